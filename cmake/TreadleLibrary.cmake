@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+
+# Warnings and include paths that every target of the project has.
+function(treadle_compile_options target)
+  target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR}/include)
+  target_compile_options(${target} PRIVATE -Wall -Wextra $<$<BOOL:${TREADLE_WERROR}>:-Werror>)
+endfunction()
+
+# One object library per folder of src: treadle_library(NAME [DEPENDS other folders]).
+# Sources are all *.cc below the folder. tools/lint/check_includes.py holds the DEPENDS arrows to be true.
+function(treadle_library name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cc)
+  if(NOT sources)
+    return()
+  endif()
+  add_library(treadle_${name}_objects OBJECT ${sources})
+  treadle_compile_options(treadle_${name}_objects)
+  target_include_directories(treadle_${name}_objects PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  target_include_directories(treadle_${name}_objects SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
+  target_link_libraries(treadle_${name}_objects PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
+endfunction()
+
+# Links the objects of several folders into one shared library.
+function(treadle_shared_library target)
+  cmake_parse_arguments(ARG "" "" "FOLDERS;LINKS" ${ARGN})
+  set(objects)
+  foreach(folder ${ARG_FOLDERS})
+    if(TARGET treadle_${folder}_objects)
+      list(APPEND objects $<TARGET_OBJECTS:treadle_${folder}_objects>)
+    endif()
+  endforeach()
+  add_library(${target} SHARED ${objects})
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
+  target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR}/include)
+  target_link_libraries(${target} PUBLIC ${ARG_LINKS})
+  target_link_options(${target} PRIVATE -Wl,--no-undefined)
+endfunction()
+
+# One test program per folder of tests that holds *_test.cc files.
+function(treadle_tests folder)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${folder}/*.cc)
+  if(NOT sources)
+    return()
+  endif()
+  string(REPLACE "/" "_" suffix ${folder})
+  set(target treadle_${suffix}_test)
+  add_executable(${target} ${sources})
+  treadle_compile_options(${target})
+  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests)
+  target_link_libraries(${target} PRIVATE treadle treadle_runtime fmt::fmt nlohmann_json::nlohmann_json
+    GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${target} PRIVATE TREADLE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  gtest_discover_tests(${target} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 120)
+endfunction()

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "treadle/runtime/object.h"
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "treadle/runtime/reflection.h"
+
+namespace treadle {
+namespace {
+
+struct TypeTable {
+  std::mutex mutex;
+  std::unordered_map<std::string, std::unique_ptr<TypeInfo>> by_key;
+  uint32_t count = 0;
+
+  static TypeTable& Global() {
+    static auto* table = new TypeTable();  // never destroyed: objects may outlive other statics
+    return *table;
+  }
+};
+
+}  // namespace
+
+TypeInfo::~TypeInfo() = default;
+
+const TypeInfo* TypeInfo::Find(const std::string& key) {
+  TypeTable& table = TypeTable::Global();
+  std::lock_guard<std::mutex> lock(table.mutex);
+  auto it = table.by_key.find(key);
+  return it == table.by_key.end() ? nullptr : it->second.get();
+}
+
+uint32_t TypeInfo::Count() {
+  TypeTable& table = TypeTable::Global();
+  std::lock_guard<std::mutex> lock(table.mutex);
+  return table.count;
+}
+
+const TypeInfo* TypeInfo::Register(const std::string& key, const TypeInfo* parent, std::vector<FieldInfo> fields,
+                                   Object* (*create)()) {
+  TypeTable& table = TypeTable::Global();
+  std::lock_guard<std::mutex> lock(table.mutex);
+  auto& slot = table.by_key[key];
+  if (slot) return slot.get();
+  slot = std::make_unique<TypeInfo>();
+  slot->key = key;
+  slot->index = table.count++;
+  slot->parent = parent;
+  if (parent != nullptr) slot->fields = parent->fields;
+  slot->fields.insert(slot->fields.end(), fields.begin(), fields.end());
+  slot->create = create;
+  return slot.get();
+}
+
+const TypeInfo* Object::StaticTypeInfo() {
+  static const TypeInfo* info = TypeInfo::Register(kTypeKey, nullptr, {}, nullptr);
+  return info;
+}
+
+void Object::Destroy(const Object* object) {
+  // Deleting a node releases its children, which come back here: queue them instead of recursing.
+  thread_local std::vector<const Object*>* pending = nullptr;
+  if (pending != nullptr) {
+    pending->push_back(object);
+    return;
+  }
+  std::vector<const Object*> queue{object};
+  pending = &queue;
+  while (!queue.empty()) {
+    const Object* next = queue.back();
+    queue.pop_back();
+    delete next;
+  }
+  pending = nullptr;
+}
+
+namespace detail {
+
+void ThrowBadCast(const ObjectRef& ref, const char* expected) {
+  throw InternalError(StrCat("internal error: expected ", expected, " but got ", ref->type_key()));
+}
+
+}  // namespace detail
+}  // namespace treadle
