@@ -34,7 +34,9 @@ function(treadle_shared_library target)
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR}/include)
   target_link_libraries(${target} PUBLIC ${ARG_LINKS})
-  target_link_options(${target} PRIVATE -Wl,--no-undefined)
+  if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")  # sanitizers leave their run time to the program
+    target_link_options(${target} PRIVATE -Wl,--no-undefined)
+  endif()
 endfunction()
 
 # One test program per folder of tests that holds *_test.cc files.

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+# Each target is sufficient alone on a fresh Debian 12 machine (root, or sudo): it installs what is missing first.
+SHELL := /bin/bash
+PYTHON := .venv/bin/python
+JOBS ?= $(shell nproc)
+export ORT_DISABLE_TELEMETRY := 1
+
+.PHONY: help setup configure libraries build test cpp-test python-test demo bench lint format clean
+
+help:
+	@echo 'make build   build into build/, install the Python package into .venv/'
+	@echo 'make test    build, then all tests: ctest and pytest'
+	@echo 'make demo    compile a real text recogniser, read a picture with it'
+	@echo 'make bench   measure against the installed peers, write build/bench/report.html (ARGS=--quick: shorter)'
+	@echo 'make lint    clang-format, clang-tidy (changed files; ALL=1: every file), include directions, licence headers'
+	@echo 'make format  format the C++ sources in place'
+	@echo 'make clean   remove build trees (not .venv)'
+
+setup:
+	@tools/setup.sh system python
+
+configure: setup
+	@if [ ! -f build/build.ninja ]; then cmake --preset release; fi
+
+libraries: configure
+	cmake --build build --target treadle_package -j $(JOBS)
+
+build: libraries
+	@tools/install_python.sh
+
+test: build
+	cmake --build build -j $(JOBS)
+	@status=0; \
+	ctest --test-dir build --output-on-failure -j $(JOBS) || status=1; \
+	$(PYTHON) -m pytest -q tests/python || status=1; \
+	exit $$status
+
+cpp-test: build
+	cmake --build build -j $(JOBS)
+	ctest --test-dir build --output-on-failure -j $(JOBS)
+
+python-test: build
+	$(PYTHON) -m pytest -q tests/python
+
+demo: build
+	$(PYTHON) examples/ocr/demo.py
+
+bench: build
+	@tools/setup.sh bench
+	$(PYTHON) bench/run.py --html build/bench/report.html --json build/bench/results.json $(ARGS)
+
+lint: configure
+	@tools/lint/lint.sh $(if $(ALL),--all)
+
+format:
+	git ls-files '*.cc' '*.h' '*.c' | xargs clang-format-19 -i
+
+clean:
+	rm -rf build build-*

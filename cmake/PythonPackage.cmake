@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+# The Python package: the extension module treadle._core, and the layout of the wheel.
+
+# Install rules (component `python`) that lay out the package from the build tree `tree`. Relative to the package all
+# is as in the build tree (lib/, bin/, include/), so that run paths hold unchanged in both.
+function(treadle_install_python tree)
+  set(scripts ${SKBUILD_SCRIPTS_DIR})
+  if(NOT scripts)
+    set(scripts bin)
+  endif()
+  install(DIRECTORY ${tree}/python/treadle/ DESTINATION treadle COMPONENT python
+    FILES_MATCHING PATTERN "_core*.so" PATTERN "lib" EXCLUDE PATTERN "__pycache__" EXCLUDE)
+  install(DIRECTORY ${tree}/lib/ DESTINATION treadle/lib COMPONENT python FILES_MATCHING PATTERN "libtreadle*.so")
+  install(PROGRAMS ${tree}/bin/treadle DESTINATION treadle/bin COMPONENT python)
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/treadle DESTINATION treadle/include COMPONENT python)
+  install(PROGRAMS ${CMAKE_SOURCE_DIR}/python/scripts/treadle DESTINATION ${scripts} COMPONENT python)
+endfunction()
+
+# Builds treadle._core with nanobind into <build>/python/treadle, beside links to the sources of python/treadle:
+# PYTHONPATH=<build>/python is a working package.
+function(treadle_python_extension)
+  if(NOT DEFINED Python_EXECUTABLE AND EXISTS ${CMAKE_SOURCE_DIR}/.venv/bin/python)
+    set(Python_EXECUTABLE ${CMAKE_SOURCE_DIR}/.venv/bin/python)
+  endif()
+  find_package(Python 3.11 COMPONENTS Interpreter Development.Module)
+  if(NOT Python_FOUND)
+    message(STATUS "Python package: skipped, no Python >= 3.11 with headers")
+    return()
+  endif()
+  execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir
+    OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(STATUS "Python package: skipped, ${Python_EXECUTABLE} has no nanobind (tools/setup.sh python)")
+    return()
+  endif()
+  find_package(nanobind CONFIG REQUIRED)
+
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/python/*.cc)
+  nanobind_add_module(treadle_python NB_STATIC NOMINSIZE ${sources})
+  treadle_compile_options(treadle_python)
+  set(package ${CMAKE_BINARY_DIR}/python/treadle)
+  target_include_directories(treadle_python PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(treadle_python PRIVATE treadle treadle_runtime)
+  target_link_options(treadle_python PRIVATE -Wl,-rpath,$ORIGIN/lib)
+  set_target_properties(treadle_python PROPERTIES OUTPUT_NAME _core LIBRARY_OUTPUT_DIRECTORY ${package}
+    SKIP_BUILD_RPATH TRUE)
+
+  file(GLOB entries CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/treadle/*)
+  foreach(entry ${entries})
+    get_filename_component(name ${entry} NAME)
+    file(CREATE_LINK ${entry} ${package}/${name} SYMBOLIC)
+  endforeach()
+  file(CREATE_LINK ${CMAKE_LIBRARY_OUTPUT_DIRECTORY} ${package}/lib SYMBOLIC)
+  file(CREATE_LINK ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} ${package}/bin SYMBOLIC)
+endfunction()
