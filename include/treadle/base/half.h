@@ -13,10 +13,10 @@ namespace treadle {
 
 /// How a small floating-point format spends its largest codes.
 enum class FloatSpecials : uint8_t {
-  kIeee,      ///< largest exponent: infinity (mantissa 0) and NaN
-  kFinite,    ///< no infinity; NaN is the all-ones code of either sign ("FN")
-  kUnsigned0, ///< no infinity and no negative zero; NaN is the code of negative zero ("FNUZ")
-  kNone,      ///< neither infinity nor NaN; encoding saturates (NaN becomes the largest value, as in OCP MX)
+  kIeee,       ///< largest exponent: infinity (mantissa 0) and NaN
+  kFinite,     ///< no infinity; NaN is the all-ones code of either sign ("FN")
+  kUnsigned0,  ///< no infinity and no negative zero; NaN is the code of negative zero ("FNUZ")
+  kNone,       ///< neither infinity nor NaN; encoding saturates (NaN becomes the largest value, as in OCP MX)
 };
 
 /// A format of one sign bit, `exponent` and `mantissa` bits; `bias` of the exponent.

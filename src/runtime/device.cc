@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "treadle/runtime/device.h"
+
+#include <array>
+#include <atomic>
+
+#include "runtime/cpu_device.h"
+#include "treadle/base/error.h"
+
+namespace treadle::runtime {
+namespace {
+
+struct DeviceTypeEntry {
+  const char* name;
+  DLDeviceType type;
+};
+
+// The first name of a type is the one that is printed.
+constexpr DeviceTypeEntry kDeviceTypes[] = {
+    {"cpu", kDLCPU},
+    {"llvm", kDLCPU},
+    {"c", kDLCPU},
+    {"stackvm", kDLCPU},
+    {"cuda", kDLCUDA},
+    {"nvptx", kDLCUDA},
+    {"cuda_host", kDLCUDAHost},
+    {"opencl", kDLOpenCL},
+    {"cl", kDLOpenCL},
+    {"vulkan", kDLVulkan},
+    {"metal", kDLMetal},
+    {"vpi", kDLVPI},
+    {"rocm", kDLROCM},
+    {"rocm_host", kDLROCMHost},
+    {"ext_dev", kDLExtDev},
+    {"cuda_managed", kDLCUDAManaged},
+    {"oneapi", kDLOneAPI},
+    {"webgpu", kDLWebGPU},
+    {"hexagon", kDLHexagon},
+    {"maia", kDLMAIA},
+};
+
+constexpr int kMaxDeviceTypes = 64;
+
+/// Implementations by device type; lock-free so that allocation needn't take a lock to find its device.
+std::array<std::atomic<DeviceAPI*>, kMaxDeviceTypes>& Table() {
+  static auto* table = [] {
+    auto* created = new std::array<std::atomic<DeviceAPI*>, kMaxDeviceTypes>();
+    (*created)[kDLCPU] = CpuDeviceAPI();
+    return created;
+  }();
+  return *table;
+}
+
+}  // namespace
+
+std::string DeviceTypeName(int device_type) {
+  for (const DeviceTypeEntry& entry : kDeviceTypes) {
+    if (entry.type == device_type) return entry.name;
+  }
+  return StrCat("device_", device_type);
+}
+
+DLDeviceType DeviceTypeFromName(const std::string& name) {
+  for (const DeviceTypeEntry& entry : kDeviceTypes) {
+    if (name == entry.name) return entry.type;
+  }
+  throw TargetError(StrCat("unknown device \"", name, "\": expected cpu, opencl, cuda, ..."));
+}
+
+std::string DeviceName(Device device) {
+  std::string name = DeviceTypeName(device.device_type);
+  return device.device_id == 0 ? name : StrCat(name, ":", device.device_id);
+}
+
+Device ParseDevice(const std::string& text) {
+  size_t colon = text.find(':');
+  Device device{DeviceTypeFromName(text.substr(0, colon)), 0};
+  if (colon == std::string::npos) return device;
+  std::string digits = text.substr(colon + 1);
+  if (digits.empty() || digits.size() > 4 || digits.find_first_not_of("0123456789") != std::string::npos) {
+    throw TargetError(StrCat("bad device \"", text, "\": expected NAME or NAME:NUMBER"));
+  }
+  device.device_id = std::stoi(digits);
+  return device;
+}
+
+StreamHandle DeviceAPI::CreateStream(Device) { return nullptr; }
+void DeviceAPI::FreeStream(Device, StreamHandle) {}
+void* DeviceAPI::AllocWorkspace(Device device, size_t bytes) { return AllocDataSpace(device, bytes, kAllocAlignment); }
+void DeviceAPI::FreeWorkspace(Device device, void* data) { FreeDataSpace(device, data); }
+
+DeviceAPI* DeviceAPI::Find(int device_type) {
+  if (device_type < 0 || device_type >= kMaxDeviceTypes) return nullptr;
+  return Table()[device_type].load(std::memory_order_acquire);
+}
+
+DeviceAPI* DeviceAPI::Get(Device device) {
+  DeviceAPI* api = Find(device.device_type);
+  if (api == nullptr) {
+    std::string names;
+    for (int type : Registered()) names += (names.empty() ? "" : ", ") + DeviceTypeName(type);
+    throw RuntimeError(StrCat("device ", DeviceName(device), " isn't available in this process; available: ", names));
+  }
+  return api;
+}
+
+void DeviceAPI::Register(int device_type, DeviceAPI* api) {
+  TREADLE_ICHECK(device_type >= 0 && device_type < kMaxDeviceTypes) << "device type " << device_type;
+  Table()[device_type].store(api, std::memory_order_release);
+}
+
+std::vector<int> DeviceAPI::Registered() {
+  std::vector<int> types;
+  for (int type = 0; type < kMaxDeviceTypes; ++type) {
+    if (Find(type) != nullptr) types.push_back(type);
+  }
+  return types;
+}
+
+}  // namespace treadle::runtime
