@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontend/onnx/wire.h"
+
+#include <cstring>
+#include <type_traits>
+
+#include "treadle/base/error.h"
+
+namespace treadle::onnx {
+namespace {
+
+const char* WireTypeName(protozero::pbf_wire_type type) {
+  switch (type) {
+    case protozero::pbf_wire_type::varint:
+      return "a varint";
+    case protozero::pbf_wire_type::fixed64:
+      return "8 bytes";
+    case protozero::pbf_wire_type::length_delimited:
+      return "a length-delimited value";
+    case protozero::pbf_wire_type::fixed32:
+      return "4 bytes";
+    default:
+      return "an unknown wire type";
+  }
+}
+
+/// Runs a read of protozero's and gives its exceptions a place.
+template <typename F>
+auto Guard(ReadContext& context, F&& f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const protozero::end_of_buffer_exception&) {
+    context.Fail("the data ends in the middle of a field: the file is truncated or corrupt");
+  } catch (const protozero::exception& e) {
+    context.Fail(StrCat("not a valid protocol buffer message (", e.what(), "): the file is corrupt"));
+  }
+}
+
+}  // namespace
+
+std::string ReadContext::Where() const {
+  std::string result = source;
+  const char* separator = ": ";
+  for (const Level& level : path) {
+    result += separator;
+    result += level.field;
+    if (level.index >= 0) result += StrCat("[", level.index, "]");
+    if (level.name != nullptr && !level.name->empty()) result += StrCat(" ", QuoteName(*level.name));
+    separator = ".";
+  }
+  return result;
+}
+
+void ReadContext::Fail(const std::string& message) const { throw ModelFormatError(StrCat(Where(), ": ", message)); }
+
+bool MessageReader::Next() {
+  return Guard(context_, [&] { return reader_.next(); });
+}
+
+void MessageReader::Skip() {
+  Guard(context_, [&] { reader_.skip(); });
+}
+
+void MessageReader::Expect(protozero::pbf_wire_type type, const char* expected) {
+  if (reader_.wire_type() != type) {
+    context_.Fail(StrCat("field ", reader_.tag(), " is ", WireTypeName(reader_.wire_type()), ", expected ", expected,
+                         ": not an ONNX file, or corrupt"));
+  }
+}
+
+int64_t MessageReader::Int64() {
+  Expect(protozero::pbf_wire_type::varint, "a varint");
+  return Guard(context_, [&] { return reader_.get_int64(); });
+}
+
+float MessageReader::Float() {
+  Expect(protozero::pbf_wire_type::fixed32, "4 bytes");
+  return Guard(context_, [&] { return reader_.get_float(); });
+}
+
+std::string_view MessageReader::Bytes() {
+  Expect(protozero::pbf_wire_type::length_delimited, "a length-delimited value");
+  protozero::data_view view = Guard(context_, [&] { return reader_.get_view(); });
+  return {view.data(), view.size()};
+}
+
+std::string MessageReader::Name() {
+  std::string_view bytes = Bytes();
+  if (static_cast<int64_t>(bytes.size()) > context_.limits.max_name_bytes) {
+    context_.Fail(StrCat("a name of ", bytes.size(), " bytes; the limit is ", context_.limits.max_name_bytes));
+  }
+  if (bytes.find('\0') != std::string_view::npos) context_.Fail(StrCat("the name ", QuoteName(bytes), " holds a NUL"));
+  return std::string(bytes);
+}
+
+template <typename T>
+void MessageReader::AppendVarints(std::vector<T>& out) {
+  if (reader_.wire_type() == protozero::pbf_wire_type::varint) {
+    out.push_back(static_cast<T>(Int64()));
+    return;
+  }
+  std::string_view bytes = Bytes();
+  const char* position = bytes.data();
+  const char* end = position + bytes.size();
+  Guard(context_, [&] {
+    while (position != end) out.push_back(static_cast<T>(protozero::decode_varint(&position, end)));
+  });
+}
+
+template <typename T>
+void MessageReader::AppendFixed(std::vector<T>& out, protozero::pbf_wire_type single) {
+  if (reader_.wire_type() == single) {
+    if constexpr (std::is_same_v<T, float>) {
+      out.push_back(Guard(context_, [&] { return reader_.get_float(); }));
+    } else {
+      out.push_back(Guard(context_, [&] { return reader_.get_double(); }));
+    }
+    return;
+  }
+  std::string_view bytes = Bytes();
+  if (bytes.size() % sizeof(T) != 0) {
+    context_.Fail(StrCat("packed numbers of ", sizeof(T), " bytes each, in ", bytes.size(), " bytes"));
+  }
+  size_t old_size = out.size();
+  out.resize(old_size + bytes.size() / sizeof(T));
+  if (!bytes.empty()) std::memcpy(out.data() + old_size, bytes.data(), bytes.size());
+}
+
+void MessageReader::AppendInts(std::vector<int64_t>& out) { AppendVarints(out); }
+void MessageReader::AppendInts(std::vector<int32_t>& out) { AppendVarints(out); }
+void MessageReader::AppendInts(std::vector<uint64_t>& out) { AppendVarints(out); }
+void MessageReader::AppendFloats(std::vector<float>& out) { AppendFixed(out, protozero::pbf_wire_type::fixed32); }
+void MessageReader::AppendDoubles(std::vector<double>& out) { AppendFixed(out, protozero::pbf_wire_type::fixed64); }
+
+}  // namespace treadle::onnx
