@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "treadle/ir/op.h"
+
+#include <algorithm>
+#include <mutex>
+
+namespace treadle {
+namespace {
+
+struct OpTable {
+  std::mutex mutex;
+  std::map<std::string, Op> ops;
+
+  static OpTable& Global() {
+    static auto* table = new OpTable();
+    return *table;
+  }
+};
+
+size_t EditDistance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t above = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+const Op& Op::Get(const std::string& name) {
+  OpTable& table = OpTable::Global();
+  std::lock_guard<std::mutex> lock(table.mutex);
+  auto it = table.ops.find(name);
+  if (it != table.ops.end()) return it->second;
+  std::string nearest;
+  size_t best = name.size() / 2 + 1;
+  for (const auto& [known, op] : table.ops) {
+    size_t distance = EditDistance(name, known);
+    if (distance < best) {
+      best = distance;
+      nearest = known;
+    }
+  }
+  throw Error(StrCat("unknown operator '", name, "'", nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+}
+
+Op Op::Find(const std::string& name) {
+  OpTable& table = OpTable::Global();
+  std::lock_guard<std::mutex> lock(table.mutex);
+  auto it = table.ops.find(name);
+  return it == table.ops.end() ? Op() : it->second;
+}
+
+std::vector<std::string> Op::ListNames() {
+  OpTable& table = OpTable::Global();
+  std::lock_guard<std::mutex> lock(table.mutex);
+  std::vector<std::string> names;
+  for (const auto& [name, op] : table.ops) names.push_back(name);
+  return names;
+}
+
+OpRegistration::OpRegistration(const std::string& name) {
+  OpTable& table = OpTable::Global();
+  std::lock_guard<std::mutex> lock(table.mutex);
+  auto it = table.ops.find(name);
+  if (it == table.ops.end()) {
+    auto node = MakeObject<OpNode>();
+    node->name = name;
+    it = table.ops.emplace(name, Op(ObjectPtr<Object>(node))).first;
+  }
+  node_ = const_cast<OpNode*>(it->second.get());
+}
+
+OpRegistration& OpRegistration::Describe(std::string text) {
+  node_->description = std::move(text);
+  return *this;
+}
+OpRegistration& OpRegistration::Arguments(std::vector<OpArgument> arguments) {
+  node_->num_inputs = static_cast<int>(arguments.size());
+  node_->arguments = std::move(arguments);
+  return *this;
+}
+OpRegistration& OpRegistration::NumInputs(int n) {
+  node_->num_inputs = n;
+  return *this;
+}
+OpRegistration& OpRegistration::SupportLevel(int level) {
+  node_->support_level = level;
+  return *this;
+}
+OpRegistration& OpRegistration::Relation(TypeRelationFn relation) {
+  node_->type_relation = relation;
+  return *this;
+}
+
+}  // namespace treadle
