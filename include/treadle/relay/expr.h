@@ -27,7 +27,7 @@ class ConstantNode : public ExprNode {
     r.Field("data", &ConstantNode::data);
   }
   TensorType tensor_type() const;
-  bool is_scalar() const { return data->ndim == 0; }
+  bool is_scalar() const { return data.ndim() == 0; }
 };
 class Constant : public Expr {
  public:
