@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The calling thread's last error: how errors cross the C ABI and compiled code.
+#pragma once
+
+#include <string>
+
+namespace treadle::runtime {
+
+/// Records a plain error text. Returns -1, for `return SetLastError(...)` in functions of the C ABI.
+int SetLastError(const std::string& message);
+/// Records the exception that is being handled, whatever it is; ThrowLastError throws it again. Returns -1.
+int SetLastErrorFromException() noexcept;
+/// The last error's text; empty when there was none. Valid until the thread's next error.
+const char* LastErrorMessage();
+/// The last error's class as Python names it, such as "ShapeError"; "Error" for plain texts.
+const char* LastErrorKind();
+/// The process exit status that the command line would report for the last error.
+int LastErrorCode();
+/// Throws the recorded exception again, or a RuntimeError with the recorded text ("`where`: text" if not empty).
+[[noreturn]] void ThrowLastError(const std::string& where = "");
+
+}  // namespace treadle::runtime

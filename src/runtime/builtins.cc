@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/builtins.h"
+
+#include "treadle/runtime/module.h"
+#include "treadle/runtime/registry.h"
+
+namespace treadle::runtime {
+namespace {
+
+void AddRegistryFunctions(const AddBuiltin& add) {
+  add("runtime.ListGlobalFuncNames", PackedFunc::FromTyped([] {
+        Array<String> names;
+        for (const std::string& name : Registry::ListNames()) names.push_back(name);
+        return names;
+      }));
+  add("runtime.RemoveGlobalFunc", PackedFunc::FromTyped([](std::string name) { return Registry::Remove(name); }));
+}
+
+void AddModuleFunctions(const AddBuiltin& add) {
+  add("runtime.ModuleLoadFromFile",
+      PackedFunc::FromTyped([](std::string path, std::string format) { return Module::LoadFromFile(path, format); }));
+  add("runtime.ModuleGetFunction", PackedFunc::FromTyped([](Module module, std::string name, bool query_imports) {
+        return module.GetFunction(name, query_imports);
+      }));
+  add("runtime.ModuleImport", PackedFunc::FromTyped([](Module module, Module other) { module.Import(other); }));
+  add("runtime.ModuleImports", PackedFunc::FromTyped([](Module module) {
+        return Array<Module>(module.imports().begin(), module.imports().end());
+      }));
+  add("runtime.ModuleGetTypeKey", PackedFunc::FromTyped([](Module module) { return module.module_type(); }));
+  add("runtime.ModuleGetSource",
+      PackedFunc::FromTyped([](Module module, std::string format) { return module->GetSource(format); }));
+  add("runtime.ModuleSaveToFile", PackedFunc::FromTyped([](Module module, std::string path, std::string format) {
+        module->SaveToFile(path, format);
+      }));
+}
+
+}  // namespace
+
+void ForEachBuiltin(const AddBuiltin& add) {
+  AddRegistryFunctions(add);
+  AddModuleFunctions(add);
+}
+
+}  // namespace treadle::runtime

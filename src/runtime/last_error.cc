@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "treadle/runtime/last_error.h"
+
+#include <exception>
+#include <new>
+
+#include "treadle/base/error.h"
+
+namespace treadle::runtime {
+namespace {
+
+struct LastErrorState {
+  std::string message;
+  std::string kind = "Error";
+  int code = 0;
+  std::exception_ptr exception;
+};
+
+LastErrorState& State() {
+  thread_local LastErrorState state;
+  return state;
+}
+
+}  // namespace
+
+int SetLastError(const std::string& message) {
+  LastErrorState& state = State();
+  state.message = message;
+  state.kind = "RuntimeError";
+  state.code = static_cast<int>(ExitCode::kRuntime);
+  state.exception = nullptr;
+  return -1;
+}
+
+int SetLastErrorFromException() noexcept {
+  LastErrorState& state = State();
+  try {
+    try {
+      throw;
+    } catch (const Error& error) {
+      state.message = error.what();
+      state.kind = error.kind();
+      state.code = static_cast<int>(error.code());
+    } catch (const std::bad_alloc&) {
+      state.message = "out of memory";
+      state.kind = "RuntimeError";
+      state.code = static_cast<int>(ExitCode::kRuntime);
+    } catch (const std::exception& error) {
+      state.message = error.what();
+      state.kind = "Error";
+      state.code = static_cast<int>(ExitCode::kInternal);
+    } catch (...) {
+      state.message = "unknown error";
+      state.kind = "Error";
+      state.code = static_cast<int>(ExitCode::kInternal);
+    }
+    state.exception = std::current_exception();
+  } catch (...) {
+    // No memory for the text: the code alone says that something failed.
+    state.code = static_cast<int>(ExitCode::kRuntime);
+  }
+  return -1;
+}
+
+const char* LastErrorMessage() { return State().message.c_str(); }
+const char* LastErrorKind() { return State().kind.c_str(); }
+int LastErrorCode() { return State().code; }
+
+void ThrowLastError(const std::string& where) {
+  LastErrorState& state = State();
+  if (state.exception != nullptr) {
+    std::exception_ptr exception = std::move(state.exception);
+    state.exception = nullptr;
+    std::rethrow_exception(exception);
+  }
+  throw RuntimeError(where.empty() ? state.message : where + ": " + state.message);
+}
+
+}  // namespace treadle::runtime

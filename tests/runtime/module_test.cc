@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "treadle/runtime/module.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "treadle/runtime/registry.h"
+
+namespace treadle::runtime {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+/// A module whose only function returns its name.
+class NamedModule final : public ModuleNode {
+ public:
+  NamedModule(std::string name, bool exportable) : name_(std::move(name)), exportable_(exportable) {}
+  std::string module_type() const override { return "test_named"; }
+  PackedFunc GetFunction(const std::string& name) const override {
+    if (name != name_) return nullptr;
+    return PackedFunc::FromTyped([self = GetRef<Module>(this), name] { return name; });
+  }
+  void SaveToBinary(ByteWriter* writer) const override { writer->WriteString(name_); }
+  bool IsDSOExportable() const override { return exportable_; }
+
+ private:
+  std::string name_;
+  bool exportable_;
+};
+
+Module Make(const std::string& name, bool exportable = false) {
+  return Module(ObjectPtr<Object>(NewObject<NamedModule>(name, exportable)));
+}
+
+class ModuleTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    Registry::RegisterTyped(
+        "runtime.module.loadbinary_test_named",
+        [](std::string bytes) {
+          ByteReader reader(bytes, "test");
+          return Make(std::string(reader.ReadString()));
+        },
+        true);
+  }
+};
+
+TEST_F(ModuleTest, FindsFunctionsInImports) {
+  Module a = Make("a"), b = Make("b"), c = Make("c");
+  a.Import(b);
+  b.Import(c);
+  EXPECT_FALSE(a.GetFunction("c"));
+  EXPECT_EQ(a.GetFunction("c", true)().As<std::string>(), "c");
+  EXPECT_FALSE(a.GetFunction("d", true));
+}
+
+TEST_F(ModuleTest, RefusesCycles) {
+  Module a = Make("a"), b = Make("b");
+  a.Import(b);
+  EXPECT_THAT([&] { b.Import(a); }, ThrowsMessage<Error>(HasSubstr("cycle")));
+  EXPECT_THROW(a.Import(a), Error);
+}
+
+TEST_F(ModuleTest, EnvironmentIsImportsThenRegistry) {
+  Module a = Make("a");
+  a.Import(Make("b"));
+  EXPECT_EQ(a->GetFuncFromEnv("b")().As<std::string>(), "b");
+  EXPECT_TRUE(a->GetFuncFromEnv("runtime.ModuleImport"));
+  EXPECT_THROW(a->GetFuncFromEnv("nowhere"), RuntimeError);
+}
+
+TEST_F(ModuleTest, ImportTreeRoundTrips) {
+  Module root = Make("root"), library = Make("library", true), second = Make("library2", true), leaf = Make("leaf");
+  root.Import(library);
+  library.Import(second);
+  root.Import(leaf);
+  second.Import(leaf);
+  ByteWriter writer;
+  SaveImports(root, &writer);
+  ByteReader reader(writer.bytes(), "tree");
+  Module loaded_library = Make("loaded library");
+  Module loaded = LoadImports(&reader, loaded_library);
+  reader.ExpectEnd();
+  ASSERT_TRUE(loaded.GetFunction("root"));
+  ASSERT_EQ(loaded.imports().size(), 2u);
+  EXPECT_TRUE(loaded.imports()[0].same_as(loaded_library));
+  EXPECT_TRUE(loaded.imports()[1].GetFunction("leaf"));
+  EXPECT_TRUE(loaded_library.imports()[0].same_as(loaded.imports()[1]));
+}
+
+TEST_F(ModuleTest, MergingThatMakesACycleIsRefused) {
+  Module first = Make("first", true), between = Make("between"), second = Make("second", true);
+  first.Import(between);
+  between.Import(second);
+  ByteWriter writer;
+  EXPECT_THAT([&] { SaveImports(first, &writer); }, ThrowsMessage<Error>(HasSubstr("cycle")));
+}
+
+TEST_F(ModuleTest, BrokenImportTreesAreRefused) {
+  Module root = Make("root");
+  root.Import(Make("leaf"));
+  ByteWriter writer;
+  SaveImports(root, &writer);
+  for (size_t length = 0; length < writer.size(); ++length) {
+    ByteReader reader(std::string_view(writer.bytes()).substr(0, length), "tree");
+    EXPECT_THROW(LoadImports(&reader, Module()), ModelFormatError) << length;
+  }
+  for (size_t i = 0; i < writer.size(); ++i) {
+    std::string bytes = writer.bytes();
+    bytes[i] = static_cast<char>(bytes[i] ^ 0x41);
+    ByteReader reader(bytes, "tree");
+    try {
+      LoadImports(&reader, Module());
+    } catch (const ModelFormatError&) {
+    }
+  }
+}
+
+TEST_F(ModuleTest, DeepImportChainsNeedNoStack) {
+  Module root = Make("0");
+  for (int i = 1; i < 3000; ++i) {
+    Module parent = Make(std::to_string(i));
+    parent.Import(root);
+    root = parent;
+  }
+  EXPECT_TRUE(root.GetFunction("0", true));
+}
+
+TEST_F(ModuleTest, UnknownFormatsListTheKnownOnes) {
+  EXPECT_THAT([] { Module::LoadFromFile("m.unknown_format"); },
+              ThrowsMessage<Error>(HasSubstr("there are loaders for")));
+  EXPECT_THROW(Module::LoadFromFile("dir.x/model"), Error);
+}
+
+}  // namespace
+}  // namespace treadle::runtime
