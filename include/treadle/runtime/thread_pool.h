@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fork-join parallelism for compiled code: one set of worker threads for the whole process.
+//
+// A launch claims workers that are idle, up to the calling thread's limit, and runs the first task itself. Launches
+// from several threads share the workers, so that two models running side by side don't start more threads than the
+// process may use. A launch from inside a task runs serially. Idle workers spin for a moment, then sleep.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "treadle/runtime/c_backend_api.h"
+
+namespace treadle::runtime {
+
+/// Threads that a launch uses at most unless told otherwise: see DefaultThreads in cpu_topology.h.
+int DefaultConcurrency();
+/// The calling thread's limit.
+int MaxConcurrency();
+/// Sets the calling thread's limit; 0 restores the default. Negative numbers are an Error.
+void SetMaxConcurrency(int threads);
+
+/// Sets the calling thread's limit for a scope; 0 leaves it as it is.
+class ConcurrencyScope {
+ public:
+  explicit ConcurrencyScope(int threads);
+  ~ConcurrencyScope();
+  ConcurrencyScope(const ConcurrencyScope&) = delete;
+  ConcurrencyScope& operator=(const ConcurrencyScope&) = delete;
+
+ private:
+  int saved_;
+};
+
+/// Runs `lambda` for task 0 .. n-1 and waits; n is `num_task`, or for 0 the number of threads that were free.
+/// Returns 0, or -1 with the error of the lowest task that failed as the thread's last error.
+int ParallelLaunch(TreadleParallelLambda lambda, void* cdata, int num_task);
+
+/// Calls `body(begin, end)` on consecutive parts of [0, size), in parallel. Throws what the lowest part threw.
+void ParallelFor(int64_t size, const std::function<void(int64_t, int64_t)>& body);
+
+/// Number of worker threads that exist now (the calling threads not counted).
+int WorkerThreads();
+
+}  // namespace treadle::runtime

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "treadle/runtime/thread_pool.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
+
+#include "runtime/cpu_topology.h"
+#include "treadle/base/error.h"
+#include "treadle/runtime/last_error.h"
+
+namespace treadle::runtime {
+namespace {
+
+constexpr int kMaxWorkers = 1023;
+
+inline void Pause() {
+#if defined(__SSE__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+/// Rounding and denormal modes, which a task must see as its launcher set them.
+inline uint32_t FloatMode() {
+#if defined(__SSE__)
+  return _mm_getcsr();
+#else
+  return 0;
+#endif
+}
+inline void SetFloatMode([[maybe_unused]] uint32_t mode) {
+#if defined(__SSE__)
+  // Setting it is slow, and it rarely differs. The low six bits are sticky status flags.
+  if (((_mm_getcsr() ^ mode) & ~0x3fu) != 0) _mm_setcsr(mode);
+#endif
+}
+
+std::chrono::nanoseconds SpinTime() {
+  static const std::chrono::nanoseconds time = [] {
+    long micros = 50;
+    if (const char* text = std::getenv("TREADLE_SPIN_US")) micros = std::clamp(std::atol(text), 0L, 1000000L);
+    return std::chrono::microseconds(micros);
+  }();
+  return time;
+}
+
+/// Spins until `done()` or the spin time is over; whether it was done.
+template <typename Done>
+bool SpinUntil(const Done& done) {
+  if (done()) return true;
+  if (SpinTime().count() == 0) return false;
+  auto end = std::chrono::steady_clock::now() + SpinTime();
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (done()) return true;
+      Pause();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return done();
+}
+
+thread_local int tls_limit = 0;         // 0: the default
+thread_local bool tls_in_task = false;  // launches from inside a task are serial
+
+/// One launch. Lives on the launcher's stack.
+struct Job {
+  TreadleParallelLambda lambda;
+  void* cdata;
+  TreadleParallelGroupEnv env;
+  int participants;
+  uint32_t float_mode;
+
+  std::mutex mutex;  // of what follows
+  int failed_task = -1;
+  std::exception_ptr error;
+
+  /// The tasks of one participant: its index and every `participants`-th after it.
+  void RunShare(int participant) {
+    bool nested = tls_in_task;
+    tls_in_task = true;
+    for (int task = participant; task < env.num_task; task += participants) {
+      int status = -1;
+      try {
+        status = lambda(task, &env, cdata);
+      } catch (...) {
+        SetLastErrorFromException();
+      }
+      if (status != 0) {
+        RecordFailure(task);
+        break;
+      }
+    }
+    tls_in_task = nested;
+  }
+
+  void RecordFailure(int task) {
+    std::exception_ptr caught;
+    try {
+      ThrowLastError();
+    } catch (...) {
+      caught = std::current_exception();
+    }
+    std::lock_guard<std::mutex> lock(mutex);
+    if (failed_task >= 0 && failed_task < task) return;
+    failed_task = task;
+    error = caught;
+  }
+
+  /// To be called when all participants are done.
+  int Finish() {
+    if (failed_task < 0) return 0;
+    try {
+      std::rethrow_exception(error);
+    } catch (...) {
+      return SetLastErrorFromException();
+    }
+  }
+};
+
+/// A thread that waits for jobs. `posted` and `finished` count jobs; they are equal when the worker is idle.
+struct Worker {
+  std::atomic<bool> claimed{false};  // by a launcher
+  alignas(64) std::atomic<uint32_t> posted{0};
+  std::atomic<bool> sleeping{false};
+  Job* job = nullptr;  // written by the claimer before `posted`
+  int participant = 0;
+  alignas(64) std::atomic<uint32_t> finished{0};
+  std::atomic<bool> awaited{false};
+
+  void Loop() {
+    for (uint32_t sequence = 0;;) {
+      WaitForJob(sequence);
+      ++sequence;
+      SetFloatMode(job->float_mode);
+      job->RunShare(participant);
+      // From here on the job may be gone.
+      finished.store(sequence, std::memory_order_seq_cst);
+      if (awaited.load(std::memory_order_seq_cst)) finished.notify_one();
+    }
+  }
+
+  void WaitForJob(uint32_t sequence) {
+    if (SpinUntil([&] { return posted.load(std::memory_order_acquire) != sequence; })) return;
+    // Post() stores `posted` and then looks at `sleeping`; both orders are sequentially consistent, so that either it
+    // sees us asleep or we see the job.
+    sleeping.store(true, std::memory_order_seq_cst);
+    while (posted.load(std::memory_order_seq_cst) == sequence) posted.wait(sequence, std::memory_order_seq_cst);
+    sleeping.store(false, std::memory_order_relaxed);
+  }
+
+  void Post(Job* new_job, int index) {
+    job = new_job;
+    participant = index;
+    posted.fetch_add(1, std::memory_order_seq_cst);
+    if (sleeping.load(std::memory_order_seq_cst)) posted.notify_one();
+  }
+
+  void Await() {
+    uint32_t sequence = posted.load(std::memory_order_relaxed);
+    if (SpinUntil([&] { return finished.load(std::memory_order_acquire) == sequence; })) return;
+    awaited.store(true, std::memory_order_seq_cst);
+    for (uint32_t seen; (seen = finished.load(std::memory_order_seq_cst)) != sequence;) {
+      finished.wait(seen, std::memory_order_seq_cst);
+    }
+    awaited.store(false, std::memory_order_relaxed);
+  }
+};
+
+class Pool {
+ public:
+  static Pool& Global() {
+    Pool* pool = global_.load(std::memory_order_acquire);
+    if (pool != nullptr) return *pool;
+    static std::once_flag fork_handler;
+    // The workers don't exist in a forked child: it starts with a pool of its own.
+    std::call_once(fork_handler, [] { pthread_atfork(nullptr, nullptr, [] { global_.store(nullptr); }); });
+    auto* created = new Pool();  // never destroyed: workers wait in it until the process ends
+    if (!global_.compare_exchange_strong(pool, created)) {
+      delete created;
+      return *pool;
+    }
+    return *created;
+  }
+
+  int Launch(TreadleParallelLambda lambda, void* cdata, int num_task) {
+    Job job{lambda, cdata, {nullptr, std::max(num_task, 1)}, 1, 0, {}, -1, nullptr};
+    int wanted = std::min(MaxConcurrency(), num_task > 0 ? num_task : kMaxWorkers + 1) - 1;
+    if (tls_in_task || wanted <= 0) {
+      job.RunShare(0);
+      return job.Finish();
+    }
+    job.float_mode = FloatMode();
+    // Other launches in progress count too: all together use no more threads than the process may.
+    int others = busy_.fetch_add(1, std::memory_order_relaxed);
+    wanted = std::min(wanted, std::max(DefaultConcurrency(), MaxConcurrency()) - 1 - others);
+    std::array<Worker*, kMaxWorkers> claimed;
+    int claims = Claim(wanted, claimed.data());
+    busy_.fetch_add(claims, std::memory_order_relaxed);
+    job.participants = claims + 1;
+    if (num_task <= 0) job.env.num_task = claims + 1;
+    for (int i = 0; i < claims; ++i) claimed[i]->Post(&job, i + 1);
+    job.RunShare(0);
+    for (int i = 0; i < claims; ++i) {
+      claimed[i]->Await();
+      claimed[i]->claimed.store(false, std::memory_order_release);
+    }
+    busy_.fetch_sub(claims + 1, std::memory_order_relaxed);
+    return job.Finish();
+  }
+
+  int size() const { return count_.load(std::memory_order_acquire); }
+
+ private:
+  /// Takes up to `wanted` idle workers, in a fixed order so that a share tends to stay on one core.
+  int Claim(int wanted, Worker** claimed) {
+    wanted = std::clamp(wanted, 0, kMaxWorkers);
+    int existing = size();
+    if (existing < wanted) existing = Grow(wanted);
+    int claims = 0;
+    for (int i = 0; i < existing && claims < wanted; ++i) {
+      Worker* worker = workers_[i];
+      if (worker->claimed.load(std::memory_order_relaxed)) continue;
+      if (!worker->claimed.exchange(true, std::memory_order_acquire)) claimed[claims++] = worker;
+    }
+    return claims;
+  }
+
+  int Grow(int wanted) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    int count = count_.load(std::memory_order_relaxed);
+    while (count < wanted) {
+      auto worker = std::make_unique<Worker>();
+      try {
+        std::thread([w = worker.get()] { w->Loop(); }).detach();
+      } catch (const std::system_error&) {
+        break;  // no more threads to be had: work with those there are
+      }
+      workers_[count] = worker.release();
+      count_.store(++count, std::memory_order_release);
+    }
+    return count;
+  }
+
+  static std::atomic<Pool*> global_;
+  std::mutex mutex_;  // of Grow
+  std::array<Worker*, kMaxWorkers> workers_{};
+  std::atomic<int> count_{0};
+  std::atomic<int> busy_{0};  // threads at work in launches: launchers and claimed workers
+};
+
+std::atomic<Pool*> Pool::global_{nullptr};
+
+}  // namespace
+
+int DefaultConcurrency() {
+  static const int threads = DefaultThreads();
+  return threads;
+}
+
+int MaxConcurrency() { return tls_limit > 0 ? tls_limit : DefaultConcurrency(); }
+
+void SetMaxConcurrency(int threads) {
+  if (threads < 0 || threads > 4096) throw Error(StrCat("number of threads must be from 0 to 4096, got ", threads));
+  tls_limit = threads;
+}
+
+ConcurrencyScope::ConcurrencyScope(int threads) : saved_(tls_limit) {
+  if (threads != 0) SetMaxConcurrency(threads);
+}
+ConcurrencyScope::~ConcurrencyScope() { tls_limit = saved_; }
+
+int ParallelLaunch(TreadleParallelLambda lambda, void* cdata, int num_task) {
+  try {
+    return Pool::Global().Launch(lambda, cdata, num_task);
+  } catch (...) {
+    return SetLastErrorFromException();
+  }
+}
+
+void ParallelFor(int64_t size, const std::function<void(int64_t, int64_t)>& body) {
+  struct Context {
+    int64_t size;
+    const std::function<void(int64_t, int64_t)>* body;
+  } context{size, &body};
+  auto task = [](int id, TreadleParallelGroupEnv* env, void* cdata) {
+    const auto& c = *static_cast<Context*>(cdata);
+    int64_t part = (c.size + env->num_task - 1) / env->num_task;
+    int64_t begin = std::min(c.size, part * id), end = std::min(c.size, begin + part);
+    if (begin < end) (*c.body)(begin, end);
+    return 0;
+  };
+  if (ParallelLaunch(task, &context, 0) != 0) ThrowLastError();
+}
+
+int WorkerThreads() { return Pool::Global().size(); }
+
+}  // namespace treadle::runtime

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "treadle/runtime/thread_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "runtime/cpu_topology.h"
+#include "treadle/base/error.h"
+#include "treadle/runtime/last_error.h"
+
+namespace treadle::runtime {
+namespace {
+
+using ::testing::ThrowsMessage;
+
+TEST(ThreadPool, RunsEveryTaskOnce) {
+  ConcurrencyScope threads(4);
+  std::vector<std::atomic<int>> runs(37);
+  auto task = [](int id, TreadleParallelGroupEnv* env, void* data) {
+    EXPECT_EQ(env->num_task, 37);
+    ++(*static_cast<std::vector<std::atomic<int>>*>(data))[id];
+    return 0;
+  };
+  EXPECT_EQ(ParallelLaunch(task, &runs, 37), 0);
+  for (auto& count : runs) EXPECT_EQ(count, 1);
+}
+
+TEST(ThreadPool, ParallelForCoversTheRange) {
+  ConcurrencyScope threads(3);
+  for (int64_t size : {0, 1, 2, 3, 100, 1001}) {
+    std::vector<int> touched(size, 0);
+    ParallelFor(size, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) ++touched[i];
+    });
+    EXPECT_THAT(touched, ::testing::Each(1));
+  }
+}
+
+TEST(ThreadPool, LimitIsKept) {
+  for (int limit : {1, 2, 3}) {
+    ConcurrencyScope threads(limit);
+    auto task = [](int, TreadleParallelGroupEnv* env, void* seen) {
+      *static_cast<std::atomic<int>*>(seen) = env->num_task;
+      return 0;
+    };
+    std::atomic<int> seen{0};
+    EXPECT_EQ(ParallelLaunch(task, &seen, 0), 0);
+    EXPECT_LE(seen, limit);
+    EXPECT_GE(seen, 1);
+  }
+}
+
+TEST(ThreadPool, NestedLaunchesRunInTheSameThread) {
+  ConcurrencyScope threads(3);
+  ParallelFor(3, [](int64_t, int64_t) {
+    auto outer = std::this_thread::get_id();
+    ParallelFor(10, [outer](int64_t, int64_t) { EXPECT_EQ(std::this_thread::get_id(), outer); });
+  });
+}
+
+TEST(ThreadPool, ReportsTheErrorOfTheLowestFailingTask) {
+  ConcurrencyScope threads(4);
+  for (int round = 0; round < 50; ++round) {
+    auto fail = [](int64_t begin, int64_t) { throw ShapeError(begin == 0 ? "first" : "later"); };
+    EXPECT_THAT([&] { ParallelFor(8, fail); }, ThrowsMessage<ShapeError>("first"));
+  }
+  auto task = [](int id, TreadleParallelGroupEnv*, void*) { return id == 2 ? SetLastError("task 2 failed") : 0; };
+  EXPECT_EQ(ParallelLaunch(task, nullptr, 4), -1);
+  EXPECT_STREQ(LastErrorMessage(), "task 2 failed");
+}
+
+TEST(ThreadPool, LaunchesFromManyThreadsShareTheWorkers) {
+  std::atomic<int64_t> total{0};
+  std::vector<std::thread> launchers;
+  for (int t = 0; t < 4; ++t) {
+    launchers.emplace_back([&total] {
+      ConcurrencyScope threads(4);
+      for (int i = 0; i < 300; ++i) {
+        ParallelFor(64, [&total](int64_t begin, int64_t end) { total += end - begin; });
+      }
+    });
+  }
+  for (auto& thread : launchers) thread.join();
+  EXPECT_EQ(total, 4 * 300 * 64);
+  EXPECT_LE(WorkerThreads(), 3);
+}
+
+TEST(ThreadPool, SleepingWorkersWakeUp) {
+  ConcurrencyScope threads(4);
+  for (int i = 0; i < 5; ++i) {
+    std::atomic<int> sum{0};
+    ParallelFor(4, [&](int64_t begin, int64_t end) { sum += static_cast<int>(end - begin); });
+    EXPECT_EQ(sum, 4);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+#if !defined(__SANITIZE_THREAD__) && !(defined(__has_feature) && __has_feature(thread_sanitizer))
+TEST(ThreadPool, WorksInAForkedChild) {
+  ConcurrencyScope threads(3);
+  ParallelFor(8, [](int64_t, int64_t) {});
+  pid_t child = fork();
+  if (child == 0) {
+    std::atomic<int> sum{0};
+    ParallelFor(8, [&](int64_t begin, int64_t end) { sum += static_cast<int>(end - begin); });
+    _exit(sum == 8 ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+#endif
+
+TEST(ThreadPool, RefusesImpossibleLimits) {
+  EXPECT_THROW(SetMaxConcurrency(-1), Error);
+  EXPECT_THROW(SetMaxConcurrency(100000), Error);
+}
+
+class FakeRoot {
+ public:
+  FakeRoot() : path_(::testing::TempDir() + "treadle_root_" + std::to_string(getpid())) {
+    std::filesystem::remove_all(path_);
+  }
+  ~FakeRoot() { std::filesystem::remove_all(path_); }
+  void Write(const std::string& name, const std::string& text) {
+    std::filesystem::create_directories(std::filesystem::path(path_ + name).parent_path());
+    std::ofstream(path_ + name) << text;
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+TEST(CpuTopology, ReadsControlGroupVersion2) {
+  FakeRoot root;
+  root.Write("/proc/self/cgroup", "0::/a/b\n");
+  EXPECT_EQ(CgroupCpuLimit(root.path()), 0);
+  root.Write("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+  EXPECT_EQ(CgroupCpuLimit(root.path()), 0);
+  root.Write("/sys/fs/cgroup/a/cpu.max", "250000 100000\n");
+  EXPECT_EQ(CgroupCpuLimit(root.path()), 3);
+  root.Write("/sys/fs/cgroup/a/b/cpu.max", "100000 100000\n");
+  EXPECT_EQ(CgroupCpuLimit(root.path()), 1);
+}
+
+TEST(CpuTopology, ReadsControlGroupVersion1InAContainer) {
+  FakeRoot root;
+  root.Write("/proc/self/cgroup", "4:cpu,cpuacct:/docker/0123\n3:memory:/docker/0123\n");
+  root.Write("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "150000\n");
+  root.Write("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(CgroupCpuLimit(root.path()), 2);
+  root.Write("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+  EXPECT_EQ(CgroupCpuLimit(root.path()), 0);
+}
+
+TEST(CpuTopology, CountsCoresNotHyperThreads) {
+  FakeRoot root;
+  root.Write("/devices/system/cpu/cpu0/topology/thread_siblings_list", "0,2\n");
+  root.Write("/devices/system/cpu/cpu1/topology/thread_siblings_list", "1,3\n");
+  root.Write("/devices/system/cpu/cpu2/topology/thread_siblings_list", "0,2\n");
+  EXPECT_EQ(PhysicalCores({0, 1, 2}, root.path()), 2);
+  EXPECT_EQ(PhysicalCores({0, 1, 2, 3}, root.path()), 4);
+}
+
+TEST(CpuTopology, NamesMissingFeatures) {
+  EXPECT_EQ(MissingCpuFeatures({"no-such-feature"}), std::vector<std::string>{"no-such-feature"});
+  EXPECT_TRUE(MissingCpuFeatures(HostCpuFeatures()).empty());
+}
+
+}  // namespace
+}  // namespace treadle::runtime
