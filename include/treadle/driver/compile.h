@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiling a model: ONNX or graph IR in, one shared library out.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "treadle/ir/module.h"
+#include "treadle/runtime/ndarray.h"
+
+namespace treadle::driver {
+
+/// What is dumped: "relay" (as imported), "relay-opt" (fused), "tir" (lowered), "ll", "asm", "graph", "fusion".
+struct DumpOptions {
+  std::vector<std::string> stages;
+  std::string directory = ".";  ///< files <stage>.txt (.ll, .s, .json) are written there
+};
+
+struct CompileOptions {
+  std::string target = "llvm -mcpu=native";
+  int opt_level = 3;
+  std::vector<std::string> required_pass;
+  std::vector<std::string> disabled_pass;
+  std::map<std::string, std::string> config;                    ///< pass options, as text
+  std::map<std::string, std::vector<int64_t>> input_shapes;     ///< by input name
+  std::map<std::string, int64_t> dims;                          ///< by symbolic dimension
+  DumpOptions dump;
+  int threads = 0;  ///< for compiling; 0: all that the machine gives this process
+};
+
+/// One input or output of a compiled model.
+struct TensorInfo {
+  std::string name;
+  std::vector<int64_t> shape;
+  DataType dtype;
+};
+
+/// A kernel library in memory with the graph that calls it.
+struct CompiledModel {
+  std::string graph_json;
+  std::vector<std::pair<std::string, runtime::NDArray>> params;
+  std::vector<TensorInfo> inputs, outputs;
+  std::vector<std::string> objects;  ///< ELF object files
+  std::string target;                ///< canonical text, features of "native" spelled out
+  std::string manifest_json;         ///< what the library says of itself
+  IRModule optimized;                ///< the fused graph IR
+  IRModule lowered;                  ///< the kernels
+
+  /// Text of all kernels: "tir", "ll" or "asm".
+  std::string GetSource(const std::string& format) const;
+  std::map<std::string, std::string> sources;
+};
+
+/// Registers every node, operator, pass, backend and function of the compiler. Safe to call repeatedly.
+void RegisterAll();
+
+/// Optimises, lowers and generates code for "main" of a module. `params` binds parameters of main by name; a name
+/// that main doesn't have is an Error.
+CompiledModel Build(IRModule module, const std::vector<std::pair<std::string, runtime::NDArray>>& params,
+                    const CompileOptions& options);
+/// Imports an ONNX file (external data beside it) and builds it.
+CompiledModel CompileOnnxFile(const std::string& path, const CompileOptions& options);
+/// As CompileOnnxFile for a serialised ModelProto in memory; external data is looked up in `directory` if given.
+CompiledModel CompileOnnxBytes(const std::string& bytes, const CompileOptions& options,
+                               const std::string& directory = "");
+/// Links one self-contained shared library: kernels, graph, parameters, manifest.
+void ExportLibrary(const CompiledModel& model, const std::string& path);
+
+}  // namespace treadle::driver
