@@ -65,8 +65,8 @@ class ExprFunctor<R(const Expr& n, Args...)> {
   }
 };
 
-/// Appends the direct subexpressions of `expr` in visiting order: call op, args; function params, body; let var,
-/// value, body; if cond, true, false; match data, then the clauses' right-hand sides.
+/// Appends the direct subexpressions of `expr` in visiting order: call op, args; function params, body; let
+/// value, var, body; if cond, true, false; match data, then the clauses' right-hand sides.
 void CollectChildren(const Expr& expr, std::vector<Expr>* children);
 
 /// Visits each node once, children first where it may be deep. Override the VisitExpr_ of the kinds of interest and
@@ -140,6 +140,9 @@ class MixedModeMutator : public ExprMutator {
   virtual Expr Rewrite_(const TupleNode* pre, const Expr& post) { return (void)pre, post; }
   virtual Expr Rewrite_(const CallNode* pre, const Expr& post) { return (void)pre, post; }
   virtual Expr Rewrite_(const TupleGetItemNode* pre, const Expr& post) { return (void)pre, post; }
+
+ private:
+  Expr RewriteDataFlow(const Expr& root);
 };
 using MixedModeVisitor = ExprVisitor;
 
