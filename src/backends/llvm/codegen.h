@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Native code through LLVM.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+
+namespace treadle::backends {
+
+/// Compiles low-level functions to one relocatable object without undefined symbols. Each call has its own LLVM
+/// context, so that several threads may compile at once.
+Artifact CodegenLLVM(const std::vector<tir::PrimFunc>& lowered, const Target& target,
+                     const CodegenOptions& options = {});
+
+/// Code compiled into this process. Functions stay valid as long as the object lives.
+class JitModule {
+ public:
+  virtual ~JitModule() = default;
+  /// Address of an exported symbol, or null.
+  virtual void* GetSymbol(const std::string& name) const = 0;
+};
+/// Compiles for this machine and links in memory; the runtime's functions are wired up.
+std::unique_ptr<JitModule> JitLLVM(const std::vector<tir::PrimFunc>& lowered, const Target& target,
+                                   const CodegenOptions& options = {});
+
+/// Triple, CPU and feature string (as LLVM takes it) that a target means; "native" is resolved to this machine.
+struct LLVMTargetInfo {
+  std::string triple, cpu, features;
+};
+LLVMTargetInfo ResolveLLVMTarget(const Target& target);
+
+}  // namespace treadle::backends

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Interpreter of loop-level code: the oracle that other backends are compared with.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "treadle/runtime/ndarray.h"
+
+namespace treadle::backends {
+
+/// Runs a function in schedulable or low-level form on CPU tensors (one per buffer parameter, in order). Symbolic
+/// dimensions are taken from the tensors. Checks dtypes, ranks, shapes and every index.
+/// Throws ShapeError, DTypeError, RuntimeError (index out of bounds, failed assertion).
+void RunPrimFunc(const tir::PrimFunc& func, const std::vector<runtime::NDArray>& args);
+
+}  // namespace treadle::backends

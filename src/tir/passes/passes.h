@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lowering passes, in the order in which they run (see passes.cc): each takes a function and returns one of equal
+// meaning.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "treadle/ir/target.h"
+#include "treadle/tir/function.h"
+
+namespace treadle::tir {
+
+/// Options that passes look at.
+struct LowerConfig {
+  TargetFeatures features;
+  bool simple_mode = false;
+  bool disable_vectorize = false;
+  bool bounds_check = false;
+  int unroll_max_step = 0;
+  int unroll_max_depth = 8;
+  int unroll_max_extent = 0;
+};
+
+struct LoweringPass {
+  const char* name;
+  PrimFunc (*run)(PrimFunc func, const LowerConfig& config);
+  const char* doc;
+};
+/// The list.
+const std::vector<LoweringPass>& LoweringPasses();
+
+/// Reductions' init statements become separate nests before the reduction's loops, or a conditional statement where
+/// the loops are shared with other axes.
+PrimFunc LowerInit(PrimFunc func, const LowerConfig& config);
+/// Blocks disappear: their variables are replaced by what they are bound to, predicates become conditions, buffers are
+/// allocated where they are used, no larger than the part that is used there.
+PrimFunc LowerBlocks(PrimFunc func, const LowerConfig& config);
+/// Buffers become one-dimensional, their offsets and strides part of the index.
+PrimFunc FlattenBuffer(PrimFunc func, const LowerConfig& config);
+PrimFunc SimplifyFunc(PrimFunc func, const LowerConfig& config);
+/// Loops with boundary conditions are cut into parts, so that the main part has none.
+PrimFunc LoopPartition(PrimFunc func, const LowerConfig& config);
+/// Vectorised loops become vector expressions; what can't be one stays a serial loop.
+PrimFunc VectorizeLoop(PrimFunc func, const LowerConfig& config);
+PrimFunc UnrollLoop(PrimFunc func, const LowerConfig& config);
+/// Allocations whose lives don't overlap share memory.
+PrimFunc StorageRewrite(PrimFunc func, const LowerConfig& config);
+PrimFunc RemoveNoOp(PrimFunc func, const LowerConfig& config);
+/// Conditions that don't change within a loop are tested before it.
+PrimFunc HoistIfThenElse(PrimFunc func, const LowerConfig& config);
+/// Mathematical intrinsics become polynomials, types that the target lacks are emulated.
+PrimFunc LowerIntrin(PrimFunc func, const LowerConfig& config);
+/// Each access is preceded by a check of its index.
+PrimFunc InstrumentBoundsChecks(PrimFunc func, const LowerConfig& config);
+
+/// A function in low-level form, taken apart for code generation.
+struct SplitFunction {
+  std::string name;                 ///< global symbol
+  PrimFunc compute;                 ///< parameters: data pointers, then scalars; no buffer_map; returns int32
+  std::vector<Buffer> buffers;      ///< one per data pointer
+  std::vector<Var> scalars;         ///< symbolic dimensions and scalar parameters
+  PrimFunc packed;                  ///< checks its arguments, then calls GlobalVar(name + "__compute")
+};
+/// Binds the symbolic dimensions to the arguments' shapes and writes the argument checks.
+/// A dimension that no argument binds is an Error.
+SplitFunction MakePackedApi(const PrimFunc& func, bool with_packed = true);
+
+}  // namespace treadle::tir
