@@ -111,7 +111,8 @@ DataType TypeOfDescr(const std::string& descr, const std::string& what) {
     if (rest[0] == 'u') return DataType::UInt(bits);
     if (rest[0] == 'f' && bits > 8) return DataType::Float(bits);
   }
-  throw DTypeError(StrCat(what, ": NumPy type '", descr, "' isn't supported; expected bool, (u)int8 to 64 or float16 to 64"));
+  throw DTypeError(
+      StrCat(what, ": NumPy type '", descr, "' isn't supported; expected bool, (u)int8 to 64 or float16 to 64"));
 }
 
 std::string DescrOfType(DataType dtype) {

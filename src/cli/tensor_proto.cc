@@ -13,20 +13,34 @@ namespace {
 /// TensorProto.DataType to ours; void where there is none.
 DataType TypeOf(int onnx_type) {
   switch (onnx_type) {
-    case 1: return DataType::Float(32);
-    case 2: return DataType::UInt(8);
-    case 3: return DataType::Int(8);
-    case 4: return DataType::UInt(16);
-    case 5: return DataType::Int(16);
-    case 6: return DataType::Int(32);
-    case 7: return DataType::Int(64);
-    case 9: return DataType::Bool();
-    case 10: return DataType::Float(16);
-    case 11: return DataType::Float(64);
-    case 12: return DataType::UInt(32);
-    case 13: return DataType::UInt(64);
-    case 16: return DataType::BFloat();
-    default: return DataType::Void();
+    case 1:
+      return DataType::Float(32);
+    case 2:
+      return DataType::UInt(8);
+    case 3:
+      return DataType::Int(8);
+    case 4:
+      return DataType::UInt(16);
+    case 5:
+      return DataType::Int(16);
+    case 6:
+      return DataType::Int(32);
+    case 7:
+      return DataType::Int(64);
+    case 9:
+      return DataType::Bool();
+    case 10:
+      return DataType::Float(16);
+    case 11:
+      return DataType::Float(64);
+    case 12:
+      return DataType::UInt(32);
+    case 13:
+      return DataType::UInt(64);
+    case 16:
+      return DataType::BFloat();
+    default:
+      return DataType::Void();
   }
 }
 
@@ -40,6 +54,13 @@ struct Values {
   }
 };
 
+using Wire = protozero::pbf_wire_type;
+
+/// protozero leaves the wire type of a field to the caller to check.
+void Expect(const protozero::pbf_reader& reader, Wire type) {
+  if (reader.wire_type() != type) throw protozero::invalid_tag_exception();
+}
+
 struct Fields {
   std::vector<int64_t> dims;
   int type = 0;
@@ -51,23 +72,34 @@ Fields ReadHeader(const std::string& bytes) {
   Fields fields;
   protozero::pbf_reader reader(bytes);
   while (reader.next()) {
-    const bool packed = reader.wire_type() == protozero::pbf_wire_type::length_delimited;
     switch (reader.tag()) {
       case 1:
-        if (packed) {
+        if (reader.wire_type() == Wire::length_delimited) {
           for (int64_t dim : reader.get_packed_int64()) fields.dims.push_back(dim);
         } else {
+          Expect(reader, Wire::varint);
           fields.dims.push_back(reader.get_int64());
         }
         break;
-      case 2: fields.type = reader.get_int32(); break;
-      case 8: fields.name = reader.get_string(); break;
+      case 2:
+        Expect(reader, Wire::varint);
+        fields.type = reader.get_int32();
+        break;
+      case 8:
+        Expect(reader, Wire::length_delimited);
+        fields.name = reader.get_string();
+        break;
       case 9:
+        Expect(reader, Wire::length_delimited);
         fields.raw = reader.get_bytes();
         fields.has_raw = true;
         break;
-      case 14: fields.external = reader.get_int32() == 1; break;
-      default: reader.skip();
+      case 14:
+        Expect(reader, Wire::varint);
+        fields.external = reader.get_int32() == 1;
+        break;
+      default:
+        reader.skip();
     }
   }
   return fields;
@@ -78,17 +110,32 @@ Values ReadValues(const std::string& bytes, DataType dtype) {
   values.width = static_cast<size_t>(dtype.bytes());
   protozero::pbf_reader reader(bytes);
   while (reader.next()) {
-    const bool packed = reader.wire_type() == protozero::pbf_wire_type::length_delimited;
-    const auto add_all = [&](auto range) {
+    const bool packed = reader.wire_type() == Wire::length_delimited;
+    const auto add = [&](auto range) {
       for (auto value : range) values.Add(value);
     };
+    const auto unpacked = [&](Wire type) {
+      if (!packed) Expect(reader, type);
+      return !packed;
+    };
     switch (reader.tag()) {
-      case 4: packed ? add_all(reader.get_packed_float()) : values.Add(reader.get_float()); break;
-      case 5: packed ? add_all(reader.get_packed_int32()) : values.Add(reader.get_int32()); break;
-      case 7: packed ? add_all(reader.get_packed_int64()) : values.Add(reader.get_int64()); break;
-      case 10: packed ? add_all(reader.get_packed_double()) : values.Add(reader.get_double()); break;
-      case 11: packed ? add_all(reader.get_packed_uint64()) : values.Add(reader.get_uint64()); break;
-      default: reader.skip();
+      case 4:
+        unpacked(Wire::fixed32) ? values.Add(reader.get_float()) : add(reader.get_packed_float());
+        break;
+      case 5:
+        unpacked(Wire::varint) ? values.Add(reader.get_int32()) : add(reader.get_packed_int32());
+        break;
+      case 7:
+        unpacked(Wire::varint) ? values.Add(reader.get_int64()) : add(reader.get_packed_int64());
+        break;
+      case 10:
+        unpacked(Wire::fixed64) ? values.Add(reader.get_double()) : add(reader.get_packed_double());
+        break;
+      case 11:
+        unpacked(Wire::varint) ? values.Add(reader.get_uint64()) : add(reader.get_packed_uint64());
+        break;
+      default:
+        reader.skip();
     }
   }
   return values;
@@ -103,11 +150,13 @@ std::pair<std::string, NDArray> ParseTensorProto(const std::string& bytes, const
     if (dtype.is_void()) {
       throw DTypeError(StrCat(what, ": tensors of ONNX type ", fields.type, " can't be read (or it isn't a tensor)"));
     }
-    if (fields.external) throw ModelFormatError(StrCat(what, ": its data lies in another file, which isn't supported here"));
+    if (fields.external)
+      throw ModelFormatError(StrCat(what, ": its data lies in another file, which isn't supported here"));
     const std::string data = fields.has_raw ? std::move(fields.raw) : ReadValues(bytes, dtype).bytes;
     const int64_t expected = runtime::TensorBytes(fields.dims, dtype);
     if (static_cast<int64_t>(data.size()) != expected) {
-      throw ModelFormatError(StrCat(what, ": holds ", data.size(), " bytes of data; its shape and type need ", expected));
+      throw ModelFormatError(
+          StrCat(what, ": holds ", data.size(), " bytes of data; its shape and type need ", expected));
     }
     return {fields.name, NDArray::FromBytes(data.data(), fields.dims, dtype)};
   } catch (const protozero::exception& error) {

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices and tensors. Python sees the elements as NumPy arrays of bytes; treadle._nd gives them shape and type.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "python/convert.h"
+#include "treadle/base/error.h"
+#include "treadle/runtime/device.h"
+#include "treadle/runtime/ndarray.h"
+
+namespace treadle::python {
+namespace {
+
+using runtime::Device;
+using runtime::NDArray;
+using Bytes = nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+NDArray Tensor(const Handle& self) {
+  if (self.ref.as<runtime::NDArrayNode>() == nullptr) throw DTypeError("expected an NDArray");
+  return NDArray(self.ref.data());
+}
+
+void DeleteUnusedCapsule(PyObject* capsule) {
+  if (PyCapsule_IsValid(capsule, "dltensor")) {
+    auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"));
+    if (managed->deleter != nullptr) managed->deleter(managed);
+  } else if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+    auto* managed = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
+    if (managed->deleter != nullptr) managed->deleter(managed);
+  }
+}
+
+nb::object ToCapsule(const Handle& self, bool versioned) {
+  NDArray tensor = Tensor(self);
+  PyObject* capsule = versioned ? PyCapsule_New(tensor.ToDLPackVersioned(), "dltensor_versioned", DeleteUnusedCapsule)
+                                : PyCapsule_New(tensor.ToDLPack(), "dltensor", DeleteUnusedCapsule);
+  return nb::steal(capsule);
+}
+
+nb::object FromCapsule(nb::handle capsule) {
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
+    auto* managed =
+        static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
+    nb::object result = FromObjectRef(NDArray::FromDLPack(managed));
+    PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
+    return result;
+  }
+  if (!PyCapsule_IsValid(capsule.ptr(), "dltensor")) throw DTypeError("expected a DLPack capsule that isn't used yet");
+  auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+  nb::object result = FromObjectRef(NDArray::FromDLPack(managed));
+  PyCapsule_SetName(capsule.ptr(), "used_dltensor");
+  return result;
+}
+
+/// The elements as a NumPy array of bytes that shares them.
+nb::object BytesOf(nb::handle self) {
+  NDArray tensor = Tensor(nb::cast<Handle&>(self));
+  if (tensor.device().device_type != kDLCPU || !tensor.IsCompact()) throw Error("expected a compact tensor on the CPU");
+  auto size = static_cast<size_t>(tensor.nbytes());
+  return nb::cast(nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>>(tensor.data_ptr(), {size}, nb::borrow(self)));
+}
+
+/// A tensor over the memory of a NumPy array of bytes.
+nb::object FromBytes(Bytes bytes, const std::vector<int64_t>& shape, const std::string& dtype, bool read_only,
+                     nb::object owner) {
+  const DataType type = DataType::FromString(dtype);
+  if (runtime::TensorBytes(shape, type) != static_cast<int64_t>(bytes.size())) {
+    throw ShapeError(StrCat("a tensor of shape ", runtime::ShapeString(shape), " and type ", dtype, " needs ",
+                            runtime::TensorBytes(shape, type), " bytes, not ", bytes.size()));
+  }
+  return FromObjectRef(
+      NDArray::View(bytes.data(), shape, type, runtime::Cpu(), ShareOwner(std::move(owner)), read_only));
+}
+
+}  // namespace
+
+void BindNDArray(nb::module_& module) {
+  nb::class_<Device>(module, "Device")
+      .def("__init__",
+           [](Device* self, int type, int id) { new (self) Device{static_cast<DLDeviceType>(type), id}; })
+      .def("__init__", [](Device* self, const std::string& text) { new (self) Device(runtime::ParseDevice(text)); })
+      .def_prop_ro("device_type", [](const Device& self) { return static_cast<int>(self.device_type); })
+      .def_prop_ro("device_id", [](const Device& self) { return self.device_id; })
+      .def_prop_ro("device_name", [](const Device& self) { return runtime::DeviceTypeName(self.device_type); })
+      .def("__eq__",
+           [](const Device& self, nb::handle other) {
+             return nb::isinstance<Device>(other) && runtime::SameDevice(self, nb::cast<Device>(other));
+           })
+      .def("__hash__", [](const Device& self) { return static_cast<int>(self.device_type) * 1024 + self.device_id; })
+      .def("__repr__", [](const Device& self) {
+        return StrCat(runtime::DeviceTypeName(self.device_type), "(", self.device_id, ")");
+      });
+
+  module.def("nd_empty", [](const std::vector<int64_t>& shape, const std::string& dtype, Device device) {
+    return FromObjectRef(NDArray::Empty(shape, DataType::FromString(dtype), device));
+  });
+  module.def("nd_shape", [](const Handle& self) { return nb::tuple(nb::cast(Tensor(self).shape())); });
+  module.def("nd_dtype", [](const Handle& self) { return Tensor(self).dtype().str(); });
+  module.def("nd_device", [](const Handle& self) { return Tensor(self).device(); });
+  module.def("nd_copy", [](const Handle& self, Device device) { return FromObjectRef(Tensor(self).Copy(device)); });
+  module.def("nd_copy_from", [](const Handle& self, const Handle& other) { Tensor(self).CopyFrom(Tensor(other)); });
+  module.def("nd_bytes", &BytesOf);
+  module.def("nd_from_bytes", &FromBytes);
+  module.def("nd_to_capsule", &ToCapsule);
+  module.def("nd_from_capsule", &FromCapsule);
+}
+
+}  // namespace treadle::python
