@@ -44,9 +44,8 @@ function(treadle_python_extension)
   set(package ${CMAKE_BINARY_DIR}/python/treadle)
   target_include_directories(treadle_python PRIVATE ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(treadle_python PRIVATE treadle treadle_runtime)
-  target_link_options(treadle_python PRIVATE -Wl,-rpath,$ORIGIN/lib)
   set_target_properties(treadle_python PROPERTIES OUTPUT_NAME _core LIBRARY_OUTPUT_DIRECTORY ${package}
-    SKIP_BUILD_RPATH TRUE)
+    BUILD_RPATH "$ORIGIN/lib")
 
   file(MAKE_DIRECTORY ${package})
   file(GLOB entries CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/treadle/*)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/convert.h"
 
+#include <nanobind/stl/string.h>
+
 #include <limits>
 #include <memory>
 #include <unordered_map>
@@ -12,8 +14,8 @@
 namespace treadle::python {
 namespace {
 
-using runtime::ArgValue;
 using runtime::Args;
+using runtime::ArgValue;
 using runtime::Device;
 using runtime::PackedFunc;
 using runtime::RetValue;
@@ -37,13 +39,25 @@ nb::object DTypeClass() {
   return *cls;
 }
 
+nb::object NumPyGeneric() {
+  static auto* cls = new nb::object(nb::module_::import_("numpy").attr("generic"));
+  return *cls;
+}
+
 [[noreturn]] void ThrowUnconvertible(nb::handle value) {
   throw DTypeError(StrCat("a Python ", nb::type_name(value.type()).c_str(),
                           " can't be passed to a packed function; expected None, a number, str, bytes, dtype, device, "
                           "array, function, module, node, or a list, tuple or dict of these"));
 }
 
-bool IsArrayLike(nb::handle value) { return nb::hasattr(value, "__dlpack__") || nb::hasattr(value, "__array__"); }
+/// NumPy's numbers, and its arrays of rank 0 from `x[()]`: as Python numbers.
+bool IsNumPyScalar(nb::handle value) {
+  return nb::hasattr(value, "item") && nb::hasattr(value, "dtype") && nb::isinstance(value, NumPyGeneric());
+}
+
+bool IsArrayLike(nb::handle value) {
+  return nb::hasattr(value, "__dlpack__") || nb::hasattr(value, "__array_interface__");
+}
 
 NDArray ArrayFromPython(nb::handle value) {
   nb::object array = nb::module_::import_("treadle._nd").attr("array")(value);
@@ -52,8 +66,7 @@ NDArray ArrayFromPython(nb::handle value) {
 
 ObjectRef ImmediateOf(nb::handle value) {
   const auto number = nb::cast<int64_t>(value);
-  const bool small =
-      number >= std::numeric_limits<int32_t>::min() && number <= std::numeric_limits<int32_t>::max();
+  const bool small = number >= std::numeric_limits<int32_t>::min() && number <= std::numeric_limits<int32_t>::max();
   return IntImm(DataType::Int(small ? 32 : 64), number);
 }
 
@@ -86,6 +99,8 @@ class Callback {
     } else if (nb::isinstance<nb::bytes>(result)) {
       auto bytes = nb::cast<nb::bytes>(result);
       ret->SetString(std::string(bytes.c_str(), bytes.size()), kTreadleBytes);
+    } else if (nb::isinstance<Device>(result)) {
+      *ret = nb::cast<Device>(result);
     } else {
       *ret = ToObjectRef(result);
     }
@@ -118,9 +133,12 @@ nb::object FromObjectRef(const ObjectRef& ref) {
 
 nb::object FromArgValue(const ArgValue& value) {
   switch (value.type_code()) {
-    case kTreadleNull: return nb::none();
-    case kTreadleInt: return nb::int_(value.As<int64_t>());
-    case kTreadleFloat: return nb::float_(value.As<double>());
+    case kTreadleNull:
+      return nb::none();
+    case kTreadleInt:
+      return nb::int_(value.As<int64_t>());
+    case kTreadleFloat:
+      return nb::float_(value.As<double>());
     case kTreadleStr: {
       const std::string text = value.AsString();
       return nb::str(text.data(), text.size());
@@ -129,9 +147,12 @@ nb::object FromArgValue(const ArgValue& value) {
       const std::string text = value.AsString();
       return nb::bytes(text.data(), text.size());
     }
-    case kTreadleDataType: return DTypeClass()(value.As<DataType>().str());
-    case kTreadleDevice: return nb::cast(value.As<Device>());
-    case kTreadleHandle: return nb::int_(reinterpret_cast<uintptr_t>(value.value().v_handle));
+    case kTreadleDataType:
+      return DTypeClass()(value.As<DataType>().str());
+    case kTreadleDevice:
+      return nb::cast(value.As<Device>());
+    case kTreadleHandle:
+      return nb::int_(reinterpret_cast<uintptr_t>(value.value().v_handle));
     case kTreadleDLTensor: {
       // The caller keeps the memory only for the time of the call.
       const DLTensor* tensor = value.AsDLTensor();
@@ -139,7 +160,8 @@ nb::object FromArgValue(const ArgValue& value) {
       char* data = static_cast<char*>(tensor->data) + tensor->byte_offset;
       return FromObjectRef(NDArray::View(data, shape, DataType(tensor->dtype), tensor->device, nullptr));
     }
-    default: return FromObjectRef(value.AsObjectRef());
+    default:
+      return FromObjectRef(value.AsObjectRef());
   }
 }
 
@@ -164,11 +186,8 @@ ObjectRef ToObjectRef(nb::handle value) {
     for (auto [key, item] : nb::cast<nb::dict>(value)) map.Set(ToObjectRef(key), ToObjectRef(item));
     return map;
   }
-  if (IsArrayLike(value) && !nb::hasattr(value, "item")) return ArrayFromPython(value);
-  if (nb::hasattr(value, "ndim") && nb::hasattr(value, "item")) {  // NumPy: scalars are numbers, arrays are arrays
-    if (PyIndex_Check(value.ptr()) && nb::cast<int>(value.attr("ndim")) == 0) return ImmediateOf(nb::int_(value));
-    return ArrayFromPython(value);
-  }
+  if (IsNumPyScalar(value)) return ToObjectRef(value.attr("item")());
+  if (IsArrayLike(value)) return ArrayFromPython(value);
   if (PyCallable_Check(value.ptr()) != 0) return ToPackedFunc(nb::borrow(value));
   ThrowUnconvertible(value);
 }
@@ -198,6 +217,8 @@ void PackedArgs::Set(size_t i, nb::handle value) {
     packer.Set(at, &bytes_.emplace_back(TreadleByteArray{text.data(), text.size()}));
   } else if (nb::isinstance<Device>(value)) {
     packer.Set(at, nb::cast<Device>(value));
+  } else if (IsNumPyScalar(value)) {
+    Set(i, value.attr("item")());
   } else {
     packer.Set(at, objects_.emplace_back(ToObjectRef(value)));
   }

@@ -59,13 +59,15 @@ void BindErrors(nb::module_& module) {
 }
 
 void BindFunctions(nb::module_& module) {
-  module.def("call", [](const Handle& function, nb::args arguments) { return CallPacked(Function(function), arguments); });
+  module.def("call",
+             [](const Handle& function, nb::args arguments) { return CallPacked(Function(function), arguments); });
   module.def("to_function", [](nb::object function) { return FromObjectRef(ToPackedFunc(std::move(function))); });
   module.def("get_global", [](const std::string& name) { return FromObjectRef(Registry::Get(name)); });
   module.def("require_global", [](const std::string& name) { return FromObjectRef(Registry::Require(name)); });
   module.def("register_global", [](const std::string& name, nb::object function, bool override) {
     const bool packed = nb::isinstance<Handle>(function);
-    Registry::Register(name, packed ? Function(nb::cast<Handle&>(function)) : ToPackedFunc(std::move(function)), override);
+    Registry::Register(name, packed ? Function(nb::cast<Handle&>(function)) : ToPackedFunc(std::move(function)),
+                       override);
   });
   module.def("remove_global", &Registry::Remove);
   module.def("list_globals", &Registry::ListNames);

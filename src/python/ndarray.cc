@@ -41,8 +41,7 @@ nb::object ToCapsule(const Handle& self, bool versioned) {
 
 nb::object FromCapsule(nb::handle capsule) {
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
-    auto* managed =
-        static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
+    auto* managed = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
     nb::object result = FromObjectRef(NDArray::FromDLPack(managed));
     PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
     return result;
@@ -78,8 +77,7 @@ nb::object FromBytes(Bytes bytes, const std::vector<int64_t>& shape, const std::
 
 void BindNDArray(nb::module_& module) {
   nb::class_<Device>(module, "Device")
-      .def("__init__",
-           [](Device* self, int type, int id) { new (self) Device{static_cast<DLDeviceType>(type), id}; })
+      .def("__init__", [](Device* self, int type, int id) { new (self) Device{static_cast<DLDeviceType>(type), id}; })
       .def("__init__", [](Device* self, const std::string& text) { new (self) Device(runtime::ParseDevice(text)); })
       .def_prop_ro("device_type", [](const Device& self) { return static_cast<int>(self.device_type); })
       .def_prop_ro("device_id", [](const Device& self) { return self.device_id; })

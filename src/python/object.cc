@@ -50,7 +50,7 @@ nb::object GetAttribute(const Handle& self, const std::string& name) {
     PyErr_SetString(PyExc_AttributeError, StrCat("a node of type ", type, " has no attribute '", name, "'").c_str());
     throw nb::python_error();
   }
-  return VisitField(*field, self.ref.get(), [](const FieldInfo&, const auto& value) { return ToPython()(value); });
+  return VisitField(*field, self.ref.get(), [](const auto& value) { return ToPython()(value); });
 }
 
 std::vector<std::string> FieldNames(const Handle& self) {
@@ -87,9 +87,9 @@ void BindObject(nb::module_& module) {
       .def("__getattr__", &GetAttribute)
       .def("__dir__",
            [](nb::handle self) {
-             nb::list names = nb::cast<nb::list>(nb::module_::import_("builtins")
-                                                     .attr("list")(nb::module_::import_("builtins").attr("object").attr(
-                                                         "__dir__")(self)));
+             nb::list names = nb::cast<nb::list>(
+                 nb::module_::import_("builtins")
+                     .attr("list")(nb::module_::import_("builtins").attr("object").attr("__dir__")(self)));
              for (const std::string& name : FieldNames(nb::cast<Handle&>(self))) names.append(name);
              return names;
            })
@@ -108,10 +108,10 @@ void BindObject(nb::module_& module) {
 
   module.def("register_object", &RegisterObjectClass);
   module.def("array_size", [](const Handle& self) { return As<ArrayNode>(self)->items.size(); });
-  module.def("array_item", [](const Handle& self, size_t i) { return FromObjectRef(As<ArrayNode>(self)->items.at(i)); });
+  module.def("array_item",
+             [](const Handle& self, size_t i) { return FromObjectRef(As<ArrayNode>(self)->items.at(i)); });
   module.def("map_size", [](const Handle& self) { return As<MapNode>(self)->items.size(); });
-  module.def("map_item",
-             [](const Handle& self, nb::handle key) { return FromObjectRef(MapEntry(self, key).second); });
+  module.def("map_item", [](const Handle& self, nb::handle key) { return FromObjectRef(MapEntry(self, key).second); });
   module.def("map_items", [](const Handle& self) {
     nb::list items;
     for (const auto& [key, value] : As<MapNode>(self)->items) {

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Treadle: a deep-learning compiler. `compile` an ONNX model, call it with NumPy arrays."""
+from . import _core, error, nd, runtime
+from ._core import Device, Object
+from ._dtype import DataType
+from ._ffi import convert, get_global_func, list_global_func_names, register_func, register_object
+from .error import (DTypeError, Error, InternalError, ModelFormatError, ShapeError, TargetError, TVMError,
+                    UnsupportedOpError, VerifyError)
+from .nd import cpu, cuda, device, gpu, opencl
+
+__version__ = "0.1.0"

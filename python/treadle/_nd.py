@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors and devices, exchanged with NumPy and, by DLPack, with everyone else."""
+import numpy as np
+
+from . import _core
+from ._core import Device
+from ._dtype import DataType, of_numpy, to_numpy
+from .error import DTypeError, Error
+
+
+def cpu(index=0):
+    """The CPU."""
+    return Device(1, index)
+
+
+def cuda(index=0):
+    """A CUDA device."""
+    return Device(2, index)
+
+
+def opencl(index=0):
+    """An OpenCL device."""
+    return Device(4, index)
+
+
+def device(name, index=None):
+    """The device called `name`: "cpu", "cuda:1", ..., or a target's name such as "llvm"."""
+    found = Device(str(name).split()[0]) if isinstance(name, str) else Device(int(name), 0)
+    return found if index is None else Device(found.device_type, index)
+
+
+class NDArray(_core.Object):
+    """A tensor."""
+
+    @property
+    def shape(self):
+        return _core.nd_shape(self)
+
+    @property
+    def dtype(self):
+        return DataType(_core.nd_dtype(self))
+
+    @property
+    def device(self):
+        return _core.nd_device(self)
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    @property
+    def size(self):
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def numpy(self):
+        """A NumPy array with a copy of the elements."""
+        return _view(self).copy()
+
+    asnumpy = numpy
+
+    def copyfrom(self, source):
+        """Replaces the elements by those of an array of the same shape and type."""
+        source = source if isinstance(source, NDArray) else array(np.asarray(source, dtype=to_numpy(self.dtype)))
+        _core.nd_copy_from(self, source)
+        return self
+
+    def copyto(self, target):
+        """Copies to another tensor, or to a new one on a device."""
+        if isinstance(target, Device):
+            return _core.nd_copy(self, target)
+        return target.copyfrom(self)
+
+    def __setitem__(self, key, value):
+        if not isinstance(key, slice) or key != slice(None):
+            raise Error("only x[:] = value is supported; change a NumPy copy instead")
+        self.copyfrom(value)
+
+    def __array__(self, dtype=None, copy=None):
+        result = self.numpy()
+        return result if dtype is None else result.astype(dtype)
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"the tensor is on {self.device}")
+        tensor = _core.nd_copy(self, self.device) if copy else self
+        return _core.nd_to_capsule(tensor, max_version is not None and max_version[0] >= 1)
+
+    def __dlpack_device__(self):
+        return (self.device.device_type, self.device.device_id)
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __repr__(self):
+        text = repr(self.numpy()) if self.device.device_type == 1 else "..."
+        return f"<treadle.nd.NDArray shape={self.shape}, {self.device}>\n{text}"
+
+    # A tensor equals only itself; compare elements through numpy().
+    __eq__ = _core.Object.__eq__
+    __hash__ = _core.Object.__hash__
+
+
+_core.register_object("runtime.NDArray", NDArray)
+
+
+def _view(tensor):
+    """A NumPy array over the elements of a tensor (copied first when they aren't on the CPU)."""
+    host = tensor if tensor.device.device_type == 1 else _core.nd_copy(tensor, cpu())
+    return _core.nd_bytes(host).view(to_numpy(tensor.dtype)).reshape(tensor.shape)
+
+
+def as_tensor(value):
+    """A tensor that shares the memory of `value` where it can; `value`: NDArray, NumPy or DLPack array, number, list."""
+    if isinstance(value, NDArray):
+        return value
+    if not isinstance(value, np.ndarray):
+        if hasattr(value, "__dlpack__") and not hasattr(value, "__array_interface__"):
+            return from_dlpack(value)
+        value = np.asarray(value)
+    if value.dtype.byteorder == ">":
+        value = value.astype(value.dtype.newbyteorder("="))
+    name = of_numpy(value.dtype)
+    compact = np.ascontiguousarray(value).reshape(value.shape)
+    if compact.size and compact.ctypes.data % 64:  # compiled code may rely on the alignment
+        return array(compact)
+    flat = compact.reshape(-1).view(np.uint8)
+    if not flat.flags.writeable:
+        return array(compact)
+    return _core.nd_from_bytes(flat, compact.shape, name, False, compact)
+
+
+def array(value, device=None, dtype=None):
+    """A new tensor with a copy of `value`."""
+    if isinstance(value, NDArray):
+        return _core.nd_copy(value, device or cpu())
+    value = np.asarray(value, dtype=None if dtype is None else to_numpy(dtype))
+    if value.dtype == object:
+        raise DTypeError(f"can't make a tensor of a {type(value).__name__}")
+    result = empty(value.shape, of_numpy(value.dtype))
+    if value.size:
+        _view(result)[...] = value
+    return result if device is None or device == cpu() else _core.nd_copy(result, device)
+
+
+def empty(shape, dtype="float32", device=None):
+    """A new tensor with unspecified elements."""
+    shape = (shape,) if isinstance(shape, int) else tuple(int(dim) for dim in shape)
+    return _core.nd_empty(shape, str(dtype) if isinstance(dtype, str) else of_numpy(dtype), device or cpu())
+
+
+def from_dlpack(value):
+    """A tensor over the memory of an array of another library (or over a DLPack capsule)."""
+    return _core.nd_from_capsule(value.__dlpack__() if hasattr(value, "__dlpack__") else value)

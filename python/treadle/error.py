@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors that Treadle raises. Each has `exit_code`: what the command line exits with for it."""
+import builtins
+
+from . import _core
+
+
+class Error(Exception):
+    """Base of all of Treadle's errors; raised itself for plain mistakes of use."""
+
+    exit_code = 2
+
+
+class UnsupportedOpError(Error):
+    """A valid model uses what Treadle doesn't implement. `nodes` has one line for each node at fault."""
+
+    exit_code = 3
+    nodes = ()
+
+
+class ShapeError(Error, ValueError):
+    """Shapes that don't fit."""
+
+
+class DTypeError(Error, TypeError):
+    """Element types that don't fit."""
+
+
+class ModelFormatError(Error, ValueError):
+    """A file or text that can't be read."""
+
+    exit_code = 4
+
+
+class TargetError(Error, ValueError):
+    """An unknown or impossible target."""
+
+
+class VerifyError(Error):
+    """A comparison failed."""
+
+    exit_code = 1
+
+
+class RuntimeError(Error, builtins.RuntimeError):  # noqa: A001 - the name of the C++ class
+    """A compiled model or a device failed while running."""
+
+    exit_code = 5
+
+
+class InternalError(Error):
+    """A bug in Treadle."""
+
+    exit_code = 70
+
+
+TreadleError = TVMError = Error
+
+for _cls in (Error, UnsupportedOpError, ShapeError, DTypeError, ModelFormatError, TargetError, VerifyError, RuntimeError,
+             InternalError):
+    _core.register_error(_cls.__name__, _cls)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What running a compiled model takes: tensors, devices, functions and modules."""
+from . import _core
+from ._core import Device, Object
+from ._dtype import DataType
+from ._ffi import Array, Map, PackedFunc, convert, register_object
+from ._nd import NDArray, cpu, cuda, device
+
+__all__ = ["Array", "DataType", "Device", "Map", "Module", "NDArray", "Object", "PackedFunc", "convert", "cpu", "cuda",
+           "device", "enabled", "load_module"]
+
+
+@register_object("runtime.Module")
+class Module(Object):
+    """Functions of one kind: compiled code, source text, a graph; modules import each other."""
+
+    @property
+    def type_key(self):
+        return _core.module_type(self)
+
+    @property
+    def imported_modules(self):
+        return _core.module_imports(self)
+
+    def import_module(self, module):
+        """Adds an import."""
+        _core.module_import(self, module)
+
+    def get_function(self, name, query_imports=False):
+        """The function called `name`; an AttributeError when there is none."""
+        function = _core.module_function(self, name, query_imports)
+        if function is None:
+            raise AttributeError(f"a module of type {self.type_key} has no function '{name}'")
+        return function
+
+    def implements_function(self, name, query_imports=False):
+        return _core.module_function(self, name, query_imports) is not None
+
+    __getitem__ = get_function
+
+    @property
+    def entry_func(self):
+        return self.get_function("__tvm_main__")
+
+    def __call__(self, *args):
+        return self.entry_func(*args)
+
+    def get_source(self, fmt=""):
+        """The text of the module: source code, LLVM IR ("ll"), assembly ("s"), graph JSON."""
+        return _core.module_source(self, fmt)
+
+    def save(self, file_name, fmt=""):
+        _core.module_save(self, str(file_name), fmt)
+
+    def export_library(self, file_name, **options):
+        """Writes the module and its imports as one shared library."""
+        from ._ffi import get_global_func
+
+        get_global_func("runtime.ModuleExportLibrary")(self, str(file_name))
+
+    def time_evaluator(self, func_name, dev=None, number=10, repeat=1, min_repeat_ms=0):
+        """A function that runs `func_name` and returns its times, in seconds."""
+        import statistics
+        import time
+
+        function = self.get_function(func_name)
+
+        class Result:
+            def __init__(self, results):
+                self.results = results
+                self.mean = statistics.fmean(results)
+                self.median = statistics.median(results)
+                self.min = min(results)
+                self.max = max(results)
+                self.std = statistics.pstdev(results)
+
+        def evaluate(*args):
+            function(*args)
+            results = []
+            for _ in range(repeat):
+                count = number
+                while True:
+                    start = time.perf_counter()
+                    for _ in range(count):
+                        function(*args)
+                    spent = time.perf_counter() - start
+                    if spent * 1e3 >= min_repeat_ms:
+                        break
+                    count *= 2
+                results.append(spent / count)
+            return Result(results)
+
+        return evaluate
+
+
+def load_module(path, fmt=""):
+    """Loads a compiled module."""
+    return _core.module_load(str(path), fmt)
+
+
+def enabled(name):
+    """Whether this build has a target or device."""
+    from ._ffi import get_global_func
+
+    return get_global_func(f"target.build.{name.split()[0]}", allow_missing=True) is not None
