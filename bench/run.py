@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measures Treadle beside the installed peers, interleaved in one process: for each model and number of threads the
+engines take turns, so that what else the machine does hits all of them. Outputs are compared before anything is
+timed. Prints medians and ratios; writes JSON and an HTML report."""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import engines
+import report
+import zoo
+
+QUICK = ("light_squeezenet", "light_resnet50", "ppocrv4_rec_1x3x48x320", "mobilenet", "mlp")
+REFERENCE = "onnxruntime"
+
+
+def fma_peak(threads):
+    """GFLOP/s of multiply-adds by number of threads, measured now; {} without a compiler."""
+    source = pathlib.Path(__file__).with_name("fma_peak.cc")
+    program = pathlib.Path(__file__).parents[1] / "build/bench/fma_peak"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    for compiler in ("clang++-19", "clang++", "g++"):
+        try:
+            subprocess.run([compiler, "-O3", "-march=native", "-ffp-contract=fast", "-pthread", source, "-o", program],
+                           check=True, capture_output=True)
+            break
+        except (OSError, subprocess.CalledProcessError):
+            continue
+    else:
+        return {}
+    text = subprocess.run([program, *map(str, threads)], check=True, capture_output=True, text=True).stdout
+    return {int(count): value for count, value in json.loads(text)["gflops"].items()}
+
+
+def machine():
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+        cpu = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        cpu = platform.processor()
+    return {"cpu": cpu, "cores": len(os.sched_getaffinity(0)), "system": platform.platform(),
+            "load": os.getloadavg()[0]}
+
+
+def measure(runners, seconds, least):
+    """Times each runner in turn until `seconds` have gone by and each has at least `least` samples."""
+    samples = {name: [] for name in runners}
+    for run in runners.values():  # warm up
+        run()
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(next(iter(samples.values()))) < least:
+        for name, run in runners.items():
+            samples[name].append(engines.timed(run)[1])
+    return samples
+
+
+def summarise(samples):
+    ordered = sorted(samples)
+    quarter = len(ordered) // 4
+    return {"median_ms": statistics.median(ordered) * 1e3, "min_ms": ordered[0] * 1e3,
+            "p25_ms": ordered[quarter] * 1e3, "p75_ms": ordered[-1 - quarter] * 1e3, "runs": len(ordered)}
+
+
+def bench_case(case, threads, names, args, peak):
+    """One row: a model with a number of threads on every engine."""
+    inputs = case.inputs()
+    row = {"model": case.name, "threads": threads, "flops": zoo.flops(case.model(), case.shapes), "engines": {}}
+    runners, reference = {}, None
+    for name in names:
+        entry = row["engines"][name] = {}
+        try:
+            runner, entry["prepare_s"] = engines.timed(lambda: engines.ALL[name].prepare(case, threads, inputs))
+            outputs = runner()
+        except Exception as error:  # noqa: BLE001 - a peer that fails is a result
+            entry["error"] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+            continue
+        if reference is None:
+            reference = outputs
+        else:
+            differences = [text for a, e in zip(outputs, reference) if (text := zoo.compare(a, e))]
+            if differences:
+                entry["error"] = "wrong output: " + differences[0]
+                continue
+        runners[name] = runner
+    if runners:
+        for name, samples in measure(runners, args.seconds, args.least).items():
+            entry = row["engines"][name]
+            entry.update(summarise(samples))
+            if row["flops"]:
+                entry["gflops"] = row["flops"] / entry["median_ms"] * 1e-6
+                if threads in peak:
+                    entry["of_peak"] = entry["gflops"] / peak[threads]
+    return row
+
+
+def print_row(row, names):
+    ours = row["engines"].get("treadle", {})
+    cells = []
+    for name in names:
+        entry = row["engines"][name]
+        if "median_ms" not in entry:
+            cells.append(f"{name}: {entry.get('error', 'failed')[:60]}")
+            continue
+        text = f"{name} {entry['median_ms']:.2f} ms"
+        if name != "treadle" and "median_ms" in ours:
+            text += f" (treadle {ours['median_ms'] / entry['median_ms']:.2f}x)"
+        elif "of_peak" in entry:
+            text += f" [{entry['of_peak']:.0%} of peak]"
+        cells.append(text)
+    print(f"{row['model']:28s} {row['threads']} thr  " + "  ".join(cells), flush=True)
+
+
+def geometric_means(rows, names):
+    """Treadle's time over a peer's, over the rows that both have; less than 1: Treadle is faster."""
+    means = {}
+    for name in names:
+        ratios = [row["engines"]["treadle"]["median_ms"] / row["engines"][name]["median_ms"] for row in rows
+                  if "median_ms" in row["engines"].get("treadle", {}) and "median_ms" in row["engines"].get(name, {})]
+        if name != "treadle" and ratios:
+            means[name] = {"ratio": statistics.geometric_mean(ratios), "worst": max(ratios), "rows": len(ratios)}
+    return means
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few models, short times")
+    parser.add_argument("--models", default="", help="comma-separated parts of model names")
+    parser.add_argument("--threads", default="", help="such as 1,2 (default: 1 and the number of cores, at most 2)")
+    parser.add_argument("--engines", default="onnxruntime,treadle,openvino")
+    parser.add_argument("--seconds", type=float, help="time per model and number of threads")
+    parser.add_argument("--least", type=int, default=5, help="least number of samples")
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--html", type=pathlib.Path)
+    args = parser.parse_args()
+    args.seconds = args.seconds or (1.0 if args.quick else 4.0)
+    threads = [int(n) for n in args.threads.split(",")] if args.threads else [1, 2][:machine()["cores"]]
+
+    names, versions = [], {}
+    for name in args.engines.split(","):
+        try:
+            versions[name] = engines.ALL[name].version()
+            names.append(name)
+        except ImportError:
+            print(f"{name}: not installed, left out", file=sys.stderr)
+    cases = [case for case in zoo.all_models() if not args.quick or case.name in QUICK]
+    if args.models:
+        cases = [case for case in cases if any(part in case.name for part in args.models.split(","))]
+
+    peak = fma_peak(threads)
+    result = {"machine": machine(), "versions": versions, "fma_peak_gflops": peak, "rows": []}
+    print(f"{result['machine']['cpu']}, {result['machine']['cores']} cores; FMA peak "
+          + ", ".join(f"{value:.0f} GFLOP/s on {count} thr" for count, value in peak.items()), flush=True)
+    for case in cases:
+        for count in threads:
+            result["rows"].append(bench_case(case, count, names, args, peak))
+            print_row(result["rows"][-1], names)
+    result["geomean"] = geometric_means(result["rows"], names)
+    for name, mean in result["geomean"].items():
+        print(f"treadle / {name}: {mean['ratio']:.2f}x in the geometric mean, worst {mean['worst']:.2f}x "
+              f"({mean['rows']} rows)")
+
+    for path, text in ((args.json, json.dumps(result, indent=1)), (args.html, report.html(result))):
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            print(f"wrote {path}")
+    wrong = [row for row in result["rows"] if "error" in row["engines"].get("treadle", {})]
+    for row in wrong:
+        print(f"FAILED {row['model']}: {row['engines']['treadle']['error']}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
