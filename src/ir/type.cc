@@ -20,7 +20,11 @@ PointerType::PointerType(Type element_type, std::string storage_scope) {
 
 TensorType::TensorType(Array<PrimExpr> shape, DataType dtype, Span span) {
   auto node = MakeObject<TensorTypeNode>();
-  node->shape = std::move(shape);
+  // Constant dimensions are int64, so that equal shapes are structurally equal wherever they come from.
+  node->shape = shape.Map([](const PrimExpr& dim) -> PrimExpr {
+    const int64_t* value = AsConstInt(dim);
+    return value != nullptr && dim.dtype() != DataType::Int(64) ? PrimExpr(*value) : dim;
+  });
   node->dtype = dtype;
   node->span = std::move(span);
   data_ = std::move(node);
