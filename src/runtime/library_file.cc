@@ -59,8 +59,7 @@ class ElfFile {
         auto symbol = At<Elf64_Sym>(section.sh_offset + k * sizeof(Elf64_Sym), "symbol table");
         if (symbol.st_shndx == SHN_UNDEF || symbol.st_name >= strings.sh_size) continue;
         std::string_view rest = bytes_.substr(strings.sh_offset + symbol.st_name, strings.sh_size - symbol.st_name);
-        if (rest.substr(0, rest.find('\0')) == name)
-          return {FileOffset(symbol.st_value, symbol.st_size), symbol.st_size};
+        if (rest.substr(0, rest.find('\0')) == name) return FileRange(symbol.st_value, symbol.st_size);
       }
     }
     return {};
@@ -105,12 +104,13 @@ class ElfFile {
     }
   }
 
-  uint64_t FileOffset(uint64_t address, uint64_t bytes) const {
+  /// Where `bytes` bytes at `address` lie; with 0 bytes (a symbol without a size) all that follows in the segment.
+  Range FileRange(uint64_t address, uint64_t bytes) const {
     for (const Elf64_Phdr& segment : segments_) {
-      if (address >= segment.p_vaddr && address - segment.p_vaddr <= segment.p_filesz &&
-          bytes <= segment.p_filesz - (address - segment.p_vaddr)) {
-        return segment.p_offset + (address - segment.p_vaddr);
-      }
+      if (address < segment.p_vaddr || address - segment.p_vaddr > segment.p_filesz) continue;
+      uint64_t skip = address - segment.p_vaddr;
+      if (bytes > segment.p_filesz - skip) continue;
+      return {segment.p_offset + skip, bytes != 0 ? bytes : segment.p_filesz - skip};
     }
     Fail("corrupt: a symbol lies outside the file");
   }
