@@ -68,7 +68,6 @@ class Module : public ObjectRef {
 /// Merging that would make a cycle is an Error.
 void SaveImports(const Module& root, ByteWriter* writer);
 /// Rebuilds the tree; `library` (may be null when no group is "_lib") takes the place of the library. Returns group 0.
-/// `import_into_library` false: a library that has its imports already.
-Module LoadImports(ByteReader* reader, const Module& library, bool import_into_library = true);
+Module LoadImports(ByteReader* reader, const Module& library);
 
 }  // namespace treadle::runtime

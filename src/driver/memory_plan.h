@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which values of a fused function share memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "treadle/relay/expr.h"
+
+namespace treadle::driver {
+
+/// Where the tensors of one expression live: one entry per tensor, tuples flattened.
+struct StorageInfo {
+  std::vector<int64_t> storage_ids;
+  std::vector<int> device_types;  ///< DLDeviceType; 0: no devices were planned
+  std::vector<int64_t> sizes;     ///< bytes of the tensor itself
+  std::vector<int64_t> offsets;   ///< bytes from the start of the storage
+};
+
+using MemoryPlan = std::unordered_map<relay::Expr, StorageInfo, ObjectPtrHash, ObjectPtrEqual>;
+
+enum class MemoryPlanner {
+  kRelay,  ///< the allocation of Relay's graph executor: one block per storage, taken from a free list
+  kArena,  ///< offsets in one arena per device; element-wise operators work in place
+};
+
+/// Plans the memory of `func`, whose calls are of primitive or external functions, for a sequential run in the order
+/// of a depth-first walk (arguments left to right). Each parameter, constant, call and projected value gets storage;
+/// parameters and constants never share theirs. A result of `relay.reshape_only` functions is its input.
+///
+/// Throws Error for If and other control flow, and for types of unknown size. Only some tensors on devices (attribute
+/// device annotations) and others not is an Error.
+MemoryPlan GraphPlanMemory(const relay::Function& func, MemoryPlanner planner = MemoryPlanner::kRelay);
+
+/// Bytes of each storage that the plan uses: the largest of the ends of its tensors.
+std::unordered_map<int64_t, int64_t> StorageSizes(const MemoryPlan& plan);
+
+}  // namespace treadle::driver

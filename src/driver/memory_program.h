@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// A fused function as a list of steps over tensors: what memory planners work on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "treadle/relay/expr.h"
+
+namespace treadle::driver {
+
+struct PlannedTensor {
+  int64_t bytes = 0;
+  int device_type = 0;      ///< DLDeviceType; 0: unknown
+  int64_t uses = 0;         ///< by later steps, one per argument position, and one per place in the result
+  int defined_at = -1;      ///< step that computes it; -1: parameter
+  int last_use = -1;        ///< last step that reads it; the number of steps when it is part of the result
+  int alias_of = -1;        ///< tensor whose memory it is (results of reshape-only functions)
+  bool persistent = false;  ///< a parameter or constant: has its memory for itself
+};
+
+/// A constant that is met (outputs only), or a call.
+struct PlannedStep {
+  const relay::CallNode* call = nullptr;
+  std::vector<int> inputs;  ///< one per argument tensor, repeated as often as used
+  std::vector<int> outputs;
+};
+
+struct MemoryProgram {
+  std::vector<PlannedTensor> tensors;  ///< parameters first
+  std::vector<PlannedStep> steps;      ///< in order of execution
+  std::unordered_map<relay::Expr, std::vector<int>, ObjectPtrHash, ObjectPtrEqual> tensors_of;
+  size_t num_params = 0;  ///< tensors of parameters
+};
+
+/// Linearises `func`: depth first, arguments left to right, each expression once. Lets are other names of values.
+/// Throws Error for control flow and nested functions, and for shapes that aren't known.
+MemoryProgram LinearizeForMemory(const relay::Function& func);
+
+/// Whether step `step` may write its output over input `input` (the tensor's memory being free afterwards): its
+/// function is element-wise in it.
+bool MayWriteInPlace(const MemoryProgram& program, const PlannedStep& step, int input);
+
+}  // namespace treadle::driver
