@@ -7,6 +7,7 @@
 
 #include <map>
 
+#include "python/api.h"
 #include "python/convert.h"
 #include "treadle/base/error.h"
 #include "treadle/runtime/module.h"
@@ -104,4 +105,5 @@ NB_MODULE(_core, module) {
   treadle::python::BindObject(module);
   treadle::python::BindNDArray(module);
   treadle::python::BindFunctions(module);
+  treadle::python::RegisterApi();
 }

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "python/api.h"
+
+namespace treadle::python {
+
+void RegisterApi() {
+  RegisterIrApi();
+  RegisterTransformApi();
+  RegisterRelayApi();
+}
+
+}  // namespace treadle::python

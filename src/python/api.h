@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The compiler's API as registered functions, under the names of the original: what python/treadle calls.
+#pragma once
+
+#include "treadle/ir/attrs.h"
+#include "treadle/ir/expr.h"
+#include "treadle/runtime/registry.h"
+
+namespace treadle::runtime {
+
+/// Python numbers where scalar expressions are expected: int32 (int64 where it doesn't fit) and float32 constants.
+template <>
+struct ArgConverter<PrimExpr> {
+  static PrimExpr From(const ArgValue& value);
+};
+
+}  // namespace treadle::runtime
+
+namespace treadle::python {
+
+/// Registers all of it. Once per process.
+void RegisterApi();
+
+void RegisterIrApi();
+void RegisterTransformApi();
+void RegisterRelayApi();
+
+/// A node of class `type` (one of attributes) with the given fields set and the others at their defaults. Throws
+/// Error for unknown or missing fields, for values of the wrong kind and those out of range.
+Attrs MakeAttrsFromMap(const TypeInfo* type, const Map<String, ObjectRef>& values, const std::string& what);
+
+}  // namespace treadle::python

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// What all IRs share: constants, types, modules, operators, structural equality.
+#include <limits>
+
+#include "python/api.h"
+#include "treadle/base/error.h"
+#include "treadle/ir/module.h"
+#include "treadle/ir/op.h"
+#include "treadle/ir/structural.h"
+#include "treadle/ir/target.h"
+#include "treadle/ir/type.h"
+#include "treadle/runtime/reflection.h"
+
+namespace treadle::runtime {
+
+PrimExpr ArgConverter<PrimExpr>::From(const ArgValue& value) {
+  if (value.type_code() == kTreadleInt) {
+    const auto number = value.As<int64_t>();
+    const bool small = number >= std::numeric_limits<int32_t>::min() && number <= std::numeric_limits<int32_t>::max();
+    return small ? PrimExpr(static_cast<int32_t>(number)) : PrimExpr(number);
+  }
+  if (value.type_code() == kTreadleFloat) return FloatImm(DataType::Float(32), value.As<double>());
+  ObjectRef object = value.AsObjectRef();
+  if (object.defined() && !object->IsInstance<PrimExprNode>()) value.ThrowMismatch("a scalar expression");
+  return PrimExpr(object.data());
+}
+
+}  // namespace treadle::runtime
+
+namespace treadle::python {
+namespace {
+
+using runtime::Registry;
+
+/// [number of inputs, type key of the attributes ("" for none), argument names, attribute names].
+Array<ObjectRef> OpInfo(const std::string& name) {
+  const Op& op = Op::Get(name);
+  Array<ObjectRef> arguments, attributes;
+  for (const OpArgument& argument : op.get()->arguments) arguments.push_back(String(argument.name));
+  const TypeInfo* type = op.get()->attrs_type;
+  if (type != nullptr) {
+    for (const FieldInfo& field : type->fields) attributes.push_back(String(field.name));
+  }
+  return {IntImm(DataType::Int(64), op.get()->num_inputs), String(type != nullptr ? type->key : ""), arguments,
+          attributes};
+}
+
+void RegisterModules() {
+  Registry::RegisterTyped("ir.IRModule", [](Map<GlobalVar, BaseFunc> functions, Map<GlobalTypeVar, TypeData> types) {
+    return IRModule(functions, types);
+  });
+  Registry::RegisterTyped("ir.Module_FromExpr", [](RelayExpr expr) { return IRModule::FromExpr(expr); });
+  Registry::RegisterTyped("ir.Module_GetGlobalVar",
+                          [](IRModule module, std::string name) { return module->GetGlobalVar(name); });
+  Registry::RegisterTyped("ir.Module_ContainGlobalVar",
+                          [](IRModule module, std::string name) { return module->ContainGlobalVar(name); });
+  Registry::RegisterTyped("ir.Module_Lookup", [](IRModule module, GlobalVar var) { return module->Lookup(var); });
+  Registry::RegisterTyped("ir.Module_Lookup_str",
+                          [](IRModule module, std::string name) { return module->Lookup(name); });
+  // Modules are shared freely: a change goes into a copy.
+  Registry::RegisterTyped("ir.Module_WithFunction", [](IRModule module, GlobalVar var, BaseFunc func) {
+    module.CopyOnWrite()->Add(var, func);
+    return module;
+  });
+  Registry::RegisterTyped("ir.Module_Update", [](IRModule module, IRModule other) {
+    IRModuleNode* node = module.CopyOnWrite();
+    for (const auto& [var, func] : other->functions) {
+      node->Add(node->ContainGlobalVar(var->name_hint) ? node->GetGlobalVar(var->name_hint) : var, func);
+    }
+    return module;
+  });
+}
+
+void RegisterTypes() {
+  Registry::RegisterTyped("ir.PrimType", [](DataType dtype) { return PrimType(dtype); });
+  Registry::RegisterTyped("ir.PointerType",
+                          [](Type element, std::string scope) { return PointerType(element, scope); });
+  Registry::RegisterTyped("ir.TensorType",
+                          [](Array<PrimExpr> shape, DataType dtype) { return TensorType(shape, dtype); });
+  Registry::RegisterTyped("ir.TupleType", [](Array<Type> fields) { return TupleType(fields); });
+  Registry::RegisterTyped("ir.FuncType",
+                          [](Array<Type> args, Type ret, Array<TypeVar> params, Array<TypeConstraint> constraints) {
+                            return FuncType(args, ret, params, constraints);
+                          });
+  Registry::RegisterTyped("ir.TypeVar",
+                          [](std::string name, int kind) { return TypeVar(name, static_cast<TypeKind>(kind)); });
+  Registry::RegisterTyped("ir.GlobalTypeVar",
+                          [](std::string name, int kind) { return GlobalTypeVar(name, static_cast<TypeKind>(kind)); });
+  Registry::RegisterTyped("ir.TypeCall", [](Type func, Array<Type> args) { return TypeCall(func, args); });
+  Registry::RegisterTyped("ir.TypeData",
+                          [](GlobalTypeVar header, Array<TypeVar> vars, Array<Constructor> constructors) {
+                            return TypeData(header, vars, constructors);
+                          });
+  Registry::RegisterTyped("ir.Constructor", [](std::string name, Array<Type> inputs, GlobalTypeVar type) {
+    return Constructor(name, inputs, type);
+  });
+  Registry::RegisterTyped("ir.RelayRefType", [](Type value) { return RelayRefType(value); });
+  Registry::RegisterTyped("ir.IncompleteType", [](int kind) { return IncompleteType(static_cast<TypeKind>(kind)); });
+  Registry::RegisterTyped("ir.AnyDim", [] { return AnyDim(); });
+  Registry::RegisterTyped("ir.IsAnyDim", [](PrimExpr dim) { return IsAnyDim(dim); });
+}
+
+void RegisterTargets() {
+  Registry::RegisterTyped("target.Target", [](std::string text) { return Target(text); });
+  Registry::RegisterTyped("target.WithHost", [](Target target, Target host) { return Target::WithHost(target, host); });
+  Registry::RegisterTyped("target.AsText", [](Target target) { return target.str(); });
+  Registry::RegisterTyped("target.ListKinds", [] {
+    Map<String, String> kinds;
+    for (const auto& [name, doc] : Target::ListKinds()) kinds.Set(name, doc);
+    return kinds;
+  });
+}
+
+}  // namespace
+
+void RegisterIrApi() {
+  Registry::RegisterTyped("ir.StructuralEqual", [](ObjectRef a, ObjectRef b, bool map_free_vars) {
+    return StructuralEqual(a, b, map_free_vars);
+  });
+  Registry::RegisterTyped("ir.StructuralDifference", [](ObjectRef a, ObjectRef b, bool map_free_vars) {
+    return StructuralDifference(a, b, map_free_vars);
+  });
+  Registry::RegisterTyped("ir.StructuralHash", [](ObjectRef a, bool map_free_vars) {
+    return static_cast<int64_t>(StructuralHash(a, map_free_vars));
+  });
+  Registry::RegisterTyped("ir.IntImm", [](DataType dtype, int64_t value) { return IntImm(dtype, value); });
+  Registry::RegisterTyped("ir.FloatImm", [](DataType dtype, double value) { return FloatImm(dtype, value); });
+  Registry::RegisterTyped("ir.GlobalVar", [](std::string name) { return GlobalVar(name); });
+  Registry::RegisterTyped("ir.DictAttrs", [](Map<String, ObjectRef> dict) { return DictAttrs(dict); });
+  Registry::RegisterTyped("ir.BaseFunc_WithAttr", [](BaseFunc func, std::string key, ObjectRef value) {
+    auto dict = func->attrs->dict;
+    dict.Set(key, value);
+    return dict;
+  });
+  Registry::RegisterTyped("ir.GetOp", [](std::string name) { return Op::Get(name); });
+  Registry::RegisterTyped("ir.HasOp", [](std::string name) { return Op::Find(name).defined(); });
+  Registry::RegisterTyped("ir.OpInfo", &OpInfo);
+  Registry::RegisterTyped("ir.ListOpNames", [] {
+    Array<String> names;
+    for (const std::string& name : Op::ListNames()) names.push_back(name);
+    return names;
+  });
+  Registry::RegisterTyped("ir.MakeAttrs", [](std::string type_key, Map<String, ObjectRef> values, std::string what) {
+    const TypeInfo* type = TypeInfo::Find(type_key);
+    if (type == nullptr) throw Error(StrCat("no node type ", type_key));
+    return MakeAttrsFromMap(type, values, what);
+  });
+  RegisterTypes();
+  RegisterModules();
+  RegisterTargets();
+}
+
+}  // namespace treadle::python
