@@ -7,5 +7,8 @@ from ._ffi import convert, get_global_func, list_global_func_names, register_fun
 from .error import (DTypeError, Error, InternalError, ModelFormatError, ShapeError, TargetError, TVMError,
                     UnsupportedOpError, VerifyError)
 from .nd import cpu, cuda, device, gpu, opencl
+from . import contrib, ir, relay, target, transform
+from .contrib import graph_executor
+from .ir import IRModule
 
 __version__ = "0.1.0"

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of the compiler that can be called on their own."""
+from .._ffi import get_global_func
+
+
+def graph_plan_memory(func, planner=""):
+    """The storage of each expression of a fused function."""
+    return get_global_func("relay.backend.GraphPlanMemory")(func, planner)

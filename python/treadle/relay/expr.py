@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Expressions of the graph IR."""
+import numpy as np
+
+from .. import nd
+from .._dtype import to_numpy
+from .._ffi import Api, register_object
+from ..ir import BaseFunc, Node, RelayExpr, TensorType, Type, as_text
+
+_api = Api("relay.ir")
+
+
+def as_expr(value):
+    """Numbers and arrays as constants."""
+    if isinstance(value, RelayExpr):
+        return value
+    if isinstance(value, (list, tuple)) and any(isinstance(item, RelayExpr) for item in value):
+        return Tuple([as_expr(item) for item in value])
+    return const(value)
+
+
+Expr = RelayExpr
+
+
+@register_object("relay.Constant")
+class Constant(Expr):
+    """A tensor that is known."""
+
+    def __init__(self, data):
+        super().__init__(_api.Constant(data))
+
+
+@register_object("relay.Id")
+class Id(Node):
+    """What makes two variables the same."""
+
+
+@register_object("relay.Var")
+class Var(Expr):
+    """A variable."""
+
+    def __init__(self, name_hint, type_annotation=None):
+        super().__init__(_api.Var(name_hint, type_annotation))
+
+    @property
+    def name_hint(self):
+        return self.vid.name_hint
+
+
+@register_object("relay.Tuple")
+class Tuple(Expr):
+    """Several values."""
+
+    def __init__(self, fields):
+        super().__init__(_api.Tuple([as_expr(field) for field in fields]))
+
+    def __getitem__(self, index):
+        return self.fields[index]
+
+    def __len__(self):
+        return len(self.fields)
+
+
+@register_object("relay.TupleGetItem")
+class TupleGetItem(Expr):
+    """One value of several."""
+
+    def __init__(self, tuple_value, index):
+        super().__init__(_api.TupleGetItem(tuple_value, index))
+
+
+@register_object("relay.Call")
+class Call(Expr):
+    """An operator or function applied to arguments."""
+
+    def __init__(self, op, args, attrs=None, type_args=None):
+        super().__init__(_api.Call(op, [as_expr(arg) for arg in args], attrs, list(type_args or [])))
+
+
+@register_object("relay.Let")
+class Let(Expr):
+    """A value bound to a variable in a body."""
+
+    def __init__(self, variable, value, body):
+        super().__init__(_api.Let(variable, value, body))
+
+
+@register_object("relay.If")
+class If(Expr):
+    """A choice."""
+
+    def __init__(self, cond, true_branch, false_branch):
+        super().__init__(_api.If(cond, true_branch, false_branch))
+
+
+@register_object("relay.RefCreate")
+class RefCreate(Expr):
+    """A new mutable cell."""
+
+    def __init__(self, value):
+        super().__init__(_api.RefCreate(value))
+
+
+@register_object("relay.RefRead")
+class RefRead(Expr):
+    """The value in a cell."""
+
+    def __init__(self, ref):
+        super().__init__(_api.RefRead(ref))
+
+
+@register_object("relay.RefWrite")
+class RefWrite(Expr):
+    """Replaces the value in a cell."""
+
+    def __init__(self, ref, value):
+        super().__init__(_api.RefWrite(ref, value))
+
+
+@register_object("relay.Function")
+class Function(BaseFunc):
+    """A function."""
+
+    def __init__(self, params, body, ret_type=None, type_params=None, attrs=None):
+        super().__init__(_api.Function(list(params), body, ret_type, list(type_params or []), dict(attrs or {})))
+
+
+@register_object("relay.Pattern")
+class Pattern(Node):
+    """What a clause of a match looks for."""
+
+
+@register_object("relay.PatternWildcard")
+class PatternWildcard(Pattern):
+    """Matches anything."""
+
+    def __init__(self):
+        super().__init__(_api.PatternWildcard())
+
+
+@register_object("relay.PatternVar")
+class PatternVar(Pattern):
+    """Matches anything and binds it."""
+
+    def __init__(self, variable):
+        super().__init__(_api.PatternVar(variable))
+
+
+@register_object("relay.PatternConstructor")
+class PatternConstructor(Pattern):
+    """Matches what a constructor made."""
+
+    def __init__(self, constructor, patterns=()):
+        super().__init__(_api.PatternConstructor(constructor, list(patterns)))
+
+
+@register_object("relay.PatternTuple")
+class PatternTuple(Pattern):
+    """Matches a tuple."""
+
+    def __init__(self, patterns=()):
+        super().__init__(_api.PatternTuple(list(patterns)))
+
+
+@register_object("relay.Clause")
+class Clause(Node):
+    """One case of a match."""
+
+    def __init__(self, lhs, rhs):
+        super().__init__(_api.Clause(lhs, rhs))
+
+
+@register_object("relay.Match")
+class Match(Expr):
+    """A choice by the form of a value."""
+
+    def __init__(self, data, clauses, complete=True):
+        super().__init__(_api.Match(data, list(clauses), complete))
+
+
+def var(name_hint, type_annotation=None, shape=None, dtype="float32"):
+    """A variable; its type is given, or that of a tensor of `shape` and `dtype`."""
+    if isinstance(type_annotation, (list, tuple)):
+        shape, type_annotation = type_annotation, None
+    if shape is not None:
+        if type_annotation is not None:
+            raise ValueError("give either a type or a shape")
+        type_annotation = TensorType(() if shape == () else shape, dtype)
+    elif isinstance(type_annotation, str):
+        type_annotation = TensorType((), type_annotation)
+    if type_annotation is not None and not isinstance(type_annotation, Type):
+        raise TypeError(f"not a type: {type_annotation!r}")
+    return Var(name_hint, type_annotation)
+
+
+def const(value, dtype=None):
+    """A constant. Python's float becomes float32, its int becomes int32 where it fits."""
+    if isinstance(value, nd.NDArray):
+        return Constant(value)
+    if dtype is not None:
+        value = np.asarray(value, dtype=to_numpy(dtype))
+    elif not isinstance(value, (np.ndarray, np.generic)):
+        value = np.asarray(value)
+        narrow = {"float64": np.float32, "int64": np.int32}.get(value.dtype.name)
+        if narrow is not None and (narrow is np.float32 or np.all(np.abs(value) < 2**31)):
+            value = value.astype(narrow)
+    return Constant(nd.array(value))
+
+
+def bind(expr, binds):
+    """Replaces variables by expressions."""
+    from .._ffi import get_global_func
+
+    return get_global_func("relay.ir.Bind")(expr, {key: as_expr(value) for key, value in binds.items()})
+
+
+def astext(expr, show_meta_data=True):
+    return as_text(expr, show_meta_data)

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graph IR's text form."""
+from .._ffi import get_global_func
+
+
+def parse(source, source_name="from_string", init_module=None, init_meta_table=None):
+    """The module that a text describes."""
+    return get_global_func("relay.parser.ParseModule")(source_name, source)
+
+
+def parse_expr(source):
+    """The expression that a text describes."""
+    return get_global_func("relay.parser.ParseExpr")("from_string", source)
+
+
+def fromtext(source, source_name="from_string"):
+    return parse(source, source_name)

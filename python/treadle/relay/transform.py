@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graph IR's passes: transform.FuseOps(fuse_opt_level=2)(module)."""
+from .._ffi import get_global_func
+from ..transform import (Pass, PassContext, PrintAfterAll, PrintBeforeAll, Sequential, get_pass, list_pass_names,
+                         module_pass, pass_instrument)
+from ..transform import _api as _transform_api
+
+
+def function_pass(pass_func=None, opt_level=0, name=None, required=None):
+    """Decorator: a function (function, module, context) -> function, or a class with `transform_function`, becomes a
+    pass over each function of a module."""
+    import inspect
+
+    def make(target):
+        own = name or target.__name__
+
+        def build(run):
+            return get_global_func("relay._transform.MakeFunctionPass")(run, own, opt_level or 0, list(required or []))
+
+        if inspect.isclass(target):
+            return lambda *args, **kwargs: build(target(*args, **kwargs).transform_function)
+        return build(target)
+
+    return make if pass_func is None else make(pass_func)
+
+
+# Parameters of passes that have some, in order, with their defaults.
+_PARAMETERS = {
+    "FuseOps": (("fuse_opt_level", -1),),
+    "DeadCodeElimination": (("inline_once", False), ("ignore_impurity", False)),
+    "CombineParallelConv2D": (("min_num_branches", 3),),
+    "CombineParallelDense": (("min_num_branches", 3), ("to_batch", True)),
+    "CombineParallelBatchMatmul": (("min_num_branches", 3),),
+    "ToMixedPrecision": (("mixed_precision_type", "float16"), ("missing_op_mode", 1)),
+    "ConvertLayout": (("desired_layouts", {}),),
+    "RemoveUnusedFunctions": (("entry_functions", ("main",)),),
+    "RewriteAnnotatedOps": (("fallback_device", 1),),
+    "PlanDevices": (("default_device", 1),),
+    "AnnotateTarget": (("targets", ()), ("include_non_call_ops", True)),
+    "PartitionGraph": (("mod_name", "default"),),
+    "EliminateCommonSubexpr": (("fskip", None),),
+}
+
+
+def __getattr__(name):
+    function = get_global_func(f"relay._transform.{name}", allow_missing=True)
+    if function is None:
+        raise AttributeError(f"no pass '{name}'")
+    parameters = _PARAMETERS.get(name, ())
+
+    def make(*args, **kwargs):
+        values = [default for _, default in parameters]
+        names = [parameter for parameter, _ in parameters]
+        values[:len(args)] = args
+        for key, value in kwargs.items():
+            if key not in names:
+                raise TypeError(f"{name}() has no parameter '{key}'; it has: {', '.join(names) or 'none'}")
+            values[names.index(key)] = value
+        if isinstance(values[0] if values else None, str) and name == "AnnotateTarget":
+            values[0] = [values[0]]
+        return function(*values)
+
+    make.__name__ = make.__qualname__ = name
+    return make
