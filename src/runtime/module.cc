@@ -182,7 +182,7 @@ void SaveImports(const Module& root, ByteWriter* writer) {
   writer->WriteU64s(indices);
 }
 
-Module LoadImports(ByteReader* reader, const Module& library) {
+Module LoadImports(ByteReader* reader, const Module& library, bool import_into_library) {
   uint64_t count = reader->ReadCount(16);
   if (count == 0) reader->Fail("an import tree without modules");
   std::vector<Module> modules;
@@ -215,6 +215,7 @@ Module LoadImports(ByteReader* reader, const Module& library) {
     children[i].assign(&indices[row_ptr[i]], &indices[row_ptr[i]] + (row_ptr[i + 1] - row_ptr[i]));
   if (HasCycle(children)) reader->Fail("the import tree has a cycle");
   for (uint64_t i = 0; i < count; ++i) {
+    if (modules[i].same_as(library) && !import_into_library) continue;
     for (uint64_t child : children[i]) modules[i].Import(modules[child]);
   }
   return modules[0];

@@ -68,6 +68,7 @@ class Module : public ObjectRef {
 /// Merging that would make a cycle is an Error.
 void SaveImports(const Module& root, ByteWriter* writer);
 /// Rebuilds the tree; `library` (may be null when no group is "_lib") takes the place of the library. Returns group 0.
-Module LoadImports(ByteReader* reader, const Module& library);
+/// `import_into_library` false: a library that has its imports already.
+Module LoadImports(ByteReader* reader, const Module& library, bool import_into_library = true);
 
 }  // namespace treadle::runtime

@@ -69,6 +69,14 @@ class Object {
   int use_count() const { return ref_count_.load(std::memory_order_relaxed); }
 
   void IncRef() const { ref_count_.fetch_add(1, std::memory_order_relaxed); }
+  /// Takes a reference unless the last one is gone; for tables that don't keep their entries alive.
+  bool TryIncRef() const {
+    int32_t count = ref_count_.load(std::memory_order_relaxed);
+    while (count > 0) {
+      if (ref_count_.compare_exchange_weak(count, count + 1, std::memory_order_acq_rel)) return true;
+    }
+    return false;
+  }
   void DecRef() const {
     if (ref_count_.fetch_sub(1, std::memory_order_acq_rel) == 1) Destroy(this);
   }
