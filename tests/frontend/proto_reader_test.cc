@@ -108,7 +108,7 @@ TEST(ProtoReader, ReadsAttributesOfAllScalarTypes) {
   EXPECT_EQ(node.FindAttribute("f")->f, 0.5f);
   EXPECT_EQ(node.FindAttribute("s")->s, "text");
   EXPECT_THAT(node.FindAttribute("is")->ints, ElementsAre(1, -1));
-  EXPECT_EQ(node.FindAttribute("t")->t->raw->size(), 16u);
+  EXPECT_EQ(node.FindAttribute("t")->t->raw.value_or("").size(), 16u);
 }
 
 TEST(ProtoReader, InfersAttributeTypesOfOldModels) {
@@ -323,7 +323,7 @@ TEST(ModelFiles, MapsFilesWithoutCopyingWeights) {
     weight = model.graph.initializers[0];
   }
   float values[2];
-  std::memcpy(values, weight->raw->data(), sizeof(values));
+  std::memcpy(values, weight->raw.value_or("").data(), sizeof(values));
   EXPECT_EQ(values[1], 2.0f);
 }
 
@@ -341,7 +341,7 @@ TEST(ExternalData, ReadsOffsetAndLength) {
   std::string path = directory.Write("m.onnx", AddModel(ExternalTensor("sub/w.bin", "4", "8")).data());
   Model model = ReadModelFile(path);
   float values[2];
-  std::memcpy(values, model.graph.initializers[0]->raw->data(), sizeof(values));
+  std::memcpy(values, model.graph.initializers[0]->raw.value_or("").data(), sizeof(values));
   EXPECT_EQ(values[0], 1.0f);
 }
 
