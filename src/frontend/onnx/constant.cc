@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Constants and tensors made from numbers.
+#include <cmath>
+
+#include "frontend/onnx/rules.h"
+#include "frontend/onnx/tensor_data.h"
+
+namespace treadle::onnx {
+namespace {
+
+using relay::Expr;
+using Ints = std::vector<int64_t>;
+
+/// Larger ones are computed when the model runs instead of being stored in it.
+constexpr int64_t kMaxStoredBytes = int64_t{64} << 20;
+
+/// Exactly one attribute gives the value.
+Expr ImportConstant(NodeImport& n) {
+  if (n.node().attributes.size() != 1) n.Invalid("there has to be exactly one value");
+  const std::string& name = n.node().attributes[0].name;
+  std::string where = StrCat("node ", QuoteName(n.node().DisplayName()));
+  if (name == "value") {
+    const Attribute* value = n.Find("value");
+    if (value->type != Attribute::Type::kTensor) n.Invalid("'value' isn't a tensor");
+    return n.Const(ToNDArray(*value->t, where));
+  }
+  if (name == "sparse_value") {
+    const Attribute* value = n.Find("sparse_value");
+    if (value->type != Attribute::Type::kSparseTensor) n.Invalid("'sparse_value' isn't a sparse tensor");
+    return n.Const(ToNDArray(*value->sparse_tensor, where));
+  }
+  if (name == "value_float") return n.Scalar(DataType::Float(32), n.Float("value_float"));
+  if (name == "value_int") return n.Const(ArrayOf(Ints{n.Int("value_int")}, Ints{}, DataType::Int(64)));
+  if (name == "value_ints") return n.IntVector(n.Ints("value_ints"));
+  if (name == "value_floats") {
+    std::vector<double> values = n.Floats("value_floats");
+    return n.Const(ArrayOf(values, {static_cast<int64_t>(values.size())}, DataType::Float(32)));
+  }
+  n.Unsupported(StrCat("attribute ", QuoteName(name), " isn't implemented"));
+}
+
+Expr ImportConstantOfShape(NodeImport& n) {
+  Ints shape = n.ConstantInts(0, "input");
+  NDArray value = ArrayOf(std::vector<double>{0}, Ints{}, DataType::Float(32));
+  if (const Attribute* attribute = n.Find("value")) {
+    if (attribute->type != Attribute::Type::kTensor) n.Invalid("'value' isn't a tensor");
+    value = ToNDArray(*attribute->t, StrCat("node ", QuoteName(n.node().DisplayName())));
+    if (value.size() != 1) n.Invalid(StrCat("'value' has ", value.size(), " elements, expected one"));
+    value = value.CreateView({}, value.dtype());
+  }
+  for (int64_t dim : shape) {
+    if (dim < 0) n.Invalid(StrCat("the shape has a dimension of ", dim));
+  }
+  int64_t bytes = runtime::TensorBytes(shape, value.dtype());
+  if (bytes > kMaxStoredBytes) return n.Call("full", {n.Const(value)}, {{"shape", shape}, {"dtype", value.dtype()}});
+  NDArray array = NDArray::Empty(shape, value.dtype());
+  int64_t element = runtime::ElementBytes(value.dtype());
+  const char* from = value.Data<char>();
+  for (char *to = array.Data<char>(), *end = to + bytes; to < end; to += element) std::copy(from, from + element, to);
+  return n.Const(array);
+}
+
+/// Numbers from `start` on; nothing when `limit` is on the other side.
+Expr ImportRange(NodeImport& n) {
+  DataType dtype = n.DType(0);
+  auto scalar = [&](size_t i, const char* name) {
+    NDArray value = n.Constant(i, name);
+    if (value.size() != 1) n.Invalid(StrCat("'", name, "' isn't a scalar"));
+    return value;
+  };
+  NDArray start = scalar(0, "start"), limit = scalar(1, "limit"), delta = scalar(2, "delta");
+  double step = DoublesOf(delta)[0];
+  if (step == 0 || std::isnan(step)) n.Invalid("'delta' is 0");
+  double count = std::ceil((DoublesOf(limit)[0] - DoublesOf(start)[0]) / step);
+  if (!(count > 0)) count = 0;
+  if (count > static_cast<double>(kMaxStoredBytes / 8)) n.Unsupported("a range of so many elements isn't implemented");
+  auto size = static_cast<size_t>(count);
+  if (dtype.is_integral()) {
+    int64_t first = IntsOf(start)[0], d = IntsOf(delta)[0];
+    Ints values(size);
+    for (size_t i = 0; i < size; ++i) values[i] = first + static_cast<int64_t>(i) * d;
+    return n.Const(ArrayOf(values, {static_cast<int64_t>(size)}, dtype));
+  }
+  std::vector<double> values(size);
+  for (size_t i = 0; i < size; ++i) values[i] = DoublesOf(start)[0] + static_cast<double>(i) * step;
+  return n.Const(ArrayOf(values, {static_cast<int64_t>(size)}, dtype));
+}
+
+Expr ImportEyeLike(NodeImport& n) {
+  Ints shape = n.StaticShape(0);
+  if (shape.size() != 2) n.Invalid(StrCat("the operand has rank ", shape.size(), ", expected 2"));
+  DataType dtype = n.HasAttr("dtype") ? n.TypeAttr("dtype") : n.DType(0);
+  int64_t k = n.Int("k", 0);
+  if (runtime::TensorBytes(shape, dtype) > kMaxStoredBytes) n.Unsupported("a matrix of that size isn't implemented");
+  Ints values(static_cast<size_t>(shape[0] * shape[1]), 0);
+  for (int64_t i = 0; i < shape[0]; ++i) {
+    for (int64_t j = 0; j < shape[1]; ++j) {
+      if (j - i == k) values[static_cast<size_t>(i * shape[1] + j)] = 1;
+    }
+  }
+  return n.Const(ArrayOf(values, shape, dtype));
+}
+
+}  // namespace
+
+void RegisterConstantRules(RuleTable& table) {
+  table.Add1("Constant", {1, 9, 11, 12, 13, 19, 21, 23, 24, 25}, ImportConstant);
+  table.Add1("ConstantOfShape", {9, 20, 21, 23, 24, 25}, ImportConstantOfShape);
+  table.Add1("Range", {11}, ImportRange);
+  table.Add1("EyeLike", {9, 22}, ImportEyeLike);
+}
+
+}  // namespace treadle::onnx

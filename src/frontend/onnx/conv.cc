@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolution and its transpose.
+#include <algorithm>
+
+#include "frontend/onnx/rules.h"
+#include "frontend/onnx/window.h"
+
+namespace treadle::onnx {
+namespace {
+
+using relay::Expr;
+
+constexpr const char* kConv[] = {"nn.conv1d", "nn.conv2d", "nn.conv3d"};
+constexpr const char* kConvTranspose[] = {"nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose"};
+constexpr const char* kDataLayout[] = {"NCW", "NCHW", "NCDHW"};
+constexpr const char* kKernelLayout[] = {"OIW", "OIHW", "OIDHW"};
+constexpr const char* kTransposedKernelLayout[] = {"IOW", "IOHW", "IODHW"};
+
+/// Spatial dimensions of the weights; checks their rank.
+std::vector<int64_t> KernelOf(NodeImport& n) {
+  if (n.Rank(1) != n.Rank(0)) n.Invalid(StrCat("the weights have rank ", n.Rank(1), ", the operand ", n.Rank(0)));
+  std::vector<int64_t> shape = n.StaticShape(1);
+  if (shape.size() < 3) n.Unsupported(StrCat("operands of rank ", shape.size(), " aren't implemented"));
+  for (int64_t dim : shape) {
+    if (dim < 1) n.Invalid("the weights have a dimension of 0");
+  }
+  return {shape.begin() + 2, shape.end()};
+}
+
+int64_t Groups(NodeImport& n, int64_t channels) {
+  int64_t groups = n.Int("group", 1);
+  if (groups < 1 || channels % groups != 0) {
+    n.Invalid(StrCat("'group' is ", groups, ", which doesn't divide ", channels, " channels"));
+  }
+  return groups;
+}
+
+Expr AddBias(NodeImport& n, const Expr& x) {
+  if (!n.Has(2)) return x;
+  return n.Call("nn.bias_add", {x, n.In(2)}, {{"axis", int64_t{1}}});
+}
+
+Expr ImportConv(NodeImport& n) {
+  Window w = ReadWindow(n, KernelOf(n));
+  int64_t out_channels = n.StaticDim(n.In(1), 0);
+  int64_t groups = Groups(n, out_channels);
+  const int64_t* in_channels = AsConstInt(TypeOf(n.In(0))->shape[1]);
+  int64_t per_group = n.StaticDim(n.In(1), 1);
+  if (in_channels != nullptr && *in_channels != per_group * groups) {
+    n.Invalid(StrCat("the operand has ", *in_channels, " channels, the weights want ", per_group, " in each of ",
+                     groups, " groups"));
+  }
+  size_t i = w.spatial - 1;
+  return AddBias(n, n.Call(kConv[i], {n.In(0), n.In(1)},
+                           {{"strides", w.strides},
+                            {"padding", w.pads},
+                            {"dilation", w.dilations},
+                            {"groups", groups},
+                            {"channels", out_channels},
+                            {"kernel_size", w.kernel},
+                            {"data_layout", kDataLayout[i]},
+                            {"kernel_layout", kKernelLayout[i]}}));
+}
+
+/// Padding of a transposed convolution whose output shape is given: by `output_shape`, or by auto_pad SAME, which
+/// makes it stride x input.
+void PadToOutputShape(NodeImport& n, Window& w, std::vector<int64_t>& output_padding) {
+  std::string auto_pad = n.Str("auto_pad", "NOTSET");
+  bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
+  auto shape = n.OptInts("output_shape");
+  if (!same && !shape) return;
+  if (shape && shape->size() == w.spatial + 2) shape->erase(shape->begin(), shape->begin() + 2);
+  if (shape && shape->size() != w.spatial) n.Invalid("'output_shape' has the wrong number of entries");
+  for (size_t i = 0; i < w.spatial; ++i) {
+    int64_t size = n.StaticDim(n.In(0), static_cast<int>(i) + 2);
+    int64_t target = shape ? (*shape)[i] : size * w.strides[i];
+    int64_t total = w.strides[i] * (size - 1) + output_padding[i] + w.Extent(i) - target;
+    if (total < 0) {  // nothing to cut: the output is extended instead
+      output_padding[i] -= total;
+      total = 0;
+    }
+    int64_t less = total / 2;
+    bool begin_gets_less = auto_pad == "SAME_UPPER";
+    w.pads[i] = begin_gets_less ? less : total - less;
+    w.pads[w.spatial + i] = total - w.pads[i];
+  }
+}
+
+Expr ImportConvTranspose(NodeImport& n) {
+  Window w = ReadWindow(n, KernelOf(n), /*transposed=*/true);
+  int64_t in_channels = n.StaticDim(n.In(1), 0);
+  int64_t groups = Groups(n, in_channels);
+  const int64_t* channels = AsConstInt(TypeOf(n.In(0))->shape[1]);
+  if (channels != nullptr && *channels != in_channels) {
+    n.Invalid(StrCat("the operand has ", *channels, " channels, the weights want ", in_channels));
+  }
+  std::vector<int64_t> output_padding = n.Ints("output_padding", std::vector<int64_t>(w.spatial, 0));
+  if (output_padding.size() != w.spatial) n.Invalid("'output_padding' has the wrong number of entries");
+  for (size_t i = 0; i < w.spatial; ++i) {
+    if (output_padding[i] < 0) n.Invalid("'output_padding' has a negative entry");
+  }
+  PadToOutputShape(n, w, output_padding);
+  size_t i = w.spatial - 1;
+  int64_t out_channels = n.StaticDim(n.In(1), 1) * groups;
+  return AddBias(n, n.Call(kConvTranspose[i], {n.In(0), n.In(1)},
+                           {{"strides", w.strides},
+                            {"padding", w.pads},
+                            {"output_padding", output_padding},
+                            {"dilation", w.dilations},
+                            {"groups", groups},
+                            {"channels", out_channels},
+                            {"kernel_size", w.kernel},
+                            {"data_layout", kDataLayout[i]},
+                            {"kernel_layout", kTransposedKernelLayout[i]}}));
+}
+
+}  // namespace
+
+void RegisterConvRules(RuleTable& table) {
+  table.Add1("Conv", {1, 11, 22}, ImportConv);
+  table.Add1("ConvTranspose", {1, 11, 22}, ImportConvTranspose);
+}
+
+}  // namespace treadle::onnx

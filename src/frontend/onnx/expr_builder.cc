@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontend/onnx/expr_builder.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "frontend/onnx/fold.h"
+#include "frontend/onnx/node_import.h"
+#include "treadle/base/error.h"
+#include "treadle/base/half.h"
+
+namespace treadle::onnx {
+namespace {
+
+using relay::Expr;
+
+/// Receives what one type relation finds out about the result. Operands have full types already.
+class ResultReporter : public TypeReporter {
+ public:
+  explicit ResultReporter(Type hole) : hole_(std::move(hole)) {}
+  void Assign(const Type& dst, const Type& src) override {
+    if (dst.same_as(hole_)) result_ = src;
+  }
+  bool AssertEqual(const PrimExpr& lhs, const PrimExpr& rhs) override {
+    const int64_t* a = AsConstInt(lhs);
+    const int64_t* b = AsConstInt(rhs);
+    return a == nullptr || b == nullptr || *a == *b;  // what is symbolic, type inference of the module decides
+  }
+  void Error(const std::string& message) override {
+    if (error_.empty()) error_ = message;
+  }
+  const Type& result() const { return result_; }
+  const std::string& error() const { return error_; }
+
+ private:
+  Type hole_;
+  Type result_;
+  std::string error_;
+};
+
+template <typename E>
+E WithType(E expr, const Type& type) {
+  const_cast<RelayExprNode*>(static_cast<const RelayExprNode*>(expr.get()))->checked_type_ = type;
+  return expr;
+}
+
+Type InferCallType(const Op& op, const Array<Expr>& args, const Attrs& attrs) {
+  TREADLE_ICHECK(op->type_relation != nullptr) << "operator " << op->name << " has no type relation";
+  Array<Type> types;
+  for (const Expr& arg : args) types.push_back(arg.checked_type());
+  IncompleteType hole(TypeKind::kType);
+  types.push_back(hole);
+  ResultReporter reporter(hole);
+  bool done = op->type_relation(types, static_cast<int>(args.size()), attrs, reporter);
+  if (!reporter.error().empty()) throw ShapeError(reporter.error());
+  TREADLE_ICHECK(done && reporter.result().defined()) << "type of a call of " << op->name << " stays unknown";
+  return reporter.result();
+}
+
+std::string FieldText(const std::string& op_name, const std::string& field) {
+  return StrCat("attribute ", field, " of ", op_name);
+}
+
+Array<PrimExpr> ToPrimExprs(const std::vector<int64_t>& values, int bits) {
+  Array<PrimExpr> result;
+  for (int64_t value : values) result.push_back(IntImm(DataType::Int(bits), value));
+  return result;
+}
+
+/// Stores one value in a field of whatever kind it has.
+struct FieldSetter {
+  const FieldInfo& field;
+  Object* object;
+  const std::string& op_name;
+
+  template <typename T>
+  void Mismatch(const T&) const {
+    throw InternalError(StrCat("import rule gives ", FieldText(op_name, field.name), " a value of the wrong kind"));
+  }
+  void operator()(bool value) const {
+    if (field.kind == FieldKind::kBool) return (void)(field.GetMutable<bool>(object) = value);
+    (*this)(int64_t{value});
+  }
+  void operator()(int64_t value) const {
+    switch (field.kind) {
+      case FieldKind::kInt32:
+        field.GetMutable<int>(object) = static_cast<int>(value);
+        break;
+      case FieldKind::kInt64:
+        field.GetMutable<int64_t>(object) = value;
+        break;
+      case FieldKind::kDouble:
+        field.GetMutable<double>(object) = static_cast<double>(value);
+        break;
+      case FieldKind::kOptInt64:
+        field.GetMutable<std::optional<int64_t>>(object) = value;
+        break;
+      case FieldKind::kOptDouble:
+        field.GetMutable<std::optional<double>>(object) = static_cast<double>(value);
+        break;
+      case FieldKind::kInt64s:
+        field.GetMutable<std::vector<int64_t>>(object) = {value};
+        break;
+      case FieldKind::kOptInt64s:
+        field.GetMutable<std::optional<std::vector<int64_t>>>(object) = {{value}};
+        break;
+      case FieldKind::kObject:
+        field.GetMutable<ObjectRef>(object) = IntImm(DataType::Int(64), value);
+        break;
+      default:
+        Mismatch(value);
+    }
+  }
+  void operator()(double value) const {
+    switch (field.kind) {
+      case FieldKind::kDouble:
+        field.GetMutable<double>(object) = value;
+        break;
+      case FieldKind::kOptDouble:
+        field.GetMutable<std::optional<double>>(object) = value;
+        break;
+      default:
+        Mismatch(value);
+    }
+  }
+  void operator()(const std::string& value) const {
+    if (field.kind == FieldKind::kObject) return (void)(field.GetMutable<ObjectRef>(object) = String(value));
+    if (field.kind != FieldKind::kString) return Mismatch(value);
+    field.GetMutable<std::string>(object) = value;
+  }
+  void operator()(const std::vector<int64_t>& value) const {
+    switch (field.kind) {
+      case FieldKind::kInt64s:
+        field.GetMutable<std::vector<int64_t>>(object) = value;
+        break;
+      case FieldKind::kOptInt64s:
+        field.GetMutable<std::optional<std::vector<int64_t>>>(object) = value;
+        break;
+      case FieldKind::kObject:
+        field.GetMutable<ObjectRef>(object) = ToPrimExprs(value, 64);
+        break;
+      default:
+        Mismatch(value);
+    }
+  }
+  void operator()(const std::vector<double>& value) const {
+    if (field.kind != FieldKind::kDoubles) return Mismatch(value);
+    field.GetMutable<std::vector<double>>(object) = value;
+  }
+  void operator()(DataType value) const {
+    if (field.kind != FieldKind::kDataType) return Mismatch(value);
+    field.GetMutable<DataType>(object) = value;
+  }
+  void operator()(const ObjectRef& value) const {
+    if (field.kind != FieldKind::kObject) return Mismatch(value);
+    field.GetMutable<ObjectRef>(object) = value;
+  }
+};
+
+double LoadDouble(const NDArray& array, int64_t i) {
+  DataType t = array.dtype();
+  if (t.is_float8()) throw UnsupportedNode(StrCat("constants of type ", t, " aren't supported here"));
+  const void* data = array.data_ptr();
+  switch (t.bits()) {
+    case 1:
+      return static_cast<const uint8_t*>(data)[i] != 0;
+    case 8:
+      if (t.is_int()) return static_cast<const int8_t*>(data)[i];
+      return static_cast<const uint8_t*>(data)[i];
+    case 16:
+      if (t.is_float()) return HalfToFloat(static_cast<const uint16_t*>(data)[i]);
+      if (t.is_bfloat16()) return BFloat16ToFloat(static_cast<const uint16_t*>(data)[i]);
+      return t.is_int() ? static_cast<const int16_t*>(data)[i] : static_cast<const uint16_t*>(data)[i];
+    case 32:
+      if (t.is_float()) return static_cast<const float*>(data)[i];
+      return t.is_int() ? static_cast<const int32_t*>(data)[i]
+                        : static_cast<double>(static_cast<const uint32_t*>(data)[i]);
+    default:
+      if (t.is_float()) return static_cast<const double*>(data)[i];
+      return t.is_int() ? static_cast<double>(static_cast<const int64_t*>(data)[i])
+                        : static_cast<double>(static_cast<const uint64_t*>(data)[i]);
+  }
+}
+
+int64_t LoadInt(const NDArray& array, int64_t i) {
+  DataType t = array.dtype();
+  const void* data = array.data_ptr();
+  switch (t.bits()) {
+    case 1:
+      return static_cast<const uint8_t*>(data)[i] != 0 ? 1 : 0;
+    case 8:
+      return t.is_int() ? static_cast<const int8_t*>(data)[i] : static_cast<const uint8_t*>(data)[i];
+    case 16:
+      return t.is_int() ? static_cast<const int16_t*>(data)[i] : static_cast<const uint16_t*>(data)[i];
+    case 32:
+      return t.is_int() ? static_cast<const int32_t*>(data)[i]
+                        : static_cast<int64_t>(static_cast<const uint32_t*>(data)[i]);
+    default:
+      return static_cast<const int64_t*>(data)[i];  // uint64: the same bits
+  }
+}
+
+template <typename From>
+void StoreInto(const NDArray& array, int64_t i, From value) {
+  DataType t = array.dtype();
+  void* data = array.data_ptr();
+  if (t.is_bool()) {
+    static_cast<uint8_t*>(data)[i] = value != 0 ? 1 : 0;
+  } else if (t.is_integral()) {
+    auto bits = static_cast<uint64_t>(static_cast<int64_t>(value));
+    std::memcpy(static_cast<char*>(data) + i * t.bytes(), &bits, static_cast<size_t>(t.bytes()));
+  } else if (t.is_float16()) {
+    static_cast<uint16_t*>(data)[i] = FloatToHalf(static_cast<double>(value));
+  } else if (t.is_bfloat16()) {
+    static_cast<uint16_t*>(data)[i] = FloatToBFloat16(static_cast<double>(value));
+  } else if (t == DataType::Float(32)) {
+    static_cast<float*>(data)[i] = static_cast<float>(value);
+  } else if (t == DataType::Float(64)) {
+    static_cast<double*>(data)[i] = static_cast<double>(value);
+  } else {
+    throw UnsupportedNode(StrCat("constants of type ", t, " aren't supported here"));
+  }
+}
+
+template <typename T>
+NDArray StoreAll(const std::vector<T>& values, const std::vector<int64_t>& shape, DataType dtype) {
+  NDArray array = NDArray::Empty(shape, dtype);
+  TREADLE_ICHECK(array.size() == static_cast<int64_t>(values.size())) << "values of another shape";
+  for (size_t i = 0; i < values.size(); ++i) StoreInto(array, static_cast<int64_t>(i), values[i]);
+  return array;
+}
+
+}  // namespace
+
+Attrs MakeAttrsByName(const TypeInfo* type, const std::string& op_name, const AttrList& fields) {
+  if (type == nullptr) {
+    TREADLE_ICHECK(fields.empty()) << "operator " << op_name << " takes no attributes";
+    return Attrs();
+  }
+  TREADLE_ICHECK(type->create != nullptr) << "attributes of " << op_name << " can't be created";
+  ObjectPtr<Object> object(type->create());
+  for (const auto& [name, value] : fields) {
+    const FieldInfo* found = nullptr;
+    for (const FieldInfo& field : type->fields) {
+      if (field.name == name) found = &field;
+    }
+    TREADLE_ICHECK(found != nullptr) << "there is no " << FieldText(op_name, name);
+    std::visit(FieldSetter{*found, object.get(), op_name}, value);
+  }
+  return Attrs(object);
+}
+
+const TensorTypeNode* TypeOf(const Expr& expr) {
+  const auto* type = expr->type_as<TensorTypeNode>();
+  if (type == nullptr) throw UnsupportedNode("a value that isn't a tensor is used where one is expected");
+  return type;
+}
+
+const NDArrayNode* KnownValue(const Expr& expr) {
+  const auto* constant = expr.as<relay::ConstantNode>();
+  return constant == nullptr ? nullptr : constant->data.get();
+}
+
+std::vector<int64_t> IntsOf(const NDArray& array) {
+  TREADLE_ICHECK(array.dtype().is_integral()) << "integers of a " << array.dtype() << " tensor";
+  std::vector<int64_t> values(static_cast<size_t>(array.size()));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = LoadInt(array, static_cast<int64_t>(i));
+  return values;
+}
+
+std::vector<double> DoublesOf(const NDArray& array) {
+  std::vector<double> values(static_cast<size_t>(array.size()));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = LoadDouble(array, static_cast<int64_t>(i));
+  return values;
+}
+
+NDArray ArrayOf(const std::vector<int64_t>& values, const std::vector<int64_t>& shape, DataType dtype) {
+  return StoreAll(values, shape, dtype);
+}
+NDArray ArrayOf(const std::vector<double>& values, const std::vector<int64_t>& shape, DataType dtype) {
+  return StoreAll(values, shape, dtype);
+}
+
+relay::Var MakeVar(const std::string& name, const Type& type, const Span& span) {
+  return WithType(relay::Var(name, type, span), type);
+}
+
+Expr MakeConstant(const NDArray& value, const Span& span) {
+  relay::Constant constant(value, span);
+  return WithType(constant, TensorType(value.shape(), value.dtype()));
+}
+
+Expr ExprBuilder::Call(const char* op_name, const Array<Expr>& args, const AttrList& attr_list) {
+  Op op = Op::Find(op_name);
+  if (!op.defined()) throw UnsupportedNode(StrCat("needs the graph operator ", op_name, ", which doesn't exist"));
+  Attrs attrs = MakeAttrsByName(op->attrs_type, op_name, attr_list);
+  Type type = InferCallType(op, args, attrs);
+  if (auto folded = FoldCall(op, args, attrs, type)) return MakeConstant(*folded, span_);
+  return WithType(relay::Call(op, args, attrs, {}, span_), type);
+}
+
+Expr ExprBuilder::Item(const Expr& tuple, int index) {
+  if (const auto* node = tuple.as<relay::TupleNode>()) return node->fields[static_cast<size_t>(index)];
+  const auto* type = tuple->type_as<TupleTypeNode>();
+  TREADLE_ICHECK(type != nullptr) << "field " << index << " of something that isn't a tuple";
+  return WithType(relay::TupleGetItem(tuple, index, span_), type->fields[static_cast<size_t>(index)]);
+}
+
+Expr ExprBuilder::MakeTuple(const Array<Expr>& fields) {
+  Array<Type> types;
+  for (const Expr& field : fields) types.push_back(field.checked_type());
+  return WithType(relay::Tuple(fields, span_), TupleType(types));
+}
+
+Expr ExprBuilder::Const(const NDArray& value) { return MakeConstant(value, span_); }
+
+Expr ExprBuilder::Scalar(DataType dtype, double value) {
+  return Const(ArrayOf(std::vector<double>{value}, std::vector<int64_t>{}, dtype));
+}
+
+Expr ExprBuilder::IntVector(const std::vector<int64_t>& values, DataType dtype) {
+  return Const(ArrayOf(values, {static_cast<int64_t>(values.size())}, dtype));
+}
+
+Expr ExprBuilder::Reshape(const Expr& x, const std::vector<int64_t>& shape) {
+  return Call("reshape", {x}, {{"newshape", shape}});
+}
+Expr ExprBuilder::Transpose(const Expr& x, const std::vector<int64_t>& axes) {
+  return Call("transpose", {x}, {{"axes", axes}});
+}
+Expr ExprBuilder::Cast(const Expr& x, DataType dtype) {
+  if (TypeOf(x)->dtype == dtype) return x;
+  return Call("cast", {x}, {{"dtype", dtype}});
+}
+Expr ExprBuilder::Concat(const Array<Expr>& parts, int axis) {
+  return Call("concatenate", {MakeTuple(parts)}, {{"axis", int64_t{axis}}});
+}
+Expr ExprBuilder::ExpandDims(const Expr& x, int axis, int count) {
+  if (count == 0) return x;
+  return Call("expand_dims", {x}, {{"axis", int64_t{axis}}, {"num_newaxis", int64_t{count}}});
+}
+Expr ExprBuilder::Squeeze(const Expr& x, const std::vector<int64_t>& axes) {
+  if (axes.empty()) return x;
+  return Call("squeeze", {x}, {{"axis", axes}});
+}
+Expr ExprBuilder::Pad(const Expr& x, const std::vector<int64_t>& before, const std::vector<int64_t>& after,
+                      const Expr& value, const std::string& mode) {
+  Array<Array<PrimExpr>> width;
+  for (size_t i = 0; i < before.size(); ++i) width.push_back(Array<PrimExpr>{PrimExpr(before[i]), PrimExpr(after[i])});
+  return Call("nn.pad", {x, value}, {{"pad_width", width}, {"pad_mode", mode}});
+}
+Expr ExprBuilder::Slice(const Expr& x, int axis, int64_t begin, int64_t end) {
+  return Call("strided_slice", {x},
+              {{"begin", std::vector<int64_t>{begin}},
+               {"end", std::vector<int64_t>{end}},
+               {"strides", std::vector<int64_t>{1}},
+               {"axes", std::vector<int64_t>{axis}},
+               {"slice_mode", "end"}});
+}
+
+}  // namespace treadle::onnx

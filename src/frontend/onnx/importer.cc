@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontend/onnx/importer.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <set>
+#include <unordered_map>
+
+#include "frontend/onnx/input_types.h"
+#include "frontend/onnx/node_import.h"
+#include "frontend/onnx/op_versions.h"
+#include "frontend/onnx/rules.h"
+#include "frontend/onnx/tensor_data.h"
+#include "treadle/base/error.h"
+
+namespace treadle::onnx {
+namespace {
+
+using relay::Expr;
+
+constexpr int kMaxFunctionDepth = 64;
+constexpr int64_t kMaxInlinedNodes = 1000000;
+constexpr int64_t kMaxInlinedWeight = 4096;  ///< elements of integer weights that become constants
+
+class Importer;
+
+/// A named value: an expression, a weight that nobody has asked for as an expression yet, or the output of a node that
+/// couldn't be imported.
+class Value : public NodeInput {
+ public:
+  Value() = default;
+  explicit Value(Expr e) : expr_(std::move(e)) {}
+  Value(Importer* importer, std::string name, std::shared_ptr<const Tensor> tensor)
+      : importer_(importer), name_(std::move(name)), tensor_(std::move(tensor)) {}
+  Value(Importer* importer, std::string name, std::shared_ptr<const SparseTensor> tensor)
+      : importer_(importer), name_(std::move(name)), sparse_(std::move(tensor)) {}
+
+  Expr expr() override;
+  std::optional<NDArray> known() override;
+  bool poisoned() const { return !expr_.defined() && tensor_ == nullptr && sparse_ == nullptr; }
+
+ private:
+  const NDArray& array();
+
+  Importer* importer_ = nullptr;
+  std::string name_;
+  std::shared_ptr<const Tensor> tensor_;
+  std::shared_ptr<const SparseTensor> sparse_;
+  NDArray array_;
+  Expr expr_;
+};
+
+/// Names of one graph; `outer` is the graph around it.
+struct Scope {
+  Scope* outer = nullptr;
+  std::unordered_map<std::string, std::shared_ptr<Value>> values;  ///< shared: a function's body sees its caller's
+
+  std::shared_ptr<Value> Shared(const std::string& name) {
+    for (Scope* scope = this; scope != nullptr; scope = scope->outer) {
+      auto it = scope->values.find(name);
+      if (it != scope->values.end()) return it->second;
+    }
+    return std::make_shared<Value>();  // an input that the function's caller leaves out
+  }
+  Value* Find(const std::string& name) {
+    for (Scope* scope = this; scope != nullptr; scope = scope->outer) {
+      auto it = scope->values.find(name);
+      if (it != scope->values.end()) return it->second.get();
+    }
+    return nullptr;
+  }
+  template <typename... Args>
+  void Define(const std::string& name, Args&&... args) {
+    values[name] = std::make_shared<Value>(std::forward<Args>(args)...);
+  }
+};
+
+using OpsetImports = std::map<std::string, int64_t>;
+
+class Importer : public SubgraphImporter {
+ public:
+  Importer(const Model& model, const ImportOptions& options) : model_(model), options_(options) {
+    for (const Function& function : model.functions) {
+      functions_[{function.domain, function.name, function.overload}] = &function;
+    }
+  }
+  ImportResult Run();
+
+  /// The weight as a constant or as a parameter of "main".
+  Expr WeightExpr(const std::string& name, const NDArray& value);
+  std::vector<Expr> ImportSubgraph(const Graph& graph, const std::vector<Expr>& inputs) override;
+
+ private:
+  void CheckOpsets() const;
+  void DefineInitializers(const Graph& graph, Scope& scope);
+  void DefineInputs(Scope& scope);
+  void ImportNodes(const std::vector<Node>& nodes, const OpsetImports& opsets, Scope& scope);
+  void ImportNode(const Node& node, const OpsetImports& opsets, Scope& scope);
+  std::vector<Expr> RunRule(const Node& node, const OpsetImports& opsets, std::vector<NodeInput*> inputs,
+                            bool check_only);
+  void InlineFunction(const Function& function, const Node& node, Scope& scope);
+  void AddUnsupported(const Node& node, int64_t opset, const std::string& reason);
+  [[noreturn]] void ThrowUnsupported() const;
+
+  const Model& model_;
+  const ImportOptions& options_;
+  std::map<std::tuple<std::string, std::string, std::string>, const Function*> functions_;
+  ImportResult result_{IRModule::Empty(), {}, {}, {}};
+  Array<relay::Var> input_vars_, weight_vars_;
+  std::vector<std::string> unsupported_;
+  std::map<std::string, int> unsupported_ops_;
+  int function_depth_ = 0;
+  int64_t node_count_ = 0;
+  Scope* current_scope_ = nullptr;
+  const OpsetImports* current_opsets_ = nullptr;
+};
+
+const NDArray& Value::array() {
+  if (!array_.defined()) {
+    std::string where = StrCat("initializer ", QuoteName(name_));
+    array_ = tensor_ ? ToNDArray(*tensor_, where) : ToNDArray(*sparse_, where);
+  }
+  return array_;
+}
+
+Expr Value::expr() {
+  if (!expr_.defined()) expr_ = importer_->WeightExpr(name_, array());
+  return expr_;
+}
+
+std::optional<NDArray> Value::known() {
+  if (tensor_ != nullptr || sparse_ != nullptr) return array();
+  const auto* constant = expr_.as<relay::ConstantNode>();
+  if (constant == nullptr) return std::nullopt;
+  return constant->data;
+}
+
+Expr Importer::WeightExpr(const std::string& name, const NDArray& value) {
+  // What shapes are computed from has to be seen by the import; single numbers fuse into what uses them.
+  bool small_integer = value.dtype().is_integral() && value.size() <= kMaxInlinedWeight;
+  Span span(name);
+  if (options_.freeze_params || small_integer || value.size() == 1) return MakeConstant(value, span);
+  std::string unique = name;
+  for (int i = 1; result_.params.count(unique) != 0; ++i) unique = StrCat(name, "_", i);
+  relay::Var var = MakeVar(unique, TensorType(value.shape(), value.dtype()), span);
+  result_.params.emplace(unique, value);
+  weight_vars_.push_back(var);
+  return var;
+}
+
+void Importer::CheckOpsets() const {
+  auto standard = model_.opset_imports.find("");
+  if (standard != model_.opset_imports.end() && standard->second > kNewestOpset) {
+    std::string message = StrCat(model_.source, ": the model uses opset ", standard->second,
+                                 " of ai.onnx; the newest that is known is ", kNewestOpset);
+    throw UnsupportedOpError(message, {message});
+  }
+}
+
+void Importer::DefineInitializers(const Graph& graph, Scope& scope) {
+  for (const auto& tensor : graph.initializers) {
+    scope.Define(tensor->name, this, tensor->name, tensor);
+  }
+  for (const auto& tensor : graph.sparse_initializers) {
+    scope.Define(tensor->values.name, this, tensor->values.name, tensor);
+  }
+}
+
+void Importer::DefineInputs(Scope& scope) {
+  // An input that has an initializer is a weight: the input says that callers may replace it.
+  std::vector<const ValueInfo*> inputs;
+  for (const ValueInfo& input : model_.graph.inputs) {
+    if (scope.values.count(input.name) == 0) inputs.push_back(&input);
+  }
+  InputTypes types(inputs, options_);
+  for (const ValueInfo* input : inputs) {
+    try {
+      relay::Var var = MakeVar(input->name, types.TypeOf(*input), Span(input->name));
+      scope.Define(input->name, Expr(var));
+      input_vars_.push_back(var);
+      result_.input_names.push_back(input->name);
+    } catch (const UnsupportedOpError& e) {
+      unsupported_.emplace_back(e.what());
+      ++unsupported_ops_[StrCat("type of input ", QuoteName(input->name))];
+      scope.Define(input->name);
+    }
+  }
+}
+
+void Importer::AddUnsupported(const Node& node, int64_t opset, const std::string& reason) {
+  unsupported_.push_back(StrCat(QuoteName(node.DisplayName()), " (", node.domain.empty() ? "" : node.domain + ".",
+                                node.op_type, ", opset ", opset, "): ", reason));
+  ++unsupported_ops_[node.domain.empty() ? node.op_type : StrCat(node.domain, ".", node.op_type)];
+}
+
+void Importer::ThrowUnsupported() const {
+  constexpr size_t kMaxShown = 20;
+  std::string message = StrCat(model_.source, ": ");
+  if (unsupported_.size() == 1) {
+    message += StrCat("can't import ", unsupported_[0]);
+  } else {
+    std::string ops;
+    for (const auto& [op, count] : unsupported_ops_) ops += StrCat(ops.empty() ? "" : ", ", op, " x ", count);
+    message += StrCat("can't import ", unsupported_.size(), " nodes: ", ops);
+    for (size_t i = 0; i < unsupported_.size() && i < kMaxShown; ++i) message += StrCat("\n  ", unsupported_[i]);
+    if (unsupported_.size() > kMaxShown) message += StrCat("\n  ... and ", unsupported_.size() - kMaxShown, " more");
+  }
+  throw UnsupportedOpError(message, unsupported_);
+}
+
+/// The opset at which the operator of the node got its definition under `opset`. Throws UnsupportedNode.
+int DefinitionOf(const Node& node, int64_t opset) {
+  std::vector<int> versions = VersionsOfOp(node.op_type);
+  if (versions.empty()) throw UnsupportedNode("ONNX has no such operator");
+  if (versions.front() > opset) {
+    throw UnsupportedNode(StrCat("the operator exists since opset ", versions.front(), ", the model imports ", opset));
+  }
+  return *std::prev(std::upper_bound(versions.begin(), versions.end(), opset));
+}
+
+const ImportRule& RuleFor(const Node& node, int version) {
+  const ImportRule* rule = RuleTable::All().Find(node.op_type, version);
+  if (rule != nullptr) return *rule;
+  bool other_version = RuleTable::All().rules().count(node.op_type) != 0;
+  throw UnsupportedNode(other_version ? StrCat("version ", version, " of the operator isn't implemented")
+                                      : "the operator isn't implemented");
+}
+
+std::vector<Expr> Importer::RunRule(const Node& node, const OpsetImports& opsets, std::vector<NodeInput*> inputs,
+                                    bool check_only) {
+  if (!node.domain.empty()) throw UnsupportedNode(StrCat("operators of ", node.domain, " aren't implemented"));
+  auto opset = opsets.find("");
+  if (opset == opsets.end()) {
+    throw ModelFormatError(StrCat(model_.source, ": node ", QuoteName(node.DisplayName()), " (", node.op_type,
+                                  "): the model doesn't import the operator set ai.onnx"));
+  }
+  int version = DefinitionOf(node, opset->second);
+  const ImportRule& rule = RuleFor(node, version);
+  if (check_only) return {};
+  NodeImport n(node, version, opset->second, std::move(inputs), this);
+  std::vector<Expr> outputs = rule(n);
+  n.CheckAllRead();
+  for (size_t i = 0; i < n.num_outputs(); ++i) {
+    if (!n.WantsOutput(i) || (i < outputs.size() && outputs[i].defined())) continue;
+    throw UnsupportedNode(StrCat("output ", i, " isn't implemented"));
+  }
+  return outputs;
+}
+
+template <typename E>
+[[noreturn]] void Rethrow(const E& e, const Node& node) {
+  std::string message = e.what();
+  std::string where = StrCat("node ", QuoteName(node.DisplayName()), " (", node.op_type, "): ");
+  throw E(message.compare(0, 5, "node ") == 0 ? message : where + message);
+}
+
+void Importer::ImportNode(const Node& node, const OpsetImports& opsets, Scope& scope) {
+  if (++node_count_ > kMaxInlinedNodes) {
+    throw ModelFormatError(StrCat(model_.source, ": functions expand to more than ", kMaxInlinedNodes, " nodes"));
+  }
+  auto function = functions_.find({node.domain, node.op_type, node.overload});
+  if (function != functions_.end()) return InlineFunction(*function->second, node, scope);
+  std::vector<NodeInput*> inputs;
+  bool poisoned = false;
+  for (const std::string& name : node.inputs) {
+    Value* value = name.empty() ? nullptr : scope.Find(name);
+    poisoned |= value != nullptr && value->poisoned();
+    inputs.push_back(value);
+  }
+  std::vector<Expr> outputs;
+  auto opset = opsets.find(node.domain);
+  int64_t opset_version = opset == opsets.end() ? 0 : opset->second;
+  try {
+    outputs = RunRule(node, opsets, std::move(inputs), poisoned);
+  } catch (const UnsupportedNode& e) {
+    AddUnsupported(node, opset_version, e.what());
+    outputs.clear();
+  } catch (const UnsupportedOpError& e) {
+    AddUnsupported(node, opset_version, e.what());
+    outputs.clear();
+  } catch (const ShapeError& e) {
+    Rethrow(e, node);
+  } catch (const DTypeError& e) {
+    Rethrow(e, node);
+  } catch (const ModelFormatError& e) {
+    Rethrow(e, node);
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i].empty()) continue;
+    scope.Define(node.outputs[i], i < outputs.size() ? outputs[i] : Expr());
+  }
+}
+
+void Importer::ImportNodes(const std::vector<Node>& nodes, const OpsetImports& opsets, Scope& scope) {
+  Scope* outer_scope = std::exchange(current_scope_, &scope);
+  const OpsetImports* outer_opsets = std::exchange(current_opsets_, &opsets);
+  for (const Node& node : nodes) ImportNode(node, opsets, scope);
+  current_scope_ = outer_scope;
+  current_opsets_ = outer_opsets;
+}
+
+std::vector<Expr> Importer::ImportSubgraph(const Graph& graph, const std::vector<Expr>& inputs) {
+  Scope scope;
+  scope.outer = current_scope_;
+  DefineInitializers(graph, scope);
+  if (inputs.size() != graph.inputs.size()) {
+    throw ModelFormatError(
+        StrCat("subgraph ", QuoteName(graph.name), " has ", graph.inputs.size(), " inputs, ", inputs.size(), " given"));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) scope.Define(graph.inputs[i].name, inputs[i]);
+  ImportNodes(graph.nodes, *current_opsets_, scope);
+  std::vector<Expr> outputs;
+  for (const ValueInfo& output : graph.outputs) {
+    Value* value = scope.Find(output.name);
+    if (value == nullptr || value->poisoned()) throw UnsupportedNode("a node of its subgraph can't be imported");
+    outputs.push_back(value->expr());
+  }
+  return outputs;
+}
+
+/// Replaces attributes that refer to the function's by the values of the call; drops those that have none.
+void BindAttributes(std::vector<Node>& nodes, const std::map<std::string, Attribute>& values) {
+  for (Node& node : nodes) {
+    std::vector<Attribute> bound;
+    for (Attribute attribute : node.attributes) {
+      if (!attribute.ref_attr_name.empty()) {
+        auto value = values.find(attribute.ref_attr_name);
+        if (value == values.end()) continue;
+        std::string name = attribute.name;
+        attribute = value->second;
+        attribute.name = name;
+      } else if (attribute.g) {
+        auto graph = std::make_shared<Graph>(*attribute.g);
+        BindAttributes(graph->nodes, values);
+        attribute.g = graph;
+      }
+      bound.push_back(std::move(attribute));
+    }
+    node.attributes = std::move(bound);
+  }
+}
+
+void Importer::InlineFunction(const Function& function, const Node& node, Scope& scope) {
+  std::string what = StrCat("node ", QuoteName(node.DisplayName()), ": function ", QuoteName(function.name));
+  if (++function_depth_ > kMaxFunctionDepth) {
+    throw ModelFormatError(StrCat(what, ": calls are nested more than ", kMaxFunctionDepth, " deep (recursion?)"));
+  }
+  if (node.inputs.size() > function.inputs.size()) {
+    throw ModelFormatError(StrCat(what, " has ", function.inputs.size(), " inputs, ", node.inputs.size(), " given"));
+  }
+  std::map<std::string, Attribute> attributes;
+  for (const Attribute& attribute : function.attributes_with_default) attributes[attribute.name] = attribute;
+  for (const Attribute& attribute : node.attributes) attributes[attribute.name] = attribute;
+  Scope body;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i].empty()) continue;
+    body.values[function.inputs[i]] = scope.Shared(node.inputs[i]);
+  }
+  std::vector<Node> nodes = function.nodes;
+  BindAttributes(nodes, attributes);
+  for (Node& inner : nodes) {
+    // An input of the function that the call leaves out is left out inside as well.
+    for (std::string& input : inner.inputs) {
+      if (body.values.count(input) == 0 &&
+          std::find(function.inputs.begin(), function.inputs.end(), input) != function.inputs.end()) {
+        input.clear();
+      }
+    }
+    inner.name = StrCat(node.DisplayName(), "/", inner.DisplayName());
+  }
+  ImportNodes(nodes, function.opset_imports.empty() ? model_.opset_imports : function.opset_imports, body);
+  for (size_t i = 0; i < node.outputs.size() && i < function.outputs.size(); ++i) {
+    if (node.outputs[i].empty()) continue;
+    scope.values[node.outputs[i]] = body.Shared(function.outputs[i]);
+  }
+  --function_depth_;
+}
+
+ImportResult Importer::Run() {
+  CheckOpsets();
+  Scope scope;
+  DefineInitializers(model_.graph, scope);
+  DefineInputs(scope);
+  ImportNodes(model_.graph.nodes, model_.opset_imports, scope);
+  if (!unsupported_.empty()) ThrowUnsupported();
+  Array<Expr> outputs;
+  for (const ValueInfo& output : model_.graph.outputs) {
+    outputs.push_back(scope.Find(output.name)->expr());
+    result_.output_names.push_back(output.name);
+  }
+  Expr body = outputs.size() == 1 ? outputs[0] : ExprBuilder(Span(model_.graph.name)).MakeTuple(outputs);
+  Array<relay::Var> params = input_vars_;
+  for (const relay::Var& var : weight_vars_) params.push_back(var);
+  result_.mod = IRModule::FromExpr(relay::Function(params, body));
+  return std::move(result_);
+}
+
+}  // namespace
+
+ImportResult FromOnnx(const Model& model, const ImportOptions& options) { return Importer(model, options).Run(); }
+
+}  // namespace treadle::onnx

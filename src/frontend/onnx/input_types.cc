@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontend/onnx/input_types.h"
+
+#include <set>
+
+#include "frontend/onnx/tensor_data.h"
+#include "treadle/base/error.h"
+#include "treadle/ir/prim_expr.h"
+
+namespace treadle::onnx {
+namespace {
+
+/// "?" is what some exporters call every dimension that they don't know: no name.
+bool IsNamed(const Dimension& dim) { return !dim.symbol.empty() && dim.symbol != "?"; }
+
+template <typename Names>
+std::string List(const Names& names) {
+  std::string text;
+  for (const std::string& name : names) text += StrCat(text.empty() ? "" : ", ", QuoteName(name));
+  return text.empty() ? "none" : text;
+}
+
+std::string InputText(const ValueInfo& input) { return StrCat("input ", QuoteName(input.name)); }
+
+}  // namespace
+
+InputTypes::InputTypes(const std::vector<const ValueInfo*>& inputs, const ImportOptions& options) : options_(options) {
+  std::set<std::string> names, symbols;
+  for (const ValueInfo* input : inputs) {
+    names.insert(input->name);
+    if (!input->type.shape) continue;
+    for (const Dimension& dim : *input->type.shape) {
+      if (IsNamed(dim)) symbols.insert(dim.symbol);
+    }
+  }
+  for (const auto& [name, shape] : options.shapes) {
+    if (!names.count(name)) {
+      throw Error(StrCat("the model has no input ", QuoteName(name), "; its inputs are: ", List(names)));
+    }
+  }
+  for (const auto& [symbol, value] : options.dims) {
+    if (!symbols.count(symbol)) {
+      throw Error(StrCat("no input has a dimension called ", QuoteName(symbol), "; there are: ", List(symbols)));
+    }
+    if (value < 0) throw ShapeError(StrCat("dimension ", QuoteName(symbol), " can't be ", value));
+    SetSymbol(symbol, value, StrCat("dimension ", QuoteName(symbol)));
+  }
+  for (const ValueInfo* input : inputs) {
+    auto shape = options.shapes.find(input->name);
+    if (shape != options.shapes.end()) BindShape(*input, shape->second);
+  }
+}
+
+void InputTypes::SetSymbol(const std::string& symbol, int64_t value, const std::string& where) {
+  auto [it, inserted] = values_.emplace(symbol, value);
+  if (!inserted && it->second != value) {
+    throw ShapeError(
+        StrCat(where, ": dimension ", QuoteName(symbol), " is ", value, " here and ", it->second, " elsewhere"));
+  }
+}
+
+void InputTypes::BindShape(const ValueInfo& input, const std::vector<int64_t>& shape) {
+  for (int64_t dim : shape) {
+    if (dim < -1) throw ShapeError(StrCat(InputText(input), " can't have a dimension of ", dim));
+  }
+  if (!input.type.shape) return;
+  const std::vector<Dimension>& declared = *input.type.shape;
+  if (declared.size() != shape.size()) {
+    throw ShapeError(
+        StrCat(InputText(input), " has rank ", declared.size(), ", the given shape has rank ", shape.size()));
+  }
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] >= 0 && IsNamed(declared[i])) SetSymbol(declared[i].symbol, shape[i], InputText(input));
+  }
+}
+
+PrimExpr InputTypes::DimOf(const Dimension& dim) const {
+  if (dim.value) return PrimExpr(*dim.value);
+  if (!IsNamed(dim)) return AnyDim();
+  auto value = values_.find(dim.symbol);
+  if (value != values_.end()) return PrimExpr(value->second);
+  auto symbol = symbols_.find(dim.symbol);
+  if (symbol == symbols_.end()) {
+    symbol = symbols_.emplace(dim.symbol, tir::Var(dim.symbol, DataType::Int(64))).first;
+  }
+  return symbol->second;
+}
+
+TensorType InputTypes::TypeOf(const ValueInfo& input) const {
+  if (input.type.kind != TypeProto::Kind::kTensor) {
+    std::string message = StrCat(InputText(input), " isn't a tensor: such inputs aren't supported");
+    throw UnsupportedOpError(message, {message});
+  }
+  DataType dtype = ToDataTypeOrThrow(input.type.elem_type, InputText(input));
+  if (ElemTypeBits(input.type.elem_type) < 8) {
+    std::string message = StrCat(InputText(input), ": type ", ElemTypeName(input.type.elem_type), " isn't supported");
+    throw UnsupportedOpError(message, {message});
+  }
+  auto given = options_.shapes.find(input.name);
+  if (!input.type.shape && given == options_.shapes.end()) {
+    throw ShapeError(StrCat(InputText(input), " has no declared shape: give it with --input-shapes"));
+  }
+  size_t rank = input.type.shape ? input.type.shape->size() : given->second.size();
+  Array<PrimExpr> shape;
+  for (size_t i = 0; i < rank; ++i) {
+    bool fixed = given != options_.shapes.end() && given->second[i] >= 0;
+    if (fixed) {
+      shape.push_back(PrimExpr(given->second[i]));
+    } else {
+      shape.push_back(input.type.shape ? DimOf((*input.type.shape)[i]) : AnyDim());
+    }
+  }
+  return TensorType(shape, dtype);
+}
+
+}  // namespace treadle::onnx

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arithmetic, comparison, logic and type conversion, element by element.
+#include <cmath>
+
+#include "frontend/onnx/rules.h"
+#include "frontend/onnx/tensor_data.h"
+
+namespace treadle::onnx {
+namespace {
+
+using relay::Expr;
+
+/// Second operand of a binary operator. Before opset 7 operands broadcast only when `broadcast` is 1: the second one's
+/// dimensions then stand for a run of the first one's that begins at `axis` (default: the last ones).
+Expr LegacyBroadcast(NodeImport& n, const Expr& a, const Expr& b) {
+  n.Ignore({"consumed_inputs"});
+  bool broadcast = n.Flag("broadcast", false);
+  int rank_a = RankOf(a);
+  int rank_b = RankOf(b);
+  if (!broadcast) {
+    n.Ignore({"axis"});
+    if (rank_a != rank_b) n.Invalid("operands have different ranks, and broadcast is 0");
+    return b;
+  }
+  if (!n.HasAttr("axis")) return b;
+  int axis = n.Axis(n.Int("axis"), rank_a);
+  if (axis + rank_b > rank_a) n.Invalid("the second operand doesn't fit at 'axis'");
+  return n.ExpandDims(b, rank_b, rank_a - axis - rank_b);
+}
+
+ImportRule Binary(const char* op) {
+  return [op](NodeImport& n) -> std::vector<Expr> {
+    Expr a = n.In(0);
+    Expr b = n.In(1);
+    if (n.version() < 7) b = LegacyBroadcast(n, a, b);
+    return {n.Call(op, {a, b})};
+  };
+}
+
+ImportRule Unary(const char* op) {
+  return [op](NodeImport& n) -> std::vector<Expr> {
+    n.Ignore({"consumed_inputs"});
+    return {n.Call(op, {n.In(0)})};
+  };
+}
+
+/// Any number of operands, combined from left to right.
+ImportRule Variadic(const char* op, bool mean = false) {
+  return [op, mean](NodeImport& n) -> std::vector<Expr> {
+    n.Ignore({"consumed_inputs"});
+    Array<Expr> operands = n.AllInputs();
+    if (operands.empty()) n.Invalid("there are no inputs");
+    Expr result = operands[0];
+    for (size_t i = 1; i < operands.size(); ++i) result = n.Call(op, {result, operands[i]});
+    if (mean) {
+      DataType dtype = TypeOf(result)->dtype;
+      result = n.Call("divide", {result, n.Scalar(dtype, static_cast<double>(operands.size()))});
+    }
+    return {result};
+  };
+}
+
+Expr ImportReciprocal(NodeImport& n) {
+  n.Ignore({"consumed_inputs"});
+  return n.Call("divide", {n.Scalar(n.DType(0), 1), n.In(0)});
+}
+
+/// The exponent's type may differ from the base's, which is the result's (opset 12).
+Expr ImportPow(NodeImport& n) {
+  Expr base = n.In(0);
+  DataType dtype = n.DType(0);
+  if (n.IsKnown(1)) {
+    NDArray exponent = n.Constant(1, "Y");
+    if (exponent.size() == 1 && exponent.ndim() <= n.Rank(0)) {
+      double value = DoublesOf(exponent)[0];
+      if (value == 1) return base;
+      if (value == 2) return n.Call("multiply", {base, base});
+      if (value == 0.5 && dtype.is_floating()) return n.Call("sqrt", {base});
+    }
+  }
+  Expr exponent = n.In(1);
+  if (n.version() < 7) exponent = LegacyBroadcast(n, base, exponent);
+  // Integers are raised in float64, which is exact below 2^53.
+  DataType wide = dtype.is_integral() ? DataType::Float(64) : dtype;
+  return n.Cast(n.Call("power", {n.Cast(base, wide), n.Cast(exponent, wide)}), dtype);
+}
+
+/// fmod = 0 (integers only): the sign of the divisor; fmod = 1: of the dividend.
+Expr ImportMod(NodeImport& n) {
+  bool fmod = n.Flag("fmod", false);
+  if (!fmod && n.DType(0).is_floating()) n.Invalid("fmod has to be 1 for floating-point operands");
+  return n.Call(fmod ? "mod" : "floor_mod", {n.In(0), n.In(1)});
+}
+
+Expr ImportBitShift(NodeImport& n) {
+  std::string direction = n.Str("direction");
+  if (direction != "LEFT" && direction != "RIGHT") n.Invalid("'direction' is neither LEFT nor RIGHT");
+  return n.Call(direction == "LEFT" ? "left_shift" : "right_shift", {n.In(0), n.In(1)});
+}
+
+Expr ImportIsInf(NodeImport& n) {
+  bool negative = n.Flag("detect_negative", true);
+  bool positive = n.Flag("detect_positive", true);
+  Expr x = n.In(0);
+  Expr infinite = n.Call("isinf", {x});
+  if (negative && positive) return infinite;
+  Expr zero = n.Scalar(n.DType(0), 0);
+  if (!negative && !positive) return n.Call("not_equal", {infinite, infinite});
+  return n.Call("logical_and", {infinite, n.Call(negative ? "less" : "greater", {x, zero})});
+}
+
+/// Bounds are attributes before opset 11, then optional scalar inputs. Where they cross, the upper one wins.
+Expr ImportClip(NodeImport& n) {
+  Expr x = n.In(0);
+  DataType dtype = n.DType(0);
+  Expr lower, upper;
+  if (n.version() < 11) {
+    n.Ignore({"consumed_inputs"});
+    if (n.HasAttr("min")) lower = n.Scalar(dtype, n.Float("min"));
+    if (n.HasAttr("max")) upper = n.Scalar(dtype, n.Float("max"));
+  } else {
+    auto bound = [&](size_t i) -> Expr {
+      if (!n.Has(i)) return Expr();
+      if (n.Rank(i) > 1) n.Invalid("bounds have to be scalars");
+      return n.Rank(i) == 0 ? n.In(i) : n.Reshape(n.In(i), {});
+    };
+    lower = bound(1);
+    upper = bound(2);
+  }
+  if (lower.defined() && upper.defined() && dtype == DataType::Float(32) && KnownValue(lower) && KnownValue(upper)) {
+    double a_min = DoublesOf(lower.as<relay::ConstantNode>()->data)[0];
+    double a_max = DoublesOf(upper.as<relay::ConstantNode>()->data)[0];
+    if (a_min <= a_max) return n.Call("clip", {x}, {{"a_min", a_min}, {"a_max", a_max}});
+  }
+  if (lower.defined()) x = n.Call("maximum", {x, lower});
+  if (upper.defined()) x = n.Call("minimum", {x, upper});
+  return x;
+}
+
+/// Names of types as version 1 of Cast writes them.
+ElemType TypeByName(NodeImport& n, const std::string& name) {
+  for (int i = 1; i <= static_cast<int>(ElemType::kBFloat16); ++i) {
+    std::string other = ElemTypeName(static_cast<ElemType>(i));
+    for (char& c : other) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    if (other == name) return static_cast<ElemType>(i);
+  }
+  n.Invalid(StrCat("unknown type ", QuoteName(name)));
+}
+
+Expr CastTo(NodeImport& n, DataType dtype) {
+  DataType from = n.DType(0);
+  if (dtype.is_float8() || from.is_float8()) n.Unsupported("conversion from or to 8-bit floats isn't implemented");
+  return n.Cast(n.In(0), dtype);
+}
+
+Expr ImportCast(NodeImport& n) {
+  n.Ignore({"saturate", "round_mode"});  // of conversions to 8-bit floats, which are refused
+  if (n.version() == 1) return CastTo(n, n.ToType(TypeByName(n, n.Str("to"))));
+  return CastTo(n, n.TypeAttr("to"));
+}
+
+Expr ImportCastLike(NodeImport& n) {
+  n.Ignore({"saturate", "round_mode"});
+  return CastTo(n, n.DType(1));
+}
+
+Expr ImportWhere(NodeImport& n) { return n.Call("where", {n.In(0), n.In(1), n.In(2)}); }
+
+}  // namespace
+
+void RegisterMathRules(RuleTable& table) {
+  for (const auto& [name, op] :
+       {std::pair{"Add", "add"}, {"Sub", "subtract"}, {"Mul", "multiply"}, {"Div", "divide"}}) {
+    table.Add(name, {1, 6, 7, 13, 14}, Binary(op));
+  }
+  table.Add("Sum", {1, 6, 8, 13}, Variadic("add"));
+  table.Add("Mean", {1, 6, 8, 13}, Variadic("add", true));
+  table.Add("Max", {1, 6, 8, 12, 13}, Variadic("maximum"));
+  table.Add("Min", {1, 6, 8, 12, 13}, Variadic("minimum"));
+  table.Add1("Pow", {1, 7, 12, 13, 15}, ImportPow);
+  table.Add1("Mod", {10, 13}, ImportMod);
+  table.Add("Greater", {1, 7, 9, 13}, Binary("greater"));
+  table.Add("Less", {1, 7, 9, 13}, Binary("less"));
+  table.Add("GreaterOrEqual", {12, 16}, Binary("greater_equal"));
+  table.Add("LessOrEqual", {12, 16}, Binary("less_equal"));
+  table.Add("Equal", {1, 7, 11, 13, 19}, Binary("equal"));
+  table.Add("And", {1, 7}, Binary("logical_and"));
+  table.Add("Or", {1, 7}, Binary("logical_or"));
+  table.Add("Xor", {1, 7}, Binary("logical_xor"));
+  table.Add("Not", {1}, Unary("logical_not"));
+  table.Add("BitwiseAnd", {18}, Binary("bitwise_and"));
+  table.Add("BitwiseOr", {18}, Binary("bitwise_or"));
+  table.Add("BitwiseXor", {18}, Binary("bitwise_xor"));
+  table.Add("BitwiseNot", {18}, Unary("bitwise_not"));
+  table.Add1("BitShift", {11}, ImportBitShift);
+  for (const auto& [name, op] : {std::pair{"Abs", "abs"},
+                                 {"Neg", "negative"},
+                                 {"Exp", "exp"},
+                                 {"Log", "log"},
+                                 {"Sqrt", "sqrt"},
+                                 {"Ceil", "ceil"},
+                                 {"Floor", "floor"}}) {
+    table.Add(name, {1, 6, 13}, Unary(op));
+  }
+  for (const auto& [name, op] : {std::pair{"Sin", "sin"},
+                                 {"Cos", "cos"},
+                                 {"Tan", "tan"},
+                                 {"Asin", "asin"},
+                                 {"Acos", "acos"},
+                                 {"Atan", "atan"}}) {
+    table.Add(name, {7, 22}, Unary(op));
+  }
+  for (const auto& [name, op] :
+       {std::pair{"Sinh", "sinh"}, {"Cosh", "cosh"}, {"Asinh", "asinh"}, {"Acosh", "acosh"}, {"Atanh", "atanh"}}) {
+    table.Add(name, {9, 22}, Unary(op));
+  }
+  table.Add("Round", {11, 22}, Unary("round"));
+  table.Add("Sign", {9, 13}, Unary("sign"));
+  table.Add("Erf", {9, 13}, Unary("erf"));
+  table.Add("IsNaN", {9, 13, 20}, Unary("isnan"));
+  table.Add1("IsInf", {10, 20}, ImportIsInf);
+  table.Add1("Reciprocal", {1, 6, 13}, ImportReciprocal);
+  table.Add1("Clip", {1, 6, 11, 12, 13}, ImportClip);
+  table.Add1("Cast", {1, 6, 9, 13, 19, 21, 23, 24, 25}, ImportCast);
+  table.Add1("CastLike", {15, 19, 21, 23, 24, 25}, ImportCastLike);
+  table.Add1("Where", {9, 16}, ImportWhere);
+}
+
+}  // namespace treadle::onnx

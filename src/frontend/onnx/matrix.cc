@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products.
+#include <algorithm>
+
+#include "frontend/onnx/rules.h"
+
+namespace treadle::onnx {
+namespace {
+
+using relay::Expr;
+
+Expr Scaled(NodeImport& n, const Expr& x, double factor) {
+  if (factor == 1) return x;
+  return n.Call("multiply", {x, n.Scalar(TypeOf(x)->dtype, factor)});
+}
+
+/// x [M, K] times y [K, N] (or [N, K] with `y_transposed`): nn.dense, which wants the latter.
+Expr Dense(NodeImport& n, const Expr& x, const Expr& y, bool y_transposed) {
+  return n.Call("nn.dense", {x, y_transposed ? y : n.Transpose(y, {1, 0})});
+}
+
+/// alpha * A' * B' + beta * C. Version 1 and 6 broadcast C only when `broadcast` is 1.
+Expr ImportGemm(NodeImport& n) {
+  if (n.Rank(0) != 2 || n.Rank(1) != 2) n.Invalid("A and B have to be matrices");
+  n.Ignore({"broadcast"});
+  double alpha = n.Float("alpha", 1.0);
+  double beta = n.Float("beta", 1.0);
+  Expr a = n.Flag("transA", false) ? n.Transpose(n.In(0), {1, 0}) : n.In(0);
+  Expr product = Scaled(n, Dense(n, a, n.In(1), n.Flag("transB", false)), alpha);
+  if (!n.Has(2)) return product;
+  if (n.Rank(2) > 2) n.Invalid("C has to broadcast to a matrix");
+  if (beta == 0) {
+    n.IgnoreInput(2);
+    return product;
+  }
+  return n.Call("add", {product, Scaled(n, n.In(2), beta)});
+}
+
+std::vector<int64_t> BroadcastBatch(NodeImport& n, const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  std::vector<int64_t> result(std::max(a.size(), b.size()), 1);
+  for (size_t i = 0; i < result.size(); ++i) {
+    int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
+    int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
+    if (x != y && x != 1 && y != 1) n.Invalid(StrCat("batch dimensions ", x, " and ", y, " don't broadcast"));
+    result[result.size() - 1 - i] = x == 1 ? y : x;
+  }
+  return result;
+}
+
+int64_t Product(const std::vector<int64_t>& dims) {
+  int64_t product = 1;
+  for (int64_t dim : dims) product *= dim;
+  return product;
+}
+
+/// x with its batch dimensions broadcast to `batch` and made one: [B, rows, columns].
+Expr ToBatches(NodeImport& n, Expr x, const std::vector<int64_t>& batch) {
+  std::vector<int64_t> shape = n.StaticShapeOf(x);
+  std::vector<int64_t> target = batch;
+  target.insert(target.end(), shape.end() - 2, shape.end());
+  if (shape != target) x = n.Call("broadcast_to", {x}, {{"shape", target}});
+  if (batch.size() == 1) return x;
+  return n.Reshape(x, {Product(batch), shape[shape.size() - 2], shape.back()});
+}
+
+/// NumPy's matmul of operands of rank 2 and more.
+Expr MatMul(NodeImport& n, const Expr& a, const Expr& b) {
+  int rank_a = RankOf(a);
+  int rank_b = RankOf(b);
+  if (rank_a == 2 && rank_b == 2) return Dense(n, a, b, false);
+  int64_t k = n.StaticDim(b, rank_b - 2);
+  if (n.StaticDim(a, rank_a - 1) != k) {
+    n.Invalid(StrCat("inner dimensions ", n.StaticDim(a, rank_a - 1), " and ", k, " differ"));
+  }
+  if (rank_b == 2) {  // rows of all batches are rows of one matrix
+    Array<PrimExpr> shape;
+    for (int i = 0; i < rank_a - 1; ++i) shape.push_back(TypeOf(a)->shape[static_cast<size_t>(i)]);
+    shape.push_back(TypeOf(b)->shape[1]);
+    return n.Call("reshape", {Dense(n, n.Reshape(a, {-1, k}), b, false)}, {{"newshape", ObjectRef(shape)}});
+  }
+  if (rank_a == 3 && rank_b == 3) {
+    const int64_t* x = AsConstInt(TypeOf(a)->shape[0]);
+    const int64_t* y = AsConstInt(TypeOf(b)->shape[0]);
+    bool same = x != nullptr && y != nullptr ? *x == *y : TypeOf(a)->shape[0].same_as(TypeOf(b)->shape[0]);
+    if (same) return n.Call("nn.batch_matmul", {a, b}, {{"transpose_a", false}, {"transpose_b", false}});
+  }
+  std::vector<int64_t> shape_a = n.StaticShapeOf(a);
+  std::vector<int64_t> shape_b = n.StaticShapeOf(b);
+  std::vector<int64_t> batch =
+      BroadcastBatch(n, {shape_a.begin(), shape_a.end() - 2}, {shape_b.begin(), shape_b.end() - 2});
+  Expr product = n.Call("nn.batch_matmul", {ToBatches(n, a, batch), ToBatches(n, b, batch)},
+                        {{"transpose_a", false}, {"transpose_b", false}});
+  if (batch.size() == 1) return product;
+  batch.push_back(shape_a[shape_a.size() - 2]);
+  batch.push_back(shape_b.back());
+  return n.Reshape(product, batch);
+}
+
+/// A vector as left operand is a row, as right operand a column; that dimension is dropped from the result.
+Expr ImportMatMul(NodeImport& n) {
+  Expr a = n.In(0);
+  Expr b = n.In(1);
+  int rank_a = n.Rank(0);
+  int rank_b = n.Rank(1);
+  if (rank_a == 0 || rank_b == 0) n.Invalid("the operands can't be scalars");
+  if (rank_a == 1) a = n.ExpandDims(a, 0);
+  if (rank_b == 1) b = n.ExpandDims(b, 1);
+  Expr product = MatMul(n, a, b);
+  if (rank_b == 1) product = n.Squeeze(product, {RankOf(product) - 1});
+  if (rank_a == 1) product = n.Squeeze(product, {RankOf(product) - (rank_b == 1 ? 1 : 2)});
+  return product;
+}
+
+}  // namespace
+
+void RegisterMatrixRules(RuleTable& table) {
+  table.Add1("Gemm", {1, 6, 7, 9, 11, 13}, ImportGemm);
+  table.Add1("MatMul", {1, 9, 13}, ImportMatMul);
+}
+
+}  // namespace treadle::onnx

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an import rule sees of its node: inputs with their types and, where known, their values; attributes; and the
+// means to build graph IR.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "frontend/onnx/expr_builder.h"
+#include "frontend/onnx/model.h"
+#include "treadle/base/error.h"
+#include "treadle/relay/expr.h"
+
+namespace treadle::onnx {
+
+/// The rule's node can't be imported: `reason`. The importer collects these.
+class UnsupportedNode : public std::exception {
+ public:
+  explicit UnsupportedNode(std::string reason) : reason_(std::move(reason)) {}
+  const char* what() const noexcept override { return reason_.c_str(); }
+
+ private:
+  std::string reason_;
+};
+
+/// A value that a node reads.
+class NodeInput {
+ public:
+  virtual ~NodeInput() = default;
+  /// The value as an expression: weights become parameters of the function here.
+  virtual relay::Expr expr() = 0;
+  /// The value if it is known when compiling, weights included.
+  virtual std::optional<NDArray> known() = 0;
+};
+
+/// Imports the graphs that a node has as attributes.
+class SubgraphImporter {
+ public:
+  virtual ~SubgraphImporter() = default;
+  /// The graph's outputs, with its inputs bound to `inputs`. Values of the surrounding graphs are in scope.
+  virtual std::vector<relay::Expr> ImportSubgraph(const Graph& graph, const std::vector<relay::Expr>& inputs) = 0;
+};
+
+class NodeImport : public ExprBuilder {
+ public:
+  /// `inputs` are null where the node leaves an input out.
+  NodeImport(const Node& node, int version, int64_t opset, std::vector<NodeInput*> inputs, SubgraphImporter* subgraphs);
+
+  const Node& node() const { return node_; }
+  /// The opset at which the operator got the definition that applies.
+  int version() const { return version_; }
+  int64_t opset() const { return opset_; }
+
+  // ---- Inputs.
+  size_t num_inputs() const { return inputs_.size(); }
+  bool Has(size_t i) const { return i < inputs_.size() && inputs_[i] != nullptr; }
+  /// Whether the input's value is known when compiling.
+  bool IsKnown(size_t i) const { return Has(i) && inputs_[i]->known().has_value(); }
+  /// The input; a ModelFormatError when the node leaves it out.
+  relay::Expr In(size_t i);
+  /// All inputs, none of which may be left out.
+  Array<relay::Expr> AllInputs();
+  /// The value of an input that has to be known when compiling; `name` is its name in the standard.
+  NDArray Constant(size_t i, const char* name);
+  /// As Constant, of an integer vector or scalar.
+  std::vector<int64_t> ConstantInts(size_t i, const char* name);
+  /// As ConstantInts; nothing when the input is left out.
+  std::optional<std::vector<int64_t>> OptionalInts(size_t i, const char* name);
+  int64_t ConstantInt(size_t i, const char* name);
+  /// As Constant, of a floating-point vector or scalar of any precision.
+  std::vector<double> ConstantFloats(size_t i, const char* name);
+
+  // ---- Types of inputs.
+  int Rank(size_t i) { return RankOf(In(i)); }
+  DataType DType(size_t i) { return TypeOf(In(i))->dtype; }
+  /// Shape of an input that has to be static; refuses the node otherwise.
+  std::vector<int64_t> StaticShape(size_t i) { return StaticShapeOf(In(i)); }
+  std::vector<int64_t> StaticShapeOf(const relay::Expr& expr);
+  /// The size of dimension `axis`, which has to be static.
+  int64_t StaticDim(const relay::Expr& expr, int axis);
+  /// `axis` counted from 0; a ModelFormatError unless it is in [-rank, rank).
+  int Axis(int64_t axis, int rank);
+  std::vector<int64_t> Axes(std::vector<int64_t> axes, int rank);
+
+  // ---- Attributes. A missing one without default is a ModelFormatError, so is one of another type.
+  bool HasAttr(const char* name) const { return node_.FindAttribute(name) != nullptr; }
+  int64_t Int(const char* name, std::optional<int64_t> otherwise = std::nullopt);
+  bool Flag(const char* name, bool otherwise) { return Int(name, otherwise ? 1 : 0) != 0; }
+  double Float(const char* name, std::optional<double> otherwise = std::nullopt);
+  std::string Str(const char* name, std::optional<std::string> otherwise = std::nullopt);
+  std::vector<int64_t> Ints(const char* name, std::optional<std::vector<int64_t>> otherwise = std::nullopt);
+  std::optional<std::vector<int64_t>> OptInts(const char* name);
+  std::vector<double> Floats(const char* name, std::optional<std::vector<double>> otherwise = std::nullopt);
+  /// The attribute if present (of whatever type), noted as read; null otherwise.
+  const Attribute* Find(const char* name);
+  /// Notes attributes that don't change the result as read.
+  void Ignore(std::initializer_list<const char*> names);
+  /// Notes an optional input as read although it doesn't matter.
+  void IgnoreInput(size_t i) { read_inputs_.insert(i); }
+  /// ONNX type number to type; refuses those that Treadle doesn't compute with.
+  DataType TypeAttr(const char* name, std::optional<ElemType> otherwise = std::nullopt);
+  DataType ToType(ElemType type);
+
+  /// The outputs of the graph that is the attribute's value, with its inputs bound.
+  std::vector<relay::Expr> Subgraph(const char* name, const std::vector<relay::Expr>& inputs);
+
+  // ---- Refusals.
+  [[noreturn]] void Unsupported(const std::string& reason) const { throw UnsupportedNode(reason); }
+  /// The node breaks a rule of the standard.
+  [[noreturn]] void Invalid(const std::string& message) const;
+  /// Refuses the node if it has inputs or attributes that no rule looked at.
+  void CheckAllRead() const;
+  /// Number of outputs that the node names (up to the last that isn't "").
+  size_t num_outputs() const { return num_outputs_; }
+  bool WantsOutput(size_t i) const { return i < num_outputs_ && !node_.outputs[i].empty(); }
+
+ private:
+  const Attribute* Typed(const char* name, Attribute::Type type);
+
+  const Node& node_;
+  int version_;
+  int64_t opset_;
+  std::vector<NodeInput*> inputs_;
+  SubgraphImporter* subgraphs_;
+  size_t num_outputs_ = 0;
+  std::set<size_t> read_inputs_;
+  std::set<std::string> read_attributes_;
+};
+
+}  // namespace treadle::onnx

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// Normalisation: batch, instance, layer, group, RMS, Lp and local response; dropout, which inference removes.
+#include <cmath>
+
+#include "frontend/onnx/rules.h"
+
+namespace treadle::onnx {
+namespace {
+
+using relay::Expr;
+using Axes = std::vector<int64_t>;
+
+Axes Range(int begin, int end) {
+  Axes axes;
+  for (int i = begin; i < end; ++i) axes.push_back(i);
+  return axes;
+}
+
+/// Inference only: version 14 asks with training_mode, 1 and 6 with is_test, 7 and 9 by naming more outputs.
+std::vector<Expr> ImportBatchNormalization(NodeImport& n) {
+  n.Ignore({"momentum", "consumed_inputs"});
+  if (n.version() < 7 && !n.Flag("is_test", false)) n.Unsupported("training mode (is_test = 0) isn't implemented");
+  if (n.version() < 9 && !n.Flag("spatial", true)) n.Unsupported("spatial = 0 isn't implemented");
+  if (n.Flag("training_mode", false)) n.Unsupported("training mode isn't implemented");
+  if (n.Rank(0) < 2) n.Invalid(StrCat("the operand has rank ", n.Rank(0), ", expected at least 2"));
+  Array<Expr> args{n.In(0)};
+  for (size_t i = 1; i < 5; ++i) args.push_back(n.Cast(n.In(i), n.DType(0)));
+  Expr result = n.Call("nn.batch_norm", args, {{"axis", int64_t{1}}, {"epsilon", n.Float("epsilon", 1e-5)}});
+  return {n.Item(result, 0)};
+}
+
+Expr ImportInstanceNormalization(NodeImport& n) {
+  n.Ignore({"consumed_inputs"});
+  if (n.Rank(0) < 3) n.Invalid(StrCat("the operand has rank ", n.Rank(0), ", expected at least 3"));
+  return n.Call("nn.instance_norm", {n.In(0), n.In(1), n.In(2)},
+                {{"axis", int64_t{1}}, {"epsilon", n.Float("epsilon", 1e-5)}});
+}
+
+Expr ImportLrn(NodeImport& n) {
+  int64_t size = n.Int("size");
+  if (size < 1 || size > INT32_MAX) n.Invalid(StrCat("'size' is ", size));
+  return n.Call("nn.lrn", {n.In(0)},
+                {{"size", size},
+                 {"axis", int64_t{1}},
+                 {"alpha", n.Float("alpha", 0.0001)},
+                 {"beta", n.Float("beta", 0.75)},
+                 {"bias", n.Float("bias", 1.0)}});
+}
+
+/// Mean, deviation from it, and 1 / sqrt(variance + epsilon) over `axes`.
+struct Moments {
+  Expr mean, deviation, inv_std;
+
+  Moments(NodeImport& n, const Expr& x, const Axes& axes, double epsilon, bool centered = true) {
+    deviation = x;
+    if (centered) {
+      mean = n.Call("mean", {x}, {{"axis", axes}, {"keepdims", true}});
+      deviation = n.Call("subtract", {x, mean});
+    }
+    Expr square = n.Call("multiply", {deviation, deviation});
+    Expr variance = n.Call("mean", {square}, {{"axis", axes}, {"keepdims", true}});
+    DataType dtype = TypeOf(x)->dtype;
+    Expr root = n.Call("sqrt", {n.Call("add", {variance, n.Scalar(dtype, epsilon)})});
+    inv_std = n.Call("divide", {n.Scalar(dtype, 1), root});
+  }
+};
+
+/// The type in which a node with `stash_type` computes its statistics.
+DataType StashType(NodeImport& n) { return n.TypeAttr("stash_type", ElemType::kFloat); }
+
+/// Outputs: Y, and optionally Mean and InvStdDev in the stash type.
+std::vector<Expr> ImportLayerNormalization(NodeImport& n) {
+  int rank = n.Rank(0);
+  int axis = n.Axis(n.Int("axis", -1), rank);
+  DataType dtype = n.DType(0);
+  DataType stash = dtype == DataType::Float(64) ? dtype : StashType(n);
+  n.Ignore({"stash_type"});
+  Moments m(n, n.Cast(n.In(0), stash), Range(axis, rank), n.Float("epsilon", 1e-5));
+  Expr y = n.Cast(n.Call("multiply", {m.deviation, m.inv_std}), dtype);
+  y = n.Call("multiply", {y, n.In(1)});
+  if (n.Has(2)) y = n.Call("add", {y, n.In(2)});
+  return {y, m.mean, m.inv_std};
+}
+
+Expr ImportRmsNormalization(NodeImport& n) {
+  int rank = n.Rank(0);
+  int axis = n.Axis(n.Int("axis", -1), rank);
+  DataType dtype = n.DType(0);
+  DataType stash = dtype == DataType::Float(64) ? dtype : StashType(n);
+  n.Ignore({"stash_type"});
+  Moments m(n, n.Cast(n.In(0), stash), Range(axis, rank), n.Float("epsilon", 1e-5), /*centered=*/false);
+  Expr y = n.Cast(n.Call("multiply", {m.deviation, m.inv_std}), dtype);
+  return n.Call("multiply", {y, n.In(1)});
+}
+
+/// Scale and bias are per channel (version 21).
+Expr ImportGroupNormalization(NodeImport& n) {
+  std::vector<int64_t> shape = n.StaticShape(0);
+  if (shape.size() < 2) n.Invalid("the operand's rank is below 2");
+  int64_t groups = n.Int("num_groups");
+  if (groups < 1 || shape[1] % groups != 0)
+    n.Invalid(StrCat("'num_groups' is ", groups, " for ", shape[1], " channels"));
+  DataType dtype = n.DType(0);
+  DataType stash = dtype == DataType::Float(64) ? dtype : StashType(n);
+  n.Ignore({"stash_type"});
+  Axes grouped{shape[0], groups, shape[1] / groups};
+  grouped.insert(grouped.end(), shape.begin() + 2, shape.end());
+  Expr x = n.Reshape(n.Cast(n.In(0), stash), grouped);
+  Moments m(n, x, Range(2, static_cast<int>(grouped.size())), n.Float("epsilon", 1e-5));
+  Expr y = n.Cast(n.Reshape(n.Call("multiply", {m.deviation, m.inv_std}), shape), dtype);
+  int trailing = static_cast<int>(shape.size()) - 2;
+  y = n.Call("multiply", {y, n.ExpandDims(n.In(1), 1, trailing)});
+  return n.Call("add", {y, n.ExpandDims(n.In(2), 1, trailing)});
+}
+
+Expr ImportLpNormalization(NodeImport& n) {
+  Expr x = n.In(0);
+  DataType dtype = n.DType(0);
+  Axes axes{n.Axis(n.Int("axis", -1), n.Rank(0))};
+  int64_t p = n.Int("p", 2);
+  if (p != 1 && p != 2) n.Invalid(StrCat("'p' is ", p, ", expected 1 or 2"));
+  Expr term = p == 1 ? n.Call("abs", {x}) : n.Call("multiply", {x, x});
+  Expr norm = n.Call("sum", {term}, {{"axis", axes}, {"keepdims", true}});
+  if (p == 2) norm = n.Call("sqrt", {norm});
+  // A vector of zeros stays zero.
+  Expr zero = n.Scalar(dtype, 0);
+  Expr is_zero = n.Call("equal", {norm, zero});
+  return n.Call("where", {is_zero, zero, n.Call("divide", {x, n.Call("where", {is_zero, n.Scalar(dtype, 1), norm})})});
+}
+
+Expr ImportMeanVarianceNormalization(NodeImport& n) {
+  Expr x = n.In(0);
+  DataType dtype = n.DType(0);
+  Axes axes = n.Axes(n.Ints("axes", Axes{0, 2, 3}), n.Rank(0));
+  Expr mean = n.Call("mean", {x}, {{"axis", axes}, {"keepdims", true}});
+  Expr deviation = n.Call("subtract", {x, mean});
+  Expr variance = n.Call("mean", {n.Call("multiply", {deviation, deviation})}, {{"axis", axes}, {"keepdims", true}});
+  return n.Call("divide", {deviation, n.Call("add", {n.Call("sqrt", {variance}), n.Scalar(dtype, 1e-9)})});
+}
+
+/// The operand itself, and a mask that says that nothing was dropped. Training mode is refused: its result is random.
+std::vector<Expr> ImportDropout(NodeImport& n) {
+  n.Ignore({"ratio", "seed", "is_test", "consumed_inputs"});
+  n.IgnoreInput(1);  // ratio
+  if (n.Has(2)) {
+    NDArray training = n.Constant(2, "training_mode");
+    if (training.size() != 1) n.Invalid("'training_mode' isn't a scalar");
+    if (IntsOf(training)[0] != 0) n.Unsupported("training mode isn't implemented");
+  }
+  std::vector<Expr> outputs{n.In(0)};
+  if (n.WantsOutput(1)) {
+    DataType mask = n.version() < 10 ? n.DType(0) : DataType::Bool();
+    outputs.push_back(
+        n.Call("full", {n.Scalar(mask, 1)}, {{"shape", ObjectRef(TypeOf(n.In(0))->shape)}, {"dtype", mask}}));
+  }
+  return outputs;
+}
+
+}  // namespace
+
+void RegisterNormalizationRules(RuleTable& table) {
+  table.Add("BatchNormalization", {1, 6, 7, 9, 14, 15}, ImportBatchNormalization);
+  table.Add1("InstanceNormalization", {1, 6, 22}, ImportInstanceNormalization);
+  table.Add1("LRN", {1, 13}, ImportLrn);
+  table.Add("LayerNormalization", {17}, ImportLayerNormalization);
+  table.Add1("RMSNormalization", {23}, ImportRmsNormalization);
+  table.Add1("GroupNormalization", {21}, ImportGroupNormalization);
+  table.Add1("LpNormalization", {1, 22}, ImportLpNormalization);
+  table.Add1("MeanVarianceNormalization", {9, 13}, ImportMeanVarianceNormalization);
+  table.Add("Dropout", {1, 6, 7, 10, 12, 13, 22}, ImportDropout);
+}
+
+}  // namespace treadle::onnx

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pooling over windows and over whole images.
+#include <algorithm>
+
+#include "frontend/onnx/rules.h"
+#include "frontend/onnx/window.h"
+
+namespace treadle::onnx {
+namespace {
+
+using relay::Expr;
+
+constexpr const char* kMaxPool[] = {"nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d"};
+constexpr const char* kAvgPool[] = {"nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d"};
+constexpr const char* kLayout[] = {"NCW", "NCHW", "NCDHW"};
+
+/// Padding at the ends that makes the last, partial windows of ceil_mode whole.
+std::vector<int64_t> ExtraPadding(NodeImport& n, const Window& w) {
+  std::vector<int64_t> extra(w.spatial, 0);
+  for (size_t i = 0; i < w.spatial; ++i) {
+    if (w.strides[i] == 1) continue;
+    int64_t size = n.StaticDim(n.In(0), static_cast<int>(i) + 2);
+    int64_t out = OutputSize(w, i, size, true);
+    int64_t covered = (out - 1) * w.strides[i] + w.Extent(i);
+    extra[i] = std::max<int64_t>(covered - (size + w.pads[i] + w.pads[w.spatial + i]), 0);
+  }
+  return extra;
+}
+
+AttrList PoolAttrs(const Window& w, const std::vector<int64_t>& pads, bool ceil) {
+  return {{"pool_size", w.kernel},
+          {"strides", w.strides},
+          {"dilation", w.dilations},
+          {"padding", pads},
+          {"layout", kLayout[w.spatial - 1]},
+          {"ceil_mode", ceil}};
+}
+
+std::vector<Expr> ImportMaxPool(NodeImport& n) {
+  Window w = ReadWindow(n, {});
+  n.Ignore({"storage_order"});  // of the second output, the indices, which isn't implemented
+  bool ceil = n.Flag("ceil_mode", false);
+  return {n.Call(kMaxPool[w.spatial - 1], {n.In(0)}, PoolAttrs(w, w.pads, ceil))};
+}
+
+Expr ImportAveragePool(NodeImport& n) {
+  Window w = ReadWindow(n, {});
+  bool include = n.Flag("count_include_pad", false);
+  bool ceil = n.Flag("ceil_mode", false);
+  Expr x = n.In(0);
+  std::vector<int64_t> pads = w.pads;
+  if (include && ceil) {
+    // Declared padding counts, what completes the last windows doesn't: the former becomes part of the operand.
+    std::vector<int64_t> extra = ExtraPadding(n, w);
+    std::vector<int64_t> before(2, 0), after(2, 0);
+    before.insert(before.end(), w.pads.begin(), w.pads.begin() + static_cast<std::ptrdiff_t>(w.spatial));
+    after.insert(after.end(), w.pads.begin() + static_cast<std::ptrdiff_t>(w.spatial), w.pads.end());
+    x = n.Pad(x, before, after, n.Scalar(n.DType(0), 0), "constant");
+    std::fill(pads.begin(), pads.end(), 0);
+    for (size_t i = 0; i < w.spatial; ++i) pads[w.spatial + i] = extra[i];
+    include = false;
+    ceil = false;
+  }
+  AttrList attrs = PoolAttrs(w, pads, ceil);
+  attrs.push_back({"count_include_pad", include});
+  return n.Call(kAvgPool[w.spatial - 1], {x}, attrs);
+}
+
+/// Reduction over all spatial dimensions, which stay as 1.
+ImportRule GlobalPool(const char* reduce) {
+  return [reduce](NodeImport& n) -> std::vector<Expr> {
+    int rank = n.Rank(0);
+    if (rank < 3) n.Invalid(StrCat("the operand has rank ", rank, ", expected at least 3"));
+    if (rank == 4) {
+      const char* op = std::string(reduce) == "mean" ? "nn.global_avg_pool2d" : "nn.global_max_pool2d";
+      return {n.Call(op, {n.In(0)}, {{"layout", "NCHW"}})};
+    }
+    std::vector<int64_t> axes;
+    for (int i = 2; i < rank; ++i) axes.push_back(i);
+    return {n.Call(reduce, {n.In(0)}, {{"axis", axes}, {"keepdims", true}})};
+  };
+}
+
+}  // namespace
+
+void RegisterPoolRules(RuleTable& table) {
+  table.Add("MaxPool", {1, 8, 10, 11, 12, 22}, ImportMaxPool);
+  table.Add1("AveragePool", {1, 7, 10, 11, 19, 22}, ImportAveragePool);
+  table.Add("GlobalAveragePool", {1, 22}, GlobalPool("mean"));
+  table.Add("GlobalMaxPool", {1, 22}, GlobalPool("max"));
+}
+
+}  // namespace treadle::onnx

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resampling of images.
+#include <algorithm>
+#include <cmath>
+
+#include "frontend/onnx/rules.h"
+
+namespace treadle::onnx {
+namespace {
+
+using relay::Expr;
+using Ints = std::vector<int64_t>;
+using Doubles = std::vector<double>;
+
+constexpr const char* kResize[] = {"image.resize1d", "image.resize2d", "image.resize3d"};
+constexpr const char* kLayout[] = {"NCW", "NCHW", "NCDHW"};
+
+/// What a resampling does to each dimension of its operand.
+struct Resampling {
+  Ints shape;      ///< of the operand
+  Ints sizes;      ///< of the result
+  Doubles scales;  ///< as the coordinate transformation uses them
+  Doubles roi_begin, roi_end;
+};
+
+Expr Resample(NodeImport& n, const Resampling& r, AttrList attrs, bool crop) {
+  Expr x = n.In(0);
+  if (!crop && r.sizes == r.shape && std::all_of(r.scales.begin(), r.scales.end(), [](double s) { return s == 1; })) {
+    return x;
+  }
+  size_t rank = r.shape.size();
+  // The operator resamples the trailing dimensions of [N, C, ...]: dimensions in front that keep their size are N, C.
+  size_t first = 0;
+  while (first < rank && r.sizes[first] == r.shape[first] && r.scales[first] == 1 &&
+         (!crop || (r.roi_begin[first] == 0 && r.roi_end[first] == 1))) {
+    ++first;
+  }
+  if (rank == first) return x;
+  size_t spatial = std::max<size_t>(rank - first, rank >= 3 && rank - first <= rank - 2 ? rank - 2 : 1);
+  if (spatial > 3) spatial = rank - first;
+  if (spatial > 3) n.Unsupported(StrCat("resampling of ", spatial, " dimensions isn't implemented"));
+  first = rank - spatial;
+  Ints flat{1, 1};
+  for (size_t i = 0; i < first; ++i) flat[first == 2 ? i : 1] *= r.shape[i];
+  flat.insert(flat.end(), r.shape.begin() + static_cast<std::ptrdiff_t>(first), r.shape.end());
+  auto tail = [&](const auto& values) {
+    return std::decay_t<decltype(values)>(values.begin() + static_cast<std::ptrdiff_t>(first), values.end());
+  };
+  attrs.push_back({"size", tail(r.sizes)});
+  attrs.push_back({"scales", tail(r.scales)});
+  attrs.push_back({"layout", kLayout[spatial - 1]});
+  if (crop) {
+    Doubles roi = tail(r.roi_begin);
+    Doubles end = tail(r.roi_end);
+    roi.insert(roi.end(), end.begin(), end.end());
+    attrs.push_back({"roi", roi});
+  }
+  Expr y = n.Call(kResize[spatial - 1], {flat == r.shape ? x : n.Reshape(x, flat)}, attrs);
+  return flat == r.shape ? y : n.Reshape(y, r.sizes);
+}
+
+std::string Method(NodeImport& n, const std::string& mode) {
+  if (mode == "nearest") return "nearest_neighbor";
+  if (mode == "linear" || mode == "bilinear") return "linear";
+  if (mode == "cubic") return "cubic";
+  n.Invalid(StrCat("'mode' is ", QuoteName(mode)));
+}
+
+int64_t ScaledSize(NodeImport& n, int64_t size, double scale) {
+  if (!(scale > 0) || scale > 1e9) n.Invalid(StrCat("a scale is ", scale));
+  // In float32, as the standard has the scales: 10 x 0.7f is 7.
+  double result = std::floor(static_cast<float>(size) * static_cast<float>(scale));
+  if (result > 9e15) n.Invalid("the result is too large");
+  return static_cast<int64_t>(result);
+}
+
+void SetFromScales(NodeImport& n, Resampling& r, const Ints& axes, const Doubles& scales) {
+  if (scales.size() != axes.size())
+    n.Invalid(StrCat("there are ", scales.size(), " scales for ", axes.size(), " axes"));
+  for (size_t i = 0; i < axes.size(); ++i) {
+    auto d = static_cast<size_t>(axes[i]);
+    r.scales[d] = scales[i];
+    r.sizes[d] = ScaledSize(n, r.shape[d], scales[i]);
+  }
+}
+
+/// Sizes, possibly shrunk or grown so that all axes have one scale.
+void SetFromSizes(NodeImport& n, Resampling& r, const Ints& axes, const Ints& sizes) {
+  if (sizes.size() != axes.size()) n.Invalid(StrCat("there are ", sizes.size(), " sizes for ", axes.size(), " axes"));
+  std::string policy = n.Str("keep_aspect_ratio_policy", "stretch");
+  Doubles ratios;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    auto d = static_cast<size_t>(axes[i]);
+    if (sizes[i] < 0) n.Invalid(StrCat("a size is ", sizes[i]));
+    if (r.shape[d] == 0) n.Invalid("the operand is empty");
+    ratios.push_back(static_cast<double>(sizes[i]) / static_cast<double>(r.shape[d]));
+  }
+  if (policy != "stretch" && policy != "not_larger" && policy != "not_smaller") {
+    n.Invalid(StrCat("'keep_aspect_ratio_policy' is ", QuoteName(policy)));
+  }
+  for (size_t i = 0; i < axes.size(); ++i) {
+    auto d = static_cast<size_t>(axes[i]);
+    r.sizes[d] = sizes[i];
+    r.scales[d] = ratios[i];
+    if (policy == "stretch") continue;
+    double ratio = policy == "not_larger" ? *std::min_element(ratios.begin(), ratios.end())
+                                          : *std::max_element(ratios.begin(), ratios.end());
+    r.scales[d] = ratio;
+    r.sizes[d] = static_cast<int64_t>(std::round(ratio * static_cast<double>(r.shape[d])));
+  }
+}
+
+/// Inputs: X, roi, scales, sizes (version 10: X, scales). The roi only counts for tf_crop_and_resize.
+Expr ImportResize(NodeImport& n) {
+  Resampling r;
+  r.shape = n.StaticShape(0);
+  auto rank = static_cast<int>(r.shape.size());
+  r.sizes = r.shape;
+  r.scales.assign(r.shape.size(), 1);
+  r.roi_begin.assign(r.shape.size(), 0);
+  r.roi_end.assign(r.shape.size(), 1);
+  bool old = n.version() == 10;
+  std::string mode = n.Str("mode", "nearest");
+  std::string transform = old ? "asymmetric" : n.Str("coordinate_transformation_mode", "half_pixel");
+  std::string nearest = old ? "floor" : n.Str("nearest_mode", "round_prefer_floor");
+  Ints axes;
+  for (int i = 0; i < rank; ++i) axes.push_back(i);
+  if (n.HasAttr("axes")) axes = n.Axes(n.Ints("axes"), rank);
+  auto present = [&](size_t i) { return n.Has(i) && !(n.IsKnown(i) && n.Constant(i, "input").size() == 0); };
+  size_t scales_input = old ? 1 : 2;
+  bool crop = transform == "tf_crop_and_resize";
+  if (!old && n.Has(1) && !crop) n.IgnoreInput(1);
+  if (!old && present(3)) {
+    if (present(2)) n.Invalid("both 'scales' and 'sizes' are given");
+    n.IgnoreInput(2);
+    SetFromSizes(n, r, axes, n.ConstantInts(3, "sizes"));
+  } else {
+    if (!present(scales_input)) n.Invalid("neither 'scales' nor 'sizes' is given");
+    SetFromScales(n, r, axes, n.ConstantFloats(scales_input, "scales"));
+    n.Ignore({"keep_aspect_ratio_policy"});
+    n.IgnoreInput(3);
+  }
+  if (crop) {
+    Doubles roi = n.ConstantFloats(1, "roi");
+    if (roi.size() != 2 * axes.size()) n.Invalid(StrCat("'roi' has ", roi.size(), " entries"));
+    for (size_t i = 0; i < axes.size(); ++i) {
+      r.roi_begin[static_cast<size_t>(axes[i])] = roi[i];
+      r.roi_end[static_cast<size_t>(axes[i])] = roi[axes.size() + i];
+    }
+  }
+  AttrList attrs{{"method", Method(n, mode)}, {"coordinate_transformation_mode", transform}};
+  if (mode == "nearest") attrs.push_back({"rounding_method", nearest});
+  attrs.push_back({"cubic_alpha", n.Float("cubic_coeff_a", -0.75)});
+  attrs.push_back({"cubic_exclude", n.Flag("exclude_outside", false)});
+  attrs.push_back({"extrapolation_value", n.Float("extrapolation_value", 0.0)});
+  attrs.push_back({"antialias", n.Flag("antialias", false) && mode != "nearest"});
+  return Resample(n, r, attrs, crop);
+}
+
+/// Asymmetric coordinates, as Resize-10 has them. Version 1 scales height and width, 7 has the scales as attribute.
+Expr ImportUpsample(NodeImport& n) {
+  Resampling r;
+  r.shape = n.StaticShape(0);
+  r.sizes = r.shape;
+  r.scales.assign(r.shape.size(), 1);
+  Ints axes;
+  for (size_t i = 0; i < r.shape.size(); ++i) axes.push_back(static_cast<int64_t>(i));
+  std::string mode = n.Str("mode", "nearest");
+  Doubles scales;
+  if (n.version() == 1) {
+    if (r.shape.size() != 4) n.Invalid("the operand's rank isn't 4");
+    scales = {1, 1, n.Float("height_scale"), n.Float("width_scale")};
+  } else {
+    scales = n.version() == 7 ? n.Floats("scales") : n.ConstantFloats(1, "scales");
+  }
+  SetFromScales(n, r, axes, scales);
+  AttrList attrs{{"method", Method(n, mode)}, {"coordinate_transformation_mode", "asymmetric"}};
+  if (mode == "nearest") attrs.push_back({"rounding_method", "floor"});
+  return Resample(n, r, attrs, false);
+}
+
+}  // namespace
+
+void RegisterResizeRules(RuleTable& table) {
+  table.Add1("Resize", {10, 11, 13, 18, 19}, ImportResize);
+  table.Add1("Upsample", {1, 7, 9}, ImportUpsample);
+}
+
+}  // namespace treadle::onnx

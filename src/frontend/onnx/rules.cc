@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontend/onnx/rules.h"
+
+#include <algorithm>
+
+#include "frontend/onnx/importer.h"
+#include "frontend/onnx/op_versions.h"
+#include "treadle/base/error.h"
+
+namespace treadle::onnx {
+
+const RuleTable& RuleTable::All() {
+  static const RuleTable* table = [] {
+    auto* t = new RuleTable();  // never destroyed
+    RegisterActivationRules(*t);
+    RegisterConstantRules(*t);
+    RegisterConvRules(*t);
+    RegisterIndexRules(*t);
+    RegisterMathRules(*t);
+    RegisterMatrixRules(*t);
+    RegisterNormalizationRules(*t);
+    RegisterPoolRules(*t);
+    RegisterReduceRules(*t);
+    RegisterResizeRules(*t);
+    RegisterShapeRules(*t);
+    return t;
+  }();
+  return *table;
+}
+
+void RuleTable::Add(const std::string& op_type, std::initializer_list<int> versions, ImportRule rule) {
+  std::vector<int> known = VersionsOfOp(op_type);
+  for (int version : versions) {
+    TREADLE_ICHECK(std::find(known.begin(), known.end(), version) != known.end())
+        << "ONNX has no version " << version << " of " << op_type;
+    TREADLE_ICHECK(rules_[op_type].emplace(version, rule).second) << "two rules for " << op_type << " " << version;
+  }
+}
+
+const ImportRule* RuleTable::Find(const std::string& op_type, int version) const {
+  auto op = rules_.find(op_type);
+  if (op == rules_.end()) return nullptr;
+  auto rule = op->second.find(version);
+  return rule == op->second.end() ? nullptr : &rule->second;
+}
+
+std::vector<SupportedOp> SupportedOps() {
+  std::vector<SupportedOp> result;
+  for (const auto& [name, rules] : RuleTable::All().rules()) {
+    SupportedOp op{"", name, {}, {}};
+    for (int version : VersionsOfOp(name))
+      (rules.count(version) ? op.versions : op.missing_versions).push_back(version);
+    result.push_back(std::move(op));
+  }
+  return result;
+}
+
+}  // namespace treadle::onnx

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shape, order and extent of tensors: reshape, transpose, concat, split, slice, pad, ...
+#include <algorithm>
+
+#include "frontend/onnx/rules.h"
+
+namespace treadle::onnx {
+namespace {
+
+using relay::Expr;
+using Ints = std::vector<int64_t>;
+
+/// A dimension list with -1 for symbolic dimensions, as Reshape understands it; refuses more than one.
+Expr ReshapeTo(NodeImport& n, const Expr& x, const Array<PrimExpr>& shape) {
+  return n.Call("reshape", {x}, {{"newshape", ObjectRef(shape)}, {"allowzero", true}});
+}
+
+Expr ImportReshape(NodeImport& n) {
+  Ints shape = n.version() == 1 ? n.Ints("shape") : n.ConstantInts(1, "shape");
+  if (n.version() == 1) n.Ignore({"consumed_inputs"});
+  bool allow_zero = n.Flag("allowzero", false);
+  bool has_zero = std::find(shape.begin(), shape.end(), 0) != shape.end();
+  auto unknown = std::count(shape.begin(), shape.end(), -1);
+  for (int64_t dim : shape) {
+    if (dim < -1) n.Invalid(StrCat("the new shape has a dimension of ", dim));
+  }
+  if (unknown > 1) n.Invalid("the new shape has more than one -1");
+  if (allow_zero && has_zero && unknown > 0) n.Invalid("the new shape has both 0 and -1, and allowzero is 1");
+  for (size_t i = 0; !allow_zero && i < shape.size(); ++i) {
+    if (shape[i] == 0 && static_cast<int>(i) >= n.Rank(0)) {
+      n.Invalid(StrCat("the new shape copies dimension ", i, ", the operand has rank ", n.Rank(0)));
+    }
+  }
+  return n.Call("reshape", {n.In(0)}, {{"newshape", shape}, {"allowzero", allow_zero}});
+}
+
+Expr ImportFlatten(NodeImport& n) {
+  int rank = n.Rank(0);
+  int64_t axis = n.Int("axis", 1);
+  if (axis < -rank || axis > rank) n.Invalid(StrCat("axis ", axis, " is out of range for rank ", rank));
+  if (axis < 0) axis += rank;
+  const Array<PrimExpr>& dims = TypeOf(n.In(0))->shape;
+  PrimExpr rows(int64_t{1}), columns(int64_t{1});
+  if (axis == 1) return n.Call("reshape", {n.In(0)}, {{"newshape", Ints{rank == 0 ? 1 : 0, -1}}});
+  for (int i = 0; i < rank; ++i) {
+    PrimExpr& side = i < axis ? rows : columns;
+    side = PrimExpr(*AsConstInt(side) * n.StaticDim(n.In(0), i));
+  }
+  (void)dims;
+  return ReshapeTo(n, n.In(0), {rows, columns});
+}
+
+Expr ImportTranspose(NodeImport& n) {
+  int rank = n.Rank(0);
+  Ints reversed;
+  for (int i = rank; i-- > 0;) reversed.push_back(i);
+  Ints perm = n.Axes(n.Ints("perm", reversed), rank);
+  if (static_cast<int>(perm.size()) != rank) n.Invalid(StrCat("'perm' has ", perm.size(), " entries for rank ", rank));
+  return n.Transpose(n.In(0), perm);
+}
+
+Expr ImportSqueeze(NodeImport& n) {
+  int rank = n.Rank(0);
+  std::optional<Ints> axes = n.version() < 13 ? n.OptInts("axes") : n.OptionalInts(1, "axes");
+  if (!axes) {
+    axes.emplace();
+    for (int i = 0; i < rank; ++i) {
+      if (n.StaticDim(n.In(0), i) == 1) axes->push_back(i);
+    }
+  }
+  return n.Squeeze(n.In(0), n.Axes(*axes, rank));
+}
+
+Expr ImportUnsqueeze(NodeImport& n) {
+  Ints axes = n.version() < 13 ? n.Ints("axes") : n.ConstantInts(1, "axes");
+  axes = n.Axes(axes, n.Rank(0) + static_cast<int>(axes.size()));
+  std::sort(axes.begin(), axes.end());
+  Expr x = n.In(0);
+  for (size_t i = 0; i < axes.size();) {
+    size_t run = 1;
+    while (i + run < axes.size() && axes[i + run] == axes[i] + static_cast<int64_t>(run)) ++run;
+    x = n.ExpandDims(x, static_cast<int>(axes[i]), static_cast<int>(run));
+    i += run;
+  }
+  return x;
+}
+
+Expr ImportConcat(NodeImport& n) {
+  Array<Expr> parts = n.AllInputs();
+  if (parts.empty()) n.Invalid("there are no inputs");
+  std::optional<int64_t> default_axis;
+  if (n.version() == 1) default_axis = 1;
+  int axis = n.Axis(n.Int("axis", default_axis), RankOf(parts[0]));
+  return parts.size() == 1 ? parts[0] : n.Concat(parts, axis);
+}
+
+/// Sizes of the parts: given, or equal (the last one smaller since version 18).
+Ints SplitSizes(NodeImport& n, int64_t extent) {
+  std::optional<Ints> sizes;
+  if (n.version() >= 13 || (n.version() == 1 && n.Has(1))) {
+    sizes = n.OptionalInts(1, "split");
+  } else {
+    sizes = n.OptInts("split");
+  }
+  auto outputs = static_cast<int64_t>(n.node().outputs.size());
+  if (!sizes) {
+    int64_t count = n.Int("num_outputs", outputs);
+    if (count < 1 || count != outputs) n.Invalid(StrCat("'num_outputs' is ", count, ", the node has ", outputs));
+    if (extent % count != 0 && n.version() < 18)
+      n.Invalid(StrCat(extent, " can't be split into ", count, " equal parts"));
+    int64_t size = (extent + count - 1) / count;
+    sizes.emplace();
+    for (int64_t i = 0; i < count; ++i) sizes->push_back(std::clamp<int64_t>(extent - i * size, 0, size));
+  }
+  int64_t sum = 0;
+  for (int64_t size : *sizes) {
+    if (size < 0 || __builtin_add_overflow(sum, size, &sum)) n.Invalid(StrCat("a part has the size ", size));
+  }
+  if (sum != extent) n.Invalid(StrCat("the parts' sizes add up to ", sum, ", the dimension has ", extent));
+  if (static_cast<int64_t>(sizes->size()) != outputs) {
+    n.Invalid(StrCat("there are ", sizes->size(), " sizes for ", outputs, " outputs"));
+  }
+  return *sizes;
+}
+
+std::vector<Expr> ImportSplit(NodeImport& n) {
+  Expr x = n.In(0);
+  int axis = n.Axis(n.Int("axis", 0), n.Rank(0));
+  Ints sizes = SplitSizes(n, n.StaticDim(x, axis));
+  if (sizes.size() == 1) return {x};
+  Array<PrimExpr> begins;
+  int64_t begin = 0;
+  std::vector<Expr> parts;
+  bool known = KnownValue(x) != nullptr;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (i > 0) begins.push_back(PrimExpr(begin));
+    if (known) parts.push_back(n.Slice(x, axis, begin, begin + sizes[i]));
+    begin += sizes[i];
+  }
+  if (known) return parts;
+  Expr tuple = n.Call("split", {x}, {{"indices_or_sections", ObjectRef(begins)}, {"axis", int64_t{axis}}});
+  for (size_t i = 0; i < sizes.size(); ++i) parts.push_back(n.Item(tuple, static_cast<int>(i)));
+  return parts;
+}
+
+/// Bounds of one sliced axis for strided_slice, given its size: clamped as the standard says.
+void ClampSlice(int64_t size, int64_t step, int64_t& begin, int64_t& end) {
+  auto from_start = [size](int64_t i) { return i < 0 ? i + size : i; };
+  if (step > 0) {
+    begin = std::clamp<int64_t>(from_start(begin), 0, size);
+    end = std::clamp<int64_t>(from_start(end), 0, size);
+    end = std::max(begin, end);
+    return;
+  }
+  begin = std::clamp<int64_t>(from_start(begin), -1, size - 1);
+  end = std::clamp<int64_t>(from_start(end), -1, size - 1);
+  end = std::min(begin, end);
+  if (begin < 0) begin = end = 0;  // nothing
+  if (end < 0) end = -size - 1;    // down to the first element
+}
+
+Expr ImportSlice(NodeImport& n) {
+  int rank = n.Rank(0);
+  bool attributes = n.version() == 1;
+  Ints begin = attributes ? n.Ints("starts") : n.ConstantInts(1, "starts");
+  Ints end = attributes ? n.Ints("ends") : n.ConstantInts(2, "ends");
+  std::optional<Ints> axes = attributes ? n.OptInts("axes") : n.OptionalInts(3, "axes");
+  Ints steps = attributes ? Ints(begin.size(), 1) : n.OptionalInts(4, "steps").value_or(Ints(begin.size(), 1));
+  if (!axes) {
+    axes.emplace();
+    for (size_t i = 0; i < begin.size(); ++i) axes->push_back(static_cast<int64_t>(i));
+  }
+  if (begin.size() != end.size() || begin.size() != axes->size() || begin.size() != steps.size()) {
+    n.Invalid("'starts', 'ends', 'axes' and 'steps' have different lengths");
+  }
+  *axes = n.Axes(*axes, rank);
+  for (size_t i = 0; i < begin.size(); ++i) {
+    if (steps[i] == 0) n.Invalid("a step is 0");
+    const int64_t* size = AsConstInt(TypeOf(n.In(0))->shape[static_cast<size_t>((*axes)[i])]);
+    if (size == nullptr && steps[i] < 0) n.StaticDim(n.In(0), static_cast<int>((*axes)[i]));
+    if (size != nullptr) ClampSlice(*size, steps[i], begin[i], end[i]);
+  }
+  if (begin.empty()) return n.In(0);
+  return n.Call("strided_slice", {n.In(0)},
+                {{"begin", begin}, {"end", end}, {"strides", steps}, {"axes", *axes}, {"slice_mode", "end"}});
+}
+
+Expr ImportShape(NodeImport& n) {
+  int64_t rank = n.Rank(0);
+  auto bound = [&](const char* name, int64_t otherwise) {
+    int64_t value = n.Int(name, otherwise);
+    return std::clamp<int64_t>(value < 0 ? value + rank : value, 0, rank);
+  };
+  int64_t begin = bound("start", 0);
+  int64_t end = std::max(begin, bound("end", rank));
+  Ints dims;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t* dim = AsConstInt(TypeOf(n.In(0))->shape[static_cast<size_t>(i)]);
+    if (dim != nullptr) dims.push_back(*dim);
+  }
+  if (static_cast<int64_t>(dims.size()) == end - begin) return n.IntVector(dims);
+  Expr shape = n.Call("shape_of", {n.In(0)}, {{"dtype", DataType::Int(64)}});
+  return begin == 0 && end == rank ? shape : n.Slice(shape, 0, begin, end);
+}
+
+Expr ImportSize(NodeImport& n) {
+  if (!IsStatic(TypeOf(n.In(0)))) return n.Call("ndarray_size", {n.In(0)}, {{"dtype", DataType::Int(64)}});
+  int64_t count = 1;
+  for (int64_t dim : n.StaticShape(0)) {
+    if (__builtin_mul_overflow(count, dim, &count)) n.Invalid("the operand has too many elements");
+  }
+  return n.Const(ArrayOf(Ints{count}, Ints{}, DataType::Int(64)));
+}
+
+/// The result's shape is what the operand's and the given one broadcast to.
+Expr ImportExpand(NodeImport& n) {
+  Ints given = n.ConstantInts(1, "shape");
+  Expr x = n.In(0);
+  const Array<PrimExpr>& shape = TypeOf(x)->shape;
+  size_t rank = std::max(given.size(), shape.size());
+  Array<PrimExpr> target;
+  for (size_t i = 0; i < rank; ++i) {
+    size_t from_end = rank - i;
+    int64_t wanted = from_end <= given.size() ? given[given.size() - from_end] : 1;
+    if (wanted < 0) n.Invalid(StrCat("the shape has a dimension of ", wanted));
+    if (from_end > shape.size()) {
+      target.push_back(PrimExpr(wanted));
+      continue;
+    }
+    PrimExpr dim = shape[shape.size() - from_end];
+    const int64_t* size = AsConstInt(dim);
+    if (size != nullptr && *size != wanted && *size != 1 && wanted != 1) {
+      n.Invalid(StrCat("dimension ", *size, " can't be expanded to ", wanted));
+    }
+    bool keep = wanted == 1 || (size == nullptr && wanted != 1);
+    if (size == nullptr && wanted != 1) n.StaticDim(x, static_cast<int>(shape.size() - from_end));
+    target.push_back(keep ? dim : PrimExpr(wanted));
+  }
+  return n.Call("broadcast_to", {x}, {{"shape", ObjectRef(target)}});
+}
+
+Expr ImportTile(NodeImport& n) {
+  int rank = n.Rank(0);
+  Ints reps;
+  if (n.version() == 1) {
+    reps.assign(static_cast<size_t>(rank), 1);
+    reps[static_cast<size_t>(n.Axis(n.ConstantInt(2, "axis"), rank))] = n.ConstantInt(1, "tiles");
+  } else {
+    reps = n.ConstantInts(1, "repeats");
+  }
+  if (static_cast<int>(reps.size()) != rank) n.Invalid(StrCat(reps.size(), " repeats for rank ", rank));
+  for (int64_t rep : reps) {
+    if (rep < 0) n.Invalid(StrCat("a repeat is ", rep));
+  }
+  return n.Call("tile", {n.In(0)}, {{"reps", reps}});
+}
+
+Expr ImportIdentity(NodeImport& n) { return n.In(0); }
+
+/// Pads by dimension: all begins, then all ends; of all axes, or of those that input 3 lists.
+struct Pads {
+  Ints before, after;
+
+  explicit Pads(NodeImport& n) {
+    auto rank = static_cast<size_t>(n.Rank(0));
+    Ints pads = n.version() == 1 ? n.Ints("paddings") : n.version() == 2 ? n.Ints("pads") : n.ConstantInts(1, "pads");
+    Ints axes;
+    if (auto given = n.version() >= 18 ? n.OptionalInts(3, "axes") : std::nullopt) {
+      axes = n.Axes(*given, static_cast<int>(rank));
+    } else {
+      for (size_t i = 0; i < rank; ++i) axes.push_back(static_cast<int64_t>(i));
+    }
+    if (pads.size() != 2 * axes.size())
+      n.Invalid(StrCat("'pads' has ", pads.size(), " entries for ", axes.size(), " axes"));
+    before.assign(rank, 0);
+    after.assign(rank, 0);
+    for (size_t i = 0; i < axes.size(); ++i) {
+      for (int64_t pad : {pads[i], pads[axes.size() + i]}) {
+        if (pad > INT32_MAX || pad < -INT32_MAX) n.Invalid(StrCat("'pads' has an entry of ", pad));
+      }
+      before[static_cast<size_t>(axes[i])] = pads[i];
+      after[static_cast<size_t>(axes[i])] = pads[axes.size() + i];
+    }
+  }
+};
+
+Expr ImportPad(NodeImport& n) {
+  Pads pads(n);
+  Expr x = n.In(0);
+  DataType dtype = n.DType(0);
+  std::string mode = n.Str("mode", "constant");
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap") {
+    n.Invalid(StrCat("'mode' is ", QuoteName(mode)));
+  }
+  Expr value = n.Scalar(dtype, 0);
+  if (n.version() < 11) {
+    value = n.Scalar(dtype, n.Float("value", 0.0));
+  } else if (n.Has(2)) {
+    value = n.Rank(2) == 0 ? n.In(2) : n.Reshape(n.In(2), {});
+  }
+  bool negative = false;
+  for (size_t i = 0; i < pads.before.size(); ++i) negative |= pads.before[i] < 0 || pads.after[i] < 0;
+  if (!negative) return n.Pad(x, pads.before, pads.after, value, mode);
+  if (mode != "constant") n.Unsupported(StrCat("negative pads with mode ", mode, " aren't implemented"));
+  for (size_t i = 0; i < pads.before.size(); ++i) {  // negative pads cut
+    if (pads.before[i] >= 0 && pads.after[i] >= 0) continue;
+    int64_t size = n.StaticDim(x, static_cast<int>(i));
+    int64_t begin = std::max<int64_t>(-pads.before[i], 0);
+    int64_t end = size - std::max<int64_t>(-pads.after[i], 0);
+    if (begin > end) n.Unsupported("negative pads that cut more than there is aren't implemented");
+    x = n.Slice(x, static_cast<int>(i), begin, end);
+    pads.before[i] = std::max<int64_t>(pads.before[i], 0);
+    pads.after[i] = std::max<int64_t>(pads.after[i], 0);
+  }
+  return n.Pad(x, pads.before, pads.after, value, mode);
+}
+
+/// Moves channels into blocks of pixels (`to_space`) or back, by reshaping to 6 dimensions.
+Expr ImportDepthToSpace(NodeImport& n) {
+  int64_t block = n.Int("blocksize");
+  std::string mode = n.Str("mode", "DCR");
+  Ints s = n.StaticShape(0);
+  if (s.size() != 4) n.Invalid(StrCat("the operand has rank ", s.size(), ", expected 4"));
+  if (block < 1 || block > INT32_MAX || s[1] % (block * block) != 0) n.Invalid(StrCat("'blocksize' is ", block));
+  if (mode != "DCR" && mode != "CRD") n.Invalid(StrCat("'mode' is ", QuoteName(mode)));
+  int64_t depth = s[1] / (block * block);
+  Expr x = n.In(0);
+  if (mode == "DCR") {
+    x = n.Transpose(n.Reshape(x, {s[0], block, block, depth, s[2], s[3]}), {0, 3, 4, 1, 5, 2});
+  } else {
+    x = n.Transpose(n.Reshape(x, {s[0], depth, block, block, s[2], s[3]}), {0, 1, 4, 2, 5, 3});
+  }
+  return n.Reshape(x, {s[0], depth, s[2] * block, s[3] * block});
+}
+
+Expr ImportSpaceToDepth(NodeImport& n) {
+  int64_t block = n.Int("blocksize");
+  Ints s = n.StaticShape(0);
+  if (s.size() != 4) n.Invalid(StrCat("the operand has rank ", s.size(), ", expected 4"));
+  if (block < 1 || block > INT32_MAX || s[2] % block != 0 || s[3] % block != 0) {
+    n.Invalid(StrCat("'blocksize' is ", block));
+  }
+  Expr x = n.Reshape(n.In(0), {s[0], s[1], s[2] / block, block, s[3] / block, block});
+  x = n.Transpose(x, {0, 3, 5, 1, 2, 4});
+  return n.Reshape(x, {s[0], s[1] * block * block, s[2] / block, s[3] / block});
+}
+
+}  // namespace
+
+void RegisterShapeRules(RuleTable& table) {
+  table.Add1("Reshape", {1, 5, 13, 14, 19, 21, 23, 24, 25}, ImportReshape);
+  table.Add1("Flatten", {1, 9, 11, 13, 21, 23, 24, 25}, ImportFlatten);
+  table.Add1("Transpose", {1, 13, 21, 23, 24, 25}, ImportTranspose);
+  table.Add1("Squeeze", {1, 11, 13, 21, 23, 24, 25}, ImportSqueeze);
+  table.Add1("Unsqueeze", {1, 11, 13, 21, 23, 24, 25}, ImportUnsqueeze);
+  table.Add1("Concat", {1, 4, 11, 13}, ImportConcat);
+  table.Add("Split", {1, 2, 11, 13, 18}, ImportSplit);
+  table.Add1("Slice", {1, 10, 11, 13}, ImportSlice);
+  table.Add1("Shape", {1, 13, 15, 19, 21, 23, 24, 25}, ImportShape);
+  table.Add1("Size", {1, 13, 19, 21, 23, 24, 25}, ImportSize);
+  table.Add1("Expand", {8, 13}, ImportExpand);
+  table.Add1("Tile", {1, 6, 13}, ImportTile);
+  table.Add1("Identity", {1, 13, 14, 16, 19, 21, 23, 24, 25}, ImportIdentity);
+  table.Add1("Pad", {1, 2, 11, 13, 18, 19, 21, 23, 24, 25}, ImportPad);
+  table.Add1("DepthToSpace", {1, 11, 13}, ImportDepthToSpace);
+  table.Add1("SpaceToDepth", {1, 13}, ImportSpaceToDepth);
+}
+
+}  // namespace treadle::onnx

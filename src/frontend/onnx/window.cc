@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontend/onnx/window.h"
+
+#include <algorithm>
+
+namespace treadle::onnx {
+namespace {
+
+std::vector<int64_t> Sizes(NodeImport& n, const char* name, size_t count, int64_t least) {
+  std::vector<int64_t> values = n.Ints(name, std::vector<int64_t>(count, std::max<int64_t>(least, 0)));
+  if (values.empty()) values.assign(count, std::max<int64_t>(least, 0));
+  if (values.size() != count) n.Invalid(StrCat("'", name, "' has ", values.size(), " entries, expected ", count));
+  for (int64_t value : values) {
+    if (value < least || value > INT32_MAX) n.Invalid(StrCat("'", name, "' has an entry of ", value));
+  }
+  return values;
+}
+
+void PadToSameSize(NodeImport& n, Window& w, bool upper) {
+  for (size_t i = 0; i < w.spatial; ++i) {
+    int64_t total = w.Extent(i) - 1;  // enough for a stride of 1, whatever the size
+    if (w.strides[i] != 1) {
+      int64_t size = n.StaticDim(n.In(0), static_cast<int>(i) + 2);
+      int64_t out = (size + w.strides[i] - 1) / w.strides[i];
+      total = std::max<int64_t>((out - 1) * w.strides[i] + w.Extent(i) - size, 0);
+    }
+    int64_t less = total / 2;
+    w.pads[i] = upper ? less : total - less;
+    w.pads[w.spatial + i] = total - w.pads[i];
+  }
+}
+
+}  // namespace
+
+Window ReadWindow(NodeImport& n, const std::vector<int64_t>& kernel, bool transposed) {
+  int rank = n.Rank(0);
+  if (rank < 3 || rank > 5) n.Unsupported(StrCat("operands of rank ", rank, " aren't implemented (3 to 5 are)"));
+  Window w;
+  w.spatial = static_cast<size_t>(rank) - 2;
+  w.kernel = kernel;
+  if (kernel.empty() || n.HasAttr("kernel_shape")) {
+    n.Ints("kernel_shape");
+    w.kernel = Sizes(n, "kernel_shape", w.spatial, 1);
+  }
+  if (!kernel.empty() && kernel != w.kernel) n.Invalid("'kernel_shape' differs from the weights' shape");
+  w.strides = Sizes(n, "strides", w.spatial, 1);
+  w.dilations = Sizes(n, "dilations", w.spatial, 1);
+  for (size_t i = 0; i < w.spatial; ++i) {
+    if (w.kernel[i] > (int64_t{1} << 40) / w.dilations[i]) n.Invalid("the dilated kernel is too large");
+  }
+  std::string auto_pad = n.Str("auto_pad", "NOTSET");
+  if (auto_pad == "NOTSET" || auto_pad.empty()) {
+    w.pads = Sizes(n, "pads", 2 * w.spatial, 0);
+    return w;
+  }
+  if (auto_pad != "VALID" && auto_pad != "SAME_UPPER" && auto_pad != "SAME_LOWER") {
+    n.Invalid(StrCat("'auto_pad' is ", QuoteName(auto_pad)));
+  }
+  n.Ignore({"pads"});
+  w.pads.assign(2 * w.spatial, 0);
+  if (auto_pad != "VALID" && !transposed) PadToSameSize(n, w, auto_pad == "SAME_UPPER");
+  return w;
+}
+
+int64_t OutputSize(const Window& w, size_t i, int64_t size, bool ceil) {
+  int64_t room = size + w.pads[i] + w.pads[w.spatial + i] - w.Extent(i);
+  if (room < 0) return 0;
+  int64_t out = (ceil ? (room + w.strides[i] - 1) / w.strides[i] : room / w.strides[i]) + 1;
+  if (ceil && (out - 1) * w.strides[i] >= size + w.pads[i]) --out;
+  return out;
+}
+
+}  // namespace treadle::onnx
