@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operator families; RegisterAllOps calls each.
+#pragma once
+
+namespace treadle::ops {
+
+void RegisterActivationOps();
+void RegisterAnnotationOps();
+void RegisterBroadcastOps();
+void RegisterConvOps();
+void RegisterConvTransposeOps();
+void RegisterDenseOps();
+void RegisterElementwiseOps();
+void RegisterFillOps();
+void RegisterIndexOps();
+void RegisterJoinOps();
+void RegisterNormOps();
+void RegisterPadOps();
+void RegisterPoolOps();
+void RegisterReduceOps();
+void RegisterReshapeOps();
+void RegisterResizeOps();
+void RegisterShapeOps();
+void RegisterSliceOps();
+void RegisterSoftmaxOps();
+void RegisterSortOps();
+
+}  // namespace treadle::ops

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <mutex>
+
+#include "ops/families.h"
+#include "treadle/ops/compute.h"
+
+namespace treadle::ops {
+
+void RegisterAllOps() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    RegisterElementwiseOps();
+    RegisterBroadcastOps();
+    RegisterActivationOps();
+    RegisterConvOps();
+    RegisterConvTransposeOps();
+    RegisterPoolOps();
+    RegisterDenseOps();
+    RegisterNormOps();
+    RegisterSoftmaxOps();
+    RegisterReduceOps();
+    RegisterReshapeOps();
+    RegisterJoinOps();
+    RegisterSliceOps();
+    RegisterIndexOps();
+    RegisterFillOps();
+    RegisterShapeOps();
+    RegisterPadOps();
+    RegisterResizeOps();
+    RegisterSortOps();
+    RegisterAnnotationOps();
+  });
+}
+
+}  // namespace treadle::ops
