@@ -72,7 +72,8 @@ void RegisterBroadcastOps() {
   Binary("greater", "lhs > rhs.", Rule<CompareInfer>);
   Binary("greater_equal", "lhs >= rhs.", Rule<CompareInfer>);
   Binary("where", "x where the condition is nonzero, else y.", Rule<WhereInfer>)
-      .Arguments({{"condition", "Tensor", "What decides."}, {"x", "Tensor", "Taken where true."},
+      .Arguments({{"condition", "Tensor", "What decides."},
+                  {"x", "Tensor", "Taken where true."},
                   {"y", "Tensor", "Taken where false."}});
   Binary("broadcast_to", "Broadcast to a given shape.", Rule<BroadcastToInfer>)
       .Arguments({{"data", "Tensor", "The input."}})

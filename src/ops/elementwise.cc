@@ -10,9 +10,7 @@ namespace {
 
 const std::vector<OpArgument> kData = {{"data", "Tensor", "The input."}};
 
-Type BoolInfer(const InferContext& context) {
-  return TensorType(context.Tensor(0, "data")->shape, DataType::Bool());
-}
+Type BoolInfer(const InferContext& context) { return TensorType(context.Tensor(0, "data")->shape, DataType::Bool()); }
 
 Type FloatInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");

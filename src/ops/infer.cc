@@ -9,14 +9,6 @@
 namespace treadle::ops {
 namespace {
 
-bool IsKnown(const Type& type) {
-  if (!type.defined() || type.as<IncompleteTypeNode>() != nullptr) return false;
-  if (const auto* tuple = type.as<TupleTypeNode>()) {
-    return std::all_of(tuple->fields.begin(), tuple->fields.end(), [](const Type& field) { return IsKnown(field); });
-  }
-  return true;
-}
-
 void PrintDim(std::ostream& os, const PrimExpr& dim) {
   if (const int64_t* value = AsConstInt(dim)) {
     os << *value;
@@ -28,6 +20,14 @@ void PrintDim(std::ostream& os, const PrimExpr& dim) {
 }
 
 }  // namespace
+
+bool IsKnown(const Type& type) {
+  if (!type.defined() || type.as<IncompleteTypeNode>() != nullptr) return false;
+  if (const auto* tuple = type.as<TupleTypeNode>()) {
+    return std::all_of(tuple->fields.begin(), tuple->fields.end(), [](const Type& field) { return IsKnown(field); });
+  }
+  return true;
+}
 
 const TensorTypeNode* InferContext::Tensor(int i, const char* name) const {
   if (i >= num_inputs_) throw DTypeError(StrCat("operand ", name, " is missing"));
@@ -62,6 +62,7 @@ bool RunInfer(InferFn infer, int known, const Array<Type>& types, int num_inputs
   try {
     InferContext context(types, num_inputs, attrs, reporter);
     Type result = infer(context);
+    if (!result.defined()) return false;
     reporter.Assign(types[types.size() - 1], result);
   } catch (const InternalError&) {
     throw;
@@ -149,6 +150,16 @@ PrimExpr DimFloorDiv(const PrimExpr& a, const PrimExpr& b) {
       a, b, [](int64_t x, int64_t y) { return x / y - ((x % y != 0 && (x < 0) != (y < 0)) ? 1 : 0); }, tir::floordiv);
 }
 
+PrimExpr WindowDim(const PrimExpr& size, int64_t padding, int64_t span, int64_t stride) {
+  int64_t spare = CheckedSub(padding, span);
+  if (AsConstInt(size) != nullptr && CheckedAdd(DimValue(size), spare, "dimension") < 0) {
+    throw ShapeError(StrCat("a window of ", span, " elements doesn't fit into dimension ", DimValue(size),
+                            " with padding ", padding));
+  }
+  // floor(x / s) + 1 == floor((x + s) / s), which keeps symbolic sizes short.
+  return DimFloorDiv(DimAdd(size, Dim(CheckedAdd(spare, stride, "dimension"))), Dim(stride));
+}
+
 PrimExpr DimProduct(const Array<PrimExpr>& shape, size_t begin, size_t end) {
   PrimExpr product = Dim(1);
   for (size_t i = begin; i < end; ++i) product = DimMul(product, shape[i]);
@@ -190,8 +201,8 @@ Array<PrimExpr> BroadcastShape(const InferContext& context, const Array<PrimExpr
 
 void CheckSameDType(const TensorTypeNode* a, const TensorTypeNode* b) {
   if (a->dtype != b->dtype) {
-    throw DTypeError(StrCat("data types ", a->dtype, " and ", b->dtype, " differ: ", TypeText(a), " and ",
-                            TypeText(b)));
+    throw DTypeError(
+        StrCat("data types ", a->dtype, " and ", b->dtype, " differ: ", TypeText(a), " and ", TypeText(b)));
   }
 }
 

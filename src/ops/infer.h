@@ -44,7 +44,11 @@ class InferContext {
 
 using InferFn = Type (*)(const InferContext&);
 
-/// Waits until the first `known` operands (-1: all) have types, then infers. Errors go to the reporter.
+/// Whether the type has no holes at the top, nor in the fields of a tuple.
+bool IsKnown(const Type& type);
+
+/// Waits until the first `known` operands (-1: all) have types, then infers. Errors go to the reporter. A rule may
+/// return null where it needs to know more.
 bool RunInfer(InferFn infer, int known, const Array<Type>& types, int num_inputs, const Attrs& attrs,
               TypeReporter& reporter);
 
@@ -84,6 +88,9 @@ PrimExpr DimAdd(const PrimExpr& a, const PrimExpr& b);
 PrimExpr DimSub(const PrimExpr& a, const PrimExpr& b);
 PrimExpr DimMul(const PrimExpr& a, const PrimExpr& b);
 PrimExpr DimFloorDiv(const PrimExpr& a, const PrimExpr& b);
+/// Number of windows of `span` elements at steps of `stride` in `size` + `padding` elements; ShapeError where none
+/// fits.
+PrimExpr WindowDim(const PrimExpr& size, int64_t padding, int64_t span, int64_t stride);
 /// Product of dimensions; 1 of none.
 PrimExpr DimProduct(const Array<PrimExpr>& shape, size_t begin, size_t end);
 inline PrimExpr Dim(int64_t value) { return PrimExpr(value); }

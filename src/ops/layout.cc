@@ -26,7 +26,8 @@ Layout::Layout(const std::string& text) : text_(text) {
   }
   if (factor != 0) fail("ends in a number");
   for (const LayoutAxis& axis : axes_) {
-    if (axis.is_inner() && IndexOf(axis.primal()) < 0) fail(StrCat("block of a missing dimension '", axis.primal(), "'"));
+    if (axis.is_inner() && IndexOf(axis.primal()) < 0)
+      fail(StrCat("block of a missing dimension '", axis.primal(), "'"));
   }
 }
 
@@ -97,8 +98,8 @@ Array<PrimExpr> PhysicalShape(const Layout& layout, const Array<PrimExpr>& sizes
     PrimExpr size = sizes[names.find(axis.name)];
     int64_t block = layout.BlockOf(axis.name);
     if (AsConstInt(size) != nullptr && DimValue(size) % block != 0) {
-      throw ShapeError(StrCat("dimension ", axis.name, " of size ", DimValue(size), " isn't a multiple of the block of ",
-                              "layout ", layout.text()));
+      throw ShapeError(StrCat("dimension ", axis.name, " of size ", DimValue(size),
+                              " isn't a multiple of the block of ", "layout ", layout.text()));
     }
     shape.push_back(DimFloorDiv(size, Dim(block)));
   }

@@ -23,7 +23,10 @@ class ConvAttrs : public AttrsNode {
 
   ConvAttrs() = default;
   ConvAttrs(int rank, std::string data, std::string kernel)
-      : strides(rank, 1), padding(rank, 0), dilation(rank, 1), data_layout(std::move(data)),
+      : strides(rank, 1),
+        padding(rank, 0),
+        dilation(rank, 1),
+        data_layout(std::move(data)),
         kernel_layout(std::move(kernel)) {}
   TREADLE_NODE(ConvAttrs, AttrsNode, "relay.attrs.ConvAttrs")
   template <typename R>
@@ -70,7 +73,11 @@ class ConvTransposeAttrs : public AttrsNode {
 
   ConvTransposeAttrs() = default;
   ConvTransposeAttrs(int rank, std::string data, std::string kernel)
-      : strides(rank, 1), output_padding(rank, 0), padding(rank, 0), dilation(rank, 1), data_layout(std::move(data)),
+      : strides(rank, 1),
+        output_padding(rank, 0),
+        padding(rank, 0),
+        dilation(rank, 1),
+        data_layout(std::move(data)),
         kernel_layout(std::move(kernel)) {}
   TREADLE_NODE(ConvTransposeAttrs, AttrsNode, "relay.attrs.ConvTransposeAttrs")
   template <typename R>

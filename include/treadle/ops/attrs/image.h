@@ -37,11 +37,13 @@ class ResizeAttrs : public AttrsNode {
     r.Field("layout", &ResizeAttrs::layout).Doc("Order of the dimensions");
     r.Field("method", &ResizeAttrs::method).Doc("nearest_neighbor, linear or cubic");
     r.Field("coordinate_transformation_mode", &ResizeAttrs::coordinate_transformation_mode)
-        .Doc("half_pixel, half_pixel_symmetric, pytorch_half_pixel, align_corners, asymmetric, tf_half_pixel_for_nn "
-             "or tf_crop_and_resize");
+        .Doc(
+            "half_pixel, half_pixel_symmetric, pytorch_half_pixel, align_corners, asymmetric, tf_half_pixel_for_nn "
+            "or tf_crop_and_resize");
     r.Field("rounding_method", &ResizeAttrs::rounding_method)
-        .Doc("Of nearest_neighbor: round_prefer_floor (also round), round_prefer_ceil, floor or ceil; empty: floor "
-             "for asymmetric, else round_prefer_floor");
+        .Doc(
+            "Of nearest_neighbor: round_prefer_floor (also round), round_prefer_ceil, floor or ceil; empty: floor "
+            "for asymmetric, else round_prefer_floor");
     r.Field("cubic_alpha", &ResizeAttrs::cubic_alpha).Doc("Coefficient of the cubic kernel");
     r.Field("cubic_exclude", &ResizeAttrs::cubic_exclude).Doc("Weights outside the image are 0, the others rescaled");
     r.Field("extrapolation_value", &ResizeAttrs::extrapolation_value).Doc("Outside the image, for tf_crop_and_resize");

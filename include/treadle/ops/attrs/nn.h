@@ -208,8 +208,9 @@ class PadAttrs : public AttrsNode {
   static void Reflect(R& r) {
     r.Field("pad_width", &PadAttrs::pad_width).Doc("[before, after] of each dimension; negative crops").Required();
     r.Field("pad_mode", &PadAttrs::pad_mode)
-        .Doc("constant: the pad_value operand; edge: the nearest element; reflect: mirrored without repeating the "
-             "edge; wrap: from the other side");
+        .Doc(
+            "constant: the pad_value operand; edge: the nearest element; reflect: mirrored without repeating the "
+            "edge; wrap: from the other side");
   }
 };
 

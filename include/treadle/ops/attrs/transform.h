@@ -19,9 +19,10 @@ class ReshapeAttrs : public AttrsNode {
   template <typename R>
   static void Reflect(R& r) {
     r.Field("newshape", &ReshapeAttrs::newshape)
-        .Doc("New dimensions. 0 copies the dimension of the input, -1 is inferred from the others, -2 copies all "
-             "remaining ones, -3 multiplies the next two, -4 splits the next one into the two numbers that follow "
-             "(one of them may be -1)")
+        .Doc(
+            "New dimensions. 0 copies the dimension of the input, -1 is inferred from the others, -2 copies all "
+            "remaining ones, -3 multiplies the next two, -4 splits the next one into the two numbers that follow "
+            "(one of them may be -1)")
         .Required();
     r.Field("allowzero", &ReshapeAttrs::allowzero).Doc("0 means an empty dimension instead (ONNX Reshape-14)");
   }
@@ -33,7 +34,8 @@ class TransposeAttrs : public AttrsNode {
   TREADLE_NODE(TransposeAttrs, AttrsNode, "relay.attrs.TransposeAttrs")
   template <typename R>
   static void Reflect(R& r) {
-    r.Field("axes", &TransposeAttrs::axes).Doc("Dimension of the input that each output dimension is; absent: reversed");
+    r.Field("axes", &TransposeAttrs::axes)
+        .Doc("Dimension of the input that each output dimension is; absent: reversed");
   }
 };
 
@@ -132,8 +134,9 @@ class TakeAttrs : public AttrsNode {
     r.Field("batch_dims", &TakeAttrs::batch_dims).Doc("Leading dimensions that data and indices share");
     r.Field("axis", &TakeAttrs::axis).Doc("Dimension to pick from; absent: the flattened tensor");
     r.Field("mode", &TakeAttrs::mode)
-        .Doc("Indices out of range: clip to the nearest, wrap around, or error (negative ones count from the end, "
-             "others stop the model with an error)");
+        .Doc(
+            "Indices out of range: clip to the nearest, wrap around, or error (negative ones count from the end, "
+            "others stop the model with an error)");
   }
 };
 
@@ -250,12 +253,17 @@ class InitOpAttrs : public AttrsNode {
   }
 };
 
+/// start, stop and step repeat the operands where they are constants: they decide the shape.
 class ArangeAttrs : public AttrsNode {
  public:
+  std::optional<double> start, stop, step;
   DataType dtype;
   TREADLE_NODE(ArangeAttrs, AttrsNode, "relay.attrs.ArangeAttrs")
   template <typename R>
   static void Reflect(R& r) {
+    r.Field("start", &ArangeAttrs::start).Doc("First element, where constant");
+    r.Field("stop", &ArangeAttrs::stop).Doc("Bound that is not included, where constant");
+    r.Field("step", &ArangeAttrs::step).Doc("Distance of elements, where constant");
     r.Field("dtype", &ArangeAttrs::dtype).Doc("Type of the result; void: that of the operands");
   }
 };

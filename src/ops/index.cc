@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// Picking elements by indices that are data, and writing to such places. Semantics: NumPy take; ONNX Gather-13,
+// GatherElements-13, GatherND-13, ScatterElements-18, ScatterND-18, OneHot-11.
+#include "ops/families.h"
+#include "ops/infer.h"
+#include "treadle/ops/attrs/algorithm.h"
+#include "treadle/ops/attrs/transform.h"
+#include "treadle/ops/compute.h"
+
+namespace treadle::ops {
+namespace {
+
+Type TakeInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* indices = context.Tensor(1, "indices");
+  const auto* attrs = context.attrs<TakeAttrs>();
+  CheckIntegral(indices, "indices");
+  if (attrs->mode != "clip" && attrs->mode != "wrap" && attrs->mode != "fast" && attrs->mode != "error") {
+    throw ShapeError(StrCat("mode must be clip, wrap or error, not \"", attrs->mode, "\""));
+  }
+  if (!attrs->axis.has_value()) {
+    if (attrs->batch_dims != 0) throw ShapeError("batch_dims needs an axis");
+    return TensorType(indices->shape, data->dtype);
+  }
+  int axis = NormalizeAxis(*attrs->axis, data->shape.size());
+  int batch = attrs->batch_dims == 0 ? 0 : NormalizeAxis(attrs->batch_dims, indices->shape.size() + 1, "batch_dims");
+  if (batch > axis) throw ShapeError(StrCat("batch_dims ", batch, " must not exceed axis ", axis));
+  Array<PrimExpr> out;
+  for (int i = 0; i < axis; ++i) out.push_back(data->shape[static_cast<size_t>(i)]);
+  for (auto i = static_cast<size_t>(batch); i < indices->shape.size(); ++i) out.push_back(indices->shape[i]);
+  for (auto i = static_cast<size_t>(axis) + 1; i < data->shape.size(); ++i) out.push_back(data->shape[i]);
+  return TensorType(out, data->dtype);
+}
+
+Type GatherInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* indices = context.Tensor(1, "indices");
+  CheckIntegral(indices, "indices");
+  CheckRank(indices, data->shape.size(), "indices");
+  auto axis = static_cast<size_t>(NormalizeAxis(context.attrs<GatherAttrs>()->axis, data->shape.size()));
+  for (size_t i = 0; i < data->shape.size(); ++i) {
+    bool constant = AsConstInt(indices->shape[i]) != nullptr && AsConstInt(data->shape[i]) != nullptr;
+    if (i != axis && constant && DimValue(indices->shape[i]) > DimValue(data->shape[i])) {
+      throw ShapeError(
+          StrCat("dimension ", i, " of indices ", TypeText(indices), " exceeds that of data ", TypeText(data)));
+    }
+  }
+  return TensorType(indices->shape, data->dtype);
+}
+
+/// indices (m, ..): an index has m entries, along the first dimension.
+Type GatherNDInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* indices = context.Tensor(1, "indices");
+  const auto* attrs = context.attrs<GatherNDAttrs>();
+  CheckIntegral(indices, "indices");
+  if (indices->shape.empty()) throw ShapeError("indices must have at least 1 dimension");
+  int64_t length = DimValue(indices->shape[0]);
+  if (length < 0) length = attrs->index_rank.value_or(-1);
+  if (length < 0) throw ShapeError("the first dimension of indices must be constant");
+  int64_t batch = attrs->batch_dims;
+  if (batch < 0 || batch >= static_cast<int64_t>(indices->shape.size()) ||
+      length + batch > static_cast<int64_t>(data->shape.size())) {
+    throw ShapeError(StrCat("an index of ", length, " entries after ", batch, " batch dimensions doesn't fit ",
+                            TypeText(data), " with indices ", TypeText(indices)));
+  }
+  Array<PrimExpr> out;
+  for (size_t i = 1; i < indices->shape.size(); ++i) out.push_back(indices->shape[i]);
+  for (auto i = static_cast<size_t>(length + batch); i < data->shape.size(); ++i) out.push_back(data->shape[i]);
+  return TensorType(out, data->dtype);
+}
+
+void CheckReduction(const std::string& mode) {
+  if (mode != "update" && mode != "add" && mode != "mul" && mode != "min" && mode != "max") {
+    throw ShapeError(StrCat("mode must be update, add, mul, min or max, not \"", mode, "\""));
+  }
+}
+
+Type ScatterInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* indices = context.Tensor(1, "indices");
+  const auto* updates = context.Tensor(2, "updates");
+  CheckIntegral(indices, "indices");
+  CheckSameDType(data, updates);
+  CheckRank(indices, data->shape.size(), "indices");
+  CheckRank(updates, data->shape.size(), "updates");
+  const auto* attrs = context.attrs<ScatterAttrs>();
+  CheckReduction(attrs->reduction);
+  auto axis = static_cast<size_t>(NormalizeAxis(attrs->axis, data->shape.size()));
+  for (size_t i = 0; i < data->shape.size(); ++i) {
+    if (!SameDim(indices->shape[i], updates->shape[i]) && !context.Equal(indices->shape[i], updates->shape[i])) {
+      throw ShapeError(StrCat("indices ", TypeText(indices), " and updates ", TypeText(updates), " differ in shape"));
+    }
+    bool constant = AsConstInt(indices->shape[i]) != nullptr && AsConstInt(data->shape[i]) != nullptr;
+    if (i != axis && constant && DimValue(indices->shape[i]) > DimValue(data->shape[i])) {
+      throw ShapeError(
+          StrCat("dimension ", i, " of indices ", TypeText(indices), " exceeds that of data ", TypeText(data)));
+    }
+  }
+  return context.type(0);
+}
+
+/// indices (m, ..) as for gather_nd; updates has the shape that gather_nd would give.
+Type ScatterNDInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* indices = context.Tensor(1, "indices");
+  const auto* updates = context.Tensor(2, "updates");
+  CheckReduction(context.attrs<ScatterNDAttrs>()->mode);
+  CheckIntegral(indices, "indices");
+  CheckSameDType(data, updates);
+  if (indices->shape.empty()) throw ShapeError("indices must have at least 1 dimension");
+  int64_t length = DimValue(indices->shape[0]);
+  if (length < 0 || length > static_cast<int64_t>(data->shape.size())) {
+    throw ShapeError(
+        StrCat("the first dimension of indices ", TypeText(indices), " must be at most the rank of ", TypeText(data)));
+  }
+  Array<PrimExpr> expected;
+  for (size_t i = 1; i < indices->shape.size(); ++i) expected.push_back(indices->shape[i]);
+  for (auto i = static_cast<size_t>(length); i < data->shape.size(); ++i) expected.push_back(data->shape[i]);
+  bool match = expected.size() == updates->shape.size();
+  for (size_t i = 0; match && i < expected.size(); ++i) {
+    match = SameDim(expected[i], updates->shape[i]) || context.Equal(expected[i], updates->shape[i]);
+  }
+  if (!match) throw ShapeError(StrCat("updates must have shape ", ShapeText(expected), ", not ", TypeText(updates)));
+  return context.type(0);
+}
+
+Type OneHotInfer(const InferContext& context) {
+  const auto* indices = context.Tensor(0, "indices");
+  const auto* attrs = context.attrs<OneHotAttrs>();
+  CheckIntegral(indices, "indices");
+  CheckRank(context.Tensor(1, "on_value"), 0, "on_value");
+  CheckRank(context.Tensor(2, "off_value"), 0, "off_value");
+  if (attrs->depth < 0) throw ShapeError(StrCat("depth must not be negative, is ", attrs->depth));
+  auto axis = static_cast<size_t>(NormalizeAxis(attrs->axis, indices->shape.size() + 1));
+  Array<PrimExpr> out = indices->shape;
+  out.insert(axis, Dim(attrs->depth));
+  return TensorType(out, attrs->dtype.is_void() ? context.Tensor(1)->dtype : attrs->dtype);
+}
+
+OpRegistration Register(const char* name, const char* text, TypeRelationFn relation, OpPatternKind pattern) {
+  return OpRegistration(name).Describe(text).SupportLevel(3).Relation(relation).Set(kOpPattern, pattern);
+}
+
+}  // namespace
+
+void RegisterIndexOps() {
+  const std::vector<OpArgument> pick = {{"data", "Tensor", "The input."}, {"indices", "Tensor", "Which elements."}};
+  const std::vector<OpArgument> put = {{"data", "Tensor", "The input."},
+                                       {"indices", "Tensor", "Which elements."},
+                                       {"updates", "Tensor", "Their new values."}};
+  Register("take", "Slices of a dimension picked by index.", Rule<TakeInfer>, OpPatternKind::kInjective)
+      .Arguments(pick)
+      .AttrsType<TakeAttrs>();
+  Register("gather", "Elements whose index along one dimension is given.", Rule<GatherInfer>, OpPatternKind::kInjective)
+      .Arguments(pick)
+      .AttrsType<GatherAttrs>();
+  Register("gather_nd", "Slices picked by indices of several dimensions.", Rule<GatherNDInfer>,
+           OpPatternKind::kInjective)
+      .Arguments(pick)
+      .AttrsType<GatherNDAttrs>();
+  Register("scatter", "Elements written whose index along one dimension is given.", Rule<ScatterInfer>,
+           OpPatternKind::kOpaque)
+      .Arguments(put)
+      .AttrsType<ScatterAttrs>();
+  Register("scatter_nd", "Slices written at indices of several dimensions.", Rule<ScatterNDInfer>,
+           OpPatternKind::kOpaque)
+      .Arguments(put)
+      .AttrsType<ScatterNDAttrs>();
+  Register("one_hot", "on_value at the index along a new dimension, off_value elsewhere.", Rule<OneHotInfer>,
+           OpPatternKind::kOutEWiseFusable)
+      .Arguments({{"indices", "Tensor", "Where on_value stands."},
+                  {"on_value", "Tensor", "Scalar."},
+                  {"off_value", "Tensor", "Scalar."}})
+      .AttrsType<OneHotAttrs>();
+}
+
+}  // namespace treadle::ops

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Joining and cutting tensors: concatenate, stack, split, tile, repeat.
+#include <algorithm>
+
+#include "ops/families.h"
+#include "ops/infer.h"
+#include "treadle/ops/attrs/transform.h"
+#include "treadle/ops/compute.h"
+#include "treadle/ops/make.h"
+
+namespace treadle::ops {
+
+std::optional<int64_t> SplitSections(const SplitAttrs& attrs) {
+  const auto* sections = attrs.indices_or_sections.as<IntImmNode>();
+  return sections != nullptr ? std::optional<int64_t>(sections->value) : std::nullopt;
+}
+
+std::vector<int64_t> SplitIndices(const SplitAttrs& attrs) {
+  std::vector<int64_t> indices;
+  if (attrs.indices_or_sections.as<ArrayNode>() == nullptr) {
+    throw ShapeError("indices_or_sections must be an integer or a list of integers");
+  }
+  for (const ObjectRef& item : Array<ObjectRef>(attrs.indices_or_sections.data())) {
+    const auto* index = item.as<IntImmNode>();
+    if (index == nullptr) throw ShapeError("indices_or_sections must be a list of integer constants");
+    indices.push_back(index->value);
+  }
+  return indices;
+}
+
+namespace {
+
+void CheckJoinable(const InferContext& context, const TensorTypeNode* first, const TensorTypeNode* other, int skip) {
+  CheckSameDType(first, other);
+  bool match = first->shape.size() == other->shape.size();
+  for (size_t i = 0; match && i < first->shape.size(); ++i) {
+    if (static_cast<int>(i) == skip || SameDim(first->shape[i], other->shape[i])) continue;
+    bool constant = AsConstInt(first->shape[i]) != nullptr && AsConstInt(other->shape[i]) != nullptr;
+    match = !constant && context.Equal(first->shape[i], other->shape[i]);
+  }
+  if (!match) {
+    throw ShapeError(StrCat("can't join ", TypeText(first), " and ", TypeText(other),
+                            skip < 0 ? std::string() : StrCat(" along dimension ", skip)));
+  }
+}
+
+Type ConcatenateInfer(const InferContext& context) {
+  std::vector<const TensorTypeNode*> fields = context.Tuple(0, "data");
+  if (fields.empty()) throw ShapeError("concatenate needs at least one tensor");
+  int axis = NormalizeAxis(context.attrs<ConcatenateAttrs>()->axis, fields[0]->shape.size());
+  Array<PrimExpr> out = fields[0]->shape;
+  auto at = static_cast<size_t>(axis);
+  for (size_t i = 1; i < fields.size(); ++i) {
+    CheckJoinable(context, fields[0], fields[i], axis);
+    out.Set(at, DimAdd(out[at], fields[i]->shape[at]));
+    // A dimension that only another operand knows.
+    for (size_t d = 0; d < out.size(); ++d) {
+      if (d != at && IsAnyDim(out[d])) out.Set(d, fields[i]->shape[d]);
+    }
+  }
+  return TensorType(out, fields[0]->dtype);
+}
+
+Type StackInfer(const InferContext& context) {
+  std::vector<const TensorTypeNode*> fields = context.Tuple(0, "data");
+  if (fields.empty()) throw ShapeError("stack needs at least one tensor");
+  int axis = NormalizeAxis(context.attrs<StackAttrs>()->axis, fields[0]->shape.size() + 1);
+  for (size_t i = 1; i < fields.size(); ++i) CheckJoinable(context, fields[0], fields[i], -1);
+  Array<PrimExpr> out = fields[0]->shape;
+  out.insert(static_cast<size_t>(axis), Dim(static_cast<int64_t>(fields.size())));
+  return TensorType(out, fields[0]->dtype);
+}
+
+Type SplitInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<SplitAttrs>();
+  auto axis = static_cast<size_t>(NormalizeAxis(attrs->axis, data->shape.size()));
+  PrimExpr whole = data->shape[axis];
+  Array<Type> fields;
+  auto add = [&](const PrimExpr& size) {
+    Array<PrimExpr> shape = data->shape;
+    shape.Set(axis, size);
+    fields.push_back(TensorType(shape, data->dtype));
+  };
+  if (std::optional<int64_t> sections = SplitSections(*attrs)) {
+    if (*sections < 1 || *sections > (int64_t{1} << 20)) throw ShapeError(StrCat("can't split into ", *sections));
+    if (AsConstInt(whole) != nullptr && DimValue(whole) % *sections != 0) {
+      throw ShapeError(
+          StrCat("dimension ", axis, " of ", TypeText(data), " can't be split into ", *sections, " equal parts"));
+    }
+    for (int64_t i = 0; i < *sections; ++i) add(DimFloorDiv(whole, Dim(*sections)));
+    return TupleType(fields);
+  }
+  int64_t begin = 0;
+  for (int64_t index : SplitIndices(*attrs)) {
+    if (index < begin || (AsConstInt(whole) != nullptr && index > DimValue(whole))) {
+      throw ShapeError(StrCat("cut points of split must ascend within ", TypeText(data), "; ", index, " doesn't"));
+    }
+    add(Dim(index - begin));
+    begin = index;
+  }
+  add(DimSub(whole, Dim(begin)));
+  return TupleType(fields);
+}
+
+Type TileInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const std::vector<int64_t>& reps = context.attrs<TileAttrs>()->reps;
+  size_t rank = std::max(reps.size(), data->shape.size());
+  Array<PrimExpr> out;
+  for (size_t i = 0; i < rank; ++i) {
+    bool in_data = i + data->shape.size() >= rank;
+    bool in_reps = i + reps.size() >= rank;
+    int64_t rep = in_reps ? reps[i + reps.size() - rank] : 1;
+    if (rep < 0) throw ShapeError(StrCat("reps must not be negative, has ", rep));
+    PrimExpr dim = in_data ? data->shape[i + data->shape.size() - rank] : Dim(1);
+    out.push_back(DimMul(dim, Dim(rep)));
+  }
+  return TensorType(out, data->dtype);
+}
+
+Type RepeatInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<RepeatAttrs>();
+  if (attrs->repeats < 0) throw ShapeError(StrCat("repeats must not be negative, is ", attrs->repeats));
+  auto axis = static_cast<size_t>(NormalizeAxis(attrs->axis, data->shape.size()));
+  Array<PrimExpr> out = data->shape;
+  out.Set(axis, DimMul(out[axis], Dim(attrs->repeats)));
+  return TensorType(out, data->dtype);
+}
+
+OpRegistration Register(const char* name, const char* text, TypeRelationFn relation, OpPatternKind pattern) {
+  return OpRegistration(name).Describe(text).SupportLevel(3).Relation(relation).Set(kOpPattern, pattern);
+}
+
+}  // namespace
+
+void RegisterJoinOps() {
+  const std::vector<OpArgument> tuple = {{"data", "Tuple", "Tensors of one type but for the dimension joined."}};
+  const std::vector<OpArgument> tensor = {{"data", "Tensor", "The input."}};
+  Register("concatenate", "Tensors joined along a dimension.", Rule<ConcatenateInfer>, OpPatternKind::kInjective)
+      .Arguments(tuple)
+      .AttrsType<ConcatenateAttrs>();
+  Register("stack", "Tensors joined along a new dimension.", Rule<StackInfer>, OpPatternKind::kInjective)
+      .Arguments(tuple)
+      .AttrsType<StackAttrs>();
+  Register("split", "A tuple of consecutive parts.", Rule<SplitInfer>, OpPatternKind::kInjective)
+      .Arguments(tensor)
+      .AttrsType<SplitAttrs>();
+  Register("tile", "Whole copies along each dimension.", Rule<TileInfer>, OpPatternKind::kBroadcast)
+      .Arguments(tensor)
+      .AttrsType<TileAttrs>();
+  Register("repeat", "Each element several times in a row.", Rule<RepeatInfer>, OpPatternKind::kBroadcast)
+      .Arguments(tensor)
+      .AttrsType<RepeatAttrs>();
+}
+
+}  // namespace treadle::ops

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Normalisations. SimplifyInference rewrites batch, layer, instance, group and l2 normalisation into reductions and
+// broadcast operators, so that they have no computation of their own; lrn has.
+#include "ops/families.h"
+#include "ops/infer.h"
+#include "treadle/ops/attrs/nn.h"
+#include "treadle/ops/compute.h"
+
+namespace treadle::ops {
+namespace {
+
+PrimExpr ChannelDim(const TensorTypeNode* data, int64_t axis) {
+  return data->shape[static_cast<size_t>(NormalizeAxis(axis, data->shape.size()))];
+}
+
+/// data, gamma, beta, moving_mean, moving_var -> (normalised, mean, variance)
+Type BatchNormInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  TensorType channel(Array<PrimExpr>{ChannelDim(data, context.attrs<BatchNormAttrs>()->axis)}, data->dtype);
+  for (int i = 1; i < 5; ++i) context.Expect(i, channel);
+  return TupleType(Array<Type>{context.type(0), channel, channel});
+}
+
+template <typename AttrsT>
+Type AffineNormInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  TensorType channel(Array<PrimExpr>{ChannelDim(data, context.attrs<AttrsT>()->axis)}, data->dtype);
+  context.Expect(1, channel);
+  context.Expect(2, channel);
+  return context.type(0);
+}
+
+Type GroupNormInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<GroupNormAttrs>();
+  int64_t channels = DimValue(ChannelDim(data, attrs->axis));
+  if (attrs->num_groups < 1) throw ShapeError(StrCat("num_groups must be at least 1, is ", attrs->num_groups));
+  if (channels >= 0 && channels % attrs->num_groups != 0) {
+    throw ShapeError(StrCat("num_groups ", attrs->num_groups, " doesn't divide the ", channels, " channels"));
+  }
+  return AffineNormInfer<GroupNormAttrs>(context);
+}
+
+Type L2NormalizeInfer(const InferContext& context) {
+  NormalizeAxes(context.attrs<L2NormalizeAttrs>()->axis, context.Tensor(0, "data")->shape.size());
+  return context.type(0);
+}
+
+Type LRNInfer(const InferContext& context) {
+  const auto* attrs = context.attrs<LRNAttrs>();
+  NormalizeAxis(attrs->axis, context.Tensor(0, "data")->shape.size());
+  if (attrs->size < 1) throw ShapeError(StrCat("size must be at least 1, is ", attrs->size));
+  return context.type(0);
+}
+
+}  // namespace
+
+void RegisterNormOps() {
+  // No fusion pattern: it must be gone before FuseOps.
+  OpRegistration("nn.batch_norm")
+      .Describe(
+          "(data - mean) / sqrt(variance + epsilon) * gamma + beta with the moving statistics. Gives a tuple: "
+          "the result, and the statistics as they are.")
+      .Arguments({{"data", "Tensor", "The input."},
+                  {"gamma", "Tensor", "Scale of each channel."},
+                  {"beta", "Tensor", "Offset of each channel."},
+                  {"moving_mean", "Tensor", "Mean of each channel."},
+                  {"moving_var", "Tensor", "Variance of each channel."}})
+      .AttrsType<BatchNormAttrs>()
+      .SupportLevel(1)
+      .Relation(Rule<BatchNormInfer, 1>);
+  const std::vector<OpArgument> affine = {{"data", "Tensor", "The input."},
+                                          {"gamma", "Tensor", "Scale of each channel."},
+                                          {"beta", "Tensor", "Offset of each channel."}};
+  OpRegistration("nn.layer_norm")
+      .Describe("Normalises along one dimension by its mean and variance.")
+      .Arguments(affine)
+      .AttrsType<LayerNormAttrs>()
+      .SupportLevel(1)
+      .Relation(Rule<AffineNormInfer<LayerNormAttrs>, 1>);
+  OpRegistration("nn.instance_norm")
+      .Describe("Normalises each channel of each batch by its mean and variance.")
+      .Arguments(affine)
+      .AttrsType<InstanceNormAttrs>()
+      .SupportLevel(1)
+      .Relation(Rule<AffineNormInfer<InstanceNormAttrs>, 1>);
+  OpRegistration("nn.group_norm")
+      .Describe("Normalises each group of channels of each batch by its mean and variance.")
+      .Arguments(affine)
+      .AttrsType<GroupNormAttrs>()
+      .SupportLevel(1)
+      .Relation(Rule<GroupNormInfer, 1>);
+  OpRegistration("nn.l2_normalize")
+      .Describe("data / sqrt(max(sum(data^2), eps)).")
+      .Arguments({{"data", "Tensor", "The input."}})
+      .AttrsType<L2NormalizeAttrs>()
+      .SupportLevel(2)
+      .Relation(Rule<L2NormalizeInfer>);
+  OpRegistration("nn.lrn")
+      .Describe("data / (bias + alpha / size * sum of squares over neighbouring channels)^beta.")
+      .Arguments({{"data", "Tensor", "The input."}})
+      .AttrsType<LRNAttrs>()
+      .SupportLevel(2)
+      .Relation(Rule<LRNInfer>)
+      .Set(kOpPattern, OpPatternKind::kOpaque);
+}
+
+}  // namespace treadle::ops

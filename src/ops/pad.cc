@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Padding. Semantics: ONNX Pad-21.
+#include "ops/pad.h"
+
+#include "ops/families.h"
+#include "ops/infer.h"
+#include "treadle/ops/attrs/nn.h"
+#include "treadle/ops/compute.h"
+
+namespace treadle::ops {
+
+std::vector<std::pair<int64_t, int64_t>> PadPairs(const Array<Array<PrimExpr>>& pad_width, size_t rank) {
+  std::vector<std::pair<int64_t, int64_t>> pairs;
+  if (pad_width.size() != rank) {
+    throw ShapeError(StrCat("pad_width has ", pad_width.size(), " entries for rank ", rank));
+  }
+  for (const Array<PrimExpr>& pair : pad_width) {
+    if (pair.size() != 2 || AsConstInt(pair[0]) == nullptr || AsConstInt(pair[1]) == nullptr) {
+      throw ShapeError("each entry of pad_width must be a pair of integer constants");
+    }
+    pairs.emplace_back(DimValue(pair[0]), DimValue(pair[1]));
+  }
+  return pairs;
+}
+
+namespace {
+
+/// `limit`: a mirrored or wrapped side may be at most the dimension less this many elements; negative: any.
+Array<PrimExpr> PaddedShape(const TensorTypeNode* data, const std::vector<std::pair<int64_t, int64_t>>& pairs,
+                            int64_t limit) {
+  Array<PrimExpr> out;
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    auto [before, after] = pairs[i];
+    PrimExpr dim = data->shape[i];
+    int64_t n = DimValue(dim);
+    if (limit >= 0 && AsConstInt(dim) != nullptr && (before > n - limit || after > n - limit)) {
+      throw ShapeError(StrCat("padding (", before, ", ", after, ") of dimension ", i, " needs more elements than ",
+                              TypeText(data), " has"));
+    }
+    PrimExpr padded = DimAdd(DimAdd(dim, Dim(before)), Dim(after));
+    if (AsConstInt(padded) != nullptr && DimValue(padded) < 0) {
+      throw ShapeError(StrCat("padding (", before, ", ", after, ") removes more of dimension ", i, " than ",
+                              TypeText(data), " has"));
+    }
+    out.push_back(padded);
+  }
+  return out;
+}
+
+Type PadInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<PadAttrs>();
+  if (context.num_inputs() > 1) {
+    const auto* value = context.Tensor(1, "pad_value");
+    if (DimValue(DimProduct(value->shape, 0, value->shape.size())) != 1) {
+      throw ShapeError(StrCat("pad_value must be a scalar, not ", TypeText(value)));
+    }
+    CheckSameDType(data, value);
+  }
+  int64_t limit = -1;
+  if (attrs->pad_mode == "reflect") {
+    limit = 1;
+  } else if (attrs->pad_mode == "wrap") {
+    limit = 0;
+  } else if (attrs->pad_mode != "constant" && attrs->pad_mode != "edge") {
+    throw ShapeError(StrCat("pad_mode must be constant, edge, reflect or wrap, not \"", attrs->pad_mode, "\""));
+  }
+  return TensorType(PaddedShape(data, PadPairs(attrs->pad_width, data->shape.size()), limit), data->dtype);
+}
+
+Type MirrorPadInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<MirrorPadAttrs>();
+  if (attrs->mode != "SYMMETRIC" && attrs->mode != "REFLECT") {
+    throw ShapeError(StrCat("mode must be SYMMETRIC or REFLECT, not \"", attrs->mode, "\""));
+  }
+  int64_t limit = attrs->mode == "REFLECT" ? 1 : 0;
+  return TensorType(PaddedShape(data, PadPairs(attrs->pad_width, data->shape.size()), limit), data->dtype);
+}
+
+Type DilateInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<DilateAttrs>();
+  CheckSpatial(attrs->strides, data->shape.size(), 1, "strides");
+  Array<PrimExpr> out;
+  for (size_t i = 0; i < data->shape.size(); ++i) {
+    out.push_back(DimAdd(DimMul(DimSub(data->shape[i], Dim(1)), Dim(attrs->strides[i])), Dim(1)));
+  }
+  return TensorType(out, data->dtype);
+}
+
+}  // namespace
+
+void RegisterPadOps() {
+  OpRegistration("nn.pad")
+      .Describe("Adds elements around a tensor, or crops it where a width is negative.")
+      .Arguments({{"data", "Tensor", "The input."}, {"pad_value", "Tensor", "Scalar, of pad_mode constant."}})
+      .AttrsType<PadAttrs>()
+      .SupportLevel(2)
+      .Relation(Rule<PadInfer>)
+      .Set(kOpPattern, OpPatternKind::kInjective);
+  OpRegistration("nn.mirror_pad")
+      .Describe("Adds mirrored elements around a tensor.")
+      .Arguments({{"data", "Tensor", "The input."}})
+      .AttrsType<MirrorPadAttrs>()
+      .SupportLevel(2)
+      .Relation(Rule<MirrorPadInfer>)
+      .Set(kOpPattern, OpPatternKind::kInjective);
+  OpRegistration("nn.dilate")
+      .Describe("Puts a value between the elements of a tensor.")
+      .Arguments({{"data", "Tensor", "The input."}})
+      .AttrsType<DilateAttrs>()
+      .SupportLevel(10)
+      .Relation(Rule<DilateInfer>)
+      .Set(kOpPattern, OpPatternKind::kInjective);
+}
+
+}  // namespace treadle::ops

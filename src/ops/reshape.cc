@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators that relabel or permute dimensions.
+#include <algorithm>
+
+#include "ops/families.h"
+#include "ops/infer.h"
+#include "ops/layout.h"
+#include "ops/reshape.h"
+#include "treadle/ops/attrs/nn.h"
+#include "treadle/ops/attrs/transform.h"
+#include "treadle/ops/compute.h"
+
+namespace treadle::ops {
+namespace {
+
+/// Constant factor and symbolic factors of a product of dimensions.
+struct Factors {
+  int64_t constant = 1;
+  std::vector<PrimExpr> symbolic;
+
+  void Add(const PrimExpr& dim) {
+    if (AsConstInt(dim) != nullptr) {
+      constant = DimValue(DimMul(Dim(constant), dim));
+    } else if (const auto* product = dim.as<tir::MulNode>()) {
+      Add(product->a);
+      Add(product->b);
+    } else {
+      symbolic.push_back(dim);
+    }
+  }
+  /// Removes a factor equal to `dim`; false where there is none.
+  bool Remove(const PrimExpr& dim) {
+    auto it = std::find_if(symbolic.begin(), symbolic.end(), [&](const PrimExpr& f) { return SameDim(f, dim); });
+    if (it == symbolic.end()) return false;
+    symbolic.erase(it);
+    return true;
+  }
+};
+
+/// total / part, where that is known to be exact; AnyDim where it can't be known. ShapeError where it isn't exact.
+PrimExpr DivideSizes(Factors total, const Factors& part, const std::string& what) {
+  Factors rest;
+  for (const PrimExpr& dim : part.symbolic) {
+    if (!total.Remove(dim)) rest.symbolic.push_back(dim);
+  }
+  if (part.constant == 0) throw ShapeError(StrCat(what, ": -1 can't be inferred next to a dimension of size 0"));
+  if (rest.symbolic.empty() && total.constant % part.constant == 0) {
+    PrimExpr result = Dim(total.constant / part.constant);
+    for (const PrimExpr& dim : total.symbolic) result = DimMul(dim, result);
+    return result;
+  }
+  if (rest.symbolic.empty() && total.symbolic.empty()) {
+    throw ShapeError(StrCat(what, ": ", total.constant, " elements aren't a multiple of ", part.constant));
+  }
+  PrimExpr numerator = Dim(total.constant);
+  PrimExpr denominator = Dim(part.constant);
+  for (const PrimExpr& dim : total.symbolic) numerator = DimMul(dim, numerator);
+  for (const PrimExpr& dim : rest.symbolic) denominator = DimMul(dim, denominator);
+  return DimFloorDiv(numerator, denominator);
+}
+
+}  // namespace
+
+Array<PrimExpr> ReshapeShape(const Array<PrimExpr>& shape, const Array<PrimExpr>& newshape, bool allowzero) {
+  std::string what = StrCat("reshape of ", ShapeText(shape), " to ", ShapeText(newshape));
+  auto next_dim = [&](size_t i) {
+    if (i >= shape.size()) throw ShapeError(StrCat(what, ": no dimension ", i, " in the input"));
+    return shape[i];
+  };
+  Array<PrimExpr> out;
+  int infer = -1;
+  size_t src = 0;
+  for (size_t i = 0; i < newshape.size(); ++i) {
+    const int64_t* code = AsConstInt(newshape[i]);
+    if (code == nullptr || *code > 0 || (*code == 0 && allowzero)) {
+      out.push_back(newshape[i]);
+      ++src;
+    } else if (*code == 0) {
+      out.push_back(next_dim(src++));
+    } else if (*code == -1) {
+      if (infer >= 0) throw ShapeError(StrCat(what, ": more than one -1"));
+      infer = static_cast<int>(out.size());
+      out.push_back(Dim(1));
+      ++src;
+    } else if (*code == -2) {
+      while (src < shape.size()) out.push_back(shape[src++]);
+    } else if (*code == -3) {
+      PrimExpr first = next_dim(src++);
+      out.push_back(DimMul(first, next_dim(src++)));
+    } else if (*code == -4) {
+      if (i + 2 >= newshape.size()) throw ShapeError(StrCat(what, ": -4 needs two numbers after it"));
+      PrimExpr whole = next_dim(src++);
+      PrimExpr parts[2] = {newshape[i + 1], newshape[i + 2]};
+      i += 2;
+      for (int p = 0; p < 2; ++p) {
+        if (DimValue(parts[p]) != -1 || AsConstInt(parts[p]) == nullptr) continue;
+        Factors total, part;
+        total.Add(whole);
+        part.Add(parts[1 - p]);
+        if (DimValue(parts[1 - p]) < 1 && AsConstInt(parts[1 - p]) != nullptr) {
+          throw ShapeError(StrCat(what, ": only one of the numbers after -4 may be -1"));
+        }
+        parts[p] = DivideSizes(total, part, what);
+        break;
+      }
+      out.push_back(parts[0]);
+      out.push_back(parts[1]);
+    } else {
+      throw ShapeError(StrCat(what, ": ", *code, " isn't a code"));
+    }
+  }
+  Factors total, part;
+  for (const PrimExpr& dim : shape) total.Add(dim);
+  for (const PrimExpr& dim : out) part.Add(dim);
+  if (infer >= 0) {
+    out.Set(static_cast<size_t>(infer), DivideSizes(total, part, what));
+  } else if (total.symbolic.empty() && part.symbolic.empty() && total.constant != part.constant) {
+    throw ShapeError(StrCat(what, ": ", total.constant, " elements can't become ", part.constant));
+  }
+  return out;
+}
+
+namespace {
+
+template <typename T>
+Array<T> Reversed(const Array<T>& items) {
+  Array<T> result;
+  for (size_t i = items.size(); i > 0; --i) result.push_back(items[i - 1]);
+  return result;
+}
+
+Type ReshapeInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<ReshapeAttrs>();
+  return TensorType(ReshapeShape(data->shape, attrs->newshape, attrs->allowzero), data->dtype);
+}
+
+Type ReverseReshapeInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<ReshapeAttrs>();
+  Array<PrimExpr> out = ReshapeShape(Reversed(data->shape), Reversed(attrs->newshape), attrs->allowzero);
+  return TensorType(Reversed(out), data->dtype);
+}
+
+Type ReshapeLikeInfer(const InferContext& context) {
+  return TensorType(context.Tensor(1, "shape_like")->shape, context.Tensor(0, "data")->dtype);
+}
+
+Type TransposeInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  Array<PrimExpr> out;
+  for (int axis : TransposeOrder(context.attrs<TransposeAttrs>(), data->shape.size())) {
+    out.push_back(data->shape[static_cast<size_t>(axis)]);
+  }
+  return TensorType(out, data->dtype);
+}
+
+Type SqueezeInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<SqueezeAttrs>();
+  std::vector<bool> removed(data->shape.size(), false);
+  if (attrs->axis.has_value()) {
+    for (int axis : NormalizeAxes(*attrs->axis, data->shape.size())) {
+      const PrimExpr dim = data->shape[static_cast<size_t>(axis)];
+      if (AsConstInt(dim) != nullptr && DimValue(dim) != 1) {
+        throw ShapeError(StrCat("dimension ", axis, " of ", TypeText(data), " isn't 1"));
+      }
+      removed[static_cast<size_t>(axis)] = true;
+    }
+  } else {
+    for (size_t i = 0; i < removed.size(); ++i) removed[i] = DimValue(data->shape[i]) == 1;
+  }
+  Array<PrimExpr> out;
+  for (size_t i = 0; i < removed.size(); ++i) {
+    if (!removed[i]) out.push_back(data->shape[i]);
+  }
+  return TensorType(out, data->dtype);
+}
+
+Type ExpandDimsInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<ExpandDimsAttrs>();
+  if (attrs->num_newaxis < 0) throw ShapeError(StrCat("num_newaxis must not be negative, is ", attrs->num_newaxis));
+  auto axis = static_cast<size_t>(NormalizeAxis(attrs->axis, data->shape.size() + 1));
+  Array<PrimExpr> out = data->shape;
+  for (int i = 0; i < attrs->num_newaxis; ++i) out.insert(axis, Dim(1));
+  return TensorType(out, data->dtype);
+}
+
+Type BatchFlattenInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  if (data->shape.empty()) throw ShapeError("data must have at least 1 dimension");
+  return TensorType({data->shape[0], DimProduct(data->shape, 1, data->shape.size())}, data->dtype);
+}
+
+Type LayoutTransformInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<LayoutTransformAttrs>();
+  Layout src(attrs->src_layout);
+  Layout dst(attrs->dst_layout);
+  std::string names;
+  for (size_t i = 0; i < src.ndim(); ++i) {
+    if (!src[i].is_inner()) names += src[i].name;
+  }
+  return TensorType(PhysicalShape(dst, LogicalShape(src, data->shape, names, "data"), names), data->dtype);
+}
+
+/// Sizes N C H W of the operand of depth_to_space and space_to_depth.
+Type SubPixelType(const InferContext& context, bool to_space) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<SubPixelAttrs>();
+  int64_t block = attrs->block_size;
+  if (block < 1) throw ShapeError(StrCat("block_size must be at least 1, is ", block));
+  if (attrs->mode != "DCR" && attrs->mode != "CRD") throw ShapeError(StrCat("unknown mode \"", attrs->mode, "\""));
+  Layout layout(attrs->layout);
+  Array<PrimExpr> sizes = LogicalShape(layout, data->shape, "NCHW", "data");
+  auto divide = [&](size_t i, int64_t by) {
+    if (DimValue(sizes[i]) >= 0 && DimValue(sizes[i]) % by != 0) {
+      throw ShapeError(StrCat("dimension ", "NCHW"[i], " of ", TypeText(data), " isn't a multiple of ", by));
+    }
+    sizes.Set(i, DimFloorDiv(sizes[i], Dim(by)));
+  };
+  auto multiply = [&](size_t i, int64_t by) { sizes.Set(i, DimMul(sizes[i], Dim(by))); };
+  if (to_space) {
+    divide(1, block * block);
+    multiply(2, block);
+    multiply(3, block);
+  } else {
+    multiply(1, block * block);
+    divide(2, block);
+    divide(3, block);
+  }
+  return TensorType(PhysicalShape(layout, sizes, "NCHW"), data->dtype);
+}
+
+Type DepthToSpaceInfer(const InferContext& context) { return SubPixelType(context, true); }
+Type SpaceToDepthInfer(const InferContext& context) { return SubPixelType(context, false); }
+
+OpRegistration Injective(const char* name, const char* text, TypeRelationFn relation) {
+  return OpRegistration(name)
+      .Describe(text)
+      .Arguments({{"data", "Tensor", "The input."}})
+      .SupportLevel(3)
+      .Relation(relation)
+      .Set(kOpPattern, OpPatternKind::kInjective);
+}
+
+}  // namespace
+
+std::vector<int> TransposeOrder(const TransposeAttrs* attrs, size_t rank) {
+  std::vector<int> order;
+  if (!attrs->axes.has_value()) {
+    for (size_t i = rank; i > 0; --i) order.push_back(static_cast<int>(i - 1));
+    return order;
+  }
+  if (attrs->axes->size() != rank) {
+    throw ShapeError(StrCat("axes has ", attrs->axes->size(), " entries for rank ", rank));
+  }
+  NormalizeAxes(*attrs->axes, rank, "axes");
+  for (int64_t axis : *attrs->axes) order.push_back(NormalizeAxis(axis, rank, "axes"));
+  return order;
+}
+
+void RegisterReshapeOps() {
+  Injective("reshape", "The same elements in another shape.", Rule<ReshapeInfer>)
+      .AttrsType<ReshapeAttrs>()
+      .Set(kReshapeOp, true);
+  Injective("contrib_reverse_reshape", "Reshape whose codes are read from the last dimension on.",
+            Rule<ReverseReshapeInfer>)
+      .AttrsType<ReshapeAttrs>()
+      .Set(kReshapeOp, true);
+  Injective("reshape_like", "The same elements in the shape of the other tensor.", Rule<ReshapeLikeInfer>)
+      .Arguments({{"data", "Tensor", "The input."}, {"shape_like", "Tensor", "Has the shape of the result."}});
+  Injective("transpose", "Dimensions in another order.", Rule<TransposeInfer>).AttrsType<TransposeAttrs>();
+  Injective("squeeze", "Without dimensions of size 1.", Rule<SqueezeInfer>)
+      .AttrsType<SqueezeAttrs>()
+      .Set(kReshapeOp, true);
+  Injective("expand_dims", "With more dimensions of size 1.", Rule<ExpandDimsInfer>)
+      .AttrsType<ExpandDimsAttrs>()
+      .Set(kOpPattern, OpPatternKind::kBroadcast)
+      .Set(kReshapeOp, true);
+  Injective("nn.batch_flatten", "All dimensions but the first become one.", Rule<BatchFlattenInfer>);
+  Injective("layout_transform", "The same tensor in another layout.", Rule<LayoutTransformInfer>)
+      .AttrsType<LayoutTransformAttrs>();
+  Injective("nn.depth_to_space", "Blocks of channels become blocks of pixels.", Rule<DepthToSpaceInfer>)
+      .AttrsType<SubPixelAttrs>();
+  Injective("nn.space_to_depth", "Blocks of pixels become channels.", Rule<SpaceToDepthInfer>)
+      .AttrsType<SubPixelAttrs>();
+}
+
+}  // namespace treadle::ops

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resizing of images. Semantics: ONNX Resize-19 and Upsample-9.
+#include <cmath>
+
+#include "ops/conv.h"
+#include "ops/families.h"
+#include "ops/infer.h"
+#include "ops/layout.h"
+#include "treadle/ops/attrs/image.h"
+#include "treadle/ops/attrs/nn.h"
+#include "treadle/ops/compute.h"
+
+namespace treadle::ops {
+namespace {
+
+void CheckOneOf(const std::string& value, const std::vector<const char*>& allowed, const char* name) {
+  std::string list;
+  for (const char* text : allowed) {
+    if (value == text) return;
+    list += StrCat(list.empty() ? "" : ", ", text);
+  }
+  throw ShapeError(StrCat(name, " must be one of ", list, "; not \"", value, "\""));
+}
+
+template <size_t kRank>
+Type ResizeInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<ResizeAttrs>();
+  CheckOneOf(attrs->method, {"nearest_neighbor", "linear", "cubic"}, "method");
+  CheckOneOf(attrs->coordinate_transformation_mode,
+             {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
+              "tf_half_pixel_for_nn", "tf_crop_and_resize"},
+             "coordinate_transformation_mode");
+  CheckOneOf(attrs->rounding_method, {"", "round", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"},
+             "rounding_method");
+  CheckSpatial(attrs->size, kRank, 0, "size");
+  if (!attrs->scales.empty() && attrs->scales.size() != kRank) {
+    throw ShapeError(StrCat("scales must have ", kRank, " entries, not ", attrs->scales.size()));
+  }
+  if (attrs->coordinate_transformation_mode == "tf_crop_and_resize" && attrs->roi.size() != 2 * kRank) {
+    throw ShapeError(StrCat("tf_crop_and_resize needs a roi of ", 2 * kRank, " entries, not ", attrs->roi.size()));
+  }
+  Layout layout(attrs->layout);
+  std::string names = "NC" + SpatialNames(kRank);
+  Array<PrimExpr> sizes = LogicalShape(layout, data->shape, names, "data");
+  for (size_t i = 0; i < kRank; ++i) sizes.Set(2 + i, Dim(attrs->size[i]));
+  return TensorType(PhysicalShape(layout, sizes, names), ConvOutDType(data->dtype, attrs->out_dtype));
+}
+
+PrimExpr ScaleDim(const PrimExpr& dim, double scale) {
+  if (!(scale > 0) || scale > 1e6) throw ShapeError(StrCat("scale must be positive, is ", scale));
+  if (const int64_t* n = AsConstInt(dim))
+    return Dim(static_cast<int64_t>(std::llround(static_cast<double>(*n) * scale)));
+  if (IsAnyDim(dim)) return AnyDim();
+  if (scale == std::floor(scale)) return DimMul(dim, Dim(static_cast<int64_t>(scale)));
+  throw ShapeError(StrCat("a symbolic dimension can't be scaled by ", scale));
+}
+
+Type UpSamplingInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<UpSamplingAttrs>();
+  CheckOneOf(attrs->method, {"nearest_neighbor", "bilinear", "bicubic"}, "method");
+  Layout layout(attrs->layout);
+  Array<PrimExpr> sizes = LogicalShape(layout, data->shape, "NCHW", "data");
+  sizes.Set(2, ScaleDim(sizes[2], attrs->scale_h));
+  sizes.Set(3, ScaleDim(sizes[3], attrs->scale_w));
+  return TensorType(PhysicalShape(layout, sizes, "NCHW"), data->dtype);
+}
+
+Type UpSampling3DInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<UpSampling3DAttrs>();
+  CheckOneOf(attrs->method, {"nearest_neighbor", "trilinear"}, "method");
+  Layout layout(attrs->layout);
+  Array<PrimExpr> sizes = LogicalShape(layout, data->shape, "NCDHW", "data");
+  sizes.Set(2, ScaleDim(sizes[2], attrs->scale_d));
+  sizes.Set(3, ScaleDim(sizes[3], attrs->scale_h));
+  sizes.Set(4, ScaleDim(sizes[4], attrs->scale_w));
+  return TensorType(PhysicalShape(layout, sizes, "NCDHW"), data->dtype);
+}
+
+OpRegistration Image(const char* name, const char* text, TypeRelationFn relation) {
+  return OpRegistration(name)
+      .Describe(text)
+      .Arguments({{"data", "Tensor", "The input, in layout."}})
+      .SupportLevel(2)
+      .Relation(relation)
+      .Set(kOpPattern, OpPatternKind::kInjective);
+}
+
+}  // namespace
+
+void RegisterResizeOps() {
+  const char* resize = "Resampling to a given size.";
+  Image("image.resize1d", resize, Rule<ResizeInfer<1>>).AttrsType<Resize1DAttrs>();
+  Image("image.resize2d", resize, Rule<ResizeInfer<2>>).AttrsType<Resize2DAttrs>();
+  Image("image.resize3d", resize, Rule<ResizeInfer<3>>).AttrsType<Resize3DAttrs>();
+  Image("nn.upsampling", "Resampling by a factor.", Rule<UpSamplingInfer>).AttrsType<UpSamplingAttrs>();
+  Image("nn.upsampling3d", "Resampling by a factor.", Rule<UpSampling3DInfer>).AttrsType<UpSampling3DAttrs>();
+}
+
+}  // namespace treadle::ops

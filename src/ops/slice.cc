@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Slices, reversal and masks along dimensions. Semantics: NumPy; ONNX Slice-13, ReverseSequence-10.
+#include "ops/slice.h"
+
+#include <algorithm>
+
+#include "ops/families.h"
+#include "ops/infer.h"
+#include "treadle/ops/compute.h"
+
+namespace treadle::ops {
+namespace {
+
+/// Where a begin or end lies in a dimension of `size` elements. Backward slices may stop before element 0, at -1.
+int64_t ClampBound(int64_t bound, int64_t size, bool backward) {
+  if (bound < 0) bound += size;
+  return backward ? std::clamp<int64_t>(bound, -1, size - 1) : std::clamp<int64_t>(bound, 0, size);
+}
+
+PrimExpr ClampSymbolicBound(int64_t bound, const PrimExpr& size, bool backward) {
+  PrimExpr zero = Dim(backward ? -1 : 0);
+  PrimExpr last = backward ? DimSub(size, Dim(1)) : size;
+  // Beyond any dimension there can be: no need for a minimum in the expression.
+  constexpr int64_t kFar = int64_t{1} << 31;
+  if (bound >= kFar - 1) return last;
+  if (bound <= -kFar + 1) return zero;
+  if (bound == 0 && !backward) return zero;
+  PrimExpr shifted = bound < 0 ? DimAdd(size, Dim(bound)) : Dim(bound);
+  return tir::max(tir::min(shifted, last), zero);
+}
+
+void SliceDim(int64_t begin, int64_t end, int64_t stride, const PrimExpr& size, PrimExpr* first, PrimExpr* count) {
+  bool backward = stride < 0;
+  if (AsConstInt(size) != nullptr) {
+    int64_t n = DimValue(size);
+    int64_t b = ClampBound(begin, n, backward);
+    int64_t e = ClampBound(end, n, backward);
+    int64_t distance = backward ? b - e : e - b;
+    uint64_t step = backward ? 0 - static_cast<uint64_t>(stride) : static_cast<uint64_t>(stride);
+    *first = Dim(b);
+    *count = Dim(distance <= 0 ? 0 : static_cast<int64_t>((static_cast<uint64_t>(distance) - 1) / step) + 1);
+    return;
+  }
+  if (IsAnyDim(size)) {
+    *first = backward ? DimSub(size, Dim(1)) : Dim(std::max<int64_t>(begin, 0));
+    *count = AnyDim();
+    return;
+  }
+  PrimExpr b = ClampSymbolicBound(begin, size, backward);
+  PrimExpr e = ClampSymbolicBound(end, size, backward);
+  PrimExpr distance = backward ? DimSub(b, e) : DimSub(e, b);
+  *first = b;
+  int64_t step = backward ? -std::max<int64_t>(stride, -INT64_MAX) : stride;
+  PrimExpr n = step == 1 ? distance : DimFloorDiv(DimAdd(distance, Dim(step - 1)), Dim(step));
+  *count = begin == 0 || b.same_as(e) ? n : tir::max(n, Dim(0));
+}
+
+}  // namespace
+
+SliceBounds ResolveSlice(const StridedSliceAttrs* attrs, const Array<PrimExpr>& shape) {
+  SliceBounds bounds;
+  bool by_size = attrs->slice_mode == "size";
+  if (!by_size && attrs->slice_mode != "end") {
+    throw ShapeError(StrCat("slice_mode must be \"end\" or \"size\", not \"", attrs->slice_mode, "\""));
+  }
+  if (attrs->begin.size() != attrs->end.size()) {
+    throw ShapeError(StrCat("begin has ", attrs->begin.size(), " entries, end has ", attrs->end.size()));
+  }
+  for (const PrimExpr& dim : shape) {
+    bounds.begin.push_back(Dim(0));
+    bounds.stride.push_back(1);
+    bounds.size.push_back(dim);
+  }
+  std::vector<size_t> axes;
+  if (attrs->axes.has_value()) {
+    if (attrs->axes->size() != attrs->begin.size()) {
+      throw ShapeError(StrCat("axes has ", attrs->axes->size(), " entries, begin has ", attrs->begin.size()));
+    }
+    NormalizeAxes(*attrs->axes, shape.size(), "axes");
+    for (int64_t axis : *attrs->axes) axes.push_back(static_cast<size_t>(NormalizeAxis(axis, shape.size(), "axes")));
+  } else {
+    if (attrs->begin.size() > shape.size()) {
+      throw ShapeError(StrCat("begin has ", attrs->begin.size(), " entries for ", ShapeText(shape)));
+    }
+    for (size_t i = 0; i < attrs->begin.size(); ++i) axes.push_back(i);
+  }
+  for (size_t i = 0; i < axes.size(); ++i) {
+    int64_t stride = by_size || i >= attrs->strides.size() ? 1 : attrs->strides[i];
+    if (stride == 0) throw ShapeError("strides must not be 0");
+    int64_t end = attrs->end[i];
+    if (by_size) {
+      bool to_end = end < 0 || __builtin_add_overflow(attrs->begin[i], attrs->end[i], &end);
+      if (to_end || (attrs->begin[i] < 0 && end >= 0)) end = INT64_MAX;
+    }
+    PrimExpr first, count;
+    SliceDim(attrs->begin[i], end, stride, shape[axes[i]], &first, &count);
+    bounds.begin.Set(axes[i], first);
+    bounds.size.Set(axes[i], count);
+    bounds.stride[axes[i]] = stride;
+  }
+  return bounds;
+}
+
+namespace {
+
+Type StridedSliceInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  return TensorType(ResolveSlice(context.attrs<StridedSliceAttrs>(), data->shape).size, data->dtype);
+}
+
+Type SliceLikeInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* like = context.Tensor(1, "slice_like");
+  const auto* attrs = context.attrs<SliceLikeAttrs>();
+  std::vector<int> axes = NormalizeAxes(attrs->axes, data->shape.size(), "axes");
+  if (axes.empty()) {
+    for (size_t i = 0; i < std::min(data->shape.size(), like->shape.size()); ++i) axes.push_back(static_cast<int>(i));
+  }
+  Array<PrimExpr> out = data->shape;
+  for (int axis : axes) {
+    auto at = static_cast<size_t>(axis);
+    if (at >= like->shape.size()) throw ShapeError(StrCat("slice_like ", TypeText(like), " has no dimension ", axis));
+    if (DimValue(like->shape[at]) > DimValue(out[at]) && AsConstInt(out[at]) != nullptr) {
+      throw ShapeError(StrCat("dimension ", axis, " of ", TypeText(like), " is larger than that of ", TypeText(data)));
+    }
+    out.Set(at, like->shape[at]);
+  }
+  return TensorType(out, data->dtype);
+}
+
+Type ReverseInfer(const InferContext& context) {
+  NormalizeAxis(context.attrs<ReverseAttrs>()->axis, context.Tensor(0, "data")->shape.size());
+  return context.type(0);
+}
+
+Type ReverseSequenceInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* lengths = context.Tensor(1, "seq_lengths");
+  const auto* attrs = context.attrs<ReverseSequenceAttrs>();
+  NormalizeAxis(attrs->seq_axis, data->shape.size(), "seq_axis");
+  auto batch = static_cast<size_t>(NormalizeAxis(attrs->batch_axis, data->shape.size(), "batch_axis"));
+  CheckRank(lengths, 1, "seq_lengths");
+  CheckIntegral(lengths, "seq_lengths");
+  if (!SameDim(lengths->shape[0], data->shape[batch]) && !context.Equal(lengths->shape[0], data->shape[batch])) {
+    throw ShapeError(StrCat("seq_lengths ", TypeText(lengths), " doesn't match the batch of ", TypeText(data)));
+  }
+  return context.type(0);
+}
+
+Type SequenceMaskInfer(const InferContext& context) {
+  const auto* attrs = context.attrs<SequenceMaskAttrs>();
+  const auto* data = context.Tensor(0, "data");
+  if (data->shape.size() < 2 || (attrs->axis != 0 && attrs->axis != 1)) {
+    throw ShapeError(
+        StrCat("needs data of at least 2 dimensions and axis 0 or 1, not ", TypeText(data), " and ", attrs->axis));
+  }
+  const auto* lengths = context.Tensor(1, "valid_length");
+  CheckRank(lengths, 1, "valid_length");
+  return context.type(0);
+}
+
+OpRegistration Injective(const char* name, const char* text, TypeRelationFn relation) {
+  return OpRegistration(name)
+      .Describe(text)
+      .Arguments({{"data", "Tensor", "The input."}})
+      .SupportLevel(3)
+      .Relation(relation)
+      .Set(kOpPattern, OpPatternKind::kInjective);
+}
+
+}  // namespace
+
+void RegisterSliceOps() {
+  Injective("strided_slice", "Every so manieth element of a range of each dimension.", Rule<StridedSliceInfer>)
+      .AttrsType<StridedSliceAttrs>();
+  Injective("slice_like", "The first elements, as many as the other tensor has.", Rule<SliceLikeInfer>)
+      .Arguments({{"data", "Tensor", "The input."}, {"slice_like", "Tensor", "Has the sizes of the result."}})
+      .AttrsType<SliceLikeAttrs>();
+  Injective("reverse", "The elements of a dimension in reverse.", Rule<ReverseInfer>).AttrsType<ReverseAttrs>();
+  Injective("reverse_sequence", "The first elements of a dimension in reverse, as many as each batch says.",
+            Rule<ReverseSequenceInfer>)
+      .Arguments({{"data", "Tensor", "The input."}, {"seq_lengths", "Tensor", "Length of each batch."}})
+      .AttrsType<ReverseSequenceAttrs>();
+  Injective("sequence_mask", "Elements past each batch's length replaced by a value.", Rule<SequenceMaskInfer>)
+      .Arguments({{"data", "Tensor", "The input."}, {"valid_length", "Tensor", "Length of each batch."}})
+      .AttrsType<SequenceMaskAttrs>();
+}
+
+}  // namespace treadle::ops
