@@ -7,8 +7,7 @@
 namespace treadle::relay {
 
 /// Types each function of the module: sets checked types, fills in missing annotations, return types and type
-/// arguments. Throws TypeError with all problems found, each with its place.
-/// Functions that are typed already (nothing changed since) are kept as they are.
+/// arguments. Throws TypeInferError with all problems found, each with its place.
 IRModule InferTypes(const IRModule& module);
 
 /// The expression with its types inferred. Global functions it uses are looked up in `module`, if given.
@@ -17,10 +16,10 @@ Expr InferType(const Expr& expr, const IRModule& module = IRModule());
 Type InferTypeOf(const Expr& expr, const IRModule& module = IRModule());
 
 /// Several problems of one program; `what()` shows each with its source line and a caret where the text is known.
-class TypeError : public Error {
+class TypeInferError : public Error {
  public:
-  explicit TypeError(const std::string& message) : Error(message, ExitCode::kUsage) {}
-  const char* kind() const override { return "TypeError"; }
+  explicit TypeInferError(const std::string& message) : Error(message, ExitCode::kUsage) {}
+  const char* kind() const override { return "TypeInferError"; }
 };
 
 /// Cases that the clauses of `match` don't cover, as printed patterns such as "Cons(_, Nil)".
