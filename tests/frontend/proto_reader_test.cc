@@ -329,8 +329,13 @@ TEST(ModelFiles, MapsFilesWithoutCopyingWeights) {
 
 TEST(ModelFiles, NamesFilesThatCannotBeRead) {
   Directory directory;
-  EXPECT_THAT(FormatErrorOf([&] { ReadModelFile(directory.path() + "/none.onnx"); }),
-              HasSubstr("none.onnx' can't be opened: No such file"));
+  try {
+    ReadModelFile(directory.path() + "/none.onnx");
+    ADD_FAILURE() << "no error";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("none.onnx' can't be opened: No such file"));
+    EXPECT_EQ(e.code(), ExitCode::kUsage);
+  }
   EXPECT_THAT(FormatErrorOf([&] { ReadModelFile(directory.path()); }), HasSubstr("is a directory"));
   EXPECT_THAT(FormatErrorOf([&] { ReadModelFile("/dev/zero"); }), HasSubstr("isn't a regular file"));
 }

@@ -13,6 +13,7 @@
 #include "frontend/onnx/rules.h"
 #include "frontend/onnx/tensor_data.h"
 #include "treadle/base/error.h"
+#include "treadle/ops/compute.h"
 
 namespace treadle::onnx {
 namespace {
@@ -398,6 +399,9 @@ ImportResult Importer::Run() {
 
 }  // namespace
 
-ImportResult FromOnnx(const Model& model, const ImportOptions& options) { return Importer(model, options).Run(); }
+ImportResult FromOnnx(const Model& model, const ImportOptions& options) {
+  ops::RegisterAllOps();
+  return Importer(model, options).Run();
+}
 
 }  // namespace treadle::onnx

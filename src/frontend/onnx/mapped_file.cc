@@ -117,7 +117,7 @@ std::string PathOfDescriptor(int fd) {
 MappedBytes MapFile(const std::string& path, int64_t max_bytes) {
   std::string what = StrCat("file ", QuoteName(path));
   FileDescriptor path_fd(OpenPath(path));
-  if (path_fd.get() < 0) throw ModelFormatError(StrCat(what, " can't be opened: ", ErrnoText()));
+  if (path_fd.get() < 0) throw Error(StrCat(what, " can't be opened: ", ErrnoText()));
   struct stat info = CheckRegular(path_fd.get(), what);
   if (max_bytes > 0 && info.st_size > max_bytes) {
     throw ModelFormatError(StrCat(what, " has ", info.st_size, " bytes; the limit is ", max_bytes,

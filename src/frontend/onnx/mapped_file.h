@@ -15,8 +15,8 @@ struct MappedBytes {
   std::shared_ptr<const void> owner;
 };
 
-/// Maps a regular file for reading. Throws ModelFormatError when it can't be opened, isn't a regular file or has more
-/// than `max_bytes` bytes (0: no limit).
+/// Maps a regular file for reading. Throws Error when it can't be opened, ModelFormatError when it isn't a regular
+/// file or has more than `max_bytes` bytes (0: no limit).
 MappedBytes MapFile(const std::string& path, int64_t max_bytes = 0);
 
 /// The files that hold a model's external data. Each is opened once, checked after opening, and mapped.
