@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Importers.
+#include <memory>
+
+#include "frontend/onnx/importer.h"
+#include "frontend/onnx/proto_reader.h"
+#include "python/api.h"
+#include "treadle/base/error.h"
+
+namespace treadle::python {
+namespace {
+
+using runtime::Registry;
+
+int64_t ToInt(const ObjectRef& value, const std::string& what) {
+  const auto* imm = value.as<IntImmNode>();
+  if (imm == nullptr) throw DTypeError(StrCat(what, " must be integers"));
+  return imm->value;
+}
+
+/// Imports the model in `data`: [module, params].
+Array<ObjectRef> FromOnnx(const std::string& data, Map<String, ObjectRef> shapes, Map<String, ObjectRef> dims,
+                          const std::string& directory, bool freeze_params) {
+  onnx::ImportOptions options;
+  options.freeze_params = freeze_params;
+  for (const auto& [name, shape] : shapes) {
+    std::vector<int64_t> sizes;
+    for (const ObjectRef& dim : Downcast<Array<ObjectRef>>(shape)) sizes.push_back(ToInt(dim, "shapes"));
+    options.shapes[name] = sizes;
+  }
+  for (const auto& [name, value] : dims) options.dims[name] = ToInt(value, "dimensions");
+  auto owner = std::make_shared<const std::string>(data);
+  onnx::Model model = onnx::ReadModelBytes(*owner, owner, "model", directory);
+  onnx::ImportResult result = onnx::FromOnnx(model, options);
+  Map<String, NDArray> params;
+  for (const auto& [name, value] : result.params) params.Set(name, value);
+  return {result.mod, params};
+}
+
+}  // namespace
+
+void RegisterFrontendApi() { Registry::RegisterTyped("relay.frontend.FromONNX", FromOnnx); }
+
+}  // namespace treadle::python
