@@ -59,6 +59,8 @@ DataType CommonScalarType(DataType a, DataType b, const char* op_name) {
 
 void MatchTypes(PrimExpr& a, PrimExpr& b, const char* op_name) {
   TREADLE_ICHECK(a.defined() && b.defined()) << "null operand of " << op_name;
+  if (const auto* axis = a.as<IterVarNode>()) a = axis->var;
+  if (const auto* axis = b.as<IterVarNode>()) b = axis->var;
   if (a.dtype() == b.dtype()) return;
   int lanes = std::max(a.dtype().lanes(), b.dtype().lanes());
   if ((a.dtype().lanes() != lanes && a.dtype().lanes() != 1) ||

@@ -152,6 +152,14 @@ PrimExpr Sum(PrimExpr source, Array<IterVar> axis, Array<PrimExpr> init = {});
 PrimExpr Prod(PrimExpr source, Array<IterVar> axis, Array<PrimExpr> init = {});
 PrimExpr MaxReduce(PrimExpr source, Array<IterVar> axis, Array<PrimExpr> init = {});
 PrimExpr MinReduce(PrimExpr source, Array<IterVar> axis, Array<PrimExpr> init = {});
+/// A reduction of one or more sources by a combiner. Returns one Reduce per source, for BatchCompute (or Compute, if
+/// there is one). `condition` may be null: elements where it is false are skipped.
+Array<PrimExpr> CommReduce(const tir::CommReducer& combiner, Array<PrimExpr> sources, Array<IterVar> axis,
+                           PrimExpr condition = PrimExpr(ObjectPtr<Object>()), Array<PrimExpr> init = {});
+/// Combiner of (index, value) pairs that keeps the pair with the greatest (least) value; of equal values the one with
+/// the lower index, or the higher if `select_last_index`.
+tir::CommReducer ArgMaxReducer(DataType index_dtype, DataType value_dtype, bool select_last_index = false);
+tir::CommReducer ArgMinReducer(DataType index_dtype, DataType value_dtype, bool select_last_index = false);
 
 /// Operations that `outputs` need, inputs first.
 Array<Operation> PostOrder(const Array<Tensor>& outputs);

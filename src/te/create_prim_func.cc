@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a graph of tensor expressions to a function of blocks, one per operation.
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "tir/bind_shared.h"
+#include "tir/block_access.h"
+#include "tir/buffer_replacer.h"
+#include "treadle/ir/prim_ops.h"
+#include "treadle/te/tensor.h"
+#include "treadle/tir/stmt_functor.h"
+
+namespace treadle::te {
+
+using namespace tir;  // NOLINT(google-build-using-namespace): this file builds TIR
+using tir::Var;
+
+namespace {
+
+struct TensorKey {
+  const Object* op;
+  int index;
+  bool operator==(const TensorKey& other) const = default;
+};
+struct TensorKeyHash {
+  size_t operator()(const TensorKey& key) const { return std::hash<const Object*>()(key.op) * 31 + key.index; }
+};
+
+/// Turns a body over tensors and axes into one over buffers and block variables. Memoised: bodies may share nodes.
+class BodyConverter : public ExprMutator {
+ public:
+  std::unordered_map<const VarNode*, Var> vars;
+  BodyConverter(const std::unordered_map<TensorKey, Buffer, TensorKeyHash>& buffers) : buffers_(buffers) {}
+
+  PrimExpr VisitExpr(const PrimExpr& e) override {
+    auto it = memo_.find(e.get());
+    if (it != memo_.end()) return it->second;
+    PrimExpr result = ExprMutator::VisitExpr(e);
+    memo_.emplace(e.get(), result);
+    return result;
+  }
+
+ protected:
+  PrimExpr VisitExpr_(const VarNode* op) override {
+    auto it = vars.find(op);
+    return it == vars.end() ? GetRef<PrimExpr>(op) : PrimExpr(it->second);
+  }
+  PrimExpr VisitExpr_(const ProducerLoadNode* op) override {
+    Tensor tensor = Downcast<Tensor>(op->producer);
+    auto it = buffers_.find({tensor->op.get(), tensor->value_index});
+    TREADLE_ICHECK(it != buffers_.end()) << "tensor " << tensor->GetNameHint() << " has no buffer";
+    Array<PrimExpr> indices = op->indices.Map([this](const PrimExpr& e) { return VisitExpr(e); });
+    return BufferLoad(it->second, indices);
+  }
+
+ private:
+  const std::unordered_map<TensorKey, Buffer, TensorKeyHash>& buffers_;
+  std::unordered_map<const Object*, PrimExpr> memo_;
+};
+
+class FunctionBuilder {
+ public:
+  PrimFunc Build(const Array<Tensor>& args, const std::string& name) {
+    DeclareArguments(args);
+    Array<Operation> order = PostOrder(args);
+    Array<Stmt> stages;
+    for (const Operation& op : order) {
+      if (op.as<PlaceholderOpNode>()) {
+        if (!buffers_.count({op.get(), 0})) {
+          throw Error(StrCat("tensor ", op->name, " is an input of the computation but not among the arguments"));
+        }
+        continue;
+      }
+      Array<Buffer> outputs = OutputBuffers(op);
+      if (const auto* compute = op.as<ComputeOpNode>()) {
+        stages.push_back(ComputeStage(compute, outputs));
+      } else if (const auto* external = op.as<ExternOpNode>()) {
+        stages.push_back(ExternStage(external, outputs));
+      } else {
+        throw Error(StrCat("operation ", op->name, " of kind ", op->type_key(), " can't be lowered"));
+      }
+    }
+    Block root({}, {}, {}, "root", SeqStmt::Flatten(stages), Stmt(), allocs_);
+    Stmt body = BlockRealize({}, make_bool(true), root);
+    Map<String, ObjectRef> attrs;
+    attrs.Set(treadle::attr::kGlobalSymbol, String(name));
+    attrs.Set(treadle::attr::kNoAlias, make_bool(true));
+    return PrimFunc(params_, body, Type(), buffer_map_, DictAttrs(attrs));
+  }
+
+ private:
+  void DeclareArguments(const Array<Tensor>& args) {
+    for (const Tensor& tensor : args) {
+      TensorKey key{tensor->op.get(), tensor->value_index};
+      if (buffers_.count(key)) throw Error(StrCat("tensor ", tensor->GetNameHint(), " is listed twice as an argument"));
+      std::string name = Unique(tensor->GetNameHint());
+      Var param(name + "_handle", DataType::Handle());
+      Buffer buffer = DeclBuffer(tensor->shape, tensor->dtype, name);
+      params_.push_back(param);
+      buffer_map_.Set(param, buffer);
+      buffers_.emplace(key, buffer);
+    }
+  }
+
+  Array<Buffer> OutputBuffers(const Operation& op) {
+    Array<Buffer> outputs;
+    for (int i = 0; i < op->num_outputs(); ++i) {
+      auto it = buffers_.find({op.get(), i});
+      if (it == buffers_.end()) {
+        std::string name = Unique(op->num_outputs() == 1 ? op->name : StrCat(op->name, ".v", i));
+        Buffer buffer = DeclBuffer(op->output_shape(i), op->output_dtype(i), name);
+        allocs_.push_back(buffer);
+        it = buffers_.emplace(TensorKey{op.get(), i}, buffer).first;
+      }
+      outputs.push_back(it->second);
+    }
+    return outputs;
+  }
+
+  std::string Unique(const std::string& hint) { return UniqueIn(names_, hint); }
+  static std::string UniqueIn(std::set<std::string>& used, const std::string& hint) {
+    std::string base = hint.empty() ? "T" : hint, name = base;
+    for (int i = 1; !used.insert(name).second; ++i) name = StrCat(base, "_", i);
+    return name;
+  }
+
+  Stmt ComputeStage(const ComputeOpNode* op, const Array<Buffer>& outputs) {
+    BodyConverter convert(buffers_);
+    Array<IterVar> iter_vars;
+    std::vector<std::pair<Var, Range>> loops;
+    auto declare = [&](const IterVar& axis, IterVarType type) {
+      Var block_var("v" + axis->var->name_hint, axis->var.dtype());
+      Var loop_var(axis->var->name_hint, axis->var.dtype());
+      PrimExpr min = cast(axis->var.dtype(), convert(axis->dom->min));
+      PrimExpr extent = cast(axis->var.dtype(), convert(axis->dom->extent));
+      Range dom = Range::FromMinExtent(min, extent);
+      convert.vars.emplace(axis->var.get(), block_var);
+      iter_vars.push_back(IterVar(dom, block_var, type));
+      loops.emplace_back(loop_var, dom);
+    };
+    for (const IterVar& axis : op->axis) declare(axis, IterVarType::kDataPar);
+    for (const IterVar& axis : op->reduce_axis) declare(axis, IterVarType::kCommReduce);
+
+    Array<PrimExpr> indices;
+    for (size_t i = 0; i < op->axis.size(); ++i) indices.push_back(iter_vars[i]->var);
+    Stmt init, body;
+    if (const auto* reduce = op->body[0].as<ReduceNode>()) {
+      std::tie(init, body) = ReduceBody(reduce, outputs, indices, convert);
+    } else {
+      Array<Stmt> stores;
+      for (size_t i = 0; i < op->body.size(); ++i) {
+        stores.push_back(BufferStore(outputs[i], BindShared(convert(op->body[i])), indices));
+      }
+      body = SeqStmt::Flatten(stores);
+    }
+    Map<String, ObjectRef> annotations = op->attrs;
+    if (!op->tag.empty()) annotations.Set("tag", String(op->tag));
+    BlockAccess access = DetectBlockAccess(body, init);
+    Block block(iter_vars, access.reads, access.writes, UniqueIn(block_names_, op->name), body, init, {}, {},
+                annotations);
+    Array<PrimExpr> bindings;
+    for (const auto& [var, dom] : loops) bindings.push_back(var);
+    Stmt nest = BlockRealize(bindings, make_bool(true), block);
+    for (size_t i = loops.size(); i-- > 0;) {
+      nest = For(loops[i].first, loops[i].second->min, loops[i].second->extent, ForKind::kSerial, nest);
+    }
+    return nest;
+  }
+
+  std::pair<Stmt, Stmt> ReduceBody(const ReduceNode* reduce, const Array<Buffer>& outputs,
+                                   const Array<PrimExpr>& indices, BodyConverter& convert) {
+    const CommReducerNode* combiner = reduce->combiner.get();
+    size_t n = reduce->source.size();
+    Array<Stmt> inits;
+    Map<Var, PrimExpr> operands;
+    for (size_t i = 0; i < n; ++i) {
+      PrimExpr initial = reduce->init.empty() ? combiner->identity_element[i] : convert(reduce->init[i]);
+      inits.push_back(BufferStore(outputs[i], cast(outputs[i]->dtype, initial), indices));
+      operands.Set(combiner->lhs[i], BufferLoad(outputs[i], indices));
+      operands.Set(combiner->rhs[i], convert(reduce->source[i]));
+    }
+    Stmt update;
+    if (n == 1) {
+      PrimExpr value = BindShared(Substitute(combiner->result[0], operands));
+      update = BufferStore(outputs[0], value, indices);
+    } else {
+      // Sources and results are named first: no store may happen before all are computed.
+      std::vector<std::pair<Var, PrimExpr>> lets;
+      for (size_t i = 0; i < n; ++i) {
+        Var source(StrCat("x", i), outputs[i]->dtype);
+        lets.emplace_back(source, BindShared(operands.at(combiner->rhs[i])));
+        operands.Set(combiner->rhs[i], source);
+      }
+      Array<Stmt> stores;
+      for (size_t i = 0; i < n; ++i) {
+        Var result(StrCat("r", i), outputs[i]->dtype);
+        lets.emplace_back(result, Substitute(combiner->result[i], operands));
+        stores.push_back(BufferStore(outputs[i], result, indices));
+      }
+      update = SeqStmt::Flatten(stores);
+      for (size_t i = lets.size(); i-- > 0;) update = LetStmt(lets[i].first, lets[i].second, update);
+    }
+    PrimExpr condition = convert(reduce->condition);
+    if (!is_const_int(condition, 1)) update = IfThenElse(condition, update);
+    return {SeqStmt::Flatten(inits), update};
+  }
+
+  Stmt ExternStage(const ExternOpNode* op, const Array<Buffer>& outputs) {
+    Map<Buffer, Buffer> replacement;
+    Array<BufferRegion> reads, writes;
+    for (size_t i = 0; i < op->inputs.size(); ++i) {
+      const Tensor tensor = op->inputs[i];
+      Buffer buffer = buffers_.at({tensor->op.get(), tensor->value_index});
+      replacement.Set(op->input_placeholders[i], buffer);
+      reads.push_back(BufferRegion::Full(buffer));
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      replacement.Set(op->output_placeholders[i], outputs[i]);
+      writes.push_back(BufferRegion::Full(outputs[i]));
+    }
+    Stmt body = ReplaceBuffers(op->body, replacement);
+    Map<String, ObjectRef> annotations = op->attrs;
+    if (!op->tag.empty()) annotations.Set("tag", String(op->tag));
+    Block block({}, reads, writes, UniqueIn(block_names_, op->name), body, Stmt(), {}, {}, annotations);
+    return BlockRealize({}, make_bool(true), block);
+  }
+
+  std::unordered_map<TensorKey, Buffer, TensorKeyHash> buffers_;
+  Array<Var> params_;
+  Map<Var, Buffer> buffer_map_;
+  Array<Buffer> allocs_;
+  std::set<std::string> names_;
+  std::set<std::string> block_names_{"root"};
+};
+
+}  // namespace
+
+PrimFunc CreatePrimFunc(const Array<Tensor>& args, const std::string& name) {
+  return FunctionBuilder().Build(args, name);
+}
+
+}  // namespace treadle::te

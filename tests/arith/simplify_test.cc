@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "treadle/arith/analyzer.h"
+
+namespace treadle::arith {
+namespace {
+
+using tir::Range;
+using tir::Var;
+
+class SimplifyTest : public ::testing::Test {
+ protected:
+  Analyzer analyzer;
+  Var i{"i"}, j{"j"}, n{"n"};
+  void SetUp() override {
+    analyzer.Bind(i, Range(PrimExpr(16)));
+    analyzer.Bind(j, Range(PrimExpr(8)));
+    analyzer.Bind(n, ConstIntBound{0, ConstIntBound::kPosInf});
+  }
+  void ExpectSame(const PrimExpr& e, const PrimExpr& expected) {
+    EXPECT_TRUE(ExprDeepEqual(analyzer.Simplify(e), analyzer.Simplify(expected)));
+  }
+};
+
+TEST_F(SimplifyTest, SplitIndexIsRecovered) {
+  PrimExpr fused = i * 8 + j;
+  ExpectSame(tir::floordiv(fused, 8), i);
+  ExpectSame(tir::floormod(fused, 8), j);
+}
+
+TEST_F(SimplifyTest, DivModPairIsRecovered) {
+  Var f("f");
+  ExpectSame(tir::floordiv(f, 7) * 7 + tir::floormod(f, 7), f);
+  ExpectSame(tir::floordiv(f, 12) * 12 + tir::floordiv(tir::floormod(f, 12), 3) * 3 + tir::floormod(f, 3), f);
+}
+
+TEST_F(SimplifyTest, SymbolicExtentCancels) {
+  Var a("a"), b("b");
+  analyzer.Bind(b, Range(n));
+  ExpectSame(tir::floordiv(a * n + b, n), a);
+  ExpectSame(tir::floormod(a * n + b, n), b);
+}
+
+TEST_F(SimplifyTest, ConditionsAreDecided) {
+  EXPECT_TRUE(analyzer.CanProve(i * 8 + j < 128));
+  EXPECT_FALSE(analyzer.CanProve(i * 8 + j < 127));
+  EXPECT_TRUE(analyzer.CanProve(tir::not_equal(i * 2 + 1, j * 4)));
+}
+
+TEST_F(SimplifyTest, ConstraintHoldsInItsScopeOnly) {
+  Var a("a");
+  {
+    Analyzer::Constraint inside(analyzer, a + i < n);
+    EXPECT_TRUE(analyzer.CanProve(a + i + 1 <= n));
+  }
+  EXPECT_FALSE(analyzer.CanProve(a + i + 1 <= n));
+}
+
+TEST_F(SimplifyTest, DataMayWrap) {
+  auto buffer = tir::DeclBuffer({PrimExpr(4)}, DataType::Int(32), "a");
+  PrimExpr x = tir::BufferLoad(buffer, {i});
+  PrimExpr doubled = tir::floordiv(x * 2, 2);
+  EXPECT_FALSE(ExprDeepEqual(analyzer.Simplify(doubled), x));
+}
+
+TEST_F(SimplifyTest, RegionOfFusedLoopHasConstantBound) {
+  Var f("f");
+  PrimExpr extent = tir::floordiv(f * 32 + 31, 56) - tir::floordiv(f * 32, 56);
+  EXPECT_LE(analyzer.Bound(extent).max, 1);
+}
+
+}  // namespace
+}  // namespace treadle::arith
