@@ -18,13 +18,14 @@ ALLOWED = {
     "ir": ["base", "runtime"],
     "arith": ["ir"],
     "relay": ["ir", "arith"],
+    "relay/passes": ["relay", "ops"],  # rewrites operators, so it comes after them
     "tir": ["ir", "arith"],
     "te": ["tir"],
     "ops": ["relay", "te"],
     "frontend": ["relay", "ops"],
     "backends": ["tir", "runtime"],
     "external": ["relay", "runtime"],
-    "driver": ["frontend", "ops", "relay", "te", "tir", "backends", "external"],
+    "driver": ["frontend", "ops", "relay", "relay/passes", "te", "tir", "backends", "external"],
     "tune": ["driver"],
     "cli": ["driver", "tune"],
     "python": ["driver", "tune"],
@@ -56,6 +57,8 @@ def folder_of(path):
         parts = parts[2:]
     elif parts[0] in ("src", "treadle"):
         parts = parts[1:]
+    if parts[:2] == ("relay", "passes") and len(parts) > 2:
+        return "relay/passes"
     return parts[0] if len(parts) > 1 and parts[0] in ALLOWED else None
 
 

@@ -11,6 +11,9 @@
 
 namespace treadle::relay {
 
+/// Registers the passes of this header by name, and their options. Idempotent.
+void RegisterPasses();
+
 /// Options of the pass context that FuseOps reads.
 inline constexpr const char* kFuseMaxDepth = "relay.FuseOps.max_depth";
 inline constexpr const char* kFuseMaxArgs = "relay.FuseOps.max_function_args";
@@ -24,6 +27,9 @@ void SetConstantEvaluator(ConstantEvaluator evaluator);
 const ConstantEvaluator& GetConstantEvaluator();
 
 namespace transform {
+
+using treadle::transform::CreateModulePass;
+using treadle::transform::Sequential;
 
 // Fusion.
 /// Groups operators into functions with attribute Primitive; each becomes one kernel. Level -1: that of the context;

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Legalize: each operator may state a rule that rewrites its calls into a form that can be lowered.
+#include "relay/passes/pass_util.h"
+#include "treadle/relay/rewrite_rules.h"
+
+namespace treadle::relay {
+namespace {
+
+class Legalizer : public MixedModeMutator {
+  Expr Rewrite_(const CallNode* pre, const Expr& post) override {
+    const auto* op = pre->op.as<OpNode>();
+    if (op == nullptr) return post;
+    const FLegalize* rule = GetRef<Op>(op).GetAttr(kLegalize);
+    if (rule == nullptr) return post;
+    Array<Type> types;
+    for (const Expr& arg : pre->args) types.push_back(arg->checked_type());
+    types.push_back(pre->checked_type());
+    const auto* call = static_cast<const CallNode*>(post.get());
+    Expr replaced = (*rule)(call->attrs, call->args, types);
+    return replaced.defined() ? replaced : post;
+  }
+};
+
+}  // namespace
+
+namespace transform {
+
+Pass Legalize() {
+  return CreateFunctionPass([](const Function& func, const IRModule&,
+                               const PassContext&) { return Downcast<Function>(Legalizer().Mutate(func)); },
+                            {"Legalize", 1, {"InferType"}, "Rewrites calls by their operators' legalisation rules"});
+}
+
+}  // namespace transform
+}  // namespace treadle::relay

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "relay/passes/pass_util.h"
+
+#include <cmath>
+
+#include "treadle/base/half.h"
+#include "treadle/ir/structural.h"
+
+namespace treadle::relay {
+
+const CallNode* AsCallOf(const Expr& expr, const char* op_name) {
+  const auto* call = expr.as<CallNode>();
+  if (call == nullptr) return nullptr;
+  const auto* op = call->op.as<OpNode>();
+  return op != nullptr && op->name == op_name ? call : nullptr;
+}
+
+const std::string& OpName(const CallNode* call) {
+  static const std::string kNone;
+  const auto* op = call->op.as<OpNode>();
+  return op != nullptr ? op->name : kNone;
+}
+
+namespace {
+
+/// Element `i` of a compact CPU tensor as a double, or nothing for types that a double doesn't hold.
+std::optional<double> ElementAsDouble(const runtime::NDArray& data, int64_t i) {
+  DataType dtype = data.dtype();
+  if (dtype == DataType::Float(32)) return data.Data<float>()[i];
+  if (dtype == DataType::Float(64)) return data.Data<double>()[i];
+  if (dtype == DataType::Float(16)) return HalfToFloat(data.Data<uint16_t>()[i]);
+  if (dtype == DataType::Bool()) return data.Data<uint8_t>()[i] != 0 ? 1 : 0;
+  auto exact = [](int64_t value) -> std::optional<double> {
+    if (std::abs(value) > (int64_t{1} << 53)) return std::nullopt;
+    return static_cast<double>(value);
+  };
+  if (dtype == DataType::Int(64)) return exact(data.Data<int64_t>()[i]);
+  if (dtype == DataType::Int(32)) return data.Data<int32_t>()[i];
+  if (dtype == DataType::Int(16)) return data.Data<int16_t>()[i];
+  if (dtype == DataType::Int(8)) return data.Data<int8_t>()[i];
+  if (dtype == DataType::UInt(8)) return data.Data<uint8_t>()[i];
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<double> UniformValue(const Expr& expr) {
+  const auto* constant = expr.as<ConstantNode>();
+  if (constant == nullptr || !constant->data.IsCompact()) return std::nullopt;
+  int64_t size = constant->data.size();
+  if (size < 1 || size > (1 << 20)) return std::nullopt;
+  std::optional<double> first = ElementAsDouble(constant->data, 0);
+  if (!first) return std::nullopt;
+  for (int64_t i = 1; i < size; ++i) {
+    if (ElementAsDouble(constant->data, i) != first) return std::nullopt;
+  }
+  return first;
+}
+
+std::optional<std::vector<int64_t>> ConstIntegers(const Expr& expr) {
+  const auto* constant = expr.as<ConstantNode>();
+  if (constant == nullptr || constant->data.ndim() > 1 || !constant->data.IsCompact()) return std::nullopt;
+  DataType dtype = constant->data.dtype();
+  if (!dtype.is_int() && !dtype.is_uint()) return std::nullopt;
+  std::vector<int64_t> values;
+  for (int64_t i = 0; i < constant->data.size(); ++i) {
+    if (dtype == DataType::Int(64)) {
+      values.push_back(constant->data.Data<int64_t>()[i]);
+    } else {
+      auto value = ElementAsDouble(constant->data, i);
+      if (!value) return std::nullopt;
+      values.push_back(static_cast<int64_t>(*value));
+    }
+  }
+  return values;
+}
+
+bool ShapesEqual(const Array<PrimExpr>& a, const Array<PrimExpr>& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!StructuralEqual(a[i], b[i])) {
+      const int64_t* x = AsConstInt(a[i]);
+      const int64_t* y = AsConstInt(b[i]);
+      if (x == nullptr || y == nullptr || *x != *y) return false;
+    }
+  }
+  return true;
+}
+
+bool TypesEqual(const Type& a, const Type& b) {
+  const auto* x = a.as<TensorTypeNode>();
+  const auto* y = b.as<TensorTypeNode>();
+  if (x != nullptr && y != nullptr) return x->dtype == y->dtype && ShapesEqual(x->shape, y->shape);
+  return StructuralEqual(a, b);
+}
+
+std::unordered_map<const Object*, int> CountUses(const Expr& expr) {
+  std::unordered_map<const Object*, int> uses;
+  std::vector<Expr> stack{expr}, children;
+  uses[expr.get()] = 1;
+  while (!stack.empty()) {
+    Expr next = stack.back();
+    stack.pop_back();
+    children.clear();
+    CollectChildren(next, &children);
+    for (const Expr& child : children) {
+      if (++uses[child.get()] == 1) stack.push_back(child);
+    }
+  }
+  return uses;
+}
+
+bool IsPureOp(const CallNode* call) {
+  const auto* op = call->op.as<OpNode>();
+  return op != nullptr && !GetRef<Op>(op).GetAttr(kOpIsStateful, false);
+}
+
+bool MayHaveEffect(const Expr& expr) {
+  std::vector<Expr> stack{expr}, children;
+  std::unordered_map<const Object*, bool> seen;
+  while (!stack.empty()) {
+    Expr next = stack.back();
+    stack.pop_back();
+    if (!seen.emplace(next.get(), true).second) continue;
+    if (next.as<RefCreateNode>() || next.as<RefReadNode>() || next.as<RefWriteNode>()) return true;
+    if (next.as<FunctionNode>()) continue;
+    if (const auto* call = next.as<CallNode>()) {
+      const auto* func = call->op.as<FunctionNode>();
+      if (func != nullptr) {
+        stack.push_back(func->body);
+      } else if (call->op.as<ConstructorNode>() == nullptr && !IsPureOp(call)) {
+        return true;
+      }
+    }
+    children.clear();
+    CollectChildren(next, &children);
+    stack.insert(stack.end(), children.begin(), children.end());
+  }
+  return false;
+}
+
+Function WithBody(const Function& func, const Expr& body) {
+  if (body.same_as(func->body)) return func;
+  return Function(func->params, body, func->ret_type, func->type_params, func->attrs, func->span);
+}
+
+}  // namespace treadle::relay

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one list of passes over graph IR that can be named: in `required`, on the command line and in Python.
+#include "treadle/relay/passes.h"
+
+namespace treadle::relay {
+
+void RegisterFuseOpsOptions();
+
+void RegisterPasses() {
+  using treadle::transform::RegisterPass;
+  RegisterFuseOpsOptions();
+  RegisterPass("InferType", [] { return transform::InferType(); });
+  RegisterPass("FuseOps", [] { return transform::FuseOps(); });
+  RegisterPass("DefuseOps", [] { return transform::DefuseOps(); });
+  RegisterPass("SimplifyInference", [] { return transform::SimplifyInference(); });
+  RegisterPass("FoldConstant", [] { return transform::FoldConstant(); });
+  RegisterPass("SimplifyExpr", [] { return transform::SimplifyExpr(); });
+  RegisterPass("EliminateCommonSubexpr", [] { return transform::EliminateCommonSubexpr(); });
+  RegisterPass("DeadCodeElimination", [] { return transform::DeadCodeElimination(); });
+  RegisterPass("RemoveUnusedFunctions", [] { return transform::RemoveUnusedFunctions(); });
+  RegisterPass("Inline", [] { return transform::Inline(); });
+  RegisterPass("CanonicalizeOps", [] { return transform::CanonicalizeOps(); });
+  RegisterPass("CanonicalizeCast", [] { return transform::CanonicalizeCast(); });
+  RegisterPass("DynamicToStatic", [] { return transform::DynamicToStatic(); });
+  RegisterPass("FastMath", [] { return transform::FastMath(); });
+  RegisterPass("Legalize", [] { return transform::Legalize(); });
+  RegisterPass("LabelOps", [] { return transform::LabelOps(); });
+}
+
+}  // namespace treadle::relay

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// SimplifyExpr: algebraic identities, to a fixed point. A rule sees the call with its rewritten arguments and the
+// types of the original one; identities of floating-point arithmetic are used only where they hold for all values
+// (x + 0, x * 1; not x * 0).
+#include <numeric>
+
+#include "relay/passes/pass_util.h"
+
+namespace treadle::relay {
+namespace {
+
+/// A call under rewriting: `pre` has types, `call` the rewritten arguments.
+struct Site {
+  const CallNode* pre;
+  const CallNode* call;
+  const TensorTypeNode* type() const { return pre->type_as<TensorTypeNode>(); }
+  const TensorTypeNode* arg_type(size_t i) const { return pre->args[i]->type_as<TensorTypeNode>(); }
+  const Expr arg(size_t i) const { return call->args[i]; }
+};
+
+/// x_like becomes the concrete form when its type is static.
+Expr ConcretizeLike(const Site& site) {
+  const std::string& name = OpName(site.call);
+  const auto* type = site.type();
+  if (type == nullptr || !IsStatic(type)) return Expr();
+  if (name == "zeros_like") return ops::MakeZeros(type->shape, type->dtype);
+  if (name == "ones_like") return ops::MakeOnes(type->shape, type->dtype);
+  if (name == "full_like") return ops::MakeFull(site.arg(1), type->shape, type->dtype);
+  if (name == "reshape_like") return ops::MakeReshape(site.arg(0), type->shape);
+  if (name == "broadcast_to_like") return ops::MakeBroadcastTo(site.arg(0), type->shape);
+  if (name == "collapse_sum_like" && Op::Find("collapse_sum_to").defined()) return Expr();
+  return Expr();
+}
+
+/// The number that all elements of a constant, full, zeros or ones have.
+std::optional<double> FilledWith(const Expr& expr) {
+  if (AsCallOf(expr, "zeros")) return 0;
+  if (AsCallOf(expr, "ones")) return 1;
+  if (const auto* full = AsCallOf(expr, "full")) return UniformValue(full->args[0]);
+  return UniformValue(expr);
+}
+
+/// x + 0, 0 + x, x - 0, x * 1, 1 * x, x / 1 where the result has x's type.
+Expr DropNeutralOperand(const Site& site) {
+  const std::string& name = OpName(site.call);
+  bool additive = name == "add" || name == "subtract";
+  if (!additive && name != "multiply" && name != "divide") return Expr();
+  double neutral = additive ? 0 : 1;
+  bool commutes = name == "add" || name == "multiply";
+  for (size_t i = 0; i < 2; ++i) {
+    if (i == 0 && !commutes) continue;
+    auto value = FilledWith(site.arg(i));
+    // -0 + 0 is 0, not -0: equal numbers, and x - 0 keeps even the sign.
+    if (value == neutral && TypesEqual(site.pre->args[1 - i]->checked_type(), site.pre->checked_type())) {
+      return site.arg(1 - i);
+    }
+  }
+  return Expr();
+}
+
+/// An operand filled with one number becomes a scalar constant where the other operand has the result's shape.
+Expr ScalarOperand(const Site& site) {
+  const auto* callee = site.call->op.as<OpNode>();
+  if (callee == nullptr || site.call->args.size() != 2 || site.type() == nullptr) return Expr();
+  if (GetRef<Op>(callee).GetAttr(kOpPattern, OpPatternKind::kOpaque) != OpPatternKind::kBroadcast) return Expr();
+  static const char* const kNames[] = {"add", "subtract", "multiply", "divide", "maximum", "minimum", "power"};
+  bool known = false;
+  for (const char* name : kNames) known = known || callee->name == name;
+  if (!known) return Expr();
+  for (size_t i = 0; i < 2; ++i) {
+    Expr filled = site.arg(i);
+    if (!AsCallOf(filled, "zeros") && !AsCallOf(filled, "ones") && !AsCallOf(filled, "full")) continue;
+    auto value = FilledWith(filled);
+    const auto* type = site.arg_type(i);
+    const auto* other = site.arg_type(1 - i);
+    if (!value || type == nullptr || other == nullptr || !ShapesEqual(other->shape, site.type()->shape)) continue;
+    Array<Expr> args = site.call->args;
+    args.Set(i, ops::ScalarConstant(type->dtype, *value));
+    return Call(site.call->op, args, site.call->attrs, site.call->type_args, site.call->span);
+  }
+  return Expr();
+}
+
+/// reshape of reshape is one reshape; a reshape to the same shape is nothing.
+Expr MergeReshapes(const Site& site) {
+  const auto* type = site.type();
+  if (AsCallOf(GetRef<Expr>(site.call), "reshape") == nullptr || type == nullptr) return Expr();
+  const auto* from = site.arg_type(0);
+  if (from != nullptr && ShapesEqual(from->shape, type->shape)) return site.arg(0);
+  const auto* inner = site.arg(0).as<CallNode>();
+  if (inner == nullptr || !IsStatic(type)) return Expr();
+  const std::string& name = OpName(inner);
+  if (name != "reshape" && name != "contrib_reverse_reshape") return Expr();
+  return ops::MakeReshape(inner->args[0], type->shape);
+}
+
+std::vector<int64_t> AxesOf(const CallNode* transpose, size_t rank) {
+  const auto* attrs = transpose->attrs_as<ops::TransposeAttrs>();
+  std::vector<int64_t> axes(rank);
+  if (!attrs->axes) {
+    for (size_t i = 0; i < rank; ++i) axes[i] = static_cast<int64_t>(rank - 1 - i);
+    return axes;
+  }
+  for (size_t i = 0; i < rank; ++i) axes[i] = PositiveAxis(static_cast<int>((*attrs->axes)[i]), rank);
+  return axes;
+}
+
+/// transpose of transpose is one or none.
+Expr MergeTransposes(const Site& site) {
+  if (AsCallOf(GetRef<Expr>(site.call), "transpose") == nullptr || site.type() == nullptr) return Expr();
+  size_t rank = site.type()->shape.size();
+  std::vector<int64_t> axes = AxesOf(site.call, rank), identity(rank);
+  std::iota(identity.begin(), identity.end(), 0);
+  if (axes == identity) return site.arg(0);
+  const auto* inner = AsCallOf(site.arg(0), "transpose");
+  if (inner == nullptr) return Expr();
+  std::vector<int64_t> first = AxesOf(inner, rank), both(rank);
+  for (size_t i = 0; i < rank; ++i) both[i] = first[static_cast<size_t>(axes[i])];
+  if (both == identity) return inner->args[0];
+  return ops::MakeTranspose(inner->args[0], both);
+}
+
+/// layout_transform there and back is nothing; a chain is one.
+Expr MergeLayoutTransforms(const Site& site) {
+  const auto* outer = AsCallOf(GetRef<Expr>(site.call), "layout_transform");
+  if (outer == nullptr) return Expr();
+  const auto* attrs = outer->attrs_as<ops::LayoutTransformAttrs>();
+  if (attrs->src_layout == attrs->dst_layout) return site.arg(0);
+  const auto* inner = AsCallOf(site.arg(0), "layout_transform");
+  if (inner == nullptr) return Expr();
+  const auto* first = inner->attrs_as<ops::LayoutTransformAttrs>();
+  if (first->dst_layout != attrs->src_layout || first->src_layout != attrs->dst_layout) return Expr();
+  return inner->args[0];
+}
+
+/// A cast to the type that the value has already.
+Expr DropCast(const Site& site) {
+  const std::string& name = OpName(site.call);
+  if (name != "cast" && name != "cast_like") return Expr();
+  return TypesEqual(site.pre->args[0]->checked_type(), site.pre->checked_type()) ? site.arg(0) : Expr();
+}
+
+using Rule = Expr (*)(const Site& site);
+constexpr Rule kRules[] = {ConcretizeLike,        DropNeutralOperand, MergeReshapes, MergeTransposes,
+                           MergeLayoutTransforms, DropCast,           ScalarOperand};
+
+class ExprSimplifier : public MixedModeMutator {
+ public:
+  bool changed = false;
+
+ private:
+  Expr Rewrite_(const CallNode* pre, const Expr& post) override {
+    if (pre->op.as<OpNode>() == nullptr) return post;
+    Site site{pre, static_cast<const CallNode*>(post.get())};
+    for (Rule rule : kRules) {
+      Expr result = rule(site);
+      if (result.defined()) {
+        changed = true;
+        return result;
+      }
+    }
+    return post;
+  }
+};
+
+}  // namespace
+
+namespace transform {
+
+Pass SimplifyExpr() {
+  Pass once = CreateModulePass(
+      [](IRModule module, const PassContext& context) {
+        // Each round needs the types of the one before. A rule removes or simplifies a call, so rounds are few.
+        constexpr int kMaxRounds = 16;
+        for (int round = 0; round < kMaxRounds; ++round) {
+          bool changed = false;
+          auto run = [&changed](const Function& func, const IRModule&, const PassContext&) {
+            ExprSimplifier simplifier;
+            Function result = Downcast<Function>(simplifier.Mutate(func));
+            changed = changed || simplifier.changed;
+            return result;
+          };
+          module = CreateFunctionPass(run, {"SimplifyExprRound", 0, {}, ""})(module, context);
+          if (!changed) break;
+        }
+        return module;
+      },
+      {"SimplifyExpr", 0, {"InferType"}, "Applies algebraic identities"});
+  return once;
+}
+
+}  // namespace transform
+}  // namespace treadle::relay
