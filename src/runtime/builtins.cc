@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/builtins.h"
 
+#include "runtime/time_evaluator.h"
 #include "treadle/runtime/module.h"
 #include "treadle/runtime/registry.h"
 
@@ -29,6 +30,23 @@ void AddModuleFunctions(const AddBuiltin& add) {
   add("runtime.ModuleGetTypeKey", PackedFunc::FromTyped([](Module module) { return module.module_type(); }));
   add("runtime.ModuleGetSource",
       PackedFunc::FromTyped([](Module module, std::string format) { return module->GetSource(format); }));
+  // (module, function, device, number, repeat, min_repeat_ms): a function that times calls of that function with its
+  // own arguments and returns the seconds of each repetition as doubles in bytes.
+  add("runtime.ModuleTimeEvaluator", PackedFunc::FromTyped([](Module module, std::string name, Device device,
+                                                              int number, int repeat, int min_repeat_ms) {
+        PackedFunc function = module.GetFunction(name, true);
+        if (!function) throw Error(StrCat("no function \"", name, "\" in this ", module.module_type(), " module"));
+        return PackedFunc([=](Args args, RetValue* ret) {
+          auto call = [&] {
+            RetValue ignored;
+            function.CallPacked(args, &ignored);
+            DeviceAPI::Get(device)->StreamSync(device, nullptr);
+          };
+          std::vector<double> seconds = TimeRuns(call, number, repeat, min_repeat_ms);
+          ret->SetString(std::string(reinterpret_cast<const char*>(seconds.data()), seconds.size() * sizeof(double)),
+                         kTreadleBytes);
+        });
+      }));
   add("runtime.ModuleSaveToFile", PackedFunc::FromTyped([](Module module, std::string path, std::string format) {
         module->SaveToFile(path, format);
       }));
@@ -39,6 +57,8 @@ void AddModuleFunctions(const AddBuiltin& add) {
 void ForEachBuiltin(const AddBuiltin& add) {
   AddRegistryFunctions(add);
   AddModuleFunctions(add);
+  AddGraphExecutorFunctions(add);
+  AddLibraryFunctions(add);
 }
 
 }  // namespace treadle::runtime

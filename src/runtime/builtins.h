@@ -14,4 +14,8 @@ using AddBuiltin = std::function<void(const std::string& name, PackedFunc functi
 /// Calls `add` for every function that the runtime provides. Must not use the registry.
 void ForEachBuiltin(const AddBuiltin& add);
 
+/// The parts of the list that live beside what they are about.
+void AddGraphExecutorFunctions(const AddBuiltin& add);
+void AddLibraryFunctions(const AddBuiltin& add);
+
 }  // namespace treadle::runtime

@@ -66,7 +66,7 @@ class Object {
     return type_info_->IsA(T::StaticTypeInfo());
   }
   bool unique() const { return ref_count_.load(std::memory_order_acquire) == 1; }
-  int use_count() const { return ref_count_.load(std::memory_order_relaxed); }
+  int use_count() const { return ref_count_.load(std::memory_order_acquire); }
 
   void IncRef() const { ref_count_.fetch_add(1, std::memory_order_relaxed); }
   /// Takes a reference unless the last one is gone; for tables that don't keep their entries alive.

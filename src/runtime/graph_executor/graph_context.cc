@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of the graph executor that each thread has for itself.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include "runtime/json.h"
+#include "treadle/base/error.h"
+#include "treadle/base/half.h"
+#include "treadle/runtime/graph_executor.h"
+#include "treadle/runtime/last_error.h"
+#include "treadle/runtime/thread_pool.h"
+
+namespace treadle::runtime {
+namespace {
+
+std::string Describe(DataType dtype, const int64_t* shape, int ndim) {
+  return StrCat(dtype, " ", ShapeString(shape, ndim));
+}
+std::string Describe(const GraphSpec::Entry& entry) {
+  return Describe(entry.dtype, entry.shape.data(), static_cast<int>(entry.shape.size()));
+}
+
+template <typename T, typename IsNan>
+bool AnyNan(const NDArray& array, IsNan is_nan) {
+  const T* values = array.Data<T>();
+  for (int64_t i = 0, n = array.size(); i < n; ++i) {
+    if (is_nan(values[i])) return true;
+  }
+  return false;
+}
+
+bool HasNan(const NDArray& array) {
+  if (array.device().device_type != kDLCPU) return HasNan(array.Copy());
+  DataType dtype = array.dtype();
+  if (dtype == DataType::Float(32)) return AnyNan<float>(array, [](float v) { return std::isnan(v); });
+  if (dtype == DataType::Float(64)) return AnyNan<double>(array, [](double v) { return std::isnan(v); });
+  if (dtype == DataType::Float(16)) {
+    return AnyNan<uint16_t>(array, [](uint16_t v) { return std::isnan(HalfToFloat(v)); });
+  }
+  if (dtype == DataType::BFloat()) {
+    return AnyNan<uint16_t>(array, [](uint16_t v) { return std::isnan(BFloat16ToFloat(v)); });
+  }
+  return false;
+}
+
+}  // namespace
+
+GraphContext::GraphContext(std::shared_ptr<const GraphModel> model) : model_(std::move(model)) {
+  Allocate();
+  BuildTensors();
+  BuildArgs();
+}
+
+void GraphContext::SetThreads(int threads) {
+  if (threads < 0 || threads > 4096) throw Error(StrCat("number of threads must be from 0 to 4096, got ", threads));
+  threads_ = threads;
+}
+
+void GraphContext::Allocate() {
+  const GraphSpec& spec = model_->spec_;
+  if (spec.arena_bytes > 0) {
+    arena_ = NDArray::Empty({spec.arena_bytes}, DataType::UInt(8), model_->devices_[0]);
+  }
+  // The largest entry of each storage; parameters have theirs already.
+  uint32_t ids = 0;
+  for (const GraphSpec::Entry& entry : spec.entries) ids = std::max(ids, entry.storage_id + 1);
+  std::vector<int64_t> bytes(ids, -1);
+  std::vector<const GraphSpec::Entry*> largest(ids, nullptr);
+  for (const GraphSpec::Entry& entry : spec.entries) {
+    if (entry.arena_offset >= 0 || entry.bytes <= bytes[entry.storage_id]) continue;
+    bytes[entry.storage_id] = entry.bytes;
+    largest[entry.storage_id] = &entry;
+  }
+  for (size_t i = 0; i < model_->num_inputs(); ++i) {
+    if (model_->params_[i].defined()) largest[model_->InputEntry(i).storage_id] = nullptr;
+  }
+  storage_.resize(ids);
+  for (uint32_t id = 0; id < ids; ++id) {
+    if (largest[id] == nullptr) continue;
+    storage_[id] = NDArray::Empty({bytes[id]}, DataType::UInt(8), model_->DeviceOf(*largest[id]));
+  }
+  // Inputs that nobody sets are zero rather than whatever was there.
+  for (uint32_t i : model_->free_inputs_) {
+    NDArray& input = storage_[model_->InputEntry(i).storage_id];
+    if (input.device().device_type == kDLCPU) std::memset(input.data_ptr(), 0, static_cast<size_t>(input.nbytes()));
+  }
+}
+
+void GraphContext::BuildTensors() {
+  const GraphSpec& spec = model_->spec_;
+  tensors_.resize(model_->slot_entry_.size());
+  for (size_t slot = 0; slot < tensors_.size(); ++slot) {
+    const GraphSpec::Entry& entry = spec.entries[model_->slot_entry_[slot]];
+    DLTensor& tensor = tensors_[slot];
+    tensor = {};
+    tensor.device = model_->DeviceOf(entry);
+    tensor.dtype = entry.dtype;
+    if (slot < spec.entries.size()) {
+      tensor.ndim = static_cast<int32_t>(entry.shape.size());
+      tensor.shape = const_cast<int64_t*>(entry.shape.data());
+    } else {
+      tensor.ndim = 1;
+      tensor.shape = const_cast<int64_t*>(&model_->flat_sizes_[slot - spec.entries.size()]);
+    }
+    if (entry.arena_offset >= 0) {
+      tensor.data = static_cast<char*>(arena_.data_ptr()) + entry.arena_offset;
+    } else if (storage_[entry.storage_id].defined()) {
+      tensor.data = storage_[entry.storage_id]->tensor.data;
+    }
+  }
+  inputs_.resize(model_->num_inputs());
+  input_is_own_.resize(inputs_.size(), true);
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (model_->params_[i].defined()) {
+      inputs_[i] = model_->params_[i];
+      input_is_own_[i] = false;
+      PointTo(model_->InputEntryId(i), inputs_[i]);
+    } else {
+      inputs_[i] = EntryValue(model_->InputEntryId(i));
+    }
+  }
+  for (GraphSpec::Ref head : spec.heads) outputs_.push_back(EntryValue(spec.EntryId(head)));
+}
+
+void GraphContext::BuildArgs() {
+  for (uint32_t slot : model_->arg_slots_) {
+    TreadleValue value;
+    value.v_handle = &tensors_[slot];
+    values_.push_back(value);
+    codes_.push_back(kTreadleDLTensor);
+  }
+}
+
+NDArray GraphContext::EntryValue(uint32_t entry) const {
+  const GraphSpec::Entry& e = model_->spec_.entries[entry];
+  const NDArray& owner = e.arena_offset >= 0 ? arena_ : storage_[e.storage_id];
+  std::shared_ptr<void> keep;
+  if (owner.defined()) keep = owner->storage;
+  return NDArray::View(tensors_[entry].data, e.shape, e.dtype, tensors_[entry].device, std::move(keep));
+}
+
+void GraphContext::PointTo(uint32_t entry, const NDArray& value) {
+  uint32_t root = model_->alias_root_[entry];
+  for (uint32_t slot : model_->slots_of_root_.at(root)) tensors_[slot].data = value.data_ptr();
+  auto heads = model_->heads_of_root_.find(root);
+  if (heads == model_->heads_of_root_.end() || outputs_.empty()) return;
+  for (uint32_t head : heads->second) {
+    const GraphSpec::Entry& e = model_->OutputEntry(head);
+    outputs_[head] = NDArray::View(value.data_ptr(), e.shape, e.dtype, value.device(), value->storage);
+  }
+}
+
+void GraphContext::CheckFits(const DLTensor& value, const GraphSpec::Entry& entry, const std::string& what) const {
+  DataType dtype(value.dtype);
+  if (dtype == DataType(kDLBool, 8)) dtype = DataType::Bool();
+  bool same_shape = std::equal(value.shape, value.shape + value.ndim, entry.shape.begin(), entry.shape.end());
+  if (same_shape && dtype == entry.dtype) return;
+  std::string text =
+      StrCat(what, ": expected ", Describe(entry), " but got ", Describe(dtype, value.shape, value.ndim));
+  if (!same_shape) throw ShapeError(text);
+  throw DTypeError(text);
+}
+
+std::string GraphContext::WhyNotInPlace(const NDArray& value, const GraphSpec::Entry& entry) const {
+  Device device = model_->DeviceOf(entry);
+  if (!SameDevice(value.device(), device)) {
+    return StrCat("it is on ", DeviceName(value.device()), ", not on ", DeviceName(device));
+  }
+  if (!value.IsCompact()) return "it isn't contiguous";
+  if (device.device_type != kDLCPU) return value->tensor.byte_offset == 0 ? "" : "it starts inside a buffer";
+  if (reinterpret_cast<uintptr_t>(value.data_ptr()) % kTensorAlignment != 0) {
+    return StrCat("it isn't aligned to ", kTensorAlignment, " bytes");
+  }
+  return "";
+}
+
+size_t GraphContext::RequireInput(const std::string& name) const {
+  int index = model_->InputIndex(name);
+  if (index >= 0) return static_cast<size_t>(index);
+  std::string names;
+  size_t shown = 0;
+  for (uint32_t i : model_->input_positions()) {
+    if (++shown > 16) {
+      names += ", ...";
+      break;
+    }
+    names += (names.empty() ? "" : ", ") + model_->InputName(i);
+  }
+  throw Error(StrCat("no input \"", name, "\"; the inputs are: ", names.empty() ? "none" : names));
+}
+
+void GraphContext::UseOwnInput(size_t index) {
+  const GraphSpec::Entry& entry = model_->InputEntry(index);
+  const NDArray& own = storage_[entry.storage_id];
+  if (own.defined()) {
+    inputs_[index] = NDArray::View(own->tensor.data, entry.shape, entry.dtype, own.device(), own->storage);
+  } else {
+    inputs_[index] = NDArray::Empty(entry.shape, entry.dtype, model_->DeviceOf(entry));
+  }
+  PointTo(model_->InputEntryId(index), inputs_[index]);
+  input_is_own_[index] = true;
+}
+
+void GraphContext::SetInput(size_t index, const DLTensor& value) {
+  if (index >= inputs_.size()) throw Error(StrCat("no input ", index, "; there are ", inputs_.size()));
+  CheckFits(value, model_->InputEntry(index), StrCat("input \"", model_->InputName(index), "\""));
+  if (!input_is_own_[index]) UseOwnInput(index);
+  inputs_[index].CopyFrom(value);
+}
+
+void GraphContext::SetInput(const std::string& name, const NDArray& value) {
+  SetInput(RequireInput(name), value.dl_tensor());
+}
+
+void GraphContext::SetInputZeroCopy(size_t index, const NDArray& value) {
+  if (index >= inputs_.size()) throw Error(StrCat("no input ", index, "; there are ", inputs_.size()));
+  std::string what = StrCat("input \"", model_->InputName(index), "\"");
+  CheckFits(value.dl_tensor(), model_->InputEntry(index), what);
+  std::string reason = WhyNotInPlace(value, model_->InputEntry(index));
+  if (reason.empty() && !model_->input_rebindable_[index]) reason = "the plan uses its memory for other values too";
+  if (!reason.empty()) throw Error(StrCat(what, " can't be used in place: ", reason));
+  inputs_[index] = value;
+  input_is_own_[index] = false;
+  PointTo(model_->InputEntryId(index), value);
+}
+
+void GraphContext::BindInput(size_t index, const NDArray& value) {
+  if (index < inputs_.size() && model_->input_rebindable_[index] &&
+      WhyNotInPlace(value, model_->InputEntry(index)).empty()) {
+    return SetInputZeroCopy(index, value);
+  }
+  SetInput(index, value.dl_tensor());
+}
+
+NDArray GraphContext::GetInput(size_t index) const {
+  if (index >= inputs_.size()) throw Error(StrCat("no input ", index, "; there are ", inputs_.size()));
+  return inputs_[index];
+}
+
+NDArray GraphContext::GetOutput(size_t index) const {
+  if (index >= outputs_.size()) throw Error(StrCat("no output ", index, "; there are ", outputs_.size()));
+  return outputs_[index];
+}
+
+void GraphContext::CopyOutput(size_t index, const DLTensor& to) const {
+  NDArray output = GetOutput(index);
+  CheckFits(to, model_->OutputEntry(index), StrCat("output ", index));
+  output.CopyTo(to);
+}
+
+bool GraphContext::BindOutput(size_t index, const NDArray& value) {
+  if (index >= outputs_.size()) throw Error(StrCat("no output ", index, "; there are ", outputs_.size()));
+  CheckFits(value.dl_tensor(), model_->OutputEntry(index), StrCat("output ", index));
+  if (!model_->output_rebindable_[index] || value.read_only()) return false;
+  if (!WhyNotInPlace(value, model_->OutputEntry(index)).empty()) return false;
+  PointTo(model_->spec_.EntryId(model_->spec_.heads[index]), value);
+  outputs_[index] = value;
+  return true;
+}
+
+void GraphContext::SetOutputZeroCopy(size_t index, const NDArray& value) {
+  if (BindOutput(index, value)) return;
+  std::string reason = WhyNotInPlace(value, model_->OutputEntry(index));
+  if (value.read_only()) reason = "it is read-only";
+  if (reason.empty()) reason = "the plan uses the output's memory for other values too";
+  throw Error(StrCat("output ", index, " can't be written in place: ", reason));
+}
+
+void GraphContext::FailOp(const Op& op) const {
+  const GraphSpec::Node& node = model_->spec_.nodes[op.node];
+  ThrowLastError(StrCat("node ", op.node, " (", node.name, ")"));
+}
+
+void GraphContext::RunOp(const Op& op) {
+  TreadleValue* values = values_.data() + op.arg_begin;
+  int* codes = codes_.data() + op.arg_begin;
+  if (op.function != nullptr) {
+    TreadleValue ret;
+    int ret_code = kTreadleNull;
+    if (op.function(values, codes, static_cast<int>(op.num_args), &ret, &ret_code, op.resource) != 0) FailOp(op);
+    return;
+  }
+  if (op.is_copy) {
+    CopyTensor(tensors_[model_->arg_slots_[op.arg_begin]], tensors_[model_->arg_slots_[op.arg_begin + 1]]);
+    return;
+  }
+  RetValue ret;
+  op.packed.CallPacked(Args(values, codes, static_cast<int>(op.num_args)), &ret);
+}
+
+void GraphContext::Run() {
+  ConcurrencyScope scope(threads_);
+  for (const Op& op : model_->ops_) RunOp(op);
+}
+
+std::string GraphContext::ShapesOf(const Op& op) const {
+  std::string text;
+  size_t inputs = model_->spec_.nodes[op.node].inputs.size();
+  for (uint32_t i = 0; i < op.num_args; ++i) {
+    const DLTensor& tensor = tensors_[model_->arg_slots_[op.arg_begin + i]];
+    if (i == inputs) {
+      text += " -> ";
+    } else if (i != 0) {
+      text += ", ";
+    }
+    text += Describe(DataType(tensor.dtype), tensor.shape, tensor.ndim);
+  }
+  return text;
+}
+
+std::vector<OpTiming> GraphContext::RunProfiled(bool stop_at_nan) {
+  using Clock = std::chrono::steady_clock;
+  ConcurrencyScope scope(threads_);
+  std::vector<OpTiming> timings;
+  timings.reserve(model_->ops_.size());
+  auto seconds = [](Clock::duration d) { return std::chrono::duration<double>(d).count(); };
+  auto begin = Clock::now();
+  for (const Op& op : model_->ops_) {
+    auto start = Clock::now();
+    RunOp(op);
+    for (Device device : model_->devices_) {
+      if (device.device_type != kDLCPU) DeviceAPI::Get(device)->StreamSync(device, nullptr);
+    }
+    auto end = Clock::now();
+    const GraphSpec::Node& node = model_->spec_.nodes[op.node];
+    timings.push_back({node.name, node.func_name, seconds(start - begin), seconds(end - start), ShapesOf(op)});
+    for (uint32_t k = 0; stop_at_nan && k < node.num_outputs; ++k) {
+      if (HasNan(EntryValue(model_->spec_.EntryId(op.node, k)))) {
+        throw VerifyError(
+            StrCat("output ", k, " of node ", op.node, " (", node.name, ") has a NaN; arguments: ", ShapesOf(op)));
+      }
+    }
+  }
+  return timings;
+}
+
+void GraphContext::RunVisiting(const std::function<void(uint32_t, uint32_t, const NDArray&)>& visit) {
+  ConcurrencyScope scope(threads_);
+  for (const Op& op : model_->ops_) {
+    RunOp(op);
+    for (uint32_t k = 0; k < model_->spec_.nodes[op.node].num_outputs; ++k) {
+      visit(op.node, k, EntryValue(model_->spec_.EntryId(op.node, k)));
+    }
+  }
+}
+
+void GraphContext::RunNode(uint32_t node) {
+  if (node >= model_->spec_.nodes.size()) throw Error(StrCat("no node ", node));
+  ConcurrencyScope scope(threads_);
+  for (const Op& op : model_->ops_) {
+    if (op.node == node) RunOp(op);
+  }
+}
+
+void GraphContext::LoadParams(const ParamList& params) {
+  for (const auto& [name, value] : params) {
+    int index = model_->InputIndex(name);
+    if (index < 0) continue;
+    BindInput(static_cast<size_t>(index), value);
+  }
+}
+
+void GraphContext::ShareParams(const GraphContext& other, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    int from = other.model_->InputIndex(name), to = model_->InputIndex(name);
+    if (from < 0 || to < 0) continue;
+    SetInputZeroCopy(static_cast<size_t>(to), other.GetInput(static_cast<size_t>(from)));
+  }
+}
+
+std::string ChromeTrace(const std::vector<OpTiming>& timings) {
+  std::string out = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
+  for (size_t i = 0; i < timings.size(); ++i) {
+    const OpTiming& t = timings[i];
+    out += StrCat(i != 0 ? ",\n" : "\n", "{\"name\":", JsonQuote(t.name),
+                  ",\"cat\":\"op\",\"ph\":\"X\",\"pid\":1,\"tid\":1", ",\"ts\":", std::fixed, t.start * 1e6,
+                  ",\"dur\":", t.seconds * 1e6, ",\"args\":{\"function\":", JsonQuote(t.func_name),
+                  ",\"arguments\":", JsonQuote(t.shapes), "}}");
+  }
+  return out + "\n]}\n";
+}
+
+}  // namespace treadle::runtime

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of the graph executor that is made once per model.
+#include <algorithm>
+
+#include "treadle/base/error.h"
+#include "treadle/runtime/graph_executor.h"
+
+namespace treadle::runtime {
+
+GraphModel::GraphModel(GraphSpec spec, Module library, std::vector<Device> devices, const ParamList& params)
+    : spec_(std::move(spec)), library_(std::move(library)), devices_(std::move(devices)) {
+  if (devices_.empty()) throw Error("a graph executor needs at least one device");
+  for (size_t i = 0; i < num_inputs(); ++i) input_index_[InputName(i)] = static_cast<uint32_t>(i);
+  ResolveOps();
+  BindParams(params);
+  FindAliases();
+}
+
+int GraphModel::InputIndex(const std::string& name) const {
+  auto it = input_index_.find(name);
+  return it == input_index_.end() ? -1 : static_cast<int>(it->second);
+}
+
+Device GraphModel::DeviceOf(const GraphSpec::Entry& entry) const {
+  if (entry.device_type < 0) return devices_[0];
+  for (Device device : devices_) {
+    if (device.device_type == entry.device_type) return device;
+  }
+  throw Error(StrCat("the graph uses device ", DeviceTypeName(entry.device_type),
+                     ", but none of that type was given to the executor"));
+}
+
+void GraphModel::ResolveOps() {
+  for (uint32_t e = 0; e < spec_.entries.size(); ++e) slot_entry_.push_back(e);
+  for (uint32_t id = 0; id < spec_.nodes.size(); ++id) {
+    const GraphSpec::Node& node = spec_.nodes[id];
+    if (!node.is_op || node.func_name == "__nop") continue;
+    Op op;
+    op.node = id;
+    op.arg_begin = static_cast<uint32_t>(arg_slots_.size());
+    std::vector<uint32_t> entries;
+    for (GraphSpec::Ref input : node.inputs) entries.push_back(spec_.EntryId(input));
+    for (uint32_t k = 0; k < node.num_outputs; ++k) entries.push_back(spec_.EntryId(id, k));
+    op.num_args = static_cast<uint32_t>(entries.size());
+    for (uint32_t entry : entries) {
+      uint32_t slot = entry;
+      if (node.flatten_data) {
+        slot = static_cast<uint32_t>(slot_entry_.size());
+        slot_entry_.push_back(entry);
+        const GraphSpec::Entry& e = spec_.entries[entry];
+        flat_sizes_.push_back(e.bytes / std::max<int64_t>(1, ElementBytes(e.dtype)));
+      }
+      arg_slots_.push_back(slot);
+    }
+    op.is_copy = node.func_name == "__copy";
+    if (!op.is_copy) {
+      TREADLE_ICHECK(library_.defined()) << "a graph with operators needs a library";
+      op.packed = library_.GetFunction(node.func_name, true);
+      if (!op.packed) {
+        throw ModelFormatError(StrCat("function \"", node.func_name, "\" of node ", id, " (", node.name,
+                                      ") isn't in the library or in what it imports"));
+      }
+      op.function = op.packed->c_func();
+      op.resource = op.packed->c_resource();
+    }
+    ops_.push_back(std::move(op));
+  }
+}
+
+void GraphModel::BindParams(const ParamList& params) {
+  params_.resize(num_inputs());
+  for (const auto& [name, array] : params) {
+    int index = InputIndex(name);
+    if (index < 0) continue;  // belongs to an external module, or isn't used
+    const GraphSpec::Entry& entry = InputEntry(static_cast<size_t>(index));
+    if (array.dtype() != entry.dtype || array.shape() != entry.shape) {
+      throw ModelFormatError(StrCat("parameter \"", name, "\" is ", array.dtype(), " ", ShapeString(array.shape()),
+                                    " where the graph says ", entry.dtype, " ", ShapeString(entry.shape)));
+    }
+    Device device = DeviceOf(entry);
+    bool aligned = reinterpret_cast<uintptr_t>(array.data_ptr()) % kTensorAlignment == 0;
+    bool in_place =
+        SameDevice(array.device(), device) && array.IsCompact() && aligned && array->tensor.byte_offset == 0;
+    params_[static_cast<size_t>(index)] = in_place ? array : array.Copy(device);
+  }
+  for (uint32_t i = 0; i < num_inputs(); ++i) {
+    if (!params_[i].defined()) free_inputs_.push_back(i);
+  }
+}
+
+bool GraphModel::Overlap(uint32_t a, uint32_t b) const {
+  const GraphSpec::Entry &x = spec_.entries[a], &y = spec_.entries[b];
+  if ((x.arena_offset < 0) != (y.arena_offset < 0)) return false;
+  if (x.arena_offset < 0) return x.storage_id == y.storage_id;
+  return x.arena_offset < y.arena_offset + y.bytes && y.arena_offset < x.arena_offset + x.bytes;
+}
+
+void GraphModel::FindAliases() {
+  alias_root_.resize(spec_.entries.size());
+  for (uint32_t e = 0; e < alias_root_.size(); ++e) alias_root_[e] = e;
+  for (uint32_t id = 0; id < spec_.nodes.size(); ++id) {
+    const GraphSpec::Node& node = spec_.nodes[id];
+    if (node.func_name == "__nop") alias_root_[spec_.EntryId(id, 0)] = alias_root_[spec_.EntryId(node.inputs[0])];
+  }
+  auto rebindable = [&](uint32_t entry) {
+    for (uint32_t other = 0; other < spec_.entries.size(); ++other) {
+      if (alias_root_[other] != alias_root_[entry] && Overlap(entry, other)) return false;
+    }
+    return true;
+  };
+  for (uint32_t k = 0; k < spec_.heads.size(); ++k) {
+    heads_of_root_[alias_root_[spec_.EntryId(spec_.heads[k])]].push_back(k);
+  }
+  std::vector<bool> is_argument(spec_.entries.size(), false);
+  for (size_t i = 0; i < num_inputs(); ++i) is_argument[InputEntryId(i)] = true;
+  for (size_t i = 0; i < num_inputs(); ++i) {
+    input_rebindable_.push_back(params_[i].defined() || rebindable(InputEntryId(i)));
+  }
+  for (GraphSpec::Ref head : spec_.heads) {
+    uint32_t root = alias_root_[spec_.EntryId(head)];
+    // Neither an argument returned as it is, nor one value returned twice.
+    output_rebindable_.push_back(!is_argument[root] && heads_of_root_[root].size() == 1 && rebindable(root));
+  }
+  for (uint32_t slot = 0; slot < slot_entry_.size(); ++slot) {
+    slots_of_root_[alias_root_[slot_entry_[slot]]].push_back(slot);
+  }
+}
+
+MemoryReport GraphModel::Memory() const {
+  MemoryReport report;
+  for (const NDArray& param : params_) {
+    if (param.defined()) report.params += param.nbytes();
+  }
+  for (uint32_t i : free_inputs_) report.inputs += InputEntry(i).bytes;
+  report.activations = spec_.arena_bytes;
+  std::unordered_map<uint32_t, int64_t> pool;
+  for (const GraphSpec::Entry& entry : spec_.entries) {
+    if (entry.arena_offset >= 0) continue;
+    int64_t& bytes = pool[entry.storage_id];
+    bytes = std::max(bytes, entry.bytes);
+  }
+  for (size_t i = 0; i < num_inputs(); ++i) pool.erase(InputEntry(i).storage_id);
+  for (const auto& [id, bytes] : pool) report.activations += bytes;
+  return report;
+}
+
+}  // namespace treadle::runtime

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "treadle/runtime/model.h"
+
+#include <mutex>
+
+#include "runtime/builtins.h"
+#include "runtime/library_module.h"
+#include "treadle/base/error.h"
+
+namespace treadle::runtime {
+
+/// What the copies of a Model share.
+struct ModelData {
+  Manifest manifest;
+  Module library;
+  std::string graph_json;
+  std::shared_ptr<const Executable> executable;
+
+  mutable std::mutex mutex;
+  mutable std::vector<std::unique_ptr<ExecutionContext>> idle;  ///< contexts of Model::Run
+
+  std::unique_ptr<ExecutionContext> TakeContext() const {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (idle.empty()) return nullptr;
+    std::unique_ptr<ExecutionContext> context = std::move(idle.back());
+    idle.pop_back();
+    return context;
+  }
+  void GiveBack(std::unique_ptr<ExecutionContext> context) const {
+    context->ReleaseInputs();
+    std::lock_guard<std::mutex> lock(mutex);
+    idle.push_back(std::move(context));
+  }
+};
+
+namespace {
+
+class GraphExecution final : public ExecutionContext {
+ public:
+  GraphExecution(std::shared_ptr<const GraphModel> model, std::shared_ptr<const std::vector<uint32_t>> positions)
+      : context_(std::move(model)), positions_(std::move(positions)), outputs_(context_.model().num_outputs()) {}
+
+  void SetInput(size_t index, const NDArray& value) override { context_.BindInput((*positions_)[index], value); }
+  void CopyInput(size_t index, const DLTensor& value) override { context_.SetInput((*positions_)[index], value); }
+  void SetThreads(int threads) override { context_.SetThreads(threads); }
+  void Run() override {
+    PrepareOutputs();
+    context_.Run();
+  }
+  std::vector<OpTiming> RunProfiled(bool stop_at_nan) override {
+    PrepareOutputs();
+    return context_.RunProfiled(stop_at_nan);
+  }
+  NDArray GetOutput(size_t index, bool owned) override {
+    if (!owned) return context_.GetOutput(index);
+    if (outputs_[index].defined()) return outputs_[index];
+    return context_.GetOutput(index).Copy();
+  }
+  void ReleaseInputs() override {
+    for (uint32_t position : *positions_) context_.ReleaseInput(position);
+  }
+  GraphContext* graph() override { return &context_; }
+
+ private:
+  /// Lets the run write each output into a tensor that nobody else holds, where the plan allows that.
+  void PrepareOutputs() {
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      NDArray& output = outputs_[i];
+      // The other reference is the context's.
+      if (output.defined() && output->use_count() <= 2) continue;
+      const GraphSpec::Entry& entry = context_.model().OutputEntry(i);
+      if (!output.defined() && tried_) continue;
+      NDArray fresh = NDArray::Empty(entry.shape, entry.dtype, context_.GetOutput(i).device());
+      output = context_.BindOutput(i, fresh) ? fresh : NDArray();
+    }
+    tried_ = true;
+  }
+
+  GraphContext context_;
+  std::shared_ptr<const std::vector<uint32_t>> positions_;  ///< of the manifest's inputs among the arguments
+  std::vector<NDArray> outputs_;                            ///< null where the plan doesn't let them be replaced
+  bool tried_ = false;
+};
+
+class GraphExecutable final : public Executable {
+ public:
+  GraphExecutable(std::shared_ptr<const GraphModel> model, const Manifest& manifest) : model_(std::move(model)) {
+    auto positions = std::make_shared<std::vector<uint32_t>>();
+    for (const TensorInfo& input : manifest.inputs) {
+      int index = model_->InputIndex(input.name);
+      if (index < 0) throw ModelFormatError(StrCat("input \"", input.name, "\" of the manifest isn't in the graph"));
+      const GraphSpec::Entry& entry = model_->InputEntry(static_cast<size_t>(index));
+      CheckAgrees(input, entry, "input");
+      positions->push_back(static_cast<uint32_t>(index));
+    }
+    if (positions->size() != model_->input_positions().size()) {
+      throw ModelFormatError(
+          StrCat("the graph has ", model_->input_positions().size(), " inputs, the manifest ", positions->size()));
+    }
+    if (manifest.outputs.size() != model_->num_outputs()) {
+      throw ModelFormatError(
+          StrCat("the graph has ", model_->num_outputs(), " outputs, the manifest ", manifest.outputs.size()));
+    }
+    for (size_t i = 0; i < manifest.outputs.size(); ++i) {
+      CheckAgrees(manifest.outputs[i], model_->OutputEntry(i), "output");
+    }
+    positions_ = std::move(positions);
+  }
+
+  std::unique_ptr<ExecutionContext> CreateContext() const override {
+    return std::make_unique<GraphExecution>(model_, positions_);
+  }
+  MemoryReport Memory() const override { return model_->Memory(); }
+
+ private:
+  static void CheckAgrees(const TensorInfo& info, const GraphSpec::Entry& entry, const char* what) {
+    if (info.dtype == entry.dtype && info.shape == entry.shape) return;
+    throw ModelFormatError(StrCat(what, " \"", info.name, "\" is ", info.str(), " in the manifest but ", entry.dtype,
+                                  " ", ShapeString(entry.shape), " in the graph"));
+  }
+
+  std::shared_ptr<const GraphModel> model_;
+  std::shared_ptr<const std::vector<uint32_t>> positions_;
+};
+
+struct ExecutorTable {
+  std::mutex mutex;
+  std::map<std::string, ExecutorLoader> loaders;
+  static ExecutorTable& Global() {
+    static auto* table = new ExecutorTable();
+    return *table;
+  }
+};
+
+/// Types that the graph or the user gives: every device that there is, the CPU first.
+std::vector<Device> AllDevices() {
+  std::vector<Device> devices{Cpu()};
+  for (int type : DeviceAPI::Registered()) {
+    if (type != kDLCPU) devices.push_back({static_cast<DLDeviceType>(type), 0});
+  }
+  return devices;
+}
+
+void CheckInput(const TensorInfo& info, const DLTensor& value) {
+  bool fits = value.ndim == static_cast<int>(info.shape.size());
+  for (size_t d = 0; fits && d < info.shape.size(); ++d) fits = info.shape[d] < 0 || info.shape[d] == value.shape[d];
+  DataType dtype(value.dtype);
+  if (dtype == DataType(kDLBool, 8)) dtype = DataType::Bool();
+  if (fits && dtype == info.dtype) return;
+  std::string text = StrCat("input \"", info.name, "\": expected ", info.str(), " but got ", dtype, " ",
+                            ShapeString(value.shape, value.ndim));
+  if (!fits) throw ShapeError(text);
+  throw DTypeError(text);
+}
+
+void CheckInput(const TensorInfo& info, const NDArray& value) {
+  if (!value.defined()) throw Error(StrCat("input \"", info.name, "\": the tensor is null"));
+  CheckInput(info, value.dl_tensor());
+}
+
+std::string InputNames(const Manifest& manifest) {
+  std::string names;
+  for (const TensorInfo& input : manifest.inputs) names += (names.empty() ? "" : ", ") + input.name;
+  return names.empty() ? "none" : names;
+}
+
+size_t InputPosition(const Manifest& manifest, const std::string& name) {
+  for (size_t i = 0; i < manifest.inputs.size(); ++i) {
+    if (manifest.inputs[i].name == name) return i;
+  }
+  throw Error(StrCat("no input \"", name, "\"; the inputs are: ", InputNames(manifest)));
+}
+
+/// Checks and sets every input of a run.
+void SetAllInputs(const Manifest& manifest, const NamedTensors& inputs, ExecutionContext* context) {
+  std::vector<bool> is_set(manifest.inputs.size(), false);
+  for (const auto& [name, value] : inputs) {
+    size_t index = InputPosition(manifest, name);
+    CheckInput(manifest.inputs[index], value);
+    context->SetInput(index, value);
+    is_set[index] = true;
+  }
+  for (size_t i = 0; i < is_set.size(); ++i) {
+    if (is_set[i]) continue;
+    throw Error(StrCat("input \"", manifest.inputs[i].name, "\" is missing: expected ", manifest.inputs[i].str()));
+  }
+}
+
+std::vector<NDArray> OwnedOutputs(const Manifest& manifest, ExecutionContext* context) {
+  std::vector<NDArray> outputs;
+  for (size_t i = 0; i < manifest.outputs.size(); ++i) outputs.push_back(context->GetOutput(i, true));
+  return outputs;
+}
+
+}  // namespace
+
+void ExecutionContext::CopyInput(size_t index, const DLTensor& value) {
+  DataType dtype(value.dtype);
+  if (dtype == DataType(kDLBool, 8)) dtype = DataType::Bool();
+  NDArray copy = NDArray::Empty(std::vector<int64_t>(value.shape, value.shape + value.ndim), dtype);
+  copy.CopyFrom(value);
+  SetInput(index, copy);
+}
+
+void RegisterExecutor(const std::string& name, ExecutorLoader loader) {
+  ExecutorTable& table = ExecutorTable::Global();
+  std::lock_guard<std::mutex> lock(table.mutex);
+  table.loaders[name] = std::move(loader);
+}
+
+void ModelContext::SetInput(const std::string& name, const NDArray& value) {
+  SetInput(InputPosition(model_->manifest, name), value);
+}
+
+void ModelContext::SetInput(size_t index, const NDArray& value) {
+  const auto& inputs = model_->manifest.inputs;
+  if (index >= inputs.size()) throw Error(StrCat("no input ", index, "; the model has ", inputs.size()));
+  CheckInput(inputs[index], value);
+  context_->SetInput(index, value);
+  is_set_[index] = true;
+}
+
+void ModelContext::CopyInput(const std::string& name, const DLTensor& value) {
+  size_t index = InputPosition(model_->manifest, name);
+  CheckInput(model_->manifest.inputs[index], value);
+  context_->CopyInput(index, value);
+  is_set_[index] = true;
+}
+
+void ModelContext::Run() {
+  for (size_t i = 0; i < is_set_.size(); ++i) {
+    if (is_set_[i]) continue;
+    const TensorInfo& info = model_->manifest.inputs[i];
+    throw Error(StrCat("input \"", info.name, "\" is missing: expected ", info.str()));
+  }
+  context_->Run();
+}
+
+std::vector<NDArray> ModelContext::Run(const NamedTensors& inputs) {
+  SetAllInputs(model_->manifest, inputs, context_.get());
+  is_set_.assign(is_set_.size(), true);
+  context_->Run();
+  return OwnedOutputs(model_->manifest, context_.get());
+}
+
+void ModelContext::CheckOutput(size_t index) const {
+  size_t count = model_->manifest.outputs.size();
+  if (index >= count) throw Error(StrCat("no output ", index, "; the model has ", count));
+}
+
+NDArray ModelContext::GetOutput(size_t index) {
+  CheckOutput(index);
+  return context_->GetOutput(index, true);
+}
+
+NDArray ModelContext::PeekOutput(size_t index) {
+  CheckOutput(index);
+  return context_->GetOutput(index, false);
+}
+
+void ModelContext::SetThreads(int threads) { context_->SetThreads(threads); }
+
+std::vector<OpTiming> ModelContext::RunProfiled(bool stop_at_nan) { return context_->RunProfiled(stop_at_nan); }
+
+Model Model::Load(const std::string& path) {
+  LoadedLibrary loaded = LoadLibraryFile(path);
+  const auto* library = static_cast<const LibraryModuleNode*>(loaded.library.get());
+  if (library->manifest() == nullptr) throw ModelFormatError(StrCat(path, ": a library, but not a compiled model"));
+  const Manifest& manifest = *library->manifest();
+  if (manifest.executor != "graph") {
+    ExecutorLoader loader;
+    {
+      ExecutorTable& table = ExecutorTable::Global();
+      std::lock_guard<std::mutex> lock(table.mutex);
+      auto it = table.loaders.find(manifest.executor);
+      if (it != table.loaders.end()) loader = it->second;
+    }
+    if (!loader) throw ModelFormatError(StrCat(path, ": this runtime has no executor \"", manifest.executor, "\""));
+    return FromExecutable(loader(loaded.library, loaded.root, manifest), manifest, loaded.root);
+  }
+  std::shared_ptr<void> owner(nullptr, [keep = loaded.library](void*) {});
+  ParamList params = library->blob()->Params(owner);
+  try {
+    return FromGraph(std::string(library->blob()->Require("graph")), params, loaded.root, manifest);
+  } catch (const ModelFormatError& error) {
+    throw ModelFormatError(StrCat(path, ": ", error.what()));
+  }
+}
+
+Model Model::FromGraph(const std::string& graph_json, const ParamList& params, const Module& library,
+                       const Manifest& manifest, std::vector<Device> devices) {
+  if (devices.empty()) devices = AllDevices();
+  auto graph = std::make_shared<GraphModel>(GraphSpec::FromJson(graph_json), library, std::move(devices), params);
+  auto data = std::make_shared<ModelData>();
+  data->manifest = manifest;
+  data->library = library;
+  data->graph_json = graph_json;
+  data->executable = std::make_shared<GraphExecutable>(std::move(graph), manifest);
+  Model model;
+  model.data_ = std::move(data);
+  return model;
+}
+
+Model Model::FromExecutable(std::shared_ptr<const Executable> executable, const Manifest& manifest,
+                            const Module& library) {
+  auto data = std::make_shared<ModelData>();
+  data->manifest = manifest;
+  data->library = library;
+  data->executable = std::move(executable);
+  Model model;
+  model.data_ = std::move(data);
+  return model;
+}
+
+const Manifest& Model::manifest() const { return data_->manifest; }
+const Module& Model::library() const { return data_->library; }
+const std::string& Model::graph_json() const { return data_->graph_json; }
+MemoryReport Model::Memory() const { return data_->executable->Memory(); }
+
+ModelContext Model::CreateContext() const {
+  ModelContext context;
+  context.model_ = data_;
+  context.context_ = data_->executable->CreateContext();
+  context.is_set_.assign(inputs().size(), false);
+  return context;
+}
+
+std::vector<NDArray> Model::Run(const NamedTensors& inputs, int threads) const {
+  std::unique_ptr<ExecutionContext> context = data_->TakeContext();
+  if (context == nullptr) context = data_->executable->CreateContext();
+  context->SetThreads(threads);
+  std::vector<NDArray> outputs;
+  try {
+    SetAllInputs(manifest(), inputs, context.get());
+    context->Run();
+    outputs = OwnedOutputs(manifest(), context.get());
+  } catch (...) {
+    data_->GiveBack(std::move(context));
+    throw;
+  }
+  data_->GiveBack(std::move(context));
+  return outputs;
+}
+
+namespace {
+
+/// A model file as a module: what its graph is, a factory of graph executors; else its root.
+Module LoadModelModule(const std::string& path) {
+  LoadedLibrary loaded = LoadLibraryFile(path);
+  const auto* library = static_cast<const LibraryModuleNode*>(loaded.library.get());
+  if (library->blob() == nullptr || !library->blob()->Section("graph")) return loaded.root;
+  std::shared_ptr<void> owner(nullptr, [keep = loaded.library](void*) {});
+  return MakeGraphFactoryModule(std::string(*library->blob()->Section("graph")), library->blob()->Params(owner),
+                                "default", loaded.root);
+}
+
+}  // namespace
+
+void AddLibraryFunctions(const AddBuiltin& add) {
+  add("runtime.module.loadfile_so",
+      PackedFunc::FromTyped([](std::string path, std::string) { return LoadModelModule(path); }));
+}
+
+}  // namespace treadle::runtime

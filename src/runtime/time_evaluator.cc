@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/time_evaluator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "treadle/base/error.h"
+
+namespace treadle::runtime {
+
+std::vector<double> TimeRuns(const std::function<void()>& run, int number, int repeat, int min_repeat_ms) {
+  using Clock = std::chrono::steady_clock;
+  if (number < 1 || repeat < 1 || min_repeat_ms < 0) {
+    throw Error(StrCat("timing needs number >= 1, repeat >= 1 and min_repeat_ms >= 0, got ", number, ", ", repeat,
+                       " and ", min_repeat_ms));
+  }
+  run();
+  std::vector<double> results;
+  for (int r = 0; r < repeat; ++r) {
+    for (;;) {
+      auto start = Clock::now();
+      for (int i = 0; i < number; ++i) run();
+      double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+      if (seconds * 1e3 >= min_repeat_ms || number >= 1 << 28) {
+        results.push_back(seconds / number);
+        break;
+      }
+      double per_run = std::max(seconds / number, 1e-9);
+      double wanted = std::ceil(min_repeat_ms * 1e-3 / per_run);
+      number = static_cast<int>(std::clamp(wanted, number * 1.618, double{1 << 28})) + 1;
+    }
+  }
+  return results;
+}
+
+}  // namespace treadle::runtime
