@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the blob of the model that tests of the runtime load: make_test_blob OUTPUT VARIANT. The model computes
 // y = 2 * (x + w), reshaped to 6 elements. Variant "cpu" asks for an instruction set that no processor has, "version"
-// has a format version from the future.
+// has a format version from the future, "executor" names an executor of its own.
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -41,6 +41,7 @@ int main(int argc, char** argv) {
   manifest.name = "test";
   manifest.target = "llvm -mcpu=test";
   if (variant == "cpu") manifest.cpu_features = {"avx9000"};
+  if (variant == "executor") manifest.executor = "test_executor";
   treadle::DataType f32 = treadle::DataType::Float(32);
   manifest.inputs = {{"x", {2, 3}, {}, f32}};
   manifest.outputs = {{"y", {6}, {}, f32}};
