@@ -2,6 +2,7 @@
 // Operators on two or more tensors whose shapes are broadcast. Semantics: ONNX (of opset 7 and later) and NumPy.
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/te_util.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
 
@@ -39,46 +40,131 @@ Type BroadcastToLikeInfer(const InferContext& context) {
   return TensorType(context.Tensor(1, "shape_like")->shape, context.Tensor(0, "data")->dtype);
 }
 
-OpRegistration Binary(const char* name, const char* text, TypeRelationFn relation = Rule<BroadcastInfer>) {
-  return OpRegistration(name).Describe(text).Arguments(kOperands).SupportLevel(1).Relation(relation).Set(
-      kOpPattern, OpPatternKind::kBroadcast);
+using BinaryFn = PrimExpr (*)(PrimExpr, PrimExpr);
+
+FTECompute BinaryCompute(std::string name, BinaryFn fn) {
+  return [name = std::move(name), fn](const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
+    const Array<PrimExpr>& shape = OutTensor(out_type)->shape;
+    bool same = inputs[0].ndim() == inputs[1].ndim();
+    for (size_t i = 0; same && i < shape.size(); ++i) same = SameDim(inputs[0]->shape[i], inputs[1]->shape[i]);
+    return Array<Tensor>{Compute(
+        shape,
+        [&](const Array<PrimExpr>& i) {
+          return fn(LoadBroadcast(inputs[0], i, shape), LoadBroadcast(inputs[1], i, shape));
+        },
+        name, same ? tag::kElemWise : tag::kBroadcast)};
+  };
+}
+
+PrimExpr FloorDivide(PrimExpr a, PrimExpr b) {
+  return a.dtype().is_floating() ? tir::floor(tir::div(a, b)) : tir::floordiv(a, b);
+}
+PrimExpr TruncMod(PrimExpr a, PrimExpr b) { return a.dtype().is_floating() ? tir::fmod(a, b) : tir::truncmod(a, b); }
+PrimExpr FloorMod(PrimExpr a, PrimExpr b) {
+  if (!a.dtype().is_floating()) return tir::floormod(a, b);
+  PrimExpr rest = tir::fmod(a, b);
+  PrimExpr other_sign = tir::not_equal(rest, tir::make_zero(a.dtype())) && tir::not_equal(rest < 0, b < 0);
+  return tir::select(other_sign, rest + b, rest);
+}
+PrimExpr Power(PrimExpr a, PrimExpr b) {
+  if (a.dtype().is_floating()) return tir::pow(a, b);
+  DataType wide = DataType::Float(64);
+  return tir::cast(a.dtype(), tir::pow(tir::cast(wide, a), tir::cast(wide, b)));
+}
+
+/// Shifts by the width or more (a negative amount counts as such) give what shifting one by one would.
+PrimExpr ShiftInRange(const PrimExpr& b, PrimExpr* amount) {
+  DataType dtype = b.dtype();
+  PrimExpr in_range = b < dtype.bits();
+  if (dtype.is_int()) in_range = b >= 0 && in_range;
+  *amount = tir::select(in_range, b, tir::make_const(dtype, dtype.bits() - 1));
+  return in_range;
+}
+PrimExpr LeftShift(PrimExpr a, PrimExpr b) {
+  PrimExpr amount;
+  PrimExpr in_range = ShiftInRange(b, &amount);
+  return tir::select(in_range, tir::left_shift(a, amount), tir::make_zero(a.dtype()));
+}
+PrimExpr RightShift(PrimExpr a, PrimExpr b) {
+  PrimExpr amount;
+  PrimExpr in_range = ShiftInRange(b, &amount);
+  PrimExpr shifted = tir::right_shift(a, amount);
+  return a.dtype().is_int() ? shifted : tir::select(in_range, shifted, tir::make_zero(a.dtype()));
+}
+
+PrimExpr Truth(const PrimExpr& x) { return x.dtype().is_bool() ? x : tir::not_equal(x, tir::make_zero(x.dtype())); }
+PrimExpr LogicalAnd(PrimExpr a, PrimExpr b) { return tir::cast(a.dtype(), Truth(a) && Truth(b)); }
+PrimExpr LogicalOr(PrimExpr a, PrimExpr b) { return tir::cast(a.dtype(), Truth(a) || Truth(b)); }
+PrimExpr LogicalXor(PrimExpr a, PrimExpr b) { return tir::cast(a.dtype(), tir::not_equal(Truth(a), Truth(b))); }
+
+Array<Tensor> WhereCompute(const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
+  const Array<PrimExpr>& shape = OutTensor(out_type)->shape;
+  return {Compute(
+      shape,
+      [&](const Array<PrimExpr>& i) {
+        return tir::select(Truth(LoadBroadcast(inputs[0], i, shape)), LoadBroadcast(inputs[1], i, shape),
+                           LoadBroadcast(inputs[2], i, shape));
+      },
+      "where", tag::kBroadcast)};
+}
+
+Array<Tensor> BroadcastToCompute(const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
+  const Array<PrimExpr>& shape = OutTensor(out_type)->shape;
+  return {Compute(
+      shape, [&](const Array<PrimExpr>& i) { return LoadBroadcast(inputs[0], i, shape); }, "broadcast_to",
+      tag::kBroadcast)};
+}
+
+OpRegistration Binary(const char* name, const char* text, FTECompute compute,
+                      TypeRelationFn relation = Rule<BroadcastInfer>) {
+  return OpRegistration(name)
+      .Describe(text)
+      .Arguments(kOperands)
+      .SupportLevel(1)
+      .Relation(relation)
+      .Set(kOpPattern, OpPatternKind::kBroadcast)
+      .Set(kCompute, std::move(compute));
+}
+OpRegistration Binary(const char* name, const char* text, BinaryFn fn, TypeRelationFn relation = Rule<BroadcastInfer>) {
+  return Binary(name, text, BinaryCompute(name, fn), relation);
 }
 
 }  // namespace
 
 void RegisterBroadcastOps() {
-  Binary("add", "lhs + rhs.");
-  Binary("subtract", "lhs - rhs.");
-  Binary("multiply", "lhs * rhs.");
-  Binary("divide", "lhs / rhs; integers truncate, a zero divisor gives 0.");
-  Binary("floor_divide", "floor(lhs / rhs); an integer zero divisor gives 0.");
-  Binary("mod", "Remainder of truncating division: has the sign of lhs. An integer zero divisor gives 0.");
-  Binary("floor_mod", "Remainder of floor division: has the sign of rhs. An integer zero divisor gives 0.");
-  Binary("power", "lhs to the power of rhs.");
-  Binary("maximum", "The greater; NaN if either is.");
-  Binary("minimum", "The smaller; NaN if either is.");
-  Binary("left_shift", "lhs << rhs.", Rule<IntegralBroadcastInfer>);
-  Binary("right_shift", "lhs >> rhs; arithmetic for signed types.", Rule<IntegralBroadcastInfer>);
-  Binary("bitwise_and", "Bits set in both.", Rule<IntegralBroadcastInfer>);
-  Binary("bitwise_or", "Bits set in either.", Rule<IntegralBroadcastInfer>);
-  Binary("bitwise_xor", "Bits set in one of them.", Rule<IntegralBroadcastInfer>);
-  Binary("logical_and", "Whether both are nonzero.");
-  Binary("logical_or", "Whether either is nonzero.");
-  Binary("logical_xor", "Whether one of them is nonzero.");
-  Binary("equal", "lhs == rhs.", Rule<CompareInfer>);
-  Binary("not_equal", "lhs != rhs.", Rule<CompareInfer>);
-  Binary("less", "lhs < rhs.", Rule<CompareInfer>);
-  Binary("less_equal", "lhs <= rhs.", Rule<CompareInfer>);
-  Binary("greater", "lhs > rhs.", Rule<CompareInfer>);
-  Binary("greater_equal", "lhs >= rhs.", Rule<CompareInfer>);
-  Binary("where", "x where the condition is nonzero, else y.", Rule<WhereInfer>)
+  Binary("add", "lhs + rhs.", tir::add);
+  Binary("subtract", "lhs - rhs.", tir::sub);
+  Binary("multiply", "lhs * rhs.", tir::mul);
+  Binary("divide", "lhs / rhs; integers truncate, a zero divisor gives 0.", tir::div);
+  Binary("floor_divide", "floor(lhs / rhs); an integer zero divisor gives 0.", FloorDivide);
+  Binary("mod", "Remainder of truncating division: has the sign of lhs. An integer zero divisor gives 0.", TruncMod);
+  Binary("floor_mod", "Remainder of floor division: has the sign of rhs. An integer zero divisor gives 0.", FloorMod);
+  Binary("power", "lhs to the power of rhs.", Power);
+  Binary("maximum", "The greater; NaN if either is.", tir::max);
+  Binary("minimum", "The smaller; NaN if either is.", tir::min);
+  Binary("left_shift", "lhs << rhs; 0 from the width on.", LeftShift, Rule<IntegralBroadcastInfer>);
+  Binary("right_shift", "lhs >> rhs; arithmetic for signed types.", RightShift, Rule<IntegralBroadcastInfer>);
+  Binary("bitwise_and", "Bits set in both.", tir::bitwise_and, Rule<IntegralBroadcastInfer>);
+  Binary("bitwise_or", "Bits set in either.", tir::bitwise_or, Rule<IntegralBroadcastInfer>);
+  Binary("bitwise_xor", "Bits set in one of them.", tir::bitwise_xor, Rule<IntegralBroadcastInfer>);
+  Binary("logical_and", "Whether both are nonzero.", LogicalAnd);
+  Binary("logical_or", "Whether either is nonzero.", LogicalOr);
+  Binary("logical_xor", "Whether one of them is nonzero.", LogicalXor);
+  Binary("equal", "lhs == rhs.", tir::equal, Rule<CompareInfer>);
+  Binary("not_equal", "lhs != rhs.", tir::not_equal, Rule<CompareInfer>);
+  Binary("less", "lhs < rhs.", tir::less, Rule<CompareInfer>);
+  Binary("less_equal", "lhs <= rhs.", tir::less_equal, Rule<CompareInfer>);
+  Binary("greater", "lhs > rhs.", tir::greater, Rule<CompareInfer>);
+  Binary("greater_equal", "lhs >= rhs.", tir::greater_equal, Rule<CompareInfer>);
+  Binary("where", "x where the condition is nonzero, else y.", FTECompute(WhereCompute), Rule<WhereInfer>)
       .Arguments({{"condition", "Tensor", "What decides."},
                   {"x", "Tensor", "Taken where true."},
                   {"y", "Tensor", "Taken where false."}});
-  Binary("broadcast_to", "Broadcast to a given shape.", Rule<BroadcastToInfer>)
+  Binary("broadcast_to", "Broadcast to a given shape.", FTECompute(BroadcastToCompute), Rule<BroadcastToInfer>)
       .Arguments({{"data", "Tensor", "The input."}})
       .AttrsType<InitOpAttrs>();
-  Binary("broadcast_to_like", "Broadcast to the shape of the other tensor.", Rule<BroadcastToLikeInfer>)
+  Binary("broadcast_to_like", "Broadcast to the shape of the other tensor.", FTECompute(BroadcastToCompute),
+         Rule<BroadcastToLikeInfer>)
       .Arguments({{"data", "Tensor", "The input."}, {"shape_like", "Tensor", "Has the shape of the result."}});
 }
 

@@ -2,9 +2,12 @@
 // Convolutions of 1, 2 and 3 spatial dimensions. Semantics: ONNX Conv-1 to Conv-22 (cross-correlation).
 #include "ops/conv.h"
 
+#include <cctype>
+
 #include "ops/families.h"
 #include "ops/infer.h"
 #include "ops/layout.h"
+#include "ops/te_util.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/compute.h"
@@ -93,6 +96,80 @@ Type ConvInfer(const InferContext& context) {
   return TensorType(PhysicalShape(out_layout, sizes.out, "NC" + spatial), sizes.out_dtype);
 }
 
+std::string LowerCase(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+/// What each output element of a convolution sums over: channel and tap indices of data and weight.
+struct ConvBody {
+  const ConvAttrs* attrs;
+  const ConvSizes& sizes;
+  size_t rank;
+  Layout data_layout, weight_layout;
+  Tensor data, weight;  ///< data is padded
+  DataType dtype;       ///< of the sum
+
+  /// `out` is N C spatial, `ic` the channel within the group.
+  PrimExpr Product(const Array<PrimExpr>& out, const PrimExpr& ic, const Array<PrimExpr>& taps) const {
+    PrimExpr channel = ic;
+    Array<PrimExpr> weight_index{out[1], ic};
+    if (attrs->groups > 1) {
+      PrimExpr per_group = DimFloorDiv(sizes.channels, Dim(attrs->groups));
+      PrimExpr group = DimValue(per_group) == 1 ? out[1] : tir::floordiv(out[1], per_group);
+      PrimExpr width = DimFloorDiv(sizes.data[1], Dim(attrs->groups));
+      channel = DimValue(width) == 1 ? group : group * width + ic;
+      if (sizes.multiplier_form) weight_index = {group, tir::floormod(out[1], per_group)};
+    }
+    Array<PrimExpr> data_index{out[0], channel};
+    for (size_t i = 0; i < rank; ++i) {
+      data_index.push_back(out[2 + i] * attrs->strides[i] + taps[i] * attrs->dilation[i]);
+      weight_index.push_back(taps[i]);
+    }
+    std::string spatial = SpatialNames(rank);
+    PrimExpr x = data(PhysicalIndex(data_layout, data_index, "NC" + spatial));
+    PrimExpr w = weight(PhysicalIndex(weight_layout, weight_index, "OI" + spatial));
+    return tir::cast(dtype, x) * tir::cast(dtype, w);
+  }
+};
+
+template <size_t kRank>
+Array<Tensor> ConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<ConvAttrs>();
+  const TensorTypeNode* out = OutTensor(out_type);
+  ConvSizes sizes = ResolveConv(a, kRank, inputs[0]->shape, inputs[0]->dtype, &inputs[1]->shape);
+  std::string spatial = SpatialNames(kRank);
+  Layout data_layout(a->data_layout);
+  Layout out_layout(a->out_layout.empty() ? a->data_layout : a->out_layout);
+  std::vector<int64_t> before(data_layout.ndim(), 0), after(data_layout.ndim(), 0);
+  for (size_t i = 0; i < kRank; ++i) {
+    auto at = static_cast<size_t>(data_layout.IndexOf(spatial[i]));
+    before[at] = sizes.padding[i];
+    after[at] = sizes.padding[kRank + i];
+  }
+  Tensor data = Pad(inputs[0], before, after, tir::make_zero(inputs[0]->dtype));
+  ConvBody body{a, sizes, kRank, data_layout, Layout(a->kernel_layout), data, inputs[1], AccumulatorDType(out->dtype)};
+
+  bool depthwise = a->groups > 1 && DimValue(sizes.data[1]) == a->groups;
+  Array<te::IterVar> taps = ReduceAxes(sizes.kernel, "k");
+  Array<te::IterVar> axes;
+  PrimExpr ic = Index(0);
+  if (!depthwise) {
+    axes.push_back(te::ReduceAxis(tir::Range(DimFloorDiv(sizes.data[1], Dim(a->groups))), "ic"));
+    ic = axes[0]->var;
+  }
+  for (const te::IterVar& tap : taps) axes.push_back(tap);
+  std::string kind = depthwise ? "depthwise_conv" : a->groups > 1 ? "group_conv" : "conv";
+  std::string name = StrCat(kind, kRank, "d_", LowerCase(out_layout.text()));
+  Tensor sum = Compute(
+      out->shape,
+      [&](const Array<PrimExpr>& i) {
+        return te::Sum(body.Product(LogicalIndex(out_layout, i, "NC" + spatial), ic, AxisVars(taps)), axes);
+      },
+      name, name);
+  return {CastTo(sum, out->dtype, name + "_cast")};
+}
+
 template <typename AttrsT, size_t kRank>
 void RegisterConv(const char* name) {
   OpRegistration(name)
@@ -102,7 +179,8 @@ void RegisterConv(const char* name) {
       .AttrsType<AttrsT>()
       .SupportLevel(2)
       .Relation(Rule<ConvInfer<kRank>, 1>)
-      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable);
+      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(kCompute, FTECompute(ConvCompute<kRank>));
 }
 
 }  // namespace
@@ -111,8 +189,6 @@ void RegisterConvOps() {
   RegisterConv<Conv1DAttrs, 1>("nn.conv1d");
   RegisterConv<Conv2DAttrs, 2>("nn.conv2d");
   RegisterConv<Conv3DAttrs, 3>("nn.conv3d");
-  RegisterConv<Conv2DAttrs, 2>("nn.contrib_conv2d_NCHWc");
-  RegisterConv<Conv2DAttrs, 2>("nn.contrib_depthwise_conv2d_NCHWc");
 }
 
 }  // namespace treadle::ops

@@ -6,6 +6,7 @@
 #include "ops/families.h"
 #include "ops/infer.h"
 #include "ops/layout.h"
+#include "ops/te_util.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/compute.h"
@@ -92,6 +93,127 @@ Type ConvTransposeInfer(const InferContext& context) {
   return TensorType(PhysicalShape(out_layout, sizes.out, "NC" + spatial), ConvOutDType(data->dtype, attrs->out_dtype));
 }
 
+int64_t FloorDiv(int64_t a, int64_t b) { return a / b - ((a % b != 0 && a < 0) ? 1 : 0); }
+
+/// One spatial dimension. Output y = stride * q + phase - pad, q from `first` on, sums over `taps` elements of the
+/// input, of which element q - t meets tap phase + stride * t of the kernel.
+struct Phase {
+  int64_t stride, taps, first, before, after, pad, kernel, dilation;
+
+  Phase(const ConvTransposeAttrs* attrs, const TransposeSizes& sizes, size_t rank, size_t i)
+      : stride(attrs->strides[i]), pad(sizes.padding[i]), kernel(sizes.kernel[i]), dilation(attrs->dilation[i]) {
+    int64_t span = (kernel - 1) * dilation + 1;
+    taps = (span + stride - 1) / stride;
+    first = FloorDiv(pad, stride);
+    before = taps - 1 - first;
+    after = FloorDiv(span + sizes.output_padding[i] - sizes.padding[rank + i] - 1, stride);
+  }
+  bool exact() const { return dilation == 1 && taps * stride == kernel; }
+};
+
+/// The weight (I, O / groups, phases, taps), with zeros where a phase has fewer taps than the others.
+Tensor PhaseWeight(const Tensor& weight, const Layout& layout, const std::string& names,
+                   const std::vector<Phase>& phases) {
+  Array<PrimExpr> logical = LogicalShape(layout, weight->shape, names, "weight");
+  size_t rank = phases.size();
+  Array<PrimExpr> shape = {logical[0], logical[1]};
+  for (const Phase& p : phases) shape.push_back(Dim(p.stride));
+  for (const Phase& p : phases) shape.push_back(Dim(p.taps));
+  return Compute(
+      shape,
+      [&](const Array<PrimExpr>& i) {
+        Array<PrimExpr> at = {i[0], i[1]};
+        PrimExpr valid;
+        for (size_t d = 0; d < rank; ++d) {
+          PrimExpr tap = i[2 + d] + i[2 + rank + d] * phases[d].stride;
+          if (!phases[d].exact()) {
+            PrimExpr inside = tap < (phases[d].kernel - 1) * phases[d].dilation + 1;
+            if (phases[d].dilation > 1) inside = inside && tir::equal(tir::floormod(tap, Index(phases[d].dilation)), 0);
+            valid = valid.defined() ? valid && inside : inside;
+          }
+          at.push_back(phases[d].dilation == 1 ? tap : tir::floordiv(tap, Index(phases[d].dilation)));
+        }
+        PrimExpr value = weight(PhysicalIndex(layout, at, names));
+        return valid.defined() ? tir::if_then_else(valid, value, tir::make_zero(weight->dtype)) : value;
+      },
+      "phase_weight", tag::kInjective);
+}
+
+/// Each phase of the stride is a convolution with part of the kernel's taps; the result interleaves them. No product
+/// with the zeros that a dilated input would have is computed.
+template <size_t kRank>
+Array<Tensor> ConvTransposeCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<ConvTransposeAttrs>();
+  const TensorTypeNode* out = OutTensor(out_type);
+  TransposeSizes sizes = Resolve(a, kRank, inputs[0]->shape, &inputs[1]->shape);
+  std::string names = "NC" + SpatialNames(kRank);
+  Layout data_layout(a->data_layout);
+  Layout out_layout(a->out_layout.empty() ? a->data_layout : a->out_layout);
+  std::vector<Phase> phases;
+  std::vector<int64_t> before(data_layout.ndim(), 0), after(data_layout.ndim(), 0), taps;
+  Array<PrimExpr> shape = {sizes.out[0], sizes.out[1]};
+  Array<PrimExpr> steps;
+  for (size_t i = 0; i < kRank; ++i) {
+    Phase p(a, sizes, kRank, i);
+    auto at = static_cast<size_t>(data_layout.IndexOf(names[2 + i]));
+    before[at] = p.before;
+    after[at] = p.after;
+    taps.push_back(p.taps);
+    shape.push_back(Dim(p.stride));
+    steps.push_back(DimAdd(sizes.data[2 + i], Dim(p.after - p.first)));
+    phases.push_back(p);
+  }
+  for (const PrimExpr& step : steps) shape.push_back(step);
+  Tensor data = Pad(inputs[0], before, after, tir::make_zero(inputs[0]->dtype));
+  Tensor weight = PhaseWeight(inputs[1], Layout(KernelLayout(a)), "IO" + SpatialNames(kRank), phases);
+
+  DataType dtype = AccumulatorDType(out->dtype);
+  PrimExpr in_per_group = DimFloorDiv(sizes.data[1], Dim(a->groups));
+  PrimExpr out_per_group = sizes.weight[1];
+  te::IterVar ic = te::ReduceAxis(tir::Range(in_per_group), "ic");
+  Array<te::IterVar> tap_axes = ReduceAxes(taps, "t");
+  Array<te::IterVar> axes = {ic};
+  for (const te::IterVar& axis : tap_axes) axes.push_back(axis);
+  Tensor sum = Compute(
+      shape,
+      [&](const Array<PrimExpr>& i) {
+        PrimExpr channel = ic->var;
+        PrimExpr filter = i[1];
+        if (a->groups > 1) {
+          channel = tir::floordiv(i[1], out_per_group) * in_per_group + channel;
+          filter = tir::floormod(i[1], out_per_group);
+        }
+        Array<PrimExpr> from = {i[0], channel};
+        Array<PrimExpr> with = {channel, filter};
+        for (size_t d = 0; d < kRank; ++d) {
+          with.push_back(i[2 + d]);
+          from.push_back(i[2 + kRank + d] - tap_axes[d]->var + (taps[d] - 1));
+        }
+        for (const te::IterVar& axis : tap_axes) with.push_back(axis->var);
+        PrimExpr x = data(PhysicalIndex(data_layout, from, names));
+        return te::Sum(tir::cast(dtype, x) * tir::cast(dtype, weight(with)), axes);
+      },
+      StrCat("conv", kRank, "d_transpose"), tag::kConvTranspose);
+  Tensor result = Compute(
+      out->shape,
+      [&](const Array<PrimExpr>& index) {
+        Array<PrimExpr> i = LogicalIndex(out_layout, index, names);
+        Array<PrimExpr> at = {i[0], i[1]};
+        Array<PrimExpr> step;
+        for (size_t d = 0; d < kRank; ++d) {
+          PrimExpr y = phases[d].pad == 0 ? i[2 + d] : i[2 + d] + phases[d].pad;
+          bool strided = phases[d].stride > 1;
+          at.push_back(strided ? tir::floormod(y, Index(phases[d].stride)) : Index(0));
+          PrimExpr q = strided ? tir::floordiv(y, Index(phases[d].stride)) : y;
+          step.push_back(phases[d].first == 0 ? q : q - phases[d].first);
+        }
+        for (const PrimExpr& q : step) at.push_back(q);
+        return tir::cast(out->dtype, sum(at));
+      },
+      StrCat("conv", kRank, "d_transpose_interleave"), tag::kInjective);
+  return {result};
+}
+
 template <typename AttrsT, size_t kRank>
 void RegisterConvTranspose(const char* name) {
   OpRegistration(name)
@@ -101,7 +223,8 @@ void RegisterConvTranspose(const char* name) {
       .AttrsType<AttrsT>()
       .SupportLevel(2)
       .Relation(Rule<ConvTransposeInfer<kRank>, 1>)
-      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable);
+      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(kCompute, FTECompute(ConvTransposeCompute<kRank>));
 }
 
 }  // namespace

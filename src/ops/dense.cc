@@ -4,6 +4,7 @@
 #include "ops/conv.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/te_util.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/compute.h"
 
@@ -101,6 +102,56 @@ Type BatchMatmulInfer(const InferContext& context) {
   return TensorType(out, dtype);
 }
 
+/// Sum over k of a(.., m, k) b(.., n, k), each with its last two dimensions swapped where so asked.
+Array<Tensor> MatmulTensor(const Tensor& a, const Tensor& b, bool transpose_a, bool transpose_b,
+                           const TensorTypeNode* out, const std::string& name) {
+  DataType dtype = AccumulatorDType(out->dtype);
+  te::IterVar k = te::ReduceAxis(tir::Range(a->shape[transpose_a ? a.ndim() - 2 : a.ndim() - 1]), "k");
+  size_t rank = out->shape.size();
+  /// Index into `t` whose last two are (row, k); leading ones are broadcast.
+  auto index = [&](const Tensor& t, const Array<PrimExpr>& i, const PrimExpr& row, bool k_first) {
+    Array<PrimExpr> at;
+    size_t matrix = t.ndim() >= 2 ? 2 : 1;
+    size_t leading = t.ndim() - matrix;
+    for (size_t d = 0; d < leading; ++d) {
+      PrimExpr dim = t->shape[d];
+      size_t o = d + rank - 2 - leading;
+      PrimExpr full = i[o];
+      if (DimValue(dim) == 1 && DimValue(out->shape[o]) != 1) full = Index(0);
+      at.push_back(full);
+    }
+    if (matrix == 1) {
+      at.push_back(k->var);
+    } else {
+      at.push_back(k_first ? PrimExpr(k->var) : row);
+      at.push_back(k_first ? row : PrimExpr(k->var));
+    }
+    return at;
+  };
+  Tensor sum = Compute(
+      out->shape,
+      [&](const Array<PrimExpr>& i) {
+        PrimExpr row = rank >= 2 ? i[rank - 2] : Index(0);
+        PrimExpr x = a(index(a, i, row, transpose_a));
+        PrimExpr y = b(index(b, i, i[rank - 1], !transpose_b));
+        return te::Sum(tir::cast(dtype, x) * tir::cast(dtype, y), {k});
+      },
+      name, name);
+  return {CastTo(sum, out->dtype, name + "_cast")};
+}
+
+Array<Tensor> DenseCompute(const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
+  return MatmulTensor(inputs[0], inputs[1], false, true, OutTensor(out_type), tag::kDense);
+}
+Array<Tensor> MatmulCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<MatmulAttrs>();
+  return MatmulTensor(inputs[0], inputs[1], a->transpose_a, a->transpose_b, OutTensor(out_type), tag::kMatmul);
+}
+Array<Tensor> BatchMatmulCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<BatchMatmulAttrs>();
+  return MatmulTensor(inputs[0], inputs[1], a->transpose_a, a->transpose_b, OutTensor(out_type), tag::kBatchMatmul);
+}
+
 }  // namespace
 
 void RegisterDenseOps() {
@@ -110,21 +161,24 @@ void RegisterDenseOps() {
       .AttrsType<DenseAttrs>()
       .SupportLevel(1)
       .Relation(Rule<DenseInfer, 1>)
-      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable);
+      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(kCompute, FTECompute(DenseCompute));
   OpRegistration("nn.matmul")
       .Describe("Matrix product.")
       .Arguments({{"tensor_a", "Tensor", "(.., m, k)"}, {"tensor_b", "Tensor", "(k, n)"}})
       .AttrsType<MatmulAttrs>()
       .SupportLevel(1)
       .Relation(Rule<MatmulInfer, 1>)
-      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable);
+      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(kCompute, FTECompute(MatmulCompute));
   OpRegistration("nn.batch_matmul")
       .Describe("Matrix product of each batch.")
       .Arguments({{"tensor_a", "Tensor", "(.., m, k)"}, {"tensor_b", "Tensor", "(.., n, k)"}})
       .AttrsType<BatchMatmulAttrs>()
       .SupportLevel(10)
       .Relation(Rule<BatchMatmulInfer>)
-      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable);
+      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(kCompute, FTECompute(BatchMatmulCompute));
 }
 
 }  // namespace treadle::ops

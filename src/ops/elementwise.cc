@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that work on each element alone. Semantics: ONNX and NumPy, which agree on these.
+#include <cmath>
+
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/te_util.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
 
@@ -54,72 +57,177 @@ Type FullLikeInfer(const InferContext& context) {
   return IdentityInfer(context);
 }
 
-OpRegistration Unary(const char* name, const char* text, TypeRelationFn relation = Rule<IdentityInfer>) {
-  return OpRegistration(name).Describe(text).Arguments(kData).SupportLevel(1).Relation(relation).Set(
-      kOpPattern, OpPatternKind::kElemWise);
+using ElementFn = PrimExpr (*)(PrimExpr);
+
+/// Applies `fn` to each element.
+FTECompute MapCompute(std::string name, ElementFn fn) {
+  return [name = std::move(name), fn](const Attrs&, const Array<Tensor>& inputs, const Type&) {
+    const Tensor& x = inputs[0];
+    return Array<Tensor>{Compute(x->shape, [&](const Array<PrimExpr>& i) { return fn(x(i)); }, name, tag::kElemWise)};
+  };
+}
+
+PrimExpr Sign(PrimExpr x) {
+  PrimExpr one = tir::make_const(x.dtype(), 1);
+  if (x.dtype().is_uint()) return tir::select(tir::equal(x, tir::make_zero(x.dtype())), x, one);
+  return tir::select(x > 0, one, tir::select(x < 0, tir::make_const(x.dtype(), -1), x));
+}
+
+PrimExpr LogicalNot(PrimExpr x) {
+  if (x.dtype().is_bool()) return tir::logical_not(x);
+  return tir::cast(x.dtype(), tir::equal(x, tir::make_zero(x.dtype())));
+}
+
+PrimExpr Copy(PrimExpr x) { return x; }
+PrimExpr NearestEven(PrimExpr x) { return tir::nearbyint(std::move(x)); }
+PrimExpr Negative(PrimExpr x) { return tir::make_zero(x.dtype()) - x; }
+
+Array<Tensor> CastCompute(const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
+  const Tensor& x = inputs[0];
+  DataType dtype = OutTensor(out_type)->dtype;
+  return {Compute(
+      x->shape,
+      [&](const Array<PrimExpr>& i) {
+        if (dtype.is_bool()) return tir::not_equal(x(i), tir::make_zero(x->dtype));
+        return tir::cast(dtype, x(i));
+      },
+      "cast", tag::kElemWise)};
+}
+
+Array<Tensor> ReinterpretCompute(const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
+  const Tensor& x = inputs[0];
+  DataType dtype = OutTensor(out_type)->dtype;
+  return {Compute(
+      x->shape, [&](const Array<PrimExpr>& i) { return tir::reinterpret(dtype, x(i)); }, "reinterpret",
+      tag::kElemWise)};
+}
+
+Array<Tensor> ClipCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type&) {
+  const auto* a = attrs.as<ClipAttrs>();
+  const Tensor& x = inputs[0];
+  PrimExpr low = SaturatedConst(x->dtype, a->a_min);
+  PrimExpr high = SaturatedConst(x->dtype, a->a_max);
+  return {Compute(
+      x->shape,
+      [&](const Array<PrimExpr>& i) {
+        PrimExpr value = x(i);
+        if (a->a_min != -INFINITY) value = tir::max(value, low);
+        if (a->a_max != INFINITY) value = tir::min(value, high);
+        return value;
+      },
+      "clip", tag::kElemWise)};
+}
+
+Array<Tensor> FixedPointMultiplyCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type&) {
+  const auto* a = attrs.as<FixedPointMultiplyAttrs>();
+  const Tensor& x = inputs[0];
+  if (a->shift < -31 || a->shift > 30) throw ShapeError(StrCat("shift must be in [-31, 30], is ", a->shift));
+  int64_t right = 31 - a->shift;
+  return {Compute(
+      x->shape,
+      [&](const Array<PrimExpr>& i) {
+        PrimExpr product = tir::cast(DataType::Int(64), x(i)) * static_cast<int64_t>(a->multiplier);
+        PrimExpr rounded = product + (int64_t{1} << (right - 1));
+        return tir::cast(x->dtype, tir::right_shift(rounded, Index(right)));
+      },
+      "fixed_point_multiply", tag::kElemWise)};
+}
+
+/// A tensor of the shape of operand 0 filled with a constant.
+FTECompute FillLike(std::string name, int value) {
+  return [name = std::move(name), value](const Attrs&, const Array<Tensor>& inputs, const Type&) {
+    PrimExpr fill = tir::make_const(inputs[0]->dtype, value);
+    return Array<Tensor>{Compute(inputs[0]->shape, [&](const Array<PrimExpr>&) { return fill; }, name, tag::kElemWise)};
+  };
+}
+
+Array<Tensor> FullLikeCompute(const Attrs&, const Array<Tensor>& inputs, const Type&) {
+  return {Compute(
+      inputs[0]->shape,
+      [&](const Array<PrimExpr>&) { return tir::cast(inputs[0]->dtype, inputs[1](Array<PrimExpr>())); }, "full_like",
+      tag::kElemWise)};
+}
+
+OpRegistration Unary(const char* name, const char* text, FTECompute compute,
+                     TypeRelationFn relation = Rule<IdentityInfer>) {
+  return OpRegistration(name)
+      .Describe(text)
+      .Arguments(kData)
+      .SupportLevel(1)
+      .Relation(relation)
+      .Set(kOpPattern, OpPatternKind::kElemWise)
+      .Set(kCompute, std::move(compute));
+}
+OpRegistration Unary(const char* name, const char* text, ElementFn fn, TypeRelationFn relation = Rule<IdentityInfer>) {
+  return Unary(name, text, MapCompute(name, fn), relation);
 }
 
 void RegisterMath() {
   struct {
     const char* name;
     const char* text;
+    ElementFn fn;
   } const functions[] = {
-      {"exp", "e to the power of x."},
-      {"log", "Natural logarithm."},
-      {"log2", "Logarithm to base 2."},
-      {"log10", "Logarithm to base 10."},
-      {"sqrt", "Square root."},
-      {"rsqrt", "One over the square root."},
-      {"sin", "Sine."},
-      {"cos", "Cosine."},
-      {"tan", "Tangent."},
-      {"asin", "Arc sine."},
-      {"acos", "Arc cosine."},
-      {"atan", "Arc tangent."},
-      {"sinh", "Hyperbolic sine."},
-      {"cosh", "Hyperbolic cosine."},
-      {"tanh", "Hyperbolic tangent."},
-      {"asinh", "Inverse hyperbolic sine."},
-      {"acosh", "Inverse hyperbolic cosine."},
-      {"atanh", "Inverse hyperbolic tangent."},
-      {"erf", "Error function."},
-      {"sigmoid", "1 / (1 + exp(-x))."},
-      {"fast_exp", "exp by a polynomial, for use where a relative error of 1e-5 will do."},
-      {"fast_tanh", "tanh by a rational function, for use where an error of 1e-5 will do."},
-      {"fast_erf", "erf by a rational function, for use where an error of 1e-5 will do."},
+      {"exp", "e to the power of x.", tir::exp},
+      {"log", "Natural logarithm.", tir::log},
+      {"log2", "Logarithm to base 2.", tir::log2},
+      {"log10", "Logarithm to base 10.", tir::log10},
+      {"sqrt", "Square root.", tir::sqrt},
+      {"rsqrt", "One over the square root.", tir::rsqrt},
+      {"sin", "Sine.", tir::sin},
+      {"cos", "Cosine.", tir::cos},
+      {"tan", "Tangent.", tir::tan},
+      {"asin", "Arc sine.", tir::asin},
+      {"acos", "Arc cosine.", tir::acos},
+      {"atan", "Arc tangent.", tir::atan},
+      {"sinh", "Hyperbolic sine.", tir::sinh},
+      {"cosh", "Hyperbolic cosine.", tir::cosh},
+      {"tanh", "Hyperbolic tangent.", tir::tanh},
+      {"asinh", "Inverse hyperbolic sine.", tir::asinh},
+      {"acosh", "Inverse hyperbolic cosine.", tir::acosh},
+      {"atanh", "Inverse hyperbolic tangent.", tir::atanh},
+      {"erf", "Error function.", tir::erf},
+      {"sigmoid", "1 / (1 + exp(-x)).", tir::sigmoid},
+      {"fast_exp", "exp where a relative error of 1e-5 will do.", tir::exp},
+      {"fast_tanh", "tanh where an error of 1e-5 will do.", tir::tanh},
+      {"fast_erf", "erf where an error of 1e-5 will do.", tir::erf},
   };
-  for (const auto& f : functions) Unary(f.name, f.text, Rule<FloatInfer>);
+  for (const auto& f : functions) Unary(f.name, f.text, f.fn, Rule<FloatInfer>);
 }
 
 }  // namespace
 
 void RegisterElementwiseOps() {
   RegisterMath();
-  Unary("abs", "Absolute value.");
-  Unary("negative", "-x.");
-  Unary("sign", "-1, 0 or 1; NaN stays.");
-  Unary("floor", "Greatest integer not above x.");
-  Unary("ceil", "Least integer not below x.");
-  Unary("round", "Nearest integer, halves to even.");
-  Unary("trunc", "Integer part.");
-  Unary("copy", "The same values in a tensor of its own.");
-  Unary("zeros_like", "0 in the input's shape and type.");
-  Unary("ones_like", "1 in the input's shape and type.");
-  Unary("logical_not", "True where x is zero.");
-  Unary("bitwise_not", "All bits inverted.", Rule<IntegralInfer>);
-  Unary("isnan", "Whether x is NaN.", Rule<BoolInfer>);
-  Unary("isinf", "Whether x is infinite.", Rule<BoolInfer>);
-  Unary("isfinite", "Whether x is neither infinite nor NaN.", Rule<BoolInfer>);
-  Unary("cast", "Conversion of the element type. Float to integer truncates and saturates.", Rule<CastInfer>)
+  Unary("abs", "Absolute value.", tir::abs);
+  Unary("negative", "-x.", Negative);
+  Unary("sign", "-1, 0 or 1; NaN stays.", Sign);
+  Unary("floor", "Greatest integer not above x.", tir::floor);
+  Unary("ceil", "Least integer not below x.", tir::ceil);
+  Unary("round", "Nearest integer, halves to even.", NearestEven);
+  Unary("trunc", "Integer part.", tir::trunc);
+  Unary("copy", "The same values in a tensor of its own.", Copy);
+  Unary("zeros_like", "0 in the input's shape and type.", FillLike("zeros_like", 0));
+  Unary("ones_like", "1 in the input's shape and type.", FillLike("ones_like", 1));
+  Unary("logical_not", "True where x is zero.", LogicalNot);
+  Unary("bitwise_not", "All bits inverted.", tir::bitwise_not, Rule<IntegralInfer>);
+  Unary("isnan", "Whether x is NaN.", tir::isnan, Rule<BoolInfer>);
+  Unary("isinf", "Whether x is infinite.", tir::isinf, Rule<BoolInfer>);
+  Unary("isfinite", "Whether x is neither infinite nor NaN.", tir::isfinite, Rule<BoolInfer>);
+  Unary("cast", "Conversion of the element type. Float to integer truncates and saturates; to bool: nonzero.",
+        FTECompute(CastCompute), Rule<CastInfer>)
       .AttrsType<CastAttrs>();
-  Unary("reinterpret", "The same bits as another element type of equal size.", Rule<ReinterpretInfer>)
+  Unary("reinterpret", "The same bits as another element type of equal size.", FTECompute(ReinterpretCompute),
+        Rule<ReinterpretInfer>)
       .AttrsType<CastAttrs>();
-  Unary("clip", "min(max(x, a_min), a_max).", Rule<ClipInfer>).AttrsType<ClipAttrs>();
-  Unary("fixed_point_multiply", "x * multiplier * 2^(shift - 31), rounded half up; int32.", Rule<IntegralInfer>)
+  Unary("clip", "min(max(x, a_min), a_max).", FTECompute(ClipCompute), Rule<ClipInfer>).AttrsType<ClipAttrs>();
+  Unary("fixed_point_multiply", "x * multiplier * 2^(shift - 31), rounded half up; int32.",
+        FTECompute(FixedPointMultiplyCompute), Rule<IntegralInfer>)
       .AttrsType<FixedPointMultiplyAttrs>();
-  Unary("cast_like", "Conversion to the element type of the other tensor.", Rule<CastLikeInfer>)
+  Unary("cast_like", "Conversion to the element type of the other tensor.", FTECompute(CastCompute),
+        Rule<CastLikeInfer>)
       .Arguments({{"data", "Tensor", "The input."}, {"dtype_like", "Tensor", "Has the type of the result."}});
-  Unary("full_like", "One value in the input's shape and type.", Rule<FullLikeInfer>)
+  Unary("full_like", "One value in the input's shape and type.", FTECompute(FullLikeCompute), Rule<FullLikeInfer>)
       .Arguments({{"data", "Tensor", "Has the shape of the result."}, {"fill_value", "Tensor", "Scalar."}});
 }
 

@@ -5,6 +5,7 @@
 #include "ops/families.h"
 #include "ops/infer.h"
 #include "ops/layout.h"
+#include "ops/te_util.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/compute.h"
 
@@ -78,40 +79,260 @@ Type AdaptivePoolInfer(const InferContext& context) {
   return TensorType(PhysicalShape(OutLayout(attrs->layout, attrs->out_layout), out, names), data->dtype);
 }
 
+/// Positions of the spatial dimensions in a layout that doesn't block them and is the result's too.
+std::vector<size_t> SpatialAxes(const std::string& layout, const std::string& out_layout, size_t rank) {
+  if (!out_layout.empty() && out_layout != layout) {
+    throw ShapeError(StrCat("pooling from layout ", layout, " to ", out_layout, " isn't implemented"));
+  }
+  Layout parsed(layout);
+  std::vector<size_t> axes;
+  for (char name : SpatialNames(rank)) {
+    if (parsed.BlockOf(name) != 1) throw ShapeError(StrCat("pooling in layout ", layout, " isn't implemented"));
+    axes.push_back(static_cast<size_t>(parsed.IndexOf(name)));
+  }
+  return axes;
+}
+
+/// Geometry of window pooling over the dimensions `axes` of the tensor.
+struct Window {
+  std::vector<size_t> axes;
+  std::vector<int64_t> before, after;  ///< of all dimensions; `after` includes what ceil_mode adds
+  std::vector<int64_t> end_padding;    ///< of the pooled ones, without what ceil_mode adds
+};
+
+Window ResolveWindow(const PoolAttrs* attrs, size_t rank, const Tensor& data, const Array<PrimExpr>& out) {
+  Window window;
+  window.axes = SpatialAxes(attrs->layout, attrs->out_layout, rank);
+  window.before.assign(data.ndim(), 0);
+  window.after.assign(data.ndim(), 0);
+  std::vector<int64_t> padding = NormalizePadding(attrs->padding, rank);
+  for (size_t i = 0; i < rank; ++i) {
+    size_t axis = window.axes[i];
+    window.before[axis] = padding[i];
+    window.after[axis] = padding[rank + i];
+    window.end_padding.push_back(padding[rank + i]);
+    if (!attrs->ceil_mode) continue;
+    // Elements that the last window needs; of unknown sizes as many as it could need.
+    int64_t size = DimValue(data->shape[axis]);
+    int64_t count = DimValue(out[axis]);
+    int64_t more = attrs->strides[i] - 1;
+    if (size >= 0 && count >= 0) {
+      int64_t span = (attrs->pool_size[i] - 1) * attrs->dilation[i] + 1;
+      more = (count - 1) * attrs->strides[i] + span - size - padding[i] - padding[rank + i];
+    }
+    if (more > 0) window.after[axis] += more;
+  }
+  return window;
+}
+
+/// Index in the padded input of tap `k` of the window at `i`.
+Array<PrimExpr> WindowIndex(const PoolAttrs* attrs, const Window& window, const Array<PrimExpr>& i,
+                            const Array<te::IterVar>& k) {
+  Array<PrimExpr> at = i;
+  for (size_t d = 0; d < window.axes.size(); ++d) {
+    at.Set(window.axes[d], i[window.axes[d]] * attrs->strides[d] + PrimExpr(k[d]->var) * attrs->dilation[d]);
+  }
+  return at;
+}
+
+template <size_t kRank>
+Array<Tensor> MaxPoolCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<PoolAttrs>();
+  const Array<PrimExpr>& shape = OutTensor(out_type)->shape;
+  Window window = ResolveWindow(a, kRank, inputs[0], shape);
+  Tensor data = Pad(inputs[0], window.before, window.after, tir::neg_infinity(inputs[0]->dtype));
+  Array<te::IterVar> k = ReduceAxes(a->pool_size, "k");
+  return {Compute(
+      shape, [&](const Array<PrimExpr>& i) { return te::MaxReduce(data(WindowIndex(a, window, i, k)), k); }, "pool_max",
+      tag::kPoolMax)};
+}
+
+/// Number of taps of a window with dilation that lie in [0, limit): tap t is at start + t * dilation.
+PrimExpr TapsInside(const PrimExpr& start, const PrimExpr& limit, int64_t taps, int64_t dilation) {
+  auto below = [&](const PrimExpr& bound) {  // taps at positions < bound
+    return Clamp(tir::floordiv(bound - start + (dilation - 1), Index(dilation)), Index(0), Index(taps));
+  };
+  return below(limit) - below(Index(0));
+}
+
+template <size_t kRank>
+Array<Tensor> AvgPoolCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<AvgPoolAttrs>();
+  const TensorTypeNode* out = OutTensor(out_type);
+  Window window = ResolveWindow(a, kRank, inputs[0], out->shape);
+  DataType dtype = AccumulatorDType(out->dtype);
+  Tensor data = Pad(inputs[0], window.before, window.after, tir::make_zero(inputs[0]->dtype));
+  Array<te::IterVar> k = ReduceAxes(a->pool_size, "k");
+  Tensor sum = Compute(
+      out->shape,
+      [&](const Array<PrimExpr>& i) { return te::Sum(tir::cast(dtype, data(WindowIndex(a, window, i, k))), k); },
+      "pool_sum", tag::kPoolAvg);
+  auto count = [&](const Array<PrimExpr>& i) {
+    int64_t full = 1;
+    PrimExpr product;
+    for (size_t d = 0; d < kRank; ++d) {
+      size_t axis = window.axes[d];
+      // Taps that always count: inside the input, or in padding that counts.
+      int64_t uncounted =
+          a->count_include_pad ? window.after[axis] - window.end_padding[d] : window.before[axis] + window.after[axis];
+      if (uncounted == 0) {
+        full *= a->pool_size[d];
+        continue;
+      }
+      PrimExpr start = i[axis] * a->strides[d];
+      PrimExpr limit = DimAdd(inputs[0]->shape[axis], Dim(window.end_padding[d] + window.before[axis]));
+      if (!a->count_include_pad) {
+        start = start - window.before[axis];
+        limit = inputs[0]->shape[axis];
+      }
+      PrimExpr taps = TapsInside(start, limit, a->pool_size[d], a->dilation[d]);
+      product = product.defined() ? product * taps : taps;
+    }
+    if (!product.defined()) return tir::make_const(dtype, full);
+    // A window may lie in the padding altogether.
+    return tir::cast(dtype, tir::max(product * full, Index(1)));
+  };
+  return {Compute(
+      out->shape,
+      [&](const Array<PrimExpr>& i) {
+        PrimExpr divisor = count(i);
+        PrimExpr mean = tir::div(sum(i), divisor);
+        if (const auto* constant = divisor.as<FloatImmNode>()) {
+          mean = sum(i) * tir::make_const(dtype, 1.0 / constant->value);
+        }
+        return tir::cast(out->dtype, mean);
+      },
+      "pool_avg", tag::kElemWise)};
+}
+
+template <size_t kRank, bool kMax>
+Array<Tensor> GlobalPoolCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<GlobalPoolAttrs>();
+  const TensorTypeNode* out = OutTensor(out_type);
+  const Tensor& data = inputs[0];
+  std::vector<size_t> axes = SpatialAxes(a->layout, a->out_layout, kRank);
+  Array<te::IterVar> k;
+  PrimExpr count = Dim(1);
+  for (size_t axis : axes) {
+    k.push_back(te::ReduceAxis(tir::Range(data->shape[axis]), StrCat("k", k.size())));
+    count = DimMul(count, data->shape[axis]);
+  }
+  DataType dtype = kMax ? out->dtype : AccumulatorDType(out->dtype);
+  Tensor reduced = Compute(
+      out->shape,
+      [&](const Array<PrimExpr>& i) {
+        Array<PrimExpr> at = i;
+        for (size_t d = 0; d < kRank; ++d) at.Set(axes[d], k[d]->var);
+        PrimExpr value = tir::cast(dtype, data(at));
+        return kMax ? te::MaxReduce(value, k) : te::Sum(value, k);
+      },
+      kMax ? "global_pool_max" : "global_pool_sum", kMax ? tag::kPoolMax : tag::kPoolAvg);
+  if (kMax) return {reduced};
+  return {Compute(
+      out->shape,
+      [&](const Array<PrimExpr>& i) {
+        PrimExpr divisor = tir::cast(dtype, count);
+        const auto* constant = divisor.as<FloatImmNode>();
+        PrimExpr mean = constant != nullptr && constant->value != 0
+                            ? reduced(i) * tir::make_const(dtype, 1.0 / constant->value)
+                            : tir::div(reduced(i), divisor);
+        return tir::cast(out->dtype, mean);
+      },
+      "global_pool_avg", tag::kElemWise)};
+}
+
+/// Windows differ in size by at most one: the reduction runs over the largest and skips what isn't inside.
+template <size_t kRank, bool kMax>
+Array<Tensor> AdaptivePoolCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<AdaptivePoolAttrs>();
+  const TensorTypeNode* out = OutTensor(out_type);
+  const Tensor& data = inputs[0];
+  std::vector<size_t> axes = SpatialAxes(a->layout, a->out_layout, kRank);
+  Array<te::IterVar> k;
+  for (size_t axis : axes) {
+    // ceil((i + 1) * in / out) - floor(i * in / out) is at most ceil(in / out) + 1.
+    PrimExpr in = data->shape[axis];
+    PrimExpr size = out->shape[axis];
+    bool divides = DimValue(in) >= 0 && DimValue(size) > 0 && DimValue(in) % DimValue(size) == 0;
+    PrimExpr extent =
+        divides ? DimFloorDiv(in, size) : DimAdd(DimFloorDiv(DimAdd(in, DimSub(size, Dim(1))), size), Dim(1));
+    k.push_back(te::ReduceAxis(tir::Range(extent), StrCat("k", k.size())));
+  }
+  auto start = [&](const Array<PrimExpr>& i, size_t d) {
+    return tir::floordiv(i[axes[d]] * data->shape[axes[d]], out->shape[axes[d]]);
+  };
+  auto end = [&](const Array<PrimExpr>& i, size_t d) {
+    PrimExpr size = out->shape[axes[d]];
+    return tir::floordiv((i[axes[d]] + 1) * data->shape[axes[d]] + (size - 1), size);
+  };
+  DataType dtype = kMax ? out->dtype : AccumulatorDType(out->dtype);
+  Tensor reduced = Compute(
+      out->shape,
+      [&](const Array<PrimExpr>& i) {
+        Array<PrimExpr> at = i;
+        PrimExpr inside;
+        for (size_t d = 0; d < kRank; ++d) {
+          PrimExpr position = start(i, d) + k[d]->var;
+          at.Set(axes[d], position);
+          PrimExpr below = position < end(i, d);
+          inside = inside.defined() ? inside && below : below;
+        }
+        PrimExpr neutral = kMax ? tir::neg_infinity(dtype) : tir::make_zero(dtype);
+        PrimExpr value = tir::if_then_else(inside, tir::cast(dtype, data(at)), neutral);
+        return kMax ? te::MaxReduce(value, k) : te::Sum(value, k);
+      },
+      "adaptive_pool", kMax ? tag::kPoolMax : tag::kPoolAvg);
+  if (kMax) return {reduced};
+  return {Compute(
+      out->shape,
+      [&](const Array<PrimExpr>& i) {
+        PrimExpr count = Index(1);
+        for (size_t d = 0; d < kRank; ++d) count = count * (end(i, d) - start(i, d));
+        return tir::cast(out->dtype, tir::div(reduced(i), tir::cast(dtype, count)));
+      },
+      "adaptive_pool_avg", tag::kElemWise)};
+}
+
 template <typename AttrsT>
-OpRegistration Pool(const std::string& name, const char* text, TypeRelationFn relation) {
+OpRegistration Pool(const std::string& name, const char* text, TypeRelationFn relation, FTECompute compute) {
   return OpRegistration(name)
       .Describe(text)
       .Arguments({{"data", "Tensor", "The input, in layout."}})
       .AttrsType<AttrsT>()
       .SupportLevel(2)
       .Relation(relation)
-      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable);
+      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(kCompute, std::move(compute));
+}
+
+template <bool kMax>
+void RegisterWholePools() {
+  const char* kind = kMax ? "max" : "avg";
+  const char* global = "Pooling over all of the spatial dimensions.";
+  std::string prefix = StrCat("nn.global_", kind, "_pool");
+  Pool<GlobalPool1DAttrs>(prefix + "1d", global, Rule<GlobalPoolInfer<1>>, GlobalPoolCompute<1, kMax>);
+  Pool<GlobalPool2DAttrs>(prefix + "2d", global, Rule<GlobalPoolInfer<2>>, GlobalPoolCompute<2, kMax>);
+  Pool<GlobalPool3DAttrs>(prefix + "3d", global, Rule<GlobalPoolInfer<3>>, GlobalPoolCompute<3, kMax>);
+  const char* adaptive = "Pooling to a given size: windows follow from input and output size.";
+  prefix = StrCat("nn.adaptive_", kind, "_pool");
+  Pool<AdaptivePool1DAttrs>(prefix + "1d", adaptive, Rule<AdaptivePoolInfer<1>>, AdaptivePoolCompute<1, kMax>);
+  Pool<AdaptivePool2DAttrs>(prefix + "2d", adaptive, Rule<AdaptivePoolInfer<2>>, AdaptivePoolCompute<2, kMax>);
+  Pool<AdaptivePool3DAttrs>(prefix + "3d", adaptive, Rule<AdaptivePoolInfer<3>>, AdaptivePoolCompute<3, kMax>);
 }
 
 }  // namespace
 
 void RegisterPoolOps() {
   const char* max = "Greatest element of a window; padding never wins. NaN wins.";
-  Pool<MaxPool1DAttrs>("nn.max_pool1d", max, Rule<PoolInfer<1>>);
-  Pool<MaxPool2DAttrs>("nn.max_pool2d", max, Rule<PoolInfer<2>>);
-  Pool<MaxPool3DAttrs>("nn.max_pool3d", max, Rule<PoolInfer<3>>);
+  Pool<MaxPool1DAttrs>("nn.max_pool1d", max, Rule<PoolInfer<1>>, MaxPoolCompute<1>);
+  Pool<MaxPool2DAttrs>("nn.max_pool2d", max, Rule<PoolInfer<2>>, MaxPoolCompute<2>);
+  Pool<MaxPool3DAttrs>("nn.max_pool3d", max, Rule<PoolInfer<3>>, MaxPoolCompute<3>);
   const char* avg = "Mean of a window.";
-  Pool<AvgPool1DAttrs>("nn.avg_pool1d", avg, Rule<PoolInfer<1>>);
-  Pool<AvgPool2DAttrs>("nn.avg_pool2d", avg, Rule<PoolInfer<2>>);
-  Pool<AvgPool3DAttrs>("nn.avg_pool3d", avg, Rule<PoolInfer<3>>);
-  const char* global = "Pooling over all of the spatial dimensions.";
-  for (const char* kind : {"max", "avg"}) {
-    std::string prefix = StrCat("nn.global_", kind, "_pool");
-    Pool<GlobalPool1DAttrs>(prefix + "1d", global, Rule<GlobalPoolInfer<1>>);
-    Pool<GlobalPool2DAttrs>(prefix + "2d", global, Rule<GlobalPoolInfer<2>>);
-    Pool<GlobalPool3DAttrs>(prefix + "3d", global, Rule<GlobalPoolInfer<3>>);
-    prefix = StrCat("nn.adaptive_", kind, "_pool");
-    const char* adaptive = "Pooling to a given size: windows follow from input and output size.";
-    Pool<AdaptivePool1DAttrs>(prefix + "1d", adaptive, Rule<AdaptivePoolInfer<1>>);
-    Pool<AdaptivePool2DAttrs>(prefix + "2d", adaptive, Rule<AdaptivePoolInfer<2>>);
-    Pool<AdaptivePool3DAttrs>(prefix + "3d", adaptive, Rule<AdaptivePoolInfer<3>>);
-  }
+  Pool<AvgPool1DAttrs>("nn.avg_pool1d", avg, Rule<PoolInfer<1>>, AvgPoolCompute<1>);
+  Pool<AvgPool2DAttrs>("nn.avg_pool2d", avg, Rule<PoolInfer<2>>, AvgPoolCompute<2>);
+  Pool<AvgPool3DAttrs>("nn.avg_pool3d", avg, Rule<PoolInfer<3>>, AvgPoolCompute<3>);
+  RegisterWholePools<true>();
+  RegisterWholePools<false>();
 }
 
 }  // namespace treadle::ops

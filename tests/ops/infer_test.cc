@@ -121,8 +121,7 @@ TEST(Infer, ConvInOtherLayouts) {
                     a.kernel_layout = "HWIO";
                   })),
             "Tensor[(1, 8, 8, 4), float32]");
-  EXPECT_EQ(Infer("nn.contrib_conv2d_NCHWc", {F32({1, 2, 10, 10, 8}), F32({4, 2, 3, 3, 8, 16})},
-                  MakeAttrs<Conv2DAttrs>([](auto& a) {
+  EXPECT_EQ(Infer("nn.conv2d", {F32({1, 2, 10, 10, 8}), F32({4, 2, 3, 3, 8, 16})}, MakeAttrs<Conv2DAttrs>([](auto& a) {
                     a.data_layout = "NCHW8c";
                     a.kernel_layout = "OIHW8i16o";
                     a.out_layout = "NCHW16c";
