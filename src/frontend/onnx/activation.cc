@@ -195,7 +195,7 @@ void RegisterActivationRules(RuleTable& table) {
   table.Add1("HardSigmoid", {1, 6, 22}, ImportHardSigmoid);
   table.Add1("HardSwish", {14, 22}, ImportHardSwish);
   table.Add1("Elu", {1, 6, 22}, ImportElu);
-  table.Add1("Celu", {12}, ImportCelu);
+  table.Add1("Celu", {12, 28}, ImportCelu);
   table.Add1("Selu", {1, 6, 22}, ImportSelu);
   table.Add1("ThresholdedRelu", {10, 22}, ImportThresholdedRelu);
   table.Add1("Shrink", {9}, ImportShrink);

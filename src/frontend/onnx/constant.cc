@@ -63,6 +63,7 @@ Expr ImportConstantOfShape(NodeImport& n) {
 /// Numbers from `start` on; nothing when `limit` is on the other side.
 Expr ImportRange(NodeImport& n) {
   DataType dtype = n.DType(0);
+  if (n.Int("stash_type", 1) != 1) n.Unsupported("'stash_type' other than float isn't implemented");
   auto scalar = [&](size_t i, const char* name) {
     NDArray value = n.Constant(i, name);
     if (value.size() != 1) n.Invalid(StrCat("'", name, "' isn't a scalar"));
@@ -106,7 +107,7 @@ Expr ImportEyeLike(NodeImport& n) {
 void RegisterConstantRules(RuleTable& table) {
   table.Add1("Constant", {1, 9, 11, 12, 13, 19, 21, 23, 24, 25}, ImportConstant);
   table.Add1("ConstantOfShape", {9, 20, 21, 23, 24, 25}, ImportConstantOfShape);
-  table.Add1("Range", {11}, ImportRange);
+  table.Add1("Range", {11, 27}, ImportRange);
   table.Add1("EyeLike", {9, 22}, ImportEyeLike);
 }
 

@@ -176,6 +176,12 @@ void Importer::DefineInputs(Scope& scope) {
   }
   InputTypes types(inputs, options_);
   for (const ValueInfo* input : inputs) {
+    auto constant = options_.constants.find(input->name);
+    if (constant != options_.constants.end()) {
+      InputTypes::CheckValue(*input, constant->second);
+      scope.Define(input->name, MakeConstant(constant->second, Span(input->name)));
+      continue;
+    }
     try {
       relay::Var var = MakeVar(input->name, types.TypeOf(*input), Span(input->name));
       scope.Define(input->name, Expr(var));

@@ -1,28 +1,208 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements picked by index.
+// Elements picked, written, sorted and accumulated by index.
+#include <algorithm>
+#include <cmath>
+
 #include "frontend/onnx/rules.h"
 
 namespace treadle::onnx {
 namespace {
 
 using relay::Expr;
+using Ints = std::vector<int64_t>;
 
-/// Indices count from the end when negative; others out of range are an error, when compiling or when running.
+/// The indices of input `i`, counted from 0: negative ones count from the end of a dimension of `size`. Known ones out
+/// of range are an error.
+Expr FromStart(NodeImport& n, size_t i, int64_t size) {
+  Expr indices = n.In(i);
+  DataType dtype = n.DType(i);
+  if (!dtype.is_integral()) n.Invalid(StrCat("the indices are ", dtype, ", expected integers"));
+  if (n.IsKnown(i)) {
+    for (int64_t index : IntsOf(n.Constant(i, "indices"))) {
+      if (index < -size || index >= size) n.Invalid(StrCat("index ", index, " is out of range for ", size));
+    }
+  }
+  if (!dtype.is_int()) return indices;
+  Expr negative = n.Call("less", {indices, n.Scalar(dtype, 0)});
+  Expr moved = n.Call("add", {indices, n.Scalar(dtype, static_cast<double>(size))});
+  return n.Call("where", {negative, moved, indices});
+}
+
+/// Negative indices count from the end; others out of range are an error, when compiling or when running.
 Expr ImportGather(NodeImport& n) {
   int rank = n.Rank(0);
   if (rank < 1) n.Invalid("the operand is a scalar");
   int axis = n.Axis(n.Int("axis", 0), rank);
   const int64_t* size = AsConstInt(TypeOf(n.In(0))->shape[static_cast<size_t>(axis)]);
-  if (n.IsKnown(1) && size != nullptr) {
-    for (int64_t index : IntsOf(n.Constant(1, "indices"))) {
-      if (index < -*size || index >= *size) n.Invalid(StrCat("index ", index, " is out of range for ", *size));
+  if (n.IsKnown(1) && size != nullptr) FromStart(n, 1, *size);
+  return n.Call("take", {n.In(0), n.In(1)}, {{"axis", int64_t{axis}}, {"mode", "error"}});
+}
+
+Expr ImportGatherElements(NodeImport& n) {
+  if (n.Rank(0) < 1 || n.Rank(0) != n.Rank(1)) n.Invalid("the operands have different ranks, or rank 0");
+  int axis = n.Axis(n.Int("axis", 0), n.Rank(0));
+  Expr indices = FromStart(n, 1, n.StaticDim(n.In(0), axis));
+  return n.Call("gather", {n.In(0), indices}, {{"axis", int64_t{axis}}});
+}
+
+/// Indices of several dimensions, counted from 0, with the dimension that they run along in front.
+Expr NdIndices(NodeImport& n, int batch_dims) {
+  Ints data = n.StaticShape(0);
+  Ints shape = n.StaticShape(1);
+  if (shape.empty()) n.Invalid("the indices are a scalar");
+  int64_t length = shape.back();
+  if (length < 1 || length + batch_dims > static_cast<int64_t>(data.size())) {
+    n.Invalid(StrCat("indices of ", length, " entries for rank ", data.size()));
+  }
+  Expr indices = n.In(1);
+  Ints sizes(data.begin() + batch_dims, data.begin() + batch_dims + length);
+  if (n.IsKnown(1)) {
+    Ints values = IntsOf(n.Constant(1, "indices"));
+    for (size_t i = 0; i < values.size(); ++i) {
+      int64_t size = sizes[i % sizes.size()];
+      if (values[i] < -size || values[i] >= size) n.Invalid(StrCat("index ", values[i], " is out of range for ", size));
     }
   }
-  return n.Call("take", {n.In(0), n.In(1)}, {{"axis", int64_t{axis}}, {"mode", "error"}});
+  DataType dtype = n.DType(1);
+  Expr negative = n.Call("less", {indices, n.Scalar(dtype, 0)});
+  indices = n.Call("where", {negative, n.Call("add", {indices, n.IntVector(sizes, dtype)}), indices});
+  Ints order{static_cast<int64_t>(shape.size()) - 1};
+  for (size_t i = 0; i + 1 < shape.size(); ++i) order.push_back(static_cast<int64_t>(i));
+  return shape.size() == 1 ? indices : n.Transpose(indices, order);
+}
+
+Expr ImportGatherNd(NodeImport& n) {
+  int64_t batch_dims = n.Int("batch_dims", 0);
+  if (batch_dims < 0 || batch_dims >= std::min(n.Rank(0), n.Rank(1))) n.Invalid(StrCat("'batch_dims' is ", batch_dims));
+  Expr indices = NdIndices(n, static_cast<int>(batch_dims));
+  return n.Call("gather_nd", {n.In(0), indices}, {{"batch_dims", batch_dims}});
+}
+
+std::string Reduction(NodeImport& n) {
+  std::string reduction = n.Str("reduction", "none");
+  if (reduction == "none") return "update";
+  if (reduction != "add" && reduction != "mul" && reduction != "min" && reduction != "max") {
+    n.Invalid(StrCat("'reduction' is ", QuoteName(reduction)));
+  }
+  return reduction;
+}
+
+Expr ImportScatterElements(NodeImport& n) {
+  if (n.Rank(0) < 1 || n.Rank(0) != n.Rank(1)) n.Invalid("the operands have different ranks, or rank 0");
+  int axis = n.Axis(n.Int("axis", 0), n.Rank(0));
+  Expr indices = FromStart(n, 1, n.StaticDim(n.In(0), axis));
+  return n.Call("scatter", {n.In(0), indices, n.In(2)}, {{"axis", int64_t{axis}}, {"reduction", Reduction(n)}});
+}
+
+Expr ImportScatterNd(NodeImport& n) {
+  return n.Call("scatter_nd", {n.In(0), NdIndices(n, 0), n.In(2)}, {{"mode", Reduction(n)}});
+}
+
+/// Indices out of [-depth, depth) have no 1.
+Expr ImportOneHot(NodeImport& n) {
+  NDArray depth_value = n.Constant(1, "depth");
+  if (depth_value.size() != 1) n.Invalid("'depth' isn't a scalar");
+  double depth = DoublesOf(depth_value)[0];
+  if (!(depth >= 1) || depth > INT32_MAX) n.Invalid(StrCat("'depth' is ", depth));
+  int axis = n.Axis(n.Int("axis", -1), n.Rank(0) + 1);
+  Expr indices = n.Cast(n.In(0), DataType::Int(64));
+  DataType dtype = DataType::Int(64);
+  Expr negative = n.Call("less", {indices, n.Scalar(dtype, 0)});
+  indices = n.Call("where", {negative, n.Call("add", {indices, n.Scalar(dtype, std::floor(depth))}), indices});
+  if (n.Rank(2) != 1 || n.StaticDim(n.In(2), 0) != 2) n.Invalid("'values' has to hold two numbers");
+  Expr off = n.Squeeze(n.Slice(n.In(2), 0, 0, 1), {0});
+  Expr on = n.Squeeze(n.Slice(n.In(2), 0, 1, 2), {0});
+  return n.Call("one_hot", {indices, on, off},
+                {{"depth", static_cast<int64_t>(depth)}, {"axis", int64_t{axis}}, {"dtype", n.DType(2)}});
+}
+
+std::vector<Expr> ImportTopK(NodeImport& n) {
+  int axis = n.Axis(n.Int("axis", -1), n.Rank(0));
+  int64_t k = n.version() == 1 ? n.Int("k") : n.ConstantInt(1, "K");
+  bool largest = n.Flag("largest", true);
+  n.Ignore({"sorted"});  // sorted results are fine where none are asked for
+  int64_t size = n.StaticDim(n.In(0), axis);
+  if (k < 0 || k > size) n.Invalid(StrCat("'K' is ", k, ", the dimension has ", size));
+  if (k == 0) {
+    Expr none = n.Slice(n.In(0), axis, 0, 0);
+    return {none, n.Cast(none, DataType::Int(64))};
+  }
+  Expr both = n.Call(
+      "topk", {n.In(0)},
+      {{"k", k}, {"axis", int64_t{axis}}, {"ret_type", "both"}, {"is_ascend", !largest}, {"dtype", DataType::Int(64)}});
+  return {n.Item(both, 0), n.Item(both, 1)};
+}
+
+ImportRule Cumulative(const char* op) {
+  return [op](NodeImport& n) -> std::vector<Expr> {
+    int64_t axis = n.Axis(n.ConstantInt(1, "axis"), n.Rank(0));
+    bool exclusive = n.Flag("exclusive", false);
+    bool reverse = n.Flag("reverse", false);
+    return {
+        n.Call(op, {n.In(0)}, {{"axis", axis}, {"dtype", n.DType(0)}, {"exclusive", exclusive}, {"reverse", reverse}})};
+  };
+}
+
+/// A triangle of the last two dimensions, the rest set to 0.
+Expr ImportTrilu(NodeImport& n) {
+  if (n.Rank(0) < 2) n.Invalid(StrCat("the operand has rank ", n.Rank(0), ", expected at least 2"));
+  bool upper = n.Flag("upper", true);
+  int64_t k = n.Has(1) ? n.ConstantInt(1, "k") : 0;
+  int64_t rows = n.StaticDim(n.In(0), n.Rank(0) - 2);
+  int64_t columns = n.StaticDim(n.In(0), n.Rank(0) - 1);
+  if (rows * columns > (int64_t{1} << 26)) n.Unsupported("a matrix of that size isn't implemented");
+  k = std::clamp<int64_t>(k, -rows - 1, columns + 1);
+  Ints mask(static_cast<size_t>(rows * columns));
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; ++j) {
+      mask[static_cast<size_t>(i * columns + j)] = (upper ? j - i >= k : j - i <= k) ? 1 : 0;
+    }
+  }
+  Expr keep = n.Const(ArrayOf(mask, {rows, columns}, DataType::Bool()));
+  return n.Call("where", {keep, n.In(0), n.Scalar(n.DType(0), 0)});
+}
+
+/// With a condition that is known when compiling: the elements that it picks.
+Expr ImportCompress(NodeImport& n) {
+  Ints condition = n.ConstantInts(1, "condition");
+  Ints picked;
+  for (size_t i = 0; i < condition.size(); ++i) {
+    if (condition[i] != 0) picked.push_back(static_cast<int64_t>(i));
+  }
+  Expr x = n.In(0);
+  int axis = 0;
+  if (n.HasAttr("axis")) {
+    axis = n.Axis(n.Int("axis"), n.Rank(0));
+  } else {
+    x = n.Reshape(x, {-1});
+  }
+  if (!picked.empty() && picked.back() >= n.StaticDim(x, axis)) n.Invalid("the condition picks more than there is");
+  return n.Call("take", {x, n.IntVector(picked)}, {{"axis", int64_t{axis}}, {"mode", "error"}});
+}
+
+Expr ImportReverseSequence(NodeImport& n) {
+  int64_t batch = n.Int("batch_axis", 1);
+  int64_t time = n.Int("time_axis", 0);
+  if (batch < 0 || batch > 1 || time != 1 - batch) n.Invalid("'batch_axis' and 'time_axis' have to be 0 and 1");
+  return n.Call("reverse_sequence", {n.In(0), n.In(1)}, {{"seq_axis", time}, {"batch_axis", batch}});
 }
 
 }  // namespace
 
-void RegisterIndexRules(RuleTable& table) { table.Add1("Gather", {1, 11, 13}, ImportGather); }
+void RegisterIndexRules(RuleTable& table) {
+  table.Add1("Gather", {1, 11, 13}, ImportGather);
+  table.Add1("GatherElements", {11, 13}, ImportGatherElements);
+  table.Add1("GatherND", {11, 12, 13}, ImportGatherNd);
+  table.Add1("Scatter", {9}, ImportScatterElements);
+  table.Add1("ScatterElements", {11, 13, 16, 18}, ImportScatterElements);
+  table.Add1("ScatterND", {11, 13, 16, 18}, ImportScatterNd);
+  table.Add1("OneHot", {9, 11, 28}, ImportOneHot);
+  table.Add("TopK", {1, 10, 11, 24}, ImportTopK);
+  table.Add("CumSum", {11, 14}, Cumulative("cumsum"));
+  table.Add("CumProd", {26}, Cumulative("cumprod"));
+  table.Add1("Trilu", {14}, ImportTrilu);
+  table.Add1("Compress", {9, 11, 28}, ImportCompress);
+  table.Add1("ReverseSequence", {10, 28}, ImportReverseSequence);
+}
 
 }  // namespace treadle::onnx

@@ -38,6 +38,11 @@ InputTypes::InputTypes(const std::vector<const ValueInfo*>& inputs, const Import
       throw Error(StrCat("the model has no input ", QuoteName(name), "; its inputs are: ", List(names)));
     }
   }
+  for (const auto& [name, value] : options.constants) {
+    if (!names.count(name)) {
+      throw Error(StrCat("the model has no input ", QuoteName(name), "; its inputs are: ", List(names)));
+    }
+  }
   for (const auto& [symbol, value] : options.dims) {
     if (!symbols.count(symbol)) {
       throw Error(StrCat("no input has a dimension called ", QuoteName(symbol), "; there are: ", List(symbols)));
@@ -111,6 +116,20 @@ TensorType InputTypes::TypeOf(const ValueInfo& input) const {
     }
   }
   return TensorType(shape, dtype);
+}
+
+void InputTypes::CheckValue(const ValueInfo& input, const NDArray& value) {
+  DataType dtype = ToDataTypeOrThrow(input.type.elem_type, InputText(input));
+  if (value.dtype() != dtype) throw DTypeError(StrCat(InputText(input), " is ", dtype, ", the value ", value.dtype()));
+  if (!input.type.shape) return;
+  bool fits = input.type.shape->size() == value.shape().size();
+  for (size_t i = 0; fits && i < value.shape().size(); ++i) {
+    fits = (*input.type.shape)[i].value.value_or(value.shape()[i]) == value.shape()[i];
+  }
+  if (!fits) {
+    throw ShapeError(
+        StrCat(InputText(input), " has another shape than the value's ", runtime::ShapeString(value.shape())));
+  }
 }
 
 }  // namespace treadle::onnx

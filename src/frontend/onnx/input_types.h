@@ -24,6 +24,9 @@ class InputTypes {
   /// Treadle doesn't compute with.
   TensorType TypeOf(const ValueInfo& input) const;
 
+  /// Throws DTypeError or ShapeError unless `value` may be given for the input.
+  static void CheckValue(const ValueInfo& input, const NDArray& value);
+
  private:
   void BindShape(const ValueInfo& input, const std::vector<int64_t>& shape);
   void SetSymbol(const std::string& symbol, int64_t value, const std::string& where);

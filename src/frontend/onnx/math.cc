@@ -85,17 +85,35 @@ Expr ImportPow(NodeImport& n) {
   return n.Cast(n.Call("power", {n.Cast(base, wide), n.Cast(exponent, wide)}), dtype);
 }
 
-/// fmod = 0 (integers only): the sign of the divisor; fmod = 1: of the dividend.
+/// fmod = 0: the sign of the divisor (before opset 28 only for integers); fmod = 1: of the dividend.
 Expr ImportMod(NodeImport& n) {
   bool fmod = n.Flag("fmod", false);
-  if (!fmod && n.DType(0).is_floating()) n.Invalid("fmod has to be 1 for floating-point operands");
+  if (!fmod && n.DType(0).is_floating() && n.version() < 28) {
+    n.Invalid("fmod has to be 1 for floating-point operands");
+  }
+  if (!fmod && n.DType(0).is_floating()) n.Unsupported("fmod = 0 of floating-point operands isn't implemented");
   return n.Call(fmod ? "mod" : "floor_mod", {n.In(0), n.In(1)});
 }
 
+/// Shifts by the number of bits and more give what shifting one by one would: 0, or -1 for negative numbers to the
+/// right. Right shifts of signed numbers (opset 28) copy the sign.
 Expr ImportBitShift(NodeImport& n) {
   std::string direction = n.Str("direction");
   if (direction != "LEFT" && direction != "RIGHT") n.Invalid("'direction' is neither LEFT nor RIGHT");
-  return n.Call(direction == "LEFT" ? "left_shift" : "right_shift", {n.In(0), n.In(1)});
+  bool left = direction == "LEFT";
+  DataType dtype = n.DType(0);
+  if (!dtype.is_integral()) n.Invalid("the operands aren't integers");
+  Expr x = n.In(0);
+  Expr amount = n.In(1);
+  Expr last = n.Scalar(dtype, dtype.bits() - 1);
+  Expr in_range = n.Call("less_equal", {amount, last});
+  if (dtype.is_int()) {
+    in_range = n.Call("logical_and", {in_range, n.Call("greater_equal", {amount, n.Scalar(dtype, 0)})});
+  }
+  Expr safe = n.Call("where", {in_range, amount, left ? n.Scalar(dtype, 0) : last});
+  Expr shifted = n.Call(left ? "left_shift" : "right_shift", {x, safe});
+  if (!left && dtype.is_int()) return shifted;  // a shift by all bits but one leaves copies of the sign
+  return n.Call("where", {in_range, shifted, n.Scalar(dtype, 0)});
 }
 
 Expr ImportIsInf(NodeImport& n) {
@@ -178,7 +196,7 @@ void RegisterMathRules(RuleTable& table) {
   table.Add("Max", {1, 6, 8, 12, 13}, Variadic("maximum"));
   table.Add("Min", {1, 6, 8, 12, 13}, Variadic("minimum"));
   table.Add1("Pow", {1, 7, 12, 13, 15}, ImportPow);
-  table.Add1("Mod", {10, 13}, ImportMod);
+  table.Add1("Mod", {10, 13, 28}, ImportMod);
   table.Add("Greater", {1, 7, 9, 13}, Binary("greater"));
   table.Add("Less", {1, 7, 9, 13}, Binary("less"));
   table.Add("GreaterOrEqual", {12, 16}, Binary("greater_equal"));
@@ -192,7 +210,7 @@ void RegisterMathRules(RuleTable& table) {
   table.Add("BitwiseOr", {18}, Binary("bitwise_or"));
   table.Add("BitwiseXor", {18}, Binary("bitwise_xor"));
   table.Add("BitwiseNot", {18}, Unary("bitwise_not"));
-  table.Add1("BitShift", {11}, ImportBitShift);
+  table.Add1("BitShift", {11, 28}, ImportBitShift);
   for (const auto& [name, op] : {std::pair{"Abs", "abs"},
                                  {"Neg", "negative"},
                                  {"Exp", "exp"},
@@ -221,7 +239,7 @@ void RegisterMathRules(RuleTable& table) {
   table.Add1("IsInf", {10, 20}, ImportIsInf);
   table.Add1("Reciprocal", {1, 6, 13}, ImportReciprocal);
   table.Add1("Clip", {1, 6, 11, 12, 13}, ImportClip);
-  table.Add1("Cast", {1, 6, 9, 13, 19, 21, 23, 24, 25}, ImportCast);
+  table.Add1("Cast", {1, 6, 9, 13, 19, 21, 23, 24, 25, 28}, ImportCast);
   table.Add1("CastLike", {15, 19, 21, 23, 24, 25}, ImportCastLike);
   table.Add1("Where", {9, 16}, ImportWhere);
 }

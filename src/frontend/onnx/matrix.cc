@@ -2,6 +2,7 @@
 // Matrix products.
 #include <algorithm>
 
+#include "frontend/onnx/matmul.h"
 #include "frontend/onnx/rules.h"
 
 namespace treadle::onnx {
@@ -96,12 +97,13 @@ Expr MatMul(NodeImport& n, const Expr& a, const Expr& b) {
   return n.Reshape(product, batch);
 }
 
-/// A vector as left operand is a row, as right operand a column; that dimension is dropped from the result.
-Expr ImportMatMul(NodeImport& n) {
-  Expr a = n.In(0);
-  Expr b = n.In(1);
-  int rank_a = n.Rank(0);
-  int rank_b = n.Rank(1);
+Expr ImportMatMul(NodeImport& n) { return MatMulAnyRank(n, n.In(0), n.In(1)); }
+
+}  // namespace
+
+Expr MatMulAnyRank(NodeImport& n, Expr a, Expr b) {
+  int rank_a = RankOf(a);
+  int rank_b = RankOf(b);
   if (rank_a == 0 || rank_b == 0) n.Invalid("the operands can't be scalars");
   if (rank_a == 1) a = n.ExpandDims(a, 0);
   if (rank_b == 1) b = n.ExpandDims(b, 1);
@@ -110,8 +112,6 @@ Expr ImportMatMul(NodeImport& n) {
   if (rank_a == 1) product = n.Squeeze(product, {RankOf(product) - (rank_b == 1 ? 1 : 2)});
   return product;
 }
-
-}  // namespace
 
 void RegisterMatrixRules(RuleTable& table) {
   table.Add1("Gemm", {1, 6, 7, 9, 11, 13}, ImportGemm);

@@ -113,8 +113,8 @@ void RegisterReduceRules(RuleTable& table) {
   table.Add1("ReduceL1", {1, 11, 13, 18}, ImportReduceL1);
   table.Add1("ReduceL2", {1, 11, 13, 18}, ImportReduceL2);
   table.Add1("ReduceSumSquare", {1, 11, 13, 18}, ImportReduceSumSquare);
-  table.Add1("ReduceLogSum", {1, 11, 13, 18}, ImportReduceLogSum);
-  table.Add1("ReduceLogSumExp", {1, 11, 13, 18}, ImportReduceLogSumExp);
+  table.Add1("ReduceLogSum", {1, 11, 13, 18, 28}, ImportReduceLogSum);
+  table.Add1("ReduceLogSumExp", {1, 11, 13, 18, 28}, ImportReduceLogSumExp);
   table.Add("ArgMax", {1, 11, 12, 13}, ArgReduce("argmax"));
   table.Add("ArgMin", {1, 11, 12, 13}, ArgReduce("argmin"));
 }

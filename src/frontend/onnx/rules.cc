@@ -16,10 +16,12 @@ const RuleTable& RuleTable::All() {
     RegisterConstantRules(*t);
     RegisterConvRules(*t);
     RegisterIndexRules(*t);
+    RegisterLossRules(*t);
     RegisterMathRules(*t);
     RegisterMatrixRules(*t);
     RegisterNormalizationRules(*t);
     RegisterPoolRules(*t);
+    RegisterQuantizeRules(*t);
     RegisterReduceRules(*t);
     RegisterResizeRules(*t);
     RegisterShapeRules(*t);

@@ -39,14 +39,12 @@ Expr ImportFlatten(NodeImport& n) {
   int64_t axis = n.Int("axis", 1);
   if (axis < -rank || axis > rank) n.Invalid(StrCat("axis ", axis, " is out of range for rank ", rank));
   if (axis < 0) axis += rank;
-  const Array<PrimExpr>& dims = TypeOf(n.In(0))->shape;
   PrimExpr rows(int64_t{1}), columns(int64_t{1});
   if (axis == 1) return n.Call("reshape", {n.In(0)}, {{"newshape", Ints{rank == 0 ? 1 : 0, -1}}});
   for (int i = 0; i < rank; ++i) {
     PrimExpr& side = i < axis ? rows : columns;
     side = PrimExpr(*AsConstInt(side) * n.StaticDim(n.In(0), i));
   }
-  (void)dims;
   return ReshapeTo(n, n.In(0), {rows, columns});
 }
 
@@ -335,13 +333,15 @@ Expr ImportDepthToSpace(NodeImport& n) {
 
 Expr ImportSpaceToDepth(NodeImport& n) {
   int64_t block = n.Int("blocksize");
+  std::string mode = n.version() < 28 ? "DCR" : n.Str("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") n.Invalid(StrCat("'mode' is ", QuoteName(mode)));
   Ints s = n.StaticShape(0);
   if (s.size() != 4) n.Invalid(StrCat("the operand has rank ", s.size(), ", expected 4"));
   if (block < 1 || block > INT32_MAX || s[2] % block != 0 || s[3] % block != 0) {
     n.Invalid(StrCat("'blocksize' is ", block));
   }
   Expr x = n.Reshape(n.In(0), {s[0], s[1], s[2] / block, block, s[3] / block, block});
-  x = n.Transpose(x, {0, 3, 5, 1, 2, 4});
+  x = n.Transpose(x, mode == "DCR" ? Ints{0, 3, 5, 1, 2, 4} : Ints{0, 1, 3, 5, 2, 4});
   return n.Reshape(x, {s[0], s[1] * block * block, s[2] / block, s[3] / block});
 }
 
@@ -362,8 +362,8 @@ void RegisterShapeRules(RuleTable& table) {
   table.Add1("Tile", {1, 6, 13}, ImportTile);
   table.Add1("Identity", {1, 13, 14, 16, 19, 21, 23, 24, 25}, ImportIdentity);
   table.Add1("Pad", {1, 2, 11, 13, 18, 19, 21, 23, 24, 25}, ImportPad);
-  table.Add1("DepthToSpace", {1, 11, 13}, ImportDepthToSpace);
-  table.Add1("SpaceToDepth", {1, 13}, ImportSpaceToDepth);
+  table.Add1("DepthToSpace", {1, 11, 13, 28}, ImportDepthToSpace);
+  table.Add1("SpaceToDepth", {1, 13, 28}, ImportSpaceToDepth);
 }
 
 }  // namespace treadle::onnx
