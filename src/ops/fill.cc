@@ -4,6 +4,7 @@
 
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/te_util.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
 
@@ -47,12 +48,42 @@ Type ArangeInfer(const InferContext& context) {
   return TensorType(Array<PrimExpr>{Dim(count <= 0 ? 0 : static_cast<int64_t>(count))}, dtype);
 }
 
+Array<Tensor> ConstantTensor(const Type& out_type, int64_t value, const char* name) {
+  const TensorTypeNode* out = OutTensor(out_type);
+  PrimExpr fill = tir::make_const(out->dtype, value);
+  return {Compute(out->shape, [&](const Array<PrimExpr>&) { return fill; }, name, tag::kElemWise)};
+}
+Array<Tensor> ZerosCompute(const Attrs&, const Array<Tensor>&, const Type& out_type) {
+  return ConstantTensor(out_type, 0, "zeros");
+}
+Array<Tensor> OnesCompute(const Attrs&, const Array<Tensor>&, const Type& out_type) {
+  return ConstantTensor(out_type, 1, "ones");
+}
+Array<Tensor> FullCompute(const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
+  const TensorTypeNode* out = OutTensor(out_type);
+  return {Compute(
+      out->shape, [&](const Array<PrimExpr>&) { return tir::cast(out->dtype, inputs[0](Array<PrimExpr>())); }, "full",
+      tag::kElemWise)};
+}
+Array<Tensor> ArangeCompute(const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
+  const TensorTypeNode* out = OutTensor(out_type);
+  return {Compute(
+      out->shape,
+      [&](const Array<PrimExpr>& i) {
+        DataType dtype = inputs[0]->dtype;
+        PrimExpr step = tir::cast(dtype, i[0]) * inputs[2](Array<PrimExpr>());
+        return tir::cast(out->dtype, inputs[0](Array<PrimExpr>()) + step);
+      },
+      "arange", tag::kInjective)};
+}
+
 }  // namespace
 
 void RegisterFillOps() {
-  for (const char* name : {"zeros", "ones"}) {
-    OpRegistration(name)
-        .Describe(StrCat("A tensor of ", name, "."))
+  for (bool one : {false, true}) {
+    OpRegistration(one ? "ones" : "zeros")
+        .Describe(one ? "A tensor of ones." : "A tensor of zeros.")
+        .Set(kCompute, FTECompute(one ? OnesCompute : ZerosCompute))
         .Arguments({})
         .AttrsType<InitOpAttrs>()
         .SupportLevel(3)
@@ -65,7 +96,8 @@ void RegisterFillOps() {
       .AttrsType<InitOpAttrs>()
       .SupportLevel(3)
       .Relation(Rule<FullInfer>)
-      .Set(kOpPattern, OpPatternKind::kElemWise);
+      .Set(kOpPattern, OpPatternKind::kElemWise)
+      .Set(kCompute, FTECompute(FullCompute));
   OpRegistration("arange")
       .Describe("start, start + step, .. up to but not including stop.")
       .Arguments({{"start", "Tensor", "Scalar."}, {"stop", "Tensor", "Scalar."}, {"step", "Tensor", "Scalar."}})
@@ -73,7 +105,8 @@ void RegisterFillOps() {
       .SupportLevel(3)
       .Relation(Rule<ArangeInfer>)
       .Set(kOpPattern, OpPatternKind::kOpaque)
-      .Set(kDataDependentShape, true);
+      .Set(kDataDependentShape, true)
+      .Set(kCompute, FTECompute(ArangeCompute));
 }
 
 }  // namespace treadle::ops

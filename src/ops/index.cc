@@ -3,6 +3,7 @@
 // GatherElements-13, GatherND-13, ScatterElements-18, ScatterND-18, OneHot-11.
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/te_util.h"
 #include "treadle/ops/attrs/algorithm.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
@@ -138,6 +139,103 @@ Type OneHotInfer(const InferContext& context) {
   return TensorType(out, attrs->dtype.is_void() ? context.Tensor(1)->dtype : attrs->dtype);
 }
 
+/// An index into a dimension of `extent` elements as TakeAttrs::mode says; always within the dimension.
+PrimExpr TakeIndex(const PrimExpr& index, const PrimExpr& extent, const std::string& mode) {
+  PrimExpr i = tir::cast(DataType::Int(64), index);
+  if (mode == "wrap") return tir::floormod(i, extent);
+  return SafeIndex(index, extent, mode != "error");
+}
+
+Array<Tensor> TakeCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<TakeAttrs>();
+  const Tensor& x = inputs[0];
+  const Tensor& indices = inputs[1];
+  PrimExpr zero = tir::make_zero(x->dtype);
+  const Array<PrimExpr>& shape = OutTensor(out_type)->shape;
+  if (!a->axis.has_value()) {
+    PrimExpr count = DimProduct(x->shape, 0, x.ndim());
+    return {Compute(
+        shape,
+        [&](const Array<PrimExpr>& i) {
+          if (IsEmptyDim(count)) return zero;
+          return x(UnflattenIndex(TakeIndex(indices(i), count, a->mode), x->shape));
+        },
+        "take", tag::kInjective)};
+  }
+  auto axis = static_cast<size_t>(NormalizeAxis(*a->axis, x.ndim()));
+  auto batch =
+      static_cast<size_t>(a->batch_dims < 0 ? a->batch_dims + static_cast<int>(indices.ndim()) : a->batch_dims);
+  size_t picked = indices.ndim() - batch;
+  return {Compute(
+      shape,
+      [&](const Array<PrimExpr>& i) {
+        if (IsEmptyDim(x->shape[axis])) return zero;
+        Array<PrimExpr> from, at;
+        for (size_t d = 0; d < batch; ++d) from.push_back(i[d]);
+        for (size_t d = 0; d < picked; ++d) from.push_back(i[axis + d]);
+        for (size_t d = 0; d < axis; ++d) at.push_back(i[d]);
+        at.push_back(TakeIndex(indices(from), x->shape[axis], a->mode));
+        for (size_t d = axis + 1; d < x.ndim(); ++d) at.push_back(i[d - 1 + picked]);
+        return x(at);
+      },
+      "take", tag::kInjective)};
+}
+
+Array<Tensor> GatherCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const Tensor& x = inputs[0];
+  auto axis = static_cast<size_t>(NormalizeAxis(attrs.as<GatherAttrs>()->axis, x.ndim()));
+  return {Compute(
+      OutTensor(out_type)->shape,
+      [&](const Array<PrimExpr>& i) {
+        if (IsEmptyDim(x->shape[axis])) return tir::make_zero(x->dtype);
+        Array<PrimExpr> at = i;
+        at.Set(axis, SafeIndex(inputs[1](i), x->shape[axis]));
+        return x(at);
+      },
+      "gather", tag::kInjective)};
+}
+
+Array<Tensor> GatherNDCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<GatherNDAttrs>();
+  const Tensor& x = inputs[0];
+  const Tensor& indices = inputs[1];
+  int64_t known = DimValue(indices->shape[0]);
+  auto length = static_cast<size_t>(known >= 0 ? known : a->index_rank.value_or(0));
+  auto batch = static_cast<size_t>(a->batch_dims);
+  return {Compute(
+      OutTensor(out_type)->shape,
+      [&](const Array<PrimExpr>& i) {
+        Array<PrimExpr> at;
+        for (size_t d = 0; d < batch; ++d) at.push_back(i[d]);
+        for (size_t d = 0; d < length; ++d) {
+          if (IsEmptyDim(x->shape[batch + d])) return tir::make_zero(x->dtype);
+          Array<PrimExpr> from = {Index(static_cast<int64_t>(d))};
+          for (size_t k = 0; k + 1 < indices.ndim(); ++k) from.push_back(i[k]);
+          at.push_back(SafeIndex(indices(from), x->shape[batch + d]));
+        }
+        for (size_t d = indices.ndim() - 1; d < i.size(); ++d) at.push_back(i[d]);
+        return x(at);
+      },
+      "gather_nd", tag::kInjective)};
+}
+
+Array<Tensor> OneHotCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const TensorTypeNode* out = OutTensor(out_type);
+  const Tensor& indices = inputs[0];
+  auto axis = static_cast<size_t>(NormalizeAxis(attrs.as<OneHotAttrs>()->axis, out->shape.size()));
+  return {Compute(
+      out->shape,
+      [&](const Array<PrimExpr>& i) {
+        Array<PrimExpr> from = i;
+        from.erase(axis);
+        PrimExpr index = tir::cast(DataType::Int(64), indices(from));
+        PrimExpr on = tir::cast(out->dtype, inputs[1](Array<PrimExpr>()));
+        PrimExpr off = tir::cast(out->dtype, inputs[2](Array<PrimExpr>()));
+        return tir::select(tir::equal(index, i[axis]), on, off);
+      },
+      "one_hot", tag::kInjective)};
+}
+
 OpRegistration Register(const char* name, const char* text, TypeRelationFn relation, OpPatternKind pattern) {
   return OpRegistration(name).Describe(text).SupportLevel(3).Relation(relation).Set(kOpPattern, pattern);
 }
@@ -151,14 +249,17 @@ void RegisterIndexOps() {
                                        {"updates", "Tensor", "Their new values."}};
   Register("take", "Slices of a dimension picked by index.", Rule<TakeInfer>, OpPatternKind::kInjective)
       .Arguments(pick)
-      .AttrsType<TakeAttrs>();
+      .AttrsType<TakeAttrs>()
+      .Set(kCompute, FTECompute(TakeCompute));
   Register("gather", "Elements whose index along one dimension is given.", Rule<GatherInfer>, OpPatternKind::kInjective)
       .Arguments(pick)
-      .AttrsType<GatherAttrs>();
+      .AttrsType<GatherAttrs>()
+      .Set(kCompute, FTECompute(GatherCompute));
   Register("gather_nd", "Slices picked by indices of several dimensions.", Rule<GatherNDInfer>,
            OpPatternKind::kInjective)
       .Arguments(pick)
-      .AttrsType<GatherNDAttrs>();
+      .AttrsType<GatherNDAttrs>()
+      .Set(kCompute, FTECompute(GatherNDCompute));
   Register("scatter", "Elements written whose index along one dimension is given.", Rule<ScatterInfer>,
            OpPatternKind::kOpaque)
       .Arguments(put)
@@ -172,7 +273,8 @@ void RegisterIndexOps() {
       .Arguments({{"indices", "Tensor", "Where on_value stands."},
                   {"on_value", "Tensor", "Scalar."},
                   {"off_value", "Tensor", "Scalar."}})
-      .AttrsType<OneHotAttrs>();
+      .AttrsType<OneHotAttrs>()
+      .Set(kCompute, FTECompute(OneHotCompute));
 }
 
 }  // namespace treadle::ops

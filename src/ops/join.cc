@@ -4,6 +4,7 @@
 
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/te_util.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/make.h"
@@ -129,8 +130,110 @@ Type RepeatInfer(const InferContext& context) {
   return TensorType(out, data->dtype);
 }
 
-OpRegistration Register(const char* name, const char* text, TypeRelationFn relation, OpPatternKind pattern) {
-  return OpRegistration(name).Describe(text).SupportLevel(3).Relation(relation).Set(kOpPattern, pattern);
+Array<Tensor> ConcatenateCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  auto axis = static_cast<size_t>(NormalizeAxis(attrs.as<ConcatenateAttrs>()->axis, inputs[0].ndim()));
+  return {Compute(
+      OutTensor(out_type)->shape,
+      [&](const Array<PrimExpr>& i) {
+        // Where each part begins; the last one takes what is left.
+        std::vector<PrimExpr> begins;
+        PrimExpr begin = Index(0);
+        for (const Tensor& part : inputs) {
+          begins.push_back(begin);
+          begin = DimAdd(begin, part->shape[axis]);
+        }
+        PrimExpr value;
+        for (size_t p = inputs.size(); p > 0; --p) {
+          const Tensor part = inputs[p - 1];
+          if (IsEmptyDim(part->shape[axis])) continue;
+          Array<PrimExpr> at = i;
+          at.Set(axis, DimValue(begins[p - 1]) == 0 ? i[axis] : i[axis] - begins[p - 1]);
+          PrimExpr end = DimAdd(begins[p - 1], part->shape[axis]);
+          value = value.defined() ? tir::if_then_else(i[axis] < end, part(at), value) : part(at);
+        }
+        return value.defined() ? value : tir::make_zero(inputs[0]->dtype);
+      },
+      "concatenate", tag::kInjective)};
+}
+
+Array<Tensor> StackCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  auto axis = static_cast<size_t>(NormalizeAxis(attrs.as<StackAttrs>()->axis, inputs[0].ndim() + 1));
+  return {Compute(
+      OutTensor(out_type)->shape,
+      [&](const Array<PrimExpr>& i) {
+        Array<PrimExpr> at = i;
+        at.erase(axis);
+        PrimExpr value = inputs.back()(at);
+        for (size_t p = inputs.size() - 1; p > 0; --p) {
+          value = tir::if_then_else(tir::equal(i[axis], Index(static_cast<int64_t>(p - 1))), inputs[p - 1](at), value);
+        }
+        return value;
+      },
+      "stack", tag::kInjective)};
+}
+
+Array<Tensor> SplitCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const Tensor& x = inputs[0];
+  auto axis = static_cast<size_t>(NormalizeAxis(attrs.as<SplitAttrs>()->axis, x.ndim()));
+  Array<Tensor> parts;
+  PrimExpr begin = Index(0);
+  size_t count = out_type.as<TupleTypeNode>()->fields.size();
+  for (size_t p = 0; p < count; ++p) {
+    const Array<PrimExpr>& shape = OutTensor(out_type, static_cast<int>(p))->shape;
+    parts.push_back(Compute(
+        shape,
+        [&](const Array<PrimExpr>& i) {
+          Array<PrimExpr> at = i;
+          at.Set(axis, i[axis] + begin);
+          return x(at);
+        },
+        StrCat("split_", p), tag::kInjective));
+    begin = DimAdd(begin, shape[axis]);
+  }
+  return parts;
+}
+
+Array<Tensor> TileCompute(const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
+  const Tensor& x = inputs[0];
+  const Array<PrimExpr>& shape = OutTensor(out_type)->shape;
+  return {Compute(
+      shape,
+      [&](const Array<PrimExpr>& i) {
+        Array<PrimExpr> at;
+        size_t extra = i.size() - x.ndim();
+        for (size_t d = 0; d < x.ndim(); ++d) {
+          bool same = SameDim(x->shape[d], shape[d + extra]) || IsEmptyDim(x->shape[d]);
+          at.push_back(same                         ? i[d + extra]
+                       : DimValue(x->shape[d]) == 1 ? Index(0)
+                                                    : tir::indexmod(i[d + extra], x->shape[d]));
+        }
+        return x(at);
+      },
+      "tile", tag::kInjective)};
+}
+
+Array<Tensor> RepeatCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<RepeatAttrs>();
+  const Tensor& x = inputs[0];
+  auto axis = static_cast<size_t>(NormalizeAxis(a->axis, x.ndim()));
+  return {Compute(
+      OutTensor(out_type)->shape,
+      [&](const Array<PrimExpr>& i) {
+        Array<PrimExpr> at = i;
+        if (a->repeats > 1) at.Set(axis, tir::indexdiv(i[axis], Index(a->repeats)));
+        return x(at);
+      },
+      "repeat", tag::kInjective)};
+}
+
+OpRegistration Register(const char* name, const char* text, TypeRelationFn relation, FTECompute compute,
+                        OpPatternKind pattern) {
+  return OpRegistration(name)
+      .Describe(text)
+      .SupportLevel(3)
+      .Relation(relation)
+      .Set(kOpPattern, pattern)
+      .Set(kCompute, std::move(compute));
 }
 
 }  // namespace
@@ -138,19 +241,21 @@ OpRegistration Register(const char* name, const char* text, TypeRelationFn relat
 void RegisterJoinOps() {
   const std::vector<OpArgument> tuple = {{"data", "Tuple", "Tensors of one type but for the dimension joined."}};
   const std::vector<OpArgument> tensor = {{"data", "Tensor", "The input."}};
-  Register("concatenate", "Tensors joined along a dimension.", Rule<ConcatenateInfer>, OpPatternKind::kInjective)
+  Register("concatenate", "Tensors joined along a dimension.", Rule<ConcatenateInfer>, ConcatenateCompute,
+           OpPatternKind::kInjective)
       .Arguments(tuple)
       .AttrsType<ConcatenateAttrs>();
-  Register("stack", "Tensors joined along a new dimension.", Rule<StackInfer>, OpPatternKind::kInjective)
+  Register("stack", "Tensors joined along a new dimension.", Rule<StackInfer>, StackCompute, OpPatternKind::kInjective)
       .Arguments(tuple)
       .AttrsType<StackAttrs>();
-  Register("split", "A tuple of consecutive parts.", Rule<SplitInfer>, OpPatternKind::kInjective)
+  Register("split", "A tuple of consecutive parts.", Rule<SplitInfer>, SplitCompute, OpPatternKind::kInjective)
       .Arguments(tensor)
       .AttrsType<SplitAttrs>();
-  Register("tile", "Whole copies along each dimension.", Rule<TileInfer>, OpPatternKind::kBroadcast)
+  Register("tile", "Whole copies along each dimension.", Rule<TileInfer>, TileCompute, OpPatternKind::kBroadcast)
       .Arguments(tensor)
       .AttrsType<TileAttrs>();
-  Register("repeat", "Each element several times in a row.", Rule<RepeatInfer>, OpPatternKind::kBroadcast)
+  Register("repeat", "Each element several times in a row.", Rule<RepeatInfer>, RepeatCompute,
+           OpPatternKind::kBroadcast)
       .Arguments(tensor)
       .AttrsType<RepeatAttrs>();
 }

@@ -3,6 +3,7 @@
 // broadcast operators, so that they have no computation of their own; lrn has.
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/te_util.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/compute.h"
 
@@ -51,6 +52,36 @@ Type LRNInfer(const InferContext& context) {
   NormalizeAxis(attrs->axis, context.Tensor(0, "data")->shape.size());
   if (attrs->size < 1) throw ShapeError(StrCat("size must be at least 1, is ", attrs->size));
   return context.type(0);
+}
+
+/// The window of channel c is [c - floor((size - 1) / 2), c + ceil((size - 1) / 2)].
+Array<Tensor> LRNCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type&) {
+  const auto* a = attrs.as<LRNAttrs>();
+  const Tensor& x = inputs[0];
+  auto axis = static_cast<size_t>(NormalizeAxis(a->axis, x.ndim()));
+  DataType dtype = AccumulatorDType(x->dtype);
+  std::vector<int64_t> before(x.ndim(), 0), after(x.ndim(), 0);
+  before[axis] = (a->size - 1) / 2;
+  after[axis] = a->size - 1 - before[axis];
+  Tensor padded = Pad(x, before, after, tir::make_zero(x->dtype));
+  te::IterVar k = te::ReduceAxis(tir::Range(Index(a->size)), "k");
+  Tensor sum = Compute(
+      x->shape,
+      [&](const Array<PrimExpr>& i) {
+        Array<PrimExpr> at = i;
+        at.Set(axis, i[axis] + PrimExpr(k->var));
+        PrimExpr value = tir::cast(dtype, padded(at));
+        return te::Sum(value * value, {k});
+      },
+      "lrn_sum", tag::kCommReduce);
+  return {Compute(
+      x->shape,
+      [&](const Array<PrimExpr>& i) {
+        PrimExpr base = tir::make_const(dtype, a->bias) + sum(i) * tir::make_const(dtype, a->alpha / a->size);
+        PrimExpr scale = tir::pow(base, tir::make_const(dtype, a->beta));
+        return tir::cast(x->dtype, tir::div(tir::cast(dtype, x(i)), scale));
+      },
+      "lrn", tag::kElemWise)};
 }
 
 }  // namespace
@@ -102,7 +133,8 @@ void RegisterNormOps() {
       .AttrsType<LRNAttrs>()
       .SupportLevel(2)
       .Relation(Rule<LRNInfer>)
-      .Set(kOpPattern, OpPatternKind::kOpaque);
+      .Set(kOpPattern, OpPatternKind::kOpaque)
+      .Set(kCompute, FTECompute(LRNCompute));
 }
 
 }  // namespace treadle::ops

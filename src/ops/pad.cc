@@ -4,6 +4,7 @@
 
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/te_util.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/compute.h"
 
@@ -89,6 +90,92 @@ Type DilateInfer(const InferContext& context) {
   return TensorType(out, data->dtype);
 }
 
+/// Where element `p` of a padded dimension comes from, `n` being the size of the dimension and `p` counted from its
+/// first element. `symmetric` repeats the edge.
+PrimExpr MirroredIndex(const PrimExpr& p, const PrimExpr& n, bool symmetric) {
+  int64_t edge = symmetric ? 1 : 0;
+  PrimExpr low = tir::select(p < 0, -p - edge, p);
+  PrimExpr high = n * 2 - (2 - edge) - low;
+  return Clamp(tir::select(low >= n, high, low), Index(0), n - 1);
+}
+
+/// A tensor whose elements are elements of `x`, dimension by dimension.
+Array<Tensor> IndexPad(const Tensor& x, const std::vector<std::pair<int64_t, int64_t>>& pairs, const Type& out_type,
+                       const std::function<PrimExpr(PrimExpr, PrimExpr)>& source, const char* name) {
+  return {Compute(
+      OutTensor(out_type)->shape,
+      [&](const Array<PrimExpr>& i) {
+        Array<PrimExpr> at;
+        for (size_t d = 0; d < i.size(); ++d) {
+          if (IsEmptyDim(x->shape[d])) return tir::make_zero(x->dtype);
+          PrimExpr p = pairs[d].first == 0 ? i[d] : i[d] - pairs[d].first;
+          at.push_back(pairs[d].first <= 0 && pairs[d].second <= 0 ? p : source(p, x->shape[d]));
+        }
+        return x(at);
+      },
+      name, tag::kInjective)};
+}
+
+Array<Tensor> PadCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<PadAttrs>();
+  const Tensor& x = inputs[0];
+  auto pairs = PadPairs(a->pad_width, x.ndim());
+  if (a->pad_mode == "edge") {
+    auto nearest = [](const PrimExpr& p, const PrimExpr& n) { return Clamp(p, Index(0), n - 1); };
+    return IndexPad(x, pairs, out_type, nearest, "pad_edge");
+  }
+  if (a->pad_mode == "reflect") {
+    auto mirrored = [](const PrimExpr& p, const PrimExpr& n) { return MirroredIndex(p, n, false); };
+    return IndexPad(x, pairs, out_type, mirrored, "pad_reflect");
+  }
+  if (a->pad_mode == "wrap") {
+    auto wrapped = [](const PrimExpr& p, const PrimExpr& n) { return tir::floormod(p, n); };
+    return IndexPad(x, pairs, out_type, wrapped, "pad_wrap");
+  }
+  std::vector<int64_t> before, after;
+  for (auto [first, second] : pairs) {
+    before.push_back(first);
+    after.push_back(second);
+  }
+  PrimExpr value = tir::make_zero(x->dtype);
+  if (inputs.size() > 1) {
+    Array<PrimExpr> zero;
+    for (size_t i = 0; i < inputs[1].ndim(); ++i) zero.push_back(Index(0));
+    value = inputs[1](zero);
+  }
+  Tensor padded = Pad(x, before, after, value, "pad");
+  if (!padded.same_as(x)) return {padded};
+  return {Compute(x->shape, [&](const Array<PrimExpr>& i) { return x(i); }, "pad", tag::kInjective)};
+}
+
+Array<Tensor> MirrorPadCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<MirrorPadAttrs>();
+  bool symmetric = a->mode == "SYMMETRIC";
+  auto mirrored = [&](const PrimExpr& p, const PrimExpr& n) { return MirroredIndex(p, n, symmetric); };
+  return IndexPad(inputs[0], PadPairs(a->pad_width, inputs[0].ndim()), out_type, mirrored, "mirror_pad");
+}
+
+Array<Tensor> DilateCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<DilateAttrs>();
+  const Tensor& x = inputs[0];
+  return {Compute(
+      OutTensor(out_type)->shape,
+      [&](const Array<PrimExpr>& i) {
+        Array<PrimExpr> at;
+        PrimExpr on_grid;
+        for (size_t d = 0; d < i.size(); ++d) {
+          PrimExpr stride = Index(a->strides[d]);
+          at.push_back(a->strides[d] == 1 ? i[d] : tir::indexdiv(i[d], stride));
+          if (a->strides[d] == 1) continue;
+          PrimExpr here = tir::equal(tir::indexmod(i[d], stride), Index(0));
+          on_grid = on_grid.defined() ? on_grid && here : here;
+        }
+        PrimExpr fill = SaturatedConst(x->dtype, a->dilation_value);
+        return on_grid.defined() ? tir::if_then_else(on_grid, x(at), fill) : x(at);
+      },
+      "dilate", tag::kInjective)};
+}
+
 }  // namespace
 
 void RegisterPadOps() {
@@ -98,21 +185,24 @@ void RegisterPadOps() {
       .AttrsType<PadAttrs>()
       .SupportLevel(2)
       .Relation(Rule<PadInfer>)
-      .Set(kOpPattern, OpPatternKind::kInjective);
+      .Set(kOpPattern, OpPatternKind::kInjective)
+      .Set(kCompute, FTECompute(PadCompute));
   OpRegistration("nn.mirror_pad")
       .Describe("Adds mirrored elements around a tensor.")
       .Arguments({{"data", "Tensor", "The input."}})
       .AttrsType<MirrorPadAttrs>()
       .SupportLevel(2)
       .Relation(Rule<MirrorPadInfer>)
-      .Set(kOpPattern, OpPatternKind::kInjective);
+      .Set(kOpPattern, OpPatternKind::kInjective)
+      .Set(kCompute, FTECompute(MirrorPadCompute));
   OpRegistration("nn.dilate")
       .Describe("Puts a value between the elements of a tensor.")
       .Arguments({{"data", "Tensor", "The input."}})
       .AttrsType<DilateAttrs>()
       .SupportLevel(10)
       .Relation(Rule<DilateInfer>)
-      .Set(kOpPattern, OpPatternKind::kInjective);
+      .Set(kOpPattern, OpPatternKind::kInjective)
+      .Set(kCompute, FTECompute(DilateCompute));
 }
 
 }  // namespace treadle::ops

@@ -3,6 +3,7 @@
 #include "treadle/ops/attrs/reduce.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/te_util.h"
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
@@ -59,31 +60,197 @@ Type CollapseSumLikeInfer(const InferContext& context) {
   return TensorType(context.Tensor(1, "collapse_type")->shape, data->dtype);
 }
 
-OpRegistration Reduction(const char* name, const char* text, TypeRelationFn relation = Rule<ReduceInfer>) {
+/// The reduced dimensions of one call.
+struct Reduction {
+  std::vector<bool> reduced;
+  bool keepdims;
+  Array<te::IterVar> axes;
+  PrimExpr count = Dim(1);
+
+  Reduction(const ReduceAttrs* attrs, const Array<PrimExpr>& shape)
+      : reduced(ReducedDims(attrs, shape.size())), keepdims(attrs->keepdims) {
+    for (size_t i = 0; i < shape.size(); ++i) {
+      if (!reduced[i]) continue;
+      axes.push_back(te::ReduceAxis(tir::Range(shape[i]), StrCat("k", axes.size())));
+      count = DimMul(count, shape[i]);
+    }
+  }
+  bool none() const { return axes.empty(); }
+  /// Index of the input for one of the result.
+  Array<PrimExpr> Source(const Array<PrimExpr>& out) const {
+    Array<PrimExpr> at;
+    size_t o = 0, k = 0;
+    for (bool r : reduced) {
+      if (r) {
+        at.push_back(axes[k++]->var);
+        if (keepdims) ++o;
+      } else {
+        at.push_back(out[o++]);
+      }
+    }
+    return at;
+  }
+};
+
+using ReduceFn = PrimExpr (*)(PrimExpr, Array<te::IterVar>, Array<PrimExpr>);
+
+PrimExpr LogicReduce(const PrimExpr& source, const Array<te::IterVar>& axes, bool all) {
+  tir::Var x("x", source.dtype()), y("y", source.dtype());
+  PrimExpr combined = all ? PrimExpr(x) && PrimExpr(y) : PrimExpr(x) || PrimExpr(y);
+  tir::CommReducer reducer({x}, {y}, {combined}, {tir::make_bool(all)});
+  return te::CommReduce(reducer, {source}, axes)[0];
+}
+PrimExpr AllReduce(PrimExpr source, Array<te::IterVar> axes, Array<PrimExpr>) {
+  return LogicReduce(source, axes, true);
+}
+PrimExpr AnyReduce(PrimExpr source, Array<te::IterVar> axes, Array<PrimExpr>) {
+  return LogicReduce(source, axes, false);
+}
+
+/// Reduces `data` in the type `dtype` by `fn`; `map` is applied to each element first.
+Tensor ReduceTensor(const Reduction& reduction, const Tensor& data, const Array<PrimExpr>& shape, DataType dtype,
+                    ReduceFn fn, const std::string& name, PrimExpr (*map)(PrimExpr) = nullptr) {
+  return Compute(
+      shape,
+      [&](const Array<PrimExpr>& i) {
+        PrimExpr value = tir::cast(dtype, data(reduction.Source(i)));
+        if (map != nullptr) value = map(value);
+        return reduction.none() ? value : fn(value, reduction.axes, {});
+      },
+      name, reduction.none() ? tag::kElemWise : tag::kCommReduce);
+}
+
+/// Sums and products accumulate narrow floats in float32; others keep the type.
+FTECompute SimpleReduce(std::string name, ReduceFn fn, bool accumulate) {
+  return [=](const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+    const TensorTypeNode* out = OutTensor(out_type);
+    Reduction reduction(attrs.as<ReduceAttrs>(), inputs[0]->shape);
+    DataType dtype = accumulate && out->dtype.is_floating() ? AccumulatorDType(out->dtype) : out->dtype;
+    Tensor result = ReduceTensor(reduction, inputs[0], out->shape, dtype, fn, name);
+    return Array<Tensor>{CastTo(result, out->dtype, name + "_cast")};
+  };
+}
+
+/// sum / count, in the type of the sum; integers truncate.
+Array<Tensor> DivideByCount(const Tensor& sum, const PrimExpr& count, DataType out, const std::string& name) {
+  return {Compute(
+      sum->shape,
+      [&](const Array<PrimExpr>& i) {
+        DataType dtype = sum->dtype;
+        if (dtype.is_floating() && DimValue(count) > 0) {
+          return tir::cast(out, sum(i) * tir::make_const(dtype, 1.0 / static_cast<double>(DimValue(count))));
+        }
+        PrimExpr n = AsConstInt(count) != nullptr && dtype.is_floating()
+                         ? tir::make_const(dtype, static_cast<double>(DimValue(count)))
+                         : tir::cast(dtype, count);
+        if (!dtype.is_floating() && DimValue(count) == 0) return tir::make_zero(out);
+        return tir::cast(out, tir::div(sum(i), n));
+      },
+      name, tag::kElemWise)};
+}
+
+Array<Tensor> MeanCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const TensorTypeNode* out = OutTensor(out_type);
+  Reduction reduction(attrs.as<ReduceAttrs>(), inputs[0]->shape);
+  Tensor sum = ReduceTensor(reduction, inputs[0], out->shape, AccumulatorDType(out->dtype), te::Sum, "mean_sum");
+  return DivideByCount(sum, reduction.count, out->dtype, "mean");
+}
+
+Array<Tensor> VarianceCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<VarianceAttrs>();
+  const TensorTypeNode* out = OutTensor(out_type);
+  const Tensor& x = inputs[0];
+  DataType dtype = AccumulatorDType(out->dtype);
+  Tensor squares = Compute(
+      x->shape,
+      [&](const Array<PrimExpr>& i) {
+        PrimExpr d = tir::cast(dtype, x(i)) - tir::cast(dtype, LoadBroadcast(inputs[1], i, x->shape));
+        return d * d;
+      },
+      "variance_squares", tag::kBroadcast);
+  Reduction reduction(a, x->shape);
+  Tensor sum = ReduceTensor(reduction, squares, out->shape, dtype, te::Sum, "variance_sum");
+  return DivideByCount(sum, a->unbiased ? DimSub(reduction.count, Dim(1)) : reduction.count, out->dtype, "variance");
+}
+
+template <bool kMax>
+Array<Tensor> ArgReduceCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<ArgReduceAttrs>();
+  const TensorTypeNode* out = OutTensor(out_type);
+  const Tensor& x = inputs[0];
+  Reduction reduction(a, x->shape);
+  if (reduction.none()) {
+    return {
+        Compute(out->shape, [&](const Array<PrimExpr>&) { return tir::make_zero(out->dtype); }, "arg", tag::kElemWise)};
+  }
+  DataType index = DataType::Int(32);
+  tir::CommReducer reducer = kMax ? te::ArgMaxReducer(index, x->dtype, a->select_last_index)
+                                  : te::ArgMinReducer(index, x->dtype, a->select_last_index);
+  Array<PrimExpr> extents;
+  for (const te::IterVar& axis : reduction.axes) extents.push_back(axis->dom->extent);
+  Array<Tensor> pair = te::BatchCompute(
+      out->shape,
+      [&](const Array<te::Var>& axes) {
+        PrimExpr position = tir::cast(index, FlatIndex(AxisVars(reduction.axes), extents));
+        return te::CommReduce(reducer, {position, x(reduction.Source(Indices(axes)))}, reduction.axes);
+      },
+      kMax ? "argmax_pair" : "argmin_pair", tag::kCommReduceIdx);
+  return {Compute(
+      out->shape, [&](const Array<PrimExpr>& i) { return tir::cast(out->dtype, pair[0](i)); },
+      kMax ? "argmax" : "argmin", tag::kInjective)};
+}
+
+/// Dimensions where the shapes differ are summed.
+Array<Tensor> CollapseSumCompute(const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
+  const TensorTypeNode* out = OutTensor(out_type);
+  const Tensor& x = inputs[0];
+  size_t extra = x.ndim() - out->shape.size();
+  Array<te::IterVar> axes;
+  std::vector<PrimExpr> at(x.ndim());
+  for (size_t i = 0; i < x.ndim(); ++i) {
+    if (i >= extra && SameDim(out->shape[i - extra], x->shape[i])) continue;
+    axes.push_back(te::ReduceAxis(tir::Range(x->shape[i]), StrCat("k", axes.size())));
+    at[i] = axes.back()->var;
+  }
+  return {Compute(
+      out->shape,
+      [&](const Array<PrimExpr>& o) {
+        Array<PrimExpr> index;
+        for (size_t i = 0; i < x.ndim(); ++i) index.push_back(at[i].defined() ? at[i] : o[i - extra]);
+        return axes.empty() ? x(index) : te::Sum(x(index), axes);
+      },
+      "collapse_sum", axes.empty() ? tag::kElemWise : tag::kCommReduce)};
+}
+
+OpRegistration Register(const char* name, const char* text, FTECompute compute,
+                        TypeRelationFn relation = Rule<ReduceInfer>) {
   return OpRegistration(name)
       .Describe(text)
       .Arguments({{"data", "Tensor", "The input."}})
       .AttrsType<ReduceAttrs>()
       .SupportLevel(4)
       .Relation(relation)
-      .Set(kOpPattern, OpPatternKind::kCommReduce);
+      .Set(kOpPattern, OpPatternKind::kCommReduce)
+      .Set(kCompute, std::move(compute));
 }
 
 }  // namespace
 
 void RegisterReduceOps() {
-  Reduction("sum", "Sum.");
-  Reduction("mean", "Arithmetic mean.");
-  Reduction("prod", "Product.");
-  Reduction("max", "Greatest element; NaN wins.");
-  Reduction("min", "Smallest element; NaN wins.");
-  Reduction("all", "Whether all are true.", Rule<BoolReduceInfer>);
-  Reduction("any", "Whether any is true.", Rule<BoolReduceInfer>);
-  Reduction("argmax", "Index of the greatest element, counted over the reduced dimensions.", Rule<ArgReduceInfer>)
+  Register("sum", "Sum.", SimpleReduce("sum", te::Sum, true));
+  Register("mean", "Arithmetic mean; integers truncate.", MeanCompute);
+  Register("prod", "Product.", SimpleReduce("prod", te::Prod, true));
+  Register("max", "Greatest element; NaN wins.", SimpleReduce("max", te::MaxReduce, false));
+  Register("min", "Smallest element; NaN wins.", SimpleReduce("min", te::MinReduce, false));
+  Register("all", "Whether all are true.", SimpleReduce("all", AllReduce, false), Rule<BoolReduceInfer>);
+  Register("any", "Whether any is true.", SimpleReduce("any", AnyReduce, false), Rule<BoolReduceInfer>);
+  Register("argmax", "Index of the greatest element, counted over the reduced dimensions.", ArgReduceCompute<true>,
+           Rule<ArgReduceInfer>)
       .AttrsType<ArgReduceAttrs>();
-  Reduction("argmin", "Index of the smallest element, counted over the reduced dimensions.", Rule<ArgReduceInfer>)
+  Register("argmin", "Index of the smallest element, counted over the reduced dimensions.", ArgReduceCompute<false>,
+           Rule<ArgReduceInfer>)
       .AttrsType<ArgReduceAttrs>();
-  Reduction("variance", "Mean of the squared distance from the mean.", Rule<VarianceInfer>)
+  Register("variance", "Mean of the squared distance from the mean.", VarianceCompute, Rule<VarianceInfer>)
       .AttrsType<VarianceAttrs>()
       .Arguments(
           {{"data", "Tensor", "The input."}, {"mean", "Tensor", "Its mean, with reduced dimensions of size 1."}});
@@ -92,7 +259,8 @@ void RegisterReduceOps() {
       .Arguments({{"data", "Tensor", "The input."}, {"collapse_type", "Tensor", "Has the shape of the result."}})
       .SupportLevel(10)
       .Relation(Rule<CollapseSumLikeInfer>)
-      .Set(kOpPattern, OpPatternKind::kCommReduce);
+      .Set(kOpPattern, OpPatternKind::kCommReduce)
+      .Set(kCompute, FTECompute(CollapseSumCompute));
 }
 
 }  // namespace treadle::ops

@@ -6,6 +6,7 @@
 #include "ops/infer.h"
 #include "ops/layout.h"
 #include "ops/reshape.h"
+#include "ops/te_util.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
@@ -236,13 +237,127 @@ Type SubPixelType(const InferContext& context, bool to_space) {
 Type DepthToSpaceInfer(const InferContext& context) { return SubPixelType(context, true); }
 Type SpaceToDepthInfer(const InferContext& context) { return SubPixelType(context, false); }
 
-OpRegistration Injective(const char* name, const char* text, TypeRelationFn relation) {
+Tensor InjectiveTensor(const Array<PrimExpr>& shape, const IndexBody& body, const char* name) {
+  return Compute(shape, body, name, tag::kInjective);
+}
+
+/// Dimensions of `shape` other than 1.
+std::vector<size_t> ProperDims(const Array<PrimExpr>& shape) {
+  std::vector<size_t> dims;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (DimValue(shape[i]) != 1) dims.push_back(i);
+  }
+  return dims;
+}
+
+/// All operators that keep the elements in row-major order. Runs of dimensions that are equal in both shapes keep their
+/// indices; only what lies between goes through a flat index.
+Array<Tensor> ReshapeCompute(const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
+  const Tensor& x = inputs[0];
+  const Array<PrimExpr>& shape = OutTensor(out_type)->shape;
+  std::vector<size_t> from = ProperDims(x->shape);
+  std::vector<size_t> to = ProperDims(shape);
+  size_t head = 0;
+  while (head < from.size() && head < to.size() && SameDim(x->shape[from[head]], shape[to[head]])) ++head;
+  size_t tail = 0;
+  while (tail + head < from.size() && tail + head < to.size() &&
+         SameDim(x->shape[from[from.size() - 1 - tail]], shape[to[to.size() - 1 - tail]])) {
+    ++tail;
+  }
+  return {InjectiveTensor(
+      shape,
+      [&](const Array<PrimExpr>& i) {
+        std::vector<PrimExpr> at(x.ndim(), Index(0));
+        for (size_t d = 0; d < head; ++d) at[from[d]] = i[to[d]];
+        for (size_t d = 0; d < tail; ++d) at[from[from.size() - 1 - d]] = i[to[to.size() - 1 - d]];
+        Array<PrimExpr> middle_index, middle_to, middle_from;
+        for (size_t d = head; d + tail < to.size(); ++d) {
+          middle_index.push_back(i[to[d]]);
+          middle_to.push_back(shape[to[d]]);
+        }
+        for (size_t d = head; d + tail < from.size(); ++d) middle_from.push_back(x->shape[from[d]]);
+        Array<PrimExpr> middle = UnflattenIndex(FlatIndex(middle_index, middle_to), middle_from);
+        for (size_t d = 0; d < middle.size(); ++d) at[from[head + d]] = middle[d];
+        Array<PrimExpr> index;
+        for (const PrimExpr& e : at) index.push_back(e);
+        return x(index);
+      },
+      "reshape")};
+}
+
+Array<Tensor> TransposeCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const Tensor& x = inputs[0];
+  std::vector<int> order = TransposeOrder(attrs.as<TransposeAttrs>(), x.ndim());
+  return {InjectiveTensor(
+      OutTensor(out_type)->shape,
+      [&](const Array<PrimExpr>& i) {
+        Array<PrimExpr> at = i;
+        for (size_t d = 0; d < order.size(); ++d) at.Set(static_cast<size_t>(order[d]), i[d]);
+        return x(at);
+      },
+      "transpose")};
+}
+
+Array<Tensor> LayoutTransformCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<LayoutTransformAttrs>();
+  Layout src(a->src_layout);
+  Layout dst(a->dst_layout);
+  std::string names;
+  for (size_t i = 0; i < src.ndim(); ++i) {
+    if (!src[i].is_inner()) names += src[i].name;
+  }
+  return {InjectiveTensor(
+      OutTensor(out_type)->shape,
+      [&](const Array<PrimExpr>& i) { return inputs[0](PhysicalIndex(src, LogicalIndex(dst, i, names), names)); },
+      "layout_transform")};
+}
+
+template <bool kToSpace>
+Array<Tensor> SubPixelCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<SubPixelAttrs>();
+  const Tensor& x = inputs[0];
+  Layout layout(a->layout);
+  Array<PrimExpr> in = LogicalShape(layout, x->shape, "NCHW", "data");
+  PrimExpr block = Index(a->block_size);
+  Array<PrimExpr> out = LogicalShape(layout, OutTensor(out_type)->shape, "NCHW", "data");
+  // The channel that holds pixel (h, w) of a block of channel c, of `depth` channels in all.
+  auto channel = [&](const PrimExpr& c, const PrimExpr& h, const PrimExpr& w, const PrimExpr& depth) {
+    PrimExpr pixel = h * block + w;
+    return a->mode == "DCR" ? pixel * depth + c : c * (a->block_size * a->block_size) + pixel;
+  };
+  return {InjectiveTensor(
+      OutTensor(out_type)->shape,
+      [&](const Array<PrimExpr>& index) {
+        Array<PrimExpr> i = LogicalIndex(layout, index, "NCHW");
+        Array<PrimExpr> at;
+        if (kToSpace) {
+          PrimExpr c = channel(i[1], tir::floormod(i[2], block), tir::floormod(i[3], block), out[1]);
+          at = {i[0], c, tir::floordiv(i[2], block), tir::floordiv(i[3], block)};
+        } else {
+          PrimExpr pixel, c;
+          if (a->mode == "DCR") {
+            pixel = tir::floordiv(i[1], in[1]);
+            c = tir::floormod(i[1], in[1]);
+          } else {
+            pixel = tir::floormod(i[1], block * block);
+            c = tir::floordiv(i[1], block * block);
+          }
+          at = {i[0], c, i[2] * block + tir::floordiv(pixel, block), i[3] * block + tir::floormod(pixel, block)};
+        }
+        return x(PhysicalIndex(layout, at, "NCHW"));
+      },
+      kToSpace ? "depth_to_space" : "space_to_depth")};
+}
+
+OpRegistration Injective(const char* name, const char* text, TypeRelationFn relation,
+                         FTECompute compute = ReshapeCompute) {
   return OpRegistration(name)
       .Describe(text)
       .Arguments({{"data", "Tensor", "The input."}})
       .SupportLevel(3)
       .Relation(relation)
-      .Set(kOpPattern, OpPatternKind::kInjective);
+      .Set(kOpPattern, OpPatternKind::kInjective)
+      .Set(kCompute, std::move(compute));
 }
 
 }  // namespace
@@ -271,7 +386,8 @@ void RegisterReshapeOps() {
       .Set(kReshapeOp, true);
   Injective("reshape_like", "The same elements in the shape of the other tensor.", Rule<ReshapeLikeInfer>)
       .Arguments({{"data", "Tensor", "The input."}, {"shape_like", "Tensor", "Has the shape of the result."}});
-  Injective("transpose", "Dimensions in another order.", Rule<TransposeInfer>).AttrsType<TransposeAttrs>();
+  Injective("transpose", "Dimensions in another order.", Rule<TransposeInfer>, TransposeCompute)
+      .AttrsType<TransposeAttrs>();
   Injective("squeeze", "Without dimensions of size 1.", Rule<SqueezeInfer>)
       .AttrsType<SqueezeAttrs>()
       .Set(kReshapeOp, true);
@@ -280,11 +396,13 @@ void RegisterReshapeOps() {
       .Set(kOpPattern, OpPatternKind::kBroadcast)
       .Set(kReshapeOp, true);
   Injective("nn.batch_flatten", "All dimensions but the first become one.", Rule<BatchFlattenInfer>);
-  Injective("layout_transform", "The same tensor in another layout.", Rule<LayoutTransformInfer>)
+  Injective("layout_transform", "The same tensor in another layout.", Rule<LayoutTransformInfer>,
+            LayoutTransformCompute)
       .AttrsType<LayoutTransformAttrs>();
-  Injective("nn.depth_to_space", "Blocks of channels become blocks of pixels.", Rule<DepthToSpaceInfer>)
+  Injective("nn.depth_to_space", "Blocks of channels become blocks of pixels.", Rule<DepthToSpaceInfer>,
+            SubPixelCompute<true>)
       .AttrsType<SubPixelAttrs>();
-  Injective("nn.space_to_depth", "Blocks of pixels become channels.", Rule<SpaceToDepthInfer>)
+  Injective("nn.space_to_depth", "Blocks of pixels become channels.", Rule<SpaceToDepthInfer>, SubPixelCompute<false>)
       .AttrsType<SubPixelAttrs>();
 }
 

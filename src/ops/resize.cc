@@ -6,6 +6,8 @@
 #include "ops/families.h"
 #include "ops/infer.h"
 #include "ops/layout.h"
+#include "ops/resize_compute.h"
+#include "ops/te_util.h"
 #include "treadle/ops/attrs/image.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/compute.h"
@@ -79,24 +81,63 @@ Type UpSampling3DInfer(const InferContext& context) {
   return TensorType(PhysicalShape(layout, sizes, "NCDHW"), data->dtype);
 }
 
-OpRegistration Image(const char* name, const char* text, TypeRelationFn relation) {
+std::vector<size_t> SpatialAxes(const std::string& text, size_t rank) {
+  Layout layout(text);
+  std::vector<size_t> axes;
+  for (char name : SpatialNames(rank)) {
+    if (layout.BlockOf(name) != 1) throw ShapeError(StrCat("resizing in layout ", text, " isn't implemented"));
+    axes.push_back(static_cast<size_t>(layout.IndexOf(name)));
+  }
+  return axes;
+}
+
+template <size_t kRank>
+Array<Tensor> ResizeCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<ResizeAttrs>();
+  return {ResizeTensor(*a, inputs[0], SpatialAxes(a->layout, kRank), OutTensor(out_type))};
+}
+
+Array<Tensor> UpSamplingCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<UpSamplingAttrs>();
+  ResizeAttrs resize(a->layout);
+  bool nearest = a->method == "nearest_neighbor";
+  resize.method = nearest ? a->method : a->method == "bilinear" ? "linear" : "cubic";
+  resize.coordinate_transformation_mode = nearest ? "asymmetric" : a->align_corners ? "align_corners" : "half_pixel";
+  resize.scales = {a->scale_h, a->scale_w};
+  return {ResizeTensor(resize, inputs[0], SpatialAxes(a->layout, 2), OutTensor(out_type))};
+}
+
+Array<Tensor> UpSampling3DCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<UpSampling3DAttrs>();
+  ResizeAttrs resize(a->layout);
+  bool nearest = a->method == "nearest_neighbor";
+  resize.method = nearest ? a->method : "linear";
+  resize.coordinate_transformation_mode = nearest ? "asymmetric" : a->coordinate_transformation_mode;
+  resize.scales = {a->scale_d, a->scale_h, a->scale_w};
+  return {ResizeTensor(resize, inputs[0], SpatialAxes(a->layout, 3), OutTensor(out_type))};
+}
+
+OpRegistration Image(const char* name, const char* text, TypeRelationFn relation, FTECompute compute) {
   return OpRegistration(name)
       .Describe(text)
       .Arguments({{"data", "Tensor", "The input, in layout."}})
       .SupportLevel(2)
       .Relation(relation)
-      .Set(kOpPattern, OpPatternKind::kInjective);
+      .Set(kOpPattern, OpPatternKind::kInjective)
+      .Set(kCompute, std::move(compute));
 }
 
 }  // namespace
 
 void RegisterResizeOps() {
   const char* resize = "Resampling to a given size.";
-  Image("image.resize1d", resize, Rule<ResizeInfer<1>>).AttrsType<Resize1DAttrs>();
-  Image("image.resize2d", resize, Rule<ResizeInfer<2>>).AttrsType<Resize2DAttrs>();
-  Image("image.resize3d", resize, Rule<ResizeInfer<3>>).AttrsType<Resize3DAttrs>();
-  Image("nn.upsampling", "Resampling by a factor.", Rule<UpSamplingInfer>).AttrsType<UpSamplingAttrs>();
-  Image("nn.upsampling3d", "Resampling by a factor.", Rule<UpSampling3DInfer>).AttrsType<UpSampling3DAttrs>();
+  Image("image.resize1d", resize, Rule<ResizeInfer<1>>, ResizeCompute<1>).AttrsType<Resize1DAttrs>();
+  Image("image.resize2d", resize, Rule<ResizeInfer<2>>, ResizeCompute<2>).AttrsType<Resize2DAttrs>();
+  Image("image.resize3d", resize, Rule<ResizeInfer<3>>, ResizeCompute<3>).AttrsType<Resize3DAttrs>();
+  Image("nn.upsampling", "Resampling by a factor.", Rule<UpSamplingInfer>, UpSamplingCompute)
+      .AttrsType<UpSamplingAttrs>();
+  Image("nn.upsampling3d", "Resampling by a factor.", Rule<UpSampling3DInfer>, UpSampling3DCompute)
+      .AttrsType<UpSampling3DAttrs>();
 }
 
 }  // namespace treadle::ops

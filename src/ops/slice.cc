@@ -6,6 +6,7 @@
 
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/te_util.h"
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
@@ -159,29 +160,101 @@ Type SequenceMaskInfer(const InferContext& context) {
   return context.type(0);
 }
 
-OpRegistration Injective(const char* name, const char* text, TypeRelationFn relation) {
+Array<Tensor> StridedSliceCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const Tensor& x = inputs[0];
+  SliceBounds bounds = ResolveSlice(attrs.as<StridedSliceAttrs>(), x->shape);
+  return {Compute(
+      OutTensor(out_type)->shape,
+      [&](const Array<PrimExpr>& i) {
+        Array<PrimExpr> at;
+        for (size_t d = 0; d < i.size(); ++d) {
+          // A dimension with one element takes the first one, whatever the stride.
+          bool single = DimValue(bounds.size[d]) == 1;
+          PrimExpr step = single ? Index(0) : bounds.stride[d] == 1 ? i[d] : i[d] * bounds.stride[d];
+          at.push_back(DimValue(bounds.begin[d]) == 0 ? step : step + bounds.begin[d]);
+        }
+        return x(at);
+      },
+      "strided_slice", tag::kInjective)};
+}
+
+Array<Tensor> SliceLikeCompute(const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
+  return {Compute(
+      OutTensor(out_type)->shape, [&](const Array<PrimExpr>& i) { return inputs[0](i); }, "slice_like",
+      tag::kInjective)};
+}
+
+Array<Tensor> ReverseCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type&) {
+  const Tensor& x = inputs[0];
+  auto axis = static_cast<size_t>(NormalizeAxis(attrs.as<ReverseAttrs>()->axis, x.ndim()));
+  return {Compute(
+      x->shape,
+      [&](const Array<PrimExpr>& i) {
+        Array<PrimExpr> at = i;
+        at.Set(axis, x->shape[axis] - 1 - i[axis]);
+        return x(at);
+      },
+      "reverse", tag::kInjective)};
+}
+
+Array<Tensor> ReverseSequenceCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type&) {
+  const auto* a = attrs.as<ReverseSequenceAttrs>();
+  const Tensor& x = inputs[0];
+  auto seq = static_cast<size_t>(NormalizeAxis(a->seq_axis, x.ndim()));
+  auto batch = static_cast<size_t>(NormalizeAxis(a->batch_axis, x.ndim()));
+  return {Compute(
+      x->shape,
+      [&](const Array<PrimExpr>& i) {
+        PrimExpr length = Clamp(tir::cast(DataType::Int(64), inputs[1](i[batch])), Index(0), x->shape[seq]);
+        Array<PrimExpr> at = i;
+        at.Set(seq, tir::select(i[seq] < length, length - 1 - i[seq], i[seq]));
+        return x(at);
+      },
+      "reverse_sequence", tag::kInjective)};
+}
+
+Array<Tensor> SequenceMaskCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type&) {
+  const auto* a = attrs.as<SequenceMaskAttrs>();
+  const Tensor& x = inputs[0];
+  auto time = static_cast<size_t>(a->axis);
+  PrimExpr mask = SaturatedConst(x->dtype, a->mask_value);
+  return {Compute(
+      x->shape,
+      [&](const Array<PrimExpr>& i) {
+        PrimExpr length = tir::cast(DataType::Int(64), inputs[1](i[1 - time]));
+        return tir::select(i[time] < length, x(i), mask);
+      },
+      "sequence_mask", tag::kInjective)};
+}
+
+OpRegistration Injective(const char* name, const char* text, TypeRelationFn relation, FTECompute compute) {
   return OpRegistration(name)
       .Describe(text)
       .Arguments({{"data", "Tensor", "The input."}})
       .SupportLevel(3)
       .Relation(relation)
-      .Set(kOpPattern, OpPatternKind::kInjective);
+      .Set(kOpPattern, OpPatternKind::kInjective)
+      .Set(kCompute, std::move(compute));
 }
 
 }  // namespace
 
 void RegisterSliceOps() {
-  Injective("strided_slice", "Every so manieth element of a range of each dimension.", Rule<StridedSliceInfer>)
+  Injective("strided_slice", "Every so manieth element of a range of each dimension.", Rule<StridedSliceInfer>,
+            StridedSliceCompute)
       .AttrsType<StridedSliceAttrs>();
-  Injective("slice_like", "The first elements, as many as the other tensor has.", Rule<SliceLikeInfer>)
+  Injective("slice_like", "The first elements, as many as the other tensor has.", Rule<SliceLikeInfer>,
+            SliceLikeCompute)
       .Arguments({{"data", "Tensor", "The input."}, {"slice_like", "Tensor", "Has the sizes of the result."}})
       .AttrsType<SliceLikeAttrs>();
-  Injective("reverse", "The elements of a dimension in reverse.", Rule<ReverseInfer>).AttrsType<ReverseAttrs>();
+  Injective("reverse", "The elements of a dimension in reverse.", Rule<ReverseInfer>, ReverseCompute)
+      .AttrsType<ReverseAttrs>();
   Injective("reverse_sequence", "The first elements of a dimension in reverse, as many as each batch says.",
-            Rule<ReverseSequenceInfer>)
+            Rule<ReverseSequenceInfer>, ReverseSequenceCompute)
       .Arguments({{"data", "Tensor", "The input."}, {"seq_lengths", "Tensor", "Length of each batch."}})
       .AttrsType<ReverseSequenceAttrs>();
-  Injective("sequence_mask", "Elements past each batch's length replaced by a value.", Rule<SequenceMaskInfer>)
+  Injective("sequence_mask", "Elements past each batch's length replaced by a value.", Rule<SequenceMaskInfer>,
+            SequenceMaskCompute)
       .Arguments({{"data", "Tensor", "The input."}, {"valid_length", "Tensor", "Length of each batch."}})
       .AttrsType<SequenceMaskAttrs>();
 }

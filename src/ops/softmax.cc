@@ -2,6 +2,7 @@
 // Softmax and its logarithm, computed with the maximum subtracted, and dropout (of inference: the identity).
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/te_util.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/compute.h"
 
@@ -24,29 +25,94 @@ Type DropoutInfer(const InferContext& context) {
   return TupleType(Array<Type>{context.type(0), context.type(0)});
 }
 
-OpRegistration Softmax(const char* name, const char* text) {
+/// The maximum and the sum of exponentials along the axis, each with the axis removed.
+struct SoftmaxParts {
+  Tensor x;  ///< in the type of the computation
+  size_t axis;
+  Tensor max, exp, sum;
+
+  explicit SoftmaxParts(const Attrs& attrs, const Tensor& data)
+      : x(CastTo(data, AccumulatorDType(data->dtype), "softmax_in")),
+        axis(static_cast<size_t>(NormalizeAxis(attrs.as<SoftmaxAttrs>()->axis, data.ndim()))) {
+    Array<PrimExpr> rest;
+    for (size_t i = 0; i < x.ndim(); ++i) {
+      if (i != axis) rest.push_back(x->shape[i]);
+    }
+    te::IterVar k = te::ReduceAxis(tir::Range(x->shape[axis]), "k");
+    max = Compute(
+        rest, [&](const Array<PrimExpr>& i) { return te::MaxReduce(x(With(i, k->var)), {k}); }, "softmax_max",
+        tag::kCommReduce);
+    exp = Compute(
+        x->shape, [&](const Array<PrimExpr>& i) { return tir::exp(x(i) - max(Without(i))); }, "softmax_exp",
+        tag::kSoftmaxExp);
+    te::IterVar j = te::ReduceAxis(tir::Range(x->shape[axis]), "k");
+    sum = Compute(
+        rest, [&](const Array<PrimExpr>& i) { return te::Sum(exp(With(i, j->var)), {j}); }, "softmax_sum",
+        tag::kCommReduce);
+  }
+  Array<PrimExpr> With(Array<PrimExpr> index, const PrimExpr& k) const {
+    index.insert(axis, k);
+    return index;
+  }
+  Array<PrimExpr> Without(Array<PrimExpr> index) const {
+    index.erase(axis);
+    return index;
+  }
+};
+
+Array<Tensor> SoftmaxCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  SoftmaxParts parts(attrs, inputs[0]);
+  DataType dtype = OutTensor(out_type)->dtype;
+  return {Compute(
+      inputs[0]->shape,
+      [&](const Array<PrimExpr>& i) { return tir::cast(dtype, tir::div(parts.exp(i), parts.sum(parts.Without(i)))); },
+      "softmax", tag::kSoftmaxOutput)};
+}
+
+Array<Tensor> LogSoftmaxCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  SoftmaxParts parts(attrs, inputs[0]);
+  DataType dtype = OutTensor(out_type)->dtype;
+  return {Compute(
+      inputs[0]->shape,
+      [&](const Array<PrimExpr>& i) {
+        Array<PrimExpr> rest = parts.Without(i);
+        return tir::cast(dtype, parts.x(i) - parts.max(rest) - tir::log(parts.sum(rest)));
+      },
+      "log_softmax", tag::kSoftmaxOutput)};
+}
+
+Array<Tensor> DropoutCompute(const Attrs&, const Array<Tensor>& inputs, const Type&) {
+  const Tensor& x = inputs[0];
+  Tensor mask = Compute(
+      x->shape, [&](const Array<PrimExpr>&) { return tir::make_const(x->dtype, 1); }, "dropout_mask", tag::kElemWise);
+  return {Compute(x->shape, [&](const Array<PrimExpr>& i) { return x(i); }, "dropout", tag::kElemWise), mask};
+}
+
+OpRegistration Softmax(const char* name, const char* text, FTECompute compute) {
   return OpRegistration(name)
       .Describe(text)
       .Arguments({{"data", "Tensor", "The input."}})
       .AttrsType<SoftmaxAttrs>()
       .SupportLevel(1)
       .Relation(Rule<SoftmaxInfer>)
-      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable);
+      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(kCompute, std::move(compute));
 }
 
 }  // namespace
 
 void RegisterSoftmaxOps() {
-  Softmax("nn.softmax", "exp(x) / sum(exp(x)) along one dimension.");
-  Softmax("nn.fast_softmax", "Softmax with a polynomial exp.");
-  Softmax("nn.log_softmax", "Logarithm of softmax.");
+  Softmax("nn.softmax", "exp(x) / sum(exp(x)) along one dimension.", SoftmaxCompute);
+  Softmax("nn.fast_softmax", "Softmax where a relative error of 1e-5 will do.", SoftmaxCompute);
+  Softmax("nn.log_softmax", "Logarithm of softmax.", LogSoftmaxCompute);
   OpRegistration("nn.dropout")
       .Describe("Dropout of inference: the identity. Gives a tuple of the input and a mask.")
       .Arguments({{"data", "Tensor", "The input."}})
       .AttrsType<DropoutAttrs>()
       .SupportLevel(1)
       .Relation(Rule<DropoutInfer>)
-      .Set(kOpPattern, OpPatternKind::kOpaque);
+      .Set(kOpPattern, OpPatternKind::kOpaque)
+      .Set(kCompute, FTECompute(DropoutCompute));
 }
 
 }  // namespace treadle::ops

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// Coordinates and weights of resampling, as ONNX Resize-19 defines them. Coordinates are computed in float32.
+#include "ops/resize_compute.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/infer.h"
+
+namespace treadle::ops {
+namespace {
+
+const DataType kCoord = DataType::Float(32);
+
+PrimExpr F(double value) { return tir::make_const(kCoord, value); }
+
+/// One element that an output element depends on.
+struct Tap {
+  PrimExpr index;   ///< within the dimension
+  PrimExpr weight;  ///< null: 1
+};
+
+/// One resampled dimension.
+class Resampler {
+ public:
+  Resampler(const ResizeAttrs& attrs, size_t d, size_t rank, const PrimExpr& in, const PrimExpr& out)
+      : attrs_(attrs), in_(in), out_(out) {
+    if (d < attrs.roi.size() && attrs.roi.size() == 2 * rank) {
+      begin_ = attrs.roi[d];
+      end_ = attrs.roi[rank + d];
+    }
+    bool constant = DimValue(in) > 0 && DimValue(out) > 0;
+    if (d < attrs.scales.size()) {
+      value_ = static_cast<float>(attrs.scales[d]);
+    } else if (constant) {
+      value_ = static_cast<float>(DimValue(out)) / static_cast<float>(DimValue(in));
+    }
+    scale_ = value_ > 0 ? F(value_) : tir::div(tir::cast(kCoord, out), tir::cast(kCoord, in));
+  }
+
+  /// The constant factor, or 0.
+  double factor() const { return value_; }
+  bool shrinks() const { return value_ > 0 && value_ < 1; }
+
+  /// Position in the input of output element `i`.
+  PrimExpr Coordinate(const PrimExpr& i) const {
+    const std::string& mode = attrs_.coordinate_transformation_mode;
+    PrimExpr x = tir::cast(kCoord, i);
+    PrimExpr in = tir::cast(kCoord, in_);
+    PrimExpr out = tir::cast(kCoord, out_);
+    PrimExpr half_pixel = tir::div(x + F(0.5), scale_) - F(0.5);
+    if (mode == "half_pixel") return half_pixel;
+    if (mode == "asymmetric") return tir::div(x, scale_);
+    if (mode == "tf_half_pixel_for_nn") return tir::div(x + F(0.5), scale_);
+    if (mode == "half_pixel_symmetric") {
+      PrimExpr adjustment = tir::div(out, scale_ * in);
+      return in * F(0.5) * (F(1) - adjustment) + half_pixel;
+    }
+    PrimExpr single = tir::less_equal(out_, Index(1));
+    if (mode == "pytorch_half_pixel") return tir::select(single, F(0), half_pixel);
+    PrimExpr last = tir::max(out - F(1), F(1));
+    if (mode == "align_corners") return tir::select(single, F(0), tir::div(x * (in - F(1)), last));
+    PrimExpr width = in - F(1);
+    PrimExpr moving = F(begin_) * width + tir::div(x * F(end_ - begin_) * width, last);
+    return tir::select(single, F(0.5 * (begin_ + end_)) * width, moving);
+  }
+
+  /// Whether the position lies in the input.
+  PrimExpr Inside(const PrimExpr& i) const {
+    PrimExpr x = Coordinate(i);
+    return x >= F(0) && x <= tir::cast(kCoord, in_) - F(1);
+  }
+
+  PrimExpr Nearest(const PrimExpr& i) const {
+    const std::string& mode = attrs_.coordinate_transformation_mode;
+    std::string rounding = attrs_.rounding_method;
+    if (rounding.empty()) rounding = mode == "asymmetric" ? "floor" : "round_prefer_floor";
+    // Growing by a whole number needs integers only.
+    auto whole = static_cast<int64_t>(value_);
+    bool by_whole = value_ >= 1 && static_cast<double>(whole) == value_ &&
+                    DimValue(DimMul(in_, Dim(whole))) == DimValue(out_) && DimValue(out_) >= 0;
+    bool rounds = rounding.rfind("round", 0) == 0;
+    if (by_whole && ((mode == "asymmetric" && rounding == "floor") || (mode == "half_pixel" && rounds))) {
+      return whole == 1 ? i : tir::indexdiv(i, Index(whole));
+    }
+    PrimExpr x = Coordinate(i);
+    PrimExpr nearest;
+    if (rounding == "floor") {
+      nearest = tir::floor(x);
+    } else if (rounding == "ceil") {
+      nearest = tir::ceil(x);
+    } else if (rounding == "round_prefer_floor") {
+      nearest = tir::ceil(x - F(0.5));
+    } else {
+      nearest = tir::floor(x + F(0.5));
+    }
+    return ClampIndex(nearest);
+  }
+
+  std::vector<Tap> Taps(const PrimExpr& i) const {
+    PrimExpr x = Coordinate(i);
+    PrimExpr base = tir::floor(x);
+    PrimExpr t = x - base;
+    std::vector<Tap> taps;
+    auto add = [&](int offset, const PrimExpr& weight) {
+      PrimExpr position = base + F(offset);
+      PrimExpr used = weight;
+      if (attrs_.method == "cubic" && attrs_.cubic_exclude) {
+        PrimExpr inside = position >= F(0) && position <= tir::cast(kCoord, in_) - F(1);
+        used = tir::select(inside, weight, F(0));
+      }
+      taps.push_back({ClampIndex(position), used});
+    };
+    if (attrs_.method == "linear") {
+      add(0, F(1) - t);
+      add(1, t);
+      return taps;
+    }
+    for (int offset = -1; offset <= 2; ++offset) add(offset, CubicWeight(tir::abs(F(offset) - t)));
+    if (attrs_.cubic_exclude) {
+      PrimExpr total = taps[0].weight + taps[1].weight + taps[2].weight + taps[3].weight;
+      for (Tap& tap : taps) tap.weight = tir::div(tap.weight, total);
+    }
+    return taps;
+  }
+
+  // Of antialiasing: the kernel is stretched by 1 / factor.
+  int64_t support() const {
+    double reach = attrs_.method == "cubic" ? 2.0 : 1.0;
+    return 2 - 2 * FirstOffset(reach);
+  }
+  /// Weight (not normalised) and index of tap k in [0, support()).
+  Tap StretchedTap(const PrimExpr& i, const PrimExpr& k) const {
+    double reach = attrs_.method == "cubic" ? 2.0 : 1.0;
+    double shrink = std::min(value_, 1.0);
+    PrimExpr x = Coordinate(i);
+    PrimExpr base = tir::floor(x);
+    PrimExpr offset = tir::cast(kCoord, k) + F(static_cast<double>(FirstOffset(reach)));
+    PrimExpr distance = tir::abs(offset - (x - base)) * F(shrink);
+    PrimExpr weight = attrs_.method == "cubic" ? CubicWeight(distance) : tir::max(F(1) - distance, F(0));
+    PrimExpr position = base + offset;
+    if (attrs_.cubic_exclude) {
+      weight = tir::select(position >= F(0) && position <= tir::cast(kCoord, in_) - F(1), weight, F(0));
+    }
+    return {ClampIndex(position), weight};
+  }
+
+ private:
+  int64_t FirstOffset(double reach) const {
+    return static_cast<int64_t>(std::floor(-reach / std::min(value_, 1.0))) + 1;
+  }
+  PrimExpr ClampIndex(const PrimExpr& position) const {
+    return Clamp(tir::cast(DataType::Int(64), position), Index(0), in_ - 1);
+  }
+  /// Keys' kernel at a non-negative distance.
+  PrimExpr CubicWeight(const PrimExpr& d) const {
+    double a = attrs_.cubic_alpha;
+    PrimExpr near = ((F(a + 2) * d - F(a + 3)) * d) * d + F(1);
+    PrimExpr far = ((F(a) * d - F(5 * a)) * d + F(8 * a)) * d - F(4 * a);
+    return tir::select(d <= F(1), near, tir::select(d < F(2), far, F(0)));
+  }
+
+  const ResizeAttrs& attrs_;
+  PrimExpr in_, out_, scale_;
+  double value_ = 0;
+  double begin_ = 0;
+  double end_ = 1;
+};
+
+/// Along one dimension at a time, since the stretched kernel may have many taps.
+Tensor Antialiased(const std::vector<Resampler>& dims, Tensor data, const std::vector<size_t>& axes,
+                   const Array<PrimExpr>& out_shape) {
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const Resampler& dim = dims[d];
+    size_t axis = axes[d];
+    PrimExpr extent = Index(dim.support());
+    Tensor weights = Compute(
+        {out_shape[axis], extent}, [&](const Array<PrimExpr>& i) { return dim.StretchedTap(i[0], i[1]).weight; },
+        StrCat("resize_weights", d), tag::kInjective);
+    te::IterVar j = te::ReduceAxis(tir::Range(extent), "k");
+    Tensor total = Compute(
+        {out_shape[axis]}, [&](const Array<PrimExpr>& i) { return te::Sum(weights(i[0], j->var), {j}); },
+        StrCat("resize_total", d), tag::kCommReduce);
+    Array<PrimExpr> shape = data->shape;
+    shape.Set(axis, out_shape[axis]);
+    te::IterVar k = te::ReduceAxis(tir::Range(extent), "k");
+    Tensor source = data;
+    Tensor sum = Compute(
+        shape,
+        [&](const Array<PrimExpr>& i) {
+          Array<PrimExpr> at = i;
+          at.Set(axis, dim.StretchedTap(i[axis], k->var).index);
+          return te::Sum(tir::cast(kCoord, source(at)) * weights(i[axis], k->var), {k});
+        },
+        StrCat("resize_sum", d), tag::kCommReduce);
+    data = Compute(
+        shape, [&](const Array<PrimExpr>& i) { return tir::div(sum(i), total(i[axis])); }, StrCat("resize_pass", d),
+        tag::kInjective);
+  }
+  return data;
+}
+
+}  // namespace
+
+Tensor ResizeTensor(const ResizeAttrs& attrs, const Tensor& data, const std::vector<size_t>& axes,
+                    const TensorTypeNode* out) {
+  std::vector<Resampler> dims;
+  bool empty = false;
+  bool shrinks = false;
+  for (size_t d = 0; d < axes.size(); ++d) {
+    dims.emplace_back(attrs, d, axes.size(), data->shape[axes[d]], out->shape[axes[d]]);
+    empty = empty || IsEmptyDim(data->shape[axes[d]]);
+    shrinks = shrinks || dims.back().shrinks();
+  }
+  bool nearest = attrs.method == "nearest_neighbor";
+  bool crops = attrs.coordinate_transformation_mode == "tf_crop_and_resize";
+  auto finish = [&](const Array<PrimExpr>& i, PrimExpr value) {
+    value = tir::cast(out->dtype, value);
+    if (!crops) return value;
+    PrimExpr inside;
+    for (size_t d = 0; d < axes.size(); ++d) {
+      PrimExpr here = dims[d].Inside(i[axes[d]]);
+      inside = inside.defined() ? inside && here : here;
+    }
+    return tir::select(inside, value, SaturatedConst(out->dtype, attrs.extrapolation_value));
+  };
+  if (attrs.antialias && shrinks && !nearest && !empty) {
+    Tensor sampled = Antialiased(dims, data, axes, out->shape);
+    return Compute(
+        out->shape, [&](const Array<PrimExpr>& i) { return finish(i, sampled(i)); }, "resize", tag::kInjective);
+  }
+  return Compute(
+      out->shape,
+      [&](const Array<PrimExpr>& i) {
+        if (empty) return tir::make_zero(out->dtype);
+        if (nearest) {
+          Array<PrimExpr> at = i;
+          for (size_t d = 0; d < axes.size(); ++d) at.Set(axes[d], dims[d].Nearest(i[axes[d]]));
+          return finish(i, data(at));
+        }
+        // The sum over all combinations of taps, the first dimension outermost.
+        std::vector<std::vector<Tap>> taps;
+        for (size_t d = 0; d < axes.size(); ++d) taps.push_back(dims[d].Taps(i[axes[d]]));
+        std::function<PrimExpr(size_t, const Array<PrimExpr>&)> sum = [&](size_t d, const Array<PrimExpr>& at) {
+          if (d == axes.size()) return tir::cast(kCoord, data(at));
+          PrimExpr total;
+          for (const Tap& tap : taps[d]) {
+            Array<PrimExpr> next = at;
+            next.Set(axes[d], tap.index);
+            PrimExpr term = sum(d + 1, next) * tap.weight;
+            total = total.defined() ? total + term : term;
+          }
+          return total;
+        };
+        return finish(i, sum(0, i));
+      },
+      "resize", tag::kInjective);
+}
+
+}  // namespace treadle::ops
