@@ -42,7 +42,7 @@ class ResizeAttrs : public AttrsNode {
             "or tf_crop_and_resize");
     r.Field("rounding_method", &ResizeAttrs::rounding_method)
         .Doc(
-            "Of nearest_neighbor: round_prefer_floor (also round), round_prefer_ceil, floor or ceil; empty: floor "
+            "Of nearest_neighbor: round_prefer_floor, round_prefer_ceil (also round), floor or ceil; empty: floor "
             "for asymmetric, else round_prefer_floor");
     r.Field("cubic_alpha", &ResizeAttrs::cubic_alpha).Doc("Coefficient of the cubic kernel");
     r.Field("cubic_exclude", &ResizeAttrs::cubic_exclude).Doc("Weights outside the image are 0, the others rescaled");
