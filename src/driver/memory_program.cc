@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "treadle/base/checked_math.h"
+#include "treadle/relay/device.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/runtime/ndarray.h"
 
@@ -21,6 +22,7 @@ std::string Place(const Span& span) { return span.defined() ? " at '" + span.str
 class Linearizer {
  public:
   MemoryProgram Run(const relay::Function& func) {
+    devices_ = relay::CollectDeviceInfo(func);
     for (const relay::Var& param : func->params) {
       std::vector<int> ids = NewTensors(param, /*step=*/-1);
       for (int id : ids) program_.tensors[id].persistent = true;
@@ -160,6 +162,8 @@ class Linearizer {
     PlannedTensor planned;
     planned.bytes = runtime::TensorBytes(StaticShape(tensor, "memory planning" + Place(expr->span)), tensor->dtype);
     planned.defined_at = step;
+    auto device = devices_.find(expr);
+    if (device != devices_.end()) planned.device_type = device->second;
     planned.last_use = step;
     ids->push_back(static_cast<int>(program_.tensors.size()));
     program_.tensors.push_back(planned);
@@ -193,6 +197,7 @@ class Linearizer {
     program_.tensors_of[expr] = std::move(ids);
   }
 
+  relay::DeviceMap devices_;
   MemoryProgram program_;
   std::unordered_map<const Object*, std::vector<int>> of_variable_;
 };

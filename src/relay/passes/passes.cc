@@ -24,6 +24,17 @@ void RegisterPasses() {
   RegisterPass("DynamicToStatic", [] { return transform::DynamicToStatic(); });
   RegisterPass("FastMath", [] { return transform::FastMath(); });
   RegisterPass("Legalize", [] { return transform::Legalize(); });
+  RegisterPass("BackwardFoldScaleAxis", [] { return transform::BackwardFoldScaleAxis(); });
+  RegisterPass("ForwardFoldScaleAxis", [] { return transform::ForwardFoldScaleAxis(); });
+  RegisterPass("FoldScaleAxis", [] { return transform::FoldScaleAxis(); });
+  RegisterPass("ToANormalForm", [] { return transform::ToANormalForm(); });
+  RegisterPass("ToGraphNormalForm", [] { return transform::ToGraphNormalForm(); });
+  RegisterPass("ToBasicBlockNormalForm", [] { return transform::ToBasicBlockNormalForm(); });
+  RegisterPass("MergeCompilerRegions", [] { return transform::MergeCompilerRegions(); });
+  RegisterPass("PartitionGraph", [] { return transform::PartitionGraph(); });
+  RegisterPass("CombineParallelConv2D", [] { return transform::CombineParallelConv2D(); });
+  RegisterPass("CombineParallelDense", [] { return transform::CombineParallelDense(); });
+  RegisterPass("CombineParallelBatchMatmul", [] { return transform::CombineParallelBatchMatmul(); });
   RegisterPass("LabelOps", [] { return transform::LabelOps(); });
 }
 
