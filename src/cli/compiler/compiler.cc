@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verbs that compile, in terms of the driver.
+#include "cli/compiler_api.h"
+#include "treadle/base/error.h"
+#include "treadle/driver/compile.h"
+#include "treadle/ir/target.h"
+
+namespace treadle::cli {
+namespace {
+
+driver::CompileOptions ToOptions(const CompileRequest& request) {
+  driver::CompileOptions options;
+  options.target = request.target;
+  options.opt_level = request.opt_level;
+  options.required_pass = request.required_pass;
+  options.disabled_pass = request.disabled_pass;
+  options.config = request.pass_config;
+  options.input_shapes = request.input_shapes;
+  options.dims = request.dims;
+  options.dump.stages = request.dump;
+  options.dump.directory = request.dump_dir;
+  options.threads = request.threads;
+  return options;
+}
+
+void Compile(const CompileRequest& request) {
+  driver::RegisterAll();
+  if (!request.external.empty()) {
+    throw TargetError(StrCat("unknown external code generator '", request.external.front(), "'; there are none in this build"));
+  }
+  driver::ExportLibrary(driver::CompileOnnxFile(request.model, ToOptions(request)), request.output);
+}
+
+std::vector<ListRow> ListTargets() {
+  driver::RegisterAll();
+  std::vector<ListRow> rows;
+  for (const auto& [name, text] : Target::ListKinds()) rows.push_back({name, text});
+  return rows;
+}
+
+std::vector<ListRow> ListOps() {
+  driver::RegisterAll();
+  return {};
+}
+
+std::vector<ListRow> DescribeMachine() {
+  driver::RegisterAll();
+  const TargetFeatures features = Target("llvm -mcpu=native")->Features();
+  return {{"architecture", features.arch},
+          {"vector registers", StrCat(features.vector_registers, " of ", features.vector_bits, " bits")},
+          {"fused multiply-add", features.fma ? "yes" : "no"},
+          {"8-bit dot products", features.vnni ? "yes" : "no"},
+          {"caches", StrCat(features.l1_bytes >> 10, " KiB, ", features.l2_bytes >> 10, " KiB, ",
+                            features.l3_bytes >> 20, " MiB")}};
+}
+
+constexpr CompilerApi kApi{&Compile, &ListOps, &ListTargets, &DescribeMachine};
+
+}  // namespace
+}  // namespace treadle::cli
+
+extern "C" __attribute__((visibility("default"))) const treadle::cli::CompilerApi* treadle_cli_compiler_api() {
+  return &treadle::cli::kApi;
+}

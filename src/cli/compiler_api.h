@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the command line asks of the compiler. The program itself links the runtime only; verbs that compile load
+// libtreadle_cli_compiler.so, which lies beside the runtime.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace treadle::cli {
+
+struct CompileRequest {
+  std::string model;
+  std::string output;
+  std::string target = "llvm -mcpu=native";
+  std::map<std::string, std::vector<int64_t>> input_shapes;
+  std::map<std::string, int64_t> dims;
+  int opt_level = 3;
+  std::vector<std::string> external, disabled_pass, required_pass;
+  std::map<std::string, std::string> pass_config;
+  std::vector<std::string> dump;
+  std::string dump_dir = ".";
+  int threads = 0;
+};
+
+/// A row of a listing: name and text.
+struct ListRow {
+  std::string name;
+  std::string text;
+};
+
+/// Functions throw treadle::Error.
+struct CompilerApi {
+  void (*compile)(const CompileRequest& request);
+  std::vector<ListRow> (*list_ops)();
+  std::vector<ListRow> (*list_targets)();
+  std::vector<ListRow> (*describe_machine)();
+};
+
+/// Loads the compiler; a RuntimeError that says what is missing when it isn't installed.
+const CompilerApi& Compiler();
+/// As Compiler, but null when it isn't installed.
+const CompilerApi* FindCompiler();
+
+}  // namespace treadle::cli
+
+extern "C" const treadle::cli::CompilerApi* treadle_cli_compiler_api();

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/options.h"
+
+#include <charconv>
+
+#include "treadle/base/error.h"
+
+namespace treadle::cli {
+namespace {
+
+int64_t ParseInt(const std::string& flag, const std::string& text) {
+  int64_t value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status != std::errc() || end != text.data() + text.size()) {
+    throw Error(StrCat(flag, ": '", text, "' isn't an integer"));
+  }
+  return value;
+}
+
+std::string Trim(const std::string& text) {
+  const size_t begin = text.find_first_not_of(" \t");
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
+}
+
+std::vector<std::string> Split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  size_t begin = 0;
+  while (begin <= text.size()) {
+    const size_t end = std::min(text.find(separator, begin), text.size());
+    parts.push_back(Trim(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::map<std::string, std::vector<int64_t>> ParseShapes(const std::vector<std::string>& texts) {
+  const std::string flag = "--input-shapes";
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const std::string& text : texts) {
+    size_t begin = text.find_first_not_of(" ,\t");
+    while (begin != std::string::npos) {
+      const size_t open = text.find(":[", begin);
+      const size_t close = open == std::string::npos ? open : text.find(']', open);
+      if (close == std::string::npos) {
+        throw Error(StrCat(flag, ": can't read '", text.substr(begin), "'; expected name:[dim,dim,...]"));
+      }
+      std::vector<int64_t> shape;
+      const std::string inside = Trim(text.substr(open + 2, close - open - 2));
+      if (!inside.empty()) {
+        for (const std::string& dim : Split(inside, ',')) {
+          shape.push_back(ParseInt(flag, dim));
+          if (shape.back() < 0) throw Error(StrCat(flag, ": dimension ", dim, " is negative; name it with --dim instead"));
+        }
+      }
+      shapes[text.substr(begin, open - begin)] = shape;
+      begin = text.find_first_not_of(" ,\t", close + 1);
+    }
+  }
+  return shapes;
+}
+
+std::map<std::string, int64_t> ParseDims(const std::vector<std::string>& texts) {
+  std::map<std::string, int64_t> dims;
+  for (const auto& [name, value] : ParsePairs("--dim", texts)) {
+    dims[name] = ParseInt("--dim", value);
+    if (dims[name] <= 0) throw Error(StrCat("--dim: ", name, "=", value, " must be positive"));
+  }
+  return dims;
+}
+
+std::map<std::string, std::string> ParsePairs(const std::string& flag, const std::vector<std::string>& texts) {
+  std::map<std::string, std::string> pairs;
+  for (const std::string& text : texts) {
+    const size_t equals = text.rfind('=');
+    if (equals == std::string::npos || equals == 0) throw Error(StrCat(flag, ": expected name=value, got '", text, "'"));
+    pairs[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return pairs;
+}
+
+std::vector<std::string> SplitLists(const std::vector<std::string>& texts) {
+  std::vector<std::string> items;
+  for (const std::string& text : texts) {
+    for (const std::string& item : Split(text, ',')) {
+      if (!item.empty()) items.push_back(item);
+    }
+  }
+  return items;
+}
+
+}  // namespace treadle::cli

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parsing of what flags carry: shapes, dimensions, key=value lists.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace treadle::cli {
+
+/// "x:[1,3,224,224] y:[8]" (as tvmc): names may hold ':' and '/'. Throws Error (exit 2) naming the flag.
+std::map<std::string, std::vector<int64_t>> ParseShapes(const std::vector<std::string>& texts);
+/// "batch=1".
+std::map<std::string, int64_t> ParseDims(const std::vector<std::string>& texts);
+/// "key=value" pairs of a flag.
+std::map<std::string, std::string> ParsePairs(const std::string& flag, const std::vector<std::string>& texts);
+/// Items of comma-separated lists, in order, without empty ones.
+std::vector<std::string> SplitLists(const std::vector<std::string>& texts);
+
+}  // namespace treadle::cli

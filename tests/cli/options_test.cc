@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "treadle/base/error.h"
+
+namespace treadle::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+TEST(ParseShapes, SeveralInOneTextAndInSeveralTexts) {
+  EXPECT_THAT(ParseShapes({"x:[1,3, 224,224] y:[8]", "z:[]"}),
+              ElementsAre(Pair("x", ElementsAre(1, 3, 224, 224)), Pair("y", ElementsAre(8)), Pair("z", IsEmpty())));
+}
+
+TEST(ParseShapes, NamesMayHoldColonsAndSlashes) {
+  EXPECT_THAT(ParseShapes({"gpu_0/data:0:[2]"}), ElementsAre(Pair("gpu_0/data:0", ElementsAre(2))));
+}
+
+TEST(ParseShapes, NonsenseIsAnErrorThatSaysWhatIsExpected) {
+  for (const char* text : {"x", "x:[1", "x:1,2", "x:[a]", "x:[1,]", "x:[-1]", "x:[99999999999999999999]"}) {
+    EXPECT_THROW(ParseShapes({text}), Error) << text;
+  }
+}
+
+TEST(ParseDims, PositiveIntegersOnly) {
+  EXPECT_THAT(ParseDims({"batch=4", "a=b=2"}), ElementsAre(Pair("a=b", 2), Pair("batch", 4)));
+  for (const char* text : {"batch", "=1", "batch=", "batch=0", "batch=x"}) EXPECT_THROW(ParseDims({text}), Error) << text;
+}
+
+TEST(SplitLists, CommasAndRepetition) {
+  EXPECT_THAT(SplitLists({"relay,tir", "ll", ""}), ElementsAre("relay", "tir", "ll"));
+}
+
+}  // namespace
+}  // namespace treadle::cli
