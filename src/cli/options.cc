@@ -51,7 +51,8 @@ std::map<std::string, std::vector<int64_t>> ParseShapes(const std::vector<std::s
       if (!inside.empty()) {
         for (const std::string& dim : Split(inside, ',')) {
           shape.push_back(ParseInt(flag, dim));
-          if (shape.back() < 0) throw Error(StrCat(flag, ": dimension ", dim, " is negative; name it with --dim instead"));
+          if (shape.back() < 0)
+            throw Error(StrCat(flag, ": dimension ", dim, " is negative; name it with --dim instead"));
         }
       }
       shapes[text.substr(begin, open - begin)] = shape;
@@ -74,7 +75,8 @@ std::map<std::string, std::string> ParsePairs(const std::string& flag, const std
   std::map<std::string, std::string> pairs;
   for (const std::string& text : texts) {
     const size_t equals = text.rfind('=');
-    if (equals == std::string::npos || equals == 0) throw Error(StrCat(flag, ": expected name=value, got '", text, "'"));
+    if (equals == std::string::npos || equals == 0)
+      throw Error(StrCat(flag, ": expected name=value, got '", text, "'"));
     pairs[text.substr(0, equals)] = text.substr(equals + 1);
   }
   return pairs;

@@ -30,7 +30,8 @@ TEST(ParseShapes, NonsenseIsAnErrorThatSaysWhatIsExpected) {
 
 TEST(ParseDims, PositiveIntegersOnly) {
   EXPECT_THAT(ParseDims({"batch=4", "a=b=2"}), ElementsAre(Pair("a=b", 2), Pair("batch", 4)));
-  for (const char* text : {"batch", "=1", "batch=", "batch=0", "batch=x"}) EXPECT_THROW(ParseDims({text}), Error) << text;
+  for (const char* text : {"batch", "=1", "batch=", "batch=0", "batch=x"})
+    EXPECT_THROW(ParseDims({text}), Error) << text;
 }
 
 TEST(SplitLists, CommasAndRepetition) {

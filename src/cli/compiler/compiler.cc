@@ -26,7 +26,8 @@ driver::CompileOptions ToOptions(const CompileRequest& request) {
 void Compile(const CompileRequest& request) {
   driver::RegisterAll();
   if (!request.external.empty()) {
-    throw TargetError(StrCat("unknown external code generator '", request.external.front(), "'; there are none in this build"));
+    throw TargetError(
+        StrCat("unknown external code generator '", request.external.front(), "'; there are none in this build"));
   }
   driver::ExportLibrary(driver::CompileOnnxFile(request.model, ToOptions(request)), request.output);
 }

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/commands.h"
+
+#include <iostream>
+
+#include "cli/options.h"
+#include "treadle/base/error.h"
+#include "treadle/runtime/manifest.h"
+
+namespace treadle::cli {
+
+void CompileFlags::AddTo(CLI::App* verb) {
+  verb->add_option("--target", request.target, "what code is for (llvm -mcpu=native)");
+  verb->add_option("--input-shapes", input_shapes, "shapes of inputs: \"x:[1,3,224,224] y:[8]\"");
+  verb->add_option("--dim", dims, "size of a symbolic dimension: batch=1")->allow_extra_args(false);
+  verb->add_option("--opt-level", request.opt_level, "0 to 4 (3)")->check(CLI::Range(0, 4));
+  verb->add_option("--external", external, "external code generators, best first");
+  verb->add_option("--disabled-pass", disabled_pass, "passes to leave out")->allow_extra_args(false);
+  verb->add_option("--required-pass", required_pass, "passes to run whatever the level")->allow_extra_args(false);
+  verb->add_option("--pass-config", pass_config, "option of a pass: key=value")->allow_extra_args(false);
+}
+
+CompileRequest CompileFlags::Parse() const {
+  CompileRequest parsed = request;
+  parsed.input_shapes = ParseShapes(input_shapes);
+  parsed.dims = ParseDims(dims);
+  parsed.external = SplitLists(external);
+  parsed.disabled_pass = SplitLists(disabled_pass);
+  parsed.required_pass = SplitLists(required_pass);
+  parsed.pass_config = ParsePairs("--pass-config", pass_config);
+  parsed.dump = SplitLists(dump);
+  return parsed;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app{"Treadle: compiles ONNX models to native code and runs them"};
+  app.name("treadle");
+  app.set_version_flag("--version", runtime::VersionString());
+  app.require_subcommand(1);
+  Action action;
+  AddCompile(&app, &action);
+  AddRun(&app, &action);
+  AddVerify(&app, &action);
+  AddBench(&app, &action);
+  AddInspect(&app, &action);
+  AddListings(&app, &action);
+  try {
+    app.parse(argc, argv);
+    return action();
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    std::cerr << "treadle: " << error.what() << "\n";
+    return static_cast<int>(ExitCode::kUsage);
+  } catch (const Error& error) {
+    std::cerr << "treadle: " << error.what() << "\n";
+    return static_cast<int>(error.code());
+  } catch (const std::bad_alloc&) {
+    std::cerr << "treadle: out of memory\n";
+    return static_cast<int>(ExitCode::kRuntime);
+  } catch (const std::exception& error) {
+    std::cerr << "treadle: internal error: " << error.what() << "\n";
+    return static_cast<int>(ExitCode::kInternal);
+  }
+}
+
+}  // namespace treadle::cli

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verbs. Each adds its flags to the parser and a function to run; see design in docs/architecture.md.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/compiler_api.h"
+
+namespace treadle::cli {
+
+using Json = nlohmann::ordered_json;
+
+/// The verb that was chosen; returns the exit status.
+using Action = std::function<int()>;
+
+/// Flags that all verbs which may compile have.
+struct CompileFlags {
+  CompileRequest request;
+  std::vector<std::string> input_shapes, dims, external, disabled_pass, required_pass, pass_config, dump;
+
+  void AddTo(CLI::App* verb);
+  /// The request, its flags parsed.
+  CompileRequest Parse() const;
+};
+
+void AddCompile(CLI::App* app, Action* action);
+void AddRun(CLI::App* app, Action* action);
+void AddBench(CLI::App* app, Action* action);
+void AddVerify(CLI::App* app, Action* action);
+void AddInspect(CLI::App* app, Action* action);
+void AddListings(CLI::App* app, Action* action);  ///< ops, targets, doctor
+
+/// Parses the command line and runs the verb; errors go to stderr as one line. Returns the exit status.
+int Main(int argc, char** argv);
+
+}  // namespace treadle::cli

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+#include "cli/session.h"
+#include "treadle/base/error.h"
+
+namespace treadle::cli {
+namespace {
+
+/// "(0, 3, 1)" for a flat index.
+std::string IndexString(int64_t flat, const std::vector<int64_t>& shape) {
+  std::vector<int64_t> index(shape.size());
+  for (size_t d = shape.size(); d-- > 0;) {
+    index[d] = flat % shape[d];
+    flat /= shape[d];
+  }
+  return runtime::ShapeString(index);
+}
+
+double RangeOf(const std::vector<double>& values) {
+  double low = std::numeric_limits<double>::infinity(), high = -low, largest = 0;
+  for (double value : values) {
+    if (!std::isfinite(value)) continue;
+    low = std::min(low, value);
+    high = std::max(high, value);
+    largest = std::max(largest, std::abs(value));
+  }
+  // Equal values have no range: rounding is relative to their size then.
+  return high > low ? high - low : largest;
+}
+
+// Arguments: model, inputs.npz, outputs.npz, and for all values the file of the exposed model.
+constexpr const char* kReferenceScript = R"py(
+import os, sys
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+try:
+    import numpy as np, onnxruntime
+except ImportError as error:
+    sys.exit(f"treadle: the Python {sys.executable} can't run the reference: {error}")
+path, inputs_file, outputs_file, exposed = sys.argv[1:5]
+source = path
+if exposed:
+    import onnx
+    model = onnx.load(path)
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model).graph
+        types = {v.name: v for v in (*inferred.value_info, *inferred.output)}
+    except Exception:
+        types = {}
+    wanted = [name for node in model.graph.node for name in node.output if name and name in types
+              and types[name].type.tensor_type.elem_type in (1, 10, 11)]
+    del model.graph.output[:]
+    for name in wanted:
+        value = onnx.ValueInfoProto(name=name)
+        value.type.tensor_type.elem_type = types[name].type.tensor_type.elem_type
+        model.graph.output.append(value)
+    onnx.save(model, exposed)
+    source = exposed
+options = onnxruntime.SessionOptions()
+options.log_severity_level = 3
+try:
+    session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    values = session.run(names, dict(np.load(inputs_file)))
+except Exception as error:
+    sys.exit("treadle: ONNX Runtime fails: " + str(error).splitlines()[0])
+np.savez(outputs_file, **{str(i): value for i, value in enumerate(values)})
+with open(outputs_file + ".names", "w") as file:
+    file.write("\n".join(names))
+)py";
+
+}  // namespace
+
+Difference Compare(const NDArray& actual, const NDArray& expected, const Tolerance& tolerance) {
+  Difference result;
+  if (actual.shape() != expected.shape()) {
+    result.explanation = StrCat("its shape is ", runtime::ShapeString(actual.shape()), " instead of ",
+                                runtime::ShapeString(expected.shape()));
+    return result;
+  }
+  if (actual.dtype() != expected.dtype()) {
+    result.explanation = StrCat("its type is ", actual.dtype(), " instead of ", expected.dtype());
+    return result;
+  }
+  const std::vector<double> a = ToDoubles(actual), e = ToDoubles(expected);
+  const double atol = tolerance.atol.value_or(1e-5 * RangeOf(e));
+  size_t wrong = 0, worst = 0;
+  double worst_excess = -1;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == e[i] || (std::isnan(a[i]) && std::isnan(e[i]))) continue;
+    double difference = std::abs(a[i] - e[i]);
+    if (std::isnan(difference)) difference = std::numeric_limits<double>::infinity();
+    result.largest = std::max(result.largest, difference);
+    const double excess = difference - (atol + tolerance.rtol * std::abs(e[i]));
+    if (excess <= 0) continue;
+    ++wrong;
+    if (excess > worst_excess) {
+      worst_excess = excess;
+      worst = i;
+    }
+  }
+  result.agrees = wrong == 0;
+  if (!result.agrees) {
+    result.explanation =
+        StrCat(wrong, " of ", a.size(), " values differ, the worst at ",
+               IndexString(static_cast<int64_t>(worst), actual.shape()), ": ", a[worst], " instead of ", e[worst]);
+  }
+  return result;
+}
+
+std::string PythonProgram() {
+  const char* chosen = std::getenv("TREADLE_PYTHON");
+  return chosen != nullptr && *chosen != '\0' ? chosen : "python3";
+}
+
+NamedTensors RunOnnxRuntime(const std::string& model, const NamedTensors& inputs, bool all_values,
+                            const std::string& exposed_model) {
+  TemporaryFolder folder;
+  const std::string inputs_file = folder.File("inputs.npz"), outputs_file = folder.File("outputs.npz");
+  WriteTensors(inputs_file, inputs);
+  const int status = RunProgram(
+      {PythonProgram(), "-c", kReferenceScript, model, inputs_file, outputs_file, all_values ? exposed_model : ""});
+  if (status == 127) {
+    throw RuntimeError(StrCat("can't start ", PythonProgram(), ", which runs ONNX Runtime; set TREADLE_PYTHON"));
+  }
+  if (status != 0) throw RuntimeError("the reference onnxruntime couldn't run the model");
+  NamedTensors outputs = ReadTensors(outputs_file);
+  // Names stand beside: those in an archive can't hold every character.
+  const std::string names = ReadWholeFile(outputs_file + ".names");
+  size_t begin = 0;
+  for (auto& [name, tensor] : outputs) {
+    const size_t end = std::min(names.find('\n', begin), names.size());
+    name = names.substr(begin, end - begin);
+    begin = end + 1;
+  }
+  return outputs;
+}
+
+}  // namespace treadle::cli

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Comparison of outputs with a reference's.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/tensor_file.h"
+
+namespace treadle::cli {
+
+struct Tolerance {
+  double rtol = 1e-3;
+  std::optional<double> atol;  ///< nothing: 1e-5 of the range of the expected values
+};
+
+struct Difference {
+  bool agrees = false;
+  double largest = 0;       ///< absolute difference
+  std::string explanation;  ///< why it doesn't agree; "" when it does
+};
+
+/// Element by element: |actual - expected| <= atol + rtol * |expected|; NaNs and equal infinities agree. Shapes and
+/// types must be equal.
+Difference Compare(const NDArray& actual, const NDArray& expected, const Tolerance& tolerance);
+
+/// Runs a model with ONNX Runtime, by Python (environment variable TREADLE_PYTHON, else python3) in a process of its
+/// own. With `all_values`, also writes a model whose outputs are all intermediate values of the first to
+/// `exposed_model`, and returns all of these in the model's order.
+NamedTensors RunOnnxRuntime(const std::string& model, const NamedTensors& inputs, bool all_values = false,
+                            const std::string& exposed_model = "");
+
+/// Runs a program found by PATH; returns its exit status (127 when it can't be started). Its standard output goes to
+/// `stdout_file` if given.
+int RunProgram(const std::vector<std::string>& arguments, const std::string& stdout_file = "");
+/// The Python to use for reference engines.
+std::string PythonProgram();
+
+}  // namespace treadle::cli

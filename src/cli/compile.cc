@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+
+#include "cli/commands.h"
+#include "treadle/base/error.h"
+
+namespace treadle::cli {
+namespace {
+
+struct CompileVerb {
+  CompileFlags flags;
+  bool json = false;
+
+  int Run() const {
+    const CompileRequest request = flags.Parse();
+    if (!std::filesystem::exists(request.model)) throw Error(StrCat("can't open ", request.model, ": no such file"));
+    const auto start = std::chrono::steady_clock::now();
+    Compiler().compile(request);
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    const auto bytes = std::filesystem::file_size(request.output);
+    if (json) {
+      std::cout << Json{{"output", request.output}, {"seconds", spent.count()}, {"bytes", bytes}}.dump() << "\n";
+    } else {
+      std::cout << request.model << " -> " << request.output << ": " << bytes / 1024 << " KiB in " << spent.count()
+                << " s\n";
+    }
+    return 0;
+  }
+};
+
+}  // namespace
+
+void AddCompile(CLI::App* app, Action* action) {
+  auto verb = std::make_shared<CompileVerb>();
+  CLI::App* sub = app->add_subcommand("compile", "compile an ONNX model to a shared library");
+  sub->add_option("model", verb->flags.request.model, "an .onnx file")->required();
+  sub->add_option("-o,--output", verb->flags.request.output, "the library to write")->required();
+  verb->flags.AddTo(sub);
+  sub->add_option("--dump", verb->flags.dump, "stages to write as text: relay,relay-opt,tir,ll,asm,c,graph");
+  sub->add_option("--dump-dir", verb->flags.request.dump_dir, "where to (.)");
+  sub->add_option("--threads", verb->flags.request.threads, "for compiling (all)")->check(CLI::NonNegativeNumber);
+  sub->add_flag("--json", verb->json, "machine-readable output");
+  sub->callback([=] { *action = [verb] { return verb->Run(); }; });
+}
+
+}  // namespace treadle::cli

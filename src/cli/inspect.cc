@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <map>
+
+#include "cli/commands.h"
+#include "cli/session.h"
+#include "treadle/base/error.h"
+
+namespace treadle::cli {
+namespace {
+
+Json ToJson(const std::vector<runtime::TensorInfo>& infos) {
+  Json list = Json::array();
+  for (const auto& info : infos)
+    list.push_back({{"name", info.name}, {"shape", info.shape}, {"dtype", info.dtype.str()}});
+  return list;
+}
+
+std::string EscapeHtml(const std::string& text) {
+  std::string result;
+  for (char c : text) {
+    switch (c) {
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '&':
+        result += "&amp;";
+        break;
+      case '"':
+        result += "&quot;";
+        break;
+      default:
+        result += c;
+    }
+  }
+  return result;
+}
+
+/// Calls in the graph and how often each kernel is called.
+struct Kernels {
+  size_t calls = 0;
+  std::map<std::string, size_t> count;
+};
+
+Kernels CountKernels(const std::string& graph_json) {
+  Kernels kernels;
+  if (graph_json.empty()) return kernels;
+  const Json graph = Json::parse(graph_json);
+  for (const auto& node : graph.at("nodes")) {
+    if (node.at("op") == "null") continue;
+    ++kernels.calls;
+    ++kernels.count[node.at("attrs").at("func_name").get<std::string>()];
+  }
+  return kernels;
+}
+
+struct InspectVerb {
+  CompileFlags flags;
+  std::string html;
+  bool ops = false, memory = false, json = false;
+
+  int Run() const {
+    const runtime::Model model = LoadOrCompile(flags.Parse());
+    const Json report = Describe(model);
+    if (!html.empty()) WriteWholeFile(html, Html(report));
+    if (json) {
+      std::cout << report.dump(1) << "\n";
+    } else {
+      Print(report);
+    }
+    return 0;
+  }
+
+  Json Describe(const runtime::Model& model) const {
+    const runtime::Manifest& manifest = model.manifest();
+    const runtime::MemoryReport bytes = model.Memory();
+    Json report{{"file", flags.request.model},
+                {"bytes", std::filesystem::file_size(flags.request.model)},
+                {"name", manifest.name},
+                {"treadle_version", manifest.treadle_version},
+                {"executor", manifest.executor},
+                {"target", manifest.target},
+                {"cpu_features", manifest.cpu_features},
+                {"source_hash", manifest.source_hash},
+                {"inputs", ToJson(model.inputs())},
+                {"outputs", ToJson(model.outputs())},
+                {"memory", {{"weights", bytes.params}, {"inputs", bytes.inputs}, {"activations", bytes.activations}}}};
+    const Kernels kernels = CountKernels(model.graph_json());
+    report["calls"] = kernels.calls;
+    report["kernels"] = Json::object();
+    for (const auto& [name, count] : kernels.count) report["kernels"][name] = count;
+    return report;
+  }
+
+  static void PrintTensors(const char* title, const Json& list) {
+    for (const auto& item : list) {
+      std::cout << fmt::format("{:12s} {} {} {}\n", title, item["name"].get<std::string>(),
+                               item["dtype"].get<std::string>(), item["shape"].dump());
+    }
+  }
+
+  void Print(const Json& report) const {
+    std::cout << fmt::format("{:12s} {} ({} KiB), treadle {}\n", "model", report["file"].get<std::string>(),
+                             report["bytes"].get<int64_t>() / 1024, report["treadle_version"].get<std::string>());
+    std::cout << fmt::format("{:12s} {}\n", "target", report["target"].get<std::string>());
+    PrintTensors("input", report["inputs"]);
+    PrintTensors("output", report["outputs"]);
+    std::cout << fmt::format("{:12s} {} calls of {} kernels\n", "graph", report["calls"].get<size_t>(),
+                             report["kernels"].size());
+    const Json& bytes = report["memory"];
+    std::cout << fmt::format("{:12s} weights {} KiB, inputs {} KiB, activations {} KiB\n", "memory",
+                             bytes["weights"].get<int64_t>() / 1024, bytes["inputs"].get<int64_t>() / 1024,
+                             bytes["activations"].get<int64_t>() / 1024);
+    if (ops) {
+      for (const auto& [name, count] : report["kernels"].items()) {
+        std::cout << fmt::format("{:>6} x {}\n", count.get<size_t>(), name);
+      }
+    }
+    if (memory) {
+      std::cout << fmt::format("{:12s} {} bytes, mapped from the file and shared\n", "weights",
+                               bytes["weights"].dump());
+      std::cout << fmt::format("{:12s} {} bytes for each context\n", "activations", bytes["activations"].dump());
+    }
+  }
+
+  static std::string Html(const Json& report) {
+    std::string rows;
+    for (const auto& [key, value] : report.items()) {
+      if (value.is_array() || value.is_object()) continue;
+      rows += fmt::format("<tr><th>{}</th><td>{}</td></tr>\n", EscapeHtml(key),
+                          EscapeHtml(value.is_string() ? value.get<std::string>() : value.dump()));
+    }
+    std::string tensors;
+    for (const char* kind : {"inputs", "outputs"}) {
+      for (const auto& item : report[kind]) {
+        tensors += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", kind,
+                               EscapeHtml(item["name"].get<std::string>()), item["dtype"].get<std::string>(),
+                               item["shape"].dump());
+      }
+    }
+    std::string kernels;
+    for (const auto& [name, count] : report["kernels"].items()) {
+      kernels += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", EscapeHtml(name), count.dump());
+    }
+    std::string bytes;
+    for (const auto& [name, count] : report["memory"].items()) {
+      bytes += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", name, count.dump());
+    }
+    return fmt::format(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title><style>"
+        "body{{font:14px system-ui;margin:2em "
+        "auto;max-width:1000px}}table{{border-collapse:collapse;margin-bottom:2em}}"
+        "td,th{{text-align:left;padding:.2em .8em;border-bottom:1px solid #ddd}}</style></head><body><h1>{0}</h1>"
+        "<table>{1}</table><h2>Inputs and outputs</h2><table>{2}</table><h2>Memory (bytes)</h2><table>{3}</table>"
+        "<h2>Kernels (calls)</h2><table>{4}</table></body></html>\n",
+        EscapeHtml(report["file"].get<std::string>()), rows, tensors, bytes, kernels);
+  }
+};
+
+}  // namespace
+
+void AddInspect(CLI::App* app, Action* action) {
+  auto verb = std::make_shared<InspectVerb>();
+  CLI::App* sub = app->add_subcommand("inspect", "show what a model is made of");
+  sub->add_option("model", verb->flags.request.model, "a compiled .so, or an .onnx file")->required();
+  sub->add_option("--html", verb->html, "write a report");
+  sub->add_flag("--ops", verb->ops, "list the kernels");
+  sub->add_flag("--memory", verb->memory, "show where memory goes");
+  sub->add_flag("--json", verb->json, "machine-readable output");
+  verb->flags.AddTo(sub);
+  sub->callback([=] { *action = [verb] { return verb->Run(); }; });
+}
+
+}  // namespace treadle::cli

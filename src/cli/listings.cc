@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// ops, targets, doctor.
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <thread>
+
+#include "cli/commands.h"
+#include "cli/compare.h"
+#include "treadle/base/error.h"
+#include "treadle/runtime/manifest.h"
+
+namespace treadle::cli {
+namespace {
+
+int Print(const std::vector<ListRow>& rows, bool json) {
+  if (json) {
+    Json list = Json::array();
+    for (const ListRow& row : rows) list.push_back({{"name", row.name}, {"text", row.text}});
+    std::cout << list.dump(1) << "\n";
+    return 0;
+  }
+  size_t width = 0;
+  for (const ListRow& row : rows) width = std::max(width, row.name.size());
+  for (const ListRow& row : rows) std::cout << fmt::format("{:{}}  {}\n", row.name, width, row.text);
+  return 0;
+}
+
+std::string CoresText() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const int usable = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 0;
+  return StrCat(usable, " usable of ", std::thread::hardware_concurrency());
+}
+
+std::string PythonText() {
+  const char* script =
+      "import importlib.util as u\n"
+      "print(', '.join(n for n in ('onnxruntime', 'openvino', 'onnx', 'numpy') if u.find_spec(n)))";
+  if (RunProgram({PythonProgram(), "-c", script}, "/dev/null") != 0) {
+    return StrCat(PythonProgram(), " doesn't start: verify and bench --compare won't work (set TREADLE_PYTHON)");
+  }
+  std::string found;
+  for (const char* package : {"onnxruntime", "openvino"}) {
+    const std::string test = StrCat("import importlib.util as u, sys; sys.exit(u.find_spec('", package, "') is None)");
+    const bool there = RunProgram({PythonProgram(), "-c", test}) == 0;
+    found += StrCat(found.empty() ? "" : ", ", package, there ? " found" : " missing");
+  }
+  return StrCat(PythonProgram(), ": ", found);
+}
+
+int Doctor(bool json) {
+  std::vector<ListRow> rows{{"treadle", runtime::VersionString()}, {"cores", CoresText()}};
+  rows.push_back(
+      {"memory", StrCat(static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) >> 20, " MiB")});
+  if (FindCompiler() == nullptr) {
+    rows.push_back({"compiler", "missing: only compiled models can be run"});
+  } else {
+    rows.push_back({"compiler", "found"});
+    for (const ListRow& row : Compiler().describe_machine()) rows.push_back(row);
+  }
+  rows.push_back({"python", PythonText()});
+  return Print(rows, json);
+}
+
+}  // namespace
+
+void AddListings(CLI::App* app, Action* action) {
+  auto json = std::make_shared<bool>(false);
+  const auto add = [&](const char* name, const char* text, std::function<int()> run) {
+    CLI::App* sub = app->add_subcommand(name, text);
+    sub->add_flag("--json", *json, "machine-readable output");
+    sub->callback([=] { *action = run; });
+  };
+  add("ops", "list the supported ONNX operators with their versions",
+      [json] { return Print(Compiler().list_ops(), *json); });
+  add("targets", "list targets and external code generators",
+      [json] { return Print(Compiler().list_targets(), *json); });
+  add("doctor", "show what this machine has and what is missing", [json] { return Doctor(*json); });
+}
+
+}  // namespace treadle::cli

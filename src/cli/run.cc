@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
+#include <iomanip>
+#include <iostream>
+
+#include "cli/commands.h"
+#include "cli/session.h"
+#include "cli/timing.h"
+#include "treadle/base/error.h"
+
+namespace treadle::cli {
+namespace {
+
+struct RunVerb {
+  CompileFlags flags;
+  std::vector<std::string> inputs;
+  std::string output, profile, device = "cpu";
+  int repeat = 1, threads = 0;
+  bool json = false;
+
+  int Run() const {
+    if (runtime::ParseDevice(device).device_type != kDLCPU) {
+      throw TargetError(StrCat("device ", device, " isn't available; this build runs on: cpu"));
+    }
+    const runtime::Model model = LoadOrCompile(flags.Parse());
+    const runtime::NamedTensors values = MakeInputs(model, inputs);
+    runtime::ModelContext context = model.CreateContext();
+    context.SetThreads(threads);
+    for (const auto& [name, tensor] : values) context.SetInput(name, tensor);
+    std::vector<double> times;
+    for (int i = 0; i < std::max(1, repeat); ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      context.Run();
+      times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+    std::vector<NDArray> results;
+    for (size_t i = 0; i < model.outputs().size(); ++i) results.push_back(context.GetOutput(i));
+    const NamedTensors named = NameOutputs(model, results);
+    if (!output.empty()) WriteTensors(output, named);
+    Print(named, times);
+    if (!profile.empty()) Profile(&context);
+    return 0;
+  }
+
+  void Print(const NamedTensors& outputs, const std::vector<double>& times) const {
+    if (json) {
+      Json report{{"outputs", Json::array()}, {"times", ToJson(Summarise(times))}};
+      for (const auto& [name, tensor] : outputs) {
+        report["outputs"].push_back({{"name", name}, {"shape", tensor.shape()}, {"dtype", tensor.dtype().str()}});
+      }
+      std::cout << report.dump() << "\n";
+      return;
+    }
+    for (const auto& [name, tensor] : outputs) std::cout << name << ": " << Describe(tensor) << "\n";
+    std::cout << ToText(Summarise(times)) << "\n";
+  }
+
+  void Profile(runtime::ModelContext* context) const {
+    std::vector<runtime::OpTiming> timings = context->RunProfiled();
+    WriteWholeFile(profile, runtime::ChromeTrace(timings));
+    if (json) return;
+    double total = 0;
+    for (const auto& timing : timings) total += timing.seconds;
+    std::sort(timings.begin(), timings.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+    std::cout << "the slowest of " << timings.size() << " calls (trace: " << profile << "):\n";
+    for (size_t i = 0; i < std::min<size_t>(10, timings.size()); ++i) {
+      std::cout << std::fixed << std::setprecision(3) << std::setw(10) << timings[i].seconds * 1e3 << " ms "
+                << std::setprecision(1) << std::setw(5) << 100 * timings[i].seconds / total << " %  "
+                << timings[i].func_name << "\n";
+    }
+  }
+};
+
+}  // namespace
+
+void AddRun(CLI::App* app, Action* action) {
+  auto verb = std::make_shared<RunVerb>();
+  CLI::App* sub = app->add_subcommand("run", "run a model");
+  sub->add_option("model", verb->flags.request.model, "a compiled .so, or an .onnx file")->required();
+  sub->add_option("-i,--input", verb->inputs, "name=file (.npy, .npz, .pb), or random, ones, zeros; repeatable")
+      ->allow_extra_args(false);
+  sub->add_option("-o,--output", verb->output, "where the outputs go: .npz (keys are their names) or .npy");
+  sub->add_option("--repeat", verb->repeat, "number of runs (1)")->check(CLI::PositiveNumber);
+  sub->add_option("--threads", verb->threads, "threads (all)")->check(CLI::NonNegativeNumber);
+  sub->add_option("--profile", verb->profile, "write a trace for ui.perfetto.dev");
+  sub->add_option("--device", verb->device, "where to run (cpu)");
+  sub->add_flag("--json", verb->json, "machine-readable output");
+  verb->flags.AddTo(sub);
+  sub->callback([=] { *action = [verb] { return verb->Run(); }; });
+}
+
+}  // namespace treadle::cli

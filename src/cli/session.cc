@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/session.h"
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <set>
+
+#include "treadle/base/error.h"
+#include "treadle/base/half.h"
+
+namespace treadle::cli {
+
+using runtime::Model;
+using runtime::TensorInfo;
+
+TemporaryFolder::TemporaryFolder() {
+  std::string name = (std::filesystem::temp_directory_path() / "treadle-XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) throw RuntimeError(StrCat("can't make a temporary folder ", name));
+  path_ = name;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+bool IsOnnx(const std::string& path) { return std::filesystem::path(path).extension() == ".onnx"; }
+
+Model LoadOrCompile(const CompileRequest& request, double* compile_seconds) {
+  if (!std::filesystem::exists(request.model)) throw Error(StrCat("can't open ", request.model, ": no such file"));
+  if (compile_seconds != nullptr) *compile_seconds = 0;
+  if (!IsOnnx(request.model)) return Model::Load(request.model);
+  TemporaryFolder folder;
+  CompileRequest with_output = request;
+  with_output.output = folder.File("model.so");
+  const auto start = std::chrono::steady_clock::now();
+  Compiler().compile(with_output);
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+  if (compile_seconds != nullptr) *compile_seconds = spent.count();
+  return Model::Load(with_output.output);  // stays mapped after the file is gone
+}
+
+namespace {
+
+std::string Names(const std::vector<TensorInfo>& infos) {
+  std::string names;
+  for (const TensorInfo& info : infos) names += StrCat(names.empty() ? "" : ", ", info.name);
+  return names;
+}
+
+bool IsFill(const std::string& text) { return text == "random" || text == "ones" || text == "zeros"; }
+
+/// Stores a double as an element of type `dtype`.
+void StoreElement(char* to, DataType dtype, double value) {
+  const auto store = [&](auto typed) { std::memcpy(to, &typed, sizeof(typed)); };
+  if (dtype.is_float16()) return store(FloatToHalf(static_cast<float>(value)));
+  if (dtype.is_bfloat16()) return store(FloatToBFloat16(static_cast<float>(value)));
+  if (dtype.is_float()) return dtype.bits() == 64 ? store(value) : store(static_cast<float>(value));
+  const auto integer = static_cast<int64_t>(value);
+  switch (dtype.bytes()) {
+    case 1:
+      return store(static_cast<int8_t>(integer));
+    case 2:
+      return store(static_cast<int16_t>(integer));
+    case 4:
+      return store(static_cast<int32_t>(integer));
+    default:
+      return store(integer);
+  }
+}
+
+/// A tensor of an input's shape and type. Random floats are normal, integers from 0 to 9, the same in each run.
+NDArray Fill(const TensorInfo& info, const std::string& how, unsigned seed) {
+  std::vector<int64_t> shape = info.shape;
+  for (int64_t& dim : shape) dim = std::max<int64_t>(dim, 1);  // symbolic: the smallest size
+  NDArray tensor = NDArray::Empty(shape, info.dtype);
+  if (!(info.dtype.is_float() || info.dtype.is_bfloat16() || info.dtype.is_integral())) {
+    throw DTypeError(StrCat("can't fill input '", info.name, "' of type ", info.dtype, "; give a file"));
+  }
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  const auto width = static_cast<size_t>(info.dtype.bytes());
+  char* data = static_cast<char*>(tensor.data_ptr());
+  const int64_t count = tensor.size();
+  for (int64_t i = 0; i < count; ++i) {
+    double value = how == "ones" ? 1 : 0;
+    if (how == "random") {
+      value = info.dtype.is_bool() ? generator() % 2 : info.dtype.is_integral() ? generator() % 10 : normal(generator);
+    }
+    StoreElement(data + static_cast<size_t>(i) * width, info.dtype, value);
+  }
+  return tensor;
+}
+
+const TensorInfo& FindInput(const Model& model, const std::string& name) {
+  for (const TensorInfo& info : model.inputs()) {
+    if (info.name == name) return info;
+  }
+  throw Error(StrCat("the model has no input '", name, "'; it has: ", Names(model.inputs())));
+}
+
+/// The input that a tensor without a name is for.
+const std::string& OnlyInput(const Model& model, const std::string& what) {
+  if (model.inputs().size() != 1) {
+    throw Error(
+        StrCat(what, " doesn't say which input it is for; write name=", what, " with one of: ", Names(model.inputs())));
+  }
+  return model.inputs()[0].name;
+}
+
+}  // namespace
+
+runtime::NamedTensors MakeInputs(const Model& model, const std::vector<std::string>& texts, const std::string& fill) {
+  runtime::NamedTensors inputs;
+  std::string rest = fill;
+  const auto put = [&](const std::string& name, const NDArray& tensor) {
+    inputs.insert_or_assign(FindInput(model, name).name, tensor);
+  };
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    const std::string name = equals == std::string::npos ? "" : text.substr(0, equals);
+    const std::string source = equals == std::string::npos ? text : text.substr(equals + 1);
+    if (IsFill(source) && name.empty()) {
+      rest = source;
+    } else if (IsFill(source)) {
+      put(name, Fill(FindInput(model, name), source, static_cast<unsigned>(inputs.size())));
+    } else {
+      if (!name.empty()) FindInput(model, name);
+      NamedTensors tensors = ReadTensors(source);
+      if (!name.empty() && tensors.size() != 1) {
+        throw Error(StrCat(source, " holds ", tensors.size(), " tensors; input '", name, "' needs one"));
+      }
+      for (const auto& [inside, tensor] : tensors) {
+        const bool known = name.empty() && !inside.empty();
+        put(!name.empty() ? name : known ? inside : OnlyInput(model, source), tensor);
+      }
+    }
+  }
+  std::string missing;
+  unsigned seed = 0;
+  for (const TensorInfo& info : model.inputs()) {
+    ++seed;
+    if (inputs.count(info.name) != 0) continue;
+    if (rest.empty()) {
+      missing += StrCat(missing.empty() ? "" : ", ", info.name, " ", info.str());
+    } else {
+      inputs.emplace(info.name, Fill(info, rest, seed));
+    }
+  }
+  if (!missing.empty()) throw Error(StrCat("no value for input ", missing, "; give it with -i name=file"));
+  return inputs;
+}
+
+NamedTensors NameOutputs(const Model& model, const std::vector<NDArray>& outputs) {
+  NamedTensors named;
+  for (size_t i = 0; i < outputs.size(); ++i) named.emplace_back(model.outputs()[i].name, outputs[i]);
+  return named;
+}
+
+std::vector<double> ToDoubles(const NDArray& tensor) {
+  const NDArray compact = tensor.IsCompact() ? tensor : tensor.Copy();
+  const DataType dtype = compact.dtype();
+  std::vector<double> values(static_cast<size_t>(compact.size()));
+  const auto convert = [&](auto zero) {
+    const auto* data = compact.Data<decltype(zero)>();
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(data[i]);
+  };
+  const auto convert16 = [&](auto to_float) {
+    const auto* data = compact.Data<uint16_t>();
+    for (size_t i = 0; i < values.size(); ++i) values[i] = to_float(data[i]);
+  };
+  if (dtype.is_float16()) {
+    convert16([](uint16_t bits) { return HalfToFloat(bits); });
+  } else if (dtype.is_bfloat16()) {
+    convert16([](uint16_t bits) { return BFloat16ToFloat(bits); });
+  } else if (dtype.is_float()) {
+    dtype.bits() == 64 ? convert(double{}) : convert(float{});
+  } else if (dtype.is_int()) {
+    switch (dtype.bytes()) {
+      case 1:
+        convert(int8_t{});
+        break;
+      case 2:
+        convert(int16_t{});
+        break;
+      case 4:
+        convert(int32_t{});
+        break;
+      default:
+        convert(int64_t{});
+    }
+  } else if (dtype.is_uint()) {
+    switch (dtype.bytes()) {
+      case 1:
+        convert(uint8_t{});
+        break;
+      case 2:
+        convert(uint16_t{});
+        break;
+      case 4:
+        convert(uint32_t{});
+        break;
+      default:
+        convert(uint64_t{});
+    }
+  } else {
+    throw DTypeError(StrCat("can't compare tensors of type ", dtype));
+  }
+  return values;
+}
+
+std::string Describe(const NDArray& tensor) {
+  std::string text = StrCat(tensor.dtype(), " ", runtime::ShapeString(tensor.shape()));
+  if (tensor.size() == 0) return text;
+  const std::vector<double> values = ToDoubles(tensor);
+  double low = std::numeric_limits<double>::infinity(), high = -low, sum = 0;
+  size_t not_finite = 0;
+  for (double value : values) {
+    if (!std::isfinite(value)) {
+      ++not_finite;
+      continue;
+    }
+    low = std::min(low, value);
+    high = std::max(high, value);
+    sum += value;
+  }
+  if (not_finite < values.size()) {
+    text += StrCat(", min ", low, ", max ", high, ", mean ", sum / static_cast<double>(values.size() - not_finite));
+  }
+  if (not_finite > 0) text += StrCat(", ", not_finite, " not finite");
+  return text;
+}
+
+}  // namespace treadle::cli

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models and their inputs as the command line names them.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cli/compiler_api.h"
+#include "cli/tensor_file.h"
+#include "treadle/runtime/model.h"
+
+namespace treadle::cli {
+
+/// A folder for intermediate files that goes away with this object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  std::string File(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Whether the name ends in .onnx.
+bool IsOnnx(const std::string& path);
+
+/// Loads a compiled model, compiling `request.model` first when it is an ONNX file. A missing file is an Error that
+/// names it. `compile_seconds` (may be null) gets the time that compiling took, 0 for a compiled model.
+runtime::Model LoadOrCompile(const CompileRequest& request, double* compile_seconds = nullptr);
+
+/// The inputs of `model` from texts of --input: "name=file", "file" (names inside, or the only input),
+/// "name=random", "name=ones", "name=zeros", "random", "ones", "zeros". Inputs that no text gives are `fill`, or an
+/// Error that lists them when `fill` is empty. Throws Error for names the model lacks.
+runtime::NamedTensors MakeInputs(const runtime::Model& model, const std::vector<std::string>& texts,
+                                 const std::string& fill = "");
+
+/// Pairs of outputs and their names.
+NamedTensors NameOutputs(const runtime::Model& model, const std::vector<NDArray>& outputs);
+
+/// "float32 (1, 1000), min 1.2e-08, max 0.91, mean 0.001".
+std::string Describe(const NDArray& tensor);
+/// The elements of a CPU tensor as doubles.
+std::vector<double> ToDoubles(const NDArray& tensor);
+
+}  // namespace treadle::cli

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Statistics of times.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace treadle::cli {
+
+struct TimeSummary {
+  size_t runs = 0;
+  double min = 0, p25 = 0, median = 0, p75 = 0, max = 0, mean = 0;  ///< seconds
+};
+
+TimeSummary Summarise(std::vector<double> seconds);
+/// "time 1.234 ms median of 10 runs (1.200 to 1.300, min 1.190)".
+std::string ToText(const TimeSummary& summary);
+nlohmann::ordered_json ToJson(const TimeSummary& summary);
+
+}  // namespace treadle::cli

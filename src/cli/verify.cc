@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <iostream>
+
+#include "cli/commands.h"
+#include "cli/compare.h"
+#include "cli/session.h"
+#include "treadle/base/error.h"
+
+namespace treadle::cli {
+namespace {
+
+/// Where each output of `reference` agrees or not.
+struct Comparison {
+  std::string name;
+  Difference difference;
+};
+
+struct VerifyVerb {
+  CompileFlags flags;
+  std::vector<std::string> inputs;
+  std::string reference = "onnxruntime";
+  Tolerance tolerance;
+  double atol = -1;
+  int threads = 0;
+  bool layers = false, json = false;
+
+  int Run() {
+    if (atol >= 0) tolerance.atol = atol;
+    const CompileRequest request = flags.Parse();
+    if (layers) return RunLayers(request);
+    const runtime::Model model = LoadOrCompile(request);
+    const runtime::NamedTensors values = MakeInputs(model, inputs, "random");
+    const NamedTensors actual = NameOutputs(model, model.Run(values, threads));
+    const NamedTensors given(values.begin(), values.end());
+    return Report(CompareAll(actual, Expected(request, given)));
+  }
+
+  NamedTensors Expected(const CompileRequest& request, const NamedTensors& given) const {
+    if (reference == "onnxruntime") {
+      if (!IsOnnx(request.model))
+        throw Error(StrCat(request.model, ": onnxruntime needs the .onnx file, not the compiled one"));
+      return RunOnnxRuntime(request.model, given);
+    }
+    if (reference == "interp") {
+      if (!IsOnnx(request.model))
+        throw Error(StrCat(request.model, ": interp needs the .onnx file, not the compiled one"));
+      CompileRequest plain = request;  // nothing optimised, interpreted
+      plain.target = "stackvm";
+      plain.opt_level = 0;
+      const runtime::Model model = LoadOrCompile(plain);
+      return NameOutputs(model, model.Run({given.begin(), given.end()}));
+    }
+    return ReadTensors(reference);
+  }
+
+  std::vector<Comparison> CompareAll(const NamedTensors& actual, const NamedTensors& expected) const {
+    std::vector<Comparison> comparisons;
+    for (size_t i = 0; i < actual.size(); ++i) {
+      const NDArray* found = nullptr;
+      for (const auto& [name, tensor] : expected) {
+        if (name == actual[i].first || (name.empty() && actual.size() == 1)) found = &tensor;
+      }
+      if (found == nullptr) throw Error(StrCat("the reference has no value for output '", actual[i].first, "'"));
+      comparisons.push_back({actual[i].first, Compare(actual[i].second, *found, tolerance)});
+    }
+    return comparisons;
+  }
+
+  int Report(const std::vector<Comparison>& comparisons) const {
+    bool agrees = true;
+    Json report{{"outputs", Json::array()}};
+    for (const auto& [name, difference] : comparisons) {
+      agrees = agrees && difference.agrees;
+      report["outputs"].push_back({{"name", name},
+                                   {"agrees", difference.agrees},
+                                   {"largest_difference", difference.largest},
+                                   {"explanation", difference.explanation}});
+      if (json) continue;
+      std::cout << name << ": " << (difference.agrees ? "agrees" : "DIFFERS: " + difference.explanation)
+                << " (largest difference " << difference.largest << ")\n";
+    }
+    report["agrees"] = agrees;
+    if (json) std::cout << report.dump() << "\n";
+    return static_cast<int>(agrees ? ExitCode::kOk : ExitCode::kCheckFailed);
+  }
+
+  /// Compares the result of every operator: a copy of the model that gives them all out is compiled and run.
+  int RunLayers(const CompileRequest& request) const {
+    if (!IsOnnx(request.model) || reference != "onnxruntime") {
+      throw Error("--layers needs an .onnx model and --reference onnxruntime");
+    }
+    // The copy has another name for each value's storage but the same inputs; those come from the model itself.
+    const runtime::Model plain = LoadOrCompile(request);
+    const runtime::NamedTensors values = MakeInputs(plain, inputs, "random");
+    TemporaryFolder folder;
+    const std::string exposed = folder.File("exposed.onnx");
+    const NamedTensors expected = RunOnnxRuntime(request.model, {values.begin(), values.end()}, true, exposed);
+    CompileRequest changed = request;
+    changed.model = exposed;
+    const runtime::Model model = LoadOrCompile(changed);
+    const std::vector<Comparison> all = CompareAll(NameOutputs(model, model.Run(values, threads)), expected);
+    for (const auto& [name, difference] : all) {
+      if (difference.agrees) continue;
+      if (json) {
+        std::cout << Json{{"agrees", false}, {"first_difference", name}, {"explanation", difference.explanation}}.dump()
+                  << "\n";
+      } else {
+        std::cout << "the first operator that differs computes '" << name << "': " << difference.explanation << "\n";
+      }
+      return static_cast<int>(ExitCode::kCheckFailed);
+    }
+    if (json) {
+      std::cout << Json{{"agrees", true}, {"layers", all.size()}}.dump() << "\n";
+    } else {
+      std::cout << "all " << all.size() << " intermediate values agree\n";
+    }
+    return 0;
+  }
+};
+
+}  // namespace
+
+void AddVerify(CLI::App* app, Action* action) {
+  auto verb = std::make_shared<VerifyVerb>();
+  CLI::App* sub = app->add_subcommand("verify", "compare a model's outputs with a reference's");
+  sub->add_option("model", verb->flags.request.model, "an .onnx file, or a compiled .so")->required();
+  sub->add_option("--reference", verb->reference, "onnxruntime, interp, or a file of outputs (.npz) (onnxruntime)");
+  sub->add_option("-i,--input", verb->inputs, "as in run; random where not given")->allow_extra_args(false);
+  sub->add_option("--rtol", verb->tolerance.rtol, "relative tolerance (1e-3)")->check(CLI::NonNegativeNumber);
+  sub->add_option("--atol", verb->atol, "absolute tolerance (1e-5 of the output's range)");
+  sub->add_option("--threads", verb->threads, "threads (all)")->check(CLI::NonNegativeNumber);
+  sub->add_flag("--layers", verb->layers, "compare every operator's result, name the first that differs");
+  sub->add_flag("--json", verb->json, "machine-readable output");
+  verb->flags.AddTo(sub);
+  sub->callback([=] { *action = [verb] { return verb->Run(); }; });
+}
+
+}  // namespace treadle::cli
