@@ -8,6 +8,7 @@ void RegisterApi() {
   RegisterTransformApi();
   RegisterRelayApi();
   RegisterFrontendApi();
+  RegisterDriverApi();
 }
 
 }  // namespace treadle::python

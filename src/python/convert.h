@@ -60,5 +60,6 @@ void BindErrors(nb::module_& module);
 void BindObject(nb::module_& module);
 void BindNDArray(nb::module_& module);
 void BindFunctions(nb::module_& module);
+void BindModel(nb::module_& module);
 
 }  // namespace treadle::python

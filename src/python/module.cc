@@ -105,5 +105,6 @@ NB_MODULE(_core, module) {
   treadle::python::BindObject(module);
   treadle::python::BindNDArray(module);
   treadle::python::BindFunctions(module);
+  treadle::python::BindModel(module);
   treadle::python::RegisterApi();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verbs that compile, in terms of the driver.
 #include "cli/compiler_api.h"
+#include "frontend/onnx/importer.h"
 #include "treadle/base/error.h"
 #include "treadle/driver/compile.h"
 #include "treadle/ir/target.h"
@@ -40,8 +41,16 @@ std::vector<ListRow> ListTargets() {
 }
 
 std::vector<ListRow> ListOps() {
-  driver::RegisterAll();
-  return {};
+  std::vector<ListRow> rows;
+  for (const onnx::SupportedOp& op : onnx::SupportedOps()) {
+    std::string text;
+    for (int version : op.versions) text += StrCat(text.empty() ? "versions " : ", ", version);
+    for (size_t i = 0; i < op.missing_versions.size(); ++i) {
+      text += StrCat(i == 0 ? "; not " : ", ", op.missing_versions[i]);
+    }
+    rows.push_back({op.domain.empty() ? op.name : op.domain + "." + op.name, text});
+  }
+  return rows;
 }
 
 std::vector<ListRow> DescribeMachine() {

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiled models in Python: treadle._core.Model.
+#include "treadle/runtime/model.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "python/convert.h"
+#include "treadle/base/error.h"
+
+namespace treadle::python {
+namespace {
+
+using runtime::Model;
+using runtime::ModelContext;
+using runtime::TensorInfo;
+
+nb::list Infos(const std::vector<TensorInfo>& infos) {
+  nb::list list;
+  for (const TensorInfo& info : infos) {
+    nb::list shape;
+    for (size_t i = 0; i < info.shape.size(); ++i) {
+      const bool named = i < info.dim_names.size() && !info.dim_names[i].empty();
+      shape.append(named ? nb::object(nb::str(info.dim_names[i].c_str())) : nb::object(nb::int_(info.shape[i])));
+    }
+    list.append(nb::make_tuple(info.name, nb::tuple(shape), info.dtype.str()));
+  }
+  return list;
+}
+
+NDArray TensorOf(nb::handle value) {
+  const auto& handle = nb::cast<Handle&>(value);
+  if (handle.ref.as<runtime::NDArrayNode>() == nullptr) throw DTypeError("expected an NDArray");
+  return NDArray(handle.ref.data());
+}
+
+runtime::NamedTensors ToTensors(nb::dict values) {
+  runtime::NamedTensors tensors;
+  for (auto [name, value] : values) tensors.emplace(nb::cast<std::string>(name), TensorOf(value));
+  return tensors;
+}
+
+nb::list FromTensors(const std::vector<NDArray>& tensors) {
+  nb::list list;
+  for (const NDArray& tensor : tensors) list.append(FromObjectRef(tensor));
+  return list;
+}
+
+nb::list Run(const Model& model, nb::dict inputs, int threads) {
+  const runtime::NamedTensors tensors = ToTensors(inputs);
+  std::vector<NDArray> outputs;
+  {
+    nb::gil_scoped_release unlocked;
+    outputs = model.Run(tensors, threads);
+  }
+  return FromTensors(outputs);
+}
+
+nb::dict Memory(const Model& model) {
+  const runtime::MemoryReport report = model.Memory();
+  nb::dict memory;
+  memory["weights"] = report.params;
+  memory["inputs"] = report.inputs;
+  memory["activations"] = report.activations;
+  return memory;
+}
+
+nb::list Profile(ModelContext& context) {
+  std::vector<runtime::OpTiming> timings;
+  {
+    nb::gil_scoped_release unlocked;
+    timings = context.RunProfiled();
+  }
+  nb::list list;
+  for (const auto& timing : timings) {
+    list.append(nb::make_tuple(timing.name, timing.func_name, timing.start, timing.seconds, timing.shapes));
+  }
+  return list;
+}
+
+}  // namespace
+
+void BindModel(nb::module_& module) {
+  nb::class_<ModelContext>(module, "ModelContext")
+      .def("set_input",
+           [](ModelContext& self, const std::string& name, nb::handle value) { self.SetInput(name, TensorOf(value)); })
+      .def("set_threads", &ModelContext::SetThreads)
+      .def(
+          "run", [](ModelContext& self) { self.Run(); }, nb::call_guard<nb::gil_scoped_release>())
+      .def("get_output", [](ModelContext& self, size_t i) { return FromObjectRef(self.GetOutput(i)); })
+      .def("profile", &Profile);
+  nb::class_<Model>(module, "Model")
+      .def_static("load", &Model::Load, nb::call_guard<nb::gil_scoped_release>())
+      .def("inputs", [](const Model& self) { return Infos(self.inputs()); })
+      .def("outputs", [](const Model& self) { return Infos(self.outputs()); })
+      .def("manifest", [](const Model& self) { return self.manifest().ToJson(); })
+      .def("graph_json", [](const Model& self) { return self.graph_json(); })
+      .def("library", [](const Model& self) { return FromObjectRef(self.library()); })
+      .def("memory", &Memory)
+      .def("create_context", &Model::CreateContext)
+      .def("run", &Run);
+}
+
+}  // namespace treadle::python
