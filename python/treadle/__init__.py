@@ -10,5 +10,6 @@ from .nd import cpu, cuda, device, gpu, opencl
 from . import contrib, ir, relay, target, transform
 from .contrib import graph_executor
 from .ir import IRModule
+from .model import InferenceSession, Model, compile, load
 
 __version__ = "0.1.0"

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiling, loading and running models."""
+import dataclasses
+import json
+import os
+import pathlib
+
+from . import _core
+from ._dtype import DataType
+from ._ffi import Api
+from ._nd import _view, as_tensor
+from .error import Error
+
+_api = Api("driver")
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorInfo:
+    """An input or output: `shape` has ints, and names for dimensions that are known only when the model runs."""
+
+    name: str
+    shape: tuple
+    dtype: DataType
+
+    @property
+    def type(self):
+        """The type as ONNX Runtime writes it: tensor(float)."""
+        names = {"float32": "float", "float64": "double"}
+        return f"tensor({names.get(self.dtype, self.dtype)})"
+
+
+def _infos(rows):
+    return [TensorInfo(name, shape, DataType(dtype)) for name, shape, dtype in rows]
+
+
+def _to_numpy(tensor):
+    """An array over a tensor that nobody else writes."""
+    return _view(tensor)
+
+
+class Context:
+    """One thread's state of a model, for many runs without setting up."""
+
+    def __init__(self, model, threads):
+        self._context = model._model.create_context()
+        self._names = [info.name for info in model.outputs]
+        self._context.set_threads(threads)
+
+    def __call__(self, **inputs):
+        for name, value in inputs.items():
+            self._context.set_input(name, as_tensor(value))
+        self._context.run()
+        return {name: _to_numpy(self._context.get_output(i)) for i, name in enumerate(self._names)}
+
+    def profile(self, **inputs):
+        """Runs once; a list of (node, kernel, start in s, duration in s, shapes)."""
+        for name, value in inputs.items():
+            self._context.set_input(name, as_tensor(value))
+        return self._context.profile()
+
+
+class Model:
+    """A compiled model. Call it with inputs by name, or run it as ONNX Runtime's sessions are run. Any number of
+    threads may use it at once."""
+
+    def __init__(self, model, threads=0, compiled=None, path=None):
+        self._model, self._compiled, self._path, self.threads = model, compiled, path, threads
+        self.inputs = _infos(model.inputs())
+        self.outputs = _infos(model.outputs())
+
+    def run(self, output_names, inputs):
+        """The outputs called `output_names` (all of them for None), as a list of arrays. `inputs`: dict."""
+        names = [info.name for info in self.outputs]
+        tensors = {name: as_tensor(value) for name, value in inputs.items()}
+        results = self._model.run(tensors, self.threads)
+        if output_names is None:
+            return [_to_numpy(result) for result in results]
+        unknown = [name for name in output_names if name not in names]
+        if unknown:
+            raise Error(f"the model has no output '{unknown[0]}'; it has: {', '.join(names)}")
+        return [_to_numpy(results[names.index(name)]) for name in output_names]
+
+    def __call__(self, *args, **inputs):
+        """The outputs by name. Inputs are given by name, or by position, or as one dict."""
+        if len(args) == 1 and isinstance(args[0], dict):
+            inputs = {**args[0], **inputs}
+        elif args:
+            if len(args) > len(self.inputs):
+                raise Error(f"the model has {len(self.inputs)} inputs, got {len(args)}")
+            inputs = {**{info.name: value for info, value in zip(self.inputs, args)}, **inputs}
+        return dict(zip((info.name for info in self.outputs), self.run(None, inputs)))
+
+    def create_context(self, threads=None):
+        """State for one thread that runs the model often."""
+        return Context(self, self.threads if threads is None else threads)
+
+    def export_library(self, path):
+        """Writes the model as one shared library, for `load`."""
+        if self._compiled is not None:
+            _api.CompiledModel_Export(self._compiled, os.fspath(path))
+        else:
+            pathlib.Path(path).write_bytes(pathlib.Path(self._path).read_bytes())
+
+    @property
+    def manifest(self):
+        """What the model says about itself: target, CPU features, versions, inputs, outputs."""
+        return json.loads(self._model.manifest())
+
+    @property
+    def graph_json(self):
+        return self._model.graph_json()
+
+    @property
+    def memory(self):
+        """Bytes of weights (shared), and of inputs and activations (for each context)."""
+        return self._model.memory()
+
+    def get_source(self, fmt="ll"):
+        """The kernels as text: "tir", "ll" or "asm"; only of models that were compiled in this process."""
+        if self._compiled is None:
+            raise Error("a loaded model has no source; compile it in this process")
+        return _api.CompiledModel_Source(self._compiled, fmt)
+
+    def __repr__(self):
+        def text(infos):
+            return ", ".join(f"{info.name}: {info.dtype}{list(info.shape)}" for info in infos)
+
+        return f"<treadle.Model ({text(self.inputs)}) -> ({text(self.outputs)})>"
+
+
+def _serialised(model):
+    """(bytes, directory of external data) of a path, bytes or onnx.ModelProto."""
+    if hasattr(model, "SerializeToString"):
+        return model.SerializeToString(), ""
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return bytes(model), ""
+    path = pathlib.Path(model)
+    try:
+        return path.read_bytes(), str(path.parent)
+    except OSError as error:
+        raise Error(f"can't open {path}: {error.strerror}") from None
+
+
+def compile(model, shapes=None, dims=None, target="llvm -mcpu=native", opt_level=3, threads=0, disabled_pass=(),  # noqa: A001
+            required_pass=(), pass_config=None):
+    """Compiles an ONNX model (path, bytes or onnx.ModelProto) to native code.
+
+    shapes: shapes of inputs by name; dims: sizes of symbolic dimensions by name. threads: for running, 0 for all.
+    """
+    import tempfile
+
+    data, directory = _serialised(model)
+    compiled = _api.CompileOnnx(data, directory, {
+        "target": str(target), "opt_level": opt_level, "dims": dict(dims or {}),
+        "shapes": {name: [int(dim) for dim in shape] for name, shape in (shapes or {}).items()},
+        "disabled_pass": list(disabled_pass), "required_pass": list(required_pass),
+        "config": {key: str(value) for key, value in (pass_config or {}).items()}})
+    with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
+        path = os.path.join(folder, "model.so")
+        _api.CompiledModel_Export(compiled, path)
+        return Model(_core.Model.load(path), threads, compiled)  # stays mapped after the file is gone
+
+
+def load(path, threads=0):
+    """Loads a compiled model."""
+    return Model(_core.Model.load(os.fspath(path)), threads, path=os.fspath(path))
+
+
+class InferenceSession:
+    """Drop-in for onnxruntime.InferenceSession: get_inputs, get_outputs, run. Inputs with symbolic dimensions are
+    compiled for each combination of shapes when they are first seen."""
+
+    def __init__(self, path_or_bytes, sess_options=None, providers=None, provider_options=None, **kwargs):
+        self._threads = getattr(sess_options, "intra_op_num_threads", 0) or 0
+        if not hasattr(path_or_bytes, "SerializeToString") and isinstance(path_or_bytes, (str, os.PathLike)) and \
+                os.fspath(path_or_bytes).endswith(".so"):
+            self._models = {None: load(path_or_bytes, self._threads)}
+            self._inputs, self._outputs = self._models[None].inputs, self._models[None].outputs
+            return
+        import onnx
+
+        self._data, self._directory = _serialised(path_or_bytes)
+        graph = onnx.load_model_from_string(self._data).graph
+        constants = {tensor.name for tensor in graph.initializer}
+        self._inputs = [_declared(value) for value in graph.input if value.name not in constants]
+        self._outputs = [_declared(value) for value in graph.output]
+        self._models = {}
+        if all(isinstance(dim, int) for info in self._inputs for dim in info.shape):
+            self._model_for({})
+
+    def get_inputs(self):
+        return list(self._inputs)
+
+    def get_outputs(self):
+        return list(self._outputs)
+
+    def get_providers(self):
+        return ["CPUExecutionProvider"]
+
+    def run(self, output_names, input_feed, run_options=None):
+        feed = {name: as_tensor(value) for name, value in input_feed.items()}
+        return self._model_for(feed).run(output_names, feed)
+
+    def _model_for(self, feed):
+        if None in self._models:
+            return self._models[None]
+        known = {info.name: info for info in self._inputs}
+        for name in feed:
+            if name not in known:
+                raise Error(f"the model has no input '{name}'; it has: {', '.join(known)}")
+        static = all(isinstance(dim, int) for info in self._inputs for dim in info.shape)
+        key = () if static else tuple(sorted((name, tuple(value.shape)) for name, value in feed.items()))
+        if key not in self._models:
+            shapes = {} if static else {name: tuple(value.shape) for name, value in feed.items()}
+            self._models[key] = compile(self._data, shapes=shapes, threads=self._threads)
+        return self._models[key]
+
+
+def _declared(value):
+    """An input or output as the ONNX file declares it."""
+    import onnx
+
+    tensor = value.type.tensor_type
+    shape = tuple(dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or None
+                  for dim in tensor.shape.dim)
+    return TensorInfo(value.name, shape, DataType(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name))
