@@ -121,8 +121,6 @@ def as_tensor(value):
         value = value.astype(value.dtype.newbyteorder("="))
     name = of_numpy(value.dtype)
     compact = np.ascontiguousarray(value).reshape(value.shape)
-    if compact.size and compact.ctypes.data % 64:  # compiled code may rely on the alignment
-        return array(compact)
     flat = compact.reshape(-1).view(np.uint8)
     if not flat.flags.writeable:
         return array(compact)
