@@ -32,6 +32,21 @@ CompileRequest CompileFlags::Parse() const {
   return parsed;
 }
 
+namespace {
+
+/// CLI11 doesn't name a verb that it doesn't know.
+void CheckVerb(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::string verbs;
+  for (const CLI::App* verb : app.get_subcommands(nullptr)) {
+    if (verb->get_name() == argv[1]) return;
+    verbs += (verbs.empty() ? "" : ", ") + verb->get_name();
+  }
+  throw Error(StrCat("unknown verb '", argv[1], "'; there are: ", verbs));
+}
+
+}  // namespace
+
 int Main(int argc, char** argv) {
   CLI::App app{"Treadle: compiles ONNX models to native code and runs them"};
   app.name("treadle");
@@ -45,6 +60,7 @@ int Main(int argc, char** argv) {
   AddInspect(&app, &action);
   AddListings(&app, &action);
   try {
+    CheckVerb(app, argc, argv);
     app.parse(argc, argv);
     return action();
   } catch (const CLI::ParseError& error) {
