@@ -8,7 +8,7 @@ void RegisterApi() {
   RegisterTransformApi();
   RegisterRelayApi();
   RegisterFrontendApi();
-  RegisterDriverApi();
+  if (RegisterDriverApi != nullptr) RegisterDriverApi();
 }
 
 }  // namespace treadle::python

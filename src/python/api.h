@@ -25,7 +25,7 @@ void RegisterIrApi();
 void RegisterTransformApi();
 void RegisterRelayApi();
 void RegisterFrontendApi();
-void RegisterDriverApi();
+__attribute__((weak)) void RegisterDriverApi();
 
 /// A node of class `type` (one of attributes) with the given fields set and the others at their defaults. Throws
 /// Error for unknown or missing fields, for values of the wrong kind and those out of range.

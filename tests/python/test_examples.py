@@ -50,6 +50,6 @@ def test_inference_from_c(tmp_path):
     assert result.returncode == 0, result.stderr
     output = np.fromfile(tmp_path / "out.f32", np.float32).reshape(16, 1024)
     np.testing.assert_array_equal(output, model.run(None, {"data": value})[0])
-    failed = subprocess.run([program, tmp_path / "in.f32", "", ""], capture_output=True, text=True)
+    failed = subprocess.run([program, tmp_path / "in.f32"], capture_output=True, text=True)
     assert failed.returncode == 4
     assert "in.f32" in failed.stderr
