@@ -14,12 +14,12 @@ namespace treadle::backends {
 /// Which texts and symbols code generation makes besides what is needed for linking.
 struct CodegenOptions {
   std::string module_name = "treadle";
-  int opt_level = 3;         ///< 0 to 3
-  bool emit_ll = false;      ///< fill Artifact::ll
-  bool emit_asm = false;     ///< fill Artifact::assembly
-  bool packed_api = true;    ///< export `name` in the packed calling convention, with all argument checks
-  bool raw_api = true;       ///< export `name__raw`, see RawFunction
-  bool system_lib = false;   ///< call the runtime's functions by name instead of through pointer variables
+  int opt_level = 3;        ///< 0 to 3
+  bool emit_ll = false;     ///< fill Artifact::ll
+  bool emit_asm = false;    ///< fill Artifact::assembly
+  bool packed_api = true;   ///< export `name` in the packed calling convention, with all argument checks
+  bool raw_api = true;      ///< export `name__raw`, see RawFunction
+  bool system_lib = false;  ///< call the runtime's functions by name instead of through pointer variables
 };
 
 /// Signature of `name__raw`: no checks, for callers that know. `data` holds the data pointers of the buffer parameters
@@ -29,9 +29,9 @@ using RawFunction = int (*)(void* const* data, const int64_t* scalars);
 
 /// What a backend makes of a list of functions.
 struct Artifact {
-  std::string format;    ///< "o" (native object), "c", "stackvm", "cl": the key of what goes into a library
-  std::string code;      ///< the object's bytes, or source text
-  std::string ll;        ///< LLVM IR after optimisation
+  std::string format;  ///< "o" (native object), "c", "stackvm", "cl": the key of what goes into a library
+  std::string code;    ///< the object's bytes, or source text
+  std::string ll;      ///< LLVM IR after optimisation
   std::string assembly;
   std::vector<std::string> symbols;  ///< exported functions
 };

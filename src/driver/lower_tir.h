@@ -12,11 +12,11 @@
 namespace treadle::driver {
 
 struct LowerOptions {
-  bool simple_mode = false;        ///< leaves out loop partition and unrolling, for reading
+  bool simple_mode = false;  ///< leaves out loop partition and unrolling, for reading
   bool disable_vectorize = false;
-  bool bounds_check = false;       ///< every access is checked at run time
-  bool noalias = true;             ///< parameters don't overlap
-  int unroll_max_step = 0;         ///< serial loops whose body has at most that many steps are unrolled; 0: none
+  bool bounds_check = false;  ///< every access is checked at run time
+  bool noalias = true;        ///< parameters don't overlap
+  int unroll_max_step = 0;    ///< serial loops whose body has at most that many steps are unrolled; 0: none
   int unroll_max_depth = 8;
   int unroll_max_extent = 0;
   /// Called with the name of each pass and its result.

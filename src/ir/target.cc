@@ -21,8 +21,9 @@ struct KindInfo {
 };
 
 const std::set<std::string>& CommonOptions() {
-  static const std::set<std::string> options = {"keys", "tag", "libs", "device", "model", "host", "num-cores",
-                                                "link-params", "opt-level", "system-lib", "runtime", "executor"};
+  static const std::set<std::string> options = {"keys",      "tag",        "libs",      "device",
+                                                "model",     "host",       "num-cores", "link-params",
+                                                "opt-level", "system-lib", "runtime",   "executor"};
   return options;
 }
 

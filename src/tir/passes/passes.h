@@ -54,13 +54,28 @@ PrimFunc LowerIntrin(PrimFunc func, const LowerConfig& config);
 /// Each access is preceded by a check of its index.
 PrimFunc InstrumentBoundsChecks(PrimFunc func, const LowerConfig& config);
 
+/// Third argument of the intrinsic tir.tvm_struct_get: which field of the DLTensor (or TreadleValue) at index.
+enum class StructField : int {
+  kData = 1,
+  kShape = 2,
+  kStrides = 3,
+  kNDim = 4,
+  kTypeCode = 5,
+  kTypeBits = 6,
+  kTypeLanes = 7,
+  kByteOffset = 8,
+  kDeviceId = 9,
+  kDeviceType = 10,
+  kValue = 12,  ///< content of element `index` of an array of TreadleValue
+};
+
 /// A function in low-level form, taken apart for code generation.
 struct SplitFunction {
-  std::string name;                 ///< global symbol
-  PrimFunc compute;                 ///< parameters: data pointers, then scalars; no buffer_map; returns int32
-  std::vector<Buffer> buffers;      ///< one per data pointer
-  std::vector<Var> scalars;         ///< symbolic dimensions and scalar parameters
-  PrimFunc packed;                  ///< checks its arguments, then calls GlobalVar(name + "__compute")
+  std::string name;             ///< global symbol
+  PrimFunc compute;             ///< parameters: data pointers, then scalars; no buffer_map; returns int32
+  std::vector<Buffer> buffers;  ///< one per data pointer
+  std::vector<Var> scalars;     ///< symbolic dimensions and scalar parameters
+  PrimFunc packed;              ///< checks its arguments, then calls GlobalVar(name + "__compute")
 };
 /// Binds the symbolic dimensions to the arguments' shapes and writes the argument checks.
 /// A dimension that no argument binds is an Error.

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+// One function per backend, each called by RegisterAllBackends.
+#pragma once
+
+namespace treadle::backends {
+
+void RegisterLLVMBackend();
+
+}  // namespace treadle::backends

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// N-dimensional buffers become one-dimensional ones.
+#include <limits>
+
+#include "tir/passes/pass_util.h"
+
+namespace treadle::tir {
+namespace {
+
+class BufferFlattener : public FoldingMutator {
+ protected:
+  using FoldingMutator::VisitExpr_;
+  using FoldingMutator::VisitStmt_;
+
+  PrimExpr VisitExpr_(const BufferLoadNode* op) override {
+    PrimExpr result = FoldingMutator::VisitExpr_(op);
+    const auto* load = result.as<BufferLoadNode>();
+    return BufferLoad(Flat(load->buffer), {Index(load->buffer, load->indices)}, load->span);
+  }
+  Stmt VisitStmt_(const BufferStoreNode* op) override {
+    Stmt result = FoldingMutator::VisitStmt_(op);
+    const auto* store = result.as<BufferStoreNode>();
+    return BufferStore(Flat(store->buffer), store->value, {Index(store->buffer, store->indices)}, store->span);
+  }
+  Stmt VisitStmt_(const AllocateNode* op) override {
+    Stmt body = VisitStmt(op->body);
+    return Allocate(Flat(op->buffer), body, op->annotations, op->span);
+  }
+  Stmt VisitStmt_(const AttrStmtNode* op) override {
+    Stmt result = FoldingMutator::VisitStmt_(op);
+    const auto* node = op->node.as<BufferNode>();
+    if (node == nullptr) return result;
+    const auto* attr = result.as<AttrStmtNode>();
+    return AttrStmt(Flat(GetRef<Buffer>(node)), attr->attr_key, attr->value, attr->body, attr->span);
+  }
+
+ private:
+  /// Elements that the buffer spans: the last index plus one.
+  static PrimExpr Span(const Buffer& buffer) {
+    PrimExpr elements = IntImm(DataType::Int(32), 1);
+    if (buffer->strides.empty()) {
+      for (const PrimExpr& extent : buffer->shape) elements = Product(elements, extent);
+      return elements;
+    }
+    return Product(Wide(buffer->strides[0]), Wide(buffer->shape[0]));
+  }
+  static PrimExpr Wide(const PrimExpr& e) { return cast(DataType::Int(64), e); }
+  static PrimExpr Product(const PrimExpr& a, const PrimExpr& b) {
+    const int64_t* x = AsConstInt(a);
+    const int64_t* y = AsConstInt(b);
+    int64_t product = 0;
+    if (x != nullptr && y != nullptr && !__builtin_mul_overflow(*x, *y, &product)) {
+      const bool narrow = product <= std::numeric_limits<int32_t>::max();
+      return IntImm(narrow ? DataType::Int(32) : DataType::Int(64), product);
+    }
+    return Wide(a) * Wide(b);
+  }
+
+  /// Whether all element numbers fit int32.
+  static bool IsSmall(const Buffer& buffer) {
+    if (!buffer->strides.empty()) return false;
+    const int64_t* count = AsConstInt(Span(buffer));
+    return count != nullptr && *count <= std::numeric_limits<int32_t>::max();
+  }
+
+  PrimExpr Index(const Buffer& buffer, const Array<PrimExpr>& indices) {
+    const bool small = IsSmall(buffer);
+    PrimExpr result = IntImm(DataType::Int(small ? 32 : 64), 0);
+    auto widen = [&](const PrimExpr& e) {
+      return !small && e.dtype().bits() < 64 ? cast(DataType::Int(64, e.dtype().lanes()), e) : e;
+    };
+    for (size_t i = 0; i < indices.size(); ++i) {
+      if (buffer->strides.empty()) {
+        result = i == 0 ? widen(indices[0]) : Combine(result, widen(buffer->shape[i]), widen(indices[i]));
+      } else {
+        result = Combine(widen(indices[i]), widen(buffer->strides[i]), result);
+      }
+    }
+    if (buffer->elem_offset.defined() && !is_zero(buffer->elem_offset)) result = result + widen(buffer->elem_offset);
+    return result;
+  }
+  /// a * factor + b; of vectors only ramps, which stay ramps.
+  static PrimExpr Combine(const PrimExpr& a, const PrimExpr& factor, const PrimExpr& b) {
+    if (const auto* ramp = b.as<RampNode>(); ramp && a.dtype().is_scalar()) {
+      return Ramp(a * factor + ramp->base, ramp->stride, ramp->lanes);
+    }
+    if (const auto* ramp = a.as<RampNode>(); ramp && b.dtype().is_scalar()) {
+      return Ramp(ramp->base * factor + b, ramp->stride * factor, ramp->lanes);
+    }
+    return a * factor + b;
+  }
+
+  Buffer Flat(const Buffer& buffer) {
+    auto it = flat_.find(buffer.get());
+    if (it != flat_.end()) return it->second.second;
+    Buffer result = buffer;
+    const bool plain = buffer->strides.empty() && buffer->shape.size() == 1 &&
+                       (!buffer->elem_offset.defined() || is_zero(buffer->elem_offset));
+    if (!plain) {
+      result = Buffer(buffer->data, buffer->dtype, {Span(buffer)}, {}, PrimExpr(ObjectPtr<Object>()), buffer->name,
+                      buffer->data_alignment, 0, buffer->span);
+    }
+    flat_.emplace(buffer.get(), std::make_pair(buffer, result));
+    return result;
+  }
+
+  std::unordered_map<const Object*, std::pair<Buffer, Buffer>> flat_;
+};
+
+}  // namespace
+
+PrimFunc FlattenBuffer(PrimFunc func, const LowerConfig&) {
+  Stmt body = BufferFlattener().Rewrite(func->body);
+  return WithBody(std::move(func), body);
+}
+
+}  // namespace treadle::tir

@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tir/passes/math_functions.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "treadle/ir/prim_ops.h"
+
+namespace treadle::tir {
+namespace {
+
+constexpr double kLn2 = 0.693147180559945309417232;
+constexpr double kLog2E = 1.44269504088896340735992;
+constexpr double kPi = 3.14159265358979323846264;
+
+/// Expressions over values that are computed once.
+class MathBuilder {
+ public:
+  /// `e` under a name.
+  PrimExpr Bind(const PrimExpr& e) {
+    if (e.as<VarNode>() || e.as<FloatImmNode>() || e.as<IntImmNode>()) return e;
+    Var var("m", e.dtype());
+    lets_.emplace_back(var, e);
+    return var;
+  }
+  /// The result within all bindings.
+  PrimExpr Finish(PrimExpr result) {
+    for (size_t i = lets_.size(); i-- > 0;) result = Let(lets_[i].first, lets_[i].second, result);
+    return result;
+  }
+
+  // ---- Pieces ----
+
+  static PrimExpr Num(const PrimExpr& like, double value) { return make_const(like.dtype(), value); }
+  static DataType IntType(const PrimExpr& x) { return DataType::Int(x.dtype().bits(), x.dtype().lanes()); }
+  PrimExpr Sqrt(const PrimExpr& x) { return CallIntrin(x.dtype(), "tir.sqrt", {x}); }
+  PrimExpr Abs(const PrimExpr& x) { return CallIntrin(x.dtype(), "tir.fabs", {x}); }
+  PrimExpr Floor(const PrimExpr& x) { return CallIntrin(x.dtype(), "tir.floor", {x}); }
+  PrimExpr Nearest(const PrimExpr& x) { return CallIntrin(x.dtype(), "tir.nearbyint", {x}); }
+  PrimExpr CopySign(const PrimExpr& size, const PrimExpr& sign) {
+    return CallIntrin(size.dtype(), "tir.copysign", {size, sign});
+  }
+
+  /// c[0] + c[1] x + c[2] x^2 + ..
+  PrimExpr Polynomial(const PrimExpr& x, const std::vector<double>& c) {
+    PrimExpr sum = Num(x, c.back());
+    for (size_t i = c.size() - 1; i-- > 0;) sum = Bind(sum * x + Num(x, c[i]));
+    return sum;
+  }
+
+  /// The integer nearest to x (|x| below 2^21), as an integer and as a float.
+  std::pair<PrimExpr, PrimExpr> NearestInt(const PrimExpr& x) {
+    // Adding 1.5 * 2^(mantissa bits) leaves the integer in the low bits.
+    const bool wide = x.dtype().bits() == 64;
+    const double magic = wide ? 6755399441055744.0 : 12582912.0;
+    const int64_t magic_bits = wide ? 0x4338000000000000 : 0x4B400000;
+    PrimExpr shifted = Bind(x + Num(x, magic));
+    PrimExpr integer = Bind(reinterpret(IntType(x), shifted) - make_const(IntType(x), magic_bits));
+    return {integer, Bind(shifted - Num(x, magic))};
+  }
+
+  /// 2^n for an integer vector n in the normal range of exponents.
+  PrimExpr PowerOfTwo(const PrimExpr& n, DataType type) {
+    const bool wide = type.bits() == 64;
+    PrimExpr biased = n + make_const(n.dtype(), wide ? 1023 : 127);
+    return reinterpret(type, left_shift(biased, make_const(n.dtype(), wide ? 52 : 23)));
+  }
+
+  /// value * 2^n where the result may be subnormal or overflow.
+  PrimExpr Scale(const PrimExpr& value, const PrimExpr& n) {
+    PrimExpr half = Bind(right_shift(n, make_const(n.dtype(), 1)));
+    return value * PowerOfTwo(half, value.dtype()) * PowerOfTwo(n - half, value.dtype());
+  }
+
+  // ---- Functions; arguments are bound ----
+
+  PrimExpr Exp(const PrimExpr& x0) {
+    const bool wide = x0.dtype().bits() == 64;
+    PrimExpr x = Bind(min(max(x0, Num(x0, wide ? -746.0 : -104.0)), Num(x0, wide ? 710.0 : 89.0)));
+    auto [n, nf] = NearestInt(Bind(x * Num(x, kLog2E)));
+    // ln 2 in two parts, the first with few enough bits for nf * part to be exact.
+    const double high = wide ? 0x1.62e42feep-1 : 0.693359375;
+    const double low = wide ? 0x1.a39ef35793c76p-33 : -2.12194440054690583e-4;
+    PrimExpr r = Bind(Bind(x - nf * Num(x, high)) - nf * Num(x, low));
+    return Scale(ExpReduced(r), n);
+  }
+
+  /// exp(r) for |r| <= ln(2) / 2.
+  PrimExpr ExpReduced(const PrimExpr& r) {
+    std::vector<double> c;
+    if (r.dtype().bits() == 64) {
+      double factorial = 1;
+      for (int i = 2; i <= 14; ++i) c.push_back(1 / (factorial *= i));
+    } else {
+      c = {5.0000001201e-1, 1.6666665459e-1, 4.1665795894e-2, 8.3334519073e-3, 1.3981999507e-3, 1.9875691500e-4};
+    }
+    PrimExpr q = Polynomial(r, c);
+    return Bind(Bind(q * (r * r) + r) + Num(r, 1));
+  }
+
+  PrimExpr Exp2(const PrimExpr& x0) {
+    const bool wide = x0.dtype().bits() == 64;
+    PrimExpr x = Bind(min(max(x0, Num(x0, wide ? -1076.0 : -151.0)), Num(x0, wide ? 1025.0 : 129.0)));
+    auto [n, nf] = NearestInt(x);
+    return Scale(ExpReduced(Bind((x - nf) * Num(x, kLn2))), n);
+  }
+
+  /// float64 only.
+  PrimExpr Expm1(const PrimExpr& x) {
+    std::vector<double> c;
+    double factorial = 1;
+    for (int i = 2; i <= 17; ++i) c.push_back(1 / (factorial *= i));
+    PrimExpr small = Bind(Polynomial(x, c) * (x * x) + x);
+    return select(Abs(x) < Num(x, 0.5), small, Exp(x) - Num(x, 1));
+  }
+
+  struct LogParts {
+    PrimExpr exponent;  ///< float
+    PrimExpr mantissa;  ///< log of the mantissa, which is in [sqrt(1/2), sqrt(2)]
+  };
+  /// log(x) = exponent * ln 2 + mantissa for positive finite float64 x. `terms` of the series: 11 for full precision.
+  LogParts LogOfPositive(const PrimExpr& x, int terms) {
+    const DataType i64 = IntType(x);
+    PrimExpr tiny = Bind(x < Num(x, 0x1p-1022));
+    PrimExpr normal = select(tiny, x * Num(x, 0x1p54), x);
+    PrimExpr bits = Bind(reinterpret(i64, normal));
+    // Exponent relative to sqrt(1/2), so that the mantissa lies around 1.
+    PrimExpr offset = Bind(bits - make_const(i64, int64_t{0x3fe6a09e667f3bcd}));
+    PrimExpr e = Bind(right_shift(offset, make_const(i64, 52)));
+    PrimExpr m = Bind(reinterpret(x.dtype(), bits - left_shift(e, make_const(i64, 52))));
+    PrimExpr exponent = Bind(cast(x.dtype(), e) - select(tiny, Num(x, 54), Num(x, 0)));
+    PrimExpr f = Bind(m - Num(x, 1));
+    PrimExpr s = Bind(f / (f + Num(x, 2)));
+    PrimExpr z = Bind(s * s);
+    std::vector<double> c;
+    for (int i = 1; i <= terms; ++i) c.push_back(2.0 / (2 * i + 1));
+    // log(1+f) = 2s + s z P(z), with 2s = f - s f: the large part stays exact.
+    PrimExpr tail = Bind(Polynomial(z, c) * z);
+    return {exponent, Bind(f - s * (f - tail))};
+  }
+
+  /// Special values of logarithms.
+  PrimExpr LogSpecials(const PrimExpr& x, const PrimExpr& value) {
+    PrimExpr result = select(equal(x, infinity(x.dtype())), infinity(x.dtype()), value);
+    result = select(equal(x, Num(x, 0)), neg_infinity(x.dtype()), result);
+    // Negative or NaN.
+    return select(x >= Num(x, 0), result, Num(x, std::numeric_limits<double>::quiet_NaN()));
+  }
+  PrimExpr Log(const PrimExpr& x, int terms) {
+    LogParts parts = LogOfPositive(x, terms);
+    PrimExpr value = parts.exponent * Num(x, 0x1.62e42fefa3800p-1) +
+                     (parts.exponent * Num(x, 0x1.ef35793c76730p-45) + parts.mantissa);
+    return LogSpecials(x, Bind(value));
+  }
+  PrimExpr LogBase(const PrimExpr& x, int terms, double scale_of_2, double scale) {
+    LogParts parts = LogOfPositive(x, terms);
+    return LogSpecials(x, Bind(parts.exponent * Num(x, scale_of_2) + parts.mantissa * Num(x, scale)));
+  }
+  PrimExpr Log1p(const PrimExpr& x, int terms) {
+    PrimExpr u = Bind(x + Num(x, 1));
+    PrimExpr d = Bind(u - Num(x, 1));
+    PrimExpr value = Bind(Log(u, terms) * x / select(equal(d, Num(x, 0)), Num(x, 1), d));
+    value = select(equal(d, Num(x, 0)), x, value);
+    value = select(equal(x, infinity(x.dtype())), x, value);
+    return select(equal(x, Num(x, -1)), neg_infinity(x.dtype()), value);
+  }
+
+  /// float64; sine and cosine of x by the quadrant that x lies in.
+  PrimExpr SinCos(const PrimExpr& x, bool cosine) {
+    PrimExpr n = Bind(Nearest(x * Num(x, 2 / kPi)));
+    PrimExpr r = Bind(x - n * Num(x, 0x1.921fb544p+0));
+    r = Bind(r - n * Num(x, 0x1.0b4611a6p-34));
+    r = Bind(r - n * Num(x, 0x1.3198a2e037073p-69));
+    PrimExpr z = Bind(r * r);
+    std::vector<double> s, c;
+    double factorial = 1;
+    for (int i = 1; i <= 18; ++i) {
+      factorial *= i;
+      const double sign = (i / 2) % 2 == 0 ? 1 : -1;
+      if (i % 2 == 1 && i >= 3) s.push_back(sign / factorial);
+      if (i % 2 == 0) c.push_back(sign / factorial);
+    }
+    PrimExpr sine = Bind(r + r * (z * Polynomial(z, s)));
+    PrimExpr cosine_value = Bind(Num(x, 1) + z * Polynomial(z, c));
+    PrimExpr quadrant = n + Num(x, cosine ? 1 : 0);
+    PrimExpr q = Bind(quadrant - Num(x, 4) * Floor(quadrant * Num(x, 0.25)));
+    PrimExpr odd = equal(q, Num(x, 1)) || equal(q, Num(x, 3));
+    PrimExpr value = Bind(select(odd, cosine_value, sine));
+    value = select(q >= Num(x, 2), Num(x, 0) - value, value);
+    // Also keeps the sign of zero.
+    return cosine ? value : select(equal(x, Num(x, 0)), x, value);
+  }
+
+  /// float64.
+  PrimExpr Atan(const PrimExpr& x, int terms) {
+    PrimExpr a = Bind(Abs(x));
+    PrimExpr inverted = Bind(a > Num(x, 1));
+    PrimExpr t = Bind(select(inverted, Num(x, 1) / a, a));
+    PrimExpr high = Bind(t > Num(x, 0.41421356237309504880));
+    PrimExpr u = Bind(select(high, (t - Num(x, 1)) / (t + Num(x, 1)), t));
+    PrimExpr z = Bind(u * u);
+    std::vector<double> c;
+    for (int i = 1; i <= terms; ++i) c.push_back((i % 2 == 0 ? 1.0 : -1.0) / (2 * i + 1));
+    PrimExpr value = Bind(u + u * (z * Polynomial(z, c)));
+    value = Bind(select(high, Num(x, kPi / 4) + value, value));
+    value = Bind(select(inverted, Num(x, kPi / 2) - value, value));
+    return CopySign(value, x);
+  }
+  PrimExpr Atan2(const PrimExpr& y, const PrimExpr& x, int terms) {
+    PrimExpr ax = Bind(Abs(x)), ay = Bind(Abs(y));
+    PrimExpr both_infinite = equal(ax, infinity(x.dtype())) && equal(ay, infinity(x.dtype()));
+    PrimExpr both_zero = equal(ax, Num(x, 0)) && equal(ay, Num(x, 0));
+    PrimExpr ratio = Bind(select(both_infinite, Num(x, 1), select(both_zero, Num(x, 0), ay / ax)));
+    PrimExpr angle = Bind(Atan(ratio, terms));
+    const DataType i64 = IntType(x);
+    PrimExpr negative = reinterpret(i64, x) < make_const(i64, 0);
+    return CopySign(select(negative, Num(x, kPi) - angle, angle), y);
+  }
+
+  PrimExpr TanhFloat32(const PrimExpr& x) {
+    PrimExpr a = Bind(Abs(x));
+    PrimExpr z = Bind(x * x);
+    PrimExpr p =
+        Polynomial(z, {-3.33332819422e-1, 1.33314422036e-1, -5.37397155531e-2, 2.06390887954e-2, -5.70498872745e-3});
+    PrimExpr small = Bind(p * z * x + x);
+    PrimExpr e = Exp(Bind(min(a + a, Num(x, 40.0))));
+    PrimExpr large = Bind(Num(x, 1) - Num(x, 2) / (e + Num(x, 1)));
+    return select(a < Num(x, 0.625), small, CopySign(select(isnan(x), x, large), x));
+  }
+  PrimExpr TanhFloat64(const PrimExpr& x) {
+    PrimExpr a = Bind(min(Abs(x), Num(x, 20.0)));
+    PrimExpr t = Bind(Expm1(Bind(a + a)));
+    return CopySign(t / (t + Num(x, 2)), x);
+  }
+
+  PrimExpr ErfFloat32(const PrimExpr& x) {
+    PrimExpr t = Bind(Abs(x));
+    PrimExpr s = Bind(x * x);
+    PrimExpr u = Bind(Num(x, -3.88396438e-3) * t + Num(x, 2.42546219e-2));
+    PrimExpr r = Bind((Num(x, -1.72853470e-5) * t + Num(x, 3.83197126e-4)) * s + u);
+    for (double c : {-1.06777877e-1, -6.34846687e-1, -1.28717512e-1}) r = Bind(r * t + Num(x, c));
+    r = Bind(r * t - t);
+    PrimExpr large = CopySign(Num(x, 1) - Exp(r), x);
+    PrimExpr p =
+        Polynomial(s, {1.28379166e-1, -3.76125336e-1, 1.12819925e-1, -2.67681349e-2, 4.99119423e-3, -5.96761703e-4});
+    return select(t > Num(x, 0.927734375), large, p * x + x);
+  }
+  /// erf(x) = 2/sqrt(pi) exp(-x^2) (x + 2 x^3 / 3 + 4 x^5 / 15 + ..): all terms positive.
+  PrimExpr ErfFloat64(const PrimExpr& x) {
+    PrimExpr a = Bind(min(Abs(x), Num(x, 6.0)));
+    PrimExpr z = Bind(a * a);
+    PrimExpr sum = Num(x, 1);
+    for (int n = 120; n >= 1; --n) sum = Bind(sum * z * Num(x, 2.0 / (2 * n + 1)) + Num(x, 1));
+    PrimExpr value = Num(x, 1.12837916709551257390) * a * Exp(Bind(Num(x, 0) - z)) * sum;
+    return CopySign(min(value, Num(x, 1)), x);
+  }
+
+  /// float64.
+  PrimExpr Pow(const PrimExpr& x, const PrimExpr& y, int terms) {
+    PrimExpr one = Num(x, 1), zero = Num(x, 0);
+    PrimExpr a = Bind(Abs(x));
+    PrimExpr value = Bind(Exp(Bind(y * Log(a, terms))));
+    PrimExpr integer = Bind(equal(Floor(y), y));
+    PrimExpr half = Bind(y * Num(x, 0.5));
+    PrimExpr odd = integer && not_equal(Floor(half), half);
+    const DataType i64 = IntType(x);
+    PrimExpr negative = Bind(reinterpret(i64, x) < make_const(i64, 0) && equal(x, x));
+    value = Bind(select(negative && odd, zero - value, value));
+    PrimExpr undefined = x < zero && logical_not(integer) && a < infinity(x.dtype());
+    value = select(undefined, Num(x, std::numeric_limits<double>::quiet_NaN()), value);
+    PrimExpr unit = equal(a, one) && equal(Abs(y), infinity(x.dtype()));
+    return select(equal(y, zero) || equal(x, one) || unit, one, value);
+  }
+
+  /// Remainder with the sign of x. Each step takes up to 28 bits off the quotient, exactly.
+  PrimExpr Fmod(const PrimExpr& x, const PrimExpr& y, int steps) {
+    PrimExpr b = Bind(Abs(y));
+    PrimExpr r = Bind(Abs(x));
+    for (int k = steps - 1; k >= 0; --k) {
+      PrimExpr divisor = Bind(b * Num(x, std::ldexp(1.0, 28 * k)));
+      PrimExpr q = Bind(Floor(r / divisor));
+      PrimExpr next = Bind(r - q * divisor);
+      next = Bind(select(next < Num(x, 0), next + divisor, next));
+      r = Bind(select(r >= divisor, select(next >= divisor, next - divisor, next), r));
+    }
+    PrimExpr nan = Num(x, std::numeric_limits<double>::quiet_NaN());
+    PrimExpr bad = equal(b, Num(x, 0)) || equal(Abs(x), infinity(x.dtype())) || isnan(x) || isnan(y);
+    return select(bad, nan, CopySign(r, x));
+  }
+
+ private:
+  std::vector<std::pair<Var, PrimExpr>> lets_;
+};
+
+using Args = std::vector<PrimExpr>;
+/// `terms`: of series whose length depends on the precision that is asked for (1: float32, 2: float64).
+using Function = PrimExpr (*)(MathBuilder& m, const Args& a, bool full);
+
+/// Functions that are computed in float64, whatever the argument is.
+const std::map<std::string, Function>& WideFunctions() {
+  static const auto log_terms = [](bool full) { return full ? 11 : 6; };
+  static const auto atan_terms = [](bool full) { return full ? 22 : 11; };
+  static const std::map<std::string, Function> table = {
+      {"exp10",
+       [](MathBuilder& m, const Args& a, bool) { return m.Exp(m.Bind(a[0] * m.Num(a[0], 2.302585092994045684))); }},
+      {"expm1", [](MathBuilder& m, const Args& a, bool) { return m.Expm1(a[0]); }},
+      {"log", [](MathBuilder& m, const Args& a, bool full) { return m.Log(a[0], log_terms(full)); }},
+      {"log2", [](MathBuilder& m, const Args& a, bool full) { return m.LogBase(a[0], log_terms(full), 1, kLog2E); }},
+      {"log10",
+       [](MathBuilder& m, const Args& a, bool full) {
+         return m.LogBase(a[0], log_terms(full), 0.30102999566398119521, 0.43429448190325182765);
+       }},
+      {"log1p", [](MathBuilder& m, const Args& a, bool full) { return m.Log1p(a[0], log_terms(full)); }},
+      {"sin", [](MathBuilder& m, const Args& a, bool) { return m.SinCos(a[0], false); }},
+      {"cos", [](MathBuilder& m, const Args& a, bool) { return m.SinCos(a[0], true); }},
+      {"tan", [](MathBuilder& m, const Args& a, bool) { return m.Bind(m.SinCos(a[0], false)) / m.SinCos(a[0], true); }},
+      {"atan", [](MathBuilder& m, const Args& a, bool full) { return m.Atan(a[0], atan_terms(full)); }},
+      {"atan2", [](MathBuilder& m, const Args& a, bool full) { return m.Atan2(a[0], a[1], atan_terms(full)); }},
+      {"asin",
+       [](MathBuilder& m, const Args& a, bool full) {
+         PrimExpr one = m.Num(a[0], 1);
+         return m.Atan(m.Bind(a[0] / m.Sqrt((one - a[0]) * (one + a[0]))), atan_terms(full));
+       }},
+      {"acos",
+       [](MathBuilder& m, const Args& a, bool full) {
+         PrimExpr one = m.Num(a[0], 1);
+         return m.Num(a[0], 2) * m.Atan(m.Bind(m.Sqrt((one - a[0]) / (one + a[0]))), atan_terms(full));
+       }},
+      {"sinh",
+       [](MathBuilder& m, const Args& a, bool) {
+         PrimExpr e = m.Bind(m.Expm1(m.Bind(m.Abs(a[0]))));
+         PrimExpr value = m.Num(a[0], 0.5) * (e + e / (e + m.Num(a[0], 1)));
+         return m.CopySign(select(equal(e, infinity(e.dtype())), e, value), a[0]);
+       }},
+      {"cosh",
+       [](MathBuilder& m, const Args& a, bool) {
+         PrimExpr e = m.Bind(m.Exp(m.Bind(m.Abs(a[0]))));
+         return m.Num(a[0], 0.5) * (e + m.Num(a[0], 1) / e);
+       }},
+      {"asinh",
+       [](MathBuilder& m, const Args& a, bool full) {
+         PrimExpr x = m.Bind(m.Abs(a[0])), one = m.Num(a[0], 1);
+         PrimExpr square = m.Bind(x * x);
+         PrimExpr t = m.Bind(x + square / (one + m.Sqrt(square + one)));
+         PrimExpr huge = m.Bind(m.Log(x, log_terms(full)) + m.Num(x, kLn2));
+         return m.CopySign(select(x > m.Num(x, 1e18), huge, m.Log1p(t, log_terms(full))), a[0]);
+       }},
+      {"acosh",
+       [](MathBuilder& m, const Args& a, bool full) {
+         PrimExpr t = m.Bind(a[0] - m.Num(a[0], 1));
+         PrimExpr near = m.Log1p(m.Bind(t + m.Sqrt(t * (t + m.Num(t, 2)))), log_terms(full));
+         PrimExpr huge = m.Bind(m.Log(a[0], log_terms(full)) + m.Num(t, kLn2));
+         return select(a[0] > m.Num(t, 1e18), huge, near);
+       }},
+      {"atanh",
+       [](MathBuilder& m, const Args& a, bool full) {
+         PrimExpr x = m.Bind(m.Abs(a[0])), one = m.Num(a[0], 1);
+         PrimExpr value = m.Num(x, 0.5) * m.Log1p(m.Bind(m.Num(x, 2) * x / (one - x)), log_terms(full));
+         return m.CopySign(select(x > one, m.Num(x, std::numeric_limits<double>::quiet_NaN()), value), a[0]);
+       }},
+      {"pow", [](MathBuilder& m, const Args& a, bool full) { return m.Pow(a[0], a[1], log_terms(full)); }},
+      {"hypot", [](MathBuilder& m, const Args& a, bool) { return m.Sqrt(a[0] * a[0] + a[1] * a[1]); }},
+      {"fmod", [](MathBuilder& m, const Args& a, bool full) { return m.Fmod(a[0], a[1], full ? 3 : 10); }},
+      // Of float64 arguments; float32 has functions of its own.
+      {"tanh", [](MathBuilder& m, const Args& a, bool) { return m.TanhFloat64(a[0]); }},
+      {"erf", [](MathBuilder& m, const Args& a, bool) { return m.ErfFloat64(a[0]); }},
+  };
+  return table;
+}
+
+PrimExpr NextAfter(MathBuilder& m, const PrimExpr& x, const PrimExpr& y) {
+  const DataType type = MathBuilder::IntType(x);
+  PrimExpr bits = m.Bind(reinterpret(type, x));
+  PrimExpr one = make_const(type, 1);
+  PrimExpr away = equal(x < y, bits >= make_const(type, 0));
+  PrimExpr moved = reinterpret(x.dtype(), select(away, bits + one, bits - one));
+  PrimExpr smallest = m.CopySign(reinterpret(x.dtype(), one), y);
+  PrimExpr value = select(equal(x, m.Num(x, 0)), smallest, moved);
+  value = select(equal(x, y), y, value);
+  return select(isnan(x) || isnan(y), x + y, value);
+}
+
+/// Powers that are cheaper as products.
+PrimExpr PowByProducts(MathBuilder& m, const PrimExpr& x, const PrimExpr& y) {
+  PrimExpr scalar = y;
+  if (const auto* b = y.as<BroadcastNode>()) scalar = b->value;
+  const auto* imm = scalar.as<FloatImmNode>();
+  if (imm == nullptr) return PrimExpr();
+  if (imm->value == 1) return x;
+  if (imm->value == 2) return x * x;
+  if (imm->value == 3) return x * x * x;
+  if (imm->value == 4) {
+    PrimExpr square = m.Bind(x * x);
+    return square * square;
+  }
+  if (imm->value == -1) return m.Num(x, 1) / x;
+  return PrimExpr();
+}
+
+PrimExpr Expand(MathBuilder& m, const std::string& name, const Args& a) {
+  const PrimExpr& x = a[0];
+  const bool wide = x.dtype().bits() == 64;
+  if (name == "exp") return m.Exp(x);
+  if (name == "exp2") return m.Exp2(x);
+  if (name == "sigmoid") return m.Num(x, 1) / (m.Num(x, 1) + m.Exp(m.Bind(m.Num(x, 0) - x)));
+  if (name == "rsqrt") return m.Num(x, 1) / m.Sqrt(x);
+  if (name == "round") {
+    PrimExpr half = m.Num(x, wide ? 0.49999999999999994 : 0.49999997019767761);
+    return CallIntrin(x.dtype(), "tir.trunc", {x + m.CopySign(half, x)});
+  }
+  if (name == "nextafter") return NextAfter(m, x, a[1]);
+  if (name == "pow") {
+    if (PrimExpr product = PowByProducts(m, x, a[1]); product.defined()) return product;
+  }
+  if (!wide && name == "tanh") return m.TanhFloat32(x);
+  if (!wide && name == "erf") return m.ErfFloat32(x);
+  auto it = WideFunctions().find(name);
+  if (it == WideFunctions().end()) return PrimExpr();
+  if (wide) return it->second(m, a, true);
+  Args widened;
+  for (const PrimExpr& arg : a) widened.push_back(m.Bind(cast(DataType::Float(64, x.dtype().lanes()), arg)));
+  return cast(x.dtype(), it->second(m, widened, false));
+}
+
+}  // namespace
+
+PrimExpr ExpandMathFunction(const std::string& name, const std::vector<PrimExpr>& args, const PrimExpr& otherwise) {
+  if (args.empty() || !args[0].dtype().is_float()) return otherwise;
+  MathBuilder m;
+  Args bound;
+  for (const PrimExpr& arg : args) {
+    if (arg.dtype() != args[0].dtype()) return otherwise;
+    bound.push_back(m.Bind(arg));
+  }
+  PrimExpr result = Expand(m, name, bound);
+  return result.defined() ? m.Finish(result) : otherwise;
+}
+
+}  // namespace treadle::tir

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// From tensor expressions to native code in this process.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backends/llvm/codegen.h"
+#include "driver/lower_tir.h"
+#include "treadle/ir/prim_ops.h"
+#include "treadle/runtime/c_types.h"
+#include "treadle/runtime/ndarray.h"
+#include "treadle/te/tensor.h"
+
+namespace treadle {
+namespace {
+
+using runtime::NDArray;
+
+const DataType kF32 = DataType::Float(32);
+
+/// Compiles one function and calls it with raw pointers.
+void RunRaw(const Array<te::Tensor>& args, const std::vector<NDArray>& values) {
+  Target target("llvm -mcpu=native");
+  tir::PrimFunc func = te::CreatePrimFunc(args, "f");
+  func = driver::LowerPrimFunc(func, target);
+  auto module = backends::JitLLVM({func}, target);
+  auto f = reinterpret_cast<backends::RawFunction>(module->GetSymbol("f__raw"));
+  ASSERT_NE(f, nullptr);
+  std::vector<void*> data;
+  for (const NDArray& value : values) data.push_back(value.data_ptr());
+  ASSERT_EQ(f(data.data(), nullptr), 0);
+}
+
+NDArray Iota(const std::vector<int64_t>& shape, float start, float step) {
+  NDArray a = NDArray::Empty(shape, kF32);
+  for (int64_t i = 0; i < a.size(); ++i) a.Data<float>()[i] = start + step * static_cast<float>(i);
+  return a;
+}
+
+TEST(LLVMTest, AddsElementwise) {
+  te::Tensor a = te::Placeholder({PrimExpr(5), PrimExpr(7)}, kF32, "A");
+  te::Tensor b =
+      te::Compute({PrimExpr(5), PrimExpr(7)}, [&](const Array<tir::Var>& i) { return a(i[0], i[1]) + 2.5f; }, "B");
+  NDArray x = Iota({5, 7}, 1, 1), y = Iota({5, 7}, 0, 0);
+  RunRaw({a, b}, {x, y});
+  for (int i = 0; i < 35; ++i) EXPECT_EQ(y.Data<float>()[i], static_cast<float>(i) + 3.5f);
+}
+
+TEST(LLVMTest, MultipliesMatrices) {
+  const int n = 13, m = 9, k = 17;
+  te::Tensor a = te::Placeholder({PrimExpr(n), PrimExpr(k)}, kF32, "A");
+  te::Tensor b = te::Placeholder({PrimExpr(k), PrimExpr(m)}, kF32, "B");
+  tir::IterVar r = te::ReduceAxis(tir::Range(PrimExpr(k)), "k");
+  te::Tensor c = te::Compute(
+      {PrimExpr(n), PrimExpr(m)},
+      [&](const Array<tir::Var>& i) { return te::Sum(a(i[0], r->var) * b(r->var, i[1]), {r}); }, "C");
+  NDArray x = Iota({n, k}, -3, 0.25f), y = Iota({k, m}, 2, -0.5f), z = Iota({n, m}, 7, 0);
+  RunRaw({a, b, c}, {x, y, z});
+  for (int i = 0; i < n; ++i) {
+    for (int j = 0; j < m; ++j) {
+      float expected = 0;
+      for (int q = 0; q < k; ++q) expected += x.Data<float>()[i * k + q] * y.Data<float>()[q * m + j];
+      EXPECT_NEAR(z.Data<float>()[i * m + j], expected, std::fabs(expected) * 1e-5f);
+    }
+  }
+}
+
+/// Largest error of a function over [low, high] in units in the last place of float32.
+double WorstUlps(PrimExpr (*function)(PrimExpr), double (*reference)(double), float low, float high) {
+  const int n = 20001;
+  te::Tensor a = te::Placeholder({PrimExpr(n)}, kF32, "A");
+  te::Tensor b = te::Compute({PrimExpr(n)}, [&](const Array<tir::Var>& i) { return function(a(i[0])); }, "B");
+  NDArray x = Iota({n}, low, (high - low) / (n - 1)), y = Iota({n}, 0, 0);
+  RunRaw({a, b}, {x, y});
+  double worst = 0;
+  for (int i = 0; i < n; ++i) {
+    const double expected = reference(x.Data<float>()[i]);
+    const float got = y.Data<float>()[i];
+    if (std::isnan(expected)) {
+      EXPECT_TRUE(std::isnan(got)) << x.Data<float>()[i];
+      continue;
+    }
+    const auto nearest = static_cast<float>(expected);
+    if (std::isinf(nearest)) {
+      EXPECT_EQ(got, nearest);
+      continue;
+    }
+    const double ulp = std::max<double>(std::nextafter(std::fabs(nearest), INFINITY) - std::fabs(nearest), 1e-45);
+    const double error = std::fabs(got - expected) / ulp;
+    if (!(error <= worst)) worst = error;
+  }
+  return worst;
+}
+
+TEST(LLVMTest, MathFunctionsAreAccurate) {
+  EXPECT_LE(WorstUlps(tir::exp, std::exp, -110, 95), 2);
+  EXPECT_LE(WorstUlps(tir::exp, std::exp, -1, 1), 2);
+  EXPECT_LE(WorstUlps(tir::exp2, std::exp2, -155, 130), 2);
+  EXPECT_LE(WorstUlps(tir::exp10, [](double x) { return std::pow(10.0, x); }, -46, 40), 2);
+  EXPECT_LE(WorstUlps(tir::expm1, std::expm1, -3, 3), 2);
+  EXPECT_LE(WorstUlps(tir::log, std::log, -1, 10), 2);
+  EXPECT_LE(WorstUlps(tir::log, std::log, 0.9f, 1.1f), 2);
+  EXPECT_LE(WorstUlps(tir::log2, std::log2, 0, 1e30f), 2);
+  EXPECT_LE(WorstUlps(tir::log10, std::log10, 0, 1e-37f), 2);
+  EXPECT_LE(WorstUlps(tir::log1p, std::log1p, -1, 3), 2);
+  EXPECT_LE(WorstUlps(tir::tanh, std::tanh, -12, 12), 2);
+  EXPECT_LE(WorstUlps(tir::tanh, std::tanh, -1, 1), 2);
+  EXPECT_LE(WorstUlps(tir::erf, std::erf, -5, 5), 2);
+  EXPECT_LE(WorstUlps(tir::sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, -85, 90), 3);
+  EXPECT_LE(WorstUlps(tir::sin, std::sin, -1000, 1000), 2);
+  EXPECT_LE(WorstUlps(tir::cos, std::cos, -1000, 1000), 2);
+  EXPECT_LE(WorstUlps(tir::tan, std::tan, -10, 10), 2);
+  EXPECT_LE(WorstUlps(tir::asin, std::asin, -1.5f, 1.5f), 2);
+  EXPECT_LE(WorstUlps(tir::acos, std::acos, -1.5f, 1.5f), 2);
+  EXPECT_LE(WorstUlps(tir::atan, std::atan, -20, 20), 2);
+  EXPECT_LE(WorstUlps(tir::sinh, std::sinh, -95, 95), 2);
+  EXPECT_LE(WorstUlps(tir::cosh, std::cosh, -95, 95), 2);
+  EXPECT_LE(WorstUlps(tir::asinh, std::asinh, -50, 50), 2);
+  EXPECT_LE(WorstUlps(tir::acosh, std::acosh, 0, 50), 2);
+  EXPECT_LE(WorstUlps(tir::atanh, std::atanh, -1.5f, 1.5f), 2);
+  EXPECT_LE(WorstUlps(tir::rsqrt, [](double x) { return 1 / std::sqrt(x); }, 0, 100), 2);
+  EXPECT_LE(WorstUlps(tir::round, std::round, -9, 9), 0);
+}
+
+}  // namespace
+}  // namespace treadle
