@@ -59,6 +59,7 @@ void ForEachBuiltin(const AddBuiltin& add) {
   AddModuleFunctions(add);
   AddGraphExecutorFunctions(add);
   AddLibraryFunctions(add);
+  AddMetadataFunctions(add);
 }
 
 }  // namespace treadle::runtime

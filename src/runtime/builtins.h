@@ -17,5 +17,6 @@ void ForEachBuiltin(const AddBuiltin& add);
 /// The parts of the list that live beside what they are about.
 void AddGraphExecutorFunctions(const AddBuiltin& add);
 void AddLibraryFunctions(const AddBuiltin& add);
+void AddMetadataFunctions(const AddBuiltin& add);
 
 }  // namespace treadle::runtime

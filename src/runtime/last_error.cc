@@ -68,6 +68,8 @@ int LastErrorCode() { return State().code; }
 
 void ThrowLastError(const std::string& where) {
   LastErrorState& state = State();
+  // A runtime error only has a text, which may say where; other errors keep their class and members.
+  if (state.exception != nullptr && !where.empty() && state.kind == "RuntimeError") state.exception = nullptr;
   if (state.exception != nullptr) {
     std::exception_ptr exception = std::move(state.exception);
     state.exception = nullptr;

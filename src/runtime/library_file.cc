@@ -2,6 +2,7 @@
 // Checks a compiled library before the dynamic loader, which trusts what it maps, gets to see it.
 #include <elf.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "runtime/file_io.h"
@@ -186,6 +187,8 @@ LibraryFileInfo CheckLibraryFile(const std::string& path) {
   info.has_blob = where.bytes != 0;
   if (info.has_blob) {
     ArtifactReader blob(file.bytes().substr(where.offset, where.bytes), path);
+    // Reading all weights takes longer than all else that loading does, so only on request.
+    if (const char* verify = std::getenv("TREADLE_VERIFY"); verify != nullptr && *verify == '1') blob.VerifyAll();
     if (blob.sealed() && !info.sealed) elf.Fail("truncated: the seal at its end is missing");
   }
   return info;

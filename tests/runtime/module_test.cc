@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "treadle/runtime/metadata_module.h"
 #include "treadle/runtime/registry.h"
 
 namespace treadle::runtime {
@@ -125,6 +126,47 @@ TEST_F(ModuleTest, DeepImportChainsNeedNoStack) {
     root = parent;
   }
   EXPECT_TRUE(root.GetFunction("0", true));
+}
+
+/// An external module: "f" returns the sum of the constants that it was initialised with, and of how often.
+class ExternalModule final : public ModuleNode {
+ public:
+  std::string module_type() const override { return "test_external"; }
+  PackedFunc GetFunction(const std::string& name) const override {
+    Module self = GetRef<Module>(this);
+    if (name == "f") return PackedFunc::FromTyped([this, self] { return sum_; });
+    if (name != "__init_f") return nullptr;
+    return PackedFunc::FromTyped([this, self](Array<NDArray> constants) {
+      for (const NDArray& constant : constants) sum_ += constant.Data<float>()[0];
+      return 0;
+    });
+  }
+  void SaveToBinary(ByteWriter*) const override {}
+
+ private:
+  mutable double sum_ = 0;
+};
+
+TEST_F(ModuleTest, MetadataModuleInitialisesOnce) {
+  Registry::RegisterTyped(
+      "runtime.module.loadbinary_test_external",
+      [](std::string) { return Module(ObjectPtr<Object>(NewObject<ExternalModule>())); }, true);
+  NDArray one = NDArray::FromVector<float>({1}, {1}, DataType::Float(32));
+  NDArray two = NDArray::FromVector<float>({2}, {1}, DataType::Float(32));
+  ParamList constants = {{"one", one}, {"two", two}};
+  Module external(ObjectPtr<Object>(NewObject<ExternalModule>()));
+  Module module = MakeMetadataModule(constants, {{"f", {"one", "two"}}}, Make("host"), {external});
+  EXPECT_EQ(module.GetFunction("f", true)().As<double>(), 3);
+  EXPECT_EQ(module.GetFunction("f", true)().As<double>(), 3);
+  EXPECT_TRUE(module.GetFunction("host", true));
+  ByteWriter writer;
+  SaveImports(module, &writer);
+  ByteReader reader(writer.bytes(), "t");
+  EXPECT_EQ(LoadImports(&reader, Module()).GetFunction("f", true)().As<double>(), 3);
+  EXPECT_THAT([&] { MakeMetadataModule({}, {{"f", {"one"}}}, Module(), {external}); },
+              ThrowsMessage<Error>(HasSubstr("wants constant \"one\"")));
+  EXPECT_THAT([&] { MakeMetadataModule(constants, {{"f", {"one"}}}, Module(), {external, external}); },
+              ThrowsMessage<Error>(HasSubstr("several external modules")));
 }
 
 TEST_F(ModuleTest, UnknownFormatsListTheKnownOnes) {

@@ -13,7 +13,8 @@
 //       u64 XXH64 of its samples, u64 flags (1 = bulk)
 //   ... sections, each at a multiple of 64
 // The samples of a bulk section are the first 4096 bytes of every MiB: checking them finds a truncated or partly
-// written file without reading all weights. Small sections are checked whole.
+// written file without reading all weights (TREADLE_VERIFY=1 in the environment checks all of them when a library is
+// loaded). Small sections are checked whole.
 //
 // Sections: "manifest" (manifest.h), "graph" (graph JSON), "params" (bulk: the tensors' elements, each at a multiple of
 // 64) with "param_index" (u64 count; per tensor: string name, dtype, u64 rank, i64 dimensions, u64 offset in "params",

@@ -11,6 +11,11 @@ GraphModel::GraphModel(GraphSpec spec, Module library, std::vector<Device> devic
     : spec_(std::move(spec)), library_(std::move(library)), devices_(std::move(devices)) {
   if (devices_.empty()) throw Error("a graph executor needs at least one device");
   for (size_t i = 0; i < num_inputs(); ++i) input_index_[InputName(i)] = static_cast<uint32_t>(i);
+  for (const GraphSpec::Entry& entry : spec_.entries) {
+    if (entry.arena_offset < 0 || SameDevice(DeviceOf(entry), devices_[0])) continue;
+    throw ModelFormatError(StrCat("an arena can't hold values of ", DeviceName(devices_[0]), " and of ",
+                                  DeviceName(DeviceOf(entry)), "; plan memory by storage ids for several devices"));
+  }
   ResolveOps();
   BindParams(params);
   FindAliases();

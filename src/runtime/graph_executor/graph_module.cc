@@ -331,11 +331,11 @@ Module MakeGraphFactoryModule(std::string graph_json, ParamList params, std::str
 }
 
 void AddGraphExecutorFunctions(const AddBuiltin& add) {
-  add("runtime.graph_executor.create",
-      PackedFunc([](Args args, RetValue* ret) { *ret = CreateFromArgs(args, false); }));
-  add("runtime.graph_executor_debug.create",
+  // Under the original's names, which scripts use.
+  add("tvm.graph_executor.create", PackedFunc([](Args args, RetValue* ret) { *ret = CreateFromArgs(args, false); }));
+  add("tvm.graph_executor_debug.create",
       PackedFunc([](Args args, RetValue* ret) { *ret = CreateFromArgs(args, true); }));
-  add("runtime.graph_executor_factory.create",
+  add("tvm.graph_executor_factory.create",
       PackedFunc::FromTyped([](std::string json, Map<String, NDArray> params, std::string name, Module library) {
         return MakeGraphFactoryModule(std::move(json), ToParamList(params), std::move(name), library);
       }));
