@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parallel, vectorize, unroll, bind.
+#include "tir/schedule/primitives.h"
+
+namespace treadle::tir::primitive {
+
+namespace {
+
+/// Whether all that reads or writes the buffer stands inside `loop`: lowering then gives each iteration its own.
+bool IsPrivateTo(const ScheduleState& state, const ForNode* loop, const Buffer& buffer) {
+  if (state.IsParameter(buffer)) return false;
+  for (const PlacedBlock& b : state.AllBlocks()) {
+    if (b.path.size() == 1) continue;
+    bool inside = false;
+    for (const Stmt& s : b.path) inside |= s.get() == loop;
+    if (!inside && (ReadsBuffer(b.block(), buffer) || WritesBuffer(b.block(), buffer))) {
+      // An enclosing block declares what its inner blocks do.
+      bool encloses = Contains(b.realize, loop);
+      if (!encloses) return false;
+    }
+  }
+  return true;
+}
+
+/// Iterations of the loop may run at once when each writes its own elements.
+void CheckIndependent(const ScheduleState& state, const ForNode* loop, const char* primitive) {
+  for (const PlacedBlock& b : BlocksIn(loop->body)) {
+    bool drives_data_axis = false;
+    for (size_t i = 0; i < b.realize->iter_values.size(); ++i) {
+      if (!UsesLoopVar(b.realize->iter_values[i], loop->loop_var)) continue;
+      const IterVar axis = b.block()->iter_vars[i];
+      if (axis->iter_type == IterVarType::kDataPar) {
+        drives_data_axis = true;
+        continue;
+      }
+      bool is_private = true;
+      for (const BufferRegion& w : b.block()->writes) is_private &= IsPrivateTo(state, loop, w->buffer);
+      if (is_private && axis->iter_type == IterVarType::kCommReduce) {
+        throw ScheduleError(StrCat(primitive, ": loop ", LoopName(loop->loop_var), " drives the reduction axis '",
+                                   axis->var->name_hint, "' of block '", b.name(), "'; use rfactor on it first"));
+      }
+      throw ScheduleError(StrCat(primitive, ": loop ", LoopName(loop->loop_var), " drives axis '", axis->var->name_hint,
+                                 "' of block '", b.name(), "', which is ",
+                                 axis->iter_type == IterVarType::kCommReduce ? "a reduction axis" : "not data-parallel",
+                                 "; only data-parallel axes can run at once"));
+    }
+    if (drives_data_axis) continue;
+    for (const BufferRegion& w : b.block()->writes) {
+      if (IsPrivateTo(state, loop, w->buffer)) continue;
+      if (is_const_int(loop->extent, 1)) continue;
+      throw ScheduleError(StrCat(primitive, ": iterations of loop ", LoopName(loop->loop_var),
+                                 " would all write the same elements of buffer '", w->buffer->name, "' in block '",
+                                 b.name(), "'"));
+    }
+  }
+}
+
+}  // namespace
+
+void SetKind(ScheduleState& state, const Var& var, ForKind kind, const char* primitive, const std::string& thread) {
+  Path path = state.FindLoop(var, primitive);
+  const auto* loop = path.back().as<ForNode>();
+  if (loop->kind == kind && kind != ForKind::kThreadBinding) return;
+  if (loop->kind != ForKind::kSerial) {
+    throw ScheduleError(StrCat(primitive, ": loop ", LoopName(var), " already is of another kind"));
+  }
+  if (kind != ForKind::kUnrolled) CheckIndependent(state, loop, primitive);
+  if (kind == ForKind::kVectorized && !is_const_int(loop->extent)) {
+    throw ScheduleError(StrCat(primitive, ": the extent of loop ", LoopName(var),
+                               " must be a constant; split it by the vector length first"));
+  }
+  For changed = GetRef<For>(loop);
+  ForNode* node = changed.CopyOnWrite();
+  node->kind = kind;
+  if (kind == ForKind::kThreadBinding) {
+    node->thread_binding = IterVar(Range::FromMinExtent(loop->min, loop->extent), Var(thread, var.dtype()),
+                                   IterVarType::kThreadIndex, thread);
+  }
+  state.Replace(path, changed);
+}
+
+}  // namespace treadle::tir::primitive

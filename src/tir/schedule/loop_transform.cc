@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Split, fuse, reorder.
+#include <algorithm>
+#include <utility>
+
+#include "tir/schedule/primitives.h"
+
+namespace treadle::tir::primitive {
+
+namespace {
+
+void RequireUnboundLoop(const ForNode* loop, const char* primitive) {
+  if (loop->kind == ForKind::kSerial) return;
+  throw ScheduleError(StrCat(primitive, ": loop ", LoopName(loop->loop_var),
+                             " is already parallel, vectorized, unrolled or bound; ", primitive, " it before"));
+}
+
+/// The factors with the null one computed; checks them.
+void CompleteFactors(const ForNode* loop, std::vector<PrimExpr>& factors, arith::Analyzer& analyzer) {
+  int missing = -1;
+  DataType dtype = loop->loop_var.dtype();
+  PrimExpr product = make_const(dtype, 1);
+  for (size_t i = 0; i < factors.size(); ++i) {
+    if (!factors[i].defined()) {
+      if (missing >= 0) {
+        throw ScheduleError(StrCat("split: loop ", LoopName(loop->loop_var), ": at most one factor may be left open"));
+      }
+      missing = static_cast<int>(i);
+      continue;
+    }
+    if (const int64_t* value = AsConstInt(factors[i]); value && *value <= 0) {
+      throw ScheduleError(StrCat("split: loop ", LoopName(loop->loop_var), ": factor ", *value, " isn't positive"));
+    }
+    factors[i] = cast(dtype, factors[i]);
+    product = product * factors[i];
+  }
+  if (missing >= 0) factors[missing] = analyzer.Simplify(ceildiv(loop->extent, product));
+}
+
+}  // namespace
+
+std::vector<Var> Split(ScheduleState& state, const Var& var, std::vector<PrimExpr> factors,
+                       const std::vector<std::string>& names) {
+  if (factors.empty()) throw ScheduleError("split needs at least one factor");
+  Path path = state.FindLoop(var, "split");
+  const auto* loop = path.back().as<ForNode>();
+  RequireUnboundLoop(loop, "split");
+  arith::Analyzer analyzer;
+  state.BindContext(analyzer, Path(path.begin(), path.end() - 1));
+  CompleteFactors(loop, factors, analyzer);
+
+  DataType dtype = var.dtype();
+  std::vector<Var> vars;
+  PrimExpr index = make_const(dtype, 0), product = make_const(dtype, 1);
+  for (size_t i = 0; i < factors.size(); ++i) {
+    Var part(i < names.size() ? names[i] : StrCat(var->name_hint, "_", i), dtype);
+    vars.push_back(part);
+    analyzer.Bind(part, Range(factors[i]));
+    index = index * factors[i] + part;
+    product = product * factors[i];
+  }
+  index = analyzer.Simplify(index);
+  if (!analyzer.CanProveLessEqual(loop->extent, product)) {
+    throw ScheduleError(
+        StrCat("split: the factors of loop ", LoopName(var), " cover fewer iterations than its extent"));
+  }
+  bool exact = analyzer.CanProve(index < loop->extent);
+  Map<Var, PrimExpr> vmap;
+  vmap.Set(var, analyzer.Simplify(loop->min + index));
+  Stmt body = SubstituteLoopVars(loop->body, vmap, analyzer);
+  if (!exact) body = AddPredicate(body, index < loop->extent);
+  for (size_t i = factors.size(); i-- > 0;) {
+    body = For(vars[i], make_const(dtype, 0), factors[i], ForKind::kSerial, body, IterVar(),
+               i == 0 ? loop->annotations : Map<String, ObjectRef>());
+  }
+  state.Replace(path, body);
+  return vars;
+}
+
+Var Fuse(ScheduleState& state, const std::vector<Var>& loops, const std::string& name) {
+  if (loops.empty()) throw ScheduleError("fuse needs at least one loop");
+  Path path = state.FindLoop(loops[0], "fuse");
+  arith::Analyzer analyzer;
+  state.BindContext(analyzer, Path(path.begin(), path.end() - 1));
+  std::vector<const ForNode*> nest{path.back().as<ForNode>()};
+  for (size_t i = 1; i < loops.size(); ++i) {
+    const auto* inner = nest.back()->body.as<ForNode>();
+    if (inner == nullptr || !inner->loop_var.same_as(loops[i])) {
+      throw ScheduleError(StrCat("fuse: loop ", LoopName(loops[i]), " isn't the only content of loop ",
+                                 LoopName(loops[i - 1]), "; only directly nested loops can be fused"));
+    }
+    nest.push_back(inner);
+  }
+  DataType dtype = loops[0].dtype();
+  for (const ForNode* loop : nest) {
+    RequireUnboundLoop(loop, "fuse");
+    if (loop->loop_var.dtype().bits() > dtype.bits()) dtype = loop->loop_var.dtype();
+    for (const ForNode* outer : nest) {
+      if (UsesLoopVar(loop->extent, outer->loop_var) || UsesLoopVar(loop->min, outer->loop_var)) {
+        throw ScheduleError(StrCat("fuse: the range of loop ", LoopName(loop->loop_var), " depends on loop ",
+                                   LoopName(outer->loop_var)));
+      }
+    }
+  }
+  std::string fused_name = name;
+  PrimExpr total = make_const(dtype, 1);
+  for (const ForNode* loop : nest) {
+    if (name.empty()) fused_name += loop->loop_var->name_hint + "_";
+    total = total * cast(dtype, loop->extent);
+  }
+  Var fused(name.empty() ? fused_name + "fused" : fused_name, dtype);
+  total = analyzer.Simplify(total);
+  analyzer.Bind(fused, Range(total));
+  Map<Var, PrimExpr> vmap;
+  PrimExpr inner_size = make_const(dtype, 1);
+  for (size_t i = nest.size(); i-- > 0;) {
+    PrimExpr extent = cast(dtype, nest[i]->extent);
+    PrimExpr index = is_const_int(inner_size, 1) ? PrimExpr(fused) : floordiv(fused, inner_size);
+    if (i > 0) index = floormod(index, extent);
+    vmap.Set(loops[i], analyzer.Simplify(cast(loops[i].dtype(), index) + nest[i]->min));
+    inner_size = inner_size * extent;
+  }
+  Stmt body = SubstituteLoopVars(nest.back()->body, vmap, analyzer);
+  state.Replace(path, For(fused, make_const(dtype, 0), total, ForKind::kSerial, body));
+  return fused;
+}
+
+void Reorder(ScheduleState& state, const std::vector<Var>& loops) {
+  for (size_t i = 0; i < loops.size(); ++i) {
+    for (size_t j = i + 1; j < loops.size(); ++j) {
+      if (loops[i].same_as(loops[j]))
+        throw ScheduleError(StrCat("reorder: loop ", LoopName(loops[i]), " is listed twice"));
+    }
+  }
+  if (loops.size() < 2) {
+    if (!loops.empty()) state.FindLoop(loops[0], "reorder");
+    return;
+  }
+  auto listed = [&](const Var& var) {
+    return std::any_of(loops.begin(), loops.end(), [&](const Var& v) { return v.same_as(var); });
+  };
+  // The outermost of them has the shortest path.
+  Path path = state.FindLoop(loops[0], "reorder");
+  for (const Var& var : loops) {
+    Path other = state.FindLoop(var, "reorder");
+    if (other.size() < path.size()) path = other;
+  }
+  std::vector<const ForNode*> chain;
+  size_t found = 0;
+  for (const auto* loop = path.back().as<ForNode>(); loop != nullptr; loop = loop->body.as<ForNode>()) {
+    chain.push_back(loop);
+    found += listed(loop->loop_var);
+    if (found == loops.size()) break;
+  }
+  if (found < loops.size()) {
+    std::string missing;
+    for (const Var& var : loops) {
+      bool in_chain =
+          std::any_of(chain.begin(), chain.end(), [&](const ForNode* l) { return l->loop_var.same_as(var); });
+      if (!in_chain) missing = LoopName(var);
+    }
+    throw ScheduleError(StrCat("reorder: loop ", missing, " isn't in one perfect nest with loop ",
+                               LoopName(chain[0]->loop_var), "; other statements stand between them"));
+  }
+  std::vector<const ForNode*> order;
+  size_t next = 0;
+  for (const ForNode* loop : chain) {
+    if (!listed(loop->loop_var)) {
+      order.push_back(loop);
+      continue;
+    }
+    const Var& wanted = loops[next++];
+    order.push_back(
+        *std::find_if(chain.begin(), chain.end(), [&](const ForNode* l) { return l->loop_var.same_as(wanted); }));
+  }
+  for (size_t i = 0; i < order.size(); ++i) {
+    for (size_t j = i; j < order.size(); ++j) {
+      if (UsesLoopVar(order[i]->extent, order[j]->loop_var) || UsesLoopVar(order[i]->min, order[j]->loop_var)) {
+        throw ScheduleError(StrCat("reorder: the range of loop ", LoopName(order[i]->loop_var), " depends on loop ",
+                                   LoopName(order[j]->loop_var), ", which would move inside it"));
+      }
+    }
+  }
+  for (const PlacedBlock& b : BlocksIn(chain.back()->body)) {
+    for (size_t i = 0; i < b.realize->iter_values.size(); ++i) {
+      IterVarType type = b.block()->iter_vars[i]->iter_type;
+      if (type == IterVarType::kDataPar || type == IterVarType::kCommReduce) continue;
+      for (const Var& var : loops) {
+        if (!UsesLoopVar(b.realize->iter_values[i], var)) continue;
+        throw ScheduleError(StrCat("reorder: axis '", b.block()->iter_vars[i]->var->name_hint, "' of block '", b.name(),
+                                   "' must run in order, and loop ", LoopName(var), " drives it"));
+      }
+    }
+  }
+  Stmt body = chain.back()->body;
+  for (size_t i = order.size(); i-- > 0;) {
+    For loop = GetRef<For>(order[i]);
+    loop.CopyOnWrite()->body = body;
+    body = loop;
+  }
+  state.Replace(path, body);
+}
+
+Var AddUnitLoop(ScheduleState& state, const std::string& block) {
+  PlacedBlock placed = state.FindBlock(block);
+  if (placed.path.size() == 1) throw ScheduleError("add_unit_loop: the root block can't be inside a loop");
+  Var var("u", DataType::Int(32));
+  state.Replace(placed.path, For(var, PrimExpr(0), PrimExpr(1), ForKind::kSerial, placed.realize));
+  return var;
+}
+
+}  // namespace treadle::tir::primitive

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reverse compute at: a consumer runs right after its producers, on what they have just computed.
+#include <algorithm>
+#include <utility>
+
+#include "tir/schedule/move.h"
+#include "tir/schedule/primitives.h"
+
+namespace treadle::tir::primitive {
+
+namespace {
+
+const char* const kName = "reverse_compute_at";
+
+/// Checks places; returns the producers under the loop.
+std::vector<PlacedBlock> ProducersUnder(const ScheduleState& state, const PlacedBlock& placed, const Path& loop_path,
+                                        const Var& loop) {
+  const std::string& name = placed.name();
+  if (placed.path.size() == 1) throw ScheduleError(StrCat(kName, ": the root block can't move"));
+  if (Contains(loop_path.back(), placed.realize.get())) {
+    throw ScheduleError(StrCat(kName, ": block '", name, "' already is under loop ", LoopName(loop)));
+  }
+  size_t scope_at = placed.ScopeIndex();
+  bool same_scope = scope_at < loop_path.size() && loop_path[scope_at].same_as(placed.path[scope_at]);
+  for (size_t i = scope_at + 1; same_scope && i < loop_path.size(); ++i) same_scope = !loop_path[i].as<BlockNode>();
+  if (!same_scope) {
+    throw ScheduleError(
+        StrCat(kName, ": block '", name, "' and loop ", LoopName(loop), " aren't directly inside the same block"));
+  }
+  std::vector<PlacedBlock> scope = state.ScopeOf(placed), under;
+  bool passed_loop = false;
+  for (const PlacedBlock& b : scope) {
+    bool inside = Contains(loop_path.back(), b.realize.get());
+    if (inside) passed_loop = true;
+    if (b.name() == name) {
+      if (!passed_loop) {
+        throw ScheduleError(StrCat(kName, ": block '", name, "' runs before loop ", LoopName(loop)));
+      }
+      continue;
+    }
+    bool produces = false;
+    for (const BufferRegion& r : placed.block()->reads) produces |= WritesBuffer(b.block(), r->buffer);
+    if (inside && produces) under.push_back(b);
+    if (!inside && produces && passed_loop) {
+      throw ScheduleError(StrCat(kName, ": block '", b.name(), "', a producer of block '", name, "', runs after loop ",
+                                 LoopName(loop)));
+    }
+    for (const BufferRegion& w : placed.block()->writes) {
+      if (WritesBuffer(b.block(), w->buffer) || (inside && ReadsBuffer(b.block(), w->buffer))) {
+        throw ScheduleError(StrCat(kName, ": block '", b.name(), "' also uses buffer '", w->buffer->name,
+                                   "', which block '", name, "' writes"));
+      }
+    }
+  }
+  if (under.empty())
+    throw ScheduleError(StrCat(kName, ": no producer of block '", name, "' is under loop ", LoopName(loop)));
+  return under;
+}
+
+/// What a producer leaves under the loop must be final: no loop at or above it may drive a reduction of the producer.
+void CheckComplete(const std::vector<PlacedBlock>& producers, const Path& loop_path, const std::string& name,
+                   const Var& loop) {
+  for (const PlacedBlock& p : producers) {
+    for (size_t i = 0; i < p.realize->iter_values.size(); ++i) {
+      if (p.block()->iter_vars[i]->iter_type == IterVarType::kDataPar) continue;
+      for (const Stmt& s : loop_path) {
+        const auto* outer = s.as<ForNode>();
+        if (outer == nullptr || !UsesLoopVar(p.realize->iter_values[i], outer->loop_var)) continue;
+        throw ScheduleError(StrCat(kName, ": loop ", LoopName(outer->loop_var), " (at or around loop ", LoopName(loop),
+                                   ") drives the reduction axis '", p.block()->iter_vars[i]->var->name_hint,
+                                   "' of block '", p.name(), "', whose result isn't complete there for block '", name,
+                                   "'"));
+      }
+    }
+  }
+}
+
+/// The iterations of the consumer that what was produced under the loop suffices for, and only those.
+std::vector<AxisDomain> ProducedDomains(const PlacedBlock& placed, const std::vector<PlacedBlock>& producers,
+                                        const Stmt& body, arith::Analyzer& analyzer, const Var& loop) {
+  const BlockNode* block = placed.block();
+  std::vector<AxisDomain> domains = FullDomains(block);
+  std::vector<bool> seen(domains.size(), false);
+  for (const BufferRegion& read : block->reads) {
+    bool produced = false;
+    for (const PlacedBlock& p : producers) produced |= WritesBuffer(p.block(), read->buffer);
+    if (!produced) continue;
+    std::vector<arith::IntSet> region = TouchedRegion(body, read->buffer, true, analyzer);
+    for (size_t d = 0; d < region.size(); ++d) {
+      const Range range = read->region[d];
+      auto refuse = [&](const char* why) {
+        throw ScheduleError(
+            StrCat(kName, ": block '", block->name_hint, "' reads dimension ", d, " of '", read->buffer->name, "' ",
+                   why, ", so it can't run on the part that one iteration of loop ", LoopName(loop), " computes"));
+      };
+      // The whole dimension is there: any axis may run over it.
+      PrimExpr last = read->buffer->shape[d] - 1;
+      bool whole = region[d].is_bounded() && analyzer.CanProveLessEqual(region[d].min, make_zero(last.dtype())) &&
+                   analyzer.CanProveLessEqual(last, region[d].max);
+      if (whole) continue;
+      if (!region[d].is_bounded()) refuse("whose written part isn't known");
+      if (!is_const_int(range->extent, 1)) refuse("as a range");
+      bool matched = false;
+      for (size_t i = 0; i < domains.size() && !matched; ++i) {
+        const IterVar& iv = block->iter_vars[i];
+        std::optional<int64_t> shift = analyzer.ConstDifference(range->min, iv->var);
+        if (!shift) continue;
+        if (iv->iter_type != IterVarType::kDataPar) refuse("along a reduction axis");
+        DataType dtype = iv->var.dtype();
+        AxisDomain wanted{analyzer.Simplify(cast(dtype, region[d].min) - make_const(dtype, *shift)),
+                          analyzer.Simplify(cast(dtype, region[d].max) - make_const(dtype, *shift))};
+        if (seen[i] && !(analyzer.CanProveEqual(wanted.min, domains[i].min) &&
+                         analyzer.CanProveEqual(wanted.max, domains[i].max))) {
+          refuse("at a place that differs from its other reads");
+        }
+        seen[i] = true;
+        matched = true;
+        domains[i] = wanted;
+      }
+      if (!matched) refuse("at an index that isn't one of its axes");
+    }
+  }
+  return domains;
+}
+
+}  // namespace
+
+void ReverseComputeAt(ScheduleState& state, const std::string& name, const Var& loop_var) {
+  PlacedBlock placed = state.FindBlock(name);
+  Path loop_path = state.FindLoop(loop_var, kName);
+  std::vector<PlacedBlock> producers = ProducersUnder(state, placed, loop_path, loop_var);
+  CheckComplete(producers, loop_path, name, loop_var);
+  const auto* loop = loop_path.back().as<ForNode>();
+  if (loop->kind == ForKind::kVectorized) {
+    throw ScheduleError(StrCat(kName, ": loop ", LoopName(loop_var), " is vectorized; vectorize after moving blocks"));
+  }
+  // Blocks inside the consumer's own loops would stay behind.
+  for (const For& own : placed.Loops()) {
+    if (Contains(own, loop)) continue;
+    for (const PlacedBlock& other : BlocksIn(own)) {
+      for (const BufferRegion& r : placed.block()->reads) {
+        if (other.name() != name && WritesBuffer(other.block(), r->buffer)) {
+          throw ScheduleError(StrCat(kName, ": block '", other.name(), "', a producer of block '", name,
+                                     "', is computed inside loop ", LoopName(own->loop_var), " of '", name, "'"));
+        }
+      }
+    }
+  }
+  arith::Analyzer analyzer;
+  state.BindContext(analyzer, loop_path);
+  std::vector<AxisDomain> domains = ProducedDomains(placed, producers, loop->body, analyzer, loop_var);
+  Stmt nest = BuildNest(placed.realize->block, domains, false, analyzer);
+  For changed = GetRef<For>(loop);
+  changed.CopyOnWrite()->body = SeqStmt::Flatten({loop->body, nest});
+  MoveTo(state, placed, loop, changed);
+}
+
+}  // namespace treadle::tir::primitive

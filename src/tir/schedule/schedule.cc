@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Schedule class: handles, finding, and recording of steps around the primitives.
+#include "treadle/tir/schedule.h"
+
+#include <utility>
+
+#include "tir/schedule/primitives.h"
+#include "tir/schedule/schedule_data.h"
+
+namespace treadle::tir {
+
+Schedule::Schedule(const PrimFunc& func) : data_(std::make_unique<ScheduleData>(func)) {}
+Schedule::Schedule(std::unique_ptr<ScheduleData> data) : data_(std::move(data)) {}
+
+namespace {
+
+std::pair<GlobalVar, PrimFunc> OnlyFunction(const IRModule& module, const std::string& name) {
+  std::vector<std::pair<GlobalVar, PrimFunc>> found;
+  for (const auto& [var, func] : module->functions) {
+    if (!func.as<PrimFuncNode>()) continue;
+    if (name.empty() || var->name_hint == name) found.emplace_back(var, Downcast<PrimFunc>(func));
+  }
+  if (found.empty()) {
+    throw ScheduleError(name.empty() ? "the module has no loop-level function to schedule"
+                                     : StrCat("the module has no loop-level function '", name, "'"));
+  }
+  if (found.size() > 1) {
+    throw ScheduleError(StrCat("the module has ", found.size(), " functions; say which one to schedule, such as '",
+                               found[0].first->name_hint, "'"));
+  }
+  return found[0];
+}
+
+}  // namespace
+
+Schedule::Schedule(const IRModule& module, const std::string& func_name) {
+  auto [var, func] = OnlyFunction(module, func_name);
+  data_ = std::make_unique<ScheduleData>(func);
+  data_->module = module;
+  data_->var = var;
+}
+
+Schedule::~Schedule() = default;
+Schedule::Schedule(Schedule&&) noexcept = default;
+Schedule& Schedule::operator=(Schedule&&) noexcept = default;
+Schedule Schedule::Copy() const { return Schedule(std::make_unique<ScheduleData>(*data_)); }
+
+PrimFunc Schedule::func() const { return data_->state.func(); }
+
+IRModule Schedule::mod() const {
+  if (!data_->module.defined()) {
+    auto symbol = func()->GetAttr<String>(treadle::attr::kGlobalSymbol);
+    IRModule module = IRModule::Empty();
+    module.CopyOnWrite()->Add(GlobalVar(symbol ? symbol->str() : "main"), func());
+    return module;
+  }
+  IRModule module(data_->module->functions, data_->module->type_definitions);
+  module.CopyOnWrite()->attrs = data_->module->attrs;
+  module.CopyOnWrite()->Add(data_->var, func());
+  return module;
+}
+
+// ---- Finding ----
+
+BlockRV Schedule::GetBlock(const std::string& name) {
+  data_->state.FindBlock(name);
+  bool known = data_->blocks.count(name) > 0;
+  BlockRV block = data_->BlockHandle(name);
+  if (!known) data_->Record("get_block", {name}, {ScheduleData::Ref(block)});
+  return block;
+}
+
+bool Schedule::HasBlock(const std::string& name) const { return data_->state.HasBlock(name); }
+
+std::vector<BlockRV> Schedule::GetBlocks() {
+  std::vector<BlockRV> blocks;
+  for (const PlacedBlock& b : data_->state.AllBlocks()) {
+    if (b.path.size() > 1 && BlocksIn(b.block()->body).empty()) blocks.push_back(GetBlock(b.name()));
+  }
+  return blocks;
+}
+
+std::vector<LoopRV> Schedule::GetLoops(const BlockRV& block) {
+  std::vector<LoopRV> loops;
+  nlohmann::json outputs = nlohmann::json::array();
+  for (const For& loop : data_->state.FindBlock(block->name).Loops()) {
+    loops.push_back(data_->LoopHandle(loop->loop_var));
+    outputs.push_back(ScheduleData::Ref(loops.back()));
+  }
+  data_->Record("get_loops", {ScheduleData::Ref(block)}, outputs);
+  return loops;
+}
+
+std::vector<BlockRV> Schedule::GetChildBlocks(const BlockRV& block) {
+  std::vector<BlockRV> blocks;
+  PlacedBlock placed = data_->state.FindBlock(block->name);
+  for (const PlacedBlock& b : BlocksIn(placed.block()->body)) blocks.push_back(GetBlock(b.name()));
+  return blocks;
+}
+
+std::vector<BlockRV> Schedule::GetChildBlocks(const LoopRV& loop) {
+  std::vector<BlockRV> blocks;
+  Path path = data_->state.FindLoop(loop->var, "get_child_blocks");
+  for (const PlacedBlock& b : BlocksIn(path.back())) blocks.push_back(GetBlock(b.name()));
+  return blocks;
+}
+
+std::vector<BlockRV> Schedule::GetProducers(const BlockRV& block) {
+  std::vector<BlockRV> blocks;
+  PlacedBlock placed = data_->state.FindBlock(block->name);
+  for (const PlacedBlock& b : data_->state.ScopeOf(placed)) {
+    if (b.name() == block->name) continue;
+    bool produces = false;
+    for (const BufferRegion& w : b.block()->writes) produces |= ReadsBuffer(placed.block(), w->buffer);
+    if (produces) blocks.push_back(GetBlock(b.name()));
+  }
+  return blocks;
+}
+
+std::vector<BlockRV> Schedule::GetConsumers(const BlockRV& block) {
+  std::vector<BlockRV> blocks;
+  PlacedBlock placed = data_->state.FindBlock(block->name);
+  for (const PlacedBlock& b : data_->state.ScopeOf(placed)) {
+    if (b.name() == block->name) continue;
+    bool consumes = false;
+    for (const BufferRegion& w : placed.block()->writes) consumes |= ReadsBuffer(b.block(), w->buffer);
+    if (consumes) blocks.push_back(GetBlock(b.name()));
+  }
+  return blocks;
+}
+
+bool Schedule::IsOutput(const BlockRV& block) const {
+  PlacedBlock placed = data_->state.FindBlock(block->name);
+  for (const BufferRegion& w : placed.block()->writes) {
+    if (data_->state.IsParameter(w->buffer)) return true;
+  }
+  return false;
+}
+
+std::vector<BlockRV> Schedule::GetOutputBlocks() {
+  std::vector<BlockRV> outputs;
+  for (const BlockRV& block : GetBlocks()) {
+    if (IsOutput(block)) outputs.push_back(block);
+  }
+  return outputs;
+}
+
+Block Schedule::Get(const BlockRV& block) const { return data_->state.FindBlock(block->name).realize->block; }
+For Schedule::Get(const LoopRV& loop) const { return Downcast<For>(data_->state.FindLoop(loop->var, "get").back()); }
+
+// ---- Loops ----
+
+std::vector<LoopRV> Schedule::Split(const LoopRV& loop, const std::vector<PrimExpr>& factors,
+                                    const std::vector<std::string>& names) {
+  std::vector<LoopRV> loops;
+  nlohmann::json sizes = nlohmann::json::array(), outputs = nlohmann::json::array();
+  for (const PrimExpr& factor : factors) sizes.push_back(ScheduleData::Value(factor));
+  for (const Var& var : primitive::Split(data_->state, loop->var, factors, names)) {
+    loops.push_back(data_->LoopHandle(var));
+    outputs.push_back(ScheduleData::Ref(loops.back()));
+  }
+  data_->Record("split", {ScheduleData::Ref(loop), sizes}, outputs);
+  return loops;
+}
+
+LoopRV Schedule::Fuse(const std::vector<LoopRV>& loops, const std::string& name) {
+  std::vector<Var> vars;
+  nlohmann::json refs = nlohmann::json::array();
+  for (const LoopRV& loop : loops) {
+    vars.push_back(loop->var);
+    refs.push_back(ScheduleData::Ref(loop));
+  }
+  LoopRV fused = data_->LoopHandle(primitive::Fuse(data_->state, vars, name));
+  data_->Record("fuse", nlohmann::json::array({refs}), {ScheduleData::Ref(fused)});
+  return fused;
+}
+
+void Schedule::Reorder(const std::vector<LoopRV>& loops) {
+  std::vector<Var> vars;
+  nlohmann::json refs = nlohmann::json::array();
+  for (const LoopRV& loop : loops) {
+    vars.push_back(loop->var);
+    refs.push_back(ScheduleData::Ref(loop));
+  }
+  primitive::Reorder(data_->state, vars);
+  data_->Record("reorder", nlohmann::json::array({refs}));
+}
+
+std::vector<LoopRV> Schedule::Tile(const LoopRV& y, const LoopRV& x, const PrimExpr& y_factor,
+                                   const PrimExpr& x_factor) {
+  PrimExpr open{ObjectPtr<Object>()};
+  std::vector<LoopRV> ys = Split(y, {open, y_factor}), xs = Split(x, {open, x_factor});
+  Reorder({ys[0], xs[0], ys[1], xs[1]});
+  return {ys[0], xs[0], ys[1], xs[1]};
+}
+
+void Schedule::Parallel(const LoopRV& loop) {
+  primitive::SetKind(data_->state, loop->var, ForKind::kParallel, "parallel");
+  data_->Record("parallel", {ScheduleData::Ref(loop)});
+}
+void Schedule::Vectorize(const LoopRV& loop) {
+  primitive::SetKind(data_->state, loop->var, ForKind::kVectorized, "vectorize");
+  data_->Record("vectorize", {ScheduleData::Ref(loop)});
+}
+void Schedule::Unroll(const LoopRV& loop) {
+  primitive::SetKind(data_->state, loop->var, ForKind::kUnrolled, "unroll");
+  data_->Record("unroll", {ScheduleData::Ref(loop)});
+}
+void Schedule::Bind(const LoopRV& loop, const std::string& thread_axis) {
+  primitive::SetKind(data_->state, loop->var, ForKind::kThreadBinding, "bind", thread_axis);
+  data_->Record("bind", {ScheduleData::Ref(loop), thread_axis});
+}
+LoopRV Schedule::AddUnitLoop(const BlockRV& block) {
+  LoopRV loop = data_->LoopHandle(primitive::AddUnitLoop(data_->state, block->name));
+  data_->Record("add_unit_loop", {ScheduleData::Ref(block)}, {ScheduleData::Ref(loop)});
+  return loop;
+}
+
+// ---- Where blocks run ----
+
+void Schedule::ComputeAt(const BlockRV& block, const LoopRV& loop) {
+  primitive::ComputeAt(data_->state, block->name, loop->var);
+  data_->Record("compute_at", {ScheduleData::Ref(block), ScheduleData::Ref(loop)});
+}
+void Schedule::ReverseComputeAt(const BlockRV& block, const LoopRV& loop) {
+  primitive::ReverseComputeAt(data_->state, block->name, loop->var);
+  data_->Record("reverse_compute_at", {ScheduleData::Ref(block), ScheduleData::Ref(loop)});
+}
+void Schedule::ComputeInline(const BlockRV& block) {
+  primitive::ComputeInline(data_->state, block->name);
+  data_->Record("compute_inline", {ScheduleData::Ref(block)});
+}
+void Schedule::ReverseComputeInline(const BlockRV& block) {
+  primitive::ReverseComputeInline(data_->state, block->name);
+  data_->Record("reverse_compute_inline", {ScheduleData::Ref(block)});
+}
+
+// ---- Buffers ----
+
+BlockRV Schedule::CacheRead(const BlockRV& block, int read_index, const std::string& scope,
+                            const std::vector<BlockRV>& consumers) {
+  std::vector<std::string> names;
+  nlohmann::json refs = nlohmann::json::array();
+  for (const BlockRV& consumer : consumers) {
+    names.push_back(consumer->name);
+    refs.push_back(ScheduleData::Ref(consumer));
+  }
+  BlockRV copy = data_->BlockHandle(primitive::CacheRead(data_->state, block->name, read_index, scope, names));
+  data_->Record("cache_read", {ScheduleData::Ref(block), read_index, scope, refs}, {ScheduleData::Ref(copy)});
+  return copy;
+}
+BlockRV Schedule::CacheWrite(const BlockRV& block, int write_index, const std::string& scope) {
+  BlockRV copy = data_->BlockHandle(primitive::CacheWrite(data_->state, block->name, write_index, scope));
+  data_->Record("cache_write", {ScheduleData::Ref(block), write_index, scope}, {ScheduleData::Ref(copy)});
+  return copy;
+}
+void Schedule::SetScope(const BlockRV& block, int write_index, const std::string& scope) {
+  primitive::SetScope(data_->state, block->name, write_index, scope);
+  data_->Record("set_scope", {ScheduleData::Ref(block), write_index, scope});
+}
+void Schedule::StorageAlign(const BlockRV& block, int write_index, int axis, int factor, int offset) {
+  primitive::StorageAlign(data_->state, block->name, write_index, axis, factor, offset);
+  data_->Record("storage_align", {ScheduleData::Ref(block), write_index, axis, factor, offset});
+}
+void Schedule::DoubleBuffer(const BlockRV& block, int write_index) {
+  primitive::DoubleBuffer(data_->state, block->name, write_index);
+  data_->Record("double_buffer", {ScheduleData::Ref(block), write_index});
+}
+void Schedule::Prefetch(const BlockRV& block, int read_index, const LoopRV& loop, const PrimExpr& offset) {
+  primitive::Prefetch(data_->state, block->name, read_index, loop->var, offset);
+  data_->Record("prefetch",
+                {ScheduleData::Ref(block), read_index, ScheduleData::Ref(loop), ScheduleData::Value(offset)});
+}
+
+// ---- Reductions ----
+
+BlockRV Schedule::DecomposeReduction(const BlockRV& block, const LoopRV& loop) {
+  BlockRV init = data_->BlockHandle(primitive::DecomposeReduction(data_->state, block->name, loop->var));
+  data_->Record("decompose_reduction", {ScheduleData::Ref(block), ScheduleData::Ref(loop)}, {ScheduleData::Ref(init)});
+  return init;
+}
+
+// ---- Annotations ----
+
+void Schedule::Annotate(const LoopRV& loop, const std::string& key, const ObjectRef& value) {
+  primitive::AnnotateLoop(data_->state, loop->var, key, value);
+  data_->Record("annotate", {ScheduleData::Ref(loop), key, ScheduleData::Value(value)});
+}
+void Schedule::Annotate(const BlockRV& block, const std::string& key, const ObjectRef& value) {
+  primitive::AnnotateBlock(data_->state, block->name, key, value);
+  data_->Record("annotate", {ScheduleData::Ref(block), key, ScheduleData::Value(value)});
+}
+void Schedule::Unannotate(const LoopRV& loop, const std::string& key) {
+  primitive::AnnotateLoop(data_->state, loop->var, key, ObjectRef());
+  data_->Record("unannotate", {ScheduleData::Ref(loop), key});
+}
+void Schedule::Unannotate(const BlockRV& block, const std::string& key) {
+  primitive::AnnotateBlock(data_->state, block->name, key, ObjectRef());
+  data_->Record("unannotate", {ScheduleData::Ref(block), key});
+}
+void Schedule::Pragma(const LoopRV& loop, const std::string& key, const ObjectRef& value) {
+  Annotate(loop, attr::kPragmaPrefix + key, value);
+}
+
+}  // namespace treadle::tir
