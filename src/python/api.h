@@ -24,6 +24,7 @@ void RegisterApi();
 void RegisterIrApi();
 void RegisterTransformApi();
 void RegisterRelayApi();
+void RegisterPassesApi();
 void RegisterFrontendApi();
 __attribute__((weak)) void RegisterDriverApi();
 

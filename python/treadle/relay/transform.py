@@ -45,7 +45,9 @@ _PARAMETERS = {
 def __getattr__(name):
     function = get_global_func(f"relay._transform.{name}", allow_missing=True)
     if function is None:
-        raise AttributeError(f"no pass '{name}'")
+        if name not in list_pass_names():
+            raise AttributeError(f"no pass '{name}'")
+        return lambda: get_pass(name)
     parameters = _PARAMETERS.get(name, ())
 
     def make(*args, **kwargs):

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Passes of the graph IR that take parameters, and questions about its expressions. Passes without parameters are
+// found by name (transform.GetPass).
+#include "python/api.h"
+#include "treadle/relay/expr_functor.h"
+#include "treadle/relay/passes.h"
+
+namespace treadle::python {
+
+using runtime::PackedFunc;
+using runtime::Registry;
+
+namespace {
+
+void RegisterParameterisedPasses() {
+  namespace transform = relay::transform;
+  Registry::RegisterTyped("relay._transform.FuseOps", [](int level) { return transform::FuseOps(level); });
+  Registry::RegisterTyped("relay._transform.DeadCodeElimination",
+                          [](bool inline_once, bool) { return transform::DeadCodeElimination(inline_once); });
+  Registry::RegisterTyped("relay._transform.EliminateCommonSubexpr", [](PackedFunc skip) {
+    if (skip == nullptr) return transform::EliminateCommonSubexpr();
+    return transform::EliminateCommonSubexpr([skip](const RelayExpr& expr) { return skip(expr).As<bool>(); });
+  });
+  Registry::RegisterTyped("relay._transform.RemoveUnusedFunctions", [](Array<String> entries) {
+    std::vector<std::string> names;
+    for (const String& entry : entries) names.push_back(entry.str());
+    return transform::RemoveUnusedFunctions(names);
+  });
+  Registry::RegisterTyped("relay._transform.CombineParallelConv2D",
+                          [](int branches) { return transform::CombineParallelConv2D(branches); });
+  Registry::RegisterTyped("relay._transform.CombineParallelDense", [](int branches, bool to_batch) {
+    return transform::CombineParallelDense(branches, to_batch);
+  });
+  Registry::RegisterTyped("relay._transform.CombineParallelBatchMatmul",
+                          [](int branches) { return transform::CombineParallelBatchMatmul(branches); });
+  Registry::RegisterTyped("relay._transform.RewriteAnnotatedOps",
+                          [](int fallback) { return transform::RewriteAnnotatedOps(fallback); });
+  Registry::RegisterTyped("relay._transform.AnnotateTarget", [](Array<String> compilers, bool non_calls) {
+    return transform::AnnotateTarget(compilers, non_calls);
+  });
+  Registry::RegisterTyped("relay._transform.PartitionGraph",
+                          [](std::string name) { return transform::PartitionGraph(name); });
+  Registry::RegisterTyped("relay._transform.MakeFunctionPass",
+                          [](PackedFunc run, std::string name, int opt_level, Array<String> required) {
+                            transform::PassInfo info{name, opt_level, {}, ""};
+                            for (const String& pass : required) info.required.push_back(pass.str());
+                            return transform::CreateFunctionPass(
+                                [run](relay::Function func, IRModule module, transform::PassContext context) {
+                                  return run(func, module, context).As<relay::Function>();
+                                },
+                                info);
+                          });
+}
+
+}  // namespace
+
+void RegisterPassesApi() {
+  RegisterParameterisedPasses();
+  Registry::RegisterTyped("relay.transform.FusionReport", [](IRModule module, int level) {
+    return relay::transform::FusionReport(module, relay::transform::PassContext::Current(), level);
+  });
+  Registry::RegisterTyped("relay.ir.Bind",
+                          [](RelayExpr expr, Map<relay::Var, RelayExpr> args) { return relay::Bind(expr, args); });
+  Registry::RegisterTyped("relay.analysis.free_vars", [](RelayExpr expr) { return relay::FreeVars(expr); });
+  Registry::RegisterTyped("relay.analysis.all_vars", [](RelayExpr expr) { return relay::AllVars(expr); });
+  Registry::RegisterTyped("relay.analysis.bound_vars", [](RelayExpr expr) { return relay::BoundVars(expr); });
+  Registry::RegisterTyped("relay.analysis.well_formed", [](RelayExpr expr) { return relay::WellFormed(expr); });
+  Registry::RegisterTyped("relay.analysis.post_order_visit", [](RelayExpr expr, PackedFunc visit) {
+    relay::PostOrderVisit(expr, [&](const RelayExpr& node) { visit(node); });
+  });
+}
+
+}  // namespace treadle::python
