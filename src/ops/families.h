@@ -20,6 +20,8 @@ void RegisterPoolOps();
 void RegisterReduceOps();
 void RegisterReshapeOps();
 void RegisterResizeOps();
+void RegisterScanOps();
+void RegisterScatterOps();
 void RegisterShapeOps();
 void RegisterSliceOps();
 void RegisterSoftmaxOps();

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Picking elements by indices that are data, and writing to such places. Semantics: NumPy take; ONNX Gather-13,
-// GatherElements-13, GatherND-13, ScatterElements-18, ScatterND-18, OneHot-11.
+// Picking elements by indices that are data. Semantics: NumPy take; ONNX Gather-13, GatherElements-13, GatherND-13,
+// OneHot-11.
 #include "ops/families.h"
 #include "ops/infer.h"
 #include "ops/te_util.h"
-#include "treadle/ops/attrs/algorithm.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
 
@@ -69,61 +68,6 @@ Type GatherNDInfer(const InferContext& context) {
   for (size_t i = 1; i < indices->shape.size(); ++i) out.push_back(indices->shape[i]);
   for (auto i = static_cast<size_t>(length + batch); i < data->shape.size(); ++i) out.push_back(data->shape[i]);
   return TensorType(out, data->dtype);
-}
-
-void CheckReduction(const std::string& mode) {
-  if (mode != "update" && mode != "add" && mode != "mul" && mode != "min" && mode != "max") {
-    throw ShapeError(StrCat("mode must be update, add, mul, min or max, not \"", mode, "\""));
-  }
-}
-
-Type ScatterInfer(const InferContext& context) {
-  const auto* data = context.Tensor(0, "data");
-  const auto* indices = context.Tensor(1, "indices");
-  const auto* updates = context.Tensor(2, "updates");
-  CheckIntegral(indices, "indices");
-  CheckSameDType(data, updates);
-  CheckRank(indices, data->shape.size(), "indices");
-  CheckRank(updates, data->shape.size(), "updates");
-  const auto* attrs = context.attrs<ScatterAttrs>();
-  CheckReduction(attrs->reduction);
-  auto axis = static_cast<size_t>(NormalizeAxis(attrs->axis, data->shape.size()));
-  for (size_t i = 0; i < data->shape.size(); ++i) {
-    if (!SameDim(indices->shape[i], updates->shape[i]) && !context.Equal(indices->shape[i], updates->shape[i])) {
-      throw ShapeError(StrCat("indices ", TypeText(indices), " and updates ", TypeText(updates), " differ in shape"));
-    }
-    bool constant = AsConstInt(indices->shape[i]) != nullptr && AsConstInt(data->shape[i]) != nullptr;
-    if (i != axis && constant && DimValue(indices->shape[i]) > DimValue(data->shape[i])) {
-      throw ShapeError(
-          StrCat("dimension ", i, " of indices ", TypeText(indices), " exceeds that of data ", TypeText(data)));
-    }
-  }
-  return context.type(0);
-}
-
-/// indices (m, ..) as for gather_nd; updates has the shape that gather_nd would give.
-Type ScatterNDInfer(const InferContext& context) {
-  const auto* data = context.Tensor(0, "data");
-  const auto* indices = context.Tensor(1, "indices");
-  const auto* updates = context.Tensor(2, "updates");
-  CheckReduction(context.attrs<ScatterNDAttrs>()->mode);
-  CheckIntegral(indices, "indices");
-  CheckSameDType(data, updates);
-  if (indices->shape.empty()) throw ShapeError("indices must have at least 1 dimension");
-  int64_t length = DimValue(indices->shape[0]);
-  if (length < 0 || length > static_cast<int64_t>(data->shape.size())) {
-    throw ShapeError(
-        StrCat("the first dimension of indices ", TypeText(indices), " must be at most the rank of ", TypeText(data)));
-  }
-  Array<PrimExpr> expected;
-  for (size_t i = 1; i < indices->shape.size(); ++i) expected.push_back(indices->shape[i]);
-  for (auto i = static_cast<size_t>(length); i < data->shape.size(); ++i) expected.push_back(data->shape[i]);
-  bool match = expected.size() == updates->shape.size();
-  for (size_t i = 0; match && i < expected.size(); ++i) {
-    match = SameDim(expected[i], updates->shape[i]) || context.Equal(expected[i], updates->shape[i]);
-  }
-  if (!match) throw ShapeError(StrCat("updates must have shape ", ShapeText(expected), ", not ", TypeText(updates)));
-  return context.type(0);
 }
 
 Type OneHotInfer(const InferContext& context) {
@@ -244,9 +188,6 @@ OpRegistration Register(const char* name, const char* text, TypeRelationFn relat
 
 void RegisterIndexOps() {
   const std::vector<OpArgument> pick = {{"data", "Tensor", "The input."}, {"indices", "Tensor", "Which elements."}};
-  const std::vector<OpArgument> put = {{"data", "Tensor", "The input."},
-                                       {"indices", "Tensor", "Which elements."},
-                                       {"updates", "Tensor", "Their new values."}};
   Register("take", "Slices of a dimension picked by index.", Rule<TakeInfer>, OpPatternKind::kInjective)
       .Arguments(pick)
       .AttrsType<TakeAttrs>()
@@ -260,14 +201,6 @@ void RegisterIndexOps() {
       .Arguments(pick)
       .AttrsType<GatherNDAttrs>()
       .Set(kCompute, FTECompute(GatherNDCompute));
-  Register("scatter", "Elements written whose index along one dimension is given.", Rule<ScatterInfer>,
-           OpPatternKind::kOpaque)
-      .Arguments(put)
-      .AttrsType<ScatterAttrs>();
-  Register("scatter_nd", "Slices written at indices of several dimensions.", Rule<ScatterNDInfer>,
-           OpPatternKind::kOpaque)
-      .Arguments(put)
-      .AttrsType<ScatterNDAttrs>();
   Register("one_hot", "on_value at the index along a new dimension, off_value elsewhere.", Rule<OneHotInfer>,
            OpPatternKind::kOutEWiseFusable)
       .Arguments({{"indices", "Tensor", "Where on_value stands."},

@@ -28,6 +28,8 @@ void RegisterAllOps() {
     RegisterPadOps();
     RegisterResizeOps();
     RegisterSortOps();
+    RegisterScanOps();
+    RegisterScatterOps();
     RegisterAnnotationOps();
   });
 }
