@@ -2,8 +2,7 @@
 // Type rules of operators, asked directly through their relation.
 #include <gtest/gtest.h>
 
-#include "ops/infer.h"
-#include "treadle/ir/structural.h"
+#include "ops/op_test_util.h"
 #include "treadle/ops/attrs/algorithm.h"
 #include "treadle/ops/attrs/annotation.h"
 #include "treadle/ops/attrs/image.h"
@@ -13,66 +12,6 @@
 namespace treadle::ops {
 namespace {
 
-/// Records what a relation says; holes are filled by position.
-class Recorder : public TypeReporter {
- public:
-  void Assign(const Type& dst, const Type& src) override {
-    for (Type& type : types) {
-      if (type.same_as(dst)) {
-        if (dst.as<IncompleteTypeNode>() != nullptr) {
-          type = src;
-        } else if (!StructuralEqual(dst, src, true)) {
-          error = "mismatch: " + StructuralDifference(dst, src, true);
-        }
-      }
-    }
-  }
-  bool AssertEqual(const PrimExpr& lhs, const PrimExpr& rhs) override {
-    return SameDim(lhs, rhs) || IsAnyDim(lhs) || IsAnyDim(rhs);
-  }
-  void Error(const std::string& message) override { error = message; }
-  std::vector<Type> types;
-  std::string error;
-};
-
-std::string Show(const Type& type) {
-  if (const auto* tensor = type.as<TensorTypeNode>()) return TypeText(tensor);
-  if (const auto* tuple = type.as<TupleTypeNode>()) {
-    std::string text;
-    for (const Type& field : tuple->fields) text += (text.empty() ? "(" : ", ") + Show(field);
-    return text + ")";
-  }
-  return "unknown";
-}
-
-struct Result {
-  std::string out;  ///< type of the result, or the error
-  std::vector<std::string> inputs;
-};
-
-Result InferAll(const std::string& name, std::vector<Type> inputs, Attrs attrs = Attrs()) {
-  RegisterAllOps();
-  const Op& op = Op::Get(name);
-  if (!attrs.defined() && op->attrs_type != nullptr) attrs = Attrs(ObjectPtr<Object>(op->attrs_type->create()));
-  Recorder recorder;
-  recorder.types = inputs;
-  recorder.types.push_back(IncompleteType(TypeKind::kType));
-  Array<Type> types;
-  for (const Type& type : recorder.types) types.push_back(type);
-  bool known = op->type_relation(types, static_cast<int>(inputs.size()), attrs, recorder);
-  Result result;
-  result.out = !recorder.error.empty() ? recorder.error : known ? Show(recorder.types.back()) : "waits";
-  for (size_t i = 0; i < inputs.size(); ++i) result.inputs.push_back(Show(recorder.types[i]));
-  return result;
-}
-
-std::string Infer(const std::string& name, std::vector<Type> inputs, Attrs attrs = Attrs()) {
-  return InferAll(name, std::move(inputs), std::move(attrs)).out;
-}
-
-Type F32(const std::vector<int64_t>& shape) { return TensorType(shape, DataType::Float(32)); }
-Type I64(const std::vector<int64_t>& shape) { return TensorType(shape, DataType::Int(64)); }
-Type Hole() { return IncompleteType(TypeKind::kType); }
 PrimExpr Sym(const char* name) { return tir::Var(name, DataType::Int(64)); }
 
 TEST(Infer, BroadcastAlignsAtTheLastDimension) {
