@@ -189,6 +189,9 @@ void RegisterConvOps() {
   RegisterConv<Conv1DAttrs, 1>("nn.conv1d");
   RegisterConv<Conv2DAttrs, 2>("nn.conv2d");
   RegisterConv<Conv3DAttrs, 3>("nn.conv3d");
+  // Their computation is that of blocked_conv.cc.
+  RegisterConv<Conv2DAttrs, 2>("nn.contrib_conv2d_NCHWc");
+  RegisterConv<Conv2DAttrs, 2>("nn.contrib_depthwise_conv2d_NCHWc");
 }
 
 }  // namespace treadle::ops

@@ -26,5 +26,7 @@ void RegisterShapeOps();
 void RegisterSliceOps();
 void RegisterSoftmaxOps();
 void RegisterSortOps();
+void RegisterBlockedConvOps();
+void RegisterLayoutRules();
 
 }  // namespace treadle::ops

@@ -31,6 +31,8 @@ void RegisterAllOps() {
     RegisterScanOps();
     RegisterScatterOps();
     RegisterAnnotationOps();
+    RegisterBlockedConvOps();
+    RegisterLayoutRules();  // adds to operators registered above
   });
 }
 

@@ -10,14 +10,16 @@
 #include <vector>
 
 #include "treadle/ir/module.h"
+#include "treadle/runtime/manifest.h"
 #include "treadle/runtime/ndarray.h"
 
 namespace treadle::driver {
 
-/// What is dumped: "relay" (as imported), "relay-opt" (fused), "tir" (lowered), "ll", "asm", "graph", "fusion".
+/// What is dumped: "relay" (as imported), "relay-opt" (fused), "tir" (lowered), "ll", "asm", "graph".
 struct DumpOptions {
   std::vector<std::string> stages;
-  std::string directory = ".";  ///< files <stage>.txt (.ll, .s, .json) are written there
+  std::string directory = ".";  ///< files <stage>.relay, .tir, .ll, .s, .json are written there
+  bool Wants(const std::string& stage) const;
 };
 
 struct CompileOptions {
@@ -32,28 +34,20 @@ struct CompileOptions {
   int threads = 0;  ///< for compiling; 0: all that the machine gives this process
 };
 
-/// One input or output of a compiled model.
-struct TensorInfo {
-  std::string name;
-  std::vector<int64_t> shape;
-  DataType dtype;
-};
-
 /// A kernel library in memory with the graph that calls it.
 struct CompiledModel {
   std::string graph_json;
   std::vector<std::pair<std::string, runtime::NDArray>> params;
-  std::vector<TensorInfo> inputs, outputs;
   std::vector<std::string> objects;  ///< ELF object files
-  std::string target;                ///< canonical text, features of "native" spelled out
-  std::string manifest_json;         ///< what the library says of itself
+  std::string target;                ///< canonical text
+  runtime::Manifest manifest;        ///< inputs and outputs, and what the library says of itself
   IRModule optimized;                ///< the fused graph IR
-  IRModule lowered;                  ///< the kernels
-
-  /// Text of all kernels: "tir", "ll" or "asm".
-  std::string GetSource(const std::string& format) const;
-  std::map<std::string, std::string> sources;
+  IRModule lowered;                  ///< the kernels in low-level form
+  std::map<std::string, std::string> sources;  ///< texts that were asked for: "ll", "asm"
 };
+
+/// Attribute of main: Array<String>, names of the results.
+inline constexpr const char* kOutputNames = "output_names";
 
 /// Registers every node, operator, pass, backend and function of the compiler. Safe to call repeatedly.
 void RegisterAll();

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layouts of activations, and the rule by which an operator says in which layouts it can run.
+//
+// A layout names the dimensions of a tensor: upper case for whole dimensions, a number and a lower-case letter for
+// the inner part of a split one. "NCHW16c" has shape (N, C/16, H, W, 16).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "treadle/relay/expr.h"
+
+namespace treadle::relay {
+
+/// The arguments of a call that is being laid out, tuples flattened.
+class LayoutArgs {
+ public:
+  virtual ~LayoutArgs() = default;
+  virtual size_t size() const = 0;
+  /// Layout in which argument `i` exists already: "NCHW..c" or "" for the plain one.
+  virtual std::string Layout(size_t i) const = 0;
+  /// Argument `i` in `layout` ("": plain); a transform is inserted where it doesn't exist yet.
+  virtual Expr Get(size_t i, const std::string& layout) = 0;
+  /// Type of argument `i` in its plain layout.
+  virtual const TensorTypeNode* Type(size_t i) const = 0;
+  /// Whether some argument exists in a blocked layout.
+  bool AnyBlocked() const {
+    for (size_t i = 0; i < size(); ++i) {
+      if (!Layout(i).empty()) return true;
+    }
+    return false;
+  }
+};
+
+/// A call in a blocked layout; `layout` is that of its (only) result.
+struct LaidOutCall {
+  Expr expr;
+  std::string layout;
+};
+
+/// Rewrites a typed call into one on blocked activations, or gives nothing: then it runs in the plain layout.
+using FLayoutRule = std::optional<LaidOutCall> (*)(const CallNode* call, LayoutArgs& args);
+inline constexpr OpAttrKey<FLayoutRule> kLayoutRule{"FLayoutRule"};
+
+/// The blocked form of the NCHW layout for `channels`: "NCHW16c", "NCHW8c", or "" where channels divide by neither.
+std::string BlockedLayout(int64_t channels);
+/// The number in a blocked layout: 16 of "NCHW16c".
+int64_t BlockOf(const std::string& layout);
+
+/// Changes the layout of a constant or an activation (operator layout_transform).
+Expr LayoutTransform(const Expr& data, const std::string& from, const std::string& to);
+
+}  // namespace treadle::relay

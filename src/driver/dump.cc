@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/dump.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "treadle/relay/text.h"
+
+namespace treadle::driver {
+namespace {
+
+const std::map<std::string, const char*>& Stages() {
+  static const std::map<std::string, const char*> stages = {
+      {"relay", "relay"},   {"relay-opt", "relay"}, {"tir", "tir"}, {"ll", "ll"},
+      {"asm", "s"},         {"graph", "json"},
+  };
+  return stages;
+}
+
+}  // namespace
+
+bool DumpOptions::Wants(const std::string& stage) const {
+  return std::find(stages.begin(), stages.end(), stage) != stages.end();
+}
+
+Dumper::Dumper(const DumpOptions& options) : options_(options) {
+  for (const std::string& stage : options.stages) {
+    if (Stages().count(stage) != 0) continue;
+    std::string known;
+    for (const auto& [name, extension] : Stages()) known += (known.empty() ? "" : ", ") + name;
+    throw Error(StrCat("can't dump '", stage, "'; stages are: ", known));
+  }
+  if (options.stages.empty()) return;
+  std::error_code error;
+  std::filesystem::create_directories(options.directory, error);
+  if (error) throw Error(StrCat("can't create directory '", options.directory, "': ", error.message()));
+}
+
+void Dumper::Write(const std::string& stage, const std::function<std::string()>& text) const {
+  if (!options_.Wants(stage)) return;
+  std::string path = options_.directory + "/" + stage + "." + Stages().at(stage);
+  std::ofstream file(path, std::ios::binary);
+  file << text();
+  if (!file.flush()) throw Error(StrCat("can't write '", path, "'"));
+}
+
+std::string RelayText(const IRModule& module) { return relay::AsText(module, /*show_meta_data=*/false); }
+
+std::string KernelsText(const std::vector<Kernel>& kernels) {
+  std::string text;
+  for (const Kernel& kernel : kernels) text += kernel.symbol + "\n";
+  return text;
+}
+
+}  // namespace treadle::driver

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes the stages of a compilation as readable text.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "driver/compile_engine.h"
+#include "treadle/driver/compile.h"
+
+namespace treadle::driver {
+
+class Dumper {
+ public:
+  /// Throws Error on a stage that doesn't exist, listing those that do, and creates the directory.
+  explicit Dumper(const DumpOptions& options);
+  /// Writes <directory>/<stage>.<extension> if the stage was asked for. Throws Error where the file can't be written.
+  void Write(const std::string& stage, const std::function<std::string()>& text) const;
+
+ private:
+  const DumpOptions& options_;
+};
+
+std::string RelayText(const IRModule& module);
+/// The kernels as they were lowered.
+std::string KernelsText(const std::vector<Kernel>& kernels);
+
+}  // namespace treadle::driver

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a fused function of the graph IR to tensor expressions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "treadle/relay/expr.h"
+#include "treadle/te/tensor.h"
+
+namespace treadle::driver {
+
+/// A fused function as tensor expressions.
+struct TensorFunction {
+  Array<te::Tensor> inputs;   ///< placeholders, one per tensor parameter (tuples flattened)
+  Array<te::Tensor> outputs;  ///< one per tensor of the result (tuples flattened); none is an input
+  std::string name;           ///< "fused_nn_conv2d_add_nn_relu", at most 100 characters
+};
+
+/// Applies each operator's tensor compute. `func` is typed and consists of operator calls, tuples, projections,
+/// scalar constants and its parameters; anything else is an InternalError that shows the function. An operator that
+/// has no tensor compute is an UnsupportedOpError that names the node it comes from.
+TensorFunction LowerToTensors(const relay::Function& func);
+
+/// "fused_" and the operators' names in visiting order; long names are cut and end in a hash of the whole name.
+std::string FusedFunctionName(const relay::Function& func);
+
+}  // namespace treadle::driver

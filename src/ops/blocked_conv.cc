@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two-dimensional convolution on channel-blocked activations (NCHW16c): the form in which CPUs run convolutions.
+// The inner channels fill a vector register, so that one input element meets a vector of output channels.
+#include "ops/families.h"
+#include "treadle/ir/prim_ops.h"
+#include "treadle/ops/attrs/conv.h"
+#include "treadle/ops/compute.h"
+#include "treadle/relay/layout.h"
+
+namespace treadle::ops {
+namespace {
+
+using relay::BlockedLayout;
+using relay::BlockOf;
+using relay::CallNode;
+using relay::ConstantNode;
+using relay::Expr;
+using relay::LaidOutCall;
+using relay::LayoutArgs;
+using te::Tensor;
+using te::Var;
+
+/// Top, left, bottom, right.
+std::vector<int64_t> FourPads(const std::vector<int64_t>& padding) {
+  if (padding.size() == 1) return {padding[0], padding[0], padding[0], padding[0]};
+  if (padding.size() == 2) return {padding[0], padding[1], padding[0], padding[1]};
+  return padding;
+}
+
+/// Pads dimensions 2 and 3 with zeros.
+Tensor PadSpatial(const Tensor& data, const std::vector<int64_t>& pads) {
+  if (pads[0] + pads[1] + pads[2] + pads[3] == 0) return data;
+  Array<PrimExpr> shape = data->shape;
+  PrimExpr height = shape[2], width = shape[3];
+  shape.Set(2, height + (pads[0] + pads[2]));
+  shape.Set(3, width + (pads[1] + pads[3]));
+  return te::Compute(shape, [&](const Array<Var>& i) {
+    Array<PrimExpr> indices(i.begin(), i.end());
+    PrimExpr h = PrimExpr(i[2]) - pads[0], w = PrimExpr(i[3]) - pads[1];
+    indices.Set(2, h);
+    indices.Set(3, w);
+    PrimExpr inside = PrimExpr(i[2]) >= pads[0] && h < height && PrimExpr(i[3]) >= pads[1] && w < width;
+    return tir::if_then_else(inside, data(indices), tir::make_zero(data->dtype));
+  }, "pad", tag::kPad);
+}
+
+/// data: (N, IC/ib, H, W, ib), or plain (N, IC, H, W); kernel: (OC/ob, IC/groups/ib, KH, KW, ib, ob), or
+/// (OC/ob, IC/groups, KH, KW, ob) for plain data. Result: (N, OC/ob, OH, OW, ob).
+Array<Tensor> BlockedConv2dCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<Conv2DAttrs>();
+  const auto* type = out_type.as<TensorTypeNode>();
+  Tensor data = PadSpatial(inputs[0], FourPads(a->padding));
+  Tensor kernel = inputs[1];
+  bool blocked = data.ndim() == 5;
+  te::IterVar ic = te::ReduceAxis(tir::Range(kernel->shape[1]), "ic");
+  te::IterVar kh = te::ReduceAxis(tir::Range(kernel->shape[2]), "kh");
+  te::IterVar kw = te::ReduceAxis(tir::Range(kernel->shape[3]), "kw");
+  Array<te::IterVar> reduce{ic, kh, kw};
+  te::IterVar ii;
+  if (blocked) {
+    ii = te::ReduceAxis(tir::Range(kernel->shape[4]), "ici");
+    reduce.push_back(ii);
+  }
+  DataType dtype = type->dtype;
+  PrimExpr blocks_per_group = tir::floordiv(kernel->shape[0], PrimExpr(int64_t{a->groups}));
+  Tensor out = te::Compute(type->shape, [&](const Array<Var>& i) {
+    PrimExpr channel = ic->var;
+    if (a->groups > 1) channel = tir::floordiv(i[1], blocks_per_group) * kernel->shape[1] + channel;
+    Array<PrimExpr> from{i[0], channel, PrimExpr(i[2]) * a->strides[0] + PrimExpr(kh->var) * a->dilation[0],
+                         PrimExpr(i[3]) * a->strides[1] + PrimExpr(kw->var) * a->dilation[1]};
+    Array<PrimExpr> weight{i[1], ic->var, kh->var, kw->var};
+    if (blocked) {
+      from.push_back(ii->var);
+      weight.push_back(ii->var);
+    }
+    weight.push_back(i[4]);
+    return te::Sum(tir::cast(dtype, data(from)) * tir::cast(dtype, kernel(weight)), reduce);
+  }, "conv2d_NCHWc", "conv2d_NCHWc", {}, {"n", "oc", "oh", "ow", "oci"});
+  return {out};
+}
+
+/// data: (N, C/b, H, W, b), kernel: (C/b, 1, KH, KW, b). Result: (N, C/b, OH, OW, b).
+Array<Tensor> BlockedDepthwiseCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<Conv2DAttrs>();
+  const auto* type = out_type.as<TensorTypeNode>();
+  Tensor data = PadSpatial(inputs[0], FourPads(a->padding));
+  Tensor kernel = inputs[1];
+  te::IterVar kh = te::ReduceAxis(tir::Range(kernel->shape[2]), "kh");
+  te::IterVar kw = te::ReduceAxis(tir::Range(kernel->shape[3]), "kw");
+  DataType dtype = type->dtype;
+  Tensor out = te::Compute(type->shape, [&](const Array<Var>& i) {
+    PrimExpr value = data(i[0], i[1], PrimExpr(i[2]) * a->strides[0] + PrimExpr(kh->var) * a->dilation[0],
+                          PrimExpr(i[3]) * a->strides[1] + PrimExpr(kw->var) * a->dilation[1], i[4]);
+    PrimExpr weight = kernel(i[1], PrimExpr(int64_t{0}), kh->var, kw->var, i[4]);
+    return te::Sum(tir::cast(dtype, value) * tir::cast(dtype, weight), {kh, kw});
+  }, "depthwise_conv2d_NCHWc", "depthwise_conv2d_NCHWc", {}, {"n", "c", "oh", "ow", "ci"});
+  return {out};
+}
+
+Attrs WithLayouts(const Conv2DAttrs* a, const std::string& data, const std::string& kernel, const std::string& out) {
+  auto node = MakeObject<Conv2DAttrs>(*a);
+  node->data_layout = data;
+  node->kernel_layout = kernel;
+  node->out_layout = out;
+  return Attrs(ObjectPtr<Object>(node));
+}
+
+/// Runs nn.conv2d with constant float weights blocked where its output channels divide into blocks.
+std::optional<LaidOutCall> Conv2dLayoutRule(const CallNode* call, LayoutArgs& args) {
+  const auto* a = call->attrs.as<Conv2DAttrs>();
+  const auto* data = args.Type(0);
+  const auto* kernel = args.Type(1);
+  if (a == nullptr || a->data_layout != "NCHW" || a->kernel_layout != "OIHW" || !IsStatic(data) || !IsStatic(kernel) ||
+      !(a->out_layout.empty() || a->out_layout == "NCHW") || data->dtype != DataType::Float(32) ||
+      call->args[1].as<ConstantNode>() == nullptr) {
+    return std::nullopt;
+  }
+  int64_t in_channels = *AsConstInt(data->shape[1]), out_channels = *AsConstInt(kernel->shape[0]);
+  std::string out = BlockedLayout(out_channels);
+  if (out.empty()) return std::nullopt;
+  std::string o = std::to_string(BlockOf(out)) + "o";
+  std::string in = args.Layout(0).empty() ? BlockedLayout(in_channels) : args.Layout(0);
+  Expr weight = call->args[1];
+  bool depthwise = a->groups > 1 && a->groups == in_channels && out_channels == in_channels;
+  if (depthwise) {
+    Expr w = relay::LayoutTransform(weight, "OIHW", "OIHW" + o);
+    static const Op op = Op::Get("nn.contrib_depthwise_conv2d_NCHWc");
+    return LaidOutCall{relay::Call(op, {args.Get(0, out), w}, WithLayouts(a, out, "OIHW" + o, out), {}, call->span), out};
+  }
+  if (a->groups > 1) {
+    int64_t per_group_in = in_channels / a->groups, per_group_out = out_channels / a->groups;
+    if (in.empty() || per_group_in % BlockOf(in) != 0 || per_group_out % BlockOf(out) != 0) return std::nullopt;
+  }
+  std::string kernel_layout = in.empty() ? "OIHW" + o : "OIHW" + std::to_string(BlockOf(in)) + "i" + o;
+  Expr w = relay::LayoutTransform(weight, "OIHW", kernel_layout);
+  static const Op op = Op::Get("nn.contrib_conv2d_NCHWc");
+  Attrs attrs = WithLayouts(a, in.empty() ? "NCHW" : in, kernel_layout, out);
+  return LaidOutCall{relay::Call(op, {args.Get(0, in), w}, attrs, {}, call->span), out};
+}
+
+}  // namespace
+
+void RegisterBlockedConvOps() {
+  OpRegistration("nn.contrib_conv2d_NCHWc").Set(kCompute, FTECompute(BlockedConv2dCompute));
+  OpRegistration("nn.contrib_depthwise_conv2d_NCHWc").Set(kCompute, FTECompute(BlockedDepthwiseCompute));
+  OpRegistration("nn.conv2d").Set(relay::kLayoutRule, relay::FLayoutRule(Conv2dLayoutRule));
+}
+
+}  // namespace treadle::ops

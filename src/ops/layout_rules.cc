@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators that follow the layout of their inputs: where an input exists channel-blocked, they run blocked too.
+#include "ops/families.h"
+#include "treadle/base/checked_math.h"
+#include "treadle/ops/attrs/nn.h"
+#include "treadle/ops/attrs/pool.h"
+#include "treadle/ops/attrs/transform.h"
+#include "treadle/relay/layout.h"
+
+namespace treadle::ops {
+namespace {
+
+using relay::CallNode;
+using relay::Expr;
+using relay::FLayoutRule;
+using relay::LaidOutCall;
+using relay::LayoutArgs;
+
+using Shape = std::vector<int64_t>;
+
+Shape ShapeOf(const TensorTypeNode* type) { return StaticShape(type, "operand"); }
+
+Expr Reshape(const Expr& data, const Shape& shape) {
+  static const Op op = Op::Get("reshape");
+  return relay::Call(op, {data}, MakeAttrs<ReshapeAttrs>([&](auto& a) {
+    for (int64_t dim : shape) a.newshape.push_back(PrimExpr(dim));
+  }));
+}
+
+LaidOutCall SameCall(const CallNode* call, Array<Expr> args, Attrs attrs, const std::string& layout) {
+  return {relay::Call(call->op, std::move(args), std::move(attrs), {}, call->span), layout};
+}
+
+/// One tensor in, one of the same shape out.
+std::optional<LaidOutCall> UnaryRule(const CallNode* call, LayoutArgs& args) {
+  std::string layout = args.Layout(0);
+  if (layout.empty()) return std::nullopt;
+  return SameCall(call, {args.Get(0, layout)}, call->attrs, layout);
+}
+
+/// An operand of a broadcast, made to line up with a result of `full` (NCHW) in `layout`.
+std::optional<Expr> BroadcastOperand(LayoutArgs& args, size_t i, const Shape& full, const std::string& layout) {
+  Shape shape = ShapeOf(args.Type(i));
+  if (shape == full) return args.Get(i, layout);
+  if (shape.size() > 4) return std::nullopt;
+  size_t missing = 4 - shape.size();
+  Shape aligned(missing, 1);
+  aligned.insert(aligned.end(), shape.begin(), shape.end());
+  int64_t block = relay::BlockOf(layout);
+  if (aligned[1] == 1) {
+    // The same for all channels: one more dimension of extent 1.
+    if (NumElements(shape) == 1) return args.Get(i, "");
+    aligned.push_back(1);
+    return Reshape(args.Get(i, ""), aligned);
+  }
+  if (missing == 0) return args.Get(i, layout);
+  Expr plain = args.Get(i, "");
+  if (aligned[0] == 1 && aligned[2] == 1 && aligned[3] == 1) {
+    return Reshape(plain, {1, aligned[1] / block, 1, 1, block});
+  }
+  return relay::LayoutTransform(Reshape(plain, aligned), "NCHW", layout);
+}
+
+/// add, multiply, ...: NumPy broadcasting of two tensors.
+std::optional<LaidOutCall> BinaryRule(const CallNode* call, LayoutArgs& args) {
+  Shape full = ShapeOf(call->type_as<TensorTypeNode>());
+  if (full.size() != 4) return std::nullopt;
+  std::string layout;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (!IsStatic(args.Type(i))) return std::nullopt;
+    Shape shape = ShapeOf(args.Type(i));
+    if (layout.empty() && shape.size() == 4 && shape[1] == full[1]) layout = args.Layout(i);
+  }
+  if (layout.empty() || full[1] % relay::BlockOf(layout) != 0) return std::nullopt;
+  Array<Expr> operands;
+  for (size_t i = 0; i < args.size(); ++i) {
+    auto operand = BroadcastOperand(args, i, full, layout);
+    if (!operand) return std::nullopt;
+    operands.push_back(*operand);
+  }
+  return SameCall(call, operands, call->attrs, layout);
+}
+
+std::optional<LaidOutCall> BiasAddRule(const CallNode* call, LayoutArgs& args) {
+  const auto* attrs = call->attrs_as<BiasAddAttrs>();
+  std::string layout = args.Layout(0);
+  Shape full = ShapeOf(call->type_as<TensorTypeNode>());
+  if (layout.empty() || attrs->axis != 1 || full.size() != 4) return std::nullopt;
+  int64_t block = relay::BlockOf(layout);
+  static const Op add = Op::Get("add");
+  Expr bias = Reshape(args.Get(1, ""), {1, full[1] / block, 1, 1, block});
+  return LaidOutCall{relay::Call(add, {args.Get(0, layout), bias}, Attrs(), {}, call->span), layout};
+}
+
+template <typename PoolAttrsType>
+std::optional<LaidOutCall> PoolRule(const CallNode* call, LayoutArgs& args) {
+  const auto* attrs = call->attrs_as<PoolAttrsType>();
+  std::string layout = args.Layout(0);
+  if (layout.empty() || attrs->layout != "NCHW" || !(attrs->out_layout.empty() || attrs->out_layout == "NCHW")) {
+    return std::nullopt;
+  }
+  auto node = MakeObject<PoolAttrsType>(*attrs);
+  node->layout = layout;
+  node->out_layout = layout;
+  return SameCall(call, {args.Get(0, layout)}, Attrs(ObjectPtr<Object>(node)), layout);
+}
+
+std::optional<LaidOutCall> ConcatenateRule(const CallNode* call, LayoutArgs& args) {
+  const auto* attrs = call->attrs_as<ConcatenateAttrs>();
+  if (attrs->axis != 1 || call->type_as<TensorTypeNode>()->shape.size() != 4) return std::nullopt;
+  // The layout that most inputs have; ties go to the first.
+  std::string layout;
+  size_t best = 0;
+  for (size_t i = 0; i < args.size(); ++i) {
+    size_t count = 0;
+    for (size_t j = 0; j < args.size(); ++j) count += args.Layout(j) == args.Layout(i);
+    if (!args.Layout(i).empty() && count > best) {
+      best = count;
+      layout = args.Layout(i);
+    }
+  }
+  if (layout.empty()) return std::nullopt;
+  Array<Expr> fields;
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (!IsStatic(args.Type(i)) || *AsConstInt(args.Type(i)->shape[1]) % relay::BlockOf(layout) != 0) {
+      return std::nullopt;
+    }
+  }
+  for (size_t i = 0; i < args.size(); ++i) fields.push_back(args.Get(i, layout));
+  return SameCall(call, {relay::Tuple(fields)}, call->attrs, layout);
+}
+
+}  // namespace
+
+void RegisterLayoutRules() {
+  for (const char* name :
+       {"nn.relu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "clip", "nn.leaky_relu", "abs", "negative", "erf",
+        "floor", "ceil", "round", "sign", "cast", "nn.hard_sigmoid", "copy"}) {
+    if (Op::Find(name).defined()) OpRegistration(name).Set(relay::kLayoutRule, FLayoutRule(UnaryRule));
+  }
+  for (const char* name : {"add", "subtract", "multiply", "divide", "maximum", "minimum", "power"}) {
+    OpRegistration(name).Set(relay::kLayoutRule, FLayoutRule(BinaryRule));
+  }
+  OpRegistration("nn.bias_add").Set(relay::kLayoutRule, FLayoutRule(BiasAddRule));
+  OpRegistration("nn.max_pool2d").Set(relay::kLayoutRule, FLayoutRule(PoolRule<MaxPool2DAttrs>));
+  OpRegistration("nn.avg_pool2d").Set(relay::kLayoutRule, FLayoutRule(PoolRule<AvgPool2DAttrs>));
+  for (const char* name : {"nn.global_max_pool2d", "nn.global_avg_pool2d"}) {
+    OpRegistration(name).Set(relay::kLayoutRule, FLayoutRule(PoolRule<GlobalPool2DAttrs>));
+  }
+  OpRegistration("concatenate").Set(relay::kLayoutRule, FLayoutRule(ConcatenateRule));
+}
+
+}  // namespace treadle::ops

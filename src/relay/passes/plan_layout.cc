@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses the layout in which each operator runs. Operators that profit (convolutions) ask for blocked activations;
+// what lies between them (element-wise, pooling, concatenation) follows the layout its inputs are in; the others get
+// the plain layout. A tensor is transformed at most once per layout, however many consumers it has.
+#include <map>
+#include <unordered_map>
+
+#include "treadle/ir/transform.h"
+#include "treadle/relay/expr_functor.h"
+#include "treadle/relay/layout.h"
+#include "treadle/runtime/reflection.h"
+#include "treadle/relay/transform.h"
+
+namespace treadle::relay {
+
+std::string BlockedLayout(int64_t channels) {
+  for (int block : {16, 8}) {
+    if (channels > 0 && channels % block == 0) return "NCHW" + std::to_string(block) + "c";
+  }
+  return "";
+}
+
+int64_t BlockOf(const std::string& layout) {
+  size_t digit = layout.find_first_of("0123456789");
+  TREADLE_ICHECK(digit != std::string::npos) << "layout " << layout << " isn't blocked";
+  return std::stoll(layout.substr(digit));
+}
+
+Expr LayoutTransform(const Expr& data, const std::string& from, const std::string& to) {
+  static const Op op = Op::Get("layout_transform");
+  // The attributes' class belongs to the operators; its fields are reached by name.
+  ObjectPtr<Object> attrs(op->attrs_type->create());
+  for (const FieldInfo& field : op->attrs_type->fields) {
+    if (field.name == "src_layout") field.GetMutable<std::string>(attrs.get()) = from;
+    if (field.name == "dst_layout") field.GetMutable<std::string>(attrs.get()) = to;
+  }
+  return Call(op, {data}, Attrs(attrs), {}, data->span);
+}
+
+namespace {
+
+constexpr const char* kPlain = "NCHW";
+
+/// An expression in the layouts in which it exists so far; "" is the plain one.
+using Forms = std::map<std::string, Expr>;
+
+class LayoutPlanner : public ExprMutator {
+ public:
+  Function Plan(const Function& func) {
+    Expr body = Plain(func->body);
+    if (body.same_as(func->body)) return func;
+    Function result = func;
+    result.CopyOnWrite()->body = body;
+    return result;
+  }
+
+  /// `e` (of the old graph) in `layout`.
+  Expr InLayout(const Expr& e, const std::string& layout) {
+    Expr plain_or_any = Mutate(e);
+    Forms& forms = forms_[e];
+    if (forms.empty()) forms[""] = plain_or_any;
+    auto it = forms.find(layout);
+    if (it != forms.end()) return it->second;
+    // From the plain form where there is one, else from a blocked one by way of the plain.
+    Expr plain = forms.count("") ? forms[""] : forms[""] = LayoutTransform(forms.rbegin()->second, forms.rbegin()->first, kPlain);
+    return layout.empty() ? plain : forms[layout] = LayoutTransform(plain, kPlain, layout);
+  }
+  Expr Plain(const Expr& e) { return InLayout(e, ""); }
+  std::string LayoutOf(const Expr& e) {
+    Mutate(e);
+    const Forms& forms = forms_[e];
+    return forms.empty() ? "" : forms.rbegin()->first;
+  }
+
+  Expr VisitExpr_(const CallNode* call) override;
+  Expr VisitExpr_(const TupleNode* op) override {
+    Array<Expr> fields = op->fields.Map([this](const Expr& field) { return Plain(field); });
+    if (fields.same_as(op->fields)) return GetRef<Expr>(op);
+    return Tuple(fields, op->span);
+  }
+  Expr VisitExpr_(const TupleGetItemNode* op) override {
+    Expr tuple = Plain(op->tuple);
+    if (tuple.same_as(op->tuple)) return GetRef<Expr>(op);
+    return TupleGetItem(tuple, op->index, op->span);
+  }
+  Expr VisitExpr_(const LetNode* op) override {
+    Expr value = Plain(op->value), body = Plain(op->body);
+    if (value.same_as(op->value) && body.same_as(op->body)) return GetRef<Expr>(op);
+    return Let(op->var, value, body, op->span);
+  }
+  Expr VisitExpr_(const IfNode* op) override {
+    Expr cond = Plain(op->cond), t = Plain(op->true_branch), f = Plain(op->false_branch);
+    if (cond.same_as(op->cond) && t.same_as(op->true_branch) && f.same_as(op->false_branch)) return GetRef<Expr>(op);
+    return If(cond, t, f, op->span);
+  }
+  Expr VisitExpr_(const FunctionNode* op) override { return Plan(GetRef<Function>(op)); }
+
+ private:
+  std::unordered_map<Expr, Forms, ObjectPtrHash, ObjectPtrEqual> forms_;
+};
+
+class CallArgs : public LayoutArgs {
+ public:
+  CallArgs(LayoutPlanner* planner, const CallNode* call) : planner_(planner) {
+    for (const Expr& arg : call->args) {
+      if (const auto* tuple = arg.as<TupleNode>()) {
+        for (const Expr& field : tuple->fields) args_.push_back(field);
+      } else {
+        args_.push_back(arg);
+      }
+    }
+  }
+  size_t size() const override { return args_.size(); }
+  std::string Layout(size_t i) const override { return planner_->LayoutOf(args_.at(i)); }
+  Expr Get(size_t i, const std::string& layout) override { return planner_->InLayout(args_.at(i), layout); }
+  const TensorTypeNode* Type(size_t i) const override { return args_.at(i)->type_as<TensorTypeNode>(); }
+
+ private:
+  LayoutPlanner* planner_;
+  std::vector<Expr> args_;
+};
+
+Expr LayoutPlanner::VisitExpr_(const CallNode* call) {
+  Expr self = GetRef<Expr>(call);
+  if (call->op.as<OpNode>() != nullptr) {
+    const FLayoutRule* rule = Downcast<Op>(call->op).GetAttr(kLayoutRule);
+    const auto* type = call->type_as<TensorTypeNode>();
+    if (rule != nullptr && type != nullptr && IsStatic(type)) {
+      CallArgs args(this, call);
+      if (auto result = (*rule)(call, args)) {
+        forms_[self][result->layout] = result->expr;
+        return result->expr;
+      }
+    }
+  }
+  Array<Expr> args = call->args.Map([this](const Expr& arg) { return Plain(arg); });
+  Expr op = call->op.as<OpNode>() ? call->op : Plain(call->op);
+  if (args.same_as(call->args) && op.same_as(call->op)) return self;
+  return Call(op, args, call->attrs, call->type_args, call->span);
+}
+
+}  // namespace
+
+namespace transform {
+
+Pass PlanLayout() {
+  return CreateFunctionPass(
+      [](Function func, const IRModule&, const PassContext&) { return LayoutPlanner().Plan(func); },
+      {"PlanLayout", 3, {"InferType"}, "run convolutions and what follows them on channel-blocked activations"});
+}
+
+}  // namespace transform
+}  // namespace treadle::relay
