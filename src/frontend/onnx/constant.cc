@@ -22,11 +22,13 @@ Expr ImportConstant(NodeImport& n) {
   if (name == "value") {
     const Attribute* value = n.Find("value");
     if (value->type != Attribute::Type::kTensor) n.Invalid("'value' isn't a tensor");
+    n.ToType(value->t->data_type);  // refuses elements of 4 and 2 bits
     return n.Const(ToNDArray(*value->t, where));
   }
   if (name == "sparse_value") {
     const Attribute* value = n.Find("sparse_value");
     if (value->type != Attribute::Type::kSparseTensor) n.Invalid("'sparse_value' isn't a sparse tensor");
+    n.ToType(value->sparse_tensor->values.data_type);
     return n.Const(ToNDArray(*value->sparse_tensor, where));
   }
   if (name == "value_float") return n.Scalar(DataType::Float(32), n.Float("value_float"));
@@ -44,6 +46,7 @@ Expr ImportConstantOfShape(NodeImport& n) {
   NDArray value = ArrayOf(std::vector<double>{0}, Ints{}, DataType::Float(32));
   if (const Attribute* attribute = n.Find("value")) {
     if (attribute->type != Attribute::Type::kTensor) n.Invalid("'value' isn't a tensor");
+    n.ToType(attribute->t->data_type);
     value = ToNDArray(*attribute->t, StrCat("node ", QuoteName(n.node().DisplayName())));
     if (value.size() != 1) n.Invalid(StrCat("'value' has ", value.size(), " elements, expected one"));
     value = value.CreateView({}, value.dtype());

@@ -39,6 +39,10 @@ class Value : public NodeInput {
 
   Expr expr() override;
   std::optional<NDArray> known() override;
+  bool sub_byte() const override {
+    return (tensor_ && ElemTypeBits(tensor_->data_type) < 8) ||
+           (sparse_ && ElemTypeBits(sparse_->values.data_type) < 8);
+  }
   bool poisoned() const { return !expr_.defined() && tensor_ == nullptr && sparse_ == nullptr; }
 
  private:
@@ -176,13 +180,13 @@ void Importer::DefineInputs(Scope& scope) {
   }
   InputTypes types(inputs, options_);
   for (const ValueInfo* input : inputs) {
-    auto constant = options_.constants.find(input->name);
-    if (constant != options_.constants.end()) {
-      InputTypes::CheckValue(*input, constant->second);
-      scope.Define(input->name, MakeConstant(constant->second, Span(input->name)));
-      continue;
-    }
     try {
+      auto constant = options_.constants.find(input->name);
+      if (constant != options_.constants.end()) {
+        InputTypes::CheckValue(*input, constant->second);
+        scope.Define(input->name, MakeConstant(constant->second, Span(input->name)));
+        continue;
+      }
       relay::Var var = MakeVar(input->name, types.TypeOf(*input), Span(input->name));
       scope.Define(input->name, Expr(var));
       input_vars_.push_back(var);

@@ -22,6 +22,13 @@ std::string List(const Names& names) {
 
 std::string InputText(const ValueInfo& input) { return StrCat("input ", QuoteName(input.name)); }
 
+DataType DTypeOf(const ValueInfo& input) {
+  DataType dtype = ToDataTypeOrThrow(input.type.elem_type, InputText(input));
+  if (ElemTypeBits(input.type.elem_type) >= 8) return dtype;
+  std::string message = StrCat(InputText(input), ": type ", ElemTypeName(input.type.elem_type), " isn't supported");
+  throw UnsupportedOpError(message, {message});
+}
+
 }  // namespace
 
 InputTypes::InputTypes(const std::vector<const ValueInfo*>& inputs, const ImportOptions& options) : options_(options) {
@@ -96,11 +103,7 @@ TensorType InputTypes::TypeOf(const ValueInfo& input) const {
     std::string message = StrCat(InputText(input), " isn't a tensor: such inputs aren't supported");
     throw UnsupportedOpError(message, {message});
   }
-  DataType dtype = ToDataTypeOrThrow(input.type.elem_type, InputText(input));
-  if (ElemTypeBits(input.type.elem_type) < 8) {
-    std::string message = StrCat(InputText(input), ": type ", ElemTypeName(input.type.elem_type), " isn't supported");
-    throw UnsupportedOpError(message, {message});
-  }
+  DataType dtype = DTypeOf(input);
   auto given = options_.shapes.find(input.name);
   if (!input.type.shape && given == options_.shapes.end()) {
     throw ShapeError(StrCat(InputText(input), " has no declared shape: give it with --input-shapes"));
@@ -119,7 +122,7 @@ TensorType InputTypes::TypeOf(const ValueInfo& input) const {
 }
 
 void InputTypes::CheckValue(const ValueInfo& input, const NDArray& value) {
-  DataType dtype = ToDataTypeOrThrow(input.type.elem_type, InputText(input));
+  DataType dtype = DTypeOf(input);
   if (value.dtype() != dtype) throw DTypeError(StrCat(InputText(input), " is ", dtype, ", the value ", value.dtype()));
   if (!input.type.shape) return;
   bool fits = input.type.shape->size() == value.shape().size();

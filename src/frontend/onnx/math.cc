@@ -172,6 +172,7 @@ Expr CastTo(NodeImport& n, DataType dtype) {
 }
 
 Expr ImportCast(NodeImport& n) {
+  n.AllowSubByte();
   n.Ignore({"saturate", "round_mode"});  // of conversions to 8-bit floats, which are refused
   if (n.version() == 1) return CastTo(n, n.ToType(TypeByName(n, n.Str("to"))));
   return CastTo(n, n.TypeAttr("to"));

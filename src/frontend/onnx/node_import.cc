@@ -25,10 +25,17 @@ void NodeImport::Invalid(const std::string& message) const {
   throw ModelFormatError(StrCat("node ", QuoteName(node_.DisplayName()), " (", node_.op_type, "): ", message));
 }
 
+NodeInput* NodeImport::Read(size_t i) {
+  read_inputs_.insert(i);
+  if (inputs_[i]->sub_byte() && !allow_sub_byte_) {
+    Unsupported(StrCat("input ", i, " has elements of 4 or 2 bits, which isn't implemented"));
+  }
+  return inputs_[i];
+}
+
 Expr NodeImport::In(size_t i) {
   if (!Has(i)) Invalid(StrCat("input ", i, " is missing"));
-  read_inputs_.insert(i);
-  return inputs_[i]->expr();
+  return Read(i)->expr();
 }
 
 Array<Expr> NodeImport::AllInputs() {
@@ -39,8 +46,7 @@ Array<Expr> NodeImport::AllInputs() {
 
 NDArray NodeImport::Constant(size_t i, const char* name) {
   if (!Has(i)) Invalid(StrCat("input '", name, "' is missing"));
-  read_inputs_.insert(i);
-  std::optional<NDArray> value = inputs_[i]->known();
+  std::optional<NDArray> value = Read(i)->known();
   if (!value) {
     Unsupported(StrCat("input '", name,
                        "' isn't known when compiling (fix the shapes it depends on with "

@@ -36,6 +36,8 @@ class NodeInput {
   virtual relay::Expr expr() = 0;
   /// The value if it is known when compiling, weights included.
   virtual std::optional<NDArray> known() = 0;
+  /// Whether the element type has 4 or 2 bits (the array has a byte per element then).
+  virtual bool sub_byte() const = 0;
 };
 
 /// Imports the graphs that a node has as attributes.
@@ -63,6 +65,9 @@ class NodeImport : public ExprBuilder {
   bool IsKnown(size_t i) const { return Has(i) && inputs_[i]->known().has_value(); }
   /// The input; a ModelFormatError when the node leaves it out.
   relay::Expr In(size_t i);
+  /// From here on inputs may have elements of 4 or 2 bits, which come as int8 and uint8. Refused otherwise: most
+  /// operators would take them for bytes.
+  void AllowSubByte() { allow_sub_byte_ = true; }
   /// All inputs, none of which may be left out.
   Array<relay::Expr> AllInputs();
   /// The value of an input that has to be known when compiling; `name` is its name in the standard.
@@ -120,6 +125,7 @@ class NodeImport : public ExprBuilder {
   bool WantsOutput(size_t i) const { return i < num_outputs_ && !node_.outputs[i].empty(); }
 
  private:
+  NodeInput* Read(size_t i);
   const Attribute* Typed(const char* name, Attribute::Type type);
 
   const Node& node_;
@@ -128,6 +134,7 @@ class NodeImport : public ExprBuilder {
   std::vector<NodeInput*> inputs_;
   SubgraphImporter* subgraphs_;
   size_t num_outputs_ = 0;
+  bool allow_sub_byte_ = false;
   std::set<size_t> read_inputs_;
   std::set<std::string> read_attributes_;
 };

@@ -69,6 +69,7 @@ Expr ImportQuantizeLinear(NodeImport& n) {
 }
 
 Expr ImportDequantizeLinear(NodeImport& n) {
+  n.AllowSubByte();
   int64_t axis = n.Int("axis", 1);
   int64_t block = n.Int("block_size", 0);
   if (block < 0 || block > INT32_MAX) n.Invalid(StrCat("'block_size' is ", block));

@@ -14,6 +14,7 @@ const RuleTable& RuleTable::All() {
     auto* t = new RuleTable();  // never destroyed
     RegisterActivationRules(*t);
     RegisterConstantRules(*t);
+    RegisterControlRules(*t);
     RegisterConvRules(*t);
     RegisterIndexRules(*t);
     RegisterLossRules(*t);
@@ -22,6 +23,7 @@ const RuleTable& RuleTable::All() {
     RegisterNormalizationRules(*t);
     RegisterPoolRules(*t);
     RegisterQuantizeRules(*t);
+    RegisterRecurrentRules(*t);
     RegisterReduceRules(*t);
     RegisterResizeRules(*t);
     RegisterShapeRules(*t);

@@ -44,6 +44,7 @@ class RuleTable {
 // One function per family, defined in the file of that name.
 void RegisterActivationRules(RuleTable& table);
 void RegisterConstantRules(RuleTable& table);
+void RegisterControlRules(RuleTable& table);
 void RegisterConvRules(RuleTable& table);
 void RegisterIndexRules(RuleTable& table);
 void RegisterLossRules(RuleTable& table);
@@ -52,6 +53,7 @@ void RegisterMatrixRules(RuleTable& table);
 void RegisterNormalizationRules(RuleTable& table);
 void RegisterPoolRules(RuleTable& table);
 void RegisterQuantizeRules(RuleTable& table);
+void RegisterRecurrentRules(RuleTable& table);
 void RegisterReduceRules(RuleTable& table);
 void RegisterResizeRules(RuleTable& table);
 void RegisterShapeRules(RuleTable& table);

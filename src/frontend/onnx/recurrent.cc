@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+// RNN, GRU and LSTM, unrolled over a sequence of known length. Products with the inputs of all steps are one.
+#include <algorithm>
+#include <functional>
+
+#include "frontend/onnx/rules.h"
+
+namespace treadle::onnx {
+namespace {
+
+using relay::Expr;
+using Ints = std::vector<int64_t>;
+using Activation = std::function<Expr(const Expr&)>;
+
+constexpr int64_t kMaxSteps = 10000;
+
+/// What all three operators share: sizes, operands in [seq, batch, ...] order, activations.
+struct Recurrent {
+  NodeImport& n;
+  int64_t gates;
+  DataType dtype;
+  int64_t steps = 0, batch = 0, input = 0, hidden = 0, directions = 1;
+  bool first_reversed = false;
+  bool batch_first = false;
+  double clip = 0;
+  std::vector<Activation> activations;  ///< those of the first direction, then of the second
+  size_t per_direction = 0;
+  Expr x;
+
+  Recurrent(NodeImport& node, int64_t gate_count, const std::vector<std::string>& default_activations);
+  Expr Call(const char* op, const Array<Expr>& args) const { return n.Call(op, args); }
+  /// Part `d` of an operand whose first dimension is the direction.
+  Expr OfDirection(const Expr& value, int64_t d) const { return n.Squeeze(n.Slice(value, 0, d, d + 1), {0}); }
+  /// Gate `g` of a [batch, gates * hidden] or [gates * hidden, ...] value.
+  Expr Gate(const Expr& value, int64_t g, int axis = 1) const {
+    return n.Slice(value, axis, g * hidden, (g + 1) * hidden);
+  }
+  /// Initial state of direction `d` from input `i`: [batch, hidden], zeros when it is left out.
+  Expr InitialState(size_t i, int64_t d) const;
+  /// x * W' + the sum of both biases (`recurrent_bias` of them only for gates below `biased_gates`), of all steps:
+  /// [steps * batch, gates * hidden].
+  Expr Projected(int64_t d, int64_t biased_gates) const;
+  Expr StepOf(const Expr& projected, int64_t t) const { return n.Slice(projected, 0, t * batch, (t + 1) * batch); }
+  bool Reversed(int64_t d) const { return d == 1 || first_reversed; }
+  Expr Clip(const Expr& value) const {
+    if (clip == 0) return value;
+    return n.Call("clip", {value}, {{"a_min", -clip}, {"a_max", clip}});
+  }
+  Expr Activate(int64_t d, size_t which, const Expr& value) const {
+    return activations[static_cast<size_t>(d) * per_direction + which](Clip(value));
+  }
+  /// [batch, 1] bool: step `t` belongs to the sequence; null without sequence_lens.
+  Expr InSequence(int64_t t) const;
+
+ private:
+  void ReadActivations(const std::vector<std::string>& defaults);
+};
+
+Activation MakeActivation(NodeImport& n, DataType dtype, const std::string& name, double alpha, double beta) {
+  auto unary = [&n](const char* op) -> Activation { return [&n, op](const Expr& x) { return n.Call(op, {x}); }; };
+  if (name == "Sigmoid") return unary("sigmoid");
+  if (name == "Tanh") return unary("tanh");
+  if (name == "Relu") return unary("nn.relu");
+  if (name == "HardSigmoid") {
+    return [&n, dtype, alpha, beta](const Expr& x) {
+      Expr line = n.Call("add", {n.Call("multiply", {x, n.Scalar(dtype, alpha)}), n.Scalar(dtype, beta)});
+      return n.Call("clip", {line}, {{"a_min", 0.0}, {"a_max", 1.0}});
+    };
+  }
+  if (name == "LeakyRelu")
+    return [&n, alpha](const Expr& x) { return n.Call("nn.leaky_relu", {x}, {{"alpha", alpha}}); };
+  if (name == "Affine") {
+    return [&n, dtype, alpha, beta](const Expr& x) {
+      return n.Call("add", {n.Call("multiply", {x, n.Scalar(dtype, alpha)}), n.Scalar(dtype, beta)});
+    };
+  }
+  n.Unsupported(StrCat("activation ", QuoteName(name), " isn't implemented"));
+}
+
+void Recurrent::ReadActivations(const std::vector<std::string>& defaults) {
+  per_direction = defaults.size();
+  const Attribute* given = n.Find("activations");
+  std::vector<std::string> names;
+  for (int64_t d = 0; d < directions; ++d) names.insert(names.end(), defaults.begin(), defaults.end());
+  if (given != nullptr) names = given->strings;
+  if (names.size() != per_direction * static_cast<size_t>(directions)) {
+    n.Invalid(StrCat("'activations' has ", names.size(), " entries"));
+  }
+  std::vector<double> alphas = n.Floats("activation_alpha", std::vector<double>());
+  std::vector<double> betas = n.Floats("activation_beta", std::vector<double>());
+  for (size_t i = 0; i < names.size(); ++i) {
+    double alpha = names[i] == "HardSigmoid" ? 0.2 : names[i] == "LeakyRelu" ? 0.01 : 1;
+    double beta = names[i] == "HardSigmoid" ? 0.5 : 0;
+    if (i < alphas.size()) alpha = alphas[i];
+    if (i < betas.size()) beta = betas[i];
+    activations.push_back(MakeActivation(n, dtype, names[i], alpha, beta));
+  }
+}
+
+Recurrent::Recurrent(NodeImport& node, int64_t gate_count, const std::vector<std::string>& default_activations)
+    : n(node), gates(gate_count), dtype(node.DType(0)) {
+  if (n.version() < 7) n.Ignore({"output_sequence"});
+  batch_first = n.Int("layout", 0) != 0;
+  clip = n.Float("clip", 0.0);
+  if (clip < 0) n.Invalid("'clip' is negative");
+  std::string direction = n.Str("direction", "forward");
+  if (direction != "forward" && direction != "reverse" && direction != "bidirectional") {
+    n.Invalid(StrCat("'direction' is ", QuoteName(direction)));
+  }
+  directions = direction == "bidirectional" ? 2 : 1;
+  first_reversed = direction == "reverse";
+  if (n.Rank(0) != 3 || n.Rank(1) != 3 || n.Rank(2) != 3) n.Invalid("X, W and R have to be of rank 3");
+  x = batch_first ? n.Transpose(n.In(0), {1, 0, 2}) : n.In(0);
+  Ints shape = n.StaticShapeOf(x);
+  steps = shape[0], batch = shape[1], input = shape[2];
+  Ints w = n.StaticShape(1), r = n.StaticShape(2);
+  hidden = r[2];
+  n.Ignore({"hidden_size"});
+  if (w != Ints{directions, gates * hidden, input} || r != Ints{directions, gates * hidden, hidden}) {
+    n.Invalid("the weights' shapes don't fit the input, the directions and each other");
+  }
+  if (steps < 1) n.Unsupported("empty sequences aren't implemented");
+  if (steps > kMaxSteps) n.Unsupported(StrCat("sequences of more than ", kMaxSteps, " steps aren't implemented"));
+  ReadActivations(default_activations);
+}
+
+Expr Recurrent::InitialState(size_t i, int64_t d) const {
+  if (!n.Has(i)) return n.Const(ArrayOf(Ints(static_cast<size_t>(batch * hidden), 0), {batch, hidden}, dtype));
+  Expr state = batch_first ? n.Transpose(n.In(i), {1, 0, 2}) : n.In(i);
+  if (n.StaticShapeOf(state) != Ints{directions, batch, hidden}) n.Invalid("an initial state has the wrong shape");
+  return OfDirection(state, d);
+}
+
+Expr Recurrent::Projected(int64_t d, int64_t biased_gates) const {
+  Expr y = n.Call("nn.dense", {n.Reshape(x, {steps * batch, input}), OfDirection(n.In(1), d)});
+  if (!n.Has(3)) return y;
+  Expr biases = OfDirection(n.In(3), d);
+  int64_t width = gates * hidden;
+  Expr bias = n.Slice(biases, 0, 0, width);
+  Expr recurrent = n.Slice(biases, 0, width, width + biased_gates * hidden);
+  if (biased_gates < gates) {
+    Expr none = n.Const(ArrayOf(Ints(static_cast<size_t>((gates - biased_gates) * hidden), 0),
+                                {(gates - biased_gates) * hidden}, dtype));
+    recurrent = n.Concat({recurrent, none}, 0);
+  }
+  return n.Call("add", {y, n.Call("add", {bias, recurrent})});
+}
+
+Expr Recurrent::InSequence(int64_t t) const {
+  if (!n.Has(4)) return Expr();
+  if (n.IsKnown(4)) {
+    Ints lengths = n.ConstantInts(4, "sequence_lens");
+    if (std::all_of(lengths.begin(), lengths.end(), [this](int64_t l) { return l == steps; })) return Expr();
+  }
+  DataType type = n.DType(4);
+  return n.ExpandDims(n.Call("less", {n.Scalar(type, static_cast<double>(t)), n.In(4)}), 1);
+}
+
+/// One direction: the hidden state of each step (in the order of the sequence) and the last states.
+struct Unrolled {
+  std::vector<Expr> outputs;
+  std::vector<Expr> states;  ///< h, and c of LSTM
+};
+
+/// Calls `step(t, states)` for each step, and keeps states where a sequence has ended.
+template <typename Step>
+Unrolled Unroll(const Recurrent& r, int64_t d, std::vector<Expr> states, Step&& step) {
+  Unrolled result;
+  result.outputs.resize(static_cast<size_t>(r.steps));
+  for (int64_t i = 0; i < r.steps; ++i) {
+    int64_t t = r.Reversed(d) ? r.steps - 1 - i : i;
+    std::vector<Expr> next = step(t, states);
+    Expr output = next[0];
+    if (Expr inside = r.InSequence(t); inside.defined()) {
+      for (size_t s = 0; s < next.size(); ++s) next[s] = r.Call("where", {inside, next[s], states[s]});
+      output = r.Call("where", {inside, output, r.n.Scalar(r.dtype, 0)});
+    }
+    states = std::move(next);
+    result.outputs[static_cast<size_t>(t)] = output;
+  }
+  result.states = std::move(states);
+  return result;
+}
+
+/// Y [steps, directions, batch, hidden] and the last states [directions, batch, hidden]; batch first with layout 1.
+std::vector<Expr> Outputs(const Recurrent& r, const std::vector<Unrolled>& unrolled) {
+  NodeImport& n = r.n;
+  auto join = [&](const Array<Expr>& parts, int axis) { return parts.size() == 1 ? parts[0] : n.Concat(parts, axis); };
+  Array<Expr> per_direction;
+  for (const Unrolled& u : unrolled) {
+    Array<Expr> steps;
+    for (const Expr& h : u.outputs) steps.push_back(n.Reshape(h, {1, 1, r.batch, r.hidden}));
+    per_direction.push_back(join(steps, 0));
+  }
+  Expr y = join(per_direction, 1);
+  std::vector<Expr> outputs{r.batch_first ? n.Transpose(y, {2, 0, 1, 3}) : y};
+  for (size_t s = 0; s < unrolled[0].states.size(); ++s) {
+    Array<Expr> last;
+    for (const Unrolled& u : unrolled) last.push_back(n.ExpandDims(u.states[s], 0));
+    Expr state = join(last, 0);
+    outputs.push_back(r.batch_first ? n.Transpose(state, {1, 0, 2}) : state);
+  }
+  return outputs;
+}
+
+std::vector<Expr> ImportRnn(NodeImport& n) {
+  Recurrent r(n, 1, {"Tanh"});
+  std::vector<Unrolled> unrolled;
+  for (int64_t d = 0; d < r.directions; ++d) {
+    Expr projected = r.Projected(d, 1);
+    Expr recurrence = r.OfDirection(n.In(2), d);
+    unrolled.push_back(Unroll(r, d, {r.InitialState(5, d)}, [&](int64_t t, const std::vector<Expr>& s) {
+      Expr sum = n.Call("add", {r.StepOf(projected, t), n.Call("nn.dense", {s[0], recurrence})});
+      return std::vector<Expr>{r.Activate(d, 0, sum)};
+    }));
+  }
+  return Outputs(r, unrolled);
+}
+
+/// Gates in the order z, r, h. With linear_before_reset the reset gate applies after the recurrent product.
+std::vector<Expr> ImportGru(NodeImport& n) {
+  Recurrent r(n, 3, {"Sigmoid", "Tanh"});
+  bool linear = n.Flag("linear_before_reset", false);
+  std::vector<Unrolled> unrolled;
+  for (int64_t d = 0; d < r.directions; ++d) {
+    Expr projected = r.Projected(d, linear ? 2 : 3);
+    Expr recurrence = r.OfDirection(n.In(2), d);
+    Expr hidden_bias;
+    if (linear && n.Has(3)) hidden_bias = n.Slice(r.OfDirection(n.In(3), d), 0, 5 * r.hidden, 6 * r.hidden);
+    unrolled.push_back(Unroll(r, d, {r.InitialState(5, d)}, [&](int64_t t, const std::vector<Expr>& s) {
+      const Expr& h = s[0];
+      Expr x = r.StepOf(projected, t);
+      auto product = [&](const Expr& value, int64_t g) {
+        return n.Call("nn.dense", {value, r.Gate(recurrence, g, 0)});
+      };
+      Expr update = r.Activate(d, 0, n.Call("add", {r.Gate(x, 0), product(h, 0)}));
+      Expr reset = r.Activate(d, 0, n.Call("add", {r.Gate(x, 1), product(h, 1)}));
+      Expr recurrent;
+      if (linear) {
+        recurrent = product(h, 2);
+        if (hidden_bias.defined()) recurrent = n.Call("add", {recurrent, hidden_bias});
+        recurrent = n.Call("multiply", {reset, recurrent});
+      } else {
+        recurrent = product(n.Call("multiply", {reset, h}), 2);
+      }
+      Expr candidate = r.Activate(d, 1, n.Call("add", {r.Gate(x, 2), recurrent}));
+      Expr rest = n.Call("subtract", {n.Scalar(r.dtype, 1), update});
+      return std::vector<Expr>{n.Call("add", {n.Call("multiply", {rest, candidate}), n.Call("multiply", {update, h})})};
+    }));
+  }
+  return Outputs(r, unrolled);
+}
+
+/// Gates in the order i, o, f, c; peepholes (input 7) in the order i, o, f.
+std::vector<Expr> ImportLstm(NodeImport& n) {
+  Recurrent r(n, 4, {"Sigmoid", "Tanh", "Tanh"});
+  bool input_forget = n.Flag("input_forget", false);
+  std::vector<Unrolled> unrolled;
+  for (int64_t d = 0; d < r.directions; ++d) {
+    Expr projected = r.Projected(d, 4);
+    Expr recurrence = r.OfDirection(n.In(2), d);
+    Expr peepholes;
+    if (n.Has(7)) peepholes = r.OfDirection(n.In(7), d);
+    auto peep = [&](const Expr& gate, const Expr& cell, int64_t g) {
+      if (!peepholes.defined()) return gate;
+      return n.Call("add", {gate, n.Call("multiply", {r.Gate(peepholes, g, 0), cell})});
+    };
+    std::vector<Expr> initial{r.InitialState(5, d), r.InitialState(6, d)};
+    unrolled.push_back(Unroll(r, d, initial, [&](int64_t t, const std::vector<Expr>& s) {
+      const Expr& c = s[1];
+      Expr all = n.Call("add", {r.StepOf(projected, t), n.Call("nn.dense", {s[0], recurrence})});
+      Expr in = r.Activate(d, 0, peep(r.Gate(all, 0), c, 0));
+      Expr forget =
+          input_forget ? n.Call("subtract", {n.Scalar(r.dtype, 1), in}) : r.Activate(d, 0, peep(r.Gate(all, 2), c, 2));
+      Expr candidate = r.Activate(d, 1, r.Gate(all, 3));
+      Expr cell = n.Call("add", {n.Call("multiply", {forget, c}), n.Call("multiply", {in, candidate})});
+      Expr out = r.Activate(d, 0, peep(r.Gate(all, 1), cell, 1));
+      return std::vector<Expr>{n.Call("multiply", {out, r.activations[static_cast<size_t>(d) * 3 + 2](cell)}), cell};
+    }));
+  }
+  return Outputs(r, unrolled);
+}
+
+}  // namespace
+
+void RegisterRecurrentRules(RuleTable& table) {
+  table.Add("RNN", {1, 7, 14, 22}, ImportRnn);
+  table.Add("GRU", {3, 7, 14, 22}, ImportGru);
+  table.Add("LSTM", {1, 7, 14, 22}, ImportLstm);
+}
+
+}  // namespace treadle::onnx
