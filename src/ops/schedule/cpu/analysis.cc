@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/schedule/cpu/cpu.h"
+#include "treadle/ir/prim_functor.h"
+#include "treadle/tir/stmt_functor.h"
+
+namespace treadle::ops::cpu {
+namespace {
+
+using tir::BlockNode;
+using tir::BlockRealizeNode;
+using tir::BufferLoadNode;
+using tir::IterVarType;
+using tir::VarNode;
+
+constexpr double kGuessedExtent = 64;
+
+bool UsesVar(const PrimExpr& e, const VarNode* var) {
+  bool found = false;
+  tir::PostOrderVisit(e, [&](const ObjectRef& node) { found |= node.get() == var; });
+  return found;
+}
+
+/// The realize node of the block with that name.
+const BlockRealizeNode* FindRealize(Schedule& sch, const BlockRV& block) {
+  const BlockRealizeNode* result = nullptr;
+  std::string name = sch.Get(block)->name_hint;
+  tir::PostOrderVisit(sch.func()->body, [&](const ObjectRef& node) {
+    const auto* realize = node.as<BlockRealizeNode>();
+    if (realize != nullptr && realize->block->name_hint == name) result = realize;
+  });
+  TREADLE_ICHECK(result != nullptr) << "block " << name << " isn't in the function";
+  return result;
+}
+
+}  // namespace
+
+std::string TagOf(Schedule& sch, const BlockRV& block) {
+  tir::Block node = sch.Get(block);
+  auto tag = node->annotations.Get("tag");
+  const auto* text = tag ? tag->as<StringNode>() : nullptr;
+  return text ? text->value : "";
+}
+
+bool IsReduction(Schedule& sch, const BlockRV& block) {
+  tir::Block node = sch.Get(block);
+  for (const tir::IterVar& axis : node->iter_vars) {
+    if (axis->iter_type == IterVarType::kCommReduce) return true;
+  }
+  return false;
+}
+
+double Work(Schedule& sch, const BlockRV& block) {
+  tir::Block node = sch.Get(block);
+  double work = 1;
+  for (const tir::IterVar& axis : node->iter_vars) {
+    const int64_t* extent = AsConstInt(axis->dom->extent);
+    work *= extent ? static_cast<double>(*extent) : kGuessedExtent;
+  }
+  return work;
+}
+
+int64_t Extent(Schedule& sch, const LoopRV& loop) {
+  tir::For node = sch.Get(loop);
+  const int64_t* extent = AsConstInt(node->extent);
+  return extent ? *extent : -1;
+}
+
+std::vector<LoopRV> AxisLoops(Schedule& sch, const BlockRV& block) {
+  tir::PrimFunc keep = sch.func();
+  const BlockRealizeNode* realize = FindRealize(sch, block);
+  std::vector<LoopRV> loops = sch.GetLoops(block);
+  std::vector<LoopRV> result;
+  for (const PrimExpr& value : realize->iter_values) {
+    LoopRV found;
+    for (const LoopRV& loop : loops) {
+      tir::For node = sch.Get(loop);
+      if (UsesVar(value, node->loop_var.get())) found = loop;
+    }
+    result.push_back(found);
+  }
+  return result;
+}
+
+bool IsFlatElementwise(Schedule& sch, const BlockRV& block) {
+  tir::Block node = sch.Get(block);
+  const auto* store = node->body.as<tir::BufferStoreNode>();
+  if (store == nullptr || node->init.defined()) return false;
+  Array<PrimExpr> shape = store->buffer->shape;
+  auto identity = [&](const tir::Buffer& buffer, const Array<PrimExpr>& indices) {
+    if (indices.size() != node->iter_vars.size() || buffer->shape.size() != shape.size()) return false;
+    for (size_t i = 0; i < indices.size(); ++i) {
+      if (!indices[i].same_as(node->iter_vars[i]->var)) return false;
+      const int64_t* mine = AsConstInt(buffer->shape[i]);
+      const int64_t* other = AsConstInt(shape[i]);
+      if (mine == nullptr || other == nullptr || *mine != *other) return false;
+    }
+    return true;
+  };
+  bool flat = identity(store->buffer, store->indices);
+  bool uses_axis = false;
+  tir::PostOrderVisit(store->value, [&](const ObjectRef& e) {
+    if (const auto* load = e.as<BufferLoadNode>()) {
+      // One element for all is fine too.
+      bool constant = true;
+      for (const PrimExpr& index : load->indices) constant &= AsConstInt(index) != nullptr;
+      if (!constant && !identity(load->buffer, load->indices)) flat = false;
+    }
+  });
+  // The axes themselves may only occur in indices.
+  class OutsideIndices : public tir::ExprVisitor {
+   public:
+    explicit OutsideIndices(bool* found) : found_(found) {}
+    using tir::ExprVisitor::VisitExpr_;
+    void VisitExpr_(const VarNode* op) override { *found_ |= op->dtype.is_int(); }
+    void VisitExpr_(const BufferLoadNode*) override {}
+
+   private:
+    bool* found_;
+  };
+  OutsideIndices visitor(&uses_axis);
+  visitor(store->value);
+  return flat && !uses_axis;
+}
+
+int ContiguousAxis(Schedule& sch, const BlockRV& block) {
+  tir::Block node = sch.Get(block);
+  int result = -1;
+  bool first = true;
+  tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
+    const auto* load = e.as<BufferLoadNode>();
+    if (load == nullptr || load->indices.empty()) return;
+    bool reduces = false;
+    for (const PrimExpr& index : load->indices) {
+      for (const tir::IterVar& axis : node->iter_vars) {
+        if (axis->iter_type == IterVarType::kCommReduce) reduces |= UsesVar(index, axis->var.get());
+      }
+    }
+    if (!reduces) return;
+    int last = -1;
+    for (size_t i = 0; i < node->iter_vars.size(); ++i) {
+      if (UsesVar(load->indices.back(), node->iter_vars[i]->var.get())) last = static_cast<int>(i);
+    }
+    result = first || last == result ? last : -1;
+    first = false;
+  });
+  return result;
+}
+
+int VectorLanes(int64_t extent) {
+  for (int lanes : {16, 8, 4}) {
+    if (extent > 0 && extent % lanes == 0) return lanes;
+  }
+  return 0;
+}
+
+LoopRV FuseParallel(Schedule& sch, const std::vector<LoopRV>& loops, double work) {
+  LoopRV fused = loops.size() == 1 ? loops[0] : sch.Fuse(loops);
+  if (work >= kParallelWork && Extent(sch, fused) != 1) sch.Parallel(fused);
+  return fused;
+}
+
+}  // namespace treadle::ops::cpu

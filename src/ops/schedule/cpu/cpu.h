@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Schedules for CPUs with vector registers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "treadle/ir/target.h"
+#include "treadle/tir/schedule.h"
+
+namespace treadle::ops {
+
+tir::PrimFunc ScheduleForCpu(const tir::PrimFunc& func, const TargetFeatures& features);
+
+namespace cpu {
+
+using tir::BlockRV;
+using tir::LoopRV;
+using tir::Schedule;
+
+/// Work below this many element operations stays on one thread: waking others costs microseconds.
+inline constexpr double kParallelWork = 60000;
+
+// ---- Looking at blocks ----
+std::string TagOf(Schedule& sch, const BlockRV& block);
+bool IsReduction(Schedule& sch, const BlockRV& block);
+/// Product of the extents of the block's axes; of symbolic ones a guess.
+double Work(Schedule& sch, const BlockRV& block);
+/// Constant extent of a loop, or -1.
+int64_t Extent(Schedule& sch, const LoopRV& loop);
+/// For each axis of the block, the innermost loop that its binding uses; null where it uses none (extent 1).
+std::vector<LoopRV> AxisLoops(Schedule& sch, const BlockRV& block);
+/// Whether the block copies or combines elements at the same index of equally shaped buffers only.
+bool IsFlatElementwise(Schedule& sch, const BlockRV& block);
+/// The axis that indexes the last dimension of every multi-dimensional read that uses a reduction axis, or -1.
+int ContiguousAxis(Schedule& sch, const BlockRV& block);
+
+// ---- Steps ----
+/// The largest of 16, 8, 4, 2 lanes that divides the extent and is worth a vector, else 0.
+int VectorLanes(int64_t extent);
+/// Fuses the loops and runs them in parallel if the work is worth it. Returns the fused loop.
+LoopRV FuseParallel(Schedule& sch, const std::vector<LoopRV>& loops, double work);
+
+/// Element-wise, broadcasting and data-moving blocks at the root.
+void ScheduleInjective(Schedule& sch, const BlockRV& block);
+/// Reductions that have no schedule of their own; `epilogue` (may be null) consumes the result element by element.
+void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilogue);
+/// Convolution and depthwise convolution on NCHW..c, pooling on NCHW..c: any reduction whose innermost spatial axis is
+/// a block of channels and whose next one is the width.
+void ScheduleBlockedWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue, const TargetFeatures& features);
+
+}  // namespace cpu
+}  // namespace treadle::ops

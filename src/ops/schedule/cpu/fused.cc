@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// The schedule of a fused function: what can be is computed inside its consumer, each remaining nest is scheduled by
+// its kind.
+#include <set>
+
+#include "ops/schedule/cpu/cpu.h"
+#include "treadle/ir/prim_ops.h"
+#include "treadle/tir/stmt_functor.h"
+
+namespace treadle::ops {
+namespace cpu {
+namespace {
+
+bool Contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+/// Whether computing the value twice would cost.
+bool IsExpensive(Schedule& sch, const BlockRV& block) {
+  static const std::set<std::string> kCheap = {"tir.if_then_else", "tir.likely", "tir.fabs", "tir.abs", "tir.floor",
+                                               "tir.ceil", "tir.round", "tir.trunc", "tir.sqrt", "tir.isnan"};
+  tir::Block node = sch.Get(block);
+  bool expensive = false;
+  tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
+    const auto* call = e.as<tir::CallNode>();
+    const auto* op = call ? call->op.as<OpNode>() : nullptr;
+    if (op != nullptr && kCheap.count(op->name) == 0) expensive = true;
+  });
+  return expensive;
+}
+
+bool ReadsManyTimes(const std::string& tag) {
+  return Contains(tag, "conv") || Contains(tag, "dense") || Contains(tag, "matmul") || Contains(tag, "pool");
+}
+
+/// Computes injective blocks inside their consumers where that doesn't repeat work.
+void InlineInjective(Schedule& sch) {
+  for (const BlockRV& block : sch.GetBlocks()) {
+    if (sch.IsOutput(block) || IsReduction(sch, block)) continue;
+    std::string tag = TagOf(sch, block);
+    if (!Contains(tag, "injective") && !Contains(tag, "elemwise") && !Contains(tag, "broadcast")) continue;
+    std::vector<BlockRV> consumers = sch.GetConsumers(block);
+    bool repeated = false;
+    for (const BlockRV& consumer : consumers) {
+      if (!IsReduction(sch, consumer)) continue;
+      // A reduction reads each element once unless it slides a window or multiplies matrices.
+      repeated |= ReadsManyTimes(TagOf(sch, consumer));
+    }
+    if (repeated && !Contains(tag, "constant")) continue;
+    if (consumers.size() > 1 && IsExpensive(sch, block)) continue;
+    try {
+      sch.ComputeInline(block);
+    } catch (const tir::ScheduleError&) {
+      // It stays a stage of its own.
+    }
+  }
+}
+
+/// The block that consumes the result of `block` element by element and writes the output, if it is the only consumer.
+BlockRV EpilogueOf(Schedule& sch, const BlockRV& block) {
+  std::vector<BlockRV> consumers = sch.GetConsumers(block);
+  if (sch.IsOutput(block) || consumers.size() != 1 || IsReduction(sch, consumers[0])) return BlockRV();
+  tir::Block producer = sch.Get(block), consumer = sch.Get(consumers[0]);
+  if (producer->writes.size() != 1 || consumer->writes.size() != 1) return BlockRV();
+  tir::Buffer buffer = producer->writes[0]->buffer;
+  // Same shape, same index.
+  bool same = true;
+  tir::PostOrderVisit(consumer->body, [&](const ObjectRef& e) {
+    const auto* load = e.as<tir::BufferLoadNode>();
+    if (load == nullptr || !load->buffer.same_as(buffer)) return;
+    same &= load->indices.size() == consumer->iter_vars.size();
+    for (size_t i = 0; same && i < load->indices.size(); ++i) {
+      same &= load->indices[i].same_as(consumer->iter_vars[i]->var);
+    }
+  });
+  return same ? consumers[0] : BlockRV();
+}
+
+void ScheduleStages(Schedule& sch, const TargetFeatures& features) {
+  std::set<std::string> done;
+  for (const BlockRV& block : sch.GetBlocks()) {
+    if (!done.insert(block->name).second) continue;
+    tir::Block node = sch.Get(block);
+    if (node->iter_vars.empty()) continue;  // opaque: a statement of the operator's own
+    if (!IsReduction(sch, block)) {
+      ScheduleInjective(sch, block);
+      continue;
+    }
+    std::string tag = TagOf(sch, block);
+    BlockRV epilogue = EpilogueOf(sch, block);
+    if (epilogue.defined()) done.insert(epilogue->name);
+    bool blocked_pool = Contains(tag, "pool") && node->writes.size() == 1 && node->writes[0]->buffer->shape.size() == 5;
+    if (Contains(tag, "conv2d_NCHWc") || blocked_pool) {
+      ScheduleBlockedWindow(sch, block, epilogue, features);
+    } else {
+      ScheduleReduction(sch, block, epilogue);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cpu
+
+tir::PrimFunc ScheduleForCpu(const tir::PrimFunc& func, const TargetFeatures& features) {
+  tir::Schedule sch(func);
+  cpu::InlineInjective(sch);
+  cpu::ScheduleStages(sch, features);
+  return sch.func();
+}
+
+}  // namespace treadle::ops

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/schedule/cpu/cpu.h"
+
+namespace treadle::ops::cpu {
+
+void ScheduleInjective(Schedule& sch, const BlockRV& block) {
+  std::vector<LoopRV> loops = sch.GetLoops(block);
+  if (loops.empty()) return;
+  double work = Work(sch, block);
+  if (IsFlatElementwise(sch, block)) {
+    LoopRV all = loops.size() == 1 ? loops[0] : sch.Fuse(loops);
+    int64_t extent = Extent(sch, all);
+    int lanes = VectorLanes(extent);
+    if (lanes == 0 || extent == lanes) {
+      if (lanes != 0) sch.Vectorize(all);
+      return;
+    }
+    // Chunks of some kilobytes: the loop over vectors stays tight, the parallel loop has few iterations.
+    int64_t vectors = extent / lanes, chunk = 1;
+    for (int64_t c = 1; c <= 256; ++c) {
+      if (vectors % c == 0) chunk = c;
+    }
+    std::vector<LoopRV> parts = sch.Split(all, {PrimExpr(ObjectPtr<Object>()), PrimExpr(chunk), PrimExpr(int64_t{lanes})});
+    sch.Vectorize(parts[2]);
+    if (work >= kParallelWork && vectors > chunk) sch.Parallel(parts[0]);
+    return;
+  }
+  // The last loop becomes vectors where its extent divides; otherwise LLVM's loop vectoriser deals with the rest.
+  LoopRV last = loops.back();
+  int lanes = VectorLanes(Extent(sch, last));
+  if (lanes != 0) {
+    if (Extent(sch, last) == lanes) {
+      sch.Vectorize(last);
+    } else {
+      sch.Vectorize(sch.Split(last, {PrimExpr(ObjectPtr<Object>()), PrimExpr(int64_t{lanes})})[1]);
+    }
+  }
+  std::vector<LoopRV> outer(loops.begin(), loops.end() - 1);
+  if (!outer.empty()) FuseParallel(sch, outer, work);
+}
+
+}  // namespace treadle::ops::cpu
