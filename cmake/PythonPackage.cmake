@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # The Python package: the extension module treadle._core, and the layout of the wheel.
 
-# Install rules (component `python`) that lay out the package from the build tree `tree`. Relative to the package all
-# is as in the build tree (lib/, bin/, include/), so that run paths hold unchanged in both.
-function(treadle_install_python tree)
+# Install rules (component `python`) that lay out the package: `extension` is the file of treadle._core, `tree` the
+# build tree with lib/ and bin/. Relative to the package all is as in the build tree, so that run paths hold in both.
+function(treadle_install_python tree extension)
   set(scripts ${SKBUILD_SCRIPTS_DIR})
   if(NOT scripts)
     set(scripts bin)
   endif()
-  install(DIRECTORY ${tree}/python/treadle/ DESTINATION treadle COMPONENT python
-    FILES_MATCHING PATTERN "_core*.so" PATTERN "lib" EXCLUDE PATTERN "__pycache__" EXCLUDE)
-  install(DIRECTORY ${tree}/lib/ DESTINATION treadle/lib COMPONENT python FILES_MATCHING PATTERN "libtreadle*.so")
+  install(FILES ${extension} DESTINATION treadle COMPONENT python)
+  foreach(library treadle treadle_runtime treadle_cli_compiler)
+    install(FILES ${tree}/lib/lib${library}.so DESTINATION treadle/lib COMPONENT python)
+  endforeach()
   install(PROGRAMS ${tree}/bin/treadle DESTINATION treadle/bin COMPONENT python)
   install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/treadle DESTINATION treadle/include COMPONENT python)
   install(PROGRAMS ${CMAKE_SOURCE_DIR}/python/scripts/treadle DESTINATION ${scripts} COMPONENT python)
@@ -35,9 +36,6 @@ function(treadle_python_extension)
     return()
   endif()
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/python/*.cc)
-  if(NOT EXISTS ${CMAKE_SOURCE_DIR}/src/driver/register.cc)
-    list(FILTER sources EXCLUDE REGEX "/api_driver\\.cc$")
-  endif()
   find_package(nanobind CONFIG REQUIRED)
   nanobind_add_module(treadle_python NB_STATIC NOMINSIZE ${sources})
   treadle_compile_options(treadle_python)

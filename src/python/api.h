@@ -26,7 +26,7 @@ void RegisterTransformApi();
 void RegisterRelayApi();
 void RegisterPassesApi();
 void RegisterFrontendApi();
-__attribute__((weak)) void RegisterDriverApi();
+void RegisterDriverApi();
 
 /// A node of class `type` (one of attributes) with the given fields set and the others at their defaults. Throws
 /// Error for unknown or missing fields, for values of the wrong kind and those out of range.

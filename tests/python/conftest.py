@@ -6,8 +6,3 @@ import sys
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
-
-import treadle  # noqa: E402
-
-if treadle.get_global_func("driver.CompileOnnx", allow_missing=True) is None:
-    collect_ignore = ["test_models.py", "test_errors.py", "test_examples.py"]
