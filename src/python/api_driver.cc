@@ -5,13 +5,16 @@
 #include <filesystem>
 #include <mutex>
 
+#include "backends/backend.h"
 #include "python/api.h"
 #include "treadle/base/error.h"
 #include "treadle/driver/compile.h"
+#include "treadle/ir/target.h"
 #include "treadle/ir/transform.h"
 #include "treadle/runtime/graph_executor.h"
 #include "treadle/runtime/module.h"
 #include "treadle/runtime/params.h"
+#include "treadle/tir/function.h"
 
 namespace treadle::python {
 namespace {
@@ -32,6 +35,22 @@ class CompiledModelRef : public ObjectRef {
   TREADLE_BASE_REF(CompiledModelRef, ObjectRef, CompiledModelNode);
 };
 
+/// The kernels as text: "ll", "asm" (or "s"), or what the target's own code is ("c").
+std::string KernelSource(const CompiledModel& model, const std::string& format) {
+  const Target target(model.target);
+  std::vector<tir::PrimFunc> functions;
+  for (const auto& [name, func] : model.lowered->functions) functions.push_back(Downcast<tir::PrimFunc>(func));
+  backends::CodegenOptions options;
+  options.emit_ll = format == "ll";
+  options.emit_asm = format == "asm" || format == "s";
+  const backends::Artifact artifact = backends::GetBackend(target->kind).codegen(functions, target, options);
+  if (options.emit_ll) return artifact.ll;
+  if (options.emit_asm) return artifact.assembly;
+  if (format == artifact.format && format != "o") return artifact.code;
+  throw Error(StrCat("no source in format '", format, "'; there are: ll, asm",
+                     artifact.format == "o" ? "" : ", " + artifact.format));
+}
+
 /// The kernels of a compiled model. They are linked and loaded when a function is asked for.
 class KernelLibrary : public runtime::ModuleNode {
  public:
@@ -42,7 +61,7 @@ class KernelLibrary : public runtime::ModuleNode {
     return loaded_.GetFunction(name, true);
   }
   std::string GetSource(const std::string& format) const override {
-    return model_->model.GetSource(format.empty() ? "ll" : format);
+    return KernelSource(model_->model, format.empty() ? "ll" : format);
   }
   void SaveToFile(const std::string& path, const std::string&) const override {
     driver::ExportLibrary(model_->model, path);
@@ -157,8 +176,9 @@ void RegisterCompiledModel() {
   Registry::RegisterTyped("driver.CompiledModel_Optimized",
                           [](CompiledModelRef model) { return model->model.optimized; });
   Registry::RegisterTyped("driver.CompiledModel_Lowered", [](CompiledModelRef model) { return model->model.lowered; });
-  Registry::RegisterTyped("driver.CompiledModel_Source",
-                          [](CompiledModelRef model, std::string format) { return model->model.GetSource(format); });
+  Registry::RegisterTyped("driver.CompiledModel_Source", [](CompiledModelRef model, std::string format) {
+    return KernelSource(model->model, format);
+  });
   Registry::RegisterTyped("driver.CompiledModel_Export",
                           [](CompiledModelRef model, std::string path) { driver::ExportLibrary(model->model, path); });
   Registry::RegisterTyped("driver.CompiledModel_Lib", [](CompiledModelRef model) {
