@@ -81,6 +81,7 @@ const char* TreadleVersion(void) { return rt::VersionString(); }
 
 int TreadleModelLoad(const char* path, TreadleModelHandle* out) {
   return Guard([&] {
+    if (path == nullptr) throw treadle::Error("TreadleModelLoad: the path is null");
     auto model = std::make_unique<TreadleModel>();
     model->model = rt::Model::Load(path);
     model->context = model->model.CreateContext();
@@ -116,7 +117,8 @@ int TreadleModelSetNumThreads(TreadleModelHandle model, int threads) {
 
 int TreadleModelSetInput(TreadleModelHandle model, const char* name, const DLTensor* value) {
   return Guard([&] {
-    if (value == nullptr) throw treadle::Error(treadle::StrCat("input \"", name, "\": the tensor is null"));
+    if (name == nullptr || value == nullptr)
+      throw treadle::Error("TreadleModelSetInput: name and value must not be null");
     model->context.CopyInput(name, *value);
   });
 }

@@ -200,9 +200,14 @@ Module LoadImports(ByteReader* reader, const Module& library, bool import_into_l
                           "\"; there are loaders for: ", NamesWithPrefix(kLoadBinary)));
     }
     TreadleByteArray bytes{payload.data(), payload.size()};
-    Module loaded = loader(&bytes).As<Module>();
-    if (!loaded.defined()) reader->Fail(StrCat("the loader of ", kind, " modules returned nothing"));
-    modules.push_back(loaded);
+    try {
+      modules.push_back(loader(&bytes).As<Module>());
+    } catch (const InternalError&) {
+      throw;
+    } catch (const Error& error) {
+      reader->Fail(StrCat("can't load the ", kind, " module in it: ", error.what()));
+    }
+    if (!modules.back().defined()) reader->Fail(StrCat("the loader of ", kind, " modules returned nothing"));
   }
   if (reader->ReadString() != kTreeKey) reader->Fail("the import tree is missing");
   std::vector<uint64_t> row_ptr = reader->ReadU64s(), indices = reader->ReadU64s();
@@ -212,7 +217,8 @@ Module LoadImports(ByteReader* reader, const Module& library, bool import_into_l
   if (!ok) reader->Fail("inconsistent import tree");
   std::vector<std::vector<uint64_t>> children(count);
   for (uint64_t i = 0; i < count; ++i)
-    children[i].assign(&indices[row_ptr[i]], &indices[row_ptr[i]] + (row_ptr[i + 1] - row_ptr[i]));
+    children[i].assign(indices.begin() + static_cast<ptrdiff_t>(row_ptr[i]),
+                       indices.begin() + static_cast<ptrdiff_t>(row_ptr[i + 1]));
   if (HasCycle(children)) reader->Fail("the import tree has a cycle");
   for (uint64_t i = 0; i < count; ++i) {
     if (modules[i].same_as(library) && !import_into_library) continue;
