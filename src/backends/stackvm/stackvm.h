@@ -7,10 +7,13 @@
 #include <vector>
 
 #include "backends/backend.h"
+#include "backends/stackvm/program.h"
 #include "treadle/runtime/ndarray.h"
 
 namespace treadle::backends {
 
+/// Bytecode of a function in schedulable or low-level form.
+VmProgram CompileToVm(const tir::PrimFunc& func);
 /// Runs a function in schedulable or low-level form on CPU tensors (one per buffer parameter, in order). Symbolic
 /// dimensions are taken from the tensors. Checks dtypes, ranks, shapes and every index.
 /// Throws ShapeError, DTypeError, RuntimeError (index out of bounds, failed assertion).

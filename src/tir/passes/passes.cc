@@ -7,10 +7,13 @@ const std::vector<LoweringPass>& LoweringPasses() {
   static const std::vector<LoweringPass> passes = {
       {"LowerInit", LowerInit, "reductions are initialised before their loops"},
       {"LowerBlocks", LowerBlocks, "blocks become plain statements, buffers are allocated where they are used"},
+      {"CompactBuffers", CompactBuffers, "buffers shrink to the part that is used where they live"},
       {"FlattenBuffer", FlattenBuffer, "buffers become one-dimensional"},
       {"Simplify", SimplifyFunc, "index arithmetic in normal form, decided conditions removed"},
+      {"LoopPartition", LoopPartition, "the main part of loops does without boundary conditions"},
       {"VectorizeLoop", VectorizeLoop, "vectorised loops become vector expressions"},
       {"UnrollLoop", UnrollLoop, "unrolled loops are written out"},
+      {"Simplify", SimplifyFunc, "what partition and unrolling made constant is folded"},
       {"LowerIntrin", LowerIntrin, "mathematical functions become arithmetic"},
       {"RemoveNoOp", RemoveNoOp, "statements without effect are removed"},
   };

@@ -36,6 +36,8 @@ PrimFunc LowerInit(PrimFunc func, const LowerConfig& config);
 /// Blocks disappear: their variables are replaced by what they are bound to, predicates become conditions, buffers are
 /// allocated where they are used, no larger than the part that is used there.
 PrimFunc LowerBlocks(PrimFunc func, const LowerConfig& config);
+/// Allocations shrink to the part of the buffer that is used within them.
+PrimFunc CompactBuffers(PrimFunc func, const LowerConfig& config);
 /// Buffers become one-dimensional, their offsets and strides part of the index.
 PrimFunc FlattenBuffer(PrimFunc func, const LowerConfig& config);
 PrimFunc SimplifyFunc(PrimFunc func, const LowerConfig& config);
