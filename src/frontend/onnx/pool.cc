@@ -81,11 +81,58 @@ ImportRule GlobalPool(const char* reduce) {
   };
 }
 
+/// |x|^p, for the p of a norm.
+Expr PowerOfMagnitude(NodeImport& n, double p) {
+  Expr x = n.In(0);
+  if (p == 1) return n.Call("abs", {x});
+  if (p == 2) return n.Call("multiply", {x, x});
+  return n.Call("power", {n.Call("abs", {x}), n.Scalar(n.DType(0), p)});
+}
+
+Expr RootOf(NodeImport& n, const Expr& sum, double p) {
+  if (p == 1) return sum;
+  if (p == 2) return n.Call("sqrt", {sum});
+  return n.Call("power", {sum, n.Scalar(n.DType(0), 1 / p)});
+}
+
+double NormOrder(NodeImport& n) {
+  double p = n.version() == 1 ? n.Float("p", 2.0) : static_cast<double>(n.Int("p", 2));
+  if (!(p > 0)) n.Invalid(StrCat("'p' is ", p));
+  return p;
+}
+
+/// The p-norm of each window; padding counts as zeros.
+Expr ImportLpPool(NodeImport& n) {
+  Window w = ReadWindow(n, {});
+  double p = NormOrder(n);
+  std::vector<int64_t> pads = w.pads;
+  if (n.Flag("ceil_mode", false)) {
+    std::vector<int64_t> extra = ExtraPadding(n, w);
+    for (size_t i = 0; i < w.spatial; ++i) pads[w.spatial + i] += extra[i];
+  }
+  AttrList attrs = PoolAttrs(w, pads, false);
+  attrs.push_back({"count_include_pad", true});
+  double size = 1;
+  for (int64_t k : w.kernel) size *= static_cast<double>(k);
+  Expr mean = n.Call(kAvgPool[w.spatial - 1], {PowerOfMagnitude(n, p)}, attrs);
+  return RootOf(n, n.Call("multiply", {mean, n.Scalar(n.DType(0), size)}), p);
+}
+
+Expr ImportGlobalLpPool(NodeImport& n) {
+  double p = NormOrder(n);
+  if (n.Rank(0) < 3) n.Invalid(StrCat("the operand has rank ", n.Rank(0), ", expected at least 3"));
+  std::vector<int64_t> axes;
+  for (int i = 2; i < n.Rank(0); ++i) axes.push_back(i);
+  return RootOf(n, n.Call("sum", {PowerOfMagnitude(n, p)}, {{"axis", axes}, {"keepdims", true}}), p);
+}
+
 }  // namespace
 
 void RegisterPoolRules(RuleTable& table) {
   table.Add("MaxPool", {1, 8, 10, 11, 12, 22}, ImportMaxPool);
   table.Add1("AveragePool", {1, 7, 10, 11, 19, 22}, ImportAveragePool);
+  table.Add1("LpPool", {1, 2, 11, 18, 22}, ImportLpPool);
+  table.Add1("GlobalLpPool", {1, 2, 22}, ImportGlobalLpPool);
   table.Add("GlobalAveragePool", {1, 22}, GlobalPool("mean"));
   table.Add("GlobalMaxPool", {1, 22}, GlobalPool("max"));
 }

@@ -13,9 +13,11 @@ const RuleTable& RuleTable::All() {
   static const RuleTable* table = [] {
     auto* t = new RuleTable();  // never destroyed
     RegisterActivationRules(*t);
+    RegisterAttentionRules(*t);
     RegisterConstantRules(*t);
     RegisterControlRules(*t);
     RegisterConvRules(*t);
+    RegisterEinsumRules(*t);
     RegisterIndexRules(*t);
     RegisterLossRules(*t);
     RegisterMathRules(*t);
@@ -27,6 +29,7 @@ const RuleTable& RuleTable::All() {
     RegisterReduceRules(*t);
     RegisterResizeRules(*t);
     RegisterShapeRules(*t);
+    RegisterSignalRules(*t);
     return t;
   }();
   return *table;

@@ -43,9 +43,11 @@ class RuleTable {
 
 // One function per family, defined in the file of that name.
 void RegisterActivationRules(RuleTable& table);
+void RegisterAttentionRules(RuleTable& table);
 void RegisterConstantRules(RuleTable& table);
 void RegisterControlRules(RuleTable& table);
 void RegisterConvRules(RuleTable& table);
+void RegisterEinsumRules(RuleTable& table);
 void RegisterIndexRules(RuleTable& table);
 void RegisterLossRules(RuleTable& table);
 void RegisterMathRules(RuleTable& table);
@@ -57,5 +59,6 @@ void RegisterRecurrentRules(RuleTable& table);
 void RegisterReduceRules(RuleTable& table);
 void RegisterResizeRules(RuleTable& table);
 void RegisterShapeRules(RuleTable& table);
+void RegisterSignalRules(RuleTable& table);
 
 }  // namespace treadle::onnx

@@ -345,6 +345,41 @@ Expr ImportSpaceToDepth(NodeImport& n) {
   return n.Reshape(x, {s[0], s[1] * block * block, s[2] / block, s[3] / block});
 }
 
+/// Cuts from or adds to both ends of the axes until they have the given sizes.
+Expr ImportCenterCropPad(NodeImport& n) {
+  int rank = n.Rank(0);
+  Ints target = n.ConstantInts(1, "shape");
+  Ints axes;
+  for (int i = 0; i < rank; ++i) axes.push_back(i);
+  if (n.HasAttr("axes")) axes = n.Axes(n.Ints("axes"), rank);
+  if (axes.size() != target.size()) n.Invalid(StrCat(target.size(), " sizes for ", axes.size(), " axes"));
+  Expr x = n.In(0);
+  Ints before(static_cast<size_t>(rank), 0), after(static_cast<size_t>(rank), 0);
+  bool pads = false;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    auto axis = static_cast<int>(axes[i]);
+    int64_t size = n.StaticDim(x, axis);
+    if (target[i] < 0 || target[i] > INT32_MAX) n.Invalid(StrCat("a size is ", target[i]));
+    if (target[i] < size) {
+      int64_t begin = (size - target[i]) / 2;
+      x = n.Slice(x, axis, begin, begin + target[i]);
+    } else if (target[i] > size) {
+      before[static_cast<size_t>(axis)] = (target[i] - size) / 2;
+      after[static_cast<size_t>(axis)] = target[i] - size - (target[i] - size) / 2;
+      pads = true;
+    }
+  }
+  return pads ? n.Pad(x, before, after, n.Scalar(n.DType(0), 0), "constant") : x;
+}
+
+/// The same bits as another type of the same size.
+Expr ImportBitCast(NodeImport& n) {
+  DataType dtype = n.TypeAttr("to");
+  if (dtype.bits() != n.DType(0).bits()) n.Invalid(StrCat("bits of ", n.DType(0), " as ", dtype));
+  if (dtype == n.DType(0)) return n.In(0);
+  return n.Call("reinterpret", {n.In(0)}, {{"dtype", dtype}});
+}
+
 }  // namespace
 
 void RegisterShapeRules(RuleTable& table) {
@@ -362,6 +397,8 @@ void RegisterShapeRules(RuleTable& table) {
   table.Add1("Tile", {1, 6, 13}, ImportTile);
   table.Add1("Identity", {1, 13, 14, 16, 19, 21, 23, 24, 25}, ImportIdentity);
   table.Add1("Pad", {1, 2, 11, 13, 18, 19, 21, 23, 24, 25}, ImportPad);
+  table.Add1("CenterCropPad", {18}, ImportCenterCropPad);
+  table.Add1("BitCast", {26}, ImportBitCast);
   table.Add1("DepthToSpace", {1, 11, 13, 28}, ImportDepthToSpace);
   table.Add1("SpaceToDepth", {1, 13, 28}, ImportSpaceToDepth);
 }

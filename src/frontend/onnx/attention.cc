@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scaled dot-product attention and rotary position embedding, out of matrix products and softmax.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "frontend/onnx/matmul.h"
+#include "frontend/onnx/rules.h"
+
+namespace treadle::onnx {
+namespace {
+
+using relay::Expr;
+using Ints = std::vector<int64_t>;
+
+constexpr double kMinusInf = -std::numeric_limits<double>::infinity();
+
+/// Inputs: Q, K, V, mask, past key and value (opset 24: also the number of keys in use per sample). Shapes are
+/// [batch, heads, sequence, size], or [batch, sequence, heads * size] with the numbers of heads as attributes.
+class Attention {
+ public:
+  explicit Attention(NodeImport& n) : n_(n), dtype_(n.DType(0)), flat_(n.Rank(0) == 3) {}
+  std::vector<Expr> Import();
+
+ private:
+  Expr Heads(size_t i, const char* attribute);
+  Expr WithPast(const Expr& value, size_t past);
+  /// bool, broadcastable to the scores: which keys a query may see by position; null: all.
+  Expr AllowedPositions();
+  Expr PaddedMask();
+  Expr Masked(Expr scores);
+  Expr Num(double value) { return n_.Scalar(dtype_, value); }
+  Expr Both(const Expr& a, const Expr& b) {
+    return !a.defined() ? b : !b.defined() ? a : n_.Call("logical_and", {a, b});
+  }
+  bool HasLengths() const { return n_.version() >= 24 && n_.Has(6); }
+
+  NodeImport& n_;
+  DataType dtype_;
+  bool flat_;
+  int64_t queries_ = 0, keys_ = 0, past_ = 0;
+  bool masked_ = false;
+};
+
+Expr Attention::Heads(size_t i, const char* attribute) {
+  Expr x = n_.In(i);
+  if (!flat_) {
+    if (RankOf(x) != 4) n_.Invalid("Q, K and V have to have the same rank, 3 or 4");
+    n_.Ignore({attribute});
+    return x;
+  }
+  Ints shape = n_.StaticShapeOf(x);
+  int64_t heads = n_.Int(attribute);
+  if (shape.size() != 3 || heads < 1 || shape[2] % heads != 0) {
+    n_.Invalid(StrCat("'", attribute, "' is ", heads, ", which doesn't fit the operand"));
+  }
+  return n_.Transpose(n_.Reshape(x, {shape[0], shape[1], heads, shape[2] / heads}), {0, 2, 1, 3});
+}
+
+Expr Attention::WithPast(const Expr& value, size_t past) {
+  if (!n_.Has(past)) return value;
+  if (n_.Rank(past) != 4) n_.Invalid("past keys and values have to have rank 4");
+  past_ = n_.StaticDim(n_.In(past), 2);
+  return n_.Concat({n_.In(past), value}, 2);
+}
+
+Expr Attention::AllowedPositions() {
+  bool causal = n_.Flag("is_causal", false);
+  int64_t left = n_.Int("left_window_size", -1), right = n_.Int("right_window_size", -1);
+  if (left < -1 || right < -1) n_.Invalid("a window size is negative");
+  if (causal) right = right < 0 ? 0 : std::min<int64_t>(right, 0);
+  Expr allowed;
+  if (left >= 0 || right >= 0) {
+    // Distance of key j from query i, which is at position offset + i. The offset may differ by sample.
+    Ints distance;
+    int64_t fixed = HasLengths() ? -queries_ : past_;
+    for (int64_t i = 0; i < queries_; ++i) {
+      for (int64_t j = 0; j < keys_; ++j) distance.push_back(j - i - fixed);
+    }
+    DataType type = HasLengths() ? n_.DType(6) : DataType::Int(64);
+    Expr from_query = n_.Const(ArrayOf(distance, {1, 1, queries_, keys_}, type));
+    if (HasLengths()) from_query = n_.Call("subtract", {from_query, n_.ExpandDims(n_.In(6), 1, 3)});
+    if (right >= 0) allowed = n_.Call("less_equal", {from_query, n_.Scalar(type, static_cast<double>(right))});
+    if (left >= 0) {
+      Expr near = n_.Call("greater_equal", {from_query, n_.Scalar(type, -static_cast<double>(left))});
+      allowed = Both(allowed, near);
+    }
+  }
+  if (!HasLengths()) return allowed;
+  Ints index(static_cast<size_t>(keys_));
+  for (size_t j = 0; j < index.size(); ++j) index[j] = static_cast<int64_t>(j);
+  Expr key = n_.Const(ArrayOf(index, {1, 1, 1, keys_}, n_.DType(6)));
+  return Both(allowed, n_.Call("less", {key, n_.ExpandDims(n_.In(6), 1, 3)}));
+}
+
+/// The mask with as many columns as there are keys: what it doesn't mention is masked.
+Expr Attention::PaddedMask() {
+  Expr mask = n_.In(3);
+  int rank = RankOf(mask);
+  if (rank < 1) n_.Invalid("the mask is a scalar");
+  int64_t columns = n_.StaticDim(mask, rank - 1);
+  if (columns >= keys_ || (columns == 1 && n_.version() < 24)) return mask;
+  DataType type = TypeOf(mask)->dtype;
+  Ints before(static_cast<size_t>(rank), 0), after(static_cast<size_t>(rank), 0);
+  after.back() = keys_ - columns;
+  return n_.Pad(mask, before, after, n_.Scalar(type, type.is_bool() ? 0 : kMinusInf), "constant");
+}
+
+Expr Attention::Masked(Expr scores) {
+  Expr allowed = AllowedPositions();
+  if (n_.Has(3)) {
+    Expr mask = PaddedMask();
+    if (TypeOf(mask)->dtype.is_bool()) {
+      allowed = Both(allowed, mask);
+    } else {
+      scores = n_.Call("add", {scores, n_.Cast(mask, dtype_)});
+    }
+    masked_ = true;
+  }
+  if (!allowed.defined()) return scores;
+  masked_ = true;
+  return n_.Call("where", {allowed, scores, Num(kMinusInf)});
+}
+
+std::vector<Expr> Attention::Import() {
+  if (n_.Has(4) != n_.Has(5)) n_.Invalid("past key and value have to be given together");
+  if (n_.Has(4) && HasLengths()) n_.Invalid("past keys and numbers of keys in use can't be combined");
+  Expr q = Heads(0, "q_num_heads");
+  Expr present_key = WithPast(Heads(1, "kv_num_heads"), 4);
+  Expr present_value = WithPast(Heads(2, "kv_num_heads"), 5);
+  Ints q_shape = n_.StaticShapeOf(q), k_shape = n_.StaticShapeOf(present_key);
+  queries_ = q_shape[2], keys_ = k_shape[2];
+  if (k_shape[1] < 1 || q_shape[1] % k_shape[1] != 0) {
+    n_.Invalid(StrCat(q_shape[1], " heads of queries and ", k_shape[1], " of keys"));
+  }
+  int64_t group = q_shape[1] / k_shape[1];
+  auto repeated = [&](const Expr& x) {
+    return group == 1 ? x : n_.Call("repeat", {x}, {{"repeats", group}, {"axis", int64_t{1}}});
+  };
+  double scale = n_.HasAttr("scale") ? n_.Float("scale") : 1 / std::sqrt(static_cast<double>(q_shape[3]));
+  if (!(scale >= 0)) n_.Unsupported(StrCat("a scale of ", scale, " isn't implemented"));
+  Expr factor = Num(std::sqrt(scale));
+  Expr keys = n_.Transpose(repeated(present_key), {0, 1, 3, 2});
+  Expr raw = MatMulAnyRank(n_, n_.Call("multiply", {q, factor}), n_.Call("multiply", {keys, factor}));
+  Expr capped = raw;
+  double cap = n_.Float("softcap", 0.0);
+  if (cap > 0) capped = n_.Call("multiply", {n_.Call("tanh", {n_.Call("divide", {raw, Num(cap)})}), Num(cap)});
+  Expr scores = Masked(capped);
+  DataType precision = n_.HasAttr("softmax_precision") ? n_.TypeAttr("softmax_precision") : dtype_;
+  Expr probability = n_.Cast(n_.Call("nn.softmax", {n_.Cast(scores, precision)}, {{"axis", int64_t{3}}}), dtype_);
+  if (masked_) {  // a query that may see no key gets zeros
+    Expr best = n_.Call("max", {scores}, {{"axis", Ints{3}}, {"keepdims", true}});
+    probability = n_.Call("where", {n_.Call("equal", {best, Num(kMinusInf)}), Num(0), probability});
+  }
+  Expr y = MatMulAnyRank(n_, probability, repeated(present_value));
+  if (flat_) {
+    Ints shape = n_.StaticShapeOf(y);
+    y = n_.Reshape(n_.Transpose(y, {0, 2, 1, 3}), {shape[0], shape[2], shape[1] * shape[3]});
+  }
+  int64_t mode = n_.Int("qk_matmul_output_mode", 0);
+  if (mode < 0 || mode > 3) n_.Invalid(StrCat("'qk_matmul_output_mode' is ", mode));
+  Expr inner = mode == 0 ? raw : mode == 1 ? capped : mode == 2 ? scores : probability;
+  return {y, present_key, present_value, inner};
+}
+
+std::vector<Expr> ImportAttention(NodeImport& n) { return Attention(n).Import(); }
+
+/// Inputs: X [batch, heads, sequence, size] or [batch, sequence, heads * size]; cosines and sines by position, or by
+/// batch and sequence; positions.
+Expr ImportRotaryEmbedding(NodeImport& n) {
+  bool flat = n.Rank(0) == 3;
+  bool interleaved = n.Flag("interleaved", false);
+  Expr x = n.In(0);
+  Ints shape = n.StaticShape(0);
+  if (flat) {
+    int64_t heads = n.Int("num_heads");
+    if (heads < 1 || shape[2] % heads != 0) n.Invalid(StrCat("'num_heads' is ", heads));
+    x = n.Reshape(x, {shape[0], shape[1], heads, shape[2] / heads});
+  } else {
+    if (n.Rank(0) != 4) n.Invalid(StrCat("the operand has rank ", n.Rank(0), ", expected 3 or 4"));
+    n.Ignore({"num_heads"});
+    x = n.Transpose(x, {0, 2, 1, 3});
+  }
+  int64_t size = n.StaticDim(x, 3);
+  int64_t rotated = n.Int("rotary_embedding_dim", 0);
+  if (rotated == 0) rotated = size;
+  if (rotated < 2 || rotated > size || rotated % 2 != 0) n.Invalid(StrCat("'rotary_embedding_dim' is ", rotated));
+  int64_t half = rotated / 2;
+  auto cache = [&](size_t i) {
+    Expr values = n.In(i);
+    if (n.Has(3)) values = n.Call("take", {values, n.In(3)}, {{"axis", int64_t{0}}, {"mode", "error"}});
+    if (RankOf(values) != 3 || n.StaticDim(values, 2) != half) n.Invalid("cosines or sines have the wrong shape");
+    return n.ExpandDims(values, 2);
+  };
+  Expr cos = cache(1), sin = cache(2);
+  Expr turning = n.Slice(x, 3, 0, rotated);
+  Ints pairs = n.StaticShapeOf(turning);
+  pairs.back() = half;
+  Expr first, second;
+  if (interleaved) {
+    Ints split = pairs;
+    split.push_back(2);
+    Expr both = n.Reshape(turning, split);
+    first = n.Squeeze(n.Slice(both, 4, 0, 1), {4});
+    second = n.Squeeze(n.Slice(both, 4, 1, 2), {4});
+  } else {
+    first = n.Slice(turning, 3, 0, half);
+    second = n.Slice(turning, 3, half, rotated);
+  }
+  auto mul = [&](const Expr& a, const Expr& b) { return n.Call("multiply", {a, b}); };
+  Expr real = n.Call("subtract", {mul(cos, first), mul(sin, second)});
+  Expr imaginary = n.Call("add", {mul(sin, first), mul(cos, second)});
+  Expr y;
+  if (interleaved) {
+    Ints joined = pairs;
+    joined.back() = rotated;
+    y = n.Reshape(n.Concat({n.ExpandDims(real, 4), n.ExpandDims(imaginary, 4)}, 4), joined);
+  } else {
+    y = n.Concat({real, imaginary}, 3);
+  }
+  if (rotated < size) y = n.Concat({y, n.Slice(x, 3, rotated, size)}, 3);
+  return flat ? n.Reshape(y, shape) : n.Transpose(y, {0, 2, 1, 3});
+}
+
+}  // namespace
+
+void RegisterAttentionRules(RuleTable& table) {
+  table.Add("Attention", {23, 24, 25}, ImportAttention);
+  table.Add1("RotaryEmbedding", {23}, ImportRotaryEmbedding);
+}
+
+}  // namespace treadle::onnx
