@@ -132,50 +132,70 @@ struct Job {
   }
 };
 
-/// A thread that waits for jobs. `posted` and `finished` count jobs; they are equal when the worker is idle.
+/// A thread that waits for jobs. Its state is a phase in the low two bits and a count of jobs above them, so that a
+/// phase of an earlier job is never taken for one of this job:
+///   idle ──Post──▶ posted ──worker──▶ running ──worker──▶ idle (of the next job)
+///                    └──Revoke──▶ idle (of the next job)
+/// The launcher takes back what a worker hasn't begun by the time that the launcher is done with its own share: a
+/// worker that sleeps, or waits for a processor, costs no more than not having had it.
 struct Worker {
+  static constexpr uint32_t kPosted = 1, kRunning = 2, kPhase = 3, kNextJob = 4;
+
   std::atomic<bool> claimed{false};  // by a launcher
-  alignas(64) std::atomic<uint32_t> posted{0};
+  alignas(64) std::atomic<uint32_t> state{0};
   std::atomic<bool> sleeping{false};
-  Job* job = nullptr;  // written by the claimer before `posted`
-  int participant = 0;
-  alignas(64) std::atomic<uint32_t> finished{0};
   std::atomic<bool> awaited{false};
+  Job* job = nullptr;  // written by the claimer before it posts
+  int participant = 0;
+
+  static uint32_t Idle(uint32_t posted) { return (posted & ~kPhase) + kNextJob; }
 
   void Loop() {
-    for (uint32_t sequence = 0;;) {
-      WaitForJob(sequence);
-      ++sequence;
+    for (;;) {
+      uint32_t posted = WaitForJob();
+      uint32_t running = (posted & ~kPhase) | kRunning;
+      if (!state.compare_exchange_strong(posted, running, std::memory_order_acquire)) continue;  // revoked
       SetFloatMode(job->float_mode);
       job->RunShare(participant);
       // From here on the job may be gone.
-      finished.store(sequence, std::memory_order_seq_cst);
-      if (awaited.load(std::memory_order_seq_cst)) finished.notify_one();
+      state.store(Idle(running), std::memory_order_seq_cst);
+      if (awaited.load(std::memory_order_seq_cst)) state.notify_one();
     }
   }
 
-  void WaitForJob(uint32_t sequence) {
-    if (SpinUntil([&] { return posted.load(std::memory_order_acquire) != sequence; })) return;
-    // Post() stores `posted` and then looks at `sleeping`; both orders are sequentially consistent, so that either it
+  static bool IsPosted(uint32_t value) { return (value & kPhase) == kPosted; }
+
+  uint32_t WaitForJob() {
+    uint32_t seen = 0;
+    if (SpinUntil([&] { return IsPosted(seen = state.load(std::memory_order_relaxed)); })) return seen;
+    // Post() stores `state` and then looks at `sleeping`; both orders are sequentially consistent, so that either it
     // sees us asleep or we see the job.
     sleeping.store(true, std::memory_order_seq_cst);
-    while (posted.load(std::memory_order_seq_cst) == sequence) posted.wait(sequence, std::memory_order_seq_cst);
+    while (!IsPosted(seen = state.load(std::memory_order_seq_cst))) state.wait(seen, std::memory_order_seq_cst);
     sleeping.store(false, std::memory_order_relaxed);
+    return seen;
   }
 
   void Post(Job* new_job, int index) {
     job = new_job;
     participant = index;
-    posted.fetch_add(1, std::memory_order_seq_cst);
-    if (sleeping.load(std::memory_order_seq_cst)) posted.notify_one();
+    state.fetch_add(kPosted, std::memory_order_seq_cst);
+    if (sleeping.load(std::memory_order_seq_cst)) state.notify_one();
   }
 
+  /// Takes the job back unless the worker has begun it.
+  bool Revoke() {
+    uint32_t seen = state.load(std::memory_order_relaxed);
+    return IsPosted(seen) && state.compare_exchange_strong(seen, Idle(seen), std::memory_order_relaxed);
+  }
+
+  /// Waits until the worker is done with what it has begun.
   void Await() {
-    uint32_t sequence = posted.load(std::memory_order_relaxed);
-    if (SpinUntil([&] { return finished.load(std::memory_order_acquire) == sequence; })) return;
+    auto is_idle = [this] { return (state.load(std::memory_order_acquire) & kPhase) == 0; };
+    if (SpinUntil(is_idle)) return;
     awaited.store(true, std::memory_order_seq_cst);
-    for (uint32_t seen; (seen = finished.load(std::memory_order_seq_cst)) != sequence;) {
-      finished.wait(seen, std::memory_order_seq_cst);
+    for (uint32_t seen; ((seen = state.load(std::memory_order_seq_cst)) & kPhase) != 0;) {
+      state.wait(seen, std::memory_order_seq_cst);
     }
     awaited.store(false, std::memory_order_relaxed);
   }
@@ -215,6 +235,9 @@ class Pool {
     if (num_task <= 0) job.env.num_task = claims + 1;
     for (int i = 0; i < claims; ++i) claimed[i]->Post(&job, i + 1);
     job.RunShare(0);
+    for (int i = claims; i-- > 0;) {
+      if (claimed[i]->Revoke()) job.RunShare(i + 1);
+    }
     for (int i = 0; i < claims; ++i) {
       claimed[i]->Await();
       claimed[i]->claimed.store(false, std::memory_order_release);
