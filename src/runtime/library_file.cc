@@ -56,6 +56,7 @@ class ElfFile {
       if (section.sh_type != SHT_DYNSYM || section.sh_entsize != sizeof(Elf64_Sym)) continue;
       if (section.sh_link >= header_.e_shnum) Fail("corrupt symbol table");
       Elf64_Shdr strings = SectionHeader(static_cast<uint16_t>(section.sh_link));
+      if (strings.sh_type != SHT_STRTAB) Fail("corrupt symbol table");
       for (uint64_t k = 0; k < section.sh_size / sizeof(Elf64_Sym); ++k) {
         auto symbol = At<Elf64_Sym>(section.sh_offset + k * sizeof(Elf64_Sym), "symbol table");
         if (symbol.st_shndx == SHN_UNDEF || symbol.st_name >= strings.sh_size) continue;
@@ -177,21 +178,22 @@ void SealFile(const std::string& path) {
   AppendFile(path, seal.bytes());
 }
 
-LibraryFileInfo CheckLibraryFile(const std::string& path) {
-  MappedFile file(path);
-  if (file.bytes().empty()) throw ModelFormatError(StrCat(path, ": the file is empty"));
-  ElfFile elf(file.bytes(), path);
+LibraryFileInfo CheckLibraryBytes(std::string_view bytes, const std::string& path) {
+  if (bytes.empty()) throw ModelFormatError(StrCat(path, ": the file is empty"));
+  ElfFile elf(bytes, path);
   LibraryFileInfo info;
-  info.sealed = CheckSeal(file.bytes(), elf);
+  info.sealed = CheckSeal(bytes, elf);
   Range where = elf.FindSymbol(kBlobSymbol);
   info.has_blob = where.bytes != 0;
   if (info.has_blob) {
-    ArtifactReader blob(file.bytes().substr(where.offset, where.bytes), path);
+    ArtifactReader blob(bytes.substr(where.offset, where.bytes), path);
     // Reading all weights takes longer than all else that loading does, so only on request.
     if (const char* verify = std::getenv("TREADLE_VERIFY"); verify != nullptr && *verify == '1') blob.VerifyAll();
     if (blob.sealed() && !info.sealed) elf.Fail("truncated: the seal at its end is missing");
   }
   return info;
 }
+
+LibraryFileInfo CheckLibraryFile(const std::string& path) { return CheckLibraryBytes(MappedFile(path).bytes(), path); }
 
 }  // namespace treadle::runtime

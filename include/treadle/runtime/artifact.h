@@ -103,5 +103,7 @@ struct LibraryFileInfo {
 /// Checks a shared library before it is loaded: ELF header and tables within the file, machine, the blob (when there is
 /// one) and the seal (when the blob says that there is one). Throws ModelFormatError naming the file.
 LibraryFileInfo CheckLibraryFile(const std::string& path);
+/// As CheckLibraryFile, for the bytes of a file; `path` is what errors call it.
+LibraryFileInfo CheckLibraryBytes(std::string_view bytes, const std::string& path);
 
 }  // namespace treadle::runtime
