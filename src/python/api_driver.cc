@@ -88,6 +88,15 @@ class KernelLibrary : public runtime::ModuleNode {
   mutable Module loaded_;
 };
 
+/// Writes the library of a compiled model, given its kernels or the executor factory that imports them.
+void ExportModule(const Module& module, const std::string& path) {
+  if (const auto* library = module.as<KernelLibrary>()) return library->SaveToFile(path, "so");
+  for (const Module& import : module.imports()) {
+    if (import.as<KernelLibrary>() != nullptr) return ExportModule(import, path);
+  }
+  throw Error(StrCat("a module of type ", module.module_type(), " can't be exported; a compiled model can"));
+}
+
 /// Options from the pass context of the calling thread.
 CompileOptions OptionsFromContext(const std::string& target) {
   const auto context = treadle::transform::PassContext::Current();
@@ -195,6 +204,7 @@ void RegisterCompiledModel() {
 void RegisterDriverApi() {
   driver::RegisterAll();
   RegisterCompiledModel();
+  Registry::RegisterTyped("runtime.ModuleExportLibrary", &ExportModule);
   Registry::RegisterTyped("driver.CompileOnnx", &CompileOnnx);
   Registry::RegisterTyped("driver.Build", [](IRModule module, Map<String, NDArray> params, std::string target) {
     return Wrap(driver::Build(module, ToParams(params), OptionsFromContext(target)));

@@ -19,11 +19,11 @@ class GraphModule:
             setattr(self, f"_{name}", module[name])
 
     def set_input(self, key=None, value=None, **params):
-        """Copies an input (by name or index), and parameters by name."""
-        if key is not None:
-            self._set_input(key, value if isinstance(value, nd.NDArray) else nd.array(value))
-        for name, tensor in params.items():
-            self._set_input(name, tensor if isinstance(tensor, nd.NDArray) else nd.array(tensor))
+        """Copies an input (by name or index), and further ones by name. Arrays are converted to the input's type."""
+        for name, array in ([(key, value)] if key is not None else []) + list(params.items()):
+            if not isinstance(array, nd.NDArray):
+                array = nd.array(array, dtype=self._get_input(name).dtype)
+            self._set_input(name, array)
 
     def run(self, **inputs):
         if inputs:
