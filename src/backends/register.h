@@ -4,6 +4,7 @@
 
 namespace treadle::backends {
 
+void RegisterCBackend();
 void RegisterLLVMBackend();
 
 }  // namespace treadle::backends

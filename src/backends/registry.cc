@@ -28,7 +28,10 @@ void RegisterBackend(Backend backend) {
 
 void RegisterAllBackends() {
   static std::once_flag once;
-  std::call_once(once, [] { RegisterLLVMBackend(); });
+  std::call_once(once, [] {
+    RegisterCBackend();
+    RegisterLLVMBackend();
+  });
 }
 
 const Backend& GetBackend(const std::string& kind) {

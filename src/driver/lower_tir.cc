@@ -22,7 +22,8 @@ tir::PrimFunc LowerPrimFunc(tir::PrimFunc func, const Target& target, const Lowe
   tir::LowerConfig config;
   config.features = target->Features();
   config.simple_mode = options.simple_mode;
-  config.disable_vectorize = options.disable_vectorize;
+  // C has no vectors.
+  config.disable_vectorize = options.disable_vectorize || target->kind == "c";
   config.bounds_check = options.bounds_check;
   config.unroll_max_step = options.unroll_max_step;
   config.unroll_max_depth = options.unroll_max_depth;

@@ -125,7 +125,9 @@ void ModuleBuilder::AddFunction(const tir::SplitFunction& func) {
     auto* pointer = llvm::PointerType::get(context(), 0);
     auto* type = llvm::FunctionType::get(int32, {pointer, pointer, int32, pointer, pointer, pointer}, false);
     llvm::Function* packed = NewFunction(type, func.name, true);
-    packed->addFnAttr(llvm::Attribute::OptimizeForSize);
+    // Straight-line checks gain nothing from optimisation, and there are many of them.
+    packed->addFnAttr(llvm::Attribute::OptimizeNone);
+    packed->addFnAttr(llvm::Attribute::NoInline);
     std::vector<tir::Var> packed_params(func.packed->params.begin(), func.packed->params.end());
     FunctionCodegen(this, packed).Run(packed_params, func.packed->body);
   }

@@ -115,7 +115,7 @@ class Builder {
 
   void Add(const std::string& name, tir::PrimFunc func, const std::vector<NDArray>& values, size_t inputs,
            double tolerance) {
-    func = WithAttr(func, attr::kGlobalSymbol, String("f"));
+    func = WithAttr(func, attr::kGlobalSymbol, String("f" + std::to_string(cases.size())));
     cases.push_back({name, func, values, inputs, tolerance});
   }
 
@@ -162,8 +162,7 @@ void AddArithmetic(Builder& b) {
     b.Elementwise("compare_" + t.str(), t, 2, -9, 9, 0,
                   [](const V& x) { return tir::select(x[0] < x[1] && x[0] > 0.0f, x[0], x[1]); });
   }
-  for (DataType t : {DataType::Int(8), DataType::UInt(8), DataType::Int(16), kI32, DataType::UInt(32),
-                     DataType::Int(64), DataType::UInt(64)}) {
+  for (DataType t : {DataType::Int(8), DataType::UInt(16), kI32, DataType::UInt(64)}) {
     const double low = t.is_int() ? -100 : 0;
     b.Elementwise("wrap_" + t.str(), t, 2, low, 100, 0, [](const V& x) { return x[0] * x[1] + x[0] - x[1]; });
     b.Elementwise("div_" + t.str(), t, 2, t.is_int() ? -3 : 0, 3, 0, [](const V& x) { return tir::Div(x[0], x[1]); });
@@ -184,8 +183,7 @@ void AddArithmetic(Builder& b) {
 void AddCasts(Builder& b) {
   using V = std::vector<PrimExpr>;
   const DataType types[] = {
-      kF32, DataType::Float(64), DataType::Float(16), DataType::BFloat(16), DataType::Int(8), DataType::UInt(8),
-      kI32, DataType::Int(64),   DataType::Bool()};
+      kF32, DataType::Float(16), DataType::BFloat(16), DataType::UInt(8), DataType::Int(64), DataType::Bool()};
   for (DataType from : types) {
     for (DataType to : types) {
       const double low = from.is_uint() ? 0 : -120;
@@ -302,8 +300,13 @@ std::vector<Case> AllCases() {
   return b.cases;
 }
 
-void ExpectConformance(Runner runner) {
-  for (const Case& test : AllCases()) {
+void ExpectConformance(const Compiler& compile) {
+  const std::vector<Case> cases = AllCases();
+  std::vector<tir::PrimFunc> funcs;
+  for (const Case& test : cases) funcs.push_back(test.func);
+  const Runner run = compile(funcs);
+  for (size_t k = 0; k < cases.size(); ++k) {
+    const Case& test = cases[k];
     SCOPED_TRACE(test.name);
     std::vector<NDArray> expected, got;
     for (const NDArray& value : test.inputs) {
@@ -312,14 +315,14 @@ void ExpectConformance(Runner runner) {
     }
     try {
       backends::RunPrimFunc(test.func, expected);
-      runner(test.func, got);
+      run(k, got);
     } catch (const std::exception& error) {
       ADD_FAILURE() << error.what();
       continue;
     }
-    for (size_t k = test.num_inputs; k < got.size(); ++k) {
-      for (int64_t i = 0; i < got[k].size(); ++i) {
-        const double x = ReadElement(got[k], i), y = ReadElement(expected[k], i);
+    for (size_t a = test.num_inputs; a < got.size(); ++a) {
+      for (int64_t i = 0; i < got[a].size(); ++i) {
+        const double x = ReadElement(got[a], i), y = ReadElement(expected[a], i);
         const bool same = x == y || (std::isnan(x) && std::isnan(y)) ||
                           std::fabs(x - y) <= test.tolerance * std::max(1.0, std::fabs(y));
         EXPECT_TRUE(same) << "element " << i << ": " << x << ", expected " << y;

@@ -2,6 +2,7 @@
 // Programs that every backend must run with the same results.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,9 +22,10 @@ struct Case {
 /// All cases, freshly built.
 std::vector<Case> AllCases();
 
-/// Runs `func` on the arguments. A backend joins by giving one.
-using Runner = void (*)(const tir::PrimFunc& func, const std::vector<runtime::NDArray>& args);
-/// Runs every case in `runner` and in the interpreter (on the function as it is) and compares (gtest expectations).
-void ExpectConformance(Runner runner);
+/// Compiles all functions (named by their global_symbol) at once and returns what runs the k-th.
+using Runner = std::function<void(size_t k, const std::vector<runtime::NDArray>& args)>;
+using Compiler = std::function<Runner(const std::vector<tir::PrimFunc>& funcs)>;
+/// Runs every case in a backend and in the interpreter (on the function as it is) and compares (gtest expectations).
+void ExpectConformance(const Compiler& compile);
 
 }  // namespace treadle::conformance
