@@ -27,6 +27,7 @@ void RegisterSliceOps();
 void RegisterSoftmaxOps();
 void RegisterSortOps();
 void RegisterBlockedConvOps();
+void RegisterPackedDenseOp();
 void RegisterLayoutRules();
 
 }  // namespace treadle::ops

@@ -32,6 +32,7 @@ void RegisterAllOps() {
     RegisterScatterOps();
     RegisterAnnotationOps();
     RegisterBlockedConvOps();
+    RegisterPackedDenseOp();
     RegisterLayoutRules();  // adds to operators registered above
   });
 }

@@ -49,5 +49,8 @@ void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilo
 /// a block of channels and whose next one is the width.
 void ScheduleBlockedWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue, const TargetFeatures& features);
 
+/// Matrix products with a packed weight: (.., m, k) x (n / 16, k, 16).
+void SchedulePackedDense(Schedule& sch, const BlockRV& block, BlockRV epilogue, const TargetFeatures& features);
+
 }  // namespace cpu
 }  // namespace treadle::ops

@@ -90,6 +90,8 @@ void ScheduleStages(Schedule& sch, const TargetFeatures& features) {
     bool blocked_pool = Contains(tag, "pool") && node->writes.size() == 1 && node->writes[0]->buffer->shape.size() == 5;
     if (Contains(tag, "conv2d_NCHWc") || blocked_pool) {
       ScheduleBlockedWindow(sch, block, epilogue, features);
+    } else if (tag == "dense_pack") {
+      SchedulePackedDense(sch, block, epilogue, features);
     } else {
       ScheduleReduction(sch, block, epilogue);
     }

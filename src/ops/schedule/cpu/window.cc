@@ -34,6 +34,52 @@ int64_t TileWidth(int64_t width, int64_t channels, const TargetFeatures& feature
   return best;
 }
 
+/// Computes `block` under `tile` into registers: reductions outside, then axis `row` (-1: none) unrolled, then axis
+/// `vector` as a vector (`blocks` of them, unrolled).
+void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, int row, int vector, int64_t blocks = 1) {
+  sch.SetScope(block, 0, "local");
+  sch.ComputeAt(block, tile);
+  tir::Block node = sch.Get(block);
+  // Loops of the block's axes that lie under the tile: an axis of one iteration there has none.
+  std::vector<LoopRV> nest = sch.GetLoops(block);
+  auto under_tile = [&](const LoopRV& loop) {
+    bool below = false;
+    for (const LoopRV& l : nest) {
+      if (below && loop.defined() && l->var.same_as(loop->var)) return true;
+      if (l->var.same_as(tile->var)) below = true;
+    }
+    return false;
+  };
+  std::vector<LoopRV> axes = AxisLoops(sch, block);
+  std::vector<LoopRV> reduce, order;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (node->iter_vars[i]->iter_type == tir::IterVarType::kCommReduce && under_tile(axes[i])) reduce.push_back(axes[i]);
+  }
+  order = reduce;
+  bool has_row = row >= 0 && under_tile(axes[static_cast<size_t>(row)]);
+  bool has_vector = under_tile(axes[static_cast<size_t>(vector)]);
+  if (has_row) order.push_back(axes[static_cast<size_t>(row)]);
+  if (has_vector) order.push_back(axes[static_cast<size_t>(vector)]);
+  if (order.size() > 1) sch.Reorder(order);
+  auto finish = [&](const LoopRV& row_loop, LoopRV vector_loop) {
+    if (row_loop.defined()) sch.Unroll(row_loop);
+    if (!vector_loop.defined()) return;
+    if (blocks > 1) {
+      std::vector<LoopRV> parts = sch.Split(vector_loop, {PrimExpr(blocks), kRest});
+      sch.Unroll(parts[0]);
+      vector_loop = parts[1];
+    }
+    sch.Vectorize(vector_loop);
+  };
+  if (!reduce.empty()) {
+    BlockRV init = sch.DecomposeReduction(block, reduce[0]);
+    std::vector<LoopRV> init_axes = AxisLoops(sch, init);
+    finish(has_row ? init_axes[static_cast<size_t>(row)] : LoopRV(),
+           has_vector ? init_axes[static_cast<size_t>(vector)] : LoopRV());
+  }
+  finish(has_row ? axes[static_cast<size_t>(row)] : LoopRV(), has_vector ? axes[static_cast<size_t>(vector)] : LoopRV());
+}
+
 }  // namespace
 
 void ScheduleBlockedWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue, const TargetFeatures& features) {
@@ -41,55 +87,47 @@ void ScheduleBlockedWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue
   if (!epilogue.defined()) epilogue = sch.CacheWrite(block, 0, "local");
   std::vector<LoopRV> out = sch.GetLoops(epilogue);  // n, oc, oh, ow, oci
   TREADLE_ICHECK(out.size() == 5) << "blocked outputs have five loops";
-  int64_t channels = Extent(sch, out[4]), width = Extent(sch, out[3]);
-  int64_t t = TileWidth(width, channels, features);
-  LoopRV tile = out[3];
-  LoopRV row = out[3];
-  std::vector<LoopRV> parts = sch.Split(out[3], {kRest, PrimExpr(t)});
-  tile = parts[0];
-  row = parts[1];
-  sch.SetScope(block, 0, "local");
-  sch.ComputeAt(block, tile);
-
-  // Reduction outside, the tile inside.
-  tir::Block node = sch.Get(block);
-  std::vector<LoopRV> axes = AxisLoops(sch, block);
-  std::vector<LoopRV> own = sch.GetLoops(block);
-  std::vector<LoopRV> reduce, spatial;
-  for (size_t i = 0; i < axes.size(); ++i) {
-    if (!axes[i].defined()) continue;
-    if (node->iter_vars[i]->iter_type == tir::IterVarType::kCommReduce) {
-      reduce.push_back(axes[i]);
-    } else if (i >= 3) {
-      spatial.push_back(axes[i]);
-    }
-  }
-  std::vector<LoopRV> order = reduce;
-  // A row of one output has no loop of its own under the tile.
-  std::vector<LoopRV> inner;
-  for (const LoopRV& loop : spatial) {
-    bool under_tile = false, below = false;
-    for (const LoopRV& l : own) {
-      if (below && l.same_as(loop)) under_tile = true;
-      if (l.same_as(tile)) below = true;
-    }
-    if (under_tile) inner.push_back(loop);
-  }
-  order.insert(order.end(), inner.begin(), inner.end());
-  sch.Reorder(order);
-  if (!reduce.empty()) {
-    BlockRV init = sch.DecomposeReduction(block, reduce[0]);
-    std::vector<LoopRV> init_axes = AxisLoops(sch, init);
-    if (init_axes.size() >= 5) {
-      if (init_axes[4].defined()) sch.Vectorize(init_axes[4]);
-      if (t > 1 && init_axes[3].defined() && !init_axes[3].same_as(tile)) sch.Unroll(init_axes[3]);
-    }
-  }
-  if (axes[4].defined()) sch.Vectorize(axes[4]);
-  if (t > 1 && axes[3].defined()) sch.Unroll(axes[3]);
+  int64_t t = TileWidth(Extent(sch, out[3]), Extent(sch, out[4]), features);
+  std::vector<LoopRV> width = sch.Split(out[3], {kRest, PrimExpr(t)});
+  ComputeTile(sch, block, width[0], 3, 4);
   sch.Vectorize(out[4]);
-  if (t > 1) sch.Unroll(row);
+  sch.Unroll(width[1]);
   FuseParallel(sch, {out[0], out[1], out[2]}, work);
+}
+
+void SchedulePackedDense(Schedule& sch, const BlockRV& block, BlockRV epilogue, const TargetFeatures& features) {
+  double work = Work(sch, block);
+  if (!epilogue.defined()) epilogue = sch.CacheWrite(block, 0, "local");
+  std::vector<LoopRV> out = sch.GetLoops(epilogue);  // .., m, n
+  constexpr int64_t kLanes = 16;
+  size_t rank = out.size();
+  LoopRV n = out[rank - 1];
+  int64_t units = Extent(sch, n);
+  if (rank == 1 || Extent(sch, out[rank - 2]) == 1) {
+    // One row: bound by reading the weight. Several blocks of units at once keep several streams going.
+    int64_t blocks = units % (4 * kLanes) == 0 ? 4 : units % (2 * kLanes) == 0 ? 2 : 1;
+    std::vector<LoopRV> parts = sch.Split(n, {kRest, PrimExpr(blocks), PrimExpr(kLanes)});
+    LoopRV tile = parts[0];
+    ComputeTile(sch, block, tile, -1, static_cast<int>(rank) - 1, blocks);
+    sch.Vectorize(parts[2]);
+    sch.Unroll(parts[1]);
+    std::vector<LoopRV> outer(out.begin(), out.end() - 1);
+    outer.push_back(tile);
+    FuseParallel(sch, outer, work);
+    return;
+  }
+  LoopRV m = out[rank - 2];
+  int64_t t = TileWidth(Extent(sch, m), kLanes, features);
+  std::vector<LoopRV> rows = sch.Split(m, {kRest, PrimExpr(t)});
+  std::vector<LoopRV> columns = sch.Split(n, {kRest, PrimExpr(kLanes)});
+  // A panel of the weight stays in the cache while all rows pass.
+  sch.Reorder({columns[0], rows[0], rows[1], columns[1]});
+  ComputeTile(sch, block, rows[0], static_cast<int>(rank) - 2, static_cast<int>(rank) - 1);
+  sch.Vectorize(columns[1]);
+  sch.Unroll(rows[1]);
+  std::vector<LoopRV> outer(out.begin(), out.end() - 2);
+  outer.push_back(columns[0]);
+  FuseParallel(sch, outer, work);
 }
 
 }  // namespace treadle::ops::cpu
