@@ -131,7 +131,10 @@ Attrs MakeAttrsFromMap(const TypeInfo* type, const Map<String, ObjectRef>& value
     set.insert(name.str());
   }
   for (const FieldInfo& field : type->fields) {
-    if (field.required && set.count(field.name) == 0) {
+    // Optional fields that are marked as required are always printed; they need not be given.
+    bool optional = field.kind == FieldKind::kOptInt64 || field.kind == FieldKind::kOptDouble ||
+                    field.kind == FieldKind::kOptInt64s;
+    if (field.required && !optional && set.count(field.name) == 0) {
       throw Error(StrCat(what, " needs the attribute '", field.name, "'"));
     }
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "relay/type_infer/unifier.h"
 
-#include "relay/type_text.h"
+#include "relay/text/type_text.h"
 #include "treadle/base/stack_guard.h"
 #include "treadle/ir/prim_functor.h"
 #include "treadle/ir/prim_ops.h"

@@ -17,7 +17,7 @@ class DenseAttrs : public AttrsNode {
   TREADLE_NODE(DenseAttrs, AttrsNode, "relay.attrs.DenseAttrs")
   template <typename R>
   static void Reflect(R& r) {
-    r.Field("units", &DenseAttrs::units).Doc("Outputs; taken from the weight when absent");
+    r.Field("units", &DenseAttrs::units).Doc("Outputs; taken from the weight when absent").Required();
     r.Field("out_dtype", &DenseAttrs::out_dtype).Doc("Type of the output; void: that of the input");
   }
 };
@@ -31,7 +31,7 @@ class MatmulAttrs : public AttrsNode {
   TREADLE_NODE(MatmulAttrs, AttrsNode, "relay.attrs.MatmulAttrs")
   template <typename R>
   static void Reflect(R& r) {
-    r.Field("units", &MatmulAttrs::units).Doc("Columns of the result; taken from tensor_b when absent");
+    r.Field("units", &MatmulAttrs::units).Doc("Columns of the result; taken from tensor_b when absent").Required();
     r.Field("out_dtype", &MatmulAttrs::out_dtype).Doc("Type of the output; void: that of the input");
     r.Field("transpose_a", &MatmulAttrs::transpose_a).Doc("tensor_a is (k, m) rather than (m, k)");
     r.Field("transpose_b", &MatmulAttrs::transpose_b).Doc("tensor_b is (n, k) rather than (k, n)");

@@ -35,7 +35,8 @@ class TransposeAttrs : public AttrsNode {
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axes", &TransposeAttrs::axes)
-        .Doc("Dimension of the input that each output dimension is; absent: reversed");
+        .Doc("Dimension of the input that each output dimension is; absent: reversed")
+        .Required();
   }
 };
 
@@ -109,7 +110,7 @@ class StridedSliceAttrs : public AttrsNode {
     r.Field("strides", &StridedSliceAttrs::strides).Doc("Steps, not 0; missing ones are 1");
     r.Field("slice_mode", &StridedSliceAttrs::slice_mode)
         .Doc("end; or size: `end` holds sizes (-1: all that remains) and strides are ignored");
-    r.Field("axes", &StridedSliceAttrs::axes).Doc("Dimensions that the lists speak of; absent: the first ones");
+    r.Field("axes", &StridedSliceAttrs::axes).Doc("Dimensions that the lists speak of; absent: the first ones").Required();
   }
 };
 

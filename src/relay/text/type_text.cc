@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "relay/type_text.h"
+#include "relay/text/type_text.h"
 
 #include "treadle/base/stack_guard.h"
 #include "treadle/ir/prim_expr.h"

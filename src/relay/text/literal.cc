@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "relay/text/literal.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "treadle/base/half.h"
+
+namespace treadle::relay {
+namespace {
+
+struct Suffix {
+  const char* text;
+  DataType dtype;
+};
+
+constexpr Suffix kSuffixes[] = {
+    {"f", DataType::Float(32)}, {"f64", DataType::Float(64)}, {"f16", DataType::Float(16)},
+    {"bf16", DataType::BFloat(16)}, {"i8", DataType::Int(8)}, {"i16", DataType::Int(16)}, {"i32", DataType::Int(32)},
+    {"i64", DataType::Int(64)}, {"u8", DataType::UInt(8)}, {"u16", DataType::UInt(16)}, {"u32", DataType::UInt(32)},
+    {"u64", DataType::UInt(64)}, {"f32", DataType::Float(32)},
+};
+
+template <typename T>
+T Read(const NDArray& data) {
+  T value;
+  std::memcpy(&value, data.data_ptr(), sizeof(T));
+  return value;
+}
+
+template <typename T>
+NDArray Scalar(T value, DataType dtype) {
+  return NDArray::FromBytes(&value, {}, dtype);
+}
+
+template <typename T>
+NDArray ParseInt(const std::string& digits, DataType dtype) {
+  T value{};
+  const char* begin = digits.data() + (digits[0] == '+' ? 1 : 0);
+  auto [end, error] = std::from_chars(begin, digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size()) {
+    throw ModelFormatError(StrCat("number ", digits, " doesn't fit into ", dtype));
+  }
+  return Scalar(value, dtype);
+}
+
+template <typename T>
+T ParseFloat(const std::string& digits) {
+  std::string text = digits;
+  bool negative = text[0] == '-';
+  if (negative) text.erase(0, 1);
+  T value{};
+  if (text == "inf") {
+    value = std::numeric_limits<T>::infinity();
+  } else if (text == "nan") {
+    value = std::numeric_limits<T>::quiet_NaN();
+  } else {
+    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc::result_out_of_range) {
+      // Too small is zero, too great is an error.
+      double wide = std::strtod(text.c_str(), nullptr);
+      if (wide > 1) throw ModelFormatError(StrCat("number ", digits, " is too great for its type"));
+      value = static_cast<T>(wide);
+    } else if (error != std::errc() || end != text.data() + text.size()) {
+      throw ModelFormatError(StrCat("'", digits, "' isn't a number"));
+    }
+  }
+  return negative ? -value : value;
+}
+
+NDArray ScalarSmallFloat(const FloatFormat& format, const std::string& digits, DataType dtype) {
+  return Scalar(static_cast<uint16_t>(EncodeFloat(format, ParseFloat<double>(digits))), dtype);
+}
+
+std::string IntText(const NDArray& data, DataType dtype) {
+  switch (dtype.bits()) {
+    case 8: return dtype.is_int() ? std::to_string(Read<int8_t>(data)) : std::to_string(Read<uint8_t>(data));
+    case 16: return dtype.is_int() ? std::to_string(Read<int16_t>(data)) : std::to_string(Read<uint16_t>(data));
+    case 32: return dtype.is_int() ? std::to_string(Read<int32_t>(data)) : std::to_string(Read<uint32_t>(data));
+    default: return dtype.is_int() ? std::to_string(Read<int64_t>(data)) : std::to_string(Read<uint64_t>(data));
+  }
+}
+
+}  // namespace
+
+std::string FloatText(double value, bool single) {
+  if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
+  if (std::isnan(value)) return "nan";
+  char buffer[64];
+  auto end = single ? std::to_chars(buffer, buffer + sizeof(buffer), static_cast<float>(value),
+                                    std::chars_format::general)
+                    : std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::general);
+  return std::string(buffer, end.ptr);
+}
+
+std::optional<std::string> LiteralOf(const NDArray& tensor) {
+  if (tensor.ndim() != 0) return std::nullopt;
+  DataType dtype = tensor.dtype();
+  if (!dtype.is_scalar()) return std::nullopt;
+  NDArray data = tensor.device().device_type == kDLCPU ? tensor : tensor.Copy();
+  if (dtype.is_bool()) {
+    uint8_t value = Read<uint8_t>(data);
+    if (value > 1) return std::nullopt;
+    return value != 0 ? "True" : "False";
+  }
+  if (dtype == DataType::Int(32)) return IntText(data, dtype);
+  for (const Suffix& suffix : kSuffixes) {
+    if (suffix.dtype != dtype) continue;
+    if (dtype.is_integral()) return IntText(data, dtype) + suffix.text;
+    double value = 0;
+    if (dtype == DataType::Float(64)) value = Read<double>(data);
+    if (dtype == DataType::Float(32)) value = Read<float>(data);
+    if (dtype == DataType::Float(16)) value = DecodeFloat(kFloat16Format, Read<uint16_t>(data));
+    if (dtype == DataType::BFloat(16)) value = DecodeFloat(kBFloat16Format, Read<uint16_t>(data));
+    if (std::isnan(value)) return std::nullopt;  // has a payload
+    return FloatText(value, dtype.bits() <= 32) + suffix.text;
+  }
+  return std::nullopt;
+}
+
+std::string Quote(const std::string& text) {
+  std::string quoted = "\"";
+  for (char c : text) {
+    switch (c) {
+      case '"': quoted += "\\\""; break;
+      case '\\': quoted += "\\\\"; break;
+      case '\n': quoted += "\\n"; break;
+      case '\t': quoted += "\\t"; break;
+      case '\r': quoted += "\\r"; break;
+      default:
+        if (static_cast<unsigned char>(c) < ' ' || c == 127) {
+          constexpr char kHex[] = "0123456789abcdef";
+          quoted += StrCat("\\x", kHex[static_cast<unsigned char>(c) >> 4], kHex[c & 15]);
+        } else {
+          quoted += c;
+        }
+    }
+  }
+  return quoted + "\"";
+}
+
+std::optional<DataType> DTypeOfSuffix(const std::string& text) {
+  for (const Suffix& suffix : kSuffixes) {
+    if (text == suffix.text) return suffix.dtype;
+  }
+  return std::nullopt;
+}
+
+NDArray ScalarFromText(const std::string& digits, DataType dtype) {
+  if (dtype == DataType::Float(64)) return Scalar(ParseFloat<double>(digits), dtype);
+  if (dtype == DataType::Float(32)) return Scalar(ParseFloat<float>(digits), dtype);
+  if (dtype == DataType::Float(16)) return ScalarSmallFloat(kFloat16Format, digits, dtype);
+  if (dtype == DataType::BFloat(16)) return ScalarSmallFloat(kBFloat16Format, digits, dtype);
+  switch (dtype.bits() * (dtype.is_int() ? 1 : -1)) {
+    case 8: return ParseInt<int8_t>(digits, dtype);
+    case 16: return ParseInt<int16_t>(digits, dtype);
+    case 32: return ParseInt<int32_t>(digits, dtype);
+    case 64: return ParseInt<int64_t>(digits, dtype);
+    case -8: return ParseInt<uint8_t>(digits, dtype);
+    case -16: return ParseInt<uint16_t>(digits, dtype);
+    case -32: return ParseInt<uint32_t>(digits, dtype);
+    case -64: return ParseInt<uint64_t>(digits, dtype);
+    default: throw ModelFormatError(StrCat("no literals of type ", dtype));
+  }
+}
+
+NDArray ScalarBool(bool value) { return Scalar(static_cast<uint8_t>(value), DataType::Bool()); }
+
+}  // namespace treadle::relay

@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "relay/text/printer.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "relay/text/literal.h"
+#include "treadle/ir/prim_expr.h"
+
+namespace treadle::relay {
+namespace {
+
+bool IsLetter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
+bool IsNameChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '/'; }
+
+bool IsDataFlow(const Expr& expr) {
+  return expr->IsInstance<CallNode>() || expr->IsInstance<TupleNode>() || expr->IsInstance<TupleGetItemNode>();
+}
+
+bool AlwaysInline(const Expr& expr) {
+  return expr->IsInstance<GlobalVarNode>() || expr->IsInstance<ConstantNode>() || expr->IsInstance<OpNode>() ||
+         expr->IsInstance<VarNode>() || expr->IsInstance<ConstructorNode>();
+}
+
+}  // namespace
+
+std::string NameTable::Unique(const std::string& hint) {
+  std::string name = hint;
+  auto it = used_.find(hint);
+  if (it != used_.end()) {
+    do {
+      name = hint + std::to_string(++it->second);
+    } while (used_.count(name) != 0);
+  }
+  used_.emplace(name, 0);
+  return name;
+}
+
+bool IsPlainName(const std::string& name) {
+  if (name.empty() || !(IsLetter(name[0]) || name[0] == '_')) return false;
+  for (size_t i = 0; i < name.size(); ++i) {
+    if (IsNameChar(name[i])) continue;
+    if (name[i] != '.' || i + 1 == name.size() || name[i + 1] == '.') return false;
+  }
+  return true;
+}
+
+std::string NameText(const std::string& name) { return IsPlainName(name) ? name : Quote(name); }
+
+TextPrinter::TextPrinter(const TextOptions& options) : options_(options), scopes_(1) {
+  type_names_.type_var = [this](const TypeVarNode* var) -> std::string {
+    auto it = var_names_.find(var);
+    if (it != var_names_.end()) return it->second;
+    std::string hint = var->name_hint;
+    if (hint.empty() || !IsLetter(hint[0])) hint = "t" + hint;
+    return var_names_[var] = type_var_names_.Unique(hint);
+  };
+  type_names_.dim_var = [this](const Object* var) -> std::string {
+    auto it = dim_vars_.find(var);
+    if (it != dim_vars_.end()) return it->second;
+    std::string hint = static_cast<const tir::VarNode*>(var)->name_hint;
+    if (!IsPlainName(hint) || hint.find_first_of("./") != std::string::npos) hint = "d";
+    return dim_vars_[var] = dim_names_.Unique(hint);
+  };
+}
+
+std::string TextPrinter::Join(const Strings& parts) {
+  std::string text;
+  for (size_t i = 0; i < parts.size(); ++i) text += (i ? ", " : "") + parts[i];
+  return text;
+}
+
+std::string TextPrinter::PrintType(const Type& type) { return TypeText(type, type_names_); }
+
+// Names
+
+const std::string& TextPrinter::NameOf(const VarNode* var) {
+  auto it = var_names_.find(var->vid.get());
+  if (it != var_names_.end()) return it->second;
+  std::string hint = var->name_hint();
+  if (hint.empty() || !IsLetter(hint[0])) hint = "v" + hint;
+  // A name such as "a.0" would read as a projection of "%a".
+  bool looks_projected = false;
+  for (size_t i = 1; i + 1 < hint.size(); ++i) {
+    if (hint[i] != '.' || std::isdigit(static_cast<unsigned char>(hint[i + 1])) == 0) continue;
+    looks_projected |= names_.Contains(hint.substr(0, i));
+    names_.Reserve(hint.substr(0, i));
+  }
+  std::string name = names_.Unique(hint);
+  return var_names_[var->vid.get()] = "%" + (looks_projected ? Quote(name) : NameText(name));
+}
+
+void TextPrinter::NameParams(const Expr& root) {
+  // Parameters are named callee first, before anything is printed.
+  std::unordered_set<const Object*> seen;
+  std::vector<Expr> stack{root}, children;
+  while (!stack.empty()) {
+    Expr expr = std::move(stack.back());
+    stack.pop_back();
+    if (!seen.insert(expr.get()).second) continue;
+    if (const auto* func = expr.as<FunctionNode>()) {
+      for (const Var& param : func->params) NameOf(param.get());
+      stack.push_back(func->body);
+      continue;
+    }
+    children.clear();
+    CollectChildren(expr, &children);
+    stack.insert(stack.end(), children.rbegin(), children.rend());
+  }
+}
+
+void TextPrinter::CountUses(const Expr& root) {
+  std::vector<Expr> children;
+  PostOrderVisit(root, [&](const Expr& expr) {
+    children.clear();
+    CollectChildren(expr, &children);
+    for (const Expr& child : children) ++uses_[child.get()];
+  });
+}
+
+std::string TextPrinter::Binding(const Var& var) {
+  std::string text = NameOf(var.get());
+  if (var->type_annotation.defined()) text += ": " + PrintType(var->type_annotation);
+  return text + OptionalInfo(var);
+}
+
+void TextPrinter::FreeVarLines(const Expr& expr) {
+  for (const Var& var : FreeVars(expr)) scopes_.back() += "free_var " + Binding(var) + ";" + NewLine();
+}
+
+// Expressions
+
+std::string TextPrinter::Print(const Expr& expr, bool try_inline) {
+  TREADLE_ICHECK(expr.defined()) << "null expression can't be printed";
+  if (const auto* var = expr.as<VarNode>()) return NameOf(var);
+  auto it = memo_.find(expr.get());
+  if (it != memo_.end()) return it->second;
+  return WithEnoughStack([&] { return IsDataFlow(expr) ? PrintDataFlow(expr, try_inline) : Emit(expr, try_inline); });
+}
+
+std::string TextPrinter::PrintDataFlow(const Expr& root, bool try_inline) {
+  // The order of lines is that of the original: what all operands of a node need comes first, then the operands.
+  struct Frame {
+    std::vector<Expr> children;
+    size_t next = 0;
+  };
+  std::vector<Frame> stack;
+  auto prepare = [&](const Expr& expr) {
+    if (!prepared_.insert(expr.get()).second) return;
+    Frame frame;
+    CollectChildren(expr, &frame.children);
+    // Arguments get their lines before the callee does.
+    if (expr->IsInstance<CallNode>()) std::rotate(frame.children.begin(), frame.children.begin() + 1, frame.children.end());
+    stack.push_back(std::move(frame));
+  };
+  prepare(root);
+  while (!stack.empty()) {
+    Frame& top = stack.back();
+    if (top.next < top.children.size()) {
+      Expr child = top.children[top.next++];
+      if (IsDataFlow(child) && memo_.count(child.get()) == 0) prepare(child);
+      continue;
+    }
+    std::vector<Expr> children = std::move(top.children);
+    stack.pop_back();
+    for (const Expr& child : children) {
+      if (!IsDataFlow(child)) {
+        Print(child);
+      } else if (memo_.count(child.get()) == 0) {
+        Emit(child, false);
+      }
+    }
+  }
+  return Emit(root, try_inline);
+}
+
+std::string TextPrinter::Emit(const Expr& expr, bool try_inline) {
+  bool inline_expr = AlwaysInline(expr) || (try_inline && uses_[expr.get()] <= 1);
+  std::string text;
+  if (!inline_expr && expr->IsInstance<LetNode>()) {
+    indent_ += 2;
+    text = "(" + NewLine();
+    scopes_.emplace_back();
+    std::string chain = PrintLet(static_cast<const LetNode*>(expr.get()));
+    text += scopes_.back() + chain;
+    scopes_.pop_back();
+    indent_ -= 2;
+    text += NewLine() + ")";
+  } else {
+    text = PrintKind(expr);
+  }
+  text += OptionalInfo(expr);
+  if (inline_expr) return memo_[expr.get()] = text;
+  std::string name = "%" + std::to_string(next_temp_++);
+  scopes_.back() += name + " = " + text + ";" + NewLine();
+  return memo_[expr.get()] = name;
+}
+
+std::string TextPrinter::PrintKind(const Expr& expr) {
+  if (const auto* call = expr.as<CallNode>()) return PrintCall(call);
+  if (const auto* tuple = expr.as<TupleNode>()) {
+    Strings fields;
+    for (const Expr& field : tuple->fields) fields.push_back(Print(field));
+    return "(" + Join(fields) + (fields.size() == 1 ? ",)" : ")");
+  }
+  if (const auto* item = expr.as<TupleGetItemNode>()) return Print(item->tuple) + "." + std::to_string(item->index);
+  if (const auto* constant = expr.as<ConstantNode>()) return PrintConstant(constant);
+  if (const auto* op = expr.as<OpNode>()) return op->name;
+  if (const auto* global = expr.as<GlobalVarNode>()) return "@" + NameText(global->name_hint);
+  if (const auto* constructor = expr.as<ConstructorNode>()) return constructor->name_hint;
+  if (const auto* func = expr.as<FunctionNode>()) return PrintFunction("fn ", func);
+  if (const auto* let = expr.as<LetNode>()) return PrintLet(let);
+  if (const auto* branch = expr.as<IfNode>()) {
+    std::string text = "if (" + Print(branch->cond) + ") " + PrintBody(branch->true_branch);
+    return text + " else " + PrintBody(branch->false_branch);
+  }
+  if (const auto* match = expr.as<MatchNode>()) return PrintMatch(match);
+  if (const auto* create = expr.as<RefCreateNode>()) return "ref(" + Print(create->value) + ")";
+  if (const auto* read = expr.as<RefReadNode>()) return "ref_read(" + Print(read->ref) + ")";
+  if (const auto* write = expr.as<RefWriteNode>()) {
+    std::string ref = Print(write->ref);
+    return "ref_write(" + ref + ", " + Print(write->value) + ")";
+  }
+  if (const auto* temp = expr.as<TempExprNode>()) return Print(temp->Realize());
+  return "<" + expr->type_key() + ">";
+}
+
+std::string TextPrinter::PrintCall(const CallNode* call) {
+  Strings args;
+  for (const Expr& arg : call->args) args.push_back(Print(arg));
+  const auto* op = call->op.as<OpNode>();
+  if (call->attrs.defined()) {
+    for (std::string& attr : AttrList(call->attrs, op)) args.push_back(std::move(attr));
+  }
+  const auto* constructor = call->op.as<ConstructorNode>();
+  std::string callee = Print(call->op);
+  if (constructor != nullptr && constructor->inputs.empty() && args.empty()) return callee;
+  return callee + "(" + Join(args) + ")" + SpanComment(call->span);
+}
+
+std::string TextPrinter::SpanComment(const Span& span) {
+  // Only spans that name a node of an imported model: places in a text are those of the text printed here.
+  if (!span.defined() || span->line != 0 || span->source_name.empty()) return "";
+  const std::string& name = span->source_name;
+  bool safe = name.compare(0, 3, "ty=") != 0 && name.find("*/") == std::string::npos &&
+              name.find("/*") == std::string::npos && name.front() != ' ' && name.back() != ' ';
+  for (char c : name) safe &= static_cast<unsigned char>(c) >= ' ';
+  return safe ? " /* " + name + " */" : "";
+}
+
+std::string TextPrinter::OptionalInfo(const Expr& expr) {
+  if (options_.annotate) return options_.annotate(expr);
+  if (!options_.show_types || !expr->checked_type_.defined()) return "";
+  bool is_name = expr->IsInstance<OpNode>() || expr->IsInstance<GlobalVarNode>() ||
+                 expr->IsInstance<ConstructorNode>() || expr->IsInstance<LetNode>();
+  return is_name ? "" : " /* ty=" + PrintType(expr->checked_type_) + " */";
+}
+
+std::string TextPrinter::PrintFunction(const std::string& prefix, const FunctionNode* func) {
+  std::string text = prefix;
+  Strings parts;
+  for (const TypeVar& var : func->type_params) parts.push_back(PrintType(var));
+  if (!parts.empty()) text += "[" + Join(parts) + "]";
+  parts.clear();
+  for (const Var& param : func->params) parts.push_back(Binding(param));
+  for (std::string& attr : DictList(func->attrs->dict)) parts.push_back(std::move(attr));
+  text += "(" + Join(parts) + ") ";
+  if (func->ret_type.defined()) text += "-> " + PrintType(func->ret_type) + " ";
+  return text + PrintBody(func->body);
+}
+
+std::string TextPrinter::PrintScope(const Expr& expr) {
+  scopes_.emplace_back();
+  std::string tail = Print(expr, true);
+  std::string text = std::move(scopes_.back()) + tail;
+  scopes_.pop_back();
+  return text;
+}
+
+std::string TextPrinter::PrintBody(const Expr& expr) {
+  indent_ += 2;
+  std::string text = "{" + NewLine() + PrintScope(expr);
+  indent_ -= 2;
+  return text + NewLine() + "}";
+}
+
+std::string TextPrinter::PrintLet(const LetNode* let) {
+  // A chain is one loop. Lines that a value needs come before its let: the first one's in the enclosing scope, the
+  // others' in a scope of their own.
+  std::string text;
+  bool opened = false;
+  Expr body;
+  while (true) {
+    std::string binding = Binding(let->var);
+    std::string value = Print(let->value, true);
+    if (opened) {
+      text += scopes_.back();
+      scopes_.back().clear();
+    } else {
+      scopes_.emplace_back();
+      opened = true;
+    }
+    text += "let " + binding + " = " + value + ";" + NewLine();
+    body = let->body;
+    const auto* next = body.as<LetNode>();
+    if (next == nullptr || uses_[next] > 1 || memo_.count(next) != 0) break;
+    let = next;
+  }
+  std::string tail = Print(body, true);
+  text += scopes_.back() + tail;
+  scopes_.pop_back();
+  return text;
+}
+
+std::string TextPrinter::PrintMatch(const MatchNode* match) {
+  std::string text = match->complete ? "match (" : "match? (";
+  text += Print(match->data) + ") {";
+  indent_ += 2;
+  for (const Clause& clause : match->clauses) {
+    std::string pattern = PrintPattern(clause->lhs);
+    text += NewLine() + pattern + " => " + PrintBody(clause->rhs) + ",";
+  }
+  indent_ -= 2;
+  return text + NewLine() + "}";
+}
+
+std::string TextPrinter::PrintPattern(const Pattern& pattern) {
+  return WithEnoughStack([&]() -> std::string {
+    if (const auto* var = pattern.as<PatternVarNode>()) return Binding(var->var);
+    Strings parts;
+    if (const auto* constructor = pattern.as<PatternConstructorNode>()) {
+      for (const Pattern& p : constructor->patterns) parts.push_back(PrintPattern(p));
+      const std::string& name = constructor->constructor->name_hint;
+      return parts.empty() ? name : name + "(" + Join(parts) + ")";
+    }
+    if (const auto* tuple = pattern.as<PatternTupleNode>()) {
+      for (const Pattern& p : tuple->patterns) parts.push_back(PrintPattern(p));
+      return "(" + Join(parts) + (parts.size() == 1 ? ",)" : ")");
+    }
+    return "_";
+  });
+}
+
+std::string TextPrinter::PrintConstant(const ConstantNode* constant) {
+  if (auto literal = LiteralOf(constant->data)) return *literal;
+  auto it = meta_refs_.find(constant);
+  if (it != meta_refs_.end()) return it->second;
+  // The place and type of this constant aren't part of the metadata.
+  std::string ref = Meta(Constant(constant->data));
+  meta_refs_[constant] = ref;
+  return ref;
+}
+
+// Roots
+
+std::string TextPrinter::PrintRootExpr(const Expr& expr) {
+  CountUses(expr);
+  NameParams(expr);
+  scopes_.emplace_back();
+  FreeVarLines(expr);
+  std::string tail = Print(expr, true);
+  std::string text = std::move(scopes_.back()) + tail;
+  scopes_.pop_back();
+  return text;
+}
+
+std::string TextPrinter::PrintTypeData(const TypeData& data) {
+  std::string text = data->constructors.empty() ? "extern type " : "type ";
+  text += data->header->name_hint;
+  Strings vars;
+  for (const TypeVar& var : data->type_vars) vars.push_back(PrintType(var));
+  if (!vars.empty()) text += "[" + Join(vars) + "]";
+  if (data->constructors.empty()) return text;
+  text += " {";
+  for (const Constructor& constructor : data->constructors) {
+    Strings inputs;
+    for (const Type& input : constructor->inputs) inputs.push_back(PrintType(input));
+    text += "\n  " + constructor->name_hint + (inputs.empty() ? "" : "(" + Join(inputs) + ")") + ",";
+  }
+  return text + "\n}";
+}
+
+namespace {
+
+FunctionPrinter& OtherFunctionPrinter() {
+  static auto* printer = new FunctionPrinter();
+  return *printer;
+}
+
+}  // namespace
+
+void SetFunctionPrinter(FunctionPrinter printer) { OtherFunctionPrinter() = std::move(printer); }
+
+std::string TextPrinter::PrintModule(const IRModule& module) {
+  std::string text;
+  auto begin_item = [&] {
+    if (!text.empty()) text += "\n";
+  };
+  if (!module->attrs->dict.empty()) {
+    text += "attributes {";
+    for (const std::string& attr : DictList(module->attrs->dict)) text += "\n  " + attr + ",";
+    text += "\n}\n";
+  }
+  for (const auto& [var, data] : module->type_definitions) {
+    begin_item();
+    text += PrintTypeData(data) + "\n";
+  }
+  for (const auto& [var, func] : module->functions) {
+    begin_item();
+    const auto* relay_func = func.as<FunctionNode>();
+    if (relay_func == nullptr) {
+      const FunctionPrinter& other = OtherFunctionPrinter();
+      text += other ? other(var, func) : "/* def @" + NameText(var->name_hint) + ": " + func->type_key() + " */";
+      text += "\n";
+      continue;
+    }
+    memo_.clear();
+    uses_.clear();
+    prepared_.clear();
+    dim_vars_.clear();
+    dim_names_ = NameTable();
+    CountUses(func);
+    NameParams(func);
+    text += PrintFunction("def @" + NameText(var->name_hint), relay_func) + "\n";
+  }
+  return text;
+}
+
+std::string AsText(const ObjectRef& node, const TextOptions& options) {
+  if (!node.defined()) return "(nullptr)";
+  TextPrinter printer(options);
+  std::string text = options.show_version ? "#[version = \"0.0.5\"]\n" : "";
+  if (node->IsInstance<IRModuleNode>()) {
+    text += printer.PrintModule(Downcast<IRModule>(node));
+  } else if (node->IsInstance<RelayExprNode>()) {
+    text += printer.PrintRootExpr(Downcast<Expr>(node));
+  } else if (node->IsInstance<TypeNode>()) {
+    text += printer.PrintType(Downcast<Type>(node));
+  } else if (node->IsInstance<PatternNode>()) {
+    text += printer.PrintPattern(Downcast<Pattern>(node));
+  } else if (node->IsInstance<AttrsNode>()) {
+    text += printer.PrintAttrs(Downcast<Attrs>(node));
+  } else {
+    throw Error(StrCat("objects of class ", node->type_key(), " have no text form"));
+  }
+  std::string meta = printer.MetaSection();
+  if (meta.empty()) return text;
+  if (options.show_meta_data) return text + "\n#[metadata]\n" + meta;
+  return text +
+         "\n/* The metadata section is left out: show_meta_data=True prints the constants that stand in it. */\n";
+}
+
+std::string AsText(const ObjectRef& node, bool show_meta_data) {
+  TextOptions options;
+  options.show_meta_data = show_meta_data;
+  return AsText(node, options);
+}
+
+std::string PrettyPrint(const ObjectRef& node) {
+  TextOptions options;
+  options.show_meta_data = false;
+  options.show_version = false;
+  return AsText(node, options);
+}
+
+}  // namespace treadle::relay
