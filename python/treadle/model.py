@@ -142,10 +142,11 @@ def _serialised(model):
 
 
 def compile(model, shapes=None, dims=None, target="llvm -mcpu=native", opt_level=3, threads=0, disabled_pass=(),  # noqa: A001
-            required_pass=(), pass_config=None):
+            required_pass=(), pass_config=None, constants=None):
     """Compiles an ONNX model (path, bytes or onnx.ModelProto) to native code.
 
     shapes: shapes of inputs by name; dims: sizes of symbolic dimensions by name. threads: for running, 0 for all.
+    constants: inputs that are fixed to a value when compiling (axes, sizes, ...), by name.
     """
     import tempfile
 
@@ -153,6 +154,7 @@ def compile(model, shapes=None, dims=None, target="llvm -mcpu=native", opt_level
     compiled = _api.CompileOnnx(data, directory, {
         "target": str(target), "opt_level": opt_level, "dims": dict(dims or {}),
         "shapes": {name: [int(dim) for dim in shape] for name, shape in (shapes or {}).items()},
+        "constants": {name: as_tensor(value) for name, value in (constants or {}).items()},
         "disabled_pass": list(disabled_pass), "required_pass": list(required_pass),
         "config": {key: str(value) for key, value in (pass_config or {}).items()}})
     with tempfile.TemporaryDirectory(prefix="treadle-") as folder:

@@ -5,19 +5,61 @@ import onnx
 from onnx.backend.base import Backend, BackendRep
 
 from . import nd
+from .error import UnsupportedOpError
 from .model import compile as compile_model
+
+INTEGRAL = {onnx.TensorProto.BOOL, onnx.TensorProto.INT8, onnx.TensorProto.INT16, onnx.TensorProto.INT32,
+            onnx.TensorProto.INT64, onnx.TensorProto.UINT8, onnx.TensorProto.UINT16, onnx.TensorProto.UINT32,
+            onnx.TensorProto.UINT64}
+
+
+MAX_CONSTANT = 1024  # elements of an input that may be taken for a constant
 
 
 class TreadleRep(BackendRep):
-    """A model ready to run."""
+    """A model ready to run.
 
-    def __init__(self, model):
-        self._model = model
+    Models whose result's shape hangs on the values of inputs (axes, sizes, ...) are compiled for the values of those
+    inputs when they are first seen.
+    """
+
+    def __init__(self, model, options):
+        self._source = model
+        self._options = options
+        initialised = {tensor.name for tensor in model.graph.initializer}
+        self._names = [value.name for value in model.graph.input if value.name not in initialised]
+        self._compiled = {}
+        try:
+            self._compiled[()] = compile_model(model, **options)
+        except UnsupportedOpError as error:
+            self._refusal = error
+            integral = [value for value in model.graph.input if value.type.tensor_type.elem_type in INTEGRAL]
+            if not integral and len(self._names) < 2:
+                raise
 
     def run(self, inputs, **kwargs):
         if not isinstance(inputs, dict):
-            inputs = dict(zip((info.name for info in self._model.inputs), inputs))
-        return tuple(self._model.run(None, inputs))
+            inputs = dict(zip(self._names, inputs))
+        if () in self._compiled:
+            return tuple(self._compiled[()].run(None, inputs))
+        arrays = {name: np.asarray(value) for name, value in inputs.items()}
+        small = {name: array for name, array in arrays.items() if array.size <= MAX_CONSTANT}
+        integral = {name: array for name, array in small.items() if array.dtype.kind in "biu"}
+        for constants in (integral, {name: array for name, array in small.items() if name != self._names[0]}):
+            try:
+                model = self._specialised(constants)
+            except UnsupportedOpError as error:
+                self._refusal = error
+                continue
+            rest = {info.name for info in model.inputs}
+            return tuple(model.run(None, {name: value for name, value in inputs.items() if name in rest}))
+        raise self._refusal
+
+    def _specialised(self, constants):
+        key = tuple((name, array.dtype.str, array.shape, array.tobytes()) for name, array in sorted(constants.items()))
+        if key not in self._compiled:
+            self._compiled[key] = compile_model(self._source, constants=constants, **self._options)
+        return self._compiled[key]
 
 
 class TreadleBackend(Backend):
@@ -30,7 +72,7 @@ class TreadleBackend(Backend):
     @classmethod
     def prepare(cls, model, device="CPU", **kwargs):
         super().prepare(model, device, **kwargs)
-        return TreadleRep(compile_model(model, **kwargs))
+        return TreadleRep(model, kwargs)
 
     @classmethod
     def run_model(cls, model, inputs, device="CPU", **kwargs):

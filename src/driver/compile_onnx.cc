@@ -12,6 +12,7 @@ CompiledModel CompileOnnx(const onnx::Model& model, const std::string& name, con
   onnx::ImportOptions import_options;
   import_options.shapes = options.input_shapes;
   import_options.dims = options.dims;
+  import_options.constants = options.constants;
   onnx::ImportResult imported = onnx::FromOnnx(model, import_options);
   auto main = Downcast<relay::Function>(imported.mod->Lookup("main"));
   Array<String> names;

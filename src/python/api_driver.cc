@@ -165,6 +165,9 @@ CompiledModelRef CompileOnnx(std::string data, std::string directory, Map<String
     if (name == "threads") options.threads = static_cast<int>(Downcast<IntImm>(value)->value);
     if (name == "shapes") options.input_shapes = ToShapes(Downcast<Map<String, Array<IntImm>>>(value));
     if (name == "dims") options.dims = ToDims(Downcast<Map<String, ObjectRef>>(value));
+    if (name == "constants") {
+      for (const auto& [input, tensor] : Downcast<Map<String, NDArray>>(value)) options.constants[input.str()] = tensor;
+    }
     if (name == "disabled_pass") options.disabled_pass = ToStrings(Downcast<Array<String>>(value));
     if (name == "required_pass") options.required_pass = ToStrings(Downcast<Array<String>>(value));
     if (name == "dump") options.dump.stages = ToStrings(Downcast<Array<String>>(value));

@@ -30,6 +30,7 @@ struct CompileOptions {
   std::map<std::string, std::string> config;                    ///< pass options, as text
   std::map<std::string, std::vector<int64_t>> input_shapes;     ///< by input name
   std::map<std::string, int64_t> dims;                          ///< by symbolic dimension
+  std::map<std::string, runtime::NDArray> constants;            ///< ONNX inputs that are fixed to a value, by name
   DumpOptions dump;
   int threads = 0;  ///< for compiling; 0: all that the machine gives this process
 };
