@@ -171,6 +171,19 @@ TEST(Artifact, EveryTruncationAndChangeIsFound) {
   }
 }
 
+TEST(Artifact, SamplesOfWeightsAreCheckedWhenLoadingAllOnRequest) {
+  ArtifactWriter writer;
+  writer.AddParams({{"a", NDArray::FromVector(std::vector<float>(10000, 1.0f), {10000}, kF32)}});
+  std::string blob = writer.Finish();
+  size_t data = blob.size() - 40000;
+  std::string sampled = blob, elsewhere = blob;
+  sampled[data + 100] ^= 1;
+  elsewhere[data + 20000] ^= 1;
+  EXPECT_THROW(ArtifactReader(sampled, "t"), ModelFormatError);
+  EXPECT_THAT([&] { ArtifactReader(elsewhere, "t").VerifyAll(); },
+              ThrowsMessage<ModelFormatError>(HasSubstr("checksum of section \"params\" is wrong")));
+}
+
 TEST(Params, FileFormatIsChecked) {
   ParamList params = {{"a", Floats({1, 2}, {2})}, {"b", Floats({}, {0})}};
   std::string bytes = SaveParams(params);

@@ -92,6 +92,20 @@ TEST(ThreadPool, LaunchesFromManyThreadsShareTheWorkers) {
   EXPECT_LE(WorkerThreads(), 3);
 }
 
+TEST(ThreadPool, TasksOfUnevenLengthAllRunOnce) {
+  // Short tasks are often taken back by the launcher, long ones hardly ever.
+  ConcurrencyScope threads(4);
+  for (int round = 0; round < 500; ++round) {
+    std::atomic<int64_t> sum{0};
+    ParallelFor(8, [&](int64_t begin, int64_t end) {
+      volatile int work = 0;
+      for (int i = 0; i < (round % 7) * static_cast<int>(begin) * 100; ++i) work = work + 1;
+      for (int64_t i = begin; i < end; ++i) sum += i;
+    });
+    ASSERT_EQ(sum, 28);
+  }
+}
+
 TEST(ThreadPool, SleepingWorkersWakeUp) {
   ConcurrencyScope threads(4);
   for (int i = 0; i < 5; ++i) {
