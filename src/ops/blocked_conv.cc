@@ -5,6 +5,7 @@
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/compute.h"
+#include "treadle/ops/make.h"
 #include "treadle/relay/layout.h"
 
 namespace treadle::ops {
@@ -105,6 +106,20 @@ Attrs WithLayouts(const Conv2DAttrs* a, const std::string& data, const std::stri
   return Attrs(ObjectPtr<Object>(node));
 }
 
+/// A pointwise convolution that can't be blocked: all positions in one row, so that vectors are full.
+std::optional<LaidOutCall> FlattenPointwise(const CallNode* call, const Conv2DAttrs* a, LayoutArgs& args) {
+  const auto* data = args.Type(0);
+  const auto* kernel = args.Type(1);
+  int64_t height = *AsConstInt(data->shape[2]), width = *AsConstInt(data->shape[3]);
+  if (*AsConstInt(kernel->shape[2]) != 1 || *AsConstInt(kernel->shape[3]) != 1 || a->strides[0] != 1 ||
+      a->strides[1] != 1 || FourPads(a->padding) != std::vector<int64_t>{0, 0, 0, 0} || height == 1 || width >= 64) {
+    return std::nullopt;
+  }
+  Expr row = MakeReshape(args.Get(0, ""), std::vector<int64_t>{*AsConstInt(data->shape[0]), *AsConstInt(data->shape[1]), 1, height * width});
+  Expr conv = relay::Call(call->op, {row, call->args[1]}, call->attrs, {}, call->span);
+  return LaidOutCall{MakeReshape(conv, std::vector<int64_t>{*AsConstInt(data->shape[0]), *AsConstInt(kernel->shape[0]), height, width}), ""};
+}
+
 /// Runs nn.conv2d with constant float weights blocked where its output channels divide into blocks.
 std::optional<LaidOutCall> Conv2dLayoutRule(const CallNode* call, LayoutArgs& args) {
   const auto* a = call->attrs.as<Conv2DAttrs>();
@@ -117,7 +132,7 @@ std::optional<LaidOutCall> Conv2dLayoutRule(const CallNode* call, LayoutArgs& ar
   }
   int64_t in_channels = *AsConstInt(data->shape[1]), out_channels = *AsConstInt(kernel->shape[0]);
   std::string out = BlockedLayout(out_channels);
-  if (out.empty()) return std::nullopt;
+  if (out.empty()) return FlattenPointwise(call, a, args);
   std::string o = std::to_string(BlockOf(out)) + "o";
   std::string in = args.Layout(0).empty() ? BlockedLayout(in_channels) : args.Layout(0);
   Expr weight = call->args[1];
@@ -129,7 +144,9 @@ std::optional<LaidOutCall> Conv2dLayoutRule(const CallNode* call, LayoutArgs& ar
   }
   if (a->groups > 1) {
     int64_t per_group_in = in_channels / a->groups, per_group_out = out_channels / a->groups;
-    if (in.empty() || per_group_in % BlockOf(in) != 0 || per_group_out % BlockOf(out) != 0) return std::nullopt;
+    if (in.empty() || per_group_in % BlockOf(in) != 0 || per_group_out % BlockOf(out) != 0) {
+      return FlattenPointwise(call, a, args);
+    }
   }
   std::string kernel_layout = in.empty() ? "OIHW" + o : "OIHW" + std::to_string(BlockOf(in)) + "i" + o;
   Expr w = relay::LayoutTransform(weight, "OIHW", kernel_layout);

@@ -49,6 +49,8 @@ void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilo
 /// a block of channels and whose next one is the width.
 void ScheduleBlockedWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue, const TargetFeatures& features);
 
+/// Convolutions in NCHW, for channels that don't divide into blocks.
+void ScheduleRowWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue);
 /// Matrix products with a packed weight: (.., m, k) x (n / 16, k, 16).
 void SchedulePackedDense(Schedule& sch, const BlockRV& block, BlockRV epilogue, const TargetFeatures& features);
 

@@ -74,6 +74,15 @@ BlockRV EpilogueOf(Schedule& sch, const BlockRV& block) {
   return same ? consumers[0] : BlockRV();
 }
 
+/// A convolution in NCHW with neighbouring outputs reading neighbouring inputs.
+bool IsRowWindow(Schedule& sch, const BlockRV& block, const std::string& tag) {
+  if (tag != "conv2d_nchw" && tag != "group_conv2d_nchw" && tag != "depthwise_conv2d_nchw") return false;
+  tir::Block node = sch.Get(block);
+  if (node->writes.size() != 1 || node->writes[0]->buffer->shape.size() != 4) return false;
+  const int64_t* width = AsConstInt(node->writes[0]->buffer->shape[3]);
+  return width != nullptr && *width >= 4;
+}
+
 void ScheduleStages(Schedule& sch, const TargetFeatures& features) {
   std::set<std::string> done;
   for (const BlockRV& block : sch.GetBlocks()) {
@@ -90,6 +99,8 @@ void ScheduleStages(Schedule& sch, const TargetFeatures& features) {
     bool blocked_pool = Contains(tag, "pool") && node->writes.size() == 1 && node->writes[0]->buffer->shape.size() == 5;
     if (Contains(tag, "conv2d_NCHWc") || blocked_pool) {
       ScheduleBlockedWindow(sch, block, epilogue, features);
+    } else if (IsRowWindow(sch, block, tag)) {
+      ScheduleRowWindow(sch, block, epilogue);
     } else if (tag == "dense_pack") {
       SchedulePackedDense(sch, block, epilogue, features);
     } else {
