@@ -35,14 +35,17 @@ Tensor PadSpatial(const Tensor& data, const std::vector<int64_t>& pads) {
   PrimExpr height = shape[2], width = shape[3];
   shape.Set(2, height + (pads[0] + pads[2]));
   shape.Set(3, width + (pads[1] + pads[3]));
-  return te::Compute(shape, [&](const Array<Var>& i) {
-    Array<PrimExpr> indices(i.begin(), i.end());
-    PrimExpr h = PrimExpr(i[2]) - pads[0], w = PrimExpr(i[3]) - pads[1];
-    indices.Set(2, h);
-    indices.Set(3, w);
-    PrimExpr inside = PrimExpr(i[2]) >= pads[0] && h < height && PrimExpr(i[3]) >= pads[1] && w < width;
-    return tir::if_then_else(inside, data(indices), tir::make_zero(data->dtype));
-  }, "pad", tag::kPad);
+  return te::Compute(
+      shape,
+      [&](const Array<Var>& i) {
+        Array<PrimExpr> indices(i.begin(), i.end());
+        PrimExpr h = PrimExpr(i[2]) - pads[0], w = PrimExpr(i[3]) - pads[1];
+        indices.Set(2, h);
+        indices.Set(3, w);
+        PrimExpr inside = PrimExpr(i[2]) >= pads[0] && h < height && PrimExpr(i[3]) >= pads[1] && w < width;
+        return tir::if_then_else(inside, data(indices), tir::make_zero(data->dtype));
+      },
+      "pad", tag::kPad);
 }
 
 /// data: (N, IC/ib, H, W, ib), or plain (N, IC, H, W); kernel: (OC/ob, IC/groups/ib, KH, KW, ib, ob), or
@@ -64,19 +67,23 @@ Array<Tensor> BlockedConv2dCompute(const Attrs& attrs, const Array<Tensor>& inpu
   }
   DataType dtype = type->dtype;
   PrimExpr blocks_per_group = tir::floordiv(kernel->shape[0], PrimExpr(int64_t{a->groups}));
-  Tensor out = te::Compute(type->shape, [&](const Array<Var>& i) {
-    PrimExpr channel = ic->var;
-    if (a->groups > 1) channel = tir::floordiv(i[1], blocks_per_group) * kernel->shape[1] + channel;
-    Array<PrimExpr> from{i[0], channel, PrimExpr(i[2]) * a->strides[0] + PrimExpr(kh->var) * a->dilation[0],
-                         PrimExpr(i[3]) * a->strides[1] + PrimExpr(kw->var) * a->dilation[1]};
-    Array<PrimExpr> weight{i[1], ic->var, kh->var, kw->var};
-    if (blocked) {
-      from.push_back(ii->var);
-      weight.push_back(ii->var);
-    }
-    weight.push_back(i[4]);
-    return te::Sum(tir::cast(dtype, data(from)) * tir::cast(dtype, kernel(weight)), reduce);
-  }, "conv2d_NCHWc", "conv2d_NCHWc", {}, {"n", "oc", "oh", "ow", "oci"});
+  Tensor out = te::Compute(type->shape,
+                           [&](const Array<Var>& i) {
+                             PrimExpr channel = ic->var;
+                             if (a->groups > 1)
+                               channel = tir::floordiv(i[1], blocks_per_group) * kernel->shape[1] + channel;
+                             Array<PrimExpr> from{i[0], channel,
+                                                  PrimExpr(i[2]) * a->strides[0] + PrimExpr(kh->var) * a->dilation[0],
+                                                  PrimExpr(i[3]) * a->strides[1] + PrimExpr(kw->var) * a->dilation[1]};
+                             Array<PrimExpr> weight{i[1], ic->var, kh->var, kw->var};
+                             if (blocked) {
+                               from.push_back(ii->var);
+                               weight.push_back(ii->var);
+                             }
+                             weight.push_back(i[4]);
+                             return te::Sum(tir::cast(dtype, data(from)) * tir::cast(dtype, kernel(weight)), reduce);
+                           },
+                           "conv2d_NCHWc", "conv2d_NCHWc", {}, {"n", "oc", "oh", "ow", "oci"});
   return {out};
 }
 
@@ -89,12 +96,15 @@ Array<Tensor> BlockedDepthwiseCompute(const Attrs& attrs, const Array<Tensor>& i
   te::IterVar kh = te::ReduceAxis(tir::Range(kernel->shape[2]), "kh");
   te::IterVar kw = te::ReduceAxis(tir::Range(kernel->shape[3]), "kw");
   DataType dtype = type->dtype;
-  Tensor out = te::Compute(type->shape, [&](const Array<Var>& i) {
-    PrimExpr value = data(i[0], i[1], PrimExpr(i[2]) * a->strides[0] + PrimExpr(kh->var) * a->dilation[0],
-                          PrimExpr(i[3]) * a->strides[1] + PrimExpr(kw->var) * a->dilation[1], i[4]);
-    PrimExpr weight = kernel(i[1], PrimExpr(int64_t{0}), kh->var, kw->var, i[4]);
-    return te::Sum(tir::cast(dtype, value) * tir::cast(dtype, weight), {kh, kw});
-  }, "depthwise_conv2d_NCHWc", "depthwise_conv2d_NCHWc", {}, {"n", "c", "oh", "ow", "ci"});
+  Tensor out = te::Compute(type->shape,
+                           [&](const Array<Var>& i) {
+                             PrimExpr value =
+                                 data(i[0], i[1], PrimExpr(i[2]) * a->strides[0] + PrimExpr(kh->var) * a->dilation[0],
+                                      PrimExpr(i[3]) * a->strides[1] + PrimExpr(kw->var) * a->dilation[1], i[4]);
+                             PrimExpr weight = kernel(i[1], PrimExpr(int64_t{0}), kh->var, kw->var, i[4]);
+                             return te::Sum(tir::cast(dtype, value) * tir::cast(dtype, weight), {kh, kw});
+                           },
+                           "depthwise_conv2d_NCHWc", "depthwise_conv2d_NCHWc", {}, {"n", "c", "oh", "ow", "ci"});
   return {out};
 }
 
@@ -140,7 +150,8 @@ std::optional<LaidOutCall> Conv2dLayoutRule(const CallNode* call, LayoutArgs& ar
   if (depthwise) {
     Expr w = relay::LayoutTransform(weight, "OIHW", "OIHW" + o);
     static const Op op = Op::Get("nn.contrib_depthwise_conv2d_NCHWc");
-    return LaidOutCall{relay::Call(op, {args.Get(0, out), w}, WithLayouts(a, out, "OIHW" + o, out), {}, call->span), out};
+    return LaidOutCall{relay::Call(op, {args.Get(0, out), w}, WithLayouts(a, out, "OIHW" + o, out), {}, call->span),
+                       out};
   }
   if (a->groups > 1) {
     int64_t per_group_in = in_channels / a->groups, per_group_out = out_channels / a->groups;

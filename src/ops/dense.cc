@@ -4,6 +4,7 @@
 #include "ops/conv.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/layout.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/compute.h"
@@ -152,6 +153,44 @@ Array<Tensor> BatchMatmulCompute(const Attrs& attrs, const Array<Tensor>& inputs
   return MatmulTensor(inputs[0], inputs[1], a->transpose_a, a->transpose_b, OutTensor(out_type), tag::kBatchMatmul);
 }
 
+/// data (m, k), weight (units / b, k, b) of layout NC<b>n
+int64_t PackedBlock(const DensePackAttrs* attrs) {
+  Layout layout(attrs->weight_layout);
+  if (layout.ndim() != 3 || layout[0].name != 'N' || layout[1].name != 'C' || layout[2].name != 'n') {
+    throw ShapeError(StrCat("weight_layout must be like NC8n, not \"", attrs->weight_layout, "\""));
+  }
+  return layout[2].factor;
+}
+
+Type DensePackInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* weight = context.Tensor(1, "weight");
+  const auto* attrs = context.attrs<DensePackAttrs>();
+  CheckRank(data, 2, "data");
+  CheckRank(weight, 3, "weight");
+  int64_t block = PackedBlock(attrs);
+  if (DimValue(weight->shape[2]) != block)
+    throw ShapeError(StrCat("the weight's blocks must have ", block, " columns"));
+  CheckInner(context, data->shape[1], weight->shape[1], data, weight);
+  return TensorType({data->shape[0], DimMul(weight->shape[0], Dim(block))},
+                    MatmulOutDType(data, weight, attrs->out_dtype));
+}
+
+Array<Tensor> DensePackCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  PrimExpr block = Index(PackedBlock(attrs.as<DensePackAttrs>()));
+  const TensorTypeNode* out = OutTensor(out_type);
+  DataType dtype = AccumulatorDType(out->dtype);
+  te::IterVar k = te::ReduceAxis(tir::Range(inputs[0]->shape[1]), "k");
+  Tensor sum = Compute(
+      out->shape,
+      [&](const Array<PrimExpr>& i) {
+        PrimExpr w = inputs[1](tir::indexdiv(i[1], block), k->var, tir::indexmod(i[1], block));
+        return te::Sum(tir::cast(dtype, inputs[0](i[0], k->var)) * tir::cast(dtype, w), {k});
+      },
+      "dense_pack", "dense_pack");
+  return {CastTo(sum, out->dtype, "dense_pack_cast")};
+}
+
 }  // namespace
 
 void RegisterDenseOps() {
@@ -163,6 +202,14 @@ void RegisterDenseOps() {
       .Relation(Rule<DenseInfer, 1>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
       .Set(kCompute, FTECompute(DenseCompute));
+  OpRegistration("nn.contrib_dense_pack")
+      .Describe("data times a weight packed in blocks of columns.")
+      .Arguments({{"data", "Tensor", "(m, k)"}, {"weight", "Tensor", "(units / block, k, block)"}})
+      .AttrsType<DensePackAttrs>()
+      .SupportLevel(10)
+      .Relation(Rule<DensePackInfer>)
+      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(kCompute, FTECompute(DensePackCompute));
   OpRegistration("nn.matmul")
       .Describe("Matrix product.")
       .Arguments({{"tensor_a", "Tensor", "(.., m, k)"}, {"tensor_b", "Tensor", "(k, n)"}})

@@ -6,14 +6,19 @@ namespace treadle::ops {
 
 void RegisterActivationOps();
 void RegisterAnnotationOps();
+void RegisterBlockOps();
 void RegisterBroadcastOps();
+void RegisterCombineOps();
 void RegisterConvOps();
 void RegisterConvTransposeOps();
 void RegisterDenseOps();
+void RegisterDynamicOps();
 void RegisterElementwiseOps();
 void RegisterFillOps();
+void RegisterGridOps();
 void RegisterIndexOps();
 void RegisterJoinOps();
+void RegisterLossOps();
 void RegisterNormOps();
 void RegisterPadOps();
 void RegisterPoolOps();
@@ -26,6 +31,7 @@ void RegisterShapeOps();
 void RegisterSliceOps();
 void RegisterSoftmaxOps();
 void RegisterSortOps();
+void RegisterVisionOps();
 void RegisterBlockedConvOps();
 void RegisterPackedDenseOp();
 void RegisterLayoutRules();

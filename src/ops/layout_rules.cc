@@ -23,8 +23,8 @@ Shape ShapeOf(const TensorTypeNode* type) { return StaticShape(type, "operand");
 Expr Reshape(const Expr& data, const Shape& shape) {
   static const Op op = Op::Get("reshape");
   return relay::Call(op, {data}, MakeAttrs<ReshapeAttrs>([&](auto& a) {
-    for (int64_t dim : shape) a.newshape.push_back(PrimExpr(dim));
-  }));
+                       for (int64_t dim : shape) a.newshape.push_back(PrimExpr(dim));
+                     }));
 }
 
 LaidOutCall SameCall(const CallNode* call, Array<Expr> args, Attrs attrs, const std::string& layout) {
@@ -133,9 +133,8 @@ std::optional<LaidOutCall> ConcatenateRule(const CallNode* call, LayoutArgs& arg
 }  // namespace
 
 void RegisterLayoutRules() {
-  for (const char* name :
-       {"nn.relu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "clip", "nn.leaky_relu", "abs", "negative", "erf",
-        "floor", "ceil", "round", "sign", "cast", "nn.hard_sigmoid", "copy"}) {
+  for (const char* name : {"nn.relu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "clip", "nn.leaky_relu", "abs",
+                           "negative", "erf", "floor", "ceil", "round", "sign", "cast", "nn.hard_sigmoid", "copy"}) {
     if (Op::Find(name).defined()) OpRegistration(name).Set(relay::kLayoutRule, FLayoutRule(UnaryRule));
   }
   for (const char* name : {"add", "subtract", "multiply", "divide", "maximum", "minimum", "power"}) {

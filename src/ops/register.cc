@@ -30,6 +30,12 @@ void RegisterAllOps() {
     RegisterSortOps();
     RegisterScanOps();
     RegisterScatterOps();
+    RegisterDynamicOps();
+    RegisterGridOps();
+    RegisterBlockOps();
+    RegisterCombineOps();
+    RegisterLossOps();
+    RegisterVisionOps();
     RegisterAnnotationOps();
     RegisterBlockedConvOps();
     RegisterPackedDenseOp();

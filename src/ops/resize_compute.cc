@@ -47,18 +47,19 @@ class Resampler {
     const std::string& mode = attrs_.coordinate_transformation_mode;
     PrimExpr x = tir::cast(kCoord, i);
     PrimExpr in = tir::cast(kCoord, in_);
-    PrimExpr out = tir::cast(kCoord, out_);
+    // ONNX means the size before rounding where factors are given.
+    PrimExpr out = attrs_.scales.empty() ? tir::cast(kCoord, out_) : scale_ * in;
     PrimExpr half_pixel = tir::div(x + F(0.5), scale_) - F(0.5);
     if (mode == "half_pixel") return half_pixel;
     if (mode == "asymmetric") return tir::div(x, scale_);
     if (mode == "tf_half_pixel_for_nn") return tir::div(x + F(0.5), scale_);
     if (mode == "half_pixel_symmetric") {
-      PrimExpr adjustment = tir::div(out, scale_ * in);
+      PrimExpr adjustment = tir::div(tir::cast(kCoord, out_), scale_ * in);
       return in * F(0.5) * (F(1) - adjustment) + half_pixel;
     }
     PrimExpr single = tir::less_equal(out_, Index(1));
     if (mode == "pytorch_half_pixel") return tir::select(single, F(0), half_pixel);
-    PrimExpr last = tir::max(out - F(1), F(1));
+    PrimExpr last = tir::select(tir::greater(out - F(1), F(0)), out - F(1), F(1));
     if (mode == "align_corners") return tir::select(single, F(0), tir::div(x * (in - F(1)), last));
     PrimExpr width = in - F(1);
     PrimExpr moving = F(begin_) * width + tir::div(x * F(end_ - begin_) * width, last);

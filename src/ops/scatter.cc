@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writing elements at indices that are data. Semantics: ONNX ScatterElements-18, ScatterND-18: negative indices count
 // from the end, an index out of range is an error when the model runs, of equal indices the last one counts.
+#include <algorithm>
+
 #include "ops/families.h"
 #include "ops/infer.h"
 #include "ops/loops.h"
@@ -143,6 +145,61 @@ Array<Tensor> ScatterNDCompute(const Attrs& attrs, const Array<Tensor>& inputs, 
   return {te::Extern({x->shape}, {x->dtype}, inputs, body, "scatter_nd", "scatter")[0]};
 }
 
+Array<Tensor> ScatterAddCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  Attrs add = MakeAttrs<ScatterAttrs>([&](auto& a) {
+    a.axis = attrs.as<ScatterAttrs>()->axis;
+    a.reduction = "add";
+  });
+  return ScatterCompute(add, inputs, out_type);
+}
+
+/// sparse_indices () or (n) or (n, rank), sparse_values () or (n), default_value ()
+Type SparseToDenseInfer(const InferContext& context) {
+  const auto* indices = context.Tensor(0, "sparse_indices");
+  const auto* values = context.Tensor(1, "sparse_values");
+  const auto* attrs = context.attrs<SparseToDenseAttrs>();
+  CheckIntegral(indices, "sparse_indices");
+  CheckSpatial(attrs->output_shape, attrs->output_shape.size(), 0, "output_shape");
+  CheckSameDType(values, context.Tensor(2, "default_value"));
+  CheckRank(context.Tensor(2, "default_value"), 0, "default_value");
+  size_t length =
+      indices->shape.size() < 2 ? 1 : static_cast<size_t>(std::max<int64_t>(DimValue(indices->shape[1]), 0));
+  if (indices->shape.size() > 2 || length != attrs->output_shape.size() || values->shape.size() > 1) {
+    throw ShapeError(StrCat("indices ", TypeText(indices), " and values ", TypeText(values), " don't fit output_shape ",
+                            ShapeText(MakeDims(attrs->output_shape))));
+  }
+  return TensorType(MakeDims(attrs->output_shape), values->dtype);
+}
+
+Array<Tensor> SparseToDenseCompute(const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
+  const TensorTypeNode* out = OutTensor(out_type);
+  const Tensor& indices = inputs[0];
+  size_t length = indices.ndim() < 2 ? 1 : static_cast<size_t>(DimValue(indices->shape[1]));
+  auto body = [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& outs) -> tir::Stmt {
+    tir::Stmt fill =
+        LoopNest(out->shape, "c", [&](const Array<PrimExpr>& i) { return Store(outs[0], Load(in[2], {}), i); }, true);
+    Array<PrimExpr> places;
+    if (indices.ndim() > 0) places.push_back(indices->shape[0]);
+    tir::Stmt write = LoopNest(places, "i", [&](const Array<PrimExpr>& place) {
+      std::function<tir::Stmt(const Array<PrimExpr>&)> at_index = [&](const Array<PrimExpr>& index) -> tir::Stmt {
+        if (index.size() == length) {
+          return Store(outs[0], Load(in[1], inputs[1].ndim() == 0 ? Array<PrimExpr>() : place), index);
+        }
+        Array<PrimExpr> from = place;
+        if (indices.ndim() == 2) from.push_back(Index(static_cast<int64_t>(index.size())));
+        return WithIndex(Load(in[0], from), out->shape[index.size()], "sparse_to_dense", [&](const PrimExpr& i) {
+          Array<PrimExpr> longer = index;
+          longer.push_back(i);
+          return at_index(longer);
+        });
+      };
+      return at_index({});
+    });
+    return tir::SeqStmt(Array<tir::Stmt>{fill, write});
+  };
+  return {te::Extern({out->shape}, {out->dtype}, inputs, body, "sparse_to_dense", "scatter")[0]};
+}
+
 OpRegistration Scatter(const char* name, const char* text, TypeRelationFn relation, FTECompute compute) {
   return OpRegistration(name)
       .Describe(text)
@@ -162,6 +219,15 @@ void RegisterScatterOps() {
       .AttrsType<ScatterAttrs>();
   Scatter("scatter_nd", "Slices written at indices of several dimensions.", Rule<ScatterNDInfer>, ScatterNDCompute)
       .AttrsType<ScatterNDAttrs>();
+  Scatter("scatter_add", "Elements added to, whose index along one dimension is given.", Rule<ScatterInfer>,
+          ScatterAddCompute)
+      .AttrsType<ScatterAttrs>();
+  Scatter("sparse_to_dense", "A tensor of one value but at the given indices.", Rule<SparseToDenseInfer>,
+          SparseToDenseCompute)
+      .Arguments({{"sparse_indices", "Tensor", "Where the values stand."},
+                  {"sparse_values", "Tensor", "The values."},
+                  {"default_value", "Tensor", "Scalar: all others."}})
+      .AttrsType<SparseToDenseAttrs>();
 }
 
 }  // namespace treadle::ops

@@ -60,8 +60,11 @@ void GraphContext::SetThreads(int threads) {
 
 void GraphContext::Allocate() {
   const GraphSpec& spec = model_->spec_;
-  if (spec.arena_bytes > 0) {
-    arena_ = NDArray::Empty({spec.arena_bytes}, DataType::UInt(8), model_->devices_[0]);
+  // Tensors without elements may be all that an arena holds; they need an address too.
+  bool in_arena = std::any_of(spec.entries.begin(), spec.entries.end(),
+                              [](const GraphSpec::Entry& entry) { return entry.arena_offset >= 0; });
+  if (in_arena) {
+    arena_ = NDArray::Empty({std::max<int64_t>(spec.arena_bytes, 1)}, DataType::UInt(8), model_->devices_[0]);
   }
   // The largest entry of each storage; parameters have theirs already.
   uint32_t ids = 0;

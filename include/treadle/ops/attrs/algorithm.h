@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "treadle/ir/attrs.h"
 
@@ -78,6 +79,40 @@ class ScatterNDAttrs : public AttrsNode {
   template <typename R>
   static void Reflect(R& r) {
     r.Field("mode", &ScatterNDAttrs::mode).Doc("update, add, mul, min or max");
+  }
+};
+
+class SearchSortedAttrs : public AttrsNode {
+ public:
+  bool right = false;
+  DataType dtype = DataType::Int(32);
+  TREADLE_NODE(SearchSortedAttrs, AttrsNode, "relay.attrs.SearchSortedAttrs")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("right", &SearchSortedAttrs::right).Doc("After equal elements rather than before");
+    r.Field("dtype", &SearchSortedAttrs::dtype).Doc("Type of the result");
+  }
+};
+
+class UniqueAttrs : public AttrsNode {
+ public:
+  bool sorted = true;
+  bool return_counts = false;
+  TREADLE_NODE(UniqueAttrs, AttrsNode, "relay.attrs.UniqueAttrs")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("sorted", &UniqueAttrs::sorted).Doc("Ascending rather than in order of first appearance");
+    r.Field("return_counts", &UniqueAttrs::return_counts).Doc("Also how often each element occurs");
+  }
+};
+
+class SparseToDenseAttrs : public AttrsNode {
+ public:
+  std::vector<int64_t> output_shape;
+  TREADLE_NODE(SparseToDenseAttrs, AttrsNode, "relay.attrs.SparseToDenseAttrs")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("output_shape", &SparseToDenseAttrs::output_shape).Doc("Shape of the result").Required();
   }
 };
 

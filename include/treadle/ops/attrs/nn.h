@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "treadle/ir/attrs.h"
+#include "treadle/ops/attrs/conv.h"
 
 namespace treadle::ops {
 
@@ -315,6 +316,45 @@ class DilateAttrs : public AttrsNode {
   static void Reflect(R& r) {
     r.Field("strides", &DilateAttrs::strides).Doc("Distance that neighbours get in each dimension").Required();
     r.Field("dilation_value", &DilateAttrs::dilation_value).Doc("Value put between");
+  }
+};
+
+class NLLLossAttrs : public AttrsNode {
+ public:
+  std::string reduction = "mean";
+  int ignore_index = -100;
+  TREADLE_NODE(NLLLossAttrs, AttrsNode, "relay.attrs.NLLLossAttrs")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("reduction", &NLLLossAttrs::reduction).Doc("mean, sum or none");
+    r.Field("ignore_index", &NLLLossAttrs::ignore_index).Doc("Class whose elements don't count");
+  }
+};
+
+class DensePackAttrs : public AttrsNode {
+ public:
+  std::optional<int64_t> units;
+  DataType out_dtype;
+  std::string weight_layout = "NC";
+  TREADLE_NODE(DensePackAttrs, AttrsNode, "relay.attrs.DensePackAttrs")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("units", &DensePackAttrs::units).Doc("Outputs; taken from the weight when absent");
+    r.Field("out_dtype", &DensePackAttrs::out_dtype).Doc("Type of the output; void: that of the input");
+    r.Field("weight_layout", &DensePackAttrs::weight_layout).Doc("Such as NC8n: (units / 8, k, 8)");
+  }
+};
+
+class DeformableConv2DAttrs : public ConvAttrs {
+ public:
+  int deformable_groups = 1;
+  DeformableConv2DAttrs() : ConvAttrs(2, "NCHW", "OIHW") {}
+  TREADLE_NODE(DeformableConv2DAttrs, ConvAttrs, "relay.attrs.DeformableConv2DAttrs")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("deformable_groups", &DeformableConv2DAttrs::deformable_groups)
+        .Doc("Input channels are split into so many groups with offsets of their own")
+        .AtLeast(1);
   }
 };
 

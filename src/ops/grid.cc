@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sampling at computed positions. Semantics: ONNX GridSample-16 and -20, AffineGrid-20 (2-D).
+#include "ops/conv.h"
+#include "ops/families.h"
+#include "ops/infer.h"
+#include "ops/layout.h"
+#include "ops/te_util.h"
+#include "treadle/ops/attrs/image.h"
+#include "treadle/ops/compute.h"
+
+namespace treadle::ops {
+namespace {
+
+PrimExpr F(double value) { return tir::make_const(DataType::Float(32), value); }
+
+/// data (N, C, spatial), grid (N, spatial rank, output spatial): coordinates x, y, (z) in [-1, 1].
+Type GridSampleInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* grid = context.Tensor(1, "grid");
+  const auto* attrs = context.attrs<GridSampleAttrs>();
+  size_t rank = attrs->layout == "NCHW" ? 2 : attrs->layout == "NCDHW" ? 3 : 0;
+  if (rank == 0) throw ShapeError(StrCat("layout must be NCHW or NCDHW, not \"", attrs->layout, "\""));
+  if (attrs->method != "bilinear" && attrs->method != "nearest" && (attrs->method != "bicubic" || rank != 2)) {
+    throw ShapeError(StrCat("method \"", attrs->method, "\" isn't implemented for layout ", attrs->layout));
+  }
+  if (attrs->padding_mode != "zeros" && attrs->padding_mode != "border" && attrs->padding_mode != "reflection") {
+    throw ShapeError(StrCat("padding_mode must be zeros, border or reflection, not \"", attrs->padding_mode, "\""));
+  }
+  CheckRank(data, rank + 2, "data");
+  CheckRank(grid, rank + 2, "grid");
+  if (DimValue(grid->shape[1]) != static_cast<int64_t>(rank)) {
+    throw ShapeError(StrCat("grid must have ", rank, " coordinates in dimension 1, not ", TypeText(grid)));
+  }
+  Array<PrimExpr> out = {data->shape[0], data->shape[1]};
+  for (size_t i = 0; i < rank; ++i) out.push_back(grid->shape[2 + i]);
+  return TensorType(out, data->dtype);
+}
+
+/// One spatial dimension of `size` elements.
+struct GridAxis {
+  const GridSampleAttrs& attrs;
+  PrimExpr size;
+
+  PrimExpr FloatSize() const { return tir::cast(DataType::Float(32), size); }
+  /// Pixel position of a coordinate in [-1, 1].
+  PrimExpr Position(const PrimExpr& coordinate) const {
+    if (attrs.align_corners) return (coordinate + F(1)) * F(0.5) * (FloatSize() - F(1));
+    return ((coordinate + F(1)) * FloatSize() - F(1)) * F(0.5);
+  }
+  /// The position mirrored into the image as often as needed.
+  PrimExpr Reflect(const PrimExpr& x) const {
+    PrimExpr low = attrs.align_corners ? F(0) : F(-0.5);
+    PrimExpr span = attrs.align_corners ? FloatSize() - F(1) : FloatSize();
+    PrimExpr distance = tir::abs(x - low);
+    PrimExpr period = tir::max(span, F(1e-6));
+    PrimExpr times = tir::floor(tir::div(distance, period));
+    PrimExpr rest = distance - times * period;
+    PrimExpr odd = tir::greater(times - F(2) * tir::floor(times * F(0.5)), F(0.5));
+    return tir::select(odd, span - rest + low, rest + low);
+  }
+  /// A pixel position as padding_mode has it.
+  PrimExpr Padded(const PrimExpr& x) const {
+    PrimExpr last = FloatSize() - F(1);
+    if (attrs.padding_mode == "border") return tir::max(tir::min(x, last), F(0));
+    if (attrs.padding_mode == "reflection") return tir::max(tir::min(Reflect(x), last), F(0));
+    return x;
+  }
+  PrimExpr Inside(const PrimExpr& x) const { return x >= F(0) && x <= FloatSize() - F(1); }
+  PrimExpr SafeIndexOf(const PrimExpr& x) const { return Clamp(tir::cast(DataType::Int(64), x), Index(0), size - 1); }
+};
+
+/// A pixel that contributes, along one dimension.
+struct GridTap {
+  PrimExpr position, weight;
+};
+
+std::vector<GridTap> GridTaps(const GridAxis& axis, const PrimExpr& x) {
+  const std::string& method = axis.attrs.method;
+  if (method == "nearest") return {{tir::nearbyint(axis.Padded(x)), F(1)}};
+  if (method == "bilinear") {
+    PrimExpr at = axis.Padded(x);
+    PrimExpr base = tir::floor(at);
+    return {{base, F(1) - (at - base)}, {base + F(1), at - base}};
+  }
+  // Bicubic pads the taps, not the position; the kernel is Keys' with a = -0.75.
+  const double a = -0.75;
+  PrimExpr base = tir::floor(x);
+  PrimExpr t = x - base;
+  auto near = [&](const PrimExpr& d) { return ((F(a + 2) * d - F(a + 3)) * d) * d + F(1); };
+  auto far = [&](const PrimExpr& d) { return ((F(a) * d - F(5 * a)) * d + F(8 * a)) * d - F(4 * a); };
+  return {{axis.Padded(base - F(1)), far(t + F(1))},
+          {axis.Padded(base), near(t)},
+          {axis.Padded(base + F(1)), near(F(1) - t)},
+          {axis.Padded(base + F(2)), far(F(2) - t)}};
+}
+
+Array<Tensor> GridSampleCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<GridSampleAttrs>();
+  const Tensor& data = inputs[0];
+  const Tensor& grid = inputs[1];
+  const TensorTypeNode* out = OutTensor(out_type);
+  size_t rank = out->shape.size() - 2;
+  return {Compute(
+      out->shape,
+      [&](const Array<PrimExpr>& i) {
+        std::vector<GridAxis> axes;
+        std::vector<std::vector<GridTap>> taps;
+        for (size_t d = 0; d < rank; ++d) {
+          if (IsEmptyDim(data->shape[2 + d])) return tir::make_zero(out->dtype);
+          // Coordinates are listed from the last dimension on.
+          Array<PrimExpr> from = {i[0], Index(static_cast<int64_t>(rank - 1 - d))};
+          for (size_t s = 0; s < rank; ++s) from.push_back(i[2 + s]);
+          axes.push_back({*a, data->shape[2 + d]});
+          taps.push_back(GridTaps(axes[d], axes[d].Position(tir::cast(DataType::Float(32), grid(from)))));
+        }
+        std::function<PrimExpr(size_t, const Array<PrimExpr>&, const PrimExpr&)> sum =
+            [&](size_t d, const Array<PrimExpr>& at, const PrimExpr& inside) {
+              if (d == rank) {
+                PrimExpr value = tir::cast(DataType::Float(32), data(at));
+                return a->padding_mode == "zeros" ? tir::select(inside, value, F(0)) : value;
+              }
+              PrimExpr total;
+              for (const GridTap& tap : taps[d]) {
+                Array<PrimExpr> next = at;
+                next.push_back(axes[d].SafeIndexOf(tap.position));
+                PrimExpr here = axes[d].Inside(tap.position);
+                PrimExpr term = sum(d + 1, next, inside.defined() ? inside && here : here) * tap.weight;
+                total = total.defined() ? total + term : term;
+              }
+              return total;
+            };
+        return tir::cast(out->dtype, sum(0, {i[0], i[1]}, PrimExpr()));
+      },
+      "grid_sample", tag::kInjective)};
+}
+
+/// data (N, 2, 3) -> (N, 2, height, width): the coordinates x, y that grid_sample takes.
+Type AffineGridInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<AffineGridAttrs>();
+  CheckRank(data, 3, "data");
+  CheckSpatial(attrs->target_shape, 2, 1, "target_shape");
+  if (DimValue(data->shape[1]) != 2 || DimValue(data->shape[2]) != 3) {
+    throw ShapeError(StrCat("data must have shape (batch, 2, 3), not ", TypeText(data)));
+  }
+  return TensorType({data->shape[0], Dim(2), Dim(attrs->target_shape[0]), Dim(attrs->target_shape[1])}, data->dtype);
+}
+
+Array<Tensor> AffineGridCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<AffineGridAttrs>();
+  const TensorTypeNode* out = OutTensor(out_type);
+  const Tensor& theta = inputs[0];
+  // -1 and 1 are the centres of the corner pixels; the one pixel of a dimension is at -1.
+  auto coordinate = [&](const PrimExpr& i, int64_t size) {
+    double step = size > 1 ? 2.0 / static_cast<double>(size - 1) : 0;
+    return tir::cast(out->dtype, i) * tir::make_const(out->dtype, step) - tir::make_const(out->dtype, 1.0);
+  };
+  return {Compute(
+      out->shape,
+      [&](const Array<PrimExpr>& i) {
+        PrimExpr y = coordinate(i[2], a->target_shape[0]);
+        PrimExpr x = coordinate(i[3], a->target_shape[1]);
+        return theta(i[0], i[1], Index(0)) * x + theta(i[0], i[1], Index(1)) * y + theta(i[0], i[1], Index(2));
+      },
+      "affine_grid", tag::kInjective)};
+}
+
+}  // namespace
+
+void RegisterGridOps() {
+  OpRegistration("image.grid_sample")
+      .Describe("Samples an image at positions given by a grid.")
+      .Arguments({{"data", "Tensor", "(N, C, spatial)"}, {"grid", "Tensor", "(N, coordinates, output spatial)"}})
+      .AttrsType<GridSampleAttrs>()
+      .SupportLevel(5)
+      .Relation(Rule<GridSampleInfer>)
+      .Set(kOpPattern, OpPatternKind::kInjective)
+      .Set(kCompute, FTECompute(GridSampleCompute));
+  OpRegistration("image.affine_grid")
+      .Describe("The grid of an affine map.")
+      .Arguments({{"data", "Tensor", "(N, 2, 3): the map"}})
+      .AttrsType<AffineGridAttrs>()
+      .SupportLevel(5)
+      .Relation(Rule<AffineGridInfer>)
+      .Set(kOpPattern, OpPatternKind::kInjective)
+      .Set(kCompute, FTECompute(AffineGridCompute));
+}
+
+}  // namespace treadle::ops
