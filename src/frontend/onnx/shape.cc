@@ -375,6 +375,10 @@ Expr ImportCenterCropPad(NodeImport& n) {
 /// The same bits as another type of the same size.
 Expr ImportBitCast(NodeImport& n) {
   DataType dtype = n.TypeAttr("to");
+  if (dtype.is_bool() && n.DType(0).bits() == 8) {
+    n.Unsupported("bytes as bools aren't implemented: only 0 and 1 are bools");
+  }
+  if (n.DType(0).is_bool() && dtype.bits() == 8) return n.Cast(n.In(0), dtype);
   if (dtype.bits() != n.DType(0).bits()) n.Invalid(StrCat("bits of ", n.DType(0), " as ", dtype));
   if (dtype == n.DType(0)) return n.In(0);
   return n.Call("reinterpret", {n.In(0)}, {{"dtype", dtype}});
