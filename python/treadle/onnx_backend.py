@@ -37,15 +37,22 @@ class TreadleRep(BackendRep):
             if not integral and len(self._names) < 2:
                 raise
 
+    def _candidates(self, inputs):
+        """Choices of inputs to take for constants."""
+        arrays = {name: np.asarray(value) for name, value in inputs.items()}
+        small = {name: array for name, array in arrays.items() if array.size <= MAX_CONSTANT}
+        integral = {name: array for name, array in small.items() if array.dtype.kind in "biu"}
+        # The fewer the better, and the first input is most often the data.
+        for candidates in (integral, small):
+            yield {name: array for name, array in candidates.items() if name != self._names[0]}
+            yield candidates
+
     def run(self, inputs, **kwargs):
         if not isinstance(inputs, dict):
             inputs = dict(zip(self._names, inputs))
         if () in self._compiled:
             return tuple(self._compiled[()].run(None, inputs))
-        arrays = {name: np.asarray(value) for name, value in inputs.items()}
-        small = {name: array for name, array in arrays.items() if array.size <= MAX_CONSTANT}
-        integral = {name: array for name, array in small.items() if array.dtype.kind in "biu"}
-        for constants in (integral, {name: array for name, array in small.items() if name != self._names[0]}):
+        for constants in self._candidates(inputs):
             try:
                 model = self._specialised(constants)
             except UnsupportedOpError as error:
