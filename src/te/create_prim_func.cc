@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a graph of tensor expressions to a function of blocks, one per operation.
+#include "te/create_prim_func.h"
+
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -63,6 +65,8 @@ class BodyConverter : public ExprMutator {
 
 class FunctionBuilder {
  public:
+  std::unordered_map<const Object*, std::string> block_of_operation;
+
   PrimFunc Build(const Array<Tensor>& args, const std::string& name) {
     DeclareArguments(args);
     Array<Operation> order = PostOrder(args);
@@ -127,6 +131,10 @@ class FunctionBuilder {
     return name;
   }
 
+  std::string BlockName(const OperationNode* op) {
+    return block_of_operation[op] = UniqueIn(block_names_, op->name);
+  }
+
   Stmt ComputeStage(const ComputeOpNode* op, const Array<Buffer>& outputs) {
     BodyConverter convert(buffers_);
     Array<IterVar> iter_vars;
@@ -159,7 +167,7 @@ class FunctionBuilder {
     Map<String, ObjectRef> annotations = op->attrs;
     if (!op->tag.empty()) annotations.Set("tag", String(op->tag));
     BlockAccess access = DetectBlockAccess(body, init);
-    Block block(iter_vars, access.reads, access.writes, UniqueIn(block_names_, op->name), body, init, {}, {},
+    Block block(iter_vars, access.reads, access.writes, BlockName(op), body, init, {}, {},
                 annotations);
     Array<PrimExpr> bindings;
     for (const auto& [var, dom] : loops) bindings.push_back(var);
@@ -224,7 +232,7 @@ class FunctionBuilder {
     Stmt body = ReplaceBuffers(op->body, replacement);
     Map<String, ObjectRef> annotations = op->attrs;
     if (!op->tag.empty()) annotations.Set("tag", String(op->tag));
-    Block block({}, reads, writes, UniqueIn(block_names_, op->name), body, Stmt(), {}, {}, annotations);
+    Block block({}, reads, writes, BlockName(op), body, Stmt(), {}, {}, annotations);
     return BlockRealize({}, make_bool(true), block);
   }
 
@@ -240,6 +248,14 @@ class FunctionBuilder {
 
 PrimFunc CreatePrimFunc(const Array<Tensor>& args, const std::string& name) {
   return FunctionBuilder().Build(args, name);
+}
+
+PrimFunc CreatePrimFunc(const Array<Tensor>& args, const std::string& name,
+                        std::unordered_map<const Object*, std::string>* block_names) {
+  FunctionBuilder builder;
+  PrimFunc func = builder.Build(args, name);
+  *block_names = builder.block_of_operation;
+  return func;
 }
 
 }  // namespace treadle::te

@@ -111,10 +111,11 @@ class Schedule {
   LoopRV AddUnitLoop(const BlockRV& block);
 
   // ---- Where blocks run ----
-  /// Computes what consumers under `loop` need of the block, there.
-  void ComputeAt(const BlockRV& block, const LoopRV& loop);
+  /// Computes what consumers under `loop` need of the block, there. `keep_unit_loops`: axes of which one iteration
+  /// remains get a loop all the same.
+  void ComputeAt(const BlockRV& block, const LoopRV& loop, bool keep_unit_loops = false);
   /// Runs a consumer right after its producers under `loop`.
-  void ReverseComputeAt(const BlockRV& block, const LoopRV& loop);
+  void ReverseComputeAt(const BlockRV& block, const LoopRV& loop, bool keep_unit_loops = false);
   /// Puts the value of an element-wise block into its consumers. A value used several times at the same indices is
   /// bound once.
   void ComputeInline(const BlockRV& block);

@@ -127,7 +127,7 @@ size_t InsertPosition(const std::vector<Stmt>& children, const PlacedBlock& plac
 
 }  // namespace
 
-void ComputeAt(ScheduleState& state, const std::string& name, const Var& loop_var) {
+void ComputeAt(ScheduleState& state, const std::string& name, const Var& loop_var, bool keep_unit_loops) {
   PlacedBlock placed = state.FindBlock(name);
   Path loop_path = state.FindLoop(loop_var, kName);
   std::vector<PlacedBlock> scope = CheckPlaces(state, placed, loop_path, loop_var);
@@ -137,7 +137,7 @@ void ComputeAt(ScheduleState& state, const std::string& name, const Var& loop_va
   arith::Analyzer analyzer;
   state.BindContext(analyzer, loop_path);
   std::vector<AxisDomain> domains = RequiredDomains(placed, loop->body, analyzer);
-  Stmt nest = BuildNest(placed.realize->block, domains, true, analyzer);
+  Stmt nest = BuildNest(placed.realize->block, domains, true, keep_unit_loops, analyzer);
 
   std::vector<Stmt> children =
       loop->body.as<SeqStmtNode>() ? loop->body.as<SeqStmtNode>()->seq.ToVector() : std::vector<Stmt>{loop->body};

@@ -24,7 +24,7 @@ struct NewLoop {
 }  // namespace
 
 Stmt BuildNest(const Block& block, const std::vector<AxisDomain>& domains, bool may_do_more,
-               arith::Analyzer& analyzer) {
+               bool keep_unit_loops, arith::Analyzer& analyzer) {
   std::vector<NewLoop> data_loops, reduce_loops;
   Array<PrimExpr> bindings;
   PrimExpr predicate = make_bool(true);
@@ -58,7 +58,7 @@ Stmt BuildNest(const Block& block, const std::vector<AxisDomain>& domains, bool 
       extent = iv->dom->extent;
       below = above = false;
     }
-    if (is_const_int(extent, 1) && iv->iter_type == IterVarType::kDataPar) {
+    if (is_const_int(extent, 1) && iv->iter_type == IterVarType::kDataPar && !keep_unit_loops) {
       bindings.push_back(low);
       if (below) predicate = predicate && (dom_low <= low);
       if (above) predicate = predicate && (low <= dom_high);

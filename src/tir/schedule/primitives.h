@@ -26,9 +26,9 @@ void ComputeInline(ScheduleState& state, const std::string& block);
 void ReverseComputeInline(ScheduleState& state, const std::string& block);
 
 // compute_at.cc
-void ComputeAt(ScheduleState& state, const std::string& block, const Var& loop);
+void ComputeAt(ScheduleState& state, const std::string& block, const Var& loop, bool keep_unit_loops);
 // reverse_compute_at.cc
-void ReverseComputeAt(ScheduleState& state, const std::string& block, const Var& loop);
+void ReverseComputeAt(ScheduleState& state, const std::string& block, const Var& loop, bool keep_unit_loops);
 
 // cache.cc
 std::string CacheRead(ScheduleState& state, const std::string& block, int read_index, const std::string& scope,

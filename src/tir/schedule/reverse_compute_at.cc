@@ -125,7 +125,7 @@ std::vector<AxisDomain> ProducedDomains(const PlacedBlock& placed, const std::ve
 
 }  // namespace
 
-void ReverseComputeAt(ScheduleState& state, const std::string& name, const Var& loop_var) {
+void ReverseComputeAt(ScheduleState& state, const std::string& name, const Var& loop_var, bool keep_unit_loops) {
   PlacedBlock placed = state.FindBlock(name);
   Path loop_path = state.FindLoop(loop_var, kName);
   std::vector<PlacedBlock> producers = ProducersUnder(state, placed, loop_path, loop_var);
@@ -149,7 +149,7 @@ void ReverseComputeAt(ScheduleState& state, const std::string& name, const Var& 
   arith::Analyzer analyzer;
   state.BindContext(analyzer, loop_path);
   std::vector<AxisDomain> domains = ProducedDomains(placed, producers, loop->body, analyzer, loop_var);
-  Stmt nest = BuildNest(placed.realize->block, domains, false, analyzer);
+  Stmt nest = BuildNest(placed.realize->block, domains, false, keep_unit_loops, analyzer);
   For changed = GetRef<For>(loop);
   changed.CopyOnWrite()->body = SeqStmt::Flatten({loop->body, nest});
   MoveTo(state, placed, loop, changed);

@@ -218,13 +218,13 @@ LoopRV Schedule::AddUnitLoop(const BlockRV& block) {
 
 // ---- Where blocks run ----
 
-void Schedule::ComputeAt(const BlockRV& block, const LoopRV& loop) {
-  primitive::ComputeAt(data_->state, block->name, loop->var);
-  data_->Record("compute_at", {ScheduleData::Ref(block), ScheduleData::Ref(loop)});
+void Schedule::ComputeAt(const BlockRV& block, const LoopRV& loop, bool keep_unit_loops) {
+  primitive::ComputeAt(data_->state, block->name, loop->var, keep_unit_loops);
+  data_->Record("compute_at", {ScheduleData::Ref(block), ScheduleData::Ref(loop), keep_unit_loops});
 }
-void Schedule::ReverseComputeAt(const BlockRV& block, const LoopRV& loop) {
-  primitive::ReverseComputeAt(data_->state, block->name, loop->var);
-  data_->Record("reverse_compute_at", {ScheduleData::Ref(block), ScheduleData::Ref(loop)});
+void Schedule::ReverseComputeAt(const BlockRV& block, const LoopRV& loop, bool keep_unit_loops) {
+  primitive::ReverseComputeAt(data_->state, block->name, loop->var, keep_unit_loops);
+  data_->Record("reverse_compute_at", {ScheduleData::Ref(block), ScheduleData::Ref(loop), keep_unit_loops});
 }
 void Schedule::ComputeInline(const BlockRV& block) {
   primitive::ComputeInline(data_->state, block->name);

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <unordered_map>
+
+#include "treadle/te/tensor.h"
+
+namespace treadle::te {
+
+/// As CreatePrimFunc; also tells the name of each operation's block.
+tir::PrimFunc CreatePrimFunc(const Array<Tensor>& args, const std::string& name,
+                             std::unordered_map<const Object*, std::string>* block_names);
+
+}  // namespace treadle::te

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Applying a recorded schedule with the schedule engine.
+#include <unordered_map>
+#include <utility>
+
+#include "te/create_prim_func.h"
+#include "treadle/ir/prim_ops.h"
+#include "treadle/te/schedule.h"
+
+namespace treadle::te {
+
+using tir::BlockRV;
+using tir::LoopRV;
+using tir::ScheduleError;
+
+namespace {
+
+class Applier {
+ public:
+  Applier(const TeScheduleNode* schedule, const Array<Tensor>& args, const std::string& name)
+      : schedule_(schedule), sch_(MakeFunction(args, name)) {}
+
+  tir::PrimFunc Run() {
+    for (const Stage& stage : schedule_->stages) {
+      if (stage->attach_type == AttachType::kInline && HasBlock(stage)) sch_.ComputeInline(BlockOf(stage));
+    }
+    for (size_t i = schedule_->stages.size(); i-- > 0;) Place(schedule_->stages[i]);
+    for (const Stage& stage : schedule_->stages) {
+      for (const StageMark& mark : stage->marks) ApplyMark(stage, mark);
+    }
+    return sch_.func();
+  }
+
+ private:
+  tir::PrimFunc MakeFunction(const Array<Tensor>& args, const std::string& name) {
+    Array<Tensor> current;
+    TeSchedule schedule{ObjectPtr<Object>(const_cast<TeScheduleNode*>(schedule_))};
+    for (const Tensor& arg : args) {
+      Stage stage = schedule[arg];
+      current.push_back(Tensor(arg->shape, arg->dtype, stage->op, arg->value_index));
+    }
+    return CreatePrimFunc(current, name, &block_names_);
+  }
+
+  bool HasBlock(const Stage& stage) const { return block_names_.count(stage->op.get()) > 0; }
+  BlockRV BlockOf(const Stage& stage) { return sch_.GetBlock(block_names_.at(stage->op.get())); }
+  LoopRV LoopOf(const IterVar& axis, const Stage& stage) const {
+    auto it = loops_.find(axis->var.get());
+    if (it == loops_.end()) {
+      throw ScheduleError(StrCat("axis '", axis->var->name_hint, "' of stage '", stage->op->name,
+                                 "' has no loop: the stage is inlined, or the axis was split or fused"));
+    }
+    return it->second;
+  }
+
+  /// Puts the stage where it belongs and transforms its loops; consumers are done already.
+  void Place(const Stage& stage) {
+    if (!HasBlock(stage) || stage->attach_type == AttachType::kInline) return;
+    BlockRV block = BlockOf(stage);
+    if (stage->scope != "global") sch_.SetScope(block, 0, stage->scope);
+    if (stage->attach_type == AttachType::kScope) {
+      Stage consumer{ObjectPtr<Object>(const_cast<StageNode*>(stage->attach_stage))};
+      sch_.ComputeAt(block, LoopOf(stage->attach_ivar, consumer), true);
+    }
+    const auto* compute = stage->op.as<ComputeOpNode>();
+    if (compute == nullptr) return;
+    std::vector<LoopRV> loops = sch_.GetLoops(block);
+    size_t own = compute->axis.size() + compute->reduce_axis.size();
+    TREADLE_ICHECK(loops.size() >= own) << "stage " << stage->op->name << " lost loops";
+    size_t first = loops.size() - own;
+    for (size_t i = 0; i < compute->axis.size(); ++i) loops_[compute->axis[i]->var.get()] = loops[first + i];
+    for (size_t i = 0; i < compute->reduce_axis.size(); ++i) {
+      loops_[compute->reduce_axis[i]->var.get()] = loops[first + compute->axis.size() + i];
+    }
+    for (const StageStep& step : stage->steps) ApplyStep(stage, step);
+  }
+
+  void ApplyStep(const Stage& stage, const StageStep& step) {
+    std::vector<LoopRV> loops;
+    for (const IterVar& axis : step.inputs) loops.push_back(LoopOf(axis, stage));
+    if (step.kind == StageStep::Kind::kReorder) {
+      sch_.Reorder(loops);
+    } else if (step.kind == StageStep::Kind::kFuse) {
+      LoopRV fused = sch_.Fuse(loops, step.outputs[0]->var->name_hint);
+      for (const IterVar& axis : step.inputs) loops_.erase(axis->var.get());
+      loops_[step.outputs[0]->var.get()] = fused;
+    } else {
+      auto parts = sch_.Split(loops[0], {step.nparts, step.factor},
+                              {step.outputs[0]->var->name_hint, step.outputs[1]->var->name_hint});
+      loops_.erase(step.inputs[0]->var.get());
+      for (size_t i = 0; i < 2; ++i) loops_[step.outputs[i]->var.get()] = parts[i];
+    }
+  }
+
+  void ApplyMark(const Stage& stage, const StageMark& mark) {
+    if (!HasBlock(stage) || stage->attach_type == AttachType::kInline) return;
+    if (mark.key == "double_buffer") return sch_.DoubleBuffer(BlockOf(stage));
+    if (mark.key == "storage_align") {
+      return sch_.StorageAlign(BlockOf(stage), 0, mark.numbers[0], mark.numbers[1], mark.numbers[2]);
+    }
+    LoopRV loop = LoopOf(mark.axis, stage);
+    if (mark.key == "parallel") return sch_.Parallel(loop);
+    if (mark.key == "vectorize") return sch_.Vectorize(loop);
+    if (mark.key == "unroll") return sch_.Unroll(loop);
+    if (mark.key == "bind") return sch_.Bind(loop, mark.text);
+    if (mark.key == "pragma") return sch_.Pragma(loop, mark.text, mark.value);
+    TREADLE_ICHECK(mark.key == "prefetch") << mark.key;
+    tir::Block block = sch_.Get(BlockOf(stage));
+    for (size_t i = 0; i < block->reads.size(); ++i) {
+      if (block->reads[i]->buffer->name != mark.text) continue;
+      return sch_.Prefetch(BlockOf(stage), static_cast<int>(i), loop, Downcast<PrimExpr>(mark.value));
+    }
+    throw ScheduleError(StrCat("prefetch: stage '", stage->op->name, "' doesn't read tensor '", mark.text, "'"));
+  }
+
+  const TeScheduleNode* schedule_;
+  std::unordered_map<const Object*, std::string> block_names_;
+  tir::Schedule sch_;
+  std::unordered_map<const Object*, LoopRV> loops_;
+};
+
+}  // namespace
+
+tir::PrimFunc TeSchedule::Apply(const Array<Tensor>& args, const std::string& name) const {
+  return Applier(get(), args, name).Run();
+}
+
+}  // namespace treadle::te

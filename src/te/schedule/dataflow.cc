@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+// Schedules over the graph of operations: stages, and caches, which change the graph.
+#include <unordered_map>
+#include <utility>
+
+#include "te/schedule/dataflow.h"
+#include "treadle/ir/prim_functor.h"
+#include "treadle/ir/prim_ops.h"
+#include "treadle/te/schedule.h"
+#include "treadle/tir/stmt_functor.h"
+
+namespace treadle::te {
+
+using tir::ScheduleError;
+
+namespace {
+
+Stage MakeStage(const Operation& op, bool is_output) {
+  auto node = MakeObject<StageNode>();
+  node->op = op;
+  node->origin_op = op;
+  node->is_output = is_output;
+  if (const auto* compute = op.as<ComputeOpNode>()) {
+    for (const IterVar& iv : compute->axis) node->leaf_iter_vars.push_back(iv);
+    for (const IterVar& iv : compute->reduce_axis) node->leaf_iter_vars.push_back(iv);
+  }
+  return Stage(ObjectPtr<Object>(node));
+}
+
+/// Replaces tensors (by operation and output) in a body.
+class TensorReplacer : public tir::ExprMutator {
+ public:
+  explicit TensorReplacer(const std::function<Tensor(const Tensor&)>& map) : map_(map) {}
+
+ protected:
+  PrimExpr VisitExpr(const PrimExpr& e) override {
+    auto it = memo_.find(e.get());
+    if (it != memo_.end()) return it->second;
+    PrimExpr result = ExprMutator::VisitExpr(e);
+    memo_.emplace(e.get(), result);
+    return result;
+  }
+  PrimExpr VisitExpr_(const tir::ProducerLoadNode* op) override {
+    PrimExpr load = ExprMutator::VisitExpr_(op);
+    Tensor from = Downcast<Tensor>(op->producer), to = map_(from);
+    if (to == from) return load;
+    return tir::ProducerLoad(to, load.as<tir::ProducerLoadNode>()->indices);
+  }
+
+ private:
+  const std::function<Tensor(const Tensor&)>& map_;
+  std::unordered_map<const Object*, PrimExpr> memo_;
+};
+
+}  // namespace
+
+Operation WithReplacedInputs(const Operation& op, const std::function<Tensor(const Tensor&)>& map) {
+  if (const auto* compute = op.as<ComputeOpNode>()) {
+    TensorReplacer replacer(map);
+    Array<PrimExpr> body = compute->body.Map([&](const PrimExpr& e) { return replacer(e); });
+    if (body.same_as(compute->body)) return op;
+    auto node = ObjectPtr<ComputeOpNode>(NewObject<ComputeOpNode>(*compute));
+    node->body = body;
+    return Operation(ObjectPtr<Object>(node));
+  }
+  if (const auto* external = op.as<ExternOpNode>()) {
+    Array<Tensor> inputs = external->inputs.Map([&](const Tensor& t) { return map(t); });
+    if (inputs.same_as(external->inputs)) return op;
+    auto node = ObjectPtr<ExternOpNode>(NewObject<ExternOpNode>(*external));
+    node->inputs = inputs;
+    return Operation(ObjectPtr<Object>(node));
+  }
+  return op;
+}
+
+TeSchedule CreateSchedule(const Array<Operation>& outputs) {
+  Array<Tensor> tensors;
+  for (const Operation& op : outputs) tensors.push_back(Tensor(op->output_shape(0), op->output_dtype(0), op, 0));
+  auto node = MakeObject<TeScheduleNode>();
+  node->outputs = outputs;
+  for (const Operation& op : PostOrder(tensors)) {
+    bool is_output = false;
+    for (const Operation& out : outputs) is_output |= out.same_as(op);
+    node->stages.push_back(MakeStage(op, is_output));
+  }
+  return TeSchedule(ObjectPtr<Object>(node));
+}
+
+Stage TeSchedule::operator[](const Operation& op) const {
+  for (const Stage& stage : get()->stages) {
+    if (stage->op.same_as(op) || stage->origin_op.same_as(op)) return stage;
+  }
+  throw ScheduleError(StrCat("operation '", op->name, "' isn't part of the schedule"));
+}
+
+namespace {
+
+/// After some stages' operations changed, rebuilds those downstream so that all refer to current operations.
+/// `changed` maps tensors of an old operation to what readers shall read now.
+void Propagate(TeScheduleNode* schedule, std::function<Tensor(const Tensor&, const Operation& reader)> redirect) {
+  std::unordered_map<const Object*, Operation> current;  // old operation -> new one
+  for (const Stage& stage : schedule->stages) {
+    auto* node = const_cast<StageNode*>(stage.get());
+    Operation before = node->op;
+    node->op = WithReplacedInputs(before, [&](const Tensor& t) -> Tensor {
+      Tensor to = redirect(t, before);
+      auto it = current.find(to->op.get());
+      return it == current.end() ? to : Tensor(to->shape, to->dtype, it->second, to->value_index);
+    });
+    if (!node->op.same_as(before)) current[before.get()] = node->op;
+  }
+}
+
+void InsertStage(TeScheduleNode* schedule, const Stage& stage, const Stage& next_to, bool after) {
+  Array<Stage> stages;
+  for (const Stage& s : schedule->stages) {
+    if (s.same_as(next_to) && !after) stages.push_back(stage);
+    stages.push_back(s);
+    if (s.same_as(next_to) && after) stages.push_back(stage);
+  }
+  schedule->stages = stages;
+}
+
+std::string UniqueName(const TeScheduleNode* schedule, const std::string& hint) {
+  std::string name = hint;
+  for (bool clash = true; clash;) {
+    clash = false;
+    for (const Stage& s : schedule->stages) clash |= s->op->name == name;
+    if (clash) name += ".d";
+  }
+  return name;
+}
+
+}  // namespace
+
+Tensor TeSchedule::CacheRead(const Tensor& tensor, const std::string& scope, const Array<Operation>& readers) {
+  Stage source = (*this)[tensor];
+  Tensor current(tensor->shape, tensor->dtype, source->op, tensor->value_index);
+  Tensor copy = Compute(tensor->shape, [&](const Array<Var>& i) {
+    Array<PrimExpr> indices;
+    for (const Var& v : i) indices.push_back(v);
+    return current(indices);
+  }, UniqueName(get(), StrCat(tensor->GetNameHint(), ".", scope)), "", {},
+     [&] {
+       std::vector<std::string> names;
+       for (size_t i = 0; i < tensor->shape.size(); ++i) names.push_back(StrCat("ax", i));
+       return names;
+     }());
+  std::vector<Operation> reading;
+  for (const Operation& reader : readers) {
+    Stage stage = (*this)[reader];
+    bool reads = false;
+    for (const Tensor& input : InputTensors(stage->op)) reads |= input == current;
+    if (!reads) {
+      throw ScheduleError(StrCat("cache_read: operation '", reader->name, "' doesn't read tensor '",
+                                 tensor->GetNameHint(), "'"));
+    }
+    reading.push_back(stage->op);
+  }
+  Stage stage = MakeStage(copy->op, false);
+  const_cast<StageNode*>(stage.get())->scope = scope;
+  InsertStage(node(), stage, source, true);
+  Propagate(node(), [&](const Tensor& t, const Operation& reader) -> Tensor {
+    if (!(t == current)) return t;
+    for (const Operation& r : reading) {
+      if (r.same_as(reader)) return copy;
+    }
+    return t;
+  });
+  return copy;
+}
+
+Tensor TeSchedule::CacheWrite(const Tensor& tensor, const std::string& scope) {
+  Stage stage = (*this)[tensor];
+  const auto* compute = stage->op.as<ComputeOpNode>();
+  if (compute == nullptr || compute->body.size() != 1) {
+    throw ScheduleError(StrCat("cache_write: '", tensor->GetNameHint(), "' must be a computation with one output"));
+  }
+  if (!stage->steps.empty()) {
+    throw ScheduleError(StrCat("cache_write: axes of stage '", stage->op->name,
+                               "' were already split, fused or reordered; cache it before"));
+  }
+  // The computation with axes of its own.
+  auto cached = MakeObject<ComputeOpNode>();
+  cached->name = UniqueName(get(), StrCat(stage->op->name, ".", scope));
+  cached->tag = compute->tag;
+  cached->attrs = compute->attrs;
+  Map<Var, PrimExpr> vmap;
+  for (const IterVar& iv : compute->axis) {
+    IterVar fresh(iv->dom, Var(iv->var->name_hint + ".c", iv->var.dtype()), iv->iter_type);
+    cached->axis.push_back(fresh);
+    vmap.Set(iv->var, fresh->var);
+  }
+  cached->reduce_axis = compute->reduce_axis;
+  cached->body = {tir::Substitute(compute->body[0], vmap)};
+  Operation cached_op{ObjectPtr<Object>(cached)};
+  Tensor result(tensor->shape, tensor->dtype, cached_op, 0);
+  // The stage keeps its axes and copies.
+  auto copy = MakeObject<ComputeOpNode>();
+  copy->name = compute->name;
+  copy->attrs = compute->attrs;
+  copy->axis = compute->axis;
+  Array<PrimExpr> indices;
+  for (const IterVar& iv : compute->axis) indices.push_back(iv->var);
+  copy->body = {result(indices)};
+  Operation copy_op{ObjectPtr<Object>(copy)};
+
+  Stage cache_stage = MakeStage(cached_op, false);
+  const_cast<StageNode*>(cache_stage.get())->scope = scope;
+  Operation before = stage->op;
+  auto* stage_node = const_cast<StageNode*>(stage.get());
+  stage_node->op = copy_op;
+  stage_node->leaf_iter_vars = copy->axis;
+  InsertStage(node(), cache_stage, stage, false);
+  Propagate(node(), [&](const Tensor& t, const Operation&) -> Tensor {
+    if (t->op.same_as(before)) return Tensor(t->shape, t->dtype, copy_op, t->value_index);
+    return t;
+  });
+  return result;
+}
+
+}  // namespace treadle::te
