@@ -9,6 +9,7 @@ void RegisterApi() {
   RegisterRelayApi();
   RegisterPassesApi();
   RegisterFrontendApi();
+  RegisterTeApi();
   RegisterDriverApi();
 }
 

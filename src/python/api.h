@@ -26,6 +26,7 @@ void RegisterTransformApi();
 void RegisterRelayApi();
 void RegisterPassesApi();
 void RegisterFrontendApi();
+void RegisterTeApi();
 void RegisterDriverApi();
 
 /// A node of class `type` (one of attributes) with the given fields set and the others at their defaults. Throws

@@ -131,9 +131,7 @@ class FunctionBuilder {
     return name;
   }
 
-  std::string BlockName(const OperationNode* op) {
-    return block_of_operation[op] = UniqueIn(block_names_, op->name);
-  }
+  std::string BlockName(const OperationNode* op) { return block_of_operation[op] = UniqueIn(block_names_, op->name); }
 
   Stmt ComputeStage(const ComputeOpNode* op, const Array<Buffer>& outputs) {
     BodyConverter convert(buffers_);
@@ -167,8 +165,7 @@ class FunctionBuilder {
     Map<String, ObjectRef> annotations = op->attrs;
     if (!op->tag.empty()) annotations.Set("tag", String(op->tag));
     BlockAccess access = DetectBlockAccess(body, init);
-    Block block(iter_vars, access.reads, access.writes, BlockName(op), body, init, {}, {},
-                annotations);
+    Block block(iter_vars, access.reads, access.writes, BlockName(op), body, init, {}, {}, annotations);
     Array<PrimExpr> bindings;
     for (const auto& [var, dom] : loops) bindings.push_back(var);
     Stmt nest = BlockRealize(bindings, make_bool(true), block);

@@ -102,32 +102,37 @@ void CheckBodies(const std::string& name, const Array<PrimExpr>& body) {
 
 }  // namespace
 
-Array<Tensor> BatchCompute(Array<PrimExpr> shape, const FBatchCompute& fcompute, std::string name, std::string tag,
-                           Map<String, ObjectRef> attrs, const std::vector<std::string>& axis_names) {
+Operation MakeComputeOp(std::string name, std::string tag, Map<String, ObjectRef> attrs, Array<IterVar> axis,
+                        Array<PrimExpr> body) {
   auto op = MakeObject<ComputeOpNode>();
   op->name = std::move(name);
   op->tag = std::move(tag);
   op->attrs = std::move(attrs);
-  Array<Var> vars;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (!shape[i].dtype().is_integral()) {
-      throw DTypeError(StrCat("dimension ", i, " of compute ", op->name, " has dtype ", shape[i].dtype()));
-    }
-    Var var(i < axis_names.size() ? axis_names[i] : StrCat("i", i), shape[i].dtype());
-    op->axis.push_back(IterVar(Range(shape[i]), var, tir::IterVarType::kDataPar));
-    vars.push_back(var);
-  }
-  op->body = fcompute(vars).Map([](const PrimExpr& e) -> PrimExpr {
-    if (const auto* axis = e.as<tir::IterVarNode>()) return axis->var;
+  op->axis = std::move(axis);
+  op->body = body.Map([](const PrimExpr& e) -> PrimExpr {
+    if (const auto* iv = e.as<tir::IterVarNode>()) return iv->var;
     return e;
   });
   CheckBodies(op->name, op->body);
   if (const auto* reduce = op->body[0].as<ReduceNode>()) op->reduce_axis = reduce->axis;
-  Array<Tensor> outputs;
-  Operation operation{ObjectPtr<Object>(op)};
-  for (int i = 0; i < op->num_outputs(); ++i) {
-    outputs.push_back(Tensor(shape, op->output_dtype(i), operation, i));
+  return Operation(ObjectPtr<Object>(op));
+}
+
+Array<Tensor> BatchCompute(Array<PrimExpr> shape, const FBatchCompute& fcompute, std::string name, std::string tag,
+                           Map<String, ObjectRef> attrs, const std::vector<std::string>& axis_names) {
+  Array<IterVar> axis;
+  Array<Var> vars;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (!shape[i].dtype().is_integral()) {
+      throw DTypeError(StrCat("dimension ", i, " of compute ", name, " has dtype ", shape[i].dtype()));
+    }
+    Var var(i < axis_names.size() ? axis_names[i] : StrCat("i", i), shape[i].dtype());
+    axis.push_back(IterVar(Range(shape[i]), var, tir::IterVarType::kDataPar));
+    vars.push_back(var);
   }
+  Operation op = MakeComputeOp(std::move(name), std::move(tag), std::move(attrs), axis, fcompute(vars));
+  Array<Tensor> outputs;
+  for (int i = 0; i < op->num_outputs(); ++i) outputs.push_back(Tensor(shape, op->output_dtype(i), op, i));
   return outputs;
 }
 

@@ -24,9 +24,9 @@ struct StageStep {
 
 /// What is done to a loop, or to the buffer, once all stages stand.
 struct StageMark {
-  std::string key;   ///< "parallel", "vectorize", "unroll", "bind", "pragma", "tensorize", "prefetch", ..
+  std::string key;   ///< "parallel", "vectorize", "unroll", "bind", "pragma", "prefetch", ..
   IterVar axis;      ///< may be null
-  std::string text;  ///< thread name, pragma key, intrinsic
+  std::string text;  ///< thread name, pragma key
   ObjectRef value;
   std::vector<int> numbers;
 };
@@ -70,7 +70,6 @@ class Stage : public ObjectRef {
   void Mark(const std::string& key, const IterVar& axis);
   void Bind(const IterVar& axis, const std::string& thread);
   void Pragma(const IterVar& axis, const std::string& key, const ObjectRef& value);
-  void Tensorize(const IterVar& axis, const std::string& intrinsic);
   void StorageAlign(const IterVar& axis, int factor, int offset);
   void DoubleBuffer();
   void Prefetch(const Tensor& tensor, const IterVar& axis, const PrimExpr& offset);

@@ -141,6 +141,10 @@ Array<Tensor> BatchCompute(Array<PrimExpr> shape, const FBatchCompute& fcompute,
                            std::string tag = "", Map<String, ObjectRef> attrs = {},
                            const std::vector<std::string>& axis_names = {});
 
+/// An operation from axes and bodies made beforehand (as Python does): checked like those of Compute.
+Operation MakeComputeOp(std::string name, std::string tag, Map<String, ObjectRef> attrs, Array<IterVar> axis,
+                        Array<PrimExpr> body);
+
 /// `fextern` writes the statement, given input and output buffers.
 using FExtern = std::function<tir::Stmt(const Array<tir::Buffer>& inputs, const Array<tir::Buffer>& outputs)>;
 Array<Tensor> Extern(const std::vector<Array<PrimExpr>>& out_shapes, const std::vector<DataType>& out_dtypes,

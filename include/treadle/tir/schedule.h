@@ -132,10 +132,6 @@ class Schedule {
   void SetScope(const BlockRV& block, int write_index, const std::string& scope);
   /// Stride of dimension `axis` of a buffer the block writes becomes a multiple of `factor` plus `offset`.
   void StorageAlign(const BlockRV& block, int write_index, int axis, int factor, int offset);
-  /// Changes the layout of a buffer that the block reads or writes, everywhere: element [i..] moves to index_map(i..).
-  /// The map must be one-to-one. Of parameters the layout can't change.
-  using IndexMap = std::function<Array<PrimExpr>(const Array<Var>&)>;
-  void TransformLayout(const BlockRV& block, bool is_write, int index, const IndexMap& index_map);
   /// Two copies of the buffer that the block writes, so that filling one overlaps with using the other.
   void DoubleBuffer(const BlockRV& block, int write_index = 0);
   /// Prefetches what the block reads of its `read_index`-th buffer `offset` iterations of the loop ahead.
@@ -147,14 +143,6 @@ class Schedule {
   /// Splits a reduction over `loop`: partial results along a new axis (at `factor_axis` of a new buffer), then their
   /// combination by the original block. Returns the block of the partial results.
   BlockRV RFactor(const LoopRV& loop, int factor_axis = 0);
-  /// Pads the iterations of an einsum-like block to multiples of `padding`, one per block axis.
-  void PadEinsum(const BlockRV& block, const std::vector<int64_t>& padding);
-
-  // ---- Blocks ----
-  /// Wraps what `loop` holds into a block.
-  BlockRV Blockize(const LoopRV& loop);
-  /// Replaces the computation under `loop`, which must be that of the registered intrinsic.
-  void Tensorize(const LoopRV& loop, const std::string& intrinsic);
 
   // ---- Annotations ----
   void Annotate(const LoopRV& loop, const std::string& key, const ObjectRef& value);
@@ -175,8 +163,5 @@ class Schedule {
   explicit Schedule(std::unique_ptr<ScheduleData> data);
   std::unique_ptr<ScheduleData> data_;
 };
-
-/// A computation that a machine instruction does: `desc` says what (a block over buffers), `impl` how.
-void RegisterTensorIntrin(const std::string& name, const PrimFunc& desc, const PrimFunc& impl);
 
 }  // namespace treadle::tir

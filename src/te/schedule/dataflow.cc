@@ -136,24 +136,27 @@ std::string UniqueName(const TeScheduleNode* schedule, const std::string& hint) 
 Tensor TeSchedule::CacheRead(const Tensor& tensor, const std::string& scope, const Array<Operation>& readers) {
   Stage source = (*this)[tensor];
   Tensor current(tensor->shape, tensor->dtype, source->op, tensor->value_index);
-  Tensor copy = Compute(tensor->shape, [&](const Array<Var>& i) {
-    Array<PrimExpr> indices;
-    for (const Var& v : i) indices.push_back(v);
-    return current(indices);
-  }, UniqueName(get(), StrCat(tensor->GetNameHint(), ".", scope)), "", {},
-     [&] {
-       std::vector<std::string> names;
-       for (size_t i = 0; i < tensor->shape.size(); ++i) names.push_back(StrCat("ax", i));
-       return names;
-     }());
+  Tensor copy = Compute(
+      tensor->shape,
+      [&](const Array<Var>& i) {
+        Array<PrimExpr> indices;
+        for (const Var& v : i) indices.push_back(v);
+        return current(indices);
+      },
+      UniqueName(get(), StrCat(tensor->GetNameHint(), ".", scope)), "", {},
+      [&] {
+        std::vector<std::string> names;
+        for (size_t i = 0; i < tensor->shape.size(); ++i) names.push_back(StrCat("ax", i));
+        return names;
+      }());
   std::vector<Operation> reading;
   for (const Operation& reader : readers) {
     Stage stage = (*this)[reader];
     bool reads = false;
     for (const Tensor& input : InputTensors(stage->op)) reads |= input == current;
     if (!reads) {
-      throw ScheduleError(StrCat("cache_read: operation '", reader->name, "' doesn't read tensor '",
-                                 tensor->GetNameHint(), "'"));
+      throw ScheduleError(
+          StrCat("cache_read: operation '", reader->name, "' doesn't read tensor '", tensor->GetNameHint(), "'"));
     }
     reading.push_back(stage->op);
   }

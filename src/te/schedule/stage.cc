@@ -102,7 +102,8 @@ void Stage::Reorder(const Array<IterVar>& order) {
   for (const IterVar& axis : order) {
     size_t at = LeafPosition(axis, "reorder");
     if (std::find(positions.begin(), positions.end(), at) != positions.end()) {
-      throw ScheduleError(StrCat("reorder: axis '", axis->var->name_hint, "' of stage '", n->op->name, "' is listed twice"));
+      throw ScheduleError(
+          StrCat("reorder: axis '", axis->var->name_hint, "' of stage '", n->op->name, "' is listed twice"));
     }
     positions.push_back(at);
     step.inputs.push_back(n->leaf_iter_vars[at]);
@@ -115,7 +116,8 @@ void Stage::Reorder(const Array<IterVar>& order) {
   n->steps.push_back(step);
 }
 
-std::vector<IterVar> Stage::Tile(const IterVar& x, const IterVar& y, const PrimExpr& x_factor, const PrimExpr& y_factor) {
+std::vector<IterVar> Stage::Tile(const IterVar& x, const IterVar& y, const PrimExpr& x_factor,
+                                 const PrimExpr& y_factor) {
   PrimExpr none{ObjectPtr<Object>()};
   auto [xo, xi] = Split(x, x_factor, none);
   auto [yo, yi] = Split(y, y_factor, none);
@@ -126,7 +128,8 @@ std::vector<IterVar> Stage::Tile(const IterVar& x, const IterVar& y, const PrimE
 void Stage::ComputeAt(const Stage& consumer, const IterVar& axis) {
   StageNode* n = node();
   if (n->is_output) throw ScheduleError(StrCat("compute_at: stage '", n->op->name, "' is an output"));
-  if (consumer.same_as(*this)) throw ScheduleError(StrCat("compute_at: stage '", n->op->name, "' can't be attached to itself"));
+  if (consumer.same_as(*this))
+    throw ScheduleError(StrCat("compute_at: stage '", n->op->name, "' can't be attached to itself"));
   n->attach_type = AttachType::kScope;
   n->attach_stage = consumer.get();
   n->attach_ivar = axis;
@@ -167,10 +170,6 @@ void Stage::Pragma(const IterVar& axis, const std::string& key, const ObjectRef&
   LeafPosition(axis, "pragma");
   node()->marks.push_back({"pragma", axis, key, value, {}});
 }
-void Stage::Tensorize(const IterVar& axis, const std::string& intrinsic) {
-  LeafPosition(axis, "tensorize");
-  node()->marks.push_back({"tensorize", axis, intrinsic, ObjectRef(), {}});
-}
 void Stage::StorageAlign(const IterVar& axis, int factor, int offset) {
   const auto* compute = get()->op.as<ComputeOpNode>();
   for (size_t i = 0; compute && i < compute->axis.size(); ++i) {
@@ -178,8 +177,8 @@ void Stage::StorageAlign(const IterVar& axis, int factor, int offset) {
     node()->marks.push_back({"storage_align", axis, "", ObjectRef(), {static_cast<int>(i), factor, offset}});
     return;
   }
-  throw ScheduleError(StrCat("storage_align: axis '", axis->var->name_hint, "' isn't an axis of operation '",
-                             get()->op->name, "'"));
+  throw ScheduleError(
+      StrCat("storage_align: axis '", axis->var->name_hint, "' isn't an axis of operation '", get()->op->name, "'"));
 }
 void Stage::DoubleBuffer() { node()->marks.push_back({"double_buffer", IterVar(), "", ObjectRef(), {}}); }
 void Stage::Prefetch(const Tensor& tensor, const IterVar& axis, const PrimExpr& offset) {

@@ -23,8 +23,8 @@ struct NewLoop {
 
 }  // namespace
 
-Stmt BuildNest(const Block& block, const std::vector<AxisDomain>& domains, bool may_do_more,
-               bool keep_unit_loops, arith::Analyzer& analyzer) {
+Stmt BuildNest(const Block& block, const std::vector<AxisDomain>& domains, bool may_do_more, bool keep_unit_loops,
+               arith::Analyzer& analyzer) {
   std::vector<NewLoop> data_loops, reduce_loops;
   Array<PrimExpr> bindings;
   PrimExpr predicate = make_bool(true);

@@ -41,20 +41,10 @@ void StorageAlign(ScheduleState& state, const std::string& block, int write_inde
 void DoubleBuffer(ScheduleState& state, const std::string& block, int write_index);
 void Prefetch(ScheduleState& state, const std::string& block, int read_index, const Var& loop, const PrimExpr& offset);
 
-// layout.cc
-void TransformLayout(ScheduleState& state, const std::string& block, bool is_write, int index,
-                     const Schedule::IndexMap& index_map);
-// pad_einsum.cc
-void PadEinsum(ScheduleState& state, const std::string& block, const std::vector<int64_t>& padding);
-
 // reduction.cc
 std::string DecomposeReduction(ScheduleState& state, const std::string& block, const Var& loop);
 // rfactor.cc
 std::string RFactor(ScheduleState& state, const Var& loop, int factor_axis);
-
-// blockize.cc
-std::string Blockize(ScheduleState& state, const Var& loop);
-void Tensorize(ScheduleState& state, const Var& loop, const std::string& intrinsic);
 
 // annotate.cc
 void AnnotateLoop(ScheduleState& state, const Var& loop, const std::string& key, const ObjectRef& value);

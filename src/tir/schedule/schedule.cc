@@ -280,6 +280,12 @@ BlockRV Schedule::DecomposeReduction(const BlockRV& block, const LoopRV& loop) {
   return init;
 }
 
+BlockRV Schedule::RFactor(const LoopRV& loop, int factor_axis) {
+  BlockRV partial = data_->BlockHandle(primitive::RFactor(data_->state, loop->var, factor_axis));
+  data_->Record("rfactor", {ScheduleData::Ref(loop), factor_axis}, {ScheduleData::Ref(partial)});
+  return partial;
+}
+
 // ---- Annotations ----
 
 void Schedule::Annotate(const LoopRV& loop, const std::string& key, const ObjectRef& value) {

@@ -125,8 +125,8 @@ const std::map<std::string, Apply>& Appliers() {
       {"bind", [](Schedule& s, Replayed& r, const json& in, const json&) { s.Bind(r.Loop(in.at(0)), in.at(1)); }},
       {"add_unit_loop", [](Schedule& s, Replayed& r, const json& in,
                            const json& out) { r.DefineLoops(out, {s.AddUnitLoop(r.Block(in.at(0)))}); }},
-      {"compute_at",
-       [](Schedule& s, Replayed& r, const json& in, const json&) { s.ComputeAt(r.Block(in.at(0)), r.Loop(in.at(1)), in.at(2)); }},
+      {"compute_at", [](Schedule& s, Replayed& r, const json& in,
+                        const json&) { s.ComputeAt(r.Block(in.at(0)), r.Loop(in.at(1)), in.at(2)); }},
       {"reverse_compute_at", [](Schedule& s, Replayed& r, const json& in,
                                 const json&) { s.ReverseComputeAt(r.Block(in.at(0)), r.Loop(in.at(1)), in.at(2)); }},
       {"compute_inline",
@@ -153,6 +153,8 @@ const std::map<std::string, Apply>& Appliers() {
        [](Schedule& s, Replayed& r, const json& in, const json& out) {
          r.DefineBlock(out, s.DecomposeReduction(r.Block(in.at(0)), r.Loop(in.at(1))));
        }},
+      {"rfactor", [](Schedule& s, Replayed& r, const json& in,
+                     const json& out) { r.DefineBlock(out, s.RFactor(r.Loop(in.at(0)), in.at(1))); }},
       {"annotate",
        [](Schedule& s, Replayed& r, const json& in, const json&) {
          if (in.at(0).contains("block"))

@@ -17,12 +17,13 @@ std::string Quote(const std::string& text) {
   std::string out = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') out += '\\';
-    if (c == '\n') out += "\\n";
-    else out += c;
+    if (c == '\n')
+      out += "\\n";
+    else
+      out += c;
   }
   return out + "\"";
 }
-
 
 /// "i64", "u8", "f32", "bf16", ..
 std::string Suffix(DataType dtype) {
@@ -35,17 +36,22 @@ std::string Suffix(DataType dtype) {
 
 const char* KindName(ForKind kind) {
   switch (kind) {
-    case ForKind::kParallel: return "parallel";
-    case ForKind::kVectorized: return "vectorized";
-    case ForKind::kUnrolled: return "unroll";
-    case ForKind::kThreadBinding: return "thread_binding";
-    default: return "";
+    case ForKind::kParallel:
+      return "parallel";
+    case ForKind::kVectorized:
+      return "vectorized";
+    case ForKind::kUnrolled:
+      return "unroll";
+    case ForKind::kThreadBinding:
+      return "thread_binding";
+    default:
+      return "";
   }
 }
 
 const char* IterName(IterVarType type) {
-  static const char* const kNames[] = {"data", "thread", "reduce", "ordered", "opaque", "unrolled", "vectorized",
-                                       "parallelized", "tensorized"};
+  static const char* const kNames[] = {"data",     "thread",     "reduce",       "ordered",   "opaque",
+                                       "unrolled", "vectorized", "parallelized", "tensorized"};
   return kNames[static_cast<int>(type)];
 }
 
@@ -59,7 +65,8 @@ class Printer : public ExprFunctor<std::string(const PrimExpr&)>, public StmtFun
     std::string ret = "()";
     if (const auto* prim = func->ret_type.as<PrimTypeNode>()) ret = prim->dtype.str();
     std::string attrs;
-    for (const auto& [key, value] : func->attrs->dict) attrs += (attrs.empty() ? "" : ", ") + Quote(key.str()) + ": " + Value(value);
+    for (const auto& [key, value] : func->attrs->dict)
+      attrs += (attrs.empty() ? "" : ", ") + Quote(key.str()) + ": " + Value(value);
     std::string buffers, map;
     // Names of parameters' buffers first, then of what the body uses without declaring.
     std::vector<Buffer> declared;
@@ -87,10 +94,14 @@ class Printer : public ExprFunctor<std::string(const PrimExpr&)>, public StmtFun
     std::string type;
     if (pointer) {
       const auto* prim = pointer->element_type.as<PrimTypeNode>();
-      type = StrCat(pointer->storage_scope.empty() ? "" : pointer->storage_scope + " ", prim ? prim->dtype.str() : "void");
+      type =
+          StrCat(pointer->storage_scope.empty() ? "" : pointer->storage_scope + " ", prim ? prim->dtype.str() : "void");
     }
-    std::string data = names_.count(b->data.get()) ? Name(b->data.get()) : StrCat(NewName(b->data.get(), b->data->name_hint), ": Pointer(", type, ")");
-    std::string text = StrCat(BufferName(b), ": Buffer(", data, ", ", b->dtype.str(), ", ", List(b->shape), ", ", List(b->strides));
+    std::string data = names_.count(b->data.get())
+                           ? Name(b->data.get())
+                           : StrCat(NewName(b->data.get(), b->data->name_hint), ": Pointer(", type, ")");
+    std::string text =
+        StrCat(BufferName(b), ": Buffer(", data, ", ", b->dtype.str(), ", ", List(b->shape), ", ", List(b->strides));
     if (b->elem_offset.defined()) text += ", elem_offset=" + Expr(b->elem_offset);
     if (b->data_alignment != 64) text += StrCat(", align=", b->data_alignment);
     if (b->offset_factor != 0) text += StrCat(", offset_factor=", b->offset_factor);
@@ -99,7 +110,8 @@ class Printer : public ExprFunctor<std::string(const PrimExpr&)>, public StmtFun
 
   std::string RangeText(const Range& r) { return StrCat("(", Expr(r->min), ", ", Expr(r->extent), ")"); }
   std::string IterText(const IterVar& iv) {
-    std::string text = StrCat("IterVar(", Define(iv->var), ", ", iv->dom.defined() ? RangeText(iv->dom) : "null", ", ", Quote(IterName(iv->iter_type)));
+    std::string text = StrCat("IterVar(", Define(iv->var), ", ", iv->dom.defined() ? RangeText(iv->dom) : "null", ", ",
+                              Quote(IterName(iv->iter_type)));
     return text + ", " + Quote(iv->thread_tag) + ")";
   }
 
@@ -109,9 +121,11 @@ class Printer : public ExprFunctor<std::string(const PrimExpr&)>, public StmtFun
     std::string base;
     for (char c : hint) base += (isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.') ? c : '_';
     if (base.empty() || isdigit(static_cast<unsigned char>(base[0])) || base[0] == '.') base = "v" + base;
-    static const std::set<std::string> kReserved = {"for", "if", "else", "while", "let", "attr", "assert", "allocate", "block",
-        "True", "False", "null", "select", "cast", "min", "max", "floordiv", "floormod", "ramp", "broadcast", "shuffle",
-        "reads", "writes", "alloc", "match", "init", "evaluate", "where", "in", "annotations", "IterVar", "Buffer", "nan", "inf", "root"};
+    static const std::set<std::string> kReserved = {
+        "for",   "if",        "else",        "while",   "let",    "attr",  "assert", "allocate", "block",
+        "True",  "False",     "null",        "select",  "cast",   "min",   "max",    "floordiv", "floormod",
+        "ramp",  "broadcast", "shuffle",     "reads",   "writes", "alloc", "match",  "init",     "evaluate",
+        "where", "in",        "annotations", "IterVar", "Buffer", "nan",   "inf",    "root"};
     if (kReserved.count(base)) base += "_";
     std::string name = base;
     for (int i = 1; !used_.insert(name).second; ++i) name = StrCat(base, "_", i);
@@ -124,7 +138,8 @@ class Printer : public ExprFunctor<std::string(const PrimExpr&)>, public StmtFun
     std::string name = NewName(var.get(), var->name_hint), type = var.dtype().str();
     if (const auto* pointer = var->type_annotation.as<PointerTypeNode>()) {
       const auto* prim = pointer->element_type.as<PrimTypeNode>();
-      type = StrCat("Pointer(", pointer->storage_scope.empty() ? "" : pointer->storage_scope + " ", prim ? prim->dtype.str() : "void", ")");
+      type = StrCat("Pointer(", pointer->storage_scope.empty() ? "" : pointer->storage_scope + " ",
+                    prim ? prim->dtype.str() : "void", ")");
     }
     return name + ": " + type;
   }
@@ -196,11 +211,15 @@ class Printer : public ExprFunctor<std::string(const PrimExpr&)>, public StmtFun
     return std::string(buffer, end) + Suffix(op->dtype);
   }
   std::string VisitExpr_(const StringImmNode* op) override { return Quote(op->value); }
-  std::string VisitExpr_(const CastNode* op) override { return StrCat("cast(", op->dtype.str(), ", ", Expr(op->value), ")"); }
+  std::string VisitExpr_(const CastNode* op) override {
+    return StrCat("cast(", op->dtype.str(), ", ", Expr(op->value), ")");
+  }
 #define TREADLE_PRINT_INFIX(Kind, symbol) \
   std::string VisitExpr_(const Kind##Node* op) override { return StrCat("(", Expr(op->a), symbol, Expr(op->b), ")"); }
-#define TREADLE_PRINT_PREFIX(Kind, name) \
-  std::string VisitExpr_(const Kind##Node* op) override { return StrCat(name "(", Expr(op->a), ", ", Expr(op->b), ")"); }
+#define TREADLE_PRINT_PREFIX(Kind, name)                          \
+  std::string VisitExpr_(const Kind##Node* op) override {         \
+    return StrCat(name "(", Expr(op->a), ", ", Expr(op->b), ")"); \
+  }
   TREADLE_PRINT_INFIX(Add, " + ")
   TREADLE_PRINT_INFIX(Sub, " - ")
   TREADLE_PRINT_INFIX(Mul, "*")
@@ -246,7 +265,9 @@ class Printer : public ExprFunctor<std::string(const PrimExpr&)>, public StmtFun
     return StrCat("@", name, "(", args, "dtype=", op->dtype.str(), ")");
   }
   std::string VisitExpr_(const BufferLoadNode* op) override { return BufferName(op->buffer) + List(op->indices); }
-  std::string VisitExpr_(const ProducerLoadNode* op) override { return op->producer->GetNameHint() + List(op->indices); }
+  std::string VisitExpr_(const ProducerLoadNode* op) override {
+    return op->producer->GetNameHint() + List(op->indices);
+  }
   std::string VisitExpr_(const IterVarNode* op) override { return Expr(op->var); }
   std::string VisitExpr_(const ReduceNode* op) override {
     std::string axes;
@@ -271,7 +292,8 @@ class Printer : public ExprFunctor<std::string(const PrimExpr&)>, public StmtFun
   }
   /// Statements whose scope runs to the closing brace need braces of their own inside a sequence.
   static bool RunsToEnd(const Stmt& s) {
-    return s.as<LetStmtNode>() || s.as<AttrStmtNode>() || s.as<AssertStmtNode>() || s.as<AllocateNode>() || s.as<SeqStmtNode>();
+    return s.as<LetStmtNode>() || s.as<AttrStmtNode>() || s.as<AssertStmtNode>() || s.as<AllocateNode>() ||
+           s.as<SeqStmtNode>();
   }
   void VisitStmt_(const LetStmtNode* op) override {
     std::string value = Expr(op->value);
@@ -280,9 +302,12 @@ class Printer : public ExprFunctor<std::string(const PrimExpr&)>, public StmtFun
   }
   void VisitStmt_(const AttrStmtNode* op) override {
     std::string node = "null";
-    if (const auto* b = op->node.as<BufferNode>()) node = BufferName(GetRef<Buffer>(b));
-    else if (const auto* iv = op->node.as<IterVarNode>()) node = IterText(GetRef<IterVar>(iv));
-    else if (op->node.defined()) node = Value(op->node);
+    if (const auto* b = op->node.as<BufferNode>())
+      node = BufferName(GetRef<Buffer>(b));
+    else if (const auto* iv = op->node.as<IterVarNode>())
+      node = IterText(GetRef<IterVar>(iv));
+    else if (op->node.defined())
+      node = Value(op->node);
     Line(StrCat("attr [", node, "] ", Quote(op->attr_key), " = ", Expr(op->value), ";"));
     StmtFunctor::VisitStmt(op->body);
   }
@@ -340,7 +365,9 @@ class Printer : public ExprFunctor<std::string(const PrimExpr&)>, public StmtFun
     std::string text;
     for (const Range& r : region->region) {
       text += text.empty() ? "" : ", ";
-      text += is_const_int(r->extent, 1) && r->extent.dtype() == r->min.dtype() ? Expr(r->min) : StrCat(Expr(r->min), " +: ", Expr(r->extent));
+      text += is_const_int(r->extent, 1) && r->extent.dtype() == r->min.dtype()
+                  ? Expr(r->min)
+                  : StrCat(Expr(r->min), " +: ", Expr(r->extent));
     }
     return BufferName(region->buffer) + "[" + text + "]";
   }

@@ -192,6 +192,23 @@ TEST(DecomposeReduction, InitMustBeOutsideAllReductionLoops) {
   EXPECT_THAT(ErrorOf([&] { s.DecomposeReduction(c, loops[1]); }), testing::HasSubstr("'k'"));
 }
 
+TEST(RFactor, PartialSumsOfUnevenSplit) {
+  PrimFunc f = Matmul(3, 4, 10);
+  Schedule s(f);
+  auto loops = s.GetLoops(s.GetBlock("C"));
+  auto parts = s.Split(loops[2], {kOpen, 4});
+  auto partial = s.RFactor(parts[1]);
+  s.Vectorize(parts[1]);
+  EXPECT_EQ(s.Get(partial)->writes[0]->buffer->shape.size(), 3u);
+  EXPECT_TRUE(SameResults(f, s.func()));
+}
+
+TEST(RFactor, DataLoopIsRefused) {
+  Schedule s(Matmul(3, 4, 10));
+  auto loops = s.GetLoops(s.GetBlock("C"));
+  EXPECT_THAT(ErrorOf([&] { s.RFactor(loops[0]); }), testing::HasSubstr("isn't reduced"));
+}
+
 TEST(Trace, ReplayGivesEqualFunction) {
   PrimFunc f = Matmul(8, 12, 6);
   Schedule s(f);

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors and the operations that produce them."""
+from .._core import Object
+from .._ffi import Api, register_object
+from ..ir import Node
+from ..tir.expr import as_expr
+
+_api = Api("te")
+
+
+@register_object("te.Operation")
+class Operation(Node):
+    """What produces tensors."""
+
+    def output(self, index):
+        """The tensor of that output."""
+        return _api.OpGetOutput(self, index)
+
+    @property
+    def num_outputs(self):
+        return _api.OpNumOutputs(self)
+
+    @property
+    def input_tensors(self):
+        return list(_api.OpInputTensors(self))
+
+    def __str__(self):
+        return f"{self._type_key().split('.')[-1]}({self.name})"
+
+    __repr__ = __str__
+
+
+@register_object("te.Tensor")
+class Tensor(Node):
+    """One output of an operation; indexing gives an element, for use in a compute body."""
+
+    def __getitem__(self, indices):
+        indices = indices if isinstance(indices, tuple) else (indices,)
+        return _api.TensorGetItem(self, [as_expr(i) for i in indices])
+
+    def __call__(self, *indices):
+        return self[indices]
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+    @property
+    def name(self):
+        return _api.TensorName(self)
+
+    def __eq__(self, other):
+        return isinstance(other, Tensor) and bool(_api.TensorEqual(self, other))
+
+    __hash__ = Object.__hash__
+
+    def __str__(self):
+        return f"Tensor(shape={list(self.shape)}, op.name={self.op.name})"
+
+    __repr__ = __str__

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schedules: rewriting a function into an equivalent one that runs faster."""
+from .._core import Object
+from .._ffi import Api, register_object
+from ..error import Error
+from .expr import as_expr
+
+_api = Api("tir.schedule")
+
+ScheduleError = Error
+
+
+@register_object("tir.BlockRV")
+class BlockRV(Object):
+    """Handle of a block."""
+
+
+@register_object("tir.LoopRV")
+class LoopRV(Object):
+    """Handle of a loop."""
+
+
+class Schedule:
+    """Primitives that check what they do; an illegal one raises an error and changes nothing."""
+
+    def __init__(self, mod):
+        self._handle = _api.Schedule(mod)
+
+    @property
+    def mod(self):
+        """The module as it is now."""
+        return _api.mod(self._handle)
+
+    @property
+    def func(self):
+        """The function as it is now."""
+        return _api.func(self._handle)
+
+    @property
+    def trace(self):
+        """The steps so far, as text."""
+        return _api.trace(self._handle)
+
+    def trace_json(self):
+        """The steps so far, for replay."""
+        return _api.trace_json(self._handle)
+
+    def replay(self, trace_json):
+        """Applies stored steps."""
+        _api.replay(self._handle, trace_json)
+
+    def copy(self):
+        """An independent schedule."""
+        other = Schedule.__new__(Schedule)
+        other._handle = _api.Copy(self._handle)
+        return other
+
+    def get(self, handle):
+        """The block or loop behind a handle."""
+        return (_api.get_of_block if isinstance(handle, BlockRV) else _api.get_of_loop)(self._handle, handle)
+
+    def get_block(self, name):
+        return _api.get_block(self._handle, name)
+
+    def get_blocks(self):
+        return list(_api.get_blocks(self._handle))
+
+    def get_loops(self, block):
+        return list(_api.get_loops(self._handle, self._block(block)))
+
+    def get_child_blocks(self, block):
+        return list(_api.get_child_blocks(self._handle, self._block(block)))
+
+    def get_producers(self, block):
+        return list(_api.get_producers(self._handle, self._block(block)))
+
+    def get_consumers(self, block):
+        return list(_api.get_consumers(self._handle, self._block(block)))
+
+    def get_output_blocks(self):
+        return list(_api.get_output_blocks(self._handle))
+
+    def split(self, loop, factors):
+        """Loops of the given extents, outermost first; None is chosen so that all is covered."""
+        return list(_api.split(self._handle, loop, [None if f is None else as_expr(f) for f in factors]))
+
+    def fuse(self, *loops):
+        return _api.fuse(self._handle, list(loops))
+
+    def reorder(self, *loops):
+        _api.reorder(self._handle, list(loops))
+
+    def parallel(self, loop):
+        _api.parallel(self._handle, loop)
+
+    def vectorize(self, loop):
+        _api.vectorize(self._handle, loop)
+
+    def unroll(self, loop):
+        _api.unroll(self._handle, loop)
+
+    def bind(self, loop, thread_axis):
+        _api.bind(self._handle, loop, str(thread_axis))
+
+    def add_unit_loop(self, block):
+        return _api.add_unit_loop(self._handle, self._block(block))
+
+    def compute_at(self, block, loop, preserve_unit_loops=False):
+        _api.compute_at(self._handle, self._block(block), loop, preserve_unit_loops)
+
+    def reverse_compute_at(self, block, loop, preserve_unit_loops=False):
+        _api.reverse_compute_at(self._handle, self._block(block), loop, preserve_unit_loops)
+
+    def compute_inline(self, block):
+        _api.compute_inline(self._handle, self._block(block))
+
+    def reverse_compute_inline(self, block):
+        _api.reverse_compute_inline(self._handle, self._block(block))
+
+    def cache_read(self, block, read_buffer_index, storage_scope):
+        return _api.cache_read(self._handle, self._block(block), read_buffer_index, storage_scope)
+
+    def cache_write(self, block, write_buffer_index, storage_scope):
+        return _api.cache_write(self._handle, self._block(block), write_buffer_index, storage_scope)
+
+    def set_scope(self, block, buffer_index, storage_scope):
+        _api.set_scope(self._handle, self._block(block), buffer_index, storage_scope)
+
+    def storage_align(self, block, buffer_index, axis, factor, offset):
+        _api.storage_align(self._handle, self._block(block), buffer_index, axis, factor, offset)
+
+    def double_buffer(self, block):
+        _api.double_buffer(self._handle, self._block(block))
+
+    def prefetch(self, block, read_buffer_index, loop, offset=1):
+        _api.prefetch(self._handle, self._block(block), read_buffer_index, loop, as_expr(offset))
+
+    def decompose_reduction(self, block, loop):
+        return _api.decompose_reduction(self._handle, self._block(block), loop)
+
+    def rfactor(self, loop, factor_axis=0):
+        return _api.rfactor(self._handle, loop, factor_axis)
+
+    def annotate(self, block_or_loop, key, value):
+        _api.annotate(self._handle, block_or_loop, key, as_expr(value))
+
+    def unannotate(self, block_or_loop, key):
+        _api.unannotate(self._handle, block_or_loop, key)
+
+    def pragma(self, loop, key, value):
+        self.annotate(loop, f"pragma_{key}", value)
+
+    def _block(self, block):
+        return self.get_block(block) if isinstance(block, str) else block

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loop-level functions to a module that can be called.
+#pragma once
+
+#include "treadle/ir/module.h"
+#include "treadle/ir/target.h"
+#include "treadle/runtime/module.h"
+
+namespace treadle::driver {
+
+/// `func` as one of a module: all loop-level functions are lowered for the target.
+IRModule LowerModule(const IRModule& module, const Target& target, bool simple_mode);
+
+/// Compiles the loop-level functions of the module, lowering those that aren't yet. For "llvm" they run in this
+/// process and the module's sources are "ll" (default), "asm" and "tir"; for "stackvm" they are interpreted; backends
+/// that make text give it as the source.
+runtime::Module BuildModule(const IRModule& module, const Target& target);
+
+}  // namespace treadle::driver

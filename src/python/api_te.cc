@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scalar expressions, tensor expressions, schedules, lowering and building of loop-level functions.
+#include "driver/build_module.h"
+#include "python/api.h"
+#include "treadle/arith/analyzer.h"
+#include "treadle/ir/prim_ops.h"
+#include "treadle/relay/text.h"
+#include "treadle/te/schedule.h"
+#include "treadle/tir/schedule.h"
+#include "treadle/tir/text.h"
+
+namespace treadle::python {
+namespace {
+
+using runtime::Registry;
+using te::IterVar;
+using te::Operation;
+using te::Stage;
+using te::Tensor;
+using te::TeSchedule;
+using tir::Range;
+using tir::Var;
+
+template <typename F>
+void Reg(const std::string& name, F function) {
+  Registry::RegisterTyped(name, std::move(function));
+}
+
+void RegisterScalars() {
+  using Binary = PrimExpr (*)(PrimExpr, PrimExpr);
+  using Unary = PrimExpr (*)(PrimExpr);
+  const std::pair<const char*, Binary> binaries[] = {{"_OpAdd", tir::add},
+                                                     {"_OpSub", tir::sub},
+                                                     {"_OpMul", tir::mul},
+                                                     {"_OpDiv", tir::div},
+                                                     {"_OpMod", tir::truncmod},
+                                                     {"_OpTruncDiv", tir::truncdiv},
+                                                     {"_OpTruncMod", tir::truncmod},
+                                                     {"_OpFloorDiv", tir::floordiv},
+                                                     {"_OpFloorMod", tir::floormod},
+                                                     {"_OpMin", tir::min},
+                                                     {"_OpMax", tir::max},
+                                                     {"_OpEQ", tir::equal},
+                                                     {"_OpNE", tir::not_equal},
+                                                     {"_OpLT", tir::less},
+                                                     {"_OpLE", tir::less_equal},
+                                                     {"_OpGT", tir::greater},
+                                                     {"_OpGE", tir::greater_equal},
+                                                     {"_OpAnd", tir::logical_and},
+                                                     {"_OpOr", tir::logical_or},
+                                                     {"_OpPow", tir::pow},
+                                                     {"left_shift", tir::left_shift},
+                                                     {"right_shift", tir::right_shift},
+                                                     {"bitwise_and", tir::bitwise_and},
+                                                     {"bitwise_or", tir::bitwise_or},
+                                                     {"bitwise_xor", tir::bitwise_xor},
+                                                     {"fmod", tir::fmod},
+                                                     {"atan2", tir::atan2}};
+  for (const auto& [name, f] : binaries) Reg(StrCat("tir.", name), f);
+#define TREADLE_UNARY(name) {#name, tir::name},
+  const std::pair<const char*, Unary> unaries[] = {TREADLE_TIR_UNARY_MATH(TREADLE_UNARY)
+                                                       TREADLE_TIR_ROUNDING(TREADLE_UNARY){"abs", tir::abs},
+                                                   {"isnan", tir::isnan},
+                                                   {"isinf", tir::isinf},
+                                                   {"isfinite", tir::isfinite},
+                                                   {"_OpNot", tir::logical_not},
+                                                   {"_OpNeg", tir::neg},
+                                                   {"likely", tir::likely},
+                                                   {"bitwise_not", tir::bitwise_not}};
+#undef TREADLE_UNARY
+  for (const auto& [name, f] : unaries) Reg(StrCat("tir.", name), f);
+  Reg("tir._OpIfThenElse", [](PrimExpr c, PrimExpr t, PrimExpr f) { return tir::if_then_else(c, t, f); });
+  Reg("tir.Select", [](PrimExpr c, PrimExpr t, PrimExpr f) { return tir::select(c, t, f); });
+  Reg("tir._cast", [](DataType dtype, PrimExpr x) { return tir::cast(dtype, x); });
+  Reg("tir._const", [](PrimExpr value, DataType dtype) { return tir::cast(dtype, value); });
+  Reg("tir.min_value", [](DataType dtype) { return tir::min_value(dtype); });
+  Reg("tir.max_value", [](DataType dtype) { return tir::max_value(dtype); });
+  Reg("tir.infinity", [](DataType dtype) { return tir::infinity(dtype); });
+  Reg("tir.Var", [](std::string name, DataType dtype) { return Var(name, dtype); });
+  Reg("tir.IterVar", [](Range dom, Var var, int type, std::string tag) {
+    return IterVar(dom, var, static_cast<tir::IterVarType>(type), tag);
+  });
+  Reg("ir.Range", [](PrimExpr begin, PrimExpr end) { return Range::FromMinExtent(begin, end - begin); });
+  Reg("ir.Range_from_min_extent", [](PrimExpr min, PrimExpr extent) { return Range::FromMinExtent(min, extent); });
+  Reg("tir.CommReducer", [](Array<Var> lhs, Array<Var> rhs, Array<PrimExpr> result, Array<PrimExpr> identity) {
+    return tir::CommReducer(lhs, rhs, result, identity);
+  });
+  Reg("tir.Reduce",
+      [](tir::CommReducer combiner, Array<PrimExpr> source, Array<IterVar> axis, ObjectRef condition,
+         Array<PrimExpr> init) { return te::CommReduce(combiner, source, axis, Downcast<PrimExpr>(condition), init); });
+  Reg("tir.Call",
+      [](DataType dtype, std::string name, Array<PrimExpr> args) { return tir::CallIntrin(dtype, name, args); });
+  Reg("tir.AsText", [](ObjectRef node, bool version) { return tir::AsText(node, version); });
+  Reg("arith.Simplify", [](PrimExpr e) { return arith::Analyzer().Simplify(e); });
+  Reg("arith.CanProve", [](PrimExpr e, Map<Var, Range> ranges) {
+    arith::Analyzer analyzer;
+    for (const auto& [var, range] : ranges) analyzer.Bind(var, range);
+    return analyzer.CanProve(e);
+  });
+  Reg("arith.ConstIntBound", [](PrimExpr e, Map<Var, Range> ranges) {
+    arith::Analyzer analyzer;
+    for (const auto& [var, range] : ranges) analyzer.Bind(var, range);
+    arith::ConstIntBound b = analyzer.Bound(e);
+    return Array<PrimExpr>{PrimExpr(b.min), PrimExpr(b.max)};
+  });
+}
+
+void RegisterTensors() {
+  Reg("te.Placeholder",
+      [](Array<PrimExpr> shape, DataType dtype, std::string name) { return te::Placeholder(shape, dtype, name); });
+  Reg("te.ComputeOp", [](std::string name, std::string tag, Map<String, ObjectRef> attrs, Array<IterVar> axis,
+                         Array<PrimExpr> body) { return te::MakeComputeOp(name, tag, attrs, axis, body); });
+  Reg("te.OpGetOutput", [](Operation op, int i) {
+    if (i < 0 || i >= op->num_outputs()) throw Error(StrCat("operation ", op->name, " has no output ", i));
+    return Tensor(op->output_shape(i), op->output_dtype(i), op, i);
+  });
+  Reg("te.OpNumOutputs", [](Operation op) { return op->num_outputs(); });
+  Reg("te.OpInputTensors", [](Operation op) { return te::InputTensors(op); });
+  Reg("te.TensorGetItem", [](Tensor tensor, Array<PrimExpr> indices) { return tensor(indices); });
+  Reg("te.TensorName", [](Tensor tensor) { return tensor->GetNameHint(); });
+  Reg("te.TensorEqual", [](Tensor a, Tensor b) { return a == b; });
+  Reg("te.ReduceAxis", [](Range dom, std::string name) { return te::ReduceAxis(dom, name); });
+  Reg("te.CreatePrimFunc", [](Array<Tensor> args, std::string name) { return te::CreatePrimFunc(args, name); });
+}
+
+void RegisterTeSchedule() {
+  Reg("te.CreateSchedule", [](Array<Operation> ops) { return te::CreateSchedule(ops); });
+  Reg("te.ScheduleGetStage", [](TeSchedule s, Operation op) { return s[op]; });
+  Reg("te.ScheduleCacheRead", [](TeSchedule s, Tensor t, std::string scope, Array<Operation> readers) {
+    return s.CacheRead(t, scope, readers);
+  });
+  Reg("te.ScheduleCacheWrite", [](TeSchedule s, Tensor t, std::string scope) { return s.CacheWrite(t, scope); });
+  Reg("te.ScheduleApply", [](TeSchedule s, Array<Tensor> args, std::string name) { return s.Apply(args, name); });
+  const PrimExpr none{ObjectPtr<Object>()};
+  Reg("te.StageSplitByFactor", [none](Stage s, IterVar axis, PrimExpr factor) {
+    auto [outer, inner] = s.Split(axis, factor, none);
+    return Array<IterVar>{outer, inner};
+  });
+  Reg("te.StageSplitByNParts", [none](Stage s, IterVar axis, PrimExpr nparts) {
+    auto [outer, inner] = s.Split(axis, none, nparts);
+    return Array<IterVar>{outer, inner};
+  });
+  Reg("te.StageFuse", [](Stage s, Array<IterVar> axes) { return s.Fuse(axes); });
+  Reg("te.StageReorder", [](Stage s, Array<IterVar> order) { s.Reorder(order); });
+  Reg("te.StageTile",
+      [](Stage s, IterVar x, IterVar y, PrimExpr fx, PrimExpr fy) { return Array<IterVar>(s.Tile(x, y, fx, fy)); });
+  Reg("te.StageComputeAt", [](Stage s, Stage consumer, IterVar axis) { s.ComputeAt(consumer, axis); });
+  Reg("te.StageComputeInline", [](Stage s) { s.ComputeInline(); });
+  Reg("te.StageComputeRoot", [](Stage s) { s.ComputeRoot(); });
+  Reg("te.StageSetScope", [](Stage s, std::string scope) { s.SetScope(scope); });
+  Reg("te.StageVectorize", [](Stage s, IterVar axis) { s.Mark("vectorize", axis); });
+  Reg("te.StageParallel", [](Stage s, IterVar axis) { s.Mark("parallel", axis); });
+  Reg("te.StageUnroll", [](Stage s, IterVar axis) { s.Mark("unroll", axis); });
+  Reg("te.StageBind", [](Stage s, IterVar axis, std::string thread) { s.Bind(axis, thread); });
+  Reg("te.StagePragma", [](Stage s, IterVar axis, std::string key, ObjectRef value) { s.Pragma(axis, key, value); });
+  Reg("te.StageStorageAlign",
+      [](Stage s, IterVar axis, int factor, int offset) { s.StorageAlign(axis, factor, offset); });
+  Reg("te.StageDoubleBuffer", [](Stage s) { s.DoubleBuffer(); });
+  Reg("te.StagePrefetch", [](Stage s, Tensor t, IterVar axis, PrimExpr offset) { s.Prefetch(t, axis, offset); });
+}
+
+/// The Python object tir.Schedule holds one of these.
+class ScheduleNode : public Object {
+ public:
+  tir::Schedule schedule;
+  explicit ScheduleNode(tir::Schedule s) : schedule(std::move(s)) {}
+  TREADLE_NODE(ScheduleNode, Object, "tir.Schedule")
+};
+class ScheduleRef : public ObjectRef {
+ public:
+  TREADLE_BASE_REF(ScheduleRef, ObjectRef, ScheduleNode);
+  tir::Schedule& operator*() const { return const_cast<ScheduleNode*>(get())->schedule; }
+};
+
+std::vector<PrimExpr> Factors(const Array<ObjectRef>& factors) {
+  std::vector<PrimExpr> result;
+  for (const ObjectRef& f : factors) result.push_back(Downcast<PrimExpr>(f));
+  return result;
+}
+
+void RegisterTirSchedule() {
+  using tir::BlockRV;
+  using tir::LoopRV;
+  Reg("tir.schedule.Schedule", [](ObjectRef source) {
+    if (source.as<tir::PrimFuncNode>()) {
+      return ScheduleRef(ObjectPtr<Object>(MakeObject<ScheduleNode>(tir::Schedule(Downcast<tir::PrimFunc>(source)))));
+    }
+    return ScheduleRef(ObjectPtr<Object>(MakeObject<ScheduleNode>(tir::Schedule(Downcast<IRModule>(source)))));
+  });
+  Reg("tir.schedule.Copy",
+      [](ScheduleRef s) { return ScheduleRef(ObjectPtr<Object>(MakeObject<ScheduleNode>((*s).Copy()))); });
+  Reg("tir.schedule.mod", [](ScheduleRef s) { return (*s).mod(); });
+  Reg("tir.schedule.func", [](ScheduleRef s) { return (*s).func(); });
+  Reg("tir.schedule.trace", [](ScheduleRef s) { return (*s).TraceText(); });
+  Reg("tir.schedule.trace_json", [](ScheduleRef s) { return (*s).TraceJson(); });
+  Reg("tir.schedule.replay", [](ScheduleRef s, std::string json) { (*s).Replay(json); });
+  Reg("tir.schedule.get_block", [](ScheduleRef s, std::string name) { return (*s).GetBlock(name); });
+  Reg("tir.schedule.get_blocks", [](ScheduleRef s) { return Array<BlockRV>((*s).GetBlocks()); });
+  Reg("tir.schedule.get_loops", [](ScheduleRef s, BlockRV b) { return Array<LoopRV>((*s).GetLoops(b)); });
+  Reg("tir.schedule.get_child_blocks", [](ScheduleRef s, BlockRV b) { return Array<BlockRV>((*s).GetChildBlocks(b)); });
+  Reg("tir.schedule.get_producers", [](ScheduleRef s, BlockRV b) { return Array<BlockRV>((*s).GetProducers(b)); });
+  Reg("tir.schedule.get_consumers", [](ScheduleRef s, BlockRV b) { return Array<BlockRV>((*s).GetConsumers(b)); });
+  Reg("tir.schedule.get_output_blocks", [](ScheduleRef s) { return Array<BlockRV>((*s).GetOutputBlocks()); });
+  Reg("tir.schedule.get_of_block", [](ScheduleRef s, BlockRV b) { return (*s).Get(b); });
+  Reg("tir.schedule.get_of_loop", [](ScheduleRef s, LoopRV l) { return (*s).Get(l); });
+  Reg("tir.schedule.split",
+      [](ScheduleRef s, LoopRV l, Array<ObjectRef> f) { return Array<LoopRV>((*s).Split(l, Factors(f))); });
+  Reg("tir.schedule.fuse", [](ScheduleRef s, Array<LoopRV> l) { return (*s).Fuse(l.ToVector()); });
+  Reg("tir.schedule.reorder", [](ScheduleRef s, Array<LoopRV> l) { (*s).Reorder(l.ToVector()); });
+  Reg("tir.schedule.parallel", [](ScheduleRef s, LoopRV l) { (*s).Parallel(l); });
+  Reg("tir.schedule.vectorize", [](ScheduleRef s, LoopRV l) { (*s).Vectorize(l); });
+  Reg("tir.schedule.unroll", [](ScheduleRef s, LoopRV l) { (*s).Unroll(l); });
+  Reg("tir.schedule.bind", [](ScheduleRef s, LoopRV l, std::string thread) { (*s).Bind(l, thread); });
+  Reg("tir.schedule.add_unit_loop", [](ScheduleRef s, BlockRV b) { return (*s).AddUnitLoop(b); });
+  Reg("tir.schedule.compute_at", [](ScheduleRef s, BlockRV b, LoopRV l, bool keep) { (*s).ComputeAt(b, l, keep); });
+  Reg("tir.schedule.reverse_compute_at",
+      [](ScheduleRef s, BlockRV b, LoopRV l, bool keep) { (*s).ReverseComputeAt(b, l, keep); });
+  Reg("tir.schedule.compute_inline", [](ScheduleRef s, BlockRV b) { (*s).ComputeInline(b); });
+  Reg("tir.schedule.reverse_compute_inline", [](ScheduleRef s, BlockRV b) { (*s).ReverseComputeInline(b); });
+  Reg("tir.schedule.cache_read",
+      [](ScheduleRef s, BlockRV b, int i, std::string scope) { return (*s).CacheRead(b, i, scope); });
+  Reg("tir.schedule.cache_write",
+      [](ScheduleRef s, BlockRV b, int i, std::string scope) { return (*s).CacheWrite(b, i, scope); });
+  Reg("tir.schedule.set_scope", [](ScheduleRef s, BlockRV b, int i, std::string scope) { (*s).SetScope(b, i, scope); });
+  Reg("tir.schedule.storage_align", [](ScheduleRef s, BlockRV b, int i, int axis, int factor, int offset) {
+    (*s).StorageAlign(b, i, axis, factor, offset);
+  });
+  Reg("tir.schedule.double_buffer", [](ScheduleRef s, BlockRV b) { (*s).DoubleBuffer(b); });
+  Reg("tir.schedule.prefetch",
+      [](ScheduleRef s, BlockRV b, int i, LoopRV l, PrimExpr offset) { (*s).Prefetch(b, i, l, offset); });
+  Reg("tir.schedule.decompose_reduction",
+      [](ScheduleRef s, BlockRV b, LoopRV l) { return (*s).DecomposeReduction(b, l); });
+  Reg("tir.schedule.rfactor", [](ScheduleRef s, LoopRV l, int axis) { return (*s).RFactor(l, axis); });
+  Reg("tir.schedule.annotate", [](ScheduleRef s, ObjectRef target, std::string key, ObjectRef value) {
+    if (target.as<tir::BlockRVNode>())
+      (*s).Annotate(Downcast<BlockRV>(target), key, value);
+    else
+      (*s).Annotate(Downcast<LoopRV>(target), key, value);
+  });
+  Reg("tir.schedule.unannotate", [](ScheduleRef s, ObjectRef target, std::string key) {
+    if (target.as<tir::BlockRVNode>())
+      (*s).Unannotate(Downcast<BlockRV>(target), key);
+    else
+      (*s).Unannotate(Downcast<LoopRV>(target), key);
+  });
+}
+
+}  // namespace
+
+void RegisterTeApi() {
+  RegisterScalars();
+  RegisterTensors();
+  RegisterTeSchedule();
+  RegisterTirSchedule();
+  Reg("driver.LowerModule", [](IRModule module, std::string target, bool simple_mode) {
+    return driver::LowerModule(module, Target(target), simple_mode);
+  });
+  Reg("driver.BuildModule",
+      [](IRModule module, std::string target) { return driver::BuildModule(module, Target(target)); });
+}
+
+}  // namespace treadle::python
