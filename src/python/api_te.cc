@@ -91,6 +91,18 @@ void RegisterScalars() {
   Reg("tir.Call",
       [](DataType dtype, std::string name, Array<PrimExpr> args) { return tir::CallIntrin(dtype, name, args); });
   Reg("tir.AsText", [](ObjectRef node, bool version) { return tir::AsText(node, version); });
+  // One printer for all IRs: loop-level nodes and modules of loop-level functions here, the rest as graph IR.
+  if (!Registry::Get("ir.AsText").defined()) {
+    Reg("ir.AsText", [](ObjectRef node, bool show_meta_data) -> std::string {
+      bool loops = node.defined() && (node->IsInstance<tir::StmtNode>() || node->IsInstance<PrimExprNode>() ||
+                                      node.as<tir::PrimFuncNode>() || node.as<tir::BufferNode>() || node.as<tir::RangeNode>());
+      if (const auto* module = node.as<IRModuleNode>()) {
+        loops = !module->functions.empty();
+        for (const auto& [var, func] : module->functions) loops &= func.as<tir::PrimFuncNode>() != nullptr;
+      }
+      return loops ? tir::AsText(node) : relay::AsText(node, show_meta_data);
+    });
+  }
   Reg("arith.Simplify", [](PrimExpr e) { return arith::Analyzer().Simplify(e); });
   Reg("arith.CanProve", [](PrimExpr e, Map<Var, Range> ranges) {
     arith::Analyzer analyzer;
@@ -169,7 +181,7 @@ class ScheduleNode : public Object {
 class ScheduleRef : public ObjectRef {
  public:
   TREADLE_BASE_REF(ScheduleRef, ObjectRef, ScheduleNode);
-  tir::Schedule& operator*() const { return const_cast<ScheduleNode*>(get())->schedule; }
+  tir::Schedule& schedule() const { return const_cast<ScheduleNode*>(get())->schedule; }
 };
 
 std::vector<PrimExpr> Factors(const Array<ObjectRef>& factors) {
@@ -188,60 +200,60 @@ void RegisterTirSchedule() {
     return ScheduleRef(ObjectPtr<Object>(MakeObject<ScheduleNode>(tir::Schedule(Downcast<IRModule>(source)))));
   });
   Reg("tir.schedule.Copy",
-      [](ScheduleRef s) { return ScheduleRef(ObjectPtr<Object>(MakeObject<ScheduleNode>((*s).Copy()))); });
-  Reg("tir.schedule.mod", [](ScheduleRef s) { return (*s).mod(); });
-  Reg("tir.schedule.func", [](ScheduleRef s) { return (*s).func(); });
-  Reg("tir.schedule.trace", [](ScheduleRef s) { return (*s).TraceText(); });
-  Reg("tir.schedule.trace_json", [](ScheduleRef s) { return (*s).TraceJson(); });
-  Reg("tir.schedule.replay", [](ScheduleRef s, std::string json) { (*s).Replay(json); });
-  Reg("tir.schedule.get_block", [](ScheduleRef s, std::string name) { return (*s).GetBlock(name); });
-  Reg("tir.schedule.get_blocks", [](ScheduleRef s) { return Array<BlockRV>((*s).GetBlocks()); });
-  Reg("tir.schedule.get_loops", [](ScheduleRef s, BlockRV b) { return Array<LoopRV>((*s).GetLoops(b)); });
-  Reg("tir.schedule.get_child_blocks", [](ScheduleRef s, BlockRV b) { return Array<BlockRV>((*s).GetChildBlocks(b)); });
-  Reg("tir.schedule.get_producers", [](ScheduleRef s, BlockRV b) { return Array<BlockRV>((*s).GetProducers(b)); });
-  Reg("tir.schedule.get_consumers", [](ScheduleRef s, BlockRV b) { return Array<BlockRV>((*s).GetConsumers(b)); });
-  Reg("tir.schedule.get_output_blocks", [](ScheduleRef s) { return Array<BlockRV>((*s).GetOutputBlocks()); });
-  Reg("tir.schedule.get_of_block", [](ScheduleRef s, BlockRV b) { return (*s).Get(b); });
-  Reg("tir.schedule.get_of_loop", [](ScheduleRef s, LoopRV l) { return (*s).Get(l); });
+      [](ScheduleRef s) { return ScheduleRef(ObjectPtr<Object>(MakeObject<ScheduleNode>(s.schedule().Copy()))); });
+  Reg("tir.schedule.mod", [](ScheduleRef s) { return s.schedule().mod(); });
+  Reg("tir.schedule.func", [](ScheduleRef s) { return s.schedule().func(); });
+  Reg("tir.schedule.trace", [](ScheduleRef s) { return s.schedule().TraceText(); });
+  Reg("tir.schedule.trace_json", [](ScheduleRef s) { return s.schedule().TraceJson(); });
+  Reg("tir.schedule.replay", [](ScheduleRef s, std::string json) { s.schedule().Replay(json); });
+  Reg("tir.schedule.get_block", [](ScheduleRef s, std::string name) { return s.schedule().GetBlock(name); });
+  Reg("tir.schedule.get_blocks", [](ScheduleRef s) { return Array<BlockRV>(s.schedule().GetBlocks()); });
+  Reg("tir.schedule.get_loops", [](ScheduleRef s, BlockRV b) { return Array<LoopRV>(s.schedule().GetLoops(b)); });
+  Reg("tir.schedule.get_child_blocks", [](ScheduleRef s, BlockRV b) { return Array<BlockRV>(s.schedule().GetChildBlocks(b)); });
+  Reg("tir.schedule.get_producers", [](ScheduleRef s, BlockRV b) { return Array<BlockRV>(s.schedule().GetProducers(b)); });
+  Reg("tir.schedule.get_consumers", [](ScheduleRef s, BlockRV b) { return Array<BlockRV>(s.schedule().GetConsumers(b)); });
+  Reg("tir.schedule.get_output_blocks", [](ScheduleRef s) { return Array<BlockRV>(s.schedule().GetOutputBlocks()); });
+  Reg("tir.schedule.get_of_block", [](ScheduleRef s, BlockRV b) { return s.schedule().Get(b); });
+  Reg("tir.schedule.get_of_loop", [](ScheduleRef s, LoopRV l) { return s.schedule().Get(l); });
   Reg("tir.schedule.split",
-      [](ScheduleRef s, LoopRV l, Array<ObjectRef> f) { return Array<LoopRV>((*s).Split(l, Factors(f))); });
-  Reg("tir.schedule.fuse", [](ScheduleRef s, Array<LoopRV> l) { return (*s).Fuse(l.ToVector()); });
-  Reg("tir.schedule.reorder", [](ScheduleRef s, Array<LoopRV> l) { (*s).Reorder(l.ToVector()); });
-  Reg("tir.schedule.parallel", [](ScheduleRef s, LoopRV l) { (*s).Parallel(l); });
-  Reg("tir.schedule.vectorize", [](ScheduleRef s, LoopRV l) { (*s).Vectorize(l); });
-  Reg("tir.schedule.unroll", [](ScheduleRef s, LoopRV l) { (*s).Unroll(l); });
-  Reg("tir.schedule.bind", [](ScheduleRef s, LoopRV l, std::string thread) { (*s).Bind(l, thread); });
-  Reg("tir.schedule.add_unit_loop", [](ScheduleRef s, BlockRV b) { return (*s).AddUnitLoop(b); });
-  Reg("tir.schedule.compute_at", [](ScheduleRef s, BlockRV b, LoopRV l, bool keep) { (*s).ComputeAt(b, l, keep); });
+      [](ScheduleRef s, LoopRV l, Array<ObjectRef> f) { return Array<LoopRV>(s.schedule().Split(l, Factors(f))); });
+  Reg("tir.schedule.fuse", [](ScheduleRef s, Array<LoopRV> l) { return s.schedule().Fuse(l.ToVector()); });
+  Reg("tir.schedule.reorder", [](ScheduleRef s, Array<LoopRV> l) { s.schedule().Reorder(l.ToVector()); });
+  Reg("tir.schedule.parallel", [](ScheduleRef s, LoopRV l) { s.schedule().Parallel(l); });
+  Reg("tir.schedule.vectorize", [](ScheduleRef s, LoopRV l) { s.schedule().Vectorize(l); });
+  Reg("tir.schedule.unroll", [](ScheduleRef s, LoopRV l) { s.schedule().Unroll(l); });
+  Reg("tir.schedule.bind", [](ScheduleRef s, LoopRV l, std::string thread) { s.schedule().Bind(l, thread); });
+  Reg("tir.schedule.add_unit_loop", [](ScheduleRef s, BlockRV b) { return s.schedule().AddUnitLoop(b); });
+  Reg("tir.schedule.compute_at", [](ScheduleRef s, BlockRV b, LoopRV l, bool keep) { s.schedule().ComputeAt(b, l, keep); });
   Reg("tir.schedule.reverse_compute_at",
-      [](ScheduleRef s, BlockRV b, LoopRV l, bool keep) { (*s).ReverseComputeAt(b, l, keep); });
-  Reg("tir.schedule.compute_inline", [](ScheduleRef s, BlockRV b) { (*s).ComputeInline(b); });
-  Reg("tir.schedule.reverse_compute_inline", [](ScheduleRef s, BlockRV b) { (*s).ReverseComputeInline(b); });
+      [](ScheduleRef s, BlockRV b, LoopRV l, bool keep) { s.schedule().ReverseComputeAt(b, l, keep); });
+  Reg("tir.schedule.compute_inline", [](ScheduleRef s, BlockRV b) { s.schedule().ComputeInline(b); });
+  Reg("tir.schedule.reverse_compute_inline", [](ScheduleRef s, BlockRV b) { s.schedule().ReverseComputeInline(b); });
   Reg("tir.schedule.cache_read",
-      [](ScheduleRef s, BlockRV b, int i, std::string scope) { return (*s).CacheRead(b, i, scope); });
+      [](ScheduleRef s, BlockRV b, int i, std::string scope) { return s.schedule().CacheRead(b, i, scope); });
   Reg("tir.schedule.cache_write",
-      [](ScheduleRef s, BlockRV b, int i, std::string scope) { return (*s).CacheWrite(b, i, scope); });
-  Reg("tir.schedule.set_scope", [](ScheduleRef s, BlockRV b, int i, std::string scope) { (*s).SetScope(b, i, scope); });
+      [](ScheduleRef s, BlockRV b, int i, std::string scope) { return s.schedule().CacheWrite(b, i, scope); });
+  Reg("tir.schedule.set_scope", [](ScheduleRef s, BlockRV b, int i, std::string scope) { s.schedule().SetScope(b, i, scope); });
   Reg("tir.schedule.storage_align", [](ScheduleRef s, BlockRV b, int i, int axis, int factor, int offset) {
-    (*s).StorageAlign(b, i, axis, factor, offset);
+    s.schedule().StorageAlign(b, i, axis, factor, offset);
   });
-  Reg("tir.schedule.double_buffer", [](ScheduleRef s, BlockRV b) { (*s).DoubleBuffer(b); });
+  Reg("tir.schedule.double_buffer", [](ScheduleRef s, BlockRV b) { s.schedule().DoubleBuffer(b); });
   Reg("tir.schedule.prefetch",
-      [](ScheduleRef s, BlockRV b, int i, LoopRV l, PrimExpr offset) { (*s).Prefetch(b, i, l, offset); });
+      [](ScheduleRef s, BlockRV b, int i, LoopRV l, PrimExpr offset) { s.schedule().Prefetch(b, i, l, offset); });
   Reg("tir.schedule.decompose_reduction",
-      [](ScheduleRef s, BlockRV b, LoopRV l) { return (*s).DecomposeReduction(b, l); });
-  Reg("tir.schedule.rfactor", [](ScheduleRef s, LoopRV l, int axis) { return (*s).RFactor(l, axis); });
+      [](ScheduleRef s, BlockRV b, LoopRV l) { return s.schedule().DecomposeReduction(b, l); });
+  Reg("tir.schedule.rfactor", [](ScheduleRef s, LoopRV l, int axis) { return s.schedule().RFactor(l, axis); });
   Reg("tir.schedule.annotate", [](ScheduleRef s, ObjectRef target, std::string key, ObjectRef value) {
     if (target.as<tir::BlockRVNode>())
-      (*s).Annotate(Downcast<BlockRV>(target), key, value);
+      s.schedule().Annotate(Downcast<BlockRV>(target), key, value);
     else
-      (*s).Annotate(Downcast<LoopRV>(target), key, value);
+      s.schedule().Annotate(Downcast<LoopRV>(target), key, value);
   });
   Reg("tir.schedule.unannotate", [](ScheduleRef s, ObjectRef target, std::string key) {
     if (target.as<tir::BlockRVNode>())
-      (*s).Unannotate(Downcast<BlockRV>(target), key);
+      s.schedule().Unannotate(Downcast<BlockRV>(target), key);
     else
-      (*s).Unannotate(Downcast<LoopRV>(target), key);
+      s.schedule().Unannotate(Downcast<LoopRV>(target), key);
   });
 }
 
