@@ -94,8 +94,8 @@ class BlockPlanner {
 
 }  // namespace
 
-MemoryPlan GraphPlanMemory(const relay::Function& func, MemoryPlanner planner) {
-  MemoryProgram program = LinearizeForMemory(func);
+MemoryPlan GraphPlanMemory(const relay::Function& func, MemoryPlanner planner, bool share_reshapes) {
+  MemoryProgram program = LinearizeForMemory(func, share_reshapes);
   std::vector<TensorPlace> places;
   if (planner == MemoryPlanner::kRelay) {
     for (int64_t id : BlockPlanner(program).Plan()) places.push_back({id, 0});

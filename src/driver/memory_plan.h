@@ -28,11 +28,13 @@ enum class MemoryPlanner {
 
 /// Plans the memory of `func`, whose calls are of primitive or external functions, for a sequential run in the order
 /// of a depth-first walk (arguments left to right). Each parameter, constant, call and projected value gets storage;
-/// parameters and constants never share theirs. A result of `relay.reshape_only` functions is its input.
+/// parameters and constants never share theirs. A result of `relay.reshape_only` functions is its input
+/// unless `share_reshapes` is false (as Relay plans functions that aren't lowered yet).
 ///
 /// Throws Error for If and other control flow, and for types of unknown size. Only some tensors on devices (attribute
 /// device annotations) and others not is an Error.
-MemoryPlan GraphPlanMemory(const relay::Function& func, MemoryPlanner planner = MemoryPlanner::kRelay);
+MemoryPlan GraphPlanMemory(const relay::Function& func, MemoryPlanner planner = MemoryPlanner::kRelay,
+                           bool share_reshapes = true);
 
 /// Bytes of each storage that the plan uses: the largest of the ends of its tensors.
 std::unordered_map<int64_t, int64_t> StorageSizes(const MemoryPlan& plan);

@@ -21,6 +21,8 @@ std::string Place(const Span& span) { return span.defined() ? " at '" + span.str
 
 class Linearizer {
  public:
+  explicit Linearizer(bool share_reshapes) : share_reshapes_(share_reshapes) {}
+
   MemoryProgram Run(const relay::Function& func) {
     devices_ = relay::CollectDeviceInfo(func);
     for (const relay::Var& param : func->params) {
@@ -126,7 +128,7 @@ class Linearizer {
     Expr expr = GetRef<Expr>(call);
     step.outputs = NewTensors(expr, index);
     const auto* func = call->op.as<FunctionNode>();
-    if (func != nullptr && func->HasNonzeroAttr(attr::kReshapeOnly)) {
+    if (share_reshapes_ && func != nullptr && func->HasNonzeroAttr(attr::kReshapeOnly)) {
       TREADLE_ICHECK(step.inputs.size() == 1 && step.outputs.size() == 1)
           << "a reshape-only function has one tensor as input and one as result";
       PlannedTensor& output = program_.tensors[step.outputs[0]];
@@ -197,6 +199,7 @@ class Linearizer {
     program_.tensors_of[expr] = std::move(ids);
   }
 
+  bool share_reshapes_;
   relay::DeviceMap devices_;
   MemoryProgram program_;
   std::unordered_map<const Object*, std::vector<int>> of_variable_;
@@ -229,7 +232,9 @@ bool IsElementWise(const FunctionNode* func) {
 
 }  // namespace
 
-MemoryProgram LinearizeForMemory(const relay::Function& func) { return Linearizer().Run(func); }
+MemoryProgram LinearizeForMemory(const relay::Function& func, bool share_reshapes) {
+  return Linearizer(share_reshapes).Run(func);
+}
 
 bool MayWriteInPlace(const MemoryProgram& program, const PlannedStep& step, int input) {
   if (step.call == nullptr || step.outputs.size() != 1) return false;

@@ -37,7 +37,7 @@ struct MemoryProgram {
 
 /// Linearises `func`: depth first, arguments left to right, each expression once. Lets are other names of values.
 /// Throws Error for control flow and nested functions, and for shapes that aren't known.
-MemoryProgram LinearizeForMemory(const relay::Function& func);
+MemoryProgram LinearizeForMemory(const relay::Function& func, bool share_reshapes = true);
 
 /// Whether step `step` may write its output over input `input` (the tensor's memory being free afterwards): its
 /// function is element-wise in it.

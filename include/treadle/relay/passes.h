@@ -104,11 +104,8 @@ Pass LabelOps();
 // Devices.
 /// Inserts copies along the edges between annotated devices and removes the annotations.
 Pass RewriteAnnotatedOps(int fallback_device_type);
-/// Chooses a device for every expression; `default_device_type` where nothing else says.
-Pass PlanDevices(int default_device_type);
-
 // External code generators.
-/// A pattern that an external code generator takes as one operator.
+/// Encloses what the external code generators take in annotations (byoc.h says what they take).
 Pass AnnotateTarget(Array<String> compilers, bool include_non_call_ops = true);
 Pass MergeCompilerRegions();
 Pass PartitionGraph(std::string mod_name = "default");

@@ -97,7 +97,7 @@ class FuseMutator : private ExprMutator {
     Array<Expr> result;
     for (size_t i = 0; i < args.size(); ++i) {
       const auto* constant = values[i].as<ConstantNode>();
-      bool stays = constant != nullptr && (options_.link_params || IsSimpleScalar(constant));
+      bool stays = constant != nullptr && options_.link_params;
       if (stays || RootOf(args[i].get()) == root) {
         result.push_back(values[i]);
       } else {

@@ -168,10 +168,7 @@ int64_t GraphPartitioner::CountArgsAfterMerge(int source, int sink) {
       for (int producer : producers_[member]) {
         if (roots.count(Root(producer)) != 0 || !inputs.insert(producer).second) continue;
         const ExprNode* value = graph_.nodes()[producer].ref;
-        if (value->IsInstance<ConstantNode>()) {
-          const auto* constant = static_cast<const ConstantNode*>(value);
-          if (options_.link_params || IsSimpleScalar(constant)) continue;
-        }
+        if (options_.link_params && value->IsInstance<ConstantNode>()) continue;
         count += CountSignatureArgs(value->checked_type());
       }
     }

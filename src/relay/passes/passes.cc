@@ -35,6 +35,11 @@ void RegisterPasses() {
   RegisterPass("CombineParallelConv2D", [] { return transform::CombineParallelConv2D(); });
   RegisterPass("CombineParallelDense", [] { return transform::CombineParallelDense(); });
   RegisterPass("CombineParallelBatchMatmul", [] { return transform::CombineParallelBatchMatmul(); });
+  RegisterPass("LambdaLift", [] { return transform::LambdaLift(); });
+  RegisterPass("PartialEvaluate", [] { return transform::PartialEvaluate(); });
+  RegisterPass("ToMixedPrecision", [] { return transform::ToMixedPrecision(); });
+  RegisterPass("FirstOrderGradient", [] { return transform::FirstOrderGradient(); });
+  RegisterPass("AlterOpLayout", [] { return transform::AlterOpLayout(); });
   RegisterPass("LabelOps", [] { return transform::LabelOps(); });
 }
 
