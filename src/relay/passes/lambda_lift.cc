@@ -8,6 +8,22 @@ namespace {
 
 constexpr const char* kClosure = "Closure";
 
+/// Replaces variables inside, whatever the expression is (Bind would give a function literal more parameters).
+class Substituter : public ExprMutator {
+ public:
+  explicit Substituter(const std::vector<std::pair<Var, Expr>>& values) {
+    for (const auto& [var, value] : values) values_[var->vid.get()] = value;
+  }
+  using ExprMutator::VisitExpr_;
+  Expr VisitExpr_(const VarNode* op) override {
+    auto it = values_.find(op->vid.get());
+    return it == values_.end() ? GetRef<Expr>(op) : it->second;
+  }
+
+ private:
+  std::unordered_map<const Object*, Expr> values_;
+};
+
 class Lifter : public ExprMutator {
  public:
   Lifter(IRModule* module, std::string prefix) : module_(module), prefix_(std::move(prefix)) {}
@@ -51,19 +67,19 @@ class Lifter : public ExprMutator {
     Array<Expr> args(captured.begin(), captured.end());
     Expr replacement = captured.empty() ? Expr(global) : Expr(Call(global, args, Attrs(), {}, func->span));
     Expr body = func->body;
-    if (recursive) body = Bind(body, {{self, replacement}});
+    if (recursive) body = Substituter({{self, replacement}}).Mutate(body);
     Function inner = WithBody(func, Mutate(body));
     // A copy of the variables of its own for each global function.
-    Map<Var, Expr> fresh;
+    std::vector<std::pair<Var, Expr>> fresh;
     Array<Var> params;
     for (const Var& var : captured) {
       Type type = var->checked_type_.defined() ? var->checked_type_ : var->type_annotation;
       params.push_back(Var(var->name_hint(), type, var->span));
-      fresh.Set(var, params.back());
+      fresh.emplace_back(var, params.back());
     }
     Function lifted = inner;
     if (!captured.empty()) {
-      Expr closure = Bind(inner, fresh);
+      Expr closure = WithBody(inner, Substituter(fresh).Mutate(inner->body));
       lifted = Function(params, closure, Type(), {}, DictAttrs(Map<String, ObjectRef>()), func->span);
       lifted = WithAttr(lifted, kClosure, IntImm(DataType::Int(32), 1));
     }
