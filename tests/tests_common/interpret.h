@@ -12,6 +12,7 @@
 
 #include "treadle/ir/prim_ops.h"
 #include "treadle/tir/stmt_functor.h"
+#include "treadle/tir/verify.h"
 
 namespace treadle::testing_util {
 
@@ -197,6 +198,7 @@ inline std::map<std::string, std::vector<double>> RandomInputs(const PrimFunc& f
 
 /// Whether both functions leave the same in all parameters.
 inline bool SameResults(const PrimFunc& a, const PrimFunc& b, unsigned seed = 1) {
+  VerifyWellFormed(b, "scheduling");
   auto inputs = RandomInputs(a, seed);
   auto x = Interpreter::Run(a, inputs), y = Interpreter::Run(b, inputs);
   for (const auto& [name, values] : x) {
