@@ -7,6 +7,7 @@
 #include <map>
 
 #include "treadle/relay/text.h"
+#include "treadle/tir/text.h"
 
 namespace treadle::driver {
 namespace {
@@ -50,7 +51,7 @@ std::string RelayText(const IRModule& module) { return relay::AsText(module, /*s
 
 std::string KernelsText(const std::vector<Kernel>& kernels) {
   std::string text;
-  for (const Kernel& kernel : kernels) text += kernel.symbol + "\n";
+  for (const Kernel& kernel : kernels) text += tir::AsText(kernel.lowered) + "\n";
   return text;
 }
 
