@@ -132,6 +132,25 @@ Type UpSampling3DInfer(const InferContext& context) {
   return AnySpatial(context, context.attrs<UpSampling3DAttrs>()->layout, DataType());
 }
 
+/// One row of coordinates for each nonzero element.
+Type ArgwhereInfer(const InferContext& context) {
+  auto rank = static_cast<int64_t>(context.Tensor(0, "condition")->shape.size());
+  return TensorType({AnyDim(), Dim(rank)}, DataType::Int(32));
+}
+
+/// (values, indices of first appearance, inverse, number of values[, counts])
+Type UniqueInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<UniqueAttrs>();
+  CheckRank(data, 1, "data");
+  PrimExpr count = AnyDim();
+  DataType index = DataType::Int(32);
+  Array<Type> fields = {TensorType(Array<PrimExpr>{count}, data->dtype), TensorType(Array<PrimExpr>{count}, index),
+                        TensorType(data->shape, index), TensorType(Array<PrimExpr>{Dim(1)}, index)};
+  if (attrs->return_counts) fields.push_back(TensorType(Array<PrimExpr>{count}, index));
+  return TupleType(fields);
+}
+
 OpRegistration Dynamic(const char* name, const char* twin, std::vector<OpArgument> arguments, TypeRelationFn relation,
                        OpPatternKind pattern = OpPatternKind::kInjective) {
   return OpRegistration(name)
@@ -180,6 +199,21 @@ void RegisterDynamicOps() {
   Dynamic("dyn.image.resize2d", "image.resize2d",
           {data, {"size", "Tensor", "Spatial size."}, {"roi", "Tensor", "Region of the input."}}, Rule<ResizeInfer>)
       .AttrsType<Resize2DAttrs>();
+  OpRegistration("argwhere")
+      .Describe("Coordinates of the nonzero elements.")
+      .Arguments({{"condition", "Tensor", "The input."}})
+      .SupportLevel(10)
+      .Relation(Rule<ArgwhereInfer>)
+      .Set(kOpPattern, OpPatternKind::kOpaque)
+      .Set(kDataDependentShape, true);
+  OpRegistration("unique")
+      .Describe("The distinct elements, where they first appear, and which of them each element is.")
+      .Arguments({data})
+      .AttrsType<UniqueAttrs>()
+      .SupportLevel(3)
+      .Relation(Rule<UniqueInfer>)
+      .Set(kOpPattern, OpPatternKind::kOpaque)
+      .Set(kDataDependentShape, true);
   const std::vector<OpArgument> scales2 = {data, {"scale_h", "Tensor", "Factor."}, {"scale_w", "Tensor", "Factor."}};
   Dynamic("dyn.nn.upsampling", "nn.upsampling", scales2, Rule<UpSamplingInfer>).AttrsType<UpSamplingAttrs>();
   const std::vector<OpArgument> scales3 = {

@@ -4,6 +4,7 @@
 #include "ops/families.h"
 #include "ops/infer.h"
 #include "ops/te_util.h"
+#include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
@@ -222,6 +223,26 @@ Array<Tensor> CollapseSumCompute(const Attrs&, const Array<Tensor>& inputs, cons
       "collapse_sum", axes.empty() ? tag::kElemWise : tag::kCommReduce)};
 }
 
+/// (data, shape); the shape is also an attribute where it is constant.
+Type CollapseSumToInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* shape = context.Tensor(1, "shape");
+  const auto* attrs = context.attrs<InitOpAttrs>();
+  CheckRank(shape, 1, "shape");
+  CheckIntegral(shape, "shape");
+  Array<PrimExpr> out = attrs->shape;
+  int64_t rank = DimValue(shape->shape[0]);
+  if (rank < 0 || rank > static_cast<int64_t>(data->shape.size())) {
+    throw ShapeError(StrCat("shape must be a vector of at most ", data->shape.size(), " sizes, not ", TypeText(shape)));
+  }
+  if (out.empty()) {
+    for (int64_t i = 0; i < rank; ++i) out.push_back(AnyDim());
+  }
+  if (static_cast<int64_t>(out.size()) != rank)
+    throw ShapeError("the attribute and the operand shape differ in length");
+  return TensorType(out, data->dtype);
+}
+
 OpRegistration Register(const char* name, const char* text, FTECompute compute,
                         TypeRelationFn relation = Rule<ReduceInfer>) {
   return OpRegistration(name)
@@ -254,6 +275,14 @@ void RegisterReduceOps() {
       .AttrsType<VarianceAttrs>()
       .Arguments(
           {{"data", "Tensor", "The input."}, {"mean", "Tensor", "Its mean, with reduced dimensions of size 1."}});
+  OpRegistration("collapse_sum_to")
+      .Describe("Sum over the dimensions that broadcasting from the given shape would have added or enlarged.")
+      .Arguments({{"data", "Tensor", "The input."}, {"shape", "Tensor", "Shape of the result."}})
+      .AttrsType<InitOpAttrs>()
+      .SupportLevel(4)
+      .Relation(Rule<CollapseSumToInfer>)
+      .Set(kOpPattern, OpPatternKind::kCommReduce)
+      .Set(kCompute, FTECompute(CollapseSumCompute));
   OpRegistration("collapse_sum_like")
       .Describe("Sum over the dimensions that broadcasting would have added or enlarged.")
       .Arguments({{"data", "Tensor", "The input."}, {"collapse_type", "Tensor", "Has the shape of the result."}})

@@ -227,6 +227,57 @@ Array<Tensor> SequenceMaskCompute(const Attrs& attrs, const Array<Tensor>& input
       "sequence_mask", tag::kInjective)};
 }
 
+/// (data, v, begin, end, strides): lists of one number for each dimension.
+Type StridedSetInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* v = context.Tensor(1, "v");
+  CheckSameDType(data, v);
+  CheckRank(v, data->shape.size(), "v");
+  const char* const names[] = {"begin", "end", "strides"};
+  for (int i = 0; i < 3; ++i) {
+    const auto* list = context.Tensor(2 + i, names[i]);
+    CheckRank(list, 1, names[i]);
+    CheckIntegral(list, names[i]);
+    if (DimValue(list->shape[0]) != static_cast<int64_t>(data->shape.size())) {
+      throw ShapeError(StrCat(names[i], " must have one entry for each dimension of ", TypeText(data)));
+    }
+  }
+  return context.type(0);
+}
+
+Array<Tensor> StridedSetCompute(const Attrs&, const Array<Tensor>& inputs, const Type&) {
+  const Tensor& x = inputs[0];
+  const Tensor& v = inputs[1];
+  return {Compute(
+      x->shape,
+      [&](const Array<PrimExpr>& i) {
+        PrimExpr written = tir::make_bool(true);
+        Array<PrimExpr> from;
+        for (size_t d = 0; d < x.ndim(); ++d) {
+          if (IsEmptyDim(v->shape[d])) return x(i);
+          auto entry = [&](size_t list) {
+            return tir::cast(DataType::Int(64), inputs[list](Index(static_cast<int64_t>(d))));
+          };
+          PrimExpr size = x->shape[d];
+          PrimExpr stride = entry(4);
+          PrimExpr forward = stride > 0;
+          auto bound = [&](const PrimExpr& raw) {
+            PrimExpr counted = tir::select(raw < 0, raw + size, raw);
+            return tir::select(forward, Clamp(counted, Index(0), size), Clamp(counted, Index(-1), size - 1));
+          };
+          PrimExpr begin = bound(entry(2));
+          PrimExpr end = bound(entry(3));
+          PrimExpr inside = tir::select(forward, i[d] >= begin && i[d] < end, i[d] <= begin && i[d] > end);
+          PrimExpr distance = i[d] - begin;
+          PrimExpr step = tir::truncdiv(distance, stride);
+          written = written && inside && tir::equal(step * stride, distance) && step < v->shape[d];
+          from.push_back(Clamp(step, Index(0), v->shape[d] - 1));
+        }
+        return tir::if_then_else(written, v(from), x(i));
+      },
+      "strided_set", tag::kInjective)};
+}
+
 OpRegistration Injective(const char* name, const char* text, TypeRelationFn relation, FTECompute compute) {
   return OpRegistration(name)
       .Describe(text)
@@ -243,6 +294,12 @@ void RegisterSliceOps() {
   Injective("strided_slice", "Every so manieth element of a range of each dimension.", Rule<StridedSliceInfer>,
             StridedSliceCompute)
       .AttrsType<StridedSliceAttrs>();
+  Injective("strided_set", "A copy with a strided slice replaced.", Rule<StridedSetInfer>, StridedSetCompute)
+      .Arguments({{"data", "Tensor", "The input."},
+                  {"v", "Tensor", "The slice's new values."},
+                  {"begin", "Tensor", "First index of each dimension."},
+                  {"end", "Tensor", "Bound of each dimension."},
+                  {"strides", "Tensor", "Step of each dimension."}});
   Injective("slice_like", "The first elements, as many as the other tensor has.", Rule<SliceLikeInfer>,
             SliceLikeCompute)
       .Arguments({{"data", "Tensor", "The input."}, {"slice_like", "Tensor", "Has the sizes of the result."}})

@@ -168,5 +168,18 @@ TEST(ComputeSpecial, ResizeWithAlignedCornersUsesTheSizeBeforeRounding) {
              {1, 3.142857f});
 }
 
+TEST(ComputeSpecial, StridedSet) {
+  NDArray x = Floats({5}, {0, 0, 0, 0, 0});
+  ExpectNear(RunFloats("strided_set", {x, Floats({2}, {1, 2}), Longs({1}, {1}), Longs({1}, {4}), Longs({1}, {2})}),
+             {0, 1, 0, 2, 0});
+  ExpectNear(RunFloats("strided_set", {x, Floats({2}, {1, 2}), Longs({1}, {-1}), Longs({1}, {0}), Longs({1}, {-3})}),
+             {0, 2, 0, 0, 1});
+}
+
+TEST(ComputeSpecial, CollapseSumUndoesBroadcasting) {
+  Attrs attrs = MakeAttrs<InitOpAttrs>([](auto& a) { a.shape = IntArray({2, 1}); });
+  ExpectNear(RunFloats("collapse_sum_to", {Floats({1, 2, 3}, {1, 2, 3, 4, 5, 6}), Longs({2}, {2, 1})}, attrs), {6, 15});
+}
+
 }  // namespace
 }  // namespace treadle::ops
