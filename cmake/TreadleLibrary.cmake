@@ -32,7 +32,7 @@ function(treadle_shared_library target)
   endforeach()
   add_library(${target} SHARED ${objects})
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
-  target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR}/include)
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>)
   target_link_libraries(${target} PUBLIC ${ARG_LINKS})
   if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")  # sanitizers leave their run time to the program
     target_link_options(${target} PRIVATE -Wl,--no-undefined)

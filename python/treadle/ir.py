@@ -9,7 +9,8 @@ _api = Api("ir")
 
 __all__ = ["Array", "Attrs", "BaseExpr", "BaseFunc", "Constructor", "DictAttrs", "FloatImm", "FuncType", "GlobalTypeVar",
            "GlobalVar", "IRModule", "IntImm", "Map", "Node", "Op", "PointerType", "PrimExpr", "PrimType", "RelayExpr",
-           "Span", "TensorType", "TupleType", "Type", "TypeCall", "TypeData", "TypeVar", "assert_structural_equal",
+           "Span", "TensorType", "TupleType", "Type", "TypeCall", "TypeData", "TypeVar",
+           "assert_structural_equal", "load_json", "save_json",
            "structural_difference", "structural_equal", "structural_hash"]
 
 
@@ -17,7 +18,7 @@ class Node(Object):
     """Base of the IR's nodes."""
 
     def __str__(self):
-        return as_text(self)
+        return as_text(self, header=False)
 
     __repr__ = __str__
 
@@ -26,13 +27,23 @@ class Node(Object):
         return as_text(self, show_meta_data)
 
 
-def as_text(node, show_meta_data=False):
+def as_text(node, show_meta_data=False, header=True):
     """A node's text form, or its fields when it has none."""
-    printer = get_global_func("ir.AsText", allow_missing=True)
-    if printer is not None:
-        return printer(node, show_meta_data)
+    text = _api.AsText(node, show_meta_data) if header else _api.PrettyPrint(node)
+    if text:
+        return text
     fields = ", ".join(f"{name}={getattr(node, name)!r}" for name in node._field_names() if name != "span")
     return f"{node._type_key()}({fields})"
+
+
+def save_json(node):
+    """The node and all that it refers to as JSON."""
+    return get_global_func("node.SaveJSON")(node)
+
+
+def load_json(text):
+    """The inverse of save_json."""
+    return get_global_func("node.LoadJSON")(text)
 
 
 def structural_equal(lhs, rhs, map_free_vars=False):

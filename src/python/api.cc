@@ -7,6 +7,7 @@ void RegisterApi() {
   RegisterIrApi();
   RegisterTransformApi();
   RegisterRelayApi();
+  RegisterTextApi();
   RegisterPassesApi();
   RegisterFrontendApi();
   RegisterTeApi();

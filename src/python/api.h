@@ -24,6 +24,7 @@ void RegisterApi();
 void RegisterIrApi();
 void RegisterTransformApi();
 void RegisterRelayApi();
+void RegisterTextApi();
 void RegisterPassesApi();
 void RegisterFrontendApi();
 void RegisterTeApi();

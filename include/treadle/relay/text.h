@@ -39,4 +39,11 @@ Expr ParseExpr(const std::string& text, const std::string& source_name = "text",
 /// Reads a type such as "Tensor[(1, n, ?), float32]".
 Type ParseType(const std::string& text, const std::string& source_name = "text");
 
+/// A typed module with the data types List, Optional and Tree and functions on them: @id, @compose, @hd, @tl, @nth,
+/// @length, @map, @foldl, @foldr, @filter, @concat, @rev, @sum, @tmap, @size. The operators must be registered.
+IRModule Prelude();
+
+/// Makes the classes of nodes known by name, for reading JSON. Idempotent; the parser does it itself.
+void RegisterNodeTypes();
+
 }  // namespace treadle::relay

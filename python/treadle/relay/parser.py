@@ -4,7 +4,12 @@ from .._ffi import get_global_func
 
 
 def parse(source, source_name="from_string", init_module=None, init_meta_table=None):
-    """The module that a text describes."""
+    """The module that a text describes, its types inferred. The text may use the definitions of `init_module`.
+
+    Raises an error that shows the line and column of what is wrong.
+    """
+    if init_module is not None:
+        return get_global_func("relay.parser.ParseModuleInto")(source_name, source, init_module)
     return get_global_func("relay.parser.ParseModule")(source_name, source)
 
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attributes and metadata.
+#include <limits>
+
 #include "relay/text/literal.h"
 #include "relay/text/parser_list.h"
 #include "treadle/base/stack_guard.h"
 #include "treadle/ir/serialization.h"
-#include <limits>
+#include "treadle/relay/text.h"
 
 namespace treadle::relay {
 
@@ -368,6 +370,7 @@ ObjectRef Parser::ParseMeta() {
   Expect("]", "after the number of the metadata");
   if (!meta_) {
     if (meta_text_.empty()) FailAt(begin.begin, lexer_.last_end(), "the text has no metadata section");
+    RegisterNodeTypes();
     ObjectRef root = LoadJson(meta_text_);
     const auto* map = root.as<MapNode>();
     if (map == nullptr) throw ModelFormatError("metadata section: the root isn't a map from class to nodes");

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text and JSON forms of nodes.
+#include "python/api.h"
+#include "treadle/ir/serialization.h"
+#include "treadle/ir/type.h"
+#include "treadle/relay/text.h"
+
+namespace treadle::python {
+namespace {
+
+using runtime::Registry;
+
+bool HasTextForm(const ObjectRef& node) {
+  return node.as<IRModuleNode>() != nullptr || node.as<RelayExprNode>() != nullptr || node.as<TypeNode>() != nullptr ||
+         node.as<relay::PatternNode>() != nullptr || node.as<AttrsNode>() != nullptr;
+}
+
+}  // namespace
+
+void RegisterTextApi() {
+  // Both give "" for nodes that have no text form.
+  Registry::RegisterTyped("ir.AsText", [](ObjectRef node, bool show_meta_data) -> std::string {
+    return HasTextForm(node) ? relay::AsText(node, show_meta_data) : "";
+  });
+  Registry::RegisterTyped("ir.PrettyPrint", [](ObjectRef node) -> std::string {
+    return HasTextForm(node) ? relay::PrettyPrint(node) : "";
+  });
+  Registry::RegisterTyped("node.SaveJSON", [](ObjectRef node) { return SaveJson(node); });
+  Registry::RegisterTyped("node.LoadJSON", [](std::string text) {
+    relay::RegisterNodeTypes();
+    return LoadJson(text);
+  });
+  Registry::RegisterTyped("relay.parser.ParseModule", [](std::string source_name, std::string text) {
+    return relay::ParseModule(text, source_name);
+  });
+  Registry::RegisterTyped("relay.parser.ParseModuleInto",
+                          [](std::string source_name, std::string text, IRModule module) {
+                            return relay::ParseModuleInto(module, text, source_name);
+                          });
+  Registry::RegisterTyped("relay.Prelude", [] { return relay::Prelude(); });
+  Registry::RegisterTyped("relay.parser.ParseExpr", [](std::string source_name, std::string text) {
+    return relay::ParseExpr(text, source_name);
+  });
+}
+
+}  // namespace treadle::python
