@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes of the graph IR that take parameters, and questions about its expressions. Passes without parameters are
 // found by name (transform.GetPass).
+#include "driver/memory_plan.h"
 #include "python/api.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/passes.h"
@@ -11,6 +12,40 @@ using runtime::PackedFunc;
 using runtime::Registry;
 
 namespace {
+
+/// driver::StorageInfo as Python sees it.
+class StorageInfoNode : public Object {
+ public:
+  std::vector<int64_t> storage_ids, device_types, storage_sizes, offsets;
+  TREADLE_NODE(StorageInfoNode, Object, "relay.StorageInfo")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("storage_ids", &StorageInfoNode::storage_ids);
+    r.Field("device_types", &StorageInfoNode::device_types);
+    r.Field("storage_sizes", &StorageInfoNode::storage_sizes);
+    r.Field("offsets", &StorageInfoNode::offsets);
+  }
+};
+
+/// Planner "" and "relay": as Relay plans a fused function, in which reshapes have memory of their own; "arena": the
+/// default of builds.
+Map<RelayExpr, ObjectRef> PlanMemory(relay::Function func, std::string planner) {
+  bool arena = planner == "arena";
+  if (!arena && !planner.empty() && planner != "relay") {
+    throw Error(StrCat("unknown memory planner '", planner, "'; there are relay and arena"));
+  }
+  auto kind = arena ? driver::MemoryPlanner::kArena : driver::MemoryPlanner::kRelay;
+  Map<RelayExpr, ObjectRef> result;
+  for (const auto& [expr, info] : driver::GraphPlanMemory(func, kind, /*share_reshapes=*/arena)) {
+    auto node = MakeObject<StorageInfoNode>();
+    node->storage_ids = info.storage_ids;
+    node->device_types.assign(info.device_types.begin(), info.device_types.end());
+    node->storage_sizes = info.sizes;
+    node->offsets = info.offsets;
+    result.Set(expr, ObjectRef(ObjectPtr<Object>(node)));
+  }
+  return result;
+}
 
 void RegisterParameterisedPasses() {
   namespace transform = relay::transform;
@@ -56,6 +91,7 @@ void RegisterParameterisedPasses() {
 
 void RegisterPassesApi() {
   RegisterParameterisedPasses();
+  Registry::RegisterTyped("relay.backend.GraphPlanMemory", PlanMemory);
   Registry::RegisterTyped("relay.transform.FusionReport", [](IRModule module, int level) {
     return relay::transform::FusionReport(module, relay::transform::PassContext::Current(), level);
   });
