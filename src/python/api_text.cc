@@ -4,6 +4,8 @@
 #include "treadle/ir/serialization.h"
 #include "treadle/ir/type.h"
 #include "treadle/relay/text.h"
+#include "treadle/tir/function.h"
+#include "treadle/tir/text.h"
 
 namespace treadle::python {
 namespace {
@@ -15,14 +17,28 @@ bool HasTextForm(const ObjectRef& node) {
          node.as<relay::PatternNode>() != nullptr || node.as<AttrsNode>() != nullptr;
 }
 
+/// Nodes of loop-level code, and modules of nothing else.
+bool IsLoopLevel(const ObjectRef& node) {
+  if (const auto* module = node.as<IRModuleNode>()) {
+    bool all = !module->functions.empty();
+    for (const auto& [var, func] : module->functions) all &= func.as<tir::PrimFuncNode>() != nullptr;
+    return all;
+  }
+  return node.as<tir::StmtNode>() != nullptr || node.as<PrimExprNode>() != nullptr ||
+         node.as<tir::PrimFuncNode>() != nullptr || node.as<tir::BufferNode>() != nullptr ||
+         node.as<tir::RangeNode>() != nullptr;
+}
+
 }  // namespace
 
 void RegisterTextApi() {
   // Both give "" for nodes that have no text form.
   Registry::RegisterTyped("ir.AsText", [](ObjectRef node, bool show_meta_data) -> std::string {
+    if (IsLoopLevel(node)) return tir::AsText(node);
     return HasTextForm(node) ? relay::AsText(node, show_meta_data) : "";
   });
   Registry::RegisterTyped("ir.PrettyPrint", [](ObjectRef node) -> std::string {
+    if (IsLoopLevel(node)) return tir::AsText(node);
     return HasTextForm(node) ? relay::PrettyPrint(node) : "";
   });
   Registry::RegisterTyped("node.SaveJSON", [](ObjectRef node) { return SaveJson(node); });
