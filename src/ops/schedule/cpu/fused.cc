@@ -114,6 +114,9 @@ void ScheduleStages(Schedule& sch, const TargetFeatures& features) {
 
 tir::PrimFunc ScheduleForCpu(const tir::PrimFunc& func, const TargetFeatures& features) {
   tir::Schedule sch(func);
+  for (const tir::BlockRV& block : sch.GetBlocks()) {
+    if (cpu::Work(sch, block) == 0) return func;  // tensors without elements: nothing to make fast
+  }
   cpu::InlineInjective(sch);
   cpu::ScheduleStages(sch, features);
   return sch.func();
