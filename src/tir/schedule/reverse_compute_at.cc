@@ -107,6 +107,12 @@ std::vector<AxisDomain> ProducedDomains(const PlacedBlock& placed, const std::ve
         if (!shift) continue;
         if (iv->iter_type != IterVarType::kDataPar) refuse("along a reduction axis");
         DataType dtype = iv->var.dtype();
+        // Iterations whose (guarded) index lies outside of the buffer belong to no part.
+        PrimExpr first = iv->dom->min + make_const(dtype, *shift);
+        if (!analyzer.CanProveLessEqual(make_zero(dtype), first) ||
+            !analyzer.CanProveLessEqual(first + iv->dom->extent - 1, cast(dtype, last))) {
+          refuse("at an index that may lie outside of it");
+        }
         AxisDomain wanted{analyzer.Simplify(cast(dtype, region[d].min) - make_const(dtype, *shift)),
                           analyzer.Simplify(cast(dtype, region[d].max) - make_const(dtype, *shift))};
         if (seen[i] && !(analyzer.CanProveEqual(wanted.min, domains[i].min) &&

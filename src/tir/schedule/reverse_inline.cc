@@ -105,6 +105,12 @@ void ReverseComputeInline(ScheduleState& state, const std::string& name) {
     for (size_t d = 0; d < axes.size(); ++d) {
       if (!axes[d].defined() || !axes[d].same_as(iv->var)) continue;
       value = cast(iv->var.dtype(), produced->indices[d]);
+      PrimExpr end = iv->dom->min + iv->dom->extent;
+      if (!analyzer.CanProveNonNegative(iv->dom->min) ||
+          !analyzer.CanProveLessEqual(end, cast(end.dtype(), buffer->shape[d]))) {
+        throw ScheduleError(StrCat(kName, ": axis '", iv->var->name_hint, "' of block '", name,
+                                   "' reaches beyond dimension ", d, " of buffer '", buffer->name, "'"));
+      }
       condition = condition && (iv->dom->min <= value) && (value < iv->dom->min + iv->dom->extent);
     }
     if (!value.defined() && is_const_int(iv->dom->extent, 1)) value = iv->dom->min;

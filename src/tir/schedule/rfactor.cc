@@ -112,6 +112,14 @@ Stmt PartialBlock(const Pieces& p, const Buffer& partial, size_t axis, const std
                  UsesLoopVar(p.placed.realize->iter_values[i], loop->loop_var);
     }
     if (!reduces) continue;
+    for (size_t i = 0; i < block->iter_vars.size(); ++i) {
+      if (block->iter_vars[i]->iter_type == IterVarType::kCommReduce ||
+          !UsesLoopVar(p.placed.realize->iter_values[i], loop->loop_var)) {
+        continue;
+      }
+      throw ScheduleError(StrCat(kName, ": loop ", LoopName(loop->loop_var), " drives both data and reduction axes of ",
+                                 "block '", block->name_hint, "'"));
+    }
     Var fresh("v" + loop->loop_var->name_hint, loop->loop_var.dtype());
     axes.push_back(IterVar(Range::FromMinExtent(loop->min, loop->extent), fresh, IterVarType::kCommReduce));
     bindings.push_back(loop->loop_var);
