@@ -192,6 +192,21 @@ void Reorder(ScheduleState& state, const std::vector<Var>& loops) {
       }
     }
   }
+  // A reduction is initialised at its first iteration. Where one loop drives both where and what is added, another
+  // order of the loops could come to that iteration late.
+  for (const PlacedBlock& b : BlocksIn(chain.back()->body)) {
+    if (!b.block()->init.defined()) continue;
+    for (const Var& var : loops) {
+      bool data = false, reduction = false;
+      for (size_t i = 0; i < b.realize->iter_values.size(); ++i) {
+        if (!UsesLoopVar(b.realize->iter_values[i], var)) continue;
+        (b.block()->iter_vars[i]->iter_type == IterVarType::kCommReduce ? reduction : data) = true;
+      }
+      if (!data || !reduction) continue;
+      throw ScheduleError(StrCat("reorder: loop ", LoopName(var), " drives both data and reduction axes of block '",
+                                 b.name(), "'; decompose the reduction or don't fuse them"));
+    }
+  }
   Stmt body = chain.back()->body;
   for (size_t i = order.size(); i-- > 0;) {
     For loop = GetRef<For>(order[i]);
