@@ -38,7 +38,8 @@ Stmt InitNest(const PlacedBlock& placed, const std::vector<For>& loops, const st
                                  "reduction axes of block '",
                                  block->name_hint, "'"));
     }
-    if (!data) continue;
+    // A loop that drives nothing may still stand in a condition.
+    if (!data && (reduction || !UsesLoopVar(placed.realize->predicate, loop->loop_var))) continue;
     kept.push_back(loop);
     renamed.Set(loop->loop_var, Var(loop->loop_var->name_hint + "_init", loop->loop_var.dtype()));
   }
