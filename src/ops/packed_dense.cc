@@ -47,7 +47,7 @@ Array<te::Tensor> PackedDenseCompute(const Attrs&, const Array<te::Tensor>& inpu
     from.Set(from.size() - 1, k->var);
     PrimExpr w = weight(tir::floordiv(unit, Index(kBlock)), k->var, tir::floormod(unit, Index(kBlock)));
     return te::Sum(tir::cast(dtype, data(from)) * tir::cast(dtype, w), {k});
-  }, "dense_pack", "dense_pack")};
+  }, "packed_dense", "packed_dense")};
 }
 
 /// Packs constant float weights.
@@ -67,7 +67,7 @@ std::optional<LaidOutCall> DenseLayoutRule(const CallNode* call, LayoutArgs& arg
     });
   }
   packed = relay::LayoutTransform(packed, "NC", "NC" + std::to_string(kBlock) + "n");
-  Expr dense = CallWith<DenseAttrs>("nn.contrib_dense_pack", {args.Get(0, ""), packed}, [&](auto& a) {
+  Expr dense = CallWith<DenseAttrs>("nn.packed_dense", {args.Get(0, ""), packed}, [&](auto& a) {
     a.units = units;
     a.out_dtype = attrs->out_dtype;
   });
@@ -79,7 +79,7 @@ std::optional<LaidOutCall> DenseLayoutRule(const CallNode* call, LayoutArgs& arg
 }  // namespace
 
 void RegisterPackedDenseOp() {
-  OpRegistration("nn.contrib_dense_pack")
+  OpRegistration("nn.packed_dense")
       .Describe("Fully connected layer with a packed weight.")
       .Arguments({{"data", "Tensor", "(.., k)"}, {"weight", "Tensor", "(ceil(units / 16), k, 16)"}})
       .AttrsType<DenseAttrs>()

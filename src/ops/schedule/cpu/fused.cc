@@ -101,7 +101,7 @@ void ScheduleStages(Schedule& sch, const TargetFeatures& features) {
       ScheduleBlockedWindow(sch, block, epilogue, features);
     } else if (IsRowWindow(sch, block, tag)) {
       ScheduleRowWindow(sch, block, epilogue);
-    } else if (tag == "dense_pack") {
+    } else if (tag == "packed_dense") {
       SchedulePackedDense(sch, block, epilogue, features);
     } else {
       ScheduleReduction(sch, block, epilogue);
