@@ -6,5 +6,6 @@ namespace treadle::backends {
 
 void RegisterCBackend();
 void RegisterLLVMBackend();
+void RegisterStackVMBackend();
 
 }  // namespace treadle::backends

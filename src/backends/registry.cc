@@ -31,6 +31,7 @@ void RegisterAllBackends() {
   std::call_once(once, [] {
     RegisterCBackend();
     RegisterLLVMBackend();
+    RegisterStackVMBackend();
   });
 }
 

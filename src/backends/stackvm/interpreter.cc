@@ -317,6 +317,11 @@ class Machine {
     throw RuntimeError(StrCat(program_.name, ": index ", index, " of dimension ", in.dst, " of buffer ",
                               program_.buffers[static_cast<size_t>(in.c)].name, " is outside of [0, ", extent, ")"));
   }
+  void CheckElement(size_t buffer, int64_t index) const {
+    if (index >= 0 && index < memory_[buffer].elements) return;
+    throw RuntimeError(StrCat(program_.name, ": element ", index, " of buffer ", program_.buffers[buffer].name, " of ",
+                              memory_[buffer].elements, " elements"));
+  }
   const VmProgram& program_;
   std::vector<Register> r_;
   std::vector<Memory> memory_;
@@ -538,11 +543,13 @@ void Machine::Execute(const std::vector<VmInstruction>& code) {
         break;
       case VmOp::kLoad: {
         const auto buffer = static_cast<size_t>(in.a);
+        CheckElement(buffer, b.i);
         d = LoadElement(memory_[buffer].data, program_.buffers[buffer].dtype.element_of(), b.i);
         break;
       }
       case VmOp::kStore: {
         const auto buffer = static_cast<size_t>(in.a);
+        CheckElement(buffer, b.i);
         StoreElement(memory_[buffer].data, program_.buffers[buffer].dtype.element_of(), b.i, c);
         break;
       }

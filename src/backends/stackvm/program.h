@@ -108,6 +108,11 @@ struct VmProgram {
 
   /// Checks the arguments and runs. Throws ShapeError, DTypeError, RuntimeError.
   void Run(const std::vector<runtime::NDArray>& args) const;
+  /// Bytes that Load takes. Load throws ModelFormatError on anything that can't be a program.
+  std::string Save() const;
+  static VmProgram Load(const std::string& bytes);
+  /// One instruction per line.
+  std::string Disassemble() const;
 };
 
 }  // namespace treadle::backends

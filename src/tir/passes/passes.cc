@@ -10,6 +10,7 @@ const std::vector<LoweringPass>& LoweringPasses() {
       {"CompactBuffers", CompactBuffers, "buffers shrink to the part that is used where they live"},
       {"FlattenBuffer", FlattenBuffer, "buffers become one-dimensional"},
       {"Simplify", SimplifyFunc, "index arithmetic in normal form, decided conditions removed"},
+      {"InstrumentBoundsChecks", InstrumentBoundsChecks, "every index is checked, where that is asked for"},
       {"LoopPartition", LoopPartition, "the main part of loops does without boundary conditions"},
       {"VectorizeLoop", VectorizeLoop, "vectorised loops become vector expressions"},
       {"UnrollLoop", UnrollLoop, "unrolled loops are written out"},

@@ -46,11 +46,7 @@ PrimFunc LoopPartition(PrimFunc func, const LowerConfig& config);
 /// Vectorised loops become vector expressions; what can't be one stays a serial loop.
 PrimFunc VectorizeLoop(PrimFunc func, const LowerConfig& config);
 PrimFunc UnrollLoop(PrimFunc func, const LowerConfig& config);
-/// Allocations whose lives don't overlap share memory.
-PrimFunc StorageRewrite(PrimFunc func, const LowerConfig& config);
 PrimFunc RemoveNoOp(PrimFunc func, const LowerConfig& config);
-/// Conditions that don't change within a loop are tested before it.
-PrimFunc HoistIfThenElse(PrimFunc func, const LowerConfig& config);
 /// Mathematical intrinsics become polynomials, types that the target lacks are emulated.
 PrimFunc LowerIntrin(PrimFunc func, const LowerConfig& config);
 /// Each access is preceded by a check of its index.

@@ -80,7 +80,9 @@ TEST(ConformanceTest, LLVMWithoutAvx) { ExpectConformance(WithLLVM("llvm -mcpu=x
 TEST(ConformanceTest, StackVMAfterLowering) {
   ExpectConformance([](const std::vector<tir::PrimFunc>& funcs) -> Runner {
     auto lowered = LowerAll(funcs, Target("stackvm"));
-    return [lowered](size_t k, const std::vector<NDArray>& args) { backends::RunPrimFunc(lowered[k], args); };
+    return [lowered](size_t k, const std::vector<NDArray>& args) {
+      backends::VmProgram::Load(backends::CompileToVm(lowered[k]).Save()).Run(args);
+    };
   });
 }
 
