@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fstream>
+#include <unistd.h>
+
+#include <filesystem>
 #include <thread>
 
 #include "backends/backend.h"
@@ -190,8 +192,18 @@ void ExportLibrary(const CompiledModel& model, const std::string& path) {
   data.symbol = backends::kBlobSymbol;
   data.pieces = {blob};
   data.alignment = 4096;
-  backends::LinkSharedLibrary(model.objects, {data}, path, Target(model.target));
-  runtime::SealFile(path);
+  // Under another name until it is sealed, so that nobody loads half a library.
+  std::string partial = path + ".partial" + std::to_string(getpid());
+  backends::LinkSharedLibrary(model.objects, {data}, partial, Target(model.target));
+  std::error_code error;
+  try {
+    runtime::SealFile(partial);
+    std::filesystem::rename(partial, path, error);
+  } catch (...) {
+    std::filesystem::remove(partial, error);
+    throw;
+  }
+  if (error) throw Error(StrCat("can't write '", path, "': ", error.message()));
 }
 
 }  // namespace treadle::driver
