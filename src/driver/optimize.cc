@@ -20,6 +20,10 @@ std::vector<Pass> OptimizationPasses(const Target& target) {
       CanonicalizeCast(),
       CanonicalizeOps(),
       FoldConstant(),
+      // Scales are constants now, sums are additions, and weights are still in the layouts that models state.
+      BackwardFoldScaleAxis(),
+      ForwardFoldScaleAxis(),
+      FoldConstant(),
   };
   // Layouts are chosen when the graph has its final operators, and before fusion, which must not cross a change.
   if (target->HasKey("cpu")) passes.push_back(PlanLayout());

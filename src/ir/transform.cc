@@ -5,6 +5,8 @@
 #include <map>
 #include <mutex>
 
+#include "ir/name_match.h"
+
 namespace treadle::transform {
 namespace {
 
@@ -33,6 +35,21 @@ std::vector<PassContext>& ContextStack() {
   return stack;
 }
 
+template <typename T>
+std::string Names(const std::map<std::string, T>& table) {
+  std::string names;
+  for (const auto& [name, unused] : table) names += (names.empty() ? "" : ", ") + name;
+  return names.empty() ? "none" : names;
+}
+
+template <typename T>
+std::string Suggest(const std::string& name, const std::map<std::string, T>& table) {
+  std::vector<std::string> names;
+  for (const auto& [known, unused] : table) names.push_back(known);
+  std::string near = NearMatches(name, names);
+  return near.empty() ? "" : "; did you mean " + near + "?";
+}
+
 bool HasKind(const ObjectRef& value, const std::string& kind) {
   if (kind == "int" || kind == "bool") return value.as<IntImmNode>() != nullptr;
   if (kind == "string") return value.as<StringNode>() != nullptr;
@@ -45,10 +62,8 @@ void CheckConfig(const PassContext& context) {
   for (const auto& [key, value] : context->config) {
     auto it = registry.options.find(key.str());
     if (it == registry.options.end()) {
-      std::string known;
-      for (const auto& [name, option] : registry.options) known += (known.empty() ? "" : ", ") + name;
-      throw Error(StrCat("unknown option '", key.str(), "' in the pass context; candidates are: ",
-                         known.empty() ? "none" : known));
+      throw Error(StrCat("unknown option '", key.str(), "' in the pass context", Suggest(key.str(), registry.options),
+                         "; candidates are: ", Names(registry.options)));
     }
     if (!HasKind(value, it->second.kind)) {
       throw Error(StrCat("option '", key.str(), "' of the pass context must be of kind ", it->second.kind,
@@ -58,9 +73,7 @@ void CheckConfig(const PassContext& context) {
 }
 
 /// A context whose instruments failed keeps none: what they would report is no longer consistent.
-void DropInstruments(const PassContext& context) {
-  const_cast<PassContextNode*>(context.get())->instruments.clear();
-}
+void DropInstruments(const PassContext& context) { const_cast<PassContextNode*>(context.get())->instruments.clear(); }
 
 }  // namespace
 
@@ -142,6 +155,14 @@ void RegisterPassConfig(const std::string& key, const std::string& kind, const s
   registry.options[key] = {kind, doc};
 }
 
+std::vector<PassConfigInfo> ListPassConfigs() {
+  Registry& registry = Registry::Global();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  std::vector<PassConfigInfo> infos;
+  for (const auto& [key, option] : registry.options) infos.push_back({key, option.kind, option.doc});
+  return infos;
+}
+
 IRModule Pass::operator()(IRModule module) const { return (*this)(std::move(module), PassContext::Current()); }
 
 IRModule Pass::operator()(IRModule module, const PassContext& context) const {
@@ -194,11 +215,16 @@ Pass CreateModulePass(std::function<IRModule(IRModule, const PassContext&)> run,
   return Pass(ObjectPtr<Object>(node));
 }
 
-Pass Sequential(std::vector<Pass> passes, std::string name) {
+Pass Sequential(std::vector<Pass> passes, PassInfo info) {
   auto node = MakeObject<SequentialNode>();
   node->passes = std::move(passes);
-  node->info = PassInfo{std::move(name), 0, {}, "Runs the passes that the context enables, in order."};
+  node->info = std::move(info);
   return Pass(ObjectPtr<Object>(node));
+}
+
+Pass Sequential(std::vector<Pass> passes, std::string name) {
+  return Sequential(std::move(passes),
+                    PassInfo{std::move(name), 0, {}, "Runs the passes that the context enables, in order."});
 }
 
 void RegisterPass(const std::string& name, std::function<Pass()> create) {
@@ -209,15 +235,16 @@ void RegisterPass(const std::string& name, std::function<Pass()> create) {
 
 Pass GetPass(const std::string& name) {
   std::function<Pass()> create;
-  std::string known;
   {
     Registry& registry = Registry::Global();
     std::lock_guard<std::mutex> lock(registry.mutex);
     auto it = registry.passes.find(name);
-    if (it != registry.passes.end()) create = it->second;
-    for (const auto& [key, unused] : registry.passes) known += (known.empty() ? "" : ", ") + key;
+    if (it == registry.passes.end()) {
+      throw Error(StrCat("no pass is called '", name, "'", Suggest(name, registry.passes),
+                         "; known passes: ", Names(registry.passes)));
+    }
+    create = it->second;
   }
-  if (!create) throw Error(StrCat("no pass is called '", name, "'; known passes: ", known.empty() ? "none" : known));
   return create();
 }
 

@@ -80,8 +80,13 @@ class PassContext::Scope {
 };
 
 /// Declares an option. `kind`: "int", "bool", "string", "object"; an unknown key in a context is an error that
-/// lists the known ones.
+/// names near matches and lists the known ones.
 void RegisterPassConfig(const std::string& key, const std::string& kind, const std::string& doc);
+struct PassConfigInfo {
+  std::string key, kind, doc;
+};
+/// All declared options, sorted by key.
+std::vector<PassConfigInfo> ListPassConfigs();
 
 class PassNode : public Object {
  public:
@@ -100,6 +105,7 @@ class Pass : public ObjectRef {
 Pass CreateModulePass(std::function<IRModule(IRModule, const PassContext&)> run, PassInfo info);
 /// Runs the passes that the context enables, in order, each after those it requires.
 Pass Sequential(std::vector<Pass> passes, std::string name = "sequential");
+Pass Sequential(std::vector<Pass> passes, PassInfo info);
 
 /// Passes known by name, for `required`, the command line and Python.
 void RegisterPass(const std::string& name, std::function<Pass()> create);
