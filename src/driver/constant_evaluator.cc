@@ -145,6 +145,7 @@ std::optional<NDArray> EvaluateDirectly(const CallNode* call, const std::vector<
     if (Downcast<Op>(call->op).GetAttr(kReshapeOp, false)) return args[0].CreateView(shape, dtype);
     if (name == "layout_transform") return TransformLayout(call, args[0], shape);
     if (name == "transpose") return Transpose(call, args[0], shape);
+    if (name == "full") return CopyWithStrides(args[0], shape, Shape(shape.size(), 0));
   }
   if (args.size() == 2 && dtype == DataType::Float(32)) {
     if (name == "add") return Broadcast(args[0], args[1], shape, [](float x, float y) { return x + y; });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // FoldConstant: what depends on constants only is computed now. What computes is an evaluator that the driver sets, so
 // that the pass needs no code generator.
+#include <algorithm>
 #include <mutex>
 
 #include "relay/passes/pass_util.h"
@@ -10,9 +11,11 @@
 namespace treadle::relay {
 namespace {
 
-/// A folded value is at most so large, and all values folded by one run of the pass together.
-constexpr int64_t kMaxResultBytes = int64_t{64} << 20;
-constexpr int64_t kMaxTotalBytes = int64_t{256} << 20;
+/// A folded value is at most so large, and what all values folded by one run of the pass add to the constants that
+/// they replace. Large enough for the weights of VGG-19 (392 MiB the largest), which some files hold as one value and a
+/// shape; a file of a few bytes must not fill the memory.
+constexpr int64_t kMaxResultBytes = int64_t{512} << 20;
+constexpr int64_t kMaxTotalBytes = int64_t{1} << 30;
 
 ConstantEvaluator& Evaluator() {
   static auto* evaluator = new ConstantEvaluator();
@@ -139,11 +142,15 @@ class Folder : public ExprMutator {
       if (!IsConstant(arg)) return Expr();
     }
     auto bytes = StaticBytes(pre->checked_type());
-    if (!bytes || *bytes > kMaxResultBytes || total_bytes_ + *bytes > kMaxTotalBytes) return Expr();
+    if (!bytes || *bytes > kMaxResultBytes) return Expr();
+    int64_t added = *bytes;
+    for (const Expr& arg : call->args) added -= StaticBytes(SetType(arg)).value_or(0);
+    added = std::max<int64_t>(added, 0);
+    if (total_bytes_ + added > kMaxTotalBytes) return Expr();
     Expr result = evaluate(Typed(pre, call));
     if (result.defined()) {
       TREADLE_ICHECK(IsConstant(result)) << "evaluation of " << op->name << " gave something that isn't constant";
-      total_bytes_ += *bytes;
+      total_bytes_ += added;
     }
     return result;
   }
