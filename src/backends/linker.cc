@@ -14,45 +14,15 @@
 #include <fstream>
 #include <mutex>
 
+#include "backends/c/toolchain.h"
 #include "backends/llvm/codegen.h"
+#include "backends/temporary_directory.h"
 #include "treadle/base/error.h"
 
 LLD_HAS_DRIVER(elf)
 
 namespace treadle::backends {
 namespace {
-
-/// A directory that disappears with the object.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    const char* base = std::getenv("TMPDIR");
-    path_ = StrCat(base != nullptr && *base != 0 ? base : "/tmp", "/treadle-link-XXXXXX");
-    if (mkdtemp(path_.data()) == nullptr) {
-      throw RuntimeError(StrCat("can't make a temporary directory ", path_, ": ", std::strerror(errno)));
-    }
-  }
-  ~TemporaryDirectory() {
-    for (const std::string& file : files_) std::remove(file.c_str());
-    rmdir(path_.c_str());
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-
-  std::string Write(const std::string& name, const std::string& bytes) {
-    const std::string path = path_ + "/" + name;
-    files_.push_back(path);
-    std::ofstream out(path, std::ios::binary);
-    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    out.close();
-    if (!out) throw RuntimeError(StrCat("can't write ", path, ": ", std::strerror(errno)));
-    return path;
-  }
-
- private:
-  std::string path_;
-  std::vector<std::string> files_;
-};
 
 template <typename T>
 void Append(std::string* out, const T& value) {
@@ -184,6 +154,10 @@ void LinkSharedLibrary(const std::vector<std::string>& objects, const std::vecto
   for (size_t i = 0; i < objects.size(); ++i) args.push_back(directory.Write(StrCat("k", i, ".o"), objects[i]));
   for (size_t i = 0; i < data.size(); ++i) {
     args.push_back(directory.Write(StrCat("d", i, ".o"), MakeDataObject(data[i], info.triple)));
+  }
+  // Generated C calls the C library; native code of the llvm backend calls nothing.
+  if (target->kind == "c") {
+    for (const std::string& library : CLibraries()) args.push_back(library);
   }
   // The result gets its name only when it is complete.
   const std::string unfinished = StrCat(output_path, ".", getpid(), ".part");

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
-
-#include <filesystem>
 #include <thread>
 
 #include "backends/backend.h"
-#include "backends/linker.h"
+#include "backends/c/toolchain.h"
 #include "driver/compile_engine.h"
 #include "driver/dump.h"
 #include "driver/graph_codegen.h"
@@ -15,7 +12,6 @@
 #include "treadle/ir/transform.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/transform.h"
-#include "treadle/runtime/artifact.h"
 
 namespace treadle::driver {
 namespace {
@@ -127,6 +123,7 @@ void GenerateCode(const std::vector<Kernel>& kernels, const Target& target, cons
   std::vector<std::vector<tir::PrimFunc>> functions(pieces);
   for (size_t i = 0; i < kernels.size(); ++i) functions[i % pieces].push_back(kernels[i].lowered);
   std::vector<backends::Artifact> artifacts(pieces);
+  std::vector<std::string> sources(pieces);  // C only
   ParallelFor(pieces, threads, [&](size_t i) {
     backends::CodegenOptions codegen;
     codegen.module_name = "treadle" + std::to_string(i);
@@ -134,7 +131,11 @@ void GenerateCode(const std::vector<Kernel>& kernels, const Target& target, cons
     codegen.emit_ll = options.dump.Wants("ll");
     codegen.emit_asm = options.dump.Wants("asm");
     artifacts[i] = backend.codegen(functions[i], target, codegen);
+    if (artifacts[i].format != "c") return;
+    sources[i] = std::move(artifacts[i].code);
+    artifacts[i].code = backends::CompileC(sources[i], target);
   });
+  for (const std::string& source : sources) model->sources["c"] += source;
   for (backends::Artifact& artifact : artifacts) {
     model->objects.push_back(std::move(artifact.code));
     model->sources["ll"] += artifact.ll;
@@ -176,34 +177,9 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
   dump.Write("tir", [&] { return KernelsText(engine.kernels()); });
   GenerateCode(engine.kernels(), target, options, &model);
   dump.Write("ll", [&] { return model.sources["ll"]; });
+  dump.Write("c", [&] { return model.sources["c"]; });
   dump.Write("asm", [&] { return model.sources["asm"]; });
   return model;
-}
-
-void ExportLibrary(const CompiledModel& model, const std::string& path) {
-  runtime::ArtifactWriter writer;
-  writer.AddSection("manifest", model.manifest.ToJson());
-  writer.AddSection("graph", model.graph_json);
-  runtime::ParamList params;
-  for (const auto& [name, value] : model.params) params.emplace_back(name, value);
-  writer.AddParams(params);
-  std::string blob = writer.Finish();
-  backends::EmbeddedData data;
-  data.symbol = backends::kBlobSymbol;
-  data.pieces = {blob};
-  data.alignment = 4096;
-  // Under another name until it is sealed, so that nobody loads half a library.
-  std::string partial = path + ".partial" + std::to_string(getpid());
-  backends::LinkSharedLibrary(model.objects, {data}, partial, Target(model.target));
-  std::error_code error;
-  try {
-    runtime::SealFile(partial);
-    std::filesystem::rename(partial, path, error);
-  } catch (...) {
-    std::filesystem::remove(partial, error);
-    throw;
-  }
-  if (error) throw Error(StrCat("can't write '", path, "': ", error.message()));
 }
 
 }  // namespace treadle::driver

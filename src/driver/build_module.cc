@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "backends/backend.h"
-#include "backends/llvm/codegen.h"
 #include "backends/stackvm/stackvm.h"
 #include "driver/lower_tir.h"
+#include "driver/object_module.h"
 #include "treadle/runtime/ndarray.h"
 #include "treadle/tir/stmt_functor.h"
 #include "treadle/tir/text.h"
@@ -28,45 +28,6 @@ std::string SymbolOf(const GlobalVar& var, const tir::PrimFunc& func) {
   return symbol ? symbol->str() : var->name_hint;
 }
 
-/// Functions run by LLVM's JIT.
-class JitRuntimeModule : public runtime::ModuleNode {
- public:
-  JitRuntimeModule(std::vector<tir::PrimFunc> funcs, IRModule lowered, Target target)
-      : funcs_(std::move(funcs)), lowered_(std::move(lowered)), target_(std::move(target)) {
-    jit_ = backends::JitLLVM(funcs_, target_);
-  }
-  std::string module_type() const override { return "llvm"; }
-  PackedFunc GetFunction(const std::string& name) const override {
-    void* symbol = jit_->GetSymbol(name);
-    if (symbol == nullptr) return PackedFunc();
-    return PackedFunc::FromC(reinterpret_cast<TreadlePackedCFunc>(symbol), nullptr, GetRef<Module>(this), name);
-  }
-  std::string GetSource(const std::string& format) const override {
-    if (format == "tir") return tir::AsText(lowered_);
-    backends::CodegenOptions options;
-    options.emit_ll = format.empty() || format == "ll";
-    options.emit_asm = format == "asm" || format == "s";
-    if (!options.emit_ll && !options.emit_asm) {
-      throw Error(StrCat("no source of format '", format, "'; there are ll, asm and tir"));
-    }
-    backends::Artifact artifact = backends::CodegenLLVM(funcs_, target_, options);
-    return options.emit_ll ? artifact.ll : artifact.assembly;
-  }
-  void SaveToFile(const std::string& path, const std::string& format) const override {
-    std::ofstream out(path, std::ios::binary);
-    out << (format == "ll" || format == "asm" ? GetSource(format) : backends::CodegenLLVM(funcs_, target_).code);
-    if (!out) throw Error(StrCat("can't write ", path));
-  }
-  bool IsDSOExportable() const override { return true; }
-  TREADLE_NODE(JitRuntimeModule, runtime::ModuleNode, "driver.JitModule")
-
- private:
-  std::vector<tir::PrimFunc> funcs_;
-  IRModule lowered_;
-  Target target_;
-  std::unique_ptr<backends::JitModule> jit_;
-};
-
 /// Functions interpreted, and texts of backends that make text.
 class TextModule : public runtime::ModuleNode {
  public:
@@ -74,7 +35,7 @@ class TextModule : public runtime::ModuleNode {
       : kind_(std::move(kind)), source_(std::move(source)), funcs_(std::move(funcs)) {}
   std::string module_type() const override { return kind_; }
   PackedFunc GetFunction(const std::string& name) const override {
-    auto it = funcs_.find(name);
+    auto it = name == runtime::kEntryFunction ? funcs_.begin() : funcs_.find(name);
     if (it == funcs_.end() || kind_ != "stackvm") return PackedFunc();
     tir::PrimFunc func = it->second;
     return PackedFunc([func](const runtime::Args& args, runtime::RetValue*) {
@@ -117,11 +78,17 @@ Module BuildModule(const IRModule& module, const Target& target) {
   std::unordered_map<std::string, tir::PrimFunc> by_name;
   for (const auto& [var, func] : lowered->functions) {
     tir::PrimFunc prim = Downcast<tir::PrimFunc>(func);
+    const std::string symbol = SymbolOf(var, prim);
+    prim = WithAttr(prim, treadle::attr::kGlobalSymbol, String(symbol));
+    const std::string reason = backends::GetBackend(target->kind).check(prim, target);
+    if (!reason.empty()) throw TargetError(StrCat("function ", symbol, ": ", reason));
     funcs.push_back(prim);
-    by_name.emplace(SymbolOf(var, prim), prim);
+    by_name.emplace(symbol, prim);
   }
   if (funcs.empty()) throw Error("there is no loop-level function to build");
-  if (target->kind == "llvm") return Module(ObjectPtr<Object>(MakeObject<JitRuntimeModule>(funcs, lowered, target)));
+  if (target->kind == "llvm" || target->kind == "c") {
+    return Module(ObjectPtr<Object>(MakeObject<ObjectModuleNode>(funcs, lowered, target)));
+  }
   std::string source;
   if (target->kind == "stackvm") {
     source = tir::AsText(lowered);

@@ -11,9 +11,9 @@ namespace treadle::driver {
 /// `func` as one of a module: all loop-level functions are lowered for the target.
 IRModule LowerModule(const IRModule& module, const Target& target, bool simple_mode);
 
-/// Compiles the loop-level functions of the module, lowering those that aren't yet. For "llvm" they run in this
-/// process and the module's sources are "ll" (default), "asm" and "tir"; for "stackvm" they are interpreted; backends
-/// that make text give it as the source.
+/// Compiles the loop-level functions of the module, lowering those that aren't yet. "llvm" and "c" give
+/// an ObjectModuleNode; for "stackvm" functions are interpreted; other backends give their text as the source.
+/// What a backend can't compile is a TargetError with its reason.
 runtime::Module BuildModule(const IRModule& module, const Target& target);
 
 }  // namespace treadle::driver

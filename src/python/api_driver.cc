@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "backends/backend.h"
+#include "driver/object_module.h"
 #include "python/api.h"
 #include "treadle/base/error.h"
 #include "treadle/driver/compile.h"
@@ -55,13 +56,13 @@ std::string KernelSource(const CompiledModel& model, const std::string& format) 
 class KernelLibrary : public runtime::ModuleNode {
  public:
   explicit KernelLibrary(CompiledModelRef model) : model_(std::move(model)) {}
-  std::string module_type() const override { return "llvm"; }
+  std::string module_type() const override { return Target(model_->model.target)->kind; }
   PackedFunc GetFunction(const std::string& name) const override {
     std::call_once(load_, [this] { loaded_ = LoadNow(); });
     return loaded_.GetFunction(name, true);
   }
   std::string GetSource(const std::string& format) const override {
-    return KernelSource(model_->model, format.empty() ? "ll" : format);
+    return KernelSource(model_->model, format.empty() ? (module_type() == "llvm" ? "ll" : module_type()) : format);
   }
   void SaveToFile(const std::string& path, const std::string&) const override {
     driver::ExportLibrary(model_->model, path);
@@ -91,6 +92,7 @@ class KernelLibrary : public runtime::ModuleNode {
 /// Writes the library of a compiled model, given its kernels or the executor factory that imports them.
 void ExportModule(const Module& module, const std::string& path) {
   if (const auto* library = module.as<KernelLibrary>()) return library->SaveToFile(path, "so");
+  if (const auto* object = module.as<driver::ObjectModuleNode>()) return object->Export(path);
   for (const Module& import : module.imports()) {
     if (import.as<KernelLibrary>() != nullptr) return ExportModule(import, path);
   }

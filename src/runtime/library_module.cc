@@ -88,6 +88,10 @@ void* LibraryModuleNode::Symbol(const std::string& name) const { return dlsym(ha
 
 PackedFunc LibraryModuleNode::GetFunction(const std::string& name) const {
   if (name == kBlobSymbol || name.rfind("__Treadle", 0) == 0) return nullptr;  // data, not functions
+  if (name == kEntryFunction) {
+    const auto entry = blob_ ? blob_->Section("entry") : std::nullopt;
+    return entry ? GetFunction(std::string(*entry)) : PackedFunc();
+  }
   void* symbol = Symbol(name);
   if (symbol == nullptr) return nullptr;
   return PackedFunc::FromC(reinterpret_cast<TreadlePackedCFunc>(symbol), nullptr, GetRef<Module>(this));

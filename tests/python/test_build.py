@@ -109,3 +109,38 @@ def test_the_deployment_script_of_the_original(tmp_path):
 
     session = onnxruntime.InferenceSession(onnx_model.SerializeToString(), providers=["CPUExecutionProvider"])
     np.testing.assert_allclose(output, session.run(None, {"data": img_data.astype("float32")})[0], rtol=1e-4, atol=1e-5)
+
+
+def matmul(n, target):
+    """A matrix product of te, built for a target."""
+    from treadle import te
+
+    k = te.reduce_axis((0, n), "k")
+    a = te.placeholder((n, n), name="A")
+    b = te.placeholder((n, n), name="B")
+    c = te.compute((n, n), lambda x, y: te.sum(a[x, k] * b[k, y], axis=k), name="C")
+    return treadle.build(te.create_schedule(c.op), [a, b, c], target=target, name="mmult")
+
+
+@pytest.mark.parametrize("target", ["llvm", "c", "stackvm"])
+def test_module_is_called_as_its_entry_function(target):
+    module = matmul(8, target)
+    a, b = (np.random.default_rng(seed).random((8, 8), dtype="float32") for seed in (1, 2))
+    c = treadle.nd.array(np.zeros((8, 8), "float32"))
+    module(treadle.nd.array(a), treadle.nd.array(b), c)
+    np.testing.assert_allclose(c.numpy(), a @ b, rtol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["llvm", "c"])
+def test_exported_kernel_is_called_as_its_entry_function(target, tmp_path):
+    matmul(8, target).export_library(tmp_path / "m.so")
+    module = treadle.runtime.load_module(tmp_path / "m.so")
+    ones, c = treadle.nd.array(np.ones((8, 8), "float32")), treadle.nd.array(np.zeros((8, 8), "float32"))
+    module(ones, ones, c)
+    assert (c.numpy() == 8).all()
+
+
+def test_missing_c_compiler_is_named(monkeypatch):
+    monkeypatch.setenv("TREADLE_CC", "no-such-compiler")
+    with pytest.raises(treadle.TargetError, match=r"\$TREADLE_CC is \"no-such-compiler\""):
+        matmul(8, "c").get_function("mmult")

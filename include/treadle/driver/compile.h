@@ -15,7 +15,8 @@
 
 namespace treadle::driver {
 
-/// What is dumped: "relay" (as imported), "relay-opt" (fused), "tir" (lowered), "ll", "asm", "graph".
+/// What is dumped: "relay" (as imported), "relay-opt" (fused), "tir" (lowered), "ll", "asm", "c" (target c),
+/// "graph".
 struct DumpOptions {
   std::vector<std::string> stages;
   std::string directory = ".";  ///< files <stage>.relay, .tir, .ll, .s, .json are written there
@@ -44,7 +45,7 @@ struct CompiledModel {
   runtime::Manifest manifest;        ///< inputs and outputs, and what the library says of itself
   IRModule optimized;                ///< the fused graph IR
   IRModule lowered;                  ///< the kernels in low-level form
-  std::map<std::string, std::string> sources;  ///< texts that were asked for: "ll", "asm"
+  std::map<std::string, std::string> sources;  ///< texts that were asked for: "ll", "asm"; "c" of target c
 };
 
 /// Attribute of main: Array<String>, names of the results.

@@ -14,6 +14,9 @@ namespace treadle::runtime {
 
 class Module;
 
+/// Name under which a module has the function that a call of the module calls.
+inline constexpr char kEntryFunction[] = "__tvm_main__";
+
 /// Base of all kinds of modules. Functions that a module hands out keep it alive.
 class ModuleNode : public Object {
  public:

@@ -21,8 +21,13 @@ class JitModule {
   virtual ~JitModule() = default;
   /// Address of an exported symbol, or null.
   virtual void* GetSymbol(const std::string& name) const = 0;
+  /// The module whose imports calls of packed functions are looked up in; without one they are in the registry only.
+  virtual void SetContext(void* module_node) = 0;
 };
-/// Compiles for this machine and links in memory; the runtime's functions are wired up.
+/// Links an object of CodegenLLVM in memory; the runtime's functions are wired up. A TargetError where the target is
+/// another machine.
+std::unique_ptr<JitModule> JitObject(const std::string& object, const Target& target);
+/// CodegenLLVM, then JitObject.
 std::unique_ptr<JitModule> JitLLVM(const std::vector<tir::PrimFunc>& lowered, const Target& target,
                                    const CodegenOptions& options = {});
 

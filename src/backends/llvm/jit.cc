@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
 #include <llvm/ExecutionEngine/Orc/ThreadSafeModule.h>
+#include <llvm/TargetParser/Host.h>
+#include <llvm/TargetParser/Triple.h>
 
 #include "backends/llvm/module_codegen.h"
 #include "backends/llvm/target_machine.h"
@@ -39,6 +41,10 @@ class LLJitModule : public JitModule {
     return address->toPtr<void*>();
   }
 
+  void SetContext(void* module_node) override {
+    if (void* variable = GetSymbol("__treadle_module_ctx")) *static_cast<void**>(variable) = module_node;
+  }
+
  private:
   void Wire(const std::string& name, void* function) {
     if (void* variable = GetSymbol("__" + name)) *static_cast<void**>(variable) = function;
@@ -48,11 +54,19 @@ class LLJitModule : public JitModule {
 
 }  // namespace
 
+std::unique_ptr<JitModule> JitObject(const std::string& object, const Target& target) {
+  const LLVMTargetInfo info = ResolveLLVMTarget(target);
+  const llvm::Triple host(llvm::sys::getDefaultTargetTriple());
+  if (llvm::Triple(info.triple).getArch() != host.getArch()) {
+    throw TargetError(StrCat("code for ", info.triple, " can't run in this process on ", host.str(),
+                             "; export it and load it there"));
+  }
+  return std::make_unique<LLJitModule>(llvm::MemoryBuffer::getMemBufferCopy(object, "treadle"), info);
+}
+
 std::unique_ptr<JitModule> JitLLVM(const std::vector<tir::PrimFunc>& lowered, const Target& target,
                                    const CodegenOptions& options) {
-  Artifact artifact = CodegenLLVM(lowered, target, options);
-  auto buffer = llvm::MemoryBuffer::getMemBufferCopy(artifact.code, options.module_name);
-  return std::make_unique<LLJitModule>(std::move(buffer), ResolveLLVMTarget(target));
+  return JitObject(CodegenLLVM(lowered, target, options).code, target);
 }
 
 }  // namespace treadle::backends
