@@ -91,6 +91,9 @@ class AnalyzerImpl : public tir::ExprMutator {
   LinearForm LinearFloorMod(const LinearForm& x, const LinearForm& y);
   LinearForm LinearMinMax(const LinearForm& x, const LinearForm& y, bool is_min);
   void FoldDivModPairs(LinearForm& form);
+  void EliminateMods(LinearForm& form);
+  /// floor(x / c) where x has a term that is a division by a constant itself.
+  std::optional<LinearForm> MergeFloorDivs(const LinearForm& x, int64_t c);
   template <typename Ref, typename Node>
   PrimExpr SimplifyMinMax(const Node* op);
   /// a `op` b decided by the sign of a - b, or null.

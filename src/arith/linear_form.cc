@@ -7,9 +7,55 @@ namespace treadle::arith {
 
 using tir::make_const;
 
+namespace {
+
+/// The summands of nested additions and subtractions; those taken away apart from those added.
+void CollectSummands(const PrimExpr& e, bool negative, std::vector<std::pair<PrimExpr, bool>>* out) {
+  if (const auto* add = e.as<tir::AddNode>()) {
+    CollectSummands(add->a, negative, out);
+    CollectSummands(add->b, negative, out);
+  } else if (const auto* sub = e.as<tir::SubNode>()) {
+    CollectSummands(sub->a, negative, out);
+    CollectSummands(sub->b, !negative, out);
+  } else {
+    out->emplace_back(e, negative);
+  }
+}
+
+bool SameSum(const PrimExpr& a, const PrimExpr& b) {
+  std::vector<std::pair<PrimExpr, bool>> x, y;
+  CollectSummands(a, false, &x);
+  CollectSummands(b, false, &y);
+  if (x.size() != y.size()) return false;
+  for (const auto& [summand, negative] : x) {
+    auto at = std::find_if(y.begin(), y.end(), [&, negative = negative, &summand = summand](const auto& other) {
+      return other.second == negative && ExprDeepEqual(summand, other.first);
+    });
+    if (at == y.end()) return false;
+    y.erase(at);
+  }
+  return true;
+}
+
+/// Equal atoms; the order of the sum inside a division doesn't matter.
+bool SameAtom(const PrimExpr& a, const PrimExpr& b) {
+  if (ExprDeepEqual(a, b)) return true;
+  if (const auto* x = a.as<tir::FloorDivNode>()) {
+    const auto* y = b.as<tir::FloorDivNode>();
+    return y && ExprDeepEqual(x->b, y->b) && SameSum(x->a, y->a);
+  }
+  if (const auto* x = a.as<tir::FloorModNode>()) {
+    const auto* y = b.as<tir::FloorModNode>();
+    return y && ExprDeepEqual(x->b, y->b) && SameSum(x->a, y->a);
+  }
+  return false;
+}
+
+}  // namespace
+
 bool SameFactors(const Term& a, const Term& b) {
   if (a.factors.size() != b.factors.size()) return false;
-  if (a.factors.size() == 1) return ExprDeepEqual(a.factors[0], b.factors[0]);
+  if (a.factors.size() == 1) return SameAtom(a.factors[0], b.factors[0]);
   std::vector<bool> used(b.factors.size(), false);
   for (const PrimExpr& factor : a.factors) {
     bool found = false;

@@ -112,6 +112,28 @@ LinearForm AnalyzerImpl::Linearize(const PrimExpr& e) {
   });
 }
 
+std::optional<LinearForm> AnalyzerImpl::MergeFloorDivs(const LinearForm& x, int64_t c) {
+  const FloorDivNode* inner = nullptr;
+  const int64_t* a = nullptr;
+  LinearForm others = LinearForm::Const(x.dtype, x.constant);
+  for (const Term& t : x.terms) {
+    const auto* div = t.coeff == 1 && t.factors.size() == 1 ? t.factors[0].as<FloorDivNode>() : nullptr;
+    const int64_t* divisor = div ? AsConstInt(div->b) : nullptr;
+    if (inner == nullptr && divisor != nullptr && *divisor > 0) {
+      inner = div;
+      a = divisor;
+    } else {
+      others.AddTerm(t);
+    }
+  }
+  int64_t product;
+  if (inner == nullptr || __builtin_mul_overflow(*a, c, &product)) return std::nullopt;
+  LinearForm z = Linearize(inner->a);
+  z.Add(others, *a);
+  if (z.overflow) return std::nullopt;
+  return LinearFloorDiv(z, LinearForm::Const(x.dtype, product));
+}
+
 LinearForm AnalyzerImpl::LinearFloorDiv(const LinearForm& x, const LinearForm& y) {
   auto atom = [&](const LinearForm& a) {
     if (!y.is_const() || y.constant != 0) {
@@ -177,20 +199,10 @@ LinearForm AnalyzerImpl::LinearFloorDiv(const LinearForm& x, const LinearForm& y
     reduced.Add(quotient);
     return reduced;
   }
-  // floor(floor(z / a) / c) = floor(z / (a c))
-  if (rest.terms.size() == 1 && rest.terms[0].coeff == 1 && rest.terms[0].factors.size() == 1) {
-    if (const auto* inner = rest.terms[0].factors[0].as<FloorDivNode>()) {
-      const int64_t* a = AsConstInt(inner->b);
-      int64_t product, shift;
-      if (a && *a > 0 && !__builtin_mul_overflow(*a, c, &product) &&
-          !__builtin_mul_overflow(rest.constant, *a, &shift)) {
-        LinearForm z = Linearize(inner->a);
-        z.constant += shift;
-        LinearForm merged = LinearFloorDiv(z, LinearForm::Const(x.dtype, product));
-        merged.Add(quotient);
-        return merged;
-      }
-    }
+  // floor((floor(z / a) + w) / c) = floor((z + a w) / (a c))
+  if (auto merged = MergeFloorDivs(rest, c)) {
+    merged->Add(quotient);
+    return *merged;
   }
   // floor((z mod (a c)) / c) = floor(z / c) mod a
   if (rest.constant == 0 && rest.terms.size() == 1 && rest.terms[0].coeff == 1 && rest.terms[0].factors.size() == 1) {
@@ -312,6 +324,30 @@ void AnalyzerImpl::FoldDivModPairs(LinearForm& form) {
   }
 }
 
+/// Writes x mod c as x - c floor(x / c), which shows when the digits of one number were taken apart and put together
+/// again. The result is kept where it has fewer terms.
+void AnalyzerImpl::EliminateMods(LinearForm& form) {
+  if (form.overflow || form.terms.size() < 2) return;
+  LinearForm plain = LinearForm::Const(form.dtype, form.constant);
+  bool found = false;
+  for (const Term& t : form.terms) {
+    const auto* mod = t.factors.size() == 1 ? t.factors[0].as<FloorModNode>() : nullptr;
+    const int64_t* c = mod ? AsConstInt(mod->b) : nullptr;
+    if (c == nullptr || *c <= 0) {
+      plain.AddTerm(t);
+      continue;
+    }
+    found = true;
+    LinearForm inner = Linearize(mod->a);
+    plain.Add(inner, t.coeff);
+    LinearForm multiple = LinearFloorDiv(inner, LinearForm::Const(form.dtype, *c));
+    multiple.Scale(*c);
+    plain.Add(multiple, -t.coeff);
+    if (plain.overflow || multiple.overflow) return;
+  }
+  if (found && plain.terms.size() < form.terms.size()) form = plain;
+}
+
 // ---- As rewriting of expressions ----
 
 PrimExpr AnalyzerImpl::VisitExpr(const PrimExpr& e) {
@@ -332,6 +368,7 @@ template <typename Ref, typename Node>
 PrimExpr AnalyzerImpl::SimplifySum(const Node* op) {
   if (IsIndexType(op->dtype)) {
     LinearForm form = Linearize(GetRef<PrimExpr>(op));
+    if constexpr (std::is_same_v<Node, AddNode> || std::is_same_v<Node, SubNode>) EliminateMods(form);
     if (!form.overflow) {
       PrimExpr result = form.ToExpr();
       return ExprDeepEqual(result, GetRef<PrimExpr>(op)) ? GetRef<PrimExpr>(op) : result;

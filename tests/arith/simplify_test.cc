@@ -35,6 +35,20 @@ TEST_F(SimplifyTest, DivModPairIsRecovered) {
   ExpectSame(tir::floordiv(f, 12) * 12 + tir::floordiv(tir::floormod(f, 12), 3) * 3 + tir::floormod(f, 3), f);
 }
 
+TEST_F(SimplifyTest, DigitsOfASplitIndexAreRecovered) {
+  // What flattening gives where a fused loop over 96 x 109 x 109 is split again.
+  Var a("a"), b("b"), c("c");
+  analyzer.Bind(a, Range(PrimExpr(327)));
+  analyzer.Bind(b, Range(PrimExpr(218)));
+  analyzer.Bind(c, Range(PrimExpr(16)));
+  PrimExpr x = a * 3488 + b * 16 + c;
+  PrimExpr first = analyzer.Simplify(tir::floordiv(x, 11881));
+  PrimExpr second = analyzer.Simplify(tir::floormod(tir::floordiv(x, 109), 109));
+  PrimExpr third = analyzer.Simplify(tir::floormod(x, 109));
+  ExpectSame(first * 11881 + second * 109 + third, x);
+  ExpectSame(((first * 109) + second) * 109 + third, x);
+}
+
 TEST_F(SimplifyTest, SymbolicExtentCancels) {
   Var a("a"), b("b");
   analyzer.Bind(b, Range(n));
