@@ -54,34 +54,49 @@ Type LRNInfer(const InferContext& context) {
   return context.type(0);
 }
 
+/// base ^ exponent; the exponents that networks have by square roots.
+PrimExpr NormPower(const PrimExpr& base, double exponent) {
+  auto root = [&](const PrimExpr& x) { return tir::CallIntrin(x.dtype(), "tir.sqrt", {x}); };
+  if (exponent == 0.5) return root(base);
+  if (exponent == 0.75) return root(base) * root(root(base));
+  return tir::pow(base, tir::make_const(base.dtype(), exponent));
+}
+
+/// A window of at most so many channels is added up in the expression of the result, without a buffer of sums.
+constexpr int64_t kInlineWindow = 16;
+
 /// The window of channel c is [c - floor((size - 1) / 2), c + ceil((size - 1) / 2)].
 Array<Tensor> LRNCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type&) {
   const auto* a = attrs.as<LRNAttrs>();
   const Tensor& x = inputs[0];
   auto axis = static_cast<size_t>(NormalizeAxis(a->axis, x.ndim()));
   DataType dtype = AccumulatorDType(x->dtype);
-  std::vector<int64_t> before(x.ndim(), 0), after(x.ndim(), 0);
-  before[axis] = (a->size - 1) / 2;
-  after[axis] = a->size - 1 - before[axis];
-  Tensor padded = Pad(x, before, after, tir::make_zero(x->dtype));
-  te::IterVar k = te::ReduceAxis(tir::Range(Index(a->size)), "k");
-  Tensor sum = Compute(
-      x->shape,
-      [&](const Array<PrimExpr>& i) {
-        Array<PrimExpr> at = i;
-        at.Set(axis, i[axis] + PrimExpr(k->var));
-        PrimExpr value = tir::cast(dtype, padded(at));
-        return te::Sum(value * value, {k});
-      },
-      "lrn_sum", tag::kCommReduce);
-  return {Compute(
-      x->shape,
-      [&](const Array<PrimExpr>& i) {
-        PrimExpr base = tir::make_const(dtype, a->bias) + sum(i) * tir::make_const(dtype, a->alpha / a->size);
-        PrimExpr scale = tir::pow(base, tir::make_const(dtype, a->beta));
-        return tir::cast(x->dtype, tir::div(tir::cast(dtype, x(i)), scale));
-      },
-      "lrn", tag::kElemWise)};
+  const int64_t before = (a->size - 1) / 2;
+  auto square = [&](Array<PrimExpr> at, const PrimExpr& k) {
+    PrimExpr channel = at[axis] + k - Index(before);
+    at.Set(axis, channel);
+    PrimExpr value = tir::cast(dtype, x(at));
+    PrimExpr inside = channel >= Index(0) && channel < x->shape[axis];
+    return tir::if_then_else(inside, value * value, tir::make_zero(dtype));
+  };
+  Tensor sum;
+  if (a->size > kInlineWindow) {
+    te::IterVar k = te::ReduceAxis(tir::Range(Index(a->size)), "k");
+    auto total = [&](const Array<PrimExpr>& i) { return te::Sum(square(i, k->var), {k}); };
+    sum = Compute(x->shape, total, "lrn_sum", tag::kCommReduce);
+  }
+  auto result = [&](const Array<PrimExpr>& i) {
+    PrimExpr total{ObjectPtr<Object>()};
+    if (sum.defined()) {
+      total = sum(i);
+    } else {
+      total = square(i, Index(0));
+      for (int64_t k = 1; k < a->size; ++k) total = total + square(i, Index(k));
+    }
+    PrimExpr base = tir::make_const(dtype, a->bias) + total * tir::make_const(dtype, a->alpha / a->size);
+    return tir::cast(x->dtype, tir::div(tir::cast(dtype, x(i)), NormPower(base, a->beta)));
+  };
+  return {Compute(x->shape, result, "lrn", tag::kInjective)};
 }
 
 }  // namespace

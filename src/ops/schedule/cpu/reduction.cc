@@ -5,6 +5,7 @@ namespace treadle::ops::cpu {
 namespace {
 
 const PrimExpr kRest{ObjectPtr<Object>()};
+constexpr int kTailLanes = 8;
 
 }  // namespace
 
@@ -20,7 +21,9 @@ void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilo
     // Neighbouring results read neighbouring elements: a vector of results per pass over the reduction.
     std::vector<LoopRV> loops = sch.GetLoops(block);
     LoopRV last = loops[spatial - 1];
-    int lanes = VectorLanes(Extent(sch, last));
+    int64_t extent = Extent(sch, last);
+    int lanes = VectorLanes(extent);
+    if (lanes == 0 && extent > kTailLanes) lanes = kTailLanes;  // the tail is split off
     std::vector<LoopRV> reduce(loops.begin() + static_cast<std::ptrdiff_t>(spatial), loops.end());
     if (lanes != 0) {
       std::vector<LoopRV> parts{LoopRV(), last};
