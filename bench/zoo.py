@@ -10,6 +10,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper, shape_inference
 
+import transformers
+
 
 @dataclasses.dataclass(frozen=True)
 class Case:
@@ -19,6 +21,7 @@ class Case:
     path: pathlib.Path | None
     shapes: dict
     make: object = None  # a function that builds the model, when there is no file
+    integers: dict = dataclasses.field(default_factory=dict)  # of integer inputs: ((low, high), dtype)
 
     def model(self):
         """The model as onnx.ModelProto."""
@@ -31,6 +34,8 @@ class Case:
         """Random inputs, the same for the same seed."""
         rng = np.random.default_rng(seed)
         inputs = {name: rng.standard_normal(shape, dtype=np.float32) for name, shape in self.shapes.items()}
+        for name, (value_range, dtype) in self.integers.items():
+            inputs[name] = rng.integers(*value_range, size=self.shapes[name], dtype=dtype)
         if "ppocrv4_det" in self.name:  # finds no text in noise: all outputs would be rounding errors around 1e-7
             inputs["x"] = _picture_of_text(self.shapes["x"]) + 0.01 * inputs["x"]
         return inputs
@@ -203,9 +208,20 @@ def generated_models():
             Case("mlp", None, {"data": (16, 1024)}, mlp)]
 
 
+def transformer_models(layers=12):
+    """BERT-base with 128 tokens, ViT-B/16, one GPT-2 step with 255 tokens in the cache; with fewer layers for tests."""
+    ids = {"input_ids": ((0, 1000), np.int64)}
+    caches = {f"past_{part}_{i}": (1, 12, 255, 64) for i in range(layers) for part in ("key", "value")}
+    return [Case("bert_base_128", None, {"input_ids": (1, 128), "attention_mask": (1, 128)},
+                 functools.partial(transformers.bert, layers), {**ids, "attention_mask": ((0, 2), np.int64)}),
+            Case("vit_b16", None, {"data": (1, 3, 224, 224)}, functools.partial(transformers.vit, layers)),
+            Case("gpt2_step", None, {"input_ids": (1, 1), **caches},
+                 functools.partial(transformers.decoder_step, layers), ids)]
+
+
 @functools.lru_cache(maxsize=None)
 def all_models():
-    return (*light_models(), *ocr_models(), *generated_models())
+    return (*light_models(), *ocr_models(), *generated_models(), *transformer_models())
 
 
 def fixed_shapes(model, shapes):
