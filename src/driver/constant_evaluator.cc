@@ -6,8 +6,7 @@
 #include <functional>
 #include <map>
 
-#include "backends/stackvm/stackvm.h"
-#include "driver/lower_te.h"
+#include "driver/op_evaluator.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/attrs/transform.h"
@@ -156,43 +155,6 @@ std::optional<NDArray> EvaluateDirectly(const CallNode* call, const std::vector<
   return std::nullopt;
 }
 
-/// Runs the operator as a kernel of its own in the interpreter.
-Expr EvaluateInStackVM(const CallNode* call, const std::vector<NDArray>& args,
-                       const std::vector<const TensorTypeNode*>& types) {
-  Array<relay::Var> params;
-  size_t next = 0;
-  auto as_param = [&](const Expr& e) {
-    relay::Var var("p" + std::to_string(next++), e->checked_type());
-    const_cast<relay::VarNode*>(var.get())->checked_type_ = e->checked_type();
-    params.push_back(var);
-    return var;
-  };
-  Array<Expr> operands;
-  for (const Expr& arg : call->args) {
-    if (const auto* tuple = arg.as<relay::TupleNode>()) {
-      Array<Expr> fields = tuple->fields.Map([&](const Expr& field) -> Expr { return as_param(field); });
-      relay::Tuple operand(fields);
-      const_cast<relay::TupleNode*>(operand.get())->checked_type_ = arg->checked_type();
-      operands.push_back(operand);
-    } else {
-      operands.push_back(as_param(arg));
-    }
-  }
-  relay::Call body(call->op, operands, call->attrs, call->type_args, call->span);
-  const_cast<CallNode*>(body.get())->checked_type_ = call->checked_type();
-  TensorFunction tensors = LowerToTensors(relay::Function(params, body, call->checked_type()));
-  Array<te::Tensor> all = tensors.inputs;
-  std::vector<NDArray> buffers = args;
-  Array<Expr> results;
-  for (size_t i = 0; i < types.size(); ++i) {
-    all.push_back(tensors.outputs[i]);
-    buffers.push_back(NDArray::Empty(StaticShape(types[i], call->op.as<OpNode>()->name), types[i]->dtype));
-    results.push_back(Constant(buffers.back(), call->span));
-  }
-  backends::RunPrimFunc(te::CreatePrimFunc(all, "fold"), buffers);
-  return call->type_as<TupleTypeNode>() ? Expr(relay::Tuple(results)) : results[0];
-}
-
 }  // namespace
 
 Expr EvaluateConstant(const Expr& expr) {
@@ -200,14 +162,17 @@ Expr EvaluateConstant(const Expr& expr) {
   if (call == nullptr || call->op.as<OpNode>() == nullptr) return Expr();
   Op op = Downcast<Op>(call->op);
   if (op.GetAttr(kDataDependentShape, false)) return Expr();
-  std::vector<NDArray> args;
+  Operands operands;
+  std::vector<NDArray>& args = operands.tensors;
   for (const Expr& arg : call->args) {
     if (const auto* tuple = arg.as<relay::TupleNode>()) {
+      operands.fields.push_back(static_cast<int>(tuple->fields.size()));
       for (const Expr& field : tuple->fields) {
         if (field.as<ConstantNode>() == nullptr) return Expr();
         args.push_back(field.as<ConstantNode>()->data);
       }
     } else if (const auto* constant = arg.as<ConstantNode>()) {
+      operands.fields.push_back(-1);
       args.push_back(constant->data);
     } else {
       return Expr();
@@ -227,8 +192,11 @@ Expr EvaluateConstant(const Expr& expr) {
     auto direct = EvaluateDirectly(call, args, StaticShape(types[0], op->name), types[0]->dtype);
     if (direct) return Constant(*direct, call->span);
   }
-  if (op.GetAttr(ops::kCompute) == nullptr) return Expr();
-  return EvaluateInStackVM(call, args, types);
+  if (!HasComputeRule(op)) return Expr();
+  OpResults results = EvaluateOp(op, call->attrs, operands);
+  Array<Expr> fields;
+  for (const NDArray& tensor : results.tensors) fields.push_back(Constant(tensor, call->span));
+  return results.is_tuple ? Expr(relay::Tuple(fields)) : fields[0];
 }
 
 }  // namespace treadle::driver

@@ -12,6 +12,7 @@ void RegisterApi() {
   RegisterFrontendApi();
   RegisterTeApi();
   RegisterDriverApi();
+  RegisterInterpreterApi();
 }
 
 }  // namespace treadle::python

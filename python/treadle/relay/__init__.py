@@ -7,6 +7,7 @@ from .build_module import build, build_config, optimize
 from .build_module import build as build_module_build
 from .expr import (Call, Clause, Constant, Expr, Function, If, Let, Match, PatternConstructor, PatternTuple, PatternVar,
                    PatternWildcard, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var, astext, bind, const, var)
+from .interpreter import create_executor
 from .op import OpNamespace
 from .param_dict import load_param_dict, save_param_dict
 from .parser import fromtext, parse

@@ -8,7 +8,6 @@
 namespace treadle::relay {
 
 std::vector<GlobalVar> GlobalsUsedBy(const Expr& expr);
-Expr RenameBoundVars(const Expr& expr);
 
 namespace {
 

@@ -43,6 +43,8 @@ bool MayHaveEffect(const Expr& expr);
 
 /// `func` with another body; the same object when the body is the same.
 Function WithBody(const Function& func, const Expr& body);
+/// A copy in which each bound variable is a new one. (inline.cc)
+Expr RenameBoundVars(const Expr& expr);
 /// A new type-checked copy of `expr` isn't needed by most rewrites: this only copies the type over.
 inline Expr WithTypeOf(const Expr& expr, const ExprNode* like) {
   auto* node = const_cast<ExprNode*>(expr.get());

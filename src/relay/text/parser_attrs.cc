@@ -10,7 +10,9 @@
 
 namespace treadle::relay {
 
-bool MustBeGiven(const FieldInfo& field) {
+bool MustBeGiven(const FieldInfo& field, const std::string& owner) {
+  // What the static twin takes as attribute is an operand of dyn.* operators.
+  if (owner.compare(0, 4, "dyn.") == 0) return false;
   // Optional fields may be marked as required so that they are always printed, as the original does.
   return field.required && field.kind != FieldKind::kOptInt64 && field.kind != FieldKind::kOptDouble &&
          field.kind != FieldKind::kOptInt64s;
@@ -61,7 +63,7 @@ Attrs Parser::ParseTypedAttributes(const TypeInfo* info, const std::string& owne
     Fail(key, StrCat(owner, " has no attribute '", name, "'; it has: ", known.empty() ? "none" : known));
   });
   for (size_t i = 0; i < info->fields.size(); ++i) {
-    if (MustBeGiven(info->fields[i]) && !given[i]) {
+    if (MustBeGiven(info->fields[i], owner) && !given[i]) {
       FailAt(begin, lexer_.last_end(), StrCat(owner, " needs the attribute ", info->fields[i].name));
     }
   }

@@ -204,7 +204,8 @@ Expr Parser::ParseArguments(const Expr& callee, Place begin) {
   }
   if (!attrs.defined() && op != nullptr && op->attrs_type != nullptr && op->attrs_type->create != nullptr) {
     for (const FieldInfo& field : op->attrs_type->fields) {
-      if (MustBeGiven(field)) FailAt(begin, lexer_.last_end(), StrCat(op->name, " needs the attribute ", field.name));
+      if (!MustBeGiven(field, op->name)) continue;
+      FailAt(begin, lexer_.last_end(), StrCat(op->name, " needs the attribute ", field.name));
     }
     attrs = Attrs(ObjectPtr<Object>(op->attrs_type->create()));
   }

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Evaluating programs: the interpreter of the whole language, and graphs compiled on the spot."""
+import inspect
+
+import numpy as np
+
+from .. import nd
+from .._ffi import Api, register_object
+from .._core import Object
+from ..ir import BaseFunc, GlobalVar, IRModule
+from .expr import Function
+
+_api = Api("relay.interpreter")
+
+
+@register_object("relay.TupleValue")
+class TupleValue(Object):
+    """Several values."""
+
+    def __init__(self, *fields):
+        super().__init__(_api.Tuple([to_value(field) for field in fields]))
+
+    def __getitem__(self, index):
+        return self.fields[index]
+
+    def __len__(self):
+        return len(self.fields)
+
+    def __iter__(self):
+        return iter(self.fields)
+
+
+@register_object("relay.ConstructorValue")
+class ConstructorValue(Object):
+    """A value of an algebraic data type: tag, fields, constructor."""
+
+    def __init__(self, constructor, *fields):
+        super().__init__(_api.Constructor(constructor, [to_value(field) for field in fields]))
+
+
+@register_object("relay.RefValue")
+class RefValue(Object):
+    """A mutable cell."""
+
+    def __init__(self, value):
+        super().__init__(_api.Ref(to_value(value)))
+
+
+@register_object("relay.Closure")
+class Closure(Object):
+    """A function with what it captured; the executor that made it calls it."""
+
+
+@register_object("relay.Interpreter")
+class _Interpreter(Object):
+    pass
+
+
+def to_value(value):
+    """Numbers and arrays as tensors (int32, float32, bool; arrays as they are), tuples and lists as tuples."""
+    if isinstance(value, Object):
+        return value
+    if isinstance(value, (tuple, list)):
+        return TupleValue(*value)
+    if isinstance(value, (bool, np.bool_)):
+        return nd.array(np.array(value, "bool"))
+    if isinstance(value, int):
+        return nd.array(np.array(value, "int32"))
+    if isinstance(value, float):
+        return nd.array(np.array(value, "float32"))
+    return nd.array(np.asarray(value))
+
+
+class Executor:
+    """Evaluates expressions of a module."""
+
+    def __init__(self, mod=None):
+        self.mod = mod if mod is not None else IRModule()
+
+    def evaluate(self, expr=None, binds=None):
+        """The value of an expression (of "main" by default). Functions become Python functions.
+
+        `binds` gives values to free variables."""
+        if binds:
+            names = list(binds)
+            return self.evaluate(Function(names, expr))(*[binds[name] for name in names])
+        if expr is None:
+            expr = self.mod.get_global_var("main")
+        return self._evaluate(expr)
+
+    def _arguments(self, function, args, kwargs):
+        names = [param.name_hint for param in function.params]
+        if not kwargs:
+            return [to_value(arg) for arg in args]
+        bound = inspect.Signature(
+            [inspect.Parameter(f"p{i}", inspect.Parameter.POSITIONAL_OR_KEYWORD) for i in range(len(names))]
+        ).bind(*args, **{f"p{names.index(key)}" if key in names else key: value for key, value in kwargs.items()})
+        return [to_value(arg) for arg in bound.args]
+
+
+class Interpreter(Executor):
+    """The semantic reference: control flow, data types, references and recursion, operator by operator."""
+
+    def __init__(self, mod=None, max_steps=0, max_depth=0):
+        super().__init__(mod)
+        self._interpreter = _api.Create(self.mod, max_steps, max_depth)
+
+    def _evaluate(self, expr):
+        value = _api.Evaluate(self._interpreter, expr)
+        if not isinstance(value, Closure):
+            return value
+        function = self.mod[expr] if isinstance(expr, GlobalVar) else expr
+
+        def call(*args, **kwargs):
+            arguments = (self._arguments(function, args, kwargs)
+                         if isinstance(function, BaseFunc) else [to_value(arg) for arg in args])
+            result = _api.Invoke(self._interpreter, value, arguments)
+            return self.wrap(result)
+
+        call.closure = value
+        return call
+
+    def wrap(self, value):
+        """Closures as Python functions; other values as they are."""
+        if not isinstance(value, Closure):
+            return value
+        return lambda *args: self.wrap(_api.Invoke(self._interpreter, value, [to_value(arg) for arg in args]))
+
+
+class GraphExecutor(Executor):
+    """Compiles functions of data flow."""
+
+    def __init__(self, mod=None, device=None, target="llvm", params=None):
+        super().__init__(mod)
+        self._device, self._target, self._params = device, target, params
+
+    def _evaluate(self, expr):
+        from .. import runtime
+        from ..contrib import graph_executor
+        from .build_module import build
+        if isinstance(expr, GlobalVar):
+            module = self.mod
+            if expr.name_hint != "main":
+                module = IRModule.from_expr(self.mod[expr])
+        else:
+            module = IRModule.from_expr(expr)
+        function = module["main"]
+        executor = graph_executor.GraphModule(
+            build(module, self._target, params=self._params)["default"](self._device or runtime.cpu()))
+
+        def call(*args, **kwargs):
+            for param, value in zip(function.params, self._arguments(function, args, kwargs)):
+                executor.set_input(param.name_hint, value)
+            executor.run()
+            outputs = [executor.get_output(i) for i in range(executor.get_num_outputs())]
+            return outputs[0] if len(outputs) == 1 else outputs
+
+        return call if isinstance(expr, (BaseFunc, GlobalVar)) else call()
+
+
+def create_executor(kind="debug", mod=None, device=None, target="llvm", params=None):
+    """`kind`: "debug", the interpreter of the whole language, or "graph", which compiles data flow."""
+    if kind == "debug":
+        if params:
+            raise ValueError('params are bound by the kind "graph"; pass them as arguments')
+        return Interpreter(mod)
+    if kind == "graph":
+        return GraphExecutor(mod, device, target, params)
+    raise ValueError(f'no executor of kind "{kind}"; there are "debug" and "graph"')
