@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fully connected layer with a constant weight packed in the order in which it is read: blocks of output units
-// fill a vector, so that one element of the data meets a vector of units.
+// Matrix products whose right operand is packed in the order in which it is read: blocks of columns fill a vector, so
+// that one element of the left operand meets a vector of columns. Constants are packed at compile time; what packs
+// an activation fuses with what computes it.
 #include "ops/families.h"
 #include "ops/infer.h"
 #include "ops/te_util.h"
+#include "treadle/base/checked_math.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/make.h"
@@ -20,14 +22,28 @@ using relay::LayoutArgs;
 
 constexpr int64_t kBlock = 16;
 
-/// data (.., k), weight (ceil(units / 16), k, 16): (.., units). Attribute units must be given.
+/// With so many rows, packing the right operand first takes less time than it saves.
+constexpr int64_t kLeastRows = 4;
+
+/// data (batch.., m.., k), weight (batch.., ceil(units / 16), k, 16): (batch.., m.., units). Attribute units must be
+/// given.
 Type PackedDenseInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
   const auto* weight = context.Tensor(1, "weight");
   const auto* attrs = context.attrs<DenseAttrs>();
-  CheckRank(weight, 3, "weight");
-  if (data->shape.empty() || !attrs->units.has_value()) throw ShapeError("needs data of rank 1 and more, and units");
-  if (!SameDim(data->shape.back(), weight->shape[1]) && !context.Equal(data->shape.back(), weight->shape[1])) {
+  size_t rank = weight->shape.size();
+  if (rank < 3 || data->shape.empty() || !attrs->units.has_value()) {
+    throw ShapeError("needs data of rank 1 and more, a weight of rank 3 and more, and units");
+  }
+  size_t batch = rank - 3;
+  if (batch != 0 && data->shape.size() != batch + 2) throw ShapeError("data and weight must have the same batch");
+  for (size_t i = 0; i < batch; ++i) {
+    if (!SameDim(data->shape[i], weight->shape[i]) && !context.Equal(data->shape[i], weight->shape[i])) {
+      throw ShapeError("the batches of data and weight differ");
+    }
+  }
+  if (!SameDim(data->shape.back(), weight->shape[rank - 2]) &&
+      !context.Equal(data->shape.back(), weight->shape[rank - 2])) {
     throw ShapeError("the inner dimensions of data and weight differ");
   }
   Array<PrimExpr> out = data->shape;
@@ -39,55 +55,107 @@ Array<te::Tensor> PackedDenseCompute(const Attrs&, const Array<te::Tensor>& inpu
   const te::Tensor& data = inputs[0];
   const te::Tensor& weight = inputs[1];
   const TensorTypeNode* type = OutTensor(out_type);
-  te::IterVar k = te::ReduceAxis(tir::Range(weight->shape[1]), "k");
+  size_t batch = weight.ndim() - 3;
+  te::IterVar k = te::ReduceAxis(tir::Range(weight->shape[batch + 1]), "k");
   DataType dtype = type->dtype;
   return {te::Compute(type->shape, [&](const Array<te::Var>& i) {
     Array<PrimExpr> from = Indices(i);
     PrimExpr unit = from.back();
     from.Set(from.size() - 1, k->var);
-    PrimExpr w = weight(tir::floordiv(unit, Index(kBlock)), k->var, tir::floormod(unit, Index(kBlock)));
-    return te::Sum(tir::cast(dtype, data(from)) * tir::cast(dtype, w), {k});
+    Array<PrimExpr> at;
+    for (size_t d = 0; d < batch; ++d) at.push_back(from[d]);
+    at.push_back(tir::floordiv(unit, Index(kBlock)));
+    at.push_back(k->var);
+    at.push_back(tir::floormod(unit, Index(kBlock)));
+    return te::Sum(tir::cast(dtype, data(from)) * tir::cast(dtype, weight(at)), {k});
   }, "packed_dense", "packed_dense")};
 }
 
-/// Packs constant float weights.
-std::optional<LaidOutCall> DenseLayoutRule(const CallNode* call, LayoutArgs& args) {
-  const auto* attrs = call->attrs.as<DenseAttrs>();
-  const auto* weight = args.Type(1);
-  if (attrs == nullptr || call->args[1].as<ConstantNode>() == nullptr || !IsStatic(weight) ||
-      weight->dtype != DataType::Float(32) || args.Type(0)->dtype != DataType::Float(32)) {
-    return std::nullopt;
-  }
-  int64_t units = *AsConstInt(weight->shape[0]);
-  Expr packed = call->args[1];
+/// data times the packed form of `weight`, which has layout (batch.., units, k) or, `k_first`, (batch.., k, units).
+LaidOutCall PackedProduct(const CallNode* call, LayoutArgs& args, bool k_first, DataType out_dtype) {
+  const auto* type = args.Type(1);
+  size_t rank = type->shape.size();
+  int64_t units = *AsConstInt(type->shape[k_first ? rank - 1 : rank - 2]);
+  Expr packed = args.Get(1, "");
   int64_t missing = (kBlock - units % kBlock) % kBlock;
   if (missing != 0) {
-    packed = CallWith<PadAttrs>("nn.pad", {packed, ScalarConstant(weight->dtype, 0.0)}, [&](auto& a) {
-      a.pad_width = IntPairs({{0, missing}, {0, 0}});
-    });
+    std::vector<std::pair<int64_t, int64_t>> widths(rank, {0, 0});
+    widths[k_first ? rank - 1 : rank - 2] = {0, missing};
+    packed = CallWith<PadAttrs>("nn.pad", {packed, ScalarConstant(type->dtype, 0.0)},
+                                [&](auto& a) { a.pad_width = IntPairs(widths); });
   }
-  packed = relay::LayoutTransform(packed, "NC", "NC" + std::to_string(kBlock) + "n");
+  std::string batch = std::string("ABDEFGHIJKLM").substr(0, rank - 2);
+  packed = relay::LayoutTransform(packed, batch + (k_first ? "CN" : "NC"), batch + "NC" + std::to_string(kBlock) + "n");
   Expr dense = CallWith<DenseAttrs>("nn.packed_dense", {args.Get(0, ""), packed}, [&](auto& a) {
     a.units = units;
-    a.out_dtype = attrs->out_dtype;
+    a.out_dtype = out_dtype;
   });
-  return LaidOutCall{relay::Call(dense.as<CallNode>()->op, dense.as<CallNode>()->args, dense.as<CallNode>()->attrs, {},
-                                 call->span),
-                     ""};
+  const auto* made = dense.as<CallNode>();
+  return LaidOutCall{relay::Call(made->op, made->args, made->attrs, {}, call->span), ""};
+}
+
+/// Whether packing pays: always for a constant, for enough rows and columns otherwise.
+bool IsWorthPacking(const CallNode* call, LayoutArgs& args, int64_t rows, bool k_first) {
+  const auto* data = args.Type(0);
+  const auto* weight = args.Type(1);
+  if (data == nullptr || weight == nullptr || !IsStatic(data) || !IsStatic(weight)) return false;
+  if (weight->dtype != DataType::Float(32) || data->dtype != DataType::Float(32)) return false;
+  if (NumElements(StaticShape(weight, "packing")) == 0) return false;
+  if (call->args[1].as<ConstantNode>() != nullptr) return true;
+  size_t rank = weight->shape.size();
+  return rows >= kLeastRows && *AsConstInt(weight->shape[k_first ? rank - 1 : rank - 2]) >= kBlock / 2;
+}
+
+int64_t Rows(const TensorTypeNode* data) {
+  int64_t rows = 1;
+  for (size_t i = 0; i + 1 < data->shape.size(); ++i) rows *= AsConstInt(data->shape[i]) ? *AsConstInt(data->shape[i]) : 1;
+  return rows;
+}
+
+std::optional<LaidOutCall> DenseLayoutRule(const CallNode* call, LayoutArgs& args) {
+  const auto* attrs = call->attrs.as<DenseAttrs>();
+  if (attrs == nullptr || !IsWorthPacking(call, args, Rows(args.Type(0)), false)) return std::nullopt;
+  return PackedProduct(call, args, false, attrs->out_dtype);
+}
+
+std::optional<LaidOutCall> MatmulLayoutRule(const CallNode* call, LayoutArgs& args) {
+  const auto* attrs = call->attrs.as<MatmulAttrs>();
+  if (attrs == nullptr || attrs->transpose_a || !IsWorthPacking(call, args, Rows(args.Type(0)), !attrs->transpose_b)) {
+    return std::nullopt;
+  }
+  return PackedProduct(call, args, !attrs->transpose_b, attrs->out_dtype);
+}
+
+/// Of operands with the same batch.
+std::optional<LaidOutCall> BatchMatmulLayoutRule(const CallNode* call, LayoutArgs& args) {
+  const auto* attrs = call->attrs.as<BatchMatmulAttrs>();
+  const auto* a = args.Type(0);
+  const auto* b = args.Type(1);
+  if (attrs == nullptr || attrs->transpose_a || a == nullptr || b == nullptr) return std::nullopt;
+  size_t rank = a->shape.size();
+  if (b->shape.size() != rank || rank > 8) return std::nullopt;
+  for (size_t i = 0; i + 2 < rank; ++i) {
+    if (!SameDim(a->shape[i], b->shape[i])) return std::nullopt;
+  }
+  const int64_t* rows = AsConstInt(a->shape[rank - 2]);
+  if (rows == nullptr || !IsWorthPacking(call, args, *rows, !attrs->transpose_b)) return std::nullopt;
+  return PackedProduct(call, args, !attrs->transpose_b, attrs->out_dtype);
 }
 
 }  // namespace
 
 void RegisterPackedDenseOp() {
   OpRegistration("nn.packed_dense")
-      .Describe("Fully connected layer with a packed weight.")
-      .Arguments({{"data", "Tensor", "(.., k)"}, {"weight", "Tensor", "(ceil(units / 16), k, 16)"}})
+      .Describe("Matrix product with a packed right operand.")
+      .Arguments({{"data", "Tensor", "(batch.., m.., k)"}, {"weight", "Tensor", "(batch.., ceil(units / 16), k, 16)"}})
       .AttrsType<DenseAttrs>()
       .SupportLevel(10)
       .Relation(Rule<PackedDenseInfer, 2>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
       .Set(kCompute, FTECompute(PackedDenseCompute));
   OpRegistration("nn.dense").Set(relay::kLayoutRule, relay::FLayoutRule(DenseLayoutRule));
+  OpRegistration("nn.matmul").Set(relay::kLayoutRule, relay::FLayoutRule(MatmulLayoutRule));
+  OpRegistration("nn.batch_matmul").Set(relay::kLayoutRule, relay::FLayoutRule(BatchMatmulLayoutRule));
 }
 
 }  // namespace treadle::ops

@@ -73,7 +73,15 @@ Expr MatMul(NodeImport& n, const Expr& a, const Expr& b) {
   if (n.StaticDim(a, rank_a - 1) != k) {
     n.Invalid(StrCat("inner dimensions ", n.StaticDim(a, rank_a - 1), " and ", k, " differ"));
   }
-  if (rank_b == 2) {  // rows of all batches are rows of one matrix
+  if (rank_b == 2) {
+    // What follows the product fuses with it where no reshape stands between.
+    bool one_batch = true;
+    for (int i = 0; i < rank_a - 2; ++i) {
+      const int64_t* dim = AsConstInt(TypeOf(a)->shape[static_cast<size_t>(i)]);
+      one_batch &= dim != nullptr && *dim == 1;
+    }
+    if (one_batch) return Dense(n, a, b, false);
+    // Rows of all batches are rows of one matrix.
     Array<PrimExpr> shape;
     for (int i = 0; i < rank_a - 1; ++i) shape.push_back(TypeOf(a)->shape[static_cast<size_t>(i)]);
     shape.push_back(TypeOf(b)->shape[1]);
