@@ -58,7 +58,7 @@ Array<te::Tensor> PackedDenseCompute(const Attrs&, const Array<te::Tensor>& inpu
   size_t batch = weight.ndim() - 3;
   te::IterVar k = te::ReduceAxis(tir::Range(weight->shape[batch + 1]), "k");
   DataType dtype = type->dtype;
-  return {te::Compute(type->shape, [&](const Array<te::Var>& i) {
+  auto product = [&](const Array<te::Var>& i) {
     Array<PrimExpr> from = Indices(i);
     PrimExpr unit = from.back();
     from.Set(from.size() - 1, k->var);
@@ -68,7 +68,17 @@ Array<te::Tensor> PackedDenseCompute(const Attrs&, const Array<te::Tensor>& inpu
     at.push_back(k->var);
     at.push_back(tir::floormod(unit, Index(kBlock)));
     return te::Sum(tir::cast(dtype, data(from)) * tir::cast(dtype, weight(at)), {k});
-  }, "packed_dense", "packed_dense")};
+  };
+  const int64_t* units = AsConstInt(type->shape.back());
+  if (units != nullptr && *units % kBlock == 0) {
+    return {te::Compute(type->shape, product, "packed_dense", "packed_dense")};
+  }
+  // Whole blocks are summed; those columns that only fill the last one are left behind.
+  Array<PrimExpr> padded = type->shape;
+  padded.Set(padded.size() - 1, DimMul(weight->shape[batch], Dim(kBlock)));
+  te::Tensor sum = te::Compute(padded, product, "packed_dense", "packed_dense");
+  return {te::Compute(type->shape, [&](const Array<te::Var>& i) { return sum(Indices(i)); }, "packed_dense_result",
+                      tag::kInjective)};
 }
 
 /// data times the packed form of `weight`, which has layout (batch.., units, k) or, `k_first`, (batch.., k, units).
