@@ -20,7 +20,7 @@ using Action = std::function<int()>;
 /// Flags that all verbs which may compile have.
 struct CompileFlags {
   CompileRequest request;
-  std::vector<std::string> input_shapes, dims, external, disabled_pass, required_pass, pass_config, dump;
+  std::vector<std::string> input_shapes, dims, external, disabled_pass, required_pass, pass_config, dump, check_passes;
 
   void AddTo(CLI::App* verb);
   /// The request, its flags parsed.

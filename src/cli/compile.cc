@@ -17,7 +17,8 @@ struct CompileVerb {
     const CompileRequest request = flags.Parse();
     if (!std::filesystem::exists(request.model)) throw Error(StrCat("can't open ", request.model, ": no such file"));
     const auto start = std::chrono::steady_clock::now();
-    Compiler().compile(request);
+    const std::string report = Compiler().compile(request);
+    std::cerr << report;
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
     const auto bytes = std::filesystem::file_size(request.output);
     if (json) {
@@ -38,7 +39,7 @@ void AddCompile(CLI::App* app, Action* action) {
   sub->add_option("model", verb->flags.request.model, "an .onnx file")->required();
   sub->add_option("-o,--output", verb->flags.request.output, "the library to write")->required();
   verb->flags.AddTo(sub);
-  sub->add_option("--dump", verb->flags.dump, "stages to write as text: relay,relay-opt,tir,ll,asm,c,graph");
+  sub->add_option("--dump", verb->flags.dump, "stages to write as text: relay,relay-opt,fusion,tir,ll,asm,c,graph");
   sub->add_option("--dump-dir", verb->flags.request.dump_dir, "where to (.)");
   sub->add_option("--threads", verb->flags.request.threads, "for compiling (all)")->check(CLI::NonNegativeNumber);
   sub->add_flag("--json", verb->json, "machine-readable output");

@@ -22,6 +22,8 @@ struct CompileRequest {
   std::vector<std::string> dump;
   std::string dump_dir = ".";
   int threads = 0;
+  bool pass_timing = false;                ///< measure the passes over the graph
+  std::vector<std::string> check_passes;   ///< around each pass: "types" (well-formedness, types), "numbers" (results)
 };
 
 /// A row of a listing: name and text.
@@ -32,7 +34,8 @@ struct ListRow {
 
 /// Functions throw treadle::Error.
 struct CompilerApi {
-  void (*compile)(const CompileRequest& request);
+  /// Returns what the request asked to be told: the times of the passes, or "".
+  std::string (*compile)(const CompileRequest& request);
   std::vector<ListRow> (*list_ops)();
   std::vector<ListRow> (*list_targets)();
   std::vector<ListRow> (*describe_machine)();

@@ -11,7 +11,7 @@
 #include "treadle/driver/compile.h"
 #include "treadle/ir/transform.h"
 #include "treadle/relay/expr_functor.h"
-#include "treadle/relay/transform.h"
+#include "treadle/relay/passes.h"
 
 namespace treadle::driver {
 namespace {
@@ -19,33 +19,13 @@ namespace {
 using runtime::NDArray;
 using ParamList = std::vector<std::pair<std::string, NDArray>>;
 
-/// Replaces parameters of main by constants; the parameter's name becomes the constants' place.
-IRModule BindParams(IRModule module, const ParamList& params) {
-  if (params.empty()) return module;
-  auto main = Downcast<relay::Function>(module->Lookup("main"));
-  Map<relay::Var, relay::Expr> bindings;
-  for (const auto& [name, value] : params) {
-    relay::Var found;
-    for (const relay::Var& param : main->params) {
-      if (param->name_hint() != name) continue;
-      if (found.defined()) throw Error(StrCat("main has several parameters named '", name, "'"));
-      found = param;
-    }
-    if (!found.defined()) throw Error(StrCat("main has no parameter '", name, "' to bind a value to"));
-    bindings.Set(found, relay::Constant(value, Span(name)));
-  }
-  IRModule result = module;
-  result.CopyOnWrite()->Add(module->GetGlobalVar("main"),
-                            Downcast<relay::Function>(relay::Bind(main, bindings)));
-  return result;
-}
-
 transform::PassContext MakeContext(const CompileOptions& options) {
   transform::PassContext context = transform::PassContext::Create();
   auto* node = context.CopyOnWrite();
   node->opt_level = options.opt_level;
   node->required_pass = options.required_pass;
   node->disabled_pass = options.disabled_pass;
+  node->instruments = options.instruments;
   for (const auto& [key, text] : options.config) {
     char* end = nullptr;
     long long number = std::strtoll(text.c_str(), &end, 0);
@@ -148,14 +128,21 @@ void GenerateCode(const std::vector<Kernel>& kernels, const Target& target, cons
 CompiledModel Build(IRModule module, const ParamList& params, const CompileOptions& options) {
   RegisterAll();
   Target target(options.target);
-  transform::PassContext::Scope scope(MakeContext(options));
+  std::optional<transform::PassContext::Scope> scope;
+  if (!options.inherit_context) scope.emplace(MakeContext(options));
   Dumper dump(options.dump);
 
   CompiledModel model;
   model.target = target.str();
   module = BindParams(std::move(module), params);
   dump.Write("relay", [&] { return RelayText(module); });
-  module = Optimize(std::move(module), target);
+  FusionObserver report;
+  if (options.dump.Wants("fusion")) {
+    report = [&](const IRModule& before, const transform::PassContext& context) {
+      dump.Write("fusion", [&] { return relay::transform::FusionReport(before, context); });
+    };
+  }
+  module = Optimize(std::move(module), target, report);
   model.optimized = module;
   dump.Write("relay-opt", [&] { return RelayText(module); });
 

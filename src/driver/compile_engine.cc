@@ -39,7 +39,9 @@ void LowerKernel(Kernel* kernel, const Target& target) {
 }  // namespace
 
 void ParallelFor(size_t count, int threads, const std::function<void(size_t)>& work) {
+  // Instruments watch the passes of the thread that compiles, not its helpers.
   transform::PassContext context = transform::PassContext::Current();
+  if (!context->instruments.empty()) context.CopyOnWrite()->instruments.clear();
   std::atomic<size_t> next{0};
   std::vector<std::exception_ptr> errors(count);
   auto run = [&]() {

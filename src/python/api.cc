@@ -5,6 +5,7 @@ namespace treadle::python {
 
 void RegisterApi() {
   RegisterIrApi();
+  RegisterOpAttrsApi();
   RegisterTransformApi();
   RegisterRelayApi();
   RegisterTextApi();

@@ -22,6 +22,7 @@ namespace treadle::python {
 void RegisterApi();
 
 void RegisterIrApi();
+void RegisterOpAttrsApi();
 void RegisterTransformApi();
 void RegisterRelayApi();
 void RegisterTextApi();

@@ -7,6 +7,7 @@
 
 #include "backends/backend.h"
 #include "driver/object_module.h"
+#include "driver/optimize.h"
 #include "python/api.h"
 #include "treadle/base/error.h"
 #include "treadle/driver/compile.h"
@@ -99,18 +100,12 @@ void ExportModule(const Module& module, const std::string& path) {
   throw Error(StrCat("a module of type ", module.module_type(), " can't be exported; a compiled model can"));
 }
 
-/// Options from the pass context of the calling thread.
+/// The passes run in the context of the calling thread, its instruments included.
 CompileOptions OptionsFromContext(const std::string& target) {
-  const auto context = treadle::transform::PassContext::Current();
   CompileOptions options;
   options.target = target;
-  options.opt_level = context->opt_level;
-  options.required_pass = context->required_pass;
-  options.disabled_pass = context->disabled_pass;
-  for (const auto& [key, value] : context->config) {
-    if (const auto* number = value.as<IntImmNode>()) options.config[key.str()] = StrCat(number->value);
-    if (const auto* text = value.as<StringNode>()) options.config[key.str()] = text->value;
-  }
+  options.opt_level = treadle::transform::PassContext::Current()->opt_level;
+  options.inherit_context = true;
   return options;
 }
 
@@ -213,6 +208,9 @@ void RegisterDriverApi() {
   Registry::RegisterTyped("driver.CompileOnnx", &CompileOnnx);
   Registry::RegisterTyped("driver.Build", [](IRModule module, Map<String, NDArray> params, std::string target) {
     return Wrap(driver::Build(module, ToParams(params), OptionsFromContext(target)));
+  });
+  Registry::RegisterTyped("driver.Optimize", [](IRModule module, Map<String, NDArray> params, std::string target) {
+    return driver::Optimize(driver::BindParams(module, ToParams(params)), Target(target));
   });
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes and their context. Passes with parameters are registered beside them as relay._transform.<Name>.
 #include "python/api.h"
+#include "treadle/ir/instrument.h"
 #include "treadle/ir/transform.h"
+#include "treadle/relay/instrument.h"
 
 namespace treadle::python {
 namespace {
@@ -13,6 +15,38 @@ using treadle::transform::PassContext;
 using treadle::transform::PassContextNode;
 using treadle::transform::PassInfo;
 using treadle::transform::PassInstrument;
+
+/// PassInfo as Python sees it.
+class PassInfoNode : public Object {
+ public:
+  std::string name;
+  int opt_level = 0;
+  std::vector<std::string> required;
+  std::string doc;
+  TREADLE_NODE(PassInfoNode, Object, "transform.PassInfo")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("name", &PassInfoNode::name);
+    r.Field("opt_level", &PassInfoNode::opt_level);
+    r.Field("required", &PassInfoNode::required);
+    r.Field("doc", &PassInfoNode::doc);
+  }
+};
+
+ObjectRef Wrap(const PassInfo& info) {
+  auto node = MakeObject<PassInfoNode>();
+  node->name = info.name;
+  node->opt_level = info.opt_level;
+  node->required = info.required;
+  node->doc = info.doc;
+  return ObjectRef(ObjectPtr<Object>(node));
+}
+
+PassInfo MakeInfo(const std::string& name, int opt_level, const Array<String>& required) {
+  PassInfo info{name, opt_level, {}, ""};
+  for (const String& pass : required) info.required.push_back(pass.str());
+  return info;
+}
 
 /// An instrument whose hooks are functions; null ones do nothing.
 class FunctionInstrument : public PassInstrument {
@@ -28,29 +62,35 @@ class FunctionInstrument : public PassInstrument {
     if (exit) exit();
   }
   bool ShouldRun(const IRModule& module, const PassInfo& info) override {
-    return should_run ? should_run(module, Info(info)).As<bool>() : true;
+    return should_run ? should_run(module, Wrap(info)).As<bool>() : true;
   }
   void RunBeforePass(const IRModule& module, const PassInfo& info) override {
-    if (before) before(module, Info(info));
+    if (before) before(module, Wrap(info));
   }
   void RunAfterPass(const IRModule& module, const PassInfo& info) override {
-    if (after) after(module, Info(info));
+    if (after) after(module, Wrap(info));
   }
   TREADLE_NODE(FunctionInstrument, PassInstrument, "instrument.FunctionInstrument")
-
- private:
-  static Map<String, ObjectRef> Info(const PassInfo& info) {
-    Array<String> required;
-    for (const std::string& name : info.required) required.push_back(name);
-    return {
-        {"name", String(info.name)}, {"opt_level", IntImm(DataType::Int(32), info.opt_level)}, {"required", required}};
-  }
 };
 
 class InstrumentRef : public ObjectRef {
  public:
   TREADLE_BASE_REF(InstrumentRef, ObjectRef, PassInstrument);
 };
+
+void SetInstruments(PassContextNode* node, const Array<InstrumentRef>& instruments) {
+  node->instruments.clear();
+  for (const InstrumentRef& instrument : instruments) {
+    node->instruments.emplace_back(const_cast<PassInstrument*>(instrument.get()));
+  }
+}
+
+/// Leaves the instruments of the innermost context and enters others in their place.
+void OverrideInstruments(const PassContext& context, const Array<InstrumentRef>& instruments) {
+  for (const auto& instrument : std::vector(context->instruments)) instrument->ExitPassContext();
+  SetInstruments(const_cast<PassContextNode*>(context.get()), instruments);
+  for (const auto& instrument : std::vector(context->instruments)) instrument->EnterPassContext();
+}
 
 PassContext MakeContext(int opt_level, Array<String> required, Array<String> disabled, Map<String, ObjectRef> config,
                         Array<InstrumentRef> instruments) {
@@ -60,10 +100,31 @@ PassContext MakeContext(int opt_level, Array<String> required, Array<String> dis
   for (const String& name : required) node->required_pass.push_back(name.str());
   for (const String& name : disabled) node->disabled_pass.push_back(name.str());
   node->config = config;
-  for (const InstrumentRef& instrument : instruments) {
-    node->instruments.emplace_back(const_cast<PassInstrument*>(instrument.get()));
-  }
+  SetInstruments(node, instruments);
   return context;
+}
+
+void RegisterInstruments() {
+  Registry::RegisterTyped("instrument.PassInstrument", [](std::string name, PackedFunc enter, PackedFunc exit,
+                                                          PackedFunc should_run, PackedFunc before, PackedFunc after) {
+    auto node = MakeObject<FunctionInstrument>();
+    node->name_ = name;
+    node->enter = enter;
+    node->exit = exit;
+    node->should_run = should_run;
+    node->before = before;
+    node->after = after;
+    return InstrumentRef(ObjectPtr<Object>(node));
+  });
+  Registry::RegisterTyped("instrument.PassTimingInstrument",
+                          [] { return InstrumentRef(ObjectPtr<Object>(treadle::transform::MakePassTiming())); });
+  Registry::RegisterTyped("instrument.RenderPassTiming", [](InstrumentRef instrument) {
+    const auto* timing = instrument.as<treadle::transform::PassTiming>();
+    if (timing == nullptr) throw Error("not an instrument that measures time");
+    return timing->Render();
+  });
+  Registry::RegisterTyped("instrument.PassVerifier",
+                          [] { return InstrumentRef(ObjectPtr<Object>(relay::MakePassVerifier())); });
 }
 
 }  // namespace
@@ -80,28 +141,36 @@ void RegisterTransformApi() {
     for (const std::string& name : treadle::transform::ListPassNames()) names.push_back(name);
     return names;
   });
-  Registry::RegisterTyped("transform.PassName", [](Pass pass) { return pass->info.name; });
-  Registry::RegisterTyped("transform.Sequential", [](Array<Pass> passes, std::string name) {
-    return treadle::transform::Sequential(passes.ToVector(), name);
+  Registry::RegisterTyped("transform.Info", [](Pass pass) { return Wrap(pass->info); });
+  Registry::RegisterTyped("transform.PassInfo", [](int opt_level, std::string name, Array<String> required) {
+    return Wrap(MakeInfo(name, opt_level, required));
   });
-  Registry::RegisterTyped(
-      "transform.MakeModulePass", [](PackedFunc run, std::string name, int opt_level, Array<String> required) {
-        PassInfo info{name, opt_level, {}, ""};
-        for (const String& pass : required) info.required.push_back(pass.str());
-        return treadle::transform::CreateModulePass(
-            [run](IRModule module, const PassContext& context) { return run(module, context).As<IRModule>(); }, info);
-      });
-  Registry::RegisterTyped("instrument.PassInstrument", [](std::string name, PackedFunc enter, PackedFunc exit,
-                                                          PackedFunc should_run, PackedFunc before, PackedFunc after) {
-    auto node = MakeObject<FunctionInstrument>();
-    node->name_ = name;
-    node->enter = enter;
-    node->exit = exit;
-    node->should_run = should_run;
-    node->before = before;
-    node->after = after;
-    return InstrumentRef(ObjectPtr<Object>(node));
+  Registry::RegisterTyped("transform.Sequential",
+                          [](Array<Pass> passes, std::string name, int opt_level, Array<String> required) {
+                            PassInfo info = MakeInfo(name, opt_level, required);
+                            info.doc = "Runs the passes that the context enables, in order.";
+                            return treadle::transform::Sequential(passes.ToVector(), std::move(info));
+                          });
+  Registry::RegisterTyped("transform.MakeModulePass", [](PackedFunc run, std::string name, int opt_level,
+                                                         Array<String> required) {
+    return treadle::transform::CreateModulePass(
+        [run](IRModule module, const PassContext& context) { return run(module, context).As<IRModule>(); },
+        MakeInfo(name, opt_level, required));
   });
+  Registry::RegisterTyped("transform.ListConfigs", [] {
+    Map<String, ObjectRef> configs;
+    for (const auto& info : treadle::transform::ListPassConfigs()) {
+      configs.Set(info.key, Map<String, ObjectRef>({{"type", String(info.kind)}, {"doc", String(info.doc)}}));
+    }
+    return configs;
+  });
+  Registry::RegisterTyped("transform.ContextInstruments", [](PassContext context) {
+    Array<ObjectRef> instruments;
+    for (const auto& instrument : context->instruments) instruments.push_back(ObjectRef(ObjectPtr<Object>(instrument)));
+    return instruments;
+  });
+  Registry::RegisterTyped("transform.OverrideInstruments", &OverrideInstruments);
+  RegisterInstruments();
 }
 
 }  // namespace treadle::python

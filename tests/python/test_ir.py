@@ -70,10 +70,10 @@ def test_python_passes_run_and_are_watched():
     @treadle.transform.pass_instrument
     class Watch:
         def run_before_pass(self, module, info):
-            seen.append(f"before {info['name']}")
+            seen.append(f"before {info.name}")
 
         def run_after_pass(self, module, info):
-            seen.append(f"after {info['name']}")
+            seen.append(f"after {info.name}")
 
     with treadle.transform.PassContext(opt_level=2, instruments=[Watch()]):
         note(treadle.IRModule.from_expr(identity()))

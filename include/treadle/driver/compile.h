@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "treadle/ir/module.h"
+#include "treadle/ir/transform.h"
 #include "treadle/runtime/manifest.h"
 #include "treadle/runtime/ndarray.h"
 
 namespace treadle::driver {
 
-/// What is dumped: "relay" (as imported), "relay-opt" (fused), "tir" (lowered), "ll", "asm", "c" (target c),
-/// "graph".
+/// What is dumped: "relay" (as imported), "relay-opt" (fused), "fusion" (groups, and why others weren't formed), "tir"
+/// (lowered), "ll", "asm", "c" (target c), "graph".
 struct DumpOptions {
   std::vector<std::string> stages;
   std::string directory = ".";  ///< files <stage>.relay, .tir, .ll, .s, .json are written there
@@ -33,6 +34,9 @@ struct CompileOptions {
   std::map<std::string, int64_t> dims;                          ///< by symbolic dimension
   std::map<std::string, runtime::NDArray> constants;            ///< ONNX inputs that are fixed to a value, by name
   DumpOptions dump;
+  std::vector<ObjectPtr<transform::PassInstrument>> instruments;  ///< watch the passes
+  /// The passes run in the thread's PassContext, instruments included; level, passes and config above aren't used.
+  bool inherit_context = false;
   int threads = 0;  ///< for compiling; 0: all that the machine gives this process
 };
 

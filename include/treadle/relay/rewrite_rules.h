@@ -2,6 +2,8 @@
 // Rules that operators state for passes to rewrite their calls.
 #pragma once
 
+#include <functional>
+
 #include "treadle/ir/op.h"
 #include "treadle/relay/expr.h"
 
@@ -9,7 +11,7 @@ namespace treadle::relay {
 
 /// Gives what stands for a call with these (rewritten) arguments, or null to leave it. `types` are the argument types
 /// and the result type of the original call.
-using FLegalize = Expr (*)(const Attrs& attrs, const Array<Expr>& args, const Array<Type>& types);
+using FLegalize = std::function<Expr(const Attrs& attrs, const Array<Expr>& args, const Array<Type>& types)>;
 inline constexpr OpAttrKey<FLegalize> kLegalize{"FTVMLegalize"};
 
 /// As FLegalize, for a form that runs faster; may change layouts if it transforms them back.

@@ -1,27 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The graph IR's passes: transform.FuseOps(fuse_opt_level=2)(module)."""
-from .._ffi import get_global_func
-from ..transform import (Pass, PassContext, PrintAfterAll, PrintBeforeAll, Sequential, get_pass, list_pass_names,
-                         module_pass, pass_instrument)
-from ..transform import _api as _transform_api
+from .._ffi import get_global_func, register_object
+from ..ir.transform import (ApplyPassToFunction, ModulePass, Pass, PassContext, PassInfo, PrintIR, Sequential, get_pass,
+                            list_pass_names, make_pass_decorator, module_pass)
 
 
-def function_pass(pass_func=None, opt_level=0, name=None, required=None):
-    """Decorator: a function (function, module, context) -> function, or a class with `transform_function`, becomes a
-    pass over each function of a module."""
-    import inspect
+@register_object("relay.FunctionPass")
+class FunctionPass(Pass):
+    """A pass over each function of a module."""
 
-    def make(target):
-        own = name or target.__name__
 
-        def build(run):
-            return get_global_func("relay._transform.MakeFunctionPass")(run, own, opt_level or 0, list(required or []))
-
-        if inspect.isclass(target):
-            return lambda *args, **kwargs: build(target(*args, **kwargs).transform_function)
-        return build(target)
-
-    return make if pass_func is None else make(pass_func)
+function_pass = make_pass_decorator(
+    "transform_function",
+    lambda run, info: get_global_func("relay._transform.MakeFunctionPass")(run, info.name, info.opt_level,
+                                                                           list(info.required)))
+function_pass.__name__ = function_pass.__qualname__ = "function_pass"
+function_pass.__doc__ = """Decorator: a function (function, module, context) -> function, or a class with
+`transform_function(self, function, module, context)`, becomes a pass over each function of a module."""
 
 
 # Parameters of passes that have some, in order, with their defaults.

@@ -4,7 +4,9 @@
 #include "frontend/onnx/importer.h"
 #include "treadle/base/error.h"
 #include "treadle/driver/compile.h"
+#include "treadle/ir/instrument.h"
 #include "treadle/ir/target.h"
+#include "treadle/relay/instrument.h"
 
 namespace treadle::cli {
 namespace {
@@ -24,13 +26,29 @@ driver::CompileOptions ToOptions(const CompileRequest& request) {
   return options;
 }
 
-void Compile(const CompileRequest& request) {
+/// The instruments that --check-passes names.
+void AddChecks(const std::vector<std::string>& names, driver::CompileOptions* options) {
+  for (const std::string& name : names) {
+    if (name == "types") {
+      options->instruments.push_back(relay::MakePassVerifier());
+    } else {
+      throw Error(StrCat("unknown check of passes '", name, "'; there is: types"), ExitCode::kUsage);
+    }
+  }
+}
+
+std::string Compile(const CompileRequest& request) {
   driver::RegisterAll();
   if (!request.external.empty()) {
     throw TargetError(
         StrCat("unknown external code generator '", request.external.front(), "'; there are none in this build"));
   }
-  driver::ExportLibrary(driver::CompileOnnxFile(request.model, ToOptions(request)), request.output);
+  driver::CompileOptions options = ToOptions(request);
+  AddChecks(request.check_passes, &options);
+  auto timing = treadle::transform::MakePassTiming();
+  if (request.pass_timing) options.instruments.push_back(timing);
+  driver::ExportLibrary(driver::CompileOnnxFile(request.model, options), request.output);
+  return request.pass_timing ? timing->Render() : "";
 }
 
 std::vector<ListRow> ListTargets() {

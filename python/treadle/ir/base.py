@@ -1,18 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all IRs share: modules, types, constants, operators, structural equality."""
-from ._core import Object
-from ._dtype import DataType
-from ._ffi import Api, Array, Map, get_global_func, register_object
-from .error import Error
+from .._core import Object
+from .._dtype import DataType
+from .._ffi import Api, Array, Map, get_global_func, register_object
+from ..error import Error
 
 _api = Api("ir")
-
-__all__ = ["Array", "Attrs", "BaseExpr", "BaseFunc", "Constructor", "DictAttrs", "FloatImm", "FuncType", "GlobalTypeVar",
-           "GlobalVar", "IRModule", "IntImm", "Map", "Node", "Op", "PointerType", "PrimExpr", "PrimType", "RelayExpr",
-           "Span", "TensorType", "TupleType", "Type", "TypeCall", "TypeData", "TypeVar",
-           "assert_structural_equal", "load_json", "save_json",
-           "structural_difference", "structural_equal", "structural_hash"]
-
 
 class Node(Object):
     """Base of the IR's nodes."""
@@ -147,7 +140,7 @@ class RelayExpr(BaseExpr):
     """An expression of the graph IR; arithmetic makes calls of the operators."""
 
     def _call(self, name, *args):
-        from . import relay
+        from .. import relay
 
         return getattr(relay, name)(*(relay.expr.as_expr(arg) for arg in args))
 
@@ -191,12 +184,12 @@ class RelayExpr(BaseExpr):
         return self._call("greater_equal", self, other)
 
     def astype(self, dtype):
-        from . import relay
+        from .. import relay
 
         return relay.cast(self, str(dtype))
 
     def __call__(self, *args):
-        from . import relay
+        from .. import relay
 
         return relay.Call(self, args)
 
@@ -233,6 +226,62 @@ class Op(RelayExpr):
     @staticmethod
     def list_op_names():
         return list(_api.ListOpNames())
+
+    @property
+    def description(self):
+        return _api.OpDescription(self)
+
+    @property
+    def num_inputs(self):
+        """How many operands it takes; -1: any number."""
+        return _api.OpNumInputs(self)
+
+    @property
+    def support_level(self):
+        return _api.OpSupportLevel(self)
+
+    def has_attr(self, attr_name):
+        return bool(_api.OpHasAttr(self, attr_name))
+
+    def get_attr(self, attr_name):
+        """A property that is a number (TOpPattern, ...), or a rule that Python set; None where there is none."""
+        rule = _op_rules.get((self.name, attr_name))
+        if rule is not None:
+            return rule
+        value = _api.OpGetNumber(self, attr_name)
+        return None if value is None else int(value)
+
+    def set_attr(self, attr_name, value, plevel=10):
+        """Sets a property or rule: see register_op_attr."""
+        if callable(value):
+            _api.RegisterOpRule(self.name, attr_name, value, plevel)
+            _op_rules[self.name, attr_name] = value
+        else:
+            _api.RegisterOpNumber(self.name, attr_name, int(value), plevel)
+            _op_rules.pop((self.name, attr_name), None)
+
+    def reset_attr(self, attr_name):
+        """Takes a property away."""
+        _op_rules.pop((self.name, attr_name), None)
+        _api.OpResetAttr(self, attr_name)
+
+
+_op_rules = {}
+
+
+def register_op_attr(op_name, attr_key, value=None, level=10):
+    """Sets a property of an operator; without a value a decorator.
+
+    FTVMLegalize, FTVMAlterOpLayout: functions (attrs, args, types) -> expression or None, which rewrite its calls.
+    target.<compiler>: whether an external code generator takes a call, a bool or a function of the call.
+    TOpPattern, TOpIsStateful, TNonComputational, FTVMMixedPrecisionConversionType: numbers.
+    """
+
+    def register(value):
+        Op.get(op_name).set_attr(attr_key, value, level)
+        return value
+
+    return register if value is None else register(value)
 
 
 @register_object("BaseFunc")

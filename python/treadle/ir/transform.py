@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Passes over modules and the context they run in."""
+import functools
+import inspect
+
+from .._ffi import Api, register_object
+from .base import Node
+
+_api = Api("transform")
+
+
+@register_object("transform.PassInfo")
+class PassInfo(Node):
+    """Name, level and required passes of a pass.
+
+    The level is that of the context from which a Sequential runs the pass; the required passes run before it.
+    """
+
+    def __init__(self, opt_level, name, required=None):
+        super().__init__(_api.PassInfo(opt_level, name, list(required or [])))
+
+    def __str__(self):
+        return f"PassInfo({self.name}, opt_level={self.opt_level}, required={list(self.required)})"
+
+    __repr__ = __str__
+
+
+@register_object("transform.PassContext")
+class PassContext(Node):
+    """Options of a compilation; a context manager.
+
+    opt_level: passes above it are skipped. required_pass, disabled_pass: names. config: options of passes by name (see
+    list_configs). instruments: objects of treadle.instrument, or of classes marked with its pass_instrument, that watch
+    the passes.
+    """
+
+    def __init__(self, opt_level=2, required_pass=None, disabled_pass=None, instruments=None, config=None):
+        for what, names in (("required_pass", required_pass), ("disabled_pass", disabled_pass)):
+            if not isinstance(names if names is not None else [], (list, tuple)):
+                raise TypeError(f"{what} must be a list of names of passes")
+        if config is not None and not isinstance(config, dict):
+            raise TypeError("config must be a dict from names of options to values")
+        super().__init__(_api.PassContext(opt_level, list(required_pass or []), list(disabled_pass or []),
+                                          dict(config or {}), list(instruments or [])))
+
+    def __enter__(self):
+        _api.EnterPassContext(self)
+        return self
+
+    def __exit__(self, exc_type, exc_value, traceback):
+        _api.ExitPassContext(self)
+
+    @property
+    def instruments(self):
+        """What watches the passes."""
+        return list(_api.ContextInstruments(self))
+
+    def override_instruments(self, instruments):
+        """Leaves the instruments of the context and enters these in their place."""
+        _api.OverrideInstruments(self, list(instruments or []))
+
+    @staticmethod
+    def current():
+        """The innermost context of this thread."""
+        return _api.GetCurrentPassContext()
+
+    @staticmethod
+    def list_configs():
+        """The options that a context may have: a dict from name to {"type": .., "doc": ..}."""
+        return {key: dict(info.items()) for key, info in _api.ListConfigs().items()}
+
+
+@register_object("transform.Pass")
+class Pass(Node):
+    """A function from modules to modules; what goes in stays as it is."""
+
+    @property
+    def info(self):
+        """The pass's PassInfo."""
+        return _api.Info(self)
+
+    @property
+    def name(self):
+        return self.info.name
+
+    def __call__(self, mod):
+        return _api.RunPass(self, mod)
+
+    def __str__(self):
+        return f"Pass({self.name})"
+
+    __repr__ = __str__
+
+
+@register_object("transform.ModulePass")
+class ModulePass(Pass):
+    """A pass that sees the whole module."""
+
+
+@register_object("transform.Sequential")
+class Sequential(Pass):
+    """Passes that run in order, as far as the context enables them, each after those it requires."""
+
+    def __init__(self, passes=None, opt_level=0, name="sequential", required=None, traceable=False):
+        passes = [] if passes is None else list(passes)
+        if not all(isinstance(each, Pass) for each in passes):
+            raise TypeError("passes must be a list of Pass objects")
+        required = [] if required is None else required
+        if not isinstance(required, (list, tuple)):
+            raise TypeError("required must be a list of names of passes")
+        super().__init__(_api.Sequential(passes, name, opt_level, list(required)))
+
+
+def get_pass(name):
+    """The pass called `name`, with its default options."""
+    return _api.GetPass(name)
+
+
+def list_pass_names():
+    """The names of all passes that can be required or disabled by name."""
+    return list(_api.ListPassNames())
+
+
+def make_pass_decorator(method, build):
+    """A decorator of functions and of classes with `method`. `build(run, info)` makes the pass.
+
+    A decorated class stays a class: its instances are passes, and have the attributes and methods of the original.
+    """
+
+    def decorator(pass_func=None, opt_level=None, name=None, required=None, traceable=False):
+        if opt_level is None and pass_func is None:
+            raise ValueError("please give the opt_level of the pass")
+        required = required or []
+        if not isinstance(required, (list, tuple)):
+            raise TypeError(f"required must be a list of names of passes, got {type(required).__name__}")
+
+        def make(target):
+            info = PassInfo(opt_level or 0, name or target.__name__, required)
+            if inspect.isclass(target):
+                return _pass_class(target, method, lambda run: build(run, info))
+            if not callable(target):
+                raise TypeError(f"a pass is made of a function or a class, not of {type(target).__name__}")
+            return build(target, info)
+
+        return make if pass_func is None else make(pass_func)
+
+    return decorator
+
+
+def _pass_class(target, method, build):
+    if not hasattr(target, method):
+        raise AttributeError(f"class {target.__name__} has no method {method}")
+
+    class Made(Pass):
+        """A pass made of a class."""
+
+        def __init__(self, *args, **kwargs):
+            instance = target(*args, **kwargs)
+            super().__init__(build(functools.partial(getattr(target, method), instance)))
+            self._instance = instance
+
+        def __getattr__(self, name):
+            if not name.startswith("_"):
+                instance = object.__getattribute__(self, "_instance")
+                if hasattr(instance, name):
+                    return getattr(instance, name)
+            return super().__getattr__(name)
+
+    functools.update_wrapper(Made.__init__, target.__init__)
+    Made.__name__, Made.__qualname__ = target.__name__, target.__qualname__
+    Made.__doc__, Made.__module__ = target.__doc__, target.__module__
+    return Made
+
+
+def _info_arguments(info):
+    return info.name, info.opt_level, list(info.required)
+
+
+module_pass = make_pass_decorator("transform_module", lambda run, info: _api.MakeModulePass(run, *_info_arguments(info)))
+module_pass.__name__ = module_pass.__qualname__ = "module_pass"
+module_pass.__doc__ = """Decorator: a function (module, context) -> module, or a class with
+`transform_module(self, module, context)`, becomes a pass."""
+
+
+def PrintIR(header=""):
+    """A pass that prints the module and leaves it."""
+
+    def show(module, context):
+        print(f"{header}\n{module}" if header else module)
+        return module
+
+    return module_pass(show, opt_level=0, name="PrintIR")
+
+
+def ApplyPassToFunction(transform, func_name_regex, error_if_no_function_matches_regex=False):
+    """A pass that runs another on the functions whose whole name the pattern matches."""
+    import re
+
+    def run(module, context):
+        names = [var.name_hint for var in module.get_global_vars() if re.fullmatch(func_name_regex, var.name_hint)]
+        if not names and error_if_no_function_matches_regex:
+            raise ValueError(f"no function of the module is called like {func_name_regex}")
+        changed = transform(module)
+        result = type(module)(dict(module.functions.items()), dict(module.type_definitions.items()))
+        for name in names:
+            result[name] = changed[name]
+        return result
+
+    return module_pass(run, opt_level=0, name="ApplyPassToFunction")
