@@ -19,9 +19,7 @@ void CompileFlags::AddTo(CLI::App* verb) {
   verb->add_option("--required-pass", required_pass, "passes to run whatever the level")->allow_extra_args(false);
   verb->add_option("--pass-config", pass_config, "option of a pass: key=value")->allow_extra_args(false);
   verb->add_flag("--pass-timing", request.pass_timing, "print how long each pass over the graph took");
-  verb->add_option("--check-passes", check_passes,
-                   "check the graph around each pass: types")
-      ->allow_extra_args(false);
+  verb->add_option("--check-passes", check_passes, "check the graph around each pass: types")->allow_extra_args(false);
 }
 
 CompileRequest CompileFlags::Parse() const {

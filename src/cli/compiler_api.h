@@ -22,8 +22,8 @@ struct CompileRequest {
   std::vector<std::string> dump;
   std::string dump_dir = ".";
   int threads = 0;
-  bool pass_timing = false;                ///< measure the passes over the graph
-  std::vector<std::string> check_passes;   ///< around each pass: "types" (well-formedness, types), "numbers" (results)
+  bool pass_timing = false;               ///< measure the passes over the graph
+  std::vector<std::string> check_passes;  ///< around each pass: "types" (well-formedness, types), "numbers" (results)
 };
 
 /// A row of a listing: name and text.

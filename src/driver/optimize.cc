@@ -66,8 +66,7 @@ IRModule BindParams(IRModule module, const std::vector<std::pair<std::string, ru
     bindings.Set(found, relay::Constant(value, Span(name)));
   }
   IRModule result = module;
-  result.CopyOnWrite()->Add(module->GetGlobalVar("main"),
-                            Downcast<relay::Function>(relay::Bind(main, bindings)));
+  result.CopyOnWrite()->Add(module->GetGlobalVar("main"), Downcast<relay::Function>(relay::Bind(main, bindings)));
   return result;
 }
 

@@ -40,7 +40,8 @@ void SetRule(const std::string& op, const std::string& key, const PackedFunc& ru
       return taken;
     });
   } else {
-    throw Error(StrCat("operators have no rule '", key, "' that Python can set; there are FTVMLegalize, "
+    throw Error(StrCat("operators have no rule '", key,
+                       "' that Python can set; there are FTVMLegalize, "
                        "FTVMAlterOpLayout, TOpPattern, TOpIsStateful, TNonComputational, "
                        "FTVMMixedPrecisionConversionType and target.<compiler>"));
   }

@@ -151,12 +151,12 @@ void RegisterTransformApi() {
                             info.doc = "Runs the passes that the context enables, in order.";
                             return treadle::transform::Sequential(passes.ToVector(), std::move(info));
                           });
-  Registry::RegisterTyped("transform.MakeModulePass", [](PackedFunc run, std::string name, int opt_level,
-                                                         Array<String> required) {
-    return treadle::transform::CreateModulePass(
-        [run](IRModule module, const PassContext& context) { return run(module, context).As<IRModule>(); },
-        MakeInfo(name, opt_level, required));
-  });
+  Registry::RegisterTyped(
+      "transform.MakeModulePass", [](PackedFunc run, std::string name, int opt_level, Array<String> required) {
+        return treadle::transform::CreateModulePass(
+            [run](IRModule module, const PassContext& context) { return run(module, context).As<IRModule>(); },
+            MakeInfo(name, opt_level, required));
+      });
   Registry::RegisterTyped("transform.ListConfigs", [] {
     Map<String, ObjectRef> configs;
     for (const auto& info : treadle::transform::ListPassConfigs()) {

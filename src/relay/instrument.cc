@@ -101,8 +101,8 @@ class NumericCheck : public PassInstrument {
     Evaluate(module);
     if (!before || !results_ || signature != signature_) return;
     if (before->size() != results_->size()) {
-      throw Error(StrCat("pass ", info.name, " changed the number of results from ", before->size(), " to ",
-                         results_->size()));
+      throw Error(
+          StrCat("pass ", info.name, " changed the number of results from ", before->size(), " to ", results_->size()));
     }
     for (size_t i = 0; i < before->size(); ++i) {
       std::string difference = DescribeDifference((*before)[i], (*results_)[i], options);

@@ -29,10 +29,10 @@ struct CompileOptions {
   int opt_level = 3;
   std::vector<std::string> required_pass;
   std::vector<std::string> disabled_pass;
-  std::map<std::string, std::string> config;                    ///< pass options, as text
-  std::map<std::string, std::vector<int64_t>> input_shapes;     ///< by input name
-  std::map<std::string, int64_t> dims;                          ///< by symbolic dimension
-  std::map<std::string, runtime::NDArray> constants;            ///< ONNX inputs that are fixed to a value, by name
+  std::map<std::string, std::string> config;                 ///< pass options, as text
+  std::map<std::string, std::vector<int64_t>> input_shapes;  ///< by input name
+  std::map<std::string, int64_t> dims;                       ///< by symbolic dimension
+  std::map<std::string, runtime::NDArray> constants;         ///< ONNX inputs that are fixed to a value, by name
   DumpOptions dump;
   std::vector<ObjectPtr<transform::PassInstrument>> instruments;  ///< watch the passes
   /// The passes run in the thread's PassContext, instruments included; level, passes and config above aren't used.
@@ -44,11 +44,11 @@ struct CompileOptions {
 struct CompiledModel {
   std::string graph_json;
   std::vector<std::pair<std::string, runtime::NDArray>> params;
-  std::vector<std::string> objects;  ///< ELF object files
-  std::string target;                ///< canonical text
-  runtime::Manifest manifest;        ///< inputs and outputs, and what the library says of itself
-  IRModule optimized;                ///< the fused graph IR
-  IRModule lowered;                  ///< the kernels in low-level form
+  std::vector<std::string> objects;            ///< ELF object files
+  std::string target;                          ///< canonical text
+  runtime::Manifest manifest;                  ///< inputs and outputs, and what the library says of itself
+  IRModule optimized;                          ///< the fused graph IR
+  IRModule lowered;                            ///< the kernels in low-level form
   std::map<std::string, std::string> sources;  ///< texts that were asked for: "ll", "asm"; "c" of target c
 };
 

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Passes and instruments written in Python."""
+import pytest
+
+import treadle
+from treadle import relay
+from treadle.instrument import (PassInstrument, PassPrintingInstrument, PassTimingInstrument, PassVerifier,
+                                pass_instrument)
+from treadle.ir.transform import PassContext, Sequential
+
+
+def example():
+    x = relay.var("x", shape=(2, 3))
+    return treadle.IRModule.from_expr(relay.Function([x], relay.nn.relu(relay.exp(x) + relay.const(1.0))))
+
+
+def test_timing_is_a_tree_and_outlives_the_context():
+    timing = PassTimingInstrument()
+    with PassContext(opt_level=3, instruments=[timing]):
+        relay.build(example(), "llvm")
+    lines = timing.render().splitlines()
+    assert lines[0].startswith("optimize: ")
+    assert any(line.startswith("  FuseOps: ") for line in lines)
+
+
+def test_function_passes_made_of_classes_keep_their_attributes():
+    @relay.transform.function_pass(opt_level=1, required=["InferType"])
+    class Replace:
+        """Replaces a function's body."""
+
+        def __init__(self, number):
+            self.number = number
+
+        def transform_function(self, func, mod, ctx):
+            return relay.Function(func.params, func.params[0] + relay.const(self.number))
+
+    made = Replace(2.0)
+    assert isinstance(made, Replace) and isinstance(made, treadle.transform.Pass)
+    assert (made.number, made.info.name, made.info.opt_level) == (2.0, "Replace", 1)
+    assert list(made.info.required) == ["InferType"]
+    assert "add(%x, 2f" in str(made(example()))
+
+
+def test_module_passes_get_module_and_context():
+    seen = []
+
+    @treadle.transform.module_pass(opt_level=2, name="Mine")
+    def note(mod, ctx):
+        seen.append((mod["main"].params[0].name_hint, ctx.opt_level))
+        return mod
+
+    with PassContext(opt_level=1):
+        Sequential([note])(example())
+        assert seen == []
+        note(example())
+    with PassContext(opt_level=2):
+        Sequential([note])(example())
+    assert seen == [("x", 1), ("x", 2)]
+
+
+def test_required_and_disabled_passes():
+    ran = []
+
+    @pass_instrument
+    class Watch:
+        def run_before_pass(self, mod, info):
+            ran.append(info.name)
+
+    passes = Sequential([relay.transform.FastMath(), relay.transform.FoldConstant(), relay.transform.SimplifyExpr()])
+    with PassContext(opt_level=0, required_pass=["FastMath"], disabled_pass=["SimplifyExpr"], instruments=[Watch()]):
+        passes(example())
+    assert "FastMath" in ran
+    assert "FoldConstant" not in ran and "SimplifyExpr" not in ran
+
+
+def test_an_unknown_option_names_near_ones():
+    with pytest.raises(treadle.Error, match=r"did you mean relay\.FuseOps\.max_depth\?"):
+        with PassContext(config={"relay.FuseOps.max_dept": 3}):
+            pass
+    assert PassContext.list_configs()["relay.FuseOps.max_depth"]["type"] == "int"
+
+
+def test_instruments_are_classes_too():
+    events = []
+
+    class Watch(PassInstrument):
+        def enter_pass_ctx(self):
+            events.append("enter")
+
+        def exit_pass_ctx(self):
+            events.append("exit")
+
+        def should_run(self, mod, info):
+            return info.name != "FuseOps"
+
+        def run_after_pass(self, mod, info):
+            events.append(info.name)
+
+    with PassContext(instruments=[Watch()]):
+        relay.transform.FuseOps()(relay.transform.InferType()(example()))
+        PassContext.current().override_instruments([])
+        relay.transform.InferType()(example())
+    assert events == ["enter", "InferType", "exit"]
+
+
+def test_a_hook_that_fails_on_entry_leaves_the_others():
+    events = []
+
+    @pass_instrument
+    class Good:
+        def enter_pass_ctx(self):
+            events.append("enter")
+
+        def exit_pass_ctx(self):
+            events.append("exit")
+
+    @pass_instrument
+    class Bad:
+        def enter_pass_ctx(self):
+            raise RuntimeError("no")
+
+    context = PassContext(instruments=[Good(), Bad(), Good()])
+    with pytest.raises(RuntimeError, match="no"):
+        with context:
+            pass
+    assert events == ["enter", "exit"]
+    assert context.instruments == []
+
+
+def test_the_verifier_names_the_pass_at_fault():
+    @relay.transform.function_pass(opt_level=0)
+    def stray(func, mod, ctx):
+        return relay.Function(func.params, relay.var("y", shape=(2,)))
+
+    with pytest.raises(treadle.Error, match="stray .*%y"):
+        with PassContext(instruments=[PassVerifier()]):
+            stray(example())
+
+
+def test_printing(capsys):
+    with PassContext(instruments=[PassPrintingInstrument(["InferType"], ["InferType"])]):
+        relay.transform.InferType()(example())
+    out = capsys.readouterr().out
+    assert out.count("exp(%x)") == 2 and "before: InferType" in out
+    treadle.transform.PrintIR()(example())
+    assert "exp(%x)" in capsys.readouterr().out
+
+
+def test_rules_of_operators():
+    op = treadle.ir.Op.get("nn.relu")
+
+    def rewrite(attrs, args, types):
+        return relay.maximum(args[0], relay.const(0.0))
+
+    op.set_attr("FTVMLegalize", rewrite)
+    try:
+        assert "maximum(" in str(relay.transform.Legalize()(relay.transform.InferType()(example())))
+        assert op.get_attr("FTVMLegalize") is rewrite
+    finally:
+        op.reset_attr("FTVMLegalize")
+    assert "nn.relu(" in str(relay.transform.Legalize()(relay.transform.InferType()(example())))
