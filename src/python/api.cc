@@ -14,6 +14,7 @@ void RegisterApi() {
   RegisterTeApi();
   RegisterDriverApi();
   RegisterInterpreterApi();
+  RegisterDataflowApi();
 }
 
 }  // namespace treadle::python

@@ -31,6 +31,7 @@ void RegisterFrontendApi();
 void RegisterTeApi();
 void RegisterDriverApi();
 void RegisterInterpreterApi();
+void RegisterDataflowApi();
 
 /// A node of class `type` (one of attributes) with the given fields set and the others at their defaults. Throws
 /// Error for unknown or missing fields, for values of the wrong kind and those out of range.

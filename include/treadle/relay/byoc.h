@@ -4,10 +4,12 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "treadle/ir/op.h"
 #include "treadle/ir/transform.h"
+#include "treadle/relay/dataflow_pattern.h"
 #include "treadle/relay/expr.h"
 
 namespace treadle::relay {
@@ -29,11 +31,20 @@ struct OpTree {
 inline OpTree AnyValue() { return {"", {}}; }
 inline OpTree AnyConstant() { return {"constant", {}}; }
 
+/// The tree in the language of patterns.
+DFPattern ToPattern(const OpTree& tree);
+
 struct CompositePattern {
   std::string name;  ///< "<compiler>.<operator>"
-  OpTree tree;
+  OpTree tree;       ///< used where there is no `pattern`
   /// A further condition on the call at the root; null: none.
   std::function<bool(const CallNode* root)> check;
+  DFPattern pattern = DFPattern();
+
+  CompositePattern(std::string name, OpTree tree, std::function<bool(const CallNode*)> check = nullptr)
+      : name(std::move(name)), tree(std::move(tree)), check(std::move(check)) {}
+  CompositePattern(std::string name, DFPattern pattern, std::function<bool(const CallNode*)> check = nullptr)
+      : name(std::move(name)), check(std::move(check)), pattern(std::move(pattern)) {}
 };
 
 namespace transform {

@@ -2,7 +2,7 @@
 """The graph IR: building, reading, transforming and compiling graphs of operators."""
 from ..ir import (FuncType, GlobalTypeVar, GlobalVar, RelayExpr, RelayRefType, TensorType, TupleType, Type, TypeCall,
                   TypeData, TypeKind, TypeVar)
-from . import analysis, backend, frontend, testing, transform
+from . import analysis, backend, dataflow_pattern, frontend, testing, transform
 from .build_module import build, build_config, optimize
 from .build_module import build as build_module_build
 from .expr import (Call, Clause, Constant, Expr, Function, If, Let, Match, PatternConstructor, PatternTuple, PatternVar,

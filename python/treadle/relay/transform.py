@@ -19,6 +19,13 @@ function_pass.__doc__ = """Decorator: a function (function, module, context) -> 
 `transform_function(self, function, module, context)`, becomes a pass over each function of a module."""
 
 
+def MergeComposite(pattern_table):  # pylint: disable=invalid-name
+    """Matches become functions with the attribute Composite; entries of the table: (name, pattern[, check])."""
+    entries = [tuple(entry) + (None,) * (3 - len(entry)) for entry in pattern_table]
+    return get_global_func("relay._transform.MergeCompositeTable")(
+        [name for name, _, _ in entries], [pattern for _, pattern, _ in entries], [check for _, _, check in entries])
+
+
 # Parameters of passes that have some, in order, with their defaults.
 _PARAMETERS = {
     "FuseOps": (("fuse_opt_level", -1),),
