@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "ops/schedule/cpu/cpu.h"
 
 namespace treadle::ops::cpu {
@@ -6,6 +8,56 @@ namespace {
 
 const PrimExpr kRest{ObjectPtr<Object>()};
 constexpr int kTailLanes = 8;
+
+/// Reduces along contiguous memory: partial results in the lanes of a vector, combined at the end.
+bool VectorizeAlongReduction(Schedule& sch, const BlockRV& block, int axis) {
+  std::vector<LoopRV> axes = AxisLoops(sch, block);
+  LoopRV k = axes[static_cast<size_t>(axis)];
+  if (!k.defined()) return false;
+  int64_t extent = Extent(sch, k);
+  int lanes = std::min(VectorLanes(extent), 8);
+  if (lanes < 4 || extent <= lanes) return false;
+  // Several vectors of partial results hide the latency of the additions; combining them must stay cheap.
+  int unroll = 1;
+  while (unroll < 4 && extent % (lanes * unroll * 2) == 0 && extent >= lanes * unroll * 8) unroll *= 2;
+  size_t spatial = 0;
+  tir::Block node = sch.Get(block);
+  for (const tir::IterVar& v : node->iter_vars) spatial += v->iter_type == tir::IterVarType::kDataPar;
+  std::vector<LoopRV> parts = sch.Split(k, {kRest, PrimExpr(int64_t{unroll} * lanes)});
+  std::vector<LoopRV> loops = sch.GetLoops(block);
+  BlockRV partial = sch.RFactor(parts[1], static_cast<int>(spatial));
+  std::vector<LoopRV> final_loops = sch.GetLoops(block);
+  if (spatial > 0) sch.ComputeAt(partial, final_loops[spatial - 1]);
+  sch.SetScope(partial, 0, "local");
+  // Within: other reduction loops, then the lanes.
+  std::vector<LoopRV> inner = AxisLoops(sch, partial);
+  tir::Block partial_node = sch.Get(partial);
+  LoopRV lane_loop;
+  std::vector<LoopRV> reduce_loops;
+  for (size_t i = 0; i < inner.size(); ++i) {
+    if (!inner[i].defined()) continue;
+    if (partial_node->iter_vars[i]->iter_type == tir::IterVarType::kCommReduce) {
+      reduce_loops.push_back(inner[i]);
+    } else if (Extent(sch, inner[i]) == int64_t{unroll} * lanes) {
+      lane_loop = inner[i];
+    }
+  }
+  if (!lane_loop.defined() || reduce_loops.empty()) return true;
+  std::vector<LoopRV> order = reduce_loops;
+  order.push_back(lane_loop);
+  sch.Reorder(order);
+  BlockRV init = sch.DecomposeReduction(partial, reduce_loops[0]);
+  auto vectorize = [&](const LoopRV& loop) {
+    if (unroll == 1) return sch.Vectorize(loop);
+    std::vector<LoopRV> split = sch.Split(loop, {PrimExpr(int64_t{unroll}), PrimExpr(int64_t{lanes})});
+    sch.Unroll(split[0]);
+    sch.Vectorize(split[1]);
+  };
+  vectorize(lane_loop);
+  std::vector<LoopRV> init_loops = sch.GetLoops(init);
+  if (!init_loops.empty() && Extent(sch, init_loops.back()) == int64_t{unroll} * lanes) vectorize(init_loops.back());
+  return true;
+}
 
 }  // namespace
 
@@ -36,6 +88,9 @@ void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilo
       std::vector<LoopRV> init_loops = sch.GetLoops(init);
       if (Extent(sch, init_loops.back()) == lanes) sch.Vectorize(init_loops.back());
     }
+  } else if (contiguous >= 0 &&
+             node->iter_vars[static_cast<size_t>(contiguous)]->iter_type == tir::IterVarType::kCommReduce) {
+    VectorizeAlongReduction(sch, block, contiguous);
   }
   std::vector<LoopRV> loops = sch.GetLoops(block);
   // Outer loops that are still one nest run in parallel.
