@@ -95,6 +95,22 @@ void ScheduleBlockedWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue
   FuseParallel(sch, {out[0], out[1], out[2]}, work);
 }
 
+namespace {
+
+constexpr int64_t kRowBytes = 256 << 10;
+
+/// Product of the extents that a block reduces over.
+int64_t InnerExtent(Schedule& sch, const BlockRV& block) {
+  int64_t product = 1;
+  for (const tir::IterVar& axis : sch.Get(block)->iter_vars) {
+    const int64_t* extent = AsConstInt(axis->dom->extent);
+    if (axis->iter_type == tir::IterVarType::kCommReduce && extent != nullptr) product *= std::max<int64_t>(1, *extent);
+  }
+  return product;
+}
+
+}  // namespace
+
 void SchedulePackedDense(Schedule& sch, const BlockRV& block, BlockRV epilogue, const TargetFeatures& features) {
   double work = Work(sch, block);
   if (!epilogue.defined()) epilogue = sch.CacheWrite(block, 0, "local");
@@ -118,14 +134,21 @@ void SchedulePackedDense(Schedule& sch, const BlockRV& block, BlockRV epilogue, 
   }
   LoopRV m = out[rank - 2];
   int64_t t = TileWidth(Extent(sch, m), kLanes, features);
-  std::vector<LoopRV> rows = sch.Split(m, {kRest, PrimExpr(t)});
+  // Rows that stay in half of the second-level cache, if they divide: a panel of the weight passes over them in the
+  // first-level one.
+  int64_t tiles = (Extent(sch, m) + t - 1) / t, panels = tiles;
+  if (Extent(sch, m) % t == 0) {
+    int64_t most = std::max<int64_t>(1, kRowBytes / (InnerExtent(sch, block) * 4 * t));
+    while (panels > most || tiles % panels != 0) --panels;
+  }
+  std::vector<LoopRV> rows = sch.Split(m, {kRest, PrimExpr(panels), PrimExpr(t)});
   std::vector<LoopRV> columns = sch.Split(n, {kRest, PrimExpr(kLanes)});
-  // A panel of the weight stays in the cache while all rows pass.
-  sch.Reorder({columns[0], rows[0], rows[1], columns[1]});
-  ComputeTile(sch, block, rows[0], static_cast<int>(rank) - 2, static_cast<int>(rank) - 1);
+  sch.Reorder({rows[0], columns[0], rows[1], rows[2], columns[1]});
+  ComputeTile(sch, block, rows[1], static_cast<int>(rank) - 2, static_cast<int>(rank) - 1);
   sch.Vectorize(columns[1]);
-  sch.Unroll(rows[1]);
+  sch.Unroll(rows[2]);
   std::vector<LoopRV> outer(out.begin(), out.end() - 2);
+  outer.push_back(rows[0]);
   outer.push_back(columns[0]);
   FuseParallel(sch, outer, work);
 }
