@@ -15,6 +15,11 @@ class Engine:
         raise NotImplementedError
 
     def prepare(self, case, threads, inputs):
+        """From the model in memory; Treadle compiles it."""
+        return self.load(case.bytes(), case, threads, inputs)
+
+    def load(self, source, case, threads, inputs):
+        """From a path or bytes; Treadle takes the path of a compiled model."""
         raise NotImplementedError
 
 
@@ -29,7 +34,15 @@ class Treadle(Engine):
     def prepare(self, case, threads, inputs):
         import treadle
 
-        model = treadle.compile(case.bytes(), shapes=case.shapes, threads=threads)
+        return self._runner(treadle.compile(case.bytes(), shapes=case.shapes, threads=threads), inputs)
+
+    def load(self, source, case, threads, inputs):
+        import treadle
+
+        return self._runner(treadle.load(source, threads=threads), inputs)
+
+    @staticmethod
+    def _runner(model, inputs):
         names = [output.name for output in model.outputs]
         return lambda: model.run(names, inputs)
 
@@ -42,14 +55,14 @@ class OnnxRuntime(Engine):
 
         return onnxruntime.__version__
 
-    def prepare(self, case, threads, inputs):
+    def load(self, source, case, threads, inputs):
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        session = onnxruntime.InferenceSession(case.bytes(), options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         return lambda: session.run(None, inputs)
 
 
@@ -61,11 +74,11 @@ class OpenVino(Engine):
 
         return openvino.__version__.split("-")[0]
 
-    def prepare(self, case, threads, inputs):
+    def load(self, source, case, threads, inputs):
         import openvino
 
         core = openvino.Core()
-        model = core.read_model(case.bytes())
+        model = core.read_model(source)
         model.reshape({name: list(shape) for name, shape in case.shapes.items()})
         # Without the hint this engine computes in bfloat16 where the CPU has it.
         compiled = core.compile_model(model, "CPU", {

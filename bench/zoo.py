@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper, shape_inference
 
+import layers
 import transformers
 
 
@@ -219,9 +220,30 @@ def transformer_models(layers=12):
                  functools.partial(transformers.decoder_step, layers), ids)]
 
 
+def speech_models():
+    """Silero VAD (16 kHz, one frame of 512 samples with 64 of context, the state carried by the caller) where its
+    package is installed."""
+    if importlib.util.find_spec("silero_vad") is None:
+        return []
+    path = _folder("silero_vad") / "data/silero_vad_16k_op15.onnx"
+    return [Case("silero_vad_frame", path, {"input": (1, 576), "state": (2, 1, 128), "sr": ()},
+                 integers={"sr": ((16000, 16001), np.int64)})]
+
+
+def layer_models():
+    """Single layers; see layers.py."""
+    cases = [Case(f"product_{m}x{k}x{n}", None, {"a": (m, k), "b": (k, n)}, functools.partial(layers.product, m, k, n))
+             for m, k, n in layers.PRODUCTS]
+    return cases + [Case("conv_{}x{}_{}_{}x{}_s{}_g{}".format(c, size, out, kernel, kernel, stride, groups), None,
+                         {"x": (1, c, size, size)},
+                         functools.partial(layers.convolution, c, size, out, kernel, stride, groups))
+                    for c, size, out, kernel, stride, groups in layers.CONVOLUTIONS]
+
+
 @functools.lru_cache(maxsize=None)
 def all_models():
-    return (*light_models(), *ocr_models(), *generated_models(), *transformer_models())
+    return (*light_models(), *ocr_models(), *generated_models(), *transformer_models(), *speech_models(),
+            *layer_models())
 
 
 def fixed_shapes(model, shapes):

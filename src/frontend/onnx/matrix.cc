@@ -15,9 +15,12 @@ Expr Scaled(NodeImport& n, const Expr& x, double factor) {
   return n.Call("multiply", {x, n.Scalar(TypeOf(x)->dtype, factor)});
 }
 
-/// x [M, K] times y [K, N] (or [N, K] with `y_transposed`): nn.dense, which wants the latter.
+/// x [.., M, K] times y [K, N] (or [N, K] with `y_transposed`). nn.dense wants the latter; a constant is transposed
+/// when compiling.
 Expr Dense(NodeImport& n, const Expr& x, const Expr& y, bool y_transposed) {
-  return n.Call("nn.dense", {x, y_transposed ? y : n.Transpose(y, {1, 0})});
+  if (y_transposed) return n.Call("nn.dense", {x, y});
+  if (y.as<relay::ConstantNode>() != nullptr) return n.Call("nn.dense", {x, n.Transpose(y, {1, 0})});
+  return n.Call("nn.matmul", {x, y}, {{"transpose_a", false}, {"transpose_b", false}});
 }
 
 /// alpha * A' * B' + beta * C. Version 1 and 6 broadcast C only when `broadcast` is 1.

@@ -20,6 +20,18 @@ bool UsesVar(const PrimExpr& e, const VarNode* var) {
   return found;
 }
 
+std::vector<tir::Buffer> Written(const tir::Block& node) {
+  std::vector<tir::Buffer> buffers;
+  for (const tir::BufferRegion& region : node->writes) buffers.push_back(region->buffer);
+  return buffers;
+}
+
+size_t SpatialAxes(const tir::Block& node) {
+  size_t count = 0;
+  for (const tir::IterVar& axis : node->iter_vars) count += axis->iter_type == IterVarType::kDataPar;
+  return count;
+}
+
 /// The realize node of the block with that name.
 const BlockRealizeNode* FindRealize(Schedule& sch, const BlockRV& block) {
   const BlockRealizeNode* result = nullptr;
@@ -124,25 +136,33 @@ bool IsFlatElementwise(Schedule& sch, const BlockRV& block) {
 
 int ContiguousAxis(Schedule& sch, const BlockRV& block) {
   tir::Block node = sch.Get(block);
-  int result = -1;
-  bool first = true;
+  std::vector<const BufferLoadNode*> loads;
   tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
     const auto* load = e.as<BufferLoadNode>();
     if (load == nullptr || load->indices.empty()) return;
-    bool reduces = false;
-    for (const PrimExpr& index : load->indices) {
-      for (const tir::IterVar& axis : node->iter_vars) {
-        if (axis->iter_type == IterVarType::kCommReduce) reduces |= UsesVar(index, axis->var.get());
+    for (const tir::Buffer& written : Written(node)) {
+      if (load->buffer.same_as(written)) return;  // the sum so far
+    }
+    loads.push_back(load);
+  });
+  // Every load walks memory along the axis, or has the same element for all of it.
+  auto fits = [&](const VarNode* axis) {
+    bool walks = false;
+    for (const BufferLoadNode* load : loads) {
+      for (size_t d = 0; d < load->indices.size(); ++d) {
+        if (!UsesVar(load->indices[d], axis)) continue;
+        if (d + 1 != load->indices.size()) return false;
+        walks = true;
       }
     }
-    if (!reduces) return;
-    int last = -1;
-    for (size_t i = 0; i < node->iter_vars.size(); ++i) {
-      if (UsesVar(load->indices.back(), node->iter_vars[i]->var.get())) last = static_cast<int>(i);
-    }
-    result = first || last == result ? last : -1;
-    first = false;
-  });
+    return walks;
+  };
+  int result = -1;
+  for (size_t i = 0; i < node->iter_vars.size(); ++i) {
+    if (fits(node->iter_vars[i]->var.get())) result = static_cast<int>(i);
+    bool spatial = node->iter_vars[i]->iter_type != IterVarType::kCommReduce;
+    if (result == static_cast<int>(i) && spatial && i + 1 == SpatialAxes(node)) return result;
+  }
   return result;
 }
 

@@ -32,7 +32,8 @@ int64_t Extent(Schedule& sch, const LoopRV& loop);
 std::vector<LoopRV> AxisLoops(Schedule& sch, const BlockRV& block);
 /// Whether the block copies or combines elements at the same index of equally shaped buffers only.
 bool IsFlatElementwise(Schedule& sch, const BlockRV& block);
-/// The axis that indexes the last dimension of every multi-dimensional read that uses a reduction axis, or -1.
+/// The axis along which every read walks contiguous memory or stays at one element, or -1; the last of the results'
+/// axes is preferred to those that are reduced.
 int ContiguousAxis(Schedule& sch, const BlockRV& block);
 
 // ---- Steps ----

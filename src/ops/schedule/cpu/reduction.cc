@@ -59,6 +59,38 @@ bool VectorizeAlongReduction(Schedule& sch, const BlockRV& block, int axis) {
   return true;
 }
 
+/// Neighbouring results read neighbouring elements. Few of them stay in registers for the whole reduction; of more, a
+/// stretch stays in the first-level cache, so that memory is read in long runs.
+void VectorizeResults(Schedule& sch, const BlockRV& block, const LoopRV& last, std::vector<LoopRV> reduce, int lanes) {
+  constexpr int64_t kRegisters = 4, kStretch = 128, kSteps = 4;
+  int64_t vectors = Extent(sch, last) / lanes, steps = Extent(sch, reduce.back());
+  if (Extent(sch, last) % lanes != 0) vectors = 1;
+  bool stream = vectors > kRegisters && steps % kSteps == 0 && steps > kSteps;
+  int64_t inner = 1;
+  for (int64_t n = 1; n <= (stream ? kStretch : kRegisters); ++n) {
+    if (vectors % n == 0) inner = n;
+  }
+  std::vector<LoopRV> parts = sch.Split(last, {kRest, PrimExpr(inner), PrimExpr(int64_t{lanes})});
+  std::vector<LoopRV> order;
+  if (stream) {
+    std::vector<LoopRV> split = sch.Split(reduce.back(), {kRest, PrimExpr(kSteps)});
+    reduce.back() = split[0];
+    order = reduce;
+    order.insert(order.end(), {parts[1], split[1], parts[2]});
+  } else {
+    order = reduce;
+    order.insert(order.end(), {parts[1], parts[2]});
+  }
+  sch.Reorder(order);
+  BlockRV init = sch.DecomposeReduction(block, reduce[0]);
+  for (size_t i = reduce.size(); i + 1 < order.size(); ++i) {
+    if (!stream || i != reduce.size()) sch.Unroll(order[i]);
+  }
+  sch.Vectorize(parts[2]);
+  LoopRV lane = sch.GetLoops(init).back();
+  if (Extent(sch, lane) == lanes) sch.Vectorize(lane);
+}
+
 }  // namespace
 
 void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilogue) {
@@ -77,17 +109,7 @@ void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilo
     int lanes = VectorLanes(extent);
     if (lanes == 0 && extent > kTailLanes) lanes = kTailLanes;  // the tail is split off
     std::vector<LoopRV> reduce(loops.begin() + static_cast<std::ptrdiff_t>(spatial), loops.end());
-    if (lanes != 0) {
-      std::vector<LoopRV> parts{LoopRV(), last};
-      if (Extent(sch, last) != lanes) parts = sch.Split(last, {kRest, PrimExpr(int64_t{lanes})});
-      std::vector<LoopRV> order = reduce;
-      order.push_back(parts[1]);
-      sch.Reorder(order);
-      BlockRV init = sch.DecomposeReduction(block, reduce[0]);
-      sch.Vectorize(parts[1]);
-      std::vector<LoopRV> init_loops = sch.GetLoops(init);
-      if (Extent(sch, init_loops.back()) == lanes) sch.Vectorize(init_loops.back());
-    }
+    if (lanes != 0) VectorizeResults(sch, block, last, reduce, lanes);
   } else if (contiguous >= 0 &&
              node->iter_vars[static_cast<size_t>(contiguous)]->iter_type == tir::IterVarType::kCommReduce) {
     VectorizeAlongReduction(sch, block, contiguous);
