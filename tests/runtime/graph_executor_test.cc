@@ -199,9 +199,10 @@ TEST(GraphExecutor, ZeroCopyInputsAndOutputs) {
   // A copy goes to the context's own memory again, not to the caller's.
   context.SetInput("x", Floats({0, 0, 0, 0}, {2, 2}));
   EXPECT_EQ(x.Data<float>()[0], 7);
-  NDArray unaligned = NDArray::View(x.Data<float>(), {4}, kF32, Cpu(), nullptr);
-  unaligned = NDArray::View(NDArray::Empty({5}, kF32).Data<float>() + 1, {2, 2}, kF32, Cpu(), nullptr);
-  EXPECT_THAT([&] { context.SetInputZeroCopy(0, unaligned); }, ThrowsMessage<Error>(HasSubstr("aligned to 64")));
+  NDArray memory = NDArray::Empty({6}, kF32);
+  context.SetInputZeroCopy(0, NDArray::View(memory.Data<float>() + 1, {2, 2}, kF32, Cpu(), nullptr));
+  NDArray unaligned = NDArray::View(memory.Data<char>() + 2, {2, 2}, kF32, Cpu(), nullptr);
+  EXPECT_THAT([&] { context.SetInputZeroCopy(0, unaligned); }, ThrowsMessage<Error>(HasSubstr("aligned to 4")));
 }
 
 TEST(GraphExecutor, OutputThatIsAnInputFollowsIt) {

@@ -103,7 +103,7 @@ class GraphContext {
   /// got.
   void SetInput(size_t index, const DLTensor& value);
   void SetInput(const std::string& name, const NDArray& value);
-  /// Uses `value`'s memory, which must be compact, aligned to 64 bytes and on the argument's device.
+  /// Uses `value`'s memory, which must be compact, aligned as its elements are and on the argument's device.
   void SetInputZeroCopy(size_t index, const NDArray& value);
   /// As SetInputZeroCopy where that is possible, else copies.
   void BindInput(size_t index, const NDArray& value);

@@ -173,8 +173,10 @@ std::string GraphContext::WhyNotInPlace(const NDArray& value, const GraphSpec::E
   }
   if (!value.IsCompact()) return "it isn't contiguous";
   if (device.device_type != kDLCPU) return value->tensor.byte_offset == 0 ? "" : "it starts inside a buffer";
-  if (reinterpret_cast<uintptr_t>(value.data_ptr()) % kTensorAlignment != 0) {
-    return StrCat("it isn't aligned to ", kTensorAlignment, " bytes");
+  // Kernels take arguments from anywhere: elements have to be aligned, vectors needn't.
+  uintptr_t alignment = static_cast<uintptr_t>(std::clamp<int64_t>(ElementBytes(value.dtype()), 1, 8));
+  if (reinterpret_cast<uintptr_t>(value.data_ptr()) % alignment != 0) {
+    return StrCat("it isn't aligned to ", alignment, " bytes");
   }
   return "";
 }
