@@ -17,6 +17,7 @@ void CompileFlags::AddTo(CLI::App* verb) {
   verb->add_option("--external", external, "external code generators, best first");
   verb->add_option("--disabled-pass", disabled_pass, "passes to leave out")->allow_extra_args(false);
   verb->add_option("--required-pass", required_pass, "passes to run whatever the level")->allow_extra_args(false);
+  verb->add_flag("!--no-cache", request.use_cache, "compile all kernels anew, and don't keep them");
   verb->add_option("--pass-config", pass_config, "option of a pass: key=value")->allow_extra_args(false);
   verb->add_flag("--pass-timing", request.pass_timing, "print how long each pass over the graph took");
   verb->add_option("--check-passes", check_passes, "check the graph around each pass: types")->allow_extra_args(false);
@@ -61,6 +62,7 @@ int Main(int argc, char** argv) {
   AddVerify(&app, &action);
   AddBench(&app, &action);
   AddInspect(&app, &action);
+  AddCache(&app, &action);
   AddListings(&app, &action);
   try {
     CheckVerb(app, argc, argv);

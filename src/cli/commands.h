@@ -32,6 +32,7 @@ void AddRun(CLI::App* app, Action* action);
 void AddBench(CLI::App* app, Action* action);
 void AddVerify(CLI::App* app, Action* action);
 void AddInspect(CLI::App* app, Action* action);
+void AddCache(CLI::App* app, Action* action);
 void AddListings(CLI::App* app, Action* action);  ///< ops, targets, doctor
 
 /// Parses the command line and runs the verb; errors go to stderr as one line. Returns the exit status.

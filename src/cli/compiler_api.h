@@ -24,6 +24,13 @@ struct CompileRequest {
   int threads = 0;
   bool pass_timing = false;               ///< measure the passes over the graph
   std::vector<std::string> check_passes;  ///< around each pass: "types" (well-formedness, types), "numbers" (results)
+  bool use_cache = true;  ///< of kernels, on disk
+};
+
+/// The cache of kernels on disk.
+struct CacheStats {
+  std::string directory;  ///< empty: the cache is off
+  uint64_t entries = 0, bytes = 0, limit = 0;
 };
 
 /// A row of a listing: name and text.
@@ -39,6 +46,9 @@ struct CompilerApi {
   std::vector<ListRow> (*list_ops)();
   std::vector<ListRow> (*list_targets)();
   std::vector<ListRow> (*describe_machine)();
+  CacheStats (*cache_stats)();
+  uint64_t (*cache_clear)();  ///< returns the number of kernels removed
+  void (*cache_set_limit)(uint64_t bytes);
 };
 
 /// Loads the compiler; a RuntimeError that says what is missing when it isn't installed.

@@ -15,9 +15,9 @@ namespace {
 struct RunVerb {
   CompileFlags flags;
   std::vector<std::string> inputs;
-  std::string output, profile, device = "cpu";
+  std::string output, profile, dump_tensors, device = "cpu";
   int repeat = 1, threads = 0;
-  bool json = false;
+  bool json = false, check_nan = false;
 
   int Run() const {
     if (runtime::ParseDevice(device).device_type != kDLCPU) {
@@ -28,6 +28,8 @@ struct RunVerb {
     runtime::ModelContext context = model.CreateContext();
     context.SetThreads(threads);
     for (const auto& [name, tensor] : values) context.SetInput(name, tensor);
+    if (check_nan) context.RunProfiled(/*stop_at_nan=*/true);
+    if (!dump_tensors.empty()) DumpTensors(&context);
     std::vector<double> times;
     for (int i = 0; i < std::max(1, repeat); ++i) {
       const auto start = std::chrono::steady_clock::now();
@@ -54,6 +56,18 @@ struct RunVerb {
     }
     for (const auto& [name, tensor] : outputs) std::cout << name << ": " << Describe(tensor) << "\n";
     std::cout << ToText(Summarise(times)) << "\n";
+  }
+
+  /// Writes what every call of one run computes: <node>, or <node>.<output> where there are several.
+  void DumpTensors(runtime::ModelContext* context) const {
+    runtime::GraphContext* graph = context->executor().graph();
+    if (graph == nullptr) throw Error("--dump-tensors: the model's executor doesn't show intermediate values");
+    NamedTensors tensors;
+    graph->RunVisiting([&](uint32_t node, uint32_t index, const NDArray& value) {
+      const auto& spec = graph->model().spec().nodes[node];
+      tensors.emplace_back(spec.num_outputs == 1 ? spec.name : StrCat(spec.name, ".", index), value.Copy());
+    });
+    WriteTensors(dump_tensors, tensors);
   }
 
   void Profile(runtime::ModelContext* context) const {
@@ -84,6 +98,8 @@ void AddRun(CLI::App* app, Action* action) {
   sub->add_option("--repeat", verb->repeat, "number of runs (1)")->check(CLI::PositiveNumber);
   sub->add_option("--threads", verb->threads, "threads (all)")->check(CLI::NonNegativeNumber);
   sub->add_option("--profile", verb->profile, "write a trace for ui.perfetto.dev");
+  sub->add_option("--dump-tensors", verb->dump_tensors, "write the results of all calls to an .npz file");
+  sub->add_flag("--check-nan", verb->check_nan, "run call by call first, and stop at the first NaN");
   sub->add_option("--device", verb->device, "where to run (cpu)");
   sub->add_flag("--json", verb->json, "machine-readable output");
   verb->flags.AddTo(sub);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <optional>
 #include <thread>
 
-#include "backends/backend.h"
-#include "backends/c/toolchain.h"
+#include "driver/build_targets.h"
 #include "driver/compile_engine.h"
 #include "driver/dump.h"
-#include "driver/graph_codegen.h"
-#include "driver/memory_plan.h"
+#include "driver/graph_executor_codegen.h"
 #include "driver/optimize.h"
 #include "treadle/driver/compile.h"
 #include "treadle/ir/transform.h"
@@ -15,9 +14,6 @@
 
 namespace treadle::driver {
 namespace {
-
-using runtime::NDArray;
-using ParamList = std::vector<std::pair<std::string, NDArray>>;
 
 transform::PassContext MakeContext(const CompileOptions& options) {
   transform::PassContext context = transform::PassContext::Create();
@@ -93,47 +89,23 @@ int CompileThreads(const CompileOptions& options) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-/// Generates code for all kernels, in as many pieces as there are threads.
-void GenerateCode(const std::vector<Kernel>& kernels, const Target& target, const CompileOptions& options,
-                  CompiledModel* model) {
-  const backends::Backend& backend = backends::GetBackend(target->kind);
-  int threads = CompileThreads(options);
-  // Twice as many pieces as threads, so that one slow piece doesn't leave the others waiting.
-  size_t pieces = std::min(kernels.size(), static_cast<size_t>(threads) * 2);
-  std::vector<std::vector<tir::PrimFunc>> functions(pieces);
-  for (size_t i = 0; i < kernels.size(); ++i) functions[i % pieces].push_back(kernels[i].lowered);
-  std::vector<backends::Artifact> artifacts(pieces);
-  std::vector<std::string> sources(pieces);  // C only
-  ParallelFor(pieces, threads, [&](size_t i) {
-    backends::CodegenOptions codegen;
-    codegen.module_name = "treadle" + std::to_string(i);
-    codegen.opt_level = 3;
-    codegen.emit_ll = options.dump.Wants("ll");
-    codegen.emit_asm = options.dump.Wants("asm");
-    artifacts[i] = backend.codegen(functions[i], target, codegen);
-    if (artifacts[i].format != "c") return;
-    sources[i] = std::move(artifacts[i].code);
-    artifacts[i].code = backends::CompileC(sources[i], target);
-  });
-  for (const std::string& source : sources) model->sources["c"] += source;
-  for (backends::Artifact& artifact : artifacts) {
-    model->objects.push_back(std::move(artifact.code));
-    model->sources["ll"] += artifact.ll;
-    model->sources["asm"] += artifact.assembly;
-  }
+std::string TextsOf(const CompileEngine& engine, std::string Kernel::* text) {
+  std::string all;
+  for (const auto& kernel : engine.kernels()) all += (*kernel).*text;
+  return all;
 }
 
 }  // namespace
 
 CompiledModel Build(IRModule module, const ParamList& params, const CompileOptions& options) {
   RegisterAll();
-  Target target(options.target);
   std::optional<transform::PassContext::Scope> scope;
   if (!options.inherit_context) scope.emplace(MakeContext(options));
+  BuildTargets targets = ResolveTargets(options);
   Dumper dump(options.dump);
 
   CompiledModel model;
-  model.target = target.str();
+  model.target = targets.default_target().str();
   module = BindParams(std::move(module), params);
   dump.Write("relay", [&] { return RelayText(module); });
   FusionObserver report;
@@ -142,30 +114,39 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
       dump.Write("fusion", [&] { return relay::transform::FusionReport(before, context); });
     };
   }
-  module = Optimize(std::move(module), target, report);
+  module = Optimize(std::move(module), &targets, report);
   model.optimized = module;
   dump.Write("relay-opt", [&] { return RelayText(module); });
 
   auto main = Downcast<relay::Function>(module->Lookup("main"));
-  MemoryPlan plan = GraphPlanMemory(main, MemoryPlanner::kArena);
-  CompileEngine engine(target);
-  ExecutorGraph graph =
-      GenerateGraph(main, plan, MemoryPlanner::kArena, [&](const relay::Function& f) { return engine.Declare(f); });
-  model.graph_json = std::move(graph.json);
-  model.params = std::move(graph.params);
-  model.manifest = MakeManifest(main, target);
+  GraphCode code = GenerateGraphCode(main, targets, options.module_name);
+  model.graph_json = code.graph.json;
+  model.params = code.graph.params;
+  model.memory_report = code.memory_report;
+  model.external_modules = code.external_modules;
+  model.manifest = MakeManifest(main, targets.default_target());
+  model.manifest.module_name = options.module_name;
   dump.Write("graph", [&] { return model.graph_json; });
 
-  engine.LowerAll(CompileThreads(options));
-  model.lowered = IRModule::Empty();
-  for (const Kernel& kernel : engine.kernels()) {
-    model.lowered.CopyOnWrite()->Add(GlobalVar(kernel.symbol), kernel.lowered);
-  }
-  dump.Write("tir", [&] { return KernelsText(engine.kernels()); });
-  GenerateCode(engine.kernels(), target, options, &model);
-  dump.Write("ll", [&] { return model.sources["ll"]; });
-  dump.Write("c", [&] { return model.sources["c"]; });
-  dump.Write("asm", [&] { return model.sources["asm"]; });
+  const int threads = CompileThreads(options);
+  EngineOptions engine{threads, options.dump.Wants("ll"), options.dump.Wants("asm"), options.dump.Wants("c"),
+                       options.use_cache};
+  code.engine->CompileAll(engine);
+  model.num_kernels = code.engine->kernels().size();
+  for (const auto& kernel : code.engine->kernels()) model.cached_kernels += kernel->from_cache ? 1 : 0;
+  model.library = LinkModules(code, targets, &model.params);
+  model.code = std::make_shared<GraphCode>(code);
+  model.lowered = [engine = code.engine, context = transform::PassContext::Current()] {
+    transform::PassContext::Scope inner(context);
+    return LoweredModules(engine.get(), 1);
+  };
+  dump.Write("tir", [&] {
+    code.engine->LowerAll(threads);
+    return KernelsText(*code.engine);
+  });
+  dump.Write("ll", [&] { return TextsOf(*code.engine, &Kernel::ll); });
+  dump.Write("c", [&] { return TextsOf(*code.engine, &Kernel::c); });
+  dump.Write("asm", [&] { return TextsOf(*code.engine, &Kernel::assembly); });
   return model;
 }
 

@@ -6,11 +6,17 @@
 #include <functional>
 #include <thread>
 
+#include "backends/c/toolchain.h"
+#include "driver/kernel_cache.h"
 #include "driver/lower_te.h"
 #include "driver/lower_tir.h"
 #include "ops/schedule/schedule.h"
 #include "treadle/ir/transform.h"
+#include "treadle/ops/implementation.h"
 #include "treadle/relay/expr_functor.h"
+#include "treadle/runtime/registry.h"
+#include "treadle/te/schedule.h"
+#include "treadle/tir/stmt.h"
 
 namespace treadle::driver {
 namespace {
@@ -27,13 +33,60 @@ std::string DescribeSource(const relay::Function& func) {
   return text;
 }
 
-void LowerKernel(Kernel* kernel, const Target& target) {
-  TensorFunction tensors = LowerToTensors(kernel->source);
+/// What a user's lowering returned, as one function called `symbol`.
+tir::PrimFunc FromHook(const ObjectRef& result, const std::string& symbol) {
+  tir::PrimFunc func;
+  if (result.as<tir::PrimFuncNode>()) func = Downcast<tir::PrimFunc>(result);
+  if (const auto* module = result.as<IRModuleNode>()) {
+    for (const auto& [var, base] : module->functions) {
+      if (!base.as<tir::PrimFuncNode>()) continue;
+      if (func.defined()) throw Error(StrCat(kLowerHook, " returned a module of several functions; expected one"));
+      func = Downcast<tir::PrimFunc>(base);
+    }
+  }
+  if (!func.defined()) {
+    throw DTypeError(StrCat(kLowerHook, " must return a tir.PrimFunc or an IRModule with one, not ",
+                            result.defined() ? result->type_key() : "nothing"));
+  }
+  return WithAttr(func, attr::kGlobalSymbol, String(symbol));
+}
+
+Array<te::Tensor> AllTensors(const TensorFunction& tensors) {
   Array<te::Tensor> args = tensors.inputs;
   for (const te::Tensor& out : tensors.outputs) args.push_back(out);
+  return args;
+}
+
+void LowerKernel(Kernel* kernel) {
+  TensorFunction tensors = LowerToTensors(kernel->source, kernel->target);
+  Array<te::Tensor> args = AllTensors(tensors);
+  if (runtime::PackedFunc hook = runtime::Registry::Get(kLowerHook)) {
+    Array<te::Operation> outputs;
+    for (const te::Tensor& out : tensors.outputs) outputs.push_back(out->op);
+    ObjectRef result = hook(te::CreateSchedule(outputs), args, kernel->symbol, kernel->source);
+    kernel->scheduled = FromHook(result, kernel->symbol);
+    const bool lowered = kernel->scheduled->body.as<tir::BlockRealizeNode>() == nullptr;
+    kernel->lowered =
+        lowered ? kernel->scheduled : LowerPrimFunc(kernel->scheduled, kernel->target, LowerOptions::FromContext());
+    return;
+  }
   tir::PrimFunc func = te::CreatePrimFunc(args, kernel->symbol);
-  kernel->scheduled = ops::SchedulePrimFunc(func, target);
-  kernel->lowered = LowerPrimFunc(kernel->scheduled, target, LowerOptions::FromContext());
+  kernel->scheduled = ops::SchedulePrimFunc(func, kernel->target);
+  kernel->lowered = LowerPrimFunc(kernel->scheduled, kernel->target, LowerOptions::FromContext());
+}
+
+/// Calls `work`, whose errors then name the kernel.
+template <typename F>
+void WithSource(const Kernel& kernel, const F& work) {
+  try {
+    work();
+  } catch (const InternalError& e) {
+    throw InternalError(StrCat(e.what(), "\nwhile compiling ", DescribeSource(kernel.source)));
+  } catch (const UnsupportedOpError&) {
+    throw;
+  } catch (const Error& e) {
+    throw Error(StrCat(DescribeSource(kernel.source), ": ", e.what()), e.code());
+  }
 }
 
 }  // namespace
@@ -67,37 +120,109 @@ void ParallelFor(size_t count, int threads, const std::function<void(size_t)>& w
   }
 }
 
-CompileEngine::CompileEngine(Target target, std::string module_name)
-    : target_(std::move(target)), prefix_(module_name.empty() ? "treadle_" : "treadle_" + module_name + "_") {}
+KernelKey::KernelKey(relay::Function func, const Target& for_target)
+    : source(std::move(func)), target(for_target.str()), hash(StructuralHash(source)) {
+  hash ^= std::hash<std::string>()(target) + 0x9E3779B97F4A7C15u + (hash << 6) + (hash >> 2);
+  if (hash == 0) hash = 1;
+}
 
-const std::string& CompileEngine::Declare(const relay::Function& func) {
-  auto [it, inserted] = index_.emplace(func, kernels_.size());
+bool KernelKey::operator==(const KernelKey& other) const {
+  return hash == other.hash && target == other.target && StructuralEqual(source, other.source);
+}
+
+bool MakesObjects(const Target& target) { return target->kind == "llvm" || target->kind == "c"; }
+
+CompileEngine::CompileEngine(std::string module_name)
+    : prefix_(module_name.empty() ? "treadle_" : "treadle_" + module_name + "_") {
+  for (char& c : prefix_) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+}
+
+Kernel& CompileEngine::Get(const relay::Function& func, const Target& target) {
+  auto [it, inserted] = index_.emplace(KernelKey(func, target), kernels_.size());
   if (inserted) {
-    Kernel kernel;
+    auto kernel = std::make_unique<Kernel>(func, target);
     std::string base = prefix_ + FusedFunctionName(func);
     int& count = names_[base];
-    kernel.symbol = count == 0 ? base : base + "_" + std::to_string(count);
+    kernel->symbol = count == 0 ? base : base + "_" + std::to_string(count);
     ++count;
-    kernel.source = func;
     kernels_.push_back(std::move(kernel));
   }
-  Kernel& kernel = kernels_[it->second];
+  Kernel& kernel = *kernels_[it->second];
   ++kernel.uses;
-  return kernel.symbol;
+  return kernel;
+}
+
+const std::string& CompileEngine::Declare(const relay::Function& func, const Target& target) {
+  return Get(func, target).symbol;
+}
+
+void CompileEngine::Clear() {
+  kernels_.clear();
+  index_.clear();
+  names_.clear();
+}
+
+void CompileEngine::Lower(Kernel* kernel) {
+  if (kernel->lowered.defined()) return;
+  WithSource(*kernel, [&] { LowerKernel(kernel); });
 }
 
 void CompileEngine::LowerAll(int threads) {
-  ParallelFor(kernels_.size(), threads, [this](size_t i) {
-    try {
-      LowerKernel(&kernels_[i], target_);
-    } catch (const InternalError& e) {
-      throw InternalError(StrCat(e.what(), "\nwhile compiling ", DescribeSource(kernels_[i].source)));
-    } catch (const UnsupportedOpError&) {
-      throw;
-    } catch (const Error& e) {
-      throw Error(StrCat(DescribeSource(kernels_[i].source), ": ", e.what()), e.code());
+  // A hook may be a function of an interpreter that only the calling thread may enter.
+  if (runtime::Registry::Get(kLowerHook) || ops::HasAddedImplementations()) threads = 1;
+  ParallelFor(kernels_.size(), threads, [this](size_t i) { Lower(kernels_[i].get()); });
+}
+
+void CompileEngine::CompileAll(const EngineOptions& options) {
+  // What users add isn't known to the cache, and may be functions of an interpreter.
+  const bool hooked = runtime::Registry::Get(kLowerHook) || ops::HasAddedImplementations();
+  const bool texts = options.emit_ll || options.emit_asm || options.emit_c;
+  KernelCache* cache = options.use_cache && !hooked && !texts ? KernelCache::Default() : nullptr;
+  ParallelFor(kernels_.size(), hooked ? 1 : options.threads, [&](size_t i) {
+    Kernel& kernel = *kernels_[i];
+    if (!MakesObjects(kernel.target)) return Lower(&kernel);
+    if (!kernel.object.empty()) return;
+    std::string key;
+    if (cache != nullptr) {
+      key = KernelCacheKey(kernel.symbol, kernel.source, kernel.target);
+      if (auto found = cache->Find(key)) {
+        kernel.object = std::move(*found);
+        kernel.from_cache = true;
+        return;
+      }
     }
+    Lower(&kernel);
+    WithSource(kernel, [&] {
+      backends::CodegenOptions codegen;
+      codegen.module_name = kernel.symbol;
+      codegen.opt_level = 3;
+      codegen.emit_ll = options.emit_ll;
+      codegen.emit_asm = options.emit_asm;
+      backends::Artifact artifact =
+          backends::GetBackend(kernel.target->kind).codegen({kernel.lowered}, kernel.target, codegen);
+      if (artifact.format == "c") {
+        kernel.c = std::move(artifact.code);
+        kernel.object = backends::CompileC(kernel.c, kernel.target);
+      } else {
+        kernel.object = std::move(artifact.code);
+      }
+      kernel.ll = std::move(artifact.ll);
+      kernel.assembly = std::move(artifact.assembly);
+    });
+    if (cache != nullptr) cache->Store(key, kernel.object);
   });
+  if (cache != nullptr) cache->Trim();
+}
+
+std::vector<tir::PrimFunc> CompileEngine::LoweredFor(const std::string& target_kind, int threads) {
+  LowerAll(threads);
+  std::vector<tir::PrimFunc> functions;
+  for (const auto& kernel : kernels_) {
+    if (target_kind.empty() || kernel->target->kind == target_kind) functions.push_back(kernel->lowered);
+  }
+  return functions;
 }
 
 }  // namespace treadle::driver

@@ -49,9 +49,9 @@ void Dumper::Write(const std::string& stage, const std::function<std::string()>&
 
 std::string RelayText(const IRModule& module) { return relay::AsText(module, /*show_meta_data=*/false); }
 
-std::string KernelsText(const std::vector<Kernel>& kernels) {
+std::string KernelsText(const CompileEngine& engine) {
   std::string text;
-  for (const Kernel& kernel : kernels) text += tir::AsText(kernel.lowered) + "\n";
+  for (const auto& kernel : engine.kernels()) text += tir::AsText(kernel->lowered) + "\n";
   return text;
 }
 

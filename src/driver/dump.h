@@ -24,6 +24,6 @@ class Dumper {
 
 std::string RelayText(const IRModule& module);
 /// The kernels as they were lowered.
-std::string KernelsText(const std::vector<Kernel>& kernels);
+std::string KernelsText(const CompileEngine& engine);
 
 }  // namespace treadle::driver

@@ -4,11 +4,107 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
+#include <set>
 
 #include "backends/linker.h"
-#include "treadle/driver/compile.h"
+#include "backends/llvm/codegen.h"
+#include "driver/kernel_module.h"
+#include "driver/object_module.h"
+#include "driver/tar.h"
+#include "runtime/hash64.h"
+#include "treadle/runtime/byte_stream.h"
+#include "treadle/runtime/graph_spec.h"
 
 namespace treadle::driver {
+namespace {
+
+using runtime::Module;
+
+/// A file name that nobody else has, for a moment.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& extension) {
+    path_ = (std::filesystem::temp_directory_path() / ("treadle-XXXXXX" + extension)).string();
+    const int file = mkstemps(path_.data(), static_cast<int>(extension.size()));
+    if (file < 0) throw RuntimeError(StrCat("can't make a temporary file ", path_));
+    close(file);
+  }
+  ~TemporaryFile() {
+    std::error_code error;
+    std::filesystem::remove(path_, error);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  const std::string& path() const { return path_; }
+  std::string Read() const {
+    std::ifstream in(path_, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  }
+
+ private:
+  std::string path_;
+};
+
+/// What goes into a library: objects, and which target they are for.
+struct Contents {
+  std::vector<std::string> objects;
+  std::string target = "llvm";
+  bool has_modules = false;  ///< something besides objects
+};
+
+void Collect(const Module& module, std::set<const Object*>* seen, Contents* contents) {
+  if (!seen->insert(module.get()).second) return;
+  if (const auto* kernels = module.as<KernelModuleNode>()) {
+    if (!kernels->objects().empty()) contents->target = kernels->target().str();
+    contents->objects.insert(contents->objects.end(), kernels->objects().begin(), kernels->objects().end());
+  } else if (!module.get()->IsDSOExportable()) {
+    contents->has_modules = true;
+  } else if (module.module_type() != "c" || module.get()->GetSource("") != ";") {
+    TemporaryFile file(".o");
+    module.get()->SaveToFile(file.path(), "o");
+    contents->objects.push_back(file.Read());
+  }
+  for (const Module& import : module.imports()) Collect(import, seen, contents);
+}
+
+std::string TripleOf(const std::string& target) { return backends::ResolveLLVMTarget(Target(target)).triple; }
+
+std::string WriteObjects(const Contents& contents, const runtime::ArtifactWriter& writer) {
+  std::vector<TarMember> members;
+  for (size_t i = 0; i < contents.objects.size(); ++i) members.push_back({StrCat("lib", i, ".o"), contents.objects[i]});
+  const std::string blob = writer.Finish(/*sealed=*/false);
+  backends::EmbeddedData data{backends::kBlobSymbol, {blob}, 4096};
+  members.push_back({"devc.o", backends::MakeDataObject(data, TripleOf(contents.target))});
+  return MakeTar(members);
+}
+
+/// Adds the import tree below `root` where it is more than one library.
+void AddImports(const Module& root, const Contents& contents, runtime::ArtifactWriter* writer) {
+  if (!contents.has_modules) return;
+  runtime::ByteWriter bytes;
+  runtime::SaveImports(root, &bytes);
+  writer->AddSection("imports", std::move(bytes.bytes()));
+}
+
+/// The graph as JSON and in binary form, and the hash of the latter, by which a main function knows its graph.
+void AddGraph(const std::string& json, runtime::ArtifactWriter* writer) {
+  std::string plan = runtime::GraphSpec::FromJson(json).ToBinary();
+  runtime::ByteWriter hash;
+  hash.Write<uint64_t>(runtime::Hash64(plan));
+  writer->AddSection("graph", json);
+  writer->AddSection("plan", std::move(plan));
+  writer->AddSection("main", std::move(hash.bytes()));
+}
+
+void Write(const Contents& contents, const runtime::ArtifactWriter& writer, const std::string& path) {
+  if (!path.ends_with(".tar")) return WriteLibrary(contents.objects, &writer, path, Target(contents.target));
+  std::ofstream out(path, std::ios::binary);
+  out << WriteObjects(contents, writer);
+  if (!out.flush()) throw Error(StrCat("can't write ", path));
+}
+
+}  // namespace
 
 void WriteLibrary(const std::vector<std::string>& objects, const runtime::ArtifactWriter* writer,
                   const std::string& path, const Target& target) {
@@ -33,13 +129,63 @@ void WriteLibrary(const std::vector<std::string>& objects, const runtime::Artifa
 }
 
 void ExportLibrary(const CompiledModel& model, const std::string& path) {
+  Contents contents;
+  std::set<const Object*> seen;
+  Collect(model.library, &seen, &contents);
   runtime::ArtifactWriter writer;
   writer.AddSection("manifest", model.manifest.ToJson());
-  writer.AddSection("graph", model.graph_json);
+  AddGraph(model.graph_json, &writer);
+  AddImports(model.library, contents, &writer);
+  writer.AddParams({model.params.begin(), model.params.end()});
+  Write(contents, writer, path);
+}
+
+Module LoadArchive(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw Error(StrCat("can't open ", path));
+  const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  std::vector<std::string> objects;
+  for (TarMember& member : ReadTar(bytes, path)) {
+    if (member.name.ends_with(".o")) objects.push_back(std::move(member.bytes));
+  }
+  if (objects.empty()) throw ModelFormatError(StrCat(path, ": an archive without objects (.o)"));
+  TemporaryFile library(".so");
+  try {
+    backends::LinkSharedLibrary(objects, {}, library.path(), Target("llvm"));
+  } catch (const ModelFormatError&) {
+    throw;
+  } catch (const Error& error) {
+    throw ModelFormatError(StrCat(path, ": can't link its objects: ", error.what()));
+  }
+  return Module::LoadFromFile(library.path(), "so");  // stays mapped
+}
+
+void ExportModule(const Module& module, const std::string& path) {
+  if (!module.defined()) throw Error("can't export a null module");
+  const auto* object = module.as<ObjectModuleNode>();
+  if (object != nullptr && !path.ends_with(".tar")) return object->Export(path);
+  runtime::ArtifactWriter writer;
+  Module root = module;
+  runtime::Manifest manifest;
+  manifest.treadle_version = runtime::VersionString();
+  manifest.executor = "none";
   runtime::ParamList params;
-  for (const auto& [name, value] : model.params) params.emplace_back(name, value);
-  writer.AddParams(params);
-  WriteLibrary(model.objects, &writer, path, Target(model.target));
+  if (module.module_type() == "GraphExecutorFactory") {
+    if (module.imports().empty()) throw Error("can't export an executor factory without kernels");
+    root = module.imports()[0];
+    AddGraph(module.GetFunction("get_graph_json")().As<std::string>(), &writer);
+    for (const auto& [name, value] : module.GetFunction("get_params")().As<Map<String, runtime::NDArray>>()) {
+      params.emplace_back(name.str(), value);
+    }
+  }
+  Contents contents;
+  std::set<const Object*> seen;
+  Collect(root, &seen, &contents);
+  manifest.target = contents.target;
+  writer.AddSection("manifest", manifest.ToJson());
+  AddImports(root, contents, &writer);
+  if (!params.empty()) writer.AddParams(params);
+  Write(contents, writer, path);
 }
 
 }  // namespace treadle::driver

@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "treadle/driver/compile.h"
 #include "treadle/ir/target.h"
 #include "treadle/runtime/artifact.h"
+#include "treadle/runtime/module.h"
 
 namespace treadle::driver {
 
@@ -14,5 +16,8 @@ namespace treadle::driver {
 /// only when it is complete.
 void WriteLibrary(const std::vector<std::string>& objects, const runtime::ArtifactWriter* writer,
                   const std::string& path, const Target& target);
+
+/// Links the objects of an archive that was exported as ".tar", and loads the result. Throws ModelFormatError.
+runtime::Module LoadArchive(const std::string& path);
 
 }  // namespace treadle::driver

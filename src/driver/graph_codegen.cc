@@ -31,8 +31,11 @@ using Entries = std::vector<Entry>;
 
 class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
  public:
-  GraphGenerator(const MemoryPlan& plan, MemoryPlanner planner, const KernelSymbol& kernel_symbol)
-      : plan_(plan), arena_(planner == MemoryPlanner::kArena), kernel_symbol_(kernel_symbol) {}
+  GraphGenerator(const MemoryPlan& plan, MemoryPlanner planner, int default_device, const KernelSymbol& kernel_symbol)
+      : plan_(plan),
+        arena_(planner == MemoryPlanner::kArena),
+        default_device_(default_device),
+        kernel_symbol_(kernel_symbol) {}
 
   ExecutorGraph Generate(const Function& main) {
     for (const relay::Var& param : main->params) {
@@ -62,6 +65,7 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
   Entries VisitExpr_(const ConstantNode* op) override {
     std::string name = UniqueName("p" + std::to_string(result_.params.size()), &names_);
     result_.params.emplace_back(name, op->data);
+    result_.param_storage[name] = plan_.at(GetRef<Expr>(op)).storage_ids.at(0);
     Json node;
     node["op"] = "null";
     node["name"] = name;
@@ -127,13 +131,24 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
   }
 
   Entries AddCall(const Expr& call, const Function& function, const Entries& inputs) {
-    bool aliases = function->HasNonzeroAttr(treadle::attr::kReshapeOnly) && !inputs.empty() &&
-                   plan_.at(call).storage_ids == std::vector<int64_t>{entry_storage_[Index(inputs[0])]};
-    std::string symbol = aliases ? "__nop" : kernel_symbol_(function);
+    const StorageInfo& storage = plan_.at(call);
+    bool aliases = storage.moves_nothing ||
+                   (function->HasNonzeroAttr(treadle::attr::kReshapeOnly) && !inputs.empty() &&
+                    storage.storage_ids == std::vector<int64_t>{entry_storage_[Index(inputs[0])]});
+    const auto* inner = function->body.as<CallNode>();
+    bool copies = function->is_primitive() && inner != nullptr && inner->op.as<OpNode>() != nullptr &&
+                  inner->op.as<OpNode>()->name == "device_copy";
+    const std::vector<int>& devices = storage.device_types;
+    std::string symbol = aliases  ? "__nop"
+                         : copies ? "__copy"
+                                  : kernel_symbol_(function, devices.empty() ? 0 : devices[0]);
+    result_.plain &= !copies && !function->attrs->dict.contains(treadle::attr::kCompiler);
+    if (!aliases) result_.calls.push_back({symbol, result_.num_call_args});
+    if (!aliases) result_.num_call_args += static_cast<int64_t>(inputs.size() + storage.storage_ids.size());
     Json attrs;
     attrs["func_name"] = symbol;
     attrs["num_inputs"] = std::to_string(inputs.size());
-    attrs["num_outputs"] = std::to_string(plan_.at(call).storage_ids.size());
+    attrs["num_outputs"] = std::to_string(storage.storage_ids.size());
     attrs["flatten_data"] = "0";
     for (const auto& [key, value] : function->attrs->dict) {
       const auto* text = value.as<StringNode>();
@@ -143,7 +158,7 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
     }
     Json node;
     node["op"] = "tvm_op";
-    node["name"] = aliases ? UniqueName("reshape_nop", &names_) : UniqueName(symbol, &names_);
+    node["name"] = aliases ? UniqueName(storage.moves_nothing ? "in_place_nop" : "reshape_nop", &names_) : UniqueName(symbol, &names_);
     node["attrs"] = std::move(attrs);
     Json in = Json::array();
     for (Entry e : inputs) in.push_back({e.node, e.output, 0});
@@ -178,8 +193,10 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
       entry_storage_.push_back(storage.storage_ids[i]);
       entry_end_.push_back(storage.offsets[i] + storage.sizes[i]);
       entry_offset_.push_back(storage.offsets[i]);
-      if (node["op"] == "null") outside_arena_.insert(storage.storage_ids[i]);
-      devices_.push_back(storage.device_types[i] == 0 ? 1 : storage.device_types[i]);
+      int device = storage.device_types[i] == 0 ? default_device_ : storage.device_types[i];
+      // Memory of other devices is a handle, not an address: it has no places inside.
+      if (node["op"] == "null" || device != kDLCPU) outside_arena_.insert(storage.storage_ids[i]);
+      devices_.push_back(device);
     }
     nodes_.push_back(std::move(node));
     return entries;
@@ -217,6 +234,7 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
 
   const MemoryPlan& plan_;
   const bool arena_;
+  const int default_device_;
   const KernelSymbol& kernel_symbol_;
   ExecutorGraph result_;
   std::vector<Json> nodes_;
@@ -231,9 +249,9 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
 
 }  // namespace
 
-ExecutorGraph GenerateGraph(const Function& main, const MemoryPlan& plan, MemoryPlanner planner,
+ExecutorGraph GenerateGraph(const Function& main, const MemoryPlan& plan, MemoryPlanner planner, int default_device,
                             const KernelSymbol& kernel_symbol) {
-  return GraphGenerator(plan, planner, kernel_symbol).Generate(main);
+  return GraphGenerator(plan, planner, default_device, kernel_symbol).Generate(main);
 }
 
 }  // namespace treadle::driver

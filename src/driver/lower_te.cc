@@ -7,6 +7,7 @@
 #include "treadle/base/half.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ops/compute.h"
+#include "treadle/ops/implementation.h"
 #include "treadle/relay/expr_functor.h"
 
 namespace treadle::driver {
@@ -58,6 +59,8 @@ PrimExpr ScalarOf(const runtime::NDArray& data) {
 
 class TensorLowerer : public relay::ExprFunctor<Array<te::Tensor>(const Expr&)> {
  public:
+  TensorLowerer(const Target& target, std::string* explanation) : target_(target), explanation_(explanation) {}
+
   TensorFunction Lower(const relay::Function& func) {
     TensorFunction result;
     for (const relay::Var& param : func->params) {
@@ -113,19 +116,33 @@ class TensorLowerer : public relay::ExprFunctor<Array<te::Tensor>(const Expr&)> 
   Array<te::Tensor> VisitExpr_(const CallNode* call) override {
     const auto* op = call->op.as<OpNode>();
     TREADLE_ICHECK(op != nullptr) << "a kernel calls something that isn't an operator";
-    const auto* compute = Downcast<Op>(call->op).GetAttr(ops::kCompute);
-    if (compute == nullptr) {
-      std::string place = call->span.defined() ? call->span.str() : op->name;
-      throw UnsupportedOpError(StrCat("no implementation of operator '", op->name, "' (at ", place, ")"), {place});
-    }
     Array<te::Tensor> inputs;
     for (const Expr& arg : call->args) {
       for (const te::Tensor& t : VisitExpr(arg)) inputs.push_back(t);
     }
-    return (*compute)(call->attrs, inputs, call->checked_type());
+    const ops::ImplementationContext context{call->attrs, inputs, call->checked_type(), target_};
+    std::vector<ops::ImplementationChoice> choices;
+    const ops::FTECompute compute =
+        ops::SelectImplementation(Downcast<Op>(call->op), context, explanation_ == nullptr ? nullptr : &choices);
+    if (explanation_ != nullptr) *explanation_ += Explain(call, choices);
+    if (!compute) {
+      std::string place = call->span.defined() ? call->span.str() : op->name;
+      throw UnsupportedOpError(StrCat("no implementation of operator '", op->name, "' (at ", place, ")"), {place});
+    }
+    return compute(call->attrs, inputs, call->checked_type());
   }
 
  private:
+  static std::string Explain(const CallNode* call, const std::vector<ops::ImplementationChoice>& choices) {
+    std::string text = call->op.as<OpNode>()->name;
+    if (call->span.defined()) text += " (" + call->span.str() + ")";
+    text += ":\n";
+    for (const auto& choice : choices) {
+      text += StrCat("  ", choice.chosen ? "* " : "  ", choice.name, ", level ", choice.plevel, ": ", choice.reason, "\n");
+    }
+    return text;
+  }
+
   /// Outputs must be buffers of their own: those that are inputs or occur twice become copies.
   static Array<te::Tensor> MakeDistinct(const Array<te::Tensor>& outputs, const Array<te::Tensor>& inputs) {
     Array<te::Tensor> result;
@@ -144,6 +161,8 @@ class TensorLowerer : public relay::ExprFunctor<Array<te::Tensor>(const Expr&)> 
     return result;
   }
 
+  const Target& target_;
+  std::string* explanation_;
   std::unordered_map<Expr, Array<te::Tensor>, ObjectPtrHash, ObjectPtrEqual> memo_;
 };
 
@@ -167,6 +186,14 @@ std::string FusedFunctionName(const relay::Function& func) {
   return name.substr(0, kMaxNameLength) + "_" + digits;
 }
 
-TensorFunction LowerToTensors(const relay::Function& func) { return TensorLowerer().Lower(func); }
+TensorFunction LowerToTensors(const relay::Function& func, const Target& target) {
+  return TensorLowerer(target, nullptr).Lower(func);
+}
+
+std::string ExplainImplementations(const relay::Function& func, const Target& target) {
+  std::string text;
+  TensorLowerer(target, &text).Lower(func);
+  return text;
+}
 
 }  // namespace treadle::driver

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "treadle/ir/target.h"
 #include "treadle/relay/expr.h"
 #include "treadle/te/tensor.h"
 
@@ -20,7 +21,11 @@ struct TensorFunction {
 /// Applies each operator's tensor compute. `func` is typed and consists of operator calls, tuples, projections,
 /// scalar constants and its parameters; anything else is an InternalError that shows the function. An operator that
 /// has no tensor compute is an UnsupportedOpError that names the node it comes from.
-TensorFunction LowerToTensors(const relay::Function& func);
+/// `target` (may be null) takes part in choosing among several implementations of an operator.
+TensorFunction LowerToTensors(const relay::Function& func, const Target& target = Target(ObjectPtr<Object>()));
+
+/// Per operator call of `func` its implementations, with their levels, which one is chosen, and why, as text.
+std::string ExplainImplementations(const relay::Function& func, const Target& target);
 
 /// "fused_" and the operators' names in visiting order; long names are cut and end in a hash of the whole name.
 std::string FusedFunctionName(const relay::Function& func);

@@ -6,12 +6,15 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 namespace treadle::driver {
 namespace {
 
 /// Above this number of buffers only the near-linear heuristic is used.
 constexpr size_t kMaxQuadratic = 4096;
+/// Above this number of joins and splits they are in place all or none.
+constexpr size_t kMaxTrials = 64;
 
 int64_t Align(int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
 
@@ -23,42 +26,122 @@ struct Buffer {
 };
 
 struct Buffers {
-  std::vector<Buffer> list;    ///< in order of first step
+  std::vector<Buffer> list;    ///< in order of first step; those without bytes stand for nothing
   std::vector<int> of_tensor;  ///< -1: persistent
+  std::vector<int64_t> offset;  ///< of the tensor in its buffer
 };
 
-Buffers CollectBuffers(const MemoryProgram& program) {
-  Buffers result;
-  result.of_tensor.assign(program.tensors.size(), -1);
-  for (size_t s = 0; s < program.steps.size(); ++s) {
-    const PlannedStep& step = program.steps[s];
-    if (step.call == nullptr) continue;
-    for (int id : step.outputs) {
-      const PlannedTensor& tensor = program.tensors[id];
-      if (tensor.alias_of >= 0) {
-        int buffer = result.of_tensor[tensor.alias_of];
-        result.of_tensor[id] = buffer;
-        if (buffer >= 0) result.list[buffer].last = std::max(result.list[buffer].last, tensor.last_use);
-        continue;
-      }
-      int reused = -1;
-      for (int input : step.inputs) {
-        int buffer = result.of_tensor[input];
-        if (buffer >= 0 && result.list[buffer].last == static_cast<int>(s) &&
-            result.list[buffer].device_type == tensor.device_type && MayWriteInPlace(program, step, input)) {
-          reused = buffer;
-          break;
-        }
-      }
-      if (reused < 0) {
-        reused = static_cast<int>(result.list.size());
-        result.list.push_back({0, static_cast<int>(s), 0, tensor.device_type});
-      }
-      Buffer& buffer = result.list[reused];
-      buffer.bytes = std::max(buffer.bytes, Align(std::max<int64_t>(tensor.bytes, 1)));
-      buffer.last = tensor.last_use;
-      result.of_tensor[id] = reused;
+/// Assigns tensors to buffers, step by step.
+class BufferCollector {
+ public:
+  /// `in_place`: by step, whether a join or split is to move nothing.
+  BufferCollector(const MemoryProgram& program, const std::vector<bool>& in_place)
+      : program_(program), in_place_(in_place) {
+    result_.of_tensor.assign(program.tensors.size(), -1);
+    result_.offset.assign(program.tensors.size(), 0);
+  }
+
+  Buffers Collect() {
+    for (size_t s = 0; s < program_.steps.size(); ++s) {
+      const PlannedStep& step = program_.steps[s];
+      if (step.call == nullptr) continue;
+      if (in_place_[s] && (Join(step, static_cast<int>(s)) || Split(step))) continue;
+      for (int id : step.outputs) Place(step, id, static_cast<int>(s));
     }
+    return std::move(result_);
+  }
+
+ private:
+  Buffer& BufferOf(int tensor) { return result_.list[result_.of_tensor[tensor]]; }
+
+  int NewBuffer(int tensor, int step) {
+    const PlannedTensor& t = program_.tensors[tensor];
+    result_.list.push_back({Align(std::max<int64_t>(t.bytes, 1)), step, t.last_use, t.device_type});
+    tensors_of_.emplace_back();
+    return static_cast<int>(result_.list.size()) - 1;
+  }
+  void Assign(int tensor, int buffer, int64_t offset) {
+    result_.of_tensor[tensor] = buffer;
+    result_.offset[tensor] = offset;
+    tensors_of_[buffer].push_back(tensor);
+    result_.list[buffer].last = std::max(result_.list[buffer].last, program_.tensors[tensor].last_use);
+  }
+
+  void Place(const PlannedStep& step, int id, int index) {
+    const PlannedTensor& tensor = program_.tensors[id];
+    if (tensor.alias_of >= 0) {
+      const int buffer = result_.of_tensor[tensor.alias_of];
+      if (buffer >= 0) Assign(id, buffer, result_.offset[tensor.alias_of]);
+      return;
+    }
+    for (int input : step.inputs) {
+      if (result_.of_tensor[input] < 0) continue;
+      const Buffer& buffer = BufferOf(input);
+      if (buffer.last == index && buffer.device_type == tensor.device_type && MayWriteInPlace(program_, step, input)) {
+        return Assign(id, result_.of_tensor[input], result_.offset[input]);
+      }
+    }
+    Assign(id, NewBuffer(id, index), 0);
+  }
+
+  /// Makes the operands' buffers parts of the result's; false where one of them can't be.
+  bool Join(const PlannedStep& step, int index) {
+    const std::vector<int64_t> offsets = PiecesOfJoin(program_, step);
+    if (offsets.empty()) return false;
+    std::set<int> parts;
+    for (int input : step.inputs) {
+      const int part = result_.of_tensor[input];
+      // The piece must be all of a buffer that no other piece has.
+      const bool fits = part >= 0 && parts.insert(part).second && result_.offset[input] == 0 &&
+                        result_.list[part].bytes == Align(program_.tensors[input].bytes);
+      if (!fits) return false;
+    }
+    const int whole = NewBuffer(step.outputs[0], index);
+    Assign(step.outputs[0], whole, 0);
+    for (size_t i = 0; i < offsets.size(); ++i) {
+      const int part = result_.of_tensor[step.inputs[i]];
+      Buffer& buffer = result_.list[part];
+      result_.list[whole].first = std::min(result_.list[whole].first, buffer.first);
+      result_.list[whole].last = std::max(result_.list[whole].last, buffer.last);
+      for (int tensor : std::exchange(tensors_of_[part], {})) Assign(tensor, whole, result_.offset[tensor] + offsets[i]);
+      buffer.bytes = 0;
+    }
+    return true;
+  }
+
+  /// Makes the results parts of the operand's buffer.
+  bool Split(const PlannedStep& step) {
+    const std::vector<int64_t> offsets = PiecesOfSplit(program_, step);
+    if (offsets.empty() || result_.of_tensor[step.inputs[0]] < 0) return false;
+    const int whole = result_.of_tensor[step.inputs[0]];
+    const int64_t start = result_.offset[step.inputs[0]];
+    for (size_t i = 0; i < offsets.size(); ++i) Assign(step.outputs[i], whole, start + offsets[i]);
+    return true;
+  }
+
+  const MemoryProgram& program_;
+  const std::vector<bool>& in_place_;
+  Buffers result_;
+  std::vector<std::vector<int>> tensors_of_;  ///< by buffer
+};
+
+/// `buffers` without those that stand for nothing, in order of first step.
+Buffers Compact(const Buffers& buffers) {
+  std::vector<int> order;
+  for (size_t i = 0; i < buffers.list.size(); ++i) {
+    if (buffers.list[i].bytes > 0) order.push_back(static_cast<int>(i));
+  }
+  std::sort(order.begin(), order.end(), [&](int a, int b) {
+    return std::make_pair(buffers.list[a].first, a) < std::make_pair(buffers.list[b].first, b);
+  });
+  std::vector<int> place(buffers.list.size(), -1);
+  Buffers result{{}, buffers.of_tensor, buffers.offset};
+  for (int i : order) {
+    place[i] = static_cast<int>(result.list.size());
+    result.list.push_back(buffers.list[i]);
+  }
+  for (int& buffer : result.of_tensor) {
+    if (buffer >= 0) buffer = place[buffer];
   }
   return result;
 }
@@ -180,13 +263,55 @@ Placement InOrderOfTime(const std::vector<Buffer>& buffers) {
 
 }  // namespace
 
-std::vector<TensorPlace> PlanArena(const MemoryProgram& program) {
-  Buffers buffers = CollectBuffers(program);
-  Placement best = InOrderOfTime(buffers.list);
-  if (buffers.list.size() <= kMaxQuadratic) {
-    Placement other = LargestFirst(buffers.list);
-    if (other.total < best.total) best = std::move(other);
+namespace {
+
+struct ArenaPlan {
+  Buffers buffers;
+  Placement placement;
+};
+
+ArenaPlan PlanWith(const MemoryProgram& program, const std::vector<bool>& in_place) {
+  ArenaPlan plan{Compact(BufferCollector(program, in_place).Collect()), {}};
+  plan.placement = InOrderOfTime(plan.buffers.list);
+  if (plan.buffers.list.size() <= kMaxQuadratic) {
+    Placement other = LargestFirst(plan.buffers.list);
+    if (other.total < plan.placement.total) plan.placement = std::move(other);
   }
+  return plan;
+}
+
+/// The plan that moves least without taking more memory than one that moves everything.
+ArenaPlan BestPlan(const MemoryProgram& program) {
+  std::vector<size_t> candidates;
+  for (size_t s = 0; s < program.steps.size(); ++s) {
+    const PlannedStep& step = program.steps[s];
+    if (!PiecesOfJoin(program, step).empty() || !PiecesOfSplit(program, step).empty()) candidates.push_back(s);
+  }
+  std::vector<bool> in_place(program.steps.size(), false);
+  ArenaPlan best = PlanWith(program, in_place);
+  if (candidates.empty()) return best;
+  std::vector<bool> all = in_place;
+  for (size_t s : candidates) all[s] = true;
+  ArenaPlan plan = PlanWith(program, all);
+  if (plan.placement.total <= best.placement.total) return plan;
+  if (candidates.size() > kMaxTrials) return best;
+  for (size_t s : candidates) {
+    in_place[s] = true;
+    plan = PlanWith(program, in_place);
+    if (plan.placement.total <= best.placement.total) {
+      best = std::move(plan);
+    } else {
+      in_place[s] = false;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+std::vector<TensorPlace> PlanArena(const MemoryProgram& program) {
+  const ArenaPlan plan = BestPlan(program);
+  const Buffers& buffers = plan.buffers;
   std::vector<TensorPlace> places(program.tensors.size(), {-1, 0});
   int64_t next_id = 0;
   for (size_t i = 0; i < places.size(); ++i) {
@@ -198,12 +323,28 @@ std::vector<TensorPlace> PlanArena(const MemoryProgram& program) {
     if (buffer >= 0) {
       auto [it, inserted] = arena_of_device.emplace(buffers.list[buffer].device_type, next_id);
       if (inserted) ++next_id;
-      places[i] = {it->second, best.offsets[buffer]};
+      places[i] = {it->second, plan.placement.offsets[buffer] + buffers.offset[i]};
     } else if (!program.tensors[i].persistent) {
       places[i] = places[program.tensors[i].alias_of];  // another name of a parameter or constant
     }
   }
   return places;
+}
+
+bool IsInPlace(const MemoryProgram& program, const PlannedStep& step, const std::vector<TensorPlace>& places) {
+  std::vector<int64_t> offsets = PiecesOfJoin(program, step);
+  const bool joins = !offsets.empty();
+  if (!joins) offsets = PiecesOfSplit(program, step);
+  if (offsets.empty()) return false;
+  const TensorPlace& whole = places[joins ? step.outputs[0] : step.inputs[0]];
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    const int piece = joins ? step.inputs[i] : step.outputs[i];
+    if (program.tensors[piece].persistent || places[piece].storage_id != whole.storage_id ||
+        places[piece].offset != whole.offset + offsets[i]) {
+      return false;
+    }
+  }
+  return true;
 }
 
 int64_t PeakLiveBytes(const MemoryProgram& program) {

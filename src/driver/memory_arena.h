@@ -14,14 +14,15 @@ struct TensorPlace {
   int64_t offset;
 };
 
-/// Alignment of every tensor in an arena, in bytes.
-inline constexpr int64_t kArenaAlignment = 64;
-
 /// Places all tensors. Parameters and constants get storages of their own, numbered first; then comes one storage
-/// per device. Element-wise steps write over an operand that isn't needed any more. Tensors that live at the same
-/// time never overlap. Of two heuristics the better is taken: largest tensor first (up to some thousand tensors), and
+/// per device. Element-wise steps write over an operand that isn't needed any more; joining and splitting along the
+/// outermost dimension moves nothing where that doesn't take more memory. Otherwise tensors that live at the same time
+/// never overlap. Of two heuristics the better is taken: largest tensor first (up to some thousand tensors), and
 /// best fit in order of time.
 std::vector<TensorPlace> PlanArena(const MemoryProgram& program);
+
+/// The joins and splits of `places` that move nothing: by step, whether all of its operands and results lie in place.
+bool IsInPlace(const MemoryProgram& program, const PlannedStep& step, const std::vector<TensorPlace>& places);
 
 /// The most bytes that are alive at one step (constants and parameters not counted): no plan can do with less,
 /// writing in place apart.

@@ -6,6 +6,7 @@
 
 #include "driver/memory_arena.h"
 #include "driver/memory_program.h"
+#include "treadle/runtime/device.h"
 
 namespace treadle::driver {
 namespace {
@@ -92,15 +93,40 @@ class BlockPlanner {
   std::multimap<int64_t, int64_t> free_;  ///< bytes -> block
 };
 
+bool IsAliasOfPersistent(const MemoryProgram& program, int tensor) {
+  while (program.tensors[tensor].alias_of >= 0) tensor = program.tensors[tensor].alias_of;
+  return program.tensors[tensor].persistent;
+}
+
+/// An arena on the CPU; tensors of other devices, whose memory can't be addressed inside, have blocks.
+std::vector<TensorPlace> PlanByDevice(const MemoryProgram& program, int default_device) {
+  std::vector<TensorPlace> places = PlanArena(program);
+  std::vector<int64_t> blocks;
+  std::map<int64_t, int64_t> id_of_block;
+  int64_t next_id = 0;
+  for (const TensorPlace& place : places) next_id = std::max(next_id, place.storage_id + 1);
+  for (size_t i = 0; i < places.size(); ++i) {
+    const PlannedTensor& tensor = program.tensors[i];
+    const int device = tensor.device_type == 0 ? default_device : tensor.device_type;
+    if (device == kDLCPU || IsAliasOfPersistent(program, static_cast<int>(i))) continue;
+    if (blocks.empty()) blocks = BlockPlanner(program).Plan();
+    auto [it, inserted] = id_of_block.emplace(blocks[i], next_id);
+    if (inserted) ++next_id;
+    places[i] = {it->second, 0};
+  }
+  return places;
+}
+
 }  // namespace
 
-MemoryPlan GraphPlanMemory(const relay::Function& func, MemoryPlanner planner, bool share_reshapes) {
+MemoryPlan GraphPlanMemory(const relay::Function& func, MemoryPlanner planner, bool share_reshapes,
+                           int default_device) {
   MemoryProgram program = LinearizeForMemory(func, share_reshapes);
   std::vector<TensorPlace> places;
   if (planner == MemoryPlanner::kRelay) {
     for (int64_t id : BlockPlanner(program).Plan()) places.push_back({id, 0});
   } else {
-    places = PlanArena(program);
+    places = PlanByDevice(program, default_device);
   }
   MemoryPlan plan;
   for (const auto& [expr, tensors] : program.tensors_of) {
@@ -110,6 +136,11 @@ MemoryPlan GraphPlanMemory(const relay::Function& func, MemoryPlanner planner, b
       info.offsets.push_back(places[id].offset);
       info.device_types.push_back(program.tensors[id].device_type);
       info.sizes.push_back(program.tensors[id].bytes);
+    }
+  }
+  for (const PlannedStep& step : program.steps) {
+    if (planner == MemoryPlanner::kArena && step.call != nullptr && IsInPlace(program, step, places)) {
+      plan[GetRef<relay::Expr>(step.call)].moves_nothing = true;
     }
   }
   return plan;

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "treadle/base/checked_math.h"
+#include "treadle/ops/attrs/transform.h"
 #include "treadle/relay/device.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/runtime/ndarray.h"
@@ -230,7 +231,73 @@ bool IsElementWise(const FunctionNode* func) {
   return result;
 }
 
+/// Whether all dimensions before `axis` are 1: pieces along it are contiguous.
+bool IsOutermost(const TensorTypeNode* type, int axis) {
+  const int rank = static_cast<int>(type->shape.size());
+  if (axis < 0) axis += rank;
+  if (axis < 0 || axis >= rank) return false;
+  for (int d = 0; d < axis; ++d) {
+    const int64_t* extent = AsConstInt(type->shape[static_cast<size_t>(d)]);
+    if (extent == nullptr || *extent != 1) return false;
+  }
+  return true;
+}
+
+/// The call of `op_name` that is all that the primitive function of a step does, or null.
+const CallNode* OnlyCall(const PlannedStep& step, const char* op_name) {
+  if (step.call == nullptr) return nullptr;
+  const auto* func = step.call->op.as<FunctionNode>();
+  if (func == nullptr || !func->is_primitive() || func->GetAttr<ObjectRef>(attr::kCompiler)) return nullptr;
+  const auto* call = func->body.as<CallNode>();
+  if (call == nullptr || call->op.as<OpNode>() == nullptr || call->op.as<OpNode>()->name != op_name) return nullptr;
+  return call;
+}
+
+/// Whether the operand of `call` is all parameters of `func`, in order.
+bool TakesAllParams(const FunctionNode* func, const CallNode* call) {
+  if (call->args.size() != 1) return false;
+  if (func->params.size() == 1 && call->args[0].same_as(func->params[0])) return true;
+  const auto* tuple = call->args[0].as<relay::TupleNode>();
+  if (tuple == nullptr || tuple->fields.size() != func->params.size()) return false;
+  for (size_t i = 0; i < func->params.size(); ++i) {
+    if (!tuple->fields[i].same_as(func->params[i])) return false;
+  }
+  return true;
+}
+
+bool OnCpu(const PlannedTensor& tensor) { return tensor.device_type == 0 || tensor.device_type == kDLCPU; }
+
+/// Offsets of `pieces`, which together are `whole`; nothing where one can't begin at an aligned place.
+std::vector<int64_t> OffsetsOf(const MemoryProgram& program, const std::vector<int>& pieces, int whole) {
+  std::vector<int64_t> offsets;
+  int64_t offset = 0;
+  for (int piece : pieces) {
+    const PlannedTensor& tensor = program.tensors[piece];
+    if (offset % kArenaAlignment != 0 || tensor.bytes == 0 || !OnCpu(tensor)) return {};
+    offsets.push_back(offset);
+    offset += tensor.bytes;
+  }
+  if (offset != program.tensors[whole].bytes || !OnCpu(program.tensors[whole])) return {};
+  return offsets;
+}
+
 }  // namespace
+
+std::vector<int64_t> PiecesOfJoin(const MemoryProgram& program, const PlannedStep& step) {
+  const CallNode* call = OnlyCall(step, "concatenate");
+  if (call == nullptr || step.outputs.size() != 1 || !TakesAllParams(step.call->op.as<FunctionNode>(), call)) return {};
+  const auto* type = call->type_as<TensorTypeNode>();
+  if (type == nullptr || !IsOutermost(type, call->attrs_as<ops::ConcatenateAttrs>()->axis)) return {};
+  return OffsetsOf(program, step.inputs, step.outputs[0]);
+}
+
+std::vector<int64_t> PiecesOfSplit(const MemoryProgram& program, const PlannedStep& step) {
+  const CallNode* call = OnlyCall(step, "split");
+  if (call == nullptr || step.inputs.size() != 1 || !TakesAllParams(step.call->op.as<FunctionNode>(), call)) return {};
+  const auto* type = call->args[0]->type_as<TensorTypeNode>();
+  if (type == nullptr || !IsOutermost(type, call->attrs_as<ops::SplitAttrs>()->axis)) return {};
+  return OffsetsOf(program, step.outputs, step.inputs[0]);
+}
 
 MemoryProgram LinearizeForMemory(const relay::Function& func, bool share_reshapes) {
   return Linearizer(share_reshapes).Run(func);

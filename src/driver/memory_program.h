@@ -13,7 +13,7 @@ namespace treadle::driver {
 
 struct PlannedTensor {
   int64_t bytes = 0;
-  int device_type = 0;      ///< DLDeviceType; 0: unknown
+  int device_type = 0;      ///< DLDeviceType; 0: the default device
   int64_t uses = 0;         ///< by later steps, one per argument position, and one per place in the result
   int defined_at = -1;      ///< step that computes it; -1: parameter
   int last_use = -1;        ///< last step that reads it; the number of steps when it is part of the result
@@ -42,5 +42,14 @@ MemoryProgram LinearizeForMemory(const relay::Function& func, bool share_reshape
 /// Whether step `step` may write its output over input `input` (the tensor's memory being free afterwards): its
 /// function is element-wise in it.
 bool MayWriteInPlace(const MemoryProgram& program, const PlannedStep& step, int input);
+
+/// The operands of step `step` that its result can be made of without copying: the step joins tensors (concatenate) and
+/// each operand is one piece of the result's memory, all on the CPU. One byte offset per operand, or nothing.
+std::vector<int64_t> PiecesOfJoin(const MemoryProgram& program, const PlannedStep& step);
+/// The same for a step that splits its operand: one byte offset in the operand per result.
+std::vector<int64_t> PiecesOfSplit(const MemoryProgram& program, const PlannedStep& step);
+
+/// Alignment of every tensor in an arena, in bytes.
+inline constexpr int64_t kArenaAlignment = 64;
 
 }  // namespace treadle::driver

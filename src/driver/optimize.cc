@@ -2,56 +2,18 @@
 #include "driver/optimize.h"
 
 #include <algorithm>
+#include <set>
 
+#include "treadle/ops/attrs/annotation.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/passes.h"
+#include "treadle/relay/transform.h"
 
 namespace treadle::driver {
 
 using namespace relay::transform;  // NOLINT(google-build-using-namespace): the list reads best with bare names
 
-std::vector<Pass> OptimizationPasses(const Target& target) {
-  std::vector<Pass> passes = {
-      InferType(),
-      RemoveUnusedFunctions(),
-      // What only training needs goes first: everything after sees arithmetic.
-      SimplifyInference(),
-      DynamicToStatic(),
-      FoldConstant(),
-      EliminateCommonSubexpr(),
-      SimplifyExpr(),
-      CanonicalizeCast(),
-      CanonicalizeOps(),
-      FoldConstant(),
-      // Scales are constants now, sums are additions, and weights are still in the layouts that models state.
-      BackwardFoldScaleAxis(),
-      ForwardFoldScaleAxis(),
-      FoldConstant(),
-  };
-  // Layouts are chosen when the graph has its final operators, and before fusion, which must not cross a change.
-  if (target->HasKey("cpu")) passes.push_back(PlanLayout());
-  passes.push_back(SimplifyExpr());
-  passes.push_back(FoldConstant());
-  passes.push_back(EliminateCommonSubexpr());
-  passes.push_back(FuseOps());
-  passes.push_back(InferType());
-  return passes;
-}
-
-IRModule Optimize(IRModule module, const Target& target, const FusionObserver& before_fusion) {
-  std::vector<Pass> passes = OptimizationPasses(target);
-  if (before_fusion) {
-    auto fuse = std::find_if(passes.begin(), passes.end(), [](const Pass& p) { return p->info.name == "FuseOps"; });
-    auto observe = [&](IRModule before, const PassContext& context) {
-      before_fusion(before, context);
-      return before;
-    };
-    passes.insert(fuse, CreateModulePass(observe, {"ObserveFusion", 0, {}, "Shows what fusion gets"}));
-  }
-  return Sequential(passes, "optimize")(module);
-}
-
-IRModule BindParams(IRModule module, const std::vector<std::pair<std::string, runtime::NDArray>>& params) {
+IRModule BindParams(IRModule module, const ParamList& params) {
   if (params.empty()) return module;
   auto main = Downcast<relay::Function>(module->Lookup("main"));
   Map<relay::Var, relay::Expr> bindings;
@@ -68,6 +30,76 @@ IRModule BindParams(IRModule module, const std::vector<std::pair<std::string, ru
   IRModule result = module;
   result.CopyOnWrite()->Add(module->GetGlobalVar("main"), Downcast<relay::Function>(relay::Bind(main, bindings)));
   return result;
+}
+
+std::vector<Pass> OptimizationPasses(const BuildTargets& targets) {
+  const bool one_device = !targets.heterogeneous();
+  std::vector<Pass> passes = {
+      InferType(),
+      RemoveUnusedFunctions(),
+      // What only training needs goes first: everything after sees arithmetic.
+      SimplifyInference(),
+      DynamicToStatic(),
+      FoldConstant(),
+      // Equal calls may be on different devices.
+      one_device ? EliminateCommonSubexpr() : InferType(),
+      SimplifyExpr(),
+      CanonicalizeCast(),
+      CanonicalizeOps(),
+      FoldConstant(),
+      // Scales are constants now, sums are additions, and weights are still in the layouts that models state.
+      BackwardFoldScaleAxis(),
+      ForwardFoldScaleAxis(),
+      FoldConstant(),
+  };
+  // Layouts are chosen when the graph has its final operators, and before fusion, which must not cross a change.
+  // Layouts are those of CPUs; a model on several devices keeps the layouts that it states.
+  if (one_device && targets.default_target()->HasKey("cpu")) passes.push_back(PlanLayout());
+  passes.push_back(SimplifyExpr());
+  passes.push_back(FoldConstant());
+  if (one_device) passes.push_back(EliminateCommonSubexpr());
+  passes.push_back(FuseOps());
+  passes.push_back(InferType());
+  return passes;
+}
+
+IRModule PlaceOnDevices(IRModule module, BuildTargets* targets) {
+  auto main = Downcast<relay::Function>(module->Lookup("main"));
+  std::set<int> annotated;
+  bool copies = false;
+  auto visit = [&](const relay::Expr& e) {
+    const auto* call = e.as<relay::CallNode>();
+    const auto* op = call == nullptr ? nullptr : call->op.as<OpNode>();
+    if (op == nullptr) return;
+    if (op->name == "on_device") annotated.insert(call->attrs_as<ops::OnDeviceAttrs>()->device_type);
+    copies |= op->name == "device_copy";
+  };
+  relay::PostOrderVisit(main, visit);
+  if (annotated.empty()) return module;
+  for (int device : annotated) targets->ForDevice(device);
+  module = RewriteAnnotatedOps(targets->default_device())(module);
+  const std::set<int> devices = annotated;
+  copies = false;
+  relay::PostOrderVisit(Downcast<relay::Function>(module->Lookup("main")), visit);
+  if (!copies && targets->heterogeneous()) {
+    TREADLE_ICHECK(devices.size() == 1) << "values on several devices without copies between them";
+    targets->fallback_device = *devices.begin();
+  }
+  return module;
+}
+
+IRModule Optimize(IRModule module, BuildTargets* targets, const FusionObserver& before_fusion) {
+  module = PlaceOnDevices(std::move(module), targets);
+  std::vector<Pass> passes = OptimizationPasses(*targets);
+  if (before_fusion) {
+    auto fuse = std::find_if(passes.begin(), passes.end(), [](const Pass& p) { return p->info.name == "FuseOps"; });
+    auto observe = [&](IRModule before, const PassContext& context) {
+      before_fusion(before, context);
+      return before;
+    };
+    passes.insert(fuse, CreateModulePass(observe, {"ObserveFusion", 0, {}, "Shows what fusion gets"}));
+  }
+  return Sequential(passes, "optimize")(module);
 }
 
 }  // namespace treadle::driver

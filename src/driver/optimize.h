@@ -7,23 +7,30 @@
 #include <utility>
 #include <vector>
 
-#include "treadle/ir/target.h"
+#include "driver/build_targets.h"
 #include "treadle/ir/transform.h"
 #include "treadle/runtime/ndarray.h"
 
 namespace treadle::driver {
 
+using ParamList = std::vector<std::pair<std::string, runtime::NDArray>>;
+
+/// Replaces parameters of main by constants; the parameter's name becomes the constants' place. A name that main
+/// doesn't have is an Error.
+IRModule BindParams(IRModule module, const ParamList& params);
+
 /// In order, with the levels from which they run.
-std::vector<transform::Pass> OptimizationPasses(const Target& target);
+std::vector<transform::Pass> OptimizationPasses(const BuildTargets& targets);
+
+/// Turns annotations (on_device) of main into copies between devices. Where all of it is on one device, that becomes
+/// the default device of `targets`. An annotation for a device without target is a TargetError.
+IRModule PlaceOnDevices(IRModule module, BuildTargets* targets);
 
 /// Sees the module as fusion gets it.
 using FusionObserver = std::function<void(const IRModule& module, const transform::PassContext& context)>;
 
-/// Runs the passes that the current context enables. The result's main consists of calls of fused functions.
-IRModule Optimize(IRModule module, const Target& target, const FusionObserver& before_fusion = nullptr);
-
-/// Replaces parameters of main by constants; the parameter's name becomes the constants' place. A name that main
-/// doesn't have, or has twice, is an Error.
-IRModule BindParams(IRModule module, const std::vector<std::pair<std::string, runtime::NDArray>>& params);
+/// Places main on devices, then runs the passes that the current context enables. The result's main consists of calls
+/// of fused functions.
+IRModule Optimize(IRModule module, BuildTargets* targets, const FusionObserver& before_fusion = nullptr);
 
 }  // namespace treadle::driver

@@ -3,11 +3,19 @@
 #include <mutex>
 
 #include "backends/backend.h"
+#include "driver/build_functions.h"
+#include "driver/build_targets.h"
 #include "driver/constant_evaluator.h"
+#include "driver/engine_functions.h"
+#include "driver/export_library.h"
+#include "driver/graph_executor_codegen.h"
+#include "driver/kernel_module.h"
 #include "treadle/driver/compile.h"
 #include "treadle/ir/prim_ops.h"
+#include "treadle/ir/transform.h"
 #include "treadle/ops/compute.h"
 #include "treadle/relay/passes.h"
+#include "treadle/runtime/registry.h"
 
 namespace treadle::driver {
 
@@ -19,6 +27,14 @@ void RegisterAll() {
     relay::RegisterPasses();
     backends::RegisterAllBackends();
     relay::SetConstantEvaluator(EvaluateConstant);
+    RegisterModuleLoaders();
+    runtime::Registry::RegisterTyped(
+        "runtime.module.loadfile_tar", [](std::string path, std::string) { return LoadArchive(path); }, /*override=*/true);
+    RegisterBuildFunctions();
+    RegisterEngineFunctions();
+    transform::RegisterPassConfig(kFallbackDevice, "int",
+                                  "device type of what isn't annotated, with several devices (1)");
+    transform::RegisterPassConfig(kPlannerOption, "string", "memory planner: arena (default) or relay");
   });
 }
 

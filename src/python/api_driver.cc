@@ -1,13 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiling.
-#include <unistd.h>
-
-#include <filesystem>
-#include <mutex>
-
-#include "backends/backend.h"
-#include "driver/object_module.h"
-#include "driver/optimize.h"
 #include "python/api.h"
 #include "treadle/base/error.h"
 #include "treadle/driver/compile.h"
@@ -37,75 +29,22 @@ class CompiledModelRef : public ObjectRef {
   TREADLE_BASE_REF(CompiledModelRef, ObjectRef, CompiledModelNode);
 };
 
-/// The kernels as text: "ll", "asm" (or "s"), or what the target's own code is ("c").
-std::string KernelSource(const CompiledModel& model, const std::string& format) {
-  const Target target(model.target);
-  std::vector<tir::PrimFunc> functions;
-  for (const auto& [name, func] : model.lowered->functions) functions.push_back(Downcast<tir::PrimFunc>(func));
-  backends::CodegenOptions options;
-  options.emit_ll = format == "ll";
-  options.emit_asm = format == "asm" || format == "s";
-  const backends::Artifact artifact = backends::GetBackend(target->kind).codegen(functions, target, options);
-  if (options.emit_ll) return artifact.ll;
-  if (options.emit_asm) return artifact.assembly;
-  if (format == artifact.format && format != "o") return artifact.code;
-  throw Error(StrCat("no source in format '", format, "'; there are: ll, asm",
-                     artifact.format == "o" ? "" : ", " + artifact.format));
-}
-
-/// The kernels of a compiled model. They are linked and loaded when a function is asked for.
-class KernelLibrary : public runtime::ModuleNode {
- public:
-  explicit KernelLibrary(CompiledModelRef model) : model_(std::move(model)) {}
-  std::string module_type() const override { return Target(model_->model.target)->kind; }
-  PackedFunc GetFunction(const std::string& name) const override {
-    std::call_once(load_, [this] { loaded_ = LoadNow(); });
-    return loaded_.GetFunction(name, true);
-  }
-  std::string GetSource(const std::string& format) const override {
-    return KernelSource(model_->model, format.empty() ? (module_type() == "llvm" ? "ll" : module_type()) : format);
-  }
-  void SaveToFile(const std::string& path, const std::string&) const override {
-    driver::ExportLibrary(model_->model, path);
-  }
-  bool IsDSOExportable() const override { return true; }
-  TREADLE_NODE(KernelLibrary, runtime::ModuleNode, "driver.KernelLibrary")
-
- private:
-  Module LoadNow() const {
-    std::string name = (std::filesystem::temp_directory_path() / "treadle-XXXXXX.so").string();
-    const int file = mkstemps(name.data(), 3);
-    if (file < 0) throw RuntimeError(StrCat("can't make a temporary file ", name));
-    close(file);
-    struct Remove {
-      const std::string& name;
-      ~Remove() { std::filesystem::remove(name); }
-    } remove{name};
-    driver::ExportLibrary(model_->model, name);
-    return Module::LoadFromFile(name);  // stays mapped
-  }
-
-  CompiledModelRef model_;
-  mutable std::once_flag load_;
-  mutable Module loaded_;
-};
-
-/// Writes the library of a compiled model, given its kernels or the executor factory that imports them.
-void ExportModule(const Module& module, const std::string& path) {
-  if (const auto* library = module.as<KernelLibrary>()) return library->SaveToFile(path, "so");
-  if (const auto* object = module.as<driver::ObjectModuleNode>()) return object->Export(path);
-  for (const Module& import : module.imports()) {
-    if (import.as<KernelLibrary>() != nullptr) return ExportModule(import, path);
-  }
-  throw Error(StrCat("a module of type ", module.module_type(), " can't be exported; a compiled model can"));
-}
-
-/// The passes run in the context of the calling thread, its instruments included.
-CompileOptions OptionsFromContext(const std::string& target) {
+/// Options of a build in the pass context of the calling thread. `flags`: target (text, or a map from device type to
+/// text), target_host, mod_name.
+CompileOptions BuildOptions(const Map<String, ObjectRef>& flags) {
   CompileOptions options;
-  options.target = target;
-  options.opt_level = treadle::transform::PassContext::Current()->opt_level;
   options.inherit_context = true;
+  for (const auto& [key, value] : flags) {
+    const std::string name = key.str();
+    if (name == "target") options.target = Downcast<String>(value).str();
+    if (name == "targets") {
+      for (const auto& [device, text] : Downcast<Map<String, String>>(value)) {
+        options.device_targets[std::stoi(device.str())] = text.str();
+      }
+    }
+    if (name == "target_host") options.target_host = Downcast<String>(value).str();
+    if (name == "mod_name") options.module_name = Downcast<String>(value).str();
+  }
   return options;
 }
 
@@ -184,18 +123,30 @@ void RegisterCompiledModel() {
                           [](CompiledModelRef model) { return ToMap(model->model.params); });
   Registry::RegisterTyped("driver.CompiledModel_Optimized",
                           [](CompiledModelRef model) { return model->model.optimized; });
-  Registry::RegisterTyped("driver.CompiledModel_Lowered", [](CompiledModelRef model) { return model->model.lowered; });
-  Registry::RegisterTyped("driver.CompiledModel_Source", [](CompiledModelRef model, std::string format) {
-    return KernelSource(model->model, format);
+  Registry::RegisterTyped("driver.CompiledModel_Lowered", [](CompiledModelRef model) {
+    Map<String, IRModule> modules;
+    for (const auto& [target, module] : model->model.lowered()) modules.Set(target, module);
+    return modules;
   });
+  Registry::RegisterTyped("driver.CompiledModel_Source", [](CompiledModelRef model, std::string format) {
+    Module library = model->model.library;
+    if (library.module_type() == "metadata") library = library.imports().at(0);
+    return library.get()->GetSource(format);
+  });
+  Registry::RegisterTyped("driver.CompiledModel_MemoryReport",
+                          [](CompiledModelRef model) { return model->model.memory_report; });
+  Registry::RegisterTyped("driver.CompiledModel_KernelCounts", [](CompiledModelRef model) {
+    return Array<IntImm>{IntImm(DataType::Int(64), static_cast<int64_t>(model->model.num_kernels)),
+                         IntImm(DataType::Int(64), static_cast<int64_t>(model->model.cached_kernels))};
+  });
+  Registry::RegisterTyped("driver.CompiledModel_ExternalModules",
+                          [](CompiledModelRef model) { return Array<Module>(model->model.external_modules); });
   Registry::RegisterTyped("driver.CompiledModel_Export",
                           [](CompiledModelRef model, std::string path) { driver::ExportLibrary(model->model, path); });
-  Registry::RegisterTyped("driver.CompiledModel_Lib", [](CompiledModelRef model) {
-    return Module(ObjectPtr<Object>(MakeObject<KernelLibrary>(model)));
-  });
+  Registry::RegisterTyped("driver.CompiledModel_Lib", [](CompiledModelRef model) { return model->model.library; });
   Registry::RegisterTyped("driver.CompiledModel_Module", [](CompiledModelRef model) {
-    return runtime::MakeGraphFactoryModule(model->model.graph_json, model->model.params, "default",
-                                           Module(ObjectPtr<Object>(MakeObject<KernelLibrary>(model))));
+    return runtime::MakeGraphFactoryModule(model->model.graph_json, model->model.params,
+                                           model->model.manifest.module_name, model->model.library);
   });
 }
 
@@ -204,14 +155,12 @@ void RegisterCompiledModel() {
 void RegisterDriverApi() {
   driver::RegisterAll();
   RegisterCompiledModel();
-  Registry::RegisterTyped("runtime.ModuleExportLibrary", &ExportModule);
+  Registry::RegisterTyped("runtime.ModuleExportLibrary", &driver::ExportModule);
   Registry::RegisterTyped("driver.CompileOnnx", &CompileOnnx);
-  Registry::RegisterTyped("driver.Build", [](IRModule module, Map<String, NDArray> params, std::string target) {
-    return Wrap(driver::Build(module, ToParams(params), OptionsFromContext(target)));
-  });
-  Registry::RegisterTyped("driver.Optimize", [](IRModule module, Map<String, NDArray> params, std::string target) {
-    return driver::Optimize(driver::BindParams(module, ToParams(params)), Target(target));
-  });
+  Registry::RegisterTyped("driver.Build",
+                          [](IRModule module, Map<String, NDArray> params, Map<String, ObjectRef> flags) {
+                            return Wrap(driver::Build(module, ToParams(params), BuildOptions(flags)));
+                          });
 }
 
 }  // namespace treadle::python

@@ -58,9 +58,10 @@ std::string TensorInfo::str() const {
 
 std::string Manifest::ToJson() const {
   return StrCat("{\"treadle_version\":", JsonQuote(treadle_version), ",\"name\":", JsonQuote(name),
-                ",\"executor\":", JsonQuote(executor), ",\"target\":", JsonQuote(target),
-                ",\"cpu_features\":", JsonArray(cpu_features), ",\"source_hash\":", JsonQuote(source_hash),
-                ",\"inputs\":", TensorsToJson(inputs), ",\"outputs\":", TensorsToJson(outputs), "}");
+                ",\"executor\":", JsonQuote(executor), ",\"module_name\":", JsonQuote(module_name),
+                ",\"target\":", JsonQuote(target), ",\"cpu_features\":", JsonArray(cpu_features),
+                ",\"source_hash\":", JsonQuote(source_hash), ",\"inputs\":", TensorsToJson(inputs),
+                ",\"outputs\":", TensorsToJson(outputs), "}");
 }
 
 Manifest Manifest::FromJson(std::string_view text, const std::string& what) {
@@ -70,6 +71,7 @@ Manifest Manifest::FromJson(std::string_view text, const std::string& what) {
   manifest.treadle_version = string_of("treadle_version");
   manifest.name = string_of("name");
   manifest.executor = string_of("executor");
+  if (json.Find("module_name") != nullptr) manifest.module_name = string_of("module_name");
   manifest.target = string_of("target");
   manifest.cpu_features = json.At("cpu_features", what).AsStrings(what + ".cpu_features");
   manifest.source_hash = string_of("source_hash");

@@ -267,6 +267,9 @@ Model Model::Load(const std::string& path) {
   const auto* library = static_cast<const LibraryModuleNode*>(loaded.library.get());
   if (library->manifest() == nullptr) throw ModelFormatError(StrCat(path, ": a library, but not a compiled model"));
   const Manifest& manifest = *library->manifest();
+  if (manifest.executor == "none") {
+    throw ModelFormatError(StrCat(path, ": a library of kernels without a graph; load it with load_module"));
+  }
   if (manifest.executor != "graph") {
     ExecutorLoader loader;
     {
@@ -280,8 +283,11 @@ Model Model::Load(const std::string& path) {
   }
   std::shared_ptr<void> owner(nullptr, [keep = loaded.library](void*) {});
   ParamList params = library->blob()->Params(owner);
+  const std::string_view json = library->blob()->Require("graph");
   try {
-    return FromGraph(std::string(library->blob()->Require("graph")), params, loaded.root, manifest);
+    const auto plan = library->blob()->Section("plan");
+    GraphSpec spec = plan ? GraphSpec::FromBinary(*plan, "plan") : GraphSpec::FromJson(json);
+    return FromSpec(std::move(spec), std::string(json), params, loaded.root, manifest, {});
   } catch (const ModelFormatError& error) {
     throw ModelFormatError(StrCat(path, ": ", error.what()));
   }
@@ -289,12 +295,17 @@ Model Model::Load(const std::string& path) {
 
 Model Model::FromGraph(const std::string& graph_json, const ParamList& params, const Module& library,
                        const Manifest& manifest, std::vector<Device> devices) {
+  return FromSpec(GraphSpec::FromJson(graph_json), graph_json, params, library, manifest, std::move(devices));
+}
+
+Model Model::FromSpec(GraphSpec spec, std::string graph_json, const ParamList& params, const Module& library,
+                      const Manifest& manifest, std::vector<Device> devices) {
   if (devices.empty()) devices = AllDevices();
-  auto graph = std::make_shared<GraphModel>(GraphSpec::FromJson(graph_json), library, std::move(devices), params);
+  auto graph = std::make_shared<GraphModel>(std::move(spec), library, std::move(devices), params);
   auto data = std::make_shared<ModelData>();
   data->manifest = manifest;
   data->library = library;
-  data->graph_json = graph_json;
+  data->graph_json = std::move(graph_json);
   data->executable = std::make_shared<GraphExecutable>(std::move(graph), manifest);
   Model model;
   model.data_ = std::move(data);
@@ -351,7 +362,8 @@ Module LoadModelModule(const std::string& path) {
   if (library->blob() == nullptr || !library->blob()->Section("graph")) return loaded.root;
   std::shared_ptr<void> owner(nullptr, [keep = loaded.library](void*) {});
   return MakeGraphFactoryModule(std::string(*library->blob()->Section("graph")), library->blob()->Params(owner),
-                                "default", loaded.root);
+                                library->manifest() != nullptr ? library->manifest()->module_name : "default",
+                                loaded.root);
 }
 
 }  // namespace

@@ -53,6 +53,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       case 5:
         ReadImports(bytes);
         break;
+      case 6:
+        rt::GraphSpec::FromBinary(bytes, "fuzz");
+        break;
     }
   } catch (const treadle::ModelFormatError&) {
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include "treadle/ir/module.h"
 #include "treadle/ir/transform.h"
 #include "treadle/runtime/manifest.h"
+#include "treadle/runtime/module.h"
 #include "treadle/runtime/ndarray.h"
 
 namespace treadle::driver {
@@ -26,6 +28,11 @@ struct DumpOptions {
 
 struct CompileOptions {
   std::string target = "llvm -mcpu=native";
+  /// For models on several devices: their targets by DLDeviceType (0: the device of the target's kind). What isn't
+  /// annotated runs on the fallback device, option relay.fallback_device_type (CPU). Empty: `target` alone.
+  std::map<int, std::string> device_targets;
+  std::string target_host;              ///< for the code that calls kernels; empty: chosen from the targets
+  std::string module_name = "default";  ///< part of the kernels' symbols, and the name of the executor factory
   int opt_level = 3;
   std::vector<std::string> required_pass;
   std::vector<std::string> disabled_pass;
@@ -37,19 +44,24 @@ struct CompileOptions {
   std::vector<ObjectPtr<transform::PassInstrument>> instruments;  ///< watch the passes
   /// The passes run in the thread's PassContext, instruments included; level, passes and config above aren't used.
   bool inherit_context = false;
-  int threads = 0;  ///< for compiling; 0: all that the machine gives this process
+  int threads = 0;        ///< for compiling; 0: all that the machine gives this process
+  bool use_cache = true;  ///< the cache of kernels on disk
 };
 
-/// A kernel library in memory with the graph that calls it.
+/// Kernels in memory with the graph that calls them.
 struct CompiledModel {
   std::string graph_json;
   std::vector<std::pair<std::string, runtime::NDArray>> params;
-  std::vector<std::string> objects;            ///< ELF object files
-  std::string target;                          ///< canonical text
-  runtime::Manifest manifest;                  ///< inputs and outputs, and what the library says of itself
-  IRModule optimized;                          ///< the fused graph IR
-  IRModule lowered;                            ///< the kernels in low-level form
-  std::map<std::string, std::string> sources;  ///< texts that were asked for: "ll", "asm"; "c" of target c
+  runtime::Module library;                        ///< the kernels, importing device and external modules
+  std::string target;                             ///< canonical text
+  runtime::Manifest manifest;                     ///< inputs and outputs, and what the library says of itself
+  IRModule optimized;                             ///< the fused graph IR
+  std::string memory_report;                      ///< what is stored where, as text
+  std::vector<runtime::Module> external_modules;  ///< what external code generators made
+  size_t num_kernels = 0, cached_kernels = 0;     ///< distinct kernels; those that came from the cache on disk
+  /// The kernels in low-level form by target text.
+  std::function<std::map<std::string, IRModule>()> lowered;
+  std::shared_ptr<struct GraphCode> code;  ///< of the compiler's own
 };
 
 /// Attribute of main: Array<String>, names of the results.
@@ -67,7 +79,10 @@ CompiledModel CompileOnnxFile(const std::string& path, const CompileOptions& opt
 /// As CompileOnnxFile for a serialised ModelProto in memory; external data is looked up in `directory` if given.
 CompiledModel CompileOnnxBytes(const std::string& bytes, const CompileOptions& options,
                                const std::string& directory = "");
-/// Links one self-contained shared library: kernels, graph, parameters, manifest.
+/// Links one self-contained shared library: kernels, graph, parameters, manifest, and the modules that the kernels
+/// import. A path that ends in ".tar" gets the objects instead, for linking elsewhere.
 void ExportLibrary(const CompiledModel& model, const std::string& path);
+/// As ExportLibrary for any tree of modules that compiling made: kernels, an executor factory around them, ..
+void ExportModule(const runtime::Module& module, const std::string& path);
 
 }  // namespace treadle::driver

@@ -22,6 +22,10 @@ struct MemoryReport {
   int64_t activations = 0;  ///< arena and pool of intermediate results and outputs, per context
 };
 
+/// A compiled function that runs all calls of a graph: `data` holds the data pointers of the calls' arguments (inputs,
+/// then outputs), call after call. Returns 0, or the number (from 1) of the call that failed.
+using GraphMainFunction = int (*)(void* const* data);
+
 /// A graph with its functions found and its parameters in place.
 class GraphModel {
  public:
@@ -42,6 +46,8 @@ class GraphModel {
   const GraphSpec::Entry& InputEntry(size_t index) const { return spec_.entries[InputEntryId(index)]; }
   const GraphSpec::Entry& OutputEntry(size_t index) const { return spec_.entries[spec_.EntryId(spec_.heads[index])]; }
   MemoryReport Memory() const;
+  /// Whether a run is one call of compiled code.
+  bool has_main() const { return main_ != nullptr; }
 
  private:
   friend class GraphContext;
@@ -59,7 +65,9 @@ class GraphModel {
 
   uint32_t InputEntryId(size_t index) const { return spec_.EntryId(spec_.arg_nodes[index], 0); }
   Device DeviceOf(const GraphSpec::Entry& entry) const;
+  void FindArenaDevice();
   void ResolveOps();
+  void FindMain();
   void BindParams(const ParamList& params);
   void FindAliases();
   bool Overlap(uint32_t a, uint32_t b) const;
@@ -67,10 +75,12 @@ class GraphModel {
   GraphSpec spec_;
   Module library_;
   std::vector<Device> devices_;
+  Device arena_device_{};
   std::unordered_map<std::string, uint32_t> input_index_;
   std::vector<NDArray> params_;  ///< by argument position; null for inputs proper
   std::vector<uint32_t> free_inputs_;
   std::vector<Op> ops_;
+  GraphMainFunction main_ = nullptr;
   std::vector<uint32_t> arg_slots_;  ///< tensors that the calls' arguments are; see GraphContext::tensors_
   /// Tensors: one per entry, then flattened ones for functions that want them so. Entry and shape of each.
   std::vector<uint32_t> slot_entry_;
@@ -145,6 +155,7 @@ class GraphContext {
   void UseOwnInput(size_t index);
   void CheckFits(const DLTensor& value, const GraphSpec::Entry& entry, const std::string& what) const;
   std::string WhyNotInPlace(const NDArray& value, const GraphSpec::Entry& entry) const;
+  void RunMain();
   void RunOp(const Op& op);
   [[noreturn]] void FailOp(const Op& op) const;
   std::string ShapesOf(const Op& op) const;
@@ -159,6 +170,8 @@ class GraphContext {
   std::vector<DLTensor> tensors_;
   std::vector<TreadleValue> values_;
   std::vector<int> codes_;
+  std::vector<void*> main_data_;  ///< arguments of the model's main function
+  bool main_data_current_ = false;
 };
 
 /// A trace that chrome://tracing and ui.perfetto.dev read.

@@ -29,7 +29,8 @@ struct TensorInfo {
 struct Manifest {
   std::string treadle_version;
   std::string name;
-  std::string executor = "graph";         ///< "graph" or "vm"
+  std::string executor = "graph";         ///< "graph", "vm", or "none" for kernels alone
+  std::string module_name = "default";    ///< name of the executor factory
   std::string target;                     ///< as given to the compiler
   std::vector<std::string> cpu_features;  ///< instruction sets that the code uses, by LLVM's names
   std::string source_hash;                ///< of what was compiled

@@ -116,6 +116,8 @@ class Model {
   std::vector<NDArray> Run(const NamedTensors& inputs, int threads = 0) const;
 
  private:
+  static Model FromSpec(GraphSpec spec, std::string graph_json, const ParamList& params, const Module& library,
+                        const Manifest& manifest, std::vector<Device> devices);
   std::shared_ptr<const struct ModelData> data_;
 };
 

@@ -1,13 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs compiled graphs."""
+import struct
+
 from .. import nd
 from .._ffi import get_global_func
 
 
+def _devices(device):
+    return list(device) if isinstance(device, (list, tuple)) else [device]
+
+
 def create(graph_json_str, libmod, device):
-    """An executor for a graph with the kernels of a module; parameters are loaded afterwards."""
-    device = device[0] if isinstance(device, (list, tuple)) else device
-    return GraphModule(get_global_func("tvm.graph_executor.create")(graph_json_str, libmod, device))
+    """An executor for a graph with the kernels of a module; parameters are loaded afterwards. `device`: one, or a list
+    of those that the graph uses."""
+    libmod = libmod.module if hasattr(libmod, "get_graph_json") and hasattr(libmod, "module") else libmod
+    create_function = get_global_func("tvm.graph_executor.create")
+    return GraphModule(create_function(graph_json_str, libmod, *_devices(device)))
+
+
+class BenchmarkResult:
+    """Times of one run, in seconds, of each repetition."""
+
+    def __init__(self, results):
+        import statistics
+
+        self.results = tuple(results)
+        self.mean = statistics.fmean(results)
+        self.median = statistics.median(results)
+        self.min, self.max = min(results), max(results)
+        self.std = statistics.pstdev(results)
+
+    def __str__(self):
+        names = ("mean", "median", "max", "min", "std")
+        head = "".join(f"{name + ' (ms)':^14}" for name in names)
+        row = "".join(f"{getattr(self, name) * 1e3:^14.4f}" for name in names)
+        return f"Execution time summary:\n{head}\n{row}"
+
+    __repr__ = __str__
 
 
 class GraphModule:
@@ -15,7 +44,9 @@ class GraphModule:
 
     def __init__(self, module):
         self.module = module
-        for name in ("set_input", "run", "get_output", "get_input", "get_num_outputs", "get_num_inputs", "load_params"):
+        for name in ("set_input", "run", "get_output", "get_input", "get_num_outputs", "get_num_inputs", "load_params",
+                     "share_params", "set_input_zero_copy", "set_output_zero_copy", "get_input_index",
+                     "run_from_inputs"):
             setattr(self, f"_{name}", module[name])
 
     def set_input(self, key=None, value=None, **params):
@@ -25,10 +56,27 @@ class GraphModule:
                 array = nd.array(array, dtype=self._get_input(name).dtype)
             self._set_input(name, array)
 
+    def set_input_zero_copy(self, key=None, value=None, **params):
+        """Uses the memory of tensors as inputs: contiguous, aligned to 64 bytes, of the input's shape and type, and on
+        its device."""
+        for name, tensor in ([(key, value)] if key is not None else []) + list(params.items()):
+            self._set_input_zero_copy(name, tensor)
+
+    def set_output_zero_copy(self, index, value):
+        """Uses the memory of a tensor as output `index`."""
+        self._set_output_zero_copy(index, value)
+
     def run(self, **inputs):
         if inputs:
             self.set_input(**inputs)
         self._run()
+
+    def run_from_inputs(self, device, **inputs):
+        """Sets inputs, runs, and returns the outputs on a device."""
+        flat = []
+        for name, value in inputs.items():
+            flat += [name, value if isinstance(value, nd.NDArray) else nd.array(value, dtype=self._get_input(name).dtype)]
+        return list(self._run_from_inputs(device.device_type, device.device_id, *flat))
 
     def get_output(self, index, out=None):
         """An output; copied into `out` when that is given."""
@@ -41,21 +89,51 @@ class GraphModule:
         tensor = self._get_input(index)
         return tensor if out is None else tensor.copyto(out)
 
+    def get_input_index(self, name):
+        """Position of an input among inputs and parameters, or -1."""
+        return self._get_input_index(name)
+
     def get_num_outputs(self):
         return self._get_num_outputs()
 
     def get_num_inputs(self):
         return self._get_num_inputs()
 
+    def get_input_info(self):
+        """(shapes by name, types by name) of the inputs and parameters."""
+        names = [self.module["get_input_name"](i) for i in range(self.get_num_inputs())]
+        tensors = {name: self._get_input(name) for name in names}
+        return ({name: tensor.shape for name, tensor in tensors.items()},
+                {name: str(tensor.dtype) for name, tensor in tensors.items()})
+
     def load_params(self, params_bytes):
+        """Sets the parameters that relay.save_param_dict wrote; names that the graph lacks are skipped."""
         self._load_params(bytes(params_bytes))
+
+    def share_params(self, other, params_bytes):
+        """Uses the memory of another executor for the parameters named in `params_bytes`."""
+        self._share_params(other.module, bytes(params_bytes))
 
     def __getitem__(self, name):
         return self.module[name]
 
-    def benchmark(self, device, func_name="run", repeat=5, number=5, min_repeat_ms=0, end_to_end=False, **kwargs):
-        """Times of `repeat` measurements of `number` runs each."""
+    def benchmark(self, device=None, func_name="run", repeat=5, number=5, min_repeat_ms=0, end_to_end=False, **kwargs):
+        """Times of `repeat` measurements of `number` runs each. With `end_to_end`, copying inputs and outputs counts."""
+        if end_to_end:
+            from ..runtime import Module
+
+            device = device or nd.cpu()
+            flat = [device.device_type, device.device_id]
+            for name, value in kwargs.items():
+                flat += [name, value if isinstance(value, nd.NDArray) else nd.array(value)]
+            evaluate = Module.time_evaluator(self.module, "run_from_inputs", device, number=number, repeat=repeat,
+                                             min_repeat_ms=min_repeat_ms)
+            return BenchmarkResult(evaluate(*flat).results)
         if kwargs:
             self.set_input(**kwargs)
-        return self.module.time_evaluator(func_name, device, number=number, repeat=repeat,
-                                          min_repeat_ms=min_repeat_ms)()
+        if func_name != "run":
+            result = self.module.time_evaluator(func_name, device, number=number, repeat=repeat,
+                                                min_repeat_ms=min_repeat_ms)()
+            return BenchmarkResult(result.results)
+        raw = bytes(self.module["benchmark"](number, repeat, min_repeat_ms))
+        return BenchmarkResult(struct.unpack(f"<{len(raw) // 8}d", raw))

@@ -2,7 +2,7 @@
 """What all IRs share: modules, types, constants, operators, structural equality."""
 from .._core import Object
 from .._dtype import DataType
-from .._ffi import Api, Array, Map, get_global_func, register_object
+from .._ffi import Api, Array, Map, convert, get_global_func, register_object
 from ..error import Error
 
 _api = Api("ir")
@@ -290,7 +290,7 @@ class BaseFunc(RelayExpr):
 
     def with_attr(self, key, value):
         """A copy with one attribute set."""
-        return get_global_func("relay.ir.FunctionWithAttr")(self, key, value)
+        return get_global_func("relay.ir.FunctionWithAttr")(self, key, convert(value))
 
 
 @register_object("relay.Constructor")

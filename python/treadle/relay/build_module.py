@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiling a module of the graph IR."""
-from .. import nd, runtime
-from .._ffi import Api
+from .. import nd
+from .._ffi import Api, get_global_func
+from .._nd import Device
 from ..ir import IRModule
 from ..target import Target
 from ..transform import PassContext
@@ -12,19 +13,23 @@ _api = Api("driver")
 class GraphExecutorFactoryModule:
     """A compiled graph: lib["default"](device) gives what runs it; also (graph, lib, params) when unpacked."""
 
-    def __init__(self, model):
+    def __init__(self, model, libmod_name="default"):
         self._model = model
+        self.libmod_name = libmod_name
+        self._module = None
 
     def __getitem__(self, name):
         return self.module[name]
 
     def get_graph_json(self):
+        """The graph that the executor runs."""
         return _api.CompiledModel_GraphJson(self._model)
 
     get_executor_config = get_graph_json
     graph_json = property(get_graph_json)
 
     def get_params(self):
+        """The parameters by the graph's names for them."""
         return dict(_api.CompiledModel_Params(self._model).items())
 
     params = property(get_params)
@@ -38,14 +43,34 @@ class GraphExecutorFactoryModule:
     @property
     def module(self):
         """The loaded model: kernels, graph and parameters."""
-        return _api.CompiledModel_Module(self._model)
+        if self._module is None:
+            self._module = _api.CompiledModel_Module(self._model)
+        return self._module
 
-    def export_library(self, file_name, **options):
-        """Writes one shared library that holds kernels, graph and parameters."""
+    def export_library(self, file_name, fcompile=None, addons=None, workspace_dir=None, **options):
+        """Writes one shared library that holds kernels, graph and parameters; a ".tar" gets the objects."""
         _api.CompiledModel_Export(self._model, str(file_name))
 
-    def get_source(self, fmt="ll"):
+    def get_source(self, fmt=""):
         return _api.CompiledModel_Source(self._model, fmt)
+
+    def get_memory_report(self):
+        """What is stored where, as text."""
+        return _api.CompiledModel_MemoryReport(self._model)
+
+    def get_external_modules(self):
+        """What external code generators made."""
+        return list(_api.CompiledModel_ExternalModules(self._model))
+
+    @property
+    def lowered_ir_mods(self):
+        """The kernels in low-level form, by target."""
+        return dict(_api.CompiledModel_Lowered(self._model).items())
+
+    @property
+    def kernel_counts(self):
+        """(distinct kernels, those that came from the cache on disk)."""
+        return tuple(int(count) for count in _api.CompiledModel_KernelCounts(self._model))
 
     @property
     def ir_mod(self):
@@ -56,33 +81,132 @@ class GraphExecutorFactoryModule:
         return iter((self.get_graph_json(), self.get_lib(), self.get_params()))
 
 
-def _target_text(target, target_host):
-    if isinstance(target, dict):
-        if len(target) != 1:
-            raise NotImplementedError("building for several devices at once isn't supported")
-        target = next(iter(target.values()))
-    return str(Target(target or "llvm", host=target_host))
+def _device_type(key):
+    """A device type as text, of a number, a device, a name such as "cpu", or an IntImm."""
+    if isinstance(key, str):
+        return key if key.isdigit() else str(nd.device(key).device_type)
+    if isinstance(key, Device):
+        return str(key.device_type)
+    return str(int(key))
 
 
-def build(mod, target=None, target_host=None, params=None, mod_name="default", **_):
-    """Compiles a module (or function) for a target, with the options of the current PassContext."""
-    module = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
-    tensors = {name: value if isinstance(value, nd.NDArray) else nd.array(value)
-               for name, value in (params or {}).items()}
-    return GraphExecutorFactoryModule(_api.Build(module, tensors, _target_text(target, target_host)))
+def _as_target(target, host=None):
+    return Target(target, host=host) if host is not None else Target(target)
+
+
+def _targets(target):
+    """One target as text, or a dict from device types (as text) to targets."""
+    if target is None:
+        return "llvm"
+    if isinstance(target, (list, tuple)):
+        return {_device_type(_kind_device(item)): str(Target(item)) for item in target}
+    if isinstance(target, dict) or type(target).__name__ == "Map":
+        return {_device_type(key): str(Target(value)) for key, value in target.items()}
+    return str(Target(target))
+
+
+def _kind_device(target):
+    kind = str(Target(target)).split()[0]
+    return nd.device(kind)
+
+
+def _tensors(params):
+    return {name: value if isinstance(value, nd.NDArray) else nd.array(value)
+            for name, value in (params or {}).items()}
+
+
+def _module_of(mod, params):
+    if isinstance(mod, IRModule):
+        return mod
+    from .expr import Function
+
+    if not isinstance(mod, (Function, IRModule)):
+        raise ValueError(f"expected an IRModule or a relay.Function, got {type(mod).__name__}")
+    return IRModule.from_expr(mod)
+
+
+def _flags(target, target_host, mod_name):
+    targets = _targets(target)
+    flags = {"targets": targets} if isinstance(targets, dict) else {"target": targets}
+    if target_host is not None and target_host != "":
+        flags["target_host"] = str(Target(target_host))
+    if mod_name:
+        flags["mod_name"] = str(mod_name)
+    return flags
+
+
+def build(ir_mod=None, target=None, target_host=None, executor="graph", params=None, mod_name="default", mod=None,
+          runtime=None, **unknown):  # noqa: A002
+    """Compiles a module (or function) for a target, with the options of the current PassContext.
+
+    target: a target, its text, or a dict from devices (numbers, names or Device) to targets; target_host: the one of
+    the code that calls kernels. params: values of parameters of main, by name.
+    """
+    if unknown:
+        raise TypeError(f"build() got an unexpected keyword argument '{next(iter(unknown))}'")
+    if isinstance(executor, dict):  # build(mod, target, target_host, params), as of older versions
+        executor, params = "graph", executor
+    if str(executor) not in ("graph", "None"):
+        raise ValueError(f"unknown executor '{executor}'; relay.build makes graph executors")
+    module = _module_of(ir_mod if ir_mod is not None else mod, params)
+    model = _api.Build(module, _tensors(params), _flags(target, target_host, mod_name))
+    return GraphExecutorFactoryModule(model, mod_name)
 
 
 def optimize(mod, target=None, params=None):
     """(module, params) after the passes that build runs before it generates code."""
-    module = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
-    tensors = {name: value if isinstance(value, nd.NDArray) else nd.array(value)
-               for name, value in (params or {}).items()}
-    return _api.Optimize(module, tensors, _target_text(target, None)), dict(tensors)
+    builder = BuildModule()
+    return builder.optimize(_module_of(mod, params), target, params)
 
 
-def build_config(opt_level=2, required_pass=None, disabled_pass=None, **_):
+def build_config(opt_level=2, required_pass=None, disabled_pass=None, trace=None, **_):
     """A PassContext, by its old name."""
     return PassContext(opt_level, required_pass, disabled_pass)
 
 
-__all__ = ["GraphExecutorFactoryModule", "build", "build_config", "optimize", "runtime"]
+class BuildModule:
+    """The build flow in steps."""
+
+    def __init__(self):
+        self.mod = get_global_func("relay.build_module._BuildModule")()
+        for name in ("build", "optimize", "set_params", "get_params", "get_graph_json", "get_module", "list_params",
+                     "get_irmodule", "get_external_modules", "get_function_metadata"):
+            setattr(self, f"_{name}", self.mod[name])
+
+    def build(self, mod, target=None, target_host=None, params=None, executor="graph", mod_name="default"):
+        """(graph, library, params) of a module."""
+        if params:
+            self.set_params(params)
+        host = None if target_host in (None, "") else str(Target(target_host))
+        self._build(_module_of(mod, params), _targets(target), host, str(executor), mod_name or "default")
+        return self.get_json(), self.get_module(), self.get_params()
+
+    def optimize(self, mod, target=None, params=None):
+        """(module, params) after the optimisation passes."""
+        if params:
+            self.set_params(params)
+        return self._optimize(_module_of(mod, params), _targets(target)), self.get_params()
+
+    def set_params(self, params):
+        """Values of parameters of main, which become constants."""
+        self._set_params(_tensors(params))
+
+    def get_json(self):
+        return self._get_graph_json()
+
+    get_graph_json = get_json
+
+    def get_module(self):
+        return self._get_module()
+
+    def get_params(self):
+        return dict(self._get_params().items())
+
+    def get_function_metadata(self):
+        return dict(self._get_function_metadata().items())
+
+    def get_irmodule(self):
+        return dict(self._get_irmodule().items())
+
+
+__all__ = ["BuildModule", "GraphExecutorFactoryModule", "build", "build_config", "optimize"]

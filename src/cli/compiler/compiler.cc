@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verbs that compile, in terms of the driver.
 #include "cli/compiler_api.h"
+#include "driver/kernel_cache.h"
 #include "frontend/onnx/importer.h"
 #include "treadle/base/error.h"
 #include "treadle/driver/compile.h"
@@ -23,6 +24,7 @@ driver::CompileOptions ToOptions(const CompileRequest& request) {
   options.dump.stages = request.dump;
   options.dump.directory = request.dump_dir;
   options.threads = request.threads;
+  options.use_cache = request.use_cache;
   return options;
 }
 
@@ -82,7 +84,27 @@ std::vector<ListRow> DescribeMachine() {
                             features.l3_bytes >> 20, " MiB")}};
 }
 
-constexpr CompilerApi kApi{&Compile, &ListOps, &ListTargets, &DescribeMachine};
+driver::KernelCache& RequireCache() {
+  driver::KernelCache* cache = driver::KernelCache::Default();
+  if (cache == nullptr) throw Error("the cache is off: TREADLE_CACHE is 0, or there is no directory for it");
+  return *cache;
+}
+
+CacheStats GetCacheStats() {
+  driver::KernelCache* cache = driver::KernelCache::Default();
+  if (cache == nullptr) return {};
+  const driver::KernelCache::Stats stats = cache->GetStats();
+  return {stats.directory, stats.entries, stats.bytes, stats.limit};
+}
+
+uint64_t ClearCache() { return RequireCache().Clear(); }
+
+void SetCacheLimit(uint64_t bytes) {
+  RequireCache().SetLimit(bytes);
+  RequireCache().Trim();
+}
+
+constexpr CompilerApi kApi{&Compile, &ListOps, &ListTargets, &DescribeMachine, &GetCacheStats, &ClearCache, &SetCacheLimit};
 
 }  // namespace
 }  // namespace treadle::cli

@@ -64,7 +64,7 @@ void GraphContext::Allocate() {
   bool in_arena = std::any_of(spec.entries.begin(), spec.entries.end(),
                               [](const GraphSpec::Entry& entry) { return entry.arena_offset >= 0; });
   if (in_arena) {
-    arena_ = NDArray::Empty({std::max<int64_t>(spec.arena_bytes, 1)}, DataType::UInt(8), model_->devices_[0]);
+    arena_ = NDArray::Empty({std::max<int64_t>(spec.arena_bytes, 1)}, DataType::UInt(8), model_->arena_device_);
   }
   // The largest entry of each storage; parameters have theirs already.
   uint32_t ids = 0;
@@ -146,6 +146,7 @@ NDArray GraphContext::EntryValue(uint32_t entry) const {
 
 void GraphContext::PointTo(uint32_t entry, const NDArray& value) {
   uint32_t root = model_->alias_root_[entry];
+  main_data_current_ = false;
   for (uint32_t slot : model_->slots_of_root_.at(root)) tensors_[slot].data = value.data_ptr();
   auto heads = model_->heads_of_root_.find(root);
   if (heads == model_->heads_of_root_.end() || outputs_.empty()) return;
@@ -295,8 +296,22 @@ void GraphContext::RunOp(const Op& op) {
   op.packed.CallPacked(Args(values, codes, static_cast<int>(op.num_args)), &ret);
 }
 
+void GraphContext::RunMain() {
+  if (!main_data_current_) {
+    main_data_.resize(model_->arg_slots_.size());
+    for (size_t i = 0; i < main_data_.size(); ++i) main_data_[i] = tensors_[model_->arg_slots_[i]].data;
+    main_data_current_ = true;
+  }
+  const int failed = model_->main_(main_data_.data());
+  if (failed == 0) return;
+  const auto call = static_cast<size_t>(failed) - 1;
+  TREADLE_ICHECK(call < model_->ops_.size()) << "call " << failed << " of a compiled graph failed; it has fewer";
+  FailOp(model_->ops_[call]);
+}
+
 void GraphContext::Run() {
   ConcurrencyScope scope(threads_);
+  if (model_->has_main()) return RunMain();
   for (const Op& op : model_->ops_) RunOp(op);
 }
 

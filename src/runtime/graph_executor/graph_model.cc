@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of the graph executor that is made once per model.
 #include <algorithm>
+#include <cstring>
 
+#include "runtime/hash64.h"
+#include "runtime/library_module.h"
 #include "treadle/base/error.h"
 #include "treadle/runtime/graph_executor.h"
 
@@ -11,14 +14,26 @@ GraphModel::GraphModel(GraphSpec spec, Module library, std::vector<Device> devic
     : spec_(std::move(spec)), library_(std::move(library)), devices_(std::move(devices)) {
   if (devices_.empty()) throw Error("a graph executor needs at least one device");
   for (size_t i = 0; i < num_inputs(); ++i) input_index_[InputName(i)] = static_cast<uint32_t>(i);
-  for (const GraphSpec::Entry& entry : spec_.entries) {
-    if (entry.arena_offset < 0 || SameDevice(DeviceOf(entry), devices_[0])) continue;
-    throw ModelFormatError(StrCat("an arena can't hold values of ", DeviceName(devices_[0]), " and of ",
-                                  DeviceName(DeviceOf(entry)), "; plan memory by storage ids for several devices"));
-  }
+  FindArenaDevice();
   ResolveOps();
+  FindMain();
   BindParams(params);
   FindAliases();
+}
+
+void GraphModel::FindArenaDevice() {
+  arena_device_ = devices_[0];
+  bool found = false;
+  for (const GraphSpec::Entry& entry : spec_.entries) {
+    const Device device = DeviceOf(entry);  // also checks that there is one for each value
+    if (entry.arena_offset < 0) continue;
+    if (found && !SameDevice(device, arena_device_)) {
+      throw ModelFormatError(StrCat("an arena can't hold values of ", DeviceName(arena_device_), " and of ",
+                                    DeviceName(device), "; plan memory by storage ids for several devices"));
+    }
+    arena_device_ = device;
+    found = true;
+  }
 }
 
 int GraphModel::InputIndex(const std::string& name) const {
@@ -72,6 +87,35 @@ void GraphModel::ResolveOps() {
   }
 }
 
+namespace {
+
+/// The first library of compiled code among a module and its imports, or null.
+const LibraryModuleNode* FindLibrary(const Module& module) {
+  if (!module.defined()) return nullptr;
+  if (const auto* library = dynamic_cast<const LibraryModuleNode*>(module.get())) return library;
+  for (const Module& import : module.imports()) {
+    if (const LibraryModuleNode* library = FindLibrary(import)) return library;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void GraphModel::FindMain() {
+  const LibraryModuleNode* library = FindLibrary(library_);
+  if (library == nullptr || library->blob() == nullptr || ops_.empty()) return;
+  // It belongs to the graph that it was compiled from; another one may use the library too.
+  const auto section = library->blob()->Section("main");
+  if (!section || section->size() != sizeof(uint64_t)) return;
+  uint64_t compiled_for = 0;
+  std::memcpy(&compiled_for, section->data(), sizeof(compiled_for));
+  for (const GraphSpec::Entry& entry : spec_.entries) {
+    if (DeviceOf(entry).device_type != kDLCPU) return;
+  }
+  if (Hash64(spec_.ToBinary()) != compiled_for) return;
+  main_ = reinterpret_cast<GraphMainFunction>(library->Symbol("__treadle_main__"));
+}
+
 void GraphModel::BindParams(const ParamList& params) {
   params_.resize(num_inputs());
   for (const auto& [name, array] : params) {
@@ -105,7 +149,8 @@ void GraphModel::FindAliases() {
   for (uint32_t e = 0; e < alias_root_.size(); ++e) alias_root_[e] = e;
   for (uint32_t id = 0; id < spec_.nodes.size(); ++id) {
     const GraphSpec::Node& node = spec_.nodes[id];
-    if (node.func_name == "__nop") alias_root_[spec_.EntryId(id, 0)] = alias_root_[spec_.EntryId(node.inputs[0])];
+    const bool reshapes = node.func_name == "__nop" && node.inputs.size() == 1 && node.num_outputs == 1;
+    if (reshapes) alias_root_[spec_.EntryId(id, 0)] = alias_root_[spec_.EntryId(node.inputs[0])];
   }
   auto rebindable = [&](uint32_t entry) {
     for (uint32_t other = 0; other < spec_.entries.size(); ++other) {

@@ -238,12 +238,15 @@ class GraphFactoryModule final : public ModuleNode {
 
   PackedFunc GetFunction(const std::string& name) const override {
     Module self = GetRef<Module>(this);
-    if (name == name_) {
+    if (name == name_ || name == "default") {
       return PackedFunc([this, self](Args args, RetValue* ret) { *ret = Create(DevicesOf(args, 0), false); });
     }
     if (name == "debug_create") {
       return PackedFunc([this, self](Args args, RetValue* ret) {
-        if (args[0].AsString() != name_) throw Error(StrCat("debug_create: the model is called \"", name_, "\""));
+        const std::string wanted = args[0].AsString();
+        if (wanted != name_ && wanted != "default") {
+          throw Error(StrCat("debug_create: the model is called \"", name_, "\", not \"", wanted, "\""));
+        }
         *ret = Create(DevicesOf(args, 1), true);
       });
     }

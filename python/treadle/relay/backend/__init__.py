@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parts of the compiler that can be called on their own."""
-from .._ffi import get_global_func
+from ..._ffi import get_global_func
+from . import compile_engine, executor_factory, graph_executor_codegen, te_compiler
 
 
 def graph_plan_memory(func, planner=""):

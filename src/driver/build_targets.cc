@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/build_targets.h"
+
+#include <algorithm>
+
+#include "backends/backend.h"
+#include "treadle/ir/transform.h"
+#include "treadle/runtime/device.h"
+
+namespace treadle::driver {
+namespace {
+
+bool HasBackend(const std::string& kind) {
+  const std::vector<std::string> names = backends::ListBackends();
+  return std::find(names.begin(), names.end(), kind) != names.end();
+}
+
+Target DefaultTargetOf(int device_type) {
+  if (device_type == kDLCPU) return Target(HasBackend("llvm") ? "llvm" : "stackvm");
+  return Target(runtime::DeviceTypeName(device_type));
+}
+
+}  // namespace
+
+int DeviceTypeOfTarget(const Target& target) {
+  if (target->HasKey("cpu")) return kDLCPU;
+  return runtime::DeviceTypeFromName(target->kind);
+}
+
+const Target& BuildTargets::ForDevice(int device_type) const {
+  auto it = by_device.find(device_type == 0 ? default_device() : device_type);
+  if (it != by_device.end()) return it->second;
+  std::string known;
+  for (const auto& [type, target] : by_device) {
+    known += StrCat(known.empty() ? "" : ", ", runtime::DeviceTypeName(type), " (", target->kind, ")");
+  }
+  throw TargetError(StrCat("the model uses device ", runtime::DeviceTypeName(device_type),
+                           ", but there are targets only for: ", known));
+}
+
+BuildTargets ResolveTargets(const CompileOptions& options) {
+  std::map<int, Target> by_device;
+  for (const auto& [device, text] : options.device_targets) {
+    Target target(text);
+    by_device.emplace(device == 0 ? DeviceTypeOfTarget(target) : device, target);
+  }
+  if (by_device.empty()) {
+    Target target(options.target);
+    by_device.emplace(DeviceTypeOfTarget(target), target);
+  }
+  int fallback = static_cast<int>(transform::PassContext::Current()->GetConfigInt(kFallbackDevice, kDLCPU));
+  if (by_device.size() > 1 && by_device.count(fallback) == 0) by_device.emplace(fallback, DefaultTargetOf(fallback));
+
+  Target host(options.target_host.empty() ? "stackvm" : options.target_host);
+  bool chosen = !options.target_host.empty();
+  for (const auto& [device, target] : by_device) {
+    if (chosen || !target->host.defined()) continue;
+    host = Downcast<Target>(target->host);
+    chosen = true;
+  }
+  const bool chosen_by_user = chosen;
+  for (const auto& [device, target] : by_device) {
+    if (chosen || device != kDLCPU) continue;
+    host = target;
+    chosen = true;
+  }
+  if (!chosen) host = DefaultTargetOf(kDLCPU);
+
+  BuildTargets result{{}, host, fallback};
+  for (const auto& [device, target] : by_device) {
+    backends::GetBackend(target->kind);  // a kind without a backend fails here, before any work
+    const bool own_host = device == kDLCPU && (!chosen_by_user || host.str() == target.str());
+    result.by_device.emplace(device, own_host ? target : Target::WithHost(target, host));
+  }
+  return result;
+}
+
+}  // namespace treadle::driver

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiled kernels on disk, found by what they were made from: function, target and compiler.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "treadle/ir/target.h"
+#include "treadle/relay/expr.h"
+
+namespace treadle::driver {
+
+/// A directory of files, one per kernel. Any number of processes may use it at once: entries are written under another
+/// name and renamed, carry a checksum, and one that is damaged counts as absent and is removed. When the entries take
+/// more than the limit, those used least recently are removed. A directory that can't be written is no error.
+class KernelCache {
+ public:
+  struct Stats {
+    std::string directory;
+    uint64_t entries = 0, bytes = 0, limit = 0;
+    uint64_t hits = 0, misses = 0;  ///< of this process
+  };
+
+  KernelCache(std::string directory, uint64_t limit_bytes);
+  /// The cache of this process, or null where the environment variable TREADLE_CACHE is "0" or no directory can be
+  /// had. It lies in $TREADLE_CACHE_DIR, else $XDG_CACHE_HOME/treadle, else $HOME/.cache/treadle.
+  static KernelCache* Default();
+
+  /// The object stored for a key (of KernelCacheKey).
+  std::optional<std::string> Find(const std::string& key);
+  void Store(const std::string& key, std::string_view object);
+  /// Removes entries until the rest is within the limit.
+  void Trim();
+  /// Removes all entries; returns their number.
+  uint64_t Clear();
+  /// Changes the limit, for all processes from now on. Throws Error where that can't be written.
+  void SetLimit(uint64_t bytes);
+  Stats GetStats() const;
+
+ private:
+  std::string PathOf(const std::string& key) const;
+
+  std::string directory_;
+  uint64_t limit_;
+  mutable std::mutex mutex_;
+  uint64_t hits_ = 0, misses_ = 0, stored_ = 0;
+};
+
+/// 32 hexadecimal digits that stand for all that the machine code depends on: the function, the symbol, the target and
+/// the processor it resolves to, the options of the pass context, and this very build of the compiler.
+std::string KernelCacheKey(const std::string& symbol, const relay::Function& source, const Target& target);
+
+}  // namespace treadle::driver

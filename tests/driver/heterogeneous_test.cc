@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Models on several devices: a second device that is ordinary memory, whose kernels are interpreted.
+#include <cstdlib>
+#include <cstring>
+#include <cmath>
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include "relay/passes/pass_test.h"
+#include "treadle/driver/compile.h"
+#include "treadle/ir/transform.h"
+#include "treadle/runtime/device.h"
+#include "treadle/runtime/graph_executor.h"
+
+namespace treadle::driver {
+namespace {
+
+using namespace treadle::testing;  // NOLINT(google-build-using-namespace)
+using runtime::Device;
+using runtime::NDArray;
+
+constexpr int kOther = kDLExtDev;
+
+/// Memory of the process under another name; counts copies.
+class MemoryDevice final : public runtime::DeviceAPI {
+ public:
+  runtime::DeviceAttrValue GetAttr(Device, runtime::DeviceAttr) override { return int64_t{1}; }
+  void SetDevice(Device) override {}
+  void* AllocDataSpace(Device, size_t bytes, size_t alignment) override {
+    void* data = nullptr;
+    return posix_memalign(&data, alignment, bytes + 1) == 0 ? data : nullptr;
+  }
+  void FreeDataSpace(Device, void* data) override { std::free(data); }
+  void CopyDataFromTo(const void* from, size_t from_offset, void* to, size_t to_offset, size_t bytes, Device, Device,
+                      runtime::StreamHandle) override {
+    std::memcpy(static_cast<char*>(to) + to_offset, static_cast<const char*>(from) + from_offset, bytes);
+    ++copies;
+  }
+  void StreamSync(Device, runtime::StreamHandle) override {}
+  static MemoryDevice* Get() {
+    static auto* device = [] {
+      auto* made = new MemoryDevice();
+      runtime::DeviceAPI::Register(kOther, made);
+      return made;
+    }();
+    return device;
+  }
+  int copies = 0;
+};
+
+CompileOptions TwoDevices() {
+  CompileOptions options;
+  options.device_targets = {{kDLCPU, "llvm"}, {kOther, "stackvm"}};
+  options.opt_level = 1;
+  options.use_cache = false;
+  return options;
+}
+
+const char* const kSplit = R"(
+  fn (%x: Tensor[(4, 8), float32], %y: Tensor[(4, 8), float32]) {
+    %0 = add(%x, %y);
+    %1 = sqrt(%0);
+    %2 = on_device(%1, device_type=12);
+    %3 = log(%0);
+    %4 = subtract(%2, %3);
+    %5 = exp(%4);
+    on_device(%5, device_type=12)
+  })";
+
+std::vector<int64_t> DeviceIndex(const CompiledModel& model) {
+  return nlohmann::json::parse(model.graph_json)["attrs"]["device_index"][1].get<std::vector<int64_t>>();
+}
+
+TEST(Heterogeneous, CopiesStandBetweenDevices) {
+  CompiledModel model = Build(Parse(kSplit), {}, TwoDevices());
+  EXPECT_EQ(DeviceIndex(model), (std::vector<int64_t>{1, 1, 1, 12, 12, 1, 1, 12, 12}));
+  auto graph = nlohmann::json::parse(model.graph_json);
+  int copies = 0;
+  for (const auto& node : graph["nodes"]) copies += node["op"] == "tvm_op" && node["attrs"]["func_name"] == "__copy";
+  EXPECT_EQ(copies, 3);
+  EXPECT_EQ(model.lowered().size(), 2u);
+}
+
+TEST(Heterogeneous, ResultsAreThoseOfOneDevice) {
+  MemoryDevice::Get();
+  NDArray x = NDArray::Empty({4, 8}, DataType::Float(32)), y = NDArray::Empty({4, 8}, DataType::Float(32));
+  for (int i = 0; i < 32; ++i) {
+    x.Data<float>()[i] = 1 + 0.1F * static_cast<float>(i);
+    y.Data<float>()[i] = 2 - 0.05F * static_cast<float>(i);
+  }
+  CompiledModel split = Build(Parse(kSplit), {}, TwoDevices());
+  std::vector<Device> devices{runtime::Cpu(), {static_cast<DLDeviceType>(kOther), 0}};
+  auto graph = std::make_shared<runtime::GraphModel>(runtime::GraphSpec::FromJson(split.graph_json), split.library,
+                                                     devices, runtime::ParamList{});
+  runtime::GraphContext context(graph);
+  context.SetInput("x", x);
+  context.SetInput("y", y);
+  const int before = MemoryDevice::Get()->copies;
+  context.Run();
+  EXPECT_EQ(MemoryDevice::Get()->copies - before, 3);
+  NDArray result = context.GetOutput(0);
+  EXPECT_EQ(result.device().device_type, kOther);
+  NDArray host = result.Copy(runtime::Cpu());
+  for (int i = 0; i < 32; ++i) {
+    const float sum = x.Data<float>()[i] + y.Data<float>()[i];
+    EXPECT_NEAR(host.Data<float>()[i], std::exp(std::sqrt(sum) - std::log(sum)), 1e-4F);
+  }
+}
+
+TEST(Heterogeneous, AllOnOneDeviceNeedsNoCopies) {
+  CompiledModel model = Build(Parse(R"(
+    fn (%x: Tensor[(4, 8), float32], %y: Tensor[(4, 8), float32]) {
+      %0 = add(%x, %y);
+      %1 = on_device(%0, device_type=12);
+      %2 = exp(%1);
+      on_device(%2, device_type=12)
+    })"),
+                              {}, TwoDevices());
+  EXPECT_EQ(DeviceIndex(model), (std::vector<int64_t>{12, 12, 12}));
+}
+
+TEST(Heterogeneous, WithoutAnnotationsEverythingIsOnTheFallbackDevice) {
+  const char* text = "fn (%x: Tensor[(4), float32]) { exp(%x) }";
+  EXPECT_EQ(DeviceIndex(Build(Parse(text), {}, TwoDevices())), (std::vector<int64_t>{1, 1}));
+  CompileOptions options = TwoDevices();
+  options.config["relay.fallback_device_type"] = "12";
+  EXPECT_EQ(DeviceIndex(Build(Parse(text), {}, options)), (std::vector<int64_t>{12, 12}));
+}
+
+TEST(Heterogeneous, DeviceWithoutTargetIsAnError) {
+  CompileOptions options;
+  try {
+    Build(Parse(kSplit), {}, options);
+    FAIL();
+  } catch (const TargetError& e) {
+    EXPECT_THAT(e.what(), ::testing::HasSubstr("ext_dev"));
+  }
+}
+
+TEST(Heterogeneous, HostsThatDifferAreAnError) {
+  CompileOptions options;
+  options.target = "llvm -host=\"llvm -mcpu=x86-64-v2\"";
+  options.target_host = "llvm -mcpu=x86-64-v3";
+  EXPECT_THROW(Build(Parse("fn (%x: Tensor[(4), float32]) { exp(%x) }"), {}, options), TargetError);
+}
+
+}  // namespace
+}  // namespace treadle::driver

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/kernel_cache.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+namespace treadle::driver {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A cache in a directory of its own.
+class KernelCacheTest : public ::testing::Test {
+ protected:
+  KernelCacheTest() : directory_(fs::path(::testing::TempDir()) / ("cache" + std::to_string(getpid()))) {
+    fs::remove_all(directory_);
+  }
+  ~KernelCacheTest() override { fs::remove_all(directory_); }
+  KernelCache Make(uint64_t limit = 1 << 20) const { return KernelCache(directory_.string(), limit); }
+  fs::path File(const std::string& key) const { return directory_ / "kernels" / (key + ".o"); }
+  static std::string Key(int i) {
+    char text[33];
+    std::snprintf(text, sizeof(text), "%032d", i);
+    return text;
+  }
+
+  fs::path directory_;
+};
+
+TEST_F(KernelCacheTest, FindsWhatWasStored) {
+  KernelCache cache = Make();
+  EXPECT_FALSE(cache.Find(Key(1)));
+  cache.Store(Key(1), "object");
+  EXPECT_EQ(cache.Find(Key(1)), "object");
+  EXPECT_FALSE(cache.Find(Key(2)));
+  EXPECT_EQ(Make().Find(Key(1)), "object");
+}
+
+TEST_F(KernelCacheTest, RemovesDamagedEntries) {
+  KernelCache cache = Make();
+  cache.Store(Key(1), "a long enough object");
+  for (size_t position : {0U, 20U, 40U, 60U}) {
+    cache.Store(Key(1), "a long enough object");
+    {
+      std::fstream file(File(Key(1)), std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(static_cast<std::streamoff>(position));
+      file.put('#');
+    }
+    EXPECT_FALSE(cache.Find(Key(1))) << position;
+    EXPECT_FALSE(fs::exists(File(Key(1))));
+  }
+  cache.Store(Key(1), "a long enough object");
+  fs::resize_file(File(Key(1)), 50);
+  EXPECT_FALSE(cache.Find(Key(1)));
+}
+
+TEST_F(KernelCacheTest, EntryUnderAnotherNameIsNotTaken) {
+  KernelCache cache = Make();
+  cache.Store(Key(1), "object");
+  fs::copy_file(File(Key(1)), File("f" + Key(2).substr(1)));
+  EXPECT_FALSE(cache.Find("f" + Key(2).substr(1)));
+}
+
+TEST_F(KernelCacheTest, RemovesWhatWasUsedLeastRecently) {
+  KernelCache cache = Make(4 * 1048);
+  const auto now = fs::file_time_type::clock::now();
+  for (int i = 0; i < 6; ++i) {
+    cache.Store(Key(i), std::string(1000, 'x'));
+    fs::last_write_time(File(Key(i)), now - std::chrono::minutes(10 - i));
+  }
+  EXPECT_TRUE(cache.Find(Key(0)));
+  cache.Trim();
+  EXPECT_TRUE(cache.Find(Key(0)));
+  EXPECT_FALSE(cache.Find(Key(1)));
+  EXPECT_FALSE(cache.Find(Key(2)));
+  EXPECT_TRUE(cache.Find(Key(3)));
+}
+
+TEST_F(KernelCacheTest, RefusesWhatIsLargerThanTheLimit) {
+  KernelCache cache = Make(100);
+  cache.Store(Key(1), std::string(1000, 'x'));
+  EXPECT_EQ(cache.GetStats().entries, 0u);
+}
+
+TEST_F(KernelCacheTest, ClearsAndCounts) {
+  KernelCache cache = Make();
+  cache.Store(Key(1), "a");
+  cache.Store(Key(2), "b");
+  EXPECT_EQ(cache.GetStats().entries, 2u);
+  EXPECT_EQ(cache.Clear(), 2u);
+  EXPECT_EQ(cache.GetStats().entries, 0u);
+}
+
+TEST_F(KernelCacheTest, ManyThreadsMayUseIt) {
+  KernelCache cache = Make(64 * 1024);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 100; ++i) {
+        const std::string object(2000, static_cast<char>('a' + i % 8));
+        cache.Store(Key(i % 8), object);
+        auto found = cache.Find(Key((i + t) % 8));
+        if (found) EXPECT_EQ(*found, std::string(2000, static_cast<char>('a' + (i + t) % 8)));
+        if (i % 10 == 0) cache.Trim();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(KernelCacheTest, DirectoryThatCantBeWrittenIsNoError) {
+  KernelCache cache("/proc/nothing", 1 << 20);
+  cache.Store(Key(1), "object");
+  EXPECT_FALSE(cache.Find(Key(1)));
+  cache.Trim();
+  EXPECT_THROW(cache.SetLimit(1), Error);
+}
+
+}  // namespace
+}  // namespace treadle::driver
