@@ -20,7 +20,9 @@ void CompileFlags::AddTo(CLI::App* verb) {
   verb->add_flag("!--no-cache", request.use_cache, "compile all kernels anew, and don't keep them");
   verb->add_option("--pass-config", pass_config, "option of a pass: key=value")->allow_extra_args(false);
   verb->add_flag("--pass-timing", request.pass_timing, "print how long each pass over the graph took");
-  verb->add_option("--check-passes", check_passes, "check the graph around each pass: types")->allow_extra_args(false);
+  verb->add_option("--check-passes", check_passes,
+                   "check the graph around each pass: types; numbers (slow: runs it in the interpreter)")
+      ->allow_extra_args(false);
 }
 
 CompileRequest CompileFlags::Parse() const {

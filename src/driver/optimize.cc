@@ -37,21 +37,32 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& targets) {
   std::vector<Pass> passes = {
       InferType(),
       RemoveUnusedFunctions(),
+      Inline(),
+      // Values that branches and functions share are computed once, before them.
+      ToBasicBlockNormalForm(),
+      Legalize(),
       // What only training needs goes first: everything after sees arithmetic.
       SimplifyInference(),
       DynamicToStatic(),
       FoldConstant(),
-      // Equal calls may be on different devices.
-      one_device ? EliminateCommonSubexpr() : InferType(),
-      SimplifyExpr(),
-      CanonicalizeCast(),
-      CanonicalizeOps(),
-      FoldConstant(),
-      // Scales are constants now, sums are additions, and weights are still in the layouts that models state.
-      BackwardFoldScaleAxis(),
-      ForwardFoldScaleAxis(),
-      FoldConstant(),
   };
+  // Equal or parallel calls may be on different devices.
+  if (one_device) passes.push_back(EliminateCommonSubexpr());
+  passes.push_back(SimplifyExpr());
+  if (one_device) {
+    // One wide kernel for parallel ones: kernels use all threads as it is, so this is for level 4 only.
+    passes.push_back(CombineParallelConv2D());
+    passes.push_back(CombineParallelDense());
+    passes.push_back(CombineParallelBatchMatmul());
+  }
+  passes.push_back(CanonicalizeCast());
+  passes.push_back(CanonicalizeOps());
+  passes.push_back(FoldConstant());
+  // Scales are constants now, sums are additions, and weights are still in the layouts that models state.
+  passes.push_back(BackwardFoldScaleAxis());
+  passes.push_back(ForwardFoldScaleAxis());
+  passes.push_back(FoldConstant());
+  passes.push_back(FastMath());
   // Layouts are chosen when the graph has its final operators, and before fusion, which must not cross a change.
   // Layouts are those of CPUs; a model on several devices keeps the layouts that it states.
   if (one_device && targets.default_target()->HasKey("cpu")) passes.push_back(PlanLayout());
@@ -59,6 +70,7 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& targets) {
   passes.push_back(FoldConstant());
   if (one_device) passes.push_back(EliminateCommonSubexpr());
   passes.push_back(FuseOps());
+  passes.push_back(LabelOps());
   passes.push_back(InferType());
   return passes;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiling.
+#include "driver/numeric_check.h"
 #include "python/api.h"
 #include "treadle/base/error.h"
 #include "treadle/driver/compile.h"
@@ -161,6 +162,10 @@ void RegisterDriverApi() {
                           [](IRModule module, Map<String, NDArray> params, Map<String, ObjectRef> flags) {
                             return Wrap(driver::Build(module, ToParams(params), BuildOptions(flags)));
                           });
+  Registry::RegisterTyped("instrument.NumericCheck", [](double rtol, double atol, int64_t seed) {
+    relay::NumericCheckOptions options{rtol, atol, static_cast<uint64_t>(seed)};
+    return ObjectRef(ObjectPtr<Object>(driver::MakeNumericCheck(options)));
+  });
 }
 
 }  // namespace treadle::python

@@ -32,17 +32,33 @@ namespace {
 
 using runtime::Registry;
 
-/// [number of inputs, type key of the attributes ("" for none), argument names, attribute names].
+/// [number of inputs, type key of the attributes ("" for none), argument names, attribute names, descriptions of the
+/// arguments and of the attributes, default attributes (null for none), names of attributes without a default].
 Array<ObjectRef> OpInfo(const std::string& name) {
   const Op& op = Op::Get(name);
-  Array<ObjectRef> arguments, attributes;
-  for (const OpArgument& argument : op.get()->arguments) arguments.push_back(String(argument.name));
-  const TypeInfo* type = op.get()->attrs_type;
-  if (type != nullptr) {
-    for (const FieldInfo& field : type->fields) attributes.push_back(String(field.name));
+  Array<ObjectRef> arguments, attributes, argument_docs, attribute_docs, required;
+  for (const OpArgument& argument : op.get()->arguments) {
+    arguments.push_back(String(argument.name));
+    argument_docs.push_back(String(argument.description));
   }
-  return {IntImm(DataType::Int(64), op.get()->num_inputs), String(type != nullptr ? type->key : ""), arguments,
-          attributes};
+  const TypeInfo* type = op.get()->attrs_type;
+  ObjectRef defaults;
+  if (type != nullptr) {
+    for (const FieldInfo& field : type->fields) {
+      attributes.push_back(String(field.name));
+      attribute_docs.push_back(String(field.doc));
+      if (field.required) required.push_back(String(field.name));
+    }
+    if (type->create) defaults = ObjectRef(ObjectPtr<Object>(type->create()));
+  }
+  return {IntImm(DataType::Int(64), op.get()->num_inputs),
+          String(type != nullptr ? type->key : ""),
+          arguments,
+          attributes,
+          argument_docs,
+          attribute_docs,
+          defaults,
+          required};
 }
 
 void RegisterModules() {

@@ -5,6 +5,7 @@
 #include "python/api.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/passes.h"
+#include "treadle/relay/type_infer.h"
 
 namespace treadle::python {
 
@@ -70,6 +71,17 @@ void RegisterParameterisedPasses() {
                           [](int branches) { return transform::CombineParallelBatchMatmul(branches); });
   Registry::RegisterTyped("relay._transform.RewriteAnnotatedOps",
                           [](int fallback) { return transform::RewriteAnnotatedOps(fallback); });
+  Registry::RegisterTyped("relay._transform.gradient", [](relay::Function func) { return relay::Gradient(func); });
+  Registry::RegisterTyped("relay._transform.ToMixedPrecision",
+                          [](std::string type, int missing) { return transform::ToMixedPrecision(type, missing); });
+  Registry::RegisterTyped("relay._transform.ConvertLayout",
+                          [](Map<String, Array<String>> layouts) { return transform::ConvertLayout(layouts); });
+  Registry::RegisterTyped("relay.analysis.unmatched_cases", [](relay::Match match, IRModule module) {
+    Array<String> cases;
+    for (const std::string& text : relay::UnmatchedCases(match, module)) cases.push_back(text);
+    return cases;
+  });
+  Registry::RegisterTyped("relay._transform.PlanDevices", [](int device) { return transform::PlanDevices(device); });
   Registry::RegisterTyped("relay._transform.AnnotateTarget", [](Array<String> compilers, bool non_calls) {
     return transform::AnnotateTarget(compilers, non_calls);
   });

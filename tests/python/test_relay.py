@@ -83,4 +83,4 @@ def test_variables_of_expressions():
 def test_resnet_of_the_testing_package_is_well_typed():
     module, params = relay.testing.resnet.get_workload(num_layers=18)
     assert module["main"].checked_type.ret_type.concrete_shape == (1, 1000)
-    assert len(params) == 102
+    assert len(params) == 99

@@ -104,6 +104,10 @@ Pass LabelOps();
 // Devices.
 /// Inserts copies along the edges between annotated devices and removes the annotations.
 Pass RewriteAnnotatedOps(int fallback_device_type);
+/// Gives every value a device, where annotations don't say one the default: functions get the attributes
+/// param_device_types and result_device_type, device_copy moves values, on_device(is_fixed=True) says where a value is
+/// that isn't where its surroundings are. An Error where annotations contradict each other.
+Pass PlanDevices(int default_device_type);
 // External code generators.
 /// Encloses what the external code generators take in annotations (byoc.h says what they take).
 Pass AnnotateTarget(Array<String> compilers, bool include_non_call_ops = true);

@@ -421,6 +421,14 @@ class TypeVar(Type):
         super().__init__(_api.TypeVar(name_hint, kind))
 
 
+@register_object("IncompleteType")
+class IncompleteType(Type):
+    """A type to be found."""
+
+    def __init__(self, kind=TypeKind.Type):
+        super().__init__(_api.IncompleteType(kind))
+
+
 @register_object("relay.GlobalTypeVar")
 class GlobalTypeVar(Type):
     """The name of an algebraic data type."""

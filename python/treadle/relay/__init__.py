@@ -2,28 +2,35 @@
 """The graph IR: building, reading, transforming and compiling graphs of operators."""
 from ..ir import (FuncType, GlobalTypeVar, GlobalVar, RelayExpr, RelayRefType, TensorType, TupleType, Type, TypeCall,
                   TypeData, TypeKind, TypeVar)
-from . import analysis, backend, dataflow_pattern, frontend, testing, transform
+from . import op
+from .op import annotation, dyn, image, memory, nn, qnn, random, vision
+from . import analysis, backend, dataflow_pattern, frontend, transform
 from .build_module import build, build_config, optimize
 from .build_module import build as build_module_build
 from .expr import (Call, Clause, Constant, Expr, Function, If, Let, Match, PatternConstructor, PatternTuple, PatternVar,
-                   PatternWildcard, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var, astext, bind, const, var)
+                   PatternWildcard, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, TupleWrapper, Var, astext, bind,
+                   const, var)
+from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor, MixedModeMutator, MixedModeVisitor
 from .interpreter import create_executor
-from .op import OpNamespace
 from .param_dict import load_param_dict, save_param_dict
-from .parser import fromtext, parse
+from .parser import fromtext, parse, parse_expr
+from .scope_builder import ScopeBuilder
+from .transform import gradient
+from .type_functor import TypeFunctor, TypeMutator, TypeVisitor
+from ..ir import Constructor, Span
 
 from . import build_module  # the module, for relay.build_module.build
 
-_root = OpNamespace("")
-nn = OpNamespace("nn.")
-image = OpNamespace("image.")
-vision = OpNamespace("vision.")
-annotation = OpNamespace("annotation.")
-qnn = OpNamespace("qnn.")
-memory = OpNamespace("memory.")
-random = OpNamespace("random.")
-dyn = OpNamespace("dyn.")
+RefType = RelayRefType
 
 
 def __getattr__(name):
-    return getattr(_root, name)
+    if name == "testing":  # uses the operators, which are functions of this module
+        import importlib
+
+        return importlib.import_module(".testing", __name__)
+    return getattr(op.root, name)
+
+
+def __dir__():
+    return sorted({*globals(), *dir(op.root), "testing"})

@@ -11,15 +11,48 @@ _api = Api("relay.ir")
 
 
 def as_expr(value):
-    """Numbers and arrays as constants."""
+    """Numbers and arrays as constants; sequences of expressions as tuples."""
     if isinstance(value, RelayExpr):
         return value
+    if isinstance(value, TupleWrapper):
+        return value.astuple()
     if isinstance(value, (list, tuple)) and any(isinstance(item, RelayExpr) for item in value):
         return Tuple([as_expr(item) for item in value])
     return const(value)
 
 
 Expr = RelayExpr
+
+
+class TupleWrapper:
+    """A call that returns several values: indexable, iterable, and usable as the tuple."""
+
+    def __init__(self, tuple_value, size):
+        self.tuple_value, self.size = tuple_value, size
+
+    def astuple(self):
+        """The call itself, whose value is a tuple."""
+        return self.tuple_value
+
+    def astext(self, show_meta_data=True):
+        return self.tuple_value.astext(show_meta_data)
+
+    def __len__(self):
+        return self.size
+
+    def __getitem__(self, index):
+        if not -self.size <= index < self.size:
+            raise IndexError(f"result {index} of {self.size}")
+        return TupleGetItem(self.tuple_value, index % self.size)
+
+    def __iter__(self):
+        return (self[i] for i in range(self.size))
+
+    def __str__(self):
+        return str(self.tuple_value)
+
+    def __repr__(self):
+        return f"TupleWrapper({self.tuple_value}, {self.size})"
 
 
 @register_object("relay.Constant")
@@ -51,8 +84,8 @@ class Var(Expr):
 class Tuple(Expr):
     """Several values."""
 
-    def __init__(self, fields):
-        super().__init__(_api.Tuple([as_expr(field) for field in fields]))
+    def __init__(self, fields, span=None):
+        super().__init__(_api.Tuple([as_expr(field) for field in fields], span))
 
     def __getitem__(self, index):
         return self.fields[index]
@@ -65,32 +98,32 @@ class Tuple(Expr):
 class TupleGetItem(Expr):
     """One value of several."""
 
-    def __init__(self, tuple_value, index):
-        super().__init__(_api.TupleGetItem(tuple_value, index))
+    def __init__(self, tuple_value, index, span=None):
+        super().__init__(_api.TupleGetItem(as_expr(tuple_value), index, span))
 
 
 @register_object("relay.Call")
 class Call(Expr):
     """An operator or function applied to arguments."""
 
-    def __init__(self, op, args, attrs=None, type_args=None):
-        super().__init__(_api.Call(op, [as_expr(arg) for arg in args], attrs, list(type_args or [])))
+    def __init__(self, op, args, attrs=None, type_args=None, span=None):
+        super().__init__(_api.Call(op, [as_expr(arg) for arg in args], attrs, list(type_args or []), span))
 
 
 @register_object("relay.Let")
 class Let(Expr):
     """A value bound to a variable in a body."""
 
-    def __init__(self, variable, value, body):
-        super().__init__(_api.Let(variable, value, body))
+    def __init__(self, variable, value, body, span=None):
+        super().__init__(_api.Let(variable, as_expr(value), as_expr(body), span))
 
 
 @register_object("relay.If")
 class If(Expr):
     """A choice."""
 
-    def __init__(self, cond, true_branch, false_branch):
-        super().__init__(_api.If(cond, true_branch, false_branch))
+    def __init__(self, cond, true_branch, false_branch, span=None):
+        super().__init__(_api.If(as_expr(cond), as_expr(true_branch), as_expr(false_branch), span))
 
 
 @register_object("relay.RefCreate")
@@ -98,7 +131,7 @@ class RefCreate(Expr):
     """A new mutable cell."""
 
     def __init__(self, value):
-        super().__init__(_api.RefCreate(value))
+        super().__init__(_api.RefCreate(as_expr(value)))
 
 
 @register_object("relay.RefRead")
@@ -114,15 +147,16 @@ class RefWrite(Expr):
     """Replaces the value in a cell."""
 
     def __init__(self, ref, value):
-        super().__init__(_api.RefWrite(ref, value))
+        super().__init__(_api.RefWrite(ref, as_expr(value)))
 
 
 @register_object("relay.Function")
 class Function(BaseFunc):
     """A function."""
 
-    def __init__(self, params, body, ret_type=None, type_params=None, attrs=None):
-        super().__init__(_api.Function(list(params), body, ret_type, list(type_params or []), dict(attrs or {})))
+    def __init__(self, params, body, ret_type=None, type_params=None, attrs=None, span=None):
+        attrs = attrs.dict.items() if hasattr(attrs, "dict") else (attrs or {}).items()
+        super().__init__(_api.Function(list(params), as_expr(body), ret_type, list(type_params or []), dict(attrs), span))
 
 
 @register_object("relay.Pattern")

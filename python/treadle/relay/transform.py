@@ -45,11 +45,18 @@ _PARAMETERS = {
 
 
 def __getattr__(name):
+    if name.startswith("_"):
+        raise AttributeError(name)
     function = get_global_func(f"relay._transform.{name}", allow_missing=True)
     if function is None:
         if name not in list_pass_names():
             raise AttributeError(f"no pass '{name}'")
-        return lambda: get_pass(name)
+
+        def plain():
+            return get_pass(name)
+
+        plain.__name__ = plain.__qualname__ = name
+        return plain
     parameters = _PARAMETERS.get(name, ())
 
     def make(*args, **kwargs):
@@ -66,3 +73,26 @@ def __getattr__(name):
 
     make.__name__ = make.__qualname__ = name
     return make
+
+
+def __dir__():
+    return sorted({*globals(), *_PARAMETERS, *list_pass_names()})
+
+
+def gradient(expr, mod=None, mode="first_order"):
+    """The function that returns (value, (gradients of the parameters)). Its types are inferred.
+
+    Gradients are of first order and of data flow, whatever the mode ("first_order" or the original's "higher_order").
+    """
+    if mode not in ("first_order", "higher_order"):
+        raise ValueError(f"mode is first_order or higher_order, not {mode}")
+    from ..ir import IRModule
+
+    typed = IRModule.from_expr(expr) if mod is None else mod
+    typed = get_pass("InferType")(typed)
+    return get_global_func("relay._transform.gradient")(typed["main"] if mod is None else expr)
+
+
+def build_config(opt_level=2, required_pass=None, disabled_pass=None, trace=None):
+    """A PassContext, by its old name."""
+    return PassContext(opt_level, required_pass, disabled_pass)

@@ -2,6 +2,7 @@
 // The verbs that compile, in terms of the driver.
 #include "cli/compiler_api.h"
 #include "driver/kernel_cache.h"
+#include "driver/numeric_check.h"
 #include "frontend/onnx/importer.h"
 #include "treadle/base/error.h"
 #include "treadle/driver/compile.h"
@@ -33,8 +34,10 @@ void AddChecks(const std::vector<std::string>& names, driver::CompileOptions* op
   for (const std::string& name : names) {
     if (name == "types") {
       options->instruments.push_back(relay::MakePassVerifier());
+    } else if (name == "numbers") {
+      options->instruments.push_back(driver::MakeNumericCheck());
     } else {
-      throw Error(StrCat("unknown check of passes '", name, "'; there is: types"), ExitCode::kUsage);
+      throw Error(StrCat("unknown check of passes '", name, "'; there are: types, numbers"), ExitCode::kUsage);
     }
   }
 }

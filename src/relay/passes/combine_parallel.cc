@@ -195,8 +195,17 @@ class WideCombiner : public Combiner {
     }
     int64_t begin = 0;
     for (size_t i = 0; i < branches.size(); ++i) {
+      // Whole dimensions before the channels (size -1), none named after them.
+      std::vector<int64_t> from(static_cast<size_t>(channel_axis) + 1, 0), size(from.size(), -1);
+      from.back() = begin;
+      size.back() = channels[i];
       replacements_[branches[i].back()] =
-          ops::MakeStridedSlice(value, {begin}, {begin + channels[i]}, {1}, std::vector<int64_t>{channel_axis});
+          ops::CallWith<ops::StridedSliceAttrs>("strided_slice", {value}, [&](ops::StridedSliceAttrs& a) {
+            a.begin = from;
+            a.end = size;
+            a.strides = std::vector<int64_t>(from.size(), 1);
+            a.slice_mode = "size";
+          });
       begin += channels[i];
     }
   }

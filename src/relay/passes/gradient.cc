@@ -221,6 +221,57 @@ std::vector<Expr> ConcatenateGradient(const Site& s) {
   return {Tuple(parts)};
 }
 
+/// 1 where the comparison holds, else 0, in the operands' type.
+Expr Mask(const Site& s, const char* comparison, const Expr& a, const Expr& b) {
+  return ops::MakeCast(CallOp(comparison, {a, b}), s.type(0)->dtype);
+}
+
+/// maximum and minimum: to the operand that was taken, to the first where both are equal.
+std::vector<Expr> ChoiceGradient(const Site& s, const char* first_taken, const char* second_taken) {
+  return {Collapse(s, Mul(s.grad, Mask(s, first_taken, s.arg(0), s.arg(1))), 0),
+          Collapse(s, Mul(s.grad, Mask(s, second_taken, s.arg(0), s.arg(1))), 1)};
+}
+
+std::vector<Expr> ClipGradient(const Site& s) {
+  const auto* attrs = s.call->attrs_as<ops::ClipAttrs>();
+  Expr inside = Mul(Mask(s, "less_equal", Scalar(s, attrs->a_min), s.arg(0)),
+                    Mask(s, "less_equal", s.arg(0), Scalar(s, attrs->a_max)));
+  return {Mul(s.grad, inside)};
+}
+
+std::vector<Expr> LeakyReluGradient(const Site& s) {
+  double alpha = s.call->attrs_as<ops::LeakyReluAttrs>()->alpha;
+  Expr positive = Mask(s, "greater", s.arg(0), Scalar(s, 0));
+  return {Mul(s.grad, Add(Mul(positive, Scalar(s, 1 - alpha)), Scalar(s, alpha)))};
+}
+
+std::vector<Expr> CastGradient(const Site& s) {
+  if (!s.type(0)->dtype.is_floating()) return {Expr()};
+  return {ops::MakeCast(s.grad, s.type(0)->dtype)};
+}
+
+/// predictions, targets (batch, classes) -> scalar
+std::vector<Expr> CrossEntropyGradient(const Site& s) {
+  Expr part = Neg(Div(s.grad, Scalar(s, static_cast<double>(Dim(s.type(0), 0)))));
+  return {Mul(part, Div(s.arg(1), s.arg(0))), Mul(part, CallOp("log", {s.arg(0)}))};
+}
+std::vector<Expr> CrossEntropyWithLogitsGradient(const Site& s) {
+  Expr part = Neg(Div(s.grad, Scalar(s, static_cast<double>(Dim(s.type(0), 0)))));
+  return {Mul(part, s.arg(1)), Mul(part, s.arg(0))};
+}
+
+std::vector<Expr> PowerGradient(const Site& s) {
+  Expr to_base = Mul(s.grad, Mul(s.arg(1), CallOp("power", {s.arg(0), Sub(s.arg(1), Scalar(s, 1))})));
+  Expr to_exponent = Mul(s.grad, Mul(s.result(), CallOp("log", {s.arg(0)})));
+  return {Collapse(s, to_base, 0), Collapse(s, to_exponent, 1)};
+}
+
+std::vector<Expr> WhereGradient(const Site& s) {
+  Expr zero = ZerosLike(s.grad);
+  return {Expr(), Collapse(s, CallOp("where", {s.arg(0), s.grad, zero}), 1),
+          Collapse(s, CallOp("where", {s.arg(0), zero, s.grad}), 2)};
+}
+
 const std::map<std::string, Rule>& Rules() {
   static const std::map<std::string, Rule> rules = {
       {"add", [](const Site& s) { return std::vector<Expr>{Collapse(s, s.grad, 0), Collapse(s, s.grad, 1)}; }},
@@ -262,6 +313,18 @@ const std::map<std::string, Rule>& Rules() {
       {"less", [](const Site&) { return std::vector<Expr>{Expr(), Expr()}; }},
       {"equal", [](const Site&) { return std::vector<Expr>{Expr(), Expr()}; }},
       {"one_hot", [](const Site&) { return std::vector<Expr>{Expr(), Expr(), Expr()}; }},
+      {"sin", [](const Site& s) { return std::vector<Expr>{Mul(s.grad, CallOp("cos", {s.arg(0)}))}; }},
+      {"cos", [](const Site& s) { return std::vector<Expr>{Neg(Mul(s.grad, CallOp("sin", {s.arg(0)})))}; }},
+      {"abs", [](const Site& s) { return std::vector<Expr>{Mul(s.grad, CallOp("sign", {s.arg(0)}))}; }},
+      {"power", PowerGradient},
+      {"where", WhereGradient},
+      {"maximum", [](const Site& s) { return ChoiceGradient(s, "greater_equal", "less"); }},
+      {"minimum", [](const Site& s) { return ChoiceGradient(s, "less_equal", "greater"); }},
+      {"clip", ClipGradient},
+      {"cast", CastGradient},
+      {"nn.leaky_relu", LeakyReluGradient},
+      {"nn.cross_entropy", CrossEntropyGradient},
+      {"nn.cross_entropy_with_logits", CrossEntropyWithLogitsGradient},
       {"nn.conv2d", Conv2DGradient},
       {"nn.dense", DenseGradient},
       {"nn.batch_matmul", BatchMatmulGradient},

@@ -28,7 +28,13 @@ Expr ConcretizeLike(const Site& site) {
   if (name == "full_like") return ops::MakeFull(site.arg(1), type->shape, type->dtype);
   if (name == "reshape_like") return ops::MakeReshape(site.arg(0), type->shape);
   if (name == "broadcast_to_like") return ops::MakeBroadcastTo(site.arg(0), type->shape);
-  if (name == "collapse_sum_like" && Op::Find("collapse_sum_to").defined()) return Expr();
+  if (name == "collapse_sum_like") {
+    std::vector<int32_t> dims;
+    for (const PrimExpr& dim : type->shape) dims.push_back(static_cast<int32_t>(*AsConstInt(dim)));
+    Constant shape(runtime::NDArray::FromVector(dims, {static_cast<int64_t>(dims.size())}, DataType::Int(32)));
+    return ops::CallWith<ops::InitOpAttrs>("collapse_sum_to", {site.arg(0), shape},
+                                           [&](auto& a) { a.shape = type->shape; });
+  }
   return Expr();
 }
 

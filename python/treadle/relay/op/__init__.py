@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of the graph IR as functions: relay.op.nn.conv2d, relay.op.add, ... Each takes its operands, then its
+attributes; help() of a function shows what the operator declares."""
+from ...ir import Op
+from ...ir.base import register_op_attr
+from . import _functions
+from ._make import OpNamespace, call_op, make
+
+nn = OpNamespace("nn.", _functions.NN)
+image = OpNamespace("image.", _functions.IMAGE)
+vision = OpNamespace("vision.")
+annotation = OpNamespace("annotation.", _functions.ANNOTATION)
+qnn = OpNamespace("qnn.")
+memory = OpNamespace("memory.")
+random = OpNamespace("random.")
+dyn = OpNamespace("dyn.")
+vm = OpNamespace("vm.")
+contrib = OpNamespace("contrib.")
+# The original's modules of operators without a prefix.
+tensor = transform = reduce = algorithm = root = OpNamespace("", _functions.ROOT)
+
+
+class OpPattern:
+    """How an operator may be fused."""
+
+    ELEMWISE = 0
+    BROADCAST = 1
+    INJECTIVE = 2
+    COMM_REDUCE = 3
+    OUT_ELEMWISE_FUSABLE = 4
+    TUPLE = 7
+    OPAQUE = 8
+
+
+def get(op_name):
+    """The operator of that name."""
+    return Op.get(op_name)
+
+
+def _register(key):
+    def register(op_name, value=None, level=10):
+        return register_op_attr(op_name, key, value, level)
+
+    register.__doc__ = f"Sets the operator's {key}; without a value a decorator."
+    return register
+
+
+register_legalize = _register("FTVMLegalize")
+register_alter_op_layout = _register("FTVMAlterOpLayout")
+register_pattern = _register("TOpPattern")
+register_stateful = _register("TOpIsStateful")
+register_mixed_precision_conversion = _register("FTVMMixedPrecisionConversionType")
+
+
+def __getattr__(name):
+    return getattr(root, name)
+
+
+def __dir__():
+    return sorted({*globals(), *dir(root)})

@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions whose parameters aren't simply operands and attributes in the order of the operator's declaration: those
+that take shapes known or computed, and those that join several operators."""
+from ...ir import DataType, TensorType
+from ..expr import Constant, Expr, Tuple, TupleWrapper, const
+from ._make import call_op, is_dynamic, known, make, operand
+
+
+def _dtype(value):
+    return str(DataType(value))
+
+
+def _static_or_dynamic(name, tensors, attrs, operands, dyn_tensors):
+    """The operator, or its dyn. form when one of `operands` is computed; these are then operands."""
+    if any(is_dynamic(value) for value in operands.values()):
+        return call_op(f"dyn.{name}", dyn_tensors(), attrs)
+    return call_op(name, tensors, {**attrs, **{key: known(value) for key, value in operands.items()}})
+
+
+def _as_operand(value):
+    return value if is_dynamic(value) else const(known(value), "int64")
+
+
+# Tensors from nothing.
+def zeros(shape, dtype):
+    """A tensor of zeros."""
+    return _static_or_dynamic("zeros", [], {"dtype": _dtype(dtype)}, {"shape": _dims(shape)}, lambda: [shape])
+
+
+def ones(shape, dtype):
+    """A tensor of ones."""
+    return _static_or_dynamic("ones", [], {"dtype": _dtype(dtype)}, {"shape": _dims(shape)}, lambda: [shape])
+
+
+def full(fill_value, shape=(), dtype=""):
+    """A tensor filled with a scalar, of the scalar's type unless `dtype` says another."""
+    attrs = {"dtype": _dtype(dtype)} if dtype else {}
+    return _static_or_dynamic("full", [fill_value], attrs, {"shape": _dims(shape)}, lambda: [fill_value, shape])
+
+
+def arange(start, stop=None, step=None, dtype="float32"):
+    """The numbers from `start` (0 when only one bound is given) to `stop`, which isn't one of them, by `step`."""
+    if stop is None:
+        start, stop = 0, start
+    bounds = {"start": start, "stop": stop, "step": 1 if step is None else step}
+    bounds = {key: value if isinstance(value, Expr) else const(value, dtype) for key, value in bounds.items()}
+    numbers = {key: float(known(value)) for key, value in bounds.items() if isinstance(value, Constant)}
+    return call_op("arange", list(bounds.values()), {**numbers, "dtype": _dtype(dtype)})
+
+
+def _dims(shape):
+    if isinstance(shape, int):
+        return [shape]
+    return shape
+
+
+# Shapes.
+def reshape(data, newshape, allowzero=False):
+    """The same elements in another shape. 0 keeps a dimension, -1 is what is left, -2 keeps all remaining ones, -3 joins
+    two, -4 splits one into the two that follow."""
+    if isinstance(newshape, int):
+        newshape = [newshape]
+    if isinstance(newshape, (list, tuple)) and any(is_dynamic(dim) for dim in newshape):
+        newshape = call_op("concatenate", [Tuple([reshape(as_int64(dim), [1]) for dim in newshape])], {"axis": 0})
+    return _static_or_dynamic("reshape", [data], {"allowzero": allowzero}, {"newshape": newshape},
+                              lambda: [data, newshape])
+
+
+def as_int64(value):
+    """An int64 tensor."""
+    return call_op("cast", [value], {"dtype": "int64"}) if is_dynamic(value) else const(value, "int64")
+
+
+def broadcast_to(data, shape):
+    """`data` repeated along its dimensions of size 1 until it has the shape."""
+    return _static_or_dynamic("broadcast_to", [data], {}, {"shape": _dims(shape)}, lambda: [data, shape])
+
+
+def tile(data, reps):
+    """`data` repeated as a whole, `reps` times along each dimension."""
+    return _static_or_dynamic("tile", [data], {}, {"reps": _dims(reps)}, lambda: [data, reps])
+
+
+def squeeze(data, axis=None):
+    """Without the dimensions of size 1 that `axis` names (None: all)."""
+    if is_dynamic(axis):
+        return call_op("dyn.squeeze", [data, axis])
+    axis = known(axis)
+    return call_op("squeeze", [data], {} if axis is None else {"axis": [axis] if isinstance(axis, int) else axis})
+
+
+def transpose(data, axes=None):
+    """The dimensions in another order; None: reversed."""
+    return call_op("transpose", [data], {} if axes is None else {"axes": list(axes)})
+
+
+def strided_slice(data, begin, end, strides=None, axes=None, slice_mode="end"):
+    """Elements from `begin` to `end` by `strides` along each dimension (or along `axes`). slice_mode "size": `end` says
+    how many elements, -1 all that are left."""
+    if any(is_dynamic(value) for value in (begin, end, strides)):
+        strides = [1] * 1 if strides is None else strides
+        return call_op("dyn.strided_slice", [data, *map(_as_operand, (begin, end, strides))],
+                       {"slice_mode": slice_mode, **({} if axes is None else {"axes": list(axes)})})
+    attrs = {"begin": known(begin), "end": known(end), "slice_mode": slice_mode,
+             "strides": [1] * len(known(begin)) if strides is None else known(strides)}
+    if axes is not None:
+        attrs["axes"] = list(axes)
+    return call_op("strided_slice", [data], attrs)
+
+
+def strided_set(data, v, begin, end, strides=None):
+    """`data` with the slice replaced by `v`."""
+    strides = const([1] * len(known(begin)), "int64") if strides is None else strides
+    return call_op("strided_set", [data, v, *map(_as_operand, (begin, end, strides))])
+
+
+def split(data, indices_or_sections, axis=0):
+    """Parts along a dimension: so many equal ones, or cut before the indices."""
+    sections = known(indices_or_sections)
+    return call_op("split", [data], {"indices_or_sections": sections, "axis": axis})
+
+
+def concatenate(data, axis):
+    """Tensors one after another along a dimension."""
+    return call_op("concatenate", [_sequence(data)], {"axis": axis})
+
+
+def stack(data, axis):
+    """Tensors along a new dimension."""
+    return call_op("stack", [_sequence(data)], {"axis": axis})
+
+
+def einsum(data, equation):
+    """Einstein's sum of products."""
+    return call_op("einsum", [_sequence(data)], {"equation": equation})
+
+
+def meshgrid(data, indexing="ij"):
+    """Coordinates of a grid, one tensor per vector."""
+    data = _sequence(data)
+    return TupleWrapper(call_op("meshgrid", [data], {"indexing": indexing}), len(data.fields))
+
+
+def _sequence(data):
+    return Tuple([operand(item) for item in data]) if isinstance(data, (list, tuple)) else operand(data)
+
+
+def take(data, indices, axis=None, batch_dims=0, mode="clip"):
+    """The elements of `data` at the indices: along a dimension, or of the flattened tensor."""
+    attrs = {"batch_dims": batch_dims, "mode": mode}
+    return call_op("take", [data, indices], attrs if axis is None else {**attrs, "axis": axis})
+
+
+def repeat(data, repeats, axis):
+    """Each element `repeats` times along a dimension."""
+    return call_op("repeat", [data], {"repeats": repeats, "axis": axis})
+
+
+def one_hot(indices, on_value, off_value, depth, axis, dtype):
+    """`on_value` where the place along a new dimension is the index, else `off_value`."""
+    attrs = {"axis": axis, "dtype": _dtype(dtype)}
+    return _static_or_dynamic("one_hot", [indices, on_value, off_value], attrs, {"depth": depth},
+                              lambda: [indices, on_value, off_value, depth])
+
+
+def topk(data, k=1, axis=-1, ret_type="both", is_ascend=False, dtype="int32"):
+    """The k largest elements along a dimension: values and indices ("both"), "values" or "indices"."""
+    attrs = {"axis": axis, "ret_type": ret_type, "is_ascend": is_ascend, "dtype": _dtype(dtype)}
+    return _static_or_dynamic("topk", [data], attrs, {"k": k}, lambda: [data, k])
+
+
+def gather_nd(data, indices, batch_dims=0, index_rank=None):
+    """Slices of `data` at the coordinates along the first dimension of the indices."""
+    attrs = {"batch_dims": batch_dims}
+    return call_op("gather_nd", [data, indices], attrs if index_rank is None else {**attrs, "index_rank": index_rank})
+
+
+def cast(data, dtype):
+    """The values as another type."""
+    return call_op("cast", [data], {"dtype": _dtype(dtype)})
+
+
+def clip(a, a_min, a_max):
+    """The values within bounds."""
+    return call_op("clip", [a], {"a_min": float(a_min), "a_max": float(a_max)})
+
+
+def full_like(data, fill_value):
+    """A tensor of the shape and type of `data` filled with a scalar."""
+    return call_op("full_like", [data, fill_value])
+
+
+def layout_transform(data, src_layout, dst_layout):
+    """The tensor in another layout: "NCHW" to "NHWC", "NCHW16c", ..."""
+    return call_op("layout_transform", [data], {"src_layout": src_layout, "dst_layout": dst_layout})
+
+
+# Reductions.
+def variance(data, axis=None, keepdims=False, exclude=False, unbiased=False, with_mean=None):
+    """The mean squared distance from the mean."""
+    mean = make("mean")(data, axis, True, exclude) if with_mean is None else with_mean
+    return call_op("variance", [data, mean], {**_axis(axis), "keepdims": keepdims, "exclude": exclude,
+                                              "unbiased": unbiased})
+
+
+def std(data, axis=None, keepdims=False, exclude=False, unbiased=False):
+    """The square root of the variance."""
+    return call_op("sqrt", [variance(data, axis, keepdims, exclude, unbiased)])
+
+
+def mean_variance(data, axis=None, keepdims=False, exclude=False, unbiased=False):
+    """Mean and variance."""
+    mean = make("mean")(data, axis, True, exclude)
+    result = mean if keepdims else make("mean")(data, axis, False, exclude)
+    return TupleWrapper(Tuple([result, variance(data, axis, keepdims, exclude, unbiased, mean)]), 2)
+
+
+def mean_std(data, axis=None, keepdims=False, exclude=False):
+    """Mean and standard deviation."""
+    mean, var = mean_variance(data, axis, keepdims, exclude)
+    return TupleWrapper(Tuple([mean, call_op("sqrt", [var])]), 2)
+
+
+def logsumexp(data, axis=None, keepdims=False):
+    """The logarithm of the sum of exponentials, without overflow."""
+    top = make("max")(data, axis, True)
+    total = make("sum")(call_op("exp", [call_op("subtract", [data, top])]), axis, True)
+    result = call_op("add", [call_op("log", [total]), top])
+    return result if keepdims else squeeze(result, axis)
+
+
+def _axis(axis):
+    return {} if axis is None else {"axis": [axis] if isinstance(axis, int) else list(axis)}
+
+
+def _reduction(name):
+    def reduce(data, axis=None, keepdims=False, exclude=False, **more):
+        return call_op(name, [data], {**_axis(axis), "keepdims": keepdims, "exclude": exclude, **more})
+
+    reduce.__name__ = reduce.__qualname__ = name
+    reduce.__doc__ = make(name).__doc__
+    return reduce
+
+
+ROOT = {function.__name__: function for function in (
+    zeros, ones, full, arange, reshape, broadcast_to, tile, squeeze, transpose, strided_slice, strided_set, split,
+    concatenate, stack, einsum, meshgrid, take, repeat, one_hot, topk, gather_nd, cast, clip, full_like,
+    layout_transform, variance, std, mean_variance, mean_std, logsumexp)}
+ROOT.update({name: _reduction(name) for name in ("sum", "mean", "max", "min", "prod", "all", "any", "argmax", "argmin")})
+
+
+# Neural networks.
+def pad(data, pad_width, pad_value=0, pad_mode="constant"):
+    """A border of [before, after] elements per dimension."""
+    if not isinstance(pad_value, Expr):
+        kind = getattr(operand(data), "_checked_type_", None)
+        pad_value = const(pad_value, str(kind.dtype) if isinstance(kind, TensorType) else "float32")
+    if is_dynamic(pad_width):
+        return call_op("dyn.nn.pad", [data, pad_width, pad_value], {"pad_mode": pad_mode})
+    return call_op("nn.pad", [data, pad_value], {"pad_width": [list(pair) for pair in known(pad_width)],
+                                             "pad_mode": pad_mode})
+
+
+def dropout(data, rate=0.5):
+    """In training a part of the values becomes 0; in inference the values themselves."""
+    return call_op("nn.dropout", [data], {"rate": rate})[0]
+
+
+def dropout_raw(data, rate=0.5):
+    """dropout with both results: values and mask."""
+    return call_op("nn.dropout", [data], {"rate": rate}).astuple()
+
+
+def conv2d_transpose(data, weight, strides=(1, 1), padding=(0, 0), dilation=(1, 1), channels=None, kernel_size=None,
+                     groups=1, data_layout="NCHW", kernel_layout="IOHW", out_layout="", output_padding=(0, 0),
+                     out_dtype=""):
+    """The transpose of a convolution."""
+    return _conv_transpose("nn.conv2d_transpose", data, weight, locals())
+
+
+def conv1d_transpose(data, weight, strides=(1,), padding=(0,), dilation=(1,), channels=None, kernel_size=None, groups=1,
+                     data_layout="NCW", kernel_layout="IOW", out_layout="", output_padding=(0,), out_dtype=""):
+    """The transpose of a convolution."""
+    return _conv_transpose("nn.conv1d_transpose", data, weight, locals())
+
+
+def conv3d_transpose(data, weight, strides=(1, 1, 1), padding=(0, 0, 0), dilation=(1, 1, 1), channels=None,
+                     kernel_size=None, groups=1, data_layout="NCDHW", kernel_layout="IODHW", out_layout="",
+                     output_padding=(0, 0, 0), out_dtype=""):
+    """The transpose of a convolution."""
+    return _conv_transpose("nn.conv3d_transpose", data, weight, locals())
+
+
+def _conv_transpose(name, data, weight, values):
+    attrs = {key: value for key, value in values.items()
+             if key not in ("data", "weight") and value is not None and value != ""}
+    return call_op(name, [data, weight], attrs)
+
+
+def upsampling(data, scale_h=1, scale_w=1, layout="NCHW", method="nearest_neighbor", align_corners=False):
+    """A picture enlarged by factors."""
+    attrs = {"layout": layout, "method": method, "align_corners": align_corners}
+    if is_dynamic(scale_h) or is_dynamic(scale_w):
+        return call_op("dyn.nn.upsampling", [data, operand(scale_h), operand(scale_w)], attrs)
+    return call_op("nn.upsampling", [data], {**attrs, "scale_h": float(known(scale_h)), "scale_w": float(known(scale_w))})
+
+
+def global_pool(name):
+    def pool(data, layout=None, out_layout=""):
+        attrs = {"out_layout": out_layout} if out_layout else {}
+        return call_op(name, [data], attrs if layout is None else {**attrs, "layout": layout})
+
+    pool.__name__ = pool.__qualname__ = name[3:]
+    pool.__doc__ = make(name).__doc__
+    return pool
+
+
+NN = {function.__name__: function for function in (
+    pad, dropout, dropout_raw, conv1d_transpose, conv2d_transpose, conv3d_transpose, upsampling)}
+
+
+# Pictures.
+def resize2d(data, size, roi=None, layout="NCHW", method="linear", coordinate_transformation_mode="half_pixel",
+             rounding_method="", cubic_alpha=-0.5, cubic_exclude=0, extrapolation_value=0.0, out_dtype=None):
+    """A picture at another size."""
+    attrs = {"layout": layout, "method": method, "coordinate_transformation_mode": coordinate_transformation_mode,
+             "rounding_method": rounding_method, "cubic_alpha": cubic_alpha, "cubic_exclude": cubic_exclude,
+             "extrapolation_value": extrapolation_value}
+    if out_dtype:
+        attrs["out_dtype"] = _dtype(out_dtype)
+    roi = [0.0] * 4 if roi is None else roi
+    if is_dynamic(size) or is_dynamic(roi):
+        return call_op("dyn.image.resize2d", [data, _as_operand(size), roi if is_dynamic(roi) else
+                                              const(known(roi), "float32")], attrs)
+    size, roi = known(size), [float(value) for value in known(roi)]
+    if any(roi):
+        attrs["roi"] = roi
+    return call_op("image.resize2d", [data], {**attrs, "size": [size] * 2 if isinstance(size, int) else size})
+
+
+IMAGE = {"resize2d": resize2d}
+
+
+# Annotations and devices.
+def _device_type(device):
+    """The number of a device: Device, name or number."""
+    from ... import nd
+
+    if isinstance(device, str):
+        device = nd.device(device)
+    return int(device if isinstance(device, int) else device.device_type)
+
+
+def on_device(body, device=None, constrain_result=False, constrain_body=True, is_fixed=None, device_type=None):
+    """Says that `body` is computed on a device; with `constrain_result` that its value is needed there, too."""
+    if not constrain_body:
+        raise ValueError("an annotation that doesn't constrain its body isn't supported: use device_copy")
+    device = device_type if device is None else device
+    return call_op("on_device", [body], {"device_type": _device_type(device),
+                                         "is_fixed": bool(constrain_result if is_fixed is None else is_fixed)})
+
+
+def device_copy(data, src_device, dst_device):
+    """The value on another device."""
+    return call_op("device_copy", [data], {"src_dev_type": _device_type(src_device),
+                                           "dst_dev_type": _device_type(dst_device)})
+
+
+ROOT["device_copy"] = device_copy
+ANNOTATION = {"on_device": on_device}

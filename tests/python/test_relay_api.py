@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The package under the original's names: operators, analyses, visitors, networks; and that each name it asks the
+compiler for is there."""
+import ast
+import inspect
+import pathlib
+
+import numpy as np
+import pytest
+
+import treadle
+from treadle import relay
+from treadle._ffi import get_global_func
+from treadle.relay import testing
+
+PACKAGE = pathlib.Path(treadle.__file__).resolve().parent
+
+
+def global_names():
+    """(file, name) of the global functions that the sources of the package name."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        prefixes = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+                call = node.value
+                if getattr(call.func, "id", "") == "Api" and isinstance(call.args[0], ast.Constant):
+                    prefixes[node.targets[0].id] = call.args[0].value
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "get_global_func":
+                if isinstance(node.args[0], ast.Constant) and len(node.args) == 1 and not node.keywords:
+                    yield path.relative_to(PACKAGE), node.args[0].value
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in prefixes:
+                yield path.relative_to(PACKAGE), f"{prefixes[node.value.id]}.{node.attr}"
+
+
+def test_every_function_of_the_compiler_that_python_names_exists():
+    names = list(global_names())
+    assert len(names) > 100
+    missing = sorted({f"{path}: {name}" for path, name in names if get_global_func(name, allow_missing=True) is None})
+    assert missing == []
+
+
+def test_operators_have_documentation_and_signatures():
+    for namespace in (relay.op.root, relay.op.nn, relay.op.image, relay.op.vision):
+        for name in dir(namespace):
+            function = getattr(namespace, name)
+            assert function.__doc__ and len(function.__doc__) > 5, name
+            inspect.signature(function)
+    assert list(inspect.signature(relay.nn.conv2d).parameters)[:4] == ["data", "weight", "strides", "padding"]
+
+
+def typed(expr):
+    return testing.run_infer_type(expr)
+
+
+@pytest.mark.parametrize("make, shape", [
+    (lambda x: relay.sum(x, axis=1), (2, 4)),
+    (lambda x: relay.mean(x, [0, 2], True), (1, 3, 1)),
+    (lambda x: relay.argmax(x, axis=-1), (2, 3)),
+    (lambda x: relay.reshape(x, (0, -1)), (2, 12)),
+    (lambda x: relay.transpose(x), (4, 3, 2)),
+    (lambda x: relay.squeeze(relay.expand_dims(x, 0), axis=0), (2, 3, 4)),
+    (lambda x: relay.strided_slice(x, [0, 1], [2, 3], strides=[1, 1]), (2, 2, 4)),
+    (lambda x: relay.strided_slice(x, begin=[1], end=[3], axes=[2]), (2, 3, 2)),
+    (lambda x: relay.concatenate([x, x], axis=1), (2, 6, 4)),
+    (lambda x: relay.stack((x, x), axis=0), (2, 2, 3, 4)),
+    (lambda x: relay.split(x, 2, axis=2)[1], (2, 3, 2)),
+    (lambda x: relay.split(x, (1, 3), axis=2)[1], (2, 3, 2)),
+    (lambda x: relay.take(x, relay.const([0, 1], "int32"), axis=2), (2, 3, 2)),
+    (lambda x: relay.nn.pad(x, ((0, 0), (1, 1), (0, 2))), (2, 5, 6)),
+    (lambda x: relay.zeros((2, 5), "float32"), (2, 5)),
+    (lambda x: relay.full(relay.const(1.0), (2, 5)), (2, 5)),
+    (lambda x: relay.arange(relay.const(0), relay.const(5), relay.const(2), "int32"), (3,)),
+    (lambda x: relay.one_hot(relay.const([1, 2], "int32"), relay.const(1.0), relay.const(0.0), 4, -1, "float32"), (2, 4)),
+    (lambda x: relay.topk(x, k=2, axis=1)[0], (2, 2, 4)),
+    (lambda x: relay.topk(x, k=2, axis=1, ret_type="indices"), (2, 2, 4)),
+    (lambda x: relay.nn.dropout(x, 0.3), (2, 3, 4)),
+    (lambda x: relay.variance(x, axis=1), (2, 4)),
+    (lambda x: relay.std(x, axis=1, keepdims=True), (2, 1, 4)),
+    (lambda x: relay.mean_variance(x, axis=1)[1], (2, 4)),
+    (lambda x: relay.op.tensor.exp(relay.op.transform.tile(x, (1, 2, 1))), (2, 6, 4)),
+    (lambda x: relay.broadcast_to(x, (5, 2, 3, 4)), (5, 2, 3, 4)),
+    (lambda x: relay.clip(x, 0, 1), (2, 3, 4)),
+    (lambda x: relay.cast(x, "int8"), (2, 3, 4)),
+    (lambda x: relay.image.resize2d(relay.expand_dims(x, 0), (6, 8)), (1, 2, 6, 8)),
+    (lambda x: relay.nn.upsampling(relay.expand_dims(x, 0), 2, 2), (1, 2, 6, 8)),
+    (lambda x: relay.nn.global_avg_pool2d(relay.expand_dims(x, 0)), (1, 2, 1, 1)),
+    (lambda x: relay.nn.max_pool2d(relay.expand_dims(x, 0), 2, strides=2), (1, 2, 1, 2)),
+    (lambda x: relay.layout_transform(relay.expand_dims(x, 0), "NCHW", "NHWC"), (1, 3, 4, 2)),
+])
+def test_functions_of_operators(make, shape):
+    x = relay.var("x", shape=(2, 3, 4))
+    body = make(x)
+    body = body.astuple() if isinstance(body, relay.TupleWrapper) else body
+    assert typed(relay.Function([x], body)).body.checked_type.concrete_shape == shape
+
+
+def test_shapes_that_are_computed_make_dynamic_operators():
+    x, shape = relay.var("x", shape=(2, 3)), relay.var("s", shape=(2,), dtype="int64")
+    assert "dyn.reshape" in str(relay.reshape(x, shape))
+    assert "dyn." not in str(relay.reshape(x, relay.const([3, 2], "int64")))
+    assert "dyn.ones" in str(relay.ones(shape, "float32"))
+
+
+def test_scope_builder():
+    cond, x = relay.var("c", dtype="bool", shape=()), relay.var("x", shape=())
+    sb = relay.ScopeBuilder()
+    with sb.if_scope(cond):
+        one = sb.let("one", relay.const(1.0))
+        sb.ret(relay.add(one, x))
+    with sb.else_scope():
+        sb.ret(x)
+    func = relay.Function([cond, x], sb.get())
+    run = relay.create_executor("debug", mod=treadle.IRModule.from_expr(func)).evaluate()
+    assert run(np.array(True), np.float32(2)).numpy() == 3
+    assert run(np.array(False), np.float32(2)).numpy() == 2
+    with pytest.raises(RuntimeError):
+        relay.ScopeBuilder().get()
+
+
+def test_visitors_see_each_expression_once():
+    class Count(relay.ExprVisitor):
+        def __init__(self):
+            super().__init__()
+            self.calls = 0
+
+        def visit_call(self, call):
+            self.calls += 1
+            super().visit_call(call)
+
+    x = relay.var("x", shape=(2,))
+    y = relay.exp(x)
+    for _ in range(40):
+        y = y + y
+    counter = Count()
+    counter.visit(y)
+    assert counter.calls == 41
+
+
+def test_mutators_share_and_keep():
+    class ToLog(relay.ExprMutator):
+        def visit_call(self, call):
+            call = super().visit_call(call)
+            return relay.log(call.args[0]) if call.op == relay.op.get("exp") else call
+
+    x = relay.var("x", shape=(2,))
+    func = relay.Function([x], relay.Let(relay.var("y"), relay.exp(x), relay.If(relay.const(True), x, x)))
+    changed = ToLog().visit(func)
+    assert "log(%x)" in str(changed) and "exp" not in str(changed)
+    assert ToLog().visit(changed).same_as(changed)
+
+
+def test_deep_data_flow_is_visited_without_recursion():
+    x = relay.var("x", shape=(2,))
+    y = x
+    for _ in range(5000):
+        y = relay.exp(y)
+
+    class ToLog(relay.MixedModeMutator):
+        def rewrite_call(self, pre, post):
+            return relay.log(post.args[0])
+
+    changed = ToLog().visit(y)
+    assert relay.analysis.count_layers(changed, ["log"]) == 5000
+
+
+def test_types_are_visited():
+    class Double(relay.TypeMutator):
+        def visit_tensor_type(self, tt):
+            return relay.TensorType(tt.shape, "float64")
+
+    kind = relay.FuncType([relay.TensorType((2,))], relay.TupleType([relay.TensorType((3,))]))
+    assert str(Double().visit(kind)).count("float64") == 2
+
+
+def test_analyses():
+    x, y = relay.var("x", shape=(2, 3)), relay.var("y", shape=(2, 3))
+    body = relay.exp(x) + relay.exp(y)
+    func = relay.Function([x], body)
+    assert [v.name_hint for v in relay.analysis.free_vars(func)] == ["y"]
+    assert [v.name_hint for v in relay.analysis.bound_vars(func)] == ["x"]
+    assert [v.name_hint for v in relay.analysis.all_vars(func)] == ["x", "y"]
+    assert relay.analysis.well_formed(func)
+    assert not relay.analysis.well_formed(relay.Let(x, relay.const(1), relay.Let(x, relay.const(2), x)))
+    a = relay.TypeVar("a")
+    assert relay.analysis.free_type_vars(relay.FuncType([a], a)) == [a]
+    assert relay.analysis.free_type_vars(relay.FuncType([a], a, [a])) == []
+    assert relay.analysis.check_kind(relay.TensorType((2,))) == relay.TypeKind.Type
+    with pytest.raises(ValueError):
+        relay.analysis.check_kind(relay.TupleType([relay.GlobalTypeVar("List")]))
+    assert relay.analysis.list_op_freqs(treadle.IRModule.from_expr(func)) == {"exp": 2, "add": 1}
+    net = typed(relay.Function([x], relay.nn.dense(x, relay.const(np.zeros((5, 3), "float32")))))
+    assert relay.analysis.get_total_mac_number(net) == 30
+    assert relay.analysis.all_dtypes(net) == {"float32"}
+
+
+@pytest.mark.parametrize("name, kwargs, layers, params", [
+    ("mlp", {"batch_size": 1}, 3, 6),
+    ("resnet", {"num_layers": 18}, 18, 99),
+    ("resnet", {"num_layers": 50, "batch_size": 2}, 50, 259),
+    ("mobilenet", {"batch_size": 1}, 28, 137),
+    ("vgg", {"batch_size": 1, "num_layers": 11}, 11, 22),
+    ("squeezenet", {"batch_size": 1, "version": "1.1"}, 18, 52),
+    ("densenet", {"batch_size": 1}, 121, 606),
+    ("inception_v3", {"batch_size": 1}, 48, 472),
+    ("dqn", {"batch_size": 1}, 5, 10),
+])
+def test_networks(name, kwargs, layers, params):
+    module, values = getattr(testing, name).get_workload(**kwargs)
+    assert relay.analysis.count_layers(module, ["nn.conv2d", "nn.dense"]) == layers
+    assert len(values) == params == len(module["main"].params) - 1
+
+
+def test_dcgan_and_lstm():
+    module, _ = testing.dcgan.get_workload(1, oshape=(3, 64, 64), ngf=8, random_len=10)
+    assert module["main"].ret_type.concrete_shape == (1, 3, 64, 64)
+    module, params = testing.lstm.get_workload(2, 4)
+    data = np.ones((1, 4), "float32")
+    result = relay.create_executor("debug", mod=module).evaluate()(data, **params)
+    assert result.numpy().shape == (1, 4)
+
+
+def test_gradients_agree_with_differences():
+    x, w = relay.var("x", shape=(2, 3), dtype="float64"), relay.var("w", shape=(4, 3), dtype="float64")
+    testing.check_grad(relay.Function([x, w], relay.tanh(relay.nn.dense(x, w))))
+
+
+def test_rules_for_a_while():
+    def to_nhwc(attrs, args, tinfos):
+        return relay.nn.relu(args[0])
+
+    x = relay.var("x", shape=(2,))
+    func = relay.Function([x], relay.exp(x))
+    with testing.TempOpAttr("exp", "FTVMAlterOpLayout", to_nhwc):
+        assert "nn.relu" in str(testing.run_opt_pass(func, relay.transform.AlterOpLayout()))
+    assert "exp" in str(testing.run_opt_pass(func, relay.transform.AlterOpLayout()))
+
+
+def test_numeric_check_names_the_pass_at_fault():
+    @relay.transform.function_pass(opt_level=0)
+    def wrong(func, mod, ctx):
+        return relay.Function(func.params, func.body * relay.const(2.0))
+
+    x = relay.var("x", shape=(2,))
+    module = treadle.IRModule.from_expr(relay.Function([x], relay.exp(x)))
+    with treadle.transform.PassContext(instruments=[treadle.instrument.NumericCheck()]):
+        relay.transform.ToANormalForm()(module)
+        with pytest.raises(treadle.Error, match="pass wrong changed what main computes"):
+            wrong(module)
