@@ -44,7 +44,12 @@ class Treadle(Engine):
     @staticmethod
     def _runner(model, inputs):
         names = [output.name for output in model.outputs]
-        return lambda: model.run(names, inputs)
+
+        def run():
+            return model.run(names, inputs)
+
+        run.model = model
+        return run
 
 
 class OnnxRuntime(Engine):

@@ -1,54 +1,157 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Benchmark results as one HTML page that needs nothing else."""
+"""Benchmark results as one HTML page that needs nothing else: tables, and plots as SVG inside it."""
 import html as escape_module
+import io
 
 STYLE = """
-body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 1100px; color: #222; background: #fff }
-table { border-collapse: collapse; width: 100% } th, td { padding: .3em .6em; text-align: right }
+body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 1200px; color: #222; background: #fff }
+table { border-collapse: collapse; width: 100%; margin: 1em 0 } th, td { padding: .3em .6em; text-align: right }
 th { border-bottom: 2px solid #888; position: sticky; top: 0; background: #fff } td { border-bottom: 1px solid #ddd }
-td:first-child, th:first-child { text-align: left } .bar { display: inline-block; height: .7em; background: #4a7; margin-left: .4em }
+td:first-child, th:first-child { text-align: left } svg { max-width: 100%; height: auto }
 .slower { color: #b30 } .faster { color: #070 } .error { color: #b30; font-size: 85% } .small { color: #666; font-size: 85% }
 """
+COLOURS = {"treadle": "#2a8f5f", "onnxruntime": "#3b6fb6", "openvino": "#c77a1e"}
 
 
-def _cell(entry, longest):
+def escape(text):
+    return escape_module.escape(str(text))
+
+
+def _table(head, rows):
+    body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
+    return f"<table><thead><tr>{''.join(f'<th>{cell}</th>' for cell in head)}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _time_cell(entry):
     if "median_ms" not in entry:
-        return f'<td class="error">{escape_module.escape(entry.get("error", "failed"))}</td>'
-    peak = f', {entry["of_peak"]:.0%} of peak' if "of_peak" in entry else ""
-    bar = f'<span class="bar" style="width:{60 * entry["median_ms"] / longest:.0f}px"></span>'
-    return (f'<td>{entry["median_ms"]:.2f}{bar}<br><span class="small">{entry["p25_ms"]:.2f} to {entry["p75_ms"]:.2f}, '
-            f'{entry["runs"]} runs{peak}</span></td>')
+        return f'<td class="error">{escape(entry.get("error", "failed"))}</td>'
+    limits = "".join(f", {entry[key]:.0%} of {what}" for key, what in (("of_peak", "peak"), ("of_bandwidth", "bandwidth"))
+                     if key in entry)
+    return (f'<td>{entry["median_ms"]:.3g}<br><span class="small">{entry["p25_ms"]:.3g} to {entry["p75_ms"]:.3g}, '
+            f'{entry["runs"]} runs{limits}</span></td>')
 
 
-def _ratio(ours, theirs):
+def _ratio_cell(ours, theirs):
     if "median_ms" not in ours or "median_ms" not in theirs:
         return "<td></td>"
-    ratio = ours["median_ms"] / theirs["median_ms"]
-    return f'<td class="{"slower" if ratio > 1 else "faster"}">{ratio:.2f}</td>'
+    ratio = theirs["median_ms"] / ours["median_ms"]
+    return f'<td class="{"faster" if ratio > 1 else "slower"}">{ratio:.2f}</td>'
+
+
+def _times(result, names, peers):
+    head = ["model", "threads", *(f"{escape(name)} {escape(result['versions'][name])}<br>ms" for name in names),
+            *(f"speed / {escape(name)}" for name in peers)]
+    rows = []
+    for row in result["rows"]:
+        cells = [f"<td>{escape(row['model'])}<br><span class='small'>{row['flops'] / 1e9:.2f} GFLOP, at least "
+                 f"{row.get('bytes', 0) / 1e6:.1f} MB</span></td>", f"<td>{row['threads']}</td>"]
+        cells += [_time_cell(row["engines"].get(name, {})) for name in names]
+        cells += [_ratio_cell(row["engines"].get("treadle", {}), row["engines"].get(name, {})) for name in peers]
+        rows.append(cells)
+    return _table(head, rows)
+
+
+def _costs(result, names):
+    fields = [("compile_s", "compile s"), ("compile_memory_mb", "compile MB"), ("artefact_mb", "artefact MB"),
+              ("load_s", "load s"), ("memory_mb", "peak MB")]
+    rows = [[f"<td>{escape(row['model'])}</td>", f"<td>{row['threads']}</td>", f"<td>{escape(name)}</td>",
+             *(f"<td>{costs[key]:.4g}</td>" if key in costs else "<td></td>" for key, _ in fields)]
+            for row in result["rows"] for name in names
+            if (costs := row["engines"].get(name, {}).get("costs"))]
+    if not rows:
+        return ""
+    return ("<h2>Compiling, loading, memory</h2><p>Each in a process of its own. Load: from a file to the first possible "
+            "run (a session of the peers, the compiled library of Treadle). Peak memory: above that before loading, "
+            "over three runs.</p>" + _table(["model", "threads", "engine", *(text for _, text in fields)], rows))
+
+
+def _operators(result):
+    parts = []
+    for row in result["rows"]:
+        if row.get("operators"):
+            rows = [[f"<td>{escape(name)}</td>", f"<td>{ms:.3f}</td>", f"<td>{share:.1%}</td>"]
+                    for name, ms, share in row["operators"]]
+            parts.append(f"<details><summary>{escape(row['model'])}, {row['threads']} threads</summary>"
+                         f"{_table(['kernel', 'ms', 'share'], rows)}</details>")
+    return "<h2>Slowest kernels of Treadle</h2>" + "".join(parts) if parts else ""
+
+
+def _svg(figure):
+    out = io.StringIO()
+    figure.savefig(out, format="svg", bbox_inches="tight")
+    text = out.getvalue()
+    return text[text.index("<svg"):]
+
+
+def _speed_plot(plt, result, peers, threads):
+    rows = [row for row in result["rows"] if row["threads"] == threads and "median_ms" in row["engines"].get("treadle", {})]
+    if not rows or not peers:
+        return ""
+    figure, axes = plt.subplots(figsize=(10, 0.32 * len(rows) + 1))
+    height = 0.8 / len(peers)
+    for k, name in enumerate(peers):
+        ratios = [row["engines"][name]["median_ms"] / row["engines"]["treadle"]["median_ms"]
+                  if "median_ms" in row["engines"].get(name, {}) else 0 for row in rows]
+        axes.barh([i + k * height for i in range(len(rows))], ratios, height=height, label=f"against {name}",
+                  color=COLOURS.get(name))
+    axes.set_yticks([i + 0.4 - height / 2 for i in range(len(rows))], [row["model"] for row in rows])
+    axes.invert_yaxis()
+    axes.axvline(1, color="#222", linewidth=1)
+    axes.set_xlabel(f"speed of Treadle over the peer's, {threads} thread(s); right of the line Treadle is faster")
+    axes.legend()
+    return _svg(figure)
+
+
+def _roofline(plt, result, names, threads):
+    peak, bandwidth = result["fma_peak_gflops"].get(threads), result.get("bandwidth_gb_s", {}).get(threads)
+    points = [(row["flops"] / row["bytes"], row["engines"][name]["gflops"], name) for row in result["rows"]
+              for name in names if row["threads"] == threads and row.get("bytes") and
+              "gflops" in row["engines"].get(name, {})]
+    if not points or not peak or not bandwidth:
+        return ""
+    figure, axes = plt.subplots(figsize=(10, 5))
+    low, high = min(p[0] for p in points) / 2, max(p[0] for p in points) * 2
+    xs = [low * (high / low) ** (i / 200) for i in range(201)]
+    axes.loglog(xs, [min(peak, bandwidth * x) for x in xs], color="#222")
+    for name in names:
+        axes.loglog([p[0] for p in points if p[2] == name], [p[1] for p in points if p[2] == name], "o", label=name,
+                    color=COLOURS.get(name), alpha=0.8)
+    axes.set_xlabel(f"operations per byte that must be moved, {threads} thread(s)")
+    axes.set_ylabel("GFLOP/s")
+    axes.legend()
+    return _svg(figure)
+
+
+def _plots(result, names, peers):
+    try:
+        import matplotlib
+    except ImportError:
+        return "<p>(matplotlib isn't installed: no plots)</p>"
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    threads = sorted({row["threads"] for row in result["rows"]})
+    return "".join(_speed_plot(plt, result, peers, count) + _roofline(plt, result, names, count) for count in threads)
 
 
 def html(result):
     names = list(result["versions"])
     peers = [name for name in names if name != "treadle"]
-    head = "".join(f"<th>{name} {escape_module.escape(result['versions'][name])}<br>ms</th>" for name in names)
-    head += "".join(f"<th>treadle / {name}</th>" for name in peers)
-    rows = []
-    for row in result["rows"]:
-        longest = max([entry["median_ms"] for entry in row["engines"].values() if "median_ms" in entry], default=1)
-        cells = "".join(_cell(row["engines"].get(name, {}), longest) for name in names)
-        cells += "".join(_ratio(row["engines"].get("treadle", {}), row["engines"].get(name, {})) for name in peers)
-        rows.append(f"<tr><td>{escape_module.escape(row['model'])}<br><span class='small'>{row['flops'] / 1e9:.2f} GFLOP"
-                    f"</span></td><td>{row['threads']}</td>{cells}</tr>")
-    means = "; ".join(f"treadle / {name}: {mean['ratio']:.2f} in the geometric mean, worst {mean['worst']:.2f}"
+    means = "; ".join(f"against {name}: {1 / mean['ratio']:.2f} in the geometric mean, least {1 / mean['worst']:.2f}"
                       for name, mean in result["geomean"].items())
     machine = result["machine"]
-    peak = ", ".join(f"{value:.0f} GFLOP/s on {count}" for count, value in result["fma_peak_gflops"].items())
+    limits = ", ".join(f"{value:.0f} GFLOP/s and {result.get('bandwidth_gb_s', {}).get(count, 0):.1f} GB/s on {count}"
+                       for count, value in result["fma_peak_gflops"].items())
     return f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Treadle benchmarks</title>
 <style>{STYLE}</style></head><body><h1>Treadle benchmarks</h1>
-<p>{escape_module.escape(machine['cpu'])}, {machine['cores']} cores, {escape_module.escape(machine['system'])}; load at the
-start {machine['load']:.1f}. Peak of float32 multiply-adds measured in this run: {peak or 'not measured'} threads.</p>
+<p>{escape(machine['cpu'])}, {machine['cores']} cores, {escape(machine['system'])}; load at the start
+{machine['load']:.1f}. Limits measured in this run (float32 multiply-adds, reading of memory):
+{limits or 'none'} threads.</p>
 <p>All engines in one process, taking turns; float32 throughout; outputs compared first (rtol 1e-3, atol 1e-5 of the
-output's range). Times are medians with quartiles. Ratios below 1: Treadle is faster. {escape_module.escape(means)}.</p>
-<table><thead><tr><th>model</th><th>threads</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>
+output's range). Times are medians with quartiles. Speed of Treadle {escape(means)}.</p>
+{_plots(result, names, peers)}
+{_times(result, names, peers)}
+{_costs(result, names)}
+{_operators(result)}
 </body></html>
 """

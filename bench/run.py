@@ -14,6 +14,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import costs
 import engines
 import report
 import zoo
@@ -22,14 +23,15 @@ QUICK = ("light_squeezenet", "light_resnet50", "ppocrv4_rec_1x3x48x320", "mobile
 REFERENCE = "onnxruntime"
 
 
-def fma_peak(threads):
-    """GFLOP/s of multiply-adds by number of threads, measured now; {} without a compiler."""
-    source = pathlib.Path(__file__).with_name("fma_peak.cc")
-    program = pathlib.Path(__file__).parents[1] / "build/bench/fma_peak"
+def machine_limit(name, field, threads):
+    """What bench/<name>.cc measures now, by number of threads; {} without a compiler."""
+    source = pathlib.Path(__file__).with_name(name + ".cc")
+    program = pathlib.Path(__file__).parents[1] / "build/bench" / name
     program.parent.mkdir(parents=True, exist_ok=True)
     for compiler in ("clang++-19", "clang++", "g++"):
         try:
-            subprocess.run([compiler, "-O3", "-march=native", "-ffp-contract=fast", "-pthread", source, "-o", program],
+            subprocess.run([compiler, "-O3", "-march=native", "-ffp-contract=fast", "-fassociative-math",
+                            "-fno-signed-zeros", "-fno-trapping-math", "-pthread", source, "-o", program],
                            check=True, capture_output=True)
             break
         except (OSError, subprocess.CalledProcessError):
@@ -37,7 +39,7 @@ def fma_peak(threads):
     else:
         return {}
     text = subprocess.run([program, *map(str, threads)], check=True, capture_output=True, text=True).stdout
-    return {int(count): value for count, value in json.loads(text)["gflops"].items()}
+    return {int(count): value for count, value in json.loads(text)[field].items()}
 
 
 def machine():
@@ -69,10 +71,12 @@ def summarise(samples):
             "p25_ms": ordered[quarter] * 1e3, "p75_ms": ordered[-1 - quarter] * 1e3, "runs": len(ordered)}
 
 
-def bench_case(case, threads, names, args, peak):
+def bench_case(case, threads, names, args, peak, bandwidth):
     """One row: a model with a number of threads on every engine."""
     inputs = case.inputs()
-    row = {"model": case.name, "threads": threads, "flops": zoo.flops(case.model(), case.shapes), "engines": {}}
+    model = case.model()
+    row = {"model": case.name, "threads": threads, "flops": zoo.flops(model, case.shapes),
+           "bytes": zoo.least_bytes(model, case.shapes), "engines": {}}
     runners, reference = {}, None
     for name in names:
         entry = row["engines"][name] = {}
@@ -98,7 +102,22 @@ def bench_case(case, threads, names, args, peak):
                 entry["gflops"] = row["flops"] / entry["median_ms"] * 1e-6
                 if threads in peak:
                     entry["of_peak"] = entry["gflops"] / peak[threads]
+            if row["bytes"] and threads in bandwidth:
+                entry["of_bandwidth"] = row["bytes"] / entry["median_ms"] * 1e-6 / bandwidth[threads]
+    if args.costs:
+        for name in runners:
+            row["engines"][name]["costs"] = costs.costs_of(name, case.name, threads)
+    if "treadle" in runners:
+        row["operators"] = slowest_operators(runners["treadle"], inputs)
     return row
+
+
+def slowest_operators(runner, inputs, count=12):
+    """[(kernel, ms, share)] of one run of Treadle's, the slowest first."""
+    times = runner.model.create_context(runner.model.threads).profile(**inputs)
+    total = sum(row[3] for row in times) or 1.0
+    ordered = sorted(times, key=lambda row: -row[3])[:count]
+    return [(row[1].removeprefix("treadle_default_"), row[3] * 1e3, row[3] / total) for row in ordered]
 
 
 def print_row(row, names):
@@ -137,9 +156,12 @@ def main():
     parser.add_argument("--engines", default="onnxruntime,treadle,openvino")
     parser.add_argument("--seconds", type=float, help="time per model and number of threads")
     parser.add_argument("--least", type=int, default=5, help="least number of samples")
+    parser.add_argument("--no-costs", dest="costs", action="store_false",
+                        help="leave out compile time, load time, memory and size, which take a process each")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--html", type=pathlib.Path)
     args = parser.parse_args()
+    args.costs = args.costs and not args.quick
     args.seconds = args.seconds or (1.0 if args.quick else 4.0)
     threads = [int(n) for n in args.threads.split(",")] if args.threads else [1, 2][:machine()["cores"]]
 
@@ -154,13 +176,16 @@ def main():
     if args.models:
         cases = [case for case in cases if any(part in case.name for part in args.models.split(","))]
 
-    peak = fma_peak(threads)
-    result = {"machine": machine(), "versions": versions, "fma_peak_gflops": peak, "rows": []}
-    print(f"{result['machine']['cpu']}, {result['machine']['cores']} cores; FMA peak "
-          + ", ".join(f"{value:.0f} GFLOP/s on {count} thr" for count, value in peak.items()), flush=True)
+    peak = machine_limit("fma_peak", "gflops", threads)
+    bandwidth = machine_limit("memory_bandwidth", "gbytes_per_s", threads)
+    result = {"machine": machine(), "versions": versions, "fma_peak_gflops": peak, "bandwidth_gb_s": bandwidth,
+              "rows": []}
+    print(f"{result['machine']['cpu']}, {result['machine']['cores']} cores; "
+          + ", ".join(f"{value:.0f} GFLOP/s and {bandwidth.get(count, 0):.1f} GB/s on {count} thr"
+                      for count, value in peak.items()), flush=True)
     for case in cases:
         for count in threads:
-            result["rows"].append(bench_case(case, count, names, args, peak))
+            result["rows"].append(bench_case(case, count, names, args, peak, bandwidth))
             print_row(result["rows"][-1], names)
     result["geomean"] = geometric_means(result["rows"], names)
     for name, mean in result["geomean"].items():

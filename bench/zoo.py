@@ -281,6 +281,24 @@ def flops(model, shapes):
     return total
 
 
+def least_bytes(model, shapes):
+    """Bytes that a run has to read and write at the least: weights that aren't looked up by index, inputs, outputs."""
+    model = fixed_shapes(model, shapes)
+    looked_up = {node.input[0] for node in model.graph.node if node.op_type == "Gather"}
+    total = 0
+    for tensor in model.graph.initializer:
+        if tensor.name not in looked_up:
+            total += int(np.prod(tensor.dims)) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+    for node in model.graph.node:  # weights that the light models hold as a value and a shape
+        if node.op_type == "ConstantOfShape":
+            value = next((v for v in model.graph.value_info if v.name == node.output[0]), None)
+            dims = value.type.tensor_type.shape.dim if value is not None else ()
+            total += 4 * int(np.prod([dim.dim_value for dim in dims])) if dims else 0
+    for value in (*model.graph.input, *model.graph.output):
+        total += 4 * int(np.prod([dim.dim_value for dim in value.type.tensor_type.shape.dim]))
+    return total
+
+
 def compare(actual, expected, rtol=1e-3, atol_of_range=1e-5):
     """None when two outputs agree, else a sentence that says how they differ."""
     actual, expected = np.asarray(actual), np.asarray(expected)
