@@ -65,7 +65,11 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& targets) {
   passes.push_back(FastMath());
   // Layouts are chosen when the graph has its final operators, and before fusion, which must not cross a change.
   // Layouts are those of CPUs; a model on several devices keeps the layouts that it states.
-  if (one_device && targets.default_target()->HasKey("cpu")) passes.push_back(PlanLayout());
+  if (one_device && targets.default_target()->HasKey("cpu")) {
+    passes.push_back(Conv1DToConv2D());
+    passes.push_back(FoldConstant());
+    passes.push_back(PlanLayout());
+  }
   passes.push_back(SimplifyExpr());
   passes.push_back(FoldConstant());
   if (one_device) passes.push_back(EliminateCommonSubexpr());

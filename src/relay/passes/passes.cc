@@ -20,6 +20,7 @@ void RegisterPasses() {
   RegisterPass("RemoveUnusedFunctions", [] { return transform::RemoveUnusedFunctions(); });
   RegisterPass("Inline", [] { return transform::Inline(); });
   RegisterPass("CanonicalizeOps", [] { return transform::CanonicalizeOps(); });
+  RegisterPass("Conv1DToConv2D", [] { return transform::Conv1DToConv2D(); });
   RegisterPass("CanonicalizeCast", [] { return transform::CanonicalizeCast(); });
   RegisterPass("DynamicToStatic", [] { return transform::DynamicToStatic(); });
   RegisterPass("FastMath", [] { return transform::FastMath(); });

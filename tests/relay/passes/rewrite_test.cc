@@ -148,5 +148,29 @@ fn (%x: Tensor[(2, 3, 8, 8), float32], %w: Tensor[(4, 3, 3, 3), float32], %b: Te
   }
 }
 
+TEST(Conv1DToConv2D, KeepsElementWiseOperatorsBetweenConvolutionsWide) {
+  ExpectPass(transform::Conv1DToConv2D(), R"(
+fn (%x: Tensor[(1, 4, 9), float32], %w: Tensor[(8, 4, 3), float32], %b: Tensor[(8, 1), float32],
+    %v: Tensor[(2, 8, 1), float32]) {
+  %0 = nn.conv1d(%x, %w, padding=[1, 0], strides=[2], kernel_size=[3]);
+  %1 = add(%0, %b);
+  %2 = nn.relu(%1);
+  nn.conv1d(%2, %v, padding=[0])
+})",
+             R"(
+fn (%x: Tensor[(1, 4, 9), float32], %w: Tensor[(8, 4, 3), float32], %b: Tensor[(8, 1), float32],
+    %v: Tensor[(2, 8, 1), float32]) {
+  %0 = expand_dims(%x, axis=2);
+  %1 = expand_dims(%w, axis=2);
+  %2 = nn.conv2d(%0, %1, strides=[1, 2], padding=[0, 1, 0, 0], kernel_size=[1, 3]);
+  %3 = expand_dims(%b, axis=1);
+  %4 = add(%2, %3);
+  %5 = nn.relu(%4);
+  %6 = expand_dims(%v, axis=2);
+  %7 = nn.conv2d(%5, %6, padding=[0, 0, 0, 0]);
+  squeeze(%7, axis=[2])
+})");
+}
+
 }  // namespace
 }  // namespace treadle::relay
