@@ -35,7 +35,7 @@ def test_function_passes_made_of_classes_keep_their_attributes():
             return relay.Function(func.params, func.params[0] + relay.const(self.number))
 
     made = Replace(2.0)
-    assert isinstance(made, Replace) and isinstance(made, treadle.transform.Pass)
+    assert isinstance(made, Replace) and isinstance(made, relay.transform.FunctionPass)
     assert (made.number, made.info.name, made.info.opt_level) == (2.0, "Replace", 1)
     assert list(made.info.required) == ["InferType"]
     assert "add(%x, 2f" in str(made(example()))
@@ -159,3 +159,28 @@ def test_rules_of_operators():
     finally:
         op.reset_attr("FTVMLegalize")
     assert "nn.relu(" in str(relay.transform.Legalize()(relay.transform.InferType()(example())))
+
+
+def test_each_pass_can_be_made_by_its_name():
+    for name in dir(relay.transform):
+        made = getattr(relay.transform, name)
+        if name[0].isupper() and not isinstance(made, type) and name not in ("PrintIR", "ApplyPassToFunction"):
+            arguments = {"MergeComposite": [[]]}.get(name, [])
+            assert isinstance(made(*arguments), treadle.transform.Pass), name
+
+
+def test_layouts_and_precision_have_parameters():
+    x, w = relay.var("x", shape=(1, 3, 8, 8)), relay.var("w", shape=(4, 3, 3, 3))
+    module = relay.transform.InferType()(treadle.IRModule.from_expr(relay.Function([x, w], relay.nn.conv2d(x, w))))
+    nhwc = relay.transform.ConvertLayout({"nn.conv2d": ["NHWC", "HWIO"]})(module)
+    assert 'data_layout="NHWC", kernel_layout="HWIO"' in str(nhwc)
+    assert "float16" in str(relay.transform.ToMixedPrecision("float16")(module))
+    planned = relay.transform.PlanDevices(treadle.cpu())(module)
+    assert list(planned["main"].attrs["param_device_types"]) == [1, 1]
+
+
+def test_only_the_functions_named_are_changed():
+    x = relay.var("x", shape=(2,))
+    module = treadle.IRModule({"main": relay.Function([x], relay.exp(x)), "other": relay.Function([x], relay.exp(x))})
+    fused = treadle.transform.ApplyPassToFunction(relay.transform.FuseOps(), "main")(module)
+    assert "Primitive" in str(fused["main"]) and "Primitive" not in str(fused["other"])

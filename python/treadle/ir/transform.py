@@ -109,6 +109,7 @@ class Sequential(Pass):
         if not isinstance(required, (list, tuple)):
             raise TypeError("required must be a list of names of passes")
         super().__init__(_api.Sequential(passes, name, opt_level, list(required)))
+        self.passes = passes
 
 
 def get_pass(name):
@@ -121,8 +122,8 @@ def list_pass_names():
     return list(_api.ListPassNames())
 
 
-def make_pass_decorator(method, build):
-    """A decorator of functions and of classes with `method`. `build(run, info)` makes the pass.
+def make_pass_decorator(method, build, base):
+    """A decorator of functions and of classes with `method`. `build(run, info)` makes the pass, an object of `base`.
 
     A decorated class stays a class: its instances are passes, and have the attributes and methods of the original.
     """
@@ -137,21 +138,21 @@ def make_pass_decorator(method, build):
         def make(target):
             info = PassInfo(opt_level or 0, name or target.__name__, required)
             if inspect.isclass(target):
-                return _pass_class(target, method, lambda run: build(run, info))
+                return _pass_class(target, method, lambda run: build(run, info), base)
             if not callable(target):
                 raise TypeError(f"a pass is made of a function or a class, not of {type(target).__name__}")
-            return build(target, info)
+            return base(build(target, info))
 
         return make if pass_func is None else make(pass_func)
 
     return decorator
 
 
-def _pass_class(target, method, build):
+def _pass_class(target, method, build, base):
     if not hasattr(target, method):
         raise AttributeError(f"class {target.__name__} has no method {method}")
 
-    class Made(Pass):
+    class Made(base):
         """A pass made of a class."""
 
         def __init__(self, *args, **kwargs):
@@ -176,17 +177,19 @@ def _info_arguments(info):
     return info.name, info.opt_level, list(info.required)
 
 
-module_pass = make_pass_decorator("transform_module", lambda run, info: _api.MakeModulePass(run, *_info_arguments(info)))
+module_pass = make_pass_decorator("transform_module", lambda run, info: _api.MakeModulePass(run, *_info_arguments(info)),
+                                  ModulePass)
 module_pass.__name__ = module_pass.__qualname__ = "module_pass"
 module_pass.__doc__ = """Decorator: a function (module, context) -> module, or a class with
 `transform_module(self, module, context)`, becomes a pass."""
 
 
-def PrintIR(header=""):
+def PrintIR(header="", show_meta_data=False):
     """A pass that prints the module and leaves it."""
 
     def show(module, context):
-        print(f"{header}\n{module}" if header else module)
+        text = module.astext(show_meta_data)
+        print(f"{header}\n{text}" if header else text)
         return module
 
     return module_pass(show, opt_level=0, name="PrintIR")

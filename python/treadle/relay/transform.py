@@ -13,7 +13,8 @@ class FunctionPass(Pass):
 function_pass = make_pass_decorator(
     "transform_function",
     lambda run, info: get_global_func("relay._transform.MakeFunctionPass")(run, info.name, info.opt_level,
-                                                                           list(info.required)))
+                                                                           list(info.required)),
+    FunctionPass)
 function_pass.__name__ = function_pass.__qualname__ = "function_pass"
 function_pass.__doc__ = """Decorator: a function (function, module, context) -> function, or a class with
 `transform_function(self, function, module, context)`, becomes a pass over each function of a module."""
@@ -44,6 +45,15 @@ _PARAMETERS = {
 }
 
 
+def _device_type(device):
+    """The number of a device: number, name or Device."""
+    if isinstance(device, str):
+        from .. import nd
+
+        device = nd.device(device)
+    return int(device if isinstance(device, int) else device.device_type)
+
+
 def __getattr__(name):
     if name.startswith("_"):
         raise AttributeError(name)
@@ -67,8 +77,10 @@ def __getattr__(name):
             if key not in names:
                 raise TypeError(f"{name}() has no parameter '{key}'; it has: {', '.join(names) or 'none'}")
             values[names.index(key)] = value
-        if isinstance(values[0] if values else None, str) and name == "AnnotateTarget":
+        if name == "AnnotateTarget" and isinstance(values[0], str):
             values[0] = [values[0]]
+        if "device" in "".join(names):
+            values[0] = _device_type(values[0])
         return function(*values)
 
     make.__name__ = make.__qualname__ = name

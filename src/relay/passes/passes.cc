@@ -41,6 +41,8 @@ void RegisterPasses() {
   RegisterPass("ToMixedPrecision", [] { return transform::ToMixedPrecision(); });
   RegisterPass("FirstOrderGradient", [] { return transform::FirstOrderGradient(); });
   RegisterPass("AlterOpLayout", [] { return transform::AlterOpLayout(); });
+  RegisterPass("PlanLayout", [] { return transform::PlanLayout(); });
+  RegisterPass("PlanDevices", [] { return transform::PlanDevices(/*default_device_type=*/1); });
   RegisterPass("LabelOps", [] { return transform::LabelOps(); });
 }
 

@@ -96,6 +96,12 @@ Pass InferType() {
 
 Pass CreateFunctionPass(std::function<Function(Function, IRModule, PassContext)> run, PassInfo info) {
   auto run_all = [run = std::move(run)](IRModule module, const PassContext& context) {
+    // Functions made by hand come without types; passes rely on them.
+    for (const auto& [var, func] : module->functions) {
+      if (func.as<FunctionNode>() == nullptr || func->checked_type_.defined()) continue;
+      module = InferTypes(module);
+      break;
+    }
     IRModule result = module;
     for (const auto& [var, func] : module->functions) {
       const auto* node = func.as<FunctionNode>();
