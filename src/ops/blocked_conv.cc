@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two-dimensional convolution on channel-blocked activations (NCHW16c): the form in which CPUs run convolutions.
 // The inner channels fill a vector register, so that one input element meets a vector of output channels.
+#include <algorithm>
+
+#include "ops/blocked_conv.h"
 #include "ops/families.h"
+#include "ops/winograd.h"
 #include "treadle/ir/prim_ops.h"
+#include "treadle/ir/transform.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/make.h"
@@ -48,6 +53,39 @@ Tensor PadSpatial(const Tensor& data, const std::vector<int64_t>& pads) {
       "pad", tag::kPad);
 }
 
+/// Convolution of blocked data with all positions in one row, so that rows of any width fill tiles.
+Array<Tensor> FlatCompute(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel, const TensorTypeNode* type) {
+  te::IterVar ic = te::ReduceAxis(tir::Range(kernel->shape[1]), "ic");
+  te::IterVar kh = te::ReduceAxis(tir::Range(kernel->shape[2]), "kh");
+  te::IterVar kw = te::ReduceAxis(tir::Range(kernel->shape[3]), "kw");
+  te::IterVar ii = te::ReduceAxis(tir::Range(kernel->shape[4]), "ici");
+  PrimExpr width = type->shape[3];
+  Tensor flat =
+      te::Compute({type->shape[0], type->shape[1], type->shape[2] * width, type->shape[4]},
+                  [&](const Array<Var>& i) {
+                    PrimExpr value = data(
+                        i[0], ic->var, tir::floordiv(i[2], width) * a->strides[0] + PrimExpr(kh->var) * a->dilation[0],
+                        tir::floormod(i[2], width) * a->strides[1] + PrimExpr(kw->var) * a->dilation[1], ii->var);
+                    return te::Sum(value * kernel(i[1], ic->var, kh->var, kw->var, ii->var, i[3]), {ic, kh, kw, ii});
+                  },
+                  "conv2d_NCHWc", "conv2d_NCHWc_flat", {}, {"n", "oc", "position", "oci"});
+  return {te::Compute(
+      type->shape,
+      [&](const Array<Var>& i) { return flat(Array<PrimExpr>{i[0], i[1], PrimExpr(i[2]) * width + i[3], i[4]}); },
+      "conv2d_NCHWc_output", "injective", {}, {"n", "oc", "oh", "ow", "oci"})};
+}
+
+/// Whether rows are better joined: they are short, or neighbours in one are as far apart as at the end of a row.
+bool JoinsRows(const Conv2DAttrs* a, const Tensor& data, const Tensor& input, const Tensor& kernel,
+               const TensorTypeNode* type) {
+  constexpr int64_t kShortRow = 20;
+  const int64_t* width = AsConstInt(type->shape[3]);
+  if (a->groups != 1 || input->dtype != type->dtype || width == nullptr) return false;
+  bool pointwise = data == input && tir::is_one(kernel->shape[2]) && tir::is_one(kernel->shape[3]) &&
+                   a->strides[0] == 1 && a->strides[1] == 1;
+  return pointwise || *width < kShortRow;
+}
+
 /// data: (N, IC/ib, H, W, ib), or plain (N, IC, H, W); kernel: (OC/ob, IC/groups/ib, KH, KW, ib, ob), or
 /// (OC/ob, IC/groups, KH, KW, ob) for plain data. Result: (N, OC/ob, OH, OW, ob).
 Array<Tensor> BlockedConv2dCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
@@ -56,6 +94,7 @@ Array<Tensor> BlockedConv2dCompute(const Attrs& attrs, const Array<Tensor>& inpu
   Tensor data = PadSpatial(inputs[0], FourPads(a->padding));
   Tensor kernel = inputs[1];
   bool blocked = data.ndim() == 5;
+  if (blocked && JoinsRows(a, data, inputs[0], kernel, type)) return FlatCompute(a, data, kernel, type);
   te::IterVar ic = te::ReduceAxis(tir::Range(kernel->shape[1]), "ic");
   te::IterVar kh = te::ReduceAxis(tir::Range(kernel->shape[2]), "kh");
   te::IterVar kw = te::ReduceAxis(tir::Range(kernel->shape[3]), "kw");
@@ -125,9 +164,40 @@ std::optional<LaidOutCall> FlattenPointwise(const CallNode* call, const Conv2DAt
       a->strides[1] != 1 || FourPads(a->padding) != std::vector<int64_t>{0, 0, 0, 0} || height == 1 || width >= 64) {
     return std::nullopt;
   }
-  Expr row = MakeReshape(args.Get(0, ""), std::vector<int64_t>{*AsConstInt(data->shape[0]), *AsConstInt(data->shape[1]), 1, height * width});
+  Expr row = MakeReshape(args.Get(0, ""), std::vector<int64_t>{*AsConstInt(data->shape[0]), *AsConstInt(data->shape[1]),
+                                                               1, height * width});
   Expr conv = relay::Call(call->op, {row, call->args[1]}, call->attrs, {}, call->span);
-  return LaidOutCall{MakeReshape(conv, std::vector<int64_t>{*AsConstInt(data->shape[0]), *AsConstInt(kernel->shape[0]), height, width}), ""};
+  return LaidOutCall{MakeReshape(conv, std::vector<int64_t>{*AsConstInt(data->shape[0]), *AsConstInt(kernel->shape[0]),
+                                                            height, width}),
+                     ""};
+}
+
+constexpr const char* kWinogradOption = "relay.PlanLayout.winograd";
+
+/// A 3 x 3 convolution of stride 1 by Winograd's method, where that is faster and accurate.
+std::optional<LaidOutCall> Winograd(const CallNode* call, const Conv2DAttrs* a, LayoutArgs& args, const std::string& in,
+                                    const std::string& out) {
+  auto all = [](const std::vector<int64_t>& values, int64_t value) {
+    return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == value; });
+  };
+  Array<PrimExpr> kernel = args.Type(1)->shape;
+  if (in.empty() || a->groups != 1 || *AsConstInt(kernel[2]) != 3 || *AsConstInt(kernel[3]) != 3 ||
+      !all(a->strides, 1) || !all(a->dilation, 1) ||
+      !transform::PassContext::Current()->GetConfigBool(kWinogradOption, true)) {
+    return std::nullopt;
+  }
+  Array<PrimExpr> result = call->type_as<TensorTypeNode>()->shape;
+  runtime::NDArray weight = call->args[1].as<ConstantNode>()->data;
+  WinogradShape shape{*AsConstInt(result[0]), *AsConstInt(kernel[1]), *AsConstInt(result[1]), *AsConstInt(result[2]),
+                      *AsConstInt(result[3])};
+  for (int64_t m : WinogradTiles(shape)) {
+    if (!WinogradIsAccurate(weight, m)) continue;
+    Expr transformed = relay::Constant(WinogradWeight(weight, m, BlockOf(in), BlockOf(out)));
+    static const Op op = Op::Get("nn.contrib_conv2d_winograd_NCHWc");
+    return LaidOutCall{relay::Call(op, {args.Get(0, in), transformed}, WithLayouts(a, in, "OIHW", out), {}, call->span),
+                       out};
+  }
+  return std::nullopt;
 }
 
 /// Runs nn.conv2d with constant float weights blocked where its output channels divide into blocks.
@@ -159,6 +229,7 @@ std::optional<LaidOutCall> Conv2dLayoutRule(const CallNode* call, LayoutArgs& ar
       return FlattenPointwise(call, a, args);
     }
   }
+  if (auto winograd = Winograd(call, a, args, in, out)) return winograd;
   std::string kernel_layout = in.empty() ? "OIHW" + o : "OIHW" + std::to_string(BlockOf(in)) + "i" + o;
   Expr w = relay::LayoutTransform(weight, "OIHW", kernel_layout);
   static const Op op = Op::Get("nn.contrib_conv2d_NCHWc");
@@ -171,7 +242,10 @@ std::optional<LaidOutCall> Conv2dLayoutRule(const CallNode* call, LayoutArgs& ar
 void RegisterBlockedConvOps() {
   OpRegistration("nn.contrib_conv2d_NCHWc").Set(kCompute, FTECompute(BlockedConv2dCompute));
   OpRegistration("nn.contrib_depthwise_conv2d_NCHWc").Set(kCompute, FTECompute(BlockedDepthwiseCompute));
+  transform::RegisterPassConfig(kWinogradOption, "bool",
+                                "3 x 3 convolutions by Winograd's method where accurate (true)");
   OpRegistration("nn.conv2d").Set(relay::kLayoutRule, relay::FLayoutRule(Conv2dLayoutRule));
+  RegisterConvTransposeLayoutRule();
 }
 
 }  // namespace treadle::ops

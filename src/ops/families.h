@@ -33,6 +33,7 @@ void RegisterSoftmaxOps();
 void RegisterSortOps();
 void RegisterVisionOps();
 void RegisterBlockedConvOps();
+void RegisterWinogradOps();
 void RegisterPackedDenseOp();
 void RegisterLayoutRules();
 

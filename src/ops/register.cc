@@ -38,6 +38,7 @@ void RegisterAllOps() {
     RegisterVisionOps();
     RegisterAnnotationOps();
     RegisterBlockedConvOps();
+    RegisterWinogradOps();
     RegisterPackedDenseOp();
     RegisterLayoutRules();  // adds to operators registered above
   });

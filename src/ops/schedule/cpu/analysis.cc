@@ -93,6 +93,20 @@ std::vector<LoopRV> AxisLoops(Schedule& sch, const BlockRV& block) {
   return result;
 }
 
+std::vector<LoopRV> LoopsUnder(Schedule& sch, const BlockRV& block, const LoopRV& under) {
+  std::vector<LoopRV> nest = sch.GetLoops(block), axes = AxisLoops(sch, block);
+  size_t first = 0;
+  for (size_t i = 0; i < nest.size(); ++i) {
+    if (under.defined() && nest[i]->var.same_as(under->var)) first = i + 1;
+  }
+  for (LoopRV& axis : axes) {
+    bool below = false;
+    for (size_t i = first; axis.defined() && i < nest.size(); ++i) below |= nest[i]->var.same_as(axis->var);
+    if (!below) axis = LoopRV();
+  }
+  return axes;
+}
+
 bool IsFlatElementwise(Schedule& sch, const BlockRV& block) {
   tir::Block node = sch.Get(block);
   const auto* store = node->body.as<tir::BufferStoreNode>();

@@ -30,6 +30,8 @@ double Work(Schedule& sch, const BlockRV& block);
 int64_t Extent(Schedule& sch, const LoopRV& loop);
 /// For each axis of the block, the innermost loop that its binding uses; null where it uses none (extent 1).
 std::vector<LoopRV> AxisLoops(Schedule& sch, const BlockRV& block);
+/// As AxisLoops, but null too for loops that aren't inside `under`.
+std::vector<LoopRV> LoopsUnder(Schedule& sch, const BlockRV& block, const LoopRV& under);
 /// Whether the block copies or combines elements at the same index of equally shaped buffers only.
 bool IsFlatElementwise(Schedule& sch, const BlockRV& block);
 /// The axis along which every read walks contiguous memory or stays at one element, or -1; the last of the results'
@@ -42,6 +44,17 @@ int VectorLanes(int64_t extent);
 /// Fuses the loops and runs them in parallel if the work is worth it. Returns the fused loop.
 LoopRV FuseParallel(Schedule& sch, const std::vector<LoopRV>& loops, double work);
 
+/// Results that are summed in registers at once: `width` neighbours of `blocks` blocks of channels.
+struct RegisterTile {
+  int64_t width, blocks;
+};
+/// The fastest tile for rows of `width` results of `channels` lanes, with `blocks` such rows sharing inputs.
+RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const TargetFeatures& features);
+/// Computes `block` under `tile` into registers: reductions outside, then the axes `rows` unrolled, then axis `vector`
+/// as a vector (`blocks` of them, unrolled).
+void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, const std::vector<int>& rows, int vector,
+                 int64_t blocks = 1);
+
 /// Element-wise, broadcasting and data-moving blocks at the root.
 void ScheduleInjective(Schedule& sch, const BlockRV& block);
 /// Reductions that have no schedule of their own; `epilogue` (may be null) consumes the result element by element.
@@ -49,6 +62,12 @@ void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilo
 /// Convolution and depthwise convolution on NCHW..c, pooling on NCHW..c: any reduction whose innermost spatial axis is
 /// a block of channels and whose next one is the width.
 void ScheduleBlockedWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue, const TargetFeatures& features);
+
+/// Whether the function is a Winograd convolution with what follows it, and its schedule.
+bool IsWinograd(Schedule& sch);
+void ScheduleWinograd(Schedule& sch, const TargetFeatures& features);
+/// Pointwise convolution on NCHW..c: positions are one row, computed by block (n, oc, position, oci).
+void ScheduleFlatWindow(Schedule& sch, const BlockRV& block, const TargetFeatures& features);
 
 /// Convolutions in NCHW, for channels that don't divide into blocks.
 void ScheduleRowWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue);

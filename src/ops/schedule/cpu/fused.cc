@@ -15,8 +15,8 @@ bool Contains(const std::string& text, const char* part) { return text.find(part
 
 /// Whether computing the value twice would cost.
 bool IsExpensive(Schedule& sch, const BlockRV& block) {
-  static const std::set<std::string> kCheap = {"tir.if_then_else", "tir.likely", "tir.fabs", "tir.abs", "tir.floor",
-                                               "tir.ceil", "tir.round", "tir.trunc", "tir.sqrt", "tir.isnan"};
+  static const std::set<std::string> kCheap = {"tir.if_then_else", "tir.likely", "tir.fabs",  "tir.abs",  "tir.floor",
+                                               "tir.ceil",         "tir.round",  "tir.trunc", "tir.sqrt", "tir.isnan"};
   tir::Block node = sch.Get(block);
   bool expensive = false;
   tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
@@ -83,6 +83,20 @@ bool IsRowWindow(Schedule& sch, const BlockRV& block, const std::string& tag) {
   return width != nullptr && *width >= 4;
 }
 
+bool IsBlockedWindow(Schedule& sch, const BlockRV& block) {
+  std::string tag = TagOf(sch, block);
+  tir::Block node = sch.Get(block);
+  bool blocked_pool = Contains(tag, "pool") && node->writes.size() == 1 && node->writes[0]->buffer->shape.size() == 5;
+  return Contains(tag, "conv2d_NCHWc") || blocked_pool;
+}
+
+/// Whether the block adds zeros around the input of a window on channel-blocked data, and of nothing else.
+bool PadsWindow(Schedule& sch, const BlockRV& block) {
+  if (!Contains(TagOf(sch, block), "pad") || sch.IsOutput(block)) return false;
+  std::vector<BlockRV> consumers = sch.GetConsumers(block);
+  return consumers.size() == 1 && IsReduction(sch, consumers[0]) && IsBlockedWindow(sch, consumers[0]);
+}
+
 void ScheduleStages(Schedule& sch, const TargetFeatures& features) {
   std::set<std::string> done;
   for (const BlockRV& block : sch.GetBlocks()) {
@@ -90,14 +104,17 @@ void ScheduleStages(Schedule& sch, const TargetFeatures& features) {
     tir::Block node = sch.Get(block);
     if (node->iter_vars.empty()) continue;  // opaque: a statement of the operator's own
     if (!IsReduction(sch, block)) {
+      if (PadsWindow(sch, block)) continue;  // scheduled with the window
       ScheduleInjective(sch, block);
       continue;
     }
     std::string tag = TagOf(sch, block);
     BlockRV epilogue = EpilogueOf(sch, block);
     if (epilogue.defined()) done.insert(epilogue->name);
-    bool blocked_pool = Contains(tag, "pool") && node->writes.size() == 1 && node->writes[0]->buffer->shape.size() == 5;
-    if (Contains(tag, "conv2d_NCHWc") || blocked_pool) {
+    if (tag == "conv2d_NCHWc_flat") {
+      done.insert(sch.GetConsumers(block).at(0)->name);
+      ScheduleFlatWindow(sch, block, features);
+    } else if (IsBlockedWindow(sch, block)) {
       ScheduleBlockedWindow(sch, block, epilogue, features);
     } else if (IsRowWindow(sch, block, tag)) {
       ScheduleRowWindow(sch, block, epilogue);
@@ -118,6 +135,10 @@ tir::PrimFunc ScheduleForCpu(const tir::PrimFunc& func, const TargetFeatures& fe
     if (cpu::Work(sch, block) == 0) return func;  // tensors without elements: nothing to make fast
   }
   cpu::InlineInjective(sch);
+  if (cpu::IsWinograd(sch)) {
+    cpu::ScheduleWinograd(sch, features);
+    return sch.func();
+  }
   cpu::ScheduleStages(sch, features);
   return sch.func();
 }

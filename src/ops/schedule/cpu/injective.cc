@@ -20,7 +20,8 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
     for (int64_t c = 1; c <= 256; ++c) {
       if (vectors % c == 0) chunk = c;
     }
-    std::vector<LoopRV> parts = sch.Split(all, {PrimExpr(ObjectPtr<Object>()), PrimExpr(chunk), PrimExpr(int64_t{lanes})});
+    std::vector<LoopRV> parts =
+        sch.Split(all, {PrimExpr(ObjectPtr<Object>()), PrimExpr(chunk), PrimExpr(int64_t{lanes})});
     sch.Vectorize(parts[2]);
     if (work >= kParallelWork && vectors > chunk) sch.Parallel(parts[0]);
     return;

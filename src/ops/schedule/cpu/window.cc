@@ -5,6 +5,7 @@
 // element and tap, one vector of weights is loaded and multiplied with `t` broadcast inputs: t independent
 // accumulations hide the latency of the multiply-add, and loads stay well below what a core can do per cycle.
 #include <algorithm>
+#include <cmath>
 
 #include "ops/schedule/cpu/cpu.h"
 
@@ -12,6 +13,227 @@ namespace treadle::ops::cpu {
 namespace {
 
 const PrimExpr kRest{ObjectPtr<Object>()};
+
+}  // namespace
+
+namespace {
+
+/// Cycles that a tile of t x blocks takes for one step of the reduction, on a core that starts two multiply-adds and
+/// two loads each cycle and has a result after four.
+double StepCost(int64_t t, int64_t blocks, int64_t registers) {
+  auto vectors = static_cast<double>(t * blocks * registers), loads = static_cast<double>(t + blocks * registers);
+  return std::max({4.8, vectors * 0.52, loads * 0.6}) + 0.05 * static_cast<double>(t);
+}
+
+}  // namespace
+
+RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const TargetFeatures& features) {
+  int64_t lanes = std::max(1, features.vector_lanes(32));
+  int64_t registers = std::max<int64_t>(1, (channels + lanes - 1) / lanes);
+  RegisterTile best{1, 1};
+  double best_cost = HUGE_VAL;
+  for (int64_t b = 1; b <= 5; ++b) {
+    if (blocks % b != 0) continue;
+    int64_t widest = std::max<int64_t>(1, (features.vector_registers - 1 - b * registers) / (b * registers));
+    for (int64_t t = 1; t <= std::min<int64_t>({width, widest, 14}); ++t) {
+      int64_t full = width / t, tail = width % t;
+      double cost = static_cast<double>(full) * StepCost(t, b, registers);
+      if (tail != 0) cost += StepCost(tail, b, registers) + 0.5;
+      cost /= static_cast<double>(b);
+      if (cost < best_cost) {
+        best_cost = cost;
+        best = {t, b};
+      }
+    }
+  }
+  return best;
+}
+
+void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, const std::vector<int>& rows, int vector,
+                 int64_t blocks) {
+  sch.SetScope(block, 0, "local");
+  sch.ComputeAt(block, tile);
+  tir::Block node = sch.Get(block);
+  // Loops of the block's axes that lie under the tile: an axis of one iteration there has none.
+  std::vector<LoopRV> axes = LoopsUnder(sch, block, tile);
+  std::vector<LoopRV> reduce;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (node->iter_vars[i]->iter_type == tir::IterVarType::kCommReduce && axes[i].defined()) reduce.push_back(axes[i]);
+  }
+  std::vector<LoopRV> order = reduce;
+  for (int row : rows) {
+    if (axes[static_cast<size_t>(row)].defined()) order.push_back(axes[static_cast<size_t>(row)]);
+  }
+  if (axes[static_cast<size_t>(vector)].defined()) order.push_back(axes[static_cast<size_t>(vector)]);
+  if (order.size() > 1) sch.Reorder(order);
+  auto finish = [&](const std::vector<LoopRV>& loops) {
+    for (int row : rows) {
+      if (loops[static_cast<size_t>(row)].defined()) sch.Unroll(loops[static_cast<size_t>(row)]);
+    }
+    LoopRV last = loops[static_cast<size_t>(vector)];
+    if (!last.defined()) return;
+    if (blocks > 1) {
+      std::vector<LoopRV> parts = sch.Split(last, {PrimExpr(blocks), kRest});
+      sch.Unroll(parts[0]);
+      last = parts[1];
+    }
+    sch.Vectorize(last);
+  };
+  if (!reduce.empty()) {
+    BlockRV init = sch.DecomposeReduction(block, reduce[0]);
+    std::vector<LoopRV> init_axes = LoopsUnder(sch, init, tile);
+    init_axes.resize(axes.size());
+    finish(init_axes);
+  }
+  finish(axes);
+}
+
+namespace {
+
+/// Steps of the outermost reduction (blocks of input channels) whose weights for a tile stay in the L1 cache; 0 where
+/// all do. `outputs`: results of a tile.
+int64_t ChannelChunk(Schedule& sch, const BlockRV& block, int64_t outputs, const TargetFeatures& features) {
+  tir::Block node = sch.Get(block);
+  int64_t steps = 0, inner = 1;
+  for (const tir::IterVar& axis : node->iter_vars) {
+    if (axis->iter_type != tir::IterVarType::kCommReduce) continue;
+    int64_t extent = *AsConstInt(axis->dom->extent);
+    if (steps == 0) {
+      steps = extent;
+    } else {
+      inner *= extent;
+    }
+  }
+  const int64_t bytes = inner * outputs * 4;
+  if (steps * bytes <= features.l1_bytes) return 0;
+  int64_t chunk = std::max<int64_t>(1, features.l1_bytes / 2 / bytes);
+  while (steps % chunk != 0) --chunk;
+  return chunk == steps ? 0 : chunk;
+}
+
+/// Where the loops of a convolution on NCHW..c lie: `output` has n, oc, oh, ow, oci; in `block`, `positions` axes stand
+/// for oh and ow.
+struct BlockedConv {
+  BlockRV block, output;
+  int positions;  ///< 2: oh, ow; 1: both in one
+};
+
+/// The block that adds zeros around what `block` reads, if there is one.
+BlockRV PaddingOf(Schedule& sch, const BlockRV& block) {
+  for (const BlockRV& producer : sch.GetProducers(block)) {
+    bool pads = TagOf(sch, producer).find("pad") != std::string::npos && !IsReduction(sch, producer);
+    if (pads && !sch.IsOutput(producer) && sch.GetConsumers(producer).size() == 1) return producer;
+  }
+  return BlockRV();
+}
+
+/// Rows in a strip of which the padded input is made just before use.
+int64_t StripRows(int64_t rows) {
+  constexpr int64_t kMost = 16, kLeast = 6;
+  if (rows <= kMost) return rows;
+  for (int64_t n = kMost; n >= kLeast; --n) {
+    if (rows % n == 0) return n;
+  }
+  return kMost;
+}
+
+/// Windows over each channel by itself: little is computed per element, so the padded input must not go through
+/// memory.
+void ScheduleChannelWindow(Schedule& sch, const BlockRV& block, const BlockRV& output, const TargetFeatures& features) {
+  double work = Work(sch, block);
+  std::vector<LoopRV> out = sch.GetLoops(output);  // n, c, oh, ow, ci
+  TREADLE_ICHECK(out.size() == 5) << "blocked outputs have five loops";
+  RegisterTile size = ChooseTile(Extent(sch, out[3]), Extent(sch, out[4]), 1, features);
+  std::vector<LoopRV> rows = sch.Split(out[2], {kRest, PrimExpr(StripRows(Extent(sch, out[2])))});
+  std::vector<LoopRV> width = sch.Split(out[3], {kRest, PrimExpr(size.width)});
+  ComputeTile(sch, block, width[0], {3}, 4);
+  sch.Vectorize(out[4]);
+  sch.Unroll(width[1]);
+  if (BlockRV pad = PaddingOf(sch, block); pad.defined()) {
+    sch.ComputeAt(pad, rows[0]);
+    std::vector<LoopRV> axes = LoopsUnder(sch, pad, rows[0]);
+    if (axes[4].defined()) sch.Vectorize(axes[4]);
+  }
+  FuseParallel(sch, {out[0], out[1], rows[0]}, work);
+}
+
+void ScheduleBlockedConv(Schedule& sch, const BlockedConv& conv, const TargetFeatures& features) {
+  constexpr int64_t kLeastParallel = 16;
+  double work = Work(sch, conv.block);
+  if (BlockRV pad = PaddingOf(sch, conv.block); pad.defined()) ScheduleInjective(sch, pad);
+  std::vector<LoopRV> out = sch.GetLoops(conv.output);
+  TREADLE_ICHECK(out.size() == 5) << "blocked outputs have five loops";
+  LoopRV row = out[3];
+  if (conv.positions == 1) row = sch.Fuse({out[2], out[3]});
+  const int last = 1 + conv.positions, lanes = 2 + conv.positions;
+  RegisterTile size = ChooseTile(Extent(sch, row), Extent(sch, out[4]), Extent(sch, out[1]), features);
+  int64_t tiles = Extent(sch, row) / size.width * (conv.positions == 2 ? Extent(sch, out[2]) : 1);
+  int64_t chunk = ChannelChunk(sch, conv.block, size.blocks * Extent(sch, out[4]), features);
+  std::vector<LoopRV> channels = sch.Split(out[1], {kRest, PrimExpr(size.blocks)});
+  const PrimExpr width(size.width);
+  // The inner of the two stays in registers while the outer passes.
+  const std::vector<int> unrolled = size.blocks > size.width ? std::vector<int>{1, last} : std::vector<int>{last, 1};
+  if (chunk == 0 || tiles < 3) {
+    std::vector<LoopRV> parts = sch.Split(row, {kRest, width});
+    std::vector<LoopRV> order{channels[0]};
+    if (conv.positions == 2) order.push_back(out[2]);
+    order.insert(order.end(), {parts[0], channels[1], parts[1], out[4]});
+    sch.Reorder(order);
+    ComputeTile(sch, conv.block, parts[0], unrolled, lanes);
+    sch.Vectorize(out[4]);
+    sch.Unroll(parts[1]);
+    sch.Unroll(channels[1]);
+    std::vector<LoopRV> outer{out[0], channels[0]};
+    if (conv.positions == 2) outer.push_back(out[2]);
+    if (Extent(sch, out[0]) * Extent(sch, channels[0]) < kLeastParallel && conv.positions == 1)
+      outer.push_back(parts[0]);
+    FuseParallel(sch, outer, work);
+    return;
+  }
+  // The sum over some input channels is added up for all positions, with weights from the L1 cache, before the next.
+  std::vector<LoopRV> loops = sch.GetLoops(conv.block);
+  LoopRV chunks = sch.Split(loops[static_cast<size_t>(lanes) + 1], {kRest, PrimExpr(chunk)})[0];
+  BlockRV partial = sch.RFactor(chunks, 0);
+  sch.ComputeAt(conv.block, channels[0]);
+  std::vector<LoopRV> axes = LoopsUnder(sch, conv.block, channels[0]);  // n, oc, positions, oci, chunk
+  LoopRV sum = axes[static_cast<size_t>(lanes) + 1];
+  std::vector<LoopRV> parts = sch.Split(axes[static_cast<size_t>(last)], {kRest, width});
+  std::vector<LoopRV> order{sum};
+  if (conv.positions == 2 && axes[2].defined()) order.push_back(axes[2]);
+  order.push_back(parts[0]);
+  if (axes[1].defined()) order.push_back(axes[1]);
+  order.insert(order.end(), {parts[1], axes[static_cast<size_t>(lanes)]});
+  sch.Reorder(order);
+  ComputeTile(sch, partial, parts[0], unrolled, lanes);
+  sch.Vectorize(axes[static_cast<size_t>(lanes)]);
+  sch.Unroll(parts[1]);
+  if (axes[1].defined()) sch.Unroll(axes[1]);
+  BlockRV init = sch.DecomposeReduction(conv.block, sum);
+  sch.Vectorize(out[4]);
+  FuseParallel(sch, {out[0], channels[0]}, work);
+  (void)init;
+}
+
+}  // namespace
+
+void ScheduleBlockedWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue, const TargetFeatures& features) {
+  if (!epilogue.defined()) epilogue = sch.CacheWrite(block, 0, "local");
+  if (TagOf(sch, block) == "conv2d_NCHWc") {
+    ScheduleBlockedConv(sch, {block, epilogue, 2}, features);
+  } else {
+    ScheduleChannelWindow(sch, block, epilogue, features);
+  }
+}
+
+void ScheduleFlatWindow(Schedule& sch, const BlockRV& block, const TargetFeatures& features) {
+  std::vector<BlockRV> consumers = sch.GetConsumers(block);
+  TREADLE_ICHECK(consumers.size() == 1) << "a convolution on positions in one row has one consumer";
+  ScheduleBlockedConv(sch, {block, consumers[0], 1}, features);
+}
+
+namespace {
+
+constexpr int64_t kRowBytes = 256 << 10;
 
 /// Width of the tile for rows of `width` outputs with `channels` lanes. A vector of channels takes `registers` of the
 /// machine's; about 8 accumulators must be in flight, and some registers are left for operands.
@@ -33,71 +255,6 @@ int64_t TileWidth(int64_t width, int64_t channels, const TargetFeatures& feature
   }
   return best;
 }
-
-/// Computes `block` under `tile` into registers: reductions outside, then axis `row` (-1: none) unrolled, then axis
-/// `vector` as a vector (`blocks` of them, unrolled).
-void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, int row, int vector, int64_t blocks = 1) {
-  sch.SetScope(block, 0, "local");
-  sch.ComputeAt(block, tile);
-  tir::Block node = sch.Get(block);
-  // Loops of the block's axes that lie under the tile: an axis of one iteration there has none.
-  std::vector<LoopRV> nest = sch.GetLoops(block);
-  auto under_tile = [&](const LoopRV& loop) {
-    bool below = false;
-    for (const LoopRV& l : nest) {
-      if (below && loop.defined() && l->var.same_as(loop->var)) return true;
-      if (l->var.same_as(tile->var)) below = true;
-    }
-    return false;
-  };
-  std::vector<LoopRV> axes = AxisLoops(sch, block);
-  std::vector<LoopRV> reduce, order;
-  for (size_t i = 0; i < axes.size(); ++i) {
-    if (node->iter_vars[i]->iter_type == tir::IterVarType::kCommReduce && under_tile(axes[i])) reduce.push_back(axes[i]);
-  }
-  order = reduce;
-  bool has_row = row >= 0 && under_tile(axes[static_cast<size_t>(row)]);
-  bool has_vector = under_tile(axes[static_cast<size_t>(vector)]);
-  if (has_row) order.push_back(axes[static_cast<size_t>(row)]);
-  if (has_vector) order.push_back(axes[static_cast<size_t>(vector)]);
-  if (order.size() > 1) sch.Reorder(order);
-  auto finish = [&](const LoopRV& row_loop, LoopRV vector_loop) {
-    if (row_loop.defined()) sch.Unroll(row_loop);
-    if (!vector_loop.defined()) return;
-    if (blocks > 1) {
-      std::vector<LoopRV> parts = sch.Split(vector_loop, {PrimExpr(blocks), kRest});
-      sch.Unroll(parts[0]);
-      vector_loop = parts[1];
-    }
-    sch.Vectorize(vector_loop);
-  };
-  if (!reduce.empty()) {
-    BlockRV init = sch.DecomposeReduction(block, reduce[0]);
-    std::vector<LoopRV> init_axes = AxisLoops(sch, init);
-    finish(has_row ? init_axes[static_cast<size_t>(row)] : LoopRV(),
-           has_vector ? init_axes[static_cast<size_t>(vector)] : LoopRV());
-  }
-  finish(has_row ? axes[static_cast<size_t>(row)] : LoopRV(), has_vector ? axes[static_cast<size_t>(vector)] : LoopRV());
-}
-
-}  // namespace
-
-void ScheduleBlockedWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue, const TargetFeatures& features) {
-  double work = Work(sch, block);
-  if (!epilogue.defined()) epilogue = sch.CacheWrite(block, 0, "local");
-  std::vector<LoopRV> out = sch.GetLoops(epilogue);  // n, oc, oh, ow, oci
-  TREADLE_ICHECK(out.size() == 5) << "blocked outputs have five loops";
-  int64_t t = TileWidth(Extent(sch, out[3]), Extent(sch, out[4]), features);
-  std::vector<LoopRV> width = sch.Split(out[3], {kRest, PrimExpr(t)});
-  ComputeTile(sch, block, width[0], 3, 4);
-  sch.Vectorize(out[4]);
-  sch.Unroll(width[1]);
-  FuseParallel(sch, {out[0], out[1], out[2]}, work);
-}
-
-namespace {
-
-constexpr int64_t kRowBytes = 256 << 10;
 
 /// Product of the extents that a block reduces over.
 int64_t InnerExtent(Schedule& sch, const BlockRV& block) {
@@ -124,7 +281,7 @@ void SchedulePackedDense(Schedule& sch, const BlockRV& block, BlockRV epilogue, 
     int64_t blocks = units % (4 * kLanes) == 0 ? 4 : units % (2 * kLanes) == 0 ? 2 : 1;
     std::vector<LoopRV> parts = sch.Split(n, {kRest, PrimExpr(blocks), PrimExpr(kLanes)});
     LoopRV tile = parts[0];
-    ComputeTile(sch, block, tile, -1, static_cast<int>(rank) - 1, blocks);
+    ComputeTile(sch, block, tile, {}, static_cast<int>(rank) - 1, blocks);
     sch.Vectorize(parts[2]);
     sch.Unroll(parts[1]);
     std::vector<LoopRV> outer(out.begin(), out.end() - 1);
@@ -144,7 +301,7 @@ void SchedulePackedDense(Schedule& sch, const BlockRV& block, BlockRV epilogue, 
   std::vector<LoopRV> rows = sch.Split(m, {kRest, PrimExpr(panels), PrimExpr(t)});
   std::vector<LoopRV> columns = sch.Split(n, {kRest, PrimExpr(kLanes)});
   sch.Reorder({rows[0], columns[0], rows[1], rows[2], columns[1]});
-  ComputeTile(sch, block, rows[1], static_cast<int>(rank) - 2, static_cast<int>(rank) - 1);
+  ComputeTile(sch, block, rows[1], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1);
   sch.Vectorize(columns[1]);
   sch.Unroll(rows[2]);
   std::vector<LoopRV> outer(out.begin(), out.end() - 2);
@@ -168,7 +325,7 @@ void ScheduleRowWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue) {
   std::vector<LoopRV> oc = sch.Split(out[1], {kRest, PrimExpr(tile)});
   std::vector<LoopRV> ow = sch.Split(out[3], {kRest, PrimExpr(lanes)});
   sch.Reorder({oc[0], out[2], ow[0], oc[1], ow[1]});
-  ComputeTile(sch, block, ow[0], 1, 3);
+  ComputeTile(sch, block, ow[0], {1}, 3);
   sch.Vectorize(ow[1]);
   sch.Unroll(oc[1]);
   FuseParallel(sch, {out[0], oc[0], out[2]}, work);

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transposed convolution in two dimensions as a convolution: outputs at distances of the stride from each other see
+// the same taps of the kernel. One convolution computes all these phases as channels; then they are interleaved.
+#include <algorithm>
+
+#include "ops/blocked_conv.h"
+#include "ops/infer.h"
+#include "treadle/ops/attrs/conv.h"
+#include "treadle/ops/make.h"
+#include "treadle/relay/layout.h"
+
+namespace treadle::ops {
+namespace {
+
+using relay::BlockedLayout;
+using relay::BlockOf;
+using relay::CallNode;
+using relay::ConstantNode;
+using relay::Expr;
+using relay::LaidOutCall;
+using relay::LayoutArgs;
+using runtime::NDArray;
+
+/// Sizes of one; arrays are vertical, horizontal.
+struct Sizes {
+  int64_t batch, in_channels, out_channels;
+  int64_t in[2], out[2], kernel[2], stride[2], pad[2], taps[2];
+  /// Rows or columns of one phase.
+  int64_t Steps(int d) const { return in[d] + taps[d] - 1; }
+  int64_t Phases() const { return stride[0] * stride[1]; }
+};
+
+std::optional<Sizes> SizesOf(const CallNode* call, const ConvTransposeAttrs* a, const LayoutArgs& args) {
+  const auto *data = args.Type(0), *kernel = args.Type(1), *out = call->type_as<TensorTypeNode>();
+  bool plain = a->data_layout == "NCHW" && (a->kernel_layout == "IOHW" || a->kernel_layout == "OIHW") &&
+               (a->out_layout.empty() || a->out_layout == "NCHW");
+  if (!plain || a->groups != 1 || !IsStatic(data) || !IsStatic(kernel) || data->dtype != DataType::Float(32) ||
+      out->dtype != data->dtype) {
+    return std::nullopt;
+  }
+  Sizes s{DimValue(data->shape[0]), DimValue(data->shape[1]), DimValue(out->shape[1]), {}, {}, {}, {}, {}, {}};
+  std::vector<int64_t> pads = NormalizePadding(a->padding, 2, true);
+  for (size_t d = 0; d < 2; ++d) {
+    s.in[d] = DimValue(data->shape[2 + d]);
+    s.out[d] = DimValue(out->shape[2 + d]);
+    s.kernel[d] = DimValue(kernel->shape[2 + d]);
+    s.stride[d] = a->strides[d];
+    s.pad[d] = pads[d];
+    s.taps[d] = (s.kernel[d] + s.stride[d] - 1) / s.stride[d];
+    // What isn't cut out of the phases would have to be made: negative padding, or output_padding beyond them.
+    bool inside = s.pad[d] >= 0 && s.pad[d] + s.out[d] <= s.stride[d] * s.Steps(static_cast<int>(d));
+    if (a->dilation[d] != 1 || !inside || s.in[d] == 0) return std::nullopt;
+  }
+  return s;
+}
+
+/// The weight (IC, OC, KH, KW) as that of the convolution: (channels, IC, taps), where channel p * OC + oc is phase p
+/// of output channel oc; further channels are zero.
+NDArray PhaseKernel(const NDArray& weight, const Sizes& s, int64_t channels) {
+  NDArray result = NDArray::Empty({channels, s.in_channels, s.taps[0], s.taps[1]}, DataType::Float(32));
+  auto* to = result.Data<float>();
+  const auto* from = weight.Data<float>();
+  std::fill(to, to + channels * s.in_channels * s.taps[0] * s.taps[1], 0.0F);
+  for (int64_t ic = 0; ic < s.in_channels; ++ic) {
+    for (int64_t oc = 0; oc < s.out_channels; ++oc) {
+      for (int64_t y = 0; y < s.kernel[0]; ++y) {
+        for (int64_t x = 0; x < s.kernel[1]; ++x) {
+          int64_t phase = y % s.stride[0] * s.stride[1] + x % s.stride[1];
+          int64_t row = s.taps[0] - 1 - y / s.stride[0], column = s.taps[1] - 1 - x / s.stride[1];
+          to[(((phase * s.out_channels + oc) * s.in_channels + ic) * s.taps[0] + row) * s.taps[1] + column] =
+              from[((ic * s.out_channels + oc) * s.kernel[0] + y) * s.kernel[1] + x];
+        }
+      }
+    }
+  }
+  return result;
+}
+
+Expr Crop(const Expr& data, const Sizes& s) {
+  if (s.pad[0] == 0 && s.pad[1] == 0 && s.out[0] == s.stride[0] * s.Steps(0) && s.out[1] == s.stride[1] * s.Steps(1)) {
+    return data;
+  }
+  return MakeStridedSlice(data, {s.pad[0], s.pad[1]}, {s.pad[0] + s.out[0], s.pad[1] + s.out[1]}, {1, 1},
+                          std::vector<int64_t>{2, 3});
+}
+
+std::optional<LaidOutCall> Conv2dTransposeLayoutRule(const CallNode* call, LayoutArgs& args) {
+  const auto* a = call->attrs.as<ConvTransposeAttrs>();
+  const auto* weight = call->args[1].as<ConstantNode>();
+  if (a == nullptr || weight == nullptr) return std::nullopt;
+  auto sizes = SizesOf(call, a, args);
+  if (!sizes) return std::nullopt;
+  const Sizes& s = *sizes;
+  // Channels of a result that has no blocks go to the next block with zeros.
+  const std::string layout = BlockedLayout(s.out_channels);
+  const int64_t channels = layout.empty() ? (s.Phases() * s.out_channels + 7) / 8 * 8 : s.Phases() * s.out_channels;
+  const int64_t block = layout.empty() ? 8 : BlockOf(layout);
+  const std::string out = "NCHW" + std::to_string(block) + "c", o = std::to_string(block) + "o";
+  const std::string in = args.Layout(0).empty() ? BlockedLayout(s.in_channels) : args.Layout(0);
+  const std::string kernel_layout = in.empty() ? "OIHW" + o : "OIHW" + std::to_string(BlockOf(in)) + "i" + o;
+  Attrs attrs = MakeAttrs<Conv2DAttrs>([&](auto& conv) {
+    conv.padding = {s.taps[0] - 1, s.taps[1] - 1};
+    conv.data_layout = in.empty() ? "NCHW" : in;
+    conv.kernel_layout = kernel_layout;
+    conv.out_layout = out;
+  });
+  Expr kernel = relay::LayoutTransform(relay::Constant(PhaseKernel(weight->data, s, channels)), "OIHW", kernel_layout);
+  static const Op op = Op::Get("nn.contrib_conv2d_NCHWc");
+  Expr phases = relay::Call(op, {args.Get(0, in), kernel}, attrs, {}, call->span);
+  const int64_t high = s.stride[0] * s.Steps(0), wide = s.stride[1] * s.Steps(1);
+  if (!layout.empty()) {
+    const int64_t blocks = s.out_channels / block;
+    phases = MakeReshape(
+        phases, std::vector<int64_t>{s.batch, s.stride[0], s.stride[1], blocks, s.Steps(0), s.Steps(1), block});
+    phases = MakeTranspose(phases, {0, 3, 4, 1, 5, 2, 6});
+    return LaidOutCall{Crop(MakeReshape(phases, std::vector<int64_t>{s.batch, blocks, high, wide, block}), s), layout};
+  }
+  phases = relay::LayoutTransform(phases, out, "NCHW");
+  phases = MakeStridedSlice(phases, {0}, {s.Phases() * s.out_channels}, {1}, std::vector<int64_t>{1});
+  phases = MakeReshape(phases,
+                       std::vector<int64_t>{s.batch, s.stride[0], s.stride[1], s.out_channels, s.Steps(0), s.Steps(1)});
+  phases = MakeTranspose(phases, {0, 3, 4, 1, 5, 2});
+  return LaidOutCall{Crop(MakeReshape(phases, std::vector<int64_t>{s.batch, s.out_channels, high, wide}), s), ""};
+}
+
+}  // namespace
+
+void RegisterConvTransposeLayoutRule() {
+  OpRegistration("nn.conv2d_transpose").Set(relay::kLayoutRule, relay::FLayoutRule(Conv2dTransposeLayoutRule));
+}
+
+}  // namespace treadle::ops

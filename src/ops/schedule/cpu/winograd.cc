@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Winograd convolution. The image is cut into strips of some rows of tiles, so that transformed inputs and products of
+// a strip stay in the L2 cache: each strip is transformed, multiplied (one matrix product per point of the tile) and
+// transformed back, together with what follows the convolution.
+#include <algorithm>
+
+#include "ops/schedule/cpu/cpu.h"
+
+namespace treadle::ops::cpu {
+namespace {
+
+const PrimExpr kRest{ObjectPtr<Object>()};
+
+std::vector<LoopRV> Defined(const std::vector<LoopRV>& loops) {
+  std::vector<LoopRV> result;
+  for (const LoopRV& loop : loops) {
+    if (loop.defined()) result.push_back(loop);
+  }
+  return result;
+}
+
+/// A transform in registers: all its points unrolled, channels as vectors. The last three axes are the points and the
+/// channels.
+void UnrollTransform(Schedule& sch, const BlockRV& block, const LoopRV& under) {
+  std::vector<LoopRV> axes = LoopsUnder(sch, block, under);
+  size_t n = axes.size();
+  for (size_t i = n - 3; i < n - 1; ++i) {
+    if (axes[i].defined()) sch.Unroll(axes[i]);
+  }
+  if (axes[n - 1].defined()) sch.Vectorize(axes[n - 1]);
+}
+
+/// How an image is cut, in tiles. `by_block`: products of one block of output channels at a time.
+struct Strip {
+  int64_t rows, columns;
+  bool by_block;
+};
+
+int64_t LargestDivisor(int64_t n, int64_t most) {
+  for (int64_t d = std::min(n, most); d > 1; --d) {
+    if (n % d == 0) return d;
+  }
+  return 1;
+}
+
+/// The transformed input of a strip should stay in the L2 cache beside products of one block of channels; where so few
+/// tiles fit that weights would be loaded again and again, the strip is larger, and each point of the tile is
+/// multiplied for all channels at once: what goes through slower memory is then used as often as there are channels.
+Strip ChooseStrip(int64_t rows, int64_t columns, int64_t points, int64_t in_channels, int64_t block,
+                  const TargetFeatures& features) {
+  constexpr int64_t kLeastTiles = 24, kFullTiles = 64;
+  int64_t fit = features.l2_bytes * 3 / 4 / (points * 4 * (in_channels + block));
+  if (std::min(rows * columns, kLeastTiles) <= fit) {
+    fit = std::min(fit, kFullTiles);
+    if (columns > fit) return {1, LargestDivisor(columns, fit), true};
+    return {LargestDivisor(rows, fit / columns), columns, true};
+  }
+  if (columns >= kFullTiles) return {1, LargestDivisor(columns, kFullTiles), false};
+  return {LargestDivisor(rows, (kFullTiles + columns - 1) / columns), columns, false};
+}
+
+}  // namespace
+
+bool IsWinograd(Schedule& sch) { return sch.HasBlock("winograd_product"); }
+
+void ScheduleWinograd(Schedule& sch, const TargetFeatures& features) {
+  constexpr int64_t kLeastStrips = 4;
+  BlockRV pad = sch.GetBlock("winograd_pad"), rows = sch.GetBlock("winograd_rows");
+  BlockRV input = sch.GetBlock("winograd_input"), product = sch.GetBlock("winograd_product");
+  BlockRV columns = sch.GetBlock("winograd_columns"), tile = sch.GetBlock("winograd_tile");
+  double work = Work(sch, product);
+  std::vector<BlockRV> last = sch.GetConsumers(tile);
+  TREADLE_ICHECK(last.size() == 1) << "a Winograd tile has one consumer";
+  BlockRV output = last[0];
+  std::vector<LoopRV> out = sch.GetLoops(output);  // n, oc, oh, ow, oci
+  TREADLE_ICHECK(out.size() == 5) << "blocked outputs have five loops";
+
+  tir::Block node = sch.Get(product), last_tile = sch.Get(tile);
+  auto extent = [](const tir::Block& block, size_t axis) { return *AsConstInt(block->iter_vars[axis]->dom->extent); };
+  const int64_t side = extent(node, 0), m = side - 2;
+  const Strip strip = ChooseStrip(extent(last_tile, 2), extent(last_tile, 3), side * side,
+                                  extent(node, 6) * extent(node, 7), extent(node, 5), features);
+
+  const RegisterTile size = ChooseTile(strip.rows * strip.columns, extent(node, 5), extent(node, 3), features);
+
+  BlockRV store = sch.CacheWrite(product, 0, "local");
+  std::vector<LoopRV> oh = sch.Split(out[2], {kRest, PrimExpr(strip.rows), PrimExpr(m)});
+  std::vector<LoopRV> ow = sch.Split(out[3], {kRest, PrimExpr(strip.columns), PrimExpr(m)});
+  std::vector<LoopRV> oc = sch.Split(out[1], {kRest, PrimExpr(size.blocks)});
+  sch.Reorder({out[0], oh[0], ow[0], oc[0], oc[1], oh[1], ow[1], oh[2], ow[2], out[4]});
+  const LoopRV strip_loop = ow[0], tile_loop = ow[1];
+  sch.Unroll(oh[2]);
+  sch.Unroll(ow[2]);
+  sch.Vectorize(out[4]);
+
+  sch.SetScope(tile, 0, "local");
+  sch.ComputeAt(tile, tile_loop);
+  UnrollTransform(sch, tile, tile_loop);
+  sch.SetScope(columns, 0, "local");
+  sch.ComputeAt(columns, tile_loop);
+  UnrollTransform(sch, columns, tile_loop);
+
+  const LoopRV product_loop = strip.by_block ? oc[0] : strip_loop;
+  sch.ComputeAt(store, product_loop);
+  std::vector<LoopRV> to = LoopsUnder(sch, store, product_loop);  // i, j, n, oc, tile, oci
+  std::vector<LoopRV> tiles = sch.Split(to[4], {kRest, PrimExpr(size.width)});
+  std::vector<LoopRV> inner{tiles[0]};
+  if (to[3].defined()) {
+    std::vector<LoopRV> blocks = sch.Split(to[3], {kRest, PrimExpr(size.blocks)});
+    inner = {blocks[0], tiles[0], blocks[1]};
+    sch.Unroll(blocks[1]);
+  }
+  inner.insert(inner.end(), {tiles[1], to[5]});
+  sch.Reorder(inner);
+  ComputeTile(sch, product, tiles[0], {4, 3}, 5);
+  sch.Vectorize(to[5]);
+  sch.Unroll(tiles[1]);
+
+  sch.ComputeAt(input, strip_loop);
+  std::vector<LoopRV> in = LoopsUnder(sch, input, strip_loop);  // i, j, n, cb, tile, ci
+  std::vector<LoopRV> at = sch.Split(in[4], {kRest, PrimExpr(strip.columns)});
+  sch.Reorder(Defined({in[3], at[0], at[1], in[0], in[1], in[5]}));
+  sch.Unroll(in[0]);
+  sch.Unroll(in[1]);
+  sch.Vectorize(in[5]);
+  sch.SetScope(rows, 0, "local");
+  sch.ComputeAt(rows, at[1]);
+  UnrollTransform(sch, rows, at[1]);
+  LoopRV pad_at = in[3].defined() ? in[3] : strip_loop;
+  sch.ComputeAt(pad, pad_at);
+  std::vector<LoopRV> padded = LoopsUnder(sch, pad, pad_at);
+  if (padded[4].defined()) sch.Vectorize(padded[4]);
+
+  if (work < kParallelWork) return;
+  const int64_t strips = Extent(sch, out[0]) * Extent(sch, oh[0]) * Extent(sch, ow[0]);
+  if (strips == 2 || strips >= kLeastStrips) {
+    FuseParallel(sch, {out[0], oh[0], ow[0]}, work);
+    return;
+  }
+  // Few strips: threads share each, step by step.
+  if (in[3].defined()) sch.Parallel(in[3]);
+  if (!strip.by_block) FuseParallel(sch, {to[0], to[1]}, work);
+  if (Extent(sch, oc[0]) > 1) sch.Parallel(oc[0]);
+}
+
+}  // namespace treadle::ops::cpu

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions and pooling of many shapes, with what follows them, against float64 arithmetic in NumPy."""
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import treadle
+
+
+def convolve(x, w, b, strides, pads, dilations, group):
+    """ONNX Conv in float64."""
+    x = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])))
+    n, channels, height, width = x.shape
+    outputs, per_group, kh, kw = w.shape
+    oh = (height - (kh - 1) * dilations[0] - 1) // strides[0] + 1
+    ow = (width - (kw - 1) * dilations[1] - 1) // strides[1] + 1
+    out = np.zeros((n, group, outputs // group, oh, ow))
+    x = x.reshape(n, group, per_group, height, width)
+    w = w.astype(np.float64).reshape(group, outputs // group, per_group, kh, kw)
+    for i in range(kh):
+        for j in range(kw):
+            top, left = i * dilations[0], j * dilations[1]
+            part = x[:, :, :, top:top + (oh - 1) * strides[0] + 1:strides[0],
+                     left:left + (ow - 1) * strides[1] + 1:strides[1]]
+            out += np.einsum("ngchw,goc->ngohw", part, w[..., i, j])
+    return out.reshape(n, outputs, oh, ow) + b.reshape(1, -1, 1, 1)
+
+
+class Layer:
+    """A Conv with random weights; `follow` lists what comes after it: add, relu, hardswish, sigmoid."""
+
+    def __init__(self, n, channels, size, outputs, kernel, strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), group=1,
+                 follow=("relu",), seed=0):
+        rng = np.random.default_rng(seed)
+        self.conv = {"strides": strides, "pads": pads, "dilations": dilations, "group": group}
+        self.w = (rng.standard_normal((outputs, channels // group, *kernel))
+                  * (2 / (channels // group * kernel[0] * kernel[1])) ** 0.5).astype(np.float32)
+        self.b = rng.standard_normal(outputs).astype(np.float32)
+        self.follow = follow
+        self.inputs = {"x": rng.standard_normal((n, channels, *size), dtype=np.float32)}
+        plain = convolve(self.inputs["x"], self.w, self.b, **self.conv)
+        if "add" in follow:
+            self.inputs["r"] = rng.standard_normal(plain.shape).astype(np.float32)
+        self.shape = plain.shape
+        self.expected = plain
+        for op in follow:
+            self.expected = {"add": lambda y: y + self.inputs["r"], "relu": lambda y: np.maximum(y, 0),
+                             "hardswish": lambda y: y * np.clip(y / 6 + 0.5, 0, 1),
+                             "sigmoid": lambda y: 1 / (1 + np.exp(-y))}[op](self.expected)
+
+    def model(self):
+        nodes = [helper.make_node("Conv", ["x", "w", "b"], ["y0"], name="conv", kernel_shape=self.w.shape[2:],
+                                  **self.conv)]
+        names = {"add": "Add", "relu": "Relu", "hardswish": "HardSwish", "sigmoid": "Sigmoid"}
+        for i, op in enumerate(self.follow):
+            nodes.append(helper.make_node(names[op], [f"y{i}"] + (["r"] if op == "add" else []), [f"y{i + 1}"]))
+        graph = helper.make_graph(
+            nodes, "layer", [helper.make_tensor_value_info(k, TensorProto.FLOAT, v.shape) for k, v in self.inputs.items()],
+            [helper.make_tensor_value_info(f"y{len(self.follow)}", TensorProto.FLOAT, self.shape)],
+            [numpy_helper.from_array(self.w, "w"), numpy_helper.from_array(self.b, "b")])
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+    def check(self, target="llvm -mcpu=native"):
+        actual = treadle.compile(self.model(), target=target).run(None, self.inputs)[0]
+        scale = self.expected.max() - self.expected.min()
+        assert np.abs(actual - self.expected).max() <= 1e-4 * scale
+
+
+LAYERS = {
+    "winograd": Layer(1, 32, (28, 28), 64, (3, 3), pads=(1, 1, 1, 1)),
+    "winograd_odd_size_two_images": Layer(2, 48, (13, 19), 32, (3, 3), follow=("add", "relu")),
+    "winograd_lopsided_padding": Layer(1, 32, (15, 30), 32, (3, 3), pads=(0, 2, 1, 1), follow=("hardswish",)),
+    "winograd_one_row_of_tiles": Layer(1, 64, (4, 50), 64, (3, 3), pads=(1, 1, 1, 1)),
+    "winograd_wide": Layer(1, 64, (9, 130), 32, (3, 3), pads=(1, 1, 1, 1)),
+    "winograd_many_channels": Layer(1, 512, (14, 14), 128, (3, 3), pads=(1, 1, 1, 1), follow=()),
+    "winograd_small_tiles": Layer(1, 512, (7, 7), 512, (3, 3), pads=(1, 1, 1, 1)),
+    "winograd_eight_channels_in_a_block": Layer(1, 40, (24, 24), 24, (3, 3), pads=(1, 1, 1, 1)),
+    "pointwise": Layer(1, 64, (7, 7), 128, (1, 1), follow=("add", "relu")),
+    "pointwise_in_chunks": Layer(2, 1024, (7, 7), 64, (1, 1), follow=("add",)),
+    "pointwise_strided": Layer(1, 512, (14, 14), 96, (1, 1), strides=(2, 2)),
+    "pointwise_one_position": Layer(1, 960, (1, 1), 240, (1, 1), follow=("hardswish",)),
+    "strided_in_chunks": Layer(1, 256, (14, 14), 32, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
+    "strided_wide_in_chunks": Layer(1, 128, (57, 61), 32, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
+    "first": Layer(1, 3, (61, 47), 32, (7, 7), strides=(2, 2), pads=(3, 3, 3, 3)),
+    "depthwise": Layer(1, 48, (23, 31), 48, (3, 3), pads=(1, 1, 1, 1), group=48),
+    "depthwise_strided": Layer(1, 24, (37, 21), 24, (5, 5), strides=(2, 1), pads=(2, 2, 2, 2), group=24),
+    "grouped": Layer(1, 64, (12, 12), 96, (3, 3), pads=(1, 1, 1, 1), group=2),
+    "grouped_small": Layer(1, 24, (12, 12), 12, (1, 1), group=3),
+    "dilated": Layer(1, 32, (20, 20), 16, (3, 3), pads=(2, 2, 2, 2), dilations=(2, 2)),
+    "odd_channels": Layer(1, 17, (11, 13), 19, (3, 3), pads=(1, 0, 0, 1)),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layer(name):
+    LAYERS[name].check()
+
+
+@pytest.mark.parametrize("name", ["winograd", "pointwise_in_chunks", "strided_in_chunks", "depthwise", "first"])
+def test_layer_for_older_processors(name):
+    LAYERS[name].check("llvm -mcpu=x86-64-v2")
+
+
+@pytest.mark.parametrize("name", ["winograd", "winograd_small_tiles", "pointwise_in_chunks", "depthwise", "first"])
+def test_layer_compiles_for_wide_vectors(name):
+    mod, params = treadle.relay.frontend.from_onnx(onnx.load_from_string(LAYERS[name].model()), {})
+    with treadle.transform.PassContext(opt_level=3):
+        library = treadle.relay.build(mod, target="llvm -mcpu=x86-64-v4", params=params)
+    assert "<16 x float>" in library.get_lib().get_source()
+
+
+def random_layer(seed):
+    rng = np.random.default_rng(seed)
+    group = int(rng.choice([1, 1, 1, 2, 4]))
+    channels = group * int(rng.choice([1, 3, 8, 12, 16, 32, 40, 64]))
+    outputs = group * int(rng.choice([1, 5, 8, 16, 24, 32, 64]))
+    if rng.random() < 0.2:
+        group = outputs = channels
+    kernel = tuple(int(k) for k in rng.choice([1, 2, 3, 3, 5], 2)) if rng.random() < 0.5 else (3, 3)
+    dilations = tuple(int(d) for d in rng.choice([1, 1, 1, 2], 2))
+    size = tuple(int((k - 1) * d + rng.integers(1, 33)) for k, d in zip(kernel, dilations))
+    follow = [(), ("relu",), ("add", "relu"), ("hardswish",), ("sigmoid",)][int(rng.integers(5))]
+    return Layer(int(rng.integers(1, 3)), channels, size, outputs, kernel,
+                 strides=tuple(int(s) for s in rng.choice([1, 1, 2, 3], 2)),
+                 pads=tuple(int(p) for p in rng.integers(0, 3, 4)), dilations=dilations, group=group, follow=follow,
+                 seed=seed)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_layer(seed):
+    random_layer(seed).check()
+
+
+def test_winograd_can_be_switched_off():
+    with treadle.transform.PassContext(opt_level=3, config={"relay.PlanLayout.winograd": False}):
+        LAYERS["winograd"].check()
+
+
+
+def transposed(x, w, strides, pads, output_padding):
+    """ONNX ConvTranspose of one group in float64."""
+    n, channels, height, width = x.shape
+    kh, kw = w.shape[2:]
+    full = np.zeros((n, w.shape[1], (height - 1) * strides[0] + kh + output_padding[0],
+                     (width - 1) * strides[1] + kw + output_padding[1]))
+    for i in range(kh):
+        for j in range(kw):
+            full[:, :, i:i + (height - 1) * strides[0] + 1:strides[0],
+                 j:j + (width - 1) * strides[1] + 1:strides[1]] += np.einsum(
+                     "nchw,co->nohw", x.astype(np.float64), w[:, :, i, j].astype(np.float64))
+    return full[:, :, pads[0]:full.shape[2] - pads[2], pads[1]:full.shape[3] - pads[3]]
+
+
+@pytest.mark.parametrize("channels, outputs, kernel, strides, pads, output_padding", [
+    (24, 24, (2, 2), (2, 2), (0, 0, 0, 0), (0, 0)),
+    (24, 1, (2, 2), (2, 2), (0, 0, 0, 0), (0, 0)),
+    (16, 32, (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)),
+    (16, 8, (4, 4), (2, 2), (1, 1, 1, 1), (0, 0)),
+    (5, 7, (5, 3), (3, 2), (1, 0, 2, 1), (0, 1)),
+    (8, 16, (2, 3), (3, 1), (0, 1, 0, 0), (0, 0)),
+    (8, 16, (2, 2), (2, 2), (0, 0, 0, 0), (1, 1)),
+])
+def test_transposed(channels, outputs, kernel, strides, pads, output_padding):
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((2, channels, 9, 7), dtype=np.float32)
+    w = (rng.standard_normal((channels, outputs, *kernel)) * channels ** -0.5).astype(np.float32)
+    b = rng.standard_normal(outputs).astype(np.float32)
+    expected = np.maximum(transposed(x, w, strides, pads, output_padding) + b.reshape(1, -1, 1, 1), 0)
+    graph = helper.make_graph(
+        [helper.make_node("ConvTranspose", ["x", "w", "b"], ["t"], kernel_shape=kernel, strides=strides, pads=pads,
+                          output_padding=output_padding), helper.make_node("Relu", ["t"], ["y"])],
+        "layer", [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, expected.shape)],
+        [numpy_helper.from_array(w, "w"), numpy_helper.from_array(b, "b")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    actual = treadle.compile(model.SerializeToString()).run(None, {"x": x})[0]
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
