@@ -53,6 +53,16 @@ Tensor PadSpatial(const Tensor& data, const std::vector<int64_t>& pads) {
       "pad", tag::kPad);
 }
 
+/// The elements that a strided window of one element meets, next to each other.
+Tensor PackStrided(const Conv2DAttrs* a, const Tensor& data, const TensorTypeNode* type) {
+  return te::Compute(
+      {data->shape[0], data->shape[1], type->shape[2], type->shape[3], data->shape[4]},
+      [&](const Array<Var>& i) {
+        return data(Array<PrimExpr>{i[0], i[1], PrimExpr(i[2]) * a->strides[0], PrimExpr(i[3]) * a->strides[1], i[4]});
+      },
+      "pack_strided", tag::kPad, {}, {"n", "cb", "h", "w", "ci"});
+}
+
 /// Convolution of blocked data with all positions in one row, so that rows of any width fill tiles.
 Array<Tensor> FlatCompute(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel, const TensorTypeNode* type) {
   te::IterVar ic = te::ReduceAxis(tir::Range(kernel->shape[1]), "ic");
@@ -60,15 +70,21 @@ Array<Tensor> FlatCompute(const Conv2DAttrs* a, const Tensor& data, const Tensor
   te::IterVar kw = te::ReduceAxis(tir::Range(kernel->shape[3]), "kw");
   te::IterVar ii = te::ReduceAxis(tir::Range(kernel->shape[4]), "ici");
   PrimExpr width = type->shape[3];
-  Tensor flat =
-      te::Compute({type->shape[0], type->shape[1], type->shape[2] * width, type->shape[4]},
-                  [&](const Array<Var>& i) {
-                    PrimExpr value = data(
-                        i[0], ic->var, tir::floordiv(i[2], width) * a->strides[0] + PrimExpr(kh->var) * a->dilation[0],
-                        tir::floormod(i[2], width) * a->strides[1] + PrimExpr(kw->var) * a->dilation[1], ii->var);
-                    return te::Sum(value * kernel(i[1], ic->var, kh->var, kw->var, ii->var, i[3]), {ic, kh, kw, ii});
-                  },
-                  "conv2d_NCHWc", "conv2d_NCHWc_flat", {}, {"n", "oc", "position", "oci"});
+  std::vector<int64_t> strides = a->strides;
+  Tensor from = data;
+  if (tir::is_one(kernel->shape[2]) && tir::is_one(kernel->shape[3]) && strides != std::vector<int64_t>{1, 1}) {
+    from = PackStrided(a, data, type);
+    strides = {1, 1};
+  }
+  Tensor flat = te::Compute(
+      {type->shape[0], type->shape[1], type->shape[2] * width, type->shape[4]},
+      [&](const Array<Var>& i) {
+        PrimExpr row = tir::floordiv(i[2], width) * strides[0], column = tir::floormod(i[2], width) * strides[1];
+        PrimExpr value = from(i[0], ic->var, row + PrimExpr(kh->var) * a->dilation[0],
+                              column + PrimExpr(kw->var) * a->dilation[1], ii->var);
+        return te::Sum(value * kernel(i[1], ic->var, kh->var, kw->var, ii->var, i[3]), {ic, kh, kw, ii});
+      },
+      "conv2d_NCHWc", "conv2d_NCHWc_flat", {}, {"n", "oc", "position", "oci"});
   return {te::Compute(
       type->shape,
       [&](const Array<Var>& i) { return flat(Array<PrimExpr>{i[0], i[1], PrimExpr(i[2]) * width + i[3], i[4]}); },
@@ -81,8 +97,7 @@ bool JoinsRows(const Conv2DAttrs* a, const Tensor& data, const Tensor& input, co
   constexpr int64_t kShortRow = 20;
   const int64_t* width = AsConstInt(type->shape[3]);
   if (a->groups != 1 || input->dtype != type->dtype || width == nullptr) return false;
-  bool pointwise = data == input && tir::is_one(kernel->shape[2]) && tir::is_one(kernel->shape[3]) &&
-                   a->strides[0] == 1 && a->strides[1] == 1;
+  bool pointwise = data == input && tir::is_one(kernel->shape[2]) && tir::is_one(kernel->shape[3]);
   return pointwise || *width < kShortRow;
 }
 

@@ -105,7 +105,7 @@ int64_t ChannelChunk(Schedule& sch, const BlockRV& block, int64_t outputs, const
     }
   }
   const int64_t bytes = inner * outputs * 4;
-  if (steps * bytes <= features.l1_bytes) return 0;
+  if (steps * bytes <= features.l1_bytes * 3 / 4) return 0;  // inputs need room too
   int64_t chunk = std::max<int64_t>(1, features.l1_bytes / 2 / bytes);
   while (steps % chunk != 0) --chunk;
   return chunk == steps ? 0 : chunk;
@@ -208,10 +208,9 @@ void ScheduleBlockedConv(Schedule& sch, const BlockedConv& conv, const TargetFea
   sch.Vectorize(axes[static_cast<size_t>(lanes)]);
   sch.Unroll(parts[1]);
   if (axes[1].defined()) sch.Unroll(axes[1]);
-  BlockRV init = sch.DecomposeReduction(conv.block, sum);
+  sch.DecomposeReduction(conv.block, sum);
   sch.Vectorize(out[4]);
   FuseParallel(sch, {out[0], channels[0]}, work);
-  (void)init;
 }
 
 }  // namespace
@@ -317,11 +316,11 @@ void ScheduleRowWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue) {
   TREADLE_ICHECK(out.size() == 4) << "outputs in NCHW have four loops";
   int64_t channels = Extent(sch, out[1]), width = Extent(sch, out[3]);
   // Vectors of neighbouring outputs; some channels at once share what is loaded of the input.
-  int64_t lanes = width % 16 == 0 || width >= 32 ? 16 : width >= 8 ? 8 : 4;
   int64_t tile = 1;
   for (int64_t t : {6, 4, 3, 2}) {
     if (tile == 1 && channels % t == 0) tile = t;
   }
+  int64_t lanes = width % 16 == 0 || width >= 32 ? 16 : width >= 8 ? 8 : 4;
   std::vector<LoopRV> oc = sch.Split(out[1], {kRest, PrimExpr(tile)});
   std::vector<LoopRV> ow = sch.Split(out[3], {kRest, PrimExpr(lanes)});
   sch.Reorder({oc[0], out[2], ow[0], oc[1], ow[1]});
