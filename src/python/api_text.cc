@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text and JSON forms of nodes.
 #include "python/api.h"
+#include "relay/node_check.h"
 #include "treadle/ir/serialization.h"
 #include "treadle/ir/type.h"
 #include "treadle/relay/text.h"
@@ -44,7 +45,9 @@ void RegisterTextApi() {
   Registry::RegisterTyped("node.SaveJSON", [](ObjectRef node) { return SaveJson(node); });
   Registry::RegisterTyped("node.LoadJSON", [](std::string text) {
     relay::RegisterNodeTypes();
-    return LoadJson(text);
+    ObjectRef root = LoadJson(text);
+    relay::CheckNodes(root);
+    return root;
   });
   Registry::RegisterTyped("relay.parser.ParseModule", [](std::string source_name, std::string text) {
     return relay::ParseModule(text, source_name);

@@ -212,5 +212,37 @@ TEST_F(Text, DeepNestingRoundTrips) {
   EXPECT_EQ(PrettyPrint(ParseType(type)), type);
 }
 
+TEST_F(Text, LetAsTheValueOfLet) {
+  Constant zero(NDArray::FromVector<int32_t>({0}, {}, DataType::Int(32)));
+  Var x("x"), y("y");
+  std::string text = AsText(Let(x, Let(y, zero, y), x));
+  EXPECT_EQ(text, std::string(kVersion) + "%0 = (\n  let %y = 0;\n  %y\n);\nlet %x = %0;\n%x");
+  EXPECT_EQ(AsText(ParseExpr(text)), text);
+}
+
+TEST_F(Text, NestingIsLimited) {
+  auto error = [](const std::string& text) -> std::string {
+    try {
+      ParseModule(text, "t");
+    } catch (const ModelFormatError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  auto repeat = [](const std::string& part, int n) {
+    std::string text;
+    for (int i = 0; i < n; ++i) text += part;
+    return text;
+  };
+  EXPECT_THAT(error("def @main() { " + repeat("(", 100000)), HasSubstr("nest deeper"));
+  EXPECT_THAT(error("def @main() { " + repeat("fn () {", 100000)), HasSubstr("nest deeper"));
+  EXPECT_THAT(error("def @main() { " + repeat("if (True) {", 100000)), HasSubstr("nest deeper"));
+  EXPECT_THAT(error("def @main(%x: " + repeat("ref(", 100000)), HasSubstr("nest deeper"));
+  EXPECT_THAT(error("def @main(%x: " + repeat("fn () -> ", 100000)), HasSubstr("nest deeper"));
+  EXPECT_THAT(error("def @main(%x: Tensor[(" + repeat("(", 100000)), HasSubstr("nest deeper"));
+  EXPECT_THAT(error("def @main(k=" + repeat("[", 100000)), HasSubstr("nest deeper"));
+  EXPECT_EQ(error("def @main() { " + repeat("(", 1000) + "1" + repeat(")", 1000) + " }"), "");
+}
+
 }  // namespace
 }  // namespace treadle::relay

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "relay/passes/pass_util.h"
+#include "relay/type_infer/unifier.h"
 
 namespace treadle::relay {
 
@@ -18,6 +19,8 @@ class Renamer : public ExprMutator {
  public:
   using ExprMutator::VisitExpr_;
   void Replace(const Var& var, const Expr& value) { values_[var->vid.get()] = value; }
+  void Replace(const TypeVar& var, const Type& type) { types_[var.get()] = type; }
+  Type VisitType(const Type& type) override { return types_.empty() ? type : SubstituteTypeVars(type, types_); }
   Expr VisitExpr_(const VarNode* op) override {
     auto it = values_.find(op->vid.get());
     return it == values_.end() ? GetRef<Expr>(op) : it->second;
@@ -39,7 +42,8 @@ class Renamer : public ExprMutator {
   Expr VisitExpr_(const FunctionNode* op) override {
     Array<Var> params;
     for (const Var& param : op->params) params.push_back(Fresh(param));
-    return Function(params, Mutate(op->body), op->ret_type, op->type_params, op->attrs, op->span);
+    Type result = op->ret_type.defined() ? VisitType(op->ret_type) : op->ret_type;
+    return Function(params, Mutate(op->body), result, op->type_params, op->attrs, op->span);
   }
   Pattern VisitPattern(const Pattern& pattern) override {
     if (const auto* var = pattern.as<PatternVarNode>()) return PatternVar(Fresh(var->var), var->span);
@@ -48,11 +52,13 @@ class Renamer : public ExprMutator {
 
  private:
   Var Fresh(const Var& var) {
-    Var fresh(var->name_hint(), var->type_annotation, var->span);
+    Type annotation = var->type_annotation.defined() ? VisitType(var->type_annotation) : var->type_annotation;
+    Var fresh(var->name_hint(), annotation, var->span);
     values_[var->vid.get()] = fresh;
     return fresh;
   }
   std::unordered_map<const Object*, Expr> values_;
+  std::unordered_map<const Object*, Type> types_;
 };
 
 class Inliner : public ExprMutator {
@@ -64,6 +70,7 @@ class Inliner : public ExprMutator {
     auto it = global == nullptr ? bodies_.end() : bodies_.find(global->name_hint);
     if (it == bodies_.end()) return ExprMutator::VisitExpr_(op);
     const Function& func = it->second;
+    if (func->type_params.size() != op->type_args.size()) return ExprMutator::VisitExpr_(op);
     Array<Expr> args = op->args.Map([this](const Expr& arg) { return Mutate(arg); });
     if (func->GetAttr<ObjectRef>(attr::kCompiler) || func->is_primitive()) {
       return Call(Renamer().Mutate(func), args, op->attrs, op->type_args, op->span);
@@ -71,6 +78,7 @@ class Inliner : public ExprMutator {
     TREADLE_ICHECK(func->params.size() == args.size())
         << "call of @" << it->first << " with another number of arguments";
     Renamer renamer;
+    for (size_t i = 0; i < op->type_args.size(); ++i) renamer.Replace(func->type_params[i], op->type_args[i]);
     for (size_t i = 0; i < args.size(); ++i) renamer.Replace(func->params[i], args[i]);
     return renamer.Mutate(func->body);
   }
@@ -157,6 +165,15 @@ IRModule InlineGlobals(IRModule module) {
 }  // namespace
 
 Expr RenameBoundVars(const Expr& expr) { return Renamer().Mutate(expr); }
+
+Function Instantiate(const Function& func, const Array<Type>& type_args) {
+  if (func->type_params.size() != type_args.size()) return Function();
+  Renamer renamer;
+  for (size_t i = 0; i < type_args.size(); ++i) renamer.Replace(func->type_params[i], type_args[i]);
+  Function copy = Downcast<Function>(renamer.Mutate(func));
+  copy.CopyOnWrite()->type_params = {};
+  return copy;
+}
 
 namespace transform {
 

@@ -153,10 +153,12 @@ class Evaluator : public ExprMutator {
     Expr target = Known(callee);
     if (const auto* func = target.as<FunctionNode>()) {
       if (!func->is_primitive() && !func->attrs->dict.contains(attr::kCompiler) && HasBudget()) {
-        return Expand(GetRef<Function>(func), args);
+        Function instance = Instantiate(GetRef<Function>(func), op->type_args);
+        if (instance.defined()) return Expand(instance, args);
       }
     } else if (const auto* global = target.as<GlobalVarNode>()) {
       Function body = ExpandableGlobal(GetRef<GlobalVar>(global), args);
+      if (body.defined() && HasBudget()) body = Instantiate(body, op->type_args);
       if (body.defined() && HasBudget()) return Expand(body, args);
     } else if (target.as<OpNode>()) {
       Expr folded = Fold(op, args);
@@ -168,8 +170,8 @@ class Evaluator : public ExprMutator {
 
   bool HasBudget() const { return depth_ < kMaxDepth && expansions_ < kMaxExpansions; }
 
-  Expr Expand(const Function& func, const Array<Expr>& args) {
-    Function copy = Downcast<Function>(RenameBoundVars(func));
+  /// `copy` is an instance of its own, with variables that occur nowhere else.
+  Expr Expand(const Function& copy, const Array<Expr>& args) {
     Expr body = copy->body;
     for (size_t i = args.size(); i-- > 0;) body = Let(copy->params[i], args[i], body, args[i]->span);
     ++depth_;

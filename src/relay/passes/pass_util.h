@@ -45,6 +45,8 @@ bool MayHaveEffect(const Expr& expr);
 Function WithBody(const Function& func, const Expr& body);
 /// A copy in which each bound variable is a new one. (inline.cc)
 Expr RenameBoundVars(const Expr& expr);
+/// As RenameBoundVars, with types in place of the function's type parameters; null where their number differs.
+Function Instantiate(const Function& func, const Array<Type>& type_args);
 /// A new type-checked copy of `expr` isn't needed by most rewrites: this only copies the type over.
 inline Expr WithTypeOf(const Expr& expr, const ExprNode* like) {
   auto* node = const_cast<ExprNode*>(expr.get());

@@ -131,6 +131,14 @@ void Lexer::ReadNumber(Token* token) {
   while (IsWord(At())) token->suffix += Advance();
 }
 
+void Lexer::CountBrackets(const Token& token) {
+  if (token.Is("(") || token.Is("[") || token.Is("{")) {
+    if (++nesting_ > kMaxNesting) Fail(StrCat("brackets nest deeper than ", kMaxNesting), token.begin);
+  } else if (nesting_ > 0 && (token.Is(")") || token.Is("]") || token.Is("}"))) {
+    --nesting_;
+  }
+}
+
 Token Lexer::Read() {
   Token token;
   SkipSpace(&token);
@@ -181,6 +189,7 @@ Token Lexer::Read() {
       token.text = c;
     }
     for (size_t i = 0; i < token.text.size(); ++i) Advance();
+    CountBrackets(token);
   }
   token.end = place_;
   return token;

@@ -52,6 +52,9 @@ class SyntaxError : public std::runtime_error {
   Place begin_, end_;
 };
 
+/// How deep brackets, and types within types, may nest in a text. Sequences of bindings don't count.
+inline constexpr int kMaxNesting = 2000;
+
 /// Reads tokens on demand. Throws SyntaxError.
 class Lexer {
  public:
@@ -75,6 +78,7 @@ class Lexer {
  private:
   Token Read();
   void SkipSpace(Token* token);
+  void CountBrackets(const Token& token);
   void ReadName(Token* token, TokenKind kind);
   void ReadNumber(Token* token);
   std::string ReadString();
@@ -86,6 +90,7 @@ class Lexer {
   std::string_view text_;
   size_t position_ = 0;
   Place place_, last_end_;
+  int nesting_ = 0;  ///< brackets that are open
   std::deque<Token> buffer_;
 };
 

@@ -100,7 +100,6 @@ class Parser {
   void ParseListOfDims(Array<ObjectRef>* items);
   bool AtMeta();
   ObjectRef ParseMeta();
-  void CheckMetaNode(const ObjectRef& node, const Token& key) const;
 
   // Scopes.
   void Declare(const Token& name, const Var& var) { Declare(name.text, var); }
@@ -124,6 +123,7 @@ class Parser {
   std::unordered_map<std::string, Constructor> constructors_;
   std::unordered_map<std::string, GlobalTypeVar> types_;
   std::unordered_map<std::string, GlobalVar> globals_;
+  int type_depth_ = 0;
   std::vector<std::pair<std::string, Span>> used_types_, used_globals_;
   std::unordered_map<std::string, Op> ops_;
 };

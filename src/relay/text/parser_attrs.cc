@@ -2,6 +2,7 @@
 // Attributes and metadata.
 #include <limits>
 
+#include "relay/node_check.h"
 #include "relay/text/literal.h"
 #include "relay/text/parser_list.h"
 #include "treadle/base/stack_guard.h"
@@ -346,21 +347,6 @@ ObjectRef Parser::ParseAttrValue() {
 
 bool Parser::AtMeta() { return Peek().IsIdent("meta") && Peek(1).Is("["); }
 
-void Parser::CheckMetaNode(const ObjectRef& node, const Token& key) const {
-  // What stands in the metadata may be anything; operators rely on the classes of their attributes' fields.
-  if (node.as<AttrsNode>() == nullptr || node.as<DictAttrsNode>() != nullptr) return;
-  for (const FieldInfo& field : node->type_info()->fields) {
-    if (field.kind != FieldKind::kObject) continue;
-    const ObjectRef& value = field.Get<ObjectRef>(node.get());
-    bool good = !value.defined() || value.as<PrimExprNode>() != nullptr || value.as<StringNode>() != nullptr;
-    if (const auto* array = value.as<ArrayNode>()) {
-      good = true;
-      for (const ObjectRef& item : array->items) good &= item.as<PrimExprNode>() != nullptr;
-    }
-    if (!good) Fail(key, StrCat("attribute ", field.name, " in the metadata has an unexpected class"));
-  }
-}
-
 ObjectRef Parser::ParseMeta() {
   Token begin = Next();
   Next();
@@ -374,6 +360,7 @@ ObjectRef Parser::ParseMeta() {
     if (meta_text_.empty()) FailAt(begin.begin, lexer_.last_end(), "the text has no metadata section");
     RegisterNodeTypes();
     ObjectRef root = LoadJson(meta_text_);
+    CheckNodes(root);
     const auto* map = root.as<MapNode>();
     if (map == nullptr) throw ModelFormatError("metadata section: the root isn't a map from class to nodes");
     meta_.emplace();
@@ -391,11 +378,6 @@ ObjectRef Parser::ParseMeta() {
   }
   ObjectRef node = list->items[static_cast<size_t>(index)];
   if (!node.defined()) FailAt(begin.begin, lexer_.last_end(), "this metadata is null");
-  CheckMetaNode(node, key);
-  const auto* constant = node.as<ConstantNode>();
-  if (constant != nullptr && !constant->data.defined()) {
-    FailAt(begin.begin, lexer_.last_end(), "this constant has no data");
-  }
   return node;
 }
 

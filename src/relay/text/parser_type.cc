@@ -23,7 +23,11 @@ void Parser::DropTypeParams(const Array<TypeVar>& params) {
 }
 
 Type Parser::ParseType() {
-  return WithEnoughStack([&] { return ParseTypeKind(); });
+  // Without brackets types nest too: fn () -> fn () -> ...
+  if (++type_depth_ > kMaxNesting) Fail(Peek(), StrCat("types nest deeper than ", kMaxNesting));
+  Type type = WithEnoughStack([&] { return ParseTypeKind(); });
+  --type_depth_;
+  return type;
 }
 
 Type Parser::ParseTypeKind() {

@@ -292,7 +292,8 @@ std::string TextPrinter::PrintLet(const LetNode* let) {
   Expr body;
   while (true) {
     std::string binding = Binding(let->var);
-    std::string value = Print(let->value, true);
+    // A let in the place of a value goes into a line of its own, in parentheses.
+    std::string value = Print(let->value, !let->value->IsInstance<LetNode>());
     if (opened) {
       text += scopes_.back();
       scopes_.back().clear();
