@@ -38,9 +38,11 @@ class Module(Object):
 
     __getitem__ = get_function
 
+    entry_name = "__tvm_main__"
+
     @property
     def entry_func(self):
-        return self.get_function("__tvm_main__")
+        return self.get_function(self.entry_name)
 
     def __call__(self, *args):
         return self.entry_func(*args)

@@ -12,6 +12,7 @@ void RegisterApi() {
   RegisterPassesApi();
   RegisterFrontendApi();
   RegisterTeApi();
+  RegisterTirApi();
   RegisterDriverApi();
   RegisterInterpreterApi();
   RegisterDataflowApi();

@@ -29,6 +29,7 @@ void RegisterTextApi();
 void RegisterPassesApi();
 void RegisterFrontendApi();
 void RegisterTeApi();
+void RegisterTirApi();
 void RegisterDriverApi();
 void RegisterInterpreterApi();
 void RegisterDataflowApi();

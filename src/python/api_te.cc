@@ -77,8 +77,8 @@ void RegisterScalars() {
   Reg("tir.max_value", [](DataType dtype) { return tir::max_value(dtype); });
   Reg("tir.infinity", [](DataType dtype) { return tir::infinity(dtype); });
   Reg("tir.Var", [](std::string name, DataType dtype) { return Var(name, dtype); });
-  Reg("tir.IterVar", [](Range dom, Var var, int type, std::string tag) {
-    return IterVar(dom, var, static_cast<tir::IterVarType>(type), tag);
+  Reg("tir.IterVar", [](ObjectRef dom, Var var, int type, std::string tag) {
+    return IterVar(Downcast<Range>(dom), var, static_cast<tir::IterVarType>(type), tag);
   });
   Reg("ir.Range", [](PrimExpr begin, PrimExpr end) { return Range::FromMinExtent(begin, end - begin); });
   Reg("ir.Range_from_min_extent", [](PrimExpr min, PrimExpr extent) { return Range::FromMinExtent(min, extent); });
@@ -94,8 +94,9 @@ void RegisterScalars() {
   // One printer for all IRs: loop-level nodes and modules of loop-level functions here, the rest as graph IR.
   if (!Registry::Get("ir.AsText").defined()) {
     Reg("ir.AsText", [](ObjectRef node, bool show_meta_data) -> std::string {
-      bool loops = node.defined() && (node->IsInstance<tir::StmtNode>() || node->IsInstance<PrimExprNode>() ||
-                                      node.as<tir::PrimFuncNode>() || node.as<tir::BufferNode>() || node.as<tir::RangeNode>());
+      bool loops =
+          node.defined() && (node->IsInstance<tir::StmtNode>() || node->IsInstance<PrimExprNode>() ||
+                             node.as<tir::PrimFuncNode>() || node.as<tir::BufferNode>() || node.as<tir::RangeNode>());
       if (const auto* module = node.as<IRModuleNode>()) {
         loops = !module->functions.empty();
         for (const auto& [var, func] : module->functions) loops &= func.as<tir::PrimFuncNode>() != nullptr;
@@ -142,6 +143,8 @@ void RegisterTeSchedule() {
     return s.CacheRead(t, scope, readers);
   });
   Reg("te.ScheduleCacheWrite", [](TeSchedule s, Tensor t, std::string scope) { return s.CacheWrite(t, scope); });
+  Reg("te.ScheduleRFactor",
+      [](TeSchedule s, Tensor t, IterVar axis, int factor_axis) { return s.RFactor(t, axis, factor_axis); });
   Reg("te.ScheduleApply", [](TeSchedule s, Array<Tensor> args, std::string name) { return s.Apply(args, name); });
   const PrimExpr none{ObjectPtr<Object>()};
   Reg("te.StageSplitByFactor", [none](Stage s, IterVar axis, PrimExpr factor) {
@@ -159,6 +162,9 @@ void RegisterTeSchedule() {
   Reg("te.StageComputeAt", [](Stage s, Stage consumer, IterVar axis) { s.ComputeAt(consumer, axis); });
   Reg("te.StageComputeInline", [](Stage s) { s.ComputeInline(); });
   Reg("te.StageComputeRoot", [](Stage s) { s.ComputeRoot(); });
+  Reg("te.StageReverseComputeAt", [](Stage s, Stage producer, IterVar axis) { s.ReverseComputeAt(producer, axis); });
+  Reg("te.StageReverseComputeInline", [](Stage s) { s.ReverseComputeInline(); });
+  Reg("te.StageEnvThreads", [](Stage s, Array<IterVar> threads) { s.EnvThreads(threads); });
   Reg("te.StageSetScope", [](Stage s, std::string scope) { s.SetScope(scope); });
   Reg("te.StageVectorize", [](Stage s, IterVar axis) { s.Mark("vectorize", axis); });
   Reg("te.StageParallel", [](Stage s, IterVar axis) { s.Mark("parallel", axis); });
@@ -209,9 +215,12 @@ void RegisterTirSchedule() {
   Reg("tir.schedule.get_block", [](ScheduleRef s, std::string name) { return s.schedule().GetBlock(name); });
   Reg("tir.schedule.get_blocks", [](ScheduleRef s) { return Array<BlockRV>(s.schedule().GetBlocks()); });
   Reg("tir.schedule.get_loops", [](ScheduleRef s, BlockRV b) { return Array<LoopRV>(s.schedule().GetLoops(b)); });
-  Reg("tir.schedule.get_child_blocks", [](ScheduleRef s, BlockRV b) { return Array<BlockRV>(s.schedule().GetChildBlocks(b)); });
-  Reg("tir.schedule.get_producers", [](ScheduleRef s, BlockRV b) { return Array<BlockRV>(s.schedule().GetProducers(b)); });
-  Reg("tir.schedule.get_consumers", [](ScheduleRef s, BlockRV b) { return Array<BlockRV>(s.schedule().GetConsumers(b)); });
+  Reg("tir.schedule.get_child_blocks",
+      [](ScheduleRef s, BlockRV b) { return Array<BlockRV>(s.schedule().GetChildBlocks(b)); });
+  Reg("tir.schedule.get_producers",
+      [](ScheduleRef s, BlockRV b) { return Array<BlockRV>(s.schedule().GetProducers(b)); });
+  Reg("tir.schedule.get_consumers",
+      [](ScheduleRef s, BlockRV b) { return Array<BlockRV>(s.schedule().GetConsumers(b)); });
   Reg("tir.schedule.get_output_blocks", [](ScheduleRef s) { return Array<BlockRV>(s.schedule().GetOutputBlocks()); });
   Reg("tir.schedule.get_of_block", [](ScheduleRef s, BlockRV b) { return s.schedule().Get(b); });
   Reg("tir.schedule.get_of_loop", [](ScheduleRef s, LoopRV l) { return s.schedule().Get(l); });
@@ -224,7 +233,8 @@ void RegisterTirSchedule() {
   Reg("tir.schedule.unroll", [](ScheduleRef s, LoopRV l) { s.schedule().Unroll(l); });
   Reg("tir.schedule.bind", [](ScheduleRef s, LoopRV l, std::string thread) { s.schedule().Bind(l, thread); });
   Reg("tir.schedule.add_unit_loop", [](ScheduleRef s, BlockRV b) { return s.schedule().AddUnitLoop(b); });
-  Reg("tir.schedule.compute_at", [](ScheduleRef s, BlockRV b, LoopRV l, bool keep) { s.schedule().ComputeAt(b, l, keep); });
+  Reg("tir.schedule.compute_at",
+      [](ScheduleRef s, BlockRV b, LoopRV l, bool keep) { s.schedule().ComputeAt(b, l, keep); });
   Reg("tir.schedule.reverse_compute_at",
       [](ScheduleRef s, BlockRV b, LoopRV l, bool keep) { s.schedule().ReverseComputeAt(b, l, keep); });
   Reg("tir.schedule.compute_inline", [](ScheduleRef s, BlockRV b) { s.schedule().ComputeInline(b); });
@@ -233,13 +243,19 @@ void RegisterTirSchedule() {
       [](ScheduleRef s, BlockRV b, int i, std::string scope) { return s.schedule().CacheRead(b, i, scope); });
   Reg("tir.schedule.cache_write",
       [](ScheduleRef s, BlockRV b, int i, std::string scope) { return s.schedule().CacheWrite(b, i, scope); });
-  Reg("tir.schedule.set_scope", [](ScheduleRef s, BlockRV b, int i, std::string scope) { s.schedule().SetScope(b, i, scope); });
+  Reg("tir.schedule.set_scope",
+      [](ScheduleRef s, BlockRV b, int i, std::string scope) { s.schedule().SetScope(b, i, scope); });
   Reg("tir.schedule.storage_align", [](ScheduleRef s, BlockRV b, int i, int axis, int factor, int offset) {
     s.schedule().StorageAlign(b, i, axis, factor, offset);
   });
   Reg("tir.schedule.double_buffer", [](ScheduleRef s, BlockRV b) { s.schedule().DoubleBuffer(b); });
   Reg("tir.schedule.prefetch",
       [](ScheduleRef s, BlockRV b, int i, LoopRV l, PrimExpr offset) { s.schedule().Prefetch(b, i, l, offset); });
+  Reg("tir.schedule.transform_layout",
+      [](ScheduleRef s, BlockRV b, bool is_write, int index, Array<Var> vars, Array<PrimExpr> indices) {
+        s.schedule().TransformLayout(b, is_write, index, vars.ToVector(), indices.ToVector());
+      });
+  Reg("tir.schedule.blockize", [](ScheduleRef s, LoopRV l) { return s.schedule().Blockize(l); });
   Reg("tir.schedule.decompose_reduction",
       [](ScheduleRef s, BlockRV b, LoopRV l) { return s.schedule().DecomposeReduction(b, l); });
   Reg("tir.schedule.rfactor", [](ScheduleRef s, LoopRV l, int axis) { return s.schedule().RFactor(l, axis); });

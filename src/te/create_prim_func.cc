@@ -12,7 +12,7 @@
 #include "tir/block_access.h"
 #include "tir/buffer_replacer.h"
 #include "treadle/ir/prim_ops.h"
-#include "treadle/te/tensor.h"
+#include "treadle/te/scan.h"
 #include "treadle/tir/stmt_functor.h"
 
 namespace treadle::te {
@@ -70,8 +70,10 @@ class FunctionBuilder {
   PrimFunc Build(const Array<Tensor>& args, const std::string& name) {
     DeclareArguments(args);
     Array<Operation> order = PostOrder(args);
+    FindScans(order, args);
     Array<Stmt> stages;
     for (const Operation& op : order) {
+      if (in_scan_.count(op.get()) != 0) continue;
       if (op.as<PlaceholderOpNode>()) {
         if (!buffers_.count({op.get(), 0})) {
           throw Error(StrCat("tensor ", op->name, " is an input of the computation but not among the arguments"));
@@ -81,6 +83,8 @@ class FunctionBuilder {
       Array<Buffer> outputs = OutputBuffers(op);
       if (const auto* compute = op.as<ComputeOpNode>()) {
         stages.push_back(ComputeStage(compute, outputs));
+      } else if (const auto* scan = op.as<ScanOpNode>()) {
+        stages.push_back(ScanStage(scan, outputs));
       } else if (const auto* external = op.as<ExternOpNode>()) {
         stages.push_back(ExternStage(external, outputs));
       } else {
@@ -133,15 +137,88 @@ class FunctionBuilder {
 
   std::string BlockName(const OperationNode* op) { return block_of_operation[op] = UniqueIn(block_names_, op->name); }
 
-  Stmt ComputeStage(const ComputeOpNode* op, const Array<Buffer>& outputs) {
+  /// Operations and states that belong to the loop of a scan. They are nobody else's.
+  void FindScans(const Array<Operation>& order, const Array<Tensor>& args) {
+    std::unordered_map<const Object*, const ScanOpNode*> owner;
+    for (const Operation& op : order) {
+      const auto* scan = op.as<ScanOpNode>();
+      if (scan == nullptr) continue;
+      for (const Tensor& state : scan->state_placeholder) owner[state->op.get()] = scan;
+      for (const Operation& inner : ScanBody(scan)) owner[inner.get()] = scan;
+    }
+    auto refuse = [&](const Tensor& tensor, const std::string& user) {
+      const ScanOpNode* scan = owner.at(tensor->op.get());
+      throw Error(StrCat("tensor ", tensor->GetNameHint(), " belongs to the steps of scan ", scan->name, "; ", user,
+                         " must use the scan's result instead"));
+    };
+    for (const Operation& op : order) {
+      for (const Tensor& input : InputTensors(op)) {
+        auto it = owner.find(input->op.get());
+        if (it == owner.end() || it->second == op.get()) continue;
+        auto user = owner.find(op.get());
+        if (user == owner.end() || user->second != it->second) refuse(input, "operation " + op->name);
+      }
+    }
+    for (const Tensor& arg : args) {
+      if (owner.count(arg->op.get()) != 0) refuse(arg, "the list of arguments");
+    }
+    for (const auto& [op, scan] : owner) in_scan_.insert(op);
+  }
+
+  /// The first rows copied from init, then a loop of steps around the blocks of the body.
+  Stmt ScanStage(const ScanOpNode* scan, const Array<Buffer>& outputs) {
+    Array<Stmt> parts;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Tensor from = scan->init[i];
+      std::vector<std::string> names;
+      for (size_t d = 0; d < from.ndim(); ++d) names.push_back(StrCat("ax", d));
+      Tensor copy = Compute(
+          from->shape, [&](const Array<Var>& v) { return from(Array<PrimExpr>(v.begin(), v.end())); },
+          scan->name + "_init", "", {}, names);
+      parts.push_back(ComputeStage(copy->op.as<ComputeOpNode>(), {outputs[i]}));
+      block_of_operation[scan] = block_of_operation.at(copy->op.get());
+      block_of_operation.erase(copy->op.get());
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Tensor state = scan->state_placeholder[i], update = scan->update[i];
+      buffers_.emplace(TensorKey{state->op.get(), 0}, outputs[i]);
+      if (!buffers_.emplace(TensorKey{update->op.get(), update->value_index}, outputs[i]).second) {
+        throw Error(StrCat("scan ", scan->name, ": ", update->GetNameHint(), " updates several states"));
+      }
+    }
+    Var time(scan->scan_axis->var->name_hint, scan->scan_axis->var.dtype());
+    Array<Stmt> steps;
+    for (const Operation& op : ScanBody(scan)) {
+      Step step{time, scan->scan_axis->dom, IterVarType::kDataPar};
+      for (const Tensor& update : scan->update) {
+        if (update->op.same_as(op)) step.type = IterVarType::kOrdered;
+      }
+      steps.push_back(ComputeStage(op.as<ComputeOpNode>(), OutputBuffers(op), &step));
+    }
+    parts.push_back(
+        For(time, scan->scan_axis->dom->min, scan->scan_axis->dom->extent, ForKind::kSerial, SeqStmt::Flatten(steps)));
+    return SeqStmt::Flatten(parts);
+  }
+
+  /// The loop around a scan's body, which drives the first axis of its operations.
+  struct Step {
+    Var loop;
+    Range dom;
+    IterVarType type;
+  };
+
+  Stmt ComputeStage(const ComputeOpNode* op, const Array<Buffer>& outputs, const Step* step = nullptr) {
     BodyConverter convert(buffers_);
     Array<IterVar> iter_vars;
     std::vector<std::pair<Var, Range>> loops;
     auto declare = [&](const IterVar& axis, IterVarType type) {
       Var block_var("v" + axis->var->name_hint, axis->var.dtype());
-      Var loop_var(axis->var->name_hint, axis->var.dtype());
-      PrimExpr min = cast(axis->var.dtype(), convert(axis->dom->min));
-      PrimExpr extent = cast(axis->var.dtype(), convert(axis->dom->extent));
+      const bool is_step = step != nullptr && iter_vars.empty();
+      Var loop_var = is_step ? step->loop : Var(axis->var->name_hint, axis->var.dtype());
+      const Range& range = is_step ? step->dom : axis->dom;
+      if (is_step) type = step->type;
+      PrimExpr min = cast(axis->var.dtype(), convert(range->min));
+      PrimExpr extent = cast(axis->var.dtype(), convert(range->extent));
       Range dom = Range::FromMinExtent(min, extent);
       convert.vars.emplace(axis->var.get(), block_var);
       iter_vars.push_back(IterVar(dom, block_var, type));
@@ -169,7 +246,7 @@ class FunctionBuilder {
     Array<PrimExpr> bindings;
     for (const auto& [var, dom] : loops) bindings.push_back(var);
     Stmt nest = BlockRealize(bindings, make_bool(true), block);
-    for (size_t i = loops.size(); i-- > 0;) {
+    for (size_t i = loops.size(); i-- > (step != nullptr ? 1U : 0U);) {
       nest = For(loops[i].first, loops[i].second->min, loops[i].second->extent, ForKind::kSerial, nest);
     }
     return nest;
@@ -237,6 +314,7 @@ class FunctionBuilder {
   Array<Var> params_;
   Map<Var, Buffer> buffer_map_;
   Array<Buffer> allocs_;
+  std::unordered_set<const Object*> in_scan_;  ///< operations and states of scans
   std::set<std::string> names_;
   std::set<std::string> block_names_{"root"};
 };

@@ -6,6 +6,7 @@
 
 #include "treadle/ir/prim_functor.h"
 #include "treadle/ir/prim_ops.h"
+#include "treadle/te/scan.h"
 #include "treadle/tir/stmt_functor.h"
 
 namespace treadle::te {
@@ -195,6 +196,11 @@ class ProducerCollector : public tir::ExprVisitor {
 
 Array<Tensor> InputTensors(const Operation& op) {
   if (const auto* external = op.as<ExternOpNode>()) return external->inputs;
+  if (const auto* scan = op.as<ScanOpNode>()) {
+    Array<Tensor> tensors = scan->init;
+    for (const Tensor& update : scan->update) tensors.push_back(update);
+    return tensors;
+  }
   const auto* compute = op.as<ComputeOpNode>();
   if (compute == nullptr) return {};
   ProducerCollector collector;

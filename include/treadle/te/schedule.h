@@ -11,7 +11,7 @@
 
 namespace treadle::te {
 
-enum class AttachType : int { kRoot = 0, kInline = 1, kScope = 2 };
+enum class AttachType : int { kRoot = 0, kInline = 1, kScope = 2, kReverseInline = 3, kReverseScope = 4 };
 
 /// One transformation of a stage's axes, in the order given.
 struct StageStep {
@@ -42,6 +42,7 @@ class StageNode : public Object {
   const StageNode* attach_stage = nullptr;
   IterVar attach_ivar;
   std::string scope = "global";
+  Array<IterVar> env_threads;
   bool is_output = false;
   TREADLE_NODE(StageNode, Object, "te.Stage")
   template <typename R>
@@ -64,6 +65,10 @@ class Stage : public ObjectRef {
   std::vector<IterVar> Tile(const IterVar& x, const IterVar& y, const PrimExpr& x_factor, const PrimExpr& y_factor);
   void ComputeAt(const Stage& consumer, const IterVar& axis);
   void ComputeInline();
+  /// Runs right after the producer under `axis`, an axis of that stage.
+  void ReverseComputeAt(const Stage& producer, const IterVar& axis);
+  /// Done where its only producer stores.
+  void ReverseComputeInline();
   void ComputeRoot();
   void SetScope(const std::string& scope);
   /// Marks: "parallel", "vectorize", "unroll" of an axis.
@@ -73,6 +78,8 @@ class Stage : public ObjectRef {
   void StorageAlign(const IterVar& axis, int factor, int offset);
   void DoubleBuffer();
   void Prefetch(const Tensor& tensor, const IterVar& axis, const PrimExpr& offset);
+  /// Threads that shall run around the stage; its axes, and those of what is attached to it, are bound to them.
+  void EnvThreads(const Array<IterVar>& threads);
   TREADLE_BASE_REF(Stage, ObjectRef, StageNode);
 
  private:
@@ -101,6 +108,9 @@ class TeSchedule : public ObjectRef {
   Tensor CacheRead(const Tensor& tensor, const std::string& scope, const Array<Operation>& readers);
   /// The computation moves to a new stage that writes `scope`; the tensor's stage becomes the copy out of it.
   Tensor CacheWrite(const Tensor& tensor, const std::string& scope);
+  /// Splits a reduction over `axis`, a reduction axis of the tensor's stage: a new stage "<name>.rf" computes partial
+  /// results along a new dimension `factor_axis`, which the tensor's stage combines. Returns its outputs.
+  Array<Tensor> RFactor(const Tensor& tensor, const IterVar& axis, int factor_axis = 0);
   /// The function whose parameters are `args` (tensors of the graph as they were given), with all steps applied.
   tir::PrimFunc Apply(const Array<Tensor>& args, const std::string& name = "main") const;
 

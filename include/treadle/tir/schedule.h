@@ -137,6 +137,15 @@ class Schedule {
   /// Prefetches what the block reads of its `read_index`-th buffer `offset` iterations of the loop ahead.
   void Prefetch(const BlockRV& block, int read_index, const LoopRV& loop, const PrimExpr& offset);
 
+  /// Element (vars) of the `index`-th buffer that the block writes (reads) is stored at `indices`, in terms of vars.
+  /// The map must keep elements apart; the buffer must not be a parameter.
+  void TransformLayout(const BlockRV& block, bool is_write, int index, const std::vector<Var>& vars,
+                       const std::vector<PrimExpr>& indices);
+
+  // ---- Blocks ----
+  /// The perfect nest that begins with `loop` becomes a block around the block in it, which is returned.
+  BlockRV Blockize(const LoopRV& loop);
+
   // ---- Reductions ----
   /// Moves the init of the block before `loop`, as a block of its own, which is returned.
   BlockRV DecomposeReduction(const BlockRV& block, const LoopRV& loop);

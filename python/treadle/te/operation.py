@@ -4,19 +4,39 @@ import inspect
 
 from .._ffi import Api, get_global_func
 from ..ir import PrimExpr
-from ..tir.expr import IterVar, Var, as_expr, const, infinity
+from ..tir import decl_buffer
+from ..tir.expr import EqualOp, IterVar, Var, as_expr, const, infinity
+from ..tir.stmt import Stmt
+from . import tag as _tags
 
 _api = Api("te")
 _tir = Api("tir")
 
 
+def _dimension(value):
+    if isinstance(value, PrimExpr):
+        return value
+    if isinstance(value, float) and not value.is_integer():
+        raise ValueError(f"a dimension must be an integer, not {value}")
+    if isinstance(value, bool) or not (hasattr(value, "__index__") or isinstance(value, float)):
+        raise TypeError(f"a dimension must be an integer or an expression, not {value!r}")
+    if int(value) < 0:
+        raise ValueError(f"a dimension must not be negative: {value}")
+    return as_expr(int(value))
+
+
 def _shape(shape):
     shape = shape if isinstance(shape, (tuple, list)) or hasattr(shape, "__iter__") else (shape,)
-    return [as_expr(int(d) if hasattr(d, "__index__") and not isinstance(d, PrimExpr) else d) for d in shape]
+    return [_dimension(d) for d in shape]
 
 
 def var(name="tindex", dtype="int32"):
     """A variable, such as a symbolic dimension."""
+    return Var(name, dtype)
+
+
+def size_var(name="size", dtype="int32"):
+    """A variable that isn't negative, such as a symbolic dimension."""
     return Var(name, dtype)
 
 
@@ -38,15 +58,21 @@ def compute(shape, fcompute, name="compute", tag="", attrs=None, varargs_names=N
         raise ValueError(f"compute {name}: the function takes {len(names)} indices, the shape has {len(shape)} dimensions")
     axis = [_axis((0, extent), axis_name, 0) for axis_name, extent in zip(names, shape)]
     body = fcompute(*[iv.var for iv in axis])
-    several = isinstance(body, (list, tuple))
+    several = isinstance(body, (list, tuple)) or (not isinstance(body, (PrimExpr, EqualOp)) and
+                                                  hasattr(body, "__iter__"))
     body = [as_expr(e) for e in (body if several else [body])]
-    op = _api.ComputeOp(name, tag, attrs or {}, axis, body)
+    for e in body:
+        if not isinstance(e, PrimExpr):
+            raise TypeError(f"compute {name}: the function must give an expression, not {e!r}")
+    op = _api.ComputeOp(name, _tags.resolve(tag), attrs or {}, axis, body)
     outputs = [op.output(i) for i in range(op.num_outputs)]
     return outputs if several else outputs[0]
 
 
 def _axis(dom, name, kind):
-    begin, end = (as_expr(x) for x in dom)
+    if not isinstance(dom, (tuple, list)):
+        raise TypeError(f"axis {name}: the domain must be a pair (begin, end), not {dom!r}")
+    begin, end = (_dimension(x) if not isinstance(x, PrimExpr) else x for x in dom)
     dom = get_global_func("ir.Range")(begin, end)
     return _tir.IterVar(dom, _tir.Var(name, str(dom.extent.dtype)), kind, "")
 
@@ -57,8 +83,49 @@ def reduce_axis(dom, name="rv", thread_tag="", span=None):
 
 
 def thread_axis(dom=None, tag="", name="", span=None):
-    """A thread axis to bind loops to; its tag, such as "threadIdx.x"."""
-    return tag or dom
+    """A thread axis to bind loops to: thread_axis("threadIdx.x"), thread_axis((0, 4), "vthread")."""
+    if isinstance(dom, str):
+        dom, tag = None, dom
+    if not tag:
+        raise ValueError("thread_axis needs a tag, such as 'threadIdx.x'")
+    if dom is not None and not isinstance(dom, (tuple, list)):
+        dom = (0, dom)
+    return IterVar(dom, Var(name or tag, "int32"), IterVar.ThreadIndex, tag)
+
+
+def scan(init, update, state_placeholder, inputs=None, name="scan", tag="", attrs=None):
+    """A recurrence along the first axis: the first rows are `init`, row t is what `update` computes there from rows
+    before t, which it reads through `state_placeholder`."""
+    init, update, state_placeholder, inputs = (
+        list(x) if isinstance(x, (list, tuple)) else [x] for x in (init, update, state_placeholder, inputs or []))
+    outputs = list(_api.ScanOp(name, _tags.resolve(tag), attrs or {}, init, update, state_placeholder, inputs))
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+def extern(shape, inputs, fcompute, name="extern", dtype=None, in_buffers=None, out_buffers=None, tag="", attrs=None):
+    """Tensors of the given shapes computed by a statement, which `fcompute` gives from the lists of input and output
+    buffers. Without `dtype` the outputs have that of the inputs."""
+    inputs = list(inputs)
+    shapes = [shape] if not shape or not isinstance(shape[0], (list, tuple)) else list(shape)
+    in_buffers = list(in_buffers) if in_buffers is not None else [decl_buffer(t.shape, t.dtype, t.name) for t in inputs]
+    if out_buffers is not None:
+        out_buffers = list(out_buffers) if isinstance(out_buffers, (list, tuple)) else [out_buffers]
+    else:
+        if dtype is None:
+            kinds = {str(t.dtype) for t in inputs}
+            if len(kinds) != 1:
+                raise ValueError(f"extern {name}: the inputs have dtypes {sorted(kinds)}; give the outputs' dtype")
+            dtype = kinds.pop()
+        dtypes = list(dtype) if isinstance(dtype, (list, tuple)) else [dtype] * len(shapes)
+        if len(dtypes) != len(shapes):
+            raise ValueError(f"extern {name}: {len(shapes)} shapes but {len(dtypes)} dtypes")
+        names = [name] if len(shapes) == 1 else [f"{name}.v{i}" for i in range(len(shapes))]
+        out_buffers = [decl_buffer(_shape(s), d, n) for s, d, n in zip(shapes, dtypes, names)]
+    body = fcompute(in_buffers, out_buffers)
+    if not isinstance(body, (Stmt, PrimExpr)):
+        raise ValueError(f"extern {name}: the function must give a statement or a call, not {body!r}")
+    outputs = list(_api.ExternOp(name, _tags.resolve(tag), attrs or {}, inputs, in_buffers, out_buffers, body))
+    return outputs[0] if len(outputs) == 1 else outputs
 
 
 def comm_reducer(fcombine, fidentity, name="reduce"):
@@ -71,6 +138,8 @@ def comm_reducer(fcombine, fidentity, name="reduce"):
         dtypes = [str(e.dtype) for e in sources]
         lhs = [Var(f"x{i}", dtype) for i, dtype in enumerate(dtypes)]
         rhs = [Var(f"y{i}", dtype) for i, dtype in enumerate(dtypes)]
+        if axis is None:
+            raise ValueError(f"{name}: no axis to reduce over")
         if several:
             result = fcombine(tuple(lhs), tuple(rhs))
             identity = fidentity(*dtypes)
@@ -111,6 +180,21 @@ def min(lhs, rhs=None, axis=None, **kwargs):
     if axis is None and not isinstance(rhs, IterVar):
         return _tir._OpMin(as_expr(lhs), as_expr(rhs))
     return _min(lhs, rhs if axis is None else axis, **kwargs)
+
+
+def _arg_reducer(name, better, neutral):
+    def combine(x, y):
+        keep = tir_or(better(x[1], y[1]), _tir._OpAnd(_tir._OpEQ(x[1], y[1]), _tir._OpLT(x[0], y[0])))
+        return _tir.Select(keep, x[0], y[0]), _tir.Select(keep, x[1], y[1])
+
+    def tir_or(a, b):
+        return _tir._OpOr(a, b)
+
+    return comm_reducer(combine, lambda index, value: (_tir.max_value(index), neutral(value)), name=name)
+
+
+argmax = _arg_reducer("argmax", lambda a, b: _tir._OpGT(a, b), _lowest)
+argmin = _arg_reducer("argmin", lambda a, b: _tir._OpLT(a, b), lambda dtype: infinity(dtype))
 
 
 def create_prim_func(args, name="main"):

@@ -2,7 +2,9 @@
 """The schedule of tensor expressions: stages with axes."""
 from .._core import Object
 from .._ffi import Api, register_object
-from ..tir.expr import as_expr
+from ..error import Error as ScheduleError
+from ..ir import IntImm
+from ..tir.expr import IterVar, as_expr
 from .tensor import Tensor
 
 _api = Api("te")
@@ -44,6 +46,14 @@ class Stage(Object):
     def compute_root(self):
         _api.StageComputeRoot(self)
 
+    def reverse_compute_at(self, parent, scope):
+        """Runs right after its producer `parent` under `scope`, an axis of that stage."""
+        _api.StageReverseComputeAt(self, parent, scope)
+
+    def reverse_compute_inline(self):
+        """Done where its only producer stores."""
+        _api.StageReverseComputeInline(self)
+
     def set_scope(self, scope):
         _api.StageSetScope(self, scope)
 
@@ -57,7 +67,23 @@ class Stage(Object):
         _api.StageUnroll(self, axis)
 
     def bind(self, axis, thread):
+        if isinstance(thread, IterVar):
+            dom = thread.dom
+            if dom is not None and isinstance(dom.extent, IntImm) and isinstance(axis.dom.extent, IntImm) and (
+                    int(dom.extent) != int(axis.dom.extent)):
+                raise ScheduleError(f"bind: axis '{axis.var.name}' of stage '{self.op.name}' has extent "
+                                    f"{axis.dom.extent}, the thread axis {thread.thread_tag} {dom.extent}")
+            thread = thread.thread_tag
         _api.StageBind(self, axis, str(thread))
+
+    def env_threads(self, threads):
+        """Threads that run around the stage; axes are bound to them."""
+        _api.StageEnvThreads(self, list(threads) if isinstance(threads, (list, tuple)) else [threads])
+
+    def set_store_predicate(self, predicate):
+        """Not available: which elements are stored follows from the axes."""
+        raise ScheduleError(f"set_store_predicate: stage '{self.op.name}': what is stored follows from the axes; "
+                            "bind axes that don't index the result to threads only after rfactor")
 
     def pragma(self, axis, pragma_type, pragma_value=1):
         _api.StagePragma(self, axis, pragma_type, as_expr(pragma_value))
@@ -84,7 +110,21 @@ class Schedule(Object):
         return _api.ScheduleCacheRead(self, tensor, scope, [_op(r) for r in readers])
 
     def cache_write(self, tensor, scope):
+        if isinstance(tensor, (list, tuple)):
+            if len(tensor) != 1:
+                raise ScheduleError("cache_write: only computations with one output can be cached")
+            return [self.cache_write(tensor[0], scope)]
         return _api.ScheduleCacheWrite(self, tensor, scope)
+
+
+    def rfactor(self, tensor, axis, factor_axis=0):
+        """Partial results along `axis` as a stage of its own, whose tensor (or list of several) is returned."""
+        partials = list(_api.ScheduleRFactor(self, tensor, axis, factor_axis))
+        return partials[0] if len(partials) == 1 else partials
+
+    def normalize(self):
+        """The schedule itself: it is always in normal form."""
+        return self
 
 
 def create_schedule(ops):

@@ -30,16 +30,38 @@ class Operation(Node):
     __repr__ = __str__
 
 
+class TensorSlice:
+    """A tensor with some of its indices: A[i] of a matrix A, to be indexed on."""
+
+    def __init__(self, tensor, indices):
+        self.tensor, self.indices = tensor, indices
+
+    def __getitem__(self, indices):
+        indices = self.indices + (indices if isinstance(indices, tuple) else (indices,))
+        for i in indices:
+            if isinstance(i, slice):
+                raise TypeError(f"tensor {self.tensor.name}: a range can't be an index")
+        if len(indices) < self.tensor.ndim:
+            return TensorSlice(self.tensor, indices)
+        return _api.TensorGetItem(self.tensor, [as_expr(i) for i in indices])
+
+    @property
+    def dtype(self):
+        return self.tensor.dtype
+
+
 @register_object("te.Tensor")
 class Tensor(Node):
     """One output of an operation; indexing gives an element, for use in a compute body."""
 
     def __getitem__(self, indices):
-        indices = indices if isinstance(indices, tuple) else (indices,)
-        return _api.TensorGetItem(self, [as_expr(i) for i in indices])
+        return TensorSlice(self, ())[indices]
 
     def __call__(self, *indices):
-        return self[indices]
+        return _api.TensorGetItem(self, [as_expr(i) for i in indices])
+
+    def __iter__(self):
+        raise TypeError("a tensor can't be iterated over: the elements aren't known")
 
     @property
     def ndim(self):

@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loop-level code: scalar expressions, functions, schedules."""
-from .expr import (Add, And, Call, Cast, CommReducer, EQ, GE, GT, IterVar, LE, LT, Max, Min, Mul, NE, Not, Or, Reduce,
-                   Select, StringImm, Sub, Var, abs, all, any, const, div, floordiv, floormod, if_then_else, infinity,
-                   isnan, likely, max_value, min_value, power, truncdiv, truncmod)
+from .expr import (Add, And, Broadcast, BufferLoad, Call, Cast, CommReducer, Div, EQ, FloorDiv, FloorMod, GE, GT, IterVar,
+                   LE, LT, Let, Max, Min, Mod, Mul, NE, Not, Or, ProducerLoad, Ramp, Reduce, Select, SizeVar, StringImm, Sub,
+                   Var, abs, all, any, atan2, call_extern, call_intrin, call_packed, call_pure_extern, const, div,
+                   floordiv, floormod, fmod, if_then_else, indexdiv, indexmod, infinity, isfinite, isinf, isnan, likely,
+                   max_value, min_value, power, truncdiv, truncmod)
 from .expr import (acos, asin, atan, ceil, cos, cosh, erf, exp, exp2, exp10, floor, log, log1p, log2, log10, nearbyint,
                    round, rsqrt, sigmoid, sin, sinh, sqrt, tan, tanh, trunc)
-from .function import Block, Buffer, For, PrimFunc, Stmt
+from .expr import power as pow  # noqa: A004 - the familiar name
+from .function import Buffer, PrimFunc, decl_buffer, from_text
 from .schedule import BlockRV, LoopRV, Schedule, ScheduleError
+from .stmt import (Allocate, AssertStmt, AttrStmt, Block, BlockRealize, BufferStore, Evaluate, For, ForKind, IfThenElse,
+                   LetStmt, SeqStmt, Stmt, While, stmt_seq)
+from . import ir_builder

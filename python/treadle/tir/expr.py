@@ -1,15 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scalar expressions, with Python's operators."""
-from .._ffi import Api, register_object
+from .._core import Object
+from .._ffi import Api, get_global_func, register_object
 from ..ir import FloatImm, IntImm, Node, PrimExpr
 
 _api = Api("tir")
 
 
+class EqualOp:
+    """What `a == b` of two expressions gives: whether they are the same object, or in an expression a comparison."""
+
+    def __init__(self, a, b, negated=False):
+        self.a, self.b, self.negated = a, b, negated
+
+    def __bool__(self):
+        same = isinstance(self.b, PrimExpr) and self.a.same_as(self.b)
+        return same != self.negated
+
+    def as_expr(self):
+        """The comparison."""
+        return (_api._OpNE if self.negated else _api._OpEQ)(self.a, as_expr(self.b))
+
+
 def _install_operators():
     def binary(name, swapped=False):
         def apply(self, other):
-            if not isinstance(other, (PrimExpr, int, float)):
+            if hasattr(other, "item") and not isinstance(other, PrimExpr):
+                other = other.item()
+            if not isinstance(other, (PrimExpr, EqualOp, int, float)):
                 return NotImplemented
             other = as_expr(other)
             function = getattr(_api, name)
@@ -30,6 +48,18 @@ def _install_operators():
     PrimExpr.__invert__ = lambda self: _api.bitwise_not(self)
     PrimExpr.astype = lambda self, dtype: _api._cast(str(dtype), self)
     PrimExpr.equal = lambda self, other: _api._OpEQ(self, as_expr(other))
+    comparable = (PrimExpr, EqualOp, int, float)
+    PrimExpr.__eq__ = lambda self, other: EqualOp(self, other) if isinstance(other, comparable) else NotImplemented
+    PrimExpr.__ne__ = lambda self, other: (EqualOp(self, other, True) if isinstance(other, comparable) else
+                                           NotImplemented)
+    PrimExpr.__hash__ = Object.__hash__
+
+    def no_bool(self):
+        raise ValueError("an expression's value isn't known before it runs: use te.all, te.any, tir.Not and "
+                         "te.if_then_else instead of and, or, not and if")
+
+    for name in ("LT", "LE", "GT", "GE", "And", "Or", "Not", "EQ", "NE"):
+        globals()[name].__bool__ = no_bool
 
 
 def as_expr(value):
@@ -40,10 +70,13 @@ def as_expr(value):
         return IntImm("int32" if -2**31 <= value < 2**31 else "int64", value)
     if isinstance(value, float):
         return FloatImm("float32", value)
+    if isinstance(value, str):
+        return _api.StringImm(value)
+    if isinstance(value, EqualOp):
+        return value.as_expr()
+    if hasattr(value, "item") and hasattr(value, "dtype") and not isinstance(value, Object):  # NumPy's numbers
+        return _api._const(as_expr(value.item()), str(value.dtype))
     return value
-
-
-_install_operators()
 
 
 @register_object("tir.Var")
@@ -53,10 +86,27 @@ class Var(PrimExpr):
     def __init__(self, name, dtype="int32"):
         super().__init__(_api.Var(name, str(dtype)))
 
+    @property
+    def name(self):
+        """The name; other variables may have the same."""
+        return self.name_hint
+
+
+SizeVar = Var
+
 
 @register_object("tir.IterVar")
 class IterVar(PrimExpr):
     """An axis."""
+
+    DataPar, ThreadIndex, CommReduce, Ordered, Opaque, Unrolled, Vectorized, Parallelized, Tensorized = range(9)
+
+    def __init__(self, dom, var, iter_type, thread_tag="", span=None):
+        if isinstance(dom, (tuple, list)):
+            dom = get_global_func("ir.Range")(as_expr(dom[0]), as_expr(dom[1]))
+        if isinstance(var, str):
+            var = Var(var, str(dom.extent.dtype) if dom is not None else "int32")
+        super().__init__(_api.IterVar(dom, var, iter_type, thread_tag))
 
 
 @register_object("tir.CommReducer")
@@ -64,10 +114,32 @@ class CommReducer(Node):
     """An associative, commutative reduction."""
 
 
-for _name in ("StringImm", "Cast", "Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max", "EQ", "NE",
-              "LT", "LE", "GT", "GE", "And", "Or", "Not", "Select", "Ramp", "Broadcast", "Shuffle", "Let", "Call",
-              "BufferLoad", "ProducerLoad", "Reduce"):
-    globals()[_name] = register_object(f"tir.{_name}")(type(_name, (PrimExpr,), {"__doc__": f"Expression {_name}."}))
+def _node_class(name, make=None):
+    def init(self, *args):
+        super(cls, self).__init__(make(*args))
+
+    members = {"__doc__": f"Expression {name}."}
+    if make is not None:
+        members["__init__"] = init
+    cls = register_object(f"tir.{name}")(type(name, (PrimExpr,), members))
+    globals()[name] = cls
+
+
+def _binary_maker(name):
+    return lambda a, b: getattr(_api, name)(as_expr(a), as_expr(b))
+
+
+for _name in ("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max", "EQ", "NE", "LT", "LE", "GT", "GE",
+              "And", "Or"):
+    _node_class(_name, _binary_maker(f"_Op{_name}"))
+_node_class("Not", lambda a: _api._OpNot(as_expr(a)))
+_node_class("Cast", lambda dtype, value: _api._cast(str(dtype), as_expr(value)))
+_node_class("Select", lambda c, t, f: _api.Select(as_expr(c), as_expr(t), as_expr(f)))
+_node_class("BufferLoad", lambda buffer, indices: _api.BufferLoad(buffer, [as_expr(i) for i in indices]))
+for _name in ("StringImm", "Ramp", "Broadcast", "Shuffle", "Let", "Call", "ProducerLoad", "Reduce"):
+    _node_class(_name)
+
+_install_operators()
 
 
 def const(value, dtype=None):
@@ -87,7 +159,7 @@ def _unary(name):
 
 for _name in ("exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "asin",
               "acos", "atan", "sinh", "cosh", "tanh", "erf", "sigmoid", "floor", "ceil", "trunc", "round", "nearbyint",
-              "abs", "isnan", "likely"):
+              "abs", "isnan", "isinf", "isfinite", "likely"):
     globals()[_name] = _unary(_name)
 
 
@@ -100,6 +172,10 @@ def _binary(name, doc):
 
 
 div = _binary("_OpDiv", "Quotient; truncating on integers.")
+indexdiv = _binary("_OpFloorDiv", "Quotient of indices, rounded down.")
+indexmod = _binary("_OpFloorMod", "Remainder of indexdiv.")
+fmod = _binary("fmod", "Remainder of truncating division of floats.")
+atan2 = _binary("atan2", "Angle of a point.")
 truncdiv = _binary("_OpTruncDiv", "Quotient rounded toward zero.")
 truncmod = _binary("_OpTruncMod", "Remainder of truncdiv.")
 floordiv = _binary("_OpFloorDiv", "Quotient rounded down.")
@@ -131,6 +207,26 @@ def any(*conditions):
     for condition in conditions[1:]:
         result = _api._OpOr(result, as_expr(condition))
     return result
+
+
+def call_intrin(dtype, name, *args):
+    """A call of an intrinsic."""
+    return _api.Call(str(dtype), name, [as_expr(a) for a in args])
+
+
+def call_extern(dtype, name, *args):
+    """A call of a C function; may have effects."""
+    return call_intrin(dtype, "tir.call_extern", name, *args)
+
+
+def call_pure_extern(dtype, name, *args):
+    """A call of a C function without effects."""
+    return call_intrin(dtype, "tir.call_pure_extern", name, *args)
+
+
+def call_packed(name, *args):
+    """A call of a registered function."""
+    return call_intrin("int32", "tir.tvm_call_packed", name, *args)
 
 
 def min_value(dtype):

@@ -1,42 +1,76 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions, statements and buffers of loop-level code."""
+"""Functions and buffers of loop-level code."""
 from .._ffi import Api, register_object
 from ..ir import BaseFunc, Node
+from .expr import Var, as_expr
+from .stmt import Printed, cast_to
 
 _api = Api("tir")
 
 
-class _Printed:
-    def __str__(self):
-        return _api.AsText(self, False)
-
-    __repr__ = __str__
-
-    def astext(self, show_meta_data=True, annotate=None):
-        """The text form."""
-        return _api.AsText(self, True)
-
-
-@register_object("tir.Stmt")
-class Stmt(_Printed, Node):
-    """A statement."""
-
-
-@register_object("tir.Block")
-class Block(Stmt):
-    """A unit of computation that schedules move."""
-
-
-@register_object("tir.For")
-class For(Stmt):
-    """A loop."""
-
-
 @register_object("tir.Buffer")
-class Buffer(_Printed, Node):
-    """A memory region seen as an array."""
+class Buffer(Printed, Node):
+    """A memory region seen as an array. Indexing reads an element; assignment gives a store only in an ir_builder."""
+
+    def __getitem__(self, indices):
+        indices = indices if isinstance(indices, tuple) else (indices,)
+        return self.vload(indices)
+
+    def vload(self, begin, dtype=None):
+        """The element at `begin`."""
+        begin = begin if isinstance(begin, (tuple, list)) else [begin]
+        return _api.BufferLoad(self, [as_expr(i) for i in begin])
+
+    def vstore(self, begin, value):
+        """The statement that stores an element at `begin`."""
+        begin = begin if isinstance(begin, (tuple, list)) else [begin]
+        return _api.BufferStore(self, cast_to(self.dtype, value), [as_expr(i) for i in begin])
+
+    def access_ptr(self, access_mask="rw", ptr_type="handle", content_lanes=1, offset=0):
+        """The address of the first element, plus `offset` elements along the last dimension."""
+        indices = [as_expr(0) for _ in self.shape]
+        if indices:
+            indices[-1] = as_expr(offset)
+        return _api.AddressOf(_api.BufferLoad(self, indices))
+
+    def scope(self):
+        """"global", "local", ..."""
+        return _api.BufferScope(self)
+
+
+def decl_buffer(shape, dtype="float32", name="buffer", data=None, strides=None, elem_offset=None, scope="global",
+                data_alignment=-1, offset_factor=0, buffer_type=""):
+    """A buffer with a pointer of its own."""
+    shape = shape if isinstance(shape, (tuple, list)) or hasattr(shape, "__iter__") else (shape,)
+    if data is not None or buffer_type:
+        raise ValueError("decl_buffer: data and buffer_type aren't supported; the buffer gets a pointer of its own")
+    return _api.decl_buffer([as_expr(d) for d in shape], str(dtype), name, scope or "global",
+                            [as_expr(d) for d in strides or []], None if elem_offset is None else as_expr(elem_offset),
+                            data_alignment, offset_factor)
 
 
 @register_object("tir.PrimFunc")
-class PrimFunc(_Printed, BaseFunc):
-    """A function of loop-level code."""
+class PrimFunc(Printed, BaseFunc):
+    """A function of loop-level code. Parameters are buffers (tensors) and scalar variables."""
+
+    def __init__(self, params, body, buffer_map=None, attrs=None):
+        variables, buffers = [], dict(buffer_map.items()) if buffer_map else {}
+        for p in params:
+            if isinstance(p, Buffer):
+                handle = Var(f"{p.name}_handle", "handle")
+                variables.append(handle)
+                buffers[handle] = p
+            else:
+                variables.append(p)
+        super().__init__(_api.PrimFunc(variables, body, buffers, dict(attrs or {})))
+
+    def with_attr(self, key, value):
+        """A copy with an attribute, such as "global_symbol", its name."""
+        return _api.FuncWithAttr(self, key, value if isinstance(value, str) else as_expr(value))
+
+
+def from_text(text, name="text"):
+    """The function, or module of several, that `print` shows."""
+    module = _api.ParseModule(text, name)
+    functions = [function for _, function in module.functions.items()]
+    return functions[0] if len(functions) == 1 else module

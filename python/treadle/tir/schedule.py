@@ -3,7 +3,7 @@
 from .._core import Object
 from .._ffi import Api, register_object
 from ..error import Error
-from .expr import as_expr
+from .expr import Var, as_expr
 
 _api = Api("tir.schedule")
 
@@ -134,6 +134,48 @@ class Schedule:
 
     def prefetch(self, block, read_buffer_index, loop, offset=1):
         _api.prefetch(self._handle, self._block(block), read_buffer_index, loop, as_expr(offset))
+
+    def transform_layout(self, block, buffer, index_map):
+        """Stores element (i, j, ..) of a buffer at `index_map(i, j, ..)`. The buffer: ("write", 0), ("read", 1), or its
+        name. It must not be a parameter of the function."""
+        block = self._block(block)
+        node = self.get(block)
+        if isinstance(buffer, str):
+            names = {r.buffer.name: (kind, i) for kind, regions in (("read", node.reads), ("write", node.writes))
+                     for i, r in enumerate(regions)}
+            if buffer not in names:
+                raise ScheduleError(f"transform_layout: block '{block.name}' uses no buffer '{buffer}'; it uses "
+                                    f"{', '.join(names)}")
+            buffer = names[buffer]
+        kind, index = buffer
+        if kind not in ("read", "write"):
+            raise ScheduleError(f"transform_layout: expected 'read' or 'write', not '{kind}'")
+        regions = node.writes if kind == "write" else node.reads
+        if not 0 <= index < len(regions):
+            raise ScheduleError(f"transform_layout: block '{block.name}' has no {kind} buffer number {index}")
+        rank = len(regions[index].buffer.shape)
+        variables = [Var(f"i{i}", str(d.dtype)) for i, d in enumerate(regions[index].buffer.shape)]
+        try:
+            result = index_map(*variables)
+        except TypeError as error:
+            raise ScheduleError(f"transform_layout: the map must take {rank} indices: {error}") from error
+        result = result if isinstance(result, (list, tuple)) else [result]
+        _api.transform_layout(self._handle, block, kind == "write", index, variables, [as_expr(e) for e in result])
+
+    def blockize(self, loop):
+        """The nest that begins with the loop as a block of its own."""
+        return _api.blockize(self._handle, loop)
+
+    def tile(self, y, x, y_factor, x_factor):
+        """(y outer, x outer, y inner, x inner)"""
+        yo, yi = self.split(y, [None, y_factor])
+        xo, xi = self.split(x, [None, x_factor])
+        self.reorder(yo, xo, yi, xi)
+        return [yo, xo, yi, xi]
+
+    def vthread(self, loop):
+        """A virtual thread: copies of the body."""
+        self.bind(loop, "vthread")
 
     def decompose_reduction(self, block, loop):
         return _api.decompose_reduction(self._handle, self._block(block), loop)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Applying a recorded schedule with the schedule engine.
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "te/create_prim_func.h"
 #include "treadle/ir/prim_ops.h"
+#include "treadle/te/scan.h"
 #include "treadle/te/schedule.h"
 
 namespace treadle::te {
@@ -23,8 +25,14 @@ class Applier {
   tir::PrimFunc Run() {
     for (const Stage& stage : schedule_->stages) {
       if (stage->attach_type == AttachType::kInline && HasBlock(stage)) sch_.ComputeInline(BlockOf(stage));
+      if (stage->attach_type == AttachType::kReverseInline) sch_.ReverseComputeInline(BlockOf(stage));
     }
-    for (size_t i = schedule_->stages.size(); i-- > 0;) Place(schedule_->stages[i]);
+    for (size_t i = schedule_->stages.size(); i-- > 0;) {
+      if (schedule_->stages[i]->attach_type != AttachType::kReverseScope) Place(schedule_->stages[i]);
+    }
+    for (const Stage& stage : schedule_->stages) {
+      if (stage->attach_type == AttachType::kReverseScope) Place(stage);
+    }
     for (const Stage& stage : schedule_->stages) {
       for (const StageMark& mark : stage->marks) ApplyMark(stage, mark);
     }
@@ -42,6 +50,9 @@ class Applier {
     return CreatePrimFunc(current, name, &block_names_);
   }
 
+  static bool IsInlined(const Stage& stage) {
+    return stage->attach_type == AttachType::kInline || stage->attach_type == AttachType::kReverseInline;
+  }
   bool HasBlock(const Stage& stage) const { return block_names_.count(stage->op.get()) > 0; }
   BlockRV BlockOf(const Stage& stage) { return sch_.GetBlock(block_names_.at(stage->op.get())); }
   LoopRV LoopOf(const IterVar& axis, const Stage& stage) const {
@@ -55,12 +66,20 @@ class Applier {
 
   /// Puts the stage where it belongs and transforms its loops; consumers are done already.
   void Place(const Stage& stage) {
-    if (!HasBlock(stage) || stage->attach_type == AttachType::kInline) return;
+    if (!HasBlock(stage) || IsInlined(stage)) return;
+    if (const auto* scan = stage->op.as<ScanOpNode>()) return PlaceScan(stage, scan);
     BlockRV block = BlockOf(stage);
     if (stage->scope != "global") sch_.SetScope(block, 0, stage->scope);
     if (stage->attach_type == AttachType::kScope) {
       Stage consumer{ObjectPtr<Object>(const_cast<StageNode*>(stage->attach_stage))};
-      sch_.ComputeAt(block, LoopOf(stage->attach_ivar, consumer), true);
+      LoopRV loop = LoopOf(stage->attach_ivar, consumer);
+      // Operations of a scan's step stand under its loop from the beginning.
+      const bool step = step_axes_.count(stage->attach_ivar->var.get()) != 0 && IsUnder(block, loop);
+      if (!step) sch_.ComputeAt(block, loop, true);
+    }
+    if (stage->attach_type == AttachType::kReverseScope) {
+      Stage producer{ObjectPtr<Object>(const_cast<StageNode*>(stage->attach_stage))};
+      sch_.ReverseComputeAt(block, LoopOf(stage->attach_ivar, producer), true);
     }
     const auto* compute = stage->op.as<ComputeOpNode>();
     if (compute == nullptr) return;
@@ -75,9 +94,46 @@ class Applier {
     for (const StageStep& step : stage->steps) ApplyStep(stage, step);
   }
 
+  bool IsUnder(const BlockRV& block, const LoopRV& loop) {
+    for (const LoopRV& around : sch_.GetLoops(block)) {
+      if (around.same_as(loop)) return true;
+    }
+    return false;
+  }
+
+  /// The scan's axis is the loop around its steps.
+  void PlaceScan(const Stage& stage, const ScanOpNode* scan) {
+    if (stage->scope != "global") sch_.SetScope(BlockOf(stage), 0, stage->scope);
+    if (stage->attach_type != AttachType::kRoot) {
+      throw ScheduleError(StrCat("compute_at: stage '", stage->op->name, "' is a scan, which can't be moved"));
+    }
+    for (const Operation& op : ScanBody(scan)) {
+      const auto* compute = op.as<ComputeOpNode>();
+      if (!block_names_.count(op.get())) continue;
+      auto inlined = [&] {
+        for (const Stage& s : schedule_->stages) {
+          if (s->op.same_as(op)) return s->attach_type == AttachType::kInline;
+        }
+        return false;
+      };
+      if (inlined()) continue;
+      std::vector<LoopRV> loops = sch_.GetLoops(sch_.GetBlock(block_names_.at(op.get())));
+      size_t own = compute->axis.size() + compute->reduce_axis.size();
+      TREADLE_ICHECK(loops.size() >= own) << "step " << op->name << " lost loops";
+      loops_[scan->scan_axis->var.get()] = loops[loops.size() - own];
+      step_axes_.insert(scan->scan_axis->var.get());
+      step_axes_.insert(compute->axis[0]->var.get());
+    }
+  }
+
   void ApplyStep(const Stage& stage, const StageStep& step) {
     std::vector<LoopRV> loops;
-    for (const IterVar& axis : step.inputs) loops.push_back(LoopOf(axis, stage));
+    for (const IterVar& axis : step.inputs) {
+      loops.push_back(LoopOf(axis, stage));
+      if (step_axes_.count(axis->var.get()) == 0) continue;
+      throw ScheduleError(StrCat("axis '", axis->var->name_hint, "' of stage '", stage->op->name,
+                                 "' is the steps of a scan, which run in order; it can't be split, fused or reordered"));
+    }
     if (step.kind == StageStep::Kind::kReorder) {
       sch_.Reorder(loops);
     } else if (step.kind == StageStep::Kind::kFuse) {
@@ -93,7 +149,10 @@ class Applier {
   }
 
   void ApplyMark(const Stage& stage, const StageMark& mark) {
-    if (!HasBlock(stage) || stage->attach_type == AttachType::kInline) return;
+    if (!HasBlock(stage)) return;
+    if (IsInlined(stage)) {
+      throw ScheduleError(StrCat(mark.key, ": stage '", stage->op->name, "' is inlined, so it has no loops"));
+    }
     if (mark.key == "double_buffer") return sch_.DoubleBuffer(BlockOf(stage));
     if (mark.key == "storage_align") {
       return sch_.StorageAlign(BlockOf(stage), 0, mark.numbers[0], mark.numbers[1], mark.numbers[2]);
@@ -117,6 +176,7 @@ class Applier {
   std::unordered_map<const Object*, std::string> block_names_;
   tir::Schedule sch_;
   std::unordered_map<const Object*, LoopRV> loops_;
+  std::unordered_set<const Object*> step_axes_;  ///< variables of axes that the loops of scans drive
 };
 
 }  // namespace

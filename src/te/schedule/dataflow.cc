@@ -6,14 +6,13 @@
 #include "te/schedule/dataflow.h"
 #include "treadle/ir/prim_functor.h"
 #include "treadle/ir/prim_ops.h"
+#include "treadle/te/scan.h"
 #include "treadle/te/schedule.h"
 #include "treadle/tir/stmt_functor.h"
 
 namespace treadle::te {
 
 using tir::ScheduleError;
-
-namespace {
 
 Stage MakeStage(const Operation& op, bool is_output) {
   auto node = MakeObject<StageNode>();
@@ -24,8 +23,11 @@ Stage MakeStage(const Operation& op, bool is_output) {
     for (const IterVar& iv : compute->axis) node->leaf_iter_vars.push_back(iv);
     for (const IterVar& iv : compute->reduce_axis) node->leaf_iter_vars.push_back(iv);
   }
+  if (const auto* scan = op.as<ScanOpNode>()) node->leaf_iter_vars.push_back(scan->scan_axis);
   return Stage(ObjectPtr<Object>(node));
 }
+
+namespace {
 
 /// Replaces tensors (by operation and output) in a body.
 class TensorReplacer : public tir::ExprMutator {
@@ -70,6 +72,15 @@ Operation WithReplacedInputs(const Operation& op, const std::function<Tensor(con
     node->inputs = inputs;
     return Operation(ObjectPtr<Object>(node));
   }
+  if (const auto* scan = op.as<ScanOpNode>()) {
+    Array<Tensor> init = scan->init.Map([&](const Tensor& t) { return map(t); });
+    Array<Tensor> update = scan->update.Map([&](const Tensor& t) { return map(t); });
+    if (init.same_as(scan->init) && update.same_as(scan->update)) return op;
+    auto node = ObjectPtr<ScanOpNode>(NewObject<ScanOpNode>(*scan));
+    node->init = init;
+    node->update = update;
+    return Operation(ObjectPtr<Object>(node));
+  }
   return op;
 }
 
@@ -93,11 +104,8 @@ Stage TeSchedule::operator[](const Operation& op) const {
   throw ScheduleError(StrCat("operation '", op->name, "' isn't part of the schedule"));
 }
 
-namespace {
-
-/// After some stages' operations changed, rebuilds those downstream so that all refer to current operations.
-/// `changed` maps tensors of an old operation to what readers shall read now.
-void Propagate(TeScheduleNode* schedule, std::function<Tensor(const Tensor&, const Operation& reader)> redirect) {
+void Propagate(TeScheduleNode* schedule,
+               const std::function<Tensor(const Tensor&, const Operation& reader)>& redirect) {
   std::unordered_map<const Object*, Operation> current;  // old operation -> new one
   for (const Stage& stage : schedule->stages) {
     auto* node = const_cast<StageNode*>(stage.get());
@@ -130,8 +138,6 @@ std::string UniqueName(const TeScheduleNode* schedule, const std::string& hint) 
   }
   return name;
 }
-
-}  // namespace
 
 Tensor TeSchedule::CacheRead(const Tensor& tensor, const std::string& scope, const Array<Operation>& readers) {
   Stage source = (*this)[tensor];

@@ -130,6 +130,7 @@ void Stage::ComputeAt(const Stage& consumer, const IterVar& axis) {
   if (n->is_output) throw ScheduleError(StrCat("compute_at: stage '", n->op->name, "' is an output"));
   if (consumer.same_as(*this))
     throw ScheduleError(StrCat("compute_at: stage '", n->op->name, "' can't be attached to itself"));
+  consumer.LeafPosition(axis, "compute_at");
   n->attach_type = AttachType::kScope;
   n->attach_stage = consumer.get();
   n->attach_ivar = axis;
@@ -143,6 +144,36 @@ void Stage::ComputeInline() {
     throw ScheduleError(StrCat("compute_inline: stage '", n->op->name, "' isn't an element-wise computation"));
   }
   n->attach_type = AttachType::kInline;
+}
+
+void Stage::ReverseComputeAt(const Stage& producer, const IterVar& axis) {
+  StageNode* n = node();
+  if (producer.same_as(*this)) {
+    throw ScheduleError(StrCat("reverse_compute_at: stage '", n->op->name, "' can't be attached to itself"));
+  }
+  producer.LeafPosition(axis, "reverse_compute_at");
+  n->attach_type = AttachType::kReverseScope;
+  n->attach_stage = producer.get();
+  n->attach_ivar = axis;
+}
+
+void Stage::ReverseComputeInline() {
+  StageNode* n = node();
+  const auto* compute = n->op.as<ComputeOpNode>();
+  if (compute == nullptr || !compute->reduce_axis.empty()) {
+    throw ScheduleError(StrCat("reverse_compute_inline: stage '", n->op->name, "' isn't an element-wise computation"));
+  }
+  n->attach_type = AttachType::kReverseInline;
+}
+
+void Stage::EnvThreads(const Array<IterVar>& threads) {
+  for (const IterVar& thread : threads) {
+    if (thread->iter_type != IterVarType::kThreadIndex) {
+      throw ScheduleError(StrCat("env_threads: axis '", thread->var->name_hint, "' for stage '", get()->op->name,
+                                 "' isn't a thread axis; make it with thread_axis"));
+    }
+  }
+  node()->env_threads = threads;
 }
 
 void Stage::ComputeRoot() {

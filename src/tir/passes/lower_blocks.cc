@@ -126,8 +126,9 @@ class PlacementFinder : public StmtExprVisitor {
 
 class BlockLowerer : public FoldingMutator {
  public:
-  explicit BlockLowerer(std::unordered_map<const Object*, std::vector<Buffer>> placement)
-      : placement_(std::move(placement)) {}
+  BlockLowerer(std::unordered_map<const Object*, std::vector<Buffer>> placement,
+               std::unordered_set<const Object*> doubled)
+      : placement_(std::move(placement)), doubled_(std::move(doubled)) {}
 
  protected:
   using FoldingMutator::VisitExpr_;
@@ -194,8 +195,12 @@ class BlockLowerer : public FoldingMutator {
   }
 
  private:
-  static Stmt WithAllocations(Stmt body, const std::vector<Buffer>& buffers) {
-    for (size_t i = buffers.size(); i-- > 0;) body = Allocate(buffers[i], body);
+  Stmt WithAllocations(Stmt body, const std::vector<Buffer>& buffers) const {
+    for (size_t i = buffers.size(); i-- > 0;) {
+      Map<String, ObjectRef> annotations;
+      if (doubled_.count(buffers[i]->data.get()) != 0) annotations.Set(attr::kDoubleBufferScope, PrimExpr(1));
+      body = Allocate(buffers[i], body, annotations);
+    }
     return body;
   }
 
@@ -232,15 +237,30 @@ class BlockLowerer : public FoldingMutator {
   }
 
   std::unordered_map<const Object*, std::vector<Buffer>> placement_;
+  std::unordered_set<const Object*> doubled_;  ///< pointers of buffers marked for double buffering
   std::unordered_map<const Object*, PrimExpr> values_;
   std::unordered_map<const Object*, View> views_;
 };
+
+/// Pointers of the buffers that blocks marked for double buffering write.
+std::unordered_set<const Object*> DoubledBuffers(const Stmt& body) {
+  std::unordered_set<const Object*> result;
+  PostOrderVisit(body, [&](const ObjectRef& node) {
+    const auto* block = node.as<BlockNode>();
+    auto mark = block != nullptr ? block->annotations.Get(attr::kDoubleBufferScope) : std::nullopt;
+    if (!mark || !(*mark)->IsInstance<PrimExprNode>()) return;
+    const int64_t* index = AsConstInt(Downcast<PrimExpr>(*mark));
+    if (index == nullptr || *index < 0 || *index >= static_cast<int64_t>(block->writes.size())) return;
+    result.insert(block->writes[static_cast<size_t>(*index)]->buffer->data.get());
+  });
+  return result;
+}
 
 }  // namespace
 
 PrimFunc LowerBlocks(PrimFunc func, const LowerConfig&) {
   auto placement = PlacementFinder().Run(func->body);
-  Stmt body = BlockLowerer(std::move(placement)).Rewrite(func->body);
+  Stmt body = BlockLowerer(std::move(placement), DoubledBuffers(func->body)).Rewrite(func->body);
   return WithBody(std::move(func), body);
 }
 

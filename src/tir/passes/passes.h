@@ -45,6 +45,14 @@ PrimFunc SimplifyFunc(PrimFunc func, const LowerConfig& config);
 PrimFunc LoopPartition(PrimFunc func, const LowerConfig& config);
 /// Vectorised loops become vector expressions; what can't be one stays a serial loop.
 PrimFunc VectorizeLoop(PrimFunc func, const LowerConfig& config);
+/// Loops bound to virtual threads become copies of their body.
+PrimFunc InjectVirtualThread(PrimFunc func, const LowerConfig& config);
+/// Buffers marked for double buffering are filled one iteration ahead.
+PrimFunc InjectDoubleBuffer(PrimFunc func, const LowerConfig& config);
+/// Allocations that aren't in use at the same time share memory.
+PrimFunc StorageRewrite(PrimFunc func, const LowerConfig& config);
+/// Conditions that a loop doesn't change are tested before it.
+PrimFunc HoistIfThenElse(PrimFunc func, const LowerConfig& config);
 PrimFunc UnrollLoop(PrimFunc func, const LowerConfig& config);
 PrimFunc RemoveNoOp(PrimFunc func, const LowerConfig& config);
 /// Mathematical intrinsics become polynomials, types that the target lacks are emulated.

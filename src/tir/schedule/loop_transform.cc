@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tir/schedule/primitives.h"
+#include "treadle/tir/text.h"
 
 namespace treadle::tir::primitive {
 
@@ -15,8 +16,8 @@ void RequireUnboundLoop(const ForNode* loop, const char* primitive) {
                              " is already parallel, vectorized, unrolled or bound; ", primitive, " it before"));
 }
 
-/// The factors with the null one computed; checks them.
-void CompleteFactors(const ForNode* loop, std::vector<PrimExpr>& factors, arith::Analyzer& analyzer) {
+/// The factors with the null one computed, so that all iterations are covered; checks them. Whether there was one.
+bool CompleteFactors(const ForNode* loop, std::vector<PrimExpr>& factors, arith::Analyzer& analyzer) {
   int missing = -1;
   DataType dtype = loop->loop_var.dtype();
   PrimExpr product = make_const(dtype, 1);
@@ -35,6 +36,7 @@ void CompleteFactors(const ForNode* loop, std::vector<PrimExpr>& factors, arith:
     product = product * factors[i];
   }
   if (missing >= 0) factors[missing] = analyzer.Simplify(ceildiv(loop->extent, product));
+  return missing >= 0;
 }
 
 }  // namespace
@@ -47,7 +49,7 @@ std::vector<Var> Split(ScheduleState& state, const Var& var, std::vector<PrimExp
   RequireUnboundLoop(loop, "split");
   arith::Analyzer analyzer;
   state.BindContext(analyzer, Path(path.begin(), path.end() - 1));
-  CompleteFactors(loop, factors, analyzer);
+  const bool covered = CompleteFactors(loop, factors, analyzer);
 
   DataType dtype = var.dtype();
   std::vector<Var> vars;
@@ -60,9 +62,9 @@ std::vector<Var> Split(ScheduleState& state, const Var& var, std::vector<PrimExp
     product = product * factors[i];
   }
   index = analyzer.Simplify(index);
-  if (!analyzer.CanProveLessEqual(loop->extent, product)) {
-    throw ScheduleError(
-        StrCat("split: the factors of loop ", LoopName(var), " cover fewer iterations than its extent"));
+  if (!covered && !analyzer.CanProveLessEqual(loop->extent, product)) {
+    throw ScheduleError(StrCat("split: the factors of loop ", LoopName(var), " cover ", tir::AsText(product, false),
+                               " iterations, its extent is ", tir::AsText(loop->extent, false)));
   }
   bool exact = analyzer.CanProve(index < loop->extent);
   Map<Var, PrimExpr> vmap;

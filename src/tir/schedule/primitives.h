@@ -41,6 +41,12 @@ void StorageAlign(ScheduleState& state, const std::string& block, int write_inde
 void DoubleBuffer(ScheduleState& state, const std::string& block, int write_index);
 void Prefetch(ScheduleState& state, const std::string& block, int read_index, const Var& loop, const PrimExpr& offset);
 
+// transform_layout.cc
+void TransformLayout(ScheduleState& state, const std::string& block, bool is_write, int index,
+                     const std::vector<Var>& vars, const std::vector<PrimExpr>& indices);
+// blockize.cc
+std::string Blockize(ScheduleState& state, const Var& loop);
+
 // reduction.cc
 std::string DecomposeReduction(ScheduleState& state, const std::string& block, const Var& loop);
 // rfactor.cc

@@ -6,6 +6,7 @@
 
 #include "tir/schedule/primitives.h"
 #include "tir/schedule/schedule_data.h"
+#include "treadle/ir/serialization.h"
 
 namespace treadle::tir {
 
@@ -270,6 +271,21 @@ void Schedule::Prefetch(const BlockRV& block, int read_index, const LoopRV& loop
   primitive::Prefetch(data_->state, block->name, read_index, loop->var, offset);
   data_->Record("prefetch",
                 {ScheduleData::Ref(block), read_index, ScheduleData::Ref(loop), ScheduleData::Value(offset)});
+}
+
+void Schedule::TransformLayout(const BlockRV& block, bool is_write, int index, const std::vector<Var>& vars,
+                               const std::vector<PrimExpr>& indices) {
+  primitive::TransformLayout(data_->state, block->name, is_write, index, vars, indices);
+  // The map as a function's text: variables by name, in order.
+  Array<Var> params(vars);
+  data_->Record("transform_layout", {ScheduleData::Ref(block), is_write, index,
+                                     SaveJson(Array<ObjectRef>{params, Array<PrimExpr>(indices)})});
+}
+
+BlockRV Schedule::Blockize(const LoopRV& loop) {
+  BlockRV outer = data_->BlockHandle(primitive::Blockize(data_->state, loop->var));
+  data_->Record("blockize", {ScheduleData::Ref(loop)}, {ScheduleData::Ref(outer)});
+  return outer;
 }
 
 // ---- Reductions ----

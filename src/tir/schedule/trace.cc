@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "tir/schedule/schedule_data.h"
+#include "treadle/ir/serialization.h"
 #include "treadle/tir/schedule.h"
 
 namespace treadle::tir {
@@ -149,6 +150,16 @@ const std::map<std::string, Apply>& Appliers() {
        [](Schedule& s, Replayed& r, const json& in, const json&) {
          s.Prefetch(r.Block(in.at(0)), in.at(1), r.Loop(in.at(2)), ExprFromJson(in.at(3)));
        }},
+      {"transform_layout",
+       [](Schedule& s, Replayed& r, const json& in, const json&) {
+         auto map = Downcast<Array<ObjectRef>>(LoadJson(in.at(3).get<std::string>()));
+         if (map.size() != 2) throw ScheduleError("a step transform_layout of the trace has a malformed map");
+         auto vars = Downcast<Array<Var>>(map[0]);
+         auto indices = Downcast<Array<PrimExpr>>(map[1]);
+         s.TransformLayout(r.Block(in.at(0)), in.at(1), in.at(2), vars.ToVector(), indices.ToVector());
+       }},
+      {"blockize", [](Schedule& s, Replayed& r, const json& in,
+                      const json& out) { r.DefineBlock(out, s.Blockize(r.Loop(in.at(0)))); }},
       {"decompose_reduction",
        [](Schedule& s, Replayed& r, const json& in, const json& out) {
          r.DefineBlock(out, s.DecomposeReduction(r.Block(in.at(0)), r.Loop(in.at(1))));

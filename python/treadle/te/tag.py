@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tags: names that computations made within a scope get."""
+import functools
+import threading
+
+_current = threading.local()
+
+
+class TagScope:
+    """With `with`: operations made inside get the tag. As a decorator: those made by the function."""
+
+    def __init__(self, tag):
+        self.tag = tag
+
+    def __enter__(self):
+        if getattr(_current, "tag", None) is not None:
+            raise ValueError(f"tag scopes can't be nested: inside '{_current.tag}', '{self.tag}' begins")
+        _current.tag = self.tag
+        return self
+
+    def __exit__(self, *error):
+        _current.tag = None
+
+    def __call__(self, function):
+        @functools.wraps(function)
+        def tagged(*args, **kwargs):
+            with self:
+                return function(*args, **kwargs)
+
+        return tagged
+
+
+def tag_scope(tag):
+    """A scope in which operations get the tag."""
+    return TagScope(tag)
+
+
+def resolve(tag):
+    """The tag of an operation: its own, or that of the scope."""
+    current = getattr(_current, "tag", None)
+    if current is not None and tag:
+        raise ValueError(f"the operation has the tag '{tag}', the scope around it '{current}'; only one can be")
+    return tag or current or ""

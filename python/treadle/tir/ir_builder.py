@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loops and stores written down in Python, one statement after another."""
+from contextlib import contextmanager
+
+from .._ffi import Api
+from .expr import Var, as_expr
+from .function import Buffer, decl_buffer
+from .stmt import (Allocate, AssertStmt, AttrStmt, BufferStore, Evaluate, For, ForKind, IfThenElse, SeqStmt, Stmt, While)
+
+_api = Api("tir")
+_KINDS = {"serial": ForKind.SERIAL, "parallel": ForKind.PARALLEL, "vectorize": ForKind.VECTORIZED,
+          "unroll": ForKind.UNROLLED}
+
+
+class BufferVar:
+    """A buffer whose elements are read and assigned: out[i] = a[i] + 1. One index of a buffer with several
+    dimensions numbers its elements in row-major order."""
+
+    def __init__(self, builder, buffer):
+        self._builder, self.buffer = builder, buffer
+
+    @property
+    def dtype(self):
+        return self.buffer.dtype
+
+    def asobject(self):
+        return self.buffer.data
+
+    def _indices(self, index):
+        index = list(index) if isinstance(index, (tuple, list)) else [index]
+        shape = list(self.buffer.shape)
+        if len(index) == 1 and len(shape) > 1:
+            rest, split = as_expr(index[0]), []
+            for extent in reversed(shape[1:]):
+                split.append(_api._OpFloorMod(rest, extent))
+                rest = _api._OpFloorDiv(rest, extent)
+            index = [rest] + split[::-1]
+        return [as_expr(i) for i in index]
+
+    def __getitem__(self, index):
+        return _api.BufferLoad(self.buffer, self._indices(index))
+
+    def __setitem__(self, index, value):
+        if not hasattr(value, "astype"):
+            value = _api._const(as_expr(value), str(self.buffer.dtype))
+        self._builder.emit(BufferStore(self.buffer, value, self._indices(index)))
+
+
+class IRBuilder:
+    """Collects statements; `get` gives them as one."""
+
+    def __init__(self):
+        self._scopes = [[]]
+
+    def emit(self, stmt):
+        """Appends a statement, a call, or a function from what follows to a statement that holds it."""
+        if not isinstance(stmt, Stmt) and not callable(stmt):
+            stmt = Evaluate(stmt)
+        self._scopes[-1].append(stmt)
+
+    def _pop(self):
+        result = None
+        for item in reversed(self._scopes.pop()):
+            if not isinstance(item, Stmt):
+                result = item(result if result is not None else Evaluate(0))
+            else:
+                result = item if result is None else SeqStmt([item, result])
+        return result if result is not None else Evaluate(0)
+
+    def get(self):
+        """All that was emitted."""
+        return self._pop()
+
+    @contextmanager
+    def for_range(self, begin, end, name="i", dtype=None, kind="serial", for_type=None):
+        """A loop over [begin, end)."""
+        begin, end = as_expr(begin), as_expr(end)
+        var = Var(name, dtype or str(end.dtype))
+        self._scopes.append([])
+        yield var
+        body = self._pop()
+        kind = for_type or kind
+        if kind not in _KINDS:
+            raise ValueError(f"for_range: there is no kind '{kind}'; expected one of {', '.join(_KINDS)}")
+        begin = _api._const(begin, str(var.dtype))
+        self.emit(For(var, begin, _api._OpSub(_api._const(end, str(var.dtype)), begin), _KINDS[kind], body))
+
+    @contextmanager
+    def while_loop(self, condition):
+        """A loop while the condition holds."""
+        self._scopes.append([])
+        yield
+        self.emit(While(condition, self._pop()))
+
+    @contextmanager
+    def if_scope(self, condition):
+        """Statements done where the condition holds."""
+        self._scopes.append([])
+        yield
+        self.emit(IfThenElse(condition, self._pop()))
+
+    @contextmanager
+    def else_scope(self):
+        """Statements done where the condition of the if_scope just before doesn't hold."""
+        before = self._scopes[-1].pop() if self._scopes[-1] else None
+        if not isinstance(before, IfThenElse) or before.else_case is not None:
+            raise ValueError("else_scope must follow an if_scope")
+        self._scopes.append([])
+        yield
+        self.emit(IfThenElse(before.condition, before.then_case, self._pop()))
+
+    def allocate(self, dtype, shape, name="buf", scope="global"):
+        """A new buffer."""
+        buffer = decl_buffer(shape, dtype, name, scope=scope)
+        self.emit(lambda body: Allocate(buffer, body))
+        return BufferVar(self, buffer)
+
+    def buffer_ptr(self, buffer, shape=None):
+        """A buffer for reading and assigning."""
+        if not isinstance(buffer, Buffer):
+            raise TypeError("buffer_ptr takes a buffer")
+        return BufferVar(self, buffer)
+
+    def pointer(self, content_type, name="ptr", scope="global"):
+        """Not available: pointers belong to buffers."""
+        raise ValueError("pointer: use allocate, or buffer_ptr of a buffer made by decl_buffer")
+
+    def scope_attr(self, node, key, value):
+        """An attribute of what follows."""
+        self.emit(lambda body: AttrStmt(node, key, value, body))
+
+    def assert_stmt(self, condition, message):
+        """A check before what follows."""
+        self.emit(lambda body: AssertStmt(condition, message, body))
+
+    def likely(self, condition):
+        """The condition, said to hold mostly."""
+        return _api.likely(as_expr(condition))
+
+
+def create():
+    """An empty builder."""
+    return IRBuilder()

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Constructors of statements, buffers and functions of loop-level code, and scans and externs of tensor expressions.
+#include "python/api.h"
+#include "treadle/ir/prim_ops.h"
+#include "treadle/te/scan.h"
+#include "treadle/tir/function.h"
+#include "treadle/tir/text.h"
+#include "treadle/tir/verify.h"
+
+namespace treadle::python {
+namespace {
+
+using runtime::Registry;
+using tir::Buffer;
+using tir::Stmt;
+using tir::Var;
+
+template <typename F>
+void Reg(const std::string& name, F function) {
+  Registry::RegisterTyped(name, std::move(function));
+}
+
+Stmt StmtOf(const ObjectRef& value) {
+  if (!value.defined()) return Stmt();
+  if (value->IsInstance<PrimExprNode>()) return tir::Evaluate(Downcast<PrimExpr>(value));
+  return Downcast<Stmt>(value);
+}
+
+/// Checked as a user's statement: the constructors' own checks are for our mistakes.
+void RequireBool(const PrimExpr& condition, const char* what) {
+  if (condition.dtype().is_bool()) return;
+  throw DTypeError(StrCat("the condition of ", what, " has dtype ", condition.dtype(), "; expected bool"));
+}
+
+void RegisterStatements() {
+  Reg("tir.PointerVar", [](std::string name, DataType element, std::string scope) {
+    return Var(name, PointerType(PrimType(element), scope));
+  });
+  Reg("tir.Evaluate", [](PrimExpr value) { return tir::Evaluate(value); });
+  Reg("tir.SeqStmt", [](Array<ObjectRef> seq) {
+    Array<Stmt> stmts;
+    for (const ObjectRef& s : seq) stmts.push_back(StmtOf(s));
+    return tir::SeqStmt::Flatten(stmts);
+  });
+  Reg("tir.IfThenElse", [](PrimExpr condition, ObjectRef then_case, ObjectRef else_case) {
+    RequireBool(condition, "if");
+    return tir::IfThenElse(condition, StmtOf(then_case), StmtOf(else_case));
+  });
+  Reg("tir.While", [](PrimExpr condition, ObjectRef body) {
+    RequireBool(condition, "while");
+    return tir::While(condition, StmtOf(body));
+  });
+  Reg("tir.LetStmt", [](Var var, PrimExpr value, ObjectRef body) {
+    return tir::LetStmt(var, tir::cast(var.dtype(), value), StmtOf(body));
+  });
+  Reg("tir.AttrStmt", [](ObjectRef node, std::string key, PrimExpr value, ObjectRef body) {
+    return tir::AttrStmt(node, key, value, StmtOf(body));
+  });
+  Reg("tir.AssertStmt", [](PrimExpr condition, std::string message, ObjectRef body) {
+    RequireBool(condition, "assert");
+    return tir::AssertStmt(condition, tir::StringImm(message), StmtOf(body));
+  });
+  Reg("tir.For", [](Var var, PrimExpr min, PrimExpr extent, int kind, ObjectRef body) {
+    if (kind < 0 || kind > 3) throw Error(StrCat("there is no kind of loop ", kind));
+    if (!min.dtype().is_integral() || !extent.dtype().is_integral()) {
+      throw DTypeError(
+          StrCat("the range of loop ", var->name_hint, " has dtype ", extent.dtype(), "; expected integers"));
+    }
+    return tir::For(var, min, extent, static_cast<tir::ForKind>(kind), StmtOf(body));
+  });
+  Reg("tir.BufferLoad", [](Buffer buffer, Array<PrimExpr> indices) {
+    if (indices.size() != buffer->shape.size()) {
+      throw ShapeError(StrCat("buffer ", buffer->name, " has ", buffer->shape.size(), " dimensions but is read with ",
+                              indices.size(), " indices"));
+    }
+    return tir::BufferLoad(buffer, indices);
+  });
+  Reg("tir.BufferStore", [](Buffer buffer, PrimExpr value, Array<PrimExpr> indices) {
+    if (indices.size() != buffer->shape.size()) {
+      throw ShapeError(StrCat("buffer ", buffer->name, " has ", buffer->shape.size(),
+                              " dimensions but is written with ", indices.size(), " indices"));
+    }
+    return tir::BufferStore(buffer, value, indices);
+  });
+  Reg("tir.Allocate", [](Buffer buffer, ObjectRef body) { return tir::Allocate(buffer, StmtOf(body)); });
+}
+
+void RegisterBuffers() {
+  Reg("tir.decl_buffer", [](Array<PrimExpr> shape, DataType dtype, std::string name, std::string scope,
+                            Array<PrimExpr> strides, ObjectRef elem_offset, int align, int offset_factor) {
+    Buffer plain = tir::DeclBuffer(shape, dtype, name, scope);
+    if (strides.empty() && !elem_offset.defined() && align <= 0 && offset_factor == 0) return plain;
+    return Buffer(plain->data, dtype, shape, strides, Downcast<PrimExpr>(elem_offset), name, align <= 0 ? 64 : align,
+                  offset_factor);
+  });
+  Reg("tir.BufferScope", [](Buffer buffer) { return buffer.scope(); });
+  Reg("tir.AddressOf", [](PrimExpr load) { return tir::AddressOf(Downcast<tir::BufferLoad>(load)); });
+  Reg("tir.StringImm", [](std::string value) { return tir::StringImm(value); });
+  Reg("tir.PrimFunc", [](Array<Var> params, ObjectRef body, Map<Var, Buffer> buffer_map, Map<String, ObjectRef> attrs) {
+    return tir::PrimFunc(params, StmtOf(body), Type(), buffer_map, DictAttrs(attrs));
+  });
+  Reg("tir.ParsePrimFunc", [](std::string text, std::string name) { return tir::ParsePrimFunc(text, name); });
+  Reg("tir.ParseModule", [](std::string text, std::string name) { return tir::ParseModule(text, name); });
+  Reg("tir.FindFault", [](tir::PrimFunc func) { return tir::FindFault(func); });
+  Reg("tir.FuncWithAttr",
+      [](tir::PrimFunc func, std::string key, ObjectRef value) { return WithAttr(func, key, value); });
+}
+
+void RegisterOperations() {
+  using te::Tensor;
+  Reg("te.ScanOp", [](std::string name, std::string tag, Map<String, ObjectRef> attrs, Array<Tensor> init,
+                      Array<Tensor> update, Array<Tensor> state,
+                      Array<Tensor> inputs) { return te::Scan(init, update, state, inputs, name, tag, attrs); });
+  Reg("te.ExternOp", [](std::string name, std::string tag, Map<String, ObjectRef> attrs, Array<Tensor> inputs,
+                        Array<Buffer> in_buffers, Array<Buffer> out_buffers, ObjectRef body) {
+    if (inputs.size() != in_buffers.size()) {
+      throw Error(StrCat("extern ", name, ": ", inputs.size(), " inputs but ", in_buffers.size(), " buffers for them"));
+    }
+    if (out_buffers.empty()) throw Error(StrCat("extern ", name, " has no outputs"));
+    auto node = MakeObject<te::ExternOpNode>();
+    node->name = name;
+    node->tag = tag;
+    node->attrs = attrs;
+    node->inputs = inputs;
+    node->input_placeholders = in_buffers;
+    node->output_placeholders = out_buffers;
+    node->body = StmtOf(body);
+    te::Operation op{ObjectPtr<Object>(node)};
+    Array<Tensor> outputs;
+    for (int i = 0; i < op->num_outputs(); ++i) {
+      outputs.push_back(Tensor(op->output_shape(i), op->output_dtype(i), op, i));
+    }
+    return outputs;
+  });
+}
+
+}  // namespace
+
+void RegisterTirApi() {
+  RegisterStatements();
+  RegisterBuffers();
+  RegisterOperations();
+}
+
+}  // namespace treadle::python
