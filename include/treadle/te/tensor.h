@@ -94,7 +94,7 @@ class PlaceholderOpNode : public OperationNode {
 /// one reduction (value_index 0, 1, ..), or none is.
 class ComputeOpNode : public OperationNode {
  public:
-  Array<IterVar> axis;         ///< data-parallel
+  Array<IterVar> axis;  ///< data-parallel
   Array<IterVar> reduce_axis;
   Array<PrimExpr> body;
   int num_outputs() const override { return static_cast<int>(body.size()); }

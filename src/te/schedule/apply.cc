@@ -131,8 +131,9 @@ class Applier {
     for (const IterVar& axis : step.inputs) {
       loops.push_back(LoopOf(axis, stage));
       if (step_axes_.count(axis->var.get()) == 0) continue;
-      throw ScheduleError(StrCat("axis '", axis->var->name_hint, "' of stage '", stage->op->name,
-                                 "' is the steps of a scan, which run in order; it can't be split, fused or reordered"));
+      throw ScheduleError(
+          StrCat("axis '", axis->var->name_hint, "' of stage '", stage->op->name,
+                 "' is the steps of a scan, which run in order; it can't be split, fused or reordered"));
     }
     if (step.kind == StageStep::Kind::kReorder) {
       sch_.Reorder(loops);

@@ -19,7 +19,6 @@ void InsertStage(TeScheduleNode* schedule, const Stage& stage, const Stage& next
 std::string UniqueName(const TeScheduleNode* schedule, const std::string& hint);
 /// After some stages' operations changed, rebuilds those downstream so that all refer to current operations.
 /// `redirect` maps a tensor of an old operation to what the reader shall read now.
-void Propagate(TeScheduleNode* schedule,
-               const std::function<Tensor(const Tensor&, const Operation& reader)>& redirect);
+void Propagate(TeScheduleNode* schedule, const std::function<Tensor(const Tensor&, const Operation& reader)>& redirect);
 
 }  // namespace treadle::te

@@ -88,8 +88,8 @@ Array<Tensor> TeSchedule::RFactor(const Tensor& tensor, const IterVar& axis, int
     if (leaf->var.same_as(axis->var)) factor = leaf;
   }
   if (!factor.defined() || !IsReduce(factor)) {
-    throw ScheduleError(StrCat("rfactor: '", axis->var->name_hint, "' isn't a reduction axis of stage '",
-                               stage->op->name, "'"));
+    throw ScheduleError(
+        StrCat("rfactor: '", axis->var->name_hint, "' isn't a reduction axis of stage '", stage->op->name, "'"));
   }
   const auto rank = static_cast<int>(op->axis.size());
   if (factor_axis < -(rank + 1) || factor_axis > rank) {
@@ -133,9 +133,9 @@ Array<Tensor> TeSchedule::RFactor(const Tensor& tensor, const IterVar& axis, int
   at.insert(at.begin() + static_cast<std::ptrdiff_t>(position), over->var);
   Array<PrimExpr> loads;
   for (const Tensor& t : partials) loads.push_back(t(Array<PrimExpr>(at)));
-  Operation combined = MakeComputeOp(op->name, op->tag, op->attrs, op->axis,
-                                     CommReduce(reduce->combiner, loads, {over}, PrimExpr(ObjectPtr<Object>()),
-                                                reduce->init));
+  Operation combined =
+      MakeComputeOp(op->name, op->tag, op->attrs, op->axis,
+                    CommReduce(reduce->combiner, loads, {over}, PrimExpr(ObjectPtr<Object>()), reduce->init));
   Operation before = stage->op;
   auto* stage_node = const_cast<StageNode*>(stage.get());
   Array<IterVar> leaves;
