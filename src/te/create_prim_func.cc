@@ -105,7 +105,7 @@ class FunctionBuilder {
       TensorKey key{tensor->op.get(), tensor->value_index};
       if (buffers_.count(key)) throw Error(StrCat("tensor ", tensor->GetNameHint(), " is listed twice as an argument"));
       std::string name = Unique(tensor->GetNameHint());
-      Var param(name + "_handle", DataType::Handle());
+      Var param(name, DataType::Handle());
       Buffer buffer = DeclBuffer(tensor->shape, tensor->dtype, name);
       params_.push_back(param);
       buffer_map_.Set(param, buffer);

@@ -2,6 +2,7 @@
 // N-dimensional buffers become one-dimensional ones.
 #include <limits>
 
+#include "tir/flat_buffer.h"
 #include "tir/passes/pass_util.h"
 
 namespace treadle::tir {
@@ -35,31 +36,11 @@ class BufferFlattener : public FoldingMutator {
   }
 
  private:
-  /// Elements that the buffer spans: the last index plus one.
-  static PrimExpr Span(const Buffer& buffer) {
-    PrimExpr elements = IntImm(DataType::Int(32), 1);
-    if (buffer->strides.empty()) {
-      for (const PrimExpr& extent : buffer->shape) elements = Product(elements, extent);
-      return elements;
-    }
-    return Product(Wide(buffer->strides[0]), Wide(buffer->shape[0]));
-  }
-  static PrimExpr Wide(const PrimExpr& e) { return cast(DataType::Int(64), e); }
-  static PrimExpr Product(const PrimExpr& a, const PrimExpr& b) {
-    const int64_t* x = AsConstInt(a);
-    const int64_t* y = AsConstInt(b);
-    int64_t product = 0;
-    if (x != nullptr && y != nullptr && !__builtin_mul_overflow(*x, *y, &product)) {
-      const bool narrow = product <= std::numeric_limits<int32_t>::max();
-      return IntImm(narrow ? DataType::Int(32) : DataType::Int(64), product);
-    }
-    return Wide(a) * Wide(b);
-  }
-
   /// Whether all element numbers fit int32.
   static bool IsSmall(const Buffer& buffer) {
     if (!buffer->strides.empty()) return false;
-    const int64_t* count = AsConstInt(Span(buffer));
+    const PrimExpr span = BufferSpan(buffer);
+    const int64_t* count = AsConstInt(span);
     return count != nullptr && *count <= std::numeric_limits<int32_t>::max();
   }
 
@@ -93,13 +74,7 @@ class BufferFlattener : public FoldingMutator {
   Buffer Flat(const Buffer& buffer) {
     auto it = flat_.find(buffer.get());
     if (it != flat_.end()) return it->second.second;
-    Buffer result = buffer;
-    const bool plain = buffer->strides.empty() && buffer->shape.size() == 1 &&
-                       (!buffer->elem_offset.defined() || is_zero(buffer->elem_offset));
-    if (!plain) {
-      result = Buffer(buffer->data, buffer->dtype, {Span(buffer)}, {}, PrimExpr(ObjectPtr<Object>()), buffer->name,
-                      buffer->data_alignment, 0, buffer->span);
-    }
+    Buffer result = FlatBuffer(buffer);
     flat_.emplace(buffer.get(), std::make_pair(buffer, result));
     return result;
   }

@@ -6,7 +6,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tir/flat_buffer.h"
+#include "treadle/arith/analyzer.h"
 #include "treadle/ir/prim_ops.h"
+#include "treadle/ir/serialization.h"
 #include "treadle/tir/stmt_functor.h"
 #include "treadle/tir/text.h"
 
@@ -60,6 +63,16 @@ class Printer : public ExprFunctor<std::string(const PrimExpr&)>, public StmtFun
   std::string Expr(const PrimExpr& e) { return ExprFunctor::VisitExpr(e); }
 
   std::string Function(const PrimFunc& func) {
+    // Names: of parameters' buffers first, then of what the body uses without declaring.
+    std::vector<Buffer> declared, flat;
+    for (const auto& [param, buffer] : func->buffer_map) declared.push_back(buffer);
+    const size_t of_params = declared.size();
+    for (const Buffer& b : FreeBuffers(func)) {
+      bool derived = false;
+      for (size_t i = 0; i < of_params; ++i) derived |= IsFlatFormOf(b, declared[i]);
+      (derived ? flat : declared).push_back(b);
+    }
+    for (const Buffer& b : declared) BufferName(b);
     std::string params;
     for (const Var& p : func->params) params += (params.empty() ? "" : ", ") + Define(p);
     std::string ret = "()";
@@ -68,15 +81,13 @@ class Printer : public ExprFunctor<std::string(const PrimExpr&)>, public StmtFun
     for (const auto& [key, value] : func->attrs->dict)
       attrs += (attrs.empty() ? "" : ", ") + Quote(key.str()) + ": " + Value(value);
     std::string buffers, map;
-    // Names of parameters' buffers first, then of what the body uses without declaring.
-    std::vector<Buffer> declared;
-    for (const auto& [param, buffer] : func->buffer_map) declared.push_back(buffer);
-    for (const Buffer& b : FreeBuffers(func)) declared.push_back(b);
-    for (const Buffer& b : declared) BufferName(b);
-    for (const Buffer& b : declared) buffers += (buffers.empty() ? "" : ",\n             ") + Declaration(b);
+    for (size_t i = declared.size(); i-- > 0;) {
+      buffers += (buffers.empty() ? "" : ",\n             ") + Declaration(declared[i]);
+    }
     for (const auto& [param, buffer] : func->buffer_map) {
       map += (map.empty() ? "" : ", ") + Name(param.get()) + ": " + BufferName(buffer);
     }
+    for (const Buffer& b : flat) UsePointer(b);
     indent_ = 1;
     StmtFunctor::VisitStmt(func->body);
     std::string head = StrCat("primfn(", params, ") -> ", ret, "\n  attr = {", attrs, "}\n");
@@ -91,12 +102,7 @@ class Printer : public ExprFunctor<std::string(const PrimExpr&)>, public StmtFun
 
   std::string Declaration(const Buffer& b) {
     const auto* pointer = b->data->type_annotation.as<PointerTypeNode>();
-    std::string type;
-    if (pointer) {
-      const auto* prim = pointer->element_type.as<PrimTypeNode>();
-      type =
-          StrCat(pointer->storage_scope.empty() ? "" : pointer->storage_scope + " ", prim ? prim->dtype.str() : "void");
-    }
+    std::string type = pointer != nullptr ? PointerText(pointer, false) : "void";
     std::string data = names_.count(b->data.get())
                            ? Name(b->data.get())
                            : StrCat(NewName(b->data.get(), b->data->name_hint), ": Pointer(", type, ")");
@@ -122,11 +128,13 @@ class Printer : public ExprFunctor<std::string(const PrimExpr&)>, public StmtFun
     for (char c : hint) base += (isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.') ? c : '_';
     if (base.empty() || isdigit(static_cast<unsigned char>(base[0])) || base[0] == '.') base = "v" + base;
     static const std::set<std::string> kReserved = {
-        "for",   "if",        "else",        "while",   "let",    "attr",  "assert", "allocate", "block",
-        "True",  "False",     "null",        "select",  "cast",   "min",   "max",    "floordiv", "floormod",
-        "ramp",  "broadcast", "shuffle",     "reads",   "writes", "alloc", "match",  "init",     "evaluate",
-        "where", "in",        "annotations", "IterVar", "Buffer", "nan",   "inf",    "root"};
-    if (kReserved.count(base)) base += "_";
+        "for",     "if",    "else",   "while",   "let",    "attr", "assert",   "allocate", "block", "True",
+        "False",   "null",  "select", "cast",    "min",    "max",  "floordiv", "floormod", "ramp",  "broadcast",
+        "shuffle", "reads", "writes", "alloc",   "match",  "init", "evaluate", "where",    "in",    "annotations",
+        "primfn",  "json",  "imm",    "IterVar", "Buffer", "nan",  "inf",      "root"};
+    const bool number = base.rfind("inf", 0) == 0 || base.rfind("nan", 0) == 0;  // "inff32" is a constant
+    if (kReserved.count(base) || number) base += "_";
+    if (number) base = "v_" + base;
     std::string name = base;
     for (int i = 1; !used_.insert(name).second; ++i) name = StrCat(base, "_", i);
     names_[object] = name;
@@ -137,15 +145,34 @@ class Printer : public ExprFunctor<std::string(const PrimExpr&)>, public StmtFun
     if (names_.count(var.get())) return Name(var.get());
     std::string name = NewName(var.get(), var->name_hint), type = var.dtype().str();
     if (const auto* pointer = var->type_annotation.as<PointerTypeNode>()) {
-      const auto* prim = pointer->element_type.as<PrimTypeNode>();
-      type = StrCat("Pointer(", pointer->storage_scope.empty() ? "" : pointer->storage_scope + " ",
-                    prim ? prim->dtype.str() : "void", ")");
+      type = StrCat("Pointer(", PointerText(pointer, false), ")");
     }
     return name + ": " + type;
   }
   std::string BufferName(const Buffer& b) {
     auto it = names_.find(b.get());
     return it != names_.end() ? it->second : NewName(b.get(), b->name);
+  }
+
+  /// Content of Pointer(..): "float32" in global memory, "local float32", "_ float32" without a scope.
+  static std::string PointerText(const PointerTypeNode* pointer, bool with_global) {
+    const auto* prim = pointer->element_type.as<PrimTypeNode>();
+    std::string scope = pointer->storage_scope.empty() ? "_ " : pointer->storage_scope + " ";
+    if (pointer->storage_scope == "global" && !with_global) scope = "";
+    return scope + (prim != nullptr ? prim->dtype.str() : "void");
+  }
+
+  /// Flat forms go by the name of their pointer.
+  void UsePointer(const Buffer& b) {
+    names_[b.get()] = Name(b->data.get());
+    by_pointer_.insert(b.get());
+  }
+  static bool IsFlatFormOf(const Buffer& b, const Buffer& declared) {
+    if (!b->data.same_as(declared->data) || b.same_as(declared)) return false;
+    const Buffer flat = FlatBuffer(declared);
+    return b->dtype == flat->dtype && b->shape.size() == 1 && b->strides.empty() && !b->elem_offset.defined() &&
+           b->data_alignment == flat->data_alignment && b->offset_factor == 0 &&
+           b->shape[0].dtype() == flat->shape[0].dtype() && arith::ExprDeepEqual(b->shape[0], flat->shape[0]);
   }
 
   static std::vector<Buffer> FreeBuffers(const PrimFunc& func) {
@@ -189,7 +216,7 @@ class Printer : public ExprFunctor<std::string(const PrimExpr&)>, public StmtFun
       for (const auto& [k, v] : map->items) text += (text.empty() ? "" : ", ") + Value(k) + ": " + Value(v);
       return "{" + text + "}";
     }
-    return StrCat("<", value->type_key(), ">");
+    return "json" + Quote(SaveJson(value));
   }
   std::string VisitExpr_(const VarNode* op) override {
     if (names_.count(op)) return Name(op);
@@ -264,7 +291,10 @@ class Printer : public ExprFunctor<std::string(const PrimExpr&)>, public StmtFun
     if (const auto* g = op->op.as<GlobalVarNode>()) name = "%" + g->name_hint;
     return StrCat("@", name, "(", args, "dtype=", op->dtype.str(), ")");
   }
-  std::string VisitExpr_(const BufferLoadNode* op) override { return BufferName(op->buffer) + List(op->indices); }
+  std::string VisitExpr_(const BufferLoadNode* op) override {
+    std::string type = by_pointer_.count(op->buffer.get()) != 0 ? StrCat("(", op->dtype.str(), "*)") : "";
+    return type + BufferName(op->buffer) + List(op->indices);
+  }
   std::string VisitExpr_(const ProducerLoadNode* op) override {
     return op->producer->GetNameHint() + List(op->indices);
   }
@@ -316,7 +346,21 @@ class Printer : public ExprFunctor<std::string(const PrimExpr&)>, public StmtFun
     StmtFunctor::VisitStmt(op->body);
   }
   void VisitStmt_(const AllocateNode* op) override {
-    Line(StrCat("allocate ", Declaration(op->buffer), Annotations(op->annotations), ";"));
+    const Buffer& b = op->buffer;
+    const auto* pointer = b->data->type_annotation.as<PointerTypeNode>();
+    const auto* element = pointer != nullptr ? pointer->element_type.as<PrimTypeNode>() : nullptr;
+    const bool flat = b->shape.size() == 1 && b->strides.empty() && !b->elem_offset.defined() &&
+                      b->data_alignment == 64 && b->offset_factor == 0 && names_.count(b->data.get()) == 0 &&
+                      names_.count(b.get()) == 0 && element != nullptr && element->dtype == b->dtype;
+    if (flat) {
+      std::string name = NewName(b->data.get(), b->data->name_hint);
+      Line(StrCat("allocate(", name, ": Pointer(", PointerText(pointer, true), "), ", b->dtype.str(), ", ",
+                  List(b->shape), "), storage_scope = ", Quote(pointer->storage_scope), Annotations(op->annotations),
+                  ";"));
+      UsePointer(b);
+    } else {
+      Line(StrCat("allocate ", Declaration(b), Annotations(op->annotations), ";"));
+    }
     StmtFunctor::VisitStmt(op->body);
   }
   void VisitStmt_(const BufferStoreNode* op) override {
@@ -413,6 +457,7 @@ class Printer : public ExprFunctor<std::string(const PrimExpr&)>, public StmtFun
   std::string out_;
   int indent_ = 0;
   std::unordered_map<const Object*, std::string> names_;
+  std::set<const Object*> by_pointer_;  ///< buffers that go by the name of their pointer
   std::set<std::string> used_;
 };
 
