@@ -168,6 +168,7 @@ void RegisterTeSchedule() {
   Reg("te.StageSetScope", [](Stage s, std::string scope) { s.SetScope(scope); });
   Reg("te.StageVectorize", [](Stage s, IterVar axis) { s.Mark("vectorize", axis); });
   Reg("te.StageParallel", [](Stage s, IterVar axis) { s.Mark("parallel", axis); });
+  Reg("te.StageTensorize", [](Stage s, IterVar axis, tir::TensorIntrin intrin) { s.Tensorize(axis, intrin); });
   Reg("te.StageUnroll", [](Stage s, IterVar axis) { s.Mark("unroll", axis); });
   Reg("te.StageBind", [](Stage s, IterVar axis, std::string thread) { s.Bind(axis, thread); });
   Reg("te.StagePragma", [](Stage s, IterVar axis, std::string key, ObjectRef value) { s.Pragma(axis, key, value); });
@@ -255,6 +256,16 @@ void RegisterTirSchedule() {
       [](ScheduleRef s, BlockRV b, bool is_write, int index, Array<Var> vars, Array<PrimExpr> indices) {
         s.schedule().TransformLayout(b, is_write, index, vars.ToVector(), indices.ToVector());
       });
+  Reg("tir.schedule.tensorize",
+      [](ScheduleRef s, LoopRV l, tir::TensorIntrin intrin) { s.schedule().Tensorize(l, intrin); });
+  Reg("tir.schedule.pad_einsum", [](ScheduleRef s, BlockRV b, Array<PrimExpr> padding) {
+    std::vector<int64_t> values;
+    for (const PrimExpr& e : padding) values.push_back(tir::as_int(e, "padding"));
+    s.schedule().PadEinsum(b, values);
+  });
+  Reg("tir.TensorIntrin", [](std::string name, tir::PrimFunc desc, ObjectRef body, ObjectRef update) {
+    return tir::TensorIntrin(name, desc, Downcast<tir::PrimFunc>(body), Downcast<tir::PrimFunc>(update));
+  });
   Reg("tir.schedule.blockize", [](ScheduleRef s, LoopRV l) { return s.schedule().Blockize(l); });
   Reg("tir.schedule.decompose_reduction",
       [](ScheduleRef s, BlockRV b, LoopRV l) { return s.schedule().DecomposeReduction(b, l); });

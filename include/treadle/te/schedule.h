@@ -73,6 +73,8 @@ class Stage : public ObjectRef {
   void SetScope(const std::string& scope);
   /// Marks: "parallel", "vectorize", "unroll" of an axis.
   void Mark(const std::string& key, const IterVar& axis);
+  /// The loops from `axis` inwards are replaced by an intrinsic that computes the same.
+  void Tensorize(const IterVar& axis, const tir::TensorIntrin& intrin);
   void Bind(const IterVar& axis, const std::string& thread);
   void Pragma(const IterVar& axis, const std::string& key, const ObjectRef& value);
   void StorageAlign(const IterVar& axis, int factor, int offset);

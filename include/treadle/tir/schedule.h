@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "treadle/tir/function.h"
+#include "treadle/tir/tensor_intrin.h"
 
 namespace treadle::tir {
 
@@ -145,6 +146,12 @@ class Schedule {
   // ---- Blocks ----
   /// The perfect nest that begins with `loop` becomes a block around the block in it, which is returned.
   BlockRV Blockize(const LoopRV& loop);
+  /// The perfect nest that begins with `loop` is replaced by an intrinsic that computes the same. Throws ScheduleError
+  /// naming what differs.
+  void Tensorize(const LoopRV& loop, const TensorIntrin& intrin);
+  /// A sum of products runs over its axes rounded up to multiples of `padding` (one per axis), on operands padded with
+  /// zeros by blocks before it; a block after it cuts the result off.
+  void PadEinsum(const BlockRV& block, const std::vector<int64_t>& padding);
 
   // ---- Reductions ----
   /// Moves the init of the block before `loop`, as a block of its own, which is returned.

@@ -9,3 +9,4 @@ from .operation import (argmax, argmin, comm_reducer, compute, create_prim_func,
 from .schedule import Schedule, Stage, create_schedule
 from .tag import tag_scope
 from .tensor import Operation, Tensor, TensorSlice
+from .tensor_intrin import TensorIntrin, decl_tensor_intrin

@@ -66,6 +66,10 @@ class Stage(Object):
     def unroll(self, axis):
         _api.StageUnroll(self, axis)
 
+    def tensorize(self, axis, intrin):
+        """The loops from `axis` inwards are replaced by an intrinsic (te.decl_tensor_intrin) that computes the same."""
+        _api.StageTensorize(self, axis, intrin)
+
     def bind(self, axis, thread):
         if isinstance(thread, IterVar):
             dom = thread.dom

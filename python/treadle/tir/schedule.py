@@ -162,6 +162,14 @@ class Schedule:
         result = result if isinstance(result, (list, tuple)) else [result]
         _api.transform_layout(self._handle, block, kind == "write", index, variables, [as_expr(e) for e in result])
 
+    def tensorize(self, loop, intrin):
+        """The nest that begins with the loop is replaced by an intrinsic (te.TensorIntrin) that computes the same."""
+        _api.tensorize(self._handle, loop, intrin)
+
+    def pad_einsum(self, block, padding):
+        """A sum of products runs over axes rounded up to multiples of `padding`, on operands padded with zeros."""
+        _api.pad_einsum(self._handle, self._block(block), [as_expr(p) for p in padding])
+
     def blockize(self, loop):
         """The nest that begins with the loop as a block of its own."""
         return _api.blockize(self._handle, loop)

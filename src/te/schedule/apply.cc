@@ -163,6 +163,7 @@ class Applier {
     if (mark.key == "vectorize") return sch_.Vectorize(loop);
     if (mark.key == "unroll") return sch_.Unroll(loop);
     if (mark.key == "bind") return sch_.Bind(loop, mark.text);
+    if (mark.key == "tensorize") return sch_.Tensorize(loop, Downcast<tir::TensorIntrin>(mark.value));
     if (mark.key == "pragma") return sch_.Pragma(loop, mark.text, mark.value);
     TREADLE_ICHECK(mark.key == "prefetch") << mark.key;
     tir::Block block = sch_.Get(BlockOf(stage));

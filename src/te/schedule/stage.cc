@@ -193,6 +193,10 @@ void Stage::Mark(const std::string& key, const IterVar& axis) {
   node()->marks.push_back({key, leaf, "", ObjectRef(), {}});
 }
 
+void Stage::Tensorize(const IterVar& axis, const tir::TensorIntrin& intrin) {
+  LeafPosition(axis, "tensorize");
+  node()->marks.push_back({"tensorize", axis, "", intrin, {}});
+}
 void Stage::Bind(const IterVar& axis, const std::string& thread) {
   LeafPosition(axis, "bind");
   node()->marks.push_back({"bind", axis, thread, ObjectRef(), {}});

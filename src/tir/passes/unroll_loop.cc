@@ -51,6 +51,18 @@ class LoopUnroller : public StmtExprMutator {
   Stmt VisitStmt_(const ForNode* op) override {
     const int64_t outer_steps = std::exchange(steps_, 0);
     const int outer_depth = std::exchange(depth_, 0);
+    // A pragma holds for the loop and all inside.
+    const int64_t outer_max_step = max_step_;
+    if (auto value = op->annotations.Get(attr::kAutoUnrollMaxStep); value && (*value)->IsInstance<PrimExprNode>()) {
+      if (const int64_t* step = AsConstInt(Downcast<PrimExpr>(*value))) max_step_ = *step;
+    }
+    Stmt stmt = Unrolled(op, outer_steps, outer_depth);
+    max_step_ = outer_max_step;
+    return stmt;
+  }
+
+ private:
+  Stmt Unrolled(const ForNode* op, int64_t outer_steps, int outer_depth) {
     Stmt stmt = StmtExprMutator::VisitStmt_(op);
     const auto* loop = stmt.as<ForNode>();
     const int64_t* extent = AsConstInt(loop->extent);
@@ -85,7 +97,6 @@ class LoopUnroller : public StmtExprMutator {
     return copies.empty() ? NoOp() : SeqStmt::Flatten(copies);
   }
 
- private:
   static constexpr int64_t kMaxCopies = 4096;
   int64_t max_step_;
   int max_depth_;

@@ -46,6 +46,10 @@ void TransformLayout(ScheduleState& state, const std::string& block, bool is_wri
                      const std::vector<Var>& vars, const std::vector<PrimExpr>& indices);
 // blockize.cc
 std::string Blockize(ScheduleState& state, const Var& loop);
+// tensorize.cc
+void Tensorize(ScheduleState& state, const Var& loop, const TensorIntrin& intrin);
+// pad_einsum.cc
+void PadEinsum(ScheduleState& state, const std::string& block, const std::vector<int64_t>& padding);
 
 // reduction.cc
 std::string DecomposeReduction(ScheduleState& state, const std::string& block, const Var& loop);

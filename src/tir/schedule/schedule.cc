@@ -288,6 +288,16 @@ BlockRV Schedule::Blockize(const LoopRV& loop) {
   return outer;
 }
 
+void Schedule::Tensorize(const LoopRV& loop, const TensorIntrin& intrin) {
+  primitive::Tensorize(data_->state, loop->var, intrin);
+  data_->Record("tensorize", {ScheduleData::Ref(loop), SaveJson(intrin)});
+}
+
+void Schedule::PadEinsum(const BlockRV& block, const std::vector<int64_t>& padding) {
+  primitive::PadEinsum(data_->state, block->name, padding);
+  data_->Record("pad_einsum", {ScheduleData::Ref(block), nlohmann::json(padding)});
+}
+
 // ---- Reductions ----
 
 BlockRV Schedule::DecomposeReduction(const BlockRV& block, const LoopRV& loop) {

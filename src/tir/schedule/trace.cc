@@ -158,6 +158,12 @@ const std::map<std::string, Apply>& Appliers() {
          auto indices = Downcast<Array<PrimExpr>>(map[1]);
          s.TransformLayout(r.Block(in.at(0)), in.at(1), in.at(2), vars.ToVector(), indices.ToVector());
        }},
+      {"tensorize",
+       [](Schedule& s, Replayed& r, const json& in, const json&) {
+         s.Tensorize(r.Loop(in.at(0)), Downcast<TensorIntrin>(LoadJson(in.at(1).get<std::string>())));
+       }},
+      {"pad_einsum", [](Schedule& s, Replayed& r, const json& in,
+                        const json&) { s.PadEinsum(r.Block(in.at(0)), in.at(1).get<std::vector<int64_t>>()); }},
       {"blockize", [](Schedule& s, Replayed& r, const json& in,
                       const json& out) { r.DefineBlock(out, s.Blockize(r.Loop(in.at(0)))); }},
       {"decompose_reduction",

@@ -46,7 +46,7 @@ class Parser : public ExprParser {
       ret = PrimType(ParseDType());
     ExpectWord("attr");
     Expect("=");
-    Map<String, ObjectRef> attrs = ParseMap();
+    Map<treadle::String, ObjectRef> attrs = ParseMap();
     if (AcceptWord("buffers")) {
       Expect("=");
       Expect("{");
@@ -188,7 +188,7 @@ class Parser : public ExprParser {
     } else {
       buffer = Declaration();
     }
-    Map<String, ObjectRef> annotations = Annotations();
+    Map<treadle::String, ObjectRef> annotations = Annotations();
     Expect(";");
     return Allocate(buffer, Sequence(), annotations);
   }
@@ -263,7 +263,7 @@ class Parser : public ExprParser {
       thread = IterVar(Range::FromMinExtent(min, extent), Var(tag, var.dtype()), IterVarType::kThreadIndex, tag);
       break;
     }
-    Map<String, ObjectRef> annotations = Annotations();
+    Map<treadle::String, ObjectRef> annotations = Annotations();
     Stmt body = Braced();
     return Checked(at, [&] { return For(var, min, extent, kind, body, thread, annotations); });
   }
@@ -339,7 +339,7 @@ class Parser : public ExprParser {
     }
     PrimExpr predicate = make_bool(true);
     if (AcceptWord("where")) predicate = Condition("where");
-    Map<String, ObjectRef> annotations = Annotations();
+    Map<treadle::String, ObjectRef> annotations = Annotations();
     Expect("{");
     Array<Buffer> allocs;
     while (AcceptWord("alloc")) {
