@@ -144,3 +144,22 @@ def test_missing_c_compiler_is_named(monkeypatch):
     monkeypatch.setenv("TREADLE_CC", "no-such-compiler")
     with pytest.raises(treadle.TargetError, match=r"\$TREADLE_CC is \"no-such-compiler\""):
         matmul(8, "c").get_function("mmult")
+
+
+def test_fused_code_shares_its_subexpressions():
+    x = relay.var("x", shape=(16,))
+    square, activated = x, x
+    for _ in range(40):  # as a tree: 2 to the power of 40 factors
+        square = square * square
+    for _ in range(12):
+        activated = relay.tanh(activated) * relay.sigmoid(activated)
+    with treadle.transform.PassContext(opt_level=3):
+        lib = relay.build(treadle.IRModule.from_expr(relay.Function([x], square + activated)), target="llvm")
+    module = graph_executor.GraphModule(lib["default"](treadle.cpu()))
+    value = np.linspace(-1, 1, 16).astype("float32")
+    module.run(x=value)
+    expected = value.astype("float64")
+    for _ in range(12):
+        expected = np.tanh(expected) / (1 + np.exp(-expected))
+    expected += np.where(np.abs(value) == 1, 1, 0)
+    np.testing.assert_allclose(module.get_output(0).numpy(), expected, rtol=1e-4, atol=1e-6)

@@ -90,7 +90,8 @@ class Stage(Object):
                             "bind axes that don't index the result to threads only after rfactor")
 
     def pragma(self, axis, pragma_type, pragma_value=1):
-        _api.StagePragma(self, axis, pragma_type, as_expr(pragma_value))
+        value = pragma_value if isinstance(pragma_value, str) else as_expr(pragma_value)
+        _api.StagePragma(self, axis, pragma_type, value)
 
     def storage_align(self, axis, factor, offset):
         _api.StageStorageAlign(self, axis, factor, offset)

@@ -192,7 +192,7 @@ class Schedule:
         return _api.rfactor(self._handle, loop, factor_axis)
 
     def annotate(self, block_or_loop, key, value):
-        _api.annotate(self._handle, block_or_loop, key, as_expr(value))
+        _api.annotate(self._handle, block_or_loop, key, value if isinstance(value, str) else as_expr(value))
 
     def unannotate(self, block_or_loop, key):
         _api.unannotate(self._handle, block_or_loop, key)

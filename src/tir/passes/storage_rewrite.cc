@@ -125,9 +125,13 @@ class StorageSharer : public StmtMutator {
   }
 
  private:
+  /// Small ones are left to become registers.
+  static constexpr int64_t kMinBytes = 4096;
   static bool IsShareable(const AllocateNode* op) {
-    return op->buffer->shape.size() == 1 && AsConstInt(op->buffer->shape[0]) != nullptr && op->annotations.empty() &&
-           op->buffer->strides.empty();
+    const Buffer& buffer = op->buffer;
+    const int64_t* size = buffer->shape.size() == 1 ? AsConstInt(buffer->shape[0]) : nullptr;
+    return size != nullptr && *size * buffer->dtype.bytes() >= kMinBytes && op->annotations.empty() &&
+           buffer->strides.empty();
   }
   /// The smallest free memory of the same kind that is large enough.
   static Slot* FindSlot(std::vector<Slot>& slots, const AllocateNode* op, size_t first) {

@@ -55,6 +55,33 @@ void CheckIndependent(const ScheduleState& state, const ForNode* loop, const cha
   }
 }
 
+/// Lanes do each statement together, on memory that they share: sums of which several lanes compute the same element
+/// (for a consumer that reads neighbours) would be added up several times.
+void CheckLanes(const ScheduleState& state, const Path& path) {
+  const auto* loop = path.back().as<ForNode>();
+  if (is_const_int(loop->extent, 1)) return;
+  for (const PlacedBlock& b : BlocksIn(loop->body)) {
+    if (!IsReduction(b.block())) continue;
+    for (const BufferRegion& w : b.block()->writes) {
+      arith::Analyzer analyzer;
+      state.BindContext(analyzer, path);
+      Map<Var, PrimExpr> next;
+      next.Set(loop->loop_var, loop->loop_var + make_const(loop->loop_var.dtype(), 1));
+      if (state.IsParameter(w->buffer)) continue;
+      bool apart = false, moves = false, wide = false;
+      for (const arith::IntSet& set : TouchedRegion(loop->body, w->buffer, true, analyzer)) {
+        moves |= !set.is_bounded() || UsesLoopVar(set.min, loop->loop_var) || UsesLoopVar(set.max, loop->loop_var);
+        wide |= !set.is_bounded() || !analyzer.CanProveEqual(set.min, set.max);
+        apart |= set.is_bounded() && analyzer.CanProveLess(set.max, Substitute(set.min, next));
+      }
+      if (apart || !moves || !wide) continue;
+      throw ScheduleError(StrCat("vectorize: iterations of loop ", LoopName(loop->loop_var), " sum up elements of '",
+                                 w->buffer->name, "' in block '", b.name(),
+                                 "' that belong to several of them; compute the block outside of that loop"));
+    }
+  }
+}
+
 }  // namespace
 
 void SetKind(ScheduleState& state, const Var& var, ForKind kind, const char* primitive, const std::string& thread) {
@@ -65,6 +92,7 @@ void SetKind(ScheduleState& state, const Var& var, ForKind kind, const char* pri
     throw ScheduleError(StrCat(primitive, ": loop ", LoopName(var), " already is of another kind"));
   }
   if (kind != ForKind::kUnrolled) CheckIndependent(state, loop, primitive);
+  if (kind == ForKind::kVectorized) CheckLanes(state, path);
   if (kind == ForKind::kVectorized && !is_const_int(loop->extent)) {
     throw ScheduleError(StrCat(primitive, ": the extent of loop ", LoopName(var),
                                " must be a constant; split it by the vector length first"));

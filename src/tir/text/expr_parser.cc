@@ -215,7 +215,7 @@ PrimExpr ExprParser::Unary() {
   const size_t at = Here();
   if (Accept("!")) {
     Deeper deeper(this);
-    PrimExpr operand = Unary();
+    PrimExpr operand = WithEnoughStack([this] { return Unary(); });
     return Checked(at, [&]() -> PrimExpr { return Not(operand); });
   }
   return Primary();

@@ -8,6 +8,7 @@
 
 #include "tir/flat_buffer.h"
 #include "tir/text/expr_parser.h"
+#include "treadle/base/stack_guard.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/serialization.h"
 #include "treadle/tir/text.h"
@@ -95,6 +96,9 @@ class Parser : public ExprParser {
   /// Statements up to the closing brace. A let, attribute, assertion or allocation holds all that follow it.
   Stmt Sequence() {
     Deeper deeper(this);
+    return WithEnoughStack([this] { return SequenceHere(); });
+  }
+  Stmt SequenceHere() {
     Array<Stmt> list;
     while (!IsSymbol("}") && !AtEnd()) {
       if (Peek().kind == TokenKind::kName) {
@@ -381,6 +385,7 @@ IRModule ParseModule(const std::string& source, const std::string& name) {
   parser.SkipVersion();
   IRModule module = IRModule::Empty();
   while (!parser.AtEnd()) {
+    parser.SkipVersion();
     const size_t at = parser.Here();
     auto [symbol, func] = parser.Function();
     for (const auto& [var, known] : module->functions) {

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schedules of loop-level functions: each primitive keeps the results, or is refused with a reason."""
+import numpy as np
+import pytest
+
+import treadle as tvm
+from treadle import te, tir
+
+TARGETS = ["llvm", "stackvm"]
+N = 32
+
+
+def matmul():
+    k = te.reduce_axis((0, N), "k")
+    a, b = te.placeholder((N, N), name="A"), te.placeholder((N, N), name="B")
+    t = te.compute((N, N), lambda i, j: a[i, j] + 1.0, name="T")
+    c = te.compute((N, N), lambda i, j: te.sum(t[i, k] * b[k, j], axis=k), name="C")
+    return te.create_prim_func([a, b, c])
+
+
+def check(sch, make=matmul):
+    """Results on each target; the trace gives the same function; the text parses back."""
+    rng = np.random.default_rng(0)
+    a, b = rng.random((N, N), "float32"), rng.random((N, N), "float32")
+    for target in TARGETS:
+        arrays = [tvm.nd.array(x) for x in (a, b, np.zeros((N, N), "float32"))]
+        tvm.build(sch.mod, target=target)(*arrays)
+        np.testing.assert_allclose(arrays[2].numpy(), (a + 1) @ b, rtol=1e-4)
+    again = tir.Schedule(make())
+    again.replay(sch.trace_json())
+    tvm.ir.assert_structural_equal(again.func, sch.func)
+    tvm.ir.assert_structural_equal(tir.from_text(str(sch.func)), sch.func)
+
+
+def tiled(sch, factor=8):
+    i, j, k = sch.get_loops("C")
+    io, ii = sch.split(i, [None, factor])
+    jo, ji = sch.split(j, [None, factor])
+    ko, ki = sch.split(k, [None, 4])
+    sch.reorder(io, jo, ko, ii, ji, ki)
+    return io, jo, ko, ii, ji, ki
+
+
+def test_transform_layout():
+    sch = tir.Schedule(matmul())
+    sch.transform_layout("T", ("write", 0), lambda i, j: (i // 8, j // 4, i % 8, j % 4))
+    check(sch)
+    sch.transform_layout("C", "T", lambda a, b, c, d: (a, b, d, c))
+    check(sch)
+
+
+@pytest.mark.parametrize("layout,message", [
+    (lambda i, j: (i,), "keep elements|several elements"),
+    (lambda i, j: (i + j,), "several elements of buffer 'T' in one place"),
+    (lambda i, j: (i - 1, j), "may be negative"),
+    (lambda i: (i,), "the map must take 2 indices"),
+])
+def test_layouts_that_lose_elements(layout, message):
+    with pytest.raises(tvm.Error, match=f"transform_layout: .*({message})"):
+        tir.Schedule(matmul()).transform_layout("T", ("write", 0), layout)
+
+
+def test_layout_of_a_parameter():
+    with pytest.raises(tvm.Error, match="'B' of block 'C' is a parameter"):
+        tir.Schedule(matmul()).transform_layout("C", "B", lambda i, j: (j, i))
+
+
+def test_blockize():
+    sch = tir.Schedule(matmul())
+    _, _, _, inner, _, _ = tiled(sch)
+    outer = sch.blockize(inner)
+    check(sch)
+    sch.parallel(sch.get_loops(outer)[0])
+    check(sch)
+    with pytest.raises(tvm.Error, match="parallel: .*'vko' of block 'C_o'.*reduction"):
+        sch.parallel(sch.get_loops(outer)[2])
+
+
+def test_blockize_needs_equal_parts():
+    sch = tir.Schedule(matmul())
+    _, inner = sch.split(sch.get_loops("C")[0], [None, 5])
+    with pytest.raises(tvm.Error, match="blockize: block 'C' has a condition"):
+        sch.blockize(inner)
+
+
+def dot_intrin(rows, length, extra=0.0):
+    """Rows of a matrix times a column of another."""
+    a, b = te.placeholder((rows, length), name="a"), te.placeholder((length,), name="b")
+    k = te.reduce_axis((0, length), "k")
+    c = te.compute((rows,), lambda i: te.sum(a[i, k] * (b[k] + extra if extra else b[k]), axis=k), name="c")
+    stride = te.var("stride")
+    buffers = {a: tir.decl_buffer((rows, length), "float32", "a", strides=[te.var("row"), 1]),
+               b: tir.decl_buffer((length,), "float32", "b", strides=[stride]),
+               c: tir.decl_buffer((rows,), "float32", "c", strides=[te.var("out")])}
+
+    def kernel(ins, outs):
+        def part(clear, add):
+            ib = tir.ir_builder.create()
+            x, y, z = ib.buffer_ptr(ins[0]), ib.buffer_ptr(ins[1]), ib.buffer_ptr(outs[0])
+            with ib.for_range(0, rows, name="r") as r:
+                if clear:
+                    z[r] = 0.0
+                if add:
+                    with ib.for_range(0, length, name="q") as q:
+                        z[r] = z[r] + x[r, q] * y[q]
+            return ib.get()
+
+        return part(True, True), part(True, False), part(False, True)
+
+    return te.decl_tensor_intrin(c.op, kernel, name="dot", binds=buffers)
+
+
+def columns():
+    a, b = te.placeholder((N, N), name="A"), te.placeholder((N, N), name="B")
+    k = te.reduce_axis((0, N), "k")
+    c = te.compute((N, N), lambda j, i: te.sum(a[i, k] * b[j, k], axis=k), name="C")
+    return a, b, c
+
+
+@pytest.mark.parametrize("outer_reduction", [False, True])
+def test_tensorize(outer_reduction):
+    a, b, c = columns()
+    s = te.create_schedule(c.op)
+    j, i = c.op.axis
+    io, ii = s[c].split(i, factor=8)
+    length = N
+    if outer_reduction:
+        ko, ki = s[c].split(c.op.reduce_axis[0], factor=4)
+        s[c].reorder(j, io, ko, ii, ki)
+        length = 4
+    s[c].tensorize(ii, dot_intrin(8, length))
+    rng = np.random.default_rng(0)
+    x, y = rng.random((N, N), "float32"), rng.random((N, N), "float32")
+    for target in TARGETS:
+        arrays = [tvm.nd.array(v) for v in (x, y, np.zeros((N, N), "float32"))]
+        tvm.build(s, [a, b, c], target=target)(*arrays)
+        np.testing.assert_allclose(arrays[2].numpy(), y @ x.T, rtol=1e-4)
+
+
+@pytest.mark.parametrize("intrin,message", [
+    (lambda: dot_intrin(4, N), "axis 'vi' has extent 8, axis 'vi.*' of the intrinsic 4"),
+    (lambda: dot_intrin(8, 16), "has extent 32, axis 'vk' of the intrinsic 16"),
+    (lambda: dot_intrin(8, N, 1.0), "it computes .*, the intrinsic "),
+])
+def test_intrinsics_that_compute_something_else(intrin, message):
+    a, b, c = columns()
+    s = te.create_schedule(c.op)
+    _, inner = s[c].split(c.op.axis[1], factor=8)
+    s[c].tensorize(inner, intrin())
+    with pytest.raises(tvm.Error, match=f"tensorize: block 'C' isn't what intrinsic 'dot' computes: .*{message}"):
+        tvm.lower(s, [a, b, c])
+
+
+def test_pad_einsum():
+    def odd():
+        k = te.reduce_axis((0, 13), "k")
+        a, b = te.placeholder((7, 13), name="A"), te.placeholder((13, 9), name="B")
+        c = te.compute((7, 9), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+        return te.create_prim_func([a, b, c])
+
+    sch = tir.Schedule(odd())
+    sch.pad_einsum("C", [4, 8, 4])
+    i, j, k = sch.get_loops("C")
+    sch.vectorize(sch.split(j, [None, 8])[1])
+    rng = np.random.default_rng(0)
+    x, y = rng.random((7, 13), "float32"), rng.random((13, 9), "float32")
+    for target in TARGETS:
+        arrays = [tvm.nd.array(v) for v in (x, y, np.zeros((7, 9), "float32"))]
+        tvm.build(sch.mod, target=target)(*arrays)
+        np.testing.assert_allclose(arrays[2].numpy(), x @ y, rtol=1e-4)
+    with pytest.raises(tvm.Error, match="pad_einsum: block 'C' has 3 axes; 2 paddings"):
+        tir.Schedule(odd()).pad_einsum("C", [4, 8])
+
+
+def test_virtual_threads():
+    sch = tir.Schedule(matmul())
+    outer, _ = sch.split(sch.get_loops("C")[0], [4, None])
+    sch.vthread(outer)
+    check(sch)
+    assert "thread_binding" not in str(tvm.lower(sch.mod))
+
+
+def test_double_buffer():
+    sch = tir.Schedule(matmul())
+    sch.compute_at("T", sch.get_loops("C")[0])
+    sch.double_buffer("T")
+    check(sch)
+    assert "[64]" in str(tvm.lower(sch.mod))  # two rows of 32
+
+
+def test_prefetch_pragma_and_alignment():
+    sch = tir.Schedule(matmul())
+    i = sch.get_loops("C")[0]
+    sch.prefetch("C", 0, i, 2)
+    sch.pragma(i, "auto_unroll_max_step", 16)
+    sch.storage_align("T", 0, 0, 16, 8)
+    check(sch)
+
+
+def test_mistakes_leave_the_schedule_as_it_was():
+    sch = tir.Schedule(matmul())
+    before = str(sch.mod)
+    i, j, k = sch.get_loops("C")
+    for mistake in (lambda: sch.vectorize(k), lambda: sch.parallel(k), lambda: sch.fuse(j, i),
+                    lambda: sch.split(i, [3, 3]), lambda: sch.compute_inline("C"), lambda: sch.compute_at("C", i),
+                    lambda: sch.get_block("none"), lambda: sch.reverse_compute_at("T", i),
+                    lambda: sch.set_scope("C", 0, "local"), lambda: sch.rfactor(i), lambda: sch.reorder(i, i)):
+        with pytest.raises(tvm.Error):
+            mistake()
+        assert str(sch.mod) == before
+
+
+def test_lanes_must_not_share_sums():
+    a = te.placeholder((18, N), name="A")
+    k = te.reduce_axis((0, N), "k")
+    b = te.compute((18,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    c = te.compute((16,), lambda i: b[i] + b[i + 1] + b[i + 2], name="C")
+    s = te.create_schedule(c.op)
+    outer, inner = s[c].split(c.op.axis[0], factor=8)
+    s[b].compute_at(s[c], outer)
+    s[c].vectorize(inner)
+    x = np.random.default_rng(0).random((18, N), "float32")
+    arrays = [tvm.nd.array(v) for v in (x, np.zeros(16, "float32"))]
+    tvm.build(s, [a, c])(*arrays)
+    total = x.sum(1)
+    np.testing.assert_allclose(arrays[1].numpy(), total[:16] + total[1:17] + total[2:], rtol=1e-5)
+    s = te.create_schedule(c.op)
+    s[b].compute_at(s[c], c.op.axis[0])
+    s[c].vectorize(c.op.axis[0])
+    with pytest.raises(tvm.Error, match="vectorize: .*sum up elements of 'B'"):
+        tvm.lower(s, [a, c])
