@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What running a compiled model takes: tensors, devices, functions and modules."""
+import sys
+
 from . import _core
 from ._core import Device, Object
 from ._dtype import DataType
@@ -105,3 +107,8 @@ def enabled(name):
     from ._ffi import get_global_func
 
     return get_global_func(f"target.build.{name.split()[0]}", allow_missing=True) is not None
+
+
+from . import _vm as vm  # noqa: E402
+
+sys.modules[__name__ + ".vm"] = vm

@@ -7,6 +7,7 @@
 #include "driver/dump.h"
 #include "driver/graph_executor_codegen.h"
 #include "driver/optimize.h"
+#include "driver/vm/vm_codegen.h"
 #include "treadle/driver/compile.h"
 #include "treadle/ir/transform.h"
 #include "treadle/relay/expr_functor.h"
@@ -42,7 +43,14 @@ runtime::TensorInfo Describe(const std::string& name, const Type& type) {
   if (tensor == nullptr) throw Error(StrCat("'", name, "' of main is a ", type->type_key(), ", not a tensor"));
   runtime::TensorInfo info;
   info.name = name;
-  info.shape = StaticShape(tensor, "'" + name + "'");
+  bool dynamic = !IsStatic(tensor);
+  for (const PrimExpr& dim : tensor->shape) {
+    const int64_t* value = AsConstInt(dim);
+    info.shape.push_back(value != nullptr ? *value : -1);
+    const auto* symbol = dim.as<tir::VarNode>();
+    bool named = value == nullptr && symbol != nullptr && !IsAnyDim(dim);
+    if (dynamic) info.dim_names.push_back(named ? symbol->name_hint : "");
+  }
   info.dtype = tensor->dtype;
   return info;
 }
@@ -60,11 +68,26 @@ std::vector<std::string> RequiredCpuFeatures(const Target& target) {
   return names;
 }
 
-runtime::Manifest MakeManifest(const relay::Function& main, const Target& target) {
+bool OnlyTensors(const relay::Function& main) {
+  for (const relay::Var& param : main->params) {
+    if (!param->checked_type().as<TensorTypeNode>()) return false;
+  }
+  const Type type = main->body->checked_type();
+  const auto* tuple = type.as<TupleTypeNode>();
+  if (tuple == nullptr) return type.as<TensorTypeNode>() != nullptr;
+  for (const Type& field : tuple->fields) {
+    if (!field.as<TensorTypeNode>()) return false;
+  }
+  return true;
+}
+
+/// With `any_type`, a program whose values aren't all tensors has no inputs and outputs in its manifest.
+runtime::Manifest MakeManifest(const relay::Function& main, const Target& target, bool any_type) {
   runtime::Manifest manifest;
   manifest.treadle_version = runtime::VersionString();
   manifest.target = target.str();
   manifest.cpu_features = RequiredCpuFeatures(target);
+  if (any_type && !OnlyTensors(main)) return manifest;
   for (const relay::Var& param : main->params) {
     manifest.inputs.push_back(Describe(param->name_hint(), param->checked_type()));
   }
@@ -95,6 +118,33 @@ std::string TextsOf(const CompileEngine& engine, std::string Kernel::* text) {
   return all;
 }
 
+bool UsesVm(const std::string& executor, const IRModule& module) {
+  if (executor == "vm") return true;
+  if (executor == "graph") return false;
+  if (executor != "auto") throw Error(StrCat("there is no executor '", executor, "'; there are: auto, graph, vm"));
+  return !WhyNotGraph(module).empty();
+}
+
+/// The program in `model`; what is given back holds its kernels.
+GraphCode GenerateProgram(const IRModule& module, const BuildTargets& targets, const CompileOptions& options,
+                          CompiledModel* model) {
+  // A value that several branches or functions use is bound where all of them see it, so that each is compiled once.
+  IRModule bound = relay::transform::InferType()(relay::transform::ToBasicBlockNormalForm()(module));
+  GraphCode code;
+  code.main = Downcast<relay::Function>(bound->Lookup("main"));
+  code.engine = std::make_shared<CompileEngine>(options.module_name);
+  code.graph.plain = false;
+  VmProgram program = GenerateVmProgram(
+      bound, [&](const relay::Function& f) { return code.engine->Declare(f, targets.default_target()); });
+  model->manifest.executor = "vm";
+  model->vm_program = program.program.Save();
+  model->vm_text = program.program.Disassemble();
+  for (const NDArray& constant : program.constants) {
+    model->params.emplace_back("c" + std::to_string(model->params.size()), constant);
+  }
+  return code;
+}
+
 }  // namespace
 
 CompiledModel Build(IRModule module, const ParamList& params, const CompileOptions& options) {
@@ -119,14 +169,20 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
   dump.Write("relay-opt", [&] { return RelayText(module); });
 
   auto main = Downcast<relay::Function>(module->Lookup("main"));
-  GraphCode code = GenerateGraphCode(main, targets, options.module_name);
-  model.graph_json = code.graph.json;
-  model.params = code.graph.params;
-  model.memory_report = code.memory_report;
-  model.external_modules = code.external_modules;
-  model.manifest = MakeManifest(main, targets.default_target());
+  const bool vm = UsesVm(options.executor, module);
+  model.manifest = MakeManifest(main, targets.default_target(), /*any_type=*/options.executor == "vm");
   model.manifest.module_name = options.module_name;
-  dump.Write("graph", [&] { return model.graph_json; });
+  GraphCode code = vm ? GenerateProgram(module, targets, options, &model)
+                      : GenerateGraphCode(main, targets, options.module_name);
+  if (vm) {
+    dump.Write("vm", [&] { return model.vm_text; });
+  } else {
+    model.graph_json = code.graph.json;
+    model.params = code.graph.params;
+    model.memory_report = code.memory_report;
+    dump.Write("graph", [&] { return model.graph_json; });
+  }
+  model.external_modules = code.external_modules;
 
   const int threads = CompileThreads(options);
   EngineOptions engine{threads, options.dump.Wants("ll"), options.dump.Wants("asm"), options.dump.Wants("c"),

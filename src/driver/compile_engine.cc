@@ -33,6 +33,15 @@ std::string DescribeSource(const relay::Function& func) {
   return text;
 }
 
+bool HasSymbolicDims(const Array<te::Tensor>& tensors) {
+  for (const te::Tensor& tensor : tensors) {
+    for (const PrimExpr& dim : tensor->shape) {
+      if (AsConstInt(dim) == nullptr) return true;
+    }
+  }
+  return false;
+}
+
 /// What a user's lowering returned, as one function called `symbol`.
 tir::PrimFunc FromHook(const ObjectRef& result, const std::string& symbol) {
   tir::PrimFunc func;
@@ -71,8 +80,16 @@ void LowerKernel(Kernel* kernel) {
     return;
   }
   tir::PrimFunc func = te::CreatePrimFunc(args, kernel->symbol);
-  kernel->scheduled = ops::SchedulePrimFunc(func, kernel->target);
-  kernel->lowered = LowerPrimFunc(kernel->scheduled, kernel->target, LowerOptions::FromContext());
+  const LowerOptions options = LowerOptions::FromContext();
+  try {
+    kernel->scheduled = ops::SchedulePrimFunc(func, kernel->target);
+    kernel->lowered = LowerPrimFunc(kernel->scheduled, kernel->target, options);
+  } catch (const Error&) {
+    // Schedules are made for constant sizes: one that doesn't do for symbolic ones isn't a reason to fail.
+    if (!HasSymbolicDims(args)) throw;
+    kernel->scheduled = func;
+    kernel->lowered = LowerPrimFunc(func, kernel->target, options);
+  }
 }
 
 /// Calls `work`, whose errors then name the kernel.

@@ -134,7 +134,11 @@ void ExportLibrary(const CompiledModel& model, const std::string& path) {
   Collect(model.library, &seen, &contents);
   runtime::ArtifactWriter writer;
   writer.AddSection("manifest", model.manifest.ToJson());
-  AddGraph(model.graph_json, &writer);
+  if (model.manifest.executor == "vm") {
+    writer.AddSection("vm", model.vm_program);
+  } else {
+    AddGraph(model.graph_json, &writer);
+  }
   AddImports(model.library, contents, &writer);
   writer.AddParams({model.params.begin(), model.params.end()});
   Write(contents, writer, path);

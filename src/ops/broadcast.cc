@@ -31,7 +31,7 @@ Type BroadcastToInfer(const InferContext& context) {
   const auto* attrs = context.attrs<InitOpAttrs>();
   Array<PrimExpr> joint = BroadcastShape(context, data->shape, attrs->shape);
   bool fits = joint.size() == attrs->shape.size();
-  for (size_t i = 0; fits && i < joint.size(); ++i) fits = SameDim(joint[i], attrs->shape[i]);
+  for (size_t i = 0; fits && i < joint.size(); ++i) fits = IsAnyDim(joint[i]) || SameDim(joint[i], attrs->shape[i]);
   if (!fits) throw ShapeError(StrCat("can't broadcast ", ShapeText(data->shape), " to ", ShapeText(attrs->shape)));
   return TensorType(attrs->shape, data->dtype);
 }

@@ -2,6 +2,7 @@
 // Operators whose shape is an operand. DynamicToStatic replaces those whose shape is known by their static twins.
 #include <algorithm>
 
+#include "ops/dynamic.h"
 #include "ops/families.h"
 #include "ops/infer.h"
 #include "treadle/ops/attrs/algorithm.h"
@@ -30,9 +31,27 @@ Array<PrimExpr> AnyShape(size_t rank) {
   return shape;
 }
 
+/// Dimensions of an operand that lists sizes; those above `least` that the attribute repeats are known.
+Array<PrimExpr> HintedShape(size_t rank, const Array<PrimExpr>& hints, int64_t least) {
+  Array<PrimExpr> shape = AnyShape(rank);
+  for (size_t i = 0; hints.size() == rank && i < rank; ++i) {
+    if (DimValue(hints[i]) > least) shape.Set(i, hints[i]);
+  }
+  return shape;
+}
+
 /// (data, shape)
-Type ShapeOperandInfer(const InferContext& context) {
-  return TensorType(AnyShape(ListLength(context, 1, "shape")), context.Tensor(0, "data")->dtype);
+Type ReshapeInfer(const InferContext& context) {
+  const auto* attrs = context.attrs<ReshapeAttrs>();
+  return TensorType(HintedShape(ListLength(context, 1, "shape"), attrs->newshape, 0), context.Tensor(0, "data")->dtype);
+}
+
+/// (data, shape): the shapes are broadcast against each other.
+Type BroadcastToInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<InitOpAttrs>();
+  Array<PrimExpr> shape = HintedShape(ListLength(context, 1, "shape"), attrs->shape, 1);
+  return TensorType(BroadcastShape(context, data->shape, shape), data->dtype);
 }
 
 /// (data, reps)
@@ -167,7 +186,7 @@ OpRegistration Dynamic(const char* name, const char* twin, std::vector<OpArgumen
 void RegisterDynamicOps() {
   const OpArgument data = {"data", "Tensor", "The input."};
   const OpArgument shape = {"shape", "Tensor", "Shape of the result."};
-  Dynamic("dyn.reshape", "reshape", {data, shape}, Rule<ShapeOperandInfer>)
+  Dynamic("dyn.reshape", "reshape", {data, shape}, Rule<ReshapeInfer>)
       .AttrsType<ReshapeAttrs>()
       .Set(kReshapeOp, true);
   Dynamic("dyn.squeeze", "squeeze", {data, {"axis", "Tensor", "Dimensions to remove."}}, Rule<SqueezeInfer>)
@@ -175,7 +194,7 @@ void RegisterDynamicOps() {
       .Set(kReshapeOp, true);
   Dynamic("dyn.tile", "tile", {data, {"reps", "Tensor", "Copies along each dimension."}}, Rule<TileInfer>)
       .AttrsType<TileAttrs>();
-  Dynamic("dyn.broadcast_to", "broadcast_to", {data, shape}, Rule<ShapeOperandInfer>, OpPatternKind::kBroadcast)
+  Dynamic("dyn.broadcast_to", "broadcast_to", {data, shape}, Rule<BroadcastToInfer>, OpPatternKind::kBroadcast)
       .AttrsType<InitOpAttrs>();
   Dynamic("dyn.zeros", "zeros", {shape}, Rule<InitInfer>).AttrsType<InitOpAttrs>();
   Dynamic("dyn.ones", "ones", {shape}, Rule<InitInfer>).AttrsType<InitOpAttrs>();
@@ -219,6 +238,7 @@ void RegisterDynamicOps() {
   const std::vector<OpArgument> scales3 = {
       data, {"scale_d", "Tensor", "Factor."}, {"scale_h", "Tensor", "Factor."}, {"scale_w", "Tensor", "Factor."}};
   Dynamic("dyn.nn.upsampling3d", "nn.upsampling3d", scales3, Rule<UpSampling3DInfer>).AttrsType<UpSampling3DAttrs>();
+  RegisterDynamicComputes();
 }
 
 }  // namespace treadle::ops

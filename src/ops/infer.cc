@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "treadle/arith/analyzer.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ir/structural.h"
 
@@ -172,7 +173,20 @@ Array<PrimExpr> MakeDims(const std::vector<int64_t>& dims) {
   return result;
 }
 
-Array<PrimExpr> BroadcastShape(const InferContext& context, const Array<PrimExpr>& a, const Array<PrimExpr>& b) {
+namespace {
+
+PrimExpr SymbolicBroadcast(const PrimExpr& x, const PrimExpr& y, const Array<PrimExpr>& a, const Array<PrimExpr>& b) {
+  if (IsAnyDim(x) || IsAnyDim(y)) return AnyDim();
+  arith::Analyzer analyzer;
+  auto difference = analyzer.ConstDifference(x, y);
+  if (!difference) return AnyDim();
+  if (*difference != 0) throw ShapeError(StrCat("Incompatible broadcast type ", ShapeText(a), " and ", ShapeText(b)));
+  return x;
+}
+
+}  // namespace
+
+Array<PrimExpr> BroadcastShape(const InferContext&, const Array<PrimExpr>& a, const Array<PrimExpr>& b) {
   size_t rank = std::max(a.size(), b.size());
   Array<PrimExpr> result;
   for (size_t i = 0; i < rank; ++i) {
@@ -188,10 +202,9 @@ Array<PrimExpr> BroadcastShape(const InferContext& context, const Array<PrimExpr
       result.push_back(x);
     } else if (DimValue(x) == 1) {
       result.push_back(y);
-    } else if (IsAnyDim(x) || IsAnyDim(y)) {
-      result.push_back(IsAnyDim(x) ? y : x);
-    } else if ((AsConstInt(x) == nullptr || AsConstInt(y) == nullptr) && context.Equal(x, y)) {
-      result.push_back(AsConstInt(x) != nullptr ? x : y);
+    } else if (AsConstInt(x) == nullptr || AsConstInt(y) == nullptr) {
+      // A symbolic dimension is 1 or that of the other operand, which only the run tells.
+      result.push_back(AsConstInt(x) != nullptr ? x : AsConstInt(y) != nullptr ? y : SymbolicBroadcast(x, y, a, b));
     } else {
       throw ShapeError(StrCat("Incompatible broadcast type ", ShapeText(a), " and ", ShapeText(b)));
     }

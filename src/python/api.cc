@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "python/api.h"
 
+#include "python/api_vm.h"
+
 namespace treadle::python {
 
 void RegisterApi() {
@@ -16,6 +18,7 @@ void RegisterApi() {
   RegisterDriverApi();
   RegisterInterpreterApi();
   RegisterDataflowApi();
+  RegisterVmApi();
 }
 
 }  // namespace treadle::python

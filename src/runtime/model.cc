@@ -6,6 +6,7 @@
 #include "runtime/builtins.h"
 #include "runtime/library_module.h"
 #include "treadle/base/error.h"
+#include "treadle/runtime/vm/machine.h"
 
 namespace treadle::runtime {
 
@@ -127,7 +128,11 @@ struct ExecutorTable {
   std::mutex mutex;
   std::map<std::string, ExecutorLoader> loaders;
   static ExecutorTable& Global() {
-    static auto* table = new ExecutorTable();
+    static auto* table = [] {
+      auto* made = new ExecutorTable();
+      made->loaders["vm"] = vm::LoadVmExecutable;
+      return made;
+    }();
     return *table;
   }
 };

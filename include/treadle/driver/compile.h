@@ -19,7 +19,7 @@
 namespace treadle::driver {
 
 /// What is dumped: "relay" (as imported), "relay-opt" (fused), "fusion" (groups, and why others weren't formed), "tir"
-/// (lowered), "ll", "asm", "c" (target c), "graph".
+/// (lowered), "ll", "asm", "c" (target c), "graph", "vm".
 struct DumpOptions {
   std::vector<std::string> stages;
   std::string directory = ".";  ///< files <stage>.relay, .tir, .ll, .s, .json are written there
@@ -40,6 +40,7 @@ struct CompileOptions {
   std::map<std::string, std::vector<int64_t>> input_shapes;  ///< by input name
   std::map<std::string, int64_t> dims;                       ///< by symbolic dimension
   std::map<std::string, runtime::NDArray> constants;         ///< ONNX inputs that are fixed to a value, by name
+  std::string executor = "auto";                             ///< or "graph", "vm": the graph executor if it can run the model
   DumpOptions dump;
   std::vector<ObjectPtr<transform::PassInstrument>> instruments;  ///< watch the passes
   /// The passes run in the thread's PassContext, instruments included; level, passes and config above aren't used.
@@ -51,6 +52,8 @@ struct CompileOptions {
 /// Kernels in memory with the graph that calls them.
 struct CompiledModel {
   std::string graph_json;
+  std::string vm_text;     ///< of vm_program: its instructions
+  std::string vm_program;  ///< instead of a graph where the manifest says "vm": a vm::Program, whose constants are params
   std::vector<std::pair<std::string, runtime::NDArray>> params;
   runtime::Module library;                        ///< the kernels, importing device and external modules
   std::string target;                             ///< canonical text

@@ -19,6 +19,7 @@ from .transform import gradient
 from .type_functor import TypeFunctor, TypeMutator, TypeVisitor
 from ..ir import Constructor, Span
 
+from . import vm  # noqa: F401
 from . import build_module  # the module, for relay.build_module.build
 
 RefType = RelayRefType

@@ -158,12 +158,39 @@ class GraphExecutor(Executor):
         return call if isinstance(expr, (BaseFunc, GlobalVar)) else call()
 
 
+class VMExecutor(Executor):
+    """Compiles the whole language for the virtual machine."""
+
+    def __init__(self, mod=None, device=None, target="llvm", params=None):
+        super().__init__(mod)
+        self._target, self._params = target, params
+
+    def _evaluate(self, expr):
+        from .._vm import VirtualMachine
+        from .vm import compile as compile_vm
+        if isinstance(expr, GlobalVar):
+            module, name = self.mod, expr.name_hint
+        else:
+            function = expr if isinstance(expr, BaseFunc) else Function([], expr)
+            module, name = IRModule(dict(self.mod.functions.items()), dict(self.mod.type_definitions.items())), "main"
+            module[name] = function
+        machine = VirtualMachine(compile_vm(module, self._target, params=self._params))
+
+        def call(*args, **kwargs):
+            return machine.invoke(name, *args, **kwargs)
+
+        return call if isinstance(expr, (BaseFunc, GlobalVar)) else call()
+
+
 def create_executor(kind="debug", mod=None, device=None, target="llvm", params=None):
-    """`kind`: "debug", the interpreter of the whole language, or "graph", which compiles data flow."""
+    """`kind`: "debug", the interpreter of the whole language; "vm", which compiles it; "graph", which compiles data
+    flow."""
     if kind == "debug":
         if params:
             raise ValueError('params are bound by the kind "graph"; pass them as arguments')
         return Interpreter(mod)
     if kind == "graph":
         return GraphExecutor(mod, device, target, params)
-    raise ValueError(f'no executor of kind "{kind}"; there are "debug" and "graph"')
+    if kind == "vm":
+        return VMExecutor(mod, device, target, params)
+    raise ValueError(f'no executor of kind "{kind}"; there are "debug", "graph" and "vm"')

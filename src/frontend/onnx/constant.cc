@@ -2,6 +2,7 @@
 // Constants and tensors made from numbers.
 #include <cmath>
 
+#include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/rules.h"
 #include "frontend/onnx/tensor_data.h"
 
@@ -42,7 +43,8 @@ Expr ImportConstant(NodeImport& n) {
 }
 
 Expr ImportConstantOfShape(NodeImport& n) {
-  Ints shape = n.ConstantInts(0, "input");
+  const bool known = n.IsKnown(0);
+  Ints shape = known ? n.ConstantInts(0, "input") : Ints();
   NDArray value = ArrayOf(std::vector<double>{0}, Ints{}, DataType::Float(32));
   if (const Attribute* attribute = n.Find("value")) {
     if (attribute->type != Attribute::Type::kTensor) n.Invalid("'value' isn't a tensor");
@@ -51,6 +53,7 @@ Expr ImportConstantOfShape(NodeImport& n) {
     if (value.size() != 1) n.Invalid(StrCat("'value' has ", value.size(), " elements, expected one"));
     value = value.CreateView({}, value.dtype());
   }
+  if (!known) return n.Call("dyn.full", {n.Const(value), n.In(0)}, {{"dtype", value.dtype()}});
   for (int64_t dim : shape) {
     if (dim < 0) n.Invalid(StrCat("the shape has a dimension of ", dim));
   }
@@ -67,6 +70,7 @@ Expr ImportConstantOfShape(NodeImport& n) {
 Expr ImportRange(NodeImport& n) {
   DataType dtype = n.DType(0);
   if (n.Int("stash_type", 1) != 1) n.Unsupported("'stash_type' other than float isn't implemented");
+  if (!n.IsKnown(0) || !n.IsKnown(1) || !n.IsKnown(2)) return ImportDynamicRange(n);
   auto scalar = [&](size_t i, const char* name) {
     NDArray value = n.Constant(i, name);
     if (value.size() != 1) n.Invalid(StrCat("'", name, "' isn't a scalar"));
@@ -91,6 +95,7 @@ Expr ImportRange(NodeImport& n) {
 }
 
 Expr ImportEyeLike(NodeImport& n) {
+  if (n.Rank(0) == 2 && !IsStatic(TypeOf(n.In(0)))) return ImportDynamicEyeLike(n);
   Ints shape = n.StaticShape(0);
   if (shape.size() != 2) n.Invalid(StrCat("the operand has rank ", shape.size(), ", expected 2"));
   DataType dtype = n.HasAttr("dtype") ? n.TypeAttr("dtype") : n.DType(0);

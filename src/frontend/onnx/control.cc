@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Control flow that is decided when compiling: branches whose condition is known, loops whose number of trips is.
-// A branch that isn't is computed on both sides and selected from, where both give one type.
+// Control flow that is decided when compiling: branches whose condition is known, short loops whose number of trips
+// is. The rest: loop.cc.
 #include <algorithm>
 
+#include "frontend/onnx/loop.h"
 #include "frontend/onnx/rules.h"
+#include "frontend/onnx/shape_values.h"
 #include "treadle/ir/structural.h"
-#include "treadle/relay/expr_functor.h"
 
 namespace treadle::onnx {
 namespace {
@@ -13,25 +14,13 @@ namespace {
 using relay::Expr;
 using Ints = std::vector<int64_t>;
 
-constexpr int64_t kMaxTrips = 10000;
+/// Trips of a loop that is unrolled: longer ones are run as loops.
+constexpr int64_t kMaxUnrolled = 32;
 
 std::optional<bool> KnownBool(const Expr& expr) {
-  const auto* constant = expr.as<relay::ConstantNode>();
-  if (constant == nullptr || constant->data.size() != 1 || !constant->data.dtype().is_bool()) return std::nullopt;
-  return IntsOf(constant->data)[0] != 0;
-}
-
-/// Whether evaluating the expression may stop the model with an error: a branch not taken must not.
-bool MayFail(const Expr& expr) {
-  bool found = false;
-  relay::PostOrderVisit(expr, [&](const Expr& e) {
-    const auto* call = e.as<relay::CallNode>();
-    if (call == nullptr) return;
-    const auto* op = call->op.as<OpNode>();
-    found |= op == nullptr || op->name == "take" || op->name == "gather" || op->name == "gather_nd" ||
-             op->name == "scatter" || op->name == "scatter_nd";
-  });
-  return found;
+  auto known = KnownElements(expr);
+  if (!known || known->size() != 1 || !TypeOf(expr)->dtype.is_bool()) return std::nullopt;
+  return (*known)[0] != 0;
 }
 
 std::vector<Expr> ImportIf(NodeImport& n) {
@@ -40,21 +29,7 @@ std::vector<Expr> ImportIf(NodeImport& n) {
   Expr condition = n.In(0);
   if (TypeOf(condition)->dtype != DataType::Bool()) n.Invalid("the condition isn't bool");
   if (auto known = KnownBool(condition)) return n.Subgraph(*known ? "then_branch" : "else_branch", {});
-  std::vector<Expr> yes = n.Subgraph("then_branch", {});
-  std::vector<Expr> no = n.Subgraph("else_branch", {});
-  if (yes.size() != no.size()) n.Invalid("the branches have different numbers of outputs");
-  if (RankOf(condition) > 0) condition = n.Reshape(condition, {});
-  std::vector<Expr> outputs;
-  for (size_t i = 0; i < yes.size(); ++i) {
-    if (!StructuralEqual(yes[i].checked_type(), no[i].checked_type())) {
-      n.Unsupported("the condition isn't known when compiling, and the branches give different types");
-    }
-    if (MayFail(yes[i]) || MayFail(no[i])) {
-      n.Unsupported("the condition isn't known when compiling, and a branch may fail on bad indices");
-    }
-    outputs.push_back(n.Call("where", {condition, yes[i], no[i]}));
-  }
-  return outputs;
+  return ImportBranch(n, condition);
 }
 
 /// Values of a loop's scan output, one per trip, as one tensor with a new dimension `axis`.
@@ -64,38 +39,50 @@ Expr Stack(NodeImport& n, const std::vector<Expr>& values, int axis) {
   return parts.size() == 1 ? parts[0] : n.Concat(parts, axis);
 }
 
-/// Inputs: greatest number of trips, condition to go on, carried values. The body takes the trip's number, the
-/// condition and the carried values, and gives the condition, the carried values and the scan outputs. Unrolled.
-std::vector<Expr> ImportLoop(NodeImport& n) {
-  const Attribute* body = n.Find("body");
-  if (body == nullptr || !body->g) n.Invalid("attribute 'body' is missing");
-  int64_t trips = n.Has(0) ? n.ConstantInt(0, "M") : INT64_MAX;
-  std::optional<bool> go_on = true;
-  if (n.Has(1)) {
-    go_on = KnownBool(n.In(1));
-    if (!go_on) n.Unsupported("the condition isn't known when compiling");
+/// The loop unrolled; nothing where the number of trips isn't known, or is large.
+std::optional<std::vector<Expr>> Unroll(NodeImport& n, const Graph& body) {
+  int64_t trips = INT64_MAX;
+  if (n.Has(0)) {
+    auto known = KnownElements(n.In(0));
+    if (!known || known->size() != 1) return std::nullopt;
+    trips = (*known)[0];
   }
+  std::optional<bool> go_on = true;
+  if (n.Has(1)) go_on = KnownBool(n.In(1));
+  if (!go_on || (trips > kMaxUnrolled && !n.Has(1))) return std::nullopt;
   std::vector<Expr> carried;
   for (size_t i = 2; i < n.num_inputs(); ++i) carried.push_back(n.In(i));
-  if (body->g->outputs.size() < carried.size() + 1) n.Invalid("the body has too few outputs");
-  size_t scans = body->g->outputs.size() - carried.size() - 1;
+  if (body.outputs.size() < carried.size() + 1) n.Invalid("the body has too few outputs");
+  size_t scans = body.outputs.size() - carried.size() - 1;
   std::vector<std::vector<Expr>> scanned(scans);
   for (int64_t trip = 0; trip < trips && *go_on; ++trip) {
-    if (trip == kMaxTrips) n.Unsupported(StrCat("loops of more than ", kMaxTrips, " trips aren't implemented"));
+    if (trip == kMaxUnrolled) return std::nullopt;
     std::vector<Expr> inputs{n.Const(ArrayOf(Ints{trip}, Ints{}, DataType::Int(64))),
                              n.Const(ArrayOf(Ints{1}, Ints{}, DataType::Bool()))};
     inputs.insert(inputs.end(), carried.begin(), carried.end());
     std::vector<Expr> outputs = n.Subgraph("body", inputs);
     go_on = KnownBool(outputs[0]);
-    if (!go_on) n.Unsupported("the condition of the body isn't known when compiling");
+    if (!go_on) return std::nullopt;
     std::copy(outputs.begin() + 1, outputs.begin() + 1 + static_cast<std::ptrdiff_t>(carried.size()), carried.begin());
     for (size_t i = 0; i < scans; ++i) scanned[i].push_back(outputs[1 + carried.size() + i]);
   }
   for (const std::vector<Expr>& values : scanned) {
-    if (values.empty()) n.Unsupported("scan outputs of a loop without trips aren't implemented");
+    if (values.empty()) return std::nullopt;
+    for (const Expr& value : values) {
+      if (!StructuralEqual(value.checked_type(), values[0].checked_type())) return std::nullopt;
+    }
     carried.push_back(Stack(n, values, 0));
   }
   return carried;
+}
+
+/// Inputs: greatest number of trips, condition to go on, carried values. The body takes the trip's number, the
+/// condition and the carried values, and gives the condition, the carried values and the scan outputs.
+std::vector<Expr> ImportLoop(NodeImport& n) {
+  const Attribute* body = n.Find("body");
+  if (body == nullptr || !body->g) n.Invalid("attribute 'body' is missing");
+  if (auto unrolled = Unroll(n, *body->g)) return *unrolled;
+  return ImportDynamicLoop(n);
 }
 
 /// A per-value attribute of Scan: axes or directions, 0 by default.
@@ -123,15 +110,18 @@ std::vector<Expr> ImportScan(NodeImport& n) {
   Ints out_directions = PerValue(n, "scan_output_directions", results);
   std::vector<Expr> states;
   for (size_t i = 0; i < states_count; ++i) states.push_back(n.In(i));
+  ScanSpec spec{states, {}, in_axes, in_directions, out_axes, out_directions};
   int64_t length = -1;
+  bool known = true;
   for (size_t i = 0; i < scans; ++i) {
-    in_axes[i] = n.Axis(in_axes[i], n.Rank(states_count + i));
-    int64_t size = n.StaticDim(n.In(states_count + i), static_cast<int>(in_axes[i]));
-    if (length >= 0 && size != length) n.Invalid("the sequences have different lengths");
-    length = size;
+    spec.sequences.push_back(n.In(states_count + i));
+    in_axes[i] = spec.in_axes[i] = n.Axis(in_axes[i], n.Rank(states_count + i));
+    const int64_t* size = AsConstInt(TypeOf(spec.sequences[i])->shape[static_cast<size_t>(in_axes[i])]);
+    known = known && size != nullptr;
+    if (size != nullptr && length >= 0 && *size != length) n.Invalid("the sequences have different lengths");
+    if (size != nullptr) length = *size;
   }
-  if (length > kMaxTrips) n.Unsupported(StrCat("sequences of more than ", kMaxTrips, " aren't implemented"));
-  if (length == 0 && results > 0) n.Unsupported("results of empty sequences aren't implemented");
+  if (!known || length == 0 || length > kMaxUnrolled) return ImportDynamicScan(n, spec);
   std::vector<std::vector<Expr>> collected(results);
   for (int64_t t = 0; t < length; ++t) {
     std::vector<Expr> arguments = states;

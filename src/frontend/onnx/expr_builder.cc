@@ -6,6 +6,7 @@
 
 #include "frontend/onnx/fold.h"
 #include "frontend/onnx/node_import.h"
+#include "frontend/onnx/shape_values.h"
 #include "treadle/base/error.h"
 #include "treadle/base/half.h"
 
@@ -296,7 +297,13 @@ Expr ExprBuilder::Call(const char* op_name, const Array<Expr>& args, const AttrL
   Attrs attrs = MakeAttrsByName(op->attrs_type, op_name, attr_list);
   Type type = InferCallType(op, args, attrs);
   if (auto folded = FoldCall(op, args, attrs, type)) return MakeConstant(*folded, span_);
-  return WithType(relay::Call(op, args, attrs, {}, span_), type);
+  Expr call = WithType(relay::Call(op, args, attrs, {}, span_), type);
+  // What is made of a shape may be known although the shape is only in part.
+  if (auto known = KnownElements(call)) {
+    const auto* tensor = type.as<TensorTypeNode>();
+    return MakeConstant(ArrayOf(*known, treadle::StaticShape(tensor, "value"), tensor->dtype), span_);
+  }
+  return call;
 }
 
 Expr ExprBuilder::Item(const Expr& tuple, int index) {

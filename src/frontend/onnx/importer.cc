@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "frontend/onnx/input_types.h"
+#include "frontend/onnx/loop.h"
 #include "frontend/onnx/node_import.h"
 #include "frontend/onnx/op_versions.h"
 #include "frontend/onnx/rules.h"
@@ -21,6 +22,7 @@ namespace {
 using relay::Expr;
 
 constexpr int kMaxFunctionDepth = 64;
+constexpr int kMaxForks = 32;
 constexpr int64_t kMaxInlinedNodes = 1000000;
 constexpr int64_t kMaxInlinedWeight = 4096;  ///< elements of integer weights that become constants
 
@@ -61,19 +63,33 @@ struct Scope {
   Scope* outer = nullptr;
   std::unordered_map<std::string, std::shared_ptr<Value>> values;  ///< shared: a function's body sees its caller's
 
-  std::shared_ptr<Value> Shared(const std::string& name) {
-    for (Scope* scope = this; scope != nullptr; scope = scope->outer) {
-      auto it = scope->values.find(name);
-      if (it != scope->values.end()) return it->second;
-    }
-    return std::make_shared<Value>();  // an input that the function's caller leaves out
+  /// Of a function: values of outside that it uses become its parameters.
+  bool is_function = false;
+  std::vector<std::pair<relay::Var, Expr>> captured;
+
+  std::shared_ptr<Value> Lookup(const std::string& name) {
+    auto it = values.find(name);
+    if (it != values.end()) return it->second;
+    std::shared_ptr<Value> value = outer == nullptr ? nullptr : outer->Lookup(name);
+    if (value == nullptr || !is_function || value->poisoned()) return value;
+    return values[name] = Capture(name, *value);
   }
-  Value* Find(const std::string& name) {
-    for (Scope* scope = this; scope != nullptr; scope = scope->outer) {
-      auto it = scope->values.find(name);
-      if (it != scope->values.end()) return it->second.get();
+  std::shared_ptr<Value> Shared(const std::string& name) {
+    std::shared_ptr<Value> value = Lookup(name);
+    return value != nullptr ? value : std::make_shared<Value>();  // an input that the function's caller leaves out
+  }
+  Value* Find(const std::string& name) { return Lookup(name).get(); }
+
+  std::shared_ptr<Value> Capture(const std::string& name, Value& value) {
+    // Weights are constants within: kernels of the function can prepare them.
+    if (auto known = value.known()) return std::make_shared<Value>(MakeConstant(*known, Span(name)));
+    Expr expr = value.expr();
+    for (const auto& [var, source] : captured) {
+      if (source.same_as(expr)) return std::make_shared<Value>(Expr(var));
     }
-    return nullptr;
+    relay::Var var = MakeVar(name, expr->checked_type(), expr->span);
+    captured.emplace_back(var, expr);
+    return std::make_shared<Value>(Expr(var));
   }
   template <typename... Args>
   void Define(const std::string& name, Args&&... args) {
@@ -95,12 +111,21 @@ class Importer : public SubgraphImporter {
   /// The weight as a constant or as a parameter of "main".
   Expr WeightExpr(const std::string& name, const NDArray& value);
   std::vector<Expr> ImportSubgraph(const Graph& graph, const std::vector<Expr>& inputs) override;
+  GlobalVar OpenFunction(const std::string& hint) override;
+  std::vector<std::pair<relay::Var, Expr>> CloseFunction() override;
+  void DefineFunction(const GlobalVar& var, const relay::Function& function) override {
+    defined_.emplace_back(var, function);
+  }
 
  private:
   void CheckOpsets() const;
   void DefineInitializers(const Graph& graph, Scope& scope);
   void DefineInputs(Scope& scope);
   void ImportNodes(const std::vector<Node>& nodes, const OpsetImports& opsets, Scope& scope);
+  /// Imports nodes from `begin` on; the values called `outputs`. Where an If gives other ranks in one branch than in
+  /// the other, what follows is imported for both.
+  std::vector<Expr> ImportBody(const Graph& graph, size_t begin, const OpsetImports& opsets, Scope& scope);
+  std::vector<Expr> Fork(const Graph& graph, size_t at, const OpsetImports& opsets, Scope& scope, const RankFork& fork);
   void ImportNode(const Node& node, const OpsetImports& opsets, Scope& scope);
   std::vector<Expr> RunRule(const Node& node, const OpsetImports& opsets, std::vector<NodeInput*> inputs,
                             bool check_only);
@@ -116,8 +141,12 @@ class Importer : public SubgraphImporter {
   std::vector<std::string> unsupported_;
   std::map<std::string, int> unsupported_ops_;
   int function_depth_ = 0;
+  int forks_ = 0;
+  int functions_opened_ = 0;
   int64_t node_count_ = 0;
   Scope* current_scope_ = nullptr;
+  std::vector<std::unique_ptr<Scope>> function_scopes_;  ///< of the functions that are open
+  std::vector<std::pair<GlobalVar, relay::Function>> defined_;
   const OpsetImports* current_opsets_ = nullptr;
 };
 
@@ -280,6 +309,9 @@ void Importer::ImportNode(const Node& node, const OpsetImports& opsets, Scope& s
     inputs.push_back(value);
   }
   std::vector<Expr> outputs;
+  Scope* saved_scope = current_scope_;
+  const OpsetImports* saved_opsets = current_opsets_;
+  const size_t open_functions = function_scopes_.size();
   auto opset = opsets.find(node.domain);
   int64_t opset_version = opset == opsets.end() ? 0 : opset->second;
   try {
@@ -297,6 +329,10 @@ void Importer::ImportNode(const Node& node, const OpsetImports& opsets, Scope& s
   } catch (const ModelFormatError& e) {
     Rethrow(e, node);
   }
+  // A rule that gave up may have left these open.
+  function_scopes_.resize(open_functions);
+  current_scope_ = saved_scope;
+  current_opsets_ = saved_opsets;
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].empty()) continue;
     scope.Define(node.outputs[i], i < outputs.size() ? outputs[i] : Expr());
@@ -306,9 +342,106 @@ void Importer::ImportNode(const Node& node, const OpsetImports& opsets, Scope& s
 void Importer::ImportNodes(const std::vector<Node>& nodes, const OpsetImports& opsets, Scope& scope) {
   Scope* outer_scope = std::exchange(current_scope_, &scope);
   const OpsetImports* outer_opsets = std::exchange(current_opsets_, &opsets);
-  for (const Node& node : nodes) ImportNode(node, opsets, scope);
+  for (const Node& node : nodes) {
+    try {
+      ImportNode(node, opsets, scope);
+    } catch (const RankFork&) {
+      AddUnsupported(node, 0, "the branches give results of different ranks within a function");
+    }
+  }
   current_scope_ = outer_scope;
   current_opsets_ = outer_opsets;
+}
+
+GlobalVar Importer::OpenFunction(const std::string& hint) {
+  auto scope = std::make_unique<Scope>();
+  scope->outer = current_scope_;
+  scope->is_function = true;
+  current_scope_ = scope.get();
+  function_scopes_.push_back(std::move(scope));
+  return GlobalVar(StrCat(hint, functions_opened_++));
+}
+
+std::vector<std::pair<relay::Var, Expr>> Importer::CloseFunction() {
+  std::vector<std::pair<relay::Var, Expr>> captured = std::move(function_scopes_.back()->captured);
+  current_scope_ = function_scopes_.back()->outer;
+  function_scopes_.pop_back();
+  return captured;
+}
+
+std::vector<Expr> Importer::Fork(const Graph& graph, size_t at, const OpsetImports& opsets, Scope& scope,
+                                 const RankFork& fork) {
+  if (++forks_ > kMaxForks) {
+    throw UnsupportedNode(StrCat("there are more than ", kMaxForks, " branches whose results differ in rank"));
+  }
+  const Node& node = graph.nodes[at];
+  std::vector<Expr> results[2];
+  std::string reasons[2];
+  const auto unsupported = unsupported_;
+  const auto unsupported_ops = unsupported_ops_;
+  for (int side = 0; side < 2; ++side) {
+    const std::vector<Expr>& values = side == 0 ? fork.yes : fork.no;
+    Scope inner;
+    inner.outer = &scope;
+    for (size_t i = 0; i < node.outputs.size() && i < values.size(); ++i) {
+      if (!node.outputs[i].empty()) inner.Define(node.outputs[i], values[i]);
+    }
+    try {
+      results[side] = ImportBody(graph, at + 1, opsets, inner);
+    } catch (const UnsupportedNode& e) {
+      reasons[side] = e.what();
+    } catch (const InternalError&) {
+      throw;
+    } catch (const Error& e) {
+      reasons[side] = e.what();
+    }
+    if (unsupported_.size() > unsupported.size()) {
+      if (reasons[side].empty() || results[side].empty()) reasons[side] = unsupported_.back();
+      results[side].clear();
+      unsupported_ = unsupported;
+      unsupported_ops_ = unsupported_ops;
+    }
+  }
+  if (results[0].empty() && results[1].empty()) throw UnsupportedNode(reasons[0]);
+  std::string reason = StrCat("node ", QuoteName(node.DisplayName()), " (If): this branch can't be run: ",
+                              results[0].empty() ? reasons[0] : reasons[1]);
+  ExprBuilder builder{Span(node.DisplayName())};
+  return JoinBranches(builder, fork.condition, results[0], results[1], reason);
+}
+
+std::vector<Expr> Importer::ImportBody(const Graph& graph, size_t begin, const OpsetImports& opsets, Scope& scope) {
+  Scope* outer_scope = std::exchange(current_scope_, &scope);
+  const OpsetImports* outer_opsets = std::exchange(current_opsets_, &opsets);
+  auto restore = [&] {
+    current_scope_ = outer_scope;
+    current_opsets_ = outer_opsets;
+  };
+  try {
+    for (size_t i = begin; i < graph.nodes.size(); ++i) {
+      const size_t open_functions = function_scopes_.size();
+      try {
+        ImportNode(graph.nodes[i], opsets, scope);
+      } catch (const RankFork& fork) {
+        function_scopes_.resize(open_functions);
+        current_scope_ = &scope;
+        current_opsets_ = &opsets;
+        std::vector<Expr> outputs = Fork(graph, i, opsets, scope, fork);
+        restore();
+        return outputs;
+      }
+    }
+  } catch (...) {
+    restore();
+    throw;
+  }
+  restore();
+  std::vector<Expr> outputs;
+  for (const ValueInfo& output : graph.outputs) {
+    Value* value = scope.Find(output.name);
+    if (value == nullptr || value->poisoned()) throw UnsupportedNode("a node of its subgraph can't be imported");
+    outputs.push_back(value->expr());
+  }
+  return outputs;
 }
 
 std::vector<Expr> Importer::ImportSubgraph(const Graph& graph, const std::vector<Expr>& inputs) {
@@ -320,14 +453,7 @@ std::vector<Expr> Importer::ImportSubgraph(const Graph& graph, const std::vector
         StrCat("subgraph ", QuoteName(graph.name), " has ", graph.inputs.size(), " inputs, ", inputs.size(), " given"));
   }
   for (size_t i = 0; i < inputs.size(); ++i) scope.Define(graph.inputs[i].name, inputs[i]);
-  ImportNodes(graph.nodes, *current_opsets_, scope);
-  std::vector<Expr> outputs;
-  for (const ValueInfo& output : graph.outputs) {
-    Value* value = scope.Find(output.name);
-    if (value == nullptr || value->poisoned()) throw UnsupportedNode("a node of its subgraph can't be imported");
-    outputs.push_back(value->expr());
-  }
-  return outputs;
+  return ImportBody(graph, 0, *current_opsets_, scope);
 }
 
 /// Replaces attributes that refer to the function's by the values of the call; drops those that have none.
@@ -393,17 +519,19 @@ ImportResult Importer::Run() {
   Scope scope;
   DefineInitializers(model_.graph, scope);
   DefineInputs(scope);
-  ImportNodes(model_.graph.nodes, model_.opset_imports, scope);
-  if (!unsupported_.empty()) ThrowUnsupported();
   Array<Expr> outputs;
-  for (const ValueInfo& output : model_.graph.outputs) {
-    outputs.push_back(scope.Find(output.name)->expr());
-    result_.output_names.push_back(output.name);
+  try {
+    for (const Expr& output : ImportBody(model_.graph, 0, model_.opset_imports, scope)) outputs.push_back(output);
+  } catch (const UnsupportedNode& e) {
+    if (unsupported_.empty()) unsupported_.emplace_back(e.what());
   }
+  if (!unsupported_.empty()) ThrowUnsupported();
+  for (const ValueInfo& output : model_.graph.outputs) result_.output_names.push_back(output.name);
   Expr body = outputs.size() == 1 ? outputs[0] : ExprBuilder(Span(model_.graph.name)).MakeTuple(outputs);
   Array<relay::Var> params = input_vars_;
   for (const relay::Var& var : weight_vars_) params.push_back(var);
   result_.mod = IRModule::FromExpr(relay::Function(params, body));
+  for (const auto& [var, function] : defined_) result_.mod.CopyOnWrite()->Add(var, function);
   return std::move(result_);
 }
 

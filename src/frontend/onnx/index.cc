@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/rules.h"
 
 namespace treadle::onnx {
@@ -13,7 +14,10 @@ using Ints = std::vector<int64_t>;
 
 /// The indices of input `i`, counted from 0: negative ones count from the end of a dimension of `size`. Known ones out
 /// of range are an error.
-Expr FromStart(NodeImport& n, size_t i, int64_t size) {
+Expr FromStart(NodeImport& n, size_t i, const Expr& data, int axis) {
+  const int64_t* extent = AsConstInt(TypeOf(data)->shape[static_cast<size_t>(axis)]);
+  if (extent == nullptr) return DynamicFromStart(n, n.In(i), data, axis);
+  int64_t size = *extent;
   Expr indices = n.In(i);
   DataType dtype = n.DType(i);
   if (!dtype.is_integral()) n.Invalid(StrCat("the indices are ", dtype, ", expected integers"));
@@ -34,14 +38,14 @@ Expr ImportGather(NodeImport& n) {
   if (rank < 1) n.Invalid("the operand is a scalar");
   int axis = n.Axis(n.Int("axis", 0), rank);
   const int64_t* size = AsConstInt(TypeOf(n.In(0))->shape[static_cast<size_t>(axis)]);
-  if (n.IsKnown(1) && size != nullptr) FromStart(n, 1, *size);
+  if (n.IsKnown(1) && size != nullptr) FromStart(n, 1, n.In(0), axis);
   return n.Call("take", {n.In(0), n.In(1)}, {{"axis", int64_t{axis}}, {"mode", "error"}});
 }
 
 Expr ImportGatherElements(NodeImport& n) {
   if (n.Rank(0) < 1 || n.Rank(0) != n.Rank(1)) n.Invalid("the operands have different ranks, or rank 0");
   int axis = n.Axis(n.Int("axis", 0), n.Rank(0));
-  Expr indices = FromStart(n, 1, n.StaticDim(n.In(0), axis));
+  Expr indices = FromStart(n, 1, n.In(0), axis);
   return n.Call("gather", {n.In(0), indices}, {{"axis", int64_t{axis}}});
 }
 
@@ -90,7 +94,7 @@ std::string Reduction(NodeImport& n) {
 Expr ImportScatterElements(NodeImport& n) {
   if (n.Rank(0) < 1 || n.Rank(0) != n.Rank(1)) n.Invalid("the operands have different ranks, or rank 0");
   int axis = n.Axis(n.Int("axis", 0), n.Rank(0));
-  Expr indices = FromStart(n, 1, n.StaticDim(n.In(0), axis));
+  Expr indices = FromStart(n, 1, n.In(0), axis);
   return n.Call("scatter", {n.In(0), indices, n.In(2)}, {{"axis", int64_t{axis}}, {"reduction", Reduction(n)}});
 }
 
@@ -100,6 +104,7 @@ Expr ImportScatterNd(NodeImport& n) {
 
 /// Indices out of [-depth, depth) have no 1.
 Expr ImportOneHot(NodeImport& n) {
+  if (!n.IsKnown(1)) return ImportDynamicOneHot(n);
   NDArray depth_value = n.Constant(1, "depth");
   if (depth_value.size() != 1) n.Invalid("'depth' isn't a scalar");
   double depth = DoublesOf(depth_value)[0];
@@ -118,6 +123,7 @@ Expr ImportOneHot(NodeImport& n) {
 
 std::vector<Expr> ImportTopK(NodeImport& n) {
   int axis = n.Axis(n.Int("axis", -1), n.Rank(0));
+  if (TopKIsDynamic(n, axis)) return ImportDynamicTopK(n, axis);
   int64_t k = n.version() == 1 ? n.Int("k") : n.ConstantInt(1, "K");
   bool largest = n.Flag("largest", true);
   n.Ignore({"sorted"});  // sorted results are fine where none are asked for
@@ -164,6 +170,7 @@ Expr ImportTrilu(NodeImport& n) {
 
 /// With a condition that is known when compiling: the elements that it picks.
 Expr ImportCompress(NodeImport& n) {
+  if (!n.IsKnown(1)) return ImportDynamicCompress(n);
   Ints condition = n.ConstantInts(1, "condition");
   Ints picked;
   for (size_t i = 0; i < condition.size(); ++i) {
@@ -202,6 +209,7 @@ void RegisterIndexRules(RuleTable& table) {
   table.Add("CumProd", {26}, Cumulative("cumprod"));
   table.Add1("Trilu", {14}, ImportTrilu);
   table.Add1("Compress", {9, 11, 28}, ImportCompress);
+  table.Add1("NonZero", {9, 13}, ImportNonZero);
   table.Add1("ReverseSequence", {10, 28}, ImportReverseSequence);
 }
 

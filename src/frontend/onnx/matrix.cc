@@ -2,6 +2,7 @@
 // Matrix products.
 #include <algorithm>
 
+#include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/matmul.h"
 #include "frontend/onnx/rules.h"
 
@@ -67,11 +68,64 @@ Expr ToBatches(NodeImport& n, Expr x, const std::vector<int64_t>& batch) {
   return n.Reshape(x, {Product(batch), shape[shape.size() - 2], shape.back()});
 }
 
+/// As MatMul, of shapes that aren't known when compiling. Batch dimensions that neither operand knows are taken to be
+/// equal, which is checked when it runs.
+Expr DynamicMatMul(NodeImport& n, Expr a, Expr b) {
+  if (RankOf(b) == 2) return Dense(n, a, b, false);
+  const int rank = std::max(RankOf(a), RankOf(b));
+  if (RankOf(a) < rank) a = n.ExpandDims(a, 0, rank - RankOf(a));
+  if (RankOf(b) < rank) b = n.ExpandDims(b, 0, rank - RankOf(b));
+  auto dim = [](const Expr& x, int i) { return AsConstInt(TypeOf(x)->shape[static_cast<size_t>(i)]); };
+  Array<Expr> sizes;
+  Array<PrimExpr> hints;
+  bool expand_a = false, expand_b = false;
+  for (int i = 0; i + 2 < rank; ++i) {
+    const int64_t* x = dim(a, i);
+    const int64_t* y = dim(b, i);
+    if (x != nullptr && y != nullptr && *x != *y && *x != 1 && *y != 1) {
+      n.Invalid(StrCat("batch dimensions ", *x, " and ", *y, " don't broadcast"));
+    }
+    bool of_b = x != nullptr && *x == 1;
+    expand_a = expand_a || (of_b && !(y != nullptr && *y == 1));
+    expand_b = expand_b || (!of_b && y != nullptr && *y == 1);
+    sizes.push_back(n.Reshape(DimOf(n, of_b ? b : a, i), {1}));
+    const int64_t* known = of_b ? y : x;
+    hints.push_back(known != nullptr ? PrimExpr(*known) : !of_b && y != nullptr && *y != 1 ? PrimExpr(*y) : PrimExpr(int64_t{-1}));
+  }
+  auto shape_with = [&](const Expr& rows, int row_axis, const Expr& columns, int column_axis) {
+    Array<Expr> all = sizes;
+    all.push_back(n.Reshape(DimOf(n, rows, row_axis), {1}));
+    all.push_back(n.Reshape(DimOf(n, columns, column_axis), {1}));
+    return n.Concat(all, 0);
+  };
+  auto hints_with = [&](const Expr& rows, int row_axis, const Expr& columns, int column_axis) {
+    Array<PrimExpr> all = hints;
+    for (const int64_t* size : {dim(rows, row_axis), dim(columns, column_axis)}) {
+      all.push_back(PrimExpr(size != nullptr ? *size : int64_t{-1}));
+    }
+    return ObjectRef(all);
+  };
+  auto prepare = [&](Expr x, bool expand) {
+    if (expand) {
+      x = n.Call("dyn.broadcast_to", {x, shape_with(x, rank - 2, x, rank - 1)},
+                 {{"shape", hints_with(x, rank - 2, x, rank - 1)}, {"dtype", TypeOf(x)->dtype}});
+    }
+    for (int i = rank; i > 3; --i) x = n.Reshape(x, {-3, -2});
+    return x;
+  };
+  Expr product = n.Call("nn.batch_matmul", {prepare(a, expand_a), prepare(b, expand_b)},
+                        {{"transpose_a", false}, {"transpose_b", false}});
+  if (rank == 3) return product;
+  return n.Call("dyn.reshape", {product, shape_with(a, rank - 2, b, rank - 1)},
+                {{"newshape", hints_with(a, rank - 2, b, rank - 1)}, {"allowzero", true}});
+}
+
 /// NumPy's matmul of operands of rank 2 and more.
 Expr MatMul(NodeImport& n, const Expr& a, const Expr& b) {
   int rank_a = RankOf(a);
   int rank_b = RankOf(b);
   if (rank_a == 2 && rank_b == 2) return Dense(n, a, b, false);
+  if (!IsStatic(TypeOf(a)) || !IsStatic(TypeOf(b))) return DynamicMatMul(n, a, b);
   int64_t k = n.StaticDim(b, rank_b - 2);
   if (n.StaticDim(a, rank_a - 1) != k) {
     n.Invalid(StrCat("inner dimensions ", n.StaticDim(a, rank_a - 1), " and ", k, " differ"));

@@ -46,6 +46,11 @@ class SubgraphImporter {
   virtual ~SubgraphImporter() = default;
   /// The graph's outputs, with its inputs bound to `inputs`. Values of the surrounding graphs are in scope.
   virtual std::vector<relay::Expr> ImportSubgraph(const Graph& graph, const std::vector<relay::Expr>& inputs) = 0;
+  /// What is imported from here on belongs to a new global function: values of outside become parameters of it.
+  virtual GlobalVar OpenFunction(const std::string& hint) = 0;
+  /// Ends the function that was opened last: its parameters for values of outside, and those values.
+  virtual std::vector<std::pair<relay::Var, relay::Expr>> CloseFunction() = 0;
+  virtual void DefineFunction(const GlobalVar& var, const relay::Function& function) = 0;
 };
 
 class NodeImport : public ExprBuilder {
@@ -113,6 +118,10 @@ class NodeImport : public ExprBuilder {
 
   /// The outputs of the graph that is the attribute's value, with its inputs bound.
   std::vector<relay::Expr> Subgraph(const char* name, const std::vector<relay::Expr>& inputs);
+  /// A function of the model's own, see SubgraphImporter.
+  GlobalVar OpenFunction(const std::string& hint) { return subgraphs_->OpenFunction(hint); }
+  std::vector<std::pair<relay::Var, relay::Expr>> CloseFunction() { return subgraphs_->CloseFunction(); }
+  void DefineFunction(const GlobalVar& var, const relay::Function& f) { subgraphs_->DefineFunction(var, f); }
 
   // ---- Refusals.
   [[noreturn]] void Unsupported(const std::string& reason) const { throw UnsupportedNode(reason); }

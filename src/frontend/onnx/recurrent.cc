@@ -40,7 +40,10 @@ struct Recurrent {
   /// x * W' + the sum of both biases (`recurrent_bias` of them only for gates below `biased_gates`), of all steps:
   /// [steps * batch, gates * hidden].
   Expr Projected(int64_t d, int64_t biased_gates) const;
-  Expr StepOf(const Expr& projected, int64_t t) const { return n.Slice(projected, 0, t * batch, (t + 1) * batch); }
+  Expr StepOf(const Expr& projected, int64_t t) const {
+    if (batch >= 0) return n.Slice(projected, 0, t * batch, (t + 1) * batch);
+    return n.Squeeze(n.Slice(n.Reshape(projected, {steps, -1, gates * hidden}), 0, t, t + 1), {0});
+  }
   bool Reversed(int64_t d) const { return d == 1 || first_reversed; }
   Expr Clip(const Expr& value) const {
     if (clip == 0) return value;
@@ -111,8 +114,9 @@ Recurrent::Recurrent(NodeImport& node, int64_t gate_count, const std::vector<std
   first_reversed = direction == "reverse";
   if (n.Rank(0) != 3 || n.Rank(1) != 3 || n.Rank(2) != 3) n.Invalid("X, W and R have to be of rank 3");
   x = batch_first ? n.Transpose(n.In(0), {1, 0, 2}) : n.In(0);
-  Ints shape = n.StaticShapeOf(x);
-  steps = shape[0], batch = shape[1], input = shape[2];
+  steps = n.StaticDim(x, 0), input = n.StaticDim(x, 2);
+  const int64_t* known_batch = AsConstInt(TypeOf(x)->shape[1]);
+  batch = known_batch != nullptr ? *known_batch : -1;
   Ints w = n.StaticShape(1), r = n.StaticShape(2);
   hidden = r[2];
   n.Ignore({"hidden_size"});
@@ -125,14 +129,22 @@ Recurrent::Recurrent(NodeImport& node, int64_t gate_count, const std::vector<std
 }
 
 Expr Recurrent::InitialState(size_t i, int64_t d) const {
+  // A state of one row stands for all rows of a batch whose size isn't known.
+  if (!n.Has(i) && batch < 0) return n.Const(ArrayOf(Ints(static_cast<size_t>(hidden), 0), {1, hidden}, dtype));
   if (!n.Has(i)) return n.Const(ArrayOf(Ints(static_cast<size_t>(batch * hidden), 0), {batch, hidden}, dtype));
   Expr state = batch_first ? n.Transpose(n.In(i), {1, 0, 2}) : n.In(i);
-  if (n.StaticShapeOf(state) != Ints{directions, batch, hidden}) n.Invalid("an initial state has the wrong shape");
+  const Ints expected{directions, batch, hidden};
+  const Array<PrimExpr>& shape = TypeOf(state)->shape;
+  bool fits = shape.size() == expected.size();
+  for (size_t k = 0; fits && k < expected.size(); ++k) {
+    fits = AsConstInt(shape[k]) == nullptr || expected[k] < 0 || *AsConstInt(shape[k]) == expected[k];
+  }
+  if (!fits) n.Invalid("an initial state has the wrong shape");
   return OfDirection(state, d);
 }
 
 Expr Recurrent::Projected(int64_t d, int64_t biased_gates) const {
-  Expr y = n.Call("nn.dense", {n.Reshape(x, {steps * batch, input}), OfDirection(n.In(1), d)});
+  Expr y = n.Call("nn.dense", {n.Reshape(x, {batch < 0 ? -1 : steps * batch, input}), OfDirection(n.In(1), d)});
   if (!n.Has(3)) return y;
   Expr biases = OfDirection(n.In(3), d);
   int64_t width = gates * hidden;

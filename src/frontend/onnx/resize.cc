@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/rules.h"
 
 namespace treadle::onnx {
@@ -112,6 +113,7 @@ void SetFromSizes(NodeImport& n, Resampling& r, const Ints& axes, const Ints& si
 
 /// Inputs: X, roi, scales, sizes (version 10: X, scales). The roi only counts for tf_crop_and_resize.
 Expr ImportResize(NodeImport& n) {
+  if (!IsStatic(TypeOf(n.In(0)))) return ImportDynamicResize(n);
   Resampling r;
   r.shape = n.StaticShape(0);
   auto rank = static_cast<int>(r.shape.size());

@@ -2,6 +2,7 @@
 // Shape, order and extent of tensors: reshape, transpose, concat, split, slice, pad, ...
 #include <algorithm>
 
+#include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/rules.h"
 
 namespace treadle::onnx {
@@ -16,6 +17,7 @@ Expr ReshapeTo(NodeImport& n, const Expr& x, const Array<PrimExpr>& shape) {
 }
 
 Expr ImportReshape(NodeImport& n) {
+  if (n.version() > 1 && !n.IsKnown(1)) return ImportDynamicReshape(n);
   Ints shape = n.version() == 1 ? n.Ints("shape") : n.ConstantInts(1, "shape");
   if (n.version() == 1) n.Ignore({"consumed_inputs"});
   bool allow_zero = n.Flag("allowzero", false);
@@ -41,6 +43,7 @@ Expr ImportFlatten(NodeImport& n) {
   if (axis < 0) axis += rank;
   PrimExpr rows(int64_t{1}), columns(int64_t{1});
   if (axis == 1) return n.Call("reshape", {n.In(0)}, {{"newshape", Ints{rank == 0 ? 1 : 0, -1}}});
+  if (!IsStatic(TypeOf(n.In(0)))) return ImportDynamicFlatten(n, static_cast<int>(axis));
   for (int i = 0; i < rank; ++i) {
     PrimExpr& side = i < axis ? rows : columns;
     side = PrimExpr(*AsConstInt(side) * n.StaticDim(n.In(0), i));
@@ -124,6 +127,9 @@ Ints SplitSizes(NodeImport& n, int64_t extent) {
 std::vector<Expr> ImportSplit(NodeImport& n) {
   Expr x = n.In(0);
   int axis = n.Axis(n.Int("axis", 0), n.Rank(0));
+  if (AsConstInt(TypeOf(x)->shape[static_cast<size_t>(axis)]) == nullptr || (n.version() >= 13 && n.Has(1) && !n.IsKnown(1))) {
+    return ImportDynamicSplit(n, axis);
+  }
   Ints sizes = SplitSizes(n, n.StaticDim(x, axis));
   if (sizes.size() == 1) return {x};
   Array<PrimExpr> begins;
@@ -160,6 +166,7 @@ void ClampSlice(int64_t size, int64_t step, int64_t& begin, int64_t& end) {
 Expr ImportSlice(NodeImport& n) {
   int rank = n.Rank(0);
   bool attributes = n.version() == 1;
+  if (!attributes && SliceIsDynamic(n)) return ImportDynamicSlice(n);
   Ints begin = attributes ? n.Ints("starts") : n.ConstantInts(1, "starts");
   Ints end = attributes ? n.Ints("ends") : n.ConstantInts(2, "ends");
   std::optional<Ints> axes = attributes ? n.OptInts("axes") : n.OptionalInts(3, "axes");
@@ -212,6 +219,7 @@ Expr ImportSize(NodeImport& n) {
 
 /// The result's shape is what the operand's and the given one broadcast to.
 Expr ImportExpand(NodeImport& n) {
+  if (!n.IsKnown(1) || !IsStatic(TypeOf(n.In(0)))) return ImportDynamicExpand(n);
   Ints given = n.ConstantInts(1, "shape");
   Expr x = n.In(0);
   const Array<PrimExpr>& shape = TypeOf(x)->shape;
@@ -244,6 +252,7 @@ Expr ImportTile(NodeImport& n) {
     reps.assign(static_cast<size_t>(rank), 1);
     reps[static_cast<size_t>(n.Axis(n.ConstantInt(2, "axis"), rank))] = n.ConstantInt(1, "tiles");
   } else {
+    if (!n.IsKnown(1)) return n.Call("dyn.tile", {n.In(0), n.In(1)});
     reps = n.ConstantInts(1, "repeats");
   }
   if (static_cast<int>(reps.size()) != rank) n.Invalid(StrCat(reps.size(), " repeats for rank ", rank));
@@ -283,6 +292,7 @@ struct Pads {
 };
 
 Expr ImportPad(NodeImport& n) {
+  if (n.version() >= 11 && !n.IsKnown(1)) return ImportDynamicPad(n);
   Pads pads(n);
   Expr x = n.In(0);
   DataType dtype = n.DType(0);

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs programs of the virtual machine. A VmModel is immutable and shared; each VirtualMachine runs it for one thread
+// at a time.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "treadle/runtime/model.h"
+#include "treadle/runtime/module.h"
+#include "treadle/runtime/ndarray.h"
+#include "treadle/runtime/vm/program.h"
+#include "treadle/runtime/vm/values.h"
+
+namespace treadle::runtime::vm {
+
+/// A program with its kernels found and its constants in place.
+class VmModel {
+ public:
+  /// `library` and what it imports hold the kernels. Throws ModelFormatError when one is missing.
+  VmModel(Program program, Module library, std::vector<NDArray> constants);
+  const Program& program() const { return program_; }
+  const std::vector<NDArray>& constants() const { return constants_; }
+
+ private:
+  friend class VirtualMachine;
+  struct Kernel {
+    TreadlePackedCFunc function = nullptr;  ///< null: call `packed`
+    void* resource = nullptr;
+    PackedFunc packed;
+  };
+  Program program_;
+  Module library_;
+  std::vector<NDArray> constants_;
+  std::vector<Kernel> kernels_;
+};
+
+/// Bounds on what a program may use; 0: none. Going beyond one is an Error that names it.
+struct VmLimits {
+  int64_t call_depth = 1000000;      ///< calls that haven't returned
+  int64_t instructions = 0;          ///< of one invocation
+  int64_t tensor_bytes = int64_t{1} << 48;  ///< of one tensor
+};
+
+/// Memory of tensors that are dropped is kept for the next ones, up to a bound.
+class TensorPool;
+
+class VirtualMachine {
+ public:
+  explicit VirtualMachine(std::shared_ptr<const VmModel> model);
+  ~VirtualMachine();
+
+  const VmModel& model() const { return *model_; }
+  /// Calls a function of the program. Throws Error where the arguments' number or kinds don't fit.
+  ObjectRef Invoke(uint32_t function, std::vector<ObjectRef> args);
+  ObjectRef InvokeEntry(std::vector<ObjectRef> args) { return Invoke(model_->program().entry, std::move(args)); }
+  void SetThreads(int threads);
+  void SetLimits(const VmLimits& limits) { limits_ = limits; }
+  /// Asks the invocation that runs to stop; callable from any thread.
+  void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+  /// While set, the time of each kernel is appended to it.
+  void SetProfile(std::vector<OpTiming>* timings, bool stop_at_nan);
+  /// Bytes that the pool holds: in use and free.
+  int64_t PoolBytes() const;
+
+ private:
+  struct Frame {
+    const Function* function;
+    size_t pc;
+    size_t registers, ints;  ///< where its registers start
+    int32_t dst;             ///< of the caller
+  };
+
+  void Push(uint32_t function, int32_t dst);
+  void Enter(const Function& function, size_t registers, size_t ints);
+  void Call(const Instruction& i, bool tail);
+  void Loop(size_t base);
+  void RunKernel(const Instruction& i);
+  void ProfileKernel(const Instruction& i);
+  NDArray Alloc(const std::vector<int64_t>& shape, DataType dtype);
+  NDArray AppendRow(ObjectRef& acc, const NDArray& row);
+  const NDArrayNode* TensorAt(int64_t index) const;
+  template <typename T>
+  const T* ObjectAt(int64_t index, const char* what) const;
+  std::vector<int64_t> ShapeOf(const Instruction& i) const;
+  [[noreturn]] void Fail(const std::string& problem) const;
+  void ExecuteTensor(const Instruction& i);
+  void ExecuteData(const Instruction& i);
+
+  std::shared_ptr<const VmModel> model_;
+  std::shared_ptr<TensorPool> pool_;
+  VmLimits limits_;
+  std::atomic<bool> cancelled_{false};
+  int threads_ = 0;
+  std::vector<Frame> frames_;
+  std::vector<ObjectRef> registers_;
+  std::vector<int64_t> ints_;
+  ObjectRef* r_ = nullptr;  ///< registers of the running frame
+  int64_t* i_ = nullptr;
+  ObjectRef result_;
+  std::vector<ObjectRef> call_args_;
+  std::vector<TreadleValue> values_;
+  std::vector<int> codes_;
+  std::vector<OpTiming>* timings_ = nullptr;
+  bool stop_at_nan_ = false;
+  double profile_start_ = 0;
+};
+
+/// The program that a library carries. Throws ModelFormatError where there is none.
+std::shared_ptr<const VmModel> LoadVmModel(const std::string& path);
+
+/// Executor "vm" of Model: a program whose entry takes the manifest's inputs and gives its outputs (several: a tuple).
+std::shared_ptr<const Executable> MakeVmExecutable(std::shared_ptr<const VmModel> model, const Manifest& manifest);
+/// As MakeVmExecutable, with the program and the constants that the library carries.
+std::shared_ptr<const Executable> LoadVmExecutable(const Module& library, const Module& root, const Manifest& manifest);
+
+}  // namespace treadle::runtime::vm

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The virtual machine: runs programs with control flow, data types, recursion and shapes that only the run tells."""
+from ._core import Object
+from ._ffi import Api, register_object
+
+_api = Api("relay.vm")
+
+
+@register_object("relay.vm.Executable")
+class Executable(Object):
+    """A compiled program: its kernels, bytecode and constants."""
+
+    @property
+    def bytecode(self):
+        """The instructions as text."""
+        return _api.Bytecode(self)
+
+    @property
+    def globals(self):
+        """Names of the functions."""
+        return [str(name) for name in _api.Functions(self)]
+
+    def get_function_params(self, func_name):
+        return [str(name) for name in _api.FunctionParams(self, func_name)]
+
+    def export_library(self, file_name, **options):
+        """Writes the program as one shared library, that load_executable, treadle.load and `treadle run` take."""
+        _api.Export(self, str(file_name))
+
+    @property
+    def stats(self):
+        lines = self.bytecode.splitlines()
+        return f"{len(self.globals)} functions, {sum(': ' in line for line in lines)} instructions"
+
+
+def load_executable(file_name):
+    """A program that export_library wrote."""
+    return _api.Load(str(file_name))
+
+
+class VirtualMachine:
+    """Runs a program, for one thread at a time."""
+
+    NAIVE_ALLOCATOR = 1
+    POOLED_ALLOCATOR = 2
+
+    def __init__(self, exe, device=None, memory_cfg=None):
+        self._exe = exe
+        self._machine = _api.Machine(exe)
+        self._inputs = {}
+
+    def set_limits(self, call_depth=0, instructions=0):
+        """Bounds on calls within each other (0: the default) and on instructions of one call (0: none)."""
+        _api.SetLimits(self._machine, call_depth, instructions)
+
+    def _arguments(self, func_name, args, kwargs):
+        from .relay.interpreter import to_value
+
+        values = [to_value(arg) for arg in args]
+        if kwargs:
+            names = self._exe.get_function_params(func_name)
+            unknown = [name for name in kwargs if name not in names[len(values):]]
+            if unknown:
+                raise TypeError(f"{func_name} has no further parameter {unknown[0]!r}; its parameters are {names}")
+            values += [to_value(kwargs[name]) for name in names[len(values):] if name in kwargs]
+        return values
+
+    def set_input(self, func_name, *args, **kwargs):
+        """Sets the arguments of the next call without arguments."""
+        self._inputs[func_name] = self._arguments(func_name, args, kwargs)
+
+    def invoke(self, func_name, *args, **kwargs):
+        """Calls a function. Functions that it returns become Python functions."""
+        values = self._arguments(func_name, args, kwargs)
+        if not values and func_name in self._inputs:
+            values = self._inputs[func_name]
+        return self._wrap(_api.Invoke(self._machine, func_name, values))
+
+    def run(self, *args, **kwargs):
+        """Calls main."""
+        return self.invoke("main", *args, **kwargs)
+
+    def _wrap(self, value):
+        from .relay.interpreter import to_value
+
+        if not isinstance(value, _Closure):
+            return value
+        return lambda *args: self._wrap(_api.InvokeClosure(self._machine, value, [to_value(arg) for arg in args]))
+
+
+@register_object("runtime.vm.Closure")
+class _Closure(Object):
+    pass

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiling modules for the virtual machine."""
+from .. import nd
+from .._ffi import Api
+from .._vm import Executable, VirtualMachine
+from ..ir import IRModule
+from .build_module import _target_text
+
+_api = Api("relay.vm")
+
+__all__ = ["Executable", "VirtualMachine", "compile"]
+
+
+def compile(mod, target=None, target_host=None, params=None):  # noqa: A001 - the original's name
+    """An Executable of all functions of the module."""
+    module = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
+    tensors = {name: value if isinstance(value, nd.NDArray) else nd.array(value)
+               for name, value in (params or {}).items()}
+    return _api.Compile(module, tensors, _target_text(target, target_host))

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls of kernels: shapes of results, memory, and what needs no kernel.
+#include "driver/vm/function_compiler.h"
+#include "treadle/base/checked_math.h"
+#include "treadle/ops/attrs/dynamic.h"
+#include "treadle/ir/prim_ops.h"
+
+namespace treadle::driver {
+
+using namespace relay;  // NOLINT(google-build-using-namespace): this file is about graph IR
+using runtime::vm::PackDType;
+
+PrimExpr VmFunctionCompiler::ElementOf(const VmValuePtr& tensor, int64_t index) {
+  if (tensor->has_elements) return tensor->elements.at(static_cast<size_t>(index));
+  int source = Register(tensor), reg = out_.NewInt();
+  out_.Emit(Opcode::kReadInt, reg, source, -1, index);
+  tir::Var var("v" + std::to_string(fresh_dims_++), DataType::Int(64));
+  ints_[var] = reg;
+  return var;
+}
+
+VmValuePtr VmFunctionCompiler::EmitReshape(const VmValuePtr& input, const TensorType& type) {
+  if (input->has_elements && input->reg < 0 && IsStatic(type.get())) {
+    auto value = std::make_shared<VmValue>();
+    value->type = type;
+    value->elements = input->elements;
+    value->has_elements = true;
+    return value;
+  }
+  int source = Register(input);
+  std::vector<int> dims;
+  for (const PrimExpr& dim : type->shape) dims.push_back(EmitInt(dim));
+  int reg = out_.NewRegister();
+  out_.Emit(Opcode::kReshape, reg, source, -1, 0, dims);
+  VmValuePtr value = TensorValue(reg, type);
+  value->elements = input->elements;
+  value->has_elements = input->has_elements;
+  return value;
+}
+
+VmValuePtr VmFunctionCompiler::TryElements(const SymbolicKernel& kernel, const std::vector<VmValuePtr>& tensors) {
+  auto elements = SymbolicElements(kernel, [&](size_t i, int64_t k) -> PrimExpr {
+    const VmValuePtr& tensor = tensors[i];
+    return tensor->has_elements ? tensor->elements.at(static_cast<size_t>(k)) : PrimExpr(ObjectPtr<Object>());
+  });
+  if (!elements) return nullptr;
+  std::vector<VmValuePtr> results;
+  for (size_t r = 0; r < elements->size(); ++r) {
+    auto value = std::make_shared<VmValue>();
+    value->type = kernel.results[r];
+    value->has_elements = true;
+    for (const PrimExpr& element : (*elements)[r]) {
+      PrimExpr known = analyzer_.Simplify(SubstituteDims(element, kernel.variables, kernel.values));
+      if (!CanEmit(known)) return nullptr;
+      value->elements.push_back(known);
+    }
+    results.push_back(value);
+  }
+  size_t next = 0;
+  return Unflatten(kernel.func->body->checked_type(), results, &next);
+}
+
+VmValuePtr VmFunctionCompiler::CallKernel(const Function& func, const std::vector<VmValuePtr>& args,
+                                          const CallNode* call) {
+  std::vector<VmValuePtr> tensors;
+  Array<Type> types;
+  for (const VmValuePtr& arg : args) {
+    FlattenTensors(arg, &tensors);
+    types.push_back(arg->type);
+  }
+  bool external = func->attrs->dict.contains(treadle::attr::kCompiler);
+  SymbolicKernel kernel;
+  if (external) {
+    kernel.func = func;
+    FlattenTensorTypes(call->checked_type(), &kernel.results);
+  } else {
+    kernel = MakeSymbolicKernel(func, types, [&](size_t i, int64_t k) { return ElementOf(tensors[i], k); }, &analyzer_);
+  }
+  for (const auto& [a, b] : kernel.equalities) {
+    PrimExpr x = analyzer_.Simplify(a), y = analyzer_.Simplify(b);
+    if (analyzer_.CanProveEqual(x, y)) continue;
+    std::string place = call->span.defined() ? "'" + call->span.str() + "': " : "";
+    int text = program_->String(StrCat(place, "dimensions of operands have to be equal"));
+    out_.Emit(Opcode::kCheckEqual, -1, EmitInt(x), EmitInt(y), text);
+  }
+  std::vector<TensorType> results;
+  for (const TensorType& result : kernel.results) {
+    Array<PrimExpr> shape = result->shape.Map(
+        [&](const PrimExpr& dim) { return Shorten(SubstituteDims(dim, kernel.variables, kernel.values)); });
+    results.push_back(TensorType(shape, result->dtype));
+  }
+  if (func->HasNonzeroAttr(treadle::attr::kReshapeOnly) && results.size() == 1 && !tensors.empty()) {
+    return EmitReshape(tensors[0], results[0]);
+  }
+  if (!external) {
+    if (VmValuePtr known = TryElements(kernel, tensors)) return known;
+  }
+  std::vector<int> operands = Registers(tensors);
+  std::vector<VmValuePtr> outputs;
+  for (const TensorType& result : results) {
+    std::vector<int> dims;
+    for (const PrimExpr& dim : result->shape) dims.push_back(EmitInt(dim));
+    int reg = out_.NewRegister();
+    out_.Emit(Opcode::kAllocTensor, reg, -1, -1, PackDType(result->dtype), dims);
+    outputs.push_back(TensorValue(reg, result));
+    operands.push_back(reg);
+  }
+  auto count = static_cast<uint32_t>(operands.size());
+  int index = program_->Kernel(kernel.func, count, static_cast<uint32_t>(outputs.size()));
+  // The builder wants to know how many operands are objects.
+  out_.Emit(Opcode::kKernel, -1, -1, static_cast<int>(count), index, operands);
+  size_t next = 0;
+  return Unflatten(external ? call->checked_type() : kernel.func->body->checked_type(), outputs, &next);
+}
+
+/// Operators on the rows of a tensor, which the machine has instructions for.
+VmValuePtr VmFunctionCompiler::CallRows(const CallNode* call, const std::vector<VmValuePtr>& args) {
+  bool append = call->op.as<OpNode>()->name == "dyn.append";
+  int rows = Register(args[0]), reg = out_.NewRegister();
+  if (append) {
+    out_.Emit(Opcode::kAppend, reg, rows, Register(args[1]), 0);
+    return FromRegister(reg, call->checked_type());
+  }
+  int count = EmitInt(ElementOf(args[1], 0));
+  out_.Emit(Opcode::kTakeRows, reg, rows, count, 0);
+  const auto* type = args[0]->type.as<TensorTypeNode>();
+  Array<PrimExpr> shape = type->shape;
+  shape.Set(0, BindDim(count));
+  return TensorValue(reg, TensorType(shape, type->dtype));
+}
+
+/// An operator outside a fused function: handled here, or a kernel of its own.
+VmValuePtr VmFunctionCompiler::CallOperator(const CallNode* call, const std::vector<VmValuePtr>& args) {
+  Op op = Downcast<Op>(call->op);
+  if (op->name == "dyn.append" || op->name == "dyn.take_rows") return CallRows(call, args);
+  if (op->name == "raise") {
+    out_.Emit(Opcode::kFatal, -1, -1, -1, program_->String(call->attrs_as<ops::RaiseAttrs>()->message));
+    return FromRegister(out_.NewRegister(), call->checked_type());
+  }
+  if (op.GetAttr(kNonComputational, false)) {
+    if (args.size() == 1) return args[0];
+    throw Error(StrCat("the VM can't run operator ", op->name));
+  }
+  Array<Var> params;
+  Array<Expr> operands;
+  for (size_t i = 0; i < args.size(); ++i) {
+    params.push_back(Var("p" + std::to_string(i), args[i]->type));
+    operands.push_back(params.back());
+  }
+  Map<treadle::String, ObjectRef> attrs;
+  attrs.Set(treadle::attr::kPrimitive, IntImm(DataType::Int(32), 1));
+  if (op.GetAttr(kReshapeOp, false)) attrs.Set(treadle::attr::kReshapeOnly, IntImm(DataType::Int(32), 1));
+  Call inner(call->op, operands, call->attrs, call->type_args, call->span);
+  return CallKernel(Function(params, inner, Type(), {}, DictAttrs(attrs), call->span), args, call);
+}
+
+}  // namespace treadle::driver

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/vm/symbolic_kernel.h"
+
+#include <mutex>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "treadle/arith/analyzer.h"
+#include "treadle/ir/prim_functor.h"
+#include "treadle/ir/prim_ops.h"
+#include "treadle/relay/expr_functor.h"
+
+namespace treadle::driver {
+
+using relay::CallNode;
+using relay::Expr;
+
+namespace {
+
+/// n0, n1, ..: one set for the process, so that structurally equal kernels have the same variables.
+tir::Var CanonicalVar(size_t i) {
+  static std::mutex mutex;
+  static auto* vars = new std::vector<tir::Var>();
+  std::lock_guard<std::mutex> lock(mutex);
+  while (vars->size() <= i) vars->push_back(tir::Var("n" + std::to_string(vars->size()), DataType::Int(64)));
+  return (*vars)[i];
+}
+
+class SymbolicReporter : public TypeReporter {
+ public:
+  explicit SymbolicReporter(Type hole) : hole_(std::move(hole)) {}
+  void Assign(const Type& dst, const Type& src) override {
+    if (dst.same_as(hole_)) result = src;
+  }
+  /// What can't be refuted is checked when it runs.
+  bool AssertEqual(const PrimExpr& a, const PrimExpr& b) override {
+    arith::Analyzer analyzer;
+    auto difference = analyzer.ConstDifference(a, b);
+    if (!difference) equalities.emplace_back(a, b);
+    return !difference || *difference == 0;
+  }
+  std::vector<std::pair<PrimExpr, PrimExpr>> equalities;
+  void Error(const std::string& message) override {
+    if (error.empty()) error = message;
+  }
+  Type result;
+  std::string error;
+
+ private:
+  Type hole_;
+};
+
+class DimSubstitute : public tir::ExprMutator {
+ public:
+  DimSubstitute(const Array<tir::Var>& variables, const std::vector<PrimExpr>& values) {
+    for (size_t i = 0; i < variables.size(); ++i) values_[variables[i].get()] = values[i];
+  }
+  PrimExpr VisitExpr_(const tir::VarNode* op) override {
+    auto it = values_.find(op);
+    return it == values_.end() ? GetRef<PrimExpr>(op) : it->second;
+  }
+  using tir::ExprMutator::VisitExpr_;
+
+ private:
+  std::unordered_map<const Object*, PrimExpr> values_;
+};
+
+/// What two dimensions that may be 1 or equal broadcast to.
+PrimExpr BroadcastDim(const PrimExpr& x, const PrimExpr& y) {
+  const int64_t* a = AsConstInt(x);
+  const int64_t* b = AsConstInt(y);
+  if (b != nullptr && *b == 1) return x;
+  if (a != nullptr) return *a == 1 ? y : x;
+  if (b != nullptr) return y;
+  arith::Analyzer analyzer;
+  if (analyzer.CanProveEqual(x, y)) return x;
+  return tir::select(tir::equal(x, PrimExpr(int64_t{1})), y, x);
+}
+
+bool HasAny(const Array<PrimExpr>& shape) {
+  for (const PrimExpr& dim : shape) {
+    if (IsAnyDim(dim)) return true;
+  }
+  return false;
+}
+
+bool TypeHasAny(const Type& type) {
+  std::vector<TensorType> tensors;
+  FlattenTensorTypes(type, &tensors);
+  for (const TensorType& tensor : tensors) {
+    if (HasAny(tensor->shape)) return true;
+  }
+  return false;
+}
+
+/// Dimensions of a broadcasting operator that its rule leaves open.
+Type BroadcastAny(const Type& type, const Array<Type>& args) {
+  const auto* result = type.as<TensorTypeNode>();
+  std::vector<TensorType> tensors;
+  for (const Type& arg : args) FlattenTensorTypes(arg, &tensors);
+  Array<PrimExpr> shape;
+  size_t rank = result->shape.size();
+  for (size_t i = 0; i < rank; ++i) {
+    PrimExpr dim = result->shape[i];
+    if (IsAnyDim(dim)) {
+      dim = PrimExpr(int64_t{1});
+      for (const TensorType& tensor : tensors) {
+        size_t own = tensor->shape.size();
+        if (i + own >= rank) dim = BroadcastDim(dim, tensor->shape[i + own - rank]);
+      }
+    }
+    shape.push_back(dim);
+  }
+  return TensorType(shape, result->dtype);
+}
+
+class KernelMaker {
+ public:
+  KernelMaker(const relay::Function& func, const Array<Type>& arg_types, const ArgumentElement& element,
+              arith::Analyzer* analyzer)
+      : func_(func), arg_types_(arg_types), element_(element), analyzer_(analyzer) {}
+
+  SymbolicKernel Run() {
+    TREADLE_ICHECK(func_->params.size() == arg_types_.size()) << "call of a kernel with another number of arguments";
+    Array<relay::Var> params;
+    for (size_t i = 0; i < func_->params.size(); ++i) {
+      Type type = CanonicalType(arg_types_[i]);
+      relay::Var var("p" + std::to_string(i), type, func_->params[i]->span);
+      SetType(var, type);
+      memo_[func_->params[i]] = var;
+      params.push_back(var);
+      std::vector<TensorType> tensors;
+      FlattenTensorTypes(type, &tensors);
+      first_tensor_[func_->params[i].get()] = num_tensors_;
+      num_tensors_ += tensors.size();
+    }
+    relay::PostOrderVisit(func_->body, [this](const Expr& e) {
+      if (e.as<OpNode>() == nullptr && memo_.count(e) == 0) memo_[e] = Rebuild(e);
+    });
+    Expr body = memo_.at(func_->body);
+    FlattenTensorTypes(body->checked_type(), &result_.results);
+    result_.func = relay::Function(params, body, body->checked_type(), {}, func_->attrs, func_->span);
+    return std::move(result_);
+  }
+
+ private:
+  static void SetType(const Expr& e, const Type& type) { const_cast<RelayExprNode*>(e.get())->checked_type_ = type; }
+
+  /// The variable that stands for a dimension of the caller.
+  PrimExpr Canonical(const PrimExpr& dim) {
+    if (AsConstInt(dim) != nullptr) return dim;
+    for (size_t i = 0; i < result_.values.size(); ++i) {
+      if (arith::ExprDeepEqual(result_.values[i], dim)) return result_.variables[i];
+    }
+    result_.variables.push_back(CanonicalVar(result_.variables.size()));
+    result_.values.push_back(dim);
+    return result_.variables.back();
+  }
+
+  Type CanonicalType(const Type& type) {
+    if (const auto* tensor = type.as<TensorTypeNode>()) {
+      return TensorType(tensor->shape.Map([this](const PrimExpr& dim) { return Canonical(dim); }), tensor->dtype);
+    }
+    const auto* tuple = type.as<TupleTypeNode>();
+    TREADLE_ICHECK(tuple != nullptr) << "kernels take tensors, not " << type->type_key();
+    return TupleType(tuple->fields.Map([this](const Type& field) { return CanonicalType(field); }));
+  }
+
+  Expr Rebuild(const Expr& e) {
+    if (const auto* constant = e.as<relay::ConstantNode>()) {
+      relay::Constant copy(constant->data, e->span);
+      SetType(copy, TensorType(constant->data.shape(), constant->data.dtype()));
+      return copy;
+    }
+    if (const auto* tuple = e.as<relay::TupleNode>()) {
+      Array<Expr> fields = tuple->fields.Map([this](const Expr& field) { return memo_.at(field); });
+      relay::Tuple copy(fields, e->span);
+      Array<Type> types;
+      for (const Expr& field : fields) types.push_back(field->checked_type());
+      SetType(copy, TupleType(types));
+      return copy;
+    }
+    if (const auto* item = e.as<relay::TupleGetItemNode>()) {
+      Expr tuple = memo_.at(item->tuple);
+      relay::TupleGetItem copy(tuple, item->index, e->span);
+      SetType(copy, tuple->type_as<TupleTypeNode>()->fields[static_cast<size_t>(item->index)]);
+      return copy;
+    }
+    const auto* call = e.as<CallNode>();
+    TREADLE_ICHECK(call != nullptr && call->op.as<OpNode>()) << "a kernel holds a " << e->type_key();
+    return RebuildCall(call);
+  }
+
+  Expr RebuildCall(const CallNode* call) {
+    Array<Expr> args = call->args.Map([this](const Expr& arg) { return memo_.at(arg); });
+    Array<Type> types;
+    for (const Expr& arg : args) types.push_back(arg->checked_type());
+    Op op = Downcast<Op>(call->op);
+    std::vector<std::pair<PrimExpr, PrimExpr>> equalities;
+    Type type = InferSymbolic(op, types, call->attrs, call->span, &equalities);
+    for (const auto& [a, b] : equalities) result_.equalities.emplace_back(ToCaller(a), ToCaller(b));
+    if (TypeHasAny(type)) type = ShapeFromValues(call, op, types, type);
+    relay::Call copy(call->op, args, call->attrs, call->type_args, call->span);
+    SetType(copy, type);
+    return copy;
+  }
+
+  PrimExpr ToCaller(const PrimExpr& dim) const { return SubstituteDims(dim, result_.variables, result_.values); }
+
+  /// Runs the operator's shape function, in the caller's terms, on the elements of the call's arguments.
+  Type ShapeFromValues(const CallNode* call, const Op& op, const Array<Type>& types, const Type& type) {
+    const auto* shape_function = op.GetAttr(ops::kShapeFunction);
+    std::string place = call->span.defined() ? call->span.str() : op->name;
+    if (shape_function == nullptr) {
+      throw UnsupportedOpError(
+          StrCat("the shape of the result of '", op->name, "' (at ", place, ") can't be computed when the model runs"), {place});
+    }
+    Array<TensorType> operands;
+    std::vector<std::pair<Expr, size_t>> sources;  // argument, and which of its tensors
+    for (size_t i = 0; i < types.size(); ++i) {
+      std::vector<TensorType> tensors;
+      FlattenTensorTypes(types[i], &tensors);
+      for (size_t k = 0; k < tensors.size(); ++k) {
+        Array<PrimExpr> shape = tensors[k]->shape.Map([this](const PrimExpr& dim) { return ToCaller(dim); });
+        operands.push_back(TensorType(shape, tensors[k]->dtype));
+        sources.emplace_back(call->args[i], k);
+      }
+    }
+    auto element = [&](size_t operand, int64_t index) -> PrimExpr {
+      const auto& [source, k] = sources[operand];
+      auto it = first_tensor_.find(source.get());
+      if (it != first_tensor_.end()) return element_(it->second + k, index);
+      const auto* constant = memo_.at(source).as<relay::ConstantNode>();
+      TREADLE_ICHECK(constant != nullptr) << "the shape of " << op->name << " depends on a value within its kernel";
+      throw InternalError("internal error: shape operand wasn't folded");
+    };
+    Array<Array<PrimExpr>> shapes = (*shape_function)(call->attrs, operands, element);
+    size_t next = 0;
+    return WithShapes(type, shapes, &next);
+  }
+
+  Type WithShapes(const Type& type, const Array<Array<PrimExpr>>& shapes, size_t* next) {
+    if (const auto* tuple = type.as<TupleTypeNode>()) {
+      Array<Type> fields;
+      for (const Type& field : tuple->fields) fields.push_back(WithShapes(field, shapes, next));
+      return TupleType(fields);
+    }
+    const Array<PrimExpr>& shape = shapes[(*next)++];
+    Array<PrimExpr> dims = shape.Map([&](const PrimExpr& dim) { return Canonical(analyzer_->Simplify(dim)); });
+    return TensorType(dims, type.as<TensorTypeNode>()->dtype);
+  }
+
+  const relay::Function& func_;
+  const Array<Type>& arg_types_;
+  const ArgumentElement& element_;
+  arith::Analyzer* analyzer_;
+  SymbolicKernel result_;
+  size_t num_tensors_ = 0;
+  std::unordered_map<const Object*, size_t> first_tensor_;
+  std::unordered_map<Expr, Expr, ObjectPtrHash, ObjectPtrEqual> memo_;
+};
+
+}  // namespace
+
+void FlattenTensorTypes(const Type& type, std::vector<TensorType>* out) {
+  if (const auto* tuple = type.as<TupleTypeNode>()) {
+    for (const Type& field : tuple->fields) FlattenTensorTypes(field, out);
+  } else {
+    TREADLE_ICHECK(type.as<TensorTypeNode>() != nullptr) << "kernels take and give tensors, not " << type->type_key();
+    out->push_back(Downcast<TensorType>(type));
+  }
+}
+
+Type InferSymbolic(const Op& op, const Array<Type>& arg_types, const Attrs& attrs, const Span& span,
+                   std::vector<std::pair<PrimExpr, PrimExpr>>* equalities) {
+  TREADLE_ICHECK(op->type_relation != nullptr) << "operator " << op->name << " has no type relation";
+  Array<Type> types = arg_types;
+  IncompleteType hole(TypeKind::kType);
+  types.push_back(hole);
+  SymbolicReporter reporter(hole);
+  bool done = op->type_relation(types, static_cast<int>(arg_types.size()), attrs, reporter);
+  if (!reporter.error.empty()) {
+    throw ShapeError(StrCat(span.defined() ? "'" + span.str() + "' (" + op->name + "): " : op->name + ": ", reporter.error));
+  }
+  TREADLE_ICHECK(done && reporter.result.defined()) << "type of a call of " << op->name << " stays unknown";
+  equalities->insert(equalities->end(), reporter.equalities.begin(), reporter.equalities.end());
+  Type type = reporter.result;
+  bool broadcasts = op.GetAttr(kOpPattern, OpPatternKind::kOpaque) <= OpPatternKind::kBroadcast;
+  if (broadcasts && !op.GetAttr(kDataDependentShape, false) && type.as<TensorTypeNode>() != nullptr && TypeHasAny(type)) {
+    return BroadcastAny(type, arg_types);
+  }
+  return type;
+}
+
+PrimExpr SubstituteDims(const PrimExpr& expr, const Array<tir::Var>& variables, const std::vector<PrimExpr>& values) {
+  if (AsConstInt(expr) != nullptr) return expr;
+  return DimSubstitute(variables, values)(expr);
+}
+
+SymbolicKernel MakeSymbolicKernel(const relay::Function& func, const Array<Type>& arg_types,
+                                  const ArgumentElement& element, arith::Analyzer* analyzer) {
+  return KernelMaker(func, arg_types, element, analyzer).Run();
+}
+
+}  // namespace treadle::driver

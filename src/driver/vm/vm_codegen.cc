@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/vm/vm_codegen.h"
+
+#include "driver/vm/function_compiler.h"
+#include "treadle/relay/expr_functor.h"
+
+namespace treadle::driver {
+
+using relay::Expr;
+using relay::Function;
+using relay::FunctionNode;
+using relay::Var;
+
+namespace {
+
+bool IsKernel(const FunctionNode* func) {
+  return func->is_primitive() || func->attrs->dict.contains(treadle::attr::kCompiler);
+}
+
+bool IsStaticTensors(const Type& type) {
+  if (!type.defined()) return true;
+  if (const auto* tuple = type.as<TupleTypeNode>()) {
+    for (const Type& field : tuple->fields) {
+      if (!IsStaticTensors(field)) return false;
+    }
+    return true;
+  }
+  const auto* tensor = type.as<TensorTypeNode>();
+  return tensor != nullptr && IsStatic(tensor);
+}
+
+}  // namespace
+
+VmProgram VmProgramBuilder::Run() {
+  for (const auto& [var, base] : module->functions) {
+    const auto* func = base.as<FunctionNode>();
+    // Kernels are compiled where they are called, polymorphic functions where they are used.
+    if (func == nullptr || IsKernel(func) || !func->type_params.empty()) continue;
+    if (var->name_hint == "main" || module->functions.size() <= 64) GlobalFunction(var);
+  }
+  int entry = globals_.count("main") != 0 ? globals_.at("main") : 0;
+  for (size_t i = 0; i < pending_.size(); ++i) {
+    Pending pending = pending_[i];
+    VmFunctionCompiler compiler(this, pending.captured.size() + pending.func->params.size());
+    runtime::vm::Function f =
+        compiler.Compile(pending.func, pending.captured, pending.self, static_cast<int>(i), pending.name);
+    result_.program.functions[i] = std::move(f);
+  }
+  if (pending_.empty()) throw Error("the module has no function to compile");
+  result_.program.entry = static_cast<uint32_t>(entry);
+  result_.program.num_constants = static_cast<uint32_t>(result_.constants.size());
+  result_.program.Verify("internal error: compiled program");
+  return std::move(result_);
+}
+
+int VmProgramBuilder::AddPending(Pending pending) {
+  pending_.push_back(std::move(pending));
+  result_.program.functions.emplace_back();
+  return static_cast<int>(pending_.size()) - 1;
+}
+
+int VmProgramBuilder::GlobalFunction(const GlobalVar& var) {
+  auto it = globals_.find(var->name_hint);
+  if (it != globals_.end()) return it->second;
+  BaseFunc base = module->Lookup(var);
+  if (base.as<FunctionNode>() == nullptr) throw Error(StrCat("@", var->name_hint, " isn't a function of the graph IR"));
+  Pending pending{Downcast<Function>(base), {}, Var(ObjectPtr<Object>()), var->name_hint};
+  int index = AddPending(std::move(pending));
+  globals_[var->name_hint] = index;
+  return index;
+}
+
+int VmProgramBuilder::AddClosure(const Function& func, const Array<Var>& captured, const Var& self) {
+  std::string hint = self.defined() ? self->name_hint() : "fn";
+  return AddPending({func, captured, self, StrCat("closure", pending_.size(), "_", hint)});
+}
+
+int VmProgramBuilder::Constant(const runtime::NDArray& value) {
+  auto [it, inserted] = constants_.emplace(value.get(), static_cast<int>(result_.constants.size()));
+  if (inserted) result_.constants.push_back(value);
+  return it->second;
+}
+
+int VmProgramBuilder::String(const std::string& text) {
+  auto [it, inserted] = strings_.emplace(text, static_cast<int>(result_.program.strings.size()));
+  if (inserted) result_.program.strings.push_back(text);
+  return it->second;
+}
+
+int VmProgramBuilder::Kernel(const Function& func, uint32_t tensors, uint32_t outputs) {
+  std::string symbol;
+  if (func->attrs->dict.contains(treadle::attr::kCompiler)) {
+    throw Error(StrCat("functions of the external code generator \"", func->GetAttr<treadle::String>(treadle::attr::kCompiler)->str(),
+                       "\" can't be called by the virtual machine: fix the shapes, or build without it"));
+  } else {
+    symbol = declare_(func);
+  }
+  auto [it, inserted] = kernels_.emplace(symbol, static_cast<int>(result_.program.kernels.size()));
+  if (inserted) result_.program.kernels.push_back({symbol, tensors, outputs, 0});
+  return it->second;
+}
+
+VmProgram GenerateVmProgram(const IRModule& module, const DeclareKernel& declare) {
+  return VmProgramBuilder(module, declare).Run();
+}
+
+std::string WhyNotGraph(const IRModule& module) {
+  auto main = Downcast<Function>(module->Lookup("main"));
+  std::string why;
+  for (const Var& param : main->params) {
+    if (!IsStaticTensors(param->checked_type())) why = StrCat("the type of %", param->name_hint(), " isn't static");
+  }
+  if (!why.empty()) return why;
+  std::vector<Expr> stack{main->body};
+  relay::PostOrderVisit(main->body, [&](const Expr& e) {
+    if (!why.empty()) return;
+    if (e.as<relay::IfNode>() || e.as<relay::MatchNode>() || e.as<relay::RefCreateNode>() || e.as<relay::RefReadNode>() ||
+        e.as<relay::RefWriteNode>()) {
+      why = StrCat("it holds a ", e->type_key());
+    } else if (const auto* call = e.as<relay::CallNode>()) {
+      if (call->op.as<GlobalVarNode>() || call->op.as<relay::VarNode>() || call->op.as<ConstructorNode>()) {
+        why = "it calls functions";
+      } else if (const auto* func = call->op.as<FunctionNode>(); func != nullptr && !IsKernel(func)) {
+        why = "it calls a closure";
+      } else if (call->checked_type_.defined() && !IsStaticTensors(call->checked_type_)) {
+        why = "the shape of a result isn't static";
+      }
+    } else if (const auto* func = e.as<FunctionNode>(); func != nullptr && !IsKernel(func)) {
+      why = "it holds a closure";
+    }
+  });
+  return why;
+}
+
+}  // namespace treadle::driver

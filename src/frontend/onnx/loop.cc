@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// Control flow that only the run decides: If as a branch, Loop and Scan as functions that call themselves.
+#include "frontend/onnx/loop.h"
+
+#include <algorithm>
+
+#include "frontend/onnx/shape_values.h"
+#include "treadle/ir/structural.h"
+
+namespace treadle::onnx {
+namespace {
+
+using relay::Expr;
+using relay::Var;
+using Ints = std::vector<int64_t>;
+
+const DataType kInt64 = DataType::Int(64);
+
+template <typename E>
+E WithType(E expr, const Type& type) {
+  const_cast<RelayExprNode*>(static_cast<const RelayExprNode*>(expr.get()))->checked_type_ = type;
+  return expr;
+}
+
+TensorType TensorTypeOf(const Expr& e) {
+  return TensorType(TypeOf(e)->shape, TypeOf(e)->dtype);
+}
+
+bool SameKnownDim(const PrimExpr& a, const PrimExpr& b) {
+  const int64_t* x = AsConstInt(a);
+  const int64_t* y = AsConstInt(b);
+  if (x != nullptr || y != nullptr) return x != nullptr && y != nullptr && *x == *y;
+  return !IsAnyDim(a) && !IsAnyDim(b) && StructuralEqual(a, b);
+}
+
+/// The dimensions that both shapes are known to share.
+TensorType Common(const TensorType& a, const TensorType& b, const std::string& what) {
+  if (a->dtype != b->dtype) throw ModelFormatError(StrCat(what, " is ", a->dtype, " and ", b->dtype));
+  if (a->shape.size() != b->shape.size()) throw UnsupportedNode(StrCat(what, " has more than one rank"));
+  Array<PrimExpr> shape;
+  for (size_t i = 0; i < a->shape.size(); ++i) {
+    bool keep = SameKnownDim(a->shape[i], b->shape[i]);
+    shape.push_back(keep ? a->shape[i] : IsAnyDim(a->shape[i]) ? a->shape[i] : AnyDim());
+  }
+  return TensorType(shape, a->dtype);
+}
+
+bool SameShape(const TensorType& a, const TensorType& b) {
+  for (size_t i = 0; i < a->shape.size(); ++i) {
+    bool both_any = IsAnyDim(a->shape[i]) && IsAnyDim(b->shape[i]);
+    if (!both_any && !SameKnownDim(a->shape[i], b->shape[i])) return false;
+  }
+  return true;
+}
+
+/// The value, of a type that knows no more than `type`.
+Expr AsType(ExprBuilder& n, const Expr& value, const TensorType& type) {
+  Ints forget;
+  for (size_t i = 0; i < type->shape.size(); ++i) {
+    if (!SameKnownDim(type->shape[i], TypeOf(value)->shape[i])) forget.push_back(static_cast<int64_t>(i));
+  }
+  return forget.empty() ? value : n.Call("dyn.forget_shape", {value}, {{"axes", forget}});
+}
+
+Expr ScalarOf(ExprBuilder& n, const Expr& e) { return TypeOf(e)->shape.empty() ? e : n.Reshape(e, Ints{}); }
+
+Expr IntScalar(NodeImport& n, int64_t value) { return n.Const(ArrayOf(Ints{value}, Ints{}, kInt64)); }
+
+/// A body's input may be declared as a vector of one element where a scalar is meant.
+Expr ShapedAs(NodeImport& n, const Expr& scalar, const ValueInfo& declared) {
+  bool vector = declared.type.shape && declared.type.shape->size() == 1;
+  return vector ? n.Reshape(scalar, Ints{1}) : scalar;
+}
+
+/// No rows yet of what has the type of `row`.
+Expr NoRows(NodeImport& n, const TensorType& row) {
+  Ints shape{0};
+  for (const PrimExpr& dim : row->shape) shape.push_back(AsConstInt(dim) != nullptr ? *AsConstInt(dim) : 0);
+  return n.Const(NDArray::Empty(shape, row->dtype));
+}
+
+TensorType RowsType(const TensorType& row) {
+  Array<PrimExpr> shape{AnyDim()};
+  for (const PrimExpr& dim : row->shape) shape.push_back(AsConstInt(dim) != nullptr ? dim : AnyDim());
+  return TensorType(shape, row->dtype);
+}
+
+/// One trip of a loop: the carried values before it, and what it makes of them.
+struct Trip {
+  std::vector<Expr> carried, rows;
+  Expr go_on;  ///< null: always
+};
+using TripFn = std::function<Trip(const std::vector<Expr>& carried, const Expr& number)>;
+
+/// A loop of at most `limit` trips while `go_on`: the values carried out of it, then the rows that each trip gave, one
+/// tensor each. A global function that calls itself in tail position.
+class LoopMaker {
+ public:
+  LoopMaker(NodeImport& n, std::vector<Expr> carried, Expr limit, Expr go_on, TripFn trip)
+      : n_(n), init_(std::move(carried)), limit_(std::move(limit)), go_on_(std::move(go_on)), trip_(std::move(trip)) {}
+
+  std::vector<Expr> Run() {
+    for (const Expr& value : init_) types_.push_back(TensorTypeOf(value));
+    constexpr int kMaxRounds = 16;
+    for (int round = 0;; ++round) {
+      if (round == kMaxRounds) n_.Unsupported("the shapes of the loop's values don't settle");
+      if (Try()) break;
+    }
+    return Finish();
+  }
+
+ private:
+  /// Imports the body with the carried types as they are; false where they have to become more general.
+  bool Try() {
+    function_ = n_.OpenFunction("loop");
+    number_ = MakeVar("trip", TensorType::Scalar(kInt64), Span());
+    limit_var_ = MakeVar("limit", TensorType::Scalar(kInt64), Span());
+    go_on_var_ = MakeVar("go_on", TensorType::Scalar(DataType::Bool()), Span());
+    params_.clear();
+    std::vector<Expr> values;
+    for (const TensorType& type : types_) {
+      params_.push_back(MakeVar(StrCat("carried", params_.size()), type, Span()));
+      values.push_back(params_.back());
+    }
+    body_ = trip_(values, number_);
+    captured_ = n_.CloseFunction();
+    bool settled = true;
+    for (size_t i = 0; i < types_.size(); ++i) {
+      TensorType common = Common(types_[i], TensorTypeOf(body_.carried[i]), StrCat("carried value ", i));
+      settled = settled && SameShape(common, types_[i]);
+      types_[i] = common;
+    }
+    return settled;
+  }
+
+  std::vector<Expr> Finish() {
+    Array<Var> params{number_, limit_var_, go_on_var_};
+    Array<Type> param_types{number_->checked_type(), limit_var_->checked_type(), go_on_var_->checked_type()};
+    Array<Expr> again{n_.Call("add", {number_, IntScalar(n_, 1)}), limit_var_,
+                      body_.go_on.defined() ? ScalarOf(n_, body_.go_on) : Expr(go_on_var_)};
+    Array<Expr> results, start{IntScalar(n_, 0), limit_, go_on_};
+    Array<Type> result_types;
+    auto add = [&](const Var& var, const Expr& next, const Expr& init, bool is_result) {
+      params.push_back(var);
+      param_types.push_back(var->checked_type());
+      again.push_back(next);
+      start.push_back(init);
+      if (!is_result) return;
+      results.push_back(var);
+      result_types.push_back(var->checked_type());
+    };
+    for (size_t i = 0; i < types_.size(); ++i) {
+      add(params_[i], AsType(n_, body_.carried[i], types_[i]), AsType(n_, init_[i], types_[i]), true);
+    }
+    for (size_t i = 0; i < body_.rows.size(); ++i) {
+      TensorType row = TensorTypeOf(body_.rows[i]), type = RowsType(row);
+      Var var = MakeVar(StrCat("rows", i), type, Span());
+      Expr next = AsType(n_, n_.Call("dyn.append", {var, body_.rows[i]}), type);
+      add(var, next, AsType(n_, NoRows(n_, row), type), true);
+    }
+    for (const auto& [var, outer] : captured_) add(var, var, outer, false);
+    TupleType result(result_types);
+    Expr recursion = WithType(relay::Call(function_, again, Attrs(), {}, n_.span()), result);
+    Expr more = n_.Call("logical_and", {go_on_var_, n_.Call("less", {number_, limit_var_})});
+    Expr body = WithType(relay::If(more, recursion, n_.MakeTuple(results), n_.span()), result);
+    n_.DefineFunction(function_, relay::Function(params, body, result));
+    Expr call = WithType(relay::Call(function_, start, Attrs(), {}, n_.span()), result);
+    std::vector<Expr> outputs;
+    for (size_t i = 0; i < result_types.size(); ++i) outputs.push_back(n_.Item(call, static_cast<int>(i)));
+    return outputs;
+  }
+
+  NodeImport& n_;
+  std::vector<Expr> init_;
+  Expr limit_, go_on_;
+  TripFn trip_;
+  std::vector<TensorType> types_;
+  GlobalVar function_ = GlobalVar(ObjectPtr<Object>());
+  Var number_ = Var(ObjectPtr<Object>()), limit_var_ = Var(ObjectPtr<Object>()), go_on_var_ = Var(ObjectPtr<Object>());
+  std::vector<Var> params_;
+  Trip body_;
+  std::vector<std::pair<Var, Expr>> captured_;
+};
+
+}  // namespace
+
+std::vector<Expr> JoinBranches(ExprBuilder& n, const Expr& condition, const std::vector<Expr>& yes,
+                               const std::vector<Expr>& no, const std::string& reason) {
+  Array<Expr> then_values, else_values;
+  Array<Type> types;
+  for (size_t i = 0; i < std::max(yes.size(), no.size()); ++i) {
+    TensorType type = yes.empty()  ? TensorTypeOf(no[i])
+                      : no.empty() ? TensorTypeOf(yes[i])
+                                   : Common(TensorTypeOf(yes[i]), TensorTypeOf(no[i]), StrCat("output ", i, " of the branches"));
+    auto raise = [&]() -> Expr {
+      Array<PrimExpr> shape =
+          type->shape.Map([](const PrimExpr& dim) -> PrimExpr { return AsConstInt(dim) ? dim : PrimExpr(int64_t{-1}); });
+      Expr error = n.Call("raise", {}, {{"message", reason}, {"shape", ObjectRef(shape)}, {"dtype", type->dtype}});
+      return AsType(n, error, type);
+    };
+    then_values.push_back(yes.empty() ? raise() : AsType(n, yes[i], type));
+    else_values.push_back(no.empty() ? raise() : AsType(n, no[i], type));
+    types.push_back(type);
+  }
+  Expr test = ScalarOf(n, condition);
+  if (types.size() == 1) return {WithType(relay::If(test, then_values[0], else_values[0], n.span()), types[0])};
+  Expr branch =
+      WithType(relay::If(test, n.MakeTuple(then_values), n.MakeTuple(else_values), n.span()), TupleType(types));
+  std::vector<Expr> outputs;
+  for (size_t i = 0; i < types.size(); ++i) outputs.push_back(n.Item(branch, static_cast<int>(i)));
+  return outputs;
+}
+
+std::vector<Expr> ImportBranch(NodeImport& n, const Expr& condition) {
+  std::vector<Expr> yes = n.Subgraph("then_branch", {});
+  std::vector<Expr> no = n.Subgraph("else_branch", {});
+  if (yes.size() != no.size()) n.Invalid("the branches have different numbers of outputs");
+  for (size_t i = 0; i < yes.size(); ++i) {
+    if (RankOf(yes[i]) != RankOf(no[i])) throw RankFork{condition, yes, no};
+  }
+  return JoinBranches(n, condition, yes, no, "");
+}
+
+std::vector<Expr> ImportDynamicLoop(NodeImport& n) {
+  const Attribute* body = n.Find("body");
+  const Graph& graph = *body->g;
+  Expr limit = n.Has(0) ? n.Cast(ScalarOf(n, n.In(0)), kInt64) : IntScalar(n, INT64_MAX);
+  Expr go_on = n.Has(1) ? ScalarOf(n, n.In(1)) : n.Const(ArrayOf(Ints{1}, Ints{}, DataType::Bool()));
+  std::vector<Expr> carried;
+  for (size_t i = 2; i < n.num_inputs(); ++i) carried.push_back(n.In(i));
+  if (graph.outputs.size() < carried.size() + 1) n.Invalid("the body has too few outputs");
+  if (graph.inputs.size() != carried.size() + 2) n.Invalid("the body has another number of inputs");
+  auto trip = [&](const std::vector<Expr>& values, const Expr& number) {
+    Expr yes = n.Const(ArrayOf(Ints{1}, Ints{}, DataType::Bool()));
+    std::vector<Expr> inputs{ShapedAs(n, number, graph.inputs[0]), ShapedAs(n, yes, graph.inputs[1])};
+    inputs.insert(inputs.end(), values.begin(), values.end());
+    std::vector<Expr> outputs = n.Subgraph("body", inputs);
+    auto first_row = outputs.begin() + 1 + static_cast<std::ptrdiff_t>(values.size());
+    return Trip{{outputs.begin() + 1, first_row}, {first_row, outputs.end()}, outputs[0]};
+  };
+  return LoopMaker(n, carried, limit, go_on, trip).Run();
+}
+
+std::vector<Expr> ImportDynamicScan(NodeImport& n, const ScanSpec& spec) {
+  size_t num_states = spec.states.size();
+  Expr shape = n.Call("shape_of", {spec.sequences[0]}, {{"dtype", kInt64}});
+  Expr length = n.Call("take", {shape, IntScalar(n, spec.in_axes[0])}, {{"axis", int64_t{0}}, {"mode", "error"}});
+  Expr yes = n.Const(ArrayOf(Ints{1}, Ints{}, DataType::Bool()));
+  // The sequences are carried along: each trip reads a slice of them.
+  std::vector<Expr> carried = spec.states;
+  carried.insert(carried.end(), spec.sequences.begin(), spec.sequences.end());
+  carried.push_back(length);
+  auto trip = [&](const std::vector<Expr>& values, const Expr& number) {
+    std::vector<Expr> inputs(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(num_states));
+    Expr last = n.Call("subtract", {values.back(), IntScalar(n, 1)});
+    for (size_t i = 0; i < spec.sequences.size(); ++i) {
+      Expr at = spec.in_directions[i] == 0 ? number : n.Call("subtract", {last, number});
+      inputs.push_back(n.Call("take", {values[num_states + i], at}, {{"axis", spec.in_axes[i]}, {"mode", "error"}}));
+    }
+    std::vector<Expr> outputs = n.Subgraph("body", inputs);
+    auto first_row = outputs.begin() + static_cast<std::ptrdiff_t>(num_states);
+    Trip result{{outputs.begin(), first_row}, {first_row, outputs.end()}, Expr()};
+    result.carried.insert(result.carried.end(), values.begin() + static_cast<std::ptrdiff_t>(num_states), values.end());
+    return result;
+  };
+  std::vector<Expr> all = LoopMaker(n, carried, length, yes, trip).Run();
+  std::vector<Expr> outputs(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(num_states));
+  for (size_t i = carried.size(); i < all.size(); ++i) {
+    size_t k = i - carried.size();
+    Expr rows = all[i];
+    if (spec.out_directions[k] != 0) rows = n.Call("reverse", {rows}, {{"axis", int64_t{0}}});
+    int rank = RankOf(rows), axis = n.Axis(spec.out_axes[k], rank);
+    if (axis != 0) {
+      Ints order;
+      for (int d = 1; d < rank; ++d) order.push_back(d);
+      order.insert(order.begin() + axis, 0);
+      rows = n.Transpose(rows, order);
+    }
+    outputs.push_back(rows);
+  }
+  return outputs;
+}
+
+}  // namespace treadle::onnx

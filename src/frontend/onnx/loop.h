@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Control flow that only the run decides.
+#pragma once
+
+#include <vector>
+
+#include "frontend/onnx/rules.h"
+
+namespace treadle::onnx {
+
+/// The outputs of an If have other ranks in one branch than in the other: what follows has to be imported for each.
+struct RankFork {
+  relay::Expr condition;
+  std::vector<relay::Expr> yes, no;
+};
+/// The values that branches give, chosen by `condition`; no values: that branch can't be run, for the reason given.
+/// Dimensions in which the branches differ are unknown afterwards.
+std::vector<relay::Expr> JoinBranches(ExprBuilder& n, const relay::Expr& condition, const std::vector<relay::Expr>& yes,
+                                      const std::vector<relay::Expr>& no, const std::string& reason);
+
+/// If of a condition that isn't known when compiling. Dimensions in which the branches differ are unknown afterwards.
+/// Throws RankFork where they differ in rank.
+std::vector<relay::Expr> ImportBranch(NodeImport& n, const relay::Expr& condition);
+
+/// Loop as a function that calls itself. Scan outputs are collected row by row.
+std::vector<relay::Expr> ImportDynamicLoop(NodeImport& n);
+
+/// Scan over sequences whose length isn't known, or large.
+struct ScanSpec {
+  std::vector<relay::Expr> states, sequences;
+  std::vector<int64_t> in_axes, in_directions, out_axes, out_directions;
+};
+std::vector<relay::Expr> ImportDynamicScan(NodeImport& n, const ScanSpec& spec);
+
+}  // namespace treadle::onnx

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs of the virtual machine: compile, export, load, run.
+#include "python/api_vm.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "driver/vm/vm_values.h"
+#include "python/api.h"
+#include "treadle/driver/compile.h"
+#include "treadle/relay/type_infer.h"
+#include "treadle/runtime/vm/machine.h"
+
+namespace treadle::python {
+namespace {
+
+using driver::CompiledModel;
+using driver::Value;
+using runtime::vm::VirtualMachine;
+using runtime::vm::VmModel;
+
+/// A compiled program; loaded when it is first run.
+class VmExecutableNode : public Object {
+ public:
+  std::shared_ptr<const CompiledModel> compiled;  ///< null when loaded from a file
+  IRModule module = IRModule::Empty();            ///< typed; empty when loaded from a file
+  mutable std::shared_ptr<const VmModel> model;
+  TREADLE_NODE(VmExecutableNode, Object, "relay.vm.Executable")
+
+  const std::shared_ptr<const VmModel>& Loaded() const {
+    if (model == nullptr) {
+      std::string name = (std::filesystem::temp_directory_path() / "treadle-XXXXXX.so").string();
+      const int file = mkstemps(name.data(), 3);
+      if (file < 0) throw RuntimeError(StrCat("can't make a temporary file ", name));
+      close(file);
+      struct Remove {
+        const std::string& name;
+        ~Remove() { std::filesystem::remove(name); }
+      } remove{name};
+      driver::ExportLibrary(*compiled, name);
+      model = runtime::vm::LoadVmModel(name);
+    }
+    return model;
+  }
+};
+class VmExecutable : public ObjectRef {
+ public:
+  TREADLE_BASE_REF(VmExecutable, ObjectRef, VmExecutableNode);
+};
+
+class VmMachineNode : public Object {
+ public:
+  VmExecutable executable = VmExecutable(ObjectPtr<Object>());
+  std::unique_ptr<VirtualMachine> machine;
+  TREADLE_NODE(VmMachineNode, Object, "relay.vm.Machine")
+};
+class VmMachine : public ObjectRef {
+ public:
+  TREADLE_BASE_REF(VmMachine, ObjectRef, VmMachineNode);
+};
+
+VmExecutable Compile(IRModule module, Map<String, runtime::NDArray> params, std::string target) {
+  driver::CompileOptions options;
+  options.target = target;
+  options.opt_level = treadle::transform::PassContext::Current()->opt_level;
+  options.inherit_context = true;
+  options.executor = "vm";
+  std::vector<std::pair<std::string, runtime::NDArray>> values;
+  for (const auto& [name, value] : params) values.emplace_back(name.str(), value);
+  auto node = MakeObject<VmExecutableNode>();
+  driver::RegisterAll();
+  node->module = relay::InferTypes(module);
+  node->compiled = std::make_shared<CompiledModel>(driver::Build(node->module, values, options));
+  return VmExecutable(ObjectPtr<Object>(node));
+}
+
+Value InvokeClosure(VmMachine machine, runtime::VmClosure closure, Array<Value> args) {
+  std::vector<ObjectRef> values = closure->captured;
+  for (const Value& arg : args) values.push_back(driver::ToVmValue(arg));
+  ObjectRef result = machine->machine->Invoke(closure->function, std::move(values));
+  return driver::FromVmValue(result, Type(), machine->executable->module);
+}
+
+Value Invoke(VmMachine machine, std::string name, Array<Value> args) {
+  int index = machine->machine->model().program().FindFunction(name);
+  if (index < 0) throw Error(StrCat("the program has no function \"", name, "\""));
+  const IRModule& module = machine->executable->module;
+  Type type;
+  if (module->ContainGlobalVar(name)) type = Downcast<relay::Function>(module->Lookup(name))->ret_type;
+  std::vector<ObjectRef> values;
+  for (const Value& arg : args) values.push_back(driver::ToVmValue(arg));
+  return driver::FromVmValue(machine->machine->Invoke(static_cast<uint32_t>(index), std::move(values)), type, module);
+}
+
+}  // namespace
+
+void RegisterVmApi() {
+  using runtime::Registry;
+  Registry::RegisterTyped("relay.vm.Compile", &Compile);
+  Registry::RegisterTyped("relay.vm.Load", [](std::string path) {
+    auto node = MakeObject<VmExecutableNode>();
+    node->model = runtime::vm::LoadVmModel(path);
+    return VmExecutable(ObjectPtr<Object>(node));
+  });
+  Registry::RegisterTyped("relay.vm.Export", [](VmExecutable self, std::string path) {
+    if (self->compiled == nullptr) throw Error("a program that was loaded from a file can't be exported again");
+    driver::ExportLibrary(*self->compiled, path);
+  });
+  Registry::RegisterTyped("relay.vm.Bytecode",
+                          [](VmExecutable self) { return self->Loaded()->program().Disassemble(); });
+  Registry::RegisterTyped("relay.vm.Functions", [](VmExecutable self) {
+    Array<String> names;
+    for (const auto& function : self->Loaded()->program().functions) names.push_back(function.name);
+    return names;
+  });
+  Registry::RegisterTyped("relay.vm.FunctionParams", [](VmExecutable self, std::string name) {
+    const auto& program = self->Loaded()->program();
+    int index = program.FindFunction(name);
+    if (index < 0) throw Error(StrCat("the program has no function \"", name, "\""));
+    Array<String> names;
+    for (const std::string& param : program.functions[static_cast<size_t>(index)].params) names.push_back(param);
+    return names;
+  });
+  Registry::RegisterTyped("relay.vm.Machine", [](VmExecutable self) {
+    auto node = MakeObject<VmMachineNode>();
+    node->executable = self;
+    node->machine = std::make_unique<VirtualMachine>(self->Loaded());
+    return VmMachine(ObjectPtr<Object>(node));
+  });
+  Registry::RegisterTyped("relay.vm.Invoke", &Invoke);
+  Registry::RegisterTyped("relay.vm.InvokeClosure", &InvokeClosure);
+  Registry::RegisterTyped("relay.vm.SetLimits", [](VmMachine self, int64_t call_depth, int64_t instructions) {
+    runtime::vm::VmLimits limits;
+    if (call_depth > 0) limits.call_depth = call_depth;
+    limits.instructions = instructions;
+    self->machine->SetLimits(limits);
+  });
+  Registry::RegisterTyped("relay.vm.PoolBytes", [](VmMachine self) { return self->machine->PoolBytes(); });
+}
+
+}  // namespace treadle::python

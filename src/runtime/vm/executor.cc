@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// The virtual machine as an executor of models, and as a module.
+#include <mutex>
+
+#include "runtime/library_module.h"
+#include "treadle/base/error.h"
+#include "treadle/runtime/model.h"
+#include "treadle/runtime/vm/machine.h"
+
+namespace treadle::runtime::vm {
+namespace {
+
+class VmExecution final : public ExecutionContext {
+ public:
+  VmExecution(std::shared_ptr<const VmModel> model, size_t num_inputs, size_t num_outputs)
+      : machine_(std::move(model)), inputs_(num_inputs), outputs_(num_outputs) {}
+
+  void SetInput(size_t index, const NDArray& value) override {
+    bool in_place = value.IsCompact() && value->tensor.byte_offset == 0 && value.device().device_type == kDLCPU &&
+                    reinterpret_cast<uintptr_t>(value.data_ptr()) % kTensorAlignment == 0;
+    inputs_[index] = in_place ? value : value.Copy();
+  }
+  void SetThreads(int threads) override { machine_.SetThreads(threads); }
+  void Run() override {
+    for (NDArray& output : outputs_) output = NDArray();
+    ObjectRef result = machine_.InvokeEntry(std::vector<ObjectRef>(inputs_.begin(), inputs_.end()));
+    const auto* tuple = result.as<AdtValueNode>();
+    if (tuple == nullptr && outputs_.size() == 1) return SetOutput(0, result);
+    if (tuple == nullptr || tuple->fields.size() != outputs_.size()) {
+      throw ModelFormatError(StrCat("the program doesn't give ", outputs_.size(), " results"));
+    }
+    for (size_t i = 0; i < outputs_.size(); ++i) SetOutput(i, tuple->fields[i]);
+  }
+  NDArray GetOutput(size_t index, bool owned) override {
+    if (!outputs_[index].defined()) throw Error("there is no result: the model hasn't run");
+    // A result may be an input or a constant; who owns it may write to it.
+    return owned && shared_[index] ? outputs_[index].Copy() : outputs_[index];
+  }
+  std::vector<OpTiming> RunProfiled(bool stop_at_nan) override {
+    std::vector<OpTiming> timings;
+    machine_.SetProfile(&timings, stop_at_nan);
+    try {
+      Run();
+    } catch (...) {
+      machine_.SetProfile(nullptr, false);
+      throw;
+    }
+    machine_.SetProfile(nullptr, false);
+    return timings;
+  }
+  void ReleaseInputs() override {
+    for (NDArray& input : inputs_) input = NDArray();
+    for (NDArray& output : outputs_) output = NDArray();
+  }
+
+ private:
+  void SetOutput(size_t index, const ObjectRef& value) {
+    if (!value.as<NDArrayNode>()) throw ModelFormatError(StrCat("result ", index, " of the program isn't a tensor"));
+    outputs_[index] = Downcast<NDArray>(value);
+    shared_.resize(outputs_.size());
+    shared_[index] = outputs_[index].read_only();
+    for (const NDArray& input : inputs_) {
+      shared_[index] = shared_[index] || input.data_ptr() == outputs_[index].data_ptr();
+    }
+    for (size_t i = 0; i < index; ++i) {
+      shared_[index] = shared_[index] || (outputs_[i].defined() && outputs_[i].data_ptr() == outputs_[index].data_ptr());
+    }
+    for (const NDArray& constant : machine_.model().constants()) {
+      shared_[index] = shared_[index] || constant.data_ptr() == outputs_[index].data_ptr();
+    }
+  }
+
+  VirtualMachine machine_;
+  std::vector<NDArray> inputs_, outputs_;
+  std::vector<bool> shared_;
+};
+
+class VmExecutable final : public Executable {
+ public:
+  VmExecutable(std::shared_ptr<const VmModel> model, const Manifest& manifest)
+      : model_(std::move(model)), num_inputs_(manifest.inputs.size()), num_outputs_(manifest.outputs.size()) {
+    const Program& program = model_->program();
+    if (program.functions[program.entry].params.size() != num_inputs_) {
+      throw ModelFormatError(StrCat("the program takes ", program.functions[program.entry].params.size(),
+                                    " inputs, the manifest lists ", num_inputs_));
+    }
+  }
+  std::unique_ptr<ExecutionContext> CreateContext() const override {
+    return std::make_unique<VmExecution>(model_, num_inputs_, num_outputs_);
+  }
+  MemoryReport Memory() const override {
+    MemoryReport report;
+    for (const NDArray& constant : model_->constants()) report.params += constant.nbytes();
+    return report;
+  }
+
+ private:
+  std::shared_ptr<const VmModel> model_;
+  size_t num_inputs_, num_outputs_;
+};
+
+std::shared_ptr<const VmModel> LoadVmModel(const Module& library, const Module& root) {
+  const auto* node = static_cast<const LibraryModuleNode*>(library.get());
+  if (node->blob() == nullptr) throw ModelFormatError(StrCat(node->path(), ": no program"));
+  std::shared_ptr<void> owner(nullptr, [keep = library](void*) {});
+  std::vector<NDArray> constants;
+  for (const auto& [name, value] : node->blob()->Params(owner)) constants.push_back(value);
+  Program program =
+      Program::Load(node->blob()->Require("vm"), static_cast<uint32_t>(constants.size()), node->path() + ": vm program");
+  return std::make_shared<VmModel>(std::move(program), root, std::move(constants));
+}
+
+}  // namespace
+
+std::shared_ptr<const VmModel> LoadVmModel(const std::string& path) {
+  LoadedLibrary loaded = LoadLibraryFile(path);
+  return LoadVmModel(loaded.library, loaded.root);
+}
+
+std::shared_ptr<const Executable> MakeVmExecutable(std::shared_ptr<const VmModel> model, const Manifest& manifest) {
+  return std::make_shared<VmExecutable>(std::move(model), manifest);
+}
+
+std::shared_ptr<const Executable> LoadVmExecutable(const Module& library, const Module& root, const Manifest& manifest) {
+  return MakeVmExecutable(LoadVmModel(library, root), manifest);
+}
+
+}  // namespace treadle::runtime::vm

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/vm/tensor_pool.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "treadle/base/error.h"
+#include "treadle/runtime/ndarray.h"
+
+namespace treadle::runtime::vm {
+
+constexpr int64_t kSmallest = 256;
+
+int TensorPool::ClassOf(int64_t bytes) {
+  auto units = static_cast<uint64_t>((std::max<int64_t>(bytes, 1) + kSmallest - 1) / kSmallest);
+  if (units <= 4) return static_cast<int>(units) - 1;
+  int exponent = std::bit_width(units - 1) - 1;  // units in (2^exponent, 2^(exponent + 1)]
+  uint64_t step = uint64_t{1} << (exponent - 2);
+  return static_cast<int>(4 * (exponent - 1) + static_cast<int>((units - 1 - (uint64_t{1} << exponent)) / step));
+}
+
+int64_t TensorPool::ClassBytes(int cls) {
+  if (cls < 4) return kSmallest * (cls + 1);
+  int exponent = cls / 4 + 1;
+  uint64_t step = uint64_t{1} << (exponent - 2);
+  return kSmallest * static_cast<int64_t>((uint64_t{1} << exponent) + step * static_cast<uint64_t>(cls % 4 + 1));
+}
+
+std::shared_ptr<void> TensorPool::Take(int64_t bytes) {
+  if (bytes > int64_t{1} << 48) throw ShapeError(StrCat("a tensor of ", bytes, " bytes is too large"));
+  int cls = ClassOf(bytes);
+  int64_t size = ClassBytes(cls);
+  void* data = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    in_use_ += size;
+    most_in_use_ = std::max(most_in_use_, in_use_);
+    if (!free_[static_cast<size_t>(cls)].empty()) {
+      data = free_[static_cast<size_t>(cls)].back();
+      free_[static_cast<size_t>(cls)].pop_back();
+      free_bytes_ -= size;
+    }
+  }
+  if (data == nullptr) {
+    try {
+      data = DeviceAPI::Get(Cpu())->AllocDataSpace(Cpu(), static_cast<size_t>(size), kTensorAlignment);
+    } catch (...) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      in_use_ -= size;
+      throw;
+    }
+  }
+  return std::shared_ptr<void>(data, [pool = shared_from_this(), cls](void* p) { pool->GiveBack(p, cls); });
+}
+
+void TensorPool::GiveBack(void* data, int cls) {
+  std::vector<void*> release;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    int64_t size = ClassBytes(cls);
+    in_use_ -= size;
+    free_bytes_ += size;
+    free_[static_cast<size_t>(cls)].push_back(data);
+    int64_t limit = std::max(kMinFree, most_in_use_) - in_use_;
+    for (size_t c = free_.size(); c-- > 0 && free_bytes_ > limit;) {
+      while (!free_[c].empty() && free_bytes_ > limit) {
+        release.push_back(free_[c].back());
+        free_[c].pop_back();
+        free_bytes_ -= ClassBytes(static_cast<int>(c));
+      }
+    }
+  }
+  for (void* p : release) DeviceAPI::Get(Cpu())->FreeDataSpace(Cpu(), p);
+}
+
+TensorPool::~TensorPool() {
+  for (const std::vector<void*>& blocks : free_) {
+    for (void* p : blocks) DeviceAPI::Get(Cpu())->FreeDataSpace(Cpu(), p);
+  }
+}
+
+int64_t TensorPool::bytes() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return in_use_ + free_bytes_;
+}
+
+}  // namespace treadle::runtime::vm

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models whose shapes or control flow are only known when they run: compiled once, run by the virtual machine."""
+import numpy as np
+import onnx
+import pytest
+import treadle
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+
+
+def model_of(nodes, inputs, outputs, initializers=(), opset=17):
+    graph = helper.make_graph(nodes, "g", inputs, outputs, list(initializers))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def floats(name, shape):
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+
+def ints(name, shape):
+    return helper.make_tensor_value_info(name, TensorProto.INT64, shape)
+
+
+def check(model, feeds_list, rtol=1e-5):
+    """One compilation gives what the reference does for each of the inputs."""
+    compiled = treadle.compile(model)
+    reference = ReferenceEvaluator(model)
+    for feeds in feeds_list:
+        expected = reference.run(None, feeds)
+        actual = compiled.run(None, feeds)
+        for e, a in zip(expected, actual):
+            assert a.shape == np.shape(e) and a.dtype == np.asarray(e).dtype
+            np.testing.assert_allclose(a, e, rtol=rtol, atol=1e-6)
+    return compiled
+
+
+def rand(*shape):
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype("float32")
+
+
+def elementwise_model():
+    return model_of(
+        [
+            helper.make_node("Add", ["x", "y"], ["a"]),
+            helper.make_node("Relu", ["a"], ["b"]),
+            helper.make_node("ReduceSum", ["b", "axes"], ["o"], keepdims=0),
+        ],
+        [floats("x", ["batch", 3, "width"]), floats("y", ["batch", 1, "width"])],
+        [floats("o", None)],
+        [helper.make_tensor("axes", TensorProto.INT64, [1], [2])],
+    )
+
+
+def test_symbolic_dimensions():
+    compiled = check(
+        elementwise_model(),
+        [{"x": rand(b, 3, w), "y": rand(b, 1, w)} for b, w in [(1, 4), (2, 7), (5, 1), (3, 129), (0, 4), (2, 0)]],
+    )
+    assert compiled.inputs[0].shape[1] == 3
+
+
+def test_equal_symbols_are_equal_dimensions():
+    compiled = treadle.compile(elementwise_model())
+    with pytest.raises(treadle.Error, match='dimension 2 of "y" has to equal "width"'):
+        compiled.run(None, {"x": rand(2, 3, 4), "y": rand(2, 1, 5)})
+    # The context is usable afterwards.
+    assert compiled.run(None, {"x": rand(2, 3, 4), "y": rand(2, 1, 4)})[0].shape == (2, 3)
+
+
+def test_symbolic_dimension_may_be_one():
+    model = model_of(
+        [helper.make_node("Mul", ["x", "y"], ["o"])],
+        [floats("x", ["n", "m"]), floats("y", ["k", "m"])],
+        [floats("o", None)],
+    )
+    check(model, [{"x": rand(a, 5), "y": rand(b, 5)} for a, b in [(1, 4), (4, 1), (3, 3), (1, 1)]])
+
+
+def shape_model():
+    """Slices, reshapes and ranges by computed sizes."""
+    c = lambda name, *values: helper.make_tensor(name, TensorProto.INT64, [len(values)], list(values))  # noqa: E731
+    return model_of(
+        [
+            helper.make_node("Shape", ["x"], ["s"]),
+            helper.make_node("Gather", ["s", "one"], ["width"]),
+            helper.make_node("Div", ["width", "two"], ["half"]),
+            helper.make_node("Slice", ["x", "zero", "half", "one"], ["left"]),
+            helper.make_node("Concat", ["minus", "half"], ["rows_shape"], axis=0),
+            helper.make_node("Reshape", ["left", "rows_shape"], ["rows"]),
+            helper.make_node("Squeeze", ["half", "zero"], ["h"]),
+            helper.make_node("Range", ["start", "h", "step"], ["ramp"]),
+            helper.make_node("Cast", ["ramp"], ["ramp_f"], to=TensorProto.FLOAT),
+            helper.make_node("Add", ["rows", "ramp_f"], ["sum"]),
+            helper.make_node("Identity", ["sum"], ["out"]),
+        ],
+        [floats("x", ["n", "w"])],
+        [floats("out", None)],
+        [c("one", 1), c("two", 2), c("zero", 0), c("minus", -1),
+         helper.make_tensor("start", TensorProto.INT64, [], [0]), helper.make_tensor("step", TensorProto.INT64, [], [1])],
+    )
+
+
+def test_shapes_computed_from_shapes():
+    check(shape_model(), [{"x": rand(n, w)} for n, w in [(1, 2), (3, 5), (4, 8), (2, 17)]])
+
+
+def test_number_of_results_depends_on_values():
+    model = model_of([helper.make_node("NonZero", ["x"], ["i"])], [floats("x", ["n", 3])], [ints("i", None)])
+    values = np.array([[0, 1, 0], [2, 0, 0], [0, 0, 3]], "float32")
+    check(model, [{"x": values}, {"x": values[:2]}, {"x": np.zeros((2, 3), "float32")}])
+
+
+def if_model():
+    then = helper.make_graph(
+        [helper.make_node("Mul", ["x", "x"], ["t"])], "then", [], [floats("t", None)])
+    other = helper.make_graph(
+        [helper.make_node("Concat", ["x", "x"], ["e"], axis=0)], "else", [], [floats("e", None)])
+    return model_of(
+        [
+            helper.make_node("ReduceSum", ["x"], ["total"], keepdims=0),
+            helper.make_node("Greater", ["total", "zero"], ["positive"]),
+            helper.make_node("If", ["positive"], ["chosen"], then_branch=then, else_branch=other),
+            helper.make_node("Neg", ["chosen"], ["y"]),
+        ],
+        [floats("x", ["n", 2])],
+        [floats("y", None)],
+        [helper.make_tensor("zero", TensorProto.FLOAT, [], [0])],
+    )
+
+
+def test_branches_of_different_shapes():
+    check(if_model(), [{"x": np.full((n, 2), v, "float32")} for n in (1, 3) for v in (2, -2)])
+
+
+def loop_model():
+    """Doubles x until its sum exceeds a bound; collects the sums."""
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["v_in", "v_in"], ["v_out"]),
+            helper.make_node("ReduceSum", ["v_out"], ["sum"], keepdims=0),
+            helper.make_node("Mul", ["sum", "factor"], ["scaled"]),
+            helper.make_node("Less", ["sum", "bound"], ["go_on"]),
+        ],
+        "body",
+        [ints("trip", []), helper.make_tensor_value_info("go", TensorProto.BOOL, []), floats("v_in", None)],
+        [helper.make_tensor_value_info("go_on", TensorProto.BOOL, []), floats("v_out", None), floats("scaled", None)],
+    )
+    return model_of(
+        [
+            helper.make_node("Identity", ["scale"], ["factor"]),
+            helper.make_node("Loop", ["limit", "yes", "x"], ["last", "sums"], body=body),
+        ],
+        [floats("x", ["n"]), ints("limit", []), floats("scale", [])],
+        [floats("last", None), floats("sums", None)],
+        [helper.make_tensor("yes", TensorProto.BOOL, [], [True]), helper.make_tensor("bound", TensorProto.FLOAT, [], [1e4])],
+    )
+
+
+def test_loops_run_as_often_as_values_say():
+    feeds = [{"x": np.full(n, v, "float32"), "limit": np.array(limit, "int64"), "scale": np.array(0.5, "float32")}
+             for n, v, limit in [(3, 1, 100), (1, 1, 5), (2, 1e5, 100), (4, 1, 0)]]
+    compiled = treadle.compile(loop_model())
+    reference = ReferenceEvaluator(loop_model())
+    for feed in feeds:
+        actual = compiled.run(None, feed)
+        if feed["limit"] == 0:
+            assert actual[1].shape == (0,)
+            np.testing.assert_array_equal(actual[0], feed["x"])
+            continue
+        for e, a in zip(reference.run(None, feed), actual):
+            np.testing.assert_allclose(a, np.reshape(e, a.shape), rtol=1e-6)  # the reference makes rows of scalars
+
+
+def test_long_loops_take_no_stack():
+    compiled = treadle.compile(loop_model())
+    feed = {"x": np.zeros(1, "float32"), "limit": np.array(200000, "int64"), "scale": np.array(1, "float32")}
+    last, sums = compiled.run(None, feed)
+    assert sums.shape == (200000,)
+
+
+def test_scan_over_a_sequence_of_any_length():
+    body = helper.make_graph(
+        [helper.make_node("Add", ["state_in", "item"], ["state_out"]), helper.make_node("Identity", ["state_out"], ["row"])],
+        "body",
+        [floats("state_in", [2]), floats("item", [2])],
+        [floats("state_out", [2]), floats("row", [2])],
+    )
+    model = model_of(
+        [helper.make_node("Scan", ["init", "xs"], ["last", "rows"], body=body, num_scan_inputs=1)],
+        [floats("init", [2]), floats("xs", ["t", 2])],
+        [floats("last", [2]), floats("rows", None)],
+    )
+    check(model, [{"init": rand(2), "xs": rand(t, 2)} for t in (1, 4, 100)])
+
+
+LISTS = """
+#[version = "0.0.5"]
+type List[A] {
+  Cons(A, List[A]),
+  Nil,
+}
+def @sum(%l: List[Tensor[(), float32]], %acc: float32) -> float32 {
+  match (%l) {
+    Cons(%h, %t) => @sum(%t, add(%acc, %h)),
+    Nil => %acc,
+  }
+}
+def @iota(%n: int32, %l: List[Tensor[(), float32]]) -> List[Tensor[(), float32]] {
+  if (equal(%n, 0)) {
+    %l
+  } else {
+    @iota(subtract(%n, 1), Cons(cast(%n, dtype="float32"), %l))
+  }
+}
+def @map[A, B](%f: fn (A) -> B, %l: List[A]) -> List[B] {
+  match (%l) {
+    Cons(%h, %t) => Cons(%f(%h), @map(%f, %t)),
+    Nil => Nil,
+  }
+}
+def @main(%n: int32, %k: float32) -> (float32, List[Tensor[(), float32]]) {
+  %0 = @iota(%n, Nil);
+  let %double = fn (%x: float32) -> float32 { multiply(%x, %k) };
+  let %mapped: List[Tensor[(), float32]] = @map(%double, %0);
+  (@sum(%mapped, 0f), %mapped)
+}
+"""
+
+
+@pytest.mark.parametrize("kind", ["debug", "vm"])
+def test_lists_closures_and_recursion(kind):
+    from treadle import relay
+
+    mod = relay.parse(LISTS)
+    total, values = relay.create_executor(kind, mod).evaluate()(np.array(10, "int32"), np.array(2, "float32"))
+    assert total.numpy() == 110
+    heads = []
+    while len(values.fields):
+        heads.append(float(values.fields[0].numpy()))
+        values = values.fields[1]
+    assert heads == [2.0 * i for i in range(1, 11)]
+
+
+def test_vm_executable_names():
+    from treadle import relay
+    from treadle.runtime import vm
+
+    exe = relay.vm.compile(relay.parse(LISTS), target="llvm")
+    assert "main" in exe.globals and "tail_invoke @sum" in exe.bytecode
+    machine = vm.VirtualMachine(exe, treadle.cpu())
+    assert machine.invoke("main", np.array(3, "int32"), np.array(1, "float32")).fields[0].numpy() == 6
+    machine.set_limits(instructions=50)
+    with pytest.raises(treadle.Error, match="instructions"):
+        machine.invoke("main", np.array(1000, "int32"), np.array(1, "float32"))
+
+
+def test_memory_stays_bounded_over_varying_shapes():
+    import resource
+
+    compiled = treadle.compile(shape_model())
+    random = np.random.default_rng(0)
+
+    def run(times):
+        for _ in range(times):
+            n, w = random.integers(1, 40), 2 * random.integers(1, 60)
+            compiled.run(None, {"x": np.ones((n, w), "float32")})
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    before = run(1000)
+    assert run(3000) - before < 4096  # KiB
+
+
+def silero_models():
+    """Models of the wheel silero-vad (pip install --no-deps silero-vad), if it is there."""
+    import importlib.util
+    import pathlib
+
+    spec = importlib.util.find_spec("silero_vad")
+    if spec is None:
+        return []
+    data = pathlib.Path(spec.origin).parent / "data"
+    names = ["silero_vad", "silero_vad_16k_op15", "silero_vad_op18_ifless", "silero_vad_half"]
+    return [data / f"{name}.onnx" for name in names if (data / f"{name}.onnx").exists()]
+
+
+@pytest.mark.parametrize("path", silero_models(), ids=lambda path: path.stem)
+def test_voice_activity_over_frames(path):
+    """If on ranks and sampling rates; the state is carried from frame to frame; any batch."""
+    ort = pytest.importorskip("onnxruntime")
+    compiled = treadle.compile(str(path))
+    session = ort.InferenceSession(str(path))
+    names = [i.name for i in session.get_inputs()]
+    for batch in (1, 3):
+        state = expected_state = np.zeros((2, batch, 128), "float32")
+        for frame in range(10):
+            sound = rand(batch, 576) * 0.1
+            feeds = {"input": sound, "sr": np.array(16000, "int64")}
+            actual = compiled.run(None, {k: v for k, v in {**feeds, "state": state}.items() if k in names})
+            expected = session.run(None, {k: v for k, v in {**feeds, "state": expected_state}.items() if k in names})
+            state, expected_state = actual[1], expected[1]
+            for a, e in zip(actual, expected):
+                np.testing.assert_allclose(a, e, rtol=1e-3, atol=1e-4)

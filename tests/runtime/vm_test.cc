@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "treadle/runtime/vm/machine.h"
+#include "treadle/runtime/vm/program.h"
+
+namespace treadle::runtime::vm {
+namespace {
+
+Instruction Make(Opcode op, int dst, int a, int b, int64_t imm) {
+  Instruction i;
+  i.op = op;
+  i.dst = dst;
+  i.a = a;
+  i.b = b;
+  i.imm = imm;
+  return i;
+}
+
+/// sum(list, acc): the number of cells of a list, by a tail call. Nil has tag 0, Cons tag 1 with fields (head, tail).
+Program CountingProgram() {
+  Program program;
+  Function f;
+  f.name = "count";
+  f.params = {"list", "total"};
+  f.num_registers = 3;
+  f.num_ints = 4;
+  f.int_constants = {1};
+  f.operands = {3, 1, 2};  // i3; r1, r2
+  f.code = {
+      Make(Opcode::kGetTag, 1, 0, -1, 0),
+      Make(Opcode::kJumpIfZero, -1, 1, -1, 7),
+      Make(Opcode::kReadInt, 2, 1, -1, 0),
+      Make(Opcode::kIntOp, 3, 2, 0, static_cast<int64_t>(IntOp::kAdd)),
+      Make(Opcode::kGetField, 1, 0, -1, 1),
+      Make(Opcode::kMakeInts, 2, -1, 0, PackDType(DataType::Int(64))),
+      Make(Opcode::kTailInvoke, -1, -1, -1, 0),
+      Make(Opcode::kReturn, -1, 1, -1, 0),
+  };
+  f.code[5].num_args = 1;
+  f.code[6].args_begin = 1;
+  f.code[6].num_args = 2;
+  program.functions.push_back(f);
+  return program;
+}
+
+NDArray Int(int64_t value) { return NDArray::FromVector<int64_t>({value}, {}, DataType::Int(64)); }
+
+TEST(VmProgram, TailCallsTakeNoStack) {
+  auto model = std::make_shared<VmModel>(CountingProgram(), Module(), std::vector<NDArray>());
+  ObjectRef list = AdtValue(0, {});
+  for (int i = 0; i < 100000; ++i) list = AdtValue(1, {Int(0), list});
+  VirtualMachine machine(model);
+  VmLimits limits;
+  limits.call_depth = 2;
+  machine.SetLimits(limits);
+  ObjectRef total = machine.InvokeEntry({list, Int(0)});
+  EXPECT_EQ(*Downcast<NDArray>(total).Data<int64_t>(), 100000);
+}
+
+TEST(VmProgram, RoundTrips) {
+  Program program = CountingProgram();
+  std::string bytes = program.Save();
+  Program loaded = Program::Load(bytes, 0);
+  EXPECT_EQ(loaded.Disassemble(), program.Disassemble());
+  EXPECT_EQ(loaded.Save(), bytes);
+}
+
+TEST(VmProgram, DisassemblyNamesOperands) {
+  std::string text = CountingProgram().Disassemble();
+  EXPECT_NE(text.find("3: i3 = int i2 + i0"), std::string::npos) << text;
+  EXPECT_NE(text.find("6: tail_invoke @count (r1, r2)"), std::string::npos) << text;
+}
+
+TEST(VmProgram, LimitsEndEndlessRecursion) {
+  Program program;
+  Function f;
+  f.name = "loop";
+  f.num_registers = 1;
+  f.code = {Make(Opcode::kInvoke, 0, -1, -1, 0), Make(Opcode::kReturn, -1, 0, -1, 0)};
+  program.functions.push_back(f);
+  VirtualMachine machine(std::make_shared<VmModel>(program, Module(), std::vector<NDArray>()));
+  VmLimits limits;
+  limits.call_depth = 1000;
+  machine.SetLimits(limits);
+  EXPECT_THROW(machine.InvokeEntry({}), RuntimeError);
+  program.functions[0].code = {Make(Opcode::kTailInvoke, -1, -1, -1, 0)};
+  VirtualMachine tail(std::make_shared<VmModel>(program, Module(), std::vector<NDArray>()));
+  limits.instructions = 1000;
+  tail.SetLimits(limits);
+  EXPECT_THROW(tail.InvokeEntry({}), RuntimeError);
+}
+
+void ExpectRefused(const std::function<void(Program*)>& change, const std::string& what) {
+  Program program = CountingProgram();
+  change(&program);
+  try {
+    Program::Load(program.Save(), 0);
+    FAIL() << "accepted: " << what;
+  } catch (const ModelFormatError& e) {
+    EXPECT_NE(std::string(e.what()).find(what), std::string::npos) << e.what();
+  }
+}
+
+TEST(VmProgram, RefusesWhatDoesNotExist) {
+  ExpectRefused([](Program* p) { p->functions[0].code[2].a = 3; }, "register 3 of 3");
+  ExpectRefused([](Program* p) { p->functions[0].code[2].dst = -1; }, "register -1");
+  ExpectRefused([](Program* p) { p->functions[0].code[3].dst = 0; }, "writes a constant");
+  ExpectRefused([](Program* p) { p->functions[0].code[1].imm = 99; }, "target 99");
+  ExpectRefused([](Program* p) { p->functions[0].code[1].imm = 0; }, "goes back");
+  ExpectRefused([](Program* p) { p->functions[0].code[6].imm = 1; }, "function 1 of 1");
+  ExpectRefused([](Program* p) { p->functions[0].code[6].num_args = 1; }, "a call with 1 arguments");
+  ExpectRefused([](Program* p) { p->functions[0].code[6].args_begin = 4; }, "operands don't exist");
+  ExpectRefused([](Program* p) { p->functions[0].code[7] = Make(Opcode::kKill, -1, 1, -1, 0); }, "runs off its end");
+  ExpectRefused([](Program* p) { p->functions[0].code[5].imm = 0; }, "bad type");
+  ExpectRefused([](Program* p) { p->entry = 1; }, "entry 1 of 1");
+  ExpectRefused([](Program* p) { p->functions[0].code[0] = Make(Opcode::kLoadConst, 2, -1, -1, 0); }, "constant 0 of 0");
+  ExpectRefused([](Program* p) { p->functions[0].code[0] = Make(Opcode::kKernel, -1, -1, -1, 0); }, "kernel 0 of 0");
+}
+
+TEST(VmProgram, RefusesDamagedBytes) {
+  std::string bytes = CountingProgram().Save();
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_THROW(Program::Load(bytes.substr(0, size), 0), ModelFormatError) << size;
+  }
+  std::mt19937 random(1);
+  ObjectRef list = AdtValue(1, {Int(0), AdtValue(0, {})});
+  for (int i = 0; i < 3000; ++i) {
+    std::string changed = bytes;
+    changed[random() % changed.size()] ^= static_cast<char>(1 << random() % 8);
+    try {
+      // What is accepted may fail, but safely.
+      auto model = std::make_shared<VmModel>(Program::Load(changed, 0), Module(), std::vector<NDArray>());
+      VirtualMachine machine(model);
+      VmLimits limits;
+      limits.instructions = 10000;
+      limits.tensor_bytes = 1 << 20;
+      machine.SetLimits(limits);
+      if (model->program().functions[0].params.size() == 2) machine.InvokeEntry({list, Int(0)});
+    } catch (const Error&) {
+    }
+  }
+}
+
+TEST(VmPool, KeepsMemoryWithinBounds) {
+  // Rows of growing size, appended and dropped: the pool doesn't keep what was never in use at once.
+  Program program;
+  Function f;
+  f.name = "make";
+  f.params = {"n"};
+  f.num_registers = 1;
+  f.num_ints = 1;
+  f.operands = {0};
+  f.code = {Make(Opcode::kReadInt, 0, 0, -1, 0), Make(Opcode::kAllocTensor, 0, -1, -1, PackDType(DataType::Float(32))),
+            Make(Opcode::kReturn, -1, 0, -1, 0)};
+  f.code[1].num_args = 1;
+  program.functions.push_back(f);
+  VirtualMachine machine(std::make_shared<VmModel>(program, Module(), std::vector<NDArray>()));
+  std::mt19937 random(2);
+  for (int i = 0; i < 2000; ++i) machine.InvokeEntry({Int(static_cast<int64_t>(random() % (4 << 20)))});
+  EXPECT_LE(machine.PoolBytes(), int64_t{40} << 20);
+}
+
+}  // namespace
+}  // namespace treadle::runtime::vm
