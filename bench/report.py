@@ -142,6 +142,13 @@ def html(result):
     machine = result["machine"]
     limits = ", ".join(f"{value:.0f} GFLOP/s and {result.get('bandwidth_gb_s', {}).get(count, 0):.1f} GB/s on {count}"
                        for count, value in result["fma_peak_gflops"].items())
+    gemm = result.get("gemm")
+    steps = "".join(f"<tr><td>{escape(step['name'])}</td><td>{step['gflops']}</td>"
+                    f"<td>{step['of_peak'] * 100:.1f}</td></tr>" for step in gemm["steps"]) if gemm else ""
+    product = f"""<h2>Matrix product {gemm['n']}³ as a tensor expression</h2>
+<p>One core; peak {gemm['peak']:.1f} GFLOP/s, measured in turn with the schedules. Each step adds to the one before.</p>
+<table><thead><tr><th>schedule</th><th>GFLOP/s</th><th>% of peak</th></tr></thead><tbody>{steps}</tbody></table>
+""" if gemm else ""
     return f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Treadle benchmarks</title>
 <style>{STYLE}</style></head><body><h1>Treadle benchmarks</h1>
 <p>{escape(machine['cpu'])}, {machine['cores']} cores, {escape(machine['system'])}; load at the start
@@ -153,5 +160,5 @@ output's range). Times are medians with quartiles. Speed of Treadle {escape(mean
 {_times(result, names, peers)}
 {_costs(result, names)}
 {_operators(result)}
-</body></html>
+{product}</body></html>
 """

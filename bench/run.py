@@ -16,6 +16,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import costs
 import engines
+import gemm
 import report
 import zoo
 
@@ -40,6 +41,15 @@ def machine_limit(name, field, threads):
         return {}
     text = subprocess.run([program, *map(str, threads)], check=True, capture_output=True, text=True).stdout
     return {int(count): value for count, value in json.loads(text)[field].items()}
+
+
+def gemm_in_one_thread():
+    """The matrix product's schedules (gemm.py), in a process of one thread."""
+    environment = dict(os.environ, TREADLE_NUM_THREADS="1")
+    script = pathlib.Path(__file__).with_name("gemm.py")
+    text = subprocess.run([sys.executable, script, "--json"], env=environment, check=True, capture_output=True,
+                          text=True).stdout
+    return json.loads(text)
 
 
 def machine():
@@ -187,6 +197,9 @@ def main():
         for count in threads:
             result["rows"].append(bench_case(case, count, names, args, peak, bandwidth))
             print_row(result["rows"][-1], names)
+    if peak and not args.models:
+        result["gemm"] = gemm_in_one_thread()
+        print(gemm.table(result["gemm"]), flush=True)
     result["geomean"] = geometric_means(result["rows"], names)
     for name, mean in result["geomean"].items():
         print(f"treadle / {name}: {mean['ratio']:.2f}x in the geometric mean, worst {mean['worst']:.2f}x "

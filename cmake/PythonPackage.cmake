@@ -12,6 +12,8 @@ function(treadle_install_python tree extension)
   foreach(library treadle treadle_runtime treadle_cli_compiler)
     install(FILES ${tree}/lib/lib${library}.so DESTINATION treadle/lib COMPONENT python)
   endforeach()
+  install(DIRECTORY ${tree}/lib/ DESTINATION treadle/lib COMPONENT python
+    FILES_MATCHING PATTERN "libtreadle_opencl.so")
   install(PROGRAMS ${tree}/bin/treadle DESTINATION treadle/bin COMPONENT python)
   install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/treadle DESTINATION treadle/include COMPONENT python)
   install(PROGRAMS ${CMAKE_SOURCE_DIR}/python/scripts/treadle DESTINATION ${scripts} COMPONENT python)

@@ -11,6 +11,7 @@ endfunction()
 function(treadle_library name)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cc)
+  list(FILTER sources EXCLUDE REGEX "/src/backends/[^/]+/runtime/")  # plug-ins of the runtime
   if(NOT sources)
     return()
   endif()
@@ -37,6 +38,25 @@ function(treadle_shared_library target)
   if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")  # sanitizers leave their run time to the program
     target_link_options(${target} PRIVATE -Wl,--no-undefined)
   endif()
+endfunction()
+
+# Each src/backends/NAME/runtime is a plug-in of the runtime, libtreadle_NAME.so, that it loads when a device or a module
+# of that kind is asked for. `TREADLE_PLUGINS` becomes the list of targets.
+function(treadle_plugins)
+  file(GLOB_RECURSE entries CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backends/*/runtime/plugin.cc)
+  set(plugins)
+  foreach(entry ${entries})
+    get_filename_component(folder ${entry} DIRECTORY)
+    get_filename_component(backend ${folder} DIRECTORY)
+    get_filename_component(name ${backend} NAME)
+    file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc)
+    add_library(treadle_${name} SHARED ${sources})
+    treadle_compile_options(treadle_${name})
+    target_include_directories(treadle_${name} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(treadle_${name} PRIVATE treadle_runtime ${CMAKE_DL_LIBS})
+    list(APPEND plugins treadle_${name})
+  endforeach()
+  set(TREADLE_PLUGINS ${plugins} PARENT_SCOPE)
 endfunction()
 
 # One test program per folder of tests that holds *_test.cc files. Those of base and runtime see nothing else, so that

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "treadle/ir/target.h"
+#include "treadle/runtime/dlpack.h"
 #include "treadle/tir/function.h"
 
 namespace treadle::backends {
@@ -29,10 +30,11 @@ using RawFunction = int (*)(void* const* data, const int64_t* scalars);
 
 /// What a backend makes of a list of functions.
 struct Artifact {
-  std::string format;  ///< "o" (native object), "c", "stackvm", "cl": the key of what goes into a library
+  std::string format;  ///< "o" (native object), "c", "stackvm", "opencl": the key of what goes into a library
   std::string code;    ///< the object's bytes, or source text
   std::string ll;      ///< LLVM IR after optimisation
   std::string assembly;
+  std::string module;                ///< devices: what runtime.module.loadbinary_<format> reads
   std::vector<std::string> symbols;  ///< exported functions
 };
 
@@ -45,6 +47,9 @@ struct Backend {
       codegen;
   /// Why a function in low-level form can't be compiled, or "" when it can.
   std::function<std::string(const tir::PrimFunc& func, const Target& target)> check;
+  /// DLPack type of the device whose memory the functions work on. Where it isn't the CPU, `codegen` takes kernels
+  /// (tir/passes/split_host_device.h) and fills Artifact::module; launches are compiled for the host.
+  int device_type = kDLCPU;
 };
 
 /// Adds a backend; called by RegisterAllBackends only.

@@ -6,6 +6,8 @@ namespace treadle::backends {
 
 void RegisterCBackend();
 void RegisterLLVMBackend();
+void RegisterNullBackend();
+void RegisterOpenCLBackend();
 void RegisterStackVMBackend();
 
 }  // namespace treadle::backends

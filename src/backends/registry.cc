@@ -31,6 +31,8 @@ void RegisterAllBackends() {
   std::call_once(once, [] {
     RegisterCBackend();
     RegisterLLVMBackend();
+    RegisterNullBackend();
+    RegisterOpenCLBackend();
     RegisterStackVMBackend();
   });
 }

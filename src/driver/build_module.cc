@@ -8,8 +8,10 @@
 
 #include "backends/backend.h"
 #include "backends/stackvm/stackvm.h"
+#include "driver/device_code.h"
 #include "driver/lower_tir.h"
 #include "driver/object_module.h"
+#include "tir/passes/passes.h"
 #include "treadle/runtime/ndarray.h"
 #include "treadle/tir/stmt_functor.h"
 #include "treadle/tir/text.h"
@@ -21,7 +23,31 @@ using runtime::PackedFunc;
 
 namespace {
 
-bool IsLowered(const tir::PrimFunc& func) { return func->body.as<tir::BlockRealizeNode>() == nullptr; }
+/// Whether nothing is left for lowering but intrinsics, which may be lowered twice.
+bool IsLowered(const tir::PrimFunc& func) {
+  bool lowered = true;
+  tir::PostOrderVisit(func->body, [&](const ObjectRef& node) {
+    if (const auto* op = node.as<tir::BufferLoadNode>()) lowered = lowered && op->indices.size() <= 1;
+    if (const auto* op = node.as<tir::BufferStoreNode>()) lowered = lowered && op->indices.size() <= 1;
+    if (const auto* op = node.as<tir::ForNode>()) {
+      lowered = lowered && op->kind != tir::ForKind::kVectorized && op->kind != tir::ForKind::kUnrolled;
+    }
+    lowered = lowered && node.as<tir::BlockNode>() == nullptr;
+  });
+  return lowered;
+}
+
+/// A tensor of the caller's, seen as one of ours.
+runtime::NDArray Borrow(const runtime::ArgValue& arg) {
+  if (arg.type_code() != kTreadleDLTensor) return arg.As<runtime::NDArray>();
+  const DLTensor* tensor = arg.AsDLTensor();
+  if (tensor->device.device_type != kDLCPU || !runtime::IsCompact(*tensor)) {
+    throw Error(StrCat("argument ", arg.index(), ": the interpreter takes compact tensors on the CPU"));
+  }
+  return runtime::NDArray::View(static_cast<char*>(tensor->data) + tensor->byte_offset,
+                                std::vector<int64_t>(tensor->shape, tensor->shape + tensor->ndim),
+                                DataType(tensor->dtype), tensor->device, nullptr);
+}
 
 std::string SymbolOf(const GlobalVar& var, const tir::PrimFunc& func) {
   auto symbol = func->GetAttr<String>(treadle::attr::kGlobalSymbol);
@@ -40,7 +66,7 @@ class TextModule : public runtime::ModuleNode {
     tir::PrimFunc func = it->second;
     return PackedFunc([func](const runtime::Args& args, runtime::RetValue*) {
       std::vector<runtime::NDArray> arrays;
-      for (int i = 0; i < args.size(); ++i) arrays.push_back(args[i].As<runtime::NDArray>());
+      for (int i = 0; i < args.size(); ++i) arrays.push_back(Borrow(args[i]));
       backends::RunPrimFunc(func, arrays);
     });
   }
@@ -66,7 +92,8 @@ IRModule LowerModule(const IRModule& module, const Target& target, bool simple_m
   for (const auto& [var, func] : module->functions) {
     if (!func.as<tir::PrimFuncNode>()) continue;
     tir::PrimFunc prim = Downcast<tir::PrimFunc>(func);
-    result.CopyOnWrite()->Add(var, IsLowered(prim) ? prim : LowerPrimFunc(prim, target, options));
+    prim = IsLowered(prim) ? tir::LowerIntrin(prim, ConfigFor(target, options)) : LowerPrimFunc(prim, target, options);
+    result.CopyOnWrite()->Add(var, prim);
   }
   return result;
 }
@@ -88,6 +115,12 @@ Module BuildModule(const IRModule& module, const Target& target) {
   if (funcs.empty()) throw Error("there is no loop-level function to build");
   if (target->kind == "llvm" || target->kind == "c") {
     return Module(ObjectPtr<Object>(MakeObject<ObjectModuleNode>(funcs, lowered, target)));
+  }
+  if (IsDevice(target)) {
+    DeviceCode code = GenerateDeviceCode(funcs, target);
+    Module host(ObjectPtr<Object>(MakeObject<ObjectModuleNode>(code.host, lowered, HostOf(target))));
+    host.Import(code.module);
+    return host;
   }
   std::string source;
   if (target->kind == "stackvm") {

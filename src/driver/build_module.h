@@ -12,7 +12,8 @@ namespace treadle::driver {
 IRModule LowerModule(const IRModule& module, const Target& target, bool simple_mode);
 
 /// Compiles the loop-level functions of the module, lowering those that aren't yet. "llvm" and "c" give
-/// an ObjectModuleNode; for "stackvm" functions are interpreted; other backends give their text as the source.
+/// an ObjectModuleNode; for "stackvm" functions are interpreted; devices give host code
+/// that imports a module with the kernels; other backends give their text as the source.
 /// What a backend can't compile is a TargetError with its reason.
 runtime::Module BuildModule(const IRModule& module, const Target& target);
 

@@ -18,16 +18,21 @@ LowerOptions LowerOptions::FromContext() {
   return options;
 }
 
-tir::PrimFunc LowerPrimFunc(tir::PrimFunc func, const Target& target, const LowerOptions& options) {
+tir::LowerConfig ConfigFor(const Target& target, const LowerOptions& options) {
   tir::LowerConfig config;
   config.features = target->Features();
   config.simple_mode = options.simple_mode;
-  // C has no vectors.
-  config.disable_vectorize = options.disable_vectorize || target->kind == "c";
+  // C and its relatives have no vectors here.
+  config.disable_vectorize = options.disable_vectorize || target->kind == "c" || target->kind == "opencl";
   config.bounds_check = options.bounds_check;
   config.unroll_max_step = options.unroll_max_step;
   config.unroll_max_depth = options.unroll_max_depth;
   config.unroll_max_extent = options.unroll_max_extent;
+  return config;
+}
+
+tir::PrimFunc LowerPrimFunc(tir::PrimFunc func, const Target& target, const LowerOptions& options) {
+  const tir::LowerConfig config = ConfigFor(target, options);
   if (!func->attrs->dict.contains(attr::kNoAlias)) {
     func = WithAttr(func, attr::kNoAlias, IntImm(DataType::Bool(), options.noalias ? 1 : 0));
   }

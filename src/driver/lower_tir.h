@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tir/passes/passes.h"
 #include "treadle/ir/target.h"
 #include "treadle/tir/function.h"
 
@@ -25,6 +26,9 @@ struct LowerOptions {
   /// tir.UnrollLoop.*).
   static LowerOptions FromContext();
 };
+
+/// What the passes are told.
+tir::LowerConfig ConfigFor(const Target& target, const LowerOptions& options);
 
 /// Runs the lowering passes: the result is in low-level form (loops, flat buffers, no blocks) and still has its
 /// buffer_map. Backends add the calling convention.

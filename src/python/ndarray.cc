@@ -73,6 +73,13 @@ nb::object FromBytes(Bytes bytes, const std::vector<int64_t>& shape, const std::
       NDArray::View(bytes.data(), shape, type, runtime::Cpu(), ShareOwner(std::move(owner)), read_only));
 }
 
+nb::object Attribute(const Device& device, runtime::DeviceAttr what) {
+  const auto value = runtime::DeviceAPI::Get(device)->GetAttr(device, what);
+  if (const auto* number = std::get_if<int64_t>(&value)) return nb::int_(*number);
+  if (const auto* text = std::get_if<std::string>(&value)) return nb::str(text->c_str());
+  return nb::none();
+}
+
 }  // namespace
 
 void BindNDArray(nb::module_& module) {
@@ -86,6 +93,22 @@ void BindNDArray(nb::module_& module) {
            [](const Device& self, nb::handle other) {
              return nb::isinstance<Device>(other) && runtime::SameDevice(self, nb::cast<Device>(other));
            })
+      .def_prop_ro("exist",
+                   [](const Device& self) {
+                     auto* api = runtime::DeviceAPI::Find(self.device_type);
+                     if (api == nullptr) return false;
+                     auto found = api->GetAttr(self, runtime::DeviceAttr::kExist);
+                     return std::get_if<int64_t>(&found) != nullptr && std::get<int64_t>(found) != 0;
+                   })
+      .def_prop_ro("max_threads_per_block",
+                   [](const Device& self) { return Attribute(self, runtime::DeviceAttr::kMaxThreadsPerBlock); })
+      .def_prop_ro("max_shared_memory_per_block",
+                   [](const Device& self) { return Attribute(self, runtime::DeviceAttr::kMaxSharedMemoryPerBlock); })
+      .def_prop_ro("multi_processor_count",
+                   [](const Device& self) { return Attribute(self, runtime::DeviceAttr::kMultiProcessorCount); })
+      .def_prop_ro("total_memory", [](const Device& self) { return Attribute(self, runtime::DeviceAttr::kTotalMemory); })
+      .def_prop_ro("model", [](const Device& self) { return Attribute(self, runtime::DeviceAttr::kDeviceName); })
+      .def("sync", [](const Device& self) { runtime::DeviceAPI::Get(self)->StreamSync(self, nullptr); })
       .def("__hash__", [](const Device& self) { return static_cast<int>(self.device_type) * 1024 + self.device_id; })
       .def("__repr__", [](const Device& self) {
         return StrCat(runtime::DeviceTypeName(self.device_type), "(", self.device_id, ")");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/builtins.h"
 
+#include "runtime/current_device.h"
 #include "runtime/time_evaluator.h"
 #include "treadle/runtime/module.h"
 #include "treadle/runtime/registry.h"
@@ -52,11 +53,19 @@ void AddModuleFunctions(const AddBuiltin& add) {
       }));
 }
 
+void AddDeviceFunctions(const AddBuiltin& add) {
+  // What code for devices calls before it launches: later launches and allocations of this thread go there.
+  add("__tvm_set_device", PackedFunc::FromTyped([](int type, int id) {
+        SetCurrentDevice({static_cast<DLDeviceType>(type), id});
+      }));
+}
+
 }  // namespace
 
 void ForEachBuiltin(const AddBuiltin& add) {
   AddRegistryFunctions(add);
   AddModuleFunctions(add);
+  AddDeviceFunctions(add);
   AddGraphExecutorFunctions(add);
   AddLibraryFunctions(add);
   AddMetadataFunctions(add);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "treadle/runtime/c_backend_api.h"
 
+#include "runtime/current_device.h"
 #include "treadle/runtime/device.h"
 #include "treadle/runtime/last_error.h"
 #include "treadle/runtime/module.h"
@@ -19,6 +20,7 @@ int TreadleBackendParallelLaunch(TreadleParallelLambda lambda, void* cdata, int 
 
 void* TreadleBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, int, int) {
   try {
+    if (device_id < 0) device_id = treadle::runtime::CurrentDeviceId(device_type);
     Device device{static_cast<DLDeviceType>(device_type), device_id};
     return DeviceAPI::Get(device)->AllocWorkspace(device, nbytes);
   } catch (...) {
@@ -29,6 +31,7 @@ void* TreadleBackendAllocWorkspace(int device_type, int device_id, uint64_t nbyt
 
 int TreadleBackendFreeWorkspace(int device_type, int device_id, void* ptr) {
   try {
+    if (device_id < 0) device_id = treadle::runtime::CurrentDeviceId(device_type);
     Device device{static_cast<DLDeviceType>(device_type), device_id};
     DeviceAPI::Get(device)->FreeWorkspace(device, ptr);
     return 0;

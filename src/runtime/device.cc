@@ -5,6 +5,8 @@
 #include <atomic>
 
 #include "runtime/cpu_device.h"
+#include "runtime/current_device.h"
+#include "runtime/plugin.h"
 #include "treadle/base/error.h"
 
 namespace treadle::runtime {
@@ -91,7 +93,10 @@ void DeviceAPI::FreeWorkspace(Device device, void* data) { FreeDataSpace(device,
 
 DeviceAPI* DeviceAPI::Find(int device_type) {
   if (device_type < 0 || device_type >= kMaxDeviceTypes) return nullptr;
-  return Table()[device_type].load(std::memory_order_acquire);
+  const std::atomic<DeviceAPI*>& entry = Table()[device_type];
+  DeviceAPI* api = entry.load(std::memory_order_acquire);
+  if (api == nullptr && LoadPlugin(DeviceTypeName(device_type))) api = entry.load(std::memory_order_acquire);
+  return api;
 }
 
 DeviceAPI* DeviceAPI::Get(Device device) {
@@ -104,6 +109,19 @@ DeviceAPI* DeviceAPI::Get(Device device) {
   return api;
 }
 
+namespace {
+thread_local Device current_device{kDLCPU, 0};
+}  // namespace
+
+void SetCurrentDevice(Device device) {
+  DeviceAPI::Get(device)->SetDevice(device);
+  current_device = device;
+}
+
+int CurrentDeviceId(int device_type) {
+  return current_device.device_type == device_type ? current_device.device_id : 0;
+}
+
 void DeviceAPI::Register(int device_type, DeviceAPI* api) {
   TREADLE_ICHECK(device_type >= 0 && device_type < kMaxDeviceTypes) << "device type " << device_type;
   Table()[device_type].store(api, std::memory_order_release);
@@ -112,7 +130,7 @@ void DeviceAPI::Register(int device_type, DeviceAPI* api) {
 std::vector<int> DeviceAPI::Registered() {
   std::vector<int> types;
   for (int type = 0; type < kMaxDeviceTypes; ++type) {
-    if (Find(type) != nullptr) types.push_back(type);
+    if (Table()[type].load(std::memory_order_acquire) != nullptr) types.push_back(type);
   }
   return types;
 }

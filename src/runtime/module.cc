@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "runtime/plugin.h"
 #include "treadle/base/error.h"
 #include "treadle/runtime/registry.h"
 
@@ -195,6 +196,7 @@ Module LoadImports(ByteReader* reader, const Module& library, bool import_into_l
       continue;
     }
     PackedFunc loader = Registry::Get(kLoadBinary + kind);
+    if (!loader && LoadPlugin(kind)) loader = Registry::Get(kLoadBinary + kind);
     if (!loader) {
       reader->Fail(StrCat("no loader for modules of type \"", kind,
                           "\"; there are loaders for: ", NamesWithPrefix(kLoadBinary)));

@@ -1,167 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lowering and code generation make of randomly scheduled functions agrees with the scheduled function in the
-// interpreter. Integer data, so that results must be equal.
+// Random schedules don't change results: every legal sequence of primitives on random programs, compiled by every
+// backend, gives what the untouched function gives in the interpreter; what isn't legal is refused.
+//
+// TREADLE_TEST_DRAWS=10000 sets the number of draws of each test, TREADLE_TEST_SEED the first seed.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <cstring>
-#include <random>
+#include <functional>
+#include <iostream>
 
-#include "backends/llvm/codegen.h"
+#include "backends/c/toolchain.h"
+#include "backends/random_programs.h"
 #include "backends/stackvm/stackvm.h"
+#include "driver/build_module.h"
+#include "driver/device_code.h"
 #include "driver/lower_tir.h"
-#include "treadle/ir/prim_ops.h"
-#include "treadle/te/tensor.h"
-#include "treadle/tir/schedule.h"
+#include "treadle/driver/compile.h"
+#include "treadle/runtime/device.h"
 
 namespace treadle {
 namespace {
 
 using runtime::NDArray;
-using tir::Var;
+using testing_random::Program;
+using testing_random::Random;
+using testing_random::StepCounts;
 
-const DataType kI32 = DataType::Int(32);
-
-struct Program {
-  tir::PrimFunc func;
-  std::vector<NDArray> args;
-};
-
-class Random {
- public:
-  explicit Random(unsigned seed) : engine_(seed) {}
-  int Below(int n) { return static_cast<int>(engine_() % static_cast<unsigned>(n)); }
-  int Between(int low, int high) { return low + Below(high - low + 1); }
-  NDArray Tensor(const std::vector<int64_t>& shape) {
-    NDArray a = NDArray::Empty(shape, kI32);
-    for (int64_t i = 0; i < a.size(); ++i) a.Data<int32_t>()[i] = Between(-9, 9);
-    return a;
-  }
-
- private:
-  std::mt19937 engine_;
-};
-
-PrimExpr I(int64_t v) { return PrimExpr(static_cast<int32_t>(v)); }
-
-Program Elementwise(Random& r) {
-  const int n = r.Between(1, 20), m = r.Between(1, 33);
-  te::Tensor a = te::Placeholder({I(n), I(m)}, kI32, "A"), b = te::Placeholder({I(m)}, kI32, "B");
-  te::Tensor c = te::Compute({I(n), I(m)}, [&](const Array<Var>& i) { return a(i[0], i[1]) * b(i[1]); }, "C");
-  te::Tensor d = te::Compute({I(n), I(m)}, [&](const Array<Var>& i) { return c(i[0], i[1]) + a(i[0], i[1]); }, "D");
-  te::Tensor e = te::Compute({I(n), I(m)}, [&](const Array<Var>& i) { return tir::max(d(i[0], i[1]), I(3)); }, "E");
-  return {te::CreatePrimFunc({a, b, e}, "f"), {r.Tensor({n, m}), r.Tensor({m}), r.Tensor({n, m})}};
+int FromEnvironment(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::atoi(text) : otherwise;
 }
 
-Program Matmul(Random& r) {
-  const int n = r.Between(1, 18), m = r.Between(1, 18), k = r.Between(1, 18);
-  te::Tensor a = te::Placeholder({I(n), I(k)}, kI32, "A"), b = te::Placeholder({I(k), I(m)}, kI32, "B");
-  tir::IterVar q = te::ReduceAxis(tir::Range(I(k)), "k");
-  te::Tensor c = te::Compute(
-      {I(n), I(m)}, [&](const Array<Var>& i) { return te::Sum(a(i[0], q->var) * b(q->var, i[1]), {q}); }, "C");
-  te::Tensor d = te::Compute({I(n), I(m)}, [&](const Array<Var>& i) { return c(i[0], i[1]) + 1; }, "D");
-  return {te::CreatePrimFunc({a, b, d}, "f"), {r.Tensor({n, k}), r.Tensor({k, m}), r.Tensor({n, m})}};
+bool Equal(const NDArray& a, const NDArray& b) {
+  return std::memcmp(a.data_ptr(), b.data_ptr(), static_cast<size_t>(a.nbytes())) == 0;
 }
 
-Program Convolution(Random& r) {
-  const int ci = r.Between(1, 4), co = r.Between(1, 5), n = r.Between(3, 10), stride = r.Between(1, 2);
-  const int out = (n + 2 - 3) / stride + 1;
-  te::Tensor x = te::Placeholder({I(ci), I(n), I(n)}, kI32, "X"),
-             w = te::Placeholder({I(co), I(ci), I(3), I(3)}, kI32, "W");
-  te::Tensor p = te::Compute(
-      {I(ci), I(n + 2), I(n + 2)},
-      [&](const Array<Var>& i) {
-        return tir::if_then_else(i[1] >= 1 && i[1] < n + 1 && i[2] >= 1 && i[2] < n + 1, x(i[0], i[1] - 1, i[2] - 1),
-                                 I(0));
-      },
-      "P");
-  tir::IterVar c = te::ReduceAxis(tir::Range(I(ci)), "c"), kh = te::ReduceAxis(tir::Range(I(3)), "kh"),
-               kw = te::ReduceAxis(tir::Range(I(3)), "kw");
-  te::Tensor y = te::Compute(
-      {I(co), I(out), I(out)},
-      [&](const Array<Var>& i) {
-        return te::Sum(p(c->var, i[1] * stride + kh->var, i[2] * stride + kw->var) * w(i[0], c->var, kh->var, kw->var),
-                       {c, kh, kw});
-      },
-      "Y");
-  te::Tensor z = te::Compute(
-      {I(co), I(out), I(out)}, [&](const Array<Var>& i) { return tir::max(y(i[0], i[1], i[2]), I(0)); }, "Z");
-  return {te::CreatePrimFunc({x, w, z}, "f"),
-          {r.Tensor({ci, n, n}), r.Tensor({co, ci, 3, 3}), r.Tensor({co, out, out})}};
-}
-
-Program Rows(Random& r) {
-  const int n = r.Between(1, 9), m = r.Between(1, 21);
-  te::Tensor a = te::Placeholder({I(n), I(m)}, kI32, "A");
-  tir::IterVar q = te::ReduceAxis(tir::Range(I(m)), "q"), s = te::ReduceAxis(tir::Range(I(m)), "s");
-  te::Tensor top = te::Compute({I(n)}, [&](const Array<Var>& i) { return te::MaxReduce(a(i[0], q->var), {q}); }, "T");
-  te::Tensor d = te::Compute({I(n), I(m)}, [&](const Array<Var>& i) { return a(i[0], i[1]) - top(i[0]); }, "D");
-  te::Tensor sum = te::Compute({I(n)}, [&](const Array<Var>& i) { return te::Sum(d(i[0], s->var), {s}); }, "S");
-  te::Tensor out =
-      te::Compute({I(n), I(m)}, [&](const Array<Var>& i) { return d(i[0], m - 1 - i[1]) * sum(i[0]); }, "O");
-  return {te::CreatePrimFunc({a, out}, "f"), {r.Tensor({n, m}), r.Tensor({n, m})}};
-}
-
-/// One random primitive; those that refuse are left out.
-void Step(tir::Schedule& s, Random& r) {
-  auto blocks = s.GetBlocks();
-  std::vector<tir::BlockRV> usable;
-  for (const auto& b : blocks) {
-    if (s.Get(b)->name_hint != "root") usable.push_back(b);
-  }
-  if (usable.empty()) return;
-  const auto block = usable[static_cast<size_t>(r.Below(static_cast<int>(usable.size())))];
-  const auto loops = s.GetLoops(block);
-  auto loop = [&] { return loops[static_cast<size_t>(r.Below(static_cast<int>(loops.size())))]; };
-  const int choice = r.Below(14);
-  if (loops.empty() && choice < 9) return;
-  switch (choice) {
-    case 0:
-    case 1:
-      s.Split(loop(), {PrimExpr(), I(r.Between(1, 9))});
-      break;
-    case 2: {
-      const size_t at = static_cast<size_t>(r.Below(static_cast<int>(loops.size())));
-      if (at + 1 < loops.size()) s.Fuse({loops[at], loops[at + 1]});
-      break;
-    }
-    case 3:
-      s.Reorder({loop(), loop()});
-      break;
-    case 4:
-      s.Vectorize(loops.back());
-      break;
-    case 5:
-      s.Unroll(loop());
-      break;
-    case 6:
-      s.Parallel(loop());
-      break;
-    case 7:
-    case 8: {
-      auto other = usable[static_cast<size_t>(r.Below(static_cast<int>(usable.size())))];
-      r.Below(2) == 0 ? s.ComputeAt(other, loop()) : s.ReverseComputeAt(other, loop());
-      break;
-    }
-    case 9:
-      s.ComputeInline(block);
-      break;
-    case 10:
-      s.CacheWrite(block, 0, r.Below(2) == 0 ? "local" : "global");
-      break;
-    case 11:
-      s.CacheRead(block, 0, "global");
-      break;
-    case 12:
-      s.DecomposeReduction(block, loop());
-      break;
-    default:
-      s.ReverseComputeInline(block);
-      break;
-  }
-}
-
-/// The results of `run` on copies of the arguments.
+/// The result of `run` on copies of the arguments.
 template <typename F>
 NDArray ResultOf(const Program& program, F&& run) {
   std::vector<NDArray> args;
@@ -170,70 +45,127 @@ NDArray ResultOf(const Program& program, F&& run) {
   return args.back();
 }
 
-bool Equal(const NDArray& a, const NDArray& b) {
-  return std::memcmp(a.data_ptr(), b.data_ptr(), static_cast<size_t>(a.nbytes())) == 0;
+/// One program with its schedule.
+struct Draw {
+  unsigned seed;
+  Program program;
+  tir::PrimFunc scheduled;
+  std::string trace;
+  NDArray expected;
+  std::string Describe() const { return StrCat("draw ", seed, " (", program.kind, ")\n", trace); }
+};
+
+/// Draws a program, schedules it, and checks that the scheduled function is well formed and keeps its result.
+/// Failures are gtest's.
+bool MakeDraw(unsigned seed, bool threads, StepCounts* counts, std::vector<Draw>* draws) {
+  Random random(seed);
+  Draw draw{seed, testing_random::RandomProgram(random), tir::PrimFunc(), "", NDArray()};
+  tir::Schedule schedule(draw.program.func);
+  const int steps = random.Between(1, 12);
+  try {
+    for (int k = 0; k < steps; ++k) testing_random::RandomStep(schedule, random, threads, counts);
+    draw.scheduled = WithAttr(schedule.func(), attr::kGlobalSymbol, String(StrCat("f", seed)));
+    draw.trace = schedule.TraceText();
+    draw.expected =
+        ResultOf(draw.program, [&](const std::vector<NDArray>& a) { backends::RunPrimFunc(draw.program.func, a); });
+    const NDArray got =
+        ResultOf(draw.program, [&](const std::vector<NDArray>& a) { backends::RunPrimFunc(draw.scheduled, a); });
+    if (!Equal(got, draw.expected)) {
+      ADD_FAILURE() << "the schedule changes the result: " << draw.Describe();
+      return false;
+    }
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << error.what() << "\n"
+                  << StrCat("draw ", seed, " (", draw.program.kind, ")\n", schedule.TraceText());
+    return false;
+  }
+  draws->push_back(std::move(draw));
+  return true;
 }
 
-int Draws(int otherwise) {
-  const char* text = std::getenv("TREADLE_TEST_DRAWS");
-  return text != nullptr ? std::atoi(text) : otherwise;
-}
-
-/// Draws programs and schedules; `run` executes the scheduled function.
-void ExpectSameResults(int draws, unsigned seed,
-                       const std::function<void(const tir::PrimFunc&, const std::vector<NDArray>&)>& run) {
-  for (int draw = 0; draw < draws; ++draw) {
-    Random r(seed + static_cast<unsigned>(draw));
-    Program (*const makers[])(Random&) = {Elementwise, Matmul, Convolution, Rows};
-    const Program program = makers[r.Below(4)](r);
-    tir::Schedule s(program.func);
-    const int steps = r.Between(1, 8);
-    for (int k = 0; k < steps; ++k) {
-      try {
-        Step(s, r);
-      } catch (const InternalError&) {
-        throw;
-      } catch (const Error&) {
-      }
+/// Builds all draws of a batch at once and compares what each gives.
+void CheckBatch(const std::vector<Draw>& draws, const Target& target, int* refused) {
+  const int device_type = driver::DeviceTypeOf(target);
+  const runtime::Device device{static_cast<DLDeviceType>(device_type), 0};
+  auto check = [&](const std::vector<const Draw*>& batch) {
+    IRModule functions = IRModule::Empty();
+    for (const Draw* draw : batch) {
+      functions.CopyOnWrite()->Add(GlobalVar(StrCat("f", draw->seed)), draw->scheduled);
     }
-    const tir::PrimFunc scheduled = s.func();
-    NDArray expected;
+    const runtime::Module module = driver::BuildModule(functions, target);
+    for (const Draw* draw : batch) {
+      const NDArray got = ResultOf(draw->program, [&](const std::vector<NDArray>& args) {
+        std::vector<NDArray> there;
+        for (const NDArray& a : args) there.push_back(device_type == kDLCPU ? a : a.Copy(device));
+        std::vector<TreadleValue> values(args.size());
+        std::vector<int> codes(args.size(), kTreadleDLTensor);
+        for (size_t i = 0; i < args.size(); ++i) values[i].v_handle = there[i].handle();
+        runtime::RetValue result;
+        module.GetFunction(StrCat("f", draw->seed))
+            .CallPacked({values.data(), codes.data(), static_cast<int>(args.size())}, &result);
+        if (device_type != kDLCPU) there.back().CopyTo(args.back());
+      });
+      EXPECT_TRUE(Equal(got, draw->expected)) << target.str() << " changes the result: " << draw->Describe();
+    }
+  };
+  std::vector<const Draw*> all;
+  for (const Draw& draw : draws) all.push_back(&draw);
+  try {
+    return check(all);
+  } catch (const std::exception&) {
+    // One by one, to see which.
+  }
+  for (const Draw* draw : all) {
     try {
-      expected = ResultOf(program, [&](const std::vector<NDArray>& a) { backends::RunPrimFunc(scheduled, a); });
-    } catch (const Error&) {
-      continue;
-    }
-    // A schedule that changes the results is the business of the schedules' own tests.
-    if (!Equal(expected,
-               ResultOf(program, [&](const std::vector<NDArray>& a) { backends::RunPrimFunc(program.func, a); }))) {
-      continue;
-    }
-    try {
-      const NDArray got = ResultOf(program, [&](const std::vector<NDArray>& a) { run(scheduled, a); });
-      ASSERT_TRUE(Equal(got, expected)) << "draw " << seed + static_cast<unsigned>(draw) << "\n" << s.TraceText();
+      check({draw});
+    } catch (const TargetError& error) {
+      if (device_type == kDLCPU) ADD_FAILURE() << error.what() << "\n" << draw->Describe();
+      ++*refused;  // a grid of threads that the device can't have
     } catch (const std::exception& error) {
-      FAIL() << "draw " << seed + static_cast<unsigned>(draw) << ": " << error.what() << "\n" << s.TraceText();
+      ADD_FAILURE() << error.what() << "\n" << draw->Describe();
     }
   }
 }
 
-TEST(RandomScheduleTest, LoweringKeepsTheMeaning) {
-  ExpectSameResults(Draws(300), 2000, [](const tir::PrimFunc& f, const std::vector<NDArray>& a) {
-    backends::RunPrimFunc(driver::LowerPrimFunc(f, Target("stackvm")), a);
-  });
+void CheckTarget(const std::string& target_text, int otherwise, int batch, bool threads = false) {
+  driver::RegisterAll();
+  const Target target(target_text);
+  const int count = FromEnvironment("TREADLE_TEST_DRAWS", otherwise);
+  const auto first = static_cast<unsigned>(FromEnvironment("TREADLE_TEST_SEED", 1000));
+  StepCounts counts;
+  std::vector<Draw> draws;
+  int clean = 0, refused = 0;
+  for (int k = 0; k < count; ++k) {
+    clean += MakeDraw(first + static_cast<unsigned>(k), threads, &counts, &draws);
+    if (static_cast<int>(draws.size()) == batch || k + 1 == count) {
+      CheckBatch(draws, target, &refused);
+      draws.clear();
+    }
+  }
+  std::cout << target_text << ": " << count << " draws, " << count - clean << " changed by their schedule, " << refused
+            << " refused by the backend; " << counts.Summary() << "\n";
+  EXPECT_GT(counts.taken, counts.refused / 4) << "too few steps are legal to tell anything";
+  EXPECT_LE(refused, count / 2) << "the backend refuses too much";
 }
 
-TEST(RandomScheduleTest, NativeCodeKeepsTheMeaning) {
-  const Target target("llvm -mcpu=native -opt-level=1");
-  ExpectSameResults(Draws(60), 3000, [&](const tir::PrimFunc& f, const std::vector<NDArray>& a) {
-    backends::CodegenOptions options;
-    options.packed_api = false;
-    auto module = backends::JitLLVM({driver::LowerPrimFunc(f, target)}, target, options);
-    std::vector<void*> data;
-    for (const NDArray& value : a) data.push_back(value.data_ptr());
-    auto raw = reinterpret_cast<backends::RawFunction>(module->GetSymbol("f__raw"));
-    if (raw(data.data(), nullptr) != 0) throw RuntimeError("the compiled function failed");
-  });
+bool HasOpenCL() {
+  auto* api = runtime::DeviceAPI::Find(kDLOpenCL);
+  return api != nullptr && std::get<int64_t>(api->GetAttr({kDLOpenCL, 0}, runtime::DeviceAttr::kExist)) != 0;
+}
+
+TEST(RandomScheduleTest, StackVM) { CheckTarget("stackvm", 300, 1); }
+TEST(RandomScheduleTest, LLVM) { CheckTarget("llvm -mcpu=native -opt-level=1", 60, 20); }
+TEST(RandomScheduleTest, C) {
+  try {
+    backends::FindCCompiler();
+  } catch (const TargetError&) {
+    GTEST_SKIP() << "no C compiler";
+  }
+  CheckTarget("c -opt-level=0", 40, 40);
+}
+TEST(RandomScheduleTest, OpenCL) {
+  if (!HasOpenCL()) GTEST_SKIP() << "no OpenCL device";
+  CheckTarget("opencl", 10, 10, true);
 }
 
 }  // namespace

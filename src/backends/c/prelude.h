@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text that every generated C file begins with.
+// The text that generated C begins with.
 #pragma once
 
 namespace treadle::backends {
 
-inline constexpr const char* kCPrelude = R"(#include <math.h>
+/// Types of the calling convention, and what needs the C library.
+inline constexpr const char* kCHeader = R"(#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -47,7 +48,24 @@ static inline int32_t treadle_fail(const char* message) {
   return -1;
 }
 
-/* Division: x / 0 and x % 0 are 0, MIN / -1 is MIN. */
+#define TREADLE_REINTERPRET(From, To, name) \
+  static inline To treadle_bits_##name(From x) { \
+    To y;                                        \
+    memcpy(&y, &x, sizeof(y));                   \
+    return y;                                    \
+  }
+TREADLE_REINTERPRET(float, int32_t, f32_i32)
+TREADLE_REINTERPRET(float, uint32_t, f32_u32)
+TREADLE_REINTERPRET(int32_t, float, i32_f32)
+TREADLE_REINTERPRET(uint32_t, float, u32_f32)
+TREADLE_REINTERPRET(double, int64_t, f64_i64)
+TREADLE_REINTERPRET(double, uint64_t, f64_u64)
+TREADLE_REINTERPRET(int64_t, double, i64_f64)
+TREADLE_REINTERPRET(uint64_t, double, u64_f64)
+)";
+
+/// What generated code in C and in its relatives calls.
+inline constexpr const char* kCHelpers = R"(/* Division: x / 0 and x % 0 are 0, MIN / -1 is MIN. */
 #define TREADLE_DIVISION(T, U, name)                                                        \
   static inline T treadle_div_##name(T a, T b) {                                            \
     return (T)(b == 0 ? 0 : b == (T)-1 && (T)-1 < (T)1 ? (T)((U)0 - (U)a) : (T)(a / b));    \
@@ -102,21 +120,6 @@ TREADLE_SATURATE(uint64_t, u64, 0, UINT64_MAX)
   static inline T treadle_max_##name(T a, T b) { return a != a ? a : a > b ? a : b; }
 TREADLE_MIN_MAX(float, f32)
 TREADLE_MIN_MAX(double, f64)
-
-#define TREADLE_REINTERPRET(From, To, name) \
-  static inline To treadle_bits_##name(From x) { \
-    To y;                                        \
-    memcpy(&y, &x, sizeof(y));                   \
-    return y;                                    \
-  }
-TREADLE_REINTERPRET(float, int32_t, f32_i32)
-TREADLE_REINTERPRET(float, uint32_t, f32_u32)
-TREADLE_REINTERPRET(int32_t, float, i32_f32)
-TREADLE_REINTERPRET(uint32_t, float, u32_f32)
-TREADLE_REINTERPRET(double, int64_t, f64_i64)
-TREADLE_REINTERPRET(double, uint64_t, f64_u64)
-TREADLE_REINTERPRET(int64_t, double, i64_f64)
-TREADLE_REINTERPRET(uint64_t, double, u64_f64)
 
 static inline float treadle_from_bf16(uint16_t x) { return treadle_bits_u32_f32((uint32_t)x << 16); }
 static inline uint16_t treadle_to_bf16(float x) {

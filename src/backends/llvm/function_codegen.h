@@ -115,6 +115,8 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   using Memo = std::unordered_map<const Object*, Value*>;
   struct Workspace {
     Value* pointer;
+    Value* device;     ///< DLPack type and number
+    Value* device_id;
   };
 
   llvm::LLVMContext& context() const { return module_->context(); }

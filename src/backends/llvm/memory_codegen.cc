@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "backends/llvm/function_codegen.h"
+#include "tir/passes/split_host_device.h"
+#include "treadle/runtime/dlpack.h"
 
 namespace treadle::backends {
 
@@ -224,7 +226,13 @@ void FunctionCodegen::VisitStmt_(const tir::AllocateNode* op) {
   int64_t bytes = 0;
   constant = constant && !__builtin_mul_overflow(count, element_bytes, &bytes);
   const int64_t limit = buffer.scope() == "local" ? kMaxLocalBytes : kMaxStackBytes;
-  if (constant && bytes <= limit) {
+  int device_type = kDLCPU;  // memory that the function only passes on may be a device's
+  if (auto type = op->annotations.Get(tir::kDeviceType)) {
+    device_type = static_cast<int>(Downcast<IntImm>(*type)->value);
+  }
+  Value* device = b_.getInt32(static_cast<uint32_t>(device_type));
+  Value* device_id = b_.getInt32(device_type == kDLCPU ? 0 : static_cast<uint32_t>(-1));
+  if (constant && bytes <= limit && device_type == kDLCPU) {
     llvm::IRBuilder<> entry(&function_->getEntryBlock(), function_->getEntryBlock().begin());
     auto* type = llvm::ArrayType::get(memory, static_cast<uint64_t>(std::max<int64_t>(count, 1)) * dtype.lanes());
     auto* slot = entry.CreateAlloca(type, nullptr, buffer->name);
@@ -238,11 +246,11 @@ void FunctionCodegen::VisitStmt_(const tir::AllocateNode* op) {
   auto* type = llvm::FunctionType::get(b_.getPtrTy(), {Int32(), Int32(), Int64(), Int32(), Int32()}, false);
   Value* pointer =
       module_->CallRuntime(&b_, "TreadleBackendAllocWorkspace", type,
-                           {b_.getInt32(kDLCPU), b_.getInt32(0), size, b_.getInt32(static_cast<uint32_t>(dtype.code())),
+                           {device, device_id, size, b_.getInt32(static_cast<uint32_t>(dtype.code())),
                             b_.getInt32(static_cast<uint32_t>(dtype.bits()))});
   auto* call = llvm::cast<llvm::CallInst>(pointer);
   call->addRetAttr(llvm::Attribute::NoAlias);
-  call->addRetAttr(llvm::Attribute::getWithAlignment(context(), llvm::Align(64)));
+  if (device_type == kDLCPU) call->addRetAttr(llvm::Attribute::getWithAlignment(context(), llvm::Align(64)));
   auto* failed = NewBlock("alloc.failed");
   auto* ready = NewBlock("alloc.ready");
   b_.CreateCondBr(b_.CreateIsNull(pointer), failed, ready);
@@ -250,12 +258,12 @@ void FunctionCodegen::VisitStmt_(const tir::AllocateNode* op) {
   Return(b_.getInt32(static_cast<uint32_t>(-1)));
   b_.SetInsertPoint(ready);
   Bind(buffer->data, pointer);
-  workspaces_.push_back({pointer});
+  workspaces_.push_back({pointer, device, device_id});
   StmtBase::VisitStmt(op->body);
   workspaces_.pop_back();
   if (b_.GetInsertBlock()->getTerminator() == nullptr) {
     auto* free_type = llvm::FunctionType::get(Int32(), {Int32(), Int32(), b_.getPtrTy()}, false);
-    module_->CallRuntime(&b_, "TreadleBackendFreeWorkspace", free_type, {b_.getInt32(kDLCPU), b_.getInt32(0), pointer});
+    module_->CallRuntime(&b_, "TreadleBackendFreeWorkspace", free_type, {device, device_id, pointer});
   }
 }
 

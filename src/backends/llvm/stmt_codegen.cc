@@ -43,7 +43,7 @@ void FunctionCodegen::Return(Value* code) {
   auto* free_type = llvm::FunctionType::get(Int32(), {Int32(), Int32(), b_.getPtrTy()}, false);
   for (auto it = workspaces_.rbegin(); it != workspaces_.rend(); ++it) {
     module_->CallRuntime(&b_, "TreadleBackendFreeWorkspace", free_type,
-                         {b_.getInt32(kDLCPU), b_.getInt32(0), it->pointer});
+                         {it->device, it->device_id, it->pointer});
   }
   b_.CreateRet(code);
 }

@@ -2,11 +2,13 @@
 #include "ops/schedule/schedule.h"
 
 #include "ops/schedule/cpu/cpu.h"
+#include "ops/schedule/gpu/gpu.h"
 
 namespace treadle::ops {
 
 tir::PrimFunc SchedulePrimFunc(const tir::PrimFunc& func, const Target& target) {
   if (target->HasKey("cpu") && target->kind == "llvm") return ScheduleForCpu(func, target->Features());
+  if (target->HasKey("gpu")) return ScheduleForGpu(func, target);
   return func;
 }
 

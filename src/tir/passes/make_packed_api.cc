@@ -2,6 +2,7 @@
 // The calling convention: argument checks, binding of symbolic dimensions to the arguments' shapes, and the split of
 // a function into its body and what checks the arguments.
 #include "tir/passes/pass_util.h"
+#include "tir/passes/split_host_device.h"
 #include "treadle/runtime/c_types.h"
 
 namespace treadle::tir {
@@ -19,7 +20,9 @@ PrimExpr IsNull(const PrimExpr& pointer) { return CallIntrin(DataType::Bool(), "
 /// Writes the packed function: a list of bindings and checks around the call of the body.
 class ArgBinder {
  public:
-  ArgBinder(const PrimFunc& func, std::string name) : func_(func), name_(std::move(name)) {}
+  ArgBinder(const PrimFunc& func, std::string name) : func_(func), name_(std::move(name)) {
+    if (auto type = func->GetAttr<IntImm>(kDeviceType)) device_type_ = static_cast<int>((*type)->value);
+  }
 
   SplitFunction Run(bool with_packed) {
     SplitFunction result;
@@ -50,6 +53,7 @@ class ArgBinder {
     }
     for (const Tensor& tensor : tensors_) BindTensor(tensor);
     CheckDeferred();
+    if (device_type_ != kDLCPU) SetDevice();
     for (const Tensor& tensor : tensors_) {
       params.push_back(tensor.buffer->data);
       call_args.push_back(tensor.buffer->data);
@@ -167,8 +171,8 @@ class ArgBinder {
                   StrCat(arg, ".strides[", k, "]"));
       }
     }
-    Assert(equal(Field(handle, StructField::kDeviceType, kInt32), IntImm(kInt32, kDLCPU)),
-           StrCat(name_, ": ", arg, ".device_type is expected to be ", static_cast<int>(kDLCPU)));
+    Assert(equal(Field(handle, StructField::kDeviceType, kInt32), IntImm(kInt32, device_type_)),
+           StrCat(name_, ": ", arg, ".device_type is expected to be ", device_type_));
     if (buffer->elem_offset.defined() && buffer->elem_offset.as<VarNode>()) {
       const int64_t size = std::max<int64_t>(1, dtype.bytes()) * dtype.lanes();
       BindValue(buffer->elem_offset, floordiv(Field(handle, StructField::kByteOffset, kInt64), IntImm(kInt64, size)),
@@ -178,6 +182,18 @@ class ArgBinder {
              StrCat(name_, ": ", arg, ".byte_offset is expected to equal 0"));
     }
     Let(buffer->data, Field(handle, StructField::kData, kPointer));
+  }
+
+  /// Launches go to the device that the arguments are on, which must be one.
+  void SetDevice() {
+    if (tensors_.empty()) return;
+    PrimExpr first = Field(tensors_[0].handle, StructField::kDeviceId, kInt32);
+    for (size_t i = 1; i < tensors_.size(); ++i) {
+      Assert(equal(Field(tensors_[i].handle, StructField::kDeviceId, kInt32), first),
+             StrCat(name_, ": arg", tensors_[i].index, ".device_id is expected to be that of arg", tensors_[0].index));
+    }
+    Stmt set = Evaluate(CallPacked(kPointer, "__tvm_set_device", {IntImm(kInt32, device_type_), first}));
+    wrappers_.push_back([=](const Stmt& body) { return SeqStmt::Flatten({set, body}); });
   }
 
   /// Strides may be absent; a dimension of extent 1 may have any.
@@ -198,6 +214,7 @@ class ArgBinder {
 
   const PrimFunc& func_;
   std::string name_;
+  int device_type_ = kDLCPU;
   Buffer codes_;
   std::vector<std::function<Stmt(const Stmt&)>> wrappers_;
   std::vector<Tensor> tensors_;

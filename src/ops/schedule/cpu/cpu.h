@@ -38,7 +38,12 @@ bool IsFlatElementwise(Schedule& sch, const BlockRV& block);
 /// axes is preferred to those that are reduced.
 int ContiguousAxis(Schedule& sch, const BlockRV& block);
 
+/// The block that consumes the result of `block` element by element and writes the output, if it is the only consumer.
+BlockRV EpilogueOf(Schedule& sch, const BlockRV& block);
+
 // ---- Steps ----
+/// Computes injective blocks inside their consumers where that doesn't repeat work.
+void InlineInjective(Schedule& sch);
 /// The largest of 16, 8, 4, 2 lanes that divides the extent and is worth a vector, else 0.
 int VectorLanes(int64_t extent);
 /// Fuses the loops and runs them in parallel if the work is worth it. Returns the fused loop.

@@ -31,7 +31,8 @@ bool ReadsManyTimes(const std::string& tag) {
   return Contains(tag, "conv") || Contains(tag, "dense") || Contains(tag, "matmul") || Contains(tag, "pool");
 }
 
-/// Computes injective blocks inside their consumers where that doesn't repeat work.
+}  // namespace
+
 void InlineInjective(Schedule& sch) {
   for (const BlockRV& block : sch.GetBlocks()) {
     if (sch.IsOutput(block) || IsReduction(sch, block)) continue;
@@ -54,7 +55,6 @@ void InlineInjective(Schedule& sch) {
   }
 }
 
-/// The block that consumes the result of `block` element by element and writes the output, if it is the only consumer.
 BlockRV EpilogueOf(Schedule& sch, const BlockRV& block) {
   std::vector<BlockRV> consumers = sch.GetConsumers(block);
   if (sch.IsOutput(block) || consumers.size() != 1 || IsReduction(sch, consumers[0])) return BlockRV();
@@ -73,6 +73,8 @@ BlockRV EpilogueOf(Schedule& sch, const BlockRV& block) {
   });
   return same ? consumers[0] : BlockRV();
 }
+
+namespace {
 
 /// A convolution in NCHW with neighbouring outputs reading neighbouring inputs.
 bool IsRowWindow(Schedule& sch, const BlockRV& block, const std::string& tag) {
