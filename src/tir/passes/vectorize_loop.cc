@@ -28,6 +28,12 @@ class Vectorizer : public FoldingMutator {
   using FoldingMutator::VisitExpr_;
   using FoldingMutator::VisitStmt_;
 
+  /// What is a vector already, from a loop inside this one, has no room for a second kind of lanes.
+  PrimExpr VisitExpr(const PrimExpr& e) override {
+    if (e.dtype().is_vector() && UsesLanes(e)) throw NoVectorForm();
+    return FoldingMutator::VisitExpr(e);
+  }
+
   PrimExpr VisitExpr_(const VarNode* op) override {
     if (op == var_.get()) return ramp_;
     auto it = lets_.find(op);
@@ -139,10 +145,6 @@ class Vectorizer : public FoldingMutator {
     }
     return Select(ToLanes(condition, lanes_), ToLanes(yes, lanes_), ToLanes(no, lanes_));
   }
-  PrimExpr VisitExpr_(const RampNode* op) override { return Unchanged(op); }
-  PrimExpr VisitExpr_(const BroadcastNode* op) override { return Unchanged(op); }
-  PrimExpr VisitExpr_(const ShuffleNode* op) override { return Unchanged(op); }
-
   PrimExpr VisitExpr_(const LetNode* op) override {
     PrimExpr value = VisitExpr(op->value);
     Var var = op->var;
@@ -276,11 +278,13 @@ class Vectorizer : public FoldingMutator {
   }
 
  private:
-  template <typename Node>
-  PrimExpr Unchanged(const Node* op) {
-    PrimExpr result = FoldingMutator::VisitExpr_(op);
-    if (!result.same_as(GetRef<PrimExpr>(op))) throw NoVectorForm();
-    return result;
+  /// Whether the lanes of this loop make a difference to an expression.
+  bool UsesLanes(const PrimExpr& e) const {
+    bool uses = false;
+    PostOrderVisit(e, [&](const ObjectRef& node) {
+      uses = uses || node.get() == var_.get() || lets_.count(node.get()) != 0;
+    });
+    return uses;
   }
 
   static PrimExpr TakeOffLikely(const PrimExpr& e) {
