@@ -149,12 +149,12 @@ void LinkSharedLibrary(const std::vector<std::string>& objects, const std::vecto
                                    "noexecstack",
                                    "--build-id=none",
                                    "--hash-style=gnu",
-                                   "--strip-debug",
                                    "--threads=1"};
   for (size_t i = 0; i < objects.size(); ++i) args.push_back(directory.Write(StrCat("k", i, ".o"), objects[i]));
   for (size_t i = 0; i < data.size(); ++i) {
     args.push_back(directory.Write(StrCat("d", i, ".o"), MakeDataObject(data[i], info.triple)));
   }
+  if (target->GetIntAttr("debug-info", 0) == 0) args.push_back("--strip-debug");
   // Generated C calls the C library; native code of the llvm backend calls nothing.
   if (target->kind == "c") {
     for (const std::string& library : CLibraries()) args.push_back(library);

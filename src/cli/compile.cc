@@ -9,6 +9,14 @@
 namespace treadle::cli {
 namespace {
 
+/// Bytes of a file, or of the files in a directory.
+uintmax_t SizeOf(const std::string& path) {
+  if (!std::filesystem::is_directory(path)) return std::filesystem::file_size(path);
+  uintmax_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(path)) bytes += entry.file_size();
+  return bytes;
+}
+
 struct CompileVerb {
   CompileFlags flags;
   bool json = false;
@@ -20,7 +28,7 @@ struct CompileVerb {
     const std::string report = Compiler().compile(request);
     std::cerr << report;
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-    const auto bytes = std::filesystem::file_size(request.output);
+    const auto bytes = SizeOf(request.output);
     if (json) {
       std::cout << Json{{"output", request.output}, {"seconds", spent.count()}, {"bytes", bytes}}.dump() << "\n";
     } else {
@@ -37,7 +45,7 @@ void AddCompile(CLI::App* app, Action* action) {
   auto verb = std::make_shared<CompileVerb>();
   CLI::App* sub = app->add_subcommand("compile", "compile an ONNX model to a shared library");
   sub->add_option("model", verb->flags.request.model, "an .onnx file")->required();
-  sub->add_option("-o,--output", verb->flags.request.output, "the library to write")->required();
+  sub->add_option("-o,--output", verb->flags.request.output, "the library to write; for target c also DIR/, for C sources")->required();
   verb->flags.AddTo(sub);
   sub->add_option("--dump", verb->flags.dump, "stages to write as text: relay,relay-opt,fusion,tir,ll,asm,c,graph");
   sub->add_option("--dump-dir", verb->flags.request.dump_dir, "where to (.)");

@@ -10,6 +10,7 @@
 #include "treadle/runtime/c_types.h"
 #include "treadle/runtime/ndarray.h"
 #include "treadle/te/tensor.h"
+#include "treadle/tir/schedule.h"
 
 namespace treadle {
 namespace {
@@ -120,6 +121,108 @@ TEST(LLVMTest, MathFunctionsAreAccurate) {
   EXPECT_LE(WorstUlps(tir::atanh, std::atanh, -1.5f, 1.5f), 2);
   EXPECT_LE(WorstUlps(tir::rsqrt, [](double x) { return 1 / std::sqrt(x); }, 0, 100), 2);
   EXPECT_LE(WorstUlps(tir::round, std::round, -9, 9), 0);
+}
+
+/// Lowered `B[i] = A[i] * 2 + 1` over 64 elements in a loop of vectors of 16, of a dtype.
+tir::PrimFunc ScaledVectors(const Target& target, DataType dtype = kF32) {
+  te::Tensor a = te::Placeholder({PrimExpr(64)}, dtype, "A");
+  te::Tensor b = te::Compute(
+      {PrimExpr(64)},
+      [&](const Array<tir::Var>& i) { return a(i[0]) * tir::make_const(dtype, 2) + tir::make_const(dtype, 1); }, "B");
+  tir::Schedule schedule(te::CreatePrimFunc({a, b}, "f"));
+  const auto parts = schedule.Split(schedule.GetLoops(schedule.GetBlock("B"))[0], {PrimExpr(), PrimExpr(16)});
+  schedule.Vectorize(parts[1]);
+  return driver::LowerPrimFunc(schedule.func(), target);
+}
+
+backends::Artifact Generate(const std::string& target_text, bool texts = false) {
+  const Target target(target_text);
+  backends::CodegenOptions options;
+  options.emit_asm = options.emit_ll = texts;
+  return backends::CodegenLLVM({ScaledVectors(target)}, target, options);
+}
+
+/// e_machine of an ELF object.
+int MachineOf(const std::string& object) {
+  return static_cast<unsigned char>(object[18]) | static_cast<unsigned char>(object[19]) << 8;
+}
+
+TEST(LLVMTest, MakesObjectsForOtherMachines) {
+  const std::string object = Generate("llvm -mtriple=aarch64-linux-gnu").code;
+  ASSERT_GT(object.size(), 64u);
+  EXPECT_EQ(object.substr(0, 4), std::string("\x7f") + "ELF");
+  EXPECT_EQ(MachineOf(object), 183);  // EM_AARCH64
+  EXPECT_EQ(MachineOf(Generate("llvm -mcpu=x86-64").code), 62);
+}
+
+TEST(LLVMTest, CodeForOtherMachinesIsNotRunHere) {
+  const Target target("llvm -mtriple=aarch64-linux-gnu");
+#if defined(__x86_64__)
+  EXPECT_THROW(backends::JitLLVM({ScaledVectors(target)}, target), TargetError);
+#endif
+}
+
+TEST(LLVMTest, UsesTheRegistersOfTheCpu) {
+  auto assembly = [](const char* cpu) { return Generate(std::string("llvm -mcpu=") + cpu, true).assembly; };
+  const std::string v1 = assembly("x86-64"), v2 = assembly("x86-64-v2"), v3 = assembly("x86-64-v3"),
+                    v4 = assembly("x86-64-v4");
+  for (const std::string& text : {v1, v2}) {
+    EXPECT_NE(text.find("xmm"), std::string::npos);
+    EXPECT_EQ(text.find("ymm"), std::string::npos);
+  }
+  EXPECT_NE(v3.find("vfmadd"), std::string::npos);
+  EXPECT_NE(v3.find("ymm"), std::string::npos);
+  EXPECT_EQ(v3.find("zmm"), std::string::npos);
+  EXPECT_NE(v4.find("zmm"), std::string::npos);
+  EXPECT_EQ(v1.find("vfmadd"), std::string::npos);
+}
+
+TEST(LLVMTest, GeneratesTheSameBytesTwice) {
+  const std::string first = Generate("llvm -mcpu=x86-64-v3").code;
+  EXPECT_EQ(first, Generate("llvm -mcpu=x86-64-v3").code);
+}
+
+TEST(LLVMTest, DescribesFunctionsForDebuggersWhenAsked) {
+  EXPECT_EQ(Generate("llvm -mcpu=x86-64-v3", true).ll.find("DISubprogram"), std::string::npos);
+  EXPECT_NE(Generate("llvm -mcpu=x86-64-v3 -debug-info=1", true).ll.find("DISubprogram(name: \"f__compute\""),
+            std::string::npos);
+}
+
+TEST(LLVMTest, RefusesCpusAndConventionsThatDoNotExist) {
+  EXPECT_THROW(Generate("llvm -mcpu=x86-64-v9"), TargetError);
+  EXPECT_THROW(Generate("llvm -mfloat-abi=warm"), TargetError);
+  EXPECT_THROW(Generate("llvm -mtriple=zx80-unknown"), TargetError);
+}
+
+/// Every 16-bit pattern to float32 and back, on a machine without conversion instructions.
+void ExpectRoundTrip(DataType small, const std::string& target_text) {
+  const int n = 1 << 16;
+  const Target target(target_text);
+  te::Tensor a = te::Placeholder({PrimExpr(n)}, small, "A");
+  te::Tensor wide = te::Compute({PrimExpr(n)}, [&](const Array<tir::Var>& i) { return tir::Cast(kF32, a(i[0])); }, "W");
+  te::Tensor back =
+      te::Compute({PrimExpr(n)}, [&](const Array<tir::Var>& i) { return tir::Cast(small, wide(i[0])); }, "S");
+  auto module = backends::JitLLVM({driver::LowerPrimFunc(te::CreatePrimFunc({a, back}, "f"), target)}, target);
+  NDArray x = NDArray::Empty({n}, small), y = NDArray::Empty({n}, small);
+  for (int i = 0; i < n; ++i) x.Data<uint16_t>()[i] = static_cast<uint16_t>(i);
+  void* data[] = {x.data_ptr(), y.data_ptr()};
+  ASSERT_EQ(reinterpret_cast<backends::RawFunction>(module->GetSymbol("f__raw"))(data, nullptr), 0);
+  const int exponent = small.is_float16() ? 0x7c00 : 0x7f80;
+  for (int i = 0; i < n; ++i) {
+    const int got = y.Data<uint16_t>()[i];
+    const bool nan = (i & exponent) == exponent && (i & (exponent ^ 0x7fff)) != 0;
+    if (nan) {
+      EXPECT_EQ(got & exponent, exponent);
+      EXPECT_NE(got & (exponent ^ 0x7fff), 0) << "NaN " << i << " became infinity";
+    } else {
+      EXPECT_EQ(got, i);
+    }
+  }
+}
+
+TEST(LLVMTest, ConvertsHalvesWithoutInstructionsForIt) {
+  ExpectRoundTrip(DataType::Float(16), "llvm -mcpu=x86-64");
+  ExpectRoundTrip(DataType::BFloat(16), "llvm -mcpu=x86-64");
 }
 
 }  // namespace

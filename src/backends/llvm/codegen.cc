@@ -18,7 +18,28 @@ namespace treadle::backends {
 // ---- ModuleBuilder ----
 
 ModuleBuilder::ModuleBuilder(llvm::Module* module, const Target& target, const CodegenOptions& options)
-    : module_(module), target_(target), features_(target->Features()), options_(options) {}
+    : module_(module), target_(target), features_(target->Features()), options_(options) {
+  if (target->GetIntAttr("debug-info", 0) == 0) return;
+  debug_ = std::make_unique<llvm::DIBuilder>(*module);
+  debug_file_ = debug_->createFile(options.module_name + ".tir", ".");
+  debug_->createCompileUnit(llvm::dwarf::DW_LANG_C99, debug_file_, "treadle", options.opt_level > 0, "", 0);
+  module->addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
+  module->addModuleFlag(llvm::Module::Warning, "Dwarf Version", 4);
+}
+
+llvm::DISubprogram* ModuleBuilder::Describe(llvm::Function* function) {
+  if (debug_ == nullptr) return nullptr;
+  auto* type = debug_->createSubroutineType(debug_->getOrCreateTypeArray({}));
+  llvm::DISubprogram* description =
+      debug_->createFunction(debug_file_, function->getName(), function->getName(), debug_file_, 1, type, 1,
+                             llvm::DINode::FlagPrototyped, llvm::DISubprogram::SPFlagDefinition);
+  function->setSubprogram(description);
+  return description;
+}
+
+void ModuleBuilder::FinishDebugInfo() {
+  if (debug_ != nullptr) debug_->finalize();
+}
 
 llvm::Type* ModuleBuilder::ValueType(DataType dtype) const {
   llvm::Type* scalar = nullptr;
@@ -185,6 +206,7 @@ std::unique_ptr<llvm::Module> BuildLLVMModule(llvm::LLVMContext* context, const 
   module->setDataLayout(machine->createDataLayout());
   ModuleBuilder builder(module.get(), target, options);
   for (const tir::PrimFunc& func : lowered) builder.AddFunction(tir::MakePackedApi(func, options.packed_api));
+  builder.FinishDebugInfo();
   *symbols = builder.exported;
   for (llvm::Function& function : *module) {
     if (function.isDeclaration()) continue;

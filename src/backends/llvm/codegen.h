@@ -34,6 +34,7 @@ std::unique_ptr<JitModule> JitLLVM(const std::vector<tir::PrimFunc>& lowered, co
 /// Triple, CPU and feature string (as LLVM takes it) that a target means; "native" is resolved to this machine.
 struct LLVMTargetInfo {
   std::string triple, cpu, features;
+  std::string float_abi, abi;  ///< -mfloat-abi ("", "soft", "hard") and -mabi, for machines that have several
 };
 LLVMTargetInfo ResolveLLVMTarget(const Target& target);
 

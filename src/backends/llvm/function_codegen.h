@@ -2,9 +2,11 @@
 // From one function in low-level form to LLVM IR.
 #pragma once
 
+#include <llvm/IR/DIBuilder.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -30,6 +32,13 @@ class ModuleBuilder {
   llvm::Module* module() const { return module_; }
   const CodegenOptions& options() const { return options_; }
   const TargetFeatures& features() const { return features_; }
+  /// Whether sums may be reordered and NaN and infinity be left out of account: target option -fast-math.
+  bool fast_math() const { return target_->GetIntAttr("fast-math", 0) != 0; }
+  /// Describes a function for debuggers and profilers, where the target has -debug-info; else null. Its name is what
+  /// they show; kernels have no lines.
+  llvm::DISubprogram* Describe(llvm::Function* function);
+  /// To be called when all functions are there.
+  void FinishDebugInfo();
   /// Type of a value; bools are i1, 16- and 8-bit floats but float16 are integers of their bits.
   llvm::Type* ValueType(DataType dtype) const;
   /// Type of one lane in memory: as ValueType, at least a byte.
@@ -50,6 +59,8 @@ class ModuleBuilder {
   TargetFeatures features_;
   CodegenOptions options_;
   std::unordered_map<std::string, llvm::Value*> strings_;
+  std::unique_ptr<llvm::DIBuilder> debug_;
+  llvm::DIFile* debug_file_ = nullptr;
 };
 
 /// Writes the body of one function.

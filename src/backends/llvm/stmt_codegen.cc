@@ -14,7 +14,11 @@ FunctionCodegen::FunctionCodegen(ModuleBuilder* module, llvm::Function* function
     : module_(module), function_(function), b_(module->context()) {
   llvm::FastMathFlags flags;
   flags.setAllowContract(true);
+  if (module->fast_math()) flags.setFast();
   b_.setFastMathFlags(flags);
+  if (llvm::DISubprogram* description = module->Describe(function)) {
+    b_.SetCurrentDebugLocation(llvm::DILocation::get(context(), 1, 0, description));
+  }
   b_.SetInsertPoint(llvm::BasicBlock::Create(context(), "entry", function));
   memos_.emplace_back();
 }

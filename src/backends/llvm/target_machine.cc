@@ -43,6 +43,11 @@ LLVMTargetInfo ResolveLLVMTarget(const Target& target) {
     }
   }
   if (auto attributes = target->GetAttr("mattr")) info.features += (info.features.empty() ? "" : ",") + *attributes;
+  info.float_abi = target->GetAttr("mfloat-abi", "");
+  if (!info.float_abi.empty() && info.float_abi != "soft" && info.float_abi != "hard") {
+    throw TargetError(StrCat("-mfloat-abi=", info.float_abi, ": expected soft or hard"));
+  }
+  info.abi = target->GetAttr("mabi", "");
   return info;
 }
 
@@ -60,6 +65,10 @@ std::unique_ptr<llvm::TargetMachine> MakeTargetMachine(const LLVMTargetInfo& inf
   }
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
+  if (!info.float_abi.empty()) {
+    options.FloatABIType = info.float_abi == "hard" ? llvm::FloatABI::Hard : llvm::FloatABI::Soft;
+  }
+  options.MCOptions.ABIName = info.abi;
   const auto level = opt_level >= 3   ? llvm::CodeGenOptLevel::Aggressive
                      : opt_level == 2 ? llvm::CodeGenOptLevel::Default
                      : opt_level == 1 ? llvm::CodeGenOptLevel::Less
