@@ -62,7 +62,7 @@ class Values {
       const std::string& name = spec.nodes[id].name;
       std::string& text = text_[spec.EntryId(id, 0)];
       if (params.count(name) != 0) {
-        text = StrCat("(void*)", name);
+        text = StrCat("(void*)model_", name);
       } else if (inputs.count(name) != 0) {
         text = StrCat("(void*)inputs[", inputs[name], "]");
       } else {
@@ -108,7 +108,7 @@ std::string HeaderText(const CompiledModel& model, const GraphSpec& spec) {
       << ", MODEL_OUTPUTS = " << model.manifest.outputs.size() << " };\n\n"
       << "/* Bytes of working memory that a call of model_run needs. */\n#define MODEL_MEMORY_BYTES "
       << std::max<int64_t>(spec.arena_bytes, 1) << "\n\n"
-      << "/* Computes the outputs. `memory` is MODEL_MEMORY_BYTES of working memory, aligned to 64 bytes, its "
+      << "/* Computes the outputs. `memory` is MODEL_MEMORY_BYTES of working memory, aligned as by malloc; its "
          "contents\n"
       << " * don't matter. Calls with different memory may run at once. Returns 0, or -1 when the heap is exhausted. "
          "*/\n"
@@ -121,7 +121,7 @@ std::string ModelText(const CompiledModel& model, const GraphSpec& spec) {
   const Values values(spec, model);
   std::ostringstream declarations, body;
   std::map<std::string, bool> declared;
-  for (const auto& [name, value] : model.params) declarations << "extern const uint64_t " << name << "[];\n";
+  for (const auto& [name, value] : model.params) declarations << "extern const uint64_t model_" << name << "[];\n";
   for (uint32_t id = 0; id < spec.nodes.size(); ++id) {
     const GraphSpec::Node& node = spec.nodes[id];
     if (!node.is_op || node.func_name == "__nop") continue;
@@ -173,7 +173,7 @@ void ExportCBundle(const CompiledModel& model, const std::string& directory) {
   const std::string kernels = backends::GetBackend("c").codegen(functions, target, options).code;
   std::string weights = "#include <stdint.h>\n\n";
   for (const auto& [name, value] : model.params) {
-    weights += StrCat("extern const uint64_t ", name, "[];\n", ArrayText(name, value));
+    weights += StrCat("extern const uint64_t model_", name, "[];\n", ArrayText("model_" + name, value));
   }
   std::error_code error;
   const std::filesystem::path path(directory);

@@ -290,11 +290,26 @@ void ScheduleState::RemoveAlloc(const Buffer& buffer) {
       for (size_t i = 0; i < op->alloc_buffers.size(); ++i) {
         if (!op->alloc_buffers[i].same_as(buffer_)) continue;
         block.CopyOnWrite()->alloc_buffers.erase(i);
-        return block;
+        break;
       }
       Stmt body = VisitStmt(op->body);
       if (!body.same_as(op->body)) block.CopyOnWrite()->body = body;
       return block;
+    }
+    // What was to be fetched early isn't there any more.
+    Stmt VisitStmt_(const EvaluateNode* op) override {
+      const auto* call = op->value.as<CallNode>();
+      if (call == nullptr || !IsCallTo(call, "tir.prefetch")) return GetRef<Stmt>(op);
+      bool uses = false;
+      PostOrderVisit(op->value, [&](const ObjectRef& node) {
+        const auto* load = node.as<BufferLoadNode>();
+        uses = uses || (load != nullptr && load->buffer.same_as(buffer_));
+      });
+      return uses ? Stmt(Evaluate(PrimExpr(0))) : GetRef<Stmt>(op);
+    }
+    Stmt VisitStmt_(const SeqStmtNode* op) override {
+      Array<Stmt> seq = op->seq.Map([this](const Stmt& s) { return VisitStmt(s); });
+      return seq.same_as(op->seq) ? GetRef<Stmt>(op) : SeqStmt::Flatten(seq);
     }
 
    private:

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C sources of a model: a directory that needs nothing but a C99 compiler."""
+import ctypes
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import treadle
+from treadle import relay
+from treadle.contrib import graph_executor
+
+CC = shutil.which("cc")
+FLAGS = ["-std=c99", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fPIC", "-shared"]
+
+
+def model():
+    x = relay.var("x", shape=(1, 3, 8, 8))
+    w = relay.var("w", shape=(4, 3, 3, 3))
+    v = relay.var("v", shape=(5, 256))
+    y = relay.nn.relu(relay.nn.conv2d(x, w, padding=(1, 1), channels=4, kernel_size=(3, 3)))
+    y = relay.nn.softmax(relay.nn.dense(relay.nn.batch_flatten(y), v))
+    rng = np.random.default_rng(3)
+    params = {"w": rng.standard_normal((4, 3, 3, 3)).astype("float32"),
+              "v": rng.standard_normal((5, 256)).astype("float32")}
+    return relay.Function([x, w, v], y), params, rng.standard_normal((1, 3, 8, 8)).astype("float32")
+
+
+@pytest.fixture(scope="module")
+def built():
+    function, params, x = model()
+    llvm = graph_executor.GraphModule(relay.build(function, target="llvm", params=params)["default"](treadle.cpu()))
+    llvm.set_input("x", x)
+    llvm.run()
+    return relay.build(function, target="c", params=params), x, llvm.get_output(0).numpy()
+
+
+@pytest.mark.skipif(CC is None, reason="no C compiler")
+def test_sources_run_without_a_runtime(built, tmp_path):
+    lib, x, expected = built
+    lib.export_library(f"{tmp_path}/model/")
+    sources = [str(tmp_path / "model" / name) for name in ("model.c", "kernels.c", "weights.c")]
+    library = str(tmp_path / "libmodel.so")
+    subprocess.run([CC, *FLAGS, *sources, "-o", library, "-lm"], check=True)
+    code = ctypes.CDLL(library)
+    header = (tmp_path / "model" / "model.h").read_text()
+    size = int(header.split("#define MODEL_MEMORY_BYTES ")[1].split()[0])
+    y, memory = np.zeros((1, 5), "float32"), ctypes.create_string_buffer(size)
+    inputs = (ctypes.c_void_p * 1)(x.ctypes.data)
+    outputs = (ctypes.c_void_p * 1)(y.ctypes.data)
+    assert code.model_run(inputs, outputs, memory) == 0
+    np.testing.assert_allclose(y, expected, rtol=1e-5)
+
+
+@pytest.mark.skipif(CC is None, reason="no C compiler")
+def test_library_agrees_with_llvm(built, tmp_path):
+    lib, x, expected = built
+    lib.export_library(tmp_path / "m.so")
+    module = graph_executor.GraphModule(treadle.runtime.load_module(tmp_path / "m.so")["default"](treadle.cpu()))
+    module.set_input("x", x)
+    module.run()
+    np.testing.assert_allclose(module.get_output(0).numpy(), expected, rtol=1e-5)
+
+
+def test_source_of_the_library_is_c(built):
+    assert "int32_t" in built[0].get_lib().get_source() and "__compute(" in built[0].get_lib().get_source()
+
+
+def test_sources_of_another_target_are_refused(tmp_path):
+    function, params, _ = model()
+    with pytest.raises(treadle.TargetError, match="C sources are made by target c"):
+        relay.build(function, target="llvm", params=params).export_library(f"{tmp_path}/model/")
