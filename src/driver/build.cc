@@ -4,6 +4,7 @@
 
 #include "driver/build_targets.h"
 #include "driver/compile_engine.h"
+#include "driver/device_code.h"
 #include "driver/dump.h"
 #include "driver/graph_executor_codegen.h"
 #include "driver/optimize.h"
@@ -56,7 +57,8 @@ runtime::TensorInfo Describe(const std::string& name, const Type& type) {
 }
 
 /// Instruction sets that code for the target uses, by LLVM's names; the loader checks them.
-std::vector<std::string> RequiredCpuFeatures(const Target& target) {
+std::vector<std::string> RequiredCpuFeatures(const Target& model_target) {
+  const Target target = HostOf(model_target);
   if (target->kind != "llvm") return {};
   TargetFeatures features = target->Features();
   if (features.arch != "x86_64") return {};

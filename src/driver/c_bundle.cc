@@ -75,10 +75,10 @@ class Values {
       for (uint32_t k = 0; k < node.num_outputs; ++k) {
         const GraphSpec::Entry& entry = spec.entries[spec.EntryId(id, k)];
         std::string& text = text_[spec.EntryId(id, k)];
-        if (node.func_name == "__nop") {
-          text = text_[spec.EntryId(node.inputs[0])];
-        } else if (entry.arena_offset >= 0) {
+        if (entry.arena_offset >= 0) {
           text = StrCat("memory + ", entry.arena_offset);
+        } else if (node.func_name == "__nop") {
+          text = text_[spec.EntryId(node.inputs[0])];
         } else {
           throw TargetError("a C bundle needs a model whose memory is planned as one block");
         }
@@ -167,7 +167,9 @@ void ExportCBundle(const CompiledModel& model, const std::string& directory) {
   }
   const GraphSpec spec = GraphSpec::FromJson(model.graph_json);
   std::vector<tir::PrimFunc> functions;
-  for (const auto& [name, func] : model.lowered->functions) functions.push_back(Downcast<tir::PrimFunc>(func));
+  for (const auto& [text, module] : model.lowered()) {
+    for (const auto& [name, func] : module->functions) functions.push_back(Downcast<tir::PrimFunc>(func));
+  }
   backends::CodegenOptions options;
   options.packed_api = false;
   const std::string kernels = backends::GetBackend("c").codegen(functions, target, options).code;

@@ -9,6 +9,7 @@
 
 #include "backends/linker.h"
 #include "backends/llvm/codegen.h"
+#include "driver/c_bundle.h"
 #include "driver/kernel_module.h"
 #include "driver/object_module.h"
 #include "driver/tar.h"
@@ -129,6 +130,7 @@ void WriteLibrary(const std::vector<std::string>& objects, const runtime::Artifa
 }
 
 void ExportLibrary(const CompiledModel& model, const std::string& path) {
+  if (path.ends_with('/')) return ExportCBundle(model, path);
   Contents contents;
   std::set<const Object*> seen;
   Collect(model.library, &seen, &contents);

@@ -5,8 +5,10 @@
 #include <iomanip>
 #include <set>
 
+#include "backends/backend.h"
 #include "backends/c/toolchain.h"
 #include "backends/llvm/main_function.h"
+#include "driver/device_code.h"
 #include "driver/kernel_module.h"
 #include "driver/memory_arena.h"
 #include "treadle/ir/transform.h"
@@ -103,6 +105,17 @@ std::string MainObject(const ExecutorGraph& graph, const Target& target) {
   return backends::MakeMainObject(calls, target);
 }
 
+/// The object of functions that launch kernels.
+std::string CompileHost(const std::vector<tir::PrimFunc>& functions, const Target& host) {
+  if (host->kind != "llvm") {
+    throw TargetError(StrCat("code that launches kernels is made by target llvm, not by the host ", host->kind));
+  }
+  backends::CodegenOptions options;
+  options.module_name = "treadle_host";
+  options.raw_api = false;
+  return backends::GetBackend("llvm").codegen(functions, host, options).code;
+}
+
 std::string Bytes(int64_t bytes) { return StrCat(std::to_string(bytes), " bytes"); }
 
 }  // namespace
@@ -128,7 +141,11 @@ GraphCode GenerateGraphCode(const Function& main, const BuildTargets& targets, c
   GraphCode code;
   code.main = main;
   code.engine = std::make_shared<CompileEngine>(module_name);
-  const MemoryPlanner planner = PlannerFromContext();
+  MemoryPlanner planner = PlannerFromContext();
+  // Views into one block are for memory that has addresses.
+  for (const auto& [device, target] : targets.by_device) {
+    if (IsDevice(target)) planner = MemoryPlanner::kRelay;
+  }
   code.plan = GraphPlanMemory(main, planner, /*share_reshapes=*/true, targets.default_device());
   Externals externals;
   auto kernel_symbol = [&](const Function& func, int device_type) {
@@ -163,7 +180,16 @@ Module LinkModules(const GraphCode& code, const BuildTargets& targets, runtime::
   if (device_functions.empty() && code.graph.plain && !objects.empty()) objects.push_back(MainObject(code.graph, native));
   std::vector<Module> devices;
   for (const auto& [text, functions] : device_functions) {
-    devices.push_back(BuildDeviceModule(device_targets.at(text), functions));
+    const Target& target = device_targets.at(text);
+    if (!IsDevice(target)) {
+      devices.push_back(BuildDeviceModule(target, functions));
+      continue;
+    }
+    // Native code that launches, and the module with the kernels that it launches.
+    DeviceCode device = GenerateDeviceCode(functions, target);
+    if (objects.empty()) native = HostOf(target);
+    objects.push_back(CompileHost(device.host, native));
+    devices.push_back(device.module);
   }
   Module root;
   if (!objects.empty() || (devices.empty() && MakesObjects(native))) {
