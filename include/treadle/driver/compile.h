@@ -83,8 +83,7 @@ CompiledModel CompileOnnxFile(const std::string& path, const CompileOptions& opt
 CompiledModel CompileOnnxBytes(const std::string& bytes, const CompileOptions& options,
                                const std::string& directory = "");
 /// Links one self-contained shared library: kernels, graph, parameters, manifest, and the modules that the kernels
-/// import. A path that ends in ".tar" gets the objects instead, for linking elsewhere; one that ends in '/' is a
-/// directory for C sources (target c only): model.h, model.c, kernels.c, weights.c, which need no runtime.
+/// import. A path that ends in ".tar" gets the objects instead, for linking elsewhere.
 void ExportLibrary(const CompiledModel& model, const std::string& path);
 /// As ExportLibrary for any tree of modules that compiling made: kernels, an executor factory around them, ..
 void ExportModule(const runtime::Module& module, const std::string& path);

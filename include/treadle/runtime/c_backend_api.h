@@ -30,7 +30,6 @@ typedef int (*TreadleParallelLambda)(int task_id, TreadleParallelGroupEnv* env, 
  * error of the first task that failed. */
 TREADLE_API int TreadleBackendParallelLaunch(TreadleParallelLambda lambda, void* cdata, int num_task);
 /** Scratch memory of the calling thread, aligned to 128 bytes; freed by the same thread in reverse order.
- * `device_id` -1 is the device of that type that the thread's launches go to.
  * `dtype_code_hint` and `dtype_bits_hint` say what it will hold. Null, with the last error set, when there is none. */
 TREADLE_API void* TreadleBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, int dtype_code_hint,
                                                int dtype_bits_hint);
