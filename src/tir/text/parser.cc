@@ -384,7 +384,7 @@ IRModule ParseModule(const std::string& source, const std::string& name) {
   Parser parser(source, name);
   parser.SkipVersion();
   IRModule module = IRModule::Empty();
-  while (!parser.AtEnd()) {
+  do {
     parser.SkipVersion();
     const size_t at = parser.Here();
     auto [symbol, func] = parser.Function();
@@ -392,7 +392,7 @@ IRModule ParseModule(const std::string& source, const std::string& name) {
       if (var->name_hint == symbol) parser.FailAt(at, StrCat("there already is a function '", symbol, "'"));
     }
     module.CopyOnWrite()->Add(GlobalVar(symbol), func);
-  }
+  } while (!parser.AtEnd());
   return module;
 }
 

@@ -352,11 +352,13 @@ class Printer : public ExprFunctor<std::string(const PrimExpr&)>, public StmtFun
     const bool flat = b->shape.size() == 1 && b->strides.empty() && !b->elem_offset.defined() &&
                       b->data_alignment == 64 && b->offset_factor == 0 && names_.count(b->data.get()) == 0 &&
                       names_.count(b.get()) == 0 && element != nullptr && element->dtype == b->dtype;
-    if (flat) {
-      std::string name = NewName(b->data.get(), b->data->name_hint);
-      Line(StrCat("allocate(", name, ": Pointer(", PointerText(pointer, true), "), ", b->dtype.str(), ", ",
-                  List(b->shape), "), storage_scope = ", Quote(pointer->storage_scope), Annotations(op->annotations),
-                  ";"));
+    // Copies of a loop may allocate the same buffer again.
+    const bool again = by_pointer_.count(b.get()) != 0 && pointer != nullptr;
+    if (flat || again) {
+      std::string name = again ? Name(b->data.get()) : NewName(b->data.get(), b->data->name_hint);
+      std::string type = again ? "" : StrCat(": Pointer(", PointerText(pointer, true), ")");
+      Line(StrCat("allocate(", name, type, ", ", b->dtype.str(), ", ", List(b->shape),
+                  "), storage_scope = ", Quote(pointer->storage_scope), Annotations(op->annotations), ";"));
       UsePointer(b);
     } else {
       Line(StrCat("allocate ", Declaration(b), Annotations(op->annotations), ";"));
