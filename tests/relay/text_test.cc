@@ -234,13 +234,13 @@ TEST_F(Text, NestingIsLimited) {
     for (int i = 0; i < n; ++i) text += part;
     return text;
   };
-  EXPECT_THAT(error("def @main() { " + repeat("(", 100000)), HasSubstr("nest deeper"));
+  EXPECT_THAT(error("def @main() { " + repeat("(", 300000)), HasSubstr("nest deeper"));
   EXPECT_THAT(error("def @main() { " + repeat("fn () {", 100000)), HasSubstr("nest deeper"));
   EXPECT_THAT(error("def @main() { " + repeat("if (True) {", 100000)), HasSubstr("nest deeper"));
-  EXPECT_THAT(error("def @main(%x: " + repeat("ref(", 100000)), HasSubstr("nest deeper"));
-  EXPECT_THAT(error("def @main(%x: " + repeat("fn () -> ", 100000)), HasSubstr("nest deeper"));
-  EXPECT_THAT(error("def @main(%x: Tensor[(" + repeat("(", 100000)), HasSubstr("nest deeper"));
-  EXPECT_THAT(error("def @main(k=" + repeat("[", 100000)), HasSubstr("nest deeper"));
+  EXPECT_THAT(error("def @main(%x: " + repeat("ref(", 300000)), HasSubstr("nest deeper"));
+  EXPECT_THAT(error("def @main(%x: " + repeat("fn () -> ", 300000)), HasSubstr("nest deeper"));
+  EXPECT_THAT(error("def @main(%x: Tensor[(" + repeat("(", 300000)), HasSubstr("nest deeper"));
+  EXPECT_THAT(error("def @main(k=" + repeat("[", 300000)), HasSubstr("nest deeper"));
   EXPECT_EQ(error("def @main() { " + repeat("(", 1000) + "1" + repeat(")", 1000) + " }"), "");
 }
 

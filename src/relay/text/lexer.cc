@@ -133,9 +133,12 @@ void Lexer::ReadNumber(Token* token) {
 
 void Lexer::CountBrackets(const Token& token) {
   if (token.Is("(") || token.Is("[") || token.Is("{")) {
+    blocks_ += token.Is("{");
     if (++nesting_ > kMaxNesting) Fail(StrCat("brackets nest deeper than ", kMaxNesting), token.begin);
+    if (blocks_ > kMaxBlockNesting) Fail(StrCat("blocks nest deeper than ", kMaxBlockNesting), token.begin);
   } else if (nesting_ > 0 && (token.Is(")") || token.Is("]") || token.Is("}"))) {
     --nesting_;
+    blocks_ -= blocks_ > 0 && token.Is("}");
   }
 }
 

@@ -52,8 +52,10 @@ class SyntaxError : public std::runtime_error {
   Place begin_, end_;
 };
 
-/// How deep brackets, and types within types, may nest in a text. Sequences of bindings don't count.
-inline constexpr int kMaxNesting = 2000;
+/// How deep parentheses and types may nest in a text, and how deep blocks: the types of functions within functions
+/// are as long as they nest. Sequences of bindings don't count.
+inline constexpr int kMaxNesting = 200000;
+inline constexpr int kMaxBlockNesting = 4000;
 
 /// Reads tokens on demand. Throws SyntaxError.
 class Lexer {
@@ -91,6 +93,7 @@ class Lexer {
   size_t position_ = 0;
   Place place_, last_end_;
   int nesting_ = 0;  ///< brackets that are open
+  int blocks_ = 0;   ///< braces among them
   std::deque<Token> buffer_;
 };
 
