@@ -9,6 +9,7 @@
 
 #include "backends/stackvm/stackvm.h"
 #include "driver/lower_te.h"
+#include "tir/passes/passes.h"
 #include "treadle/base/half.h"
 #include "treadle/ir/structural.h"
 #include "treadle/ops/attrs/algorithm.h"
@@ -95,7 +96,17 @@ std::shared_ptr<const OpProgram> Compile(const Op& op, const Attrs& attrs, const
   TensorFunction tensors = LowerToTensors(func);
   Array<te::Tensor> all = tensors.inputs;
   for (const te::Tensor& output : tensors.outputs) all.push_back(output);
-  result->program = backends::CompileToVm(te::CreatePrimFunc(all, tensors.name));
+  tir::PrimFunc program = te::CreatePrimFunc(all, tensors.name);
+  // A reduction over nothing has no first step in which it could initialise its result.
+  bool empty = false;
+  for (const te::Tensor& input : tensors.inputs) {
+    for (const PrimExpr& dim : input->shape) {
+      const int64_t* size = AsConstInt(dim);
+      empty = empty || (size != nullptr && *size == 0);
+    }
+  }
+  if (empty) program = tir::LowerInit(program, {});
+  result->program = backends::CompileToVm(program);
   return result;
 }
 

@@ -248,3 +248,11 @@ def test_numeric_check_names_the_pass_at_fault():
         relay.transform.ToANormalForm()(module)
         with pytest.raises(treadle.Error, match="pass wrong changed what main computes"):
             wrong(module)
+
+
+@pytest.mark.parametrize("name, dtype, value", [("sum", "float32", 0), ("prod", "int32", 1), ("max", "bool", False),
+                                                ("any", "bool", False), ("all", "bool", True), ("min", "int32", 2**31 - 1)])
+def test_reductions_over_nothing(name, dtype, value):
+    body = getattr(relay, name)(relay.const(np.zeros((0, 3), dtype)), axis=0)
+    folded = testing.run_opt_pass(relay.Function([], body), relay.transform.FoldConstant()).body
+    np.testing.assert_array_equal(folded.data.numpy(), np.full(3, value, dtype))
