@@ -11,6 +11,6 @@ from . import arith, contrib, instrument, ir, relay, target, te, testing, tir, t
 from .build_module import build, lower
 from .contrib import graph_executor
 from .ir import IRModule
-from .model import InferenceSession, Model, compile, load
+from .model import InferenceSession, Model, compile, load, load_plugin
 
 __version__ = "0.1.0"

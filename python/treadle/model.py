@@ -7,7 +7,7 @@ import pathlib
 
 from . import _core
 from ._dtype import DataType
-from ._ffi import Api
+from ._ffi import Api, get_global_func
 from ._nd import _view, as_tensor
 from .error import Error
 
@@ -142,25 +142,35 @@ def _serialised(model):
 
 
 def compile(model, shapes=None, dims=None, target="llvm -mcpu=native", opt_level=3, threads=0, disabled_pass=(),  # noqa: A001
-            required_pass=(), pass_config=None, constants=None):
+            required_pass=(), pass_config=None, constants=None, external=(), plugins=()):
     """Compiles an ONNX model (path, bytes or onnx.ModelProto) to native code.
 
     shapes: shapes of inputs by name; dims: sizes of symbolic dimensions by name. threads: for running, 0 for all.
+    external: names of external code generators that may take parts of it, the preferred ones first; plugins: libraries
+    that bring them.
     constants: inputs that are fixed to a value when compiling (axes, sizes, ...), by name.
     """
     import tempfile
 
+    for plugin in plugins:
+        load_plugin(plugin)
     data, directory = _serialised(model)
     compiled = _api.CompileOnnx(data, directory, {
         "target": str(target), "opt_level": opt_level, "dims": dict(dims or {}),
         "shapes": {name: [int(dim) for dim in shape] for name, shape in (shapes or {}).items()},
         "constants": {name: as_tensor(value) for name, value in (constants or {}).items()},
         "disabled_pass": list(disabled_pass), "required_pass": list(required_pass),
+        "external": [external] if isinstance(external, str) else list(external),
         "config": {key: str(value) for key, value in (pass_config or {}).items()}})
     with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
         path = os.path.join(folder, "model.so")
         _api.CompiledModel_Export(compiled, path)
         return Model(_core.Model.load(path), threads, compiled)  # stays mapped after the file is gone
+
+
+def load_plugin(path):
+    """Loads a library that brings an external code generator, or what its compiled models need; returns its name."""
+    return get_global_func("runtime.LoadPlugin")(os.fspath(path))
 
 
 def load(path, threads=0):

@@ -132,7 +132,7 @@ std::string MakeDataObject(const EmbeddedData& data, const std::string& triple) 
 }
 
 void LinkSharedLibrary(const std::vector<std::string>& objects, const std::vector<EmbeddedData>& data,
-                       const std::string& output_path, const Target& target) {
+                       const std::string& output_path, const Target& target, bool c_library) {
   const LLVMTargetInfo info = ResolveLLVMTarget(target);
   const llvm::Triple triple(info.triple);
   TemporaryDirectory directory;
@@ -149,14 +149,17 @@ void LinkSharedLibrary(const std::vector<std::string>& objects, const std::vecto
                                    "noexecstack",
                                    "--build-id=none",
                                    "--hash-style=gnu",
-                                   "--threads=1"};
+                                   "--threads=1",
+                                   // lld keeps its symbol for the table of offsets from link to link: each must define
+                                   // it anew, whether or not its objects refer to it.
+                                   "--undefined=_GLOBAL_OFFSET_TABLE_"};
   for (size_t i = 0; i < objects.size(); ++i) args.push_back(directory.Write(StrCat("k", i, ".o"), objects[i]));
   for (size_t i = 0; i < data.size(); ++i) {
     args.push_back(directory.Write(StrCat("d", i, ".o"), MakeDataObject(data[i], info.triple)));
   }
   if (target->GetIntAttr("debug-info", 0) == 0) args.push_back("--strip-debug");
   // Generated C calls the C library; native code of the llvm backend calls nothing.
-  if (target->kind == "c") {
+  if (c_library || target->kind == "c") {
     for (const std::string& library : CLibraries()) args.push_back(library);
   }
   // The result gets its name only when it is complete.

@@ -26,8 +26,9 @@ inline constexpr const char* kBlobSymbol = "__treadle_blob";
 std::string MakeDataObject(const EmbeddedData& data, const std::string& triple);
 
 /// Links relocatable objects (their bytes) and embedded data into the shared library at `output_path`, which appears
-/// only when complete. An undefined symbol is an Error that names it. Safe to call from several threads.
+/// only when complete. `c_library`: some of the objects call the C library (those of target c do anyway).
+/// An undefined symbol is an Error that names it. Safe to call from several threads.
 void LinkSharedLibrary(const std::vector<std::string>& objects, const std::vector<EmbeddedData>& data,
-                       const std::string& output_path, const Target& target);
+                       const std::string& output_path, const Target& target, bool c_library = false);
 
 }  // namespace treadle::backends

@@ -14,7 +14,9 @@ void CompileFlags::AddTo(CLI::App* verb) {
   verb->add_option("--input-shapes", input_shapes, "shapes of inputs: \"x:[1,3,224,224] y:[8]\"");
   verb->add_option("--dim", dims, "size of a symbolic dimension: batch=1")->allow_extra_args(false);
   verb->add_option("--opt-level", request.opt_level, "0 to 4 (3)")->check(CLI::Range(0, 4));
-  verb->add_option("--external", external, "external code generators, best first");
+  verb->add_option("--external", external, "external code generators, best first")->allow_extra_args(false);
+  verb->add_option("--plugin", request.plugins, "library that brings an external code generator or its run time")
+      ->allow_extra_args(false);
   verb->add_option("--disabled-pass", disabled_pass, "passes to leave out")->allow_extra_args(false);
   verb->add_option("--required-pass", required_pass, "passes to run whatever the level")->allow_extra_args(false);
   verb->add_flag("!--no-cache", request.use_cache, "compile all kernels anew, and don't keep them");

@@ -47,7 +47,7 @@ void AddCompile(CLI::App* app, Action* action) {
   sub->add_option("model", verb->flags.request.model, "an .onnx file")->required();
   sub->add_option("-o,--output", verb->flags.request.output, "the library to write; for target c also DIR/, for C sources")->required();
   verb->flags.AddTo(sub);
-  sub->add_option("--dump", verb->flags.dump, "stages to write as text: relay,relay-opt,fusion,tir,ll,asm,c,graph");
+  sub->add_option("--dump", verb->flags.dump, "stages to write as text: relay,relay-opt,fusion,partition,tir,ll,asm,c,graph");
   sub->add_option("--dump-dir", verb->flags.request.dump_dir, "where to (.)");
   sub->add_option("--threads", verb->flags.request.threads, "for compiling (all)")->check(CLI::NonNegativeNumber);
   sub->add_flag("--json", verb->json, "machine-readable output");

@@ -17,7 +17,7 @@ struct CompileRequest {
   std::map<std::string, std::vector<int64_t>> input_shapes;
   std::map<std::string, int64_t> dims;
   int opt_level = 3;
-  std::vector<std::string> external, disabled_pass, required_pass;
+  std::vector<std::string> external, plugins, disabled_pass, required_pass;
   std::map<std::string, std::string> pass_config;
   std::vector<std::string> dump;
   std::string dump_dir = ".";

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <iomanip>
 #include <iostream>
+#include <map>
 
 #include "cli/commands.h"
 #include "cli/session.h"
@@ -75,7 +76,18 @@ struct RunVerb {
     WriteWholeFile(profile, runtime::ChromeTrace(timings));
     if (json) return;
     double total = 0;
-    for (const auto& timing : timings) total += timing.seconds;
+    std::map<std::string, std::pair<int, double>> by_compiler;  // calls and seconds
+    for (const auto& timing : timings) {
+      total += timing.seconds;
+      auto& sum = by_compiler[timing.compiler];
+      ++sum.first, sum.second += timing.seconds;
+    }
+    if (by_compiler.size() > 1 || by_compiler.count("") == 0) {
+      for (const auto& [compiler, sum] : by_compiler) {
+        std::cout << (compiler.empty() ? "Treadle" : compiler) << ": " << sum.first << " calls, " << std::fixed
+                  << std::setprecision(3) << sum.second * 1e3 << " ms\n";
+      }
+    }
     std::sort(timings.begin(), timings.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
     std::cout << "the slowest of " << timings.size() << " calls (trace: " << profile << "):\n";
     for (size_t i = 0; i < std::min<size_t>(10, timings.size()); ++i) {

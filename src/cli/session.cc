@@ -12,6 +12,7 @@
 #include <set>
 
 #include "treadle/base/error.h"
+#include "treadle/runtime/plugin.h"
 #include "treadle/base/half.h"
 
 namespace treadle::cli {
@@ -35,7 +36,10 @@ bool IsOnnx(const std::string& path) { return std::filesystem::path(path).extens
 Model LoadOrCompile(const CompileRequest& request, double* compile_seconds) {
   if (!std::filesystem::exists(request.model)) throw Error(StrCat("can't open ", request.model, ": no such file"));
   if (compile_seconds != nullptr) *compile_seconds = 0;
-  if (!IsOnnx(request.model)) return Model::Load(request.model);
+  if (!IsOnnx(request.model)) {
+    for (const std::string& plugin : request.plugins) runtime::LoadPluginFile(plugin);
+    return Model::Load(request.model);
+  }
   TemporaryFolder folder;
   CompileRequest with_output = request;
   with_output.output = folder.File("model.so");

@@ -6,6 +6,7 @@
 #include "driver/compile_engine.h"
 #include "driver/device_code.h"
 #include "driver/dump.h"
+#include "driver/external_choice.h"
 #include "driver/graph_executor_codegen.h"
 #include "driver/optimize.h"
 #include "driver/vm/vm_codegen.h"
@@ -109,6 +110,22 @@ runtime::Manifest MakeManifest(const relay::Function& main, const Target& target
   return manifest;
 }
 
+/// The pass that gives parts of the graph to the external code generators that were asked for; null: none were.
+transform::Pass PartitionPass(const CompileOptions& options, CompiledModel* model) {
+  if (options.external.empty()) return transform::Pass();
+  const bool choose = options.external == std::vector<std::string>{kAutoExternal};
+  return transform::CreateModulePass(
+      [options, choose, model](IRModule module, const transform::PassContext&) {
+        external::PartitionReport report;
+        std::string measured;
+        module = external::Partition(std::move(module), choose ? AutoCodegens() : options.external,
+                                     choose ? MeasuringJudge(options, &measured) : nullptr, &report);
+        model->partition = report.text + measured;
+        return module;
+      },
+      {"PartitionExternal", 0, {"InferType"}, "Gives parts of the graph to external code generators"});
+}
+
 int CompileThreads(const CompileOptions& options) {
   if (options.threads > 0) return options.threads;
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
@@ -166,9 +183,10 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
       dump.Write("fusion", [&] { return relay::transform::FusionReport(before, context); });
     };
   }
-  module = Optimize(std::move(module), &targets, report);
+  module = Optimize(std::move(module), &targets, report, PartitionPass(options, &model));
   model.optimized = module;
   dump.Write("relay-opt", [&] { return RelayText(module); });
+  dump.Write("partition", [&] { return model.partition; });
 
   auto main = Downcast<relay::Function>(module->Lookup("main"));
   const bool vm = UsesVm(options.executor, module);
@@ -203,7 +221,13 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
     return KernelsText(*code.engine);
   });
   dump.Write("ll", [&] { return TextsOf(*code.engine, &Kernel::ll); });
-  dump.Write("c", [&] { return TextsOf(*code.engine, &Kernel::c); });
+  dump.Write("c", [&] {
+    std::string text = TextsOf(*code.engine, &Kernel::c);
+    for (const runtime::Module& module : model.external_modules) {
+      if (module.module_type() == "c") text += module->GetSource("") + "\n";
+    }
+    return text;
+  });
   dump.Write("asm", [&] { return TextsOf(*code.engine, &Kernel::assembly); });
   return model;
 }

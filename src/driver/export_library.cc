@@ -52,6 +52,7 @@ struct Contents {
   std::vector<std::string> objects;
   std::string target = "llvm";
   bool has_modules = false;  ///< something besides objects
+  bool c_library = false;    ///< objects call the C library
 };
 
 void Collect(const Module& module, std::set<const Object*>* seen, Contents* contents) {
@@ -65,6 +66,7 @@ void Collect(const Module& module, std::set<const Object*>* seen, Contents* cont
     TemporaryFile file(".o");
     module.get()->SaveToFile(file.path(), "o");
     contents->objects.push_back(file.Read());
+    contents->c_library |= module.module_type() == "c";
   }
   for (const Module& import : module.imports()) Collect(import, seen, contents);
 }
@@ -99,7 +101,9 @@ void AddGraph(const std::string& json, runtime::ArtifactWriter* writer) {
 }
 
 void Write(const Contents& contents, const runtime::ArtifactWriter& writer, const std::string& path) {
-  if (!path.ends_with(".tar")) return WriteLibrary(contents.objects, &writer, path, Target(contents.target));
+  if (!path.ends_with(".tar")) {
+    return WriteLibrary(contents.objects, &writer, path, Target(contents.target), contents.c_library);
+  }
   std::ofstream out(path, std::ios::binary);
   out << WriteObjects(contents, writer);
   if (!out.flush()) throw Error(StrCat("can't write ", path));
@@ -108,8 +112,8 @@ void Write(const Contents& contents, const runtime::ArtifactWriter& writer, cons
 }  // namespace
 
 void WriteLibrary(const std::vector<std::string>& objects, const runtime::ArtifactWriter* writer,
-                  const std::string& path, const Target& target) {
-  if (writer == nullptr) return backends::LinkSharedLibrary(objects, {}, path, target);
+                  const std::string& path, const Target& target, bool c_library) {
+  if (writer == nullptr) return backends::LinkSharedLibrary(objects, {}, path, target, c_library);
   std::string blob = writer->Finish();
   backends::EmbeddedData data;
   data.symbol = backends::kBlobSymbol;
@@ -117,7 +121,7 @@ void WriteLibrary(const std::vector<std::string>& objects, const runtime::Artifa
   data.alignment = 4096;
   // Under another name until it is sealed, so that nobody loads half a library.
   std::string partial = path + ".partial" + std::to_string(getpid());
-  backends::LinkSharedLibrary(objects, {data}, partial, target);
+  backends::LinkSharedLibrary(objects, {data}, partial, target, c_library);
   std::error_code error;
   try {
     runtime::SealFile(partial);

@@ -13,9 +13,9 @@
 namespace treadle::driver {
 
 /// Links objects and, unless it has no sections, the blob of `writer` into a sealed library at `path`, which appears
-/// only when it is complete.
+/// only when it is complete. `c_library`: objects call the C library.
 void WriteLibrary(const std::vector<std::string>& objects, const runtime::ArtifactWriter* writer,
-                  const std::string& path, const Target& target);
+                  const std::string& path, const Target& target, bool c_library = false);
 
 /// Links the objects of an archive that was exported as ".tar", and loads the result. Throws ModelFormatError.
 runtime::Module LoadArchive(const std::string& path);

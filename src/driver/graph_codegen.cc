@@ -150,6 +150,7 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
     attrs["num_inputs"] = std::to_string(inputs.size());
     attrs["num_outputs"] = std::to_string(storage.storage_ids.size());
     attrs["flatten_data"] = "0";
+    if (auto compiler = function->GetAttr<String>(treadle::attr::kCompiler)) attrs["Compiler"] = compiler->str();
     for (const auto& [key, value] : function->attrs->dict) {
       const auto* text = value.as<StringNode>();
       if (text != nullptr && (key == "hash" || key.str().find("layout") != std::string::npos)) {

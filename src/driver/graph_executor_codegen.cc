@@ -11,6 +11,7 @@
 #include "driver/device_code.h"
 #include "driver/kernel_module.h"
 #include "driver/memory_arena.h"
+#include "external/lower.h"
 #include "treadle/ir/transform.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/runtime/registry.h"
@@ -59,10 +60,8 @@ class Externals {
 std::vector<std::pair<std::string, runtime::NDArray>> ConstantsOf(const Function& func) {
   std::vector<std::pair<std::string, runtime::NDArray>> constants;
   const std::string symbol = SymbolOf(func);
-  if (PackedFunc updater = runtime::Registry::Get(StrCat("relay.ext.", CompilerOf(func), ".constant_updater"))) {
-    for (const auto& [name, value] : updater(func, symbol).As<Map<String, runtime::NDArray>>()) {
-      constants.emplace_back(name.str(), value);
-    }
+  if (runtime::Registry::Get(StrCat("relay.ext.", CompilerOf(func), ".constant_updater"))) {
+    for (const auto& [name, value] : external::ConstantsOfRegion(func)) constants.emplace_back(name.str(), value);
     return constants;
   }
   relay::PostOrderVisit(func->body, [&](const relay::Expr& e) {
@@ -83,16 +82,17 @@ std::vector<std::string> NamesOf(const Module& module, const char* function) {
 /// Runs the external code generators.
 void GenerateExternals(GraphCode* code) {
   for (const Function& func : code->externals) {
-    const std::string generator = "relay.ext." + CompilerOf(func);
-    PackedFunc generate = runtime::Registry::Get(generator);
-    if (!generate)
-      throw Error(StrCat("Failed to find the codegen tool for ", generator, ": no such function is registered"));
-    Module module = generate(WithAttr(func, attr::kCompiler, ObjectRef())).As<Module>();
-    if (!module.defined()) throw Error(StrCat(generator, " returned no module for function \"", SymbolOf(func), "\""));
+    Module module = external::CompileRegion(func);
     bool known = std::any_of(code->external_modules.begin(), code->external_modules.end(),
                              [&](const Module& other) { return other.same_as(module); });
     if (!known) code->external_modules.push_back(module);
-    const std::vector<std::string> wanted = NamesOf(module, "get_const_vars");
+    // Sources hold their constants themselves.
+    std::vector<std::string> wanted;
+    if (!module->IsDSOExportable()) wanted = NamesOf(module, "get_const_vars");
+    for (const auto& constant : ConstantsOf(func)) {
+      if (std::find(wanted.begin(), wanted.end(), constant.first) != wanted.end()) continue;
+      std::erase_if(code->graph.params, [&](const auto& param) { return param.first == constant.first; });
+    }
     if (!wanted.empty()) code->external_constants[SymbolOf(func)] = wanted;
   }
 }

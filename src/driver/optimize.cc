@@ -32,7 +32,17 @@ IRModule BindParams(IRModule module, const ParamList& params) {
   return result;
 }
 
-std::vector<Pass> OptimizationPasses(const BuildTargets& targets) {
+namespace {
+
+/// What executors call must stand where it is called.
+Pass InlineExternalFunctions() {
+  return CreateModulePass([](const IRModule& module, const PassContext&) { return Inline()(module); },
+                          {"InlineExternalFunctions", 0, {}, "Makes external functions the callees of main"});
+}
+
+}  // namespace
+
+std::vector<Pass> OptimizationPasses(const BuildTargets& targets, const Pass& partition) {
   const bool one_device = !targets.heterogeneous();
   std::vector<Pass> passes = {
       InferType(),
@@ -62,6 +72,8 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& targets) {
   passes.push_back(BackwardFoldScaleAxis());
   passes.push_back(ForwardFoldScaleAxis());
   passes.push_back(FoldConstant());
+  // External code generators see the operators of the model, in its layouts.
+  if (partition.defined()) passes.push_back(partition);
   passes.push_back(FastMath());
   // Layouts are chosen when the graph has its final operators, and before fusion, which must not cross a change.
   // Layouts are those of CPUs; a model on several devices keeps the layouts that it states.
@@ -74,6 +86,7 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& targets) {
   passes.push_back(FoldConstant());
   if (one_device) passes.push_back(EliminateCommonSubexpr());
   passes.push_back(FuseOps());
+  passes.push_back(InlineExternalFunctions());
   passes.push_back(LabelOps());
   passes.push_back(InferType());
   return passes;
@@ -104,9 +117,9 @@ IRModule PlaceOnDevices(IRModule module, BuildTargets* targets) {
   return module;
 }
 
-IRModule Optimize(IRModule module, BuildTargets* targets, const FusionObserver& before_fusion) {
+IRModule Optimize(IRModule module, BuildTargets* targets, const FusionObserver& before_fusion, const Pass& partition) {
   module = PlaceOnDevices(std::move(module), targets);
-  std::vector<Pass> passes = OptimizationPasses(*targets);
+  std::vector<Pass> passes = OptimizationPasses(*targets, partition);
   if (before_fusion) {
     auto fuse = std::find_if(passes.begin(), passes.end(), [](const Pass& p) { return p->info.name == "FuseOps"; });
     auto observe = [&](IRModule before, const PassContext& context) {

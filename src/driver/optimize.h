@@ -20,7 +20,8 @@ using ParamList = std::vector<std::pair<std::string, runtime::NDArray>>;
 IRModule BindParams(IRModule module, const ParamList& params);
 
 /// In order, with the levels from which they run.
-std::vector<transform::Pass> OptimizationPasses(const BuildTargets& targets);
+/// `partition` (may be null) gives parts of the graph to external code generators.
+std::vector<transform::Pass> OptimizationPasses(const BuildTargets& targets, const transform::Pass& partition = {});
 
 /// Turns annotations (on_device) of main into copies between devices. Where all of it is on one device, that becomes
 /// the default device of `targets`. An annotation for a device without target is a TargetError.
@@ -31,6 +32,7 @@ using FusionObserver = std::function<void(const IRModule& module, const transfor
 
 /// Places main on devices, then runs the passes that the current context enables. The result's main consists of calls
 /// of fused functions.
-IRModule Optimize(IRModule module, BuildTargets* targets, const FusionObserver& before_fusion = nullptr);
+IRModule Optimize(IRModule module, BuildTargets* targets, const FusionObserver& before_fusion = nullptr,
+                  const transform::Pass& partition = {});
 
 }  // namespace treadle::driver

@@ -11,6 +11,7 @@
 #include "driver/graph_executor_codegen.h"
 #include "driver/kernel_module.h"
 #include "treadle/driver/compile.h"
+#include "treadle/external/codegen.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/transform.h"
 #include "treadle/ops/compute.h"
@@ -27,6 +28,7 @@ void RegisterAll() {
     relay::RegisterPasses();
     backends::RegisterAllBackends();
     relay::SetConstantEvaluator(EvaluateConstant);
+    external::RegisterExternalCodegens();
     RegisterModuleLoaders();
     runtime::Registry::RegisterTyped(
         "runtime.module.loadfile_tar", [](std::string path, std::string) { return LoadArchive(path); }, /*override=*/true);

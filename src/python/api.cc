@@ -16,6 +16,7 @@ void RegisterApi() {
   RegisterTeApi();
   RegisterTirApi();
   RegisterDriverApi();
+  RegisterExternalApi();
   RegisterInterpreterApi();
   RegisterDataflowApi();
   RegisterVmApi();

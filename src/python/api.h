@@ -31,6 +31,7 @@ void RegisterFrontendApi();
 void RegisterTeApi();
 void RegisterTirApi();
 void RegisterDriverApi();
+void RegisterExternalApi();
 void RegisterInterpreterApi();
 void RegisterDataflowApi();
 

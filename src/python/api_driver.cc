@@ -9,6 +9,7 @@
 #include "treadle/runtime/graph_executor.h"
 #include "treadle/runtime/module.h"
 #include "treadle/runtime/params.h"
+#include "treadle/runtime/plugin.h"
 #include "treadle/tir/function.h"
 
 namespace treadle::python {
@@ -45,6 +46,9 @@ CompileOptions BuildOptions(const Map<String, ObjectRef>& flags) {
     }
     if (name == "target_host") options.target_host = Downcast<String>(value).str();
     if (name == "mod_name") options.module_name = Downcast<String>(value).str();
+    if (name == "external") {
+      for (const String& item : Downcast<Array<String>>(value)) options.external.push_back(item.str());
+    }
   }
   return options;
 }
@@ -105,6 +109,7 @@ CompiledModelRef CompileOnnx(std::string data, std::string directory, Map<String
     if (name == "constants") {
       for (const auto& [input, tensor] : Downcast<Map<String, NDArray>>(value)) options.constants[input.str()] = tensor;
     }
+    if (name == "external") options.external = ToStrings(Downcast<Array<String>>(value));
     if (name == "disabled_pass") options.disabled_pass = ToStrings(Downcast<Array<String>>(value));
     if (name == "required_pass") options.required_pass = ToStrings(Downcast<Array<String>>(value));
     if (name == "dump") options.dump.stages = ToStrings(Downcast<Array<String>>(value));
@@ -130,6 +135,13 @@ void RegisterCompiledModel() {
     return modules;
   });
   Registry::RegisterTyped("driver.CompiledModel_Source", [](CompiledModelRef model, std::string format) {
+    if (format == "partition") return model->model.partition;
+    for (const Module& module : model->model.external_modules) {
+      if (module.GetFunction("get_symbol") && module.GetFunction("get_symbol")().As<std::string>() == format) {
+        return module->GetSource("");
+      }
+      if (module.GetFunction(format)) return module->GetSource("");
+    }
     Module library = model->model.library;
     if (library.module_type() == "metadata") library = library.imports().at(0);
     return library.get()->GetSource(format);
@@ -158,6 +170,7 @@ void RegisterDriverApi() {
   RegisterCompiledModel();
   Registry::RegisterTyped("runtime.ModuleExportLibrary", &driver::ExportModule);
   Registry::RegisterTyped("driver.CompileOnnx", &CompileOnnx);
+  Registry::RegisterTyped("runtime.LoadPlugin", &runtime::LoadPluginFile);
   Registry::RegisterTyped("driver.Build",
                           [](IRModule module, Map<String, NDArray> params, Map<String, ObjectRef> flags) {
                             return Wrap(driver::Build(module, ToParams(params), BuildOptions(flags)));

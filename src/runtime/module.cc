@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "runtime/plugin.h"
 #include "treadle/base/error.h"
+#include "treadle/runtime/plugin.h"
 #include "treadle/runtime/registry.h"
 
 namespace treadle::runtime {
@@ -61,6 +61,16 @@ constexpr char kTreeKey[] = "_import_tree";
 constexpr char kLoadBinary[] = "runtime.module.loadbinary_";
 constexpr char kLoadFile[] = "runtime.module.loadfile_";
 
+/// The loader `prefix` + `kind`, after loading the library that brings it where needed; null with the reason otherwise.
+PackedFunc FindLoader(const char* prefix, const std::string& kind, std::string* problem) {
+  PackedFunc loader = Registry::Get(prefix + kind);
+  if (!loader && LoadRuntimeOfKind(kind, problem)) {
+    loader = Registry::Get(prefix + kind);
+    if (!loader) *problem = "the library of that name doesn't bring one";
+  }
+  return loader;
+}
+
 }  // namespace
 
 ModuleNode::ModuleNode() = default;
@@ -101,10 +111,11 @@ Module Module::LoadFromFile(const std::string& path, const std::string& format) 
     kind = path.substr(dot + 1);
   }
   if (kind == "dll" || kind == "dylib" || kind == "dso") kind = "so";
-  PackedFunc loader = Registry::Get(kLoadFile + kind);
+  std::string problem;
+  PackedFunc loader = FindLoader(kLoadFile, kind, &problem);
   if (!loader) {
-    throw Error(StrCat("can't load ", path, ": no loader for format \"", kind,
-                       "\"; there are loaders for: ", NamesWithPrefix(kLoadFile)));
+    throw Error(StrCat("can't load ", path, ": no loader for format \"", kind, "\" (", problem,
+                       "); there are loaders for: ", NamesWithPrefix(kLoadFile)));
   }
   return loader(path, kind).As<Module>();
 }
@@ -195,11 +206,11 @@ Module LoadImports(ByteReader* reader, const Module& library, bool import_into_l
       modules.push_back(library);
       continue;
     }
-    PackedFunc loader = Registry::Get(kLoadBinary + kind);
-    if (!loader && LoadPlugin(kind)) loader = Registry::Get(kLoadBinary + kind);
+    std::string problem;
+    PackedFunc loader = FindLoader(kLoadBinary, kind, &problem);
     if (!loader) {
-      reader->Fail(StrCat("no loader for modules of type \"", kind,
-                          "\"; there are loaders for: ", NamesWithPrefix(kLoadBinary)));
+      reader->Fail(StrCat("no loader for modules of type \"", kind, "\" (", problem,
+                          "); there are loaders for: ", NamesWithPrefix(kLoadBinary)));
     }
     TreadleByteArray bytes{payload.data(), payload.size()};
     try {

@@ -24,7 +24,7 @@ ALLOWED = {
     "ops": ["relay", "te"],
     "frontend": ["relay", "ops"],
     "backends": ["tir", "runtime"],
-    "external": ["relay", "runtime"],
+    "external": ["relay", "runtime", "ops"],  # of ops: attributes
     "driver": ["frontend", "ops", "relay", "relay/passes", "te", "tir", "backends", "external"],
     "tune": ["driver"],
     "cli": ["driver", "tune"],

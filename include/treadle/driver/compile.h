@@ -19,7 +19,8 @@
 namespace treadle::driver {
 
 /// What is dumped: "relay" (as imported), "relay-opt" (fused), "fusion" (groups, and why others weren't formed), "tir"
-/// (lowered), "ll", "asm", "c" (target c), "graph", "vm".
+/// (lowered), "ll", "asm", "c" (target c), "graph", "vm",
+/// "partition" (what went to external code generators, and why the rest didn't).
 struct DumpOptions {
   std::vector<std::string> stages;
   std::string directory = ".";  ///< files <stage>.relay, .tir, .ll, .s, .json are written there
@@ -41,6 +42,7 @@ struct CompileOptions {
   std::map<std::string, int64_t> dims;                       ///< by symbolic dimension
   std::map<std::string, runtime::NDArray> constants;         ///< ONNX inputs that are fixed to a value, by name
   std::string executor = "auto";                             ///< or "graph", "vm": the graph executor if it can run the model
+  std::vector<std::string> external;  ///< external code generators (external/codegen.h), best first; or "auto"
   DumpOptions dump;
   std::vector<ObjectPtr<transform::PassInstrument>> instruments;  ///< watch the passes
   /// The passes run in the thread's PassContext, instruments included; level, passes and config above aren't used.
@@ -61,6 +63,7 @@ struct CompiledModel {
   IRModule optimized;                             ///< the fused graph IR
   std::string memory_report;                      ///< what is stored where, as text
   std::vector<runtime::Module> external_modules;  ///< what external code generators made
+  std::string partition;                          ///< what went to them, and why the rest didn't
   size_t num_kernels = 0, cached_kernels = 0;     ///< distinct kernels; those that came from the cache on disk
   /// The kernels in low-level form by target text.
   std::function<std::map<std::string, IRModule>()> lowered;

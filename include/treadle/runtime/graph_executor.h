@@ -99,6 +99,7 @@ struct OpTiming {
   double start = 0;  ///< seconds since the run began
   double seconds = 0;
   std::string shapes;  ///< types of the arguments: "float32 (1, 3), float32 (3,) -> float32 (1,)"
+  std::string compiler{};  ///< external code generator that made the function; "": Treadle
 };
 
 class GraphContext {

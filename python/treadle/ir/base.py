@@ -273,15 +273,36 @@ def register_op_attr(op_name, attr_key, value=None, level=10):
     """Sets a property of an operator; without a value a decorator.
 
     FTVMLegalize, FTVMAlterOpLayout: functions (attrs, args, types) -> expression or None, which rewrite its calls.
-    target.<compiler>: whether an external code generator takes a call, a bool or a function of the call.
+    target.<compiler>: whether an external code generator takes a call: a bool, or a function of the call (or of its
+    attributes and operands) that returns a bool, or a text: the reason why not.
     TOpPattern, TOpIsStateful, TNonComputational, FTVMMixedPrecisionConversionType: numbers.
     """
 
     def register(value):
-        Op.get(op_name).set_attr(attr_key, value, level)
+        if attr_key.startswith("target."):
+            _api.RegisterOpAttr(str(op_name), attr_key, _predicate(value))
+        else:
+            Op.get(op_name).set_attr(attr_key, value, level)
         return value
 
     return register if value is None else register(value)
+
+
+def _predicate(value):
+    """The predicate of an external code generator as a function of the call: 0, 1 or the reason of a refusal."""
+    import inspect
+
+    if not callable(value):
+        return lambda call: int(bool(value))
+    takes = value
+    if len(inspect.signature(value).parameters) == 2:
+        takes = lambda call: value(call.attrs, call.args)  # noqa: E731
+
+    def answer(call):
+        result = takes(call)
+        return result if isinstance(result, str) else int(bool(result))
+
+    return answer
 
 
 @register_object("BaseFunc")

@@ -136,11 +136,12 @@ def _flags(target, target_host, mod_name):
 
 
 def build(ir_mod=None, target=None, target_host=None, executor="graph", params=None, mod_name="default", mod=None,
-          runtime=None, **unknown):  # noqa: A002
+          runtime=None, external=(), **unknown):  # noqa: A002
     """Compiles a module (or function) for a target, with the options of the current PassContext.
 
     target: a target, its text, or a dict from devices (numbers, names or Device) to targets; target_host: the one of
-    the code that calls kernels. params: values of parameters of main, by name.
+    the code that calls kernels. params: values of parameters of main, by name. external: names of external code
+    generators that may take parts of it, the preferred ones first.
     """
     if unknown:
         raise TypeError(f"build() got an unexpected keyword argument '{next(iter(unknown))}'")
@@ -149,7 +150,9 @@ def build(ir_mod=None, target=None, target_host=None, executor="graph", params=N
     if str(executor) not in ("graph", "None"):
         raise ValueError(f"unknown executor '{executor}'; relay.build makes graph executors")
     module = _module_of(ir_mod if ir_mod is not None else mod, params)
-    model = _api.Build(module, _tensors(params), _flags(target, target_host, mod_name))
+    flags = _flags(target, target_host, mod_name)
+    flags["external"] = [external] if isinstance(external, str) else list(external)
+    model = _api.Build(module, _tensors(params), flags)
     return GraphExecutorFactoryModule(model, mod_name)
 
 

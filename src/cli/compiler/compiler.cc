@@ -6,9 +6,11 @@
 #include "frontend/onnx/importer.h"
 #include "treadle/base/error.h"
 #include "treadle/driver/compile.h"
+#include "treadle/external/codegen.h"
 #include "treadle/ir/instrument.h"
 #include "treadle/ir/target.h"
 #include "treadle/relay/instrument.h"
+#include "treadle/runtime/plugin.h"
 
 namespace treadle::cli {
 namespace {
@@ -22,6 +24,7 @@ driver::CompileOptions ToOptions(const CompileRequest& request) {
   options.config = request.pass_config;
   options.input_shapes = request.input_shapes;
   options.dims = request.dims;
+  options.external = request.external;
   options.dump.stages = request.dump;
   options.dump.directory = request.dump_dir;
   options.threads = request.threads;
@@ -44,10 +47,7 @@ void AddChecks(const std::vector<std::string>& names, driver::CompileOptions* op
 
 std::string Compile(const CompileRequest& request) {
   driver::RegisterAll();
-  if (!request.external.empty()) {
-    throw TargetError(
-        StrCat("unknown external code generator '", request.external.front(), "'; there are none in this build"));
-  }
+  for (const std::string& plugin : request.plugins) runtime::LoadPluginFile(plugin);
   driver::CompileOptions options = ToOptions(request);
   AddChecks(request.check_passes, &options);
   auto timing = treadle::transform::MakePassTiming();
@@ -60,6 +60,9 @@ std::vector<ListRow> ListTargets() {
   driver::RegisterAll();
   std::vector<ListRow> rows;
   for (const auto& [name, text] : Target::ListKinds()) rows.push_back({name, text});
+  for (const std::string& name : external::ListCodegens()) {
+    rows.push_back({"--external " + name, external::DescribeCodegen(name)});
+  }
   return rows;
 }
 

@@ -345,7 +345,9 @@ std::vector<OpTiming> GraphContext::RunProfiled(bool stop_at_nan) {
     }
     auto end = Clock::now();
     const GraphSpec::Node& node = model_->spec_.nodes[op.node];
-    timings.push_back({node.name, node.func_name, seconds(start - begin), seconds(end - start), ShapesOf(op)});
+    auto compiler = node.attrs.find("Compiler");
+    timings.push_back({node.name, node.func_name, seconds(start - begin), seconds(end - start), ShapesOf(op),
+                       compiler == node.attrs.end() ? "" : compiler->second});
     for (uint32_t k = 0; stop_at_nan && k < node.num_outputs; ++k) {
       if (HasNan(EntryValue(model_->spec_.EntryId(op.node, k)))) {
         throw VerifyError(

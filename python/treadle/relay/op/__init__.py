@@ -3,7 +3,7 @@
 attributes; help() of a function shows what the operator declares."""
 from ...ir import Op
 from ...ir.base import register_op_attr
-from . import _functions
+from . import _functions, contrib
 from ._make import OpNamespace, call_op, make
 
 nn = OpNamespace("nn.", _functions.NN)
@@ -15,7 +15,6 @@ memory = OpNamespace("memory.")
 random = OpNamespace("random.")
 dyn = OpNamespace("dyn.")
 vm = OpNamespace("vm.")
-contrib = OpNamespace("contrib.")
 # The original's modules of operators without a prefix.
 tensor = transform = reduce = algorithm = root = OpNamespace("", _functions.ROOT)
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // MergeCompilerRegions: joins neighbouring regions of one compiler unless that would make regions wait for each other.
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "relay/passes/byoc/annotated_regions.h"
@@ -15,21 +16,23 @@ class RegionGraph {
   explicit RegionGraph(const AnnotatedRegions& regions) : regions_(regions), group_(regions.regions.size()) {
     size_t count = regions.regions.size();
     parents_.resize(count);
-    members_.resize(count);
+    children_.resize(count);
+    std::iota(group_.begin(), group_.end(), 0);
     for (size_t i = 0; i < count; ++i) {
-      group_[i] = static_cast<int>(i);
-      members_[i] = {static_cast<int>(i)};
       for (const Expr& begin : regions.regions[i].begins) CollectParents(begin, static_cast<int>(i));
     }
+    for (size_t i = 0; i < count; ++i) {
+      for (int parent : parents_[i]) children_[parent].insert(static_cast<int>(i));
+    }
+    SortTopologically();
   }
 
-  /// Regions are numbered so that producers come first.
   void MergeAll() {
-    for (int i = 0; i < static_cast<int>(group_.size()); ++i) {
+    for (int i : order_) {
       bool changed = true;
       while (changed) {
         changed = false;
-        int region = group_[i];
+        int region = Group(i);
         std::vector<int> candidates(parents_[region].rbegin(), parents_[region].rend());
         for (int parent : candidates) {
           if (Compiler(parent) != Compiler(region) || ReachesThroughOthers(parent, region)) continue;
@@ -40,10 +43,33 @@ class RegionGraph {
       }
     }
   }
-  int Group(int region) const { return group_[region]; }
+  /// The region that a region was merged into, itself at first.
+  int Group(int region) const {
+    while (group_[region] != region) region = group_[region] = group_[group_[region]];
+    return region;
+  }
 
  private:
   const std::string& Compiler(int region) const { return regions_.regions[region].compiler; }
+
+  /// Producers first. The regions' numbers don't tell: they follow the first annotation that a walk meets.
+  void SortTopologically() {
+    const size_t count = group_.size();
+    std::vector<size_t> waiting(count);
+    for (size_t i = 0; i < count; ++i) {
+      waiting[i] = parents_[i].size();
+      if (waiting[i] == 0) order_.push_back(static_cast<int>(i));
+    }
+    for (size_t next = 0; next < order_.size(); ++next) {
+      for (int child : children_[order_[next]]) {
+        if (--waiting[child] == 0) order_.push_back(child);
+      }
+    }
+    if (order_.size() != count) throw Error("annotated regions wait for each other");
+    first_.resize(count);
+    for (size_t k = 0; k < count; ++k) first_[order_[k]] = static_cast<int>(k);
+    last_ = first_;
+  }
 
   /// What `begin` reads may come from several regions, through tuples and lets outside of all.
   void CollectParents(const Expr& begin, int region) {
@@ -71,38 +97,42 @@ class RegionGraph {
     for (int parent : parents_[to]) {
       if (parent != from) stack.push_back(parent);
     }
-    int limit = members_[from].front();  // the first of its regions: those before can't depend on it
+    int limit = first_[from];  // what comes before all of its regions can't depend on it
     while (!stack.empty()) {
       int region = stack.back();
       stack.pop_back();
       if (region == from) return true;
-      if (!seen.insert(region).second || members_[region].back() < limit) continue;
+      if (!seen.insert(region).second || last_[region] < limit) continue;
       stack.insert(stack.end(), parents_[region].begin(), parents_[region].end());
     }
     return false;
   }
 
   void Merge(int from, int into) {
-    for (int member : members_[from]) group_[member] = into;
-    std::vector<int> all;
-    std::merge(members_[from].begin(), members_[from].end(), members_[into].begin(), members_[into].end(),
-               std::back_inserter(all));
-    members_[into] = std::move(all);
-    members_[from].clear();
-    parents_[into].insert(parents_[from].begin(), parents_[from].end());
-    parents_[into].erase(from);
-    parents_[into].erase(into);
-    parents_[from].clear();
-    for (auto& parents : parents_) {
-      if (parents.erase(from) != 0) parents.insert(into);
+    group_[from] = into;
+    first_[into] = std::min(first_[into], first_[from]);
+    last_[into] = std::max(last_[into], last_[from]);
+    for (int parent : parents_[from]) {
+      children_[parent].erase(from);
+      if (parent == into) continue;
+      children_[parent].insert(into);
+      parents_[into].insert(parent);
     }
-    parents_[into].erase(into);
+    for (int child : children_[from]) {
+      parents_[child].erase(from);
+      if (child == into) continue;
+      parents_[child].insert(into);
+      children_[into].insert(child);
+    }
+    parents_[from].clear();
+    children_[from].clear();
   }
 
   const AnnotatedRegions& regions_;
-  std::vector<int> group_;
-  std::vector<std::set<int>> parents_;
-  std::vector<std::vector<int>> members_;  ///< sorted
+  mutable std::vector<int> group_;  ///< a forest
+  std::vector<std::set<int>> parents_, children_;
+  std::vector<int> order_;         ///< of the regions, topological
+  std::vector<int> first_, last_;  ///< positions in it of the regions that a group consists of
 };
 
 /// Removes the annotations between regions that were merged.

@@ -69,15 +69,36 @@ class Partitioner : public ExprMutator {
     Expr outside = Mutate(begin->args[0]);
     if (outlined.id < 0) outlined.id = begins_seen_;
     ++begins_seen_;
+    return ParameterFor(outside, begin->args[0]->checked_type(), begin->span, region);
+  }
+
+  /// The parameter for a tensor; of a tuple, that of its fields.
+  Expr ParameterFor(const Expr& outside, const Type& type, const Span& span, int region) {
     if (outside.as<ConstantNode>()) return outside;
+    if (const auto* tuple_type = type.as<TupleTypeNode>()) {
+      const auto* tuple = outside.as<TupleNode>();
+      Array<Expr> fields;
+      for (size_t i = 0; i < tuple_type->fields.size(); ++i) {
+        Expr field = tuple != nullptr ? tuple->fields[i] : ItemOf(outside, static_cast<int>(i));
+        fields.push_back(ParameterFor(field, tuple_type->fields[i], span, region));
+      }
+      return Tuple(fields, span);
+    }
+    Outlined& outlined = outlined_[region];
     auto it = outlined.param_of.find(outside.get());
     if (it != outlined.param_of.end()) return it->second;
-    Var param(StrCat(regions_.regions[region].compiler, "_", outlined.id, "_i", outlined.params.size()),
-              begin->args[0]->checked_type(), begin->span);
+    Var param(StrCat(regions_.regions[region].compiler, "_", outlined.id, "_i", outlined.params.size()), type, span);
     outlined.params.push_back(param);
     outlined.args.push_back(outside);
     outlined.param_of.emplace(outside.get(), param);
     return param;
+  }
+
+  /// One projection object per tuple and index, so that each is one parameter.
+  Expr ItemOf(const Expr& tuple, int index) {
+    Expr& item = items_[{tuple.get(), index}];
+    if (!item.defined()) item = TupleGetItem(tuple, index);
+    return item;
   }
 
   /// What stands for a value of the region outside.
@@ -156,6 +177,7 @@ class Partitioner : public ExprMutator {
 
   AnnotatedRegions regions_;
   std::vector<Outlined> outlined_;
+  std::map<std::pair<const Object*, int>, Expr> items_;
   std::string name_, mod_name_;
   IRModule* module_;
   int begins_seen_ = 0;
