@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tir/flat_buffer.h"
+#include "treadle/arith/analyzer.h"
 #include "treadle/base/stack_guard.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/serialization.h"
@@ -106,6 +107,24 @@ Type ExprParser::ParseType() {
   return PointerType(PrimType(element), scope == "_" ? "" : scope);
 }
 
+Buffer ExprParser::Known(const Buffer& buffer) const {
+  auto it = flat_.find(buffer->data.get());
+  if (it == flat_.end()) return buffer;
+  const Buffer& known = it->second;
+  auto same = [](const Array<PrimExpr>& a, const Array<PrimExpr>& b) {
+    if (a.size() != b.size()) return false;
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (a[i].dtype() != b[i].dtype() || !arith::ExprDeepEqual(a[i], b[i])) return false;
+    }
+    return true;
+  };
+  const bool equal = known->dtype == buffer->dtype && same(known->shape, buffer->shape) &&
+                     same(known->strides, buffer->strides) && !known->elem_offset.defined() &&
+                     !buffer->elem_offset.defined() && known->data_alignment == buffer->data_alignment &&
+                     known->offset_factor == buffer->offset_factor;
+  return equal ? known : buffer;
+}
+
 Buffer ExprParser::Declaration() {
   const size_t at = Here();
   std::string name = Name();
@@ -143,6 +162,7 @@ Buffer ExprParser::Declaration() {
   Buffer buffer = Checked(at, [&] {
     return Buffer(data, dtype, shape, strides, offset, name, static_cast<int>(align), static_cast<int>(factor));
   });
+  buffer = Known(buffer);
   names_[name] = buffer;
   flat_.emplace(data.get(), buffer);
   return buffer;

@@ -61,6 +61,9 @@ class ExprParser {
   /// By its own name, or by that of its pointer (then the flat form).
   Buffer KnownBuffer();
   void SetFlat(const Var& data, const Buffer& buffer) { flat_[data.get()] = buffer; }
+  /// The buffer that was allocated or declared on the pointer before, if it is the same: copies of a loop allocate the
+  /// same buffer again. Else `buffer` itself.
+  Buffer Known(const Buffer& buffer) const;
   Buffer Declaration();
   DataType ParseDType();
   Type ParseType();

@@ -187,7 +187,7 @@ class Parser : public ExprParser {
       ExpectWord("storage_scope");
       Expect("=");
       String();
-      buffer = Buffer(data, dtype, shape, {}, PrimExpr(ObjectPtr<Object>()), data->name_hint);
+      buffer = Known(Buffer(data, dtype, shape, {}, PrimExpr(ObjectPtr<Object>()), data->name_hint));
       SetFlat(data, buffer);
     } else {
       buffer = Declaration();
