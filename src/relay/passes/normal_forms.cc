@@ -47,13 +47,19 @@ class LetInserter {
 
   /// Existing lets keep their variables; they go into the block of the current scope in order.
   Expr ConvertLet(const LetNode* op) {
+    std::vector<Expr> chain;
     Expr rest = GetRef<Expr>(op);
-    while (const auto* let = rest.as<LetNode>()) {
+    // A let within the chain may have been met before, by another user.
+    while (rest.as<LetNode>() != nullptr && memo_.count(rest) == 0) {
+      const auto* let = rest.as<LetNode>();
       Expr value = let->value.as<FunctionNode>() ? ConvertFunction(let->value) : Convert(let->value);
       blocks_[scopes_.ScopeOf(rest)].lets.emplace_back(let->var, value);
+      chain.push_back(rest);
       rest = let->body;
     }
-    return Convert(rest);
+    Expr result = Convert(rest);
+    for (const Expr& let : chain) memo_[let] = result;
+    return result;
   }
 
   Expr InScope(int scope, const Expr& body) {
