@@ -150,7 +150,8 @@ std::string TextPrinter::PrintDataFlow(const Expr& root, bool try_inline) {
     Frame frame;
     CollectChildren(expr, &frame.children);
     // Arguments get their lines before the callee does.
-    if (expr->IsInstance<CallNode>()) std::rotate(frame.children.begin(), frame.children.begin() + 1, frame.children.end());
+    if (expr->IsInstance<CallNode>())
+      std::rotate(frame.children.begin(), frame.children.begin() + 1, frame.children.end());
     stack.push_back(std::move(frame));
   };
   prepare(root);
@@ -203,7 +204,13 @@ std::string TextPrinter::PrintKind(const Expr& expr) {
     for (const Expr& field : tuple->fields) fields.push_back(Print(field));
     return "(" + Join(fields) + (fields.size() == 1 ? ",)" : ")");
   }
-  if (const auto* item = expr.as<TupleGetItemNode>()) return Print(item->tuple) + "." + std::to_string(item->index);
+  if (const auto* item = expr.as<TupleGetItemNode>()) {
+    std::string tuple = Print(item->tuple);
+    // Names may have dots in them.
+    const bool is_name =
+        item->tuple.as<OpNode>() || item->tuple.as<GlobalVarNode>() || item->tuple.as<ConstructorNode>();
+    return (is_name ? "(" + tuple + ")" : tuple) + "." + std::to_string(item->index);
+  }
   if (const auto* constant = expr.as<ConstantNode>()) return PrintConstant(constant);
   if (const auto* op = expr.as<OpNode>()) return op->name;
   if (const auto* global = expr.as<GlobalVarNode>()) return "@" + NameText(global->name_hint);
