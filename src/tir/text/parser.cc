@@ -373,6 +373,7 @@ class Parser : public ExprParser {
 }  // namespace
 
 PrimFunc ParsePrimFunc(const std::string& source, const std::string& name) {
+  RegisterTirOps();
   Parser parser(source, name);
   parser.SkipVersion();
   PrimFunc func = parser.Function().second;
@@ -381,6 +382,7 @@ PrimFunc ParsePrimFunc(const std::string& source, const std::string& name) {
 }
 
 IRModule ParseModule(const std::string& source, const std::string& name) {
+  RegisterTirOps();
   Parser parser(source, name);
   parser.SkipVersion();
   IRModule module = IRModule::Empty();
