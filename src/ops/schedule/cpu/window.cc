@@ -36,8 +36,10 @@ RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const T
   double best_cost = HUGE_VAL;
   for (int64_t b = 1; b <= 5; ++b) {
     if (blocks % b != 0) continue;
-    int64_t widest = std::max<int64_t>(1, (features.vector_registers - 1 - b * registers) / (b * registers));
-    for (int64_t t = 1; t <= std::min<int64_t>({width, widest, 14}); ++t) {
+    for (int64_t t = 1; t <= std::min<int64_t>(width, 14); ++t) {
+      // Sums, the operands that stay while others pass, one that passes, and one to spare: code spills otherwise.
+      const int64_t used = t * b * registers + std::min(t, b * registers) + 2;
+      if (t > 1 && used > features.vector_registers) break;
       int64_t full = width / t, tail = width % t;
       double cost = static_cast<double>(full) * StepCost(t, b, registers, channels);
       if (tail != 0) cost += StepCost(tail, b, registers, channels) + 0.5;
