@@ -9,8 +9,7 @@ namespace {
 class ModuleInference : public GlobalTypes {
  public:
   explicit ModuleInference(IRModule module)
-      : module_(std::move(module)),
-        diagnostics_(module_.defined() ? module_->source_map : Map<String, String>()) {}
+      : module_(std::move(module)), diagnostics_(module_.defined() ? module_->source_map : Map<String, String>()) {}
 
   Type TypeOf(const GlobalVar& var) final {
     if (!module_.defined()) return Type();
@@ -78,6 +77,15 @@ class ModuleInference : public GlobalTypes {
   std::unordered_map<const Object*, Expr> inferred_;
 };
 
+/// Whether inference would find what is there: a function that is typed was typed as a whole, and a module's only
+/// function depends on no other. (A function is typed as an object; a changed one is another object, without type.)
+bool IsTypedAlone(const IRModule& module) {
+  if (module->functions.size() != 1) return false;
+  const BaseFunc base = (*module->functions.begin()).second;
+  const auto* func = base.as<FunctionNode>();
+  return func != nullptr && func->checked_type_.defined() && func->body->checked_type_.defined();
+}
+
 }  // namespace
 
 IRModule InferTypes(const IRModule& module) { return ModuleInference(module).InferAll(); }
@@ -90,7 +98,7 @@ namespace transform {
 
 Pass InferType() {
   return treadle::transform::CreateModulePass(
-      [](IRModule module, const PassContext&) { return InferTypes(module); },
+      [](IRModule module, const PassContext&) { return IsTypedAlone(module) ? module : InferTypes(module); },
       PassInfo{"InferType", 0, {}, "Infers the types of all expressions."});
 }
 
@@ -112,7 +120,7 @@ Pass CreateFunctionPass(std::function<Function(Function, IRModule, PassContext)>
       Function changed = run(GetRef<Function>(node), module, context);
       if (!changed.same_as(func)) result.CopyOnWrite()->functions.Set(var, changed);
     }
-    return InferTypes(result);
+    return IsTypedAlone(result) ? result : InferTypes(result);
   };
   return treadle::transform::CreateModulePass(std::move(run_all), std::move(info));
 }
