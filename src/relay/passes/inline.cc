@@ -52,6 +52,9 @@ class Renamer : public ExprMutator {
 
  private:
   Var Fresh(const Var& var) {
+    // Two lets that bind one variable share what uses it, so they go on binding one.
+    auto known = values_.find(var->vid.get());
+    if (known != values_.end() && known->second.as<VarNode>()) return Downcast<Var>(known->second);
     Type annotation = var->type_annotation.defined() ? VisitType(var->type_annotation) : var->type_annotation;
     Var fresh(var->name_hint(), annotation, var->span);
     values_[var->vid.get()] = fresh;
