@@ -4,7 +4,7 @@ from .. import nd
 from .._ffi import Api
 from .._vm import Executable, VirtualMachine
 from ..ir import IRModule
-from .build_module import _target_text
+from ..target import Target
 
 _api = Api("relay.vm")
 
@@ -16,4 +16,4 @@ def compile(mod, target=None, target_host=None, params=None):  # noqa: A001 - th
     module = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
     tensors = {name: value if isinstance(value, nd.NDArray) else nd.array(value)
                for name, value in (params or {}).items()}
-    return _api.Compile(module, tensors, _target_text(target, target_host))
+    return _api.Compile(module, tensors, str(Target(target or "llvm", host=target_host)))
