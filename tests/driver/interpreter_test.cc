@@ -158,6 +158,13 @@ TEST(Interpreter, RecursesDeeply) {
   EXPECT_EQ(AsInt(Eval(text, {Int(200000)})), 200000);
 }
 
+TEST(Interpreter, ComputesLongChainsFromText) {
+  constexpr int kLength = 200000;
+  std::string text = "def @main(%x: Tensor[(2), float32]) {\n  %0 = nn.relu(%x);\n";
+  for (int i = 1; i < kLength; ++i) text += StrCat("  %", i, " = nn.relu(%", i - 1, ");\n");
+  EXPECT_EQ(AsFloat(Eval(text + StrCat("  %", kLength - 1, "\n}\n"), {Floats({-1, 2})}), 1), 2);
+}
+
 TEST(Interpreter, LoopsInConstantSpace) {
   IRModule module = Parse(R"(
     def @loop(%n: int32, %sum: int32) -> int32 { if (%n == 0) { %sum } else { @loop(%n - 1, %sum + 2) } }
