@@ -127,14 +127,30 @@ Expr ImportDynamicSlice(NodeImport& n) {
   int64_t length = ListLength(n, 1, "starts");
   if (ListLength(n, 2, "ends") != length) n.Invalid("'starts' and 'ends' have different lengths");
   Ints axes;
-  if (n.Has(3)) {
-    if (!n.IsKnown(3)) n.Unsupported("'axes' isn't known when compiling");
+  Expr steps = n.Has(4) ? n.Cast(n.In(4), kInt64) : n.IntVector(Ints(static_cast<size_t>(length), 1));
+  if (n.Has(3) && !n.IsKnown(3)) {
+    // Bounds of all dimensions, from those of the axes that the run tells.
+    const int64_t rank = RankOf(x);
+    if (ListLength(n, 3, "axes") != length) n.Invalid("'axes' has another length than 'starts'");
+    Expr given = n.Cast(n.In(3), kInt64);
+    Expr negative = n.Call("less", {given, IntScalar(n, 0)});
+    given = n.Call("where", {negative, n.Call("add", {given, IntScalar(n, rank)}), given});
+    for (int64_t d = 0; d < rank; ++d) axes.push_back(d);
+    Expr is_axis = n.Call("equal", {n.ExpandDims(n.IntVector(axes), 1), n.ExpandDims(given, 0)});  // (rank, length)
+    auto sum = [&](const Expr& values) {
+      return n.Call("sum", {n.Call("where", {is_axis, n.ExpandDims(values, 0), IntScalar(n, 0)})}, {{"axis", Ints{1}}});
+    };
+    Expr listed = n.Call("greater", {sum(n.IntVector(Ints(static_cast<size_t>(length), 1))), IntScalar(n, 0)});
+    begin = sum(begin);
+    end = n.Call("where", {listed, sum(end), IntScalar(n, INT64_MAX)});
+    steps = n.Call("where", {listed, sum(steps), IntScalar(n, 1)});
+    length = rank;
+  } else if (n.Has(3)) {
     axes = n.Axes(n.ConstantInts(3, "axes"), RankOf(x));
   } else {
     for (int64_t i = 0; i < length; ++i) axes.push_back(i);
   }
   if (static_cast<int64_t>(axes.size()) != length) n.Invalid("'axes' has another length than 'starts'");
-  Expr steps = n.Has(4) ? n.Cast(n.In(4), kInt64) : n.IntVector(Ints(static_cast<size_t>(length), 1));
   if (auto known = KnownElements(steps)) {
     if (std::count(known->begin(), known->end(), 0) != 0) n.Invalid("a step is 0");
   }
