@@ -53,6 +53,8 @@ class GraphExecution final : public ExecutionContext {
     return context_.RunProfiled(stop_at_nan);
   }
   NDArray GetOutput(size_t index, bool owned) override {
+    // A model's results are on the CPU, wherever it runs.
+    if (NDArray output = context_.GetOutput(index); output.device().device_type != kDLCPU) return output.Copy();
     if (!owned) return context_.GetOutput(index);
     if (outputs_[index].defined()) return outputs_[index];
     return context_.GetOutput(index).Copy();
