@@ -279,7 +279,9 @@ Array<Type> Operands::Types() const {
 }
 
 bool HasComputeRule(const Op& op) {
-  return op.GetAttr(ops::kCompute) != nullptr || op->name == "argwhere" || op->name == "unique";
+  if (op->name == "argwhere" || op->name == "unique") return true;
+  // Shapes that operands' values give are made static first.
+  return op.GetAttr(ops::kCompute) != nullptr && op->name.compare(0, 4, "dyn.") != 0;
 }
 
 OpResults EvaluateOp(const Op& op, const Attrs& attrs, const Operands& operands) {

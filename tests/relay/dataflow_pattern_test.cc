@@ -11,6 +11,12 @@ namespace {
 using namespace relay;  // NOLINT(google-build-using-namespace): patterns read best with bare names
 using ::testing::HasSubstr;
 
+/// Patterns name operators before any text is parsed.
+const bool kRegistered = [] {
+  ops::RegisterAllOps();
+  return true;
+}();
+
 /// The body of a function of %x, %y, %z: Tensor[(2, 3), float32].
 Expr Body(const std::string& text) {
   const std::string type = "Tensor[(2, 3), float32]";
