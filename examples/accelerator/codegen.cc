@@ -114,8 +114,10 @@ class Compiler {
     }
     for (int output : region_.outputs) program_.outputs.push_back(PlaceOf(static_cast<size_t>(output)));
     Encode(Instruction{}, &program_.code);  // halt
-    return treadle::runtime::Registry::Require("runtime.module.create_myaccel")(region_.symbol, WriteProgram(program_),
-                                                                                constants)
+    // As bytes with their number: as text it would end at its first zero.
+    const std::string program = WriteProgram(program_);
+    const TreadleByteArray bytes{program.data(), program.size()};
+    return treadle::runtime::Registry::Require("runtime.module.create_myaccel")(region_.symbol, &bytes, constants)
         .As<treadle::runtime::Module>();
   }
 
