@@ -59,9 +59,8 @@ def test_fresh_process_without_the_compiler(name, tmp_path):
     relay.build(chains(), external=[name]).export_library(tmp_path / "m.so")
     np.savez(tmp_path / "in.npz", **values)
     program = os.path.join(os.path.dirname(treadle.__file__), "bin", "treadle")
-    out = subprocess.run([program, "run", tmp_path / "m.so", *sum((["-i", f"{k}={tmp_path / 'in.npz'}"] for k in values),
-                                                                  []), "-o", tmp_path / "out.npz"],
-                         capture_output=True, text=True)
+    command = [program, "run", tmp_path / "m.so", "-i", tmp_path / "in.npz", "-o", tmp_path / "out.npz"]
+    out = subprocess.run(command, capture_output=True, text=True)
     assert out.returncode == 0, out.stderr
     result = np.load(tmp_path / "out.npz")
     np.testing.assert_allclose(result[result.files[0]], expected, rtol=1e-6)
@@ -130,7 +129,7 @@ def test_errors_name_the_code_generator():
     treadle.ir.register_op_attr("nn.relu", "target.pybroken")(lambda call: True)
     x = relay.var("x", shape=(4,))
     mod = treadle.IRModule.from_expr(relay.Function([x], relay.nn.relu(x)))
-    with pytest.raises(treadle.Error, match="pybroken.*not today"):
+    with pytest.raises(treadle.Error, match="(?s)pybroken.*not today"):
         relay.build(mod, external=["pybroken"])
     with pytest.raises(treadle.Error, match="nosuch"):
         relay.build(mod, external=["nosuch"])
