@@ -150,7 +150,7 @@ class PlanBuilder {
 
   /// A buffer with the contents of `buffer` in layout `desc`: itself, one made before, or a new one. Constants are
   /// reordered now.
-  int InLayout(int buffer, const Desc& desc) {
+  int InLayout(int buffer, Desc desc) {
     if (DescOf(buffer) == desc) return buffer;
     for (const auto& [from, to] : reordered_) {
       if (from == buffer && DescOf(to) == desc) return to;
@@ -386,13 +386,16 @@ class PlanBuilder {
   /// way.
   int BroadcastOperand(const Steps::Step& step, int a, int b) {
     if (DescOf(a) == PlainOf(step.out)) return b;
+    Desc chosen;
     try {
-      auto pd = api::Binary(plan_.engine_, BinaryAlgorithm(step.attrs.at("alg")), DescOf(a), api::Any(DescOf(b).dims()),
-                            DescOf(a), UserScratchpad());
-      return InLayout(b, pd.src1_desc());
+      chosen = api::Binary(plan_.engine_, BinaryAlgorithm(step.attrs.at("alg")), DescOf(a), api::Any(DescOf(b).dims()),
+                           DescOf(a), UserScratchpad())
+                   .src1_desc();
     } catch (const dnnl::error&) {
       return b;
     }
+    // Some implementations take any layout, and leave it at that.
+    return api::IsBlocked(chosen) ? InLayout(b, chosen) : b;
   }
 
   void BuildReduce(const Steps::Step& step) {
