@@ -230,6 +230,30 @@ def test_dnnl_block_equals_treadle():
 
 
 @needs("dnnl")
+@pytest.mark.parametrize("channels", [8, 10, 24])
+def test_dnnl_broadcasts_to_blocks_of_channels(channels):
+    """A factor for all channels, one for each, and one that the model is given, on what a convolution wrote."""
+    rng = np.random.default_rng(4)
+
+    def model():
+        x = relay.var("x", shape=(2, 3, 14, 14))
+        factor = relay.var("factor", shape=(1, channels, 1, 1))
+        weight = relay.const(weights)
+        y = relay.nn.conv2d(x, weight, padding=(1, 1), kernel_size=(3, 3), channels=channels)
+        y = relay.add(y * factor, relay.const(shift)) * relay.const(np.full((1, 1, 1, 1), 0.5, "float32"))
+        y = relay.nn.max_pool2d(y, (2, 2), (2, 2))
+        return treadle.IRModule.from_expr(relay.Function([x, factor], y))
+
+    weights = rng.standard_normal((channels, 3, 3, 3)).astype("float32")
+    shift = rng.standard_normal((1, channels, 1, 1)).astype("float32")
+    values = {"x": rng.standard_normal((2, 3, 14, 14)).astype("float32"),
+              "factor": rng.standard_normal((1, channels, 1, 1)).astype("float32")}
+    lib = relay.build(model(), external="dnnl")
+    assert "0 with Treadle" in lib.get_source("partition")
+    np.testing.assert_allclose(run(lib, values), run(relay.build(model()), values), rtol=1e-4, atol=1e-5)
+
+
+@needs("dnnl")
 def test_auto_reports_its_measurements():
     lib = relay.build(conv_block(), external="auto")
     assert "measured @" in lib.get_source("partition")
