@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "treadle/ops/attrs/annotation.h"
 #include "treadle/relay/expr_functor.h"
@@ -34,6 +36,25 @@ IRModule BindParams(IRModule module, const ParamList& params) {
 
 namespace {
 
+/// Functions that were given to external code generators before stay global: passes over main would change them.
+Pass InlineOwnFunctions() {
+  return CreateModulePass(
+      [](const IRModule& module, const PassContext&) {
+        IRModule marked = module;
+        std::vector<std::pair<GlobalVar, relay::Function>> external;
+        for (const auto& [var, base] : module->functions) {
+          if (base.as<relay::FunctionNode>() == nullptr || !base->GetAttr<ObjectRef>(attr::kCompiler)) continue;
+          auto func = Downcast<relay::Function>(base);
+          external.emplace_back(var, func);
+          marked.CopyOnWrite()->Add(var, WithAttr(func, attr::kInline, ObjectRef()));
+        }
+        IRModule result = Inline()(marked);
+        for (const auto& [var, func] : external) result.CopyOnWrite()->Add(result->GetGlobalVar(var->name_hint), func);
+        return result;
+      },
+      {"InlineOwnFunctions", 0, {}, "Inlines functions marked Inline but those of external code generators"});
+}
+
 /// What executors call must stand where it is called.
 Pass InlineExternalFunctions() {
   return CreateModulePass([](const IRModule& module, const PassContext&) { return Inline()(module); },
@@ -47,7 +68,7 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& targets, const Pass& pa
   std::vector<Pass> passes = {
       InferType(),
       RemoveUnusedFunctions(),
-      Inline(),
+      InlineOwnFunctions(),
       // Values that branches and functions share are computed once, before them.
       ToBasicBlockNormalForm(),
       Legalize(),
