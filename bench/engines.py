@@ -67,6 +67,8 @@ class OnnxRuntime(Engine):
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
+        # Its workers would go on spinning on the cores that the next engine needs.
+        options.add_session_config_entry("session.force_spinning_stop", "1")
         session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         return lambda: session.run(None, inputs)
 
