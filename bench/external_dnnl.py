@@ -51,7 +51,7 @@ def main():
                           env=dict(os.environ, ONEDNN_VERBOSE="1", DNNL_VERBOSE="1")).stdout
     best = {}
     for part in text[text.index("measured"):].split("run,"):
-        rows = [line.split(",") for line in part.splitlines() if re.match(r"(one)?dnnl_verbose,exec,", line)]
+        rows = [line.split(",") for line in part.splitlines() if re.match(r"(onednn|dnnl)_verbose,exec,", line)]
         for k, row in enumerate(rows):
             key = (k, row[3])
             best[key] = min(best.get(key, 1e9), float(row[-1]))
