@@ -49,8 +49,8 @@ def vectorized(n):
     return s, [a, b, c]
 
 
-def packed(n):
-    """B in the order in which it is read: blocks of COLUMNS columns."""
+def packed_product(n):
+    """The product with B in the order in which it is read, blocks of COLUMNS columns; how it is packed is scheduled."""
     k = te.reduce_axis((0, n), "k")
     a = te.placeholder((n, n), name="A")
     b = te.placeholder((n, n), name="B")
@@ -59,6 +59,11 @@ def packed(n):
     s = te.create_schedule(c.op)
     s[p].vectorize(p.op.axis[2])
     s[p].parallel(p.op.axis[0])
+    return s, a, b, p, c
+
+
+def packed(n):
+    s, a, b, p, c = packed_product(n)
     xo, yo, xi, yi = s[c].tile(c.op.axis[0], c.op.axis[1], 32, COLUMNS)
     ko, ki = s[c].split(c.op.reduce_axis[0], factor=4)
     s[c].reorder(xo, yo, ko, xi, ki, yi)
@@ -68,14 +73,7 @@ def packed(n):
 
 def registers(n):
     """Packed, and a tile of C that stays in registers over all of k: cache_write."""
-    k = te.reduce_axis((0, n), "k")
-    a = te.placeholder((n, n), name="A")
-    b = te.placeholder((n, n), name="B")
-    p = te.compute((n // COLUMNS, n, COLUMNS), lambda yo, z, yi: b[z, yo * COLUMNS + yi], name="P")
-    c = te.compute((n, n), lambda x, y: te.sum(a[x, k] * p[y // COLUMNS, k, y % COLUMNS], axis=k), name="C")
-    s = te.create_schedule(c.op)
-    s[p].vectorize(p.op.axis[2])
-    s[p].parallel(p.op.axis[0])
+    s, a, b, p, c = packed_product(n)
     cc = s.cache_write(c, "local")
     xo, yo, xi, yi = s[c].tile(c.op.axis[0], c.op.axis[1], ROWS, COLUMNS)
     s[c].reorder(yo, xo, xi, yi)

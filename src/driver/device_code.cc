@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/device_code.h"
 
-#include "runtime/plugin.h"
 #include "tir/passes/split_host_device.h"
+#include "treadle/runtime/plugin.h"
 #include "treadle/runtime/registry.h"
 
 namespace treadle::driver {
@@ -29,10 +29,11 @@ DeviceCode GenerateDeviceCode(const std::vector<tir::PrimFunc>& funcs, const Tar
   code.source = std::move(artifact.code);
   const std::string loader = "runtime.module.loadbinary_" + artifact.format;
   runtime::PackedFunc load = runtime::Registry::Get(loader);
-  if (!load && runtime::LoadPlugin(artifact.format)) load = runtime::Registry::Get(loader);
+  std::string problem = "it brings no loader";
+  if (!load && runtime::LoadRuntimeOfKind(artifact.format, &problem)) load = runtime::Registry::Get(loader);
   if (!load) {
-    throw RuntimeError(StrCat("target ", target->kind, ": its run time libtreadle_", artifact.format,
-                              ".so isn't beside libtreadle_runtime.so"));
+    throw RuntimeError(
+        StrCat("target ", target->kind, ": its run time libtreadle_", artifact.format, ".so can't be used: ", problem));
   }
   TreadleByteArray bytes{artifact.module.data(), artifact.module.size()};
   code.module = load(&bytes).As<runtime::Module>();

@@ -6,8 +6,8 @@
 
 #include "runtime/cpu_device.h"
 #include "runtime/current_device.h"
-#include "runtime/plugin.h"
 #include "treadle/base/error.h"
+#include "treadle/runtime/plugin.h"
 
 namespace treadle::runtime {
 namespace {
@@ -95,7 +95,10 @@ DeviceAPI* DeviceAPI::Find(int device_type) {
   if (device_type < 0 || device_type >= kMaxDeviceTypes) return nullptr;
   const std::atomic<DeviceAPI*>& entry = Table()[device_type];
   DeviceAPI* api = entry.load(std::memory_order_acquire);
-  if (api == nullptr && LoadPlugin(DeviceTypeName(device_type))) api = entry.load(std::memory_order_acquire);
+  std::string problem;
+  if (api == nullptr && LoadRuntimeOfKind(DeviceTypeName(device_type), &problem)) {
+    api = entry.load(std::memory_order_acquire);
+  }
   return api;
 }
 
