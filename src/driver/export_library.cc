@@ -53,6 +53,7 @@ struct Contents {
   std::string target = "llvm";
   bool has_modules = false;  ///< something besides objects
   bool c_library = false;    ///< objects call the C library
+  runtime::ParamList linked_params;
 };
 
 void Collect(const Module& module, std::set<const Object*>* seen, Contents* contents) {
@@ -60,6 +61,7 @@ void Collect(const Module& module, std::set<const Object*>* seen, Contents* cont
   if (const auto* kernels = module.as<KernelModuleNode>()) {
     if (!kernels->objects().empty()) contents->target = kernels->target().str();
     contents->objects.insert(contents->objects.end(), kernels->objects().begin(), kernels->objects().end());
+    contents->linked_params = kernels->linked_params();
   } else if (!module.get()->IsDSOExportable()) {
     contents->has_modules = true;
   } else if (module.module_type() != "c" || module.get()->GetSource("") != ";") {
@@ -133,6 +135,11 @@ void WriteLibrary(const std::vector<std::string>& objects, const runtime::Artifa
   if (error) throw Error(StrCat("can't write '", path, "': ", error.message()));
 }
 
+void AddLinkedParams(const runtime::ParamList& params, runtime::ArtifactWriter* writer) {
+  writer->AddSection("linked_params", "1");
+  writer->AddParams(params);
+}
+
 void ExportLibrary(const CompiledModel& model, const std::string& path) {
   if (path.ends_with('/')) return ExportCBundle(model, path);
   Contents contents;
@@ -194,7 +201,11 @@ void ExportModule(const Module& module, const std::string& path) {
   manifest.target = contents.target;
   writer.AddSection("manifest", manifest.ToJson());
   AddImports(root, contents, &writer);
-  if (!params.empty()) writer.AddParams(params);
+  if (!params.empty()) {
+    writer.AddParams(params);
+  } else if (!contents.linked_params.empty()) {
+    AddLinkedParams(contents.linked_params, &writer);
+  }
   Write(contents, writer, path);
 }
 

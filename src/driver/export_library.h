@@ -17,6 +17,9 @@ namespace treadle::driver {
 void WriteLibrary(const std::vector<std::string>& objects, const runtime::ArtifactWriter* writer,
                   const std::string& path, const Target& target, bool c_library = false);
 
+/// Stores parameters that executors find in the library itself when they are given none.
+void AddLinkedParams(const runtime::ParamList& params, runtime::ArtifactWriter* writer);
+
 /// Links the objects of an archive that was exported as ".tar", and loads the result. Throws ModelFormatError.
 runtime::Module LoadArchive(const std::string& path);
 

@@ -116,6 +116,13 @@ std::string CompileHost(const std::vector<tir::PrimFunc>& functions, const Targe
   return backends::GetBackend("llvm").codegen(functions, host, options).code;
 }
 
+/// Whether the host or a target has the option -link-params.
+bool LinksParams(const BuildTargets& targets) {
+  bool wanted = targets.host->GetIntAttr("link-params", 0) != 0;
+  for (const auto& [device, target] : targets.by_device) wanted |= target->GetIntAttr("link-params", 0) != 0;
+  return wanted;
+}
+
 std::string Bytes(int64_t bytes) { return StrCat(std::to_string(bytes), " bytes"); }
 
 }  // namespace
@@ -201,7 +208,9 @@ Module LinkModules(const GraphCode& code, const BuildTargets& targets, runtime::
       }
       return functions;
     };
-    root = Module(ObjectPtr<Object>(MakeObject<KernelModuleNode>(std::move(objects), native, lowered)));
+    auto kernels = MakeObject<KernelModuleNode>(std::move(objects), native, lowered);
+    if (LinksParams(targets)) kernels->LinkParams(*params);
+    root = Module(ObjectPtr<Object>(kernels));
   } else if (devices.empty()) {
     root = MakeEmptySourceModule();
   } else {

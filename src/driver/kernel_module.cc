@@ -103,7 +103,7 @@ KernelModuleNode::KernelModuleNode(std::vector<std::string> objects, Target targ
     : objects_(std::move(objects)), target_(std::move(target)), lowered_(std::move(lowered)) {}
 
 PackedFunc KernelModuleNode::GetFunction(const std::string& name) const {
-  if (objects_.empty()) return PackedFunc();
+  if (objects_.empty() && linked_params_.empty()) return PackedFunc();
   std::call_once(load_, [this] { loaded_ = LoadNow(); });
   return loaded_.GetFunction(name);
 }
@@ -117,7 +117,9 @@ Module KernelModuleNode::LoadNow() const {
     const std::string& name;
     ~Remove() { std::filesystem::remove(name); }
   } remove{name};
-  WriteLibrary(objects_, nullptr, name, target_);
+  runtime::ArtifactWriter writer;
+  if (!linked_params_.empty()) AddLinkedParams(linked_params_, &writer);
+  WriteLibrary(objects_, linked_params_.empty() ? nullptr : &writer, name, target_);
   Module loaded = Module::LoadFromFile(name, "so");  // stays mapped
   for (const Module& import : imports()) loaded.Import(import);
   return loaded;

@@ -5,10 +5,12 @@
 #include <functional>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "treadle/ir/target.h"
 #include "treadle/runtime/module.h"
+#include "treadle/runtime/params.h"
 #include "treadle/tir/function.h"
 
 namespace treadle::driver {
@@ -29,6 +31,9 @@ class KernelModuleNode final : public runtime::ModuleNode {
   /// Format "so" (default), or what GetSource takes.
   void SaveToFile(const std::string& path, const std::string& format) const override;
   const std::vector<std::string>& objects() const { return objects_; }
+  /// Parameters that the library carries, for executors that are given none ("_lookup_linked_param").
+  const runtime::ParamList& linked_params() const { return linked_params_; }
+  void LinkParams(runtime::ParamList params) { linked_params_ = std::move(params); }
   const Target& target() const { return target_; }
   TREADLE_NODE(KernelModuleNode, runtime::ModuleNode, "driver.KernelModule")
 
@@ -38,6 +43,7 @@ class KernelModuleNode final : public runtime::ModuleNode {
   std::vector<std::string> objects_;
   Target target_;
   LoweredFunctions lowered_;
+  runtime::ParamList linked_params_;
   mutable std::once_flag load_;
   mutable runtime::Module loaded_;
 };

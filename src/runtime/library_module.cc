@@ -92,9 +92,22 @@ PackedFunc LibraryModuleNode::GetFunction(const std::string& name) const {
     const auto entry = blob_ ? blob_->Section("entry") : std::nullopt;
     return entry ? GetFunction(std::string(*entry)) : PackedFunc();
   }
+  if (name == kLookupLinkedParam) return LinkedParamLookup();
   void* symbol = Symbol(name);
   if (symbol == nullptr) return nullptr;
   return PackedFunc::FromC(reinterpret_cast<TreadlePackedCFunc>(symbol), nullptr, GetRef<Module>(this));
+}
+
+PackedFunc LibraryModuleNode::LinkedParamLookup() const {
+  if (!blob_ || !blob_->Section("linked_params")) return nullptr;
+  Module self = GetRef<Module>(this);
+  std::shared_ptr<void> owner(nullptr, [self](void*) {});
+  auto params = std::make_shared<std::unordered_map<std::string, NDArray>>();
+  for (auto& [name, value] : blob_->Params(owner)) params->emplace(name, std::move(value));
+  return PackedFunc([params](Args args, RetValue* ret) {
+    auto it = params->find(args[0].AsString());
+    if (it != params->end()) *ret = it->second;
+  });
 }
 
 void LibraryModuleNode::BindBackendFunctions() {

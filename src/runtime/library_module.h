@@ -12,6 +12,9 @@
 
 namespace treadle::runtime {
 
+/// Function of libraries that carry parameters: (name) -> NDArray, or null.
+inline constexpr char kLookupLinkedParam[] = "_lookup_linked_param";
+
 /// A shared library opened with dlopen. Its functions are its exported symbols of the packed convention.
 class LibraryModuleNode final : public ModuleNode {
  public:
@@ -32,6 +35,7 @@ class LibraryModuleNode final : public ModuleNode {
 
  private:
   friend struct LoadedLibrary LoadLibraryFile(const std::string& path);
+  PackedFunc LinkedParamLookup() const;
   void BindBackendFunctions();
   void ReadBlob();
 

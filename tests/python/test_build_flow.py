@@ -368,6 +368,21 @@ def test_library_carries_graph_and_parameters(tmp_path, built, image):
     np.testing.assert_array_equal(module.get_output(0).numpy(), run(built, data=image)[0])
 
 
+@pytest.mark.parametrize("how", ["target", "executor"])
+def test_kernels_may_carry_the_parameters(tmp_path, mlp, image, built, how):
+    mod, params = mlp
+    options = {"target": "llvm -link-params=1"} if how == "target" else {
+        "target": "llvm", "executor": relay.backend.Executor("graph", {"link-params": True})}
+    with tvm.transform.PassContext(opt_level=3):
+        lib = relay.build(mod, params=params, **options)
+    expected = run(built, data=image)[0]
+    lib.get_lib().export_library(str(tmp_path / "kernels.so"))
+    for library in (lib.get_lib(), tvm.runtime.load_module(str(tmp_path / "kernels.so"))):
+        module = graph_executor.create(lib.get_graph_json(), library, tvm.cpu())
+        module.run(data=image)
+        np.testing.assert_array_equal(module.get_output(0).numpy(), expected)
+
+
 def test_archive_holds_objects(tmp_path, built, image):
     built.export_library(str(tmp_path / "net.tar"))
     names = tarfile.open(tmp_path / "net.tar").getnames()

@@ -125,8 +125,12 @@ def _module_of(mod, params):
     return IRModule.from_expr(mod)
 
 
-def _flags(target, target_host, mod_name):
+def _flags(target, target_host, mod_name, link_params=False):
     targets = _targets(target)
+    if link_params and isinstance(targets, dict):
+        targets = {device: f"{text} -link-params=1" for device, text in targets.items()}
+    elif link_params:
+        targets = f"{targets} -link-params=1"
     flags = {"targets": targets} if isinstance(targets, dict) else {"target": targets}
     if target_host is not None and target_host != "":
         flags["target_host"] = str(Target(target_host))
@@ -150,7 +154,8 @@ def build(ir_mod=None, target=None, target_host=None, executor="graph", params=N
     if str(executor) not in ("graph", "None"):
         raise ValueError(f"unknown executor '{executor}'; relay.build makes graph executors")
     module = _module_of(ir_mod if ir_mod is not None else mod, params)
-    flags = _flags(target, target_host, mod_name)
+    link_params = bool(getattr(executor, "options", {}).get("link-params"))
+    flags = _flags(target, target_host, mod_name, link_params)
     flags["external"] = [external] if isinstance(external, str) else list(external)
     model = _api.Build(module, _tensors(params), flags)
     return GraphExecutorFactoryModule(model, mod_name)

@@ -116,8 +116,17 @@ void GraphModel::FindMain() {
   main_ = reinterpret_cast<GraphMainFunction>(library->Symbol("__treadle_main__"));
 }
 
-void GraphModel::BindParams(const ParamList& params) {
+void GraphModel::BindParams(const ParamList& given) {
   params_.resize(num_inputs());
+  ParamList params = given;
+  if (params.empty() && library_.defined()) {
+    if (PackedFunc lookup = library_.GetFunction(kLookupLinkedParam, true)) {
+      for (size_t i = 0; i < num_inputs(); ++i) {
+        RetValue found = lookup(InputName(i));
+        if (!found.is_null()) params.emplace_back(InputName(i), found.As<NDArray>());
+      }
+    }
+  }
   for (const auto& [name, array] : params) {
     int index = InputIndex(name);
     if (index < 0) continue;  // belongs to an external module, or isn't used

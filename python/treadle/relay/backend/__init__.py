@@ -2,6 +2,7 @@
 """Parts of the compiler that can be called on their own."""
 from ..._ffi import get_global_func
 from . import compile_engine, executor_factory, graph_executor_codegen, te_compiler
+from .executor import Executor, Runtime
 
 
 def graph_plan_memory(func, planner=""):

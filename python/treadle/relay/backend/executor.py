@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs a compiled module, and with which options."""
+
+
+class Executor:
+    """"graph", with options: "link-params": the library of kernels carries the parameters."""
+
+    def __init__(self, name, options=None):
+        options = dict(options or {})
+        unknown = set(options) - {"link-params"} if name == "graph" else set(options)
+        if name != "graph" or unknown:
+            what = f"option '{unknown.pop()}' of executor '{name}'" if name == "graph" else f"executor '{name}'"
+            raise ValueError(f"unknown {what}; there is the executor 'graph' with the option 'link-params'")
+        self.name, self.options = name, options
+
+    def __getitem__(self, key):
+        return self.options.get(key)
+
+    def __str__(self):
+        return self.name
+
+
+class Runtime:
+    """The run-time library: "cpp"."""
+
+    def __init__(self, name, options=None):
+        if name != "cpp" or options:
+            raise ValueError(f"unknown run time '{name}'; there is 'cpp', without options")
+        self.name = name
+
+    def __str__(self):
+        return self.name
+
+
+__all__ = ["Executor", "Runtime"]
