@@ -561,3 +561,48 @@ def test_external_functions_become_modules(image):
     assert len(lib.get_external_modules()) == 1
     value = np.random.default_rng(0).random((4, 8), dtype="float32")
     np.testing.assert_allclose(run(lib, x=value)[0], np.exp(3 * value), rtol=1e-5)
+
+
+def has_opencl():
+    try:
+        tvm.nd.array(np.zeros(1, "float32"), tvm.opencl(0))
+    except tvm.Error:
+        return False
+    return True
+
+
+class OnOpenCL(relay.ExprMutator):
+    """Annotates some of the convolutions."""
+
+    def __init__(self, which):
+        super().__init__()
+        self.which, self.seen = which, 0
+
+    def visit_call(self, call):
+        new = super().visit_call(call)
+        if getattr(call.op, "name", "") != "nn.conv2d":
+            return new
+        self.seen += 1
+        return relay.annotation.on_device(new, tvm.opencl(0)) if self.seen in self.which else new
+
+
+@pytest.mark.skipif(not has_opencl(), reason="there is no OpenCL device")
+def test_network_split_between_cpu_and_opencl(tmp_path):
+    mod, params = testing.resnet.get_workload(num_layers=18, batch_size=1, image_shape=(3, 32, 32), num_classes=10)
+    value = np.random.default_rng(0).random((1, 3, 32, 32), dtype="float32")
+    with tvm.transform.PassContext(opt_level=3):
+        expected = run(relay.build(mod, target="llvm", params=params), data=value)[0]
+    split = tvm.IRModule.from_expr(OnOpenCL({3, 4, 8}).visit(mod["main"]))
+    with tvm.transform.PassContext(opt_level=3, config={"relay.fallback_device_type": 1}):
+        lib = relay.build(split, target={"cpu": "llvm", "opencl": "opencl"}, params=params)
+    graph = json.loads(lib.get_graph_json())
+    assert set(graph["attrs"]["device_index"][1]) == {1, 4}
+    copies = [node for node in graph["nodes"] if node["op"] == "tvm_op" and node["attrs"]["func_name"] == "__copy"]
+    assert len(copies) >= 4
+    for module in (lib, None):
+        if module is None:
+            lib.export_library(str(tmp_path / "net.so"))
+            module = tvm.runtime.load_module(str(tmp_path / "net.so"))
+        executor = graph_executor.GraphModule(module["default"](tvm.cpu(0), tvm.opencl(0)))
+        executor.run(data=value)
+        np.testing.assert_allclose(executor.get_output(0).numpy(), expected, rtol=1e-4, atol=1e-6)
