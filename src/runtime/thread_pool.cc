@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -26,6 +27,10 @@ namespace treadle::runtime {
 namespace {
 
 constexpr int kMaxWorkers = 1023;
+/// Tasks that a launch is divided into where it doesn't say how many. More of them even out threads that are held up,
+/// fewer keep what a task reads in cache.
+constexpr int kTasksPerThread = 4;
+constexpr int kMaxTasks = kTasksPerThread * (kMaxWorkers + 1);
 
 inline void Pause() {
 #if defined(__SSE__)
@@ -77,35 +82,71 @@ bool SpinUntil(const Done& done) {
 thread_local int tls_limit = 0;         // 0: the default
 thread_local bool tls_in_task = false;  // launches from inside a task are serial
 
+/// Tasks that one participant begins with and others take from when they are done with theirs. A task that is claimed
+/// past the end is none.
+struct alignas(64) Share {
+  std::atomic<int> next{0};
+  int end = 0;
+
+  void Set(int begin, int stop) {
+    end = stop;
+    next.store(begin, std::memory_order_relaxed);  // posting the job publishes it
+  }
+  /// The task claimed, or -1.
+  int Claim() {
+    if (next.load(std::memory_order_relaxed) >= end) return -1;
+    int task = next.fetch_add(1, std::memory_order_relaxed);
+    return task < end ? task : -1;
+  }
+};
+
+struct Worker;
+
 /// One launch. Lives on the launcher's stack.
 struct Job {
   TreadleParallelLambda lambda;
   void* cdata;
   TreadleParallelGroupEnv env;
-  int participants;
-  uint32_t float_mode;
+  int participants = 1;
+  Worker* const* workers = nullptr;  // of participants 1 and up
+  uint32_t float_mode = 0;
+  Share share{};  // participant 0's
 
-  std::mutex mutex;  // of what follows
-  int failed_task = -1;
-  std::exception_ptr error;
+  std::atomic<int> failed_task{std::numeric_limits<int>::max()};
+  std::mutex mutex{};  // of what follows
+  std::exception_ptr error{};
 
-  /// The tasks of one participant: its index and every `participants`-th after it.
-  void RunShare(int participant) {
+  Share& ShareOf(int participant);
+
+  /// Gives each participant consecutive tasks, so that a thread tends to work on what it worked on in the last job.
+  void Divide() {
+    int64_t tasks = env.num_task;
+    for (int p = 0; p < participants; ++p) {
+      ShareOf(p).Set(static_cast<int>(p * tasks / participants), static_cast<int>((p + 1) * tasks / participants));
+    }
+  }
+
+  /// The tasks of the participant, then those that others haven't begun.
+  void Run(int participant) {
     bool nested = tls_in_task;
     tls_in_task = true;
-    for (int task = participant; task < env.num_task; task += participants) {
-      int status = -1;
-      try {
-        status = lambda(task, &env, cdata);
-      } catch (...) {
-        SetLastErrorFromException();
-      }
-      if (status != 0) {
-        RecordFailure(task);
-        break;
-      }
+    for (int i = 0; i < participants; ++i) {
+      int victim = participant + i < participants ? participant + i : participant + i - participants;
+      Share& tasks = ShareOf(victim);
+      for (int task; (task = tasks.Claim()) >= 0;) RunTask(task);
     }
     tls_in_task = nested;
+  }
+
+  void RunTask(int task) {
+    if (task > failed_task.load(std::memory_order_relaxed)) return;  // only the lowest failure is reported
+    int status = -1;
+    try {
+      status = lambda(task, &env, cdata);
+    } catch (...) {
+      SetLastErrorFromException();
+    }
+    if (status != 0) RecordFailure(task);
   }
 
   void RecordFailure(int task) {
@@ -116,14 +157,14 @@ struct Job {
       caught = std::current_exception();
     }
     std::lock_guard<std::mutex> lock(mutex);
-    if (failed_task >= 0 && failed_task < task) return;
-    failed_task = task;
+    if (failed_task.load(std::memory_order_relaxed) < task) return;
+    failed_task.store(task, std::memory_order_relaxed);
     error = caught;
   }
 
   /// To be called when all participants are done.
   int Finish() {
-    if (failed_task < 0) return 0;
+    if (error == nullptr) return 0;
     try {
       std::rethrow_exception(error);
     } catch (...) {
@@ -136,8 +177,9 @@ struct Job {
 /// phase of an earlier job is never taken for one of this job:
 ///   idle ──Post──▶ posted ──worker──▶ running ──worker──▶ idle (of the next job)
 ///                    └──Revoke──▶ idle (of the next job)
-/// The launcher takes back what a worker hasn't begun by the time that the launcher is done with its own share: a
-/// worker that sleeps, or waits for a processor, costs no more than not having had it.
+/// Who is done with its own tasks takes those that others haven't begun, and the launcher takes back the job from a
+/// worker that hasn't begun at all: a worker that sleeps, or waits for a processor, costs no more than not having had
+/// it, and one that loses its processor keeps the others waiting for one task only.
 struct Worker {
   static constexpr uint32_t kPosted = 1, kRunning = 2, kPhase = 3, kNextJob = 4;
 
@@ -147,6 +189,7 @@ struct Worker {
   std::atomic<bool> awaited{false};
   Job* job = nullptr;  // written by the claimer before it posts
   int participant = 0;
+  Share share;
 
   static uint32_t Idle(uint32_t posted) { return (posted & ~kPhase) + kNextJob; }
 
@@ -156,7 +199,7 @@ struct Worker {
       uint32_t running = (posted & ~kPhase) | kRunning;
       if (!state.compare_exchange_strong(posted, running, std::memory_order_acquire)) continue;  // revoked
       SetFloatMode(job->float_mode);
-      job->RunShare(participant);
+      job->Run(participant);
       // From here on the job may be gone.
       state.store(Idle(running), std::memory_order_seq_cst);
       if (awaited.load(std::memory_order_seq_cst)) state.notify_one();
@@ -184,9 +227,9 @@ struct Worker {
   }
 
   /// Takes the job back unless the worker has begun it.
-  bool Revoke() {
+  void Revoke() {
     uint32_t seen = state.load(std::memory_order_relaxed);
-    return IsPosted(seen) && state.compare_exchange_strong(seen, Idle(seen), std::memory_order_relaxed);
+    if (IsPosted(seen)) state.compare_exchange_strong(seen, Idle(seen), std::memory_order_relaxed);
   }
 
   /// Waits until the worker is done with what it has begun.
@@ -200,6 +243,8 @@ struct Worker {
     awaited.store(false, std::memory_order_relaxed);
   }
 };
+
+inline Share& Job::ShareOf(int participant) { return participant == 0 ? share : workers[participant - 1]->share; }
 
 class Pool {
  public:
@@ -218,26 +263,29 @@ class Pool {
   }
 
   int Launch(TreadleParallelLambda lambda, void* cdata, int num_task) {
-    Job job{lambda, cdata, {nullptr, std::max(num_task, 1)}, 1, 0, {}, -1, nullptr};
-    int wanted = std::min(MaxConcurrency(), num_task > 0 ? num_task : kMaxWorkers + 1) - 1;
-    if (tls_in_task || wanted <= 0) {
-      job.RunShare(0);
-      return job.Finish();
-    }
-    job.float_mode = FloatMode();
+    Job job{lambda, cdata, {nullptr, std::max(num_task, 1)}};
+    int most = num_task > 0 ? num_task : num_task == 0 ? kMaxTasks : -std::max(num_task, -kMaxTasks);
+    int wanted = std::min({MaxConcurrency(), most, kMaxWorkers + 1}) - 1;
+    if (tls_in_task || wanted <= 0) return RunAlone(&job);
     // Other launches in progress count too: all together use no more threads than the process may.
     int others = busy_.fetch_add(1, std::memory_order_relaxed);
     wanted = std::min(wanted, std::max(DefaultConcurrency(), MaxConcurrency()) - 1 - others);
     std::array<Worker*, kMaxWorkers> claimed;
     int claims = Claim(wanted, claimed.data());
-    busy_.fetch_add(claims, std::memory_order_relaxed);
-    job.participants = claims + 1;
-    if (num_task <= 0) job.env.num_task = claims + 1;
-    for (int i = 0; i < claims; ++i) claimed[i]->Post(&job, i + 1);
-    job.RunShare(0);
-    for (int i = claims; i-- > 0;) {
-      if (claimed[i]->Revoke()) job.RunShare(i + 1);
+    if (claims == 0) {
+      int result = RunAlone(&job);
+      busy_.fetch_sub(1, std::memory_order_relaxed);
+      return result;
     }
+    busy_.fetch_add(claims, std::memory_order_relaxed);
+    job.float_mode = FloatMode();
+    job.participants = claims + 1;
+    job.workers = claimed.data();
+    if (num_task <= 0) job.env.num_task = std::min(most, kTasksPerThread * (claims + 1));
+    job.Divide();
+    for (int i = 0; i < claims; ++i) claimed[i]->Post(&job, i + 1);
+    job.Run(0);
+    for (int i = claims; i-- > 0;) claimed[i]->Revoke();
     for (int i = 0; i < claims; ++i) {
       claimed[i]->Await();
       claimed[i]->claimed.store(false, std::memory_order_release);
@@ -249,6 +297,12 @@ class Pool {
   int size() const { return count_.load(std::memory_order_acquire); }
 
  private:
+  static int RunAlone(Job* job) {
+    job->Divide();
+    job->Run(0);
+    return job->Finish();
+  }
+
   /// Takes up to `wanted` idle workers, in a fixed order so that a share tends to stay on one core.
   int Claim(int wanted, Worker** claimed) {
     wanted = std::clamp(wanted, 0, kMaxWorkers);

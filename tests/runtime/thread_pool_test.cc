@@ -7,8 +7,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #include "runtime/cpu_topology.h"
@@ -44,17 +47,55 @@ TEST(ThreadPool, ParallelForCoversTheRange) {
 }
 
 TEST(ThreadPool, LimitIsKept) {
-  for (int limit : {1, 2, 3}) {
-    ConcurrencyScope threads(limit);
+  struct Seen {
+    std::mutex mutex;
+    std::set<std::thread::id> threads;
+  };
+  for (size_t limit : {1, 2, 3}) {
+    ConcurrencyScope threads(static_cast<int>(limit));
+    auto task = [](int, TreadleParallelGroupEnv*, void* data) {
+      auto* seen = static_cast<Seen*>(data);
+      std::lock_guard<std::mutex> lock(seen->mutex);
+      seen->threads.insert(std::this_thread::get_id());
+      return 0;
+    };
+    Seen seen;
+    EXPECT_EQ(ParallelLaunch(task, &seen, 100), 0);
+    EXPECT_LE(seen.threads.size(), limit);
+  }
+}
+
+TEST(ThreadPool, RunsNoMoreTasksThanAskedFor) {
+  ConcurrencyScope threads(4);
+  for (int most : {1, 2, 3, 5}) {
     auto task = [](int, TreadleParallelGroupEnv* env, void* seen) {
       *static_cast<std::atomic<int>*>(seen) = env->num_task;
       return 0;
     };
     std::atomic<int> seen{0};
-    EXPECT_EQ(ParallelLaunch(task, &seen, 0), 0);
-    EXPECT_LE(seen, limit);
+    EXPECT_EQ(ParallelLaunch(task, &seen, -most), 0);
     EXPECT_GE(seen, 1);
+    EXPECT_LE(seen, most);
   }
+}
+
+TEST(ThreadPool, TasksOfAThreadThatIsHeldUpAreTakenByOthers) {
+  ConcurrencyScope threads(2);
+  // Task 0 ends when all others have run: those of its own share too are run by the other thread.
+  struct Seen {
+    std::atomic<int> done{0};
+    std::atomic<bool> in_time{false};
+  } seen;
+  auto task = [](int id, TreadleParallelGroupEnv* env, void* data) {
+    auto* s = static_cast<Seen*>(data);
+    if (id != 0) return static_cast<int>((++s->done, 0));
+    auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (s->done + 1 < env->num_task && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    s->in_time = s->done + 1 == env->num_task;
+    return 0;
+  };
+  EXPECT_EQ(ParallelLaunch(task, &seen, 8), 0);
+  EXPECT_TRUE(seen.in_time);
 }
 
 TEST(ThreadPool, NestedLaunchesRunInTheSameThread) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fork-join parallelism for compiled code: one set of worker threads for the whole process.
 //
-// A launch claims workers that are idle, up to the calling thread's limit, and runs the first task itself. Launches
+// A launch claims workers that are idle, up to the calling thread's limit, and takes part itself: each thread begins
+// with its share of the tasks and then takes what others haven't begun. Launches
 // from several threads share the workers, so that two models running side by side don't start more threads than the
 // process may use. A launch from inside a task runs serially. Idle workers spin for a moment, then sleep.
 #pragma once
@@ -32,7 +33,8 @@ class ConcurrencyScope {
   int saved_;
 };
 
-/// Runs `lambda` for task 0 .. n-1 and waits; n is `num_task`, or for 0 the number of threads that were free.
+/// Runs `lambda` for task 0 .. n-1 and waits; n is `num_task` where positive, else chosen from the number of threads
+/// that are free, for a negative `num_task` at most -num_task.
 /// Returns 0, or -1 with the error of the lowest task that failed as the thread's last error.
 int ParallelLaunch(TreadleParallelLambda lambda, void* cdata, int num_task);
 

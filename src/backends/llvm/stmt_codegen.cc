@@ -46,8 +46,7 @@ void FunctionCodegen::Bind(const Var& var, Value* value, Value* wide) {
 void FunctionCodegen::Return(Value* code) {
   auto* free_type = llvm::FunctionType::get(Int32(), {Int32(), Int32(), b_.getPtrTy()}, false);
   for (auto it = workspaces_.rbegin(); it != workspaces_.rend(); ++it) {
-    module_->CallRuntime(&b_, "TreadleBackendFreeWorkspace", free_type,
-                         {it->device, it->device_id, it->pointer});
+    module_->CallRuntime(&b_, "TreadleBackendFreeWorkspace", free_type, {it->device, it->device_id, it->pointer});
   }
   b_.CreateRet(code);
 }
@@ -251,8 +250,11 @@ void FunctionCodegen::ParallelLoop(const tir::ForNode* op) {
     lb.CreateRet(lb.CreateCall(task_type, task, args));
   }
   auto* launch_type = llvm::FunctionType::get(Int32(), {b_.getPtrTy(), b_.getPtrTy(), Int32()}, false);
-  Value* code =
-      module_->CallRuntime(&b_, "TreadleBackendParallelLaunch", launch_type, {lambda, closure, b_.getInt32(0)});
+  // No more tasks than iterations.
+  Value* most = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, extent, b_.getInt64(INT32_MAX));
+  most = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, most, b_.getInt64(1));
+  Value* tasks = b_.CreateTrunc(b_.CreateNeg(most), Int32());
+  Value* code = module_->CallRuntime(&b_, "TreadleBackendParallelLaunch", launch_type, {lambda, closure, tasks});
   auto* failed = NewBlock("parallel.failed");
   auto* done = NewBlock("parallel.done");
   b_.CreateCondBr(b_.CreateICmpEQ(code, b_.getInt32(0)), done, failed);
