@@ -96,9 +96,9 @@ bool JoinsRows(const Conv2DAttrs* a, const Tensor& data, const Tensor& input, co
                const TensorTypeNode* type) {
   constexpr int64_t kShortRow = 20;
   const int64_t* width = AsConstInt(type->shape[3]);
-  if (a->groups != 1 || input->dtype != type->dtype || width == nullptr) return false;
+  if (a->groups != 1 || input->dtype != type->dtype) return false;
   bool pointwise = data == input && tir::is_one(kernel->shape[2]) && tir::is_one(kernel->shape[3]);
-  return pointwise || *width < kShortRow;
+  return pointwise || (width != nullptr && *width < kShortRow);
 }
 
 /// data: (N, IC/ib, H, W, ib), or plain (N, IC, H, W); kernel: (OC/ob, IC/groups/ib, KH, KW, ib, ob), or
@@ -174,6 +174,7 @@ Attrs WithLayouts(const Conv2DAttrs* a, const std::string& data, const std::stri
 std::optional<LaidOutCall> FlattenPointwise(const CallNode* call, const Conv2DAttrs* a, LayoutArgs& args) {
   const auto* data = args.Type(0);
   const auto* kernel = args.Type(1);
+  if (!IsStatic(data)) return std::nullopt;
   int64_t height = *AsConstInt(data->shape[2]), width = *AsConstInt(data->shape[3]);
   if (*AsConstInt(kernel->shape[2]) != 1 || *AsConstInt(kernel->shape[3]) != 1 || a->strides[0] != 1 ||
       a->strides[1] != 1 || FourPads(a->padding) != std::vector<int64_t>{0, 0, 0, 0} || height == 1 || width >= 64) {
@@ -196,7 +197,7 @@ std::optional<LaidOutCall> Winograd(const CallNode* call, const Conv2DAttrs* a, 
     return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == value; });
   };
   Array<PrimExpr> kernel = args.Type(1)->shape;
-  if (in.empty() || a->groups != 1 || *AsConstInt(kernel[2]) != 3 || *AsConstInt(kernel[3]) != 3 ||
+  if (!IsStatic(args.Type(0)) || in.empty() || a->groups != 1 || *AsConstInt(kernel[2]) != 3 || *AsConstInt(kernel[3]) != 3 ||
       !all(a->strides, 1) || !all(a->dilation, 1) ||
       !transform::PassContext::Current()->GetConfigBool(kWinogradOption, true)) {
     return std::nullopt;
@@ -220,7 +221,8 @@ std::optional<LaidOutCall> Conv2dLayoutRule(const CallNode* call, LayoutArgs& ar
   const auto* a = call->attrs.as<Conv2DAttrs>();
   const auto* data = args.Type(0);
   const auto* kernel = args.Type(1);
-  if (a == nullptr || a->data_layout != "NCHW" || a->kernel_layout != "OIHW" || !IsStatic(data) || !IsStatic(kernel) ||
+  if (a == nullptr || a->data_layout != "NCHW" || a->kernel_layout != "OIHW" || data->shape.size() != 4 ||
+      AsConstInt(data->shape[1]) == nullptr || !IsStatic(kernel) ||
       !(a->out_layout.empty() || a->out_layout == "NCHW") || data->dtype != DataType::Float(32) ||
       call->args[1].as<ConstantNode>() == nullptr) {
     return std::nullopt;

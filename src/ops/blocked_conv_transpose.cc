@@ -21,24 +21,34 @@ using relay::LaidOutCall;
 using relay::LayoutArgs;
 using runtime::NDArray;
 
-/// Sizes of one; arrays are vertical, horizontal.
+/// Sizes of one; arrays are vertical, horizontal; -1 where only the run tells.
 struct Sizes {
   int64_t batch, in_channels, out_channels;
   int64_t in[2], out[2], kernel[2], stride[2], pad[2], taps[2];
   /// Rows or columns of one phase.
   int64_t Steps(int d) const { return in[d] + taps[d] - 1; }
   int64_t Phases() const { return stride[0] * stride[1]; }
+  bool is_static = true;
 };
 
 std::optional<Sizes> SizesOf(const CallNode* call, const ConvTransposeAttrs* a, const LayoutArgs& args) {
   const auto *data = args.Type(0), *kernel = args.Type(1), *out = call->type_as<TensorTypeNode>();
   bool plain = a->data_layout == "NCHW" && (a->kernel_layout == "IOHW" || a->kernel_layout == "OIHW") &&
                (a->out_layout.empty() || a->out_layout == "NCHW");
-  if (!plain || a->groups != 1 || !IsStatic(data) || !IsStatic(kernel) || data->dtype != DataType::Float(32) ||
-      out->dtype != data->dtype) {
+  if (!plain || a->groups != 1 || data->shape.size() != 4 || AsConstInt(data->shape[1]) == nullptr ||
+      !IsStatic(kernel) || data->dtype != DataType::Float(32) || out->dtype != data->dtype) {
     return std::nullopt;
   }
-  Sizes s{DimValue(data->shape[0]), DimValue(data->shape[1]), DimValue(out->shape[1]), {}, {}, {}, {}, {}, {}};
+  Sizes s{DimValue(data->shape[0]),
+          DimValue(data->shape[1]),
+          DimValue(out->shape[1]),
+          {},
+          {},
+          {},
+          {},
+          {},
+          {},
+          IsStatic(data)};
   std::vector<int64_t> pads = NormalizePadding(a->padding, 2, true);
   for (size_t d = 0; d < 2; ++d) {
     s.in[d] = DimValue(data->shape[2 + d]);
@@ -49,6 +59,8 @@ std::optional<Sizes> SizesOf(const CallNode* call, const ConvTransposeAttrs* a, 
     s.taps[d] = (s.kernel[d] + s.stride[d] - 1) / s.stride[d];
     // What isn't cut out of the phases would have to be made: negative padding, or output_padding beyond them.
     bool inside = s.pad[d] >= 0 && s.pad[d] + s.out[d] <= s.stride[d] * s.Steps(static_cast<int>(d));
+    // Of sizes that aren't known, those that give whole phases.
+    if (!s.is_static) inside = s.taps[d] == 1 && pads[d] == 0 && pads[2 + d] == 0 && a->output_padding[d] == 0;
     if (a->dilation[d] != 1 || !inside || s.in[d] == 0) return std::nullopt;
   }
   return s;
@@ -84,6 +96,27 @@ Expr Crop(const Expr& data, const Sizes& s) {
                           std::vector<int64_t>{2, 3});
 }
 
+/// Of phases (N, phase and channel, H, W[, block]) the whole, where sizes are known when it runs: dimensions are split
+/// and joined one at a time, so that indices stay simple.
+LaidOutCall Interleave(Expr phases, const Sizes& s, const std::string& layout) {
+  const int64_t block = layout.empty() ? 1 : BlockOf(layout), channels = s.out_channels / block;
+  using Codes = std::vector<int64_t>;
+  auto reshape = [&](Codes codes) {
+    if (!layout.empty()) codes.push_back(0);
+    phases = MakeReshape(phases, codes);
+  };
+  if (layout.empty()) {
+    phases = relay::LayoutTransform(phases, "NCHW8c", "NCHW");
+    phases = MakeStridedSlice(phases, {0}, {s.Phases() * s.out_channels}, {1}, Codes{1});
+  }
+  reshape({0, -4, s.stride[0], s.stride[1] * channels, 0, 0});
+  reshape({0, 0, -4, s.stride[1], channels, 0, 0});
+  phases = MakeTranspose(phases, layout.empty() ? Codes{0, 3, 4, 1, 5, 2} : Codes{0, 3, 4, 1, 5, 2, 6});
+  reshape({0, 0, -3, 0, 0});
+  reshape({0, 0, 0, -3});
+  return {phases, layout};
+}
+
 std::optional<LaidOutCall> Conv2dTransposeLayoutRule(const CallNode* call, LayoutArgs& args) {
   const auto* a = call->attrs.as<ConvTransposeAttrs>();
   const auto* weight = call->args[1].as<ConstantNode>();
@@ -107,6 +140,7 @@ std::optional<LaidOutCall> Conv2dTransposeLayoutRule(const CallNode* call, Layou
   Expr kernel = relay::LayoutTransform(relay::Constant(PhaseKernel(weight->data, s, channels)), "OIHW", kernel_layout);
   static const Op op = Op::Get("nn.contrib_conv2d_NCHWc");
   Expr phases = relay::Call(op, {args.Get(0, in), kernel}, attrs, {}, call->span);
+  if (!s.is_static) return Interleave(phases, s, layout);
   const int64_t high = s.stride[0] * s.Steps(0), wide = s.stride[1] * s.Steps(1);
   if (!layout.empty()) {
     const int64_t blocks = s.out_channels / block;

@@ -18,12 +18,26 @@ using relay::LayoutArgs;
 
 using Shape = std::vector<int64_t>;
 
-Shape ShapeOf(const TensorTypeNode* type) { return StaticShape(type, "operand"); }
+/// Dimensions; -1 for those that only the run tells.
+Shape ShapeOf(const TensorTypeNode* type) {
+  Shape shape;
+  for (const PrimExpr& dim : type->shape) shape.push_back(AsConstInt(dim) != nullptr ? *AsConstInt(dim) : -1);
+  return shape;
+}
 
 Expr Reshape(const Expr& data, const Shape& shape) {
   static const Op op = Op::Get("reshape");
   return relay::Call(op, {data}, MakeAttrs<ReshapeAttrs>([&](auto& a) {
                        for (int64_t dim : shape) a.newshape.push_back(PrimExpr(dim));
+                     }));
+}
+
+Expr ExpandDims(const Expr& data, int axis, size_t count) {
+  static const Op op = Op::Get("expand_dims");
+  if (count == 0) return data;
+  return relay::Call(op, {data}, MakeAttrs<ExpandDimsAttrs>([&](auto& a) {
+                       a.axis = axis;
+                       a.num_newaxis = static_cast<int>(count);
                      }));
 }
 
@@ -41,14 +55,17 @@ std::optional<LaidOutCall> UnaryRule(const CallNode* call, LayoutArgs& args) {
 /// An operand of a broadcast, made to line up with a result of `full` (NCHW) in `layout`.
 std::optional<Expr> BroadcastOperand(LayoutArgs& args, size_t i, const Shape& full, const std::string& layout) {
   Shape shape = ShapeOf(args.Type(i));
-  if (shape == full) return args.Get(i, layout);
+  const bool is_static = IsStatic(args.Type(i));
+  if (is_static && shape == full) return args.Get(i, layout);
   if (shape.size() > 4) return std::nullopt;
   size_t missing = 4 - shape.size();
   Shape aligned(missing, 1);
   aligned.insert(aligned.end(), shape.begin(), shape.end());
   int64_t block = relay::BlockOf(layout);
+  if (aligned[1] == -1) return std::nullopt;
   if (aligned[1] == 1) {
     // The same for all channels: one more dimension of extent 1.
+    if (!is_static) return ExpandDims(ExpandDims(args.Get(i, ""), 0, missing), 4, 1);
     if (NumElements(shape) == 1) return args.Get(i, "");
     aligned.push_back(1);
     return Reshape(args.Get(i, ""), aligned);
@@ -58,16 +75,15 @@ std::optional<Expr> BroadcastOperand(LayoutArgs& args, size_t i, const Shape& fu
   if (aligned[0] == 1 && aligned[2] == 1 && aligned[3] == 1) {
     return Reshape(plain, {1, aligned[1] / block, 1, 1, block});
   }
-  return relay::LayoutTransform(Reshape(plain, aligned), "NCHW", layout);
+  return relay::LayoutTransform(is_static ? Reshape(plain, aligned) : ExpandDims(plain, 0, missing), "NCHW", layout);
 }
 
 /// add, multiply, ...: NumPy broadcasting of two tensors.
 std::optional<LaidOutCall> BinaryRule(const CallNode* call, LayoutArgs& args) {
   Shape full = ShapeOf(call->type_as<TensorTypeNode>());
-  if (full.size() != 4) return std::nullopt;
+  if (full.size() != 4 || full[1] == -1) return std::nullopt;
   std::string layout;
   for (size_t i = 0; i < args.size(); ++i) {
-    if (!IsStatic(args.Type(i))) return std::nullopt;
     Shape shape = ShapeOf(args.Type(i));
     if (layout.empty() && shape.size() == 4 && shape[1] == full[1]) layout = args.Layout(i);
   }
@@ -85,7 +101,7 @@ std::optional<LaidOutCall> BiasAddRule(const CallNode* call, LayoutArgs& args) {
   const auto* attrs = call->attrs_as<BiasAddAttrs>();
   std::string layout = args.Layout(0);
   Shape full = ShapeOf(call->type_as<TensorTypeNode>());
-  if (layout.empty() || attrs->axis != 1 || full.size() != 4) return std::nullopt;
+  if (layout.empty() || attrs->axis != 1 || full.size() != 4 || full[1] == -1) return std::nullopt;
   int64_t block = relay::BlockOf(layout);
   static const Op add = Op::Get("add");
   Expr bias = Reshape(args.Get(1, ""), {1, full[1] / block, 1, 1, block});
@@ -122,9 +138,8 @@ std::optional<LaidOutCall> ConcatenateRule(const CallNode* call, LayoutArgs& arg
   if (layout.empty()) return std::nullopt;
   Array<Expr> fields;
   for (size_t i = 0; i < args.size(); ++i) {
-    if (!IsStatic(args.Type(i)) || *AsConstInt(args.Type(i)->shape[1]) % relay::BlockOf(layout) != 0) {
-      return std::nullopt;
-    }
+    const int64_t* channels = AsConstInt(args.Type(i)->shape[1]);
+    if (channels == nullptr || *channels % relay::BlockOf(layout) != 0) return std::nullopt;
   }
   for (size_t i = 0; i < args.size(); ++i) fields.push_back(args.Get(i, layout));
   return SameCall(call, {relay::Tuple(fields)}, call->attrs, layout);

@@ -108,10 +108,11 @@ LaidOutCall PackedProduct(const CallNode* call, LayoutArgs& args, bool k_first, 
 bool IsWorthPacking(const CallNode* call, LayoutArgs& args, int64_t rows, bool k_first) {
   const auto* data = args.Type(0);
   const auto* weight = args.Type(1);
-  if (data == nullptr || weight == nullptr || !IsStatic(data) || !IsStatic(weight)) return false;
+  if (data == nullptr || weight == nullptr || !IsStatic(weight)) return false;
   if (weight->dtype != DataType::Float(32) || data->dtype != DataType::Float(32)) return false;
   if (NumElements(StaticShape(weight, "packing")) == 0) return false;
   if (call->args[1].as<ConstantNode>() != nullptr) return true;
+  if (!IsStatic(data)) return false;
   size_t rank = weight->shape.size();
   return rows >= kLeastRows && *AsConstInt(weight->shape[k_first ? rank - 1 : rank - 2]) >= kBlock / 2;
 }

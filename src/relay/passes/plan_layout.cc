@@ -125,7 +125,7 @@ Expr LayoutPlanner::VisitExpr_(const CallNode* call) {
   if (call->op.as<OpNode>() != nullptr) {
     const FLayoutRule* rule = Downcast<Op>(call->op).GetAttr(kLayoutRule);
     const auto* type = call->type_as<TensorTypeNode>();
-    if (rule != nullptr && type != nullptr && IsStatic(type)) {
+    if (rule != nullptr && type != nullptr) {
       CallArgs args(this, call);
       if (auto result = (*rule)(call, args)) {
         forms_[self][result->layout] = result->expr;

@@ -82,7 +82,7 @@ bool IsRowWindow(Schedule& sch, const BlockRV& block, const std::string& tag) {
   tir::Block node = sch.Get(block);
   if (node->writes.size() != 1 || node->writes[0]->buffer->shape.size() != 4) return false;
   const int64_t* width = AsConstInt(node->writes[0]->buffer->shape[3]);
-  return width != nullptr && *width >= 4;
+  return width == nullptr || *width >= 4;
 }
 
 bool IsBlockedWindow(Schedule& sch, const BlockRV& block) {

@@ -14,6 +14,9 @@ namespace {
 
 const PrimExpr kRest{ObjectPtr<Object>()};
 
+/// Rows whose width only the run tells are scheduled as if they had this many results.
+constexpr int64_t kSymbolicWidth = 840;
+
 }  // namespace
 
 namespace {
@@ -30,6 +33,7 @@ double StepCost(int64_t t, int64_t blocks, int64_t registers, int64_t channels) 
 }  // namespace
 
 RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const TargetFeatures& features) {
+  if (width < 0) width = kSymbolicWidth;
   int64_t lanes = std::max(1, features.vector_lanes(32));
   int64_t registers = std::max<int64_t>(1, (channels + lanes - 1) / lanes);
   RegisterTile best{1, 1};
@@ -134,6 +138,7 @@ BlockRV PaddingOf(Schedule& sch, const BlockRV& block) {
 /// Rows in a strip of which the padded input is made just before use.
 int64_t StripRows(int64_t rows) {
   constexpr int64_t kMost = 16, kLeast = 6;
+  if (rows < 0) return kMost;
   if (rows <= kMost) return rows;
   for (int64_t n = kMost; n >= kLeast; --n) {
     if (rows % n == 0) return n;
@@ -171,7 +176,9 @@ void ScheduleBlockedConv(Schedule& sch, const BlockedConv& conv, const TargetFea
   if (conv.positions == 1) row = sch.Fuse({out[2], out[3]});
   const int last = 1 + conv.positions, lanes = 2 + conv.positions;
   RegisterTile size = ChooseTile(Extent(sch, row), Extent(sch, out[4]), Extent(sch, out[1]), features);
-  int64_t tiles = Extent(sch, row) / size.width * (conv.positions == 2 ? Extent(sch, out[2]) : 1);
+  const bool symbolic = Extent(sch, row) < 0 || (conv.positions == 2 && Extent(sch, out[2]) < 0);
+  int64_t tiles =
+      symbolic ? kSymbolicWidth : Extent(sch, row) / size.width * (conv.positions == 2 ? Extent(sch, out[2]) : 1);
   int64_t chunk = ChannelChunk(sch, conv.block, size.blocks * Extent(sch, out[4]), features);
   std::vector<LoopRV> channels = sch.Split(out[1], {kRest, PrimExpr(size.blocks)});
   const PrimExpr width(size.width);
@@ -189,8 +196,8 @@ void ScheduleBlockedConv(Schedule& sch, const BlockedConv& conv, const TargetFea
     sch.Unroll(channels[1]);
     std::vector<LoopRV> outer{out[0], channels[0]};
     if (conv.positions == 2) outer.push_back(out[2]);
-    if (Extent(sch, out[0]) * Extent(sch, channels[0]) < kLeastParallel && conv.positions == 1)
-      outer.push_back(parts[0]);
+    const int64_t batch = std::max<int64_t>(1, Extent(sch, out[0]));
+    if (batch * Extent(sch, channels[0]) < kLeastParallel && conv.positions == 1) outer.push_back(parts[0]);
     FuseParallel(sch, outer, work);
     return;
   }
@@ -293,12 +300,15 @@ void SchedulePackedDense(Schedule& sch, const BlockRV& block, BlockRV epilogue, 
     return;
   }
   LoopRV m = out[rank - 2];
-  int64_t t = TileWidth(Extent(sch, m), kLanes, features);
+  const bool symbolic = Extent(sch, m) < 0;
+  int64_t t = TileWidth(symbolic ? kSymbolicWidth : Extent(sch, m), kLanes, features);
   // Rows that stay in half of the second-level cache, if they divide: a panel of the weight passes over them in the
   // first-level one.
   int64_t tiles = (Extent(sch, m) + t - 1) / t, panels = tiles;
-  if (Extent(sch, m) % t == 0) {
-    int64_t most = std::max<int64_t>(1, kRowBytes / (InnerExtent(sch, block) * 4 * t));
+  const int64_t most = std::max<int64_t>(1, kRowBytes / (InnerExtent(sch, block) * 4 * t));
+  if (symbolic) {
+    panels = most;
+  } else if (Extent(sch, m) % t == 0) {
     while (panels > most || tiles % panels != 0) --panels;
   }
   std::vector<LoopRV> rows = sch.Split(m, {kRest, PrimExpr(panels), PrimExpr(t)});
@@ -325,6 +335,7 @@ void ScheduleRowWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue) {
     if (tile == 1 && channels % t == 0) tile = t;
   }
   int64_t lanes = width % 16 == 0 || width >= 32 ? 16 : width >= 8 ? 8 : 4;
+  if (width < 0) lanes = 8;
   std::vector<LoopRV> oc = sch.Split(out[1], {kRest, PrimExpr(tile)});
   std::vector<LoopRV> ow = sch.Split(out[3], {kRest, PrimExpr(lanes)});
   sch.Reorder({oc[0], out[2], ow[0], oc[1], ow[1]});
