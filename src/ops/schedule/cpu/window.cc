@@ -243,25 +243,24 @@ void ScheduleFlatWindow(Schedule& sch, const BlockRV& block, const TargetFeature
 
 namespace {
 
-constexpr int64_t kRowBytes = 256 << 10;
+constexpr int64_t kRowBytes = 4 << 20;
 
-/// Width of the tile for rows of `width` outputs with `channels` lanes. A vector of channels takes `registers` of the
-/// machine's; about 8 accumulators must be in flight, and some registers are left for operands.
+/// Rows of a tile with `channels` lanes, for `width` rows in all. A vector of channels takes `registers` of the
+/// machine's; two multiply-adds start per cycle, each takes four, and some registers are left for operands.
 int64_t TileWidth(int64_t width, int64_t channels, const TargetFeatures& features) {
+  constexpr double kLatency = 4, kPerStep = 0.35;  // cycles; of the loop around the tile
   int64_t lanes = std::max(1, features.vector_lanes(32));
   int64_t registers = std::max<int64_t>(1, (channels + lanes - 1) / lanes);
   int64_t widest = std::max<int64_t>(1, (features.vector_registers - 4) / registers);
   widest = std::min<int64_t>(widest, 14);
-  int64_t least = std::max<int64_t>(1, 8 / registers);
-  auto cost = [&](int64_t t) {
-    int64_t full = width / t, tail = width % t;
-    return full * std::max(t, least) + (tail != 0 ? std::max(tail, least) : 0);
+  auto step = [&](int64_t t) {
+    return t == 0 ? 0 : std::max(static_cast<double>(t * registers) / 2, kLatency) + kPerStep;
   };
+  auto cost = [&](int64_t t) { return static_cast<double>(width / t) * step(t) + step(width % t); };
   if (width <= widest) return width;
   int64_t best = widest;
   for (int64_t t = widest; t >= std::max<int64_t>(1, widest / 2); --t) {
-    bool exact = width % t == 0, best_exact = width % best == 0;
-    if (cost(t) < cost(best) || (cost(t) == cost(best) && exact && !best_exact)) best = t;
+    if (cost(t) < cost(best)) best = t;
   }
   return best;
 }
@@ -302,15 +301,12 @@ void SchedulePackedDense(Schedule& sch, const BlockRV& block, BlockRV epilogue, 
   LoopRV m = out[rank - 2];
   const bool symbolic = Extent(sch, m) < 0;
   int64_t t = TileWidth(symbolic ? kSymbolicWidth : Extent(sch, m), kLanes, features);
-  // Rows that stay in half of the second-level cache, if they divide: a panel of the weight passes over them in the
-  // first-level one.
-  int64_t tiles = (Extent(sch, m) + t - 1) / t, panels = tiles;
-  const int64_t most = std::max<int64_t>(1, kRowBytes / (InnerExtent(sch, block) * 4 * t));
-  if (symbolic) {
-    panels = most;
-  } else if (Extent(sch, m) % t == 0) {
-    while (panels > most || tiles % panels != 0) --panels;
-  }
+  // Rows that stay in a cache near by while panels of the weight pass over them: the fewer parts the better, for each
+  // reads all of the weight. Of rows in unknown number as many as the second-level cache holds.
+  const int64_t bytes = symbolic ? features.l2_bytes / 2 : kRowBytes;
+  const int64_t most = std::max<int64_t>(1, bytes / (InnerExtent(sch, block) * 4 * t));
+  const int64_t tiles = (Extent(sch, m) + t - 1) / t, parts = (tiles + most - 1) / most;
+  const int64_t panels = symbolic ? most : (tiles + parts - 1) / parts;
   std::vector<LoopRV> rows = sch.Split(m, {kRest, PrimExpr(panels), PrimExpr(t)});
   std::vector<LoopRV> columns = sch.Split(n, {kRest, PrimExpr(kLanes)});
   sch.Reorder({rows[0], columns[0], rows[1], rows[2], columns[1]});
