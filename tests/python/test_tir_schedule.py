@@ -197,6 +197,15 @@ def test_prefetch_pragma_and_alignment():
     check(sch)
 
 
+def test_prefetch_of_what_is_read_next():
+    sch = tir.Schedule(matmul())
+    i, j, k = sch.get_loops("C")
+    sch.reorder(j, i, k)
+    sch.prefetch_next("C", 1, i, k)  # the next column of the right operand, which is the same for all i
+    check(sch)
+    assert "prefetch" in str(tvm.lower(sch.mod))
+
+
 def test_mistakes_leave_the_schedule_as_it_was():
     sch = tir.Schedule(matmul())
     before = str(sch.mod)

@@ -137,6 +137,10 @@ class Schedule {
   void DoubleBuffer(const BlockRV& block, int write_index = 0);
   /// Prefetches what the block reads of its `read_index`-th buffer `offset` iterations of the loop ahead.
   void Prefetch(const BlockRV& block, int read_index, const LoopRV& loop, const PrimExpr& offset);
+  /// While loop `around` (and those around it that read the same) runs, prefetches into the second-level cache what
+  /// it reads of the buffer when next it reads something else. The cache lines are spread over the iterations of
+  /// loop `at`, which is `around` or inside of it. Does nothing where nothing else is read.
+  void PrefetchNext(const BlockRV& block, int read_index, const LoopRV& around, const LoopRV& at);
 
   /// Element (vars) of the `index`-th buffer that the block writes (reads) is stored at `indices`, in terms of vars.
   /// The map must keep elements apart; the buffer must not be a parameter.

@@ -135,6 +135,11 @@ class Schedule:
     def prefetch(self, block, read_buffer_index, loop, offset=1):
         _api.prefetch(self._handle, self._block(block), read_buffer_index, loop, as_expr(offset))
 
+    def prefetch_next(self, block, read_buffer_index, around, at=None):
+        """While loop `around` runs, prefetches what it reads of the buffer when next it reads something else, spread
+        over the iterations of loop `at`, which is `around` or inside of it."""
+        _api.prefetch_next(self._handle, self._block(block), read_buffer_index, around, at or around)
+
     def transform_layout(self, block, buffer, index_map):
         """Stores element (i, j, ..) of a buffer at `index_map(i, j, ..)`. The buffer: ("write", 0), ("read", 1), or its
         name. It must not be a parameter of the function."""

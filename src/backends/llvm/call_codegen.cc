@@ -73,8 +73,11 @@ Value* FunctionCodegen::VisitExpr_(const CallNode* op) {
     return b_.getInt32(0);
   }
   if (name == "prefetch") {
+    const int64_t* locality = op->args.size() > 2 ? AsConstInt(op->args[2]) : nullptr;
+    const uint32_t level =
+        locality != nullptr && *locality >= 0 && *locality < 3 ? static_cast<uint32_t>(*locality) : 3;
     return b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
-                              {VisitExpr(op->args[0]), b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+                              {VisitExpr(op->args[0]), b_.getInt32(0), b_.getInt32(level), b_.getInt32(1)});
   }
   if (name == "undef") return llvm::Constant::getNullValue(ValueType(op->dtype));
   if (name == "large_uint_imm") {

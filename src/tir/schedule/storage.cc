@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where and how buffers lie in memory: scope, alignment of strides, double buffering, prefetching.
+#include <algorithm>
+
 #include "tir/buffer_replacer.h"
 #include "tir/schedule/primitives.h"
 
@@ -89,6 +91,121 @@ void Prefetch(ScheduleState& state, const std::string& name, int read_index, con
                                   {AddressOf(BufferLoad(buffer, indices)), PrimExpr(0), PrimExpr(3), PrimExpr(1)}));
   For changed = GetRef<For>(loop);
   changed.CopyOnWrite()->body = SeqStmt::Flatten({hint, loop->body});
+  state.Replace(path, changed);
+}
+
+namespace {
+
+/// What a loop reads of a buffer: `extents` elements per dimension from `first`, which depends on loops around it.
+struct BufferBox {
+  Array<PrimExpr> first;
+  std::vector<int64_t> extents;
+};
+
+BufferBox BoxRead(const Stmt& loop, const Buffer& buffer, arith::Analyzer& analyzer) {
+  BufferBox box;
+  for (const arith::IntSet& set : TouchedRegion(loop, buffer, false, analyzer)) {
+    const size_t d = box.extents.size();
+    const int64_t* size = AsConstInt(buffer->shape[d]);
+    PrimExpr extent = set.min.defined() && set.max.defined() ? analyzer.Simplify(set.max - set.min + 1) : PrimExpr(0);
+    const int64_t* known = AsConstInt(extent);
+    if (size == nullptr || known == nullptr || *known <= 0 || *known > *size) {
+      throw ScheduleError(StrCat("prefetch_next: how much of buffer '", buffer->name, "' is read isn't constant"));
+    }
+    box.first.push_back(set.min);
+    box.extents.push_back(*known);
+  }
+  return box;
+}
+
+bool Uses(const Array<PrimExpr>& exprs, const Var& var) {
+  return std::any_of(exprs.begin(), exprs.end(), [&](const PrimExpr& e) { return UsesLoopVar(e, var); });
+}
+
+/// Values that the variables of `loops`, outermost first, have after the next step; after the last, the first.
+Map<Var, PrimExpr> NextStep(const std::vector<const ForNode*>& loops) {
+  Map<Var, PrimExpr> next;
+  PrimExpr carry;
+  for (size_t i = loops.size(); i-- > 0;) {
+    const Var& v = loops[i]->loop_var;
+    PrimExpr at_end = v + 1 >= loops[i]->min + loops[i]->extent;
+    PrimExpr step = Select(at_end, loops[i]->min, v + 1);
+    next.Set(v, carry.defined() ? Select(carry, step, v) : step);
+    carry = carry.defined() ? carry && at_end : at_end;
+  }
+  return next;
+}
+
+}  // namespace
+
+void PrefetchNext(ScheduleState& state, const std::string& name, int read_index, const Var& around, const Var& at) {
+  constexpr int64_t kLine = 64;
+  constexpr int kSecondLevel = 2;
+  PlacedBlock placed = state.FindBlock(name);
+  Path path = state.FindLoop(at, "prefetch_next");
+  Buffer buffer = BufferAt(placed.block(), false, read_index, "prefetch_next");
+  std::vector<const ForNode*> loops;
+  size_t inside = 0;
+  for (const Stmt& s : path) {
+    const auto* loop = s.as<ForNode>();
+    if (loop == nullptr) continue;
+    if (loop->loop_var.same_as(around)) inside = loops.size() + 1;
+    loops.push_back(loop);
+  }
+  if (inside == 0 || !Contains(path.back(), placed.realize.get())) {
+    throw ScheduleError(StrCat("prefetch_next: loop ", LoopName(at), " must be around block '", name,
+                               "' and inside of loop ", LoopName(around)));
+  }
+  arith::Analyzer analyzer;
+  state.BindContext(analyzer, state.FindLoop(around, "prefetch_next"));
+  BufferBox box = BoxRead(GetRef<For>(loops[inside - 1]), buffer, analyzer);
+  // Loops around that read the same again share the work with those inside; the others lead to what is read next.
+  size_t same = inside - 1;
+  while (same > 0 && loops[same - 1]->kind != ForKind::kParallel && !Uses(box.first, loops[same - 1]->loop_var)) --same;
+  std::vector<const ForNode*> leading;
+  for (size_t i = 0; i < same; ++i) {
+    if (Uses(box.first, loops[i]->loop_var)) leading.push_back(loops[i]);
+  }
+  if (leading.empty()) return;
+  PrimExpr position(0);
+  int64_t positions = 1;
+  for (size_t i = same; i < loops.size(); ++i) {
+    const int64_t* extent = AsConstInt(loops[i]->extent);
+    if (extent == nullptr) throw ScheduleError("prefetch_next: the loops' extents must be constant");
+    position = position * PrimExpr(*extent) + (loops[i]->loop_var - loops[i]->min);
+    positions *= *extent;
+  }
+  // Dimensions after the last one that isn't read in full lie next to each other.
+  size_t run_dim = box.extents.size() - 1;
+  while (run_dim > 0 && box.extents[run_dim] == *AsConstInt(buffer->shape[run_dim])) --run_dim;
+  int64_t run = 1, runs = 1;
+  for (size_t d = 0; d < box.extents.size(); ++d) (d < run_dim ? runs : run) *= box.extents[d];
+  const int64_t line = std::max<int64_t>(1, kLine / buffer->dtype.bytes());
+  const int64_t run_lines = (run + line - 1) / line, lines = run_lines * runs;
+  const int64_t each = (lines + positions - 1) / positions;
+  Map<Var, PrimExpr> next = NextStep(leading);
+  Var step("line", DataType::Int(32));
+  PrimExpr number = min(position * PrimExpr(each) + step, PrimExpr(lines - 1));
+  PrimExpr which = floordiv(number, PrimExpr(run_lines));
+  Array<PrimExpr> indices;
+  for (size_t d = 0; d < box.extents.size(); ++d) {
+    PrimExpr index = Substitute(box.first[d], next);
+    if (d < run_dim) {
+      int64_t inner = 1;
+      for (size_t e = d + 1; e < run_dim; ++e) inner *= box.extents[e];
+      index = index + floormod(floordiv(which, PrimExpr(inner)), PrimExpr(box.extents[d]));
+    }
+    indices.push_back(index);
+  }
+  // Element of the run: what is past the last dimension's end is the next row.
+  PrimExpr last = min(floormod(number, PrimExpr(run_lines)) * PrimExpr(line), PrimExpr(run - 1));
+  indices.Set(indices.size() - 1, indices.back() + last);
+  Stmt hint =
+      Evaluate(CallIntrin(DataType::Int(32), "tir.prefetch",
+                          {AddressOf(BufferLoad(buffer, indices)), PrimExpr(0), PrimExpr(kSecondLevel), PrimExpr(1)}));
+  hint = For(step, PrimExpr(0), PrimExpr(each), ForKind::kSerial, hint);
+  For changed = GetRef<For>(path.back().as<ForNode>());
+  changed.CopyOnWrite()->body = SeqStmt::Flatten({hint, changed->body});
   state.Replace(path, changed);
 }
 

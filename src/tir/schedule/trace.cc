@@ -150,6 +150,10 @@ const std::map<std::string, Apply>& Appliers() {
        [](Schedule& s, Replayed& r, const json& in, const json&) {
          s.Prefetch(r.Block(in.at(0)), in.at(1), r.Loop(in.at(2)), ExprFromJson(in.at(3)));
        }},
+      {"prefetch_next",
+       [](Schedule& s, Replayed& r, const json& in, const json&) {
+         s.PrefetchNext(r.Block(in.at(0)), in.at(1), r.Loop(in.at(2)), r.Loop(in.at(3)));
+       }},
       {"transform_layout",
        [](Schedule& s, Replayed& r, const json& in, const json&) {
          auto map = Downcast<Array<ObjectRef>>(LoadJson(in.at(3).get<std::string>()));

@@ -59,6 +59,9 @@ RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const T
 /// as a vector (`blocks` of them, unrolled).
 void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, const std::vector<int>& rows, int vector,
                  int64_t blocks = 1);
+/// While `block` computes with weights for `repeats` tiles, fetches the weights of the next ones from memory: of a
+/// network's weights few are in the caches when they are first used.
+void PrefetchWeights(Schedule& sch, const BlockRV& block, const LoopRV& tile, int64_t repeats);
 
 /// Element-wise, broadcasting and data-moving blocks at the root.
 void ScheduleInjective(Schedule& sch, const BlockRV& block);

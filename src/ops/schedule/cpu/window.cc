@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "ops/schedule/cpu/cpu.h"
+#include "treadle/tir/stmt_functor.h"
 
 namespace treadle::ops::cpu {
 namespace {
@@ -94,6 +95,47 @@ void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, const 
     finish(init_axes);
   }
   finish(axes);
+}
+
+void PrefetchWeights(Schedule& sch, const BlockRV& block, const LoopRV& tile, int64_t repeats) {
+  constexpr int64_t kAtOnce = 4, kLeastRepeats = 2;
+  if (repeats < kLeastRepeats) return;
+  // Weights are what lies along the results' vectors.
+  tir::Block node = sch.Get(block);
+  const Object* lanes = nullptr;
+  for (const tir::IterVar& axis : node->iter_vars) {
+    if (axis->iter_type == tir::IterVarType::kDataPar) lanes = axis->var.get();
+  }
+  int weights = -1;
+  for (size_t i = 0; i < node->reads.size(); ++i) {
+    if (node->reads[i]->buffer.same_as(node->writes[0]->buffer)) continue;
+    for (const tir::Range& range : node->reads[i]->region) {
+      tir::PostOrderVisit(range->min, [&](const ObjectRef& e) {
+        if (e.get() == lanes) weights = static_cast<int>(i);
+      });
+    }
+  }
+  if (weights < 0) return;
+  // Few at a time: spread over the sum of a tile, but not into its innermost loop.
+  std::vector<LoopRV> reduce;
+  int64_t lines = 1;
+  std::vector<LoopRV> axes = LoopsUnder(sch, block, tile);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (!axes[i].defined()) continue;
+    const bool sum = node->iter_vars[i]->iter_type == tir::IterVarType::kCommReduce;
+    if (sum) reduce.push_back(axes[i]);
+    if (sum) lines *= std::max<int64_t>(1, Extent(sch, axes[i]));
+  }
+  LoopRV at = tile;
+  for (size_t i = 0; i + 1 < reduce.size() && lines / repeats > kAtOnce; ++i) {
+    at = reduce[i];
+    lines /= std::max<int64_t>(1, Extent(sch, at));
+  }
+  try {
+    sch.PrefetchNext(block, weights, tile, at);
+  } catch (const tir::ScheduleError&) {
+    // Sizes that only the run tells: nothing is fetched ahead.
+  }
 }
 
 namespace {
@@ -194,10 +236,11 @@ void ScheduleBlockedConv(Schedule& sch, const BlockedConv& conv, const TargetFea
     sch.Vectorize(out[4]);
     sch.Unroll(parts[1]);
     sch.Unroll(channels[1]);
+    const bool many = std::max<int64_t>(1, Extent(sch, out[0])) * Extent(sch, channels[0]) >= kLeastParallel;
+    if (many) PrefetchWeights(sch, conv.block, parts[0], tiles);
     std::vector<LoopRV> outer{out[0], channels[0]};
-    if (conv.positions == 2) outer.push_back(out[2]);
-    const int64_t batch = std::max<int64_t>(1, Extent(sch, out[0]));
-    if (batch * Extent(sch, channels[0]) < kLeastParallel && conv.positions == 1) outer.push_back(parts[0]);
+    if (conv.positions == 2 && !many) outer.push_back(out[2]);
+    if (conv.positions == 1 && !many) outer.push_back(parts[0]);
     FuseParallel(sch, outer, work);
     return;
   }
@@ -219,6 +262,7 @@ void ScheduleBlockedConv(Schedule& sch, const BlockedConv& conv, const TargetFea
   sch.Vectorize(axes[static_cast<size_t>(lanes)]);
   sch.Unroll(parts[1]);
   if (axes[1].defined()) sch.Unroll(axes[1]);
+  PrefetchWeights(sch, partial, parts[0], tiles);
   sch.DecomposeReduction(conv.block, sum);
   sch.Vectorize(out[4]);
   FuseParallel(sch, {out[0], channels[0]}, work);
@@ -313,6 +357,7 @@ void SchedulePackedDense(Schedule& sch, const BlockRV& block, BlockRV epilogue, 
   ComputeTile(sch, block, rows[1], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1);
   sch.Vectorize(columns[1]);
   sch.Unroll(rows[2]);
+  PrefetchWeights(sch, block, rows[1], panels);
   std::vector<LoopRV> outer(out.begin(), out.end() - 2);
   outer.push_back(rows[0]);
   outer.push_back(columns[0]);

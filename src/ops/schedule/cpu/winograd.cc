@@ -115,6 +115,7 @@ void ScheduleWinograd(Schedule& sch, const TargetFeatures& features) {
   ComputeTile(sch, product, tiles[0], {4, 3}, 5);
   sch.Vectorize(to[5]);
   sch.Unroll(tiles[1]);
+  PrefetchWeights(sch, product, tiles[0], Extent(sch, tiles[0]));
 
   sch.ComputeAt(input, strip_loop);
   std::vector<LoopRV> in = LoopsUnder(sch, input, strip_loop);  // i, j, n, cb, tile, ci
