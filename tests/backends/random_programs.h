@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "treadle/runtime/ndarray.h"
+#include "treadle/te/schedule.h"
 #include "treadle/tir/schedule.h"
 
 namespace treadle::testing_random {
@@ -18,6 +19,7 @@ class Random {
   explicit Random(unsigned seed) : engine_(seed) {}
   int Below(int n) { return static_cast<int>(engine_() % static_cast<unsigned>(n)); }
   int Between(int low, int high) { return low + Below(high - low + 1); }
+  bool Chance(int one_in) { return Below(one_in) == 0; }
   template <typename T>
   const T& Of(const std::vector<T>& choices) {
     return choices[static_cast<size_t>(Below(static_cast<int>(choices.size())))];
@@ -31,12 +33,15 @@ class Random {
 
 struct Program {
   std::string kind;
+  Array<te::Tensor> params;
+  std::vector<runtime::NDArray> args;  ///< the last `outputs` ones are the results
+  size_t outputs = 1;
   tir::PrimFunc func;
-  std::vector<runtime::NDArray> args;  ///< the last one is the result
 };
 
-/// One of all kinds: element-wise, broadcast, transpose, reductions, argmax, matrix products, convolutions, gathers,
-/// pooling, concatenation.
+/// One of all kinds: element-wise, broadcast, transpose, reductions (of several values, with conditions, argmax),
+/// matrix products, convolutions, gathers, pooling, concatenation, divisions, recurrences, statements; some with
+/// symbolic dimensions.
 Program RandomProgram(Random& random);
 
 /// How often steps were taken and refused.
@@ -49,5 +54,8 @@ struct StepCounts {
 /// Applies one random primitive to random blocks and loops. What the schedule refuses (an Error that isn't internal)
 /// is counted and leaves it as it was. `threads`: also binds loops to a grid of threads.
 void RandomStep(tir::Schedule& schedule, Random& random, bool threads, StepCounts* counts);
+
+/// The same for stages of tensor expressions. Caches and factored reductions are added to the graph.
+void RandomStageStep(te::TeSchedule& schedule, Random& random, StepCounts* counts);
 
 }  // namespace treadle::testing_random

@@ -17,7 +17,10 @@
 #include "driver/device_code.h"
 #include "driver/lower_tir.h"
 #include "treadle/driver/compile.h"
+#include "treadle/ir/structural.h"
 #include "treadle/runtime/device.h"
+#include "treadle/tir/text.h"
+#include "treadle/tir/verify.h"
 
 namespace treadle {
 namespace {
@@ -36,13 +39,20 @@ bool Equal(const NDArray& a, const NDArray& b) {
   return std::memcmp(a.data_ptr(), b.data_ptr(), static_cast<size_t>(a.nbytes())) == 0;
 }
 
-/// The result of `run` on copies of the arguments.
+/// The arguments after `run` on copies of them.
 template <typename F>
-NDArray ResultOf(const Program& program, F&& run) {
+std::vector<NDArray> ResultOf(const Program& program, F&& run) {
   std::vector<NDArray> args;
   for (const NDArray& a : program.args) args.push_back(a.Copy());
   run(args);
-  return args.back();
+  return args;
+}
+
+bool AllEqual(const std::vector<NDArray>& a, const std::vector<NDArray>& b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!Equal(a[i], b[i])) return false;
+  }
+  return true;
 }
 
 /// One program with its schedule.
@@ -51,36 +61,105 @@ struct Draw {
   Program program;
   tir::PrimFunc scheduled;
   std::string trace;
-  NDArray expected;
+  std::vector<NDArray> expected;
   std::string Describe() const { return StrCat("draw ", seed, " (", program.kind, ")\n", trace); }
 };
 
+enum class Front { kTir, kTe };
+
+/// A printed function reads back as it was.
+void CheckText(const tir::PrimFunc& func, const std::string& what) {
+  const std::string text = tir::AsText(func);
+  std::string why = "it is another function";
+  try {
+    if (StructuralEqual(tir::ParsePrimFunc(text), func)) return;
+  } catch (const Error& error) {
+    why = error.what();
+  }
+  throw InternalError(StrCat(what, " doesn't read back as it was printed: ", why, "\n", text));
+}
+
+/// Draws steps for the program. `trace` is set on errors too. False: the steps don't go together, and were refused.
+bool DrawSchedule(Front front, Random& random, bool threads, StepCounts* counts, Draw* draw) {
+  const int steps = random.Between(1, front == Front::kTir ? 12 : 7);
+  if (front == Front::kTir) {
+    tir::Schedule schedule(draw->program.func);
+    for (int k = 0; k < steps; ++k) {
+      testing_random::RandomStep(schedule, random, threads, counts);
+      draw->trace = schedule.TraceText();
+    }
+    draw->scheduled = schedule.func();
+    tir::Schedule again(draw->program.func);
+    again.Replay(schedule.TraceJson());
+    TREADLE_ICHECK(StructuralEqual(again.func(), draw->scheduled)) << "the replayed trace gives something else";
+    return true;
+  }
+  Array<te::Operation> outputs;
+  for (size_t i = draw->program.params.size() - draw->program.outputs; i < draw->program.params.size(); ++i) {
+    outputs.push_back(draw->program.params[i]->op);
+  }
+  te::TeSchedule schedule = te::CreateSchedule(outputs);
+  for (int k = 0; k < steps; ++k) testing_random::RandomStageStep(schedule, random, counts);
+  auto& [taken, refused] = counts->by_primitive["te.apply"];
+  try {
+    draw->scheduled = schedule.Apply(draw->program.params);
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error& error) {
+    if (std::getenv("TREADLE_TEST_MESSAGES") != nullptr) std::cout << error.what() << "\n";
+    ++refused;
+    return false;
+  }
+  ++taken;
+  return true;
+}
+
 /// Draws a program, schedules it, and checks that the scheduled function is well formed and keeps its result.
 /// Failures are gtest's.
-bool MakeDraw(unsigned seed, bool threads, StepCounts* counts, std::vector<Draw>* draws) {
+bool MakeDraw(unsigned seed, Front front, bool threads, StepCounts* counts, std::vector<Draw>* draws) {
   Random random(seed);
-  Draw draw{seed, testing_random::RandomProgram(random), tir::PrimFunc(), "", NDArray()};
-  tir::Schedule schedule(draw.program.func);
-  const int steps = random.Between(1, 12);
+  Draw draw{seed, testing_random::RandomProgram(random), tir::PrimFunc(), "", {}};
   try {
-    for (int k = 0; k < steps; ++k) testing_random::RandomStep(schedule, random, threads, counts);
-    draw.scheduled = WithAttr(schedule.func(), attr::kGlobalSymbol, String(StrCat("f", seed)));
-    draw.trace = schedule.TraceText();
+    if (!DrawSchedule(front, random, threads, counts, &draw)) return true;
+    draw.scheduled = WithAttr(draw.scheduled, attr::kGlobalSymbol, String(StrCat("f", seed)));
+    CheckText(draw.scheduled, "the scheduled function");
+    driver::LowerOptions options;
+    options.after_pass = [](const std::string& pass, const tir::PrimFunc& f) { tir::VerifyWellFormed(f, pass); };
+    CheckText(driver::LowerPrimFunc(draw.scheduled, Target("stackvm"), options), "the lowered function");
     draw.expected =
         ResultOf(draw.program, [&](const std::vector<NDArray>& a) { backends::RunPrimFunc(draw.program.func, a); });
-    const NDArray got =
+    const auto got =
         ResultOf(draw.program, [&](const std::vector<NDArray>& a) { backends::RunPrimFunc(draw.scheduled, a); });
-    if (!Equal(got, draw.expected)) {
-      ADD_FAILURE() << "the schedule changes the result: " << draw.Describe();
+    if (!AllEqual(got, draw.expected)) {
+      ADD_FAILURE() << "the schedule changes the result: " << draw.Describe() << tir::AsText(draw.scheduled);
       return false;
     }
   } catch (const std::exception& error) {
-    ADD_FAILURE() << error.what() << "\n"
-                  << StrCat("draw ", seed, " (", draw.program.kind, ")\n", schedule.TraceText());
+    ADD_FAILURE() << error.what() << "\n" << draw.Describe();
     return false;
   }
   draws->push_back(std::move(draw));
   return true;
+}
+
+/// The lowering pass after which the result differs, with what it made of the function; "" if none.
+std::string GuiltyPass(const Draw& draw, const Target& target) {
+  std::string guilty, before;
+  driver::LowerOptions options;
+  options.after_pass = [&](const std::string& pass, const tir::PrimFunc& f) {
+    if (!guilty.empty()) return;
+    const auto got = ResultOf(draw.program, [&](const std::vector<NDArray>& a) { backends::RunPrimFunc(f, a); });
+    if (!AllEqual(got, draw.expected)) {
+      guilty = StrCat("the result differs after ", pass, ": ", tir::AsText(f), "before: ", before);
+    }
+    before = tir::AsText(f);
+  };
+  try {
+    driver::LowerPrimFunc(draw.scheduled, target, options);
+  } catch (const std::exception& error) {
+    return StrCat(error.what(), "\n", before);
+  }
+  return guilty;
 }
 
 /// Builds all draws of a batch at once and compares what each gives.
@@ -94,7 +173,7 @@ void CheckBatch(const std::vector<Draw>& draws, const Target& target, int* refus
     }
     const runtime::Module module = driver::BuildModule(functions, target);
     for (const Draw* draw : batch) {
-      const NDArray got = ResultOf(draw->program, [&](const std::vector<NDArray>& args) {
+      const auto got = ResultOf(draw->program, [&](const std::vector<NDArray>& args) {
         std::vector<NDArray> there;
         for (const NDArray& a : args) there.push_back(device_type == kDLCPU ? a : a.Copy(device));
         std::vector<TreadleValue> values(args.size());
@@ -103,9 +182,10 @@ void CheckBatch(const std::vector<Draw>& draws, const Target& target, int* refus
         runtime::RetValue result;
         module.GetFunction(StrCat("f", draw->seed))
             .CallPacked({values.data(), codes.data(), static_cast<int>(args.size())}, &result);
-        if (device_type != kDLCPU) there.back().CopyTo(args.back());
+        for (size_t i = 0; device_type != kDLCPU && i < args.size(); ++i) there[i].CopyTo(args[i]);
       });
-      EXPECT_TRUE(Equal(got, draw->expected)) << target.str() << " changes the result: " << draw->Describe();
+      EXPECT_TRUE(AllEqual(got, draw->expected))
+          << target.str() << " changes the result: " << draw->Describe() << GuiltyPass(*draw, target);
     }
   };
   std::vector<const Draw*> all;
@@ -127,7 +207,7 @@ void CheckBatch(const std::vector<Draw>& draws, const Target& target, int* refus
   }
 }
 
-void CheckTarget(const std::string& target_text, int otherwise, int batch, bool threads = false) {
+void CheckTarget(const std::string& target_text, Front front, int otherwise, int batch, bool threads = false) {
   driver::RegisterAll();
   const Target target(target_text);
   const int count = FromEnvironment("TREADLE_TEST_DRAWS", otherwise);
@@ -136,8 +216,8 @@ void CheckTarget(const std::string& target_text, int otherwise, int batch, bool 
   std::vector<Draw> draws;
   int clean = 0, refused = 0;
   for (int k = 0; k < count; ++k) {
-    clean += MakeDraw(first + static_cast<unsigned>(k), threads, &counts, &draws);
-    if (static_cast<int>(draws.size()) == batch || k + 1 == count) {
+    clean += MakeDraw(first + static_cast<unsigned>(k), front, threads, &counts, &draws);
+    if (static_cast<int>(draws.size()) == batch || (k + 1 == count && !draws.empty())) {
       CheckBatch(draws, target, &refused);
       draws.clear();
     }
@@ -153,19 +233,21 @@ bool HasOpenCL() {
   return api != nullptr && std::get<int64_t>(api->GetAttr({kDLOpenCL, 0}, runtime::DeviceAttr::kExist)) != 0;
 }
 
-TEST(RandomScheduleTest, StackVM) { CheckTarget("stackvm", 300, 1); }
-TEST(RandomScheduleTest, LLVM) { CheckTarget("llvm -mcpu=native -opt-level=1", 60, 20); }
+TEST(RandomScheduleTest, StackVM) { CheckTarget("stackvm", Front::kTir, 300, 1); }
+TEST(RandomScheduleTest, StagesStackVM) { CheckTarget("stackvm", Front::kTe, 300, 1); }
+TEST(RandomScheduleTest, LLVM) { CheckTarget("llvm -mcpu=native -opt-level=1", Front::kTir, 60, 20); }
+TEST(RandomScheduleTest, StagesLLVM) { CheckTarget("llvm -mcpu=native -opt-level=1", Front::kTe, 60, 20); }
 TEST(RandomScheduleTest, C) {
   try {
     backends::FindCCompiler();
   } catch (const TargetError&) {
     GTEST_SKIP() << "no C compiler";
   }
-  CheckTarget("c -opt-level=0", 40, 40);
+  CheckTarget("c -opt-level=0", Front::kTir, 40, 40);
 }
 TEST(RandomScheduleTest, OpenCL) {
   if (!HasOpenCL()) GTEST_SKIP() << "no OpenCL device";
-  CheckTarget("opencl", 10, 10, true);
+  CheckTarget("opencl", Front::kTir, 10, 10, true);
 }
 
 }  // namespace

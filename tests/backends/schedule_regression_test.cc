@@ -9,8 +9,10 @@
 #include "backends/stackvm/stackvm.h"
 #include "driver/lower_tir.h"
 #include "treadle/ir/prim_ops.h"
+#include "treadle/ir/structural.h"
 #include "treadle/te/tensor.h"
 #include "treadle/tir/schedule.h"
+#include "treadle/tir/text.h"
 
 namespace treadle {
 namespace {
@@ -24,8 +26,10 @@ const DataType kI32 = DataType::Int(32);
 tir::PrimFunc TwoStages() {
   const Array<PrimExpr> shape{PrimExpr(6), PrimExpr(9)}, turned{PrimExpr(9), PrimExpr(6)};
   te::Tensor a = te::Placeholder(shape, kI32, "A"), b = te::Placeholder({PrimExpr(6)}, kI32, "B");
-  te::Tensor t = te::Compute(shape, [&](const Indices& i) { return a(i[0], i[1]) * 2; }, "T");
-  te::Tensor d = te::Compute(turned, [&](const Indices& i) { return t(i[1], i[0]) - b(i[1]); }, "D");
+  te::Tensor t = te::Compute(
+      shape, [&](const Indices& i) { return a(i[0], i[1]) * 2; }, "T");
+  te::Tensor d = te::Compute(
+      turned, [&](const Indices& i) { return t(i[1], i[0]) - b(i[1]); }, "D");
   return te::CreatePrimFunc({a, b, d}, "f");
 }
 
@@ -73,6 +77,68 @@ TEST(ScheduleRegressionTest, PrefetchOfWhatIsInlinedLater) {
     s.Prefetch(d, 0, s.GetLoops(d)[0], PrimExpr(1));
     s.ComputeInline(s.GetBlock("T"));
   });
+}
+
+/// The sum of rows, of a matrix of unknown height.
+tir::PrimFunc SymbolicSum() {
+  const tir::Var n("n", kI32);
+  te::Tensor a = te::Placeholder({n, PrimExpr(5)}, kI32, "A");
+  tir::IterVar q = te::ReduceAxis(tir::Range(n), "q");
+  te::Tensor s = te::Compute(
+      {PrimExpr(5)}, [&](const Indices& i) { return te::Sum(a(q->var, i[0]), {q}); }, "S");
+  return te::CreatePrimFunc({a, s}, "f");
+}
+
+TEST(ScheduleRegressionTest, LoopsOfUnknownLengthAreNotUnrolled) {
+  tir::Schedule s(SymbolicSum());
+  const auto loops = s.GetLoops(s.GetBlock("S"));
+  EXPECT_THROW(s.Unroll(loops[1]), tir::ScheduleError);
+}
+
+TEST(ScheduleRegressionTest, NothingToPadInAResultOfRankZero) {
+  te::Tensor a = te::Placeholder({}, kI32, "A"), b = te::Placeholder({}, kI32, "B");
+  te::Tensor c = te::Compute(
+      {}, [&](const Indices&) { return a(Array<PrimExpr>{}) * b(Array<PrimExpr>{}); }, "C");
+  tir::Schedule s(te::CreatePrimFunc({a, b, c}));
+  EXPECT_THROW(s.PadEinsum(s.GetBlock("C"), {}), tir::ScheduleError);
+}
+
+TEST(ScheduleRegressionTest, DoubleBufferIsFilledInALoopThatWasCut) {
+  ExpectSameResult([](tir::Schedule& s) {
+    const auto d = s.GetBlock("D"), t = s.GetBlock("T");
+    const auto outer = s.Split(s.GetLoops(d)[0], {PrimExpr(), PrimExpr(4)});
+    s.ComputeAt(t, outer[0], true);
+    s.DoubleBuffer(t, 0);
+    const auto loops = s.GetLoops(t);
+    s.Split(loops[1], {PrimExpr(), PrimExpr(4)});
+    s.Split(loops[2], {PrimExpr(), PrimExpr(4)});
+  });
+}
+
+TEST(ScheduleRegressionTest, InliningABlockTakesTheBlockAroundItAlong) {
+  tir::Schedule s(TwoStages());
+  s.Blockize(s.GetLoops(s.GetBlock("T"))[1]);
+  s.ComputeInline(s.GetBlock("T"));
+  EXPECT_EQ(tir::AsText(s.func()).find("T_o"), std::string::npos);
+  ExpectSameResult([](tir::Schedule& same) {
+    same.Blockize(same.GetLoops(same.GetBlock("T"))[1]);
+    same.ComputeInline(same.GetBlock("T"));
+  });
+}
+
+TEST(ScheduleRegressionTest, BlocksInsideOthersAreNotCached) {
+  tir::Schedule s(TwoStages());
+  s.Blockize(s.GetLoops(s.GetBlock("T"))[1]);
+  EXPECT_THROW(s.CacheWrite(s.GetBlock("T"), 0, "global"), tir::ScheduleError);
+}
+
+TEST(ScheduleRegressionTest, ThreadsOfDecomposedReductionsReadBack) {
+  tir::Schedule s(SymbolicSum());
+  const auto block = s.GetBlock("S");
+  const auto loops = s.GetLoops(block);
+  s.VThread(loops[0]);
+  s.DecomposeReduction(block, loops[0]);
+  EXPECT_TRUE(StructuralEqual(tir::ParsePrimFunc(tir::AsText(s.func())), s.func()));
 }
 
 }  // namespace

@@ -84,7 +84,7 @@ class HalfChooser : public FoldingMutator {
   Stmt VisitStmt_(const ForNode* op) override {
     PrimExpr min = VisitExpr(op->min), extent = VisitExpr(op->extent);
     Var var(op->loop_var->name_hint, op->loop_var.dtype());
-    renamed_.emplace(op->loop_var.get(), var);
+    renamed_[op->loop_var.get()] = var;  // parts of a loop that was cut share their variable
     Forget();
     return For(var, min, extent, op->kind, VisitStmt(op->body), op->thread_binding, op->annotations, op->span);
   }
@@ -144,7 +144,8 @@ class DoubleBufferInjector : public StmtMutator {
       }
     }
     const Var& var = loop->loop_var;
-    Buffer doubled(buffer->data, buffer->dtype, {IntImm(buffer->shape[0].dtype(), *size * 2)}, {},
+    const Var pointer(buffer->data->name_hint, buffer->data->type_annotation);
+    Buffer doubled(pointer, buffer->dtype, {IntImm(buffer->shape[0].dtype(), *size * 2)}, {},
                    PrimExpr(ObjectPtr<Object>()), buffer->name, buffer->data_alignment, 0);
     PrimExpr half = make_const(var.dtype(), *size), two = make_const(var.dtype(), 2);
     auto offset = [&](const PrimExpr& i) { return floormod(i - loop->min, two) * half; };

@@ -75,13 +75,14 @@ class LoopUnroller : public StmtExprMutator {
       unroll = few_steps || *extent <= max_extent_;
       unroll = unroll || *extent == 1;
     }
-    if (loop->kind == ForKind::kUnrolled && extent == nullptr) {
-      throw Error(StrCat("loop ", loop->loop_var->name_hint, " is marked unrolled but its extent isn't a constant"));
-    }
     if (!unroll) {
       steps_ += body_steps * (extent != nullptr ? *extent : 16);
       depth_ = std::max(outer_depth, depth_ + 1);
-      return stmt;
+      if (loop->kind != ForKind::kUnrolled) return stmt;
+      // A part of a loop that was cut where only the run tells: it stays a loop.
+      For serial = GetRef<For>(loop);
+      serial.CopyOnWrite()->kind = ForKind::kSerial;
+      return serial;
     }
     steps_ += body_steps * *extent;
     depth_ = std::max(outer_depth, depth_);

@@ -81,6 +81,13 @@ std::string CacheRead(ScheduleState& state, const std::string& name, int read_in
     throw ScheduleError(StrCat("cache_read: buffer '", buffer->name, "' is written and read by block '", name,
                                "' inside the same loops; cache it before moving blocks together"));
   }
+  for (const PlacedBlock& b : state.AllBlocks()) {
+    for (const MatchBufferRegion& match : b.block()->match_buffers) {
+      if (!match->buffer.same_as(buffer)) continue;
+      throw ScheduleError(StrCat("cache_read: buffer '", buffer->name, "' is the view that the intrinsic of block '",
+                                 b.name(), "' has of '", match->source->buffer->name, "'; cache before tensorize"));
+    }
+  }
   Buffer cached = InScope(state, buffer, scope);
   std::string copy_name = state.UniqueBlockName(cached->name);
   std::unordered_map<const Object*, Stmt> replacements;
@@ -117,6 +124,7 @@ std::string CacheWrite(ScheduleState& state, const std::string& name, int write_
   Buffer buffer = BufferAt(placed.block(), true, write_index, "cache_write");
   std::vector<PlacedBlock> writers = WritersOf(state.ScopeOf(placed), buffer);
   size_t at = TopStatement(placed);
+  RequireTopLevel(placed, "cache_write");
   for (const PlacedBlock& w : writers) {
     if (!Contains(placed.path[at], w.realize.get())) {
       throw ScheduleError(StrCat("cache_write: block '", w.name(), "' writes buffer '", buffer->name,

@@ -24,6 +24,14 @@ Buffer BufferAt(const BlockNode* block, bool is_write, int index, const char* pr
   return regions[index]->buffer;
 }
 
+void RequireTopLevel(const PlacedBlock& placed, const char* primitive) {
+  const size_t scope = placed.ScopeIndex();
+  const auto* outer = scope == std::string::npos ? nullptr : placed.path[scope].as<BlockNode>();
+  if (outer == nullptr || outer->iter_vars.empty()) return;
+  throw ScheduleError(StrCat(primitive, ": block '", placed.name(), "' is inside block '", outer->name_hint,
+                             "', each run of which computes a part only; do this before blockize"));
+}
+
 void RequirePlainLoop(const ForNode* loop, const char* primitive) {
   if (loop->kind == ForKind::kSerial && loop->annotations.empty()) return;
   throw ScheduleError(StrCat(primitive, ": loop ", LoopName(loop->loop_var),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parallel, vectorize, unroll, bind.
 #include "tir/schedule/primitives.h"
+#include "treadle/tir/text.h"
 
 namespace treadle::tir::primitive {
 
@@ -94,8 +95,12 @@ void SetKind(ScheduleState& state, const Var& var, ForKind kind, const char* pri
   if (kind != ForKind::kUnrolled) CheckIndependent(state, loop, primitive);
   if (kind == ForKind::kVectorized) CheckLanes(state, path);
   if (kind == ForKind::kVectorized && !is_const_int(loop->extent)) {
-    throw ScheduleError(StrCat(primitive, ": the extent of loop ", LoopName(var),
-                               " must be a constant; split it by the vector length first"));
+    throw ScheduleError(StrCat(primitive, ": the extent of loop ", LoopName(var), ", ", AsText(loop->extent, false),
+                               ", must be a constant; split it by the vector length first"));
+  }
+  if (kind == ForKind::kUnrolled && !is_const_int(loop->extent)) {
+    throw ScheduleError(StrCat(primitive, ": the extent of loop ", LoopName(var), ", ", AsText(loop->extent, false),
+                               ", must be a constant; split it by a constant factor first"));
   }
   For changed = GetRef<For>(loop);
   ForNode* node = changed.CopyOnWrite();

@@ -113,6 +113,7 @@ class Einsum {
   /// Each axis must be one loop of a nest of the block's own.
   void ReadAxes(const std::vector<int64_t>& padding) {
     const BlockNode* block = placed_.block();
+    RequireTopLevel(placed_, kName);
     if (padding.size() != block->iter_vars.size()) {
       Refuse(StrCat("has ", block->iter_vars.size(), " axes; ", padding.size(), " paddings are given"));
     }
@@ -133,6 +134,7 @@ class Einsum {
       RequirePlainLoop(loops[i].get(), kName);
       axes_.push_back({iv, *extent, (*extent + padding[i] - 1) / padding[i] * padding[i]});
     }
+    if (loops.empty()) Refuse("has no loops to pad");
     for (outermost_ = 0; !placed_.path[outermost_].same_as(loops[0]); ++outermost_) {
     }
   }

@@ -223,6 +223,7 @@ Stmt FinalNest(const Pieces& p, const Buffer& partial, size_t axis) {
 std::string RFactor(ScheduleState& state, const Var& loop_var, int factor_axis) {
   Path path = state.FindLoop(loop_var, kName);
   Pieces p = Check(state, path);
+  RequireTopLevel(p.placed, kName);
   auto rank = static_cast<int>(p.store->buffer->shape.size());
   if (factor_axis < -(rank + 1) || factor_axis > rank) {
     throw ScheduleError(StrCat(kName, ": buffer '", p.store->buffer->name, "' has ", rank, " dimensions; factor_axis ",

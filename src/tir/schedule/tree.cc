@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "tir/block_access.h"
+
 namespace treadle::tir {
 
 std::vector<Stmt> ChildrenOf(const Stmt& stmt) {
@@ -46,6 +48,8 @@ Stmt WithChild(const Stmt& parent, const Stmt& child, const Stmt& replacement) {
     return IfThenElse(op->condition, then_case, else_case, op->span);
   }
   if (const auto* op = parent.as<BlockNode>()) {
+    // A block around blocks goes with them; the root stays.
+    if (!replacement.defined() && !op->iter_vars.empty() && !op->init.defined()) return Stmt();
     Block block = GetRef<Block>(op);
     block.CopyOnWrite()->body = replacement.defined() ? replacement : Evaluate(PrimExpr(0));
     return block;
@@ -318,6 +322,22 @@ void ScheduleState::RemoveAlloc(const Buffer& buffer) {
   SetBody(Remover(buffer)(func_->body));
 }
 
+void ScheduleState::RefreshEnclosing() {
+  class Refresher : public StmtMutator {
+   protected:
+    using StmtMutator::VisitStmt_;
+    Stmt VisitStmt_(const BlockNode* op) override {
+      Block block = Downcast<Block>(StmtMutator::VisitStmt_(op));
+      // The root and what an intrinsic stands for say nothing, or know better.
+      const bool says = !op->iter_vars.empty() && op->match_buffers.empty();
+      return says && !BlocksIn(block->body).empty() ? WithDetectedAccess(block) : block;
+    }
+  };
+  bool nested = false;
+  for (const PlacedBlock& b : AllBlocks()) nested |= b.path.size() > 1 && !BlocksIn(b.block()->body).empty();
+  if (nested) SetBody(Refresher()(func_->body));
+}
+
 void ScheduleState::BindContext(arith::Analyzer& analyzer, const Path& path) const {
   for (const auto& [param, buffer] : func_->buffer_map) {
     for (const PrimExpr& dim : buffer->shape) {
@@ -399,7 +419,8 @@ std::vector<PlacedBlock> BlocksIn(const Stmt& stmt) {
 
 bool Contains(const Stmt& stmt, const Object* what) {
   Path path;
-  return FindPath(stmt, [&](const Stmt& s) { return s.get() == what; }, path);
+  return FindPath(
+      stmt, [&](const Stmt& s) { return s.get() == what; }, path);
 }
 
 bool UsesLoopVar(const PrimExpr& e, const Var& var) {

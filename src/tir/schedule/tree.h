@@ -62,6 +62,8 @@ class ScheduleState {
   /// Adds the buffers to the alloc_buffers of the root block.
   void AddAlloc(const Buffer& buffer);
   void RemoveAlloc(const Buffer& buffer);
+  /// Blocks that hold blocks say again what those read and write, after these changed.
+  void RefreshEnclosing();
   /// Binds in the analyzer the loops on the path and non-negative shape variables.
   void BindContext(arith::Analyzer& analyzer, const Path& path) const;
 

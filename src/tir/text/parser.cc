@@ -264,7 +264,12 @@ class Parser : public ExprParser {
       Expect("(");
       std::string tag = String();
       Expect(")");
-      thread = IterVar(Range::FromMinExtent(min, extent), Var(tag, var.dtype()), IterVarType::kThreadIndex, tag);
+      // Copies of a loop, which share its variable, share the thread too.
+      IterVar& known = threads_[var.get()];
+      if (!known.defined() || known->thread_tag != tag) {
+        known = IterVar(Range::FromMinExtent(min, extent), Var(tag, var.dtype()), IterVarType::kThreadIndex, tag);
+      }
+      thread = known;
       break;
     }
     Map<treadle::String, ObjectRef> annotations = Annotations();
@@ -368,6 +373,8 @@ class Parser : public ExprParser {
     Expect("}");
     return BlockRealize(values, predicate, Block(axes, reads, writes, name, body, init, allocs, matches, annotations));
   }
+
+  std::unordered_map<const Object*, IterVar> threads_;  ///< by loop variable
 };
 
 }  // namespace
