@@ -193,7 +193,7 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
   model.manifest = MakeManifest(main, targets.default_target(), /*any_type=*/options.executor == "vm");
   model.manifest.module_name = options.module_name;
   GraphCode code = vm ? GenerateProgram(module, targets, options, &model)
-                      : GenerateGraphCode(main, targets, options.module_name);
+                      : GenerateGraphCode(main, targets, options.module_name, CompileThreads(options));
   if (vm) {
     dump.Write("vm", [&] { return model.vm_text; });
   } else {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/compile_engine.h"
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <functional>
@@ -11,6 +12,7 @@
 #include "driver/lower_te.h"
 #include "driver/lower_tir.h"
 #include "ops/schedule/schedule.h"
+#include "tir/in_place.h"
 #include "treadle/ir/transform.h"
 #include "treadle/ops/implementation.h"
 #include "treadle/relay/expr_functor.h"
@@ -90,7 +92,12 @@ void LowerKernel(Kernel* kernel) {
     kernel->scheduled = func;
     kernel->lowered = LowerPrimFunc(func, kernel->target, options);
   }
+  kernel->lowered = tir::WithInPlaceOperands(kernel->lowered);
 }
+
+/// What users add isn't known to the cache, and may be functions of an interpreter, which one thread at a time may
+/// enter.
+bool HasHooks() { return runtime::Registry::Get(kLowerHook) || ops::HasAddedImplementations(); }
 
 /// Calls `work`, whose errors then name the kernel.
 template <typename F>
@@ -159,11 +166,15 @@ CompileEngine::CompileEngine(std::string module_name)
 Kernel& CompileEngine::Get(const relay::Function& func, const Target& target) {
   auto [it, inserted] = index_.emplace(KernelKey(func, target), kernels_.size());
   if (inserted) {
-    auto kernel = std::make_unique<Kernel>(func, target);
+    auto known = undeclared_.extract(it->first);
+    auto kernel = known.empty() ? std::make_unique<Kernel>(func, target) : std::move(known.mapped());
     std::string base = prefix_ + FusedFunctionName(func);
     int& count = names_[base];
     kernel->symbol = count == 0 ? base : base + "_" + std::to_string(count);
     ++count;
+    for (tir::PrimFunc* lowered : {&kernel->scheduled, &kernel->lowered}) {
+      if (lowered->defined()) *lowered = WithAttr(*lowered, attr::kGlobalSymbol, String(kernel->symbol));
+    }
     kernels_.push_back(std::move(kernel));
   }
   Kernel& kernel = *kernels_[it->second];
@@ -177,6 +188,7 @@ const std::string& CompileEngine::Declare(const relay::Function& func, const Tar
 
 void CompileEngine::Clear() {
   kernels_.clear();
+  undeclared_.clear();
   index_.clear();
   names_.clear();
 }
@@ -187,14 +199,36 @@ void CompileEngine::Lower(Kernel* kernel) {
 }
 
 void CompileEngine::LowerAll(int threads) {
-  // A hook may be a function of an interpreter that only the calling thread may enter.
-  if (runtime::Registry::Get(kLowerHook) || ops::HasAddedImplementations()) threads = 1;
-  ParallelFor(kernels_.size(), threads, [this](size_t i) { Lower(kernels_[i].get()); });
+  ParallelFor(kernels_.size(), HasHooks() ? 1 : threads, [this](size_t i) { Lower(kernels_[i].get()); });
+}
+
+std::vector<std::vector<int>> CompileEngine::InPlaceOperands(
+    const std::vector<std::pair<relay::Function, Target>>& functions, int threads) {
+  std::vector<std::vector<int>> operands(functions.size());
+  if (HasHooks()) return operands;
+  std::vector<Kernel*> kernels, to_lower;
+  for (const auto& [func, target] : functions) {
+    KernelKey key(func, target);
+    auto declared = index_.find(key);
+    if (declared != index_.end()) {
+      kernels.push_back(kernels_[declared->second].get());
+    } else {
+      auto [it, inserted] = undeclared_.try_emplace(std::move(key));
+      if (inserted) it->second = std::make_unique<Kernel>(func, target);
+      if (inserted) it->second->symbol = prefix_ + FusedFunctionName(func);
+      kernels.push_back(it->second.get());
+    }
+    if (!kernels.back()->lowered.defined()) to_lower.push_back(kernels.back());
+  }
+  std::sort(to_lower.begin(), to_lower.end());
+  to_lower.erase(std::unique(to_lower.begin(), to_lower.end()), to_lower.end());
+  ParallelFor(to_lower.size(), threads, [&](size_t i) { Lower(to_lower[i]); });
+  for (size_t i = 0; i < kernels.size(); ++i) operands[i] = tir::InPlaceOperands(kernels[i]->lowered);
+  return operands;
 }
 
 void CompileEngine::CompileAll(const EngineOptions& options) {
-  // What users add isn't known to the cache, and may be functions of an interpreter.
-  const bool hooked = runtime::Registry::Get(kLowerHook) || ops::HasAddedImplementations();
+  const bool hooked = HasHooks();
   const bool texts = options.emit_ll || options.emit_asm || options.emit_c;
   KernelCache* cache = options.use_cache && !hooked && !texts ? KernelCache::Default() : nullptr;
   ParallelFor(kernels_.size(), hooked ? 1 : options.threads, [&](size_t i) {

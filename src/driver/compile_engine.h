@@ -68,6 +68,11 @@ class CompileEngine {
   /// operators of the kernel and the places they come from.
   void LowerAll(int threads);
   void Lower(Kernel* kernel);
+  /// For each function, the positions among its kernel's operands (tuples flattened) of those that the kernel may write
+  /// its result over. Found by lowering; functions that are declared later aren't lowered again. None where users'
+  /// lowering is in use.
+  std::vector<std::vector<int>> InPlaceOperands(const std::vector<std::pair<relay::Function, Target>>& functions,
+                                                int threads);
   /// Machine code of every kernel whose target makes objects, lowering what isn't in the cache on disk.
   void CompileAll(const EngineOptions& options);
   /// Forgets everything.
@@ -80,6 +85,7 @@ class CompileEngine {
  private:
   std::string prefix_;
   std::vector<std::unique_ptr<Kernel>> kernels_;
+  std::unordered_map<KernelKey, std::unique_ptr<Kernel>, KernelKeyHash> undeclared_;  ///< lowered, without symbols
   std::unordered_map<KernelKey, size_t, KernelKeyHash> index_;
   std::unordered_map<std::string, int> names_;
 };

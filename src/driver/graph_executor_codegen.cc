@@ -116,6 +116,24 @@ std::string CompileHost(const std::vector<tir::PrimFunc>& functions, const Targe
   return backends::GetBackend("llvm").codegen(functions, host, options).code;
 }
 
+/// Allows what the kernels of `program` are seen to do.
+InPlaceRule KernelsInPlace(CompileEngine* engine, const MemoryProgram& program, const BuildTargets& targets,
+                           int threads) {
+  std::vector<std::pair<Function, Target>> functions;
+  for (const relay::CallNode* call : InPlaceCandidates(program)) {
+    const int device = program.tensors[program.tensors_of.at(GetRef<relay::Expr>(call))[0]].device_type;
+    functions.emplace_back(Downcast<Function>(call->op), targets.ForDevice(device));
+  }
+  const std::vector<std::vector<int>> operands = engine->InPlaceOperands(functions, threads);
+  std::map<const Object*, std::vector<int>> of_function;
+  for (size_t i = 0; i < functions.size(); ++i) of_function[functions[i].first.get()] = operands[i];
+  return [of_function](const relay::CallNode* call, size_t operand) {
+    auto it = of_function.find(call->op.get());
+    return it != of_function.end() &&
+           std::find(it->second.begin(), it->second.end(), static_cast<int>(operand)) != it->second.end();
+  };
+}
+
 /// Whether the host or a target has the option -link-params.
 bool LinksParams(const BuildTargets& targets) {
   bool wanted = targets.host->GetIntAttr("link-params", 0) != 0;
@@ -144,7 +162,8 @@ std::map<std::string, IRModule> LoweredModules(CompileEngine* engine, int thread
   return modules;
 }
 
-GraphCode GenerateGraphCode(const Function& main, const BuildTargets& targets, const std::string& module_name) {
+GraphCode GenerateGraphCode(const Function& main, const BuildTargets& targets, const std::string& module_name,
+                            int threads) {
   GraphCode code;
   code.main = main;
   code.engine = std::make_shared<CompileEngine>(module_name);
@@ -153,7 +172,10 @@ GraphCode GenerateGraphCode(const Function& main, const BuildTargets& targets, c
   for (const auto& [device, target] : targets.by_device) {
     if (IsDevice(target)) planner = MemoryPlanner::kRelay;
   }
-  code.plan = GraphPlanMemory(main, planner, /*share_reshapes=*/true, targets.default_device());
+  const InPlaceRule rule = planner == MemoryPlanner::kArena
+                               ? KernelsInPlace(code.engine.get(), LinearizeForMemory(main), targets, threads)
+                               : InPlaceRule();
+  code.plan = GraphPlanMemory(main, planner, /*share_reshapes=*/true, targets.default_device(), rule);
   Externals externals;
   auto kernel_symbol = [&](const Function& func, int device_type) {
     if (func->attrs->dict.contains(attr::kCompiler)) return externals.Declare(func);
@@ -184,7 +206,8 @@ Module LinkModules(const GraphCode& code, const BuildTargets& targets, runtime::
       device_targets.emplace(kernel->target.str(), kernel->target);
     }
   }
-  if (device_functions.empty() && code.graph.plain && !objects.empty()) objects.push_back(MainObject(code.graph, native));
+  if (device_functions.empty() && code.graph.plain && !objects.empty())
+    objects.push_back(MainObject(code.graph, native));
   std::vector<Module> devices;
   for (const auto& [text, functions] : device_functions) {
     const Target& target = device_targets.at(text);

@@ -15,6 +15,10 @@ namespace {
 constexpr size_t kMaxQuadratic = 4096;
 /// Above this number of joins and splits they are in place all or none.
 constexpr size_t kMaxTrials = 64;
+/// How often buffers are placed again at most, for a trial and for what is compared in the end.
+constexpr int kTrialRounds = 4, kRounds = 64;
+/// The same in pairs of buffers, which bounds the time of a plan.
+constexpr int64_t kMaxWork = int64_t{1} << 24;
 
 int64_t Align(int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
 
@@ -26,8 +30,8 @@ struct Buffer {
 };
 
 struct Buffers {
-  std::vector<Buffer> list;    ///< in order of first step; those without bytes stand for nothing
-  std::vector<int> of_tensor;  ///< -1: persistent
+  std::vector<Buffer> list;     ///< in order of first step; those without bytes stand for nothing
+  std::vector<int> of_tensor;   ///< -1: persistent
   std::vector<int64_t> offset;  ///< of the tensor in its buffer
 };
 
@@ -35,8 +39,8 @@ struct Buffers {
 class BufferCollector {
  public:
   /// `in_place`: by step, whether a join or split is to move nothing.
-  BufferCollector(const MemoryProgram& program, const std::vector<bool>& in_place)
-      : program_(program), in_place_(in_place) {
+  BufferCollector(const MemoryProgram& program, const std::vector<bool>& in_place, const InPlaceRule& rule)
+      : program_(program), in_place_(in_place), rule_(rule) {
     result_.of_tensor.assign(program.tensors.size(), -1);
     result_.offset.assign(program.tensors.size(), 0);
   }
@@ -77,7 +81,8 @@ class BufferCollector {
     for (int input : step.inputs) {
       if (result_.of_tensor[input] < 0) continue;
       const Buffer& buffer = BufferOf(input);
-      if (buffer.last == index && buffer.device_type == tensor.device_type && MayWriteInPlace(program_, step, input)) {
+      if (buffer.last == index && buffer.device_type == tensor.device_type &&
+          MayWriteInPlace(program_, step, input, rule_)) {
         return Assign(id, result_.of_tensor[input], result_.offset[input]);
       }
     }
@@ -103,7 +108,8 @@ class BufferCollector {
       Buffer& buffer = result_.list[part];
       result_.list[whole].first = std::min(result_.list[whole].first, buffer.first);
       result_.list[whole].last = std::max(result_.list[whole].last, buffer.last);
-      for (int tensor : std::exchange(tensors_of_[part], {})) Assign(tensor, whole, result_.offset[tensor] + offsets[i]);
+      for (int tensor : std::exchange(tensors_of_[part], {}))
+        Assign(tensor, whole, result_.offset[tensor] + offsets[i]);
       buffer.bytes = 0;
     }
     return true;
@@ -121,6 +127,7 @@ class BufferCollector {
 
   const MemoryProgram& program_;
   const std::vector<bool>& in_place_;
+  const InPlaceRule& rule_;
   Buffers result_;
   std::vector<std::vector<int>> tensors_of_;  ///< by buffer
 };
@@ -151,14 +158,9 @@ struct Placement {
   int64_t total = 0;  ///< of all devices
 };
 
-/// Largest buffer first, each at the smallest sufficient gap among those alive at the same time.
-Placement LargestFirst(const std::vector<Buffer>& buffers) {
+/// Buffers in an order, each at the smallest sufficient gap among those alive at the same time.
+Placement InOrder(const std::vector<Buffer>& buffers, const std::vector<int>& order) {
   Placement result{std::vector<int64_t>(buffers.size(), 0), 0};
-  std::vector<int> order(buffers.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](int a, int b) {
-    return buffers[a].bytes != buffers[b].bytes ? buffers[a].bytes > buffers[b].bytes : a < b;
-  });
   std::map<int, std::vector<int>> placed;  // per device, in order of offset
   std::map<int, int64_t> totals;
   for (int id : order) {
@@ -184,6 +186,49 @@ Placement LargestFirst(const std::vector<Buffer>& buffers) {
   }
   for (const auto& [device, total] : totals) result.total += total;
   return result;
+}
+
+/// The most bytes of buffers that are alive at one step, over all devices: no placement needs less.
+int64_t LeastTotal(const std::vector<Buffer>& buffers) {
+  std::map<int, std::map<int, int64_t>> changes;  // by device, then step
+  for (const Buffer& buffer : buffers) {
+    changes[buffer.device_type][buffer.first] += buffer.bytes;
+    changes[buffer.device_type][buffer.last + 1] -= buffer.bytes;
+  }
+  int64_t total = 0;
+  for (const auto& [device, at] : changes) {
+    int64_t alive = 0, most = 0;
+    for (const auto& [step, change] : at) most = std::max(most, alive += change);
+    total += most;
+  }
+  return total;
+}
+
+/// Largest buffer first. Where that leaves holes, those that came to lie above the least total come earlier, and all
+/// are placed again, up to `rounds` times (Joslin, Clements: "Squeaky wheel" optimization, JAIR 10, 1999).
+Placement LargestFirst(const std::vector<Buffer>& buffers, int rounds) {
+  std::vector<int> order(buffers.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<int64_t> priority(buffers.size());
+  for (size_t i = 0; i < buffers.size(); ++i) priority[i] = buffers[i].bytes;
+  auto sort = [&] {
+    std::sort(order.begin(), order.end(),
+              [&](int a, int b) { return priority[a] != priority[b] ? priority[a] > priority[b] : a < b; });
+  };
+  sort();
+  Placement best = InOrder(buffers, order);
+  const int64_t least = LeastTotal(buffers);
+  Placement placement = best;
+  for (int round = 0; round < rounds && best.total > least; ++round) {
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      const int64_t excess = placement.offsets[i] + buffers[i].bytes - least;
+      if (excess > 0) priority[i] += std::max(excess, buffers[i].bytes);
+    }
+    sort();
+    placement = InOrder(buffers, order);
+    if (placement.total < best.total) best = placement;
+  }
+  return best;
 }
 
 /// Free ranges of one arena, merged with their neighbours.
@@ -270,47 +315,51 @@ struct ArenaPlan {
   Placement placement;
 };
 
-ArenaPlan PlanWith(const MemoryProgram& program, const std::vector<bool>& in_place) {
-  ArenaPlan plan{Compact(BufferCollector(program, in_place).Collect()), {}};
+ArenaPlan PlanWith(const MemoryProgram& program, const std::vector<bool>& in_place, const InPlaceRule& rule,
+                   int max_rounds) {
+  ArenaPlan plan{Compact(BufferCollector(program, in_place, rule).Collect()), {}};
   plan.placement = InOrderOfTime(plan.buffers.list);
   if (plan.buffers.list.size() <= kMaxQuadratic) {
-    Placement other = LargestFirst(plan.buffers.list);
+    const auto pairs = static_cast<int64_t>(plan.buffers.list.size() * plan.buffers.list.size());
+    const auto rounds = static_cast<int>(std::min<int64_t>(max_rounds, kMaxWork / std::max<int64_t>(1, pairs)));
+    Placement other = LargestFirst(plan.buffers.list, rounds);
     if (other.total < plan.placement.total) plan.placement = std::move(other);
   }
   return plan;
 }
 
 /// The plan that moves least without taking more memory than one that moves everything.
-ArenaPlan BestPlan(const MemoryProgram& program) {
+ArenaPlan BestPlan(const MemoryProgram& program, const InPlaceRule& rule) {
   std::vector<size_t> candidates;
   for (size_t s = 0; s < program.steps.size(); ++s) {
     const PlannedStep& step = program.steps[s];
     if (!PiecesOfJoin(program, step).empty() || !PiecesOfSplit(program, step).empty()) candidates.push_back(s);
   }
   std::vector<bool> in_place(program.steps.size(), false);
-  ArenaPlan best = PlanWith(program, in_place);
+  ArenaPlan best = PlanWith(program, in_place, rule, kRounds);
   if (candidates.empty()) return best;
   std::vector<bool> all = in_place;
   for (size_t s : candidates) all[s] = true;
-  ArenaPlan plan = PlanWith(program, all);
+  ArenaPlan plan = PlanWith(program, all, rule, kRounds);
   if (plan.placement.total <= best.placement.total) return plan;
   if (candidates.size() > kMaxTrials) return best;
   for (size_t s : candidates) {
     in_place[s] = true;
-    plan = PlanWith(program, in_place);
+    plan = PlanWith(program, in_place, rule, kTrialRounds);
     if (plan.placement.total <= best.placement.total) {
       best = std::move(plan);
     } else {
       in_place[s] = false;
     }
   }
-  return best;
+  plan = PlanWith(program, in_place, rule, kRounds);
+  return plan.placement.total < best.placement.total ? plan : best;
 }
 
 }  // namespace
 
-std::vector<TensorPlace> PlanArena(const MemoryProgram& program) {
-  const ArenaPlan plan = BestPlan(program);
+std::vector<TensorPlace> PlanArena(const MemoryProgram& program, const InPlaceRule& rule) {
+  const ArenaPlan plan = BestPlan(program, rule);
   const Buffers& buffers = plan.buffers;
   std::vector<TensorPlace> places(program.tensors.size(), {-1, 0});
   int64_t next_id = 0;

@@ -15,11 +15,12 @@ struct TensorPlace {
 };
 
 /// Places all tensors. Parameters and constants get storages of their own, numbered first; then comes one storage
-/// per device. Element-wise steps write over an operand that isn't needed any more; joining and splitting along the
+/// per device. Steps write over an operand that isn't needed any more where `rule` allows it
+/// (without one: where they are element-wise); joining and splitting along the
 /// outermost dimension moves nothing where that doesn't take more memory. Otherwise tensors that live at the same time
 /// never overlap. Of two heuristics the better is taken: largest tensor first (up to some thousand tensors), and
 /// best fit in order of time.
-std::vector<TensorPlace> PlanArena(const MemoryProgram& program);
+std::vector<TensorPlace> PlanArena(const MemoryProgram& program, const InPlaceRule& rule = {});
 
 /// The joins and splits of `places` that move nothing: by step, whether all of its operands and results lie in place.
 bool IsInPlace(const MemoryProgram& program, const PlannedStep& step, const std::vector<TensorPlace>& places);

@@ -99,8 +99,8 @@ bool IsAliasOfPersistent(const MemoryProgram& program, int tensor) {
 }
 
 /// An arena on the CPU; tensors of other devices, whose memory can't be addressed inside, have blocks.
-std::vector<TensorPlace> PlanByDevice(const MemoryProgram& program, int default_device) {
-  std::vector<TensorPlace> places = PlanArena(program);
+std::vector<TensorPlace> PlanByDevice(const MemoryProgram& program, int default_device, const InPlaceRule& rule) {
+  std::vector<TensorPlace> places = PlanArena(program, rule);
   std::vector<int64_t> blocks;
   std::map<int64_t, int64_t> id_of_block;
   int64_t next_id = 0;
@@ -119,14 +119,14 @@ std::vector<TensorPlace> PlanByDevice(const MemoryProgram& program, int default_
 
 }  // namespace
 
-MemoryPlan GraphPlanMemory(const relay::Function& func, MemoryPlanner planner, bool share_reshapes,
-                           int default_device) {
+MemoryPlan GraphPlanMemory(const relay::Function& func, MemoryPlanner planner, bool share_reshapes, int default_device,
+                           const InPlaceRule& rule) {
   MemoryProgram program = LinearizeForMemory(func, share_reshapes);
   std::vector<TensorPlace> places;
   if (planner == MemoryPlanner::kRelay) {
     for (int64_t id : BlockPlanner(program).Plan()) places.push_back({id, 0});
   } else {
-    places = PlanByDevice(program, default_device);
+    places = PlanByDevice(program, default_device, rule);
   }
   MemoryPlan plan;
   for (const auto& [expr, tensors] : program.tensors_of) {

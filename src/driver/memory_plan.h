@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "driver/memory_program.h"
 #include "treadle/relay/expr.h"
 
 namespace treadle::driver {
@@ -34,9 +35,9 @@ enum class MemoryPlanner {
 ///
 /// Throws Error for If and other control flow, and for types of unknown size. Only some tensors on devices (attribute
 /// device annotations) and others not is an Error. `default_device` (DLDeviceType) is where everything is when there
-/// are no annotations.
+/// are no annotations. `rule` says which calls kArena may let write over an operand (without one: element-wise ones).
 MemoryPlan GraphPlanMemory(const relay::Function& func, MemoryPlanner planner = MemoryPlanner::kRelay,
-                           bool share_reshapes = true, int default_device = 1);
+                           bool share_reshapes = true, int default_device = 1, const InPlaceRule& rule = {});
 
 /// Bytes of each storage that the plan uses: the largest of the ends of its tensors.
 std::unordered_map<int64_t, int64_t> StorageSizes(const MemoryPlan& plan);

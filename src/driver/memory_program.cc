@@ -303,7 +303,7 @@ MemoryProgram LinearizeForMemory(const relay::Function& func, bool share_reshape
   return Linearizer(share_reshapes).Run(func);
 }
 
-bool MayWriteInPlace(const MemoryProgram& program, const PlannedStep& step, int input) {
+bool MayWriteInPlace(const MemoryProgram& program, const PlannedStep& step, int input, const InPlaceRule& rule) {
   if (step.call == nullptr || step.outputs.size() != 1) return false;
   const auto* func = step.call->op.as<FunctionNode>();
   if (func == nullptr || !func->is_primitive() || func->GetAttr<ObjectRef>(attr::kCompiler)) return false;
@@ -318,8 +318,24 @@ bool MayWriteInPlace(const MemoryProgram& program, const PlannedStep& step, int 
     const auto* type = func->params[i]->type_as<TensorTypeNode>();
     if (type == nullptr || !EqualShapes(type, result)) return false;
     if (runtime::ElementBytes(type->dtype) != runtime::ElementBytes(result->dtype)) return false;
+    if (rule && !rule(step.call, i)) return false;
   }
-  return IsElementWise(func);
+  return rule || IsElementWise(func);
+}
+
+std::vector<const CallNode*> InPlaceCandidates(const MemoryProgram& program) {
+  std::vector<const CallNode*> calls;
+  const InPlaceRule any = [](const CallNode*, size_t) { return true; };
+  for (size_t s = 0; s < program.steps.size(); ++s) {
+    const PlannedStep& step = program.steps[s];
+    const bool candidate = !step.outputs.empty() && std::any_of(step.inputs.begin(), step.inputs.end(), [&](int input) {
+      const PlannedTensor& tensor = program.tensors[input];
+      return !tensor.persistent && tensor.last_use == static_cast<int>(s) && OnCpu(tensor) &&
+             OnCpu(program.tensors[step.outputs[0]]) && MayWriteInPlace(program, step, input, any);
+    });
+    if (candidate) calls.push_back(step.call);
+  }
+  return calls;
 }
 
 }  // namespace treadle::driver

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -39,9 +40,16 @@ struct MemoryProgram {
 /// Throws Error for control flow and nested functions, and for shapes that aren't known.
 MemoryProgram LinearizeForMemory(const relay::Function& func, bool share_reshapes = true);
 
-/// Whether step `step` may write its output over input `input` (the tensor's memory being free afterwards): its
-/// function is element-wise in it.
-bool MayWriteInPlace(const MemoryProgram& program, const PlannedStep& step, int input);
+/// Whether the function of a call may write its result over the operand at a position (tuples flattened).
+using InPlaceRule = std::function<bool(const relay::CallNode* call, size_t operand)>;
+
+/// Whether step `step` may write its output over input `input` (the tensor's memory being free afterwards): they have
+/// one shape, and `rule` allows it wherever the input is an operand. Without a rule functions that are element-wise do.
+bool MayWriteInPlace(const MemoryProgram& program, const PlannedStep& step, int input, const InPlaceRule& rule = {});
+
+/// The calls that could write over an operand as far as shapes and lives of tensors go, for which the rule will be
+/// asked.
+std::vector<const relay::CallNode*> InPlaceCandidates(const MemoryProgram& program);
 
 /// The operands of step `step` that its result can be made of without copying: the step joins tensors (concatenate) and
 /// each operand is one piece of the result's memory, all on the CPU. One byte offset per operand, or nothing.

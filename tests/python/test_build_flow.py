@@ -2,6 +2,7 @@
 """The build flow from Python: scripts of the original, its parts one by one, memory, devices, modules, the cache."""
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -606,3 +607,34 @@ def test_network_split_between_cpu_and_opencl(tmp_path):
         executor = graph_executor.GraphModule(module["default"](tvm.cpu(0), tvm.opencl(0)))
         executor.run(data=value)
         np.testing.assert_allclose(executor.get_output(0).numpy(), expected, rtol=1e-4, atol=1e-6)
+
+
+def residual_block(channels, size):
+    """Convolutions whose last one adds the block's input."""
+    x = relay.var("x", shape=(1, channels, size, size))
+    params = {}
+
+    def conv(data, name):
+        weight = relay.var(name, shape=(channels, channels, 1, 1))
+        params[name] = np.random.default_rng(len(params)).standard_normal((channels, channels, 1, 1), dtype="float32")
+        return relay.nn.conv2d(data, weight, kernel_size=(1, 1), channels=channels)
+
+    start = relay.nn.relu(conv(x, "w0"))
+    last = relay.nn.relu(relay.add(conv(relay.nn.relu(conv(start, "w1")), "w2"), start))
+    return tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(last), last)), params
+
+
+@pytest.mark.parametrize("target", ["llvm", "c"])
+@pytest.mark.parametrize("size", [8, 9])
+def test_convolution_writes_over_its_residual_operand(target, size):
+    mod, params = residual_block(32, size)
+    value = np.random.default_rng(9).standard_normal((1, 32, size, size), dtype="float32")
+    results, peaks = [], []
+    for planner in ("relay", "arena"):
+        with tvm.transform.PassContext(opt_level=3, config={"relay.memory_planner": planner}):
+            lib = relay.build(mod, target=target, params=params)
+        results.append(run(lib, x=value)[0])
+        peaks.append(int(re.search(r"activations \(peak\): (\d+) bytes", lib.get_memory_report()).group(1)))
+    np.testing.assert_array_equal(results[0], results[1])
+    tensor = 4 * 32 * size * size
+    assert peaks[0] >= 3 * tensor and peaks[1] <= 2 * tensor + 64, peaks

@@ -6,6 +6,7 @@
 #include "backends/c/c_writer.h"
 #include "backends/c/prelude.h"
 #include "backends/register.h"
+#include "tir/in_place.h"
 #include "tir/passes/passes.h"
 
 namespace treadle::backends {
@@ -26,7 +27,10 @@ void EmitFunction(const tir::SplitFunction& func, const CodegenOptions& options,
   CWriter compute;
   std::string params;
   std::vector<Var> vars(func.compute->params.begin(), func.compute->params.end());
-  for (size_t i = 0; i < vars.size(); ++i) params += (i == 0 ? "" : ", ") + compute.Declare(vars[i], noalias);
+  const std::vector<bool> shared = tir::SharedParams(func.compute, func.buffers.size());
+  for (size_t i = 0; i < vars.size(); ++i) {
+    params += (i == 0 ? "" : ", ") + compute.Declare(vars[i], noalias && (i >= shared.size() || !shared[i]));
+  }
   out << "\nstatic int32_t " << func.name << "__compute(" << (params.empty() ? "void" : params) << ") {\n"
       << compute.Body(vars, func.compute->body) << "}\n";
   if (options.raw_api) {

@@ -12,6 +12,7 @@
 #include "backends/llvm/module_codegen.h"
 #include "backends/llvm/target_machine.h"
 #include "backends/register.h"
+#include "tir/in_place.h"
 
 namespace treadle::backends {
 
@@ -139,7 +140,10 @@ void ModuleBuilder::AddFunction(const tir::SplitFunction& func) {
   compute->addFnAttr(llvm::Attribute::NoInline);
   bool noalias = true;
   if (auto attribute = func.compute->GetAttr<IntImm>(attr::kNoAlias)) noalias = (*attribute)->value != 0;
-  for (unsigned i = 0; noalias && i < func.buffers.size(); ++i) compute->addParamAttr(i, llvm::Attribute::NoAlias);
+  const std::vector<bool> shared = tir::SharedParams(func.compute, func.buffers.size());
+  for (unsigned i = 0; noalias && i < func.buffers.size(); ++i) {
+    if (!shared[i]) compute->addParamAttr(i, llvm::Attribute::NoAlias);
+  }
   FunctionCodegen(this, compute).Run(params, func.compute->body);
   if (options_.raw_api) AddRawWrapper(func, compute);
   if (options_.packed_api) {
