@@ -5,6 +5,7 @@
 
 #include "driver/interpreter_code.h"
 #include "driver/op_evaluator.h"
+#include "relay/node_check.h"
 #include "treadle/driver/compile.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/passes.h"
@@ -207,7 +208,10 @@ class Interpreter::Machine {
       *result = ConstructorValue(Downcast<Constructor>(callee), args);
     } else {
       const auto* call = where.as<CallNode>();
-      *result = Operator(Downcast<Op>(callee), call != nullptr ? call->attrs : Attrs(), args, where);
+      Attrs attrs = call != nullptr ? call->attrs : Attrs();
+      // An operator that was passed as a value.
+      if (!attrs.defined()) attrs = relay::DefaultAttrs(static_cast<const OpNode*>(callee.get()));
+      *result = Operator(Downcast<Op>(callee), attrs, args, where);
     }
     return false;
   }

@@ -23,10 +23,7 @@ constexpr size_t kMaxShown = 160;  // columns of a source line: generated texts 
 }  // namespace
 
 void Diagnostics::Error(const Span& span, const std::string& message) {
-  for (const Diagnostic& known : errors_) {
-    if (known.message == message && known.span.str() == span.str()) return;
-  }
-  errors_.push_back({span, message});
+  if (known_.insert(span.str() + ": " + message).second) errors_.push_back({span, message});
 }
 
 std::string Diagnostics::RenderOne(const Diagnostic& diagnostic) const {

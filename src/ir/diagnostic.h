@@ -9,6 +9,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "treadle/ir/span.h"
@@ -36,6 +37,7 @@ class Diagnostics {
   std::string RenderOne(const Diagnostic& diagnostic) const;
   Map<String, String> sources_;
   std::vector<Diagnostic> errors_;
+  std::unordered_set<std::string> known_;
 };
 
 }  // namespace treadle

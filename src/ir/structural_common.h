@@ -14,15 +14,16 @@ namespace treadle::structural {
 /// Kinds of nodes that need more than a comparison of fields.
 enum class NodeKind : uint8_t {
   kPlain,
-  kVariable,   ///< compared by place of binding: tir.Var, relay.Id, relay.TypeVar
-  kGraph,      ///< sharing matters: a node used twice differs from two equal nodes
+  kVariable,  ///< compared by place of binding: tir.Var, relay.Id, relay.TypeVar
+  kGraph,     ///< sharing matters: a node used twice differs from two equal nodes
   kArray,
   kMap,
   kString,
   kNDArray,
   kConstructor,  ///< by name and tag; its inputs are compared where its type is defined
   kTypeData,
-  kOpaque,  ///< without reflected fields: by identity
+  kFuncType,  ///< its type parameters are bound within it only
+  kOpaque,    ///< without reflected fields: by identity
 };
 
 NodeKind KindOf(const Object* node);

@@ -27,6 +27,7 @@ NodeKind Classify(const TypeInfo* info) {
   if (key == runtime::NDArrayNode::kTypeKey) return NodeKind::kNDArray;
   if (key == ConstructorNode::kTypeKey) return NodeKind::kConstructor;
   if (key == TypeDataNode::kTypeKey) return NodeKind::kTypeData;
+  if (key == FuncTypeNode::kTypeKey) return NodeKind::kFuncType;
   return info->fields.empty() && info->create == nullptr ? NodeKind::kOpaque : NodeKind::kPlain;
 }
 
@@ -47,6 +48,12 @@ struct Task {
   const Object* b;
   bool define;  ///< variables met are bound here
   int path;     ///< index into paths_
+  int scope;    ///< index into scopes_: not a comparison, but the end of a function type
+};
+
+/// What type parameters of a function type were bound to outside of it.
+struct Scope {
+  std::vector<std::pair<const Object*, const Object*>> left, right;  ///< null: not bound
 };
 
 struct PathStep {
@@ -101,10 +108,14 @@ class Comparer {
 
   bool Run(const Object* a, const Object* b) {
     paths_.push_back({-1, "root"});
-    tasks_.push_back({a, b, false, 0});
+    tasks_.push_back({a, b, false, 0, -1});
     while (!tasks_.empty()) {
       Task task = tasks_.back();
       tasks_.pop_back();
+      if (task.scope >= 0) {
+        LeaveScope(scopes_[static_cast<size_t>(task.scope)]);
+        continue;
+      }
       if (!Compare(task)) return false;
       // What a task pushed comes in reading order; the stack pops from the end.
       tasks_.insert(tasks_.end(), pending_.rbegin(), pending_.rend());
@@ -131,12 +142,45 @@ class Comparer {
       path = static_cast<int>(paths_.size());
       paths_.push_back({parent, label});
     }
-    pending_.push_back({a, b, define, path});
+    pending_.push_back({a, b, define, path, -1});
   }
   void Bind(const Object* a, const Object* b) {
     left_[a] = b;
     right_[b] = a;
     if (a != b) only_identity_ = false;
+  }
+  /// The same type parameters may be bound by several function types: by those of a function that is mentioned twice.
+  bool CompareFuncType(const Task& t) {
+    const auto& a = static_cast<const FuncTypeNode*>(t.a)->type_params;
+    const auto& b = static_cast<const FuncTypeNode*>(t.b)->type_params;
+    if (a.empty() && b.empty()) return CompareFields(t);
+    Scope scope;
+    auto hide = [](const Array<TypeVar>& params, std::unordered_map<const Object*, const Object*>* bound,
+                   std::vector<std::pair<const Object*, const Object*>>* saved) {
+      for (const TypeVar& param : params) {
+        auto it = bound->find(param.get());
+        saved->emplace_back(param.get(), it == bound->end() ? nullptr : it->second);
+        if (it != bound->end()) bound->erase(it);
+      }
+    };
+    hide(a, &left_, &scope.left);
+    hide(b, &right_, &scope.right);
+    if (!CompareFields(t)) return false;
+    pending_.push_back({nullptr, nullptr, false, 0, static_cast<int>(scopes_.size())});
+    scopes_.push_back(std::move(scope));
+    return true;
+  }
+  void LeaveScope(const Scope& scope) {
+    auto restore = [](const std::vector<std::pair<const Object*, const Object*>>& saved,
+                      std::unordered_map<const Object*, const Object*>* bound) {
+      for (const auto& [param, value] : saved) bound->erase(param);
+      for (const auto& [param, value] : saved) {
+        if (value != nullptr) (*bound)[param] = value;
+      }
+    };
+    restore(scope.left, &left_);
+    restore(scope.right, &right_);
+    equal_pairs_.clear();  // they may mention the parameters
   }
   /// -1: neither is bound; else whether they are bound to each other.
   int Bound(const Object* a, const Object* b) const {
@@ -158,15 +202,19 @@ class Comparer {
       return Fail(t.path, StrCat(t.a->type_key(), " vs ", t.b->type_key()));
     }
     switch (KindOf(t.a)) {
-      case NodeKind::kVariable: return CompareVariable(t);
-      case NodeKind::kArray: return CompareArray(t);
-      case NodeKind::kMap: return CompareMap(t);
+      case NodeKind::kVariable:
+        return CompareVariable(t);
+      case NodeKind::kArray:
+        return CompareArray(t);
+      case NodeKind::kMap:
+        return CompareMap(t);
       case NodeKind::kString: {
         const auto& a = static_cast<const StringNode*>(t.a)->value;
         const auto& b = static_cast<const StringNode*>(t.b)->value;
         return a == b || Fail(t.path, StrCat("\"", a, "\" vs \"", b, "\""));
       }
-      case NodeKind::kNDArray: return CompareTensor(t);
+      case NodeKind::kNDArray:
+        return CompareTensor(t);
       case NodeKind::kConstructor: {
         const auto* a = static_cast<const ConstructorNode*>(t.a);
         const auto* b = static_cast<const ConstructorNode*>(t.b);
@@ -191,7 +239,10 @@ class Comparer {
         }
         return true;
       }
-      case NodeKind::kPlain: break;
+      case NodeKind::kFuncType:
+        return CompareFuncType(t);
+      case NodeKind::kPlain:
+        break;
     }
     if (!t.define && t.a->use_count() > 1 && !equal_pairs_.insert({t.a, t.b}).second) return true;
     return CompareFields(t);
@@ -307,12 +358,10 @@ class Comparer {
     NDArray b = GetRef<NDArray>(static_cast<const NDArrayNode*>(t.b));
     if (a.dtype() != b.dtype()) return Fail(t.path, StrCat("tensor of ", a.dtype(), " vs ", b.dtype()));
     if (a.shape() != b.shape()) {
-      return Fail(t.path, StrCat("tensor of shape ", runtime::ShapeString(a.shape()), " vs ",
-                                 runtime::ShapeString(b.shape())));
+      return Fail(t.path,
+                  StrCat("tensor of shape ", runtime::ShapeString(a.shape()), " vs ", runtime::ShapeString(b.shape())));
     }
-    auto compact = [](const NDArray& x) {
-      return x.device().device_type == kDLCPU && x.IsCompact() ? x : x.Copy();
-    };
+    auto compact = [](const NDArray& x) { return x.device().device_type == kDLCPU && x.IsCompact() ? x : x.Copy(); };
     NDArray x = compact(a), y = compact(b);
     size_t bytes = static_cast<size_t>(x.nbytes());
     if (bytes == 0 || std::memcmp(x.data_ptr(), y.data_ptr(), bytes) == 0) return true;
@@ -323,6 +372,7 @@ class Comparer {
   bool only_identity_ = true;  ///< so far every bound object is bound to itself
   std::vector<Task> tasks_, pending_;
   std::vector<PathStep> paths_;
+  std::vector<Scope> scopes_;
   std::unordered_map<const Object*, const Object*> left_, right_;
   std::unordered_set<std::pair<const Object*, const Object*>, PairHash> equal_pairs_;
   std::string difference_;

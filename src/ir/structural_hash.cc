@@ -109,16 +109,20 @@ class Hasher {
     if (known != memo_.end()) return *value = known->second, false;
     uint64_t hash = TypeHash(node);
     switch (KindOf(node)) {
-      case NodeKind::kVariable: return *value = HashVariable(child, hash), false;
+      case NodeKind::kVariable:
+        return *value = HashVariable(child, hash), false;
       case NodeKind::kString:
         return *value = Combine(hash, HashValue(static_cast<const StringNode*>(node)->value)), false;
-      case NodeKind::kNDArray: return *value = Combine(hash, HashTensor(node)), false;
+      case NodeKind::kNDArray:
+        return *value = Combine(hash, HashTensor(node)), false;
       case NodeKind::kConstructor: {
         const auto* c = static_cast<const ConstructorNode*>(node);
         return *value = Combine(Combine(hash, HashValue(c->name_hint)), HashValue(c->tag)), false;
       }
-      case NodeKind::kOpaque: return *value = hash, false;
-      default: break;
+      case NodeKind::kOpaque:
+        return *value = hash, false;
+      default:
+        break;
     }
     Frame frame{node, hash, {}, 0};
     Collect(child, &frame);
@@ -139,8 +143,7 @@ class Hasher {
     for (const FieldInfo& field : node->type_info()->fields) {
       if (field.role == FieldRole::kIgnore) continue;
       if (field.kind == FieldKind::kObject) {
-        frame->children.push_back(
-            {field.Get<ObjectRef>(node).get(), child.define || field.role == FieldRole::kDefine});
+        frame->children.push_back({field.Get<ObjectRef>(node).get(), child.define || field.role == FieldRole::kDefine});
       } else {
         frame->hash = Combine(frame->hash, VisitField(field, node, [](const auto& v) { return HashValue(v); }));
       }
@@ -189,6 +192,8 @@ class Hasher {
   }
 
   uint64_t HashVariable(Child child, uint64_t hash) {
+    // Function types bind type variables by themselves, so no number that holds for the whole serves for them.
+    if (child.node->IsInstance<TypeVarNode>()) return hash;
     if (child.node->IsInstance<PrimExprNode>()) {
       const auto* prim = static_cast<const PrimExprNode*>(child.node);
       if (IsAnyDim(GetRef<PrimExpr>(prim))) return Combine(hash, 0x3f);

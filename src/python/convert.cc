@@ -44,6 +44,24 @@ nb::object NumPyGeneric() {
   return *cls;
 }
 
+/// Any bytes pass: those that aren't UTF-8 as Python's escapes of them.
+nb::object TextObject(const std::string& text) {
+  nb::object result =
+      nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape"));
+  if (!result.is_valid()) nb::raise_python_error();
+  return result;
+}
+
+std::string TextOf(nb::handle value) {
+  nb::object encoded = nb::steal(PyUnicode_AsEncodedString(value.ptr(), "utf-8", "surrogateescape"));
+  if (!encoded.is_valid()) {
+    PyErr_Clear();
+    throw DTypeError("a Python str with surrogates can't be passed: it isn't text in any encoding");
+  }
+  auto bytes = nb::cast<nb::bytes>(encoded);
+  return std::string(bytes.c_str(), bytes.size());
+}
+
 [[noreturn]] void ThrowUnconvertible(nb::handle value) {
   throw DTypeError(StrCat("a Python ", nb::type_name(value.type()).c_str(),
                           " can't be passed to a packed function; expected None, a number, str, bytes, dtype, device, "
@@ -95,7 +113,7 @@ class Callback {
     } else if (nb::isinstance<nb::float_>(result)) {
       *ret = nb::cast<double>(result);
     } else if (nb::isinstance<nb::str>(result)) {
-      *ret = std::string(nb::cast<nb::str>(result).c_str());
+      *ret = TextOf(result);
     } else if (nb::isinstance<nb::bytes>(result)) {
       auto bytes = nb::cast<nb::bytes>(result);
       ret->SetString(std::string(bytes.c_str(), bytes.size()), kTreadleBytes);
@@ -123,7 +141,7 @@ void RegisterObjectClass(const std::string& type_key, nb::object cls) { ObjectCl
 
 nb::object FromObjectRef(const ObjectRef& ref) {
   if (!ref.defined()) return nb::none();
-  if (const auto* text = ref.as<StringNode>()) return nb::str(text->value.data(), text->value.size());
+  if (const auto* text = ref.as<StringNode>()) return TextObject(text->value);
   nb::handle cls = ClassOf(ref->type_info());
   nb::object instance = nb::inst_alloc(cls);
   new (nb::inst_ptr<Handle>(instance)) Handle{ref};
@@ -139,10 +157,8 @@ nb::object FromArgValue(const ArgValue& value) {
       return nb::int_(value.As<int64_t>());
     case kTreadleFloat:
       return nb::float_(value.As<double>());
-    case kTreadleStr: {
-      const std::string text = value.AsString();
-      return nb::str(text.data(), text.size());
-    }
+    case kTreadleStr:
+      return TextObject(value.AsString());
     case kTreadleBytes: {
       const std::string text = value.AsString();
       return nb::bytes(text.data(), text.size());
@@ -175,7 +191,7 @@ ObjectRef ToObjectRef(nb::handle value) {
   if (nb::isinstance<nb::bool_>(value)) return IntImm(DataType::Bool(), nb::cast<bool>(value) ? 1 : 0);
   if (nb::isinstance<nb::int_>(value)) return ImmediateOf(value);
   if (nb::isinstance<nb::float_>(value)) return FloatImm(DataType::Float(64), nb::cast<double>(value));
-  if (nb::isinstance<nb::str>(value)) return String(nb::cast<nb::str>(value).c_str());
+  if (nb::isinstance<nb::str>(value)) return String(TextOf(value));
   if (nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value)) {
     std::vector<ObjectRef> items;
     for (nb::handle item : value) items.push_back(ToObjectRef(item));
@@ -210,17 +226,26 @@ void PackedArgs::Set(size_t i, nb::handle value) {
   } else if (nb::isinstance<nb::float_>(value)) {
     packer.Set(at, nb::cast<double>(value));
   } else if (nb::isinstance<nb::str>(value)) {
-    packer.Set(at, texts_.emplace_back(nb::cast<nb::str>(value).c_str()));
+    SetText(at, TextOf(value), /*is_text=*/true);
   } else if (nb::isinstance<nb::bytes>(value)) {
     auto bytes = nb::cast<nb::bytes>(value);
-    const std::string& text = texts_.emplace_back(bytes.c_str(), bytes.size());
-    packer.Set(at, &bytes_.emplace_back(TreadleByteArray{text.data(), text.size()}));
+    SetText(at, std::string(bytes.c_str(), bytes.size()), /*is_text=*/false);
   } else if (nb::isinstance<Device>(value)) {
     packer.Set(at, nb::cast<Device>(value));
   } else if (IsNumPyScalar(value)) {
     Set(i, value.attr("item")());
   } else {
     packer.Set(at, objects_.emplace_back(ToObjectRef(value)));
+  }
+}
+
+void PackedArgs::SetText(int at, std::string value, bool is_text) {
+  runtime::ArgPacker packer(values_.data(), codes_.data());
+  const std::string& text = texts_.emplace_back(std::move(value));
+  if (is_text && text.find('\0') == std::string::npos) {
+    packer.Set(at, text);
+  } else {
+    packer.Set(at, &bytes_.emplace_back(TreadleByteArray{text.data(), text.size()}));
   }
 }
 

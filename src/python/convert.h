@@ -42,6 +42,8 @@ class PackedArgs {
 
  private:
   void Set(size_t i, nb::handle value);
+  /// Text with zero bytes travels as bytes, which have a length.
+  void SetText(int at, std::string value, bool is_text);
 
   std::vector<TreadleValue> values_;
   std::vector<int> codes_;

@@ -17,7 +17,7 @@ struct ToPython {
   nb::object operator()(int value) const { return nb::int_(value); }
   nb::object operator()(int64_t value) const { return nb::int_(value); }
   nb::object operator()(double value) const { return nb::float_(value); }
-  nb::object operator()(const std::string& value) const { return nb::str(value.data(), value.size()); }
+  nb::object operator()(const std::string& value) const { return FromObjectRef(String(value)); }
   nb::object operator()(const DataType& value) const {
     runtime::RetValue boxed;
     boxed = value;

@@ -234,4 +234,17 @@ void CheckNodes(const ObjectRef& root) {
   }
 }
 
+bool MustBeGiven(const FieldInfo& field, const std::string& owner) {
+  // What the static twin takes as attribute is an operand of dyn.* operators.
+  if (owner.compare(0, 4, "dyn.") == 0) return false;
+  // Optional fields may be marked as required so that they are always printed, as the original does.
+  return field.required && field.kind != FieldKind::kOptInt64 && field.kind != FieldKind::kOptDouble &&
+         field.kind != FieldKind::kOptInt64s;
+}
+
+Attrs DefaultAttrs(const OpNode* op) {
+  if (op->attrs_type == nullptr || op->attrs_type->create == nullptr) return Attrs();
+  return Attrs(ObjectPtr<Object>(op->attrs_type->create()));
+}
+
 }  // namespace treadle::relay

@@ -2,7 +2,11 @@
 // Nodes that were read from a file: whether each field holds what its class says.
 #pragma once
 
+#include <string>
+
+#include "treadle/ir/op.h"
 #include "treadle/runtime/object.h"
+#include "treadle/runtime/reflection.h"
 
 namespace treadle::relay {
 
@@ -10,5 +14,11 @@ namespace treadle::relay {
 /// class that the code that uses it doesn't expect. Nodes of other classes than those of the graph IR, its types,
 /// dimensions and attributes are refused.
 void CheckNodes(const ObjectRef& root);
+
+/// Whether an attribute has no default. `owner`: the operator or class that has the attribute.
+bool MustBeGiven(const FieldInfo& field, const std::string& owner);
+
+/// Attributes of `op` with their defaults; null when it takes none.
+Attrs DefaultAttrs(const OpNode* op);
 
 }  // namespace treadle::relay

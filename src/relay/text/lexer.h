@@ -30,8 +30,8 @@ struct Place {
 
 struct Token {
   TokenKind kind = TokenKind::kEnd;
-  std::string text;  ///< without sigils, quotes and suffix
-  std::string suffix;  ///< of a number
+  std::string text;     ///< without sigils, quotes and suffix
+  std::string suffix;   ///< of a number
   bool quoted = false;  ///< of a local or global: in quotes
   Place begin, end;
   std::string comment;  ///< the first /* */ between the token before and this one, on the line of the former
@@ -54,7 +54,7 @@ class SyntaxError : public std::runtime_error {
 
 /// How deep parentheses and types may nest in a text, and how deep blocks: the types of functions within functions
 /// are as long as they nest. Sequences of bindings don't count.
-inline constexpr int kMaxNesting = 200000;
+inline constexpr int kMaxNesting = 250000;
 inline constexpr int kMaxBlockNesting = 4000;
 
 /// Reads tokens on demand. Throws SyntaxError.

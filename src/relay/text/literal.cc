@@ -17,10 +17,11 @@ struct Suffix {
 };
 
 constexpr Suffix kSuffixes[] = {
-    {"f", DataType::Float(32)}, {"f64", DataType::Float(64)}, {"f16", DataType::Float(16)},
-    {"bf16", DataType::BFloat(16)}, {"i8", DataType::Int(8)}, {"i16", DataType::Int(16)}, {"i32", DataType::Int(32)},
-    {"i64", DataType::Int(64)}, {"u8", DataType::UInt(8)}, {"u16", DataType::UInt(16)}, {"u32", DataType::UInt(32)},
-    {"u64", DataType::UInt(64)}, {"f32", DataType::Float(32)},
+    {"f", DataType::Float(32)},     {"f64", DataType::Float(64)}, {"f16", DataType::Float(16)},
+    {"bf16", DataType::BFloat(16)}, {"i8", DataType::Int(8)},     {"i16", DataType::Int(16)},
+    {"i32", DataType::Int(32)},     {"i64", DataType::Int(64)},   {"u8", DataType::UInt(8)},
+    {"u16", DataType::UInt(16)},    {"u32", DataType::UInt(32)},  {"u64", DataType::UInt(64)},
+    {"f32", DataType::Float(32)},
 };
 
 template <typename T>
@@ -71,15 +72,24 @@ T ParseFloat(const std::string& digits) {
 }
 
 NDArray ScalarSmallFloat(const FloatFormat& format, const std::string& digits, DataType dtype) {
-  return Scalar(static_cast<uint16_t>(EncodeFloat(format, ParseFloat<double>(digits))), dtype);
+  const double value = ParseFloat<double>(digits);
+  const uint16_t bits = static_cast<uint16_t>(EncodeFloat(format, value));
+  if (std::isfinite(value) && !std::isfinite(DecodeFloat(format, bits))) {
+    throw ModelFormatError(StrCat("number ", digits, " is too great for its type"));
+  }
+  return Scalar(bits, dtype);
 }
 
 std::string IntText(const NDArray& data, DataType dtype) {
   switch (dtype.bits()) {
-    case 8: return dtype.is_int() ? std::to_string(Read<int8_t>(data)) : std::to_string(Read<uint8_t>(data));
-    case 16: return dtype.is_int() ? std::to_string(Read<int16_t>(data)) : std::to_string(Read<uint16_t>(data));
-    case 32: return dtype.is_int() ? std::to_string(Read<int32_t>(data)) : std::to_string(Read<uint32_t>(data));
-    default: return dtype.is_int() ? std::to_string(Read<int64_t>(data)) : std::to_string(Read<uint64_t>(data));
+    case 8:
+      return dtype.is_int() ? std::to_string(Read<int8_t>(data)) : std::to_string(Read<uint8_t>(data));
+    case 16:
+      return dtype.is_int() ? std::to_string(Read<int16_t>(data)) : std::to_string(Read<uint16_t>(data));
+    case 32:
+      return dtype.is_int() ? std::to_string(Read<int32_t>(data)) : std::to_string(Read<uint32_t>(data));
+    default:
+      return dtype.is_int() ? std::to_string(Read<int64_t>(data)) : std::to_string(Read<uint64_t>(data));
   }
 }
 
@@ -89,9 +99,9 @@ std::string FloatText(double value, bool single) {
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   if (std::isnan(value)) return "nan";
   char buffer[64];
-  auto end = single ? std::to_chars(buffer, buffer + sizeof(buffer), static_cast<float>(value),
-                                    std::chars_format::general)
-                    : std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::general);
+  auto end = single
+                 ? std::to_chars(buffer, buffer + sizeof(buffer), static_cast<float>(value), std::chars_format::general)
+                 : std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::general);
   return std::string(buffer, end.ptr);
 }
 
@@ -114,23 +124,60 @@ std::optional<std::string> LiteralOf(const NDArray& tensor) {
     if (dtype == DataType::Float(32)) value = Read<float>(data);
     if (dtype == DataType::Float(16)) value = DecodeFloat(kFloat16Format, Read<uint16_t>(data));
     if (dtype == DataType::BFloat(16)) value = DecodeFloat(kBFloat16Format, Read<uint16_t>(data));
-    if (std::isnan(value)) return std::nullopt;  // has a payload
+    if (std::isnan(value)) {
+      for (const char* name : {"nan", "-nan"}) {
+        const NDArray usual = ScalarFromText(name, dtype);
+        if (std::memcmp(usual.data_ptr(), data.data_ptr(), dtype.bits() / 8) == 0) return StrCat(name, suffix.text);
+      }
+      return std::nullopt;  // has a payload of its own
+    }
     return FloatText(value, dtype.bits() <= 32) + suffix.text;
   }
   return std::nullopt;
 }
 
+/// How many bytes the UTF-8 character at `at` has; 0: what stands there isn't one.
+size_t CharacterSize(const std::string& text, size_t at) {
+  auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const unsigned first = byte(at);
+  const size_t size = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+  for (size_t i = 1; i < size; ++i) {
+    if ((byte(at + i) & 0xc0) != 0x80) return 0;
+  }
+  const unsigned second = byte(at + 1);
+  const bool bad = (first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) ||
+                   (first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90);
+  return bad ? 0 : size;
+}
+
 std::string Quote(const std::string& text) {
   std::string quoted = "\"";
-  for (char c : text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const size_t size = CharacterSize(text, i);
+    if (size > 1) {
+      quoted.append(text, i, size);
+      i += size - 1;
+      continue;
+    }
     switch (c) {
-      case '"': quoted += "\\\""; break;
-      case '\\': quoted += "\\\\"; break;
-      case '\n': quoted += "\\n"; break;
-      case '\t': quoted += "\\t"; break;
-      case '\r': quoted += "\\r"; break;
+      case '"':
+        quoted += "\\\"";
+        break;
+      case '\\':
+        quoted += "\\\\";
+        break;
+      case '\n':
+        quoted += "\\n";
+        break;
+      case '\t':
+        quoted += "\\t";
+        break;
+      case '\r':
+        quoted += "\\r";
+        break;
       default:
-        if (static_cast<unsigned char>(c) < ' ' || c == 127) {
+        if (static_cast<unsigned char>(c) < ' ' || static_cast<unsigned char>(c) >= 127) {
           constexpr char kHex[] = "0123456789abcdef";
           quoted += StrCat("\\x", kHex[static_cast<unsigned char>(c) >> 4], kHex[c & 15]);
         } else {
@@ -154,15 +201,24 @@ NDArray ScalarFromText(const std::string& digits, DataType dtype) {
   if (dtype == DataType::Float(16)) return ScalarSmallFloat(kFloat16Format, digits, dtype);
   if (dtype == DataType::BFloat(16)) return ScalarSmallFloat(kBFloat16Format, digits, dtype);
   switch (dtype.bits() * (dtype.is_int() ? 1 : -1)) {
-    case 8: return ParseInt<int8_t>(digits, dtype);
-    case 16: return ParseInt<int16_t>(digits, dtype);
-    case 32: return ParseInt<int32_t>(digits, dtype);
-    case 64: return ParseInt<int64_t>(digits, dtype);
-    case -8: return ParseInt<uint8_t>(digits, dtype);
-    case -16: return ParseInt<uint16_t>(digits, dtype);
-    case -32: return ParseInt<uint32_t>(digits, dtype);
-    case -64: return ParseInt<uint64_t>(digits, dtype);
-    default: throw ModelFormatError(StrCat("no literals of type ", dtype));
+    case 8:
+      return ParseInt<int8_t>(digits, dtype);
+    case 16:
+      return ParseInt<int16_t>(digits, dtype);
+    case 32:
+      return ParseInt<int32_t>(digits, dtype);
+    case 64:
+      return ParseInt<int64_t>(digits, dtype);
+    case -8:
+      return ParseInt<uint8_t>(digits, dtype);
+    case -16:
+      return ParseInt<uint16_t>(digits, dtype);
+    case -32:
+      return ParseInt<uint32_t>(digits, dtype);
+    case -64:
+      return ParseInt<uint64_t>(digits, dtype);
+    default:
+      throw ModelFormatError(StrCat("no literals of type ", dtype));
   }
 }
 

@@ -2,6 +2,8 @@
 // Modules, scopes and names.
 #include "relay/text/parser.h"
 
+#include <algorithm>
+
 #include "relay/text/parser_list.h"
 #include "treadle/base/stack_guard.h"
 #include "treadle/relay/text.h"
@@ -10,7 +12,13 @@
 namespace treadle::relay {
 namespace {
 
-constexpr const char* kMetaMark = "#[metadata]";
+constexpr size_t kMaxShown = 100;     // characters of a name in a message
+constexpr size_t kMaxMessage = 1000;  // of a message: names may have megabytes
+
+std::string Shortened(const std::string& message) {
+  if (message.size() <= kMaxMessage) return message;
+  return message.substr(0, kMaxMessage / 2) + " ... " + message.substr(message.size() - kMaxMessage / 2);
+}
 
 /// Where the metadata section begins: a line of its own.
 size_t MetaPosition(const std::string& text) {
@@ -24,7 +32,12 @@ size_t MetaPosition(const std::string& text) {
 
 Parser::Parser(const std::string& text, std::string source_name, const IRModule& module)
     : source_name_(std::move(source_name)), code_(text.substr(0, MetaPosition(text))), lexer_(code_) {
-  if (code_.size() < text.size()) meta_text_ = text.substr(code_.size() + std::string(kMetaMark).size());
+  if (code_.size() < text.size()) {
+    meta_text_ = text.substr(code_.size() + std::string(kMetaMark).size());
+    meta_begin_.emplace();
+    meta_begin_->line = 1 + static_cast<int>(std::count(code_.begin(), code_.end(), '\n'));
+    meta_begin_->column = 1;
+  }
   SetUpModule(module);
 }
 
@@ -58,15 +71,24 @@ bool Parser::AcceptWord(const char* word) {
 }
 
 std::string Parser::Describe(const Token& token) {
+  std::string text = token.text;
+  if (text.size() > kMaxShown) text = text.substr(0, kMaxShown) + "...";
   switch (token.kind) {
-    case TokenKind::kEnd: return "the end of the text";
+    case TokenKind::kEnd:
+      return "the end of the text";
     case TokenKind::kLocal:
-    case TokenKind::kTemp: return "%" + token.text;
-    case TokenKind::kGlobal: return "@" + token.text;
-    case TokenKind::kString: return "a string";
-    case TokenKind::kNumber: return "number " + token.text + token.suffix;
-    case TokenKind::kProjection: return "." + token.text;
-    default: return "'" + token.text + "'";
+    case TokenKind::kTemp:
+      return "%" + text;
+    case TokenKind::kGlobal:
+      return "@" + text;
+    case TokenKind::kString:
+      return "a string";
+    case TokenKind::kNumber:
+      return "number " + text + token.suffix;
+    case TokenKind::kProjection:
+      return "." + text;
+    default:
+      return "'" + text + "'";
   }
 }
 
@@ -75,10 +97,10 @@ void Parser::Expect(const char* punct, const char* where) {
 }
 
 void Parser::Fail(const Token& token, const std::string& message) const {
-  throw SyntaxError(message, token.begin, token.end);
+  throw SyntaxError(Shortened(message), token.begin, token.end);
 }
 void Parser::FailAt(Place begin, Place end, const std::string& message) const {
-  throw SyntaxError(message, begin, end);
+  throw SyntaxError(Shortened(message), begin, end);
 }
 
 Span Parser::SpanFrom(Place begin) const {
@@ -167,9 +189,7 @@ void Parser::ParseTypeDefinition() {
   module_.CopyOnWrite()->AddTypeDef(header, TypeData(header, params, constructors));
 }
 
-GlobalVar Parser::GlobalNamed(const Token& token) {
-  return globals_.try_emplace(token.text, token.text).first->second;
-}
+GlobalVar Parser::GlobalNamed(const Token& token) { return globals_.try_emplace(token.text, token.text).first->second; }
 
 void Parser::ParseDefinition() {
   Place begin = Peek().begin;
@@ -223,7 +243,7 @@ IRModule Parser::ParseModule() {
       Map<String, ObjectRef> dict;
       ParseList("}", "after an attribute", [&] {
         auto key = ParseAttributeKey();
-        dict.Set(key.first, ParseAttrValue());
+        SetAttribute(&dict, key, ParseAttrValue());
       });
       module_.CopyOnWrite()->attrs = DictAttrs(dict);
     } else {
@@ -257,7 +277,7 @@ auto WithPlaces(const std::string& text, const std::string& source_name, F&& par
     return parse();
   } catch (const SyntaxError& error) {
     Map<String, String> sources;
-    sources.Set(source_name, text.substr(0, MetaPosition(text)));
+    sources.Set(source_name, text);
     Diagnostics errors(sources);
     Place begin = error.begin(), end = error.end();
     errors.Error(Span(source_name, begin.line, begin.column, end.line, end.column), error.what());
@@ -273,8 +293,7 @@ IRModule ParseModule(const std::string& text, const std::string& source_name, bo
 
 IRModule ParseModuleInto(const IRModule& module, const std::string& text, const std::string& source_name,
                          bool infer_types) {
-  IRModule result =
-      WithPlaces(text, source_name, [&] { return Parser(text, source_name, module).ParseModule(); });
+  IRModule result = WithPlaces(text, source_name, [&] { return Parser(text, source_name, module).ParseModule(); });
   return infer_types ? InferTypes(result) : result;
 }
 

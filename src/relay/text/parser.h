@@ -14,6 +14,9 @@
 
 namespace treadle::relay {
 
+/// The line before the metadata.
+inline constexpr const char* kMetaMark = "#[metadata]";
+
 class Parser {
  public:
   /// Definitions of `module` may be used in the text.
@@ -80,6 +83,7 @@ class Parser {
   Type ParseTypeKind();
   Type ParseTensorType();
   Type ParseNamedType();
+  TypeRelation ParseTypeRelation();
   Array<TypeVar> ParseTypeParams();
   void DropTypeParams(const Array<TypeVar>& params);
   PrimExpr ParseDim(int min_precedence = 0);
@@ -100,10 +104,16 @@ class Parser {
   void ParseListOfDims(Array<ObjectRef>* items);
   bool AtMeta();
   ObjectRef ParseMeta();
+  void ReadMetaSection();
+  void SetAttribute(Map<String, ObjectRef>* dict, const std::pair<std::string, Token>& key,
+                    const ObjectRef& value) const;
 
   // Scopes.
   void Declare(const Token& name, const Var& var) { Declare(name.text, var); }
-  void Declare(const std::string& name, const Var& var) { vars_[name].push_back(var); declared_.push_back(name); }
+  void Declare(const std::string& name, const Var& var) {
+    vars_[name].push_back(var);
+    declared_.push_back(name);
+  }
   size_t OpenScope() const { return declared_.size(); }
   void CloseScope(size_t mark);
   Var ParseVarDeclaration(Token* name);
@@ -111,6 +121,7 @@ class Parser {
   std::string source_name_;
   std::string code_;  ///< the text without metadata
   std::string meta_text_;
+  std::optional<Place> meta_begin_;  ///< nothing without metadata
   Lexer lexer_;
   IRModule base_;
   IRModule module_;
@@ -124,6 +135,7 @@ class Parser {
   std::unordered_map<std::string, GlobalTypeVar> types_;
   std::unordered_map<std::string, GlobalVar> globals_;
   int type_depth_ = 0;
+  int sequence_depth_ = 0;  ///< bindings in parentheses, and if after else
   std::vector<std::pair<std::string, Span>> used_types_, used_globals_;
   std::unordered_map<std::string, Op> ops_;
 };

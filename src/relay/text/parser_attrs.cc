@@ -11,14 +11,6 @@
 
 namespace treadle::relay {
 
-bool MustBeGiven(const FieldInfo& field, const std::string& owner) {
-  // What the static twin takes as attribute is an operand of dyn.* operators.
-  if (owner.compare(0, 4, "dyn.") == 0) return false;
-  // Optional fields may be marked as required so that they are always printed, as the original does.
-  return field.required && field.kind != FieldKind::kOptInt64 && field.kind != FieldKind::kOptDouble &&
-         field.kind != FieldKind::kOptInt64s;
-}
-
 bool Parser::AtAttribute() {
   const Token& token = Peek();
   return (token.kind == TokenKind::kIdent || token.kind == TokenKind::kString) && Peek(1).Is("=");
@@ -90,15 +82,21 @@ Attrs Parser::ParseOtherAttributes() {
     if (info == nullptr || info->create == nullptr || !info->IsA(AttrsNode::StaticTypeInfo())) {
       Fail(Peek(), StrCat("unknown class of attributes '", type_key, "'"));
     }
-      return ParseTypedAttributes(info, type_key);
+    return ParseTypedAttributes(info, type_key);
   }
   Map<String, ObjectRef> dict;
   ParseList(")", "after an attribute", [&] {
     auto key = ParseAttributeKey();
     ObjectRef value = ParseAttrValue();
-    if (key.first != "attrs_type_key") dict.Set(key.first, value);
+    if (key.first != "attrs_type_key") SetAttribute(&dict, key, value);
   });
   return DictAttrs(dict);
+}
+
+void Parser::SetAttribute(Map<String, ObjectRef>* dict, const std::pair<std::string, Token>& key,
+                          const ObjectRef& value) const {
+  if (dict->contains(key.first)) Fail(key.second, StrCat("attribute ", key.first, " is given twice"));
+  dict->Set(key.first, value);
 }
 
 int64_t Parser::ParseInt(const char* what) {
@@ -185,21 +183,27 @@ void Parser::ParseField(const FieldInfo& field, Object* target, const Token& key
     return token.text;
   };
   switch (field.kind) {
-    case FieldKind::kBool: field.GetMutable<bool>(target) = ParseInt("True or False") != 0; return;
+    case FieldKind::kBool:
+      field.GetMutable<bool>(target) = ParseInt("True or False") != 0;
+      return;
     case FieldKind::kInt32: {
       int64_t value = int_value();
       if (value != static_cast<int>(value)) Fail(key, StrCat("attribute ", field.name, " doesn't fit into int32"));
       field.GetMutable<int>(target) = static_cast<int>(value);
       return;
     }
-    case FieldKind::kInt64: field.GetMutable<int64_t>(target) = int_value(); return;
+    case FieldKind::kInt64:
+      field.GetMutable<int64_t>(target) = int_value();
+      return;
     case FieldKind::kDouble: {
       double value = ParseDouble("a number");
       CheckRange(field, value, key);
       field.GetMutable<double>(target) = value;
       return;
     }
-    case FieldKind::kString: field.GetMutable<std::string>(target) = string_value(); return;
+    case FieldKind::kString:
+      field.GetMutable<std::string>(target) = string_value();
+      return;
     case FieldKind::kDataType: {
       std::string text = string_value();
       try {
@@ -209,7 +213,9 @@ void Parser::ParseField(const FieldInfo& field, Object* target, const Token& key
       }
       return;
     }
-    case FieldKind::kInt64s: field.GetMutable<std::vector<int64_t>>(target) = int_list(); return;
+    case FieldKind::kInt64s:
+      field.GetMutable<std::vector<int64_t>>(target) = int_list();
+      return;
     case FieldKind::kOptInt64s: {
       auto& slot = field.GetMutable<std::optional<std::vector<int64_t>>>(target);
       slot.reset();
@@ -242,7 +248,8 @@ void Parser::ParseField(const FieldInfo& field, Object* target, const Token& key
       field.GetMutable<std::vector<std::string>>(target) = values;
       return;
     }
-    case FieldKind::kObject: break;
+    case FieldKind::kObject:
+      break;
   }
   // Lists in attributes of operators are lists of dimensions, maybe nested; single objects may be of any kind that
   // the operator checks.
@@ -334,7 +341,7 @@ ObjectRef Parser::ParseAttrValue() {
       Map<String, ObjectRef> map;
       ParseList("}", "after an entry", [&] {
         auto key = ParseAttributeKey();
-        map.Set(key.first, ParseAttrValue());
+        SetAttribute(&map, key, ParseAttrValue());
       });
       return map;
     }
@@ -347,6 +354,22 @@ ObjectRef Parser::ParseAttrValue() {
 
 bool Parser::AtMeta() { return Peek().IsIdent("meta") && Peek(1).Is("["); }
 
+void Parser::ReadMetaSection() {
+  RegisterNodeTypes();
+  ObjectRef root = LoadJson(meta_text_);
+  CheckNodes(root);
+  const auto* map = root.as<MapNode>();
+  if (map == nullptr) throw ModelFormatError("the root isn't a map from class to nodes");
+  Map<String, ObjectRef> meta;
+  for (const auto& [name, nodes] : map->items) {
+    if (name.as<StringNode>() == nullptr || nodes.as<ArrayNode>() == nullptr) {
+      throw ModelFormatError("the root isn't a map from class to nodes");
+    }
+    meta.Set(Downcast<String>(name), nodes);
+  }
+  meta_ = meta;
+}
+
 ObjectRef Parser::ParseMeta() {
   Token begin = Next();
   Next();
@@ -357,18 +380,15 @@ ObjectRef Parser::ParseMeta() {
   int64_t index = ParseInt("the number of the metadata");
   Expect("]", "after the number of the metadata");
   if (!meta_) {
-    if (meta_text_.empty()) FailAt(begin.begin, lexer_.last_end(), "the text has no metadata section");
-    RegisterNodeTypes();
-    ObjectRef root = LoadJson(meta_text_);
-    CheckNodes(root);
-    const auto* map = root.as<MapNode>();
-    if (map == nullptr) throw ModelFormatError("metadata section: the root isn't a map from class to nodes");
-    meta_.emplace();
-    for (const auto& [name, nodes] : map->items) {
-      if (name.as<StringNode>() == nullptr || nodes.as<ArrayNode>() == nullptr) {
-        throw ModelFormatError("metadata section: the root isn't a map from class to nodes");
-      }
-      meta_->Set(Downcast<String>(name), nodes);
+    if (!meta_begin_) FailAt(begin.begin, lexer_.last_end(), "the text has no metadata section");
+    try {
+      ReadMetaSection();
+    } catch (const InternalError&) {
+      throw;
+    } catch (const Error& error) {
+      Place end = *meta_begin_;
+      end.column += static_cast<int>(std::string(kMetaMark).size());
+      FailAt(*meta_begin_, end, StrCat("metadata section: ", error.what()));
     }
   }
   auto nodes = meta_->Get(key.text);

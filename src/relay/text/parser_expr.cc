@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Expressions and patterns.
 #include <algorithm>
+#include <unordered_set>
 
+#include "relay/node_check.h"
 #include "relay/text/literal.h"
 #include "relay/text/parser_list.h"
 #include "treadle/base/stack_guard.h"
@@ -16,9 +18,9 @@ struct Operator {
 };
 
 constexpr Operator kOperators[] = {
-    {"*", "multiply", 12},  {"/", "divide", 12},         {"+", "add", 10},  {"-", "subtract", 10},
-    {"<", "less", 8},       {"<=", "less_equal", 8},     {">", "greater", 8}, {">=", "greater_equal", 8},
-    {"==", "equal", 7},     {"!=", "not_equal", 7},
+    {"*", "multiply", 12}, {"/", "divide", 12},     {"+", "add", 10},    {"-", "subtract", 10},
+    {"<", "less", 8},      {"<=", "less_equal", 8}, {">", "greater", 8}, {">=", "greater_equal", 8},
+    {"==", "equal", 7},    {"!=", "not_equal", 7},
 };
 
 bool IsInt(const std::string& text) {
@@ -222,8 +224,10 @@ Expr Parser::ParseAtom() {
   const Token& token = Peek();
   Place begin = token.begin;
   switch (token.kind) {
-    case TokenKind::kNumber: return ParseNumber(false);
-    case TokenKind::kLocal: return ResolveLocal(Next());
+    case TokenKind::kNumber:
+      return ParseNumber(false);
+    case TokenKind::kLocal:
+      return ResolveLocal(Next());
     case TokenKind::kTemp: {
       Token name = Next();
       auto it = temps_.find(name.text);
@@ -236,8 +240,10 @@ Expr Parser::ParseAtom() {
       used_globals_.emplace_back(name.text, SpanFrom(name.begin));
       return var;
     }
-    case TokenKind::kIdent: return ParseWord();
-    default: break;
+    case TokenKind::kIdent:
+      return ParseWord();
+    default:
+      break;
   }
   if (token.Is("(")) return ParseParenthesized();
   if (token.Is("{")) return ParseBlock("before a block");
@@ -255,7 +261,11 @@ Expr Parser::ParseAtom() {
 Expr Parser::ParseParenthesized() {
   Place begin = Next().begin;
   if (AtBinding()) {
+    if (++sequence_depth_ > kMaxBlockNesting) {
+      Fail(Peek(), StrCat("bindings nest in parentheses deeper than ", kMaxBlockNesting));
+    }
     Expr body = ParseSequence(")");
+    --sequence_depth_;
     Expect(")", "after the last expression");
     return body;
   }
@@ -368,7 +378,14 @@ Expr Parser::ParseIf() {
   Expect(")", "after the condition");
   Expr on_true = ParseBlock("before the branch");
   if (!AcceptWord("else")) Fail(Peek(), "expected 'else' but found " + Describe(Peek()));
-  Expr on_false = Peek().IsIdent("if") ? WithEnoughStack([&] { return ParseIf(); }) : ParseBlock("before the branch");
+  Expr on_false;
+  if (Peek().IsIdent("if")) {
+    if (++sequence_depth_ > kMaxBlockNesting) Fail(Peek(), StrCat("blocks nest deeper than ", kMaxBlockNesting));
+    on_false = WithEnoughStack([&] { return ParseIf(); });
+    --sequence_depth_;
+  } else {
+    on_false = ParseBlock("before the branch");
+  }
   return If(cond, on_true, on_false, SpanFrom(begin));
 }
 
@@ -444,17 +461,16 @@ Function Parser::ParseFunction(Place begin) {
   Expect("(", "before the parameters");
   Array<Var> params;
   Map<String, ObjectRef> attrs;
+  std::unordered_set<std::string> names;
   ParseList(")", "after a parameter", [&] {
     if (AtAttribute()) {
       auto key = ParseAttributeKey();
-      attrs.Set(key.first, ParseAttrValue());
+      SetAttribute(&attrs, key, ParseAttrValue());
       return;
     }
     Token name;
     Var var = ParseVarDeclaration(&name);
-    for (size_t i = mark; i < declared_.size(); ++i) {
-      if (declared_[i] == name.text) Fail(name, StrCat("two parameters are called %", name.text));
-    }
+    if (!names.insert(name.text).second) Fail(name, StrCat("two parameters are called %", name.text));
     Declare(name, var);
     params.push_back(var);
   });

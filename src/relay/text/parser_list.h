@@ -6,10 +6,6 @@
 
 namespace treadle::relay {
 
-/// Whether a text must give the attribute.
-/// `owner`: the operator or class that has the attribute.
-bool MustBeGiven(const FieldInfo& field, const std::string& owner);
-
 template <typename F>
 bool Parser::ParseList(const char* close, const char* where, F&& element) {
   bool comma = false;

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <unordered_set>
+
+#include "relay/node_check.h"
 #include "relay/text/literal.h"
 #include "relay/text/parser_list.h"
 #include "treadle/base/stack_guard.h"
@@ -9,9 +13,11 @@ namespace treadle::relay {
 Array<TypeVar> Parser::ParseTypeParams() {
   Array<TypeVar> params;
   if (!Accept("[")) return params;
+  std::unordered_set<std::string> names;
   ParseList("]", "after a type parameter", [&] {
     Token name = Next();
     if (name.kind != TokenKind::kIdent) Fail(name, "expected the name of a type parameter but found " + Describe(name));
+    if (!names.insert(name.text).second) Fail(name, StrCat("two type parameters are called ", name.text));
     params.push_back(TypeVar(name.text, TypeKind::kType, SpanFrom(name.begin)));
     type_vars_[name.text].push_back(params.back());
   });
@@ -49,8 +55,10 @@ Type Parser::ParseTypeKind() {
     ParseList(")", "after a type", [&] { args.push_back(ParseType()); });
     Expect("->", "before the result type");
     Type result = ParseType();
+    Array<TypeConstraint> constraints;
+    while (AcceptWord("where")) constraints.push_back(ParseTypeRelation());
     DropTypeParams(params);
-    return FuncType(args, result, params, {}, SpanFrom(token.begin));
+    return FuncType(args, result, params, constraints, SpanFrom(token.begin));
   }
   if (token.text == "ref" && Peek(1).Is("(")) {
     Next();
@@ -60,6 +68,24 @@ Type Parser::ParseTypeKind() {
     return RelayRefType(value, SpanFrom(token.begin));
   }
   return ParseNamedType();
+}
+
+TypeRelation Parser::ParseTypeRelation() {
+  // The relation of an operator with default attributes: what the type of an operator as a value says.
+  Token name = Next();
+  if (name.kind != TokenKind::kIdent) Fail(name, "expected the name of an operator but found " + Describe(name));
+  const Op op = Op::Find(name.text);
+  if (!op.defined() || op->type_relation == nullptr) Fail(name, StrCat("unknown operator '", name.text, "'"));
+  Array<Type> args;
+  Expect("(", "after the name of an operator");
+  ParseList(")", "after a type", [&] { args.push_back(ParseType()); });
+  if (op->num_inputs < 0 || args.size() != static_cast<size_t>(op->num_inputs) + 1) {
+    FailAt(name.begin, lexer_.last_end(),
+           StrCat("operator ", name.text, " relates the types of ", std::max(op->num_inputs, 0),
+                  " inputs and of a result, but there are ", args.size(), " types here"));
+  }
+  const Attrs attrs = DefaultAttrs(static_cast<const OpNode*>(op.get()));
+  return TypeRelation(name.text, op->type_relation, args, op->num_inputs, attrs, SpanFrom(name.begin));
 }
 
 Type Parser::ParseNamedType() {
@@ -83,6 +109,9 @@ Type Parser::ParseNamedType() {
     type = types_.try_emplace(token.text, token.text).first->second;
   }
   if (type->IsInstance<GlobalTypeVarNode>()) used_types_.emplace_back(token.text, SpanFrom(token.begin));
+  if (Peek().Is("[") && type->IsInstance<TypeVarNode>()) {
+    Fail(Peek(), StrCat("type variable ", token.text, " takes no type arguments"));
+  }
   if (!Accept("[")) return type;
   Array<Type> args;
   ParseList("]", "after a type argument", [&] { args.push_back(ParseType()); });
@@ -127,7 +156,8 @@ PrimExpr Parser::ParseDim(int min_precedence) {
       if (precedence == 0 || precedence <= min_precedence) return left;
       std::string op = Next().text;
       PrimExpr right = ParseDim(precedence);
-      if (IsAnyDim(left) || IsAnyDim(right)) FailAt(first.begin, lexer_.last_end(), "'?' can't be part of an expression");
+      if (IsAnyDim(left) || IsAnyDim(right))
+        FailAt(first.begin, lexer_.last_end(), "'?' can't be part of an expression");
       try {
         if (op == "+") left = tir::add(left, right);
         if (op == "-") left = tir::sub(left, right);

@@ -17,6 +17,27 @@ bool IsDataFlow(const Expr& expr) {
   return expr->IsInstance<CallNode>() || expr->IsInstance<TupleNode>() || expr->IsInstance<TupleGetItemNode>();
 }
 
+/// Whether `type` has fewer than `limit` parts, shared ones counted each time.
+bool HasFewerParts(const Type& type, int64_t limit) {
+  if (type->IsInstance<TensorTypeNode>()) return true;
+  std::vector<Type> stack{type};
+  while (!stack.empty() && --limit > 0) {
+    const Type part = std::move(stack.back());
+    stack.pop_back();
+    if (const auto* tuple = part.as<TupleTypeNode>()) {
+      stack.insert(stack.end(), tuple->fields.begin(), tuple->fields.end());
+    } else if (const auto* func = part.as<FuncTypeNode>()) {
+      stack.insert(stack.end(), func->arg_types.begin(), func->arg_types.end());
+      stack.push_back(func->ret_type);
+    } else if (const auto* call = part.as<TypeCallNode>()) {
+      stack.insert(stack.end(), call->args.begin(), call->args.end());
+    } else if (const auto* ref = part.as<RelayRefTypeNode>()) {
+      stack.push_back(ref->value);
+    }
+  }
+  return stack.empty();
+}
+
 bool AlwaysInline(const Expr& expr) {
   return expr->IsInstance<GlobalVarNode>() || expr->IsInstance<ConstantNode>() || expr->IsInstance<OpNode>() ||
          expr->IsInstance<VarNode>() || expr->IsInstance<ConstructorNode>();
@@ -36,6 +57,24 @@ std::string NameTable::Unique(const std::string& hint) {
   return name;
 }
 
+std::string NameTable::UniqueInScope(const std::string& hint) {
+  int& count = counts_[hint];
+  Scoped scoped{hint, hint, count};
+  do {
+    scoped.name = count == 0 ? hint : hint + std::to_string(count);
+    ++count;
+  } while (used_.count(scoped.name) != 0);
+  used_.emplace(scoped.name, 0);
+  scoped_.push_back(scoped);
+  return scoped.name;
+}
+
+void NameTable::Release() {
+  used_.erase(scoped_.back().name);
+  counts_[scoped_.back().hint] = scoped_.back().count;
+  scoped_.pop_back();
+}
+
 bool IsPlainName(const std::string& name) {
   if (name.empty() || !(IsLetter(name[0]) || name[0] == '_')) return false;
   for (size_t i = 0; i < name.size(); ++i) {
@@ -47,14 +86,24 @@ bool IsPlainName(const std::string& name) {
 
 std::string NameText(const std::string& name) { return IsPlainName(name) ? name : Quote(name); }
 
+namespace {
+
+std::string TypeVarHint(const TypeVarNode* var) {
+  std::string hint = var->name_hint;
+  if (hint.empty() || !IsLetter(hint[0])) hint = "t" + hint;
+  return IsPlainName(hint) && hint.find_first_of("./") == std::string::npos ? hint : "t";
+}
+
+}  // namespace
+
 TextPrinter::TextPrinter(const TextOptions& options) : options_(options), scopes_(1) {
   type_names_.type_var = [this](const TypeVarNode* var) -> std::string {
     auto it = var_names_.find(var);
     if (it != var_names_.end()) return it->second;
-    std::string hint = var->name_hint;
-    if (hint.empty() || !IsLetter(hint[0])) hint = "t" + hint;
-    return var_names_[var] = type_var_names_.Unique(hint);
+    return var_names_[var] = type_var_names_.Unique(TypeVarHint(var));
   };
+  type_names_.open = [this](const Array<TypeVar>& params) { OpenTypeParams(params); };
+  type_names_.close = [this](const Array<TypeVar>& params) { CloseTypeParams(params); };
   type_names_.dim_var = [this](const Object* var) -> std::string {
     auto it = dim_vars_.find(var);
     if (it != dim_vars_.end()) return it->second;
@@ -70,9 +119,60 @@ std::string TextPrinter::Join(const Strings& parts) {
   return text;
 }
 
+// References to texts that are put aside stand between two characters that no printed text contains.
+constexpr char kOpenReference = '\x01', kCloseReference = '\x02';
+
+std::string TextPrinter::PutAside(std::string text) {
+  constexpr size_t kLong = 4096;
+  if (text.size() < kLong) return text;
+  put_aside_.push_back(std::move(text));
+  return StrCat(kOpenReference, put_aside_.size() - 1, kCloseReference);
+}
+
+std::string TextPrinter::Finish(const std::string& text) const {
+  std::string result;
+  std::vector<std::pair<const std::string*, size_t>> stack{{&text, 0}};
+  while (!stack.empty()) {
+    auto& [part, at] = stack.back();
+    const size_t open = part->find(kOpenReference, at);
+    result.append(*part, at, open == std::string::npos ? open : open - at);
+    if (open == std::string::npos) {
+      stack.pop_back();
+      continue;
+    }
+    const size_t close = part->find(kCloseReference, open);
+    TREADLE_ICHECK(close != std::string::npos) << "reference that doesn't end in a printed text";
+    at = close + 1;
+    const size_t index = std::stoul(part->substr(open + 1, close - open - 1));
+    stack.emplace_back(&put_aside_.at(index), 0);
+  }
+  return result;
+}
+
 std::string TextPrinter::PrintType(const Type& type) { return TypeText(type, type_names_); }
 
 // Names
+
+void TextPrinter::OpenTypeParams(const Array<TypeVar>& params) {
+  for (const TypeVar& param : params) {
+    auto it = var_names_.find(param.get());
+    hidden_type_vars_.emplace_back(param.get(), it == var_names_.end() ? "" : it->second);
+    var_names_[param.get()] = type_var_names_.UniqueInScope(TypeVarHint(param.get()));
+  }
+}
+
+void TextPrinter::CloseTypeParams(const Array<TypeVar>& params) {
+  for (size_t i = 0; i < params.size(); ++i) {
+    auto [param, name] = std::move(hidden_type_vars_.back());
+    hidden_type_vars_.pop_back();
+    type_var_names_.Release();
+    if (name.empty()) {
+      var_names_.erase(param);
+    } else {
+      var_names_[param] = name;
+    }
+  }
+}
 
 const std::string& TextPrinter::NameOf(const VarNode* var) {
   auto it = var_names_.find(var->vid.get());
@@ -186,7 +286,7 @@ std::string TextPrinter::Emit(const Expr& expr, bool try_inline) {
     text += scopes_.back() + chain;
     scopes_.pop_back();
     indent_ -= 2;
-    text += NewLine() + ")";
+    text = PutAside(text + NewLine() + ")");
   } else {
     text = PrintKind(expr);
   }
@@ -258,6 +358,7 @@ std::string TextPrinter::SpanComment(const Span& span) {
 std::string TextPrinter::OptionalInfo(const Expr& expr) {
   if (options_.annotate) return options_.annotate(expr);
   if (!options_.show_types || !expr->checked_type_.defined()) return "";
+  if (!HasFewerParts(expr->checked_type_, kMaxTypeParts)) return "";  // the text would be far longer than the program
   bool is_name = expr->IsInstance<OpNode>() || expr->IsInstance<GlobalVarNode>() ||
                  expr->IsInstance<ConstructorNode>() || expr->IsInstance<LetNode>();
   return is_name ? "" : " /* ty=" + PrintType(expr->checked_type_) + " */";
@@ -266,6 +367,7 @@ std::string TextPrinter::OptionalInfo(const Expr& expr) {
 std::string TextPrinter::PrintFunction(const std::string& prefix, const FunctionNode* func) {
   std::string text = prefix;
   Strings parts;
+  OpenTypeParams(func->type_params);
   for (const TypeVar& var : func->type_params) parts.push_back(PrintType(var));
   if (!parts.empty()) text += "[" + Join(parts) + "]";
   parts.clear();
@@ -273,7 +375,9 @@ std::string TextPrinter::PrintFunction(const std::string& prefix, const Function
   for (std::string& attr : DictList(func->attrs->dict)) parts.push_back(std::move(attr));
   text += "(" + Join(parts) + ") ";
   if (func->ret_type.defined()) text += "-> " + PrintType(func->ret_type) + " ";
-  return text + PrintBody(func->body);
+  text += PrintBody(func->body);
+  CloseTypeParams(func->type_params);
+  return text;
 }
 
 std::string TextPrinter::PrintScope(const Expr& expr) {
@@ -288,7 +392,7 @@ std::string TextPrinter::PrintBody(const Expr& expr) {
   indent_ += 2;
   std::string text = "{" + NewLine() + PrintScope(expr);
   indent_ -= 2;
-  return text + NewLine() + "}";
+  return PutAside(text + NewLine() + "}");
 }
 
 std::string TextPrinter::PrintLet(const LetNode* let) {
@@ -339,11 +443,11 @@ std::string TextPrinter::PrintPattern(const Pattern& pattern) {
     if (const auto* constructor = pattern.as<PatternConstructorNode>()) {
       for (const Pattern& p : constructor->patterns) parts.push_back(PrintPattern(p));
       const std::string& name = constructor->constructor->name_hint;
-      return parts.empty() ? name : name + "(" + Join(parts) + ")";
+      return parts.empty() ? name : PutAside(name + "(" + Join(parts) + ")");
     }
     if (const auto* tuple = pattern.as<PatternTupleNode>()) {
       for (const Pattern& p : tuple->patterns) parts.push_back(PrintPattern(p));
-      return "(" + Join(parts) + (parts.size() == 1 ? ",)" : ")");
+      return PutAside("(" + Join(parts) + (parts.size() == 1 ? ",)" : ")"));
     }
     return "_";
   });
@@ -376,16 +480,17 @@ std::string TextPrinter::PrintTypeData(const TypeData& data) {
   std::string text = data->constructors.empty() ? "extern type " : "type ";
   text += data->header->name_hint;
   Strings vars;
+  OpenTypeParams(data->type_vars);
   for (const TypeVar& var : data->type_vars) vars.push_back(PrintType(var));
   if (!vars.empty()) text += "[" + Join(vars) + "]";
-  if (data->constructors.empty()) return text;
-  text += " {";
+  if (!data->constructors.empty()) text += " {";
   for (const Constructor& constructor : data->constructors) {
     Strings inputs;
     for (const Type& input : constructor->inputs) inputs.push_back(PrintType(input));
     text += "\n  " + constructor->name_hint + (inputs.empty() ? "" : "(" + Join(inputs) + ")") + ",";
   }
-  return text + "\n}";
+  CloseTypeParams(data->type_vars);
+  return data->constructors.empty() ? text : text + "\n}";
 }
 
 namespace {
@@ -451,6 +556,7 @@ std::string AsText(const ObjectRef& node, const TextOptions& options) {
   } else {
     throw Error(StrCat("objects of class ", node->type_key(), " have no text form"));
   }
+  text = printer.Finish(text);
   std::string meta = printer.MetaSection();
   if (meta.empty()) return text;
   if (options.show_meta_data) return text + "\n#[metadata]\n" + meta;

@@ -3,6 +3,7 @@
 // it is first met; numbers count through the whole text.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -18,11 +19,22 @@ namespace treadle::relay {
 class NameTable {
  public:
   std::string Unique(const std::string& hint);
+  /// With the least number: for names that are released, so that their order is the same when read and printed again.
+  std::string UniqueInScope(const std::string& hint);
+  /// The end of the scope of the name that UniqueInScope returned last and that is still in use.
+  void Release();
   bool Contains(const std::string& name) const { return used_.count(name) != 0; }
   void Reserve(const std::string& name) { used_.emplace(name, 0); }
 
  private:
+  struct Scoped {
+    std::string hint, name;
+    int count;  ///< of the hint before
+  };
+
   std::unordered_map<std::string, int> used_;
+  std::unordered_map<std::string, int> counts_;  ///< names in use that were made from a hint
+  std::vector<Scoped> scoped_;
 };
 
 /// Whether `name` can stand after % or @ as it is: letters, digits, '_', '/', and '.' between parts.
@@ -38,6 +50,8 @@ class TextPrinter {
   std::string PrintPattern(const Pattern& pattern);
   /// ", key=value" of a dictionary or of attributes that differ from their defaults.
   std::string PrintAttrs(const Attrs& attrs);
+  /// What the functions above returned as it is to be read.
+  std::string Finish(const std::string& text) const;
   /// The metadata section, "" when nothing needs it.
   std::string MetaSection() const;
 
@@ -70,9 +84,17 @@ class TextPrinter {
   const std::string& NameOf(const VarNode* var);
   void NameParams(const Expr& root);
   void FreeVarLines(const Expr& expr);
+  /// Type parameters have their names between these: other functions' may be called the same.
+  void OpenTypeParams(const Array<TypeVar>& params);
+  void CloseTypeParams(const Array<TypeVar>& params);
   void CountUses(const Expr& root);
-  std::string NewLine() const { return "\n" + std::string(static_cast<size_t>(indent_), ' '); }
+  std::string NewLine() const { return "\n" + std::string(static_cast<size_t>(std::min(indent_, kMaxIndent)), ' '); }
   static std::string Join(const Strings& parts);
+  /// Puts a long text aside and returns a reference to it, so that texts around it don't copy it at each level.
+  std::string PutAside(std::string text);
+
+  static constexpr int kMaxIndent = 200;         ///< what nests deeper isn't indented further
+  static constexpr int64_t kMaxTypeParts = 256;  ///< of types in comments
 
   const TextOptions& options_;
   TypeNames type_names_;
@@ -82,7 +104,9 @@ class TextPrinter {
   std::unordered_map<const Object*, std::string> dim_vars_;
   std::unordered_map<const Object*, int> uses_;
   std::unordered_set<const Object*> prepared_;  ///< whose operands have their lines, or will have before it
-  std::vector<std::string> scopes_;  ///< lines of the open scopes
+  std::vector<std::pair<const Object*, std::string>> hidden_type_vars_;  ///< what CloseTypeParams restores
+  std::vector<std::string> scopes_;                                      ///< lines of the open scopes
+  std::vector<std::string> put_aside_;
   int indent_ = 0;
   int next_temp_ = 0;
   std::vector<std::pair<std::string, std::vector<ObjectRef>>> meta_;  ///< by class

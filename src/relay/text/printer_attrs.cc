@@ -76,7 +76,7 @@ std::string TextPrinter::AttrValue(const ObjectRef& value) {
     if (const auto* array = value.as<ArrayNode>()) {
       Strings items;
       for (const ObjectRef& item : array->items) items.push_back(AttrValue(item));
-      return "[" + Join(items) + "]";
+      return PutAside("[" + Join(items) + "]");
     }
     if (const auto* map = value.as<MapNode>()) {
       Strings items;
@@ -84,7 +84,7 @@ std::string TextPrinter::AttrValue(const ObjectRef& value) {
         if (!key->IsInstance<StringNode>()) return Meta(value);
         items.push_back(AttrValue(key) + "=" + AttrValue(item));
       }
-      return "{" + Join(items) + "}";
+      return PutAside("{" + Join(items) + "}");
     }
     return Meta(value);
   });
@@ -143,7 +143,7 @@ std::string TextPrinter::DimList(const ObjectRef& value) {
       return AttrValue(value);
     }
   }
-  return "[" + Join(items) + "]";
+  return PutAside("[" + Join(items) + "]");
 }
 
 std::string TextPrinter::PrintAttrs(const Attrs& attrs) {

@@ -39,16 +39,7 @@ class Writer {
       WriteList(tuple->fields);
       text += tuple->fields.size() == 1 ? ",)" : ")";
     } else if (const auto* func = type.as<FuncTypeNode>()) {
-      text += "fn ";
-      if (!func->type_params.empty()) {
-        text += "[";
-        WriteList(func->type_params);
-        text += "]";
-      }
-      text += "(";
-      WriteList(func->arg_types);
-      text += ") -> ";
-      Write(func->ret_type);
+      WriteFunc(func);
     } else if (const auto* var = type.as<TypeVarNode>()) {
       text += names_.type_var ? names_.type_var(var) : var->name_hint;
     } else if (const auto* global = type.as<GlobalTypeVarNode>()) {
@@ -77,6 +68,29 @@ class Writer {
     } else {
       text += "_";
     }
+  }
+
+  void WriteFunc(const FuncTypeNode* func) {
+    if (names_.open) names_.open(func->type_params);
+    text += "fn ";
+    if (!func->type_params.empty()) {
+      text += "[";
+      WriteList(func->type_params);
+      text += "]";
+    }
+    text += "(";
+    WriteList(func->arg_types);
+    text += ") -> ";
+    // "where" belongs to the innermost function.
+    const bool in_parentheses = !func->type_constraints.empty() && func->ret_type.as<FuncTypeNode>() != nullptr;
+    if (in_parentheses) text += "(";
+    Write(func->ret_type);
+    if (in_parentheses) text += ")";
+    for (const TypeConstraint& constraint : func->type_constraints) {
+      text += " where ";
+      Write(constraint);
+    }
+    if (names_.close) names_.close(func->type_params);
   }
 
   void WriteTensor(const TensorTypeNode* tensor) {

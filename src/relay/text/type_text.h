@@ -14,9 +14,11 @@ namespace treadle::relay {
 struct TypeNames {
   std::function<std::string(const TypeVarNode*)> type_var;
   std::function<std::string(const Object*)> dim_var;  ///< of a tir::Var that isn't Any
+  /// Called around the parts of a type within which type parameters are bound.
+  std::function<void(const Array<TypeVar>&)> open = nullptr, close = nullptr;
 };
 
-/// "Tensor[(1, n, ?), float32]", "(A, fn (B) -> C)", ... Holes print as "_".
+/// "Tensor[(1, n, ?), float32]", "(A, fn (B) -> C)", "fn [x, y](x) -> y where nn.relu(x, y)", ... Holes print as "_".
 std::string TypeText(const Type& type, const TypeNames& names);
 /// With the variables' name hints.
 std::string TypeText(const Type& type);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "relay/type_infer/infer.h"
 
+#include "relay/node_check.h"
 #include "relay/text/type_text.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/structural.h"
@@ -67,13 +68,19 @@ Inferencer::Inferencer(IRModule module, GlobalTypes* globals, Diagnostics* diagn
     queue_.insert(queue_.end(), it->second.begin(), it->second.end());
     waiting_.erase(it);
   };
+  unifier_.on_constraint = [this](const TypeConstraint& constraint) {
+    const auto* relation = constraint.as<TypeRelationNode>();
+    if (relation == nullptr) return;
+    AddRelation(relation->name, relation->func, relation->args, relation->num_inputs, relation->attrs, unify_span_);
+  };
 }
-
-Span Inferencer::SpanOf(const Expr& expr) const { return expr->span; }
 
 Type Inferencer::Unify(const Type& expected, const Type& actual, const Span& span, const std::string& context) {
   std::string why;
+  Span outer = unify_span_;
+  unify_span_ = span;
   Type merged = unifier_.Unify(expected, actual, &why);
+  unify_span_ = outer;
   if (!merged.defined()) diagnostics_->Error(span, context + ": types do not match: " + why);
   return merged;
 }
@@ -83,13 +90,7 @@ Type Inferencer::Visit(const Expr& expr) {
   if (const auto* var = expr.as<VarNode>()) return TypeOfVar(GetRef<Var>(var));
   auto known = types_.find(expr.get());
   if (known != types_.end()) return known->second;
-  return WithEnoughStack([&]() -> Type {
-    if (IsDataFlow(expr)) return VisitDataFlow(expr);
-    Type type = Compute(expr);
-    types_[expr.get()] = type;
-    order_.push_back(expr);
-    return type;
-  });
+  return WithEnoughStack([&]() -> Type { return IsDataFlow(expr) ? VisitDataFlow(expr) : Finish(expr); });
 }
 
 Type Inferencer::VisitDataFlow(const Expr& root) {
@@ -116,17 +117,29 @@ Type Inferencer::VisitDataFlow(const Expr& root) {
       if (IsDataFlow(child)) {
         if (types_.count(child.get()) == 0) enter(child);
       } else {
+        if (top.expr->span.defined()) place_ = top.expr->span;
         Visit(child);
       }
       continue;
     }
     Expr expr = std::move(top.expr);
     stack.pop_back();
-    Type type = Compute(expr);
-    types_[expr.get()] = type;
-    order_.push_back(expr);
+    Type type = Finish(expr);
     if (stack.empty()) return type;
   }
+}
+
+Type Inferencer::Finish(const Expr& expr) {
+  if (expr->span.defined()) place_ = expr->span;
+  Type type = Compute(expr);
+  if (unifier_.CountParts(type) >= Unifier::kMaxParts) {
+    diagnostics_->Error(expr->span,
+                        StrCat("the type of ", Describe(expr), " has more than ", Unifier::kMaxParts, " parts"));
+    type = unifier_.NewHole(expr->span);
+  }
+  types_[expr.get()] = type;
+  order_.push_back(expr);
+  return type;
 }
 
 Type Inferencer::Compute(const Expr& expr) {
@@ -147,7 +160,10 @@ Type Inferencer::Compute(const Expr& expr) {
   if (const auto* global = expr.as<GlobalVarNode>()) {
     Type type = globals_ != nullptr ? globals_->TypeOf(GetRef<GlobalVar>(global)) : Type();
     if (!type.defined()) type = global->checked_type_;
-    if (type.defined()) return unifier_.FreshenDims(type);
+    if (type.defined()) {
+      const auto* func = type.as<FuncTypeNode>();
+      return unifier_.FreshenDims(func != nullptr ? WithFreshTypeParams(GetRef<FuncType>(func)) : type);
+    }
     diagnostics_->Error(expr->span, StrCat("the module has no function @", global->name_hint));
     return unifier_.NewHole(expr->span);
   }
@@ -247,7 +263,8 @@ Type Inferencer::ComputeFunction(const FunctionNode* func) {
     // The annotation says what callers see.
     body = merged.defined() && unifier_.HasHole(func->ret_type) ? merged : func->ret_type;
   }
-  return FuncType(args, body, func->type_params);
+  results_[func] = body;
+  return WithFreshTypeParams(FuncType(args, body, func->type_params));
 }
 
 Type Inferencer::ComputeLet(const LetNode* op) {
@@ -259,8 +276,9 @@ Type Inferencer::ComputeLet(const LetNode* op) {
     const auto* func = let->value.as<FunctionNode>();
     if (func != nullptr && !has_annotation) {
       // A function may call itself: within its body the variable has the annotated type.
-      types_[let->var->vid.get()] = func->func_type_annotation();
+      types_[let->var->vid.get()] = WithFreshTypeParams(func->func_type_annotation());
     }
+    if (let->span.defined()) place_ = let->span;
     Type value = Visit(let->value);
     if (has_annotation || func != nullptr) {
       Span span = let->value->span.defined() ? let->value->span : let->span;
@@ -395,7 +413,7 @@ Type Inferencer::ComputeConstructor(const ConstructorNode* constructor) {
 
 Type Inferencer::ComputeOp(const OpNode* op) {
   if (op->num_inputs < 0 || op->type_relation == nullptr) {
-    diagnostics_->Error(op->span, StrCat("operator ", op->name, " can be called, but not used as a value"));
+    diagnostics_->Error(place_, StrCat("operator ", op->name, " can be called, but not used as a value"));
     return unifier_.NewHole();
   }
   Array<TypeVar> params;
@@ -409,10 +427,15 @@ Type Inferencer::ComputeOp(const OpNode* op) {
   all.push_back(params.back());
   Attrs attrs;
   if (op->attrs_type != nullptr && op->attrs_type->create != nullptr) {
-    attrs = Attrs(ObjectPtr<Object>(op->attrs_type->create()));
+    for (const FieldInfo& field : op->attrs_type->fields) {
+      if (!MustBeGiven(field, op->name)) continue;
+      diagnostics_->Error(place_, StrCat("operator ", op->name, " needs the attribute ", field.name,
+                                         ", so it can be called, but not used as a value"));
+      return unifier_.NewHole();
+    }
+    attrs = DefaultAttrs(op);
   }
-  return FuncType(args, params.back(), params,
-                  {TypeRelation(op->name, op->type_relation, all, op->num_inputs, attrs)});
+  return FuncType(args, params.back(), params, {TypeRelation(op->name, op->type_relation, all, op->num_inputs, attrs)});
 }
 
 void Inferencer::CheckAnnotation(const Type& type, const Span& span) {
@@ -452,6 +475,15 @@ void Inferencer::AddRelation(const std::string& name, TypeRelationFn relation, A
   auto constraint = std::make_unique<Constraint>();
   constraint->name = name;
   constraint->span = span;
+  if (relation == nullptr) {
+    // A type that was read from a file names the operator only.
+    const Op op = Op::Find(name);
+    if (op.defined()) relation = op->type_relation;
+    if (relation == nullptr) {
+      diagnostics_->Error(span, StrCat("no relation between types is called ", name));
+      return;
+    }
+  }
   constraint->relation = relation;
   constraint->args = std::move(args);
   constraint->num_inputs = num_inputs;
@@ -514,12 +546,19 @@ void Inferencer::ReportUnsolved() {
 
 void Inferencer::CheckMatches() {
   for (const Match& match : matches_) {
-    std::vector<std::string> cases = UnmatchedCases(match, module_);
+    std::vector<std::string> cases;
+    try {
+      cases = UnmatchedCases(match, module_);
+    } catch (const InternalError&) {
+      throw;
+    } catch (const Error& error) {
+      diagnostics_->Error(match->span, error.what());
+    }
     if (cases.empty()) continue;
     std::string list;
     for (const std::string& text : cases) list += (list.empty() ? "" : ", ") + text;
-    diagnostics_->Error(match->span, StrCat("match doesn't handle these cases: ", list,
-                                            " (use match? where they can't occur)"));
+    diagnostics_->Error(match->span,
+                        StrCat("match doesn't handle these cases: ", list, " (use match? where they can't occur)"));
   }
 }
 
@@ -531,8 +570,7 @@ class TypeAttacher : public MixedModeMutator {
   Expr Rewrite_(const CallNode* pre, const Expr& post) final {
     auto it = inference_->type_args_.find(pre);
     if (it == inference_->type_args_.end()) return Typed(pre, post);
-    Array<Type> type_args =
-        it->second.Map([this](const Type& type) { return inference_->unifier_.Substitute(type); });
+    Array<Type> type_args = it->second.Map([this](const Type& type) { return inference_->unifier_.Substitute(type); });
     const auto* call = static_cast<const CallNode*>(post.get());
     if (StructuralEqual(type_args, call->type_args)) return Typed(pre, post);
     return Typed(pre, Call(call->op, call->args, call->attrs, type_args, call->span));
@@ -590,7 +628,7 @@ class TypeAttacher : public MixedModeMutator {
     auto params = op->params.Map([this](const Var& v) { return Downcast<Var>(VisitExpr(v)); });
     Expr body = VisitExpr(op->body);
     Type ret = op->ret_type;
-    if (!ret.defined() || HasHoles(ret)) ret = TypeOf(op).as<FuncTypeNode>()->ret_type;
+    if (!ret.defined() || HasHoles(ret)) ret = inference_->unifier_.Substitute(inference_->results_.at(op));
     if (params.same_as(op->params) && body.same_as(op->body) && ret.same_as(op->ret_type)) {
       return Typed(op, GetRef<Expr>(op));
     }

@@ -54,6 +54,8 @@ class Inferencer {
   Type Visit(const Expr& expr);
   Type VisitDataFlow(const Expr& root);
   Type Compute(const Expr& expr);
+  /// Computes the type of a node whose children are known, and keeps it.
+  Type Finish(const Expr& expr);
   Type ComputeCall(const CallNode* call);
   Type ComputeOpCall(const CallNode* call, const OpNode* op);
   Type Apply(const CallNode* call, const Type& callee, const Array<Type>& args);
@@ -79,20 +81,22 @@ class Inferencer {
   bool SolveRelation(Constraint* constraint);
   void ReportUnsolved();
   void CheckMatches();
-  Span SpanOf(const Expr& expr) const;
 
   IRModule module_;
   GlobalTypes* globals_;
   Diagnostics* diagnostics_;
   Unifier unifier_;
-  std::unordered_map<const Object*, Type> types_;      ///< of nodes; of variables by their identity
-  std::vector<Expr> order_;                            ///< nodes as they were typed
+  std::unordered_map<const Object*, Type> types_;  ///< of nodes; of variables by their identity
+  std::vector<Expr> order_;                        ///< nodes as they were typed
   std::unordered_map<const Object*, Array<Type>> type_args_;
   std::vector<std::unique_ptr<Constraint>> constraints_;
   std::unordered_map<const Object*, std::vector<size_t>> waiting_;  ///< hole -> constraints
   std::deque<size_t> queue_;
   bool solving_ = false;
   std::vector<Match> matches_;
+  std::unordered_map<const Object*, Type> results_;  ///< of functions
+  Span unify_span_;                                  ///< of what is being unified
+  Span place_;                                       ///< of the expression that contains an operator as a value
 };
 
 /// Whether two types are structurally equal, with a fast path for tensors.

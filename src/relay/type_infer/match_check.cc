@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which values no clause of a match takes (after Maranget, "Warnings for pattern matching", JFP 2007).
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,12 @@ class Checker {
 
   std::vector<Witness> Uncovered(const std::vector<Row>& rows, size_t columns) {
     return WithEnoughStack([&]() -> std::vector<Witness> {
-      if (++steps_ > kMaxSteps) return {};
+      if (++steps_ > kMaxSteps)
+        throw Error("can't tell whether the match handles all cases: there are too many (use match? instead)");
       if (columns == 0) return rows.empty() ? std::vector<Witness>{{}} : std::vector<Witness>();
+      for (const Row& row : rows) {
+        if (std::none_of(row.begin(), row.end(), [](const Pattern& p) { return p.defined(); })) return {};
+      }
       const PatternConstructorNode* constructor = nullptr;
       const PatternTupleNode* tuple = nullptr;
       for (const Row& row : rows) {

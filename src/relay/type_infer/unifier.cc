@@ -92,6 +92,22 @@ bool IsLeaf(const Type& type) {
          type->IsInstance<GlobalTypeVarNode>() || type->IsInstance<PrimTypeNode>();
 }
 
+/// Both lists of relations, without those that say the same of the same types.
+Array<TypeConstraint> JoinConstraints(const Array<TypeConstraint>& a, const Array<TypeConstraint>& b) {
+  Array<TypeConstraint> joined = a;
+  for (const TypeConstraint& constraint : b) {
+    const auto* relation = constraint.as<TypeRelationNode>();
+    bool known = false;
+    for (const TypeConstraint& other : a) {
+      const auto* r = other.as<TypeRelationNode>();
+      known |= relation != nullptr && r != nullptr && r->func == relation->func &&
+               StructuralEqual(r->args, relation->args) && StructuralEqual(r->attrs, relation->attrs);
+    }
+    if (!known) joined.push_back(constraint);
+  }
+  return joined;
+}
+
 /// The header of a data type without parameters stands for its application to none.
 Type WithoutEmptyCall(const Type& type) {
   const auto* call = type.as<TypeCallNode>();
@@ -119,8 +135,7 @@ Type RewriteType(const Type& type, const std::function<Type(const Type&)>& leaf,
       Type ret = rewrite(func->ret_type);
       auto constraints =
           func->type_constraints.Map([&](const TypeConstraint& c) { return Downcast<TypeConstraint>(rewrite(c)); });
-      if (args.same_as(func->arg_types) && ret.same_as(func->ret_type) &&
-          constraints.same_as(func->type_constraints)) {
+      if (args.same_as(func->arg_types) && ret.same_as(func->ret_type) && constraints.same_as(func->type_constraints)) {
         return type;
       }
       return FuncType(args, ret, func->type_params, constraints, func->span);
@@ -137,8 +152,7 @@ Type RewriteType(const Type& type, const std::function<Type(const Type&)>& leaf,
     if (const auto* relation = type.as<TypeRelationNode>()) {
       auto args = relation->args.Map(rewrite);
       if (args.same_as(relation->args)) return type;
-      return TypeRelation(relation->name, relation->func, args, relation->num_inputs, relation->attrs,
-                          relation->span);
+      return TypeRelation(relation->name, relation->func, args, relation->num_inputs, relation->attrs, relation->span);
     }
     Type replaced = leaf(type);
     return replaced.defined() ? replaced : type;
@@ -153,6 +167,63 @@ Type SubstituteTypeVars(const Type& type, const std::unordered_map<const Object*
         return it == values.end() ? Type() : it->second;
       },
       nullptr);
+}
+
+FuncType WithFreshTypeParams(const FuncType& type) {
+  if (type->type_params.empty()) return type;
+  std::unordered_map<const Object*, Type> values;
+  auto params = type->type_params.Map([&](const TypeVar& param) {
+    TypeVar copy(param->name_hint, param->kind, param->span);
+    values[param.get()] = copy;
+    return copy;
+  });
+  auto substitute = [&](const Type& t) { return SubstituteTypeVars(t, values); };
+  auto constraints =
+      type->type_constraints.Map([&](const TypeConstraint& c) { return Downcast<TypeConstraint>(substitute(c)); });
+  return FuncType(type->arg_types.Map(substitute), substitute(type->ret_type), params, constraints, type->span);
+}
+
+Unifier::Parts Unifier::PartsOf(const Type& type) const {
+  if (!type.defined()) return {1, true};
+  if (const auto* tensor = type.as<TensorTypeNode>()) {
+    for (const PrimExpr& dim : tensor->shape) {
+      if (AsConstInt(dim) == nullptr && !(dim->IsInstance<tir::VarNode>() && flexible_.count(dim.get()) == 0)) {
+        return {1, false};
+      }
+    }
+    return {1, true};
+  }
+  if (IsLeaf(type)) return {1, true};
+  if (type->IsInstance<IncompleteTypeNode>()) return {1, false};
+  auto it = parts_.find(type.get());
+  if (it != parts_.end()) return it->second.second;
+  Parts parts = WithEnoughStack([&] { return CountPartsOf(type); });
+  parts_.emplace(type.get(), std::pair(type, parts));
+  return parts;
+}
+
+Unifier::Parts Unifier::CountPartsOf(const Type& type) const {
+  Parts sum{1, true};
+  auto add = [&](const Type& part) {
+    Parts parts = PartsOf(part);
+    sum.count = std::min(kMaxParts, sum.count + parts.count);
+    sum.settled &= parts.settled;
+  };
+  if (const auto* tuple = type.as<TupleTypeNode>()) {
+    for (const Type& field : tuple->fields) add(field);
+  } else if (const auto* func = type.as<FuncTypeNode>()) {
+    for (const Type& arg : func->arg_types) add(arg);
+    add(func->ret_type);
+    sum.settled &= func->type_constraints.empty();
+  } else if (const auto* call = type.as<TypeCallNode>()) {
+    add(call->func);
+    for (const Type& arg : call->args) add(arg);
+  } else if (const auto* ref = type.as<RelayRefTypeNode>()) {
+    add(ref->value);
+  } else {
+    sum.settled = false;
+  }
+  return sum;
 }
 
 Type Unifier::Resolve(Type type) const {
@@ -181,6 +252,7 @@ PrimExpr Unifier::ResolveDim(const PrimExpr& dim) const {
 }
 
 Type Unifier::Substitute(const Type& type) const {
+  if (PartsOf(type).settled) return type;
   std::function<PrimExpr(const PrimExpr&)> dim = [this](const PrimExpr& d) -> PrimExpr {
     const auto* var = d.as<tir::VarNode>();
     if (var != nullptr && flexible_.count(var) == 0) return d;
@@ -204,7 +276,7 @@ bool Unifier::HasHole(const Type& type) const {
 
 void Unifier::CollectHoles(const Type& type, std::vector<const Object*>* holes) const {
   Type t = Resolve(type);
-  if (IsLeaf(t)) return;
+  if (PartsOf(t).settled) return;
   WithEnoughStack([&] {
     if (t->IsInstance<IncompleteTypeNode>()) {
       holes->push_back(t.get());
@@ -300,6 +372,7 @@ Type Unifier::UnifyResolved(const Type& x, const Type& y, std::string* why) {
   if (const auto* call = a.as<TypeCallNode>()) {
     const auto* other = b.as<TypeCallNode>();
     if (call->args.size() != other->args.size()) return mismatch();
+    if (call->func->IsInstance<GlobalTypeVarNode>() && !StructuralEqual(call->func, other->func)) return mismatch();
     Type func = Unify(call->func, other->func, why);
     if (!func.defined() || !UnifyList(call->args, other->args, &parts, why)) return Type();
     return func.same_as(call->func) && parts.same_as(call->args) ? a : TypeCall(func, parts, call->span);
@@ -379,29 +452,42 @@ Type Unifier::UnifyTensor(const TensorType& a, const TensorType& b, std::string*
 
 Type Unifier::UnifyFunc(const FuncType& a, const FuncType& b, std::string* why) {
   FuncType x = a, y = b;
+  Array<TypeConstraint> constraints = x->type_constraints;
   if (x->type_params.size() != y->type_params.size()) {
     // The more general function is used at the type of the other.
     Array<Type> ignored;
     x = Instantiate(x, &ignored, Span());
     y = Instantiate(y, &ignored, Span());
+    for (const FuncType& side : {x, y}) {
+      for (const TypeConstraint& constraint : side->type_constraints) {
+        if (on_constraint) on_constraint(constraint);
+      }
+    }
+    constraints = {};
   } else if (!x->type_params.empty()) {
     std::unordered_map<const Object*, Type> renamed;
     for (size_t i = 0; i < x->type_params.size(); ++i) renamed[y->type_params[i].get()] = x->type_params[i];
     Type ret = SubstituteTypeVars(y->ret_type, renamed);
     auto args = y->arg_types.Map([&](const Type& t) { return SubstituteTypeVars(t, renamed); });
-    y = FuncType(args, ret, x->type_params, y->type_constraints);
+    auto others = y->type_constraints.Map(
+        [&](const TypeConstraint& c) { return Downcast<TypeConstraint>(SubstituteTypeVars(c, renamed)); });
+    y = FuncType(args, ret, x->type_params, others);
+    if (constraints.empty() != others.empty()) {
+      Say(why, StrCat("expected ", TypeText(Substitute(x)), " but got ", TypeText(Substitute(y))));
+      return Type();
+    }
+    constraints = JoinConstraints(constraints, others);
   }
   if (x->arg_types.size() != y->arg_types.size()) {
-    Say(why, StrCat("expected a function of ", x->arg_types.size(), " arguments but got one of ",
-                    y->arg_types.size()));
+    Say(why, StrCat("expected a function of ", x->arg_types.size(), " arguments but got one of ", y->arg_types.size()));
     return Type();
   }
   Array<Type> args;
   bool ok = UnifyList(x->arg_types, y->arg_types, &args, why);
   Type ret = Unify(x->ret_type, y->ret_type, why);
   if (!ok || !ret.defined()) return Type();
-  if (args.same_as(x->arg_types) && ret.same_as(x->ret_type)) return x;
-  return FuncType(args, ret, x->type_params, x->type_constraints, x->span);
+  bool same = args.same_as(x->arg_types) && ret.same_as(x->ret_type) && constraints.same_as(x->type_constraints);
+  return same ? x : FuncType(args, ret, x->type_params, constraints, x->span);
 }
 
 FuncType Unifier::Instantiate(const FuncType& type, Array<Type>* type_args, const Span& span) {

@@ -18,6 +18,8 @@ class Unifier {
  public:
   /// Called when a hole is bound.
   std::function<void(const Object* hole)> on_bound;
+  /// Called with the constraints of a polymorphic function that is used at a type which isn't.
+  std::function<void(const TypeConstraint& constraint)> on_constraint;
 
   Type NewHole(const Span& span = Span()) { return IncompleteType(TypeKind::kType, span); }
 
@@ -43,7 +45,17 @@ class Unifier {
   /// A copy with fresh symbolic dimensions that a caller's shapes bind. For calls of global functions.
   Type FreshenDims(const Type& type);
 
+  /// How many parts the type has when written out, shared ones counted each time; at most kMaxParts.
+  int64_t CountParts(const Type& type) const { return PartsOf(type).count; }
+  static constexpr int64_t kMaxParts = int64_t{1} << 20;
+
  private:
+  struct Parts {
+    int64_t count;
+    bool settled;  ///< nothing in it will ever be replaced
+  };
+  Parts PartsOf(const Type& type) const;
+  Parts CountPartsOf(const Type& type) const;
   Type UnifyResolved(const Type& a, const Type& b, std::string* why);
   Type UnifyTensor(const TensorType& a, const TensorType& b, std::string* why);
   Type UnifyFunc(const FuncType& a, const FuncType& b, std::string* why);
@@ -51,11 +63,15 @@ class Unifier {
   bool Occurs(const Object* hole, const Type& type) const;
 
   std::unordered_map<const Object*, Type> holes_;
-  std::unordered_map<const Object*, PrimExpr> dims_;        ///< what variables are known to be
-  std::unordered_set<const Object*> flexible_;              ///< dimensions made by FreshenDims
+  std::unordered_map<const Object*, PrimExpr> dims_;  ///< what variables are known to be
+  std::unordered_set<const Object*> flexible_;        ///< dimensions made by FreshenDims
   std::vector<ObjectRef> keep_alive_;
+  mutable std::unordered_map<const Object*, std::pair<Type, Parts>> parts_;  ///< of types that aren't leaves
 };
 
+/// A copy of the type of a function with type parameters of its own, so that it may be used where those of the
+/// function itself are in scope.
+FuncType WithFreshTypeParams(const FuncType& type);
 /// Replaces type variables.
 Type SubstituteTypeVars(const Type& type, const std::unordered_map<const Object*, Type>& values);
 /// Rewrites `type` bottom-up: `leaf` may replace holes, type variables and dimensions (null: keep).
