@@ -2,6 +2,7 @@
 // Operators on two or more tensors whose shapes are broadcast. Semantics: ONNX (of opset 7 and later) and NumPy.
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/stored_as.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
@@ -45,12 +46,13 @@ using BinaryFn = PrimExpr (*)(PrimExpr, PrimExpr);
 FTECompute BinaryCompute(std::string name, BinaryFn fn) {
   return [name = std::move(name), fn](const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
     const Array<PrimExpr>& shape = OutTensor(out_type)->shape;
+    const DataType dtype = OutTensor(out_type)->dtype;
     bool same = inputs[0].ndim() == inputs[1].ndim();
     for (size_t i = 0; same && i < shape.size(); ++i) same = SameDim(inputs[0]->shape[i], inputs[1]->shape[i]);
     return Array<Tensor>{Compute(
         shape,
         [&](const Array<PrimExpr>& i) {
-          return fn(LoadBroadcast(inputs[0], i, shape), LoadBroadcast(inputs[1], i, shape));
+          return StoredAs(dtype, fn(LoadBroadcast(inputs[0], i, shape), LoadBroadcast(inputs[1], i, shape)));
         },
         name, same ? tag::kElemWise : tag::kBroadcast)};
   };

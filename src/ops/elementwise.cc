@@ -4,6 +4,7 @@
 
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/stored_as.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
@@ -61,9 +62,11 @@ using ElementFn = PrimExpr (*)(PrimExpr);
 
 /// Applies `fn` to each element.
 FTECompute MapCompute(std::string name, ElementFn fn) {
-  return [name = std::move(name), fn](const Attrs&, const Array<Tensor>& inputs, const Type&) {
+  return [name = std::move(name), fn](const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
     const Tensor& x = inputs[0];
-    return Array<Tensor>{Compute(x->shape, [&](const Array<PrimExpr>& i) { return fn(x(i)); }, name, tag::kElemWise)};
+    const DataType dtype = OutTensor(out_type)->dtype;
+    auto element = [&](const Array<PrimExpr>& i) { return StoredAs(dtype, fn(x(i))); };
+    return Array<Tensor>{Compute(x->shape, element, name, tag::kElemWise)};
   };
 }
 

@@ -44,6 +44,13 @@ Type BoolReduceInfer(const InferContext& context) {
   return ReduceInfer(context);
 }
 
+/// A mean of truth values isn't one.
+Type MeanInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  if (data->dtype.is_bool()) throw DTypeError("data must be numbers, not bool: cast it first");
+  return ReduceInfer(context);
+}
+
 Type ArgReduceInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
   return TensorType(ReduceShape(context.attrs<ReduceAttrs>(), data->shape), DataType::Int(32));
@@ -121,10 +128,11 @@ Tensor ReduceTensor(const Reduction& reduction, const Tensor& data, const Array<
       name, reduction.none() ? tag::kElemWise : tag::kCommReduce);
 }
 
-/// Sums and products accumulate narrow floats in float32; others keep the type.
-FTECompute SimpleReduce(std::string name, ReduceFn fn, bool accumulate) {
+/// Sums and products accumulate narrow floats in float32; others keep the type. `logic`: for bool.
+FTECompute SimpleReduce(std::string name, ReduceFn arithmetic, bool accumulate, ReduceFn logic = nullptr) {
   return [=](const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
     const TensorTypeNode* out = OutTensor(out_type);
+    const ReduceFn fn = out->dtype.is_bool() && logic != nullptr ? logic : arithmetic;
     Reduction reduction(attrs.as<ReduceAttrs>(), inputs[0]->shape);
     DataType dtype = accumulate && out->dtype.is_floating() ? AccumulatorDType(out->dtype) : out->dtype;
     Tensor result = ReduceTensor(reduction, inputs[0], out->shape, dtype, fn, name);
@@ -258,9 +266,9 @@ OpRegistration Register(const char* name, const char* text, FTECompute compute,
 }  // namespace
 
 void RegisterReduceOps() {
-  Register("sum", "Sum.", SimpleReduce("sum", te::Sum, true));
-  Register("mean", "Arithmetic mean; integers truncate.", MeanCompute);
-  Register("prod", "Product.", SimpleReduce("prod", te::Prod, true));
+  Register("sum", "Sum; of bool: whether any is true.", SimpleReduce("sum", te::Sum, true, AnyReduce));
+  Register("mean", "Arithmetic mean; integers truncate.", MeanCompute, Rule<MeanInfer>);
+  Register("prod", "Product; of bool: whether all are true.", SimpleReduce("prod", te::Prod, true, AllReduce));
   Register("max", "Greatest element; NaN wins.", SimpleReduce("max", te::MaxReduce, false));
   Register("min", "Smallest element; NaN wins.", SimpleReduce("min", te::MinReduce, false));
   Register("all", "Whether all are true.", SimpleReduce("all", AllReduce, false), Rule<BoolReduceInfer>);

@@ -14,6 +14,7 @@ Type ScanInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
   const auto* attrs = context.attrs<ScanopAttrs>();
   DataType dtype = attrs->dtype.is_void() ? data->dtype : attrs->dtype;
+  if (dtype.is_bool()) throw DTypeError("data must be numbers, not bool: give dtype, such as dtype=\"int64\"");
   if (attrs->axis.has_value()) {
     NormalizeAxis(*attrs->axis, data->shape.size());
     return TensorType(data->shape, dtype);

@@ -288,6 +288,24 @@ TEST(Compute, Reductions) {
   ExpectNear(RunFloats("min", {Floats({2}, {kNaN, 1})}), {kNaN});
 }
 
+TEST(Compute, SumsAndProductsOfBoolAreBool) {
+  const std::vector<uint8_t> values = {1, 0, 1, 1, 1, 1, 0, 0, 0};
+  NDArray x = NDArray::FromVector<uint8_t>(values, {3, 3}, DataType::Bool());
+  EXPECT_EQ(ToVector<uint8_t>(RunOp("sum", {x}, Axes({1}))[0]), (std::vector<uint8_t>{1, 1, 0}));
+  EXPECT_EQ(ToVector<uint8_t>(RunOp("prod", {x}, Axes({1}))[0]), (std::vector<uint8_t>{0, 1, 0}));
+  EXPECT_EQ(ToVector<uint8_t>(RunOp("sum", {x}, Axes({}))[0]), values);
+  EXPECT_THROW(RunOp("mean", {x}, Axes({1})), Error);
+}
+
+TEST(Compute, ArithmeticOnBoolIsBool) {
+  NDArray x = NDArray::FromVector<uint8_t>({1, 0, 1, 0}, {4}, DataType::Bool());
+  NDArray y = NDArray::FromVector<uint8_t>({1, 1, 0, 0}, {4}, DataType::Bool());
+  EXPECT_EQ(ToVector<uint8_t>(RunOp("add", {x, y})[0]), (std::vector<uint8_t>{1, 1, 1, 0}));
+  EXPECT_EQ(ToVector<uint8_t>(RunOp("multiply", {x, y})[0]), (std::vector<uint8_t>{1, 0, 0, 0}));
+  EXPECT_EQ(ToVector<uint8_t>(RunOp("subtract", {x, y})[0]), (std::vector<uint8_t>{0, 1, 1, 0}));
+  EXPECT_EQ(ToVector<uint8_t>(RunOp("negative", {x})[0]), (std::vector<uint8_t>{1, 0, 1, 0}));
+}
+
 TEST(Compute, ArgmaxTakesTheFirstOrTheLast) {
   NDArray x = Floats({1, 4}, {1, 7, 7, -1});
   auto attrs = [](bool last) {
