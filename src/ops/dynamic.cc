@@ -239,6 +239,7 @@ void RegisterDynamicOps() {
       data, {"scale_d", "Tensor", "Factor."}, {"scale_h", "Tensor", "Factor."}, {"scale_w", "Tensor", "Factor."}};
   Dynamic("dyn.nn.upsampling3d", "nn.upsampling3d", scales3, Rule<UpSampling3DInfer>).AttrsType<UpSampling3DAttrs>();
   RegisterDynamicComputes();
+  RegisterNmsOps();
 }
 
 }  // namespace treadle::ops

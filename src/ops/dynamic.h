@@ -5,5 +5,6 @@ namespace treadle::ops {
 
 /// What operators whose shape is an operand compute, and their shapes; after they are registered.
 void RegisterDynamicComputes();
+void RegisterNmsOps();
 
 }  // namespace treadle::ops

@@ -6,6 +6,7 @@
 #include "ops/dynamic.h"
 #include "ops/infer.h"
 #include "ops/loops.h"
+#include "ops/resize_compute.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/dynamic.h"
 #include "treadle/ops/attrs/nn.h"
@@ -226,6 +227,23 @@ Array<Tensor> PadCompute(const Attrs& attrs, const Array<Tensor>& inputs, const 
       "pad", tag::kInjective)};
 }
 
+/// (data, size of the dimensions H and W, roi); layouts without blocks.
+Shapes Resize2DShapes(const Attrs& attrs, const Array<TensorType>& operands, const ElementOf& element) {
+  const std::string& layout = attrs.as<ResizeAttrs>()->layout;
+  Array<PrimExpr> out = operands[0]->shape;
+  out.Set(layout.find('H'), tir::max(element(1, 0), Index(0)));
+  out.Set(layout.find('W'), tir::max(element(1, 1), Index(0)));
+  return {out};
+}
+
+Array<Tensor> Resize2DCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<ResizeAttrs>();
+  if (a->antialias || a->coordinate_transformation_mode == "tf_crop_and_resize") {
+    throw UnsupportedOpError("dyn.image.resize2d with antialiasing or a region isn't implemented", {});
+  }
+  return {ResizeTensor(*a, inputs[0], {a->layout.find('H'), a->layout.find('W')}, OutTensor(out_type))};
+}
+
 Shapes OneHotShapes(const Attrs& attrs, const Array<TensorType>& operands, const ElementOf& element) {
   Array<PrimExpr> out = operands[0]->shape;
   const auto* one_hot = AttrsOrDefault<OneHotAttrs>(attrs);
@@ -356,6 +374,7 @@ void RegisterDynamicComputes() {
   set("dyn.full", ListedShapes<1>, FullCompute);
   set("dyn.strided_slice", StridedSliceShapes, StridedSliceCompute);
   set("dyn.nn.pad", PadShapes, PadCompute);
+  set("dyn.image.resize2d", Resize2DShapes, Resize2DCompute);
   set("dyn.one_hot", OneHotShapes, OneHotCompute);
   OpRegistration("dyn.iota")
       .Describe("0, 1, .., count - 1.")

@@ -300,3 +300,143 @@ def test_voice_activity_over_frames(path):
             state, expected_state = actual[1], expected[1]
             for a, e in zip(actual, expected):
                 np.testing.assert_allclose(a, e, rtol=1e-3, atol=1e-4)
+
+
+def convolution_model(groups=1, kernel=3, stride=1, channels=32):
+    """Convolution, bias, activation, residual sum, pooling: batch, height and width are free."""
+    rng = np.random.default_rng(3)
+    w = (rng.standard_normal((channels, channels // groups, kernel, kernel)) / kernel / channels**0.5).astype("float32")
+    b = rng.standard_normal(channels).astype("float32")
+    pads = [kernel // 2] * 4
+    return model_of(
+        [
+            helper.make_node("Conv", ["x", "w", "b"], ["c"], group=groups, pads=pads, strides=[stride, stride]),
+            helper.make_node("Relu", ["c"], ["r"]),
+            helper.make_node("Conv", ["r", "w1"], ["p"]),
+            helper.make_node("Add", ["p", "c"], ["s"]),
+            helper.make_node("GlobalAveragePool", ["s"], ["g"]),
+            helper.make_node("Mul", ["s", "g"], ["m"]),
+            helper.make_node("MaxPool", ["m"], ["y"], kernel_shape=[2, 2], strides=[2, 2], pads=[1, 1, 0, 0]),
+        ],
+        [floats("x", ["n", channels, "h", "w_"])],
+        [floats("y", None)],
+        [
+            helper.make_tensor("w", TensorProto.FLOAT, w.shape, w.ravel()),
+            helper.make_tensor("b", TensorProto.FLOAT, b.shape, b),
+            helper.make_tensor("w1", TensorProto.FLOAT, [channels, channels, 1, 1],
+                               (rng.standard_normal(channels * channels) / channels**0.5).astype("float32")),
+        ],
+    )
+
+
+@pytest.mark.parametrize("groups,kernel,stride", [(1, 3, 1), (1, 3, 2), (1, 1, 1), (32, 3, 1), (32, 5, 2), (1, 5, 1)])
+def test_convolutions_of_any_size(groups, kernel, stride):
+    ort = pytest.importorskip("onnxruntime")
+    model = convolution_model(groups, kernel, stride)
+    compiled = treadle.compile(model)
+    session = ort.InferenceSession(model.SerializeToString())
+    for n, h, w in [(1, 1, 1), (1, 2, 3), (2, 5, 7), (1, 16, 16), (3, 33, 17), (1, 40, 61)]:
+        feeds = {"x": rand(n, 32, h, w)}
+        (expected,), (actual,) = session.run(None, feeds), compiled.run(None, feeds)
+        np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_dense_layers_of_any_number_of_rows():
+    rng = np.random.default_rng(5)
+    w = rng.standard_normal((24, 37)).astype("float32")
+    model = model_of(
+        [helper.make_node("MatMul", ["x", "w"], ["a"]), helper.make_node("Relu", ["a"], ["y"])],
+        [floats("x", ["n", "m", 24])],
+        [floats("y", None)],
+        [helper.make_tensor("w", TensorProto.FLOAT, w.shape, w.ravel())],
+    )
+    check(model, [{"x": rand(n, m, 24)} for n, m in [(1, 1), (1, 6), (2, 7), (3, 100), (1, 1200), (0, 3)]], rtol=1e-4)
+
+
+@pytest.mark.parametrize("op,gates", [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("lengths", [False, True])
+def test_recurrent_layers_over_sequences_of_any_length(op, gates, direction, lengths):
+    ort = pytest.importorskip("onnxruntime")
+    rng = np.random.default_rng(7)
+    d, hidden, size = 2 if direction == "bidirectional" else 1, 8, 5
+    make = lambda name, *shape: helper.make_tensor(  # noqa: E731
+        name, TensorProto.FLOAT, shape, (rng.standard_normal(int(np.prod(shape))) * 0.4).astype("float32"))
+    outputs = ["y", "h", "c"] if op == "LSTM" else ["y", "h"]
+    inputs = [floats("x", ["t", "n", size])]
+    if lengths:
+        inputs.append(helper.make_tensor_value_info("len", TensorProto.INT32, ["n"]))
+    model = model_of(
+        [helper.make_node(op, ["x", "w", "r", "b"] + (["len"] if lengths else []), outputs, hidden_size=hidden,
+                          direction=direction)],
+        inputs,
+        [floats(name, None) for name in outputs],
+        [make("w", d, gates * hidden, size), make("r", d, gates * hidden, hidden), make("b", d, 2 * gates * hidden)],
+    )
+    compiled = treadle.compile(model)
+    session = ort.InferenceSession(model.SerializeToString())
+    for t, n in [(1, 1), (7, 1), (3, 4), (20, 2)]:
+        feeds = {"x": rand(t, n, size)}
+        if lengths:
+            feeds["len"] = np.array([1 + i * 3 % t for i in range(n)], "int32")
+        for a, e in zip(compiled.run(None, feeds), session.run(None, feeds)):
+            np.testing.assert_allclose(a, e, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode,transform", [("linear", "half_pixel"), ("linear", "align_corners"),
+                                            ("nearest", "asymmetric"), ("cubic", "half_pixel"),
+                                            ("linear", "pytorch_half_pixel")])
+def test_resize_of_any_size(mode, transform):
+    ort = pytest.importorskip("onnxruntime")
+    attrs = {"mode": mode, "coordinate_transformation_mode": transform}
+    if mode == "nearest":
+        attrs["nearest_mode"] = "floor"
+    to_size = model_of(
+        [
+            helper.make_node("Shape", ["like"], ["s"]),
+            helper.make_node("Slice", ["s", "two", "four", "zero"], ["hw"]),
+            helper.make_node("Shape", ["x"], ["xs"]),
+            helper.make_node("Slice", ["xs", "zero", "two", "zero"], ["nc"]),
+            helper.make_node("Concat", ["nc", "hw"], ["size"], axis=0),
+            helper.make_node("Resize", ["x", "", "", "size"], ["y"], **attrs),
+        ],
+        [floats("x", ["n", 3, "h", "w"]), floats("like", ["n", 1, "h2", "w2"])],
+        [floats("y", None)],
+        [helper.make_tensor(name, TensorProto.INT64, [1], [v]) for name, v in [("zero", 0), ("two", 2), ("four", 4)]],
+    )
+    by_factor = model_of(
+        [helper.make_node("Resize", ["x", "", "scales"], ["y"], **attrs)],
+        [floats("x", ["n", 3, "h", "w"])],
+        [floats("y", None)],
+        [helper.make_tensor("scales", TensorProto.FLOAT, [4], [1, 1, 2 if transform == "align_corners" else 1.7, 0.5])],
+    )
+    sizes = [((1, 3, 5, 6), (9, 4)), ((2, 3, 10, 8), (10, 8)), ((1, 3, 7, 30), (3, 31))]
+    for model, feeds in [(to_size, [{"x": rand(*s), "like": rand(s[0], 1, *t)} for s, t in sizes]),
+                         (by_factor, [{"x": rand(*s)} for s, _ in sizes])]:
+        compiled = treadle.compile(model)
+        session = ort.InferenceSession(model.SerializeToString())
+        for feed in feeds:
+            (actual,), (expected,) = compiled.run(None, feed), session.run(None, feed)
+            assert actual.shape == expected.shape
+            np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("center", [0, 1])
+def test_boxes_that_overlap_are_suppressed(center):
+    ort = pytest.importorskip("onnxruntime")
+    scalar = lambda name, kind, value: helper.make_tensor(name, kind, [], [value])  # noqa: E731
+    model = model_of(
+        [helper.make_node("NonMaxSuppression", ["boxes", "scores", "most", "iou", "least"], ["picked"],
+                          center_point_box=center)],
+        [floats("boxes", ["n", "boxes", 4]), floats("scores", ["n", "classes", "boxes"]), ints("most", [1])],
+        [ints("picked", None)],
+        [scalar("iou", TensorProto.FLOAT, 0.4), scalar("least", TensorProto.FLOAT, 0.2)],
+    )
+    compiled = treadle.compile(model)
+    session = ort.InferenceSession(model.SerializeToString())
+    rng = np.random.default_rng(11)
+    for n, classes, count, most in [(1, 1, 6, 3), (2, 3, 50, 10), (1, 2, 200, 1000), (1, 1, 5, 0)]:
+        corners = np.sort(rng.random((n, count, 2, 2)), axis=2).reshape(n, count, 4).astype("float32")
+        feeds = {"boxes": corners, "scores": rng.random((n, classes, count)).astype("float32"),
+                 "most": np.array([most], "int64")}
+        np.testing.assert_array_equal(compiled.run(None, feeds)[0], session.run(None, feeds)[0])

@@ -183,7 +183,8 @@ Expr ImportDynamicPad(NodeImport& n) {
     auto at = std::find(axes.begin(), axes.end(), d);
     int64_t k = at - axes.begin();
     rows.push_back(at == axes.end() ? n.IntVector({0, 0})
-                                    : n.Call("take", {pads, n.IntVector({k, count + k})}, {{"axis", int64_t{0}}, {"mode", "error"}}));
+                                    : n.Call("take", {pads, n.IntVector({k, count + k})},
+                                             {{"axis", int64_t{0}}, {"mode", "error"}}));
   }
   Expr width = n.Reshape(rows.size() == 1 ? rows[0] : n.Concat(rows, 0), {rank, 2});
   Expr value = n.Has(2) ? ScalarOf(n, n.In(2)) : n.Scalar(n.DType(0), 0);
@@ -202,11 +203,13 @@ std::vector<Expr> ImportDynamicSplit(NodeImport& n, int axis) {
   bool given = n.version() >= 13 ? n.Has(1) : n.HasAttr("split");
   if (given) {
     sizes = n.version() >= 13 ? n.Cast(n.In(1), kInt64) : n.IntVector(n.Ints("split"));
-    if (n.version() < 13 && static_cast<int64_t>(n.Ints("split").size()) != outputs) n.Invalid("'split' has another length");
+    if (n.version() < 13 && static_cast<int64_t>(n.Ints("split").size()) != outputs)
+      n.Invalid("'split' has another length");
   } else {
     int64_t count = n.Int("num_outputs", outputs);
     if (count != outputs) n.Invalid(StrCat("'num_outputs' is ", count, ", the node has ", outputs));
-    Expr size = n.Call("floor_divide", {n.Call("add", {DimOf(n, x, axis), IntScalar(n, outputs - 1)}), IntScalar(n, outputs)});
+    Expr size =
+        n.Call("floor_divide", {n.Call("add", {DimOf(n, x, axis), IntScalar(n, outputs - 1)}), IntScalar(n, outputs)});
     std::vector<Expr> parts(static_cast<size_t>(outputs), n.Reshape(size, {1}));
     sizes = outputs == 1 ? parts[0] : n.Concat(Array<Expr>(parts), 0);
   }
@@ -252,7 +255,8 @@ Expr ImportDynamicOneHot(NodeImport& n) {
   indices = n.Call("where", {negative, n.Call("add", {indices, depth}), indices});
   if (n.Rank(2) != 1 || n.StaticDim(n.In(2), 0) != 2) n.Invalid("'values' has to hold two numbers");
   Expr off = n.Squeeze(n.Slice(n.In(2), 0, 0, 1), {0}), on = n.Squeeze(n.Slice(n.In(2), 0, 1, 2), {0});
-  return n.Call("dyn.one_hot", {indices, on, off, depth}, {{"depth", int64_t{1}}, {"axis", int64_t{axis}}, {"dtype", n.DType(2)}});
+  return n.Call("dyn.one_hot", {indices, on, off, depth},
+                {{"depth", int64_t{1}}, {"axis", int64_t{axis}}, {"dtype", n.DType(2)}});
 }
 
 bool TopKIsDynamic(NodeImport& n, int axis) {
@@ -265,12 +269,15 @@ std::vector<Expr> ImportDynamicTopK(NodeImport& n, int axis) {
   Expr x = n.In(0), k = n.version() == 1 ? IntScalar(n, n.Int("k")) : n.Cast(ScalarOf(n, n.In(1)), kInt64);
   bool largest = n.Flag("largest", true);
   n.Ignore({"sorted"});
-  Expr both = n.Call("topk", {x}, {{"k", int64_t{0}}, {"axis", int64_t{axis}}, {"ret_type", "both"}, {"is_ascend", !largest}, {"dtype", kInt64}});
+  Expr both = n.Call(
+      "topk", {x},
+      {{"k", int64_t{0}}, {"axis", int64_t{axis}}, {"ret_type", "both"}, {"is_ascend", !largest}, {"dtype", kInt64}});
   std::vector<Expr> outputs;
   for (int i = 0; i < 2; ++i) {
     Ints zero{0};
-    outputs.push_back(n.Call("dyn.strided_slice", {n.Item(both, i), n.IntVector({0}), n.Reshape(k, {1}), n.IntVector({1})},
-                             {{"begin", zero}, {"end", zero}, {"strides", zero}, {"axes", Ints{axis}}, {"slice_mode", "end"}}));
+    outputs.push_back(
+        n.Call("dyn.strided_slice", {n.Item(both, i), n.IntVector({0}), n.Reshape(k, {1}), n.IntVector({1})},
+               {{"begin", zero}, {"end", zero}, {"strides", zero}, {"axes", Ints{axis}}, {"slice_mode", "end"}}));
   }
   return outputs;
 }
@@ -292,6 +299,16 @@ Expr ImportNonZero(NodeImport& n) {
   return n.Transpose(NonZeroRows(n, x), {1, 0});
 }
 
+/// Inputs: boxes, scores, boxes per class (0 where left out), thresholds of overlap and of scores.
+Expr ImportNonMaxSuppression(NodeImport& n) {
+  const DataType f32 = DataType::Float(32);
+  auto number = [&](size_t i, double otherwise) { return n.Has(i) ? ScalarOf(n, n.In(i)) : n.Scalar(f32, otherwise); };
+  Expr most = n.Has(2) ? n.Cast(ScalarOf(n, n.In(2)), kInt64) : IntScalar(n, 0);
+  Expr both = n.Call("nms_padded", {n.In(0), n.In(1), most, number(3, 0), number(4, -INFINITY)},
+                     {{"center_point_box", n.Flag("center_point_box", false)}});
+  return n.Call("dyn.take_rows", {n.Item(both, 0), n.Item(both, 1)});
+}
+
 Expr ImportDynamicCompress(NodeImport& n) {
   Expr x = n.In(0), condition = n.In(1);
   int axis = 0;
@@ -304,37 +321,119 @@ Expr ImportDynamicCompress(NodeImport& n) {
   return n.Call("take", {x, picked}, {{"axis", int64_t{axis}}, {"mode", "error"}});
 }
 
-Expr ImportDynamicResize(NodeImport& n) {
-  Expr x = n.In(0);
-  bool old = n.version() == 10;
-  std::string mode = n.Str("mode", "nearest");
-  std::string transform = old ? "asymmetric" : n.Str("coordinate_transformation_mode", "half_pixel");
-  std::string nearest = old ? "floor" : n.Str("nearest_mode", "round_prefer_floor");
-  n.Ignore({"cubic_coeff_a", "exclude_outside", "extrapolation_value", "antialias", "keep_aspect_ratio_policy"});
-  bool floors = (transform == "asymmetric" && nearest == "floor") ||
-                (transform == "half_pixel" && (nearest == "round_prefer_floor" || nearest == "round_prefer_ceil"));
-  if (mode != "nearest" || !floors) {
-    n.Unsupported(StrCat("resampling of dimensions that aren't known when compiling, with mode ", mode,
-                         ", coordinate_transformation_mode ", transform, ", nearest_mode ", nearest, " isn't implemented"));
-  }
-  size_t scales_input = old ? 1 : 2;
-  if (!old) n.IgnoreInput(1);
-  bool has_scales = n.Has(scales_input) && !(n.IsKnown(scales_input) && n.Constant(scales_input, "scales").size() == 0);
-  if (!has_scales) n.Unsupported("sizes of a result whose operand's shape isn't known when compiling aren't implemented");
-  if (!old && n.Has(3)) n.IgnoreInput(3);
-  std::vector<double> scales = n.ConstantFloats(scales_input, "scales");
-  Ints axes;
-  for (int i = 0; i < n.Rank(0); ++i) axes.push_back(i);
-  if (n.HasAttr("axes")) axes = n.Axes(n.Ints("axes"), n.Rank(0));
-  if (axes.size() != scales.size()) n.Invalid(StrCat("there are ", scales.size(), " scales for ", axes.size(), " axes"));
-  for (size_t i = 0; i < axes.size(); ++i) {
-    if (scales[i] == 1) continue;
-    if (scales[i] < 1 || scales[i] != std::floor(scales[i]) || scales[i] > 1e6) {
-      n.Unsupported(StrCat("a scale of ", scales[i], " of dimensions that aren't known when compiling isn't implemented"));
+namespace {
+
+/// p / q with small numbers that is the factor as far as float32 tells.
+std::pair<int64_t, int64_t> Fraction(NodeImport& n, double factor) {
+  for (int64_t q = 1; q <= 1000; ++q) {
+    const double p = std::round(factor * static_cast<double>(q));
+    if (p >= 1 && p < 1e9 && static_cast<float>(p / static_cast<double>(q)) == static_cast<float>(factor)) {
+      return {static_cast<int64_t>(p), q};
     }
-    x = n.Call("repeat", {x}, {{"repeats", static_cast<int64_t>(scales[i])}, {"axis", axes[i]}});
   }
-  return x;
+  n.Unsupported(StrCat("a scale of ", factor, " of dimensions that aren't known when compiling isn't implemented"));
+}
+
+/// What Resize says of each dimension of its operand.
+struct DynamicScales {
+  Ints axes;
+  std::vector<double> scales;  ///< one per axis, or none
+  Expr sizes;                  ///< one per axis, where there are no scales
+};
+
+DynamicScales ScalesOf(NodeImport& n, bool old) {
+  DynamicScales result;
+  for (int i = 0; i < n.Rank(0); ++i) result.axes.push_back(i);
+  if (n.HasAttr("axes")) result.axes = n.Axes(n.Ints("axes"), n.Rank(0));
+  const size_t scales = old ? 1 : 2;
+  auto present = [&](size_t i) { return n.Has(i) && !(n.IsKnown(i) && n.Constant(i, "input").size() == 0); };
+  if (!old) n.IgnoreInput(1);
+  if (!old && present(3)) {
+    n.IgnoreInput(2);
+    if (n.Str("keep_aspect_ratio_policy", "stretch") != "stretch") {
+      n.Unsupported("sizes that are only known when the model runs, with keep_aspect_ratio_policy, aren't implemented");
+    }
+    result.sizes = n.Cast(n.In(3), kInt64);
+    if (ListLength(n, 3, "sizes") != static_cast<int64_t>(result.axes.size()))
+      n.Invalid("'sizes' has another length than 'axes'");
+    return result;
+  }
+  n.Ignore({"keep_aspect_ratio_policy"});
+  if (!old) n.IgnoreInput(3);
+  if (!present(scales)) n.Invalid("neither 'scales' nor 'sizes' is given");
+  result.scales = n.ConstantFloats(scales, "scales");
+  if (result.axes.size() != result.scales.size()) {
+    n.Invalid(StrCat("there are ", result.scales.size(), " scales for ", result.axes.size(), " axes"));
+  }
+  return result;
+}
+
+}  // namespace
+
+/// Whole factors by repeating where the coordinates allow it; else height and width of a batch of images.
+Expr ImportDynamicResize(NodeImport& n) {
+  const bool old = n.version() == 10;
+  const std::string mode = n.Str("mode", "nearest");
+  const std::string transform = old ? "asymmetric" : n.Str("coordinate_transformation_mode", "half_pixel");
+  const std::string nearest = old ? "floor" : n.Str("nearest_mode", "round_prefer_floor");
+  const DynamicScales r = ScalesOf(n, old);
+  Expr x = n.In(0);
+  const bool floors =
+      (transform == "asymmetric" && nearest == "floor") ||
+      (transform == "half_pixel" && (nearest == "round_prefer_floor" || nearest == "round_prefer_ceil"));
+  const bool whole = !r.scales.empty() && std::all_of(r.scales.begin(), r.scales.end(), [](double s) {
+    return s >= 1 && s == std::floor(s) && s <= 1e6;
+  });
+  if (mode == "nearest" && floors && whole) {
+    n.Ignore({"cubic_coeff_a", "exclude_outside", "extrapolation_value", "antialias"});
+    for (size_t i = 0; i < r.axes.size(); ++i) {
+      if (r.scales[i] == 1) continue;
+      x = n.Call("repeat", {x}, {{"repeats", static_cast<int64_t>(r.scales[i])}, {"axis", r.axes[i]}});
+    }
+    return x;
+  }
+  if (transform == "tf_crop_and_resize" || (n.Flag("antialias", false) && mode != "nearest")) {
+    n.Unsupported("antialiasing and cropping of dimensions that aren't known when compiling aren't implemented");
+  }
+  if (n.Rank(0) != 4) n.Unsupported("resampling where a size isn't known when compiling is implemented for rank 4");
+  Array<Expr> sizes;
+  std::vector<double> scales;
+  for (int d = 0; d < 4; ++d) {
+    auto at = std::find(r.axes.begin(), r.axes.end(), d);
+    const auto i = static_cast<int64_t>(at - r.axes.begin());
+    const bool given = at != r.axes.end();
+    if (d < 2 && given && !r.scales.empty() && r.scales[static_cast<size_t>(i)] != 1) {
+      n.Unsupported(
+          "resampling of the first two dimensions, of sizes that aren't known when compiling, isn't implemented");
+    }
+    if (d < 2) continue;
+    Expr size = n.Reshape(DimOf(n, x, d), {1});
+    if (given && r.scales.empty()) size = n.Slice(r.sizes, 0, i, i + 1);
+    if (!r.scales.empty()) {
+      scales.push_back(given ? r.scales[static_cast<size_t>(i)] : 1);
+      auto [p, q] = Fraction(n, scales.back());
+      if (p != 1) size = n.Call("multiply", {size, n.IntVector({p})});
+      if (q != 1) size = n.Call("floor_divide", {size, n.IntVector({q})});
+    }
+    sizes.push_back(size);
+  }
+  AttrList attrs{{"method", mode == "nearest"    ? std::string("nearest_neighbor")
+                            : mode == "bilinear" ? "linear"
+                                                 : mode},
+                 {"coordinate_transformation_mode", transform},
+                 {"layout", std::string("NCHW")},
+                 {"size", Ints{0, 0}},
+                 {"scales", scales},
+                 {"cubic_alpha", n.Float("cubic_coeff_a", -0.75)},
+                 {"cubic_exclude", n.Flag("exclude_outside", false)}};
+  if (mode == "nearest") attrs.push_back({"rounding_method", nearest});
+  n.Ignore({"extrapolation_value"});
+  Expr roi = n.Const(NDArray::Empty({0}, DataType::Float(32)));
+  Expr y = n.Call("dyn.image.resize2d", {x, n.Concat(sizes, 0), roi}, attrs);
+  if (!r.scales.empty() || (r.axes[0] > 1 && r.axes.back() > 1)) return y;
+  // Only height and width are resampled: other sizes than the operand's don't fit the number of elements.
+  if (r.axes != Ints{0, 1, 2, 3}) n.Unsupported("sizes of axes in another order aren't implemented");
+  return n.Call("dyn.reshape", {y, r.sizes}, {{"newshape", Ints{-1, -1, -1, -1}}});
 }
 
 }  // namespace treadle::onnx

@@ -28,7 +28,8 @@ bool TopKIsDynamic(NodeImport& n, int axis);
 std::vector<relay::Expr> ImportDynamicTopK(NodeImport& n, int axis);
 relay::Expr ImportDynamicCompress(NodeImport& n);
 relay::Expr ImportNonZero(NodeImport& n);
-/// Enlarging by whole numbers to the nearest element.
+relay::Expr ImportNonMaxSuppression(NodeImport& n);
+/// Resampling of height and width; of any dimension where it repeats elements a whole number of times.
 relay::Expr ImportDynamicResize(NodeImport& n);
 
 }  // namespace treadle::onnx

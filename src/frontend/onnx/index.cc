@@ -210,6 +210,7 @@ void RegisterIndexRules(RuleTable& table) {
   table.Add1("Trilu", {14}, ImportTrilu);
   table.Add1("Compress", {9, 11, 28}, ImportCompress);
   table.Add1("NonZero", {9, 13}, ImportNonZero);
+  table.Add1("NonMaxSuppression", {10, 11}, ImportNonMaxSuppression);
   table.Add1("ReverseSequence", {10, 28}, ImportReverseSequence);
 }
 

@@ -22,9 +22,7 @@ E WithType(E expr, const Type& type) {
   return expr;
 }
 
-TensorType TensorTypeOf(const Expr& e) {
-  return TensorType(TypeOf(e)->shape, TypeOf(e)->dtype);
-}
+TensorType TensorTypeOf(const Expr& e) { return TensorType(TypeOf(e)->shape, TypeOf(e)->dtype); }
 
 bool SameKnownDim(const PrimExpr& a, const PrimExpr& b) {
   const int64_t* x = AsConstInt(a);
@@ -85,12 +83,8 @@ TensorType RowsType(const TensorType& row) {
   return TensorType(shape, row->dtype);
 }
 
-/// One trip of a loop: the carried values before it, and what it makes of them.
-struct Trip {
-  std::vector<Expr> carried, rows;
-  Expr go_on;  ///< null: always
-};
-using TripFn = std::function<Trip(const std::vector<Expr>& carried, const Expr& number)>;
+using Trip = LoopTrip;
+using TripFn = LoopTripFn;
 
 /// A loop of at most `limit` trips while `go_on`: the values carried out of it, then the rows that each trip gave, one
 /// tensor each. A global function that calls itself in tail position.
@@ -189,12 +183,13 @@ std::vector<Expr> JoinBranches(ExprBuilder& n, const Expr& condition, const std:
   Array<Expr> then_values, else_values;
   Array<Type> types;
   for (size_t i = 0; i < std::max(yes.size(), no.size()); ++i) {
-    TensorType type = yes.empty()  ? TensorTypeOf(no[i])
-                      : no.empty() ? TensorTypeOf(yes[i])
-                                   : Common(TensorTypeOf(yes[i]), TensorTypeOf(no[i]), StrCat("output ", i, " of the branches"));
+    TensorType type = yes.empty() ? TensorTypeOf(no[i])
+                      : no.empty()
+                          ? TensorTypeOf(yes[i])
+                          : Common(TensorTypeOf(yes[i]), TensorTypeOf(no[i]), StrCat("output ", i, " of the branches"));
     auto raise = [&]() -> Expr {
-      Array<PrimExpr> shape =
-          type->shape.Map([](const PrimExpr& dim) -> PrimExpr { return AsConstInt(dim) ? dim : PrimExpr(int64_t{-1}); });
+      Array<PrimExpr> shape = type->shape.Map(
+          [](const PrimExpr& dim) -> PrimExpr { return AsConstInt(dim) ? dim : PrimExpr(int64_t{-1}); });
       Expr error = n.Call("raise", {}, {{"message", reason}, {"shape", ObjectRef(shape)}, {"dtype", type->dtype}});
       return AsType(n, error, type);
     };
@@ -241,11 +236,16 @@ std::vector<Expr> ImportDynamicLoop(NodeImport& n) {
   return LoopMaker(n, carried, limit, go_on, trip).Run();
 }
 
+std::vector<Expr> ImportCountedLoop(NodeImport& n, const std::vector<Expr>& carried, const Expr& length,
+                                    const LoopTripFn& trip) {
+  Expr yes = n.Const(ArrayOf(Ints{1}, Ints{}, DataType::Bool()));
+  return LoopMaker(n, carried, ScalarOf(n, length), yes, trip).Run();
+}
+
 std::vector<Expr> ImportDynamicScan(NodeImport& n, const ScanSpec& spec) {
   size_t num_states = spec.states.size();
   Expr shape = n.Call("shape_of", {spec.sequences[0]}, {{"dtype", kInt64}});
   Expr length = n.Call("take", {shape, IntScalar(n, spec.in_axes[0])}, {{"axis", int64_t{0}}, {"mode", "error"}});
-  Expr yes = n.Const(ArrayOf(Ints{1}, Ints{}, DataType::Bool()));
   // The sequences are carried along: each trip reads a slice of them.
   std::vector<Expr> carried = spec.states;
   carried.insert(carried.end(), spec.sequences.begin(), spec.sequences.end());
@@ -263,7 +263,7 @@ std::vector<Expr> ImportDynamicScan(NodeImport& n, const ScanSpec& spec) {
     result.carried.insert(result.carried.end(), values.begin() + static_cast<std::ptrdiff_t>(num_states), values.end());
     return result;
   };
-  std::vector<Expr> all = LoopMaker(n, carried, length, yes, trip).Run();
+  std::vector<Expr> all = ImportCountedLoop(n, carried, length, trip);
   std::vector<Expr> outputs(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(num_states));
   for (size_t i = carried.size(); i < all.size(); ++i) {
     size_t k = i - carried.size();

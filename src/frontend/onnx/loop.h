@@ -2,6 +2,7 @@
 // Control flow that only the run decides.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "frontend/onnx/rules.h"
@@ -24,6 +25,17 @@ std::vector<relay::Expr> ImportBranch(NodeImport& n, const relay::Expr& conditio
 
 /// Loop as a function that calls itself. Scan outputs are collected row by row.
 std::vector<relay::Expr> ImportDynamicLoop(NodeImport& n);
+
+/// One trip of a loop: the carried values after it, what it adds to the collected rows, and whether there is another.
+struct LoopTrip {
+  std::vector<relay::Expr> carried, rows;
+  relay::Expr go_on;  ///< null: always
+};
+/// The trip with that number, of the carried values before it. Must not use other values than those and constants.
+using LoopTripFn = std::function<LoopTrip(const std::vector<relay::Expr>& carried, const relay::Expr& number)>;
+/// `length` trips, a scalar that only the run knows: the carried values after the last, then the collected rows.
+std::vector<relay::Expr> ImportCountedLoop(NodeImport& n, const std::vector<relay::Expr>& carried,
+                                           const relay::Expr& length, const LoopTripFn& trip);
 
 /// Scan over sequences whose length isn't known, or large.
 struct ScanSpec {

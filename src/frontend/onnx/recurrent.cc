@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// RNN, GRU and LSTM, unrolled over a sequence of known length. Products with the inputs of all steps are one.
+// RNN, GRU and LSTM: unrolled over a sequence of known length, else a loop. Products with the inputs of all steps are
+// one.
 #include <algorithm>
 #include <functional>
 
+#include "frontend/onnx/dynamic_rules.h"
+#include "frontend/onnx/loop.h"
 #include "frontend/onnx/rules.h"
 
 namespace treadle::onnx {
@@ -19,7 +22,8 @@ struct Recurrent {
   NodeImport& n;
   int64_t gates;
   DataType dtype;
-  int64_t steps = 0, batch = 0, input = 0, hidden = 0, directions = 1;
+  int64_t steps = 0, batch = 0;  ///< -1: known when the model runs
+  int64_t input = 0, hidden = 0, directions = 1;
   bool first_reversed = false;
   bool batch_first = false;
   double clip = 0;
@@ -40,6 +44,8 @@ struct Recurrent {
   /// x * W' + the sum of both biases (`recurrent_bias` of them only for gates below `biased_gates`), of all steps:
   /// [steps * batch, gates * hidden].
   Expr Projected(int64_t d, int64_t biased_gates) const;
+  /// An input that holds weights, where it may stand inside a loop.
+  Expr Weights(size_t i, const char* name) const { return steps >= 0 ? n.In(i) : n.Const(n.Constant(i, name)); }
   Expr StepOf(const Expr& projected, int64_t t) const {
     if (batch >= 0) return n.Slice(projected, 0, t * batch, (t + 1) * batch);
     return n.Squeeze(n.Slice(n.Reshape(projected, {steps, -1, gates * hidden}), 0, t, t + 1), {0});
@@ -52,8 +58,17 @@ struct Recurrent {
   Expr Activate(int64_t d, size_t which, const Expr& value) const {
     return activations[static_cast<size_t>(d) * per_direction + which](Clip(value));
   }
-  /// [batch, 1] bool: step `t` belongs to the sequence; null without sequence_lens.
-  Expr InSequence(int64_t t) const;
+  /// Whether sequences may end before the last step.
+  bool HasLengths() const;
+  /// [batch, 1] bool: step `t` belongs to the sequence.
+  Expr InSequence(const Expr& t, const Expr& lengths) const {
+    return n.ExpandDims(n.Call("less", {n.Cast(t, TypeOf(lengths)->dtype), lengths}), 1);
+  }
+  /// The states after a step, and the output of it, where sequences may have ended.
+  Expr Keep(const Expr& inside, std::vector<Expr>& next, const std::vector<Expr>& states) const {
+    for (size_t s = 0; s < next.size(); ++s) next[s] = n.Call("where", {inside, next[s], states[s]});
+    return n.Call("where", {inside, next[0], n.Scalar(dtype, 0)});
+  }
 
  private:
   void ReadActivations(const std::vector<std::string>& defaults);
@@ -114,7 +129,9 @@ Recurrent::Recurrent(NodeImport& node, int64_t gate_count, const std::vector<std
   first_reversed = direction == "reverse";
   if (n.Rank(0) != 3 || n.Rank(1) != 3 || n.Rank(2) != 3) n.Invalid("X, W and R have to be of rank 3");
   x = batch_first ? n.Transpose(n.In(0), {1, 0, 2}) : n.In(0);
-  steps = n.StaticDim(x, 0), input = n.StaticDim(x, 2);
+  input = n.StaticDim(x, 2);
+  const int64_t* known_steps = AsConstInt(TypeOf(x)->shape[0]);
+  steps = known_steps != nullptr ? *known_steps : -1;
   const int64_t* known_batch = AsConstInt(TypeOf(x)->shape[1]);
   batch = known_batch != nullptr ? *known_batch : -1;
   Ints w = n.StaticShape(1), r = n.StaticShape(2);
@@ -123,13 +140,17 @@ Recurrent::Recurrent(NodeImport& node, int64_t gate_count, const std::vector<std
   if (w != Ints{directions, gates * hidden, input} || r != Ints{directions, gates * hidden, hidden}) {
     n.Invalid("the weights' shapes don't fit the input, the directions and each other");
   }
-  if (steps < 1) n.Unsupported("empty sequences aren't implemented");
+  if (steps == 0) n.Unsupported("empty sequences aren't implemented");
   if (steps > kMaxSteps) n.Unsupported(StrCat("sequences of more than ", kMaxSteps, " steps aren't implemented"));
   ReadActivations(default_activations);
 }
 
 Expr Recurrent::InitialState(size_t i, int64_t d) const {
   // A state of one row stands for all rows of a batch whose size isn't known.
+  if (!n.Has(i) && batch < 0 && steps < 0) {
+    Expr shape = n.Concat({n.Reshape(DimOf(n, x, 1), {1}), n.IntVector({hidden})}, 0);
+    return n.Call("dyn.full", {n.Scalar(dtype, 0), shape}, {{"dtype", dtype}});
+  }
   if (!n.Has(i) && batch < 0) return n.Const(ArrayOf(Ints(static_cast<size_t>(hidden), 0), {1, hidden}, dtype));
   if (!n.Has(i)) return n.Const(ArrayOf(Ints(static_cast<size_t>(batch * hidden), 0), {batch, hidden}, dtype));
   Expr state = batch_first ? n.Transpose(n.In(i), {1, 0, 2}) : n.In(i);
@@ -144,7 +165,8 @@ Expr Recurrent::InitialState(size_t i, int64_t d) const {
 }
 
 Expr Recurrent::Projected(int64_t d, int64_t biased_gates) const {
-  Expr y = n.Call("nn.dense", {n.Reshape(x, {batch < 0 ? -1 : steps * batch, input}), OfDirection(n.In(1), d)});
+  const Expr rows = steps < 0 ? x : n.Reshape(x, {batch < 0 ? -1 : steps * batch, input});
+  Expr y = n.Call("nn.dense", {rows, OfDirection(n.In(1), d)});
   if (!n.Has(3)) return y;
   Expr biases = OfDirection(n.In(3), d);
   int64_t width = gates * hidden;
@@ -158,34 +180,66 @@ Expr Recurrent::Projected(int64_t d, int64_t biased_gates) const {
   return n.Call("add", {y, n.Call("add", {bias, recurrent})});
 }
 
-Expr Recurrent::InSequence(int64_t t) const {
-  if (!n.Has(4)) return Expr();
-  if (n.IsKnown(4)) {
-    Ints lengths = n.ConstantInts(4, "sequence_lens");
-    if (std::all_of(lengths.begin(), lengths.end(), [this](int64_t l) { return l == steps; })) return Expr();
-  }
-  DataType type = n.DType(4);
-  return n.ExpandDims(n.Call("less", {n.Scalar(type, static_cast<double>(t)), n.In(4)}), 1);
+bool Recurrent::HasLengths() const {
+  if (!n.Has(4)) return false;
+  if (!n.IsKnown(4)) return true;
+  Ints lengths = n.ConstantInts(4, "sequence_lens");
+  return !std::all_of(lengths.begin(), lengths.end(), [this](int64_t l) { return l == steps; });
 }
 
 /// One direction: the hidden state of each step (in the order of the sequence) and the last states.
 struct Unrolled {
   std::vector<Expr> outputs;
+  Expr all_outputs;          ///< of a loop: [steps, batch, hidden]
   std::vector<Expr> states;  ///< h, and c of LSTM
 };
 
-/// Calls `step(t, states)` for each step, and keeps states where a sequence has ended.
-template <typename Step>
-Unrolled Unroll(const Recurrent& r, int64_t d, std::vector<Expr> states, Step&& step) {
+/// The states after a step from its inputs, already multiplied by their weights, and the states before.
+using Step = std::function<std::vector<Expr>(const Expr& x, const std::vector<Expr>& states)>;
+
+/// As many steps as the run says.
+Unrolled LoopOver(const Recurrent& r, int64_t d, const Expr& projected, const std::vector<Expr>& states,
+                  const Step& step) {
+  NodeImport& n = r.n;
+  const size_t num_states = states.size();
+  const bool has_lengths = r.HasLengths(), reversed = r.Reversed(d);
+  Expr length = n.Reshape(DimOf(n, r.x, 0), {});
+  std::vector<Expr> carried = states;
+  carried.push_back(projected);
+  carried.push_back(length);
+  if (has_lengths) carried.push_back(n.In(4));
+  auto trip = [&](const std::vector<Expr>& values, const Expr& number) {
+    const std::vector<Expr> before(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(num_states));
+    const Expr one = n.Const(ArrayOf(Ints{1}, Ints{}, DataType::Int(64)));
+    const Expr t = reversed ? n.Call("subtract", {n.Call("subtract", {values[num_states + 1], one}), number}) : number;
+    Expr x = n.Call("take", {values[num_states], t}, {{"axis", int64_t{0}}, {"mode", "error"}});
+    LoopTrip result{step(x, before), {}, Expr()};
+    Expr output = result.carried[0];
+    if (has_lengths) output = r.Keep(r.InSequence(t, values.back()), result.carried, before);
+    result.rows = {output};
+    result.carried.insert(result.carried.end(), values.begin() + static_cast<std::ptrdiff_t>(num_states), values.end());
+    return result;
+  };
+  std::vector<Expr> all = ImportCountedLoop(n, carried, length, trip);
+  Unrolled result;
+  result.states.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(num_states));
+  result.all_outputs = reversed ? n.Call("reverse", {all.back()}, {{"axis", int64_t{0}}}) : all.back();
+  return result;
+}
+
+/// Calls `step` for each step, and keeps states where a sequence has ended.
+Unrolled Unroll(const Recurrent& r, int64_t d, const Expr& projected, std::vector<Expr> states, const Step& step) {
+  if (r.steps < 0) return LoopOver(r, d, projected, states, step);
   Unrolled result;
   result.outputs.resize(static_cast<size_t>(r.steps));
+  const bool has_lengths = r.HasLengths();
   for (int64_t i = 0; i < r.steps; ++i) {
     int64_t t = r.Reversed(d) ? r.steps - 1 - i : i;
-    std::vector<Expr> next = step(t, states);
+    std::vector<Expr> next = step(r.StepOf(projected, t), states);
     Expr output = next[0];
-    if (Expr inside = r.InSequence(t); inside.defined()) {
-      for (size_t s = 0; s < next.size(); ++s) next[s] = r.Call("where", {inside, next[s], states[s]});
-      output = r.Call("where", {inside, output, r.n.Scalar(r.dtype, 0)});
+    if (has_lengths) {
+      Expr number = r.n.Scalar(r.n.DType(4), static_cast<double>(t));
+      output = r.Keep(r.InSequence(number, r.n.In(4)), next, states);
     }
     states = std::move(next);
     result.outputs[static_cast<size_t>(t)] = output;
@@ -200,6 +254,10 @@ std::vector<Expr> Outputs(const Recurrent& r, const std::vector<Unrolled>& unrol
   auto join = [&](const Array<Expr>& parts, int axis) { return parts.size() == 1 ? parts[0] : n.Concat(parts, axis); };
   Array<Expr> per_direction;
   for (const Unrolled& u : unrolled) {
+    if (r.steps < 0) {
+      per_direction.push_back(n.ExpandDims(u.all_outputs, 1));
+      continue;
+    }
     Array<Expr> steps;
     for (const Expr& h : u.outputs) steps.push_back(n.Reshape(h, {1, 1, r.batch, r.hidden}));
     per_direction.push_back(join(steps, 0));
@@ -220,9 +278,9 @@ std::vector<Expr> ImportRnn(NodeImport& n) {
   std::vector<Unrolled> unrolled;
   for (int64_t d = 0; d < r.directions; ++d) {
     Expr projected = r.Projected(d, 1);
-    Expr recurrence = r.OfDirection(n.In(2), d);
-    unrolled.push_back(Unroll(r, d, {r.InitialState(5, d)}, [&](int64_t t, const std::vector<Expr>& s) {
-      Expr sum = n.Call("add", {r.StepOf(projected, t), n.Call("nn.dense", {s[0], recurrence})});
+    Expr recurrence = r.OfDirection(r.Weights(2, "R"), d);
+    unrolled.push_back(Unroll(r, d, projected, {r.InitialState(5, d)}, [&](const Expr& x, const std::vector<Expr>& s) {
+      Expr sum = n.Call("add", {x, n.Call("nn.dense", {s[0], recurrence})});
       return std::vector<Expr>{r.Activate(d, 0, sum)};
     }));
   }
@@ -236,12 +294,11 @@ std::vector<Expr> ImportGru(NodeImport& n) {
   std::vector<Unrolled> unrolled;
   for (int64_t d = 0; d < r.directions; ++d) {
     Expr projected = r.Projected(d, linear ? 2 : 3);
-    Expr recurrence = r.OfDirection(n.In(2), d);
+    Expr recurrence = r.OfDirection(r.Weights(2, "R"), d);
     Expr hidden_bias;
-    if (linear && n.Has(3)) hidden_bias = n.Slice(r.OfDirection(n.In(3), d), 0, 5 * r.hidden, 6 * r.hidden);
-    unrolled.push_back(Unroll(r, d, {r.InitialState(5, d)}, [&](int64_t t, const std::vector<Expr>& s) {
+    if (linear && n.Has(3)) hidden_bias = n.Slice(r.OfDirection(r.Weights(3, "B"), d), 0, 5 * r.hidden, 6 * r.hidden);
+    unrolled.push_back(Unroll(r, d, projected, {r.InitialState(5, d)}, [&](const Expr& x, const std::vector<Expr>& s) {
       const Expr& h = s[0];
-      Expr x = r.StepOf(projected, t);
       auto product = [&](const Expr& value, int64_t g) {
         return n.Call("nn.dense", {value, r.Gate(recurrence, g, 0)});
       };
@@ -270,17 +327,17 @@ std::vector<Expr> ImportLstm(NodeImport& n) {
   std::vector<Unrolled> unrolled;
   for (int64_t d = 0; d < r.directions; ++d) {
     Expr projected = r.Projected(d, 4);
-    Expr recurrence = r.OfDirection(n.In(2), d);
+    Expr recurrence = r.OfDirection(r.Weights(2, "R"), d);
     Expr peepholes;
-    if (n.Has(7)) peepholes = r.OfDirection(n.In(7), d);
+    if (n.Has(7)) peepholes = r.OfDirection(r.Weights(7, "P"), d);
     auto peep = [&](const Expr& gate, const Expr& cell, int64_t g) {
       if (!peepholes.defined()) return gate;
       return n.Call("add", {gate, n.Call("multiply", {r.Gate(peepholes, g, 0), cell})});
     };
     std::vector<Expr> initial{r.InitialState(5, d), r.InitialState(6, d)};
-    unrolled.push_back(Unroll(r, d, initial, [&](int64_t t, const std::vector<Expr>& s) {
+    unrolled.push_back(Unroll(r, d, projected, initial, [&](const Expr& x, const std::vector<Expr>& s) {
       const Expr& c = s[1];
-      Expr all = n.Call("add", {r.StepOf(projected, t), n.Call("nn.dense", {s[0], recurrence})});
+      Expr all = n.Call("add", {x, n.Call("nn.dense", {s[0], recurrence})});
       Expr in = r.Activate(d, 0, peep(r.Gate(all, 0), c, 0));
       Expr forget =
           input_forget ? n.Call("subtract", {n.Scalar(r.dtype, 1), in}) : r.Activate(d, 0, peep(r.Gate(all, 2), c, 2));

@@ -113,7 +113,8 @@ void SetFromSizes(NodeImport& n, Resampling& r, const Ints& axes, const Ints& si
 
 /// Inputs: X, roi, scales, sizes (version 10: X, scales). The roi only counts for tf_crop_and_resize.
 Expr ImportResize(NodeImport& n) {
-  if (!IsStatic(TypeOf(n.In(0)))) return ImportDynamicResize(n);
+  const bool sizes_at_run_time = n.version() != 10 && n.Has(3) && !n.IsKnown(3);
+  if (!IsStatic(TypeOf(n.In(0))) || sizes_at_run_time) return ImportDynamicResize(n);
   Resampling r;
   r.shape = n.StaticShape(0);
   auto rank = static_cast<int>(r.shape.size());

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "runtime/vm/shape_plans.h"
 #include "runtime/vm/tensor_pool.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/base/error.h"
@@ -111,7 +112,7 @@ VmModel::VmModel(Program program, Module library, std::vector<NDArray> constants
 }
 
 VirtualMachine::VirtualMachine(std::shared_ptr<const VmModel> model)
-    : model_(std::move(model)), pool_(std::make_shared<TensorPool>()) {}
+    : model_(std::move(model)), pool_(std::make_shared<TensorPool>()), plans_(std::make_unique<ShapePlans>()) {}
 VirtualMachine::~VirtualMachine() = default;
 
 int64_t VirtualMachine::PoolBytes() const { return pool_->bytes(); }
@@ -155,7 +156,7 @@ NDArray VirtualMachine::Alloc(const std::vector<int64_t>& shape, DataType dtype)
     throw RuntimeError(StrCat("a tensor of shape ", ShapeString(shape), " needs ", bytes, " bytes; the limit is ",
                               limits_.tensor_bytes));
   }
-  std::shared_ptr<void> storage = pool_->Take(bytes);
+  std::shared_ptr<void> storage = memory_ != nullptr ? memory_->Take(bytes) : pool_->Take(bytes);
   void* data = storage.get();
   return NDArray::View(data, shape, dtype, Cpu(), std::move(storage));
 }
@@ -257,7 +258,19 @@ ObjectRef VirtualMachine::Invoke(uint32_t function, std::vector<ObjectRef> args)
   }
   ConcurrencyScope scope(threads_);
   cancelled_.store(false, std::memory_order_relaxed);
+  // Arguments that aren't tensors have no shape that a plan could be kept for.
+  ShapePlans::Key key{function};
+  bool only_tensors = true;
+  for (const ObjectRef& arg : args) {
+    const auto* tensor = arg.as<NDArrayNode>();
+    only_tensors = only_tensors && tensor != nullptr;
+    if (!only_tensors) break;
+    key.push_back(static_cast<int64_t>(tensor->shape.size()));
+    key.insert(key.end(), tensor->shape.begin(), tensor->shape.end());
+  }
+  memory_ = only_tensors ? std::make_shared<RunMemory>(pool_, plans_->Find(key)) : nullptr;
   auto clear = [this] {
+    memory_ = nullptr;
     frames_.clear();
     call_args_.clear();
     for (ObjectRef& value : registers_) value = ObjectRef();
@@ -279,7 +292,9 @@ ObjectRef VirtualMachine::Invoke(uint32_t function, std::vector<ObjectRef> args)
   }
   ObjectRef result = std::move(result_);
   result_ = ObjectRef();
+  std::shared_ptr<RunMemory> memory = memory_;
   clear();
+  if (memory != nullptr && !memory->is_planned()) plans_->Add(std::move(key), memory->MakePlan());
   return result;
 }
 

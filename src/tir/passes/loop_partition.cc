@@ -15,6 +15,7 @@ class ConditionCollector : public StmtExprVisitor {
   struct Condition {
     PrimExpr comparison;
     std::vector<std::pair<Var, Range>> inner;  ///< loops between, outermost first
+    bool in_serial_loop = false;               ///< whether it depends on one of them that can be cut itself
   };
   std::vector<Condition> conditions;
 
@@ -27,6 +28,7 @@ class ConditionCollector : public StmtExprVisitor {
   }
   void VisitStmt_(const ForNode* op) override {
     inner_.emplace_back(op->loop_var, Range::FromMinExtent(op->min, op->extent));
+    if (op->kind == ForKind::kSerial) serial_.insert(op->loop_var.get());
     VisitStmt(op->body);
     inner_.pop_back();
   }
@@ -43,11 +45,11 @@ class ConditionCollector : public StmtExprVisitor {
   void Add(const PrimExpr& condition) {
     for (const PrimExpr& part : SplitConjunction(condition)) {
       const bool comparison = part.as<LTNode>() || part.as<LENode>() || part.as<GTNode>() || part.as<GENode>();
-      if (comparison && !arith::ReadsData(part)) conditions.push_back({part, inner_});
+      if (comparison && !arith::ReadsData(part)) conditions.push_back({part, inner_, UsesAnyVar(part, serial_)});
     }
   }
   std::vector<std::pair<Var, Range>> inner_;
-  std::unordered_set<const Object*> seen_;
+  std::unordered_set<const Object*> serial_, seen_;
 };
 
 /// Replaces comparisons, given by identity, by true.
@@ -85,23 +87,18 @@ class Partitioner : public StmtExprMutator {
     if (!fit || is_one(op->extent)) return StmtExprMutator::VisitStmt_(op);
     ConditionCollector collector;
     collector(op->body);
+    if (op->kind == ForKind::kParallel) return VisitParallel(op, collector.conditions);
     PrimExpr low, high;  // the part without conditions: [low, high)
     std::unordered_set<const Object*> removed;
-    for (const auto& condition : collector.conditions) Narrow(op, condition, &low, &high, &removed);
+    for (const auto& condition : collector.conditions) {
+      if (Narrow(op, condition, &low, &high)) removed.insert(condition.comparison.get());
+    }
     if (removed.empty()) return StmtExprMutator::VisitStmt_(op);
 
     const PrimExpr end = analyzer_.Simplify(op->min + op->extent);
-    auto clamp = [&](const PrimExpr& e, const PrimExpr& least) { return analyzer_.Simplify(max(least, min(e, end))); };
-    low = low.defined() ? clamp(low, op->min) : op->min;
-    high = high.defined() ? clamp(high, low) : end;
+    Clamp(op, &low, &high);
     if (analyzer_.CanProveLessEqual(high, low)) return StmtExprMutator::VisitStmt_(op);
     Stmt free_body = ConditionRemover(removed).Rewrite(op->body);
-    if (op->kind == ForKind::kParallel) {
-      free_body = VisitStmt(free_body);
-      PrimExpr inside = analyzer_.Simplify(op->loop_var >= low && op->loop_var < high);
-      Stmt body = is_one(inside) ? free_body : Stmt(IfThenElse(inside, free_body, VisitStmt(op->body)));
-      return For(op->loop_var, op->min, op->extent, op->kind, body, op->thread_binding, op->annotations, op->span);
-    }
     Array<Stmt> parts;
     auto add = [&](const PrimExpr& from, const PrimExpr& to, const Stmt& body, bool again) {
       if (analyzer_.CanProveLessEqual(to, from)) return;
@@ -116,37 +113,89 @@ class Partitioner : public StmtExprMutator {
     };
     add(op->min, low, op->body, false);
     add(low, high, free_body, true);
-    add(high, end, op->body, false);
+    add(high, end, op->body, AsConstInt(high) == nullptr);  // the rest of unknown size may have a main part of its own
     return SeqStmt::Flatten(parts);
   }
 
  private:
-  /// Tightens [low, high) to where the condition holds for all values of the loops between.
-  void Narrow(const ForNode* op, const ConditionCollector::Condition& condition, PrimExpr* low, PrimExpr* high,
-              std::unordered_set<const Object*>* removed) {
-    PrimExpr a, b;
-    int64_t slack = 0;  // the condition is a - b + slack <= 0
-    auto take = [&](const PrimExpr& x, const PrimExpr& y, int64_t s) {
-      a = x;
-      b = y;
-      slack = s;
-    };
-    if (const auto* lt = condition.comparison.as<LTNode>()) take(lt->a, lt->b, 1);
-    if (const auto* le = condition.comparison.as<LENode>()) take(le->a, le->b, 0);
-    if (const auto* gt = condition.comparison.as<GTNode>()) take(gt->b, gt->a, 1);
-    if (const auto* ge = condition.comparison.as<GENode>()) take(ge->b, ge->a, 0);
-    if (!a.dtype().is_int() || !a.dtype().is_scalar()) return;
-    std::vector<PrimExpr> linear = analyzer_.DetectLinear(a - b + make_const(a.dtype(), slack), {op->loop_var});
-    if (linear.size() != 2) return;
-    const int64_t* coefficient = AsConstInt(analyzer_.Simplify(linear[0]));
-    if (coefficient == nullptr || *coefficient == 0) return;
-    PrimExpr rest = MaximumOver(linear[1], condition.inner);
-    if (!rest.defined()) return;
-    bool defined_outside = true;
-    for (const auto& [var, range] : condition.inner) {
-      if (arith::UsesVar(rest, [&](const VarNode* v) { return v == var.get(); })) defined_outside = false;
+  /// [low, high), either of which may be missing, within the loop.
+  void Clamp(const ForNode* op, PrimExpr* low, PrimExpr* high) {
+    const PrimExpr end = analyzer_.Simplify(op->min + op->extent);
+    auto clamp = [&](const PrimExpr& e, const PrimExpr& least) { return analyzer_.Simplify(max(least, min(e, end))); };
+    *low = low->defined() ? clamp(*low, op->min) : op->min;
+    *high = high->defined() ? clamp(*high, *low) : end;
+  }
+
+  /// Conditions that hold in a whole iteration of a parallel loop where `guard` does.
+  struct Guarded {
+    PrimExpr guard = make_bool(true);
+    std::unordered_set<const Object*> removed;
+  };
+  Guarded GuardOf(const ForNode* op, const std::vector<ConditionCollector::Condition>& conditions, bool all) {
+    Guarded result;
+    PrimExpr low, high;
+    for (const auto& condition : conditions) {
+      if (!all && condition.in_serial_loop) continue;
+      if (!Narrow(op, condition, &low, &high)) {
+        PrimExpr most = MostOf(op, condition);
+        if (!most.defined()) continue;
+        result.guard = result.guard && (most <= make_zero(most.dtype()));
+      }
+      result.removed.insert(condition.comparison.get());
     }
-    if (!defined_outside) return;
+    Clamp(op, &low, &high);
+    result.guard = analyzer_.Simplify(op->loop_var >= low && op->loop_var < high && result.guard);
+    return result;
+  }
+
+  /// A body without the conditions, one without those that no loop inside can be cut at, and the one that was.
+  Stmt VisitParallel(const ForNode* op, const std::vector<ConditionCollector::Condition>& conditions) {
+    const Guarded all = GuardOf(op, conditions, true), leaves = GuardOf(op, conditions, false);
+    auto freed = [&](const Guarded& guarded) { return VisitStmt(ConditionRemover(guarded.removed).Rewrite(op->body)); };
+    auto choose = [&](const Guarded& guarded, const Stmt& otherwise) -> Stmt {
+      if (guarded.removed.empty() || is_zero(guarded.guard)) return otherwise;
+      if (is_one(guarded.guard)) return freed(guarded);
+      return IfThenElse(guarded.guard, freed(guarded), otherwise);
+    };
+    Stmt body = VisitStmt(op->body);
+    if (leaves.removed.size() < all.removed.size()) body = choose(leaves, body);
+    body = choose(all, body);
+    return For(op->loop_var, op->min, op->extent, op->kind, body, op->thread_binding, op->annotations, op->span);
+  }
+
+  /// A condition is a - b + slack <= 0.
+  struct Difference {
+    PrimExpr a, b;
+    int64_t slack = 0;
+  };
+  static std::optional<Difference> DifferenceOf(const PrimExpr& comparison) {
+    Difference result;
+    if (const auto* lt = comparison.as<LTNode>()) result = {lt->a, lt->b, 1};
+    if (const auto* le = comparison.as<LENode>()) result = {le->a, le->b, 0};
+    if (const auto* gt = comparison.as<GTNode>()) result = {gt->b, gt->a, 1};
+    if (const auto* ge = comparison.as<GENode>()) result = {ge->b, ge->a, 0};
+    if (!result.a.defined() || !result.a.dtype().is_int() || !result.a.dtype().is_scalar()) return std::nullopt;
+    return result;
+  }
+
+  static bool UsesInner(const PrimExpr& e, const ConditionCollector::Condition& condition) {
+    for (const auto& [var, range] : condition.inner) {
+      if (arith::UsesVar(e, [&, v = var.get()](const VarNode* other) { return v == other; })) return true;
+    }
+    return false;
+  }
+
+  /// Tightens [low, high) to where the condition holds for all values of the loops between; whether that can be said.
+  bool Narrow(const ForNode* op, const ConditionCollector::Condition& condition, PrimExpr* low, PrimExpr* high) {
+    auto difference = DifferenceOf(condition.comparison);
+    if (!difference) return false;
+    const auto& [a, b, slack] = *difference;
+    std::vector<PrimExpr> linear = analyzer_.DetectLinear(a - b + make_const(a.dtype(), slack), {op->loop_var});
+    if (linear.size() != 2) return false;
+    const int64_t* coefficient = AsConstInt(analyzer_.Simplify(linear[0]));
+    if (coefficient == nullptr || *coefficient == 0) return false;
+    PrimExpr rest = MaximumOver(linear[1], condition.inner);
+    if (!rest.defined() || UsesInner(rest, condition)) return false;
     const DataType dtype = op->loop_var.dtype();
     rest = cast(dtype, rest);
     if (*coefficient > 0) {  // c v + rest <= 0: v <= floor(-rest / c)
@@ -157,7 +206,20 @@ class Partitioner : public StmtExprMutator {
       PrimExpr bound = floordiv(rest + make_const(dtype, c - 1), make_const(dtype, c));
       *low = low->defined() ? max(*low, bound) : bound;
     }
-    removed->insert(condition.comparison.get());
+    return true;
+  }
+
+  /// The most that the difference of a condition on the loop's variable becomes in the loops between: the condition
+  /// holds throughout where that isn't positive. Null where it isn't known, or depends on this loop by nothing.
+  PrimExpr MostOf(const ForNode* op, const ConditionCollector::Condition& condition) {
+    auto difference = DifferenceOf(condition.comparison);
+    if (!difference) return PrimExpr();
+    PrimExpr whole =
+        analyzer_.Simplify(difference->a - difference->b + make_const(difference->a.dtype(), difference->slack));
+    auto is_own = [&](const VarNode* v) { return v == op->loop_var.get(); };
+    if (!arith::UsesVar(whole, is_own)) return PrimExpr();
+    PrimExpr most = MaximumOver(whole, condition.inner);
+    return most.defined() && arith::UsesVar(most, is_own) && !UsesInner(most, condition) ? most : PrimExpr();
   }
 
   /// An upper bound of `e` while the variables run, in terms of the others; null where there is none.

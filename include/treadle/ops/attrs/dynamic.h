@@ -19,6 +19,16 @@ class ForgetShapeAttrs : public AttrsNode {
   }
 };
 
+class NmsPaddedAttrs : public AttrsNode {
+ public:
+  bool center_point_box = false;
+  TREADLE_NODE(NmsPaddedAttrs, AttrsNode, "relay.attrs.NmsPaddedAttrs")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("center_point_box", &NmsPaddedAttrs::center_point_box).Doc("Boxes are center, width and height");
+  }
+};
+
 class RaiseAttrs : public AttrsNode {
  public:
   std::string message;

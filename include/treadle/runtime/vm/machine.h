@@ -47,6 +47,8 @@ struct VmLimits {
 
 /// Memory of tensors that are dropped is kept for the next ones, up to a bound.
 class TensorPool;
+class ShapePlans;
+class RunMemory;
 
 class VirtualMachine {
  public:
@@ -92,6 +94,8 @@ class VirtualMachine {
 
   std::shared_ptr<const VmModel> model_;
   std::shared_ptr<TensorPool> pool_;
+  std::unique_ptr<ShapePlans> plans_;
+  std::shared_ptr<RunMemory> memory_;  ///< of the run in progress
   VmLimits limits_;
   std::atomic<bool> cancelled_{false};
   int threads_ = 0;

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Non-maximum suppression. Semantics: ONNX NonMaxSuppression-11.
+#include "ops/dynamic.h"
+#include "ops/infer.h"
+#include "ops/loops.h"
+#include "ops/te_util.h"
+#include "treadle/ops/attrs/dynamic.h"
+#include "treadle/ops/compute.h"
+#include "treadle/ops/shape_function.h"
+
+namespace treadle::ops {
+namespace {
+
+using te::Tensor;
+
+/// boxes (batch, n, 4), scores (batch, classes, n), most (), iou_threshold (), score_threshold (): rows (most of all
+/// classes, 3) of which the first `count` are set, count (1), and the state of each box (n).
+Type NmsInfer(const InferContext& context) {
+  const auto* boxes = context.Tensor(0, "boxes");
+  const auto* scores = context.Tensor(1, "scores");
+  CheckRank(boxes, 3, "boxes");
+  CheckRank(scores, 3, "scores");
+  CheckIntegral(context.Tensor(2, "most"), "most");
+  CheckSameDType(boxes, scores);
+  if (boxes->dtype != DataType::Float(32)) throw DTypeError("boxes must be float32");
+  if (DimValue(boxes->shape[2]) != -1 && DimValue(boxes->shape[2]) != 4)
+    throw ShapeError("boxes must have 4 coordinates");
+  if (!context.Equal(boxes->shape[0], scores->shape[0]) || !context.Equal(boxes->shape[1], scores->shape[2])) {
+    throw ShapeError("boxes and scores must have the same batch and number of boxes");
+  }
+  const DataType index = DataType::Int(64);
+  return TupleType(Array<Type>{TensorType(Array<PrimExpr>{AnyDim(), Dim(3)}, index),
+                               TensorType(Array<PrimExpr>{Dim(1)}, index),
+                               TensorType(Array<PrimExpr>{boxes->shape[1]}, DataType::UInt(8))});
+}
+
+Array<Array<PrimExpr>> NmsShapes(const Attrs&, const Array<TensorType>& operands, const ElementOf& element) {
+  const Array<PrimExpr>& scores = operands[1]->shape;
+  PrimExpr most = tir::min(tir::max(element(2, 0), Index(0)), scores[2]);
+  return {{scores[0] * scores[1] * most, Index(3)}, {Index(1)}, {scores[2]}};
+}
+
+/// Corners (low y, low x, high y, high x) of a box in either form.
+struct Box {
+  PrimExpr y1, x1, y2, x2;
+};
+
+Box CornersOf(const tir::Buffer& boxes, const PrimExpr& batch, const PrimExpr& i, bool centered) {
+  auto at = [&](int64_t k) { return Load(boxes, {batch, i, Index(k)}); };
+  if (centered) {  // x, y, width, height
+    const PrimExpr half = tir::make_const(DataType::Float(32), 0.5);
+    return {at(1) - at(3) * half, at(0) - at(2) * half, at(1) + at(3) * half, at(0) + at(2) * half};
+  }
+  return {tir::min(at(0), at(2)), tir::min(at(1), at(3)), tir::max(at(0), at(2)), tir::max(at(1), at(3))};
+}
+
+/// Whether two boxes overlap by more than the threshold.
+PrimExpr Overlap(const Box& a, const Box& b, const PrimExpr& threshold) {
+  const PrimExpr zero = tir::make_zero(DataType::Float(32));
+  PrimExpr height = tir::max(tir::min(a.y2, b.y2) - tir::max(a.y1, b.y1), zero);
+  PrimExpr width = tir::max(tir::min(a.x2, b.x2) - tir::max(a.x1, b.x1), zero);
+  PrimExpr common = height * width;
+  PrimExpr all = (a.y2 - a.y1) * (a.x2 - a.x1) + (b.y2 - b.y1) * (b.x2 - b.x1) - common;
+  return tir::div(common, tir::max(all, tir::make_const(DataType::Float(32), 1e-37))) > threshold && common > zero;
+}
+
+Array<Tensor> NmsCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const bool centered = attrs.as<NmsPaddedAttrs>()->center_point_box;
+  const DataType index = DataType::Int(64), flag = DataType::UInt(8);
+  const Array<PrimExpr>& shape = OutTensor(out_type, 0)->shape;
+  const PrimExpr batches = inputs[1]->shape[0], classes = inputs[1]->shape[1], count = inputs[1]->shape[2];
+  auto body = [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& out) -> tir::Stmt {
+    const Array<PrimExpr> none, first{Index(0)};
+    const tir::Buffer &rows = out[0], &found = out[1], &state = out[2];
+    const PrimExpr open = tir::make_const(flag, 1), closed = tir::make_const(flag, 0);
+    // The best box that is left is looked for in the row it would be written to: column 2 holds its number, or -1.
+    auto pick = [&](const PrimExpr& batch, const PrimExpr& cls, const PrimExpr& row) -> tir::Stmt {
+      auto score = [&](const PrimExpr& i) { return Load(in[1], {batch, cls, i}); };
+      const PrimExpr best = Load(rows, {row, Index(2)});
+      tir::Stmt search = Loop(count, "i", [&](const PrimExpr& i) -> tir::Stmt {
+        PrimExpr better = best < Index(0) || score(i) > score(tir::max(best, Index(0)));
+        return tir::IfThenElse(tir::equal(Load(state, {i}), open) && better,
+                               Store(rows, tir::cast(index, i), {row, Index(2)}));
+      });
+      tir::Stmt keep = LetIn("best", best, [&](const PrimExpr& chosen) -> tir::Stmt {
+        tir::Stmt close = Loop(count, "j", [&](const PrimExpr& j) -> tir::Stmt {
+          PrimExpr overlaps = Overlap(CornersOf(in[0], batch, chosen, centered), CornersOf(in[0], batch, j, centered),
+                                      Load(in[3], none));
+          return tir::IfThenElse(tir::equal(Load(state, {j}), open) && overlaps, Store(state, closed, {j}));
+        });
+        return tir::SeqStmt::Flatten(Array<tir::Stmt>{
+            Store(rows, tir::cast(index, batch), {row, Index(0)}), Store(rows, tir::cast(index, cls), {row, Index(1)}),
+            Store(state, closed, {chosen}), close, Store(found, Load(found, first) + 1, first)});
+      });
+      return tir::SeqStmt(Array<tir::Stmt>{Store(rows, tir::make_const(index, -1), {row, Index(2)}), search,
+                                           tir::IfThenElse(best >= Index(0), keep)});
+    };
+    const PrimExpr most = tir::min(tir::max(tir::cast(index, Load(in[2], none)), Index(0)), tir::cast(index, count));
+    tir::Stmt all = LoopNest({batches, classes}, "c", [&](const Array<PrimExpr>& at) -> tir::Stmt {
+      tir::Stmt begin = Loop(count, "i", [&](const PrimExpr& i) -> tir::Stmt {
+        PrimExpr passes = Load(in[1], {at[0], at[1], i}) > Load(in[4], none);
+        return Store(state, tir::select(passes, open, closed), {i});
+      });
+      // Rounds after the one that finds nothing would find nothing either: they are left out.
+      tir::Stmt rounds = LetIn("begin", Load(found, first), [&](const PrimExpr& start) -> tir::Stmt {
+        return Loop(most, "k", [&](const PrimExpr& k) -> tir::Stmt {
+          PrimExpr goes_on = tir::equal(Load(found, first), start + k);
+          return tir::IfThenElse(goes_on, LetIn("row", Load(found, first), [&](const PrimExpr& row) -> tir::Stmt {
+                                   return pick(at[0], at[1], row);
+                                 }));
+        });
+      });
+      return tir::SeqStmt(Array<tir::Stmt>{begin, rounds});
+    });
+    return tir::SeqStmt(Array<tir::Stmt>{Store(found, tir::make_zero(index), first), all});
+  };
+  return te::Extern({shape, {Index(1)}, {count}}, {index, index, flag}, inputs, body, "nms_padded", "nms_padded");
+}
+
+}  // namespace
+
+void RegisterNmsOps() {
+  OpRegistration("nms_padded")
+      .Describe("Non-maximum suppression: (batch, class, box) of the boxes that are kept in the first `count` rows.")
+      .Arguments({{"boxes", "Tensor", "(batch, n, 4)"},
+                  {"scores", "Tensor", "(batch, classes, n)"},
+                  {"most", "Tensor", "Scalar: boxes per class."},
+                  {"iou_threshold", "Tensor", "Scalar."},
+                  {"score_threshold", "Tensor", "Scalar."}})
+      .AttrsType<NmsPaddedAttrs>()
+      .Relation(Rule<NmsInfer>)
+      .Set(kOpPattern, OpPatternKind::kOpaque)
+      .Set(kDataDependentShape, true)
+      .Set(kShapeFunction, FShapeFunction(NmsShapes))
+      .Set(kCompute, FTECompute(NmsCompute));
+}
+
+}  // namespace treadle::ops

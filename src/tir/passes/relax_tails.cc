@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Incomplete register tiles: where the end of a row cuts off part of an unrolled loop that fills a local buffer, and
+// only the run tells where, the elements beyond the end repeat the last one. What they hold is never used; the tile
+// is computed without a branch per element.
+#include <optional>
+
+#include "tir/passes/pass_util.h"
+#include "treadle/arith/analyzer.h"
+
+namespace treadle::tir {
+namespace {
+
+/// Replaces a variable in what is stored, except in the elements of the buffer that is stored into.
+class ValueAt : public FoldingMutator {
+ public:
+  ValueAt(const Buffer& own, const Var& var, PrimExpr value) : own_(own), var_(var), value_(std::move(value)) {}
+
+ protected:
+  using FoldingMutator::VisitExpr_;
+  PrimExpr VisitExpr_(const VarNode* op) override { return op == var_.get() ? value_ : GetRef<PrimExpr>(op); }
+  PrimExpr VisitExpr_(const BufferLoadNode* op) override {
+    return op->buffer->data.same_as(own_->data) ? GetRef<PrimExpr>(op) : FoldingMutator::VisitExpr_(op);
+  }
+
+ private:
+  const Buffer& own_;
+  const Var& var_;
+  PrimExpr value_;
+};
+
+/// The loops around a statement, as far as they matter here.
+class LoopStack {
+ public:
+  void Push(const ForNode* op) {
+    if (is_one(op->extent)) single_.Set(op->loop_var, op->min);
+    const bool unrolled = op->kind == ForKind::kUnrolled && is_zero(op->min);
+    if (unrolled) unrolled_.push_back(op->loop_var);
+    if (!unrolled && op->kind != ForKind::kVectorized) others_.insert(op->loop_var.get());
+  }
+  void Pop(const ForNode* op) {
+    if (!unrolled_.empty() && unrolled_.back().same_as(op->loop_var)) unrolled_.pop_back();
+    others_.erase(op->loop_var.get());
+  }
+
+  /// A variable of an unrolled loop, and the last of its values for which a condition holds.
+  struct Tail {
+    Var var;
+    PrimExpr last;
+  };
+  /// The tails that the conditions of a statement that stores into a local buffer cut off; nothing where they are
+  /// something else.
+  std::optional<std::vector<Tail>> TailsOf(const IfThenElseNode* op, const BufferStoreNode* store) {
+    if (op->else_case.defined()) return std::nullopt;
+    for (const PrimExpr& index : store->indices) {
+      if (UsesAnyVar(index, others_)) return std::nullopt;  // not the buffer of one tile
+    }
+    std::vector<Tail> tails;
+    for (const PrimExpr& part : SplitConjunction(op->condition)) {
+      auto tail = TailOf(part, store);
+      if (!tail) return std::nullopt;
+      tails.push_back(*tail);
+    }
+    return tails;
+  }
+
+ private:
+  std::optional<Tail> TailOf(const PrimExpr& condition, const BufferStoreNode* store) {
+    PrimExpr difference;  // <= 0
+    if (const auto* lt = condition.as<LTNode>()) difference = lt->a - lt->b + 1;
+    if (const auto* le = condition.as<LENode>()) difference = le->a - le->b;
+    if (!difference.defined() || !difference.dtype().is_int() || !difference.dtype().is_scalar()) return std::nullopt;
+    if (arith::ReadsData(difference)) return std::nullopt;
+    for (const Var& var : unrolled_) {
+      auto is_var = [&](const VarNode* v) { return v == var.get(); };
+      if (!arith::UsesVar(difference, is_var)) continue;
+      // Not what is summed over: repeating that would change the sum.
+      bool stored = false;
+      for (const PrimExpr& index : store->indices) stored = stored || arith::UsesVar(index, is_var);
+      std::vector<PrimExpr> linear = analyzer_.DetectLinear(difference, {var});
+      if (!stored || linear.size() != 2) return std::nullopt;
+      const int64_t* coefficient = AsConstInt(analyzer_.Simplify(linear[0]));
+      PrimExpr rest = analyzer_.Simplify(Substitute(linear[1], single_));
+      if (coefficient == nullptr || *coefficient <= 0) return std::nullopt;
+      // Of a constant bound unrolling leaves nothing beyond the end.
+      if (AsConstInt(rest) != nullptr || UsesUnrolled(rest)) return std::nullopt;
+      PrimExpr last = analyzer_.Simplify(floordiv(neg(rest), make_const(rest.dtype(), *coefficient)));
+      return Tail{var, cast(var.dtype(), last)};
+    }
+    return std::nullopt;
+  }
+  bool UsesUnrolled(const PrimExpr& e) const {
+    return arith::UsesVar(e, [&](const VarNode* v) {
+      for (const Var& var : unrolled_) {
+        if (var.get() == v) return true;
+      }
+      return false;
+    });
+  }
+
+  std::vector<Var> unrolled_;
+  std::unordered_set<const Object*> others_;
+  Map<Var, PrimExpr> single_;
+  arith::Analyzer analyzer_;
+};
+
+bool IsLocal(const AllocateNode* op) {
+  const auto* pointer = op->buffer->data->type_annotation.as<PointerTypeNode>();
+  return pointer != nullptr && pointer->storage_scope == "local";
+}
+
+/// Finds the local buffers into which each statement stores up to some end only: beyond it nothing is ever set, so that
+/// nothing can be meant to be read there.
+class TailFinder : public StmtExprVisitor {
+ public:
+  std::unordered_set<const Object*> refused;  ///< Allocate nodes
+
+ protected:
+  using StmtExprVisitor::VisitExpr_;
+  using StmtExprVisitor::VisitStmt_;
+  void VisitStmt_(const AllocateNode* op) override {
+    const Object*& current = allocations_[op->buffer->data.get()];
+    const Object* outer = std::exchange(current, op);
+    StmtExprVisitor::VisitStmt_(op);
+    allocations_[op->buffer->data.get()] = outer;
+  }
+  void VisitStmt_(const ForNode* op) override {
+    loops_.Push(op);
+    StmtExprVisitor::VisitStmt_(op);
+    loops_.Pop(op);
+  }
+  void VisitStmt_(const IfThenElseNode* op) override {
+    const auto* store = op->then_case.as<BufferStoreNode>();
+    if (store != nullptr && loops_.TailsOf(op, store)) fine_.insert(store);
+    StmtExprVisitor::VisitStmt_(op);
+  }
+  void VisitStmt_(const BufferStoreNode* op) override {
+    if (fine_.count(op) == 0) Refuse(op->buffer->data.get());
+    StmtExprVisitor::VisitStmt_(op);
+  }
+  void VisitExpr_(const VarNode* op) override { Refuse(op); }  // its address goes elsewhere
+
+ private:
+  void Refuse(const Object* data) {
+    auto it = allocations_.find(data);
+    if (it != allocations_.end() && it->second != nullptr) refused.insert(it->second);
+  }
+  std::unordered_map<const Object*, const Object*> allocations_;
+  std::unordered_set<const Object*> fine_;
+  LoopStack loops_;
+};
+
+class TailRelaxer : public StmtMutator {
+ public:
+  explicit TailRelaxer(const std::unordered_set<const Object*>& refused) : refused_(refused) {}
+
+ protected:
+  using StmtMutator::VisitStmt_;
+  Stmt VisitStmt_(const AllocateNode* op) override {
+    const Object* data = op->buffer->data.get();
+    const bool outer = relaxed_[data];
+    relaxed_[data] = IsLocal(op) && refused_.count(op) == 0;
+    Stmt result = StmtMutator::VisitStmt_(op);
+    relaxed_[data] = outer;
+    return result;
+  }
+  Stmt VisitStmt_(const ForNode* op) override {
+    loops_.Push(op);
+    Stmt result = StmtMutator::VisitStmt_(op);
+    loops_.Pop(op);
+    return result;
+  }
+  Stmt VisitStmt_(const IfThenElseNode* op) override {
+    const auto* store = op->then_case.as<BufferStoreNode>();
+    if (store == nullptr || !relaxed_[store->buffer->data.get()]) return StmtMutator::VisitStmt_(op);
+    auto tails = loops_.TailsOf(op, store);
+    if (!tails) return StmtMutator::VisitStmt_(op);
+    PrimExpr any = make_bool(true), value = store->value;
+    for (const auto& [var, last] : *tails) {
+      value = ValueAt(store->buffer, var, min(var, last)).Rewrite(value);
+      any = any && (last >= make_zero(last.dtype()));
+    }
+    return IfThenElse(analyzer_.Simplify(any), BufferStore(store->buffer, value, store->indices), Stmt(), op->span);
+  }
+
+ private:
+  const std::unordered_set<const Object*>& refused_;
+  std::unordered_map<const Object*, bool> relaxed_;
+  LoopStack loops_;
+  arith::Analyzer analyzer_;
+};
+
+}  // namespace
+
+PrimFunc RelaxTails(PrimFunc func, const LowerConfig& config) {
+  if (config.simple_mode) return func;
+  TailFinder finder;
+  finder(func->body);
+  Stmt body = TailRelaxer(finder.refused)(func->body);
+  return WithBody(std::move(func), body);
+}
+
+}  // namespace treadle::tir

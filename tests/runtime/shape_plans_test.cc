@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/vm/shape_plans.h"
+
+#include <gtest/gtest.h>
+
+namespace treadle::runtime::vm {
+namespace {
+
+/// Three tensors one after the other of which two are in use at once, then one that outlives the run.
+std::vector<std::shared_ptr<void>> Run(RunMemory& memory) {
+  auto a = memory.Take(1000), b = memory.Take(2000);
+  a = nullptr;
+  auto c = memory.Take(900);
+  b = nullptr;
+  auto result = memory.Take(64);
+  return {c, result};
+}
+
+TEST(ShapePlans, TensorsThatArentInUseTogetherShareMemory) {
+  auto pool = std::make_shared<TensorPool>();
+  auto first = std::make_shared<RunMemory>(pool, nullptr);
+  auto kept = Run(*first);
+  kept[0] = nullptr;
+  auto plan = first->MakePlan();
+  ASSERT_EQ(plan->slots.size(), 4U);
+  EXPECT_EQ(plan->bytes, 3072);
+  EXPECT_EQ(plan->slots[0].offset, plan->slots[2].offset);
+  EXPECT_EQ(plan->slots[3].offset, -1);
+
+  auto second = std::make_shared<RunMemory>(pool, plan);
+  auto a = second->Take(1000), b = second->Take(2000);
+  const void* place = a.get();
+  a = nullptr;
+  EXPECT_EQ(second->Take(900).get(), place);
+}
+
+TEST(ShapePlans, PlacesInUseArentGivenAway) {
+  auto pool = std::make_shared<TensorPool>();
+  auto first = std::make_shared<RunMemory>(pool, nullptr);
+  auto kept = Run(*first);
+  kept[0] = nullptr;
+  auto second = std::make_shared<RunMemory>(pool, first->MakePlan());
+  auto a = second->Take(1000), b = second->Take(2000), c = second->Take(900);  // a is still in use
+  EXPECT_NE(c.get(), a.get());
+  auto other = second->Take(12345);  // not what was planned
+  EXPECT_NE(other.get(), nullptr);
+}
+
+TEST(ShapePlans, OnlyTheLastOnesAreKept) {
+  ShapePlans plans;
+  for (int64_t i = 0; i < 1000; ++i) {
+    plans.Add({i}, std::make_shared<ShapePlan>());
+    EXPECT_NE(plans.Find({0}), nullptr) << "used all the time";
+  }
+  EXPECT_EQ(plans.size(), ShapePlans::kMostPlans);
+  EXPECT_EQ(plans.Find({1}), nullptr);
+}
+
+TEST(ShapePlans, MemoryLivesAsLongAsItsTensors) {
+  auto pool = std::make_shared<TensorPool>();
+  auto first = std::make_shared<RunMemory>(pool, nullptr);
+  Run(*first).clear();
+  std::shared_ptr<void> late;
+  {
+    auto run = std::make_shared<RunMemory>(pool, first->MakePlan());
+    late = run->Take(1000);
+  }
+  pool = nullptr;
+  static_cast<char*>(late.get())[999] = 1;
+}
+
+}  // namespace
+}  // namespace treadle::runtime::vm
