@@ -7,7 +7,7 @@ namespace treadle::runtime::vm {
 namespace {
 
 /// Three tensors one after the other of which two are in use at once, then one that outlives the run.
-std::vector<std::shared_ptr<void>> Run(RunMemory& memory) {
+std::vector<std::shared_ptr<void>> FourTensors(RunMemory& memory) {
   auto a = memory.Take(1000), b = memory.Take(2000);
   a = nullptr;
   auto c = memory.Take(900);
@@ -19,7 +19,7 @@ std::vector<std::shared_ptr<void>> Run(RunMemory& memory) {
 TEST(ShapePlans, TensorsThatArentInUseTogetherShareMemory) {
   auto pool = std::make_shared<TensorPool>();
   auto first = std::make_shared<RunMemory>(pool, nullptr);
-  auto kept = Run(*first);
+  auto kept = FourTensors(*first);
   kept[0] = nullptr;
   auto plan = first->MakePlan();
   ASSERT_EQ(plan->slots.size(), 4U);
@@ -37,7 +37,7 @@ TEST(ShapePlans, TensorsThatArentInUseTogetherShareMemory) {
 TEST(ShapePlans, PlacesInUseArentGivenAway) {
   auto pool = std::make_shared<TensorPool>();
   auto first = std::make_shared<RunMemory>(pool, nullptr);
-  auto kept = Run(*first);
+  auto kept = FourTensors(*first);
   kept[0] = nullptr;
   auto second = std::make_shared<RunMemory>(pool, first->MakePlan());
   auto a = second->Take(1000), b = second->Take(2000), c = second->Take(900);  // a is still in use
@@ -59,7 +59,7 @@ TEST(ShapePlans, OnlyTheLastOnesAreKept) {
 TEST(ShapePlans, MemoryLivesAsLongAsItsTensors) {
   auto pool = std::make_shared<TensorPool>();
   auto first = std::make_shared<RunMemory>(pool, nullptr);
-  Run(*first).clear();
+  FourTensors(*first).clear();
   std::shared_ptr<void> late;
   {
     auto run = std::make_shared<RunMemory>(pool, first->MakePlan());
