@@ -60,7 +60,10 @@ def _costs(result, names):
             if (costs := row["engines"].get(name, {}).get("costs"))]
     if not rows:
         return ""
-    return ("<h2>Compiling, loading, memory</h2><p>Each in a process of its own. Load: from a file to the first possible "
+    ratios = "".join(f"<li>loads {r['load']:.1f} times as fast as {escape(name)} (least {r['load_least']:.1f}), with "
+                     f"{r['memory']:.2f} of its peak memory (most {r['memory_most']:.2f})</li>"
+                     for name, r in result.get("cost_ratios", {}).items())
+    return (f"<h2>Compiling, loading, memory</h2><ul>{ratios}</ul><p>Each in a process of its own. Load: from a file to the first possible "
             "run (a session of the peers, the compiled library of Treadle). Peak memory: above that before loading, "
             "over three runs.</p>" + _table(["model", "threads", "engine", *(text for _, text in fields)], rows))
 

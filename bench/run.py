@@ -158,6 +158,24 @@ def geometric_means(rows, names):
     return means
 
 
+def cost_ratios(rows, names):
+    """By peer: how many times faster Treadle loads (geometric mean, least) and how much of the peer's peak memory it
+    takes (geometric mean, most)."""
+    ratios = {}
+    for name in names:
+        pairs = [(row["engines"]["treadle"]["costs"], row["engines"][name]["costs"]) for row in rows
+                 if name != "treadle" and row["engines"].get("treadle", {}).get("costs")
+                 and row["engines"].get(name, {}).get("costs")]
+        if not pairs:
+            continue
+        loads = [theirs["load_s"] / ours["load_s"] for ours, theirs in pairs]
+        memory = [ours["memory_mb"] / max(theirs["memory_mb"], 0.1) for ours, theirs in pairs]
+        ratios[name] = {"load": statistics.geometric_mean(loads), "load_least": min(loads),
+                        "memory": statistics.geometric_mean(max(m, 1e-3) for m in memory), "memory_most": max(memory),
+                        "rows": len(pairs)}
+    return ratios
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="few models, short times")
@@ -204,6 +222,11 @@ def main():
     for name, mean in result["geomean"].items():
         print(f"treadle / {name}: {mean['ratio']:.2f}x in the geometric mean, worst {mean['worst']:.2f}x "
               f"({mean['rows']} rows)")
+
+    result["cost_ratios"] = cost_ratios(result["rows"], names)
+    for name, ratio in result["cost_ratios"].items():
+        print(f"loads {ratio['load']:.1f}x as fast as {name} (least {ratio['load_least']:.1f}x), with {ratio['memory']:.2f} "
+              f"of its peak memory (most {ratio['memory_most']:.2f}; {ratio['rows']} rows)")
 
     for path, text in ((args.json, json.dumps(result, indent=1)), (args.html, report.html(result))):
         if path is not None:

@@ -105,6 +105,9 @@ _core.register_object("runtime.NDArray", NDArray)
 
 def _view(tensor):
     """A NumPy array over the elements of a tensor (copied first when they aren't on the CPU)."""
+    shared = _core.nd_to_numpy(tensor)
+    if shared is not None:
+        return shared
     host = tensor if tensor.device.device_type == 1 else _core.nd_copy(tensor, cpu())
     return _core.nd_bytes(host).view(to_numpy(tensor.dtype)).reshape(tensor.shape)
 
@@ -117,6 +120,9 @@ def as_tensor(value):
         if hasattr(value, "__dlpack__") and not hasattr(value, "__array_interface__"):
             return from_dlpack(value)
         value = np.asarray(value)
+    tensor = _core.nd_from_numpy(value)
+    if tensor is not None:
+        return tensor
     if value.dtype.byteorder == ">":
         value = value.astype(value.dtype.newbyteorder("="))
     name = of_numpy(value.dtype)

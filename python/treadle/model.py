@@ -70,11 +70,11 @@ class Model:
 
     def run(self, output_names, inputs):
         """The outputs called `output_names` (all of them for None), as a list of arrays. `inputs`: dict."""
-        names = [info.name for info in self.outputs]
         tensors = {name: as_tensor(value) for name, value in inputs.items()}
         results = self._model.run(tensors, self.threads)
         if output_names is None:
             return [_to_numpy(result) for result in results]
+        names = [info.name for info in self.outputs]
         unknown = [name for name in output_names if name not in names]
         if unknown:
             raise Error(f"the model has no output '{unknown[0]}'; it has: {', '.join(names)}")

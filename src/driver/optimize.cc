@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "relay/passes/fuse_attention.h"
 #include "treadle/ops/attrs/annotation.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/passes.h"
@@ -99,6 +100,8 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& targets, const Pass& pa
   // Layouts are chosen when the graph has its final operators, and before fusion, which must not cross a change.
   // Layouts are those of CPUs; a model on several devices keeps the layouts that it states.
   if (one_device && targets.default_target()->HasKey("cpu")) {
+    passes.push_back(FuseAttention());
+    passes.push_back(SimplifyExpr());
     passes.push_back(Conv1DToConv2D());
     passes.push_back(FoldConstant());
     passes.push_back(PlanLayout());

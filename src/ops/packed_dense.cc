@@ -4,6 +4,7 @@
 // an activation fuses with what computes it.
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/packed.h"
 #include "ops/te_util.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/attrs/nn.h"
@@ -20,7 +21,7 @@ using relay::Expr;
 using relay::LaidOutCall;
 using relay::LayoutArgs;
 
-constexpr int64_t kBlock = 16;
+constexpr int64_t kBlock = kPackedColumns;
 
 /// With so many rows, packing the right operand first takes less time than it saves.
 constexpr int64_t kLeastRows = 4;
@@ -77,8 +78,8 @@ Array<te::Tensor> PackedDenseCompute(const Attrs&, const Array<te::Tensor>& inpu
   Array<PrimExpr> padded = type->shape;
   padded.Set(padded.size() - 1, DimMul(weight->shape[batch], Dim(kBlock)));
   te::Tensor sum = te::Compute(padded, product, "packed_dense", "packed_dense");
-  return {te::Compute(type->shape, [&](const Array<te::Var>& i) { return sum(Indices(i)); }, "packed_dense_result",
-                      tag::kInjective)};
+  return {te::Compute(
+      type->shape, [&](const Array<te::Var>& i) { return sum(Indices(i)); }, "packed_dense_result", tag::kInjective)};
 }
 
 /// data times the packed form of `weight`, which has layout (batch.., units, k) or, `k_first`, (batch.., k, units).
@@ -86,16 +87,7 @@ LaidOutCall PackedProduct(const CallNode* call, LayoutArgs& args, bool k_first, 
   const auto* type = args.Type(1);
   size_t rank = type->shape.size();
   int64_t units = *AsConstInt(type->shape[k_first ? rank - 1 : rank - 2]);
-  Expr packed = args.Get(1, "");
-  int64_t missing = (kBlock - units % kBlock) % kBlock;
-  if (missing != 0) {
-    std::vector<std::pair<int64_t, int64_t>> widths(rank, {0, 0});
-    widths[k_first ? rank - 1 : rank - 2] = {0, missing};
-    packed = CallWith<PadAttrs>("nn.pad", {packed, ScalarConstant(type->dtype, 0.0)},
-                                [&](auto& a) { a.pad_width = IntPairs(widths); });
-  }
-  std::string batch = std::string("ABDEFGHIJKLM").substr(0, rank - 2);
-  packed = relay::LayoutTransform(packed, batch + (k_first ? "CN" : "NC"), batch + "NC" + std::to_string(kBlock) + "n");
+  Expr packed = PackColumns(args.Get(1, ""), type, k_first);
   Expr dense = CallWith<DenseAttrs>("nn.packed_dense", {args.Get(0, ""), packed}, [&](auto& a) {
     a.units = units;
     a.out_dtype = out_dtype;
@@ -119,7 +111,8 @@ bool IsWorthPacking(const CallNode* call, LayoutArgs& args, int64_t rows, bool k
 
 int64_t Rows(const TensorTypeNode* data) {
   int64_t rows = 1;
-  for (size_t i = 0; i + 1 < data->shape.size(); ++i) rows *= AsConstInt(data->shape[i]) ? *AsConstInt(data->shape[i]) : 1;
+  for (size_t i = 0; i + 1 < data->shape.size(); ++i)
+    rows *= AsConstInt(data->shape[i]) ? *AsConstInt(data->shape[i]) : 1;
   return rows;
 }
 
@@ -154,6 +147,20 @@ std::optional<LaidOutCall> BatchMatmulLayoutRule(const CallNode* call, LayoutArg
 }
 
 }  // namespace
+
+Expr PackColumns(Expr operand, const TensorTypeNode* type, bool k_first) {
+  size_t rank = type->shape.size();
+  int64_t columns = *AsConstInt(type->shape[k_first ? rank - 1 : rank - 2]);
+  int64_t missing = (kBlock - columns % kBlock) % kBlock;
+  if (missing != 0) {
+    std::vector<std::pair<int64_t, int64_t>> widths(rank, {0, 0});
+    widths[k_first ? rank - 1 : rank - 2] = {0, missing};
+    operand = CallWith<PadAttrs>("nn.pad", {operand, ScalarConstant(type->dtype, 0.0)},
+                                 [&](auto& a) { a.pad_width = IntPairs(widths); });
+  }
+  std::string batch = std::string("ABDEFGHIJKLM").substr(0, rank - 2);
+  return relay::LayoutTransform(operand, batch + (k_first ? "CN" : "NC"), batch + "NC" + std::to_string(kBlock) + "n");
+}
 
 void RegisterPackedDenseOp() {
   OpRegistration("nn.packed_dense")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <mutex>
 
+#include "ops/attention.h"
 #include "ops/families.h"
 #include "treadle/ops/compute.h"
 
@@ -40,6 +41,7 @@ void RegisterAllOps() {
     RegisterBlockedConvOps();
     RegisterWinogradOps();
     RegisterPackedDenseOp();
+    RegisterAttentionOps();
     RegisterLayoutRules();  // adds to operators registered above
   });
 }

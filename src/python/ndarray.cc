@@ -73,6 +73,39 @@ nb::object FromBytes(Bytes bytes, const std::vector<int64_t>& shape, const std::
       NDArray::View(bytes.data(), shape, type, runtime::Cpu(), ShareOwner(std::move(owner)), read_only));
 }
 
+/// The type of NumPy's own numbers; void for others.
+DataType TypeOfNumbers(nb::dlpack::dtype type) {
+  constexpr int kBool = 6;
+  if (type.lanes != 1) return DataType();
+  if (type.code == kBool && type.bits == 8) return DataType(DataType::kUInt, 1);
+  const bool known = type.code == DataType::kInt || type.code == DataType::kUInt || type.code == DataType::kFloat;
+  return known && type.bits >= 8 && type.bits <= 64 ? DataType(type.code, type.bits) : DataType();
+}
+
+/// A tensor over the memory of a NumPy array; None where that takes a conversion.
+nb::object FromNumpy(nb::object array) {
+  nb::ndarray<nb::device::cpu, nb::c_contig> view;
+  if (!nb::try_cast(array, view, /*convert=*/false)) return nb::none();
+  const DataType type = TypeOfNumbers(view.dtype());
+  if (type.is_void()) return nb::none();
+  std::vector<int64_t> shape(view.shape_ptr(), view.shape_ptr() + view.ndim());
+  return FromObjectRef(
+      NDArray::View(view.data(), shape, type, runtime::Cpu(), ShareOwner(std::move(array)), /*read_only=*/false));
+}
+
+/// A NumPy array over the elements of a tensor; None where it has to be copied or its type isn't NumPy's own.
+nb::object ToNumpy(nb::handle self) {
+  NDArray tensor = Tensor(nb::cast<Handle&>(self));
+  const DataType type = tensor.dtype();
+  if (tensor.device().device_type != kDLCPU || !tensor.IsCompact() || !type.is_scalar()) return nb::none();
+  nb::dlpack::dtype numbers{static_cast<uint8_t>(type.code()), static_cast<uint8_t>(type.bits()), 1};
+  if (type.is_bool()) numbers = nb::dtype<bool>();
+  if (TypeOfNumbers(numbers).is_void() || tensor.nbytes() == 0) return nb::none();
+  std::vector<size_t> shape(tensor.shape().begin(), tensor.shape().end());
+  return nb::cast(
+      nb::ndarray<nb::numpy>(tensor.data_ptr(), shape.size(), shape.data(), nb::borrow(self), nullptr, numbers));
+}
+
 nb::object Attribute(const Device& device, runtime::DeviceAttr what) {
   const auto value = runtime::DeviceAPI::Get(device)->GetAttr(device, what);
   if (const auto* number = std::get_if<int64_t>(&value)) return nb::int_(*number);
@@ -106,7 +139,8 @@ void BindNDArray(nb::module_& module) {
                    [](const Device& self) { return Attribute(self, runtime::DeviceAttr::kMaxSharedMemoryPerBlock); })
       .def_prop_ro("multi_processor_count",
                    [](const Device& self) { return Attribute(self, runtime::DeviceAttr::kMultiProcessorCount); })
-      .def_prop_ro("total_memory", [](const Device& self) { return Attribute(self, runtime::DeviceAttr::kTotalMemory); })
+      .def_prop_ro("total_memory",
+                   [](const Device& self) { return Attribute(self, runtime::DeviceAttr::kTotalMemory); })
       .def_prop_ro("model", [](const Device& self) { return Attribute(self, runtime::DeviceAttr::kDeviceName); })
       .def("sync", [](const Device& self) { runtime::DeviceAPI::Get(self)->StreamSync(self, nullptr); })
       .def("__hash__", [](const Device& self) { return static_cast<int>(self.device_type) * 1024 + self.device_id; })
@@ -124,6 +158,8 @@ void BindNDArray(nb::module_& module) {
   module.def("nd_copy_from", [](const Handle& self, const Handle& other) { Tensor(self).CopyFrom(Tensor(other)); });
   module.def("nd_bytes", &BytesOf);
   module.def("nd_from_bytes", &FromBytes);
+  module.def("nd_to_numpy", &ToNumpy);
+  module.def("nd_from_numpy", &FromNumpy);
   module.def("nd_to_capsule", &ToCapsule);
   module.def("nd_from_capsule", &FromCapsule);
 }

@@ -2,6 +2,8 @@
 // The one list of passes over graph IR that can be named: in `required`, on the command line and in Python.
 #include "treadle/relay/passes.h"
 
+#include "relay/passes/fuse_attention.h"
+
 namespace treadle::relay {
 
 void RegisterFuseOpsOptions();
@@ -21,6 +23,7 @@ void RegisterPasses() {
   RegisterPass("Inline", [] { return transform::Inline(); });
   RegisterPass("CanonicalizeOps", [] { return transform::CanonicalizeOps(); });
   RegisterPass("Conv1DToConv2D", [] { return transform::Conv1DToConv2D(); });
+  RegisterPass("FuseAttention", [] { return transform::FuseAttention(); });
   RegisterPass("CanonicalizeCast", [] { return transform::CanonicalizeCast(); });
   RegisterPass("DynamicToStatic", [] { return transform::DynamicToStatic(); });
   RegisterPass("FastMath", [] { return transform::FastMath(); });

@@ -74,6 +74,9 @@ void ScheduleBlockedWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue
 /// Whether the function is a Winograd convolution with what follows it, and its schedule.
 bool IsWinograd(Schedule& sch);
 void ScheduleWinograd(Schedule& sch, const TargetFeatures& features);
+/// Whether the function is attention, and its schedule.
+bool IsAttention(Schedule& sch);
+void ScheduleAttention(Schedule& sch, const TargetFeatures& features);
 /// Pointwise convolution on NCHW..c: positions are one row, computed by block (n, oc, position, oci).
 void ScheduleFlatWindow(Schedule& sch, const BlockRV& block, const TargetFeatures& features);
 

@@ -141,6 +141,10 @@ tir::PrimFunc ScheduleForCpu(const tir::PrimFunc& func, const TargetFeatures& fe
     cpu::ScheduleWinograd(sch, features);
     return sch.func();
   }
+  if (cpu::IsAttention(sch)) {
+    cpu::ScheduleAttention(sch, features);
+    return sch.func();
+  }
   cpu::ScheduleStages(sch, features);
   return sch.func();
 }

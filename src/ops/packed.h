@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Right operands of matrix products in the order in which kernels read them.
+#pragma once
+
+#include "treadle/relay/expr.h"
+
+namespace treadle::ops {
+
+/// Columns that are packed together.
+inline constexpr int64_t kPackedColumns = 16;
+
+/// The packed form (batch.., ceil(n / 16), k, 16) of `operand`, of static type `type` and layout (batch.., n, k) or,
+/// `k_first`, (batch.., k, n). Columns that only fill the last block are zeros.
+relay::Expr PackColumns(relay::Expr operand, const TensorTypeNode* type, bool k_first);
+
+}  // namespace treadle::ops

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention as exporters write it: recognised, and equal to its definition."""
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import treadle
+
+
+def attention_model(batch, heads, queries, keys, size, values, mask=None, transposed=True, scale=("Div", 3.0)):
+    """softmax(Q K^T / 3 + mask) V of inputs q, k, v."""
+    nodes, initializers = [], []
+
+    def constant(name, value):
+        initializers.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def add(op, *inputs, **attributes):
+        nodes.append(helper.make_node(op, list(inputs), [f"t{len(nodes)}"], **attributes))
+        return nodes[-1].output[0]
+
+    k = add("Transpose", "k", perm=[0, 1, 3, 2]) if transposed else "k"
+    x = add("MatMul", "q", k)
+    if scale:
+        x = add(scale[0], x, constant("scale", np.float32(scale[1])))
+    shapes = {"q": (batch, heads, queries, size), "k": (batch, heads, keys, size) if transposed else
+              (batch, heads, size, keys), "v": (batch, heads, keys, values)}
+    if mask is not None:
+        shapes["mask"] = mask
+        x = add("Add", "mask", x)
+    y = add("MatMul", add("Softmax", x, axis=-1), "v")
+    graph = helper.make_graph(
+        nodes, "attention", [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()],
+        [helper.make_tensor_value_info(y, TensorProto.FLOAT, (batch, heads, queries, values))], initializers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), shapes
+
+
+def definition(x, transposed, scale):
+    q, k, v = (x[name].astype(np.float64) for name in "qkv")
+    scores = q @ (np.swapaxes(k, -1, -2) if transposed else k)
+    if scale:
+        scores = scores / scale[1] if scale[0] == "Div" else scores * scale[1]
+    if "mask" in x:
+        scores = scores + x["mask"]
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True) @ v
+
+
+CASES = [
+    dict(batch=1, heads=2, queries=128, keys=128, size=64, values=64, mask=(1, 1, 1, 128)),
+    dict(batch=2, heads=3, queries=197, keys=197, size=64, values=64),
+    dict(batch=2, heads=2, queries=7, keys=9, size=15, values=5, mask=(2, 1, 7, 9)),
+    dict(batch=1, heads=1, queries=4, keys=16, size=8, values=16, mask=(4, 16), transposed=False),
+    dict(batch=1, heads=2, queries=33, keys=40, size=12, values=20, mask=(1, 2, 33, 40), scale=("Mul", 0.25)),
+    dict(batch=1, heads=12, queries=1, keys=256, size=64, values=64),
+    dict(batch=2, heads=2, queries=1, keys=19, size=8, values=24, mask=(2, 1, 1, 19), scale=None),
+    dict(batch=1, heads=2, queries=3, keys=1, size=16, values=8),
+    dict(batch=1, heads=2, queries=600, keys=600, size=32, values=32),
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_equals_its_definition(case, threads):
+    model, shapes = attention_model(**case)
+    compiled = treadle.compile(model, threads=threads)
+    assert "attention" in compiled.graph_json
+    rng = np.random.default_rng(1)
+    x = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    expected = definition(x, case.get("transposed", True), case.get("scale", ("Div", 3.0)))
+    np.testing.assert_allclose(compiled.run(None, x)[0], expected, rtol=2e-5, atol=1e-5)
+
+
+def test_masked_keys_have_no_weight():
+    model, shapes = attention_model(1, 2, 10, 21, 16, 16, mask=(1, 1, 10, 21))
+    rng = np.random.default_rng(1)
+    x = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    x["mask"] = np.where(np.arange(21) <= np.arange(10)[:, None], 0, -np.inf).astype(np.float32)[None, None]
+    compiled = treadle.compile(model)
+    y = compiled.run(None, x)[0]
+    np.testing.assert_allclose(y, definition(x, True, ("Div", 3.0)), rtol=2e-5, atol=1e-5)
+    np.testing.assert_allclose(y[:, :, 0], x["v"][:, :, 0], rtol=1e-6)
+
+
+def test_scores_that_are_used_elsewhere_stay():
+    model, _ = attention_model(1, 2, 16, 16, 16, 16)
+    softmax = next(node for node in model.graph.node if node.op_type == "Softmax")
+    model.graph.output.append(helper.make_tensor_value_info(softmax.output[0], TensorProto.FLOAT, (1, 2, 16, 16)))
+    assert "attention" not in treadle.compile(model).graph_json
