@@ -43,8 +43,8 @@ struct CompileVerb {
 
 void AddCompile(CLI::App* app, Action* action) {
   auto verb = std::make_shared<CompileVerb>();
-  CLI::App* sub = app->add_subcommand("compile", "compile an ONNX model to a shared library");
-  sub->add_option("model", verb->flags.request.model, "an .onnx file")->required();
+  CLI::App* sub = app->add_subcommand("compile", "compile an ONNX model, or Relay text, to a shared library");
+  sub->add_option("model", verb->flags.request.model, "an .onnx or .relay file")->required();
   sub->add_option("-o,--output", verb->flags.request.output, "the library to write; for target c also DIR/, for C sources")->required();
   verb->flags.AddTo(sub);
   sub->add_option("--dump", verb->flags.dump, "stages to write as text: relay,relay-opt,fusion,partition,tir,ll,asm,c,graph");

@@ -36,7 +36,8 @@ bool IsOnnx(const std::string& path) { return std::filesystem::path(path).extens
 Model LoadOrCompile(const CompileRequest& request, double* compile_seconds) {
   if (!std::filesystem::exists(request.model)) throw Error(StrCat("can't open ", request.model, ": no such file"));
   if (compile_seconds != nullptr) *compile_seconds = 0;
-  if (!IsOnnx(request.model)) {
+  const bool source = IsOnnx(request.model) || request.model.ends_with(".relay");
+  if (!source) {
     for (const std::string& plugin : request.plugins) runtime::LoadPluginFile(plugin);
     return Model::Load(request.model);
   }

@@ -23,9 +23,12 @@ struct LowerOptions {
   /// Called with the name of each pass and its result.
   std::function<void(const std::string& pass, const tir::PrimFunc& func)> after_pass;
   /// Options of the current PassContext (tir.disable_vectorize, tir.instrument_bound_checkers, tir.noalias,
-  /// tir.UnrollLoop.*).
+  /// tir.UnrollLoop).
   static LowerOptions FromContext();
 };
+
+/// Registers those options.
+void RegisterLowerOptions();
 
 /// What the passes are told.
 tir::LowerConfig ConfigFor(const Target& target, const LowerOptions& options);

@@ -141,6 +141,25 @@ IRModule PlaceOnDevices(IRModule module, BuildTargets* targets) {
   return module;
 }
 
+namespace {
+
+/// The current context, with the limit of the targets to the arguments of a kernel where none is given.
+PassContext ContextFor(const BuildTargets& targets) {
+  PassContext context = PassContext::Current();
+  int64_t limit = 0;
+  for (const auto& [device, target] : targets.by_device) {
+    // What implementations of OpenCL guarantee is 1024 bytes of arguments.
+    const int64_t own = target->GetIntAttr("max_function_args", target->kind == "opencl" ? 128 : 0);
+    if (own > 0) limit = limit == 0 ? own : std::min(limit, own);
+  }
+  if (limit > 0 && !context->config.contains(relay::kFuseMaxArgs)) {
+    context.CopyOnWrite()->config.Set(relay::kFuseMaxArgs, IntImm(DataType::Int(64), limit));
+  }
+  return context;
+}
+
+}  // namespace
+
 IRModule Optimize(IRModule module, BuildTargets* targets, const FusionObserver& before_fusion, const Pass& partition) {
   module = PlaceOnDevices(std::move(module), targets);
   std::vector<Pass> passes = OptimizationPasses(*targets, partition);
@@ -152,7 +171,7 @@ IRModule Optimize(IRModule module, BuildTargets* targets, const FusionObserver& 
     };
     passes.insert(fuse, CreateModulePass(observe, {"ObserveFusion", 0, {}, "Shows what fusion gets"}));
   }
-  return Sequential(passes, "optimize")(module);
+  return Sequential(passes, "optimize")(module, ContextFor(*targets));
 }
 
 }  // namespace treadle::driver

@@ -10,6 +10,7 @@
 #include "driver/export_library.h"
 #include "driver/graph_executor_codegen.h"
 #include "driver/kernel_module.h"
+#include "driver/lower_tir.h"
 #include "treadle/driver/compile.h"
 #include "treadle/external/codegen.h"
 #include "treadle/ir/prim_ops.h"
@@ -34,6 +35,7 @@ void RegisterAll() {
         "runtime.module.loadfile_tar", [](std::string path, std::string) { return LoadArchive(path); }, /*override=*/true);
     RegisterBuildFunctions();
     RegisterEngineFunctions();
+    RegisterLowerOptions();
     transform::RegisterPassConfig(kFallbackDevice, "int",
                                   "device type of what isn't annotated, with several devices (1)");
     transform::RegisterPassConfig(kPlannerOption, "string", "memory planner: arena (default) or relay");

@@ -23,7 +23,8 @@ struct KindInfo {
 const std::set<std::string>& CommonOptions() {
   static const std::set<std::string> options = {"keys",      "tag",        "libs",      "device",
                                                 "model",     "host",       "num-cores", "link-params",
-                                                "opt-level", "system-lib", "runtime",   "executor"};
+                                                "opt-level", "system-lib", "runtime",   "executor",
+                                                "max_function_args"};
   return options;
 }
 

@@ -53,6 +53,7 @@ std::string Suggest(const std::string& name, const std::map<std::string, T>& tab
 bool HasKind(const ObjectRef& value, const std::string& kind) {
   if (kind == "int" || kind == "bool") return value.as<IntImmNode>() != nullptr;
   if (kind == "string") return value.as<StringNode>() != nullptr;
+  if (kind == "map") return value.as<MapNode>() != nullptr;
   return value.defined();
 }
 
@@ -149,7 +150,7 @@ PassContext::Scope::~Scope() noexcept(false) {
 }
 
 void RegisterPassConfig(const std::string& key, const std::string& kind, const std::string& doc) {
-  TREADLE_ICHECK(kind == "int" || kind == "bool" || kind == "string" || kind == "object") << "kind " << kind;
+  TREADLE_ICHECK(kind == "int" || kind == "bool" || kind == "string" || kind == "map" || kind == "object") << "kind " << kind;
   Registry& registry = Registry::Global();
   std::lock_guard<std::mutex> lock(registry.mutex);
   registry.options[key] = {kind, doc};

@@ -80,6 +80,9 @@ void RegisterModules() {
   });
   Registry::RegisterTyped("ir.Module_Update", [](IRModule module, IRModule other) {
     IRModuleNode* node = module.CopyOnWrite();
+    for (const auto& [var, type] : other->type_definitions) {
+      if (!node->type_definitions.contains(var)) node->AddTypeDef(var, type);
+    }
     for (const auto& [var, func] : other->functions) {
       node->Add(node->ContainGlobalVar(var->name_hint) ? node->GetGlobalVar(var->name_hint) : var, func);
     }

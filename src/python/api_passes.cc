@@ -92,8 +92,10 @@ void RegisterParameterisedPasses() {
                             transform::PassInfo info{name, opt_level, {}, ""};
                             for (const String& pass : required) info.required.push_back(pass.str());
                             return transform::CreateFunctionPass(
-                                [run](relay::Function func, IRModule module, transform::PassContext context) {
-                                  return run(func, module, context).As<relay::Function>();
+                                [run, name](relay::Function func, IRModule module, transform::PassContext context) {
+                                  auto result = run(func, module, context).As<relay::Function>();
+                                  if (result.defined()) return result;
+                                  throw DTypeError(StrCat("pass ", name, " returned nothing; expected a Function"));
                                 },
                                 info);
                           });

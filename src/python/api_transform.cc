@@ -100,6 +100,10 @@ PassContext MakeContext(int opt_level, Array<String> required, Array<String> dis
   for (const String& name : required) node->required_pass.push_back(name.str());
   for (const String& name : disabled) node->disabled_pass.push_back(name.str());
   node->config = config;
+  {
+    // Entering checks the options: unknown ones are errors when the context is made.
+    PassContext::Scope check(context);
+  }
   SetInstruments(node, instruments);
   return context;
 }
@@ -154,7 +158,11 @@ void RegisterTransformApi() {
   Registry::RegisterTyped(
       "transform.MakeModulePass", [](PackedFunc run, std::string name, int opt_level, Array<String> required) {
         return treadle::transform::CreateModulePass(
-            [run](IRModule module, const PassContext& context) { return run(module, context).As<IRModule>(); },
+            [run, name](IRModule module, const PassContext& context) {
+              IRModule result = run(module, context).As<IRModule>();
+              if (!result.defined()) throw DTypeError(StrCat("pass ", name, " returned nothing; expected an IRModule"));
+              return result;
+            },
             MakeInfo(name, opt_level, required));
       });
   Registry::RegisterTyped("transform.ListConfigs", [] {

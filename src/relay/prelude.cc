@@ -11,7 +11,7 @@ type List[A] {
   Nil,
 }
 
-type Optional[A] {
+type Option[A] {
   Some(A),
   None,
 }
@@ -93,6 +93,61 @@ def @concat[A](%xs: List[A], %ys: List[A]) -> List[A] {
   match (%xs) {
     Cons(%x, %rest) => Cons(%x, @concat(%rest, %ys)),
     Nil => %ys,
+  }
+}
+
+def @update[A](%xs: List[A], %n: int32, %v: A) -> List[A] {
+  if (%n == 0) {
+    Cons(%v, @tl(%xs))
+  } else {
+    Cons(@hd(%xs), @update(@tl(%xs), %n - 1, %v))
+  }
+}
+
+def @zip[A, B](%xs: List[A], %ys: List[B]) -> List[(A, B)] {
+  match (%xs) {
+    Cons(%x, %rest_x) => match (%ys) {
+      Cons(%y, %rest_y) => Cons((%x, %y), @zip(%rest_x, %rest_y)),
+      Nil => Nil,
+    },
+    Nil => Nil,
+  }
+}
+
+def @map_accumr[A, B, C](%f: fn (A, B) -> (A, C), %init: A, %xs: List[B]) -> (A, List[C]) {
+  @foldr(fn (%x: B, %acc: (A, List[C])) -> (A, List[C]) {
+    let %next = %f(%acc.0, %x);
+    (%next.0, Cons(%next.1, %acc.1))
+  }, (%init, Nil), %xs)
+}
+
+def @map_accuml[A, B, C](%f: fn (A, B) -> (A, C), %init: A, %xs: List[B]) -> (A, List[C]) {
+  match (%xs) {
+    Cons(%x, %rest) => {
+      let %next = %f(%init, %x);
+      let %others = @map_accuml(%f, %next.0, %rest);
+      (%others.0, Cons(%next.1, %others.1))
+    },
+    Nil => (%init, Nil),
+  }
+}
+
+def @unfoldr[A, B](%f: fn (A) -> Option[(A, B)], %seed: A) -> List[B] {
+  match (%f(%seed)) {
+    Some(%next) => Cons(%next.1, @unfoldr(%f, %next.0)),
+    None => Nil,
+  }
+}
+
+def @unfoldl[A, B](%f: fn (A) -> Option[(A, B)], %seed: A) -> List[B] {
+  @rev(@unfoldr(%f, %seed))
+}
+
+def @iterate[A](%f: fn (A) -> A, %n: int32) -> fn (A) -> A {
+  if (%n == 0) {
+    fn (%x: A) -> A { %x }
+  } else {
+    @compose(%f, @iterate(%f, %n - 1))
   }
 }
 

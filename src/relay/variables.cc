@@ -131,7 +131,7 @@ class Binder : public MixedModeMutator {
 
  private:
   void CheckNotBound(const Var& var, const char* where) const {
-    TREADLE_ICHECK(!Binds(var)) << "can't replace variable " << var->name_hint() << ": it is bound by " << where;
+    if (Binds(var)) throw Error(StrCat("can't replace variable ", var->name_hint(), ": it is bound by ", where));
   }
   std::unordered_map<const Object*, Expr> values_;
 };

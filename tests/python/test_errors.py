@@ -49,6 +49,30 @@ def test_compile_and_run_with_files(small, tmp_path):
     np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["y"], np.maximum(value, 0))
 
 
+RELAY = """#[version = "0.0.5"]
+def @main(%x: Tensor[(3), float32]) {
+  %0 = add(%x, 1f);
+  nn.relu(%0)
+}
+"""
+
+
+def test_relay_text_is_compiled(tmp_path):
+    (tmp_path / "m.relay").write_text(RELAY)
+    np.save(tmp_path / "x.npy", np.array([-3, 0, 3], np.float32))
+    result = run("compile", tmp_path / "m.relay", "-o", tmp_path / "m.so")
+    assert result.returncode == 0, result.stderr
+    result = run("run", tmp_path / "m.so", "-i", f"x={tmp_path / 'x.npy'}", "-o", tmp_path / "out.npz")
+    assert result.returncode == 0, result.stderr
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["output0"], [0, 1, 4])
+
+
+def test_relay_text_states_its_shapes(tmp_path):
+    (tmp_path / "m.relay").write_text(RELAY)
+    expect(run("compile", tmp_path / "m.relay", "-o", tmp_path / "m.so", "--input-shapes", "x:[4]"), 2, "m.relay",
+           "Relay text states the shapes")
+
+
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_archives_name_their_inputs(small, tmp_path, save):
     save(tmp_path / "in.npz", x=np.ones((2, 3), np.float32))

@@ -16,6 +16,10 @@ X, Y, Z = param("x", 2, 3), param("y", 2, 3), param("z", 3)
 P = param("p", 1, 2, 4, 4)
 W = param("w", 3, 2, 3, 3)
 B = param("b", 3)
+W2 = param("w2", 3, 2)
+DW = param("dw", 4, 1, 3, 3)
+C, D = param("c", 2), param("d", 2)
+V = relay.var("v")
 
 
 @pytest.mark.parametrize("params, body", [
@@ -42,6 +46,32 @@ B = param("b", 3)
     ([X, Y], lambda: relay.where(relay.greater(X, Y), X * X, Y)),
     ([X, Y], lambda: relay.nn.cross_entropy(relay.exp(X), Y)),
     ([P], lambda: relay.nn.global_avg_pool2d(P * P)), ([P], lambda: relay.nn.batch_flatten(P * P)),
+    ([X], lambda: relay.tan(X) + relay.atan(X)), ([X], lambda: relay.erf(X)), ([X], lambda: relay.sinh(X) * relay.cosh(X)),
+    ([X], lambda: relay.rsqrt(relay.exp(X))), ([X], lambda: relay.log2(relay.exp(X)) * relay.log10(relay.exp(X))),
+    ([X], lambda: relay.max(X, axis=1) * relay.min(X, axis=1)), ([X], lambda: relay.max(X, axis=0, exclude=True)),
+    ([X], lambda: relay.variance(X, axis=1)), ([X, W2], lambda: relay.nn.matmul(X, W2)),
+    ([X, W2], lambda: relay.nn.matmul(W2, X, transpose_a=True, transpose_b=True)),
+    ([P, DW], lambda: relay.nn.conv2d(P, DW, groups=2, padding=(1, 1), strides=(2, 2))),
+    ([P], lambda: relay.nn.max_pool2d(P, (3, 3), strides=(2, 2), padding=(1, 1))),
+    ([P], lambda: relay.nn.max_pool2d(P, (3, 2), strides=(1, 2), padding=(0, 1, 1, 0), ceil_mode=True)),
+    ([P], lambda: relay.nn.avg_pool2d(P, (3, 3), strides=(2, 2), padding=(1, 1))),
+    ([P], lambda: relay.nn.avg_pool2d(P, (3, 3), strides=(2, 2), padding=(1, 1), count_include_pad=True)),
+    ([P], lambda: relay.nn.avg_pool2d(P, (3, 3), strides=(2, 2), ceil_mode=True)),
+    ([P], lambda: relay.nn.global_max_pool2d(P)), ([P], lambda: relay.nn.upsampling(P * P, 2, 2)),
+    ([P, C, D], lambda: relay.nn.batch_norm(P, C, D, D * D, C * C + relay.const(1.0, "float64"))[0]),
+    ([X, Z], lambda: relay.nn.layer_norm(X, Z, Z)), ([P, C], lambda: relay.nn.prelu(P, C)),
+    ([X], lambda: relay.nn.dropout(X, 0.5)),
+    ([X], lambda: relay.split(X * X, 3, axis=1)[0] * relay.split(X, 3, axis=1)[2]),
+    ([X], lambda: relay.sum(relay.split(X * X, [1], axis=1)[1])),
+    ([X], lambda: relay.strided_slice(X * X, [0, -2], [2, 3]) + relay.strided_slice(X * X, [0, 0], [2, 3], [1, 2])),
+    ([X, Y], lambda: relay.stack([X, Y * X], axis=1)), ([X], lambda: relay.tile(X * X, (2, 1, 2))),
+    ([X], lambda: relay.repeat(X * X, 2, axis=1)),
+    ([X], lambda: relay.take(X * X, relay.const(np.array([[0, 2], [2, 1]])), axis=1)),
+    ([X], lambda: relay.take(X * X, relay.const(np.array([0, 5, 5])))),
+    ([X], lambda: relay.gather(X * X, 1, relay.const(np.array([[0, 1], [2, 2]])))),
+    ([X], lambda: relay.nn.pad(X * X, ((1, 0), (0, 2)), relay.const(0.0, "float64"))),
+    ([X], lambda: relay.Let(V, X * X, V * V)),
+    ([X], lambda: relay.TupleGetItem(relay.Tuple([relay.exp(X), relay.Tuple([X])]), 0)),
 ], ids=lambda value: None if isinstance(value, list) else "op")
 def test_operators(params, body):
     np.random.seed(3)

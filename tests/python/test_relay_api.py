@@ -256,3 +256,27 @@ def test_reductions_over_nothing(name, dtype, value):
     body = getattr(relay, name)(relay.const(np.zeros((0, 3), dtype)), axis=0)
     folded = testing.run_opt_pass(relay.Function([], body), relay.transform.FoldConstant()).body
     np.testing.assert_array_equal(folded.data.numpy(), np.full(3, value, dtype))
+
+
+def test_the_prelude_has_lists_and_functions_on_them():
+    prelude = relay.prelude.Prelude()
+    _, cons, nil = prelude.mod.get_type("List")
+    assert prelude.mod.get_constructor("Option", "Some").same_as(prelude.some)
+    numbers = nil()
+    for i in range(4):
+        numbers = cons(relay.const(i), numbers)
+    x, acc = relay.var("x", "int32"), relay.var("acc", "int32")
+    step = relay.Function([acc, x], relay.Tuple([acc + x, acc * x]))
+    prelude.mod["main"] = relay.Function([], relay.TupleGetItem(prelude.map_accuml(step, relay.const(10), numbers), 0))
+    assert relay.create_executor("debug", mod=prelude.mod).evaluate()().numpy() == 16
+    with pytest.raises(treadle.Error, match="no type Heap"):
+        prelude.mod.get_type("Heap")
+
+
+def test_operators_take_operands_in_the_original_order():
+    x, i = relay.var("x", shape=(2, 3)), relay.var("i", shape=(2, 2), dtype="int64")
+    assert "gather(%x, %i, axis=1)" in str(relay.gather(x, 1, i))
+    assert "pad_width=[[1, 0], [0, 1]]" in str(relay.nn.mirror_pad(x, ((1, 0), (0, 1))))
+    assert "k1=-1, k2=1" in str(relay.matrix_set_diag(x, x, k=(-1, 1), align="LEFT_RIGHT"))
+    row = relay.var("r", shape=(1, 2, 8))
+    assert "size=[16]" in str(relay.image.resize1d(row, 16, None, "NCW", "linear"))

@@ -75,9 +75,37 @@ def test_required_and_disabled_passes():
 
 def test_an_unknown_option_names_near_ones():
     with pytest.raises(treadle.Error, match=r"did you mean relay\.FuseOps\.max_depth\?"):
-        with PassContext(config={"relay.FuseOps.max_dept": 3}):
-            pass
+        PassContext(config={"relay.FuseOps.max_dept": 3})
+    with pytest.raises(treadle.Error, match="max_depth.*must be of kind int"):
+        PassContext(config={"relay.FuseOps.max_depth": "deep"})
     assert PassContext.list_configs()["relay.FuseOps.max_depth"]["type"] == "int"
+
+
+def test_options_of_lowering():
+    a = treadle.te.placeholder((4,), name="a")
+    b = treadle.te.compute((4,), lambda i: a[i] + 1.0, name="b")
+    schedule = treadle.te.create_schedule(b.op)
+    with PassContext(config={"tir.UnrollLoop": {"auto_max_step": 16}}):
+        assert "for" not in str(treadle.lower(schedule, [a, b])["main"])
+    with PassContext(config={"tir.UnrollLoop": {"steps": 16}}), pytest.raises(treadle.Error, match="auto_max_step"):
+        treadle.lower(schedule, [a, b])
+    schedule[b].vectorize(b.op.axis[0])
+    with PassContext(config={"tir.disable_vectorize": True}):
+        assert "for" in str(treadle.lower(schedule, [a, b])["main"])
+
+
+def test_a_pass_must_return_something():
+    @treadle.transform.module_pass(opt_level=0, name="Empty")
+    def empty(mod, ctx):
+        return None
+
+    @relay.transform.function_pass(opt_level=0, name="EmptyToo")
+    def empty_too(func, mod, ctx):
+        return None
+
+    for run, message in ((empty, "Empty returned nothing"), (empty_too, "EmptyToo returned nothing")):
+        with pytest.raises(treadle.Error, match=message):
+            run(example())
 
 
 def test_instruments_are_classes_too():

@@ -504,7 +504,38 @@ class IRModule(Node):
     def get_global_vars(self):
         return self.functions.keys()
 
+    def get_global_type_var(self, name):
+        """The name of a data type."""
+        for var in self.type_definitions.keys():
+            if var.name_hint == name:
+                return var
+        raise Error(f"the module has no type {name}; it has: "
+                    f"{', '.join(sorted(v.name_hint for v in self.type_definitions.keys())) or 'none'}")
+
+    def get_global_type_vars(self):
+        """The names of all data types."""
+        return list(self.type_definitions.keys())
+
+    def get_type(self, name):
+        """A data type's name and its constructors, in a tuple."""
+        var = self.get_global_type_var(name)
+        return (var, *self.type_definitions[var].constructors)
+
+    def get_constructor(self, name, constructor):
+        """The constructor of that name of the data type `name`."""
+        known = self.get_type(name)[1:]
+        for each in known:
+            if each.name_hint == constructor:
+                return each
+        raise Error(f"type {name} has no constructor {constructor}; it has: {', '.join(c.name_hint for c in known)}")
+
+    def functions_items(self):
+        """Pairs of name and function, sorted by name."""
+        return sorted(self.functions.items(), key=lambda item: str(item[0].name_hint))
+
     def __getitem__(self, key):
+        if isinstance(key, GlobalTypeVar):
+            return self.type_definitions[key]
         return _api.Module_Lookup_str(self, key) if isinstance(key, str) else _api.Module_Lookup(self, key)
 
     def __setitem__(self, key, function):

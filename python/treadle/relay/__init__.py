@@ -4,7 +4,7 @@ from ..ir import (FuncType, GlobalTypeVar, GlobalVar, RelayExpr, RelayRefType, T
                   TypeData, TypeKind, TypeVar)
 from . import op
 from .op import annotation, dyn, image, memory, nn, qnn, random, vision
-from . import analysis, backend, dataflow_pattern, external, frontend, transform
+from . import analysis, backend, dataflow_pattern, external, frontend, prelude, transform
 from .build_module import build, build_config, optimize
 from .build_module import build as build_module_build
 from .expr import (Call, Clause, Constant, Expr, Function, If, Let, Match, PatternConstructor, PatternTuple, PatternVar,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verbs that compile, in terms of the driver.
 #include "cli/compiler_api.h"
+#include "driver/compile_relay.h"
 #include "driver/kernel_cache.h"
 #include "driver/numeric_check.h"
 #include "frontend/onnx/importer.h"
@@ -52,7 +53,10 @@ std::string Compile(const CompileRequest& request) {
   AddChecks(request.check_passes, &options);
   auto timing = treadle::transform::MakePassTiming();
   if (request.pass_timing) options.instruments.push_back(timing);
-  driver::ExportLibrary(driver::CompileOnnxFile(request.model, options), request.output);
+  const bool text = driver::IsRelayFile(request.model);
+  driver::ExportLibrary(text ? driver::CompileRelayFile(request.model, options)
+                             : driver::CompileOnnxFile(request.model, options),
+                        request.output);
   return request.pass_timing ? timing->Render() : "";
 }
 

@@ -21,6 +21,8 @@ class ScopeAnalysis {
   int InnerScope(const Expr& expr, int i) const { return inner_.at(expr.get()) + i; }
   /// Whether it is used from more than one scope, or from another one than it belongs to.
   bool CrossesScopes(const Expr& expr) const { return crossing_.count(expr.get()) != 0; }
+  /// Whether that holds for any node, operators included.
+  bool AnyCrosses() const { return !crossing_.empty(); }
 
  private:
   int NewScope(int parent);

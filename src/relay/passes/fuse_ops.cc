@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "relay/passes/graph_partitioner.h"
+#include "relay/passes/pass_util.h"
 #include "treadle/ir/prim_expr.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/passes.h"
@@ -40,6 +41,7 @@ class FuseMutator : private ExprMutator {
       if (it != param_of.end()) return it->second;
       if (type.as<TensorTypeNode>() == nullptr) reshape_only = false;
       Var param(StrCat("p", params.size()), type, arg->span);
+      SetType(param, type);
       params.push_back(param);
       args.push_back(arg);
       param_of.emplace(arg.get(), param);
@@ -47,6 +49,10 @@ class FuseMutator : private ExprMutator {
     }
   };
 
+  static void SetType(const Expr& expr, const Type& type) { const_cast<ExprNode*>(expr.get())->checked_type_ = type; }
+
+  // What is rewritten keeps its type, so that it needn't be inferred again.
+  Expr VisitExpr(const Expr& expr) override { return WithTypeOf(ExprMutator::VisitExpr(expr), expr.get()); }
   using ExprMutator::VisitExpr_;
 
   Expr VisitExpr_(const FunctionNode* func) override {
@@ -66,6 +72,7 @@ class FuseMutator : private ExprMutator {
     kernel.has_call = true;
     if (!callee.GetAttr(kReshapeOp, false)) kernel.reshape_only = false;
     Call inner(call->op, args, call->attrs, call->type_args, call->span);
+    WithTypeOf(inner, call);
     return IsGroupResult(call, root) ? MakeKernelCall(root, call, inner) : inner;
   }
 
@@ -81,6 +88,7 @@ class FuseMutator : private ExprMutator {
     if (IsGroupResult(item, root) && RootOf(item->tuple.get()) != root) return ExprMutator::VisitExpr_(item);
     Expr tuple = EnterGroup({item->tuple}, root)[0];
     TupleGetItem inner(tuple, item->index, item->span);
+    WithTypeOf(inner, item);
     return IsGroupResult(item, root) ? MakeKernelCall(root, item, inner) : inner;
   }
 
@@ -113,6 +121,7 @@ class FuseMutator : private ExprMutator {
     attrs.Set(attr::kPrimitive, IntImm(DataType::Int(32), kernel.has_call ? 1 : 0));
     if (kernel.has_call && kernel.reshape_only) attrs.Set(attr::kReshapeOnly, IntImm(DataType::Int(32), 1));
     Function func(kernel.params, body, result->checked_type(), {}, DictAttrs(attrs), result->span);
+    SetType(func, func->func_type_annotation());
     return Call(func, kernel.args, Attrs(), {}, result->span);
   }
 

@@ -1,46 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // First-order gradients of data flow by reverse accumulation. One rule per operator gives the gradients of its
 // arguments from that of its result.
-#include <functional>
-#include <map>
+#include <algorithm>
 
-#include "relay/passes/pass_util.h"
-#include "treadle/ops/attrs/conv.h"
-#include "treadle/ops/attrs/pool.h"
+#include "relay/passes/gradient_rules.h"
 #include "treadle/relay/type_infer.h"
 
 namespace treadle::relay {
 namespace {
 
-using ops::CallOp;
-
-/// A call of the original function, whose nodes are all typed.
-struct Site {
-  const CallNode* call;
-  Expr grad;  ///< of the result
-  Expr result() const { return GetRef<Expr>(call); }
-  Expr arg(size_t i) const { return call->args[i]; }
-  const TensorTypeNode* type(size_t i) const { return TensorTypeOf(call->args[i]); }
-};
-/// Null entries: no gradient flows there.
-using Rule = std::function<std::vector<Expr>(const Site&)>;
-
-Expr Add(const Expr& a, const Expr& b) { return CallOp("add", {a, b}); }
-Expr Sub(const Expr& a, const Expr& b) { return CallOp("subtract", {a, b}); }
-Expr Mul(const Expr& a, const Expr& b) { return CallOp("multiply", {a, b}); }
-Expr Div(const Expr& a, const Expr& b) { return CallOp("divide", {a, b}); }
-Expr Neg(const Expr& a) { return CallOp("negative", {a}); }
-Expr Scalar(const Site& s, double value) { return ops::ScalarConstant(s.type(0)->dtype, value); }
+using namespace gradient;  // NOLINT(google-build-using-namespace): rules read best with bare names
 
 /// The gradient of an operand that was broadcast: summed over what was repeated.
 Expr Collapse(const Site& s, const Expr& grad, size_t i) {
   if (ShapesEqual(s.type(i)->shape, s.call->type_as<TensorTypeNode>()->shape)) return grad;
   return CallOp("collapse_sum_like", {grad, s.arg(i)});
 }
-Expr Like(const Site& s, const Expr& grad) { return ops::MakeReshape(grad, s.type(0)->shape); }
-
-Expr OnesLike(const Expr& e) { return CallOp("ones_like", {e}); }
-Expr ZerosLike(const Expr& e) { return CallOp("zeros_like", {e}); }
 
 /// The axes that a reduction removes or sets to 1, in order.
 std::vector<int64_t> ReducedAxes(const Site& s) {
@@ -76,87 +51,45 @@ double ReducedElements(const Site& s) {
   return count;
 }
 
-int64_t Dim(const TensorTypeNode* type, size_t i) {
-  const int64_t* dim = AsConstInt(type->shape[i]);
-  if (dim == nullptr) throw ShapeError("gradients of convolution and pooling need static shapes");
-  return *dim;
+/// max and min: shared by the elements that have the value.
+std::vector<Expr> ExtremeGradient(const Site& s) {
+  Expr chosen = ops::MakeCast(CallOp("equal", {s.arg(0), KeepDims(s, s.result())}), s.type(0)->dtype);
+  Expr count = ops::MakeReduce("sum", chosen, ReducedAxes(s), true);
+  return {Mul(Div(chosen, count), KeepDims(s, s.grad))};
 }
 
-/// Padding as top, left, bottom, right.
-std::vector<int64_t> Padding4(const std::vector<int64_t>& padding) {
-  if (padding.size() == 1) return std::vector<int64_t>(4, padding[0]);
-  if (padding.size() == 2) return {padding[0], padding[1], padding[0], padding[1]};
-  return padding;
+/// variance(data, mean)
+std::vector<Expr> VarianceGradient(const Site& s) {
+  const auto* attrs = s.call->attrs_as<ops::VarianceAttrs>();
+  Expr step = Mul(KeepDims(s, s.grad), Scalar(s, 2 / (ReducedElements(s) - (attrs->unbiased ? 1 : 0))));
+  Expr to_data = Mul(Sub(s.arg(0), s.arg(1)), step);
+  return {to_data, CallOp("collapse_sum_like", {Neg(to_data), s.arg(1)})};
 }
 
-std::vector<Expr> Conv2DGradient(const Site& s) {
-  const auto* attrs = s.call->attrs_as<ops::ConvAttrs>();
-  if (attrs->groups != 1 || attrs->data_layout != "NCHW" || attrs->kernel_layout != "OIHW") {
-    throw Error("the gradient of nn.conv2d is implemented for groups=1 and layouts NCHW and OIHW");
-  }
-  const auto* data = s.type(0);
-  const auto* weight = s.type(1);
-  const auto* out = s.call->type_as<TensorTypeNode>();
-  std::vector<int64_t> pad = Padding4(attrs->padding), extra(2);
-  for (size_t i = 0; i < 2; ++i) {
-    int64_t window = (Dim(weight, i + 2) - 1) * attrs->dilation[i] + 1;
-    extra[i] = Dim(data, i + 2) - ((Dim(out, i + 2) - 1) * attrs->strides[i] - pad[i] - pad[i + 2] + window);
-  }
-  Expr to_data = ops::CallWith<ops::Conv2DTransposeAttrs>("nn.conv2d_transpose", {s.grad, s.arg(1)}, [&](auto& a) {
-    a.strides = attrs->strides;
-    a.padding = pad;
-    a.dilation = attrs->dilation;
-    a.output_padding = extra;
-    a.channels = Dim(data, 1);
-    a.kernel_size = std::vector<int64_t>{Dim(weight, 2), Dim(weight, 3)};
-  });
-  // The weight's gradient is a convolution of the inputs by the gradient, batch and channels exchanged.
-  Expr windows = ops::CallWith<ops::Conv2DAttrs>(
-      "nn.conv2d", {ops::MakeTranspose(s.arg(0), {1, 0, 2, 3}), ops::MakeTranspose(s.grad, {1, 0, 2, 3})},
-      [&](auto& a) {
-        a.strides = attrs->dilation;
-        a.dilation = attrs->strides;
-        a.padding = pad;
-      });
-  windows = ops::MakeStridedSlice(windows, {0, 0, 0, 0},
-                                  {Dim(weight, 1), Dim(weight, 0), Dim(weight, 2), Dim(weight, 3)}, {1, 1, 1, 1});
-  return {to_data, ops::MakeTranspose(windows, {1, 0, 2, 3})};
+std::vector<Expr> MatmulGradient(const Site& s) {
+  const auto* attrs = s.call->attrs_as<ops::MatmulAttrs>();
+  if (s.type(0)->shape.size() != 2) throw ShapeError("the gradient of nn.matmul needs matrices");
+  auto product = [](Expr a, Expr b, bool transpose_a, bool transpose_b) {
+    if (transpose_a) a = ops::MakeTranspose(a, {1, 0});
+    if (!transpose_b) b = ops::MakeTranspose(b, {1, 0});
+    return ops::MakeDense(a, b);
+  };
+  const bool a = attrs->transpose_a, b = attrs->transpose_b;
+  return {a ? product(s.arg(1), s.grad, b, true) : product(s.grad, s.arg(1), false, !b),
+          b ? product(s.grad, s.arg(0), true, a) : product(s.arg(0), s.grad, !a, false)};
 }
 
-/// Each value of a pooled tensor repeated over its window; windows must tile the input.
-Expr RepeatOverWindows(const Site& s, Expr pooled, const ops::PoolAttrs* attrs) {
-  for (int64_t p : attrs->padding) {
-    if (p != 0) throw Error("the gradient of pooling is implemented for windows without padding");
-  }
-  if (attrs->layout != "NCHW" || attrs->strides != attrs->pool_size) {
-    throw Error("the gradient of pooling is implemented for layout NCHW and strides equal to the window");
-  }
-  for (size_t i = 0; i < 2; ++i) {
-    if (Dim(s.type(0), i + 2) % attrs->pool_size[i] != 0) {
-      throw ShapeError("the gradient of pooling needs windows that divide the input");
-    }
-    pooled = ops::CallWith<ops::RepeatAttrs>("repeat", {pooled}, [&](auto& a) {
-      a.repeats = static_cast<int>(attrs->pool_size[i]);
-      a.axis = static_cast<int>(i) + 2;
-    });
-  }
-  return pooled;
-}
-
-std::vector<Expr> MaxPoolGradient(const Site& s) {
-  const auto* attrs = s.call->attrs_as<ops::PoolAttrs>();
-  Expr is_max = CallOp("equal", {s.arg(0), RepeatOverWindows(s, s.result(), attrs)});
-  Expr mask = ops::MakeCast(is_max, s.type(0)->dtype);
-  return {Mul(RepeatOverWindows(s, s.grad, attrs), mask)};
-}
-std::vector<Expr> AvgPoolGradient(const Site& s) {
-  const auto* attrs = s.call->attrs_as<ops::PoolAttrs>();
-  double count = static_cast<double>(attrs->pool_size[0] * attrs->pool_size[1]);
-  return {Mul(RepeatOverWindows(s, s.grad, attrs), Scalar(s, 1 / count))};
-}
-std::vector<Expr> GlobalAvgPoolGradient(const Site& s) {
-  double count = static_cast<double>(Dim(s.type(0), 2) * Dim(s.type(0), 3));
-  return {Mul(Mul(s.grad, Scalar(s, 1 / count)), OnesLike(s.arg(0)))};
+/// prelu(data, alpha): alpha runs along one axis.
+std::vector<Expr> PReluGradient(const Site& s) {
+  const size_t rank = s.type(0)->shape.size();
+  const int64_t axis = PositiveAxis(s.call->attrs_as<ops::PReluAttrs>()->axis, rank);
+  std::vector<int64_t> shape(rank, 1);
+  shape[static_cast<size_t>(axis)] = Dim(s.type(1), 0);
+  Expr zero = Scalar(s, 0);
+  Expr positive = CallOp("greater", {s.arg(0), zero});
+  Expr to_data = CallOp("where", {positive, s.grad, Mul(s.grad, ops::MakeReshape(s.arg(1), shape))});
+  Expr to_alpha = Mul(s.grad, CallOp("minimum", {s.arg(0), zero}));
+  return {to_data, ops::MakeReduce("sum", to_alpha, std::vector<int64_t>{axis}, false, /*exclude=*/true)};
 }
 
 std::vector<Expr> DenseGradient(const Site& s) {
@@ -188,37 +121,9 @@ std::vector<Expr> LogSoftmaxGradient(const Site& s) {
   return {Sub(s.grad, Mul(CallOp("exp", {s.result()}), sum))};
 }
 
-std::vector<Expr> TransposeGradient(const Site& s) {
-  const auto* attrs = s.call->attrs_as<ops::TransposeAttrs>();
-  size_t rank = s.type(0)->shape.size();
-  std::vector<int64_t> inverse(rank);
-  for (size_t i = 0; i < rank; ++i) {
-    int64_t axis =
-        attrs->axes ? PositiveAxis(static_cast<int>((*attrs->axes)[i]), rank) : static_cast<int64_t>(rank - 1 - i);
-    inverse[static_cast<size_t>(axis)] = static_cast<int64_t>(i);
-  }
-  return {ops::MakeTranspose(s.grad, inverse)};
-}
-
 std::vector<Expr> BiasAddGradient(const Site& s) {
   int64_t axis = PositiveAxis(s.call->attrs_as<ops::BiasAddAttrs>()->axis, s.type(0)->shape.size());
   return {s.grad, ops::MakeReduce("sum", s.grad, std::vector<int64_t>{axis}, false, /*exclude=*/true)};
-}
-
-/// The gradient of concatenate flows to the fields of its tuple: as a tuple.
-std::vector<Expr> ConcatenateGradient(const Site& s) {
-  const auto* fields = s.arg(0)->type_as<TupleTypeNode>();
-  int axis = s.call->attrs_as<ops::ConcatenateAttrs>()->axis;
-  Array<Expr> parts;
-  int64_t begin = 0;
-  for (const Type& field : fields->fields) {
-    const auto* type = field.as<TensorTypeNode>();
-    int positive = PositiveAxis(axis, type->shape.size());
-    int64_t size = Dim(type, static_cast<size_t>(positive));
-    parts.push_back(ops::MakeStridedSlice(s.grad, {begin}, {begin + size}, {1}, std::vector<int64_t>{positive}));
-    begin += size;
-  }
-  return {Tuple(parts)};
 }
 
 /// 1 where the comparison holds, else 0, in the operands' type.
@@ -272,8 +177,47 @@ std::vector<Expr> WhereGradient(const Site& s) {
           Collapse(s, CallOp("where", {s.arg(0), zero, s.grad}), 2)};
 }
 
-const std::map<std::string, Rule>& Rules() {
-  static const std::map<std::string, Rule> rules = {
+/// The rule of an operator of one operand whose derivative is an expression of operand and result.
+Rule Unary(const std::function<Expr(const Site&)>& derivative) {
+  return [derivative](const Site& s) { return std::vector<Expr>{Mul(s.grad, derivative(s))}; };
+}
+
+/// Results that don't follow small changes of the operands.
+void AddConstantRules(std::map<std::string, Rule>* rules) {
+  for (const char* name : {"zeros_like",  "ones_like",   "zeros",    "ones",         "greater",     "greater_equal",
+                           "less",        "less_equal",  "equal",    "not_equal",    "logical_and", "logical_or",
+                           "logical_xor", "logical_not", "isnan",    "isinf",        "isfinite",    "sign",
+                           "floor",       "ceil",        "round",    "trunc",        "one_hot",     "argmax",
+                           "argmin",      "argsort",     "shape_of", "ndarray_size", "arange"}) {
+    rules->emplace(name, [](const Site& s) { return std::vector<Expr>(s.call->args.size()); });
+  }
+}
+
+std::map<std::string, Rule> ScalarRules() {
+  auto squared = [](const Site& s) { return Square(s.arg(0)); };
+  auto one = [](const Site& s) { return Scalar(s, 1); };
+  return {
+      {"sin", Unary([](const Site& s) { return CallOp("cos", {s.arg(0)}); })},
+      {"cos", Unary([](const Site& s) { return Neg(CallOp("sin", {s.arg(0)})); })},
+      {"tan", Unary([=](const Site& s) { return Add(one(s), Square(s.result())); })},
+      {"sinh", Unary([](const Site& s) { return CallOp("cosh", {s.arg(0)}); })},
+      {"cosh", Unary([](const Site& s) { return CallOp("sinh", {s.arg(0)}); })},
+      {"asin", Unary([=](const Site& s) { return CallOp("rsqrt", {Sub(one(s), squared(s))}); })},
+      {"acos", Unary([=](const Site& s) { return Neg(CallOp("rsqrt", {Sub(one(s), squared(s))})); })},
+      {"atan", Unary([=](const Site& s) { return Div(one(s), Add(one(s), squared(s))); })},
+      {"asinh", Unary([=](const Site& s) { return CallOp("rsqrt", {Add(squared(s), one(s))}); })},
+      {"acosh", Unary([=](const Site& s) { return CallOp("rsqrt", {Sub(squared(s), one(s))}); })},
+      {"atanh", Unary([=](const Site& s) { return Div(one(s), Sub(one(s), squared(s))); })},
+      {"erf", Unary([=](const Site& s) { return Mul(Scalar(s, 1.1283791670955126), Exp(Neg(squared(s)))); })},
+      {"log2", Unary([](const Site& s) { return Div(Scalar(s, 1.4426950408889634), s.arg(0)); })},
+      {"log10", Unary([](const Site& s) { return Div(Scalar(s, 0.4342944819032518), s.arg(0)); })},
+      {"rsqrt", Unary([](const Site& s) { return Mul(Scalar(s, -0.5), Mul(s.result(), Square(s.result()))); })},
+      {"abs", Unary([](const Site& s) { return CallOp("sign", {s.arg(0)}); })},
+  };
+}
+
+std::map<std::string, Rule> TensorRules() {
+  return {
       {"add", [](const Site& s) { return std::vector<Expr>{Collapse(s, s.grad, 0), Collapse(s, s.grad, 1)}; }},
       {"subtract",
        [](const Site& s) { return std::vector<Expr>{Collapse(s, s.grad, 0), Collapse(s, Neg(s.grad), 1)}; }},
@@ -301,21 +245,8 @@ const std::map<std::string, Rule>& Rules() {
        }},
       {"sum", [](const Site& s) { return std::vector<Expr>{SumGradient(s)}; }},
       {"mean", [](const Site& s) { return std::vector<Expr>{Mul(SumGradient(s), Scalar(s, 1 / ReducedElements(s)))}; }},
-      {"reshape", [](const Site& s) { return std::vector<Expr>{Like(s, s.grad)}; }},
-      {"nn.batch_flatten", [](const Site& s) { return std::vector<Expr>{Like(s, s.grad)}; }},
-      {"expand_dims", [](const Site& s) { return std::vector<Expr>{Like(s, s.grad)}; }},
-      {"squeeze", [](const Site& s) { return std::vector<Expr>{Like(s, s.grad)}; }},
       {"broadcast_to", [](const Site& s) { return std::vector<Expr>{Collapse(s, s.grad, 0)}; }},
       {"copy", [](const Site& s) { return std::vector<Expr>{s.grad}; }},
-      {"zeros_like", [](const Site&) { return std::vector<Expr>{Expr()}; }},
-      {"ones_like", [](const Site&) { return std::vector<Expr>{Expr()}; }},
-      {"greater", [](const Site&) { return std::vector<Expr>{Expr(), Expr()}; }},
-      {"less", [](const Site&) { return std::vector<Expr>{Expr(), Expr()}; }},
-      {"equal", [](const Site&) { return std::vector<Expr>{Expr(), Expr()}; }},
-      {"one_hot", [](const Site&) { return std::vector<Expr>{Expr(), Expr(), Expr()}; }},
-      {"sin", [](const Site& s) { return std::vector<Expr>{Mul(s.grad, CallOp("cos", {s.arg(0)}))}; }},
-      {"cos", [](const Site& s) { return std::vector<Expr>{Neg(Mul(s.grad, CallOp("sin", {s.arg(0)})))}; }},
-      {"abs", [](const Site& s) { return std::vector<Expr>{Mul(s.grad, CallOp("sign", {s.arg(0)}))}; }},
       {"power", PowerGradient},
       {"where", WhereGradient},
       {"maximum", [](const Site& s) { return ChoiceGradient(s, "greater_equal", "less"); }},
@@ -325,20 +256,62 @@ const std::map<std::string, Rule>& Rules() {
       {"nn.leaky_relu", LeakyReluGradient},
       {"nn.cross_entropy", CrossEntropyGradient},
       {"nn.cross_entropy_with_logits", CrossEntropyWithLogitsGradient},
-      {"nn.conv2d", Conv2DGradient},
       {"nn.dense", DenseGradient},
       {"nn.batch_matmul", BatchMatmulGradient},
-      {"nn.max_pool2d", MaxPoolGradient},
-      {"nn.avg_pool2d", AvgPoolGradient},
-      {"nn.global_avg_pool2d", GlobalAvgPoolGradient},
       {"nn.softmax", SoftmaxGradient},
       {"nn.log_softmax", LogSoftmaxGradient},
       {"nn.bias_add", BiasAddGradient},
-      {"transpose", TransposeGradient},
-      {"concatenate", ConcatenateGradient},
+      {"nn.matmul", MatmulGradient},
+      {"nn.prelu", PReluGradient},
+      {"max", ExtremeGradient},
+      {"min", ExtremeGradient},
+      {"variance", VarianceGradient},
+      {"collapse_sum_like",
+       [](const Site& s) { return std::vector<Expr>{CallOp("broadcast_to_like", {s.grad, s.arg(0)}), Expr()}; }},
+      {"broadcast_to_like", [](const Site& s) { return std::vector<Expr>{Collapse(s, s.grad, 0), Expr()}; }},
   };
+}
+
+const std::map<std::string, Rule>& Rules() {
+  static const std::map<std::string, Rule> rules = [] {
+    std::map<std::string, Rule> all = TensorRules();
+    all.merge(ScalarRules());
+    all.merge(WindowRules());
+    all.merge(MoveRules());
+    AddConstantRules(&all);
+    return all;
+  }();
   return rules;
 }
+
+/// A gradient of a value: of a tensor, or one for each field of a tuple. Undefined: none flowed there.
+struct Grad {
+  Expr tensor;
+  std::vector<Grad> fields;
+
+  bool defined() const {
+    return tensor.defined() || std::any_of(fields.begin(), fields.end(), [](const Grad& g) { return g.defined(); });
+  }
+  void Include(const Grad& other) {
+    if (other.tensor.defined()) tensor = tensor.defined() ? Add(tensor, other.tensor) : other.tensor;
+    if (fields.size() < other.fields.size()) fields.resize(other.fields.size());
+    for (size_t i = 0; i < other.fields.size(); ++i) fields[i].Include(other.fields[i]);
+  }
+  /// As an expression of that type, zero where none flowed.
+  Expr ToExpr(const Type& type) const {
+    if (const auto* tuple = type.as<TupleTypeNode>()) {
+      Array<Expr> parts;
+      for (size_t i = 0; i < tuple->fields.size(); ++i) {
+        parts.push_back((i < fields.size() ? fields[i] : Grad()).ToExpr(tuple->fields[i]));
+      }
+      return Tuple(parts);
+    }
+    if (tensor.defined()) return tensor;
+    const auto* known = type.as<TensorTypeNode>();
+    if (known == nullptr) throw Error(StrCat("Gradient: a value of type ", type->type_key(), " has no gradient"));
+    return ops::MakeZeros(known->shape, known->dtype);
+  }
+};
 
 class Accumulator {
  public:
@@ -348,15 +321,19 @@ class Accumulator {
     std::vector<Expr> order;
     PostOrderVisit(func_->body, [&](const Expr& e) { order.push_back(e); });
     if (TensorTypeOf(func_->body) == nullptr) throw Error("Gradient: the function's result must be one tensor");
-    AddTo(func_->body, OnesLike(func_->body));
+    grads_[Key(func_->body)].tensor = OnesLike(func_->body);
     for (size_t i = order.size(); i-- > 0;) {
-      auto it = grads_.find(order[i].get());
-      if (it != grads_.end()) Spread(order[i], it->second);
+      auto it = grads_.find(Key(order[i]));
+      if (it != grads_.end() && it->second.defined()) Spread(order[i], it->second);
     }
     Array<Expr> results;
     for (const Var& param : func_->params) {
-      auto it = grads_.find(param->vid.get());
-      results.push_back(it == grads_.end() ? ZerosLike(param) : it->second);
+      const auto it = grads_.find(Key(param));
+      if (it == grads_.end() && TensorTypeOf(param) != nullptr) {
+        results.push_back(ZerosLike(param));
+      } else {
+        results.push_back((it == grads_.end() ? Grad() : it->second).ToExpr(param->checked_type()));
+      }
     }
     return Function(func_->params, Tuple({func_->body, Tuple(results)}), Type(), func_->type_params, func_->attrs,
                     func_->span);
@@ -367,21 +344,32 @@ class Accumulator {
     const auto* var = e.as<VarNode>();
     return var != nullptr ? static_cast<const Object*>(var->vid.get()) : e.get();
   }
-  void AddTo(const Expr& target, const Expr& grad) {
-    if (!grad.defined()) return;
-    if (const auto* tuple = target.as<TupleNode>()) {
-      for (size_t i = 0; i < tuple->fields.size(); ++i) {
-        const auto* fields = grad.as<TupleNode>();
-        AddTo(tuple->fields[i], fields != nullptr ? fields->fields[i] : Expr(TupleGetItem(grad, static_cast<int>(i))));
-      }
-      return;
+  /// What a rule gives for an argument: an expression, a tuple of them for a tuple.
+  static Grad FromExpr(const Expr& expr) {
+    Grad grad;
+    const auto* tuple = expr.defined() ? expr.as<TupleNode>() : nullptr;
+    if (tuple == nullptr) {
+      grad.tensor = expr;
+    } else {
+      for (const Expr& field : tuple->fields) grad.fields.push_back(FromExpr(field));
     }
-    Expr& sum = grads_[Key(target)];
-    sum = sum.defined() ? Add(sum, grad) : grad;
+    return grad;
   }
 
-  void Spread(const Expr& expr, const Expr& grad) {
+  // Rules make expressions that hold parts of `grad`, a copy: what is reached may be added to meanwhile.
+  void Spread(const Expr& expr, const Grad grad) {
     if (expr.as<VarNode>() || expr.as<ConstantNode>()) return;
+    if (const auto* tuple = expr.as<TupleNode>()) {
+      for (size_t i = 0; i < grad.fields.size(); ++i) grads_[Key(tuple->fields[i])].Include(grad.fields[i]);
+      return;
+    }
+    if (const auto* item = expr.as<TupleGetItemNode>()) {
+      Grad& whole = grads_[Key(item->tuple)];
+      const auto index = static_cast<size_t>(item->index);
+      if (whole.fields.size() <= index) whole.fields.resize(index + 1);
+      whole.fields[index].Include(grad);
+      return;
+    }
     const auto* call = expr.as<CallNode>();
     if (call == nullptr || call->op.as<OpNode>() == nullptr) {
       throw Error(StrCat("Gradient: ", expr->span.defined() ? expr->span.str() + ": " : "",
@@ -390,27 +378,33 @@ class Accumulator {
     auto rule = Rules().find(OpName(call));
     if (rule == Rules().end())
       throw UnsupportedOpError(StrCat("Gradient: no rule for operator '", OpName(call), "'"), {});
-    std::vector<Expr> grads = rule->second({call, grad});
-    for (size_t i = 0; i < grads.size(); ++i) AddTo(call->args[i], grads[i]);
+    Site site{call, grad.tensor, {}};
+    for (const Grad& field : grad.fields) site.grads.push_back(field.tensor);
+    std::vector<Expr> grads = rule->second(site);
+    for (size_t i = 0; i < grads.size(); ++i) {
+      if (grads[i].defined()) grads_[Key(call->args[i])].Include(FromExpr(grads[i]));
+    }
   }
 
   Function func_;
-  std::unordered_map<const Object*, Expr> grads_;
+  std::unordered_map<const Object*, Grad> grads_;
 };
+
+/// Data flow of operators that have rules: lets are gone, normalisations are arithmetic.
+Function Prepare(const Function& func) {
+  IRModule module = transform::ToGraphNormalForm()(IRModule::FromExpr(func));
+  return Downcast<Function>(transform::SimplifyInference()(module)->Lookup("main"));
+}
 
 }  // namespace
 
-Function Gradient(const Function& func) {
-  Function typed =
-      func->checked_type_.defined() && func->body->checked_type_.defined() ? func : Downcast<Function>(InferType(func));
-  return Downcast<Function>(InferType(Accumulator(typed).Run()));
-}
+Function Gradient(const Function& func) { return Downcast<Function>(InferType(Accumulator(Prepare(func)).Run())); }
 
 namespace transform {
 
 Pass FirstOrderGradient() {
   return CreateFunctionPass(
-      [](const Function& func, const IRModule&, const PassContext&) { return Accumulator(func).Run(); },
+      [](const Function& func, const IRModule&, const PassContext&) { return Accumulator(Prepare(func)).Run(); },
       {"FirstOrderGradient", 0, {"InferType"}, "Replaces each function by that of its value and gradients"});
 }
 

@@ -39,6 +39,18 @@ class Renamer : public ExprMutator {
     for (size_t i = chain.size(); i-- > 0;) result = Let(vars[i], chain[i].second, result, chain[i].first->span);
     return result;
   }
+  // What has an effect is one evaluation per object, so each copy has its own even where no variable is renamed.
+  Expr VisitExpr_(const CallNode* op) override {
+    Expr copy = ExprMutator::VisitExpr_(op);
+    if (copy.get() != op || IsPureOp(op)) return copy;
+    return Call(op->op, op->args, op->attrs, op->type_args, op->span);
+  }
+  Expr VisitExpr_(const RefCreateNode* op) override { return RefCreate(Mutate(op->value), op->span); }
+  Expr VisitExpr_(const RefReadNode* op) override { return RefRead(Mutate(op->ref), op->span); }
+  Expr VisitExpr_(const RefWriteNode* op) override {
+    Expr ref = Mutate(op->ref);
+    return RefWrite(ref, Mutate(op->value), op->span);
+  }
   Expr VisitExpr_(const FunctionNode* op) override {
     Array<Var> params;
     for (const Var& param : op->params) params.push_back(Fresh(param));
@@ -82,8 +94,20 @@ class Inliner : public ExprMutator {
         << "call of @" << it->first << " with another number of arguments";
     Renamer renamer;
     for (size_t i = 0; i < op->type_args.size(); ++i) renamer.Replace(func->type_params[i], op->type_args[i]);
-    for (size_t i = 0; i < args.size(); ++i) renamer.Replace(func->params[i], args[i]);
-    return renamer.Mutate(func->body);
+    // An argument with an effect is evaluated once, before the body, whatever the body does with it.
+    std::vector<std::pair<Var, Expr>> bound;
+    for (size_t i = 0; i < args.size(); ++i) {
+      Expr value = args[i];
+      if (MayHaveEffect(value)) {
+        Var var(func->params[i]->name_hint(), Type(), value->span);
+        bound.emplace_back(var, value);
+        value = var;
+      }
+      renamer.Replace(func->params[i], value);
+    }
+    Expr result = renamer.Mutate(func->body);
+    for (size_t i = bound.size(); i-- > 0;) result = Let(bound[i].first, bound[i].second, result, op->span);
+    return result;
   }
 
  private:
@@ -129,7 +153,16 @@ class CallOrder {
   std::vector<std::string> path_;
 };
 
+bool HasInlineFunction(const IRModule& module) {
+  for (const auto& [var, base] : module->functions) {
+    const auto* func = base.as<FunctionNode>();
+    if (func != nullptr && func->HasNonzeroAttr(attr::kInline)) return true;
+  }
+  return false;
+}
+
 IRModule InlineGlobals(IRModule module) {
+  if (!HasInlineFunction(module)) return module;
   CallOrder calls(module);
   std::map<std::string, Function> bodies;
   std::unordered_set<std::string> referenced;

@@ -12,6 +12,8 @@ namespace {
 
 class Labeler : public ExprMutator {
  public:
+  // Attributes change, types don't.
+  Expr VisitExpr(const Expr& expr) override { return WithTypeOf(ExprMutator::VisitExpr(expr), expr.get()); }
   using ExprMutator::VisitExpr_;
   Expr VisitExpr_(const FunctionNode* op) override {
     if (!op->is_primitive()) return ExprMutator::VisitExpr_(op);

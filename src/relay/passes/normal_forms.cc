@@ -14,9 +14,12 @@ namespace {
 class LetInserter {
  public:
   /// `bind_all`: each intermediate value gets a let; else only those used from several scopes.
-  LetInserter(const Expr& root, bool bind_all) : scopes_(root), bind_all_(bind_all) {}
+  LetInserter(const Expr& root, bool bind_all) : scopes_(root), uses_(CountUses(root)), bind_all_(bind_all) {}
 
-  Expr RunFunction(const Function& root) { return ConvertFunction(root); }
+  Expr RunFunction(const Function& root) {
+    if (!bind_all_ && !scopes_.AnyCrosses()) return root;
+    return ConvertFunction(root);
+  }
 
  private:
   struct Block {
@@ -52,7 +55,7 @@ class LetInserter {
     // A let within the chain may have been met before, by another user.
     while (rest.as<LetNode>() != nullptr && memo_.count(rest) == 0) {
       const auto* let = rest.as<LetNode>();
-      Expr value = let->value.as<FunctionNode>() ? ConvertFunction(let->value) : Convert(let->value);
+      Expr value = ConvertInPlace(let->value);
       blocks_[scopes_.ScopeOf(rest)].lets.emplace_back(let->var, value);
       chain.push_back(rest);
       rest = let->body;
@@ -77,6 +80,14 @@ class LetInserter {
     return WithBody(GetRef<Function>(func), body);
   }
 
+  /// A function literal that is used once stays where it is, kernels always do; other values may get a let.
+  Expr ConvertInPlace(const Expr& expr) {
+    const auto* func = expr.as<FunctionNode>();
+    if (func == nullptr) return Convert(expr);
+    if (func->is_primitive() || func->GetAttr<ObjectRef>(attr::kCompiler)) return expr;
+    return uses_.at(expr.get()) == 1 ? ConvertFunction(expr) : Convert(expr);
+  }
+
   Expr Rebuild(const Expr& expr) {
     if (expr.as<FunctionNode>()) return ConvertFunction(expr);
     if (const auto* branch = expr.as<IfNode>()) {
@@ -95,7 +106,7 @@ class LetInserter {
       return Match(data, clauses, match->complete, match->span);
     }
     if (const auto* call = expr.as<CallNode>()) {
-      Expr op = call->op.as<FunctionNode>() ? ConvertFunction(call->op) : Convert(call->op);
+      Expr op = ConvertInPlace(call->op);
       Array<Expr> args = call->args.Map([this](const Expr& arg) { return Convert(arg); });
       if (op.same_as(call->op) && args.same_as(call->args)) return expr;
       return Call(op, args, call->attrs, call->type_args, call->span);
@@ -118,6 +129,7 @@ class LetInserter {
   }
 
   ScopeAnalysis scopes_;
+  std::unordered_map<const Object*, int> uses_;
   bool bind_all_;
   std::unordered_map<int, Block> blocks_;
   std::unordered_map<Expr, Expr, ObjectPtrHash, ObjectPtrEqual> memo_;

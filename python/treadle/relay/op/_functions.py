@@ -151,6 +151,33 @@ def take(data, indices, axis=None, batch_dims=0, mode="clip"):
     return call_op("take", [data, indices], attrs if axis is None else {**attrs, "axis": axis})
 
 
+def gather(data, axis, indices):
+    """Elements along an axis, by an index for each element of the result."""
+    return call_op("gather", [data, indices], {"axis": axis})
+
+
+def matrix_set_diag(data, diagonal, k=0, align="RIGHT_LEFT"):
+    """A matrix with other diagonals: those from k[0] to k[1], aligned to super- and subdiagonals as `align` says."""
+    sides = align.upper().split("_")
+    if len(sides) != 2 or not {*sides} <= {"LEFT", "RIGHT"}:
+        raise ValueError(f"align is LEFT_LEFT, LEFT_RIGHT, RIGHT_LEFT or RIGHT_RIGHT, not {align}")
+    first, last = (k, k) if isinstance(k, int) else (k[0], k[-1])
+    return call_op("matrix_set_diag", [data, diagonal],
+                   {"k1": first, "k2": last, "super_diag_right_align": sides[0] == "RIGHT",
+                    "sub_diag_right_align": sides[1] == "RIGHT"})
+
+
+def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0):
+    """A tensor of `default_value` with other values at some places."""
+    return call_op("sparse_to_dense", [sparse_indices, sparse_values, default_value],
+                   {"output_shape": known(output_shape)})
+
+
+def unique(data, is_sorted=True, return_counts=False):
+    """The distinct elements, where they are, and on request how often."""
+    return call_op("unique", [data], {"sorted": is_sorted, "return_counts": return_counts})
+
+
 def repeat(data, repeats, axis):
     """Each element `repeats` times along a dimension."""
     return call_op("repeat", [data], {"repeats": repeats, "axis": axis})
@@ -244,8 +271,8 @@ def _reduction(name):
 
 ROOT = {function.__name__: function for function in (
     zeros, ones, full, arange, reshape, broadcast_to, tile, squeeze, transpose, strided_slice, strided_set, split,
-    concatenate, stack, einsum, meshgrid, take, repeat, one_hot, topk, gather_nd, cast, clip, full_like,
-    layout_transform, variance, std, mean_variance, mean_std, logsumexp)}
+    concatenate, stack, einsum, meshgrid, take, repeat, one_hot, topk, gather, gather_nd, cast, clip, full_like,
+    matrix_set_diag, sparse_to_dense, unique, layout_transform, variance, std, mean_variance, mean_std, logsumexp)}
 ROOT.update({name: _reduction(name) for name in ("sum", "mean", "max", "min", "prod", "all", "any", "argmax", "argmin")})
 
 
@@ -315,8 +342,22 @@ def global_pool(name):
     return pool
 
 
+def mirror_pad(data, pad_width, mode="SYMMETRIC"):
+    """Pads with what lies beside the border."""
+    return call_op("nn.mirror_pad", [data], {"pad_width": known(pad_width), "mode": mode})
+
+
+def contrib_dense_pack(data, weight, weight_layout="NC", units=None, out_dtype=""):
+    """A dense layer whose weight is in a packed layout."""
+    attrs = {"weight_layout": weight_layout, "units": units}
+    return call_op("nn.contrib_dense_pack", [data, weight], {**attrs, **({"out_dtype": out_dtype} if out_dtype else {})})
+
+
 NN = {function.__name__: function for function in (
-    pad, dropout, dropout_raw, conv1d_transpose, conv2d_transpose, conv3d_transpose, upsampling)}
+    pad, dropout, dropout_raw, conv1d_transpose, conv2d_transpose, conv3d_transpose, upsampling, mirror_pad,
+    contrib_dense_pack)}
+NN["contrib_conv2d_nchwc"] = make("nn.contrib_conv2d_NCHWc")
+NN["contrib_depthwise_conv2d_nchwc"] = make("nn.contrib_depthwise_conv2d_NCHWc")
 
 
 # Pictures.
@@ -338,7 +379,35 @@ def resize2d(data, size, roi=None, layout="NCHW", method="linear", coordinate_tr
     return call_op("image.resize2d", [data], {**attrs, "size": [size] * 2 if isinstance(size, int) else size})
 
 
-IMAGE = {"resize2d": resize2d}
+def _resize(name, data, size, roi, attrs):
+    spatial = 1 if name.endswith("1d") else 3
+    if roi is not None and any(known(roi)):
+        attrs["roi"] = [float(value) for value in known(roi)]
+    if attrs["out_dtype"] is None:
+        del attrs["out_dtype"]
+    size = known(size)
+    return call_op(name, [data], {**attrs, "size": [size] * spatial if isinstance(size, int) else size})
+
+
+def resize1d(data, size, roi=None, layout="NCW", method="linear", coordinate_transformation_mode="half_pixel",
+             rounding_method="", cubic_alpha=-0.5, cubic_exclude=0, extrapolation_value=0.0, out_dtype=None):
+    """A row at another size."""
+    attrs = {"layout": layout, "method": method, "coordinate_transformation_mode": coordinate_transformation_mode,
+             "rounding_method": rounding_method, "cubic_alpha": cubic_alpha, "cubic_exclude": cubic_exclude,
+             "extrapolation_value": extrapolation_value, "out_dtype": out_dtype}
+    return _resize("image.resize1d", data, size, roi, attrs)
+
+
+def resize3d(data, size, roi=None, layout="NCDHW", method="linear", coordinate_transformation_mode="half_pixel",
+             rounding_method="", cubic_alpha=-0.5, cubic_exclude=0, extrapolation_value=0.0, out_dtype=None):
+    """A volume at another size."""
+    attrs = {"layout": layout, "method": method, "coordinate_transformation_mode": coordinate_transformation_mode,
+             "rounding_method": rounding_method, "cubic_alpha": cubic_alpha, "cubic_exclude": cubic_exclude,
+             "extrapolation_value": extrapolation_value, "out_dtype": out_dtype}
+    return _resize("image.resize3d", data, size, roi, attrs)
+
+
+IMAGE = {"resize1d": resize1d, "resize2d": resize2d, "resize3d": resize3d}
 
 
 # Annotations and devices.
