@@ -6,10 +6,10 @@ from . import _core
 from ._core import Device, Object
 from ._dtype import DataType
 from ._ffi import Array, Map, PackedFunc, convert, register_object
-from ._nd import NDArray, cpu, cuda, device
+from ._nd import NDArray, array, cpu, cuda, device
 
 __all__ = ["Array", "DataType", "Device", "Map", "Module", "NDArray", "Object", "PackedFunc", "convert", "cpu", "cuda",
-           "device", "enabled", "load_module"]
+           "device", "enabled", "load_module", "load_param_dict", "save_param_dict"]
 
 
 @register_object("runtime.Module")
@@ -100,6 +100,21 @@ class Module(Object):
 def load_module(path, fmt=""):
     """Loads a compiled module."""
     return _core.module_load(str(path), fmt)
+
+
+def save_param_dict(params):
+    """Bytes that hold the tensors of a dict."""
+    from ._ffi import get_global_func
+
+    tensors = {name: value if isinstance(value, NDArray) else array(value) for name, value in params.items()}
+    return get_global_func("runtime.SaveParams")(tensors)
+
+
+def load_param_dict(param_bytes):
+    """The tensors that save_param_dict wrote."""
+    from ._ffi import get_global_func
+
+    return dict(get_global_func("runtime.LoadParams")(bytes(param_bytes)).items())
 
 
 def enabled(name):

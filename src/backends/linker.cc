@@ -160,6 +160,7 @@ void LinkSharedLibrary(const std::vector<std::string>& objects, const std::vecto
   if (target->GetIntAttr("debug-info", 0) == 0) args.push_back("--strip-debug");
   // Generated C calls the C library; native code of the llvm backend calls nothing.
   if (c_library || target->kind == "c") {
+    args.push_back("--as-needed");
     for (const std::string& library : CLibraries()) args.push_back(library);
   }
   // The result gets its name only when it is complete.

@@ -167,12 +167,20 @@ Module LoadArchive(const std::string& path) {
   }
   if (objects.empty()) throw ModelFormatError(StrCat(path, ": an archive without objects (.o)"));
   TemporaryFile library(".so");
+  auto link = [&](bool c_library) {
+    backends::LinkSharedLibrary(objects, {}, library.path(), Target("llvm"), c_library);
+  };
   try {
-    backends::LinkSharedLibrary(objects, {}, library.path(), Target("llvm"));
+    link(false);
   } catch (const ModelFormatError&) {
     throw;
   } catch (const Error& error) {
-    throw ModelFormatError(StrCat(path, ": can't link its objects: ", error.what()));
+    // Objects of C sources may call the C library, which takes a C compiler to find.
+    try {
+      link(true);
+    } catch (const Error&) {
+      throw ModelFormatError(StrCat(path, ": can't link its objects: ", error.what()));
+    }
   }
   return Module::LoadFromFile(library.path(), "so");  // stays mapped
 }

@@ -119,22 +119,22 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
  private:
   static std::string Place(const Span& span) { return span.defined() ? " at '" + span.str() + "'" : ""; }
 
+  /// `base` at its first use, then base1, base2, .. as far as those are free.
   static std::string UniqueName(const std::string& base, std::map<std::string, int>* names) {
-    int& count = (*names)[base];
-    if (count++ == 0) return base;
+    auto [it, inserted] = names->emplace(base, 1);
+    if (inserted) return base;
     std::string name;
     do {
-      name = base + std::to_string((*names)[base]++ - 1);
-    } while (names->count(name) != 0);
-    (*names)[name] = 1;
+      name = base + std::to_string(it->second++);
+    } while (!names->emplace(name, 1).second);
     return name;
   }
 
   Entries AddCall(const Expr& call, const Function& function, const Entries& inputs) {
     const StorageInfo& storage = plan_.at(call);
-    bool aliases = storage.moves_nothing ||
-                   (function->HasNonzeroAttr(treadle::attr::kReshapeOnly) && !inputs.empty() &&
-                    storage.storage_ids == std::vector<int64_t>{entry_storage_[Index(inputs[0])]});
+    bool aliases =
+        storage.moves_nothing || (function->HasNonzeroAttr(treadle::attr::kReshapeOnly) && !inputs.empty() &&
+                                  storage.storage_ids == std::vector<int64_t>{entry_storage_[Index(inputs[0])]});
     const auto* inner = function->body.as<CallNode>();
     bool copies = function->is_primitive() && inner != nullptr && inner->op.as<OpNode>() != nullptr &&
                   inner->op.as<OpNode>()->name == "device_copy";
@@ -159,7 +159,8 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
     }
     Json node;
     node["op"] = "tvm_op";
-    node["name"] = aliases ? UniqueName(storage.moves_nothing ? "in_place_nop" : "reshape_nop", &names_) : UniqueName(symbol, &names_);
+    node["name"] = aliases ? UniqueName(storage.moves_nothing ? "in_place_nop" : "reshape_nop", &names_)
+                           : UniqueName(symbol, &names_);
     node["attrs"] = std::move(attrs);
     Json in = Json::array();
     for (Entry e : inputs) in.push_back({e.node, e.output, 0});

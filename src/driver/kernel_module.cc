@@ -8,6 +8,7 @@
 #include <map>
 
 #include "backends/backend.h"
+#include "backends/c/toolchain.h"
 #include "backends/stackvm/program.h"
 #include "backends/stackvm/stackvm.h"
 #include "driver/export_library.h"
@@ -150,7 +151,16 @@ void KernelModuleNode::SaveToFile(const std::string& path, const std::string& fo
   if (kind.empty()) kind = std::filesystem::path(path).extension().string();
   if (!kind.empty() && kind[0] == '.') kind.erase(0, 1);
   if (kind.empty() || kind == "so" || kind == "tar") return ExportModule(GetRef<Module>(this), path);
-  WriteText(path, GetSource(kind));
+  WriteText(path, kind == "o" ? OneObject() : GetSource(kind));
+}
+
+std::string KernelModuleNode::OneObject() const {
+  if (objects_.size() == 1) return objects_[0];
+  const std::vector<tir::PrimFunc> functions = lowered_ ? lowered_() : std::vector<tir::PrimFunc>();
+  backends::CodegenOptions options;
+  options.opt_level = 3;
+  const backends::Artifact artifact = backends::GetBackend(target_->kind).codegen(functions, target_, options);
+  return artifact.format == "c" ? backends::CompileC(artifact.code, target_) : artifact.code;
 }
 
 Module MakeEmptySourceModule() { return Module(ObjectPtr<Object>(MakeObject<SourceModuleNode>(";"))); }

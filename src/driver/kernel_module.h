@@ -28,7 +28,7 @@ class KernelModuleNode final : public runtime::ModuleNode {
   runtime::PackedFunc GetFunction(const std::string& name) const override;
   /// llvm: "ll" (default), "asm" or "s"; c: "c" (default); "tir".
   std::string GetSource(const std::string& format) const override;
-  /// Format "so" (default), or what GetSource takes.
+  /// Format "so" (default), "o" (one object with all kernels), or what GetSource takes.
   void SaveToFile(const std::string& path, const std::string& format) const override;
   const std::vector<std::string>& objects() const { return objects_; }
   /// Parameters that the library carries, for executors that are given none ("_lookup_linked_param").
@@ -38,6 +38,7 @@ class KernelModuleNode final : public runtime::ModuleNode {
   TREADLE_NODE(KernelModuleNode, runtime::ModuleNode, "driver.KernelModule")
 
  private:
+  std::string OneObject() const;
   runtime::Module LoadNow() const;
 
   std::vector<std::string> objects_;

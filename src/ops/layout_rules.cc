@@ -145,6 +145,13 @@ std::optional<LaidOutCall> ConcatenateRule(const CallNode* call, LayoutArgs& arg
   return SameCall(call, {relay::Tuple(fields)}, call->attrs, layout);
 }
 
+std::optional<LaidOutCall> LRNRule(const CallNode* call, LayoutArgs& args) {
+  const std::string layout = args.Layout(0);
+  if (layout.empty() || call->attrs_as<LRNAttrs>()->axis != 1) return std::nullopt;
+  static const Op blocked = Op::Get("nn.contrib_lrn_NCHWc");
+  return LaidOutCall{relay::Call(blocked, {args.Get(0, layout)}, call->attrs, {}, call->span), layout};
+}
+
 }  // namespace
 
 void RegisterLayoutRules() {
@@ -161,6 +168,7 @@ void RegisterLayoutRules() {
   for (const char* name : {"nn.global_max_pool2d", "nn.global_avg_pool2d"}) {
     OpRegistration(name).Set(relay::kLayoutRule, FLayoutRule(PoolRule<GlobalPool2DAttrs>));
   }
+  OpRegistration("nn.lrn").Set(relay::kLayoutRule, FLayoutRule(LRNRule));
   OpRegistration("concatenate").Set(relay::kLayoutRule, FLayoutRule(ConcatenateRule));
 }
 

@@ -3,6 +3,7 @@
 // broadcast operators, so that they have no computation of their own; lrn has.
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/loops.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/compute.h"
@@ -99,6 +100,65 @@ Array<Tensor> LRNCompute(const Attrs& attrs, const Array<Tensor>& inputs, const 
   return {Compute(x->shape, result, "lrn", tag::kInjective)};
 }
 
+Type BlockedLRNInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<LRNAttrs>();
+  if (data->shape.size() != 5 || attrs->axis != 1) {
+    throw ShapeError(StrCat("data must be in layout NCHW[x]c and axis 1, is ", data->shape.size(),
+                            "-dimensional and the axis ", attrs->axis));
+  }
+  if (attrs->size < 1) throw ShapeError(StrCat("size must be at least 1, is ", attrs->size));
+  return context.type(0);
+}
+
+/// Of each pixel the squares of all channels are put aside, with zeros on both sides, so that windows that reach into
+/// the next block are vectors too, and the result may be written over the data.
+Array<Tensor> BlockedLRNCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type&) {
+  const auto* a = attrs.as<LRNAttrs>();
+  const Tensor& x = inputs[0];
+  const DataType dtype = AccumulatorDType(x->dtype);
+  const int64_t before = (a->size - 1) / 2, after = a->size - 1 - before;
+  const PrimExpr blocks = x->shape[1], block = x->shape[4], channels = blocks * block;
+  auto lanes = [&](const std::function<tir::Stmt(const PrimExpr&)>& body) {
+    tir::Var lane("c", block.dtype());
+    return tir::For(lane, tir::make_zero(block.dtype()), block, tir::ForKind::kVectorized, body(lane));
+  };
+  auto body = [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& out) {
+    tir::Buffer squares = tir::DeclBuffer({channels + Index(a->size - 1)}, dtype, "squares", "local");
+    auto pixel = [&](const Array<PrimExpr>& i) {
+      auto at = [&](const PrimExpr& b, const PrimExpr& c) { return Array<PrimExpr>{i[1], b, i[0], i[2], c}; };
+      tir::Stmt put_aside = Loop(blocks, "b", [&](const PrimExpr& b) {
+        return lanes([&](const PrimExpr& c) {
+          PrimExpr value = tir::cast(dtype, Load(in[0], at(b, c)));
+          return Store(squares, value * value, {b * block + c + Index(before)});
+        });
+      });
+      tir::Stmt divide = Loop(blocks, "b", [&](const PrimExpr& b) {
+        return lanes([&](const PrimExpr& c) {
+          PrimExpr total = Load(squares, {b * block + c});
+          for (int64_t k = 1; k < a->size; ++k) total = total + Load(squares, {b * block + c + Index(k)});
+          PrimExpr base = tir::make_const(dtype, a->bias) + total * tir::make_const(dtype, a->alpha / a->size);
+          PrimExpr value = tir::cast(dtype, Load(in[0], at(b, c)));
+          return Store(out[0], tir::cast(x->dtype, tir::div(value, NormPower(base, a->beta))), at(b, c));
+        });
+      });
+      return tir::SeqStmt({put_aside, divide});
+    };
+    auto zeros = [&](int64_t count, const PrimExpr& first) {
+      return Loop(Index(count), "k",
+                  [&](const PrimExpr& k) { return Store(squares, tir::make_zero(dtype), {first + k}); });
+    };
+    return LoopNest(
+        {x->shape[2], x->shape[0], x->shape[3]}, "i",
+        [&](const Array<PrimExpr>& i) -> tir::Stmt {
+          return tir::Allocate(
+              squares, tir::SeqStmt({zeros(before, Index(0)), zeros(after, channels + Index(before)), pixel(i)}));
+        },
+        true);
+  };
+  return {te::Extern({x->shape}, {x->dtype}, {x}, body, "lrn_NCHWc", tag::kInjective)[0]};
+}
+
 }  // namespace
 
 void RegisterNormOps() {
@@ -150,6 +210,14 @@ void RegisterNormOps() {
       .Relation(Rule<LRNInfer>)
       .Set(kOpPattern, OpPatternKind::kOpaque)
       .Set(kCompute, FTECompute(LRNCompute));
+  OpRegistration("nn.contrib_lrn_NCHWc")
+      .Describe("nn.lrn over the channels of data in layout NCHW[x]c.")
+      .Arguments({{"data", "Tensor", "The input."}})
+      .AttrsType<LRNAttrs>()
+      .SupportLevel(10)
+      .Relation(Rule<BlockedLRNInfer>)
+      .Set(kOpPattern, OpPatternKind::kOpaque)
+      .Set(kCompute, FTECompute(BlockedLRNCompute));
 }
 
 }  // namespace treadle::ops

@@ -5,6 +5,7 @@
 #include "runtime/time_evaluator.h"
 #include "treadle/runtime/module.h"
 #include "treadle/runtime/registry.h"
+#include "treadle/runtime/thread_pool.h"
 
 namespace treadle::runtime {
 namespace {
@@ -16,6 +17,11 @@ void AddRegistryFunctions(const AddBuiltin& add) {
         return names;
       }));
   add("runtime.RemoveGlobalFunc", PackedFunc::FromTyped([](std::string name) { return Registry::Remove(name); }));
+}
+
+void AddThreadFunctions(const AddBuiltin& add) {
+  // (mode of affinity, threads): launches take at most so many threads; 0: the default. Workers aren't bound to cores.
+  add("runtime.config_threadpool", PackedFunc::FromTyped([](int, int threads) { SetMaxConcurrency(threads); }));
 }
 
 void AddModuleFunctions(const AddBuiltin& add) {
@@ -64,6 +70,7 @@ void AddDeviceFunctions(const AddBuiltin& add) {
 
 void ForEachBuiltin(const AddBuiltin& add) {
   AddRegistryFunctions(add);
+  AddThreadFunctions(add);
   AddModuleFunctions(add);
   AddDeviceFunctions(add);
   AddGraphExecutorFunctions(add);

@@ -638,3 +638,67 @@ def test_convolution_writes_over_its_residual_operand(target, size):
     np.testing.assert_array_equal(results[0], results[1])
     tensor = 4 * 32 * size * size
     assert peaks[0] >= 3 * tensor and peaks[1] <= 2 * tensor + 64, peaks
+
+
+def test_parameters_are_saved_by_the_run_time_too():
+    saved = tvm.runtime.save_param_dict({"a": np.arange(6, dtype="float32").reshape(2, 3), "b": tvm.nd.array(np.int64(3))})
+    loaded = tvm.runtime.load_param_dict(saved)
+    assert sorted(loaded) == ["a", "b"] and loaded["a"].numpy()[1, 2] == 5 and loaded["b"].shape == ()
+    assert bytes(saved) == bytes(relay.save_param_dict(loaded))
+
+
+def test_kernels_are_saved_as_one_object(tmp_path, built):
+    path = tmp_path / "net.o"
+    built.get_lib().save(str(path))
+    assert path.read_bytes()[:4] == b"\x7fELF" and path.read_bytes()[16] == 1  # ET_REL
+    symbols = subprocess.run(["nm", str(path)], check=True, capture_output=True, text=True).stdout
+    assert symbols.count(" T treadle_default_fused") >= 3
+
+
+def test_threads_of_launches_are_limited():
+    configure = tvm.get_global_func("runtime.config_threadpool")
+    configure(1, 1)
+    configure(-1, 0)
+    with pytest.raises(tvm.Error):
+        configure(1, -3)
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 5])
+def test_local_response_normalisation_in_blocks(size):
+    """Windows reach into other blocks and beyond the first and last channel."""
+    x, weight = relay.var("x", shape=(2, 8, 5, 6)), relay.var("w", shape=(32, 8, 3, 3))
+    conv = relay.nn.conv2d(x, weight, padding=(1, 1), channels=32, kernel_size=(3, 3))
+    mod = tvm.IRModule.from_expr(relay.Function([x, weight], relay.nn.lrn(conv, size=size, alpha=0.3, beta=0.75, bias=1.5)))
+    rng = np.random.default_rng(size)
+    values = {"x": rng.standard_normal((2, 8, 5, 6), dtype="float32")}
+    params = {"w": rng.standard_normal((32, 8, 3, 3), dtype="float32")}
+    results = []
+    for level in (0, 3):
+        with tvm.transform.PassContext(opt_level=level):
+            lib = relay.build(mod, target="llvm", params=params)
+        results.append(run(lib, **values)[0])
+    assert "lrn_NCHWc" in lib.get_graph_json()
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-5, atol=1e-5)
+
+
+def test_sources_may_have_variables_per_thread(tmp_path):
+    source = """
+#include <stdint.h>
+static __thread int64_t calls;
+int32_t count(void* args, int32_t* codes, int32_t n, void* ret, int32_t* ret_code, void* resource) {
+  (void)args; (void)codes; (void)n; (void)resource;
+  *(int64_t*)ret = ++calls;
+  *ret_code = 0;
+  return 0;
+}
+"""
+    module = tvm.get_global_func("runtime.CSourceModuleCreate")(source, "c", ["count"], [])
+    for name in ("count.so", "count.tar"):
+        module.export_library(str(tmp_path / name))
+        count = tvm.runtime.load_module(str(tmp_path / name))["count"]
+        assert [count(), count()] == [1, 2]
+        counts = []
+        thread = threading.Thread(target=lambda function=count: counts.append(function()))
+        thread.start()
+        thread.join()
+        assert counts == [1] and count() == 3
