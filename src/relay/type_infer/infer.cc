@@ -26,13 +26,22 @@ std::string Describe(const Expr& expr) {
   return "this expression";
 }
 
+/// Where `expr` stands. Variables only know where they are declared: what uses them says where that is.
+Span PlaceOf(const Expr& expr, const Span& user) {
+  return expr->span.defined() && !expr->IsInstance<VarNode>() ? expr->span : user;
+}
+
 }  // namespace
 
 /// Hands what relations say to the solver.
 class Reporter : public TypeReporter {
  public:
   Reporter(Inferencer* self, const std::string& name, Span span) : self_(self), name_(name), span_(std::move(span)) {}
-  void Assign(const Type& dst, const Type& src) final { self_->Unify(dst, src, span_, name_); }
+  void Assign(const Type& dst, const Type& src) final {
+    self_->unifier_.actual_first = true;
+    self_->Unify(dst, src, span_, name_);
+    self_->unifier_.actual_first = false;
+  }
   bool AssertEqual(const PrimExpr& lhs, const PrimExpr& rhs) final {
     return self_->unifier_.UnifyDim(lhs, rhs).defined();
   }
@@ -240,7 +249,7 @@ Type Inferencer::Apply(const CallNode* call, const Type& callee, const Array<Typ
     return instance->ret_type;
   }
   for (size_t i = 0; i < args.size(); ++i) {
-    Span span = call->args[i]->span.defined() ? call->args[i]->span : call->span;
+    const Span span = PlaceOf(call->args[i], call->span);
     Unify(instance->arg_types[i], args[i], span, StrCat("argument ", i + 1, " of ", Describe(call->op)));
   }
   for (const TypeConstraint& constraint : instance->type_constraints) {
@@ -281,7 +290,7 @@ Type Inferencer::ComputeLet(const LetNode* op) {
     if (let->span.defined()) place_ = let->span;
     Type value = Visit(let->value);
     if (has_annotation || func != nullptr) {
-      Span span = let->value->span.defined() ? let->value->span : let->span;
+      const Span span = PlaceOf(let->value, let->span);
       Unify(TypeOfVar(let->var), value, span, StrCat("the value of %", let->var->name_hint()));
       if (!has_annotation) types_[let->var->vid.get()] = value;
     } else {
@@ -297,7 +306,7 @@ Type Inferencer::ComputeLet(const LetNode* op) {
 }
 
 Type Inferencer::ComputeIf(const IfNode* branch) {
-  Span span = branch->cond->span.defined() ? branch->cond->span : branch->span;
+  const Span span = PlaceOf(branch->cond, branch->span);
   Unify(TensorType::Scalar(DataType::Bool()), Visit(branch->cond), span, "the condition of if");
   Type on_true = Visit(branch->true_branch);
   Type on_false = Visit(branch->false_branch);

@@ -24,7 +24,9 @@ class DimSubstitute : public tir::ExprMutator {
   const std::function<PrimExpr(const tir::VarNode*)>& value_;
 };
 
-PrimExpr Fold(const PrimExpr& dim) {
+PrimExpr Fold(const PrimExpr& dim);
+
+PrimExpr FoldKind(const PrimExpr& dim) {
   if (const auto* add = dim.as<tir::AddNode>()) return tir::add(Fold(add->a), Fold(add->b));
   if (const auto* sub = dim.as<tir::SubNode>()) return tir::sub(Fold(sub->a), Fold(sub->b));
   if (const auto* mul = dim.as<tir::MulNode>()) return tir::mul(Fold(mul->a), Fold(mul->b));
@@ -35,6 +37,20 @@ PrimExpr Fold(const PrimExpr& dim) {
   return dim;
 }
 
+PrimExpr Fold(const PrimExpr& dim) {
+  return WithEnoughStack([&] { return FoldKind(dim); });
+}
+
+bool Mentions(const PrimExpr& dim, const tir::VarNode* var) {
+  bool found = false;
+  std::function<PrimExpr(const tir::VarNode*)> value = [&](const tir::VarNode* v) {
+    found |= v == var;
+    return PrimExpr();
+  };
+  (void)DimSubstitute(value)(dim);
+  return found;
+}
+
 PrimExpr As64(const PrimExpr& dim) {
   return dim.dtype() == DataType::Int(64) ? dim : tir::cast(DataType::Int(64), dim);
 }
@@ -43,41 +59,59 @@ PrimExpr As64(const PrimExpr& dim) {
 struct LinearForm {
   std::vector<std::pair<PrimExpr, int64_t>> terms;
   int64_t constant = 0;
+  bool known = true;  ///< false: too great to tell
 
-  void Add(const PrimExpr& dim, int64_t factor) {
-    if (const int64_t* value = AsConstInt(dim)) {
-      constant += factor * *value;
-    } else if (const auto* add = dim.as<tir::AddNode>()) {
-      Add(add->a, factor);
-      Add(add->b, factor);
-    } else if (const auto* sub = dim.as<tir::SubNode>()) {
-      Add(sub->a, factor);
-      Add(sub->b, -factor);
-    } else if (const auto* cast = dim.as<tir::CastNode>()) {
-      Add(cast->value, factor);
-    } else {
-      if (const auto* mul = dim.as<tir::MulNode>()) {
-        if (const int64_t* a = AsConstInt(mul->a)) return Add(mul->b, factor * *a);
-        if (const int64_t* b = AsConstInt(mul->b)) return Add(mul->a, factor * *b);
+  void Add(const PrimExpr& root, int64_t root_factor) {
+    std::vector<std::pair<PrimExpr, int64_t>> stack{{root, root_factor}};
+    while (!stack.empty() && known) {
+      const auto [dim, factor] = std::move(stack.back());
+      stack.pop_back();
+      if (const int64_t* value = AsConstInt(dim)) {
+        AddProduct(factor, *value, &constant);
+      } else if (const auto* add = dim.as<tir::AddNode>()) {
+        stack.emplace_back(add->a, factor);
+        stack.emplace_back(add->b, factor);
+      } else if (const auto* sub = dim.as<tir::SubNode>()) {
+        stack.emplace_back(sub->a, factor);
+        stack.emplace_back(sub->b, Product(factor, -1));
+      } else if (const auto* cast = dim.as<tir::CastNode>()) {
+        stack.emplace_back(cast->value, factor);
+      } else if (const auto* mul = dim.as<tir::MulNode>(); mul != nullptr && AsConstInt(mul->a) != nullptr) {
+        stack.emplace_back(mul->b, Product(factor, *AsConstInt(mul->a)));
+      } else if (mul != nullptr && AsConstInt(mul->b) != nullptr) {
+        stack.emplace_back(mul->a, Product(factor, *AsConstInt(mul->b)));
+      } else {
+        AddTerm(dim, factor);
       }
-      for (auto& [term, coefficient] : terms) {
-        if (StructuralEqual(term, dim) && !IsAnyDim(dim)) {
-          coefficient += factor;
-          return;
-        }
-        if (term.same_as(dim)) {
-          coefficient += factor;
-          return;
-        }
-      }
-      terms.emplace_back(dim, factor);
     }
   }
   bool IsConstant() const {
     for (const auto& [term, coefficient] : terms) {
       if (coefficient != 0) return false;
     }
-    return true;
+    return known;
+  }
+
+ private:
+  static constexpr size_t kMaxTerms = 100;
+
+  int64_t Product(int64_t a, int64_t b) {
+    int64_t product = 0;
+    known &= !__builtin_mul_overflow(a, b, &product);
+    return product;
+  }
+  void AddProduct(int64_t a, int64_t b, int64_t* sum) {
+    const int64_t product = Product(a, b);
+    known &= !__builtin_add_overflow(*sum, product, sum);
+  }
+  void AddTerm(const PrimExpr& dim, int64_t factor) {
+    for (auto& [term, coefficient] : terms) {
+      if (term.same_as(dim) || (StructuralEqual(term, dim) && !IsAnyDim(dim))) {
+        return AddProduct(factor, 1, &coefficient);
+      }
+    }
+    terms.emplace_back(dim, factor);
+    known &= terms.size() <= kMaxTerms;
   }
 };
 
@@ -356,7 +390,7 @@ Type Unifier::UnifyResolved(const Type& x, const Type& y, std::string* why) {
   Type a = WithoutEmptyCall(x), b = WithoutEmptyCall(y);
   if (a.same_as(b)) return a;
   auto mismatch = [&] {
-    Say(why, StrCat("expected ", TypeText(Substitute(a)), " but got ", TypeText(Substitute(b))));
+    Say(why, Mismatch(a, b));
     return Type();
   };
   if (a->type_info() != b->type_info()) return mismatch();
@@ -399,8 +433,14 @@ PrimExpr Unifier::UnifyDim(const PrimExpr& a, const PrimExpr& b) {
   left = AsConstInt(x);
   right = AsConstInt(y);
   if (left != nullptr && right != nullptr) return *left == *right ? x : PrimExpr();
+  LinearForm difference;
+  difference.Add(x, 1);
+  difference.Add(y, -1);
+  if (difference.IsConstant()) return difference.constant == 0 ? x : PrimExpr();
   const auto* var_x = x.as<tir::VarNode>();
   const auto* var_y = y.as<tir::VarNode>();
+  if (var_x != nullptr && Mentions(y, var_x)) var_x = nullptr;
+  if (var_y != nullptr && Mentions(x, var_y)) var_y = nullptr;
   // Of two variables, the one that a call instantiated gives way.
   if (var_y != nullptr && (var_x == nullptr || flexible_.count(var_y) != 0)) {
     dims_[var_y] = As64(x);
@@ -412,22 +452,24 @@ PrimExpr Unifier::UnifyDim(const PrimExpr& a, const PrimExpr& b) {
     keep_alive_.push_back(x);
     return y;
   }
-  LinearForm difference;
-  difference.Add(x, 1);
-  difference.Add(y, -1);
-  // Expressions that may or may not be equal are taken to be.
-  if (difference.IsConstant() && difference.constant != 0) return PrimExpr();
-  return x;
+  return x;  // expressions that may or may not be equal are taken to be
+}
+
+std::string Unifier::Mismatch(const Type& a, const Type& b) const {
+  const Type& expected = actual_first ? b : a;
+  const Type& actual = actual_first ? a : b;
+  return StrCat("expected ", TypeText(Substitute(expected)), " but got ", TypeText(Substitute(actual)));
 }
 
 Type Unifier::UnifyTensor(const TensorType& a, const TensorType& b, std::string* why) {
+  const auto& expected = actual_first ? b : a;
+  const auto& actual = actual_first ? a : b;
   if (a->dtype != b->dtype) {
-    Say(why, StrCat("expected ", TypeText(a), " but got ", TypeText(b), ": dtype ", a->dtype, " vs ", b->dtype));
+    Say(why, StrCat(Mismatch(a, b), ": dtype ", expected->dtype, " vs ", actual->dtype));
     return Type();
   }
   if (a->shape.size() != b->shape.size()) {
-    Say(why, StrCat("expected ", TypeText(a), " but got ", TypeText(b), ": rank ", a->shape.size(), " vs ",
-                    b->shape.size()));
+    Say(why, StrCat(Mismatch(a, b), ": rank ", expected->shape.size(), " vs ", actual->shape.size()));
     return Type();
   }
   Array<PrimExpr> shape;
@@ -436,15 +478,15 @@ Type Unifier::UnifyTensor(const TensorType& a, const TensorType& b, std::string*
   for (size_t i = 0; i < a->shape.size(); ++i) {
     PrimExpr dim = UnifyDim(a->shape[i], b->shape[i]);
     if (!dim.defined()) {
-      conflicts += StrCat(conflicts.empty() ? "" : ", ", "dimension ", i, ": ", DimText(ResolveDim(a->shape[i])),
-                          " vs ", DimText(ResolveDim(b->shape[i])));
+      conflicts += StrCat(conflicts.empty() ? "" : ", ", "dimension ", i, ": ", DimText(ResolveDim(expected->shape[i])),
+                          " vs ", DimText(ResolveDim(actual->shape[i])));
       continue;
     }
     same &= dim.same_as(a->shape[i]);
     shape.push_back(dim);
   }
   if (!conflicts.empty()) {
-    Say(why, StrCat("expected ", TypeText(a), " but got ", TypeText(b), ": ", conflicts));
+    Say(why, StrCat(Mismatch(a, b), ": ", conflicts));
     return Type();
   }
   return same ? a : TensorType(shape, a->dtype, a->span);
@@ -473,7 +515,7 @@ Type Unifier::UnifyFunc(const FuncType& a, const FuncType& b, std::string* why) 
         [&](const TypeConstraint& c) { return Downcast<TypeConstraint>(SubstituteTypeVars(c, renamed)); });
     y = FuncType(args, ret, x->type_params, others);
     if (constraints.empty() != others.empty()) {
-      Say(why, StrCat("expected ", TypeText(Substitute(x)), " but got ", TypeText(Substitute(y))));
+      Say(why, Mismatch(x, y));
       return Type();
     }
     constraints = JoinConstraints(constraints, others);

@@ -21,6 +21,9 @@ class Unifier {
   /// Called with the constraints of a polymorphic function that is used at a type which isn't.
   std::function<void(const TypeConstraint& constraint)> on_constraint;
 
+  /// The first of two types is what there is, the second what is expected: for messages.
+  bool actual_first = false;
+
   Type NewHole(const Span& span = Span()) { return IncompleteType(TypeKind::kType, span); }
 
   /// Follows the bindings of holes at the top of `type`.
@@ -61,6 +64,7 @@ class Unifier {
   Type UnifyFunc(const FuncType& a, const FuncType& b, std::string* why);
   bool UnifyList(const Array<Type>& a, const Array<Type>& b, Array<Type>* result, std::string* why);
   bool Occurs(const Object* hole, const Type& type) const;
+  std::string Mismatch(const Type& a, const Type& b) const;
 
   std::unordered_map<const Object*, Type> holes_;
   std::unordered_map<const Object*, PrimExpr> dims_;  ///< what variables are known to be
