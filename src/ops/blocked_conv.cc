@@ -164,6 +164,7 @@ Array<Tensor> BlockedDepthwiseCompute(const Attrs& attrs, const Array<Tensor>& i
 
 Attrs WithLayouts(const Conv2DAttrs* a, const std::string& data, const std::string& kernel, const std::string& out) {
   auto node = MakeObject<Conv2DAttrs>(*a);
+  node->channels.reset();  // the weight says, which may be filled up
   node->data_layout = data;
   node->kernel_layout = kernel;
   node->out_layout = out;
@@ -191,20 +192,19 @@ std::optional<LaidOutCall> FlattenPointwise(const CallNode* call, const Conv2DAt
 constexpr const char* kWinogradOption = "relay.PlanLayout.winograd";
 
 /// A 3 x 3 convolution of stride 1 by Winograd's method, where that is faster and accurate.
-std::optional<LaidOutCall> Winograd(const CallNode* call, const Conv2DAttrs* a, LayoutArgs& args, const std::string& in,
-                                    const std::string& out) {
+std::optional<LaidOutCall> Winograd(const CallNode* call, const Conv2DAttrs* a, LayoutArgs& args,
+                                    const runtime::NDArray& weight, const std::string& in, const std::string& out) {
   auto all = [](const std::vector<int64_t>& values, int64_t value) {
     return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == value; });
   };
   Array<PrimExpr> kernel = args.Type(1)->shape;
-  if (!IsStatic(args.Type(0)) || in.empty() || a->groups != 1 || *AsConstInt(kernel[2]) != 3 || *AsConstInt(kernel[3]) != 3 ||
-      !all(a->strides, 1) || !all(a->dilation, 1) ||
+  if (!IsStatic(args.Type(0)) || in.empty() || a->groups != 1 || *AsConstInt(kernel[2]) != 3 ||
+      *AsConstInt(kernel[3]) != 3 || !all(a->strides, 1) || !all(a->dilation, 1) ||
       !transform::PassContext::Current()->GetConfigBool(kWinogradOption, true)) {
     return std::nullopt;
   }
   Array<PrimExpr> result = call->type_as<TensorTypeNode>()->shape;
-  runtime::NDArray weight = call->args[1].as<ConstantNode>()->data;
-  WinogradShape shape{*AsConstInt(result[0]), *AsConstInt(kernel[1]), *AsConstInt(result[1]), *AsConstInt(result[2]),
+  WinogradShape shape{*AsConstInt(result[0]), *AsConstInt(kernel[1]), weight.shape()[0], *AsConstInt(result[2]),
                       *AsConstInt(result[3])};
   for (int64_t m : WinogradTiles(shape)) {
     if (!WinogradIsAccurate(weight, m)) continue;
@@ -214,6 +214,55 @@ std::optional<LaidOutCall> Winograd(const CallNode* call, const Conv2DAttrs* a, 
                        out};
   }
   return std::nullopt;
+}
+
+/// The blocked layout for `channels` of which each of `groups` groups has whole blocks; "" where there is none.
+std::string GroupedLayout(int64_t channels, int64_t groups) {
+  for (int64_t block : {16, 8}) {
+    if (channels % groups == 0 && channels / groups % block == 0) return StrCat("NCHW", block, "c");
+  }
+  return "";
+}
+
+/// Channels to which `channels` that don't divide into blocks are filled up, if that costs less than it gains; else 0.
+int64_t FilledChannels(int64_t channels) {
+  constexpr int64_t kBlock = 16, kHalf = 8;
+  const int64_t whole = (channels + kBlock - 1) / kBlock * kBlock, half = (channels + kHalf - 1) / kHalf * kHalf;
+  if (whole * 7 <= channels * 8) return whole;
+  return half * 2 <= channels * 3 ? half : 0;
+}
+
+/// The weight (OIHW) with zeros for more outputs.
+runtime::NDArray FillOutputs(const runtime::NDArray& weight, int64_t outputs) {
+  std::vector<int64_t> shape(weight.shape().begin(), weight.shape().end());
+  shape[0] = outputs;
+  runtime::NDArray result = runtime::NDArray::Empty(shape, DataType::Float(32));
+  auto* to = result.Data<float>();
+  std::fill(std::copy(weight.Data<float>(), weight.Data<float>() + weight.size(), to), to + result.size(), 0.0F);
+  return result;
+}
+
+/// A convolution whose outputs don't divide into blocks: with more of them that nobody reads.
+std::optional<LaidOutCall> FilledConv2d(const CallNode* call, const Conv2DAttrs* a, LayoutArgs& args) {
+  const runtime::NDArray weight = call->args[1].as<ConstantNode>()->data;
+  const int64_t outputs = weight.shape()[0], filled = FilledChannels(outputs);
+  const auto* type = call->type_as<TensorTypeNode>();
+  if (a->groups != 1 || filled == 0 || !IsStatic(args.Type(0)) || type == nullptr) return std::nullopt;
+  const std::string out = BlockedLayout(filled), o = std::to_string(BlockOf(out)) + "o";
+  const std::string in = args.Layout(0).empty() ? BlockedLayout(weight.shape()[1]) : args.Layout(0);
+  const runtime::NDArray more = FillOutputs(weight, filled);
+  Expr blocked;
+  if (auto winograd = Winograd(call, a, args, more, in, out)) {
+    blocked = winograd->expr;
+  } else {
+    const std::string kernel_layout = in.empty() ? "OIHW" + o : "OIHW" + std::to_string(BlockOf(in)) + "i" + o;
+    static const Op op = Op::Get("nn.contrib_conv2d_NCHWc");
+    blocked = relay::Call(op, {args.Get(0, in), relay::LayoutTransform(relay::Constant(more), "OIHW", kernel_layout)},
+                          WithLayouts(a, in.empty() ? "NCHW" : in, kernel_layout, out), {}, call->span);
+  }
+  std::vector<int64_t> end;
+  for (const PrimExpr& dim : type->shape) end.push_back(*AsConstInt(dim));
+  return LaidOutCall{MakeStridedSlice(relay::LayoutTransform(blocked, out, "NCHW"), {0, 0, 0, 0}, end), ""};
 }
 
 /// Runs nn.conv2d with constant float weights blocked where its output channels divide into blocks.
@@ -229,7 +278,10 @@ std::optional<LaidOutCall> Conv2dLayoutRule(const CallNode* call, LayoutArgs& ar
   }
   int64_t in_channels = *AsConstInt(data->shape[1]), out_channels = *AsConstInt(kernel->shape[0]);
   std::string out = BlockedLayout(out_channels);
-  if (out.empty()) return FlattenPointwise(call, a, args);
+  if (out.empty()) {
+    auto filled = FilledConv2d(call, a, args);
+    return filled ? filled : FlattenPointwise(call, a, args);
+  }
   std::string o = std::to_string(BlockOf(out)) + "o";
   std::string in = args.Layout(0).empty() ? BlockedLayout(in_channels) : args.Layout(0);
   Expr weight = call->args[1];
@@ -241,12 +293,13 @@ std::optional<LaidOutCall> Conv2dLayoutRule(const CallNode* call, LayoutArgs& ar
                        out};
   }
   if (a->groups > 1) {
-    int64_t per_group_in = in_channels / a->groups, per_group_out = out_channels / a->groups;
-    if (in.empty() || per_group_in % BlockOf(in) != 0 || per_group_out % BlockOf(out) != 0) {
-      return FlattenPointwise(call, a, args);
-    }
+    out = GroupedLayout(out_channels, a->groups);
+    const std::string fits = GroupedLayout(in_channels, a->groups);
+    if (out.empty() || fits.empty()) return FlattenPointwise(call, a, args);
+    if (in.empty() || BlockOf(in) > BlockOf(fits)) in = fits;
+    o = std::to_string(BlockOf(out)) + "o";
   }
-  if (auto winograd = Winograd(call, a, args, in, out)) return winograd;
+  if (auto winograd = Winograd(call, a, args, call->args[1].as<ConstantNode>()->data, in, out)) return winograd;
   std::string kernel_layout = in.empty() ? "OIHW" + o : "OIHW" + std::to_string(BlockOf(in)) + "i" + o;
   Expr w = relay::LayoutTransform(weight, "OIHW", kernel_layout);
   static const Op op = Op::Get("nn.contrib_conv2d_NCHWc");

@@ -151,7 +151,14 @@ class Resampler {
     return static_cast<int64_t>(std::floor(-reach / std::min(value_, 1.0))) + 1;
   }
   PrimExpr ClampIndex(const PrimExpr& position) const {
-    return Clamp(tir::cast(DataType::Int(64), position), Index(0), in_ - 1);
+    constexpr int64_t kExact = int64_t{1} << 24;  // integers up to here are exact in float32
+    const int64_t* in = AsConstInt(in_);
+    if (in == nullptr || *in > kExact) return Clamp(tir::cast(DataType::Int(64), position), Index(0), in_ - 1);
+    // Vectors convert to 32 bits; what is far outside is brought near first.
+    const DataType narrow = DataType::Int(32);
+    PrimExpr near = tir::max(tir::min(position, F(static_cast<double>(*in))), F(-1));
+    return tir::cast(DataType::Int(64),
+                     Clamp(tir::cast(narrow, near), tir::make_const(narrow, 0), tir::make_const(narrow, *in - 1)));
   }
   /// Keys' kernel at a non-negative distance.
   PrimExpr CubicWeight(const PrimExpr& d) const {

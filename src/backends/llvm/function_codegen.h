@@ -157,6 +157,8 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   void StoreElements(const tir::Buffer& buffer, Value* pointer, Value* value, int lanes);
   Value* ToMemory(Value* value, DataType dtype);
   Value* FromMemory(Value* value, DataType dtype);
+  /// Element numbers of the lanes of a vector index.
+  std::vector<Value*> LaneOffsets(const PrimExpr& index);
   Value* LoadLanes(const tir::BufferLoadNode* op, Value* mask, Value* otherwise);
   void StoreLanes(const tir::Buffer& buffer, const PrimExpr& index, Value* value, int lanes, Value* mask);
   llvm::Align BufferAlign(const tir::Buffer& buffer) const;

@@ -19,6 +19,49 @@ constexpr int64_t kMaxLocalBytes = 64 << 10;
 /// Lanes of one index step: buffers may hold vectors.
 int ElementLanes(const tir::Buffer& buffer) { return buffer->dtype.lanes(); }
 
+PrimExpr LaneOf(const PrimExpr& e, int64_t lane);
+
+template <typename OpNode>
+bool LaneOfBinary(const PrimExpr& e, int64_t lane, PrimExpr (*make)(PrimExpr, PrimExpr), PrimExpr* result) {
+  const auto* op = e.as<OpNode>();
+  if (op == nullptr) return false;
+  PrimExpr a = LaneOf(op->a, lane), b = LaneOf(op->b, lane);
+  if (a.defined() && b.defined()) *result = make(a, b);
+  return true;
+}
+
+/// One lane of an index, as an expression of its own: lanes that are a constant apart then share all but a constant.
+/// Null where the vector must be computed as one.
+PrimExpr LaneOf(const PrimExpr& e, int64_t lane) {
+  if (e.dtype().is_scalar()) return e;
+  const DataType dtype = e.dtype().element_of();
+  if (const auto* ramp = e.as<tir::RampNode>()) return ramp->base + ramp->stride * tir::make_const(dtype, lane);
+  if (const auto* broadcast = e.as<tir::BroadcastNode>()) return broadcast->value;
+  PrimExpr result{ObjectPtr<Object>()};
+  if (const auto* op = e.as<tir::CastNode>()) {
+    PrimExpr value = LaneOf(op->value, lane);
+    return value.defined() ? tir::cast(dtype, value) : value;
+  }
+  (void)(LaneOfBinary<tir::AddNode>(
+             e, lane, [](PrimExpr a, PrimExpr b) { return a + b; }, &result) ||
+         LaneOfBinary<tir::SubNode>(
+             e, lane, [](PrimExpr a, PrimExpr b) { return a - b; }, &result) ||
+         LaneOfBinary<tir::MulNode>(
+             e, lane, [](PrimExpr a, PrimExpr b) { return a * b; }, &result) ||
+         LaneOfBinary<tir::DivNode>(
+             e, lane, [](PrimExpr a, PrimExpr b) { return tir::truncdiv(a, b); }, &result) ||
+         LaneOfBinary<tir::ModNode>(
+             e, lane, [](PrimExpr a, PrimExpr b) { return tir::truncmod(a, b); }, &result) ||
+         LaneOfBinary<tir::FloorDivNode>(
+             e, lane, [](PrimExpr a, PrimExpr b) { return tir::floordiv(a, b); }, &result) ||
+         LaneOfBinary<tir::FloorModNode>(
+             e, lane, [](PrimExpr a, PrimExpr b) { return tir::floormod(a, b); }, &result) ||
+         LaneOfBinary<tir::MinNode>(
+             e, lane, [](PrimExpr a, PrimExpr b) { return tir::min(a, b); }, &result) ||
+         LaneOfBinary<tir::MaxNode>(e, lane, [](PrimExpr a, PrimExpr b) { return tir::max(a, b); }, &result));
+  return result;
+}
+
 }  // namespace
 
 Value* FunctionCodegen::Index64(const PrimExpr& e) {
@@ -80,6 +123,22 @@ void FunctionCodegen::StoreElements(const tir::Buffer& buffer, Value* pointer, V
   b_.CreateAlignedStore(ToMemory(value, buffer->dtype.with_lanes(lanes)), pointer, BufferAlign(buffer));
 }
 
+std::vector<Value*> FunctionCodegen::LaneOffsets(const PrimExpr& index) {
+  std::vector<Value*> offsets;
+  Value* all = nullptr;
+  for (int i = 0; i < index.dtype().lanes(); ++i) {
+    PrimExpr lane = LaneOf(index, i);
+    if (lane.defined()) {
+      offsets.push_back(Index64(lane));
+      continue;
+    }
+    if (all == nullptr) all = VisitExpr(index);
+    offsets.push_back(
+        Convert(b_.CreateExtractElement(all, static_cast<uint64_t>(i)), index.dtype().element_of(), DataType::Int(64)));
+  }
+  return offsets;
+}
+
 Value* FunctionCodegen::LoadLanes(const tir::BufferLoadNode* op, Value* mask, Value* otherwise) {
   const tir::Buffer& buffer = op->buffer;
   const PrimExpr& index = op->indices[0];
@@ -107,12 +166,12 @@ Value* FunctionCodegen::LoadLanes(const tir::BufferLoadNode* op, Value* mask, Va
   const auto* ramp = index.as<tir::RampNode>();
   Value* base = ramp ? ElementPointer(buffer, ramp->base) : VisitExpr(buffer->data);
   Value* stride = ramp ? Index64(ramp->stride) : nullptr;
-  Value* indices = ramp ? nullptr : VisitExpr(index);
   llvm::Type* memory = module_->MemoryType(buffer->dtype.element_of());
+  std::vector<Value*> offsets;
+  if (ramp == nullptr) offsets = LaneOffsets(index);
   for (int i = 0; i < count; ++i) {
-    Value* offset = ramp ? b_.CreateNSWMul(stride, b_.getInt64(static_cast<uint64_t>(i)))
-                         : Convert(b_.CreateExtractElement(indices, static_cast<uint64_t>(i)),
-                                   index.dtype().element_of(), DataType::Int(64));
+    Value* offset =
+        ramp ? b_.CreateNSWMul(stride, b_.getInt64(static_cast<uint64_t>(i))) : offsets[static_cast<size_t>(i)];
     if (unit > 1) offset = b_.CreateNSWMul(offset, b_.getInt64(static_cast<uint64_t>(unit)));
     Value* pointer = b_.CreateInBoundsGEP(memory, base, offset);
     llvm::BasicBlock* end = nullptr;
@@ -170,12 +229,12 @@ void FunctionCodegen::StoreLanes(const tir::Buffer& buffer, const PrimExpr& inde
   }
   Value* base = ramp ? ElementPointer(buffer, ramp->base) : VisitExpr(buffer->data);
   Value* stride = ramp ? Index64(ramp->stride) : nullptr;
-  Value* indices = ramp ? nullptr : VisitExpr(index);
   llvm::Type* memory = module_->MemoryType(buffer->dtype.element_of());
+  std::vector<Value*> offsets;
+  if (ramp == nullptr) offsets = LaneOffsets(index);
   for (int i = 0; i < count; ++i) {
-    Value* offset = ramp ? b_.CreateNSWMul(stride, b_.getInt64(static_cast<uint64_t>(i)))
-                         : Convert(b_.CreateExtractElement(indices, static_cast<uint64_t>(i)),
-                                   index.dtype().element_of(), DataType::Int(64));
+    Value* offset =
+        ramp ? b_.CreateNSWMul(stride, b_.getInt64(static_cast<uint64_t>(i))) : offsets[static_cast<size_t>(i)];
     if (unit > 1) offset = b_.CreateNSWMul(offset, b_.getInt64(static_cast<uint64_t>(unit)));
     llvm::BasicBlock* end = nullptr;
     if (mask != nullptr) {
@@ -244,10 +303,9 @@ void FunctionCodegen::VisitStmt_(const tir::AllocateNode* op) {
   Value* size = b_.getInt64(static_cast<uint64_t>(element_bytes));
   for (const PrimExpr& extent : buffer->shape) size = b_.CreateMul(size, Index64(extent));
   auto* type = llvm::FunctionType::get(b_.getPtrTy(), {Int32(), Int32(), Int64(), Int32(), Int32()}, false);
-  Value* pointer =
-      module_->CallRuntime(&b_, "TreadleBackendAllocWorkspace", type,
-                           {device, device_id, size, b_.getInt32(static_cast<uint32_t>(dtype.code())),
-                            b_.getInt32(static_cast<uint32_t>(dtype.bits()))});
+  Value* pointer = module_->CallRuntime(&b_, "TreadleBackendAllocWorkspace", type,
+                                        {device, device_id, size, b_.getInt32(static_cast<uint32_t>(dtype.code())),
+                                         b_.getInt32(static_cast<uint32_t>(dtype.bits()))});
   auto* call = llvm::cast<llvm::CallInst>(pointer);
   call->addRetAttr(llvm::Attribute::NoAlias);
   if (device_type == kDLCPU) call->addRetAttr(llvm::Attribute::getWithAlignment(context(), llvm::Align(64)));

@@ -2,14 +2,15 @@
 // Chooses the layout in which each operator runs. Operators that profit (convolutions) ask for blocked activations;
 // what lies between them (element-wise, pooling, concatenation) follows the layout its inputs are in; the others get
 // the plain layout. A tensor is transformed at most once per layout, however many consumers it has.
+#include <iterator>
 #include <map>
 #include <unordered_map>
 
 #include "treadle/ir/transform.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/layout.h"
-#include "treadle/runtime/reflection.h"
 #include "treadle/relay/transform.h"
+#include "treadle/runtime/reflection.h"
 
 namespace treadle::relay {
 
@@ -61,9 +62,9 @@ class LayoutPlanner : public ExprMutator {
     if (forms.empty()) forms[""] = plain_or_any;
     auto it = forms.find(layout);
     if (it != forms.end()) return it->second;
-    // From the plain form where there is one, else from a blocked one by way of the plain.
-    Expr plain = forms.count("") ? forms[""] : forms[""] = LayoutTransform(forms.rbegin()->second, forms.rbegin()->first, kPlain);
-    return layout.empty() ? plain : forms[layout] = LayoutTransform(plain, kPlain, layout);
+    // From the plain form where there is one, else from a blocked one.
+    const auto& [from, form] = *(forms.count("") ? forms.find("") : std::prev(forms.end()));
+    return forms[layout] = LayoutTransform(form, from.empty() ? kPlain : from, layout.empty() ? kPlain : layout);
   }
   Expr Plain(const Expr& e) { return InLayout(e, ""); }
   std::string LayoutOf(const Expr& e) {

@@ -61,14 +61,16 @@ BlockRV EpilogueOf(Schedule& sch, const BlockRV& block) {
   tir::Block producer = sch.Get(block), consumer = sch.Get(consumers[0]);
   if (producer->writes.size() != 1 || consumer->writes.size() != 1) return BlockRV();
   tir::Buffer buffer = producer->writes[0]->buffer;
-  // Same shape, same index.
+  // Same index.
   bool same = true;
   tir::PostOrderVisit(consumer->body, [&](const ObjectRef& e) {
     const auto* load = e.as<tir::BufferLoadNode>();
     if (load == nullptr || !load->buffer.same_as(buffer)) return;
     same &= load->indices.size() == consumer->iter_vars.size();
     for (size_t i = 0; same && i < load->indices.size(); ++i) {
-      same &= load->indices[i].same_as(consumer->iter_vars[i]->var);
+      // Of an axis with one element, broadcasting names the element.
+      const bool only = tir::is_zero(load->indices[i]) && tir::is_const_int(consumer->iter_vars[i]->dom->extent, 1);
+      same &= only || load->indices[i].same_as(consumer->iter_vars[i]->var);
     }
   });
   return same ? consumers[0] : BlockRV();

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "ops/schedule/cpu/cpu.h"
 
 namespace treadle::ops::cpu {
@@ -36,7 +38,12 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
       sch.Vectorize(sch.Split(last, {PrimExpr(ObjectPtr<Object>()), PrimExpr(int64_t{lanes})})[1]);
     }
   }
+  // The loop around stays one of its own if enough others remain: what its iterations share is computed once.
+  constexpr int64_t kEnough = 16;
   std::vector<LoopRV> outer(loops.begin(), loops.end() - 1);
+  int64_t others = 1;
+  for (size_t i = 0; i + 1 < outer.size(); ++i) others *= std::max<int64_t>(1, Extent(sch, outer[i]));
+  if (outer.size() > 1 && others >= kEnough && Extent(sch, outer.back()) > 2) outer.pop_back();
   if (!outer.empty()) FuseParallel(sch, outer, work);
 }
 

@@ -352,10 +352,13 @@ void SchedulePackedDense(Schedule& sch, const BlockRV& block, BlockRV epilogue, 
   const int64_t tiles = (Extent(sch, m) + t - 1) / t, parts = (tiles + most - 1) / most;
   const int64_t panels = symbolic ? most : (tiles + parts - 1) / parts;
   std::vector<LoopRV> rows = sch.Split(m, {kRest, PrimExpr(panels), PrimExpr(t)});
-  std::vector<LoopRV> columns = sch.Split(n, {kRest, PrimExpr(kLanes)});
-  sch.Reorder({rows[0], columns[0], rows[1], rows[2], columns[1]});
-  ComputeTile(sch, block, rows[1], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1);
-  sch.Vectorize(columns[1]);
+  // A vector register that holds a whole block leaves room for sums of two: half the loads per sum.
+  const int64_t blocks = features.vector_lanes(32) >= kLanes && units % (2 * kLanes) == 0 ? 2 : 1;
+  std::vector<LoopRV> columns = sch.Split(n, {kRest, PrimExpr(blocks), PrimExpr(kLanes)});
+  sch.Reorder({rows[0], columns[0], rows[1], rows[2], columns[1], columns[2]});
+  ComputeTile(sch, block, rows[1], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1, blocks);
+  sch.Vectorize(columns[2]);
+  sch.Unroll(columns[1]);
   sch.Unroll(rows[2]);
   PrefetchWeights(sch, block, rows[1], panels);
   std::vector<LoopRV> outer(out.begin(), out.end() - 2);
