@@ -131,7 +131,7 @@ int CompileThreads(const CompileOptions& options) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-std::string TextsOf(const CompileEngine& engine, std::string Kernel::* text) {
+std::string TextsOf(const CompileEngine& engine, std::string Kernel::*text) {
   std::string all;
   for (const auto& kernel : engine.kernels()) all += (*kernel).*text;
   return all;
@@ -192,8 +192,11 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
   const bool vm = UsesVm(options.executor, module);
   model.manifest = MakeManifest(main, targets.default_target(), /*any_type=*/options.executor == "vm");
   model.manifest.module_name = options.module_name;
+  const int threads = CompileThreads(options);
+  EngineOptions engine{threads, options.dump.Wants("ll"), options.dump.Wants("asm"), options.dump.Wants("c"),
+                       options.use_cache};
   GraphCode code = vm ? GenerateProgram(module, targets, options, &model)
-                      : GenerateGraphCode(main, targets, options.module_name, CompileThreads(options));
+                      : GenerateGraphCode(main, targets, options.module_name, engine);
   if (vm) {
     dump.Write("vm", [&] { return model.vm_text; });
   } else {
@@ -204,9 +207,6 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
   }
   model.external_modules = code.external_modules;
 
-  const int threads = CompileThreads(options);
-  EngineOptions engine{threads, options.dump.Wants("ll"), options.dump.Wants("asm"), options.dump.Wants("c"),
-                       options.use_cache};
   code.engine->CompileAll(engine);
   model.num_kernels = code.engine->kernels().size();
   for (const auto& kernel : code.engine->kernels()) model.cached_kernels += kernel->from_cache ? 1 : 0;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <exception>
 #include <functional>
+#include <sstream>
 #include <thread>
 
 #include "backends/c/toolchain.h"
@@ -203,27 +204,50 @@ void CompileEngine::LowerAll(int threads) {
 }
 
 std::vector<std::vector<int>> CompileEngine::InPlaceOperands(
-    const std::vector<std::pair<relay::Function, Target>>& functions, int threads) {
-  std::vector<std::vector<int>> operands(functions.size());
-  if (HasHooks()) return operands;
-  std::vector<Kernel*> kernels, to_lower;
+    const std::vector<std::pair<relay::Function, Target>>& functions, const EngineOptions& options) {
+  if (HasHooks()) return std::vector<std::vector<int>>(functions.size());
+  KernelCache* cache = options.use_cache ? KernelCache::Default() : nullptr;
+  struct Query {
+    Kernel* kernel;
+    std::vector<int> operands;
+  };
+  std::unordered_map<KernelKey, size_t, KernelKeyHash> index;
+  std::vector<Query> queries;
+  std::vector<size_t> of_function;
   for (const auto& [func, target] : functions) {
-    KernelKey key(func, target);
-    auto declared = index_.find(key);
-    if (declared != index_.end()) {
-      kernels.push_back(kernels_[declared->second].get());
-    } else {
-      auto [it, inserted] = undeclared_.try_emplace(std::move(key));
-      if (inserted) it->second = std::make_unique<Kernel>(func, target);
-      if (inserted) it->second->symbol = prefix_ + FusedFunctionName(func);
-      kernels.push_back(it->second.get());
+    auto [it, inserted] = index.emplace(KernelKey(func, target), queries.size());
+    of_function.push_back(it->second);
+    if (!inserted) continue;
+    auto declared = index_.find(it->first);
+    Kernel* kernel = declared == index_.end() ? nullptr : kernels_[declared->second].get();
+    if (kernel == nullptr) {
+      auto& own = undeclared_.try_emplace(it->first).first->second;
+      if (own == nullptr) own = std::make_unique<Kernel>(func, target);
+      own->symbol = prefix_ + FusedFunctionName(func);
+      kernel = own.get();
     }
-    if (!kernels.back()->lowered.defined()) to_lower.push_back(kernels.back());
+    queries.push_back({kernel, {}});
   }
-  std::sort(to_lower.begin(), to_lower.end());
-  to_lower.erase(std::unique(to_lower.begin(), to_lower.end()), to_lower.end());
-  ParallelFor(to_lower.size(), threads, [&](size_t i) { Lower(to_lower[i]); });
-  for (size_t i = 0; i < kernels.size(); ++i) operands[i] = tir::InPlaceOperands(kernels[i]->lowered);
+  ParallelFor(queries.size(), options.threads, [&](size_t i) {
+    Query& query = queries[i];
+    std::string key;
+    if (cache != nullptr && MakesObjects(query.kernel->target)) {
+      key = KernelCacheKey("in place", query.kernel->source, query.kernel->target);
+      if (auto found = cache->Find(key)) {
+        std::istringstream in(*found);
+        for (int operand = 0; in >> operand;) query.operands.push_back(operand);
+        return;
+      }
+    }
+    Lower(query.kernel);
+    query.operands = tir::InPlaceOperands(query.kernel->lowered);
+    if (key.empty()) return;
+    std::string text;
+    for (int operand : query.operands) text += std::to_string(operand) + " ";
+    cache->Store(key, text);
+  });
+  std::vector<std::vector<int>> operands;
+  for (size_t query : of_function) operands.push_back(queries[query].operands);
   return operands;
 }
 

@@ -118,13 +118,13 @@ std::string CompileHost(const std::vector<tir::PrimFunc>& functions, const Targe
 
 /// Allows what the kernels of `program` are seen to do.
 InPlaceRule KernelsInPlace(CompileEngine* engine, const MemoryProgram& program, const BuildTargets& targets,
-                           int threads) {
+                           const EngineOptions& options) {
   std::vector<std::pair<Function, Target>> functions;
   for (const relay::CallNode* call : InPlaceCandidates(program)) {
     const int device = program.tensors[program.tensors_of.at(GetRef<relay::Expr>(call))[0]].device_type;
     functions.emplace_back(Downcast<Function>(call->op), targets.ForDevice(device));
   }
-  const std::vector<std::vector<int>> operands = engine->InPlaceOperands(functions, threads);
+  const std::vector<std::vector<int>> operands = engine->InPlaceOperands(functions, options);
   std::map<const Object*, std::vector<int>> of_function;
   for (size_t i = 0; i < functions.size(); ++i) of_function[functions[i].first.get()] = operands[i];
   return [of_function](const relay::CallNode* call, size_t operand) {
@@ -163,7 +163,7 @@ std::map<std::string, IRModule> LoweredModules(CompileEngine* engine, int thread
 }
 
 GraphCode GenerateGraphCode(const Function& main, const BuildTargets& targets, const std::string& module_name,
-                            int threads) {
+                            const EngineOptions& options) {
   GraphCode code;
   code.main = main;
   code.engine = std::make_shared<CompileEngine>(module_name);
@@ -173,7 +173,7 @@ GraphCode GenerateGraphCode(const Function& main, const BuildTargets& targets, c
     if (IsDevice(target)) planner = MemoryPlanner::kRelay;
   }
   const InPlaceRule rule = planner == MemoryPlanner::kArena
-                               ? KernelsInPlace(code.engine.get(), LinearizeForMemory(main), targets, threads)
+                               ? KernelsInPlace(code.engine.get(), LinearizeForMemory(main), targets, options)
                                : InPlaceRule();
   code.plan = GraphPlanMemory(main, planner, /*share_reshapes=*/true, targets.default_device(), rule);
   Externals externals;

@@ -41,9 +41,9 @@ std::map<std::string, IRModule> LoweredModules(CompileEngine* engine, int thread
 /// its kernels and runs the external code generators: "relay.ext.<compiler>" gets each of their functions, without
 /// the attribute Compiler, and returns a module; one that isn't registered is an Error. Constants of external
 /// functions become parameters called <symbol>_const_<i>.
-/// Kernels that the memory plan depends on are lowered, on `threads` threads.
+/// Kernels that the memory plan depends on are lowered as `options` say.
 GraphCode GenerateGraphCode(const relay::Function& main, const BuildTargets& targets, const std::string& module_name,
-                            int threads = 1);
+                            const EngineOptions& options = {});
 
 /// The modules of `code` as one: native code, importing the modules of other targets; around it, where there are
 /// external modules, the one that gives them their constants. `params` loses those that only external functions use.
