@@ -97,6 +97,11 @@ TEST_F(Language, StringsOfAnyBytesRoundTrip) {
   EXPECT_EQ(AsText(ParseModule(text, "t", false)), text);
 }
 
+TEST_F(Language, NamesWithSlashesRoundTrip) {
+  const std::string text = "#[version = \"0.0.5\"]\ndef @a/b(%x/y.z, %\"v/\", \"a/b\"=1) {\n  (%x/y.z, %\"v/\")\n}\n";
+  EXPECT_EQ(AsText(ParseModule(text, "t", false)), text);
+}
+
 TEST_F(Language, NumbersBeyondTheirTypeAreRefused) {
   for (const char* number : {"256u8", "128i8", "-129i8", "65536u16", "4294967296u32", "18446744073709551616u64",
                              "9223372036854775808", "1e39f", "1e400f64", "65520f16", "1e39bf16"}) {

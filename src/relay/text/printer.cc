@@ -11,7 +11,7 @@ namespace treadle::relay {
 namespace {
 
 bool IsLetter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
-bool IsNameChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '/'; }
+bool IsNameChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
 bool IsDataFlow(const Expr& expr) {
   return expr->IsInstance<CallNode>() || expr->IsInstance<TupleNode>() || expr->IsInstance<TupleGetItemNode>();
@@ -79,7 +79,7 @@ bool IsPlainName(const std::string& name) {
   if (name.empty() || !(IsLetter(name[0]) || name[0] == '_')) return false;
   for (size_t i = 0; i < name.size(); ++i) {
     if (IsNameChar(name[i])) continue;
-    if (name[i] != '.' || i + 1 == name.size() || name[i + 1] == '.') return false;
+    if ((name[i] != '.' && name[i] != '/') || i + 1 == name.size() || !IsNameChar(name[i + 1])) return false;
   }
   return true;
 }

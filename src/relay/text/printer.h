@@ -37,7 +37,7 @@ class NameTable {
   std::vector<Scoped> scoped_;
 };
 
-/// Whether `name` can stand after % or @ as it is: letters, digits, '_', '/', and '.' between parts.
+/// Whether `name` can stand after % or @ as it is: letters, digits, '_'; '.' and '/' between parts.
 bool IsPlainName(const std::string& name);
 
 class TextPrinter {

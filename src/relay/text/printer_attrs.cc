@@ -35,7 +35,9 @@ std::string Value(const std::optional<T>& value) {
 }
 
 /// Whether an attribute's key prints without quotes.
-std::string KeyText(const std::string& key) { return IsPlainName(key) ? key : Quote(key); }
+std::string KeyText(const std::string& key) {
+  return IsPlainName(key) && key.find('/') == std::string::npos ? key : Quote(key);
+}
 
 }  // namespace
 
