@@ -198,13 +198,14 @@ std::optional<LaidOutCall> Winograd(const CallNode* call, const Conv2DAttrs* a, 
     return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == value; });
   };
   Array<PrimExpr> kernel = args.Type(1)->shape;
-  if (!IsStatic(args.Type(0)) || in.empty() || a->groups != 1 || *AsConstInt(kernel[2]) != 3 ||
-      *AsConstInt(kernel[3]) != 3 || !all(a->strides, 1) || !all(a->dilation, 1) ||
+  Array<PrimExpr> result = call->type_as<TensorTypeNode>()->shape;
+  if (AsConstInt(result[2]) == nullptr || AsConstInt(result[3]) == nullptr || in.empty() || a->groups != 1 ||
+      *AsConstInt(kernel[2]) != 3 || *AsConstInt(kernel[3]) != 3 || !all(a->strides, 1) || !all(a->dilation, 1) ||
       !transform::PassContext::Current()->GetConfigBool(kWinogradOption, true)) {
     return std::nullopt;
   }
-  Array<PrimExpr> result = call->type_as<TensorTypeNode>()->shape;
-  WinogradShape shape{*AsConstInt(result[0]), *AsConstInt(kernel[1]), weight.shape()[0], *AsConstInt(result[2]),
+  const int64_t batch = AsConstInt(result[0]) != nullptr ? *AsConstInt(result[0]) : 1;
+  WinogradShape shape{batch, *AsConstInt(kernel[1]), weight.shape()[0], *AsConstInt(result[2]),
                       *AsConstInt(result[3])};
   for (int64_t m : WinogradTiles(shape)) {
     if (!WinogradIsAccurate(weight, m)) continue;
@@ -247,7 +248,7 @@ std::optional<LaidOutCall> FilledConv2d(const CallNode* call, const Conv2DAttrs*
   const runtime::NDArray weight = call->args[1].as<ConstantNode>()->data;
   const int64_t outputs = weight.shape()[0], filled = FilledChannels(outputs);
   const auto* type = call->type_as<TensorTypeNode>();
-  if (a->groups != 1 || filled == 0 || !IsStatic(args.Type(0)) || type == nullptr) return std::nullopt;
+  if (a->groups != 1 || filled == 0 || type == nullptr) return std::nullopt;
   const std::string out = BlockedLayout(filled), o = std::to_string(BlockOf(out)) + "o";
   const std::string in = args.Layout(0).empty() ? BlockedLayout(weight.shape()[1]) : args.Layout(0);
   const runtime::NDArray more = FillOutputs(weight, filled);
@@ -260,9 +261,13 @@ std::optional<LaidOutCall> FilledConv2d(const CallNode* call, const Conv2DAttrs*
     blocked = relay::Call(op, {args.Get(0, in), relay::LayoutTransform(relay::Constant(more), "OIHW", kernel_layout)},
                           WithLayouts(a, in.empty() ? "NCHW" : in, kernel_layout, out), {}, call->span);
   }
+  Expr plain = relay::LayoutTransform(blocked, out, "NCHW");
+  if (!IsStatic(type)) {
+    return LaidOutCall{MakeStridedSlice(plain, {0}, {outputs}, {1}, std::vector<int64_t>{1}), ""};
+  }
   std::vector<int64_t> end;
   for (const PrimExpr& dim : type->shape) end.push_back(*AsConstInt(dim));
-  return LaidOutCall{MakeStridedSlice(relay::LayoutTransform(blocked, out, "NCHW"), {0, 0, 0, 0}, end), ""};
+  return LaidOutCall{MakeStridedSlice(plain, {0, 0, 0, 0}, end), ""};
 }
 
 /// Runs nn.conv2d with constant float weights blocked where its output channels divide into blocks.

@@ -133,7 +133,7 @@ void ScheduleWinograd(Schedule& sch, const TargetFeatures& features) {
   if (padded[4].defined()) sch.Vectorize(padded[4]);
 
   if (work < kParallelWork) return;
-  const int64_t strips = Extent(sch, out[0]) * Extent(sch, oh[0]) * Extent(sch, ow[0]);
+  const int64_t strips = std::max<int64_t>(1, Extent(sch, out[0])) * Extent(sch, oh[0]) * Extent(sch, ow[0]);
   if (strips == 2 || strips >= kLeastStrips) {
     FuseParallel(sch, {out[0], oh[0], ow[0]}, work);
     return;
