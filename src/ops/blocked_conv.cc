@@ -205,8 +205,7 @@ std::optional<LaidOutCall> Winograd(const CallNode* call, const Conv2DAttrs* a, 
     return std::nullopt;
   }
   const int64_t batch = AsConstInt(result[0]) != nullptr ? *AsConstInt(result[0]) : 1;
-  WinogradShape shape{batch, *AsConstInt(kernel[1]), weight.shape()[0], *AsConstInt(result[2]),
-                      *AsConstInt(result[3])};
+  WinogradShape shape{batch, *AsConstInt(kernel[1]), weight.shape()[0], *AsConstInt(result[2]), *AsConstInt(result[3])};
   for (int64_t m : WinogradTiles(shape)) {
     if (!WinogradIsAccurate(weight, m)) continue;
     Expr transformed = relay::Constant(WinogradWeight(weight, m, BlockOf(in), BlockOf(out)));
