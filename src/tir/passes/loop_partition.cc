@@ -36,6 +36,14 @@ class ConditionCollector : public StmtExprVisitor {
     Add(op->condition);
     StmtExprVisitor::VisitStmt_(op);
   }
+  void VisitExpr_(const LetNode* op) override {
+    bound_.insert(op->var.get());
+    StmtExprVisitor::VisitExpr_(op);
+  }
+  void VisitStmt_(const LetStmtNode* op) override {
+    bound_.insert(op->var.get());
+    StmtExprVisitor::VisitStmt_(op);
+  }
   void VisitExpr_(const CallNode* op) override {
     if (IsCallTo(op, "tir.if_then_else")) Add(op->args[0]);
     StmtExprVisitor::VisitExpr_(op);
@@ -45,11 +53,13 @@ class ConditionCollector : public StmtExprVisitor {
   void Add(const PrimExpr& condition) {
     for (const PrimExpr& part : SplitConjunction(condition)) {
       const bool comparison = part.as<LTNode>() || part.as<LENode>() || part.as<GTNode>() || part.as<GENode>();
-      if (comparison && !arith::ReadsData(part)) conditions.push_back({part, inner_, UsesAnyVar(part, serial_)});
+      // What is bound within the loop means nothing outside it.
+      if (comparison && !arith::ReadsData(part) && !UsesAnyVar(part, bound_))
+        conditions.push_back({part, inner_, UsesAnyVar(part, serial_)});
     }
   }
   std::vector<std::pair<Var, Range>> inner_;
-  std::unordered_set<const Object*> serial_, seen_;
+  std::unordered_set<const Object*> serial_, bound_, seen_;
 };
 
 /// Replaces comparisons, given by identity, by true.
