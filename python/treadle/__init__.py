@@ -9,6 +9,7 @@ from .error import (DTypeError, Error, InternalError, ModelFormatError, ShapeErr
 from .nd import cpu, cuda, device, gpu, opencl
 from . import arith, contrib, instrument, ir, relay, target, te, testing, tir, transform
 from .build_module import build, lower
+from . import topi
 from .contrib import graph_executor
 from .ir import IRModule
 from .model import InferenceSession, Model, compile, load, load_plugin

@@ -61,7 +61,8 @@ class TensorLowerer : public relay::ExprFunctor<Array<te::Tensor>(const Expr&)> 
  public:
   TensorLowerer(const Target& target, std::string* explanation) : target_(target), explanation_(explanation) {}
 
-  TensorFunction Lower(const relay::Function& func) {
+  /// `given`: tensors for the (flattened) parameters instead of placeholders; null: placeholders.
+  TensorFunction Lower(const relay::Function& func, const Array<te::Tensor>* given = nullptr) {
     TensorFunction result;
     for (const relay::Var& param : func->params) {
       std::vector<TensorType> types;
@@ -70,7 +71,9 @@ class TensorLowerer : public relay::ExprFunctor<Array<te::Tensor>(const Expr&)> 
       for (size_t i = 0; i < types.size(); ++i) {
         std::string name = param->name_hint();
         if (types.size() > 1) name += "_" + std::to_string(i);
-        tensors.push_back(te::Placeholder(types[i]->shape, types[i]->dtype, name));
+        const size_t at = result.inputs.size();
+        TREADLE_ICHECK(given == nullptr || at < given->size()) << "fewer tensors than parameters";
+        tensors.push_back(given != nullptr ? (*given)[at] : te::Placeholder(types[i]->shape, types[i]->dtype, name));
         result.inputs.push_back(tensors.back());
       }
       memo_[param] = tensors;
@@ -188,6 +191,10 @@ std::string FusedFunctionName(const relay::Function& func) {
 
 TensorFunction LowerToTensors(const relay::Function& func, const Target& target) {
   return TensorLowerer(target, nullptr).Lower(func);
+}
+
+Array<te::Tensor> ComputeOnTensors(const relay::Function& func, const Array<te::Tensor>& inputs, const Target& target) {
+  return TensorLowerer(target, nullptr).Lower(func, &inputs).outputs;
 }
 
 std::string ExplainImplementations(const relay::Function& func, const Target& target) {

@@ -24,6 +24,9 @@ struct TensorFunction {
 /// `target` (may be null) takes part in choosing among several implementations of an operator.
 TensorFunction LowerToTensors(const relay::Function& func, const Target& target = Target(ObjectPtr<Object>()));
 
+/// The results of a typed function of operators, given tensors for its parameters.
+Array<te::Tensor> ComputeOnTensors(const relay::Function& func, const Array<te::Tensor>& inputs, const Target& target);
+
 /// Per operator call of `func` its implementations, with their levels, which one is chosen, and why, as text.
 std::string ExplainImplementations(const relay::Function& func, const Target& target);
 

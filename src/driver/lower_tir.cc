@@ -6,12 +6,14 @@
 
 #include "tir/passes/passes.h"
 #include "treadle/ir/transform.h"
+#include "treadle/tir/stmt_functor.h"
 
 namespace treadle::driver {
 
 namespace {
 
 constexpr const char* kUnrollOption = "tir.UnrollLoop";
+constexpr const char* kUserPasses = "tir.add_lower_pass";
 
 /// An integer of the option tir.UnrollLoop, a map.
 int UnrollOption(const transform::PassContext& context, const std::string& name, int otherwise) {
@@ -37,6 +39,9 @@ void RegisterLowerOptions() {
   transform::RegisterPassConfig("tir.disable_vectorize", "bool", "vectorized loops become serial ones (false)");
   transform::RegisterPassConfig("tir.instrument_bound_checkers", "bool", "each access is checked at run time (false)");
   transform::RegisterPassConfig("tir.noalias", "bool", "parameters of functions don't overlap (true)");
+  transform::RegisterPassConfig(kUserPasses, "object",
+                                "[phase, pass] pairs: run before lowering (0), once buffers are flat (1), once loops "
+                                "are vectorised and unrolled (2), at the end (3)");
   transform::RegisterPassConfig(kUnrollOption, "map",
                                 "auto_max_step (0), auto_max_depth (8), auto_max_extent (0): which serial loops are "
                                 "unrolled");
@@ -61,22 +66,76 @@ tir::LowerConfig ConfigFor(const Target& target, const LowerOptions& options) {
   // C and its relatives have no vectors here.
   config.disable_vectorize = options.disable_vectorize || target->kind == "c" || target->kind == "opencl";
   config.bounds_check = options.bounds_check;
+  config.native_float16 = target->kind == "opencl";
   config.unroll_max_step = options.unroll_max_step;
   config.unroll_max_depth = options.unroll_max_depth;
   config.unroll_max_extent = options.unroll_max_extent;
   return config;
 }
 
+namespace {
+
+/// Pragmas on loops that bring code along, which outlives the loops.
+tir::PrimFunc WithImports(tir::PrimFunc func, const Target& target) {
+  Array<String> texts;
+  tir::PostOrderVisit(func->body, [&](const ObjectRef& node) {
+    const auto* loop = node.as<tir::ForNode>();
+    if (loop == nullptr) return;
+    for (const char* language : {"import_c", "import_llvm"}) {
+      auto value = loop->annotations.Get(std::string(tir::attr::kPragmaPrefix) + language);
+      if (!value) continue;
+      if (target->kind != (std::string(language) == "import_c" ? "c" : "")) {
+        throw TargetError(StrCat("loop '", loop->loop_var->name_hint, "' has the pragma ", language, ", which target ",
+                                 target->kind, " can't import; \"import_c\" works with target c"));
+      }
+      if (const auto* text = (*value).as<tir::StringImmNode>()) {
+        texts.push_back(String(text->value));
+      } else {
+        texts.push_back(Downcast<String>(*value));
+      }
+    }
+  });
+  return texts.empty() ? func : WithAttr(std::move(func), tir::kImportC, texts);
+}
+
+/// The function after the passes of that phase which the context adds (option tir.add_lower_pass).
+tir::PrimFunc WithUserPasses(tir::PrimFunc func, int phase) {
+  auto added = transform::PassContext::Current()->config.Get(kUserPasses);
+  if (!added) return func;
+  if (!(*added)->IsInstance<ArrayNode>()) throw Error(StrCat("option ", kUserPasses, " must be a list"));
+  for (const ObjectRef& entry : Downcast<Array<ObjectRef>>(*added)) {
+    const auto* pair = entry.as<ArrayNode>();
+    const auto* number = pair != nullptr && pair->items.size() == 2 ? pair->items[0].as<IntImmNode>() : nullptr;
+    if (number == nullptr || !pair->items[1]->IsInstance<transform::PassNode>()) {
+      throw Error(StrCat("option ", kUserPasses, ": each entry must be a pair [phase, pass]"));
+    }
+    if (number->value != phase) continue;
+    const auto name = func->GetAttr<String>(attr::kGlobalSymbol);
+    IRModule module = IRModule::Empty();
+    module.CopyOnWrite()->Add(GlobalVar(name ? (*name).str() : "main"), func);
+    module = Downcast<transform::Pass>(pair->items[1])(module);
+    TREADLE_ICHECK(module->functions.size() == 1) << "a pass added to lowering changed the number of functions";
+    for (const auto& [var, changed] : module->functions) func = Downcast<tir::PrimFunc>(changed);
+  }
+  return func;
+}
+
+}  // namespace
+
 tir::PrimFunc LowerPrimFunc(tir::PrimFunc func, const Target& target, const LowerOptions& options) {
   const tir::LowerConfig config = ConfigFor(target, options);
+  func = WithImports(std::move(func), target);
   if (!func->attrs->dict.contains(attr::kNoAlias)) {
     func = WithAttr(func, attr::kNoAlias, IntImm(DataType::Bool(), options.noalias ? 1 : 0));
   }
+  func = WithUserPasses(std::move(func), 0);
   for (const tir::LoweringPass& pass : tir::LoweringPasses()) {
     func = pass.run(std::move(func), config);
     if (options.after_pass) options.after_pass(pass.name, func);
+    if (std::string(pass.name) == "FlattenBuffer") func = WithUserPasses(std::move(func), 1);
+    if (std::string(pass.name) == "UnrollLoop") func = WithUserPasses(std::move(func), 2);
   }
-  return func;
+  return WithUserPasses(std::move(func), 3);
 }
 
 }  // namespace treadle::driver

@@ -303,7 +303,7 @@ constexpr Intrinsic kIntrinsics[] = {
     {"tvm_struct_set", -1, kO, "(handle, index, field, value)"},
     {"tvm_stack_alloca", 2, kO, "(kind, count): memory of this call"},
     {"tvm_stack_make_shape", -1, kO, "shape array on the stack"},
-    {"tvm_stack_make_array", -1, kO, "DLTensor on the stack"},
+    {"tvm_stack_make_array", -1, kO, "(pointer, zero of the dtype, extents...): a compact DLTensor on the stack"},
     {"tvm_throw_last_error", 0, kO, "returns with the error that is set"},
     {"tvm_access_ptr", 5, kR, "(type, data, offset, extent, rw mask): pointer into a buffer"},
     {"tvm_thread_allreduce", -1, kO, "reduction across threads"},

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scalar expressions, tensor expressions, schedules, lowering and building of loop-level functions.
 #include "driver/build_module.h"
+#include "driver/lower_te.h"
 #include "python/api.h"
 #include "treadle/arith/analyzer.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/relay/text.h"
+#include "treadle/relay/type_infer.h"
 #include "treadle/te/schedule.h"
 #include "treadle/tir/schedule.h"
 #include "treadle/tir/text.h"
@@ -142,7 +144,8 @@ void RegisterTeSchedule() {
   Reg("te.ScheduleCacheRead", [](TeSchedule s, Tensor t, std::string scope, Array<Operation> readers) {
     return s.CacheRead(t, scope, readers);
   });
-  Reg("te.ScheduleCacheWrite", [](TeSchedule s, Tensor t, std::string scope) { return s.CacheWrite(t, scope); });
+  Reg("te.ScheduleCacheWrite", [](TeSchedule s, Array<Tensor> t, std::string scope) { return s.CacheWrite(t, scope); });
+  Reg("te.StageSetStorePredicate", [](Stage s, PrimExpr p) { s.SetStorePredicate(p); });
   Reg("te.ScheduleRFactor",
       [](TeSchedule s, Tensor t, IterVar axis, int factor_axis) { return s.RFactor(t, axis, factor_axis); });
   Reg("te.ScheduleApply", [](TeSchedule s, Array<Tensor> args, std::string name) { return s.Apply(args, name); });
@@ -289,6 +292,10 @@ void RegisterTirSchedule() {
 }  // namespace
 
 void RegisterTeApi() {
+  Reg("topi.Compute", [](relay::Function func, Array<Tensor> inputs, std::string target) {
+    func = Downcast<relay::Function>(relay::InferType(func));
+    return driver::ComputeOnTensors(func, inputs, Target(target));
+  });
   RegisterScalars();
   RegisterTensors();
   RegisterTeSchedule();

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Constructors of statements, buffers and functions of loop-level code, and scans and externs of tensor expressions.
+#include <unordered_set>
+
 #include "python/api.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/te/scan.h"
 #include "treadle/tir/function.h"
+#include "treadle/tir/stmt_functor.h"
 #include "treadle/tir/text.h"
 #include "treadle/tir/verify.h"
 
@@ -136,7 +139,66 @@ void RegisterOperations() {
 
 }  // namespace
 
+namespace {
+
+/// Calls `pre` before and `post` after the children of each statement or expression of the kinds that are wanted;
+/// what they return (if not null) takes its place.
+class CallbackTransform : public tir::StmtExprMutator {
+ public:
+  CallbackTransform(runtime::PackedFunc pre, runtime::PackedFunc post, const Array<String>& kinds)
+      : pre_(std::move(pre)), post_(std::move(post)) {
+    for (const String& kind : kinds) kinds_.insert(kind.str());
+  }
+  Stmt Run(const Stmt& stmt) { return VisitStmt(stmt); }
+
+ protected:
+  Stmt VisitStmt(const Stmt& stmt) override {
+    return Around(stmt, [&] { return tir::StmtExprMutator::VisitStmt(stmt); });
+  }
+  PrimExpr VisitExpr(const PrimExpr& e) override {
+    return Around(e, [&] { return tir::StmtExprMutator::VisitExpr(e); });
+  }
+
+ private:
+  template <typename Ref, typename F>
+  Ref Around(const Ref& node, F&& children) {
+    const bool wanted = kinds_.empty() || kinds_.count(node->type_key()) != 0;
+    if (wanted && pre_.defined()) {
+      ObjectRef result = pre_(node).template As<ObjectRef>();
+      if (result.defined()) return Downcast<Ref>(result);
+    }
+    Ref changed = children();
+    if (wanted && post_.defined()) {
+      ObjectRef result = post_(changed).template As<ObjectRef>();
+      if (result.defined()) return Downcast<Ref>(result);
+    }
+    return changed;
+  }
+  runtime::PackedFunc pre_, post_;
+  std::unordered_set<std::string> kinds_;
+};
+
+void RegisterFunctors() {
+  Reg("tir.PostOrderVisit", [](ObjectRef node, runtime::PackedFunc visit) {
+    tir::PostOrderVisit(node, [&](const ObjectRef& n) { visit(n); });
+  });
+  Reg("tir.IRTransform", [](Stmt stmt, runtime::PackedFunc pre, runtime::PackedFunc post, Array<String> kinds) {
+    return CallbackTransform(pre, post, kinds).Run(stmt);
+  });
+  Reg("tir.Substitute", [](ObjectRef node, Map<Var, PrimExpr> vmap) -> ObjectRef {
+    if (node.as<PrimExprNode>()) return tir::Substitute(Downcast<PrimExpr>(node), vmap);
+    return tir::Substitute(Downcast<Stmt>(node), vmap);
+  });
+  Reg("tir.FuncWithBody", [](tir::PrimFunc func, Stmt body) {
+    func.CopyOnWrite()->body = body;
+    return func;
+  });
+}
+
+}  // namespace
+
 void RegisterTirApi() {
+  RegisterFunctors();
   RegisterStatements();
   RegisterBuffers();
   RegisterOperations();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,7 @@ constexpr int64_t kCostCap = 1 << 20;
 struct Region {
   int parent = -1;
   int depth = 0;
+  int sibling = -1;  ///< where one of the two surely runs; itself where it surely runs
 };
 
 struct NodeInfo {
@@ -29,6 +31,9 @@ struct NodeInfo {
   int uses = 0;     ///< edges from distinct parents and repeated edges
   int region = -1;  ///< innermost region that holds all uses
   int64_t cost = 1;
+  bool loads = false;          ///< reads memory, which may only be there where it is read
+  bool bound = false;          ///< gets a variable
+  std::vector<int> used_in{};  ///< regions of the uses
 };
 
 class Children : public ExprVisitor {
@@ -89,7 +94,11 @@ class Binder {
       info.order = static_cast<int>(post_order_.size());
       for (const PrimExpr& child : top.children) {
         info.cost = std::min(kCostCap, info.cost + info_[child.get()].cost);
+        info.loads |= info_[child.get()].loads;
       }
+      const auto* call = top.e.as<CallNode>();
+      info.loads |= top.e.as<BufferLoadNode>() || top.e.as<ProducerLoadNode>() ||
+                    (call != nullptr && EffectOf(call) != CallEffect::kPure);
       post_order_.push_back(top.e);
       children_[top.e.get()] = std::move(top.children);
       stack.pop_back();
@@ -130,16 +139,39 @@ class Binder {
           regions_.push_back({own, regions_[own].depth + 1});
           region = static_cast<int>(regions_.size()) - 1;
           region_of_edge_[{e.get(), c}] = region;
+          // The body of a let always runs; of the two values of a condition, one does.
+          if (e.as<LetNode>()) regions_.back().sibling = region;
+          if (c == 2 && e.as<CallNode>()) {
+            regions_.back().sibling = region - 1;
+            regions_[static_cast<size_t>(region) - 1].sibling = region;
+          }
         }
         NodeInfo& child = info_[children[c].get()];
+        child.used_in.push_back(region);
         child.region = child.region < 0 ? region : Common(child.region, region);
       }
     }
     bound_in_.resize(regions_.size());
     for (const PrimExpr& e : post_order_) {
-      const NodeInfo& info = info_[e.get()];
-      if (info.uses > 1 && e.get() != root.get() && Worth(e)) bound_in_[info.region].push_back(e);
+      NodeInfo& info = info_[e.get()];
+      info.bound = info.uses > 1 && e.get() != root.get() && Worth(e) && (!info.loads || IsCertain(info));
+      if (info.bound) bound_in_[info.region].push_back(e);
     }
+  }
+
+  /// Whether the node is evaluated whenever its region is.
+  bool IsCertain(const NodeInfo& info) const {
+    std::vector<int> todo = info.used_in;
+    std::unordered_set<int> certain;
+    while (!todo.empty()) {
+      const int region = todo.back();
+      todo.pop_back();
+      if (region == info.region) return true;
+      if (!certain.insert(region).second) continue;
+      const int sibling = regions_[static_cast<size_t>(region)].sibling;
+      if (sibling >= 0 && certain.count(sibling) != 0) todo.push_back(regions_[static_cast<size_t>(region)].parent);
+    }
+    return false;
   }
 
   /// Rebuilds bottom-up. A bound node is replaced by its variable; its definition is emitted in its region.
@@ -156,7 +188,7 @@ class Binder {
       }
       PrimExpr rebuilt = Rebuild(e, replaced);
       const NodeInfo& info = info_[e.get()];
-      if (info.uses > 1 && e.get() != root.get() && Worth(e)) {
+      if (info.bound) {
         Var var("t", e.dtype());
         definition_.emplace(e.get(), std::pair(var, rebuilt));
         value_.emplace(e.get(), var);

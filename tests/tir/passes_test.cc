@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests_common/sample_functions.h"
+#include "tir/passes/strided_access.h"
 #include "treadle/ir/structural.h"
 #include "treadle/tir/text.h"
 #include "treadle/tir/verify.h"
@@ -91,6 +92,63 @@ TEST(Text, EveryPassKeepsTheRoundTrip) {
     EXPECT_EQ(FindFault(func), "") << pass.name;
     EXPECT_EQ(StructuralDifference(func, ParsePrimFunc(AsText(func))), "") << pass.name << "\n" << AsText(func);
   }
+}
+
+TEST(CommonSubexpr, QuotientsThatALoopKeepsLeaveIt) {
+  ExpectBody(CommonSubexpr, "for (i: int32, 0, 8) { A[floordiv(n, 3)] = A[(floordiv(n, 3) + i)] }",
+             "let cse_var: int32 = floordiv(n, 3); for (i: int32, 0, 8) { A[cse_var] = A[(cse_var + i)] }");
+}
+
+TEST(CommonSubexpr, IndicesOfOneStatementAreSharedWithinTheLoop) {
+  ExpectBody(CommonSubexpr, "for (i: int32, 0, 8) { A[floormod(i, 3)] = (A[floormod(i, 3)] + 1f32) }",
+             "for (i: int32, 0, 8) { let cse_var: int32 = floormod(i, 3); A[cse_var] = (A[cse_var] + 1f32) }");
+}
+
+TEST(CommonSubexpr, EqualValuesAreComputedOnce) {
+  ExpectBody(CommonSubexpr, "A[n] = ((A[(n + 1)]*A[(n + 2)]) + @tir.exp((A[(n + 1)]*A[(n + 2)]), dtype=float32))",
+             "A[n] = (let t: float32 = (A[(n + 1)]*A[(n + 2)]) in (t + @tir.exp(t, dtype=float32)))");
+}
+
+TEST(CommonSubexpr, WhatOnlyOneCaseReadsIsNotReadBefore) {
+  const std::string text =
+      "A[n] = (@tir.if_then_else((n < 4), (A[(n + 1)] + A[(n + 2)]), 0f32, dtype=float32) + "
+      "@tir.if_then_else((n < 5), (A[(n + 1)] + A[(n + 2)]), 1f32, dtype=float32))";
+  ExpectBody(CommonSubexpr, text, text);
+}
+
+TEST(AlignStorage, RowsBeginAtMultiplesOfTheFactor) {
+  const std::string after = AsText(AlignStorage(ParsePrimFunc(std::string(kHead) + R"(
+    allocate B_1: Buffer(B: Pointer(float32), float32, [4, 10], []) annotations {"storage_alignment": [[0, 8, 4]]};
+    for (i: int32, 0, 4) { B_1[i, 3] = A[i] }
+    A[0] = B_1[3, 3] })"),
+                                                LowerConfig()));
+  EXPECT_THAT(after, HasSubstr("[4, 10], [12, 1]"));
+}
+
+TEST(CoalesceStridedAccess, EveryOtherElementIsPickedFromWholeVectors) {
+  ExpectBody(CoalesceStridedAccess, "A[ramp(0, 1, 4)] = A[ramp(n, 2, 4)]",
+             "A[ramp(0, 1, 4)] = shuffle([A[ramp(n, 1, 4)], A[ramp((n + 3), 1, 4)]], [0, 2, 5, 7])");
+}
+
+TEST(StridedAccess, IsDescribedPerLoop) {
+  const PrimFunc f =
+      ParsePrimFunc(std::string(kHead) +
+                    "for (i: int32, 0, 4) { for (j: int32, 0, 8) vectorized { A[j] = A[((j*4) + i)] + A[i] } } }");
+  EXPECT_EQ(DescribeStridedAccesses(f),
+            "loop j vectorize: loads A with stride 4\nloop j vectorize: loads A with stride 0\n"
+            "loop j vectorize: stores A with stride 1\n");
+}
+
+TEST(LegalizeNarrowFloat, IsComputedAsFloat32) {
+  const char* head = R"(primfn(a: handle, n: int32) -> ()
+  attr = {"global_symbol": "f"}
+  buffers = {A: Buffer(p: Pointer(float16), float16, [64], [])}
+  buffer_map = {a: A} {
+)";
+  const PrimFunc f = ParsePrimFunc(std::string(head) + "A[0] = (A[1] + A[2]) }");
+  const PrimFunc expected =
+      ParsePrimFunc(std::string(head) + "A[0] = cast(float16, (cast(float32, A[1]) + cast(float32, A[2]))) }");
+  EXPECT_EQ(AsText(LegalizeNarrowFloat(f, LowerConfig()), false), AsText(expected, false));
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ class StageNode : public Object {
   IterVar attach_ivar;
   std::string scope = "global";
   Array<IterVar> env_threads;
+  PrimExpr store_predicate = PrimExpr(ObjectPtr<Object>());  ///< null: none
   bool is_output = false;
   TREADLE_NODE(StageNode, Object, "te.Stage")
   template <typename R>
@@ -80,6 +81,8 @@ class Stage : public ObjectRef {
   void StorageAlign(const IterVar& axis, int factor, int offset);
   void DoubleBuffer();
   void Prefetch(const Tensor& tensor, const IterVar& axis, const PrimExpr& offset);
+  /// The stage stores only where `predicate` holds, in terms of its axes and the threads they are bound to.
+  void SetStorePredicate(const PrimExpr& predicate);
   /// Threads that shall run around the stage; its axes, and those of what is attached to it, are bound to them.
   void EnvThreads(const Array<IterVar>& threads);
   TREADLE_BASE_REF(Stage, ObjectRef, StageNode);
@@ -110,6 +113,8 @@ class TeSchedule : public ObjectRef {
   Tensor CacheRead(const Tensor& tensor, const std::string& scope, const Array<Operation>& readers);
   /// The computation moves to a new stage that writes `scope`; the tensor's stage becomes the copy out of it.
   Tensor CacheWrite(const Tensor& tensor, const std::string& scope);
+  /// The same for a computation of several outputs, all of which are given.
+  Array<Tensor> CacheWrite(const Array<Tensor>& tensors, const std::string& scope);
   /// Splits a reduction over `axis`, a reduction axis of the tensor's stage: a new stage "<name>.rf" computes partial
   /// results along a new dimension `factor_axis`, which the tensor's stage combines. Returns its outputs.
   Array<Tensor> RFactor(const Tensor& tensor, const IterVar& axis, int factor_axis = 0);

@@ -85,9 +85,8 @@ class Stage(Object):
         _api.StageEnvThreads(self, list(threads) if isinstance(threads, (list, tuple)) else [threads])
 
     def set_store_predicate(self, predicate):
-        """Not available: which elements are stored follows from the axes."""
-        raise ScheduleError(f"set_store_predicate: stage '{self.op.name}': what is stored follows from the axes; "
-                            "bind axes that don't index the result to threads only after rfactor")
+        """The stage stores only where `predicate` holds, in terms of its axes and threads they are bound to."""
+        _api.StageSetStorePredicate(self, as_expr(predicate))
 
     def pragma(self, axis, pragma_type, pragma_value=1):
         value = pragma_value if isinstance(pragma_value, str) else as_expr(pragma_value)
@@ -115,12 +114,11 @@ class Schedule(Object):
         return _api.ScheduleCacheRead(self, tensor, scope, [_op(r) for r in readers])
 
     def cache_write(self, tensor, scope):
-        if isinstance(tensor, (list, tuple)):
-            if len(tensor) != 1:
-                raise ScheduleError("cache_write: only computations with one output can be cached")
-            return [self.cache_write(tensor[0], scope)]
-        return _api.ScheduleCacheWrite(self, tensor, scope)
-
+        """The computation in `scope`, from where the tensor's stage copies. Of a computation of several outputs, all
+        are given as a list, and a list is returned."""
+        several = isinstance(tensor, (list, tuple))
+        cached = list(_api.ScheduleCacheWrite(self, list(tensor) if several else [tensor], scope))
+        return cached if several else cached[0]
 
     def rfactor(self, tensor, axis, factor_axis=0):
         """Partial results along `axis` as a stage of its own, whose tensor (or list of several) is returned."""

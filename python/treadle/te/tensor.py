@@ -30,6 +30,12 @@ class Operation(Node):
     __repr__ = __str__
 
 
+def _topi(name, *args):
+    from .. import topi  # which is made of tensors
+
+    return getattr(topi, name)(*args)
+
+
 class TensorSlice:
     """A tensor with some of its indices: A[i] of a matrix A, to be indexed on."""
 
@@ -75,6 +81,34 @@ class Tensor(Node):
         return isinstance(other, Tensor) and bool(_api.TensorEqual(self, other))
 
     __hash__ = Object.__hash__
+
+    # Arithmetic is element by element, with broadcasting.
+    def __add__(self, other):
+        return _topi("add", self, other)
+
+    def __radd__(self, other):
+        return _topi("add", other, self)
+
+    def __sub__(self, other):
+        return _topi("subtract", self, other)
+
+    def __rsub__(self, other):
+        return _topi("subtract", other, self)
+
+    def __mul__(self, other):
+        return _topi("multiply", self, other)
+
+    def __rmul__(self, other):
+        return _topi("multiply", other, self)
+
+    def __truediv__(self, other):
+        return _topi("divide", self, other)
+
+    def __rtruediv__(self, other):
+        return _topi("divide", other, self)
+
+    def __neg__(self):
+        return _topi("negative", self)
 
     def __str__(self):
         return f"Tensor(shape={list(self.shape)}, op.name={self.op.name})"

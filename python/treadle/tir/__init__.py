@@ -12,4 +12,13 @@ from .function import Buffer, PrimFunc, decl_buffer, from_text
 from .schedule import BlockRV, LoopRV, Schedule, ScheduleError
 from .stmt import (Allocate, AssertStmt, AttrStmt, Block, BlockRealize, BufferStore, Evaluate, For, ForKind, IfThenElse,
                    LetStmt, SeqStmt, Stmt, While, stmt_seq)
-from . import ir_builder
+from . import ir_builder, stmt_functor, transform
+
+
+def __getattr__(name):
+    # The reductions of tensor expressions, which also go by this module's name.
+    if name in ("sum", "prod", "max", "min", "comm_reducer"):
+        from .. import te
+
+        return getattr(te, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -224,9 +224,19 @@ def call_pure_extern(dtype, name, *args):
     return call_intrin(dtype, "tir.call_pure_extern", name, *args)
 
 
+def _handed_on(value):
+    """What a packed function gets: a buffer as a tensor."""
+    if not (hasattr(value, "access_ptr") and hasattr(value, "shape")):
+        return value
+    if len(value.strides) > 0:
+        raise ValueError(f"call_packed: buffer {value.name} has strides; only compact buffers are handed on")
+    return call_intrin("handle", "tir.tvm_stack_make_array", value.access_ptr("rw"), const(0, str(value.dtype)),
+                       *value.shape)
+
+
 def call_packed(name, *args):
     """A call of a registered function."""
-    return call_intrin("int32", "tir.tvm_call_packed", name, *args)
+    return call_intrin("int32", "tir.tvm_call_packed", name, *[_handed_on(a) for a in args])
 
 
 def min_value(dtype):

@@ -64,6 +64,10 @@ class PrimFunc(Printed, BaseFunc):
                 variables.append(p)
         super().__init__(_api.PrimFunc(variables, body, buffers, dict(attrs or {})))
 
+    def with_body(self, body):
+        """A copy with another body."""
+        return _api.FuncWithBody(self, body)
+
     def with_attr(self, key, value):
         """A copy with an attribute, such as "global_symbol", its name."""
         return _api.FuncWithAttr(self, key, value if isinstance(value, str) else as_expr(value))

@@ -6,6 +6,7 @@
 
 #include "backends/c/c_writer.h"
 #include "tir/passes/passes.h"
+#include "treadle/runtime/c_types.h"
 
 namespace treadle::backends {
 
@@ -331,6 +332,86 @@ std::string CWriter::FloatCall(const std::string& name, const CallNode* op) {
   return small ? FromFloat(text, t) : text;
 }
 
+std::string CWriter::ExternCall(const CallNode* op) {
+  const std::string& name = Downcast<tir::StringImm>(op->args[0])->value;
+  std::string text = name + "(", types;
+  for (size_t i = 1; i < op->args.size(); ++i) {
+    const PrimExpr& e = op->args[i];
+    std::string type = CValueType(e.dtype());
+    const auto* address = e.as<CallNode>();
+    const auto* load = address != nullptr && tir::IsCallTo(address, "tir.address_of")
+                           ? address->args[0].as<tir::BufferLoadNode>()
+                           : nullptr;
+    if (e.as<tir::StringImmNode>()) type = "const char*";
+    if (load != nullptr) type = CMemoryType(load->buffer->dtype) + std::string("*");
+    text += (i == 1 ? "" : ", ") + VisitExpr(e);
+    types += (i == 1 ? "" : ", ") + type;
+  }
+  externs_[name] = StrCat(CValueType(op->dtype), " ", name, "(", types.empty() ? "void" : types, ");");
+  return text + ")";
+}
+
+std::string CWriter::PackedCall(const CallNode* op) {
+  if (std::string(Language()) != "c") {
+    throw TargetError(StrCat("the ", Language(), " backend can't call registered functions within kernels"));
+  }
+  const std::string id = StrCat(counter_++);
+  const std::string args = "args" + id, codes = "codes" + id, callee = "callee" + id;
+  const size_t count = op->args.size() - 1;
+  Line(StrCat("TreadleArg ", args, "[", count + 1, "];"));
+  Line(StrCat("int ", codes, "[", count + 1, "];"));
+  Line(StrCat("void* ", callee, " = NULL;"));
+  ++temporaries_;
+  for (size_t i = 0; i < count; ++i) {
+    const PrimExpr& e = op->args[i + 1];
+    const auto* tensor = e.as<CallNode>();
+    std::string member = "v_int64", value;
+    int code = kTreadleInt;
+    if (const auto* text = e.as<tir::StringImmNode>()) {
+      member = "v_handle", value = "(void*)(uintptr_t)" + Quote(text->value), code = kTreadleStr;
+    } else if (tensor != nullptr && tir::IsCallTo(tensor, "tir.tvm_stack_make_array")) {
+      const DataType t = tensor->args[1].dtype();
+      const std::string name = StrCat("tensor", id, "_", i);
+      const size_t rank = tensor->args.size() - 2;
+      Line(StrCat("int64_t ", name, "_shape[", std::max<size_t>(rank, 1), "];"));
+      for (size_t d = 0; d < rank; ++d) {
+        Line(StrCat(name, "_shape[", d, "] = ", VisitExpr(tensor->args[d + 2]), ";"));
+      }
+      Line(StrCat("TreadleTensor ", name, ";"));
+      Line(StrCat("memset(&", name, ", 0, sizeof(", name, "));"));
+      Line(StrCat(name, ".data = ", VisitExpr(tensor->args[0]), ";"));
+      Line(StrCat(name, ".device.device_type = 1;"));
+      Line(StrCat(name, ".ndim = ", rank, ";"));
+      Line(StrCat(name, ".dtype.code = ", static_cast<int>(t.code()), ";"));
+      Line(StrCat(name, ".dtype.bits = ", static_cast<int>(t.bits()), ";"));
+      Line(StrCat(name, ".dtype.lanes = 1;"));
+      Line(StrCat(name, ".shape = ", name, "_shape;"));
+      member = "v_handle", value = "&" + name, code = kTreadleDLTensor;
+    } else if (e.dtype().is_handle()) {
+      member = "v_handle", value = VisitExpr(e), code = kTreadleHandle;
+    } else if (e.dtype().is_floating()) {
+      member = "v_float64", value = Convert(VisitExpr(e), e.dtype(), DataType::Float(64)), code = kTreadleFloat;
+    } else {
+      value = StrCat("(int64_t)", VisitExpr(e));
+    }
+    Line(StrCat(args, "[", i, "].", member, " = ", value, ";"));
+    Line(StrCat(codes, "[", i, "] = ", code, ";"));
+  }
+  Line(StrCat(args, "[", count, "].v_int64 = 0;"));
+  Line(StrCat(codes, "[", count, "] = ", static_cast<int>(kTreadleNull), ";"));
+  const std::string& name = Downcast<tir::StringImm>(op->args[0])->value;
+  calls_packed_ = true;
+  Line(StrCat("if (treadle_call_packed(", Quote(name), ", &", callee, ", ", args, ", ", codes, ", ", count,
+              ") != 0) {"));
+  Indented([&] { Return("-1"); });
+  Line("}");
+  if (op->dtype.is_handle()) return StrCat(args, "[", count, "].v_handle");
+  if (op->dtype.is_floating()) {
+    return Convert(StrCat(args, "[", count, "].v_float64"), DataType::Float(64), op->dtype);
+  }
+  return Convert(StrCat(args, "[", count, "].v_int64"), DataType::Int(64), op->dtype);
+}
+
 std::string CWriter::OwnIntrinsic(const std::string&, const CallNode*, bool* known) {
   *known = false;
   return "";
@@ -358,6 +439,8 @@ std::string CWriter::VisitExpr_(const CallNode* op) {
   }
   if (name == "reinterpret") return Reinterpret(op);
   if (name == "tvm_struct_get") return StructGet(op);
+  if (name == "call_extern" || name == "call_pure_extern") return ExternCall(op);
+  if (name == "tvm_call_packed") return PackedCall(op);
   if (name == "address_of") {
     const auto* load = op->args[0].as<tir::BufferLoadNode>();
     if (load != nullptr) return StrCat("((void*)&", Element(load->buffer, load->indices), ")");

@@ -2,6 +2,7 @@
 // Text in the language C out of functions in low-level form without vectors: what C99 and its relatives share.
 #pragma once
 
+#include <map>
 #include <sstream>
 #include <string>
 #include <unordered_map>
@@ -31,6 +32,9 @@ class CWriter : public tir::ExprFunctor<std::string(const PrimExpr&)>, public ti
   virtual std::string Declare(const tir::Var& v, bool restrict_pointer);
   /// The statements of a function's body.
   std::string Body(const std::vector<tir::Var>& params, const tir::Stmt& body);
+  /// Prototypes of the functions that were called by name.
+  const std::map<std::string, std::string>& externs() const { return externs_; }
+  bool calls_packed() const { return calls_packed_; }
 
  protected:
   using ExprBase = tir::ExprFunctor<std::string(const PrimExpr&)>;
@@ -47,6 +51,8 @@ class CWriter : public tir::ExprFunctor<std::string(const PrimExpr&)>, public ti
   virtual void FailUnless(const std::string& condition, const std::string& message);
   /// An intrinsic that only this language has; "" with `known` false where there is none.
   virtual std::string OwnIntrinsic(const std::string& name, const tir::CallNode* op, bool* known);
+  virtual std::string ExternCall(const tir::CallNode* op);
+  virtual std::string PackedCall(const tir::CallNode* op);
 
   // ---- Expressions ----
   std::string VisitExpr(const PrimExpr& e) override;
@@ -156,6 +162,8 @@ class CWriter : public tir::ExprFunctor<std::string(const PrimExpr&)>, public ti
   int counter_ = 0;
   int in_index_ = 0;
   int temporaries_ = 0;  ///< in the statement that is being written
+  std::map<std::string, std::string> externs_;
+  bool calls_packed_ = false;
 };
 
 }  // namespace treadle::backends

@@ -254,7 +254,40 @@ Value* FunctionCodegen::CallModuleFunction(const CallNode* op, const GlobalVarNo
   return code;
 }
 
+/// A DLTensor on the stack: compact, on the CPU.
+Value* FunctionCodegen::TensorArgument(const CallNode* op) {
+  llvm::IRBuilder<> entry(&function_->getEntryBlock(), function_->getEntryBlock().begin());
+  const size_t rank = op->args.size() - 2;
+  auto* shape_type = llvm::ArrayType::get(Int64(), std::max<size_t>(rank, 1));
+  auto* bytes = llvm::ArrayType::get(b_.getInt8Ty(), sizeof(DLTensor));
+  Value* shape = entry.CreateAlloca(shape_type, nullptr, "packed.shape");
+  auto* tensor = entry.CreateAlloca(bytes, nullptr, "packed.tensor");
+  tensor->setAlignment(llvm::Align(alignof(DLTensor)));
+  for (size_t d = 0; d < rank; ++d) {
+    b_.CreateStore(Index64(op->args[d + 2]), b_.CreateConstInBoundsGEP2_64(shape_type, shape, 0, d));
+  }
+  auto store = [&](Value* value, size_t offset) {
+    b_.CreateStore(value, b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), tensor, offset));
+  };
+  const DataType t = op->args[1].dtype();
+  store(VisitExpr(op->args[0]), offsetof(DLTensor, data));
+  store(b_.getInt32(kDLCPU), offsetof(DLTensor, device));
+  store(b_.getInt32(0), offsetof(DLTensor, device) + 4);
+  store(b_.getInt32(static_cast<uint32_t>(rank)), offsetof(DLTensor, ndim));
+  store(b_.getInt8(static_cast<uint8_t>(t.code())), offsetof(DLTensor, dtype));
+  store(b_.getInt8(static_cast<uint8_t>(t.bits())), offsetof(DLTensor, dtype) + 1);
+  store(b_.getInt16(static_cast<uint16_t>(t.lanes())), offsetof(DLTensor, dtype) + 2);
+  store(shape, offsetof(DLTensor, shape));
+  store(llvm::ConstantPointerNull::get(b_.getPtrTy()), offsetof(DLTensor, strides));
+  store(b_.getInt64(0), offsetof(DLTensor, byte_offset));
+  return tensor;
+}
+
 Value* FunctionCodegen::PackedArgument(const PrimExpr& e, Value* slot, int* code) {
+  if (const auto* call = e.as<CallNode>(); call != nullptr && tir::IsCallTo(call, "tir.tvm_stack_make_array")) {
+    *code = kTreadleDLTensor;
+    return b_.CreateStore(TensorArgument(call), slot);
+  }
   Value* value = VisitExpr(e);
   const DataType dtype = e.dtype();
   if (e.as<tir::StringImmNode>()) {

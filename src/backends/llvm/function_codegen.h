@@ -171,6 +171,7 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   Value* CallExternFunction(const tir::CallNode* op);
   Value* CallPackedFunction(const tir::CallNode* op);
   Value* CallModuleFunction(const tir::CallNode* op, const GlobalVarNode* callee);
+  Value* TensorArgument(const tir::CallNode* op);
   Value* PackedArgument(const PrimExpr& e, Value* slot, int* code);
 
   // Control flow.

@@ -285,6 +285,41 @@ class VmCompiler : public tir::ExprFunctor<Lanes(const PrimExpr&)>, public tir::
     code_->at(skip).b = Here();
     return {result};
   }
+  Lanes PackedCall(const tir::CallNode* op) {
+    // Values first: what computes them may be a call of its own.
+    std::vector<std::vector<VmInstruction>> pushes;
+    for (size_t i = 1; i < op->args.size(); ++i) {
+      const PrimExpr& e = op->args[i];
+      std::vector<VmInstruction> push;
+      const auto* tensor = e.as<tir::CallNode>();
+      if (const auto* text = e.as<tir::StringImmNode>()) {
+        push.push_back({VmOp::kPushString, 0, 0, 0, 0, Message(text->value), 0, 0});
+      } else if (tensor != nullptr && tir::IsCallTo(tensor, "tir.tvm_stack_make_array")) {
+        const auto* address = tensor->args[0].as<tir::CallNode>();
+        const auto* load = address != nullptr ? address->args[0].as<tir::BufferLoadNode>() : nullptr;
+        if (load == nullptr) throw Error(StrCat("argument ", i, " of a packed call isn't a buffer"));
+        for (size_t d = 2; d < tensor->args.size(); ++d) {
+          push.push_back({VmOp::kPushExtent, 0, 0, 0, 0, VisitExpr(tensor->args[d])[0], 0, 0});
+        }
+        const int32_t element = Elements(load->buffer, load->indices)[0];
+        push.push_back({VmOp::kPushTensor, 0, 0, 0, 0, BufferId(load->buffer), element, 0});
+      } else {
+        const VmOp code = e.dtype().is_floating() ? VmOp::kPushFloat : VmOp::kPushInt;
+        if (e.dtype().is_handle()) throw Error("the interpreter can't hand pointers to packed functions");
+        push.push_back({code, 0, 0, 0, 0, VisitExpr(e)[0], 0, 0});
+      }
+      pushes.push_back(std::move(push));
+    }
+    for (const auto& push : pushes) {
+      for (const VmInstruction& in : push) Put(in);
+    }
+    const int32_t result = NewRegister();
+    const auto is_float = static_cast<uint8_t>(op->dtype.is_floating());
+    const std::string& callee = Downcast<tir::StringImm>(op->args[0])->value;
+    Put({VmOp::kCallPacked, 0, 0, is_float, result, Message(callee), 0, 0});
+    return {result};
+  }
+
   Lanes Conditional(const tir::CallNode* op) {
     Lanes condition = VisitExpr(op->args[0]);
     const size_t lanes = static_cast<size_t>(op->dtype.lanes());
@@ -405,6 +440,7 @@ Lanes VmCompiler::VisitExpr_(const tir::CallNode* op) {
     const DataType from = op->args[0].dtype();
     return Map1(op->args[0], [&](int32_t a) { return Emit(VmOp::kReinterpret, t, a, from.code(), 0, from.bits()); });
   }
+  if (name == "tvm_call_packed") return PackedCall(op);
   static const std::unordered_map<std::string, VmOp> binary = {
       {"shift_left", VmOp::kShl},   {"shift_right", VmOp::kShr},    {"bitwise_and", VmOp::kBitAnd},
       {"bitwise_or", VmOp::kBitOr}, {"bitwise_xor", VmOp::kBitXor},

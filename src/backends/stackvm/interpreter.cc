@@ -3,10 +3,14 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <list>
 #include <memory>
+#include <utility>
 
 #include "backends/stackvm/program.h"
 #include "treadle/base/half.h"
+#include "treadle/runtime/packed_func.h"
+#include "treadle/runtime/registry.h"
 
 namespace treadle::backends {
 namespace {
@@ -322,10 +326,73 @@ class Machine {
     throw RuntimeError(StrCat(program_.name, ": element ", index, " of buffer ", program_.buffers[buffer].name, " of ",
                               memory_[buffer].elements, " elements"));
   }
+  void PushTensor(const VmInstruction& in, int64_t element);
+  void CallPacked(const VmInstruction& in);
+
+  /// Arguments of the call to come.
+  struct Pending {
+    std::vector<TreadleValue> values;
+    std::vector<int> codes;
+    std::vector<int64_t> extents;
+    std::list<std::vector<int64_t>> shapes;
+    std::list<DLTensor> tensors;
+    void Push(TreadleValue value, int code) {
+      values.push_back(value);
+      codes.push_back(code);
+    }
+  };
+
   const VmProgram& program_;
   std::vector<Register> r_;
   std::vector<Memory> memory_;
+  Pending pending_;
 };
+
+void Machine::PushTensor(const VmInstruction& in, int64_t element) {
+  const auto id = static_cast<size_t>(in.a);
+  const DataType dtype = program_.buffers[id].dtype;
+  pending_.shapes.push_back(std::exchange(pending_.extents, {}));
+  const std::vector<int64_t>& shape = pending_.shapes.back();
+  int64_t count = 1;
+  for (int64_t n : shape) count = n < 0 || __builtin_mul_overflow(count, n, &count) ? INT64_MAX : count;
+  if (element < 0 || element > memory_[id].elements || count > memory_[id].elements - element) {
+    throw RuntimeError(StrCat(program_.name, ": a tensor of ", count, " elements from element ", element, " of buffer ",
+                              program_.buffers[id].name, ", which has ", memory_[id].elements));
+  }
+  DLTensor tensor{};
+  tensor.data = memory_[id].data + element * std::max(1, dtype.bytes());
+  tensor.device = {kDLCPU, 0};
+  tensor.ndim = static_cast<int>(shape.size());
+  tensor.dtype = {static_cast<uint8_t>(dtype.code()), static_cast<uint8_t>(dtype.bits()), 1};
+  tensor.shape = const_cast<int64_t*>(shape.data());
+  pending_.tensors.push_back(tensor);
+  TreadleValue value{};
+  value.v_handle = &pending_.tensors.back();
+  pending_.Push(value, kTreadleDLTensor);
+}
+
+void Machine::CallPacked(const VmInstruction& in) {
+  const std::string& name = program_.messages[static_cast<size_t>(in.a)];
+  const runtime::PackedFunc function = runtime::Registry::Get(name);
+  if (!function.defined()) throw RuntimeError(StrCat(program_.name, ": there is no registered function '", name, "'"));
+  Pending arguments = std::exchange(pending_, {});
+  runtime::RetValue result;
+  function.CallPacked({arguments.values.data(), arguments.codes.data(), static_cast<int>(arguments.values.size())},
+                      &result);
+  Register& d = r_[static_cast<size_t>(in.dst)];
+  d.i = 0;
+  if (result.type_code() == kTreadleInt) {
+    d.i = static_cast<int64_t>(result);
+    if (in.extra != 0) d.f = static_cast<double>(d.i);
+  } else if (result.type_code() == kTreadleFloat) {
+    const auto value = static_cast<double>(result);
+    if (in.extra != 0) {
+      d.f = value;
+    } else {
+      d.i = static_cast<int64_t>(value);
+    }
+  }
+}
 
 void Machine::Bind(const std::vector<NDArray>& args) {
   if (args.size() != program_.params.size()) {
@@ -585,6 +652,32 @@ void Machine::Execute(const std::vector<VmInstruction>& code) {
         break;
       case VmOp::kReturn:
         return;
+      case VmOp::kPushInt:
+      case VmOp::kPushFloat: {
+        TreadleValue value{};
+        if (in.op == VmOp::kPushInt) {
+          value.v_int64 = a.i;
+        } else {
+          value.v_float64 = a.f;
+        }
+        pending_.Push(value, in.op == VmOp::kPushInt ? kTreadleInt : kTreadleFloat);
+        break;
+      }
+      case VmOp::kPushString: {
+        TreadleValue value{};
+        value.v_str = program_.messages[static_cast<size_t>(in.a)].c_str();
+        pending_.Push(value, kTreadleStr);
+        break;
+      }
+      case VmOp::kPushExtent:
+        pending_.extents.push_back(a.i);
+        break;
+      case VmOp::kPushTensor:
+        PushTensor(in, b.i);
+        break;
+      case VmOp::kCallPacked:
+        CallPacked(in);
+        break;
     }
   }
 }

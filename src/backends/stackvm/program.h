@@ -72,6 +72,13 @@ enum class VmOp : uint8_t {
   kFail,        ///< message a
   kAssert,      ///< reg a or fail with message b
   kReturn,
+  // Arguments are put together one by one, then the call takes them all.
+  kPushInt,     ///< reg a
+  kPushFloat,   ///< reg a
+  kPushString,  ///< message a
+  kPushExtent,  ///< reg a: of the tensor to come
+  kPushTensor,  ///< buffer a from element reg b on
+  kCallPacked,  ///< registered function named by message a; dst = its result, a float where extra
 };
 
 struct VmInstruction {

@@ -30,6 +30,12 @@ const char* OperandsOf(VmOp op) {
     case VmOp::kFail: return "-m--";
     case VmOp::kAssert: return "-rm-";
     case VmOp::kReturn: return "----";
+    case VmOp::kPushInt:
+    case VmOp::kPushFloat:
+    case VmOp::kPushExtent: return "-r--";
+    case VmOp::kPushString: return "-m--";
+    case VmOp::kPushTensor: return "-br-";
+    case VmOp::kCallPacked: return "rm--";
     case VmOp::kReinterpret: return "rr--";
     case VmOp::kSelect:
     case VmOp::kFma: return "rrrr";
@@ -44,15 +50,15 @@ const char* NameOf(VmOp op) {
       "ne.f", "lt.f", "le.f", "and", "or", "not", "bit_and", "bit_or", "bit_xor", "bit_not", "shl", "shr", "popcount",
       "clz", "abs.i", "select", "int_to_float", "uint_to_float", "float_to_int", "float_to_bool", "round",
       "reinterpret", "math1", "math2", "fma", "load", "store", "check", "alloc", "jump", "jump_if_zero", "fail",
-      "assert", "return"};
-  static_assert(std::size(names) == static_cast<size_t>(VmOp::kReturn) + 1);
+      "assert", "return", "push.i", "push.f", "push.str", "push.extent", "push.tensor", "call_packed"};
+  static_assert(std::size(names) == static_cast<size_t>(VmOp::kCallPacked) + 1);
   return names[static_cast<size_t>(op)];
 }
 
 void CheckCode(const VmProgram& program, const std::vector<VmInstruction>& code, const ByteReader& reader) {
   for (size_t i = 0; i < code.size(); ++i) {
     const VmInstruction& in = code[i];
-    if (in.op > VmOp::kReturn) reader.Fail(StrCat("instruction ", i, " has an unknown code"));
+    if (in.op > VmOp::kCallPacked) reader.Fail(StrCat("instruction ", i, " has an unknown code"));
     const int32_t fields[] = {in.dst, in.a, in.b, in.c};
     const char* operands = OperandsOf(in.op);
     for (int k = 0; k < 4; ++k) {

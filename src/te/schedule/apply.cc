@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "te/create_prim_func.h"
+#include "treadle/arith/analyzer.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/te/scan.h"
 #include "treadle/te/schedule.h"
+#include "treadle/tir/stmt_functor.h"
 
 namespace treadle::te {
 
@@ -24,30 +26,105 @@ class Applier {
 
   tir::PrimFunc Run() {
     for (const Stage& stage : schedule_->stages) {
-      if (stage->attach_type == AttachType::kInline && HasBlock(stage)) sch_.ComputeInline(BlockOf(stage));
-      if (stage->attach_type == AttachType::kReverseInline) sch_.ReverseComputeInline(BlockOf(stage));
+      Naming(stage, [&] {
+        if (stage->attach_type == AttachType::kInline && HasBlock(stage)) sch_.ComputeInline(BlockOf(stage));
+        if (stage->attach_type == AttachType::kReverseInline) sch_.ReverseComputeInline(BlockOf(stage));
+      });
     }
     for (size_t i = schedule_->stages.size(); i-- > 0;) {
-      if (schedule_->stages[i]->attach_type != AttachType::kReverseScope) Place(schedule_->stages[i]);
+      const Stage& stage = schedule_->stages[i];
+      if (stage->attach_type != AttachType::kReverseScope) Naming(stage, [&] { Place(stage); });
     }
     for (const Stage& stage : schedule_->stages) {
-      if (stage->attach_type == AttachType::kReverseScope) Place(stage);
+      if (stage->attach_type == AttachType::kReverseScope) Naming(stage, [&] { Place(stage); });
     }
     for (const Stage& stage : schedule_->stages) {
-      for (const StageMark& mark : stage->marks) ApplyMark(stage, mark);
+      for (const StageMark& mark : stage->marks) Naming(stage, [&] { ApplyMark(stage, mark); });
     }
-    return sch_.func();
+    tir::PrimFunc func = sch_.func();
+    for (const Stage& stage : schedule_->stages) {
+      if (stage->store_predicate.defined() && HasBlock(stage)) func = WithStorePredicate(func, stage);
+    }
+    return func;
   }
 
  private:
+  /// Errors of the engine know blocks and loops; they shall name the stage too.
+  template <typename F>
+  static void Naming(const Stage& stage, F&& step) {
+    try {
+      step();
+    } catch (const ScheduleError& error) {
+      const std::string message = error.what(), name = StrCat("'", stage->op->name, "'");
+      if (message.find(name) != std::string::npos) throw;
+      throw ScheduleError(StrCat("stage ", name, ": ", message));
+    }
+  }
+
   tir::PrimFunc MakeFunction(const Array<Tensor>& args, const std::string& name) {
     Array<Tensor> current;
     TeSchedule schedule{ObjectPtr<Object>(const_cast<TeScheduleNode*>(schedule_))};
+    std::unordered_map<const Object*, Operation> kept;
     for (const Tensor& arg : args) {
       Stage stage = schedule[arg];
-      current.push_back(Tensor(arg->shape, arg->dtype, stage->op, arg->value_index));
+      Operation op = stage->op;
+      if (stage->attach_type == AttachType::kInline && op.as<ComputeOpNode>()) {
+        // A result that is asked for is computed as such, whatever its consumers do.
+        Operation& copy = kept[op.get()];
+        if (!copy.defined()) copy = CopyOf(op.as<ComputeOpNode>());
+        op = copy;
+      }
+      current.push_back(Tensor(arg->shape, arg->dtype, op, arg->value_index));
     }
     return CreatePrimFunc(current, name, &block_names_);
+  }
+
+  static Operation CopyOf(const ComputeOpNode* op) {
+    Map<Var, PrimExpr> vmap;
+    Array<IterVar> axes;
+    for (const IterVar& iv : op->axis) {
+      Var fresh(iv->var->name_hint, iv->var.dtype());
+      vmap.Set(iv->var, fresh);
+      axes.push_back(IterVar(iv->dom, fresh, iv->iter_type));
+    }
+    return MakeComputeOp(op->name, op->tag, op->attrs, axes,
+                         op->body.Map([&](const PrimExpr& e) { return tir::Substitute(e, vmap); }));
+  }
+
+  /// The stage's block runs where its predicate holds.
+  tir::PrimFunc WithStorePredicate(const tir::PrimFunc& func, const Stage& stage) {
+    class Guard : public tir::StmtMutator {
+     public:
+      Guard(const std::string& block, const PrimExpr& predicate) : block_(block), predicate_(predicate) {}
+
+     protected:
+      using tir::StmtMutator::VisitStmt_;
+      tir::Stmt VisitStmt_(const tir::BlockRealizeNode* op) override {
+        if (op->block->name_hint != block_) return tir::StmtMutator::VisitStmt_(op);
+        return tir::BlockRealize(op->iter_values, op->predicate && predicate_, op->block, op->span);
+      }
+
+     private:
+      const std::string& block_;
+      const PrimExpr& predicate_;
+    };
+    Map<Var, PrimExpr> vmap;
+    arith::UsesVar(stage->store_predicate, [&](const tir::VarNode* v) {
+      auto loop = loops_.find(v);
+      for (const StageMark& mark : stage->marks) {
+        if (mark.key == "bind" && mark.text == v->name_hint) loop = loops_.find(mark.axis->var.get());
+      }
+      if (loop == loops_.end()) {
+        throw ScheduleError(StrCat("set_store_predicate: the predicate of stage '", stage->op->name, "' uses '",
+                                   v->name_hint, "'; expected its axes, and threads that they are bound to"));
+      }
+      vmap.Set(GetRef<Var>(v), tir::cast(v->dtype, loop->second->var));
+      return false;
+    });
+    tir::PrimFunc result = func;
+    PrimExpr predicate = tir::Substitute(stage->store_predicate, vmap);
+    result.CopyOnWrite()->body = Guard(block_names_.at(stage->op.get()), predicate)(func->body);
+    return result;
   }
 
   static bool IsInlined(const Stage& stage) {

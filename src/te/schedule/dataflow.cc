@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Schedules over the graph of operations: stages, and caches, which change the graph.
+#include <algorithm>
 #include <unordered_map>
 #include <utility>
 
@@ -179,39 +180,57 @@ Tensor TeSchedule::CacheRead(const Tensor& tensor, const std::string& scope, con
   return copy;
 }
 
-Tensor TeSchedule::CacheWrite(const Tensor& tensor, const std::string& scope) {
-  Stage stage = (*this)[tensor];
+Array<Tensor> TeSchedule::CacheWrite(const Array<Tensor>& tensors, const std::string& scope) {
+  if (tensors.empty()) throw ScheduleError("cache_write: no tensors given");
+  Stage stage = (*this)[tensors[0]];
+  const std::string& name = stage->op->name;
   const auto* compute = stage->op.as<ComputeOpNode>();
-  if (compute == nullptr || compute->body.size() != 1) {
-    throw ScheduleError(StrCat("cache_write: '", tensor->GetNameHint(), "' must be a computation with one output"));
+  if (compute == nullptr) {
+    throw ScheduleError(StrCat("cache_write: stage '", name, "' must be a computation, not ", stage->op->type_key()));
+  }
+  std::vector<bool> given(compute->body.size(), false);
+  for (const Tensor& t : tensors) {
+    if (!(*this)[t].same_as(stage)) {
+      throw ScheduleError(StrCat("cache_write: tensors '", tensors[0]->GetNameHint(), "' and '", t->GetNameHint(),
+                                 "' are of different stages"));
+    }
+    given.at(static_cast<size_t>(t->value_index)) = true;
+  }
+  if (std::find(given.begin(), given.end(), false) != given.end()) {
+    throw ScheduleError(StrCat("cache_write: stage '", name, "' has ", compute->body.size(),
+                               " outputs, which are cached together; expected a list of all of them"));
   }
   if (!stage->steps.empty()) {
-    throw ScheduleError(StrCat("cache_write: axes of stage '", stage->op->name,
-                               "' were already split, fused or reordered; cache it before"));
+    throw ScheduleError(
+        StrCat("cache_write: axes of stage '", name, "' were already split, fused or reordered; cache it before"));
   }
   // The computation with axes of its own.
   auto cached = MakeObject<ComputeOpNode>();
-  cached->name = UniqueName(get(), StrCat(stage->op->name, ".", scope));
+  cached->name = UniqueName(get(), StrCat(name, ".", scope));
   cached->tag = compute->tag;
   cached->attrs = compute->attrs;
   Map<Var, PrimExpr> vmap;
+  Array<PrimExpr> indices;
   for (const IterVar& iv : compute->axis) {
     IterVar fresh(iv->dom, Var(iv->var->name_hint + ".c", iv->var.dtype()), iv->iter_type);
     cached->axis.push_back(fresh);
     vmap.Set(iv->var, fresh->var);
+    indices.push_back(iv->var);
   }
   cached->reduce_axis = compute->reduce_axis;
-  cached->body = {tir::Substitute(compute->body[0], vmap)};
+  cached->body = compute->body.Map([&](const PrimExpr& e) { return tir::Substitute(e, vmap); });
   Operation cached_op{ObjectPtr<Object>(cached)};
-  Tensor result(tensor->shape, tensor->dtype, cached_op, 0);
   // The stage keeps its axes and copies.
   auto copy = MakeObject<ComputeOpNode>();
   copy->name = compute->name;
   copy->attrs = compute->attrs;
   copy->axis = compute->axis;
-  Array<PrimExpr> indices;
-  for (const IterVar& iv : compute->axis) indices.push_back(iv->var);
-  copy->body = {result(indices)};
+  Array<Tensor> all, result;
+  for (int i = 0; i < cached_op->num_outputs(); ++i) {
+    all.push_back(Tensor(cached_op->output_shape(i), cached_op->output_dtype(i), cached_op, i));
+    copy->body.push_back(all.back()(indices));
+  }
+  for (const Tensor& t : tensors) result.push_back(all[static_cast<size_t>(t->value_index)]);
   Operation copy_op{ObjectPtr<Object>(copy)};
 
   Stage cache_stage = MakeStage(cached_op, false);
@@ -226,6 +245,10 @@ Tensor TeSchedule::CacheWrite(const Tensor& tensor, const std::string& scope) {
     return t;
   });
   return result;
+}
+
+Tensor TeSchedule::CacheWrite(const Tensor& tensor, const std::string& scope) {
+  return CacheWrite(Array<Tensor>{tensor}, scope)[0];
 }
 
 }  // namespace treadle::te

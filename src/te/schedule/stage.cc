@@ -176,6 +176,14 @@ void Stage::EnvThreads(const Array<IterVar>& threads) {
   node()->env_threads = threads;
 }
 
+void Stage::SetStorePredicate(const PrimExpr& predicate) {
+  if (!predicate.dtype().is_bool()) {
+    throw DTypeError(StrCat("set_store_predicate: the predicate of stage '", get()->op->name, "' has dtype ",
+                            predicate.dtype(), "; expected bool"));
+  }
+  node()->store_predicate = predicate;
+}
+
 void Stage::ComputeRoot() {
   node()->attach_type = AttachType::kRoot;
   node()->attach_stage = nullptr;

@@ -38,7 +38,10 @@ class BufferFlattener : public FoldingMutator {
  private:
   /// Whether all element numbers fit int32.
   static bool IsSmall(const Buffer& buffer) {
-    if (!buffer->strides.empty()) return false;
+    for (const PrimExpr& stride : buffer->strides) {
+      const int64_t* value = AsConstInt(stride);
+      if (value == nullptr || *value < 1 || *value > std::numeric_limits<int32_t>::max()) return false;
+    }
     const PrimExpr span = BufferSpan(buffer);
     const int64_t* count = AsConstInt(span);
     return count != nullptr && *count <= std::numeric_limits<int32_t>::max();
@@ -48,6 +51,7 @@ class BufferFlattener : public FoldingMutator {
     const bool small = IsSmall(buffer);
     PrimExpr result = IntImm(DataType::Int(small ? 32 : 64), 0);
     auto widen = [&](const PrimExpr& e) {
+      if (small && e.dtype().bits() > 32 && is_const_int(e)) return cast(DataType::Int(32), e);
       return !small && e.dtype().bits() < 64 ? cast(DataType::Int(64, e.dtype().lanes()), e) : e;
     };
     for (size_t i = 0; i < indices.size(); ++i) {

@@ -126,9 +126,9 @@ class PlacementFinder : public StmtExprVisitor {
 
 class BlockLowerer : public FoldingMutator {
  public:
-  BlockLowerer(std::unordered_map<const Object*, std::vector<Buffer>> placement,
-               std::unordered_set<const Object*> doubled)
-      : placement_(std::move(placement)), doubled_(std::move(doubled)) {}
+  using Marks = std::unordered_map<const Object*, Map<String, ObjectRef>>;
+  BlockLowerer(std::unordered_map<const Object*, std::vector<Buffer>> placement, Marks marks)
+      : placement_(std::move(placement)), marks_(std::move(marks)) {}
 
  protected:
   using FoldingMutator::VisitExpr_;
@@ -197,9 +197,8 @@ class BlockLowerer : public FoldingMutator {
  private:
   Stmt WithAllocations(Stmt body, const std::vector<Buffer>& buffers) const {
     for (size_t i = buffers.size(); i-- > 0;) {
-      Map<String, ObjectRef> annotations;
-      if (doubled_.count(buffers[i]->data.get()) != 0) annotations.Set(attr::kDoubleBufferScope, PrimExpr(1));
-      body = Allocate(buffers[i], body, annotations);
+      auto marks = marks_.find(buffers[i]->data.get());
+      body = Allocate(buffers[i], body, marks == marks_.end() ? Map<String, ObjectRef>() : marks->second);
     }
     return body;
   }
@@ -237,21 +236,38 @@ class BlockLowerer : public FoldingMutator {
   }
 
   std::unordered_map<const Object*, std::vector<Buffer>> placement_;
-  std::unordered_set<const Object*> doubled_;  ///< pointers of buffers marked for double buffering
+  Marks marks_;  ///< annotations of allocations, by pointer
   std::unordered_map<const Object*, PrimExpr> values_;
   std::unordered_map<const Object*, View> views_;
 };
 
-/// Pointers of the buffers that blocks marked for double buffering write.
-std::unordered_set<const Object*> DoubledBuffers(const Stmt& body) {
-  std::unordered_set<const Object*> result;
+/// What blocks say of the buffers that they write: double buffering, and alignment of strides (dimension, factor and
+/// offset), as annotations of their allocations.
+BlockLowerer::Marks MarkedBuffers(const Stmt& body) {
+  BlockLowerer::Marks result;
   PostOrderVisit(body, [&](const ObjectRef& node) {
     const auto* block = node.as<BlockNode>();
-    auto mark = block != nullptr ? block->annotations.Get(attr::kDoubleBufferScope) : std::nullopt;
-    if (!mark || !(*mark)->IsInstance<PrimExprNode>()) return;
-    const int64_t* index = AsConstInt(Downcast<PrimExpr>(*mark));
-    if (index == nullptr || *index < 0 || *index >= static_cast<int64_t>(block->writes.size())) return;
-    result.insert(block->writes[static_cast<size_t>(*index)]->buffer->data.get());
+    if (block == nullptr) return;
+    auto written = [&](const PrimExpr& e) -> const Object* {
+      const int64_t* index = AsConstInt(e);
+      if (index == nullptr || *index < 0 || *index >= static_cast<int64_t>(block->writes.size())) return nullptr;
+      return block->writes[static_cast<size_t>(*index)]->buffer->data.get();
+    };
+    if (auto mark = block->annotations.Get(attr::kDoubleBufferScope); mark && (*mark)->IsInstance<PrimExprNode>()) {
+      const Object* data = written(Downcast<PrimExpr>(*mark));
+      if (data != nullptr) result[data].Set(attr::kDoubleBufferScope, PrimExpr(1));
+    }
+    auto align = block->annotations.Get(attr::kStorageAlignment);
+    if (!align || !(*align)->IsInstance<ArrayNode>()) return;
+    for (const ObjectRef& entry : Downcast<Array<ObjectRef>>(*align)) {
+      const auto values = Downcast<Array<PrimExpr>>(entry);  // number of the buffer, then those three
+      const Object* data = values.size() == 4 ? written(values[0]) : nullptr;
+      if (data == nullptr) continue;
+      Array<ObjectRef> known;
+      if (auto before = result[data].Get(attr::kStorageAlignment)) known = Downcast<Array<ObjectRef>>(*before);
+      known.push_back(Array<PrimExpr>{values[1], values[2], values[3]});
+      result[data].Set(attr::kStorageAlignment, known);
+    }
   });
   return result;
 }
@@ -260,7 +276,7 @@ std::unordered_set<const Object*> DoubledBuffers(const Stmt& body) {
 
 PrimFunc LowerBlocks(PrimFunc func, const LowerConfig&) {
   auto placement = PlacementFinder().Run(func->body);
-  Stmt body = BlockLowerer(std::move(placement), DoubledBuffers(func->body)).Rewrite(func->body);
+  Stmt body = BlockLowerer(std::move(placement), MarkedBuffers(func->body)).Rewrite(func->body);
   return WithBody(std::move(func), body);
 }
 

@@ -17,10 +17,14 @@ struct LowerConfig {
   bool simple_mode = false;
   bool disable_vectorize = false;
   bool bounds_check = false;
+  bool native_float16 = false;  ///< the target's compiler sees to 16-bit floats by itself
   int unroll_max_step = 0;
   int unroll_max_depth = 8;
   int unroll_max_extent = 0;
 };
+
+/// Attribute of functions: texts in C that their code needs, from pragmas "import_c" (an Array of strings).
+inline constexpr const char* kImportC = "tir.import_c";
 
 struct LoweringPass {
   const char* name;
@@ -38,6 +42,8 @@ PrimFunc LowerInit(PrimFunc func, const LowerConfig& config);
 PrimFunc LowerBlocks(PrimFunc func, const LowerConfig& config);
 /// Allocations shrink to the part of the buffer that is used within them.
 PrimFunc CompactBuffers(PrimFunc func, const LowerConfig& config);
+/// Rows of buffers that were asked to be aligned get the strides for it.
+PrimFunc AlignStorage(PrimFunc func, const LowerConfig& config);
 /// Buffers become one-dimensional, their offsets and strides part of the index.
 PrimFunc FlattenBuffer(PrimFunc func, const LowerConfig& config);
 PrimFunc SimplifyFunc(PrimFunc func, const LowerConfig& config);
@@ -51,12 +57,18 @@ PrimFunc VectorizeLoop(PrimFunc func, const LowerConfig& config);
 PrimFunc InjectVirtualThread(PrimFunc func, const LowerConfig& config);
 /// Buffers marked for double buffering are filled one iteration ahead.
 PrimFunc InjectDoubleBuffer(PrimFunc func, const LowerConfig& config);
+/// Vectors of elements at small distances are read as whole vectors (see strided_access.h for the analysis).
+PrimFunc CoalesceStridedAccess(PrimFunc func, const LowerConfig& config);
 /// Allocations that aren't in use at the same time share memory.
 PrimFunc StorageRewrite(PrimFunc func, const LowerConfig& config);
 /// Conditions that a loop doesn't change are tested before it.
 PrimFunc HoistIfThenElse(PrimFunc func, const LowerConfig& config);
 PrimFunc UnrollLoop(PrimFunc func, const LowerConfig& config);
 PrimFunc RemoveNoOp(PrimFunc func, const LowerConfig& config);
+/// Equal subexpressions of values and of indices are computed once; those that a loop doesn't change, outside of it.
+PrimFunc CommonSubexpr(PrimFunc func, const LowerConfig& config);
+/// Arithmetic on 16-bit floats becomes arithmetic on float32, rounded after each operation.
+PrimFunc LegalizeNarrowFloat(PrimFunc func, const LowerConfig& config);
 /// Mathematical intrinsics become polynomials, types that the target lacks are emulated.
 PrimFunc LowerIntrin(PrimFunc func, const LowerConfig& config);
 /// Each access is preceded by a check of its index.

@@ -33,13 +33,6 @@ std::vector<PlacedBlock> CheckPlaces(const ScheduleState& state, const PlacedBlo
   if (node->kind == ForKind::kVectorized) {
     throw ScheduleError(StrCat(kName, ": loop ", LoopName(loop), " is vectorized; vectorize after moving blocks"));
   }
-  for (const BufferRegion& w : placed.block()->writes) {
-    if (state.IsParameter(w->buffer)) {
-      throw ScheduleError(StrCat(kName, ": block '", name, "' writes '", w->buffer->name,
-                                 "', an output of the function, which must be computed whole; consumers can be moved "
-                                 "to it with reverse_compute_at"));
-    }
-  }
   return state.ScopeOf(placed);
 }
 
@@ -105,8 +98,76 @@ std::vector<AxisDomain> RequiredDomains(const PlacedBlock& placed, const Stmt& b
   return domains;
 }
 
+/// An output of the function must be computed whole: each axis as such, or in steps of one loop without gaps.
+void CheckOutput(const ScheduleState& state, const PlacedBlock& placed, const Path& loop_path,
+                 const std::vector<AxisDomain>& domains, arith::Analyzer& analyzer) {
+  const BlockNode* block = placed.block();
+  const Buffer* output = nullptr;
+  for (const BufferRegion& w : block->writes) {
+    if (state.IsParameter(w->buffer)) output = &w->buffer;
+  }
+  if (output == nullptr) return;
+  std::vector<const Object*> used;
+  for (size_t i = 0; i < domains.size(); ++i) {
+    const IterVar& iv = block->iter_vars[i];
+    const PrimExpr low = domains[i].min, high = domains[i].max, last = iv->dom->min + iv->dom->extent - 1;
+    bool whole = analyzer.CanProveLessEqual(low, iv->dom->min) && analyzer.CanProveLessEqual(last, high);
+    const ForNode* steps = nullptr;
+    int loops = 0;
+    for (const Stmt& s : loop_path) {
+      const auto* loop = s.as<ForNode>();
+      if (loop == nullptr || (!UsesLoopVar(low, loop->loop_var) && !UsesLoopVar(high, loop->loop_var))) continue;
+      steps = loop;
+      ++loops;
+    }
+    if (!whole && loops == 1 && std::find(used.begin(), used.end(), steps) == used.end()) {
+      const Var& var = steps->loop_var;
+      auto at = [&](const PrimExpr& e, const PrimExpr& value) {
+        Map<Var, PrimExpr> vmap;
+        vmap.Set(var, value);
+        return analyzer.Simplify(Substitute(e, vmap));
+      };
+      const PrimExpr one = make_const(var.dtype(), 1);
+      whole = analyzer.CanProveLessEqual(at(low, steps->min), iv->dom->min) &&
+              analyzer.CanProveLessEqual(last, at(high, steps->min + steps->extent - one)) &&
+              analyzer.CanProveLessEqual(at(low, var + one), high + 1);
+      used.push_back(steps);
+    }
+    if (whole) continue;
+    throw ScheduleError(StrCat(kName, ": block '", placed.name(), "' writes '", (*output)->name,
+                               "', an output of the function, which must be computed whole; its consumers don't need "
+                               "all of axis '",
+                               iv->var->name_hint,
+                               "', or not in steps of one loop. Consumers can be moved to it with "
+                               "reverse_compute_at"));
+  }
+}
+
+/// Whether what the block reads of `buffer` is never what the statements around `loop_path` write of it: rows before
+/// those of this step.
+bool ReadsEarlierOnly(const ScheduleState& state, const PlacedBlock& placed, const Path& loop_path,
+                      const Buffer& buffer) {
+  size_t common = 0;
+  while (common < placed.path.size() && common < loop_path.size() && placed.path[common].same_as(loop_path[common])) {
+    ++common;
+  }
+  if (common >= placed.path.size() || common >= loop_path.size()) return false;
+  arith::Analyzer analyzer;
+  state.BindContext(analyzer, Path(loop_path.begin(), loop_path.begin() + static_cast<std::ptrdiff_t>(common)));
+  const auto reads = TouchedRegion(placed.path[common], buffer, false, analyzer);
+  const auto writes = TouchedRegion(loop_path[common], buffer, true, analyzer);
+  for (size_t d = 0; d < reads.size() && d < writes.size(); ++d) {
+    if (!reads[d].is_bounded() || !writes[d].is_bounded()) continue;
+    if (analyzer.CanProveLess(reads[d].max, writes[d].min) || analyzer.CanProveLess(writes[d].max, reads[d].min)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /// Position among `children` of the new statement: after the producers, before the first consumer.
-size_t InsertPosition(const std::vector<Stmt>& children, const PlacedBlock& placed, const Var& loop) {
+size_t InsertPosition(const ScheduleState& state, const std::vector<Stmt>& children, const PlacedBlock& placed,
+                      const Path& loop_path, const Var& loop) {
   size_t first_consumer = children.size(), after_producer = 0;
   for (size_t i = 0; i < children.size(); ++i) {
     for (const PlacedBlock& b : BlocksIn(children[i])) {
@@ -114,7 +175,9 @@ size_t InsertPosition(const std::vector<Stmt>& children, const PlacedBlock& plac
         if (ReadsBuffer(b.block(), w->buffer)) first_consumer = std::min(first_consumer, i);
       }
       for (const BufferRegion& r : placed.block()->reads) {
-        if (WritesBuffer(b.block(), r->buffer)) after_producer = i + 1;
+        if (!WritesBuffer(b.block(), r->buffer)) continue;
+        if (i >= first_consumer && ReadsEarlierOnly(state, placed, loop_path, r->buffer)) continue;
+        after_producer = i + 1;
       }
     }
   }
@@ -137,11 +200,14 @@ void ComputeAt(ScheduleState& state, const std::string& name, const Var& loop_va
   arith::Analyzer analyzer;
   state.BindContext(analyzer, loop_path);
   std::vector<AxisDomain> domains = RequiredDomains(placed, loop->body, analyzer);
+  CheckOutput(state, placed, loop_path, domains, analyzer);
   Stmt nest = BuildNest(placed.realize->block, domains, true, keep_unit_loops, analyzer);
 
   std::vector<Stmt> children =
       loop->body.as<SeqStmtNode>() ? loop->body.as<SeqStmtNode>()->seq.ToVector() : std::vector<Stmt>{loop->body};
-  children.insert(children.begin() + static_cast<std::ptrdiff_t>(InsertPosition(children, placed, loop_var)), nest);
+  children.insert(
+      children.begin() + static_cast<std::ptrdiff_t>(InsertPosition(state, children, placed, loop_path, loop_var)),
+      nest);
   For changed = GetRef<For>(loop);
   changed.CopyOnWrite()->body = SeqStmt::Flatten(children);
   MoveTo(state, placed, loop, changed);

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Directories for files that tests and tutorials make."""
+import os
+import shutil
+import tempfile
+
+
+class TempDirectory:
+    """A directory that goes away with this object."""
+
+    def __init__(self, custom_path=None):
+        if custom_path is not None:
+            os.makedirs(custom_path, exist_ok=True)
+        self.temp_dir = custom_path or tempfile.mkdtemp()
+        self._owned = custom_path is None
+
+    def remove(self):
+        """Removes it now."""
+        if self._owned and self.temp_dir is not None:
+            shutil.rmtree(self.temp_dir, ignore_errors=True)
+            self.temp_dir = None
+
+    def __del__(self):
+        self.remove()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.remove()
+
+    @property
+    def path(self):
+        return self.temp_dir
+
+    def relpath(self, name):
+        """The path of the file of that name in it."""
+        return os.path.join(self.temp_dir, name)
+
+    def listdir(self):
+        return os.listdir(self.temp_dir)
+
+
+def tempdir(custom_path=None):
+    """A directory for files that nobody keeps."""
+    return TempDirectory(custom_path)

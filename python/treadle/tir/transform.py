@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Passes over loop-level functions. PassContext(config={"tir.add_lower_pass": [(1, my_pass)]}) adds them to lowering."""
+from ..ir import IRModule
+from ..ir.transform import Pass, _api, _info_arguments, make_pass_decorator
+from .function import PrimFunc
+
+
+class PrimFuncPass(Pass):
+    """A pass over each loop-level function of a module."""
+
+
+def _build(run, info):
+    def over_module(module, context):
+        functions = {}
+        for var, function in module.functions.items():
+            functions[var] = run(function, module, context) if isinstance(function, PrimFunc) else function
+        return IRModule(functions, dict(module.type_definitions.items()))
+
+    return _api.MakeModulePass(over_module, *_info_arguments(info))
+
+
+prim_func_pass = make_pass_decorator("transform_function", _build, PrimFuncPass)
+prim_func_pass.__name__ = prim_func_pass.__qualname__ = "prim_func_pass"
+prim_func_pass.__doc__ = """Decorator: a function (function, module, context) -> function, or a class with
+`transform_function(self, function, module, context)`, becomes a pass."""

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graph IR's operators as tensor expressions: topi.add(A, B), topi.nn.relu(A), topi.sum(A, axis=1).
+
+Arguments are those of the operator of the same name in `treadle.relay`, with tensors (treadle.te) for expressions.
+"""
+from . import relay
+from ._ffi import Api
+from .target import Target
+from .te import Tensor
+
+_api = Api("topi")
+_ALIASES = {"broadcast_add": "add", "broadcast_sub": "subtract", "broadcast_mul": "multiply",
+            "broadcast_div": "divide", "matmul": "nn.dense", "identity": "copy"}
+
+
+def _current_target():
+    target = Target.current(allow_none=True) if hasattr(Target, "current") else None
+    return "llvm" if target is None else str(target)
+
+
+def _apply(name, build, args, kwargs):
+    """The results of the operator: a tensor, or a list of several."""
+    tensors, variables = [], []
+
+    def replaced(value):
+        if isinstance(value, Tensor):
+            for known, variable in zip(tensors, variables):
+                if known == value:
+                    return variable
+            tensors.append(value)
+            variables.append(relay.var(value.name, shape=list(value.shape), dtype=str(value.dtype)))
+            return variables[-1]
+        if isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) for v in value):
+            return relay.Tuple([replaced(v) for v in value])
+        return value
+
+    args = [replaced(a) for a in args]
+    kwargs = {key: replaced(value) for key, value in kwargs.items()}
+    if not tensors:
+        raise TypeError(f"topi.{name} needs a tensor among its arguments")
+    dtype = str(tensors[0].dtype)
+    if name in _BINARY:  # numbers beside tensors
+        args = [relay.const(a, dtype) if isinstance(a, (int, float)) else a for a in args]
+    body = build(*args, **kwargs)
+    if isinstance(body, relay.expr.TupleWrapper):
+        body = body.astuple()
+    outputs = list(_api.Compute(relay.Function(variables, body), tensors, _current_target()))
+    return outputs[0] if len(outputs) == 1 else outputs
+
+
+_BINARY = {"add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "mod", "floor_divide", "floor_mod",
+           "greater", "greater_equal", "less", "less_equal", "equal", "not_equal", "logical_and", "logical_or"}
+
+
+class _Namespace:
+    """Operators of one namespace of the graph IR, such as topi.nn."""
+
+    def __init__(self, prefix):
+        self._prefix = prefix
+
+    def __getattr__(self, name):
+        return _operator(self._prefix + name)
+
+
+def _operator(name):
+    name = _ALIASES.get(name, name)
+    build = relay
+    for part in name.split("."):
+        build = getattr(build, part, None)
+        if build is None:
+            raise AttributeError(f"there is no operator '{name}'")
+
+    def compute(*args, **kwargs):
+        return _apply(name, build, args, kwargs)
+
+    compute.__name__ = name.split(".")[-1]
+    compute.__doc__ = build.__doc__
+    return compute
+
+
+nn = _Namespace("nn.")
+image = _Namespace("image.")
+vision = _Namespace("vision.")
+
+
+def __getattr__(name):
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return _operator(name)
