@@ -113,6 +113,12 @@ class Binder {
 
   static bool IsSharable(const PrimExpr& e) {
     if (e.as<ReduceNode>() || e.dtype().is_handle()) return false;
+    // What a masked load names as its element isn't loaded as such.
+    if (const auto* load = e.as<BufferLoadNode>()) {
+      for (const PrimExpr& index : load->indices) {
+        if (index.dtype().is_vector()) return false;
+      }
+    }
     const auto* call = e.as<CallNode>();
     return call == nullptr || EffectOf(call) != CallEffect::kOpaque;
   }

@@ -52,7 +52,9 @@ class StrideCoalescer : public FoldingMutator {
   using FoldingMutator::VisitExpr_;
   PrimExpr VisitExpr_(const CallNode* op) override {
     // Under a mask only some of the elements may exist.
-    const bool masked = IsCallTo(op, "tir.if_then_else") && op->args[0].dtype().is_vector();
+    const bool masked = (IsCallTo(op, "tir.if_then_else") && op->args[0].dtype().is_vector()) ||
+                        IsCallTo(op, "tir.masked_load") || IsCallTo(op, "tir.masked_store") ||
+                        IsCallTo(op, "tir.address_of");
     return masked ? GetRef<PrimExpr>(op) : FoldingMutator::VisitExpr_(op);
   }
   PrimExpr VisitExpr_(const BufferLoadNode* op) override {
