@@ -31,6 +31,13 @@ class Interner : public ExprMutator {
 
  protected:
   PrimExpr VisitExpr(const PrimExpr& e) override {
+    // Operands of which the place counts, not the value.
+    if (const auto* call = e.as<CallNode>()) {
+      if (EffectOf(call) == CallEffect::kOpaque || IsCallTo(call, "tir.address_of") ||
+          IsCallTo(call, "tir.masked_load")) {
+        return e;
+      }
+    }
     auto known = memo_.find(e.get());
     if (known != memo_.end()) return known->second.second;
     PrimExpr result = ExprMutator::VisitExpr(e);
