@@ -600,6 +600,8 @@ def test_network_split_between_cpu_and_opencl(tmp_path):
     assert set(graph["attrs"]["device_index"][1]) == {1, 4}
     copies = [node for node in graph["nodes"] if node["op"] == "tvm_op" and node["attrs"]["func_name"] == "__copy"]
     assert len(copies) >= 4
+    names = [node["name"] for node in copies]
+    assert names == ["__copy"] + [f"__copy{i}" for i in range(1, len(copies))]
     for module in (lib, None):
         if module is None:
             lib.export_library(str(tmp_path / "net.so"))
