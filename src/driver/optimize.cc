@@ -2,10 +2,12 @@
 #include "driver/optimize.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "driver/vm/vm_codegen.h"
 #include "relay/passes/fuse_attention.h"
 #include "treadle/ops/attrs/annotation.h"
 #include "treadle/relay/expr_functor.h"
@@ -56,6 +58,78 @@ Pass InlineOwnFunctions() {
       {"InlineOwnFunctions", 0, {}, "Inlines functions marked Inline but those of external code generators"});
 }
 
+/// Lets and calls of closures are written as data flow where nothing else is left, which the graph executor runs:
+/// values that lets bind don't fuse.
+Pass ToDataFlow() {
+  return CreateModulePass(
+      [](const IRModule& module, const PassContext& context) {
+        bool lets = false, closures = false, others = false;
+        relay::PostOrderVisit(Downcast<relay::Function>(module->Lookup("main"))->body, [&](const relay::Expr& e) {
+          const auto* func = e.as<relay::FunctionNode>();
+          others = others || e.as<relay::IfNode>() || e.as<relay::MatchNode>() || e.as<relay::RefCreateNode>() ||
+                   e.as<GlobalVarNode>() || e.as<ConstructorNode>();
+          lets = lets || e.as<relay::LetNode>() != nullptr;
+          closures =
+              closures || (func != nullptr && !func->is_primitive() && !func->GetAttr<ObjectRef>(attr::kCompiler));
+        });
+        if (others || (!lets && !closures)) return module;
+        IRModule result = closures ? PartialEvaluate()(module, context) : module;
+        result = FoldConstant()(ToGraphNormalForm()(result, context), context);
+        return WhyNotGraph(result).empty() ? result : module;
+      },
+      {"ToDataFlow", 0, {"InferType"}, "Writes lets and calls of closures as data flow where nothing else is left"});
+}
+
+/// Kernels get tensors as arguments, those that fusion left inside (link_params), too: the library holds them either
+/// way.
+class ConstantLifter : public relay::ExprMutator {
+ public:
+  using ExprMutator::VisitExpr_;
+  relay::Expr VisitExpr_(const relay::CallNode* op) override {
+    const auto* func = op->op.as<relay::FunctionNode>();
+    if (func == nullptr || !func->is_primitive() || func->GetAttr<ObjectRef>(attr::kCompiler)) {
+      return ExprMutator::VisitExpr_(op);
+    }
+    Array<relay::Expr> args = op->args.Map([this](const relay::Expr& arg) { return Mutate(arg); });
+    Array<relay::Var> params = func->params;
+    std::vector<relay::Constant> constants;
+    relay::PostOrderVisit(func->body, [&](const relay::Expr& e) {
+      const auto* constant = e.as<relay::ConstantNode>();
+      if (constant != nullptr && !constant->is_scalar()) constants.push_back(Downcast<relay::Constant>(e));
+    });
+    if (constants.empty() && args.same_as(op->args)) return GetRef<relay::Expr>(op);
+    Replacer replacer;
+    for (const relay::Constant& constant : constants) {
+      relay::Var param(StrCat("p", params.size()), constant->tensor_type(), constant->span);
+      replacer.params.emplace(constant.get(), param);
+      params.push_back(param);
+      args.push_back(constant);
+    }
+    relay::Function lifted(params, replacer.Mutate(func->body), func->ret_type, func->type_params, func->attrs,
+                           func->span);
+    return relay::Call(lifted, args, op->attrs, op->type_args, op->span);
+  }
+
+ private:
+  struct Replacer : relay::ExprMutator {
+    std::map<const Object*, relay::Var> params;
+    using ExprMutator::VisitExpr_;
+    relay::Expr VisitExpr_(const relay::ConstantNode* op) override {
+      auto it = params.find(op);
+      return it == params.end() ? GetRef<relay::Expr>(op) : relay::Expr(it->second);
+    }
+  };
+};
+
+Pass LiftConstants() {
+  return relay::transform::CreateFunctionPass(
+      [](const relay::Function& func, const IRModule&, const PassContext& context) {
+        if (!context->GetConfigBool(relay::kFuseLinkParams, false)) return func;
+        return Downcast<relay::Function>(ConstantLifter().Mutate(func));
+      },
+      {"LiftConstants", 0, {"InferType"}, "Makes tensors inside of kernels their arguments"});
+}
+
 /// What executors call must stand where it is called.
 Pass InlineExternalFunctions() {
   return CreateModulePass([](const IRModule& module, const PassContext&) { return Inline()(module); },
@@ -70,6 +144,7 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& targets, const Pass& pa
       InferType(),
       RemoveUnusedFunctions(),
       InlineOwnFunctions(),
+      ToDataFlow(),
       // Values that branches and functions share are computed once, before them.
       ToBasicBlockNormalForm(),
       Legalize(),
@@ -110,6 +185,7 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& targets, const Pass& pa
   passes.push_back(FoldConstant());
   if (one_device) passes.push_back(EliminateCommonSubexpr());
   passes.push_back(FuseOps());
+  passes.push_back(LiftConstants());
   passes.push_back(InlineExternalFunctions());
   passes.push_back(LabelOps());
   passes.push_back(InferType());

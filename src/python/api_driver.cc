@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiling.
 #include "driver/numeric_check.h"
+#include "driver/vm/vm_codegen.h"
 #include "python/api.h"
 #include "treadle/base/error.h"
 #include "treadle/driver/compile.h"
@@ -158,6 +159,10 @@ void RegisterCompiledModel() {
                           [](CompiledModelRef model, std::string path) { driver::ExportLibrary(model->model, path); });
   Registry::RegisterTyped("driver.CompiledModel_Lib", [](CompiledModelRef model) { return model->model.library; });
   Registry::RegisterTyped("driver.CompiledModel_Module", [](CompiledModelRef model) {
+    if (model->model.manifest.executor == "vm") {
+      throw Error(StrCat("the graph executor can't run this program: ", driver::WhyNotGraph(model->model.optimized),
+                         "; relay.vm.compile and treadle.compile can"));
+    }
     return runtime::MakeGraphFactoryModule(model->model.graph_json, model->model.params,
                                            model->model.manifest.module_name, model->model.library);
   });

@@ -704,3 +704,16 @@ int32_t count(void* args, int32_t* codes, int32_t n, void* ret, int32_t* ret_cod
         thread.start()
         thread.join()
         assert counts == [1] and count() == 3
+
+
+def test_constants_inside_of_kernels():
+    x = relay.var("x", shape=(2, 3))
+    weight = np.arange(12, dtype="float32").reshape(4, 3)
+    module = tvm.IRModule.from_expr(relay.Function([x], relay.nn.relu(relay.nn.dense(x, relay.const(weight)))))
+    with tvm.transform.PassContext(opt_level=0, config={"relay.FuseOps.link_params": True}):
+        lib = relay.build(module, "llvm")
+    graph = tvm.contrib.graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    value = np.linspace(-1, 1, 6, dtype="float32").reshape(2, 3)
+    graph.set_input("x", value)
+    graph.run()
+    np.testing.assert_allclose(graph.get_output(0).numpy(), np.maximum(value @ weight.T, 0), rtol=1e-5)

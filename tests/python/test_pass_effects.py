@@ -186,6 +186,24 @@ def @main(%x: int32) -> int32 {
   let %t = (fn (%a: int32) -> int32 { add(%a, 1) }, fn (%a: int32) -> int32 { multiply(%a, 5) });
   let %f = %t.0; let %g = %t.1; %g(%f(%x)) }
 """,
+    "tuple_of_effects": """
+def @bump(%r: ref(int32)) -> int32 { ref_write(%r, add(ref_read(%r), 1)); ref_read(%r) }
+def @main(%x: int32) -> int32 {
+  let %r = ref(%x);
+  let %a = (@bump(%r), 5).1;
+  let %b = (7, { ref_write(%r, multiply(ref_read(%r), 2)); 3 }).0;
+  add(multiply(%a, 10000), add(multiply(%b, 100), ref_read(%r)))
+}
+""",
+    "match_of_effects": """
+type P { Q(int32, int32), }
+def @main(%x: int32) -> int32 {
+  let %r = ref(%x);
+  let %a = match (Q({ ref_write(%r, 42); 1 }, 2)) { Q(_, %y) => %y, };
+  let %b = match (Q(3, { ref_write(%r, add(ref_read(%r), 1)); 4 })) { Q(%y, _) => %y, };
+  add(multiply(%a, 10000), add(multiply(%b, 100), ref_read(%r)))
+}
+""",
     "ref_alias": """
 def @set(%r: ref(int32), %v: int32) -> () { ref_write(%r, %v) }
 def @main(%x: int32) -> int32 {

@@ -280,3 +280,20 @@ def test_operators_take_operands_in_the_original_order():
     assert "k1=-1, k2=1" in str(relay.matrix_set_diag(x, x, k=(-1, 1), align="LEFT_RIGHT"))
     row = relay.var("r", shape=(1, 2, 8))
     assert "size=[16]" in str(relay.image.resize1d(row, 16, None, "NCW", "linear"))
+
+
+def test_networks_of_closures_run_as_graphs():
+    module, params = testing.lstm.get_workload(iterations=3, num_hidden=4)
+    data = np.random.default_rng(0).standard_normal((1, 4)).astype("float32")
+    expected = relay.create_executor("debug", mod=module).evaluate()(data, **params).numpy()
+    graph = treadle.contrib.graph_executor.GraphModule(relay.build(module, "llvm", params=params)["default"](treadle.cpu()))
+    graph.set_input("data", data)
+    graph.run()
+    np.testing.assert_allclose(graph.get_output(0).numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_programs_that_are_no_graphs_say_so():
+    x = relay.var("x", shape=(relay.Any(),))
+    lib = relay.build(treadle.IRModule.from_expr(relay.Function([x], relay.exp(x))), "llvm")
+    with pytest.raises(treadle.Error, match="the graph executor can't run this program: the type of %x isn't static"):
+        lib["default"](treadle.cpu())

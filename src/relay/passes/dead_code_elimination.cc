@@ -44,7 +44,7 @@ class LiveUses {
       const Object* id = let->var->vid.get();
       depth_of_[id] = depth;
       values_.insert({id, {let->value, depth}});
-      if (MayHaveEffect(let->value) || uses_.count(id) != 0) stack_.push_back({let->value, depth});
+      if (effects_.MayHaveEffect(let->value) || uses_.count(id) != 0) stack_.push_back({let->value, depth});
       stack_.push_back({let->body, depth});
       return;
     }
@@ -59,6 +59,7 @@ class LiveUses {
   std::unordered_set<const Object*> seen_, crosses_scope_;
   std::unordered_map<const Object*, int> uses_, depth_of_;
   std::unordered_map<const Object*, std::pair<Expr, int>> values_;
+  EffectFinder effects_;
   int next_scope_ = 0;
 };
 
@@ -78,7 +79,7 @@ class Eliminator : public ExprMutator {
     std::vector<std::pair<const LetNode*, Expr>> kept;
     while (const auto* let = rest.as<LetNode>()) {
       int uses = live_.uses(let->var);
-      bool effect = MayHaveEffect(let->value);
+      bool effect = effects_.MayHaveEffect(let->value);
       if (inline_once_ && uses == 1 && !effect && live_.in_same_scope(let->var)) {
         replaced_[let->var->vid.get()] = Mutate(let->value);
       } else if (uses > 0 || effect) {
@@ -97,6 +98,7 @@ class Eliminator : public ExprMutator {
   }
 
   LiveUses live_;
+  EffectFinder effects_;
   bool inline_once_;
   std::unordered_map<const Object*, Expr> replaced_;
 };

@@ -106,7 +106,9 @@ class Folder : public ExprMutator {
 
   Expr VisitExpr_(const TupleGetItemNode* op) override {
     Expr tuple = Mutate(op->tuple);
-    if (const auto* fields = tuple.as<TupleNode>()) return fields->fields[static_cast<size_t>(op->index)];
+    const auto* known = tuple.as<TupleNode>();
+    const auto index = static_cast<size_t>(op->index);
+    if (known != nullptr && !effects_.OthersMayHaveEffect(known->fields, index)) return known->fields[index];
     return tuple.same_as(op->tuple) ? GetRef<Expr>(op) : TupleGetItem(tuple, op->index, op->span);
   }
 
@@ -176,6 +178,7 @@ class Folder : public ExprMutator {
   }
 
   std::unordered_map<const Object*, Expr> values_;
+  EffectFinder effects_;
   int64_t total_bytes_ = 0;
 };
 

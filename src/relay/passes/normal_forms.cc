@@ -148,7 +148,7 @@ class LetRemover : public ExprMutator {
     Expr rest = GetRef<Expr>(op);
     while (const auto* let = rest.as<LetNode>()) {
       Expr value = Mutate(let->value);
-      if (MayHaveEffect(let->value) || IsRecursive(let)) {
+      if (effects_.MayHaveEffect(let->value) || IsRecursive(let)) {
         kept.emplace_back(let, value);
       } else {
         values_[let->var->vid.get()] = value;
@@ -173,6 +173,7 @@ class LetRemover : public ExprMutator {
     return false;
   }
   std::unordered_map<const Object*, Expr> values_;
+  EffectFinder effects_;
 };
 
 }  // namespace

@@ -61,7 +61,7 @@ class Evaluator : public ExprMutator {
     Expr rest = GetRef<Expr>(op);
     while (const auto* let = rest.as<LetNode>()) {
       Expr value = Mutate(let->value);
-      bool effect = MayHaveEffect(value);
+      bool effect = effects_.MayHaveEffect(value);
       bool recursive = false;
       if (value.as<FunctionNode>()) {
         for (const Var& var : FreeVars(value)) recursive = recursive || var->vid.same_as(let->var->vid);
@@ -96,14 +96,20 @@ class Evaluator : public ExprMutator {
     Expr tuple = Mutate(op->tuple);
     if (const auto* known = Known(tuple).as<TupleNode>()) {
       Expr field = known->fields[static_cast<size_t>(op->index)];
-      if (IsAtom(field) || tuple.as<TupleNode>()) return field;
+      const auto* literal = tuple.as<TupleNode>();
+      const bool drops =
+          literal != nullptr && effects_.OthersMayHaveEffect(literal->fields, static_cast<size_t>(op->index));
+      if (!drops && (IsAtom(field) || literal != nullptr)) return field;
     }
     return tuple.same_as(op->tuple) ? GetRef<Expr>(op) : TupleGetItem(tuple, op->index, op->span);
   }
 
   Expr VisitExpr_(const MatchNode* op) override {
     Expr data = Mutate(op->data);
+    // A pattern may leave out a part: one with an effect is evaluated all the same.
+    const bool effect = effects_.MayHaveEffect(data);
     for (const Clause& clause : op->clauses) {
+      if (effect) break;
       std::vector<std::pair<Var, Expr>> bound;
       int verdict = MatchPattern(clause->lhs, data, &bound);
       if (verdict == 0) continue;
@@ -227,6 +233,7 @@ class Evaluator : public ExprMutator {
   IRModule module_;
   std::unordered_map<const Object*, Expr> known_;
   std::unordered_map<std::string, bool> recursive_;
+  EffectFinder effects_;
   int depth_ = 0, expansions_ = 0;
 };
 

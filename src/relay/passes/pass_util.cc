@@ -115,29 +115,67 @@ bool IsPureOp(const CallNode* call) {
   return op != nullptr && !GetRef<Op>(op).GetAttr(kOpIsStateful, false);
 }
 
-bool MayHaveEffect(const Expr& expr) {
-  std::vector<Expr> stack{expr}, children;
-  std::unordered_map<const Object*, bool> seen;
-  while (!stack.empty()) {
-    Expr next = stack.back();
-    stack.pop_back();
-    if (!seen.emplace(next.get(), true).second) continue;
-    if (next.as<RefCreateNode>() || next.as<RefReadNode>() || next.as<RefWriteNode>()) return true;
-    if (next.as<FunctionNode>()) continue;
-    if (const auto* call = next.as<CallNode>()) {
-      const auto* func = call->op.as<FunctionNode>();
-      if (func != nullptr) {
-        stack.push_back(func->body);
-      } else if (call->op.as<ConstructorNode>() == nullptr && !IsPureOp(call)) {
-        return true;
-      }
+namespace {
+
+/// Whether evaluating the node itself may have an effect; if not, `parts` is what is evaluated with it.
+bool HasOwnEffect(const Expr& expr, std::vector<Expr>* parts) {
+  if (expr.as<RefCreateNode>() || expr.as<RefReadNode>() || expr.as<RefWriteNode>()) return true;
+  if (expr.as<FunctionNode>()) return false;
+  if (const auto* call = expr.as<CallNode>()) {
+    if (const auto* func = call->op.as<FunctionNode>()) {
+      parts->push_back(func->body);
+    } else if (call->op.as<ConstructorNode>() == nullptr && !IsPureOp(call)) {
+      return true;
     }
-    children.clear();
-    CollectChildren(next, &children);
-    stack.insert(stack.end(), children.begin(), children.end());
+  }
+  CollectChildren(expr, parts);
+  return false;
+}
+
+}  // namespace
+
+bool EffectFinder::MayHaveEffect(const Expr& root) {
+  struct Frame {
+    Expr expr;
+    std::vector<Expr> parts;
+    size_t next = 0;
+  };
+  std::vector<Frame> stack;
+  // True: the answer is known; else a frame will find it. A node under way (of a function that calls itself) is taken
+  // to be without effect: its own frame will tell.
+  auto enter = [&](const Expr& expr) {
+    auto [it, inserted] = known_.emplace(expr, false);
+    if (!inserted) return it->second;
+    Frame frame{expr, {}, 0};
+    if (HasOwnEffect(expr, &frame.parts)) return it->second = true;
+    if (!frame.parts.empty()) stack.push_back(std::move(frame));
+    return false;
+  };
+  bool found = enter(root);
+  while (!stack.empty()) {
+    Frame& top = stack.back();
+    // A part that was under way when it was met has its answer when its frame is left.
+    if (top.next > 0 && known_.at(top.parts[top.next - 1])) {
+      known_[top.expr] = true;
+      stack.pop_back();
+    } else if (top.next == top.parts.size()) {
+      stack.pop_back();
+    } else {
+      const Expr part = top.parts[top.next++];
+      enter(part);
+    }
+  }
+  return found || known_.at(root);
+}
+
+bool EffectFinder::OthersMayHaveEffect(const Array<Expr>& fields, size_t index) {
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (i != index && MayHaveEffect(fields[i])) return true;
   }
   return false;
 }
+
+bool MayHaveEffect(const Expr& expr) { return EffectFinder().MayHaveEffect(expr); }
 
 Function WithBody(const Function& func, const Expr& body) {
   if (body.same_as(func->body)) return func;

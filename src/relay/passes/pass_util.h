@@ -40,6 +40,16 @@ bool IsPureOp(const CallNode* call);
 /// Whether evaluating `expr` may have an effect: reads or writes of cells, stateful operators, calls of unknown
 /// functions. Looks at the whole expression but not into function literals that aren't called.
 bool MayHaveEffect(const Expr& expr);
+/// The same for many expressions that share parts: each node is looked at once.
+class EffectFinder {
+ public:
+  bool MayHaveEffect(const Expr& expr);
+  /// Whether taking field `index` of the tuple leaves out an effect of another field.
+  bool OthersMayHaveEffect(const Array<Expr>& fields, size_t index);
+
+ private:
+  std::unordered_map<Expr, bool, ObjectPtrHash, ObjectPtrEqual> known_;
+};
 
 /// `func` with another body; the same object when the body is the same.
 Function WithBody(const Function& func, const Expr& body);
