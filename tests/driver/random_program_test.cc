@@ -56,7 +56,9 @@ void CheckText(const IRModule& module) {
 std::string Check(const PassCase& entry, const IRModule& module, const std::vector<Value>& inputs,
                   const Value& expected) {
   try {
-    IRModule after = relay::InferTypes(transform::GetPass(entry.name)(module));
+    // Normalisations don't fuse: builds write them as arithmetic before.
+    const IRModule before = entry.name == "FuseOps" ? transform::GetPass("SimplifyInference")(module) : module;
+    IRModule after = relay::InferTypes(transform::GetPass(entry.name)(before));
     if (entry.same_type && MainType(after) != MainType(module)) return "the type becomes " + MainType(after);
     if (entry.tolerance >= 1) {
       EvalModule(after, inputs);

@@ -107,6 +107,8 @@ namespace transform {
 Pass LambdaLift() {
   return CreateModulePass(
       [](IRModule module, const PassContext& context) {
+        // A lifted function gets what the code around it computes as a parameter, it doesn't compute it again.
+        module = ToBasicBlockNormalForm()(std::move(module), context);
         IRModule result = module;
         for (const auto& [var, base] : module->functions) {
           const auto* func = base.as<FunctionNode>();

@@ -114,9 +114,14 @@ class Evaluator : public ExprMutator {
       int verdict = MatchPattern(clause->lhs, data, &bound);
       if (verdict == 0) continue;
       if (verdict < 0) break;  // not known
-      Expr body = clause->rhs;
-      for (size_t i = bound.size(); i-- > 0;) body = Let(bound[i].first, bound[i].second, body, clause->rhs->span);
-      return Mutate(RenameBoundVars(body));
+      Array<Var> params;
+      Array<Expr> values;
+      for (const auto& [var, value] : bound) {
+        params.push_back(var);
+        values.push_back(value);
+      }
+      // The arm as a function: what the variables stand for isn't copied.
+      return Expand(Instantiate(Function(params, clause->rhs, Type(), {}), {}), values);
     }
     Array<Clause> clauses = op->clauses.Map([this](const Clause& c) { return VisitClause(c); });
     if (data.same_as(op->data) && clauses.same_as(op->clauses)) return GetRef<Expr>(op);
@@ -248,6 +253,8 @@ Pass PartialEvaluate() {
             CreateFunctionPass([](const Function& func, const IRModule& m,
                                   const PassContext&) { return Downcast<Function>(Evaluator(m).Mutate(func)); },
                                {"PartialEvaluateFunctions", 0, {}, ""});
+        // Copies of bodies and arms must not copy what the code around them computes, too.
+        module = ToBasicBlockNormalForm()(std::move(module), context);
         return DeadCodeElimination()(evaluate(std::move(module), context), context);
       },
       {"PartialEvaluate", 1, {"InferType"}, "Does at compile time what is known then"});
