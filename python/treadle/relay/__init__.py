@@ -13,7 +13,7 @@ from .expr import (Call, Clause, Constant, Expr, Function, If, Let, Match, Patte
 from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor, MixedModeMutator, MixedModeVisitor
 from .interpreter import create_executor
 from .param_dict import load_param_dict, save_param_dict
-from .parser import fromtext, parse, parse_expr
+from .parser import Any, fromtext, parse, parse_expr
 from .scope_builder import ScopeBuilder
 from .transform import gradient
 from .type_functor import TypeFunctor, TypeMutator, TypeVisitor

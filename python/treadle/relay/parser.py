@@ -20,3 +20,9 @@ def parse_expr(source):
 
 def fromtext(source, source_name="from_string"):
     return parse(source, source_name)
+
+
+def Any():  # pylint: disable=invalid-name
+    """A dimension of a shape that isn't known, another each time."""
+    function = parse('#[version = "0.0.5"] def @main(%x: Tensor[(?), bool]) { %x }')["main"]
+    return function.params[0].type_annotation.shape[0]
