@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of the graph executor that each thread has for itself.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -45,6 +48,23 @@ bool HasNan(const NDArray& array) {
   return false;
 }
 
+/// Fills memory of this process with zeros. Whole pages of large buffers are given back instead, and are zeros when
+/// they are first used: inputs that callers bring along take no memory then.
+void Zero(char* data, size_t bytes) {
+  constexpr size_t kLarge = 1 << 20;
+  if (bytes >= kLarge) {
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const size_t head = (page - reinterpret_cast<uintptr_t>(data) % page) % page;
+    const size_t pages = (bytes - head) / page * page;
+    if (madvise(data + head, pages, MADV_DONTNEED) == 0) {
+      std::memset(data, 0, head);
+      std::memset(data + head + pages, 0, bytes - head - pages);
+      return;
+    }
+  }
+  std::memset(data, 0, bytes);
+}
+
 }  // namespace
 
 GraphContext::GraphContext(std::shared_ptr<const GraphModel> model) : model_(std::move(model)) {
@@ -87,7 +107,8 @@ void GraphContext::Allocate() {
   // Inputs that nobody sets are zero rather than whatever was there.
   for (uint32_t i : model_->free_inputs_) {
     NDArray& input = storage_[model_->InputEntry(i).storage_id];
-    if (input.device().device_type == kDLCPU) std::memset(input.data_ptr(), 0, static_cast<size_t>(input.nbytes()));
+    if (input.device().device_type == kDLCPU)
+      Zero(static_cast<char*>(input.data_ptr()), static_cast<size_t>(input.nbytes()));
   }
 }
 

@@ -62,12 +62,14 @@ bool VectorizeAlongReduction(Schedule& sch, const BlockRV& block, int axis) {
 /// Neighbouring results read neighbouring elements. Few of them stay in registers for the whole reduction; of more, a
 /// stretch stays in the first-level cache, so that memory is read in long runs.
 void VectorizeResults(Schedule& sch, const BlockRV& block, const LoopRV& last, std::vector<LoopRV> reduce, int lanes) {
-  constexpr int64_t kRegisters = 4, kStretch = 128, kSteps = 4;
+  constexpr int64_t kRegisters = 4, kShortest = 16, kStretch = 128, kSteps = 4, kParts = 4;
   int64_t vectors = Extent(sch, last) / lanes, steps = Extent(sch, reduce.back());
   if (Extent(sch, last) % lanes != 0) vectors = 1;
   bool stream = vectors > kRegisters && steps % kSteps == 0 && steps > kSteps;
+  // Long stretches, but enough of them for threads to share.
+  const int64_t most = stream ? std::clamp(vectors / kParts, kShortest, kStretch) : kRegisters;
   int64_t inner = 1;
-  for (int64_t n = 1; n <= (stream ? kStretch : kRegisters); ++n) {
+  for (int64_t n = 1; n <= most; ++n) {
     if (vectors % n == 0) inner = n;
   }
   std::vector<LoopRV> parts = sch.Split(last, {kRest, PrimExpr(inner), PrimExpr(int64_t{lanes})});
