@@ -20,6 +20,8 @@ struct Tap {
   PrimExpr weight;  ///< null: 1
 };
 
+constexpr int64_t kExact = int64_t{1} << 24;  // integers up to here are exact in float32
+
 /// One resampled dimension.
 class Resampler {
  public:
@@ -45,7 +47,9 @@ class Resampler {
   /// Position in the input of output element `i`.
   PrimExpr Coordinate(const PrimExpr& i) const {
     const std::string& mode = attrs_.coordinate_transformation_mode;
-    PrimExpr x = tir::cast(kCoord, i);
+    // Vectors convert from 32 bits.
+    const bool narrow = DimValue(out_) >= 0 && DimValue(out_) <= kExact;
+    PrimExpr x = tir::cast(kCoord, narrow ? tir::cast(DataType::Int(32), i) : i);
     PrimExpr in = tir::cast(kCoord, in_);
     // ONNX means the size before rounding where factors are given.
     PrimExpr out = attrs_.scales.empty() ? tir::cast(kCoord, out_) : scale_ * in;
@@ -151,7 +155,6 @@ class Resampler {
     return static_cast<int64_t>(std::floor(-reach / std::min(value_, 1.0))) + 1;
   }
   PrimExpr ClampIndex(const PrimExpr& position) const {
-    constexpr int64_t kExact = int64_t{1} << 24;  // integers up to here are exact in float32
     const int64_t* in = AsConstInt(in_);
     if (in == nullptr || *in > kExact) return Clamp(tir::cast(DataType::Int(64), position), Index(0), in_ - 1);
     // Vectors convert to 32 bits; what is far outside is brought near first.
@@ -232,6 +235,30 @@ Tensor ResizeTensor(const ResizeAttrs& attrs, const Tensor& data, const std::vec
     }
     return tir::select(inside, value, SaturatedConst(out->dtype, attrs.extrapolation_value));
   };
+  // Rows first: between them elements stay where they are, so that few are gathered for the columns.
+  auto weighted = [](const std::vector<Tap>& taps, const Tensor& from, Array<PrimExpr> at, size_t axis) {
+    PrimExpr total;
+    for (const Tap& tap : taps) {
+      at.Set(axis, tap.index);
+      PrimExpr term = tir::cast(kCoord, from(at)) * tap.weight;
+      total = total.defined() ? total + term : term;
+    }
+    return total;
+  };
+  const size_t rank = out->shape.size();
+  const bool grows = !(attrs.antialias && shrinks) && axes.size() == 2 && axes[0] + 2 == rank && axes[1] + 1 == rank &&
+                     dims[1].factor() >= 1;
+  if (grows && !nearest && !empty && DimValue(out->shape[rank - 1]) > 0) {
+    Array<PrimExpr> shape = out->shape;
+    shape.Set(rank - 1, data->shape[rank - 1]);
+    Tensor rows = Compute(
+        shape, [&](const Array<PrimExpr>& i) { return weighted(dims[0].Taps(i[axes[0]]), data, i, axes[0]); },
+        "resize_rows", "resize_rows");
+    return Compute(
+        out->shape,
+        [&](const Array<PrimExpr>& i) { return finish(i, weighted(dims[1].Taps(i[axes[1]]), rows, i, axes[1])); },
+        "resize", tag::kInjective);
+  }
   if (attrs.antialias && shrinks && !nearest && !empty) {
     Tensor sampled = Antialiased(dims, data, axes, out->shape);
     return Compute(

@@ -88,6 +88,10 @@ LAYERS = {
     "grouped": Layer(1, 64, (12, 12), 96, (3, 3), pads=(1, 1, 1, 1), group=2),
     "grouped_small": Layer(1, 24, (12, 12), 12, (1, 1), group=3),
     "dilated": Layer(1, 32, (20, 20), 16, (3, 3), pads=(2, 2, 2, 2), dilations=(2, 2)),
+    "grouped_in_small_blocks": Layer(1, 96, (15, 28), 48, (3, 3), pads=(1, 1, 1, 1), group=2, follow=("add", "relu")),
+    "outputs_filled_up": Layer(2, 64, (9, 11), 126, (3, 3), strides=(2, 1), pads=(1, 1, 1, 1)),
+    "outputs_filled_up_winograd": Layer(1, 32, (24, 24), 55, (3, 3), pads=(1, 1, 1, 1), follow=("hardswish",)),
+    "outputs_filled_up_pointwise": Layer(1, 128, (8, 8), 255, (1, 1), follow=()),
     "odd_channels": Layer(1, 17, (11, 13), 19, (3, 3), pads=(1, 0, 0, 1)),
 }
 

@@ -208,6 +208,20 @@ void ScheduleChannelWindow(Schedule& sch, const BlockRV& block, const BlockRV& o
   FuseParallel(sch, {out[0], out[1], rows[0]}, work);
 }
 
+/// Groups of a convolution of (N, IC/ib, .., ib) with (OC/ob, IC/groups/ib, .., ib, ob).
+int64_t GroupsOf(Schedule& sch, const BlockRV& block) {
+  constexpr size_t kDataRank = 5, kWeightRank = 6;
+  int64_t data = 1, weight = 1;
+  tir::Block node = sch.Get(block);
+  for (const tir::BufferRegion& region : node->reads) {
+    const Array<PrimExpr>& shape = region->buffer->shape;
+    const int64_t* channels = shape.size() > 1 ? AsConstInt(shape[1]) : nullptr;
+    if (channels != nullptr && shape.size() == kDataRank) data = *channels;
+    if (channels != nullptr && shape.size() == kWeightRank) weight = *channels;
+  }
+  return weight > 1 || data > 1 ? std::max<int64_t>(1, data / std::max<int64_t>(1, weight)) : 1;
+}
+
 void ScheduleBlockedConv(Schedule& sch, const BlockedConv& conv, const TargetFeatures& features) {
   constexpr int64_t kLeastParallel = 16;
   double work = Work(sch, conv.block);
@@ -217,7 +231,9 @@ void ScheduleBlockedConv(Schedule& sch, const BlockedConv& conv, const TargetFea
   LoopRV row = out[3];
   if (conv.positions == 1) row = sch.Fuse({out[2], out[3]});
   const int last = 1 + conv.positions, lanes = 2 + conv.positions;
-  RegisterTile size = ChooseTile(Extent(sch, row), Extent(sch, out[4]), Extent(sch, out[1]), features);
+  // Blocks of one group share inputs.
+  const int64_t sharing = Extent(sch, out[1]) / GroupsOf(sch, conv.block);
+  RegisterTile size = ChooseTile(Extent(sch, row), Extent(sch, out[4]), sharing, features);
   const bool symbolic = Extent(sch, row) < 0 || (conv.positions == 2 && Extent(sch, out[2]) < 0);
   int64_t tiles =
       symbolic ? kSymbolicWidth : Extent(sch, row) / size.width * (conv.positions == 2 ? Extent(sch, out[2]) : 1);
