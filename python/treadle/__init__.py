@@ -7,7 +7,7 @@ from ._ffi import convert, get_global_func, list_global_func_names, register_fun
 from .error import (DTypeError, Error, InternalError, ModelFormatError, ShapeError, TargetError, TVMError,
                     UnsupportedOpError, VerifyError)
 from .nd import cpu, cuda, device, gpu, opencl
-from . import arith, contrib, instrument, ir, relay, target, te, testing, tir, transform
+from . import arith, contrib, instrument, ir, parser, relay, target, te, testing, tir, transform
 from .build_module import build, lower
 from . import topi
 from .contrib import graph_executor

@@ -94,6 +94,8 @@ Rules TypeAndModuleRules() {
       {{"FuncType", "arg_types"}, Many<TypeNode>()},
       {{"FuncType", "ret_type"}, One<TypeNode>()},
       {{"FuncType", "type_constraints"}, Many<TypeConstraintNode>()},
+      {{"relay.TypeRelation", "args"}, Many<TypeNode>()},
+      {{"relay.TypeRelation", "attrs"}, Maybe<AttrsNode>()},
       {{"relay.TypeCall", "func"}, One<TypeNode>()},
       {{"relay.TypeCall", "args"}, Many<TypeNode>()},
       {{"relay.RefType", "value"}, One<TypeNode>()},

@@ -15,7 +15,7 @@ void Touch() {
 void RegisterNodeTypes() {
   Touch<StringNode, ArrayNode, MapNode, runtime::NDArrayNode, SpanNode, IntImmNode, FloatImmNode, DictAttrsNode>();
   Touch<PrimTypeNode, PointerTypeNode, TensorTypeNode, TupleTypeNode, FuncTypeNode, TypeVarNode, GlobalTypeVarNode,
-        TypeCallNode, TypeDataNode, RelayRefTypeNode, IncompleteTypeNode>();
+        TypeCallNode, TypeDataNode, RelayRefTypeNode, IncompleteTypeNode, TypeRelationNode>();
   Touch<IRModuleNode, GlobalVarNode, ConstructorNode, OpNode>();
   Touch<ConstantNode, TupleNode, IdNode, VarNode, CallNode, LetNode, IfNode, TupleGetItemNode, RefCreateNode,
         RefReadNode, RefWriteNode, PatternWildcardNode, PatternVarNode, PatternConstructorNode, PatternTupleNode,

@@ -27,3 +27,33 @@ def test_errors_show_the_place():
 def test_json_round_trips():
     module = relay.parse(TEXT)
     assert treadle.ir.structural_equal(treadle.ir.load_json(treadle.ir.save_json(module)), module)
+
+
+def test_strings_are_text_or_refused():
+    with pytest.raises(treadle.Error, match="unexpected byte 0"):
+        relay.parse("def @main() { 1 }\0")
+    with pytest.raises(treadle.DTypeError, match="surrogates"):
+        relay.parse('def @main(s="\ud800") { 1 }')
+    module = relay.parse('def @main(s="\\xff") { 1 }')
+    assert 's="\\xff"' in module.astext()
+
+
+def test_operators_as_values_survive_json():
+    module = relay.parse("def @main(%x: float32) { let %f = add; %f(%x, %x) }")
+    again = treadle.ir.load_json(treadle.ir.save_json(module))
+    assert treadle.ir.structural_equal(again, module)
+    assert relay.transform.InferType()(again).astext() == module.astext()
+
+
+def test_operators_as_values_are_evaluated_with_default_attributes():
+    module = relay.parse("def @main(%x: Tensor[(2), float32]) { let %f = nn.softmax; %f(%x) }")
+    result = relay.create_executor("debug", mod=module).evaluate()(treadle.nd.array([1.0, 1.0]).numpy().astype("float32"))
+    assert result.numpy().tolist() == [0.5, 0.5]
+
+
+def test_meta_table():
+    text = "def @main() { meta[relay.Constant][0] }"
+    module = treadle.parser.parse(text, init_meta_table={"relay.Constant": [relay.const([1, 2])]})
+    assert module["main"].body.data.numpy().tolist() == [1, 2]
+    with pytest.raises(treadle.ModelFormatError, match="of its own"):
+        relay.parse(module.astext(), init_meta_table={"relay.Constant": [relay.const([1, 2])]})

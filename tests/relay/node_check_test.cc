@@ -60,7 +60,7 @@ TEST(NodeCheck, RefusesMissingParts) {
 TEST(NodeCheck, RefusesCyclesAndUnknownClasses) {
   EXPECT_THAT(Problem(R"({"type_key": "Array", "data": [1]})"), HasSubstr("cycle"));
   EXPECT_THAT(Problem(R"({"type_key": "no.such.Class"})"), HasSubstr("unknown class"));
-  EXPECT_THAT(Problem(R"({"type_key": "relay.TypeRelation"})"), HasSubstr("class"));
+  EXPECT_THAT(Problem(R"({"type_key": "TypeConstraint"})"), HasSubstr("class"));
 }
 
 }  // namespace

@@ -1,13 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The graph IR's text form."""
-from .._ffi import get_global_func
+from .._ffi import convert, get_global_func
+from ..error import ModelFormatError
+
+_META_MARK = "#[metadata]"
 
 
 def parse(source, source_name="from_string", init_module=None, init_meta_table=None):
     """The module that a text describes, its types inferred. The text may use the definitions of `init_module`.
 
+    `init_meta_table`: what `meta[class][number]` stands for, a dict from class to list, when the text has no metadata
+    section of its own.
     Raises an error that shows the line and column of what is wrong.
     """
+    if init_meta_table:
+        if _META_MARK in source:
+            raise ModelFormatError("the text has a metadata section of its own; init_meta_table would change it")
+        source = f"{source}\n{_META_MARK}\n{get_global_func('node.SaveJSON')(convert(init_meta_table))}"
     if init_module is not None:
         return get_global_func("relay.parser.ParseModuleInto")(source_name, source, init_module)
     return get_global_func("relay.parser.ParseModule")(source_name, source)

@@ -488,8 +488,8 @@ void Inferencer::AddRelation(const std::string& name, TypeRelationFn relation, A
     // A type that was read from a file names the operator only.
     const Op op = Op::Find(name);
     if (op.defined()) relation = op->type_relation;
-    if (relation == nullptr) {
-      diagnostics_->Error(span, StrCat("no relation between types is called ", name));
+    if (relation == nullptr || op->num_inputs != num_inputs || args.size() != static_cast<size_t>(num_inputs) + 1) {
+      diagnostics_->Error(span, StrCat("no relation between ", args.size(), " types is called ", name));
       return;
     }
   }

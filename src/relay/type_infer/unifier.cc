@@ -134,7 +134,7 @@ Array<TypeConstraint> JoinConstraints(const Array<TypeConstraint>& a, const Arra
     bool known = false;
     for (const TypeConstraint& other : a) {
       const auto* r = other.as<TypeRelationNode>();
-      known |= relation != nullptr && r != nullptr && r->func == relation->func &&
+      known |= relation != nullptr && r != nullptr && (r->func == relation->func || r->name == relation->name) &&
                StructuralEqual(r->args, relation->args) && StructuralEqual(r->attrs, relation->attrs);
     }
     if (!known) joined.push_back(constraint);

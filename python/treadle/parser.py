@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The text form of graph IR, under the original's name."""
+from .relay.parser import fromtext, parse, parse_expr
+
+__all__ = ["fromtext", "parse", "parse_expr"]
