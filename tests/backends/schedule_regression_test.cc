@@ -26,10 +26,8 @@ const DataType kI32 = DataType::Int(32);
 tir::PrimFunc TwoStages() {
   const Array<PrimExpr> shape{PrimExpr(6), PrimExpr(9)}, turned{PrimExpr(9), PrimExpr(6)};
   te::Tensor a = te::Placeholder(shape, kI32, "A"), b = te::Placeholder({PrimExpr(6)}, kI32, "B");
-  te::Tensor t = te::Compute(
-      shape, [&](const Indices& i) { return a(i[0], i[1]) * 2; }, "T");
-  te::Tensor d = te::Compute(
-      turned, [&](const Indices& i) { return t(i[1], i[0]) - b(i[1]); }, "D");
+  te::Tensor t = te::Compute(shape, [&](const Indices& i) { return a(i[0], i[1]) * 2; }, "T");
+  te::Tensor d = te::Compute(turned, [&](const Indices& i) { return t(i[1], i[0]) - b(i[1]); }, "D");
   return te::CreatePrimFunc({a, b, d}, "f");
 }
 
@@ -84,8 +82,7 @@ tir::PrimFunc SymbolicSum() {
   const tir::Var n("n", kI32);
   te::Tensor a = te::Placeholder({n, PrimExpr(5)}, kI32, "A");
   tir::IterVar q = te::ReduceAxis(tir::Range(n), "q");
-  te::Tensor s = te::Compute(
-      {PrimExpr(5)}, [&](const Indices& i) { return te::Sum(a(q->var, i[0]), {q}); }, "S");
+  te::Tensor s = te::Compute({PrimExpr(5)}, [&](const Indices& i) { return te::Sum(a(q->var, i[0]), {q}); }, "S");
   return te::CreatePrimFunc({a, s}, "f");
 }
 
@@ -97,8 +94,7 @@ TEST(ScheduleRegressionTest, LoopsOfUnknownLengthAreNotUnrolled) {
 
 TEST(ScheduleRegressionTest, NothingToPadInAResultOfRankZero) {
   te::Tensor a = te::Placeholder({}, kI32, "A"), b = te::Placeholder({}, kI32, "B");
-  te::Tensor c = te::Compute(
-      {}, [&](const Indices&) { return a(Array<PrimExpr>{}) * b(Array<PrimExpr>{}); }, "C");
+  te::Tensor c = te::Compute({}, [&](const Indices&) { return a(Array<PrimExpr>{}) * b(Array<PrimExpr>{}); }, "C");
   tir::Schedule s(te::CreatePrimFunc({a, b, c}));
   EXPECT_THROW(s.PadEinsum(s.GetBlock("C"), {}), tir::ScheduleError);
 }
@@ -139,6 +135,26 @@ TEST(ScheduleRegressionTest, ThreadsOfDecomposedReductionsReadBack) {
   s.VThread(loops[0]);
   s.DecomposeReduction(block, loops[0]);
   EXPECT_TRUE(StructuralEqual(tir::ParsePrimFunc(tir::AsText(s.func())), s.func()));
+}
+
+/// S, the sums of the rows of a matrix of 7 x 3, and D[i, j] = S[i] + S[i + 1] of 6 x 4.
+tir::PrimFunc SumsOfNeighbours() {
+  te::Tensor a = te::Placeholder({PrimExpr(7), PrimExpr(3)}, kI32, "A");
+  tir::IterVar q = te::ReduceAxis(tir::Range(PrimExpr(3)), "q");
+  te::Tensor s = te::Compute({PrimExpr(7)}, [&](const Indices& i) { return te::Sum(a(i[0], q->var), {q}); }, "S");
+  te::Tensor d = te::Compute({PrimExpr(6), PrimExpr(4)}, [&](const Indices& i) { return s(i[0]) + s(i[0] + 1); }, "D");
+  return te::CreatePrimFunc({a, d}, "f");
+}
+
+TEST(ScheduleRegressionTest, SumsThatLoopsComputeAgainAreNotInitialisedOnceForAll) {
+  for (size_t at : {0, 1}) {
+    tir::Schedule s(SumsOfNeighbours());
+    const auto block = s.GetBlock("S");
+    s.ComputeAt(block, s.GetLoops(s.GetBlock("D"))[at]);
+    const auto loops = s.GetLoops(block);
+    for (size_t i = 0; i <= at; ++i) EXPECT_THROW(s.DecomposeReduction(block, loops[i]), tir::ScheduleError);
+    EXPECT_NO_THROW(s.DecomposeReduction(block, loops[at + 1]));
+  }
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decompose reduction: init becomes a block of its own.
+#include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "tir/block_access.h"
 #include "tir/schedule/primitives.h"
+#include "treadle/arith/analyzer.h"
 
 namespace treadle::tir::primitive {
 
@@ -18,20 +21,72 @@ void SplitConjunction(const PrimExpr& e, std::vector<PrimExpr>& out) {
   }
 }
 
+bool DrivesAxis(const PlacedBlock& placed, const Var& var, bool reduction) {
+  const BlockNode* block = placed.block();
+  for (size_t i = 0; i < block->iter_vars.size(); ++i) {
+    const bool is_reduction = block->iter_vars[i]->iter_type == IterVarType::kCommReduce;
+    if (is_reduction == reduction && UsesLoopVar(placed.realize->iter_values[i], var)) return true;
+  }
+  return false;
+}
+
+/// Whether a sum of loops times constants is seen to take a value twice: a loop's step is no longer than the way that
+/// loops of shorter steps go.
+bool RepeatsValues(const PrimExpr& binding, const std::vector<For>& loops, arith::Analyzer& analyzer) {
+  std::vector<Var> vars;
+  for (const For& loop : loops) vars.push_back(loop->loop_var);
+  const std::vector<PrimExpr> coefficients = analyzer.DetectLinear(binding, vars);
+  if (coefficients.empty()) return false;
+  std::vector<std::pair<int64_t, int64_t>> steps;  // and iterations
+  for (size_t i = 0; i < loops.size(); ++i) {
+    const int64_t *step = AsConstInt(coefficients[i]), *extent = AsConstInt(analyzer.Simplify(loops[i]->extent));
+    if (step == nullptr || extent == nullptr) return false;
+    if (*step != 0 && *extent > 1) steps.emplace_back(std::abs(*step), *extent);
+  }
+  std::sort(steps.begin(), steps.end());
+  int64_t way = 0;
+  for (const auto& [step, extent] : steps) {
+    int64_t length = 0;
+    if (step <= way) return true;
+    if (__builtin_mul_overflow(step, extent - 1, &length) || __builtin_add_overflow(way, length, &way)) return false;
+  }
+  return false;
+}
+
+/// Sums would be added up more than once where an iteration of `loops` computes elements of another one again.
+void CheckComputesOnce(const PlacedBlock& placed, const std::vector<For>& loops) {
+  arith::Analyzer analyzer;
+  std::vector<For> data;
+  auto refuse = [&](const std::string& why) {
+    throw ScheduleError(StrCat("decompose_reduction: block '", placed.block()->name_hint, "' computes elements again ",
+                               why, ", and the init before loop ", LoopName(loops[0]->loop_var),
+                               " would run once for all; expected a loop further in"));
+  };
+  for (const For& loop : loops) {
+    const Var& var = loop->loop_var;
+    if (DrivesAxis(placed, var, /*reduction=*/true) || is_const_int(analyzer.Simplify(loop->extent), 1)) continue;
+    if (DrivesAxis(placed, var, /*reduction=*/false)) {
+      data.push_back(loop);
+    } else if (!UsesLoopVar(placed.realize->predicate, var)) {
+      refuse(StrCat("in each iteration of loop ", LoopName(var)));
+    }
+  }
+  const BlockNode* block = placed.block();
+  for (size_t i = 0; i < block->iter_vars.size(); ++i) {
+    const PrimExpr& binding = placed.realize->iter_values[i];
+    if (block->iter_vars[i]->iter_type != IterVarType::kCommReduce && RepeatsValues(binding, data, analyzer)) {
+      refuse(StrCat("on axis '", block->iter_vars[i]->var->name_hint, "'"));
+    }
+  }
+}
+
 /// The init block with its loops, those of `loops` that drive data axes.
 Stmt InitNest(const PlacedBlock& placed, const std::vector<For>& loops, const std::string& name) {
   const BlockNode* block = placed.block();
   Map<Var, PrimExpr> renamed;
   std::vector<For> kept;
-  auto drives = [&](const Var& var, bool reduction) {
-    for (size_t i = 0; i < block->iter_vars.size(); ++i) {
-      bool is_reduction = block->iter_vars[i]->iter_type == IterVarType::kCommReduce;
-      if (is_reduction == reduction && UsesLoopVar(placed.realize->iter_values[i], var)) return true;
-    }
-    return false;
-  };
   for (const For& loop : loops) {
-    bool data = drives(loop->loop_var, false), reduction = drives(loop->loop_var, true);
+    bool data = DrivesAxis(placed, loop->loop_var, false), reduction = DrivesAxis(placed, loop->loop_var, true);
     if (data && reduction) {
       throw ScheduleError(StrCat("decompose_reduction: loop ", LoopName(loop->loop_var),
                                  " drives both data and "
@@ -60,8 +115,9 @@ Stmt InitNest(const PlacedBlock& placed, const std::vector<For>& loops, const st
   PrimExpr predicate = make_bool(true);
   for (const PrimExpr& condition : conditions) {
     bool on_reduction = false;
-    for (const For& loop : loops)
-      on_reduction |= drives(loop->loop_var, true) && UsesLoopVar(condition, loop->loop_var);
+    for (const For& loop : loops) {
+      on_reduction |= DrivesAxis(placed, loop->loop_var, true) && UsesLoopVar(condition, loop->loop_var);
+    }
     if (!on_reduction) predicate = predicate && Substitute(condition, renamed);
   }
   Stmt body = Substitute(block->init, axis_map);
@@ -109,6 +165,7 @@ std::string DecomposeReduction(ScheduleState& state, const std::string& name, co
   if (!found) {
     throw ScheduleError(StrCat("decompose_reduction: loop ", LoopName(loop_var), " isn't around block '", name, "'"));
   }
+  CheckComputesOnce(placed, inner);
   std::string init_name = state.UniqueBlockName(name + "_init");
   Stmt init = InitNest(placed, inner, init_name);
   Block update = placed.realize->block;
