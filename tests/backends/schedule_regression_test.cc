@@ -157,5 +157,23 @@ TEST(ScheduleRegressionTest, SumsThatLoopsComputeAgainAreNotInitialisedOnceForAl
   }
 }
 
+TEST(ScheduleRegressionTest, LoopsThatStandInConditionsOnlyComputeSumsAgain) {
+  tir::Schedule s(SumsOfNeighbours());
+  const auto block = s.GetBlock("S"), result = s.GetBlock("D");
+  s.ComputeAt(block, s.GetLoops(result)[1]);
+  s.Split(s.GetLoops(result)[1], {PrimExpr(), PrimExpr(3)});
+  EXPECT_THROW(s.DecomposeReduction(block, s.GetLoops(block)[2]), tir::ScheduleError);
+}
+
+TEST(ScheduleRegressionTest, ConditionsMayLetOneIterationThrough) {
+  te::Tensor a = te::Placeholder({PrimExpr(1), PrimExpr(3)}, kI32, "A");
+  tir::IterVar q = te::ReduceAxis(tir::Range(PrimExpr(3)), "q");
+  te::Tensor sums = te::Compute({PrimExpr(1)}, [&](const Indices& i) { return te::Sum(a(i[0], q->var), {q}); }, "S");
+  tir::Schedule s(te::CreatePrimFunc({a, sums}, "f"));
+  const auto block = s.GetBlock("S");
+  const auto parts = s.Split(s.GetLoops(block)[0], {PrimExpr(), PrimExpr(4)});
+  EXPECT_NO_THROW(s.DecomposeReduction(block, parts[1]));
+}
+
 }  // namespace
 }  // namespace treadle

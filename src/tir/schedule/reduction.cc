@@ -53,6 +53,18 @@ bool RepeatsValues(const PrimExpr& binding, const std::vector<For>& loops, arith
   return false;
 }
 
+/// Whether the block's condition lets only the first iteration of `loop` through: the last loop of a split of one
+/// iteration.
+bool RunsOnce(const PlacedBlock& placed, const For& loop, const std::vector<For>& loops) {
+  arith::Analyzer analyzer;
+  for (const For& other : loops) analyzer.Bind(other->loop_var, Range::FromMinExtent(other->min, other->extent));
+  analyzer.Bind(loop->loop_var, Range::FromMinExtent(loop->min + 1, loop->extent - 1));
+  std::vector<PrimExpr> conditions;
+  SplitConjunction(placed.realize->predicate, conditions);
+  return std::any_of(conditions.begin(), conditions.end(),
+                     [&](const PrimExpr& condition) { return analyzer.CanProve(Not(condition)); });
+}
+
 /// Sums would be added up more than once where an iteration of `loops` computes elements of another one again.
 void CheckComputesOnce(const PlacedBlock& placed, const std::vector<For>& loops) {
   arith::Analyzer analyzer;
@@ -67,7 +79,7 @@ void CheckComputesOnce(const PlacedBlock& placed, const std::vector<For>& loops)
     if (DrivesAxis(placed, var, /*reduction=*/true) || is_const_int(analyzer.Simplify(loop->extent), 1)) continue;
     if (DrivesAxis(placed, var, /*reduction=*/false)) {
       data.push_back(loop);
-    } else if (!UsesLoopVar(placed.realize->predicate, var)) {
+    } else if (!RunsOnce(placed, loop, loops)) {
       refuse(StrCat("in each iteration of loop ", LoopName(var)));
     }
   }
