@@ -122,12 +122,20 @@ void CWriter::FailUnless(const std::string& condition, const std::string& messag
 }
 
 void CWriter::VisitStmt_(const tir::LetStmtNode* op) {
-  Scoped([&] {
-    std::string value = VisitExpr(op->value);
-    Line(StrCat(Declare(op->var, false), " = ", value, ";"));
-  });
-  Line(StrCat("(void)", Name(op->var), ";"));
-  StmtBase::VisitStmt(op->body);
+  auto write = [&] {
+    Scoped([&] {
+      std::string value = VisitExpr(op->value);
+      Line(StrCat(Declare(op->var, false), " = ", value, ";"));
+    });
+    Line(StrCat("(void)", Name(op->var), ";"));
+    StmtBase::VisitStmt(op->body);
+  };
+  // The copies of an unrolled body bind the same variable: all but the first need a scope of their own.
+  if (lets_.insert(op->var.get()).second) {
+    write();
+  } else {
+    Block(write);
+  }
 }
 
 void CWriter::VisitStmt_(const tir::AssertStmtNode* op) {

@@ -155,6 +155,7 @@ class CWriter : public tir::ExprFunctor<std::string(const PrimExpr&)>, public ti
 
   std::ostringstream out_;
   std::unordered_map<const Object*, std::string> names_;
+  std::unordered_set<const tir::VarNode*> lets_;  ///< bound by a statement so far
   std::unordered_set<std::string> taken_;
   std::vector<std::unordered_map<const Object*, std::string>> memos_;
   std::vector<std::string> allocated_;  ///< what Return frees
