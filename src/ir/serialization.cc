@@ -196,10 +196,15 @@ class Loader {
     const json& nodes = all_["nodes"];
     objects_.resize(nodes.size());
     for (size_t i = 0; i < nodes.size(); ++i) Create(i, nodes[i]);
-    for (size_t i = 0; i < nodes.size(); ++i) Fill(i, nodes[i]);
-    // Maps hash their keys, so they come when the keys are complete.
-    for (size_t i = 0; i < nodes.size(); ++i) FillMap(i, nodes[i]);
-    CheckAcyclic(nodes);
+    try {
+      for (size_t i = 0; i < nodes.size(); ++i) Fill(i, nodes[i]);
+      // Maps hash their keys, so they come when the keys are complete.
+      for (size_t i = 0; i < nodes.size(); ++i) FillMap(i, nodes[i]);
+      CheckAcyclic(nodes);
+    } catch (...) {
+      BreakCycles();  // what was filled before the error may hold itself
+      throw;
+    }
     return At(all_["root"].get<size_t>());
   }
 
@@ -315,10 +320,7 @@ class Loader {
         }
         size_t child = children.back()[next++];
         if (child >= nodes.size()) continue;
-        if (state[child] == 1) {
-          BreakCycles();
-          Malformed("nodes form a cycle");
-        }
+        if (state[child] == 1) Malformed("nodes form a cycle");
         if (state[child] == 0) {
           state[child] = 1;
           stack.emplace_back(child, 0);
