@@ -38,6 +38,12 @@ def _ratio_cell(ours, theirs):
     return f'<td class="{"faster" if ratio > 1 else "slower"}">{ratio:.2f}</td>'
 
 
+def speed_text(name, entry):
+    """A line on an entry of run.speeds."""
+    return (f"{name}, {entry['rows']} {entry['kind']} on {entry['threads']} thread(s): {entry['mean']:.2f}x in the "
+            f"geometric mean, least {entry['least']:.2f}x ({entry['worst']})")
+
+
 def _times(result, names, peers):
     head = ["model", "threads", *(f"{escape(name)} {escape(result['versions'][name])}<br>ms" for name in names),
             *(f"speed / {escape(name)}" for name in peers)]
@@ -72,11 +78,14 @@ def _operators(result):
     parts = []
     for row in result["rows"]:
         if row.get("operators"):
-            rows = [[f"<td>{escape(name)}</td>", f"<td>{ms:.3f}</td>", f"<td>{share:.1%}</td>"]
-                    for name, ms, share in row["operators"]]
+            rows = [[f"<td>{escape(name)}</td>", f"<td>{ms:.3f}</td>", f"<td>{share:.1%}</td>",
+                     f"<td>{'' if of_peak is None else f'{of_peak:.0%}'}</td>"]
+                    for name, ms, share, of_peak in row["operators"]]
             parts.append(f"<details><summary>{escape(row['model'])}, {row['threads']} threads</summary>"
-                         f"{_table(['kernel', 'ms', 'share'], rows)}</details>")
-    return "<h2>Slowest kernels of Treadle</h2>" + "".join(parts) if parts else ""
+                         f"{_table(['kernel', 'ms', 'share', 'of FMA peak'], rows)}</details>")
+    return ("<h2>Slowest kernels of Treadle</h2><p>The least of five profiled runs. Share of the peak: multiply-adds of "
+            "the operators as they are defined; Winograd's method takes fewer, and can be above it.</p>"
+            + "".join(parts) if parts else "")
 
 
 def _svg(figure):
@@ -140,8 +149,8 @@ def _plots(result, names, peers):
 def html(result):
     names = list(result["versions"])
     peers = [name for name in names if name != "treadle"]
-    means = "; ".join(f"against {name}: {1 / mean['ratio']:.2f} in the geometric mean, least {1 / mean['worst']:.2f}"
-                      for name, mean in result["geomean"].items())
+    means = "".join(f"<li>{escape(speed_text(name, entry))}</li>"
+                    for name, entries in result["speeds"].items() for entry in entries)
     machine = result["machine"]
     limits = ", ".join(f"{value:.0f} GFLOP/s and {result.get('bandwidth_gb_s', {}).get(count, 0):.1f} GB/s on {count}"
                        for count, value in result["fma_peak_gflops"].items())
@@ -158,7 +167,7 @@ def html(result):
 {machine['load']:.1f}. Limits measured in this run (float32 multiply-adds, reading of memory):
 {limits or 'none'} threads.</p>
 <p>All engines in one process, taking turns; float32 throughout; outputs compared first (rtol 1e-3, atol 1e-5 of the
-output's range). Times are medians with quartiles. Speed of Treadle {escape(means)}.</p>
+output's range). Times are medians with quartiles. Speed of Treadle over that of</p><ul>{means}</ul>
 {_plots(result, names, peers)}
 {_times(result, names, peers)}
 {_costs(result, names)}

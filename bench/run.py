@@ -85,7 +85,7 @@ def bench_case(case, threads, names, args, peak, bandwidth):
     """One row: a model with a number of threads on every engine."""
     inputs = case.inputs()
     model = case.model()
-    row = {"model": case.name, "threads": threads, "flops": zoo.flops(model, case.shapes),
+    row = {"model": case.name, "threads": threads, "layer": case.layer, "flops": zoo.flops(model, case.shapes),
            "bytes": zoo.least_bytes(model, case.shapes), "engines": {}}
     runners, reference = {}, None
     for name in names:
@@ -118,19 +118,27 @@ def bench_case(case, threads, names, args, peak, bandwidth):
         for name in runners:
             row["engines"][name]["costs"] = costs.costs_of(name, case.name, threads)
     if "treadle" in runners:
-        row["operators"] = slowest_operators(runners["treadle"], inputs)
+        row["operators"] = slowest_operators(runners["treadle"], inputs, peak.get(threads))
     return row
 
 
-def slowest_operators(runner, inputs, count=12):
-    """[(kernel, ms, share)] of one run of Treadle's, the slowest first."""
-    times = runner.model.create_context(runner.model.threads).profile(**inputs)
-    total = sum(row[3] for row in times) or 1.0
-    ordered = sorted(times, key=lambda row: -row[3])[:count]
-    return [(row[1].removeprefix("treadle_default_"), row[3] * 1e3, row[3] / total) for row in ordered]
+def slowest_operators(runner, inputs, peak, count=12, runs=5):
+    """[(kernel, ms, share of the run, share of the FMA peak or None)] of Treadle, the slowest first; the least time of
+    some runs each. Winograd convolutions count as direct ones, and may so be above the peak."""
+    context = runner.model.create_context(runner.model.threads)
+    profiles = [context.profile(**inputs) for _ in range(runs)]
+    seconds = {i: min(profile[i].seconds for profile in profiles) for i in range(len(profiles[0]))}
+    total = sum(seconds.values()) or 1.0
+    rows = []
+    for i in sorted(seconds, key=lambda i: -seconds[i])[:count]:
+        call = profiles[0][i]
+        of_peak = 2e-9 * call.macs / seconds[i] / peak if call.macs and peak and seconds[i] > 0 else None
+        rows.append((call.kernel.removeprefix("treadle_default_"), seconds[i] * 1e3, seconds[i] / total, of_peak))
+    return rows
 
 
 def print_row(row, names):
+    """Beside a peer's time stands how many times faster Treadle is."""
     ours = row["engines"].get("treadle", {})
     cells = []
     for name in names:
@@ -140,22 +148,37 @@ def print_row(row, names):
             continue
         text = f"{name} {entry['median_ms']:.2f} ms"
         if name != "treadle" and "median_ms" in ours:
-            text += f" (treadle {ours['median_ms'] / entry['median_ms']:.2f}x)"
+            text += f" ({entry['median_ms'] / ours['median_ms']:.2f}x)"
         elif "of_peak" in entry:
             text += f" [{entry['of_peak']:.0%} of peak]"
         cells.append(text)
     print(f"{row['model']:28s} {row['threads']} thr  " + "  ".join(cells), flush=True)
 
 
-def geometric_means(rows, names):
-    """Treadle's time over a peer's, over the rows that both have; less than 1: Treadle is faster."""
-    means = {}
-    for name in names:
-        ratios = [row["engines"]["treadle"]["median_ms"] / row["engines"][name]["median_ms"] for row in rows
-                  if "median_ms" in row["engines"].get("treadle", {}) and "median_ms" in row["engines"].get(name, {})]
-        if name != "treadle" and ratios:
-            means[name] = {"ratio": statistics.geometric_mean(ratios), "worst": max(ratios), "rows": len(ratios)}
-    return means
+def speed_over(row, peers):
+    """How many times faster than the fastest of `peers` Treadle ran the row; None where either has no time."""
+    ours = row["engines"].get("treadle", {}).get("median_ms")
+    theirs = [ms for name in peers if (ms := row["engines"].get(name, {}).get("median_ms"))]
+    return min(theirs) / ours if ours and theirs else None
+
+
+def speeds(rows, names):
+    """By peer, and "the fastest peer" of each row: the geometric mean of Treadle's speed over the peer's, and the
+    least, whole models apart from single layers."""
+    peers = [name for name in names if name != "treadle"]
+    kinds = {"models": [row for row in rows if not row["layer"]], "layers": [row for row in rows if row["layer"]]}
+    found = {}
+    for what, among in [*((name, [name]) for name in peers), *([("the fastest peer", peers)] if peers[1:] else [])]:
+        for kind, chosen in kinds.items():
+            for threads in sorted({row["threads"] for row in chosen}):
+                ratios = {row["model"]: ratio for row in chosen
+                          if row["threads"] == threads and (ratio := speed_over(row, among))}
+                if ratios:
+                    worst = min(ratios, key=ratios.get)
+                    found.setdefault(what, []).append(
+                        {"kind": kind, "threads": threads, "mean": statistics.geometric_mean(ratios.values()),
+                         "least": ratios[worst], "worst": worst, "rows": len(ratios)})
+    return found
 
 
 def cost_ratios(rows, names):
@@ -218,10 +241,10 @@ def main():
     if peak and not args.models:
         result["gemm"] = gemm_in_one_thread()
         print(gemm.table(result["gemm"]), flush=True)
-    result["geomean"] = geometric_means(result["rows"], names)
-    for name, mean in result["geomean"].items():
-        print(f"treadle / {name}: {mean['ratio']:.2f}x in the geometric mean, worst {mean['worst']:.2f}x "
-              f"({mean['rows']} rows)")
+    result["speeds"] = speeds(result["rows"], names)
+    for name, entries in result["speeds"].items():
+        for entry in entries:
+            print("speed of treadle over " + report.speed_text(name, entry))
 
     result["cost_ratios"] = cost_ratios(result["rows"], names)
     for name, ratio in result["cost_ratios"].items():

@@ -23,6 +23,7 @@ class Case:
     shapes: dict
     make: object = None  # a function that builds the model, when there is no file
     integers: dict = dataclasses.field(default_factory=dict)  # of integer inputs: ((low, high), dtype)
+    layer: bool = False  # a single layer, not a whole model
 
     def model(self):
         """The model as onnx.ModelProto."""
@@ -232,11 +233,11 @@ def speech_models():
 
 def layer_models():
     """Single layers; see layers.py."""
-    cases = [Case(f"product_{m}x{k}x{n}", None, {"a": (m, k), "b": (k, n)}, functools.partial(layers.product, m, k, n))
+    cases = [Case(f"product_{m}x{k}x{n}", None, {"a": (m, k), "b": (k, n)}, functools.partial(layers.product, m, k, n), layer=True)
              for m, k, n in layers.PRODUCTS]
     return cases + [Case("conv_{}x{}_{}_{}x{}_s{}_g{}".format(c, size, out, kernel, kernel, stride, groups), None,
                          {"x": (1, c, size, size)},
-                         functools.partial(layers.convolution, c, size, out, kernel, stride, groups))
+                         functools.partial(layers.convolution, c, size, out, kernel, stride, groups), layer=True)
                     for c, size, out, kernel, stride, groups in layers.CONVOLUTIONS]
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+from typing import NamedTuple
 
 from . import _core
 from ._dtype import DataType
@@ -27,6 +28,18 @@ class TensorInfo:
         """The type as ONNX Runtime writes it: tensor(float)."""
         names = {"float32": "float", "float64": "double"}
         return f"tensor({names.get(self.dtype, self.dtype)})"
+
+
+class OperatorTime(NamedTuple):
+    """What one call took in a profiled run: the node, its kernel, seconds from the run's start and of its own, types
+    of its arguments, and the multiply-adds of its convolutions and matrix products (0: none, or not known)."""
+
+    name: str
+    kernel: str
+    start: float
+    seconds: float
+    shapes: str
+    macs: float
 
 
 def _infos(rows):
@@ -53,10 +66,10 @@ class Context:
         return {name: _to_numpy(self._context.get_output(i)) for i, name in enumerate(self._names)}
 
     def profile(self, **inputs):
-        """Runs once; a list of (node, kernel, start in s, duration in s, shapes)."""
+        """Runs once; a list of OperatorTime."""
         for name, value in inputs.items():
             self._context.set_input(name, as_tensor(value))
-        return self._context.profile()
+        return [OperatorTime(*times) for times in self._context.profile()]
 
 
 class Model:

@@ -92,8 +92,13 @@ struct RunVerb {
     std::cout << "the slowest of " << timings.size() << " calls (trace: " << profile << "):\n";
     for (size_t i = 0; i < std::min<size_t>(10, timings.size()); ++i) {
       std::cout << std::fixed << std::setprecision(3) << std::setw(10) << timings[i].seconds * 1e3 << " ms "
-                << std::setprecision(1) << std::setw(5) << 100 * timings[i].seconds / total << " %  "
-                << timings[i].func_name << "\n";
+                << std::setprecision(1) << std::setw(5) << 100 * timings[i].seconds / total << " %  ";
+      if (timings[i].macs > 0) {
+        std::cout << std::setw(7) << 2e-9 * timings[i].macs / timings[i].seconds << " GFLOP/s  ";
+      } else {
+        std::cout << std::string(17, ' ');
+      }
+      std::cout << timings[i].func_name << "\n";
     }
   }
 };

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "treadle/relay/expr_functor.h"
+#include "treadle/relay/mac_count.h"
 
 namespace treadle::driver {
 namespace {
@@ -157,6 +158,7 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
         attrs[key.str()] = text->value;
       }
     }
+    if (double macs = TotalMacCount(function); macs > 0) attrs["macs"] = std::to_string(macs);
     Json node;
     node["op"] = "tvm_op";
     node["name"] = aliases ? UniqueName(storage.moves_nothing ? "in_place_nop" : "reshape_nop", &names_)

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "ops/infer.h"
+#include "ops/macs.h"
 #include "ops/packed.h"
 #include "ops/te_util.h"
 #include "treadle/base/checked_math.h"
@@ -269,6 +270,16 @@ std::optional<LaidOutCall> AttentionLayoutRule(const CallNode* call, LayoutArgs&
   return LaidOutCall{result, ""};
 }
 
+/// The scores and their product with the values.
+double AttentionMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
+  double keys = DimOf(arguments[1], -2);
+  return keys * (Elements(ShapeOf(arguments[0])) + Elements(ShapeOf(result)));
+}
+double PackedAttentionMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
+  double keys = DimOf(arguments[1], -3) * kPackedColumns;
+  return keys * (Elements(ShapeOf(arguments[0])) + Elements(ShapeOf(result)));
+}
+
 OpRegistration Attention(const char* name, const char* text) {
   return OpRegistration(name)
       .Describe(text)
@@ -287,10 +298,12 @@ void RegisterAttentionOps() {
   Attention("nn.attention", "softmax(scale * query key^T + mask) value, of float32.")
       .Relation(Rule<AttentionInfer>)
       .Set(relay::kLayoutRule, relay::FLayoutRule(AttentionLayoutRule))
+      .Set(relay::kMacCount, relay::FMacCount(AttentionMacs))
       .Set(kCompute, FTECompute(AttentionCompute));
   Attention("nn.contrib_packed_attention",
             "Attention with packed keys (.., n / 16, s, 16) and values (.., d / 16, n, 16).")
       .Relation(Rule<PackedAttentionInfer>)
+      .Set(relay::kMacCount, relay::FMacCount(PackedAttentionMacs))
       .Set(kCompute, FTECompute(PackedAttentionCompute));
 }
 

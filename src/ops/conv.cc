@@ -7,6 +7,7 @@
 #include "ops/families.h"
 #include "ops/infer.h"
 #include "ops/layout.h"
+#include "ops/macs.h"
 #include "ops/te_util.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/attrs/conv.h"
@@ -170,6 +171,16 @@ Array<Tensor> ConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, const
   return {CastTo(sum, out->dtype, name + "_cast")};
 }
 
+template <size_t kRank>
+double ConvMacs(const Attrs& attrs, const Array<Type>& arguments, const Type& result) {
+  const auto* a = attrs.as<ConvAttrs>();
+  const Array<PrimExpr>& weight = ShapeOf(arguments[1]);
+  ConvSizes sizes = ResolveConv(a, kRank, ShapeOf(arguments[0]), arguments[0].as<TensorTypeNode>()->dtype, &weight);
+  double per_output = static_cast<double>(DimValue(sizes.data[1]) / a->groups);
+  for (int64_t taps : sizes.kernel) per_output *= static_cast<double>(taps);
+  return Elements(ShapeOf(result)) * per_output;
+}
+
 template <typename AttrsT, size_t kRank>
 void RegisterConv(const char* name) {
   OpRegistration(name)
@@ -180,6 +191,7 @@ void RegisterConv(const char* name) {
       .SupportLevel(2)
       .Relation(Rule<ConvInfer<kRank>, 1>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(relay::kMacCount, relay::FMacCount(ConvMacs<kRank>))
       .Set(kCompute, FTECompute(ConvCompute<kRank>));
 }
 

@@ -6,6 +6,7 @@
 #include "ops/families.h"
 #include "ops/infer.h"
 #include "ops/layout.h"
+#include "ops/macs.h"
 #include "ops/te_util.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/attrs/conv.h"
@@ -214,6 +215,15 @@ Array<Tensor> ConvTransposeCompute(const Attrs& attrs, const Array<Tensor>& inpu
   return {result};
 }
 
+/// Each element of the input meets the window of each output channel of its group.
+template <size_t kRank>
+double ConvTransposeMacs(const Attrs& attrs, const Array<Type>& arguments, const Type&) {
+  TransposeSizes sizes = Resolve(attrs.as<ConvTransposeAttrs>(), kRank, ShapeOf(arguments[0]), &ShapeOf(arguments[1]));
+  double per_input = static_cast<double>(DimValue(sizes.weight[1]));
+  for (int64_t taps : sizes.kernel) per_input *= static_cast<double>(taps);
+  return Elements(ShapeOf(arguments[0])) * per_input;
+}
+
 template <typename AttrsT, size_t kRank>
 void RegisterConvTranspose(const char* name) {
   OpRegistration(name)
@@ -224,6 +234,7 @@ void RegisterConvTranspose(const char* name) {
       .SupportLevel(2)
       .Relation(Rule<ConvTransposeInfer<kRank>, 1>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(relay::kMacCount, relay::FMacCount(ConvTransposeMacs<kRank>))
       .Set(kCompute, FTECompute(ConvTransposeCompute<kRank>));
 }
 

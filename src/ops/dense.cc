@@ -5,6 +5,7 @@
 #include "ops/families.h"
 #include "ops/infer.h"
 #include "ops/layout.h"
+#include "ops/macs.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/compute.h"
@@ -191,6 +192,14 @@ Array<Tensor> DensePackCompute(const Attrs& attrs, const Array<Tensor>& inputs, 
   return {CastTo(sum, out->dtype, "dense_pack_cast")};
 }
 
+double DenseMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
+  return Elements(ShapeOf(result)) * DimOf(arguments[0], -1);
+}
+template <typename AttrsT>
+double MatmulMacs(const Attrs& attrs, const Array<Type>& arguments, const Type& result) {
+  return Elements(ShapeOf(result)) * DimOf(arguments[0], attrs.as<AttrsT>()->transpose_a ? -2 : -1);
+}
+
 }  // namespace
 
 void RegisterDenseOps() {
@@ -201,6 +210,7 @@ void RegisterDenseOps() {
       .SupportLevel(1)
       .Relation(Rule<DenseInfer, 1>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(relay::kMacCount, relay::FMacCount(DenseMacs))
       .Set(kCompute, FTECompute(DenseCompute));
   OpRegistration("nn.contrib_dense_pack")
       .Describe("data times a weight packed in blocks of columns.")
@@ -209,6 +219,7 @@ void RegisterDenseOps() {
       .SupportLevel(10)
       .Relation(Rule<DensePackInfer>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(relay::kMacCount, relay::FMacCount(DenseMacs))
       .Set(kCompute, FTECompute(DensePackCompute));
   OpRegistration("nn.matmul")
       .Describe("Matrix product.")
@@ -217,6 +228,7 @@ void RegisterDenseOps() {
       .SupportLevel(1)
       .Relation(Rule<MatmulInfer, 1>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(relay::kMacCount, relay::FMacCount(MatmulMacs<MatmulAttrs>))
       .Set(kCompute, FTECompute(MatmulCompute));
   OpRegistration("nn.batch_matmul")
       .Describe("Matrix product of each batch.")
@@ -225,6 +237,7 @@ void RegisterDenseOps() {
       .SupportLevel(10)
       .Relation(Rule<BatchMatmulInfer>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(relay::kMacCount, relay::FMacCount(MatmulMacs<BatchMatmulAttrs>))
       .Set(kCompute, FTECompute(BatchMatmulCompute));
 }
 

@@ -4,6 +4,7 @@
 // an activation fuses with what computes it.
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/macs.h"
 #include "ops/packed.h"
 #include "ops/te_util.h"
 #include "treadle/base/checked_math.h"
@@ -146,6 +147,10 @@ std::optional<LaidOutCall> BatchMatmulLayoutRule(const CallNode* call, LayoutArg
   return PackedProduct(call, args, !attrs->transpose_b, attrs->out_dtype);
 }
 
+double PackedDenseMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
+  return Elements(ShapeOf(result)) * DimOf(arguments[0], -1);
+}
+
 }  // namespace
 
 Expr PackColumns(Expr operand, const TensorTypeNode* type, bool k_first) {
@@ -170,6 +175,7 @@ void RegisterPackedDenseOp() {
       .SupportLevel(10)
       .Relation(Rule<PackedDenseInfer, 2>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(relay::kMacCount, relay::FMacCount(PackedDenseMacs))
       .Set(kCompute, FTECompute(PackedDenseCompute));
   OpRegistration("nn.dense").Set(relay::kLayoutRule, relay::FLayoutRule(DenseLayoutRule));
   OpRegistration("nn.matmul").Set(relay::kLayoutRule, relay::FLayoutRule(MatmulLayoutRule));

@@ -8,6 +8,7 @@
 
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/macs.h"
 #include "ops/te_util.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ops/attrs/conv.h"
@@ -196,6 +197,10 @@ Type WinogradInfer(const InferContext& context) {
                     data->dtype);
 }
 
+double WinogradMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
+  return Elements(ShapeOf(result)) * 9 * DimOf(arguments[0], 1) * DimOf(arguments[0], 4);
+}
+
 }  // namespace
 
 std::vector<int64_t> WinogradTiles(const WinogradShape& s) {
@@ -295,6 +300,7 @@ void RegisterWinogradOps() {
       .SupportLevel(10)
       .Relation(Rule<WinogradInfer>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(relay::kMacCount, relay::FMacCount(WinogradMacs))
       .Set(kCompute, FTECompute(WinogradCompute));
 }
 

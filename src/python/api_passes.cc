@@ -4,6 +4,7 @@
 #include "driver/memory_plan.h"
 #include "python/api.h"
 #include "treadle/relay/expr_functor.h"
+#include "treadle/relay/mac_count.h"
 #include "treadle/relay/passes.h"
 #include "treadle/relay/type_infer.h"
 
@@ -111,6 +112,7 @@ void RegisterPassesApi() {
   });
   Registry::RegisterTyped("relay.ir.Bind",
                           [](RelayExpr expr, Map<relay::Var, RelayExpr> args) { return relay::Bind(expr, args); });
+  Registry::RegisterTyped("relay.analysis.total_mac_count", [](RelayExpr expr) { return relay::TotalMacCount(expr); });
   Registry::RegisterTyped("relay.analysis.free_vars", [](RelayExpr expr) { return relay::FreeVars(expr); });
   Registry::RegisterTyped("relay.analysis.all_vars", [](RelayExpr expr) { return relay::AllVars(expr); });
   Registry::RegisterTyped("relay.analysis.bound_vars", [](RelayExpr expr) { return relay::BoundVars(expr); });

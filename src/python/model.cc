@@ -74,7 +74,8 @@ nb::list Profile(ModelContext& context) {
   }
   nb::list list;
   for (const auto& timing : timings) {
-    list.append(nb::make_tuple(timing.name, timing.func_name, timing.start, timing.seconds, timing.shapes));
+    list.append(
+        nb::make_tuple(timing.name, timing.func_name, timing.start, timing.seconds, timing.shapes, timing.macs));
   }
   return list;
 }

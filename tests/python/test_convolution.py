@@ -180,3 +180,11 @@ def test_transposed(channels, outputs, kernel, strides, pads, output_padding):
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     actual = treadle.compile(model.SerializeToString()).run(None, {"x": x})[0]
     np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["winograd", "pointwise"])
+def test_a_profile_counts_the_multiply_adds_of_the_plain_convolution(name):
+    layer = LAYERS[name]
+    times = treadle.compile(layer.model()).create_context().profile(**layer.inputs)
+    per_output = layer.w.shape[1] * layer.w.shape[2] * layer.w.shape[3]
+    assert sum(call.macs for call in times) == np.prod(layer.shape) * per_output

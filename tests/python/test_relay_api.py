@@ -195,6 +195,20 @@ def test_analyses():
     assert relay.analysis.all_dtypes(net) == {"float32"}
 
 
+@pytest.mark.parametrize("call, macs", [
+    (lambda x: relay.nn.conv2d(x, relay.var("w", shape=(8, 4, 3, 3)), padding=(1, 1)), 8 * 6 * 6 * 4 * 9),
+    (lambda x: relay.nn.conv2d(x, relay.var("w", shape=(8, 2, 3, 3)), strides=(2, 2), groups=2), 8 * 2 * 2 * 2 * 9),
+    (lambda x: relay.nn.conv2d(x, relay.var("w", shape=(4, 1, 5, 5)), groups=4), 4 * 2 * 2 * 25),
+    (lambda x: relay.nn.conv2d_transpose(x, relay.var("w", shape=(4, 3, 2, 2)), strides=(2, 2)), 4 * 6 * 6 * 3 * 4),
+    (lambda x: relay.nn.batch_matmul(relay.reshape(x, (4, 6, 6)), relay.var("w", shape=(4, 5, 6))), 4 * 6 * 5 * 6),
+    (lambda x: relay.nn.relu(x), 0),
+])
+def test_multiply_adds_of_an_operator(call, macs):
+    x = relay.var("x", shape=(1, 4, 6, 6))
+    body = call(x)
+    assert relay.analysis.get_total_mac_number(typed(relay.Function(relay.analysis.free_vars(body), body))) == macs
+
+
 @pytest.mark.parametrize("name, kwargs, layers, params", [
     ("mlp", {"batch_size": 1}, 3, 6),
     ("resnet", {"num_layers": 18}, 18, 99),

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "runtime/json.h"
@@ -366,9 +367,12 @@ std::vector<OpTiming> GraphContext::RunProfiled(bool stop_at_nan) {
     }
     auto end = Clock::now();
     const GraphSpec::Node& node = model_->spec_.nodes[op.node];
-    auto compiler = node.attrs.find("Compiler");
+    auto attr = [&node](const char* key) {
+      auto it = node.attrs.find(key);
+      return it == node.attrs.end() ? std::string() : it->second;
+    };
     timings.push_back({node.name, node.func_name, seconds(start - begin), seconds(end - start), ShapesOf(op),
-                       compiler == node.attrs.end() ? "" : compiler->second});
+                       attr("Compiler"), std::strtod(attr("macs").c_str(), nullptr)});
     for (uint32_t k = 0; stop_at_nan && k < node.num_outputs; ++k) {
       if (HasNan(EntryValue(model_->spec_.EntryId(op.node, k)))) {
         throw VerifyError(
