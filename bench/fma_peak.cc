@@ -29,6 +29,7 @@ __attribute__((noinline)) float Burn(long iterations, float factor, float addend
   Vector x = Vector{} + factor, y = Vector{} + addend;
   for (int i = 0; i < kAccumulators; ++i) acc[i] = Vector{} + static_cast<float>(i);
   for (long n = 0; n < iterations; ++n) {
+#pragma GCC unroll 32  // sums have to stay in registers
     for (int i = 0; i < kAccumulators; ++i) {
       acc[i] = acc[i] * x + y;
 #if defined(__x86_64__)

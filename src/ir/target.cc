@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
 #include <thread>
 #include <utility>
+
+#include "ir/x86_cpus.h"
 
 namespace treadle {
 namespace {
@@ -21,10 +22,9 @@ struct KindInfo {
 };
 
 const std::set<std::string>& CommonOptions() {
-  static const std::set<std::string> options = {"keys",      "tag",        "libs",      "device",
-                                                "model",     "host",       "num-cores", "link-params",
-                                                "opt-level", "system-lib", "runtime",   "executor",
-                                                "max_function_args"};
+  static const std::set<std::string> options = {
+      "keys",       "tag",     "libs",     "device",           "model", "host", "num-cores", "link-params", "opt-level",
+      "system-lib", "runtime", "executor", "max_function_args"};
   return options;
 }
 
@@ -121,68 +121,6 @@ void SetOption(TargetNode* node, const KindInfo& kind, const std::string& text, 
     if (node->attrs.contains(key)) throw TargetError(StrCat("target \"", text, "\": -", key, " is given twice"));
     node->attrs.Set(key, value);
   }
-}
-
-int64_t ReadCacheSize(int index) {
-  std::ifstream in(StrCat("/sys/devices/system/cpu/cpu0/cache/index", index, "/size"));
-  int64_t size = 0;
-  std::string unit;
-  if (!(in >> size)) return 0;
-  in >> unit;
-  return unit == "K" ? size << 10 : unit == "M" ? size << 20 : size;
-}
-
-void ReadCaches(TargetFeatures* f) {
-  for (int i = 0; i < 5; ++i) {
-    std::ifstream level_file(StrCat("/sys/devices/system/cpu/cpu0/cache/index", i, "/level"));
-    std::ifstream type_file(StrCat("/sys/devices/system/cpu/cpu0/cache/index", i, "/type"));
-    int level = 0;
-    std::string type;
-    if (!(level_file >> level) || !(type_file >> type) || type == "Instruction") continue;
-    int64_t size = ReadCacheSize(i);
-    if (size <= 0) continue;
-    if (level == 1) f->l1_bytes = size;
-    if (level == 2) f->l2_bytes = size;
-    if (level == 3) f->l3_bytes = size;
-  }
-}
-
-enum class X86Level { kV1, kV2, kV3, kV4 };
-
-void ApplyX86Level(X86Level level, TargetFeatures* f) {
-  f->vector_bits = level == X86Level::kV4 ? 512 : level == X86Level::kV3 ? 256 : 128;
-  f->vector_registers = level == X86Level::kV4 ? 32 : 16;
-  f->fma = level >= X86Level::kV3;
-  f->f16_convert = level >= X86Level::kV3;
-}
-
-X86Level HostX86Level() {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512dq")) {
-    return X86Level::kV4;
-  }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return X86Level::kV3;
-  if (__builtin_cpu_supports("sse4.2")) return X86Level::kV2;
-#endif
-  return X86Level::kV1;
-}
-
-X86Level NamedX86Level(const std::string& cpu) {
-  static const std::map<std::string, X86Level> levels = {
-      {"x86-64", X86Level::kV1},         {"generic", X86Level::kV1},        {"x86-64-v2", X86Level::kV2},
-      {"nehalem", X86Level::kV2},        {"westmere", X86Level::kV2},       {"sandybridge", X86Level::kV2},
-      {"ivybridge", X86Level::kV2},      {"x86-64-v3", X86Level::kV3},      {"haswell", X86Level::kV3},
-      {"broadwell", X86Level::kV3},      {"skylake", X86Level::kV3},        {"alderlake", X86Level::kV3},
-      {"core-avx2", X86Level::kV3},      {"znver1", X86Level::kV3},         {"znver2", X86Level::kV3},
-      {"znver3", X86Level::kV3},         {"x86-64-v4", X86Level::kV4},      {"skylake-avx512", X86Level::kV4},
-      {"cascadelake", X86Level::kV4},    {"cooperlake", X86Level::kV4},     {"icelake-client", X86Level::kV4},
-      {"icelake-server", X86Level::kV4}, {"sapphirerapids", X86Level::kV4}, {"emeraldrapids", X86Level::kV4},
-      {"tigerlake", X86Level::kV4},      {"znver4", X86Level::kV4},         {"znver5", X86Level::kV4},
-  };
-  auto it = levels.find(cpu);
-  return it == levels.end() ? X86Level::kV1 : it->second;
 }
 
 void ApplyFeatureFlags(const std::string& mattr, TargetFeatures* f) {
@@ -300,10 +238,11 @@ TargetFeatures TargetNode::Features() const {
   if (!triple.empty()) f.arch = triple.substr(0, triple.find('-'));
   const bool native = cpu == "native";
   if (f.arch == "x86_64") {
-    ApplyX86Level(native ? HostX86Level() : NamedX86Level(cpu), &f);
-#if defined(__x86_64__)
-    if (native) f.vnni = __builtin_cpu_supports("avx512vnni");
-#endif
+    if (native) {
+      ApplyX86Host(&f);
+    } else {
+      ApplyX86Cpu(cpu, &f);
+    }
   } else if (f.arch == "aarch64" || f.arch == "arm64") {
     f.vector_bits = 128;
     f.vector_registers = 32;
@@ -313,7 +252,7 @@ TargetFeatures TargetNode::Features() const {
   if (kind != "llvm") f.fma = f.f16_convert = false;
   ApplyFeatureFlags(GetAttr("mattr", ""), &f);
   f.vector_bits = static_cast<int>(GetIntAttr("vector-width", f.vector_bits));
-  if (native) ReadCaches(&f);
+  if (native) ApplyHostCaches(&f);
   f.num_cores = static_cast<int>(GetIntAttr("num-cores", native ? UsableCores() : 1));
   return f;
 }

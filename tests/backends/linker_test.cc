@@ -99,5 +99,23 @@ TEST(TargetTest, TextIsCanonical) {
   EXPECT_TRUE(a->Features().fma);
 }
 
+TEST(TargetTest, ModelsOfProcessorsGoByName) {
+  const TargetFeatures zen5 = Target("llvm -mcpu=znver5")->Features();
+  EXPECT_EQ(zen5.vector_bits, 512);
+  EXPECT_EQ(zen5.vector_registers, 32);
+  EXPECT_EQ(zen5.l1_bytes, 48 << 10);
+  EXPECT_EQ(zen5.l2_bytes, 1 << 20);
+  EXPECT_TRUE(zen5.vnni);
+  EXPECT_EQ(Target("llvm -mcpu=skylake_avx512")->Features().vector_bits, 512);
+  EXPECT_EQ(Target("llvm -mcpu=raptorlake")->Features().vector_bits, 256);
+}
+
+TEST(TargetTest, CachesOfThisMachineArePlausible) {
+  const TargetFeatures host = Target("llvm -mcpu=native")->Features();
+  EXPECT_GE(host.l1_bytes, 16 << 10);
+  EXPECT_GE(host.l2_bytes, 128 << 10);
+  EXPECT_LE(host.l1_bytes, host.l2_bytes);
+}
+
 }  // namespace
 }  // namespace treadle::backends

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// What schedules need to know of x86 processors, by the names that LLVM gives them (`llc -mcpu=help`), and of this one.
+#pragma once
+
+#include <string>
+
+#include "treadle/ir/target.h"
+
+namespace treadle {
+
+/// Vector registers, instructions and caches of the processor (-mcpu); those of x86-64 for a name that isn't known.
+void ApplyX86Cpu(const std::string& name, TargetFeatures* features);
+/// Those of the machine that this runs on.
+void ApplyX86Host(TargetFeatures* features);
+/// Cache sizes of the machine that this runs on, as far as it tells and they are plausible.
+void ApplyHostCaches(TargetFeatures* features);
+
+}  // namespace treadle
