@@ -137,6 +137,51 @@ TEST(ScheduleRegressionTest, ThreadsOfDecomposedReductionsReadBack) {
   EXPECT_TRUE(StructuralEqual(tir::ParsePrimFunc(tir::AsText(s.func())), s.func()));
 }
 
+TEST(ScheduleRegressionTest, ThreadsOfInitsReadBack) {
+  tir::Schedule s(SymbolicSum());
+  s.Bind(s.GetLoops(s.GetBlock("S"))[0], "threadIdx.x");
+  const tir::PrimFunc lowered = driver::LowerPrimFunc(s.func(), Target("stackvm"));
+  EXPECT_TRUE(StructuralEqual(tir::ParsePrimFunc(tir::AsText(lowered)), lowered));
+}
+
+TEST(ScheduleRegressionTest, ConsumersDoNotMoveToElementsScatteredOverRows) {
+  tir::Schedule s(TwoStages());
+  const auto t = s.GetBlock("T"), d = s.GetBlock("D");
+  const auto flat = s.Fuse(s.GetLoops(t));
+  const auto parts = s.Split(flat, {PrimExpr(), PrimExpr(4)});
+  EXPECT_THROW(s.ReverseComputeAt(d, parts[0]), tir::ScheduleError);
+}
+
+TEST(ScheduleRegressionTest, ConsumersMoveToWholeRowsThatWereFused) {
+  ExpectSameResult([](tir::Schedule& s) {
+    const auto t = s.GetBlock("T");
+    const auto flat = s.Fuse(s.GetLoops(t));
+    const auto parts = s.Split(flat, {PrimExpr(), PrimExpr(18)});
+    s.ReverseComputeAt(s.GetBlock("D"), parts[0]);
+  });
+}
+
+TEST(ScheduleRegressionTest, ConsumersMoveToTilesWithTails) {
+  ExpectSameResult([](tir::Schedule& s) {
+    const auto loops = s.GetLoops(s.GetBlock("T"));
+    const auto tiles = s.Tile(loops[0], loops[1], PrimExpr(4), PrimExpr(5));
+    s.ReverseComputeAt(s.GetBlock("D"), tiles[1]);
+  });
+}
+
+TEST(ScheduleRegressionTest, LoopsThatHoldAProducerAreNotPadded) {
+  const Array<PrimExpr> shape{PrimExpr(3), PrimExpr(3)};
+  te::Tensor a = te::Placeholder(shape, kI32, "A"), b = te::Placeholder(shape, kI32, "B");
+  te::Tensor t = te::Compute(shape, [&](const Indices& i) { return a(i[0], i[1]) * 2; }, "T");
+  tir::IterVar q = te::ReduceAxis(tir::Range(PrimExpr(3)), "q");
+  te::Tensor c = te::Compute(
+      shape, [&](const Indices& i) { return te::Sum(t(i[0], q->var) * b(q->var, i[1]), {q}); }, "C");
+  tir::Schedule s(te::CreatePrimFunc({a, b, c}, "f"));
+  const auto block = s.GetBlock("C");
+  s.ComputeAt(s.GetBlock("T"), s.GetLoops(block)[2]);
+  EXPECT_THROW(s.PadEinsum(block, {2, 2, 4}), tir::ScheduleError);
+}
+
 /// S, the sums of the rows of a matrix of 7 x 3, and D[i, j] = S[i] + S[i + 1] of 6 x 4.
 tir::PrimFunc SumsOfNeighbours() {
   te::Tensor a = te::Placeholder({PrimExpr(7), PrimExpr(3)}, kI32, "A");

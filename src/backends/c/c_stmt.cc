@@ -131,11 +131,10 @@ void CWriter::VisitStmt_(const tir::LetStmtNode* op) {
     StmtBase::VisitStmt(op->body);
   };
   // The copies of an unrolled body bind the same variable: all but the first need a scope of their own.
-  if (lets_.insert(op->var.get()).second) {
-    write();
-  } else {
-    Block(write);
-  }
+  if (lets_.insert(op->var.get()).second) return write();
+  Line("{");
+  Indented(write);
+  Line("}");
 }
 
 void CWriter::VisitStmt_(const tir::AssertStmtNode* op) {

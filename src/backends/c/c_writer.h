@@ -104,11 +104,14 @@ class CWriter : public tir::ExprFunctor<std::string(const PrimExpr&)>, public ti
     f();
     memos_.pop_back();
   }
+  /// What stands between braces.
   template <typename F>
   void Indented(F&& f) {
+    auto outer_lets = std::exchange(lets_, {});
     ++indent_;
     Scoped(f);
     --indent_;
+    lets_ = std::move(outer_lets);
   }
   /// A statement; in braces if it needs temporaries.
   template <typename F>
@@ -155,7 +158,7 @@ class CWriter : public tir::ExprFunctor<std::string(const PrimExpr&)>, public ti
 
   std::ostringstream out_;
   std::unordered_map<const Object*, std::string> names_;
-  std::unordered_set<const tir::VarNode*> lets_;  ///< bound by a statement so far
+  std::unordered_set<const tir::VarNode*> lets_;  ///< bound by a statement between the same braces
   std::unordered_set<std::string> taken_;
   std::vector<std::unordered_map<const Object*, std::string>> memos_;
   std::vector<std::string> allocated_;  ///< what Return frees

@@ -3,6 +3,7 @@
 // other is filled for the next iteration. Where filling depends on what the rest of the loop's body writes, or the
 // buffer is used in other ways, it stays single.
 #include "tir/passes/pass_util.h"
+#include "tir/thread_axis.h"
 
 namespace treadle::tir {
 namespace {
@@ -86,7 +87,8 @@ class HalfChooser : public FoldingMutator {
     Var var(op->loop_var->name_hint, op->loop_var.dtype());
     renamed_[op->loop_var.get()] = var;  // parts of a loop that was cut share their variable
     Forget();
-    return For(var, min, extent, op->kind, VisitStmt(op->body), op->thread_binding, op->annotations, op->span);
+    return For(var, min, extent, op->kind, VisitStmt(op->body), FreshThreadAxis(op->thread_binding), op->annotations,
+               op->span);
   }
 
  private:

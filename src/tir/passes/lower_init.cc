@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions' init statements move out of the reduction's loops.
 #include "tir/passes/pass_util.h"
+#include "tir/thread_axis.h"
 
 namespace treadle::tir {
 namespace {
@@ -136,7 +137,8 @@ class InitLowerer : public StmtExprMutator {
       if (inner_reduce.count(loop->loop_var.get()) != 0 || used.count(loop->loop_var.get()) == 0) continue;
       ForKind kind = loop->kind == ForKind::kParallel ? ForKind::kSerial : loop->kind;
       nest = For(Downcast<Var>(loop_map.at(loop->loop_var)), Substitute(loop->min, loop_map),
-                 Substitute(loop->extent, loop_map), kind, nest, loop->thread_binding, loop->annotations);
+                 Substitute(loop->extent, loop_map), kind, nest, FreshThreadAxis(loop->thread_binding),
+                 loop->annotations);
     }
     return nest;
   }

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "tir/passes/pass_util.h"
+#include "tir/thread_axis.h"
 #include "treadle/ir/structural.h"
 
 namespace treadle::tir {
@@ -357,9 +358,8 @@ class Splitter {
   }
   /// The iterations of a parallel loop as blocks of one thread.
   static Stmt AsBlocks(const ForNode* op) {
-    IterVar axis(Range::FromMinExtent(op->min, op->extent), Var(kAxes[0], op->loop_var.dtype()),
-                 IterVarType::kThreadIndex, kAxes[0]);
-    return For(op->loop_var, op->min, op->extent, ForKind::kThreadBinding, op->body, axis);
+    return For(op->loop_var, op->min, op->extent, ForKind::kThreadBinding, op->body,
+               ThreadAxis(kAxes[0], op->loop_var.dtype()));
   }
   Stmt Launch(const Stmt& nest) {
     KernelBody builder;

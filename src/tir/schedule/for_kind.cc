@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parallel, vectorize, unroll, bind.
 #include "tir/schedule/primitives.h"
+#include "tir/thread_axis.h"
 #include "treadle/tir/text.h"
 
 namespace treadle::tir::primitive {
@@ -105,10 +106,7 @@ void SetKind(ScheduleState& state, const Var& var, ForKind kind, const char* pri
   For changed = GetRef<For>(loop);
   ForNode* node = changed.CopyOnWrite();
   node->kind = kind;
-  if (kind == ForKind::kThreadBinding) {
-    node->thread_binding = IterVar(Range::FromMinExtent(loop->min, loop->extent), Var(thread, var.dtype()),
-                                   IterVarType::kThreadIndex, thread);
-  }
+  if (kind == ForKind::kThreadBinding) node->thread_binding = ThreadAxis(thread, var.dtype());
   state.Replace(path, changed);
 }
 

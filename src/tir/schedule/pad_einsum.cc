@@ -110,6 +110,10 @@ class Einsum {
     throw ScheduleError(StrCat(kName, ": block '", placed_.name(), "' ", why));
   }
 
+  /// What loop `i` must hold: the next one, or the block.
+  Stmt InLoop(const std::vector<For>& loops, size_t i) const {
+    return i + 1 < loops.size() ? Stmt(loops[i + 1]) : Stmt(placed_.realize);
+  }
   /// Each axis must be one loop of a nest of the block's own.
   void ReadAxes(const std::vector<int64_t>& padding) {
     const BlockNode* block = placed_.block();
@@ -125,10 +129,10 @@ class Einsum {
       const int64_t* extent = AsConstInt(loops[i]->extent);
       const IterVar& iv = block->iter_vars[i];
       const bool plain = placed_.realize->iter_values[i].same_as(loops[i]->loop_var) &&
-                         is_const_int(loops[i]->min, 0) &&
-                         (i + 1 == loops.size() || loops[i]->body.same_as(loops[i + 1]));
+                         is_const_int(loops[i]->min, 0) && loops[i]->body.same_as(InLoop(loops, i));
       if (!plain || extent == nullptr) {
-        Refuse(StrCat("must be driven by plain loops of constant extent; axis '", iv->var->name_hint, "' isn't"));
+        Refuse(StrCat("must be driven by plain loops of constant extent that hold nothing else; axis '",
+                      iv->var->name_hint, "' isn't"));
       }
       if (padding[i] < 1) Refuse(StrCat("can't pad axis '", iv->var->name_hint, "' to a multiple of ", padding[i]));
       RequirePlainLoop(loops[i].get(), kName);

@@ -6,6 +6,7 @@
 
 #include "tir/block_access.h"
 #include "tir/schedule/primitives.h"
+#include "tir/thread_axis.h"
 #include "treadle/arith/analyzer.h"
 
 namespace treadle::tir::primitive {
@@ -137,13 +138,9 @@ Stmt InitNest(const PlacedBlock& placed, const std::vector<For>& loops, const st
   Stmt nest = BlockRealize(bindings, predicate, Block(axes, access.reads, access.writes, name, body));
   for (size_t i = kept.size(); i-- > 0;) {
     const For& loop = kept[i];
-    IterVar thread = loop->thread_binding;
-    if (thread.defined()) {
-      thread =
-          IterVar(thread->dom, Var(thread->var->name_hint, thread->var.dtype()), thread->iter_type, thread->thread_tag);
-    }
     nest = For(Downcast<Var>(renamed.at(loop->loop_var)), Substitute(loop->min, renamed),
-               Substitute(loop->extent, renamed), loop->kind, nest, thread, loop->annotations);
+               Substitute(loop->extent, renamed), loop->kind, nest, FreshThreadAxis(loop->thread_binding),
+               loop->annotations);
   }
   return nest;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reverse compute at: a consumer runs right after its producers, on what they have just computed.
 #include <algorithm>
+#include <cstdlib>
+#include <memory>
 #include <utility>
 
 #include "tir/schedule/move.h"
@@ -75,17 +77,157 @@ void CheckComplete(const std::vector<PlacedBlock>& producers, const Path& loop_p
   }
 }
 
+/// What a producer writes of a buffer in one iteration of a loop, and whether that is all of a box. Where it isn't, a
+/// consumer that runs on the box would read elements that nobody has computed yet.
+class WrittenBox {
+ public:
+  WrittenBox(const PlacedBlock& producer, const ForNode* loop, arith::Analyzer& analyzer)
+      : producer_(producer), analyzer_(analyzer) {
+    bool under = false;
+    for (const For& l : producer.Loops()) {
+      if (under && !is_one(l->extent)) inner_.push_back(l);
+      if (!under) outer_.push_back(l);
+      under |= l.get() == loop;
+    }
+    for (size_t i = 0; i < producer.realize->iter_values.size(); ++i) {
+      bindings_.Set(producer.block()->iter_vars[i]->var, producer.realize->iter_values[i]);
+    }
+  }
+
+  /// `box`: bounds of what is written, per dimension.
+  bool IsFull(const BufferRegion& write, const std::vector<arith::IntSet>& box) {
+    if (!OnlyCutsAtTheDomain()) return false;
+    std::vector<PrimExpr> indices;
+    for (const Range& r : write->region) indices.push_back(analyzer_.Simplify(Substitute(r->min, bindings_)));
+    std::vector<bool> done(indices.size(), false);
+    for (size_t d = 0; d < indices.size(); ++d) {
+      if (done[d]) continue;
+      const std::vector<size_t> together = DrivenTogether(indices, d);
+      for (size_t other : together) done[other] = true;
+      const bool alone = together.size() == 1;
+      if (alone && HasNoGaps(indices[d], write->region[d]->extent)) continue;
+      bool everything = true;  // that it ever writes
+      for (size_t other : together) everything &= !UsesAny(indices[other], outer_);
+      if (!everything && !CountsUp(write, box, indices, together)) return false;
+    }
+    return true;
+  }
+
+ private:
+  static bool UsesAny(const PrimExpr& e, const std::vector<For>& loops) {
+    for (const For& loop : loops) {
+      if (UsesLoopVar(e, loop->loop_var)) return true;
+    }
+    return false;
+  }
+  /// Whether the predicate holds wherever the axes are within their domains.
+  bool OnlyCutsAtTheDomain() {
+    const BlockRealize& realize = producer_.realize;
+    bool fixed = !UsesAny(realize->predicate, outer_);
+    for (const PrimExpr& value : realize->iter_values) fixed &= !UsesAny(value, outer_);
+    if (fixed || is_one(realize->predicate)) return true;
+    std::vector<std::unique_ptr<arith::Analyzer::Constraint>> within;
+    for (size_t i = 0; i < realize->iter_values.size(); ++i) {
+      const Range& dom = producer_.block()->iter_vars[i]->dom;
+      const PrimExpr& value = realize->iter_values[i];
+      within.push_back(std::make_unique<arith::Analyzer::Constraint>(
+          analyzer_, dom->min <= value && value < dom->min + dom->extent));
+    }
+    const bool holds = analyzer_.CanProve(realize->predicate);
+    while (!within.empty()) within.pop_back();  // the last one first
+    return holds;
+  }
+  /// Dimension `d` and those that share loops with it, or with one of them.
+  std::vector<size_t> DrivenTogether(const std::vector<PrimExpr>& indices, size_t d) const {
+    std::vector<size_t> found{d};
+    for (size_t i = 0; i < found.size(); ++i) {
+      for (size_t other = 0; other < indices.size(); ++other) {
+        if (std::find(found.begin(), found.end(), other) != found.end()) continue;
+        const bool shares = std::any_of(inner_.begin(), inner_.end(), [&](const For& loop) {
+          return UsesLoopVar(indices[found[i]], loop->loop_var) && UsesLoopVar(indices[other], loop->loop_var);
+        });
+        if (shares) found.push_back(other);
+      }
+    }
+    return found;
+  }
+  /// Whether the loops inside make a linear index take all values between the first and the last.
+  bool HasNoGaps(const PrimExpr& index, const PrimExpr& width) {
+    std::vector<Var> vars;
+    std::vector<const PrimExpr*> extents;
+    for (const For& loop : inner_) {
+      if (!UsesLoopVar(index, loop->loop_var)) continue;
+      vars.push_back(loop->loop_var);
+      extents.push_back(&loop->extent);
+    }
+    if (vars.empty()) return true;
+    const std::vector<PrimExpr> linear = analyzer_.DetectLinear(index, vars);
+    const int64_t* first = AsConstInt(width);
+    if (linear.empty() || first == nullptr) return false;
+    std::vector<std::pair<int64_t, const int64_t*>> steps;  // null: an unknown number of them
+    for (size_t i = 0; i < vars.size(); ++i) {
+      const int64_t* step = AsConstInt(linear[i]);
+      if (step == nullptr) return false;
+      steps.emplace_back(std::abs(*step), AsConstInt(*extents[i]));
+    }
+    std::sort(steps.begin(), steps.end());
+    int64_t covered = *first;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const auto& [step, count] = steps[i];
+      if (step > covered || (count == nullptr && i + 1 < steps.size())) return false;
+      if (count != nullptr) covered += step * (*count - 1);
+    }
+    return true;
+  }
+  /// Whether as many elements are written as there are in the box: no two iterations write the same.
+  bool CountsUp(const BufferRegion& write, const std::vector<arith::IntSet>& box, const std::vector<PrimExpr>& indices,
+                const std::vector<size_t>& dims) {
+    if (!is_one(producer_.realize->predicate)) return false;
+    PrimExpr missing(int64_t{1}), written(int64_t{1});
+    for (size_t d : dims) {
+      if (!is_one(write->region[d]->extent) || !box[d].is_bounded()) return false;
+      missing = missing * cast(missing.dtype(), box[d].max - box[d].min + 1);
+    }
+    for (const For& loop : inner_) {
+      const bool counts =
+          std::any_of(dims.begin(), dims.end(), [&](size_t d) { return UsesLoopVar(indices[d], loop->loop_var); });
+      if (counts) written = written * cast(written.dtype(), loop->extent);
+    }
+    return analyzer_.CanProveEqual(missing, written);
+  }
+
+  const PlacedBlock& producer_;
+  arith::Analyzer& analyzer_;
+  std::vector<For> inner_, outer_;  ///< loops of the producer: those within an iteration, and the others
+  Map<Var, PrimExpr> bindings_;
+};
+
+void CheckFull(const PlacedBlock& placed, const Buffer& buffer, const std::vector<PlacedBlock>& producers,
+               const std::vector<arith::IntSet>& box, const ForNode* loop, arith::Analyzer& analyzer) {
+  for (const PlacedBlock& p : producers) {
+    for (const BufferRegion& write : p.block()->writes) {
+      if (!write->buffer.same_as(buffer) || WrittenBox(p, loop, analyzer).IsFull(write, box)) continue;
+      throw ScheduleError(StrCat(kName, ": in one iteration of loop ", LoopName(loop->loop_var), " block '", p.name(),
+                                 "' computes only scattered elements of '", buffer->name, "', of which block '",
+                                 placed.name(), "' would need whole rows; fuse and split its loops less, or choose an ",
+                                 "outer loop"));
+    }
+  }
+}
+
 /// The iterations of the consumer that what was produced under the loop suffices for, and only those.
 std::vector<AxisDomain> ProducedDomains(const PlacedBlock& placed, const std::vector<PlacedBlock>& producers,
-                                        const Stmt& body, arith::Analyzer& analyzer, const Var& loop) {
+                                        const ForNode* at, arith::Analyzer& analyzer) {
   const BlockNode* block = placed.block();
+  const Var& loop = at->loop_var;
   std::vector<AxisDomain> domains = FullDomains(block);
   std::vector<bool> seen(domains.size(), false);
   for (const BufferRegion& read : block->reads) {
     bool produced = false;
     for (const PlacedBlock& p : producers) produced |= WritesBuffer(p.block(), read->buffer);
     if (!produced) continue;
-    std::vector<arith::IntSet> region = TouchedRegion(body, read->buffer, true, analyzer);
+    std::vector<arith::IntSet> region = TouchedRegion(at->body, read->buffer, true, analyzer);
+    CheckFull(placed, read->buffer, producers, region, at, analyzer);
     for (size_t d = 0; d < region.size(); ++d) {
       const Range range = read->region[d];
       auto refuse = [&](const char* why) {
@@ -154,7 +296,7 @@ void ReverseComputeAt(ScheduleState& state, const std::string& name, const Var& 
   }
   arith::Analyzer analyzer;
   state.BindContext(analyzer, loop_path);
-  std::vector<AxisDomain> domains = ProducedDomains(placed, producers, loop->body, analyzer, loop_var);
+  std::vector<AxisDomain> domains = ProducedDomains(placed, producers, loop, analyzer);
   Stmt nest = BuildNest(placed.realize->block, domains, false, keep_unit_loops, analyzer);
   For changed = GetRef<For>(loop);
   changed.CopyOnWrite()->body = SeqStmt::Flatten({loop->body, nest});

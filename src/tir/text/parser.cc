@@ -8,6 +8,7 @@
 
 #include "tir/flat_buffer.h"
 #include "tir/text/expr_parser.h"
+#include "tir/thread_axis.h"
 #include "treadle/base/stack_guard.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/serialization.h"
@@ -263,12 +264,13 @@ class Parser : public ExprParser {
       if (kind != ForKind::kThreadBinding) break;
       Expect("(");
       std::string tag = String();
+      Range range;
+      if (Accept(",")) range = ParseRange();
       Expect(")");
       // Copies of a loop, which share its variable, share the thread too.
       IterVar& known = threads_[var.get()];
-      if (!known.defined() || known->thread_tag != tag) {
-        known = IterVar(Range::FromMinExtent(min, extent), Var(tag, var.dtype()), IterVarType::kThreadIndex, tag);
-      }
+      if (!known.defined() || known->thread_tag != tag) known = ThreadAxis(tag, var.dtype());
+      if (range.defined()) known = IterVar(range, known->var, known->iter_type, tag);
       thread = known;
       break;
     }

@@ -395,7 +395,10 @@ class Printer : public ExprFunctor<std::string(const PrimExpr&)>, public StmtFun
     // The third entry is the end, which is the extent where the loop starts at 0.
     std::string min = Expr(op->min), extent = Expr(op->extent), kind = KindName(op->kind);
     if (op->thread_binding.defined()) {
-      kind = StrCat(kind, "(", Quote(op->thread_binding->thread_tag), ")");
+      // The range is the loop's, unless the author gave one.
+      const Range& range = op->thread_binding->dom;
+      kind = StrCat(kind, "(", Quote(op->thread_binding->thread_tag),
+                    range.defined() ? StrCat(", ", RangeText(range)) : "", ")");
     }
     Line(StrCat("for (", Define(op->loop_var), ", ", min, ", ", extent, ")", kind.empty() ? "" : " " + kind,
                 Annotations(op->annotations), " {"));

@@ -12,6 +12,7 @@
 #include "treadle/base/half.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/te/tensor.h"
+#include "treadle/tir/schedule.h"
 #include "treadle/tir/stmt_functor.h"
 
 namespace treadle::conformance {
@@ -228,16 +229,24 @@ void AddReductions(Builder& b) {
     te::Tensor out = te::Compute(Shape({5}), f, "out");
     b.Add(name, te::CreatePrimFunc({a, out}, "f"), {value, Garbage({5}, out->dtype)}, 1, tolerance);
   };
-  add("sum", [&](const Indices& i) { return te::Sum(a(i[0], r->var), {r}); }, 1e-5);
-  add("max", [&](const Indices& i) { return te::MaxReduce(a(i[0], r->var), {r}); }, 0);
-  add("min", [&](const Indices& i) { return te::MinReduce(a(i[0], r->var), {r}); }, 0);
-  add("prod", [&](const Indices& i) { return te::Prod(a(i[0], r->var), {r}); }, 1e-5);
+  add(
+      "sum", [&](const Indices& i) { return te::Sum(a(i[0], r->var), {r}); }, 1e-5);
+  add(
+      "max", [&](const Indices& i) { return te::MaxReduce(a(i[0], r->var), {r}); }, 0);
+  add(
+      "min", [&](const Indices& i) { return te::MinReduce(a(i[0], r->var), {r}); }, 0);
+  add(
+      "prod", [&](const Indices& i) { return te::Prod(a(i[0], r->var), {r}); }, 1e-5);
   // Two stages: softmax-like.
-  te::Tensor m = te::Compute(Shape({5}), [&](const Indices& i) { return te::MaxReduce(a(i[0], r->var), {r}); }, "m");
-  te::Tensor e = te::Compute(Shape(shape), [&](const Indices& i) { return tir::exp(a(i[0], i[1]) - m(i[0])); }, "e");
+  te::Tensor m = te::Compute(
+      Shape({5}), [&](const Indices& i) { return te::MaxReduce(a(i[0], r->var), {r}); }, "m");
+  te::Tensor e = te::Compute(
+      Shape(shape), [&](const Indices& i) { return tir::exp(a(i[0], i[1]) - m(i[0])); }, "e");
   tir::IterVar q = te::ReduceAxis(tir::Range(PrimExpr(23)), "q");
-  te::Tensor s = te::Compute(Shape({5}), [&](const Indices& i) { return te::Sum(e(i[0], q->var), {q}); }, "s");
-  te::Tensor out = te::Compute(Shape(shape), [&](const Indices& i) { return e(i[0], i[1]) / s(i[0]); }, "out");
+  te::Tensor s = te::Compute(
+      Shape({5}), [&](const Indices& i) { return te::Sum(e(i[0], q->var), {q}); }, "s");
+  te::Tensor out = te::Compute(
+      Shape(shape), [&](const Indices& i) { return e(i[0], i[1]) / s(i[0]); }, "out");
   b.Add("softmax", te::CreatePrimFunc({a, out}, "f"), {value, Garbage(shape, kF32)}, 1, 1e-5);
 }
 
@@ -282,8 +291,27 @@ void AddGather(Builder& b) {
 void AddSymbolic(Builder& b) {
   Var n("n", DataType::Int(64)), m("m", DataType::Int(64));
   te::Tensor a = te::Placeholder({n, m}, kF32, "A");
-  te::Tensor out = te::Compute({m, n}, [&](const Indices& i) { return a(i[1], i[0]) * 2.0f; }, "out");
+  te::Tensor out = te::Compute(
+      {m, n}, [&](const Indices& i) { return a(i[1], i[0]) * 2.0f; }, "out");
   b.Add("symbolic", te::CreatePrimFunc({a, out}, "f"), {Random({5, 7}, kF32, -1, 1, 1), Garbage({7, 5}, kF32)}, 1, 0);
+}
+
+/// Sum and sum of squares in one pass, unrolled: each copy binds the same variables.
+void AddUnrolledLets(Builder& b) {
+  te::Tensor a = te::Placeholder(Shape({3, 4}), kI32, "A");
+  tir::IterVar q = te::ReduceAxis(tir::Range(PrimExpr(4)), "q");
+  Var x0("x0", kI32), x1("x1", kI32), y0("y0", kI32), y1("y1", kI32);
+  tir::CommReducer both({x0, x1}, {y0, y1}, {x0 + y0, x1 + y1}, {PrimExpr(0), PrimExpr(0)});
+  Array<te::Tensor> sums = te::BatchCompute(
+      Shape({3}),
+      [&](const Indices& i) {
+        PrimExpr e = a(i[0], q->var);
+        return te::CommReduce(both, {e, e * e}, {q});
+      },
+      "S");
+  tir::Schedule s(te::CreatePrimFunc({a, sums[0], sums[1]}, "f"));
+  for (const tir::LoopRV& loop : s.GetLoops(s.GetBlock("S"))) s.Unroll(loop);
+  b.Add("unrolled_lets", s.func(), {Random({3, 4}, kI32, -9, 9, 1), Garbage({3}, kI32), Garbage({3}, kI32)}, 1, 0);
 }
 
 }  // namespace
@@ -297,6 +325,7 @@ std::vector<Case> AllCases() {
   AddConvolution(b);
   AddGather(b);
   AddSymbolic(b);
+  AddUnrolledLets(b);
   return b.cases;
 }
 

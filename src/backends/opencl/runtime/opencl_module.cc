@@ -149,8 +149,7 @@ class OpenCLModuleNode final : public ModuleNode {
 
   BuiltKernel& Build(const std::string& name, int device_id) const {
     std::lock_guard<std::mutex> lock(mutex_);
-    std::unique_ptr<BuiltKernel>& built = built_[{name, device_id}];
-    if (built != nullptr) return *built;
+    if (auto it = built_.find({name, device_id}); it != built_.end()) return *it->second;
     const Library& cl = RequireLibrary();
     const OpenCLDevice& device = OpenCLDeviceAPI::Global()->Get(device_id);
     cl_int code = CL_SUCCESS;
@@ -160,8 +159,7 @@ class OpenCLModuleNode final : public ModuleNode {
     Check(cl.clGetKernelWorkGroupInfo(fresh->kernel, device.id, CL_KERNEL_WORK_GROUP_SIZE, sizeof(fresh->max_threads),
                                       &fresh->max_threads, nullptr),
           "clGetKernelWorkGroupInfo");
-    built = std::move(fresh);
-    return *built;
+    return *(built_[{name, device_id}] = std::move(fresh));
   }
 
   /// The program built for a device. The caller holds the lock.
