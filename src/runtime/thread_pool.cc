@@ -286,10 +286,9 @@ class Pool {
     for (int i = 0; i < claims; ++i) claimed[i]->Post(&job, i + 1);
     job.Run(0);
     for (int i = claims; i-- > 0;) claimed[i]->Revoke();
-    for (int i = 0; i < claims; ++i) {
-      claimed[i]->Await();
-      claimed[i]->claimed.store(false, std::memory_order_release);
-    }
+    for (int i = 0; i < claims; ++i) claimed[i]->Await();
+    // Only now: while one of them is at work it may look for tasks in the shares of all others.
+    for (int i = 0; i < claims; ++i) claimed[i]->claimed.store(false, std::memory_order_release);
     busy_.fetch_sub(claims + 1, std::memory_order_relaxed);
     return job.Finish();
   }

@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -118,6 +120,7 @@ TEST(ThreadPool, ReportsTheErrorOfTheLowestFailingTask) {
 }
 
 TEST(ThreadPool, LaunchesFromManyThreadsShareTheWorkers) {
+  const int before = WorkerThreads();
   std::atomic<int64_t> total{0};
   std::vector<std::thread> launchers;
   for (int t = 0; t < 4; ++t) {
@@ -130,7 +133,39 @@ TEST(ThreadPool, LaunchesFromManyThreadsShareTheWorkers) {
   }
   for (auto& thread : launchers) thread.join();
   EXPECT_EQ(total, 4 * 300 * 64);
-  EXPECT_LE(WorkerThreads(), 3);
+  EXPECT_LE(WorkerThreads(), std::max(before, 3));
+}
+
+TEST(ThreadPool, LaunchesOfDifferentLimitsKeepTheirTasksApart) {
+  // A worker of the larger launch may be free again while another one of the same launch still looks for tasks.
+  constexpr int kMostTasks = 64;
+  struct Launch {
+    int tasks;
+    std::array<std::atomic<int>, kMostTasks> runs{};
+    std::atomic<int> strays{0};
+  };
+  auto task = [](int id, TreadleParallelGroupEnv* env, void* data) {
+    auto* launch = static_cast<Launch*>(data);
+    const bool own = id >= 0 && id < launch->tasks && env->num_task == launch->tasks;
+    ++(own ? launch->runs[id] : launch->strays);
+    if (id % 3 == 0) std::this_thread::yield();
+    return 0;
+  };
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> launchers;
+  for (int t = 0; t < 4; ++t) {
+    launchers.emplace_back([&wrong, &task, t] {
+      ConcurrencyScope threads(t % 2 == 0 ? 3 : 16);
+      for (int round = 0; round < 300; ++round) {
+        Launch launch{5 + (round * 31 + t * 17) % (kMostTasks - 5)};
+        EXPECT_EQ(ParallelLaunch(task, &launch, launch.tasks), 0);
+        wrong += launch.strays;
+        for (int i = 0; i < launch.tasks; ++i) wrong += launch.runs[i] != 1;
+      }
+    });
+  }
+  for (auto& thread : launchers) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(ThreadPool, TasksOfUnevenLengthAllRunOnce) {
