@@ -9,7 +9,7 @@ namespace treadle::tir {
 namespace {
 
 /// Finds pointers that are used otherwise than by indexing the buffer that was allocated.
-class OpaqueFinder : public StmtExprVisitor {
+class OpaqueFinder : public SharedExprVisitor {
  public:
   std::unordered_set<const Object*> opaque;                        ///< data pointers
   std::vector<std::pair<Buffer, Array<ObjectRef>>> aligned;        ///< with what is wanted of them
@@ -18,10 +18,6 @@ class OpaqueFinder : public StmtExprVisitor {
  protected:
   using StmtExprVisitor::VisitExpr_;
   using StmtExprVisitor::VisitStmt_;
-  void VisitExpr(const PrimExpr& e) override {
-    if (e->use_count() > 1 && !seen_.insert(e.get()).second) return;
-    StmtExprVisitor::VisitExpr(e);
-  }
   void VisitStmt_(const AllocateNode* op) override {
     const Buffer& buffer = op->buffer;
     // A pointer that is allocated twice may have two shapes.
@@ -59,7 +55,6 @@ class OpaqueFinder : public StmtExprVisitor {
     auto it = allocated.find(buffer->data.get());
     if (it != allocated.end() && it->second != buffer.get()) opaque.insert(buffer->data.get());
   }
-  std::unordered_set<const Object*> seen_;
 };
 
 class AnnotationRemover : public StmtMutator {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conditions that a loop doesn't change move out of it: they are tested once, and what is left of the loop is plain.
+#include <algorithm>
+
 #include "tir/passes/pass_util.h"
 #include "treadle/arith/analyzer.h"
 
@@ -18,9 +20,10 @@ class IfHoister : public StmtMutator {
     std::unordered_set<const Object*> own{loop->loop_var.get()};
     PrimExpr outside, inside;
     auto add = [](PrimExpr& all, const PrimExpr& part) { all = all.defined() ? And(all, part) : part; };
-    for (const PrimExpr& part : Parts(branch->condition)) {
+    for (const PrimExpr& part : SplitConjunction(branch->condition, Likely::kKeep)) {
       // What reads memory may change from one iteration to the next.
-      const bool fixed = !UsesAnyVar(part, own) && !arith::ReadsData(SplitConjunction(part)[0]);
+      const std::vector<PrimExpr> conditions = SplitConjunction(part);
+      const bool fixed = !UsesAnyVar(part, own) && std::none_of(conditions.begin(), conditions.end(), arith::ReadsData);
       add(fixed ? outside : inside, part);
     }
     if (!outside.defined()) return result;
@@ -33,23 +36,6 @@ class IfHoister : public StmtMutator {
     Stmt then_case = with_body(inside.defined() ? Stmt(IfThenElse(inside, branch->then_case)) : branch->then_case);
     Stmt else_case = branch->else_case.defined() ? Stmt(with_body(branch->else_case)) : Stmt();
     return IfThenElse(outside, then_case, else_case, branch->span);
-  }
-
- private:
-  /// The members of a conjunction; likely() stays around them.
-  static std::vector<PrimExpr> Parts(const PrimExpr& condition) {
-    std::vector<PrimExpr> result, todo{condition};
-    while (!todo.empty()) {
-      PrimExpr e = todo.back();
-      todo.pop_back();
-      if (const auto* op = e.as<AndNode>()) {
-        todo.push_back(op->b);
-        todo.push_back(op->a);
-      } else {
-        result.push_back(e);
-      }
-    }
-    return result;
   }
 };
 

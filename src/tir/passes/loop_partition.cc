@@ -10,7 +10,7 @@ namespace {
 using arith::IntSet;
 
 /// Comparisons that some if or if_then_else within a loop depends on, with the loops between.
-class ConditionCollector : public StmtExprVisitor {
+class ConditionCollector : public SharedExprVisitor {
  public:
   struct Condition {
     PrimExpr comparison;
@@ -22,10 +22,6 @@ class ConditionCollector : public StmtExprVisitor {
  protected:
   using StmtExprVisitor::VisitExpr_;
   using StmtExprVisitor::VisitStmt_;
-  void VisitExpr(const PrimExpr& e) override {
-    if (e->use_count() > 1 && !seen_.insert(e.get()).second) return;
-    StmtExprVisitor::VisitExpr(e);
-  }
   void VisitStmt_(const ForNode* op) override {
     inner_.emplace_back(op->loop_var, Range::FromMinExtent(op->min, op->extent));
     if (op->kind == ForKind::kSerial) serial_.insert(op->loop_var.get());
@@ -59,7 +55,7 @@ class ConditionCollector : public StmtExprVisitor {
     }
   }
   std::vector<std::pair<Var, Range>> inner_;
-  std::unordered_set<const Object*> serial_, bound_, seen_;
+  std::unordered_set<const Object*> serial_, bound_;
 };
 
 /// Replaces comparisons, given by identity, by true.

@@ -89,20 +89,16 @@ PrimFunc WithBody(PrimFunc func, Stmt body) {
 }
 
 namespace {
-class VarCollector : public ExprVisitor {
+class VarCollector : public SharedExprVisitor {
  public:
   explicit VarCollector(std::unordered_set<const Object*>* vars) : vars_(vars) {}
 
  protected:
-  void VisitExpr(const PrimExpr& e) override {
-    if (e->use_count() > 1 && !seen_.insert(e.get()).second) return;
-    ExprVisitor::VisitExpr(e);
-  }
+  using StmtExprVisitor::VisitExpr_;
   void VisitExpr_(const VarNode* op) override { vars_->insert(op); }
 
  private:
   std::unordered_set<const Object*>* vars_;
-  std::unordered_set<const Object*> seen_;
 };
 }  // namespace
 
@@ -115,23 +111,6 @@ bool UsesAnyVar(const PrimExpr& e, const std::unordered_set<const Object*>& vars
     if (vars.count(v) != 0) return true;
   }
   return false;
-}
-
-std::vector<PrimExpr> SplitConjunction(const PrimExpr& condition) {
-  std::vector<PrimExpr> result, todo{condition};
-  while (!todo.empty()) {
-    PrimExpr e = todo.back();
-    todo.pop_back();
-    if (const auto* op = e.as<AndNode>()) {
-      todo.push_back(op->b);
-      todo.push_back(op->a);
-    } else if (const auto* call = e.as<CallNode>(); call && IsCallTo(call, "tir.likely")) {
-      todo.push_back(call->args[0]);
-    } else {
-      result.push_back(e);
-    }
-  }
-  return result;
 }
 
 int64_t KnownDivisor(const PrimExpr& e) {

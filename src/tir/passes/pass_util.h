@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tir/conjunction.h"
 #include "tir/passes/passes.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/tir/stmt_functor.h"
@@ -54,13 +55,23 @@ class FoldingMutator : public StmtExprMutator {
   std::unordered_map<const Object*, std::pair<PrimExpr, PrimExpr>> memo_;  ///< node, kept alive, and its result
 };
 
+/// Visits shared subexpressions once.
+class SharedExprVisitor : public StmtExprVisitor {
+ protected:
+  void VisitExpr(const PrimExpr& e) override {
+    if (e->use_count() > 1 && !seen_.insert(e.get()).second) return;
+    StmtExprVisitor::VisitExpr(e);
+  }
+
+ private:
+  std::unordered_set<const Object*> seen_;
+};
+
 /// `func` with another body.
 PrimFunc WithBody(PrimFunc func, Stmt body);
 /// Variables used in an expression.
 void CollectVars(const PrimExpr& e, std::unordered_set<const Object*>* vars);
 bool UsesAnyVar(const PrimExpr& e, const std::unordered_set<const Object*>& vars);
-/// The conditions that a conjunction consists of, likely() taken off.
-std::vector<PrimExpr> SplitConjunction(const PrimExpr& condition);
 /// A number that divides `e`, whatever the variables are (0 for the constant 0).
 int64_t KnownDivisor(const PrimExpr& e);
 inline Stmt NoOp() { return Evaluate(PrimExpr(0)); }

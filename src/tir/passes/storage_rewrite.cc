@@ -8,17 +8,13 @@ namespace treadle::tir {
 namespace {
 
 /// Which pointers occur in a statement.
-class PointerCollector : public StmtExprVisitor {
+class PointerCollector : public SharedExprVisitor {
  public:
   explicit PointerCollector(std::unordered_set<const Object*>* found) : found_(found) {}
 
  protected:
   using StmtExprVisitor::VisitExpr_;
   using StmtExprVisitor::VisitStmt_;
-  void VisitExpr(const PrimExpr& e) override {
-    if (e->use_count() > 1 && !seen_.insert(e.get()).second) return;
-    StmtExprVisitor::VisitExpr(e);
-  }
   void VisitExpr_(const VarNode* op) override { found_->insert(op); }
   void VisitExpr_(const BufferLoadNode* op) override {
     found_->insert(op->buffer->data.get());
@@ -36,7 +32,6 @@ class PointerCollector : public StmtExprVisitor {
 
  private:
   std::unordered_set<const Object*>* found_;
-  std::unordered_set<const Object*> seen_;
 };
 
 /// Accesses of some buffers, given by pointer, go to others instead.

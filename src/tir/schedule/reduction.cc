@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tir/block_access.h"
+#include "tir/conjunction.h"
 #include "tir/schedule/primitives.h"
 #include "tir/thread_axis.h"
 #include "treadle/arith/analyzer.h"
@@ -12,15 +13,6 @@
 namespace treadle::tir::primitive {
 
 namespace {
-
-void SplitConjunction(const PrimExpr& e, std::vector<PrimExpr>& out) {
-  if (const auto* both = e.as<AndNode>()) {
-    SplitConjunction(both->a, out);
-    SplitConjunction(both->b, out);
-  } else if (!is_const_int(e, 1)) {
-    out.push_back(e);
-  }
-}
 
 bool DrivesAxis(const PlacedBlock& placed, const Var& var, bool reduction) {
   const BlockNode* block = placed.block();
@@ -60,8 +52,7 @@ bool RunsOnce(const PlacedBlock& placed, const For& loop, const std::vector<For>
   arith::Analyzer analyzer;
   for (const For& other : loops) analyzer.Bind(other->loop_var, Range::FromMinExtent(other->min, other->extent));
   analyzer.Bind(loop->loop_var, Range::FromMinExtent(loop->min + 1, loop->extent - 1));
-  std::vector<PrimExpr> conditions;
-  SplitConjunction(placed.realize->predicate, conditions);
+  const std::vector<PrimExpr> conditions = SplitConjunction(placed.realize->predicate);
   return std::any_of(conditions.begin(), conditions.end(),
                      [&](const PrimExpr& condition) { return analyzer.CanProve(Not(condition)); });
 }
@@ -123,10 +114,8 @@ Stmt InitNest(const PlacedBlock& placed, const std::vector<For>& loops, const st
     bindings.push_back(Substitute(placed.realize->iter_values[i], renamed));
   }
   // Conditions on reduction loops say which elements are added, not which are initialised.
-  std::vector<PrimExpr> conditions;
-  SplitConjunction(placed.realize->predicate, conditions);
   PrimExpr predicate = make_bool(true);
-  for (const PrimExpr& condition : conditions) {
+  for (const PrimExpr& condition : SplitConjunction(placed.realize->predicate)) {
     bool on_reduction = false;
     for (const For& loop : loops) {
       on_reduction |= DrivesAxis(placed, loop->loop_var, true) && UsesLoopVar(condition, loop->loop_var);

@@ -4,6 +4,7 @@
 
 #include "tir/block_access.h"
 #include "tir/buffer_replacer.h"
+#include "tir/conjunction.h"
 #include "tir/schedule/primitives.h"
 
 namespace treadle::tir::primitive {
@@ -132,15 +133,7 @@ Stmt PartialBlock(const Pieces& p, const Buffer& partial, size_t axis, const std
   }
   // Conditions with reduced loops say what is added; init must happen all the same.
   PrimExpr where = make_bool(true), added = make_bool(true);
-  std::vector<PrimExpr> pending{p.placed.realize->predicate};
-  while (!pending.empty()) {
-    PrimExpr e = pending.back();
-    pending.pop_back();
-    if (const auto* both = e.as<AndNode>()) {
-      pending.push_back(both->a);
-      pending.push_back(both->b);
-      continue;
-    }
+  for (const PrimExpr& e : SplitConjunction(p.placed.realize->predicate)) {
     bool reduced = arith::UsesVar(e, [&](const VarNode* v) { return loop_map.contains(GetRef<Var>(v)); });
     if (!reduced) {
       where = where && e;
