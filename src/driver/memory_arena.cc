@@ -306,10 +306,6 @@ Placement InOrderOfTime(const std::vector<Buffer>& buffers) {
   return result;
 }
 
-}  // namespace
-
-namespace {
-
 struct ArenaPlan {
   Buffers buffers;
   Placement placement;

@@ -87,10 +87,6 @@ std::vector<std::string> Compilers(bool cxx) {
   return {"cc", "gcc", "clang", "clang-19"};
 }
 
-}  // namespace
-
-namespace {
-
 /// Runs the first compiler that is there; throws what it says when it refuses.
 void Compile(bool cxx, const TemporaryFolder& folder, const std::vector<std::string>& arguments) {
   for (const std::string& compiler : Compilers(cxx)) {

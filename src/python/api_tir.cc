@@ -137,10 +137,6 @@ void RegisterOperations() {
   });
 }
 
-}  // namespace
-
-namespace {
-
 /// Calls `pre` before and `post` after the children of each statement or expression of the kinds that are wanted;
 /// what they return (if not null) takes its place.
 class CallbackTransform : public tir::StmtExprMutator {

@@ -18,10 +18,6 @@ const PrimExpr kRest{ObjectPtr<Object>()};
 /// Rows whose width only the run tells are scheduled as if they had this many results.
 constexpr int64_t kSymbolicWidth = 840;
 
-}  // namespace
-
-namespace {
-
 /// Cycles that a tile of t x blocks takes for one step of the reduction, on a core that starts two multiply-adds and
 /// two loads each cycle and has a result after four.
 double StepCost(int64_t t, int64_t blocks, int64_t registers, int64_t channels) {
