@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions whose parameters aren't simply operands and attributes in the order of the operator's declaration: those
 that take shapes known or computed, and those that join several operators."""
+from ...error import Error
 from ...ir import DataType, TensorType
 from ..expr import Constant, Expr, Tuple, TupleWrapper, const
 from ._make import call_op, is_dynamic, known, make, operand
@@ -361,53 +362,35 @@ NN["contrib_depthwise_conv2d_nchwc"] = make("nn.contrib_depthwise_conv2d_NCHWc")
 
 
 # Pictures.
-def resize2d(data, size, roi=None, layout="NCHW", method="linear", coordinate_transformation_mode="half_pixel",
-             rounding_method="", cubic_alpha=-0.5, cubic_exclude=0, extrapolation_value=0.0, out_dtype=None):
-    """A picture at another size."""
-    attrs = {"layout": layout, "method": method, "coordinate_transformation_mode": coordinate_transformation_mode,
-             "rounding_method": rounding_method, "cubic_alpha": cubic_alpha, "cubic_exclude": cubic_exclude,
-             "extrapolation_value": extrapolation_value}
-    if out_dtype:
-        attrs["out_dtype"] = _dtype(out_dtype)
-    roi = [0.0] * 4 if roi is None else roi
-    if is_dynamic(size) or is_dynamic(roi):
-        return call_op("dyn.image.resize2d", [data, _as_operand(size), roi if is_dynamic(roi) else
-                                              const(known(roi), "float32")], attrs)
-    size, roi = known(size), [float(value) for value in known(roi)]
-    if any(roi):
-        attrs["roi"] = roi
-    return call_op("image.resize2d", [data], {**attrs, "size": [size] * 2 if isinstance(size, int) else size})
+def _resize(name, spatial, default_layout, what):
+    """The function that makes calls of a resizing operator over `spatial` dimensions."""
+    def resize(data, size, roi=None, layout=default_layout, method="linear",
+               coordinate_transformation_mode="half_pixel", rounding_method="", cubic_alpha=-0.5, cubic_exclude=0,
+               extrapolation_value=0.0, out_dtype=None):
+        attrs = {"layout": layout, "method": method, "coordinate_transformation_mode": coordinate_transformation_mode,
+                 "rounding_method": rounding_method, "cubic_alpha": cubic_alpha, "cubic_exclude": cubic_exclude,
+                 "extrapolation_value": extrapolation_value}
+        if out_dtype:
+            attrs["out_dtype"] = _dtype(out_dtype)
+        roi = [0.0] * (2 * spatial) if roi is None else roi
+        if is_dynamic(size) or is_dynamic(roi):
+            if spatial != 2:
+                raise Error(f"image.{name}: size and roi must be known; only image.resize2d takes computed ones")
+            return call_op("dyn.image.resize2d", [data, _as_operand(size), roi if is_dynamic(roi) else
+                                                  const(known(roi), "float32")], attrs)
+        size, roi = known(size), [float(value) for value in known(roi)]
+        if any(roi):
+            attrs["roi"] = roi
+        return call_op(f"image.{name}", [data], {**attrs, "size": [size] * spatial if isinstance(size, int) else size})
+
+    resize.__name__ = resize.__qualname__ = name
+    resize.__doc__ = what
+    return resize
 
 
-def _resize(name, data, size, roi, attrs):
-    spatial = 1 if name.endswith("1d") else 3
-    if roi is not None and any(known(roi)):
-        attrs["roi"] = [float(value) for value in known(roi)]
-    if attrs["out_dtype"] is None:
-        del attrs["out_dtype"]
-    size = known(size)
-    return call_op(name, [data], {**attrs, "size": [size] * spatial if isinstance(size, int) else size})
-
-
-def resize1d(data, size, roi=None, layout="NCW", method="linear", coordinate_transformation_mode="half_pixel",
-             rounding_method="", cubic_alpha=-0.5, cubic_exclude=0, extrapolation_value=0.0, out_dtype=None):
-    """A row at another size."""
-    attrs = {"layout": layout, "method": method, "coordinate_transformation_mode": coordinate_transformation_mode,
-             "rounding_method": rounding_method, "cubic_alpha": cubic_alpha, "cubic_exclude": cubic_exclude,
-             "extrapolation_value": extrapolation_value, "out_dtype": out_dtype}
-    return _resize("image.resize1d", data, size, roi, attrs)
-
-
-def resize3d(data, size, roi=None, layout="NCDHW", method="linear", coordinate_transformation_mode="half_pixel",
-             rounding_method="", cubic_alpha=-0.5, cubic_exclude=0, extrapolation_value=0.0, out_dtype=None):
-    """A volume at another size."""
-    attrs = {"layout": layout, "method": method, "coordinate_transformation_mode": coordinate_transformation_mode,
-             "rounding_method": rounding_method, "cubic_alpha": cubic_alpha, "cubic_exclude": cubic_exclude,
-             "extrapolation_value": extrapolation_value, "out_dtype": out_dtype}
-    return _resize("image.resize3d", data, size, roi, attrs)
-
-
-IMAGE = {"resize1d": resize1d, "resize2d": resize2d, "resize3d": resize3d}
+IMAGE = {"resize1d": _resize("resize1d", 1, "NCW", "A row at another size."),
+         "resize2d": _resize("resize2d", 2, "NCHW", "A picture at another size."),
+         "resize3d": _resize("resize3d", 3, "NCDHW", "A volume at another size.")}
 
 
 # Annotations and devices.
