@@ -207,7 +207,7 @@ void ScheduleChannelWindow(Schedule& sch, const BlockRV& block, const BlockRV& o
 /// Groups of a convolution of (N, IC/ib, .., ib) with (OC/ob, IC/groups/ib, .., ib, ob).
 int64_t GroupsOf(Schedule& sch, const BlockRV& block) {
   constexpr size_t kDataRank = 5, kWeightRank = 6;
-  int64_t data = 1, weight = 1;
+  int64_t data = 1, weight = 0;
   tir::Block node = sch.Get(block);
   for (const tir::BufferRegion& region : node->reads) {
     const Array<PrimExpr>& shape = region->buffer->shape;
@@ -215,7 +215,8 @@ int64_t GroupsOf(Schedule& sch, const BlockRV& block) {
     if (channels != nullptr && shape.size() == kDataRank) data = *channels;
     if (channels != nullptr && shape.size() == kWeightRank) weight = *channels;
   }
-  return weight > 1 || data > 1 ? std::max<int64_t>(1, data / std::max<int64_t>(1, weight)) : 1;
+  // Weights for plain data have as many dimensions as blocked data: such convolutions have no groups.
+  return weight > 0 ? std::max<int64_t>(1, data / weight) : 1;
 }
 
 void ScheduleBlockedConv(Schedule& sch, const BlockedConv& conv, const TargetFeatures& features) {
