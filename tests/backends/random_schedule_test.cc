@@ -2,7 +2,8 @@
 // Random schedules don't change results: every legal sequence of primitives on random programs, compiled by every
 // backend, gives what the untouched function gives in the interpreter; what isn't legal is refused.
 //
-// TREADLE_TEST_DRAWS=10000 sets the number of draws of each test, TREADLE_TEST_SEED the first seed.
+// TREADLE_TEST_DRAWS=10000 sets the number of draws of each test, TREADLE_TEST_SEED the first seed; TREADLE_TEST_SHOW
+// prints a draw and its code before it runs.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -171,7 +172,10 @@ void CheckBatch(const std::vector<Draw>& draws, const Target& target, int* refus
     for (const Draw* draw : batch) {
       functions.CopyOnWrite()->Add(GlobalVar(StrCat("f", draw->seed)), draw->scheduled);
     }
+    const bool show = std::getenv("TREADLE_TEST_SHOW") != nullptr;
+    if (show) std::cout << batch[0]->Describe() << tir::AsText(batch[0]->scheduled) << std::flush;
     const runtime::Module module = driver::BuildModule(functions, target);
+    if (show && !module->imports().empty()) std::cout << module->imports()[0]->GetSource("") << std::flush;
     for (const Draw* draw : batch) {
       const auto got = ResultOf(draw->program, [&](const std::vector<NDArray>& args) {
         std::vector<NDArray> there;

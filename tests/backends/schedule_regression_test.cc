@@ -8,8 +8,10 @@
 #include "backends/llvm/codegen.h"
 #include "backends/stackvm/stackvm.h"
 #include "driver/lower_tir.h"
+#include "tir/passes/split_host_device.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/structural.h"
+#include "treadle/runtime/dlpack.h"
 #include "treadle/te/tensor.h"
 #include "treadle/tir/schedule.h"
 #include "treadle/tir/text.h"
@@ -142,6 +144,16 @@ TEST(ScheduleRegressionTest, ThreadsOfInitsReadBack) {
   s.Bind(s.GetLoops(s.GetBlock("S"))[0], "threadIdx.x");
   const tir::PrimFunc lowered = driver::LowerPrimFunc(s.func(), Target("stackvm"));
   EXPECT_TRUE(StructuralEqual(tir::ParsePrimFunc(tir::AsText(lowered)), lowered));
+}
+
+TEST(ScheduleRegressionTest, ThreadsThatWaitForEachOtherRunLoopsEquallyOften) {
+  tir::Schedule s(TwoStages());
+  const auto loops = s.GetLoops(s.GetBlock("T"));
+  s.Bind(s.Split(loops[0], {PrimExpr(4), PrimExpr(ObjectPtr<Object>())})[0], "threadIdx.x");
+  s.Bind(loops[1], "threadIdx.y");
+  const Target target("opencl");
+  const tir::PrimFunc named = WithAttr(s.func(), attr::kGlobalSymbol, String("f"));
+  EXPECT_NO_THROW(tir::SplitHostDevice(driver::LowerPrimFunc(named, target), kDLOpenCL));
 }
 
 TEST(ScheduleRegressionTest, ConsumersDoNotMoveToElementsScatteredOverRows) {

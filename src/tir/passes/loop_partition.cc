@@ -88,9 +88,17 @@ class Partitioner : public StmtExprMutator {
   PrimExpr VisitExpr(const PrimExpr& e) override { return e; }
 
   Stmt VisitStmt_(const ForNode* op) override {
-    const bool fit = op->kind == ForKind::kSerial || op->kind == ForKind::kParallel;
+    // Threads that wait for each other in the body have to run the loop equally often.
+    const bool thread = op->kind == ForKind::kThreadBinding;
+    const bool together = threads_around_ > 0 && HoldsThreads(op->body);
+    const bool fit = (op->kind == ForKind::kSerial || op->kind == ForKind::kParallel) && !together;
     analyzer_.Bind(op->loop_var, Range::FromMinExtent(op->min, op->extent));
-    if (!fit || is_one(op->extent)) return StmtExprMutator::VisitStmt_(op);
+    if (!fit || is_one(op->extent)) {
+      threads_around_ += thread;
+      Stmt result = StmtExprMutator::VisitStmt_(op);
+      threads_around_ -= thread;
+      return result;
+    }
     ConditionCollector collector;
     collector(op->body);
     if (op->kind == ForKind::kParallel) return VisitParallel(op, collector.conditions);
@@ -124,6 +132,14 @@ class Partitioner : public StmtExprMutator {
   }
 
  private:
+  static bool HoldsThreads(const Stmt& body) {
+    bool found = false;
+    PostOrderVisit(body, [&](const ObjectRef& node) {
+      found |= node.as<ForNode>() != nullptr && node.as<ForNode>()->kind == ForKind::kThreadBinding;
+    });
+    return found;
+  }
+
   /// [low, high), either of which may be missing, within the loop.
   void Clamp(const ForNode* op, PrimExpr* low, PrimExpr* high) {
     const PrimExpr end = analyzer_.Simplify(op->min + op->extent);
@@ -245,6 +261,7 @@ class Partitioner : public StmtExprMutator {
   }
 
   arith::Analyzer analyzer_;
+  int threads_around_ = 0;
 };
 
 }  // namespace

@@ -140,9 +140,13 @@ class KernelBody : public StmtExprMutator {
   Stmt VisitStmt_(const ForNode* op) override {
     if (op->kind != ForKind::kThreadBinding || IsVirtual(op)) {
       if (!HasThreads(op->body)) return Leaf(SerialLoops(GetRef<Stmt>(op)));
+      const bool divergent =
+          ReadsMemory(op->min) || ReadsMemory(op->extent) || UsesThreads(op->min) || UsesThreads(op->extent);
+      divergent_ += divergent;
       Stmt body = VisitStmt(op->body);
       // The next iteration may overwrite what other threads still read.
       if (NeedsBarriers()) body = SeqStmt::Flatten({body, BarrierHere()});
+      divergent_ -= divergent;
       return For(op->loop_var, op->min, op->extent, ForKind::kSerial, body);
     }
     const size_t a = AxisOf(op);
@@ -234,7 +238,8 @@ class KernelBody : public StmtExprMutator {
   }
   Stmt BarrierHere() const {
     if (divergent_ > 0) {
-      throw TargetError("threads of a block would have to wait for each other within a condition that not all meet");
+      throw TargetError("threads of a block would have to wait for each other within a condition that not all meet, or "
+                        "a loop that not all run equally often");
     }
     return Barrier();
   }
