@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <sstream>
+#include <system_error>
 #include <thread>
 
 #include "backends/c/toolchain.h"
@@ -132,14 +133,17 @@ void ParallelFor(size_t count, int threads, const std::function<void(size_t)>& w
       }
     }
   };
-  size_t workers = std::min(count, static_cast<size_t>(threads < 1 ? 1 : threads));
-  if (workers <= 1) {
-    run();
-  } else {
-    std::vector<std::thread> pool;
-    for (size_t i = 0; i < workers; ++i) pool.emplace_back(run);
-    for (std::thread& t : pool) t.join();
+  const size_t workers = std::min(count, static_cast<size_t>(threads < 1 ? 1 : threads));
+  std::vector<std::thread> helpers;
+  while (helpers.size() + 1 < workers) {
+    try {
+      helpers.emplace_back(run);
+    } catch (const std::system_error&) {
+      break;  // no more threads to be had: work with those there are
+    }
   }
+  run();
+  for (std::thread& helper : helpers) helper.join();
   for (const std::exception_ptr& error : errors) {
     if (error) std::rethrow_exception(error);
   }
