@@ -61,9 +61,8 @@ void AddModuleFunctions(const AddBuiltin& add) {
 
 void AddDeviceFunctions(const AddBuiltin& add) {
   // What code for devices calls before it launches: later launches and allocations of this thread go there.
-  add("__tvm_set_device", PackedFunc::FromTyped([](int type, int id) {
-        SetCurrentDevice({static_cast<DLDeviceType>(type), id});
-      }));
+  add("__tvm_set_device",
+      PackedFunc::FromTyped([](int type, int id) { SetCurrentDevice({static_cast<DLDeviceType>(type), id}); }));
 }
 
 }  // namespace

@@ -57,22 +57,40 @@ int LimitOfGroup(const std::string& mount, std::string path, bool v2) {
 
 }  // namespace
 
-std::vector<int> AllowedCpus() {
+std::vector<int> AllowedCpus(int thread) {
   for (int capacity = 1024; capacity <= 1 << 20; capacity *= 2) {
     cpu_set_t* set = CPU_ALLOC(capacity);
     if (set == nullptr) break;
     size_t bytes = CPU_ALLOC_SIZE(capacity);
     std::vector<int> cpus;
-    bool ok = sched_getaffinity(0, bytes, set) == 0;
+    bool ok = sched_getaffinity(thread, bytes, set) == 0;
     for (int cpu = 0; ok && cpu < capacity; ++cpu) {
       if (CPU_ISSET_S(cpu, bytes, set)) cpus.push_back(cpu);
     }
     CPU_FREE(set);
     if (ok && !cpus.empty()) return cpus;
   }
+  if (thread != 0) return AllowedCpus();  // it has ended
   std::vector<int> all(std::max<long>(1, sysconf(_SC_NPROCESSORS_ONLN)));
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
   return all;
+}
+
+const std::vector<int>& ProcessCpus() {
+  static const auto* cpus = new std::vector<int>(AllowedCpus(getpid()));
+  return *cpus;
+}
+
+void AllowProcessCpus() {
+  const std::vector<int>& cpus = ProcessCpus();
+  if (AllowedCpus() == cpus) return;
+  cpu_set_t* set = CPU_ALLOC(cpus.back() + 1);
+  if (set == nullptr) return;
+  const size_t bytes = CPU_ALLOC_SIZE(cpus.back() + 1);
+  CPU_ZERO_S(bytes, set);
+  for (int cpu : cpus) CPU_SET_S(cpu, bytes, set);
+  sched_setaffinity(0, bytes, set);  // where it is refused the thread stays where it is
+  CPU_FREE(set);
 }
 
 int PhysicalCores(const std::vector<int>& cpus, const std::string& sysfs) {
@@ -107,7 +125,7 @@ int CgroupCpuLimit(const std::string& root) {
   return limit;
 }
 
-int DefaultThreads() {
+int DefaultThreads(const std::vector<int>& cpus) {
   if (const char* text = std::getenv("TREADLE_NUM_THREADS"); text != nullptr && *text != '\0') {
     char* end = nullptr;
     long threads = std::strtol(text, &end, 10);
@@ -116,7 +134,7 @@ int DefaultThreads() {
     }
     return static_cast<int>(threads);
   }
-  int threads = PhysicalCores(AllowedCpus());
+  int threads = PhysicalCores(cpus);
   TakeTighter(&threads, CgroupCpuLimit());
   return std::max(threads, 1);
 }

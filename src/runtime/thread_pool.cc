@@ -26,6 +26,8 @@
 namespace treadle::runtime {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr int kMaxWorkers = 1023;
 /// Tasks that a launch is divided into where it doesn't say how many. More of them even out threads that are held up,
 /// fewer keep what a task reads in cache.
@@ -69,18 +71,48 @@ template <typename Done>
 bool SpinUntil(const Done& done) {
   if (done()) return true;
   if (SpinTime().count() == 0) return false;
-  auto end = std::chrono::steady_clock::now() + SpinTime();
+  auto end = Clock::now() + SpinTime();
   do {
     for (int i = 0; i < 32; ++i) {
       if (done()) return true;
       Pause();
     }
-  } while (std::chrono::steady_clock::now() < end);
+  } while (Clock::now() < end);
   return done();
+}
+
+/// Threads that all launches together use, unless one is told to use more.
+int ProcessConcurrency() {
+  static const int threads = DefaultThreads(ProcessCpus());
+  return threads;
 }
 
 thread_local int tls_limit = 0;         // 0: the default
 thread_local bool tls_in_task = false;  // launches from inside a task are serial
+thread_local bool tls_in_run = false;   // inside a RunScope: counted as at work already
+
+/// About what waking a thread that sleeps costs the one who wakes it.
+constexpr std::chrono::microseconds kWakeTime{5};
+
+/// Loops that took less than waking a thread when they were launched last: nobody is woken for them. Loops that share
+/// a slot push each other out.
+class BriefLoops {
+ public:
+  bool Contains(TreadleParallelLambda loop) { return Slot(loop).load(std::memory_order_relaxed) == loop; }
+  void Note(TreadleParallelLambda loop, bool brief) {
+    if (brief) {
+      Slot(loop).store(loop, std::memory_order_relaxed);
+    } else if (Contains(loop)) {
+      Slot(loop).store(nullptr, std::memory_order_relaxed);
+    }
+  }
+
+ private:
+  std::atomic<TreadleParallelLambda>& Slot(TreadleParallelLambda loop) {
+    return slots_[(reinterpret_cast<uintptr_t>(loop) >> 4) % slots_.size()];
+  }
+  std::array<std::atomic<TreadleParallelLambda>, 512> slots_{};
+};
 
 /// Tasks that one participant begins with and others take from when they are done with theirs. A task that is claimed
 /// past the end is none.
@@ -111,6 +143,9 @@ struct Job {
   Worker* const* workers = nullptr;  // of participants 1 and up
   uint32_t float_mode = 0;
   Share share{};  // participant 0's
+  // Of the launcher alone: whether workers sleep that it hasn't woken, and since when it is at work.
+  bool unwoken = false;
+  Clock::time_point start{};
 
   std::atomic<int> failed_task{std::numeric_limits<int>::max()};
   std::mutex mutex{};  // of what follows
@@ -133,10 +168,15 @@ struct Job {
     for (int i = 0; i < participants; ++i) {
       int victim = participant + i < participants ? participant + i : participant + i - participants;
       Share& tasks = ShareOf(victim);
-      for (int task; (task = tasks.Claim()) >= 0;) RunTask(task);
+      for (int task; (task = tasks.Claim()) >= 0;) {
+        RunTask(task);
+        if (participant == 0 && unwoken && Clock::now() - start > kWakeTime) WakeWorkers();
+      }
     }
     tls_in_task = nested;
   }
+
+  void WakeWorkers();
 
   void RunTask(int task) {
     if (task > failed_task.load(std::memory_order_relaxed)) return;  // only the lowest failure is reported
@@ -219,11 +259,15 @@ struct Worker {
     return seen;
   }
 
-  void Post(Job* new_job, int index) {
+  /// Whether the worker must be woken to see the job.
+  bool Post(Job* new_job, int index) {
     job = new_job;
     participant = index;
     state.fetch_add(kPosted, std::memory_order_seq_cst);
-    if (sleeping.load(std::memory_order_seq_cst)) state.notify_one();
+    return sleeping.load(std::memory_order_seq_cst);
+  }
+  void Wake() {
+    if (sleeping.load(std::memory_order_relaxed)) state.notify_one();
   }
 
   /// Takes the job back unless the worker has begun it.
@@ -246,6 +290,11 @@ struct Worker {
 
 inline Share& Job::ShareOf(int participant) { return participant == 0 ? share : workers[participant - 1]->share; }
 
+inline void Job::WakeWorkers() {
+  for (int p = 1; p < participants; ++p) workers[p - 1]->Wake();
+  unwoken = false;
+}
+
 class Pool {
  public:
   static Pool& Global() {
@@ -267,14 +316,15 @@ class Pool {
     int most = num_task > 0 ? num_task : num_task == 0 ? kMaxTasks : -std::max(num_task, -kMaxTasks);
     int wanted = std::min({MaxConcurrency(), most, kMaxWorkers + 1}) - 1;
     if (tls_in_task || wanted <= 0) return RunAlone(&job);
-    // Other launches in progress count too: all together use no more threads than the process may.
-    int others = busy_.fetch_add(1, std::memory_order_relaxed);
-    wanted = std::min(wanted, std::max(DefaultConcurrency(), MaxConcurrency()) - 1 - others);
+    // Others at work count too: all together use no more threads than the process may.
+    const int self = tls_in_run ? 0 : 1;
+    const int others = busy_.fetch_add(self, std::memory_order_relaxed) - (1 - self);
+    wanted = std::min(wanted, std::max(ProcessConcurrency(), MaxConcurrency()) - 1 - others);
     std::array<Worker*, kMaxWorkers> claimed;
     int claims = Claim(wanted, claimed.data());
     if (claims == 0) {
       int result = RunAlone(&job);
-      busy_.fetch_sub(1, std::memory_order_relaxed);
+      busy_.fetch_sub(self, std::memory_order_relaxed);
       return result;
     }
     busy_.fetch_add(claims, std::memory_order_relaxed);
@@ -283,17 +333,25 @@ class Pool {
     job.workers = claimed.data();
     if (num_task <= 0) job.env.num_task = std::min(most, kTasksPerThread * (claims + 1));
     job.Divide();
-    for (int i = 0; i < claims; ++i) claimed[i]->Post(&job, i + 1);
+    for (int i = 0; i < claims; ++i) job.unwoken |= claimed[i]->Post(&job, i + 1);
+    const bool asleep = job.unwoken;
+    if (asleep) {
+      if (!brief_.Contains(lambda)) job.WakeWorkers();
+      job.start = Clock::now();
+    }
     job.Run(0);
+    if (asleep) brief_.Note(lambda, Clock::now() - job.start < kWakeTime);
     for (int i = claims; i-- > 0;) claimed[i]->Revoke();
     for (int i = 0; i < claims; ++i) claimed[i]->Await();
     // Only now: while one of them is at work it may look for tasks in the shares of all others.
     for (int i = 0; i < claims; ++i) claimed[i]->claimed.store(false, std::memory_order_release);
-    busy_.fetch_sub(claims + 1, std::memory_order_relaxed);
+    busy_.fetch_sub(claims + self, std::memory_order_relaxed);
     return job.Finish();
   }
 
   int size() const { return count_.load(std::memory_order_acquire); }
+  /// That many more threads of callers are at work.
+  void CountBusy(int threads) { busy_.fetch_add(threads, std::memory_order_relaxed); }
 
  private:
   static int RunAlone(Job* job) {
@@ -322,7 +380,11 @@ class Pool {
     while (count < wanted) {
       auto worker = std::make_unique<Worker>();
       try {
-        std::thread([w = worker.get()] { w->Loop(); }).detach();
+        std::thread([w = worker.get()] {
+          AllowProcessCpus();
+          pthread_setname_np(pthread_self(), "treadle");
+          w->Loop();
+        }).detach();
       } catch (const std::system_error&) {
         break;  // no more threads to be had: work with those there are
       }
@@ -336,7 +398,8 @@ class Pool {
   std::mutex mutex_;  // of Grow
   std::array<Worker*, kMaxWorkers> workers_{};
   std::atomic<int> count_{0};
-  std::atomic<int> busy_{0};  // threads at work in launches: launchers and claimed workers
+  std::atomic<int> busy_{0};  // threads at work: those in a RunScope, launchers, claimed workers
+  BriefLoops brief_;
 };
 
 std::atomic<Pool*> Pool::global_{nullptr};
@@ -344,7 +407,10 @@ std::atomic<Pool*> Pool::global_{nullptr};
 }  // namespace
 
 int DefaultConcurrency() {
-  static const int threads = DefaultThreads();
+  thread_local const int threads = [] {
+    const std::vector<int> cpus = AllowedCpus();
+    return cpus == ProcessCpus() ? ProcessConcurrency() : std::min(ProcessConcurrency(), DefaultThreads(cpus));
+  }();
   return threads;
 }
 
@@ -359,6 +425,19 @@ ConcurrencyScope::ConcurrencyScope(int threads) : saved_(tls_limit) {
   if (threads != 0) SetMaxConcurrency(threads);
 }
 ConcurrencyScope::~ConcurrencyScope() { tls_limit = saved_; }
+
+RunScope::RunScope(int threads) : concurrency_(threads) {
+  if (tls_in_run || tls_in_task) return;
+  Pool& pool = Pool::Global();
+  pool.CountBusy(1);
+  pool_ = &pool;
+  tls_in_run = true;
+}
+RunScope::~RunScope() {
+  if (pool_ == nullptr) return;
+  static_cast<Pool*>(pool_)->CountBusy(-1);  // the same one, even in a child that has forked meanwhile
+  tls_in_run = false;
+}
 
 int ParallelLaunch(TreadleParallelLambda lambda, void* cdata, int num_task) {
   try {

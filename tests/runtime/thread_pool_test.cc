@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
@@ -192,9 +194,80 @@ TEST(ThreadPool, SleepingWorkersWakeUp) {
   }
 }
 
+TEST(ThreadPool, WorkersWakeUpForALoopThatWasBrief) {
+  // Nobody is woken for a loop that took no time when it ran last; when it takes longer, they are all the same.
+  struct Loop {
+    bool brief = true;
+    std::mutex mutex;
+    std::set<std::thread::id> threads;
+    std::atomic<size_t> seen{0};
+  } loop;
+  auto task = [](int id, TreadleParallelGroupEnv*, void* data) {
+    auto* l = static_cast<Loop*>(data);
+    if (l->brief) return 0;
+    {
+      std::lock_guard<std::mutex> lock(l->mutex);
+      l->threads.insert(std::this_thread::get_id());
+      l->seen = l->threads.size();
+    }
+    const auto wait = id == 0 ? std::chrono::microseconds(200) : std::chrono::seconds(20);
+    const auto end = std::chrono::steady_clock::now() + wait;
+    while (l->seen < 2 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    return 0;
+  };
+  ConcurrencyScope threads(2);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(ParallelLaunch(task, &loop, 8), 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  loop.brief = false;
+  EXPECT_EQ(ParallelLaunch(task, &loop, 8), 0);
+  EXPECT_EQ(loop.seen, 2);
+}
+
+TEST(ThreadPool, RunsOfOtherThreadsKeepTheirProcessors) {
+  const int limit = std::max(2, DefaultConcurrency());
+  std::atomic<int> inside{0};
+  std::atomic<bool> over{false};
+  std::vector<std::thread> runs;
+  for (int i = 1; i < limit; ++i) {
+    runs.emplace_back([&] {
+      RunScope run(limit);
+      ++inside;
+      while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+  }
+  while (inside != limit - 1) std::this_thread::yield();
+  RunScope run(limit);
+  const auto self = std::this_thread::get_id();
+  ParallelFor(100, [self](int64_t, int64_t) { EXPECT_EQ(std::this_thread::get_id(), self); });
+  over = true;
+  for (auto& thread : runs) thread.join();
+}
+
+TEST(ThreadPool, BoundThreadsLaunchNoMoreThreadsThanTheirProcessors) {
+  if (std::getenv("TREADLE_NUM_THREADS") != nullptr) GTEST_SKIP() << "the number of threads is given";
+  int bound = 0;
+  std::thread([&bound] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(ProcessCpus()[0], &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+    bound = DefaultConcurrency();
+    // Workers that it creates serve everybody: they aren't bound.
+    ConcurrencyScope threads(WorkerThreads() + 2);
+    const auto self = std::this_thread::get_id();
+    ParallelFor(64, [self](int64_t, int64_t) {
+      if (std::this_thread::get_id() != self) EXPECT_EQ(AllowedCpus(), ProcessCpus());
+    });
+  }).join();
+  EXPECT_EQ(bound, 1);
+  EXPECT_EQ(DefaultConcurrency(), DefaultThreads(ProcessCpus()));
+}
+
 #if !defined(__SANITIZE_THREAD__) && !(defined(__has_feature) && __has_feature(thread_sanitizer))
 TEST(ThreadPool, WorksInAForkedChild) {
-  ConcurrencyScope threads(3);
+  RunScope run(3);  // the child inherits that it is in a run
   ParallelFor(8, [](int64_t, int64_t) {});
   pid_t child = fork();
   if (child == 0) {

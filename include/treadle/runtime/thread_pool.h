@@ -2,9 +2,10 @@
 // Fork-join parallelism for compiled code: one set of worker threads for the whole process.
 //
 // A launch claims workers that are idle, up to the calling thread's limit, and takes part itself: each thread begins
-// with its share of the tasks and then takes what others haven't begun. Launches
-// from several threads share the workers, so that two models running side by side don't start more threads than the
-// process may use. A launch from inside a task runs serially. Idle workers spin for a moment, then sleep.
+// with its share of the tasks and then takes what others haven't begun. Launches from several threads share the
+// workers, so that two models running side by side don't start more threads than the process may use. A launch from
+// inside a task runs serially. Idle workers spin for a moment, then sleep; for a loop that took less than waking a
+// thread when it ran last, none is woken.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@
 
 namespace treadle::runtime {
 
-/// Threads that a launch uses at most unless told otherwise: see DefaultThreads in cpu_topology.h.
+/// Threads that a launch of the calling thread uses at most unless told otherwise: see DefaultThreads in
+/// cpu_topology.h. A thread that is bound to few CPUs uses no more threads than that.
 int DefaultConcurrency();
 /// The calling thread's limit.
 int MaxConcurrency();
@@ -31,6 +33,20 @@ class ConcurrencyScope {
 
  private:
   int saved_;
+};
+
+/// A model's run in the calling thread, with a limit as of ConcurrencyScope. While it lasts, also between its launches,
+/// launches of other threads leave it a processor.
+class RunScope {
+ public:
+  explicit RunScope(int threads);
+  ~RunScope();
+  RunScope(const RunScope&) = delete;
+  RunScope& operator=(const RunScope&) = delete;
+
+ private:
+  ConcurrencyScope concurrency_;
+  void* pool_ = nullptr;  ///< that this thread is counted in
 };
 
 /// Runs `lambda` for task 0 .. n-1 and waits; n is `num_task` where positive, else chosen from the number of threads

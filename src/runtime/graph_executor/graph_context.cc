@@ -332,7 +332,7 @@ void GraphContext::RunMain() {
 }
 
 void GraphContext::Run() {
-  ConcurrencyScope scope(threads_);
+  RunScope scope(threads_);
   if (model_->has_main()) return RunMain();
   for (const Op& op : model_->ops_) RunOp(op);
 }
@@ -354,7 +354,7 @@ std::string GraphContext::ShapesOf(const Op& op) const {
 
 std::vector<OpTiming> GraphContext::RunProfiled(bool stop_at_nan) {
   using Clock = std::chrono::steady_clock;
-  ConcurrencyScope scope(threads_);
+  RunScope scope(threads_);
   std::vector<OpTiming> timings;
   timings.reserve(model_->ops_.size());
   auto seconds = [](Clock::duration d) { return std::chrono::duration<double>(d).count(); };
@@ -384,7 +384,7 @@ std::vector<OpTiming> GraphContext::RunProfiled(bool stop_at_nan) {
 }
 
 void GraphContext::RunVisiting(const std::function<void(uint32_t, uint32_t, const NDArray&)>& visit) {
-  ConcurrencyScope scope(threads_);
+  RunScope scope(threads_);
   for (const Op& op : model_->ops_) {
     RunOp(op);
     for (uint32_t k = 0; k < model_->spec_.nodes[op.node].num_outputs; ++k) {
@@ -395,7 +395,7 @@ void GraphContext::RunVisiting(const std::function<void(uint32_t, uint32_t, cons
 
 void GraphContext::RunNode(uint32_t node) {
   if (node >= model_->spec_.nodes.size()) throw Error(StrCat("no node ", node));
-  ConcurrencyScope scope(threads_);
+  RunScope scope(threads_);
   for (const Op& op : model_->ops_) {
     if (op.node == node) RunOp(op);
   }

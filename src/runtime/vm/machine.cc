@@ -256,7 +256,7 @@ ObjectRef VirtualMachine::Invoke(uint32_t function, std::vector<ObjectRef> args)
   if (args.size() != f.params.size()) {
     throw Error(StrCat("function ", f.name, " takes ", f.params.size(), " arguments, got ", args.size()));
   }
-  ConcurrencyScope scope(threads_);
+  RunScope scope(threads_);
   cancelled_.store(false, std::memory_order_relaxed);
   // Arguments that aren't tensors have no shape that a plan could be kept for.
   ShapePlans::Key key{function};
