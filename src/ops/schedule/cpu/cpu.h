@@ -21,6 +21,9 @@ using tir::Schedule;
 /// Work below this many element operations stays on one thread: waking others costs microseconds.
 inline constexpr double kParallelWork = 60000;
 
+/// Rows whose width only the run tells are scheduled as if they had this many results.
+inline constexpr int64_t kSymbolicWidth = 840;
+
 // ---- Looking at blocks ----
 std::string TagOf(Schedule& sch, const BlockRV& block);
 bool IsReduction(Schedule& sch, const BlockRV& block);
@@ -52,6 +55,7 @@ LoopRV FuseParallel(Schedule& sch, const std::vector<LoopRV>& loops, double work
 /// Results that are summed in registers at once: `width` neighbours of `blocks` blocks of channels.
 struct RegisterTile {
   int64_t width, blocks;
+  double cost = 0;  ///< cycles that one step of the sums takes for a row and one block of channels
 };
 /// The fastest tile for rows of `width` results of `channels` lanes, with `blocks` such rows sharing inputs.
 RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const TargetFeatures& features);
@@ -77,6 +81,15 @@ void ScheduleWinograd(Schedule& sch, const TargetFeatures& features);
 /// Whether the function is attention, and its schedule.
 bool IsAttention(Schedule& sch);
 void ScheduleAttention(Schedule& sch, const TargetFeatures& features);
+/// Where the loops of a convolution on NCHW..c lie: `output` has n, oc, oh, ow, oci; in `block`, `positions` axes stand
+/// for oh and ow.
+struct BlockedConv {
+  BlockRV block, output;
+  int positions;  ///< 2: oh, ow; 1: both in one
+};
+void ScheduleBlockedConv(Schedule& sch, const BlockedConv& conv, const TargetFeatures& features);
+/// The block that adds zeros around what `block` reads, if there is one.
+BlockRV PaddingOf(Schedule& sch, const BlockRV& block);
 /// Pointwise convolution on NCHW..c: positions are one row, computed by block (n, oc, position, oci).
 void ScheduleFlatWindow(Schedule& sch, const BlockRV& block, const TargetFeatures& features);
 

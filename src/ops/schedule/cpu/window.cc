@@ -15,9 +15,6 @@ namespace {
 
 const PrimExpr kRest{ObjectPtr<Object>()};
 
-/// Rows whose width only the run tells are scheduled as if they had this many results.
-constexpr int64_t kSymbolicWidth = 840;
-
 /// Cycles that a tile of t x blocks takes for one step of the reduction, on a core that starts two multiply-adds and
 /// two loads each cycle and has a result after four.
 double StepCost(int64_t t, int64_t blocks, int64_t registers, int64_t channels) {
@@ -47,7 +44,7 @@ RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const T
       cost /= static_cast<double>(b);
       if (cost < best_cost) {
         best_cost = cost;
-        best = {t, b};
+        best = {t, b, cost};
       }
     }
   }
@@ -134,37 +131,6 @@ void PrefetchWeights(Schedule& sch, const BlockRV& block, const LoopRV& tile, in
   }
 }
 
-namespace {
-
-/// Steps of the outermost reduction (blocks of input channels) whose weights for a tile stay in the L1 cache; 0 where
-/// all do. `outputs`: results of a tile.
-int64_t ChannelChunk(Schedule& sch, const BlockRV& block, int64_t outputs, const TargetFeatures& features) {
-  tir::Block node = sch.Get(block);
-  int64_t steps = 0, inner = 1;
-  for (const tir::IterVar& axis : node->iter_vars) {
-    if (axis->iter_type != tir::IterVarType::kCommReduce) continue;
-    int64_t extent = *AsConstInt(axis->dom->extent);
-    if (steps == 0) {
-      steps = extent;
-    } else {
-      inner *= extent;
-    }
-  }
-  const int64_t bytes = inner * outputs * 4;
-  if (steps * bytes <= features.l1_bytes * 3 / 4) return 0;  // inputs need room too
-  int64_t chunk = std::max<int64_t>(1, features.l1_bytes / 2 / bytes);
-  while (steps % chunk != 0) --chunk;
-  return chunk == steps ? 0 : chunk;
-}
-
-/// Where the loops of a convolution on NCHW..c lie: `output` has n, oc, oh, ow, oci; in `block`, `positions` axes stand
-/// for oh and ow.
-struct BlockedConv {
-  BlockRV block, output;
-  int positions;  ///< 2: oh, ow; 1: both in one
-};
-
-/// The block that adds zeros around what `block` reads, if there is one.
 BlockRV PaddingOf(Schedule& sch, const BlockRV& block) {
   for (const BlockRV& producer : sch.GetProducers(block)) {
     bool pads = TagOf(sch, producer).find("pad") != std::string::npos && !IsReduction(sch, producer);
@@ -172,6 +138,8 @@ BlockRV PaddingOf(Schedule& sch, const BlockRV& block) {
   }
   return BlockRV();
 }
+
+namespace {
 
 /// Rows in a strip of which the padded input is made just before use.
 int64_t StripRows(int64_t rows) {
@@ -202,83 +170,6 @@ void ScheduleChannelWindow(Schedule& sch, const BlockRV& block, const BlockRV& o
     if (axes[4].defined()) sch.Vectorize(axes[4]);
   }
   FuseParallel(sch, {out[0], out[1], rows[0]}, work);
-}
-
-/// Groups of a convolution of (N, IC/ib, .., ib) with (OC/ob, IC/groups/ib, .., ib, ob).
-int64_t GroupsOf(Schedule& sch, const BlockRV& block) {
-  constexpr size_t kDataRank = 5, kWeightRank = 6;
-  int64_t data = 1, weight = 0;
-  tir::Block node = sch.Get(block);
-  for (const tir::BufferRegion& region : node->reads) {
-    const Array<PrimExpr>& shape = region->buffer->shape;
-    const int64_t* channels = shape.size() > 1 ? AsConstInt(shape[1]) : nullptr;
-    if (channels != nullptr && shape.size() == kDataRank) data = *channels;
-    if (channels != nullptr && shape.size() == kWeightRank) weight = *channels;
-  }
-  // Weights for plain data have as many dimensions as blocked data: such convolutions have no groups.
-  return weight > 0 ? std::max<int64_t>(1, data / weight) : 1;
-}
-
-void ScheduleBlockedConv(Schedule& sch, const BlockedConv& conv, const TargetFeatures& features) {
-  constexpr int64_t kLeastParallel = 16;
-  double work = Work(sch, conv.block);
-  if (BlockRV pad = PaddingOf(sch, conv.block); pad.defined()) ScheduleInjective(sch, pad);
-  std::vector<LoopRV> out = sch.GetLoops(conv.output);
-  TREADLE_ICHECK(out.size() == 5) << "blocked outputs have five loops";
-  LoopRV row = out[3];
-  if (conv.positions == 1) row = sch.Fuse({out[2], out[3]});
-  const int last = 1 + conv.positions, lanes = 2 + conv.positions;
-  // Blocks of one group share inputs.
-  const int64_t sharing = Extent(sch, out[1]) / GroupsOf(sch, conv.block);
-  RegisterTile size = ChooseTile(Extent(sch, row), Extent(sch, out[4]), sharing, features);
-  const bool symbolic = Extent(sch, row) < 0 || (conv.positions == 2 && Extent(sch, out[2]) < 0);
-  int64_t tiles =
-      symbolic ? kSymbolicWidth : Extent(sch, row) / size.width * (conv.positions == 2 ? Extent(sch, out[2]) : 1);
-  int64_t chunk = ChannelChunk(sch, conv.block, size.blocks * Extent(sch, out[4]), features);
-  std::vector<LoopRV> channels = sch.Split(out[1], {kRest, PrimExpr(size.blocks)});
-  const PrimExpr width(size.width);
-  // The inner of the two stays in registers while the outer passes.
-  const std::vector<int> unrolled = size.blocks > size.width ? std::vector<int>{1, last} : std::vector<int>{last, 1};
-  if (chunk == 0 || tiles < 3) {
-    std::vector<LoopRV> parts = sch.Split(row, {kRest, width});
-    std::vector<LoopRV> order{channels[0]};
-    if (conv.positions == 2) order.push_back(out[2]);
-    order.insert(order.end(), {parts[0], channels[1], parts[1], out[4]});
-    sch.Reorder(order);
-    ComputeTile(sch, conv.block, parts[0], unrolled, lanes);
-    sch.Vectorize(out[4]);
-    sch.Unroll(parts[1]);
-    sch.Unroll(channels[1]);
-    const bool many = std::max<int64_t>(1, Extent(sch, out[0])) * Extent(sch, channels[0]) >= kLeastParallel;
-    if (many) PrefetchWeights(sch, conv.block, parts[0], tiles);
-    std::vector<LoopRV> outer{out[0], channels[0]};
-    if (conv.positions == 2 && !many) outer.push_back(out[2]);
-    if (conv.positions == 1 && !many) outer.push_back(parts[0]);
-    FuseParallel(sch, outer, work);
-    return;
-  }
-  // The sum over some input channels is added up for all positions, with weights from the L1 cache, before the next.
-  std::vector<LoopRV> loops = sch.GetLoops(conv.block);
-  LoopRV chunks = sch.Split(loops[static_cast<size_t>(lanes) + 1], {kRest, PrimExpr(chunk)})[0];
-  BlockRV partial = sch.RFactor(chunks, 0);
-  sch.ComputeAt(conv.block, channels[0]);
-  std::vector<LoopRV> axes = LoopsUnder(sch, conv.block, channels[0]);  // n, oc, positions, oci, chunk
-  LoopRV sum = axes[static_cast<size_t>(lanes) + 1];
-  std::vector<LoopRV> parts = sch.Split(axes[static_cast<size_t>(last)], {kRest, width});
-  std::vector<LoopRV> order{sum};
-  if (conv.positions == 2 && axes[2].defined()) order.push_back(axes[2]);
-  order.push_back(parts[0]);
-  if (axes[1].defined()) order.push_back(axes[1]);
-  order.insert(order.end(), {parts[1], axes[static_cast<size_t>(lanes)]});
-  sch.Reorder(order);
-  ComputeTile(sch, partial, parts[0], unrolled, lanes);
-  sch.Vectorize(axes[static_cast<size_t>(lanes)]);
-  sch.Unroll(parts[1]);
-  if (axes[1].defined()) sch.Unroll(axes[1]);
-  PrefetchWeights(sch, partial, parts[0], tiles);
-  sch.DecomposeReduction(conv.block, sum);
-  sch.Vectorize(out[4]);
-  FuseParallel(sch, {out[0], channels[0]}, work);
 }
 
 }  // namespace
