@@ -310,6 +310,21 @@ void AnalyzerImpl::FoldDivModPairs(LinearForm& form) {
     LinearForm inner = Linearize(mod->a), divisor = Linearize(mod->b);
     // The term that the division (in its normal form) contributes, with coefficient c * a.
     LinearForm quotient = LinearFloorDiv(inner, divisor);
+    if (divisor.is_const()) {
+      // Of x mod c, coefficients may have been reduced: any y with y = x modulo c has the same.
+      for (const Term& t : form.terms) {
+        const auto* div = t.factors.size() == 1 ? t.factors[0].as<FloorDivNode>() : nullptr;
+        if (div == nullptr || !ExprDeepEqual(div->b, mod->b)) continue;
+        LinearForm whole = Linearize(div->a), difference = whole;
+        difference.Add(inner, -1);
+        bool same = !difference.overflow && difference.constant % divisor.constant == 0;
+        for (const Term& d : difference.terms) same &= d.coeff % divisor.constant == 0;
+        if (!same) continue;
+        inner = whole;
+        quotient = LinearForm::Atom(t.factors[0]);
+        break;
+      }
+    }
     auto scaled = LinearForm::Product(quotient, divisor);
     if (!scaled || quotient.terms.empty()) continue;
     LinearForm candidate = form;

@@ -35,6 +35,14 @@ TEST_F(SimplifyTest, DivModPairIsRecovered) {
   ExpectSame(tir::floordiv(f, 12) * 12 + tir::floordiv(tir::floormod(f, 12), 3) * 3 + tir::floormod(f, 3), f);
 }
 
+TEST_F(SimplifyTest, DivModPairIsRecoveredWhereFactorsExceedTheDivisor) {
+  Var f("f");
+  PrimExpr x = f * 13 + 8;
+  PrimExpr row = analyzer.Simplify(tir::floordiv(x, 7)), column = analyzer.Simplify(tir::floormod(x, 7));
+  ExpectSame(row * 7 + column, x);
+  ExpectSame(row * 56 + column * 8, x * 8);
+}
+
 TEST_F(SimplifyTest, DigitsOfASplitIndexAreRecovered) {
   // What flattening gives where a fused loop over 96 x 109 x 109 is split again.
   Var a("a"), b("b"), c("c");

@@ -62,6 +62,8 @@ void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, const 
   for (size_t i = 0; i < axes.size(); ++i) {
     if (node->iter_vars[i]->iter_type == tir::IterVarType::kCommReduce && axes[i].defined()) reduce.push_back(axes[i]);
   }
+  // Written out twice, the code of a full tile has too few registers.
+  if (!reduce.empty()) sch.Annotate(reduce.back(), "no_unroll", IntImm(DataType::Int(64), 1));
   std::vector<LoopRV> order = reduce;
   for (int row : rows) {
     if (axes[static_cast<size_t>(row)].defined()) order.push_back(axes[static_cast<size_t>(row)]);
