@@ -205,7 +205,7 @@ std::optional<LaidOutCall> Winograd(const CallNode* call, const Conv2DAttrs* a, 
     return std::nullopt;
   }
   const int64_t batch = AsConstInt(result[0]) != nullptr ? *AsConstInt(result[0]) : 1;
-  WinogradShape shape{batch, *AsConstInt(kernel[1]), weight.shape()[0], *AsConstInt(result[2]), *AsConstInt(result[3])};
+  WinogradShape shape{batch, weight.shape()[1], weight.shape()[0], *AsConstInt(result[2]), *AsConstInt(result[3])};
   for (int64_t m : WinogradTiles(shape)) {
     if (!WinogradIsAccurate(weight, m)) continue;
     Expr transformed = relay::Constant(WinogradWeight(weight, m, BlockOf(in), BlockOf(out)));
@@ -224,49 +224,63 @@ std::string GroupedLayout(int64_t channels, int64_t groups) {
   return "";
 }
 
-/// Channels to which `channels` that don't divide into blocks are filled up, if that costs less than it gains; else 0.
-int64_t FilledChannels(int64_t channels) {
-  constexpr int64_t kBlock = 16, kHalf = 8;
-  const int64_t whole = (channels + kBlock - 1) / kBlock * kBlock, half = (channels + kHalf - 1) / kHalf * kHalf;
-  if (whole * 7 <= channels * 8) return whole;
-  return half * 2 <= channels * 3 ? half : 0;
-}
-
-/// The weight (OIHW) with zeros for more outputs.
-runtime::NDArray FillOutputs(const runtime::NDArray& weight, int64_t outputs) {
+/// The weight (OIHW) with zeros for more outputs and inputs.
+runtime::NDArray FillChannels(const runtime::NDArray& weight, int64_t outputs, int64_t inputs) {
   std::vector<int64_t> shape(weight.shape().begin(), weight.shape().end());
-  shape[0] = outputs;
-  runtime::NDArray result = runtime::NDArray::Empty(shape, DataType::Float(32));
+  if (shape[0] == outputs && shape[1] == inputs) return weight;
+  const int64_t taps = shape[2] * shape[3], row = shape[1] * taps;
+  runtime::NDArray result = runtime::NDArray::Empty({outputs, inputs, shape[2], shape[3]}, DataType::Float(32));
+  const auto* from = weight.Data<float>();
   auto* to = result.Data<float>();
-  std::fill(std::copy(weight.Data<float>(), weight.Data<float>() + weight.size(), to), to + result.size(), 0.0F);
+  std::fill(to, to + result.size(), 0.0F);
+  for (int64_t o = 0; o < shape[0]; ++o) std::copy(from + o * row, from + (o + 1) * row, to + o * inputs * taps);
   return result;
 }
 
-/// A convolution whose outputs don't divide into blocks: with more of them that nobody reads.
-std::optional<LaidOutCall> FilledConv2d(const CallNode* call, const Conv2DAttrs* a, LayoutArgs& args) {
-  const runtime::NDArray weight = call->args[1].as<ConstantNode>()->data;
-  const int64_t outputs = weight.shape()[0], filled = FilledChannels(outputs);
-  const auto* type = call->type_as<TensorTypeNode>();
-  if (a->groups != 1 || filled == 0 || type == nullptr) return std::nullopt;
-  const std::string out = BlockedLayout(filled), o = std::to_string(BlockOf(out)) + "o";
-  const std::string in = args.Layout(0).empty() ? BlockedLayout(weight.shape()[1]) : args.Layout(0);
-  const runtime::NDArray more = FillOutputs(weight, filled);
-  Expr blocked;
-  if (auto winograd = Winograd(call, a, args, more, in, out)) {
-    blocked = winograd->expr;
-  } else {
-    const std::string kernel_layout = in.empty() ? "OIHW" + o : "OIHW" + std::to_string(BlockOf(in)) + "i" + o;
-    static const Op op = Op::Get("nn.contrib_conv2d_NCHWc");
-    blocked = relay::Call(op, {args.Get(0, in), relay::LayoutTransform(relay::Constant(more), "OIHW", kernel_layout)},
-                          WithLayouts(a, in.empty() ? "NCHW" : in, kernel_layout, out), {}, call->span);
+/// How many groups, taken as one, have whole blocks of inputs and outputs; 0 where too many zeros would be multiplied.
+int64_t GroupsToMerge(int64_t groups, int64_t inputs, int64_t outputs) {
+  for (int64_t count : {1, 2, 4}) {
+    if (groups % count == 0 && inputs * count % 8 == 0 && outputs * count % 8 == 0) return count;
   }
-  Expr plain = relay::LayoutTransform(blocked, out, "NCHW");
-  if (!IsStatic(type)) {
-    return LaidOutCall{MakeStridedSlice(plain, {0}, {outputs}, {1}, std::vector<int64_t>{1}), ""};
+  return 0;
+}
+
+/// The weight of `groups` groups, `count` of which become one: zeros between channels of different ones.
+runtime::NDArray MergeGroups(const runtime::NDArray& weight, int64_t groups, int64_t count) {
+  if (count == 1) return weight;
+  std::vector<int64_t> shape(weight.shape().begin(), weight.shape().end());
+  const int64_t row = shape[1] * shape[2] * shape[3], outputs = shape[0] / groups;
+  runtime::NDArray result = runtime::NDArray::Empty({shape[0], shape[1] * count, shape[2], shape[3]},
+                                                    DataType::Float(32));
+  const auto* from = weight.Data<float>();
+  auto* to = result.Data<float>();
+  std::fill(to, to + result.size(), 0.0F);
+  for (int64_t o = 0; o < shape[0]; ++o) {
+    const int64_t place = o / outputs % count;
+    std::copy(from + o * row, from + (o + 1) * row, to + (o * count + place) * row);
   }
-  std::vector<int64_t> end;
-  for (const PrimExpr& dim : type->shape) end.push_back(*AsConstInt(dim));
-  return LaidOutCall{MakeStridedSlice(plain, {0, 0, 0, 0}, end), ""};
+  return result;
+}
+
+/// The layout for `channels` outputs or inputs of a convolution whose result has `positions` places (-1: unknown).
+std::string LayoutFor(int64_t channels, int64_t positions) {
+  const std::string layout = relay::FilledLayout(channels);
+  // Of one vector per channel little is computed: blocks of any kind are better than changing the layout.
+  return layout.empty() && positions == 1 ? "NCHW8c" : layout;
+}
+
+/// A convolution of each channel by itself.
+LaidOutCall DepthwiseConv2d(const CallNode* call, const Conv2DAttrs* a, LayoutArgs& args, const std::string& layout,
+                            int64_t channels) {
+  const int64_t filled = relay::ChannelsIn(layout, channels);
+  const std::string kernel_layout = StrCat("OIHW", BlockOf(layout), "o");
+  Expr weight = relay::Constant(FillChannels(call->args[1].as<ConstantNode>()->data, filled, 1));
+  auto attrs = MakeObject<Conv2DAttrs>(*WithLayouts(a, layout, kernel_layout, layout).as<Conv2DAttrs>());
+  attrs->groups = static_cast<decltype(attrs->groups)>(filled);
+  static const Op op = Op::Get("nn.contrib_depthwise_conv2d_NCHWc");
+  Expr blocked = relay::Call(op, {args.Get(0, layout), relay::LayoutTransform(weight, "OIHW", kernel_layout)},
+                             Attrs(ObjectPtr<Object>(attrs)), {}, call->span);
+  return LaidOutCall{blocked, layout};
 }
 
 /// Runs nn.conv2d with constant float weights blocked where its output channels divide into blocks.
@@ -280,35 +294,46 @@ std::optional<LaidOutCall> Conv2dLayoutRule(const CallNode* call, LayoutArgs& ar
       call->args[1].as<ConstantNode>() == nullptr) {
     return std::nullopt;
   }
-  int64_t in_channels = *AsConstInt(data->shape[1]), out_channels = *AsConstInt(kernel->shape[0]);
-  std::string out = BlockedLayout(out_channels);
-  if (out.empty()) {
-    auto filled = FilledConv2d(call, a, args);
-    return filled ? filled : FlattenPointwise(call, a, args);
+  const auto* type = call->type_as<TensorTypeNode>();
+  const int64_t in_channels = *AsConstInt(data->shape[1]), out_channels = *AsConstInt(kernel->shape[0]);
+  const int64_t positions = IsStatic(type) ? *AsConstInt(type->shape[2]) * *AsConstInt(type->shape[3]) : -1;
+  runtime::NDArray weight = call->args[1].as<ConstantNode>()->data;
+  std::string out = LayoutFor(out_channels, positions);
+  std::string in = args.Layout(0);
+  if (a->groups > 1 && a->groups == in_channels && out_channels == in_channels) {
+    if (in.empty()) in = out;
+    return in.empty() ? std::nullopt : std::optional(DepthwiseConv2d(call, a, args, in, in_channels));
   }
-  std::string o = std::to_string(BlockOf(out)) + "o";
-  std::string in = args.Layout(0).empty() ? BlockedLayout(in_channels) : args.Layout(0);
-  Expr weight = call->args[1];
-  bool depthwise = a->groups > 1 && a->groups == in_channels && out_channels == in_channels;
-  if (depthwise) {
-    Expr w = relay::LayoutTransform(weight, "OIHW", "OIHW" + o);
-    static const Op op = Op::Get("nn.contrib_depthwise_conv2d_NCHWc");
-    return LaidOutCall{relay::Call(op, {args.Get(0, out), w}, WithLayouts(a, out, "OIHW" + o, out), {}, call->span),
-                       out};
-  }
-  if (a->groups > 1) {
-    out = GroupedLayout(out_channels, a->groups);
-    const std::string fits = GroupedLayout(in_channels, a->groups);
-    if (out.empty() || fits.empty()) return FlattenPointwise(call, a, args);
+  int64_t groups = a->groups;
+  if (groups > 1) {
+    const int64_t merged = in_channels % groups != 0
+                               ? 0
+                               : GroupsToMerge(groups, in_channels / groups, out_channels / groups);
+    if (merged == 0) return FlattenPointwise(call, a, args);
+    weight = MergeGroups(weight, groups, merged);
+    groups /= merged;
+    out = GroupedLayout(out_channels, groups);
+    const std::string fits = GroupedLayout(in_channels, groups);
     if (in.empty() || BlockOf(in) > BlockOf(fits)) in = fits;
-    o = std::to_string(BlockOf(out)) + "o";
   }
-  if (auto winograd = Winograd(call, a, args, call->args[1].as<ConstantNode>()->data, in, out)) return winograd;
+  if (out.empty()) return FlattenPointwise(call, a, args);
+  constexpr int64_t kLeastFilled = 8;
+  if (in.empty()) in = in_channels >= kLeastFilled ? LayoutFor(in_channels, positions) : BlockedLayout(in_channels);
+  if (groups == 1) {
+    weight = FillChannels(weight, relay::ChannelsIn(out, out_channels), relay::ChannelsIn(in, in_channels));
+    if (auto winograd = Winograd(call, a, args, weight, in, out)) return winograd;
+  }
+  const std::string o = std::to_string(BlockOf(out)) + "o";
   std::string kernel_layout = in.empty() ? "OIHW" + o : "OIHW" + std::to_string(BlockOf(in)) + "i" + o;
-  Expr w = relay::LayoutTransform(weight, "OIHW", kernel_layout);
+  Expr w = relay::LayoutTransform(groups == 1 && weight.same_as(call->args[1].as<ConstantNode>()->data)
+                                      ? call->args[1]
+                                      : Expr(relay::Constant(weight)),
+                                  "OIHW", kernel_layout);
   static const Op op = Op::Get("nn.contrib_conv2d_NCHWc");
-  Attrs attrs = WithLayouts(a, in.empty() ? "NCHW" : in, kernel_layout, out);
-  return LaidOutCall{relay::Call(op, {args.Get(0, in), w}, attrs, {}, call->span), out};
+  auto attrs = MakeObject<Conv2DAttrs>(
+      *WithLayouts(a, in.empty() ? "NCHW" : in, kernel_layout, out).as<Conv2DAttrs>());
+  attrs->groups = static_cast<decltype(attrs->groups)>(groups);
+  return LaidOutCall{relay::Call(op, {args.Get(0, in), w}, Attrs(ObjectPtr<Object>(attrs)), {}, call->span), out};
 }
 
 }  // namespace

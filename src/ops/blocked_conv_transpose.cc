@@ -129,7 +129,8 @@ std::optional<LaidOutCall> Conv2dTransposeLayoutRule(const CallNode* call, Layou
   const int64_t channels = layout.empty() ? (s.Phases() * s.out_channels + 7) / 8 * 8 : s.Phases() * s.out_channels;
   const int64_t block = layout.empty() ? 8 : BlockOf(layout);
   const std::string out = "NCHW" + std::to_string(block) + "c", o = std::to_string(block) + "o";
-  const std::string in = args.Layout(0).empty() ? BlockedLayout(s.in_channels) : args.Layout(0);
+  std::string in = args.Layout(0);
+  if (in.empty() || s.in_channels % BlockOf(in) != 0) in = BlockedLayout(s.in_channels);
   const std::string kernel_layout = in.empty() ? "OIHW" + o : "OIHW" + std::to_string(BlockOf(in)) + "i" + o;
   Attrs attrs = MakeAttrs<Conv2DAttrs>([&](auto& conv) {
     conv.padding = {s.taps[0] - 1, s.taps[1] - 1};

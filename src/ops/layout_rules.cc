@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that follow the layout of their inputs: where an input exists channel-blocked, they run blocked too.
+#include <set>
+#include <string>
+
 #include "ops/families.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/attrs/nn.h"
@@ -45,11 +48,34 @@ LaidOutCall SameCall(const CallNode* call, Array<Expr> args, Attrs attrs, const 
   return {relay::Call(call->op, std::move(args), std::move(attrs), {}, call->span), layout};
 }
 
+/// Whether the last block of `channels` channels holds some that only fill it up.
+bool IsFilled(const std::string& layout, int64_t channels) {
+  return channels >= 0 && relay::ChannelsIn(layout, channels) != channels;
+}
+
 /// One tensor in, one of the same shape out.
 std::optional<LaidOutCall> UnaryRule(const CallNode* call, LayoutArgs& args) {
   std::string layout = args.Layout(0);
   if (layout.empty()) return std::nullopt;
+  // What fills a block must stay finite.
+  static const std::set<std::string> kUnbounded = {"exp", "log", "sqrt", "rsqrt", "cast"};
+  const Shape shape = ShapeOf(args.Type(0));
+  if (shape.size() == 4 && IsFilled(layout, shape[1]) && kUnbounded.count(call->op.as<OpNode>()->name) != 0) {
+    return std::nullopt;
+  }
   return SameCall(call, {args.Get(0, layout)}, call->attrs, layout);
+}
+
+/// A tensor of that shape (NCHW, none of it symbolic), whatever its own, in `layout`.
+Expr InBlocks(const Expr& plain, const Shape& shape, DataType dtype, const std::string& layout) {
+  const int64_t block = relay::BlockOf(layout);
+  if (shape[0] == 1 && shape[2] == 1 && shape[3] == 1 && !IsFilled(layout, shape[1])) {
+    return Reshape(plain, {1, shape[1] / block, 1, 1, block});
+  }
+  Array<PrimExpr> dims;
+  for (int64_t dim : shape) dims.push_back(PrimExpr(dim));
+  const TensorType type(dims, dtype);
+  return relay::ChangeLayout(Reshape(plain, shape), type.as<TensorTypeNode>(), "", layout);
 }
 
 /// An operand of a broadcast, made to line up with a result of `full` (NCHW) in `layout`.
@@ -61,7 +87,6 @@ std::optional<Expr> BroadcastOperand(LayoutArgs& args, size_t i, const Shape& fu
   size_t missing = 4 - shape.size();
   Shape aligned(missing, 1);
   aligned.insert(aligned.end(), shape.begin(), shape.end());
-  int64_t block = relay::BlockOf(layout);
   if (aligned[1] == -1) return std::nullopt;
   if (aligned[1] == 1) {
     // The same for all channels: one more dimension of extent 1.
@@ -72,10 +97,11 @@ std::optional<Expr> BroadcastOperand(LayoutArgs& args, size_t i, const Shape& fu
   }
   if (missing == 0) return args.Get(i, layout);
   Expr plain = args.Get(i, "");
-  if (aligned[0] == 1 && aligned[2] == 1 && aligned[3] == 1) {
-    return Reshape(plain, {1, aligned[1] / block, 1, 1, block});
+  if (!is_static) {
+    if (IsFilled(layout, aligned[1])) return std::nullopt;
+    return relay::LayoutTransform(ExpandDims(plain, 0, missing), "NCHW", layout);
   }
-  return relay::LayoutTransform(is_static ? Reshape(plain, aligned) : ExpandDims(plain, 0, missing), "NCHW", layout);
+  return InBlocks(plain, aligned, args.Type(i)->dtype, layout);
 }
 
 /// add, multiply, ...: NumPy broadcasting of two tensors.
@@ -87,7 +113,13 @@ std::optional<LaidOutCall> BinaryRule(const CallNode* call, LayoutArgs& args) {
     Shape shape = ShapeOf(args.Type(i));
     if (layout.empty() && shape.size() == 4 && shape[1] == full[1]) layout = args.Layout(i);
   }
-  if (layout.empty() || full[1] % relay::BlockOf(layout) != 0) return std::nullopt;
+  if (layout.empty()) return std::nullopt;
+  if (IsFilled(layout, full[1])) {
+    // What fills a block must stay finite.
+    const std::string& name = call->op.as<OpNode>()->name;
+    const bool by_scalar = IsStatic(args.Type(1)) && NumElements(ShapeOf(args.Type(1))) == 1;
+    if (name == "power" || (name == "divide" && !by_scalar)) return std::nullopt;
+  }
   Array<Expr> operands;
   for (size_t i = 0; i < args.size(); ++i) {
     auto operand = BroadcastOperand(args, i, full, layout);
@@ -102,9 +134,8 @@ std::optional<LaidOutCall> BiasAddRule(const CallNode* call, LayoutArgs& args) {
   std::string layout = args.Layout(0);
   Shape full = ShapeOf(call->type_as<TensorTypeNode>());
   if (layout.empty() || attrs->axis != 1 || full.size() != 4 || full[1] == -1) return std::nullopt;
-  int64_t block = relay::BlockOf(layout);
   static const Op add = Op::Get("add");
-  Expr bias = Reshape(args.Get(1, ""), {1, full[1] / block, 1, 1, block});
+  Expr bias = InBlocks(args.Get(1, ""), {1, full[1], 1, 1}, args.Type(1)->dtype, layout);
   return LaidOutCall{relay::Call(add, {args.Get(0, layout), bias}, Attrs(), {}, call->span), layout};
 }
 
@@ -136,11 +167,18 @@ std::optional<LaidOutCall> ConcatenateRule(const CallNode* call, LayoutArgs& arg
     }
   }
   if (layout.empty()) return std::nullopt;
+  // All but the last must have whole blocks; smaller ones are more often whole.
+  auto fits = [&](const std::string& blocks) {
+    for (size_t i = 0; i < args.size(); ++i) {
+      const int64_t* channels = AsConstInt(args.Type(i)->shape[1]);
+      if (channels == nullptr) return false;
+      if (i + 1 < args.size() && *channels % relay::BlockOf(blocks) != 0) return false;
+    }
+    return true;
+  };
+  if (!fits(layout)) layout = "NCHW8c";
+  if (!fits(layout)) return std::nullopt;
   Array<Expr> fields;
-  for (size_t i = 0; i < args.size(); ++i) {
-    const int64_t* channels = AsConstInt(args.Type(i)->shape[1]);
-    if (channels == nullptr || *channels % relay::BlockOf(layout) != 0) return std::nullopt;
-  }
   for (size_t i = 0; i < args.size(); ++i) fields.push_back(args.Get(i, layout));
   return SameCall(call, {relay::Tuple(fields)}, call->attrs, layout);
 }
@@ -148,6 +186,7 @@ std::optional<LaidOutCall> ConcatenateRule(const CallNode* call, LayoutArgs& arg
 std::optional<LaidOutCall> LRNRule(const CallNode* call, LayoutArgs& args) {
   const std::string layout = args.Layout(0);
   if (layout.empty() || call->attrs_as<LRNAttrs>()->axis != 1) return std::nullopt;
+  if (IsFilled(layout, ShapeOf(args.Type(0))[1])) return std::nullopt;  // neighbours are read
   static const Op blocked = Op::Get("nn.contrib_lrn_NCHWc");
   return LaidOutCall{relay::Call(blocked, {args.Get(0, layout)}, call->attrs, {}, call->span), layout};
 }

@@ -48,7 +48,15 @@ std::string BlockedLayout(int64_t channels);
 /// The number in a blocked layout: 16 of "NCHW16c".
 int64_t BlockOf(const std::string& layout);
 
+/// As BlockedLayout, but channels that don't divide may be filled up to whole blocks where that costs less than it
+/// gains; "" where it doesn't.
+std::string FilledLayout(int64_t channels);
+/// Channels that a tensor of `channels` has in `layout`: whole blocks.
+int64_t ChannelsIn(const std::string& layout, int64_t channels);
+
 /// Changes the layout of a constant or an activation (operator layout_transform).
 Expr LayoutTransform(const Expr& data, const std::string& from, const std::string& to);
+/// Changes the layout of a tensor of `type` (that of its plain form): channels that only fill a block come or go.
+Expr ChangeLayout(const Expr& data, const TensorTypeNode* type, const std::string& from, const std::string& to);
 
 }  // namespace treadle::relay

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "treadle/ir/transform.h"
+#include "treadle/ops/make.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/layout.h"
 #include "treadle/relay/transform.h"
@@ -19,6 +20,21 @@ std::string BlockedLayout(int64_t channels) {
     if (channels > 0 && channels % block == 0) return "NCHW" + std::to_string(block) + "c";
   }
   return "";
+}
+
+std::string FilledLayout(int64_t channels) {
+  std::string whole = BlockedLayout(channels);
+  if (!whole.empty()) return whole;
+  constexpr int64_t kBlock = 16, kHalf = 8;
+  const int64_t filled = (channels + kBlock - 1) / kBlock * kBlock, half = (channels + kHalf - 1) / kHalf * kHalf;
+  if (filled * 7 <= channels * 8) return "NCHW16c";
+  return half * 2 <= channels * 3 ? BlockedLayout(half) : "";
+}
+
+int64_t ChannelsIn(const std::string& layout, int64_t channels) {
+  if (layout.empty()) return channels;
+  const int64_t block = BlockOf(layout);
+  return (channels + block - 1) / block * block;
 }
 
 int64_t BlockOf(const std::string& layout) {
@@ -38,9 +54,28 @@ Expr LayoutTransform(const Expr& data, const std::string& from, const std::strin
   return Call(op, {data}, Attrs(attrs), {}, data->span);
 }
 
-namespace {
+Expr ChangeLayout(const Expr& data, const TensorTypeNode* type, const std::string& from, const std::string& to) {
+  const std::string plain = "NCHW", source = from.empty() ? plain : from, target = to.empty() ? plain : to;
+  const int64_t* channels = type != nullptr && type->shape.size() == 4 ? AsConstInt(type->shape[1]) : nullptr;
+  if (channels == nullptr || ChannelsIn(from, *channels) == ChannelsIn(to, *channels)) {
+    return LayoutTransform(data, source, target);
+  }
+  const int64_t have = ChannelsIn(from, *channels), want = ChannelsIn(to, *channels);
+  Expr result = from.empty() ? data : LayoutTransform(data, source, plain);
+  if (want > have) {
+    result = ops::MakePad(result, {{0, 0}, {0, want - have}, {0, 0}, {0, 0}}, ops::ScalarConstant(type->dtype, 0.0));
+  } else if (IsStatic(type)) {
+    std::vector<int64_t> end;
+    for (const PrimExpr& dim : type->shape) end.push_back(*AsConstInt(dim));
+    end[1] = want;
+    result = ops::MakeStridedSlice(result, {0, 0, 0, 0}, end);
+  } else {
+    result = ops::MakeStridedSlice(result, {0}, {want}, {1}, std::vector<int64_t>{1});
+  }
+  return to.empty() ? result : LayoutTransform(result, plain, target);
+}
 
-constexpr const char* kPlain = "NCHW";
+namespace {
 
 /// An expression in the layouts in which it exists so far; "" is the plain one.
 using Forms = std::map<std::string, Expr>;
@@ -64,7 +99,7 @@ class LayoutPlanner : public ExprMutator {
     if (it != forms.end()) return it->second;
     // From the plain form where there is one, else from a blocked one.
     const auto& [from, form] = *(forms.count("") ? forms.find("") : std::prev(forms.end()));
-    return forms[layout] = LayoutTransform(form, from.empty() ? kPlain : from, layout.empty() ? kPlain : layout);
+    return forms[layout] = ChangeLayout(form, e->type_as<TensorTypeNode>(), from, layout);
   }
   Expr Plain(const Expr& e) { return InLayout(e, ""); }
   std::string LayoutOf(const Expr& e) {
