@@ -1,79 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backends/random_programs.h"
-
 #include <functional>
 
-#include "treadle/arith/analyzer.h"
-#include "treadle/base/error.h"
-#include "treadle/ir/prim_ops.h"
+#include "backends/random_maker.h"
+#include "treadle/base/half.h"
 #include "treadle/te/scan.h"
-#include "treadle/te/tensor.h"
-#include "treadle/tir/stmt_functor.h"
 
 namespace treadle::testing_random {
 namespace {
 
 using runtime::NDArray;
-using tir::Var;
-using Indices = Array<Var>;
-
-const DataType kI32 = DataType::Int(32);
-
-PrimExpr I(int64_t v) { return PrimExpr(static_cast<int32_t>(v)); }
-PrimExpr Number(DataType t, int v) { return tir::make_const(t, v); }
-tir::IterVar Over(const PrimExpr& n, const char* name) { return te::ReduceAxis(tir::Range(n), name); }
-tir::IterVar Over(int n, const char* name) { return Over(I(n), name); }
-
-/// Collects a program's parameters with random contents.
-class Maker {
- public:
-  Maker(std::string kind, Random& random) : random_(random) {
-    program_.kind = std::move(kind);
-    type = random.Of<DataType>({kI32, kI32, DataType::Float(32), DataType::Int(64), DataType::Int(8), DataType::UInt(8),
-                                DataType::Int(16), DataType::Float(64)});
-    symbolic_ = random.Chance(4);
-  }
-  /// A dimension of extent `n`: that number or, in one program of four, a variable, which inputs must have.
-  PrimExpr Dim(int n, const char* name) {
-    if (!symbolic_) return I(n);
-    Var var(name, kI32);
-    values_.Set(var, I(n));
-    return var;
-  }
-  te::Tensor Input(const Array<PrimExpr>& shape, const char* name) {
-    return Input(shape, name, type, type.is_uint() ? 0 : -9, 9);
-  }
-  te::Tensor Input(const Array<PrimExpr>& shape, const char* name, DataType dtype, int low, int high) {
-    te::Tensor t = te::Placeholder(shape, dtype, name);
-    program_.params.push_back(t);
-    program_.args.push_back(random_.Tensor(Values(shape), dtype, low, high));
-    return t;
-  }
-  Program Output(const Array<te::Tensor>& results) {
-    for (const te::Tensor& result : results) {
-      program_.params.push_back(result);
-      program_.args.push_back(random_.Tensor(Values(result->shape), result->dtype, 0, 9));
-    }
-    program_.outputs = results.size();
-    program_.func = te::CreatePrimFunc(program_.params, "f");
-    return program_;
-  }
-  Program Output(const te::Tensor& result) { return Output(Array<te::Tensor>{result}); }
-  DataType type;
-
- private:
-  std::vector<int64_t> Values(const Array<PrimExpr>& shape) const {
-    arith::Analyzer analyzer;
-    std::vector<int64_t> result;
-    for (const PrimExpr& e : shape) result.push_back(*AsConstInt(analyzer.Simplify(tir::Substitute(e, values_))));
-    return result;
-  }
-
-  Random& random_;
-  Program program_;
-  bool symbolic_;
-  Map<Var, PrimExpr> values_;
-};
 
 Program Elementwise(Random& r) {
   Maker make("elementwise", r);
@@ -195,10 +130,12 @@ Program ArgMax(Random& r) {
   const PrimExpr n = make.Dim(r.Between(1, 9), "n"), m = make.Dim(r.Between(1, 21), "m");
   te::Tensor a = make.Input({n, m}, "A");
   tir::IterVar q = Over(m, "q");
+  const bool is_max = r.Chance(2), last = r.Chance(2);
   Array<te::Tensor> both = te::BatchCompute(
       {n},
       [&](const Indices& i) {
-        return te::CommReduce(te::ArgMaxReducer(kI32, make.type), {q->var, a(i[0], q->var)}, {q});
+        const auto reducer = is_max ? te::ArgMaxReducer : te::ArgMinReducer;
+        return te::CommReduce(reducer(kI32, make.type, last), {tir::cast(kI32, q->var), a(i[0], q->var)}, {q});
       },
       "M");
   te::Tensor out = te::Compute(
@@ -304,7 +241,7 @@ Program Triangle(Random& r) {
 
 /// Divisors include zero: what the quotient is then is defined.
 Program Division(Random& r) {
-  Maker make("division", r);
+  Maker make("division", r, true);
   make.type = r.Of<DataType>({kI32, DataType::Int(64), DataType::Int(8), DataType::UInt(8)});
   const PrimExpr n = make.Dim(r.Between(1, 9), "n"), m = make.Dim(r.Between(1, 33), "m");
   te::Tensor a = make.Input({n, m}, "A"), b = make.Input({m}, "B");
@@ -354,7 +291,7 @@ Program Depthwise(Random& r) {
 
 /// A recurrence: each row from one or two rows before it, by way of another computation; then read by a computation.
 Program Recurrence(Random& r) {
-  Maker make("recurrence", r);
+  Maker make("recurrence", r, true);
   const int back = r.Between(1, 2), steps = r.Between(3, 9);
   const PrimExpr t = I(steps), m = make.Dim(r.Between(1, 9), "m");
   te::Tensor x = make.Input({t, m}, "X");
@@ -374,7 +311,7 @@ Program Recurrence(Random& r) {
 
 /// A recurrence of a matrix product: h(t) = h(t-1) W + x(t).
 Program Cell(Random& r) {
-  Maker make("cell", r);
+  Maker make("cell", r, true);
   const int steps = r.Between(2, 4);
   const PrimExpr t = I(steps), b = make.Dim(r.Between(1, 4), "b"), h = make.Dim(r.Between(1, 7), "h");
   te::Tensor x = make.Input({t, b, h}, "X", make.type, 0, 2), w = make.Input({h, h}, "W", make.type, 0, 1);
@@ -400,10 +337,10 @@ Program Statements(Random& r) {
   te::Tensor c = te::Extern(
       {{n, m}}, {make.type}, {b},
       [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& out) -> tir::Stmt {
-        Var i("i", kI32), j("j", kI32);
+        Var i("i", n.dtype()), j("j", m.dtype());
         tir::Stmt store = tir::BufferStore(out[0], tir::BufferLoad(in[0], {i, m - 1 - j}), {i, j});
-        tir::Stmt row = tir::For(j, I(0), m, tir::ForKind::kSerial, store);
-        return tir::For(i, I(0), n, tir::ForKind::kSerial, row);
+        tir::Stmt row = tir::For(j, tir::make_zero(j.dtype()), m, tir::ForKind::kSerial, store);
+        return tir::For(i, tir::make_zero(i.dtype()), n, tir::ForKind::kSerial, row);
       },
       "C")[0];
   te::Tensor d = te::Compute(
@@ -436,7 +373,14 @@ NDArray Random::Tensor(const std::vector<int64_t>& shape, DataType dtype, int lo
     using T = std::remove_pointer_t<decltype(data)>;
     for (int64_t i = 0; i < a.size(); ++i) data[i] = static_cast<T>(Between(low, high));
   };
-  if (dtype == DataType::Float(32)) {
+  if (dtype.is_float16() || dtype.is_bfloat16()) {
+    for (int64_t i = 0; i < a.size(); ++i) {
+      const auto value = static_cast<float>(Between(low, high));
+      a.Data<uint16_t>()[i] = dtype.is_float16() ? FloatToHalf(value) : FloatToBFloat16(value);
+    }
+  } else if (dtype.is_bool()) {
+    for (int64_t i = 0; i < a.size(); ++i) a.Data<uint8_t>()[i] = static_cast<uint8_t>(Below(2));
+  } else if (dtype == DataType::Float(32)) {
     fill(a.Data<float>());
   } else if (dtype == DataType::Float(64)) {
     fill(a.Data<double>());
@@ -457,7 +401,10 @@ Program RandomProgram(Random& random) {
                                         Pooling,     Rows,      ArgMax,     Gather,   Stencil,   Concatenation,
                                         Outputs,     Moments,   Triangle,   Division, Quantized, Depthwise,
                                         Recurrence,  Cell,      Statements, Total};
-  return makers[random.Below(static_cast<int>(std::size(makers)))](random);
+  const auto& special = SpecialPrograms();
+  const int choice = random.Below(static_cast<int>(std::size(makers) + special.size()));
+  const size_t at = static_cast<size_t>(choice);
+  return at < std::size(makers) ? makers[at](random) : special[at - std::size(makers)](random);
 }
 
 }  // namespace treadle::testing_random

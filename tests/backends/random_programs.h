@@ -40,8 +40,8 @@ struct Program {
 };
 
 /// One of all kinds: element-wise, broadcast, transpose, reductions (of several values, with conditions, argmax),
-/// matrix products, convolutions, gathers, pooling, concatenation, divisions, recurrences, statements; some with
-/// symbolic dimensions.
+/// matrix products, convolutions, gathers, pooling, concatenation, divisions, recurrences, statements, masks, casts ..;
+/// some with symbolic dimensions, some counted in 64 bits, some without elements.
 Program RandomProgram(Random& random);
 
 /// How often steps were taken and refused.
@@ -56,6 +56,6 @@ struct StepCounts {
 void RandomStep(tir::Schedule& schedule, Random& random, bool threads, StepCounts* counts);
 
 /// The same for stages of tensor expressions. Caches and factored reductions are added to the graph.
-void RandomStageStep(te::TeSchedule& schedule, Random& random, StepCounts* counts);
+void RandomStageStep(te::TeSchedule& schedule, Random& random, bool threads, StepCounts* counts);
 
 }  // namespace treadle::testing_random

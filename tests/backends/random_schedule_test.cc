@@ -3,7 +3,7 @@
 // backend, gives what the untouched function gives in the interpreter; what isn't legal is refused.
 //
 // TREADLE_TEST_DRAWS=10000 sets the number of draws of each test, TREADLE_TEST_SEED the first seed; TREADLE_TEST_SHOW
-// prints a draw and its code before it runs.
+// prints a draw and its code before it runs, TREADLE_TEST_TARGET replaces the test's target.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -100,7 +100,7 @@ bool DrawSchedule(Front front, Random& random, bool threads, StepCounts* counts,
     outputs.push_back(draw->program.params[i]->op);
   }
   te::TeSchedule schedule = te::CreateSchedule(outputs);
-  for (int k = 0; k < steps; ++k) testing_random::RandomStageStep(schedule, random, counts);
+  for (int k = 0; k < steps; ++k) testing_random::RandomStageStep(schedule, random, threads, counts);
   auto& [taken, refused] = counts->by_primitive["te.apply"];
   try {
     draw->scheduled = schedule.Apply(draw->program.params);
@@ -126,13 +126,25 @@ bool MakeDraw(unsigned seed, Front front, bool threads, StepCounts* counts, std:
     CheckText(draw.scheduled, "the scheduled function");
     driver::LowerOptions options;
     options.after_pass = [](const std::string& pass, const tir::PrimFunc& f) { tir::VerifyWellFormed(f, pass); };
-    CheckText(driver::LowerPrimFunc(draw.scheduled, Target("stackvm"), options), "the lowered function");
+    options.bounds_check = random.Chance(8);
+    options.disable_vectorize = random.Chance(8);
+    options.simple_mode = random.Chance(16);
+    if (random.Chance(8)) options.unroll_max_step = random.Between(1, 64);
+    const tir::PrimFunc lowered = driver::LowerPrimFunc(draw.scheduled, Target("stackvm"), options);
+    CheckText(lowered, "the lowered function");
     draw.expected =
         ResultOf(draw.program, [&](const std::vector<NDArray>& a) { backends::RunPrimFunc(draw.program.func, a); });
     const auto got =
         ResultOf(draw.program, [&](const std::vector<NDArray>& a) { backends::RunPrimFunc(draw.scheduled, a); });
     if (!AllEqual(got, draw.expected)) {
       ADD_FAILURE() << "the schedule changes the result: " << draw.Describe() << tir::AsText(draw.scheduled);
+      return false;
+    }
+    const auto after =
+        ResultOf(draw.program, [&](const std::vector<NDArray>& a) { backends::RunPrimFunc(lowered, a); });
+    if (!AllEqual(after, draw.expected)) {
+      ADD_FAILURE() << "lowering changes the result: " << draw.Describe() << tir::AsText(draw.scheduled)
+                    << tir::AsText(lowered);
       return false;
     }
   } catch (const std::exception& error) {
@@ -213,7 +225,8 @@ void CheckBatch(const std::vector<Draw>& draws, const Target& target, int* refus
 
 void CheckTarget(const std::string& target_text, Front front, int otherwise, int batch, bool threads = false) {
   driver::RegisterAll();
-  const Target target(target_text);
+  const char* instead = std::getenv("TREADLE_TEST_TARGET");
+  const Target target(instead != nullptr ? instead : target_text);
   const int count = FromEnvironment("TREADLE_TEST_DRAWS", otherwise);
   const auto first = static_cast<unsigned>(FromEnvironment("TREADLE_TEST_SEED", 1000));
   StepCounts counts;
@@ -241,17 +254,30 @@ TEST(RandomScheduleTest, StackVM) { CheckTarget("stackvm", Front::kTir, 300, 1);
 TEST(RandomScheduleTest, StagesStackVM) { CheckTarget("stackvm", Front::kTe, 300, 1); }
 TEST(RandomScheduleTest, LLVM) { CheckTarget("llvm -mcpu=native -opt-level=1", Front::kTir, 60, 20); }
 TEST(RandomScheduleTest, StagesLLVM) { CheckTarget("llvm -mcpu=native -opt-level=1", Front::kTe, 60, 20); }
-TEST(RandomScheduleTest, C) {
+bool HasCCompiler() {
   try {
     backends::FindCCompiler();
+    return true;
   } catch (const TargetError&) {
-    GTEST_SKIP() << "no C compiler";
+    return false;
   }
+}
+
+TEST(RandomScheduleTest, C) {
+  if (!HasCCompiler()) GTEST_SKIP() << "no C compiler";
   CheckTarget("c -opt-level=0", Front::kTir, 40, 40);
+}
+TEST(RandomScheduleTest, StagesC) {
+  if (!HasCCompiler()) GTEST_SKIP() << "no C compiler";
+  CheckTarget("c -opt-level=0", Front::kTe, 40, 40);
 }
 TEST(RandomScheduleTest, OpenCL) {
   if (!HasOpenCL()) GTEST_SKIP() << "no OpenCL device";
   CheckTarget("opencl", Front::kTir, 10, 10, true);
+}
+TEST(RandomScheduleTest, StagesOpenCL) {
+  if (!HasOpenCL()) GTEST_SKIP() << "no OpenCL device";
+  CheckTarget("opencl", Front::kTe, 10, 10, true);
 }
 
 }  // namespace

@@ -43,6 +43,38 @@ tir::TensorIntrin MatmulIntrin(DataType type, int n) {
   return tir::TensorIntrin(StrCat("matmul", n), te::CreatePrimFunc({a, b, c}), implement(true), implement(false));
 }
 
+/// Lanes of sums of products of `n` elements, cast first, as instructions on narrow integers compute them.
+tir::TensorIntrin DotIntrin(DataType left, DataType right, DataType sum, int lanes, int n) {
+  te::Tensor a = te::Placeholder({I(n)}, left, "a"), b = te::Placeholder({I(lanes), I(n)}, right, "b");
+  tir::IterVar q = te::ReduceAxis(tir::Range(I(n)), "k");
+  te::Tensor c = te::Compute(
+      {I(lanes)},
+      [&](const Array<tir::Var>& i) {
+        return te::Sum(tir::cast(sum, a(q->var)) * tir::cast(sum, b(i[0], q->var)), {q});
+      },
+      "c");
+  auto implement = [&](bool init) {
+    const tir::Buffer buffers[] = {tir::DeclBuffer({I(n)}, left, "a"), tir::DeclBuffer({I(lanes), I(n)}, right, "b"),
+                                   tir::DeclBuffer({I(lanes)}, sum, "c")};
+    Array<tir::Var> params;
+    Map<tir::Var, tir::Buffer> map;
+    for (const tir::Buffer& buffer : buffers) {
+      params.push_back(tir::Var(buffer->name, DataType::Handle()));
+      map.Set(params.back(), buffer);
+    }
+    tir::Var i("i", kI32);
+    PrimExpr total = init ? tir::make_zero(sum) : tir::BufferLoad(buffers[2], {i});
+    for (int k = n; k-- > 0;) {
+      total = total + tir::cast(sum, tir::BufferLoad(buffers[0], {I(k)})) *
+                          tir::cast(sum, tir::BufferLoad(buffers[1], {i, I(k)}));
+    }
+    tir::Stmt body = tir::BufferStore(buffers[2], total, {i});
+    return tir::PrimFunc(params, tir::For(i, I(0), I(lanes), tir::ForKind::kSerial, body), Type(), map);
+  };
+  return tir::TensorIntrin(StrCat("dot", lanes, "x", n), te::CreatePrimFunc({a, b, c}), implement(true),
+                           implement(false));
+}
+
 /// What a step works on.
 class Stepper {
  public:
@@ -87,6 +119,14 @@ class Stepper {
         {"pad_einsum", &Stepper::PadEinsum, false},
         {"blockize", &Stepper::Blockize, true},
         {"tensorize", &Stepper::Tensorize, true},
+        {"tensorize_dot", &Stepper::TensorizeDot, true},
+        {"split", &Stepper::SplitInFull, true},
+        {"reorder", &Stepper::ReorderAll, true},
+        {"fuse", &Stepper::FuseAny, true},
+        {"cache_read", &Stepper::CacheReadForSome, false},
+        {"annotate", &Stepper::Annotate, true},
+        {"prefetch_next", &Stepper::PrefetchNext, true},
+        {"mistake", &Stepper::Mistake, true},
     };
     return steps;
   }
@@ -107,7 +147,95 @@ class Stepper {
     factors[static_cast<size_t>(r_.Below(3))] = PrimExpr();
     s_.Split(Loop(), factors);
   }
+  /// All factors given; those that don't cover the loop are refused.
+  void SplitInFull() { s_.Split(Loop(), {I(Factor()), I(Factor())}, {"outer", "inner"}); }
   void Tile() { s_.Tile(Loop(), Loop(), I(Factor()), I(Factor())); }
+  void FuseAny() { s_.Fuse({Loop(), Loop()}, "fused"); }
+  void ReorderAll() {
+    std::vector<tir::LoopRV> order = loops_;
+    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[static_cast<size_t>(r_.Below(int(i)))]);
+    s_.Reorder(order);
+  }
+  void CacheReadForSome() {
+    s_.CacheRead(block_, r_.Below(2), r_.Of(scopes_), r_.Chance(2) ? std::vector<tir::BlockRV>{Other()} : blocks_);
+  }
+  void Annotate() {
+    const tir::LoopRV loop = Loop();
+    s_.Annotate(loop, "note", String("a \"note\""));
+    s_.Annotate(block_, "numbers", Array<PrimExpr>{I(1), IntImm(DataType::Int(64), 2)});
+    if (r_.Chance(2)) s_.Unannotate(loop, "note");
+  }
+  void PrefetchNext() { s_.PrefetchNext(block_, 0, Loop(), Loop()); }
+  /// What is wrong whatever the schedule, or nearly so: refused with a reason.
+  void Mistake() {
+    const tir::LoopRV loop = Loop();
+    switch (r_.Below(20)) {
+      case 0:
+        return void(s_.Split(loop, {I(0), PrimExpr()}));
+      case 1:
+        return void(s_.Split(loop, {I(-4), PrimExpr()}));
+      case 2:
+        return void(s_.Split(loop, {PrimExpr(), PrimExpr()}));
+      case 3:
+        return void(s_.Split(loop, {}));
+      case 4:
+        return void(s_.Fuse({}));
+      case 5:
+        return s_.Reorder({loop, loop});
+      case 6:
+        return s_.Bind(loop, "threadIdx.w");
+      case 7:
+        return void(s_.CacheRead(block_, r_.Of<int>({-1, 7}), "global"));
+      case 8:
+        return void(s_.CacheWrite(block_, r_.Of<int>({-1, 3}), "global"));
+      case 9:
+        return void(s_.CacheWrite(block_, 0, "nowhere"));
+      case 10:
+        return s_.SetScope(block_, 0, "");
+      case 11:
+        return s_.StorageAlign(block_, 0, r_.Of<int>({-1, 9}), r_.Of<int>({-8, 0, 8}), 0);
+      case 12:
+        return s_.ComputeAt(block_, loop);
+      case 13:
+        return s_.ReverseComputeAt(block_, loop);
+      case 14:
+        return void(s_.RFactor(loop, r_.Of<int>({-3, 5})));
+      case 15:
+        return s_.PadEinsum(block_, {});
+      case 16:
+        return s_.PadEinsum(block_, {0, -1, 4});
+      case 17: {
+        s_.Split(loop, {PrimExpr(), I(2)});
+        return s_.Vectorize(loop);
+      }
+      case 18: {
+        const tir::Var v("v", kI32);
+        return s_.TransformLayout(block_, r_.Chance(2), r_.Below(3), {v}, {r_.Chance(2) ? v * 0 : PrimExpr(v)});
+      }
+      default:
+        return s_.Prefetch(block_, 5, loop, I(r_.Of<int>({-1, 0, 100000})));
+    }
+  }
+  void TensorizeDot() {
+    const tir::Block block = s_.Get(block_);
+    const int lanes = r_.Of<int>({1, 2, 4}), n = r_.Of<int>({2, 4});
+    if (loops_.size() < 3 || block->iter_vars.size() != 3 || block->reads.size() < 2) {
+      throw tir::ScheduleError("this isn't a product");
+    }
+    std::vector<tir::LoopRV> order, inner;
+    for (size_t i = loops_.size() - 2; i < loops_.size(); ++i) {
+      const auto parts = s_.Split(loops_[i], {PrimExpr(), I(i + 1 < loops_.size() ? lanes : n)});
+      order.push_back(parts[0]);
+      inner.push_back(parts[1]);
+    }
+    const tir::LoopRV first = inner[0], sum = order[1];
+    order.insert(order.end(), inner.begin(), inner.end());
+    s_.Reorder(order);
+    if (r_.Chance(2)) s_.DecomposeReduction(block_, sum);
+    const size_t at = block->reads.size() - 2;
+    s_.Tensorize(first, DotIntrin(block->reads[at]->buffer->dtype, block->reads[at + 1]->buffer->dtype,
+                                  block->writes[0]->buffer->dtype, lanes, n));
+  }
   void Fuse() {
     const size_t at = static_cast<size_t>(r_.Below(static_cast<int>(loops_.size())));
     std::vector<tir::LoopRV> loops(loops_.begin() + static_cast<std::ptrdiff_t>(at), loops_.end());
@@ -123,15 +251,21 @@ class Stepper {
   void ReverseComputeAt() { s_.ReverseComputeAt(Other(), Loop(), r_.Below(2) == 0); }
   void ComputeInline() { s_.ComputeInline(block_); }
   void ReverseComputeInline() { s_.ReverseComputeInline(block_); }
-  void CacheRead() { s_.CacheRead(block_, r_.Below(2), r_.Below(2) == 0 ? "global" : "local"); }
-  void CacheWrite() { s_.CacheWrite(block_, 0, r_.Below(2) == 0 ? "local" : "global"); }
-  void SetScope() { s_.SetScope(block_, 0, "local"); }
-  void StorageAlign() { s_.StorageAlign(block_, 0, r_.Below(3), r_.Between(1, 16), r_.Below(4)); }
-  void DoubleBuffer() { s_.DoubleBuffer(block_, 0); }
-  void Prefetch() { s_.Prefetch(block_, 0, Loop(), I(r_.Between(1, 3))); }
+  /// Of one of what the block writes: seldom more than one.
+  int WriteIndex() { return r_.Chance(4) ? r_.Below(2) : 0; }
+  const std::vector<std::string> scopes_ = {"global", "local", "local", "shared"};
+  void CacheRead() { s_.CacheRead(block_, r_.Below(2), r_.Of(scopes_)); }
+  void CacheWrite() { s_.CacheWrite(block_, WriteIndex(), r_.Of(scopes_)); }
+  void SetScope() { s_.SetScope(block_, WriteIndex(), r_.Of(scopes_)); }
+  void StorageAlign() { s_.StorageAlign(block_, WriteIndex(), r_.Below(3), r_.Between(1, 16), r_.Below(4)); }
+  void DoubleBuffer() { s_.DoubleBuffer(block_, WriteIndex()); }
+  void Prefetch() { s_.Prefetch(block_, r_.Below(2), Loop(), I(r_.Between(1, 3))); }
   void DecomposeReduction() { s_.DecomposeReduction(block_, Loop()); }
   void RFactor() { s_.RFactor(Loop(), r_.Below(2)); }
-  void Pragma() { s_.Pragma(Loop(), "auto_unroll_max_step", IntImm(kI32, r_.Between(1, 32))); }
+  void Pragma() {
+    if (r_.Chance(4)) return s_.Pragma(Loop(), "unroll_explicit", IntImm(kI32, r_.Below(2)));
+    s_.Pragma(Loop(), "auto_unroll_max_step", IntImm(kI32, r_.Between(1, 32)));
+  }
   void AddUnitLoop() { s_.AddUnitLoop(block_); }
   void Blockize() { s_.Blockize(Loop()); }
   void PadEinsum() {
@@ -230,10 +364,20 @@ class StageStepper {
         {"te.cache_read", &StageStepper::CacheRead},
         {"te.cache_write", &StageStepper::CacheWrite},
         {"te.rfactor", &StageStepper::RFactor},
+        {"te.reorder", &StageStepper::ReorderAll},
+        {"te.fuse", &StageStepper::FuseMany},
+        {"te.cache_read", &StageStepper::CacheReadForAll},
+        {"te.cache_write", &StageStepper::CacheWriteAll},
+        {"te.tensorize", &StageStepper::Tensorize},
+        {"te.mistake", &StageStepper::Mistake},
     };
     return steps;
   }
   bool has_stages() const { return stage_.defined(); }
+  void Bind() {
+    const std::vector<const char*> tags = {"blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y"};
+    stage_.Bind(Axis(), r_.Of(tags));
+  }
 
  private:
   static te::Tensor TensorOf(const te::Stage& stage, int index = 0) {
@@ -242,8 +386,70 @@ class StageStepper {
   tir::IterVar Axis(const te::Stage& stage) { return r_.Of(stage->leaf_iter_vars.ToVector()); }
   tir::IterVar Axis() { return Axis(stage_); }
   PrimExpr Factor() { return I(r_.Between(1, 9)); }
-  const std::vector<const char*> scopes_ = {"global", "local"};
+  const std::vector<const char*> scopes_ = {"global", "local", "local", "shared"};
 
+  void ReorderAll() {
+    std::vector<tir::IterVar> order = stage_->leaf_iter_vars.ToVector();
+    for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[static_cast<size_t>(r_.Below(int(i)))]);
+    stage_.Reorder(order);
+  }
+  void FuseMany() { stage_.Fuse(stage_->leaf_iter_vars); }
+  void CacheReadForAll() {
+    Array<te::Operation> readers;
+    const te::Tensor tensor = TensorOf(stage_);
+    for (const te::Stage& stage : s_->stages) {
+      for (const te::Tensor& input : te::InputTensors(stage->op)) {
+        if (input == tensor) readers.push_back(stage->op);
+      }
+    }
+    s_.CacheRead(tensor, r_.Of(scopes_), readers);
+  }
+  void CacheWriteAll() {
+    Array<te::Tensor> all;
+    for (int i = 0; i < stage_->op->num_outputs(); ++i) all.push_back(TensorOf(stage_, i));
+    s_.CacheWrite(all, r_.Of(scopes_));
+  }
+  void Tensorize() {
+    const auto* compute = stage_->op.as<te::ComputeOpNode>();
+    if (compute == nullptr || compute->axis.size() != 2 || compute->reduce_axis.size() != 1) {
+      throw tir::ScheduleError("this isn't a product");
+    }
+    const int n = r_.Of<int>({1, 2, 4});
+    Array<tir::IterVar> order, inner;
+    for (const tir::IterVar& axis : {compute->axis[0], compute->axis[1], compute->reduce_axis[0]}) {
+      const auto [outside, inside] = stage_.Split(axis, I(n), PrimExpr());
+      order.push_back(outside);
+      inner.push_back(inside);
+    }
+    for (const tir::IterVar& axis : inner) order.push_back(axis);
+    stage_.Reorder(order);
+    stage_.Tensorize(inner[0], MatmulIntrin(stage_->op->output_dtype(0), n));
+  }
+  void Mistake() {
+    const tir::IterVar axis = Axis();
+    switch (r_.Below(10)) {
+      case 0:
+        return void(stage_.Split(axis, I(0), PrimExpr()));
+      case 1:
+        return void(stage_.Split(axis, I(-2), PrimExpr()));
+      case 2:
+        return void(stage_.Split(axis, PrimExpr(), PrimExpr()));
+      case 3:
+        return void(stage_.Split(axis, I(2), I(2)));
+      case 4:
+        return void(stage_.Fuse({}));
+      case 5:
+        return stage_.Reorder({axis, axis});
+      case 6:
+        return stage_.ComputeAt(stage_, axis);
+      case 7:
+        return stage_.ComputeAt(other_, tir::IterVar(tir::Range(I(3)), tir::Var("x", kI32), axis->iter_type));
+      case 8:
+        return void(s_.RFactor(TensorOf(stage_), axis, 17));
+      default:
+        return void(s_.CacheRead(te::Placeholder({I(3)}, kI32, "Q"), "global", {stage_->op}));
+    }
+  }
   void Split() {
     const bool parts = r_.Chance(3);
     stage_.Split(Axis(), parts ? PrimExpr() : Factor(), parts ? Factor() : PrimExpr());
@@ -333,10 +539,12 @@ void RandomStep(tir::Schedule& schedule, Random& random, bool threads, StepCount
   Count(counts, step.name, [&] { (stepper.*step.run)(); });
 }
 
-void RandomStageStep(te::TeSchedule& schedule, Random& random, StepCounts* counts) {
+void RandomStageStep(te::TeSchedule& schedule, Random& random, bool threads, StepCounts* counts) {
   StageStepper stepper(schedule, random);
   if (!stepper.has_stages()) return;
-  const StageStepper::Step step = random.Of(StageStepper::Steps());
+  const bool bind = threads && random.Chance(5);
+  const StageStepper::Step step =
+      bind ? StageStepper::Step{"te.bind", &StageStepper::Bind} : random.Of(StageStepper::Steps());
   Count(counts, step.name, [&] { (stepper.*step.run)(); });
 }
 

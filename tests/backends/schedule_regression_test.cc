@@ -28,8 +28,10 @@ const DataType kI32 = DataType::Int(32);
 tir::PrimFunc TwoStages() {
   const Array<PrimExpr> shape{PrimExpr(6), PrimExpr(9)}, turned{PrimExpr(9), PrimExpr(6)};
   te::Tensor a = te::Placeholder(shape, kI32, "A"), b = te::Placeholder({PrimExpr(6)}, kI32, "B");
-  te::Tensor t = te::Compute(shape, [&](const Indices& i) { return a(i[0], i[1]) * 2; }, "T");
-  te::Tensor d = te::Compute(turned, [&](const Indices& i) { return t(i[1], i[0]) - b(i[1]); }, "D");
+  te::Tensor t = te::Compute(
+      shape, [&](const Indices& i) { return a(i[0], i[1]) * 2; }, "T");
+  te::Tensor d = te::Compute(
+      turned, [&](const Indices& i) { return t(i[1], i[0]) - b(i[1]); }, "D");
   return te::CreatePrimFunc({a, b, d}, "f");
 }
 
@@ -84,7 +86,8 @@ tir::PrimFunc SymbolicSum() {
   const tir::Var n("n", kI32);
   te::Tensor a = te::Placeholder({n, PrimExpr(5)}, kI32, "A");
   tir::IterVar q = te::ReduceAxis(tir::Range(n), "q");
-  te::Tensor s = te::Compute({PrimExpr(5)}, [&](const Indices& i) { return te::Sum(a(q->var, i[0]), {q}); }, "S");
+  te::Tensor s = te::Compute(
+      {PrimExpr(5)}, [&](const Indices& i) { return te::Sum(a(q->var, i[0]), {q}); }, "S");
   return te::CreatePrimFunc({a, s}, "f");
 }
 
@@ -96,7 +99,8 @@ TEST(ScheduleRegressionTest, LoopsOfUnknownLengthAreNotUnrolled) {
 
 TEST(ScheduleRegressionTest, NothingToPadInAResultOfRankZero) {
   te::Tensor a = te::Placeholder({}, kI32, "A"), b = te::Placeholder({}, kI32, "B");
-  te::Tensor c = te::Compute({}, [&](const Indices&) { return a(Array<PrimExpr>{}) * b(Array<PrimExpr>{}); }, "C");
+  te::Tensor c = te::Compute(
+      {}, [&](const Indices&) { return a(Array<PrimExpr>{}) * b(Array<PrimExpr>{}); }, "C");
   tir::Schedule s(te::CreatePrimFunc({a, b, c}));
   EXPECT_THROW(s.PadEinsum(s.GetBlock("C"), {}), tir::ScheduleError);
 }
@@ -156,6 +160,27 @@ TEST(ScheduleRegressionTest, ThreadsThatWaitForEachOtherRunLoopsEquallyOften) {
   EXPECT_NO_THROW(tir::SplitHostDevice(driver::LowerPrimFunc(named, target), kDLOpenCL));
 }
 
+TEST(ScheduleRegressionTest, SumsOfNothingAreInitialisedAroundBlocksOfLoops) {
+  te::Tensor a = te::Placeholder({PrimExpr(0), PrimExpr(8)}, kI32, "A");
+  tir::IterVar p = te::ReduceAxis(tir::Range(PrimExpr(0)), "p"), q = te::ReduceAxis(tir::Range(PrimExpr(8)), "q");
+  te::Tensor sum = te::Compute({}, [&](const Indices&) { return te::Sum(a(p->var, q->var), {p, q}); }, "S");
+  tir::Schedule s(te::CreatePrimFunc({a, sum}, "f"));
+  s.Blockize(s.GetLoops(s.GetBlock("S"))[1]);
+  for (const tir::PrimFunc& func : {s.func(), driver::LowerPrimFunc(s.func(), Target("stackvm"))}) {
+    NDArray empty = Count({0, 8}), result = Count({});
+    backends::RunPrimFunc(func, {empty, result});
+    EXPECT_EQ(result.Data<int32_t>()[0], 0);
+  }
+}
+
+TEST(ScheduleRegressionTest, TracesKeepListsAndDtypesOfNotes) {
+  const tir::PrimFunc func = TwoStages();
+  tir::Schedule s(func), again(func);
+  s.Annotate(s.GetBlock("T"), "numbers", Array<ObjectRef>{IntImm(DataType::Int(64), 2), String("two")});
+  again.Replay(s.TraceJson());
+  EXPECT_TRUE(StructuralEqual(again.func(), s.func()));
+}
+
 TEST(ScheduleRegressionTest, ConsumersDoNotMoveToElementsScatteredOverRows) {
   tir::Schedule s(TwoStages());
   const auto t = s.GetBlock("T"), d = s.GetBlock("D");
@@ -184,7 +209,8 @@ TEST(ScheduleRegressionTest, ConsumersMoveToTilesWithTails) {
 TEST(ScheduleRegressionTest, LoopsThatHoldAProducerAreNotPadded) {
   const Array<PrimExpr> shape{PrimExpr(3), PrimExpr(3)};
   te::Tensor a = te::Placeholder(shape, kI32, "A"), b = te::Placeholder(shape, kI32, "B");
-  te::Tensor t = te::Compute(shape, [&](const Indices& i) { return a(i[0], i[1]) * 2; }, "T");
+  te::Tensor t = te::Compute(
+      shape, [&](const Indices& i) { return a(i[0], i[1]) * 2; }, "T");
   tir::IterVar q = te::ReduceAxis(tir::Range(PrimExpr(3)), "q");
   te::Tensor c = te::Compute(
       shape, [&](const Indices& i) { return te::Sum(t(i[0], q->var) * b(q->var, i[1]), {q}); }, "C");
@@ -198,8 +224,10 @@ TEST(ScheduleRegressionTest, LoopsThatHoldAProducerAreNotPadded) {
 tir::PrimFunc SumsOfNeighbours() {
   te::Tensor a = te::Placeholder({PrimExpr(7), PrimExpr(3)}, kI32, "A");
   tir::IterVar q = te::ReduceAxis(tir::Range(PrimExpr(3)), "q");
-  te::Tensor s = te::Compute({PrimExpr(7)}, [&](const Indices& i) { return te::Sum(a(i[0], q->var), {q}); }, "S");
-  te::Tensor d = te::Compute({PrimExpr(6), PrimExpr(4)}, [&](const Indices& i) { return s(i[0]) + s(i[0] + 1); }, "D");
+  te::Tensor s = te::Compute(
+      {PrimExpr(7)}, [&](const Indices& i) { return te::Sum(a(i[0], q->var), {q}); }, "S");
+  te::Tensor d = te::Compute(
+      {PrimExpr(6), PrimExpr(4)}, [&](const Indices& i) { return s(i[0]) + s(i[0] + 1); }, "D");
   return te::CreatePrimFunc({a, d}, "f");
 }
 
@@ -225,7 +253,8 @@ TEST(ScheduleRegressionTest, LoopsThatStandInConditionsOnlyComputeSumsAgain) {
 TEST(ScheduleRegressionTest, ConditionsMayLetOneIterationThrough) {
   te::Tensor a = te::Placeholder({PrimExpr(1), PrimExpr(3)}, kI32, "A");
   tir::IterVar q = te::ReduceAxis(tir::Range(PrimExpr(3)), "q");
-  te::Tensor sums = te::Compute({PrimExpr(1)}, [&](const Indices& i) { return te::Sum(a(i[0], q->var), {q}); }, "S");
+  te::Tensor sums = te::Compute(
+      {PrimExpr(1)}, [&](const Indices& i) { return te::Sum(a(i[0], q->var), {q}); }, "S");
   tir::Schedule s(te::CreatePrimFunc({a, sums}, "f"));
   const auto block = s.GetBlock("S");
   const auto parts = s.Split(s.GetLoops(block)[0], {PrimExpr(), PrimExpr(4)});

@@ -36,7 +36,7 @@ int (*__TreadleBackendGetFuncFromEnv)(void* module, const char* name, void** out
 int (*__TreadleBackendFuncCall)(void* func, TreadleArg* args, int* codes, int count, TreadleArg* result,
                                 int* result_code) TREADLE_WEAK = 0;
 
-static inline int treadle_call_packed(const char* name, void** callee, TreadleArg* args, int* codes, int count) {
+TREADLE_INLINE int treadle_call_packed(const char* name, void** callee, TreadleArg* args, int* codes, int count) {
   if (!__TreadleBackendGetFuncFromEnv || !__TreadleBackendFuncCall) {
     return treadle_fail("calls of registered functions need the runtime");
   }

@@ -13,8 +13,10 @@ inline constexpr const char* kCHeader = R"(#include <math.h>
 
 #if defined(__GNUC__)
 #define TREADLE_WEAK __attribute__((weak))
+#define TREADLE_INLINE static inline __attribute__((unused))
 #else
 #define TREADLE_WEAK
+#define TREADLE_INLINE static inline
 #endif
 
 typedef struct {
@@ -43,16 +45,16 @@ typedef union {
 /* Set by the loader when there is one. */
 void (*__TreadleBackendSetLastError)(const char* message) TREADLE_WEAK = 0;
 
-static inline int32_t treadle_fail(const char* message) {
+TREADLE_INLINE int32_t treadle_fail(const char* message) {
   if (__TreadleBackendSetLastError) __TreadleBackendSetLastError(message);
   return -1;
 }
 
-#define TREADLE_REINTERPRET(From, To, name) \
-  static inline To treadle_bits_##name(From x) { \
-    To y;                                        \
-    memcpy(&y, &x, sizeof(y));                   \
-    return y;                                    \
+#define TREADLE_REINTERPRET(From, To, name)       \
+  TREADLE_INLINE To treadle_bits_##name(From x) { \
+    To y;                                         \
+    memcpy(&y, &x, sizeof(y));                    \
+    return y;                                     \
   }
 TREADLE_REINTERPRET(float, int32_t, f32_i32)
 TREADLE_REINTERPRET(float, uint32_t, f32_u32)
@@ -66,28 +68,28 @@ TREADLE_REINTERPRET(uint64_t, double, u64_f64)
 
 /// What generated code in C and in its relatives calls.
 inline constexpr const char* kCHelpers = R"(/* Division: x / 0 and x % 0 are 0, MIN / -1 is MIN. */
-#define TREADLE_DIVISION(T, U, name)                                                        \
-  static inline T treadle_div_##name(T a, T b) {                                            \
-    return (T)(b == 0 ? 0 : b == (T)-1 && (T)-1 < (T)1 ? (T)((U)0 - (U)a) : (T)(a / b));    \
-  }                                                                                         \
-  static inline T treadle_mod_##name(T a, T b) {                                            \
-    return (T)(b == 0 || (b == (T)-1 && (T)-1 < (T)1) ? 0 : a % b);                         \
-  }                                                                                         \
-  static inline T treadle_floormod_##name(T a, T b) {                                       \
-    T r = treadle_mod_##name(a, b);                                                         \
-    return (T)(r != 0 && (r < (T)1) != (b < (T)1) ? r + b : r);                             \
-  }                                                                                         \
-  static inline T treadle_floordiv_##name(T a, T b) {                                       \
-    T r = treadle_mod_##name(a, b);                                                         \
-    T q = treadle_div_##name(a, b);                                                         \
-    return (T)(r != 0 && (r < (T)1) != (b < (T)1) ? q - 1 : q);                             \
-  }                                                                                         \
-  static inline T treadle_shl_##name(T a, T b) {                                            \
-    return (U)b >= 8 * sizeof(T) ? (T)0 : (T)((uint64_t)a << b);                            \
-  }                                                                                         \
-  static inline T treadle_shr_##name(T a, T b) {                                            \
-    if ((U)b < 8 * sizeof(T)) return (T)(a >> b);                                           \
-    return (T)((T)-1 < (T)1 ? a >> (8 * sizeof(T) - 1) : 0);                                \
+#define TREADLE_DIVISION(T, U, name)                                                     \
+  TREADLE_INLINE T treadle_div_##name(T a, T b) {                                        \
+    return (T)(b == 0 ? 0 : b == (T)-1 && (T)-1 < (T)1 ? (T)((U)0 - (U)a) : (T)(a / b)); \
+  }                                                                                      \
+  TREADLE_INLINE T treadle_mod_##name(T a, T b) {                                        \
+    return (T)(b == 0 || (b == (T)-1 && (T)-1 < (T)1) ? 0 : a % b);                      \
+  }                                                                                      \
+  TREADLE_INLINE T treadle_floormod_##name(T a, T b) {                                   \
+    T r = treadle_mod_##name(a, b);                                                      \
+    return (T)(r != 0 && (r < (T)1) != (b < (T)1) ? r + b : r);                          \
+  }                                                                                      \
+  TREADLE_INLINE T treadle_floordiv_##name(T a, T b) {                                   \
+    T r = treadle_mod_##name(a, b);                                                      \
+    T q = treadle_div_##name(a, b);                                                      \
+    return (T)(r != 0 && (r < (T)1) != (b < (T)1) ? q - 1 : q);                          \
+  }                                                                                      \
+  TREADLE_INLINE T treadle_shl_##name(T a, T b) {                                        \
+    return (U)b >= 8 * sizeof(T) ? (T)0 : (T)((uint64_t)a << b);                         \
+  }                                                                                      \
+  TREADLE_INLINE T treadle_shr_##name(T a, T b) {                                        \
+    if ((U)b < 8 * sizeof(T)) return (T)(a >> b);                                        \
+    return (T)((T)-1 < (T)1 ? a >> (8 * sizeof(T) - 1) : 0);                             \
   }
 TREADLE_DIVISION(int8_t, uint8_t, i8)
 TREADLE_DIVISION(int16_t, uint16_t, i16)
@@ -99,12 +101,12 @@ TREADLE_DIVISION(uint32_t, uint32_t, u32)
 TREADLE_DIVISION(uint64_t, uint64_t, u64)
 
 /* Conversion from float truncates and saturates; NaN gives 0. */
-#define TREADLE_SATURATE(T, name, low, high) \
-  static inline T treadle_to_##name(double x) { \
-    if (!(x == x)) return 0;                    \
-    if (x <= (double)(low)) return low;         \
-    if (x >= (double)(high)) return high;       \
-    return (T)x;                                \
+#define TREADLE_SATURATE(T, name, low, high)     \
+  TREADLE_INLINE T treadle_to_##name(double x) { \
+    if (!(x == x)) return 0;                     \
+    if (x <= (double)(low)) return low;          \
+    if (x >= (double)(high)) return high;        \
+    return (T)x;                                 \
   }
 TREADLE_SATURATE(int8_t, i8, INT8_MIN, INT8_MAX)
 TREADLE_SATURATE(int16_t, i16, INT16_MIN, INT16_MAX)
@@ -115,25 +117,25 @@ TREADLE_SATURATE(uint16_t, u16, 0, UINT16_MAX)
 TREADLE_SATURATE(uint32_t, u32, 0, UINT32_MAX)
 TREADLE_SATURATE(uint64_t, u64, 0, UINT64_MAX)
 
-#define TREADLE_MIN_MAX(T, name)                                                              \
-  static inline T treadle_min_##name(T a, T b) { return a != a ? a : a < b ? a : b; }         \
-  static inline T treadle_max_##name(T a, T b) { return a != a ? a : a > b ? a : b; }
+#define TREADLE_MIN_MAX(T, name)                                                       \
+  TREADLE_INLINE T treadle_min_##name(T a, T b) { return a != a ? a : a < b ? a : b; } \
+  TREADLE_INLINE T treadle_max_##name(T a, T b) { return a != a ? a : a > b ? a : b; }
 TREADLE_MIN_MAX(float, f32)
 TREADLE_MIN_MAX(double, f64)
 
-static inline float treadle_from_bf16(uint16_t x) { return treadle_bits_u32_f32((uint32_t)x << 16); }
-static inline uint16_t treadle_to_bf16(float x) {
+TREADLE_INLINE float treadle_from_bf16(uint16_t x) { return treadle_bits_u32_f32((uint32_t)x << 16); }
+TREADLE_INLINE uint16_t treadle_to_bf16(float x) {
   const uint32_t bits = treadle_bits_f32_u32(x);
   if (x != x) return (uint16_t)((bits >> 16) | 0x40u);
   return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
-static inline float treadle_from_f16(uint16_t x) {
+TREADLE_INLINE float treadle_from_f16(uint16_t x) {
   const uint32_t magnitude = x & 0x7fffu;
   uint32_t bits = treadle_bits_f32_u32(treadle_bits_u32_f32(magnitude << 13) * treadle_bits_u32_f32(0x77800000u));
   if (magnitude >= 0x7c00u) bits = magnitude > 0x7c00u ? 0x7fc00000u : 0x7f800000u;
   return treadle_bits_u32_f32(bits | ((uint32_t)(x & 0x8000u) << 16));
 }
-static inline uint16_t treadle_to_f16(float x) {
+TREADLE_INLINE uint16_t treadle_to_f16(float x) {
   const uint32_t bits = treadle_bits_f32_u32(x);
   const uint32_t sign = (bits >> 16) & 0x8000u;
   const uint32_t magnitude = bits & 0x7fffffffu;
@@ -149,12 +151,12 @@ static inline uint16_t treadle_to_f16(float x) {
   }
   return (uint16_t)(code | sign);
 }
-static inline int32_t treadle_popcount(uint64_t x) {
+TREADLE_INLINE int32_t treadle_popcount(uint64_t x) {
   int32_t n = 0;
   for (; x != 0; x &= x - 1) ++n;
   return n;
 }
-static inline int32_t treadle_clz(uint64_t x, int32_t bits) {
+TREADLE_INLINE int32_t treadle_clz(uint64_t x, int32_t bits) {
   int32_t n = bits;
   for (; x != 0; x >>= 1) --n;
   return n;

@@ -22,6 +22,7 @@ constexpr const char* kHeader = R"(#ifdef cl_khr_fp64
 #else
 #define double float
 #endif
+#define TREADLE_INLINE static inline
 typedef char int8_t;
 typedef uchar uint8_t;
 typedef short int16_t;
@@ -53,15 +54,15 @@ typedef ulong uint64_t;
 #define copysignf copysign
 #define nearbyintf rint
 #define nearbyint rint
-static inline int32_t treadle_bits_f32_i32(float x) { return as_int(x); }
-static inline uint32_t treadle_bits_f32_u32(float x) { return as_uint(x); }
-static inline float treadle_bits_i32_f32(int32_t x) { return as_float(x); }
-static inline float treadle_bits_u32_f32(uint32_t x) { return as_float(x); }
+TREADLE_INLINE int32_t treadle_bits_f32_i32(float x) { return as_int(x); }
+TREADLE_INLINE uint32_t treadle_bits_f32_u32(float x) { return as_uint(x); }
+TREADLE_INLINE float treadle_bits_i32_f32(int32_t x) { return as_float(x); }
+TREADLE_INLINE float treadle_bits_u32_f32(uint32_t x) { return as_float(x); }
 #ifdef cl_khr_fp64
-static inline int64_t treadle_bits_f64_i64(double x) { return as_long(x); }
-static inline uint64_t treadle_bits_f64_u64(double x) { return as_ulong(x); }
-static inline double treadle_bits_i64_f64(int64_t x) { return as_double(x); }
-static inline double treadle_bits_u64_f64(uint64_t x) { return as_double(x); }
+TREADLE_INLINE int64_t treadle_bits_f64_i64(double x) { return as_long(x); }
+TREADLE_INLINE uint64_t treadle_bits_f64_u64(double x) { return as_ulong(x); }
+TREADLE_INLINE double treadle_bits_i64_f64(int64_t x) { return as_double(x); }
+TREADLE_INLINE double treadle_bits_u64_f64(uint64_t x) { return as_double(x); }
 #endif
 )";
 

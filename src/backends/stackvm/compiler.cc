@@ -6,6 +6,7 @@
 #include "backends/register.h"
 #include "backends/stackvm/program.h"
 #include "backends/stackvm/stackvm.h"
+#include "tir/passes/passes.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/tir/stmt_functor.h"
 
@@ -581,9 +582,26 @@ VmProgram VmCompiler::Compile(const tir::PrimFunc& func) {
   return std::move(program_);
 }
 
+/// Whether there is a reduction whose axes may have no elements.
+bool MayReduceNothing(const tir::Stmt& body) {
+  bool found = false;
+  tir::PostOrderVisit(body, [&](const ObjectRef& node) {
+    const auto* block = node.as<tir::BlockNode>();
+    if (block == nullptr || !block->init.defined()) return;
+    for (const tir::IterVar& iv : block->iter_vars) {
+      const int64_t* extent = AsConstInt(iv->dom->extent);
+      found |= iv->iter_type == tir::IterVarType::kCommReduce && (extent == nullptr || *extent < 1);
+    }
+  });
+  return found;
+}
+
 }  // namespace
 
-VmProgram CompileToVm(const tir::PrimFunc& func) { return VmCompiler().Compile(func); }
+VmProgram CompileToVm(const tir::PrimFunc& func) {
+  // Blocks start their results with the first element; a result of no elements needs init before the loops.
+  return VmCompiler().Compile(MayReduceNothing(func->body) ? tir::LowerInit(func, {}) : func);
+}
 
 void RunPrimFunc(const tir::PrimFunc& func, const std::vector<runtime::NDArray>& args) { CompileToVm(func).Run(args); }
 

@@ -58,6 +58,15 @@ class InitLowerer : public StmtExprMutator {
       const bool reduce = block->iter_vars[i]->iter_type == IterVarType::kCommReduce;
       CollectVars(op->iter_values[i], reduce ? &reduce_vars : &spatial_vars);
     }
+    // Bindings don't mention loops without iterations once they are simplified.
+    bool nothing = false;
+    for (const IterVar& iv : block->iter_vars) {
+      nothing |= iv->iter_type == IterVarType::kCommReduce && is_const_int(iv->dom->extent, 0);
+    }
+    for (const Loop& loop : loops_) {
+      const Object* var = loop.node->loop_var.get();
+      if (nothing && is_const_int(loop.node->extent, 0) && spatial_vars.count(var) == 0) reduce_vars.insert(var);
+    }
     size_t first = 0;
     while (first < loops_.size() && reduce_vars.count(loops_[first].node->loop_var.get()) == 0) ++first;
     if (first == loops_.size()) {
@@ -136,9 +145,9 @@ class InitLowerer : public StmtExprMutator {
       // Loops that only the producers beside the reduction use don't matter to init.
       if (inner_reduce.count(loop->loop_var.get()) != 0 || used.count(loop->loop_var.get()) == 0) continue;
       ForKind kind = loop->kind == ForKind::kParallel ? ForKind::kSerial : loop->kind;
-      nest = For(Downcast<Var>(loop_map.at(loop->loop_var)), Substitute(loop->min, loop_map),
-                 Substitute(loop->extent, loop_map), kind, nest, FreshThreadAxis(loop->thread_binding),
-                 loop->annotations);
+      nest =
+          For(Downcast<Var>(loop_map.at(loop->loop_var)), Substitute(loop->min, loop_map),
+              Substitute(loop->extent, loop_map), kind, nest, FreshThreadAxis(loop->thread_binding), loop->annotations);
     }
     return nest;
   }

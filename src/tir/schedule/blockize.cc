@@ -97,7 +97,9 @@ std::string Blockize(ScheduleState& state, const Var& loop_var) {
     }
     value = analyzer.Simplify(floordiv(binding.outer, unit));
     extent = analyzer.Simplify(floordiv(extent, unit));
-    if (iv->iter_type == IterVarType::kCommReduce && !is_const_int(value)) reduction_outside = true;
+    // A loop without iterations is one that init mustn't stand in, too.
+    const bool runs_outside = !is_const_int(value) || is_const_int(iv->dom->extent, 0);
+    if (iv->iter_type == IterVarType::kCommReduce && runs_outside) reduction_outside = true;
     Var outer(iv->var->name_hint + "o", dtype);
     outer_axes.push_back(IterVar(Range::FromMinExtent(min, extent), outer, iv->iter_type));
     outer_values.push_back(value);

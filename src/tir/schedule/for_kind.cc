@@ -84,6 +84,17 @@ void CheckLanes(const ScheduleState& state, const Path& path) {
   }
 }
 
+void CheckThreadAxis(const Var& var, const char* primitive, const std::string& thread) {
+  const bool is_virtual = thread.rfind("vthread", 0) == 0 || thread.rfind("cthread", 0) == 0;
+  bool known = is_virtual;
+  for (const char* axis : {"blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z"}) {
+    known |= thread == axis;
+  }
+  if (known) return;
+  throw ScheduleError(StrCat(primitive, ": loop ", LoopName(var), " can't be bound to '", thread,
+                             "'; thread axes are blockIdx.x to .z, threadIdx.x to .z and vthread"));
+}
+
 }  // namespace
 
 void SetKind(ScheduleState& state, const Var& var, ForKind kind, const char* primitive, const std::string& thread) {
@@ -93,6 +104,7 @@ void SetKind(ScheduleState& state, const Var& var, ForKind kind, const char* pri
   if (loop->kind != ForKind::kSerial) {
     throw ScheduleError(StrCat(primitive, ": loop ", LoopName(var), " already is of another kind"));
   }
+  if (kind == ForKind::kThreadBinding) CheckThreadAxis(var, primitive, thread);
   if (kind != ForKind::kUnrolled) CheckIndependent(state, loop, primitive);
   if (kind == ForKind::kVectorized) CheckLanes(state, path);
   if (kind == ForKind::kVectorized && !is_const_int(loop->extent)) {

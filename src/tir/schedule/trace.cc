@@ -11,10 +11,24 @@ namespace treadle::tir {
 using nlohmann::json;
 
 json ScheduleData::Value(const ObjectRef& value) {
-  if (const auto* i = value.as<IntImmNode>()) return i->value;
-  if (const auto* f = value.as<FloatImmNode>()) return f->value;
+  if (const auto* i = value.as<IntImmNode>()) {
+    if (i->dtype == DataType::Int(32)) return i->value;
+    return {{"int", i->value}, {"dtype", i->dtype.str()}};
+  }
+  if (const auto* f = value.as<FloatImmNode>()) {
+    if (f->dtype == DataType::Float(64)) return f->value;
+    return {{"float", f->value}, {"dtype", f->dtype.str()}};
+  }
   if (const auto* s = value.as<StringNode>()) return s->value;
-  if (const auto* s = value.as<StringImmNode>()) return s->value;
+  if (const auto* s = value.as<StringImmNode>()) return {{"text", s->value}};
+  if (const auto* list = value.as<ArrayNode>()) {
+    json items = json::array();
+    for (const ObjectRef& item : list->items) {
+      items.push_back(Value(item));
+      if (items.back().is_null()) return nullptr;
+    }
+    return {{"list", items}};
+  }
   return nullptr;
 }
 
@@ -24,6 +38,9 @@ std::string Text(const json& value) {
   if (value.is_object() && value.contains("block")) return StrCat("b", value["block"].get<int>());
   if (value.is_object() && value.contains("loop")) return StrCat("l", value["loop"].get<int>());
   if (value.is_null()) return "None";
+  for (const char* key : {"int", "float", "text", "list"}) {
+    if (value.is_object() && value.contains(key)) return Text(value[key]);
+  }
   if (value.is_array()) {
     std::string list;
     for (const json& item : value) list += (list.empty() ? "" : ", ") + Text(item);
@@ -95,6 +112,17 @@ ObjectRef FromJson(const json& value) {
   }
   if (value.is_number()) return FloatImm(DataType::Float(64), value.get<double>());
   if (value.is_string()) return String(value.get<std::string>());
+  if (value.is_object() && value.contains("dtype")) {
+    const DataType dtype = DataType::FromString(value.at("dtype").get<std::string>());
+    if (value.contains("int")) return IntImm(dtype, value["int"].get<int64_t>());
+    if (value.contains("float")) return FloatImm(dtype, value["float"].get<double>());
+  }
+  if (value.is_object() && value.contains("text")) return StringImm(value["text"].get<std::string>());
+  if (value.is_object() && value.contains("list")) {
+    Array<ObjectRef> items;
+    for (const json& item : value["list"]) items.push_back(FromJson(item));
+    return items;
+  }
   throw ScheduleError("a step of the trace has a value that can't be stored (a symbolic size or an object)");
 }
 
