@@ -88,6 +88,15 @@ class MathBuilder {
     return Scale(ExpReduced(r), n);
   }
 
+  /// 1 + exp(-x): large ones are infinite as soon as the result's inverse isn't a normal number, and of small ones
+  /// nothing is left, so that one power of two scales them.
+  PrimExpr OnePlusExpFloat32(const PrimExpr& x0) {
+    PrimExpr x = Bind(min(max(x0, Num(x0, -89.0)), Num(x0, 87.0)));
+    auto [n, nf] = NearestInt(Bind(x * Num(x, -kLog2E)));
+    PrimExpr r = Bind(Bind(Num(x, 0) - x - nf * Num(x, 0.693359375)) - nf * Num(x, -2.12194440054690583e-4));
+    return Bind(ExpReduced(r) * PowerOfTwo(n, x.dtype()) + Num(x, 1));
+  }
+
   /// exp(r) for |r| <= ln(2) / 2.
   PrimExpr ExpReduced(const PrimExpr& r) {
     std::vector<double> c;
@@ -405,7 +414,9 @@ PrimExpr Expand(MathBuilder& m, const std::string& name, const Args& a) {
   const bool wide = x.dtype().bits() == 64;
   if (name == "exp") return m.Exp(x);
   if (name == "exp2") return m.Exp2(x);
-  if (name == "sigmoid") return m.Num(x, 1) / (m.Num(x, 1) + m.Exp(m.Bind(m.Num(x, 0) - x)));
+  if (name == "sigmoid") {
+    return m.Num(x, 1) / (wide ? m.Num(x, 1) + m.Exp(m.Bind(m.Num(x, 0) - x)) : m.OnePlusExpFloat32(x));
+  }
   if (name == "rsqrt") return m.Num(x, 1) / m.Sqrt(x);
   if (name == "round") {
     PrimExpr half = m.Num(x, wide ? 0.49999999999999994 : 0.49999997019767761);
