@@ -49,21 +49,28 @@ def vectorized(n):
     return s, [a, b, c]
 
 
-def packed_product(n):
-    """The product with B in the order in which it is read, blocks of COLUMNS columns; how it is packed is scheduled."""
-    k = te.reduce_axis((0, n), "k")
-    a = te.placeholder((n, n), name="A")
-    b = te.placeholder((n, n), name="B")
-    p = te.compute((n // COLUMNS, n, COLUMNS), lambda yo, z, yi: b[z, yo * COLUMNS + yi], name="P")
-    c = te.compute((n, n), lambda x, y: te.sum(a[x, k] * p[y // COLUMNS, k, y % COLUMNS], axis=k), name="C")
-    s = te.create_schedule(c.op)
-    s[p].vectorize(p.op.axis[2])
-    s[p].parallel(p.op.axis[0])
-    return s, a, b, p, c
+def packed_columns(b, n):
+    """B in the order in which it is read: blocks of COLUMNS columns."""
+    return te.compute((n // COLUMNS, n, COLUMNS), lambda yo, z, yi: b[z, yo * COLUMNS + yi], name="P")
+
+
+def pack_columns(s, p):
+    """Some blocks at a time, so that rows of B are read in long runs."""
+    yo, z, yi = p.op.axis
+    outer, inner = s[p].split(yo, factor=4)
+    s[p].reorder(outer, z, inner, yi)
+    s[p].vectorize(yi)
+    s[p].parallel(outer)
 
 
 def packed(n):
-    s, a, b, p, c = packed_product(n)
+    k = te.reduce_axis((0, n), "k")
+    a = te.placeholder((n, n), name="A")
+    b = te.placeholder((n, n), name="B")
+    p = packed_columns(b, n)
+    c = te.compute((n, n), lambda x, y: te.sum(a[x, k] * p[y // COLUMNS, k, y % COLUMNS], axis=k), name="C")
+    s = te.create_schedule(c.op)
+    pack_columns(s, p)
     xo, yo, xi, yi = s[c].tile(c.op.axis[0], c.op.axis[1], 32, COLUMNS)
     ko, ki = s[c].split(c.op.reduce_axis[0], factor=4)
     s[c].reorder(xo, yo, ko, xi, ki, yi)
@@ -72,8 +79,20 @@ def packed(n):
 
 
 def registers(n):
-    """Packed, and a tile of C that stays in registers over all of k: cache_write."""
-    s, a, b, p, c = packed_product(n)
+    """Both operands packed, and a tile of C that stays in registers over all of k: cache_write."""
+    k = te.reduce_axis((0, n), "k")
+    a = te.placeholder((n, n), name="A")
+    b = te.placeholder((n, n), name="B")
+    p = packed_columns(b, n)
+    tiles = (n + ROWS - 1) // ROWS  # the last one may have rows that aren't A's
+    q = te.compute((tiles, n, ROWS), lambda xo, z, xi: te.if_then_else(xo * ROWS + xi < n, a[xo * ROWS + xi, z], 0.0),
+                   name="Q")
+    c = te.compute((n, n), lambda x, y: te.sum(q[x // ROWS, k, x % ROWS] * p[y // COLUMNS, k, y % COLUMNS], axis=k),
+                   name="C")
+    s = te.create_schedule(c.op)
+    pack_columns(s, p)
+    s[q].unroll(q.op.axis[2])
+    s[q].parallel(q.op.axis[0])
     cc = s.cache_write(c, "local")
     xo, yo, xi, yi = s[c].tile(c.op.axis[0], c.op.axis[1], ROWS, COLUMNS)
     s[c].reorder(yo, xo, xi, yi)

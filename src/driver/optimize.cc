@@ -180,6 +180,8 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& targets, const Pass& pa
     passes.push_back(Conv1DToConv2D());
     passes.push_back(FoldConstant());
     passes.push_back(PlanLayout());
+    // What several calls do with a constant weight (steps of a recurrent network) is one constant then.
+    if (one_device) passes.push_back(EliminateCommonSubexpr());
   }
   passes.push_back(SimplifyExpr());
   passes.push_back(FoldConstant());

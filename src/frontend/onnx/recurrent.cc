@@ -297,20 +297,27 @@ std::vector<Expr> ImportGru(NodeImport& n) {
     Expr recurrence = r.OfDirection(r.Weights(2, "R"), d);
     Expr hidden_bias;
     if (linear && n.Has(3)) hidden_bias = n.Slice(r.OfDirection(r.Weights(3, "B"), d), 0, 5 * r.hidden, 6 * r.hidden);
+    auto first_gates = [&] { return n.Slice(recurrence, 0, 0, 2 * r.hidden); };
+    // All steps share the weights; a loop's body has constants of its own.
+    Expr gates, last_gate;
+    if (r.steps >= 0 && !linear) {
+      gates = first_gates();
+      last_gate = r.Gate(recurrence, 2, 0);
+    }
     unrolled.push_back(Unroll(r, d, projected, {r.InitialState(5, d)}, [&](const Expr& x, const std::vector<Expr>& s) {
       const Expr& h = s[0];
-      auto product = [&](const Expr& value, int64_t g) {
-        return n.Call("nn.dense", {value, r.Gate(recurrence, g, 0)});
-      };
-      Expr update = r.Activate(d, 0, n.Call("add", {r.Gate(x, 0), product(h, 0)}));
-      Expr reset = r.Activate(d, 0, n.Call("add", {r.Gate(x, 1), product(h, 1)}));
+      // One product for all gates that are multiplied with the state as it was.
+      Expr products = n.Call("nn.dense", {h, linear ? recurrence : gates.defined() ? gates : first_gates()});
+      Expr update = r.Activate(d, 0, n.Call("add", {r.Gate(x, 0), r.Gate(products, 0)}));
+      Expr reset = r.Activate(d, 0, n.Call("add", {r.Gate(x, 1), r.Gate(products, 1)}));
       Expr recurrent;
       if (linear) {
-        recurrent = product(h, 2);
+        recurrent = r.Gate(products, 2);
         if (hidden_bias.defined()) recurrent = n.Call("add", {recurrent, hidden_bias});
         recurrent = n.Call("multiply", {reset, recurrent});
       } else {
-        recurrent = product(n.Call("multiply", {reset, h}), 2);
+        Expr weight = last_gate.defined() ? last_gate : r.Gate(recurrence, 2, 0);
+        recurrent = n.Call("nn.dense", {n.Call("multiply", {reset, h}), weight});
       }
       Expr candidate = r.Activate(d, 1, n.Call("add", {r.Gate(x, 2), recurrent}));
       Expr rest = n.Call("subtract", {n.Scalar(r.dtype, 1), update});

@@ -110,6 +110,13 @@ class MathBuilder {
     return Bind(Bind(q * (r * r) + r) + Num(r, 1));
   }
 
+  /// exp of float32 in [-87, 88]: the result is a normal number, which one factor scales.
+  PrimExpr ExpNormal(const PrimExpr& x) {
+    auto [n, nf] = NearestInt(Bind(x * Num(x, kLog2E)));
+    PrimExpr r = Bind(Bind(x - nf * Num(x, 0.693359375)) - nf * Num(x, -2.12194440054690583e-4));
+    return ExpReduced(r) * PowerOfTwo(n, x.dtype());
+  }
+
   PrimExpr Exp2(const PrimExpr& x0) {
     const bool wide = x0.dtype().bits() == 64;
     PrimExpr x = Bind(min(max(x0, Num(x0, wide ? -1076.0 : -151.0)), Num(x0, wide ? 1025.0 : 129.0)));
@@ -235,7 +242,7 @@ class MathBuilder {
     PrimExpr p =
         Polynomial(z, {-3.33332819422e-1, 1.33314422036e-1, -5.37397155531e-2, 2.06390887954e-2, -5.70498872745e-3});
     PrimExpr small = Bind(p * z * x + x);
-    PrimExpr e = Exp(Bind(min(a + a, Num(x, 40.0))));
+    PrimExpr e = ExpNormal(Bind(min(a + a, Num(x, 40.0))));
     PrimExpr large = Bind(Num(x, 1) - Num(x, 2) / (e + Num(x, 1)));
     return select(a < Num(x, 0.625), small, CopySign(select(isnan(x), x, large), x));
   }
@@ -252,7 +259,7 @@ class MathBuilder {
     PrimExpr r = Bind((Num(x, -1.72853470e-5) * t + Num(x, 3.83197126e-4)) * s + u);
     for (double c : {-1.06777877e-1, -6.34846687e-1, -1.28717512e-1}) r = Bind(r * t + Num(x, c));
     r = Bind(r * t - t);
-    PrimExpr large = CopySign(Num(x, 1) - Exp(r), x);
+    PrimExpr large = CopySign(Num(x, 1) - ExpNormal(Bind(max(r, Num(x, -80.0)))), x);
     PrimExpr p =
         Polynomial(s, {1.28379166e-1, -3.76125336e-1, 1.12819925e-1, -2.67681349e-2, 4.99119423e-3, -5.96761703e-4});
     return select(t > Num(x, 0.927734375), large, p * x + x);

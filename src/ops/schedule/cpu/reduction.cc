@@ -9,6 +9,16 @@ namespace {
 const PrimExpr kRest{ObjectPtr<Object>()};
 constexpr int kTailLanes = 8;
 
+/// Rows that are summed at once: memory is read faster in several streams, and what all rows are multiplied with is
+/// read once. `extent`: elements of a row.
+int64_t RowsAtOnce(Schedule& sch, const BlockRV& block, size_t spatial, int64_t extent) {
+  constexpr int64_t kRows = 4, kLeastExtent = 256;
+  constexpr double kLeastWork = 1 << 18;  // what doesn't stay in caches near by
+  if (spatial == 0 || extent < kLeastExtent || Work(sch, block) < kLeastWork) return 1;
+  const int64_t neighbours = Extent(sch, sch.GetLoops(block)[spatial - 1]);
+  return neighbours > kRows && neighbours % kRows == 0 ? kRows : 1;
+}
+
 /// Reduces along contiguous memory: partial results in the lanes of a vector, combined at the end.
 bool VectorizeAlongReduction(Schedule& sch, const BlockRV& block, int axis) {
   std::vector<LoopRV> axes = AxisLoops(sch, block);
@@ -23,11 +33,18 @@ bool VectorizeAlongReduction(Schedule& sch, const BlockRV& block, int axis) {
   size_t spatial = 0;
   tir::Block node = sch.Get(block);
   for (const tir::IterVar& v : node->iter_vars) spatial += v->iter_type == tir::IterVarType::kDataPar;
+  const int64_t rows = RowsAtOnce(sch, block, spatial, extent);
+  if (rows > 1) unroll = std::min(unroll, 2);
   std::vector<LoopRV> parts = sch.Split(k, {kRest, PrimExpr(int64_t{unroll} * lanes)});
-  std::vector<LoopRV> loops = sch.GetLoops(block);
   BlockRV partial = sch.RFactor(parts[1], static_cast<int>(spatial));
   std::vector<LoopRV> final_loops = sch.GetLoops(block);
-  if (spatial > 0) sch.ComputeAt(partial, final_loops[spatial - 1]);
+  LoopRV row_loop;
+  if (spatial > 0) {
+    LoopRV at = final_loops[spatial - 1];
+    if (rows > 1) at = sch.Split(at, {kRest, PrimExpr(rows)})[0];
+    sch.ComputeAt(partial, at);
+    if (rows > 1) row_loop = LoopsUnder(sch, partial, at)[spatial - 1];
+  }
   sch.SetScope(partial, 0, "local");
   // Within: other reduction loops, then the lanes.
   std::vector<LoopRV> inner = AxisLoops(sch, partial);
@@ -35,7 +52,7 @@ bool VectorizeAlongReduction(Schedule& sch, const BlockRV& block, int axis) {
   LoopRV lane_loop;
   std::vector<LoopRV> reduce_loops;
   for (size_t i = 0; i < inner.size(); ++i) {
-    if (!inner[i].defined()) continue;
+    if (!inner[i].defined() || (row_loop.defined() && inner[i]->var.same_as(row_loop->var))) continue;
     if (partial_node->iter_vars[i]->iter_type == tir::IterVarType::kCommReduce) {
       reduce_loops.push_back(inner[i]);
     } else if (Extent(sch, inner[i]) == int64_t{unroll} * lanes) {
@@ -44,9 +61,11 @@ bool VectorizeAlongReduction(Schedule& sch, const BlockRV& block, int axis) {
   }
   if (!lane_loop.defined() || reduce_loops.empty()) return true;
   std::vector<LoopRV> order = reduce_loops;
+  if (row_loop.defined()) order.push_back(row_loop);
   order.push_back(lane_loop);
   sch.Reorder(order);
   BlockRV init = sch.DecomposeReduction(partial, reduce_loops[0]);
+  if (row_loop.defined()) sch.Unroll(row_loop);
   auto vectorize = [&](const LoopRV& loop) {
     if (unroll == 1) return sch.Vectorize(loop);
     std::vector<LoopRV> split = sch.Split(loop, {PrimExpr(int64_t{unroll}), PrimExpr(int64_t{lanes})});
@@ -59,15 +78,27 @@ bool VectorizeAlongReduction(Schedule& sch, const BlockRV& block, int axis) {
   return true;
 }
 
+/// Rows of what is summed that are added to a row of results at once: memory is read in so many streams. Results are
+/// loaded and stored once for all of them.
+int64_t StepsAtOnce(int64_t steps) {
+  for (int64_t n : {8, 10, 7, 9, 6, 5, 4, 3, 2}) {
+    if (steps % n == 0) return n;
+  }
+  return 1;
+}
+
 /// Neighbouring results read neighbouring elements. Few of them stay in registers for the whole reduction; of more, a
-/// stretch stays in the first-level cache, so that memory is read in long runs.
-void VectorizeResults(Schedule& sch, const BlockRV& block, const LoopRV& last, std::vector<LoopRV> reduce, int lanes) {
-  constexpr int64_t kRegisters = 4, kShortest = 16, kStretch = 128, kSteps = 4, kParts = 4;
+/// stretch stays in the first-level cache, so that memory is read in long runs. `parts_of_row`: stretches of a long row
+/// of results, for threads to share.
+void VectorizeResults(Schedule& sch, const BlockRV& block, const LoopRV& last, std::vector<LoopRV> reduce, int lanes,
+                      int64_t parts_of_row) {
+  constexpr int64_t kRegisters = 4, kShortest = 16, kStretch = 256;
   int64_t vectors = Extent(sch, last) / lanes, steps = Extent(sch, reduce.back());
   if (Extent(sch, last) % lanes != 0) vectors = 1;
-  bool stream = vectors > kRegisters && steps % kSteps == 0 && steps > kSteps;
+  const int64_t at_once = StepsAtOnce(steps);
+  bool stream = vectors > kRegisters && at_once > 1 && steps > at_once;
   // Long stretches, but enough of them for threads to share.
-  const int64_t most = stream ? std::clamp(vectors / kParts, kShortest, kStretch) : kRegisters;
+  const int64_t most = stream ? std::clamp(vectors / parts_of_row, kShortest, kStretch) : kRegisters;
   int64_t inner = 1;
   for (int64_t n = 1; n <= most; ++n) {
     if (vectors % n == 0) inner = n;
@@ -75,7 +106,7 @@ void VectorizeResults(Schedule& sch, const BlockRV& block, const LoopRV& last, s
   std::vector<LoopRV> parts = sch.Split(last, {kRest, PrimExpr(inner), PrimExpr(int64_t{lanes})});
   std::vector<LoopRV> order;
   if (stream) {
-    std::vector<LoopRV> split = sch.Split(reduce.back(), {kRest, PrimExpr(kSteps)});
+    std::vector<LoopRV> split = sch.Split(reduce.back(), {kRest, PrimExpr(at_once)});
     reduce.back() = split[0];
     order = reduce;
     order.insert(order.end(), {parts[1], split[1], parts[2]});
@@ -91,6 +122,39 @@ void VectorizeResults(Schedule& sch, const BlockRV& block, const LoopRV& last, s
   sch.Vectorize(parts[2]);
   LoopRV lane = sch.GetLoops(init).back();
   if (Extent(sch, lane) == lanes) sch.Vectorize(lane);
+}
+
+/// One long row of results: threads share what is summed instead of the results, so that memory is read in the longest
+/// runs. Whether that was done.
+bool SumInParts(Schedule& sch, const BlockRV& block, size_t spatial, int lanes) {
+  constexpr int64_t kLeastResults = 512, kLeastSteps = 256;
+  std::vector<LoopRV> loops = sch.GetLoops(block);
+  if (loops.size() != spatial + 1 || Work(sch, block) < kParallelWork) return false;
+  const int64_t results = Extent(sch, loops[spatial - 1]), steps = Extent(sch, loops[spatial]);
+  for (size_t i = 0; i + 1 < spatial; ++i) {
+    if (Extent(sch, loops[i]) != 1) return false;
+  }
+  int64_t parts = 0;
+  for (int64_t n : {4, 5, 6, 3, 2}) {
+    if (parts == 0 && steps % n == 0 && StepsAtOnce(steps / n) > 3) parts = n;
+  }
+  if (results < kLeastResults || results % lanes != 0 || steps < kLeastSteps || parts == 0) return false;
+  LoopRV part = sch.Split(loops[spatial], {PrimExpr(parts), kRest})[0];
+  BlockRV partial = sch.RFactor(part, 0);
+  LoopRV n, k;
+  for (const LoopRV& axis : AxisLoops(sch, partial)) {
+    const int64_t extent = axis.defined() ? Extent(sch, axis) : 1;
+    if (extent == parts) part = axis;
+    if (extent == results) n = axis;
+  }
+  k = AxisLoops(sch, partial).back();
+  if (!n.defined() || !k.defined() || k->var.same_as(n->var)) return true;
+  sch.Reorder({part, n, k});
+  sch.Parallel(part);
+  VectorizeResults(sch, partial, n, {k}, lanes, 1);
+  std::vector<LoopRV> sum = AxisLoops(sch, block);
+  if (sum[spatial - 1].defined()) sch.Vectorize(sch.Split(sum[spatial - 1], {kRest, PrimExpr(int64_t{lanes})})[1]);
+  return true;
 }
 
 }  // namespace
@@ -111,7 +175,11 @@ void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilo
     int lanes = VectorLanes(extent);
     if (lanes == 0 && extent > kTailLanes) lanes = kTailLanes;  // the tail is split off
     std::vector<LoopRV> reduce(loops.begin() + static_cast<std::ptrdiff_t>(spatial), loops.end());
-    if (lanes != 0) VectorizeResults(sch, block, last, reduce, lanes);
+    if (lanes != 0 && SumInParts(sch, block, spatial, lanes)) {
+      if (epilogue.defined()) ScheduleInjective(sch, epilogue);
+      return;
+    }
+    if (lanes != 0) VectorizeResults(sch, block, last, reduce, lanes, 4);
   } else if (contiguous >= 0 &&
              node->iter_vars[static_cast<size_t>(contiguous)]->iter_type == tir::IterVarType::kCommReduce) {
     VectorizeAlongReduction(sch, block, contiguous);

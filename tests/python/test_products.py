@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix products of many shapes, beside NumPy's in float64: each way in which they are cut has tails."""
+import numpy as np
+import onnx.reference
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import treadle
+
+
+def _model(shape_a, shape_b, constant, op="MatMul", **attributes):
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal(shape, dtype=np.float32) for shape in (shape_a, shape_b))
+    inputs = {"a": a} if constant else {"a": a, "b": b}
+    graph = helper.make_graph(
+        [helper.make_node(op, ["a", "b"], ["y"], **attributes)], "product",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, x.shape) for name, x in inputs.items()],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(b, "b")] if constant else [])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), inputs, a, b
+
+
+def _close(y, a, b):
+    np.testing.assert_allclose(y, a.astype(np.float64) @ b, rtol=0, atol=3e-6 * np.sqrt(a.shape[-1]) * 8)
+
+
+# Rows packed; sums in chunks (also where rows, columns and chunks have tails); rows in parts.
+PACKED = [((128, 768), (768, 512)), ((127, 750), (750, 528)), ((25, 1000), (1000, 520)), ((50, 513), (513, 512)),
+          ((2, 30, 768), (768, 512)), ((3, 30, 640), (3, 640, 512)), ((800, 400), (400, 512)), ((23, 64), (64, 512))]
+
+
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("shape_a, shape_b", PACKED)
+def test_packed_rows(shape_a, shape_b, constant):
+    model, inputs, a, b = _model(shape_a, shape_b, constant)
+    _close(treadle.compile(model)(**inputs)["y"], a, b)
+
+
+def test_packed_rows_with_what_follows():
+    """The epilogue of a product whose sum is made in chunks."""
+    rng = np.random.default_rng(4)
+    a, b, c = (rng.standard_normal(shape, dtype=np.float32) for shape in ((100, 768), (768, 512), (512,)))
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["a", "b"], ["p"]), helper.make_node("Add", ["p", "c"], ["s"]),
+         helper.make_node("Relu", ["s"], ["r"]), helper.make_node("Add", ["r", "d"], ["y"])], "layer",
+        [helper.make_tensor_value_info("a", TensorProto.FLOAT, a.shape),
+         helper.make_tensor_value_info("d", TensorProto.FLOAT, (100, 512))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(b, "b"), numpy_helper.from_array(c, "c")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    d = rng.standard_normal((100, 512), dtype=np.float32)
+    y = treadle.compile(model, threads=2)(a=a, d=d)["y"]
+    np.testing.assert_allclose(y, np.maximum(a.astype(np.float64) @ b + c, 0) + d, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("columns, inner", [(1024, 1024), (1000, 1000), (4096, 256), (520, 1022), (8200, 264), (512, 257)])
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_one_row_of_inputs(columns, inner, transposed):
+    """Both operands are inputs, as stored or transposed: memory is read in several streams."""
+    shape = (columns, inner) if transposed else (inner, columns)
+    model, inputs, a, b = _model((1, inner), shape, False, "Gemm", transB=transposed)
+    _close(treadle.compile(model, threads=2)(**inputs)["y"], a, b.T if transposed else b)
+
+
+@pytest.mark.parametrize("columns", [16, 40, 80, 112, 128, 1000])
+def test_one_row_of_a_constant(columns):
+    model, inputs, a, b = _model((1, 300), (300, columns), True)
+    _close(treadle.compile(model)(**inputs)["y"], a, b)
+
+
+@pytest.mark.parametrize("shape_a, shape_b", [((128, 768), (768, 512)), ((1, 300), (300, 1024)), ((900, 300), (300, 544))])
+def test_compiles_for_wide_vectors(shape_a, shape_b):
+    model, _, _, _ = _model(shape_a, shape_b, True)
+    mod, params = treadle.relay.frontend.from_onnx(model, {})
+    with treadle.transform.PassContext(opt_level=3):
+        library = treadle.relay.build(mod, target="llvm -mcpu=x86-64-v4", params=params)
+    assert "<16 x float>" in library.get_lib().get_source()
+
+
+@pytest.mark.parametrize("kind, gates", [("LSTM", 4), ("GRU", 3)])
+def test_steps_share_weights(kind, gates, tmp_path):
+    """However many steps, a recurrent network's weights are stored once."""
+    hidden, steps, rng = 128, 24, np.random.default_rng(5)
+    w, r = (rng.standard_normal((1, gates * hidden, hidden), dtype=np.float32) * 0.1 for _ in range(2))
+    graph = helper.make_graph(
+        [helper.make_node(kind, ["x", "w", "r"], ["y"], hidden_size=hidden)], "recurrent",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (steps, 1, hidden))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(w, "w"), numpy_helper.from_array(r, "r")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = tmp_path / "recurrent.so"
+    treadle.compile(model).export_library(path)
+    assert path.stat().st_size < 4 * (w.nbytes + r.nbytes)
+    x = rng.standard_normal((steps, 1, hidden), dtype=np.float32)
+    expected = onnx.reference.ReferenceEvaluator(model).run(None, {"x": x})[0]
+    np.testing.assert_allclose(treadle.load(path)(x=x)["y"], expected, atol=1e-5)
