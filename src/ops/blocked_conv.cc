@@ -191,7 +191,7 @@ std::optional<LaidOutCall> FlattenPointwise(const CallNode* call, const Conv2DAt
 
 constexpr const char* kWinogradOption = "relay.PlanLayout.winograd";
 
-/// A 3 x 3 convolution of stride 1 by Winograd's method, where that is faster and accurate.
+/// A 3 x 3 convolution of stride 1 or 2 by Winograd's method, where that is faster and accurate.
 std::optional<LaidOutCall> Winograd(const CallNode* call, const Conv2DAttrs* a, LayoutArgs& args,
                                     const runtime::NDArray& weight, const std::string& in, const std::string& out) {
   auto all = [](const std::vector<int64_t>& values, int64_t value) {
@@ -200,15 +200,16 @@ std::optional<LaidOutCall> Winograd(const CallNode* call, const Conv2DAttrs* a, 
   Array<PrimExpr> kernel = args.Type(1)->shape;
   Array<PrimExpr> result = call->type_as<TensorTypeNode>()->shape;
   if (AsConstInt(result[2]) == nullptr || AsConstInt(result[3]) == nullptr || in.empty() || a->groups != 1 ||
-      *AsConstInt(kernel[2]) != 3 || *AsConstInt(kernel[3]) != 3 || !all(a->strides, 1) || !all(a->dilation, 1) ||
-      !transform::PassContext::Current()->GetConfigBool(kWinogradOption, true)) {
+      *AsConstInt(kernel[2]) != 3 || *AsConstInt(kernel[3]) != 3 || !all(a->strides, a->strides[0]) ||
+      !all(a->dilation, 1) || !transform::PassContext::Current()->GetConfigBool(kWinogradOption, true)) {
     return std::nullopt;
   }
   const int64_t batch = AsConstInt(result[0]) != nullptr ? *AsConstInt(result[0]) : 1;
-  WinogradShape shape{batch, weight.shape()[1], weight.shape()[0], *AsConstInt(result[2]), *AsConstInt(result[3])};
-  for (int64_t m : WinogradTiles(shape)) {
-    if (!WinogradIsAccurate(weight, m)) continue;
-    Expr transformed = relay::Constant(WinogradWeight(weight, m, BlockOf(in), BlockOf(out)));
+  WinogradShape shape{
+      batch, weight.shape()[1], weight.shape()[0], *AsConstInt(result[2]), *AsConstInt(result[3]), a->strides[0]};
+  for (int64_t side : WinogradSides(shape)) {
+    if (!WinogradIsAccurate(weight, side)) continue;
+    Expr transformed = relay::Constant(WinogradWeight(weight, side, BlockOf(in), BlockOf(out)));
     static const Op op = Op::Get("nn.contrib_conv2d_winograd_NCHWc");
     return LaidOutCall{relay::Call(op, {args.Get(0, in), transformed}, WithLayouts(a, in, "OIHW", out), {}, call->span),
                        out};
@@ -250,8 +251,8 @@ runtime::NDArray MergeGroups(const runtime::NDArray& weight, int64_t groups, int
   if (count == 1) return weight;
   std::vector<int64_t> shape(weight.shape().begin(), weight.shape().end());
   const int64_t row = shape[1] * shape[2] * shape[3], outputs = shape[0] / groups;
-  runtime::NDArray result = runtime::NDArray::Empty({shape[0], shape[1] * count, shape[2], shape[3]},
-                                                    DataType::Float(32));
+  runtime::NDArray result =
+      runtime::NDArray::Empty({shape[0], shape[1] * count, shape[2], shape[3]}, DataType::Float(32));
   const auto* from = weight.Data<float>();
   auto* to = result.Data<float>();
   std::fill(to, to + result.size(), 0.0F);
@@ -306,9 +307,8 @@ std::optional<LaidOutCall> Conv2dLayoutRule(const CallNode* call, LayoutArgs& ar
   }
   int64_t groups = a->groups;
   if (groups > 1) {
-    const int64_t merged = in_channels % groups != 0
-                               ? 0
-                               : GroupsToMerge(groups, in_channels / groups, out_channels / groups);
+    const int64_t merged =
+        in_channels % groups != 0 ? 0 : GroupsToMerge(groups, in_channels / groups, out_channels / groups);
     if (merged != 1) {
       // A plain row of positions takes less time than multiplying as many zeros as numbers.
       std::optional<LaidOutCall> flat = FlattenPointwise(call, a, args);
@@ -334,8 +334,7 @@ std::optional<LaidOutCall> Conv2dLayoutRule(const CallNode* call, LayoutArgs& ar
                                       : Expr(relay::Constant(weight)),
                                   "OIHW", kernel_layout);
   static const Op op = Op::Get("nn.contrib_conv2d_NCHWc");
-  auto attrs = MakeObject<Conv2DAttrs>(
-      *WithLayouts(a, in.empty() ? "NCHW" : in, kernel_layout, out).as<Conv2DAttrs>());
+  auto attrs = MakeObject<Conv2DAttrs>(*WithLayouts(a, in.empty() ? "NCHW" : in, kernel_layout, out).as<Conv2DAttrs>());
   attrs->groups = static_cast<decltype(attrs->groups)>(groups);
   return LaidOutCall{relay::Call(op, {args.Get(0, in), w}, Attrs(ObjectPtr<Object>(attrs)), {}, call->span), out};
 }
