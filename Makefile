@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 JOBS ?= $(shell nproc)
 export ORT_DISABLE_TELEMETRY := 1
 
-.PHONY: help setup configure libraries build test cpp-test python-test demo bench lint format clean
+.PHONY: help setup configure libraries build test cpp-test python-test demo bench lint tidy format clean
 
 help:
 	@echo 'make build   build into build/, install the Python package into .venv/'
@@ -13,6 +13,7 @@ help:
 	@echo 'make demo    compile a real text recogniser, read a picture with it'
 	@echo 'make bench   measure against the installed peers, write build/bench/report.html (ARGS=--quick: shorter)'
 	@echo 'make lint    clang-format, clang-tidy (changed files; ALL=1: every file), include directions, licence headers'
+	@echo 'make tidy    clang-tidy, every file (FILES=...: these)'
 	@echo 'make format  format the C++ sources in place'
 	@echo 'make clean   remove build trees (not .venv)'
 
@@ -51,6 +52,9 @@ bench: build
 
 lint: configure
 	@tools/lint/lint.sh $(if $(ALL),--all)
+
+tidy: configure
+	@echo $(or $(FILES),$$(git ls-files 'src/*.cc' 'tests/*.cc')) | xargs -P $(JOBS) -n 1 clang-tidy-19 -p build --quiet
 
 format:
 	git ls-files '*.cc' '*.h' '*.c' | xargs clang-format-19 -i

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/external_choice.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 
+#include "backends/temporary_directory.h"
 #include "treadle/base/error.h"
 #include "treadle/external/region.h"
 #include "treadle/runtime/model.h"
@@ -43,14 +41,8 @@ IRModule ExternalModule(const Function& region) {
 }
 
 Model Load(const CompiledModel& compiled) {
-  std::string path = (std::filesystem::temp_directory_path() / "treadle-choice-XXXXXX.so").string();
-  const int file = mkstemps(path.data(), 3);
-  if (file < 0) throw RuntimeError(StrCat("can't make a temporary file ", path));
-  close(file);
-  struct Remove {
-    const std::string& path;
-    ~Remove() { std::filesystem::remove(path); }
-  } remove{path};
+  backends::TemporaryDirectory directory;
+  const std::string path = directory.Path("choice.so");
   ExportLibrary(compiled, path);
   return Model::Load(path);  // stays mapped
 }

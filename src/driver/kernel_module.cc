@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/kernel_module.h"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -11,6 +9,7 @@
 #include "backends/c/toolchain.h"
 #include "backends/stackvm/program.h"
 #include "backends/stackvm/stackvm.h"
+#include "backends/temporary_directory.h"
 #include "driver/export_library.h"
 #include "treadle/ir/module.h"
 #include "treadle/runtime/registry.h"
@@ -110,18 +109,12 @@ PackedFunc KernelModuleNode::GetFunction(const std::string& name) const {
 }
 
 Module KernelModuleNode::LoadNow() const {
-  std::string name = (std::filesystem::temp_directory_path() / "treadle-XXXXXX.so").string();
-  const int file = mkstemps(name.data(), 3);
-  if (file < 0) throw RuntimeError(StrCat("can't make a temporary file ", name));
-  close(file);
-  struct Remove {
-    const std::string& name;
-    ~Remove() { std::filesystem::remove(name); }
-  } remove{name};
+  backends::TemporaryDirectory directory;
+  const std::string path = directory.Path("kernels.so");
   runtime::ArtifactWriter writer;
   if (!linked_params_.empty()) AddLinkedParams(linked_params_, &writer);
-  WriteLibrary(objects_, linked_params_.empty() ? nullptr : &writer, name, target_);
-  Module loaded = Module::LoadFromFile(name, "so");  // stays mapped
+  WriteLibrary(objects_, linked_params_.empty() ? nullptr : &writer, path, target_);
+  Module loaded = Module::LoadFromFile(path, "so");  // stays mapped
   for (const Module& import : imports()) loaded.Import(import);
   return loaded;
 }

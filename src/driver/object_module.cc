@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/object_module.h"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 
 #include "backends/backend.h"
 #include "backends/c/toolchain.h"
+#include "backends/temporary_directory.h"
 #include "driver/export_library.h"
 #include "treadle/runtime/byte_stream.h"
 #include "treadle/tir/text.h"
@@ -47,14 +46,8 @@ void ObjectModuleNode::Load() const {
     jit_->SetContext(const_cast<ObjectModuleNode*>(this));
     return;
   }
-  std::string path = (std::filesystem::temp_directory_path() / "treadle-XXXXXX.so").string();
-  const int file = mkstemps(path.data(), 3);
-  if (file < 0) throw RuntimeError(StrCat("can't make a temporary file ", path));
-  close(file);
-  struct Remove {
-    const std::string& path;
-    ~Remove() { std::filesystem::remove(path); }
-  } remove{path};
+  backends::TemporaryDirectory directory;
+  const std::string path = directory.Path("object.so");
   Export(path);
   library_ = Module::LoadFromFile(path);  // stays mapped
 }

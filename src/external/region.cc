@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "treadle/base/error.h"
+#include "treadle/ops/attrs/nn.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/type_infer.h"
 
@@ -92,6 +93,12 @@ Function DissolveComposites(const Function& function) {
   Function plain(function->params, body, function->ret_type, function->type_params);
   plain = Downcast<Function>(relay::InferType(plain));
   return Function(plain->params, plain->body, plain->ret_type, plain->type_params, function->attrs, function->span);
+}
+
+std::pair<bool, bool> TransposedOperands(const RegionNode& node) {
+  if (const auto* attrs = node.call->attrs.as<ops::MatmulAttrs>()) return {attrs->transpose_a, attrs->transpose_b};
+  if (const auto* attrs = node.call->attrs.as<ops::BatchMatmulAttrs>()) return {attrs->transpose_a, attrs->transpose_b};
+  return {false, true};  // nn.dense
 }
 
 const std::string& RegionNode::op() const { return call->op.as<OpNode>()->name; }

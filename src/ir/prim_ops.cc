@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "ir/float_format.h"
 #include "ir/prim_fold.h"
 #include "treadle/base/half.h"
 #include "treadle/ir/prim_functor.h"
@@ -90,19 +91,8 @@ double RoundToDType(DataType dtype, double value) {
   if (dtype.is_float() && dtype.bits() == 32) return static_cast<float>(value);
   if (dtype.is_float() && dtype.bits() == 16) return HalfToFloat(FloatToHalf(value));
   if (dtype.code() == DataType::kBFloat) return BFloat16ToFloat(FloatToBFloat16(value));
-  auto round = [&](const FloatFormat& format) -> double { return DecodeFloat(format, EncodeFloat(format, value)); };
-  switch (dtype.code()) {
-    case DataType::kFloat8E4M3FN:
-      return round(kFloat8E4M3FNFormat);
-    case DataType::kFloat8E5M2:
-      return round(kFloat8E5M2Format);
-    case DataType::kFloat8E4M3FNUZ:
-      return round(kFloat8E4M3FNUZFormat);
-    case DataType::kFloat8E5M2FNUZ:
-      return round(kFloat8E5M2FNUZFormat);
-    default:
-      return value;
-  }
+  const std::optional<FloatFormat> format = SmallFloatFormat(dtype);
+  return format ? DecodeFloat(*format, EncodeFloat(*format, value)) : value;
 }
 
 PrimExpr broadcast(const PrimExpr& x, int lanes) {

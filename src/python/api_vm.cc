@@ -2,10 +2,7 @@
 // Programs of the virtual machine: compile, export, load, run.
 #include "python/api_vm.h"
 
-#include <unistd.h>
-
-#include <filesystem>
-
+#include "backends/temporary_directory.h"
 #include "driver/vm/vm_values.h"
 #include "python/api.h"
 #include "treadle/driver/compile.h"
@@ -30,16 +27,10 @@ class VmExecutableNode : public Object {
 
   const std::shared_ptr<const VmModel>& Loaded() const {
     if (model == nullptr) {
-      std::string name = (std::filesystem::temp_directory_path() / "treadle-XXXXXX.so").string();
-      const int file = mkstemps(name.data(), 3);
-      if (file < 0) throw RuntimeError(StrCat("can't make a temporary file ", name));
-      close(file);
-      struct Remove {
-        const std::string& name;
-        ~Remove() { std::filesystem::remove(name); }
-      } remove{name};
-      driver::ExportLibrary(*compiled, name);
-      model = runtime::vm::LoadVmModel(name);
+      backends::TemporaryDirectory directory;
+      const std::string path = directory.Path("program.so");
+      driver::ExportLibrary(*compiled, path);
+      model = runtime::vm::LoadVmModel(path);  // stays mapped
     }
     return model;
   }

@@ -15,25 +15,15 @@
 namespace treadle::runtime {
 namespace {
 
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 [[noreturn]] void FailRead(const std::string& path, const std::string& reason) {
   throw ModelFormatError(StrCat("can't read ", path, ": ", reason));
 }
 
 }  // namespace
+
+FileDescriptor::~FileDescriptor() {
+  if (fd_ >= 0) close(fd_);
+}
 
 MappedFile::MappedFile(const std::string& path) {
   // O_NONBLOCK: opening a named pipe must not wait for a writer.

@@ -15,6 +15,19 @@ void WriteFile(const std::string& path, std::string_view bytes);
 /// Appends to a file. Throws RuntimeError.
 void AppendFile(const std::string& path, std::string_view bytes);
 
+/// Closes what it holds; negative: nothing.
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  ~FileDescriptor();
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
 /// A regular file mapped for reading.
 class MappedFile {
  public:

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "treadle/relay/expr.h"
@@ -40,6 +41,9 @@ struct RegionNode {
   int uses = 0;                   ///< by calls and results
   const std::string& op() const;  ///< the operator's name
 };
+
+/// Whether the operands of nn.dense, nn.matmul or nn.batch_matmul are transposed, the first and the second.
+std::pair<bool, bool> TransposedOperands(const RegionNode& node);
 
 /// A region in topological order.
 struct Region {

@@ -7,12 +7,11 @@
 #include <limits>
 
 #include "backends/llvm/function_codegen.h"
-#include "treadle/base/half.h"
+#include "ir/float_format.h"
 
 namespace treadle::backends {
 
 using llvm::Value;
-using tir::Var;
 
 namespace {
 
@@ -25,20 +24,8 @@ bool IsSmallFloat(DataType t) {
 }
 
 FloatFormat FormatOf(DataType t) {
-  if (t.is_float16()) return kFloat16Format;
-  if (t.is_bfloat16()) return kBFloat16Format;
-  switch (t.code()) {
-    case DataType::kFloat8E4M3FN:
-      return kFloat8E4M3FNFormat;
-    case DataType::kFloat8E4M3FNUZ:
-      return kFloat8E4M3FNUZFormat;
-    case DataType::kFloat8E5M2:
-      return kFloat8E5M2Format;
-    case DataType::kFloat8E5M2FNUZ:
-      return kFloat8E5M2FNUZFormat;
-    default:
-      throw DTypeError(StrCat("the llvm backend can't compute with dtype ", t));
-  }
+  if (const std::optional<FloatFormat> format = SmallFloatFormat(t)) return *format;
+  throw DTypeError(StrCat("the llvm backend can't compute with dtype ", t));
 }
 
 class LoadFinder : public tir::ExprVisitor {

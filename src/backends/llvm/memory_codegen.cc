@@ -187,7 +187,7 @@ Value* FunctionCodegen::LoadLanes(const tir::BufferLoadNode* op, Value* mask, Va
     Value* value = LoadElements(buffer, pointer, unit);
     for (int j = 0; j < unit; ++j) {
       Value* lane = unit == 1 ? value : b_.CreateExtractElement(value, static_cast<uint64_t>(j));
-      result = b_.CreateInsertElement(result, lane, static_cast<uint64_t>(i * unit + j));
+      result = b_.CreateInsertElement(result, lane, int64_t{i} * unit + j);
     }
     if (mask != nullptr) {
       auto* then_end = b_.GetInsertBlock();
@@ -245,7 +245,7 @@ void FunctionCodegen::StoreLanes(const tir::Buffer& buffer, const PrimExpr& inde
     }
     Value* pointer = b_.CreateInBoundsGEP(memory, base, offset);
     for (int j = 0; j < unit; ++j) {
-      Value* lane = b_.CreateExtractElement(value, static_cast<uint64_t>(i * unit + j));
+      Value* lane = b_.CreateExtractElement(value, int64_t{i} * unit + j);
       StoreElements(buffer, b_.CreateInBoundsGEP(memory, pointer, b_.getInt64(static_cast<uint64_t>(j))), lane, 1);
     }
     if (mask != nullptr) {

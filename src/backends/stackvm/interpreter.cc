@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "backends/stackvm/program.h"
-#include "treadle/base/half.h"
+#include "ir/float_format.h"
 #include "treadle/runtime/packed_func.h"
 #include "treadle/runtime/registry.h"
 
@@ -23,20 +23,8 @@ union Register {
 };
 
 FloatFormat FormatOf(DataType t) {
-  if (t.is_float16()) return kFloat16Format;
-  if (t.is_bfloat16()) return kBFloat16Format;
-  switch (t.code()) {
-    case DataType::kFloat8E4M3FN:
-      return kFloat8E4M3FNFormat;
-    case DataType::kFloat8E4M3FNUZ:
-      return kFloat8E4M3FNUZFormat;
-    case DataType::kFloat8E5M2:
-      return kFloat8E5M2Format;
-    case DataType::kFloat8E5M2FNUZ:
-      return kFloat8E5M2FNUZFormat;
-    default:
-      throw DTypeError(StrCat("the interpreter can't compute with dtype ", t));
-  }
+  if (const std::optional<FloatFormat> format = SmallFloatFormat(t)) return *format;
+  throw DTypeError(StrCat("the interpreter can't compute with dtype ", t));
 }
 
 double RoundTo(int code, int bits, double value) {

@@ -173,14 +173,7 @@ std::string EmitBinary(const std::string& name, const RegionNode& node, const st
 
 /// Products of matrices: (batch of) a of (m, k) and b of (k, n), each maybe transposed.
 std::string EmitMatmul(const std::string& name, const RegionNode& node, const std::vector<Tensor>& inputs) {
-  bool transpose_a = false, transpose_b = true;  // nn.dense
-  if (node.op() == "nn.matmul") {
-    const auto* attrs = node.call->attrs_as<ops::MatmulAttrs>();
-    transpose_a = attrs->transpose_a, transpose_b = attrs->transpose_b;
-  } else if (node.op() == "nn.batch_matmul") {
-    const auto* attrs = node.call->attrs_as<ops::BatchMatmulAttrs>();
-    transpose_a = attrs->transpose_a, transpose_b = attrs->transpose_b;
-  }
+  const auto [transpose_a, transpose_b] = TransposedOperands(node);
   const auto& a = inputs[0].shape;
   const auto& b = inputs[1].shape;
   const size_t rank = a.size();

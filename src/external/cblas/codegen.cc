@@ -16,14 +16,7 @@ bool Takes(const relay::CallNode* call, std::string* reason) {
 
 /// op(a) is (m, k), op(b) is (k, n); `batch` of them, an operand of one matrix is used for all.
 Json MatmulStep(const RegionNode& node, const Tensor& a, const Tensor& b) {
-  bool transpose_a = false, transpose_b = true;  // nn.dense
-  if (node.op() == "nn.matmul") {
-    const auto* attrs = node.call->attrs_as<ops::MatmulAttrs>();
-    transpose_a = attrs->transpose_a, transpose_b = attrs->transpose_b;
-  } else if (node.op() == "nn.batch_matmul") {
-    const auto* attrs = node.call->attrs_as<ops::BatchMatmulAttrs>();
-    transpose_a = attrs->transpose_a, transpose_b = attrs->transpose_b;
-  }
+  const auto [transpose_a, transpose_b] = TransposedOperands(node);
   const bool batched = node.op() == "nn.batch_matmul";
   const size_t rank = a.shape.size();
   const int64_t n = node.type.shape.back(), k = a.shape[rank - (transpose_a ? 2 : 1)];

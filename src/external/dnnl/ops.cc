@@ -260,13 +260,7 @@ Json SliceStep(const RegionNode& node, const Tensor& data) {
 
 Json MatmulStep(const RegionNode& node) {
   if (node.op() == "nn.dense") return {{"op", "dense"}};
-  bool a = false, b = false;
-  if (const auto* attrs = node.call->attrs.as<ops::MatmulAttrs>()) {
-    a = attrs->transpose_a, b = attrs->transpose_b;
-  } else {
-    const auto* batch = node.call->attrs_as<ops::BatchMatmulAttrs>();
-    a = batch->transpose_a, b = batch->transpose_b;
-  }
+  const auto [a, b] = TransposedOperands(node);
   return {{"op", "matmul"}, {"transpose", {a, b}}};
 }
 

@@ -13,24 +13,13 @@
 #include <vector>
 
 #include "frontend/onnx/model.h"
+#include "runtime/file_io.h"
 #include "treadle/base/error.h"
 
 namespace treadle::onnx {
 namespace {
 
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
+using runtime::FileDescriptor;
 
 std::string ErrnoText() { return std::strerror(errno); }
 

@@ -696,16 +696,4 @@ Model ReadModelBytes(std::string_view bytes, std::shared_ptr<const void> owner, 
   return ReadModelImpl({bytes, std::move(owner)}, source, files, limits);
 }
 
-Tensor ReadTensorFile(const std::string& path, const ReadLimits& limits) {
-  MappedBytes mapped = MapFile(path, limits.max_message_bytes);
-  if (mapped.bytes.empty()) throw ModelFormatError(StrCat(path, ": the file is empty"));
-  ExternalFiles files(path, ParentDirectory(path));
-  ReadContext context{path, mapped.bytes, mapped.owner, limits, {}, 0, 0};
-  ProtoReader reader(context, files);
-  Tensor tensor;
-  reader.ReadTensor(mapped.bytes, tensor);
-  reader.Finish(tensor);
-  return tensor;
-}
-
 }  // namespace treadle::onnx

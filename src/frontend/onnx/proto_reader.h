@@ -37,7 +37,4 @@ Model ReadModelFile(const std::string& path, const ReadLimits& limits = {});
 Model ReadModelBytes(std::string_view bytes, std::shared_ptr<const void> owner, const std::string& source,
                      const std::string& base_dir = "", const ReadLimits& limits = {});
 
-/// Reads a file that holds one TensorProto, as ONNX's test data do.
-Tensor ReadTensorFile(const std::string& path, const ReadLimits& limits = {});
-
 }  // namespace treadle::onnx

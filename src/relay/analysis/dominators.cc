@@ -95,14 +95,4 @@ std::vector<DominatorNode> PostDominators(const IndexedForwardGraph& graph) {
   return result;
 }
 
-std::string DumpDominators(const std::vector<DominatorNode>& dominators) {
-  std::string text;
-  for (size_t i = 0; i < dominators.size(); ++i) {
-    const DominatorNode& node = dominators[i];
-    text += StrCat(i, ": ", node.parent < 0 ? std::string("root") : StrCat("parent ", node.parent), " depth ",
-                   node.depth, " ", PatternName(node.pattern), "\n");
-  }
-  return text;
-}
-
 }  // namespace treadle::relay

@@ -21,7 +21,5 @@ struct DominatorNode {
 /// outside data flow is a root. The common ancestor of a node's consumers is found over skip links, so that the
 /// whole takes O(edges * log nodes) instead of walking up step by step.
 std::vector<DominatorNode> PostDominators(const IndexedForwardGraph& graph);
-/// One line per node: `3: parent 7 depth 2 elemwise`.
-std::string DumpDominators(const std::vector<DominatorNode>& dominators);
 
 }  // namespace treadle::relay

@@ -74,7 +74,6 @@ class Eliminator : public ExprMutator {
     return it == replaced_.end() ? GetRef<Expr>(op) : it->second;
   }
   Expr VisitExpr_(const LetNode* op) override {
-    std::vector<const LetNode*> chain;
     Expr rest = GetRef<Expr>(op);
     std::vector<std::pair<const LetNode*, Expr>> kept;
     while (const auto* let = rest.as<LetNode>()) {

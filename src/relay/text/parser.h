@@ -96,6 +96,10 @@ class Parser {
   Attrs ParseTypedAttributes(const TypeInfo* info, const std::string& owner);
   Attrs ParseOtherAttributes();
   void ParseField(const FieldInfo& field, Object* target, const Token& key);
+  void ParseObjectField(const FieldInfo& field, Object* target, const Token& key);
+  std::vector<int64_t> ParseFieldInts(const FieldInfo& field, const Token& key);
+  int64_t ParseFieldInt(const FieldInfo& field, const Token& key);
+  std::string ParseFieldString();
   void CheckRange(const FieldInfo& field, double value, const Token& key) const;
   ObjectRef ParseAttrValue();
   ObjectRef ParseAttrNumber(bool negative);

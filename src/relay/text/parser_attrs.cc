@@ -156,44 +156,47 @@ void Parser::ParseListOfDims(Array<ObjectRef>* items) {
   });
 }
 
+std::vector<int64_t> Parser::ParseFieldInts(const FieldInfo& field, const Token& key) {
+  std::vector<int64_t> values;
+  if (Accept("(")) {
+    ParseList(")", "after a number", [&] { values.push_back(ParseInt("an integer")); });
+  } else if (Peek().Is("[")) {
+    Next();
+    ParseList("]", "after a number", [&] { values.push_back(ParseInt("an integer")); });
+  } else {
+    Fail(Peek(), StrCat("attribute ", field.name, " is a list such as [1, 2], but found ", Describe(Peek())));
+  }
+  for (int64_t v : values) CheckRange(field, static_cast<double>(v), key);
+  return values;
+}
+
+int64_t Parser::ParseFieldInt(const FieldInfo& field, const Token& key) {
+  const int64_t value = ParseInt("an integer");
+  CheckRange(field, static_cast<double>(value), key);
+  return value;
+}
+
+std::string Parser::ParseFieldString() {
+  Token token = Next();
+  if (token.kind != TokenKind::kString && token.kind != TokenKind::kIdent) {
+    Fail(token, "expected a string but found " + Describe(token));
+  }
+  return token.text;
+}
+
 void Parser::ParseField(const FieldInfo& field, Object* target, const Token& key) {
-  auto int_list = [&] {
-    std::vector<int64_t> values;
-    if (Accept("(")) {
-      ParseList(")", "after a number", [&] { values.push_back(ParseInt("an integer")); });
-    } else if (Peek().Is("[")) {
-      Next();
-      ParseList("]", "after a number", [&] { values.push_back(ParseInt("an integer")); });
-    } else {
-      Fail(Peek(), StrCat("attribute ", field.name, " is a list such as [1, 2], but found ", Describe(Peek())));
-    }
-    for (int64_t v : values) CheckRange(field, static_cast<double>(v), key);
-    return values;
-  };
-  auto int_value = [&] {
-    int64_t value = ParseInt("an integer");
-    CheckRange(field, static_cast<double>(value), key);
-    return value;
-  };
-  auto string_value = [&] {
-    Token token = Next();
-    if (token.kind != TokenKind::kString && token.kind != TokenKind::kIdent) {
-      Fail(token, "expected a string but found " + Describe(token));
-    }
-    return token.text;
-  };
   switch (field.kind) {
     case FieldKind::kBool:
       field.GetMutable<bool>(target) = ParseInt("True or False") != 0;
       return;
     case FieldKind::kInt32: {
-      int64_t value = int_value();
+      int64_t value = ParseFieldInt(field, key);
       if (value != static_cast<int>(value)) Fail(key, StrCat("attribute ", field.name, " doesn't fit into int32"));
       field.GetMutable<int>(target) = static_cast<int>(value);
       return;
     }
     case FieldKind::kInt64:
-      field.GetMutable<int64_t>(target) = int_value();
+      field.GetMutable<int64_t>(target) = ParseFieldInt(field, key);
       return;
     case FieldKind::kDouble: {
       double value = ParseDouble("a number");
@@ -202,10 +205,10 @@ void Parser::ParseField(const FieldInfo& field, Object* target, const Token& key
       return;
     }
     case FieldKind::kString:
-      field.GetMutable<std::string>(target) = string_value();
+      field.GetMutable<std::string>(target) = ParseFieldString();
       return;
     case FieldKind::kDataType: {
-      std::string text = string_value();
+      std::string text = ParseFieldString();
       try {
         field.GetMutable<DataType>(target) = text.empty() ? DataType() : DataType::FromString(text);
       } catch (const Error& error) {
@@ -214,18 +217,18 @@ void Parser::ParseField(const FieldInfo& field, Object* target, const Token& key
       return;
     }
     case FieldKind::kInt64s:
-      field.GetMutable<std::vector<int64_t>>(target) = int_list();
+      field.GetMutable<std::vector<int64_t>>(target) = ParseFieldInts(field, key);
       return;
     case FieldKind::kOptInt64s: {
       auto& slot = field.GetMutable<std::optional<std::vector<int64_t>>>(target);
       slot.reset();
-      if (!AcceptWord("None")) slot = int_list();
+      if (!AcceptWord("None")) slot = ParseFieldInts(field, key);
       return;
     }
     case FieldKind::kOptInt64: {
       auto& slot = field.GetMutable<std::optional<int64_t>>(target);
       slot.reset();
-      if (!AcceptWord("None")) slot = int_value();
+      if (!AcceptWord("None")) slot = ParseFieldInt(field, key);
       return;
     }
     case FieldKind::kOptDouble: {
@@ -244,15 +247,18 @@ void Parser::ParseField(const FieldInfo& field, Object* target, const Token& key
     case FieldKind::kStrings: {
       std::vector<std::string> values;
       Expect("[", "before a list of strings");
-      ParseList("]", "after a string", [&] { values.push_back(string_value()); });
+      ParseList("]", "after a string", [&] { values.push_back(ParseFieldString()); });
       field.GetMutable<std::vector<std::string>>(target) = values;
       return;
     }
     case FieldKind::kObject:
-      break;
+      return ParseObjectField(field, target, key);
   }
-  // Lists in attributes of operators are lists of dimensions, maybe nested; single objects may be of any kind that
-  // the operator checks.
+}
+
+// Lists in attributes of operators are lists of dimensions, maybe nested; single objects may be of any kind that the
+// operator checks.
+void Parser::ParseObjectField(const FieldInfo& field, Object* target, const Token& key) {
   ObjectRef& slot = field.GetMutable<ObjectRef>(target);
   if (slot.as<ArrayNode>() == nullptr) {
     const Token& token = Peek();

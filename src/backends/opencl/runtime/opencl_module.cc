@@ -127,7 +127,10 @@ class OpenCLModuleNode final : public ModuleNode {
 
   static void SetArgument(const Library& cl, cl_kernel kernel, size_t i, DataType dtype, const ArgValue& arg) {
     auto set = [&](auto value) {
-      Check(cl.clSetKernelArg(kernel, static_cast<cl_uint>(i), sizeof(value), &value), "clSetKernelArg");
+      const auto* bytes = static_cast<const void*>(&value);
+      // Of a buffer the handle itself is the argument.
+      constexpr size_t size = sizeof(value);  // NOLINT(bugprone-sizeof-expression)
+      Check(cl.clSetKernelArg(kernel, static_cast<cl_uint>(i), size, bytes), "clSetKernelArg");
     };
     if (dtype.is_handle()) return set(static_cast<cl_mem>(arg.value().v_handle));
     if (dtype.is_floating()) {
