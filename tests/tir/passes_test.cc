@@ -41,6 +41,12 @@ TEST(HoistIfThenElse, ConditionsOnDataStay) {
   ExpectBody(HoistIfThenElse, text, text);
 }
 
+TEST(HoistIfThenElse, LikelyConjunctionsWithConditionsOnDataStay) {
+  const char* text =
+      "for (i: int32, 0, 8) { if (@tir.likely(((n < 4) && (A[0] < 4f32)), dtype=bool)) { A[i] = 1f32 } }";
+  ExpectBody(HoistIfThenElse, text, text);
+}
+
 TEST(InjectVirtualThread, FewThreadsAreUnrolled) {
   ExpectBody(InjectVirtualThread, "for (i: int32, 0, 4) thread_binding(\"vthread\") { A[i] = 1f32 }",
              "for (i: int32, 0, 4) unroll { A[i] = 1f32 }");
