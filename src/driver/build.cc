@@ -64,8 +64,12 @@ std::vector<std::string> RequiredCpuFeatures(const Target& model_target) {
   TargetFeatures features = target->Features();
   if (features.arch != "x86_64") return {};
   std::vector<std::string> names;
-  if (features.vector_bits >= 256) names = {"avx", "avx2", "bmi2"};
-  if (features.vector_bits >= 512) names.insert(names.end(), {"avx512f", "avx512vl", "avx512bw", "avx512dq"});
+  if (features.fma) names = {"avx", "avx2", "bmi2"};
+  // Code for such machines uses their instructions whatever the vectors' width.
+  constexpr int kAvx512Registers = 32;
+  if (features.vector_registers >= kAvx512Registers) {
+    names.insert(names.end(), {"avx512f", "avx512vl", "avx512bw", "avx512dq"});
+  }
   if (features.fma) names.push_back("fma");
   if (features.f16_convert) names.push_back("f16c");
   return names;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "driver/vm/vm_codegen.h"
+#include "relay/passes/fill_channels.h"
 #include "relay/passes/fuse_attention.h"
 #include "treadle/ops/attrs/annotation.h"
 #include "treadle/relay/expr_functor.h"
@@ -179,6 +180,9 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& targets, const Pass& pa
     passes.push_back(SimplifyExpr());
     passes.push_back(Conv1DToConv2D());
     passes.push_back(FoldConstant());
+    // Blocks of 8 channels fill narrower vectors.
+    constexpr int kBlock = 16;
+    if (targets.default_target()->Features().vector_lanes(32) >= kBlock) passes.push_back(FillChannels(kBlock));
     passes.push_back(PlanLayout());
     // What several calls do with a constant weight (steps of a recurrent network) is one constant then.
     if (one_device) passes.push_back(EliminateCommonSubexpr());

@@ -8,6 +8,7 @@
 #include <llvm/TargetParser/Host.h>
 
 #include <mutex>
+#include <set>
 
 namespace treadle::backends {
 
@@ -27,6 +28,26 @@ void InitializeLLVM() {
   });
 }
 
+namespace {
+
+/// Whether loads and inserts of single elements are faster than instructions that gather or scatter them, contrary to
+/// LLVM's belief about processors with AVX-512: AMD's run these in microcode, Intel's before Sapphire Rapids gather
+/// slowly since they were made safe (CVE-2022-40982). Scatters store one element a cycle at best everywhere.
+std::string GatherFeatures(const std::string& cpu, const std::string& features) {
+  static const std::set<std::string> kSlow = {"znver4",         "znver5",         "skylake-avx512", "skx",
+                                              "cascadelake",    "cooperlake",     "cannonlake",     "icelake-client",
+                                              "icelake-server", "icelake_client", "icelake_server", "skylake_avx512",
+                                              "rocketlake",     "tigerlake"};
+  static const std::set<std::string> kFast = {"sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d"};
+  std::string result = features;
+  auto add = [&](const char* name) { result += StrCat(result.empty() ? "" : ",", name); };
+  if (kSlow.count(cpu) != 0) add("+prefer-no-gather");
+  if (kSlow.count(cpu) != 0 || kFast.count(cpu) != 0) add("+prefer-no-scatter");
+  return result;
+}
+
+}  // namespace
+
 LLVMTargetInfo ResolveLLVMTarget(const Target& target) {
   LLVMTargetInfo info;
   const std::string host = llvm::sys::getDefaultTargetTriple();
@@ -42,6 +63,7 @@ LLVMTargetInfo ResolveLLVMTarget(const Target& target) {
           (info.features.empty() ? "" : ",") + std::string(feature.second ? "+" : "-") + feature.first().str();
     }
   }
+  info.features = GatherFeatures(info.cpu, info.features);
   if (auto attributes = target->GetAttr("mattr")) info.features += (info.features.empty() ? "" : ",") + *attributes;
   info.float_abi = target->GetAttr("mfloat-abi", "");
   if (!info.float_abi.empty() && info.float_abi != "soft" && info.float_abi != "hard") {

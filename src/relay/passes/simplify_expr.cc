@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // SimplifyExpr: algebraic identities, to a fixed point. A rule sees the call with its rewritten arguments and the
 // types of the original one; identities of floating-point arithmetic are used only where they hold for all values
-// (x + 0, x * 1; not x * 0).
+// (x + 0, x * 1; not x * 0). One rule rounds once more: DivideGate.
+#include <cmath>
 #include <numeric>
 
 #include "relay/passes/pass_util.h"
@@ -146,9 +147,28 @@ Expr DropCast(const Site& site) {
   return TypesEqual(site.pre->args[0]->checked_type(), site.pre->checked_type()) ? site.arg(0) : Expr();
 }
 
+/// Gates as exporters write them, clip(..) / c and x * clip(..) / c: times 1 / c, a rounding more, for divisions take
+/// many times as long as products.
+Expr DivideGate(const Site& site) {
+  if (OpName(site.call) != "divide" || site.type() == nullptr || !site.type()->dtype.is_float()) return Expr();
+  const auto* gate = site.arg(0).as<CallNode>();
+  if (gate == nullptr || gate->op.as<OpNode>() == nullptr) return Expr();
+  bool clips = OpName(gate) == "clip";
+  if (OpName(gate) == "multiply") {
+    for (const Expr& arg : gate->args) clips = clips || AsCallOf(arg, "clip") != nullptr;
+  }
+  const auto* type = site.arg_type(1);
+  std::optional<double> by = clips && type != nullptr ? UniformValue(site.arg(1)) : std::nullopt;
+  constexpr double kLeast = 1e-3, kMost = 1e3;
+  if (!by || std::abs(*by) < kLeast || std::abs(*by) > kMost) return Expr();
+  if (!ShapesEqual(site.arg_type(0)->shape, site.type()->shape)) return Expr();
+  static const Op multiply = Op::Get("multiply");
+  return Call(multiply, {site.arg(0), ops::ScalarConstant(type->dtype, 1 / *by)}, Attrs(), {}, site.call->span);
+}
+
 using Rule = Expr (*)(const Site& site);
 constexpr Rule kRules[] = {ConcretizeLike,        DropNeutralOperand, MergeReshapes, MergeTransposes,
-                           MergeLayoutTransforms, DropCast,           ScalarOperand};
+                           MergeLayoutTransforms, DropCast,           ScalarOperand, DivideGate};
 
 class ExprSimplifier : public MixedModeMutator {
  public:

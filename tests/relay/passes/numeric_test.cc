@@ -2,6 +2,7 @@
 // Every pass that keeps what a program computes: numbers and types before and after, in the interpreter.
 #include <functional>
 
+#include "relay/passes/fill_channels.h"
 #include "relay/passes/pass_test.h"
 #include "tests_common/relay_eval.h"
 
@@ -62,6 +63,7 @@ const NamedPass kPasses[] = {
     {"ConvertLayout", [] { return ToNHWC(); }},
     {"FastMath", [] { return transform::FastMath(); }, 1e-3},
     {"Legalize", [] { return transform::Legalize(); }},
+    {"FillChannels", [] { return transform::FillChannels(16); }},
     {"PlanLayout", [] { return transform::PlanLayout(); }},
     {"LabelOps", [] { return transform::LabelOps(); }},
 };
