@@ -179,6 +179,7 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& targets, const Pass& pa
     passes.push_back(FuseAttention());
     passes.push_back(SimplifyExpr());
     passes.push_back(Conv1DToConv2D());
+    passes.push_back(Conv3DToConv2D());
     passes.push_back(FoldConstant());
     // Blocks of 8 channels fill narrower vectors.
     constexpr int kBlock = 16;

@@ -65,6 +65,11 @@ struct GridAxis {
     if (attrs.padding_mode == "reflection") return tir::max(tir::min(Reflect(x), last), F(0));
     return x;
   }
+  /// Whether the position lies in a pixel of the image.
+  PrimExpr WithinBorder(const PrimExpr& x) const {
+    const double half = attrs.align_corners ? 0 : 0.5;
+    return x >= F(-half) && x <= FloatSize() - F(1 - half);
+  }
   PrimExpr Inside(const PrimExpr& x) const { return x >= F(0) && x <= FloatSize() - F(1); }
   PrimExpr SafeIndexOf(const PrimExpr& x) const { return Clamp(tir::cast(DataType::Int(64), x), Index(0), size - 1); }
 };
@@ -82,10 +87,12 @@ std::vector<GridTap> GridTaps(const GridAxis& axis, const PrimExpr& x) {
     PrimExpr base = tir::floor(at);
     return {{base, F(1) - (at - base)}, {base + F(1), at - base}};
   }
-  // Bicubic pads the taps, not the position; the kernel is Keys' with a = -0.75.
+  // Bicubic pads the taps, and the position only where it isn't within the image's border; the kernel is Keys' with
+  // a = -0.75.
   const double a = -0.75;
-  PrimExpr base = tir::floor(x);
-  PrimExpr t = x - base;
+  PrimExpr at = axis.attrs.padding_mode == "border" ? tir::select(axis.WithinBorder(x), x, axis.Padded(x)) : x;
+  PrimExpr base = tir::floor(at);
+  PrimExpr t = at - base;
   auto near = [&](const PrimExpr& d) { return ((F(a + 2) * d - F(a + 3)) * d) * d + F(1); };
   auto far = [&](const PrimExpr& d) { return ((F(a) * d - F(5 * a)) * d + F(8 * a)) * d - F(4 * a); };
   return {{axis.Padded(base - F(1)), far(t + F(1))},

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that follow the layout of their inputs: where an input exists channel-blocked, they run blocked too.
+#include <algorithm>
 #include <set>
 #include <string>
 
 #include "ops/families.h"
 #include "treadle/base/checked_math.h"
+#include "treadle/ir/prim_ops.h"
+#include "treadle/ops/attrs/image.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/attrs/pool.h"
+#include "treadle/ops/attrs/reduce.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/relay/layout.h"
 
@@ -191,6 +195,84 @@ std::optional<LaidOutCall> LRNRule(const CallNode* call, LayoutArgs& args) {
   return LaidOutCall{relay::Call(blocked, {args.Get(0, layout)}, call->attrs, {}, call->span), layout};
 }
 
+/// Dimensions of `call`'s only tensor argument where it is a static rank-4 tensor that exists blocked; else nothing.
+std::optional<Shape> BlockedArgument(const LayoutArgs& args) {
+  const auto* type = args.Type(0);
+  if (args.Layout(0).empty() || type == nullptr || type->shape.size() != 4 || !IsStatic(type)) return std::nullopt;
+  return ShapeOf(type);
+}
+
+/// Slices that keep blocks of channels whole.
+std::optional<LaidOutCall> StridedSliceRule(const CallNode* call, LayoutArgs& args) {
+  const auto* a = call->attrs_as<StridedSliceAttrs>();
+  auto shape = BlockedArgument(args);
+  if (!shape || a->slice_mode != "end") return std::nullopt;
+  const std::string layout = args.Layout(0);
+  const int64_t block = relay::BlockOf(layout);
+  StridedSliceAttrs blocked = *a;
+  std::vector<int64_t> axes;
+  for (size_t i = 0; i < a->begin.size(); ++i) {
+    int64_t axis = a->axes ? (*a->axes)[i] : static_cast<int64_t>(i);
+    if (axis < 0) axis += 4;
+    axes.push_back(axis);
+    if (axis != 1) continue;
+    const int64_t size = (*shape)[1], step = i < a->strides.size() ? a->strides[i] : 1;
+    const int64_t begin = a->begin[i] < 0 ? a->begin[i] + size : a->begin[i];
+    const int64_t end = std::min(a->end[i] < 0 ? a->end[i] + size : a->end[i], size);
+    const bool whole = end % block == 0 || end == size;
+    if (step != 1 || begin < 0 || end <= begin || begin % block != 0 || !whole) return std::nullopt;
+    blocked.begin[i] = begin / block;
+    blocked.end[i] = (end + block - 1) / block;
+  }
+  blocked.axes = axes;
+  return SameCall(call, {args.Get(0, layout)}, Attrs(MakeObject<StridedSliceAttrs>(blocked)), layout);
+}
+
+/// Padding of other dimensions than channels.
+std::optional<LaidOutCall> PadRule(const CallNode* call, LayoutArgs& args) {
+  const auto* a = call->attrs_as<PadAttrs>();
+  auto shape = BlockedArgument(args);
+  if (!shape || a->pad_width.size() != 4 || !tir::is_zero(a->pad_width[1][0]) || !tir::is_zero(a->pad_width[1][1])) {
+    return std::nullopt;
+  }
+  const std::string layout = args.Layout(0);
+  auto blocked = MakeObject<PadAttrs>(*a);
+  blocked->pad_width.push_back(a->pad_width[1]);
+  Array<Expr> operands{args.Get(0, layout)};
+  for (size_t i = 1; i < args.size(); ++i) operands.push_back(args.Get(i, ""));
+  return SameCall(call, operands, Attrs(ObjectPtr<Object>(blocked)), layout);
+}
+
+template <typename ResizeAttrsType>
+std::optional<LaidOutCall> ResizeRule(const CallNode* call, LayoutArgs& args) {
+  const auto* a = call->attrs_as<ResizeAttrsType>();
+  if (!BlockedArgument(args) || a->layout != "NCHW") return std::nullopt;
+  const std::string layout = args.Layout(0);
+  auto blocked = MakeObject<ResizeAttrsType>(*a);
+  blocked->layout = layout;
+  return SameCall(call, {args.Get(0, layout)}, Attrs(ObjectPtr<Object>(blocked)), layout);
+}
+
+/// Reductions of rows and columns. A result of lower rank becomes plain: it is small.
+std::optional<LaidOutCall> ReduceRule(const CallNode* call, LayoutArgs& args) {
+  const auto* a = call->attrs_as<ReduceAttrs>();
+  if (!BlockedArgument(args) || a->exclude || !a->axis || a->axis->empty()) return std::nullopt;
+  auto blocked = MakeObject<ReduceAttrs>(*a);
+  blocked->keepdims = true;
+  for (int64_t& axis : *blocked->axis) {
+    if (axis < 0) axis += 4;
+    if (axis < 2) return std::nullopt;
+  }
+  const std::string layout = args.Layout(0);
+  LaidOutCall result = SameCall(call, {args.Get(0, layout)}, Attrs(ObjectPtr<Object>(blocked)), layout);
+  if (a->keepdims) return result;
+  Array<PrimExpr> kept = args.Type(0)->shape;
+  for (int64_t axis : *blocked->axis) kept.Set(static_cast<size_t>(axis), PrimExpr(int64_t{1}));
+  const TensorType type(kept, args.Type(0)->dtype);
+  Expr plain = relay::ChangeLayout(result.expr, type.as<TensorTypeNode>(), layout, "");
+  return LaidOutCall{Reshape(plain, ShapeOf(call->type_as<TensorTypeNode>())), ""};
+}
+
 }  // namespace
 
 void RegisterLayoutRules() {
@@ -208,6 +290,13 @@ void RegisterLayoutRules() {
     OpRegistration(name).Set(relay::kLayoutRule, FLayoutRule(PoolRule<GlobalPool2DAttrs>));
   }
   OpRegistration("nn.lrn").Set(relay::kLayoutRule, FLayoutRule(LRNRule));
+  OpRegistration("strided_slice").Set(relay::kLayoutRule, FLayoutRule(StridedSliceRule));
+  OpRegistration("nn.pad").Set(relay::kLayoutRule, FLayoutRule(PadRule));
+  OpRegistration("image.resize2d").Set(relay::kLayoutRule, FLayoutRule(ResizeRule<Resize2DAttrs>));
+  OpRegistration("nn.upsampling").Set(relay::kLayoutRule, FLayoutRule(ResizeRule<UpSamplingAttrs>));
+  for (const char* name : {"mean", "sum", "max", "min"}) {
+    OpRegistration(name).Set(relay::kLayoutRule, FLayoutRule(ReduceRule));
+  }
   OpRegistration("concatenate").Set(relay::kLayoutRule, FLayoutRule(ConcatenateRule));
 }
 

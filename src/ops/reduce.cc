@@ -182,6 +182,25 @@ Array<Tensor> VarianceCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
   return DivideByCount(sum, a->unbiased ? DimSub(reduction.count, Dim(1)) : reduction.count, out->dtype, "variance");
 }
 
+/// Along the last dimension: the extreme, then the first (last) index that has it. Both are reductions of one value,
+/// which run along vectors. NaN counts as the extreme.
+template <bool kMax>
+Tensor ExtremeIndex(const ArgReduceAttrs* a, const Tensor& x, const Array<PrimExpr>& shape) {
+  const DataType index = DataType::Int(32);
+  Reduction values(a, x->shape), places(a, x->shape);
+  Tensor extreme = ReduceTensor(values, x, shape, x->dtype, kMax ? te::MaxReduce : te::MinReduce, "extreme");
+  return Compute(
+      shape,
+      [&](const Array<PrimExpr>& i) {
+        PrimExpr value = x(places.Source(i));
+        PrimExpr found = tir::equal(value, extreme(i)) || tir::isnan(value);
+        PrimExpr none = a->select_last_index ? tir::min_value(index) : tir::max_value(index);
+        PrimExpr place = tir::select(found, tir::cast(index, places.axes[0]->var), none);
+        return a->select_last_index ? te::MaxReduce(place, places.axes) : te::MinReduce(place, places.axes);
+      },
+      "extreme_index", tag::kCommReduce);
+}
+
 template <bool kMax>
 Array<Tensor> ArgReduceCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const auto* a = attrs.as<ArgReduceAttrs>();
@@ -191,6 +210,13 @@ Array<Tensor> ArgReduceCompute(const Attrs& attrs, const Array<Tensor>& inputs, 
   if (reduction.none()) {
     return {
         Compute(out->shape, [&](const Array<PrimExpr>&) { return tir::make_zero(out->dtype); }, "arg", tag::kElemWise)};
+  }
+  const bool last = reduction.axes.size() == 1 && reduction.reduced.back() && DimValue(x->shape.back()) <= INT32_MAX;
+  if (last && DimValue(x->shape.back()) > 0 && x->dtype == DataType::Float(32)) {
+    Tensor found = ExtremeIndex<kMax>(a, x, out->shape);
+    return {Compute(
+        out->shape, [&](const Array<PrimExpr>& i) { return tir::cast(out->dtype, found(i)); },
+        kMax ? "argmax" : "argmin", tag::kInjective)};
   }
   DataType index = DataType::Int(32);
   tir::CommReducer reducer = kMax ? te::ArgMaxReducer(index, x->dtype, a->select_last_index)

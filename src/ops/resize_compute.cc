@@ -254,9 +254,28 @@ Tensor ResizeTensor(const ResizeAttrs& attrs, const Tensor& data, const std::vec
     Tensor rows = Compute(
         shape, [&](const Array<PrimExpr>& i) { return weighted(dims[0].Taps(i[axes[0]]), data, i, axes[0]); },
         "resize_rows", "resize_rows");
+    // Where each column reads and with which weight is the same for all rows.
+    const size_t count = attrs.method == "linear" ? 2 : 4;
+    const Array<PrimExpr> columns{out->shape[rank - 1]};
+    std::vector<Tensor> places, weights;
+    for (size_t k = 0; k < count; ++k) {
+      auto tap = [&dims, k](const Array<PrimExpr>& i) { return dims[1].Taps(i[0])[k]; };
+      places.push_back(Compute(
+          columns, [&](const Array<PrimExpr>& i) { return tir::cast(DataType::Int(32), tap(i).index); },
+          StrCat("resize_place", k), "resize_table"));
+      weights.push_back(Compute(
+          columns, [&](const Array<PrimExpr>& i) { return tap(i).weight; }, StrCat("resize_weight", k),
+          "resize_table"));
+    }
     return Compute(
         out->shape,
-        [&](const Array<PrimExpr>& i) { return finish(i, weighted(dims[1].Taps(i[axes[1]]), rows, i, axes[1])); },
+        [&](const Array<PrimExpr>& i) {
+          std::vector<Tap> taps;
+          for (size_t k = 0; k < count; ++k) {
+            taps.push_back({tir::cast(DataType::Int(64), places[k](i[axes[1]])), weights[k](i[axes[1]])});
+          }
+          return finish(i, weighted(taps, rows, i, axes[1]));
+        },
         "resize", tag::kInjective);
   }
   if (attrs.antialias && shrinks && !nearest && !empty) {

@@ -56,55 +56,93 @@ PrimExpr Before(const PrimExpr& a, const PrimExpr& b, const PrimExpr& a_index, c
   return less || (equal && a_index < b_index);
 }
 
-/// The index tensor that sorts `x` along `axis`: Batcher's merge exchange (Knuth, The Art of Computer Programming,
-/// volume 3, algorithm 5.2.2M), whose pairs don't depend on the data.
-Tensor SortedIndices(const Tensor& x, size_t axis, bool ascend) {
+/// One row of a selection: the heap of the elements that come first, its root the last of them.
+struct SelectionRow {
+  const tir::Buffer &keys, &heap, &cursor;  ///< cursor: the place in the heap where an element sinks
+  Array<PrimExpr> row;
+  size_t axis;
+  bool ascend;
+
+  Array<PrimExpr> At(const PrimExpr& i) const {
+    Array<PrimExpr> index = row;
+    index.insert(axis, i);
+    return index;
+  }
+  PrimExpr Key(const PrimExpr& i) const { return Load(keys, At(tir::cast(DataType::Int(64), i))); }
+  PrimExpr Element(const PrimExpr& place) const { return Load(heap, At(place)); }
+  tir::Stmt SetElement(const PrimExpr& value, const PrimExpr& place) const { return Store(heap, value, At(place)); }
+  /// Whether element a comes after element b.
+  PrimExpr After(const PrimExpr& a, const PrimExpr& b) const { return Before(Key(b), Key(a), b, a, ascend); }
+
+  /// The element at `start` sinks to its place in a heap of `size` elements.
+  tir::Stmt Sink(const PrimExpr& start, const PrimExpr& size) const {
+    const PrimExpr at = Load(cursor, At(Index(0)));
+    auto move = [&](const PrimExpr& place) { return Store(cursor, place, At(Index(0))); };
+    tir::Stmt step = LetIn("place", at, [&](const PrimExpr& place) {
+      return LetIn("left", place * 2 + 1, [&](const PrimExpr& left) {
+        PrimExpr right = tir::min(left + 1, size - 1);
+        return LetIn("l", Element(left), [&](const PrimExpr& l) {
+          return LetIn("r", Element(right), [&](const PrimExpr& r) {
+            return LetIn("next", tir::select(After(r, l), right, left), [&](const PrimExpr& next) {
+              return LetIn("child", Element(next), [&](const PrimExpr& child) {
+                return LetIn("own", Element(place), [&](const PrimExpr& own) -> tir::Stmt {
+                  tir::Stmt swap =
+                      tir::SeqStmt(Array<tir::Stmt>{SetElement(child, place), SetElement(own, next), move(next)});
+                  return tir::IfThenElse(After(child, own), swap, move(size));
+                });
+              });
+            });
+          });
+        });
+      });
+    });
+    return tir::SeqStmt(Array<tir::Stmt>{move(start), tir::While(at * 2 + 1 < size, step)});
+  }
+};
+
+/// The indices of the first `count` elements of `x` along `axis`, in order: a heap of as many keeps the best so far
+/// (heapsort where all are wanted).
+Tensor FirstIndices(const Tensor& x, size_t axis, bool ascend, const PrimExpr& count) {
   PrimExpr n = x->shape[axis];
   bool small = DimValue(n) >= 0 && DimValue(n) <= INT32_MAX;
   DataType index_dtype = small ? DataType::Int(32) : DataType::Int(64);
-  Array<PrimExpr> rows = x->shape;
+  Array<PrimExpr> rows = x->shape, shape = x->shape, cursors = x->shape;
   rows.erase(axis);
-  int levels = 0;
-  while (levels < 62 && (DimValue(n) < 0 || (int64_t{1} << levels) < DimValue(n))) ++levels;
+  shape.Set(axis, count);
+  cursors.Set(axis, Index(1));
   auto body = [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& out) {
     return LoopNest(
         rows, "row",
-        [&](const Array<PrimExpr>& row) {
-          auto at = [&](const PrimExpr& i) {
-            Array<PrimExpr> index = row;
-            index.insert(axis, i);
-            return index;
-          };
-          auto key = [&](const PrimExpr& i) { return Load(in[0], at(tir::cast(DataType::Int(64), i))); };
+        [&](const Array<PrimExpr>& row) -> tir::Stmt {
+          SelectionRow s{in[0], out[0], out[1], row, axis, ascend};
           tir::Stmt init =
-              Loop(n, "i", [&](const PrimExpr& i) { return Store(out[0], tir::cast(index_dtype, i), at(i)); });
-          // Exchanges elements x and x + k where x starts a pair of the merge of blocks of p = 2^level elements.
-          auto exchange = [&](const PrimExpr& p, const PrimExpr& k, const PrimExpr& i) -> tir::Stmt {
-            PrimExpr offset = tir::select(tir::equal(k, p), Index(0), k);  // k mod p
-            PrimExpr j = i - offset;
-            PrimExpr starts = i >= offset && tir::equal(tir::bitwise_and(j, k), Index(0));
-            PrimExpr same = tir::equal(tir::floordiv(i, p * 2), tir::floordiv(i + k, p * 2));
-            return tir::IfThenElse(starts && same, LetIn("a", Load(out[0], at(i)), [&](const PrimExpr& a) {
-                                     return LetIn("b", Load(out[0], at(i + k)), [&](const PrimExpr& b) -> tir::Stmt {
-                                       tir::Stmt swap = tir::SeqStmt(
-                                           Array<tir::Stmt>{Store(out[0], b, at(i)), Store(out[0], a, at(i + k))});
-                                       return tir::IfThenElse(Before(key(b), key(a), b, a, ascend), swap);
-                                     });
-                                   }));
-          };
-          tir::Stmt sort = Loop(Index(levels), "level", [&](const PrimExpr& level) {
-            return Loop(level + 1, "step", [&](const PrimExpr& step) -> tir::Stmt {
-              PrimExpr p = tir::left_shift(Index(1), level);
-              PrimExpr k = tir::left_shift(Index(1), level - step);
-              return tir::IfThenElse(
-                  k < n, Loop(tir::max(n - k, Index(0)), "i", [&](const PrimExpr& i) { return exchange(p, k, i); }));
+              Loop(count, "i", [&](const PrimExpr& i) { return s.SetElement(tir::cast(index_dtype, i), i); });
+          PrimExpr half = tir::floordiv(count, 2);
+          tir::Stmt build = Loop(half, "i", [&](const PrimExpr& i) { return s.Sink(half - 1 - i, count); });
+          tir::Stmt choose = Loop(tir::max(n - count, Index(0)), "i", [&](const PrimExpr& i) -> tir::Stmt {
+            return LetIn("own", tir::cast(index_dtype, i + count), [&](const PrimExpr& own) -> tir::Stmt {
+              tir::Stmt enter = tir::SeqStmt(Array<tir::Stmt>{s.SetElement(own, Index(0)), s.Sink(Index(0), count)});
+              return LetIn("root", s.Element(Index(0)), [&](const PrimExpr& root) -> tir::Stmt {
+                return tir::IfThenElse(s.After(root, own), enter);
+              });
             });
           });
-          return tir::SeqStmt(Array<tir::Stmt>{init, sort});
+          tir::Stmt order = Loop(count, "i", [&](const PrimExpr& i) -> tir::Stmt {
+            PrimExpr end = count - 1 - i;
+            return LetIn("root", s.Element(Index(0)), [&](const PrimExpr& root) -> tir::Stmt {
+              return LetIn("last", s.Element(end), [&](const PrimExpr& last) -> tir::Stmt {
+                return tir::SeqStmt(
+                    Array<tir::Stmt>{s.SetElement(last, Index(0)), s.SetElement(root, end), s.Sink(Index(0), end)});
+              });
+            });
+          });
+          // Without elements to choose there is no root.
+          tir::Stmt all = tir::SeqStmt(Array<tir::Stmt>{init, build, choose, order});
+          return AsConstInt(count) != nullptr && DimValue(count) > 0 ? all : tir::IfThenElse(count > Index(0), all);
         },
         true);
   };
-  return te::Extern({x->shape}, {index_dtype}, {x}, body, "sort_indices", "sort")[0];
+  return te::Extern({shape, cursors}, {index_dtype, DataType::Int(64)}, {x}, body, "sort_indices", "sort")[0];
 }
 
 /// The first elements along `axis` of `x` in the order of `indices`.
@@ -128,22 +166,22 @@ Array<Tensor> SortCompute(const Attrs& attrs, const Array<Tensor>& inputs, const
   const auto* a = attrs.as<ArgsortAttrs>();
   const Tensor& x = inputs[0];
   auto axis = static_cast<size_t>(NormalizeAxis(a->axis, x.ndim()));
-  return {TakeSorted(x, SortedIndices(x, axis, a->is_ascend), axis, x->shape)};
+  return {TakeSorted(x, FirstIndices(x, axis, a->is_ascend, x->shape[axis]), axis, x->shape)};
 }
 
 Array<Tensor> ArgsortCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type&) {
   const auto* a = attrs.as<ArgsortAttrs>();
   const Tensor& x = inputs[0];
   auto axis = static_cast<size_t>(NormalizeAxis(a->axis, x.ndim()));
-  return {IndicesAs(SortedIndices(x, axis, a->is_ascend), a->dtype, x->shape)};
+  return {IndicesAs(FirstIndices(x, axis, a->is_ascend, x->shape[axis]), a->dtype, x->shape)};
 }
 
 Array<Tensor> TopKCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const auto* a = attrs.as<TopKAttrs>();
   const Tensor& x = inputs[0];
   auto axis = static_cast<size_t>(NormalizeAxis(a->axis, x.ndim()));
-  Tensor indices = SortedIndices(x, axis, a->is_ascend);
   const Array<PrimExpr>& shape = OutTensor(out_type)->shape;
+  Tensor indices = FirstIndices(x, axis, a->is_ascend, shape[axis]);
   Array<Tensor> results;
   if (a->ret_type != "indices") results.push_back(TakeSorted(x, indices, axis, shape));
   if (a->ret_type != "values") results.push_back(IndicesAs(indices, a->dtype, shape));

@@ -101,3 +101,43 @@ def test_loop_of_known_trips():
          helper.make_tensor_value_info("scan", TensorProto.FLOAT, [2])])
     check(helper.make_node("Loop", ["m", "c0", "v0"], ["y", "s"], body=body),
           {"m": np.array(3, np.int64), "c0": np.array(True), "v0": floats(2)}, 13, 2)
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("align_corners", [0, 1])
+def test_grid_sample(mode, padding_mode, align_corners):
+    node = helper.make_node("GridSample", ["x", "grid"], ["y"], mode=mode, padding_mode=padding_mode,
+                            align_corners=align_corners)
+    check(node, {"x": floats(2, 3, 5, 7), "grid": RNG.uniform(-1.3, 1.3, (2, 4, 6, 2)).astype(np.float32)}, 20)
+
+
+def test_grid_sample_of_volumes():
+    node = helper.make_node("GridSample", ["x", "grid"], ["y"], mode="linear", align_corners=1)
+    check(node, {"x": floats(1, 2, 3, 4, 5), "grid": RNG.uniform(-1, 1, (1, 2, 3, 4, 3)).astype(np.float32)}, 20)
+
+
+@pytest.mark.parametrize("aligned", ["half_pixel", "output_half_pixel"])
+def test_roi_align(aligned):
+    node = helper.make_node("RoiAlign", ["x", "rois", "batch"], ["y"], output_height=3, output_width=2,
+                            sampling_ratio=2, spatial_scale=0.5, coordinate_transformation_mode=aligned)
+    rois = np.float32([[0, 0, 9, 7], [2, 3, 12, 11]])
+    check(node, {"x": floats(2, 3, 8, 9), "rois": rois, "batch": np.int64([1, 0])}, 16)
+
+
+@pytest.mark.parametrize("op, last", [("ArgMax", 0), ("ArgMax", 1), ("ArgMin", 0)])
+@pytest.mark.parametrize("axis", [1, 2])
+def test_arg_reductions_of_vectors(op, last, axis):
+    values = RNG.integers(0, 9, (3, 40, 64)).astype(np.float32)
+    check(helper.make_node(op, ["x"], ["y"], axis=axis, keepdims=0, select_last_index=last), {"x": values}, 13)
+
+
+@pytest.mark.parametrize("exponent", [3.0, -1.0, -0.5])
+def test_powers_that_are_products(exponent):
+    x = np.abs(floats(3, 4)) + 0.5
+    model = helper.make_model(helper.make_graph(
+        [helper.make_node("Pow", ["x", "e"], ["y"])], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, x.shape)],
+        [onnx.numpy_helper.from_array(np.float32(exponent), "e")]), opset_imports=[helper.make_opsetid("", 13)])
+    np.testing.assert_allclose(treadle.onnx_backend.prepare(model).run([x])[0], x ** exponent, rtol=1e-5)

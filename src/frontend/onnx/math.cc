@@ -75,7 +75,12 @@ Expr ImportPow(NodeImport& n) {
       double value = DoublesOf(exponent)[0];
       if (value == 1) return base;
       if (value == 2) return n.Call("multiply", {base, base});
+      if (value == 3) return n.Call("multiply", {n.Call("multiply", {base, base}), base});
       if (value == 0.5 && dtype.is_floating()) return n.Call("sqrt", {base});
+      if (value == -1 && dtype.is_floating()) return n.Call("divide", {n.Scalar(dtype, 1), base});
+      if (value == -0.5 && dtype.is_floating()) {
+        return n.Call("divide", {n.Scalar(dtype, 1), n.Call("sqrt", {base})});
+      }
     }
   }
   Expr exponent = n.In(1);

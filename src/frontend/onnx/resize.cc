@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resampling of images.
+// Resampling of images: to a size, at computed positions, in boxes.
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/rules.h"
@@ -182,11 +183,59 @@ Expr ImportUpsample(NodeImport& n) {
   return Resample(n, r, attrs, false);
 }
 
+/// (N, C, spatial), grid (N, output spatial, coordinates) -> (N, C, output spatial). Version 20 renames modes and adds
+/// a third dimension.
+Expr ImportGridSample(NodeImport& n) {
+  const int rank = n.Rank(0);
+  if (rank != 4 && rank != 5) n.Unsupported(StrCat("sampling of ", rank - 2, " dimensions isn't implemented"));
+  if (n.Rank(1) != rank) n.Invalid("X and grid differ in rank");
+  static const std::map<std::string, const char*> kMethods = {{"bilinear", "bilinear"},
+                                                              {"linear", "bilinear"},
+                                                              {"nearest", "nearest"},
+                                                              {"bicubic", "bicubic"},
+                                                              {"cubic", "bicubic"}};
+  const std::string mode = n.Str("mode", n.version() == 16 ? "bilinear" : "linear");
+  auto method = kMethods.find(mode);
+  if (method == kMethods.end()) n.Invalid(StrCat("mode \"", mode, "\" isn't one of the operator's"));
+  Ints axes{0, rank - 1};
+  for (int i = 1; i + 1 < rank; ++i) axes.push_back(i);
+  return n.Call("image.grid_sample", {n.In(0), n.Transpose(n.In(1), axes)},
+                {{"method", std::string(method->second)},
+                 {"layout", std::string(rank == 4 ? "NCHW" : "NCDHW")},
+                 {"padding_mode", n.Str("padding_mode", "zeros")},
+                 {"align_corners", n.Flag("align_corners", false)}});
+}
+
+/// X (N, C, H, W), rois (boxes, 4), batch_indices (boxes). Before version 16 coordinates are those of pixels' corners.
+Expr ImportRoiAlign(NodeImport& n) {
+  const std::string mode =
+      n.version() == 10 ? "output_half_pixel" : n.Str("coordinate_transformation_mode", "half_pixel");
+  if (mode != "half_pixel" && mode != "output_half_pixel") {
+    n.Invalid(StrCat("coordinate_transformation_mode \"", mode, "\" isn't one of the operator's"));
+  }
+  Expr batch = n.ExpandDims(n.Cast(n.In(2), n.DType(1)), 1);
+  return n.Call("vision.roi_align", {n.In(0), n.Concat({batch, n.In(1)}, 1)},
+                {{"pooled_size", Ints{n.Int("output_height", 1), n.Int("output_width", 1)}},
+                 {"spatial_scale", n.Float("spatial_scale", 1.0)},
+                 {"sample_ratio", n.Int("sampling_ratio", 0)},
+                 {"mode", n.Str("mode", "avg")},
+                 {"aligned", mode == "half_pixel"}});
+}
+
+/// X (N, C, H, W), rois (boxes, 5): batch, x1, y1, x2, y2.
+Expr ImportMaxRoiPool(NodeImport& n) {
+  return n.Call("vision.roi_pool", {n.In(0), n.In(1)},
+                {{"pooled_size", n.Ints("pooled_shape")}, {"spatial_scale", n.Float("spatial_scale", 1.0)}});
+}
+
 }  // namespace
 
 void RegisterResizeRules(RuleTable& table) {
   table.Add1("Resize", {10, 11, 13, 18, 19}, ImportResize);
   table.Add1("Upsample", {1, 7, 9}, ImportUpsample);
+  table.Add1("GridSample", {16, 20, 22}, ImportGridSample);
+  table.Add1("RoiAlign", {10, 16, 22}, ImportRoiAlign);
+  table.Add1("MaxRoiPool", {1, 22}, ImportMaxRoiPool);
 }
 
 }  // namespace treadle::onnx

@@ -6,6 +6,7 @@
 #include <map>
 #include <unordered_map>
 
+#include "relay/passes/pass_util.h"
 #include "treadle/ir/transform.h"
 #include "treadle/ops/make.h"
 #include "treadle/relay/expr_functor.h"
@@ -115,10 +116,14 @@ class LayoutPlanner : public ExprMutator {
     return Tuple(fields, op->span);
   }
   Expr VisitExpr_(const TupleGetItemNode* op) override {
+    Expr part = BlockedPart(op);
+    if (part.defined()) return part;
     Expr tuple = Plain(op->tuple);
     if (tuple.same_as(op->tuple)) return GetRef<Expr>(op);
     return TupleGetItem(tuple, op->index, op->span);
   }
+  /// A part of a tensor that is split between blocks of its channels, where that exists blocked; else null.
+  Expr BlockedPart(const TupleGetItemNode* op);
   Expr VisitExpr_(const LetNode* op) override {
     Expr value = Plain(op->value), body = Plain(op->body);
     if (value.same_as(op->value) && body.same_as(op->body)) return GetRef<Expr>(op);
@@ -155,6 +160,32 @@ class CallArgs : public LayoutArgs {
   LayoutPlanner* planner_;
   std::vector<Expr> args_;
 };
+
+Expr LayoutPlanner::BlockedPart(const TupleGetItemNode* op) {
+  const CallNode* split = AsCallOf(op->tuple, "split");
+  if (split == nullptr) return Expr();
+  const auto* type = TensorTypeOf(split->args[0]);
+  const auto* attrs = split->attrs_as<ops::SplitAttrs>();
+  const std::string layout = LayoutOf(split->args[0]);
+  if (layout.empty() || type == nullptr || type->shape.size() != 4 || PositiveAxis(attrs->axis, 4) != 1) return Expr();
+  // Blocks are whole up to the last part, which may end in one that is filled up.
+  const int64_t block = BlockOf(layout);
+  int64_t begin = 0, end = 0;
+  const auto* parts = op->tuple->type_as<TupleTypeNode>();
+  for (int i = 0; i <= op->index; ++i) {
+    const auto* part = parts->fields[static_cast<size_t>(i)].as<TensorTypeNode>();
+    const int64_t* size = part == nullptr ? nullptr : AsConstInt(part->shape[1]);
+    if (size == nullptr || *size == 0 || end % block != 0) return Expr();
+    begin = end;
+    end += *size;
+  }
+  const bool last = static_cast<size_t>(op->index) + 1 == parts->fields.size();
+  if (end % block != 0 && !last) return Expr();
+  Expr result = ops::MakeStridedSlice(InLayout(split->args[0], layout), {begin / block}, {(end + block - 1) / block},
+                                      {1}, std::vector<int64_t>{1});
+  forms_[GetRef<Expr>(op)][layout] = result;
+  return result;
+}
 
 Expr LayoutPlanner::VisitExpr_(const CallNode* call) {
   Expr self = GetRef<Expr>(call);

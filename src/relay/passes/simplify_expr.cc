@@ -166,9 +166,43 @@ Expr DivideGate(const Site& site) {
   return Call(multiply, {site.arg(0), ops::ScalarConstant(type->dtype, 1 / *by)}, Attrs(), {}, site.call->span);
 }
 
+/// Taps at the edges of a convolution's window that meet nothing but padding (of a wide window over a small image, of
+/// wide dilation) are dropped.
+Expr DropDeadTaps(const Site& site) {
+  if (AsCallOf(GetRef<Expr>(site.call), "nn.conv2d") == nullptr || site.type() == nullptr) return Expr();
+  const auto* a = site.call->attrs_as<ops::Conv2DAttrs>();
+  auto data = site.arg_type(0) ? ops::ConstInts(site.arg_type(0)->shape) : std::nullopt;
+  auto weight = site.arg_type(1) ? ops::ConstInts(site.arg_type(1)->shape) : std::nullopt;
+  auto out = ops::ConstInts(site.type()->shape);
+  if (!data || !weight || !out || a->data_layout != "NCHW" || a->kernel_layout != "OIHW" ||
+      !(a->out_layout.empty() || a->out_layout == "NCHW") || site.arg(1).as<ConstantNode>() == nullptr) {
+    return Expr();
+  }
+  std::vector<int64_t> pads = a->padding, begin{0, 0}, end{(*weight)[2], (*weight)[3]};
+  if (pads.size() == 1) pads.resize(2, pads[0]);
+  if (pads.size() == 2) pads = {pads[0], pads[1], pads[0], pads[1]};
+  for (size_t d = 0; d < 2; ++d) {
+    const int64_t size = (*data)[2 + d], last = ((*out)[2 + d] - 1) * a->strides[d], step = a->dilation[d];
+    // Tap k meets places k * step - pad, ..., that + last.
+    auto dead = [&](int64_t k) { return k * step - pads[d] + last < 0 || k * step - pads[d] >= size; };
+    while (begin[d] + 1 < end[d] && dead(begin[d])) ++begin[d];
+    while (end[d] - 1 > begin[d] && dead(end[d] - 1)) --end[d];
+    pads[2 + d] -= ((*weight)[2 + d] - end[d]) * step;
+    pads[d] -= begin[d] * step;
+    // Elements that no window would meet then have to be cut off instead.
+    if (pads[d] < 0 || pads[2 + d] < 0) return Expr();
+  }
+  if (begin[0] + begin[1] == 0 && end[0] == (*weight)[2] && end[1] == (*weight)[3]) return Expr();
+  auto attrs = MakeObject<ops::Conv2DAttrs>(*a);
+  attrs->padding = pads;
+  if (attrs->kernel_size) attrs->kernel_size = {end[0] - begin[0], end[1] - begin[1]};
+  Expr kernel = ops::MakeStridedSlice(site.arg(1), begin, end, {1, 1}, std::vector<int64_t>{2, 3});
+  return ops::CallOp("nn.conv2d", {site.arg(0), kernel}, Attrs(ObjectPtr<Object>(attrs)), site.call->span);
+}
+
 using Rule = Expr (*)(const Site& site);
-constexpr Rule kRules[] = {ConcretizeLike,        DropNeutralOperand, MergeReshapes, MergeTransposes,
-                           MergeLayoutTransforms, DropCast,           ScalarOperand, DivideGate};
+constexpr Rule kRules[] = {ConcretizeLike, DropNeutralOperand, MergeReshapes, MergeTransposes, MergeLayoutTransforms,
+                           DropCast,       ScalarOperand,      DivideGate,    DropDeadTaps};
 
 class ExprSimplifier : public MixedModeMutator {
  public:

@@ -181,7 +181,8 @@ void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilo
     }
     if (lanes != 0) VectorizeResults(sch, block, last, reduce, lanes, 4);
   } else if (contiguous >= 0 &&
-             node->iter_vars[static_cast<size_t>(contiguous)]->iter_type == tir::IterVarType::kCommReduce) {
+             node->iter_vars[static_cast<size_t>(contiguous)]->iter_type == tir::IterVarType::kCommReduce &&
+             node->writes.size() == 1) {
     VectorizeAlongReduction(sch, block, contiguous);
   }
   std::vector<LoopRV> loops = sch.GetLoops(block);

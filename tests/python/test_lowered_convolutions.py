@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks of one- and three-dimensional convolutions, which run as two-dimensional ones, and operators that run on
+blocks of channels between convolutions, against ONNX's reference implementation."""
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import treadle
+
+
+class Net:
+    """A chain of nodes with random weights; the last value is the result."""
+
+    def __init__(self, *shape):
+        self.rng = np.random.default_rng(3)
+        self.shape, self.nodes, self.weights, self.last = shape, [], [], "x"
+
+    def weight(self, array):
+        self.weights.append(numpy_helper.from_array(np.asarray(array), f"w{len(self.weights)}"))
+        return self.weights[-1].name
+
+    def floats(self, *shape):
+        return self.weight((self.rng.standard_normal(shape) * (2 / np.prod(shape[1:])) ** 0.5).astype(np.float32))
+
+    def add(self, op, *more, inputs=None, **attributes):
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, inputs or [self.last, *more], [name], **attributes))
+        self.last = name
+        return name
+
+    def conv(self, channels, outputs, *kernel, op="Conv", group=1, **attributes):
+        shape = (outputs, channels // group, *kernel) if op == "Conv" else (channels, outputs, *kernel)
+        self.add(op, self.floats(*shape), self.floats(outputs), kernel_shape=kernel, group=group, **attributes)
+        return self.last
+
+    def check(self):
+        def model(results):
+            graph = helper.make_graph(self.nodes, "g",
+                                      [helper.make_tensor_value_info("x", TensorProto.FLOAT, self.shape)], results,
+                                      self.weights)
+            return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+        x = {"x": self.rng.standard_normal(self.shape).astype(np.float32)}
+        expected = ReferenceEvaluator(model([onnx.ValueInfoProto(name=self.last)])).run(None, x)[0]
+        result = helper.make_tensor_value_info(self.last, TensorProto.FLOAT, expected.shape)
+        actual = treadle.compile(model([result]).SerializeToString()).run(None, x)[0]
+        np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=2e-5 * np.ptp(expected))
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("strides", [(1, 1, 1), (2, 2, 2)])
+def test_volumes(batch, strides):
+    net = Net(batch, 3, 6, 10, 10)
+    net.conv(3, 16, 3, 3, 3, pads=[1] * 6)
+    left = net.add("Relu")
+    net.conv(16, 16, 3, 3, 3, pads=[1] * 6)
+    net.add("Add", inputs=[left, net.last])
+    net.conv(16, 32, 3, 3, 3, pads=[1, 0, 1, 0, 1, 0], strides=strides)
+    net.add("Mul", net.floats(32, 1, 1, 1))
+    net.conv(32, 12, 1, 1, 1)
+    net.check()
+
+
+def test_volumes_dilated_and_depthwise():
+    net = Net(1, 16, 7, 8, 8)
+    net.conv(16, 16, 3, 3, 3, pads=[2, 1, 1, 2, 1, 1], dilations=[2, 1, 1], group=16)
+    net.add("Relu")
+    net.conv(16, 32, 3, 1, 1, pads=[1, 0, 0, 1, 0, 0])
+    net.check()
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_pools_of_volumes(batch):
+    net = Net(batch, 8, 6, 12, 12)
+    net.conv(8, 16, 3, 3, 3, pads=[1] * 6)
+    net.add("MaxPool", kernel_shape=[3, 3, 3], strides=[2, 2, 2], pads=[1] * 6)
+    net.add("AveragePool", kernel_shape=[2, 2, 2], strides=[1, 2, 2])
+    net.add("GlobalAveragePool")
+    net.check()
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_volumes_made_larger(batch):
+    net = Net(batch, 4, 4, 6, 6)
+    net.conv(4, 16, 3, 3, 3, pads=[1] * 6)
+    left = net.add("Relu")
+    net.add("MaxPool", kernel_shape=[2, 2, 2], strides=[2, 2, 2])
+    net.conv(16, 8, 2, 2, 2, op="ConvTranspose", strides=[2, 2, 2])
+    net.add("Concat", inputs=[left, net.last], axis=1)
+    net.conv(24, 5, 3, 3, 3, pads=[1] * 6)
+    net.check()
+
+
+def test_causal_sequences():
+    net = Net(2, 4, 40)
+    net.conv(4, 16, 3, pads=[4, 4], dilations=[2])
+    ints = [net.weight(np.int64([value])) for value in (0, -4, 2)]
+    left = net.add("Slice", *ints)
+    net.add("Pad", net.weight(np.int64([0, 0, 3, 0, 0, 0])))
+    net.conv(16, 16, 4)
+    net.add("Concat", inputs=[left, net.last], axis=1)
+    net.add("MaxPool", kernel_shape=[2], strides=[2])
+    net.conv(32, 8, 4, op="ConvTranspose", strides=[2], pads=[1, 1])
+    net.check()
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_blocks_of_channels_resized_split_and_cut(mode):
+    net = Net(1, 3, 12, 14)
+    net.conv(3, 64, 3, 3, pads=[1] * 4)
+    net.add("Relu")
+    whole = net.last
+    net.nodes.append(helper.make_node("Split", [whole, net.weight(np.int64([16, 32, 16]))], ["a", "b", "c"], axis=1))
+    net.add("Resize", inputs=["b", "", net.weight(np.float32([1, 1, 2, 2]))], mode=mode, nearest_mode="floor",
+            coordinate_transformation_mode="asymmetric" if mode == "nearest" else "half_pixel")
+    net.conv(32, 16, 3, 3, strides=[2, 2], pads=[1] * 4)
+    net.add("Concat", inputs=["a", net.last, "c"], axis=1)
+    net.add("Pad", net.weight(np.int64([0, 0, 1, 0, 0, 0, 0, 2])), mode="reflect")
+    net.conv(48, 16, 3, 3)
+    mean = net.add("ReduceMean", axes=[2, 3], keepdims=1)
+    net.add("Sub", inputs=[net.nodes[-2].output[0], mean])
+    net.check()
+
+
+@pytest.mark.parametrize("axes", [[2, 3], [3]])
+@pytest.mark.parametrize("keep", [0, 1])
+def test_rows_and_columns_reduced(axes, keep):
+    net = Net(2, 3, 9, 10)
+    net.conv(3, 32, 3, 3)
+    net.add("ReduceMax", axes=axes, keepdims=keep)
+    net.check()
+
+
+@pytest.mark.parametrize("size, dilation", [((7, 9), 12), ((1, 1), 1), ((5, 20), 6)])
+def test_taps_in_the_padding(size, dilation):
+    net = Net(1, 16, *size)
+    net.conv(16, 16, 3, 3, pads=[dilation] * 4, dilations=[dilation] * 2)
+    net.check()
