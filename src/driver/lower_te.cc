@@ -18,7 +18,6 @@ using relay::ConstantNode;
 using relay::Expr;
 using relay::TupleGetItemNode;
 using relay::TupleNode;
-using relay::VarNode;
 
 constexpr size_t kMaxNameLength = 80;
 

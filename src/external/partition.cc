@@ -12,7 +12,6 @@
 
 namespace treadle::external {
 
-using relay::Call;
 using relay::CallNode;
 using relay::Expr;
 using relay::FunctionNode;

@@ -143,7 +143,6 @@ int UsableCores() { return std::max(1, static_cast<int>(std::thread::hardware_co
 }  // namespace
 
 Target::Target(const std::string& text) {
-  std::string expanded = text;
   std::string tag;
   auto words = Words(text);
   if (words.empty()) throw TargetError("the target string is empty; an example: \"llvm -mcpu=native\"");
