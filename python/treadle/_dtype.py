@@ -38,6 +38,11 @@ class DataType(str):
         return int(match["lanes"]) if match and match["lanes"] else 1
 
     @property
+    def element(self):
+        """The type of one lane."""
+        return DataType(self[:self.rindex("x")]) if self.lanes > 1 else self
+
+    @property
     def itemsize(self):
         return (self.bits + 7) // 8 * self.lanes
 

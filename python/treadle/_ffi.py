@@ -23,7 +23,14 @@ class PackedFunc(Object):
     def __init__(self, function):
         super().__init__(_core.to_function(function))
 
+    # Functions of modules may write to NumPy arrays that they get; others get copies, which they may keep.
+    writes_arrays = False
+
     def __call__(self, *args):
+        if self.writes_arrays and any(type(a).__name__ == "ndarray" for a in args):
+            from ._nd import argument
+
+            args = [argument(i, a) for i, a in enumerate(args)]
         return _core.call(self, *args)
 
 

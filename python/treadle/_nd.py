@@ -5,7 +5,7 @@ import numpy as np
 from . import _core
 from ._core import Device
 from ._dtype import DataType, of_numpy, to_numpy
-from .error import DTypeError, Error
+from .error import DTypeError, Error, ShapeError
 
 
 def cpu(index=0):
@@ -21,6 +21,9 @@ def cuda(index=0):
 def opencl(index=0):
     """An OpenCL device."""
     return Device(4, index)
+
+
+cl = opencl
 
 
 def device(name, index=None):
@@ -131,6 +134,18 @@ def as_tensor(value):
     if not flat.flags.writeable:
         return array(compact)
     return _core.nd_from_bytes(flat, compact.shape, name, False, compact)
+
+
+def argument(index, value):
+    """An argument of a compiled function: a NumPy array as a tensor over its memory, which the function may write."""
+    if not isinstance(value, np.ndarray):
+        return value
+    if not value.flags.c_contiguous:
+        raise ShapeError(f"argument {index}: a NumPy array that isn't contiguous (strides {value.strides}); expected a "
+                         "contiguous one, such as numpy.ascontiguousarray gives, or a tensor (nd.array)")
+    if not value.flags.writeable:
+        raise Error(f"argument {index}: a read-only NumPy array; expected one that can be written, or a tensor (nd.array)")
+    return as_tensor(value)
 
 
 def array(value, device=None, dtype=None):

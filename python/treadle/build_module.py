@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From schedules to functions that run."""
 from ._ffi import Api
+from .error import Error
 from .ir import IRModule
 from .target import Target
 
@@ -8,22 +9,62 @@ _api = Api("driver")
 _te = Api("te")
 
 
-def lower(inputs, args=None, name="main", simple_mode=False, target="llvm"):
-    """The module of loops that a schedule (with its tensors), a function or a module of blocks stands for."""
+def parameters(args, binds=None):
+    """(tensors and variables, buffers of the tensors or None) for a list of what parameters of functions can be:
+    tensors, buffers that `binds` gives tensors, and variables."""
     from . import te, tir
+
+    if not isinstance(args, (list, tuple)) and not hasattr(args, "__len__"):
+        raise TypeError(f"the parameters of a function are given as a list, not as {type(args).__name__}")
+    pairs = list((binds or {}).items())
+    params, buffers = [], []
+    for i, arg in enumerate(args):
+        buffer = None
+        if isinstance(arg, tir.Buffer):
+            buffer = arg
+            arg = next((tensor for tensor, bound in pairs if bound.same_as(buffer)), None)
+            if arg is None:
+                raise Error(f"argument {i}: buffer {buffer.name} belongs to no tensor; say which in binds={{tensor: buffer}}")
+        elif isinstance(arg, te.Tensor):
+            buffer = next((bound for tensor, bound in pairs if tensor == arg), None)
+        elif not isinstance(arg, tir.Var):
+            raise TypeError(f"argument {i} of the function: expected a tensor, buffer or variable, not {arg!r}")
+        params.append(arg)
+        buffers.append(buffer)
+    return params, buffers
+
+
+def lower(inputs, args=None, name="main", binds=None, simple_mode=False, target=None):
+    """The module of loops that a schedule (with its parameters), a function or a module of blocks stands for. `binds`:
+    a dict from tensors to buffers (tir.decl_buffer) that they live in."""
+    from . import te, tir
+    from .ir.lowering import lower_intrinsics
 
     if isinstance(inputs, te.Schedule):
         if args is None:
             raise ValueError("lowering a schedule needs the list of tensors that are its parameters")
-        inputs = _te.ScheduleApply(inputs, list(args), name)
+        inputs = _te.ScheduleApply(inputs, *parameters(args, binds), name)
+    elif binds:
+        raise ValueError("binds belong to the tensors of a schedule")
     if isinstance(inputs, tir.PrimFunc):
-        inputs = tir.Schedule(inputs).mod
-    return _api.LowerModule(inputs, str(target), simple_mode)
-
-
-def build(inputs, args=None, target=None, target_host=None, name="main"):
-    """Compiles a schedule, function or module; the result's functions can be called."""
-    target = str(Target(target or "llvm"))
+        inputs = IRModule({str(inputs.attrs["global_symbol"]) if "global_symbol" in inputs.attrs else name: inputs})
     if not isinstance(inputs, IRModule):
-        inputs = lower(inputs, args, name=name, target=target)
-    return _api.BuildModule(inputs, target)
+        raise TypeError(f"lower takes a schedule, a loop-level function or a module, not {type(inputs).__name__}")
+    target = Target(target or Target.current() or "llvm")
+    return _api.LowerModule(lower_intrinsics(inputs, target), str(target), simple_mode)
+
+
+def build(inputs, args=None, target=None, target_host=None, runtime=None, name="main", binds=None):
+    """Compiles a schedule, function or module; the result's functions can be called. A dict from targets to modules
+    gives a module for the first that imports the others."""
+    if isinstance(inputs, dict):
+        modules = [build(module, target=key, target_host=target_host) for key, module in inputs.items()]
+        if not modules:
+            raise ValueError("build: the dict from targets to modules is empty")
+        for other in modules[1:]:
+            modules[0].import_module(other)
+        return modules[0]
+    target = Target(target or Target.current() or "llvm")
+    if target_host is not None and target.host is None:
+        target = Target(target, host=target_host)
+    return _api.BuildModule(lower(inputs, args, name=name, binds=binds, target=target), str(target))

@@ -6,6 +6,7 @@ from . import _core
 from ._core import Device, Object
 from ._dtype import DataType
 from ._ffi import Array, Map, PackedFunc, convert, register_object
+from .error import Error
 from ._nd import NDArray, array, cpu, cuda, device
 
 __all__ = ["Array", "DataType", "Device", "Map", "Module", "NDArray", "Object", "PackedFunc", "convert", "cpu", "cuda",
@@ -33,6 +34,7 @@ class Module(Object):
         function = _core.module_function(self, name, query_imports)
         if function is None:
             raise AttributeError(f"a module of type {self.type_key} has no function '{name}'")
+        function.writes_arrays = True
         return function
 
     def implements_function(self, name, query_imports=False):
@@ -44,7 +46,11 @@ class Module(Object):
 
     @property
     def entry_func(self):
-        return self.get_function(self.entry_name)
+        function = _core.module_function(self, self.entry_name, False)
+        if function is None:
+            raise Error(f"a module of type {self.type_key} has no entry function; call one by name: module[\"name\"](..)")
+        function.writes_arrays = True
+        return function
 
     def __call__(self, *args):
         return self.entry_func(*args)

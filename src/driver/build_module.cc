@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/build_module.h"
 
+#include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <unordered_map>
@@ -15,6 +17,7 @@
 #include "treadle/runtime/ndarray.h"
 #include "treadle/tir/stmt_functor.h"
 #include "treadle/tir/text.h"
+#include "treadle/tir/verify.h"
 
 namespace treadle::driver {
 
@@ -37,16 +40,71 @@ bool IsLowered(const tir::PrimFunc& func) {
   return lowered;
 }
 
-/// A tensor of the caller's, seen as one of ours.
-runtime::NDArray Borrow(const runtime::ArgValue& arg) {
-  if (arg.type_code() != kTreadleDLTensor) return arg.As<runtime::NDArray>();
+/// An argument of a function that is interpreted: a tensor of the caller's seen as one of ours, or a number as a tensor
+/// of one element. Checked as compiled functions check theirs.
+runtime::NDArray Borrow(const runtime::ArgValue& arg, const tir::Buffer& number, const std::string& name) {
+  const int code = arg.type_code(), i = arg.index();
+  if (number.defined()) {
+    const bool is_float = number->dtype.is_floating();
+    if (code != kTreadleInt && !(is_float && code == kTreadleFloat)) {
+      throw DTypeError(StrCat(name, ": Expect arg[", i, "] to be ", is_float ? "float" : "int"));
+    }
+    runtime::NDArray result = runtime::NDArray::Empty({1}, number->dtype);
+    if (is_float) {
+      const auto value = arg.As<double>();
+      if (number->dtype.bits() == 64) {
+        *static_cast<double*>(result.data_ptr()) = value;
+      } else {
+        *static_cast<float*>(result.data_ptr()) = static_cast<float>(value);
+      }
+    } else {
+      const auto value = arg.As<int64_t>();  // little endian: the low bytes come first
+      std::memcpy(result.data_ptr(), &value, static_cast<size_t>(number->dtype.bytes()));
+    }
+    return result;
+  }
+  if (code == kTreadleNull) throw Error(StrCat(name, ": arg", i, " is expected to be a tensor, not null"));
+  if (code != kTreadleDLTensor && code != kTreadleNDArray) {
+    throw DTypeError(StrCat(name, ": Expect arg[", i, "] to be pointer"));
+  }
   const DLTensor* tensor = arg.AsDLTensor();
-  if (tensor->device.device_type != kDLCPU || !runtime::IsCompact(*tensor)) {
-    throw Error(StrCat("argument ", arg.index(), ": the interpreter takes compact tensors on the CPU"));
+  if (tensor->device.device_type != kDLCPU) {
+    throw Error(StrCat(name, ": arg", i, ".device_type is expected to be ", static_cast<int>(kDLCPU)));
+  }
+  if (code == kTreadleNDArray) return arg.As<runtime::NDArray>();
+  if (!runtime::IsCompact(*tensor)) {
+    throw ShapeError(StrCat(name, ": arg", i, ".strides: expected to be compact array"));
   }
   return runtime::NDArray::View(static_cast<char*>(tensor->data) + tensor->byte_offset,
                                 std::vector<int64_t>(tensor->shape, tensor->shape + tensor->ndim),
                                 DataType(tensor->dtype), tensor->device, nullptr);
+}
+
+/// The interpreter takes tensors only: numbers become tensors of one element. `numbers` has their buffers, by position.
+tir::PrimFunc NumbersAsTensors(tir::PrimFunc func, std::vector<tir::Buffer>* numbers) {
+  Array<tir::Var> params;
+  Map<tir::Var, tir::Buffer> buffers = func->buffer_map;
+  tir::Stmt body = func->body;
+  numbers->assign(func->params.size(), tir::Buffer());
+  for (size_t i = 0; i < func->params.size(); ++i) {
+    const tir::Var& param = func->params[i];
+    if (buffers.contains(param)) {
+      params.push_back(param);
+      continue;
+    }
+    const DataType dtype = param.dtype();
+    if (dtype.is_handle() || (dtype.is_floating() && dtype.bits() < 32)) {
+      throw TargetError(StrCat("parameter ", param->name_hint, " of ", dtype, " isn't supported by target stackvm"));
+    }
+    tir::Buffer number = tir::DeclBuffer({IntImm(DataType::Int(32), 1)}, dtype, param->name_hint + "_value");
+    tir::Var handle(param->name_hint + "_handle", DataType::Handle());
+    params.push_back(handle);
+    buffers.Set(handle, number);
+    body = tir::LetStmt(param, tir::BufferLoad(number, {IntImm(DataType::Int(32), 0)}), body);
+    (*numbers)[i] = number;
+  }
+  if (body.same_as(func->body)) return func;
+  return tir::PrimFunc(params, body, func->ret_type, buffers, func->attrs);
 }
 
 std::string SymbolOf(const GlobalVar& var, const tir::PrimFunc& func) {
@@ -63,10 +121,16 @@ class TextModule : public runtime::ModuleNode {
   PackedFunc GetFunction(const std::string& name) const override {
     auto it = name == runtime::kEntryFunction ? funcs_.begin() : funcs_.find(name);
     if (it == funcs_.end() || kind_ != "stackvm") return PackedFunc();
-    tir::PrimFunc func = it->second;
-    return PackedFunc([func](const runtime::Args& args, runtime::RetValue*) {
+    std::vector<tir::Buffer> numbers;
+    tir::PrimFunc func = NumbersAsTensors(it->second, &numbers);
+    return PackedFunc([func, numbers, symbol = it->first](const runtime::Args& args, runtime::RetValue*) {
+      if (args.size() != static_cast<int>(numbers.size())) {
+        throw Error(StrCat(symbol, ": num_args should be ", numbers.size()));
+      }
       std::vector<runtime::NDArray> arrays;
-      for (int i = 0; i < args.size(); ++i) arrays.push_back(Borrow(args[i]));
+      for (int i = 0; i < args.size(); ++i) {
+        arrays.push_back(Borrow(args[i], numbers[static_cast<size_t>(i)], symbol));
+      }
       backends::RunPrimFunc(func, arrays);
     });
   }
@@ -107,12 +171,19 @@ Module BuildModule(const IRModule& module, const Target& target) {
     tir::PrimFunc prim = Downcast<tir::PrimFunc>(func);
     const std::string symbol = SymbolOf(var, prim);
     prim = WithAttr(prim, treadle::attr::kGlobalSymbol, String(symbol));
+    const std::string fault = tir::FindFault(prim);
+    if (!fault.empty()) throw Error(StrCat("function ", symbol, " isn't well formed: ", fault));
     const std::string reason = backends::GetBackend(target->kind).check(prim, target);
     if (!reason.empty()) throw TargetError(StrCat("function ", symbol, ": ", reason));
     funcs.push_back(prim);
     by_name.emplace(symbol, prim);
   }
   if (funcs.empty()) throw Error("there is no loop-level function to build");
+  if (target->kind == "llvm") {
+    const bool given = std::any_of(funcs.begin(), funcs.end(),
+                                   [](const tir::PrimFunc& f) { return f->HasNonzeroAttr("tir.is_entry_func"); });
+    if (!given) funcs[0] = WithAttr(funcs[0], "tir.is_entry_func", IntImm(DataType::Bool(), 1));
+  }
   if (target->kind == "llvm" || target->kind == "c") {
     return Module(ObjectPtr<Object>(MakeObject<ObjectModuleNode>(funcs, lowered, target)));
   }

@@ -2,7 +2,7 @@
 #include "driver/lower_tir.h"
 
 #include <algorithm>
-#include <iterator>
+#include <vector>
 
 #include "tir/passes/passes.h"
 #include "treadle/ir/transform.h"
@@ -15,22 +15,31 @@ namespace {
 constexpr const char* kUnrollOption = "tir.UnrollLoop";
 constexpr const char* kUserPasses = "tir.add_lower_pass";
 
-/// An integer of the option tir.UnrollLoop, a map.
-int UnrollOption(const transform::PassContext& context, const std::string& name, int otherwise) {
-  auto options = context->config.Get(kUnrollOption);
+constexpr const char* kPartitionOption = "tir.LoopPartition";
+
+/// An integer (or bool) of an option that is a map, such as tir.UnrollLoop, which takes the given names.
+int MapOption(const transform::PassContext& context, const char* option, const std::vector<std::string>& names,
+              const std::string& name, int otherwise) {
+  auto options = context->config.Get(option);
   if (!options) return otherwise;
-  static const char* const kNames[] = {"auto_max_step", "auto_max_depth", "auto_max_extent"};
+  if (!(*options)->IsInstance<MapNode>()) throw Error(StrCat("option ", option, " must be a dict"));
   int found = otherwise;
   for (const auto& [key, value] : Downcast<Map<String, ObjectRef>>(*options)) {
-    const bool known = std::any_of(std::begin(kNames), std::end(kNames), [&](const char* n) { return key.str() == n; });
+    const bool known = std::find(names.begin(), names.end(), key.str()) != names.end();
     const auto* number = value.as<IntImmNode>();
     if (!known || number == nullptr) {
-      throw Error(StrCat(kUnrollOption, " has no integer option '", key.str(),
-                         "'; it has: auto_max_step, auto_max_depth, auto_max_extent"));
+      std::string all;
+      for (const std::string& n : names) all += (all.empty() ? "" : ", ") + n;
+      throw Error(StrCat(option, " has no integer option '", key.str(), "'; it has: ", all));
     }
     if (key.str() == name) found = static_cast<int>(number->value);
   }
   return found;
+}
+
+int UnrollOption(const transform::PassContext& context, const std::string& name, int otherwise) {
+  return MapOption(context, kUnrollOption, {"auto_max_step", "auto_max_depth", "auto_max_extent", "explicit_unroll"},
+                   name, otherwise);
 }
 
 }  // namespace
@@ -42,9 +51,13 @@ void RegisterLowerOptions() {
   transform::RegisterPassConfig(kUserPasses, "object",
                                 "[phase, pass] pairs: run before lowering (0), once buffers are flat (1), once loops "
                                 "are vectorised and unrolled (2), at the end (3)");
-  transform::RegisterPassConfig(kUnrollOption, "map",
-                                "auto_max_step (0), auto_max_depth (8), auto_max_extent (0): which serial loops are "
-                                "unrolled");
+  transform::RegisterPassConfig(
+      kUnrollOption, "map",
+      "auto_max_step (0), auto_max_depth (8), auto_max_extent (0): which serial loops are "
+      "unrolled; explicit_unroll (true): they are written out, which is how it is done always");
+  transform::RegisterPassConfig(kPartitionOption, "map",
+                                "partition_const_loop, no_unroll_loop_with_extent_one: accepted; loops are partitioned "
+                                "where that pays");
 }
 
 LowerOptions LowerOptions::FromContext() {
@@ -53,6 +66,9 @@ LowerOptions LowerOptions::FromContext() {
   options.disable_vectorize = context->GetConfigBool("tir.disable_vectorize", false);
   options.bounds_check = context->GetConfigBool("tir.instrument_bound_checkers", false);
   options.noalias = context->GetConfigBool("tir.noalias", true);
+  MapOption(context, kPartitionOption,
+            {"partition_const_loop", "no_unroll_loop_with_extent_one", "unroll_loop_with_partition_hint_no_interval"},
+            "", 0);
   options.unroll_max_step = UnrollOption(context, "auto_max_step", 0);
   options.unroll_max_depth = UnrollOption(context, "auto_max_depth", 8);
   options.unroll_max_extent = UnrollOption(context, "auto_max_extent", 0);
@@ -77,25 +93,35 @@ namespace {
 
 /// Pragmas on loops that bring code along, which outlives the loops.
 tir::PrimFunc WithImports(tir::PrimFunc func, const Target& target) {
-  Array<String> texts;
+  struct Language {
+    const char *pragma, *target, *attribute;
+    Array<String> texts;
+  };
+  Language languages[] = {{"import_c", "c", tir::kImportC, {}}, {"import_llvm", "llvm", tir::kImportLLVM, {}}};
   tir::PostOrderVisit(func->body, [&](const ObjectRef& node) {
     const auto* loop = node.as<tir::ForNode>();
     if (loop == nullptr) return;
-    for (const char* language : {"import_c", "import_llvm"}) {
-      auto value = loop->annotations.Get(std::string(tir::attr::kPragmaPrefix) + language);
+    for (Language& language : languages) {
+      auto value = loop->annotations.Get(std::string(tir::attr::kPragmaPrefix) + language.pragma);
       if (!value) continue;
-      if (target->kind != (std::string(language) == "import_c" ? "c" : "")) {
-        throw TargetError(StrCat("loop '", loop->loop_var->name_hint, "' has the pragma ", language, ", which target ",
-                                 target->kind, " can't import; \"import_c\" works with target c"));
+      const std::string where = StrCat("loop '", loop->loop_var->name_hint, "' has the pragma ", language.pragma);
+      if (target->kind != language.target) {
+        throw TargetError(StrCat(where, ", which target ", target->kind, " can't import; \"", language.pragma,
+                                 "\" works with target ", language.target));
       }
       if (const auto* text = (*value).as<tir::StringImmNode>()) {
-        texts.push_back(String(text->value));
+        language.texts.push_back(String(text->value));
+      } else if ((*value).as<StringNode>()) {
+        language.texts.push_back(Downcast<String>(*value));
       } else {
-        texts.push_back(Downcast<String>(*value));
+        throw Error(StrCat(where, "; expected a text"));
       }
     }
   });
-  return texts.empty() ? func : WithAttr(std::move(func), tir::kImportC, texts);
+  for (const Language& language : languages) {
+    if (!language.texts.empty()) func = WithAttr(std::move(func), language.attribute, language.texts);
+  }
+  return func;
 }
 
 /// The function after the passes of that phase which the context adds (option tir.add_lower_pass).

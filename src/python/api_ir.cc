@@ -21,8 +21,13 @@ PrimExpr ArgConverter<PrimExpr>::From(const ArgValue& value) {
   }
   if (value.type_code() == kTreadleFloat) return FloatImm(DataType::Float(32), value.As<double>());
   ObjectRef object = value.AsObjectRef();
-  if (object.defined() && !object->IsInstance<PrimExprNode>()) value.ThrowMismatch("a scalar expression");
+  if (!object.defined() || !object->IsInstance<PrimExprNode>()) value.ThrowMismatch("a scalar expression");
   return PrimExpr(object.data());
+}
+
+void detail::ThrowElement(const ArgValue& value, const std::string& where, const char* expected, const ObjectRef& got) {
+  throw DTypeError(StrCat("argument ", value.index(), ", ", where, ": expected ", expected, " but got ",
+                          got.defined() ? got->type_key() : "null"));
 }
 
 }  // namespace treadle::runtime

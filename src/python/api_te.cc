@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scalar expressions, tensor expressions, schedules, lowering and building of loop-level functions.
+#include "backends/llvm/codegen.h"
 #include "driver/build_module.h"
 #include "driver/lower_te.h"
+#include "driver/lower_tir.h"
 #include "python/api.h"
+#include "tir/passes/passes.h"
 #include "treadle/arith/analyzer.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/relay/text.h"
@@ -106,7 +109,11 @@ void RegisterScalars() {
       return loops ? tir::AsText(node) : relay::AsText(node, show_meta_data);
     });
   }
-  Reg("arith.Simplify", [](PrimExpr e) { return arith::Analyzer().Simplify(e); });
+  Reg("arith.Simplify", [](PrimExpr e, Map<Var, Range> ranges) {
+    arith::Analyzer analyzer;
+    for (const auto& [var, range] : ranges) analyzer.Bind(var, range);
+    return analyzer.Simplify(e);
+  });
   Reg("arith.CanProve", [](PrimExpr e, Map<Var, Range> ranges) {
     arith::Analyzer analyzer;
     for (const auto& [var, range] : ranges) analyzer.Bind(var, range);
@@ -118,6 +125,24 @@ void RegisterScalars() {
     arith::ConstIntBound b = analyzer.Bound(e);
     return Array<PrimExpr>{PrimExpr(b.min), PrimExpr(b.max)};
   });
+}
+
+/// Tensors and variables, and the buffers (or null) that the tensors are to live in.
+std::vector<te::Parameter> Parameters(const Array<ObjectRef>& params, const Array<ObjectRef>& buffers) {
+  std::vector<te::Parameter> result;
+  for (size_t i = 0; i < params.size(); ++i) {
+    const ObjectRef param = params[i];
+    if (param.as<te::TensorNode>()) {
+      result.emplace_back(Downcast<Tensor>(param),
+                          Downcast<tir::Buffer>(i < buffers.size() ? buffers[i] : ObjectRef()));
+    } else if (param.as<tir::VarNode>()) {
+      result.emplace_back(Downcast<Var>(param));
+    } else {
+      throw DTypeError(StrCat("argument ", i, " of the function: expected a tensor or a variable, not ",
+                              param.defined() ? param->type_key() : "None"));
+    }
+  }
+  return result;
 }
 
 void RegisterTensors() {
@@ -135,7 +160,9 @@ void RegisterTensors() {
   Reg("te.TensorName", [](Tensor tensor) { return tensor->GetNameHint(); });
   Reg("te.TensorEqual", [](Tensor a, Tensor b) { return a == b; });
   Reg("te.ReduceAxis", [](Range dom, std::string name) { return te::ReduceAxis(dom, name); });
-  Reg("te.CreatePrimFunc", [](Array<Tensor> args, std::string name) { return te::CreatePrimFunc(args, name); });
+  Reg("te.CreatePrimFunc", [](Array<ObjectRef> params, Array<ObjectRef> buffers, std::string name) {
+    return te::MakePrimFunc(Parameters(params, buffers), name);
+  });
 }
 
 void RegisterTeSchedule() {
@@ -148,7 +175,9 @@ void RegisterTeSchedule() {
   Reg("te.StageSetStorePredicate", [](Stage s, PrimExpr p) { s.SetStorePredicate(p); });
   Reg("te.ScheduleRFactor",
       [](TeSchedule s, Tensor t, IterVar axis, int factor_axis) { return s.RFactor(t, axis, factor_axis); });
-  Reg("te.ScheduleApply", [](TeSchedule s, Array<Tensor> args, std::string name) { return s.Apply(args, name); });
+  Reg("te.ScheduleApply", [](TeSchedule s, Array<ObjectRef> params, Array<ObjectRef> buffers, std::string name) {
+    return s.ApplyWith(Parameters(params, buffers), name);
+  });
   const PrimExpr none{ObjectPtr<Object>()};
   Reg("te.StageSplitByFactor", [none](Stage s, IterVar axis, PrimExpr factor) {
     auto [outer, inner] = s.Split(axis, factor, none);
@@ -300,6 +329,19 @@ void RegisterTeApi() {
   RegisterTensors();
   RegisterTeSchedule();
   RegisterTirSchedule();
+  Reg("tir.ListLoweringPasses", [] {
+    Array<String> names;
+    for (const tir::LoweringPass& pass : tir::LoweringPasses()) names.push_back(String(pass.name));
+    return names;
+  });
+  Reg("tir.RunLoweringPass", [](std::string name, tir::PrimFunc func, std::string target) {
+    for (const tir::LoweringPass& pass : tir::LoweringPasses()) {
+      if (pass.name == name)
+        return pass.run(func, driver::ConfigFor(Target(target), driver::LowerOptions::FromContext()));
+    }
+    throw Error(StrCat("there is no lowering pass ", name));
+  });
+  Reg("target.llvm_version_major", [] { return backends::LLVMVersionMajor(); });
   Reg("driver.LowerModule", [](IRModule module, std::string target, bool simple_mode) {
     return driver::LowerModule(module, Target(target), simple_mode);
   });

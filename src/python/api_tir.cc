@@ -29,6 +29,35 @@ Stmt StmtOf(const ObjectRef& value) {
   return Downcast<Stmt>(value);
 }
 
+/// Vector expressions, checked as a user's.
+void RegisterVectors() {
+  auto lanes_of = [](const char* what, const PrimExpr& value, int lanes) {
+    if (value.dtype().is_scalar() && lanes > 1) return lanes;
+    throw DTypeError(
+        StrCat("a ", what, " of ", lanes, " lanes of ", value.dtype(), "; expected a scalar and two lanes or more"));
+  };
+  Reg("tir.Ramp", [=](PrimExpr base, PrimExpr stride, int lanes) {
+    return tir::Ramp(base, tir::cast(base.dtype(), stride), lanes_of("ramp", base, lanes));
+  });
+  Reg("tir.Broadcast",
+      [=](PrimExpr value, int lanes) { return tir::Broadcast(value, lanes_of("broadcast", value, lanes)); });
+  Reg("tir.Shuffle", [](Array<PrimExpr> vectors, Array<PrimExpr> indices) {
+    if (vectors.empty() || indices.empty()) throw DTypeError("a shuffle needs vectors and indices");
+    return tir::Shuffle(vectors, indices);
+  });
+  Reg("tir.Let",
+      [](Var var, PrimExpr value, PrimExpr body) { return tir::Let(var, tir::cast(var.dtype(), value), body); });
+  Reg("ir.RegisterIntrinsic", [](std::string name, bool pure) {
+    if (name.rfind("tir.", 0) != 0) throw Error(StrCat("an intrinsic is called \"tir.<name>\", not \"", name, "\""));
+    tir::RegisterTirOps();
+    if (Op::Find(name).defined()) return;
+    OpRegistration(name)
+        .Describe("an intrinsic of the user's")
+        .NumInputs(-1)
+        .Set(tir::kCallEffect, pure ? tir::CallEffect::kPure : tir::CallEffect::kOpaque);
+  });
+}
+
 /// Checked as a user's statement: the constructors' own checks are for our mistakes.
 void RequireBool(const PrimExpr& condition, const char* what) {
   if (condition.dtype().is_bool()) return;
@@ -195,6 +224,7 @@ void RegisterFunctors() {
 
 void RegisterTirApi() {
   RegisterFunctors();
+  RegisterVectors();
   RegisterStatements();
   RegisterBuffers();
   RegisterOperations();

@@ -90,7 +90,10 @@ PackedFunc LibraryModuleNode::GetFunction(const std::string& name) const {
   if (name == kBlobSymbol || name.rfind("__Treadle", 0) == 0) return nullptr;  // data, not functions
   if (name == kEntryFunction) {
     const auto entry = blob_ ? blob_->Section("entry") : std::nullopt;
-    return entry ? GetFunction(std::string(*entry)) : PackedFunc();
+    if (entry) return GetFunction(std::string(*entry));
+    // Linked by hand of one object: the object says its entry itself.
+    const void* named = Symbol(kEntryFunction);
+    return named != nullptr ? GetFunction(static_cast<const char*>(named)) : PackedFunc();
   }
   if (name == kLookupLinkedParam) return LinkedParamLookup();
   void* symbol = Symbol(name);

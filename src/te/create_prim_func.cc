@@ -11,9 +11,11 @@
 #include "tir/bind_shared.h"
 #include "tir/block_access.h"
 #include "tir/buffer_replacer.h"
+#include "treadle/arith/analyzer.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/te/scan.h"
 #include "treadle/tir/stmt_functor.h"
+#include "treadle/tir/text.h"
 
 namespace treadle::te {
 
@@ -67,8 +69,8 @@ class FunctionBuilder {
  public:
   std::unordered_map<const Object*, std::string> block_of_operation;
 
-  PrimFunc Build(const Array<Tensor>& args, const std::string& name) {
-    DeclareArguments(args);
+  PrimFunc Build(const std::vector<Parameter>& params, const std::string& name) {
+    const Array<Tensor> args = DeclareArguments(params);
     Array<Operation> order = PostOrder(args);
     FindScans(order, args);
     Array<Stmt> stages;
@@ -100,17 +102,52 @@ class FunctionBuilder {
   }
 
  private:
-  void DeclareArguments(const Array<Tensor>& args) {
-    for (const Tensor& tensor : args) {
+  /// The tensors among the parameters.
+  Array<Tensor> DeclareArguments(const std::vector<Parameter>& params) {
+    Array<Tensor> tensors;
+    for (const Parameter& given : params) {
+      if (!given.tensor.defined()) {
+        names_.insert(given.scalar->name_hint);
+        params_.push_back(given.scalar);
+        continue;
+      }
+      const Tensor& tensor = given.tensor;
       TensorKey key{tensor->op.get(), tensor->value_index};
       if (buffers_.count(key)) throw Error(StrCat("tensor ", tensor->GetNameHint(), " is listed twice as an argument"));
       std::string name = Unique(tensor->GetNameHint());
       Var param(name, DataType::Handle());
-      Buffer buffer = DeclBuffer(tensor->shape, tensor->dtype, name);
+      Buffer buffer =
+          given.buffer.defined() ? Bound(tensor, given.buffer) : DeclBuffer(tensor->shape, tensor->dtype, name);
       params_.push_back(param);
       buffer_map_.Set(param, buffer);
       buffers_.emplace(key, buffer);
+      tensors.push_back(tensor);
     }
+    return tensors;
+  }
+
+  /// The caller's buffer of a tensor. One that may begin anywhere gets a variable for where.
+  static Buffer Bound(const Tensor& tensor, const Buffer& buffer) {
+    const std::string what = StrCat("buffer ", buffer->name, ", bound to tensor ", tensor->GetNameHint());
+    if (buffer->dtype != tensor->dtype) {
+      throw DTypeError(StrCat(what, ", has dtype ", buffer->dtype, "; expected ", tensor->dtype));
+    }
+    bool same = buffer->shape.size() == tensor->shape.size();
+    for (size_t i = 0; same && i < buffer->shape.size(); ++i) {
+      same = arith::Analyzer().CanProve(
+          equal(cast(DataType::Int(64), buffer->shape[i]), cast(DataType::Int(64), tensor->shape[i])));
+    }
+    if (!same) throw ShapeError(StrCat(what, ", has shape ", Dims(buffer->shape), "; expected ", Dims(tensor->shape)));
+    if (buffer->offset_factor == 0 || buffer->elem_offset.defined()) return buffer;
+    Var offset(buffer->name + "_elem_offset", DataType::Int(32));
+    return Buffer(buffer->data, buffer->dtype, buffer->shape, buffer->strides, offset, buffer->name,
+                  buffer->data_alignment, buffer->offset_factor);
+  }
+
+  static std::string Dims(const Array<PrimExpr>& shape) {
+    std::string text = "(";
+    for (size_t i = 0; i < shape.size(); ++i) text += StrCat(i == 0 ? "" : ", ", tir::AsText(shape[i]));
+    return text + ")";
   }
 
   Array<Buffer> OutputBuffers(const Operation& op) {
@@ -322,13 +359,17 @@ class FunctionBuilder {
 }  // namespace
 
 PrimFunc CreatePrimFunc(const Array<Tensor>& args, const std::string& name) {
-  return FunctionBuilder().Build(args, name);
+  return MakePrimFunc(std::vector<Parameter>(args.begin(), args.end()), name);
 }
 
-PrimFunc CreatePrimFunc(const Array<Tensor>& args, const std::string& name,
+PrimFunc MakePrimFunc(const std::vector<Parameter>& params, const std::string& name) {
+  return FunctionBuilder().Build(params, name);
+}
+
+PrimFunc CreatePrimFunc(const std::vector<Parameter>& params, const std::string& name,
                         std::unordered_map<const Object*, std::string>* block_names) {
   FunctionBuilder builder;
-  PrimFunc func = builder.Build(args, name);
+  PrimFunc func = builder.Build(params, name);
   *block_names = builder.block_of_operation;
   return func;
 }

@@ -13,6 +13,19 @@ namespace treadle::te {
 
 enum class AttachType : int { kRoot = 0, kInline = 1, kScope = 2, kReverseInline = 3, kReverseScope = 4 };
 
+/// One parameter of a function made of tensors: a tensor, perhaps in a buffer of the caller's (strides, alignment), or
+/// a scalar variable.
+struct Parameter {
+  Parameter(Tensor t) : tensor(std::move(t)) {}  // NOLINT(google-explicit-constructor)
+  Parameter(Tensor t, tir::Buffer b) : tensor(std::move(t)), buffer(std::move(b)) {}
+  explicit Parameter(tir::Var v) : scalar(std::move(v)) {}
+  Tensor tensor;       ///< null: a scalar
+  tir::Buffer buffer;  ///< null: a compact one
+  tir::Var scalar{ObjectPtr<Object>()};
+};
+/// As CreatePrimFunc of tensors. A buffer must have the shape and dtype of its tensor.
+tir::PrimFunc MakePrimFunc(const std::vector<Parameter>& params, const std::string& name);
+
 /// One transformation of a stage's axes, in the order given.
 struct StageStep {
   enum class Kind { kSplit, kFuse, kReorder } kind;
@@ -120,6 +133,7 @@ class TeSchedule : public ObjectRef {
   Array<Tensor> RFactor(const Tensor& tensor, const IterVar& axis, int factor_axis = 0);
   /// The function whose parameters are `args` (tensors of the graph as they were given), with all steps applied.
   tir::PrimFunc Apply(const Array<Tensor>& args, const std::string& name = "main") const;
+  tir::PrimFunc ApplyWith(const std::vector<Parameter>& params, const std::string& name) const;
 
  private:
   TeScheduleNode* node() const { return const_cast<TeScheduleNode*>(get()); }

@@ -19,6 +19,14 @@ class Node(Object):
         """The node as text; with `show_meta_data` also the constants that the text refers to."""
         return as_text(self, show_meta_data)
 
+    def script(self, *args, **kwargs):
+        """The node as `print` shows it."""
+        return str(self)
+
+    def show(self, *args, **kwargs):
+        """Prints the node."""
+        print(self)
+
 
 def as_text(node, show_meta_data=False, header=True):
     """A node's text form, or its fields when it has none."""
@@ -64,6 +72,20 @@ def structural_hash(node, map_free_vars=False):
 @register_object("Span")
 class Span(Node):
     """Where a node comes from."""
+
+
+@register_object("Range")
+class Range(Node):
+    """From `begin` up to but not including `end`; Range(n) from 0 up to n."""
+
+    def __init__(self, begin, end=None):
+        begin, end = (0, begin) if end is None else (begin, end)
+        super().__init__(_api.Range(begin, end))
+
+    @staticmethod
+    def from_min_extent(min_value, extent, span=None):
+        """That many from `min_value`."""
+        return _api.Range_from_min_extent(min_value, extent)
 
 
 @register_object("BaseExpr")

@@ -4,9 +4,10 @@ from ..tir import (abs, acos, all, any, asin, atan, ceil, const, cos, cosh, div,
                    if_then_else, indexdiv, indexmod, infinity, isfinite, isinf, isnan, likely, log, log1p, log2, log10, max_value, min_value, power, round, rsqrt,
                    sigmoid, sin, sinh, sqrt, tan, tanh, trunc, truncdiv, truncmod)
 from ..tir.expr import exp2, exp10, fmod, nearbyint, power as pow, select  # noqa: A004
+from . import hybrid
 from .operation import (argmax, argmin, comm_reducer, compute, create_prim_func, extern, max, min, placeholder, prod,
                         reduce_axis, scan, size_var, sum, thread_axis, var)
 from .schedule import Schedule, Stage, create_schedule
 from .tag import tag_scope
-from .tensor import Operation, Tensor, TensorSlice
+from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, Tensor, TensorSlice
 from .tensor_intrin import TensorIntrin, decl_tensor_intrin

@@ -5,7 +5,8 @@ import inspect
 from .._ffi import Api, get_global_func
 from ..ir import PrimExpr
 from ..tir import decl_buffer
-from ..tir.expr import EqualOp, IterVar, Var, as_expr, const, infinity
+from ..tir.expr import EqualOp, IterVar, StringImm, Var, as_expr, const, infinity
+from .tensor import Tensor
 from ..tir.stmt import Stmt
 from . import tag as _tags
 
@@ -49,7 +50,10 @@ def compute(shape, fcompute, name="compute", tag="", attrs=None, varargs_names=N
     """A tensor whose elements are `fcompute` of their indices; a list of several for a list result."""
     shape = _shape(shape)
     parameters = inspect.signature(fcompute).parameters.values()
-    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    while len(positional) > len(shape) and positional[-1].default is not positional[-1].empty:
+        positional.pop()  # not an index: lambda i, scale=scale: ...
+    names = [p.name for p in positional]
     variadic = [p for p in parameters if p.kind == p.VAR_POSITIONAL]
     if variadic:
         names += list(varargs_names or [])
@@ -61,8 +65,10 @@ def compute(shape, fcompute, name="compute", tag="", attrs=None, varargs_names=N
     several = isinstance(body, (list, tuple)) or (not isinstance(body, (PrimExpr, EqualOp)) and
                                                   hasattr(body, "__iter__"))
     body = [as_expr(e) for e in (body if several else [body])]
+    if not body:
+        raise TypeError(f"compute {name}: the function must give an expression, not an empty list")
     for e in body:
-        if not isinstance(e, PrimExpr):
+        if not isinstance(e, PrimExpr) or isinstance(e, StringImm):
             raise TypeError(f"compute {name}: the function must give an expression, not {e!r}")
     op = _api.ComputeOp(name, _tags.resolve(tag), attrs or {}, axis, body)
     outputs = [op.output(i) for i in range(op.num_outputs)]
@@ -106,6 +112,9 @@ def extern(shape, inputs, fcompute, name="extern", dtype=None, in_buffers=None, 
     """Tensors of the given shapes computed by a statement, which `fcompute` gives from the lists of input and output
     buffers. Without `dtype` the outputs have that of the inputs."""
     inputs = list(inputs)
+    for t in inputs:
+        if not isinstance(t, Tensor):
+            raise TypeError(f"extern {name}: an input must be a tensor, not {t!r}")
     shapes = [shape] if not shape or not isinstance(shape[0], (list, tuple)) else list(shape)
     in_buffers = list(in_buffers) if in_buffers is not None else [decl_buffer(t.shape, t.dtype, t.name) for t in inputs]
     if out_buffers is not None:
@@ -145,9 +154,19 @@ def comm_reducer(fcombine, fidentity, name="reduce"):
             identity = fidentity(*dtypes)
         else:
             result, identity = [fcombine(lhs[0], rhs[0])], [fidentity(dtypes[0])]
+        if not isinstance(result, (list, tuple)) or not isinstance(identity, (list, tuple)) or not (
+                len(result) == len(identity) == len(dtypes)):
+            raise TypeError(f"{name}: {len(dtypes)} values are reduced together; the combination gives {result!r}, the "
+                            f"neutral element is {identity!r}; expected {len(dtypes)} each")
+        for e in identity:
+            if not isinstance(e, (int, float, PrimExpr)) and not hasattr(e, "item"):
+                raise TypeError(f"{name}: the neutral element must be a number, not {e!r} (dtypes {', '.join(dtypes)})")
         combiner = _tir.CommReducer(lhs, rhs, [as_expr(e) for e in result],
                                     [const(e, dtype) for e, dtype in zip(identity, dtypes)])
         axis = list(axis) if isinstance(axis, (list, tuple)) else [axis]
+        for each in axis:
+            if not isinstance(each, IterVar) or each.iter_type != IterVar.CommReduce:
+                raise TypeError(f"{name}: {each!r} isn't a reduction axis; expected one made by te.reduce_axis")
         init = [] if init is None else [as_expr(e) for e in (init if isinstance(init, (list, tuple)) else [init])]
         results = _tir.Reduce(combiner, sources, axis, None if where is None else as_expr(where), init)
         return list(results) if several else results[0]
@@ -198,5 +217,7 @@ argmin = _arg_reducer("argmin", lambda a, b: _tir._OpLT(a, b), lambda dtype: inf
 
 
 def create_prim_func(args, name="main"):
-    """A schedulable function of the tensors."""
-    return _api.CreatePrimFunc(list(args), name)
+    """A schedulable function of the tensors (and scalar variables)."""
+    from ..build_module import parameters
+
+    return _api.CreatePrimFunc(*parameters(args), name)

@@ -2,43 +2,79 @@
 """The schedule of tensor expressions: stages with axes."""
 from .._core import Object
 from .._ffi import Api, register_object
-from ..error import Error as ScheduleError
-from ..ir import IntImm
+from ..ir import IntImm, PrimExpr
+from ..tir.checks import ScheduleError, check_factor, check_scope, check_thread
 from ..tir.expr import IterVar, as_expr
-from .tensor import Tensor
+from .tensor import Operation, Tensor
 
 _api = Api("te")
 
 
-def _op(value):
-    return value.op if isinstance(value, Tensor) else value
+def _operation(what, value):
+    value = value.op if isinstance(value, Tensor) else value
+    if not isinstance(value, Operation):
+        raise ScheduleError(f"{what}: expected an operation or a tensor, not {value!r}")
+    return value
+
+
+_UNROLLING = ("auto_unroll_max_step", "auto_unroll_max_depth", "auto_unroll_max_extent", "unroll_explicit")
 
 
 @register_object("te.Stage")
 class Stage(Object):
     """One operation and what is wanted of its loops."""
 
+    def _axis(self, primitive, axis, stage=None):
+        if not isinstance(axis, IterVar):
+            raise ScheduleError(f"{primitive}: {axis!r} isn't an axis of stage '{(stage or self).op.name}'; expected "
+                                f"one of its axes ({', '.join(a.var.name for a in (stage or self).leaf_iter_vars)})")
+        return axis
+
+    def _axes(self, primitive, axes):
+        if len(axes) == 1 and isinstance(axes[0], (list, tuple)):
+            axes = axes[0]
+        return [self._axis(primitive, axis) for axis in axes]
+
+    def _stage(self, primitive, value):
+        if not isinstance(value, Stage):
+            raise ScheduleError(f"{primitive}: stage '{self.op.name}' can't be put into {value!r}; expected a stage, "
+                                "such as s[C]")
+        return value
+
+    @property
+    def all_iter_vars(self):
+        """The axes of the operation and those that they became."""
+        own = list(getattr(self.op, "axis", [])) + list(getattr(self.op, "reduce_axis", []))
+        return own + [a for a in self.leaf_iter_vars if not any(a.same_as(b) for b in own)]
+
     def split(self, parent, factor=None, nparts=None):
         """(outer, inner) axis: `factor` is the extent of the inner one, `nparts` that of the outer one."""
+        axis = self._axis("split", parent)
         if (factor is None) == (nparts is None):
-            raise ValueError("split needs either factor or nparts")
-        if factor is not None:
-            return tuple(_api.StageSplitByFactor(self, parent, as_expr(factor)))
-        return tuple(_api.StageSplitByNParts(self, parent, as_expr(nparts)))
+            raise ValueError(f"split: axis '{axis.var.name}' of stage '{self.op.name}' needs either factor or nparts")
+        what = f"the {'factor' if nparts is None else 'nparts'} of axis '{axis.var.name}' of stage '{self.op.name}'"
+        value = check_factor("split", what, factor if nparts is None else nparts)
+        return tuple((_api.StageSplitByFactor if nparts is None else _api.StageSplitByNParts)(self, axis, value))
 
     def fuse(self, *axes):
-        return _api.StageFuse(self, list(axes))
+        return _api.StageFuse(self, self._axes("fuse", axes))
 
     def reorder(self, *axes):
-        _api.StageReorder(self, list(axes))
+        _api.StageReorder(self, self._axes("reorder", axes))
 
     def tile(self, x_parent, y_parent, x_factor, y_factor):
         """(x outer, y outer, x inner, y inner)"""
-        return tuple(_api.StageTile(self, x_parent, y_parent, as_expr(x_factor), as_expr(y_factor)))
+        x, y = self._axis("tile", x_parent), self._axis("tile", y_parent)
+        if x.same_as(y):
+            raise ScheduleError(f"tile: axis '{x.var.name}' of stage '{self.op.name}' is given twice; expected two axes")
+        factors = [check_factor("tile", f"the factor of axis '{axis.var.name}' of stage '{self.op.name}'", factor)
+                   for axis, factor in ((x, x_factor), (y, y_factor))]
+        return tuple(_api.StageTile(self, x, y, *factors))
 
     def compute_at(self, parent, scope):
         """Computes what one iteration of `scope`, an axis of the consuming stage, needs, there."""
-        _api.StageComputeAt(self, parent, scope)
+        parent = self._stage("compute_at", parent)
+        _api.StageComputeAt(self, parent, self._axis("compute_at", scope, parent))
 
     def compute_inline(self):
         _api.StageComputeInline(self)
@@ -48,29 +84,36 @@ class Stage(Object):
 
     def reverse_compute_at(self, parent, scope):
         """Runs right after its producer `parent` under `scope`, an axis of that stage."""
-        _api.StageReverseComputeAt(self, parent, scope)
+        parent = self._stage("reverse_compute_at", parent)
+        _api.StageReverseComputeAt(self, parent, self._axis("reverse_compute_at", scope, parent))
 
     def reverse_compute_inline(self):
         """Done where its only producer stores."""
         _api.StageReverseComputeInline(self)
 
     def set_scope(self, scope):
-        _api.StageSetScope(self, scope)
+        _api.StageSetScope(self, check_scope(f"set_scope of stage '{self.op.name}'", scope))
 
     def vectorize(self, axis):
-        _api.StageVectorize(self, axis)
+        _api.StageVectorize(self, self._axis("vectorize", axis))
 
     def parallel(self, axis):
-        _api.StageParallel(self, axis)
+        _api.StageParallel(self, self._axis("parallel", axis))
 
     def unroll(self, axis):
-        _api.StageUnroll(self, axis)
+        _api.StageUnroll(self, self._axis("unroll", axis))
 
     def tensorize(self, axis, intrin):
         """The loops from `axis` inwards are replaced by an intrinsic (te.decl_tensor_intrin) that computes the same."""
-        _api.StageTensorize(self, axis, intrin)
+        from .tensor_intrin import TensorIntrin
+
+        if not isinstance(intrin, TensorIntrin):
+            raise ScheduleError(f"tensorize: stage '{self.op.name}': expected an intrinsic (te.decl_tensor_intrin), "
+                                f"not {intrin!r}")
+        _api.StageTensorize(self, self._axis("tensorize", axis), intrin)
 
     def bind(self, axis, thread):
+        axis = self._axis("bind", axis)
         if isinstance(thread, IterVar):
             dom = thread.dom
             if dom is not None and isinstance(dom.extent, IntImm) and isinstance(axis.dom.extent, IntImm) and (
@@ -78,28 +121,44 @@ class Stage(Object):
                 raise ScheduleError(f"bind: axis '{axis.var.name}' of stage '{self.op.name}' has extent "
                                     f"{axis.dom.extent}, the thread axis {thread.thread_tag} {dom.extent}")
             thread = thread.thread_tag
+        check_thread(f"bind of axis '{axis.var.name}' of stage '{self.op.name}'", thread)
         _api.StageBind(self, axis, str(thread))
 
     def env_threads(self, threads):
         """Threads that run around the stage; axes are bound to them."""
-        _api.StageEnvThreads(self, list(threads) if isinstance(threads, (list, tuple)) else [threads])
+        threads = list(threads) if isinstance(threads, (list, tuple)) else [threads]
+        for thread in threads:
+            if not isinstance(thread, IterVar) or not thread.thread_tag:
+                raise ScheduleError(f"env_threads of stage '{self.op.name}': expected thread axes, not {thread!r}")
+        _api.StageEnvThreads(self, threads)
 
     def set_store_predicate(self, predicate):
         """The stage stores only where `predicate` holds, in terms of its axes and threads they are bound to."""
-        _api.StageSetStorePredicate(self, as_expr(predicate))
+        predicate = as_expr(predicate)
+        if not isinstance(predicate, PrimExpr) or str(predicate.dtype) != "bool":
+            raise ScheduleError(f"set_store_predicate of stage '{self.op.name}': expected a bool, not {predicate!r}")
+        _api.StageSetStorePredicate(self, predicate)
 
     def pragma(self, axis, pragma_type, pragma_value=1):
+        axis = self._axis("pragma", axis)
         value = pragma_value if isinstance(pragma_value, str) else as_expr(pragma_value)
+        number = isinstance(value, PrimExpr)
+        if not (number or isinstance(value, str)) or (pragma_type in _UNROLLING and not number):
+            raise ScheduleError(f"pragma {pragma_type} of axis '{axis.var.name}' of stage '{self.op.name}': expected "
+                                f"{'a number' if pragma_type in _UNROLLING else 'a number or text'}, not {value!r}")
         _api.StagePragma(self, axis, pragma_type, value)
 
     def storage_align(self, axis, factor, offset):
-        _api.StageStorageAlign(self, axis, factor, offset)
+        _api.StageStorageAlign(self, self._axis("storage_align", axis), factor, offset)
 
     def double_buffer(self):
         _api.StageDoubleBuffer(self)
 
     def prefetch(self, tensor, axis, offset):
-        _api.StagePrefetch(self, tensor, axis, as_expr(offset))
+        if not isinstance(tensor, Tensor):
+            raise ScheduleError(f"prefetch: stage '{self.op.name}': expected a tensor, not {tensor!r}")
+        _api.StagePrefetch(self, tensor, self._axis("prefetch", axis),
+                           check_factor("prefetch", f"the offset of tensor {tensor.name}", offset))
 
 
 @register_object("te.Schedule")
@@ -107,21 +166,32 @@ class Schedule(Object):
     """Stages by tensor or operation: s[C]."""
 
     def __getitem__(self, key):
-        return _api.ScheduleGetStage(self, _op(key))
+        return _api.ScheduleGetStage(self, _operation("a stage of the schedule", key))
 
     def cache_read(self, tensor, scope, readers):
         readers = readers if isinstance(readers, (list, tuple)) else [readers]
-        return _api.ScheduleCacheRead(self, tensor, scope, [_op(r) for r in readers])
+        if not isinstance(tensor, Tensor):
+            raise ScheduleError(f"cache_read: expected a tensor, not {tensor!r}")
+        if not readers:
+            raise ScheduleError(f"cache_read of tensor {tensor.name}: no readers; expected operations that read it")
+        return _api.ScheduleCacheRead(self, tensor, check_scope(f"cache_read of tensor {tensor.name}", scope),
+                                      [_operation("cache_read: a reader", r) for r in readers])
 
     def cache_write(self, tensor, scope):
         """The computation in `scope`, from where the tensor's stage copies. Of a computation of several outputs, all
         are given as a list, and a list is returned."""
         several = isinstance(tensor, (list, tuple))
+        for each in tensor if several else [tensor]:
+            if not isinstance(each, Tensor):
+                raise ScheduleError(f"cache_write: expected a tensor, not {each!r}")
+            check_scope(f"cache_write of tensor {each.name}", scope)
         cached = list(_api.ScheduleCacheWrite(self, list(tensor) if several else [tensor], scope))
         return cached if several else cached[0]
 
     def rfactor(self, tensor, axis, factor_axis=0):
         """Partial results along `axis` as a stage of its own, whose tensor (or list of several) is returned."""
+        if not isinstance(tensor, Tensor) or not isinstance(axis, IterVar):
+            raise ScheduleError(f"rfactor: expected a tensor and one of its reduction axes, not {tensor!r} and {axis!r}")
         partials = list(_api.ScheduleRFactor(self, tensor, axis, factor_axis))
         return partials[0] if len(partials) == 1 else partials
 
@@ -132,7 +202,9 @@ class Schedule(Object):
 
 def create_schedule(ops):
     """The default schedule of operations: nested loops in the order of the axes."""
-    ops = ops if isinstance(ops, (list, tuple)) else [ops]
-    return _api.CreateSchedule([_op(op) for op in ops])
+    ops = ops if isinstance(ops, (list, tuple)) or type(ops).__name__ == "Array" else [ops]
+    if not len(ops):
+        raise ScheduleError("create_schedule: no operations; expected those whose results are wanted")
+    return _api.CreateSchedule([_operation("create_schedule", op) for op in ops])
 
 

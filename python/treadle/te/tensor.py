@@ -2,6 +2,7 @@
 """Tensors and the operations that produce them."""
 from .._core import Object
 from .._ffi import Api, register_object
+from ..error import ShapeError
 from ..ir import Node
 from ..tir.expr import as_expr
 
@@ -30,6 +31,16 @@ class Operation(Node):
     __repr__ = __str__
 
 
+def _kind(name, doc):
+    return register_object(f"te.{name}")(type(name, (Operation,), {"__doc__": doc}))
+
+
+PlaceholderOp = _kind("PlaceholderOp", "An input.")
+ComputeOp = _kind("ComputeOp", "Tensors of which each element is an expression of its indices.")
+ScanOp = _kind("ScanOp", "A recurrence.")
+ExternOp = _kind("ExternOp", "Tensors that a statement computes.")
+
+
 def _topi(name, *args):
     from .. import topi  # which is made of tensors
 
@@ -47,6 +58,8 @@ class TensorSlice:
         for i in indices:
             if isinstance(i, slice):
                 raise TypeError(f"tensor {self.tensor.name}: a range can't be an index")
+            if i is None or isinstance(i, (str, Tensor)):
+                raise TypeError(f"tensor {self.tensor.name}: {i!r} can't be an index; expected an integer expression")
         if len(indices) < self.tensor.ndim:
             return TensorSlice(self.tensor, indices)
         return _api.TensorGetItem(self.tensor, [as_expr(i) for i in indices])
@@ -54,6 +67,17 @@ class TensorSlice:
     @property
     def dtype(self):
         return self.tensor.dtype
+
+    def as_expr(self):
+        """Not possible: an element takes all indices."""
+        raise ShapeError(f"tensor {self.tensor.name} has {self.tensor.ndim} dimensions but {len(self.indices)} "
+                         f"ind{'ex' if len(self.indices) == 1 else 'ices'}")
+
+    def _operand(self, *_):
+        return self.as_expr()
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __neg__ = _operand
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __lt__ = __le__ = __gt__ = __ge__ = _operand
 
 
 @register_object("te.Tensor")

@@ -44,5 +44,5 @@ def decl_tensor_intrin(op, fcompute, name="tensor_intrin", binds=None, scalar_pa
             return None
         return PrimFunc(buffers, stmt if isinstance(stmt, Stmt) else Evaluate(stmt))
 
-    desc = _api.CreatePrimFunc(inputs + outputs, name)
+    desc = _api.CreatePrimFunc(inputs + outputs, [], name)
     return TensorIntrin(name, desc, function(body), function(update))

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loop-level code: scalar expressions, functions, schedules."""
-from .expr import (Add, And, Broadcast, BufferLoad, Call, Cast, CommReducer, Div, EQ, FloorDiv, FloorMod, GE, GT, IterVar,
-                   LE, LT, Let, Max, Min, Mod, Mul, NE, Not, Or, ProducerLoad, Ramp, Reduce, Select, SizeVar, StringImm, Sub,
+from ..ir import FloatImm, IntImm, PrimExpr
+from .expr import (Add, And, Broadcast, BufferLoad, Call, CallEffectKind, Cast, CommReducer, Div, EQ, FloorDiv, FloorMod, GE, GT, IterVar,
+                   LE, LT, Let, Max, Min, Mod, Mul, NE, Not, Or, ProducerLoad, Ramp, Reduce, Select, Shuffle, SizeVar, StringImm, Sub,
                    Var, abs, all, any, atan2, call_extern, call_intrin, call_packed, call_pure_extern, const, div,
                    floordiv, floormod, fmod, if_then_else, indexdiv, indexmod, infinity, isfinite, isinf, isnan, likely,
                    max_value, min_value, power, truncdiv, truncmod)

@@ -2,6 +2,7 @@
 """Scalar expressions, with Python's operators."""
 from .._core import Object
 from .._ffi import Api, get_global_func, register_object
+from ..error import DTypeError
 from ..ir import FloatImm, IntImm, Node, PrimExpr
 
 _api = Api("tir")
@@ -72,7 +73,7 @@ def as_expr(value):
         return FloatImm("float32", value)
     if isinstance(value, str):
         return _api.StringImm(value)
-    if isinstance(value, EqualOp):
+    if isinstance(value, EqualOp) or (not isinstance(value, Object) and hasattr(value, "as_expr")):
         return value.as_expr()
     if hasattr(value, "item") and hasattr(value, "dtype") and not isinstance(value, Object):  # NumPy's numbers
         return _api._const(as_expr(value.item()), str(value.dtype))
@@ -134,12 +135,25 @@ for _name in ("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", 
     _node_class(_name, _binary_maker(f"_Op{_name}"))
 _node_class("Not", lambda a: _api._OpNot(as_expr(a)))
 _node_class("Cast", lambda dtype, value: _api._cast(str(dtype), as_expr(value)))
-_node_class("Select", lambda c, t, f: _api.Select(as_expr(c), as_expr(t), as_expr(f)))
+_node_class("Select", lambda c, t, f: _api.Select(_condition("Select", c), as_expr(t), as_expr(f)))
 _node_class("BufferLoad", lambda buffer, indices: _api.BufferLoad(buffer, [as_expr(i) for i in indices]))
-for _name in ("StringImm", "Ramp", "Broadcast", "Shuffle", "Let", "Call", "ProducerLoad", "Reduce"):
+_node_class("StringImm", lambda value: _api.StringImm(str(value)))
+_node_class("Ramp", lambda base, stride, lanes: _api.Ramp(as_expr(base), as_expr(stride), int(lanes)))
+_node_class("Broadcast", lambda value, lanes: _api.Broadcast(as_expr(value), int(lanes)))
+_node_class("Shuffle", lambda vectors, indices: _api.Shuffle([as_expr(v) for v in vectors],
+                                                             [as_expr(i) for i in indices]))
+_node_class("Let", lambda var, value, body: _api.Let(var, as_expr(value), as_expr(body)))
+_node_class("Call", lambda dtype, op, args: call_intrin(dtype, op if isinstance(op, str) else op.name, *args))
+for _name in ("ProducerLoad", "Reduce"):
     _node_class(_name)
 
 _install_operators()
+
+
+class CallEffectKind:
+    """What a call may do beside giving its result."""
+
+    ExprAnnotation, Pure, ReadState, UpdateState, SpecialCallArg, EmbedInfo, ControlJump, Opaque = (0, 1, 2, 3, 4, 5, 6, 3)
 
 
 def const(value, dtype=None):
@@ -159,7 +173,7 @@ def _unary(name):
 
 for _name in ("exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "asin",
               "acos", "atan", "sinh", "cosh", "tanh", "erf", "sigmoid", "floor", "ceil", "trunc", "round", "nearbyint",
-              "abs", "isnan", "isinf", "isfinite", "likely"):
+          "abs", "isnan", "isinf", "isfinite", "likely", "isinf", "isfinite", "likely"):
     globals()[_name] = _unary(_name)
 
 
@@ -183,14 +197,22 @@ floormod = _binary("_OpFloorMod", "Remainder of floordiv.")
 power = _binary("_OpPow", "Power.")
 
 
+def _condition(what, value):
+    value = as_expr(value)
+    if not isinstance(value, PrimExpr) or not str(value.dtype).startswith("bool"):
+        got = value.dtype if isinstance(value, PrimExpr) else repr(value)
+        raise DTypeError(f"{what}: the condition must be bool, not {got}; compare it, or use astype(\"bool\")")
+    return value
+
+
 def if_then_else(condition, true_value, false_value):
     """One of two values; the other isn't computed."""
-    return _api._OpIfThenElse(as_expr(condition), as_expr(true_value), as_expr(false_value))
+    return _api._OpIfThenElse(_condition("if_then_else", condition), as_expr(true_value), as_expr(false_value))
 
 
 def select(condition, true_value, false_value):
     """One of two values; both are computed."""
-    return _api.Select(as_expr(condition), as_expr(true_value), as_expr(false_value))
+    return _api.Select(_condition("Select", condition), as_expr(true_value), as_expr(false_value))
 
 
 def all(*conditions):

@@ -2,7 +2,9 @@
 """Functions and buffers of loop-level code."""
 from .._ffi import Api, register_object
 from ..ir import BaseFunc, Node
-from .expr import Var, as_expr
+from .._dtype import DataType
+from ..error import DTypeError
+from .expr import Ramp, Var, as_expr
 from .stmt import Printed, cast_to
 
 _api = Api("tir")
@@ -17,14 +19,20 @@ class Buffer(Printed, Node):
         return self.vload(indices)
 
     def vload(self, begin, dtype=None):
-        """The element at `begin`."""
-        begin = begin if isinstance(begin, (tuple, list)) else [begin]
-        return _api.BufferLoad(self, [as_expr(i) for i in begin])
+        """The element at `begin`; with a vector `dtype`, such as "float32x4", that many in a row."""
+        lanes = self._lanes(dtype, "vload") if dtype is not None else 1
+        return _api.BufferLoad(self, _vector(begin, lanes))
 
     def vstore(self, begin, value):
-        """The statement that stores an element at `begin`."""
-        begin = begin if isinstance(begin, (tuple, list)) else [begin]
-        return _api.BufferStore(self, cast_to(self.dtype, value), [as_expr(i) for i in begin])
+        """The statement that stores an element at `begin`; of a vector, its elements in a row."""
+        value = cast_to(self.dtype, value)
+        return _api.BufferStore(self, value, _vector(begin, self._lanes(value.dtype, "vstore")))
+
+    def _lanes(self, dtype, what):
+        own, wanted = DataType(str(self.dtype)), DataType(str(dtype))
+        if wanted.lanes % own.lanes or own.element != wanted.element:
+            raise DTypeError(f"{what}: buffer {self.name} holds {own}, not {wanted}")
+        return wanted.lanes // own.lanes
 
     def access_ptr(self, access_mask="rw", ptr_type="handle", content_lanes=1, offset=0):
         """The address of the first element, plus `offset` elements along the last dimension."""
@@ -36,6 +44,14 @@ class Buffer(Printed, Node):
     def scope(self):
         """"global", "local", ..."""
         return _api.BufferScope(self)
+
+
+def _vector(begin, lanes):
+    """The indices of `lanes` elements in a row."""
+    indices = [as_expr(i) for i in (begin if isinstance(begin, (tuple, list)) else [begin])]
+    if lanes > 1 and indices:
+        indices[-1] = Ramp(indices[-1], 1, lanes)
+    return indices
 
 
 def decl_buffer(shape, dtype="float32", name="buffer", data=None, strides=None, elem_offset=None, scope="global",
@@ -60,16 +76,23 @@ class PrimFunc(Printed, BaseFunc):
                 handle = Var(f"{p.name}_handle", "handle")
                 variables.append(handle)
                 buffers[handle] = p
-            else:
+            elif isinstance(p, Var):
                 variables.append(p)
+            else:
+                raise TypeError(f"a parameter of a function is a buffer or a variable, not {p!r}")
         super().__init__(_api.PrimFunc(variables, body, buffers, dict(attrs or {})))
 
     def with_body(self, body):
         """A copy with another body."""
         return _api.FuncWithBody(self, body)
 
-    def with_attr(self, key, value):
-        """A copy with an attribute, such as "global_symbol", its name."""
+    def with_attr(self, key, value=None):
+        """A copy with an attribute, such as "global_symbol", its name; with several, given as a dict."""
+        if isinstance(key, dict):
+            result = self
+            for name, each in key.items():
+                result = result.with_attr(name, each)
+            return result
         return _api.FuncWithAttr(self, key, value if isinstance(value, str) else as_expr(value))
 
 

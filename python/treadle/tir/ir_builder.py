@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from .._ffi import Api
 from .expr import Var, as_expr
 from .function import Buffer, decl_buffer
-from .stmt import (Allocate, AssertStmt, AttrStmt, BufferStore, Evaluate, For, ForKind, IfThenElse, SeqStmt, Stmt, While)
+from .stmt import (Allocate, AssertStmt, AttrStmt, BufferStore, Evaluate, For, ForKind, IfThenElse, LetStmt, SeqStmt, Stmt, While)
 
 _api = Api("tir")
 _KINDS = {"serial": ForKind.SERIAL, "parallel": ForKind.PARALLEL, "vectorize": ForKind.VECTORIZED,
@@ -25,6 +25,11 @@ class BufferVar:
 
     def asobject(self):
         return self.buffer.data
+
+    def __eq__(self, other):
+        return isinstance(other, BufferVar) and self.buffer.same_as(other.buffer)
+
+    __hash__ = None
 
     def _indices(self, index):
         index = list(index) if isinstance(index, (tuple, list)) else [index]
@@ -122,8 +127,15 @@ class IRBuilder:
         return BufferVar(self, buffer)
 
     def pointer(self, content_type, name="ptr", scope="global"):
-        """Not available: pointers belong to buffers."""
-        raise ValueError("pointer: use allocate, or buffer_ptr of a buffer made by decl_buffer")
+        """Elements behind a pointer of one's own, of which there may be any number: `asobject()` is the pointer."""
+        return BufferVar(self, decl_buffer((Var(f"{name}_size", "int32"),), content_type, name, scope=scope))
+
+    def let(self, var_name, value):
+        """A variable with that value in what follows."""
+        value = as_expr(value)
+        var = Var(var_name, str(value.dtype))
+        self.emit(lambda body: LetStmt(var, value, body))
+        return var
 
     def scope_attr(self, node, key, value):
         """An attribute of what follows."""

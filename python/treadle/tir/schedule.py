@@ -2,12 +2,12 @@
 """Schedules: rewriting a function into an equivalent one that runs faster."""
 from .._core import Object
 from .._ffi import Api, register_object
-from ..error import Error
-from .expr import Var, as_expr
+from ..ir import IRModule, Node
+from .checks import ScheduleError, check_factor, check_scope, check_thread
+from .expr import IterVar, Var, as_expr
+from .function import PrimFunc
 
 _api = Api("tir.schedule")
-
-ScheduleError = Error
 
 
 @register_object("tir.BlockRV")
@@ -23,7 +23,9 @@ class LoopRV(Object):
 class Schedule:
     """Primitives that check what they do; an illegal one raises an error and changes nothing."""
 
-    def __init__(self, mod):
+    def __init__(self, mod, *, seed=None, debug_mask=None, debug_mode=None, error_render_level=None):
+        if not isinstance(mod, (IRModule, PrimFunc)):
+            raise ScheduleError(f"Schedule takes a module or a loop-level function, not {mod!r}")
         self._handle = _api.Schedule(mod)
 
     @property
@@ -59,7 +61,12 @@ class Schedule:
         """The block or loop behind a handle."""
         return (_api.get_of_block if isinstance(handle, BlockRV) else _api.get_of_loop)(self._handle, handle)
 
-    def get_block(self, name):
+    def show(self, *args, **kwargs):
+        """Prints the module and the steps so far."""
+        print(self.mod, self.trace, sep="\n")
+
+    def get_block(self, name, func_name=None):
+        """The block of that name. `func_name`: there is one function, so it needn't be said which."""
         return _api.get_block(self._handle, name)
 
     def get_blocks(self):
@@ -80,36 +87,41 @@ class Schedule:
     def get_output_blocks(self):
         return list(_api.get_output_blocks(self._handle))
 
-    def split(self, loop, factors):
+    def split(self, loop, factors, preserve_unit_iters=True):
         """Loops of the given extents, outermost first; None is chosen so that all is covered."""
-        return list(_api.split(self._handle, loop, [None if f is None else as_expr(f) for f in factors]))
+        if not isinstance(factors, (list, tuple)):
+            raise ScheduleError(f"split: expected a list of factors, not {factors!r}")
+        return list(_api.split(self._handle, _loop("split", loop), [
+            None if f is None else check_factor("split", f"factor {i}", f) for i, f in enumerate(factors)]))
 
     def fuse(self, *loops):
-        return _api.fuse(self._handle, list(loops))
+        return _api.fuse(self._handle, [_loop("fuse", each) for each in loops])
 
     def reorder(self, *loops):
-        _api.reorder(self._handle, list(loops))
+        _api.reorder(self._handle, [_loop("reorder", each) for each in loops])
 
     def parallel(self, loop):
-        _api.parallel(self._handle, loop)
+        _api.parallel(self._handle, _loop("parallel", loop))
 
     def vectorize(self, loop):
-        _api.vectorize(self._handle, loop)
+        _api.vectorize(self._handle, _loop("vectorize", loop))
 
     def unroll(self, loop):
-        _api.unroll(self._handle, loop)
+        _api.unroll(self._handle, _loop("unroll", loop))
 
     def bind(self, loop, thread_axis):
-        _api.bind(self._handle, loop, str(thread_axis))
+        thread = thread_axis.thread_tag if isinstance(thread_axis, IterVar) else thread_axis
+        _api.bind(self._handle, _loop("bind", loop), check_thread("bind", thread))
 
     def add_unit_loop(self, block):
         return _api.add_unit_loop(self._handle, self._block(block))
 
     def compute_at(self, block, loop, preserve_unit_loops=False):
-        _api.compute_at(self._handle, self._block(block), loop, preserve_unit_loops)
+        _api.compute_at(self._handle, self._block(block), _loop("compute_at", loop), preserve_unit_loops)
 
     def reverse_compute_at(self, block, loop, preserve_unit_loops=False):
-        _api.reverse_compute_at(self._handle, self._block(block), loop, preserve_unit_loops)
+        _api.reverse_compute_at(self._handle, self._block(block), _loop("reverse_compute_at", loop),
+                                preserve_unit_loops)
 
     def compute_inline(self, block):
         _api.compute_inline(self._handle, self._block(block))
@@ -118,13 +130,15 @@ class Schedule:
         _api.reverse_compute_inline(self._handle, self._block(block))
 
     def cache_read(self, block, read_buffer_index, storage_scope):
-        return _api.cache_read(self._handle, self._block(block), read_buffer_index, storage_scope)
+        return _api.cache_read(self._handle, self._block(block), read_buffer_index,
+                               check_scope("cache_read", storage_scope))
 
     def cache_write(self, block, write_buffer_index, storage_scope):
-        return _api.cache_write(self._handle, self._block(block), write_buffer_index, storage_scope)
+        return _api.cache_write(self._handle, self._block(block), write_buffer_index,
+                                check_scope("cache_write", storage_scope))
 
     def set_scope(self, block, buffer_index, storage_scope):
-        _api.set_scope(self._handle, self._block(block), buffer_index, storage_scope)
+        _api.set_scope(self._handle, self._block(block), buffer_index, check_scope("set_scope", storage_scope))
 
     def storage_align(self, block, buffer_index, axis, factor, offset):
         _api.storage_align(self._handle, self._block(block), buffer_index, axis, factor, offset)
@@ -133,7 +147,7 @@ class Schedule:
         _api.double_buffer(self._handle, self._block(block))
 
     def prefetch(self, block, read_buffer_index, loop, offset=1):
-        _api.prefetch(self._handle, self._block(block), read_buffer_index, loop, as_expr(offset))
+        _api.prefetch(self._handle, self._block(block), read_buffer_index, _loop("prefetch", loop), as_expr(offset))
 
     def prefetch_next(self, block, read_buffer_index, around, at=None):
         """While loop `around` runs, prefetches what it reads of the buffer when next it reads something else, spread
@@ -169,7 +183,9 @@ class Schedule:
 
     def tensorize(self, loop, intrin):
         """The nest that begins with the loop is replaced by an intrinsic (te.TensorIntrin) that computes the same."""
-        _api.tensorize(self._handle, loop, intrin)
+        if not isinstance(intrin, Node) or intrin._type_key() != "tir.TensorIntrin":
+            raise ScheduleError(f"tensorize: expected an intrinsic (te.TensorIntrin), not {intrin!r}")
+        _api.tensorize(self._handle, _loop("tensorize", loop), intrin)
 
     def pad_einsum(self, block, padding):
         """A sum of products runs over axes rounded up to multiples of `padding`, on operands padded with zeros."""
@@ -177,7 +193,7 @@ class Schedule:
 
     def blockize(self, loop):
         """The nest that begins with the loop as a block of its own."""
-        return _api.blockize(self._handle, loop)
+        return _api.blockize(self._handle, _loop("blockize", loop))
 
     def tile(self, y, x, y_factor, x_factor):
         """(y outer, x outer, y inner, x inner)"""
@@ -191,19 +207,34 @@ class Schedule:
         self.bind(loop, "vthread")
 
     def decompose_reduction(self, block, loop):
-        return _api.decompose_reduction(self._handle, self._block(block), loop)
+        return _api.decompose_reduction(self._handle, self._block(block), _loop("decompose_reduction", loop))
 
     def rfactor(self, loop, factor_axis=0):
-        return _api.rfactor(self._handle, loop, factor_axis)
+        return _api.rfactor(self._handle, _loop("rfactor", loop), factor_axis)
 
     def annotate(self, block_or_loop, key, value):
+        if not isinstance(block_or_loop, BlockRV):
+            _loop("annotate", block_or_loop)
         _api.annotate(self._handle, block_or_loop, key, value if isinstance(value, str) else as_expr(value))
 
     def unannotate(self, block_or_loop, key):
+        if not isinstance(block_or_loop, BlockRV):
+            _loop("unannotate", block_or_loop)
         _api.unannotate(self._handle, block_or_loop, key)
 
     def pragma(self, loop, key, value):
         self.annotate(loop, f"pragma_{key}", value)
 
     def _block(self, block):
-        return self.get_block(block) if isinstance(block, str) else block
+        if isinstance(block, str):
+            return self.get_block(block)
+        if not isinstance(block, BlockRV):
+            raise ScheduleError(f"expected a block (get_block) or its name, not {block!r}")
+        return block
+
+
+def _loop(primitive, value):
+    if not isinstance(value, LoopRV):
+        raise ScheduleError(f"{primitive}: expected a loop (get_loops), not "
+                            f"{'a block' if isinstance(value, BlockRV) else repr(value)}")
+    return value

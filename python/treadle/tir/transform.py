@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes over loop-level functions. PassContext(config={"tir.add_lower_pass": [(1, my_pass)]}) adds them to lowering."""
+"""Passes over loop-level functions: those of lowering by name, such as VectorizeLoop(). PassContext(config={"tir.add_lower_pass": [(1, my_pass)]}) adds them to lowering."""
+from .._ffi import Api
 from ..ir import IRModule
 from ..ir.transform import Pass, _api, _info_arguments, make_pass_decorator
 from .function import PrimFunc
+
+_tir = Api("tir")
 
 
 class PrimFuncPass(Pass):
@@ -23,3 +26,23 @@ prim_func_pass = make_pass_decorator("transform_function", _build, PrimFuncPass)
 prim_func_pass.__name__ = prim_func_pass.__qualname__ = "prim_func_pass"
 prim_func_pass.__doc__ = """Decorator: a function (function, module, context) -> function, or a class with
 `transform_function(self, function, module, context)`, becomes a pass."""
+
+
+def _lowering_pass(name):
+    def make(*arguments):
+        def run(function, module, context):
+            from ..target import Target
+
+            return _tir.RunLoweringPass(name, function, str(Target.current() or "llvm"))
+
+        return prim_func_pass(run, opt_level=0, name=f"tir.{name}")
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"The pass {name} of lowering, for the current target."
+    return make
+
+
+def __getattr__(name):
+    if not name.startswith("_") and name in list(_tir.ListLoweringPasses()):
+        return _lowering_pass(name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,6 +10,7 @@
 #include "backends/register.h"
 #include "tir/in_place.h"
 #include "tir/passes/passes.h"
+#include "treadle/tir/stmt_functor.h"
 
 namespace treadle::backends {
 namespace {
@@ -127,8 +128,17 @@ Artifact CodegenC(const std::vector<tir::PrimFunc>& lowered, const Target& targe
 }  // namespace
 
 void RegisterCBackend() {
-  RegisterBackend({"c", "portable C99, for any compiler", CodegenC,
-                   [](const tir::PrimFunc&, const Target&) { return std::string(); }});
+  RegisterBackend({"c", "portable C99, for any compiler", CodegenC, [](const tir::PrimFunc& func, const Target&) {
+                     std::string reason;
+                     tir::PostOrderVisit(func->body, [&](const ObjectRef& node) {
+                       if (!node->IsInstance<PrimExprNode>() || !reason.empty()) return;
+                       const DataType dtype = Downcast<PrimExpr>(node).dtype();
+                       if (!dtype.is_vector()) return;
+                       reason = StrCat("it has a vector expression, of ", dtype,
+                                       "; target c takes scalars: use a loop over the elements");
+                     });
+                     return reason;
+                   }});
 }
 
 }  // namespace treadle::backends

@@ -4,15 +4,21 @@
 #include <llvm/Analysis/TargetLibraryInfo.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
+#include <llvm/IRReader/IRReader.h>
+#include <llvm/Linker/Linker.h>
 #include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/SourceMgr.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Transforms/Utils/Cloning.h>
+
+#include <set>
 
 #include "backends/llvm/function_codegen.h"
 #include "backends/llvm/module_codegen.h"
 #include "backends/llvm/target_machine.h"
 #include "backends/register.h"
 #include "tir/in_place.h"
+#include "tir/passes/passes.h"
 
 namespace treadle::backends {
 
@@ -200,7 +206,43 @@ std::string Emit(llvm::Module* module, llvm::TargetMachine* machine, llvm::CodeG
   return std::string(bytes.data(), bytes.size());
 }
 
+/// Functions that come as text (pragma import_llvm) become part of the module, visible in it only.
+void LinkImported(llvm::Module* module, const std::vector<tir::PrimFunc>& lowered) {
+  std::set<std::string> texts;
+  for (const tir::PrimFunc& func : lowered) {
+    auto imported = func->GetAttr<Array<String>>(tir::kImportLLVM);
+    if (!imported) continue;
+    for (const String& text : *imported) {
+      if (!texts.insert(text.str()).second) continue;
+      llvm::SMDiagnostic problem;
+      auto part = llvm::parseIR(llvm::MemoryBufferRef(text.str(), "import_llvm"), problem, module->getContext());
+      if (part == nullptr) {
+        throw ModelFormatError(StrCat("import_llvm: line ", problem.getLineNo(), ": ", problem.getMessage().str(),
+                                      " (LLVM ", LLVM_VERSION_MAJOR, " reads the text)"));
+      }
+      part->setTargetTriple(module->getTargetTriple());
+      part->setDataLayout(module->getDataLayout());
+      std::vector<std::string> names;
+      for (llvm::Function& function : *part) {
+        if (!function.isDeclaration()) names.push_back(function.getName().str());
+      }
+      if (llvm::Linker::linkModules(*module, std::move(part))) {
+        throw ModelFormatError(StrCat("import_llvm: a module that begins with function ",
+                                      names.empty() ? "?" : names[0], " can't be linked"));
+      }
+      for (const std::string& name : names) {
+        llvm::Function* function = module->getFunction(name);
+        if (function == nullptr) continue;
+        function->setLinkage(llvm::GlobalValue::InternalLinkage);
+        function->setComdat(nullptr);
+      }
+    }
+  }
+}
+
 }  // namespace
+
+int LLVMVersionMajor() { return LLVM_VERSION_MAJOR; }
 
 std::unique_ptr<llvm::Module> BuildLLVMModule(llvm::LLVMContext* context, const std::vector<tir::PrimFunc>& lowered,
                                               const Target& target, const CodegenOptions& options,
@@ -210,6 +252,13 @@ std::unique_ptr<llvm::Module> BuildLLVMModule(llvm::LLVMContext* context, const 
   module->setDataLayout(machine->createDataLayout());
   ModuleBuilder builder(module.get(), target, options);
   for (const tir::PrimFunc& func : lowered) builder.AddFunction(tir::MakePackedApi(func, options.packed_api));
+  LinkImported(module.get(), lowered);
+  for (const tir::PrimFunc& func : lowered) {
+    if (!func->HasNonzeroAttr("tir.is_entry_func")) continue;
+    const std::string name = (*func->GetAttr<String>(attr::kGlobalSymbol)).str();
+    llvm::Constant* text = llvm::ConstantDataArray::getString(*context, name);
+    new llvm::GlobalVariable(*module, text->getType(), true, llvm::GlobalValue::WeakAnyLinkage, text, "__tvm_main__");
+  }
   builder.FinishDebugInfo();
   *symbols = builder.exported;
   for (llvm::Function& function : *module) {

@@ -31,6 +31,9 @@ std::unique_ptr<JitModule> JitObject(const std::string& object, const Target& ta
 std::unique_ptr<JitModule> JitLLVM(const std::vector<tir::PrimFunc>& lowered, const Target& target,
                                    const CodegenOptions& options = {});
 
+/// Of the LLVM that texts in LLVM IR must fit.
+int LLVMVersionMajor();
+
 /// Triple, CPU and feature string (as LLVM takes it) that a target means; "native" is resolved to this machine.
 struct LLVMTargetInfo {
   std::string triple, cpu, features;

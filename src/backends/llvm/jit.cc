@@ -21,6 +21,7 @@ class LLJitModule : public JitModule {
     auto jit = llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(std::move(builder)).create();
     if (!jit) throw InternalError(StrCat("internal error: LLVM's JIT: ", ToText(jit.takeError())));
     jit_ = std::move(*jit);
+    jit_->getExecutionSession().setErrorReporter([this](llvm::Error error) { problem_ = ToText(std::move(error)); });
     if (auto error = jit_->addObjectFile(std::move(object))) {
       throw InternalError(StrCat("internal error: LLVM's JIT: ", ToText(std::move(error))));
     }
@@ -35,7 +36,9 @@ class LLJitModule : public JitModule {
   void* GetSymbol(const std::string& name) const override {
     auto address = jit_->lookup(name);
     if (!address) {
+      // Absent is one thing; there but not to be linked, as it calls what isn't there, another.
       llvm::consumeError(address.takeError());
+      if (!problem_.empty()) throw Error(StrCat("the compiled code can't be linked: ", problem_));
       return nullptr;
     }
     return address->toPtr<void*>();
@@ -49,6 +52,7 @@ class LLJitModule : public JitModule {
   void Wire(const std::string& name, void* function) {
     if (void* variable = GetSymbol("__" + name)) *static_cast<void**>(variable) = function;
   }
+  mutable std::string problem_;
   std::unique_ptr<llvm::orc::LLJIT> jit_;
 };
 

@@ -21,8 +21,8 @@ namespace {
 
 class Applier {
  public:
-  Applier(const TeScheduleNode* schedule, const Array<Tensor>& args, const std::string& name)
-      : schedule_(schedule), sch_(MakeFunction(args, name)) {}
+  Applier(const TeScheduleNode* schedule, const std::vector<Parameter>& params, const std::string& name)
+      : schedule_(schedule), sch_(MakeFunction(params, name)) {}
 
   tir::PrimFunc Run() {
     for (const Stage& stage : schedule_->stages) {
@@ -61,11 +61,13 @@ class Applier {
     }
   }
 
-  tir::PrimFunc MakeFunction(const Array<Tensor>& args, const std::string& name) {
-    Array<Tensor> current;
+  tir::PrimFunc MakeFunction(const std::vector<Parameter>& params, const std::string& name) {
+    std::vector<Parameter> current = params;
     TeSchedule schedule{ObjectPtr<Object>(const_cast<TeScheduleNode*>(schedule_))};
     std::unordered_map<const Object*, Operation> kept;
-    for (const Tensor& arg : args) {
+    for (Parameter& param : current) {
+      if (!param.tensor.defined()) continue;
+      const Tensor arg = param.tensor;
       Stage stage = schedule[arg];
       Operation op = stage->op;
       if (stage->attach_type == AttachType::kInline && op.as<ComputeOpNode>()) {
@@ -74,7 +76,7 @@ class Applier {
         if (!copy.defined()) copy = CopyOf(op.as<ComputeOpNode>());
         op = copy;
       }
-      current.push_back(Tensor(arg->shape, arg->dtype, op, arg->value_index));
+      param.tensor = Tensor(arg->shape, arg->dtype, op, arg->value_index);
     }
     return CreatePrimFunc(current, name, &block_names_);
   }
@@ -261,7 +263,11 @@ class Applier {
 }  // namespace
 
 tir::PrimFunc TeSchedule::Apply(const Array<Tensor>& args, const std::string& name) const {
-  return Applier(get(), args, name).Run();
+  return ApplyWith(std::vector<Parameter>(args.begin(), args.end()), name);
+}
+
+tir::PrimFunc TeSchedule::ApplyWith(const std::vector<Parameter>& params, const std::string& name) const {
+  return Applier(get(), params, name).Run();
 }
 
 }  // namespace treadle::te

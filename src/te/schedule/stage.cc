@@ -52,7 +52,8 @@ std::pair<IterVar, IterVar> Stage::Split(const IterVar& axis, const PrimExpr& fa
   PrimExpr extent = parent->dom->extent;
   PrimExpr given = tir::cast(dtype, factor.defined() ? factor : nparts);
   if (const int64_t* value = AsConstInt(given); value && *value <= 0) {
-    throw ScheduleError(StrCat("split: factor ", *value, " of axis '", axis->var->name_hint, "' isn't positive"));
+    throw ScheduleError(StrCat("split: ", factor.defined() ? "factor " : "nparts ", *value, " of axis '",
+                               axis->var->name_hint, "' of stage '", get()->op->name, "'; expected a positive number"));
   }
   PrimExpr other = tir::ceildiv(extent, given);
   const std::string& name = parent->var->name_hint;
@@ -128,6 +129,9 @@ std::vector<IterVar> Stage::Tile(const IterVar& x, const IterVar& y, const PrimE
 void Stage::ComputeAt(const Stage& consumer, const IterVar& axis) {
   StageNode* n = node();
   if (n->is_output) throw ScheduleError(StrCat("compute_at: stage '", n->op->name, "' is an output"));
+  if (n->op.as<PlaceholderOpNode>()) {
+    throw ScheduleError(StrCat("compute_at: stage '", n->op->name, "' is a placeholder, which isn't computed"));
+  }
   if (consumer.same_as(*this))
     throw ScheduleError(StrCat("compute_at: stage '", n->op->name, "' can't be attached to itself"));
   consumer.LeafPosition(axis, "compute_at");
@@ -141,7 +145,8 @@ void Stage::ComputeInline() {
   if (n->is_output) throw ScheduleError(StrCat("compute_inline: stage '", n->op->name, "' is an output"));
   const auto* compute = n->op.as<ComputeOpNode>();
   if (compute == nullptr || !compute->reduce_axis.empty()) {
-    throw ScheduleError(StrCat("compute_inline: stage '", n->op->name, "' isn't an element-wise computation"));
+    throw ScheduleError(StrCat("compute_inline: stage '", n->op->name, "' isn't an element-wise computation",
+                               compute == nullptr ? "" : ": it is a reduction"));
   }
   n->attach_type = AttachType::kInline;
 }

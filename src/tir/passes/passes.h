@@ -25,6 +25,8 @@ struct LowerConfig {
 
 /// Attribute of functions: texts in C that their code needs, from pragmas "import_c" (an Array of strings).
 inline constexpr const char* kImportC = "tir.import_c";
+/// The same of pragmas "import_llvm": modules of LLVM IR as text.
+inline constexpr const char* kImportLLVM = "tir.import_llvm";
 
 struct LoweringPass {
   const char* name;

@@ -34,6 +34,14 @@ bool ReadsManyTimes(const std::string& tag) {
 }  // namespace
 
 void InlineInjective(Schedule& sch) {
+  auto inline_or_keep = [&](const BlockRV& block) {
+    try {
+      sch.ComputeInline(block);
+    } catch (const tir::ScheduleError&) {
+      // It stays a stage of its own.
+    }
+  };
+  std::vector<BlockRV> read_often;
   for (const BlockRV& block : sch.GetBlocks()) {
     if (sch.IsOutput(block) || IsReduction(sch, block)) continue;
     std::string tag = TagOf(sch, block);
@@ -46,13 +54,15 @@ void InlineInjective(Schedule& sch) {
       repeated |= ReadsManyTimes(TagOf(sch, consumer));
     }
     if (repeated && !Contains(tag, "constant")) continue;
-    if (consumers.size() > 1 && IsExpensive(sch, block)) continue;
-    try {
-      sch.ComputeInline(block);
-    } catch (const tir::ScheduleError&) {
-      // It stays a stage of its own.
+    if (consumers.size() <= 1) {
+      inline_or_keep(block);
+    } else if (!IsExpensive(sch, block)) {
+      read_often.push_back(block);
     }
   }
+  // Last those with several consumers, which by now mostly are one: what they share is computed once there. Copies in
+  // each of several consumers would be copied again with every step of a chain.
+  for (size_t i = read_often.size(); i-- > 0;) inline_or_keep(read_often[i]);
 }
 
 BlockRV EpilogueOf(Schedule& sch, const BlockRV& block) {

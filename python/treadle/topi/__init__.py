@@ -3,10 +3,10 @@
 
 Arguments are those of the operator of the same name in `treadle.relay`, with tensors (treadle.te) for expressions.
 """
-from . import relay
-from ._ffi import Api
-from .target import Target
-from .te import Tensor
+from .. import relay
+from .._ffi import Api
+from ..target import Target
+from ..te import Tensor
 
 _api = Api("topi")
 _ALIASES = {"broadcast_add": "add", "broadcast_sub": "subtract", "broadcast_mul": "multiply",
@@ -14,8 +14,7 @@ _ALIASES = {"broadcast_add": "add", "broadcast_sub": "subtract", "broadcast_mul"
 
 
 def _current_target():
-    target = Target.current(allow_none=True) if hasattr(Target, "current") else None
-    return "llvm" if target is None else str(target)
+    return str(Target.current() or "llvm")
 
 
 def _apply(name, build, args, kwargs):
@@ -78,6 +77,14 @@ def _operator(name):
     return compute
 
 
+def elemwise_sum(xs):
+    """The sum of tensors of one shape."""
+    total = xs[0]
+    for x in xs[1:]:
+        total = total + x
+    return total
+
+
 nn = _Namespace("nn.")
 image = _Namespace("image.")
 vision = _Namespace("vision.")
@@ -87,3 +94,6 @@ def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)
     return _operator(name)
+
+
+from . import utils  # noqa: E402 - uses what is above
