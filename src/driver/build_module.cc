@@ -173,7 +173,9 @@ Module BuildModule(const IRModule& module, const Target& target) {
     prim = WithAttr(prim, treadle::attr::kGlobalSymbol, String(symbol));
     const std::string fault = tir::FindFault(prim);
     if (!fault.empty()) throw Error(StrCat("function ", symbol, " isn't well formed: ", fault));
-    const std::string reason = backends::GetBackend(target->kind).check(prim, target);
+    std::vector<tir::Buffer> numbers;
+    const tir::PrimFunc checked = target->kind == "stackvm" ? NumbersAsTensors(prim, &numbers) : prim;
+    const std::string reason = backends::GetBackend(target->kind).check(checked, target);
     if (!reason.empty()) throw TargetError(StrCat("function ", symbol, ": ", reason));
     funcs.push_back(prim);
     by_name.emplace(symbol, prim);

@@ -25,11 +25,6 @@ PrimExpr ArgConverter<PrimExpr>::From(const ArgValue& value) {
   return PrimExpr(object.data());
 }
 
-void detail::ThrowElement(const ArgValue& value, const std::string& where, const char* expected, const ObjectRef& got) {
-  throw DTypeError(StrCat("argument ", value.index(), ", ", where, ": expected ", expected, " but got ",
-                          got.defined() ? got->type_key() : "null"));
-}
-
 }  // namespace treadle::runtime
 
 namespace treadle::python {

@@ -4,7 +4,7 @@
 #include "driver/build_module.h"
 #include "driver/lower_te.h"
 #include "driver/lower_tir.h"
-#include "python/api.h"
+#include "python/checked.h"
 #include "tir/passes/passes.h"
 #include "treadle/arith/analyzer.h"
 #include "treadle/ir/prim_ops.h"
@@ -28,7 +28,7 @@ using tir::Var;
 
 template <typename F>
 void Reg(const std::string& name, F function) {
-  Registry::RegisterTyped(name, std::move(function));
+  RegisterChecked(name, std::move(function));
 }
 
 void RegisterScalars() {

@@ -2,7 +2,7 @@
 // Constructors of statements, buffers and functions of loop-level code, and scans and externs of tensor expressions.
 #include <unordered_set>
 
-#include "python/api.h"
+#include "python/checked.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/te/scan.h"
 #include "treadle/tir/function.h"
@@ -20,7 +20,7 @@ using tir::Var;
 
 template <typename F>
 void Reg(const std::string& name, F function) {
-  Registry::RegisterTyped(name, std::move(function));
+  RegisterChecked(name, std::move(function));
 }
 
 Stmt StmtOf(const ObjectRef& value) {

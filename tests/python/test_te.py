@@ -223,7 +223,7 @@ def test_a_consumer_follows_its_producer():
 @pytest.mark.parametrize("mistake,message", [
     (lambda s, a, b, c: s[c].vectorize(c.op.reduce_axis[0]), "vectorize: axis 'k' of stage 'C' is a reduction axis"),
     (lambda s, a, b, c: s[c].split(b.op.output(0), 4), "."),
-    (lambda s, a, b, c: s[c].split(c.op.axis[0], factor=0), "split: factor 0 of axis 'x' isn't positive"),
+    (lambda s, a, b, c: s[c].split(c.op.axis[0], factor=0), "split: factor 0 of axis 'x' of stage"),
     (lambda s, a, b, c: s[c].reorder(c.op.axis[0], c.op.axis[0]), "axis 'x' of stage 'C' is listed twice"),
     (lambda s, a, b, c: s[c].fuse(c.op.axis[0], c.op.reduce_axis[0]), "fuse: axis 'k' of stage 'C' isn't next to"),
     (lambda s, a, b, c: (s[c].split(c.op.axis[0], 4), s[c].unroll(c.op.axis[0])), "stage 'C' has no axis 'x'"),
