@@ -308,6 +308,7 @@ void AnalyzerImpl::FoldDivModPairs(LinearForm& form) {
     if (mod == nullptr) continue;
     int64_t a = form.terms[i].coeff;
     LinearForm inner = Linearize(mod->a), divisor = Linearize(mod->b);
+    if (!divisor.is_const() && IsData(divisor)) continue;  // which may be 0, where quotient and remainder are
     // The term that the division (in its normal form) contributes, with coefficient c * a.
     LinearForm quotient = LinearFloorDiv(inner, divisor);
     if (divisor.is_const()) {

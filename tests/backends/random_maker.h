@@ -2,6 +2,7 @@
 // What random programs are made with.
 #pragma once
 
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,7 +36,7 @@ class Maker {
     if (!grows && random.Chance(8)) type = random.Chance(2) ? DataType::Float(16) : DataType::BFloat(16);
     symbolic_ = random.Chance(4);
     if (random.Chance(8)) index_ = DataType::Int(64);
-    empty_ = random.Chance(24);
+    empty_ = random.Chance(24) && std::getenv("TREADLE_TEST_EMPTY") != nullptr;
   }
   static const std::vector<DataType>& Types() {
     static const std::vector<DataType> types = {kI32,
@@ -53,8 +54,8 @@ class Maker {
                                                 DataType::UInt(64)};
     return types;
   }
-  /// A dimension of extent `n`: that number or, in one program of four, a variable, which inputs must have. Few
-  /// programs have dimensions without elements, some count in 64 bits.
+  /// A dimension of extent `n`: that number or, in one program of four, a variable, which inputs must have. Some
+  /// programs count in 64 bits; with TREADLE_TEST_EMPTY in the environment, few have dimensions without elements.
   PrimExpr Dim(int n, const char* name) {
     if (empty_ && random_.Chance(3)) n = 0;
     if (!symbolic_) return IntImm(index_, n);

@@ -362,7 +362,7 @@ Program Total(Random& r) {
       "S");
   if (r.Chance(2)) return make.Output(s);
   return make.Output(te::Compute(
-      {n}, [&](const Indices& i) { return s(Array<PrimExpr>{}) - a(i[0], I(0)); }, "O"));
+      {n, m}, [&](const Indices& i) { return s(Array<PrimExpr>{}) - a(i[0], i[1]); }, "O"));
 }
 
 }  // namespace

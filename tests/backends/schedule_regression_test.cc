@@ -12,6 +12,7 @@
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/structural.h"
 #include "treadle/runtime/dlpack.h"
+#include "treadle/te/schedule.h"
 #include "treadle/te/tensor.h"
 #include "treadle/tir/schedule.h"
 #include "treadle/tir/text.h"
@@ -171,6 +172,46 @@ TEST(ScheduleRegressionTest, SumsOfNothingAreInitialisedAroundBlocksOfLoops) {
     backends::RunPrimFunc(func, {empty, result});
     EXPECT_EQ(result.Data<int32_t>()[0], 0);
   }
+}
+
+TEST(ScheduleRegressionTest, LoopsThatMayHaveNoFirstElementAreNotFusedWithOthers) {
+  tir::Schedule s(SymbolicSum());
+  EXPECT_THROW(s.Fuse(s.GetLoops(s.GetBlock("S"))), tir::ScheduleError);
+}
+
+TEST(ScheduleRegressionTest, LongLoopsAreNotUnrolled) {
+  te::Tensor a = te::Placeholder({PrimExpr(5000)}, kI32, "A");
+  te::Tensor t = te::Compute({PrimExpr(5000)}, [&](const Indices& i) { return a(i[0]) * 2; }, "T");
+  tir::Schedule s(te::CreatePrimFunc({a, t}, "f"));
+  EXPECT_THROW(s.Unroll(s.GetLoops(s.GetBlock("T"))[0]), tir::ScheduleError);
+}
+
+TEST(ScheduleRegressionTest, StagesThatNothingReadsAreInlinedIntoNothing) {
+  const Array<PrimExpr> shape{PrimExpr(4)};
+  te::Tensor a = te::Placeholder(shape, kI32, "A");
+  te::Tensor t = te::Compute(shape, [&](const Indices& i) { return a(i[0]) * 2; }, "T");
+  te::TeSchedule s = te::CreateSchedule({t->op});
+  const te::Tensor unread = s.CacheRead(t, "local", {});
+  s[unread->op].ReverseComputeInline();
+  EXPECT_NO_THROW(s.Apply({a, t}));
+}
+
+TEST(ScheduleRegressionTest, CopiesAreMadeForReadersBesideEachOther) {
+  tir::Schedule s(TwoStages());
+  s.Blockize(s.GetLoops(s.GetBlock("T"))[1]);
+  EXPECT_THROW(s.CacheRead(s.GetBlock("D"), 0, "local", {s.GetBlock("T"), s.GetBlock("D")}), tir::ScheduleError);
+}
+
+TEST(ScheduleRegressionTest, QuotientsAndRemaindersByZeroAreZero) {
+  const Array<PrimExpr> shape{PrimExpr(4)};
+  te::Tensor a = te::Placeholder(shape, kI32, "A"), b = te::Placeholder(shape, kI32, "B");
+  te::Tensor t = te::Compute(
+      shape, [&](const Indices& i) { return tir::floordiv(a(i[0]), b(i[0])) * b(i[0]) + tir::floormod(a(i[0]), b(i[0])); }, "T");
+  const tir::PrimFunc func = te::CreatePrimFunc({a, b, t}, "f");
+  NDArray zeros = Count({4}), result = Count({4});
+  std::memset(zeros.data_ptr(), 0, static_cast<size_t>(zeros.nbytes()));
+  backends::RunPrimFunc(driver::LowerPrimFunc(func, Target("stackvm")), {Count({4}), zeros, result});
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(result.Data<int32_t>()[i], 0);
 }
 
 TEST(ScheduleRegressionTest, TracesKeepListsAndDtypesOfNotes) {

@@ -27,7 +27,8 @@ class Applier {
   tir::PrimFunc Run() {
     for (const Stage& stage : schedule_->stages) {
       Naming(stage, [&] {
-        if (stage->attach_type == AttachType::kInline && HasBlock(stage)) sch_.ComputeInline(BlockOf(stage));
+        if (!HasBlock(stage)) return;  // nothing reads it
+        if (stage->attach_type == AttachType::kInline) sch_.ComputeInline(BlockOf(stage));
         if (stage->attach_type == AttachType::kReverseInline) sch_.ReverseComputeInline(BlockOf(stage));
       });
     }

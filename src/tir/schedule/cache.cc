@@ -59,7 +59,14 @@ std::string CacheRead(ScheduleState& state, const std::string& name, int read_in
   Buffer buffer = BufferAt(placed.block(), false, read_index, "cache_read");
   std::vector<std::string> readers = consumers;
   if (readers.empty()) readers.push_back(name);
-  std::vector<PlacedBlock> scope_blocks = state.ScopeOf(placed);
+  const std::vector<PlacedBlock> scope_blocks = state.ScopeOf(placed);
+  for (const std::string& reader : readers) {
+    const bool beside = std::any_of(scope_blocks.begin(), scope_blocks.end(),
+                                    [&](const PlacedBlock& b) { return b.name() == reader; });
+    if (beside) continue;
+    throw ScheduleError(StrCat("cache_read: block '", reader, "' isn't directly inside the same block as '", name,
+                               "'; expected readers of '", buffer->name, "' there"));
+  }
 
   // Before the first statement of the scope that has a reader; after all writers.
   size_t scope_at = placed.ScopeIndex();

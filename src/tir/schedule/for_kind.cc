@@ -8,6 +8,9 @@ namespace treadle::tir::primitive {
 
 namespace {
 
+/// Lowering unrolls no loop of more iterations.
+constexpr int64_t kMaxUnrolledIterations = 4096;
+
 /// Whether all that reads or writes the buffer stands inside `loop`: lowering then gives each iteration its own.
 bool IsPrivateTo(const ScheduleState& state, const ForNode* loop, const Buffer& buffer) {
   if (state.IsParameter(buffer)) return false;
@@ -114,6 +117,11 @@ void SetKind(ScheduleState& state, const Var& var, ForKind kind, const char* pri
   if (kind == ForKind::kUnrolled && !is_const_int(loop->extent)) {
     throw ScheduleError(StrCat(primitive, ": the extent of loop ", LoopName(var), ", ", AsText(loop->extent, false),
                                ", must be a constant; split it by a constant factor first"));
+  }
+  if (kind == ForKind::kUnrolled && *AsConstInt(loop->extent) > kMaxUnrolledIterations) {
+    throw ScheduleError(StrCat(primitive, ": loop ", LoopName(var), " has ", *AsConstInt(loop->extent),
+                               " iterations; expected at most ", kMaxUnrolledIterations,
+                               ". Split it and unroll the inner part"));
   }
   For changed = GetRef<For>(loop);
   ForNode* node = changed.CopyOnWrite();

@@ -79,6 +79,31 @@ std::vector<Var> Split(ScheduleState& state, const Var& var, std::vector<PrimExp
   return vars;
 }
 
+namespace {
+
+/// Where loops of a reduction are fused with others, init runs with the first element: there must be one.
+void CheckHasFirstElement(const std::vector<const ForNode*>& nest, arith::Analyzer& analyzer) {
+  for (const PlacedBlock& b : BlocksIn(nest.back()->body)) {
+    if (!b.block()->init.defined()) continue;
+    bool drives_data = false;
+    const ForNode* empty = nullptr;
+    for (const ForNode* loop : nest) {
+      for (size_t i = 0; i < b.realize->iter_values.size(); ++i) {
+        if (!UsesLoopVar(b.realize->iter_values[i], loop->loop_var)) continue;
+        const bool reduces = b.block()->iter_vars[i]->iter_type == IterVarType::kCommReduce;
+        drives_data |= !reduces;
+        if (reduces && !analyzer.CanProveLess(make_zero(loop->extent.dtype()), loop->extent)) empty = loop;
+      }
+    }
+    if (!drives_data || empty == nullptr) continue;
+    throw ScheduleError(StrCat("fuse: reduction loop ", LoopName(empty->loop_var), " of block '", b.name(),
+                               "' may have no iterations, and then the fused loop wouldn't initialise the result; "
+                               "use decompose_reduction first"));
+  }
+}
+
+}  // namespace
+
 Var Fuse(ScheduleState& state, const std::vector<Var>& loops, const std::string& name) {
   if (loops.empty()) throw ScheduleError("fuse needs at least one loop");
   Path path = state.FindLoop(loops[0], "fuse");
@@ -104,6 +129,7 @@ Var Fuse(ScheduleState& state, const std::vector<Var>& loops, const std::string&
       }
     }
   }
+  CheckHasFirstElement(nest, analyzer);
   std::string fused_name = name;
   PrimExpr total = make_const(dtype, 1);
   for (const ForNode* loop : nest) {
