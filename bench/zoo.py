@@ -195,6 +195,57 @@ def mobilenet(seed=0):
     return b.model("mobilenet", [1, 3, 224, 224], x, [1, 1000])
 
 
+def shufflenet_v2(seed=0):
+    """ShuffleNet v2 1.0x (Ma et al. 2018): 58 and 116 channels, which divide into no blocks."""
+    b = _Builder(seed)
+    x, channels, size = b.conv("data", 3, 24, 3, stride=2), 24, 56
+    x = b.add("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    for width, units in ((116, 4), (232, 8), (464, 4)):
+        half, size = width // 2, size // 2
+        for unit in range(units):
+            if unit == 0:
+                left = b.conv(x, channels, channels, 3, stride=2, groups=channels, relu=False)
+                left, right, inputs = b.conv(left, channels, half, 1), x, channels
+            else:
+                left = b.add("Slice", x, *(b.constant(np.int64([v])) for v in (0, half, 1)))
+                right, inputs = b.add("Slice", x, *(b.constant(np.int64([v])) for v in (half, width, 1))), half
+            right = b.conv(right, inputs, half, 1)
+            right = b.conv(right, half, half, 3, stride=2 if unit == 0 else 1, groups=half, relu=False)
+            x = b.add("Concat", left, b.conv(right, half, half, 1), axis=1)
+            x = b.add("Transpose", b.add("Reshape", x, b.constant(np.int64([1, 2, half, size, size]))),
+                      perm=[0, 2, 1, 3, 4])
+            x, channels = b.add("Reshape", x, b.constant(np.int64([1, width, size, size]))), width
+    x = b.add("Flatten", b.add("GlobalAveragePool", b.conv(x, channels, 1024, 1)), axis=1)
+    x = b.add("Gemm", x, b.weight(1000, 1024), b.constant(np.zeros(1000, np.float32)), transB=1)
+    return b.model("shufflenet_v2", [1, 3, 224, 224], x, [1, 1000])
+
+
+def efficientnet_b0(seed=0):
+    """EfficientNet-B0 (Tan and Le 2019): 5 x 5 depthwise convolutions, gates from all positions, SiLU."""
+    b = _Builder(seed)
+
+    def silu(x):
+        return b.add("Mul", x, b.add("Sigmoid", x))
+
+    x, channels = silu(b.conv("data", 3, 32, 3, stride=2, relu=False)), 32
+    for expansion, kernel, width, units, stride in ((1, 3, 16, 1, 1), (6, 3, 24, 2, 2), (6, 5, 40, 2, 2),
+                                                    (6, 3, 80, 3, 2), (6, 5, 112, 3, 1), (6, 5, 192, 4, 2),
+                                                    (6, 3, 320, 1, 1)):
+        for unit in range(units):
+            y, hidden = x, channels * expansion
+            if expansion != 1:
+                y = silu(b.conv(y, channels, hidden, 1, relu=False))
+            y = silu(b.conv(y, hidden, hidden, kernel, stride=stride if unit == 0 else 1, groups=hidden, relu=False))
+            gate = silu(b.conv(b.add("GlobalAveragePool", y), hidden, channels // 4, 1, relu=False))
+            y = b.add("Mul", y, b.add("Sigmoid", b.conv(gate, channels // 4, hidden, 1, relu=False)))
+            y = b.conv(y, hidden, width, 1, relu=False)
+            x, channels = b.add("Add", x, y) if unit > 0 else y, width
+    x = silu(b.conv(x, channels, 1280, 1, relu=False))
+    x = b.add("Flatten", b.add("GlobalAveragePool", x), axis=1)
+    x = b.add("Gemm", x, b.weight(1000, 1280), b.constant(np.zeros(1000, np.float32)), transB=1)
+    return b.model("efficientnet_b0", [1, 3, 224, 224], x, [1, 1000])
+
+
 def mlp(seed=0, batch=16, width=1024, layers=3):
     """Dense layers with ReLU."""
     b = _Builder(seed)
@@ -207,6 +258,8 @@ def mlp(seed=0, batch=16, width=1024, layers=3):
 def generated_models():
     return [Case("resnet18", None, {"data": (1, 3, 224, 224)}, resnet18),
             Case("mobilenet", None, {"data": (1, 3, 224, 224)}, mobilenet),
+            Case("shufflenet_v2", None, {"data": (1, 3, 224, 224)}, shufflenet_v2),
+            Case("efficientnet_b0", None, {"data": (1, 3, 224, 224)}, efficientnet_b0),
             Case("mlp", None, {"data": (16, 1024)}, mlp)]
 
 
