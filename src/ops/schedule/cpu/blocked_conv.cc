@@ -174,6 +174,23 @@ struct ConvLoops {
   }
 };
 
+/// Groups whose blocks of outputs make one tile: the padded input of some rows is made just before use, as little is
+/// computed per element of it.
+void ScheduleGroups(Schedule& sch, const BlockedConv& conv, ConvLoops& loops, const BlockRV& pad, double work) {
+  std::vector<LoopRV>& out = loops.out;
+  std::vector<LoopRV> rows = sch.Split(out[2], {kRest, PrimExpr(StripRows(Extent(sch, out[2])))});
+  std::vector<LoopRV> parts = sch.Split(loops.row, {kRest, PrimExpr(loops.tile.width)});
+  sch.Reorder({loops.channels[0], rows[0], rows[1], parts[0], loops.channels[1], parts[1], out[4]});
+  ComputeTile(sch, conv.block, parts[0], loops.unrolled, 2 + conv.positions);
+  sch.Vectorize(out[4]);
+  sch.Unroll(parts[1]);
+  sch.Unroll(loops.channels[1]);
+  sch.ComputeAt(pad, rows[0]);
+  std::vector<LoopRV> axes = LoopsUnder(sch, pad, rows[0]);
+  if (axes[4].defined()) sch.Vectorize(axes[4]);
+  FuseParallel(sch, {out[0], loops.channels[0], rows[0]}, work);
+}
+
 /// All of a sum at once.
 void ScheduleAtOnce(Schedule& sch, const BlockedConv& conv, ConvLoops& loops, double work) {
   std::vector<LoopRV>& out = loops.out;
@@ -240,7 +257,7 @@ void ScheduleInChunks(Schedule& sch, const BlockedConv& conv, ConvLoops& loops, 
 
 void ScheduleBlockedConv(Schedule& sch, const BlockedConv& conv, const TargetFeatures& features) {
   double work = Work(sch, conv.block);
-  if (BlockRV pad = PaddingOf(sch, conv.block); pad.defined()) ScheduleInjective(sch, pad);
+  const BlockRV pad = PaddingOf(sch, conv.block);
   ConvLoops loops;
   loops.out = sch.GetLoops(conv.output);
   TREADLE_ICHECK(loops.out.size() == 5) << "blocked outputs have five loops";
@@ -259,6 +276,12 @@ void ScheduleBlockedConv(Schedule& sch, const BlockedConv& conv, const TargetFea
   // The inner of the two stays in registers while the outer passes.
   const int last = 1 + conv.positions;
   loops.unrolled = loops.tile.blocks > loops.tile.width ? std::vector<int>{1, last} : std::vector<int>{last, 1};
+  const bool one_tile = sizes.sharing < sizes.blocks && sizes.sharing == loops.tile.blocks && conv.positions == 2;
+  if (pad.defined() && one_tile && loops.plan.chunk == 0 && !loops.strip.defined()) {
+    ScheduleGroups(sch, conv, loops, pad, work);
+    return;
+  }
+  if (pad.defined()) ScheduleInjective(sch, pad);
   if (loops.plan.chunk == 0) {
     ScheduleAtOnce(sch, conv, loops, work);
   } else {

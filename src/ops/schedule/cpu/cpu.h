@@ -90,6 +90,8 @@ struct BlockedConv {
 void ScheduleBlockedConv(Schedule& sch, const BlockedConv& conv, const TargetFeatures& features);
 /// The block that adds zeros around what `block` reads, if there is one.
 BlockRV PaddingOf(Schedule& sch, const BlockRV& block);
+/// Rows in a strip, out of `rows` (-1: only the run tells), of which the padded input is made just before use.
+int64_t StripRows(int64_t rows);
 /// Pointwise convolution on NCHW..c: positions are one row, computed by block (n, oc, position, oci).
 void ScheduleFlatWindow(Schedule& sch, const BlockRV& block, const TargetFeatures& features);
 

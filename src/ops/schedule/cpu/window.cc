@@ -141,9 +141,6 @@ BlockRV PaddingOf(Schedule& sch, const BlockRV& block) {
   return BlockRV();
 }
 
-namespace {
-
-/// Rows in a strip of which the padded input is made just before use.
 int64_t StripRows(int64_t rows) {
   constexpr int64_t kMost = 16, kLeast = 6;
   if (rows < 0) return kMost;
@@ -153,6 +150,8 @@ int64_t StripRows(int64_t rows) {
   }
   return kMost;
 }
+
+namespace {
 
 /// Windows over each channel by itself: little is computed per element, so the padded input must not go through
 /// memory.
