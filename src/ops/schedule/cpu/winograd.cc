@@ -72,7 +72,7 @@ double CostOf(const StripSizes& s, const Strip& strip, const TargetFeatures& fea
 /// tiles fit that weights would be loaded again and again, the strip is larger, and each point of the tile is
 /// multiplied for all channels at once: what goes through slower memory is then used as often as there are channels.
 Strip ChooseStrip(const StripSizes& s, const TargetFeatures& features) {
-  constexpr int64_t kMostTiles = 256;
+  constexpr int64_t kMostTiles = 256, kLeastParts = 4;
   Strip best{1, 1, true};
   double least = HUGE_VAL;
   for (int64_t rows = 1; rows <= s.rows; ++rows) {
@@ -81,6 +81,8 @@ Strip ChooseStrip(const StripSizes& s, const TargetFeatures& features) {
       const int64_t columns = s.columns / parts;
       if (rows * columns > kMostTiles && columns > 1) continue;
       for (bool by_block : {true, false}) {
+        const int64_t strips = (s.rows + rows - 1) / rows * parts;
+        if (by_block && strips < kLeastParts && s.out_blocks < 2 * kLeastParts) continue;  // too little for threads
         const Strip strip{rows, columns, by_block};
         const double cost = CostOf(s, strip, features);
         if (cost >= least) continue;
