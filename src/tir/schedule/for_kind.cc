@@ -79,7 +79,9 @@ void CheckLanes(const ScheduleState& state, const Path& path) {
         wide |= !set.is_bounded() || !analyzer.CanProveEqual(set.min, set.max);
         apart |= set.is_bounded() && analyzer.CanProveLess(set.max, Substitute(set.min, next));
       }
-      if (apart || !moves || !wide) continue;
+      // Lanes that a condition leaves out can't do the statement together with the others.
+      const bool guarded = UsesLoopVar(b.realize->predicate, loop->loop_var);
+      if (apart || ((!moves || !wide) && !guarded)) continue;
       throw ScheduleError(StrCat("vectorize: iterations of loop ", LoopName(loop->loop_var), " sum up elements of '",
                                  w->buffer->name, "' in block '", b.name(),
                                  "' that belong to several of them; compute the block outside of that loop"));
