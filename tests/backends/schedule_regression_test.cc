@@ -214,14 +214,6 @@ TEST(ScheduleRegressionTest, QuotientsAndRemaindersByZeroAreZero) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(result.Data<int32_t>()[i], 0);
 }
 
-TEST(ScheduleRegressionTest, SumsUnderAConditionOnLanesAreNotVectorized) {
-  tir::Schedule s(SumsOfNeighbours());
-  const auto sum = s.GetBlock("S"), result = s.GetBlock("D");
-  s.ComputeAt(sum, s.GetLoops(result)[1]);
-  const auto parts = s.Split(s.GetLoops(result)[1], {PrimExpr(), PrimExpr(3)});
-  EXPECT_THROW(s.Vectorize(parts[1]), tir::ScheduleError);
-}
-
 TEST(ScheduleRegressionTest, TracesKeepListsAndDtypesOfNotes) {
   const tir::PrimFunc func = TwoStages();
   tir::Schedule s(func), again(func);
@@ -297,6 +289,21 @@ TEST(ScheduleRegressionTest, LoopsThatStandInConditionsOnlyComputeSumsAgain) {
   s.ComputeAt(block, s.GetLoops(result)[1]);
   s.Split(s.GetLoops(result)[1], {PrimExpr(), PrimExpr(3)});
   EXPECT_THROW(s.DecomposeReduction(block, s.GetLoops(block)[2]), tir::ScheduleError);
+}
+
+TEST(ScheduleRegressionTest, SumsUnderAConditionOnLanesAreNotVectorized) {
+  tir::Schedule s(SumsOfNeighbours());
+  const auto sum = s.GetBlock("S"), result = s.GetBlock("D");
+  s.ComputeAt(sum, s.GetLoops(result)[1]);
+  const auto parts = s.Split(s.GetLoops(result)[1], {PrimExpr(), PrimExpr(3)});
+  EXPECT_THROW(s.Vectorize(parts[1]), tir::ScheduleError);
+}
+
+TEST(ScheduleRegressionTest, ConditionsOnSumsAndElementsTogetherAreNotDropped) {
+  tir::Schedule s(SumsOfNeighbours());
+  const auto block = s.GetBlock("S");
+  const auto parts = s.Split(s.Fuse(s.GetLoops(block)), {PrimExpr(8), PrimExpr(ObjectPtr<Object>()), PrimExpr(3)});
+  EXPECT_THROW(s.DecomposeReduction(block, parts[2]), tir::ScheduleError);
 }
 
 TEST(ScheduleRegressionTest, ConditionsMayLetOneIterationThrough) {

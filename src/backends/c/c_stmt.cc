@@ -156,11 +156,12 @@ void CWriter::AllocateMemory(const tir::AllocateNode* op) {
   const std::string name = Name(buffer->data), type = CMemoryType(buffer->dtype);
   const int64_t count = ConstantCount(buffer);
   Line("{");
-  ++indent_;
-  if (count > 0 && count * std::max(1, buffer->dtype.bytes()) <= 4096) {
-    Line(StrCat(type, " ", name, "[", count, "];"));
-    StmtBase::VisitStmt(op->body);
-  } else {
+  Indented([&] {
+    if (count > 0 && count * std::max(1, buffer->dtype.bytes()) <= 4096) {
+      Line(StrCat(type, " ", name, "[", count, "];"));
+      StmtBase::VisitStmt(op->body);
+      return;
+    }
     std::string size = count > 0 ? StrCat("(size_t)", count) : StrCat("(size_t)", buffer->dtype.lanes());
     if (count < 0) {
       for (const PrimExpr& extent : buffer->shape) size += StrCat(" * (size_t)", VisitExpr(extent));
@@ -171,8 +172,7 @@ void CWriter::AllocateMemory(const tir::AllocateNode* op) {
     StmtBase::VisitStmt(op->body);
     allocated_.pop_back();
     Line(StrCat("free(", name, ");"));
-  }
-  --indent_;
+  });
   Line("}");
 }
 

@@ -116,9 +116,15 @@ Stmt InitNest(const PlacedBlock& placed, const std::vector<For>& loops, const st
   // Conditions on reduction loops say which elements are added, not which are initialised.
   PrimExpr predicate = make_bool(true);
   for (const PrimExpr& condition : SplitConjunction(placed.realize->predicate)) {
-    bool on_reduction = false;
-    for (const For& loop : loops) {
-      on_reduction |= DrivesAxis(placed, loop->loop_var, true) && UsesLoopVar(condition, loop->loop_var);
+    bool on_reduction = false, on_others = false;
+    for (const For& loop : placed.Loops()) {
+      if (!UsesLoopVar(condition, loop->loop_var)) continue;
+      (DrivesAxis(placed, loop->loop_var, true) ? on_reduction : on_others) = true;
+    }
+    if (on_reduction && on_others) {
+      throw ScheduleError(StrCat("decompose_reduction: a condition of block '", block->name_hint,
+                                 "' depends on loops of its reduction and on others, so that it doesn't say which "
+                                 "elements there are to initialise; decompose before fusing and splitting"));
     }
     if (!on_reduction) predicate = predicate && Substitute(condition, renamed);
   }
