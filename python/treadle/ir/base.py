@@ -298,10 +298,14 @@ def register_op_attr(op_name, attr_key, value=None, level=10):
     target.<compiler>: whether an external code generator takes a call: a bool, or a function of the call (or of its
     attributes and operands) that returns a bool, or a text: the reason why not.
     TOpPattern, TOpIsStateful, TNonComputational, FTVMMixedPrecisionConversionType: numbers.
+    TCallEffectKind of an intrinsic such as "tir.mylog": makes it known; 0 and 1 say that it is a function of its
+    operands. What it computes a rule says (register_intrin_lowering).
     """
 
     def register(value):
-        if attr_key.startswith("target."):
+        if str(op_name).startswith("tir."):
+            _api.RegisterIntrinsic(op_name, attr_key == "TCallEffectKind" and value in (0, 1))
+        elif attr_key.startswith("target."):
             _api.RegisterOpAttr(str(op_name), attr_key, _predicate(value))
         else:
             Op.get(op_name).set_attr(attr_key, value, level)

@@ -6,17 +6,6 @@ _api = Api("ir")
 _rules = {}  # (intrinsic, kind of target) -> (level, function)
 
 
-def register_op_attr(op_name, attr_key, value=None, level=10):
-    """Makes an operator of that name known, such as the intrinsic "tir.mylog". What the attribute says is left to the
-    rule that replaces the intrinsic (register_intrin_lowering). Without `value`: a decorator."""
-
-    def register(value):
-        _api.RegisterIntrinsic(op_name, attr_key == "TCallEffectKind" and value in (0, 1))
-        return value
-
-    return register if value is None else register(value)
-
-
 def register_intrin_lowering(op_name, target, *, f=None, level=10):
     """What target `target` ("default": all) computes for calls of the intrinsic: `f(call)` gives the expression, or
     the call itself to leave it. Of several rules the one of highest level holds. Without `f`: a decorator."""
