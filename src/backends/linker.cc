@@ -136,20 +136,10 @@ void LinkSharedLibrary(const std::vector<std::string>& objects, const std::vecto
   const LLVMTargetInfo info = ResolveLLVMTarget(target);
   const llvm::Triple triple(info.triple);
   TemporaryDirectory directory;
-  std::vector<std::string> args = {"ld.lld",
-                                   "-m",
-                                   triple.getArch() == llvm::Triple::aarch64 ? "aarch64linux" : "elf_x86_64",
-                                   "-shared",
-                                   "--no-undefined",
-                                   "-z",
-                                   "now",
-                                   "-z",
-                                   "relro",
-                                   "-z",
-                                   "noexecstack",
-                                   "--build-id=none",
-                                   "--hash-style=gnu",
-                                   "--threads=1",
+  std::vector<std::string> args = {"ld.lld", "-m",
+                                   triple.getArch() == llvm::Triple::aarch64 ? "aarch64linux" : "elf_x86_64", "-shared",
+                                   "--no-undefined", "-z", "now", "-z", "relro", "-z", "noexecstack", "--build-id=none",
+                                   "--hash-style=gnu", "--threads=1",
                                    // lld keeps its symbol for the table of offsets from link to link: each must define
                                    // it anew, whether or not its objects refer to it.
                                    "--undefined=_GLOBAL_OFFSET_TABLE_"};

@@ -38,8 +38,12 @@ struct CacheVerb {
     }
     const CacheStats stats = Compiler().cache_stats();
     if (json) {
-      std::cout << Json{{"directory", stats.directory}, {"kernels", stats.entries}, {"bytes", stats.bytes},
-                        {"limit", stats.limit}}.dump() << "\n";
+      std::cout << Json{{"directory", stats.directory},
+                        {"kernels", stats.entries},
+                        {"bytes", stats.bytes},
+                        {"limit", stats.limit}}
+                       .dump()
+                << "\n";
     } else if (stats.directory.empty()) {
       std::cout << "the cache is off\n";
     } else {

@@ -24,7 +24,7 @@ struct CompileRequest {
   int threads = 0;
   bool pass_timing = false;               ///< measure the passes over the graph
   std::vector<std::string> check_passes;  ///< around each pass: "types" (well-formedness, types), "numbers" (results)
-  bool use_cache = true;  ///< of kernels, on disk
+  bool use_cache = true;                  ///< of kernels, on disk
 };
 
 /// The cache of kernels on disk.

@@ -12,8 +12,8 @@
 #include <set>
 
 #include "treadle/base/error.h"
-#include "treadle/runtime/plugin.h"
 #include "treadle/base/half.h"
+#include "treadle/runtime/plugin.h"
 
 namespace treadle::cli {
 

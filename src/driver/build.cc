@@ -135,7 +135,7 @@ int CompileThreads(const CompileOptions& options) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-std::string TextsOf(const CompileEngine& engine, std::string Kernel::*text) {
+std::string TextsOf(const CompileEngine& engine, std::string Kernel::* text) {
   std::string all;
   for (const auto& kernel : engine.kernels()) all += (*kernel).*text;
   return all;

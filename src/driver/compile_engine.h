@@ -69,8 +69,8 @@ class CompileEngine {
   void LowerAll(int threads);
   void Lower(Kernel* kernel);
   /// For each function, the positions among its kernel's operands (tuples flattened) of those that the kernel may write
-  /// its result over. Found by lowering, unless the cache on disk knows; functions that are declared later aren't lowered
-  /// again. None where users' lowering is in use.
+  /// its result over. Found by lowering, unless the cache on disk knows; functions that are declared later aren't
+  /// lowered again. None where users' lowering is in use.
   std::vector<std::vector<int>> InPlaceOperands(const std::vector<std::pair<relay::Function, Target>>& functions,
                                                 const EngineOptions& options);
   /// Machine code of every kernel whose target makes objects, lowering what isn't in the cache on disk.

@@ -14,9 +14,8 @@ namespace {
 
 const std::map<std::string, const char*>& Stages() {
   static const std::map<std::string, const char*> stages = {
-      {"relay", "relay"}, {"relay-opt", "relay"}, {"tir", "tir"},    {"ll", "ll"}, {"asm", "s"},
-      {"c", "c"},         {"graph", "json"},     {"vm", "vm"},      {"fusion", "txt"},
-      {"partition", "txt"},
+      {"relay", "relay"}, {"relay-opt", "relay"}, {"tir", "tir"}, {"ll", "ll"},      {"asm", "s"},
+      {"c", "c"},         {"graph", "json"},      {"vm", "vm"},   {"fusion", "txt"}, {"partition", "txt"},
   };
   return stages;
 }

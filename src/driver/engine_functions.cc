@@ -99,7 +99,8 @@ class GlobalEngine {
 
 /// An implementation whose parts are packed functions: why_not(attrs, inputs, out_type, target) -> text or null, and
 /// compute(attrs, inputs, out_type) -> a tensor or an array of tensors.
-void AddPackedImplementation(std::string op_name, std::string name, int plevel, PackedFunc why_not, PackedFunc compute) {
+void AddPackedImplementation(std::string op_name, std::string name, int plevel, PackedFunc why_not,
+                             PackedFunc compute) {
   ops::Implementation implementation;
   implementation.name = std::move(name);
   implementation.plevel = plevel;
@@ -141,7 +142,8 @@ void RegisterEngineFunctions() {
                           [](relay::Function func, Target target) { return CCacheKey(func, target); });
   Registry::RegisterTyped("relay.backend._CompileEngineLower",
                           [](CCacheKey key) { return GlobalEngine::Get().Lower(key); });
-  Registry::RegisterTyped("relay.backend._CompileEngineJIT", [](CCacheKey key) { return GlobalEngine::Get().Jit(key); });
+  Registry::RegisterTyped("relay.backend._CompileEngineJIT",
+                          [](CCacheKey key) { return GlobalEngine::Get().Jit(key); });
   Registry::RegisterTyped("relay.backend._CompileEngineClear", [] { GlobalEngine::Get().Clear(); });
   Registry::RegisterTyped("relay.backend._CompileEngineListItems", [] { return GlobalEngine::Get().Items(); });
   Registry::RegisterTyped("relay.backend.ExplainImplementations", [](relay::Function func, Target target) {

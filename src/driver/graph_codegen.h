@@ -19,8 +19,8 @@ struct ExecutorGraph {
   std::string json;
   std::vector<std::pair<std::string, runtime::NDArray>> params;  ///< "p0", "p1", .. in order of first use
   std::map<std::string, int64_t> param_storage;                  ///< storage id of each
-  /// The kernels' calls in order: symbol, and number of the first of its arguments (inputs, then outputs) among those of
-  /// all calls.
+  /// The kernels' calls in order: symbol, and number of the first of its arguments (inputs, then outputs) among those
+  /// of all calls.
   std::vector<std::pair<std::string, int64_t>> calls;
   int64_t num_call_args = 0;
   bool plain = true;  ///< no copies between devices, no external functions

@@ -48,10 +48,18 @@ PrimExpr ScalarOf(const runtime::NDArray& data) {
   int64_t value = 0;
   bool is_signed = dtype.is_int();
   switch (dtype.bytes()) {
-    case 1: value = is_signed ? int64_t{*static_cast<const int8_t*>(p)} : int64_t{*static_cast<const uint8_t*>(p)}; break;
-    case 2: value = is_signed ? int64_t{*static_cast<const int16_t*>(p)} : int64_t{*static_cast<const uint16_t*>(p)}; break;
-    case 4: value = is_signed ? int64_t{*static_cast<const int32_t*>(p)} : int64_t{*static_cast<const uint32_t*>(p)}; break;
-    default: value = *static_cast<const int64_t*>(p); break;
+    case 1:
+      value = is_signed ? int64_t{*static_cast<const int8_t*>(p)} : int64_t{*static_cast<const uint8_t*>(p)};
+      break;
+    case 2:
+      value = is_signed ? int64_t{*static_cast<const int16_t*>(p)} : int64_t{*static_cast<const uint16_t*>(p)};
+      break;
+    case 4:
+      value = is_signed ? int64_t{*static_cast<const int32_t*>(p)} : int64_t{*static_cast<const uint32_t*>(p)};
+      break;
+    default:
+      value = *static_cast<const int64_t*>(p);
+      break;
   }
   return IntImm(dtype, dtype.is_bool() ? (value != 0) : value);
 }
@@ -140,7 +148,8 @@ class TensorLowerer : public relay::ExprFunctor<Array<te::Tensor>(const Expr&)> 
     if (call->span.defined()) text += " (" + call->span.str() + ")";
     text += ":\n";
     for (const auto& choice : choices) {
-      text += StrCat("  ", choice.chosen ? "* " : "  ", choice.name, ", level ", choice.plevel, ": ", choice.reason, "\n");
+      text +=
+          StrCat("  ", choice.chosen ? "* " : "  ", choice.name, ", level ", choice.plevel, ": ", choice.reason, "\n");
     }
     return text;
   }
@@ -156,9 +165,9 @@ class TensorLowerer : public relay::ExprFunctor<Array<te::Tensor>(const Expr&)> 
         result.push_back(t);
         continue;
       }
-      result.push_back(te::Compute(t->shape, [&](const Array<te::Var>& i) {
-        return t(Array<PrimExpr>(i.begin(), i.end()));
-      }, "copy", "injective"));
+      result.push_back(te::Compute(
+          t->shape, [&](const Array<te::Var>& i) { return t(Array<PrimExpr>(i.begin(), i.end())); }, "copy",
+          "injective"));
     }
     return result;
   }

@@ -32,7 +32,8 @@ void RegisterAll() {
     external::RegisterExternalCodegens();
     RegisterModuleLoaders();
     runtime::Registry::RegisterTyped(
-        "runtime.module.loadfile_tar", [](std::string path, std::string) { return LoadArchive(path); }, /*override=*/true);
+        "runtime.module.loadfile_tar", [](std::string path, std::string) { return LoadArchive(path); },
+        /*override=*/true);
     RegisterBuildFunctions();
     RegisterEngineFunctions();
     RegisterLowerOptions();

@@ -60,14 +60,14 @@ ObjectPtr<Object> MakeBinary(DataType dtype, PrimExpr a, PrimExpr b, Span span) 
 
 }  // namespace
 
-#define TREADLE_DEFINE_ARITHMETIC(Name)               \
-  Name::Name(PrimExpr a, PrimExpr b, Span span) {     \
-    DataType dtype = a.dtype();                       \
+#define TREADLE_DEFINE_ARITHMETIC(Name)                                                 \
+  Name::Name(PrimExpr a, PrimExpr b, Span span) {                                       \
+    DataType dtype = a.dtype();                                                         \
     data_ = MakeBinary<Name##Node>(dtype, std::move(a), std::move(b), std::move(span)); \
   }
-#define TREADLE_DEFINE_PREDICATE(Name)                               \
-  Name::Name(PrimExpr a, PrimExpr b, Span span) {                    \
-    DataType dtype = DataType::Bool(a.dtype().lanes());              \
+#define TREADLE_DEFINE_PREDICATE(Name)                                                  \
+  Name::Name(PrimExpr a, PrimExpr b, Span span) {                                       \
+    DataType dtype = DataType::Bool(a.dtype().lanes());                                 \
     data_ = MakeBinary<Name##Node>(dtype, std::move(a), std::move(b), std::move(span)); \
   }
 TREADLE_DEFINE_ARITHMETIC(Add)
@@ -98,8 +98,8 @@ Not::Not(PrimExpr a, Span span) {
 
 Select::Select(PrimExpr condition, PrimExpr true_value, PrimExpr false_value, Span span) {
   if (true_value.dtype() != false_value.dtype()) {
-    throw DTypeError(StrCat("values of select have different dtypes: ", true_value.dtype(), " and ",
-                            false_value.dtype()));
+    throw DTypeError(
+        StrCat("values of select have different dtypes: ", true_value.dtype(), " and ", false_value.dtype()));
   }
   auto node = MakeObject<SelectNode>();
   node->dtype = true_value.dtype();

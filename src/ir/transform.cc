@@ -150,7 +150,8 @@ PassContext::Scope::~Scope() noexcept(false) {
 }
 
 void RegisterPassConfig(const std::string& key, const std::string& kind, const std::string& doc) {
-  TREADLE_ICHECK(kind == "int" || kind == "bool" || kind == "string" || kind == "map" || kind == "object") << "kind " << kind;
+  TREADLE_ICHECK(kind == "int" || kind == "bool" || kind == "string" || kind == "map" || kind == "object")
+      << "kind " << kind;
   Registry& registry = Registry::Global();
   std::lock_guard<std::mutex> lock(registry.mutex);
   registry.options[key] = {kind, doc};

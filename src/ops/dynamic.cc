@@ -186,9 +186,7 @@ OpRegistration Dynamic(const char* name, const char* twin, std::vector<OpArgumen
 void RegisterDynamicOps() {
   const OpArgument data = {"data", "Tensor", "The input."};
   const OpArgument shape = {"shape", "Tensor", "Shape of the result."};
-  Dynamic("dyn.reshape", "reshape", {data, shape}, Rule<ReshapeInfer>)
-      .AttrsType<ReshapeAttrs>()
-      .Set(kReshapeOp, true);
+  Dynamic("dyn.reshape", "reshape", {data, shape}, Rule<ReshapeInfer>).AttrsType<ReshapeAttrs>().Set(kReshapeOp, true);
   Dynamic("dyn.squeeze", "squeeze", {data, {"axis", "Tensor", "Dimensions to remove."}}, Rule<SqueezeInfer>)
       .AttrsType<SqueezeAttrs>()
       .Set(kReshapeOp, true);

@@ -53,7 +53,8 @@ Shapes SqueezeShapes(const Attrs&, const Array<TensorType>& operands, const Elem
   Array<PrimExpr> out;
   std::vector<int> removed = NormalizeAxes(axes, operands[0]->shape.size());
   for (size_t i = 0; i < operands[0]->shape.size(); ++i) {
-    if (std::find(removed.begin(), removed.end(), static_cast<int>(i)) == removed.end()) out.push_back(operands[0]->shape[i]);
+    if (std::find(removed.begin(), removed.end(), static_cast<int>(i)) == removed.end())
+      out.push_back(operands[0]->shape[i]);
   }
   return {out};
 }

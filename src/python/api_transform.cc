@@ -155,16 +155,17 @@ void RegisterTransformApi() {
                             info.doc = "Runs the passes that the context enables, in order.";
                             return treadle::transform::Sequential(passes.ToVector(), std::move(info));
                           });
-  Registry::RegisterTyped(
-      "transform.MakeModulePass", [](PackedFunc run, std::string name, int opt_level, Array<String> required) {
-        return treadle::transform::CreateModulePass(
-            [run, name](IRModule module, const PassContext& context) {
-              IRModule result = run(module, context).As<IRModule>();
-              if (!result.defined()) throw DTypeError(StrCat("pass ", name, " returned nothing; expected an IRModule"));
-              return result;
-            },
-            MakeInfo(name, opt_level, required));
-      });
+  Registry::RegisterTyped("transform.MakeModulePass",
+                          [](PackedFunc run, std::string name, int opt_level, Array<String> required) {
+                            return treadle::transform::CreateModulePass(
+                                [run, name](IRModule module, const PassContext& context) {
+                                  IRModule result = run(module, context).As<IRModule>();
+                                  if (!result.defined())
+                                    throw DTypeError(StrCat("pass ", name, " returned nothing; expected an IRModule"));
+                                  return result;
+                                },
+                                MakeInfo(name, opt_level, required));
+                          });
   Registry::RegisterTyped("transform.ListConfigs", [] {
     Map<String, ObjectRef> configs;
     for (const auto& info : treadle::transform::ListPassConfigs()) {

@@ -89,8 +89,7 @@ class Evaluator {
             e, [](I a, I b) { return a != b; }, &r) ||
         Try<AndNode>(
             e, [](I a, I b) { return a != 0 && b != 0; }, &r) ||
-        Try<OrNode>(
-            e, [](I a, I b) { return a != 0 || b != 0; }, &r);
+        Try<OrNode>(e, [](I a, I b) { return a != 0 || b != 0; }, &r);
     return r;
   }
 

@@ -22,8 +22,7 @@ class PackedApiTest : public ::testing::Test {
   static void SetUpTestSuite() {
     tir::Var n("n", DataType::Int(64));
     te::Tensor a = te::Placeholder({n, PrimExpr(3)}, kF32, "A");
-    te::Tensor b =
-        te::Compute({n, PrimExpr(3)}, [&](const Array<tir::Var>& i) { return a(i[0], i[1]) * 2.0f; }, "B");
+    te::Tensor b = te::Compute({n, PrimExpr(3)}, [&](const Array<tir::Var>& i) { return a(i[0], i[1]) * 2.0f; }, "B");
     const Target target("llvm -mcpu=native");
     module_ = backends::JitLLVM({driver::LowerPrimFunc(te::CreatePrimFunc({a, b}, "f"), target)}, target);
   }
@@ -68,7 +67,8 @@ TEST(BoundsCheckTest, NamesTheBuffer) {
   driver::LowerOptions options;
   options.bounds_check = true;
   const Target target("llvm -mcpu=native");
-  auto module = backends::JitLLVM({driver::LowerPrimFunc(te::CreatePrimFunc({d, k, out}, "f"), target, options)}, target);
+  auto module =
+      backends::JitLLVM({driver::LowerPrimFunc(te::CreatePrimFunc({d, k, out}, "f"), target, options)}, target);
   auto raw = reinterpret_cast<backends::RawFunction>(module->GetSymbol("f__raw"));
   float data[4] = {1, 2, 3, 4}, result[2];
   int32_t good[2] = {0, 3}, bad[2] = {0, 4};

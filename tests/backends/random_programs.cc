@@ -14,12 +14,10 @@ Program Elementwise(Random& r) {
   Maker make("elementwise", r);
   const PrimExpr n = make.Dim(r.Between(1, 20), "n"), m = make.Dim(r.Between(1, 33), "m");
   te::Tensor a = make.Input({n, m}, "A"), b = make.Input({m}, "B");
-  te::Tensor c = te::Compute(
-      {n, m}, [&](const Indices& i) { return a(i[0], i[1]) * b(i[1]); }, "C");
-  te::Tensor d = te::Compute(
-      {n, m}, [&](const Indices& i) { return c(i[0], i[1]) + a(i[0], i[1]); }, "D");
-  te::Tensor e = te::Compute(
-      {n, m}, [&](const Indices& i) { return tir::max(d(i[0], i[1]), Number(make.type, 3)); }, "E");
+  te::Tensor c = te::Compute({n, m}, [&](const Indices& i) { return a(i[0], i[1]) * b(i[1]); }, "C");
+  te::Tensor d = te::Compute({n, m}, [&](const Indices& i) { return c(i[0], i[1]) + a(i[0], i[1]); }, "D");
+  te::Tensor e =
+      te::Compute({n, m}, [&](const Indices& i) { return tir::max(d(i[0], i[1]), Number(make.type, 3)); }, "E");
   return make.Output(e);
 }
 
@@ -28,12 +26,10 @@ Program Broadcast(Random& r) {
   const PrimExpr n = make.Dim(r.Between(1, 7), "n"), m = make.Dim(r.Between(1, 9), "m"),
                  k = make.Dim(r.Between(1, 9), "k");
   te::Tensor a = make.Input({n, 1, k}, "A"), b = make.Input({m, 1}, "B");
-  te::Tensor t = te::Compute(
-      {n, k}, [&](const Indices& i) { return a(i[0], I(0), i[1]) * 2; }, "T");
-  te::Tensor c = te::Compute(
-      {n, m, k}, [&](const Indices& i) { return t(i[0], i[2]) - b(i[1], I(0)); }, "C");
-  te::Tensor d = te::Compute(
-      {k, n, m}, [&](const Indices& i) { return c(i[1], i[2], i[0]) + c(i[1], i[2], i[0]); }, "D");
+  te::Tensor t = te::Compute({n, k}, [&](const Indices& i) { return a(i[0], I(0), i[1]) * 2; }, "T");
+  te::Tensor c = te::Compute({n, m, k}, [&](const Indices& i) { return t(i[0], i[2]) - b(i[1], I(0)); }, "C");
+  te::Tensor d =
+      te::Compute({k, n, m}, [&](const Indices& i) { return c(i[1], i[2], i[0]) + c(i[1], i[2], i[0]); }, "D");
   return make.Output(d);
 }
 
@@ -48,8 +44,8 @@ Program Reshape(Random& r) {
                  tir::floormod(i[0], I(k)));
       },
       "F");
-  te::Tensor out = te::Compute(
-      {k, n * m}, [&](const Indices& i) { return flat(i[1] * k + i[0]) + Number(make.type, 1); }, "O");
+  te::Tensor out =
+      te::Compute({k, n * m}, [&](const Indices& i) { return flat(i[1] * k + i[0]) + Number(make.type, 1); }, "O");
   return make.Output(out);
 }
 
@@ -59,11 +55,10 @@ Program Matmul(Random& r) {
   const PrimExpr k = make.Dim(r.Between(1, 18), "k");
   te::Tensor a = make.Input({n, k}, "A"), b = make.Input({k, m}, "B");
   tir::IterVar q = Over(k, "k");
-  te::Tensor c = te::Compute(
-      {n, m}, [&](const Indices& i) { return te::Sum(a(i[0], q->var) * b(q->var, i[1]), {q}); }, "C");
+  te::Tensor c =
+      te::Compute({n, m}, [&](const Indices& i) { return te::Sum(a(i[0], q->var) * b(q->var, i[1]), {q}); }, "C");
   if (r.Below(3) == 0) return make.Output(c);
-  te::Tensor d = te::Compute(
-      {n, m}, [&](const Indices& i) { return c(i[0], i[1]) + Number(make.type, 1); }, "D");
+  te::Tensor d = te::Compute({n, m}, [&](const Indices& i) { return c(i[0], i[1]) + Number(make.type, 1); }, "D");
   return make.Output(d);
 }
 
@@ -114,14 +109,10 @@ Program Rows(Random& r) {
   const PrimExpr n = make.Dim(r.Between(1, 9), "n"), m = make.Dim(r.Between(1, 21), "m");
   te::Tensor a = make.Input({n, m}, "A");
   tir::IterVar q = Over(m, "q"), s = Over(m, "s");
-  te::Tensor top = te::Compute(
-      {n}, [&](const Indices& i) { return te::MaxReduce(a(i[0], q->var), {q}); }, "T");
-  te::Tensor d = te::Compute(
-      {n, m}, [&](const Indices& i) { return a(i[0], i[1]) - top(i[0]); }, "D");
-  te::Tensor sum = te::Compute(
-      {n}, [&](const Indices& i) { return te::Sum(d(i[0], s->var), {s}); }, "S");
-  te::Tensor out = te::Compute(
-      {n, m}, [&](const Indices& i) { return d(i[0], m - 1 - i[1]) * sum(i[0]); }, "O");
+  te::Tensor top = te::Compute({n}, [&](const Indices& i) { return te::MaxReduce(a(i[0], q->var), {q}); }, "T");
+  te::Tensor d = te::Compute({n, m}, [&](const Indices& i) { return a(i[0], i[1]) - top(i[0]); }, "D");
+  te::Tensor sum = te::Compute({n}, [&](const Indices& i) { return te::Sum(d(i[0], s->var), {s}); }, "S");
+  te::Tensor out = te::Compute({n, m}, [&](const Indices& i) { return d(i[0], m - 1 - i[1]) * sum(i[0]); }, "O");
   return make.Output(out);
 }
 
@@ -138,8 +129,8 @@ Program ArgMax(Random& r) {
         return te::CommReduce(reducer(kI32, make.type, last), {tir::cast(kI32, q->var), a(i[0], q->var)}, {q});
       },
       "M");
-  te::Tensor out = te::Compute(
-      {n}, [&](const Indices& i) { return tir::Cast(make.type, both[0](i[0])) + both[1](i[0]); }, "O");
+  te::Tensor out =
+      te::Compute({n}, [&](const Indices& i) { return tir::Cast(make.type, both[0](i[0])) + both[1](i[0]); }, "O");
   return make.Output(out);
 }
 
@@ -151,8 +142,7 @@ Program Gather(Random& r) {
   te::Tensor picked = te::Compute(
       {n, m}, [&](const Indices& i) { return data(tir::max(tir::min(index(i[0]), I(rows - 1)), I(0)), i[1]); }, "G");
   tir::IterVar q = Over(n, "q");
-  te::Tensor sum = te::Compute(
-      {m}, [&](const Indices& i) { return te::Sum(picked(q->var, i[0]), {q}); }, "S");
+  te::Tensor sum = te::Compute({m}, [&](const Indices& i) { return te::Sum(picked(q->var, i[0]), {q}); }, "S");
   return make.Output(sum);
 }
 
@@ -163,8 +153,8 @@ Program Concatenation(Random& r) {
   te::Tensor a = make.Input({n, k}, "A"), b = make.Input({m, k}, "B");
   te::Tensor c = te::Compute(
       {n + m, k}, [&](const Indices& i) { return tir::if_then_else(i[0] < n, a(i[0], i[1]), b(i[0] - n, i[1])); }, "C");
-  te::Tensor d = te::Compute(
-      {n + m, k}, [&](const Indices& i) { return c(n + m - 1 - i[0], i[1]) * Number(make.type, 3); }, "D");
+  te::Tensor d =
+      te::Compute({n + m, k}, [&](const Indices& i) { return c(n + m - 1 - i[0], i[1]) * Number(make.type, 3); }, "D");
   return make.Output(d);
 }
 
@@ -175,10 +165,9 @@ Program Stencil(Random& r) {
   te::Tensor a = make.Input({n + 2, m + 2}, "A");
   te::Tensor x = te::Compute(
       {n + 2, m}, [&](const Indices& i) { return a(i[0], i[1]) + a(i[0], i[1] + 1) + a(i[0], i[1] + 2); }, "X");
-  te::Tensor y = te::Compute(
-      {n, m}, [&](const Indices& i) { return x(i[0], i[1]) + x(i[0] + 1, i[1]) + x(i[0] + 2, i[1]); }, "Y");
-  te::Tensor z = te::Compute(
-      {n, m}, [&](const Indices& i) { return y(n - 1 - i[0], i[1]) - a(i[0], i[1]); }, "Z");
+  te::Tensor y =
+      te::Compute({n, m}, [&](const Indices& i) { return x(i[0], i[1]) + x(i[0] + 1, i[1]) + x(i[0] + 2, i[1]); }, "Y");
+  te::Tensor z = te::Compute({n, m}, [&](const Indices& i) { return y(n - 1 - i[0], i[1]) - a(i[0], i[1]); }, "Z");
   return make.Output(z);
 }
 
@@ -187,13 +176,10 @@ Program Outputs(Random& r) {
   Maker make("outputs", r);
   const PrimExpr n = make.Dim(r.Between(1, 9), "n"), m = make.Dim(r.Between(1, 17), "m");
   te::Tensor a = make.Input({n, m}, "A");
-  te::Tensor twice = te::Compute(
-      {n, m}, [&](const Indices& i) { return a(i[0], i[1]) * 2; }, "T");
+  te::Tensor twice = te::Compute({n, m}, [&](const Indices& i) { return a(i[0], i[1]) * 2; }, "T");
   tir::IterVar q = Over(n, "q");
-  te::Tensor sum = te::Compute(
-      {m}, [&](const Indices& i) { return te::Sum(twice(q->var, i[0]), {q}); }, "S");
-  te::Tensor out = te::Compute(
-      {n, m}, [&](const Indices& i) { return twice(i[0], i[1]) - sum(i[1]); }, "O");
+  te::Tensor sum = te::Compute({m}, [&](const Indices& i) { return te::Sum(twice(q->var, i[0]), {q}); }, "S");
+  te::Tensor out = te::Compute({n, m}, [&](const Indices& i) { return twice(i[0], i[1]) - sum(i[1]); }, "O");
   return r.Chance(2) ? make.Output({sum, out}) : make.Output({twice, out});
 }
 
@@ -213,8 +199,8 @@ Program Moments(Random& r) {
       },
       "S");
   if (r.Chance(2)) return make.Output(s);
-  return make.Output(te::Compute(
-      {n, m}, [&](const Indices& i) { return a(i[0], i[1]) * s[0](i[0]) + s[1](i[0]); }, "O"));
+  return make.Output(
+      te::Compute({n, m}, [&](const Indices& i) { return a(i[0], i[1]) * s[0](i[0]) + s[1](i[0]); }, "O"));
 }
 
 /// A sum over part of its axis, which starts from a value given.
@@ -234,8 +220,7 @@ Program Triangle(Random& r) {
         return te::CommReduce(plus, {a(q->var, i[1])}, {q}, q->var <= i[0], first)[0];
       },
       "S");
-  te::Tensor o = te::Compute(
-      {m, n}, [&](const Indices& i) { return s(i[1], i[0]) + b(i[0]); }, "O");
+  te::Tensor o = te::Compute({m, n}, [&](const Indices& i) { return s(i[1], i[0]) + b(i[0]); }, "O");
   return make.Output(o);
 }
 
@@ -245,12 +230,9 @@ Program Division(Random& r) {
   make.type = r.Of<DataType>({kI32, DataType::Int(64), DataType::Int(8), DataType::UInt(8)});
   const PrimExpr n = make.Dim(r.Between(1, 9), "n"), m = make.Dim(r.Between(1, 33), "m");
   te::Tensor a = make.Input({n, m}, "A"), b = make.Input({m}, "B");
-  te::Tensor q = te::Compute(
-      {n, m}, [&](const Indices& i) { return tir::floordiv(a(i[0], i[1]), b(i[1])); }, "Q");
-  te::Tensor p = te::Compute(
-      {n, m}, [&](const Indices& i) { return tir::floormod(a(i[0], i[1]), b(i[1])); }, "P");
-  te::Tensor t = te::Compute(
-      {n, m}, [&](const Indices& i) { return tir::truncmod(q(i[0], i[1]), b(i[1])); }, "R");
+  te::Tensor q = te::Compute({n, m}, [&](const Indices& i) { return tir::floordiv(a(i[0], i[1]), b(i[1])); }, "Q");
+  te::Tensor p = te::Compute({n, m}, [&](const Indices& i) { return tir::floormod(a(i[0], i[1]), b(i[1])); }, "P");
+  te::Tensor t = te::Compute({n, m}, [&](const Indices& i) { return tir::truncmod(q(i[0], i[1]), b(i[1])); }, "R");
   return make.Output(te::Compute(
       {n, m}, [&](const Indices& i) { return q(i[0], i[1]) * b(i[1]) + p(i[0], i[1]) + t(i[0], m - 1 - i[1]); }, "O"));
 }
@@ -296,16 +278,14 @@ Program Recurrence(Random& r) {
   const PrimExpr t = I(steps), m = make.Dim(r.Between(1, 9), "m");
   te::Tensor x = make.Input({t, m}, "X");
   te::Tensor state = te::Placeholder({t, m}, make.type, "state");
-  te::Tensor init = te::Compute(
-      {I(back), m}, [&](const Indices& i) { return x(i[0], i[1]); }, "init");
-  te::Tensor inner = te::Compute(
-      {t, m}, [&](const Indices& i) { return state(i[0] - back, m - 1 - i[1]) - x(i[0], i[1]); }, "inner");
-  te::Tensor update = te::Compute(
-      {t, m}, [&](const Indices& i) { return inner(i[0], i[1]) + state(i[0] - 1, i[1]); }, "update");
+  te::Tensor init = te::Compute({I(back), m}, [&](const Indices& i) { return x(i[0], i[1]); }, "init");
+  te::Tensor inner =
+      te::Compute({t, m}, [&](const Indices& i) { return state(i[0] - back, m - 1 - i[1]) - x(i[0], i[1]); }, "inner");
+  te::Tensor update =
+      te::Compute({t, m}, [&](const Indices& i) { return inner(i[0], i[1]) + state(i[0] - 1, i[1]); }, "update");
   te::Tensor scan = te::Scan({init}, {update}, {state}, {x}, "scan")[0];
   if (r.Chance(3)) return make.Output(scan);
-  te::Tensor o = te::Compute(
-      {m, t}, [&](const Indices& i) { return scan(i[1], i[0]) + x(i[1], i[0]); }, "O");
+  te::Tensor o = te::Compute({m, t}, [&](const Indices& i) { return scan(i[1], i[0]) + x(i[1], i[0]); }, "O");
   return make.Output(o);
 }
 
@@ -316,8 +296,7 @@ Program Cell(Random& r) {
   const PrimExpr t = I(steps), b = make.Dim(r.Between(1, 4), "b"), h = make.Dim(r.Between(1, 7), "h");
   te::Tensor x = make.Input({t, b, h}, "X", make.type, 0, 2), w = make.Input({h, h}, "W", make.type, 0, 1);
   te::Tensor state = te::Placeholder({t, b, h}, make.type, "state");
-  te::Tensor init = te::Compute(
-      {I(1), b, h}, [&](const Indices& i) { return x(i[0], i[1], i[2]); }, "init");
+  te::Tensor init = te::Compute({I(1), b, h}, [&](const Indices& i) { return x(i[0], i[1], i[2]); }, "init");
   tir::IterVar q = Over(h, "q");
   te::Tensor product = te::Compute(
       {t, b, h}, [&](const Indices& i) { return te::Sum(state(i[0] - 1, i[1], q->var) * w(q->var, i[2]), {q}); },
@@ -332,8 +311,7 @@ Program Statements(Random& r) {
   Maker make("statements", r);
   const PrimExpr n = make.Dim(r.Between(1, 9), "n"), m = make.Dim(r.Between(1, 9), "m");
   te::Tensor a = make.Input({n, m}, "A");
-  te::Tensor b = te::Compute(
-      {n, m}, [&](const Indices& i) { return a(i[0], i[1]) + Number(make.type, 1); }, "B");
+  te::Tensor b = te::Compute({n, m}, [&](const Indices& i) { return a(i[0], i[1]) + Number(make.type, 1); }, "B");
   te::Tensor c = te::Extern(
       {{n, m}}, {make.type}, {b},
       [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& out) -> tir::Stmt {
@@ -343,8 +321,7 @@ Program Statements(Random& r) {
         return tir::For(i, tir::make_zero(i.dtype()), n, tir::ForKind::kSerial, row);
       },
       "C")[0];
-  te::Tensor d = te::Compute(
-      {m, n}, [&](const Indices& i) { return c(i[1], i[0]) - b(i[1], i[0]); }, "D");
+  te::Tensor d = te::Compute({m, n}, [&](const Indices& i) { return c(i[1], i[0]) - b(i[1], i[0]); }, "D");
   return make.Output(d);
 }
 
@@ -354,15 +331,9 @@ Program Total(Random& r) {
   const PrimExpr n = make.Dim(r.Between(1, 9), "n"), m = make.Dim(r.Between(1, 9), "m");
   te::Tensor a = make.Input({n, m}, "A");
   tir::IterVar p = Over(n, "p"), q = Over(m, "q");
-  te::Tensor s = te::Compute(
-      {},
-      [&](const Indices&) {
-        return te::Sum(a(p->var, q->var), {p, q});
-      },
-      "S");
+  te::Tensor s = te::Compute({}, [&](const Indices&) { return te::Sum(a(p->var, q->var), {p, q}); }, "S");
   if (r.Chance(2)) return make.Output(s);
-  return make.Output(te::Compute(
-      {n, m}, [&](const Indices& i) { return s(Array<PrimExpr>{}) - a(i[0], i[1]); }, "O"));
+  return make.Output(te::Compute({n, m}, [&](const Indices& i) { return s(Array<PrimExpr>{}) - a(i[0], i[1]); }, "O"));
 }
 
 }  // namespace

@@ -16,14 +16,14 @@ Program Masks(Random& r) {
   Maker make("masks", r);
   const PrimExpr n = make.Dim(r.Between(1, 9), "n"), m = make.Dim(r.Between(1, 17), "m");
   te::Tensor a = make.Input({n, m}, "A"), mask = make.Input({m}, "M", DataType::Bool(), 0, 1);
-  te::Tensor large = te::Compute(
-      {n, m}, [&](const Indices& i) { return a(i[0], i[1]) > Number(make.type, 0) && mask(i[1]); }, "L");
+  te::Tensor large =
+      te::Compute({n, m}, [&](const Indices& i) { return a(i[0], i[1]) > Number(make.type, 0) && mask(i[1]); }, "L");
   tir::IterVar q = Over(m, "q");
   Var x("x", DataType::Bool()), y("y", DataType::Bool());
   const bool any = r.Chance(2);
   tir::CommReducer reducer({x}, {y}, {any ? x || y : x && y}, {tir::make_bool(!any)});
-  te::Tensor rows = te::Compute(
-      {n}, [&](const Indices& i) { return te::CommReduce(reducer, {large(i[0], q->var)}, {q})[0]; }, "R");
+  te::Tensor rows =
+      te::Compute({n}, [&](const Indices& i) { return te::CommReduce(reducer, {large(i[0], q->var)}, {q})[0]; }, "R");
   if (r.Chance(3)) return make.Output(Array<te::Tensor>{large, rows});
   return make.Output(te::Compute(
       {n, m},
@@ -39,8 +39,7 @@ Program Casts(Random& r) {
   const int stages = r.Between(1, 4);
   for (int k = 0; k < stages; ++k) {
     const DataType to = r.Chance(6) ? DataType::Bool() : r.Of(Maker::Types());
-    t = te::Compute(
-        {n, m}, [&](const Indices& i) { return tir::cast(to, t(i[0], i[1])); }, "C" + std::to_string(k));
+    t = te::Compute({n, m}, [&](const Indices& i) { return tir::cast(to, t(i[0], i[1])); }, "C" + std::to_string(k));
   }
   return make.Output(t);
 }
@@ -60,8 +59,8 @@ Program TransposedConvolution(Random& r) {
         return te::Sum(tir::if_then_else(hit, x(p->var, at) * w(i[0], q->var), Number(make.type, 0)), {p, q});
       },
       "Y");
-  return make.Output(te::Compute(
-      {I(out), c}, [&](const Indices& i) { return y(i[1], i[0]) + Number(make.type, 1); }, "Z"));
+  return make.Output(
+      te::Compute({I(out), c}, [&](const Indices& i) { return y(i[1], i[0]) + Number(make.type, 1); }, "Z"));
 }
 
 /// Indices that are read by indices that are read.
@@ -74,12 +73,11 @@ Program NestedGather(Random& r) {
   te::Tensor first = make.Input({n, m}, "X", kI32, -2, size + 2), second = make.Input({I(size)}, "Y", wide, -2, rows);
   te::Tensor at = te::Compute(
       {n, m}, [&](const Indices& i) { return Clamped(second(Clamped(first(i[0], i[1]), size)), rows); }, "I");
-  te::Tensor g = te::Compute(
-      {m, n}, [&](const Indices& i) { return data(at(i[1], i[0]), i[0]) + data(I(0), i[0]); }, "G");
+  te::Tensor g =
+      te::Compute({m, n}, [&](const Indices& i) { return data(at(i[1], i[0]), i[0]) + data(I(0), i[0]); }, "G");
   if (r.Chance(2)) return make.Output(g);
   tir::IterVar q = Over(n, "q");
-  return make.Output(te::Compute(
-      {m}, [&](const Indices& i) { return te::MaxReduce(g(i[0], q->var), {q}); }, "O"));
+  return make.Output(te::Compute({m}, [&](const Indices& i) { return te::MaxReduce(g(i[0], q->var), {q}); }, "O"));
 }
 
 /// Statements that add rows to where an index says.
@@ -88,8 +86,7 @@ Program Scatter(Random& r) {
   const int rows = r.Between(1, 7);
   const PrimExpr n = make.Dim(r.Between(1, 9), "n");
   te::Tensor x = make.Input({n}, "X"), index = make.Input({n}, "I", kI32, -2, rows + 2);
-  te::Tensor twice = te::Compute(
-      {n}, [&](const Indices& i) { return x(i[0]) + x(i[0]); }, "T");
+  te::Tensor twice = te::Compute({n}, [&](const Indices& i) { return x(i[0]) + x(i[0]); }, "T");
   te::Tensor y = te::Extern(
       {{I(rows)}}, {make.type}, {twice, index},
       [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& out) -> tir::Stmt {
@@ -101,8 +98,7 @@ Program Scatter(Random& r) {
                              tir::For(j, tir::make_zero(n.dtype()), n, tir::ForKind::kSerial, add)});
       },
       "Y")[0];
-  return make.Output(te::Compute(
-      {I(rows), n}, [&](const Indices& i) { return y(i[0]) - x(i[1]); }, "O"));
+  return make.Output(te::Compute({I(rows), n}, [&](const Indices& i) { return y(i[0]) - x(i[1]); }, "O"));
 }
 
 /// One computation of two values that isn't a reduction.
@@ -126,14 +122,9 @@ Program Products(Random& r) {
   const PrimExpr n = make.Dim(r.Between(1, 9), "n"), m = make.Dim(r.Between(1, 9), "m");
   te::Tensor a = make.Input({n, m, I(2)}, "A", make.type, 1, 2);
   tir::IterVar p = Over(m, "p"), q = Over(2, "q");
-  te::Tensor t = te::Compute(
-      {n},
-      [&](const Indices& i) {
-        return te::Prod(a(i[0], p->var, q->var), {p, q});
-      },
-      "T");
-  return make.Output(te::Compute(
-      {n, m}, [&](const Indices& i) { return tir::min(t(i[0]), a(i[0], i[1], I(1))); }, "O"));
+  te::Tensor t = te::Compute({n}, [&](const Indices& i) { return te::Prod(a(i[0], p->var, q->var), {p, q}); }, "T");
+  return make.Output(
+      te::Compute({n, m}, [&](const Indices& i) { return tir::min(t(i[0]), a(i[0], i[1], I(1))); }, "O"));
 }
 
 /// Two recurrences that read each other.
@@ -145,14 +136,13 @@ Program TwoStates(Random& r) {
   te::Tensor s = te::Placeholder({t, m}, make.type, "s"), u = te::Placeholder({t, m}, make.type, "u");
   auto first = [&](const Indices& i) { return x(i[0], i[1]); };
   te::Tensor s0 = te::Compute({I(1), m}, first, "s0"), u0 = te::Compute({I(1), m}, first, "u0");
-  te::Tensor s1 = te::Compute(
-      {t, m}, [&](const Indices& i) { return u(i[0] - 1, i[1]) + x(i[0], i[1]); }, "s1");
-  te::Tensor u1 = te::Compute(
-      {t, m}, [&](const Indices& i) { return s(i[0] - 1, m - 1 - i[1]) - s1(i[0], i[1]); }, "u1");
+  te::Tensor s1 = te::Compute({t, m}, [&](const Indices& i) { return u(i[0] - 1, i[1]) + x(i[0], i[1]); }, "s1");
+  te::Tensor u1 =
+      te::Compute({t, m}, [&](const Indices& i) { return s(i[0] - 1, m - 1 - i[1]) - s1(i[0], i[1]); }, "u1");
   const Array<te::Tensor> scan = te::Scan({s0, u0}, {s1, u1}, {s, u}, {x}, "scan");
   if (r.Chance(2)) return make.Output(scan);
-  return make.Output(te::Compute(
-      {t, m}, [&](const Indices& i) { return scan[0](i[0], i[1]) + scan[1](i[0], i[1]); }, "O"));
+  return make.Output(
+      te::Compute({t, m}, [&](const Indices& i) { return scan[0](i[0], i[1]) + scan[1](i[0], i[1]); }, "O"));
 }
 
 /// (A B) C.
@@ -162,10 +152,10 @@ Program Chain(Random& r) {
   const PrimExpr k = make.Dim(r.Between(1, 9), "k"), l = make.Dim(r.Between(1, 9), "l");
   te::Tensor a = make.Input({n, k}, "A"), b = make.Input({k, m}, "B"), c = make.Input({m, l}, "C");
   tir::IterVar p = Over(k, "p"), q = Over(m, "q");
-  te::Tensor t = te::Compute(
-      {n, m}, [&](const Indices& i) { return te::Sum(a(i[0], p->var) * b(p->var, i[1]), {p}); }, "T");
-  return make.Output(te::Compute(
-      {n, l}, [&](const Indices& i) { return te::Sum(t(i[0], q->var) * c(q->var, i[1]), {q}); }, "O"));
+  te::Tensor t =
+      te::Compute({n, m}, [&](const Indices& i) { return te::Sum(a(i[0], p->var) * b(p->var, i[1]), {p}); }, "T");
+  return make.Output(
+      te::Compute({n, l}, [&](const Indices& i) { return te::Sum(t(i[0], q->var) * c(q->var, i[1]), {q}); }, "O"));
 }
 
 /// Mirrored beyond both ends, then windows of it.
@@ -198,8 +188,8 @@ Program Blocked(Random& r) {
         return tir::if_then_else(c < channels, x(c, i[1]), Number(make.type, 0));
       },
       "P");
-  te::Tensor twice = te::Compute(
-      {I(blocks), n, I(4)}, [&](const Indices& i) { return packed(i[0], i[1], i[2]) * 2; }, "T");
+  te::Tensor twice =
+      te::Compute({I(blocks), n, I(4)}, [&](const Indices& i) { return packed(i[0], i[1], i[2]) * 2; }, "T");
   return make.Output(te::Compute(
       {I(channels), n},
       [&](const Indices& i) {
@@ -217,8 +207,8 @@ Program Halves(Random& r) {
   te::Tensor h = te::Compute(
       {half, m}, [&](const Indices& i) { return tir::max(x(i[0] * 2, i[1]), x(tir::min(i[0] * 2 + 1, n - 1), i[1])); },
       "H");
-  return make.Output(te::Compute(
-      {m, half}, [&](const Indices& i) { return h(i[1], i[0]) + h(half - 1 - i[1], i[0]); }, "O"));
+  return make.Output(
+      te::Compute({m, half}, [&](const Indices& i) { return h(i[1], i[0]) + h(half - 1 - i[1], i[0]); }, "O"));
 }
 
 /// What integers have beside arithmetic.
@@ -229,8 +219,8 @@ Program Bits(Random& r) {
   te::Tensor a = make.Input({n, m}, "A"), b = make.Input({m}, "B", make.type, 0, 7);
   te::Tensor s = te::Compute(
       {n, m}, [&](const Indices& i) { return (a(i[0], i[1]) << b(i[1])) ^ (a(i[0], i[1]) >> b(i[1])); }, "S");
-  return make.Output(te::Compute(
-      {n, m}, [&](const Indices& i) { return (s(i[0], i[1]) & a(i[0], m - 1 - i[1])) | b(i[1]); }, "O"));
+  return make.Output(
+      te::Compute({n, m}, [&](const Indices& i) { return (s(i[0], i[1]) & a(i[0], m - 1 - i[1])) | b(i[1]); }, "O"));
 }
 
 }  // namespace

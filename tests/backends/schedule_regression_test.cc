@@ -29,10 +29,8 @@ const DataType kI32 = DataType::Int(32);
 tir::PrimFunc TwoStages() {
   const Array<PrimExpr> shape{PrimExpr(6), PrimExpr(9)}, turned{PrimExpr(9), PrimExpr(6)};
   te::Tensor a = te::Placeholder(shape, kI32, "A"), b = te::Placeholder({PrimExpr(6)}, kI32, "B");
-  te::Tensor t = te::Compute(
-      shape, [&](const Indices& i) { return a(i[0], i[1]) * 2; }, "T");
-  te::Tensor d = te::Compute(
-      turned, [&](const Indices& i) { return t(i[1], i[0]) - b(i[1]); }, "D");
+  te::Tensor t = te::Compute(shape, [&](const Indices& i) { return a(i[0], i[1]) * 2; }, "T");
+  te::Tensor d = te::Compute(turned, [&](const Indices& i) { return t(i[1], i[0]) - b(i[1]); }, "D");
   return te::CreatePrimFunc({a, b, d}, "f");
 }
 
@@ -87,8 +85,7 @@ tir::PrimFunc SymbolicSum() {
   const tir::Var n("n", kI32);
   te::Tensor a = te::Placeholder({n, PrimExpr(5)}, kI32, "A");
   tir::IterVar q = te::ReduceAxis(tir::Range(n), "q");
-  te::Tensor s = te::Compute(
-      {PrimExpr(5)}, [&](const Indices& i) { return te::Sum(a(q->var, i[0]), {q}); }, "S");
+  te::Tensor s = te::Compute({PrimExpr(5)}, [&](const Indices& i) { return te::Sum(a(q->var, i[0]), {q}); }, "S");
   return te::CreatePrimFunc({a, s}, "f");
 }
 
@@ -100,8 +97,7 @@ TEST(ScheduleRegressionTest, LoopsOfUnknownLengthAreNotUnrolled) {
 
 TEST(ScheduleRegressionTest, NothingToPadInAResultOfRankZero) {
   te::Tensor a = te::Placeholder({}, kI32, "A"), b = te::Placeholder({}, kI32, "B");
-  te::Tensor c = te::Compute(
-      {}, [&](const Indices&) { return a(Array<PrimExpr>{}) * b(Array<PrimExpr>{}); }, "C");
+  te::Tensor c = te::Compute({}, [&](const Indices&) { return a(Array<PrimExpr>{}) * b(Array<PrimExpr>{}); }, "C");
   tir::Schedule s(te::CreatePrimFunc({a, b, c}));
   EXPECT_THROW(s.PadEinsum(s.GetBlock("C"), {}), tir::ScheduleError);
 }
@@ -206,7 +202,9 @@ TEST(ScheduleRegressionTest, QuotientsAndRemaindersByZeroAreZero) {
   const Array<PrimExpr> shape{PrimExpr(4)};
   te::Tensor a = te::Placeholder(shape, kI32, "A"), b = te::Placeholder(shape, kI32, "B");
   te::Tensor t = te::Compute(
-      shape, [&](const Indices& i) { return tir::floordiv(a(i[0]), b(i[0])) * b(i[0]) + tir::floormod(a(i[0]), b(i[0])); }, "T");
+      shape,
+      [&](const Indices& i) { return tir::floordiv(a(i[0]), b(i[0])) * b(i[0]) + tir::floormod(a(i[0]), b(i[0])); },
+      "T");
   const tir::PrimFunc func = te::CreatePrimFunc({a, b, t}, "f");
   NDArray zeros = Count({4}), result = Count({4});
   std::memset(zeros.data_ptr(), 0, static_cast<size_t>(zeros.nbytes()));
@@ -250,11 +248,10 @@ TEST(ScheduleRegressionTest, ConsumersMoveToTilesWithTails) {
 TEST(ScheduleRegressionTest, LoopsThatHoldAProducerAreNotPadded) {
   const Array<PrimExpr> shape{PrimExpr(3), PrimExpr(3)};
   te::Tensor a = te::Placeholder(shape, kI32, "A"), b = te::Placeholder(shape, kI32, "B");
-  te::Tensor t = te::Compute(
-      shape, [&](const Indices& i) { return a(i[0], i[1]) * 2; }, "T");
+  te::Tensor t = te::Compute(shape, [&](const Indices& i) { return a(i[0], i[1]) * 2; }, "T");
   tir::IterVar q = te::ReduceAxis(tir::Range(PrimExpr(3)), "q");
-  te::Tensor c = te::Compute(
-      shape, [&](const Indices& i) { return te::Sum(t(i[0], q->var) * b(q->var, i[1]), {q}); }, "C");
+  te::Tensor c =
+      te::Compute(shape, [&](const Indices& i) { return te::Sum(t(i[0], q->var) * b(q->var, i[1]), {q}); }, "C");
   tir::Schedule s(te::CreatePrimFunc({a, b, c}, "f"));
   const auto block = s.GetBlock("C");
   s.ComputeAt(s.GetBlock("T"), s.GetLoops(block)[2]);
@@ -265,10 +262,8 @@ TEST(ScheduleRegressionTest, LoopsThatHoldAProducerAreNotPadded) {
 tir::PrimFunc SumsOfNeighbours() {
   te::Tensor a = te::Placeholder({PrimExpr(7), PrimExpr(3)}, kI32, "A");
   tir::IterVar q = te::ReduceAxis(tir::Range(PrimExpr(3)), "q");
-  te::Tensor s = te::Compute(
-      {PrimExpr(7)}, [&](const Indices& i) { return te::Sum(a(i[0], q->var), {q}); }, "S");
-  te::Tensor d = te::Compute(
-      {PrimExpr(6), PrimExpr(4)}, [&](const Indices& i) { return s(i[0]) + s(i[0] + 1); }, "D");
+  te::Tensor s = te::Compute({PrimExpr(7)}, [&](const Indices& i) { return te::Sum(a(i[0], q->var), {q}); }, "S");
+  te::Tensor d = te::Compute({PrimExpr(6), PrimExpr(4)}, [&](const Indices& i) { return s(i[0]) + s(i[0] + 1); }, "D");
   return te::CreatePrimFunc({a, d}, "f");
 }
 
@@ -309,8 +304,7 @@ TEST(ScheduleRegressionTest, ConditionsOnSumsAndElementsTogetherAreNotDropped) {
 TEST(ScheduleRegressionTest, ConditionsMayLetOneIterationThrough) {
   te::Tensor a = te::Placeholder({PrimExpr(1), PrimExpr(3)}, kI32, "A");
   tir::IterVar q = te::ReduceAxis(tir::Range(PrimExpr(3)), "q");
-  te::Tensor sums = te::Compute(
-      {PrimExpr(1)}, [&](const Indices& i) { return te::Sum(a(i[0], q->var), {q}); }, "S");
+  te::Tensor sums = te::Compute({PrimExpr(1)}, [&](const Indices& i) { return te::Sum(a(i[0], q->var), {q}); }, "S");
   tir::Schedule s(te::CreatePrimFunc({a, sums}, "f"));
   const auto block = s.GetBlock("S");
   const auto parts = s.Split(s.GetLoops(block)[0], {PrimExpr(), PrimExpr(4)});

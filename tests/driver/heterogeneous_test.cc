@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Models on several devices: a second device that is ordinary memory, whose kernels are interpreted.
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <cmath>
 
 #include <gmock/gmock.h>
 

@@ -31,7 +31,8 @@ TEST(VmCodegen, CallsThatDifferInShapesShareAKernel) {
   Compile(R"(#[version = "0.0.5"]
 def @main(%x: Tensor[(?, 4), float32], %y: Tensor[(?, 4), float32]) {
   (exp(%x), exp(%y))
-})", &kernels);
+})",
+          &kernels);
   EXPECT_EQ(kernels, 1);
 }
 
@@ -40,7 +41,8 @@ TEST(VmCodegen, ShapesAreFollowedWithoutKernels) {
 def @main(%x: Tensor[(?, 4), float32]) {
   %0 = shape_of(%x, dtype="int64");
   dyn.reshape(%x, %0, newshape=[-1, -1])
-})").program.Disassemble();
+})")
+                         .program.Disassemble();
   EXPECT_EQ(text.find("kernel"), std::string::npos) << text;
   EXPECT_NE(text.find("reshape"), std::string::npos) << text;
 }
@@ -56,7 +58,8 @@ def @loop(%n: int64, %x: float32) -> float32 {
 }
 def @main(%n: int64, %x: float32) -> float32 {
   @loop(%n, %x)
-})").program.Disassemble();
+})")
+                         .program.Disassemble();
   EXPECT_NE(text.find("tail_invoke @loop"), std::string::npos) << text;
 }
 

@@ -52,8 +52,8 @@ TEST_F(Transform, SequentialRunsWhatTheContextEnables) {
     Sequential({Noop("Low", 1, {"Needed"}), Noop("Off", 0), Noop("High", 5), Noop("Higher", 5), Noop("Vetoed", 0)})(
         IRModule::Empty());
   }
-  EXPECT_THAT(log_of_test, ElementsAre("r enter", "before sequential", "before Needed", "before Low", "before High",
-                                       "r exit"));
+  EXPECT_THAT(log_of_test,
+              ElementsAre("r enter", "before sequential", "before Needed", "before Low", "before High", "r exit"));
 }
 
 TEST_F(Transform, FailureOnEnterLeavesWhatWasEntered) {

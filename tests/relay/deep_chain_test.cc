@@ -26,7 +26,8 @@ Function LetChain(int depth) {
   std::vector<Var> vars;
   for (int i = 0; i < depth; ++i) vars.emplace_back("v");
   Expr body = vars.back();
-  for (int i = depth; i-- > 0;) body = Let(vars[i], Call(Op::Get("nn.relu"), {i == 0 ? Expr(x) : Expr(vars[i - 1])}), body);
+  for (int i = depth; i-- > 0;)
+    body = Let(vars[i], Call(Op::Get("nn.relu"), {i == 0 ? Expr(x) : Expr(vars[i - 1])}), body);
   return Function({x}, body);
 }
 

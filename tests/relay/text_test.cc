@@ -46,7 +46,6 @@ TEST_F(Text, ProgramsOfTheOriginalRoundTrip) {
   for (const auto& program : programs) ExpectSameText(program["text"].get<std::string>(), true);
 }
 
-
 TEST_F(Text, SharedOperandIsPrintedOnce) {
   Expr x = Constant(NDArray::FromVector<float>({1}, {}, DataType::Float(32)));
   Expr one = Call(Op::Get("nn.relu"), {x});
@@ -58,8 +57,7 @@ TEST_F(Text, CalleeComesAfterItsArguments) {
   Var x("x"), y("y");
   Expr inner = Call(Function({y}, y), {Constant(NDArray::FromVector<int32_t>({1}, {}, DataType::Int(32)))});
   std::string text = AsText(Call(Function({x}, x), {inner}));
-  EXPECT_EQ(text, std::string(kVersion) +
-                      "%0 = fn (%y) {\n  %y\n};\n%1 = %0(1);\n%2 = fn (%x) {\n  %x\n};\n%2(%1)");
+  EXPECT_EQ(text, std::string(kVersion) + "%0 = fn (%y) {\n  %y\n};\n%1 = %0(1);\n%2 = fn (%x) {\n  %x\n};\n%2(%1)");
 }
 
 TEST_F(Text, LetValueIsInlinedUnlessShared) {
@@ -120,8 +118,9 @@ def @g(%x1: Tensor[(n, ?, (n + 1)), float32], %t: (float32, ())) -> _ {
 }
 
 TEST_F(Text, LiteralsKeepTypeAndBits) {
-  ExpectSameExpr("(3, -3, 5000000000i64, 1f, -0f, 0.12345679f, 1e-05f, 1e+20f64, 0.1f64, 0.5f16, 2bf16, 1i8, 255u8, "
-                 "18446744073709551615u64, True, False, inff, -inff64)");
+  ExpectSameExpr(
+      "(3, -3, 5000000000i64, 1f, -0f, 0.12345679f, 1e-05f, 1e+20f64, 0.1f64, 0.5f16, 2bf16, 1i8, 255u8, "
+      "18446744073709551615u64, True, False, inff, -inff64)");
 }
 
 TEST_F(Text, TensorsStandInTheMetadata) {
@@ -136,9 +135,10 @@ TEST_F(Text, TensorsStandInTheMetadata) {
 }
 
 TEST_F(Text, NamesOfAnyKindRoundTrip) {
-  ExpectSameText("#[version = \"0.0.5\"]\n"
-                 "def @main(%layer.0.weight: float32, %meta_x: float32, %inff_y, %\"a b:0\", %v_u) {\n"
-                 "  (%layer.0.weight, %meta_x, %inff_y, %\"a b:0\", %v_u)\n}\n");
+  ExpectSameText(
+      "#[version = \"0.0.5\"]\n"
+      "def @main(%layer.0.weight: float32, %meta_x: float32, %inff_y, %\"a b:0\", %v_u) {\n"
+      "  (%layer.0.weight, %meta_x, %inff_y, %\"a b:0\", %v_u)\n}\n");
 }
 
 TEST_F(Text, EqualNamesGetNumbers) {
@@ -207,7 +207,7 @@ TEST_F(Text, DeepNestingRoundTrips) {
   text += "1f" + std::string(100000, ')');
   Expr expr = ParseExpr(text);
   EXPECT_TRUE(StructuralEqual(ParseExpr(AsText(expr)), expr));
-  std::string type = std::string(50000, '(') + "float32" ;
+  std::string type = std::string(50000, '(') + "float32";
   for (int i = 0; i < 50000; ++i) type += ",)";
   EXPECT_EQ(PrettyPrint(ParseType(type)), type);
 }

@@ -74,31 +74,31 @@ TEST_F(TypeInfer, RecursionNeedsAnnotations) {
 
 TEST_F(TypeInfer, DataTypesMatchAndRefs) {
   EXPECT_EQ(ResultOf(std::string(kList) + "def @main(%l: List[float32]) {\n"
-                     "  match (%l) { Cons(%h, _) => (%h, ref(%h)), Nil => (0f, ref(1f)) } }"),
+                                          "  match (%l) { Cons(%h, _) => (%h, ref(%h)), Nil => (0f, ref(1f)) } }"),
             "(float32, ref(float32))");
   EXPECT_EQ(ResultOf(std::string(kList) + "def @main() { Cons(1, Nil) }"), "List[int32]");
 }
 
 TEST_F(TypeInfer, MissingCasesAreListed) {
-  EXPECT_THAT(ErrorOf(std::string(kList) +
-                      "def @main(%l: List[float32]) { match (%l) { Cons(_, Cons(_, _)) => 1 } }"),
+  EXPECT_THAT(ErrorOf(std::string(kList) + "def @main(%l: List[float32]) { match (%l) { Cons(_, Cons(_, _)) => 1 } }"),
               AllOf(HasSubstr("Cons(_, Nil)"), HasSubstr("Nil")));
   EXPECT_EQ(ResultOf(std::string(kList) + "def @main(%l: List[float32]) { match? (%l) { Nil => 1 } }"), "int32");
 }
 
 TEST_F(TypeInfer, SeveralErrorsAreReportedWithTheirPlaces) {
-  std::string message = ErrorOf("def @main(%x: Tensor[(2), float32], %y: Tensor[(3), float32]) {\n"
-                                "  %0 = add(%x, %y);\n"
-                                "  %1 = %x.1;\n"
-                                "  (%0, %1)\n}");
+  std::string message = ErrorOf(
+      "def @main(%x: Tensor[(2), float32], %y: Tensor[(3), float32]) {\n"
+      "  %0 = add(%x, %y);\n"
+      "  %1 = %x.1;\n"
+      "  (%0, %1)\n}");
   EXPECT_THAT(message, AllOf(HasSubstr("t.relay:2:8"), HasSubstr("t.relay:3:8"), HasSubstr("^^^")));
 }
 
 TEST_F(TypeInfer, MismatchesShowBothTypes) {
-  EXPECT_THAT(ErrorOf("def @f(%x: Tensor[(2), float32]) -> float32 { 1f }\n"
-                      "def @main(%x: Tensor[(3), float32]) { @f(%x) }"),
-              AllOf(HasSubstr("Tensor[(2), float32]"), HasSubstr("Tensor[(3), float32]"),
-                    HasSubstr("dimension 0: 2 vs 3")));
+  EXPECT_THAT(
+      ErrorOf("def @f(%x: Tensor[(2), float32]) -> float32 { 1f }\n"
+              "def @main(%x: Tensor[(3), float32]) { @f(%x) }"),
+      AllOf(HasSubstr("Tensor[(2), float32]"), HasSubstr("Tensor[(3), float32]"), HasSubstr("dimension 0: 2 vs 3")));
   EXPECT_THAT(ErrorOf("def @main(%x: float32) { if (%x) { 1 } else { 2 } }"), HasSubstr("condition of if"));
 }
 

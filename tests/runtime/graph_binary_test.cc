@@ -62,7 +62,8 @@ TEST(GraphBinary, ChangedBytesAreRefusedOrMakeAnotherGraph) {
 TEST(GraphNop, PiecesMustLieWhereTheWholeIs) {
   GraphSpec::FromJson(kGraph);
   EXPECT_THROW(GraphSpec::FromJson(Replace(kGraph, "[-1,0,64,0]", "[-1,64,0,0]")), ModelFormatError);
-  EXPECT_THROW(GraphSpec::FromJson(Replace(kGraph, "[[16],[16],[16],[32]]", "[[16],[16],[16],[31]]")), ModelFormatError);
+  EXPECT_THROW(GraphSpec::FromJson(Replace(kGraph, "[[16],[16],[16],[32]]", "[[16],[16],[16],[31]]")),
+               ModelFormatError);
   EXPECT_THROW(GraphSpec::FromJson(Replace(kGraph, "\"storage_offset\":[\"list_int\",[-1,0,64,0]], ", "")),
                ModelFormatError);
 }

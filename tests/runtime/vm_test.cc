@@ -30,14 +30,10 @@ Program CountingProgram() {
   f.int_constants = {1};
   f.operands = {3, 1, 2};  // i3; r1, r2
   f.code = {
-      Make(Opcode::kGetTag, 1, 0, -1, 0),
-      Make(Opcode::kJumpIfZero, -1, 1, -1, 7),
-      Make(Opcode::kReadInt, 2, 1, -1, 0),
-      Make(Opcode::kIntOp, 3, 2, 0, static_cast<int64_t>(IntOp::kAdd)),
-      Make(Opcode::kGetField, 1, 0, -1, 1),
-      Make(Opcode::kMakeInts, 2, -1, 0, PackDType(DataType::Int(64))),
-      Make(Opcode::kTailInvoke, -1, -1, -1, 0),
-      Make(Opcode::kReturn, -1, 1, -1, 0),
+      Make(Opcode::kGetTag, 1, 0, -1, 0),       Make(Opcode::kJumpIfZero, -1, 1, -1, 7),
+      Make(Opcode::kReadInt, 2, 1, -1, 0),      Make(Opcode::kIntOp, 3, 2, 0, static_cast<int64_t>(IntOp::kAdd)),
+      Make(Opcode::kGetField, 1, 0, -1, 1),     Make(Opcode::kMakeInts, 2, -1, 0, PackDType(DataType::Int(64))),
+      Make(Opcode::kTailInvoke, -1, -1, -1, 0), Make(Opcode::kReturn, -1, 1, -1, 0),
   };
   f.code[5].num_args = 1;
   f.code[6].args_begin = 1;
@@ -116,7 +112,8 @@ TEST(VmProgram, RefusesWhatDoesNotExist) {
   ExpectRefused([](Program* p) { p->functions[0].code[7] = Make(Opcode::kKill, -1, 1, -1, 0); }, "runs off its end");
   ExpectRefused([](Program* p) { p->functions[0].code[5].imm = 0; }, "bad type");
   ExpectRefused([](Program* p) { p->entry = 1; }, "entry 1 of 1");
-  ExpectRefused([](Program* p) { p->functions[0].code[0] = Make(Opcode::kLoadConst, 2, -1, -1, 0); }, "constant 0 of 0");
+  ExpectRefused([](Program* p) { p->functions[0].code[0] = Make(Opcode::kLoadConst, 2, -1, -1, 0); },
+                "constant 0 of 0");
   ExpectRefused([](Program* p) { p->functions[0].code[0] = Make(Opcode::kKernel, -1, -1, -1, 0); }, "kernel 0 of 0");
 }
 

@@ -223,8 +223,7 @@ class RandomProgram {
         return relay::TupleGetItem(Call("nn.batch_norm", {x, vector(), beta, mean, vector()}), 0);
       }
       Expr weight = Constant({channels, channels, 3, 3});
-      return ops::CallWith<ops::Conv2DAttrs>("nn.conv2d", {x, weight},
-                                             [](auto& a) { a.padding = {1, 1, 1, 1}; });
+      return ops::CallWith<ops::Conv2DAttrs>("nn.conv2d", {x, weight}, [](auto& a) { a.padding = {1, 1, 1, 1}; });
     }
     return Call("tanh", {Tensor(shape)});
   }

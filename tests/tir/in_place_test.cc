@@ -123,8 +123,7 @@ TEST(InPlaceOperands, ConditionsOnLoops) {
       if (@tir.likely((((t*10) + i) < 64), dtype=bool)) { Z[(t*10) + i] = X[(t*10) + i] + Y[i] }
     } })";
   EXPECT_THAT(Operands(guarded), ElementsAre(0));
-  EXPECT_THAT(Operands("for (i: int32, 0, 64) { if (i < 8) { Z[i] = X[i] } else { Z[i] = Y[i] } }"),
-              ElementsAre(0, 1));
+  EXPECT_THAT(Operands("for (i: int32, 0, 64) { if (i < 8) { Z[i] = X[i] } else { Z[i] = Y[i] } }"), ElementsAre(0, 1));
 }
 
 TEST(InPlaceOperands, ConditionsOnDataAreRefused) {

@@ -41,7 +41,7 @@ struct CompileOptions {
   std::map<std::string, std::vector<int64_t>> input_shapes;  ///< by input name
   std::map<std::string, int64_t> dims;                       ///< by symbolic dimension
   std::map<std::string, runtime::NDArray> constants;         ///< ONNX inputs that are fixed to a value, by name
-  std::string executor = "auto";                             ///< or "graph", "vm": the graph executor if it can run the model
+  std::string executor = "auto";      ///< or "graph", "vm": the graph executor if it can run the model
   std::vector<std::string> external;  ///< external code generators (external/codegen.h), best first; or "auto"
   DumpOptions dump;
   std::vector<ObjectPtr<transform::PassInstrument>> instruments;  ///< watch the passes
@@ -54,8 +54,9 @@ struct CompileOptions {
 /// Kernels in memory with the graph that calls them.
 struct CompiledModel {
   std::string graph_json;
-  std::string vm_text;     ///< of vm_program: its instructions
-  std::string vm_program;  ///< instead of a graph where the manifest says "vm": a vm::Program, whose constants are params
+  std::string vm_text;  ///< of vm_program: its instructions
+  std::string
+      vm_program;  ///< instead of a graph where the manifest says "vm": a vm::Program, whose constants are params
   std::vector<std::pair<std::string, runtime::NDArray>> params;
   runtime::Module library;                        ///< the kernels, importing device and external modules
   std::string target;                             ///< canonical text

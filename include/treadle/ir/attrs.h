@@ -44,10 +44,10 @@ class DictAttrs : public Attrs {
 
 /// Names of function and module attributes.
 namespace attr {
-inline constexpr const char* kPrimitive = "Primitive";        ///< int 1: a fused kernel
-inline constexpr const char* kCompiler = "Compiler";          ///< string: external code generator
-inline constexpr const char* kGlobalSymbol = "global_symbol"; ///< string: symbol in the linked library
-inline constexpr const char* kComposite = "Composite";        ///< string: name of the matched pattern
+inline constexpr const char* kPrimitive = "Primitive";         ///< int 1: a fused kernel
+inline constexpr const char* kCompiler = "Compiler";           ///< string: external code generator
+inline constexpr const char* kGlobalSymbol = "global_symbol";  ///< string: symbol in the linked library
+inline constexpr const char* kComposite = "Composite";         ///< string: name of the matched pattern
 inline constexpr const char* kPartitionedFromPattern = "PartitionedFromPattern";
 inline constexpr const char* kInline = "Inline";
 inline constexpr const char* kSkipOptimization = "SkipOptimization";

@@ -17,10 +17,10 @@ namespace treadle {
 
 /// How an operator may be fused; the numeric order matters.
 enum class OpPatternKind : int {
-  kElemWise = 0,    ///< output element depends on the input element at the same index
-  kBroadcast = 1,   ///< indices kept in order, dimensions may be broadcast
-  kInjective = 2,   ///< each output element reads one element of each input at a computed index
-  kCommReduce = 3,  ///< reduction; fuses what comes before
+  kElemWise = 0,         ///< output element depends on the input element at the same index
+  kBroadcast = 1,        ///< indices kept in order, dimensions may be broadcast
+  kInjective = 2,        ///< each output element reads one element of each input at a computed index
+  kCommReduce = 3,       ///< reduction; fuses what comes before
   kOutEWiseFusable = 4,  ///< complex; element-wise operators fuse onto its output
   kTuple = 7,
   kOpaque = 8,
@@ -107,9 +107,9 @@ class OpRegistration {
 
 /// Properties of graph operators that passes of several layers ask for.
 inline constexpr OpAttrKey<OpPatternKind> kOpPattern{"TOpPattern"};
-inline constexpr OpAttrKey<bool> kOpIsStateful{"TOpIsStateful"};           ///< may not be duplicated or removed
-inline constexpr OpAttrKey<bool> kNonComputational{"TNonComputational"};   ///< handled by a pass, never lowered
-inline constexpr OpAttrKey<bool> kReshapeOp{"TReshapeOp"};                 ///< only relabels the shape
-inline constexpr OpAttrKey<bool> kDataDependentShape{"TDataDependent"};    ///< result shape depends on values
+inline constexpr OpAttrKey<bool> kOpIsStateful{"TOpIsStateful"};          ///< may not be duplicated or removed
+inline constexpr OpAttrKey<bool> kNonComputational{"TNonComputational"};  ///< handled by a pass, never lowered
+inline constexpr OpAttrKey<bool> kReshapeOp{"TReshapeOp"};                ///< only relabels the shape
+inline constexpr OpAttrKey<bool> kDataDependentShape{"TDataDependent"};   ///< result shape depends on values
 
 }  // namespace treadle

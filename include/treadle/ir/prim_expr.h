@@ -62,22 +62,22 @@ class Cast : public PrimExpr {
 
 /// Declares a binary operator: a node with operands `a`, `b` of one dtype. Constructors check the dtypes and don't
 /// fold; the functions of prim_ops.h promote and fold.
-#define TREADLE_BINARY_NODE(Name, text)                                 \
-  class Name##Node : public PrimExprNode {                              \
-   public:                                                              \
-    PrimExpr a, b;                                                      \
-    TREADLE_NODE(Name##Node, PrimExprNode, "tir." #Name)                \
-    template <typename R>                                               \
-    static void Reflect(R& r) {                                         \
-      r.Field("a", &Name##Node::a);                                     \
-      r.Field("b", &Name##Node::b);                                     \
-    }                                                                   \
-    static constexpr const char* kSymbol = text;                        \
-  };                                                                    \
-  class Name : public PrimExpr {                                        \
-   public:                                                              \
-    Name(PrimExpr a, PrimExpr b, Span span = Span());                   \
-    TREADLE_REF(Name, PrimExpr, Name##Node);                            \
+#define TREADLE_BINARY_NODE(Name, text)                  \
+  class Name##Node : public PrimExprNode {               \
+   public:                                               \
+    PrimExpr a, b;                                       \
+    TREADLE_NODE(Name##Node, PrimExprNode, "tir." #Name) \
+    template <typename R>                                \
+    static void Reflect(R& r) {                          \
+      r.Field("a", &Name##Node::a);                      \
+      r.Field("b", &Name##Node::b);                      \
+    }                                                    \
+    static constexpr const char* kSymbol = text;         \
+  };                                                     \
+  class Name : public PrimExpr {                         \
+   public:                                               \
+    Name(PrimExpr a, PrimExpr b, Span span = Span());    \
+    TREADLE_REF(Name, PrimExpr, Name##Node);             \
   }
 
 TREADLE_BINARY_NODE(Add, "+");

@@ -10,11 +10,12 @@
 
 namespace treadle::tir {
 
-#define TREADLE_PRIM_EXPR_KINDS(X)                                                                               \
-  X(VarNode) X(IntImmNode) X(FloatImmNode) X(StringImmNode) X(CastNode) X(AddNode) X(SubNode) X(MulNode)         \
-  X(DivNode) X(ModNode) X(FloorDivNode) X(FloorModNode) X(MinNode) X(MaxNode) X(EQNode) X(NENode) X(LTNode)      \
-  X(LENode) X(GTNode) X(GENode) X(AndNode) X(OrNode) X(NotNode) X(SelectNode) X(RampNode) X(BroadcastNode)       \
-  X(ShuffleNode) X(LetNode) X(CallNode) X(BufferLoadNode) X(ProducerLoadNode) X(ReduceNode) X(IterVarNode)
+#define TREADLE_PRIM_EXPR_KINDS(X)                                                                                  \
+  X(VarNode)                                                                                                        \
+  X(IntImmNode) X(FloatImmNode) X(StringImmNode) X(CastNode) X(AddNode) X(SubNode) X(MulNode) X(DivNode) X(ModNode) \
+      X(FloorDivNode) X(FloorModNode) X(MinNode) X(MaxNode) X(EQNode) X(NENode) X(LTNode) X(LENode) X(GTNode)       \
+          X(GENode) X(AndNode) X(OrNode) X(NotNode) X(SelectNode) X(RampNode) X(BroadcastNode) X(ShuffleNode)       \
+              X(LetNode) X(CallNode) X(BufferLoadNode) X(ProducerLoadNode) X(ReduceNode) X(IterVarNode)
 
 template <typename FType>
 class ExprFunctor;
@@ -42,8 +43,8 @@ class ExprFunctor<R(const PrimExpr& n, Args...)> {
   using FType = NodeFunctor<R(const ObjectRef& n, Self* self, Args...)>;
   static FType MakeTable() {
     FType table;
-#define TREADLE_SET_DISPATCH(Node)                                                     \
-  table.template set_dispatch<Node>([](const ObjectRef& n, Self* self, Args... args) { \
+#define TREADLE_SET_DISPATCH(Node)                                                           \
+  table.template set_dispatch<Node>([](const ObjectRef& n, Self* self, Args... args) {       \
     return self->VisitExpr_(static_cast<const Node*>(n.get()), std::forward<Args>(args)...); \
   });
     TREADLE_PRIM_EXPR_KINDS(TREADLE_SET_DISPATCH)

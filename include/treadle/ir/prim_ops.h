@@ -110,8 +110,9 @@ PrimExpr clz(PrimExpr a);
 /// where the host's function rounds the same way (float32 and float64).
 #define TREADLE_TIR_UNARY_MATH(X)                                                                                  \
   X(exp)                                                                                                           \
-  X(exp2) X(exp10) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sqrt) X(rsqrt) X(sin) X(cos) X(tan) X(asin) X(acos) \
-      X(atan) X(sinh) X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(sigmoid)
+  X(exp2)                                                                                                          \
+  X(exp10) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sqrt) X(rsqrt) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) \
+      X(sinh) X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(sigmoid)
 #define TREADLE_TIR_ROUNDING(X) X(floor) X(ceil) X(trunc) X(round) X(nearbyint)
 #define TREADLE_DECLARE_UNARY(name) PrimExpr name(PrimExpr x);
 TREADLE_TIR_UNARY_MATH(TREADLE_DECLARE_UNARY)

@@ -33,11 +33,11 @@ struct TargetFeatures {
 
 class TargetNode : public Object {
  public:
-  std::string kind;                ///< "llvm", "c", "stackvm", "opencl", "null"
-  std::vector<std::string> keys;   ///< such as "cpu": schedules are chosen by them
-  Map<String, String> attrs;       ///< options without the leading dash; a bare flag has value "1"
-  std::string tag;                 ///< the name it was made from, if any
-  ObjectRef host;                  ///< Target of the code that launches kernels; null: the same
+  std::string kind;               ///< "llvm", "c", "stackvm", "opencl", "null"
+  std::vector<std::string> keys;  ///< such as "cpu": schedules are chosen by them
+  Map<String, String> attrs;      ///< options without the leading dash; a bare flag has value "1"
+  std::string tag;                ///< the name it was made from, if any
+  ObjectRef host;                 ///< Target of the code that launches kernels; null: the same
   TREADLE_NODE(TargetNode, Object, "Target")
   template <typename R>
   static void Reflect(R& r) {

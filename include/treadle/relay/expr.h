@@ -92,7 +92,7 @@ class CallNode : public ExprNode {
  public:
   Expr op;
   Array<Expr> args;
-  Attrs attrs;  ///< null where the callee takes none
+  Attrs attrs;            ///< null where the callee takes none
   Array<Type> type_args;  ///< filled in by type inference
   TREADLE_NODE(CallNode, ExprNode, "relay.Call")
   template <typename R>

@@ -22,10 +22,11 @@ template <typename FType>
 class ExprFunctor;
 
 /// The node kinds, in one list.
-#define TREADLE_RELAY_EXPR_KINDS(X)                                                                            \
-  X(ConstantNode) X(TupleNode) X(VarNode) X(GlobalVarNode) X(FunctionNode) X(CallNode) X(LetNode) X(IfNode)    \
-  X(OpNode) X(TupleGetItemNode) X(RefCreateNode) X(RefReadNode) X(RefWriteNode) X(ConstructorNode) X(MatchNode) \
-  X(TempExprNode)
+#define TREADLE_RELAY_EXPR_KINDS(X)                                                                       \
+  X(ConstantNode)                                                                                         \
+  X(TupleNode) X(VarNode) X(GlobalVarNode) X(FunctionNode) X(CallNode) X(LetNode) X(IfNode) X(OpNode)     \
+      X(TupleGetItemNode) X(RefCreateNode) X(RefReadNode) X(RefWriteNode) X(ConstructorNode) X(MatchNode) \
+          X(TempExprNode)
 
 template <typename R, typename... Args>
 class ExprFunctor<R(const Expr& n, Args...)> {
@@ -55,8 +56,8 @@ class ExprFunctor<R(const Expr& n, Args...)> {
 
   static FType MakeTable() {
     FType table;
-#define TREADLE_SET_DISPATCH(Node)                                                      \
-  table.template set_dispatch<Node>([](const ObjectRef& n, Self* self, Args... args) { \
+#define TREADLE_SET_DISPATCH(Node)                                                           \
+  table.template set_dispatch<Node>([](const ObjectRef& n, Self* self, Args... args) {       \
     return self->VisitExpr_(static_cast<const Node*>(n.get()), std::forward<Args>(args)...); \
   });
     TREADLE_RELAY_EXPR_KINDS(TREADLE_SET_DISPATCH)

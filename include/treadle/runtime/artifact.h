@@ -16,10 +16,10 @@
 // written file without reading all weights (TREADLE_VERIFY=1 in the environment checks all of them when a library is
 // loaded). Small sections are checked whole.
 //
-// Sections: "manifest" (manifest.h), "graph" (graph JSON), "plan" (the same as GraphSpec::ToBinary makes it), "main" (u64
-// XXH64 of the plan that the library's function __treadle_main__ runs), "params" (bulk: the tensors' elements, each at a multiple of
-// 64) with "param_index" (u64 count; per tensor: string name, dtype, u64 rank, i64 dimensions, u64 offset in "params",
-// u64 bytes), "imports" (SaveImports of module.h), and what executors add.
+// Sections: "manifest" (manifest.h), "graph" (graph JSON), "plan" (the same as GraphSpec::ToBinary makes it), "main"
+// (u64 XXH64 of the plan that the library's function __treadle_main__ runs), "params" (bulk: the tensors' elements,
+// each at a multiple of 64) with "param_index" (u64 count; per tensor: string name, dtype, u64 rank, i64 dimensions,
+// u64 offset in "params", u64 bytes), "imports" (SaveImports of module.h), and what executors add.
 //
 // A seal is a trailer after the end of the ELF file, so that a changed byte anywhere else is found before any code
 // runs:

@@ -26,8 +26,8 @@ typedef struct {
 typedef int (*TreadleParallelLambda)(int task_id, TreadleParallelGroupEnv* env, void* cdata);
 
 /** Runs `lambda` for each task and waits. `num_task` 0 leaves the number of tasks to the runtime, and so does -n, but
- * for at most n tasks; the lambda must divide its work by env->num_task. Nested launches run their tasks one after the other. Returns 0, or -1 with the
- * error of the first task that failed. */
+ * for at most n tasks; the lambda must divide its work by env->num_task. Nested launches run their tasks one after the
+ * other. Returns 0, or -1 with the error of the first task that failed. */
 TREADLE_API int TreadleBackendParallelLaunch(TreadleParallelLambda lambda, void* cdata, int num_task);
 /** Scratch memory of the calling thread, aligned to 128 bytes; freed by the same thread in reverse order.
  * `dtype_code_hint` and `dtype_bits_hint` say what it will hold. Null, with the last error set, when there is none. */

@@ -70,10 +70,19 @@ class Array : public ObjectRef {
     explicit iterator(const ObjectRef* position) : position_(position) {}
     T operator*() const { return T(position_->data()); }
     T operator[](difference_type n) const { return T(position_[n].data()); }
-    iterator& operator++() { ++position_; return *this; }
+    iterator& operator++() {
+      ++position_;
+      return *this;
+    }
     iterator operator++(int) { return iterator(position_++); }
-    iterator& operator--() { --position_; return *this; }
-    iterator& operator+=(difference_type n) { position_ += n; return *this; }
+    iterator& operator--() {
+      --position_;
+      return *this;
+    }
+    iterator& operator+=(difference_type n) {
+      position_ += n;
+      return *this;
+    }
     iterator operator+(difference_type n) const { return iterator(position_ + n); }
     iterator operator-(difference_type n) const { return iterator(position_ - n); }
     difference_type operator-(const iterator& other) const { return position_ - other.position_; }
@@ -187,7 +196,10 @@ class Map : public ObjectRef {
     using reference = value_type;
     explicit iterator(const std::pair<ObjectRef, ObjectRef>* position) : position_(position) {}
     value_type operator*() const { return {K(position_->first.data()), V(position_->second.data())}; }
-    iterator& operator++() { ++position_; return *this; }
+    iterator& operator++() {
+      ++position_;
+      return *this;
+    }
     bool operator==(const iterator& other) const = default;
 
    private:

@@ -29,7 +29,7 @@ class DataType {
   constexpr DataType() : DataType(kHandle, 0, 0) {}
   constexpr DataType(int code, int bits, int lanes = 1)
       : data_{static_cast<uint8_t>(code), static_cast<uint8_t>(bits), static_cast<uint16_t>(lanes)} {}
-  constexpr DataType(DLDataType dtype) : data_(dtype) {}  // NOLINT(google-explicit-constructor)
+  constexpr DataType(DLDataType dtype) : data_(dtype) {}   // NOLINT(google-explicit-constructor)
   constexpr operator DLDataType() const { return data_; }  // NOLINT(google-explicit-constructor)
 
   constexpr int code() const { return data_.code; }

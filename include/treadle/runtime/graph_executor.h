@@ -98,7 +98,7 @@ struct OpTiming {
   std::string func_name;
   double start = 0;  ///< seconds since the run began
   double seconds = 0;
-  std::string shapes;  ///< types of the arguments: "float32 (1, 3), float32 (3,) -> float32 (1,)"
+  std::string shapes;      ///< types of the arguments: "float32 (1, 3), float32 (3,) -> float32 (1,)"
   std::string compiler{};  ///< external code generator that made the function; "": Treadle
   double macs = 0;         ///< multiply-adds of its convolutions and matrix products as defined; 0: none, or not known
 };

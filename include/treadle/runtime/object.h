@@ -23,9 +23,9 @@ struct FieldInfo;  // reflection.h
 
 /// What is known about a class of objects at run time. One instance per class, alive for ever.
 struct TypeInfo {
-  std::string key;         ///< such as "relay.Call"
-  uint32_t index;          ///< dense, for dispatch tables
-  const TypeInfo* parent;  ///< null for Object
+  std::string key;                ///< such as "relay.Call"
+  uint32_t index;                 ///< dense, for dispatch tables
+  const TypeInfo* parent;         ///< null for Object
   std::vector<FieldInfo> fields;  ///< in declaration order, those of the parents first
   Object* (*create)() = nullptr;  ///< default-constructs an instance (null where the class can't be)
 
@@ -193,30 +193,29 @@ struct ObjectPtrEqual {
 
 /// In a node class: names its type and its parent. `key` is the registered name, such as "relay.Call".
 /// A class that has fields also defines `template <typename R> static void Reflect(R& r)`; see reflection.h.
-#define TREADLE_NODE(NodeName, ParentName, key)        \
-  static constexpr const char* kTypeKey = key;         \
-  using ParentNode = ParentName;                       \
-  using SelfNode = NodeName;                           \
-  static const ::treadle::TypeInfo* StaticTypeInfo() { \
-    static const ::treadle::TypeInfo* info =           \
-        ::treadle::RegisterNodeType<NodeName>();       \
-    return info;                                       \
+#define TREADLE_NODE(NodeName, ParentName, key)                                       \
+  static constexpr const char* kTypeKey = key;                                        \
+  using ParentNode = ParentName;                                                      \
+  using SelfNode = NodeName;                                                          \
+  static const ::treadle::TypeInfo* StaticTypeInfo() {                                \
+    static const ::treadle::TypeInfo* info = ::treadle::RegisterNodeType<NodeName>(); \
+    return info;                                                                      \
   }
 
 /// In a reference class: construction from a pointer and typed access to the node.
-#define TREADLE_REF(RefName, ParentRef, NodeName)                                                   \
-  RefName() = default;                                                                              \
-  explicit RefName(::treadle::ObjectPtr<::treadle::Object> data) : ParentRef(std::move(data)) {}    \
-  const NodeName* operator->() const { return static_cast<const NodeName*>(this->data_.get()); }    \
-  const NodeName* get() const { return static_cast<const NodeName*>(this->data_.get()); }           \
-  const NodeName& operator*() const { return *get(); }                                              \
-  /** A node that may be written: a copy unless this is the only reference. */                      \
-  NodeName* CopyOnWrite() {                                                                         \
-    if (!this->data_->unique()) {                                                                   \
+#define TREADLE_REF(RefName, ParentRef, NodeName)                                                    \
+  RefName() = default;                                                                               \
+  explicit RefName(::treadle::ObjectPtr<::treadle::Object> data) : ParentRef(std::move(data)) {}     \
+  const NodeName* operator->() const { return static_cast<const NodeName*>(this->data_.get()); }     \
+  const NodeName* get() const { return static_cast<const NodeName*>(this->data_.get()); }            \
+  const NodeName& operator*() const { return *get(); }                                               \
+  /** A node that may be written: a copy unless this is the only reference. */                       \
+  NodeName* CopyOnWrite() {                                                                          \
+    if (!this->data_->unique()) {                                                                    \
       this->data_ = ::treadle::ObjectPtr<::treadle::Object>(::treadle::NewObject<NodeName>(*get())); \
-    }                                                                                               \
-    return static_cast<NodeName*>(this->data_.get());                                               \
-  }                                                                                                 \
+    }                                                                                                \
+    return static_cast<NodeName*>(this->data_.get());                                                \
+  }                                                                                                  \
   using ContainerType = NodeName
 
 /// As TREADLE_REF, for references to a class that can't be copied or is abstract.

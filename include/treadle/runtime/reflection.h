@@ -55,7 +55,7 @@ struct FieldInfo {
   FieldRole role = FieldRole::kUse;
   size_t offset = 0;  ///< bytes from the start of the node (as Object*)
   std::string doc;
-  bool required = false;  ///< of attributes: has no default
+  bool required = false;               ///< of attributes: has no default
   std::optional<double> lower, upper;  ///< of numeric attributes: allowed range, inclusive
 
   template <typename T>
@@ -71,19 +71,32 @@ struct FieldInfo {
 namespace detail {
 template <typename T>
 constexpr FieldKind KindOf() {
-  if constexpr (std::is_same_v<T, bool>) return FieldKind::kBool;
-  else if constexpr (std::is_enum_v<T>) return FieldKind::kInt32;
-  else if constexpr (std::is_same_v<T, int>) return FieldKind::kInt32;
-  else if constexpr (std::is_same_v<T, int64_t>) return FieldKind::kInt64;
-  else if constexpr (std::is_same_v<T, double>) return FieldKind::kDouble;
-  else if constexpr (std::is_same_v<T, std::string>) return FieldKind::kString;
-  else if constexpr (std::is_same_v<T, DataType>) return FieldKind::kDataType;
-  else if constexpr (std::is_base_of_v<ObjectRef, T>) return FieldKind::kObject;
-  else if constexpr (std::is_same_v<T, std::vector<int64_t>>) return FieldKind::kInt64s;
-  else if constexpr (std::is_same_v<T, std::vector<double>>) return FieldKind::kDoubles;
-  else if constexpr (std::is_same_v<T, std::vector<std::string>>) return FieldKind::kStrings;
-  else if constexpr (std::is_same_v<T, std::optional<int64_t>>) return FieldKind::kOptInt64;
-  else if constexpr (std::is_same_v<T, std::optional<double>>) return FieldKind::kOptDouble;
+  if constexpr (std::is_same_v<T, bool>)
+    return FieldKind::kBool;
+  else if constexpr (std::is_enum_v<T>)
+    return FieldKind::kInt32;
+  else if constexpr (std::is_same_v<T, int>)
+    return FieldKind::kInt32;
+  else if constexpr (std::is_same_v<T, int64_t>)
+    return FieldKind::kInt64;
+  else if constexpr (std::is_same_v<T, double>)
+    return FieldKind::kDouble;
+  else if constexpr (std::is_same_v<T, std::string>)
+    return FieldKind::kString;
+  else if constexpr (std::is_same_v<T, DataType>)
+    return FieldKind::kDataType;
+  else if constexpr (std::is_base_of_v<ObjectRef, T>)
+    return FieldKind::kObject;
+  else if constexpr (std::is_same_v<T, std::vector<int64_t>>)
+    return FieldKind::kInt64s;
+  else if constexpr (std::is_same_v<T, std::vector<double>>)
+    return FieldKind::kDoubles;
+  else if constexpr (std::is_same_v<T, std::vector<std::string>>)
+    return FieldKind::kStrings;
+  else if constexpr (std::is_same_v<T, std::optional<int64_t>>)
+    return FieldKind::kOptInt64;
+  else if constexpr (std::is_same_v<T, std::optional<double>>)
+    return FieldKind::kOptDouble;
   else {
     static_assert(std::is_same_v<T, std::optional<std::vector<int64_t>>>, "type of field isn't reflectable");
     return FieldKind::kOptInt64s;
@@ -130,7 +143,7 @@ template <typename Node>
 class Reflector {
  public:
   template <typename Class, typename Member>
-  FieldBuilder Field(std::string name, Member Class::*member) {
+  FieldBuilder Field(std::string name, Member Class::* member) {
     static_assert(std::is_base_of_v<Class, Node>);
     alignas(Node) static char storage[sizeof(Node)];
     const auto* node = reinterpret_cast<const Node*>(storage);
@@ -149,19 +162,32 @@ class Reflector {
 template <typename Visit>
 decltype(auto) VisitField(const FieldInfo& field, const Object* object, Visit&& visit) {
   switch (field.kind) {
-    case FieldKind::kBool: return visit(field.Get<bool>(object));
-    case FieldKind::kInt32: return visit(field.Get<int>(object));
-    case FieldKind::kInt64: return visit(field.Get<int64_t>(object));
-    case FieldKind::kDouble: return visit(field.Get<double>(object));
-    case FieldKind::kString: return visit(field.Get<std::string>(object));
-    case FieldKind::kDataType: return visit(field.Get<DataType>(object));
-    case FieldKind::kObject: return visit(field.Get<ObjectRef>(object));
-    case FieldKind::kInt64s: return visit(field.Get<std::vector<int64_t>>(object));
-    case FieldKind::kDoubles: return visit(field.Get<std::vector<double>>(object));
-    case FieldKind::kStrings: return visit(field.Get<std::vector<std::string>>(object));
-    case FieldKind::kOptInt64: return visit(field.Get<std::optional<int64_t>>(object));
-    case FieldKind::kOptDouble: return visit(field.Get<std::optional<double>>(object));
-    case FieldKind::kOptInt64s: break;
+    case FieldKind::kBool:
+      return visit(field.Get<bool>(object));
+    case FieldKind::kInt32:
+      return visit(field.Get<int>(object));
+    case FieldKind::kInt64:
+      return visit(field.Get<int64_t>(object));
+    case FieldKind::kDouble:
+      return visit(field.Get<double>(object));
+    case FieldKind::kString:
+      return visit(field.Get<std::string>(object));
+    case FieldKind::kDataType:
+      return visit(field.Get<DataType>(object));
+    case FieldKind::kObject:
+      return visit(field.Get<ObjectRef>(object));
+    case FieldKind::kInt64s:
+      return visit(field.Get<std::vector<int64_t>>(object));
+    case FieldKind::kDoubles:
+      return visit(field.Get<std::vector<double>>(object));
+    case FieldKind::kStrings:
+      return visit(field.Get<std::vector<std::string>>(object));
+    case FieldKind::kOptInt64:
+      return visit(field.Get<std::optional<int64_t>>(object));
+    case FieldKind::kOptDouble:
+      return visit(field.Get<std::optional<double>>(object));
+    case FieldKind::kOptInt64s:
+      break;
   }
   return visit(field.Get<std::optional<std::vector<int64_t>>>(object));
 }

@@ -10,9 +10,10 @@
 
 namespace treadle::tir {
 
-#define TREADLE_TIR_STMT_KINDS(X)                                                                          \
-  X(LetStmtNode) X(AttrStmtNode) X(AssertStmtNode) X(BufferStoreNode) X(AllocateNode) X(SeqStmtNode)       \
-  X(IfThenElseNode) X(EvaluateNode) X(ForNode) X(WhileNode) X(BlockNode) X(BlockRealizeNode)
+#define TREADLE_TIR_STMT_KINDS(X)                                                                       \
+  X(LetStmtNode)                                                                                        \
+  X(AttrStmtNode) X(AssertStmtNode) X(BufferStoreNode) X(AllocateNode) X(SeqStmtNode) X(IfThenElseNode) \
+      X(EvaluateNode) X(ForNode) X(WhileNode) X(BlockNode) X(BlockRealizeNode)
 
 template <typename FType>
 class StmtFunctor;
@@ -40,8 +41,8 @@ class StmtFunctor<R(const Stmt& n, Args...)> {
   using FType = NodeFunctor<R(const ObjectRef& n, Self* self, Args...)>;
   static FType MakeTable() {
     FType table;
-#define TREADLE_SET_DISPATCH(Node)                                                     \
-  table.template set_dispatch<Node>([](const ObjectRef& n, Self* self, Args... args) { \
+#define TREADLE_SET_DISPATCH(Node)                                                           \
+  table.template set_dispatch<Node>([](const ObjectRef& n, Self* self, Args... args) {       \
     return self->VisitStmt_(static_cast<const Node*>(n.get()), std::forward<Args>(args)...); \
   });
     TREADLE_TIR_STMT_KINDS(TREADLE_SET_DISPATCH)

@@ -126,7 +126,7 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   using Memo = std::unordered_map<const Object*, Value*>;
   struct Workspace {
     Value* pointer;
-    Value* device;     ///< DLPack type and number
+    Value* device;  ///< DLPack type and number
     Value* device_id;
   };
 

@@ -20,37 +20,58 @@ constexpr uint64_t kMagic = 0x314d56454c445254;  // "TRDLEVM1"
 /// code, '-' anything. In the order dst, a, b, c.
 const char* OperandsOf(VmOp op) {
   switch (op) {
-    case VmOp::kConst: return "rk--";
-    case VmOp::kLoad: return "rbr-";
-    case VmOp::kStore: return "-brr";
-    case VmOp::kCheck: return "-rrb";
-    case VmOp::kAlloc: return "-br-";
-    case VmOp::kJump: return "-j--";
-    case VmOp::kJumpIfZero: return "-rj-";
-    case VmOp::kFail: return "-m--";
-    case VmOp::kAssert: return "-rm-";
-    case VmOp::kReturn: return "----";
+    case VmOp::kConst:
+      return "rk--";
+    case VmOp::kLoad:
+      return "rbr-";
+    case VmOp::kStore:
+      return "-brr";
+    case VmOp::kCheck:
+      return "-rrb";
+    case VmOp::kAlloc:
+      return "-br-";
+    case VmOp::kJump:
+      return "-j--";
+    case VmOp::kJumpIfZero:
+      return "-rj-";
+    case VmOp::kFail:
+      return "-m--";
+    case VmOp::kAssert:
+      return "-rm-";
+    case VmOp::kReturn:
+      return "----";
     case VmOp::kPushInt:
     case VmOp::kPushFloat:
-    case VmOp::kPushExtent: return "-r--";
-    case VmOp::kPushString: return "-m--";
-    case VmOp::kPushTensor: return "-br-";
-    case VmOp::kCallPacked: return "rm--";
-    case VmOp::kReinterpret: return "rr--";
+    case VmOp::kPushExtent:
+      return "-r--";
+    case VmOp::kPushString:
+      return "-m--";
+    case VmOp::kPushTensor:
+      return "-br-";
+    case VmOp::kCallPacked:
+      return "rm--";
+    case VmOp::kReinterpret:
+      return "rr--";
     case VmOp::kSelect:
-    case VmOp::kFma: return "rrrr";
-    default: return "rrr-";
+    case VmOp::kFma:
+      return "rrrr";
+    default:
+      return "rrr-";
   }
 }
 
 const char* NameOf(VmOp op) {
   static const char* const names[] = {
-      "const", "move", "add.i", "sub.i", "mul.i", "div.i", "mod.i", "floordiv.i", "floormod.i", "min.i", "max.i",
-      "add.f", "sub.f", "mul.f", "div.f", "min.f", "max.f", "eq.i", "ne.i", "lt.i", "le.i", "lt.u", "le.u", "eq.f",
-      "ne.f", "lt.f", "le.f", "and", "or", "not", "bit_and", "bit_or", "bit_xor", "bit_not", "shl", "shr", "popcount",
-      "clz", "abs.i", "select", "int_to_float", "uint_to_float", "float_to_int", "float_to_bool", "round",
-      "reinterpret", "math1", "math2", "fma", "load", "store", "check", "alloc", "jump", "jump_if_zero", "fail",
-      "assert", "return", "push.i", "push.f", "push.str", "push.extent", "push.tensor", "call_packed"};
+      "const",        "move",          "add.i",   "sub.i",       "mul.i",    "div.i",        "mod.i",
+      "floordiv.i",   "floormod.i",    "min.i",   "max.i",       "add.f",    "sub.f",        "mul.f",
+      "div.f",        "min.f",         "max.f",   "eq.i",        "ne.i",     "lt.i",         "le.i",
+      "lt.u",         "le.u",          "eq.f",    "ne.f",        "lt.f",     "le.f",         "and",
+      "or",           "not",           "bit_and", "bit_or",      "bit_xor",  "bit_not",      "shl",
+      "shr",          "popcount",      "clz",     "abs.i",       "select",   "int_to_float", "uint_to_float",
+      "float_to_int", "float_to_bool", "round",   "reinterpret", "math1",    "math2",        "fma",
+      "load",         "store",         "check",   "alloc",       "jump",     "jump_if_zero", "fail",
+      "assert",       "return",        "push.i",  "push.f",      "push.str", "push.extent",  "push.tensor",
+      "call_packed"};
   static_assert(std::size(names) == static_cast<size_t>(VmOp::kCallPacked) + 1);
   return names[static_cast<size_t>(op)];
 }
@@ -73,8 +94,10 @@ void CheckCode(const VmProgram& program, const std::vector<VmInstruction>& code,
     }
     const bool arithmetic = in.op >= VmOp::kAddI && in.op <= VmOp::kFma;
     const bool compares = in.op >= VmOp::kEqI && in.op <= VmOp::kNot;
-    if (arithmetic && !compares && (in.bits == 0 || in.bits > 64)) reader.Fail(StrCat("instruction ", i, " has a bad dtype"));
-    if (in.op == VmOp::kReinterpret && (in.extra == 0 || in.extra > 64)) reader.Fail(StrCat("instruction ", i, " has a bad dtype"));
+    if (arithmetic && !compares && (in.bits == 0 || in.bits > 64))
+      reader.Fail(StrCat("instruction ", i, " has a bad dtype"));
+    if (in.op == VmOp::kReinterpret && (in.extra == 0 || in.extra > 64))
+      reader.Fail(StrCat("instruction ", i, " has a bad dtype"));
     if ((in.op == VmOp::kMath1 || in.op == VmOp::kMath2) && in.extra >= VmFunctionNames().size()) {
       reader.Fail(StrCat("instruction ", i, " calls an unknown function"));
     }

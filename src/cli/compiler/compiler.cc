@@ -54,9 +54,9 @@ std::string Compile(const CompileRequest& request) {
   auto timing = treadle::transform::MakePassTiming();
   if (request.pass_timing) options.instruments.push_back(timing);
   const bool text = driver::IsRelayFile(request.model);
-  driver::ExportLibrary(text ? driver::CompileRelayFile(request.model, options)
-                             : driver::CompileOnnxFile(request.model, options),
-                        request.output);
+  driver::ExportLibrary(
+      text ? driver::CompileRelayFile(request.model, options) : driver::CompileOnnxFile(request.model, options),
+      request.output);
   return request.pass_timing ? timing->Render() : "";
 }
 
@@ -114,7 +114,8 @@ void SetCacheLimit(uint64_t bytes) {
   RequireCache().Trim();
 }
 
-constexpr CompilerApi kApi{&Compile, &ListOps, &ListTargets, &DescribeMachine, &GetCacheStats, &ClearCache, &SetCacheLimit};
+constexpr CompilerApi kApi{&Compile,       &ListOps,    &ListTargets,  &DescribeMachine,
+                           &GetCacheStats, &ClearCache, &SetCacheLimit};
 
 }  // namespace
 }  // namespace treadle::cli

@@ -97,7 +97,8 @@ void VmFunctionBuilder::AllocateRegisters(const std::vector<Interval>& intervals
     if (intervals[static_cast<size_t>(r)].begin != SIZE_MAX) order.push_back(r);
   }
   std::sort(order.begin(), order.end(), [&](int x, int y) {
-    return std::pair(intervals[static_cast<size_t>(x)].begin, x) < std::pair(intervals[static_cast<size_t>(y)].begin, y);
+    return std::pair(intervals[static_cast<size_t>(x)].begin, x) <
+           std::pair(intervals[static_cast<size_t>(y)].begin, y);
   });
   std::vector<int> physical(static_cast<size_t>(next_register_), 0);
   using Ending = std::pair<size_t, int>;

@@ -15,7 +15,8 @@ using runtime::vm::Opcode;
 
 class VmFunctionBuilder {
  public:
-  explicit VmFunctionBuilder(size_t num_params) : next_register_(static_cast<int>(num_params)), num_params_(num_params) {}
+  explicit VmFunctionBuilder(size_t num_params)
+      : next_register_(static_cast<int>(num_params)), num_params_(num_params) {}
 
   int NewRegister() { return next_register_++; }
   int NewInt() { return next_int_++; }

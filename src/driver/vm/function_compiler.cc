@@ -226,10 +226,18 @@ VmValuePtr VmFunctionCompiler::VisitConstant(const ConstantNode* constant) {
         element = static_cast<int64_t>(sample);
       };
       switch (dtype.bytes()) {
-        case 1: dtype.is_int() ? read(int8_t{}) : read(uint8_t{}); break;
-        case 2: dtype.is_int() ? read(int16_t{}) : read(uint16_t{}); break;
-        case 4: dtype.is_int() ? read(int32_t{}) : read(uint32_t{}); break;
-        default: read(int64_t{}); break;
+        case 1:
+          dtype.is_int() ? read(int8_t{}) : read(uint8_t{});
+          break;
+        case 2:
+          dtype.is_int() ? read(int16_t{}) : read(uint16_t{});
+          break;
+        case 4:
+          dtype.is_int() ? read(int32_t{}) : read(uint32_t{});
+          break;
+        default:
+          read(int64_t{});
+          break;
       }
       value->elements.push_back(PrimExpr(element));
     }
@@ -237,7 +245,9 @@ VmValuePtr VmFunctionCompiler::VisitConstant(const ConstantNode* constant) {
   return value;
 }
 
-VmValuePtr VmFunctionCompiler::VisitItem(const TupleGetItemNode* item) { return Field(Visit(item->tuple), item->index); }
+VmValuePtr VmFunctionCompiler::VisitItem(const TupleGetItemNode* item) {
+  return Field(Visit(item->tuple), item->index);
+}
 
 VmValuePtr VmFunctionCompiler::VisitLet(const LetNode* let, bool tail) {
   Expr rest = GetRef<Expr>(let);
@@ -445,7 +455,8 @@ VmValuePtr VmFunctionCompiler::Field(const VmValuePtr& tuple, int index) {
     TREADLE_ICHECK(index >= 0 && static_cast<size_t>(index) < tuple->fields.size()) << "projection out of range";
     return tuple->fields[static_cast<size_t>(index)];
   }
-  throw InternalError(StrCat("internal error: projection of a ", tuple->type.defined() ? tuple->type->type_key() : "value"));
+  throw InternalError(
+      StrCat("internal error: projection of a ", tuple->type.defined() ? tuple->type->type_key() : "value"));
 }
 
 void VmFunctionCompiler::FlattenTensors(const VmValuePtr& value, std::vector<VmValuePtr>* out) {

@@ -53,14 +53,14 @@ class VmProgramBuilder {
 
 /// A value while a function is compiled.
 struct VmValue {
-  Type type;      ///< dimensions are constants or expressions that EmitInt computes
-  int reg = -1;   ///< -1: not in a register (yet)
+  Type type;     ///< dimensions are constants or expressions that EmitInt computes
+  int reg = -1;  ///< -1: not in a register (yet)
   bool is_tuple = false;
   std::vector<std::shared_ptr<VmValue>> fields;  ///< of a tuple
   std::vector<PrimExpr> elements;                ///< of an integer tensor whose elements are known as expressions
   bool has_elements = false;
   runtime::NDArray constant = runtime::NDArray(ObjectPtr<Object>());  ///< of a constant
-  int function = -1;                             ///< of a function that is known: its index, `fields` are captured
+  int function = -1;  ///< of a function that is known: its index, `fields` are captured
   bool is_function = false;
 };
 using VmValuePtr = std::shared_ptr<VmValue>;

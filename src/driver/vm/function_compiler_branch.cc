@@ -74,14 +74,16 @@ void VmFunctionCompiler::MatchPattern(const Pattern& pattern, const VmValuePtr& 
     return;
   }
   if (const auto* tuple = pattern.as<PatternTupleNode>()) {
-    for (size_t i = 0; i < tuple->patterns.size(); ++i) MatchPattern(tuple->patterns[i], Field(value, static_cast<int>(i)), fail);
+    for (size_t i = 0; i < tuple->patterns.size(); ++i)
+      MatchPattern(tuple->patterns[i], Field(value, static_cast<int>(i)), fail);
     return;
   }
   const auto* constructor = pattern.as<PatternConstructorNode>();
   if (constructor == nullptr) return;  // a wildcard
   int data = Register(value), tag = out_.NewInt(), same = out_.NewInt();
   out_.Emit(Opcode::kGetTag, tag, data, -1, 0);
-  out_.Emit(Opcode::kIntOp, same, tag, out_.ConstantInt(constructor->constructor->tag), static_cast<int64_t>(IntOp::kEQ));
+  out_.Emit(Opcode::kIntOp, same, tag, out_.ConstantInt(constructor->constructor->tag),
+            static_cast<int64_t>(IntOp::kEQ));
   fail->push_back(out_.EmitJumpIfZero(same));
   for (size_t i = 0; i < constructor->patterns.size(); ++i) {
     const Pattern& sub = constructor->patterns[i];

@@ -2,8 +2,8 @@
 // Calls of kernels: shapes of results, memory, and what needs no kernel.
 #include "driver/vm/function_compiler.h"
 #include "treadle/base/checked_math.h"
-#include "treadle/ops/attrs/dynamic.h"
 #include "treadle/ir/prim_ops.h"
+#include "treadle/ops/attrs/dynamic.h"
 
 namespace treadle::driver {
 

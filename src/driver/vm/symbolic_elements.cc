@@ -19,7 +19,8 @@ constexpr int64_t kMaxReduced = 64;
 
 class ElementEvaluator : public tir::ExprMutator {
  public:
-  ElementEvaluator(const TensorFunction& tensors, const std::function<PrimExpr(size_t, int64_t)>& param) : param_(param) {
+  ElementEvaluator(const TensorFunction& tensors, const std::function<PrimExpr(size_t, int64_t)>& param)
+      : param_(param) {
     for (size_t i = 0; i < tensors.inputs.size(); ++i) inputs_[tensors.inputs[i]->op.get()] = i;
   }
 
@@ -45,7 +46,8 @@ class ElementEvaluator : public tir::ExprMutator {
     if (op == nullptr || --budget_ < 0) throw Unknown();
     std::unordered_map<const Object*, PrimExpr> outer;
     outer.swap(vars_);
-    for (size_t d = 0; d < index.size(); ++d) vars_[op->axis[d]->var.get()] = IntImm(op->axis[d]->var.dtype(), index[d]);
+    for (size_t d = 0; d < index.size(); ++d)
+      vars_[op->axis[d]->var.get()] = IntImm(op->axis[d]->var.dtype(), index[d]);
     const PrimExpr body = op->body[static_cast<size_t>(tensor->value_index)];
     PrimExpr value = body.as<tir::ReduceNode>() ? Reduced(body.as<tir::ReduceNode>()) : Simple(body);
     outer.swap(vars_);
@@ -137,9 +139,8 @@ class OnlyIntegers : public tir::ExprVisitor {
 
 }  // namespace
 
-std::optional<std::vector<std::vector<PrimExpr>>> SymbolicElements(const SymbolicKernel& kernel,
-                                                                   const std::function<PrimExpr(size_t, int64_t)>& param,
-                                                                   int64_t max_elements) {
+std::optional<std::vector<std::vector<PrimExpr>>> SymbolicElements(
+    const SymbolicKernel& kernel, const std::function<PrimExpr(size_t, int64_t)>& param, int64_t max_elements) {
   std::vector<std::vector<int64_t>> shapes;
   int64_t total = 0;
   for (const TensorType& type : kernel.results) {

@@ -213,7 +213,8 @@ class KernelMaker {
     std::string place = call->span.defined() ? call->span.str() : op->name;
     if (shape_function == nullptr) {
       throw UnsupportedOpError(
-          StrCat("the shape of the result of '", op->name, "' (at ", place, ") can't be computed when the model runs"), {place});
+          StrCat("the shape of the result of '", op->name, "' (at ", place, ") can't be computed when the model runs"),
+          {place});
     }
     Array<TensorType> operands;
     std::vector<std::pair<Expr, size_t>> sources;  // argument, and which of its tensors
@@ -280,13 +281,15 @@ Type InferSymbolic(const Op& op, const Array<Type>& arg_types, const Attrs& attr
   SymbolicReporter reporter(hole);
   bool done = op->type_relation(types, static_cast<int>(arg_types.size()), attrs, reporter);
   if (!reporter.error.empty()) {
-    throw ShapeError(StrCat(span.defined() ? "'" + span.str() + "' (" + op->name + "): " : op->name + ": ", reporter.error));
+    throw ShapeError(
+        StrCat(span.defined() ? "'" + span.str() + "' (" + op->name + "): " : op->name + ": ", reporter.error));
   }
   TREADLE_ICHECK(done && reporter.result.defined()) << "type of a call of " << op->name << " stays unknown";
   equalities->insert(equalities->end(), reporter.equalities.begin(), reporter.equalities.end());
   Type type = reporter.result;
   bool broadcasts = op.GetAttr(kOpPattern, OpPatternKind::kOpaque) <= OpPatternKind::kBroadcast;
-  if (broadcasts && !op.GetAttr(kDataDependentShape, false) && type.as<TensorTypeNode>() != nullptr && TypeHasAny(type)) {
+  if (broadcasts && !op.GetAttr(kDataDependentShape, false) && type.as<TensorTypeNode>() != nullptr &&
+      TypeHasAny(type)) {
     return BroadcastAny(type, arg_types);
   }
   return type;

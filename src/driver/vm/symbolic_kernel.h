@@ -17,10 +17,10 @@ namespace treadle::driver {
 /// A fused function whose parameters' dimensions are constants or plain variables n0, n1, .., the same objects for all
 /// kernels, so that calls which differ only in their shapes share a kernel.
 struct SymbolicKernel {
-  relay::Function func;              ///< typed
-  std::vector<TensorType> results;   ///< flattened
-  Array<tir::Var> variables;         ///< n0, n1, .. that occur
-  std::vector<PrimExpr> values;      ///< of the variables, in terms of the caller's dimensions
+  relay::Function func;             ///< typed
+  std::vector<TensorType> results;  ///< flattened
+  Array<tir::Var> variables;        ///< n0, n1, .. that occur
+  std::vector<PrimExpr> values;     ///< of the variables, in terms of the caller's dimensions
   /// Dimensions, in the caller's terms, that operators need to be equal; not known to be.
   std::vector<std::pair<PrimExpr, PrimExpr>> equalities;
 };

@@ -90,7 +90,8 @@ int VmProgramBuilder::String(const std::string& text) {
 int VmProgramBuilder::Kernel(const Function& func, uint32_t tensors, uint32_t outputs) {
   std::string symbol;
   if (func->attrs->dict.contains(treadle::attr::kCompiler)) {
-    throw Error(StrCat("functions of the external code generator \"", func->GetAttr<treadle::String>(treadle::attr::kCompiler)->str(),
+    throw Error(StrCat("functions of the external code generator \"",
+                       func->GetAttr<treadle::String>(treadle::attr::kCompiler)->str(),
                        "\" can't be called by the virtual machine: fix the shapes, or build without it"));
   } else {
     symbol = declare_(func);
@@ -114,8 +115,8 @@ std::string WhyNotGraph(const IRModule& module) {
   std::vector<Expr> stack{main->body};
   relay::PostOrderVisit(main->body, [&](const Expr& e) {
     if (!why.empty()) return;
-    if (e.as<relay::IfNode>() || e.as<relay::MatchNode>() || e.as<relay::RefCreateNode>() || e.as<relay::RefReadNode>() ||
-        e.as<relay::RefWriteNode>()) {
+    if (e.as<relay::IfNode>() || e.as<relay::MatchNode>() || e.as<relay::RefCreateNode>() ||
+        e.as<relay::RefReadNode>() || e.as<relay::RefWriteNode>()) {
       why = StrCat("it holds a ", e->type_key());
     } else if (const auto* call = e.as<relay::CallNode>()) {
       if (call->op.as<GlobalVarNode>() || call->op.as<relay::VarNode>() || call->op.as<ConstructorNode>()) {

@@ -41,7 +41,8 @@ ObjectRef ToVmValue(const Value& value) {
     if (const auto* tuple = value.as<TupleValueNode>()) return AdtValue(runtime::kTupleTag, all(tuple->fields));
     if (const auto* data = value.as<ConstructorValueNode>()) return AdtValue(data->tag, all(data->fields));
     if (const auto* ref = value.as<RefValueNode>()) return runtime::RefValue(ToVmValue(ref->value));
-    if (value.as<ClosureValueNode>()) throw Error("a function of the interpreter can't be given to the virtual machine");
+    if (value.as<ClosureValueNode>())
+      throw Error("a function of the interpreter can't be given to the virtual machine");
     return value;
   });
 }

@@ -403,8 +403,8 @@ std::vector<Expr> Importer::Fork(const Graph& graph, size_t at, const OpsetImpor
     }
   }
   if (results[0].empty() && results[1].empty()) throw UnsupportedNode(reasons[0]);
-  std::string reason = StrCat("node ", QuoteName(node.DisplayName()), " (If): this branch can't be run: ",
-                              results[0].empty() ? reasons[0] : reasons[1]);
+  std::string reason = StrCat("node ", QuoteName(node.DisplayName()),
+                              " (If): this branch can't be run: ", results[0].empty() ? reasons[0] : reasons[1]);
   ExprBuilder builder{Span(node.DisplayName())};
   return JoinBranches(builder, fork.condition, results[0], results[1], reason);
 }

@@ -90,7 +90,9 @@ Expr DynamicMatMul(NodeImport& n, Expr a, Expr b) {
     expand_b = expand_b || (!of_b && y != nullptr && *y == 1);
     sizes.push_back(n.Reshape(DimOf(n, of_b ? b : a, i), {1}));
     const int64_t* known = of_b ? y : x;
-    hints.push_back(known != nullptr ? PrimExpr(*known) : !of_b && y != nullptr && *y != 1 ? PrimExpr(*y) : PrimExpr(int64_t{-1}));
+    hints.push_back(known != nullptr                   ? PrimExpr(*known)
+                    : !of_b && y != nullptr && *y != 1 ? PrimExpr(*y)
+                                                       : PrimExpr(int64_t{-1}));
   }
   auto shape_with = [&](const Expr& rows, int row_axis, const Expr& columns, int column_axis) {
     Array<Expr> all = sizes;

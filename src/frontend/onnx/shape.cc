@@ -127,7 +127,8 @@ Ints SplitSizes(NodeImport& n, int64_t extent) {
 std::vector<Expr> ImportSplit(NodeImport& n) {
   Expr x = n.In(0);
   int axis = n.Axis(n.Int("axis", 0), n.Rank(0));
-  if (AsConstInt(TypeOf(x)->shape[static_cast<size_t>(axis)]) == nullptr || (n.version() >= 13 && n.Has(1) && !n.IsKnown(1))) {
+  if (AsConstInt(TypeOf(x)->shape[static_cast<size_t>(axis)]) == nullptr ||
+      (n.version() >= 13 && n.Has(1) && !n.IsKnown(1))) {
     return ImportDynamicSplit(n, axis);
   }
   Ints sizes = SplitSizes(n, n.StaticDim(x, axis));

@@ -85,9 +85,15 @@ std::string Lexer::ReadString() {
     if (AtEnd()) Fail("string doesn't end", begin);
     char escape = Advance();
     switch (escape) {
-      case 'n': value += '\n'; break;
-      case 't': value += '\t'; break;
-      case 'r': value += '\r'; break;
+      case 'n':
+        value += '\n';
+        break;
+      case 't':
+        value += '\t';
+        break;
+      case 'r':
+        value += '\r';
+        break;
       case 'x': {
         int high = hex(At());
         Advance();
@@ -98,8 +104,11 @@ std::string Lexer::ReadString() {
       }
       case '"':
       case '\\':
-      case '\'': value += escape; break;
-      default: Fail(StrCat("unknown escape \\", Show(escape), " in a string"), begin);
+      case '\'':
+        value += escape;
+        break;
+      default:
+        Fail(StrCat("unknown escape \\", Show(escape), " in a string"), begin);
     }
   }
 }

@@ -63,7 +63,8 @@ class VmExecution final : public ExecutionContext {
       shared_[index] = shared_[index] || input.data_ptr() == outputs_[index].data_ptr();
     }
     for (size_t i = 0; i < index; ++i) {
-      shared_[index] = shared_[index] || (outputs_[i].defined() && outputs_[i].data_ptr() == outputs_[index].data_ptr());
+      shared_[index] =
+          shared_[index] || (outputs_[i].defined() && outputs_[i].data_ptr() == outputs_[index].data_ptr());
     }
     for (const NDArray& constant : machine_.model().constants()) {
       shared_[index] = shared_[index] || constant.data_ptr() == outputs_[index].data_ptr();
@@ -105,8 +106,8 @@ std::shared_ptr<const VmModel> LoadVmModel(const Module& library, const Module& 
   std::shared_ptr<void> owner(nullptr, [keep = library](void*) {});
   std::vector<NDArray> constants;
   for (const auto& [name, value] : node->blob()->Params(owner)) constants.push_back(value);
-  Program program =
-      Program::Load(node->blob()->Require("vm"), static_cast<uint32_t>(constants.size()), node->path() + ": vm program");
+  Program program = Program::Load(node->blob()->Require("vm"), static_cast<uint32_t>(constants.size()),
+                                  node->path() + ": vm program");
   return std::make_shared<VmModel>(std::move(program), root, std::move(constants));
 }
 
@@ -121,7 +122,8 @@ std::shared_ptr<const Executable> MakeVmExecutable(std::shared_ptr<const VmModel
   return std::make_shared<VmExecutable>(std::move(model), manifest);
 }
 
-std::shared_ptr<const Executable> LoadVmExecutable(const Module& library, const Module& root, const Manifest& manifest) {
+std::shared_ptr<const Executable> LoadVmExecutable(const Module& library, const Module& root,
+                                                   const Manifest& manifest) {
   return MakeVmExecutable(LoadVmModel(library, root), manifest);
 }
 

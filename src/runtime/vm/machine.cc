@@ -34,12 +34,24 @@ int64_t ReadElement(const NDArrayNode* tensor, int64_t index) {
   };
   if (dtype.is_bool() || dtype == DataType(kDLBool, 8)) return read(uint8_t{}) != 0 ? 1 : 0;
   if (dtype.is_int()) {
-    return dtype.bits() == 64 ? read(int64_t{}) : dtype.bits() == 32 ? read(int32_t{}) : dtype.bits() == 16 ? read(int16_t{}) : read(int8_t{});
+    return dtype.bits() == 64   ? read(int64_t{})
+           : dtype.bits() == 32 ? read(int32_t{})
+           : dtype.bits() == 16 ? read(int16_t{})
+                                : read(int8_t{});
   }
   if (dtype.is_uint()) {
-    return dtype.bits() == 64 ? read(uint64_t{}) : dtype.bits() == 32 ? read(uint32_t{}) : dtype.bits() == 16 ? read(uint16_t{}) : read(uint8_t{});
+    return dtype.bits() == 64   ? read(uint64_t{})
+           : dtype.bits() == 32 ? read(uint32_t{})
+           : dtype.bits() == 16 ? read(uint16_t{})
+                                : read(uint8_t{});
   }
-  if (dtype == DataType::Float(32)) return static_cast<int64_t>(std::clamp(static_cast<double>([&] { float v; std::memcpy(&v, data + index * 4, 4); return v; }()), -9e18, 9e18));
+  if (dtype == DataType::Float(32))
+    return static_cast<int64_t>(std::clamp(static_cast<double>([&] {
+                                             float v;
+                                             std::memcpy(&v, data + index * 4, 4);
+                                             return v;
+                                           }()),
+                                           -9e18, 9e18));
   throw DTypeError(StrCat("a number is read from a tensor of type ", dtype));
 }
 
@@ -47,20 +59,28 @@ void WriteElement(char* data, DataType dtype, int64_t index, int64_t value) {
   auto write = [&](auto v) { std::memcpy(data + index * static_cast<int64_t>(sizeof(v)), &v, sizeof(v)); };
   if (dtype.is_bool()) return write(static_cast<uint8_t>(value != 0));
   switch (dtype.is_integral() ? dtype.bits() : 0) {
-    case 8: return write(static_cast<int8_t>(value));
-    case 16: return write(static_cast<int16_t>(value));
-    case 32: return write(static_cast<int32_t>(value));
-    case 64: return write(value);
-    default: throw DTypeError(StrCat("integers in a tensor of type ", dtype));
+    case 8:
+      return write(static_cast<int8_t>(value));
+    case 16:
+      return write(static_cast<int16_t>(value));
+    case 32:
+      return write(static_cast<int32_t>(value));
+    case 64:
+      return write(value);
+    default:
+      throw DTypeError(StrCat("integers in a tensor of type ", dtype));
   }
 }
 
 int64_t Wrapped(IntOp op, int64_t x, int64_t y) {
   auto a = static_cast<uint64_t>(x), b = static_cast<uint64_t>(y);
   switch (op) {
-    case IntOp::kAdd: return static_cast<int64_t>(a + b);
-    case IntOp::kSub: return static_cast<int64_t>(a - b);
-    default: return static_cast<int64_t>(a * b);
+    case IntOp::kAdd:
+      return static_cast<int64_t>(a + b);
+    case IntOp::kSub:
+      return static_cast<int64_t>(a - b);
+    default:
+      return static_cast<int64_t>(a * b);
   }
 }
 
@@ -78,19 +98,29 @@ int64_t Evaluate(IntOp op, int64_t a, int64_t b) {
   switch (op) {
     case IntOp::kAdd:
     case IntOp::kSub:
-    case IntOp::kMul: return Wrapped(op, a, b);
+    case IntOp::kMul:
+      return Wrapped(op, a, b);
     case IntOp::kFloorDiv:
     case IntOp::kFloorMod:
     case IntOp::kTruncDiv:
-    case IntOp::kTruncMod: return Divide(op, a, b);
-    case IntOp::kMin: return std::min(a, b);
-    case IntOp::kMax: return std::max(a, b);
-    case IntOp::kEQ: return a == b ? 1 : 0;
-    case IntOp::kNE: return a != b ? 1 : 0;
-    case IntOp::kLT: return a < b ? 1 : 0;
-    case IntOp::kLE: return a <= b ? 1 : 0;
-    case IntOp::kAnd: return a != 0 && b != 0 ? 1 : 0;
-    case IntOp::kOr: return a != 0 || b != 0 ? 1 : 0;
+    case IntOp::kTruncMod:
+      return Divide(op, a, b);
+    case IntOp::kMin:
+      return std::min(a, b);
+    case IntOp::kMax:
+      return std::max(a, b);
+    case IntOp::kEQ:
+      return a == b ? 1 : 0;
+    case IntOp::kNE:
+      return a != b ? 1 : 0;
+    case IntOp::kLT:
+      return a < b ? 1 : 0;
+    case IntOp::kLE:
+      return a <= b ? 1 : 0;
+    case IntOp::kAnd:
+      return a != 0 && b != 0 ? 1 : 0;
+    case IntOp::kOr:
+      return a != 0 || b != 0 ? 1 : 0;
   }
   return 0;
 }
@@ -104,7 +134,8 @@ VmModel::VmModel(Program program, Module library, std::vector<NDArray> constants
   for (const KernelDecl& decl : program_.kernels) {
     Kernel kernel;
     if (library_.defined()) kernel.packed = library_.GetFunction(decl.name, true);
-    if (!kernel.packed) throw ModelFormatError(StrCat("kernel \"", decl.name, "\" isn't in the library or in what it imports"));
+    if (!kernel.packed)
+      throw ModelFormatError(StrCat("kernel \"", decl.name, "\" isn't in the library or in what it imports"));
     kernel.function = kernel.packed->c_func();
     kernel.resource = kernel.packed->c_resource();
     kernels_.push_back(std::move(kernel));
@@ -167,8 +198,8 @@ NDArray VirtualMachine::AppendRow(ObjectRef& acc_ref, const NDArray& row) {
   if (DataType(acc->tensor.dtype) != row.dtype()) throw DTypeError("a row of another type is appended to a tensor");
   int64_t rows = acc->shape[0];
   if (rows > 0 && !std::equal(acc->shape.begin() + 1, acc->shape.end(), row.shape().begin(), row.shape().end())) {
-    throw ShapeError(StrCat("rows that are collected have different shapes: ", ShapeString(acc->shape), " and a further ",
-                            ShapeString(row.shape())));
+    throw ShapeError(StrCat("rows that are collected have different shapes: ", ShapeString(acc->shape),
+                            " and a further ", ShapeString(row.shape())));
   }
   std::vector<int64_t> shape = row.shape();
   shape.insert(shape.begin(), rows + 1);
@@ -183,7 +214,9 @@ NDArray VirtualMachine::AppendRow(ObjectRef& acc_ref, const NDArray& row) {
     int64_t capacity = std::max<int64_t>(bytes, std::min<int64_t>(2 * bytes, bytes + (int64_t{1} << 28)));
     grown->storage = pool_->Take(capacity);
     grown->room = capacity - bytes;
-    if (old_bytes > 0) std::memcpy(grown->storage.get(), static_cast<char*>(acc->tensor.data) + acc->tensor.byte_offset, static_cast<size_t>(old_bytes));
+    if (old_bytes > 0)
+      std::memcpy(grown->storage.get(), static_cast<char*>(acc->tensor.data) + acc->tensor.byte_offset,
+                  static_cast<size_t>(old_bytes));
   }
   grown->shape = std::move(shape);
   grown->tensor = row.dl_tensor();
@@ -192,7 +225,8 @@ NDArray VirtualMachine::AppendRow(ObjectRef& acc_ref, const NDArray& row) {
   grown->tensor.strides = nullptr;
   grown->tensor.ndim = static_cast<int32_t>(grown->shape.size());
   grown->tensor.shape = grown->shape.data();
-  if (row_bytes > 0) std::memcpy(static_cast<char*>(grown->tensor.data) + old_bytes, row.data_ptr(), static_cast<size_t>(row_bytes));
+  if (row_bytes > 0)
+    std::memcpy(static_cast<char*>(grown->tensor.data) + old_bytes, row.data_ptr(), static_cast<size_t>(row_bytes));
   return NDArray(ObjectPtr<Object>(std::move(grown)));
 }
 
@@ -304,7 +338,8 @@ void VirtualMachine::Loop(size_t base) {
     Frame& frame = frames_.back();
     const Instruction& i = frame.function->code[frame.pc++];
     if (limits_.instructions > 0 && ++executed > limits_.instructions) {
-      Fail(StrCat("more than ", limits_.instructions, " instructions: endless recursion, or raise the limit instructions"));
+      Fail(StrCat("more than ", limits_.instructions,
+                  " instructions: endless recursion, or raise the limit instructions"));
     }
     switch (i.op) {
       case Opcode::kMove:
@@ -348,7 +383,8 @@ void VirtualMachine::Loop(size_t base) {
         break;
       case Opcode::kCheckEqual:
         if (i_[i.a] != i_[i.b]) {
-          throw ShapeError(StrCat(model_->program_.strings[static_cast<size_t>(i.imm)], ": ", i_[i.a], " and ", i_[i.b]));
+          throw ShapeError(
+              StrCat(model_->program_.strings[static_cast<size_t>(i.imm)], ": ", i_[i.a], " and ", i_[i.b]));
         }
         break;
       case Opcode::kFatal:
@@ -384,7 +420,8 @@ void VirtualMachine::ExecuteTensor(const Instruction& i) {
       break;
     case Opcode::kReadInt: {
       const NDArrayNode* tensor = TensorAt(i.a);
-      if (i.imm >= NumElements(tensor->shape)) Fail(StrCat("element ", i.imm, " of a tensor ", ShapeString(tensor->shape)));
+      if (i.imm >= NumElements(tensor->shape))
+        Fail(StrCat("element ", i.imm, " of a tensor ", ShapeString(tensor->shape)));
       i_[i.dst] = ReadElement(tensor, i.imm);
       break;
     }
@@ -402,15 +439,17 @@ void VirtualMachine::ExecuteTensor(const Instruction& i) {
       if (NumElements(shape) != NumElements(tensor->shape)) {
         throw ShapeError(StrCat("a tensor ", ShapeString(tensor->shape), " can't have the shape ", ShapeString(shape)));
       }
-      r_[i.dst] = NDArray::View(static_cast<char*>(tensor->tensor.data) + tensor->tensor.byte_offset, shape,
-                                DataType(tensor->tensor.dtype), tensor->tensor.device, tensor->storage, tensor->read_only);
+      r_[i.dst] =
+          NDArray::View(static_cast<char*>(tensor->tensor.data) + tensor->tensor.byte_offset, shape,
+                        DataType(tensor->tensor.dtype), tensor->tensor.device, tensor->storage, tensor->read_only);
       break;
     }
     case Opcode::kMakeInts: {
       std::vector<int64_t> values = ShapeOf(i);
       DataType dtype = UnpackDType(i.imm);
       NDArray tensor = Alloc(i.b == 0 ? std::vector<int64_t>{} : std::vector<int64_t>{i.num_args}, dtype);
-      for (size_t k = 0; k < values.size(); ++k) WriteElement(tensor.Data<char>(), dtype, static_cast<int64_t>(k), values[k]);
+      for (size_t k = 0; k < values.size(); ++k)
+        WriteElement(tensor.Data<char>(), dtype, static_cast<int64_t>(k), values[k]);
       r_[i.dst] = tensor;
       break;
     }
@@ -426,8 +465,9 @@ void VirtualMachine::ExecuteTensor(const Instruction& i) {
       int64_t rows = i_[i.b];
       if (shape.empty() || rows < 0 || rows > shape[0]) Fail(StrCat(rows, " rows of a tensor ", ShapeString(shape)));
       shape[0] = rows;
-      r_[i.dst] = NDArray::View(static_cast<char*>(tensor->tensor.data) + tensor->tensor.byte_offset, shape,
-                                DataType(tensor->tensor.dtype), tensor->tensor.device, tensor->storage, tensor->read_only);
+      r_[i.dst] =
+          NDArray::View(static_cast<char*>(tensor->tensor.data) + tensor->tensor.byte_offset, shape,
+                        DataType(tensor->tensor.dtype), tensor->tensor.device, tensor->storage, tensor->read_only);
       break;
     }
     default: {
@@ -497,7 +537,8 @@ void VirtualMachine::RunKernel(const Instruction& i) {
   if (kernel.function != nullptr) {
     TreadleValue ret;
     int ret_code = kTreadleNull;
-    if (kernel.function(values_.data(), codes_.data(), static_cast<int>(i.num_args), &ret, &ret_code, kernel.resource) != 0) {
+    if (kernel.function(values_.data(), codes_.data(), static_cast<int>(i.num_args), &ret, &ret_code,
+                        kernel.resource) != 0) {
       ThrowLastError(decl.name);
     }
     return;
@@ -517,8 +558,10 @@ void VirtualMachine::ProfileKernel(const Instruction& i) {
   for (uint32_t k = 0; k < decl.tensors; ++k) {
     const NDArrayNode* tensor = TensorAt(operands[k]);
     const bool is_output = k >= decl.tensors - decl.outputs;
-    shapes += StrCat(is_output && k == decl.tensors - decl.outputs ? " -> " : k != 0 ? ", " : "", DataType(tensor->tensor.dtype), " ",
-                     ShapeString(tensor->shape));
+    shapes += StrCat(is_output && k == decl.tensors - decl.outputs ? " -> "
+                     : k != 0                                      ? ", "
+                                                                   : "",
+                     DataType(tensor->tensor.dtype), " ", ShapeString(tensor->shape));
     if (!stop_at_nan_ || !is_output || DataType(tensor->tensor.dtype) != DataType::Float(32)) continue;
     const auto* data = static_cast<const float*>(tensor->tensor.data);
     for (int64_t e = 0, n = NumElements(tensor->shape); e < n; ++e) {

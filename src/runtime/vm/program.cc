@@ -101,7 +101,8 @@ class Verifier {
     CheckRegister(info.b, i.b);
     // Integer constants are never written.
     if (info.dst == Slot::kInt && static_cast<size_t>(i.dst) < f_.int_constants.size()) Fail("writes a constant");
-    if (i.args_begin > f_.operands.size() || i.num_args > f_.operands.size() - i.args_begin) Fail("operands don't exist");
+    if (i.args_begin > f_.operands.size() || i.num_args > f_.operands.size() - i.args_begin)
+      Fail("operands don't exist");
     size_t objects = info.args == Slot::kObject ? i.num_args : 0;
     if (i.op == Opcode::kKernel) {
       CheckIndex(i.imm, program_.kernels.size(), "kernel");
@@ -165,43 +166,28 @@ class Verifier {
 const OpcodeInfo& InfoOf(Opcode op) {
   constexpr Slot n = Slot::kNone, r = Slot::kObject, i = Slot::kInt;
   static const std::array<OpcodeInfo, kNumOpcodes> table = {{
-      {"fatal", n, n, n, n, Imm::kString, true},
-      {"move", r, r, n, n, Imm::kNone, false},
-      {"return", n, r, n, n, Imm::kNone, true},
-      {"load_const", r, n, n, n, Imm::kConstant, false},
-      {"invoke", r, n, n, r, Imm::kFunction, false},
-      {"tail_invoke", n, n, n, r, Imm::kFunction, true},
-      {"apply", r, r, n, r, Imm::kNone, false},
-      {"tail_apply", n, r, n, r, Imm::kNone, true},
-      {"kernel", n, n, n, i, Imm::kNone, false},
-      {"alloc_tensor", r, n, n, i, Imm::kDType, false},
-      {"alloc_data", r, n, n, r, Imm::kNone, false},
-      {"get_field", r, r, n, n, Imm::kIndex, false},
-      {"get_tag", i, r, n, n, Imm::kNone, false},
-      {"make_closure", r, n, n, r, Imm::kFunction, false},
-      {"ref_new", r, r, n, n, Imm::kNone, false},
-      {"ref_read", r, r, n, n, Imm::kNone, false},
-      {"ref_write", n, r, r, n, Imm::kNone, false},
-      {"jump", n, n, n, n, Imm::kTarget, true},
-      {"jump_if_zero", n, i, n, n, Imm::kTarget, false},
-      {"read_int", i, r, n, n, Imm::kIndex, false},
-      {"dim_of", i, r, n, n, Imm::kIndex, false},
-      {"int", i, i, i, n, Imm::kIntOp, false},
-      {"select", i, i, i, n, Imm::kIntRegister, false},
-      {"check_equal", n, i, i, n, Imm::kString, false},
-      {"reshape", r, r, n, i, Imm::kNone, false},
-      {"make_ints", r, n, n, i, Imm::kDType, false},
-      {"append", r, r, r, n, Imm::kNone, false},
-      {"take_rows", r, r, i, n, Imm::kNone, false},
-      {"kill", n, r, n, n, Imm::kNone, false},
-      {"rank", n, r, n, n, Imm::kIndex, false},
+      {"fatal", n, n, n, n, Imm::kString, true},         {"move", r, r, n, n, Imm::kNone, false},
+      {"return", n, r, n, n, Imm::kNone, true},          {"load_const", r, n, n, n, Imm::kConstant, false},
+      {"invoke", r, n, n, r, Imm::kFunction, false},     {"tail_invoke", n, n, n, r, Imm::kFunction, true},
+      {"apply", r, r, n, r, Imm::kNone, false},          {"tail_apply", n, r, n, r, Imm::kNone, true},
+      {"kernel", n, n, n, i, Imm::kNone, false},         {"alloc_tensor", r, n, n, i, Imm::kDType, false},
+      {"alloc_data", r, n, n, r, Imm::kNone, false},     {"get_field", r, r, n, n, Imm::kIndex, false},
+      {"get_tag", i, r, n, n, Imm::kNone, false},        {"make_closure", r, n, n, r, Imm::kFunction, false},
+      {"ref_new", r, r, n, n, Imm::kNone, false},        {"ref_read", r, r, n, n, Imm::kNone, false},
+      {"ref_write", n, r, r, n, Imm::kNone, false},      {"jump", n, n, n, n, Imm::kTarget, true},
+      {"jump_if_zero", n, i, n, n, Imm::kTarget, false}, {"read_int", i, r, n, n, Imm::kIndex, false},
+      {"dim_of", i, r, n, n, Imm::kIndex, false},        {"int", i, i, i, n, Imm::kIntOp, false},
+      {"select", i, i, i, n, Imm::kIntRegister, false},  {"check_equal", n, i, i, n, Imm::kString, false},
+      {"reshape", r, r, n, i, Imm::kNone, false},        {"make_ints", r, n, n, i, Imm::kDType, false},
+      {"append", r, r, r, n, Imm::kNone, false},         {"take_rows", r, r, i, n, Imm::kNone, false},
+      {"kill", n, r, n, n, Imm::kNone, false},           {"rank", n, r, n, n, Imm::kIndex, false},
   }};
   return table[static_cast<size_t>(op)];
 }
 
 const char* IntOpName(IntOp op) {
-  static const std::array<const char*, kNumIntOps> names = {"+",   "-",   "*",  "//", "%",  "truncdiv", "truncmod", "min",
-                                                            "max", "==", "!=", "<",  "<=", "&&",       "||"};
+  static const std::array<const char*, kNumIntOps> names = {
+      "+", "-", "*", "//", "%", "truncdiv", "truncmod", "min", "max", "==", "!=", "<", "<=", "&&", "||"};
   return names[static_cast<size_t>(op)];
 }
 
@@ -250,7 +236,8 @@ Program Program::Load(std::string_view bytes, uint32_t num_constants, const std:
 void Program::Verify(const std::string& what) const {
   if (entry >= functions.size()) throw ModelFormatError(StrCat(what, ": entry ", entry, " of ", functions.size()));
   for (const KernelDecl& kernel : kernels) {
-    if (kernel.outputs > kernel.tensors) throw ModelFormatError(StrCat(what, ": kernel ", kernel.name, " is malformed"));
+    if (kernel.outputs > kernel.tensors)
+      throw ModelFormatError(StrCat(what, ": kernel ", kernel.name, " is malformed"));
   }
   for (const Function& function : functions) Verifier(*this, function, what).Run();
 }

@@ -238,8 +238,9 @@ class KernelBody : public StmtExprMutator {
   }
   Stmt BarrierHere() const {
     if (divergent_ > 0) {
-      throw TargetError("threads of a block would have to wait for each other within a condition that not all meet, or "
-                        "a loop that not all run equally often");
+      throw TargetError(
+          "threads of a block would have to wait for each other within a condition that not all meet, or "
+          "a loop that not all run equally often");
     }
     return Barrier();
   }

@@ -14,7 +14,7 @@ namespace treadle::tir {
 struct StridedAccess {
   Buffer buffer;
   bool is_store = false;
-  Var loop;                       ///< the innermost loop around the access
+  Var loop;  ///< the innermost loop around the access
   ForKind kind = ForKind::kSerial;
   std::optional<int64_t> stride;  ///< elements from one iteration to the next; null: not constant
 };

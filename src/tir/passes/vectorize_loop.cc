@@ -281,9 +281,8 @@ class Vectorizer : public FoldingMutator {
   /// Whether the lanes of this loop make a difference to an expression.
   bool UsesLanes(const PrimExpr& e) const {
     bool uses = false;
-    PostOrderVisit(e, [&](const ObjectRef& node) {
-      uses = uses || node.get() == var_.get() || lets_.count(node.get()) != 0;
-    });
+    PostOrderVisit(
+        e, [&](const ObjectRef& node) { uses = uses || node.get() == var_.get() || lets_.count(node.get()) != 0; });
     return uses;
   }
 

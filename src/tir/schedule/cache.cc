@@ -61,8 +61,8 @@ std::string CacheRead(ScheduleState& state, const std::string& name, int read_in
   if (readers.empty()) readers.push_back(name);
   const std::vector<PlacedBlock> scope_blocks = state.ScopeOf(placed);
   for (const std::string& reader : readers) {
-    const bool beside = std::any_of(scope_blocks.begin(), scope_blocks.end(),
-                                    [&](const PlacedBlock& b) { return b.name() == reader; });
+    const bool beside =
+        std::any_of(scope_blocks.begin(), scope_blocks.end(), [&](const PlacedBlock& b) { return b.name() == reader; });
     if (beside) continue;
     throw ScheduleError(StrCat("cache_read: block '", reader, "' isn't directly inside the same block as '", name,
                                "'; expected readers of '", buffer->name, "' there"));

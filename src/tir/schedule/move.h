@@ -18,8 +18,8 @@ struct AxisDomain {
 std::vector<AxisDomain> FullDomains(const BlockNode* block);
 /// Serial loops (data-parallel axes first, then reductions) around the block, running through the domains, or, if
 /// `may_do_more`, through more where that makes simpler loops.
-Stmt BuildNest(const Block& block, const std::vector<AxisDomain>& domains, bool may_do_more,
-               bool keep_unit_loops, arith::Analyzer& analyzer);
+Stmt BuildNest(const Block& block, const std::vector<AxisDomain>& domains, bool may_do_more, bool keep_unit_loops,
+               arith::Analyzer& analyzer);
 /// Takes the block out of where it is (with loops left empty) and replaces `old_loop` by `new_loop`.
 void MoveTo(ScheduleState& state, const PlacedBlock& placed, const ForNode* old_loop, const Stmt& new_loop);
 

@@ -419,8 +419,7 @@ std::vector<PlacedBlock> BlocksIn(const Stmt& stmt) {
 
 bool Contains(const Stmt& stmt, const Object* what) {
   Path path;
-  return FindPath(
-      stmt, [&](const Stmt& s) { return s.get() == what; }, path);
+  return FindPath(stmt, [&](const Stmt& s) { return s.get() == what; }, path);
 }
 
 bool UsesLoopVar(const PrimExpr& e, const Var& var) {

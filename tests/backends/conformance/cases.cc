@@ -229,24 +229,16 @@ void AddReductions(Builder& b) {
     te::Tensor out = te::Compute(Shape({5}), f, "out");
     b.Add(name, te::CreatePrimFunc({a, out}, "f"), {value, Garbage({5}, out->dtype)}, 1, tolerance);
   };
-  add(
-      "sum", [&](const Indices& i) { return te::Sum(a(i[0], r->var), {r}); }, 1e-5);
-  add(
-      "max", [&](const Indices& i) { return te::MaxReduce(a(i[0], r->var), {r}); }, 0);
-  add(
-      "min", [&](const Indices& i) { return te::MinReduce(a(i[0], r->var), {r}); }, 0);
-  add(
-      "prod", [&](const Indices& i) { return te::Prod(a(i[0], r->var), {r}); }, 1e-5);
+  add("sum", [&](const Indices& i) { return te::Sum(a(i[0], r->var), {r}); }, 1e-5);
+  add("max", [&](const Indices& i) { return te::MaxReduce(a(i[0], r->var), {r}); }, 0);
+  add("min", [&](const Indices& i) { return te::MinReduce(a(i[0], r->var), {r}); }, 0);
+  add("prod", [&](const Indices& i) { return te::Prod(a(i[0], r->var), {r}); }, 1e-5);
   // Two stages: softmax-like.
-  te::Tensor m = te::Compute(
-      Shape({5}), [&](const Indices& i) { return te::MaxReduce(a(i[0], r->var), {r}); }, "m");
-  te::Tensor e = te::Compute(
-      Shape(shape), [&](const Indices& i) { return tir::exp(a(i[0], i[1]) - m(i[0])); }, "e");
+  te::Tensor m = te::Compute(Shape({5}), [&](const Indices& i) { return te::MaxReduce(a(i[0], r->var), {r}); }, "m");
+  te::Tensor e = te::Compute(Shape(shape), [&](const Indices& i) { return tir::exp(a(i[0], i[1]) - m(i[0])); }, "e");
   tir::IterVar q = te::ReduceAxis(tir::Range(PrimExpr(23)), "q");
-  te::Tensor s = te::Compute(
-      Shape({5}), [&](const Indices& i) { return te::Sum(e(i[0], q->var), {q}); }, "s");
-  te::Tensor out = te::Compute(
-      Shape(shape), [&](const Indices& i) { return e(i[0], i[1]) / s(i[0]); }, "out");
+  te::Tensor s = te::Compute(Shape({5}), [&](const Indices& i) { return te::Sum(e(i[0], q->var), {q}); }, "s");
+  te::Tensor out = te::Compute(Shape(shape), [&](const Indices& i) { return e(i[0], i[1]) / s(i[0]); }, "out");
   b.Add("softmax", te::CreatePrimFunc({a, out}, "f"), {value, Garbage(shape, kF32)}, 1, 1e-5);
 }
 
@@ -291,8 +283,7 @@ void AddGather(Builder& b) {
 void AddSymbolic(Builder& b) {
   Var n("n", DataType::Int(64)), m("m", DataType::Int(64));
   te::Tensor a = te::Placeholder({n, m}, kF32, "A");
-  te::Tensor out = te::Compute(
-      {m, n}, [&](const Indices& i) { return a(i[1], i[0]) * 2.0f; }, "out");
+  te::Tensor out = te::Compute({m, n}, [&](const Indices& i) { return a(i[1], i[0]) * 2.0f; }, "out");
   b.Add("symbolic", te::CreatePrimFunc({a, out}, "f"), {Random({5, 7}, kF32, -1, 1, 1), Garbage({7, 5}, kF32)}, 1, 0);
 }
 

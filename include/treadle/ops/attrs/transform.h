@@ -110,7 +110,9 @@ class StridedSliceAttrs : public AttrsNode {
     r.Field("strides", &StridedSliceAttrs::strides).Doc("Steps, not 0; missing ones are 1");
     r.Field("slice_mode", &StridedSliceAttrs::slice_mode)
         .Doc("end; or size: `end` holds sizes (-1: all that remains) and strides are ignored");
-    r.Field("axes", &StridedSliceAttrs::axes).Doc("Dimensions that the lists speak of; absent: the first ones").Required();
+    r.Field("axes", &StridedSliceAttrs::axes)
+        .Doc("Dimensions that the lists speak of; absent: the first ones")
+        .Required();
   }
 };
 

@@ -40,8 +40,8 @@ class VmModel {
 
 /// Bounds on what a program may use; 0: none. Going beyond one is an Error that names it.
 struct VmLimits {
-  int64_t call_depth = 1000000;      ///< calls that haven't returned
-  int64_t instructions = 0;          ///< of one invocation
+  int64_t call_depth = 1000000;             ///< calls that haven't returned
+  int64_t instructions = 0;                 ///< of one invocation
   int64_t tensor_bytes = int64_t{1} << 48;  ///< of one tensor
 };
 

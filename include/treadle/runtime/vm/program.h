@@ -8,9 +8,9 @@
 // calls, which reuse the caller's registers.
 //
 // As the section "vm" of an artifact (little-endian): char[4] "TVMX", u32 version, strings (u64 count, each u64 length
-// and bytes), kernels (u64 count; string name, u32 tensors, u32 outputs, u32 scalars), functions (u64 count; string name,
-// parameter names, u32 object registers, u32 integer registers, integer constants, operands, instructions), u32 entry.
-// Tensors that programs use are the artifact's parameters, in order.
+// and bytes), kernels (u64 count; string name, u32 tensors, u32 outputs, u32 scalars), functions (u64 count; string
+// name, parameter names, u32 object registers, u32 integer registers, integer constants, operands, instructions), u32
+// entry. Tensors that programs use are the artifact's parameters, in order.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +58,23 @@ enum class Opcode : uint8_t {
 inline constexpr int kNumOpcodes = static_cast<int>(Opcode::kRank) + 1;
 
 /// Arithmetic wraps; division by zero is an error. Comparisons give 0 or 1.
-enum class IntOp : uint8_t { kAdd, kSub, kMul, kFloorDiv, kFloorMod, kTruncDiv, kTruncMod, kMin, kMax, kEQ, kNE, kLT, kLE, kAnd, kOr };
+enum class IntOp : uint8_t {
+  kAdd,
+  kSub,
+  kMul,
+  kFloorDiv,
+  kFloorMod,
+  kTruncDiv,
+  kTruncMod,
+  kMin,
+  kMax,
+  kEQ,
+  kNE,
+  kLT,
+  kLE,
+  kAnd,
+  kOr
+};
 inline constexpr int kNumIntOps = static_cast<int>(IntOp::kOr) + 1;
 
 struct Instruction {
@@ -95,7 +111,8 @@ struct Program {
   uint32_t num_constants = 0;  ///< not stored: that of the artifact's parameters
 
   std::string Save() const;
-  /// Throws ModelFormatError unless every register, function, kernel, constant, string and jump exists. `what` is named.
+  /// Throws ModelFormatError unless every register, function, kernel, constant, string and jump exists. `what` is
+  /// named.
   static Program Load(std::string_view bytes, uint32_t num_constants, const std::string& what = "vm program");
   /// The checks of Load.
   void Verify(const std::string& what) const;
