@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <unordered_map>
@@ -11,6 +12,7 @@
 #include "backends/backend.h"
 #include "backends/stackvm/stackvm.h"
 #include "driver/device_code.h"
+#include "driver/kernel_module.h"
 #include "driver/lower_tir.h"
 #include "driver/object_module.h"
 #include "tir/passes/passes.h"
@@ -135,7 +137,11 @@ class TextModule : public runtime::ModuleNode {
     });
   }
   std::string GetSource(const std::string&) const override { return source_; }
-  void SaveToFile(const std::string& path, const std::string&) const override {
+  /// Format "stackvm" (or a file called so): bytecode, which loads again. Any other: the text.
+  void SaveToFile(const std::string& path, const std::string& format) const override {
+    const bool bytecode =
+        format == "stackvm" || (format.empty() && std::filesystem::path(path).extension() == ".stackvm");
+    if (kind_ == "stackvm" && bytecode) return Bytecode().get()->SaveToFile(path, format);
     std::ofstream out(path, std::ios::binary);
     out << source_;
     if (!out) throw Error(StrCat("can't write ", path));
@@ -143,6 +149,20 @@ class TextModule : public runtime::ModuleNode {
   TREADLE_NODE(TextModule, runtime::ModuleNode, "driver.TextModule")
 
  private:
+  Module Bytecode() const {
+    std::vector<tir::PrimFunc> funcs;
+    for (const auto& [name, func] : funcs_) {
+      for (const tir::Var& param : func->params) {
+        if (!func->buffer_map.contains(param)) {
+          throw Error(StrCat("function ", name, " can't be saved as bytecode, which takes tensors only: parameter ",
+                             param->name_hint, " is a number"));
+        }
+      }
+      funcs.push_back(func);
+    }
+    return MakeBytecodeModule(funcs);
+  }
+
   std::string kind_, source_;
   std::unordered_map<std::string, tir::PrimFunc> funcs_;
 };

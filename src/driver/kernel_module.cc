@@ -74,7 +74,7 @@ class BytecodeModuleNode final : public runtime::ModuleNode {
   }
   std::string module_type() const override { return "stackvm"; }
   PackedFunc GetFunction(const std::string& name) const override {
-    auto it = programs_.find(name);
+    auto it = name == runtime::kEntryFunction ? programs_.begin() : programs_.find(name);
     if (it == programs_.end()) return PackedFunc();
     return PackedFunc(
         [program = it->second](runtime::Args args, runtime::RetValue*) { program->Run(TensorArgs(args)); });

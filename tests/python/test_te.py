@@ -254,3 +254,24 @@ def test_mistakes_of_expressions():
     c = te.compute((4,), lambda i: a[i, 0] + 1, name="C")
     with pytest.raises(tvm.Error, match="tensor A is an input of the computation but not among the arguments"):
         tvm.lower(te.create_schedule(c.op), [c])
+
+
+def test_bytecode_runs_after_reload(tmp_path):
+    a, b, c = matmul(4, 5, 6)
+    tvm.build(te.create_schedule(c.op), [a, b, c], target="stackvm", name="mmult").save(str(tmp_path / "m.stackvm"))
+    loaded = tvm.runtime.load_module(str(tmp_path / "m.stackvm"))
+    x, y = np.ones((4, 5), "float32"), np.full((5, 6), 2, "float32")
+    result = tvm.nd.array(np.zeros((4, 6), "float32"))
+    loaded["mmult"](tvm.nd.array(x), tvm.nd.array(y), result)
+    assert (result.numpy() == 10).all()
+    with pytest.raises(tvm.Error, match="mmult: arg1.shape\\[0\\] is expected to equal 5, not 4"):
+        loaded["mmult"](tvm.nd.array(x), tvm.nd.array(x), result)
+
+
+def test_bytecode_of_a_function_of_numbers_is_refused(tmp_path):
+    n = te.var("n")
+    a = te.placeholder((4,), name="A")
+    b = te.compute((4,), lambda i: a[i] + n.astype("float32"), name="B")
+    built = tvm.build(te.create_schedule(b.op), [a, b, n], target="stackvm", name="shift")
+    with pytest.raises(tvm.Error, match="parameter n is a number"):
+        built.save(str(tmp_path / "m.stackvm"))
