@@ -6,16 +6,16 @@
 namespace treadle::tir {
 
 std::vector<PrimExpr> SplitConjunction(const PrimExpr& condition, Likely likely) {
-  std::vector<PrimExpr> result, todo{condition};
-  while (!todo.empty()) {
-    PrimExpr e = todo.back();
-    todo.pop_back();
+  std::vector<PrimExpr> result, pending{condition};
+  while (!pending.empty()) {
+    PrimExpr e = pending.back();
+    pending.pop_back();
     if (const auto* op = e.as<AndNode>()) {
-      todo.push_back(op->b);
-      todo.push_back(op->a);
+      pending.push_back(op->b);
+      pending.push_back(op->a);
     } else if (const auto* call = e.as<CallNode>();
                likely == Likely::kTakeOff && call != nullptr && IsCallTo(call, "tir.likely")) {
-      todo.push_back(call->args[0]);
+      pending.push_back(call->args[0]);
     } else {
       result.push_back(e);
     }

@@ -8,8 +8,9 @@
 
 namespace treadle::tir {
 
-/// The conditions that a conjunction consists of, in order; likely() is taken off or stays around them.
+/// What becomes of likely() around conditions.
 enum class Likely { kTakeOff, kKeep };
+/// The conditions that a conjunction consists of, in order.
 std::vector<PrimExpr> SplitConjunction(const PrimExpr& condition, Likely likely = Likely::kTakeOff);
 
 }  // namespace treadle::tir

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """C and C++ source to LLVM IR, for the pragma import_llvm."""
 import os
+import pathlib
 import shutil
 import tempfile
 
@@ -20,24 +21,18 @@ def find_clang(required=True):
 
 
 def create_llvm(inputs, output=None, options=None, cc=None):
-    """The LLVM IR, as text, of C source, files, or a list of them."""
+    """The LLVM IR, as text, of one C or C++ source or file (alone or in a list); also written to the file `output`."""
     inputs = [inputs] if isinstance(inputs, str) else list(inputs)
+    if len(inputs) != 1:
+        raise Error(f"create_llvm: expected one source, got {len(inputs)}")
     cc = cc or find_clang()[0]
     with tempfile.TemporaryDirectory() as directory:
-        texts = []
-        for i, text in enumerate(inputs):
-            source = text
-            if not os.path.exists(text):
-                source = os.path.join(directory, f"input{i}.cc")
-                with open(source, "w", encoding="utf-8") as file:
-                    file.write(text)
-            path = os.path.join(directory, f"input{i}.ll")
-            run([cc, "-O2", "-S", "-emit-llvm", *(options or []), "-o", path, source], "compiling C to LLVM IR")
-            with open(path, encoding="utf-8") as file:
-                texts.append(file.read())
-        if len(texts) != 1:
-            raise Error(f"create_llvm: expected one source, got {len(texts)}")
-        if output is not None:
-            with open(output, "w", encoding="utf-8") as file:
-                file.write(texts[0])
-        return texts[0]
+        source, result = inputs[0], pathlib.Path(directory, "result.ll")
+        if not os.path.exists(source):
+            source = pathlib.Path(directory, "input.cc")
+            source.write_text(inputs[0], encoding="utf-8")
+        run([cc, "-O2", "-S", "-emit-llvm", *(options or []), "-o", str(result), str(source)], "compiling C to LLVM IR")
+        text = result.read_text(encoding="utf-8")
+    if output is not None:
+        pathlib.Path(output).write_text(text, encoding="utf-8")
+    return text

@@ -9,7 +9,6 @@ ScheduleError = Error
 _SCOPES = ("global", "shared", "local", "warp", "constant", "wmma", "texture")
 
 
-
 def check_scope(primitive, scope):
     """The storage scope, if there is one of that name."""
     if not isinstance(scope, str) or scope.split(".")[0] not in _SCOPES:

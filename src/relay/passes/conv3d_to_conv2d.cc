@@ -171,14 +171,16 @@ class Flattener : public MixedModeMutator {
     return ops::MakeReshape(all, Ints{shape[2] * batch, w[1], shape[3], shape[4]});
   }
 
-  template <typename From, typename To>
-  static Attrs PlanePool(const From* a, const Ints& pads) {
-    return MakeAttrs<To>([&](auto& p) {
+  /// The pool of rows and columns; `more` sets what `To` has besides.
+  template <typename To, typename More>
+  static Attrs PlanePool(const ops::PoolAttrs* a, const Ints& pads, const More& more) {
+    return MakeAttrs<To>([&](To& p) {
       p.pool_size = {a->pool_size[1], a->pool_size[2]};
       p.strides = {a->strides[1], a->strides[2]};
       p.dilation = {a->dilation[1], a->dilation[2]};
       p.padding = {pads[1], pads[2], pads[4], pads[5]};
       p.ceil_mode = a->ceil_mode;
+      more(p);
     });
   }
 
@@ -204,8 +206,7 @@ class Flattener : public MixedModeMutator {
     for (const Expr& tap : Taps(Known(call->args[0]), *data, WindowOf(a, pads, (*data)[2], shape[2]), least)) {
       best = best.defined() ? ops::CallOp("maximum", {best, tap}, Attrs(), call->span) : tap;
     }
-    return ops::CallOp("nn.max_pool2d", {best}, PlanePool<ops::MaxPool3DAttrs, ops::MaxPool2DAttrs>(a, pads),
-                       call->span);
+    return ops::CallOp("nn.max_pool2d", {best}, PlanePool<ops::MaxPool2DAttrs>(a, pads, [](auto&) {}), call->span);
   }
 
   Expr AvgPool(const CallNode* pre, const CallNode* call, const Ints& shape) {
@@ -221,8 +222,7 @@ class Flattener : public MixedModeMutator {
     for (const Expr& tap : Taps(Known(call->args[0]), *data, window, zero)) {
       sum = sum.defined() ? ops::CallOp("add", {sum, tap}, Attrs(), call->span) : tap;
     }
-    Attrs attrs = PlanePool<ops::AvgPool3DAttrs, ops::AvgPool2DAttrs>(a, pads);
-    const_cast<ops::AvgPool2DAttrs*>(attrs.as<ops::AvgPool2DAttrs>())->count_include_pad = a->count_include_pad;
+    Attrs attrs = PlanePool<ops::AvgPool2DAttrs>(a, pads, [&](auto& p) { p.count_include_pad = a->count_include_pad; });
     Expr mean = ops::CallOp("nn.avg_pool2d", {sum}, attrs, call->span);
     if (window.taps == 1) return mean;
     return ops::CallOp("multiply", {mean, ops::ScalarConstant(dtype, 1.0 / static_cast<double>(window.taps))}, Attrs(),
