@@ -85,6 +85,18 @@ PrimExpr Copy(PrimExpr x) { return x; }
 PrimExpr NearestEven(PrimExpr x) { return tir::nearbyint(std::move(x)); }
 PrimExpr Negative(PrimExpr x) { return tir::make_zero(x.dtype()) - x; }
 
+/// x * tanh(log(1 + exp(x))). With n = exp(x) * (exp(x) + 2), that is x * n / (n + 2): one exponential, nothing
+/// cancels.
+PrimExpr Mish(PrimExpr x) {
+  // Beyond, the quotient is 1.
+  constexpr double kOne = 20, kOneOfHalf = 5;
+  tir::Var e("e", x.dtype()), n("n", x.dtype());
+  PrimExpr most = tir::make_const(x.dtype(), x.dtype().bits() < 32 ? kOneOfHalf : kOne);
+  PrimExpr two = tir::make_const(x.dtype(), 2);
+  PrimExpr ratio = tir::Let(n, e * (e + two), tir::div(n, n + two));
+  return x * tir::Let(e, tir::exp(tir::min(x, most)), ratio);
+}
+
 Array<Tensor> CastCompute(const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
   const Tensor& x = inputs[0];
   DataType dtype = OutTensor(out_type)->dtype;
@@ -217,6 +229,7 @@ void RegisterElementwiseOps() {
   Unary("isnan", "Whether x is NaN.", tir::isnan, Rule<BoolInfer>);
   Unary("isinf", "Whether x is infinite.", tir::isinf, Rule<BoolInfer>);
   Unary("isfinite", "Whether x is neither infinite nor NaN.", tir::isfinite, Rule<BoolInfer>);
+  Unary("nn.mish", "x * tanh(log(1 + exp(x))).", Mish, Rule<FloatInfer>);
   Unary("cast", "Conversion of the element type. Float to integer truncates and saturates; to bool: nonzero.",
         FTECompute(CastCompute), Rule<CastInfer>)
       .AttrsType<CastAttrs>();

@@ -108,7 +108,7 @@ std::optional<Expr> BroadcastOperand(LayoutArgs& args, size_t i, const Shape& fu
   return InBlocks(plain, aligned, args.Type(i)->dtype, layout);
 }
 
-/// add, multiply, ...: NumPy broadcasting of two tensors.
+/// add, multiply, ...: NumPy broadcasting of two tensors, or three.
 std::optional<LaidOutCall> BinaryRule(const CallNode* call, LayoutArgs& args) {
   Shape full = ShapeOf(call->type_as<TensorTypeNode>());
   if (full.size() != 4 || full[1] == -1) return std::nullopt;
@@ -243,10 +243,14 @@ std::optional<LaidOutCall> PadRule(const CallNode* call, LayoutArgs& args) {
   return SameCall(call, operands, Attrs(ObjectPtr<Object>(blocked)), layout);
 }
 
+/// Where nothing reads the result blocked, the smaller of argument and result becomes plain.
 template <typename ResizeAttrsType>
 std::optional<LaidOutCall> ResizeRule(const CallNode* call, LayoutArgs& args) {
   const auto* a = call->attrs_as<ResizeAttrsType>();
-  if (!BlockedArgument(args) || a->layout != "NCHW") return std::nullopt;
+  auto shape = BlockedArgument(args);
+  if (!shape || a->layout != "NCHW") return std::nullopt;
+  const Shape result = ShapeOf(call->type_as<TensorTypeNode>());
+  if (!args.ReadBlocked() && result[2] * result[3] >= (*shape)[2] * (*shape)[3]) return std::nullopt;
   const std::string layout = args.Layout(0);
   auto blocked = MakeObject<ResizeAttrsType>(*a);
   blocked->layout = layout;
@@ -276,11 +280,15 @@ std::optional<LaidOutCall> ReduceRule(const CallNode* call, LayoutArgs& args) {
 }  // namespace
 
 void RegisterLayoutRules() {
-  for (const char* name : {"nn.relu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "clip", "nn.leaky_relu", "abs",
-                           "negative", "erf", "floor", "ceil", "round", "sign", "cast", "nn.hard_sigmoid", "copy"}) {
+  for (const char* name :
+       {"nn.relu", "sigmoid",  "tanh", "exp",   "log",  "sqrt",  "rsqrt",       "clip", "nn.leaky_relu",
+        "abs",     "negative", "erf",  "floor", "ceil", "round", "sign",        "cast", "nn.hard_sigmoid",
+        "copy",    "nn.mish",  "sin",  "cos",   "atan", "trunc", "logical_not", "isnan"}) {
     if (Op::Find(name).defined()) OpRegistration(name).Set(relay::kLayoutRule, FLayoutRule(UnaryRule));
   }
-  for (const char* name : {"add", "subtract", "multiply", "divide", "maximum", "minimum", "power"}) {
+  for (const char* name :
+       {"add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "where", "less", "less_equal",
+        "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or"}) {
     OpRegistration(name).Set(relay::kLayoutRule, FLayoutRule(BinaryRule));
   }
   OpRegistration("nn.bias_add").Set(relay::kLayoutRule, FLayoutRule(BiasAddRule));

@@ -245,18 +245,17 @@ Tensor ResizeTensor(const ResizeAttrs& attrs, const Tensor& data, const std::vec
     }
     return total;
   };
-  const size_t rank = out->shape.size();
-  const bool grows = !(attrs.antialias && shrinks) && axes.size() == 2 && axes[0] + 2 == rank && axes[1] + 1 == rank &&
-                     dims[1].factor() >= 1;
-  if (grows && !nearest && !empty && DimValue(out->shape[rank - 1]) > 0) {
+  const bool grows =
+      !(attrs.antialias && shrinks) && axes.size() == 2 && axes[0] + 1 == axes[1] && dims[1].factor() >= 1;
+  if (grows && !nearest && !empty && DimValue(out->shape[axes[1]]) > 0) {
     Array<PrimExpr> shape = out->shape;
-    shape.Set(rank - 1, data->shape[rank - 1]);
+    shape.Set(axes[1], data->shape[axes[1]]);
     Tensor rows = Compute(
         shape, [&](const Array<PrimExpr>& i) { return weighted(dims[0].Taps(i[axes[0]]), data, i, axes[0]); },
-        "resize_rows", "resize_rows");
+        "resize_rows", StrCat("resize_rows", axes[0]));
     // Where each column reads and with which weight is the same for all rows.
     const size_t count = attrs.method == "linear" ? 2 : 4;
-    const Array<PrimExpr> columns{out->shape[rank - 1]};
+    const Array<PrimExpr> columns{out->shape[axes[1]]};
     std::vector<Tensor> places, weights;
     for (size_t k = 0; k < count; ++k) {
       auto tap = [&dims, k](const Array<PrimExpr>& i) { return dims[1].Taps(i[0])[k]; };

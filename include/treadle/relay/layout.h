@@ -22,6 +22,8 @@ class LayoutArgs {
   virtual std::string Layout(size_t i) const = 0;
   /// Argument `i` in `layout` ("": plain); a transform is inserted where it doesn't exist yet.
   virtual Expr Get(size_t i, const std::string& layout) = 0;
+  /// Whether something that reads the call's result, directly or through operators that follow layouts, runs blocked.
+  virtual bool ReadBlocked() const = 0;
   /// Type of argument `i` in its plain layout.
   virtual const TensorTypeNode* Type(size_t i) const = 0;
   /// Whether some argument exists in a blocked layout.

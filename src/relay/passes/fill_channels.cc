@@ -92,6 +92,7 @@ class ChannelFiller : public MixedModeMutator {
     static const std::set<std::string> unary = {"nn.relu",
                                                 "sigmoid",
                                                 "tanh",
+                                                "nn.mish",
                                                 "clip",
                                                 "nn.leaky_relu",
                                                 "fast_tanh",

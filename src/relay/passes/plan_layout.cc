@@ -4,9 +4,12 @@
 // the plain layout. A tensor is transformed at most once per layout, however many consumers it has.
 #include <iterator>
 #include <map>
+#include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "relay/passes/pass_util.h"
+#include "treadle/ir/prim_ops.h"
 #include "treadle/ir/transform.h"
 #include "treadle/ops/make.h"
 #include "treadle/relay/expr_functor.h"
@@ -78,12 +81,61 @@ Expr ChangeLayout(const Expr& data, const TensorTypeNode* type, const std::strin
 
 namespace {
 
+/// Expressions that something reads which runs blocked, as far as that can be told before layouts are chosen.
+class BlockedReaders {
+ public:
+  explicit BlockedReaders(const Expr& body) {
+    std::vector<Expr> order;
+    PostOrderVisit(body, [&order](const Expr& e) { order.push_back(e); });
+    // Readers first.
+    for (size_t i = order.size(); i-- > 0;) {
+      if (const auto* call = order[i].as<CallNode>()) {
+        Visit(call);
+      } else if (const auto* part = order[i].as<TupleGetItemNode>()) {
+        if (Has(part)) found_.insert(part->tuple.get());
+      }
+    }
+  }
+  bool Has(const Object* e) const { return found_.count(e) != 0; }
+
+ private:
+  void Visit(const CallNode* call) {
+    const auto* callee = call->op.as<OpNode>();
+    if (callee == nullptr || Downcast<Op>(call->op).GetAttr(kLayoutRule) == nullptr) {
+      if (callee != nullptr && callee->name == "split" && Has(call)) found_.insert(call->args[0].get());
+      return;
+    }
+    if (callee->name == "nn.conv2d" || callee->name == "nn.conv2d_transpose") {
+      const auto* type = call->type_as<TensorTypeNode>();
+      const int64_t* channels = type == nullptr || type->shape.size() != 4 ? nullptr : AsConstInt(type->shape[1]);
+      if (channels != nullptr && !FilledLayout(*channels).empty()) found_.insert(call->args[0].get());
+      return;
+    }
+    // Beside another image, one that is blocked is likely.
+    std::vector<Expr> images;
+    for (const Expr& arg : call->args) {
+      const auto* tuple = arg.as<TupleNode>();
+      for (const Expr& e : tuple != nullptr ? tuple->fields : Array<Expr>{arg}) {
+        const auto* type = TensorTypeOf(e);
+        const bool image = type != nullptr && type->shape.size() == 4 && e.as<ConstantNode>() == nullptr;
+        if (image && !tir::is_const_int(type->shape[2], 1)) images.push_back(e);
+      }
+    }
+    if (images.size() < 2 && !Has(call)) return;
+    for (const Expr& image : images) found_.insert(image.get());
+  }
+
+  std::unordered_set<const Object*> found_;
+};
+
 /// An expression in the layouts in which it exists so far; "" is the plain one.
 using Forms = std::map<std::string, Expr>;
 
 class LayoutPlanner : public ExprMutator {
  public:
   Function Plan(const Function& func) {
+    // Nested functions are seen with the one around them.
+    if (!readers_) readers_.emplace(func->body);
     Expr body = Plain(func->body);
     if (body.same_as(func->body)) return func;
     Function result = func;
@@ -103,6 +155,7 @@ class LayoutPlanner : public ExprMutator {
     return forms[layout] = ChangeLayout(form, e->type_as<TensorTypeNode>(), from, layout);
   }
   Expr Plain(const Expr& e) { return InLayout(e, ""); }
+  bool ReadBlocked(const CallNode* call) const { return readers_->Has(call); }
   std::string LayoutOf(const Expr& e) {
     Mutate(e);
     const Forms& forms = forms_[e];
@@ -138,11 +191,12 @@ class LayoutPlanner : public ExprMutator {
 
  private:
   std::unordered_map<Expr, Forms, ObjectPtrHash, ObjectPtrEqual> forms_;
+  std::optional<BlockedReaders> readers_;
 };
 
 class CallArgs : public LayoutArgs {
  public:
-  CallArgs(LayoutPlanner* planner, const CallNode* call) : planner_(planner) {
+  CallArgs(LayoutPlanner* planner, const CallNode* call) : planner_(planner), call_(call) {
     for (const Expr& arg : call->args) {
       if (const auto* tuple = arg.as<TupleNode>()) {
         for (const Expr& field : tuple->fields) args_.push_back(field);
@@ -154,10 +208,12 @@ class CallArgs : public LayoutArgs {
   size_t size() const override { return args_.size(); }
   std::string Layout(size_t i) const override { return planner_->LayoutOf(args_.at(i)); }
   Expr Get(size_t i, const std::string& layout) override { return planner_->InLayout(args_.at(i), layout); }
+  bool ReadBlocked() const override { return planner_->ReadBlocked(call_); }
   const TensorTypeNode* Type(size_t i) const override { return args_.at(i)->type_as<TensorTypeNode>(); }
 
  private:
   LayoutPlanner* planner_;
+  const CallNode* call_;
   std::vector<Expr> args_;
 };
 

@@ -88,13 +88,15 @@ class MathBuilder {
     return Scale(ExpReduced(r), n);
   }
 
-  /// 1 + exp(-x): large ones are infinite as soon as the result's inverse isn't a normal number, and of small ones
-  /// nothing is left, so that one power of two scales them.
-  PrimExpr OnePlusExpFloat32(const PrimExpr& x0) {
-    PrimExpr x = Bind(min(max(x0, Num(x0, -89.0)), Num(x0, 87.0)));
+  /// 1 / (1 + exp(-x)). Numerator and denominator are scaled by 2^-24, so that one power of two scales the exponential
+  /// down to where the result is no number above zero anymore; of small ones nothing is left.
+  PrimExpr SigmoidFloat32(const PrimExpr& x0) {
+    constexpr int kShift = 24;
+    PrimExpr scale = Num(x0, std::ldexp(1.0, -kShift));
+    PrimExpr x = Bind(min(max(x0, Num(x0, -104.0)), Num(x0, 70.0)));
     auto [n, nf] = NearestInt(Bind(x * Num(x, -kLog2E)));
     PrimExpr r = Bind(Bind(Num(x, 0) - x - nf * Num(x, 0.693359375)) - nf * Num(x, -2.12194440054690583e-4));
-    return Bind(ExpReduced(r) * PowerOfTwo(n, x.dtype()) + Num(x, 1));
+    return scale / Bind(ExpReduced(r) * PowerOfTwo(n - make_const(n.dtype(), kShift), x.dtype()) + scale);
   }
 
   /// exp(r) for |r| <= ln(2) / 2.
@@ -158,6 +160,27 @@ class MathBuilder {
     return {exponent, Bind(f - s * (f - tail))};
   }
 
+  /// log(x) = e * ln 2 + log(1 + f) of float32; ln 2 in two parts, with the larger of which products are exact. A
+  /// polynomial fitted to (log(1 + f) - f + f^2 / 2) / f^3 in [sqrt(1/2) - 1, sqrt(2) - 1] makes an error below 2^-30.
+  PrimExpr LogFloat32(const PrimExpr& x) {
+    const DataType i32 = IntType(x);
+    PrimExpr tiny = Bind(x < Num(x, 0x1p-126));
+    PrimExpr bits = Bind(reinterpret(i32, select(tiny, x * Num(x, 0x1p25), x)));
+    constexpr int64_t kRootOfHalf = 0x3f3504f3;
+    constexpr int kMantissa = 23;
+    PrimExpr e = Bind(right_shift(bits - make_const(i32, kRootOfHalf), make_const(i32, kMantissa)));
+    PrimExpr m = Bind(reinterpret(x.dtype(), bits - left_shift(e, make_const(i32, kMantissa))));
+    PrimExpr exponent = Bind(cast(x.dtype(), e) - select(tiny, Num(x, 25), Num(x, 0)));
+    PrimExpr f = Bind(m - Num(x, 1));
+    PrimExpr z = Bind(f * f);
+    PrimExpr p = Polynomial(
+        f, {0.3333331346511841, -0.25000008940696716, 0.20002113282680511, -0.1666799634695053, 0.14219647645950317,
+            -0.12405644357204437, 0.1188759133219719, -0.11675114929676056, 0.06747167557477951});
+    PrimExpr tail = Bind(p * f * z - z * Num(x, 0.5));
+    PrimExpr rest = Bind(Bind(tail + exponent * Num(x, -2.12194440054690583e-4)) + f);
+    return LogSpecials(x, Bind(rest + exponent * Num(x, 0.693359375)));
+  }
+
   /// Special values of logarithms.
   PrimExpr LogSpecials(const PrimExpr& x, const PrimExpr& value) {
     PrimExpr result = select(equal(x, infinity(x.dtype())), infinity(x.dtype()), value);
@@ -184,16 +207,55 @@ class MathBuilder {
     return select(equal(x, Num(x, -1)), neg_infinity(x.dtype()), value);
   }
 
-  /// float64; sine and cosine of x by the quadrant that x lies in.
-  PrimExpr SinCos(const PrimExpr& x, bool cosine) {
+  /// An angle as n quarter turns and the rest, at most an eighth of a turn.
+  struct Angle {
+    PrimExpr quarters, rest;
+  };
+  Angle ReduceAngle(const PrimExpr& x) {
     PrimExpr n = Bind(Nearest(x * Num(x, 2 / kPi)));
     PrimExpr r = Bind(x - n * Num(x, 0x1.921fb544p+0));
     r = Bind(r - n * Num(x, 0x1.0b4611a6p-34));
-    r = Bind(r - n * Num(x, 0x1.3198a2e037073p-69));
+    return {n, Bind(r - n * Num(x, 0x1.3198a2e037073p-69))};
+  }
+  /// For a float64 that holds a float32 of at least 2^24. With its exponent brought to [24, 50) by a power of 2^26 it
+  /// is a whole number of 24 bits; its product with 2/pi times that power counts modulo 4 only, and is made of parts of
+  /// the factor with which products are exact.
+  Angle ReduceLargeAngle(const PrimExpr& x) {
+    // 2/pi * 2^(26 j) modulo 4.
+    constexpr double kParts[4][3] = {{0x1.45f306c000000p-1, 0x1.c9c882a000000p-29, 0x1.4fe13abe8fa9ap-59},
+                                     {0x1.b939104000000p+0, 0x1.4a7f09d000000p-28, 0x1.7d1f534ddc0dbp-58},
+                                     {0x1.529fc26000000p+0, 0x1.57d1f53000000p-28, 0x1.377036d8a5665p-58},
+                                     {0x1.d5f47d4000000p+0, 0x1.a6ee06c000000p-29, 0x1.b14acc9e21c82p-57}};
+    PrimExpr a = Bind(Abs(x));
+    auto choose = [&](const std::function<double(int)>& value) {
+      PrimExpr chosen = Num(x, value(3));
+      for (int j = 2; j >= 0; --j) chosen = select(a < Num(x, std::ldexp(1.0, 50 + 26 * j)), Num(x, value(j)), chosen);
+      return Bind(chosen);
+    };
+    PrimExpr whole = Bind(x * choose([](int j) { return std::ldexp(1.0, -26 * j); }));
+    auto modulo4 = [&](const PrimExpr& v) { return Bind(v - Num(x, 4) * Nearest(v * Num(x, 0.25))); };
+    PrimExpr high = modulo4(Bind(whole * choose([&](int j) { return kParts[j][0]; })));
+    PrimExpr middle = modulo4(Bind(whole * choose([&](int j) { return kParts[j][1]; })));
+    PrimExpr low = whole * choose([&](int j) { return kParts[j][2]; });
+    PrimExpr n = Bind(Nearest(high + middle));
+    PrimExpr turn = Bind(Bind(high - n) + middle);
+    return {n, Bind((turn + low) * Num(x, kPi / 2))};
+  }
+
+  /// float64; sine and cosine of x by the quadrant that x lies in. `full`: of float64, else of float32 arguments, for
+  /// which fewer terms do.
+  PrimExpr SinCos(const PrimExpr& x, bool cosine, bool full) {
+    auto [n, r] = ReduceAngle(x);
+    if (!full) {
+      Angle large = ReduceLargeAngle(x);
+      PrimExpr is_large = Bind(Abs(x) >= Num(x, 0x1p24));
+      n = Bind(select(is_large, large.quarters, n));
+      r = Bind(select(is_large, large.rest, r));
+    }
     PrimExpr z = Bind(r * r);
     std::vector<double> s, c;
     double factorial = 1;
-    for (int i = 1; i <= 18; ++i) {
+    for (int i = 1; i <= (full ? 18 : 11); ++i) {
       factorial *= i;
       const double sign = (i / 2) % 2 == 0 ? 1 : -1;
       if (i % 2 == 1 && i >= 3) s.push_back(sign / factorial);
@@ -244,7 +306,8 @@ class MathBuilder {
     PrimExpr small = Bind(p * z * x + x);
     PrimExpr e = ExpNormal(Bind(min(a + a, Num(x, 40.0))));
     PrimExpr large = Bind(Num(x, 1) - Num(x, 2) / (e + Num(x, 1)));
-    return select(a < Num(x, 0.625), small, CopySign(select(isnan(x), x, large), x));
+    // The sign of zero is kept, too.
+    return CopySign(select(a < Num(x, 0.625), small, select(isnan(x), x, large)), x);
   }
   PrimExpr TanhFloat64(const PrimExpr& x) {
     PrimExpr a = Bind(min(Abs(x), Num(x, 20.0)));
@@ -330,9 +393,10 @@ const std::map<std::string, Function>& WideFunctions() {
          return m.LogBase(a[0], log_terms(full), 0.30102999566398119521, 0.43429448190325182765);
        }},
       {"log1p", [](MathBuilder& m, const Args& a, bool full) { return m.Log1p(a[0], log_terms(full)); }},
-      {"sin", [](MathBuilder& m, const Args& a, bool) { return m.SinCos(a[0], false); }},
-      {"cos", [](MathBuilder& m, const Args& a, bool) { return m.SinCos(a[0], true); }},
-      {"tan", [](MathBuilder& m, const Args& a, bool) { return m.Bind(m.SinCos(a[0], false)) / m.SinCos(a[0], true); }},
+      {"sin", [](MathBuilder& m, const Args& a, bool full) { return m.SinCos(a[0], false, full); }},
+      {"cos", [](MathBuilder& m, const Args& a, bool full) { return m.SinCos(a[0], true, full); }},
+      {"tan", [](MathBuilder& m, const Args& a,
+                 bool full) { return m.Bind(m.SinCos(a[0], false, full)) / m.SinCos(a[0], true, full); }},
       {"atan", [](MathBuilder& m, const Args& a, bool full) { return m.Atan(a[0], atan_terms(full)); }},
       {"atan2", [](MathBuilder& m, const Args& a, bool full) { return m.Atan2(a[0], a[1], atan_terms(full)); }},
       {"asin",
@@ -422,7 +486,7 @@ PrimExpr Expand(MathBuilder& m, const std::string& name, const Args& a) {
   if (name == "exp") return m.Exp(x);
   if (name == "exp2") return m.Exp2(x);
   if (name == "sigmoid") {
-    return m.Num(x, 1) / (wide ? m.Num(x, 1) + m.Exp(m.Bind(m.Num(x, 0) - x)) : m.OnePlusExpFloat32(x));
+    return wide ? m.Num(x, 1) / (m.Num(x, 1) + m.Exp(m.Bind(m.Num(x, 0) - x))) : m.SigmoidFloat32(x);
   }
   if (name == "rsqrt") return m.Num(x, 1) / m.Sqrt(x);
   if (name == "round") {
@@ -435,6 +499,7 @@ PrimExpr Expand(MathBuilder& m, const std::string& name, const Args& a) {
   }
   if (!wide && name == "tanh") return m.TanhFloat32(x);
   if (!wide && name == "erf") return m.ErfFloat32(x);
+  if (!wide && name == "log") return m.LogFloat32(x);
   auto it = WideFunctions().find(name);
   if (it == WideFunctions().end()) return PrimExpr();
   if (wide) return it->second(m, a, true);

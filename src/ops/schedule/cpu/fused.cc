@@ -111,6 +111,59 @@ bool PadsWindow(Schedule& sch, const BlockRV& block) {
   return consumers.size() == 1 && IsReduction(sch, consumers[0]) && IsBlockedWindow(sch, consumers[0]);
 }
 
+constexpr const char* kResizeRows = "resize_rows";
+
+/// The axis of rows is the last character of the tag.
+size_t RowAxis(Schedule& sch, const BlockRV& rows) { return static_cast<size_t>(TagOf(sch, rows).back() - '0'); }
+
+/// Where `block` reads rows that ScheduleResize can make just before, the block that makes them.
+BlockRV ResizedRows(Schedule& sch, const BlockRV& block) {
+  BlockRV rows;
+  for (const BlockRV& producer : sch.GetProducers(block)) {
+    if (Contains(TagOf(sch, producer), kResizeRows) && sch.GetConsumers(producer).size() == 1) rows = producer;
+  }
+  if (!rows.defined()) return rows;
+  const size_t axis = RowAxis(sch, rows);
+  tir::Block node = sch.Get(block);
+  tir::Buffer buffer = sch.Get(rows)->writes[0]->buffer;
+  const size_t rank = node->iter_vars.size();
+  if (IsReduction(sch, block) || sch.GetLoops(block).size() != rank || buffer->shape.size() != rank) return BlockRV();
+  bool same = true;
+  tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
+    const auto* load = e.as<tir::BufferLoadNode>();
+    if (load == nullptr || !load->buffer.same_as(buffer)) return;
+    for (size_t i = 0; i <= axis; ++i) same &= load->indices[i].same_as(node->iter_vars[i]->var);
+  });
+  return same ? rows : BlockRV();
+}
+
+/// Whether `block` is scheduled with the one that reads it.
+bool IsResizedRow(Schedule& sch, const BlockRV& block) {
+  if (!Contains(TagOf(sch, block), kResizeRows)) return false;
+  std::vector<BlockRV> consumers = sch.GetConsumers(block);
+  return consumers.size() == 1 && ResizedRows(sch, consumers[0]).defined();
+}
+
+/// Rows of images that are resampled are made just before a row of `block` reads them.
+bool ScheduleResize(Schedule& sch, const BlockRV& block) {
+  BlockRV rows = ResizedRows(sch, block);
+  if (!rows.defined()) return false;
+  const size_t axis = RowAxis(sch, rows);
+  std::vector<LoopRV> loops = sch.GetLoops(block);
+  const double work = Work(sch, block);
+  auto vectorize = [&](const LoopRV& last) {
+    const int lanes = last.defined() ? VectorLanes(Extent(sch, last)) : 0;
+    if (lanes == 0) return;
+    const bool whole = Extent(sch, last) == lanes;
+    sch.Vectorize(whole ? last : sch.Split(last, {PrimExpr(ObjectPtr<Object>()), PrimExpr(int64_t{lanes})})[1]);
+  };
+  vectorize(loops.back());
+  LoopRV outer = FuseParallel(sch, {loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(axis) + 1}, work);
+  sch.ComputeAt(rows, outer);
+  vectorize(LoopsUnder(sch, rows, outer).back());
+  return true;
+}
+
 void ScheduleStages(Schedule& sch, const TargetFeatures& features) {
   std::set<std::string> done;
   for (const BlockRV& block : sch.GetBlocks()) {
@@ -119,6 +172,7 @@ void ScheduleStages(Schedule& sch, const TargetFeatures& features) {
     if (node->iter_vars.empty()) continue;  // opaque: a statement of the operator's own
     if (!IsReduction(sch, block)) {
       if (PadsWindow(sch, block)) continue;  // scheduled with the window
+      if (IsResizedRow(sch, block) || ScheduleResize(sch, block)) continue;
       ScheduleInjective(sch, block);
       continue;
     }
