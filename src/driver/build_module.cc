@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/build_module.h"
+#include "treadle/driver/build_module.h"
 
 #include <algorithm>
 #include <cstring>

@@ -295,13 +295,4 @@ void CompileEngine::CompileAll(const EngineOptions& options) {
   if (cache != nullptr) cache->Trim();
 }
 
-std::vector<tir::PrimFunc> CompileEngine::LoweredFor(const std::string& target_kind, int threads) {
-  LowerAll(threads);
-  std::vector<tir::PrimFunc> functions;
-  for (const auto& kernel : kernels_) {
-    if (target_kind.empty() || kernel->target->kind == target_kind) functions.push_back(kernel->lowered);
-  }
-  return functions;
-}
-
 }  // namespace treadle::driver

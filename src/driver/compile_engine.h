@@ -79,8 +79,6 @@ class CompileEngine {
   void Clear();
 
   const std::vector<std::unique_ptr<Kernel>>& kernels() const { return kernels_; }
-  /// The lowered kernels for a target kind (all kinds when empty), lowering what isn't.
-  std::vector<tir::PrimFunc> LoweredFor(const std::string& target_kind, int threads);
 
  private:
   std::string prefix_;

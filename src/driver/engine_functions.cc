@@ -4,10 +4,10 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "driver/build_module.h"
 #include "driver/compile_engine.h"
 #include "driver/kernel_cache.h"
 #include "driver/lower_te.h"
+#include "treadle/driver/build_module.h"
 #include "treadle/ir/transform.h"
 #include "treadle/ops/implementation.h"
 #include "treadle/runtime/registry.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scalar expressions, tensor expressions, schedules, lowering and building of loop-level functions.
 #include "backends/llvm/codegen.h"
-#include "driver/build_module.h"
 #include "driver/lower_te.h"
 #include "driver/lower_tir.h"
 #include "python/checked.h"
 #include "tir/passes/passes.h"
 #include "treadle/arith/analyzer.h"
+#include "treadle/driver/build_module.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/relay/text.h"
 #include "treadle/relay/type_infer.h"

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 
 #include "backends/backend.h"
-#include "driver/build_module.h"
 #include "treadle/base/error.h"
+#include "treadle/driver/build_module.h"
 #include "treadle/driver/compile.h"
 #include "treadle/te/tensor.h"
 

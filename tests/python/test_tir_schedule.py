@@ -238,3 +238,49 @@ def test_lanes_must_not_share_sums():
     s[c].vectorize(c.op.axis[0])
     with pytest.raises(tvm.Error, match="vectorize: .*sum up elements of 'B'"):
         tvm.lower(s, [a, c])
+
+
+def best_of(compare):
+    """The index and value that `compare` keeps of each row."""
+    a = te.placeholder((6, 12), name="A", dtype="int32")
+    k = te.reduce_axis((0, 12), "k")
+    reducer = te.comm_reducer(
+        lambda x, y: tuple(tir.Select(compare(x, y), old, new) for old, new in zip(x, y)),
+        lambda t0, t1: (tir.const(-1, t0), tir.const(-100, t1)), name="best")
+    index, value = te.compute((6,), lambda i: reducer((k.var, a[i, k]), axis=k), name="best")
+    return te.create_prim_func([a, index, value])
+
+
+@pytest.mark.parametrize("compare", [
+    lambda x, y: x[1] >= y[1],
+    lambda x, y: tir.any(x[1] > y[1], tir.all(x[1] == y[1], x[0] <= y[0])),
+])
+def test_rfactor_of_tuples(compare):
+    sch = tir.Schedule(best_of(compare))
+    _, k = sch.get_loops("best")
+    _, inner = sch.split(k, [None, 4])
+    sch.rfactor(inner)
+    a = np.stack([np.random.default_rng(row).permutation(12) for row in range(6)]).astype("int32")
+    for target in TARGETS:
+        arrays = [tvm.nd.array(x) for x in (a, np.zeros(6, "int32"), np.zeros(6, "int32"))]
+        tvm.build(sch.mod, target=target)(*arrays)
+        np.testing.assert_array_equal(arrays[1].numpy(), a.argmax(1))
+        np.testing.assert_array_equal(arrays[2].numpy(), a.max(1))
+
+
+def test_rfactor_needs_an_order_of_tuples():
+    sch = tir.Schedule(best_of(lambda x, y: tir.all(x[1] > y[1], x[0] > y[0])))
+    with pytest.raises(tvm.Error, match="rfactor: .*block 'best' selects by a condition that isn't an order of tuples"):
+        sch.rfactor(sch.get_loops("best")[1])
+
+
+def test_rfactor_starts_partial_sums_from_zero():
+    a, b = te.placeholder((6, 12), name="A", dtype="int32"), te.placeholder((6,), name="B", dtype="int32")
+    k = te.reduce_axis((0, 12), "k")
+    c = te.compute((6,), lambda i: te.sum(a[i, k], axis=k, init=b[i]), name="C")
+    sch = tir.Schedule(te.create_prim_func([a, b, c]))
+    sch.rfactor(sch.split(sch.get_loops("C")[1], [None, 4])[1])
+    x, y = np.arange(72, dtype="int32").reshape(6, 12), np.arange(6, dtype="int32")
+    arrays = [tvm.nd.array(v) for v in (x, y, np.zeros(6, "int32"))]
+    tvm.build(sch.mod, target="stackvm")(*arrays)
+    np.testing.assert_array_equal(arrays[2].numpy(), x.sum(1) + y)

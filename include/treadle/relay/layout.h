@@ -26,13 +26,6 @@ class LayoutArgs {
   virtual bool ReadBlocked() const = 0;
   /// Type of argument `i` in its plain layout.
   virtual const TensorTypeNode* Type(size_t i) const = 0;
-  /// Whether some argument exists in a blocked layout.
-  bool AnyBlocked() const {
-    for (size_t i = 0; i < size(); ++i) {
-      if (!Layout(i).empty()) return true;
-    }
-    return false;
-  }
 };
 
 /// A call in a blocked layout; `layout` is that of its (only) result.

@@ -154,13 +154,7 @@ class OpAlterer : public MixedModeMutator {
   Expr Rewrite_(const CallNode* pre, const Expr& post) override {
     const auto* op = pre->op.as<OpNode>();
     const FAlterOpLayout* rule = op == nullptr ? nullptr : GetRef<Op>(op).GetAttr(kAlterOpLayout);
-    if (rule == nullptr) return post;
-    Array<Type> types;
-    for (const Expr& arg : pre->args) types.push_back(arg->checked_type());
-    types.push_back(pre->checked_type());
-    const auto* call = static_cast<const CallNode*>(post.get());
-    Expr replaced = (*rule)(call->attrs, call->args, types);
-    return replaced.defined() ? replaced : post;
+    return ReplaceByRule(rule, pre, post);
   }
 };
 

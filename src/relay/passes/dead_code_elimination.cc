@@ -75,7 +75,7 @@ class Eliminator : public ExprMutator {
   }
   Expr VisitExpr_(const LetNode* op) override {
     Expr rest = GetRef<Expr>(op);
-    std::vector<std::pair<const LetNode*, Expr>> kept;
+    std::vector<LetWithValue> kept;
     while (const auto* let = rest.as<LetNode>()) {
       int uses = live_.uses(let->var);
       bool effect = effects_.MayHaveEffect(let->value);
@@ -86,14 +86,7 @@ class Eliminator : public ExprMutator {
       }
       rest = let->body;
     }
-    Expr result = Mutate(rest);
-    while (!kept.empty()) {
-      auto [let, value] = kept.back();
-      kept.pop_back();
-      bool same = value.same_as(let->value) && result.same_as(let->body);
-      result = same ? GetRef<Expr>(let) : Let(let->var, value, result, let->span);
-    }
-    return result;
+    return RebuildLets(kept, Mutate(rest));
   }
 
   LiveUses live_;

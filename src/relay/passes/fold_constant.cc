@@ -74,7 +74,7 @@ class Folder : public ExprMutator {
   }
 
   Expr VisitExpr_(const LetNode* op) override {
-    std::vector<std::pair<const LetNode*, Expr>> kept;
+    std::vector<LetWithValue> kept;
     Expr rest = GetRef<Expr>(op);
     while (const auto* let = rest.as<LetNode>()) {
       Expr value = Mutate(let->value);
@@ -85,14 +85,7 @@ class Folder : public ExprMutator {
       }
       rest = let->body;
     }
-    Expr result = Mutate(rest);
-    while (!kept.empty()) {
-      auto [let, value] = kept.back();
-      kept.pop_back();
-      bool same = value.same_as(let->value) && result.same_as(let->body);
-      result = same ? GetRef<Expr>(let) : Let(let->var, value, result, let->span);
-    }
-    return result;
+    return RebuildLets(kept, Mutate(rest));
   }
 
   Expr VisitExpr_(const IfNode* op) override {

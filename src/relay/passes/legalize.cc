@@ -9,15 +9,8 @@ namespace {
 class Legalizer : public MixedModeMutator {
   Expr Rewrite_(const CallNode* pre, const Expr& post) override {
     const auto* op = pre->op.as<OpNode>();
-    if (op == nullptr) return post;
-    const FLegalize* rule = GetRef<Op>(op).GetAttr(kLegalize);
-    if (rule == nullptr) return post;
-    Array<Type> types;
-    for (const Expr& arg : pre->args) types.push_back(arg->checked_type());
-    types.push_back(pre->checked_type());
-    const auto* call = static_cast<const CallNode*>(post.get());
-    Expr replaced = (*rule)(call->attrs, call->args, types);
-    return replaced.defined() ? replaced : post;
+    const FLegalize* rule = op == nullptr ? nullptr : GetRef<Op>(op).GetAttr(kLegalize);
+    return ReplaceByRule(rule, pre, post);
   }
 };
 

@@ -144,7 +144,7 @@ class LetRemover : public ExprMutator {
     return it == values_.end() ? GetRef<Expr>(op) : it->second;
   }
   Expr VisitExpr_(const LetNode* op) override {
-    std::vector<std::pair<const LetNode*, Expr>> kept;
+    std::vector<LetWithValue> kept;
     Expr rest = GetRef<Expr>(op);
     while (const auto* let = rest.as<LetNode>()) {
       Expr value = Mutate(let->value);
@@ -155,13 +155,7 @@ class LetRemover : public ExprMutator {
       }
       rest = let->body;
     }
-    Expr result = Mutate(rest);
-    while (!kept.empty()) {
-      auto [let, value] = kept.back();
-      kept.pop_back();
-      result = Let(let->var, value, result, let->span);
-    }
-    return result;
+    return RebuildLets(kept, Mutate(rest));
   }
 
  private:

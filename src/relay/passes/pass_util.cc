@@ -177,6 +177,15 @@ bool EffectFinder::OthersMayHaveEffect(const Array<Expr>& fields, size_t index) 
 
 bool MayHaveEffect(const Expr& expr) { return EffectFinder().MayHaveEffect(expr); }
 
+Expr RebuildLets(const std::vector<LetWithValue>& lets, Expr body) {
+  for (size_t i = lets.size(); i-- > 0;) {
+    const auto& [let, value] = lets[i];
+    const bool same = value.same_as(let->value) && body.same_as(let->body);
+    body = same ? GetRef<Expr>(let) : Let(let->var, value, body, let->span);
+  }
+  return body;
+}
+
 Function WithBody(const Function& func, const Expr& body) {
   if (body.same_as(func->body)) return func;
   return Function(func->params, body, func->ret_type, func->type_params, func->attrs, func->span);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "treadle/ops/make.h"
@@ -50,6 +51,23 @@ class EffectFinder {
  private:
   std::unordered_map<Expr, bool, ObjectPtrHash, ObjectPtrEqual> known_;
 };
+
+/// A let and what it binds now.
+using LetWithValue = std::pair<const LetNode*, Expr>;
+/// The chain of lets (outermost first) around `body`; those that don't change are the same objects.
+Expr RebuildLets(const std::vector<LetWithValue>& lets, Expr body);
+/// What a rule for calls of an operator (an attribute as kLegalize) makes of `post`, which was `pre`; `post` where
+/// there is no rule or it does nothing.
+template <typename Rule>
+Expr ReplaceByRule(const Rule* rule, const CallNode* pre, const Expr& post) {
+  if (rule == nullptr) return post;
+  Array<Type> types;
+  for (const Expr& arg : pre->args) types.push_back(arg->checked_type());
+  types.push_back(pre->checked_type());
+  const auto* call = static_cast<const CallNode*>(post.get());
+  Expr replaced = (*rule)(call->attrs, call->args, types);
+  return replaced.defined() ? replaced : post;
+}
 
 /// `func` with another body; the same object when the body is the same.
 Function WithBody(const Function& func, const Expr& body);

@@ -153,6 +153,70 @@ Var Fuse(ScheduleState& state, const std::vector<Var>& loops, const std::string&
   return fused;
 }
 
+namespace {
+
+/// The perfect nest from the outermost of the loops to the innermost; throws where other statements stand between.
+std::vector<const ForNode*> NestOf(const Path& path, const std::vector<Var>& loops) {
+  std::vector<const ForNode*> nest;
+  auto in_nest = [&](const Var& var) {
+    return std::any_of(nest.begin(), nest.end(), [&](const ForNode* l) { return l->loop_var.same_as(var); });
+  };
+  for (const auto* loop = path.back().as<ForNode>(); loop != nullptr; loop = loop->body.as<ForNode>()) {
+    nest.push_back(loop);
+    if (std::all_of(loops.begin(), loops.end(), in_nest)) return nest;
+  }
+  const Var& missing = *std::find_if_not(loops.begin(), loops.end(), in_nest);
+  throw ScheduleError(StrCat("reorder: loop ", LoopName(missing), " isn't in one perfect nest with loop ",
+                             LoopName(nest[0]->loop_var), "; other statements stand between them"));
+}
+
+/// The nest with the listed loops in their order, at the places that they have together.
+std::vector<const ForNode*> Reordered(const std::vector<const ForNode*>& nest, const std::vector<Var>& loops) {
+  std::vector<const ForNode*> order;
+  size_t next = 0;
+  for (const ForNode* loop : nest) {
+    if (std::any_of(loops.begin(), loops.end(), [&](const Var& v) { return v.same_as(loop->loop_var); })) {
+      const Var& wanted = loops[next++];
+      loop = *std::find_if(nest.begin(), nest.end(), [&](const ForNode* l) { return l->loop_var.same_as(wanted); });
+    }
+    order.push_back(loop);
+  }
+  for (size_t i = 0; i < order.size(); ++i) {
+    for (size_t j = i; j < order.size(); ++j) {
+      if (!UsesLoopVar(order[i]->extent, order[j]->loop_var) && !UsesLoopVar(order[i]->min, order[j]->loop_var)) {
+        continue;
+      }
+      throw ScheduleError(StrCat("reorder: the range of loop ", LoopName(order[i]->loop_var), " depends on loop ",
+                                 LoopName(order[j]->loop_var), ", which would move inside it"));
+    }
+  }
+  return order;
+}
+
+/// Throws where the block's results depend on the order of the loops.
+void RequireAnyOrder(const PlacedBlock& b, const std::vector<Var>& loops) {
+  for (size_t i = 0; i < b.realize->iter_values.size(); ++i) {
+    const IterVar& axis = b.block()->iter_vars[i];
+    if (axis->iter_type == IterVarType::kDataPar || axis->iter_type == IterVarType::kCommReduce) continue;
+    for (const Var& var : loops) {
+      if (!UsesLoopVar(b.realize->iter_values[i], var)) continue;
+      throw ScheduleError(StrCat("reorder: axis '", axis->var->name_hint, "' of block '", b.name(),
+                                 "' must run in order, and loop ", LoopName(var), " drives it"));
+    }
+  }
+  // A reduction is initialised at its first iteration. Where one loop drives both where and what is added, another
+  // order of the loops could come to that iteration late.
+  if (!b.block()->init.defined()) return;
+  for (const Var& var : loops) {
+    const auto [data, reduction] = DrivenBy(b, var);
+    if (!data || !reduction) continue;
+    throw ScheduleError(StrCat("reorder: loop ", LoopName(var), " drives both data and reduction axes of block '",
+                               b.name(), "'; decompose the reduction or don't fuse them"));
+  }
+}
+
+}  // namespace
+
 void Reorder(ScheduleState& state, const std::vector<Var>& loops) {
   for (size_t i = 0; i < loops.size(); ++i) {
     for (size_t j = i + 1; j < loops.size(); ++j) {
@@ -164,78 +228,15 @@ void Reorder(ScheduleState& state, const std::vector<Var>& loops) {
     if (!loops.empty()) state.FindLoop(loops[0], "reorder");
     return;
   }
-  auto listed = [&](const Var& var) {
-    return std::any_of(loops.begin(), loops.end(), [&](const Var& v) { return v.same_as(var); });
-  };
   // The outermost of them has the shortest path.
   Path path = state.FindLoop(loops[0], "reorder");
   for (const Var& var : loops) {
     Path other = state.FindLoop(var, "reorder");
     if (other.size() < path.size()) path = other;
   }
-  std::vector<const ForNode*> chain;
-  size_t found = 0;
-  for (const auto* loop = path.back().as<ForNode>(); loop != nullptr; loop = loop->body.as<ForNode>()) {
-    chain.push_back(loop);
-    found += listed(loop->loop_var);
-    if (found == loops.size()) break;
-  }
-  if (found < loops.size()) {
-    std::string missing;
-    for (const Var& var : loops) {
-      bool in_chain =
-          std::any_of(chain.begin(), chain.end(), [&](const ForNode* l) { return l->loop_var.same_as(var); });
-      if (!in_chain) missing = LoopName(var);
-    }
-    throw ScheduleError(StrCat("reorder: loop ", missing, " isn't in one perfect nest with loop ",
-                               LoopName(chain[0]->loop_var), "; other statements stand between them"));
-  }
-  std::vector<const ForNode*> order;
-  size_t next = 0;
-  for (const ForNode* loop : chain) {
-    if (!listed(loop->loop_var)) {
-      order.push_back(loop);
-      continue;
-    }
-    const Var& wanted = loops[next++];
-    order.push_back(
-        *std::find_if(chain.begin(), chain.end(), [&](const ForNode* l) { return l->loop_var.same_as(wanted); }));
-  }
-  for (size_t i = 0; i < order.size(); ++i) {
-    for (size_t j = i; j < order.size(); ++j) {
-      if (UsesLoopVar(order[i]->extent, order[j]->loop_var) || UsesLoopVar(order[i]->min, order[j]->loop_var)) {
-        throw ScheduleError(StrCat("reorder: the range of loop ", LoopName(order[i]->loop_var), " depends on loop ",
-                                   LoopName(order[j]->loop_var), ", which would move inside it"));
-      }
-    }
-  }
-  for (const PlacedBlock& b : BlocksIn(chain.back()->body)) {
-    for (size_t i = 0; i < b.realize->iter_values.size(); ++i) {
-      IterVarType type = b.block()->iter_vars[i]->iter_type;
-      if (type == IterVarType::kDataPar || type == IterVarType::kCommReduce) continue;
-      for (const Var& var : loops) {
-        if (!UsesLoopVar(b.realize->iter_values[i], var)) continue;
-        throw ScheduleError(StrCat("reorder: axis '", b.block()->iter_vars[i]->var->name_hint, "' of block '", b.name(),
-                                   "' must run in order, and loop ", LoopName(var), " drives it"));
-      }
-    }
-  }
-  // A reduction is initialised at its first iteration. Where one loop drives both where and what is added, another
-  // order of the loops could come to that iteration late.
-  for (const PlacedBlock& b : BlocksIn(chain.back()->body)) {
-    if (!b.block()->init.defined()) continue;
-    for (const Var& var : loops) {
-      bool data = false, reduction = false;
-      for (size_t i = 0; i < b.realize->iter_values.size(); ++i) {
-        if (!UsesLoopVar(b.realize->iter_values[i], var)) continue;
-        (b.block()->iter_vars[i]->iter_type == IterVarType::kCommReduce ? reduction : data) = true;
-      }
-      if (!data || !reduction) continue;
-      throw ScheduleError(StrCat("reorder: loop ", LoopName(var), " drives both data and reduction axes of block '",
-                                 b.name(), "'; decompose the reduction or don't fuse them"));
-    }
-  }
-  Stmt body = chain.back()->body;
+  const std::vector<const ForNode*> nest = NestOf(path, loops), order = Reordered(nest, loops);
+  Stmt body = nest.back()->body;
+  for (const PlacedBlock& b : BlocksIn(body)) RequireAnyOrder(b, loops);
   for (size_t i = order.size(); i-- > 0;) {
     For loop = GetRef<For>(order[i]);
     loop.CopyOnWrite()->body = body;

@@ -14,15 +14,6 @@ namespace treadle::tir::primitive {
 
 namespace {
 
-bool DrivesAxis(const PlacedBlock& placed, const Var& var, bool reduction) {
-  const BlockNode* block = placed.block();
-  for (size_t i = 0; i < block->iter_vars.size(); ++i) {
-    const bool is_reduction = block->iter_vars[i]->iter_type == IterVarType::kCommReduce;
-    if (is_reduction == reduction && UsesLoopVar(placed.realize->iter_values[i], var)) return true;
-  }
-  return false;
-}
-
 /// Whether a sum of loops times constants is seen to take a value twice: a loop's step is no longer than the way that
 /// loops of shorter steps go.
 bool RepeatsValues(const PrimExpr& binding, const std::vector<For>& loops, arith::Analyzer& analyzer) {
@@ -68,8 +59,8 @@ void CheckComputesOnce(const PlacedBlock& placed, const std::vector<For>& loops)
   };
   for (const For& loop : loops) {
     const Var& var = loop->loop_var;
-    if (DrivesAxis(placed, var, /*reduction=*/true) || is_const_int(analyzer.Simplify(loop->extent), 1)) continue;
-    if (DrivesAxis(placed, var, /*reduction=*/false)) {
+    if (DrivenBy(placed, var).reduction || is_const_int(analyzer.Simplify(loop->extent), 1)) continue;
+    if (DrivenBy(placed, var).data) {
       data.push_back(loop);
     } else if (!RunsOnce(placed, loop, loops)) {
       refuse(StrCat("in each iteration of loop ", LoopName(var)));
@@ -90,7 +81,7 @@ Stmt InitNest(const PlacedBlock& placed, const std::vector<For>& loops, const st
   Map<Var, PrimExpr> renamed;
   std::vector<For> kept;
   for (const For& loop : loops) {
-    bool data = DrivesAxis(placed, loop->loop_var, false), reduction = DrivesAxis(placed, loop->loop_var, true);
+    const auto [data, reduction] = DrivenBy(placed, loop->loop_var);
     if (data && reduction) {
       throw ScheduleError(StrCat("decompose_reduction: loop ", LoopName(loop->loop_var),
                                  " drives both data and "
@@ -119,7 +110,7 @@ Stmt InitNest(const PlacedBlock& placed, const std::vector<For>& loops, const st
     bool on_reduction = false, on_others = false;
     for (const For& loop : placed.Loops()) {
       if (!UsesLoopVar(condition, loop->loop_var)) continue;
-      (DrivesAxis(placed, loop->loop_var, true) ? on_reduction : on_others) = true;
+      (DrivenBy(placed, loop->loop_var).reduction ? on_reduction : on_others) = true;
     }
     if (on_reduction && on_others) {
       throw ScheduleError(StrCat("decompose_reduction: a condition of block '", block->name_hint,

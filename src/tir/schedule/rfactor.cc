@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rfactor: partial results of a reduction along one of its loops, then their combination.
+#include <optional>
 #include <utility>
 
 #include "tir/block_access.h"
-#include "tir/buffer_replacer.h"
 #include "tir/conjunction.h"
 #include "tir/schedule/primitives.h"
+#include "tir/schedule/reducer_match.h"
 
 namespace treadle::tir::primitive {
 
@@ -13,36 +14,27 @@ namespace {
 
 const char* const kName = "rfactor";
 
-using Combine = PrimExpr (*)(PrimExpr, PrimExpr);
-
-/// The combiner of `C[..] = C[..] op value`; throws where it is another form.
-Combine CombinerOf(const BlockNode* block, const BufferStoreNode* store) {
-  PrimExpr value = store->value;
-  while (const auto* let = value.as<LetNode>()) value = let->body;
-  auto is_result = [&](const PrimExpr& e) {
-    const auto* load = e.as<BufferLoadNode>();
-    if (load == nullptr || !load->buffer.same_as(store->buffer)) return false;
-    for (size_t i = 0; i < load->indices.size(); ++i) {
-      if (!arith::ExprDeepEqual(load->indices[i], store->indices[i])) return false;
-    }
-    return true;
-  };
-  auto matches = [&](const PrimExpr& a, const PrimExpr& b) { return is_result(a) || is_result(b); };
-  if (const auto* op = value.as<AddNode>(); op && matches(op->a, op->b)) return add;
-  if (const auto* op = value.as<MulNode>(); op && matches(op->a, op->b)) return mul;
-  if (const auto* op = value.as<MinNode>(); op && matches(op->a, op->b)) return min;
-  if (const auto* op = value.as<MaxNode>(); op && matches(op->a, op->b)) return max;
-  throw ScheduleError(
-      StrCat(kName, ": the reduction of block '", block->name_hint, "' isn't a sum, product, minimum or maximum"));
-}
-
 struct Pieces {
   PlacedBlock placed;
   const ForNode* loop;
-  const BufferStoreNode* store;
-  const BufferStoreNode* init;
-  Combine combine;
+  Reducer reducer;
+  std::vector<const BufferStoreNode*> inits;  ///< one for each store of the reducer
 };
+
+/// The stores of init, in the order of the results.
+std::vector<const BufferStoreNode*> InitsOf(const BlockNode* block, const Reducer& reducer) {
+  std::vector<const BufferStoreNode*> result;
+  for (const BufferStoreNode* store : reducer.stores) {
+    for (const BufferStoreNode* init : StoresOf(block->init)) {
+      if (init->buffer.same_as(store->buffer)) result.push_back(init);
+    }
+  }
+  if (result.size() != reducer.stores.size() || result.size() != StoresOf(block->init).size()) {
+    throw ScheduleError(StrCat(kName, ": init of block '", block->name_hint, "' must store each of its ",
+                               reducer.stores.size(), " results once"));
+  }
+  return result;
+}
 
 Pieces Check(const ScheduleState& state, const Path& path) {
   const auto* loop = path.back().as<ForNode>();
@@ -51,15 +43,10 @@ Pieces Check(const ScheduleState& state, const Path& path) {
     throw ScheduleError(
         StrCat(kName, ": loop ", LoopName(loop->loop_var), " must hold one block, not ", inside.size()));
   }
-  Pieces p{state.FindBlock(inside[0].name()), loop, nullptr, nullptr, nullptr};
+  Pieces p{state.FindBlock(inside[0].name()), loop, {}, {}};
   const BlockNode* block = p.placed.block();
   const std::string& name = p.placed.name();
   if (!block->init.defined()) throw ScheduleError(StrCat(kName, ": block '", name, "' isn't a reduction with init"));
-  p.store = block->body.as<BufferStoreNode>();
-  p.init = block->init.as<BufferStoreNode>();
-  if (p.store == nullptr || p.init == nullptr) {
-    throw ScheduleError(StrCat(kName, ": block '", name, "' must have one result and no condition"));
-  }
   bool drives = false;
   for (size_t i = 0; i < block->iter_vars.size(); ++i) {
     if (!UsesLoopVar(p.placed.realize->iter_values[i], loop->loop_var)) continue;
@@ -75,7 +62,8 @@ Pieces Check(const ScheduleState& state, const Path& path) {
   }
   if (!is_const_int(loop->min, 0))
     throw ScheduleError(StrCat(kName, ": loop ", LoopName(loop->loop_var), " must start at 0"));
-  p.combine = CombinerOf(block, p.store);
+  p.reducer = MatchReducer(block, kName);
+  p.inits = InitsOf(block, p.reducer);
   return p;
 }
 
@@ -85,97 +73,152 @@ Array<PrimExpr> Inserted(const Array<PrimExpr>& list, size_t at, const PrimExpr&
   return result;
 }
 
-/// The block of partial results, in place of the original.
-Stmt PartialBlock(const Pieces& p, const Buffer& partial, size_t axis, const std::string& name) {
-  const BlockNode* block = p.placed.block();
+/// The axes of the block of partial results, their bindings, and what the axes of the original are in terms of them.
+struct PartialAxes {
   Array<IterVar> axes;
   Array<PrimExpr> bindings;
   Map<Var, PrimExpr> vmap;
+  Map<Var, PrimExpr> loop_map;  ///< loops that the block reduces over, to its axes
+  Var factor;
+};
+
+PartialAxes AxesOf(const Pieces& p) {
+  const BlockNode* block = p.placed.block();
+  const Array<PrimExpr>& values = p.placed.realize->iter_values;
+  PartialAxes result{{}, {}, {}, {}, Var("v" + p.loop->loop_var->name_hint, p.loop->loop_var.dtype())};
   for (size_t i = 0; i < block->iter_vars.size(); ++i) {
     const IterVar iv = block->iter_vars[i];
     if (iv->iter_type == IterVarType::kCommReduce) continue;
     Var fresh(iv->var->name_hint, iv->var.dtype());
-    vmap.Set(iv->var, fresh);
-    axes.push_back(IterVar(iv->dom, fresh, iv->iter_type));
-    bindings.push_back(p.placed.realize->iter_values[i]);
+    result.vmap.Set(iv->var, fresh);
+    result.axes.push_back(IterVar(iv->dom, fresh, iv->iter_type));
+    result.bindings.push_back(values[i]);
   }
-  Var factor("v" + p.loop->loop_var->name_hint, p.loop->loop_var.dtype());
-  axes.push_back(IterVar(Range(p.loop->extent), factor, IterVarType::kDataPar));
-  bindings.push_back(p.loop->loop_var);
+  result.axes.push_back(IterVar(Range(p.loop->extent), result.factor, IterVarType::kDataPar));
+  result.bindings.push_back(p.loop->loop_var);
+  result.loop_map.Set(p.loop->loop_var, result.factor);
   // Each other loop that drives a reduction becomes an axis of its own.
-  Map<Var, PrimExpr> loop_map;
-  loop_map.Set(p.loop->loop_var, factor);
   for (const For& loop : p.placed.Loops()) {
-    if (loop->loop_var.same_as(p.loop->loop_var)) continue;
-    bool reduces = false;
-    for (size_t i = 0; i < block->iter_vars.size(); ++i) {
-      reduces |= block->iter_vars[i]->iter_type == IterVarType::kCommReduce &&
-                 UsesLoopVar(p.placed.realize->iter_values[i], loop->loop_var);
-    }
-    if (!reduces) continue;
-    for (size_t i = 0; i < block->iter_vars.size(); ++i) {
-      if (block->iter_vars[i]->iter_type == IterVarType::kCommReduce ||
-          !UsesLoopVar(p.placed.realize->iter_values[i], loop->loop_var)) {
-        continue;
-      }
+    const Driven driven = DrivenBy(p.placed, loop->loop_var);
+    if (loop->loop_var.same_as(p.loop->loop_var) || !driven.reduction) continue;
+    if (driven.data) {
       throw ScheduleError(StrCat(kName, ": loop ", LoopName(loop->loop_var), " drives both data and reduction axes of ",
                                  "block '", block->name_hint, "'"));
     }
     Var fresh("v" + loop->loop_var->name_hint, loop->loop_var.dtype());
-    axes.push_back(IterVar(Range::FromMinExtent(loop->min, loop->extent), fresh, IterVarType::kCommReduce));
-    bindings.push_back(loop->loop_var);
-    loop_map.Set(loop->loop_var, fresh);
+    result.axes.push_back(IterVar(Range::FromMinExtent(loop->min, loop->extent), fresh, IterVarType::kCommReduce));
+    result.bindings.push_back(loop->loop_var);
+    result.loop_map.Set(loop->loop_var, fresh);
   }
   for (size_t i = 0; i < block->iter_vars.size(); ++i) {
     const IterVar iv = block->iter_vars[i];
-    if (iv->iter_type == IterVarType::kCommReduce)
-      vmap.Set(iv->var, Substitute(p.placed.realize->iter_values[i], loop_map));
+    if (iv->iter_type == IterVarType::kCommReduce) result.vmap.Set(iv->var, Substitute(values[i], result.loop_map));
   }
-  // Conditions with reduced loops say what is added; init must happen all the same.
+  return result;
+}
+
+/// Conditions of the block with reduced loops say what is added (`added`, in terms of the axes); init must happen all
+/// the same, where the others hold.
+struct Conditions {
   PrimExpr where = make_bool(true), added = make_bool(true);
+};
+
+Conditions SplitConditions(const Pieces& p, const Map<Var, PrimExpr>& loop_map) {
+  Conditions result;
   for (const PrimExpr& e : SplitConjunction(p.placed.realize->predicate)) {
-    bool reduced = arith::UsesVar(e, [&](const VarNode* v) { return loop_map.contains(GetRef<Var>(v)); });
-    if (!reduced) {
-      where = where && e;
+    if (!arith::UsesVar(e, [&](const VarNode* v) { return loop_map.contains(GetRef<Var>(v)); })) {
+      result.where = result.where && e;
       continue;
     }
     for (const For& loop : p.placed.Loops()) {
       if (UsesLoopVar(e, loop->loop_var) && !loop_map.contains(loop->loop_var)) {
-        throw ScheduleError(StrCat(kName, ": a condition of block '", block->name_hint, "' mixes loop ",
+        throw ScheduleError(StrCat(kName, ": a condition of block '", p.placed.name(), "' mixes loop ",
                                    LoopName(loop->loop_var), " with reduced loops"));
       }
     }
-    added = added && Substitute(e, loop_map);
+    result.added = result.added && Substitute(e, loop_map);
   }
-  class ToPartial : public ExprMutator {
-   public:
-    ToPartial(const Buffer& from, const Buffer& to, size_t axis, const Var& factor)
-        : from_(from), to_(to), axis_(axis), factor_(factor) {}
+  return result;
+}
 
-   protected:
-    PrimExpr VisitExpr_(const BufferLoadNode* op) override {
-      PrimExpr load = ExprMutator::VisitExpr_(op);
-      if (!op->buffer.same_as(from_)) return load;
-      return BufferLoad(to_, Inserted(load.as<BufferLoadNode>()->indices, axis_, factor_));
-    }
+/// Results become their partial ones, at a further index.
+class ToPartial : public StmtExprMutator {
+ public:
+  ToPartial(const Map<Buffer, Buffer>& partial, size_t axis, const Var& factor)
+      : partial_(partial), axis_(axis), factor_(factor) {}
 
-   private:
-    const Buffer &from_, &to_;
-    size_t axis_;
-    const Var& factor_;
-  } to_partial(p.store->buffer, partial, axis, factor);
-  auto indices = [&](const BufferStoreNode* store) {
-    return Inserted(store->indices.Map([&](const PrimExpr& e) { return Substitute(e, vmap); }), axis, factor);
-  };
-  Stmt init = BufferStore(partial, Substitute(p.init->value, vmap), indices(p.init));
-  Stmt body = BufferStore(partial, to_partial(Substitute(p.store->value, vmap)), indices(p.store));
-  if (!is_const_int(added, 1)) body = IfThenElse(added, body);
+ protected:
+  using StmtExprMutator::VisitExpr_;
+  using StmtExprMutator::VisitStmt_;
+  PrimExpr VisitExpr_(const BufferLoadNode* op) override {
+    PrimExpr load = StmtExprMutator::VisitExpr_(op);
+    std::optional<Buffer> partial = partial_.Get(op->buffer);
+    if (!partial.has_value()) return load;
+    return BufferLoad(*partial, Inserted(load.as<BufferLoadNode>()->indices, axis_, factor_));
+  }
+  Stmt VisitStmt_(const BufferStoreNode* op) override {
+    Stmt stmt = StmtExprMutator::VisitStmt_(op);
+    std::optional<Buffer> partial = partial_.Get(op->buffer);
+    if (!partial.has_value()) return stmt;
+    const auto* store = stmt.as<BufferStoreNode>();
+    return BufferStore(*partial, store->value, Inserted(store->indices, axis_, factor_));
+  }
+
+ private:
+  const Map<Buffer, Buffer>& partial_;
+  size_t axis_;
+  const Var& factor_;
+};
+
+/// The block of partial results, in place of the original.
+Stmt PartialBlock(const Pieces& p, const Map<Buffer, Buffer>& partial, size_t axis, const std::string& name) {
+  const PartialAxes a = AxesOf(p);
+  const Conditions conditions = SplitConditions(p, a.loop_map);
+  ToPartial to_partial(partial, axis, a.factor);
+  Array<Stmt> inits;
+  for (size_t i = 0; i < p.inits.size(); ++i) {
+    const PrimExpr& identity = p.reducer.identities[i];
+    Stmt store =
+        BufferStore(p.inits[i]->buffer, identity.defined() ? identity : p.inits[i]->value, p.inits[i]->indices);
+    inits.push_back(to_partial(Substitute(store, a.vmap)));
+  }
+  Stmt init = SeqStmt::Flatten(inits);
+  Stmt body = to_partial(Substitute(p.placed.block()->body, a.vmap));
+  if (!is_const_int(conditions.added, 1)) body = IfThenElse(conditions.added, body);
   BlockAccess access = DetectBlockAccess(body, init);
-  return BlockRealize(bindings, where, Block(axes, access.reads, access.writes, name, body, init));
+  return BlockRealize(a.bindings, conditions.where, Block(a.axes, access.reads, access.writes, name, body, init));
+}
+
+/// The results combined with one partial one each.
+Stmt Combination(const Pieces& p, const Map<Buffer, Buffer>& partial, size_t axis, const Map<Var, PrimExpr>& vmap,
+                 const Var& factor) {
+  Array<PrimExpr> earlier, later;
+  Array<Array<PrimExpr>> indices;
+  for (const BufferStoreNode* store : p.reducer.stores) {
+    indices.push_back(store->indices.Map([&](const PrimExpr& e) { return Substitute(e, vmap); }));
+    earlier.push_back(BufferLoad(store->buffer, indices.back()));
+    later.push_back(BufferLoad(partial.at(store->buffer), Inserted(indices.back(), axis, factor)));
+  }
+  Array<PrimExpr> values = p.reducer.combine(earlier, later);
+  Array<Stmt> stores;
+  std::vector<std::pair<Var, PrimExpr>> lets;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Buffer& buffer = p.reducer.stores[i]->buffer;
+    PrimExpr value = values[i];
+    if (values.size() > 1) {
+      // No store may happen before all values are computed.
+      lets.emplace_back(Var(StrCat("r", i), buffer->dtype), value);
+      value = lets.back().first;
+    }
+    stores.push_back(BufferStore(buffer, value, indices[i]));
+  }
+  Stmt body = SeqStmt::Flatten(stores);
+  for (size_t i = lets.size(); i-- > 0;) body = LetStmt(lets[i].first, lets[i].second, body);
+  return body;
 }
 
 /// Loops and the block that combine the partial results; it keeps the name of the original.
-Stmt FinalNest(const Pieces& p, const Buffer& partial, size_t axis) {
+Stmt FinalNest(const Pieces& p, const Map<Buffer, Buffer>& partial, size_t axis) {
   const BlockNode* block = p.placed.block();
   Array<IterVar> axes;
   Array<PrimExpr> bindings;
@@ -195,12 +238,8 @@ Stmt FinalNest(const Pieces& p, const Buffer& partial, size_t axis) {
   }
   Var factor = declare(Var("v" + p.loop->loop_var->name_hint, p.loop->loop_var.dtype()), Range(p.loop->extent),
                        IterVarType::kCommReduce);
-  Array<PrimExpr> indices = p.store->indices.Map([&](const PrimExpr& e) { return Substitute(e, vmap); });
-  PrimExpr value =
-      p.combine(BufferLoad(p.store->buffer, indices), BufferLoad(partial, Inserted(indices, axis, factor)));
-  Stmt body = BufferStore(p.store->buffer, value, indices);
-  Stmt init = BufferStore(p.init->buffer, Substitute(p.init->value, vmap),
-                          p.init->indices.Map([&](const PrimExpr& e) { return Substitute(e, vmap); }));
+  Stmt body = Combination(p, partial, axis, vmap, factor);
+  Stmt init = Substitute(block->init, vmap);
   BlockAccess access = DetectBlockAccess(body, init);
   Stmt nest =
       BlockRealize(bindings, make_bool(true),
@@ -217,9 +256,15 @@ std::string RFactor(ScheduleState& state, const Var& loop_var, int factor_axis) 
   Path path = state.FindLoop(loop_var, kName);
   Pieces p = Check(state, path);
   RequireTopLevel(p.placed, kName);
-  auto rank = static_cast<int>(p.store->buffer->shape.size());
+  const Buffer& first = p.reducer.stores[0]->buffer;
+  auto rank = static_cast<int>(first->shape.size());
+  for (const BufferStoreNode* store : p.reducer.stores) {
+    if (store->buffer->shape.size() == first->shape.size()) continue;
+    throw ScheduleError(StrCat(kName, ": results '", first->name, "' and '", store->buffer->name, "' of block '",
+                               p.placed.name(), "' have different ranks"));
+  }
   if (factor_axis < -(rank + 1) || factor_axis > rank) {
-    throw ScheduleError(StrCat(kName, ": buffer '", p.store->buffer->name, "' has ", rank, " dimensions; factor_axis ",
+    throw ScheduleError(StrCat(kName, ": buffer '", first->name, "' has ", rank, " dimensions; factor_axis ",
                                factor_axis, " is outside"));
   }
   auto axis = static_cast<size_t>(factor_axis < 0 ? factor_axis + rank + 1 : factor_axis);
@@ -227,13 +272,19 @@ std::string RFactor(ScheduleState& state, const Var& loop_var, int factor_axis) 
   size_t top = p.placed.ScopeIndex() + 1;
   if (p.placed.path[top].as<SeqStmtNode>()) ++top;
   for (const PlacedBlock& other : BlocksIn(p.placed.path[top])) {
-    if (other.name() != p.placed.name() && ReadsBuffer(other.block(), p.store->buffer)) {
+    if (other.name() == p.placed.name()) continue;
+    for (const BufferStoreNode* store : p.reducer.stores) {
+      if (!ReadsBuffer(other.block(), store->buffer)) continue;
       throw ScheduleError(StrCat(kName, ": block '", other.name(), "' reads the result of block '", p.placed.name(),
                                  "' inside the same loops"));
     }
   }
-  Buffer partial = DeclBuffer(Inserted(p.store->buffer->shape, axis, p.loop->extent), p.store->buffer->dtype,
-                              state.UniqueBufferName(p.store->buffer->name + ".rf"));
+  Map<Buffer, Buffer> partial;
+  for (const BufferStoreNode* store : p.reducer.stores) {
+    const Buffer& buffer = store->buffer;
+    partial.Set(buffer, DeclBuffer(Inserted(buffer->shape, axis, p.loop->extent), buffer->dtype,
+                                   state.UniqueBufferName(buffer->name + ".rf")));
+  }
   std::string name = state.UniqueBlockName(p.placed.name() + ".rf");
   Stmt current = PartialBlock(p, partial, axis, name);
   for (size_t i = p.placed.path.size() - 1; i-- > top;) {
@@ -241,7 +292,7 @@ std::string RFactor(ScheduleState& state, const Var& loop_var, int factor_axis) 
   }
   Path prefix(p.placed.path.begin(), p.placed.path.begin() + static_cast<std::ptrdiff_t>(top) + 1);
   state.Replace(prefix, SeqStmt::Flatten({current, FinalNest(p, partial, axis)}));
-  state.AddAlloc(partial);
+  for (const BufferStoreNode* store : p.reducer.stores) state.AddAlloc(partial.at(store->buffer));
   return name;
 }
 

@@ -426,6 +426,16 @@ bool UsesLoopVar(const PrimExpr& e, const Var& var) {
   return arith::UsesVar(e, [&](const VarNode* v) { return v == var.get(); });
 }
 
+Driven DrivenBy(const PlacedBlock& placed, const Var& loop) {
+  Driven driven;
+  for (size_t i = 0; i < placed.block()->iter_vars.size(); ++i) {
+    if (!UsesLoopVar(placed.realize->iter_values[i], loop)) continue;
+    const bool reduced = placed.block()->iter_vars[i]->iter_type == IterVarType::kCommReduce;
+    (reduced ? driven.reduction : driven.data) = true;
+  }
+  return driven;
+}
+
 bool ReadsBuffer(const BlockNode* block, const Buffer& buffer) {
   for (const BufferRegion& r : block->reads) {
     if (r->buffer.same_as(buffer)) return true;

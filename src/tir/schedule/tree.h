@@ -79,6 +79,12 @@ Stmt AddPredicate(const Stmt& stmt, const PrimExpr& predicate);
 std::vector<PlacedBlock> BlocksIn(const Stmt& stmt);
 bool Contains(const Stmt& stmt, const Object* what);
 bool UsesLoopVar(const PrimExpr& e, const Var& var);
+/// Kinds of a block's axes that a loop drives.
+struct Driven {
+  bool data = false;  ///< one that isn't reduced
+  bool reduction = false;
+};
+Driven DrivenBy(const PlacedBlock& placed, const Var& loop);
 bool ReadsBuffer(const BlockNode* block, const Buffer& buffer);
 bool WritesBuffer(const BlockNode* block, const Buffer& buffer);
 bool IsReduction(const BlockNode* block);
