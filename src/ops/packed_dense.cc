@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products whose right operand is packed in the order in which it is read: blocks of columns fill a vector, so
 // that one element of the left operand meets a vector of columns. Constants are packed at compile time; what packs
-// an activation fuses with what computes it.
+// an activation fuses with what computes it. Where nothing does (a model's input), the product packs some columns just
+// before it uses them, so that they are read from a cache near by.
 #include "ops/families.h"
 #include "ops/infer.h"
 #include "ops/macs.h"
@@ -24,8 +25,9 @@ using relay::LayoutArgs;
 
 constexpr int64_t kBlock = kPackedColumns;
 
-/// With so many rows, packing the right operand first takes less time than it saves.
-constexpr int64_t kLeastRows = 4;
+/// With so many rows, packing the right operand first takes less time than it saves; it takes longer where the operand
+/// has to be transposed.
+constexpr int64_t kLeastRows = 4, kLeastRowsTransposed = 8;
 
 /// data (batch.., m.., k), weight (batch.., ceil(units / 16), k, 16): (batch.., m.., units). Attribute units must be
 /// given.
@@ -53,10 +55,7 @@ Type PackedDenseInfer(const InferContext& context) {
   return TensorType(out, attrs->out_dtype.is_void() ? data->dtype : attrs->out_dtype);
 }
 
-Array<te::Tensor> PackedDenseCompute(const Attrs&, const Array<te::Tensor>& inputs, const Type& out_type) {
-  const te::Tensor& data = inputs[0];
-  const te::Tensor& weight = inputs[1];
-  const TensorTypeNode* type = OutTensor(out_type);
+Array<te::Tensor> PackedSum(const te::Tensor& data, const te::Tensor& weight, const TensorTypeNode* type) {
   size_t batch = weight.ndim() - 3;
   te::IterVar k = te::ReduceAxis(tir::Range(weight->shape[batch + 1]), "k");
   DataType dtype = type->dtype;
@@ -83,11 +82,80 @@ Array<te::Tensor> PackedDenseCompute(const Attrs&, const Array<te::Tensor>& inpu
       type->shape, [&](const Array<te::Var>& i) { return sum(Indices(i)); }, "packed_dense_result", tag::kInjective)};
 }
 
+Array<te::Tensor> PackedDenseCompute(const Attrs&, const Array<te::Tensor>& inputs, const Type& out_type) {
+  return PackedSum(inputs[0], inputs[1], OutTensor(out_type));
+}
+
+/// data (batch.., m.., k), weight (batch.., k, n) or, transpose_b, (batch.., n, k), static: (batch.., m.., n).
+Type PackingMatmulInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* weight = context.Tensor(1, "weight");
+  const auto* attrs = context.attrs<MatmulAttrs>();
+  const size_t rank = weight->shape.size();
+  if (rank < 2 || data->shape.empty() || attrs->transpose_a || !IsStatic(weight)) {
+    throw ShapeError("needs data of rank 1 and more that isn't transposed, and a weight of known shape");
+  }
+  if (rank > 2 && data->shape.size() != rank) throw ShapeError("data and weight must have the same batch");
+  for (size_t i = 0; i + 2 < rank; ++i) {
+    if (!SameDim(data->shape[i], weight->shape[i])) throw ShapeError("the batches of data and weight differ");
+  }
+  if (!SameDim(data->shape.back(), weight->shape[attrs->transpose_b ? rank - 1 : rank - 2])) {
+    throw ShapeError("the inner dimensions of data and weight differ");
+  }
+  Array<PrimExpr> out = data->shape;
+  out.Set(out.size() - 1, weight->shape[attrs->transpose_b ? rank - 2 : rank - 1]);
+  return TensorType(out, attrs->out_dtype.is_void() ? data->dtype : attrs->out_dtype);
+}
+
+Array<te::Tensor> PackingMatmulCompute(const Attrs& attrs, const Array<te::Tensor>& inputs, const Type& out_type) {
+  const te::Tensor& weight = inputs[1];
+  const bool k_first = !attrs.as<MatmulAttrs>()->transpose_b;
+  const size_t rank = weight.ndim();
+  const PrimExpr k = weight->shape[k_first ? rank - 2 : rank - 1], n = weight->shape[k_first ? rank - 1 : rank - 2];
+  const int64_t columns = *AsConstInt(n);
+  Array<PrimExpr> shape;
+  for (size_t d = 0; d + 2 < rank; ++d) shape.push_back(weight->shape[d]);
+  shape.push_back(Index((columns + kBlock - 1) / kBlock));
+  shape.push_back(k);
+  shape.push_back(Index(kBlock));
+  te::Tensor packed = Compute(
+      shape,
+      [&](const Array<PrimExpr>& i) {
+        const PrimExpr unit = i[rank - 2] * Index(kBlock) + i[rank];
+        Array<PrimExpr> at;
+        for (size_t d = 0; d + 2 < rank; ++d) at.push_back(i[d]);
+        at.push_back(k_first ? i[rank - 1] : unit);
+        at.push_back(k_first ? unit : i[rank - 1]);
+        if (columns % kBlock == 0) return weight(at);
+        return tir::if_then_else(unit < n, weight(at), tir::make_zero(weight->dtype));
+      },
+      "packed_columns", "packed_columns");
+  return PackedSum(inputs[0], packed, OutTensor(out_type));
+}
+
+/// Whether a product packs its right operand itself: one that nothing computes, of enough columns for threads to share.
+bool PacksAsItGoes(const CallNode* call, const TensorTypeNode* weight, int64_t units) {
+  constexpr int64_t kLeastBlocks = 8;
+  if (call->args[1].as<relay::VarNode>() == nullptr) return false;
+  int64_t blocks = (units + kBlock - 1) / kBlock;
+  for (size_t i = 0; i + 2 < weight->shape.size(); ++i) blocks *= *AsConstInt(weight->shape[i]);
+  return blocks >= kLeastBlocks;
+}
+
 /// data times the packed form of `weight`, which has layout (batch.., units, k) or, `k_first`, (batch.., k, units).
 LaidOutCall PackedProduct(const CallNode* call, LayoutArgs& args, bool k_first, DataType out_dtype) {
   const auto* type = args.Type(1);
   size_t rank = type->shape.size();
   int64_t units = *AsConstInt(type->shape[k_first ? rank - 1 : rank - 2]);
+  if (PacksAsItGoes(call, type, units)) {
+    Expr product = CallWith<MatmulAttrs>("nn.packing_matmul", {args.Get(0, ""), args.Get(1, "")}, [&](auto& a) {
+      a.units = units;
+      a.out_dtype = out_dtype;
+      a.transpose_b = !k_first;
+    });
+    const auto* made = product.as<CallNode>();
+    return LaidOutCall{relay::Call(made->op, made->args, made->attrs, {}, call->span), ""};
+  }
   Expr packed = PackColumns(args.Get(1, ""), type, k_first);
   Expr dense = CallWith<DenseAttrs>("nn.packed_dense", {args.Get(0, ""), packed}, [&](auto& a) {
     a.units = units;
@@ -107,7 +175,8 @@ bool IsWorthPacking(const CallNode* call, LayoutArgs& args, int64_t rows, bool k
   if (call->args[1].as<ConstantNode>() != nullptr) return true;
   if (!IsStatic(data)) return false;
   size_t rank = weight->shape.size();
-  return rows >= kLeastRows && *AsConstInt(weight->shape[k_first ? rank - 1 : rank - 2]) >= kBlock / 2;
+  return rows >= (k_first ? kLeastRows : kLeastRowsTransposed) &&
+         *AsConstInt(weight->shape[k_first ? rank - 1 : rank - 2]) >= kBlock / 2;
 }
 
 int64_t Rows(const TensorTypeNode* data) {
@@ -177,6 +246,15 @@ void RegisterPackedDenseOp() {
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
       .Set(relay::kMacCount, relay::FMacCount(PackedDenseMacs))
       .Set(kCompute, FTECompute(PackedDenseCompute));
+  OpRegistration("nn.packing_matmul")
+      .Describe("Matrix product that packs its right operand as it goes.")
+      .Arguments({{"data", "Tensor", "(batch.., m.., k)"}, {"weight", "Tensor", "(batch.., k, n)"}})
+      .AttrsType<MatmulAttrs>()
+      .SupportLevel(10)
+      .Relation(Rule<PackingMatmulInfer, 2>)
+      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(relay::kMacCount, relay::FMacCount(PackedDenseMacs))
+      .Set(kCompute, FTECompute(PackingMatmulCompute));
   OpRegistration("nn.dense").Set(relay::kLayoutRule, relay::FLayoutRule(DenseLayoutRule));
   OpRegistration("nn.matmul").Set(relay::kLayoutRule, relay::FLayoutRule(MatmulLayoutRule));
   OpRegistration("nn.batch_matmul").Set(relay::kLayoutRule, relay::FLayoutRule(BatchMatmulLayoutRule));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/schedule/cpu/cpu.h"
 #include "treadle/ir/prim_functor.h"
+#include "treadle/ir/prim_ops.h"
 #include "treadle/tir/stmt_functor.h"
 
 namespace treadle::ops::cpu {
@@ -165,7 +166,10 @@ int ContiguousAxis(Schedule& sch, const BlockRV& block) {
     for (const BufferLoadNode* load : loads) {
       for (size_t d = 0; d < load->indices.size(); ++d) {
         if (!UsesVar(load->indices[d], axis)) continue;
-        if (d + 1 != load->indices.size()) return false;
+        // Dimensions of one element don't count.
+        for (size_t after = d + 1; after < load->indices.size(); ++after) {
+          if (!tir::is_const_int(load->buffer->shape[after], 1)) return false;
+        }
         walks = true;
       }
     }
@@ -178,6 +182,26 @@ int ContiguousAxis(Schedule& sch, const BlockRV& block) {
     if (result == static_cast<int>(i) && spatial && i + 1 == SpatialAxes(node)) return result;
   }
   return result;
+}
+
+int TransposedAxis(Schedule& sch, const BlockRV& block) {
+  tir::Block node = sch.Get(block);
+  if (node->iter_vars.size() < 2) return -1;
+  const VarNode* last = node->iter_vars.back()->var.get();
+  int result = -1;
+  bool copies = true;
+  tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
+    const auto* load = e.as<BufferLoadNode>();
+    if (load == nullptr || load->indices.empty()) return;
+    bool uses_last = false;
+    for (const PrimExpr& index : load->indices) uses_last |= UsesVar(index, last);
+    if (!uses_last) return;
+    if (UsesVar(load->indices.back(), last)) copies = false;  // read along it anyway
+    for (size_t i = 0; i + 1 < node->iter_vars.size(); ++i) {
+      if (UsesVar(load->indices.back(), node->iter_vars[i]->var.get())) result = static_cast<int>(i);
+    }
+  });
+  return copies ? result : -1;
 }
 
 int VectorLanes(int64_t extent) {

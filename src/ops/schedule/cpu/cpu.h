@@ -41,6 +41,10 @@ bool IsFlatElementwise(Schedule& sch, const BlockRV& block);
 /// axes is preferred to those that are reduced.
 int ContiguousAxis(Schedule& sch, const BlockRV& block);
 
+/// Of a block that moves data, the axis along which what it reads is contiguous, where its own last axis isn't; else
+/// -1.
+int TransposedAxis(Schedule& sch, const BlockRV& block);
+
 /// The block that consumes the result of `block` element by element and writes the output, if it is the only consumer.
 BlockRV EpilogueOf(Schedule& sch, const BlockRV& block);
 
@@ -60,12 +64,16 @@ struct RegisterTile {
 /// The fastest tile for rows of `width` results of `channels` lanes, with `blocks` such rows sharing inputs.
 RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const TargetFeatures& features);
 /// Computes `block` under `tile` into registers: reductions outside, then the axes `rows` unrolled, then axis `vector`
-/// as a vector (`blocks` of them, unrolled).
+/// as a vector (`blocks` of them, unrolled). `steps`: of the last reduction, written out where they divide it.
 void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, const std::vector<int>& rows, int vector,
-                 int64_t blocks = 1);
+                 int64_t blocks = 1, int64_t steps = 1);
 /// While `block` computes with weights for `repeats` tiles, fetches the weights of the next ones from memory: of a
 /// network's weights few are in the caches when they are first used.
 void PrefetchWeights(Schedule& sch, const BlockRV& block, const LoopRV& tile, int64_t repeats);
+
+/// Makes small tiles of two nested loops, `contiguous` along what is read and `last` along what is written, so that the
+/// cache lines of both are used while they are in the first-level cache. Returns the loops over tiles.
+std::vector<LoopRV> TransposeTile(Schedule& sch, const LoopRV& contiguous, const LoopRV& last);
 
 /// Element-wise, broadcasting and data-moving blocks at the root.
 void ScheduleInjective(Schedule& sch, const BlockRV& block);

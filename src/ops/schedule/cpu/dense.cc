@@ -23,19 +23,20 @@ const PrimExpr kRest{ObjectPtr<Object>()};
 constexpr int64_t kSymbolicRows = 840;
 constexpr int64_t kLanes = kPackedColumns;
 constexpr int64_t kRowBytes = 4 << 20;
+/// Addresses so far apart share a set of the first-level cache.
+constexpr int64_t kSetBytes = 4096;
 
 /// Rows of a tile with `channels` lanes, for `width` rows in all. A vector of channels takes `registers` of the
 /// machine's; two multiply-adds start per cycle, each takes four, and some registers are left for operands.
 int64_t TileWidth(int64_t width, int64_t channels, const TargetFeatures& features) {
-  constexpr double kLatency = 4, kPerStep = 0.35;  // cycles; of the loop around the tile
+  constexpr double kLatency = 4, kPerStep = 0.5;  // cycles; of the loop around the tile
   int64_t lanes = std::max(1, features.vector_lanes(32));
   int64_t registers = std::max<int64_t>(1, (channels + lanes - 1) / lanes);
   int64_t widest = std::max<int64_t>(1, (features.vector_registers - 4) / registers);
   widest = std::min<int64_t>(widest, 14);
-  auto step = [&](int64_t t) {
-    return t == 0 ? 0 : std::max(static_cast<double>(t * registers) / 2, kLatency) + kPerStep;
-  };
-  auto cost = [&](int64_t t) { return static_cast<double>(width / t) * step(t) + step(width % t); };
+  auto step = [&](int64_t t) { return std::max(static_cast<double>(t * registers) / 2, kLatency) + kPerStep; };
+  // Rows that the last tile lacks are computed, too, and dropped.
+  auto cost = [&](int64_t t) { return static_cast<double>((width + t - 1) / t) * step(t); };
   if (width <= widest) return width;
   int64_t best = widest;
   for (int64_t t = widest; t >= std::max<int64_t>(1, widest / 2); --t) {
@@ -43,6 +44,9 @@ int64_t TileWidth(int64_t width, int64_t channels, const TargetFeatures& feature
   }
   return best;
 }
+
+/// Steps of a sum that are written out.
+constexpr int64_t kSteps = 4;
 
 /// Product of the extents that a block reduces over.
 int64_t InnerExtent(Schedule& sch, const BlockRV& block) {
@@ -87,7 +91,7 @@ int64_t ChunkOf(int64_t k, int64_t columns, const TargetFeatures& features) {
   return 0;
 }
 
-Tiling ChooseTiling(int64_t rows, int64_t units, int64_t k, const TargetFeatures& features) {
+Tiling ChooseTiling(int64_t rows, int64_t units, int64_t k, bool packing, const TargetFeatures& features) {
   constexpr int64_t kLeastPackedUnits = 512, kLeastPackedTiles = 4, kMostChunkedRows = 768;
   const bool symbolic = rows < 0;
   Tiling result{};
@@ -96,13 +100,16 @@ Tiling ChooseTiling(int64_t rows, int64_t units, int64_t k, const TargetFeatures
   result.blocks = features.vector_lanes(32) >= kLanes && units % (2 * kLanes) == 0 ? 2 : 1;
   // Rows that stay in a cache near by while panels of the weight pass over them: the fewer parts the better, for each
   // reads all of the weight. Of rows in unknown number as many as the second-level cache holds.
-  const int64_t bytes = symbolic ? features.l2_bytes / 2 : kRowBytes;
+  const int64_t bytes = symbolic ? features.l2_bytes / 2 : std::max(kRowBytes, features.l3_bytes / 4);
   const int64_t most = std::max<int64_t>(1, bytes / (k * 4 * result.rows));
   const int64_t tiles = (std::max<int64_t>(rows, 0) + result.rows - 1) / result.rows;
-  result.parts = (tiles + most - 1) / most;
+  result.parts = packing ? 1 : (tiles + most - 1) / most;
   result.panels = symbolic ? most : (tiles + result.parts - 1) / result.parts;
   result.pack = !symbolic && units >= kLeastPackedUnits && tiles >= kLeastPackedTiles;
-  if (result.pack && rows < kMostChunkedRows) result.chunk = ChunkOf(k, result.blocks * kLanes, features);
+  // Panels that are packed just now are in the second-level cache: rows have to be packed only where all of a tile fall
+  // into the same sets of the first-level cache.
+  if (packing) result.pack = result.pack && k * 4 % kSetBytes == 0;
+  if (result.pack && !packing && rows < kMostChunkedRows) result.chunk = ChunkOf(k, result.blocks * kLanes, features);
   return result;
 }
 
@@ -134,6 +141,38 @@ void PackRows(Schedule& sch, const BlockRV& block, size_t rank, const Tiling& ti
   FuseParallel(sch, outer, work);
 }
 
+/// The block that packs the right operand of `block`; null where that comes packed.
+BlockRV PackingOf(Schedule& sch, const BlockRV& block) {
+  for (const BlockRV& producer : sch.GetProducers(block)) {
+    if (TagOf(sch, producer) == "packed_columns") return producer;
+  }
+  return BlockRV();
+}
+
+/// Panels that are packed together, of `panels` in all: rows of the right operand are read in runs of some cache lines,
+/// what is packed stays in the second-level cache, and threads have enough to share.
+int64_t PanelsAtOnce(int64_t panels, int64_t panel_bytes, const TargetFeatures& features) {
+  constexpr int64_t kMost = 4, kEnough = 8;
+  for (int64_t n = kMost; n > 1; --n) {
+    const bool fair = panels / n >= kEnough || panels / n % 2 == 0;
+    if (panels % n == 0 && fair && n * panel_bytes <= std::max(features.l2_bytes, 2 * panel_bytes)) return n;
+  }
+  return 1;
+}
+
+/// Packs columns of the right operand under `group`, which uses them.
+void PackColumns(Schedule& sch, const BlockRV& packing, const LoopRV& group) {
+  sch.ComputeAt(packing, group);
+  std::vector<LoopRV> axes = LoopsUnder(sch, packing, group);  // batch.., n / 16, k, 16
+  const size_t n = axes.size();
+  if (axes[n - 2].defined() && TransposedAxis(sch, packing) == static_cast<int>(n) - 2) {
+    TransposeTile(sch, axes[n - 2], axes[n - 1]);
+    return;
+  }
+  if (axes[n - 3].defined() && axes[n - 2].defined()) sch.Reorder({axes[n - 2], axes[n - 3]});
+  sch.Vectorize(axes[n - 1]);
+}
+
 /// Sums of one row: bound by reading the other operand. Several blocks of columns at once are several streams of memory
 /// and as many chains of sums.
 void ScheduleVectorProduct(Schedule& sch, const BlockRV& block, const std::vector<LoopRV>& out, double work,
@@ -154,8 +193,8 @@ void ScheduleVectorProduct(Schedule& sch, const BlockRV& block, const std::vecto
 
 /// The sum of a chunk for all tiles of some panels before the next chunk. What follows the product runs once these
 /// results are complete.
-void ScheduleChunks(Schedule& sch, const BlockRV& block, const std::vector<LoopRV>& out, const Tiling& tiling,
-                    double work) {
+void ScheduleChunks(Schedule& sch, const BlockRV& block, const BlockRV& packing, const std::vector<LoopRV>& out,
+                    const Tiling& tiling, double work) {
   constexpr int64_t kMostPanels = 4;
   const size_t rank = out.size();
   const int64_t units = Extent(sch, out[rank - 1]),
@@ -176,11 +215,15 @@ void ScheduleChunks(Schedule& sch, const BlockRV& block, const std::vector<LoopR
   std::vector<LoopRV> m = sch.Split(axes[rank - 2], {kRest, PrimExpr(tiling.rows)});
   std::vector<LoopRV> n = sch.Split(axes[rank - 1], {kRest, PrimExpr(tiling.blocks), PrimExpr(kLanes)});
   sch.Reorder({sum, n[0], m[0], m[1], n[1], n[2]});
-  ComputeTile(sch, partial, m[0], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1, tiling.blocks);
+  ComputeTile(sch, partial, m[0], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1, tiling.blocks, kSteps);
   sch.Vectorize(n[2]);
   sch.Unroll(n[1]);
   sch.Unroll(m[1]);
-  PrefetchWeights(sch, partial, m[0], tiling.panels);
+  if (packing.defined()) {
+    PackColumns(sch, packing, columns[0]);
+  } else {
+    PrefetchWeights(sch, partial, m[0], tiling.panels);
+  }
   sch.DecomposeReduction(block, sum);
   sch.Vectorize(columns[2]);
   std::vector<LoopRV> outer(out.begin(), out.end() - 2);
@@ -196,21 +239,33 @@ void SchedulePackedDense(Schedule& sch, const BlockRV& block, BlockRV epilogue, 
   std::vector<LoopRV> out = sch.GetLoops(epilogue);  // .., m, n
   const size_t rank = out.size();
   if (rank == 1 || Extent(sch, out[rank - 2]) == 1) return ScheduleVectorProduct(sch, block, out, work, features);
-  const Tiling tiling =
-      ChooseTiling(Extent(sch, out[rank - 2]), Extent(sch, out[rank - 1]), InnerExtent(sch, block), features);
+  const BlockRV packing = PackingOf(sch, block);
+  const Tiling tiling = ChooseTiling(Extent(sch, out[rank - 2]), Extent(sch, out[rank - 1]), InnerExtent(sch, block),
+                                     packing.defined(), features);
   if (tiling.pack) PackRows(sch, block, rank, tiling, work);
-  if (tiling.chunk != 0) return ScheduleChunks(sch, block, out, tiling, work);
+  if (tiling.chunk != 0) return ScheduleChunks(sch, block, packing, out, tiling, work);
+  const int64_t panel = tiling.blocks * kLanes;
+  const int64_t group = packing.defined() ? PanelsAtOnce((Extent(sch, out[rank - 1]) + panel - 1) / panel,
+                                                         InnerExtent(sch, block) * panel * 4, features)
+                                          : 1;
   std::vector<LoopRV> rows = sch.Split(out[rank - 2], {kRest, PrimExpr(tiling.panels), PrimExpr(tiling.rows)});
-  std::vector<LoopRV> columns = sch.Split(out[rank - 1], {kRest, PrimExpr(tiling.blocks), PrimExpr(kLanes)});
-  sch.Reorder({rows[0], columns[0], rows[1], rows[2], columns[1], columns[2]});
-  ComputeTile(sch, block, rows[1], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1, tiling.blocks);
-  sch.Vectorize(columns[2]);
-  sch.Unroll(columns[1]);
+  std::vector<LoopRV> columns =
+      sch.Split(out[rank - 1], {kRest, PrimExpr(group), PrimExpr(tiling.blocks), PrimExpr(kLanes)});
+  // All rows use what is packed at a time.
+  std::vector<LoopRV> outer{rows[0], columns[0]};
+  if (packing.defined()) std::swap(outer[0], outer[1]);
+  sch.Reorder({outer[0], outer[1], columns[1], rows[1], rows[2], columns[2], columns[3]});
+  ComputeTile(sch, block, rows[1], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1, tiling.blocks, kSteps);
+  sch.Vectorize(columns[3]);
+  sch.Unroll(columns[2]);
   sch.Unroll(rows[2]);
-  PrefetchWeights(sch, block, rows[1], tiling.panels);
-  std::vector<LoopRV> outer(out.begin(), out.end() - 2);
-  outer.push_back(rows[0]);
-  outer.push_back(columns[0]);
+  if (packing.defined()) {
+    PackColumns(sch, packing, columns[0]);
+    outer.pop_back();
+  } else {
+    PrefetchWeights(sch, block, rows[1], tiling.panels);
+  }
+  outer.insert(outer.begin(), out.begin(), out.end() - 2);
   FuseParallel(sch, outer, work);
 }
 

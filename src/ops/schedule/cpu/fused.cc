@@ -171,7 +171,8 @@ void ScheduleStages(Schedule& sch, const TargetFeatures& features) {
     tir::Block node = sch.Get(block);
     if (node->iter_vars.empty()) continue;  // opaque: a statement of the operator's own
     if (!IsReduction(sch, block)) {
-      if (PadsWindow(sch, block)) continue;  // scheduled with the window
+      if (TagOf(sch, block) == "packed_columns") continue;  // scheduled with the product
+      if (PadsWindow(sch, block)) continue;                 // scheduled with the window
       if (IsResizedRow(sch, block) || ScheduleResize(sch, block)) continue;
       ScheduleInjective(sch, block);
       continue;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ops/schedule/cpu/cpu.h"
+#include "treadle/ir/prim_ops.h"
 
 namespace treadle::ops::cpu {
 namespace {
@@ -10,12 +11,12 @@ const PrimExpr kRest{ObjectPtr<Object>()};
 constexpr int kTailLanes = 8;
 
 /// Rows that are summed at once: memory is read faster in several streams, and what all rows are multiplied with is
-/// read once. `extent`: elements of a row.
-int64_t RowsAtOnce(Schedule& sch, const BlockRV& block, size_t spatial, int64_t extent) {
+/// read once. `rows`: axes up to that of the rows, `extent`: elements of a row.
+int64_t RowsAtOnce(Schedule& sch, const BlockRV& block, size_t rows, int64_t extent) {
   constexpr int64_t kRows = 4, kLeastExtent = 256;
   constexpr double kLeastWork = 1 << 18;  // what doesn't stay in caches near by
-  if (spatial == 0 || extent < kLeastExtent || Work(sch, block) < kLeastWork) return 1;
-  const int64_t neighbours = Extent(sch, sch.GetLoops(block)[spatial - 1]);
+  if (rows == 0 || extent < kLeastExtent || Work(sch, block) < kLeastWork) return 1;
+  const int64_t neighbours = Extent(sch, sch.GetLoops(block)[rows - 1]);
   return neighbours > kRows && neighbours % kRows == 0 ? kRows : 1;
 }
 
@@ -33,17 +34,19 @@ bool VectorizeAlongReduction(Schedule& sch, const BlockRV& block, int axis) {
   size_t spatial = 0;
   tir::Block node = sch.Get(block);
   for (const tir::IterVar& v : node->iter_vars) spatial += v->iter_type == tir::IterVarType::kDataPar;
-  const int64_t rows = RowsAtOnce(sch, block, spatial, extent);
+  size_t row = spatial;  // axes up to the last one that isn't just one element
+  while (row > 0 && tir::is_const_int(node->iter_vars[row - 1]->dom->extent, 1)) --row;
+  const int64_t rows = RowsAtOnce(sch, block, row, extent);
   if (rows > 1) unroll = std::min(unroll, 2);
   std::vector<LoopRV> parts = sch.Split(k, {kRest, PrimExpr(int64_t{unroll} * lanes)});
   BlockRV partial = sch.RFactor(parts[1], static_cast<int>(spatial));
   std::vector<LoopRV> final_loops = sch.GetLoops(block);
   LoopRV row_loop;
   if (spatial > 0) {
-    LoopRV at = final_loops[spatial - 1];
+    LoopRV at = final_loops[rows > 1 ? row - 1 : spatial - 1];
     if (rows > 1) at = sch.Split(at, {kRest, PrimExpr(rows)})[0];
     sch.ComputeAt(partial, at);
-    if (rows > 1) row_loop = LoopsUnder(sch, partial, at)[spatial - 1];
+    if (rows > 1) row_loop = LoopsUnder(sch, partial, at)[row - 1];
   }
   sch.SetScope(partial, 0, "local");
   // Within: other reduction loops, then the lanes.

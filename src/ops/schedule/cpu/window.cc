@@ -52,7 +52,7 @@ RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const T
 }
 
 void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, const std::vector<int>& rows, int vector,
-                 int64_t blocks) {
+                 int64_t blocks, int64_t steps) {
   sch.SetScope(block, 0, "local");
   sch.ComputeAt(block, tile);
   tir::Block node = sch.Get(block);
@@ -62,9 +62,16 @@ void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, const 
   for (size_t i = 0; i < axes.size(); ++i) {
     if (node->iter_vars[i]->iter_type == tir::IterVarType::kCommReduce && axes[i].defined()) reduce.push_back(axes[i]);
   }
-  // Written out twice, the code of a full tile has too few registers.
+  LoopRV step;
+  if (!reduce.empty() && steps > 1 && Extent(sch, reduce.back()) > steps && Extent(sch, reduce.back()) % steps == 0) {
+    std::vector<LoopRV> parts = sch.Split(reduce.back(), {kRest, PrimExpr(steps)});
+    reduce.back() = parts[0];
+    step = parts[1];
+  }
+  // Written out twice by the code generator, the code of a full tile has too few registers.
   if (!reduce.empty()) sch.Annotate(reduce.back(), "no_unroll", IntImm(DataType::Int(64), 1));
   std::vector<LoopRV> order = reduce;
+  if (step.defined()) order.push_back(step);
   for (int row : rows) {
     if (axes[static_cast<size_t>(row)].defined()) order.push_back(axes[static_cast<size_t>(row)]);
   }
@@ -89,6 +96,7 @@ void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, const 
     init_axes.resize(axes.size());
     finish(init_axes);
   }
+  if (step.defined()) sch.Unroll(step);
   finish(axes);
 }
 
