@@ -34,11 +34,9 @@ def parameters(args, binds=None):
     return params, buffers
 
 
-def lower(inputs, args=None, name="main", binds=None, simple_mode=False, target=None):
-    """The module of loops that a schedule (with its parameters), a function or a module of blocks stands for. `binds`:
-    a dict from tensors to buffers (tir.decl_buffer) that they live in."""
+def functions(inputs, args=None, name="main", binds=None):
+    """The module of functions that a schedule (with its parameters), a function or a module stands for."""
     from . import te, tir
-    from .ir.lowering import lower_intrinsics
 
     if isinstance(inputs, te.Schedule):
         if args is None:
@@ -50,8 +48,16 @@ def lower(inputs, args=None, name="main", binds=None, simple_mode=False, target=
         inputs = IRModule({str(inputs.attrs["global_symbol"]) if "global_symbol" in inputs.attrs else name: inputs})
     if not isinstance(inputs, IRModule):
         raise TypeError(f"lower takes a schedule, a loop-level function or a module, not {type(inputs).__name__}")
+    return inputs
+
+
+def lower(inputs, args=None, name="main", binds=None, simple_mode=False, target=None):
+    """The module of loops that a schedule (with its parameters), a function or a module of blocks stands for. `binds`:
+    a dict from tensors to buffers (tir.decl_buffer) that they live in."""
+    from .ir.lowering import lower_intrinsics
+
     target = Target(target or Target.current() or "llvm")
-    return _api.LowerModule(lower_intrinsics(inputs, target), str(target), simple_mode)
+    return _api.LowerModule(lower_intrinsics(functions(inputs, args, name, binds), target), str(target), simple_mode)
 
 
 def build(inputs, args=None, target=None, target_host=None, runtime=None, name="main", binds=None):
@@ -67,4 +73,6 @@ def build(inputs, args=None, target=None, target_host=None, runtime=None, name="
     target = Target(target or Target.current() or "llvm")
     if target_host is not None and target.host is None:
         target = Target(target, host=target_host)
-    return _api.BuildModule(lower(inputs, args, name=name, binds=binds, target=target), str(target))
+    inputs = functions(inputs, args, name, binds)
+    _api.CheckBound(inputs, str(target))
+    return _api.BuildModule(lower(inputs, target=target), str(target))

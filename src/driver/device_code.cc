@@ -2,8 +2,10 @@
 #include "driver/device_code.h"
 
 #include "tir/passes/split_host_device.h"
+#include "treadle/ir/prim_ops.h"
 #include "treadle/runtime/plugin.h"
 #include "treadle/runtime/registry.h"
+#include "treadle/tir/stmt_functor.h"
 
 namespace treadle::driver {
 
@@ -14,6 +16,50 @@ int DeviceTypeOf(const Target& target) { return backends::GetBackend(target->kin
 Target HostOf(const Target& target) {
   if (!IsDevice(target)) return target;
   return target->host.defined() ? Downcast<Target>(target->host) : Target("llvm -mcpu=native");
+}
+
+namespace {
+
+/// Finds a buffer that is stored to in a loop, none of those around which is bound to threads or parallel.
+class UnboundFinder : public tir::StmtVisitor {
+ public:
+  std::string loop;
+
+ protected:
+  using tir::StmtVisitor::VisitStmt_;
+  void VisitStmt_(const tir::ForNode* op) override {
+    if (op->kind == tir::ForKind::kParallel ||
+        (op->kind == tir::ForKind::kThreadBinding && op->thread_binding->thread_tag.rfind("vthread", 0) != 0)) {
+      return;
+    }
+    const std::string outer = loop;
+    if (loop.empty() && !tir::is_const_int(op->extent, 1)) loop = op->loop_var->name_hint;
+    VisitStmt(op->body);
+    loop = outer;
+  }
+  void VisitStmt_(const tir::BufferStoreNode* op) override {
+    if (loop.empty()) return;
+    throw TargetError(
+        StrCat("buffer ", op->buffer->name, " is computed in loop ", loop,
+               ", which isn't bound to threads of the device. Did you forget to bind? Expected loops that "
+               "are bound to blockIdx.x, threadIdx.x ..., such as s[C].bind(axis, "
+               "te.thread_axis(\"blockIdx.x\")), or parallel"));
+  }
+};
+
+}  // namespace
+
+void CheckBound(const IRModule& module, const Target& target) {
+  if (!IsDevice(target)) return;
+  for (const auto& [var, func] : module->functions) {
+    const auto* prim = func.as<tir::PrimFuncNode>();
+    if (prim == nullptr) continue;
+    try {
+      UnboundFinder()(prim->body);
+    } catch (const TargetError& error) {
+      throw TargetError(StrCat("target ", target->kind, ": function ", var->name_hint, ": ", error.what()));
+    }
+  }
 }
 
 DeviceCode GenerateDeviceCode(const std::vector<tir::PrimFunc>& funcs, const Target& target) {

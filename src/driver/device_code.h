@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/backend.h"
+#include "treadle/ir/module.h"
 #include "treadle/ir/target.h"
 #include "treadle/runtime/module.h"
 #include "treadle/tir/function.h"
@@ -18,6 +19,10 @@ bool IsDevice(const Target& target);
 int DeviceTypeOf(const Target& target);
 /// The target that host code is compiled for: the target itself where it is a CPU's, else its host or this machine.
 Target HostOf(const Target& target);
+
+/// Throws a TargetError for what a function computes for a device in loops that aren't bound to its threads: it would
+/// run as one thread. Scalars may be computed so.
+void CheckBound(const IRModule& module, const Target& target);
 
 /// Functions in low-level form, split.
 struct DeviceCode {

@@ -82,6 +82,7 @@ tir::LowerConfig ConfigFor(const Target& target, const LowerOptions& options) {
   // C and its relatives have no vectors here.
   config.disable_vectorize = options.disable_vectorize || target->kind == "c" || target->kind == "opencl";
   config.bounds_check = options.bounds_check;
+  config.has_threads = target->kind == "opencl";
   config.native_float16 = target->kind == "opencl";
   config.unroll_max_step = options.unroll_max_step;
   config.unroll_max_depth = options.unroll_max_depth;

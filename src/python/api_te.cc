@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scalar expressions, tensor expressions, schedules, lowering and building of loop-level functions.
 #include "backends/llvm/codegen.h"
+#include "driver/device_code.h"
 #include "driver/lower_te.h"
 #include "driver/lower_tir.h"
 #include "python/checked.h"
@@ -273,7 +274,9 @@ void RegisterTirSchedule() {
   Reg("tir.schedule.compute_inline", [](ScheduleRef s, BlockRV b) { s.schedule().ComputeInline(b); });
   Reg("tir.schedule.reverse_compute_inline", [](ScheduleRef s, BlockRV b) { s.schedule().ReverseComputeInline(b); });
   Reg("tir.schedule.cache_read",
-      [](ScheduleRef s, BlockRV b, int i, std::string scope) { return s.schedule().CacheRead(b, i, scope); });
+      [](ScheduleRef s, BlockRV b, int i, std::string scope, Array<BlockRV> readers) {
+        return s.schedule().CacheRead(b, i, scope, readers.ToVector());
+      });
   Reg("tir.schedule.cache_write",
       [](ScheduleRef s, BlockRV b, int i, std::string scope) { return s.schedule().CacheWrite(b, i, scope); });
   Reg("tir.schedule.set_scope",
@@ -345,6 +348,7 @@ void RegisterTeApi() {
   Reg("driver.LowerModule", [](IRModule module, std::string target, bool simple_mode) {
     return driver::LowerModule(module, Target(target), simple_mode);
   });
+  Reg("driver.CheckBound", [](IRModule module, std::string target) { driver::CheckBound(module, Target(target)); });
   Reg("driver.BuildModule",
       [](IRModule module, std::string target) { return driver::BuildModule(module, Target(target)); });
 }

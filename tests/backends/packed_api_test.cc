@@ -51,14 +51,14 @@ TEST_F(PackedApiTest, ChecksCodes) {
   EXPECT_EQ(Call({Tensor({4, 3}), Tensor({4, 3})}, kTreadleInt), "f: Expect arg[0] to be pointer");
 }
 TEST_F(PackedApiTest, ChecksRanks) {
-  EXPECT_EQ(Call({Tensor({4, 3, 1}), Tensor({4, 3})}), "f: arg0.ndim is expected to equal 2");
+  EXPECT_EQ(Call({Tensor({4, 3, 1}), Tensor({4, 3})}), "f: arg0.ndim is expected to equal 2 (tensor A)");
 }
 TEST_F(PackedApiTest, ChecksDTypes) {
-  EXPECT_EQ(Call({Tensor({4, 3}), Tensor({4, 3}, DataType::Float(64))}), "f: arg1.dtype is expected to be float32");
+  EXPECT_EQ(Call({Tensor({4, 3}), Tensor({4, 3}, DataType::Float(64))}), "f: arg1.dtype is expected to be float32 (tensor B)");
 }
 TEST_F(PackedApiTest, ChecksShapes) {
-  EXPECT_EQ(Call({Tensor({4, 5}), Tensor({4, 3})}), "f: arg0.shape[1] is expected to equal 3");
-  EXPECT_EQ(Call({Tensor({4, 3}), Tensor({5, 3})}), "f: arg1.shape[0] is expected to equal n");
+  EXPECT_EQ(Call({Tensor({4, 5}), Tensor({4, 3})}), "f: arg0.shape[1] is expected to equal 3 (tensor A)");
+  EXPECT_EQ(Call({Tensor({4, 3}), Tensor({5, 3})}), "f: arg1.shape[0] is expected to equal n (tensor B)");
 }
 
 TEST(BoundsCheckTest, NamesTheBuffer) {

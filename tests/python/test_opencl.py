@@ -29,11 +29,10 @@ def bound(s, b):
     s[b].bind(inner, te.thread_axis("threadIdx.x"))
 
 
-@pytest.mark.parametrize("schedule", [bound, lambda s, b: None], ids=["bound", "unscheduled"])
 @pytest.mark.parametrize("n", [1, 64, 1000])
-def test_kernel_runs(schedule, n):
+def test_kernel_runs(n):
     dev = device()
-    module = add_one(n, schedule)
+    module = add_one(n, bound)
     x = np.arange(n, dtype="float32")
     a, b = treadle.nd.array(x, dev), treadle.nd.empty((n,), "float32", dev)
     module(a, b)
@@ -62,6 +61,135 @@ def test_block_that_is_too_large_is_refused():
     a, b = treadle.nd.empty((1 << 20,), "float32", dev), treadle.nd.empty((1 << 20,), "float32", dev)
     with pytest.raises(treadle.Error, match="threadIdx.x has extent 1048576|a block of 1048576"):
         add_one(1 << 20, schedule)(a, b)
+
+
+def test_loops_that_are_not_bound_are_refused():
+    with pytest.raises(treadle.Error, match="buffer B is computed in loop i.*Did you forget to bind"):
+        add_one(1000, lambda s, b: None)
+
+
+def check_product(schedule, n=32):
+    dev = device()
+    a, b = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
+    k = te.reduce_axis((0, n), "k")
+    c = te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    s = te.create_schedule(c.op)
+    schedule(s, a, b, c)
+    module = treadle.build(s, [a, b, c], target="opencl")
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(-9, 9, (2, n, n)).astype("float32")
+    result = treadle.nd.array(np.zeros((n, n), "float32"), dev)
+    module(treadle.nd.array(x, dev), treadle.nd.array(y, dev), result)
+    np.testing.assert_array_equal(result.numpy(), x @ y)
+    return module.imported_modules[0].get_source()
+
+
+def tiles(s, a, b, c, fetch):
+    """Each thread sums up four elements, of tiles that all threads of the block fetch together."""
+    shared = [s.cache_read(t, "shared", [c]) for t in (a, b)]
+    local = s.cache_write(c, "local")
+    threads = [te.thread_axis((0, 4), f"threadIdx.{d}") for d in "yx"]
+    blocks = [te.thread_axis(f"blockIdx.{d}") for d in "yx"]
+    outer, inner, own = [], [], []
+    for axis, block, thread in zip(s[c].op.axis, blocks, threads):
+        o, i = s[c].split(axis, factor=8)
+        t, i = s[c].split(i, nparts=4)
+        s[c].bind(o, block)
+        s[c].bind(t, thread)
+        outer, inner, own = outer + [o], inner + [t], own + [i]
+    s[c].reorder(*outer, *inner, *own)
+    s[local].compute_at(s[c], inner[1])
+    ko, ki = s[local].split(s[local].op.reduce_axis[0], factor=8)
+    s[local].reorder(ko, ki, *s[local].op.axis)
+    for stage in shared:
+        s[stage].compute_at(s[local], ko)
+        fetch(s, stage, threads)
+
+
+def test_threads_fetch_tiles_together():
+    def fetch(s, stage, threads):
+        for axis, thread in zip(s[stage].op.axis, threads):
+            outer, _ = s[stage].split(axis, nparts=4)
+            s[stage].bind(outer, thread)
+
+    source = check_product(lambda *args: tiles(*args, fetch))
+    assert "__local float" in source and source.count("barrier(") >= 2
+
+
+def test_fused_axes_of_tiles_are_fetched_together():
+    def fetch(s, stage, threads):
+        fused = s[stage].fuse(*s[stage].op.axis)
+        fused, x = s[stage].split(fused, factor=4)
+        _, y = s[stage].split(fused, factor=4)
+        s[stage].bind(y, threads[0])
+        s[stage].bind(x, threads[1])
+
+    check_product(lambda *args: tiles(*args, fetch))
+
+
+def test_tiles_have_room_for_the_next_one():
+    def fetch(s, stage, threads):
+        for axis, thread in zip(s[stage].op.axis, threads):
+            outer, _ = s[stage].split(axis, nparts=4)
+            s[stage].bind(outer, thread)
+        s[stage].double_buffer()
+
+    check_product(lambda *args: tiles(*args, fetch))
+
+
+def test_what_threads_fetch_together_must_be_the_same_for_all():
+    def schedule(s, a, b, c):
+        shared = s.cache_read(a, "local", [c])
+        thread = te.thread_axis((0, 32), "threadIdx.x")
+        s[c].bind(s[c].op.axis[0], thread)
+        s[shared].compute_at(s[c], s[c].op.axis[0])
+        s[shared].bind(s[shared].op.axis[1], thread)
+
+    with pytest.raises(treadle.Error, match="bound to threadIdx.x within loop i.*differs from thread to thread"):
+        check_product(schedule)
+
+
+def reduce_rows(schedule, rows=37, columns=129, reduce=te.sum):
+    dev = device()
+    n, m = te.var("n"), te.var("m")
+    a, k = te.placeholder((n, m), name="A"), te.reduce_axis((0, m), "k")
+    b = te.compute((n,), lambda i: reduce(a[i, k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    schedule(s, b)
+    module = treadle.build(s, [a, b], target="opencl")
+    x = np.random.default_rng(0).integers(-9, 9, (rows, columns)).astype("float32")
+    result = treadle.nd.array(np.zeros(rows, "float32"), dev)
+    module(treadle.nd.array(x, dev), result)
+    np.testing.assert_array_equal(result.numpy(), x.max(1) if reduce is te.max else x.sum(1))
+
+
+@pytest.mark.parametrize("reduce", [te.sum, te.max])
+@pytest.mark.parametrize("threads", [1, 12, 16])
+def test_rows_are_reduced_by_threads(threads, reduce):
+    def schedule(s, b):
+        _, inner = s[b].split(s[b].op.reduce_axis[0], factor=threads)
+        part = s.rfactor(b, inner)
+        outer, row = s[b].split(s[b].op.axis[0], factor=8)
+        s[b].bind(outer, te.thread_axis("blockIdx.x"))
+        s[b].bind(row, te.thread_axis("threadIdx.y"))
+        thread = te.thread_axis("threadIdx.x")
+        s[b].bind(s[b].op.reduce_axis[0], thread)
+        s[part].compute_at(s[b], s[b].op.reduce_axis[0])
+        s[b].set_store_predicate(thread.var.equal(0))
+
+    reduce_rows(schedule, reduce=reduce)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_threads_take_turns_in_a_sum(inside):
+    def schedule(s, b):
+        outer, inner = s[b].split(s[b].op.reduce_axis[0], factor=16)
+        if not inside:
+            s[b].reorder(inner, outer)
+        s[b].bind(s[b].op.axis[0], te.thread_axis("blockIdx.x"))
+        s[b].bind(inner, te.thread_axis("threadIdx.x"))
+
+    reduce_rows(schedule)
 
 
 def graph():

@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """The graph IR's text form."""
+import re
+
 from .._ffi import convert, get_global_func
 from ..error import ModelFormatError
 
 _META_MARK = "#[metadata]"
+_LOOP_LEVEL = re.compile(r'\s*(#\[version = "[^"]*"\]\s*)?(@\w+ = )?primfn\(')
 
 
 def parse(source, source_name="from_string", init_module=None, init_meta_table=None):
-    """The module that a text describes, its types inferred. The text may use the definitions of `init_module`.
+    """The module that a text describes, its types inferred. The text may use the definitions of `init_module`; it may
+    be one of loop-level functions.
 
     `init_meta_table`: what `meta[class][number]` stands for, a dict from class to list, when the text has no metadata
     section of its own.
     Raises an error that shows the line and column of what is wrong.
     """
+    if _LOOP_LEVEL.match(source):
+        return get_global_func("tir.ParseModule")(source, source_name)
     if init_meta_table:
         if _META_MARK in source:
             raise ModelFormatError("the text has a metadata section of its own; init_meta_table would change it")

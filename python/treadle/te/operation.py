@@ -3,7 +3,7 @@
 import inspect
 
 from .._ffi import Api, get_global_func
-from ..ir import PrimExpr
+from ..ir import IntImm, PrimExpr
 from ..tir import decl_buffer
 from ..tir.expr import EqualOp, IterVar, StringImm, Var, as_expr, const, infinity
 from .tensor import Tensor
@@ -14,21 +14,21 @@ _api = Api("te")
 _tir = Api("tir")
 
 
-def _dimension(value):
+def _dimension(value, what=""):
     if isinstance(value, PrimExpr):
         return value
     if isinstance(value, float) and not value.is_integer():
-        raise ValueError(f"a dimension must be an integer, not {value}")
+        raise ValueError(f"{what}a dimension must be an integer, not {value}")
     if isinstance(value, bool) or not (hasattr(value, "__index__") or isinstance(value, float)):
-        raise TypeError(f"a dimension must be an integer or an expression, not {value!r}")
+        raise TypeError(f"{what}a dimension must be an integer or an expression, not {value!r}")
     if int(value) < 0:
-        raise ValueError(f"a dimension must not be negative: {value}")
+        raise ValueError(f"{what}a dimension must not be negative: {value}")
     return as_expr(int(value))
 
 
-def _shape(shape):
+def _shape(shape, what=""):
     shape = shape if isinstance(shape, (tuple, list)) or hasattr(shape, "__iter__") else (shape,)
-    return [_dimension(d) for d in shape]
+    return [_dimension(d, what) for d in shape]
 
 
 def var(name="tindex", dtype="int32"):
@@ -38,17 +38,21 @@ def var(name="tindex", dtype="int32"):
 
 def size_var(name="size", dtype="int32"):
     """A variable that isn't negative, such as a symbolic dimension."""
+    if not str(dtype).startswith(("int", "uint")):
+        raise TypeError(f"size_var {name}: a size is an integer, not {dtype}")
     return Var(name, dtype)
 
 
 def placeholder(shape, dtype="float32", name="placeholder"):
     """An input tensor."""
-    return _api.Placeholder(_shape(shape), str(dtype), name)
+    return _api.Placeholder(_shape(shape, f"placeholder {name}: "), str(dtype), name)
 
 
 def compute(shape, fcompute, name="compute", tag="", attrs=None, varargs_names=None):
     """A tensor whose elements are `fcompute` of their indices; a list of several for a list result."""
-    shape = _shape(shape)
+    shape = _shape(shape, f"compute {name}: ")
+    if not callable(fcompute):
+        raise TypeError(f"compute {name}: expected a function of the indices, not {fcompute!r}")
     parameters = inspect.signature(fcompute).parameters.values()
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     while len(positional) > len(shape) and positional[-1].default is not positional[-1].empty:
@@ -62,6 +66,9 @@ def compute(shape, fcompute, name="compute", tag="", attrs=None, varargs_names=N
         raise ValueError(f"compute {name}: the function takes {len(names)} indices, the shape has {len(shape)} dimensions")
     axis = [_axis((0, extent), axis_name, 0) for axis_name, extent in zip(names, shape)]
     body = fcompute(*[iv.var for iv in axis])
+    if isinstance(body, Tensor):
+        raise TypeError(f"compute {name}: the function must give an element, not tensor {body.name}; expected it with "
+                        f"{len(body.shape)} indices")
     several = isinstance(body, (list, tuple)) or (not isinstance(body, (PrimExpr, EqualOp)) and
                                                   hasattr(body, "__iter__"))
     body = [as_expr(e) for e in (body if several else [body])]
@@ -78,7 +85,9 @@ def compute(shape, fcompute, name="compute", tag="", attrs=None, varargs_names=N
 def _axis(dom, name, kind):
     if not isinstance(dom, (tuple, list)):
         raise TypeError(f"axis {name}: the domain must be a pair (begin, end), not {dom!r}")
-    begin, end = (_dimension(x) if not isinstance(x, PrimExpr) else x for x in dom)
+    begin, end = (_dimension(x, f"axis {name}: ") for x in dom)
+    if isinstance(begin, IntImm) and isinstance(end, IntImm) and int(end) < int(begin):
+        raise ValueError(f"axis {name}: the domain ({begin}, {end}) ends before it begins")
     dom = get_global_func("ir.Range")(begin, end)
     return _tir.IterVar(dom, _tir.Var(name, str(dom.extent.dtype)), kind, "")
 
@@ -168,7 +177,10 @@ def comm_reducer(fcombine, fidentity, name="reduce"):
             if not isinstance(each, IterVar) or each.iter_type != IterVar.CommReduce:
                 raise TypeError(f"{name}: {each!r} isn't a reduction axis; expected one made by te.reduce_axis")
         init = [] if init is None else [as_expr(e) for e in (init if isinstance(init, (list, tuple)) else [init])]
-        results = _tir.Reduce(combiner, sources, axis, None if where is None else as_expr(where), init)
+        where = None if where is None else as_expr(where)
+        if where is not None and str(getattr(where, "dtype", "")) != "bool":
+            raise TypeError(f"{name}: where must be a condition, not {where!r}")
+        results = _tir.Reduce(combiner, sources, axis, where, init)
         return list(results) if several else results[0]
 
     reduce.__name__ = name

@@ -17,6 +17,26 @@ class TensorIntrin(Node):
     def __init__(self, name, desc, body=None, update=None):
         super().__init__(_tir.TensorIntrin(name, desc, body, update))
 
+    _known = {}
+
+    @staticmethod
+    def register(name, desc, impl, override=False):
+        """Makes `Schedule.tensorize` know an intrinsic by name."""
+        if name in TensorIntrin._known and not override:
+            raise ValueError(f"intrinsic {name} is registered already; override=True replaces it")
+        for what, function in (("desc", desc), ("impl", impl)):
+            if not isinstance(function, PrimFunc):
+                raise TypeError(f"intrinsic {name}: {what} must be a loop-level function, not {function!r}")
+        TensorIntrin._known[name] = TensorIntrin(name, desc, impl)
+
+    @staticmethod
+    def get(name, allow_missing=False):
+        """The intrinsic registered under that name."""
+        if name not in TensorIntrin._known and not allow_missing:
+            known = ", ".join(TensorIntrin._known) or "none"
+            raise ValueError(f"there is no intrinsic {name}; registered (TensorIntrin.register) are {known}")
+        return TensorIntrin._known.get(name)
+
 
 def decl_tensor_intrin(op, fcompute, name="tensor_intrin", binds=None, scalar_params=None, default_buffer_params=None):
     """An intrinsic that computes the tensors of `op`. `fcompute(ins, outs)` takes buffers and gives a statement, or

@@ -10,7 +10,7 @@ from .expr import (acos, asin, atan, ceil, cos, cosh, erf, exp, exp2, exp10, flo
                    round, rsqrt, sigmoid, sin, sinh, sqrt, tan, tanh, trunc)
 from .expr import power as pow  # noqa: A004 - the familiar name
 from .function import Buffer, PrimFunc, decl_buffer, from_text
-from .schedule import BlockRV, LoopRV, Schedule, ScheduleError
+from .schedule import BlockRV, LoopRV, Schedule, ScheduleError, Trace
 from .stmt import (Allocate, AssertStmt, AttrStmt, Block, BlockRealize, BufferStore, Evaluate, For, ForKind, IfThenElse,
                    LetStmt, SeqStmt, Stmt, While, stmt_seq)
 from . import ir_builder, stmt_functor, transform
@@ -18,6 +18,10 @@ from . import ir_builder, stmt_functor, transform
 
 def __getattr__(name):
     # The reductions of tensor expressions, which also go by this module's name.
+    if name == "TensorIntrin":
+        from ..te.tensor_intrin import TensorIntrin
+
+        return TensorIntrin
     if name in ("sum", "prod", "max", "min", "comm_reducer"):
         from .. import te
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scalar expressions, with Python's operators."""
+import re
+
 from .._core import Object
 from .._ffi import Api, get_global_func, register_object
 from ..error import DTypeError
@@ -158,6 +160,11 @@ class CallEffectKind:
 
 def const(value, dtype=None):
     """A constant."""
+    bits = re.fullmatch(r"(u?)int(\d+)", str(dtype))
+    if bits and isinstance(value, int) and not isinstance(value, bool):
+        size = int(bits[2]) - (bits[1] == "")
+        if not (0 if bits[1] else -(1 << size)) <= value < 1 << size:
+            raise ValueError(f"const: {value} isn't a number of dtype {dtype}")
     value = as_expr(value)
     return value if dtype is None else _api._const(value, str(dtype))
 
@@ -258,6 +265,8 @@ def _handed_on(value):
 
 def call_packed(name, *args):
     """A call of a registered function."""
+    if not isinstance(name, str):
+        raise TypeError(f"call_packed: expected the name of a function, not {name!r}")
     return call_intrin("int32", "tir.tvm_call_packed", name, *[_handed_on(a) for a in args])
 
 

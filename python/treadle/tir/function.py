@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions and buffers of loop-level code."""
 from .._ffi import Api, register_object
-from ..ir import BaseFunc, Node
+from ..ir import BaseFunc, IntImm, Node
 from .._dtype import DataType
 from ..error import DTypeError
 from .expr import Ramp, Var, as_expr
@@ -60,7 +60,12 @@ def decl_buffer(shape, dtype="float32", name="buffer", data=None, strides=None, 
     shape = shape if isinstance(shape, (tuple, list)) or hasattr(shape, "__iter__") else (shape,)
     if data is not None or buffer_type:
         raise ValueError("decl_buffer: data and buffer_type aren't supported; the buffer gets a pointer of its own")
-    return _api.decl_buffer([as_expr(d) for d in shape], str(dtype), name, scope or "global",
+    shape = [as_expr(d) for d in shape]
+    if any(isinstance(d, IntImm) and int(d) < 0 for d in shape):
+        raise ValueError(f"decl_buffer {name}: a dimension of shape {shape} is negative")
+    if strides and len(strides) != len(shape):
+        raise ValueError(f"decl_buffer {name}: {len(strides)} strides for {len(shape)} dimensions; expected one for each")
+    return _api.decl_buffer(shape, str(dtype), name, scope or "global",
                             [as_expr(d) for d in strides or []], None if elem_offset is None else as_expr(elem_offset),
                             data_alignment, offset_factor)
 

@@ -46,6 +46,8 @@ class BufferVar:
         return _api.BufferLoad(self.buffer, self._indices(index))
 
     def __setitem__(self, index, value):
+        if isinstance(value, (str, bytes)) or value is None:
+            raise TypeError(f"an element of buffer {self.buffer.name} must be a number, not {value!r}")
         if not hasattr(value, "astype"):
             value = _api._const(as_expr(value), str(self.buffer.dtype))
         self._builder.emit(BufferStore(self.buffer, value, self._indices(index)))
@@ -80,13 +82,13 @@ class IRBuilder:
     def for_range(self, begin, end, name="i", dtype=None, kind="serial", for_type=None):
         """A loop over [begin, end)."""
         begin, end = as_expr(begin), as_expr(end)
+        kind = for_type or kind
+        if kind not in _KINDS:
+            raise ValueError(f"for_range: loop {name}: there is no kind '{kind}'; expected one of {', '.join(_KINDS)}")
         var = Var(name, dtype or str(end.dtype))
         self._scopes.append([])
         yield var
         body = self._pop()
-        kind = for_type or kind
-        if kind not in _KINDS:
-            raise ValueError(f"for_range: there is no kind '{kind}'; expected one of {', '.join(_KINDS)}")
         begin = _api._const(begin, str(var.dtype))
         self.emit(For(var, begin, _api._OpSub(_api._const(end, str(var.dtype)), begin), _KINDS[kind], body))
 

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schedules: rewriting a function into an equivalent one that runs faster."""
+import random
+
 from .._core import Object
 from .._ffi import Api, register_object
-from ..ir import IRModule, Node
+from ..error import Error
+from ..ir import IntImm, IRModule, Node
 from .checks import ScheduleError, check_factor, check_scope, check_thread
 from .expr import IterVar, Var, as_expr
 from .function import PrimFunc
@@ -20,6 +23,34 @@ class LoopRV(Object):
     """Handle of a loop."""
 
 
+class Trace(str):
+    """The steps of a schedule, as text and as JSON."""
+
+    def __new__(cls, text, steps):
+        self = super().__new__(cls, text)
+        self._steps = steps
+        return self
+
+    def as_json(self, remove_postproc=False):
+        """The steps as JSON text."""
+        return self._steps
+
+    def as_python(self, remove_postproc=False):
+        """The steps as calls, one in a line."""
+        return [line for line in self.splitlines() if line]
+
+    def apply_to_schedule(self, sch, remove_postproc=False, decision_provider=None):
+        """Takes the steps in another schedule."""
+        if decision_provider is not None:
+            raise ScheduleError("apply_to_schedule: steps are replayed as they were taken; expected no decision_provider")
+        sch.replay(self._steps)
+
+    @staticmethod
+    def apply_json_to_schedule(json_obj, sch):
+        """Takes the steps of a trace's as_json."""
+        sch.replay(json_obj)
+
+
 class Schedule:
     """Primitives that check what they do; an illegal one raises an error and changes nothing."""
 
@@ -27,6 +58,7 @@ class Schedule:
         if not isinstance(mod, (IRModule, PrimFunc)):
             raise ScheduleError(f"Schedule takes a module or a loop-level function, not {mod!r}")
         self._handle = _api.Schedule(mod)
+        self._random = random.Random(seed)
 
     @property
     def mod(self):
@@ -40,8 +72,8 @@ class Schedule:
 
     @property
     def trace(self):
-        """The steps so far, as text."""
-        return _api.trace(self._handle)
+        """The steps so far: text that can be replayed."""
+        return Trace(_api.trace(self._handle), self.trace_json())
 
     def trace_json(self):
         """The steps so far, for replay."""
@@ -55,6 +87,7 @@ class Schedule:
         """An independent schedule."""
         other = Schedule.__new__(Schedule)
         other._handle = _api.Copy(self._handle)
+        other._random = random.Random(self._random.random())
         return other
 
     def get(self, handle):
@@ -66,8 +99,15 @@ class Schedule:
         print(self.mod, self.trace, sep="\n")
 
     def get_block(self, name, func_name=None):
-        """The block of that name. `func_name`: there is one function, so it needn't be said which."""
-        return _api.get_block(self._handle, name)
+        """The block of that name; copies of buffers go by `A.shared` and by `A_shared`. `func_name`: there is one
+        function, so it needn't be said which."""
+        try:
+            return _api.get_block(self._handle, name)
+        except Error:
+            other = _dotted(name)
+            if other == name or all(self.get(b).name_hint != other for b in self.get_blocks()):
+                raise
+            return _api.get_block(self._handle, other)
 
     def get_blocks(self):
         return list(_api.get_blocks(self._handle))
@@ -94,11 +134,11 @@ class Schedule:
         return list(_api.split(self._handle, _loop("split", loop), [
             None if f is None else check_factor("split", f"factor {i}", f) for i, f in enumerate(factors)]))
 
-    def fuse(self, *loops):
-        return _api.fuse(self._handle, [_loop("fuse", each) for each in loops])
+    def fuse(self, *loops, preserve_unit_iters=True):
+        return _api.fuse(self._handle, [_loop("fuse", each) for each in _listed(loops)])
 
     def reorder(self, *loops):
-        _api.reorder(self._handle, [_loop("reorder", each) for each in loops])
+        _api.reorder(self._handle, [_loop("reorder", each) for each in _listed(loops)])
 
     def parallel(self, loop):
         _api.parallel(self._handle, _loop("parallel", loop))
@@ -116,10 +156,12 @@ class Schedule:
     def add_unit_loop(self, block):
         return _api.add_unit_loop(self._handle, self._block(block))
 
-    def compute_at(self, block, loop, preserve_unit_loops=False):
+    def compute_at(self, block, loop, preserve_unit_loops=False, index=-1):
+        _only_default("compute_at", "index", index, (-1, -2))
         _api.compute_at(self._handle, self._block(block), _loop("compute_at", loop), preserve_unit_loops)
 
-    def reverse_compute_at(self, block, loop, preserve_unit_loops=False):
+    def reverse_compute_at(self, block, loop, preserve_unit_loops=False, index=-1):
+        _only_default("reverse_compute_at", "index", index, (-1, -2))
         _api.reverse_compute_at(self._handle, self._block(block), _loop("reverse_compute_at", loop),
                                 preserve_unit_loops)
 
@@ -129,19 +171,29 @@ class Schedule:
     def reverse_compute_inline(self, block):
         _api.reverse_compute_inline(self._handle, self._block(block))
 
-    def cache_read(self, block, read_buffer_index, storage_scope):
-        return _api.cache_read(self._handle, self._block(block), read_buffer_index,
-                               check_scope("cache_read", storage_scope))
+    def cache_read(self, block, read_buffer_index, storage_scope, consumer_blocks=None):
+        """The block that copies a buffer (its number, or its name), which the block reads, to that scope. It, or
+        `consumer_blocks`, read the copy instead."""
+        block = self._block(block)
+        return _api.cache_read(self._handle, block, self._buffer("cache_read", block, read_buffer_index, "reads"),
+                               check_scope("cache_read", storage_scope),
+                               [self._block(b) for b in consumer_blocks or []])
 
     def cache_write(self, block, write_buffer_index, storage_scope):
-        return _api.cache_write(self._handle, self._block(block), write_buffer_index,
+        """The block of the copy out of that scope of a buffer (its number, or its name) that the block writes."""
+        block = self._block(block)
+        return _api.cache_write(self._handle, block, self._buffer("cache_write", block, write_buffer_index, "writes"),
                                 check_scope("cache_write", storage_scope))
 
     def set_scope(self, block, buffer_index, storage_scope):
-        _api.set_scope(self._handle, self._block(block), buffer_index, check_scope("set_scope", storage_scope))
+        block = self._block(block)
+        _api.set_scope(self._handle, block, self._buffer("set_scope", block, buffer_index, "writes"),
+                       check_scope("set_scope", storage_scope))
 
     def storage_align(self, block, buffer_index, axis, factor, offset):
-        _api.storage_align(self._handle, self._block(block), buffer_index, axis, factor, offset)
+        block = self._block(block)
+        _api.storage_align(self._handle, block, self._buffer("storage_align", block, buffer_index, "writes"), axis,
+                           factor, offset)
 
     def double_buffer(self, block):
         _api.double_buffer(self._handle, self._block(block))
@@ -154,14 +206,17 @@ class Schedule:
         over the iterations of loop `at`, which is `around` or inside of it."""
         _api.prefetch_next(self._handle, self._block(block), read_buffer_index, around, at or around)
 
-    def transform_layout(self, block, buffer, index_map):
+    def transform_layout(self, block, buffer, index_map, pad_value=None, axis_separators=None):
         """Stores element (i, j, ..) of a buffer at `index_map(i, j, ..)`. The buffer: ("write", 0), ("read", 1), or its
         name. It must not be a parameter of the function."""
+        _only_default("transform_layout", "pad_value", pad_value, (None,))
+        _only_default("transform_layout", "axis_separators", axis_separators, (None,))
         block = self._block(block)
         node = self.get(block)
         if isinstance(buffer, str):
             names = {r.buffer.name: (kind, i) for kind, regions in (("read", node.reads), ("write", node.writes))
                      for i, r in enumerate(regions)}
+            buffer = _dotted(buffer) if buffer not in names else buffer
             if buffer not in names:
                 raise ScheduleError(f"transform_layout: block '{block.name}' uses no buffer '{buffer}'; it uses "
                                     f"{', '.join(names)}")
@@ -182,7 +237,12 @@ class Schedule:
         _api.transform_layout(self._handle, block, kind == "write", index, variables, [as_expr(e) for e in result])
 
     def tensorize(self, loop, intrin):
-        """The nest that begins with the loop is replaced by an intrinsic (te.TensorIntrin) that computes the same."""
+        """The nest that begins with the loop is replaced by an intrinsic that computes the same: a te.TensorIntrin, or
+        the name of one that TensorIntrin.register knows."""
+        if isinstance(intrin, str):
+            from ..te.tensor_intrin import TensorIntrin
+
+            intrin = TensorIntrin.get(intrin)
         if not isinstance(intrin, Node) or intrin._type_key() != "tir.TensorIntrin":
             raise ScheduleError(f"tensorize: expected an intrinsic (te.TensorIntrin), not {intrin!r}")
         _api.tensorize(self._handle, _loop("tensorize", loop), intrin)
@@ -225,12 +285,64 @@ class Schedule:
     def pragma(self, loop, key, value):
         self.annotate(loop, f"pragma_{key}", value)
 
+    def sample_categorical(self, candidates, probs, decision=None):
+        """One of the candidates, drawn with those probabilities; or the one whose number is `decision`."""
+        if len(candidates) == 0 or len(candidates) != len(probs):
+            raise ScheduleError(f"sample_categorical: {len(candidates)} candidates and {len(probs)} probabilities; "
+                                "expected as many of each")
+        if decision is not None:
+            return int(candidates[int(decision)])
+        return int(self._random.choices(list(candidates), [float(p) for p in probs])[0])
+
+    def sample_perfect_tile(self, loop, n, max_innermost_factor=16, decision=None):
+        """`n` factors, outermost first, whose product is the loop's extent; the last is at most max_innermost_factor."""
+        extent = self.get(_loop("sample_perfect_tile", loop)).extent
+        if not isinstance(extent, IntImm) or n < 1:
+            raise ScheduleError(f"sample_perfect_tile: {n} factors of a loop of extent {extent}; expected a constant "
+                                "extent, and at least one factor")
+        if decision is not None:
+            return [int(d) for d in decision]
+        rest, factors = int(extent), []
+        for i in range(n - 1):
+            divisors = [d for d in range(1, rest + 1) if rest % d == 0 and (i > 0 or d <= max_innermost_factor)]
+            factors.append(self._random.choice(divisors))
+            rest //= factors[-1]
+        return [rest] + factors[::-1]
+
+    def _buffer(self, primitive, block, buffer, kind):
+        """The number of a buffer among those that the block reads or writes."""
+        if isinstance(buffer, int):
+            return buffer
+        names = [region.buffer.name for region in getattr(self.get(block), kind)]
+        name = getattr(buffer, "name", buffer)
+        for candidate in (name, _dotted(name) if isinstance(name, str) else name):
+            if candidate in names:
+                return names.index(candidate)
+        raise ScheduleError(f"{primitive}: block '{block.name}' {kind} no buffer {name!r}; it {kind} "
+                            f"{', '.join(names) or 'none'}")
+
     def _block(self, block):
         if isinstance(block, str):
             return self.get_block(block)
         if not isinstance(block, BlockRV):
             raise ScheduleError(f"expected a block (get_block) or its name, not {block!r}")
         return block
+
+
+def _dotted(name):
+    """`A_shared` as `A.shared`."""
+    base, _, scope = name.rpartition("_")
+    return f"{base}.{scope}" if base else name
+
+
+def _only_default(primitive, argument, value, allowed):
+    if value not in allowed:
+        raise ScheduleError(f"{primitive}: {argument}={value!r} isn't supported; expected {allowed[0]!r}")
+
+
+def _listed(values):
+    """Values that may have been given as one list."""
+    return values[0] if len(values) == 1 and isinstance(values[0], (list, tuple)) else values
 
 
 def _loop(primitive, value):

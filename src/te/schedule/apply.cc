@@ -94,6 +94,25 @@ class Applier {
                          op->body.Map([&](const PrimExpr& e) { return tir::Substitute(e, vmap); }));
   }
 
+  /// Whether the predicate is about a reduction by threads, and that the first of them stores its result: so it is.
+  static bool StoresOnce(const Stage& stage) {
+    const auto* compute = stage->op.as<ComputeOpNode>();
+    const auto* first = stage->store_predicate.as<tir::EQNode>();
+    const auto* var =
+        first == nullptr ? nullptr : (first->a.as<tir::VarNode>() != nullptr ? first->a : first->b).as<tir::VarNode>();
+    for (const StageMark& mark : stage->marks) {
+      if (compute == nullptr || mark.key != "bind" || mark.axis->iter_type != tir::IterVarType::kCommReduce) continue;
+      auto is_axis = [&](const tir::VarNode* v) { return v->name_hint == mark.text || v == mark.axis->var.get(); };
+      if (!arith::UsesVar(stage->store_predicate, is_axis)) continue;
+      if (var != nullptr && is_axis(var) && (tir::is_zero(first->a) || tir::is_zero(first->b))) return true;
+      throw ScheduleError(StrCat("set_store_predicate: stage '", stage->op->name, "' is reduced along axis '",
+                                 mark.axis->var->name_hint, "' by the threads of ", mark.text,
+                                 ", the first of which stores the result; expected the predicate ", mark.text,
+                                 " == 0"));
+    }
+    return false;
+  }
+
   /// The stage's block runs where its predicate holds.
   tir::PrimFunc WithStorePredicate(const tir::PrimFunc& func, const Stage& stage) {
     class Guard : public tir::StmtMutator {
@@ -126,6 +145,7 @@ class Applier {
     });
     tir::PrimFunc result = func;
     PrimExpr predicate = tir::Substitute(stage->store_predicate, vmap);
+    if (StoresOnce(stage)) return result;
     result.CopyOnWrite()->body = Guard(block_names_.at(stage->op.get()), predicate)(func->body);
     return result;
   }
@@ -172,6 +192,10 @@ class Applier {
       loops_[compute->reduce_axis[i]->var.get()] = loops[first + compute->axis.size() + i];
     }
     for (const StageStep& step : stage->steps) ApplyStep(stage, step);
+    // What is moved into loops looks at the threads that they are bound to.
+    for (const StageMark& mark : stage->marks) {
+      if (mark.key == "bind") ApplyMark(stage, mark);
+    }
   }
 
   bool IsUnder(const BlockRV& block, const LoopRV& loop) {

@@ -87,7 +87,13 @@ IterVar Stage::Fuse(const Array<IterVar>& axes) {
     inputs.push_back(iv);
     name += iv->var->name_hint + ".";
     extent = extent * iv->dom->extent;
-    if (iv->iter_type != type) type = IterVarType::kCommReduce;
+    if (iv->iter_type != type) {
+      const bool reduced = iv->iter_type == IterVarType::kCommReduce;
+      const IterVar& first = inputs[0];
+      throw ScheduleError(StrCat("fuse: stage '", n->op->name, "': axis '", (reduced ? first : iv)->var->name_hint,
+                                 "' is data-parallel and axis '", (reduced ? iv : first)->var->name_hint,
+                                 "' is reduced; expected axes of one kind"));
+    }
   }
   if (inputs.size() == 1) return inputs[0];
   IterVar fused = MakeAxis(name + "fused", extent, type);

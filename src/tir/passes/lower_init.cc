@@ -20,6 +20,7 @@ class InitLowerer : public StmtExprMutator {
 
   Stmt VisitStmt_(const ForNode* op) override {
     loops_.push_back({op, {}});
+    bound_.insert(op->loop_var.get());
     Stmt result = StmtExprMutator::VisitStmt_(op);
     std::vector<Stmt> before = std::move(loops_.back().before);
     loops_.pop_back();
@@ -37,6 +38,7 @@ class InitLowerer : public StmtExprMutator {
     // Loops outside of a block don't belong to the reductions within it.
     std::vector<Loop> outer = std::move(loops_);
     loops_.clear();
+    for (const IterVar& iv : op->block->iter_vars) bound_.insert(iv->var.get());
     Stmt body = VisitStmt(lowered->body);
     loops_ = std::move(outer);
     if (body.same_as(lowered->body) && lowered.same_as(op->block)) return GetRef<Stmt>(op);
@@ -86,7 +88,10 @@ class InitLowerer : public StmtExprMutator {
       std::unordered_set<const Object*> used;
       CollectVars(condition, &used);
       bool uses_reduce = false, uses_other = false;
-      for (const Object* var : used) (inner_reduce.count(var) != 0 ? uses_reduce : uses_other) = true;
+      for (const Object* var : used) {
+        uses_reduce |= inner_reduce.count(var) != 0;
+        uses_other |= inner_reduce.count(var) == 0 && bound_.count(var) != 0;  // sizes of the function are neither
+      }
       if (uses_reduce && uses_other) separable = false;
       if (!uses_reduce) predicate = predicate && condition;
     }
@@ -153,6 +158,7 @@ class InitLowerer : public StmtExprMutator {
   }
 
   std::vector<Loop> loops_;
+  std::unordered_set<const Object*> bound_;  ///< variables of loops and blocks
 };
 
 }  // namespace

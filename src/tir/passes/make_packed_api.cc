@@ -120,7 +120,7 @@ class ArgBinder {
     } else {
       value = "a dimension computed from other arguments";
     }
-    deferred_.push_back({expected, actual, StrCat(name_, ": ", what, " is expected to equal ", value), what});
+    deferred_.push_back({expected, actual, StrCat(name_, ": ", what, " is expected to equal ", value, about_), what});
   }
 
   void CheckDeferred() {
@@ -141,10 +141,11 @@ class ArgBinder {
     const Var& handle = tensor.handle;
     const Buffer& buffer = tensor.buffer;
     const std::string arg = StrCat("arg", tensor.index);
+    about_ = StrCat(" (tensor ", buffer->name, ")");
     const auto rank = static_cast<int64_t>(buffer->shape.size());
-    Assert(!IsNull(handle), StrCat(name_, ": ", arg, " is expected to be a tensor, not null"));
+    Assert(!IsNull(handle), StrCat(name_, ": ", arg, " is expected to be a tensor, not null", about_));
     Assert(equal(Field(handle, StructField::kNDim, kInt32), IntImm(kInt32, rank)),
-           StrCat(name_, ": ", arg, ".ndim is expected to equal ", rank));
+           StrCat(name_, ": ", arg, ".ndim is expected to equal ", rank, about_));
     const DataType dtype = buffer->dtype;
     PrimExpr code = Field(handle, StructField::kTypeCode, kInt32), bits = Field(handle, StructField::kTypeBits, kInt32);
     PrimExpr same = equal(code, IntImm(kInt32, dtype.code())) && equal(bits, IntImm(kInt32, dtype.bits()));
@@ -152,7 +153,7 @@ class ArgBinder {
       same = same || (equal(code, IntImm(kInt32, kDLBool)) && equal(bits, IntImm(kInt32, 8)));
     }
     Assert(same && equal(Field(handle, StructField::kTypeLanes, kInt32), IntImm(kInt32, dtype.lanes())),
-           StrCat(name_, ": ", arg, ".dtype is expected to be ", dtype));
+           StrCat(name_, ": ", arg, ".dtype is expected to be ", dtype, about_));
     Var shape(arg + "_shape", PointerType(PrimType(kInt64))), strides(arg + "_strides", PointerType(PrimType(kInt64)));
     Buffer shape_buffer(shape, kInt64, {IntImm(kInt32, rank)}, {}, PrimExpr(), arg + "_shape");
     Buffer stride_buffer(strides, kInt64, {IntImm(kInt32, rank)}, {}, PrimExpr(), arg + "_strides");
@@ -165,21 +166,21 @@ class ArgBinder {
     if (buffer->strides.empty()) {
       CheckCompact(tensor, strides, shape_buffer, stride_buffer, arg);
     } else {
-      Assert(!IsNull(strides), StrCat(name_, ": ", arg, ".strides: expected not to be null"));
+      Assert(!IsNull(strides), StrCat(name_, ": ", arg, ".strides: expected not to be null", about_));
       for (int64_t k = 0; k < rank; ++k) {
         BindValue(buffer->strides[static_cast<size_t>(k)], BufferLoad(stride_buffer, {IntImm(kInt32, k)}),
                   StrCat(arg, ".strides[", k, "]"));
       }
     }
     Assert(equal(Field(handle, StructField::kDeviceType, kInt32), IntImm(kInt32, device_type_)),
-           StrCat(name_, ": ", arg, ".device_type is expected to be ", device_type_));
+           StrCat(name_, ": ", arg, ".device_type is expected to be ", device_type_, about_));
     if (buffer->elem_offset.defined() && buffer->elem_offset.as<VarNode>()) {
       const int64_t size = std::max<int64_t>(1, dtype.bytes()) * dtype.lanes();
       BindValue(buffer->elem_offset, floordiv(Field(handle, StructField::kByteOffset, kInt64), IntImm(kInt64, size)),
                 StrCat(arg, ".byte_offset"));
     } else {
       Assert(equal(Field(handle, StructField::kByteOffset, kInt64), IntImm(kInt64, 0)),
-             StrCat(name_, ": ", arg, ".byte_offset is expected to equal 0"));
+             StrCat(name_, ": ", arg, ".byte_offset is expected to equal 0", about_));
     }
     Let(buffer->data, Field(handle, StructField::kData, kPointer));
   }
@@ -209,11 +210,13 @@ class ArgBinder {
       empty = empty || equal(extent, IntImm(kInt64, 0));
       expected = expected * extent;
     }
-    Assert(IsNull(strides) || empty || compact, StrCat(name_, ": ", arg, ".strides: expected to be compact array"));
+    Assert(IsNull(strides) || empty || compact,
+           StrCat(name_, ": ", arg, ".strides: expected to be compact array", about_));
   }
 
   const PrimFunc& func_;
   std::string name_;
+  std::string about_;  ///< whose argument messages are about
   int device_type_ = kDLCPU;
   Buffer codes_;
   std::vector<std::function<Stmt(const Stmt&)>> wrappers_;

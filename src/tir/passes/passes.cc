@@ -5,6 +5,7 @@ namespace treadle::tir {
 
 const std::vector<LoweringPass>& LoweringPasses() {
   static const std::vector<LoweringPass> passes = {
+      {"LowerThreadAllreduce", LowerThreadAllreduce, "threads combine what each of them adds up of a reduction"},
       {"LowerInit", LowerInit, "reductions are initialised before their loops"},
       {"LowerBlocks", LowerBlocks, "blocks become plain statements, buffers are allocated where they are used"},
       {"CompactBuffers", CompactBuffers, "buffers shrink to the part that is used where they live"},

@@ -17,6 +17,7 @@ struct LowerConfig {
   bool simple_mode = false;
   bool disable_vectorize = false;
   bool bounds_check = false;
+  bool has_threads = false;     ///< loops bound to threads run at once on the target
   bool native_float16 = false;  ///< the target's compiler sees to 16-bit floats by itself
   int unroll_max_step = 0;
   int unroll_max_depth = 8;
@@ -36,6 +37,9 @@ struct LoweringPass {
 /// The list.
 const std::vector<LoweringPass>& LoweringPasses();
 
+/// Reductions along loops that are bound to threads of a block become partial results of each thread in shared memory,
+/// which the threads combine in pairs.
+PrimFunc LowerThreadAllreduce(PrimFunc func, const LowerConfig& config);
 /// Reductions' init statements become separate nests before the reduction's loops, or a conditional statement where
 /// the loops are shared with other axes.
 PrimFunc LowerInit(PrimFunc func, const LowerConfig& config);

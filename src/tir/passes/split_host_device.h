@@ -30,8 +30,10 @@ inline constexpr const char* kSharedByBlock = "shared_by_block";
 /// Splits a function in low-level form. Loops bound to blockIdx.* and threadIdx.* become the axes of a kernel's grid;
 /// parallel loops that no thread runs become blocks; what is outside of both runs in a kernel of one thread, so that
 /// every function can be split. Statements of a block that its threads don't share are run by the first of them.
-/// TargetError: an axis that doesn't exist, an axis within itself, blocks that would have to wait for each other, a
-/// buffer that threads share but is allocated for each.
+/// Of loops bound to an axis within a loop that is bound to it, each thread runs one iteration for all.
+/// TargetError: an axis that doesn't exist, an axis of blocks within itself, blocks that would have to wait for each
+/// other, iterations that threads are to share although they aren't the same for all of them, a barrier that not all
+/// threads would meet.
 HostDevice SplitHostDevice(const PrimFunc& func, int device_type);
 
 }  // namespace treadle::tir

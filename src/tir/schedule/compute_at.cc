@@ -69,6 +69,27 @@ void CheckNeighbours(const std::vector<PlacedBlock>& scope, const PlacedBlock& p
   }
 }
 
+/// The body of the loop within those of the loops around it whose iterations' needs a block in shared memory must cover
+/// at once: those bound to threads of a block.
+Stmt NeededAtOnce(const PlacedBlock& placed, const Path& loop_path) {
+  const auto* loop = loop_path.back().as<ForNode>();
+  bool shared = !placed.block()->writes.empty();
+  for (const BufferRegion& w : placed.block()->writes) shared &= w->buffer.scope().rfind("shared", 0) == 0;
+  Stmt body = loop->body;
+  for (size_t i = loop_path.size(); shared && i-- > 0;) {
+    const auto* around = loop_path[i].as<ForNode>();
+    if (around == nullptr || around->kind != ForKind::kThreadBinding ||
+        around->thread_binding->thread_tag.rfind("threadIdx", 0) != 0) {
+      continue;
+    }
+    const Var fresh(around->loop_var->name_hint, around->loop_var.dtype());
+    Map<Var, PrimExpr> vmap;
+    vmap.Set(around->loop_var, fresh);
+    body = For(fresh, around->min, around->extent, ForKind::kSerial, Substitute(body, vmap));
+  }
+  return body;
+}
+
 /// The domain of each axis of the block so that it covers `region` of what it writes.
 std::vector<AxisDomain> RequiredDomains(const PlacedBlock& placed, const Stmt& body, arith::Analyzer& analyzer) {
   const BlockNode* block = placed.block();
@@ -199,7 +220,7 @@ void ComputeAt(ScheduleState& state, const std::string& name, const Var& loop_va
 
   arith::Analyzer analyzer;
   state.BindContext(analyzer, loop_path);
-  std::vector<AxisDomain> domains = RequiredDomains(placed, loop->body, analyzer);
+  std::vector<AxisDomain> domains = RequiredDomains(placed, NeededAtOnce(placed, loop_path), analyzer);
   CheckOutput(state, placed, loop_path, domains, analyzer);
   Stmt nest = BuildNest(placed.realize->block, domains, true, keep_unit_loops, analyzer);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parallel, vectorize, unroll, bind.
 #include "tir/schedule/primitives.h"
+#include "tir/schedule/rfactor.h"
 #include "tir/thread_axis.h"
 #include "treadle/tir/text.h"
 
@@ -28,14 +29,20 @@ bool IsPrivateTo(const ScheduleState& state, const ForNode* loop, const Buffer& 
 }
 
 /// Iterations of the loop may run at once when each writes its own elements.
-void CheckIndependent(const ScheduleState& state, const ForNode* loop, const char* primitive) {
+/// `threads`: they are threads of a block, which can add up what each of them computes.
+void CheckIndependent(const ScheduleState& state, const ForNode* loop, const char* primitive, bool threads) {
   for (const PlacedBlock& b : BlocksIn(loop->body)) {
-    bool drives_data_axis = false;
+    bool drives_data_axis = false, reduced_by_threads = false;
     for (size_t i = 0; i < b.realize->iter_values.size(); ++i) {
       if (!UsesLoopVar(b.realize->iter_values[i], loop->loop_var)) continue;
       const IterVar axis = b.block()->iter_vars[i];
       if (axis->iter_type == IterVarType::kDataPar) {
         drives_data_axis = true;
+        continue;
+      }
+      if (threads && axis->iter_type == IterVarType::kCommReduce && b.block()->init.defined()) {
+        ReductionOver(state.FindBlock(b.name()), loop, primitive);
+        reduced_by_threads = true;
         continue;
       }
       bool is_private = true;
@@ -49,7 +56,7 @@ void CheckIndependent(const ScheduleState& state, const ForNode* loop, const cha
                                  axis->iter_type == IterVarType::kCommReduce ? "a reduction axis" : "not data-parallel",
                                  "; only data-parallel axes can run at once"));
     }
-    if (drives_data_axis) continue;
+    if (drives_data_axis || reduced_by_threads) continue;
     for (const BufferRegion& w : b.block()->writes) {
       if (IsPrivateTo(state, loop, w->buffer)) continue;
       if (is_const_int(loop->extent, 1)) continue;
@@ -106,11 +113,15 @@ void SetKind(ScheduleState& state, const Var& var, ForKind kind, const char* pri
   Path path = state.FindLoop(var, primitive);
   const auto* loop = path.back().as<ForNode>();
   if (loop->kind == kind && kind != ForKind::kThreadBinding) return;
+  const bool threads = thread.rfind("threadIdx", 0) == 0;
+  if (kind == ForKind::kThreadBinding && loop->kind == kind && loop->thread_binding->thread_tag == thread) {
+    return CheckIndependent(state, loop, primitive, threads);
+  }
   if (loop->kind != ForKind::kSerial) {
     throw ScheduleError(StrCat(primitive, ": loop ", LoopName(var), " already is of another kind"));
   }
   if (kind == ForKind::kThreadBinding) CheckThreadAxis(var, primitive, thread);
-  if (kind != ForKind::kUnrolled) CheckIndependent(state, loop, primitive);
+  if (kind != ForKind::kUnrolled) CheckIndependent(state, loop, primitive, threads);
   if (kind == ForKind::kVectorized) CheckLanes(state, path);
   if (kind == ForKind::kVectorized && !is_const_int(loop->extent)) {
     throw ScheduleError(StrCat(primitive, ": the extent of loop ", LoopName(var), ", ", AsText(loop->extent, false),

@@ -26,6 +26,8 @@ class Matcher {
   Reducer Match() {
     // Values that are named before all are stored.
     Stmt body = block_->body;
+    const auto* where = body.as<IfThenElseNode>();
+    if (where != nullptr && !where->else_case.defined() && !ReadsResults(where->condition)) body = where->then_case;
     while (const auto* let = body.as<LetStmtNode>()) {
       PrimExpr value = Substitute(let->value, named_);
       if (ReadsResults(value)) named_.Set(let->var, value);

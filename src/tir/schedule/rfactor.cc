@@ -6,7 +6,7 @@
 #include "tir/block_access.h"
 #include "tir/conjunction.h"
 #include "tir/schedule/primitives.h"
-#include "tir/schedule/reducer_match.h"
+#include "tir/schedule/rfactor.h"
 
 namespace treadle::tir::primitive {
 
@@ -14,15 +14,8 @@ namespace {
 
 const char* const kName = "rfactor";
 
-struct Pieces {
-  PlacedBlock placed;
-  const ForNode* loop;
-  Reducer reducer;
-  std::vector<const BufferStoreNode*> inits;  ///< one for each store of the reducer
-};
-
 /// The stores of init, in the order of the results.
-std::vector<const BufferStoreNode*> InitsOf(const BlockNode* block, const Reducer& reducer) {
+std::vector<const BufferStoreNode*> InitsOf(const BlockNode* block, const Reducer& reducer, const char* primitive) {
   std::vector<const BufferStoreNode*> result;
   for (const BufferStoreNode* store : reducer.stores) {
     for (const BufferStoreNode* init : StoresOf(block->init)) {
@@ -30,41 +23,10 @@ std::vector<const BufferStoreNode*> InitsOf(const BlockNode* block, const Reduce
     }
   }
   if (result.size() != reducer.stores.size() || result.size() != StoresOf(block->init).size()) {
-    throw ScheduleError(StrCat(kName, ": init of block '", block->name_hint, "' must store each of its ",
+    throw ScheduleError(StrCat(primitive, ": init of block '", block->name_hint, "' must store each of its ",
                                reducer.stores.size(), " results once"));
   }
   return result;
-}
-
-Pieces Check(const ScheduleState& state, const Path& path) {
-  const auto* loop = path.back().as<ForNode>();
-  std::vector<PlacedBlock> inside = BlocksIn(path.back());
-  if (inside.size() != 1) {
-    throw ScheduleError(
-        StrCat(kName, ": loop ", LoopName(loop->loop_var), " must hold one block, not ", inside.size()));
-  }
-  Pieces p{state.FindBlock(inside[0].name()), loop, {}, {}};
-  const BlockNode* block = p.placed.block();
-  const std::string& name = p.placed.name();
-  if (!block->init.defined()) throw ScheduleError(StrCat(kName, ": block '", name, "' isn't a reduction with init"));
-  bool drives = false;
-  for (size_t i = 0; i < block->iter_vars.size(); ++i) {
-    if (!UsesLoopVar(p.placed.realize->iter_values[i], loop->loop_var)) continue;
-    if (block->iter_vars[i]->iter_type != IterVarType::kCommReduce) {
-      throw ScheduleError(StrCat(kName, ": loop ", LoopName(loop->loop_var), " drives axis '",
-                                 block->iter_vars[i]->var->name_hint, "' of block '", name, "', which isn't reduced"));
-    }
-    drives = true;
-  }
-  if (!drives) {
-    throw ScheduleError(
-        StrCat(kName, ": loop ", LoopName(loop->loop_var), " drives no reduction axis of block '", name, "'"));
-  }
-  if (!is_const_int(loop->min, 0))
-    throw ScheduleError(StrCat(kName, ": loop ", LoopName(loop->loop_var), " must start at 0"));
-  p.reducer = MatchReducer(block, kName);
-  p.inits = InitsOf(block, p.reducer);
-  return p;
 }
 
 Array<PrimExpr> Inserted(const Array<PrimExpr>& list, size_t at, const PrimExpr& e) {
@@ -82,7 +44,7 @@ struct PartialAxes {
   Var factor;
 };
 
-PartialAxes AxesOf(const Pieces& p) {
+PartialAxes AxesOf(const Reduction& p) {
   const BlockNode* block = p.placed.block();
   const Array<PrimExpr>& values = p.placed.realize->iter_values;
   PartialAxes result{{}, {}, {}, {}, Var("v" + p.loop->loop_var->name_hint, p.loop->loop_var.dtype())};
@@ -123,7 +85,7 @@ struct Conditions {
   PrimExpr where = make_bool(true), added = make_bool(true);
 };
 
-Conditions SplitConditions(const Pieces& p, const Map<Var, PrimExpr>& loop_map) {
+Conditions SplitConditions(const Reduction& p, const Map<Var, PrimExpr>& loop_map) {
   Conditions result;
   for (const PrimExpr& e : SplitConjunction(p.placed.realize->predicate)) {
     if (!arith::UsesVar(e, [&](const VarNode* v) { return loop_map.contains(GetRef<Var>(v)); })) {
@@ -170,8 +132,37 @@ class ToPartial : public StmtExprMutator {
   const Var& factor_;
 };
 
-/// The block of partial results, in place of the original.
-Stmt PartialBlock(const Pieces& p, const Map<Buffer, Buffer>& partial, size_t axis, const std::string& name) {
+}  // namespace
+
+Reduction ReductionOver(const PlacedBlock& placed, const ForNode* loop, const char* primitive) {
+  const BlockNode* block = placed.block();
+  const std::string& name = placed.name();
+  if (!block->init.defined()) {
+    throw ScheduleError(StrCat(primitive, ": block '", name, "' isn't a reduction with init"));
+  }
+  bool drives = false;
+  for (size_t i = 0; i < block->iter_vars.size(); ++i) {
+    if (!UsesLoopVar(placed.realize->iter_values[i], loop->loop_var)) continue;
+    if (block->iter_vars[i]->iter_type != IterVarType::kCommReduce) {
+      throw ScheduleError(StrCat(primitive, ": loop ", LoopName(loop->loop_var), " drives axis '",
+                                 block->iter_vars[i]->var->name_hint, "' of block '", name, "', which isn't reduced"));
+    }
+    drives = true;
+  }
+  if (!drives) {
+    throw ScheduleError(
+        StrCat(primitive, ": loop ", LoopName(loop->loop_var), " drives no reduction axis of block '", name, "'"));
+  }
+  if (!is_const_int(loop->min, 0)) {
+    throw ScheduleError(StrCat(primitive, ": loop ", LoopName(loop->loop_var), " must start at 0"));
+  }
+  Reduction p{placed, loop, MatchReducer(block, primitive), {}};
+  p.inits = InitsOf(block, p.reducer, primitive);
+  return p;
+}
+
+BlockRealize PartialBlock(const Reduction& p, const Map<Buffer, Buffer>& partial, size_t axis,
+                          const std::string& name) {
   const PartialAxes a = AxesOf(p);
   const Conditions conditions = SplitConditions(p, a.loop_map);
   ToPartial to_partial(partial, axis, a.factor);
@@ -189,8 +180,10 @@ Stmt PartialBlock(const Pieces& p, const Map<Buffer, Buffer>& partial, size_t ax
   return BlockRealize(a.bindings, conditions.where, Block(a.axes, access.reads, access.writes, name, body, init));
 }
 
+namespace {
+
 /// The results combined with one partial one each.
-Stmt Combination(const Pieces& p, const Map<Buffer, Buffer>& partial, size_t axis, const Map<Var, PrimExpr>& vmap,
+Stmt Combination(const Reduction& p, const Map<Buffer, Buffer>& partial, size_t axis, const Map<Var, PrimExpr>& vmap,
                  const Var& factor) {
   Array<PrimExpr> earlier, later;
   Array<Array<PrimExpr>> indices;
@@ -218,7 +211,7 @@ Stmt Combination(const Pieces& p, const Map<Buffer, Buffer>& partial, size_t axi
 }
 
 /// Loops and the block that combine the partial results; it keeps the name of the original.
-Stmt FinalNest(const Pieces& p, const Map<Buffer, Buffer>& partial, size_t axis) {
+Stmt FinalNest(const Reduction& p, const Map<Buffer, Buffer>& partial, size_t axis) {
   const BlockNode* block = p.placed.block();
   Array<IterVar> axes;
   Array<PrimExpr> bindings;
@@ -254,7 +247,11 @@ Stmt FinalNest(const Pieces& p, const Map<Buffer, Buffer>& partial, size_t axis)
 
 std::string RFactor(ScheduleState& state, const Var& loop_var, int factor_axis) {
   Path path = state.FindLoop(loop_var, kName);
-  Pieces p = Check(state, path);
+  std::vector<PlacedBlock> inside = BlocksIn(path.back());
+  if (inside.size() != 1) {
+    throw ScheduleError(StrCat(kName, ": loop ", LoopName(loop_var), " must hold one block, not ", inside.size()));
+  }
+  const Reduction p = ReductionOver(state.FindBlock(inside[0].name()), path.back().as<ForNode>(), kName);
   RequireTopLevel(p.placed, kName);
   const Buffer& first = p.reducer.stores[0]->buffer;
   auto rank = static_cast<int>(first->shape.size());
