@@ -23,6 +23,7 @@ namespace {
 /// Finds a buffer that is stored to in a loop, none of those around which is bound to threads or parallel.
 class UnboundFinder : public tir::StmtVisitor {
  public:
+  explicit UnboundFinder(bool has_threads) : has_threads_(has_threads) {}
   std::string loop;
 
  protected:
@@ -39,12 +40,17 @@ class UnboundFinder : public tir::StmtVisitor {
   }
   void VisitStmt_(const tir::BufferStoreNode* op) override {
     if (loop.empty()) return;
+    // Copies, such as of the first rows of a scan, may be made by one thread beside a grid of others.
+    if (has_threads_ && op->value.as<tir::BufferLoadNode>() != nullptr) return;
     throw TargetError(
         StrCat("buffer ", op->buffer->name, " is computed in loop ", loop,
                ", which isn't bound to threads of the device. Did you forget to bind? Expected loops that "
                "are bound to blockIdx.x, threadIdx.x ..., such as s[C].bind(axis, "
                "te.thread_axis(\"blockIdx.x\")), or parallel"));
   }
+
+ private:
+  bool has_threads_;
 };
 
 }  // namespace
@@ -55,7 +61,12 @@ void CheckBound(const IRModule& module, const Target& target) {
     const auto* prim = func.as<tir::PrimFuncNode>();
     if (prim == nullptr) continue;
     try {
-      UnboundFinder()(prim->body);
+      bool has_threads = false;
+      tir::PostOrderVisit(prim->body, [&](const ObjectRef& node) {
+        const auto* loop = node.as<tir::ForNode>();
+        has_threads |= loop != nullptr && loop->kind == tir::ForKind::kThreadBinding;
+      });
+      UnboundFinder{has_threads}(prim->body);
     } catch (const TargetError& error) {
       throw TargetError(StrCat("target ", target->kind, ": function ", var->name_hint, ": ", error.what()));
     }

@@ -101,7 +101,7 @@ TEST(ThreadScheduleTest, BlocksAndVirtualThreadsDoNotReduce) {
 
 TEST(ThreadScheduleTest, SharedCopiesHoldWhatAllThreadsNeed) {
   te::Tensor a = te::Placeholder({PrimExpr(32)}, kI32, "A");
-  te::Tensor b = te::Compute({PrimExpr(32)}, [&](const Indices& i) { return a(i[0]) + 1; }, "B");
+  te::Tensor b = te::Compute({PrimExpr(32)}, [&](const Indices& i) { return a(31 - i[0]) + 1; }, "B");
   tir::Schedule s(te::CreatePrimFunc({a, b}, "f"));
   const auto block = s.GetBlock("B");
   const auto copy = s.CacheRead(block, 0, "shared");
@@ -113,7 +113,7 @@ TEST(ThreadScheduleTest, SharedCopiesHoldWhatAllThreadsNeed) {
   const tir::PrimFunc lowered = LowerForThreads(s);
   const NDArray x = Count({32}), y = Count({32});
   backends::RunPrimFunc(lowered, {x, y});
-  for (int i = 0; i < 32; ++i) EXPECT_EQ(y.Data<int32_t>()[i], x.Data<int32_t>()[i] + 1);
+  for (int i = 0; i < 32; ++i) EXPECT_EQ(y.Data<int32_t>()[i], x.Data<int32_t>()[31 - i] + 1);
   const auto kernels = tir::SplitHostDevice(lowered, kDLOpenCL).kernels;
   ASSERT_EQ(kernels.size(), 1u);
   const std::string text = tir::AsText(kernels[0]);

@@ -22,9 +22,10 @@ struct Sources {
   }
 };
 
-/// A buffer that is allocated within loops bound to threads.
+/// A buffer that is allocated within loops bound to threads. Copies of a statement have it in common.
 struct Use {
-  std::vector<const ForNode*> around;            ///< loops bound to threads outside of the allocation
+  std::vector<const ForNode*> around;            ///< loops bound to threads outside of an allocation
+  size_t depth = 0;                              ///< their number outside of one
   size_t conditions = 0;                         ///< number of conditions and loops outside of it
   Sources content;                               ///< of all that is stored
   std::unordered_set<const Object*> differs_by;  ///< variables of `around` that the content depends on
@@ -98,11 +99,11 @@ class ThreadUses : public StmtExprVisitor {
     VisitStmt(op->body);
   }
   void VisitStmt_(const AllocateNode* op) override {
-    if (!loops_.empty() && uses.count(op->buffer->data.get()) == 0) {
-      Use use;
-      use.around = loops_;
+    if (!loops_.empty()) {
+      Use& use = uses[op->buffer->data.get()];
+      use.around.insert(use.around.end(), loops_.begin(), loops_.end());
+      use.depth = loops_.size();
       use.conditions = conditions_.size();
-      uses.emplace(op->buffer->data.get(), std::move(use));
     }
     VisitStmt(op->body);
   }
@@ -149,7 +150,7 @@ class ThreadUses : public StmtExprVisitor {
     auto it = uses.find(data);
     if (it == uses.end()) return;
     Use& use = it->second;
-    for (size_t i = use.around.size(); i < loops_.size(); ++i) {
+    for (size_t i = use.depth; i < loops_.size(); ++i) {
       const size_t axis = AxisOf(loops_[i]);
       const bool again = std::any_of(use.around.begin(), use.around.end(),
                                      [&](const ForNode* around) { return AxisOf(around) == axis; });
@@ -223,7 +224,7 @@ class Sharer : public StmtExprMutator {
     shared.loops = loops_.size();
     int64_t copies = 1;
     PrimExpr copy = make_zero(DataType::Int(32));
-    for (const ForNode* loop : use.around) {
+    for (const ForNode* loop : loops_) {
       if (use.differs_by.count(loop->loop_var.get()) == 0) {
         shared.same_in.push_back(loop);
         continue;

@@ -1,31 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 // Barriers between accesses of memory that the threads of a block share.
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "tir/passes/kernel_body.h"
 #include "tir/passes/pass_util.h"
 #include "tir/passes/split_host_device.h"
+#include "treadle/arith/analyzer.h"
 
 namespace treadle::tir {
 namespace {
 
-/// Buffers (data pointers) that are read and written.
+struct Access {
+  bool written = false;
+  PrimExpr own{ObjectPtr<Object>()};  ///< the only index, which is another one in each thread; null: not so
+};
+
+/// How buffers (data pointers) are used.
 struct Accesses {
-  std::unordered_map<const Object*, bool> written;  ///< false: only read
-  void Add(const Object* data, bool write) { written[data] |= write; }
-  void Add(const Accesses& other) {
-    for (const auto& [data, write] : other.written) Add(data, write);
+  std::unordered_map<const Object*, Access> of;
+  void Add(const Object* data, const Access& access) {
+    auto [it, first] = of.emplace(data, access);
+    if (first) return;
+    it->second.written |= access.written;
+    if (!SameOwn(it->second, access)) it->second.own = PrimExpr(ObjectPtr<Object>());
   }
-  /// The buffer that one of them writes and the other uses; null: none.
+  void Add(const Accesses& other) {
+    for (const auto& [data, access] : other.of) Add(data, access);
+  }
+  /// The buffer that one of them writes and another thread may use; null: none.
   const VarNode* Conflict(const Accesses& other) const {
-    for (const auto& [data, write] : written) {
-      auto it = other.written.find(data);
-      if (it != other.written.end() && (write || it->second)) return static_cast<const VarNode*>(data);
+    for (const auto& [data, access] : of) {
+      auto it = other.of.find(data);
+      if (it == other.of.end() || SameOwn(access, it->second)) continue;
+      if (access.written || it->second.written) return static_cast<const VarNode*>(data);
     }
     return nullptr;
+  }
+
+ private:
+  static bool SameOwn(const Access& a, const Access& b) {
+    return a.own.defined() && b.own.defined() && arith::ExprDeepEqual(a.own, b.own);
   }
 };
 
@@ -46,20 +65,25 @@ class Synchronizer : public StmtExprMutator {
   }
   Stmt VisitStmt_(const AttrStmtNode* op) override {
     const auto* axis = op->node.as<IterVarNode>();
-    if (axis != nullptr && axis->thread_tag.rfind("threadIdx", 0) == 0) threads_.insert(axis->var.get());
+    if (axis != nullptr && axis->thread_tag.rfind("threadIdx", 0) == 0) {
+      threads_.insert(axis->var.get());
+      const int64_t* extent = AsConstInt(op->value);
+      axes_.push_back(axis->var);
+      extents_.push_back(extent == nullptr ? -1 : *extent);
+    }
     return StmtExprMutator::VisitStmt_(op);
   }
   PrimExpr VisitExpr_(const BufferLoadNode* op) override {
-    Touch(op->buffer->data.get(), false);
+    Touch(op->buffer->data.get(), {false, Own(op->buffer, op->indices)});
     return StmtExprMutator::VisitExpr_(op);
   }
   PrimExpr VisitExpr_(const VarNode* op) override {
-    if (op->dtype.is_handle()) Touch(op, true);
+    if (op->dtype.is_handle()) Touch(op, {true, PrimExpr(ObjectPtr<Object>())});
     return GetRef<PrimExpr>(op);
   }
   Stmt VisitStmt_(const BufferStoreNode* op) override {
     Stmt result = StmtExprMutator::VisitStmt_(op);
-    Touch(op->buffer->data.get(), true);
+    Touch(op->buffer->data.get(), {true, Own(op->buffer, op->indices)});
     return result;
   }
   Stmt VisitStmt_(const EvaluateNode* op) override {
@@ -116,6 +140,7 @@ class Synchronizer : public StmtExprMutator {
   }
   Stmt VisitStmt_(const LetStmtNode* op) override {
     if (Differs(op->value)) threads_.insert(op->var.get());
+    lets_.Set(op->var, Substitute(op->value, lets_));
     return StmtExprMutator::VisitStmt_(op);
   }
 
@@ -146,10 +171,30 @@ class Synchronizer : public StmtExprMutator {
                              buffer->name_hint, ", within a condition that not all meet, or a loop that not all run ",
                              "equally often"));
   }
-  void Touch(const Object* data, bool write) {
+  /// The index where it is another one in each thread of the block, whatever else happens; else null.
+  PrimExpr Own(const Buffer& buffer, const Array<PrimExpr>& indices) {
+    const PrimExpr none{ObjectPtr<Object>()};
+    if (shared_.count(buffer->data.get()) == 0 || indices.size() != 1) return none;
+    const PrimExpr index = analyzer_.Simplify(Substitute(indices[0], lets_));
+    const std::vector<PrimExpr> linear = analyzer_.DetectLinear(index, axes_);
+    if (linear.empty() || !is_const_int(analyzer_.Simplify(linear.back()))) return none;
+    std::vector<std::pair<int64_t, int64_t>> steps;  // coefficient, extent
+    for (size_t i = 0; i < axes_.size(); ++i) {
+      const int64_t* coefficient = AsConstInt(linear[i]);
+      if (extents_[i] == 1) continue;
+      if (extents_[i] < 0 || coefficient == nullptr || *coefficient <= 0) return none;
+      steps.emplace_back(*coefficient, extents_[i]);
+    }
+    std::sort(steps.begin(), steps.end());
+    for (size_t i = 1; i < steps.size(); ++i) {
+      if (steps[i].first < steps[i - 1].first * steps[i - 1].second) return none;
+    }
+    return index;
+  }
+  void Touch(const Object* data, const Access& access) {
     if (shared_.count(data) == 0) return;
-    if (!now_.waits) now_.head.Add(data, write);
-    now_.tail.Add(data, write);
+    if (!now_.waits) now_.head.Add(data, access);
+    now_.tail.Add(data, access);
   }
   void Wait() {
     now_.waits = true;
@@ -172,6 +217,10 @@ class Synchronizer : public StmtExprMutator {
   }
 
   Summary now_;
+  std::vector<Var> axes_;         ///< of threads of the block
+  std::vector<int64_t> extents_;  ///< theirs; -1: not constant
+  Map<Var, PrimExpr> lets_;
+  arith::Analyzer analyzer_;
   std::unordered_set<const Object*> shared_, threads_;
   int divergent_ = 0;
 };

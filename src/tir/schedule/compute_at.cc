@@ -70,7 +70,7 @@ void CheckNeighbours(const std::vector<PlacedBlock>& scope, const PlacedBlock& p
 }
 
 /// The body of the loop within those of the loops around it whose iterations' needs a block in shared memory must cover
-/// at once: those bound to threads of a block.
+/// at once: those bound to threads of a block, or virtual ones.
 Stmt NeededAtOnce(const PlacedBlock& placed, const Path& loop_path) {
   const auto* loop = loop_path.back().as<ForNode>();
   bool shared = !placed.block()->writes.empty();
@@ -79,7 +79,7 @@ Stmt NeededAtOnce(const PlacedBlock& placed, const Path& loop_path) {
   for (size_t i = loop_path.size(); shared && i-- > 0;) {
     const auto* around = loop_path[i].as<ForNode>();
     if (around == nullptr || around->kind != ForKind::kThreadBinding ||
-        around->thread_binding->thread_tag.rfind("threadIdx", 0) != 0) {
+        around->thread_binding->thread_tag.rfind("blockIdx", 0) == 0) {
       continue;
     }
     const Var fresh(around->loop_var->name_hint, around->loop_var.dtype());
