@@ -278,6 +278,19 @@ TEST(ScheduleRegressionTest, SumsThatLoopsComputeAgainAreNotInitialisedOnceForAl
   }
 }
 
+TEST(ScheduleRegressionTest, SumsThatQuotientsComputeAgainAreNotInitialisedOnceForAll) {
+  te::Tensor x = te::Placeholder({PrimExpr(8)}, kI32, "X");
+  tir::IterVar q = te::ReduceAxis(tir::Range(PrimExpr(3)), "q");
+  te::Tensor y = te::Compute({PrimExpr(6)}, [&](const Indices& i) { return te::Sum(x(i[0] + q->var), {q}); }, "Y");
+  te::Tensor z =
+      te::Compute({PrimExpr(12)}, [&](const Indices& i) { return y(tir::floordiv(i[0], PrimExpr(2))) + 1; }, "Z");
+  tir::Schedule s(te::CreatePrimFunc({x, z}, "f"));
+  const auto loop = s.GetLoops(s.GetBlock("Z"))[0];
+  s.ComputeAt(s.GetBlock("Y"), loop);
+  EXPECT_THROW(s.DecomposeReduction(s.GetBlock("Y"), loop), tir::ScheduleError);
+  EXPECT_NO_THROW(s.DecomposeReduction(s.GetBlock("Y"), s.GetLoops(s.GetBlock("Y")).back()));
+}
+
 TEST(ScheduleRegressionTest, LoopsThatStandInConditionsOnlyComputeSumsAgain) {
   tir::Schedule s(SumsOfNeighbours());
   const auto block = s.GetBlock("S"), result = s.GetBlock("D");

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decompose reduction: init becomes a block of its own.
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "tir/block_access.h"
@@ -35,6 +38,55 @@ bool RepeatsValues(const PrimExpr& binding, const std::vector<For>& loops, arith
     if (__builtin_mul_overflow(step, extent - 1, &length) || __builtin_add_overflow(way, length, &way)) return false;
   }
   return false;
+}
+
+/// The same where bindings aren't linear, such as quotients: tries out the first iterations of the loops, with sizes
+/// that aren't known taken to be some number.
+bool RepeatsElements(const PlacedBlock& placed, const std::vector<For>& loops) {
+  constexpr int64_t kTries = 512, kUnknown = 5;
+  Map<Var, PrimExpr> fixed;
+  auto value = [&](const PrimExpr& e) {
+    const PrimExpr known = Substitute(e, [&](const Var& v) -> std::optional<PrimExpr> {
+      if (auto it = fixed.Get(v)) return *it;
+      return make_const(v.dtype(), kUnknown);
+    });
+    const PrimExpr simple = arith::Analyzer().Simplify(known);
+    const int64_t* number = AsConstInt(simple);
+    return number == nullptr ? std::optional<int64_t>() : *number;
+  };
+  for (const For& loop : placed.Loops()) fixed.Set(loop->loop_var, loop->min);
+  std::vector<PrimExpr> bindings;
+  for (size_t i = 0; i < placed.realize->iter_values.size(); ++i) {
+    if (placed.block()->iter_vars[i]->iter_type != IterVarType::kCommReduce) {
+      bindings.push_back(placed.realize->iter_values[i]);
+    }
+  }
+  std::vector<int64_t> extents, at(loops.size(), 0);
+  const auto each =
+      static_cast<int64_t>(std::pow(static_cast<double>(kTries), 1.0 / static_cast<double>(loops.size())));
+  for (const For& loop : loops) {
+    const std::optional<int64_t> extent = value(loop->extent);
+    if (!extent || *extent <= 0 || !is_const_int(loop->min)) return false;
+    extents.push_back(std::min(*extent, std::max<int64_t>(each, 2)));
+  }
+  std::set<std::vector<int64_t>> seen;
+  while (true) {
+    for (size_t i = 0; i < loops.size(); ++i) {
+      fixed.Set(loops[i]->loop_var, make_const(loops[i]->loop_var.dtype(), *AsConstInt(loops[i]->min) + at[i]));
+    }
+    const std::optional<int64_t> runs = value(placed.realize->predicate);
+    if (!runs) return false;
+    std::vector<int64_t> element;
+    for (const PrimExpr& binding : bindings) {
+      const std::optional<int64_t> index = value(binding);
+      if (!index) return false;
+      element.push_back(*index);
+    }
+    if (*runs != 0 && !seen.insert(element).second) return true;
+    size_t i = 0;
+    while (i < loops.size() && ++at[i] == extents[i]) at[i++] = 0;
+    if (i == loops.size()) return false;
+  }
 }
 
 /// Whether the block's condition lets only the first iteration of `loop` through: the last loop of a split of one
@@ -73,6 +125,14 @@ void CheckComputesOnce(const PlacedBlock& placed, const std::vector<For>& loops)
       refuse(StrCat("on axis '", block->iter_vars[i]->var->name_hint, "'"));
     }
   }
+  std::vector<Var> vars;
+  for (const For& loop : data) vars.push_back(loop->loop_var);
+  bool linear = true;
+  for (size_t i = 0; i < block->iter_vars.size(); ++i) {
+    linear &= block->iter_vars[i]->iter_type == IterVarType::kCommReduce ||
+              !analyzer.DetectLinear(placed.realize->iter_values[i], vars).empty();
+  }
+  if (!linear && RepeatsElements(placed, data)) refuse("in iterations of its loops");
 }
 
 /// The init block with its loops, those of `loops` that drive data axes.
