@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "driver/vm/vm_codegen.h"
-#include "relay/passes/fill_channels.h"
 #include "relay/passes/fuse_attention.h"
+#include "relay/passes/plan_layout.h"
 #include "treadle/ops/attrs/annotation.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/passes.h"
@@ -181,10 +181,7 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& targets, const Pass& pa
     passes.push_back(Conv1DToConv2D());
     passes.push_back(Conv3DToConv2D());
     passes.push_back(FoldConstant());
-    // Blocks of 8 channels fill narrower vectors.
-    constexpr int kBlock = 16;
-    if (targets.default_target()->Features().vector_lanes(32) >= kBlock) passes.push_back(FillChannels(kBlock));
-    passes.push_back(PlanLayout());
+    passes.push_back(PlanLayoutFor(targets.default_target()->Features().vector_lanes(32)));
     // What several calls do with a constant weight (steps of a recurrent network) is one constant then.
     if (one_device) passes.push_back(EliminateCommonSubexpr());
   }

@@ -63,12 +63,50 @@ Tensor PackStrided(const Conv2DAttrs* a, const Tensor& data, const TensorTypeNod
       "pack_strided", tag::kPad, {}, {"n", "cb", "h", "w", "ci"});
 }
 
+/// What a convolution sums over.
+struct Sum {
+  te::IterVar ic, kh, kw, ii;  ///< input channels: blocks, and in a block; rows and columns of the kernel
+  PrimExpr outputs, inputs;    ///< blocks of a group
+  bool grouped;
+  const Tensor* channels;  ///< where each input channel is in the data; null: where its block says
+  PrimExpr block;          ///< channels in a block of the data
+
+  Sum(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel, const Tensor* channels)
+      : ic(te::ReduceAxis(tir::Range(kernel->shape[1]), "ic")),
+        kh(te::ReduceAxis(tir::Range(kernel->shape[2]), "kh")),
+        kw(te::ReduceAxis(tir::Range(kernel->shape[3]), "kw")),
+        ii(te::ReduceAxis(tir::Range(kernel->shape[4]), "ici")),
+        outputs(tir::floordiv(kernel->shape[0], PrimExpr(int64_t{a->groups}))),
+        inputs(kernel->shape[1]),
+        grouped(a->groups > 1),
+        channels(channels),
+        block(data->shape[4]) {}
+  Array<te::IterVar> Axes() const { return {ic, kh, kw, ii}; }
+  /// The element of `data` at that row and column for a block of outputs.
+  PrimExpr Element(const Tensor& data, const PrimExpr& n, const PrimExpr& out, const PrimExpr& row,
+                   const PrimExpr& column) const {
+    PrimExpr channel = ic->var, lane = ii->var;
+    if (grouped) channel = tir::floordiv(out, outputs) * inputs + channel;
+    if (channels != nullptr) {
+      // Blocks are of 8 or 16 channels, no index is negative.
+      const int64_t size = *AsConstInt(block);
+      const PrimExpr place = tir::cast(DataType::Int(64), (*channels)(channel));
+      channel = tir::right_shift(place, PrimExpr(int64_t{size == 16 ? 4 : 3}));
+      lane = tir::bitwise_and(place, PrimExpr(size - 1));
+    }
+    return data(n, channel, row, column, lane);
+  }
+};
+
+/// For schedules: how many groups there are.
+Map<String, ObjectRef> GroupsNote(const Conv2DAttrs* a) {
+  return {{String("groups"), IntImm(DataType::Int(64), a->groups)}};
+}
+
 /// Convolution of blocked data with all positions in one row, so that rows of any width fill tiles.
-Array<Tensor> FlatCompute(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel, const TensorTypeNode* type) {
-  te::IterVar ic = te::ReduceAxis(tir::Range(kernel->shape[1]), "ic");
-  te::IterVar kh = te::ReduceAxis(tir::Range(kernel->shape[2]), "kh");
-  te::IterVar kw = te::ReduceAxis(tir::Range(kernel->shape[3]), "kw");
-  te::IterVar ii = te::ReduceAxis(tir::Range(kernel->shape[4]), "ici");
+Array<Tensor> FlatCompute(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel, const Tensor* channels,
+                          const TensorTypeNode* type) {
+  const Sum sum(a, data, kernel, channels);
   PrimExpr width = type->shape[3];
   std::vector<int64_t> strides = a->strides;
   Tensor from = data;
@@ -80,11 +118,11 @@ Array<Tensor> FlatCompute(const Conv2DAttrs* a, const Tensor& data, const Tensor
       {type->shape[0], type->shape[1], type->shape[2] * width, type->shape[4]},
       [&](const Array<Var>& i) {
         PrimExpr row = tir::floordiv(i[2], width) * strides[0], column = tir::floormod(i[2], width) * strides[1];
-        PrimExpr value = from(i[0], ic->var, row + PrimExpr(kh->var) * a->dilation[0],
-                              column + PrimExpr(kw->var) * a->dilation[1], ii->var);
-        return te::Sum(value * kernel(i[1], ic->var, kh->var, kw->var, ii->var, i[3]), {ic, kh, kw, ii});
+        PrimExpr value = sum.Element(from, i[0], i[1], row + PrimExpr(sum.kh->var) * a->dilation[0],
+                                     column + PrimExpr(sum.kw->var) * a->dilation[1]);
+        return te::Sum(value * kernel(i[1], sum.ic->var, sum.kh->var, sum.kw->var, sum.ii->var, i[3]), sum.Axes());
       },
-      "conv2d_NCHWc", "conv2d_NCHWc_flat", {}, {"n", "oc", "position", "oci"});
+      "conv2d_NCHWc", "conv2d_NCHWc_flat", GroupsNote(a), {"n", "oc", "position", "oci"});
   return {te::Compute(
       type->shape,
       [&](const Array<Var>& i) { return flat(Array<PrimExpr>{i[0], i[1], PrimExpr(i[2]) * width + i[3], i[4]}); },
@@ -96,48 +134,51 @@ bool JoinsRows(const Conv2DAttrs* a, const Tensor& data, const Tensor& input, co
                const TensorTypeNode* type) {
   constexpr int64_t kShortRow = 20;
   const int64_t* width = AsConstInt(type->shape[3]);
-  if (a->groups != 1 || input->dtype != type->dtype) return false;
+  if (input->dtype != type->dtype) return false;
   bool pointwise = data == input && tir::is_one(kernel->shape[2]) && tir::is_one(kernel->shape[3]);
-  return pointwise || (width != nullptr && *width < kShortRow);
+  return pointwise || (a->groups == 1 && width != nullptr && *width < kShortRow);
+}
+
+/// A convolution of plain data: few input channels.
+Array<Tensor> FirstConvolution(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel,
+                               const TensorTypeNode* type) {
+  te::IterVar ic = te::ReduceAxis(tir::Range(kernel->shape[1]), "ic");
+  te::IterVar kh = te::ReduceAxis(tir::Range(kernel->shape[2]), "kh");
+  te::IterVar kw = te::ReduceAxis(tir::Range(kernel->shape[3]), "kw");
+  return {te::Compute(type->shape,
+                      [&](const Array<Var>& i) {
+                        PrimExpr value =
+                            data(i[0], ic->var, PrimExpr(i[2]) * a->strides[0] + PrimExpr(kh->var) * a->dilation[0],
+                                 PrimExpr(i[3]) * a->strides[1] + PrimExpr(kw->var) * a->dilation[1]);
+                        PrimExpr weight = kernel(i[1], ic->var, kh->var, kw->var, i[4]);
+                        return te::Sum(tir::cast(type->dtype, value) * tir::cast(type->dtype, weight), {ic, kh, kw});
+                      },
+                      "conv2d_NCHWc", "conv2d_NCHWc", {}, {"n", "oc", "oh", "ow", "oci"})};
 }
 
 /// data: (N, IC/ib, H, W, ib), or plain (N, IC, H, W); kernel: (OC/ob, IC/groups/ib, KH, KW, ib, ob), or
-/// (OC/ob, IC/groups, KH, KW, ob) for plain data. Result: (N, OC/ob, OH, OW, ob).
+/// (OC/ob, IC, KH, KW, ob) for plain data. Result: (N, OC/ob, OH, OW, ob). A third input says where in the data each
+/// input channel is; then ib of the kernel is 1.
 Array<Tensor> BlockedConv2dCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const auto* a = attrs.as<Conv2DAttrs>();
   const auto* type = out_type.as<TensorTypeNode>();
   Tensor data = PadSpatial(inputs[0], FourPads(a->padding));
   Tensor kernel = inputs[1];
-  bool blocked = data.ndim() == 5;
-  if (blocked && JoinsRows(a, data, inputs[0], kernel, type)) return FlatCompute(a, data, kernel, type);
-  te::IterVar ic = te::ReduceAxis(tir::Range(kernel->shape[1]), "ic");
-  te::IterVar kh = te::ReduceAxis(tir::Range(kernel->shape[2]), "kh");
-  te::IterVar kw = te::ReduceAxis(tir::Range(kernel->shape[3]), "kw");
-  Array<te::IterVar> reduce{ic, kh, kw};
-  te::IterVar ii;
-  if (blocked) {
-    ii = te::ReduceAxis(tir::Range(kernel->shape[4]), "ici");
-    reduce.push_back(ii);
-  }
+  if (data.ndim() != 5) return FirstConvolution(a, data, kernel, type);
+  const Tensor* channels = inputs.size() > 2 ? &inputs[2] : nullptr;
+  if (JoinsRows(a, data, inputs[0], kernel, type)) return FlatCompute(a, data, kernel, channels, type);
+  const Sum sum(a, data, kernel, channels);
   DataType dtype = type->dtype;
-  PrimExpr blocks_per_group = tir::floordiv(kernel->shape[0], PrimExpr(int64_t{a->groups}));
   Tensor out = te::Compute(type->shape,
                            [&](const Array<Var>& i) {
-                             PrimExpr channel = ic->var;
-                             if (a->groups > 1)
-                               channel = tir::floordiv(i[1], blocks_per_group) * kernel->shape[1] + channel;
-                             Array<PrimExpr> from{i[0], channel,
-                                                  PrimExpr(i[2]) * a->strides[0] + PrimExpr(kh->var) * a->dilation[0],
-                                                  PrimExpr(i[3]) * a->strides[1] + PrimExpr(kw->var) * a->dilation[1]};
-                             Array<PrimExpr> weight{i[1], ic->var, kh->var, kw->var};
-                             if (blocked) {
-                               from.push_back(ii->var);
-                               weight.push_back(ii->var);
-                             }
-                             weight.push_back(i[4]);
-                             return te::Sum(tir::cast(dtype, data(from)) * tir::cast(dtype, kernel(weight)), reduce);
+                             PrimExpr value =
+                                 sum.Element(data, i[0], i[1],
+                                             PrimExpr(i[2]) * a->strides[0] + PrimExpr(sum.kh->var) * a->dilation[0],
+                                             PrimExpr(i[3]) * a->strides[1] + PrimExpr(sum.kw->var) * a->dilation[1]);
+                             PrimExpr weight = kernel(i[1], sum.ic->var, sum.kh->var, sum.kw->var, sum.ii->var, i[4]);
+                             return te::Sum(tir::cast(dtype, value) * tir::cast(dtype, weight), sum.Axes());
                            },
-                           "conv2d_NCHWc", "conv2d_NCHWc", {}, {"n", "oc", "oh", "ow", "oci"});
+                           "conv2d_NCHWc", "conv2d_NCHWc", GroupsNote(a), {"n", "oc", "oh", "ow", "oci"});
   return {out};
 }
 
@@ -165,9 +206,9 @@ Array<Tensor> BlockedDepthwiseCompute(const Attrs& attrs, const Array<Tensor>& i
 Attrs WithLayouts(const Conv2DAttrs* a, const std::string& data, const std::string& kernel, const std::string& out) {
   auto node = MakeObject<Conv2DAttrs>(*a);
   node->channels.reset();  // the weight says, which may be filled up
-  node->data_layout = data;
+  node->data_layout = relay::WithoutGroups(data);
   node->kernel_layout = kernel;
-  node->out_layout = out;
+  node->out_layout = relay::WithoutGroups(out);
   return Attrs(ObjectPtr<Object>(node));
 }
 
@@ -217,30 +258,36 @@ std::optional<LaidOutCall> Winograd(const CallNode* call, const Conv2DAttrs* a, 
   return std::nullopt;
 }
 
-/// The blocked layout for `channels` of which each of `groups` groups has whole blocks; "" where there is none.
-std::string GroupedLayout(int64_t channels, int64_t groups) {
-  for (int64_t block : {16, 8}) {
-    if (channels % groups == 0 && channels / groups % block == 0) return StrCat("NCHW", block, "c");
-  }
-  return "";
-}
-
-/// The weight (OIHW) with zeros for more outputs and inputs.
-runtime::NDArray FillChannels(const runtime::NDArray& weight, int64_t outputs, int64_t inputs) {
+/// The weight (OIHW) with entry i of dimension `axis` at places[i] of `extent`, zeros elsewhere.
+runtime::NDArray Spread(const runtime::NDArray& weight, size_t axis, const std::vector<int64_t>& places,
+                        int64_t extent) {
   std::vector<int64_t> shape(weight.shape().begin(), weight.shape().end());
-  if (shape[0] == outputs && shape[1] == inputs) return weight;
-  const int64_t taps = shape[2] * shape[3], row = shape[1] * taps;
-  runtime::NDArray result = runtime::NDArray::Empty({outputs, inputs, shape[2], shape[3]}, DataType::Float(32));
+  if (shape[axis] == extent && std::is_sorted(places.begin(), places.end())) return weight;
+  int64_t outer = 1, inner = 1;
+  for (size_t i = 0; i < axis; ++i) outer *= shape[i];
+  for (size_t i = axis + 1; i < shape.size(); ++i) inner *= shape[i];
+  shape[axis] = extent;
+  runtime::NDArray result = runtime::NDArray::Empty(shape, DataType::Float(32));
   const auto* from = weight.Data<float>();
   auto* to = result.Data<float>();
   std::fill(to, to + result.size(), 0.0F);
-  for (int64_t o = 0; o < shape[0]; ++o) std::copy(from + o * row, from + (o + 1) * row, to + o * inputs * taps);
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t place : places) {
+      std::copy(from, from + inner, to + (o * extent + place) * inner);
+      from += inner;
+    }
+  }
   return result;
 }
 
-/// How many groups, taken as one, have whole blocks of inputs and outputs; 0 where too many zeros would be multiplied.
+runtime::NDArray SpreadOutputs(const runtime::NDArray& weight, const std::string& layout) {
+  const int64_t channels = weight.shape()[0];
+  return Spread(weight, 0, relay::ChannelPlaces(layout, channels), relay::ChannelsIn(layout, channels));
+}
+
+/// How many groups, taken as one, have whole blocks of outputs; 0 where too many zeros would be multiplied.
 int64_t GroupsToMerge(int64_t groups, int64_t inputs, int64_t outputs) {
-  for (int64_t count : {1, 2, 4}) {
+  for (int64_t count : {2, 4}) {
     if (groups % count == 0 && inputs * count % 8 == 0 && outputs * count % 8 == 0) return count;
   }
   return 0;
@@ -248,7 +295,6 @@ int64_t GroupsToMerge(int64_t groups, int64_t inputs, int64_t outputs) {
 
 /// The weight of `groups` groups, `count` of which become one: zeros between channels of different ones.
 runtime::NDArray MergeGroups(const runtime::NDArray& weight, int64_t groups, int64_t count) {
-  if (count == 1) return weight;
   std::vector<int64_t> shape(weight.shape().begin(), weight.shape().end());
   const int64_t row = shape[1] * shape[2] * shape[3], outputs = shape[0] / groups;
   runtime::NDArray result =
@@ -264,8 +310,8 @@ runtime::NDArray MergeGroups(const runtime::NDArray& weight, int64_t groups, int
 }
 
 /// The layout for `channels` outputs or inputs of a convolution whose result has `positions` places (-1: unknown).
-std::string LayoutFor(int64_t channels, int64_t positions) {
-  const std::string layout = relay::FilledLayout(channels);
+std::string LayoutFor(int64_t channels, int64_t positions, int lanes) {
+  const std::string layout = relay::FilledLayout(channels, lanes);
   // Of one vector per channel little is computed: blocks of any kind are better than changing the layout.
   return layout.empty() && positions == 1 ? "NCHW8c" : layout;
 }
@@ -275,13 +321,68 @@ LaidOutCall DepthwiseConv2d(const CallNode* call, const Conv2DAttrs* a, LayoutAr
                             int64_t channels) {
   const int64_t filled = relay::ChannelsIn(layout, channels);
   const std::string kernel_layout = StrCat("OIHW", BlockOf(layout), "o");
-  Expr weight = relay::Constant(FillChannels(call->args[1].as<ConstantNode>()->data, filled, 1));
+  Expr weight = relay::Constant(SpreadOutputs(call->args[1].as<ConstantNode>()->data, layout));
   auto attrs = MakeObject<Conv2DAttrs>(*WithLayouts(a, layout, kernel_layout, layout).as<Conv2DAttrs>());
   attrs->groups = static_cast<decltype(attrs->groups)>(filled);
   static const Op op = Op::Get("nn.contrib_depthwise_conv2d_NCHWc");
   Expr blocked = relay::Call(op, {args.Get(0, layout), relay::LayoutTransform(weight, "OIHW", kernel_layout)},
                              Attrs(ObjectPtr<Object>(attrs)), {}, call->span);
   return LaidOutCall{blocked, layout};
+}
+
+/// The convolution of an argument in layout `in` ("": plain). `weight`: OIHW, with the channels that fill blocks.
+LaidOutCall BlockedConv2d(const CallNode* call, const Conv2DAttrs* a, LayoutArgs& args, const runtime::NDArray& weight,
+                          const std::string& in, const std::string& out, int64_t groups) {
+  const std::string o = std::to_string(BlockOf(out)) + "o";
+  const std::string kernel_layout = in.empty() ? "OIHW" + o : StrCat("OIHW", BlockOf(in), "i", o);
+  const bool same = weight.same_as(call->args[1].as<ConstantNode>()->data);
+  Expr w = relay::LayoutTransform(same ? call->args[1] : Expr(relay::Constant(weight)), "OIHW", kernel_layout);
+  auto attrs = MakeObject<Conv2DAttrs>(*WithLayouts(a, in.empty() ? "NCHW" : in, kernel_layout, out).as<Conv2DAttrs>());
+  attrs->groups = static_cast<decltype(attrs->groups)>(groups);
+  static const Op op = Op::Get("nn.contrib_conv2d_NCHWc");
+  return LaidOutCall{relay::Call(op, {args.Get(0, in), w}, Attrs(ObjectPtr<Object>(attrs)), {}, call->span), out};
+}
+
+/// The same for channels that aren't in the order of the weight's, or where many only fill blocks. Only outputs of
+/// `weight` are filled.
+LaidOutCall SelectingConv2d(const CallNode* call, const Conv2DAttrs* a, LayoutArgs& args,
+                            const runtime::NDArray& weight, const std::string& in, const std::string& out,
+                            int64_t groups) {
+  const std::string kernel_layout = StrCat("OIHW1i", BlockOf(out), "o");
+  Expr w = relay::LayoutTransform(relay::Constant(weight), "OIHW", kernel_layout);
+  const std::vector<int64_t> places = relay::ChannelPlaces(in, weight.shape()[1] * groups);
+  runtime::NDArray channels = runtime::NDArray::Empty({static_cast<int64_t>(places.size())}, DataType::Int(32));
+  std::copy(places.begin(), places.end(), channels.Data<int32_t>());
+  auto attrs = MakeObject<Conv2DAttrs>(*WithLayouts(a, in, kernel_layout, out).as<Conv2DAttrs>());
+  attrs->groups = static_cast<decltype(attrs->groups)>(groups);
+  static const Op op = Op::Get("nn.contrib_conv2d_select_NCHWc");
+  return LaidOutCall{
+      relay::Call(op, {args.Get(0, in), w, relay::Constant(channels)}, Attrs(ObjectPtr<Object>(attrs)), {}, call->span),
+      out};
+}
+
+/// A convolution of several groups, each of several channels.
+std::optional<LaidOutCall> GroupedConv2d(const CallNode* call, const Conv2DAttrs* a, LayoutArgs& args,
+                                         int64_t in_channels, int64_t out_channels) {
+  int64_t groups = a->groups;
+  runtime::NDArray weight = call->args[1].as<ConstantNode>()->data;
+  std::string out = relay::FilledLayout(out_channels, args.lanes(), groups), in = args.Layout(0);
+  if (out.empty()) {
+    const int64_t merged = GroupsToMerge(groups, in_channels / groups, out_channels / groups);
+    // A plain row of positions takes less time than multiplying as many zeros as numbers.
+    std::optional<LaidOutCall> flat = FlattenPointwise(call, a, args);
+    if (flat || merged == 0) return flat;
+    weight = MergeGroups(weight, groups, merged);
+    groups /= merged;
+    out = relay::FilledLayout(out_channels, args.lanes(), groups);
+  }
+  if (in.empty()) in = relay::FilledLayout(in_channels, args.lanes(), groups);
+  if (in.empty()) in = relay::FilledLayout(in_channels, args.lanes());
+  if (in.empty() || out.empty()) return FlattenPointwise(call, a, args);
+  weight = SpreadOutputs(weight, out);
+  const bool whole_blocks = relay::IsInOrder(in) && in_channels / groups % BlockOf(in) == 0;
+  if (whole_blocks) return BlockedConv2d(call, a, args, weight, in, out, groups);
+  return SelectingConv2d(call, a, args, weight, in, out, groups);
 }
 
 /// Runs nn.conv2d with constant float weights blocked where its output channels divide into blocks.
@@ -298,51 +399,33 @@ std::optional<LaidOutCall> Conv2dLayoutRule(const CallNode* call, LayoutArgs& ar
   const auto* type = call->type_as<TensorTypeNode>();
   const int64_t in_channels = *AsConstInt(data->shape[1]), out_channels = *AsConstInt(kernel->shape[0]);
   const int64_t positions = IsStatic(type) ? *AsConstInt(type->shape[2]) * *AsConstInt(type->shape[3]) : -1;
-  runtime::NDArray weight = call->args[1].as<ConstantNode>()->data;
-  std::string out = LayoutFor(out_channels, positions);
+  const int lanes = args.lanes();
   std::string in = args.Layout(0);
   if (a->groups > 1 && a->groups == in_channels && out_channels == in_channels) {
-    if (in.empty()) in = out;
+    if (in.empty()) in = LayoutFor(out_channels, positions, lanes);
     return in.empty() ? std::nullopt : std::optional(DepthwiseConv2d(call, a, args, in, in_channels));
   }
-  int64_t groups = a->groups;
-  if (groups > 1) {
-    const int64_t merged =
-        in_channels % groups != 0 ? 0 : GroupsToMerge(groups, in_channels / groups, out_channels / groups);
-    if (merged != 1) {
-      // A plain row of positions takes less time than multiplying as many zeros as numbers.
-      std::optional<LaidOutCall> flat = FlattenPointwise(call, a, args);
-      if (flat || merged == 0) return flat;
-    }
-    weight = MergeGroups(weight, groups, merged);
-    groups /= merged;
-    out = GroupedLayout(out_channels, groups);
-    const std::string fits = GroupedLayout(in_channels, groups);
-    if (in.empty() || BlockOf(in) > BlockOf(fits)) in = fits;
-  }
+  if (a->groups > 1) return GroupedConv2d(call, a, args, in_channels, out_channels);
+  const std::string out = LayoutFor(out_channels, positions, lanes);
   if (out.empty()) return FlattenPointwise(call, a, args);
   constexpr int64_t kLeastFilled = 8;
-  if (in.empty()) in = in_channels >= kLeastFilled ? LayoutFor(in_channels, positions) : BlockedLayout(in_channels);
-  if (groups == 1) {
-    weight = FillChannels(weight, relay::ChannelsIn(out, out_channels), relay::ChannelsIn(in, in_channels));
-    if (auto winograd = Winograd(call, a, args, weight, in, out)) return winograd;
+  if (in.empty()) {
+    in = in_channels >= kLeastFilled ? LayoutFor(in_channels, positions, lanes) : BlockedLayout(in_channels);
   }
-  const std::string o = std::to_string(BlockOf(out)) + "o";
-  std::string kernel_layout = in.empty() ? "OIHW" + o : "OIHW" + std::to_string(BlockOf(in)) + "i" + o;
-  Expr w = relay::LayoutTransform(groups == 1 && weight.same_as(call->args[1].as<ConstantNode>()->data)
-                                      ? call->args[1]
-                                      : Expr(relay::Constant(weight)),
-                                  "OIHW", kernel_layout);
-  static const Op op = Op::Get("nn.contrib_conv2d_NCHWc");
-  auto attrs = MakeObject<Conv2DAttrs>(*WithLayouts(a, in.empty() ? "NCHW" : in, kernel_layout, out).as<Conv2DAttrs>());
-  attrs->groups = static_cast<decltype(attrs->groups)>(groups);
-  return LaidOutCall{relay::Call(op, {args.Get(0, in), w}, Attrs(ObjectPtr<Object>(attrs)), {}, call->span), out};
+  runtime::NDArray weight = SpreadOutputs(call->args[1].as<ConstantNode>()->data, out);
+  const int64_t filled = relay::ChannelsIn(in, in_channels);
+  const runtime::NDArray whole = in.empty() ? weight : Spread(weight, 1, relay::ChannelPlaces(in, in_channels), filled);
+  if (auto winograd = Winograd(call, a, args, whole, in, out)) return winograd;
+  if (!in.empty() && !relay::IsInOrder(in) && filled > in_channels)
+    return SelectingConv2d(call, a, args, weight, in, out, 1);
+  return BlockedConv2d(call, a, args, whole, in, out, 1);
 }
 
 }  // namespace
 
 void RegisterBlockedConvOps() {
   OpRegistration("nn.contrib_conv2d_NCHWc").Set(kCompute, FTECompute(BlockedConv2dCompute));
+  OpRegistration("nn.contrib_conv2d_select_NCHWc").Set(kCompute, FTECompute(BlockedConv2dCompute));
   OpRegistration("nn.contrib_depthwise_conv2d_NCHWc").Set(kCompute, FTECompute(BlockedDepthwiseCompute));
   transform::RegisterPassConfig(kWinogradOption, "bool",
                                 "3 x 3 convolutions by Winograd's method where accurate (true)");

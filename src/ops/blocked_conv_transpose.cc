@@ -12,7 +12,6 @@
 namespace treadle::ops {
 namespace {
 
-using relay::BlockedLayout;
 using relay::BlockOf;
 using relay::CallNode;
 using relay::ConstantNode;
@@ -66,20 +65,25 @@ std::optional<Sizes> SizesOf(const CallNode* call, const ConvTransposeAttrs* a, 
   return s;
 }
 
+/// Channels of the convolution with those that fill blocks: outputs of all phases, inputs, outputs of one phase.
+struct PhaseChannels {
+  int64_t all, inputs, outputs;
+};
+
 /// The weight (IC, OC, KH, KW) as that of the convolution: (channels, IC, taps), where channel p * OC + oc is phase p
 /// of output channel oc; further channels are zero.
-NDArray PhaseKernel(const NDArray& weight, const Sizes& s, int64_t channels) {
-  NDArray result = NDArray::Empty({channels, s.in_channels, s.taps[0], s.taps[1]}, DataType::Float(32));
+NDArray PhaseKernel(const NDArray& weight, const Sizes& s, const PhaseChannels& channels) {
+  NDArray result = NDArray::Empty({channels.all, channels.inputs, s.taps[0], s.taps[1]}, DataType::Float(32));
   auto* to = result.Data<float>();
   const auto* from = weight.Data<float>();
-  std::fill(to, to + channels * s.in_channels * s.taps[0] * s.taps[1], 0.0F);
+  std::fill(to, to + result.size(), 0.0F);
   for (int64_t ic = 0; ic < s.in_channels; ++ic) {
     for (int64_t oc = 0; oc < s.out_channels; ++oc) {
       for (int64_t y = 0; y < s.kernel[0]; ++y) {
         for (int64_t x = 0; x < s.kernel[1]; ++x) {
           int64_t phase = y % s.stride[0] * s.stride[1] + x % s.stride[1];
           int64_t row = s.taps[0] - 1 - y / s.stride[0], column = s.taps[1] - 1 - x / s.stride[1];
-          to[(((phase * s.out_channels + oc) * s.in_channels + ic) * s.taps[0] + row) * s.taps[1] + column] =
+          to[(((phase * channels.outputs + oc) * channels.inputs + ic) * s.taps[0] + row) * s.taps[1] + column] =
               from[((ic * s.out_channels + oc) * s.kernel[0] + y) * s.kernel[1] + x];
         }
       }
@@ -99,7 +103,8 @@ Expr Crop(const Expr& data, const Sizes& s) {
 /// Of phases (N, phase and channel, H, W[, block]) the whole, where sizes are known when it runs: dimensions are split
 /// and joined one at a time, so that indices stay simple.
 LaidOutCall Interleave(Expr phases, const Sizes& s, const std::string& layout) {
-  const int64_t block = layout.empty() ? 1 : BlockOf(layout), channels = s.out_channels / block;
+  const int64_t block = layout.empty() ? 1 : BlockOf(layout);
+  const int64_t channels = relay::ChannelsIn(layout, s.out_channels) / block;
   using Codes = std::vector<int64_t>;
   auto reshape = [&](Codes codes) {
     if (!layout.empty()) codes.push_back(0);
@@ -125,12 +130,12 @@ std::optional<LaidOutCall> Conv2dTransposeLayoutRule(const CallNode* call, Layou
   if (!sizes) return std::nullopt;
   const Sizes& s = *sizes;
   // Channels of a result that has no blocks go to the next block with zeros.
-  const std::string layout = BlockedLayout(s.out_channels);
-  const int64_t channels = layout.empty() ? (s.Phases() * s.out_channels + 7) / 8 * 8 : s.Phases() * s.out_channels;
+  const std::string layout = relay::FilledLayout(s.out_channels, args.lanes());
+  const int64_t each = relay::ChannelsIn(layout, s.out_channels), channels = (s.Phases() * each + 7) / 8 * 8;
   const int64_t block = layout.empty() ? 8 : BlockOf(layout);
   const std::string out = "NCHW" + std::to_string(block) + "c", o = std::to_string(block) + "o";
   std::string in = args.Layout(0);
-  if (in.empty() || s.in_channels % BlockOf(in) != 0) in = BlockedLayout(s.in_channels);
+  if (in.empty() || !relay::IsInOrder(in)) in = relay::FilledLayout(s.in_channels, args.lanes());
   const std::string kernel_layout = in.empty() ? "OIHW" + o : "OIHW" + std::to_string(BlockOf(in)) + "i" + o;
   Attrs attrs = MakeAttrs<Conv2DAttrs>([&](auto& conv) {
     conv.padding = {s.taps[0] - 1, s.taps[1] - 1};
@@ -138,13 +143,15 @@ std::optional<LaidOutCall> Conv2dTransposeLayoutRule(const CallNode* call, Layou
     conv.kernel_layout = kernel_layout;
     conv.out_layout = out;
   });
-  Expr kernel = relay::LayoutTransform(relay::Constant(PhaseKernel(weight->data, s, channels)), "OIHW", kernel_layout);
+  Expr kernel = relay::LayoutTransform(
+      relay::Constant(PhaseKernel(weight->data, s, {channels, relay::ChannelsIn(in, s.in_channels), each})), "OIHW",
+      kernel_layout);
   static const Op op = Op::Get("nn.contrib_conv2d_NCHWc");
   Expr phases = relay::Call(op, {args.Get(0, in), kernel}, attrs, {}, call->span);
   if (!s.is_static) return Interleave(phases, s, layout);
   const int64_t high = s.stride[0] * s.Steps(0), wide = s.stride[1] * s.Steps(1);
   if (!layout.empty()) {
-    const int64_t blocks = s.out_channels / block;
+    const int64_t blocks = each / block;
     phases = MakeReshape(
         phases, std::vector<int64_t>{s.batch, s.stride[0], s.stride[1], blocks, s.Steps(0), s.Steps(1), block});
     phases = MakeTranspose(phases, {0, 3, 4, 1, 5, 2, 6});

@@ -97,6 +97,36 @@ Type ConvInfer(const InferContext& context) {
   return TensorType(PhysicalShape(out_layout, sizes.out, "NC" + spatial), sizes.out_dtype);
 }
 
+/// As if the data were plain and had the channels that argument 2 names.
+template <typename F>
+auto WithSelected(const Conv2DAttrs* attrs, const Array<PrimExpr>& data, const Array<PrimExpr>& channels, F f) {
+  Array<PrimExpr> selected = LogicalShape(Layout(attrs->data_layout), data, "NCHW", "data");
+  selected.Set(1, channels[0]);
+  auto plain = MakeObject<Conv2DAttrs>(*attrs);
+  plain->data_layout = "NCHW";
+  return f(plain.get(), selected);
+}
+
+Type SelectingConvInfer(const InferContext& context) {
+  const auto *data = context.Tensor(0, "data"), *weight = context.Tensor(1, "weight");
+  const auto* channels = context.Tensor(2, "channels");
+  const auto* attrs = context.attrs<Conv2DAttrs>();
+  CheckRank(channels, 1, "channels");
+  CheckIntegral(channels, "channels");
+  CheckSameDType(data, weight);
+  const ConvSizes sizes = WithSelected(attrs, data->shape, channels->shape, [&](const Conv2DAttrs* plain, auto& shape) {
+    return ResolveConv(plain, 2, shape, data->dtype, &weight->shape);
+  });
+  context.Expect(1, TensorType(PhysicalShape(Layout(attrs->kernel_layout), sizes.weight, "OIHW"), data->dtype));
+  return TensorType(PhysicalShape(Layout(attrs->out_layout), sizes.out, "NCHW"), sizes.out_dtype);
+}
+
+double SelectingConvMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
+  const Array<PrimExpr>& weight = ShapeOf(arguments[1]);  // O I H W i o
+  return Elements(ShapeOf(result)) * Elements(weight) /
+         static_cast<double>(DimValue(weight[0]) * DimValue(weight[weight.size() - 1]));
+}
+
 std::string LowerCase(std::string text) {
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return text;
@@ -204,6 +234,16 @@ void RegisterConvOps() {
   // Their computation is that of blocked_conv.cc.
   RegisterConv<Conv2DAttrs, 2>("nn.contrib_conv2d_NCHWc");
   RegisterConv<Conv2DAttrs, 2>("nn.contrib_depthwise_conv2d_NCHWc");
+  OpRegistration("nn.contrib_conv2d_select_NCHWc")
+      .Describe("Convolution whose input channel i is channel channels[i] of the data.")
+      .Arguments({{"data", "Tensor", "The input, in data_layout."},
+                  {"weight", "Tensor", "The kernel, in kernel_layout."},
+                  {"channels", "Tensor", "One index for each input channel."}})
+      .AttrsType<Conv2DAttrs>()
+      .SupportLevel(2)
+      .Relation(Rule<SelectingConvInfer>)
+      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(relay::kMacCount, relay::FMacCount(SelectingConvMacs));
 }
 
 }  // namespace treadle::ops

@@ -52,9 +52,13 @@ LaidOutCall SameCall(const CallNode* call, Array<Expr> args, Attrs attrs, const 
   return {relay::Call(call->op, std::move(args), std::move(attrs), {}, call->span), layout};
 }
 
-/// Whether the last block of `channels` channels holds some that only fill it up.
-bool IsFilled(const std::string& layout, int64_t channels) {
-  return channels >= 0 && relay::ChannelsIn(layout, channels) != channels;
+using relay::IsFilled;
+using relay::WithoutGroups;
+
+/// The layout of argument 0 where its channels are in order; else "".
+std::string OrderedLayout(const LayoutArgs& args) {
+  std::string layout = args.Layout(0);
+  return relay::IsInOrder(layout) ? layout : "";
 }
 
 /// One tensor in, one of the same shape out.
@@ -73,7 +77,7 @@ std::optional<LaidOutCall> UnaryRule(const CallNode* call, LayoutArgs& args) {
 /// A tensor of that shape (NCHW, none of it symbolic), whatever its own, in `layout`.
 Expr InBlocks(const Expr& plain, const Shape& shape, DataType dtype, const std::string& layout) {
   const int64_t block = relay::BlockOf(layout);
-  if (shape[0] == 1 && shape[2] == 1 && shape[3] == 1 && !IsFilled(layout, shape[1])) {
+  if (shape[0] == 1 && shape[2] == 1 && shape[3] == 1 && relay::IsInOrder(layout) && !IsFilled(layout, shape[1])) {
     return Reshape(plain, {1, shape[1] / block, 1, 1, block});
   }
   Array<PrimExpr> dims;
@@ -102,7 +106,7 @@ std::optional<Expr> BroadcastOperand(LayoutArgs& args, size_t i, const Shape& fu
   if (missing == 0) return args.Get(i, layout);
   Expr plain = args.Get(i, "");
   if (!is_static) {
-    if (IsFilled(layout, aligned[1])) return std::nullopt;
+    if (!relay::IsInOrder(layout) || IsFilled(layout, aligned[1])) return std::nullopt;
     return relay::LayoutTransform(ExpandDims(plain, 0, missing), "NCHW", layout);
   }
   return InBlocks(plain, aligned, args.Type(i)->dtype, layout);
@@ -115,7 +119,10 @@ std::optional<LaidOutCall> BinaryRule(const CallNode* call, LayoutArgs& args) {
   std::string layout;
   for (size_t i = 0; i < args.size(); ++i) {
     Shape shape = ShapeOf(args.Type(i));
-    if (layout.empty() && shape.size() == 4 && shape[1] == full[1]) layout = args.Layout(i);
+    if (shape.size() != 4 || shape[1] != full[1]) continue;
+    // What comes from a convolution of groups goes to one, most often.
+    const std::string own = args.Layout(i);
+    if (layout.empty() || (relay::IsInOrder(layout) && !relay::IsInOrder(own))) layout = own;
   }
   if (layout.empty()) return std::nullopt;
   if (IsFilled(layout, full[1])) {
@@ -151,8 +158,7 @@ std::optional<LaidOutCall> PoolRule(const CallNode* call, LayoutArgs& args) {
     return std::nullopt;
   }
   auto node = MakeObject<PoolAttrsType>(*attrs);
-  node->layout = layout;
-  node->out_layout = layout;
+  node->layout = node->out_layout = WithoutGroups(layout);
   return SameCall(call, {args.Get(0, layout)}, Attrs(ObjectPtr<Object>(node)), layout);
 }
 
@@ -164,10 +170,11 @@ std::optional<LaidOutCall> ConcatenateRule(const CallNode* call, LayoutArgs& arg
   size_t best = 0;
   for (size_t i = 0; i < args.size(); ++i) {
     size_t count = 0;
-    for (size_t j = 0; j < args.size(); ++j) count += args.Layout(j) == args.Layout(i);
-    if (!args.Layout(i).empty() && count > best) {
+    const std::string own = WithoutGroups(args.Layout(i));
+    for (size_t j = 0; j < args.size(); ++j) count += WithoutGroups(args.Layout(j)) == own;
+    if (!own.empty() && count > best) {
       best = count;
-      layout = args.Layout(i);
+      layout = own;
     }
   }
   if (layout.empty()) return std::nullopt;
@@ -188,7 +195,7 @@ std::optional<LaidOutCall> ConcatenateRule(const CallNode* call, LayoutArgs& arg
 }
 
 std::optional<LaidOutCall> LRNRule(const CallNode* call, LayoutArgs& args) {
-  const std::string layout = args.Layout(0);
+  const std::string layout = OrderedLayout(args);
   if (layout.empty() || call->attrs_as<LRNAttrs>()->axis != 1) return std::nullopt;
   if (IsFilled(layout, ShapeOf(args.Type(0))[1])) return std::nullopt;  // neighbours are read
   static const Op blocked = Op::Get("nn.contrib_lrn_NCHWc");
@@ -206,8 +213,8 @@ std::optional<Shape> BlockedArgument(const LayoutArgs& args) {
 std::optional<LaidOutCall> StridedSliceRule(const CallNode* call, LayoutArgs& args) {
   const auto* a = call->attrs_as<StridedSliceAttrs>();
   auto shape = BlockedArgument(args);
-  if (!shape || a->slice_mode != "end") return std::nullopt;
-  const std::string layout = args.Layout(0);
+  const std::string layout = OrderedLayout(args);
+  if (!shape || layout.empty() || a->slice_mode != "end") return std::nullopt;
   const int64_t block = relay::BlockOf(layout);
   StridedSliceAttrs blocked = *a;
   std::vector<int64_t> axes;
@@ -253,7 +260,7 @@ std::optional<LaidOutCall> ResizeRule(const CallNode* call, LayoutArgs& args) {
   if (!args.ReadBlocked() && result[2] * result[3] >= (*shape)[2] * (*shape)[3]) return std::nullopt;
   const std::string layout = args.Layout(0);
   auto blocked = MakeObject<ResizeAttrsType>(*a);
-  blocked->layout = layout;
+  blocked->layout = WithoutGroups(layout);
   return SameCall(call, {args.Get(0, layout)}, Attrs(ObjectPtr<Object>(blocked)), layout);
 }
 

@@ -2,7 +2,6 @@
 // The one list of passes over graph IR that can be named: in `required`, on the command line and in Python.
 #include "treadle/relay/passes.h"
 
-#include "relay/passes/fill_channels.h"
 #include "relay/passes/fuse_attention.h"
 
 namespace treadle::relay {
@@ -46,7 +45,6 @@ void RegisterPasses() {
   RegisterPass("ToMixedPrecision", [] { return transform::ToMixedPrecision(); });
   RegisterPass("FirstOrderGradient", [] { return transform::FirstOrderGradient(); });
   RegisterPass("AlterOpLayout", [] { return transform::AlterOpLayout(); });
-  RegisterPass("FillChannels", [] { return transform::FillChannels(/*block=*/16); });
   RegisterPass("PlanLayout", [] { return transform::PlanLayout(); });
   RegisterPass("PlanDevices", [] { return transform::PlanDevices(/*default_device_type=*/1); });
   RegisterPass("LabelOps", [] { return transform::LabelOps(); });

@@ -2,8 +2,8 @@
 // Every pass that keeps what a program computes: numbers and types before and after, in the interpreter.
 #include <functional>
 
-#include "relay/passes/fill_channels.h"
 #include "relay/passes/pass_test.h"
+#include "relay/passes/plan_layout.h"
 #include "tests_common/relay_eval.h"
 
 namespace treadle::relay {
@@ -63,8 +63,8 @@ const NamedPass kPasses[] = {
     {"ConvertLayout", [] { return ToNHWC(); }},
     {"FastMath", [] { return transform::FastMath(); }, 1e-3},
     {"Legalize", [] { return transform::Legalize(); }},
-    {"FillChannels", [] { return transform::FillChannels(16); }},
     {"PlanLayout", [] { return transform::PlanLayout(); }},
+    {"PlanLayoutOfWideVectors", [] { return transform::PlanLayoutFor(16); }},
     {"LabelOps", [] { return transform::LabelOps(); }},
 };
 

@@ -358,6 +358,7 @@ NN = {function.__name__: function for function in (
     pad, dropout, dropout_raw, conv1d_transpose, conv2d_transpose, conv3d_transpose, upsampling, mirror_pad,
     contrib_dense_pack)}
 NN["contrib_conv2d_nchwc"] = make("nn.contrib_conv2d_NCHWc")
+NN["contrib_conv2d_select_nchwc"] = make("nn.contrib_conv2d_select_NCHWc")
 NN["contrib_depthwise_conv2d_nchwc"] = make("nn.contrib_depthwise_conv2d_NCHWc")
 
 

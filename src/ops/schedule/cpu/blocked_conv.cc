@@ -30,19 +30,12 @@ struct ConvPlan {
   double cost = HUGE_VAL;
 };
 
-/// Groups of a convolution of (N, IC/ib, .., ib) with (OC/ob, IC/groups/ib, .., ib, ob).
+/// Groups of a convolution, as its computation notes.
 int64_t GroupsOf(Schedule& sch, const BlockRV& block) {
-  constexpr size_t kDataRank = 5, kWeightRank = 6;
-  int64_t data = 1, weight = 0;
   tir::Block node = sch.Get(block);
-  for (const tir::BufferRegion& region : node->reads) {
-    const Array<PrimExpr>& shape = region->buffer->shape;
-    const int64_t* channels = shape.size() > 1 ? AsConstInt(shape[1]) : nullptr;
-    if (channels != nullptr && shape.size() == kDataRank) data = *channels;
-    if (channels != nullptr && shape.size() == kWeightRank) weight = *channels;
-  }
-  // Weights for plain data have as many dimensions as blocked data: such convolutions have no groups.
-  return weight > 0 ? std::max<int64_t>(1, data / weight) : 1;
+  auto groups = node->annotations.Get("groups");
+  const auto* count = groups ? groups->as<IntImmNode>() : nullptr;
+  return count != nullptr ? count->value : 1;
 }
 
 /// Bytes of a buffer from axis `from` on; 0 where only the run tells.
