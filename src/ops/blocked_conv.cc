@@ -68,10 +68,10 @@ struct Sum {
   te::IterVar ic, kh, kw, ii;  ///< input channels: blocks, and in a block; rows and columns of the kernel
   PrimExpr outputs, inputs;    ///< blocks of a group
   bool grouped;
-  const Tensor* channels;  ///< where each input channel is in the data; null: where its block says
-  PrimExpr block;          ///< channels in a block of the data
+  std::optional<Tensor> channels;  ///< where each input channel is in the data; none: where its block says
+  PrimExpr block;                  ///< channels in a block of the data
 
-  Sum(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel, const Tensor* channels)
+  Sum(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel, std::optional<Tensor> channels)
       : ic(te::ReduceAxis(tir::Range(kernel->shape[1]), "ic")),
         kh(te::ReduceAxis(tir::Range(kernel->shape[2]), "kh")),
         kw(te::ReduceAxis(tir::Range(kernel->shape[3]), "kw")),
@@ -79,7 +79,7 @@ struct Sum {
         outputs(tir::floordiv(kernel->shape[0], PrimExpr(int64_t{a->groups}))),
         inputs(kernel->shape[1]),
         grouped(a->groups > 1),
-        channels(channels),
+        channels(std::move(channels)),
         block(data->shape[4]) {}
   Array<te::IterVar> Axes() const { return {ic, kh, kw, ii}; }
   /// The element of `data` at that row and column for a block of outputs.
@@ -87,7 +87,7 @@ struct Sum {
                    const PrimExpr& column) const {
     PrimExpr channel = ic->var, lane = ii->var;
     if (grouped) channel = tir::floordiv(out, outputs) * inputs + channel;
-    if (channels != nullptr) {
+    if (channels) {
       // Blocks are of 8 or 16 channels, no index is negative.
       const int64_t size = *AsConstInt(block);
       const PrimExpr place = tir::cast(DataType::Int(64), (*channels)(channel));
@@ -104,8 +104,8 @@ Map<String, ObjectRef> GroupsNote(const Conv2DAttrs* a) {
 }
 
 /// Convolution of blocked data with all positions in one row, so that rows of any width fill tiles.
-Array<Tensor> FlatCompute(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel, const Tensor* channels,
-                          const TensorTypeNode* type) {
+Array<Tensor> FlatCompute(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel,
+                          const std::optional<Tensor>& channels, const TensorTypeNode* type) {
   const Sum sum(a, data, kernel, channels);
   PrimExpr width = type->shape[3];
   std::vector<int64_t> strides = a->strides;
@@ -165,7 +165,8 @@ Array<Tensor> BlockedConv2dCompute(const Attrs& attrs, const Array<Tensor>& inpu
   Tensor data = PadSpatial(inputs[0], FourPads(a->padding));
   Tensor kernel = inputs[1];
   if (data.ndim() != 5) return FirstConvolution(a, data, kernel, type);
-  const Tensor* channels = inputs.size() > 2 ? &inputs[2] : nullptr;
+  std::optional<Tensor> channels;
+  if (inputs.size() > 2) channels = inputs[2];
   if (JoinsRows(a, data, inputs[0], kernel, type)) return FlatCompute(a, data, kernel, channels, type);
   const Sum sum(a, data, kernel, channels);
   DataType dtype = type->dtype;

@@ -100,22 +100,57 @@ def narrow_groups(net):
     return net.conv(net.conv(x, 96, 96, 3, group=24), 96, 96, 3, group=32)
 
 
+def shuffle(net, x, channels, groups, height, width):
+    y = net.add("Reshape", x, net.constant(np.int64([0, groups, channels // groups, height, width])))
+    return net.add("Reshape", net.add("Transpose", y, perm=[0, 2, 1, 3, 4]),
+                   net.constant(np.int64([0, channels, height, width])))
+
+
+def shuffled_groups(net):
+    """Units as of ShuffleNet: groups whose channels don't divide into blocks, shuffled between the convolutions."""
+    x = net.add("Relu", net.conv("x", 12, 60, group=3))
+    y = net.conv(shuffle(net, x, 60, 3, 17, 19), 60, 60, 3, group=60)
+    y = net.conv(y, 60, 60, group=3)
+    x = net.add("Relu", net.add("Add", x, net.add("Mul", y, net.normal(60, 1, 1))))
+    y = net.conv(shuffle(net, net.conv(x, 60, 102, group=3), 102, 3, 17, 19), 102, 102, 3, stride=2, group=102)
+    x = net.add("AveragePool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    x = net.add("Relu", net.add("Concat", x, net.conv(y, 102, 84, group=3), axis=1))
+    return net.conv(shuffle(net, net.conv(x, 144, 144, 3, group=4), 144, 4, 9, 10), 144, 36)
+
+
+def shuffled_for_others(net):
+    """What is shuffled goes to operators that need channels in their order."""
+    x = net.conv("x", 12, 96, group=3)
+    y = shuffle(net, x, 96, 3, 17, 19)
+    z = net.add("Add", net.add("LRN", y, size=3), net.add("MaxPool", y, kernel_shape=[3, 3], pads=[1] * 4))
+    left, right = net.add("Split", shuffle(net, net.conv(z, 96, 96), 96, 6, 17, 19), outputs=2, axis=1)
+    return net.add("Concat", net.conv(left, 48, 20), right, z, axis=1)
+
+
+def wide_groups(net):
+    x = net.add("Relu", net.conv("x", 12, 72))
+    y = net.add("Relu", net.conv(x, 72, 72, 3, group=3))
+    gate = net.add("Sigmoid", net.conv(net.add("GlobalAveragePool", y), 72, 72))
+    return net.add("Add", x, net.conv(net.add("Mul", y, gate), 72, 72))
+
+
 def transposed(net):
     x = net.add("ConvTranspose", net.conv("x", 12, 20), net.normal(20, 12, 2, 2), strides=[2, 2])
     return net.conv(x, 12, 12)
 
 
 @pytest.mark.parametrize("build", [residual, concatenated, last_part_filled, gate, functions_without_bounds, scaled,
-                                   pooled, shuffled, narrow_groups, transposed])
-@pytest.mark.parametrize("batch", [1, 2])
-def test_filled_channels(build, batch):
+                                   pooled, shuffled, narrow_groups, shuffled_groups, shuffled_for_others, wide_groups,
+                                   transposed])
+@pytest.mark.parametrize("batch, width", [(1, 256), (2, 256), (1, 512)])
+def test_filled_channels(build, batch, width):
     if batch == 2 and build is shuffled:
         pytest.skip("states its sizes")
     net = Net(3)
     shape = [batch, 12, 17, 19]
     model = net.model(build(net), shape)
     x = {"x": net.rng.standard_normal(shape).astype(np.float32)}
-    actual = treadle.compile(model).run(None, x)[0]
+    actual = treadle.compile(model, target=f"llvm -mcpu=native -vector-width={width}").run(None, x)[0]
     with treadle.transform.PassContext(opt_level=3, disabled_pass=["PlanLayout"]):
         expected = treadle.compile(model).run(None, x)[0]
     assert actual.shape == expected.shape
@@ -131,3 +166,16 @@ def test_filled_channels_of_unknown_sizes():
         with treadle.transform.PassContext(opt_level=3, disabled_pass=["PlanLayout"]):
             expected = treadle.compile(model, shapes={"x": shape}).run(None, x)[0]
         assert np.abs(compiled.run(None, x)[0] - expected).max() <= 1e-4 * (expected.max() - expected.min())
+
+
+@pytest.mark.parametrize("shape", [(1, 24, 7, 7), (2, 16, 14, 14), (1, 40, 3, 33), (1, 12, 5, 1)])
+def test_layouts_are_changed_and_changed_back(shape):
+    """Images of sizes that vectors do or don't divide, from and to plain layouts."""
+    net = Net(5)
+    x = net.add("Abs", net.conv("x", shape[1], 48))
+    y = net.add("Transpose", net.add("Softmax", net.add("Transpose", x, perm=[0, 3, 1, 2]), axis=2), perm=[0, 2, 3, 1])
+    model = net.model(net.conv(net.add("Add", net.add("Softmax", x, axis=1), y), 48, 24), shape)
+    x = {"x": net.rng.standard_normal(shape).astype(np.float32)}
+    with treadle.transform.PassContext(opt_level=3, disabled_pass=["PlanLayout"]):
+        expected = treadle.compile(model, target="c").run(None, x)[0]
+    assert np.abs(treadle.compile(model).run(None, x)[0] - expected).max() <= 1e-4 * np.ptp(expected)

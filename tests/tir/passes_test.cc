@@ -136,6 +136,27 @@ TEST(CoalesceStridedAccess, EveryOtherElementIsPickedFromWholeVectors) {
              "A[ramp(0, 1, 4)] = shuffle([A[ramp(n, 1, 4)], A[ramp((n + 3), 1, 4)]], [0, 2, 5, 7])");
 }
 
+TEST(TransposeLoads, ColumnsAreReadAsRows) {
+  const std::string after = AsText(TransposeLoads(ParsePrimFunc(std::string(kHead) + R"(
+    allocate(x: Pointer(global float32), float32, [16]), storage_scope = "global";
+    x[ramp(0, 1, 4)] = A[ramp(n, 8, 4)]
+    x[ramp(4, 1, 4)] = A[ramp((n + 1), 8, 4)]
+    x[ramp(8, 1, 4)] = A[ramp((n + 2), 8, 4)]
+    x[ramp(12, 1, 4)] = A[ramp((n + 3), 8, 4)] })"),
+                                                  LowerConfig()),
+                                   false);
+  EXPECT_THAT(after, Not(HasSubstr("8, 4")));
+  EXPECT_THAT(after, HasSubstr("A[ramp((n + 24), 1, 4)]"));
+}
+
+TEST(TransposeLoads, ThreeColumnsAreReadAsTheyAre) {
+  const char* text = R"(
+    A[ramp(0, 1, 4)] = A[ramp(n, 8, 4)]
+    A[ramp(4, 1, 4)] = A[ramp((n + 1), 8, 4)]
+    A[ramp(8, 1, 4)] = A[ramp((n + 2), 8, 4)])";
+  ExpectBody(TransposeLoads, text, text);
+}
+
 TEST(StridedAccess, IsDescribedPerLoop) {
   const PrimFunc f =
       ParsePrimFunc(std::string(kHead) +

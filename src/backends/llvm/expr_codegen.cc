@@ -409,6 +409,16 @@ Value* FunctionCodegen::VisitExpr_(const tir::RampNode* op) {
 Value* FunctionCodegen::VisitExpr_(const tir::BroadcastNode* op) { return Splat(VisitExpr(op->value), op->lanes); }
 
 Value* FunctionCodegen::VisitExpr_(const tir::ShuffleNode* op) {
+  if (op->vectors.size() <= 2 && op->dtype.is_vector() && op->vectors[0].dtype().is_vector() &&
+      op->vectors[0].dtype() == op->vectors[op->vectors.size() - 1].dtype()) {
+    Value* first = VisitExpr(op->vectors[0]);
+    Value* second = op->vectors.size() == 2 ? VisitExpr(op->vectors[1]) : llvm::PoisonValue::get(first->getType());
+    std::vector<int> mask;
+    for (const PrimExpr& e : op->indices) mask.push_back(static_cast<int>(tir::as_int(e, "index of a shuffle")));
+    const int count = op->vectors[0].dtype().lanes() * static_cast<int>(op->vectors.size());
+    for (int i : mask) TREADLE_ICHECK(i >= 0 && i < count) << "index of a shuffle out of range";
+    return b_.CreateShuffleVector(first, second, mask);
+  }
   std::vector<Value*> elements;
   for (const PrimExpr& e : op->vectors) {
     Value* v = VisitExpr(e);

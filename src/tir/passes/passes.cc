@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tir/passes/passes.h"
 
+#include "tir/passes/strided_access.h"
+
 namespace treadle::tir {
 
 const std::vector<LoweringPass>& LoweringPasses() {
@@ -23,6 +25,7 @@ const std::vector<LoweringPass>& LoweringPasses() {
       {"StorageRewrite", StorageRewrite, "allocations share memory where their lives don't overlap"},
       {"UnrollLoop", UnrollLoop, "unrolled loops are written out"},
       {"Simplify", SimplifyFunc, "what partition and unrolling made constant is folded"},
+      {"TransposeLoads", TransposeLoads, "vectors across rows of memory are read as rows"},
       {"CommonSubexpr", CommonSubexpr, "equal subexpressions are computed once"},
       {"LegalizeNarrowFloat", LegalizeNarrowFloat, "16-bit floats are computed with as float32"},
       {"LowerIntrin", LowerIntrin, "mathematical functions become arithmetic"},

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tir/passes/passes.h"
 #include "treadle/tir/function.h"
 
 namespace treadle::tir {
@@ -25,5 +26,8 @@ std::vector<StridedAccess> AnalyzeStridedAccesses(const PrimFunc& func);
 
 /// One line per access: "loop j vectorize: loads A with stride 4".
 std::string DescribeStridedAccesses(const PrimFunc& func);
+
+/// Vectors of elements far from each other, neighbours of which are needed, too, are read as rows and transposed.
+PrimFunc TransposeLoads(PrimFunc func, const LowerConfig& config);
 
 }  // namespace treadle::tir

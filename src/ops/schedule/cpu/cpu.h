@@ -72,8 +72,8 @@ void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, const 
 void PrefetchWeights(Schedule& sch, const BlockRV& block, const LoopRV& tile, int64_t repeats);
 
 /// Makes small tiles of two nested loops, `contiguous` along what is read and `last` along what is written, so that the
-/// cache lines of both are used while they are in the first-level cache. Returns the loops over tiles.
-std::vector<LoopRV> TransposeTile(Schedule& sch, const LoopRV& contiguous, const LoopRV& last);
+/// cache lines of both are used while they are in the first-level cache.
+void TransposeTile(Schedule& sch, const LoopRV& contiguous, const LoopRV& last);
 
 /// Element-wise, broadcasting and data-moving blocks at the root.
 void ScheduleInjective(Schedule& sch, const BlockRV& block);

@@ -2,44 +2,98 @@
 #include <algorithm>
 
 #include "ops/schedule/cpu/cpu.h"
+#include "treadle/tir/stmt_functor.h"
 
 namespace treadle::ops::cpu {
-
-std::vector<LoopRV> TransposeTile(Schedule& sch, const LoopRV& contiguous, const LoopRV& last) {
-  // A cache line of what is read; lanes are so many lines at once, which all may fall into one set of the cache.
-  constexpr int64_t kLine = 16, kLanes = 8;
-  const PrimExpr rest{ObjectPtr<Object>()};
-  std::vector<LoopRV> lines = sch.Split(contiguous, {rest, PrimExpr(kLine)});
-  std::vector<LoopRV> lanes = sch.Split(last, {rest, PrimExpr(kLanes)});
-  sch.Reorder({lines[0], lanes[0], lines[1], lanes[1]});
-  sch.Vectorize(lanes[1]);
-  return {lines[0], lanes[0]};
-}
-
 namespace {
 
-/// A transposition of matrices that are large enough. Whether it was one.
-bool ScheduleTransposition(Schedule& sch, const BlockRV& block, double work) {
-  constexpr int64_t kLeast = 16;
-  std::vector<LoopRV> loops = sch.GetLoops(block);
+const PrimExpr kRest{ObjectPtr<Object>()};
+
+/// Neighbours that lowering reads as one row and transposes in registers (tir/passes/transpose_loads.cc).
+constexpr int64_t kRow = 4;
+
+/// Whether axes `first` and `first` + 1 can be taken as one: in each load, they are whole neighbouring dimensions.
+bool AreOneRow(const tir::Block& node, int first) {
+  const tir::Var outer = node->iter_vars[static_cast<size_t>(first)]->var;
+  const tir::Var inner = node->iter_vars[static_cast<size_t>(first) + 1]->var;
+  bool fits = true;
+  tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
+    const auto* load = e.as<tir::BufferLoadNode>();
+    if (load == nullptr) return;
+    for (size_t d = 0; d < load->indices.size(); ++d) {
+      bool used = false;
+      tir::PostOrderVisit(load->indices[d],
+                          [&](const ObjectRef& v) { used |= v.get() == outer.get() || v.get() == inner.get(); });
+      if (!used) continue;
+      const int64_t* extent = AsConstInt(node->iter_vars[static_cast<size_t>(first) + 1]->dom->extent);
+      const bool begins =
+          load->indices[d].same_as(outer) && d + 1 < load->indices.size() && load->indices[d + 1].same_as(inner);
+      const bool ends = load->indices[d].same_as(inner) && d > 0 && load->indices[d - 1].same_as(outer);
+      const int64_t* size = begins ? AsConstInt(load->buffer->shape[d + 1])
+                            : ends ? AsConstInt(load->buffer->shape[d])
+                                   : nullptr;
+      fits = fits && extent != nullptr && size != nullptr && *size == *extent;
+    }
+  });
+  return fits;
+}
+
+/// Results whose neighbours lie far apart in what they are read from: tiles of four by a vector, which lowering reads
+/// as rows and transposes in registers. Whether that was done.
+bool ScheduleTransposed(Schedule& sch, const BlockRV& block, double work) {
+  constexpr int64_t kLine = 16, kEnough = 16;
+  tir::Block node = sch.Get(block);
   const int axis = TransposedAxis(sch, block);
-  if (axis < 0 || loops.size() != sch.Get(block)->iter_vars.size()) return false;
-  const auto at = static_cast<size_t>(axis);
-  const int64_t width = Extent(sch, loops.back());
-  if (Extent(sch, loops[at]) < kLeast || width < kLeast) return false;
-  if (width == kLeast && at + 2 == loops.size()) return false;  // is a tile as it is
-  std::vector<LoopRV> order(loops.begin(), loops.end() - 1);
-  order.erase(order.begin() + axis);
-  std::vector<LoopRV> outer = order;
-  order.push_back(loops[at]);
-  order.push_back(loops.back());
+  std::vector<LoopRV> loops = sch.GetLoops(block);
+  if (axis < 0 || loops.size() != node->iter_vars.size()) return false;
+  const auto across = static_cast<size_t>(axis), along = loops.size() - 1;
+  for (const LoopRV& loop : loops) {
+    if (Extent(sch, loop) < 0) return false;
+  }
+  // Rows of an image are one where that is the same.
+  auto join = [&](size_t axis) {
+    if (axis == 0 || axis - 1 == across || axis - 1 == along || Extent(sch, loops[axis]) % kLine == 0) return;
+    if (!AreOneRow(node, static_cast<int>(axis) - 1)) return;
+    loops[axis] = sch.Fuse({loops[axis - 1], loops[axis]});
+    loops[axis - 1] = LoopRV();
+  };
+  join(along);
+  join(across);
+  const int64_t rows = Extent(sch, loops[across]), row = Extent(sch, loops[along]);
+  int64_t lanes = VectorLanes(row);
+  if (lanes == 0) lanes = row > kLine ? kRow * 2 : kRow;  // the tail is split off
+  if (rows < kRow || row < lanes) return false;
+  const int64_t tiles = rows % kLine == 0 ? kLine / kRow : rows % (2 * kRow) == 0 ? 2 : 1;
+  std::vector<LoopRV> u = sch.Split(loops[across], {kRest, PrimExpr(tiles), PrimExpr(kRow)});
+  std::vector<LoopRV> v = sch.Split(loops[along], {kRest, PrimExpr(lanes)});
+  std::vector<LoopRV> outer;
+  int64_t others = 1;
+  for (size_t i = 0; i < loops.size(); ++i) {
+    if (i != across && i != along && loops[i].defined()) outer.push_back(loops[i]);
+  }
+  outer.push_back(u[0]);
+  for (const LoopRV& loop : outer) others *= std::max<int64_t>(1, Extent(sch, loop));
+  std::vector<LoopRV> order = outer;
+  order.insert(order.end(), {v[0], u[1], u[2], v[1]});
   sch.Reorder(order);
-  outer.push_back(TransposeTile(sch, loops[at], loops.back())[0]);
+  sch.Vectorize(v[1]);
+  sch.Unroll(u[2]);
+  if (others < kEnough) outer.push_back(v[0]);
   FuseParallel(sch, outer, work);
   return true;
 }
 
 }  // namespace
+
+void TransposeTile(Schedule& sch, const LoopRV& contiguous, const LoopRV& last) {
+  // A cache line of what is read; lanes are so many lines at once, which all may fall into one set of the cache.
+  constexpr int64_t kLine = 16, kLanes = 8;
+  std::vector<LoopRV> lines = sch.Split(contiguous, {kRest, PrimExpr(kLine / kRow), PrimExpr(kRow)});
+  std::vector<LoopRV> lanes = sch.Split(last, {kRest, PrimExpr(kLanes)});
+  sch.Reorder({lines[0], lanes[0], lines[1], lines[2], lanes[1]});
+  sch.Vectorize(lanes[1]);
+  sch.Unroll(lines[2]);
+}
 
 void ScheduleInjective(Schedule& sch, const BlockRV& block) {
   std::vector<LoopRV> loops = sch.GetLoops(block);
@@ -64,7 +118,8 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
     if (work >= kParallelWork && vectors > chunk) sch.Parallel(parts[0]);
     return;
   }
-  if (ScheduleTransposition(sch, block, work)) return;
+  if (ScheduleTransposed(sch, block, work)) return;
+  loops = sch.GetLoops(block);
   // The last loop becomes vectors where its extent divides; otherwise LLVM's loop vectoriser deals with the rest.
   LoopRV last = loops.back();
   int lanes = VectorLanes(Extent(sch, last));

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loads of columns become loads of rows. Where four stores in a row need vectors of elements at the same distance, the
+// first elements of which are neighbours, what they read are rows of four: those are loaded as they lie in memory and
+// transposed in registers, two shuffles per vector. Layout transforms and transposes are made of such loads.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <unordered_map>
+
+#include "tir/passes/pass_util.h"
+#include "tir/passes/strided_access.h"
+#include "treadle/arith/analyzer.h"
+
+namespace treadle::tir {
+namespace {
+
+constexpr int64_t kRow = 4;          // elements that are loaded at once
+constexpr int64_t kLeastStride = 5;  // nearer ones: CoalesceStridedAccess
+
+using Picked = std::array<int64_t, kRow>;
+
+/// A load of elements at the same distance.
+struct Column {
+  const BufferLoadNode* load;
+  const RampNode* ramp;
+  int64_t stride;
+};
+
+/// Such loads in an expression, but for those under masks.
+class ColumnCollector : public SharedExprVisitor {
+ public:
+  std::vector<Column> found;
+  void Collect(const PrimExpr& e) { VisitExpr(e); }
+
+ protected:
+  using SharedExprVisitor::VisitExpr;
+  using SharedExprVisitor::VisitExpr_;
+  void VisitExpr_(const CallNode* op) override {
+    const bool masked = (IsCallTo(op, "tir.if_then_else") && op->args[0].dtype().is_vector()) ||
+                        IsCallTo(op, "tir.masked_load") || IsCallTo(op, "tir.masked_store") ||
+                        IsCallTo(op, "tir.address_of");
+    if (!masked) SharedExprVisitor::VisitExpr_(op);
+  }
+  void VisitExpr_(const BufferLoadNode* op) override {
+    const auto* ramp = op->indices.size() == 1 ? op->indices[0].as<RampNode>() : nullptr;
+    const int64_t* stride = ramp != nullptr ? AsConstInt(ramp->stride) : nullptr;
+    const DataType t = op->buffer->dtype;
+    if (stride == nullptr || *stride < kLeastStride || !t.is_scalar() || t.bits() != 32 || arith::ReadsData(ramp->base))
+      return;
+    if (ramp->lanes == 4 || ramp->lanes == 8 || ramp->lanes == 16) found.push_back({op, ramp, *stride});
+  }
+};
+
+/// Columns of one buffer, their distances from the first.
+struct Group {
+  Column first;
+  std::map<int64_t, std::vector<const BufferLoadNode*>> columns;
+};
+
+class LoadReplacer : public FoldingMutator {
+ public:
+  std::unordered_map<const Object*, Var> values;
+
+ protected:
+  using FoldingMutator::VisitExpr_;
+  PrimExpr VisitExpr_(const BufferLoadNode* op) override {
+    auto it = values.find(op);
+    return it != values.end() ? PrimExpr(it->second) : FoldingMutator::VisitExpr_(op);
+  }
+};
+
+class LoadTransposer : public StmtExprMutator {
+ public:
+  Stmt Run(const Stmt& body) { return VisitStmt(body); }
+
+ protected:
+  using StmtExprMutator::VisitStmt_;
+  PrimExpr VisitExpr(const PrimExpr& e) override { return e; }
+  Stmt VisitStmt_(const SeqStmtNode* op) override {
+    std::vector<Group> groups;
+    ColumnCollector collector;
+    for (const Stmt& stmt : op->seq) {
+      const auto* store = stmt.as<BufferStoreNode>();
+      if (store == nullptr) return StmtExprMutator::VisitStmt_(op);
+      collector.Collect(store->value);
+    }
+    for (const Column& column : collector.found) Add(column, &groups);
+    bindings_.clear();
+    LoadReplacer replacer;
+    for (const Group& group : groups) {
+      const bool written = std::any_of(op->seq.begin(), op->seq.end(), [&](const Stmt& stmt) {
+        return stmt.as<BufferStoreNode>()->buffer->data.same_as(group.first.load->buffer->data);
+      });
+      if (!written) Replace(group, &replacer);
+    }
+    if (bindings_.empty()) return GetRef<Stmt>(op);
+    Stmt body = replacer.Rewrite(GetRef<Stmt>(op));
+    for (size_t i = bindings_.size(); i-- > 0;) body = LetStmt(bindings_[i].first, bindings_[i].second, body);
+    return body;
+  }
+
+ private:
+  static void Add(const Column& column, std::vector<Group>* groups) {
+    for (Group& group : *groups) {
+      const Column& first = group.first;
+      if (!first.load->buffer->data.same_as(column.load->buffer->data) || first.stride != column.stride ||
+          first.ramp->lanes != column.ramp->lanes) {
+        continue;
+      }
+      arith::Analyzer analyzer;
+      if (auto distance = analyzer.ConstDifference(column.ramp->base, first.ramp->base)) {
+        group.columns[*distance].push_back(column.load);
+        return;
+      }
+    }
+    groups->push_back({column, {{0, {column.load}}}});
+  }
+
+  Var Bind(const char* name, const PrimExpr& value) {
+    Var var(name, value.dtype());
+    bindings_.emplace_back(var, value);
+    return var;
+  }
+
+  /// Columns in runs of four.
+  void Replace(const Group& group, LoadReplacer* replacer) {
+    std::vector<int64_t> run;
+    for (const auto& [distance, loads] : group.columns) {
+      if (!run.empty() && distance != run.back() + 1) run.clear();
+      run.push_back(distance);
+      if (static_cast<int64_t>(run.size()) < kRow) continue;
+      const std::vector<Var> columns = Transposed(group.first, run[0]);
+      for (size_t i = 0; i < run.size(); ++i) {
+        for (const BufferLoadNode* load : group.columns.at(run[i])) replacer->values.emplace(load, columns[i]);
+      }
+      run.clear();
+    }
+  }
+
+  static PrimExpr Pick(const PrimExpr& a, const PrimExpr& b, int64_t lanes, const Picked& of_four) {
+    Array<PrimExpr> picked;
+    for (int64_t i = 0; i < lanes; ++i) {
+      const int64_t from = of_four[static_cast<size_t>(i % kRow)];
+      picked.push_back(PrimExpr(static_cast<int32_t>(from / kRow * lanes + i / kRow * kRow + from % kRow)));
+    }
+    return Shuffle({a, b}, picked);
+  }
+
+  /// Rows `first`, `first` + 4, .. below each other.
+  PrimExpr Rows(const Column& column, int64_t begin, int64_t first, int64_t count) {
+    if (count == 1) {
+      const DataType type = column.ramp->base.dtype();
+      PrimExpr base = column.ramp->base + make_const(type, begin + first * column.stride);
+      return BufferLoad(column.load->buffer, {Ramp(base, make_const(type, 1), static_cast<int>(kRow))},
+                        column.load->span);
+    }
+    PrimExpr low = Rows(column, begin, first, count / 2),
+             high = Rows(column, begin, first + kRow * count / 2, count / 2);
+    Array<PrimExpr> all;
+    for (int64_t i = 0; i < kRow * count; ++i) all.push_back(PrimExpr(static_cast<int32_t>(i)));
+    return Shuffle({low, high}, all);
+  }
+
+  std::vector<Var> Transposed(const Column& column, int64_t begin) {
+    const int64_t lanes = column.ramp->lanes;
+    std::vector<Var> rows;
+    for (int64_t k = 0; k < kRow; ++k) rows.push_back(Bind("rows", Rows(column, begin, k, lanes / kRow)));
+    // Indices among four elements of one vector and four of another.
+    const Picked low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7};
+    std::vector<Var> result;
+    for (const Picked& half : {low, high}) {
+      Var upper = Bind("pairs", Pick(rows[0], rows[1], lanes, half));
+      Var lower = Bind("pairs", Pick(rows[2], rows[3], lanes, half));
+      result.push_back(Bind("column", Pick(upper, lower, lanes, first)));
+      result.push_back(Bind("column", Pick(upper, lower, lanes, second)));
+    }
+    return result;
+  }
+
+  std::vector<std::pair<Var, PrimExpr>> bindings_;
+};
+
+}  // namespace
+
+PrimFunc TransposeLoads(PrimFunc func, const LowerConfig&) {
+  Stmt body = LoadTransposer().Run(func->body);
+  return WithBody(std::move(func), body);
+}
+
+}  // namespace treadle::tir
