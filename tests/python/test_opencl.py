@@ -180,6 +180,27 @@ def test_rows_are_reduced_by_threads(threads, reduce):
     reduce_rows(schedule, reduce=reduce)
 
 
+def test_positions_of_maxima_are_found_by_threads():
+    dev = device()
+    rows, columns = 8, 64
+    value = te.placeholder((rows, columns), name="value", dtype="int32")
+    k = te.reduce_axis((0, columns), "k")
+    argmax = te.comm_reducer(lambda x, y: (treadle.tir.Select(x[1] >= y[1], x[0], y[0]),
+                                           treadle.tir.Select(x[1] >= y[1], x[1], y[1])),
+                             lambda t0, t1: (treadle.tir.const(-1, t0), te.min_value(t1)), name="argmax")
+    where, top = te.compute((rows,), lambda i: argmax((k.var, value[i, k]), axis=k), name="T")
+    s = te.create_schedule(where.op)
+    _, inner = s[where].split(s[where].op.reduce_axis[0], factor=16)
+    s[where].bind(where.op.axis[0], te.thread_axis("blockIdx.x"))
+    s[where].bind(inner, te.thread_axis("threadIdx.x"))
+    module = treadle.build(s, [value, where, top], target="opencl")
+    x = np.random.default_rng(0).permutation(rows * columns).reshape(rows, columns).astype("int32")
+    results = [treadle.nd.array(np.zeros(rows, "int32"), dev) for _ in range(2)]
+    module(treadle.nd.array(x, dev), *results)
+    np.testing.assert_array_equal(results[0].numpy(), x.argmax(1))
+    np.testing.assert_array_equal(results[1].numpy(), x.max(1))
+
+
 @pytest.mark.parametrize("inside", [True, False])
 def test_threads_take_turns_in_a_sum(inside):
     def schedule(s, b):

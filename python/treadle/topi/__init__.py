@@ -10,7 +10,7 @@ from ..te import Tensor
 
 _api = Api("topi")
 _ALIASES = {"broadcast_add": "add", "broadcast_sub": "subtract", "broadcast_mul": "multiply",
-            "broadcast_div": "divide", "matmul": "nn.dense", "identity": "copy"}
+            "broadcast_div": "divide", "identity": "copy"}
 
 
 def _current_target():
@@ -85,7 +85,54 @@ def elemwise_sum(xs):
     return total
 
 
-nn = _Namespace("nn.")
+def matmul(a, b, transp_a=False, transp_b=False):
+    """The product of two matrices."""
+    return _operator("nn.matmul")(a, b, None, transpose_a=transp_a, transpose_b=transp_b)
+
+
+class _Networks(_Namespace):
+    """topi.nn: operators of networks, some with other parameters than in the graph IR."""
+
+    @staticmethod
+    def conv2d(input, filter, strides=1, padding=0, dilation=1, layout="NCHW", out_dtype=None, groups=1):
+        """A convolution; the filter is OIHW, for layout NHWC HWIO."""
+        kernels = {"NCHW": "OIHW", "NHWC": "HWIO"}
+        if layout not in kernels:
+            raise ValueError(f"topi.nn.conv2d: layout {layout!r}; expected one of {', '.join(kernels)}")
+        shape = dict(zip(kernels[layout], (int(d) for d in filter.shape)))
+        return _operator("nn.conv2d")(input, filter, strides=strides, padding=padding, dilation=dilation, groups=groups,
+                                      channels=shape["O"], kernel_size=(shape["H"], shape["W"]), data_layout=layout,
+                                      kernel_layout=kernels[layout], out_dtype=out_dtype or "void")
+
+    def conv2d_nchw(self, Input, Filter, stride, padding, dilation=1, out_dtype=None):
+        return self.conv2d(Input, Filter, stride, padding, dilation, "NCHW", out_dtype)
+
+    def conv2d_nhwc(self, Input, Filter, stride, padding, dilation=1, out_dtype="float32"):
+        return self.conv2d(Input, Filter, stride, padding, dilation, "NHWC", out_dtype)
+
+    def group_conv2d_nchw(self, Input, Filter, stride, padding, dilation, groups, out_dtype=None):
+        return self.conv2d(Input, Filter, stride, padding, dilation, "NCHW", out_dtype, groups)
+
+    @staticmethod
+    def dense(data, weight, bias=None, out_dtype=None):
+        """data times the transposed weight, plus the bias."""
+        product = _operator("nn.dense")(data, weight, None, out_dtype=out_dtype or "void")
+        return product if bias is None else _operator("nn.bias_add")(product, bias, axis=-1)
+
+    @staticmethod
+    def pad(data, pad_before, pad_after=None, pad_value=0.0, name="PadInput"):
+        """Elements of pad_value before and after those of each dimension."""
+        after = pad_before if pad_after is None else pad_after
+        width = [(int(b), int(a)) for b, a in zip(pad_before, after)]
+        return _operator("nn.pad")(data, width, pad_value=pad_value)
+
+    @staticmethod
+    def global_pool(data, pool_type, layout="NCHW"):
+        """The average or maximum ("avg", "max") of each channel."""
+        return _operator(f"nn.global_{pool_type}_pool2d")(data, layout=layout)
+
+
+nn = _Networks("nn.")
 image = _Namespace("image.")
 vision = _Namespace("vision.")
 

@@ -210,7 +210,11 @@ void Lower(ScheduleState& state, const Found& found) {
 PrimFunc LowerThreadAllreduce(PrimFunc func, const LowerConfig& config) {
   if (!config.has_threads || !func->body.as<BlockRealizeNode>()) return func;
   ScheduleState state(func);
-  while (std::optional<Found> found = Find(state)) Lower(state, *found);
+  try {
+    while (std::optional<Found> found = Find(state)) Lower(state, *found);
+  } catch (const ScheduleError& error) {
+    throw TargetError(error.what());
+  }
   return state.func();
 }
 

@@ -98,7 +98,8 @@ class Synchronizer : public StmtExprMutator {
       Summary before = std::exchange(now_, {});
       Stmt result = VisitStmt(child);
       Summary after = std::exchange(now_, std::move(before));
-      if (const VarNode* buffer = now_.tail.Conflict(after.head)) {
+      const VarNode* buffer = at_once_ ? nullptr : now_.tail.Conflict(after.head);
+      if (buffer != nullptr) {
         CheckTogether(buffer);
         seq.push_back(Barrier());
         Wait();
@@ -141,7 +142,10 @@ class Synchronizer : public StmtExprMutator {
   Stmt VisitStmt_(const LetStmtNode* op) override {
     if (Differs(op->value)) threads_.insert(op->var.get());
     lets_.Set(op->var, Substitute(op->value, lets_));
-    return StmtExprMutator::VisitStmt_(op);
+    const bool outer = std::exchange(at_once_, at_once_ || OnlyStores(op->body));
+    Stmt result = StmtExprMutator::VisitStmt_(op);
+    at_once_ = outer;
+    return result;
   }
 
  private:
@@ -209,6 +213,14 @@ class Synchronizer : public StmtExprMutator {
       now_.tail.Add(next.tail);
     }
   }
+  /// Whether these are stores of values named before, which together are one step of each thread.
+  static bool OnlyStores(const Stmt& stmt) {
+    if (const auto* let = stmt.as<LetStmtNode>()) return OnlyStores(let->body);
+    const auto* seq = stmt.as<SeqStmtNode>();
+    if (seq == nullptr) return stmt.as<BufferStoreNode>() != nullptr;
+    return std::all_of(seq->seq.begin(), seq->seq.end(),
+                       [](const Stmt& s) { return s.as<BufferStoreNode>() != nullptr; });
+  }
   /// Whether the value may be another one in each thread of a block.
   bool Differs(const PrimExpr& e) const {
     bool found = UsesAnyVar(e, threads_);
@@ -223,6 +235,7 @@ class Synchronizer : public StmtExprMutator {
   arith::Analyzer analyzer_;
   std::unordered_set<const Object*> shared_, threads_;
   int divergent_ = 0;
+  bool at_once_ = false;  ///< within stores of values that are all computed before
 };
 
 }  // namespace

@@ -42,6 +42,12 @@ void CheckIndependent(const ScheduleState& state, const ForNode* loop, const cha
       }
       if (threads && axis->iter_type == IterVarType::kCommReduce && b.block()->init.defined()) {
         ReductionOver(state.FindBlock(b.name()), loop, primitive);
+        if (!is_const_int(loop->extent)) {
+          throw ScheduleError(StrCat(primitive, ": loop ", LoopName(loop->loop_var), " drives the reduction axis '",
+                                     axis->var->name_hint, "' of block '", b.name(),
+                                     "'; for threads to reduce it, its ",
+                                     "extent must be a constant. Split it by one"));
+        }
         reduced_by_threads = true;
         continue;
       }
