@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "runtime/cpu_topology.h"
+#include "runtime/huge_pages.h"
 #include "treadle/base/error.h"
 #include "treadle/runtime/c_backend_api.h"
 
@@ -110,6 +111,13 @@ PackedFunc LibraryModuleNode::LinkedParamLookup() const {
   return PackedFunc([params](Args args, RetValue* ret) {
     auto it = params->find(args[0].AsString());
     if (it != params->end()) *ret = it->second;
+  });
+}
+
+void LibraryModuleNode::MoveParamsToHugePages() const {
+  std::call_once(moved_, [this] {
+    const auto params = blob_ ? blob_->Section("params") : std::nullopt;
+    if (params) MoveToHugePages(params->data(), params->size());
   });
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -32,6 +33,8 @@ class LibraryModuleNode final : public ModuleNode {
   const ArtifactReader* blob() const { return blob_ ? &*blob_ : nullptr; }
   /// The manifest; defined when there is a blob with one.
   const Manifest* manifest() const { return manifest_ ? &*manifest_ : nullptr; }
+  /// Moves the parameters to memory from which they are read faster, which takes time once; see huge_pages.h.
+  void MoveParamsToHugePages() const;
 
  private:
   friend struct LoadedLibrary LoadLibraryFile(const std::string& path);
@@ -43,6 +46,7 @@ class LibraryModuleNode final : public ModuleNode {
   std::string path_;
   std::optional<ArtifactReader> blob_;
   std::optional<Manifest> manifest_;
+  mutable std::once_flag moved_;
 };
 
 /// Opens a library: checks the file, loads it, binds the functions it calls, checks that this processor has the

@@ -70,6 +70,8 @@ class GraphModel {
   void FindMain();
   void BindParams(const ParamList& params);
   void FindAliases();
+  /// Once it is clear that the model runs again and again.
+  void SettleParams() const;
   bool Overlap(uint32_t a, uint32_t b) const;
 
   GraphSpec spec_;
@@ -164,6 +166,7 @@ class GraphContext {
 
   std::shared_ptr<const GraphModel> model_;
   int threads_ = 0;
+  int runs_ = 0;  ///< up to the second one
   NDArray arena_;
   std::vector<NDArray> storage_;    ///< by storage id; null where not needed
   std::vector<NDArray> inputs_;     ///< by argument position

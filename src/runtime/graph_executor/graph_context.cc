@@ -333,6 +333,7 @@ void GraphContext::RunMain() {
 
 void GraphContext::Run() {
   RunScope scope(threads_);
+  if (runs_ < 2 && ++runs_ == 2) model_->SettleParams();
   if (model_->has_main()) return RunMain();
   for (const Op& op : model_->ops_) RunOp(op);
 }

@@ -116,6 +116,10 @@ void GraphModel::FindMain() {
   main_ = reinterpret_cast<GraphMainFunction>(library->Symbol("__treadle_main__"));
 }
 
+void GraphModel::SettleParams() const {
+  if (const LibraryModuleNode* library = FindLibrary(library_)) library->MoveParamsToHugePages();
+}
+
 void GraphModel::BindParams(const ParamList& given) {
   params_.resize(num_inputs());
   ParamList params = given;

@@ -16,6 +16,7 @@ constexpr int64_t kLeastParallel = 16;
 
 /// What the cost of an order of loops depends on.
 struct ConvSizes {
+  int64_t batch = 1;
   int64_t rows = 0, columns = 0;    ///< of the output
   int64_t sharing = 1, blocks = 1;  ///< blocks of output channels: of one group, of all
   int64_t lanes = 1;                ///< channels in a block
@@ -51,6 +52,7 @@ double BytesOf(const tir::Buffer& buffer, size_t from) {
 ConvSizes SizesOf(Schedule& sch, const BlockedConv& conv, const std::vector<LoopRV>& out) {
   constexpr size_t kDataRank = 5, kWeightRank = 6;
   ConvSizes s;
+  s.batch = std::max<int64_t>(1, Extent(sch, out[0]));
   s.rows = Extent(sch, out[2]);
   s.columns = Extent(sch, out[3]);
   s.blocks = Extent(sch, out[1]);
@@ -122,8 +124,9 @@ double CostOf(const ConvSizes& s, int64_t rows, int64_t group, int64_t chunk, co
 
 /// The cheapest order of loops.
 ConvPlan PlanOf(const ConvSizes& s, int positions, const TargetFeatures& features) {
-  constexpr int64_t kMostStrips = 64;
+  constexpr int64_t kMostStrips = 64, kMostThreads = 16;
   constexpr double kGain = 0.99;
+  const int64_t threads = std::min<int64_t>(features.num_cores, kMostThreads);
   ConvPlan best{s.rows, 1, 0, HUGE_VAL};
   RegisterTile whole = TileOf(s, s.rows, positions, features);
   best.chunk = ChannelChunk(s, whole, Repeats(s, s.rows, positions, whole), features);
@@ -135,7 +138,13 @@ ConvPlan PlanOf(const ConvSizes& s, int positions, const TargetFeatures& feature
     if (positions == 2) tile.cost *= static_cast<double>(rows);
     const int64_t chunk = ChannelChunk(s, tile, Repeats(s, rows, positions, tile), features);
     auto consider = [&](int64_t group) {
-      const double cost = CostOf(s, rows, group, chunk, tile, features);
+      double cost = CostOf(s, rows, group, chunk, tile, features);
+      // The time on one thread and that on all cores count alike. Where there are few parts, positions are divided too.
+      const int64_t parts = s.blocks / (tile.blocks * group);
+      if (chunk > 0 || s.batch * strips * parts >= kLeastParallel) {
+        const double last = static_cast<double>(s.rows - (strips - 1) * rows) / static_cast<double>(rows);
+        cost *= (1 + Unevenness(strips, last, parts, s.batch, threads)) / 2;
+      }
       if (cost < best.cost * kGain) best = {rows, group, chunk, cost};
     };
     consider(1);

@@ -55,6 +55,9 @@ void InlineInjective(Schedule& sch);
 int VectorLanes(int64_t extent);
 /// Fuses the loops and runs them in parallel if the work is worth it. Returns the fused loop.
 LoopRV FuseParallel(Schedule& sch, const std::vector<LoopRV>& loops, double work);
+/// How much longer than an even division takes, threads take for a parallel loop over `batch` times `outer` times
+/// `inner` parts, where the last of `outer` takes `last` of the time of another: they begin with as many each.
+double Unevenness(int64_t outer, double last, int64_t inner, int64_t batch, int64_t threads);
 
 /// Results that are summed in registers at once: `width` neighbours of `blocks` blocks of channels.
 struct RegisterTile {

@@ -35,11 +35,17 @@ void UnrollTransform(Schedule& sch, const BlockRV& block, const LoopRV& under) {
 struct Strip {
   int64_t rows, columns;
   bool by_block;
+  bool apart = false;  ///< each thread has strips of its own; else they share each, step by step
 };
 
 /// What the choice of strips looks at: tiles of an image, points of a tile, channels.
 struct StripSizes {
-  int64_t rows, columns, points, in_channels, block, out_blocks;
+  int64_t batch, rows, columns, points, in_channels, block, out_blocks;
+
+  double weights() const { return 4 * static_cast<double>(points * in_channels * block * out_blocks); }
+  double bytes(int64_t channels) const {
+    return 4 * static_cast<double>(batch * points * rows * columns) * static_cast<double>(channels);
+  }
 };
 
 /// Cycles of one image cut into strips: of the products, and of what passes from beyond the L2 cache.
@@ -63,16 +69,39 @@ double CostOf(const StripSizes& s, const Strip& strip, const TargetFeatures& fea
   if (input + product > cache * 0.8) {
     far = strip.by_block ? input * static_cast<double>(s.out_blocks / tile.blocks) : 2 * (input + product);
   }
-  double weights = 4 * static_cast<double>(s.points * s.in_channels * s.block * s.out_blocks);
+  double weights = s.weights();
   if (weights > cache / 4) weights *= strips;
-  return work + kFar * (far * share + weights);
+  return static_cast<double>(s.batch) * (work + kFar * (far * share + weights));
+}
+
+/// Cycles of `threads` threads, where one takes `alone`.
+double SharedCost(const StripSizes& s, const Strip& strip, double alone, int64_t threads,
+                  const TargetFeatures& features) {
+  // Of a byte that another core has written, or that must be fetched to be overwritten: memory may be as near. Of a
+  // weight from memory, most of whose way is hidden. Of beginning and ending a step together.
+  constexpr double kOther = 0.19, kWeight = 0.06, kStep = 5000;
+  const auto count = static_cast<double>(threads);
+  const int64_t groups = (s.rows + strip.rows - 1) / strip.rows, columns = s.columns / strip.columns;
+  if (strip.apart) {
+    const double last = static_cast<double>(s.rows - (groups - 1) * strip.rows) / static_cast<double>(strip.rows);
+    return alone / count * Unevenness(groups, last, columns, s.batch, threads) + kWeight * s.weights();
+  }
+  const double input = s.bytes(s.in_channels), product = s.bytes(s.block * s.out_blocks);
+  const RegisterTile tile = ChooseTile(strip.rows * strip.columns, s.block, s.out_blocks, features);
+  const int64_t parts = strip.by_block ? s.out_blocks / tile.blocks : s.points;
+  const double crossing = strip.by_block ? input * (count + 1) : 2 * (input + product);
+  const double steps = static_cast<double>(s.batch * groups * columns) * (strip.by_block ? 2 : 3);
+  return alone / count * Unevenness(parts, 1, 1, 1, threads) + kStep * steps + kWeight / count * s.weights() +
+         kOther * crossing * (1 - 1 / count) / count;
 }
 
 /// The transformed input of a strip should stay in the L2 cache beside products of one block of channels; where so few
 /// tiles fit that weights would be loaded again and again, the strip is larger, and each point of the tile is
 /// multiplied for all channels at once: what goes through slower memory is then used as often as there are channels.
+/// The time on one thread and that on all cores count alike.
 Strip ChooseStrip(const StripSizes& s, const TargetFeatures& features) {
-  constexpr int64_t kMostTiles = 256, kLeastParts = 4;
+  constexpr int64_t kMostTiles = 256, kMostThreads = 16, kLeastParts = 4;
+  const int64_t threads = std::clamp<int64_t>(features.num_cores, 1, kMostThreads);
   Strip best{1, 1, true};
   double least = HUGE_VAL;
   for (int64_t rows = 1; rows <= s.rows; ++rows) {
@@ -80,14 +109,22 @@ Strip ChooseStrip(const StripSizes& s, const TargetFeatures& features) {
       if (s.columns % parts != 0 || (parts > 1 && rows > 1)) continue;
       const int64_t columns = s.columns / parts;
       if (rows * columns > kMostTiles && columns > 1) continue;
-      for (bool by_block : {true, false}) {
+      for (const bool by_block : {true, false}) {
+        Strip strip{rows, columns, by_block};
         const int64_t strips = (s.rows + rows - 1) / rows * parts;
-        if (by_block && strips < kLeastParts && s.out_blocks < 2 * kLeastParts) continue;  // too little for threads
-        const Strip strip{rows, columns, by_block};
-        const double cost = CostOf(s, strip, features);
-        if (cost >= least) continue;
-        least = cost;
-        best = strip;
+        // Not known how many threads there will be: enough for some.
+        if (threads == 1 && by_block && strips < kLeastParts && s.out_blocks < 2 * kLeastParts) continue;
+        const double alone = CostOf(s, strip, features);
+        for (const bool apart : {true, false}) {
+          if (apart && s.batch * strips == 1) continue;
+          if (threads == 1 && apart != (s.batch * strips == 2 || s.batch * strips >= kLeastParts)) continue;
+          strip.apart = apart;
+          double cost = alone;
+          if (threads > 1) cost += static_cast<double>(threads) * SharedCost(s, strip, alone, threads, features);
+          if (cost >= least) continue;
+          least = cost;
+          best = strip;
+        }
       }
     }
   }
@@ -99,7 +136,6 @@ Strip ChooseStrip(const StripSizes& s, const TargetFeatures& features) {
 bool IsWinograd(Schedule& sch) { return sch.HasBlock("winograd_product"); }
 
 void ScheduleWinograd(Schedule& sch, const TargetFeatures& features) {
-  constexpr int64_t kLeastStrips = 4;
   BlockRV pad = sch.GetBlock("winograd_pad"), rows = sch.GetBlock("winograd_rows");
   BlockRV input = sch.GetBlock("winograd_input"), product = sch.GetBlock("winograd_product");
   BlockRV columns = sch.GetBlock("winograd_columns"), tile = sch.GetBlock("winograd_tile");
@@ -113,9 +149,10 @@ void ScheduleWinograd(Schedule& sch, const TargetFeatures& features) {
   tir::Block node = sch.Get(product), last_tile = sch.Get(tile);
   auto extent = [](const tir::Block& block, size_t axis) { return *AsConstInt(block->iter_vars[axis]->dom->extent); };
   const int64_t side = extent(node, 0), m = extent(last_tile, 4);
-  const Strip strip = ChooseStrip({extent(last_tile, 2), extent(last_tile, 3), side * side,
-                                   extent(node, 6) * extent(node, 7), extent(node, 5), extent(node, 3)},
-                                  features);
+  const Strip strip =
+      ChooseStrip({std::max<int64_t>(1, Extent(sch, out[0])), extent(last_tile, 2), extent(last_tile, 3), side * side,
+                   extent(node, 6) * extent(node, 7), extent(node, 5), extent(node, 3)},
+                  features);
 
   const RegisterTile size = ChooseTile(strip.rows * strip.columns, extent(node, 5), extent(node, 3), features);
 
@@ -138,6 +175,9 @@ void ScheduleWinograd(Schedule& sch, const TargetFeatures& features) {
 
   const LoopRV product_loop = strip.by_block ? oc[0] : strip_loop;
   sch.ComputeAt(store, product_loop);
+  // Now, as the tiles of registers reach beyond the end of a strip: no more is transformed than is used.
+  sch.ComputeAt(product, product_loop);
+  sch.ComputeAt(input, strip_loop);
   std::vector<LoopRV> to = LoopsUnder(sch, store, product_loop);  // i, j, n, oc, tile, oci
   std::vector<LoopRV> tiles = sch.Split(to[4], {kRest, PrimExpr(size.width)});
   std::vector<LoopRV> inner{tiles[0]};
@@ -153,7 +193,6 @@ void ScheduleWinograd(Schedule& sch, const TargetFeatures& features) {
   sch.Unroll(tiles[1]);
   PrefetchWeights(sch, product, tiles[0], Extent(sch, tiles[0]));
 
-  sch.ComputeAt(input, strip_loop);
   std::vector<LoopRV> in = LoopsUnder(sch, input, strip_loop);  // i, j, n, cb, tile, ci
   std::vector<LoopRV> at = sch.Split(in[4], {kRest, PrimExpr(strip.columns)});
   sch.Reorder(Defined({in[3], at[0], at[1], in[0], in[1], in[5]}));
@@ -169,12 +208,10 @@ void ScheduleWinograd(Schedule& sch, const TargetFeatures& features) {
   if (padded[4].defined()) sch.Vectorize(padded[4]);
 
   if (work < kParallelWork) return;
-  const int64_t strips = std::max<int64_t>(1, Extent(sch, out[0])) * Extent(sch, oh[0]) * Extent(sch, ow[0]);
-  if (strips == 2 || strips >= kLeastStrips) {
+  if (strip.apart) {
     FuseParallel(sch, {out[0], oh[0], ow[0]}, work);
     return;
   }
-  // Few strips: threads share each, step by step.
   if (in[3].defined()) sch.Parallel(in[3]);
   if (!strip.by_block) FuseParallel(sch, {to[0], to[1]}, work);
   if (Extent(sch, oc[0]) > 1) sch.Parallel(oc[0]);
