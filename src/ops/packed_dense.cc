@@ -135,7 +135,7 @@ Array<te::Tensor> PackingMatmulCompute(const Attrs& attrs, const Array<te::Tenso
 
 /// Whether a product packs its right operand itself: one that nothing computes, of enough columns for threads to share.
 bool PacksAsItGoes(const CallNode* call, const TensorTypeNode* weight, int64_t units) {
-  constexpr int64_t kLeastBlocks = 8;
+  constexpr int64_t kLeastBlocks = 4;
   if (call->args[1].as<relay::VarNode>() == nullptr) return false;
   int64_t blocks = (units + kBlock - 1) / kBlock;
   for (size_t i = 0; i + 2 < weight->shape.size(); ++i) blocks *= *AsConstInt(weight->shape[i]);

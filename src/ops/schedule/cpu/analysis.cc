@@ -179,6 +179,7 @@ int ContiguousAxis(Schedule& sch, const BlockRV& block) {
   };
   int result = -1;
   for (size_t i = 0; i < node->iter_vars.size(); ++i) {
+    if (tir::is_const_int(node->iter_vars[i]->dom->extent, 1)) continue;
     if (fits(node->iter_vars[i]->var.get())) result = static_cast<int>(i);
     bool spatial = node->iter_vars[i]->iter_type != IterVarType::kCommReduce;
     if (result == static_cast<int>(i) && spatial && i + 1 == SpatialAxes(node)) return result;

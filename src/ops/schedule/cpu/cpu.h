@@ -71,8 +71,9 @@ RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const T
 void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, const std::vector<int>& rows, int vector,
                  int64_t blocks = 1, int64_t steps = 1);
 /// While `block` computes with weights for `repeats` tiles, fetches the weights of the next ones from memory: of a
-/// network's weights few are in the caches when they are first used.
-void PrefetchWeights(Schedule& sch, const BlockRV& block, const LoopRV& tile, int64_t repeats);
+/// network's weights few are in the caches when they are first used. `spread`: over the innermost loop, whose steps are
+/// written out, too.
+void PrefetchWeights(Schedule& sch, const BlockRV& block, const LoopRV& tile, int64_t repeats, bool spread = false);
 
 /// Makes small tiles of two nested loops, `contiguous` along what is read and `last` along what is written, so that the
 /// cache lines of both are used while they are in the first-level cache.

@@ -222,7 +222,7 @@ void ScheduleChunks(Schedule& sch, const BlockRV& block, const BlockRV& packing,
   if (packing.defined()) {
     PackColumns(sch, packing, columns[0]);
   } else {
-    PrefetchWeights(sch, partial, m[0], tiling.panels);
+    PrefetchWeights(sch, partial, m[0], tiling.panels, tiling.chunk % kSteps == 0);
   }
   sch.DecomposeReduction(block, sum);
   sch.Vectorize(columns[2]);
@@ -240,14 +240,14 @@ void SchedulePackedDense(Schedule& sch, const BlockRV& block, BlockRV epilogue, 
   const size_t rank = out.size();
   if (rank == 1 || Extent(sch, out[rank - 2]) == 1) return ScheduleVectorProduct(sch, block, out, work, features);
   const BlockRV packing = PackingOf(sch, block);
-  const Tiling tiling = ChooseTiling(Extent(sch, out[rank - 2]), Extent(sch, out[rank - 1]), InnerExtent(sch, block),
-                                     packing.defined(), features);
+  const int64_t k = InnerExtent(sch, block);
+  const Tiling tiling =
+      ChooseTiling(Extent(sch, out[rank - 2]), Extent(sch, out[rank - 1]), k, packing.defined(), features);
   if (tiling.pack) PackRows(sch, block, rank, tiling, work);
   if (tiling.chunk != 0) return ScheduleChunks(sch, block, packing, out, tiling, work);
   const int64_t panel = tiling.blocks * kLanes;
-  const int64_t group = packing.defined() ? PanelsAtOnce((Extent(sch, out[rank - 1]) + panel - 1) / panel,
-                                                         InnerExtent(sch, block) * panel * 4, features)
-                                          : 1;
+  const int64_t group =
+      packing.defined() ? PanelsAtOnce((Extent(sch, out[rank - 1]) + panel - 1) / panel, k * panel * 4, features) : 1;
   std::vector<LoopRV> rows = sch.Split(out[rank - 2], {kRest, PrimExpr(tiling.panels), PrimExpr(tiling.rows)});
   std::vector<LoopRV> columns =
       sch.Split(out[rank - 1], {kRest, PrimExpr(group), PrimExpr(tiling.blocks), PrimExpr(kLanes)});
@@ -263,7 +263,7 @@ void SchedulePackedDense(Schedule& sch, const BlockRV& block, BlockRV epilogue, 
     PackColumns(sch, packing, columns[0]);
     outer.pop_back();
   } else {
-    PrefetchWeights(sch, block, rows[1], tiling.panels);
+    PrefetchWeights(sch, block, rows[1], tiling.panels, k > kSteps && k % kSteps == 0);
   }
   outer.insert(outer.begin(), out.begin(), out.end() - 2);
   FuseParallel(sch, outer, work);

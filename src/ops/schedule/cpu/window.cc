@@ -100,7 +100,7 @@ void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, const 
   finish(axes);
 }
 
-void PrefetchWeights(Schedule& sch, const BlockRV& block, const LoopRV& tile, int64_t repeats) {
+void PrefetchWeights(Schedule& sch, const BlockRV& block, const LoopRV& tile, int64_t repeats, bool spread) {
   constexpr int64_t kAtOnce = 4, kLeastRepeats = 2;
   if (repeats < kLeastRepeats) return;
   // Weights are what lies along the results' vectors.
@@ -133,6 +133,11 @@ void PrefetchWeights(Schedule& sch, const BlockRV& block, const LoopRV& tile, in
   for (size_t i = 0; i + 1 < reduce.size() && lines / repeats > kAtOnce; ++i) {
     at = reduce[i];
     lines /= std::max<int64_t>(1, Extent(sch, at));
+  }
+  if (spread) {
+    for (const LoopRV& loop : sch.GetLoops(block)) {
+      if (sch.Get(loop)->kind == tir::ForKind::kSerial) at = loop;
+    }
   }
   try {
     sch.PrefetchNext(block, weights, tile, at);
