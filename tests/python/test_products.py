@@ -62,6 +62,35 @@ def test_one_row_of_inputs(columns, inner, transposed):
     _close(treadle.compile(model, threads=2)(**inputs)["y"], a, b.T if transposed else b)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("transposed", [0, 1])
+@pytest.mark.parametrize("rows, inner, columns", [(30, 100, 77), (9, 2048, 130), (40, 640, 512), (100, 33, 1000)])
+def test_columns_are_packed_as_they_are_used(rows, inner, columns, transposed, threads):
+    """The right operand is an input: full and partial groups of columns, as stored or transposed."""
+    model, inputs, a, b = _model((rows, inner), (columns, inner) if transposed else (inner, columns), False, "Gemm",
+                                 transB=transposed)
+    _close(treadle.compile(model, threads=threads)(**inputs)["y"], a, b.T if transposed else b)
+
+
+@pytest.mark.parametrize("rows, inner", [(768, 768), (70, 96), (5, 1000), (1, 512)])
+def test_one_column(rows, inner):
+    model, inputs, a, b = _model((rows, inner), (inner, 1), False)
+    _close(treadle.compile(model)(**inputs)["y"], a, b)
+
+
+@pytest.mark.parametrize("shape, perm", [((130, 70), (1, 0)), ((512, 512), (1, 0)), ((3, 64, 50), (0, 2, 1)),
+                                         ((3, 64, 50), (2, 0, 1)), ((2, 33, 4, 24), (0, 3, 2, 1)),
+                                         ((17, 5, 16), (2, 1, 0))])
+def test_transpositions(shape, perm):
+    """Tiles of matrices that are transposed, and their tails."""
+    x = np.random.default_rng(5).standard_normal(shape, dtype=np.float32)
+    graph = helper.make_graph([helper.make_node("Transpose", ["x"], ["y"], perm=perm)], "transposition",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    np.testing.assert_array_equal(treadle.compile(model)(x=x)["y"], x.transpose(perm))
+
+
 @pytest.mark.parametrize("columns", [16, 40, 80, 112, 128, 1000])
 def test_one_row_of_a_constant(columns):
     model, inputs, a, b = _model((1, 300), (300, columns), True)

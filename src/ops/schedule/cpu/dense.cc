@@ -92,7 +92,7 @@ int64_t ChunkOf(int64_t k, int64_t columns, const TargetFeatures& features) {
 }
 
 Tiling ChooseTiling(int64_t rows, int64_t units, int64_t k, bool packing, const TargetFeatures& features) {
-  constexpr int64_t kLeastPackedUnits = 512, kLeastPackedTiles = 4, kMostChunkedRows = 768;
+  constexpr int64_t kLeastPackedUnits = 512, kLeastPackedTiles = 4, kMostChunkedRows = 768, kShortRow = 512;
   const bool symbolic = rows < 0;
   Tiling result{};
   result.rows = TileWidth(symbolic ? kSymbolicRows : rows, kLanes, features);
@@ -106,9 +106,9 @@ Tiling ChooseTiling(int64_t rows, int64_t units, int64_t k, bool packing, const 
   result.parts = packing ? 1 : (tiles + most - 1) / most;
   result.panels = symbolic ? most : (tiles + result.parts - 1) / result.parts;
   result.pack = !symbolic && units >= kLeastPackedUnits && tiles >= kLeastPackedTiles;
-  // Panels that are packed just now are in the second-level cache: rows have to be packed only where all of a tile fall
-  // into the same sets of the first-level cache.
-  if (packing) result.pack = result.pack && k * 4 % kSetBytes == 0;
+  // Panels that are packed just now are in the second-level cache: short rows have to be packed only where all of a
+  // tile fall into the same sets of the first-level cache.
+  if (packing) result.pack = result.pack && (k > kShortRow || k * 4 % kSetBytes == 0);
   if (result.pack && !packing && rows < kMostChunkedRows) result.chunk = ChunkOf(k, result.blocks * kLanes, features);
   return result;
 }
