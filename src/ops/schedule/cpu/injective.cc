@@ -38,6 +38,19 @@ bool AreOneRow(const tir::Block& node, int first) {
   return fits;
 }
 
+/// Whether a condition of the block depends on an axis.
+bool IsInCondition(const tir::Block& node, size_t axis) {
+  bool found = false;
+  tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
+    const auto* call = e.as<tir::CallNode>();
+    const auto* op = call != nullptr ? call->op.as<OpNode>() : nullptr;
+    if (op == nullptr || op->name != "tir.if_then_else") return;
+    tir::PostOrderVisit(call->args[0],
+                        [&](const ObjectRef& v) { found |= v.get() == node->iter_vars[axis]->var.get(); });
+  });
+  return found;
+}
+
 /// Results whose neighbours lie far apart in what they are read from: tiles of four by a vector, which lowering reads
 /// as rows and transposes in registers. Whether that was done.
 bool ScheduleTransposed(Schedule& sch, const BlockRV& block, double work) {
@@ -66,19 +79,23 @@ bool ScheduleTransposed(Schedule& sch, const BlockRV& block, double work) {
   const int64_t tiles = rows % kLine == 0 ? kLine / kRow : rows % (2 * kRow) == 0 ? 2 : 1;
   std::vector<LoopRV> u = sch.Split(loops[across], {kRest, PrimExpr(tiles), PrimExpr(kRow)});
   std::vector<LoopRV> v = sch.Split(loops[along], {kRest, PrimExpr(lanes)});
-  std::vector<LoopRV> outer;
+  // What lanes fill up is told by the loop over blocks: that stays one of its own, its last iteration is cut off.
+  std::vector<LoopRV> outer, filled;
   int64_t others = 1;
   for (size_t i = 0; i < loops.size(); ++i) {
-    if (i != across && i != along && loops[i].defined()) outer.push_back(loops[i]);
+    if (i == across || i == along || !loops[i].defined()) continue;
+    const bool fills = IsInCondition(node, along) && IsInCondition(node, i);
+    (fills ? filled : outer).push_back(loops[i]);
   }
   outer.push_back(u[0]);
   for (const LoopRV& loop : outer) others *= std::max<int64_t>(1, Extent(sch, loop));
   std::vector<LoopRV> order = outer;
+  order.insert(order.end(), filled.begin(), filled.end());
   order.insert(order.end(), {v[0], u[1], u[2], v[1]});
   sch.Reorder(order);
   sch.Vectorize(v[1]);
   sch.Unroll(u[2]);
-  if (others < kEnough) outer.push_back(v[0]);
+  if (others < kEnough && filled.empty()) outer.push_back(v[0]);
   FuseParallel(sch, outer, work);
   return true;
 }
@@ -120,9 +137,20 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
   }
   if (ScheduleTransposed(sch, block, work)) return;
   loops = sch.GetLoops(block);
-  // The last loop becomes vectors where its extent divides; otherwise LLVM's loop vectoriser deals with the rest.
+  // Short rows of an image are one where that is the same.
+  constexpr int64_t kWhole = 16, kLong = 64;
+  tir::Block node = sch.Get(block);
+  if (loops.size() == node->iter_vars.size() && loops.size() > 1 && Extent(sch, loops.back()) % kWhole != 0 &&
+      Extent(sch, loops.back()) > 0 && AreOneRow(node, static_cast<int>(loops.size()) - 2)) {
+    LoopRV row = sch.Fuse({loops[loops.size() - 2], loops.back()});
+    loops.resize(loops.size() - 2);
+    loops.push_back(row);
+  }
+  // The last loop becomes vectors where its extent divides or little is left; otherwise LLVM's loop vectoriser deals
+  // with the rest.
   LoopRV last = loops.back();
   int lanes = VectorLanes(Extent(sch, last));
+  if (lanes < kWhole && Extent(sch, last) >= kLong) lanes = kWhole;
   if (lanes != 0) {
     if (Extent(sch, last) == lanes) {
       sch.Vectorize(last);
