@@ -14,7 +14,8 @@ import numpy as np
 import treadle
 from treadle import te
 
-ROWS, COLUMNS, UNROLL = 6, 16, 4  # of C in registers; steps of k that are written out
+ROWS, COLUMNS, UNROLL = 6, 16, 2  # of C in registers; steps of k that are written out
+BLOCKS = 4  # of columns that are packed at a time
 
 
 def product(n):
@@ -57,7 +58,7 @@ def packed_columns(b, n):
 def pack_columns(s, p):
     """Some blocks at a time, so that rows of B are read in long runs."""
     yo, z, yi = p.op.axis
-    outer, inner = s[p].split(yo, factor=4)
+    outer, inner = s[p].split(yo, factor=BLOCKS)
     s[p].reorder(outer, z, inner, yi)
     s[p].vectorize(yi)
     s[p].parallel(outer)
@@ -79,7 +80,8 @@ def packed(n):
 
 
 def registers(n):
-    """Both operands packed, and a tile of C that stays in registers over all of k: cache_write."""
+    """Both operands packed, columns just before they are used, and a tile of C that stays in registers over all of k:
+    cache_write."""
     k = te.reduce_axis((0, n), "k")
     a = te.placeholder((n, n), name="A")
     b = te.placeholder((n, n), name="B")
@@ -90,15 +92,19 @@ def registers(n):
     c = te.compute((n, n), lambda x, y: te.sum(q[x // ROWS, k, x % ROWS] * p[y // COLUMNS, k, y % COLUMNS], axis=k),
                    name="C")
     s = te.create_schedule(c.op)
-    pack_columns(s, p)
     s[q].unroll(q.op.axis[2])
     s[q].parallel(q.op.axis[0])
     cc = s.cache_write(c, "local")
     xo, yo, xi, yi = s[c].tile(c.op.axis[0], c.op.axis[1], ROWS, COLUMNS)
-    s[c].reorder(yo, xo, xi, yi)
+    outer, yo = s[c].split(yo, factor=BLOCKS)
+    s[c].reorder(outer, yo, xo, xi, yi)
     s[c].unroll(xi)
     s[c].vectorize(yi)
-    s[c].parallel(yo)
+    s[c].parallel(outer)
+    s[p].compute_at(s[c], outer)
+    blocks, z, columns = p.op.axis
+    s[p].reorder(z, blocks, columns)
+    s[p].vectorize(columns)
     s[cc].compute_at(s[c], xo)
     x, y = cc.op.axis
     ko, ki = s[cc].split(cc.op.reduce_axis[0], factor=UNROLL)
