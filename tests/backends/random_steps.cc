@@ -135,6 +135,21 @@ class Stepper {
     const std::vector<const char*> tags = {"blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y"};
     s_.Bind(Loop(), r_.Of(tags));
   }
+  /// Threads of a block read a copy in its memory, which they fetch together.
+  void Fetch() {
+    const char* const tag = r_.Chance(2) ? "threadIdx.x" : "threadIdx.y";
+    const int count = r_.Between(2, 5);
+    const tir::LoopRV thread = s_.Split(Loop(), {PrimExpr(), I(count)})[1];
+    const tir::BlockRV copy = s_.CacheRead(block_, r_.Below(2), "shared");
+    if (r_.Chance(4)) s_.Bind(s_.GetLoops(copy)[0], "blockIdx.x");
+    s_.Bind(thread, tag);
+    const std::vector<tir::LoopRV> loops = s_.GetLoops(block_);
+    size_t at = 0;
+    while (!loops[at].same_as(thread)) ++at;
+    s_.ComputeAt(copy, loops[at + static_cast<size_t>(r_.Below(static_cast<int>(loops.size() - at)))]);
+    const auto parts = s_.Split(s_.GetLoops(copy).back(), {PrimExpr(), I(r_.Chance(4) ? r_.Between(1, 6) : count)});
+    s_.Bind(parts[1], tag);
+  }
 
  private:
   tir::LoopRV Loop() { return r_.Of(loops_); }
@@ -378,6 +393,23 @@ class StageStepper {
     const std::vector<const char*> tags = {"blockIdx.x", "blockIdx.y", "threadIdx.x", "threadIdx.y"};
     stage_.Bind(Axis(), r_.Of(tags));
   }
+  /// Threads of a block read a copy in its memory, which they fetch together.
+  void Fetch() {
+    const Array<te::Tensor> inputs = te::InputTensors(stage_->op);
+    if (inputs.empty()) throw tir::ScheduleError("nothing is read");
+    const char* const tag = r_.Chance(2) ? "threadIdx.x" : "threadIdx.y";
+    const int count = r_.Between(2, 5);
+    const tir::IterVar thread = stage_.Split(Axis(), I(count), PrimExpr()).second;
+    stage_.Bind(thread, tag);
+    const te::Tensor copy = s_.CacheRead(r_.Of(inputs.ToVector()), "shared", {stage_->op});
+    const auto& leaves = stage_->leaf_iter_vars;
+    size_t at = 0;
+    while (!leaves[at].same_as(thread)) ++at;
+    te::Stage fetch = s_[copy];
+    fetch.ComputeAt(stage_, leaves[at + static_cast<size_t>(r_.Below(static_cast<int>(leaves.size() - at)))]);
+    const tir::IterVar axis = r_.Chance(2) ? fetch->leaf_iter_vars.back() : fetch.Fuse(fetch->leaf_iter_vars);
+    fetch.Bind(fetch.Split(axis, I(r_.Chance(4) ? r_.Between(1, 6) : count), PrimExpr()).second, tag);
+  }
 
  private:
   static te::Tensor TensorOf(const te::Stage& stage, int index = 0) {
@@ -534,6 +566,7 @@ void RandomStep(tir::Schedule& schedule, Random& random, bool threads, StepCount
   if (schedule.GetBlocks().empty()) return;
   Stepper stepper(schedule, random);
   const bool bind = threads && stepper.has_loops() && random.Chance(4);
+  if (bind && random.Chance(3)) return Count(counts, "fetch", [&] { stepper.Fetch(); });
   const Stepper::Step step = bind ? Stepper::Step{"bind", &Stepper::Bind, true} : random.Of(Stepper::Steps());
   if (step.needs_loops && !stepper.has_loops()) return;
   Count(counts, step.name, [&] { (stepper.*step.run)(); });
@@ -543,6 +576,7 @@ void RandomStageStep(te::TeSchedule& schedule, Random& random, bool threads, Ste
   StageStepper stepper(schedule, random);
   if (!stepper.has_stages()) return;
   const bool bind = threads && random.Chance(5);
+  if (bind && random.Chance(3)) return Count(counts, "te.fetch", [&] { stepper.Fetch(); });
   const StageStepper::Step step =
       bind ? StageStepper::Step{"te.bind", &StageStepper::Bind} : random.Of(StageStepper::Steps());
   Count(counts, step.name, [&] { (stepper.*step.run)(); });
