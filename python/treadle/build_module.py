@@ -7,6 +7,7 @@ from .target import Target
 
 _api = Api("driver")
 _te = Api("te")
+_tir = Api("tir")
 
 
 def parameters(args, binds=None):
@@ -74,5 +75,10 @@ def build(inputs, args=None, target=None, target_host=None, runtime=None, name="
     if target_host is not None and target.host is None:
         target = Target(target, host=target_host)
     inputs = functions(inputs, args, name, binds)
+    for var, function in inputs.functions.items():
+        fault = _tir.FindFault(function) if function._type_key() == "tir.PrimFunc" else ""
+        if fault:
+            raise Error(f"function {var.name_hint} isn't well formed: {fault}; expected axes of the stage itself (those "
+                        "that are reduced in `axis` of the reduction), sizes of parameters, and parameters")
     _api.CheckBound(inputs, str(target))
     return _api.BuildModule(lower(inputs, target=target), str(target))

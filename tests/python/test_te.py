@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import treadle as tvm
-from treadle import te
+from treadle import te, topi
 
 TARGETS = ["llvm", "c", "stackvm"]
 
@@ -275,3 +275,29 @@ def test_bytecode_of_a_function_of_numbers_is_refused(tmp_path):
     built = tvm.build(te.create_schedule(b.op), [a, b, n], target="stackvm", name="shift")
     with pytest.raises(tvm.Error, match="parameter n is a number"):
         built.save(str(tmp_path / "m.stackvm"))
+
+
+def test_variables_that_are_not_there_are_named_with_their_stage():
+    a = te.placeholder((4, 8), name="A")
+    k = te.reduce_axis((0, 8), "k")
+    q = te.compute((4,), lambda i: a[i, k] * 2.0, name="Q")
+    with pytest.raises(tvm.Error, match="block 'Q' uses variable 'k'.*expected axes of the stage"):
+        tvm.build(te.create_schedule(q.op), [a, q], "llvm")
+
+
+def test_data_and_reduction_axes_are_not_fused():
+    a = te.placeholder((4, 8), name="A")
+    k = te.reduce_axis((0, 8), "k")
+    q = te.compute((4,), lambda i: te.sum(a[i, k], axis=k), name="Q")
+    s = te.create_schedule(q.op)
+    with pytest.raises(tvm.Error, match="stage 'Q': axis 'i' is data-parallel and axis 'k' is reduced"):
+        s[q].fuse(*q.op.axis, *q.op.reduce_axis)
+
+
+def test_products_of_matrices_and_convolutions_by_the_original_names():
+    a, b = te.placeholder((4, 5), name="A"), te.placeholder((5, 6), name="B")
+    c = topi.matmul(a, b)
+    x, w = te.placeholder((1, 3, 8, 8), name="X"), te.placeholder((4, 3, 3, 3), name="W")
+    assert [int(d) for d in c.shape] == [4, 6]
+    assert [int(d) for d in topi.nn.conv2d_nchw(x, w, 1, 1, 1).shape] == [1, 4, 8, 8]
+    assert [int(d) for d in topi.nn.pad(a, (0, 1), (2, 3)).shape] == [6, 9]

@@ -284,3 +284,33 @@ def test_rfactor_starts_partial_sums_from_zero():
     arrays = [tvm.nd.array(v) for v in (x, y, np.zeros(6, "int32"))]
     tvm.build(sch.mod, target="stackvm")(*arrays)
     np.testing.assert_array_equal(arrays[2].numpy(), x.sum(1) + y)
+
+
+def chain():
+    a = te.placeholder((16, 16), name="A")
+    b = te.compute((16, 16), lambda i, j: a[i, j] + 1.0, name="B")
+    return te.create_prim_func([a, b])
+
+
+def test_buffers_and_their_copies_go_by_name():
+    s = tir.Schedule(chain())
+    copy = s.cache_read("B", "A", "shared")
+    assert s.get(s.get_block("A_shared")).name_hint == s.get(copy).name_hint
+    s.transform_layout(copy, "A_shared", lambda i, j: (j, i))
+    with pytest.raises(tvm.Error, match="block 'B' reads no buffer 'Z'"):
+        s.cache_read("B", "Z", "shared")
+
+
+def test_traces_are_applied_to_other_schedules():
+    s = tir.Schedule(chain(), seed=1)
+    i, j = s.get_loops("B")
+    s.split(i, s.sample_perfect_tile(i, n=2))
+    s.split(j, [None, s.sample_categorical([2, 4], [0.5, 0.5])])
+    other = tir.Schedule(chain())
+    s.trace.apply_to_schedule(other)
+    assert tvm.ir.structural_equal(s.mod, other.mod)
+
+
+def test_loop_level_text_is_read_by_the_parser():
+    s = tir.Schedule(chain())
+    assert tvm.ir.structural_equal(tvm.parser.fromtext(str(s.mod))["main"], s.func)
