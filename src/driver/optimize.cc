@@ -10,6 +10,7 @@
 #include "driver/vm/vm_codegen.h"
 #include "relay/passes/fuse_attention.h"
 #include "relay/passes/plan_layout.h"
+#include "relay/passes/recognize_activations.h"
 #include "treadle/ops/attrs/annotation.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/passes.h"
@@ -172,6 +173,7 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& targets, const Pass& pa
   passes.push_back(FoldConstant());
   // External code generators see the operators of the model, in its layouts.
   if (partition.defined()) passes.push_back(partition);
+  passes.push_back(RecognizeActivations());
   passes.push_back(FastMath());
   // Layouts are chosen when the graph has its final operators, and before fusion, which must not cross a change.
   // Layouts are those of CPUs; a model on several devices keeps the layouts that it states.

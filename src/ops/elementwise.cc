@@ -97,6 +97,35 @@ PrimExpr Mish(PrimExpr x) {
   return x * tir::Let(e, tir::exp(tir::min(x, most)), ratio);
 }
 
+/// x / 2 * (1 + erf(x / sqrt(2))), of float32 as x * (1/2 + x P(x^2) / Q(x^2)): a rational function fitted to the
+/// normal distribution on [-5.5, 5.5], beyond which it is 0 or 1 (error below 2^-26). Errors of the result are below
+/// 2^-22 |x|, about twice those of the formula in float32.
+PrimExpr Gelu(PrimExpr x) {
+  const DataType dtype = x.dtype();
+  auto number = [&](double v) { return tir::make_const(dtype, v); };
+  if (dtype.bits() != 32) return number(0.5) * x * (tir::erf(x * number(0.70710678118654752)) + number(1));
+  constexpr double kEnd = 5.5;
+  constexpr double kP[] = {0.3989422346213427,     0.03385277424812132,   0.004677268909427957,
+                           0.00016882702307678379, 6.352131532078197e-06, 2.2749335000073353e-08};
+  constexpr double kQ[] = {1.0,
+                           0.25152223940425766,
+                           0.028645945810988515,
+                           0.0018844524566902978,
+                           7.364795757596346e-05,
+                           1.1975040498960191e-06};
+  tir::Var t("t", dtype), z("z", dtype);
+  auto polynomial = [&](const double(&c)[6]) {
+    PrimExpr sum = number(c[5]);
+    for (int i = 4; i >= 0; --i) sum = sum * z + number(c[i]);
+    return sum;
+  };
+  PrimExpr share = tir::Let(z, t * t, t * tir::div(polynomial(kP), polynomial(kQ)) + number(0.5));
+  // Below the end, the result stays that of the end: zero but for what rounding leaves of it.
+  tir::Var low("low", dtype);
+  PrimExpr result = low * tir::max(tir::Let(t, tir::min(low, number(kEnd)), share), number(0));
+  return tir::Let(low, tir::max(x, number(-kEnd)), result);
+}
+
 Array<Tensor> CastCompute(const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
   const Tensor& x = inputs[0];
   DataType dtype = OutTensor(out_type)->dtype;
@@ -229,6 +258,7 @@ void RegisterElementwiseOps() {
   Unary("isnan", "Whether x is NaN.", tir::isnan, Rule<BoolInfer>);
   Unary("isinf", "Whether x is infinite.", tir::isinf, Rule<BoolInfer>);
   Unary("isfinite", "Whether x is neither infinite nor NaN.", tir::isfinite, Rule<BoolInfer>);
+  Unary("nn.gelu", "x / 2 * (1 + erf(x / sqrt(2))).", Gelu, Rule<FloatInfer>);
   Unary("nn.mish", "x * tanh(log(1 + exp(x))).", Mish, Rule<FloatInfer>);
   Unary("cast", "Conversion of the element type. Float to integer truncates and saturates; to bool: nonzero.",
         FTECompute(CastCompute), Rule<CastInfer>)

@@ -288,9 +288,9 @@ std::optional<LaidOutCall> ReduceRule(const CallNode* call, LayoutArgs& args) {
 
 void RegisterLayoutRules() {
   for (const char* name :
-       {"nn.relu", "sigmoid",  "tanh", "exp",   "log",  "sqrt",  "rsqrt",       "clip", "nn.leaky_relu",
-        "abs",     "negative", "erf",  "floor", "ceil", "round", "sign",        "cast", "nn.hard_sigmoid",
-        "copy",    "nn.mish",  "sin",  "cos",   "atan", "trunc", "logical_not", "isnan"}) {
+       {"nn.relu", "sigmoid",  "tanh",    "exp",   "log",  "sqrt",  "rsqrt", "clip",        "nn.leaky_relu",
+        "abs",     "negative", "erf",     "floor", "ceil", "round", "sign",  "cast",        "nn.hard_sigmoid",
+        "copy",    "nn.mish",  "nn.gelu", "sin",   "cos",  "atan",  "trunc", "logical_not", "isnan"}) {
     if (Op::Find(name).defined()) OpRegistration(name).Set(relay::kLayoutRule, FLayoutRule(UnaryRule));
   }
   for (const char* name :

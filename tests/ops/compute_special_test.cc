@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values of operators with index patterns of their own.
+#include <cmath>
+
 #include "ops/op_test_util.h"
 #include "treadle/ops/attrs/algorithm.h"
 #include "treadle/ops/attrs/image.h"
@@ -82,6 +84,16 @@ TEST(ComputeSpecial, MatrixSetDiag) {
 
 TEST(ComputeSpecial, Trilu) {
   ExpectNear(RunFloats("trilu", {Floats({2, 2}, {1, 2, 3, 4}), Longs({}, {0})}), {1, 2, 0, 4});
+}
+
+TEST(ComputeSpecial, Mish) {
+  ExpectNear(RunFloats("nn.mish", {Floats({4}, {-2, 0, 1, 50})}), {-0.252501477f, 0, 0.865098388f, 50});
+  EXPECT_EQ(RunFloats("nn.mish", {Floats({1}, {1e30f})})[0], 1e30f);
+}
+
+TEST(ComputeSpecial, Gelu) {
+  ExpectNear(RunFloats("nn.gelu", {Floats({5}, {-1e30f, -1, 0, 2, 50})}), {0, -0.158655254f, 0, 1.95449974f, 50});
+  EXPECT_TRUE(std::isnan(RunFloats("nn.gelu", {Floats({1}, {NAN})})[0]));
 }
 
 TEST(ComputeSpecial, GridSampleOfTheIdentity) {

@@ -138,3 +138,46 @@ def test_taps_in_the_padding(size, dilation):
     net = Net(1, 16, *size)
     net.conv(16, 16, 3, 3, pads=[dilation] * 4, dilations=[dilation] * 2)
     net.check()
+
+
+@pytest.mark.parametrize("mode, transformation", [("linear", "half_pixel"), ("linear", "align_corners"),
+                                                  ("cubic", "half_pixel"), ("cubic", "asymmetric")])
+@pytest.mark.parametrize("blocked", [True, False])
+def test_images_resized_by_rows(mode, transformation, blocked):
+    net = Net(2, 3, 7, 9)
+    net.conv(3, 16, 3, 3, pads=[1] * 4)
+    net.add("Resize", "", "", net.weight(np.int64([2, 16, 17, 20])), mode=mode,
+            coordinate_transformation_mode=transformation, cubic_coeff_a=-0.5)
+    if blocked:
+        net.add("Relu")
+        net.conv(16, 16, 3, 3)
+    net.check()
+
+
+@pytest.mark.parametrize("activation", ["Elu", "Selu", "Celu", "PRelu", "Mish", "Softplus", "Gelu"])
+def test_activations_between_convolutions(activation):
+    net = Net(1, 3, 8, 8)
+    before = net.conv(3, 24, 3, 3, pads=[1] * 4)
+    if activation == "Mish":
+        net.add("Softplus")
+        net.add("Tanh")
+        net.add("Mul", inputs=[before, net.last])
+    elif activation == "Gelu":
+        net.add("Div", net.weight(np.float32(2 ** 0.5)))
+        net.add("Erf")
+        net.add("Add", net.weight(np.float32(1)))
+        net.add("Mul", inputs=[before, net.last])
+        net.add("Mul", net.weight(np.float32(0.5)))
+    else:
+        net.add(activation, *([net.floats(24, 1, 1)] if activation == "PRelu" else []))
+    net.conv(24, 24, 3, 3)
+    net.check()
+
+
+def test_sequences_normalised():
+    net = Net(2, 3, 50)
+    net.conv(3, 32, 5, strides=[2])
+    net.add("InstanceNormalization", net.floats(32), net.floats(32))
+    net.add("Relu")
+    net.conv(32, 16, 3)
+    net.check()

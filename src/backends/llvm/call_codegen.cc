@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Intrinsics and calls.
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/MDBuilder.h>
 
 #include "backends/llvm/function_codegen.h"
 #include "treadle/runtime/c_types.h"
@@ -21,6 +22,12 @@ bool IsSimple(const PrimExpr& e, int depth = 0) {
   if (const auto* op = e.as<tir::SubNode>()) return IsSimple(op->a, depth + 1) && IsSimple(op->b, depth + 1);
   if (const auto* op = e.as<tir::MulNode>()) return IsSimple(op->a, depth + 1) && IsSimple(op->b, depth + 1);
   return false;
+}
+
+bool IsLikely(const PrimExpr& condition) {
+  const auto* call = condition.as<tir::CallNode>();
+  const auto* op = call == nullptr ? nullptr : call->op.as<OpNode>();
+  return op != nullptr && op->name == "tir.likely";
 }
 
 }  // namespace
@@ -105,6 +112,7 @@ Value* FunctionCodegen::IfThenElseExpr(const CallNode* op) {
   Value* condition = VisitExpr(op->args[0]);
   const PrimExpr& yes = op->args[1];
   const PrimExpr& no = op->args[2];
+  if (op->args[0].dtype().is_vector() && IsLikely(op->args[0])) return LikelyLanes(condition, yes, no);
   if (op->args[0].dtype().is_vector() || (IsSimple(yes) && IsSimple(no))) {
     Value* true_value = VisitExpr(yes);
     return b_.CreateSelect(condition, true_value, VisitExpr(no));
@@ -127,6 +135,26 @@ Value* FunctionCodegen::IfThenElseExpr(const CallNode* op) {
   auto* phi = b_.CreatePHI(ValueType(op->dtype), 2);
   phi->addIncoming(values[0], blocks[0]);
   phi->addIncoming(values[1], blocks[1]);
+  return phi;
+}
+
+Value* FunctionCodegen::LikelyLanes(Value* condition, const PrimExpr& yes, const PrimExpr& no) {
+  Value* usual = VisitExpr(yes);
+  auto* some = NewBlock("lanes.some");
+  auto* end = NewBlock("lanes.end");
+  llvm::BasicBlock* before = b_.GetInsertBlock();
+  b_.CreateCondBr(b_.CreateAndReduce(condition), end, some,
+                  llvm::MDBuilder(b_.getContext()).createBranchWeights(1 << 12, 1));
+  b_.SetInsertPoint(some);
+  memos_.emplace_back();
+  Value* chosen = b_.CreateSelect(condition, usual, VisitExpr(no));
+  memos_.pop_back();
+  llvm::BasicBlock* after = b_.GetInsertBlock();
+  b_.CreateBr(end);
+  b_.SetInsertPoint(end);
+  auto* phi = b_.CreatePHI(usual->getType(), 2);
+  phi->addIncoming(usual, before);
+  phi->addIncoming(chosen, after);
   return phi;
 }
 

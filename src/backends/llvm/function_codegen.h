@@ -165,6 +165,8 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
 
   // Calls (calls.cc).
   Value* IfThenElseExpr(const tir::CallNode* op);
+  /// `yes` in lanes where the condition holds, else `no`, which is computed only where some lane needs it.
+  Value* LikelyLanes(Value* condition, const PrimExpr& yes, const PrimExpr& no);
   Value* BitCall(const std::string& name, const tir::CallNode* op);
   Value* FloatCall(const std::string& name, const tir::CallNode* op);
   Value* StructGet(const tir::CallNode* op);

@@ -36,7 +36,25 @@ class Widener : public MixedModeMutator {
       if (name == "nn.max_pool1d") return Pool<ops::MaxPool1DAttrs, ops::MaxPool2DAttrs>(call, "nn.max_pool2d");
       if (name == "nn.avg_pool1d") return Pool<ops::AvgPool1DAttrs, ops::AvgPool2DAttrs>(call, "nn.avg_pool2d");
     }
+    if (name == "mean" || name == "sum" || name == "max" || name == "min") {
+      Expr reduced = Reduction(pre, call);
+      if (reduced.defined()) return reduced;
+    }
     return ElementWise(pre, call);
+  }
+
+  /// Of positions, to one.
+  Expr Reduction(const CallNode* pre, const CallNode* call) {
+    Expr wide = Known(call->args[0]);
+    const auto* narrow = call->attrs_as<ops::ReduceAttrs>();
+    if (!wide.defined() || narrow->exclude || !narrow->keepdims || !narrow->axis || narrow->axis->size() != 1) {
+      return Expr();
+    }
+    const auto* type = TensorTypeOf(GetRef<Expr>(pre));
+    if (type == nullptr || type->shape.size() != 3 || PositiveAxis(static_cast<int>((*narrow->axis)[0]), 3) != 2) return Expr();
+    auto attrs = MakeObject<ops::ReduceAttrs>(*narrow);
+    attrs->axis = {int64_t{kHeight} + 1};
+    return ops::CallOp(OpName(call), {wide}, Attrs(ObjectPtr<Object>(attrs)), call->span);
   }
 
   /// The NCHW form of an NCW expression that has one already.
@@ -140,7 +158,7 @@ class Widener : public MixedModeMutator {
   /// The operator on NCHW operands, where one of them has that form.
   Expr ElementWise(const CallNode* pre, const CallNode* call) {
     OpPatternKind pattern = Downcast<Op>(call->op).GetAttr(kOpPattern, OpPatternKind::kOpaque);
-    if (pattern > OpPatternKind::kBroadcast || call->args.size() > 2) return Expr();
+    if (pattern > OpPatternKind::kBroadcast || call->args.size() > 3) return Expr();
     if (call->args.size() == 1 && pattern != OpPatternKind::kElemWise) return Expr();
     const auto* type = TensorTypeOf(GetRef<Expr>(pre));
     if (type == nullptr || type->shape.size() != 3) return Expr();

@@ -3,6 +3,7 @@
 #include "treadle/relay/passes.h"
 
 #include "relay/passes/fuse_attention.h"
+#include "relay/passes/recognize_activations.h"
 
 namespace treadle::relay {
 
@@ -27,6 +28,7 @@ void RegisterPasses() {
   RegisterPass("FuseAttention", [] { return transform::FuseAttention(); });
   RegisterPass("CanonicalizeCast", [] { return transform::CanonicalizeCast(); });
   RegisterPass("DynamicToStatic", [] { return transform::DynamicToStatic(); });
+  RegisterPass("RecognizeActivations", [] { return transform::RecognizeActivations(); });
   RegisterPass("FastMath", [] { return transform::FastMath(); });
   RegisterPass("Legalize", [] { return transform::Legalize(); });
   RegisterPass("BackwardFoldScaleAxis", [] { return transform::BackwardFoldScaleAxis(); });

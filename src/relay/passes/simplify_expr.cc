@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SimplifyExpr: algebraic identities, to a fixed point. A rule sees the call with its rewritten arguments and the
 // types of the original one; identities of floating-point arithmetic are used only where they hold for all values
-// (x + 0, x * 1; not x * 0). DivideGate rounds once more, RecognizeMish less often.
+// (x + 0, x * 1; not x * 0). One rule rounds once more: DivideGate.
 #include <cmath>
 #include <numeric>
 
@@ -166,46 +166,6 @@ Expr DivideGate(const Site& site) {
   return Call(multiply, {site.arg(0), ops::ScalarConstant(type->dtype, 1 / *by)}, Attrs(), {}, site.call->span);
 }
 
-/// The other operand of a sum or product of which one operand is filled with `value`; else null.
-Expr BesideNumber(const Expr& e, const char* op, double value) {
-  const CallNode* call = AsCallOf(e, op);
-  for (size_t i = 0; call != nullptr && i < 2; ++i) {
-    if (UniformValue(call->args[i]) == value) return call->args[1 - i];
-  }
-  return Expr();
-}
-
-/// x of log(1 + exp(x)), or of max(x, 0) + log(1 + exp(-|x|)), which is the same without overflow; else null.
-Expr OperandOfSoftplus(const Expr& e) {
-  auto exponent = [](const Expr& log) {
-    const CallNode* call = AsCallOf(log, "log");
-    Expr power = call == nullptr ? Expr() : BesideNumber(call->args[0], "add", 1);
-    const CallNode* exp = power.defined() ? AsCallOf(power, "exp") : nullptr;
-    return exp == nullptr ? Expr() : exp->args[0];
-  };
-  if (Expr x = exponent(e); x.defined()) return x;
-  const CallNode* sum = AsCallOf(e, "add");
-  for (size_t i = 0; sum != nullptr && i < 2; ++i) {
-    Expr x = BesideNumber(sum->args[i], "maximum", 0), minus = exponent(sum->args[1 - i]);
-    const CallNode* negative = minus.defined() ? AsCallOf(minus, "negative") : nullptr;
-    const CallNode* size = negative == nullptr ? nullptr : AsCallOf(negative->args[0], "abs");
-    if (x.defined() && size != nullptr && size->args[0].same_as(x)) return x;
-  }
-  return Expr();
-}
-
-/// x * tanh(softplus(x)) is one operator, with one exponential instead of two and a logarithm.
-Expr RecognizeMish(const Site& site) {
-  if (OpName(site.call) != "multiply" || site.type() == nullptr || !site.type()->dtype.is_float()) return Expr();
-  static const Op mish = Op::Get("nn.mish");
-  for (size_t i = 0; i < 2; ++i) {
-    const CallNode* tanh = AsCallOf(site.arg(1 - i), "tanh");
-    Expr x = tanh == nullptr ? Expr() : OperandOfSoftplus(tanh->args[0]);
-    if (x.defined() && x.same_as(site.arg(i))) return Call(mish, {x}, Attrs(), {}, site.call->span);
-  }
-  return Expr();
-}
-
 /// Taps at the edges of a convolution's window that meet nothing but padding (of a wide window over a small image, of
 /// wide dilation) are dropped.
 Expr DropDeadTaps(const Site& site) {
@@ -242,7 +202,7 @@ Expr DropDeadTaps(const Site& site) {
 
 using Rule = Expr (*)(const Site& site);
 constexpr Rule kRules[] = {ConcretizeLike, DropNeutralOperand, MergeReshapes, MergeTransposes, MergeLayoutTransforms,
-                           DropCast,       ScalarOperand,      DivideGate,    RecognizeMish,   DropDeadTaps};
+                           DropCast,       ScalarOperand,      DivideGate,    DropDeadTaps};
 
 class ExprSimplifier : public MixedModeMutator {
  public:

@@ -100,7 +100,9 @@ class MathBuilder {
   }
 
   /// exp(r) for |r| <= ln(2) / 2.
-  PrimExpr ExpReduced(const PrimExpr& r) {
+  PrimExpr ExpReduced(const PrimExpr& r) { return Bind(Expm1Reduced(r) + Num(r, 1)); }
+  /// exp(r) - 1 for those.
+  PrimExpr Expm1Reduced(const PrimExpr& r) {
     std::vector<double> c;
     if (r.dtype().bits() == 64) {
       double factorial = 1;
@@ -109,7 +111,7 @@ class MathBuilder {
       c = {5.0000001201e-1, 1.6666665459e-1, 4.1665795894e-2, 8.3334519073e-3, 1.3981999507e-3, 1.9875691500e-4};
     }
     PrimExpr q = Polynomial(r, c);
-    return Bind(Bind(q * (r * r) + r) + Num(r, 1));
+    return Bind(q * (r * r) + r);
   }
 
   /// exp of float32 in [-87, 88]: the result is a normal number, which one factor scales.
@@ -272,6 +274,31 @@ class MathBuilder {
     return cosine ? value : select(equal(x, Num(x, 0)), x, value);
   }
 
+  /// Of float32. Angles of up to 2^13 are reduced in float32: pi/2 is taken in parts of few bits, with which products
+  /// are exact. Vectors with others, which are rare, are computed again in float64.
+  PrimExpr SinCosFloat32(const PrimExpr& x, bool cosine) {
+    const DataType i32 = IntType(x);
+    auto [n, nf] = NearestInt(Bind(x * Num(x, 2 / kPi)));
+    PrimExpr r = x;
+    for (double part : {0x1.92p+0, 0x1.fb4p-12, 0x1.4442d20000000p-24, -0x1.ee59d9cceba40p-50})
+      r = Bind(r - nf * Num(x, part));
+    PrimExpr z = Bind(r * r);
+    PrimExpr sine = Bind(Polynomial(z, {-1.66666546e-1, 8.33216087e-3, -1.95152959e-4}) * z * r + r);
+    PrimExpr even = Polynomial(z, {4.166664568e-2, -1.388731625e-3, 2.443315711e-5});
+    PrimExpr cosine_value = Bind(even * (z * z) + (Num(x, 1) - z * Num(x, 0.5)));
+    PrimExpr quadrant = cosine ? Bind(n + make_const(i32, 1)) : n;
+    PrimExpr odd = not_equal(bitwise_and(quadrant, make_const(i32, 1)), make_const(i32, 0));
+    PrimExpr value = select(odd, cosine_value, sine);
+    PrimExpr sign = left_shift(bitwise_and(quadrant, make_const(i32, 2)), make_const(i32, 30));
+    value = reinterpret(x.dtype(), bitwise_xor(reinterpret(i32, value), sign));
+    // Also keeps the sign of zero.
+    if (!cosine) value = select(equal(x, Num(x, 0)), x, value);
+    MathBuilder wide;
+    PrimExpr large = wide.SinCos(wide.Bind(cast(DataType::Float(64, x.dtype().lanes()), x)), cosine, false);
+    PrimExpr usual = likely(Abs(x) <= Num(x, 8192));
+    return CallIntrin(x.dtype(), "tir.if_then_else", {usual, Bind(value), wide.Finish(cast(x.dtype(), large))});
+  }
+
   /// float64.
   PrimExpr Atan(const PrimExpr& x, int terms) {
     PrimExpr a = Bind(Abs(x));
@@ -298,16 +325,20 @@ class MathBuilder {
     return CopySign(select(negative, Num(x, kPi) - angle, angle), y);
   }
 
+  /// With t = exp(2 |x|) - 1, t / (t + 2). In exp(2 |x|) = 2^n exp(r) one is taken off the power of two, exactly, so
+  /// that nothing cancels; what rounding the sum leaves of the quotient is added.
   PrimExpr TanhFloat32(const PrimExpr& x) {
     PrimExpr a = Bind(Abs(x));
-    PrimExpr z = Bind(x * x);
-    PrimExpr p =
-        Polynomial(z, {-3.33332819422e-1, 1.33314422036e-1, -5.37397155531e-2, 2.06390887954e-2, -5.70498872745e-3});
-    PrimExpr small = Bind(p * z * x + x);
-    PrimExpr e = ExpNormal(Bind(min(a + a, Num(x, 40.0))));
-    PrimExpr large = Bind(Num(x, 1) - Num(x, 2) / (e + Num(x, 1)));
+    PrimExpr y = Bind(min(a + a, Num(x, 40.0)));
+    auto [n, nf] = NearestInt(Bind(y * Num(x, kLog2E)));
+    PrimExpr r = Bind(Bind(y - nf * Num(x, 0.693359375)) - nf * Num(x, -2.12194440054690583e-4));
+    PrimExpr power = Bind(PowerOfTwo(n, x.dtype()));
+    PrimExpr t = Bind(Expm1Reduced(r) * power + (power - Num(x, 1)));
+    PrimExpr inverse = Bind(Num(x, 1) / (t + Num(x, 2)));
+    PrimExpr q = Bind(t * inverse);
+    PrimExpr rest = Bind(Bind(t - q * Num(x, 2)) - q * t);
     // The sign of zero is kept, too.
-    return CopySign(select(a < Num(x, 0.625), small, select(isnan(x), x, large)), x);
+    return CopySign(rest * inverse + q, x);
   }
   PrimExpr TanhFloat64(const PrimExpr& x) {
     PrimExpr a = Bind(min(Abs(x), Num(x, 20.0)));
@@ -499,6 +530,7 @@ PrimExpr Expand(MathBuilder& m, const std::string& name, const Args& a) {
   }
   if (!wide && name == "tanh") return m.TanhFloat32(x);
   if (!wide && name == "erf") return m.ErfFloat32(x);
+  if (!wide && (name == "sin" || name == "cos")) return m.SinCosFloat32(x, name == "cos");
   if (!wide && name == "log") return m.LogFloat32(x);
   auto it = WideFunctions().find(name);
   if (it == WideFunctions().end()) return PrimExpr();

@@ -74,6 +74,16 @@ double Work(Schedule& sch, const BlockRV& block) {
   return work;
 }
 
+double ElementCost(Schedule& sch, const BlockRV& block) {
+  constexpr double kSimple = 16, kCall = 32;
+  double cost = 0;
+  tir::PostOrderVisit(sch.Get(block)->body, [&](const ObjectRef& e) {
+    if (e.as<VarNode>() || e.as<IntImmNode>() || e.as<FloatImmNode>() || !e.as<PrimExprNode>()) return;
+    cost += e.as<tir::CallNode>() ? kCall : 1;
+  });
+  return std::max(1.0, cost / kSimple);
+}
+
 int64_t Extent(Schedule& sch, const LoopRV& loop) {
   tir::For node = sch.Get(loop);
   const int64_t* extent = AsConstInt(node->extent);

@@ -29,6 +29,8 @@ std::string TagOf(Schedule& sch, const BlockRV& block);
 bool IsReduction(Schedule& sch, const BlockRV& block);
 /// Product of the extents of the block's axes; of symbolic ones a guess.
 double Work(Schedule& sch, const BlockRV& block);
+/// What an element of the block costs, in units of a simple operation of one or two operands; at least 1.
+double ElementCost(Schedule& sch, const BlockRV& block);
 /// Constant extent of a loop, or -1.
 int64_t Extent(Schedule& sch, const LoopRV& loop);
 /// For each axis of the block, the innermost loop that its binding uses; null where it uses none (extent 1).

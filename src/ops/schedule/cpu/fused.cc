@@ -5,6 +5,7 @@
 
 #include "ops/schedule/cpu/cpu.h"
 #include "treadle/ir/prim_ops.h"
+#include "treadle/ir/structural.h"
 #include "treadle/tir/stmt_functor.h"
 
 namespace treadle::ops {
@@ -25,6 +26,39 @@ bool IsExpensive(Schedule& sch, const BlockRV& block) {
     if (op != nullptr && kCheap.count(op->name) == 0) expensive = true;
   });
   return expensive;
+}
+
+/// Whether `consumer` reads elements of `block` at several places for one of its own: computed inside, they would be
+/// computed several times.
+bool IsReadAtSeveralPlaces(Schedule& sch, const BlockRV& block, const BlockRV& consumer) {
+  tir::Block node = sch.Get(block);
+  if (node->writes.size() != 1) return false;
+  std::vector<Array<PrimExpr>> places;
+  tir::PostOrderVisit(sch.Get(consumer)->body, [&](const ObjectRef& e) {
+    const auto* load = e.as<tir::BufferLoadNode>();
+    if (load == nullptr || !load->buffer.same_as(node->writes[0]->buffer)) return;
+    for (const Array<PrimExpr>& place : places) {
+      if (StructuralEqual(place, load->indices)) return;
+    }
+    places.push_back(load->indices);
+  });
+  return places.size() > 1;
+}
+
+/// Whether `consumer` chooses between what it reads, and rows of `block` don't divide into vectors: computed inside,
+/// its elements would be computed one by one.
+bool IsPartOfRow(Schedule& sch, const BlockRV& block, const BlockRV& consumer) {
+  tir::Block node = sch.Get(block);
+  if (node->writes.size() != 1 || node->writes[0]->buffer->shape.empty()) return false;
+  const int64_t* width = AsConstInt(node->writes[0]->buffer->shape.back());
+  if (width != nullptr && *width % 8 == 0) return false;
+  bool chooses = false;
+  tir::PostOrderVisit(sch.Get(consumer)->body, [&](const ObjectRef& e) {
+    const auto* call = e.as<tir::CallNode>();
+    const auto* op = call ? call->op.as<OpNode>() : nullptr;
+    chooses |= op != nullptr && op->name == "tir.if_then_else";
+  });
+  return chooses;
 }
 
 bool ReadsManyTimes(const std::string& tag) {
@@ -55,6 +89,10 @@ void InlineInjective(Schedule& sch) {
     }
     if (repeated && !Contains(tag, "constant")) continue;
     if (consumers.size() <= 1) {
+      constexpr double kCostly = 2;
+      const bool costly = consumers.size() == 1 && (IsExpensive(sch, block) || ElementCost(sch, block) >= kCostly);
+      if (costly && IsReadAtSeveralPlaces(sch, block, consumers[0])) continue;
+      if (costly && IsExpensive(sch, block) && IsPartOfRow(sch, block, consumers[0])) continue;
       inline_or_keep(block);
     } else if (!IsExpensive(sch, block)) {
       read_often.push_back(block);
@@ -150,7 +188,7 @@ bool ScheduleResize(Schedule& sch, const BlockRV& block) {
   if (!rows.defined()) return false;
   const size_t axis = RowAxis(sch, rows);
   std::vector<LoopRV> loops = sch.GetLoops(block);
-  const double work = Work(sch, block);
+  const double work = Work(sch, block) * ElementCost(sch, block);
   auto vectorize = [&](const LoopRV& last) {
     const int lanes = last.defined() ? VectorLanes(Extent(sch, last)) : 0;
     if (lanes == 0) return;

@@ -115,7 +115,7 @@ void TransposeTile(Schedule& sch, const LoopRV& contiguous, const LoopRV& last) 
 void ScheduleInjective(Schedule& sch, const BlockRV& block) {
   std::vector<LoopRV> loops = sch.GetLoops(block);
   if (loops.empty()) return;
-  double work = Work(sch, block);
+  double work = Work(sch, block) * ElementCost(sch, block);
   if (IsFlatElementwise(sch, block)) {
     LoopRV all = loops.size() == 1 ? loops[0] : sch.Fuse(loops);
     int64_t extent = Extent(sch, all);
