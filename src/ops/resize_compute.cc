@@ -102,10 +102,15 @@ class Resampler {
     return ClampIndex(nearest);
   }
 
-  std::vector<Tap> Taps(const PrimExpr& i) const {
-    PrimExpr x = Coordinate(i);
-    PrimExpr base = tir::floor(x);
-    PrimExpr t = x - base;
+  /// For each output element, the input element at or before its position. It is computed once: places and weights
+  /// that belong to different ones, for a position rounds either way, would be wrong.
+  Tensor Bases(const std::string& name) const {
+    return Compute(
+        {out_}, [&](const Array<PrimExpr>& i) { return tir::floor(Coordinate(i[0])); }, name, "resize_table");
+  }
+
+  std::vector<Tap> Taps(const PrimExpr& i, const PrimExpr& base) const {
+    PrimExpr t = Coordinate(i) - base;
     std::vector<Tap> taps;
     auto add = [&](int offset, const PrimExpr& weight) {
       PrimExpr position = base + F(offset);
@@ -135,13 +140,11 @@ class Resampler {
     return 2 - 2 * FirstOffset(reach);
   }
   /// Weight (not normalised) and index of tap k in [0, support()).
-  Tap StretchedTap(const PrimExpr& i, const PrimExpr& k) const {
+  Tap StretchedTap(const PrimExpr& i, const PrimExpr& k, const PrimExpr& base) const {
     double reach = attrs_.method == "cubic" ? 2.0 : 1.0;
     double shrink = std::min(value_, 1.0);
-    PrimExpr x = Coordinate(i);
-    PrimExpr base = tir::floor(x);
     PrimExpr offset = tir::cast(kCoord, k) + F(static_cast<double>(FirstOffset(reach)));
-    PrimExpr distance = tir::abs(offset - (x - base)) * F(shrink);
+    PrimExpr distance = tir::abs(offset - (Coordinate(i) - base)) * F(shrink);
     PrimExpr weight = attrs_.method == "cubic" ? CubicWeight(distance) : tir::max(F(1) - distance, F(0));
     PrimExpr position = base + offset;
     if (attrs_.cubic_exclude) {
@@ -185,8 +188,10 @@ Tensor Antialiased(const std::vector<Resampler>& dims, Tensor data, const std::v
     const Resampler& dim = dims[d];
     size_t axis = axes[d];
     PrimExpr extent = Index(dim.support());
+    Tensor bases = dim.Bases(StrCat("resize_base", d));
     Tensor weights = Compute(
-        {out_shape[axis], extent}, [&](const Array<PrimExpr>& i) { return dim.StretchedTap(i[0], i[1]).weight; },
+        {out_shape[axis], extent},
+        [&](const Array<PrimExpr>& i) { return dim.StretchedTap(i[0], i[1], bases(i[0])).weight; },
         StrCat("resize_weights", d), tag::kInjective);
     te::IterVar j = te::ReduceAxis(tir::Range(extent), "k");
     Tensor total = Compute(
@@ -200,7 +205,7 @@ Tensor Antialiased(const std::vector<Resampler>& dims, Tensor data, const std::v
         shape,
         [&](const Array<PrimExpr>& i) {
           Array<PrimExpr> at = i;
-          at.Set(axis, dim.StretchedTap(i[axis], k->var).index);
+          at.Set(axis, dim.StretchedTap(i[axis], k->var, bases(i[axis])).index);
           return te::Sum(tir::cast(kCoord, source(at)) * weights(i[axis], k->var), {k});
         },
         StrCat("resize_sum", d), tag::kCommReduce);
@@ -250,15 +255,20 @@ Tensor ResizeTensor(const ResizeAttrs& attrs, const Tensor& data, const std::vec
   if (grows && !nearest && !empty && DimValue(out->shape[axes[1]]) > 0) {
     Array<PrimExpr> shape = out->shape;
     shape.Set(axes[1], data->shape[axes[1]]);
+    const Tensor row_bases = dims[0].Bases("resize_base0"), column_bases = dims[1].Bases("resize_base1");
     Tensor rows = Compute(
-        shape, [&](const Array<PrimExpr>& i) { return weighted(dims[0].Taps(i[axes[0]]), data, i, axes[0]); },
+        shape,
+        [&](const Array<PrimExpr>& i) {
+          const PrimExpr& row = i[axes[0]];
+          return weighted(dims[0].Taps(row, row_bases(row)), data, i, axes[0]);
+        },
         "resize_rows", StrCat("resize_rows", axes[0]));
     // Where each column reads and with which weight is the same for all rows.
     const size_t count = attrs.method == "linear" ? 2 : 4;
     const Array<PrimExpr> columns{out->shape[axes[1]]};
     std::vector<Tensor> places, weights;
     for (size_t k = 0; k < count; ++k) {
-      auto tap = [&dims, k](const Array<PrimExpr>& i) { return dims[1].Taps(i[0])[k]; };
+      auto tap = [&, k](const Array<PrimExpr>& i) { return dims[1].Taps(i[0], column_bases(i[0]))[k]; };
       places.push_back(Compute(
           columns, [&](const Array<PrimExpr>& i) { return tir::cast(DataType::Int(32), tap(i).index); },
           StrCat("resize_place", k), "resize_table"));
@@ -282,6 +292,9 @@ Tensor ResizeTensor(const ResizeAttrs& attrs, const Tensor& data, const std::vec
     return Compute(
         out->shape, [&](const Array<PrimExpr>& i) { return finish(i, sampled(i)); }, "resize", tag::kInjective);
   }
+  std::vector<Tensor> bases;
+  for (size_t d = 0; d < dims.size() && !nearest && !empty; ++d)
+    bases.push_back(dims[d].Bases(StrCat("resize_base", d)));
   return Compute(
       out->shape,
       [&](const Array<PrimExpr>& i) {
@@ -293,7 +306,7 @@ Tensor ResizeTensor(const ResizeAttrs& attrs, const Tensor& data, const std::vec
         }
         // The sum over all combinations of taps, the first dimension outermost.
         std::vector<std::vector<Tap>> taps;
-        for (size_t d = 0; d < axes.size(); ++d) taps.push_back(dims[d].Taps(i[axes[d]]));
+        for (size_t d = 0; d < axes.size(); ++d) taps.push_back(dims[d].Taps(i[axes[d]], bases[d](i[axes[d]])));
         std::function<PrimExpr(size_t, const Array<PrimExpr>&)> sum = [&](size_t d, const Array<PrimExpr>& at) {
           if (d == axes.size()) return tir::cast(kCoord, data(at));
           PrimExpr total;

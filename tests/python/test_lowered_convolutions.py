@@ -146,7 +146,7 @@ def test_taps_in_the_padding(size, dilation):
 def test_images_resized_by_rows(mode, transformation, blocked):
     net = Net(2, 3, 7, 9)
     net.conv(3, 16, 3, 3, pads=[1] * 4)
-    net.add("Resize", "", "", net.weight(np.int64([2, 16, 17, 20])), mode=mode,
+    net.add("Resize", "", "", net.weight(np.int64([2, 16, 16, 20])), mode=mode,
             coordinate_transformation_mode=transformation, cubic_coeff_a=-0.5)
     if blocked:
         net.add("Relu")
