@@ -45,8 +45,8 @@ int64_t TileWidth(int64_t width, int64_t channels, const TargetFeatures& feature
   return best;
 }
 
-/// Steps of a sum that are written out.
-constexpr int64_t kSteps = 4;
+/// Steps of a sum that are written out: the more, the fewer places that weights are prefetched at.
+constexpr int64_t kSteps = 4, kUnfetchedSteps = 2;
 
 /// Product of the extents that a block reduces over.
 int64_t InnerExtent(Schedule& sch, const BlockRV& block) {
@@ -152,7 +152,7 @@ BlockRV PackingOf(Schedule& sch, const BlockRV& block) {
 /// Panels that are packed together, of `panels` in all: rows of the right operand are read in runs of some cache lines,
 /// what is packed stays in the second-level cache, and threads have enough to share.
 int64_t PanelsAtOnce(int64_t panels, int64_t panel_bytes, const TargetFeatures& features) {
-  constexpr int64_t kMost = 4, kEnough = 8;
+  constexpr int64_t kMost = 8, kEnough = 8;
   for (int64_t n = kMost; n > 1; --n) {
     const bool fair = panels / n >= kEnough || panels / n % 2 == 0;
     if (panels % n == 0 && fair && n * panel_bytes <= std::max(features.l2_bytes, 2 * panel_bytes)) return n;
@@ -255,7 +255,8 @@ void SchedulePackedDense(Schedule& sch, const BlockRV& block, BlockRV epilogue, 
   std::vector<LoopRV> outer{rows[0], columns[0]};
   if (packing.defined()) std::swap(outer[0], outer[1]);
   sch.Reorder({outer[0], outer[1], columns[1], rows[1], rows[2], columns[2], columns[3]});
-  ComputeTile(sch, block, rows[1], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1, tiling.blocks, kSteps);
+  ComputeTile(sch, block, rows[1], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1, tiling.blocks,
+              packing.defined() ? kUnfetchedSteps : kSteps);
   sch.Vectorize(columns[3]);
   sch.Unroll(columns[2]);
   sch.Unroll(rows[2]);
