@@ -122,6 +122,22 @@ double CostOf(const ConvSizes& s, int64_t rows, int64_t group, int64_t chunk, co
   return work + kFar * (inputs + weights) + kNear * again * stored;
 }
 
+/// Cycles that all of `threads` take together where one takes `alone`, with strips of `rows`, of each of which `parts`
+/// groups of channels are computed at a time.
+double SharedCost(const ConvSizes& s, int64_t rows, int64_t parts, bool chunks, double alone, int64_t threads) {
+  const auto count = static_cast<double>(threads);
+  const int64_t strips = (s.rows + rows - 1) / rows;
+  double cost = alone;
+  // Where there are few parts, positions are divided too.
+  if (chunks || s.batch * strips * parts >= kLeastParallel) {
+    const double last = static_cast<double>(s.rows - (strips - 1) * rows) / static_cast<double>(rows);
+    cost *= Unevenness(strips, last, parts, s.batch, threads);
+  }
+  // Threads that have rows of their own find them where they have left them, but all of them load all weights.
+  if (s.batch * strips >= threads) return cost + kFirstWeight * count * s.weights;
+  return cost + kFirstWeight * s.weights + kOtherCore * (count - 1) * s.input;
+}
+
 /// The cheapest order of loops.
 ConvPlan PlanOf(const ConvSizes& s, int positions, const TargetFeatures& features) {
   constexpr int64_t kMostStrips = 64, kMostThreads = 16;
@@ -139,11 +155,10 @@ ConvPlan PlanOf(const ConvSizes& s, int positions, const TargetFeatures& feature
     const int64_t chunk = ChannelChunk(s, tile, Repeats(s, rows, positions, tile), features);
     auto consider = [&](int64_t group) {
       double cost = CostOf(s, rows, group, chunk, tile, features);
-      // The time on one thread and that on all cores count alike. Where there are few parts, positions are divided too.
-      const int64_t parts = s.blocks / (tile.blocks * group);
-      if (chunk > 0 || s.batch * strips * parts >= kLeastParallel) {
-        const double last = static_cast<double>(s.rows - (strips - 1) * rows) / static_cast<double>(rows);
-        cost *= (1 + Unevenness(strips, last, parts, s.batch, threads)) / 2;
+      // The time on one thread and that on all cores count alike.
+      if (threads > 1) {
+        const int64_t parts = s.blocks / (tile.blocks * group);
+        cost = (cost + SharedCost(s, rows, parts, chunk > 0, cost, threads)) / 2;
       }
       if (cost < best.cost * kGain) best = {rows, group, chunk, cost};
     };

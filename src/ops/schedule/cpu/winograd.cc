@@ -77,22 +77,21 @@ double CostOf(const StripSizes& s, const Strip& strip, const TargetFeatures& fea
 /// Cycles of `threads` threads, where one takes `alone`.
 double SharedCost(const StripSizes& s, const Strip& strip, double alone, int64_t threads,
                   const TargetFeatures& features) {
-  // Of a byte that another core has written, or that must be fetched to be overwritten: memory may be as near. Of a
-  // weight from memory, most of whose way is hidden. Of beginning and ending a step together.
-  constexpr double kOther = 0.19, kWeight = 0.06, kStep = 5000;
+  constexpr double kStep = 5000;  // of beginning and ending a step together
   const auto count = static_cast<double>(threads);
   const int64_t groups = (s.rows + strip.rows - 1) / strip.rows, columns = s.columns / strip.columns;
   if (strip.apart) {
+    // All load all weights, at the same time.
     const double last = static_cast<double>(s.rows - (groups - 1) * strip.rows) / static_cast<double>(strip.rows);
-    return alone / count * Unevenness(groups, last, columns, s.batch, threads) + kWeight * s.weights();
+    return alone / count * Unevenness(groups, last, columns, s.batch, threads) + 2 * kFirstWeight * s.weights();
   }
   const double input = s.bytes(s.in_channels), product = s.bytes(s.block * s.out_blocks);
   const RegisterTile tile = ChooseTile(strip.rows * strip.columns, s.block, s.out_blocks, features);
   const int64_t parts = strip.by_block ? s.out_blocks / tile.blocks : s.points;
   const double crossing = strip.by_block ? input * (count + 1) : 2 * (input + product);
   const double steps = static_cast<double>(s.batch * groups * columns) * (strip.by_block ? 2 : 3);
-  return alone / count * Unevenness(parts, 1, 1, 1, threads) + kStep * steps + kWeight / count * s.weights() +
-         kOther * crossing * (1 - 1 / count) / count;
+  return alone / count * Unevenness(parts, 1, 1, 1, threads) + kStep * steps + kFirstWeight / count * s.weights() +
+         kOtherCore * crossing * (1 - 1 / count) / count;
 }
 
 /// The transformed input of a strip should stay in the L2 cache beside products of one block of channels; where so few
@@ -100,7 +99,7 @@ double SharedCost(const StripSizes& s, const Strip& strip, double alone, int64_t
 /// multiplied for all channels at once: what goes through slower memory is then used as often as there are channels.
 /// The time on one thread and that on all cores count alike.
 Strip ChooseStrip(const StripSizes& s, const TargetFeatures& features) {
-  constexpr int64_t kMostTiles = 256, kMostThreads = 16, kLeastParts = 4;
+  constexpr int64_t kMostTiles = 256, kLeastTiles = 12, kMostThreads = 16, kLeastParts = 4;
   const int64_t threads = std::clamp<int64_t>(features.num_cores, 1, kMostThreads);
   Strip best{1, 1, true};
   double least = HUGE_VAL;
@@ -117,6 +116,8 @@ Strip ChooseStrip(const StripSizes& s, const TargetFeatures& features) {
         const double alone = CostOf(s, strip, features);
         for (const bool apart : {true, false}) {
           if (apart && s.batch * strips == 1) continue;
+          // Of few tiles each, all weights would be loaded by every thread for little.
+          if (apart && threads > 1 && strips > 1 && rows * columns < kLeastTiles) continue;
           if (threads == 1 && apart != (s.batch * strips == 2 || s.batch * strips >= kLeastParts)) continue;
           strip.apart = apart;
           double cost = alone;
