@@ -406,6 +406,7 @@ class StageStepper {
     size_t at = 0;
     while (!leaves[at].same_as(thread)) ++at;
     te::Stage fetch = s_[copy];
+    if (fetch->leaf_iter_vars.empty()) return;
     fetch.ComputeAt(stage_, leaves[at + static_cast<size_t>(r_.Below(static_cast<int>(leaves.size() - at)))]);
     const tir::IterVar axis = r_.Chance(2) ? fetch->leaf_iter_vars.back() : fetch.Fuse(fetch->leaf_iter_vars);
     fetch.Bind(fetch.Split(axis, I(r_.Chance(4) ? r_.Between(1, 6) : count), PrimExpr()).second, tag);
