@@ -182,6 +182,7 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& targets, const Pass& pa
     passes.push_back(SimplifyExpr());
     passes.push_back(Conv1DToConv2D());
     passes.push_back(Conv3DToConv2D());
+    passes.push_back(WidthToChannels());
     passes.push_back(FoldConstant());
     passes.push_back(PlanLayoutFor(targets.default_target()->Features().vector_lanes(32)));
     // What several calls do with a constant weight (steps of a recurrent network) is one constant then.

@@ -84,6 +84,8 @@ Pass ConvertLayout(Map<String, Array<String>> desired_layouts);
 Pass AlterOpLayout();
 /// Convolutions over one dimension become convolutions over two, the first of extent 1.
 Pass Conv1DToConv2D();
+/// Columns become channels where windows of few channels cover the whole width of images.
+Pass WidthToChannels();
 /// Rewrites three-dimensional convolutions to two-dimensional ones of a batch of depths.
 Pass Conv3DToConv2D();
 /// Chooses the layout in which each operator runs, for the whole graph.

@@ -24,6 +24,7 @@ void RegisterPasses() {
   RegisterPass("Inline", [] { return transform::Inline(); });
   RegisterPass("CanonicalizeOps", [] { return transform::CanonicalizeOps(); });
   RegisterPass("Conv1DToConv2D", [] { return transform::Conv1DToConv2D(); });
+  RegisterPass("WidthToChannels", [] { return transform::WidthToChannels(); });
   RegisterPass("Conv3DToConv2D", [] { return transform::Conv3DToConv2D(); });
   RegisterPass("FuseAttention", [] { return transform::FuseAttention(); });
   RegisterPass("CanonicalizeCast", [] { return transform::CanonicalizeCast(); });

@@ -172,5 +172,33 @@ fn (%x: Tensor[(1, 4, 9), float32], %w: Tensor[(8, 4, 3), float32], %b: Tensor[(
 })");
 }
 
+TEST(WidthToChannels, BiasAndActivationStayWithTheConvolution) {
+  ExpectPass(transform::WidthToChannels(), R"(
+fn (%x: Tensor[(1, 1, 64, 128), float32], %w: Tensor[(32, 1, 3, 128), float32], %b: Tensor[(32), float32]) {
+  %0 = nn.conv2d(%x, %w, strides=[2, 1], padding=[1, 0, 0, 0], kernel_size=[3, 128]);
+  %1 = nn.bias_add(%0, %b);
+  nn.relu(%1)
+})",
+             R"(
+fn (%x: Tensor[(1, 1, 64, 128), float32], %w: Tensor[(32, 1, 3, 128), float32], %b: Tensor[(32), float32]) {
+  %0 = transpose(%x, axes=[0, 1, 3, 2]);
+  %1 = reshape(%0, newshape=[1, 128, 1, 64]);
+  %2 = transpose(%w, axes=[0, 1, 3, 2]);
+  %3 = reshape(%2, newshape=[32, 128, 1, 3]);
+  %4 = nn.conv2d(%1, %3, strides=[1, 2], padding=[0, 1, 0, 0], kernel_size=[1, 3]);
+  %5 = nn.bias_add(%4, %b);
+  %6 = nn.relu(%5);
+  reshape(%6, newshape=[1, 32, 32, 1])
+})");
+}
+
+TEST(WidthToChannels, WindowsThatMoveAcrossStay) {
+  const char* const text = R"(
+fn (%x: Tensor[(1, 1, 64, 128), float32], %w: Tensor[(32, 1, 3, 127), float32]) {
+  nn.conv2d(%x, %w, padding=[0, 0, 0, 0])
+})";
+  ExpectPass(transform::WidthToChannels(), text, text);
+}
+
 }  // namespace
 }  // namespace treadle::relay
