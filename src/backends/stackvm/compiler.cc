@@ -321,12 +321,29 @@ class VmCompiler : public tir::ExprFunctor<Lanes(const PrimExpr&)>, public tir::
     return {result};
   }
 
+  /// Whether to compute the value where nobody asks for it could be an error.
+  static bool MayTrap(const PrimExpr& e) {
+    bool found = false;
+    tir::PostOrderVisit(e, [&](const ObjectRef& node) {
+      const auto* value = node.as<PrimExprNode>();
+      const bool divides = node.as<tir::DivNode>() || node.as<tir::ModNode>() || node.as<tir::FloorDivNode>() ||
+                           node.as<tir::FloorModNode>();
+      found |= node.as<tir::BufferLoadNode>() != nullptr || (divides && !value->dtype.is_floating());
+    });
+    return found;
+  }
+
   Lanes Conditional(const tir::CallNode* op) {
     Lanes condition = VisitExpr(op->args[0]);
     const size_t lanes = static_cast<size_t>(op->dtype.lanes());
+    if (condition.size() > 1) {
+      if (MayTrap(op->args[1]) || MayTrap(op->args[2])) {
+        throw Error("if_then_else with a vector condition of values that may be read or divided only where it holds");
+      }
+      return VisitExpr(tir::Select(op->args[0], op->args[1], op->args[2]));
+    }
     Lanes result;
     for (size_t i = 0; i < lanes; ++i) result.push_back(NewRegister());
-    if (condition.size() > 1) throw Error("if_then_else with a vector condition");
     const size_t to_else = Put({VmOp::kJumpIfZero, 0, 0, 0, 0, condition[0], 0, 0});
     auto arm = [&](const PrimExpr& e) {
       memos_.emplace_back();
