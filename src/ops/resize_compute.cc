@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "ops/infer.h"
 
@@ -216,111 +217,122 @@ Tensor Antialiased(const std::vector<Resampler>& dims, Tensor data, const std::v
   return data;
 }
 
+/// The value of an element of the result, before it becomes one of its dtype.
+using Value = std::function<PrimExpr(const Array<PrimExpr>&)>;
+
+PrimExpr Weighted(const std::vector<Tap>& taps, const Tensor& from, Array<PrimExpr> at, size_t axis) {
+  PrimExpr total;
+  for (const Tap& tap : taps) {
+    at.Set(axis, tap.index);
+    PrimExpr term = tir::cast(kCoord, from(at)) * tap.weight;
+    total = total.defined() ? total + term : term;
+  }
+  return total;
+}
+
+/// Of neighbouring axes, rows first: between them elements stay where they are, so that few are gathered for the
+/// columns. Where each column reads and with which weight is the same for all rows.
+Value ByRows(const std::vector<Resampler>& dims, const Tensor& data, const std::vector<size_t>& axes,
+             const Array<PrimExpr>& out_shape, bool linear) {
+  Array<PrimExpr> shape = out_shape;
+  shape.Set(axes[1], data->shape[axes[1]]);
+  const Tensor row_bases = dims[0].Bases("resize_base0"), column_bases = dims[1].Bases("resize_base1");
+  Tensor rows = Compute(
+      shape,
+      [&](const Array<PrimExpr>& i) {
+        const PrimExpr& row = i[axes[0]];
+        return Weighted(dims[0].Taps(row, row_bases(row)), data, i, axes[0]);
+      },
+      "resize_rows", StrCat("resize_rows", axes[0]));
+  const size_t count = linear ? 2 : 4;
+  const Array<PrimExpr> columns{out_shape[axes[1]]};
+  std::vector<Tensor> places, weights;
+  for (size_t k = 0; k < count; ++k) {
+    auto tap = [&, k](const Array<PrimExpr>& i) { return dims[1].Taps(i[0], column_bases(i[0]))[k]; };
+    places.push_back(Compute(
+        columns, [&](const Array<PrimExpr>& i) { return tir::cast(DataType::Int(32), tap(i).index); },
+        StrCat("resize_place", k), "resize_table"));
+    weights.push_back(Compute(
+        columns, [&](const Array<PrimExpr>& i) { return tap(i).weight; }, StrCat("resize_weight", k), "resize_table"));
+  }
+  return [rows, places, weights, axis = axes[1]](const Array<PrimExpr>& i) {
+    std::vector<Tap> taps;
+    for (size_t k = 0; k < places.size(); ++k) {
+      taps.push_back({tir::cast(DataType::Int(64), places[k](i[axis])), weights[k](i[axis])});
+    }
+    return Weighted(taps, rows, i, axis);
+  };
+}
+
+/// The sum over all combinations of taps, the first dimension outermost.
+Value ByTaps(const std::vector<Resampler>& dims, const Tensor& data, const std::vector<size_t>& axes) {
+  std::vector<Tensor> bases;
+  for (size_t d = 0; d < dims.size(); ++d) bases.push_back(dims[d].Bases(StrCat("resize_base", d)));
+  return [&dims, data, axes, bases](const Array<PrimExpr>& i) {
+    std::vector<std::vector<Tap>> taps;
+    for (size_t d = 0; d < axes.size(); ++d) taps.push_back(dims[d].Taps(i[axes[d]], bases[d](i[axes[d]])));
+    std::function<PrimExpr(size_t, const Array<PrimExpr>&)> sum = [&](size_t d, const Array<PrimExpr>& at) {
+      if (d == axes.size()) return tir::cast(kCoord, data(at));
+      PrimExpr total;
+      for (const Tap& tap : taps[d]) {
+        Array<PrimExpr> next = at;
+        next.Set(axes[d], tap.index);
+        PrimExpr term = sum(d + 1, next) * tap.weight;
+        total = total.defined() ? total + term : term;
+      }
+      return total;
+    };
+    return sum(0, i);
+  };
+}
+
+/// How elements are made; `out` has some.
+Value ValueOf(const ResizeAttrs& attrs, const std::vector<Resampler>& dims, const Tensor& data,
+              const std::vector<size_t>& axes, const TensorTypeNode* out) {
+  if (attrs.method == "nearest_neighbor") {
+    return [&dims, data, axes](const Array<PrimExpr>& i) {
+      Array<PrimExpr> at = i;
+      for (size_t d = 0; d < axes.size(); ++d) at.Set(axes[d], dims[d].Nearest(i[axes[d]]));
+      return data(at);
+    };
+  }
+  const bool shrinks = std::any_of(dims.begin(), dims.end(), [](const Resampler& dim) { return dim.shrinks(); });
+  if (attrs.antialias && shrinks) {
+    Tensor sampled = Antialiased(dims, data, axes, out->shape);
+    return [sampled](const Array<PrimExpr>& i) { return sampled(i); };
+  }
+  const bool planes = axes.size() == 2 && axes[0] + 1 == axes[1];
+  if (planes && dims[1].factor() >= 1 && DimValue(out->shape[axes[1]]) > 0) {
+    return ByRows(dims, data, axes, out->shape, attrs.method == "linear");
+  }
+  return ByTaps(dims, data, axes);
+}
+
 }  // namespace
 
 Tensor ResizeTensor(const ResizeAttrs& attrs, const Tensor& data, const std::vector<size_t>& axes,
                     const TensorTypeNode* out) {
   std::vector<Resampler> dims;
   bool empty = false;
-  bool shrinks = false;
   for (size_t d = 0; d < axes.size(); ++d) {
     dims.emplace_back(attrs, d, axes.size(), data->shape[axes[d]], out->shape[axes[d]]);
     empty = empty || IsEmptyDim(data->shape[axes[d]]);
-    shrinks = shrinks || dims.back().shrinks();
   }
-  bool nearest = attrs.method == "nearest_neighbor";
-  bool crops = attrs.coordinate_transformation_mode == "tf_crop_and_resize";
-  auto finish = [&](const Array<PrimExpr>& i, PrimExpr value) {
-    value = tir::cast(out->dtype, value);
-    if (!crops) return value;
+  Value value;
+  if (!empty) value = ValueOf(attrs, dims, data, axes, out);
+  const bool crops = attrs.coordinate_transformation_mode == "tf_crop_and_resize";
+  auto element = [&](const Array<PrimExpr>& i) {
+    if (empty) return tir::make_zero(out->dtype);
+    PrimExpr result = tir::cast(out->dtype, value(i));
+    if (!crops) return result;
     PrimExpr inside;
     for (size_t d = 0; d < axes.size(); ++d) {
       PrimExpr here = dims[d].Inside(i[axes[d]]);
       inside = inside.defined() ? inside && here : here;
     }
-    return tir::select(inside, value, SaturatedConst(out->dtype, attrs.extrapolation_value));
+    return tir::select(inside, result, SaturatedConst(out->dtype, attrs.extrapolation_value));
   };
-  // Rows first: between them elements stay where they are, so that few are gathered for the columns.
-  auto weighted = [](const std::vector<Tap>& taps, const Tensor& from, Array<PrimExpr> at, size_t axis) {
-    PrimExpr total;
-    for (const Tap& tap : taps) {
-      at.Set(axis, tap.index);
-      PrimExpr term = tir::cast(kCoord, from(at)) * tap.weight;
-      total = total.defined() ? total + term : term;
-    }
-    return total;
-  };
-  const bool grows =
-      !(attrs.antialias && shrinks) && axes.size() == 2 && axes[0] + 1 == axes[1] && dims[1].factor() >= 1;
-  if (grows && !nearest && !empty && DimValue(out->shape[axes[1]]) > 0) {
-    Array<PrimExpr> shape = out->shape;
-    shape.Set(axes[1], data->shape[axes[1]]);
-    const Tensor row_bases = dims[0].Bases("resize_base0"), column_bases = dims[1].Bases("resize_base1");
-    Tensor rows = Compute(
-        shape,
-        [&](const Array<PrimExpr>& i) {
-          const PrimExpr& row = i[axes[0]];
-          return weighted(dims[0].Taps(row, row_bases(row)), data, i, axes[0]);
-        },
-        "resize_rows", StrCat("resize_rows", axes[0]));
-    // Where each column reads and with which weight is the same for all rows.
-    const size_t count = attrs.method == "linear" ? 2 : 4;
-    const Array<PrimExpr> columns{out->shape[axes[1]]};
-    std::vector<Tensor> places, weights;
-    for (size_t k = 0; k < count; ++k) {
-      auto tap = [&, k](const Array<PrimExpr>& i) { return dims[1].Taps(i[0], column_bases(i[0]))[k]; };
-      places.push_back(Compute(
-          columns, [&](const Array<PrimExpr>& i) { return tir::cast(DataType::Int(32), tap(i).index); },
-          StrCat("resize_place", k), "resize_table"));
-      weights.push_back(Compute(
-          columns, [&](const Array<PrimExpr>& i) { return tap(i).weight; }, StrCat("resize_weight", k),
-          "resize_table"));
-    }
-    return Compute(
-        out->shape,
-        [&](const Array<PrimExpr>& i) {
-          std::vector<Tap> taps;
-          for (size_t k = 0; k < count; ++k) {
-            taps.push_back({tir::cast(DataType::Int(64), places[k](i[axes[1]])), weights[k](i[axes[1]])});
-          }
-          return finish(i, weighted(taps, rows, i, axes[1]));
-        },
-        "resize", tag::kInjective);
-  }
-  if (attrs.antialias && shrinks && !nearest && !empty) {
-    Tensor sampled = Antialiased(dims, data, axes, out->shape);
-    return Compute(
-        out->shape, [&](const Array<PrimExpr>& i) { return finish(i, sampled(i)); }, "resize", tag::kInjective);
-  }
-  std::vector<Tensor> bases;
-  for (size_t d = 0; d < dims.size() && !nearest && !empty; ++d)
-    bases.push_back(dims[d].Bases(StrCat("resize_base", d)));
-  return Compute(
-      out->shape,
-      [&](const Array<PrimExpr>& i) {
-        if (empty) return tir::make_zero(out->dtype);
-        if (nearest) {
-          Array<PrimExpr> at = i;
-          for (size_t d = 0; d < axes.size(); ++d) at.Set(axes[d], dims[d].Nearest(i[axes[d]]));
-          return finish(i, data(at));
-        }
-        // The sum over all combinations of taps, the first dimension outermost.
-        std::vector<std::vector<Tap>> taps;
-        for (size_t d = 0; d < axes.size(); ++d) taps.push_back(dims[d].Taps(i[axes[d]], bases[d](i[axes[d]])));
-        std::function<PrimExpr(size_t, const Array<PrimExpr>&)> sum = [&](size_t d, const Array<PrimExpr>& at) {
-          if (d == axes.size()) return tir::cast(kCoord, data(at));
-          PrimExpr total;
-          for (const Tap& tap : taps[d]) {
-            Array<PrimExpr> next = at;
-            next.Set(axes[d], tap.index);
-            PrimExpr term = sum(d + 1, next) * tap.weight;
-            total = total.defined() ? total + term : term;
-          }
-          return total;
-        };
-        return finish(i, sum(0, i));
-      },
-      "resize", tag::kInjective);
+  return Compute(out->shape, element, "resize", tag::kInjective);
 }
 
 }  // namespace treadle::ops

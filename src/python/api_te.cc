@@ -273,10 +273,9 @@ void RegisterTirSchedule() {
       [](ScheduleRef s, BlockRV b, LoopRV l, bool keep) { s.schedule().ReverseComputeAt(b, l, keep); });
   Reg("tir.schedule.compute_inline", [](ScheduleRef s, BlockRV b) { s.schedule().ComputeInline(b); });
   Reg("tir.schedule.reverse_compute_inline", [](ScheduleRef s, BlockRV b) { s.schedule().ReverseComputeInline(b); });
-  Reg("tir.schedule.cache_read",
-      [](ScheduleRef s, BlockRV b, int i, std::string scope, Array<BlockRV> readers) {
-        return s.schedule().CacheRead(b, i, scope, readers.ToVector());
-      });
+  Reg("tir.schedule.cache_read", [](ScheduleRef s, BlockRV b, int i, std::string scope, Array<BlockRV> readers) {
+    return s.schedule().CacheRead(b, i, scope, readers.ToVector());
+  });
   Reg("tir.schedule.cache_write",
       [](ScheduleRef s, BlockRV b, int i, std::string scope) { return s.schedule().CacheWrite(b, i, scope); });
   Reg("tir.schedule.set_scope",

@@ -51,7 +51,8 @@ class Widener : public MixedModeMutator {
       return Expr();
     }
     const auto* type = TensorTypeOf(GetRef<Expr>(pre));
-    if (type == nullptr || type->shape.size() != 3 || PositiveAxis(static_cast<int>((*narrow->axis)[0]), 3) != 2) return Expr();
+    if (type == nullptr || type->shape.size() != 3 || PositiveAxis(static_cast<int>((*narrow->axis)[0]), 3) != 2)
+      return Expr();
     auto attrs = MakeObject<ops::ReduceAttrs>(*narrow);
     attrs->axis = {int64_t{kHeight} + 1};
     return ops::CallOp(OpName(call), {wide}, Attrs(ObjectPtr<Object>(attrs)), call->span);
