@@ -216,4 +216,19 @@ Block WithDetectedAccess(Block block) {
   return block;
 }
 
+bool ReadsWhatIsWritten(const Stmt& reader, const Stmt& within) {
+  std::unordered_set<const Object*> read;
+  PostOrderVisit(reader, [&](const ObjectRef& node) {
+    if (const auto* load = node.as<BufferLoadNode>()) read.insert(load->buffer->data.get());
+  });
+  bool found = false;
+  PostOrderVisit(within, [&](const ObjectRef& node) {
+    if (const auto* store = node.as<BufferStoreNode>()) found |= read.count(store->buffer->data.get()) != 0;
+    if (const auto* block = node.as<BlockNode>()) {
+      for (const BufferRegion& region : block->writes) found |= read.count(region->buffer->data.get()) != 0;
+    }
+  });
+  return found;
+}
+
 }  // namespace treadle::tir

@@ -20,4 +20,7 @@ BlockAccess DetectBlockAccess(const Stmt& body, const Stmt& init, const Array<Bu
 /// The block with reads and writes computed anew.
 Block WithDetectedAccess(Block block);
 
+/// Whether `reader` reads a buffer that a statement of `within` writes.
+bool ReadsWhatIsWritten(const Stmt& reader, const Stmt& within);
+
 }  // namespace treadle::tir

@@ -324,5 +324,26 @@ TEST(ScheduleRegressionTest, ConditionsMayLetOneIterationThrough) {
   EXPECT_NO_THROW(s.DecomposeReduction(block, parts[1]));
 }
 
+TEST(ScheduleRegressionTest, InitReadsWhatTheLoopsMakeForIt) {
+  te::Tensor a = te::Placeholder({PrimExpr(4), PrimExpr(3)}, kI32, "A"), b = te::Placeholder({PrimExpr(4)}, kI32, "B");
+  tir::IterVar q = te::ReduceAxis(tir::Range(PrimExpr(3)), "q");
+  te::Tensor sums =
+      te::Compute({PrimExpr(4)}, [&](const Indices& i) { return te::Sum(a(i[0], q->var), {q}, {b(i[0])}); }, "S");
+  const tir::PrimFunc func = te::CreatePrimFunc({a, b, sums}, "f");
+  tir::Schedule s(func);
+  const auto block = s.GetBlock("S");
+  const std::string text = tir::AsText(func);
+  for (int read = 0; read < 2; ++read) {
+    if (s.Get(block)->reads[static_cast<size_t>(read)]->buffer->name != "B") continue;
+    s.ComputeAt(s.CacheRead(block, read, "local"), s.GetLoops(block)[1]);
+  }
+  EXPECT_NE(tir::AsText(s.func()), text);
+  NDArray x = Count({4, 3}), y = Count({4}), expected = Count({4}), got = Count({4});
+  backends::RunPrimFunc(func, {x, y, expected});
+  backends::RunPrimFunc(driver::LowerPrimFunc(s.func(), Target("stackvm")), {x, y, got});
+  EXPECT_EQ(std::memcmp(got.data_ptr(), expected.data_ptr(), static_cast<size_t>(got.nbytes())), 0);
+  EXPECT_THROW(s.DecomposeReduction(block, s.GetLoops(block)[1]), tir::ScheduleError);
+}
+
 }  // namespace
 }  // namespace treadle

@@ -131,6 +131,17 @@ TEST(AlignStorage, RowsBeginAtMultiplesOfTheFactor) {
   EXPECT_THAT(after, HasSubstr("[4, 10], [12, 1]"));
 }
 
+TEST(VectorizeLoop, LetsOfOneVariableMayShareTheirBody) {
+  const Var t("t", DataType::Float(32)), i("i", DataType::Int(32));
+  const Buffer a = DeclBuffer({PrimExpr(64)}, DataType::Float(32), "A"),
+               b = DeclBuffer({PrimExpr(64)}, DataType::Float(32), "B");
+  const PrimExpr square = t * t, load = BufferLoad(a, {i});
+  const PrimExpr value = Let(t, load, square) + Let(t, load + make_const(load.dtype(), 1), square);
+  Stmt loop = For(i, PrimExpr(0), PrimExpr(4), ForKind::kVectorized, BufferStore(b, value, {i}));
+  PrimFunc func({a->data, b->data}, loop);
+  EXPECT_EQ(FindFault(VectorizeLoop(func, LowerConfig())), "");
+}
+
 TEST(CoalesceStridedAccess, EveryOtherElementIsPickedFromWholeVectors) {
   ExpectBody(CoalesceStridedAccess, "A[ramp(0, 1, 4)] = A[ramp(n, 2, 4)]",
              "A[ramp(0, 1, 4)] = shuffle([A[ramp(n, 1, 4)], A[ramp((n + 3), 1, 4)]], [0, 2, 5, 7])");

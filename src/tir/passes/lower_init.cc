@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions' init statements move out of the reduction's loops.
+#include "tir/block_access.h"
 #include "tir/passes/pass_util.h"
 #include "tir/thread_axis.h"
 
@@ -101,6 +102,8 @@ class InitLowerer : public StmtExprMutator {
       if (inner_reduce.count(loop->loop_var.get()) != 0) continue;
       if (UsesAnyVar(loop->min, inner_reduce) || UsesAnyVar(loop->extent, inner_reduce)) separable = false;
     }
+    // What the loops make for init isn't there before them.
+    if (ReadsWhatIsWritten(init, loops_[first].node->body)) separable = false;
     if (!separable) {
       PrimExpr at_start = make_bool(true);
       for (const IterVar& iv : block->iter_vars) {

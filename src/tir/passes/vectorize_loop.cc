@@ -147,11 +147,7 @@ class Vectorizer : public FoldingMutator {
   }
   PrimExpr VisitExpr_(const LetNode* op) override {
     PrimExpr value = VisitExpr(op->value);
-    Var var = op->var;
-    if (value.dtype().lanes() != op->var.dtype().lanes()) {
-      var = Var(op->var->name_hint, value.dtype());
-      lets_[op->var.get()] = var;
-    }
+    Var var = Bound(op->var, value.dtype());
     PrimExpr body = VisitExpr(op->body);
     if (value.same_as(op->value) && body.same_as(op->body)) return GetRef<PrimExpr>(op);
     return Let(var, value, body);
@@ -248,11 +244,7 @@ class Vectorizer : public FoldingMutator {
 
   Stmt VisitStmt_(const LetStmtNode* op) override {
     PrimExpr value = VisitExpr(op->value);
-    Var var = op->var;
-    if (value.dtype().lanes() != op->var.dtype().lanes()) {
-      var = Var(op->var->name_hint, value.dtype());
-      lets_[op->var.get()] = var;
-    }
+    Var var = Bound(op->var, value.dtype());
     return LetStmt(var, value, FoldingMutator::VisitStmt(op->body), op->span);
   }
   Stmt VisitStmt_(const AllocateNode*) override { throw NoVectorForm(); }
@@ -278,6 +270,22 @@ class Vectorizer : public FoldingMutator {
   }
 
  private:
+  /// The variable that stands for `var` where that is bound to a value of `dtype`. Several lets may bind one variable
+  /// around parts that they share, and what has become of these is remembered.
+  Var Bound(const Var& var, DataType dtype) {
+    auto it = lets_.find(var.get());
+    const Var before = it == lets_.end() ? var : Downcast<Var>(it->second);
+    if (before.dtype() == dtype) return before;
+    if (it != lets_.end()) Forget();
+    if (var.dtype() == dtype) {
+      lets_.erase(var.get());
+      return var;
+    }
+    const Var wide(var->name_hint, dtype);
+    lets_[var.get()] = wide;
+    return wide;
+  }
+
   /// Whether the lanes of this loop make a difference to an expression.
   bool UsesLanes(const PrimExpr& e) const {
     bool uses = false;

@@ -135,6 +135,14 @@ void CheckComputesOnce(const PlacedBlock& placed, const std::vector<For>& loops)
   if (!linear && RepeatsElements(placed, data)) refuse("in iterations of its loops");
 }
 
+/// The init can't stand before loops that make what it reads.
+void CheckReadsOfInit(const PlacedBlock& placed, const For& loop) {
+  if (!ReadsWhatIsWritten(placed.block()->init, loop->body)) return;
+  throw ScheduleError(StrCat("decompose_reduction: the init of block '", placed.name(),
+                             "' reads what another block computes within loop ", LoopName(loop->loop_var),
+                             "; compute that block outside of the loop first"));
+}
+
 /// The init block with its loops, those of `loops` that drive data axes.
 Stmt InitNest(const PlacedBlock& placed, const std::vector<For>& loops, const std::string& name) {
   const BlockNode* block = placed.block();
@@ -221,6 +229,7 @@ std::string DecomposeReduction(ScheduleState& state, const std::string& name, co
     throw ScheduleError(StrCat("decompose_reduction: loop ", LoopName(loop_var), " isn't around block '", name, "'"));
   }
   CheckComputesOnce(placed, inner);
+  CheckReadsOfInit(placed, inner[0]);
   std::string init_name = state.UniqueBlockName(name + "_init");
   Stmt init = InitNest(placed, inner, init_name);
   Block update = placed.realize->block;
