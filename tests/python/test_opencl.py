@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import treadle
-from treadle import relay, te
+from treadle import relay, te, tir
 from treadle.contrib import graph_executor
 
 
@@ -220,6 +220,30 @@ def graph():
     y = relay.nn.relu(relay.nn.conv2d(x, w, padding=(1, 1), channels=8, kernel_size=(3, 3)))
     y = relay.nn.batch_flatten(relay.nn.global_avg_pool2d(y))
     return relay.Function([x, w, v], relay.nn.softmax(relay.nn.dense(y, v)))
+
+
+@pytest.mark.parametrize("axis", [None, "blockIdx.y"])
+def test_blocks_do_not_fetch_for_each_other(axis):
+    dev = device()
+    a = te.placeholder((4, 8), name="A", dtype="int32")
+    b = te.compute((4, 8), lambda i, j: a[i, 7 - j] + 1, name="B")
+    s = tir.Schedule(te.create_prim_func([a, b]))
+    fetch = s.cache_read("B", 0, "shared")
+    i, j = s.get_loops("B")
+    s.bind(i, "blockIdx.x")
+    s.compute_at(fetch, i)
+    s.bind(j, "threadIdx.x")
+    outer, inner = s.split(s.get_loops(fetch)[-1], [None, 4])
+    s.bind(inner, "threadIdx.x")
+    if axis is not None:
+        s.bind(outer, axis)
+        with pytest.raises(treadle.Error, match="blockIdx.y would make blocks wait for each other"):
+            treadle.build(s.mod, target="opencl")
+        return
+    x = np.arange(32, dtype="int32").reshape(4, 8)
+    arrays = [treadle.nd.array(x, dev), treadle.nd.array(np.zeros_like(x), dev)]
+    treadle.build(s.mod, target="opencl")(*arrays)
+    np.testing.assert_array_equal(arrays[1].numpy(), x[:, ::-1] + 1)
 
 
 def test_graph_runs_and_agrees_with_llvm(tmp_path):

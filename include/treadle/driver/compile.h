@@ -55,8 +55,8 @@ struct CompileOptions {
 struct CompiledModel {
   std::string graph_json;
   std::string vm_text;  ///< of vm_program: its instructions
-  std::string
-      vm_program;  ///< instead of a graph where the manifest says "vm": a vm::Program, whose constants are params
+  /// Instead of a graph where the manifest says "vm": a vm::Program, whose constants are params.
+  std::string vm_program;
   std::vector<std::pair<std::string, runtime::NDArray>> params;
   runtime::Module library;                        ///< the kernels, importing device and external modules
   std::string target;                             ///< canonical text

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which buffers the threads of a block have in common, and loops that they run through together.
 #include <algorithm>
-#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -33,8 +32,6 @@ struct Use {
   std::unordered_set<size_t> rebound;            ///< axes of `around` that loops around accesses are bound to again
   bool spread = false;                           ///< used in loops bound to axes that aren't in `around`
   bool opaque = false;
-  size_t blocks_around = 0;                           ///< loops bound to blocks outside of the allocation
-  std::optional<std::vector<const ForNode*>> blocks;  ///< those between it and its accesses
 };
 
 /// A loop bound to an axis to which a loop around it is bound already.
@@ -73,10 +70,7 @@ class ThreadUses : public StmtExprVisitor {
     Sources range = Record(op->min);
     range.Add(Record(op->extent));
     conditions_.push_back(std::move(range));
-    const bool on_axis = IsThreadLoop(GetRef<Stmt>(op));
-    const bool bound = on_axis && AxisOf(op) >= kFirstThread;
-    const bool blocks = on_axis && !bound && !is_const_int(op->extent, 1);
-    if (blocks) blocks_.push_back(op);
+    const bool bound = IsThreadLoop(GetRef<Stmt>(op)) && AxisOf(op) >= kFirstThread;
     if (bound) {
       for (size_t i = loops_.size(); i-- > 0;) {
         if (AxisOf(loops_[i]) != AxisOf(op)) continue;
@@ -87,7 +81,6 @@ class ThreadUses : public StmtExprVisitor {
     }
     VisitStmt(op->body);
     if (bound) loops_.pop_back();
-    if (blocks) blocks_.pop_back();
     conditions_.pop_back();
   }
   void VisitStmt_(const IfThenElseNode* op) override {
@@ -110,7 +103,6 @@ class ThreadUses : public StmtExprVisitor {
       Use& use = uses[op->buffer->data.get()];
       use.around.insert(use.around.end(), loops_.begin(), loops_.end());
       use.depth = loops_.size();
-      use.blocks_around = blocks_.size();
       use.conditions = conditions_.size();
     }
     VisitStmt(op->body);
@@ -158,7 +150,6 @@ class ThreadUses : public StmtExprVisitor {
     auto it = uses.find(data);
     if (it == uses.end()) return;
     Use& use = it->second;
-    CheckBlocks(&use, static_cast<const VarNode*>(data)->name_hint);
     for (size_t i = use.depth; i < loops_.size(); ++i) {
       const size_t axis = AxisOf(loops_[i]);
       const bool again = std::any_of(use.around.begin(), use.around.end(),
@@ -169,18 +160,6 @@ class ThreadUses : public StmtExprVisitor {
         use.spread = true;
       }
     }
-  }
-  /// Blocks don't see each other's memory: all accesses must be within the same loops over blocks.
-  void CheckBlocks(Use* use, const std::string& name) const {
-    std::vector<const ForNode*> inside(blocks_.begin() + static_cast<std::ptrdiff_t>(use->blocks_around),
-                                       blocks_.end());
-    if (!use->blocks) use->blocks = inside;
-    if (*use->blocks == inside) return;
-    const ForNode* loop = inside.empty() ? use->blocks->back() : inside.back();
-    throw TargetError(StrCat("buffer ", name, " is in the memory of a block, but loop ", loop->loop_var->name_hint,
-                             ", bound to ", kThreadAxes[AxisOf(loop)],
-                             ", has several blocks use parts of it; bind that ",
-                             "loop to threads of a block, or not at all"));
   }
   bool DependsOn(const Sources& sources, const Object* var) const {
     if (sources.vars.count(var) != 0) return true;
@@ -210,9 +189,8 @@ class ThreadUses : public StmtExprVisitor {
     }
   }
 
-  std::vector<const ForNode*> loops_;   ///< that are bound to threads of a block
-  std::vector<const ForNode*> blocks_;  ///< that are bound to blocks, of more than one
-  std::vector<Sources> conditions_;     ///< and ranges of loops
+  std::vector<const ForNode*> loops_;  ///< that are bound to threads of a block
+  std::vector<Sources> conditions_;    ///< and ranges of loops
   std::unordered_map<const Object*, Sources> lets_;
   std::unordered_map<const Object*, std::unordered_set<const Object*>> loads_;  ///< by loop
 };

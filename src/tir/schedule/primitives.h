@@ -67,9 +67,9 @@ void AnnotateBlock(ScheduleState& state, const std::string& block, const std::st
 const BufferStoreNode* OnlyStore(const BlockNode* block, const char* primitive);
 /// The buffer that the block reads or writes at `index`; throws naming the block where there is none.
 Buffer BufferAt(const BlockNode* block, bool is_write, int index, const char* primitive);
-/// Throws unless the loop is serial and free of annotations that would be lost.
 /// Throws where the block stands inside another one, each run of which does a part of the work only.
 void RequireTopLevel(const PlacedBlock& placed, const char* primitive);
+/// Throws unless the loop is serial and free of annotations that would be lost.
 void RequirePlainLoop(const ForNode* loop, const char* primitive);
 /// Block with each expression of its body and init mapped, shared values bound, reads and writes detected anew.
 Block MapBlockValues(const Block& block, const std::function<PrimExpr(const PrimExpr&)>& map);
