@@ -6,12 +6,10 @@ function(treadle_compile_options target)
   target_compile_options(${target} PRIVATE -Wall -Wextra $<$<BOOL:${TREADLE_WERROR}>:-Werror>)
 endfunction()
 
-# One object library per folder of src: treadle_library(NAME [DEPENDS other folders]).
-# Sources are all *.cc below the folder. tools/lint/check_includes.py holds the DEPENDS arrows to be true.
+# One object library per folder of src, with all *.cc below it.
 function(treadle_library name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cc)
-  list(FILTER sources EXCLUDE REGEX "/src/backends/[^/]+/runtime/")  # plug-ins of the runtime
+  list(FILTER sources EXCLUDE REGEX "/src/targets/[^/]+/runtime/")  # plug-ins of the runtime
   if(NOT sources)
     return()
   endif()
@@ -40,10 +38,10 @@ function(treadle_shared_library target)
   endif()
 endfunction()
 
-# Each src/backends/NAME/runtime is a plug-in of the runtime, libtreadle_NAME.so, that it loads when a device or a module
+# Each src/targets/NAME/runtime is a plug-in of the runtime, libtreadle_NAME.so, that it loads when a device or a module
 # of that kind is asked for. `TREADLE_PLUGINS` becomes the list of targets.
 function(treadle_plugins)
-  file(GLOB_RECURSE entries CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backends/*/runtime/plugin.cc)
+  file(GLOB_RECURSE entries CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/targets/*/runtime/plugin.cc)
   set(plugins)
   foreach(entry ${entries})
     get_filename_component(folder ${entry} DIRECTORY)

@@ -3,17 +3,17 @@
 #include <thread>
 
 #include "driver/build_targets.h"
-#include "driver/compile_engine.h"
-#include "driver/device_code.h"
 #include "driver/dump.h"
 #include "driver/external_choice.h"
-#include "driver/graph_executor_codegen.h"
+#include "driver/graph/graph_executor_codegen.h"
+#include "driver/lower/compile_engine.h"
+#include "driver/lower/device_code.h"
 #include "driver/optimize.h"
 #include "driver/vm/vm_codegen.h"
 #include "treadle/driver/compile.h"
 #include "treadle/ir/transform.h"
+#include "treadle/passes/passes.h"
 #include "treadle/relay/expr_functor.h"
-#include "treadle/relay/passes.h"
 
 namespace treadle::driver {
 namespace {

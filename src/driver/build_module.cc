@@ -9,12 +9,12 @@
 #include <unordered_map>
 #include <utility>
 
-#include "backends/backend.h"
-#include "backends/stackvm/stackvm.h"
-#include "driver/device_code.h"
-#include "driver/kernel_module.h"
-#include "driver/lower_tir.h"
-#include "driver/object_module.h"
+#include "driver/lower/device_code.h"
+#include "driver/lower/lower_tir.h"
+#include "driver/package/kernel_module.h"
+#include "driver/package/object_module.h"
+#include "targets/backend.h"
+#include "targets/stackvm/stackvm.h"
 #include "tir/passes/passes.h"
 #include "treadle/runtime/ndarray.h"
 #include "treadle/tir/stmt_functor.h"
@@ -133,7 +133,7 @@ class TextModule : public runtime::ModuleNode {
       for (int i = 0; i < args.size(); ++i) {
         arrays.push_back(Borrow(args[i], numbers[static_cast<size_t>(i)], symbol));
       }
-      backends::RunPrimFunc(func, arrays);
+      targets::RunPrimFunc(func, arrays);
     });
   }
   std::string GetSource(const std::string&) const override { return source_; }
@@ -183,7 +183,7 @@ IRModule LowerModule(const IRModule& module, const Target& target, bool simple_m
 }
 
 Module BuildModule(const IRModule& module, const Target& target) {
-  backends::RegisterAllBackends();
+  targets::RegisterAllBackends();
   IRModule lowered = LowerModule(module, target, false);
   std::vector<tir::PrimFunc> funcs;
   std::unordered_map<std::string, tir::PrimFunc> by_name;
@@ -195,7 +195,7 @@ Module BuildModule(const IRModule& module, const Target& target) {
     if (!fault.empty()) throw Error(StrCat("function ", symbol, " isn't well formed: ", fault));
     std::vector<tir::Buffer> numbers;
     const tir::PrimFunc checked = target->kind == "stackvm" ? NumbersAsTensors(prim, &numbers) : prim;
-    const std::string reason = backends::GetBackend(target->kind).check(checked, target);
+    const std::string reason = targets::GetBackend(target->kind).check(checked, target);
     if (!reason.empty()) throw TargetError(StrCat("function ", symbol, ": ", reason));
     funcs.push_back(prim);
     by_name.emplace(symbol, prim);
@@ -219,7 +219,7 @@ Module BuildModule(const IRModule& module, const Target& target) {
   if (target->kind == "stackvm") {
     source = tir::AsText(lowered);
   } else {
-    source = backends::GetBackend(target->kind).codegen(funcs, target, {}).code;
+    source = targets::GetBackend(target->kind).codegen(funcs, target, {}).code;
   }
   return Module(ObjectPtr<Object>(MakeObject<TextModule>(target->kind, source, by_name)));
 }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "backends/backend.h"
+#include "targets/backend.h"
 #include "treadle/ir/transform.h"
 #include "treadle/runtime/device.h"
 
@@ -11,7 +11,7 @@ namespace treadle::driver {
 namespace {
 
 bool HasBackend(const std::string& kind) {
-  const std::vector<std::string> names = backends::ListBackends();
+  const std::vector<std::string> names = targets::ListBackends();
   return std::find(names.begin(), names.end(), kind) != names.end();
 }
 
@@ -68,7 +68,7 @@ BuildTargets ResolveTargets(const CompileOptions& options) {
 
   BuildTargets result{{}, host, fallback};
   for (const auto& [device, target] : by_device) {
-    backends::GetBackend(target->kind);  // a kind without a backend fails here, before any work
+    targets::GetBackend(target->kind);  // a kind without a backend fails here, before any work
     const bool own_host = device == kDLCPU && (!chosen_by_user || host.str() == target.str());
     result.by_device.emplace(device, own_host ? target : Target::WithHost(target, host));
   }

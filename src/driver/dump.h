@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "driver/compile_engine.h"
+#include "driver/lower/compile_engine.h"
 #include "treadle/driver/compile.h"
 
 namespace treadle::driver {

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "backends/temporary_directory.h"
+#include "targets/temporary_directory.h"
 #include "treadle/base/error.h"
 #include "treadle/external/region.h"
 #include "treadle/runtime/model.h"
@@ -41,7 +41,7 @@ IRModule ExternalModule(const Function& region) {
 }
 
 Model Load(const CompiledModel& compiled) {
-  backends::TemporaryDirectory directory;
+  targets::TemporaryDirectory directory;
   const std::string path = directory.Path("choice.so");
   ExportLibrary(compiled, path);
   return Model::Load(path);  // stays mapped

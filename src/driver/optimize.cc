@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "driver/vm/vm_codegen.h"
-#include "relay/passes/fuse_attention.h"
-#include "relay/passes/plan_layout.h"
-#include "relay/passes/recognize_activations.h"
+#include "passes/fuse_attention.h"
+#include "passes/recognize_activations.h"
+#include "targets/cpu/graph/plan_layout.h"
 #include "treadle/ops/attrs/annotation.h"
+#include "treadle/passes/passes.h"
 #include "treadle/relay/expr_functor.h"
-#include "treadle/relay/passes.h"
 #include "treadle/relay/transform.h"
 
 namespace treadle::driver {

@@ -2,21 +2,21 @@
 // The one list of what the compiler consists of.
 #include <mutex>
 
-#include "backends/backend.h"
-#include "driver/build_functions.h"
 #include "driver/build_targets.h"
-#include "driver/constant_evaluator.h"
-#include "driver/engine_functions.h"
-#include "driver/export_library.h"
-#include "driver/graph_executor_codegen.h"
-#include "driver/kernel_module.h"
-#include "driver/lower_tir.h"
+#include "driver/evaluate/constant_evaluator.h"
+#include "driver/graph/graph_executor_codegen.h"
+#include "driver/lower/lower_tir.h"
+#include "driver/package/export_library.h"
+#include "driver/package/kernel_module.h"
+#include "driver/scripts/build_functions.h"
+#include "driver/scripts/engine_functions.h"
+#include "targets/backend.h"
 #include "treadle/driver/compile.h"
 #include "treadle/external/codegen.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/transform.h"
 #include "treadle/ops/compute.h"
-#include "treadle/relay/passes.h"
+#include "treadle/passes/passes.h"
 #include "treadle/runtime/registry.h"
 
 namespace treadle::driver {
@@ -27,7 +27,7 @@ void RegisterAll() {
     tir::RegisterTirOps();
     ops::RegisterAllOps();
     relay::RegisterPasses();
-    backends::RegisterAllBackends();
+    targets::RegisterAllBackends();
     relay::SetConstantEvaluator(EvaluateConstant);
     external::RegisterExternalCodegens();
     RegisterModuleLoaders();

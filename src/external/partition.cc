@@ -6,8 +6,8 @@
 #include <unordered_map>
 
 #include "treadle/base/error.h"
+#include "treadle/passes/passes.h"
 #include "treadle/relay/expr_functor.h"
-#include "treadle/relay/passes.h"
 #include "treadle/runtime/registry.h"
 
 namespace treadle::external {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiling.
-#include "driver/numeric_check.h"
+#include "driver/evaluate/numeric_check.h"
 #include "driver/vm/vm_codegen.h"
 #include "python/api.h"
 #include "treadle/base/error.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes of the graph IR that take parameters, and questions about its expressions. Passes without parameters are
 // found by name (transform.GetPass).
-#include "driver/memory_plan.h"
+#include "driver/memory/memory_plan.h"
 #include "python/api.h"
+#include "treadle/passes/passes.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/mac_count.h"
-#include "treadle/relay/passes.h"
 #include "treadle/relay/type_infer.h"
 
 namespace treadle::python {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scalar expressions, tensor expressions, schedules, lowering and building of loop-level functions.
-#include "backends/llvm/codegen.h"
-#include "driver/device_code.h"
-#include "driver/lower_te.h"
-#include "driver/lower_tir.h"
+#include "driver/lower/device_code.h"
+#include "driver/lower/lower_te.h"
+#include "driver/lower/lower_tir.h"
 #include "python/checked.h"
+#include "targets/llvm/codegen.h"
 #include "tir/passes/passes.h"
 #include "treadle/arith/analyzer.h"
 #include "treadle/driver/build_module.h"
@@ -343,7 +343,7 @@ void RegisterTeApi() {
     }
     throw Error(StrCat("there is no lowering pass ", name));
   });
-  Reg("target.llvm_version_major", [] { return backends::LLVMVersionMajor(); });
+  Reg("target.llvm_version_major", [] { return targets::LLVMVersionMajor(); });
   Reg("driver.LowerModule", [](IRModule module, std::string target, bool simple_mode) {
     return driver::LowerModule(module, Target(target), simple_mode);
   });

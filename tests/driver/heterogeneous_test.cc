@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
-#include "relay/passes/pass_test.h"
+#include "passes/pass_test.h"
 #include "treadle/driver/compile.h"
 #include "treadle/ir/transform.h"
 #include "treadle/runtime/device.h"

@@ -2,9 +2,9 @@
 // Joins and splits that move nothing.
 #include <random>
 
-#include "driver/memory_arena.h"
-#include "driver/memory_plan.h"
-#include "relay/passes/pass_test.h"
+#include "driver/memory/memory_arena.h"
+#include "driver/memory/memory_plan.h"
+#include "passes/pass_test.h"
 #include "treadle/driver/compile.h"
 
 namespace treadle::driver {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/kernel_cache.h"
+#include "driver/lower/kernel_cache.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "relay/passes/pass_test.h"
+#include "passes/pass_test.h"
 #include "treadle/driver/compile.h"
 #include "treadle/runtime/graph_executor.h"
 

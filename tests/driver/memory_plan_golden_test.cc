@@ -3,8 +3,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "driver/memory_plan.h"
-#include "relay/passes/pass_test.h"
+#include "driver/memory/memory_plan.h"
+#include "passes/pass_test.h"
 
 namespace treadle::driver {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/memory_plan.h"
+#include "driver/memory/memory_plan.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 
-#include "driver/memory_arena.h"
+#include "driver/memory/memory_arena.h"
 #include "relay/typed_builder.h"
 
 namespace treadle::driver {

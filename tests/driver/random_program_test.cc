@@ -8,7 +8,7 @@
 #include "tests_common/relay_eval.h"
 #include "treadle/ir/structural.h"
 #include "treadle/ir/transform.h"
-#include "treadle/relay/passes.h"
+#include "treadle/passes/passes.h"
 
 namespace treadle::testing {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "external/external_test_util.h"
 #include "external/partition.h"
+#include "treadle/passes/passes.h"
 #include "treadle/relay/expr_functor.h"
-#include "treadle/relay/passes.h"
 
 namespace treadle::testing {
 namespace {

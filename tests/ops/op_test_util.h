@@ -7,9 +7,9 @@
 #include <cstring>
 #include <random>
 
-#include "backends/llvm/codegen.h"
-#include "driver/lower_tir.h"
+#include "driver/lower/lower_tir.h"
 #include "ops/infer.h"
+#include "targets/llvm/codegen.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ir/structural.h"
 #include "treadle/ops/compute.h"
@@ -140,8 +140,8 @@ inline std::vector<NDArray> RunOp(const std::string& name, const std::vector<NDA
   }
   Target target("llvm -mcpu=native");
   tir::PrimFunc func = driver::LowerPrimFunc(te::CreatePrimFunc(args, "f"), target);
-  auto module = backends::JitLLVM({func}, target);
-  auto f = reinterpret_cast<backends::RawFunction>(module->GetSymbol("f__raw"));
+  auto module = targets::JitLLVM({func}, target);
+  auto f = reinterpret_cast<targets::RawFunction>(module->GetSymbol("f__raw"));
   if (f(data.data(), nullptr) != 0) throw RuntimeError("the kernel failed");
   return outputs;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "ops/schedule/cpu/cpu.h"
+#include "targets/cpu/schedule/cpu.h"
 
 namespace treadle::ops::cpu {
 namespace {

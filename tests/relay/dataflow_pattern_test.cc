@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "relay/passes/pass_test.h"
+#include "passes/pass_test.h"
 
 namespace treadle::testing {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <gmock/gmock.h>
 
-#include "relay/passes/pass_test.h"
+#include "passes/pass_test.h"
 #include "treadle/ir/serialization.h"
 
 namespace treadle::testing {

@@ -2,8 +2,8 @@
 // The verbs that compile, in terms of the driver.
 #include "cli/compiler_api.h"
 #include "driver/compile_relay.h"
-#include "driver/kernel_cache.h"
-#include "driver/numeric_check.h"
+#include "driver/evaluate/numeric_check.h"
+#include "driver/lower/kernel_cache.h"
 #include "frontend/onnx/importer.h"
 #include "treadle/base/error.h"
 #include "treadle/driver/compile.h"

@@ -2,7 +2,7 @@
 // Small integer results of kernels as expressions: what programs compute shapes with needs no kernel.
 #include <unordered_map>
 
-#include "driver/lower_te.h"
+#include "driver/lower/lower_te.h"
 #include "driver/vm/symbolic_kernel.h"
 #include "treadle/arith/analyzer.h"
 #include "treadle/base/checked_math.h"

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/graph/graph_executor_codegen.h"
+
+#include <algorithm>
+#include <iomanip>
+#include <set>
+
+#include "driver/lower/device_code.h"
+#include "driver/memory/memory_arena.h"
+#include "driver/package/kernel_module.h"
+#include "external/lower.h"
+#include "targets/backend.h"
+#include "targets/c/toolchain.h"
+#include "targets/llvm/main_function.h"
+#include "treadle/ir/transform.h"
+#include "treadle/relay/expr_functor.h"
+#include "treadle/runtime/registry.h"
+
+namespace treadle::driver {
+namespace {
+
+using relay::Function;
+using runtime::Module;
+using runtime::PackedFunc;
+
+std::string SymbolOf(const Function& func) {
+  auto symbol = func->GetAttr<String>(attr::kGlobalSymbol);
+  if (!symbol) {
+    throw Error(StrCat("an external function for \"", func->GetAttr<String>(attr::kCompiler)->str(),
+                       "\" has no name: the attribute global_symbol is missing"));
+  }
+  return symbol->str();
+}
+
+std::string CompilerOf(const Function& func) { return func->GetAttr<String>(attr::kCompiler)->str(); }
+
+/// Collects external functions; the same symbol stands for the same function.
+class Externals {
+ public:
+  std::string Declare(const Function& func) {
+    std::string symbol = SymbolOf(func);
+    auto [it, inserted] = by_symbol_.emplace(symbol, func);
+    if (inserted) {
+      list_.push_back(func);
+    } else if (!StructuralEqual(it->second, func)) {
+      throw Error(StrCat("two external functions are called \"", symbol, "\" (for ", CompilerOf(it->second), " and ",
+                         CompilerOf(func), "); each needs a name of its own"));
+    }
+    return symbol;
+  }
+  const std::vector<Function>& list() const { return list_; }
+
+ private:
+  std::map<std::string, Function> by_symbol_;
+  std::vector<Function> list_;
+};
+
+/// The constants of an external function by name: those that "relay.ext.<compiler>.constant_updater" says, else all
+/// that its body holds, in order of visit.
+std::vector<std::pair<std::string, runtime::NDArray>> ConstantsOf(const Function& func) {
+  std::vector<std::pair<std::string, runtime::NDArray>> constants;
+  const std::string symbol = SymbolOf(func);
+  if (runtime::Registry::Get(StrCat("relay.ext.", CompilerOf(func), ".constant_updater"))) {
+    for (const auto& [name, value] : external::ConstantsOfRegion(func)) constants.emplace_back(name.str(), value);
+    return constants;
+  }
+  relay::PostOrderVisit(func->body, [&](const relay::Expr& e) {
+    const auto* constant = e.as<relay::ConstantNode>();
+    if (constant != nullptr) constants.emplace_back(StrCat(symbol, "_const_", constants.size()), constant->data);
+  });
+  return constants;
+}
+
+std::vector<std::string> NamesOf(const Module& module, const char* function) {
+  std::vector<std::string> names;
+  PackedFunc get = module.GetFunction(function);
+  if (!get) return names;
+  for (const String& name : get().As<Array<String>>()) names.push_back(name.str());
+  return names;
+}
+
+/// Runs the external code generators.
+void GenerateExternals(GraphCode* code) {
+  for (const Function& func : code->externals) {
+    Module module = external::CompileRegion(func);
+    bool known = std::any_of(code->external_modules.begin(), code->external_modules.end(),
+                             [&](const Module& other) { return other.same_as(module); });
+    if (!known) code->external_modules.push_back(module);
+    // Sources hold their constants themselves.
+    std::vector<std::string> wanted;
+    if (!module->IsDSOExportable()) wanted = NamesOf(module, "get_const_vars");
+    for (const auto& constant : ConstantsOf(func)) {
+      if (std::find(wanted.begin(), wanted.end(), constant.first) != wanted.end()) continue;
+      std::erase_if(code->graph.params, [&](const auto& param) { return param.first == constant.first; });
+    }
+    if (!wanted.empty()) code->external_constants[SymbolOf(func)] = wanted;
+  }
+}
+
+/// The function that runs the whole graph.
+std::string MainObject(const ExecutorGraph& graph, const Target& target) {
+  std::vector<targets::MainCall> calls;
+  for (const auto& [symbol, first_arg] : graph.calls) calls.push_back({symbol, first_arg});
+  if (target->kind == "c") return targets::CompileC(targets::MakeMainSource(calls), target);
+  return targets::MakeMainObject(calls, target);
+}
+
+/// The object of functions that launch kernels.
+std::string CompileHost(const std::vector<tir::PrimFunc>& functions, const Target& host) {
+  if (host->kind != "llvm") {
+    throw TargetError(StrCat("code that launches kernels is made by target llvm, not by the host ", host->kind));
+  }
+  targets::CodegenOptions options;
+  options.module_name = "treadle_host";
+  options.raw_api = false;
+  return targets::GetBackend("llvm").codegen(functions, host, options).code;
+}
+
+/// Allows what the kernels of `program` are seen to do.
+InPlaceRule KernelsInPlace(CompileEngine* engine, const MemoryProgram& program, const BuildTargets& targets,
+                           const EngineOptions& options) {
+  std::vector<std::pair<Function, Target>> functions;
+  for (const relay::CallNode* call : InPlaceCandidates(program)) {
+    const int device = program.tensors[program.tensors_of.at(GetRef<relay::Expr>(call))[0]].device_type;
+    functions.emplace_back(Downcast<Function>(call->op), targets.ForDevice(device));
+  }
+  const std::vector<std::vector<int>> operands = engine->InPlaceOperands(functions, options);
+  std::map<const Object*, std::vector<int>> of_function;
+  for (size_t i = 0; i < functions.size(); ++i) of_function[functions[i].first.get()] = operands[i];
+  return [of_function](const relay::CallNode* call, size_t operand) {
+    auto it = of_function.find(call->op.get());
+    return it != of_function.end() &&
+           std::find(it->second.begin(), it->second.end(), static_cast<int>(operand)) != it->second.end();
+  };
+}
+
+/// Whether the host or a target has the option -link-params.
+bool LinksParams(const BuildTargets& targets) {
+  bool wanted = targets.host->GetIntAttr("link-params", 0) != 0;
+  for (const auto& [device, target] : targets.by_device) wanted |= target->GetIntAttr("link-params", 0) != 0;
+  return wanted;
+}
+
+std::string Bytes(int64_t bytes) { return StrCat(std::to_string(bytes), " bytes"); }
+
+}  // namespace
+
+MemoryPlanner PlannerFromContext() {
+  const std::string name = transform::PassContext::Current()->GetConfigString(kPlannerOption, "arena");
+  if (name == "arena") return MemoryPlanner::kArena;
+  if (name == "relay") return MemoryPlanner::kRelay;
+  throw Error(StrCat(kPlannerOption, " is \"", name, "\"; expected arena or relay"));
+}
+
+std::map<std::string, IRModule> LoweredModules(CompileEngine* engine, int threads) {
+  engine->LowerAll(threads);
+  std::map<std::string, IRModule> modules;
+  for (const auto& kernel : engine->kernels()) {
+    IRModule& module = modules.emplace(kernel->target.str(), IRModule::Empty()).first->second;
+    module.CopyOnWrite()->Add(GlobalVar(kernel->symbol), kernel->lowered);
+  }
+  return modules;
+}
+
+GraphCode GenerateGraphCode(const Function& main, const BuildTargets& targets, const std::string& module_name,
+                            const EngineOptions& options) {
+  GraphCode code;
+  code.main = main;
+  code.engine = std::make_shared<CompileEngine>(module_name);
+  MemoryPlanner planner = PlannerFromContext();
+  // Views into one block are for memory that has addresses.
+  for (const auto& [device, target] : targets.by_device) {
+    if (IsDevice(target)) planner = MemoryPlanner::kRelay;
+  }
+  const InPlaceRule rule = planner == MemoryPlanner::kArena
+                               ? KernelsInPlace(code.engine.get(), LinearizeForMemory(main), targets, options)
+                               : InPlaceRule();
+  code.plan = GraphPlanMemory(main, planner, /*share_reshapes=*/true, targets.default_device(), rule);
+  Externals externals;
+  auto kernel_symbol = [&](const Function& func, int device_type) {
+    if (func->attrs->dict.contains(attr::kCompiler)) return externals.Declare(func);
+    return code.engine->Declare(func, targets.ForDevice(device_type));
+  };
+  code.graph = GenerateGraph(main, code.plan, planner, targets.default_device(), kernel_symbol);
+  code.param_storage = code.graph.param_storage;
+  code.externals = externals.list();
+  for (const Function& func : code.externals) {
+    for (const auto& constant : ConstantsOf(func)) code.graph.params.push_back(constant);
+  }
+  GenerateExternals(&code);
+  code.memory_report = MemoryReportText(main, code.plan);
+  return code;
+}
+
+Module LinkModules(const GraphCode& code, const BuildTargets& targets, runtime::ParamList* params) {
+  std::vector<std::string> objects;
+  std::map<std::string, std::vector<tir::PrimFunc>> device_functions;
+  std::map<std::string, Target> device_targets;
+  Target native = targets.host;
+  for (const auto& kernel : code.engine->kernels()) {
+    if (MakesObjects(kernel->target)) {
+      if (objects.empty()) native = kernel->target;
+      objects.push_back(kernel->object);
+    } else {
+      device_functions[kernel->target.str()].push_back(kernel->lowered);
+      device_targets.emplace(kernel->target.str(), kernel->target);
+    }
+  }
+  if (device_functions.empty() && code.graph.plain && !objects.empty())
+    objects.push_back(MainObject(code.graph, native));
+  std::vector<Module> devices;
+  for (const auto& [text, functions] : device_functions) {
+    const Target& target = device_targets.at(text);
+    if (!IsDevice(target)) {
+      devices.push_back(BuildDeviceModule(target, functions));
+      continue;
+    }
+    // Native code that launches, and the module with the kernels that it launches.
+    DeviceCode device = GenerateDeviceCode(functions, target);
+    if (objects.empty()) native = HostOf(target);
+    objects.push_back(CompileHost(device.host, native));
+    devices.push_back(device.module);
+  }
+  Module root;
+  if (!objects.empty() || (devices.empty() && MakesObjects(native))) {
+    auto lowered = [engine = code.engine] {
+      std::vector<tir::PrimFunc> functions;
+      engine->LowerAll(1);
+      for (const auto& kernel : engine->kernels()) {
+        if (MakesObjects(kernel->target)) functions.push_back(kernel->lowered);
+      }
+      return functions;
+    };
+    auto kernels = MakeObject<KernelModuleNode>(std::move(objects), native, lowered);
+    if (LinksParams(targets)) kernels->LinkParams(*params);
+    root = Module(ObjectPtr<Object>(kernels));
+  } else if (devices.empty()) {
+    root = MakeEmptySourceModule();
+  } else {
+    root = devices.back();
+    devices.pop_back();
+  }
+  for (const Module& device : devices) root.Import(device);
+  if (code.external_modules.empty()) return root;
+
+  std::set<std::string> owned;
+  for (const auto& [symbol, names] : code.external_constants) owned.insert(names.begin(), names.end());
+  runtime::ParamList constants;
+  for (const auto& param : *params) {
+    if (owned.count(param.first) != 0) constants.push_back(param);
+  }
+  std::erase_if(*params, [&](const auto& param) { return owned.count(param.first) != 0; });
+  return runtime::MakeMetadataModule(std::move(constants), code.external_constants, root, code.external_modules);
+}
+
+std::string MemoryReportText(const Function& main, const MemoryPlan& plan) {
+  struct Storage {
+    int64_t bytes = 0;
+    int device_type = 0;
+    int tensors = 0;
+    bool persistent = false;
+  };
+  std::map<int64_t, Storage> storages;
+  for (const auto& [expr, info] : plan) {
+    const bool persistent = expr.as<relay::VarNode>() != nullptr || expr.as<relay::ConstantNode>() != nullptr;
+    const bool tensor = persistent || expr.as<relay::CallNode>() != nullptr;
+    for (size_t i = 0; tensor && i < info.storage_ids.size(); ++i) {
+      Storage& storage = storages[info.storage_ids[i]];
+      storage.bytes = std::max(storage.bytes, info.offsets[i] + info.sizes[i]);
+      storage.device_type = info.device_types[i];
+      storage.persistent |= persistent;
+      ++storage.tensors;
+    }
+  }
+  int64_t fixed = 0, activations = 0;
+  std::string rows;
+  for (const auto& [id, storage] : storages) {
+    (storage.persistent ? fixed : activations) += storage.bytes;
+    rows += StrCat("  storage ", id, ": ", Bytes(storage.bytes), ", ", storage.tensors,
+                   storage.tensors == 1 ? " tensor" : " tensors",
+                   storage.device_type == 0 ? std::string() : ", on " + runtime::DeviceTypeName(storage.device_type),
+                   storage.persistent ? ", parameter or input" : "", "\n");
+  }
+  const int64_t bound = PeakLiveBytes(LinearizeForMemory(main));
+  return StrCat("parameters and inputs: ", Bytes(fixed), "\nactivations (peak): ", Bytes(activations),
+                "\nalive at one step without writing in place: ", Bytes(bound), "\n", rows);
+}
+
+}  // namespace treadle::driver

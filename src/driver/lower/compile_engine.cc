@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/lower/compile_engine.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <sstream>
+#include <system_error>
+#include <thread>
+
+#include "driver/lower/kernel_cache.h"
+#include "driver/lower/lower_te.h"
+#include "driver/lower/lower_tir.h"
+#include "targets/c/toolchain.h"
+#include "targets/schedule.h"
+#include "tir/in_place.h"
+#include "treadle/ir/transform.h"
+#include "treadle/ops/implementation.h"
+#include "treadle/relay/expr_functor.h"
+#include "treadle/runtime/registry.h"
+#include "treadle/te/schedule.h"
+#include "treadle/tir/stmt.h"
+
+namespace treadle::driver {
+namespace {
+
+/// The nodes that a kernel computes: "nn.conv2d (conv1), nn.relu (relu1)".
+std::string DescribeSource(const relay::Function& func) {
+  std::string text;
+  relay::PostOrderVisit(func->body, [&](const relay::Expr& e) {
+    const auto* call = e.as<relay::CallNode>();
+    if (call == nullptr || call->op.as<OpNode>() == nullptr) return;
+    text += (text.empty() ? "" : ", ") + call->op.as<OpNode>()->name;
+    if (call->span.defined()) text += " (" + call->span.str() + ")";
+  });
+  return text;
+}
+
+bool HasSymbolicDims(const Array<te::Tensor>& tensors) {
+  for (const te::Tensor& tensor : tensors) {
+    for (const PrimExpr& dim : tensor->shape) {
+      if (AsConstInt(dim) == nullptr) return true;
+    }
+  }
+  return false;
+}
+
+/// What a user's lowering returned, as one function called `symbol`.
+tir::PrimFunc FromHook(const ObjectRef& result, const std::string& symbol) {
+  tir::PrimFunc func;
+  if (result.as<tir::PrimFuncNode>()) func = Downcast<tir::PrimFunc>(result);
+  if (const auto* module = result.as<IRModuleNode>()) {
+    for (const auto& [var, base] : module->functions) {
+      if (!base.as<tir::PrimFuncNode>()) continue;
+      if (func.defined()) throw Error(StrCat(kLowerHook, " returned a module of several functions; expected one"));
+      func = Downcast<tir::PrimFunc>(base);
+    }
+  }
+  if (!func.defined()) {
+    throw DTypeError(StrCat(kLowerHook, " must return a tir.PrimFunc or an IRModule with one, not ",
+                            result.defined() ? result->type_key() : "nothing"));
+  }
+  return WithAttr(func, attr::kGlobalSymbol, String(symbol));
+}
+
+Array<te::Tensor> AllTensors(const TensorFunction& tensors) {
+  Array<te::Tensor> args = tensors.inputs;
+  for (const te::Tensor& out : tensors.outputs) args.push_back(out);
+  return args;
+}
+
+void LowerKernel(Kernel* kernel) {
+  TensorFunction tensors = LowerToTensors(kernel->source, kernel->target);
+  Array<te::Tensor> args = AllTensors(tensors);
+  if (runtime::PackedFunc hook = runtime::Registry::Get(kLowerHook)) {
+    Array<te::Operation> outputs;
+    for (const te::Tensor& out : tensors.outputs) outputs.push_back(out->op);
+    ObjectRef result = hook(te::CreateSchedule(outputs), args, kernel->symbol, kernel->source);
+    kernel->scheduled = FromHook(result, kernel->symbol);
+    const bool lowered = kernel->scheduled->body.as<tir::BlockRealizeNode>() == nullptr;
+    kernel->lowered =
+        lowered ? kernel->scheduled : LowerPrimFunc(kernel->scheduled, kernel->target, LowerOptions::FromContext());
+    return;
+  }
+  tir::PrimFunc func = te::CreatePrimFunc(args, kernel->symbol);
+  const LowerOptions options = LowerOptions::FromContext();
+  try {
+    kernel->scheduled = ops::SchedulePrimFunc(func, kernel->target);
+    kernel->lowered = LowerPrimFunc(kernel->scheduled, kernel->target, options);
+  } catch (const Error&) {
+    // Schedules are made for constant sizes: one that doesn't do for symbolic ones isn't a reason to fail.
+    if (!HasSymbolicDims(args)) throw;
+    kernel->scheduled = func;
+    kernel->lowered = LowerPrimFunc(func, kernel->target, options);
+  }
+  kernel->lowered = tir::WithInPlaceOperands(kernel->lowered);
+}
+
+/// What users add isn't known to the cache, and may be functions of an interpreter, which one thread at a time may
+/// enter.
+bool HasHooks() { return runtime::Registry::Get(kLowerHook) || ops::HasAddedImplementations(); }
+
+/// Calls `work`, whose errors then name the kernel.
+template <typename F>
+void WithSource(const Kernel& kernel, const F& work) {
+  try {
+    work();
+  } catch (const InternalError& e) {
+    throw InternalError(StrCat(e.what(), "\nwhile compiling ", DescribeSource(kernel.source)));
+  } catch (const UnsupportedOpError&) {
+    throw;
+  } catch (const Error& e) {
+    throw Error(StrCat(DescribeSource(kernel.source), ": ", e.what()), e.code());
+  }
+}
+
+}  // namespace
+
+void ParallelFor(size_t count, int threads, const std::function<void(size_t)>& work) {
+  // Instruments watch the passes of the thread that compiles, not its helpers.
+  transform::PassContext context = transform::PassContext::Current();
+  if (!context->instruments.empty()) context.CopyOnWrite()->instruments.clear();
+  std::atomic<size_t> next{0};
+  std::vector<std::exception_ptr> errors(count);
+  auto run = [&]() {
+    transform::PassContext::Scope scope(context);
+    for (size_t i = next++; i < count; i = next++) {
+      try {
+        work(i);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    }
+  };
+  const size_t workers = std::min(count, static_cast<size_t>(threads < 1 ? 1 : threads));
+  std::vector<std::thread> helpers;
+  while (helpers.size() + 1 < workers) {
+    try {
+      helpers.emplace_back(run);
+    } catch (const std::system_error&) {
+      break;  // no more threads to be had: work with those there are
+    }
+  }
+  run();
+  for (std::thread& helper : helpers) helper.join();
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+KernelKey::KernelKey(relay::Function func, const Target& for_target)
+    : source(std::move(func)), target(for_target.str()), hash(StructuralHash(source)) {
+  hash ^= std::hash<std::string>()(target) + 0x9E3779B97F4A7C15u + (hash << 6) + (hash >> 2);
+  if (hash == 0) hash = 1;
+}
+
+bool KernelKey::operator==(const KernelKey& other) const {
+  return hash == other.hash && target == other.target && StructuralEqual(source, other.source);
+}
+
+bool MakesObjects(const Target& target) { return target->kind == "llvm" || target->kind == "c"; }
+
+CompileEngine::CompileEngine(std::string module_name)
+    : prefix_(module_name.empty() ? "treadle_" : "treadle_" + module_name + "_") {
+  for (char& c : prefix_) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+}
+
+Kernel& CompileEngine::Get(const relay::Function& func, const Target& target) {
+  auto [it, inserted] = index_.emplace(KernelKey(func, target), kernels_.size());
+  if (inserted) {
+    auto known = undeclared_.extract(it->first);
+    auto kernel = known.empty() ? std::make_unique<Kernel>(func, target) : std::move(known.mapped());
+    std::string base = prefix_ + FusedFunctionName(func);
+    int& count = names_[base];
+    kernel->symbol = count == 0 ? base : base + "_" + std::to_string(count);
+    ++count;
+    for (tir::PrimFunc* lowered : {&kernel->scheduled, &kernel->lowered}) {
+      if (lowered->defined()) *lowered = WithAttr(*lowered, attr::kGlobalSymbol, String(kernel->symbol));
+    }
+    kernels_.push_back(std::move(kernel));
+  }
+  Kernel& kernel = *kernels_[it->second];
+  ++kernel.uses;
+  return kernel;
+}
+
+const std::string& CompileEngine::Declare(const relay::Function& func, const Target& target) {
+  return Get(func, target).symbol;
+}
+
+void CompileEngine::Clear() {
+  kernels_.clear();
+  undeclared_.clear();
+  index_.clear();
+  names_.clear();
+}
+
+void CompileEngine::Lower(Kernel* kernel) {
+  if (kernel->lowered.defined()) return;
+  WithSource(*kernel, [&] { LowerKernel(kernel); });
+}
+
+void CompileEngine::LowerAll(int threads) {
+  ParallelFor(kernels_.size(), HasHooks() ? 1 : threads, [this](size_t i) { Lower(kernels_[i].get()); });
+}
+
+std::vector<std::vector<int>> CompileEngine::InPlaceOperands(
+    const std::vector<std::pair<relay::Function, Target>>& functions, const EngineOptions& options) {
+  if (HasHooks()) return std::vector<std::vector<int>>(functions.size());
+  KernelCache* cache = options.use_cache ? KernelCache::Default() : nullptr;
+  struct Query {
+    Kernel* kernel;
+    std::vector<int> operands;
+  };
+  std::unordered_map<KernelKey, size_t, KernelKeyHash> index;
+  std::vector<Query> queries;
+  std::vector<size_t> of_function;
+  for (const auto& [func, target] : functions) {
+    auto [it, inserted] = index.emplace(KernelKey(func, target), queries.size());
+    of_function.push_back(it->second);
+    if (!inserted) continue;
+    auto declared = index_.find(it->first);
+    Kernel* kernel = declared == index_.end() ? nullptr : kernels_[declared->second].get();
+    if (kernel == nullptr) {
+      auto& own = undeclared_.try_emplace(it->first).first->second;
+      if (own == nullptr) own = std::make_unique<Kernel>(func, target);
+      own->symbol = prefix_ + FusedFunctionName(func);
+      kernel = own.get();
+    }
+    queries.push_back({kernel, {}});
+  }
+  ParallelFor(queries.size(), options.threads, [&](size_t i) {
+    Query& query = queries[i];
+    std::string key;
+    if (cache != nullptr && MakesObjects(query.kernel->target)) {
+      key = KernelCacheKey("in place", query.kernel->source, query.kernel->target);
+      if (auto found = cache->Find(key)) {
+        std::istringstream in(*found);
+        for (int operand = 0; in >> operand;) query.operands.push_back(operand);
+        return;
+      }
+    }
+    Lower(query.kernel);
+    query.operands = tir::InPlaceOperands(query.kernel->lowered);
+    if (key.empty()) return;
+    std::string text;
+    for (int operand : query.operands) text += std::to_string(operand) + " ";
+    cache->Store(key, text);
+  });
+  std::vector<std::vector<int>> operands;
+  for (size_t query : of_function) operands.push_back(queries[query].operands);
+  return operands;
+}
+
+void CompileEngine::CompileAll(const EngineOptions& options) {
+  const bool hooked = HasHooks();
+  const bool texts = options.emit_ll || options.emit_asm || options.emit_c;
+  KernelCache* cache = options.use_cache && !hooked && !texts ? KernelCache::Default() : nullptr;
+  ParallelFor(kernels_.size(), hooked ? 1 : options.threads, [&](size_t i) {
+    Kernel& kernel = *kernels_[i];
+    if (!MakesObjects(kernel.target)) return Lower(&kernel);
+    if (!kernel.object.empty()) return;
+    std::string key;
+    if (cache != nullptr) {
+      key = KernelCacheKey(kernel.symbol, kernel.source, kernel.target);
+      if (auto found = cache->Find(key)) {
+        kernel.object = std::move(*found);
+        kernel.from_cache = true;
+        return;
+      }
+    }
+    Lower(&kernel);
+    WithSource(kernel, [&] {
+      targets::CodegenOptions codegen;
+      codegen.module_name = kernel.symbol;
+      codegen.opt_level = 3;
+      codegen.emit_ll = options.emit_ll;
+      codegen.emit_asm = options.emit_asm;
+      targets::Artifact artifact =
+          targets::GetBackend(kernel.target->kind).codegen({kernel.lowered}, kernel.target, codegen);
+      if (artifact.format == "c") {
+        kernel.c = std::move(artifact.code);
+        kernel.object = targets::CompileC(kernel.c, kernel.target);
+      } else {
+        kernel.object = std::move(artifact.code);
+      }
+      kernel.ll = std::move(artifact.ll);
+      kernel.assembly = std::move(artifact.assembly);
+    });
+    if (cache != nullptr) cache->Store(key, kernel.object);
+  });
+  if (cache != nullptr) cache->Trim();
+}
+
+}  // namespace treadle::driver

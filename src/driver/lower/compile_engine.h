@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compiles fused functions to kernels; structurally equal functions for equal targets are compiled once.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "targets/backend.h"
+#include "treadle/ir/structural.h"
+#include "treadle/ir/target.h"
+#include "treadle/relay/expr.h"
+#include "treadle/te/tensor.h"
+#include "treadle/tir/function.h"
+
+namespace treadle::driver {
+
+/// A registered function of this name replaces the built-in schedules and lowering. It gets the schedule
+/// (te.Schedule), the tensors that are parameters, the kernel's name and the fused function, and returns a tir.PrimFunc
+/// or an IRModule with one.
+inline constexpr const char* kLowerHook = "relay.backend.lower";
+
+/// What makes two kernels one: the function's structure and the target's text.
+struct KernelKey {
+  relay::Function source;
+  std::string target;
+  uint64_t hash;  ///< never 0
+  KernelKey(relay::Function source, const Target& target);
+  bool operator==(const KernelKey& other) const;
+};
+struct KernelKeyHash {
+  size_t operator()(const KernelKey& key) const { return static_cast<size_t>(key.hash); }
+};
+
+/// A fused function on its way to machine code.
+struct Kernel {
+  Kernel(relay::Function func, Target for_target) : source(std::move(func)), target(std::move(for_target)) {}
+  std::string symbol;
+  relay::Function source;
+  Target target;
+  tir::PrimFunc scheduled;  ///< null until lowered
+  tir::PrimFunc lowered;    ///< null until lowered; stays so where the code comes from the cache on disk
+  std::string object;       ///< machine code, for targets that have some
+  std::string ll, assembly, c;
+  bool from_cache = false;
+  int uses = 0;  ///< calls in the graph
+};
+
+struct EngineOptions {
+  int threads = 1;
+  bool emit_ll = false, emit_asm = false, emit_c = false;
+  bool use_cache = true;  ///< the cache on disk
+};
+
+class CompileEngine {
+ public:
+  explicit CompileEngine(std::string module_name = "default");
+
+  /// Symbol of the kernel for `func` on `target`: a new one unless an equal function was declared before.
+  const std::string& Declare(const relay::Function& func, const Target& target);
+  /// As Declare, for kernels that are used on their own.
+  Kernel& Get(const relay::Function& func, const Target& target);
+  /// Tensor expressions, schedule and lowering of every declared kernel that isn't lowered yet. An error names the
+  /// operators of the kernel and the places they come from.
+  void LowerAll(int threads);
+  void Lower(Kernel* kernel);
+  /// For each function, the positions among its kernel's operands (tuples flattened) of those that the kernel may write
+  /// its result over. Found by lowering, unless the cache on disk knows; functions that are declared later aren't
+  /// lowered again. None where users' lowering is in use.
+  std::vector<std::vector<int>> InPlaceOperands(const std::vector<std::pair<relay::Function, Target>>& functions,
+                                                const EngineOptions& options);
+  /// Machine code of every kernel whose target makes objects, lowering what isn't in the cache on disk.
+  void CompileAll(const EngineOptions& options);
+  /// Forgets everything.
+  void Clear();
+
+  const std::vector<std::unique_ptr<Kernel>>& kernels() const { return kernels_; }
+
+ private:
+  std::string prefix_;
+  std::vector<std::unique_ptr<Kernel>> kernels_;
+  std::unordered_map<KernelKey, std::unique_ptr<Kernel>, KernelKeyHash> undeclared_;  ///< lowered, without symbols
+  std::unordered_map<KernelKey, size_t, KernelKeyHash> index_;
+  std::unordered_map<std::string, int> names_;
+};
+
+/// Whether code for the target is native objects that the linker takes.
+bool MakesObjects(const Target& target);
+
+/// Calls `work(i)` for i in [0, count) on `threads` threads in the pass context of the caller; the exception of the
+/// smallest i that failed is rethrown.
+void ParallelFor(size_t count, int threads, const std::function<void(size_t)>& work);
+
+}  // namespace treadle::driver

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/lower/lower_te.h"
+
+#include <functional>
+#include <unordered_map>
+
+#include "treadle/base/half.h"
+#include "treadle/ir/prim_ops.h"
+#include "treadle/ops/compute.h"
+#include "treadle/ops/implementation.h"
+#include "treadle/relay/expr_functor.h"
+
+namespace treadle::driver {
+namespace {
+
+using relay::CallNode;
+using relay::ConstantNode;
+using relay::Expr;
+using relay::TupleGetItemNode;
+using relay::TupleNode;
+
+constexpr size_t kMaxNameLength = 80;
+
+/// Tensor types of a (nested) tuple type, flattened.
+void FlattenTypes(const Type& type, std::vector<TensorType>* out) {
+  if (const auto* tuple = type.as<TupleTypeNode>()) {
+    for (const Type& field : tuple->fields) FlattenTypes(field, out);
+  } else {
+    TREADLE_ICHECK(type.as<TensorTypeNode>()) << "kernels take and give tensors, not " << type->type_key();
+    out->push_back(Downcast<TensorType>(type));
+  }
+}
+
+PrimExpr ScalarOf(const runtime::NDArray& data) {
+  DataType dtype = data.dtype();
+  const void* p = data.data_ptr();
+  switch (dtype.code()) {
+    case DataType::kFloat:
+      if (dtype.bits() == 64) return FloatImm(dtype, *static_cast<const double*>(p));
+      if (dtype.bits() == 32) return FloatImm(dtype, *static_cast<const float*>(p));
+      return FloatImm(dtype, HalfToFloat(*static_cast<const uint16_t*>(p)));
+    case DataType::kBFloat:
+      return FloatImm(dtype, BFloat16ToFloat(*static_cast<const uint16_t*>(p)));
+    default:
+      break;
+  }
+  if (!dtype.is_integral()) throw DTypeError(StrCat("scalar constant of dtype ", dtype, " can't be lowered"));
+  int64_t value = 0;
+  bool is_signed = dtype.is_int();
+  switch (dtype.bytes()) {
+    case 1:
+      value = is_signed ? int64_t{*static_cast<const int8_t*>(p)} : int64_t{*static_cast<const uint8_t*>(p)};
+      break;
+    case 2:
+      value = is_signed ? int64_t{*static_cast<const int16_t*>(p)} : int64_t{*static_cast<const uint16_t*>(p)};
+      break;
+    case 4:
+      value = is_signed ? int64_t{*static_cast<const int32_t*>(p)} : int64_t{*static_cast<const uint32_t*>(p)};
+      break;
+    default:
+      value = *static_cast<const int64_t*>(p);
+      break;
+  }
+  return IntImm(dtype, dtype.is_bool() ? (value != 0) : value);
+}
+
+class TensorLowerer : public relay::ExprFunctor<Array<te::Tensor>(const Expr&)> {
+ public:
+  TensorLowerer(const Target& target, std::string* explanation) : target_(target), explanation_(explanation) {}
+
+  /// `given`: tensors for the (flattened) parameters instead of placeholders; null: placeholders.
+  TensorFunction Lower(const relay::Function& func, const Array<te::Tensor>* given = nullptr) {
+    TensorFunction result;
+    for (const relay::Var& param : func->params) {
+      std::vector<TensorType> types;
+      FlattenTypes(param->checked_type(), &types);
+      Array<te::Tensor> tensors;
+      for (size_t i = 0; i < types.size(); ++i) {
+        std::string name = param->name_hint();
+        if (types.size() > 1) name += "_" + std::to_string(i);
+        const size_t at = result.inputs.size();
+        TREADLE_ICHECK(given == nullptr || at < given->size()) << "fewer tensors than parameters";
+        tensors.push_back(given != nullptr ? (*given)[at] : te::Placeholder(types[i]->shape, types[i]->dtype, name));
+        result.inputs.push_back(tensors.back());
+      }
+      memo_[param] = tensors;
+    }
+    // Lower in post order, so that depth doesn't matter.
+    relay::PostOrderVisit(func->body, [this](const Expr& e) {
+      if (e.as<OpNode>() == nullptr && memo_.count(e) == 0) memo_[e] = ExprFunctor::VisitExpr(e);
+    });
+    result.outputs = MakeDistinct(memo_.at(func->body), result.inputs);
+    result.name = FusedFunctionName(func);
+    return result;
+  }
+
+  Array<te::Tensor> VisitExpr(const Expr& e) override { return memo_.at(e); }
+
+  Array<te::Tensor> VisitExpr_(const ConstantNode* op) override {
+    if (!op->is_scalar()) throw InternalError("internal error: a kernel holds a non-scalar constant");
+    PrimExpr value = ScalarOf(op->data);
+    return {te::Compute({}, [&](const Array<te::Var>&) { return value; }, "constant", "injective,constant")};
+  }
+
+  Array<te::Tensor> VisitExpr_(const TupleNode* op) override {
+    Array<te::Tensor> fields;
+    for (const Expr& field : op->fields) {
+      for (const te::Tensor& t : VisitExpr(field)) fields.push_back(t);
+    }
+    return fields;
+  }
+
+  Array<te::Tensor> VisitExpr_(const TupleGetItemNode* op) override {
+    const auto* type = op->tuple->type_as<TupleTypeNode>();
+    TREADLE_ICHECK(type != nullptr) << "projection of something that isn't a tuple";
+    size_t first = 0;
+    std::vector<TensorType> types;
+    for (int i = 0; i < op->index; ++i) FlattenTypes(type->fields[i], &types);
+    first = types.size();
+    FlattenTypes(type->fields[op->index], &types);
+    Array<te::Tensor> all = VisitExpr(op->tuple);
+    return Array<te::Tensor>(all.begin() + static_cast<std::ptrdiff_t>(first),
+                             all.begin() + static_cast<std::ptrdiff_t>(types.size()));
+  }
+
+  Array<te::Tensor> VisitExpr_(const CallNode* call) override {
+    const auto* op = call->op.as<OpNode>();
+    TREADLE_ICHECK(op != nullptr) << "a kernel calls something that isn't an operator";
+    Array<te::Tensor> inputs;
+    for (const Expr& arg : call->args) {
+      for (const te::Tensor& t : VisitExpr(arg)) inputs.push_back(t);
+    }
+    const ops::ImplementationContext context{call->attrs, inputs, call->checked_type(), target_};
+    std::vector<ops::ImplementationChoice> choices;
+    const ops::FTECompute compute =
+        ops::SelectImplementation(Downcast<Op>(call->op), context, explanation_ == nullptr ? nullptr : &choices);
+    if (explanation_ != nullptr) *explanation_ += Explain(call, choices);
+    if (!compute) {
+      std::string place = call->span.defined() ? call->span.str() : op->name;
+      throw UnsupportedOpError(StrCat("no implementation of operator '", op->name, "' (at ", place, ")"), {place});
+    }
+    return compute(call->attrs, inputs, call->checked_type());
+  }
+
+ private:
+  static std::string Explain(const CallNode* call, const std::vector<ops::ImplementationChoice>& choices) {
+    std::string text = call->op.as<OpNode>()->name;
+    if (call->span.defined()) text += " (" + call->span.str() + ")";
+    text += ":\n";
+    for (const auto& choice : choices) {
+      text +=
+          StrCat("  ", choice.chosen ? "* " : "  ", choice.name, ", level ", choice.plevel, ": ", choice.reason, "\n");
+    }
+    return text;
+  }
+
+  /// Outputs must be buffers of their own: those that are inputs or occur twice become copies.
+  static Array<te::Tensor> MakeDistinct(const Array<te::Tensor>& outputs, const Array<te::Tensor>& inputs) {
+    Array<te::Tensor> result;
+    for (const te::Tensor& t : outputs) {
+      bool taken = false;
+      for (const te::Tensor& other : inputs) taken |= other == t;
+      for (const te::Tensor& other : result) taken |= other == t;
+      if (!taken) {
+        result.push_back(t);
+        continue;
+      }
+      result.push_back(te::Compute(
+          t->shape, [&](const Array<te::Var>& i) { return t(Array<PrimExpr>(i.begin(), i.end())); }, "copy",
+          "injective"));
+    }
+    return result;
+  }
+
+  const Target& target_;
+  std::string* explanation_;
+  std::unordered_map<Expr, Array<te::Tensor>, ObjectPtrHash, ObjectPtrEqual> memo_;
+};
+
+}  // namespace
+
+std::string FusedFunctionName(const relay::Function& func) {
+  std::string name = "fused";
+  relay::PostOrderVisit(func->body, [&](const Expr& e) {
+    const auto* call = e.as<CallNode>();
+    if (call == nullptr) return;
+    if (const auto* op = call->op.as<OpNode>()) name += "_" + op->name;
+  });
+  for (char& c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  if (name.size() <= kMaxNameLength) return name;
+  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a: the same in every process
+  for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  char digits[17];
+  std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(hash));
+  return name.substr(0, kMaxNameLength) + "_" + digits;
+}
+
+TensorFunction LowerToTensors(const relay::Function& func, const Target& target) {
+  return TensorLowerer(target, nullptr).Lower(func);
+}
+
+Array<te::Tensor> ComputeOnTensors(const relay::Function& func, const Array<te::Tensor>& inputs, const Target& target) {
+  return TensorLowerer(target, nullptr).Lower(func, &inputs).outputs;
+}
+
+std::string ExplainImplementations(const relay::Function& func, const Target& target) {
+  std::string text;
+  TensorLowerer(target, &text).Lower(func);
+  return text;
+}
+
+}  // namespace treadle::driver

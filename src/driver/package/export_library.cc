@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver/package/export_library.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "driver/package/c_bundle.h"
+#include "driver/package/kernel_module.h"
+#include "driver/package/object_module.h"
+#include "driver/package/tar.h"
+#include "runtime/hash64.h"
+#include "targets/linker.h"
+#include "targets/llvm/codegen.h"
+#include "treadle/runtime/byte_stream.h"
+#include "treadle/runtime/graph_spec.h"
+
+namespace treadle::driver {
+namespace {
+
+using runtime::Module;
+
+/// A file name that nobody else has, for a moment.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& extension) {
+    path_ = (std::filesystem::temp_directory_path() / ("treadle-XXXXXX" + extension)).string();
+    const int file = mkstemps(path_.data(), static_cast<int>(extension.size()));
+    if (file < 0) throw RuntimeError(StrCat("can't make a temporary file ", path_));
+    close(file);
+  }
+  ~TemporaryFile() {
+    std::error_code error;
+    std::filesystem::remove(path_, error);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  const std::string& path() const { return path_; }
+  std::string Read() const {
+    std::ifstream in(path_, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  }
+
+ private:
+  std::string path_;
+};
+
+/// What goes into a library: objects, and which target they are for.
+struct Contents {
+  std::vector<std::string> objects;
+  std::string target = "llvm";
+  bool has_modules = false;  ///< something besides objects
+  bool c_library = false;    ///< objects call the C library
+  runtime::ParamList linked_params;
+};
+
+void Collect(const Module& module, std::set<const Object*>* seen, Contents* contents) {
+  if (!seen->insert(module.get()).second) return;
+  if (const auto* kernels = module.as<KernelModuleNode>()) {
+    if (!kernels->objects().empty()) contents->target = kernels->target().str();
+    contents->objects.insert(contents->objects.end(), kernels->objects().begin(), kernels->objects().end());
+    contents->linked_params = kernels->linked_params();
+  } else if (!module.get()->IsDSOExportable()) {
+    contents->has_modules = true;
+  } else if (module.module_type() != "c" || module.get()->GetSource("") != ";") {
+    TemporaryFile file(".o");
+    module.get()->SaveToFile(file.path(), "o");
+    contents->objects.push_back(file.Read());
+    contents->c_library |= module.module_type() == "c";
+  }
+  for (const Module& import : module.imports()) Collect(import, seen, contents);
+}
+
+std::string TripleOf(const std::string& target) { return targets::ResolveLLVMTarget(Target(target)).triple; }
+
+std::string WriteObjects(const Contents& contents, const runtime::ArtifactWriter& writer) {
+  std::vector<TarMember> members;
+  for (size_t i = 0; i < contents.objects.size(); ++i) members.push_back({StrCat("lib", i, ".o"), contents.objects[i]});
+  const std::string blob = writer.Finish(/*sealed=*/false);
+  targets::EmbeddedData data{targets::kBlobSymbol, {blob}, 4096};
+  members.push_back({"devc.o", targets::MakeDataObject(data, TripleOf(contents.target))});
+  return MakeTar(members);
+}
+
+/// Adds the import tree below `root` where it is more than one library.
+void AddImports(const Module& root, const Contents& contents, runtime::ArtifactWriter* writer) {
+  if (!contents.has_modules) return;
+  runtime::ByteWriter bytes;
+  runtime::SaveImports(root, &bytes);
+  writer->AddSection("imports", std::move(bytes.bytes()));
+}
+
+/// The graph as JSON and in binary form, and the hash of the latter, by which a main function knows its graph.
+void AddGraph(const std::string& json, runtime::ArtifactWriter* writer) {
+  std::string plan = runtime::GraphSpec::FromJson(json).ToBinary();
+  runtime::ByteWriter hash;
+  hash.Write<uint64_t>(runtime::Hash64(plan));
+  writer->AddSection("graph", json);
+  writer->AddSection("plan", std::move(plan));
+  writer->AddSection("main", std::move(hash.bytes()));
+}
+
+void Write(const Contents& contents, const runtime::ArtifactWriter& writer, const std::string& path) {
+  if (!path.ends_with(".tar")) {
+    return WriteLibrary(contents.objects, &writer, path, Target(contents.target), contents.c_library);
+  }
+  std::ofstream out(path, std::ios::binary);
+  out << WriteObjects(contents, writer);
+  if (!out.flush()) throw Error(StrCat("can't write ", path));
+}
+
+}  // namespace
+
+void WriteLibrary(const std::vector<std::string>& objects, const runtime::ArtifactWriter* writer,
+                  const std::string& path, const Target& target, bool c_library) {
+  if (writer == nullptr) return targets::LinkSharedLibrary(objects, {}, path, target, c_library);
+  std::string blob = writer->Finish();
+  targets::EmbeddedData data;
+  data.symbol = targets::kBlobSymbol;
+  data.pieces = {blob};
+  data.alignment = 4096;
+  // Under another name until it is sealed, so that nobody loads half a library.
+  std::string partial = path + ".partial" + std::to_string(getpid());
+  targets::LinkSharedLibrary(objects, {data}, partial, target, c_library);
+  std::error_code error;
+  try {
+    runtime::SealFile(partial);
+    std::filesystem::rename(partial, path, error);
+  } catch (...) {
+    std::filesystem::remove(partial, error);
+    throw;
+  }
+  if (error) throw Error(StrCat("can't write '", path, "': ", error.message()));
+}
+
+void AddLinkedParams(const runtime::ParamList& params, runtime::ArtifactWriter* writer) {
+  writer->AddSection("linked_params", "1");
+  writer->AddParams(params);
+}
+
+void ExportLibrary(const CompiledModel& model, const std::string& path) {
+  if (path.ends_with('/')) return ExportCBundle(model, path);
+  Contents contents;
+  std::set<const Object*> seen;
+  Collect(model.library, &seen, &contents);
+  runtime::ArtifactWriter writer;
+  writer.AddSection("manifest", model.manifest.ToJson());
+  if (model.manifest.executor == "vm") {
+    writer.AddSection("vm", model.vm_program);
+  } else {
+    AddGraph(model.graph_json, &writer);
+  }
+  AddImports(model.library, contents, &writer);
+  writer.AddParams({model.params.begin(), model.params.end()});
+  Write(contents, writer, path);
+}
+
+Module LoadArchive(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw Error(StrCat("can't open ", path));
+  const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  std::vector<std::string> objects;
+  for (TarMember& member : ReadTar(bytes, path)) {
+    if (member.name.ends_with(".o")) objects.push_back(std::move(member.bytes));
+  }
+  if (objects.empty()) throw ModelFormatError(StrCat(path, ": an archive without objects (.o)"));
+  TemporaryFile library(".so");
+  auto link = [&](bool c_library) {
+    targets::LinkSharedLibrary(objects, {}, library.path(), Target("llvm"), c_library);
+  };
+  try {
+    link(false);
+  } catch (const ModelFormatError&) {
+    throw;
+  } catch (const Error& error) {
+    // Objects of C sources may call the C library, which takes a C compiler to find.
+    try {
+      link(true);
+    } catch (const Error&) {
+      throw ModelFormatError(StrCat(path, ": can't link its objects: ", error.what()));
+    }
+  }
+  return Module::LoadFromFile(library.path(), "so");  // stays mapped
+}
+
+void ExportModule(const Module& module, const std::string& path) {
+  if (!module.defined()) throw Error("can't export a null module");
+  const auto* object = module.as<ObjectModuleNode>();
+  if (object != nullptr && !path.ends_with(".tar")) return object->Export(path);
+  runtime::ArtifactWriter writer;
+  Module root = module;
+  runtime::Manifest manifest;
+  manifest.treadle_version = runtime::VersionString();
+  manifest.executor = "none";
+  runtime::ParamList params;
+  if (module.module_type() == "GraphExecutorFactory") {
+    if (module.imports().empty()) throw Error("can't export an executor factory without kernels");
+    root = module.imports()[0];
+    AddGraph(module.GetFunction("get_graph_json")().As<std::string>(), &writer);
+    for (const auto& [name, value] : module.GetFunction("get_params")().As<Map<String, runtime::NDArray>>()) {
+      params.emplace_back(name.str(), value);
+    }
+  }
+  Contents contents;
+  std::set<const Object*> seen;
+  Collect(root, &seen, &contents);
+  manifest.target = contents.target;
+  writer.AddSection("manifest", manifest.ToJson());
+  AddImports(root, contents, &writer);
+  if (!params.empty()) {
+    writer.AddParams(params);
+  } else if (!contents.linked_params.empty()) {
+    AddLinkedParams(contents.linked_params, &writer);
+  }
+  Write(contents, writer, path);
+}
+
+}  // namespace treadle::driver

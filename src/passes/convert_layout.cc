@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// ConvertLayout and AlterOpLayout: an operator that runs in another layout gets layout_transform around it; these are
+// then moved behind what doesn't care about the layout, until those of neighbours meet and cancel.
+#include <algorithm>
+
+#include "passes/pass_util.h"
+#include "treadle/ops/attrs/conv.h"
+#include "treadle/ops/attrs/pool.h"
+#include "treadle/relay/rewrite_rules.h"
+
+namespace treadle::relay {
+namespace {
+
+Expr Transform(const Expr& data, const std::string& from, const std::string& to) {
+  if (from == to) return data;
+  return ops::CallWith<ops::LayoutTransformAttrs>("layout_transform", {data}, [&](auto& a) {
+    a.src_layout = from;
+    a.dst_layout = to;
+  });
+}
+
+template <typename AttrsT, typename Change>
+Attrs Changed(const Attrs& attrs, Change&& change) {
+  auto copy = MakeObject<AttrsT>(*static_cast<const AttrsT*>(attrs.get()));
+  change(*copy);
+  return Attrs(ObjectPtr<Object>(copy));
+}
+
+/// Whether `layout` names the same dimensions as `other`, in some order.
+bool SameDims(std::string layout, std::string other) {
+  std::sort(layout.begin(), layout.end());
+  std::sort(other.begin(), other.end());
+  return layout == other;
+}
+
+/// The weight layout that goes with a data layout when "default" is asked for.
+std::string DefaultKernelLayout(const std::string& data_layout, const std::string& kernel_layout, int groups) {
+  if (data_layout == "NHWC") return groups > 1 ? "HWOI" : "HWIO";
+  if (data_layout == "NCHW") return "OIHW";
+  return kernel_layout;
+}
+
+class LayoutConverter : public MixedModeMutator {
+ public:
+  explicit LayoutConverter(const Map<String, Array<String>>& desired) : desired_(desired) {}
+
+ private:
+  Expr Rewrite_(const CallNode* pre, const Expr& post) override {
+    const auto* op = pre->op.as<OpNode>();
+    auto wanted = op == nullptr ? std::nullopt : desired_.Get(op->name);
+    if (!wanted || wanted->empty() || (*wanted)[0] == "default") return post;
+    const auto* call = static_cast<const CallNode*>(post.get());
+    std::string data_layout = (*wanted)[0];
+    if (op->name == "nn.conv2d") {
+      return Conv2D(call, data_layout, wanted->size() > 1 ? (*wanted)[1].str() : "default");
+    }
+    if (op->name == "nn.max_pool2d" || op->name == "nn.avg_pool2d") return Pool(call, data_layout);
+    throw Error(StrCat("ConvertLayout can't convert operator '", op->name,
+                       "'; it knows nn.conv2d, nn.max_pool2d and nn.avg_pool2d"));
+  }
+
+  static Expr Conv2D(const CallNode* call, const std::string& data_layout, std::string kernel_layout) {
+    const auto* attrs = call->attrs_as<ops::Conv2DAttrs>();
+    std::string out = attrs->out_layout.empty() ? attrs->data_layout : attrs->out_layout;
+    if (kernel_layout == "default") {
+      kernel_layout = DefaultKernelLayout(data_layout, attrs->kernel_layout, attrs->groups);
+    }
+    if (!SameDims(attrs->data_layout, data_layout) || !SameDims(attrs->kernel_layout, kernel_layout)) {
+      throw Error(StrCat("ConvertLayout: nn.conv2d in ", attrs->data_layout, "/", attrs->kernel_layout,
+                         " can't be converted to ", data_layout, "/", kernel_layout));
+    }
+    Attrs changed = Changed<ops::Conv2DAttrs>(call->attrs, [&](auto& a) {
+      a.data_layout = data_layout;
+      a.kernel_layout = kernel_layout;
+      a.out_layout = "";
+    });
+    Expr data = Transform(call->args[0], attrs->data_layout, data_layout);
+    Expr weight = Transform(call->args[1], attrs->kernel_layout, kernel_layout);
+    return Transform(Call(call->op, {data, weight}, changed, {}, call->span), data_layout, out);
+  }
+
+  static Expr Pool(const CallNode* call, const std::string& layout) {
+    std::string from = call->attrs_as<ops::PoolAttrs>()->layout;
+    if (!SameDims(from, layout))
+      throw Error(StrCat("ConvertLayout: pooling in ", from, " can't be converted to ", layout));
+    auto change = [&](auto& a) {
+      a.layout = layout;
+      a.out_layout = "";
+    };
+    Attrs changed = OpName(call) == "nn.max_pool2d" ? Changed<ops::MaxPool2DAttrs>(call->attrs, change)
+                                                    : Changed<ops::AvgPool2DAttrs>(call->attrs, change);
+    return Transform(Call(call->op, {Transform(call->args[0], from, layout)}, changed, {}, call->span), layout, from);
+  }
+
+  Map<String, Array<String>> desired_;
+};
+
+/// op(transform(x), transform(y)) becomes transform(op(x, y)) for element-wise operators; scalars have no layout.
+class TransformSinker : public MixedModeMutator {
+ private:
+  Expr Rewrite_(const CallNode* pre, const Expr& post) override {
+    const auto* call = static_cast<const CallNode*>(post.get());
+    const auto* op = call->op.as<OpNode>();
+    if (op == nullptr || pre->type_as<TensorTypeNode>() == nullptr) return post;
+    if (const auto* outer = AsCallOf(post, "layout_transform")) return Cancel(outer, post);
+    if (op->name == "nn.bias_add") return SinkThroughBias(call, post);
+    if (GetRef<Op>(op).GetAttr(kOpPattern, OpPatternKind::kOpaque) > OpPatternKind::kBroadcast) return post;
+    const ops::LayoutTransformAttrs* common = nullptr;
+    Array<Expr> args;
+    for (size_t i = 0; i < call->args.size(); ++i) {
+      const auto* type = TensorTypeOf(pre->args[i]);
+      if (type != nullptr && type->shape.empty()) {
+        args.push_back(call->args[i]);
+        continue;
+      }
+      const auto* transform = AsCallOf(call->args[i], "layout_transform");
+      if (transform == nullptr || type == nullptr || !ShapesEqual(type->shape, pre->type_as<TensorTypeNode>()->shape)) {
+        return post;
+      }
+      const auto* attrs = transform->attrs_as<ops::LayoutTransformAttrs>();
+      if (common != nullptr && (common->src_layout != attrs->src_layout || common->dst_layout != attrs->dst_layout)) {
+        return post;
+      }
+      common = attrs;
+      args.push_back(transform->args[0]);
+    }
+    if (common == nullptr) return post;
+    return Transform(Call(call->op, args, call->attrs, {}, call->span), common->src_layout, common->dst_layout);
+  }
+
+  static Expr Cancel(const CallNode* outer, const Expr& post) {
+    const auto* inner = AsCallOf(outer->args[0], "layout_transform");
+    if (inner == nullptr) return post;
+    const auto* a = outer->attrs_as<ops::LayoutTransformAttrs>();
+    const auto* b = inner->attrs_as<ops::LayoutTransformAttrs>();
+    return a->src_layout == b->dst_layout && a->dst_layout == b->src_layout ? inner->args[0] : post;
+  }
+
+  static Expr SinkThroughBias(const CallNode* call, const Expr& post) {
+    const auto* transform = AsCallOf(call->args[0], "layout_transform");
+    if (transform == nullptr) return post;
+    const auto* attrs = transform->attrs_as<ops::LayoutTransformAttrs>();
+    size_t rank = attrs->dst_layout.size();
+    if (attrs->src_layout.size() != rank) return post;
+    char dim = attrs->dst_layout[static_cast<size_t>(PositiveAxis(call->attrs_as<ops::BiasAddAttrs>()->axis, rank))];
+    size_t axis = attrs->src_layout.find(dim);
+    if (axis == std::string::npos) return post;
+    Expr sum = ops::MakeBiasAdd(transform->args[0], call->args[1], static_cast<int>(axis));
+    return Transform(sum, attrs->src_layout, attrs->dst_layout);
+  }
+};
+
+class OpAlterer : public MixedModeMutator {
+  Expr Rewrite_(const CallNode* pre, const Expr& post) override {
+    const auto* op = pre->op.as<OpNode>();
+    const FAlterOpLayout* rule = op == nullptr ? nullptr : GetRef<Op>(op).GetAttr(kAlterOpLayout);
+    return ReplaceByRule(rule, pre, post);
+  }
+};
+
+transform::Pass Sink() {
+  return transform::CreateFunctionPass(
+      [](const Function& func, const IRModule&, const transform::PassContext&) {
+        return Downcast<Function>(TransformSinker().Mutate(func));
+      },
+      {"SinkLayoutTransforms", 0, {}, ""});
+}
+
+}  // namespace
+
+namespace transform {
+
+Pass ConvertLayout(Map<String, Array<String>> desired_layouts) {
+  Pass convert = CreateFunctionPass(
+      [desired_layouts](const Function& func, const IRModule&, const PassContext&) {
+        return Downcast<Function>(LayoutConverter(desired_layouts).Mutate(func));
+      },
+      {"ConvertLayout", 3, {}, ""});
+  return CreateModulePass(
+      [convert](IRModule module, const PassContext& context) {
+        return Sink()(convert(std::move(module), context), context);
+      },
+      {"ConvertLayout", 3, {"InferType"}, "Runs operators in other layouts"});
+}
+
+Pass AlterOpLayout() {
+  Pass alter = CreateFunctionPass([](const Function& func, const IRModule&,
+                                     const PassContext&) { return Downcast<Function>(OpAlterer().Mutate(func)); },
+                                  {"AlterOpLayout", 3, {}, ""});
+  return CreateModulePass(
+      [alter](IRModule module, const PassContext& context) {
+        return Sink()(alter(std::move(module), context), context);
+      },
+      {"AlterOpLayout", 3, {"InferType"}, "Rewrites calls by their operators' layout rules"});
+}
+
+}  // namespace transform
+}  // namespace treadle::relay

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// FoldConstant: what depends on constants only is computed now. What computes is an evaluator that the driver sets, so
+// that the pass needs no code generator.
+#include <algorithm>
+#include <mutex>
+
+#include "passes/pass_util.h"
+#include "treadle/base/checked_math.h"
+#include "treadle/ops/attrs/transform.h"
+
+namespace treadle::relay {
+namespace {
+
+/// A folded value is at most so large, and what all values folded by one run of the pass add to the constants that
+/// they replace. Large enough for the weights of VGG-19 (392 MiB the largest), which some files hold as one value and a
+/// shape; a file of a few bytes must not fill the memory.
+constexpr int64_t kMaxResultBytes = int64_t{512} << 20;
+constexpr int64_t kMaxTotalBytes = int64_t{1} << 30;
+
+ConstantEvaluator& Evaluator() {
+  static auto* evaluator = new ConstantEvaluator();
+  return *evaluator;
+}
+
+bool IsConstant(const Expr& expr) {
+  if (expr.as<ConstantNode>()) return true;
+  const auto* tuple = expr.as<TupleNode>();
+  if (tuple == nullptr) return false;
+  for (const Expr& field : tuple->fields) {
+    if (!IsConstant(field)) return false;
+  }
+  return true;
+}
+
+/// Bytes of all tensors of the type, or nothing where a size isn't known.
+std::optional<int64_t> StaticBytes(const Type& type) {
+  if (const auto* tuple = type.as<TupleTypeNode>()) {
+    int64_t total = 0;
+    for (const Type& field : tuple->fields) {
+      auto bytes = StaticBytes(field);
+      if (!bytes) return std::nullopt;
+      total = CheckedAdd(total, *bytes);
+    }
+    return total;
+  }
+  const auto* tensor = type.as<TensorTypeNode>();
+  if (tensor == nullptr || !IsStatic(tensor)) return std::nullopt;
+  return runtime::TensorBytes(StaticShape(tensor, "constant folding"), tensor->dtype);
+}
+
+Expr IntegersAs(const std::vector<int64_t>& values, const std::vector<int64_t>& shape, DataType dtype) {
+  if (dtype == DataType::Int(64)) return Constant(runtime::NDArray::FromVector(values, shape, dtype));
+  if (dtype != DataType::Int(32)) return Expr();
+  std::vector<int32_t> narrow;
+  for (int64_t value : values) {
+    if (value > INT32_MAX) return Expr();
+    narrow.push_back(static_cast<int32_t>(value));
+  }
+  return Constant(runtime::NDArray::FromVector(narrow, shape, dtype));
+}
+
+class Folder : public ExprMutator {
+ public:
+  using ExprMutator::VisitExpr_;
+
+  Expr VisitExpr_(const FunctionNode* op) override {
+    if (op->is_primitive()) return GetRef<Expr>(op);
+    return ExprMutator::VisitExpr_(op);
+  }
+
+  Expr VisitExpr_(const VarNode* op) override {
+    auto it = values_.find(op->vid.get());
+    return it == values_.end() ? GetRef<Expr>(op) : it->second;
+  }
+
+  Expr VisitExpr_(const LetNode* op) override {
+    std::vector<LetWithValue> kept;
+    Expr rest = GetRef<Expr>(op);
+    while (const auto* let = rest.as<LetNode>()) {
+      Expr value = Mutate(let->value);
+      if (IsConstant(value)) {
+        values_[let->var->vid.get()] = value;
+      } else {
+        kept.emplace_back(let, value);
+      }
+      rest = let->body;
+    }
+    return RebuildLets(kept, Mutate(rest));
+  }
+
+  Expr VisitExpr_(const IfNode* op) override {
+    Expr cond = Mutate(op->cond);
+    auto value = UniformValue(cond);
+    if (value) return Mutate(*value != 0 ? op->true_branch : op->false_branch);
+    Expr yes = Mutate(op->true_branch), no = Mutate(op->false_branch);
+    if (cond.same_as(op->cond) && yes.same_as(op->true_branch) && no.same_as(op->false_branch)) return GetRef<Expr>(op);
+    return If(cond, yes, no, op->span);
+  }
+
+  Expr VisitExpr_(const TupleGetItemNode* op) override {
+    Expr tuple = Mutate(op->tuple);
+    const auto* known = tuple.as<TupleNode>();
+    const auto index = static_cast<size_t>(op->index);
+    if (known != nullptr && !effects_.OthersMayHaveEffect(known->fields, index)) return known->fields[index];
+    return tuple.same_as(op->tuple) ? GetRef<Expr>(op) : TupleGetItem(tuple, op->index, op->span);
+  }
+
+  Expr VisitExpr_(const CallNode* op) override {
+    Expr rebuilt = ExprMutator::VisitExpr_(op);
+    const auto* call = rebuilt.as<CallNode>();
+    if (call == nullptr || call->op.as<OpNode>() == nullptr) return rebuilt;
+    Expr folded = FoldShape(op);
+    if (!folded.defined()) folded = FoldCall(op, call);
+    return folded.defined() ? folded : rebuilt;
+  }
+
+ private:
+  /// shape_of and ndarray_size of a static type, whatever the operand.
+  static Expr FoldShape(const CallNode* call) {
+    const std::string& name = OpName(call);
+    bool shape_of = name == "shape_of" || name == "vm.shape_of";
+    if (!shape_of && name != "ndarray_size") return Expr();
+    const auto* type = call->args[0]->type_as<TensorTypeNode>();
+    const auto* result = call->type_as<TensorTypeNode>();
+    if (type == nullptr || result == nullptr || !IsStatic(type)) return Expr();
+    std::vector<int64_t> shape = StaticShape(type, name);
+    if (!shape_of) return IntegersAs({NumElements(shape)}, {}, result->dtype);
+    return IntegersAs(shape, {static_cast<int64_t>(shape.size())}, result->dtype);
+  }
+
+  Expr FoldCall(const CallNode* pre, const CallNode* call) {
+    const ConstantEvaluator& evaluate = Evaluator();
+    Op op = Downcast<Op>(call->op);
+    if (!evaluate || call->args.empty() || !IsPureOp(call) || op.GetAttr(kNonComputational, false)) return Expr();
+    if (op->name == "device_copy" || op->name.compare(0, 11, "annotation.") == 0) return Expr();
+    for (const Expr& arg : call->args) {
+      if (!IsConstant(arg)) return Expr();
+    }
+    auto bytes = StaticBytes(pre->checked_type());
+    if (!bytes || *bytes > kMaxResultBytes) return Expr();
+    int64_t added = *bytes;
+    for (const Expr& arg : call->args) added -= StaticBytes(SetType(arg)).value_or(0);
+    added = std::max<int64_t>(added, 0);
+    if (total_bytes_ + added > kMaxTotalBytes) return Expr();
+    Expr result = evaluate(Typed(pre, call));
+    if (result.defined()) {
+      TREADLE_ICHECK(IsConstant(result)) << "evaluation of " << op->name << " gave something that isn't constant";
+      total_bytes_ += added;
+    }
+    return result;
+  }
+
+  /// The call with types on all nodes, as evaluators want it.
+  static Expr Typed(const CallNode* pre, const CallNode* call) {
+    Expr result = GetRef<Expr>(call);
+    WithTypeOf(result, pre);
+    for (size_t i = 0; i < call->args.size(); ++i) SetType(call->args[i]);
+    return result;
+  }
+  static Type SetType(const Expr& expr) {
+    auto* node = const_cast<ExprNode*>(expr.get());
+    if (node->checked_type_.defined()) return node->checked_type_;
+    if (const auto* constant = expr.as<ConstantNode>()) {
+      node->checked_type_ = constant->tensor_type();
+    } else {
+      Array<Type> fields;
+      for (const Expr& field : expr.as<TupleNode>()->fields) fields.push_back(SetType(field));
+      node->checked_type_ = TupleType(fields);
+    }
+    return node->checked_type_;
+  }
+
+  std::unordered_map<const Object*, Expr> values_;
+  EffectFinder effects_;
+  int64_t total_bytes_ = 0;
+};
+
+}  // namespace
+
+void SetConstantEvaluator(ConstantEvaluator evaluator) { Evaluator() = std::move(evaluator); }
+const ConstantEvaluator& GetConstantEvaluator() { return Evaluator(); }
+
+namespace transform {
+
+Pass FoldConstant() {
+  return CreateFunctionPass([](const Function& func, const IRModule&,
+                               const PassContext&) { return Downcast<Function>(Folder().Mutate(func)); },
+                            {"FoldConstant", 2, {"InferType"}, "Computes what depends on constants only"});
+}
+
+}  // namespace transform
+}  // namespace treadle::relay

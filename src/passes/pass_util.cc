@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/pass_util.h"
+
+#include <cmath>
+
+#include "treadle/base/half.h"
+#include "treadle/ir/structural.h"
+
+namespace treadle::relay {
+
+const CallNode* AsCallOf(const Expr& expr, const char* op_name) {
+  const auto* call = expr.as<CallNode>();
+  if (call == nullptr) return nullptr;
+  const auto* op = call->op.as<OpNode>();
+  return op != nullptr && op->name == op_name ? call : nullptr;
+}
+
+const std::string& OpName(const CallNode* call) {
+  static const std::string kNone;
+  const auto* op = call->op.as<OpNode>();
+  return op != nullptr ? op->name : kNone;
+}
+
+namespace {
+
+/// Element `i` of a compact CPU tensor as a double, or nothing for types that a double doesn't hold.
+std::optional<double> ElementAsDouble(const runtime::NDArray& data, int64_t i) {
+  DataType dtype = data.dtype();
+  if (dtype == DataType::Float(32)) return data.Data<float>()[i];
+  if (dtype == DataType::Float(64)) return data.Data<double>()[i];
+  if (dtype == DataType::Float(16)) return HalfToFloat(data.Data<uint16_t>()[i]);
+  if (dtype == DataType::Bool()) return data.Data<uint8_t>()[i] != 0 ? 1 : 0;
+  auto exact = [](int64_t value) -> std::optional<double> {
+    if (std::abs(value) > (int64_t{1} << 53)) return std::nullopt;
+    return static_cast<double>(value);
+  };
+  if (dtype == DataType::Int(64)) return exact(data.Data<int64_t>()[i]);
+  if (dtype == DataType::Int(32)) return data.Data<int32_t>()[i];
+  if (dtype == DataType::Int(16)) return data.Data<int16_t>()[i];
+  if (dtype == DataType::Int(8)) return data.Data<int8_t>()[i];
+  if (dtype == DataType::UInt(8)) return data.Data<uint8_t>()[i];
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<double> UniformValue(const Expr& expr) {
+  const auto* constant = expr.as<ConstantNode>();
+  if (constant == nullptr || !constant->data.IsCompact()) return std::nullopt;
+  int64_t size = constant->data.size();
+  if (size < 1 || size > (1 << 20)) return std::nullopt;
+  std::optional<double> first = ElementAsDouble(constant->data, 0);
+  if (!first) return std::nullopt;
+  for (int64_t i = 1; i < size; ++i) {
+    if (ElementAsDouble(constant->data, i) != first) return std::nullopt;
+  }
+  return first;
+}
+
+std::optional<std::vector<int64_t>> ConstIntegers(const Expr& expr) {
+  const auto* constant = expr.as<ConstantNode>();
+  if (constant == nullptr || constant->data.ndim() > 1 || !constant->data.IsCompact()) return std::nullopt;
+  DataType dtype = constant->data.dtype();
+  if (!dtype.is_int() && !dtype.is_uint()) return std::nullopt;
+  std::vector<int64_t> values;
+  for (int64_t i = 0; i < constant->data.size(); ++i) {
+    if (dtype == DataType::Int(64)) {
+      values.push_back(constant->data.Data<int64_t>()[i]);
+    } else {
+      auto value = ElementAsDouble(constant->data, i);
+      if (!value) return std::nullopt;
+      values.push_back(static_cast<int64_t>(*value));
+    }
+  }
+  return values;
+}
+
+bool ShapesEqual(const Array<PrimExpr>& a, const Array<PrimExpr>& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!StructuralEqual(a[i], b[i])) {
+      const int64_t* x = AsConstInt(a[i]);
+      const int64_t* y = AsConstInt(b[i]);
+      if (x == nullptr || y == nullptr || *x != *y) return false;
+    }
+  }
+  return true;
+}
+
+bool TypesEqual(const Type& a, const Type& b) {
+  const auto* x = a.as<TensorTypeNode>();
+  const auto* y = b.as<TensorTypeNode>();
+  if (x != nullptr && y != nullptr) return x->dtype == y->dtype && ShapesEqual(x->shape, y->shape);
+  return StructuralEqual(a, b);
+}
+
+std::unordered_map<const Object*, int> CountUses(const Expr& expr) {
+  std::unordered_map<const Object*, int> uses;
+  std::vector<Expr> stack{expr}, children;
+  uses[expr.get()] = 1;
+  while (!stack.empty()) {
+    Expr next = stack.back();
+    stack.pop_back();
+    children.clear();
+    CollectChildren(next, &children);
+    for (const Expr& child : children) {
+      if (++uses[child.get()] == 1) stack.push_back(child);
+    }
+  }
+  return uses;
+}
+
+bool IsPureOp(const CallNode* call) {
+  const auto* op = call->op.as<OpNode>();
+  return op != nullptr && !GetRef<Op>(op).GetAttr(kOpIsStateful, false);
+}
+
+namespace {
+
+/// Whether evaluating the node itself may have an effect; if not, `parts` is what is evaluated with it.
+bool HasOwnEffect(const Expr& expr, std::vector<Expr>* parts) {
+  if (expr.as<RefCreateNode>() || expr.as<RefReadNode>() || expr.as<RefWriteNode>()) return true;
+  if (expr.as<FunctionNode>()) return false;
+  if (const auto* call = expr.as<CallNode>()) {
+    if (const auto* func = call->op.as<FunctionNode>()) {
+      parts->push_back(func->body);
+    } else if (call->op.as<ConstructorNode>() == nullptr && !IsPureOp(call)) {
+      return true;
+    }
+  }
+  CollectChildren(expr, parts);
+  return false;
+}
+
+}  // namespace
+
+bool EffectFinder::MayHaveEffect(const Expr& root) {
+  struct Frame {
+    Expr expr;
+    std::vector<Expr> parts;
+    size_t next = 0;
+  };
+  std::vector<Frame> stack;
+  // True: the answer is known; else a frame will find it. A node under way (of a function that calls itself) is taken
+  // to be without effect: its own frame will tell.
+  auto enter = [&](const Expr& expr) {
+    auto [it, inserted] = known_.emplace(expr, false);
+    if (!inserted) return it->second;
+    Frame frame{expr, {}, 0};
+    if (HasOwnEffect(expr, &frame.parts)) return it->second = true;
+    if (!frame.parts.empty()) stack.push_back(std::move(frame));
+    return false;
+  };
+  bool found = enter(root);
+  while (!stack.empty()) {
+    Frame& top = stack.back();
+    // A part that was under way when it was met has its answer when its frame is left.
+    if (top.next > 0 && known_.at(top.parts[top.next - 1])) {
+      known_[top.expr] = true;
+      stack.pop_back();
+    } else if (top.next == top.parts.size()) {
+      stack.pop_back();
+    } else {
+      const Expr part = top.parts[top.next++];
+      enter(part);
+    }
+  }
+  return found || known_.at(root);
+}
+
+bool EffectFinder::OthersMayHaveEffect(const Array<Expr>& fields, size_t index) {
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (i != index && MayHaveEffect(fields[i])) return true;
+  }
+  return false;
+}
+
+bool MayHaveEffect(const Expr& expr) { return EffectFinder().MayHaveEffect(expr); }
+
+Expr RebuildLets(const std::vector<LetWithValue>& lets, Expr body) {
+  for (size_t i = lets.size(); i-- > 0;) {
+    const auto& [let, value] = lets[i];
+    const bool same = value.same_as(let->value) && body.same_as(let->body);
+    body = same ? GetRef<Expr>(let) : Let(let->var, value, body, let->span);
+  }
+  return body;
+}
+
+Function WithBody(const Function& func, const Expr& body) {
+  if (body.same_as(func->body)) return func;
+  return Function(func->params, body, func->ret_type, func->type_params, func->attrs, func->span);
+}
+
+}  // namespace treadle::relay

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one list of passes over graph IR that can be named: in `required`, on the command line and in Python.
+#include "treadle/passes/passes.h"
+
+#include "passes/fuse_attention.h"
+#include "passes/recognize_activations.h"
+
+namespace treadle::relay {
+
+void RegisterFuseOpsOptions();
+
+void RegisterPasses() {
+  using treadle::transform::RegisterPass;
+  RegisterFuseOpsOptions();
+  RegisterPass("InferType", [] { return transform::InferType(); });
+  RegisterPass("FuseOps", [] { return transform::FuseOps(); });
+  RegisterPass("DefuseOps", [] { return transform::DefuseOps(); });
+  RegisterPass("SimplifyInference", [] { return transform::SimplifyInference(); });
+  RegisterPass("FoldConstant", [] { return transform::FoldConstant(); });
+  RegisterPass("SimplifyExpr", [] { return transform::SimplifyExpr(); });
+  RegisterPass("EliminateCommonSubexpr", [] { return transform::EliminateCommonSubexpr(); });
+  RegisterPass("DeadCodeElimination", [] { return transform::DeadCodeElimination(); });
+  RegisterPass("RemoveUnusedFunctions", [] { return transform::RemoveUnusedFunctions(); });
+  RegisterPass("Inline", [] { return transform::Inline(); });
+  RegisterPass("CanonicalizeOps", [] { return transform::CanonicalizeOps(); });
+  RegisterPass("Conv1DToConv2D", [] { return transform::Conv1DToConv2D(); });
+  RegisterPass("WidthToChannels", [] { return transform::WidthToChannels(); });
+  RegisterPass("Conv3DToConv2D", [] { return transform::Conv3DToConv2D(); });
+  RegisterPass("FuseAttention", [] { return transform::FuseAttention(); });
+  RegisterPass("CanonicalizeCast", [] { return transform::CanonicalizeCast(); });
+  RegisterPass("DynamicToStatic", [] { return transform::DynamicToStatic(); });
+  RegisterPass("RecognizeActivations", [] { return transform::RecognizeActivations(); });
+  RegisterPass("FastMath", [] { return transform::FastMath(); });
+  RegisterPass("Legalize", [] { return transform::Legalize(); });
+  RegisterPass("BackwardFoldScaleAxis", [] { return transform::BackwardFoldScaleAxis(); });
+  RegisterPass("ForwardFoldScaleAxis", [] { return transform::ForwardFoldScaleAxis(); });
+  RegisterPass("FoldScaleAxis", [] { return transform::FoldScaleAxis(); });
+  RegisterPass("ToANormalForm", [] { return transform::ToANormalForm(); });
+  RegisterPass("ToGraphNormalForm", [] { return transform::ToGraphNormalForm(); });
+  RegisterPass("ToBasicBlockNormalForm", [] { return transform::ToBasicBlockNormalForm(); });
+  RegisterPass("MergeCompilerRegions", [] { return transform::MergeCompilerRegions(); });
+  RegisterPass("PartitionGraph", [] { return transform::PartitionGraph(); });
+  RegisterPass("CombineParallelConv2D", [] { return transform::CombineParallelConv2D(); });
+  RegisterPass("CombineParallelDense", [] { return transform::CombineParallelDense(); });
+  RegisterPass("CombineParallelBatchMatmul", [] { return transform::CombineParallelBatchMatmul(); });
+  RegisterPass("LambdaLift", [] { return transform::LambdaLift(); });
+  RegisterPass("PartialEvaluate", [] { return transform::PartialEvaluate(); });
+  RegisterPass("ToMixedPrecision", [] { return transform::ToMixedPrecision(); });
+  RegisterPass("FirstOrderGradient", [] { return transform::FirstOrderGradient(); });
+  RegisterPass("AlterOpLayout", [] { return transform::AlterOpLayout(); });
+  RegisterPass("PlanLayout", [] { return transform::PlanLayout(); });
+  RegisterPass("PlanDevices", [] { return transform::PlanDevices(/*default_device_type=*/1); });
+  RegisterPass("LabelOps", [] { return transform::LabelOps(); });
+}
+
+}  // namespace treadle::relay

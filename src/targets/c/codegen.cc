@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Portable C99 out of functions in low-level form without vectors. The text depends on nothing but the C library.
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "targets/backend.h"
+#include "targets/c/c_writer.h"
+#include "targets/c/prelude.h"
+#include "targets/register.h"
+#include "tir/in_place.h"
+#include "tir/passes/passes.h"
+#include "treadle/tir/stmt_functor.h"
+
+namespace treadle::targets {
+namespace {
+
+using tir::Var;
+
+std::string ScalarArgument(const Var& v, size_t i) {
+  const DataType t = v.dtype();
+  if (t.is_float() && t.bits() == 64) return StrCat("treadle_bits_i64_f64(scalars[", i, "])");
+  if (t.is_float()) return StrCat("(float)treadle_bits_i64_f64(scalars[", i, "])");
+  return StrCat("(", CValueType(t), ")scalars[", i, "]");
+}
+
+/// What functions need of others: prototypes by name, and the helper that calls registered functions.
+struct Needs {
+  std::map<std::string, std::string> externs;
+  bool calls_packed = false;
+};
+
+/// Calls of registered functions go through the loader.
+constexpr const char* kPackedHelper = R"(
+void* __treadle_module_ctx TREADLE_WEAK = 0;
+int (*__TreadleBackendGetFuncFromEnv)(void* module, const char* name, void** out) TREADLE_WEAK = 0;
+int (*__TreadleBackendFuncCall)(void* func, TreadleArg* args, int* codes, int count, TreadleArg* result,
+                                int* result_code) TREADLE_WEAK = 0;
+
+TREADLE_INLINE int treadle_call_packed(const char* name, void** callee, TreadleArg* args, int* codes, int count) {
+  if (!__TreadleBackendGetFuncFromEnv || !__TreadleBackendFuncCall) {
+    return treadle_fail("calls of registered functions need the runtime");
+  }
+  if (__TreadleBackendGetFuncFromEnv(__treadle_module_ctx, name, callee) != 0) return -1;
+  return __TreadleBackendFuncCall(*callee, args, codes, count, args + count, codes + count);
+}
+)";
+
+void EmitFunction(const tir::SplitFunction& func, const CodegenOptions& options, std::ostream& out, Needs* needs) {
+  bool noalias = true;
+  if (auto attribute = func.compute->GetAttr<IntImm>(attr::kNoAlias)) noalias = (*attribute)->value != 0;
+  CWriter compute;
+  std::string params;
+  std::vector<Var> vars(func.compute->params.begin(), func.compute->params.end());
+  const std::vector<bool> shared = tir::SharedParams(func.compute, func.buffers.size());
+  for (size_t i = 0; i < vars.size(); ++i) {
+    params += (i == 0 ? "" : ", ") + compute.Declare(vars[i], noalias && (i >= shared.size() || !shared[i]));
+  }
+  out << "\nstatic int32_t " << func.name << "__compute(" << (params.empty() ? "void" : params) << ") {\n"
+      << compute.Body(vars, func.compute->body) << "}\n";
+  needs->externs.insert(compute.externs().begin(), compute.externs().end());
+  needs->calls_packed |= compute.calls_packed();
+  if (options.raw_api) {
+    out << "\nint32_t " << func.name << "__raw(void* const* data, const int64_t* scalars);\nint32_t " << func.name
+        << "__raw(void* const* data, const int64_t* scalars) {\n  (void)data;\n  (void)scalars;\n  return " << func.name
+        << "__compute(";
+    for (size_t i = 0; i < func.buffers.size(); ++i) {
+      out << (i == 0 ? "" : ", ") << "(" << CMemoryType(func.buffers[i]->dtype) << "*)data[" << i << "]";
+    }
+    for (size_t i = 0; i < func.scalars.size(); ++i) {
+      out << (i == 0 && func.buffers.empty() ? "" : ", ") << ScalarArgument(func.scalars[i], i);
+    }
+    out << ");\n}\n";
+  }
+  if (options.packed_api) {
+    CWriter packed;
+    std::string list;
+    std::vector<Var> packed_vars(func.packed->params.begin(), func.packed->params.end());
+    for (size_t i = 0; i < packed_vars.size(); ++i)
+      list += (i == 0 ? "" : ", ") + packed.Declare(packed_vars[i], false);
+    out << "\nint32_t " << func.name << "(" << list << ");\nint32_t " << func.name << "(" << list << ") {\n"
+        << packed.Body(packed_vars, func.packed->body) << "}\n";
+  }
+}
+
+/// Functions of math.h, stdlib.h and string.h that kernels may call by name.
+bool IsLibraryFunction(const std::string& name) {
+  static const std::set<std::string> known = {
+      "acos", "acosh", "asin",      "asinh", "atan",  "atan2", "atanh",  "cbrt",      "ceil",     "copysign",
+      "cos",  "cosh",  "erf",       "erfc",  "exp",   "exp2",  "expm1",  "fabs",      "fdim",     "floor",
+      "fma",  "fmax",  "fmin",      "fmod",  "hypot", "ldexp", "lgamma", "log",       "log10",    "log1p",
+      "log2", "logb",  "nearbyint", "pow",   "rint",  "round", "scalbn", "sin",       "sinh",     "sqrt",
+      "tan",  "tanh",  "tgamma",    "trunc", "abs",   "labs",  "llabs",  "nextafter", "remainder"};
+  if (known.count(name) != 0) return true;
+  return name.size() > 1 && name.back() == 'f' && known.count(name.substr(0, name.size() - 1)) != 0;
+}
+
+Artifact CodegenC(const std::vector<tir::PrimFunc>& lowered, const Target& target, const CodegenOptions& options) {
+  std::ostringstream functions, out;
+  Needs needs;
+  std::string imported;
+  out << "/* treadle target: " << target.str() << " */\n" << kCHeader << "\n" << kCHelpers;
+  Artifact artifact;
+  artifact.format = "c";
+  for (const tir::PrimFunc& func : lowered) {
+    const tir::SplitFunction split = tir::MakePackedApi(func, options.packed_api);
+    EmitFunction(split, options, functions, &needs);
+    if (auto texts = func->GetAttr<Array<String>>(tir::kImportC)) {
+      for (const String& text : *texts) {
+        if (imported.find(text.str()) == std::string::npos) imported += "\n" + text.str() + "\n";
+      }
+    }
+    if (options.packed_api) artifact.symbols.push_back(split.name);
+    if (options.raw_api) artifact.symbols.push_back(split.name + "__raw");
+  }
+  if (needs.calls_packed) out << kPackedHelper;
+  out << imported;
+  for (const auto& [name, prototype] : needs.externs) {
+    // What the imported text or the C library's headers declare isn't declared again.
+    const bool known = imported.find(name + "(") != std::string::npos || IsLibraryFunction(name);
+    if (!known) out << "\n" << prototype << "\n";
+  }
+  out << functions.str();
+  artifact.code = out.str();
+  return artifact;
+}
+
+}  // namespace
+
+void RegisterCBackend() {
+  RegisterBackend({"c", "portable C99, for any compiler", CodegenC, [](const tir::PrimFunc& func, const Target&) {
+                     std::string reason;
+                     tir::PostOrderVisit(func->body, [&](const ObjectRef& node) {
+                       if (!node->IsInstance<PrimExprNode>() || !reason.empty()) return;
+                       const DataType dtype = Downcast<PrimExpr>(node).dtype();
+                       if (!dtype.is_vector()) return;
+                       reason = StrCat("it has a vector expression, of ", dtype,
+                                       "; target c takes scalars: use a loop over the elements");
+                     });
+                     return reason;
+                   }});
+}
+
+}  // namespace treadle::targets

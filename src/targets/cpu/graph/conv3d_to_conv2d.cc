@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conv3DToConv2D: images of several depths become images of a batch, (N, C, D, H, W) -> (D * N, C, H, W), so that
+// layouts and kernels are those of two-dimensional convolutions. The taps of a window along the depth are laid side by
+// side as channels: a convolution sums over channels, so one two-dimensional convolution sums them too. What lies
+// between (element-wise operators, pooling, concatenation) follows, so that nothing is moved there.
+#include <algorithm>
+#include <limits>
+
+#include "passes/pass_util.h"
+
+namespace treadle::relay {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+constexpr size_t kRank = 5;
+
+/// All dimensions, or nothing where one is symbolic.
+std::optional<Ints> StaticShape(const Expr& e) {
+  const auto* type = TensorTypeOf(e);
+  return type == nullptr ? std::nullopt : ops::ConstInts(type->shape);
+}
+
+/// Begins, then ends, of three dimensions.
+Ints SixPads(const Ints& padding) {
+  if (padding.size() == 1) return Ints(6, padding[0]);
+  if (padding.size() != 3) return padding;
+  Ints both = padding;
+  both.insert(both.end(), padding.begin(), padding.end());
+  return both;
+}
+
+/// A window along the depth.
+struct DepthWindow {
+  int64_t taps = 1, stride = 1, dilation = 1, before = 0, after = 0;
+  int64_t out = 0;  ///< results
+  bool trivial() const { return taps == 1 && stride == 1 && before == 0 && after == 0; }
+};
+
+class Flattener : public MixedModeMutator {
+  using MixedModeMutator::Rewrite_;
+
+  Expr Rewrite_(const CallNode* pre, const Expr& post) override {
+    const auto* call = post.as<CallNode>();
+    if (call == nullptr || call->op.as<OpNode>() == nullptr) return post;
+    auto shape = StaticShape(GetRef<Expr>(pre));
+    if (!shape || shape->size() != kRank) return post;
+    Expr flat = Flat(pre, call, *shape);
+    if (!flat.defined()) return post;
+    const Ints& s = *shape;
+    Expr deep = ops::MakeTranspose(ops::MakeReshape(flat, Ints{s[2], s[0], s[1], s[3], s[4]}), {1, 2, 0, 3, 4});
+    flat_[deep.get()] = {deep, flat};
+    return deep;
+  }
+
+  Expr Flat(const CallNode* pre, const CallNode* call, const Ints& shape) {
+    const std::string& name = OpName(call);
+    if (name == "nn.conv3d") return Convolution(pre, call, shape);
+    if (name == "nn.conv3d_transpose") return Transposed(pre, call, shape);
+    if (name == "concatenate") return Concatenation(pre, call);
+    if (call->args.empty() || !Known(call->args[0]).defined()) return ElementWise(pre, call, shape);
+    if (name == "nn.max_pool3d") return MaxPool(pre, call, shape);
+    if (name == "nn.avg_pool3d") return AvgPool(pre, call, shape);
+    if (name == "nn.global_avg_pool3d") return GlobalAvgPool(pre, call, shape);
+    return ElementWise(pre, call, shape);
+  }
+
+  /// The flat form of an expression that has one already.
+  Expr Known(const Expr& e) const {
+    auto it = flat_.find(e.get());
+    return it == flat_.end() ? Expr() : it->second.second;
+  }
+  /// The flat form of `e` of that shape.
+  Expr FlatForm(const Expr& e, const Ints& s) const {
+    Expr known = Known(e);
+    if (known.defined()) return known;
+    return ops::MakeReshape(ops::MakeTranspose(e, {2, 0, 1, 3, 4}), Ints{s[2] * s[0], s[1], s[3], s[4]});
+  }
+
+  /// What each tap of the window meets; `s` is the shape of the tensor that `flat` is the flat form of.
+  static std::vector<Expr> Taps(const Expr& flat, const Ints& s, const DepthWindow& w, const Expr& padding) {
+    if (w.trivial()) return {flat};
+    const int64_t batch = s[0];
+    Expr from = flat;
+    if (w.before != 0 || w.after != 0) {
+      from = ops::MakePad(flat, {{w.before * batch, w.after * batch}, {0, 0}, {0, 0}, {0, 0}}, padding);
+    }
+    std::vector<Expr> taps;
+    for (int64_t k = 0; k < w.taps; ++k) {
+      const int64_t first = k * w.dilation, last = first + (w.out - 1) * w.stride + 1;
+      if (w.stride == 1 || batch == 1) {
+        taps.push_back(ops::MakeStridedSlice(from, {first * batch}, {last * batch}, {w.stride}, Ints{0}));
+        continue;
+      }
+      const Ints split{s[2] + w.before + w.after, batch, s[1], s[3], s[4]};
+      Expr chosen = ops::MakeStridedSlice(ops::MakeReshape(from, split), {first}, {last}, {w.stride}, Ints{0});
+      taps.push_back(ops::MakeReshape(chosen, Ints{w.out * batch, s[1], s[3], s[4]}));
+    }
+    return taps;
+  }
+
+  Expr Convolution(const CallNode* pre, const CallNode* call, const Ints& shape) {
+    const auto* a = call->attrs_as<ops::Conv3DAttrs>();
+    auto data = StaticShape(pre->args[0]), weight = StaticShape(pre->args[1]);
+    if (!data || !weight || call->args[1].as<ConstantNode>() == nullptr || a->data_layout != "NCDHW" ||
+        a->kernel_layout != "OIDHW" || !(a->out_layout.empty() || a->out_layout == "NCDHW")) {
+      return Expr();
+    }
+    const bool depthwise = a->groups > 1 && a->groups == (*data)[1] && (*weight)[1] == 1;
+    if ((a->groups > 1 && !depthwise) || TensorTypeOf(GetRef<Expr>(pre))->dtype != DataType::Float(32)) return Expr();
+    const Ints pads = SixPads(a->padding), &w = *weight;
+    DepthWindow window{w[2], a->strides[0], a->dilation[0], pads[0], pads[3], shape[2]};
+    auto attrs = MakeAttrs<ops::Conv2DAttrs>([&](auto& c) {
+      c.strides = {a->strides[1], a->strides[2]};
+      c.dilation = {a->dilation[1], a->dilation[2]};
+      c.padding = {pads[1], pads[2], pads[4], pads[5]};
+      c.groups = a->groups;
+      c.channels = w[0];
+      c.kernel_size = Ints{w[3], w[4]};
+      c.out_dtype = a->out_dtype;
+    });
+    Expr zero = ops::ScalarConstant(DataType::Float(32), 0.0);
+    std::vector<Expr> taps = Taps(FlatForm(call->args[0], *data), *data, window, zero);
+    Expr kernel = ops::MakeTranspose(call->args[1], {0, 2, 1, 3, 4});
+    if (!depthwise || taps.size() == 1) {
+      kernel = ops::MakeReshape(kernel, Ints{w[0], w[1] * w[2], w[3], w[4]});
+      Expr joined = taps.size() == 1 ? taps[0] : ops::MakeConcatenate(Array<Expr>(taps.begin(), taps.end()), 1);
+      return ops::CallOp("nn.conv2d", {joined, kernel}, attrs, call->span);
+    }
+    Expr sum;
+    for (size_t k = 0; k < taps.size(); ++k) {
+      const auto at = static_cast<int64_t>(k);
+      Expr own =
+          ops::MakeReshape(ops::MakeStridedSlice(kernel, {at}, {at + 1}, {1}, Ints{1}), Ints{w[0], w[1], w[3], w[4]});
+      Expr part = ops::CallOp("nn.conv2d", {taps[k], own}, attrs, call->span);
+      sum = sum.defined() ? ops::CallOp("add", {sum, part}, Attrs(), call->span) : part;
+    }
+    return sum;
+  }
+
+  /// Windows that don't overlap along the depth: each tap gives results of its own, as channels.
+  Expr Transposed(const CallNode* pre, const CallNode* call, const Ints& shape) {
+    const auto* a = call->attrs_as<ops::Conv3DTransposeAttrs>();
+    auto data = StaticShape(pre->args[0]), weight = StaticShape(pre->args[1]);
+    if (!data || !weight || call->args[1].as<ConstantNode>() == nullptr || a->data_layout != "NCDHW" ||
+        (a->kernel_layout != "IODHW" && a->kernel_layout != "OIDHW") || a->groups != 1 ||
+        !(a->out_layout.empty() || a->out_layout == "NCDHW")) {
+      return Expr();
+    }
+    const Ints pads = SixPads(a->padding), &w = *weight;
+    Ints more = a->output_padding;
+    if (more.size() == 1) more.resize(3, more[0]);
+    const int64_t depth = w[2], batch = (*data)[0];
+    if (depth != a->strides[0] || a->dilation[0] != 1 || pads[0] != 0 || pads[3] != 0 || more[0] != 0) return Expr();
+    auto attrs = MakeAttrs<ops::Conv2DTransposeAttrs>([&](auto& c) {
+      c.strides = {a->strides[1], a->strides[2]};
+      c.dilation = {a->dilation[1], a->dilation[2]};
+      c.padding = {pads[1], pads[2], pads[4], pads[5]};
+      c.output_padding = {more[1], more[2]};
+      c.channels = w[1] * depth;
+      c.kernel_size = Ints{w[3], w[4]};
+      c.out_dtype = a->out_dtype;
+    });
+    Expr kernel =
+        ops::MakeReshape(ops::MakeTranspose(call->args[1], {0, 2, 1, 3, 4}), Ints{w[0], depth * w[1], w[3], w[4]});
+    Expr all = ops::CallOp("nn.conv2d_transpose", {FlatForm(call->args[0], *data), kernel}, attrs, call->span);
+    if (batch > 1) {
+      all = ops::MakeReshape(all, Ints{(*data)[2], batch, depth, w[1], shape[3], shape[4]});
+      all = ops::MakeTranspose(all, {0, 2, 1, 3, 4, 5});
+    }
+    return ops::MakeReshape(all, Ints{shape[2] * batch, w[1], shape[3], shape[4]});
+  }
+
+  /// The pool of rows and columns; `more` sets what `To` has besides.
+  template <typename To, typename More>
+  static Attrs PlanePool(const ops::PoolAttrs* a, const Ints& pads, const More& more) {
+    return MakeAttrs<To>([&](To& p) {
+      p.pool_size = {a->pool_size[1], a->pool_size[2]};
+      p.strides = {a->strides[1], a->strides[2]};
+      p.dilation = {a->dilation[1], a->dilation[2]};
+      p.padding = {pads[1], pads[2], pads[4], pads[5]};
+      p.ceil_mode = a->ceil_mode;
+      more(p);
+    });
+  }
+
+  /// The window along the depth; rounding up adds padding at the end.
+  static DepthWindow WindowOf(const ops::PoolAttrs* a, const Ints& pads, int64_t size, int64_t out) {
+    DepthWindow w{a->pool_size[0], a->strides[0], a->dilation[0], pads[0], pads[3], out};
+    w.after = std::max(w.after, (out - 1) * w.stride + (w.taps - 1) * w.dilation + 1 - size - w.before);
+    return w;
+  }
+
+  static bool IsPlain(const ops::PoolAttrs* a) {
+    return a->layout == "NCDHW" && (a->out_layout.empty() || a->out_layout == "NCDHW");
+  }
+
+  Expr MaxPool(const CallNode* pre, const CallNode* call, const Ints& shape) {
+    const auto* a = call->attrs_as<ops::MaxPool3DAttrs>();
+    const DataType dtype = TensorTypeOf(GetRef<Expr>(pre))->dtype;
+    auto data = StaticShape(pre->args[0]);
+    if (!data || !IsPlain(a) || dtype != DataType::Float(32)) return Expr();
+    const Ints pads = SixPads(a->padding);
+    Expr least = ops::ScalarConstant(dtype, -std::numeric_limits<double>::infinity());
+    Expr best;
+    for (const Expr& tap : Taps(Known(call->args[0]), *data, WindowOf(a, pads, (*data)[2], shape[2]), least)) {
+      best = best.defined() ? ops::CallOp("maximum", {best, tap}, Attrs(), call->span) : tap;
+    }
+    return ops::CallOp("nn.max_pool2d", {best}, PlanePool<ops::MaxPool2DAttrs>(a, pads, [](auto&) {}), call->span);
+  }
+
+  Expr AvgPool(const CallNode* pre, const CallNode* call, const Ints& shape) {
+    const auto* a = call->attrs_as<ops::AvgPool3DAttrs>();
+    const DataType dtype = TensorTypeOf(GetRef<Expr>(pre))->dtype;
+    auto data = StaticShape(pre->args[0]);
+    if (!data || !IsPlain(a) || dtype != DataType::Float(32)) return Expr();
+    const Ints pads = SixPads(a->padding);
+    const DepthWindow window = WindowOf(a, pads, (*data)[2], shape[2]);
+    // Every window counts all of its taps along the depth.
+    if (window.after != pads[3] || ((pads[0] != 0 || pads[3] != 0) && !a->count_include_pad)) return Expr();
+    Expr zero = ops::ScalarConstant(dtype, 0.0), sum;
+    for (const Expr& tap : Taps(Known(call->args[0]), *data, window, zero)) {
+      sum = sum.defined() ? ops::CallOp("add", {sum, tap}, Attrs(), call->span) : tap;
+    }
+    Attrs attrs = PlanePool<ops::AvgPool2DAttrs>(a, pads, [&](auto& p) { p.count_include_pad = a->count_include_pad; });
+    Expr mean = ops::CallOp("nn.avg_pool2d", {sum}, attrs, call->span);
+    if (window.taps == 1) return mean;
+    return ops::CallOp("multiply", {mean, ops::ScalarConstant(dtype, 1.0 / static_cast<double>(window.taps))}, Attrs(),
+                       call->span);
+  }
+
+  Expr GlobalAvgPool(const CallNode* pre, const CallNode* call, const Ints& shape) {
+    auto data = StaticShape(pre->args[0]);
+    const auto* a = call->attrs_as<ops::GlobalPool3DAttrs>();
+    if (!data || a->layout != "NCDHW" || !(a->out_layout.empty() || a->out_layout == "NCDHW")) return Expr();
+    Expr planes = ops::CallOp("nn.global_avg_pool2d", {Known(call->args[0])}, Attrs(), call->span);
+    Expr apart = ops::MakeReshape(planes, Ints{(*data)[2], shape[0], shape[1]});
+    return ops::MakeReshape(ops::MakeReduce("mean", apart, Ints{0}), Ints{shape[0], shape[1], 1, 1});
+  }
+
+  Expr Concatenation(const CallNode* pre, const CallNode* call) {
+    const auto* fields = call->args[0].as<TupleNode>();
+    const auto* before = pre->args[0].as<TupleNode>();
+    if (fields == nullptr || before == nullptr ||
+        PositiveAxis(call->attrs_as<ops::ConcatenateAttrs>()->axis, kRank) != 1 ||
+        std::none_of(fields->fields.begin(), fields->fields.end(), [&](const Expr& e) { return Known(e).defined(); })) {
+      return Expr();
+    }
+    Array<Expr> parts;
+    for (size_t i = 0; i < fields->fields.size(); ++i) {
+      auto shape = StaticShape(before->fields[i]);
+      if (!shape) return Expr();
+      parts.push_back(FlatForm(fields->fields[i], *shape));
+    }
+    return ops::MakeConcatenate(parts, 1);
+  }
+
+  /// An operand without a flat form that lines up with flat ones, or null: the same for all depths and batches.
+  static Expr Aligned(const Expr& e, const Ints& shape) {
+    if (shape.size() <= 2) return e;  // rows and columns are the last dimensions as before
+    Ints full(kRank - shape.size(), 1);
+    full.insert(full.end(), shape.begin(), shape.end());
+    if (full[0] != 1 || full[2] != 1) return Expr();
+    return ops::MakeReshape(e, Ints{full[1], full[3], full[4]});
+  }
+
+  /// The operator on flat operands, where one of them has that form.
+  Expr ElementWise(const CallNode* pre, const CallNode* call, const Ints& shape) {
+    OpPatternKind pattern = Downcast<Op>(call->op).GetAttr(kOpPattern, OpPatternKind::kOpaque);
+    if (pattern > OpPatternKind::kBroadcast || call->args.empty() || call->args.size() > 2) return Expr();
+    if (call->args.size() == 1 && pattern != OpPatternKind::kElemWise) return Expr();
+    if (std::none_of(call->args.begin(), call->args.end(), [&](const Expr& e) { return Known(e).defined(); })) {
+      return Expr();
+    }
+    Array<Expr> args;
+    for (size_t i = 0; i < call->args.size(); ++i) {
+      auto own = StaticShape(pre->args[i]);
+      if (!own) return Expr();
+      Expr operand = *own == shape ? FlatForm(call->args[i], *own) : Aligned(call->args[i], *own);
+      if (!operand.defined()) return Expr();
+      args.push_back(operand);
+    }
+    return Call(call->op, args, call->attrs, call->type_args, call->span);
+  }
+
+  /// By deep form, which is kept alive.
+  std::unordered_map<const Object*, std::pair<Expr, Expr>> flat_;
+};
+
+}  // namespace
+
+namespace transform {
+
+Pass Conv3DToConv2D() {
+  return CreateFunctionPass(
+      [](const Function& func, const IRModule&, const PassContext&) {
+        bool any = false;
+        PostOrderVisit(func, [&](const Expr& e) {
+          any |= AsCallOf(e, "nn.conv3d") != nullptr || AsCallOf(e, "nn.conv3d_transpose") != nullptr;
+        });
+        return any ? Downcast<Function>(Flattener().Mutate(func)) : func;
+      },
+      {"Conv3DToConv2D", 3, {"InferType"}, "Runs three-dimensional convolutions as two-dimensional"});
+}
+
+}  // namespace transform
+}  // namespace treadle::relay

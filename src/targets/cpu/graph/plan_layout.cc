@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses the layout in which each operator runs. Operators that profit (convolutions) ask for blocked activations;
+// what lies between them (element-wise, pooling, concatenation) follows the layout its inputs are in; the others get
+// the plain layout. A tensor is transformed at most once per layout, however many consumers it has.
+#include "targets/cpu/graph/plan_layout.h"
+
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "passes/pass_util.h"
+#include "treadle/ir/prim_ops.h"
+#include "treadle/ir/transform.h"
+#include "treadle/ops/attrs/transform.h"
+#include "treadle/ops/make.h"
+#include "treadle/relay/expr_functor.h"
+#include "treadle/relay/layout.h"
+#include "treadle/relay/transform.h"
+#include "treadle/runtime/reflection.h"
+
+namespace treadle::relay {
+
+Expr LayoutTransform(const Expr& data, const std::string& from, const std::string& to) {
+  static const Op op = Op::Get("layout_transform");
+  // The attributes' class belongs to the operators; its fields are reached by name.
+  ObjectPtr<Object> attrs(op->attrs_type->create());
+  for (const FieldInfo& field : op->attrs_type->fields) {
+    if (field.name == "src_layout") field.GetMutable<std::string>(attrs.get()) = from;
+    if (field.name == "dst_layout") field.GetMutable<std::string>(attrs.get()) = to;
+  }
+  return Call(op, {data}, Attrs(attrs), {}, data->span);
+}
+
+namespace {
+
+/// Channels of a tensor in NCHW; null where that isn't one or only the run tells.
+const int64_t* ChannelsOf(const TensorTypeNode* type) {
+  return type != nullptr && type->shape.size() == 4 ? AsConstInt(type->shape[1]) : nullptr;
+}
+
+/// Channels of a layout with groups.
+struct GroupedChannels {
+  GroupedChannels(const std::string& layout, int64_t channels) {
+    shuffled = layout.find('%') != std::string::npos;
+    groups = std::stoll(layout.substr(WithoutGroups(layout).size() + 1));
+    each = channels / groups;
+    whole = ChannelsIn(layout, channels) / groups;
+  }
+  int64_t groups, each, whole;  ///< channels of a group; with those that fill its blocks
+  bool shuffled;
+};
+
+/// A tensor of `type` in `layout` as plain one: channels that fill blocks go.
+Expr ToPlain(const Expr& data, const TensorTypeNode* type, const std::string& layout) {
+  Expr result = LayoutTransform(data, WithoutGroups(layout), "NCHW");
+  const int64_t* channels = ChannelsOf(type);
+  if (channels == nullptr) return result;
+  const int64_t whole = ChannelsIn(layout, *channels);
+  if (IsInOrder(layout)) {
+    if (whole == *channels) return result;
+    if (!IsStatic(type)) return ops::MakeStridedSlice(result, {0}, {*channels}, {1}, std::vector<int64_t>{1});
+    std::vector<int64_t> end;
+    for (const PrimExpr& dim : type->shape) end.push_back(*AsConstInt(dim));
+    return ops::MakeStridedSlice(result, {0, 0, 0, 0}, end);
+  }
+  const GroupedChannels g(layout, *channels);
+  result = ops::MakeReshape(result, std::vector<int64_t>{0, -4, g.groups, g.whole, 0, 0});
+  if (g.whole != g.each) result = ops::MakeStridedSlice(result, {0}, {g.each}, {1}, std::vector<int64_t>{2});
+  if (g.shuffled) result = ops::MakeTranspose(result, {0, 2, 1, 3, 4});
+  return ops::MakeReshape(result, std::vector<int64_t>{0, -3, 0, 0});
+}
+
+/// The inverse.
+Expr FromPlain(const Expr& data, const TensorTypeNode* type, const std::string& layout) {
+  const int64_t* channels = ChannelsOf(type);
+  Expr result = data;
+  if (channels != nullptr && !IsInOrder(layout)) {
+    const GroupedChannels g(layout, *channels);
+    result = ops::MakeReshape(result, g.shuffled ? std::vector<int64_t>{0, -4, g.each, g.groups, 0, 0}
+                                                 : std::vector<int64_t>{0, -4, g.groups, g.each, 0, 0});
+    if (g.shuffled) result = ops::MakeTranspose(result, {0, 2, 1, 3, 4});
+    if (g.whole != g.each) {
+      result = ops::MakePad(result, {{0, 0}, {0, 0}, {0, g.whole - g.each}, {0, 0}, {0, 0}},
+                            ops::ScalarConstant(type->dtype, 0.0));
+    }
+    result = ops::MakeReshape(result, std::vector<int64_t>{0, -3, 0, 0});
+  } else if (channels != nullptr && IsFilled(layout, *channels)) {
+    const int64_t more = ChannelsIn(layout, *channels) - *channels;
+    result = ops::MakePad(result, {{0, 0}, {0, more}, {0, 0}, {0, 0}}, ops::ScalarConstant(type->dtype, 0.0));
+  }
+  return LayoutTransform(result, "NCHW", WithoutGroups(layout));
+}
+
+/// From blocks of one size to those of another, the channels in order in both.
+Expr ChangeBlocks(const Expr& data, const TensorTypeNode* type, const std::string& from, const std::string& to) {
+  const int64_t* channels = ChannelsOf(type);
+  const int64_t have = channels == nullptr ? 0 : ChannelsIn(from, *channels),
+                want = channels == nullptr ? 0 : ChannelsIn(to, *channels), block = BlockOf(to);
+  if (want <= have) {
+    Expr result = LayoutTransform(data, from, to);
+    if (want == have) return result;
+    return ops::MakeStridedSlice(result, {0}, {want / block}, {1}, std::vector<int64_t>{1});
+  }
+  const int64_t more = (want - have) / BlockOf(from);
+  Expr result = ops::MakePad(data, {{0, 0}, {0, more}, {0, 0}, {0, 0}, {0, 0}}, ops::ScalarConstant(type->dtype, 0.0));
+  return LayoutTransform(result, from, to);
+}
+
+}  // namespace
+
+Expr ChangeLayout(const Expr& data, const TensorTypeNode* type, const std::string& from, const std::string& to) {
+  if (from == to) return data;
+  if (from.empty()) return FromPlain(data, type, to);
+  if (to.empty()) return ToPlain(data, type, from);
+  if (IsInOrder(from) && IsInOrder(to)) return ChangeBlocks(data, type, from, to);
+  return FromPlain(ToPlain(data, type, from), type, to);
+}
+
+namespace {
+
+/// Expressions that something reads which runs blocked, as far as that can be told before layouts are chosen.
+class BlockedReaders {
+ public:
+  BlockedReaders(const Expr& body, int lanes) : lanes_(lanes) {
+    std::vector<Expr> order;
+    PostOrderVisit(body, [&order](const Expr& e) { order.push_back(e); });
+    // Readers first.
+    for (size_t i = order.size(); i-- > 0;) {
+      if (const auto* call = order[i].as<CallNode>()) {
+        Visit(call);
+      } else if (const auto* part = order[i].as<TupleGetItemNode>()) {
+        if (Has(part)) found_.insert(part->tuple.get());
+      }
+    }
+  }
+  bool Has(const Object* e) const { return found_.count(e) != 0; }
+
+ private:
+  void Visit(const CallNode* call) {
+    const auto* callee = call->op.as<OpNode>();
+    if (callee == nullptr || Downcast<Op>(call->op).GetAttr(kLayoutRule) == nullptr) {
+      if (callee != nullptr && callee->name == "split" && Has(call)) found_.insert(call->args[0].get());
+      return;
+    }
+    if (callee->name == "nn.conv2d" || callee->name == "nn.conv2d_transpose") {
+      const auto* type = call->type_as<TensorTypeNode>();
+      const int64_t* channels = type == nullptr || type->shape.size() != 4 ? nullptr : AsConstInt(type->shape[1]);
+      if (channels != nullptr && !FilledLayout(*channels, lanes_).empty()) found_.insert(call->args[0].get());
+      return;
+    }
+    // Beside another image, one that is blocked is likely.
+    std::vector<Expr> images;
+    for (const Expr& arg : call->args) {
+      const auto* tuple = arg.as<TupleNode>();
+      for (const Expr& e : tuple != nullptr ? tuple->fields : Array<Expr>{arg}) {
+        const auto* type = TensorTypeOf(e);
+        const bool image = type != nullptr && type->shape.size() == 4 && e.as<ConstantNode>() == nullptr;
+        if (image && !tir::is_const_int(type->shape[2], 1)) images.push_back(e);
+      }
+    }
+    if (images.size() < 2 && !Has(call)) return;
+    for (const Expr& image : images) found_.insert(image.get());
+  }
+
+  int lanes_;
+  std::unordered_set<const Object*> found_;
+};
+
+/// An expression in the layouts in which it exists so far; "" is the plain one.
+using Forms = std::map<std::string, Expr>;
+
+class LayoutPlanner : public ExprMutator {
+ public:
+  Function Plan(const Function& func) {
+    // Nested functions are seen with the one around them.
+    if (!readers_) readers_.emplace(func->body, lanes_);
+    Expr body = Plain(func->body);
+    if (body.same_as(func->body)) return func;
+    Function result = func;
+    result.CopyOnWrite()->body = body;
+    return result;
+  }
+
+  explicit LayoutPlanner(int lanes) : lanes_(lanes) {}
+  int lanes() const { return lanes_; }
+
+  /// `e` (of the old graph) in `layout`.
+  Expr InLayout(const Expr& e, const std::string& layout) {
+    Expr plain_or_any = Mutate(e);
+    Forms& forms = forms_[e];
+    if (forms.empty()) forms[""] = plain_or_any;
+    auto it = forms.find(layout);
+    if (it != forms.end()) return it->second;
+    const auto* type = e->type_as<TensorTypeNode>();
+    // From blocks to other blocks vectors move; else from the plain form.
+    auto from = forms.begin();
+    if (!layout.empty() && IsInOrder(layout)) {
+      for (it = forms.begin(); it != forms.end(); ++it) {
+        if (!it->first.empty() && IsInOrder(it->first)) from = it;
+      }
+    }
+    if (!layout.empty() && !(IsInOrder(layout) && IsInOrder(from->first))) {
+      return forms[layout] = ChangeLayout(InLayout(e, ""), type, "", layout);
+    }
+    return forms[layout] = ChangeLayout(from->second, type, from->first, layout);
+  }
+  Expr Plain(const Expr& e) { return InLayout(e, ""); }
+  bool ReadBlocked(const CallNode* call) const { return readers_->Has(call); }
+  /// The layout in which `e` is made; where that is the plain one, a blocked one in which it exists, too.
+  std::string LayoutOf(const Expr& e) {
+    Mutate(e);
+    if (auto it = made_.find(e); it != made_.end()) return it->second;
+    const Forms& forms = forms_[e];
+    return forms.empty() ? "" : forms.rbegin()->first;
+  }
+
+  Expr VisitExpr_(const CallNode* call) override;
+  Expr VisitExpr_(const TupleNode* op) override {
+    Array<Expr> fields = op->fields.Map([this](const Expr& field) { return Plain(field); });
+    if (fields.same_as(op->fields)) return GetRef<Expr>(op);
+    return Tuple(fields, op->span);
+  }
+  Expr VisitExpr_(const TupleGetItemNode* op) override {
+    Expr part = BlockedPart(op);
+    if (part.defined()) return part;
+    Expr tuple = Plain(op->tuple);
+    if (tuple.same_as(op->tuple)) return GetRef<Expr>(op);
+    return TupleGetItem(tuple, op->index, op->span);
+  }
+  /// Shuffled channels (reshape, transpose, reshape) of a tensor that exists blocked: nothing moves; else null.
+  Expr Shuffled(const CallNode* call);
+  /// A part of a tensor that is split between blocks of its channels, where that exists blocked; else null.
+  Expr BlockedPart(const TupleGetItemNode* op);
+  Expr VisitExpr_(const LetNode* op) override {
+    Expr value = Plain(op->value), body = Plain(op->body);
+    if (value.same_as(op->value) && body.same_as(op->body)) return GetRef<Expr>(op);
+    return Let(op->var, value, body, op->span);
+  }
+  Expr VisitExpr_(const IfNode* op) override {
+    Expr cond = Plain(op->cond), t = Plain(op->true_branch), f = Plain(op->false_branch);
+    if (cond.same_as(op->cond) && t.same_as(op->true_branch) && f.same_as(op->false_branch)) return GetRef<Expr>(op);
+    return If(cond, t, f, op->span);
+  }
+  Expr VisitExpr_(const FunctionNode* op) override { return Plan(GetRef<Function>(op)); }
+
+ private:
+  Expr Made(const Expr& e, const std::string& layout, const Expr& form) {
+    made_[e] = layout;
+    return forms_[e][layout] = form;
+  }
+
+  int lanes_;
+  std::unordered_map<Expr, Forms, ObjectPtrHash, ObjectPtrEqual> forms_;
+  std::optional<BlockedReaders> readers_;
+  std::unordered_map<Expr, std::string, ObjectPtrHash, ObjectPtrEqual> made_;
+};
+
+class CallArgs : public LayoutArgs {
+ public:
+  CallArgs(LayoutPlanner* planner, const CallNode* call) : planner_(planner), call_(call) {
+    for (const Expr& arg : call->args) {
+      if (const auto* tuple = arg.as<TupleNode>()) {
+        for (const Expr& field : tuple->fields) args_.push_back(field);
+      } else {
+        args_.push_back(arg);
+      }
+    }
+  }
+  size_t size() const override { return args_.size(); }
+  std::string Layout(size_t i) const override { return planner_->LayoutOf(args_.at(i)); }
+  Expr Get(size_t i, const std::string& layout) override { return planner_->InLayout(args_.at(i), layout); }
+  bool ReadBlocked() const override { return planner_->ReadBlocked(call_); }
+  const TensorTypeNode* Type(size_t i) const override { return args_.at(i)->type_as<TensorTypeNode>(); }
+  int lanes() const override { return planner_->lanes(); }
+
+ private:
+  LayoutPlanner* planner_;
+  const CallNode* call_;
+  std::vector<Expr> args_;
+};
+
+Expr LayoutPlanner::BlockedPart(const TupleGetItemNode* op) {
+  const CallNode* split = AsCallOf(op->tuple, "split");
+  if (split == nullptr) return Expr();
+  const auto* type = TensorTypeOf(split->args[0]);
+  const auto* attrs = split->attrs_as<ops::SplitAttrs>();
+  const std::string layout = LayoutOf(split->args[0]);
+  if (layout.empty() || !IsInOrder(layout) || type == nullptr || type->shape.size() != 4 ||
+      PositiveAxis(attrs->axis, 4) != 1) {
+    return Expr();
+  }
+  // Blocks are whole up to the last part, which may end in one that is filled up.
+  const int64_t block = BlockOf(layout);
+  int64_t begin = 0, end = 0;
+  const auto* parts = op->tuple->type_as<TupleTypeNode>();
+  for (int i = 0; i <= op->index; ++i) {
+    const auto* part = parts->fields[static_cast<size_t>(i)].as<TensorTypeNode>();
+    const int64_t* size = part == nullptr ? nullptr : AsConstInt(part->shape[1]);
+    if (size == nullptr || *size == 0 || end % block != 0) return Expr();
+    begin = end;
+    end += *size;
+  }
+  const bool last = static_cast<size_t>(op->index) + 1 == parts->fields.size();
+  if (end % block != 0 && !last) return Expr();
+  Expr result = ops::MakeStridedSlice(InLayout(split->args[0], layout), {begin / block}, {(end + block - 1) / block},
+                                      {1}, std::vector<int64_t>{1});
+  return Made(GetRef<Expr>(op), layout, result);
+}
+
+Expr LayoutPlanner::Shuffled(const CallNode* call) {
+  const CallNode* transpose =
+      AsCallOf(GetRef<Expr>(call), "reshape") == nullptr ? nullptr : AsCallOf(call->args[0], "transpose");
+  const CallNode* grouping = transpose == nullptr ? nullptr : AsCallOf(transpose->args[0], "reshape");
+  if (grouping == nullptr) return Expr();
+  const Expr& data = grouping->args[0];
+  const auto *type = call->type_as<TensorTypeNode>(), *from = TensorTypeOf(data);
+  const auto* middle = grouping->type_as<TensorTypeNode>();
+  const auto& axes = transpose->attrs_as<ops::TransposeAttrs>()->axes;
+  if (from == nullptr || !IsStatic(from) || from->shape.size() != 4 || middle->shape.size() != 5 || !axes ||
+      *axes != std::vector<int64_t>{0, 2, 1, 3, 4} || !ShapesEqual(type->shape, from->shape)) {
+    return Expr();
+  }
+  for (size_t i : {size_t{0}, size_t{2}, size_t{3}}) {
+    if (*AsConstInt(middle->shape[i == 0 ? 0 : i + 1]) != *AsConstInt(from->shape[i])) return Expr();
+  }
+  const int64_t channels = *AsConstInt(from->shape[1]), groups = *AsConstInt(middle->shape[1]);
+  std::string layout = LayoutOf(data), shuffled = ShuffledLayout(layout, channels, groups);
+  if (!layout.empty() && shuffled.empty()) {
+    layout = FilledLayout(channels, lanes_, groups);
+    shuffled = ShuffledLayout(layout, channels, groups);
+  }
+  if (shuffled.empty()) return Expr();
+  return Made(GetRef<Expr>(call), shuffled, InLayout(data, layout));
+}
+
+Expr LayoutPlanner::VisitExpr_(const CallNode* call) {
+  Expr self = GetRef<Expr>(call);
+  if (Expr shuffled = Shuffled(call); shuffled.defined()) return shuffled;
+  if (call->op.as<OpNode>() != nullptr) {
+    const FLayoutRule* rule = Downcast<Op>(call->op).GetAttr(kLayoutRule);
+    const auto* type = call->type_as<TensorTypeNode>();
+    if (rule != nullptr && type != nullptr) {
+      CallArgs args(this, call);
+      if (auto result = (*rule)(call, args)) {
+        return Made(self, result->layout, result->expr);
+      }
+    }
+  }
+  Array<Expr> args = call->args.Map([this](const Expr& arg) { return Plain(arg); });
+  Expr op = call->op.as<OpNode>() ? call->op : Plain(call->op);
+  if (args.same_as(call->args) && op.same_as(call->op)) return self;
+  return Call(op, args, call->attrs, call->type_args, call->span);
+}
+
+}  // namespace
+
+namespace transform {
+
+Pass PlanLayoutFor(int lanes) {
+  return CreateFunctionPass(
+      [lanes](Function func, const IRModule&, const PassContext&) { return LayoutPlanner(lanes).Plan(func); },
+      {"PlanLayout", 3, {"InferType"}, "run convolutions and what follows them on channel-blocked activations"});
+}
+
+Pass PlanLayout() { return PlanLayoutFor(8); }
+
+}  // namespace transform
+}  // namespace treadle::relay

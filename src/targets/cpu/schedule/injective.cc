@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "targets/cpu/schedule/cpu.h"
+#include "treadle/tir/stmt_functor.h"
+
+namespace treadle::ops::cpu {
+namespace {
+
+const PrimExpr kRest{ObjectPtr<Object>()};
+
+/// Neighbours that lowering reads as one row and transposes in registers (tir/passes/transpose_loads.cc).
+constexpr int64_t kRow = 4;
+
+/// Whether axes `first` and `first` + 1 can be taken as one: in each load, they are whole neighbouring dimensions.
+bool AreOneRow(const tir::Block& node, int first) {
+  const tir::Var outer = node->iter_vars[static_cast<size_t>(first)]->var;
+  const tir::Var inner = node->iter_vars[static_cast<size_t>(first) + 1]->var;
+  bool fits = true;
+  tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
+    const auto* load = e.as<tir::BufferLoadNode>();
+    if (load == nullptr) return;
+    for (size_t d = 0; d < load->indices.size(); ++d) {
+      bool used = false;
+      tir::PostOrderVisit(load->indices[d],
+                          [&](const ObjectRef& v) { used |= v.get() == outer.get() || v.get() == inner.get(); });
+      if (!used) continue;
+      const int64_t* extent = AsConstInt(node->iter_vars[static_cast<size_t>(first) + 1]->dom->extent);
+      const bool begins =
+          load->indices[d].same_as(outer) && d + 1 < load->indices.size() && load->indices[d + 1].same_as(inner);
+      const bool ends = load->indices[d].same_as(inner) && d > 0 && load->indices[d - 1].same_as(outer);
+      const int64_t* size = begins ? AsConstInt(load->buffer->shape[d + 1])
+                            : ends ? AsConstInt(load->buffer->shape[d])
+                                   : nullptr;
+      fits = fits && extent != nullptr && size != nullptr && *size == *extent;
+    }
+  });
+  return fits;
+}
+
+/// Whether a condition of the block depends on an axis.
+bool IsInCondition(const tir::Block& node, size_t axis) {
+  bool found = false;
+  tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
+    const auto* call = e.as<tir::CallNode>();
+    const auto* op = call != nullptr ? call->op.as<OpNode>() : nullptr;
+    if (op == nullptr || op->name != "tir.if_then_else") return;
+    tir::PostOrderVisit(call->args[0],
+                        [&](const ObjectRef& v) { found |= v.get() == node->iter_vars[axis]->var.get(); });
+  });
+  return found;
+}
+
+/// Results whose neighbours lie far apart in what they are read from: tiles of four by a vector, which lowering reads
+/// as rows and transposes in registers. Whether that was done.
+bool ScheduleTransposed(Schedule& sch, const BlockRV& block, double work) {
+  constexpr int64_t kLine = 16, kEnough = 16;
+  tir::Block node = sch.Get(block);
+  const int axis = TransposedAxis(sch, block);
+  std::vector<LoopRV> loops = sch.GetLoops(block);
+  if (axis < 0 || loops.size() != node->iter_vars.size()) return false;
+  const auto across = static_cast<size_t>(axis), along = loops.size() - 1;
+  for (const LoopRV& loop : loops) {
+    if (Extent(sch, loop) < 0) return false;
+  }
+  // Rows of an image are one where that is the same.
+  auto join = [&](size_t axis) {
+    if (axis == 0 || axis - 1 == across || axis - 1 == along || Extent(sch, loops[axis]) % kLine == 0) return;
+    if (!AreOneRow(node, static_cast<int>(axis) - 1)) return;
+    loops[axis] = sch.Fuse({loops[axis - 1], loops[axis]});
+    loops[axis - 1] = LoopRV();
+  };
+  join(along);
+  join(across);
+  const int64_t rows = Extent(sch, loops[across]), row = Extent(sch, loops[along]);
+  int64_t lanes = VectorLanes(row);
+  if (lanes == 0) lanes = row > kLine ? kRow * 2 : kRow;  // the tail is split off
+  if (rows < kRow || row < lanes) return false;
+  const int64_t tiles = rows % kLine == 0 ? kLine / kRow : rows % (2 * kRow) == 0 ? 2 : 1;
+  std::vector<LoopRV> u = sch.Split(loops[across], {kRest, PrimExpr(tiles), PrimExpr(kRow)});
+  std::vector<LoopRV> v = sch.Split(loops[along], {kRest, PrimExpr(lanes)});
+  // What lanes fill up is told by the loop over blocks: that stays one of its own, its last iteration is cut off.
+  std::vector<LoopRV> outer, filled;
+  int64_t others = 1;
+  for (size_t i = 0; i < loops.size(); ++i) {
+    if (i == across || i == along || !loops[i].defined()) continue;
+    const bool fills = IsInCondition(node, along) && IsInCondition(node, i);
+    (fills ? filled : outer).push_back(loops[i]);
+  }
+  outer.push_back(u[0]);
+  for (const LoopRV& loop : outer) others *= std::max<int64_t>(1, Extent(sch, loop));
+  std::vector<LoopRV> order = outer;
+  order.insert(order.end(), filled.begin(), filled.end());
+  order.insert(order.end(), {v[0], u[1], u[2], v[1]});
+  sch.Reorder(order);
+  sch.Vectorize(v[1]);
+  sch.Unroll(u[2]);
+  if (others < kEnough && filled.empty()) outer.push_back(v[0]);
+  FuseParallel(sch, outer, work);
+  return true;
+}
+
+}  // namespace
+
+void TransposeTile(Schedule& sch, const LoopRV& contiguous, const LoopRV& last) {
+  // A cache line of what is read; lanes are so many lines at once, which all may fall into one set of the cache.
+  constexpr int64_t kLine = 16, kLanes = 8;
+  std::vector<LoopRV> lines = sch.Split(contiguous, {kRest, PrimExpr(kLine / kRow), PrimExpr(kRow)});
+  std::vector<LoopRV> lanes = sch.Split(last, {kRest, PrimExpr(kLanes)});
+  sch.Reorder({lines[0], lanes[0], lines[1], lines[2], lanes[1]});
+  sch.Vectorize(lanes[1]);
+  sch.Unroll(lines[2]);
+}
+
+void ScheduleInjective(Schedule& sch, const BlockRV& block) {
+  std::vector<LoopRV> loops = sch.GetLoops(block);
+  if (loops.empty()) return;
+  double work = Work(sch, block) * ElementCost(sch, block);
+  if (IsFlatElementwise(sch, block)) {
+    LoopRV all = loops.size() == 1 ? loops[0] : sch.Fuse(loops);
+    int64_t extent = Extent(sch, all);
+    int lanes = VectorLanes(extent);
+    if (lanes == 0 || extent == lanes) {
+      if (lanes != 0) sch.Vectorize(all);
+      return;
+    }
+    // Chunks of some kilobytes: the loop over vectors stays tight, the parallel loop has few iterations.
+    int64_t vectors = extent / lanes, chunk = 1;
+    for (int64_t c = 1; c <= 256; ++c) {
+      if (vectors % c == 0) chunk = c;
+    }
+    std::vector<LoopRV> parts =
+        sch.Split(all, {PrimExpr(ObjectPtr<Object>()), PrimExpr(chunk), PrimExpr(int64_t{lanes})});
+    sch.Vectorize(parts[2]);
+    if (work >= kParallelWork && vectors > chunk) sch.Parallel(parts[0]);
+    return;
+  }
+  if (ScheduleTransposed(sch, block, work)) return;
+  loops = sch.GetLoops(block);
+  // Short rows of an image are one where that is the same.
+  constexpr int64_t kWhole = 16, kLong = 64;
+  tir::Block node = sch.Get(block);
+  if (loops.size() == node->iter_vars.size() && loops.size() > 1 && Extent(sch, loops.back()) % kWhole != 0 &&
+      Extent(sch, loops.back()) > 0 && AreOneRow(node, static_cast<int>(loops.size()) - 2)) {
+    LoopRV row = sch.Fuse({loops[loops.size() - 2], loops.back()});
+    loops.resize(loops.size() - 2);
+    loops.push_back(row);
+  }
+  // The last loop becomes vectors where its extent divides or little is left; otherwise LLVM's loop vectoriser deals
+  // with the rest.
+  LoopRV last = loops.back();
+  int lanes = VectorLanes(Extent(sch, last));
+  if (lanes < kWhole && Extent(sch, last) >= kLong) lanes = kWhole;
+  if (lanes != 0) {
+    if (Extent(sch, last) == lanes) {
+      sch.Vectorize(last);
+    } else {
+      sch.Vectorize(sch.Split(last, {PrimExpr(ObjectPtr<Object>()), PrimExpr(int64_t{lanes})})[1]);
+    }
+  }
+  // The loop around stays one of its own if enough others remain: what its iterations share is computed once.
+  constexpr int64_t kEnough = 16;
+  std::vector<LoopRV> outer(loops.begin(), loops.end() - 1);
+  int64_t others = 1;
+  for (size_t i = 0; i + 1 < outer.size(); ++i) others *= std::max<int64_t>(1, Extent(sch, outer[i]));
+  if (outer.size() > 1 && others >= kEnough && Extent(sch, outer.back()) > 2) outer.pop_back();
+  if (!outer.empty()) FuseParallel(sch, outer, work);
+}
+
+}  // namespace treadle::ops::cpu

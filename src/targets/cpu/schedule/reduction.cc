@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "targets/cpu/schedule/cpu.h"
+#include "treadle/ir/prim_ops.h"
+
+namespace treadle::ops::cpu {
+namespace {
+
+const PrimExpr kRest{ObjectPtr<Object>()};
+constexpr int kTailLanes = 8;
+
+/// Rows that are summed at once: memory is read faster in several streams, and what all rows are multiplied with is
+/// read once. `rows`: axes up to that of the rows, `extent`: elements of a row.
+int64_t RowsAtOnce(Schedule& sch, const BlockRV& block, size_t rows, int64_t extent) {
+  constexpr int64_t kRows = 4, kLeastExtent = 256;
+  constexpr double kLeastWork = 1 << 18;  // what doesn't stay in caches near by
+  if (rows == 0 || extent < kLeastExtent || Work(sch, block) < kLeastWork) return 1;
+  const int64_t neighbours = Extent(sch, sch.GetLoops(block)[rows - 1]);
+  return neighbours > kRows && neighbours % kRows == 0 ? kRows : 1;
+}
+
+/// Reduces along contiguous memory: partial results in the lanes of a vector, combined at the end.
+bool VectorizeAlongReduction(Schedule& sch, const BlockRV& block, int axis) {
+  std::vector<LoopRV> axes = AxisLoops(sch, block);
+  LoopRV k = axes[static_cast<size_t>(axis)];
+  if (!k.defined()) return false;
+  int64_t extent = Extent(sch, k);
+  int lanes = std::min(VectorLanes(extent), 8);
+  if (lanes < 4 || extent <= lanes) return false;
+  // Several vectors of partial results hide the latency of the additions; combining them must stay cheap.
+  int unroll = 1;
+  while (unroll < 4 && extent % (lanes * unroll * 2) == 0 && extent >= lanes * unroll * 8) unroll *= 2;
+  size_t spatial = 0;
+  tir::Block node = sch.Get(block);
+  for (const tir::IterVar& v : node->iter_vars) spatial += v->iter_type == tir::IterVarType::kDataPar;
+  size_t row = spatial;  // axes up to the last one that isn't just one element
+  while (row > 0 && tir::is_const_int(node->iter_vars[row - 1]->dom->extent, 1)) --row;
+  const int64_t rows = RowsAtOnce(sch, block, row, extent);
+  if (rows > 1) unroll = std::min(unroll, 2);
+  std::vector<LoopRV> parts = sch.Split(k, {kRest, PrimExpr(int64_t{unroll} * lanes)});
+  BlockRV partial = sch.RFactor(parts[1], static_cast<int>(spatial));
+  std::vector<LoopRV> final_loops = sch.GetLoops(block);
+  LoopRV row_loop;
+  if (spatial > 0) {
+    LoopRV at = final_loops[rows > 1 ? row - 1 : spatial - 1];
+    if (rows > 1) at = sch.Split(at, {kRest, PrimExpr(rows)})[0];
+    sch.ComputeAt(partial, at);
+    if (rows > 1) row_loop = LoopsUnder(sch, partial, at)[row - 1];
+  }
+  sch.SetScope(partial, 0, "local");
+  // Within: other reduction loops, then the lanes.
+  std::vector<LoopRV> inner = AxisLoops(sch, partial);
+  tir::Block partial_node = sch.Get(partial);
+  LoopRV lane_loop;
+  std::vector<LoopRV> reduce_loops;
+  for (size_t i = 0; i < inner.size(); ++i) {
+    if (!inner[i].defined() || (row_loop.defined() && inner[i]->var.same_as(row_loop->var))) continue;
+    if (partial_node->iter_vars[i]->iter_type == tir::IterVarType::kCommReduce) {
+      reduce_loops.push_back(inner[i]);
+    } else if (Extent(sch, inner[i]) == int64_t{unroll} * lanes) {
+      lane_loop = inner[i];
+    }
+  }
+  if (!lane_loop.defined() || reduce_loops.empty()) return true;
+  std::vector<LoopRV> order = reduce_loops;
+  if (row_loop.defined()) order.push_back(row_loop);
+  order.push_back(lane_loop);
+  sch.Reorder(order);
+  BlockRV init = sch.DecomposeReduction(partial, reduce_loops[0]);
+  if (row_loop.defined()) sch.Unroll(row_loop);
+  auto vectorize = [&](const LoopRV& loop) {
+    if (unroll == 1) return sch.Vectorize(loop);
+    std::vector<LoopRV> split = sch.Split(loop, {PrimExpr(int64_t{unroll}), PrimExpr(int64_t{lanes})});
+    sch.Unroll(split[0]);
+    sch.Vectorize(split[1]);
+  };
+  vectorize(lane_loop);
+  std::vector<LoopRV> init_loops = sch.GetLoops(init);
+  if (!init_loops.empty() && Extent(sch, init_loops.back()) == int64_t{unroll} * lanes) vectorize(init_loops.back());
+  return true;
+}
+
+/// Rows of what is summed that are added to a row of results at once: memory is read in so many streams. Results are
+/// loaded and stored once for all of them.
+int64_t StepsAtOnce(int64_t steps) {
+  for (int64_t n : {8, 10, 7, 9, 6, 5, 4, 3, 2}) {
+    if (steps % n == 0) return n;
+  }
+  return 1;
+}
+
+/// Neighbouring results read neighbouring elements. Few of them stay in registers for the whole reduction; of more, a
+/// stretch stays in the first-level cache, so that memory is read in long runs. `parts_of_row`: stretches of a long row
+/// of results, for threads to share.
+void VectorizeResults(Schedule& sch, const BlockRV& block, const LoopRV& last, std::vector<LoopRV> reduce, int lanes,
+                      int64_t parts_of_row) {
+  constexpr int64_t kRegisters = 4, kShortest = 16, kStretch = 256;
+  int64_t vectors = Extent(sch, last) / lanes, steps = Extent(sch, reduce.back());
+  if (Extent(sch, last) % lanes != 0) vectors = 1;
+  const int64_t at_once = StepsAtOnce(steps);
+  bool stream = vectors > kRegisters && at_once > 1 && steps > at_once;
+  // Long stretches, but enough of them for threads to share.
+  const int64_t most = stream ? std::clamp(vectors / parts_of_row, kShortest, kStretch) : kRegisters;
+  int64_t inner = 1;
+  for (int64_t n = 1; n <= most; ++n) {
+    if (vectors % n == 0) inner = n;
+  }
+  std::vector<LoopRV> parts = sch.Split(last, {kRest, PrimExpr(inner), PrimExpr(int64_t{lanes})});
+  std::vector<LoopRV> order;
+  if (stream) {
+    std::vector<LoopRV> split = sch.Split(reduce.back(), {kRest, PrimExpr(at_once)});
+    reduce.back() = split[0];
+    order = reduce;
+    order.insert(order.end(), {parts[1], split[1], parts[2]});
+  } else {
+    order = reduce;
+    order.insert(order.end(), {parts[1], parts[2]});
+  }
+  sch.Reorder(order);
+  BlockRV init = sch.DecomposeReduction(block, reduce[0]);
+  for (size_t i = reduce.size(); i + 1 < order.size(); ++i) {
+    if (!stream || i != reduce.size()) sch.Unroll(order[i]);
+  }
+  sch.Vectorize(parts[2]);
+  LoopRV lane = sch.GetLoops(init).back();
+  if (Extent(sch, lane) == lanes) sch.Vectorize(lane);
+}
+
+/// One long row of results: threads share what is summed instead of the results, so that memory is read in the longest
+/// runs. Whether that was done.
+bool SumInParts(Schedule& sch, const BlockRV& block, size_t spatial, int lanes) {
+  constexpr int64_t kLeastResults = 512, kLeastSteps = 256;
+  std::vector<LoopRV> loops = sch.GetLoops(block);
+  if (loops.size() != spatial + 1 || Work(sch, block) < kParallelWork) return false;
+  const int64_t results = Extent(sch, loops[spatial - 1]), steps = Extent(sch, loops[spatial]);
+  for (size_t i = 0; i + 1 < spatial; ++i) {
+    if (Extent(sch, loops[i]) != 1) return false;
+  }
+  int64_t parts = 0;
+  for (int64_t n : {4, 5, 6, 3, 2}) {
+    if (parts == 0 && steps % n == 0 && StepsAtOnce(steps / n) > 3) parts = n;
+  }
+  if (results < kLeastResults || results % lanes != 0 || steps < kLeastSteps || parts == 0) return false;
+  LoopRV part = sch.Split(loops[spatial], {PrimExpr(parts), kRest})[0];
+  BlockRV partial = sch.RFactor(part, 0);
+  LoopRV n, k;
+  for (const LoopRV& axis : AxisLoops(sch, partial)) {
+    const int64_t extent = axis.defined() ? Extent(sch, axis) : 1;
+    if (extent == parts) part = axis;
+    if (extent == results) n = axis;
+  }
+  k = AxisLoops(sch, partial).back();
+  if (!n.defined() || !k.defined() || k->var.same_as(n->var)) return true;
+  sch.Reorder({part, n, k});
+  sch.Parallel(part);
+  VectorizeResults(sch, partial, n, {k}, lanes, 1);
+  std::vector<LoopRV> sum = AxisLoops(sch, block);
+  if (sum[spatial - 1].defined()) sch.Vectorize(sch.Split(sum[spatial - 1], {kRest, PrimExpr(int64_t{lanes})})[1]);
+  return true;
+}
+
+}  // namespace
+
+void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilogue) {
+  double work = Work(sch, block);
+  tir::Block node = sch.Get(block);
+  size_t spatial = 0;
+  for (const tir::IterVar& v : node->iter_vars) spatial += v->iter_type == tir::IterVarType::kDataPar;
+  int contiguous = ContiguousAxis(sch, block);
+
+  if (contiguous >= 0 && static_cast<size_t>(contiguous) + 1 == spatial &&
+      node->iter_vars[static_cast<size_t>(contiguous)]->iter_type == tir::IterVarType::kDataPar) {
+    // Neighbouring results read neighbouring elements: a vector of results per pass over the reduction.
+    std::vector<LoopRV> loops = sch.GetLoops(block);
+    LoopRV last = loops[spatial - 1];
+    int64_t extent = Extent(sch, last);
+    int lanes = VectorLanes(extent);
+    if (lanes == 0 && extent > kTailLanes) lanes = kTailLanes;  // the tail is split off
+    std::vector<LoopRV> reduce(loops.begin() + static_cast<std::ptrdiff_t>(spatial), loops.end());
+    if (lanes != 0 && SumInParts(sch, block, spatial, lanes)) {
+      if (epilogue.defined()) ScheduleInjective(sch, epilogue);
+      return;
+    }
+    if (lanes != 0) VectorizeResults(sch, block, last, reduce, lanes, 4);
+  } else if (contiguous >= 0 &&
+             node->iter_vars[static_cast<size_t>(contiguous)]->iter_type == tir::IterVarType::kCommReduce &&
+             node->writes.size() == 1) {
+    VectorizeAlongReduction(sch, block, contiguous);
+  }
+  std::vector<LoopRV> loops = sch.GetLoops(block);
+  // Outer loops that are still one nest run in parallel.
+  std::vector<LoopRV> outer;
+  for (size_t i = 0; i < spatial && i < loops.size(); ++i) {
+    tir::For loop = sch.Get(loops[i]);
+    if (loop->kind != tir::ForKind::kSerial) break;
+    outer.push_back(loops[i]);
+    if (loop->body.as<tir::ForNode>() == nullptr) break;
+  }
+  if (!outer.empty() && work >= kParallelWork) FuseParallel(sch, outer, work);
+  if (epilogue.defined()) ScheduleInjective(sch, epilogue);
+}
+
+}  // namespace treadle::ops::cpu

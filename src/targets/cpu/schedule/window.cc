@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Register tiles for convolutions and pooling on channel-blocked activations.
+//
+// A tile holds `t` neighbouring outputs of one row times one block of output channels in vector registers. Per input
+// element and tap, one vector of weights is loaded and multiplied with `t` broadcast inputs: t independent
+// accumulations hide the latency of the multiply-add, and loads stay well below what a core can do per cycle.
+#include <algorithm>
+#include <cmath>
+
+#include "targets/cpu/schedule/cpu.h"
+#include "treadle/tir/stmt_functor.h"
+
+namespace treadle::ops::cpu {
+namespace {
+
+const PrimExpr kRest{ObjectPtr<Object>()};
+
+/// Cycles that a tile of t x blocks takes for one step of the reduction, on a core that starts two multiply-adds and
+/// two loads each cycle and has a result after four.
+double StepCost(int64_t t, int64_t blocks, int64_t registers, int64_t channels) {
+  auto vectors = static_cast<double>(t * blocks * registers), loads = static_cast<double>(t + blocks * registers);
+  // Weights come from further away than inputs, which neighbouring steps use again.
+  const double weights = 0.02 * static_cast<double>(blocks * channels);
+  return std::max({4.8, vectors * 0.52, loads * 0.6}) + 0.05 * static_cast<double>(t) + weights;
+}
+
+}  // namespace
+
+RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const TargetFeatures& features) {
+  if (width < 0) width = kSymbolicWidth;
+  int64_t lanes = std::max(1, features.vector_lanes(32));
+  int64_t registers = std::max<int64_t>(1, (channels + lanes - 1) / lanes);
+  RegisterTile best{1, 1};
+  double best_cost = HUGE_VAL;
+  for (int64_t b = 1; b <= 5; ++b) {
+    if (blocks % b != 0) continue;
+    for (int64_t t = 1; t <= std::min<int64_t>(width, 14); ++t) {
+      // Sums, the operands that stay while others pass, one that passes, and one to spare: code spills otherwise.
+      const int64_t used = t * b * registers + std::min(t, b * registers) + 2;
+      if (t > 1 && used > features.vector_registers) break;
+      int64_t full = width / t, tail = width % t;
+      double cost = static_cast<double>(full) * StepCost(t, b, registers, channels);
+      if (tail != 0) cost += StepCost(tail, b, registers, channels) + 0.5;
+      cost /= static_cast<double>(b);
+      if (cost < best_cost) {
+        best_cost = cost;
+        best = {t, b, cost};
+      }
+    }
+  }
+  return best;
+}
+
+void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, const std::vector<int>& rows, int vector,
+                 int64_t blocks, int64_t steps) {
+  sch.SetScope(block, 0, "local");
+  sch.ComputeAt(block, tile);
+  tir::Block node = sch.Get(block);
+  // Loops of the block's axes that lie under the tile: an axis of one iteration there has none.
+  std::vector<LoopRV> axes = LoopsUnder(sch, block, tile);
+  std::vector<LoopRV> reduce;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (node->iter_vars[i]->iter_type == tir::IterVarType::kCommReduce && axes[i].defined()) reduce.push_back(axes[i]);
+  }
+  LoopRV step;
+  if (!reduce.empty() && steps > 1 && Extent(sch, reduce.back()) > steps && Extent(sch, reduce.back()) % steps == 0) {
+    std::vector<LoopRV> parts = sch.Split(reduce.back(), {kRest, PrimExpr(steps)});
+    reduce.back() = parts[0];
+    step = parts[1];
+  }
+  // Written out twice by the code generator, the code of a full tile has too few registers.
+  if (!reduce.empty()) sch.Annotate(reduce.back(), "no_unroll", IntImm(DataType::Int(64), 1));
+  std::vector<LoopRV> order = reduce;
+  if (step.defined()) order.push_back(step);
+  for (int row : rows) {
+    if (axes[static_cast<size_t>(row)].defined()) order.push_back(axes[static_cast<size_t>(row)]);
+  }
+  if (axes[static_cast<size_t>(vector)].defined()) order.push_back(axes[static_cast<size_t>(vector)]);
+  if (order.size() > 1) sch.Reorder(order);
+  auto finish = [&](const std::vector<LoopRV>& loops) {
+    for (int row : rows) {
+      if (loops[static_cast<size_t>(row)].defined()) sch.Unroll(loops[static_cast<size_t>(row)]);
+    }
+    LoopRV last = loops[static_cast<size_t>(vector)];
+    if (!last.defined()) return;
+    if (blocks > 1) {
+      std::vector<LoopRV> parts = sch.Split(last, {PrimExpr(blocks), kRest});
+      sch.Unroll(parts[0]);
+      last = parts[1];
+    }
+    sch.Vectorize(last);
+  };
+  if (!reduce.empty()) {
+    BlockRV init = sch.DecomposeReduction(block, reduce[0]);
+    std::vector<LoopRV> init_axes = LoopsUnder(sch, init, tile);
+    init_axes.resize(axes.size());
+    finish(init_axes);
+  }
+  if (step.defined()) sch.Unroll(step);
+  finish(axes);
+}
+
+void PrefetchWeights(Schedule& sch, const BlockRV& block, const LoopRV& tile, int64_t repeats, bool spread) {
+  constexpr int64_t kAtOnce = 4, kLeastRepeats = 2;
+  if (repeats < kLeastRepeats) return;
+  // Weights are what lies along the results' vectors.
+  tir::Block node = sch.Get(block);
+  const Object* lanes = nullptr;
+  for (const tir::IterVar& axis : node->iter_vars) {
+    if (axis->iter_type == tir::IterVarType::kDataPar) lanes = axis->var.get();
+  }
+  int weights = -1;
+  for (size_t i = 0; i < node->reads.size(); ++i) {
+    if (node->reads[i]->buffer.same_as(node->writes[0]->buffer)) continue;
+    for (const tir::Range& range : node->reads[i]->region) {
+      tir::PostOrderVisit(range->min, [&](const ObjectRef& e) {
+        if (e.get() == lanes) weights = static_cast<int>(i);
+      });
+    }
+  }
+  if (weights < 0) return;
+  // Few at a time: spread over the sum of a tile, but not into its innermost loop.
+  std::vector<LoopRV> reduce;
+  int64_t lines = 1;
+  std::vector<LoopRV> axes = LoopsUnder(sch, block, tile);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (!axes[i].defined()) continue;
+    const bool sum = node->iter_vars[i]->iter_type == tir::IterVarType::kCommReduce;
+    if (sum) reduce.push_back(axes[i]);
+    if (sum) lines *= std::max<int64_t>(1, Extent(sch, axes[i]));
+  }
+  LoopRV at = tile;
+  for (size_t i = 0; i + 1 < reduce.size() && lines / repeats > kAtOnce; ++i) {
+    at = reduce[i];
+    lines /= std::max<int64_t>(1, Extent(sch, at));
+  }
+  if (spread) {
+    for (const LoopRV& loop : sch.GetLoops(block)) {
+      if (sch.Get(loop)->kind == tir::ForKind::kSerial) at = loop;
+    }
+  }
+  try {
+    sch.PrefetchNext(block, weights, tile, at);
+  } catch (const tir::ScheduleError&) {
+    // Sizes that only the run tells: nothing is fetched ahead.
+  }
+}
+
+BlockRV PaddingOf(Schedule& sch, const BlockRV& block) {
+  for (const BlockRV& producer : sch.GetProducers(block)) {
+    bool pads = TagOf(sch, producer).find("pad") != std::string::npos && !IsReduction(sch, producer);
+    if (pads && !sch.IsOutput(producer) && sch.GetConsumers(producer).size() == 1) return producer;
+  }
+  return BlockRV();
+}
+
+int64_t StripRows(int64_t rows) {
+  constexpr int64_t kMost = 16, kLeast = 6;
+  if (rows < 0) return kMost;
+  if (rows <= kMost) return rows;
+  for (int64_t n = kMost; n >= kLeast; --n) {
+    if (rows % n == 0) return n;
+  }
+  return kMost;
+}
+
+namespace {
+
+/// Windows over each channel by itself: little is computed per element, so the padded input must not go through
+/// memory.
+void ScheduleChannelWindow(Schedule& sch, const BlockRV& block, const BlockRV& output, const TargetFeatures& features) {
+  double work = Work(sch, block);
+  std::vector<LoopRV> out = sch.GetLoops(output);  // n, c, oh, ow, ci
+  TREADLE_ICHECK(out.size() == 5) << "blocked outputs have five loops";
+  RegisterTile size = ChooseTile(Extent(sch, out[3]), Extent(sch, out[4]), 1, features);
+  std::vector<LoopRV> rows = sch.Split(out[2], {kRest, PrimExpr(StripRows(Extent(sch, out[2])))});
+  std::vector<LoopRV> width = sch.Split(out[3], {kRest, PrimExpr(size.width)});
+  ComputeTile(sch, block, width[0], {3}, 4);
+  sch.Vectorize(out[4]);
+  sch.Unroll(width[1]);
+  if (BlockRV pad = PaddingOf(sch, block); pad.defined()) {
+    sch.ComputeAt(pad, rows[0]);
+    std::vector<LoopRV> axes = LoopsUnder(sch, pad, rows[0]);
+    if (axes[4].defined()) sch.Vectorize(axes[4]);
+  }
+  FuseParallel(sch, {out[0], out[1], rows[0]}, work);
+}
+
+}  // namespace
+
+void ScheduleBlockedWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue, const TargetFeatures& features) {
+  if (!epilogue.defined()) epilogue = sch.CacheWrite(block, 0, "local");
+  if (TagOf(sch, block) == "conv2d_NCHWc") {
+    ScheduleBlockedConv(sch, {block, epilogue, 2}, features);
+  } else {
+    ScheduleChannelWindow(sch, block, epilogue, features);
+  }
+}
+
+void ScheduleFlatWindow(Schedule& sch, const BlockRV& block, const TargetFeatures& features) {
+  std::vector<BlockRV> consumers = sch.GetConsumers(block);
+  TREADLE_ICHECK(consumers.size() == 1) << "a convolution on positions in one row has one consumer";
+  ScheduleBlockedConv(sch, {block, consumers[0], 1}, features);
+}
+
+void ScheduleRowWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue) {
+  double work = Work(sch, block);
+  if (!epilogue.defined()) epilogue = sch.CacheWrite(block, 0, "local");
+  std::vector<LoopRV> out = sch.GetLoops(epilogue);  // n, oc, oh, ow
+  TREADLE_ICHECK(out.size() == 4) << "outputs in NCHW have four loops";
+  int64_t channels = Extent(sch, out[1]), width = Extent(sch, out[3]);
+  // Vectors of neighbouring outputs; some channels at once share what is loaded of the input.
+  int64_t tile = 1;
+  for (int64_t t : {6, 4, 3, 2}) {
+    if (tile == 1 && channels % t == 0) tile = t;
+  }
+  int64_t lanes = width % 16 == 0 || width >= 32 ? 16 : width >= 8 ? 8 : 4;
+  if (width < 0) lanes = 8;
+  std::vector<LoopRV> oc = sch.Split(out[1], {kRest, PrimExpr(tile)});
+  std::vector<LoopRV> ow = sch.Split(out[3], {kRest, PrimExpr(lanes)});
+  sch.Reorder({oc[0], out[2], ow[0], oc[1], ow[1]});
+  ComputeTile(sch, block, ow[0], {1}, 3);
+  sch.Vectorize(ow[1]);
+  sch.Unroll(oc[1]);
+  FuseParallel(sch, {out[0], oc[0], out[2]}, work);
+}
+
+}  // namespace treadle::ops::cpu

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/linker.h"
+
+#include <lld/Common/Driver.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/TargetParser/Triple.h>
+
+#include <elf.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+
+#include "targets/c/toolchain.h"
+#include "targets/llvm/codegen.h"
+#include "targets/temporary_directory.h"
+#include "treadle/base/error.h"
+
+LLD_HAS_DRIVER(elf)
+
+namespace treadle::targets {
+namespace {
+
+template <typename T>
+void Append(std::string* out, const T& value) {
+  out->append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+/// Names in a string table; offset 0 is the empty name.
+class StringTable {
+ public:
+  uint32_t Add(const std::string& name) {
+    const auto offset = static_cast<uint32_t>(bytes.size());
+    bytes += name;
+    bytes.push_back('\0');
+    return offset;
+  }
+  std::string bytes = std::string(1, '\0');
+};
+
+}  // namespace
+
+std::string MakeDataObject(const EmbeddedData& data, const std::string& triple) {
+  const llvm::Triple machine(triple);
+  uint64_t size = 0;
+  for (const auto& piece : data.pieces) size += piece.size();
+  TREADLE_ICHECK(data.alignment != 0 && (data.alignment & (data.alignment - 1)) == 0)
+      << "alignment isn't a power of two";
+
+  StringTable names, sections;
+  const uint32_t data_name = names.Add(data.symbol);
+  const uint32_t size_name = names.Add(data.symbol + "_size");
+  const uint32_t section_name[] = {0,
+                                   sections.Add(".treadle_data"),
+                                   sections.Add(".symtab"),
+                                   sections.Add(".strtab"),
+                                   sections.Add(".shstrtab"),
+                                   sections.Add(".note.GNU-stack")};
+  // The contents: data, padding to 8, its size.
+  const uint64_t size_offset = (size + 7) / 8 * 8;
+  const uint64_t start = (sizeof(Elf64_Ehdr) + data.alignment - 1) / data.alignment * data.alignment;
+
+  std::string symbols;
+  Append(&symbols, Elf64_Sym{});
+  auto add_symbol = [&](uint32_t name, uint64_t value, uint64_t bytes) {
+    Elf64_Sym symbol{};
+    symbol.st_name = name;
+    symbol.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT);
+    symbol.st_shndx = 1;
+    symbol.st_value = value;
+    symbol.st_size = bytes;
+    Append(&symbols, symbol);
+  };
+  add_symbol(data_name, 0, size);
+  add_symbol(size_name, size_offset, 8);
+
+  const uint64_t content_end = start + size_offset + 8;
+  const uint64_t strings_at = content_end + symbols.size();
+  const uint64_t sections_at = strings_at + names.bytes.size();
+  const uint64_t headers_at = (sections_at + sections.bytes.size() + 7) / 8 * 8;
+
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_ident[EI_VERSION] = EV_CURRENT;
+  header.e_type = ET_REL;
+  header.e_machine = machine.getArch() == llvm::Triple::aarch64 ? EM_AARCH64 : EM_X86_64;
+  header.e_version = EV_CURRENT;
+  header.e_shoff = headers_at;
+  header.e_ehsize = sizeof(Elf64_Ehdr);
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  header.e_shnum = 6;
+  header.e_shstrndx = 4;
+
+  std::string out;
+  out.reserve(headers_at + 6 * sizeof(Elf64_Shdr));
+  Append(&out, header);
+  out.resize(start);
+  for (const auto& piece : data.pieces) out.append(piece);
+  out.resize(start + size_offset);
+  Append(&out, size);
+  out += symbols;
+  out += names.bytes;
+  out += sections.bytes;
+  out.resize(headers_at);
+
+  auto add_section = [&](int index, uint32_t type, uint64_t flags, uint64_t offset, uint64_t bytes, uint32_t link,
+                         uint32_t info, uint64_t align, uint64_t entry) {
+    Elf64_Shdr section{};
+    section.sh_name = section_name[index];
+    section.sh_type = type;
+    section.sh_flags = flags;
+    section.sh_offset = offset;
+    section.sh_size = bytes;
+    section.sh_link = link;
+    section.sh_info = info;
+    section.sh_addralign = align;
+    section.sh_entsize = entry;
+    Append(&out, section);
+  };
+  add_section(0, SHT_NULL, 0, 0, 0, 0, 0, 0, 0);
+  add_section(1, SHT_PROGBITS, SHF_ALLOC, start, size_offset + 8, 0, 0, data.alignment, 0);
+  add_section(2, SHT_SYMTAB, 0, content_end, symbols.size(), 3, 1, 8, sizeof(Elf64_Sym));
+  add_section(3, SHT_STRTAB, 0, strings_at, names.bytes.size(), 0, 0, 1, 0);
+  add_section(4, SHT_STRTAB, 0, sections_at, sections.bytes.size(), 0, 0, 1, 0);
+  add_section(5, SHT_PROGBITS, 0, headers_at, 0, 0, 0, 1, 0);
+  return out;
+}
+
+void LinkSharedLibrary(const std::vector<std::string>& objects, const std::vector<EmbeddedData>& data,
+                       const std::string& output_path, const Target& target, bool c_library) {
+  const LLVMTargetInfo info = ResolveLLVMTarget(target);
+  const llvm::Triple triple(info.triple);
+  TemporaryDirectory directory;
+  std::vector<std::string> args = {"ld.lld", "-m",
+                                   triple.getArch() == llvm::Triple::aarch64 ? "aarch64linux" : "elf_x86_64", "-shared",
+                                   "--no-undefined", "-z", "now", "-z", "relro", "-z", "noexecstack", "--build-id=none",
+                                   "--hash-style=gnu", "--threads=1",
+                                   // lld keeps its symbol for the table of offsets from link to link: each must define
+                                   // it anew, whether or not its objects refer to it.
+                                   "--undefined=_GLOBAL_OFFSET_TABLE_"};
+  for (size_t i = 0; i < objects.size(); ++i) args.push_back(directory.Write(StrCat("k", i, ".o"), objects[i]));
+  for (size_t i = 0; i < data.size(); ++i) {
+    args.push_back(directory.Write(StrCat("d", i, ".o"), MakeDataObject(data[i], info.triple)));
+  }
+  if (target->GetIntAttr("debug-info", 0) == 0) args.push_back("--strip-debug");
+  // Generated C calls the C library; native code of the llvm backend calls nothing.
+  if (c_library || target->kind == "c") {
+    args.push_back("--as-needed");
+    for (const std::string& library : CLibraries()) args.push_back(library);
+  }
+  // The result gets its name only when it is complete.
+  const std::string unfinished = StrCat(output_path, ".", getpid(), ".part");
+  args.insert(args.end(), {"-o", unfinished});
+  std::vector<const char*> raw;
+  for (const std::string& arg : args) raw.push_back(arg.c_str());
+
+  std::string messages;
+  lld::Result result{};
+  {
+    static std::mutex linker_mutex;  // lld keeps global state
+    static bool usable = true;
+    std::lock_guard<std::mutex> lock(linker_mutex);
+    if (!usable) throw InternalError("internal error: the linker can't run again after it crashed");
+    llvm::raw_string_ostream stream(messages);
+    result = lld::lldMain(raw, stream, stream, {{lld::Gnu, &lld::elf::link}});
+    usable = result.canRunAgain;
+  }
+  if (result.retCode != 0) {
+    std::remove(unfinished.c_str());
+    throw Error(StrCat("linking ", output_path, " failed: ", messages));
+  }
+  if (std::rename(unfinished.c_str(), output_path.c_str()) != 0) {
+    const std::string reason = std::strerror(errno);
+    std::remove(unfinished.c_str());
+    throw RuntimeError(StrCat("can't write ", output_path, ": ", reason));
+  }
+}
+
+}  // namespace treadle::targets

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes shared libraries out of objects, with LLVM's linker inside this process.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "treadle/ir/target.h"
+
+namespace treadle::targets {
+
+/// Bytes that the library carries, read-only, mapped with it: `symbol` is the address of the first one and
+/// `symbol`_size (a uint64) their number.
+struct EmbeddedData {
+  std::string symbol;
+  std::vector<std::string_view> pieces;  ///< concatenated; the caller keeps the memory
+  uint64_t alignment = 64;
+};
+
+/// Name of the symbol that the runtime's loader looks for.
+inline constexpr const char* kBlobSymbol = "__treadle_blob";
+
+/// Bytes of a relocatable ELF object that defines `data` and nothing else. `triple` says for which machine.
+std::string MakeDataObject(const EmbeddedData& data, const std::string& triple);
+
+/// Links relocatable objects (their bytes) and embedded data into the shared library at `output_path`, which appears
+/// only when complete. `c_library`: some of the objects call the C library (those of target c do anyway).
+/// An undefined symbol is an Error that names it. Safe to call from several threads.
+void LinkSharedLibrary(const std::vector<std::string>& objects, const std::vector<EmbeddedData>& data,
+                       const std::string& output_path, const Target& target, bool c_library = false);
+
+}  // namespace treadle::targets

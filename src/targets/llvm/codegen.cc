@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/llvm/codegen.h"
+
+#include <llvm/Analysis/TargetLibraryInfo.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/IRReader/IRReader.h>
+#include <llvm/Linker/Linker.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/SourceMgr.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Transforms/Utils/Cloning.h>
+
+#include <set>
+
+#include "targets/llvm/function_codegen.h"
+#include "targets/llvm/module_codegen.h"
+#include "targets/llvm/target_machine.h"
+#include "targets/register.h"
+#include "tir/in_place.h"
+#include "tir/passes/passes.h"
+
+namespace treadle::targets {
+
+// ---- ModuleBuilder ----
+
+ModuleBuilder::ModuleBuilder(llvm::Module* module, const Target& target, const CodegenOptions& options)
+    : module_(module), target_(target), features_(target->Features()), options_(options) {
+  if (target->GetIntAttr("debug-info", 0) == 0) return;
+  debug_ = std::make_unique<llvm::DIBuilder>(*module);
+  debug_file_ = debug_->createFile(options.module_name + ".tir", ".");
+  debug_->createCompileUnit(llvm::dwarf::DW_LANG_C99, debug_file_, "treadle", options.opt_level > 0, "", 0);
+  module->addModuleFlag(llvm::Module::Warning, "Debug Info Version", llvm::DEBUG_METADATA_VERSION);
+  module->addModuleFlag(llvm::Module::Warning, "Dwarf Version", 4);
+}
+
+llvm::DISubprogram* ModuleBuilder::Describe(llvm::Function* function) {
+  if (debug_ == nullptr) return nullptr;
+  auto* type = debug_->createSubroutineType(debug_->getOrCreateTypeArray({}));
+  llvm::DISubprogram* description =
+      debug_->createFunction(debug_file_, function->getName(), function->getName(), debug_file_, 1, type, 1,
+                             llvm::DINode::FlagPrototyped, llvm::DISubprogram::SPFlagDefinition);
+  function->setSubprogram(description);
+  return description;
+}
+
+void ModuleBuilder::FinishDebugInfo() {
+  if (debug_ != nullptr) debug_->finalize();
+}
+
+llvm::Type* ModuleBuilder::ValueType(DataType dtype) const {
+  llvm::Type* scalar = nullptr;
+  if (dtype.is_void()) return llvm::Type::getVoidTy(context());
+  if (dtype.is_handle()) {
+    scalar = llvm::PointerType::get(context(), 0);
+  } else if (dtype.is_float() && dtype.bits() == 32) {
+    scalar = llvm::Type::getFloatTy(context());
+  } else if (dtype.is_float() && dtype.bits() == 64) {
+    scalar = llvm::Type::getDoubleTy(context());
+  } else {
+    scalar = llvm::IntegerType::get(context(), static_cast<unsigned>(dtype.bits()));
+  }
+  if (dtype.is_scalar()) return scalar;
+  return llvm::FixedVectorType::get(scalar, static_cast<unsigned>(dtype.lanes()));
+}
+
+llvm::Type* ModuleBuilder::MemoryType(DataType dtype) const {
+  if (!dtype.is_handle() && dtype.bits() < 8) dtype = DataType::Int(8, dtype.lanes());
+  return ValueType(dtype);
+}
+
+llvm::Function* ModuleBuilder::NewFunction(llvm::FunctionType* type, const std::string& name, bool is_exported) {
+  llvm::Function* function = module_->getFunction(name);
+  // A declaration made by an earlier call is filled in; otherwise a name that is taken gets a suffix from LLVM.
+  if (function == nullptr || !function->isDeclaration()) {
+    function = llvm::Function::Create(type, llvm::GlobalValue::InternalLinkage, name, module_);
+  }
+  function->setLinkage(is_exported ? llvm::GlobalValue::ExternalLinkage : llvm::GlobalValue::InternalLinkage);
+  function->addFnAttr(llvm::Attribute::NoUnwind);
+  if (features_.arch == "x86_64") {
+    function->addFnAttr("prefer-vector-width", std::to_string(features_.vector_bits));
+  }
+  if (is_exported) exported.push_back(name);
+  return function;
+}
+
+llvm::Value* ModuleBuilder::StringConstant(const std::string& text) {
+  llvm::Value*& value = strings_[text];
+  if (value == nullptr) {
+    llvm::Constant* data = llvm::ConstantDataArray::getString(context(), text);
+    auto* global = new llvm::GlobalVariable(*module_, data->getType(), true, llvm::GlobalValue::PrivateLinkage, data);
+    global->setUnnamedAddr(llvm::GlobalValue::UnnamedAddr::Global);
+    value = global;
+  }
+  return value;
+}
+
+llvm::Value* ModuleBuilder::CallRuntime(llvm::IRBuilder<>* builder, const std::string& name, llvm::FunctionType* type,
+                                        const std::vector<llvm::Value*>& args) {
+  if (options_.system_lib) return builder->CreateCall(module_->getOrInsertFunction(name, type), args);
+  const std::string variable = "__" + name;
+  llvm::GlobalVariable* global = module_->getNamedGlobal(variable);
+  llvm::PointerType* pointer = builder->getPtrTy();
+  if (global == nullptr) {
+    global = new llvm::GlobalVariable(*module_, pointer, false, llvm::GlobalValue::WeakAnyLinkage,
+                                      llvm::ConstantPointerNull::get(pointer), variable);
+  }
+  return builder->CreateCall(type, builder->CreateLoad(pointer, global), args);
+}
+
+void ModuleBuilder::AddRawWrapper(const tir::SplitFunction& func, llvm::Function* compute) {
+  auto* pointer = llvm::PointerType::get(context(), 0);
+  auto* int32 = llvm::Type::getInt32Ty(context());
+  auto* int64 = llvm::Type::getInt64Ty(context());
+  llvm::Function* raw =
+      NewFunction(llvm::FunctionType::get(int32, {pointer, pointer}, false), func.name + "__raw", true);
+  llvm::IRBuilder<> b(llvm::BasicBlock::Create(context(), "entry", raw));
+  std::vector<llvm::Value*> args;
+  for (size_t i = 0; i < func.buffers.size(); ++i) {
+    args.push_back(b.CreateLoad(pointer, b.CreateConstInBoundsGEP1_64(pointer, raw->getArg(0), i)));
+  }
+  for (size_t i = 0; i < func.scalars.size(); ++i) {
+    const DataType dtype = func.scalars[i].dtype();
+    llvm::Value* slot = b.CreateConstInBoundsGEP1_64(int64, raw->getArg(1), i);
+    if (dtype.is_float()) {
+      llvm::Value* value = b.CreateLoad(b.getDoubleTy(), slot);
+      args.push_back(dtype.bits() == 64 ? value : b.CreateFPTrunc(value, ValueType(dtype)));
+    } else if (dtype.is_handle()) {
+      args.push_back(b.CreateLoad(pointer, slot));
+    } else {
+      args.push_back(b.CreateTrunc(b.CreateLoad(int64, slot), ValueType(dtype)));
+    }
+  }
+  b.CreateRet(b.CreateCall(compute, args));
+}
+
+void ModuleBuilder::AddFunction(const tir::SplitFunction& func) {
+  std::vector<llvm::Type*> types;
+  std::vector<tir::Var> params;
+  for (const tir::Var& v : func.compute->params) {
+    types.push_back(ValueType(v.dtype()));
+    params.push_back(v);
+  }
+  auto* int32 = llvm::Type::getInt32Ty(context());
+  llvm::Function* compute = NewFunction(llvm::FunctionType::get(int32, types, false), func.name + "__compute", false);
+  compute->addFnAttr(llvm::Attribute::NoInline);
+  bool noalias = true;
+  if (auto attribute = func.compute->GetAttr<IntImm>(attr::kNoAlias)) noalias = (*attribute)->value != 0;
+  const std::vector<bool> shared = tir::SharedParams(func.compute, func.buffers.size());
+  for (unsigned i = 0; noalias && i < func.buffers.size(); ++i) {
+    if (!shared[i]) compute->addParamAttr(i, llvm::Attribute::NoAlias);
+  }
+  FunctionCodegen(this, compute).Run(params, func.compute->body);
+  if (options_.raw_api) AddRawWrapper(func, compute);
+  if (options_.packed_api) {
+    auto* pointer = llvm::PointerType::get(context(), 0);
+    auto* type = llvm::FunctionType::get(int32, {pointer, pointer, int32, pointer, pointer, pointer}, false);
+    llvm::Function* packed = NewFunction(type, func.name, true);
+    // Straight-line checks gain nothing from optimisation, and there are many of them.
+    packed->addFnAttr(llvm::Attribute::OptimizeNone);
+    packed->addFnAttr(llvm::Attribute::NoInline);
+    std::vector<tir::Var> packed_params(func.packed->params.begin(), func.packed->params.end());
+    FunctionCodegen(this, packed).Run(packed_params, func.packed->body);
+  }
+}
+
+// ---- Optimisation and emission ----
+
+namespace {
+
+void Optimize(llvm::Module* module, llvm::TargetMachine* machine, int opt_level) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PipelineTuningOptions tuning;
+  tuning.LoopVectorization = opt_level >= 2;
+  tuning.LoopInterleaving = opt_level >= 2;
+  tuning.SLPVectorization = false;
+  llvm::PassBuilder builder(machine, tuning);
+  // There is no C library: no loop may become a call of memset, no intrinsic a call of libm.
+  functions.registerPass([&] {
+    llvm::TargetLibraryInfoImpl library(llvm::Triple(module->getTargetTriple()));
+    library.disableAllFunctions();
+    return llvm::TargetLibraryAnalysis(library);
+  });
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  const auto level = opt_level >= 3   ? llvm::OptimizationLevel::O3
+                     : opt_level == 2 ? llvm::OptimizationLevel::O2
+                     : opt_level == 1 ? llvm::OptimizationLevel::O1
+                                      : llvm::OptimizationLevel::O0;
+  auto passes = opt_level == 0 ? builder.buildO0DefaultPipeline(level) : builder.buildPerModuleDefaultPipeline(level);
+  passes.run(*module, modules);
+}
+
+std::string Emit(llvm::Module* module, llvm::TargetMachine* machine, llvm::CodeGenFileType kind) {
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  llvm::legacy::PassManager passes;
+  TREADLE_ICHECK(!machine->addPassesToEmitFile(passes, stream, nullptr, kind)) << "target can't emit files";
+  passes.run(*module);
+  return std::string(bytes.data(), bytes.size());
+}
+
+/// Functions that come as text (pragma import_llvm) become part of the module, visible in it only.
+void LinkImported(llvm::Module* module, const std::vector<tir::PrimFunc>& lowered) {
+  std::set<std::string> texts;
+  for (const tir::PrimFunc& func : lowered) {
+    auto imported = func->GetAttr<Array<String>>(tir::kImportLLVM);
+    if (!imported) continue;
+    for (const String& text : *imported) {
+      if (!texts.insert(text.str()).second) continue;
+      llvm::SMDiagnostic problem;
+      auto part = llvm::parseIR(llvm::MemoryBufferRef(text.str(), "import_llvm"), problem, module->getContext());
+      if (part == nullptr) {
+        throw ModelFormatError(StrCat("import_llvm: line ", problem.getLineNo(), ": ", problem.getMessage().str(),
+                                      " (LLVM ", LLVM_VERSION_MAJOR, " reads the text)"));
+      }
+      part->setTargetTriple(module->getTargetTriple());
+      part->setDataLayout(module->getDataLayout());
+      std::vector<std::string> names;
+      for (llvm::Function& function : *part) {
+        if (!function.isDeclaration()) names.push_back(function.getName().str());
+      }
+      if (llvm::Linker::linkModules(*module, std::move(part))) {
+        throw ModelFormatError(StrCat("import_llvm: a module that begins with function ",
+                                      names.empty() ? "?" : names[0], " can't be linked"));
+      }
+      for (const std::string& name : names) {
+        llvm::Function* function = module->getFunction(name);
+        if (function == nullptr) continue;
+        function->setLinkage(llvm::GlobalValue::InternalLinkage);
+        function->setComdat(nullptr);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+int LLVMVersionMajor() { return LLVM_VERSION_MAJOR; }
+
+std::unique_ptr<llvm::Module> BuildLLVMModule(llvm::LLVMContext* context, const std::vector<tir::PrimFunc>& lowered,
+                                              const Target& target, const CodegenOptions& options,
+                                              llvm::TargetMachine* machine, std::vector<std::string>* symbols) {
+  auto module = std::make_unique<llvm::Module>(options.module_name, *context);
+  module->setTargetTriple(machine->getTargetTriple().str());
+  module->setDataLayout(machine->createDataLayout());
+  ModuleBuilder builder(module.get(), target, options);
+  for (const tir::PrimFunc& func : lowered) builder.AddFunction(tir::MakePackedApi(func, options.packed_api));
+  LinkImported(module.get(), lowered);
+  for (const tir::PrimFunc& func : lowered) {
+    if (!func->HasNonzeroAttr("tir.is_entry_func")) continue;
+    const std::string name = (*func->GetAttr<String>(attr::kGlobalSymbol)).str();
+    llvm::Constant* text = llvm::ConstantDataArray::getString(*context, name);
+    new llvm::GlobalVariable(*module, text->getType(), true, llvm::GlobalValue::WeakAnyLinkage, text, "__tvm_main__");
+  }
+  builder.FinishDebugInfo();
+  *symbols = builder.exported;
+  for (llvm::Function& function : *module) {
+    if (function.isDeclaration()) continue;
+    function.addFnAttr("target-cpu", machine->getTargetCPU());
+    function.addFnAttr("target-features", machine->getTargetFeatureString());
+  }
+  std::string problem;
+  llvm::raw_string_ostream stream(problem);
+  TREADLE_ICHECK(!llvm::verifyModule(*module, &stream))
+      << "LLVM rejects the code of " << options.module_name << ": " << problem;
+  Optimize(module.get(), machine, options.opt_level);
+  return module;
+}
+
+Artifact CodegenLLVM(const std::vector<tir::PrimFunc>& lowered, const Target& target, const CodegenOptions& options) {
+  CodegenOptions used = options;
+  used.opt_level = static_cast<int>(target->GetIntAttr("opt-level", options.opt_level));
+  used.system_lib = options.system_lib || target->GetIntAttr("system-lib", 0) != 0;
+  auto machine = MakeTargetMachine(ResolveLLVMTarget(target), used.opt_level);
+  llvm::LLVMContext context;
+  Artifact artifact;
+  artifact.format = "o";
+  auto module = BuildLLVMModule(&context, lowered, target, used, machine.get(), &artifact.symbols);
+  if (used.emit_ll) {
+    llvm::raw_string_ostream stream(artifact.ll);
+    module->print(stream, nullptr);
+  }
+  if (used.emit_asm) {
+    auto copy = llvm::CloneModule(*module);
+    artifact.assembly = Emit(copy.get(), machine.get(), llvm::CodeGenFileType::AssemblyFile);
+  }
+  artifact.code = Emit(module.get(), machine.get(), llvm::CodeGenFileType::ObjectFile);
+  return artifact;
+}
+
+void RegisterLLVMBackend() {
+  RegisterBackend({"llvm", "native code for x86-64 and aarch64 through LLVM",
+                   [](const std::vector<tir::PrimFunc>& lowered, const Target& target, const CodegenOptions& options) {
+                     return CodegenLLVM(lowered, target, options);
+                   },
+                   [](const tir::PrimFunc&, const Target&) { return std::string(); }});
+}
+
+}  // namespace treadle::targets

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// From one function in low-level form to LLVM IR.
+#pragma once
+
+#include <llvm/IR/DIBuilder.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "targets/backend.h"
+#include "tir/passes/passes.h"
+#include "treadle/ir/prim_ops.h"
+#include "treadle/tir/stmt_functor.h"
+
+namespace treadle::targets {
+
+/// What the functions of one LLVM module share.
+class ModuleBuilder {
+ public:
+  ModuleBuilder(llvm::Module* module, const Target& target, const CodegenOptions& options);
+
+  /// Adds name__compute, name__raw and name (as the options say).
+  void AddFunction(const tir::SplitFunction& func);
+
+  llvm::LLVMContext& context() const { return module_->getContext(); }
+  llvm::Module* module() const { return module_; }
+  const CodegenOptions& options() const { return options_; }
+  const TargetFeatures& features() const { return features_; }
+  /// Whether sums may be reordered and NaN and infinity be left out of account: target option -fast-math.
+  bool fast_math() const { return target_->GetIntAttr("fast-math", 0) != 0; }
+  /// Describes a function for debuggers and profilers, where the target has -debug-info; else null. Its name is what
+  /// they show; kernels have no lines.
+  llvm::DISubprogram* Describe(llvm::Function* function);
+  /// To be called when all functions are there.
+  void FinishDebugInfo();
+  /// Type of a value; bools are i1, 16- and 8-bit floats but float16 are integers of their bits.
+  llvm::Type* ValueType(DataType dtype) const;
+  /// Type of one lane in memory: as ValueType, at least a byte.
+  llvm::Type* MemoryType(DataType dtype) const;
+  /// A call to a function of the runtime (such as "TreadleBackendParallelLaunch"), through its pointer variable.
+  llvm::Value* CallRuntime(llvm::IRBuilder<>* builder, const std::string& name, llvm::FunctionType* type,
+                           const std::vector<llvm::Value*>& args);
+  /// A private constant, zero-terminated.
+  llvm::Value* StringConstant(const std::string& text);
+  llvm::Function* NewFunction(llvm::FunctionType* type, const std::string& name, bool exported);
+  std::vector<std::string> exported;
+
+ private:
+  void AddRawWrapper(const tir::SplitFunction& func, llvm::Function* compute);
+
+  llvm::Module* module_;
+  Target target_;
+  TargetFeatures features_;
+  CodegenOptions options_;
+  std::unordered_map<std::string, llvm::Value*> strings_;
+  std::unique_ptr<llvm::DIBuilder> debug_;
+  llvm::DIFile* debug_file_ = nullptr;
+};
+
+/// Writes the body of one function.
+class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
+                        public tir::StmtFunctor<void(const tir::Stmt&)> {
+ public:
+  FunctionCodegen(ModuleBuilder* module, llvm::Function* function);
+  /// `function`'s arguments are bound to `params` in order.
+  void Run(const std::vector<tir::Var>& params, const tir::Stmt& body);
+
+ protected:
+  using ExprBase = tir::ExprFunctor<llvm::Value*(const PrimExpr&)>;
+  using StmtBase = tir::StmtFunctor<void(const tir::Stmt&)>;
+  using Value = llvm::Value;
+
+  // Expressions.
+  Value* VisitExpr(const PrimExpr& e) override;
+  Value* VisitExpr_(const tir::VarNode* op) override;
+  Value* VisitExpr_(const IntImmNode* op) override;
+  Value* VisitExpr_(const FloatImmNode* op) override;
+  Value* VisitExpr_(const tir::StringImmNode* op) override;
+  Value* VisitExpr_(const tir::CastNode* op) override;
+  Value* VisitExpr_(const tir::AddNode* op) override;
+  Value* VisitExpr_(const tir::SubNode* op) override;
+  Value* VisitExpr_(const tir::MulNode* op) override;
+  Value* VisitExpr_(const tir::DivNode* op) override;
+  Value* VisitExpr_(const tir::ModNode* op) override;
+  Value* VisitExpr_(const tir::FloorDivNode* op) override;
+  Value* VisitExpr_(const tir::FloorModNode* op) override;
+  Value* VisitExpr_(const tir::MinNode* op) override;
+  Value* VisitExpr_(const tir::MaxNode* op) override;
+  Value* VisitExpr_(const tir::EQNode* op) override;
+  Value* VisitExpr_(const tir::NENode* op) override;
+  Value* VisitExpr_(const tir::LTNode* op) override;
+  Value* VisitExpr_(const tir::LENode* op) override;
+  Value* VisitExpr_(const tir::GTNode* op) override;
+  Value* VisitExpr_(const tir::GENode* op) override;
+  Value* VisitExpr_(const tir::AndNode* op) override;
+  Value* VisitExpr_(const tir::OrNode* op) override;
+  Value* VisitExpr_(const tir::NotNode* op) override;
+  Value* VisitExpr_(const tir::SelectNode* op) override;
+  Value* VisitExpr_(const tir::RampNode* op) override;
+  Value* VisitExpr_(const tir::BroadcastNode* op) override;
+  Value* VisitExpr_(const tir::ShuffleNode* op) override;
+  Value* VisitExpr_(const tir::LetNode* op) override;
+  Value* VisitExpr_(const tir::CallNode* op) override;
+  Value* VisitExpr_(const tir::BufferLoadNode* op) override;
+
+  // Statements.
+  void VisitStmt_(const tir::LetStmtNode* op) override;
+  void VisitStmt_(const tir::AttrStmtNode* op) override;
+  void VisitStmt_(const tir::AssertStmtNode* op) override;
+  void VisitStmt_(const tir::BufferStoreNode* op) override;
+  void VisitStmt_(const tir::AllocateNode* op) override;
+  void VisitStmt_(const tir::SeqStmtNode* op) override;
+  void VisitStmt_(const tir::IfThenElseNode* op) override;
+  void VisitStmt_(const tir::EvaluateNode* op) override;
+  void VisitStmt_(const tir::ForNode* op) override;
+  void VisitStmt_(const tir::WhileNode* op) override;
+
+ private:
+  /// Values computed in a region of code that dominates the present position.
+  using Memo = std::unordered_map<const Object*, Value*>;
+  struct Workspace {
+    Value* pointer;
+    Value* device;  ///< DLPack type and number
+    Value* device_id;
+  };
+
+  llvm::LLVMContext& context() const { return module_->context(); }
+  llvm::Type* ValueType(DataType dtype) const { return module_->ValueType(dtype); }
+  llvm::IntegerType* Int32() { return b_.getInt32Ty(); }
+  llvm::IntegerType* Int64() { return b_.getInt64Ty(); }
+  llvm::BasicBlock* NewBlock(const char* name) { return llvm::BasicBlock::Create(context(), name, function_); }
+
+  /// The integer index `e` as int64, computed as if without overflow. Scalar.
+  Value* Index64(const PrimExpr& e);
+  bool IsNonNegative(const PrimExpr& e) const;
+  Value* IntDivide(const PrimExpr& a, const PrimExpr& b, bool floor, bool remainder);
+  Value* SafeDivisor(DataType dtype, Value* a, Value* b, Value** is_zero);
+  Value* MinMax(const PrimExpr& a, const PrimExpr& b, bool is_max);
+  Value* Compare(const PrimExpr& a, const PrimExpr& b, llvm::CmpInst::Predicate float_predicate,
+                 llvm::CmpInst::Predicate signed_predicate, llvm::CmpInst::Predicate unsigned_predicate);
+  Value* ShortCircuit(const PrimExpr& a, const PrimExpr& b, bool is_and);
+  Value* Convert(Value* value, DataType from, DataType to);
+  Value* SmallFloatToFloat32(Value* value, DataType from);
+  Value* Float32ToSmallFloat(Value* value, DataType to);
+  Value* Splat(Value* scalar, int lanes);
+  llvm::Constant* IntConstant(DataType dtype, uint64_t value);
+
+  // Memory.
+  Value* ElementPointer(const tir::Buffer& buffer, const PrimExpr& index);
+  Value* LoadElements(const tir::Buffer& buffer, Value* pointer, int lanes);
+  void StoreElements(const tir::Buffer& buffer, Value* pointer, Value* value, int lanes);
+  Value* ToMemory(Value* value, DataType dtype);
+  Value* FromMemory(Value* value, DataType dtype);
+  /// Element numbers of the lanes of a vector index.
+  std::vector<Value*> LaneOffsets(const PrimExpr& index);
+  Value* LoadLanes(const tir::BufferLoadNode* op, Value* mask, Value* otherwise);
+  void StoreLanes(const tir::Buffer& buffer, const PrimExpr& index, Value* value, int lanes, Value* mask);
+  llvm::Align BufferAlign(const tir::Buffer& buffer) const;
+
+  // Calls (calls.cc).
+  Value* IfThenElseExpr(const tir::CallNode* op);
+  /// `yes` in lanes where the condition holds, else `no`, which is computed only where some lane needs it.
+  Value* LikelyLanes(Value* condition, const PrimExpr& yes, const PrimExpr& no);
+  Value* BitCall(const std::string& name, const tir::CallNode* op);
+  Value* FloatCall(const std::string& name, const tir::CallNode* op);
+  Value* StructGet(const tir::CallNode* op);
+  Value* CallExternFunction(const tir::CallNode* op);
+  Value* CallPackedFunction(const tir::CallNode* op);
+  Value* CallModuleFunction(const tir::CallNode* op, const GlobalVarNode* callee);
+  Value* TensorArgument(const tir::CallNode* op);
+  Value* PackedArgument(const PrimExpr& e, Value* slot, int* code);
+
+  // Control flow.
+  void Loop(const tir::Var& var, Value* begin, Value* end, const tir::Stmt& body,
+            const Map<String, ObjectRef>& annotations);
+  void ParallelLoop(const tir::ForNode* op);
+  void Fail(const std::string& message);
+  /// Leaves the function with `code`, after freeing what is allocated.
+  void Return(Value* code);
+  /// Continues where `condition` holds and fails with `message` otherwise.
+  void Check(Value* condition, const std::string& message);
+  void Bind(const tir::Var& var, Value* value, Value* wide = nullptr);
+  /// Runs `f`; what it computes isn't known afterwards.
+  template <typename F>
+  void InScope(F&& f) {
+    memos_.emplace_back();
+    f();
+    memos_.pop_back();
+  }
+
+  ModuleBuilder* module_;
+  llvm::Function* function_;
+  llvm::IRBuilder<> b_;
+  std::unordered_map<const Object*, Value*> vars_;
+  std::unordered_map<const Object*, Value*> wide_vars_;  ///< int64 form of index variables
+  std::unordered_map<const Object*, llvm::Align> aligns_;
+  std::unordered_set<const Object*> non_negative_;
+  std::vector<Memo> memos_;
+  std::vector<Workspace> workspaces_;
+  bool in_parallel_ = false;
+};
+
+/// Variables that `stmt` uses and doesn't define, in order of first use.
+std::vector<tir::Var> FreeVars(const tir::Stmt& stmt);
+
+}  // namespace treadle::targets

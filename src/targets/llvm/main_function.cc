@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/llvm/main_function.h"
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Module.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/Support/raw_ostream.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "targets/llvm/target_machine.h"
+#include "treadle/base/error.h"
+
+namespace treadle::targets {
+namespace {
+
+/// Calls in one function: code generators take more than linear time for long functions.
+constexpr size_t kPartCalls = 256;
+/// More calls than this stand in a table that a loop reads: making code for each takes longer than all else.
+constexpr size_t kMaxInlineCalls = 2048;
+
+/// The calls as indices into a list of kernels, each named once.
+struct CallTable {
+  explicit CallTable(const std::vector<MainCall>& calls) {
+    std::unordered_map<std::string, uint32_t> index;
+    for (const MainCall& call : calls) {
+      auto [it, inserted] = index.emplace(call.symbol, static_cast<uint32_t>(kernels.size()));
+      if (inserted) kernels.push_back(call.symbol);
+      kernel_of.push_back(it->second);
+      first_arg.push_back(static_cast<uint64_t>(call.first_arg));
+    }
+  }
+  std::vector<std::string> kernels;
+  std::vector<uint32_t> kernel_of;
+  std::vector<uint64_t> first_arg;
+};
+
+class MainBuilder {
+ public:
+  explicit MainBuilder(llvm::Module* module) : module_(module), builder_(module->getContext()) {
+    auto* pointer = builder_.getPtrTy();
+    part_type_ = llvm::FunctionType::get(builder_.getInt32Ty(), {pointer}, false);
+    raw_type_ = llvm::FunctionType::get(builder_.getInt32Ty(), {pointer, pointer}, false);
+  }
+
+  void Build(const std::vector<MainCall>& calls) {
+    if (calls.size() > kMaxInlineCalls) return BuildLoop(CallTable(calls));
+    std::vector<llvm::Function*> parts;
+    for (size_t begin = 0; begin < calls.size(); begin += kPartCalls) {
+      parts.push_back(BuildPart(calls, begin, std::min(calls.size(), begin + kPartCalls)));
+    }
+    llvm::Function* function = NewFunction(kMainFunction, llvm::GlobalValue::ExternalLinkage);
+    auto* done = llvm::BasicBlock::Create(module_->getContext(), "done", function);
+    for (llvm::Function* part : parts) {
+      llvm::Value* failed = builder_.CreateCall(part_type_, part, {function->getArg(0)});
+      ReturnUnlessZero(function, failed, failed);
+    }
+    builder_.CreateBr(done);
+    builder_.SetInsertPoint(done);
+    builder_.CreateRet(builder_.getInt32(0));
+  }
+
+ private:
+  llvm::Function* NewFunction(const std::string& name, llvm::GlobalValue::LinkageTypes linkage) {
+    auto* function = llvm::Function::Create(part_type_, linkage, name, module_);
+    function->addFnAttr(llvm::Attribute::NoUnwind);
+    builder_.SetInsertPoint(llvm::BasicBlock::Create(module_->getContext(), "entry", function));
+    return function;
+  }
+
+  void ReturnUnlessZero(llvm::Function* function, llvm::Value* status, llvm::Value* result) {
+    auto* fail = llvm::BasicBlock::Create(module_->getContext(), "fail", function);
+    auto* next = llvm::BasicBlock::Create(module_->getContext(), "next", function);
+    builder_.CreateCondBr(builder_.CreateICmpEQ(status, builder_.getInt32(0)), next, fail);
+    builder_.SetInsertPoint(fail);
+    builder_.CreateRet(result);
+    builder_.SetInsertPoint(next);
+  }
+
+  llvm::Value* Load(llvm::Constant* data, llvm::Type* type, llvm::Value* index) {
+    auto* table = new llvm::GlobalVariable(*module_, data->getType(), /*isConstant=*/true,
+                                           llvm::GlobalValue::PrivateLinkage, data, "table");
+    return builder_.CreateLoad(type, builder_.CreateInBoundsGEP(type, table, index));
+  }
+
+  void BuildLoop(const CallTable& table) {
+    llvm::LLVMContext& context = module_->getContext();
+    auto* pointer = builder_.getPtrTy();
+    std::vector<llvm::Constant*> kernels;
+    for (const std::string& symbol : table.kernels) {
+      auto callee = module_->getOrInsertFunction(symbol + "__raw", raw_type_);
+      kernels.push_back(llvm::cast<llvm::Constant>(callee.getCallee()));
+    }
+    llvm::Function* function = NewFunction(kMainFunction, llvm::GlobalValue::ExternalLinkage);
+    llvm::BasicBlock* entry = builder_.GetInsertBlock();
+    auto* loop = llvm::BasicBlock::Create(context, "loop", function);
+    builder_.CreateBr(loop);
+    builder_.SetInsertPoint(loop);
+    llvm::PHINode* i = builder_.CreatePHI(builder_.getInt64Ty(), 2);
+    i->addIncoming(builder_.getInt64(0), entry);
+    llvm::Value* which = Load(llvm::ConstantDataArray::get(context, llvm::ArrayRef<uint32_t>(table.kernel_of)),
+                              builder_.getInt32Ty(), i);
+    llvm::Value* first = Load(llvm::ConstantDataArray::get(context, llvm::ArrayRef<uint64_t>(table.first_arg)),
+                              builder_.getInt64Ty(), i);
+    llvm::Value* kernel = Load(llvm::ConstantArray::get(llvm::ArrayType::get(pointer, kernels.size()), kernels),
+                               pointer, builder_.CreateZExt(which, builder_.getInt64Ty()));
+    llvm::Value* data = builder_.CreateInBoundsGEP(pointer, function->getArg(0), first);
+    llvm::Value* status = builder_.CreateCall(raw_type_, kernel, {data, llvm::ConstantPointerNull::get(pointer)});
+    llvm::Value* next = builder_.CreateAdd(i, builder_.getInt64(1));
+    ReturnUnlessZero(function, status, builder_.CreateTrunc(next, builder_.getInt32Ty()));
+    i->addIncoming(next, builder_.GetInsertBlock());
+    auto* done = llvm::BasicBlock::Create(context, "done", function);
+    builder_.CreateCondBr(builder_.CreateICmpEQ(next, builder_.getInt64(table.kernel_of.size())), done, loop);
+    builder_.SetInsertPoint(done);
+    builder_.CreateRet(builder_.getInt32(0));
+  }
+
+  llvm::Function* BuildPart(const std::vector<MainCall>& calls, size_t begin, size_t end) {
+    llvm::Function* function =
+        NewFunction("part" + std::to_string(begin / kPartCalls), llvm::GlobalValue::InternalLinkage);
+    auto* pointer = builder_.getPtrTy();
+    for (size_t i = begin; i < end; ++i) {
+      llvm::FunctionCallee kernel = module_->getOrInsertFunction(calls[i].symbol + "__raw", raw_type_);
+      llvm::Value* data =
+          builder_.CreateConstInBoundsGEP1_64(pointer, function->getArg(0), static_cast<uint64_t>(calls[i].first_arg));
+      llvm::Value* status = builder_.CreateCall(kernel, {data, llvm::ConstantPointerNull::get(pointer)});
+      ReturnUnlessZero(function, status, builder_.getInt32(static_cast<uint32_t>(i + 1)));
+    }
+    builder_.CreateRet(builder_.getInt32(0));
+    return function;
+  }
+
+  llvm::Module* module_;
+  llvm::IRBuilder<> builder_;
+  llvm::FunctionType *part_type_, *raw_type_;
+};
+
+}  // namespace
+
+std::string MakeMainObject(const std::vector<MainCall>& calls, const Target& target) {
+  InitializeLLVM();
+  const LLVMTargetInfo info = ResolveLLVMTarget(target);
+  const std::unique_ptr<llvm::TargetMachine> machine = MakeTargetMachine(info, 1);
+  llvm::LLVMContext context;
+  llvm::Module module("treadle_main", context);
+  module.setTargetTriple(info.triple);
+  module.setDataLayout(machine->createDataLayout());
+  module.setPICLevel(llvm::PICLevel::BigPIC);
+  MainBuilder(&module).Build(calls);
+  std::string problems;
+  llvm::raw_string_ostream report(problems);
+  TREADLE_ICHECK(!llvm::verifyModule(module, &report)) << problems;
+  llvm::SmallVector<char, 0> buffer;
+  llvm::raw_svector_ostream stream(buffer);
+  llvm::legacy::PassManager passes;
+  TREADLE_ICHECK(!machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
+      << "target can't emit files";
+  passes.run(module);
+  return std::string(buffer.begin(), buffer.end());
+}
+
+namespace {
+
+template <typename T>
+std::string SourceOfTable(const char* declaration, const std::vector<T>& values) {
+  std::string text = StrCat("  static const ", declaration, "[", values.size(), "] = {");
+  for (const T& value : values) text += StrCat(value, ",");
+  return text + "};\n";
+}
+
+std::string SourceOfLoop(const CallTable& table) {
+  std::vector<std::string> kernels;
+  for (const std::string& symbol : table.kernels) kernels.push_back(symbol + "__raw");
+  return StrCat("  typedef int32_t (*Kernel)(void* const*, const int64_t*);\n",
+                SourceOfTable("Kernel kernels", kernels), SourceOfTable("uint32_t kernel_of", table.kernel_of),
+                SourceOfTable("int64_t first_arg", table.first_arg), "  for (int32_t i = 0; i < ",
+                table.kernel_of.size(), "; ++i) {\n",
+                "    if (kernels[kernel_of[i]](data + first_arg[i], 0) != 0) return i + 1;\n  }\n");
+}
+
+}  // namespace
+
+std::string MakeMainSource(const std::vector<MainCall>& calls) {
+  std::vector<std::string> symbols;
+  for (const MainCall& call : calls) symbols.push_back(call.symbol);
+  std::sort(symbols.begin(), symbols.end());
+  symbols.erase(std::unique(symbols.begin(), symbols.end()), symbols.end());
+  std::string text = "#include <stdint.h>\n";
+  for (const std::string& symbol : symbols)
+    text += StrCat("int32_t ", symbol, "__raw(void* const*, const int64_t*);\n");
+  text += StrCat("int32_t ", kMainFunction, "(void* const* data) {\n");
+  if (calls.size() > kMaxInlineCalls) return text + SourceOfLoop(CallTable(calls)) + "  return 0;\n}\n";
+  for (size_t i = 0; i < calls.size(); ++i) {
+    text += StrCat("  if (", calls[i].symbol, "__raw(data + ", calls[i].first_arg, ", 0) != 0) return ", i + 1, ";\n");
+  }
+  return text + "  return 0;\n}\n";
+}
+
+}  // namespace treadle::targets

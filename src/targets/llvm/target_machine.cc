@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/llvm/target_machine.h"
+
+#include <llvm/ADT/StringMap.h>
+#include <llvm/MC/MCSubtargetInfo.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/TargetParser/Host.h>
+
+#include <mutex>
+#include <set>
+
+namespace treadle::targets {
+
+void InitializeLLVM() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMInitializeX86AsmParser();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
+    LLVMInitializeAArch64AsmParser();
+  });
+}
+
+namespace {
+
+/// Whether loads and inserts of single elements are faster than instructions that gather or scatter them, contrary to
+/// LLVM's belief about processors with AVX-512: AMD's run these in microcode, Intel's before Sapphire Rapids gather
+/// slowly since they were made safe (CVE-2022-40982). Scatters store one element a cycle at best everywhere.
+std::string GatherFeatures(const std::string& cpu, const std::string& features) {
+  static const std::set<std::string> kSlow = {"znver4",         "znver5",         "skylake-avx512", "skx",
+                                              "cascadelake",    "cooperlake",     "cannonlake",     "icelake-client",
+                                              "icelake-server", "icelake_client", "icelake_server", "skylake_avx512",
+                                              "rocketlake",     "tigerlake"};
+  static const std::set<std::string> kFast = {"sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d"};
+  std::string result = features;
+  auto add = [&](const char* name) { result += StrCat(result.empty() ? "" : ",", name); };
+  if (kSlow.count(cpu) != 0) add("+prefer-no-gather");
+  if (kSlow.count(cpu) != 0 || kFast.count(cpu) != 0) add("+prefer-no-scatter");
+  return result;
+}
+
+}  // namespace
+
+LLVMTargetInfo ResolveLLVMTarget(const Target& target) {
+  LLVMTargetInfo info;
+  const std::string host = llvm::sys::getDefaultTargetTriple();
+  info.triple = target->GetAttr("mtriple", host);
+  const bool cross =
+      target->GetAttr("mtriple").has_value() && llvm::Triple(info.triple).getArch() != llvm::Triple(host).getArch();
+  info.cpu = target->GetAttr("mcpu", target->GetAttr("mtriple") ? "generic" : "native");
+  if (info.cpu == "native") {
+    if (cross) throw TargetError(StrCat("-mcpu=native doesn't go with -mtriple=", info.triple, ", another machine"));
+    info.cpu = llvm::sys::getHostCPUName().str();
+    for (const auto& feature : llvm::sys::getHostCPUFeatures()) {
+      info.features +=
+          (info.features.empty() ? "" : ",") + std::string(feature.second ? "+" : "-") + feature.first().str();
+    }
+  }
+  info.features = GatherFeatures(info.cpu, info.features);
+  if (auto attributes = target->GetAttr("mattr")) info.features += (info.features.empty() ? "" : ",") + *attributes;
+  info.float_abi = target->GetAttr("mfloat-abi", "");
+  if (!info.float_abi.empty() && info.float_abi != "soft" && info.float_abi != "hard") {
+    throw TargetError(StrCat("-mfloat-abi=", info.float_abi, ": expected soft or hard"));
+  }
+  info.abi = target->GetAttr("mabi", "");
+  return info;
+}
+
+std::unique_ptr<llvm::TargetMachine> MakeTargetMachine(const LLVMTargetInfo& info, int opt_level) {
+  InitializeLLVM();
+  std::string error;
+  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(info.triple, error);
+  if (target == nullptr) {
+    throw TargetError(StrCat("-mtriple=", info.triple, ": ", error, " (this build has x86_64 and aarch64)"));
+  }
+  std::unique_ptr<llvm::MCSubtargetInfo> subtarget(target->createMCSubtargetInfo(info.triple, "", ""));
+  if (subtarget == nullptr || !subtarget->isCPUStringValid(info.cpu)) {
+    throw TargetError(StrCat("-mcpu=", info.cpu, " isn't a CPU that LLVM knows for ", info.triple,
+                             "; `llc -mtriple=", info.triple, " -mcpu=help` lists them"));
+  }
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
+  if (!info.float_abi.empty()) {
+    options.FloatABIType = info.float_abi == "hard" ? llvm::FloatABI::Hard : llvm::FloatABI::Soft;
+  }
+  options.MCOptions.ABIName = info.abi;
+  const auto level = opt_level >= 3   ? llvm::CodeGenOptLevel::Aggressive
+                     : opt_level == 2 ? llvm::CodeGenOptLevel::Default
+                     : opt_level == 1 ? llvm::CodeGenOptLevel::Less
+                                      : llvm::CodeGenOptLevel::None;
+  std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
+      info.triple, info.cpu, info.features, options, llvm::Reloc::PIC_, std::nullopt, level));
+  TREADLE_ICHECK(machine != nullptr) << "no code generator for " << info.triple;
+  return machine;
+}
+
+}  // namespace treadle::targets

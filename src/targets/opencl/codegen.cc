@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// OpenCL C 1.2 out of kernels (tir/passes/split_host_device.h).
+#include <algorithm>
+#include <sstream>
+
+#include "targets/backend.h"
+#include "targets/c/c_writer.h"
+#include "targets/c/prelude.h"
+#include "targets/register.h"
+#include "tir/passes/split_host_device.h"
+#include "treadle/runtime/byte_stream.h"
+#include "treadle/runtime/dlpack.h"
+
+namespace treadle::targets {
+namespace {
+
+using tir::Var;
+
+/// C99's names for what OpenCL C calls otherwise.
+constexpr const char* kHeader = R"(#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#else
+#define double float
+#endif
+#define TREADLE_INLINE static inline
+typedef char int8_t;
+typedef uchar uint8_t;
+typedef short int16_t;
+typedef ushort uint16_t;
+typedef int int32_t;
+typedef uint uint32_t;
+typedef long int64_t;
+typedef ulong uint64_t;
+#define INT64_C(x) (x##L)
+#define UINT64_C(x) (x##UL)
+#define INT8_MIN CHAR_MIN
+#define INT8_MAX CHAR_MAX
+#define INT16_MIN SHRT_MIN
+#define INT16_MAX SHRT_MAX
+#define INT32_MIN INT_MIN
+#define INT32_MAX INT_MAX
+#define INT64_MIN LONG_MIN
+#define INT64_MAX LONG_MAX
+#define UINT8_MAX UCHAR_MAX
+#define UINT16_MAX USHRT_MAX
+#define UINT32_MAX UINT_MAX
+#define UINT64_MAX ULONG_MAX
+#define sqrtf sqrt
+#define floorf floor
+#define ceilf ceil
+#define truncf trunc
+#define fabsf fabs
+#define fmaf fma
+#define copysignf copysign
+#define nearbyintf rint
+#define nearbyint rint
+TREADLE_INLINE int32_t treadle_bits_f32_i32(float x) { return as_int(x); }
+TREADLE_INLINE uint32_t treadle_bits_f32_u32(float x) { return as_uint(x); }
+TREADLE_INLINE float treadle_bits_i32_f32(int32_t x) { return as_float(x); }
+TREADLE_INLINE float treadle_bits_u32_f32(uint32_t x) { return as_float(x); }
+#ifdef cl_khr_fp64
+TREADLE_INLINE int64_t treadle_bits_f64_i64(double x) { return as_long(x); }
+TREADLE_INLINE uint64_t treadle_bits_f64_u64(double x) { return as_ulong(x); }
+TREADLE_INLINE double treadle_bits_i64_f64(int64_t x) { return as_double(x); }
+TREADLE_INLINE double treadle_bits_u64_f64(uint64_t x) { return as_double(x); }
+#endif
+)";
+
+class OpenCLWriter final : public CWriter {
+ public:
+  explicit OpenCLWriter(const Array<Var>& params) {
+    for (const Var& v : params) {
+      if (v.dtype().is_handle()) spaces_[v.get()] = "__global ";
+    }
+  }
+  const std::vector<std::string>& axes() const { return axes_; }
+
+ protected:
+  using CWriter::VisitStmt_;
+
+  const char* Language() const override { return "opencl"; }
+
+  std::string PointerTo(const Var& data, const std::string& element) const override {
+    auto it = spaces_.find(data.get());
+    return StrCat(it != spaces_.end() ? it->second : "", element, "*");
+  }
+
+  void AllocateMemory(const tir::AllocateNode* op) override {
+    const tir::Buffer& buffer = op->buffer;
+    int64_t count = buffer->dtype.lanes();
+    for (const PrimExpr& extent : buffer->shape) {
+      const int64_t* n = AsConstInt(extent);
+      if (n == nullptr || __builtin_mul_overflow(count, *n, &count)) {
+        throw TargetError(StrCat("buffer ", buffer->name, " within a kernel has no constant size"));
+      }
+    }
+    const bool shared = op->annotations.contains(tir::kSharedByBlock);
+    if (shared) spaces_[buffer->data.get()] = "__local ";
+    const std::string array =
+        StrCat(CMemoryType(buffer->dtype), " ", Name(buffer->data), "[", std::max<int64_t>(count, 1), "];");
+    if (shared) {  // of the kernel's outermost scope
+      Line("__local " + array);
+      StmtBase::VisitStmt(op->body);
+      return;
+    }
+    Line("{");
+    Indented([&] {
+      Line(array);
+      StmtBase::VisitStmt(op->body);
+    });
+    Line("}");
+  }
+
+  void VisitStmt_(const tir::AttrStmtNode* op) override {
+    const auto* axis = op->node.as<tir::IterVarNode>();
+    if (op->attr_key != tir::attr::kThreadExtent || axis == nullptr) return StmtBase::VisitStmt(op->body);
+    const std::string& tag = axis->thread_tag;
+    const bool block = tag.rfind("blockIdx.", 0) == 0;
+    const int dimension = tag.back() - 'x';
+    const std::string type = CValueType(axis->var.dtype());
+    Line(StrCat("const ", type, " ", Name(axis->var), " = (", type, ")", block ? "get_group_id(" : "get_local_id(",
+                dimension, ");"));
+    Line(StrCat("(void)", Name(axis->var), ";"));
+    axes_.push_back(tag);
+    StmtBase::VisitStmt(op->body);
+  }
+
+  void Finish() override {}
+  void FailUnless(const std::string&, const std::string& message) override {
+    throw TargetError(StrCat("the opencl backend has no assertions within kernels (", message, ")"));
+  }
+  std::string OwnIntrinsic(const std::string& name, const tir::CallNode* op, bool* known) override {
+    if (name == "tvm_storage_sync") {
+      Line("barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);");
+      return "";
+    }
+    return CWriter::OwnIntrinsic(name, op, known);
+  }
+
+ private:
+  std::unordered_map<const Object*, std::string> spaces_;
+  std::vector<std::string> axes_;
+};
+
+bool UsesDoubles(const tir::PrimFunc& kernel) {
+  bool found = false;
+  tir::PostOrderVisit(kernel->body, [&](const ObjectRef& node) {
+    const auto* e = node.as<PrimExprNode>();
+    found = found || (e != nullptr && e->dtype.is_float() && e->dtype.bits() == 64);
+  });
+  return found;
+}
+
+Artifact CodegenOpenCL(const std::vector<tir::PrimFunc>& kernels, const Target& target, const CodegenOptions&) {
+  std::ostringstream out;
+  out << "// treadle target: " << target.str() << "\n" << kHeader << kCHelpers;
+  Artifact artifact;
+  artifact.format = "opencl";
+  runtime::ByteWriter table;
+  for (const tir::PrimFunc& kernel : kernels) {
+    const std::string name = kernel->GetAttr<String>(attr::kGlobalSymbol)->str();
+    OpenCLWriter writer(kernel->params);
+    std::string params;
+    table.WriteString(name);
+    table.Write<uint64_t>(kernel->params.size());
+    for (const Var& v : kernel->params) {
+      params += (params.empty() ? "" : ", ") + writer.Declare(v, true);
+      table.Write<uint8_t>(static_cast<uint8_t>(v.dtype().code()));
+      table.Write<uint8_t>(static_cast<uint8_t>(v.dtype().bits()));
+    }
+    if (UsesDoubles(kernel)) out << "\n#ifndef cl_khr_fp64\n#error \"" << name << " needs doubles\"\n#endif";
+    out << "\n__kernel void " << name << "(" << params << ") {\n"
+        << writer.Body({kernel->params.begin(), kernel->params.end()}, kernel->body) << "}\n";
+    table.Write<uint64_t>(writer.axes().size());
+    for (const std::string& tag : writer.axes()) table.WriteString(tag);
+    artifact.symbols.push_back(name);
+  }
+  artifact.code = out.str();
+  runtime::ByteWriter module;
+  module.Write<uint32_t>(1);
+  module.WriteString(artifact.code);
+  module.Write<uint64_t>(kernels.size());
+  module.WriteRaw(table.bytes().data(), table.bytes().size());
+  artifact.module = module.bytes();
+  return artifact;
+}
+
+}  // namespace
+
+void RegisterOpenCLBackend() {
+  Backend backend;
+  backend.name = "opencl";
+  backend.description = "OpenCL C 1.2, for any device that has a driver";
+  backend.codegen = CodegenOpenCL;
+  backend.check = [](const tir::PrimFunc&, const Target&) { return std::string(); };
+  backend.device_type = kDLOpenCL;
+  RegisterBackend(std::move(backend));
+}
+
+}  // namespace treadle::targets

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activations that models write as several operators.
+#include "passes/recognize_activations.h"
+
+#include "passes/pass_test.h"
+
+namespace treadle::relay {
+namespace {
+
+using namespace treadle::testing;  // NOLINT(google-build-using-namespace)
+
+void ExpectActivation(const std::string& body, const std::string& expected) {
+  const std::string head = "fn (%x: Tensor[(2, 8), float32]) { ";
+  ExpectPass(transform::RecognizeActivations(), head + body + " }", head + expected + " }");
+}
+
+TEST(RecognizeActivations, MishOfBothFormsOfSoftplus) {
+  ExpectActivation("multiply(%x, tanh(log(add(exp(%x), 1f))))", "nn.mish(%x)");
+  ExpectActivation("multiply(tanh(add(maximum(%x, 0f), log(add(1f, exp(negative(abs(%x))))))), %x)", "nn.mish(%x)");
+}
+
+TEST(RecognizeActivations, MishOfSomethingElseStays) {
+  const char* other = "multiply(nn.relu(%x), tanh(log(add(exp(%x), 1f))))";
+  ExpectActivation(other, other);
+}
+
+TEST(RecognizeActivations, GeluHoweverFactorsAreGrouped) {
+  const std::string sum = "add(erf(divide(%x, 1.41421354f)), 1f)";
+  ExpectActivation("multiply(multiply(%x, " + sum + "), 0.5f)", "nn.gelu(%x)");
+  ExpectActivation("multiply(multiply(0.5f, %x), " + sum + ")", "nn.gelu(%x)");
+  ExpectActivation("multiply(%x, multiply(" + sum + ", 0.5f))", "nn.gelu(%x)");
+  ExpectActivation("multiply(multiply(%x, 0.5f), add(1f, erf(multiply(%x, 0.707106769f))))", "nn.gelu(%x)");
+}
+
+TEST(RecognizeActivations, OtherErrorFunctionsStay) {
+  const char* scaled = "multiply(multiply(%x, 0.5f), add(1f, erf(multiply(%x, 0.5f))))";
+  ExpectActivation(scaled, scaled);
+  const char* whole = "multiply(%x, add(1f, erf(multiply(%x, 0.707106769f))))";
+  ExpectActivation(whole, whole);
+}
+
+TEST(RecognizeActivations, HalfOfOnePlusTanhIsASigmoid) {
+  ExpectActivation("multiply(multiply(%x, 0.5f), add(tanh(nn.relu(%x)), 1f))",
+                   "multiply(%x, sigmoid(multiply(nn.relu(%x), 2f)))");
+}
+
+}  // namespace
+}  // namespace treadle::relay

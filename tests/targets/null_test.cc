@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The skeleton of a backend is one, and refuses with a reason.
+#include <gmock/gmock.h>
+
+#include "targets/backend.h"
+#include "treadle/base/error.h"
+#include "treadle/driver/build_module.h"
+#include "treadle/driver/compile.h"
+#include "treadle/te/tensor.h"
+
+namespace treadle::targets {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+IRModule Copy() {
+  te::Tensor a = te::Placeholder({PrimExpr(4)}, DataType::Float(32), "A");
+  te::Tensor b = te::Compute({PrimExpr(4)}, [&](const Array<tir::Var>& i) { return a(i[0]); }, "B");
+  IRModule module = IRModule::Empty();
+  module.CopyOnWrite()->Add(GlobalVar("copy"), te::CreatePrimFunc({a, b}, "copy"));
+  return module;
+}
+
+TEST(NullBackendTest, IsListed) {
+  EXPECT_THAT(ListBackends(), Contains("null"));
+  EXPECT_EQ(GetBackend("null").codegen({}, Target("null"), {}).format, "null");
+}
+
+TEST(NullBackendTest, RefusesWithAReason) {
+  driver::RegisterAll();
+  try {
+    driver::BuildModule(Copy(), Target("null"));
+    FAIL() << "it compiled something";
+  } catch (const TargetError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("function copy: target null is a skeleton for new backends"));
+  }
+}
+
+}  // namespace
+}  // namespace treadle::targets
