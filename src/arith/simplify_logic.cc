@@ -159,22 +159,17 @@ PrimExpr AnalyzerImpl::VisitExpr_(const SelectNode* op) {
 
 PrimExpr AnalyzerImpl::VisitExpr_(const LetNode* op) {
   PrimExpr value = VisitExpr(op->value);
-  bool trivial = value.as<VarNode>() || value.as<IntImmNode>() || value.as<FloatImmNode>();
+  VarInfo info;
+  const bool trivial = value.as<VarNode>() || value.as<IntImmNode>() || value.as<FloatImmNode>();
   if (trivial) {
-    VarInfo info;
     info.value = value;
-    vars[op->var.get()] = info;
-    keep_alive.emplace(op->var.get(), op->var);
-    return VisitExpr(op->body);
-  }
-  if (value.dtype().is_integral()) {
-    VarInfo info;
+  } else if (value.dtype().is_integral()) {
     info.bound = Bound(value);
     info.is_data = IsData(value);
-    vars[op->var.get()] = info;
-    keep_alive.emplace(op->var.get(), op->var);
   }
+  VarScope scope(*this, op->var, std::move(info));
   PrimExpr body = VisitExpr(op->body);
+  if (trivial) return body;
   if (value.same_as(op->value) && body.same_as(op->body)) return GetRef<PrimExpr>(op);
   return Let(op->var, value, body, op->span);
 }

@@ -79,6 +79,21 @@ TEST_F(SimplifyTest, ConstraintHoldsInItsScopeOnly) {
   EXPECT_FALSE(analyzer.CanProve(a + i + 1 <= n));
 }
 
+TEST_F(SimplifyTest, LetBindsItsVariableInItsBodyOnly) {
+  // Loop partitioning copies a body: at the border `t` is the padding, inside a load; both copies bind the same
+  // variable.
+  const Var t("t", DataType::Float(32)), data("data", DataType::Float(32));
+  const PrimExpr padding = FloatImm(DataType::Float(32), 0.5);
+  const PrimExpr border = tir::Let(t, padding, t + t);
+  const PrimExpr inside = tir::Let(t, data * data, t + t);
+  EXPECT_TRUE(ExprDeepEqual(analyzer.Simplify(border), analyzer.Simplify(padding + padding)));
+  EXPECT_TRUE(ExprDeepEqual(analyzer.Simplify(inside), inside));
+  EXPECT_TRUE(ExprDeepEqual(analyzer.Simplify(t), t));
+  // An inner binding doesn't end what is known of the outer one.
+  const PrimExpr nested = tir::Let(t, padding, tir::Let(t, data * data, t) + t);
+  EXPECT_TRUE(ExprDeepEqual(analyzer.Simplify(nested), tir::Let(t, data * data, t) + padding));
+}
+
 TEST_F(SimplifyTest, DataMayWrap) {
   auto buffer = tir::DeclBuffer({PrimExpr(4)}, DataType::Int(32), "a");
   PrimExpr x = tir::BufferLoad(buffer, {i});
