@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "treadle/ir/target.h"
+#include "treadle/schedule/analysis.h"
 #include "treadle/tir/schedule.h"
 
 namespace treadle::ops {
@@ -18,6 +19,19 @@ using tir::BlockRV;
 using tir::LoopRV;
 using tir::Schedule;
 
+using schedule::AxisLoops;
+using schedule::ContiguousAxis;
+using schedule::ElementCost;
+using schedule::EpilogueOf;
+using schedule::Extent;
+using schedule::InlineInjective;
+using schedule::IsFlatElementwise;
+using schedule::IsReduction;
+using schedule::LoopsUnder;
+using schedule::TagOf;
+using schedule::TransposedAxis;
+using schedule::Work;
+
 /// Work below this many element operations stays on one thread: waking others costs microseconds.
 inline constexpr double kParallelWork = 60000;
 
@@ -28,35 +42,6 @@ inline constexpr int64_t kSymbolicWidth = 840;
 /// may be as near. Of a byte of weights from memory, most of whose way is hidden. Measured on Zen 3.
 inline constexpr double kOtherCore = 0.4, kFirstWeight = 0.06;
 
-// ---- Looking at blocks ----
-std::string TagOf(Schedule& sch, const BlockRV& block);
-bool IsReduction(Schedule& sch, const BlockRV& block);
-/// Product of the extents of the block's axes; of symbolic ones a guess.
-double Work(Schedule& sch, const BlockRV& block);
-/// What an element of the block costs, in units of a simple operation of one or two operands; at least 1.
-double ElementCost(Schedule& sch, const BlockRV& block);
-/// Constant extent of a loop, or -1.
-int64_t Extent(Schedule& sch, const LoopRV& loop);
-/// For each axis of the block, the innermost loop that its binding uses; null where it uses none (extent 1).
-std::vector<LoopRV> AxisLoops(Schedule& sch, const BlockRV& block);
-/// As AxisLoops, but null too for loops that aren't inside `under`.
-std::vector<LoopRV> LoopsUnder(Schedule& sch, const BlockRV& block, const LoopRV& under);
-/// Whether the block copies or combines elements at the same index of equally shaped buffers only.
-bool IsFlatElementwise(Schedule& sch, const BlockRV& block);
-/// The axis along which every read walks contiguous memory or stays at one element, or -1; the last of the results'
-/// axes is preferred to those that are reduced.
-int ContiguousAxis(Schedule& sch, const BlockRV& block);
-
-/// Of a block that moves data, the axis along which what it reads is contiguous, where its own last axis isn't; else
-/// -1.
-int TransposedAxis(Schedule& sch, const BlockRV& block);
-
-/// The block that consumes the result of `block` element by element and writes the output, if it is the only consumer.
-BlockRV EpilogueOf(Schedule& sch, const BlockRV& block);
-
-// ---- Steps ----
-/// Computes injective blocks inside their consumers where that doesn't repeat work.
-void InlineInjective(Schedule& sch);
 /// The largest of 16, 8, 4, 2 lanes that divides the extent and is worth a vector, else 0.
 int VectorLanes(int64_t extent);
 /// Fuses the loops and runs them in parallel if the work is worth it. Returns the fused loop.

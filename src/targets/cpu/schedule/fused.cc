@@ -5,7 +5,6 @@
 
 #include "targets/cpu/schedule/cpu.h"
 #include "treadle/ir/prim_ops.h"
-#include "treadle/ir/structural.h"
 #include "treadle/tir/stmt_functor.h"
 
 namespace treadle::ops {
@@ -13,118 +12,6 @@ namespace cpu {
 namespace {
 
 bool Contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
-
-/// Whether computing the value twice would cost.
-bool IsExpensive(Schedule& sch, const BlockRV& block) {
-  static const std::set<std::string> kCheap = {"tir.if_then_else", "tir.likely", "tir.fabs",  "tir.abs",  "tir.floor",
-                                               "tir.ceil",         "tir.round",  "tir.trunc", "tir.sqrt", "tir.isnan"};
-  tir::Block node = sch.Get(block);
-  bool expensive = false;
-  tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
-    const auto* call = e.as<tir::CallNode>();
-    const auto* op = call ? call->op.as<OpNode>() : nullptr;
-    if (op != nullptr && kCheap.count(op->name) == 0) expensive = true;
-  });
-  return expensive;
-}
-
-/// Whether `consumer` reads elements of `block` at several places for one of its own: computed inside, they would be
-/// computed several times.
-bool IsReadAtSeveralPlaces(Schedule& sch, const BlockRV& block, const BlockRV& consumer) {
-  tir::Block node = sch.Get(block);
-  if (node->writes.size() != 1) return false;
-  std::vector<Array<PrimExpr>> places;
-  tir::PostOrderVisit(sch.Get(consumer)->body, [&](const ObjectRef& e) {
-    const auto* load = e.as<tir::BufferLoadNode>();
-    if (load == nullptr || !load->buffer.same_as(node->writes[0]->buffer)) return;
-    for (const Array<PrimExpr>& place : places) {
-      if (StructuralEqual(place, load->indices)) return;
-    }
-    places.push_back(load->indices);
-  });
-  return places.size() > 1;
-}
-
-/// Whether `consumer` chooses between what it reads, and rows of `block` don't divide into vectors: computed inside,
-/// its elements would be computed one by one.
-bool IsPartOfRow(Schedule& sch, const BlockRV& block, const BlockRV& consumer) {
-  tir::Block node = sch.Get(block);
-  if (node->writes.size() != 1 || node->writes[0]->buffer->shape.empty()) return false;
-  const int64_t* width = AsConstInt(node->writes[0]->buffer->shape.back());
-  if (width != nullptr && *width % 8 == 0) return false;
-  bool chooses = false;
-  tir::PostOrderVisit(sch.Get(consumer)->body, [&](const ObjectRef& e) {
-    const auto* call = e.as<tir::CallNode>();
-    const auto* op = call ? call->op.as<OpNode>() : nullptr;
-    chooses |= op != nullptr && op->name == "tir.if_then_else";
-  });
-  return chooses;
-}
-
-bool ReadsManyTimes(const std::string& tag) {
-  return Contains(tag, "conv") || Contains(tag, "dense") || Contains(tag, "matmul") || Contains(tag, "pool");
-}
-
-}  // namespace
-
-void InlineInjective(Schedule& sch) {
-  auto inline_or_keep = [&](const BlockRV& block) {
-    try {
-      sch.ComputeInline(block);
-    } catch (const tir::ScheduleError&) {
-      // It stays a stage of its own.
-    }
-  };
-  std::vector<BlockRV> read_often;
-  for (const BlockRV& block : sch.GetBlocks()) {
-    if (sch.IsOutput(block) || IsReduction(sch, block)) continue;
-    std::string tag = TagOf(sch, block);
-    if (!Contains(tag, "injective") && !Contains(tag, "elemwise") && !Contains(tag, "broadcast")) continue;
-    std::vector<BlockRV> consumers = sch.GetConsumers(block);
-    bool repeated = false;
-    for (const BlockRV& consumer : consumers) {
-      if (!IsReduction(sch, consumer)) continue;
-      // A reduction reads each element once unless it slides a window or multiplies matrices.
-      repeated |= ReadsManyTimes(TagOf(sch, consumer));
-    }
-    if (repeated && !Contains(tag, "constant")) continue;
-    if (consumers.size() <= 1) {
-      constexpr double kCostly = 2;
-      const bool costly = consumers.size() == 1 && (IsExpensive(sch, block) || ElementCost(sch, block) >= kCostly);
-      if (costly && IsReadAtSeveralPlaces(sch, block, consumers[0])) continue;
-      if (costly && IsExpensive(sch, block) && IsPartOfRow(sch, block, consumers[0])) continue;
-      inline_or_keep(block);
-    } else if (!IsExpensive(sch, block)) {
-      read_often.push_back(block);
-    }
-  }
-  // Last those with several consumers, which by now mostly are one: what they share is computed once there. Copies in
-  // each of several consumers would be copied again with every step of a chain.
-  for (size_t i = read_often.size(); i-- > 0;) inline_or_keep(read_often[i]);
-}
-
-BlockRV EpilogueOf(Schedule& sch, const BlockRV& block) {
-  std::vector<BlockRV> consumers = sch.GetConsumers(block);
-  if (sch.IsOutput(block) || consumers.size() != 1 || IsReduction(sch, consumers[0])) return BlockRV();
-  tir::Block producer = sch.Get(block), consumer = sch.Get(consumers[0]);
-  if (producer->writes.size() != 1 || consumer->writes.size() != 1) return BlockRV();
-  tir::Buffer buffer = producer->writes[0]->buffer;
-  // Same index.
-  bool same = true;
-  tir::PostOrderVisit(consumer->body, [&](const ObjectRef& e) {
-    const auto* load = e.as<tir::BufferLoadNode>();
-    if (load == nullptr || !load->buffer.same_as(buffer)) return;
-    same &= load->indices.size() == consumer->iter_vars.size();
-    for (size_t i = 0; same && i < load->indices.size(); ++i) {
-      // Of an axis with one element, broadcasting names the element.
-      const bool only = tir::is_zero(load->indices[i]) && tir::is_const_int(consumer->iter_vars[i]->dom->extent, 1);
-      same &= only || load->indices[i].same_as(consumer->iter_vars[i]->var);
-    }
-  });
-  return same ? consumers[0] : BlockRV();
-}
-
-namespace {
 
 /// A convolution in NCHW with neighbouring outputs reading neighbouring inputs.
 bool IsRowWindow(Schedule& sch, const BlockRV& block, const std::string& tag) {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "targets/cpu/schedule/cpu.h"
+#include "treadle/schedule/analysis.h"
 
 namespace treadle::ops {
 namespace {
@@ -19,7 +19,7 @@ const PrimExpr kRest{ObjectPtr<Object>()};
 /// Loops of the block's data-parallel axes, which are its outermost.
 std::vector<LoopRV> SpatialLoops(Schedule& sch, const BlockRV& block) {
   tir::Block node = sch.Get(block);
-  std::vector<LoopRV> loops = sch.GetLoops(block), axes = cpu::AxisLoops(sch, block), spatial;
+  std::vector<LoopRV> loops = sch.GetLoops(block), axes = schedule::AxisLoops(sch, block), spatial;
   for (const LoopRV& loop : loops) {
     bool data = false;
     for (size_t i = 0; i < axes.size(); ++i) {
@@ -37,7 +37,7 @@ LoopRV BindSpatial(Schedule& sch, const BlockRV& block, const Target& target) {
   std::vector<LoopRV> spatial = SpatialLoops(sch, block);
   if (spatial.empty()) return LoopRV();
   LoopRV all = spatial.size() == 1 ? spatial[0] : sch.Fuse(spatial);
-  const int64_t extent = cpu::Extent(sch, all);
+  const int64_t extent = schedule::Extent(sch, all);
   int64_t threads = std::max<int64_t>(1, target->GetIntAttr("max_num_threads", kThreadsPerBlock));
   if (extent > 0) threads = std::min(threads, extent);
   std::vector<LoopRV> parts = sch.Split(all, {kRest, PrimExpr(threads)});
@@ -47,7 +47,7 @@ LoopRV BindSpatial(Schedule& sch, const BlockRV& block, const Target& target) {
 }
 
 void ScheduleBlock(Schedule& sch, const BlockRV& block, BlockRV epilogue, const Target& target) {
-  if (!cpu::IsReduction(sch, block)) {
+  if (!schedule::IsReduction(sch, block)) {
     BindSpatial(sch, block, target);
     return;
   }
@@ -64,9 +64,9 @@ void ScheduleBlock(Schedule& sch, const BlockRV& block, BlockRV epilogue, const 
 tir::PrimFunc ScheduleForGpu(const tir::PrimFunc& func, const Target& target) {
   Schedule sch(func);
   for (const BlockRV& block : sch.GetBlocks()) {
-    if (cpu::Work(sch, block) == 0) return func;
+    if (schedule::Work(sch, block) == 0) return func;
   }
-  cpu::InlineInjective(sch);
+  schedule::InlineInjective(sch);
   std::set<std::string> done;
   tir::PrimFunc result = sch.func();
   std::vector<std::string> names;
@@ -77,7 +77,7 @@ tir::PrimFunc ScheduleForGpu(const tir::PrimFunc& func, const Target& target) {
     BlockRV block = trial.GetBlock(name);
     if (trial.Get(block)->iter_vars.empty()) continue;  // opaque: a statement of the operator's own
     try {
-      BlockRV epilogue = cpu::IsReduction(trial, block) ? cpu::EpilogueOf(trial, block) : BlockRV();
+      BlockRV epilogue = schedule::IsReduction(trial, block) ? schedule::EpilogueOf(trial, block) : BlockRV();
       const std::string consumer = epilogue.defined() ? epilogue->name : "";
       ScheduleBlock(trial, block, epilogue, target);
       if (!consumer.empty()) done.insert(consumer);

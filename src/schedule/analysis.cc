@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "treadle/schedule/analysis.h"
+
 #include <algorithm>
 
-#include "targets/cpu/schedule/cpu.h"
 #include "treadle/ir/prim_functor.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/tir/stmt_functor.h"
 
-namespace treadle::ops::cpu {
+namespace treadle::schedule {
 namespace {
 
 using tir::BlockNode;
@@ -217,48 +218,4 @@ int TransposedAxis(Schedule& sch, const BlockRV& block) {
   return copies ? result : -1;
 }
 
-int VectorLanes(int64_t extent) {
-  for (int lanes : {16, 8, 4}) {
-    if (extent > 0 && extent % lanes == 0) return lanes;
-  }
-  return 0;
-}
-
-LoopRV FuseParallel(Schedule& sch, const std::vector<LoopRV>& loops, double work) {
-  LoopRV fused = loops.size() == 1 ? loops[0] : sch.Fuse(loops);
-  if (work >= kParallelWork && Extent(sch, fused) != 1) sch.Parallel(fused);
-  return fused;
-}
-
-double Unevenness(int64_t outer, double last, int64_t inner, int64_t batch, int64_t threads) {
-  // As the thread pool divides them: tasks of consecutive parts, four to a thread; who is done takes those of others.
-  constexpr int64_t kTasksPerThread = 4;
-  const int64_t parts = outer * inner * batch, tasks = std::min(parts, kTasksPerThread * threads);
-  if (threads <= 1 || parts <= 0) return 1;
-  std::vector<double> times;
-  double all = 0;
-  for (int64_t task = 0; task < tasks; ++task) {
-    double time = 0;
-    for (int64_t part = task * parts / tasks; part < (task + 1) * parts / tasks; ++part) {
-      time += part / inner % outer == outer - 1 ? last : 1;
-    }
-    times.push_back(time);
-    all += time;
-  }
-  auto count = static_cast<size_t>(threads);
-  std::vector<double> busy(count, 0);
-  std::vector<size_t> next, end;
-  for (size_t t = 0; t < count; ++t) {
-    next.push_back(t * times.size() / count);
-    end.push_back((t + 1) * times.size() / count);
-  }
-  for (size_t done = 0; done < times.size(); ++done) {
-    const auto thread = static_cast<size_t>(std::min_element(busy.begin(), busy.end()) - busy.begin());
-    size_t from = thread;
-    for (size_t i = 0; i < count && next[from] == end[from]; ++i) from = (thread + i) % count;
-    busy[thread] += times[next[from]++];
-  }
-  return *std::max_element(busy.begin(), busy.end()) * static_cast<double>(threads) / all;
-}
-
-}  // namespace treadle::ops::cpu
+}  // namespace treadle::schedule
