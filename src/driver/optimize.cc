@@ -10,7 +10,7 @@
 #include "driver/vm/vm_codegen.h"
 #include "passes/fuse_attention.h"
 #include "passes/recognize_activations.h"
-#include "targets/cpu/graph/plan_layout.h"
+#include "targets/cpu/graph/passes.h"
 #include "treadle/ops/attrs/annotation.h"
 #include "treadle/passes/passes.h"
 #include "treadle/relay/expr_functor.h"
@@ -184,7 +184,7 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& targets, const Pass& pa
     passes.push_back(Conv3DToConv2D());
     passes.push_back(WidthToChannels());
     passes.push_back(FoldConstant());
-    passes.push_back(PlanLayoutFor(targets.default_target()->Features().vector_lanes(32)));
+    passes.push_back(PlanLayout(targets.default_target()->Features().vector_lanes(32)));
     // What several calls do with a constant weight (steps of a recurrent network) is one constant then.
     if (one_device) passes.push_back(EliminateCommonSubexpr());
   }

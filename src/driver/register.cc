@@ -11,6 +11,7 @@
 #include "driver/scripts/build_functions.h"
 #include "driver/scripts/engine_functions.h"
 #include "targets/backend.h"
+#include "targets/cpu/graph/passes.h"
 #include "treadle/driver/compile.h"
 #include "treadle/external/codegen.h"
 #include "treadle/ir/prim_ops.h"
@@ -27,6 +28,7 @@ void RegisterAll() {
     tir::RegisterTirOps();
     ops::RegisterAllOps();
     relay::RegisterPasses();
+    relay::transform::RegisterCpuPasses();
     targets::RegisterAllBackends();
     relay::SetConstantEvaluator(EvaluateConstant);
     external::RegisterExternalCodegens();

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/blocked_conv.h"
+#include "ops/change_layout.h"
 #include "ops/families.h"
 #include "ops/winograd.h"
 #include "treadle/ir/prim_ops.h"
@@ -326,7 +327,7 @@ LaidOutCall DepthwiseConv2d(const CallNode* call, const Conv2DAttrs* a, LayoutAr
   auto attrs = MakeObject<Conv2DAttrs>(*WithLayouts(a, layout, kernel_layout, layout).as<Conv2DAttrs>());
   attrs->groups = static_cast<decltype(attrs->groups)>(filled);
   static const Op op = Op::Get("nn.contrib_depthwise_conv2d_NCHWc");
-  Expr blocked = relay::Call(op, {args.Get(0, layout), relay::LayoutTransform(weight, "OIHW", kernel_layout)},
+  Expr blocked = relay::Call(op, {args.Get(0, layout), LayoutTransform(weight, "OIHW", kernel_layout)},
                              Attrs(ObjectPtr<Object>(attrs)), {}, call->span);
   return LaidOutCall{blocked, layout};
 }
@@ -337,7 +338,7 @@ LaidOutCall BlockedConv2d(const CallNode* call, const Conv2DAttrs* a, LayoutArgs
   const std::string o = std::to_string(BlockOf(out)) + "o";
   const std::string kernel_layout = in.empty() ? "OIHW" + o : StrCat("OIHW", BlockOf(in), "i", o);
   const bool same = weight.same_as(call->args[1].as<ConstantNode>()->data);
-  Expr w = relay::LayoutTransform(same ? call->args[1] : Expr(relay::Constant(weight)), "OIHW", kernel_layout);
+  Expr w = LayoutTransform(same ? call->args[1] : Expr(relay::Constant(weight)), "OIHW", kernel_layout);
   auto attrs = MakeObject<Conv2DAttrs>(*WithLayouts(a, in.empty() ? "NCHW" : in, kernel_layout, out).as<Conv2DAttrs>());
   attrs->groups = static_cast<decltype(attrs->groups)>(groups);
   static const Op op = Op::Get("nn.contrib_conv2d_NCHWc");
@@ -350,7 +351,7 @@ LaidOutCall SelectingConv2d(const CallNode* call, const Conv2DAttrs* a, LayoutAr
                             const runtime::NDArray& weight, const std::string& in, const std::string& out,
                             int64_t groups) {
   const std::string kernel_layout = StrCat("OIHW1i", BlockOf(out), "o");
-  Expr w = relay::LayoutTransform(relay::Constant(weight), "OIHW", kernel_layout);
+  Expr w = LayoutTransform(relay::Constant(weight), "OIHW", kernel_layout);
   const std::vector<int64_t> places = relay::ChannelPlaces(in, weight.shape()[1] * groups);
   runtime::NDArray channels = runtime::NDArray::Empty({static_cast<int64_t>(places.size())}, DataType::Int(32));
   std::copy(places.begin(), places.end(), channels.Data<int32_t>());

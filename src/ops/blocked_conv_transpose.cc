@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/blocked_conv.h"
+#include "ops/change_layout.h"
 #include "ops/infer.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/make.h"
@@ -111,7 +112,7 @@ LaidOutCall Interleave(Expr phases, const Sizes& s, const std::string& layout) {
     phases = MakeReshape(phases, codes);
   };
   if (layout.empty()) {
-    phases = relay::LayoutTransform(phases, "NCHW8c", "NCHW");
+    phases = LayoutTransform(phases, "NCHW8c", "NCHW");
     phases = MakeStridedSlice(phases, {0}, {s.Phases() * s.out_channels}, {1}, Codes{1});
   }
   reshape({0, -4, s.stride[0], s.stride[1] * channels, 0, 0});
@@ -143,7 +144,7 @@ std::optional<LaidOutCall> Conv2dTransposeLayoutRule(const CallNode* call, Layou
     conv.kernel_layout = kernel_layout;
     conv.out_layout = out;
   });
-  Expr kernel = relay::LayoutTransform(
+  Expr kernel = LayoutTransform(
       relay::Constant(PhaseKernel(weight->data, s, {channels, relay::ChannelsIn(in, s.in_channels), each})), "OIHW",
       kernel_layout);
   static const Op op = Op::Get("nn.contrib_conv2d_NCHWc");
@@ -157,7 +158,7 @@ std::optional<LaidOutCall> Conv2dTransposeLayoutRule(const CallNode* call, Layou
     phases = MakeTranspose(phases, {0, 3, 4, 1, 5, 2, 6});
     return LaidOutCall{Crop(MakeReshape(phases, std::vector<int64_t>{s.batch, blocks, high, wide, block}), s), layout};
   }
-  phases = relay::LayoutTransform(phases, out, "NCHW");
+  phases = LayoutTransform(phases, out, "NCHW");
   phases = MakeStridedSlice(phases, {0}, {s.Phases() * s.out_channels}, {1}, std::vector<int64_t>{1});
   phases = MakeReshape(phases,
                        std::vector<int64_t>{s.batch, s.stride[0], s.stride[1], s.out_channels, s.Steps(0), s.Steps(1)});

@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "ops/change_layout.h"
 #include "ops/families.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ir/prim_ops.h"
@@ -83,7 +84,7 @@ Expr InBlocks(const Expr& plain, const Shape& shape, DataType dtype, const std::
   Array<PrimExpr> dims;
   for (int64_t dim : shape) dims.push_back(PrimExpr(dim));
   const TensorType type(dims, dtype);
-  return relay::ChangeLayout(Reshape(plain, shape), type.as<TensorTypeNode>(), "", layout);
+  return ChangeLayout(Reshape(plain, shape), type.as<TensorTypeNode>(), "", layout);
 }
 
 /// An operand of a broadcast, made to line up with a result of `full` (NCHW) in `layout`.
@@ -107,7 +108,7 @@ std::optional<Expr> BroadcastOperand(LayoutArgs& args, size_t i, const Shape& fu
   Expr plain = args.Get(i, "");
   if (!is_static) {
     if (!relay::IsInOrder(layout) || IsFilled(layout, aligned[1])) return std::nullopt;
-    return relay::LayoutTransform(ExpandDims(plain, 0, missing), "NCHW", layout);
+    return LayoutTransform(ExpandDims(plain, 0, missing), "NCHW", layout);
   }
   return InBlocks(plain, aligned, args.Type(i)->dtype, layout);
 }
@@ -280,7 +281,7 @@ std::optional<LaidOutCall> ReduceRule(const CallNode* call, LayoutArgs& args) {
   Array<PrimExpr> kept = args.Type(0)->shape;
   for (int64_t axis : *blocked->axis) kept.Set(static_cast<size_t>(axis), PrimExpr(int64_t{1}));
   const TensorType type(kept, args.Type(0)->dtype);
-  Expr plain = relay::ChangeLayout(result.expr, type.as<TensorTypeNode>(), layout, "");
+  Expr plain = ChangeLayout(result.expr, type.as<TensorTypeNode>(), layout, "");
   return LaidOutCall{Reshape(plain, ShapeOf(call->type_as<TensorTypeNode>())), ""};
 }
 

@@ -3,6 +3,7 @@
 // that one element of the left operand meets a vector of columns. Constants are packed at compile time; what packs
 // an activation fuses with what computes it. Where nothing does (a model's input), the product packs some columns just
 // before it uses them, so that they are read from a cache near by.
+#include "ops/change_layout.h"
 #include "ops/families.h"
 #include "ops/infer.h"
 #include "ops/macs.h"
@@ -233,7 +234,7 @@ Expr PackColumns(Expr operand, const TensorTypeNode* type, bool k_first) {
                                  [&](auto& a) { a.pad_width = IntPairs(widths); });
   }
   std::string batch = std::string("ABDEFGHIJKLM").substr(0, rank - 2);
-  return relay::LayoutTransform(operand, batch + (k_first ? "CN" : "NC"), batch + "NC" + std::to_string(kBlock) + "n");
+  return LayoutTransform(operand, batch + (k_first ? "CN" : "NC"), batch + "NC" + std::to_string(kBlock) + "n");
 }
 
 void RegisterPackedDenseOp() {

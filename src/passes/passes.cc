@@ -23,9 +23,6 @@ void RegisterPasses() {
   RegisterPass("RemoveUnusedFunctions", [] { return transform::RemoveUnusedFunctions(); });
   RegisterPass("Inline", [] { return transform::Inline(); });
   RegisterPass("CanonicalizeOps", [] { return transform::CanonicalizeOps(); });
-  RegisterPass("Conv1DToConv2D", [] { return transform::Conv1DToConv2D(); });
-  RegisterPass("WidthToChannels", [] { return transform::WidthToChannels(); });
-  RegisterPass("Conv3DToConv2D", [] { return transform::Conv3DToConv2D(); });
   RegisterPass("FuseAttention", [] { return transform::FuseAttention(); });
   RegisterPass("CanonicalizeCast", [] { return transform::CanonicalizeCast(); });
   RegisterPass("DynamicToStatic", [] { return transform::DynamicToStatic(); });
@@ -48,7 +45,6 @@ void RegisterPasses() {
   RegisterPass("ToMixedPrecision", [] { return transform::ToMixedPrecision(); });
   RegisterPass("FirstOrderGradient", [] { return transform::FirstOrderGradient(); });
   RegisterPass("AlterOpLayout", [] { return transform::AlterOpLayout(); });
-  RegisterPass("PlanLayout", [] { return transform::PlanLayout(); });
   RegisterPass("PlanDevices", [] { return transform::PlanDevices(/*default_device_type=*/1); });
   RegisterPass("LabelOps", [] { return transform::LabelOps(); });
 }

@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "passes/pass_test.h"
-#include "targets/cpu/graph/plan_layout.h"
+#include "targets/cpu/graph/passes.h"
 #include "tests_common/relay_eval.h"
 
 namespace treadle::relay {
@@ -64,7 +64,7 @@ const NamedPass kPasses[] = {
     {"FastMath", [] { return transform::FastMath(); }, 1e-3},
     {"Legalize", [] { return transform::Legalize(); }},
     {"PlanLayout", [] { return transform::PlanLayout(); }},
-    {"PlanLayoutOfWideVectors", [] { return transform::PlanLayoutFor(16); }},
+    {"PlanLayoutOfWideVectors", [] { return transform::PlanLayout(16); }},
     {"LabelOps", [] { return transform::LabelOps(); }},
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes that change the form of a program: normal forms, lifting, partial evaluation, precision, layouts, gradients.
 #include "passes/pass_test.h"
+#include "targets/cpu/graph/passes.h"
 
 namespace treadle::relay {
 namespace {

@@ -82,14 +82,6 @@ Pass ToMixedPrecision(std::string mixed_type = "float16", int missing_op_mode = 
 Pass ConvertLayout(Map<String, Array<String>> desired_layouts);
 /// Rewrites calls by their operators' rule kAlterOpLayout and propagates the layouts.
 Pass AlterOpLayout();
-/// Convolutions over one dimension become convolutions over two, the first of extent 1.
-Pass Conv1DToConv2D();
-/// Columns become channels where windows of few channels cover the whole width of images.
-Pass WidthToChannels();
-/// Rewrites three-dimensional convolutions to two-dimensional ones of a batch of depths.
-Pass Conv3DToConv2D();
-/// Chooses the layout in which each operator runs, for the whole graph.
-Pass PlanLayout();
 
 // Forms of the program.
 /// Each intermediate value is bound by a let.

@@ -67,9 +67,4 @@ std::vector<int64_t> ChannelPlaces(const std::string& layout, int64_t channels);
 /// there is none.
 std::string ShuffledLayout(const std::string& layout, int64_t channels, int64_t groups);
 
-/// Changes the layout of a constant or an activation (operator layout_transform).
-Expr LayoutTransform(const Expr& data, const std::string& from, const std::string& to);
-/// Changes the layout of a tensor of `type` (that of its plain form): channels that only fill a block come or go.
-Expr ChangeLayout(const Expr& data, const TensorTypeNode* type, const std::string& from, const std::string& to);
-
 }  // namespace treadle::relay

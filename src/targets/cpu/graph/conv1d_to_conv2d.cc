@@ -2,6 +2,8 @@
 // Conv1DToConv2D: a convolution over one dimension becomes one over two, the first of extent 1, so that layouts and
 // kernels are chosen for one kind of convolution. Element-wise operators, padding, slices, pooling and concatenation
 // between convolutions follow, so that nothing stands between them.
+#include "targets/cpu/graph/passes.h"
+
 #include <type_traits>
 
 #include "passes/pass_util.h"

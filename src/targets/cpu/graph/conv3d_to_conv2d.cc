@@ -3,6 +3,8 @@
 // layouts and kernels are those of two-dimensional convolutions. The taps of a window along the depth are laid side by
 // side as channels: a convolution sums over channels, so one two-dimensional convolution sums them too. What lies
 // between (element-wise operators, pooling, concatenation) follows, so that nothing is moved there.
+#include "targets/cpu/graph/passes.h"
+
 #include <algorithm>
 #include <limits>
 

@@ -2,120 +2,23 @@
 // Chooses the layout in which each operator runs. Operators that profit (convolutions) ask for blocked activations;
 // what lies between them (element-wise, pooling, concatenation) follows the layout its inputs are in; the others get
 // the plain layout. A tensor is transformed at most once per layout, however many consumers it has.
-#include "targets/cpu/graph/plan_layout.h"
+#include "targets/cpu/graph/passes.h"
 
 #include <map>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ops/change_layout.h"
 #include "passes/pass_util.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/transform.h"
-#include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/make.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/layout.h"
 #include "treadle/relay/transform.h"
-#include "treadle/runtime/reflection.h"
 
 namespace treadle::relay {
-
-Expr LayoutTransform(const Expr& data, const std::string& from, const std::string& to) {
-  static const Op op = Op::Get("layout_transform");
-  // The attributes' class belongs to the operators; its fields are reached by name.
-  ObjectPtr<Object> attrs(op->attrs_type->create());
-  for (const FieldInfo& field : op->attrs_type->fields) {
-    if (field.name == "src_layout") field.GetMutable<std::string>(attrs.get()) = from;
-    if (field.name == "dst_layout") field.GetMutable<std::string>(attrs.get()) = to;
-  }
-  return Call(op, {data}, Attrs(attrs), {}, data->span);
-}
-
-namespace {
-
-/// Channels of a tensor in NCHW; null where that isn't one or only the run tells.
-const int64_t* ChannelsOf(const TensorTypeNode* type) {
-  return type != nullptr && type->shape.size() == 4 ? AsConstInt(type->shape[1]) : nullptr;
-}
-
-/// Channels of a layout with groups.
-struct GroupedChannels {
-  GroupedChannels(const std::string& layout, int64_t channels) {
-    shuffled = layout.find('%') != std::string::npos;
-    groups = std::stoll(layout.substr(WithoutGroups(layout).size() + 1));
-    each = channels / groups;
-    whole = ChannelsIn(layout, channels) / groups;
-  }
-  int64_t groups, each, whole;  ///< channels of a group; with those that fill its blocks
-  bool shuffled;
-};
-
-/// A tensor of `type` in `layout` as plain one: channels that fill blocks go.
-Expr ToPlain(const Expr& data, const TensorTypeNode* type, const std::string& layout) {
-  Expr result = LayoutTransform(data, WithoutGroups(layout), "NCHW");
-  const int64_t* channels = ChannelsOf(type);
-  if (channels == nullptr) return result;
-  const int64_t whole = ChannelsIn(layout, *channels);
-  if (IsInOrder(layout)) {
-    if (whole == *channels) return result;
-    if (!IsStatic(type)) return ops::MakeStridedSlice(result, {0}, {*channels}, {1}, std::vector<int64_t>{1});
-    std::vector<int64_t> end;
-    for (const PrimExpr& dim : type->shape) end.push_back(*AsConstInt(dim));
-    return ops::MakeStridedSlice(result, {0, 0, 0, 0}, end);
-  }
-  const GroupedChannels g(layout, *channels);
-  result = ops::MakeReshape(result, std::vector<int64_t>{0, -4, g.groups, g.whole, 0, 0});
-  if (g.whole != g.each) result = ops::MakeStridedSlice(result, {0}, {g.each}, {1}, std::vector<int64_t>{2});
-  if (g.shuffled) result = ops::MakeTranspose(result, {0, 2, 1, 3, 4});
-  return ops::MakeReshape(result, std::vector<int64_t>{0, -3, 0, 0});
-}
-
-/// The inverse.
-Expr FromPlain(const Expr& data, const TensorTypeNode* type, const std::string& layout) {
-  const int64_t* channels = ChannelsOf(type);
-  Expr result = data;
-  if (channels != nullptr && !IsInOrder(layout)) {
-    const GroupedChannels g(layout, *channels);
-    result = ops::MakeReshape(result, g.shuffled ? std::vector<int64_t>{0, -4, g.each, g.groups, 0, 0}
-                                                 : std::vector<int64_t>{0, -4, g.groups, g.each, 0, 0});
-    if (g.shuffled) result = ops::MakeTranspose(result, {0, 2, 1, 3, 4});
-    if (g.whole != g.each) {
-      result = ops::MakePad(result, {{0, 0}, {0, 0}, {0, g.whole - g.each}, {0, 0}, {0, 0}},
-                            ops::ScalarConstant(type->dtype, 0.0));
-    }
-    result = ops::MakeReshape(result, std::vector<int64_t>{0, -3, 0, 0});
-  } else if (channels != nullptr && IsFilled(layout, *channels)) {
-    const int64_t more = ChannelsIn(layout, *channels) - *channels;
-    result = ops::MakePad(result, {{0, 0}, {0, more}, {0, 0}, {0, 0}}, ops::ScalarConstant(type->dtype, 0.0));
-  }
-  return LayoutTransform(result, "NCHW", WithoutGroups(layout));
-}
-
-/// From blocks of one size to those of another, the channels in order in both.
-Expr ChangeBlocks(const Expr& data, const TensorTypeNode* type, const std::string& from, const std::string& to) {
-  const int64_t* channels = ChannelsOf(type);
-  const int64_t have = channels == nullptr ? 0 : ChannelsIn(from, *channels),
-                want = channels == nullptr ? 0 : ChannelsIn(to, *channels), block = BlockOf(to);
-  if (want <= have) {
-    Expr result = LayoutTransform(data, from, to);
-    if (want == have) return result;
-    return ops::MakeStridedSlice(result, {0}, {want / block}, {1}, std::vector<int64_t>{1});
-  }
-  const int64_t more = (want - have) / BlockOf(from);
-  Expr result = ops::MakePad(data, {{0, 0}, {0, more}, {0, 0}, {0, 0}, {0, 0}}, ops::ScalarConstant(type->dtype, 0.0));
-  return LayoutTransform(result, from, to);
-}
-
-}  // namespace
-
-Expr ChangeLayout(const Expr& data, const TensorTypeNode* type, const std::string& from, const std::string& to) {
-  if (from == to) return data;
-  if (from.empty()) return FromPlain(data, type, to);
-  if (to.empty()) return ToPlain(data, type, from);
-  if (IsInOrder(from) && IsInOrder(to)) return ChangeBlocks(data, type, from, to);
-  return FromPlain(ToPlain(data, type, from), type, to);
-}
 
 namespace {
 
@@ -201,9 +104,9 @@ class LayoutPlanner : public ExprMutator {
       }
     }
     if (!layout.empty() && !(IsInOrder(layout) && IsInOrder(from->first))) {
-      return forms[layout] = ChangeLayout(InLayout(e, ""), type, "", layout);
+      return forms[layout] = ops::ChangeLayout(InLayout(e, ""), type, "", layout);
     }
-    return forms[layout] = ChangeLayout(from->second, type, from->first, layout);
+    return forms[layout] = ops::ChangeLayout(from->second, type, from->first, layout);
   }
   Expr Plain(const Expr& e) { return InLayout(e, ""); }
   bool ReadBlocked(const CallNode* call) const { return readers_->Has(call); }
@@ -357,13 +260,11 @@ Expr LayoutPlanner::VisitExpr_(const CallNode* call) {
 
 namespace transform {
 
-Pass PlanLayoutFor(int lanes) {
+Pass PlanLayout(int lanes) {
   return CreateFunctionPass(
       [lanes](Function func, const IRModule&, const PassContext&) { return LayoutPlanner(lanes).Plan(func); },
       {"PlanLayout", 3, {"InferType"}, "run convolutions and what follows them on channel-blocked activations"});
 }
-
-Pass PlanLayout() { return PlanLayoutFor(8); }
 
 }  // namespace transform
 }  // namespace treadle::relay

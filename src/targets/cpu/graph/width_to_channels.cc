@@ -2,6 +2,8 @@
 // WidthToChannels: where windows of few channels cover the whole width of images, as those over sentences of embedded
 // words (Kim 2014, arXiv:1408.5882), a column is a channel: (N, C, H, W) is convolved as (N, C W, 1, H). Sums are over
 // channels then, which layouts and kernels are made for.
+#include "targets/cpu/graph/passes.h"
+
 #include <array>
 #include <optional>
 #include <unordered_map>

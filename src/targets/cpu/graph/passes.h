@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The passes over graph IR that suit CPUs: they bring models into the forms that schedules for vectors are made for.
+#pragma once
+
+#include "treadle/ir/transform.h"
+
+namespace treadle::relay::transform {
+
+using treadle::transform::Pass;
+
+/// Convolutions over one dimension become convolutions over two, the first of extent 1.
+Pass Conv1DToConv2D();
+/// Rewrites three-dimensional convolutions to two-dimensional ones of a batch of depths.
+Pass Conv3DToConv2D();
+/// Columns become channels where windows of few channels cover the whole width of images.
+Pass WidthToChannels();
+/// Chooses the layout in which each operator runs, for the whole graph, on machines with `lanes` floats in a vector.
+Pass PlanLayout(int lanes = 8);
+
+/// Registers them by name.
+void RegisterCpuPasses();
+
+}  // namespace treadle::relay::transform
