@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/compare.h"
+#include "cli/input_shapes.h"
 #include "cli/options.h"
 #include "cli/session.h"
 #include "cli/timing.h"
@@ -41,9 +42,9 @@ try:
         request = openvino.compile_model(model, "CPU", config).create_infer_request()
         run = lambda: request.infer(inputs)
 except ImportError as error:
-    sys.exit(f"treadle: the Python {sys.executable} has no {engine}: {error}")
+    sys.exit(f"error: the Python {sys.executable} has no {engine}: {error}")
 except Exception as error:
-    sys.exit(f"treadle: {engine} fails: " + str(error).splitlines()[0])
+    sys.exit(f"error: {engine} fails: " + str(error).splitlines()[0])
 for _ in range(3):
     run()
 for _ in range(repeat):
@@ -60,7 +61,7 @@ struct BenchVerb {
 
   int Run() const {
     double compile_seconds = 0;
-    const CompileRequest request = flags.Parse();
+    const CompileRequest request = WithInputShapes(flags.Parse(), inputs, /*fills=*/true);
     const std::vector<std::string> peers = SplitLists(compare);
     for (const std::string& peer : peers) {
       if (peer != "onnxruntime" && peer != "openvino") {
@@ -74,11 +75,12 @@ struct BenchVerb {
 
     // In turns, so that what else the machine does hits all.
     constexpr int kRounds = 3;
-    const int per_round = std::max(1, (repeat + kRounds - 1) / kRounds);
     std::vector<std::vector<double>> times(1 + peers.size());
     TemporaryFolder folder;
     if (!peers.empty()) WriteTensors(folder.File("inputs.npz"), {values.begin(), values.end()});
     for (int round = 0; round < kRounds; ++round) {
+      const int per_round = repeat / kRounds + (round < repeat % kRounds ? 1 : 0);
+      if (per_round == 0) break;
       Append(&times[0], TimeOwn(model, values, per_round));
       for (size_t i = 0; i < peers.size(); ++i)
         Append(&times[i + 1], TimePeer(peers[i], request.model, folder, per_round));

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/commands.h"
 
+#include <algorithm>
 #include <iostream>
 
 #include "cli/options.h"
 #include "treadle/base/error.h"
+#include "treadle/base/suggest.h"
 #include "treadle/runtime/manifest.h"
 
 namespace treadle::cli {
@@ -42,15 +44,44 @@ CompileRequest CompileFlags::Parse() const {
 
 namespace {
 
+std::string Join(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
 /// CLI11 doesn't name a verb that it doesn't know.
 void CheckVerb(const CLI::App& app, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return;
-  std::string verbs;
-  for (const CLI::App* verb : app.get_subcommands(nullptr)) {
-    if (verb->get_name() == argv[1]) return;
-    verbs += (verbs.empty() ? "" : ", ") + verb->get_name();
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : app.get_subcommands(nullptr)) verbs.push_back(verb->get_name());
+  if (std::find(verbs.begin(), verbs.end(), argv[1]) != verbs.end()) return;
+  throw Error(StrCat("unknown verb '", argv[1], "'", DidYouMean(argv[1], verbs), "\nhelp: there are: ", Join(verbs)));
+}
+
+/// What is wrong with arguments that a verb doesn't take.
+Error Unexpected(const CLI::App& app) {
+  const CLI::App* verb = &app;
+  for (const CLI::App* sub : app.get_subcommands()) verb = sub;
+  const std::string first = app.remaining(/*recurse=*/true).at(0);
+  if (first.empty() || first[0] != '-') {
+    std::string message = StrCat("unexpected argument '", first, "' for ", verb->get_name());
+    if (first.find('=') != std::string::npos)
+      message += "\nhelp: flags that take name=value are repeated: --dim a=1 --dim b=2";
+    return Error(message);
   }
-  throw Error(StrCat("unknown verb '", argv[1], "'; there are: ", verbs));
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : verb->get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  const std::string name = first.substr(0, first.find('='));
+  return Error(StrCat(verb->get_name(), " has no option '", name, "'", DidYouMean(name, flags), "\nhelp: treadle ",
+                      verb->get_name(), " --help lists them"));
+}
+
+int Report(const std::string& text, ExitCode code) {
+  std::cerr << "error: " << text << "\n";
+  return static_cast<int>(code);
 }
 
 }  // namespace
@@ -72,19 +103,17 @@ int Main(int argc, char** argv) {
     CheckVerb(app, argc, argv);
     app.parse(argc, argv);
     return action();
+  } catch (const CLI::ExtrasError&) {
+    return Report(Unexpected(app).what(), ExitCode::kUsage);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    std::cerr << "treadle: " << error.what() << "\n";
-    return static_cast<int>(ExitCode::kUsage);
+    return Report(error.what(), ExitCode::kUsage);
   } catch (const Error& error) {
-    std::cerr << "treadle: " << error.what() << "\n";
-    return static_cast<int>(error.code());
+    return Report(error.what(), error.code());
   } catch (const std::bad_alloc&) {
-    std::cerr << "treadle: out of memory\n";
-    return static_cast<int>(ExitCode::kRuntime);
+    return Report("out of memory", ExitCode::kRuntime);
   } catch (const std::exception& error) {
-    std::cerr << "treadle: internal error: " << error.what() << "\n";
-    return static_cast<int>(ExitCode::kInternal);
+    return Report(StrCat("internal error: ", error.what()), ExitCode::kInternal);
   }
 }
 

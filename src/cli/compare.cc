@@ -41,7 +41,7 @@ os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 try:
     import numpy as np, onnxruntime
 except ImportError as error:
-    sys.exit(f"treadle: the Python {sys.executable} can't run the reference: {error}")
+    sys.exit(f"error: the Python {sys.executable} can't run the reference: {error}")
 path, inputs_file, outputs_file, exposed = sys.argv[1:5]
 source = path
 if exposed:
@@ -68,7 +68,7 @@ try:
     names = [output.name for output in session.get_outputs()]
     values = session.run(names, dict(np.load(inputs_file)))
 except Exception as error:
-    sys.exit("treadle: ONNX Runtime fails: " + str(error).splitlines()[0])
+    sys.exit("error: ONNX Runtime fails: " + str(error).splitlines()[0])
 np.savez(outputs_file, **{str(i): value for i, value in enumerate(values)})
 with open(outputs_file + ".names", "w") as file:
     file.write("\n".join(names))

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "cli/commands.h"
+#include "cli/session.h"
 #include "treadle/base/error.h"
 
 namespace treadle::cli {
@@ -23,7 +24,7 @@ struct CompileVerb {
 
   int Run() const {
     const CompileRequest request = flags.Parse();
-    if (!std::filesystem::exists(request.model)) throw Error(StrCat("can't open ", request.model, ": no such file"));
+    CheckExists(request.model);
     const auto start = std::chrono::steady_clock::now();
     const std::string report = Compiler().compile(request);
     std::cerr << report;

@@ -33,6 +33,14 @@ struct CacheStats {
   uint64_t entries = 0, bytes = 0, limit = 0;
 };
 
+/// An input as an ONNX model declares it. Dimensions that the file doesn't fix are -1, with a name or without.
+struct DeclaredInput {
+  std::string name;
+  bool has_shape = true;
+  std::vector<int64_t> shape;
+  std::vector<std::string> dim_names;
+};
+
 /// A row of a listing: name and text.
 struct ListRow {
   std::string name;
@@ -43,6 +51,8 @@ struct ListRow {
 struct CompilerApi {
   /// Returns what the request asked to be told: the times of the passes, or "".
   std::string (*compile)(const CompileRequest& request);
+  /// The inputs of an ONNX file, without those that have an initial value.
+  std::vector<DeclaredInput> (*declared_inputs)(const std::string& path);
   std::vector<ListRow> (*list_ops)();
   std::vector<ListRow> (*list_targets)();
   std::vector<ListRow> (*describe_machine)();

@@ -44,7 +44,8 @@ std::map<std::string, std::vector<int64_t>> ParseShapes(const std::vector<std::s
       const size_t open = text.find(":[", begin);
       const size_t close = open == std::string::npos ? open : text.find(']', open);
       if (close == std::string::npos) {
-        throw Error(StrCat(flag, ": can't read '", text.substr(begin), "'; expected name:[dim,dim,...]"));
+        throw Error(StrCat(flag, ": can't read '", text.substr(begin),
+                           "'; expected name:[dim,dim,...], such as \"x:[1,3,224,224]\""));
       }
       std::vector<int64_t> shape;
       const std::string inside = Trim(text.substr(open + 2, close - open - 2));
@@ -55,7 +56,8 @@ std::map<std::string, std::vector<int64_t>> ParseShapes(const std::vector<std::s
             throw Error(StrCat(flag, ": dimension ", dim, " is negative; name it with --dim instead"));
         }
       }
-      shapes[text.substr(begin, open - begin)] = shape;
+      const std::string name = text.substr(begin, open - begin);
+      if (!shapes.emplace(name, shape).second) throw Error(StrCat(flag, ": input '", name, "' is given twice"));
       begin = text.find_first_not_of(" ,\t", close + 1);
     }
   }
@@ -77,7 +79,9 @@ std::map<std::string, std::string> ParsePairs(const std::string& flag, const std
     const size_t equals = text.rfind('=');
     if (equals == std::string::npos || equals == 0)
       throw Error(StrCat(flag, ": expected name=value, got '", text, "'"));
-    pairs[text.substr(0, equals)] = text.substr(equals + 1);
+    const std::string name = text.substr(0, equals);
+    if (!pairs.emplace(name, text.substr(equals + 1)).second)
+      throw Error(StrCat(flag, ": '", name, "' is given twice"));
   }
   return pairs;
 }

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "cli/commands.h"
+#include "cli/input_shapes.h"
 #include "cli/session.h"
 #include "cli/timing.h"
 #include "treadle/base/error.h"
@@ -24,7 +25,7 @@ struct RunVerb {
     if (runtime::ParseDevice(device).device_type != kDLCPU) {
       throw TargetError(StrCat("device ", device, " isn't available; this build runs on: cpu"));
     }
-    const runtime::Model model = LoadOrCompile(flags.Parse());
+    const runtime::Model model = LoadOrCompile(WithInputShapes(flags.Parse(), inputs, /*fills=*/false));
     const runtime::NamedTensors values = MakeInputs(model, inputs);
     runtime::ModelContext context = model.CreateContext();
     context.SetThreads(threads);

@@ -13,6 +13,7 @@
 
 #include "treadle/base/error.h"
 #include "treadle/base/half.h"
+#include "treadle/base/suggest.h"
 #include "treadle/runtime/plugin.h"
 
 namespace treadle::cli {
@@ -33,8 +34,18 @@ TemporaryFolder::~TemporaryFolder() {
 
 bool IsOnnx(const std::string& path) { return std::filesystem::path(path).extension() == ".onnx"; }
 
+void CheckExists(const std::string& path) {
+  if (!std::filesystem::exists(path)) throw Error(StrCat("can't open ", path, ": no such file"));
+}
+
+InputText ParseInput(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos) return {"", text};
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
 Model LoadOrCompile(const CompileRequest& request, double* compile_seconds) {
-  if (!std::filesystem::exists(request.model)) throw Error(StrCat("can't open ", request.model, ": no such file"));
+  CheckExists(request.model);
   if (compile_seconds != nullptr) *compile_seconds = 0;
   const bool source = IsOnnx(request.model) || request.model.ends_with(".relay");
   if (!source) {
@@ -58,8 +69,6 @@ std::string Names(const std::vector<TensorInfo>& infos) {
   for (const TensorInfo& info : infos) names += StrCat(names.empty() ? "" : ", ", info.name);
   return names;
 }
-
-bool IsFill(const std::string& text) { return text == "random" || text == "ones" || text == "zeros"; }
 
 /// Stores a double as an element of type `dtype`.
 void StoreElement(char* to, DataType dtype, double value) {
@@ -107,7 +116,9 @@ const TensorInfo& FindInput(const Model& model, const std::string& name) {
   for (const TensorInfo& info : model.inputs()) {
     if (info.name == name) return info;
   }
-  throw Error(StrCat("the model has no input '", name, "'; it has: ", Names(model.inputs())));
+  std::vector<std::string> names;
+  for (const TensorInfo& info : model.inputs()) names.push_back(info.name);
+  throw Error(StrCat("the model has no input '", name, "'; it has: ", Names(model.inputs()), DidYouMean(name, names)));
 }
 
 /// The input that a tensor without a name is for.
@@ -128,12 +139,11 @@ runtime::NamedTensors MakeInputs(const Model& model, const std::vector<std::stri
     inputs.insert_or_assign(FindInput(model, name).name, tensor);
   };
   for (const std::string& text : texts) {
-    const size_t equals = text.find('=');
-    const std::string name = equals == std::string::npos ? "" : text.substr(0, equals);
-    const std::string source = equals == std::string::npos ? text : text.substr(equals + 1);
-    if (IsFill(source) && name.empty()) {
+    const InputText given = ParseInput(text);
+    const auto& [name, source] = given;
+    if (given.is_fill() && name.empty()) {
       rest = source;
-    } else if (IsFill(source)) {
+    } else if (given.is_fill()) {
       put(name, Fill(FindInput(model, name), source, static_cast<unsigned>(inputs.size())));
     } else {
       if (!name.empty()) FindInput(model, name);
@@ -158,7 +168,8 @@ runtime::NamedTensors MakeInputs(const Model& model, const std::vector<std::stri
       inputs.emplace(info.name, Fill(info, rest, seed));
     }
   }
-  if (!missing.empty()) throw Error(StrCat("no value for input ", missing, "; give it with -i name=file"));
+  if (!missing.empty())
+    throw Error(StrCat("no value for input ", missing, "\nhelp: give it with -i name=file, or -i random"));
   return inputs;
 }
 

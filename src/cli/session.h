@@ -27,6 +27,16 @@ class TemporaryFolder {
 
 /// Whether the name ends in .onnx.
 bool IsOnnx(const std::string& path);
+/// Throws Error that names a file that doesn't exist.
+void CheckExists(const std::string& path);
+
+/// A text of --input: "name=source" or "source", which is a file, or how to fill: random, ones, zeros.
+struct InputText {
+  std::string name;  ///< empty: not given
+  std::string source;
+  bool is_fill() const { return source == "random" || source == "ones" || source == "zeros"; }
+};
+InputText ParseInput(const std::string& text);
 
 /// Loads a compiled model, compiling `request.model` first when it is an ONNX file. A missing file is an Error that
 /// names it. `compile_seconds` (may be null) gets the time that compiling took, 0 for a compiled model.

@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/compare.h"
+#include "cli/input_shapes.h"
 #include "cli/session.h"
 #include "treadle/base/error.h"
 
@@ -27,7 +28,7 @@ struct VerifyVerb {
 
   int Run() {
     if (atol >= 0) tolerance.atol = atol;
-    const CompileRequest request = flags.Parse();
+    const CompileRequest request = WithInputShapes(flags.Parse(), inputs, /*fills=*/true);
     if (layers) return RunLayers(request);
     const runtime::Model model = LoadOrCompile(request);
     const runtime::NamedTensors values = MakeInputs(model, inputs, "random");

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <optional>
 #include <thread>
 
@@ -10,6 +11,7 @@
 #include "driver/lower/device_code.h"
 #include "driver/optimize.h"
 #include "driver/vm/vm_codegen.h"
+#include "treadle/base/suggest.h"
 #include "treadle/driver/compile.h"
 #include "treadle/ir/transform.h"
 #include "treadle/passes/passes.h"
@@ -38,6 +40,20 @@ transform::PassContext MakeContext(const CompileOptions& options) {
     }
   }
   return context;
+}
+
+/// Refuses names of passes that don't exist: a mistyped one would be left out, or run, without a word.
+void CheckPassNames(const CompileOptions& options, const BuildTargets& targets) {
+  if (options.required_pass.empty() && options.disabled_pass.empty()) return;
+  std::vector<std::string> known = transform::ListPassNames();
+  for (const transform::Pass& pass : OptimizationPasses(targets, transform::Pass())) known.push_back(pass->info.name);
+  for (const auto* names : {&options.required_pass, &options.disabled_pass}) {
+    for (const std::string& name : *names) {
+      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+      throw Error(StrCat(names == &options.required_pass ? "required" : "disabled", " pass '", name, "' doesn't exist",
+                         DidYouMean(name, known)));
+    }
+  }
 }
 
 runtime::TensorInfo Describe(const std::string& name, const Type& type) {
@@ -175,6 +191,7 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
   std::optional<transform::PassContext::Scope> scope;
   if (!options.inherit_context) scope.emplace(MakeContext(options));
   BuildTargets targets = ResolveTargets(options);
+  if (!options.inherit_context) CheckPassNames(options, targets);
   Dumper dump(options.dump);
 
   CompiledModel model;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "ir/name_match.h"
+#include "treadle/base/suggest.h"
 
 namespace treadle {
 namespace {
@@ -26,16 +26,9 @@ const Op& Op::Get(const std::string& name) {
   std::lock_guard<std::mutex> lock(table.mutex);
   auto it = table.ops.find(name);
   if (it != table.ops.end()) return it->second;
-  std::string nearest;
-  size_t best = name.size() / 2 + 1;
-  for (const auto& [known, op] : table.ops) {
-    size_t distance = EditDistance(name, known);
-    if (distance < best) {
-      best = distance;
-      nearest = known;
-    }
-  }
-  throw Error(StrCat("unknown operator '", name, "'", nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+  std::vector<std::string> names;
+  for (const auto& [known, op] : table.ops) names.push_back(known);
+  throw Error(StrCat("unknown operator '", name, "'", DidYouMean(name, names)));
 }
 
 Op Op::Find(const std::string& name) {

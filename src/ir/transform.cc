@@ -5,7 +5,7 @@
 #include <map>
 #include <mutex>
 
-#include "ir/name_match.h"
+#include "treadle/base/suggest.h"
 
 namespace treadle::transform {
 namespace {
@@ -46,8 +46,7 @@ template <typename T>
 std::string Suggest(const std::string& name, const std::map<std::string, T>& table) {
   std::vector<std::string> names;
   for (const auto& [known, unused] : table) names.push_back(known);
-  std::string near = NearMatches(name, names);
-  return near.empty() ? "" : "; did you mean " + near + "?";
+  return DidYouMean(name, names);
 }
 
 bool HasKind(const ObjectRef& value, const std::string& kind) {

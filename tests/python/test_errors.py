@@ -22,7 +22,7 @@ def run(*args, **kwargs):
 def expect(result, status, *texts):
     assert result.returncode == status, result.stderr
     lines = result.stderr.strip().splitlines()
-    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("error: ") and all(line.startswith("help: ") for line in lines[1:]), result.stderr
     assert "Traceback" not in result.stderr
     for text in texts:
         assert text in lines[0], lines[0]

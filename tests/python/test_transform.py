@@ -74,7 +74,7 @@ def test_required_and_disabled_passes():
 
 
 def test_an_unknown_option_names_near_ones():
-    with pytest.raises(treadle.Error, match=r"did you mean relay\.FuseOps\.max_depth\?"):
+    with pytest.raises(treadle.Error, match=r"did you mean 'relay\.FuseOps\.max_depth'\?"):
         PassContext(config={"relay.FuseOps.max_dept": 3})
     with pytest.raises(treadle.Error, match="max_depth.*must be of kind int"):
         PassContext(config={"relay.FuseOps.max_depth": "deep"})

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verbs that compile, in terms of the driver.
+#include <set>
 #include "cli/compiler_api.h"
+
 #include "driver/compile_relay.h"
 #include "driver/evaluate/numeric_check.h"
 #include "driver/lower/kernel_cache.h"
 #include "frontend/onnx/importer.h"
+#include "frontend/onnx/model_info.h"
+#include "frontend/onnx/proto_reader.h"
 #include "treadle/base/error.h"
 #include "treadle/driver/compile.h"
 #include "treadle/external/codegen.h"
@@ -58,6 +62,24 @@ std::string Compile(const CompileRequest& request) {
       text ? driver::CompileRelayFile(request.model, options) : driver::CompileOnnxFile(request.model, options),
       request.output);
   return request.pass_timing ? timing->Render() : "";
+}
+
+std::vector<DeclaredInput> DeclaredInputs(const std::string& path) {
+  const onnx::Model model = onnx::ReadModelFile(path);
+  std::vector<DeclaredInput> inputs;
+  for (const onnx::ValueInfo* declared : onnx::RequiredInputs(model)) {
+    const onnx::ValueInfo& info = *declared;
+    if (info.type.kind != onnx::TypeProto::Kind::kTensor) continue;
+    DeclaredInput input;
+    input.name = info.name;
+    input.has_shape = info.type.shape.has_value();
+    for (const onnx::Dimension& dim : info.type.shape.value_or(std::vector<onnx::Dimension>())) {
+      input.shape.push_back(dim.value.value_or(-1));
+      input.dim_names.push_back(dim.HasName() ? dim.symbol : "");
+    }
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
 }
 
 std::vector<ListRow> ListTargets() {
@@ -114,8 +136,8 @@ void SetCacheLimit(uint64_t bytes) {
   RequireCache().Trim();
 }
 
-constexpr CompilerApi kApi{&Compile,       &ListOps,    &ListTargets,  &DescribeMachine,
-                           &GetCacheStats, &ClearCache, &SetCacheLimit};
+constexpr CompilerApi kApi{&Compile,         &DeclaredInputs, &ListOps,    &ListTargets,
+                           &DescribeMachine, &GetCacheStats,  &ClearCache, &SetCacheLimit};
 
 }  // namespace
 }  // namespace treadle::cli

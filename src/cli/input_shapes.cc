@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/input_shapes.h"
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <set>
+
+#include "cli/session.h"
+#include "treadle/base/error.h"
+#include "treadle/base/suggest.h"
+
+namespace treadle::cli {
+namespace {
+
+constexpr int64_t kUnknown = -1;
+
+/// What texts of --input give.
+struct Given {
+  std::map<std::string, std::vector<int64_t>> shapes;  ///< of tensors in files, by input
+  std::set<std::string> filled;
+  bool fills_all = false;
+};
+
+const DeclaredInput& FindInput(const std::vector<DeclaredInput>& declared, const std::string& name) {
+  std::vector<std::string> names;
+  std::string text;
+  for (const DeclaredInput& input : declared) {
+    if (input.name == name) return input;
+    names.push_back(input.name);
+    text += (text.empty() ? "" : ", ") + input.name;
+  }
+  throw Error(StrCat("the model has no input '", name, "'; it has: ", text, DidYouMean(name, names)));
+}
+
+Given ReadGiven(const std::vector<DeclaredInput>& declared, const std::vector<std::string>& inputs) {
+  Given given;
+  for (const std::string& text : inputs) {
+    const InputText input = ParseInput(text);
+    if (!input.name.empty()) FindInput(declared, input.name);
+    if (input.is_fill()) {
+      input.name.empty() ? void(given.fills_all = true) : void(given.filled.insert(input.name));
+      continue;
+    }
+    for (const auto& [inside, tensor] : ReadTensors(input.source)) {
+      if (!input.name.empty()) {
+        given.shapes[input.name] = tensor.shape();
+      } else if (!inside.empty()) {
+        given.shapes[FindInput(declared, inside).name] = tensor.shape();
+      } else if (declared.size() == 1) {
+        given.shapes[declared[0].name] = tensor.shape();
+      }
+    }
+  }
+  return given;
+}
+
+/// The shape of a tensor is that of its input, and says the sizes that dimensions of the same names have elsewhere.
+void UseShape(const DeclaredInput& input, const std::vector<int64_t>& shape, CompileRequest* request) {
+  if (input.has_shape && input.shape.size() != shape.size()) return;  // refused when the model is imported or runs
+  for (size_t i = 0; i < input.shape.size(); ++i) {
+    if (input.shape[i] < 0 && !input.dim_names[i].empty() && shape[i] >= 0) {
+      request->dims.emplace(input.dim_names[i], shape[i]);
+    }
+  }
+}
+
+/// Whether dimension `axis` of an input counts the samples of a batch.
+bool IsBatch(const DeclaredInput& input, size_t axis) {
+  const std::string& name = input.dim_names[axis];
+  return axis == 0 && (input.shape.size() > 1 || name.find("batch") != std::string::npos || name == "N");
+}
+
+std::string ShapeTemplate(const DeclaredInput& input) {
+  std::string text = input.name + ":[";
+  for (size_t i = 0; i < input.shape.size(); ++i) {
+    const std::string& name = input.dim_names[i];
+    text += StrCat(i == 0 ? "" : ",", input.shape[i] >= 0 ? std::to_string(input.shape[i]) : name.empty() ? "?" : name);
+  }
+  return text + "]";
+}
+
+/// Sets the sizes of one input, or adds what isn't known of it to `unknown`.
+void Complete(const DeclaredInput& input, CompileRequest* request, std::vector<std::string>* unknown) {
+  auto given = request->input_shapes.find(input.name);
+  if (!input.has_shape) {
+    if (given == request->input_shapes.end())
+      unknown->push_back(StrCat("input '", input.name, "' (rank not declared)"));
+    return;
+  }
+  std::vector<int64_t> shape =
+      given == request->input_shapes.end() ? std::vector<int64_t>(input.shape.size(), kUnknown) : given->second;
+  if (shape.size() != input.shape.size()) return;  // the importer says what is wrong
+  bool changed = false;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const std::string& name = input.dim_names[i];
+    if (shape[i] >= 0 || input.shape[i] >= 0 || (!name.empty() && request->dims.count(name) != 0)) continue;
+    if (!IsBatch(input, i)) {
+      unknown->push_back(
+          StrCat("dimension ", i, name.empty() ? "" : " (" + name + ")", " of input ", ShapeTemplate(input)));
+      continue;
+    }
+    std::cerr << "note: input '" << input.name << "': " << (name.empty() ? "dimension 0" : name) << " = 1 (assumed)\n";
+    if (name.empty()) {
+      shape[i] = 1;
+      changed = true;
+    } else {
+      request->dims[name] = 1;
+    }
+  }
+  if (changed) request->input_shapes[input.name] = shape;
+}
+
+}  // namespace
+
+CompileRequest WithInputShapes(CompileRequest request, const std::vector<std::string>& inputs, bool fills) {
+  if (!IsOnnx(request.model)) return request;
+  CheckExists(request.model);
+  const std::vector<DeclaredInput> declared = Compiler().declared_inputs(request.model);
+  const Given given = ReadGiven(declared, inputs);
+  std::string missing;
+  for (const DeclaredInput& input : declared) {
+    if (given.shapes.count(input.name) == 0 && given.filled.count(input.name) == 0 && !given.fills_all && !fills) {
+      missing += (missing.empty() ? "" : ", ") + ShapeTemplate(input);
+    }
+  }
+  if (!missing.empty()) {
+    throw Error(StrCat("no value for input ", missing, "\nhelp: give it with -i name=file, or -i random"));
+  }
+  for (const DeclaredInput& input : declared) {
+    auto flag = request.input_shapes.find(input.name);
+    auto file = given.shapes.find(input.name);
+    if (flag != request.input_shapes.end()) {
+      UseShape(input, flag->second, &request);
+    } else if (file != given.shapes.end()) {
+      UseShape(input, file->second, &request);
+      const bool fits = !input.has_shape || input.shape.size() == file->second.size();
+      std::vector<int64_t> shape = file->second;
+      for (size_t i = 0; fits && i < input.shape.size(); ++i)
+        shape[i] = input.shape[i] >= 0 ? input.shape[i] : shape[i];
+      if (fits) request.input_shapes[input.name] = shape;
+    }
+  }
+  std::vector<std::string> unknown;
+  for (const DeclaredInput& input : declared) Complete(input, &request, &unknown);
+  if (unknown.empty()) return request;
+  std::string message = StrCat(request.model, ": sizes aren't known: ");
+  for (size_t i = 0; i < unknown.size(); ++i) message += (i == 0 ? "" : "; ") + unknown[i];
+  throw Error(message +
+              "\nhelp: give values (-i name=file.npy), sizes by name (--dim height=480 --dim width=640), or shapes "
+              "(--input-shapes \"name:[1,3,480,640]\")");
+}
+
+}  // namespace treadle::cli
