@@ -12,6 +12,8 @@ from .build_module import build, lower
 from . import topi
 from .contrib import graph_executor
 from .ir import IRModule
-from .model import InferenceSession, Model, compile, load, load_plugin
+from .model import Model, compile, load, load_plugin
+from . import onnxruntime
+from .onnxruntime import InferenceSession
 
 __version__ = "0.1.0"

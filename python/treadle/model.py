@@ -163,11 +163,20 @@ def compile(model, shapes=None, dims=None, target="llvm -mcpu=native", opt_level
     that bring them.
     constants: inputs that are fixed to a value when compiling (axes, sizes, ...), by name.
     """
-    import tempfile
-
     for plugin in plugins:
         load_plugin(plugin)
     data, directory = _serialised(model)
+    return _compile_serialised(data, directory, shapes, dims, target, opt_level, threads, disabled_pass, required_pass,
+                               pass_config, constants, external)
+
+
+def _compile_serialised(data, directory, shapes=None, dims=None, target="llvm -mcpu=native", opt_level=3, threads=0,
+                        disabled_pass=(), required_pass=(), pass_config=None, constants=None, external=()):
+    """As `compile`, of a serialised ModelProto whose external data is in `directory`."""
+    import tempfile
+
+    if opt_level not in range(5):
+        raise Error(f"opt_level is {opt_level}; expected 0 to 4")
     compiled = _api.CompileOnnx(data, directory, {
         "target": str(target), "opt_level": opt_level, "dims": dict(dims or {}),
         "shapes": {name: [int(dim) for dim in shape] for name, shape in (shapes or {}).items()},
@@ -189,63 +198,3 @@ def load_plugin(path):
 def load(path, threads=0):
     """Loads a compiled model."""
     return Model(_core.Model.load(os.fspath(path)), threads, path=os.fspath(path))
-
-
-class InferenceSession:
-    """Drop-in for onnxruntime.InferenceSession: get_inputs, get_outputs, run. Inputs with symbolic dimensions are
-    compiled for each combination of shapes when they are first seen."""
-
-    def __init__(self, path_or_bytes, sess_options=None, providers=None, provider_options=None, **kwargs):
-        self._threads = getattr(sess_options, "intra_op_num_threads", 0) or 0
-        if not hasattr(path_or_bytes, "SerializeToString") and isinstance(path_or_bytes, (str, os.PathLike)) and \
-                os.fspath(path_or_bytes).endswith(".so"):
-            self._models = {None: load(path_or_bytes, self._threads)}
-            self._inputs, self._outputs = self._models[None].inputs, self._models[None].outputs
-            return
-        import onnx
-
-        self._data, self._directory = _serialised(path_or_bytes)
-        graph = onnx.load_model_from_string(self._data).graph
-        constants = {tensor.name for tensor in graph.initializer}
-        self._inputs = [_declared(value) for value in graph.input if value.name not in constants]
-        self._outputs = [_declared(value) for value in graph.output]
-        self._models = {}
-        if all(isinstance(dim, int) for info in self._inputs for dim in info.shape):
-            self._model_for({})
-
-    def get_inputs(self):
-        return list(self._inputs)
-
-    def get_outputs(self):
-        return list(self._outputs)
-
-    def get_providers(self):
-        return ["CPUExecutionProvider"]
-
-    def run(self, output_names, input_feed, run_options=None):
-        feed = {name: as_tensor(value) for name, value in input_feed.items()}
-        return self._model_for(feed).run(output_names, feed)
-
-    def _model_for(self, feed):
-        if None in self._models:
-            return self._models[None]
-        known = {info.name: info for info in self._inputs}
-        for name in feed:
-            if name not in known:
-                raise Error(f"the model has no input '{name}'; it has: {', '.join(known)}")
-        static = all(isinstance(dim, int) for info in self._inputs for dim in info.shape)
-        key = () if static else tuple(sorted((name, tuple(value.shape)) for name, value in feed.items()))
-        if key not in self._models:
-            shapes = {} if static else {name: tuple(value.shape) for name, value in feed.items()}
-            self._models[key] = compile(self._data, shapes=shapes, threads=self._threads)
-        return self._models[key]
-
-
-def _declared(value):
-    """An input or output as the ONNX file declares it."""
-    import onnx
-
-    tensor = value.type.tensor_type
-    shape = tuple(dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or None
-                  for dim in tensor.shape.dim)
-    return TensorInfo(value.name, shape, DataType(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name))

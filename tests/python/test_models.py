@@ -86,6 +86,6 @@ def test_inference_session_is_a_drop_in():
     case = next(case for case in zoo.generated_models() if case.name == "mlp")
     session = treadle.InferenceSession(case.bytes())
     assert [(value.name, value.shape, value.type) for value in session.get_inputs()] == [
-        ("data", (16, 1024), "tensor(float)")]
+        ("data", [16, 1024], "tensor(float)")]
     result = session.run(None, case.inputs())
     assert zoo.compare(result[0], reference(case.bytes(), case.inputs())[0]) is None

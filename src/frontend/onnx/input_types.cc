@@ -10,9 +10,6 @@
 namespace treadle::onnx {
 namespace {
 
-/// "?" is what some exporters call every dimension that they don't know: no name.
-bool IsNamed(const Dimension& dim) { return !dim.symbol.empty() && dim.symbol != "?"; }
-
 template <typename Names>
 std::string List(const Names& names) {
   std::string text;
@@ -37,7 +34,7 @@ InputTypes::InputTypes(const std::vector<const ValueInfo*>& inputs, const Import
     names.insert(input->name);
     if (!input->type.shape) continue;
     for (const Dimension& dim : *input->type.shape) {
-      if (IsNamed(dim)) symbols.insert(dim.symbol);
+      if (dim.HasName()) symbols.insert(dim.symbol);
     }
   }
   for (const auto& [name, shape] : options.shapes) {
@@ -82,13 +79,13 @@ void InputTypes::BindShape(const ValueInfo& input, const std::vector<int64_t>& s
         StrCat(InputText(input), " has rank ", declared.size(), ", the given shape has rank ", shape.size()));
   }
   for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i] >= 0 && IsNamed(declared[i])) SetSymbol(declared[i].symbol, shape[i], InputText(input));
+    if (shape[i] >= 0 && declared[i].HasName()) SetSymbol(declared[i].symbol, shape[i], InputText(input));
   }
 }
 
 PrimExpr InputTypes::DimOf(const Dimension& dim) const {
   if (dim.value) return PrimExpr(*dim.value);
-  if (!IsNamed(dim)) return AnyDim();
+  if (!dim.HasName()) return AnyDim();
   auto value = values_.find(dim.symbol);
   if (value != values_.end()) return PrimExpr(value->second);
   auto symbol = symbols_.find(dim.symbol);

@@ -91,6 +91,8 @@ struct Dimension {
   std::optional<int64_t> value;
   std::string symbol;
   bool known() const { return value.has_value(); }
+  /// "?" is what some exporters call every dimension that they don't know: no name.
+  bool HasName() const { return !symbol.empty() && symbol != "?"; }
 };
 
 struct TypeProto {
@@ -166,6 +168,7 @@ struct Node {
 
 struct Graph {
   std::string name;
+  std::string doc_string;
   std::vector<Node> nodes;  ///< in an order in which every node comes after those whose outputs it reads
   std::vector<std::shared_ptr<const Tensor>> initializers;
   std::vector<std::shared_ptr<const SparseTensor>> sparse_initializers;
@@ -193,6 +196,9 @@ struct Model {
   std::map<std::string, int64_t> opset_imports;  ///< domain ("" for ai.onnx) to version
   std::string producer_name;
   std::string producer_version;
+  std::string domain;         ///< reverse DNS name of its maker
+  int64_t model_version = 0;  ///< as its maker counts
+  std::string doc_string;
   std::map<std::string, std::string> metadata;
   Graph graph;
   std::vector<Function> functions;

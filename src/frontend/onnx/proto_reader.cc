@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages of onnx.proto. Fields that say nothing about the computation (documentation, metadata of nodes,
+// The messages of onnx.proto. Fields that say nothing about the computation (documentation of nodes, their metadata,
 // quantisation annotations, device configurations, training information) are skipped.
 #include "frontend/onnx/proto_reader.h"
 
@@ -99,6 +99,15 @@ void ProtoReader::ReadModel(std::string_view bytes, Model& model) {
         break;
       case 3:
         model.producer_version = r.String();
+        break;
+      case 4:
+        model.domain = r.String();
+        break;
+      case 5:
+        model.model_version = r.Int64();
+        break;
+      case 6:
+        model.doc_string = r.String();
         break;
       case 7:
         has_graph = true;
@@ -201,6 +210,9 @@ void ProtoReader::ReadGraph(std::string_view bytes, Graph& graph) {
         break;
       case 5:
         graph.initializers.push_back(SharedTensor(r, "initializer", Size(graph.initializers)));
+        break;
+      case 10:
+        graph.doc_string = r.String();
         break;
       case 15:
         graph.sparse_initializers.push_back(

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A drop-in for what programs use of the package onnxruntime: `import treadle.onnxruntime as onnxruntime`, or
+`treadle.onnxruntime.install()` before other packages import it."""
+import sys
+
+from . import capi
+from ._options import (CPU, KNOWN_PROVIDERS, ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions,
+                       SessionOptions)
+from ._session import InferenceSession, ModelMetadata, NodeArg
+from ._values import IOBinding, OrtDevice, OrtValue
+
+# The version of ONNX Runtime whose interface this follows: programs compare it.
+__version__ = version = "1.31.1"
+SessionIOBinding = IOBinding
+_severity = {"level": 2, "verbosity": 0}
+
+
+def get_available_providers():
+    return [CPU]
+
+
+def get_all_providers():
+    return list(KNOWN_PROVIDERS)
+
+
+def get_device():
+    return "CPU"
+
+
+def get_version_string():
+    return __version__
+
+
+def get_build_info():
+    from .. import __version__ as own
+
+    return f"Treadle {own}"
+
+
+def set_default_logger_severity(level):
+    """0 (verbose) to 4 (fatal). Kept; Treadle logs nothing."""
+    if level not in range(5):
+        raise capi.onnxruntime_pybind11_state.InvalidArgument(f"Invalid logging severity {level}; expected 0 to 4")
+    _severity["level"] = level
+
+
+def set_default_logger_verbosity(level):
+    _severity["verbosity"] = level
+
+
+def set_seed(seed):
+    """Random operators of compiled models take the seeds that the model states."""
+
+
+def disable_telemetry_events():
+    """There is no telemetry."""
+
+
+def enable_telemetry_events():
+    """There is no telemetry."""
+
+
+def preload_dlls(cuda=True, cudnn=True, msvc=True, directory=None):
+    """There is nothing to load."""
+
+
+def install():
+    """From now on `import onnxruntime` in this process gives this module. Throws where the other one is loaded."""
+    loaded = sys.modules.get("onnxruntime")
+    this = sys.modules[__name__]
+    if loaded is this:
+        return
+    if loaded is not None:
+        raise ImportError("the package onnxruntime is loaded already; call treadle.onnxruntime.install() first")
+    for name, module in list(sys.modules.items()):
+        if name == __name__ or name.startswith(__name__ + ".capi"):
+            sys.modules["onnxruntime" + name[len(__name__):]] = module
+
+
+__all__ = [
+    "ExecutionMode", "ExecutionOrder", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "ModelMetadata",
+    "NodeArg", "OrtDevice", "OrtValue", "RunOptions", "SessionIOBinding", "SessionOptions", "capi",
+    "disable_telemetry_events", "enable_telemetry_events", "get_all_providers", "get_available_providers",
+    "get_build_info", "get_device", "get_version_string", "install", "preload_dlls", "set_default_logger_severity",
+    "set_default_logger_verbosity", "set_seed", "version"]

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of sessions and runs. What has no meaning for compiled models is kept, and can be read back."""
+import enum
+import warnings
+
+from ._errors import InvalidArgument, NotImplemented
+
+
+class GraphOptimizationLevel(enum.IntEnum):
+    """How much of the graph is optimised; Treadle's opt_level is 0, 2, 3, 3."""
+
+    ORT_DISABLE_ALL = 0
+    ORT_ENABLE_BASIC = 1
+    ORT_ENABLE_EXTENDED = 2
+    ORT_ENABLE_LAYOUT = 3
+    ORT_ENABLE_ALL = 99
+
+
+class ExecutionMode(enum.IntEnum):
+    """Operators run one after the other, each on all threads, whatever the mode."""
+
+    ORT_SEQUENTIAL = 0
+    ORT_PARALLEL = 1
+
+
+class ExecutionOrder(enum.IntEnum):
+    """Has no meaning for compiled models."""
+
+    DEFAULT = 0
+    PRIORITY_BASED = 1
+    MEMORY_EFFICIENT = 2
+
+
+class _Config:
+    """Entries of a configuration by key."""
+
+    def __init__(self):
+        self._entries = {}
+
+    def _set(self, key, value):
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"configuration entries are strings, not {type(key).__name__}: {type(value).__name__}")
+        self._entries[key] = value
+
+    def _get(self, key):
+        if key not in self._entries:
+            raise InvalidArgument(f"there is no configuration entry '{key}'")
+        return self._entries[key]
+
+
+class SessionOptions(_Config):
+    """What a session is made with. Of effect: intra_op_num_threads, graph_optimization_level, enable_profiling,
+    profile_file_prefix, add_free_dimension_override_by_name, add_initializer (refused)."""
+
+    _FIELDS = {
+        "intra_op_num_threads": 0, "inter_op_num_threads": 0, "graph_optimization_level":
+        GraphOptimizationLevel.ORT_ENABLE_ALL, "execution_mode": ExecutionMode.ORT_SEQUENTIAL,
+        "execution_order": ExecutionOrder.DEFAULT, "enable_profiling": False, "profile_file_prefix": "treadle_profile",
+        "enable_cpu_mem_arena": True, "enable_mem_pattern": True, "enable_mem_reuse": True, "log_severity_level": -1,
+        "log_verbosity_level": 0, "logid": "", "optimized_model_filepath": "", "use_deterministic_compute": False,
+        "use_per_session_threads": True}
+
+    def __init__(self):
+        super().__init__()
+        for name, value in self._FIELDS.items():
+            object.__setattr__(self, name, value)
+        self._dims = {}
+
+    def __setattr__(self, name, value):
+        if not name.startswith("_") and name not in self._FIELDS:
+            raise AttributeError(f"SessionOptions has no field '{name}'; it has: {', '.join(sorted(self._FIELDS))}")
+        if name == "optimized_model_filepath" and value:
+            warnings.warn("optimized_model_filepath: compiled models aren't written as ONNX; use treadle.compile and "
+                          "export_library", stacklevel=2)
+        if name == "intra_op_num_threads" and int(value) < 0:
+            raise InvalidArgument(f"intra_op_num_threads is {value}; expected 0 (all) or more")
+        object.__setattr__(self, name, value)
+
+    def add_session_config_entry(self, key, value):
+        self._set(key, value)
+
+    def get_session_config_entry(self, key):
+        return self._get(key)
+
+    def add_free_dimension_override_by_name(self, name, size):
+        """Fixes a symbolic dimension: the model is compiled for that size."""
+        self._dims[name] = int(size)
+
+    def add_free_dimension_override_by_denotation(self, denotation, size):
+        raise NotImplemented(f"dimensions are fixed by name, not by denotation ('{denotation}'): use "
+                             "add_free_dimension_override_by_name")
+
+    def add_initializer(self, name, value):
+        raise NotImplemented(f"initializers can't be replaced ('{name}'): give the model with its data")
+
+    add_external_initializers = add_initializer
+
+    def register_custom_ops_library(self, path):
+        raise NotImplemented(f"libraries of custom operators for ONNX Runtime can't be loaded ({path})")
+
+    def add_provider(self, name, options=None):
+        check_provider(name)
+
+    def has_providers(self):
+        return True
+
+
+class RunOptions(_Config):
+    """Options of one run; none changes what is computed."""
+
+    def __init__(self):
+        super().__init__()
+        self.log_severity_level, self.log_verbosity_level, self.logid = -1, 0, ""
+        self.only_execute_path_to_fetches, self.terminate = False, False
+
+    def add_run_config_entry(self, key, value):
+        self._set(key, value)
+
+    def get_run_config_entry(self, key):
+        return self._get(key)
+
+
+CPU = "CPUExecutionProvider"
+# Providers that programs ask for; where one isn't available ONNX Runtime warns and takes the CPU, and so does this.
+KNOWN_PROVIDERS = [
+    "TensorrtExecutionProvider", "NvTensorRTRTXExecutionProvider", "CUDAExecutionProvider", "MIGraphXExecutionProvider",
+    "ROCMExecutionProvider", "OpenVINOExecutionProvider", "DnnlExecutionProvider", "VitisAIExecutionProvider",
+    "QNNExecutionProvider", "NnapiExecutionProvider", "VSINPUExecutionProvider", "JsExecutionProvider",
+    "WebGpuExecutionProvider", "WebNNExecutionProvider", "CoreMLExecutionProvider", "XnnpackExecutionProvider",
+    "CANNExecutionProvider", "AzureExecutionProvider", "DmlExecutionProvider", "ArmNNExecutionProvider",
+    "ACLExecutionProvider", "RknpuExecutionProvider", CPU]
+
+
+def check_provider(name):
+    """Warns of a provider that isn't available; refuses a name that no provider has."""
+    if name not in KNOWN_PROVIDERS:
+        raise InvalidArgument(f"unknown execution provider '{name}'; available: {CPU}")
+    if name != CPU:
+        warnings.warn(f"provider '{name}' isn't available, {CPU} runs the model", stacklevel=4)

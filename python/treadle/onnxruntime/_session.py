@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""InferenceSession: compiles a model once for all shapes, and in the background for shapes that are seen often."""
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import threading
+import time
+
+import numpy as np
+
+from .. import error, model as _model
+from .._dtype import to_numpy
+from .._ffi import get_global_func
+from . import _errors
+from ._options import CPU, GraphOptimizationLevel, RunOptions, SessionOptions, check_provider
+from ._values import IOBinding, OrtValue, to_array, type_string
+
+# Compiled for one combination of shapes each, besides the model for all shapes; the least recently used goes.
+MAX_SPECIALISED = 8
+# A combination of shapes that was seen this often is compiled for in the background.
+SEEN_OFTEN = 2
+
+_LEVELS = {GraphOptimizationLevel.ORT_DISABLE_ALL: 0, GraphOptimizationLevel.ORT_ENABLE_BASIC: 2}
+
+
+_DTYPES = {"float": "float32", "double": "float64"}
+
+
+class NodeArg:
+    """An input or output: name, type ("tensor(float)"), shape (numbers, names, None for what isn't known)."""
+
+    def __init__(self, info):
+        self.name, self.type, self.shape = info["name"], info["type"], info["shape"] or []
+        self._rank_known = info["shape"] is not None
+
+    def _dtype(self):
+        """The NumPy dtype of a tensor; None for what isn't a tensor of numbers."""
+        kind, _, inside = self.type.partition("(")
+        name = inside.rstrip(")")
+        return None if kind != "tensor" or name == "string" else to_numpy(_DTYPES.get(name, name))
+
+    def __repr__(self):
+        return f"NodeArg(name='{self.name}', type='{self.type}', shape={self.shape})"
+
+    __str__ = __repr__
+
+
+class ModelMetadata:
+    """What the model file says of itself."""
+
+    def __init__(self, info):
+        self.producer_name, self.graph_name, self.domain = info["producer_name"], info["graph_name"], info["domain"]
+        self.description, self.graph_description = info["description"], info["graph_description"]
+        self.version, self.custom_metadata_map = info["version"], info["metadata"]
+
+
+def _read(path_or_bytes):
+    """(bytes, folder of external data) of what a session is made of."""
+    if isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
+        return bytes(path_or_bytes), ""
+    if hasattr(path_or_bytes, "SerializeToString"):
+        return path_or_bytes.SerializeToString(), ""
+    if not isinstance(path_or_bytes, (str, os.PathLike)):
+        raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
+    path = pathlib.Path(path_or_bytes)
+    if not path.is_file():
+        raise _errors.NoSuchFile(f"Load model from {path} failed: the file doesn't exist")
+    return path.read_bytes(), str(path.parent)
+
+
+class _Models:
+    """The compiled forms of one model: for all shapes where that is possible, and for single ones."""
+
+    def __init__(self, data, directory, inputs, options, static):
+        self._data, self._directory, self._inputs, self._options = data, directory, inputs, options
+        self._lock = threading.Lock()
+        self._seen = collections.Counter()
+        self._special = collections.OrderedDict()  # shapes -> Model, or a Future of one
+        self._worker = None
+        self._general, self._refusal = None, None
+        self._static = static
+        try:
+            self._general = self._compile(None)
+        except (error.UnsupportedOpError, error.ShapeError, error.Error) as refusal:
+            # What can't be compiled for all shapes may be for each: sizes are known then.
+            if static or isinstance(refusal, (error.ModelFormatError, error.InternalError)):
+                raise
+            self._refusal = refusal
+
+    def _compile(self, shapes):
+        return _model._compile_serialised(self._data, self._directory, shapes=dict(shapes or {}), **self._options)
+
+    def find(self, feed):
+        """The model to run on `feed`."""
+        if self._static:
+            return self._general
+        shapes = tuple(sorted((name, tuple(value.shape)) for name, value in feed.items()))
+        with self._lock:
+            found = self._special.get(shapes)
+            if found is not None:
+                self._special.move_to_end(shapes)
+            if isinstance(found, concurrent.futures.Future) and found.done():
+                self._special[shapes] = found = found.result()
+            if isinstance(found, _model.Model):
+                return found
+            if self._general is not None:
+                self._specialise(shapes, found)
+                return self._general
+            self._special[shapes] = found = self._compile(shapes)
+            self._trim()
+            return found
+
+    def _specialise(self, shapes, running):
+        if running is not None or len(self._seen) > 4096:
+            return
+        self._seen[shapes] += 1
+        if self._seen[shapes] < SEEN_OFTEN:
+            return
+        if self._worker is None:
+            self._worker = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="treadle-specialise")
+        self._special[shapes] = self._worker.submit(self._compile_or_general, shapes)
+        self._trim()
+
+    def _compile_or_general(self, shapes):
+        try:
+            return self._compile(shapes)
+        except error.Error:
+            return self._general
+
+    def _trim(self):
+        while len(self._special) > MAX_SPECIALISED:
+            shapes, model = self._special.popitem(last=False)
+            self._seen.pop(shapes, None)
+            if isinstance(model, concurrent.futures.Future):
+                model.cancel()
+
+    def settle(self):
+        """Waits for what is compiled in the background; for measurements and tests."""
+        concurrent.futures.wait([m for m in list(self._special.values()) if isinstance(m, concurrent.futures.Future)])
+
+
+class InferenceSession:
+    """As onnxruntime.InferenceSession: get_inputs, get_outputs, run, ...
+
+    path_or_bytes: an ONNX model (path, bytes, onnx.ModelProto), or a compiled library (.so). Models of static shapes are
+    compiled for them; others once for all shapes, and for shapes that are seen often in the background.
+    Errors: those of this module (InvalidArgument, NoSuchFile, InvalidProtobuf, ...), all of class treadle.Error.
+    """
+
+    def __init__(self, path_or_bytes, sess_options=None, providers=None, provider_options=None, **kwargs):
+        unknown = sorted(set(kwargs) - {"disabled_optimizers", "enable_fallback", "session_options"})
+        if unknown:
+            raise TypeError(f"InferenceSession has no argument '{unknown[0]}'")
+        for provider in providers or []:
+            check_provider(provider if isinstance(provider, str) else provider[0])
+        self._options = sess_options if sess_options is not None else SessionOptions()
+        self._profile, self._started = [], time.time_ns()
+        threads = int(getattr(self._options, "intra_op_num_threads", 0) or 0)
+        if isinstance(path_or_bytes, (str, os.PathLike)) and os.fspath(path_or_bytes).endswith(".so"):
+            self._models, self._model = None, _model.load(path_or_bytes, threads)
+            info = _info_of_library(self._model)
+        else:
+            self._model = None
+            data, directory = _read(path_or_bytes)
+            info = self._model_info(data, directory)
+            self._models = self._compile(data, directory, info, threads)
+        self._inputs = [NodeArg(value) for value in info["inputs"]]
+        self._outputs = [NodeArg(value) for value in info["outputs"]]
+        self._meta = ModelMetadata(info)
+        self._by_name = {value.name: value for value in self._inputs}
+
+    @staticmethod
+    def _model_info(data, directory):
+        try:
+            return json.loads(get_global_func("frontend.onnx.ModelInfo")(data, directory))
+        except error.ModelFormatError as problem:
+            raise _errors.InvalidProtobuf(f"Load model failed: {problem}") from None
+
+    def _compile(self, data, directory, info, threads):
+        dims = dict(getattr(self._options, "_dims", {}))
+        level = getattr(self._options, "graph_optimization_level", GraphOptimizationLevel.ORT_ENABLE_ALL)
+        options = {"threads": threads, "dims": dims, "opt_level": _LEVELS.get(level, 3)}
+        static = all(isinstance(dim, int) or dim in dims for value in info["inputs"] for dim in value["shape"] or [None])
+        try:
+            return _Models(data, directory, info["inputs"], options, static)
+        except error.UnsupportedOpError as problem:
+            raise _errors.NotImplemented(str(problem)) from problem
+        except error.ModelFormatError as problem:
+            raise _errors.InvalidGraph(str(problem)) from problem
+
+    def get_inputs(self):
+        return list(self._inputs)
+
+    def get_outputs(self):
+        return list(self._outputs)
+
+    def get_overridable_initializers(self):
+        return []
+
+    def get_modelmeta(self):
+        return self._meta
+
+    def get_providers(self):
+        return [CPU]
+
+    def get_provider_options(self):
+        return {CPU: {}}
+
+    def set_providers(self, providers=None, provider_options=None):
+        for provider in providers or []:
+            check_provider(provider if isinstance(provider, str) else provider[0])
+
+    def get_session_options(self):
+        return self._options
+
+    def enable_fallback(self):
+        """There is one provider: nothing to fall back to."""
+
+    def disable_fallback(self):
+        """There is one provider: nothing to fall back to."""
+
+    def get_profiling_start_time_ns(self):
+        return self._started
+
+    def end_profiling(self):
+        """Writes what runs took since the session was made, as a Chrome trace; returns the file's name."""
+        if not self._options.enable_profiling:
+            return ""
+        path = f"{self._options.profile_file_prefix}_{time.strftime('%Y-%m-%d_%H-%M-%S')}.json"
+        pathlib.Path(path).write_text(json.dumps(self._profile), encoding="utf-8")
+        return path
+
+    def run(self, output_names, input_feed, run_options=None):
+        """The outputs called `output_names` (all for None or []), as a list of arrays."""
+        feed = self._checked(input_feed)
+        names = list(output_names) if output_names else None
+        known = [value.name for value in self._outputs]
+        for name in names or []:
+            if name not in known:
+                raise _errors.InvalidArgument(f"Invalid output name:{name}; the model has: {', '.join(known)}")
+        model = self._model if self._models is None else self._models.find(feed)
+        try:
+            if self._options.enable_profiling:
+                self._record(model.create_context().profile(**feed))
+            return model.run(names, feed)
+        except (error.ShapeError, error.DTypeError) as problem:
+            raise _errors.InvalidArgument(str(problem)) from problem
+        except error.RuntimeError as problem:
+            raise _errors.RuntimeException(str(problem)) from problem
+
+    def run_async(self, output_names, input_feed, callback, user_data, run_options=None):
+        """Runs in a thread of its own, then calls callback(results, user_data, error message)."""
+
+        def work():
+            try:
+                results, message = self.run(output_names, input_feed, run_options), ""
+            except Exception as problem:  # noqa: BLE001 - the callback gets it
+                results, message = [], str(problem)
+            callback(results, user_data, message)
+
+        threading.Thread(target=work, name="treadle-run-async").start()
+
+    def run_with_ort_values(self, output_names, input_dict_ort_values, run_options=None):
+        feed = {name: to_array(value) for name, value in input_dict_ort_values.items()}
+        return [OrtValue(result) for result in self.run(output_names, feed, run_options)]
+
+    def io_binding(self):
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding, run_options=None):
+        iobinding.run()
+
+    def _record(self, times):
+        now = (time.time_ns() - self._started) // 1000
+        for call in times:
+            self._profile.append({"cat": "Node", "name": f"{call.name}_kernel_time", "ph": "X", "pid": os.getpid(),
+                                  "tid": 0, "ts": now + int(call.start * 1e6), "dur": int(call.seconds * 1e6),
+                                  "args": {"op_name": call.kernel, "provider": CPU}})
+
+    def _checked(self, input_feed):
+        """The inputs as arrays of the declared types; refuses what doesn't fit, in ONNX Runtime's words."""
+        missing = [name for name in self._by_name if name not in input_feed]
+        if missing:
+            raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(input_feed)}).")
+        feed = {}
+        for name, value in input_feed.items():
+            declared = self._by_name.get(name)
+            if declared is None:
+                raise _errors.InvalidArgument(f"Invalid input name: {name}; the model has: {', '.join(self._by_name)}")
+            feed[name] = _as_declared(declared, to_array(value))
+        return feed
+
+
+def _as_declared(declared, value):
+    dtype = declared._dtype()
+    if dtype is None:
+        return value
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise _errors.InvalidArgument(f"input '{declared.name}' is a masked array; fill its mask first")
+    if not hasattr(value, "dtype") and not hasattr(value, "__dlpack__"):
+        value = np.asarray(value, dtype)  # lists take the declared type
+    actual = getattr(value, "dtype", None)
+    if isinstance(actual, np.dtype) and actual.newbyteorder("=") != dtype:
+        raise _errors.InvalidArgument(f"Unexpected input data type. Actual: ({type_string(actual)}) , expected: "
+                                      f"({declared.type}) for input '{declared.name}'")
+    shape = tuple(value.shape)
+    if declared._rank_known and len(shape) != len(declared.shape):
+        raise _errors.InvalidArgument(f"Invalid rank for input: {declared.name} Got: {len(shape)} Expected: "
+                                      f"{len(declared.shape)} Please fix either the inputs/outputs or the model.")
+    wrong = [f" index: {i} Got: {got} Expected: {expected}" for i, (got, expected) in
+             enumerate(zip(shape, declared.shape)) if isinstance(expected, int) and got != expected]
+    if wrong:
+        raise _errors.InvalidArgument("Got invalid dimensions for input: " + declared.name +
+                                      " for the following indices\n" + "\n".join(wrong) +
+                                      "\n Please fix either the inputs/outputs or the model.")
+    return value
+
+
+def _info_of_library(model):
+    def describe(info):
+        return {"name": info.name, "type": info.type,
+                "shape": [None if dim == -1 else dim for dim in info.shape]}
+
+    manifest = model.manifest
+    return {"inputs": [describe(info) for info in model.inputs], "outputs": [describe(info) for info in model.outputs],
+            "producer_name": "treadle", "graph_name": manifest.get("name", ""), "domain": "", "description": "",
+            "graph_description": "", "version": 0, "metadata": {}}
+
+
+__all__ = ["InferenceSession", "ModelMetadata", "NodeArg", "RunOptions"]

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values and bindings: OrtValue, OrtDevice, IOBinding."""
+import ctypes
+
+import numpy as np
+
+from ._errors import InvalidArgument, NotImplemented
+
+# TensorProto.DataType by NumPy name, and the names of types that differ from NumPy's.
+_ELEM_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "object": 8,
+               "bool": 9, "float16": 10, "float64": 11, "uint32": 12, "uint64": 13, "complex64": 14, "complex128": 15,
+               "bfloat16": 16}
+_ORT_NAMES = {"float32": "float", "float64": "double", "object": "string"}
+
+
+def type_string(dtype):
+    """"tensor(float)" of a NumPy dtype."""
+    name = np.dtype(dtype).name if np.dtype(dtype).kind not in "OUS" else "object"
+    return f"tensor({_ORT_NAMES.get(name, name)})"
+
+
+def _check_device(name):
+    if str(name).lower() not in ("cpu", "cuda_pinned"):
+        raise NotImplemented(f"values are on the CPU; there is no device '{name}'")
+
+
+class OrtDevice:
+    """A device; there is the CPU only."""
+
+    def __init__(self, device="cpu", device_id=0):
+        _check_device(device)
+        self._id = device_id
+
+    @staticmethod
+    def make(ort_device_name, device_id=0, vendor_id=-1):
+        return OrtDevice(ort_device_name, device_id)
+
+    @staticmethod
+    def cpu():
+        return 0
+
+    @staticmethod
+    def default_memory():
+        return 0
+
+    def device_id(self):
+        return self._id
+
+    def device_type(self):
+        return 0
+
+
+class OrtValue:
+    """A tensor, over a NumPy array."""
+
+    def __init__(self, array):
+        self._array = array
+
+    @classmethod
+    def ortvalue_from_numpy(cls, numpy_obj, device_type="cpu", device_id=0, vendor_id=-1):
+        _check_device(device_type)
+        return cls(np.ascontiguousarray(numpy_obj).reshape(np.shape(numpy_obj)))
+
+    @classmethod
+    def ortvalue_from_shape_and_type(cls, shape, element_type, device_type="cpu", device_id=0, vendor_id=-1):
+        _check_device(device_type)
+        if isinstance(element_type, int):
+            element_type = next((name for name, number in _ELEM_TYPES.items() if number == element_type), element_type)
+        return cls(np.zeros(shape, element_type))
+
+    @classmethod
+    def from_dlpack(cls, dlpack, is_bool_tensor=False):
+        array = np.from_dlpack(dlpack)
+        return cls(array.view(np.bool_) if is_bool_tensor else array)
+
+    def __dlpack__(self, **keywords):
+        return self._array.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def numpy(self):
+        return self._array
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self._array, dtype)
+
+    def shape(self):
+        return list(self._array.shape)
+
+    def data_type(self):
+        return type_string(self._array.dtype)
+
+    def element_type(self):
+        return _ELEM_TYPES[np.dtype(self._array.dtype).name]
+
+    def data_ptr(self):
+        return self._array.ctypes.data
+
+    def tensor_size_in_bytes(self):
+        return self._array.nbytes
+
+    def device_name(self):
+        return "cpu"
+
+    def has_value(self):
+        return True
+
+    def is_tensor(self):
+        return True
+
+    def is_sparse_tensor(self):
+        return False
+
+    def is_tensor_sequence(self):
+        return False
+
+    def update_inplace(self, np_arr):
+        if np.shape(np_arr) != self._array.shape or np.asarray(np_arr).dtype != self._array.dtype:
+            raise InvalidArgument(f"the value is {self._array.dtype}{list(self._array.shape)}, not "
+                                  f"{np.asarray(np_arr).dtype}{list(np.shape(np_arr))}")
+        self._array[...] = np_arr
+
+
+def to_array(value):
+    """The NumPy array of an OrtValue; other values as they are."""
+    return value.numpy() if isinstance(value, OrtValue) else value
+
+
+def _array_at(pointer, shape, dtype):
+    dtype = np.dtype(dtype)
+    count = int(np.prod(shape, dtype=np.int64))
+    buffer = (ctypes.c_char * max(1, count * dtype.itemsize)).from_address(pointer)
+    return np.frombuffer(buffer, dtype, count).reshape(shape)
+
+
+class IOBinding:
+    """Inputs and outputs of a session that are set before it runs."""
+
+    def __init__(self, session):
+        self._session, self._inputs, self._outputs, self._results = session, {}, {}, []
+
+    def bind_cpu_input(self, name, arr_on_cpu):
+        self._inputs[name] = arr_on_cpu
+
+    def bind_input(self, name, device_type, device_id, element_type, shape, buffer_ptr):
+        _check_device(device_type)
+        self._inputs[name] = _array_at(buffer_ptr, shape, element_type)
+
+    def bind_ortvalue_input(self, name, ortvalue):
+        self._inputs[name] = ortvalue.numpy()
+
+    def bind_output(self, name, device_type="cpu", device_id=0, element_type=None, shape=None, buffer_ptr=None):
+        _check_device(device_type)
+        self._outputs[name] = None if buffer_ptr is None else _array_at(buffer_ptr, shape, element_type)
+
+    def bind_ortvalue_output(self, name, ortvalue):
+        self._outputs[name] = ortvalue.numpy()
+
+    def clear_binding_inputs(self):
+        self._inputs = {}
+
+    def clear_binding_outputs(self):
+        self._outputs, self._results = {}, []
+
+    def synchronize_inputs(self):
+        """Values are on the CPU: there is nothing to wait for."""
+
+    def synchronize_outputs(self):
+        """Values are on the CPU: there is nothing to wait for."""
+
+    def run(self):
+        names = list(self._outputs) or None
+        results = self._session.run(names, self._inputs)
+        bound = [self._outputs.get(name) for name in names or [output.name for output in self._session.get_outputs()]]
+        for index, (result, target) in enumerate(zip(results, bound)):
+            if target is None:
+                continue
+            if target.shape != result.shape or target.dtype != result.dtype:
+                raise InvalidArgument(f"output {index} is {result.dtype}{list(result.shape)}, the buffer bound to it "
+                                      f"{target.dtype}{list(target.shape)}")
+            target[...] = result
+            results[index] = target
+        self._results = results
+
+    def get_outputs(self):
+        return [OrtValue(result) for result in self._results]
+
+    def copy_outputs_to_cpu(self):
+        return [np.array(result) for result in self._results]

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""treadle.onnxruntime: what programs use of the package onnxruntime, with its names, conversions and exceptions."""
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import onnx
+import onnxruntime as reference
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import treadle.onnxruntime as ort
+
+
+def affine(shape=("batch", 4), folder=None):
+    """y = x @ w + 1 with x of any batch; w in a file of its own where there is a folder."""
+    rng = np.random.default_rng(0)
+    w = numpy_helper.from_array(rng.standard_normal((4, 300), dtype=np.float32), "w")
+    one = numpy_helper.from_array(np.ones(1, np.float32), "one")
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, list(shape))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [shape[0], 300])
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["t"]), helper.make_node("Add", ["t", "one"], ["y"])]
+    graph = helper.make_graph(nodes, "affine", [x], [y], [w, one], doc_string="of the graph")
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8, producer_name="tests",
+                              domain="org.example", model_version=7, doc_string="of the model")
+    helper.set_model_props(model, {"names": "a,b"})
+    if folder is not None:
+        onnx.save(model, folder / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=16)
+    return model
+
+
+@pytest.fixture(scope="module")
+def data():
+    return affine().SerializeToString()
+
+
+@pytest.fixture(scope="module")
+def session(data):
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    return ort.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+
+@pytest.fixture(scope="module")
+def peer(data):
+    return reference.InferenceSession(data, providers=["CPUExecutionProvider"])
+
+
+def test_describes_the_model_as_onnxruntime_does(session, peer):
+    for own, other in zip(session.get_inputs() + session.get_outputs(), peer.get_inputs() + peer.get_outputs()):
+        assert (own.name, own.type, own.shape) == (other.name, other.type, other.shape)
+    for field in ("custom_metadata_map", "description", "domain", "graph_description", "graph_name", "producer_name",
+                  "version"):
+        assert getattr(session.get_modelmeta(), field) == getattr(peer.get_modelmeta(), field), field
+    assert session.get_providers() == peer.get_providers()
+
+
+@pytest.mark.parametrize("batch", [1, 3, 17])
+def test_one_session_runs_all_shapes(session, peer, batch):
+    feed = {"x": np.random.default_rng(batch).standard_normal((batch, 4), dtype=np.float32)}
+    for names in (None, [], ["y"]):
+        np.testing.assert_allclose(session.run(names, feed)[0], peer.run(names, feed)[0], rtol=1e-5, atol=1e-5)
+
+
+def test_shapes_seen_often_are_compiled_in_the_background(data, peer):
+    session = ort.InferenceSession(data)
+    feed = {"x": np.ones((5, 4), np.float32)}
+    for _ in range(3):
+        session.run(None, feed)
+    session._models.settle()
+    model = session._models.find(feed)
+    assert model is not session._models._general and model.inputs[0].shape == (5, 4)
+    np.testing.assert_allclose(session.run(None, feed)[0], peer.run(None, feed)[0], rtol=1e-5, atol=1e-5)
+    for batch in range(1, 30):
+        session.run(None, {"x": np.ones((batch, 4), np.float32)})
+        session.run(None, {"x": np.ones((batch, 4), np.float32)})
+    session._models.settle()
+    assert len(session._models._special) <= 8
+
+
+def test_lists_take_the_declared_type(session, peer):
+    feed = {"x": [[1, 2, 3, 4]]}
+    np.testing.assert_allclose(session.run(None, feed)[0], peer.run(None, feed)[0], rtol=1e-5, atol=1e-5)
+
+
+def test_external_data_beside_the_file(tmp_path):
+    affine(folder=tmp_path)
+    feed = {"x": np.ones((2, 4), np.float32)}
+    own = ort.InferenceSession(tmp_path / "m.onnx").run(None, feed)
+    np.testing.assert_allclose(own[0], reference.InferenceSession(tmp_path / "m.onnx").run(None, feed)[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("feed, names, kind", [
+    ({"x": np.ones((2, 4))}, None, "InvalidArgument"),
+    ({"x": np.ones((2, 5), np.float32)}, None, "InvalidArgument"),
+    ({"x": np.ones(4, np.float32)}, None, "InvalidArgument"),
+    ({"z": np.ones((2, 4), np.float32)}, None, "ValueError"),
+    ({"x": np.ones((2, 4), np.float32), "z": np.ones(1)}, None, "InvalidArgument"),
+    ({"x": np.ones((2, 4), np.float32)}, ["z"], "InvalidArgument"),
+])
+def test_refuses_what_onnxruntime_refuses(session, peer, feed, names, kind):
+    with pytest.raises(Exception) as other:
+        peer.run(names, feed)
+    with pytest.raises(Exception) as own:
+        session.run(names, feed)
+    assert type(own.value).__name__ == kind
+    assert type(other.value).__name__ in (kind, "ValueError")
+
+
+def test_exceptions_have_the_names_that_programs_catch(tmp_path):
+    from treadle.onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    with pytest.raises(state.NoSuchFile):
+        ort.InferenceSession(tmp_path / "none.onnx")
+    with pytest.raises(state.InvalidProtobuf):
+        ort.InferenceSession(b"not a model")
+    with pytest.raises(state.InvalidArgument, match="unknown execution provider 'FooExecutionProvider'"):
+        ort.InferenceSession(affine().SerializeToString(), providers=["FooExecutionProvider"])
+    with pytest.warns(UserWarning, match="'CUDAExecutionProvider' isn't available"):
+        ort.InferenceSession(affine((1, 4)).SerializeToString(), providers=["CUDAExecutionProvider", "CPUExecutionProvider"])
+    with pytest.raises(TypeError, match="no argument 'foo'"):
+        ort.InferenceSession(affine().SerializeToString(), foo=1)
+    with pytest.raises(AttributeError, match="no field 'intra_op_threads'"):
+        ort.SessionOptions().intra_op_threads = 1
+
+
+def test_bindings_and_values(session, peer):
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    expected = peer.run(None, {"x": x})[0]
+    value = ort.OrtValue.ortvalue_from_numpy(x)
+    assert (value.shape(), value.data_type(), value.device_name(), value.is_tensor()) == ([2, 4], "tensor(float)", "cpu", True)
+    np.testing.assert_allclose(session.run_with_ort_values(["y"], {"x": value})[0].numpy(), expected, rtol=1e-5, atol=1e-5)
+    binding = session.io_binding()
+    out = np.zeros((2, 300), np.float32)
+    binding.bind_input("x", "cpu", 0, np.float32, x.shape, x.ctypes.data)
+    binding.bind_output("y", "cpu", 0, np.float32, out.shape, out.ctypes.data)
+    session.run_with_iobinding(binding)
+    np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
+    binding.clear_binding_outputs()
+    binding.bind_output("y")
+    session.run_with_iobinding(binding)
+    np.testing.assert_allclose(binding.copy_outputs_to_cpu()[0], expected, rtol=1e-5, atol=1e-5)
+
+
+def test_run_async_calls_back(session):
+    done = threading.Event()
+    got = []
+    session.run_async(["y"], {"x": np.ones((1, 4), np.float32)}, lambda *args: (got.append(args), done.set()), "mine")
+    assert done.wait(60)
+    results, user_data, message = got[0]
+    assert results[0].shape == (1, 300) and user_data == "mine" and message == ""
+
+
+def test_dimensions_can_be_fixed(data):
+    options = ort.SessionOptions()
+    options.add_free_dimension_override_by_name("batch", 2)
+    session = ort.InferenceSession(data, options)
+    assert session._models._general.inputs[0].shape == (2, 4)
+
+
+def test_profiles_are_traces(data, tmp_path, monkeypatch):
+    import json
+
+    monkeypatch.chdir(tmp_path)
+    options = ort.SessionOptions()
+    options.enable_profiling = True
+    options.add_free_dimension_override_by_name("batch", 2)
+    session = ort.InferenceSession(data, options)
+    session.run(None, {"x": np.ones((2, 4), np.float32)})
+    events = json.loads((tmp_path / session.end_profiling()).read_text())
+    assert events and all(event["ph"] == "X" and event["cat"] == "Node" for event in events)
+
+
+def test_install_stands_in_for_the_package():
+    script = """
+import treadle.onnxruntime
+treadle.onnxruntime.install()
+import onnxruntime
+from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
+from onnxruntime.capi import _pybind_state as C
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
+assert onnxruntime.InferenceSession is treadle.onnxruntime.InferenceSession
+assert onnxruntime.get_device() == "CPU" and onnxruntime.get_available_providers() == ["CPUExecutionProvider"]
+assert C.get_available_providers() == ["CPUExecutionProvider"]
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
