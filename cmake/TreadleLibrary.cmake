@@ -6,6 +6,33 @@ function(treadle_compile_options target)
   target_compile_options(${target} PRIVATE -Wall -Wextra $<$<BOOL:${TREADLE_WERROR}>:-Werror>)
 endfunction()
 
+# Compiles `header` once into build/precompiled/NAME.pch, with `flags` beside those of every target; clang only. Standard
+# and third-party headers only, so that it is rarely compiled anew. A precompiled header holds absolute paths: what ccache
+# compares is the preprocessed text in NAME.pch.sum, so that trees in different places share their objects.
+function(treadle_precompiled_header name header flags)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    return()
+  endif()
+  string(TOUPPER "${CMAKE_BUILD_TYPE}" config)
+  separate_arguments(all UNIX_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${config}} -std=c++20 ${flags}")
+  set(out ${CMAKE_BINARY_DIR}/precompiled/${name}.pch)
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/precompiled)
+  add_custom_command(OUTPUT ${out} ${out}.sum
+    COMMAND ${CMAKE_CXX_COMPILER} ${all} -Xclang -fno-pch-timestamp -fpch-instantiate-templates -MD -MF ${out}.d -MT ${out}
+      -x c++-header ${header} -o ${out}
+    COMMAND ${CMAKE_CXX_COMPILER} ${all} -E -P -x c++ ${header} -o ${out}.sum
+    DEPENDS ${header} DEPFILE ${out}.d COMMENT "Precompiling ${name} headers" VERBATIM)
+  add_custom_target(treadle_precompiled_${name} DEPENDS ${out} ${out}.sum)
+endfunction()
+
+function(treadle_use_precompiled target name)
+  if(TARGET treadle_precompiled_${name})
+    target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include-pch \
+${CMAKE_BINARY_DIR}/precompiled/${name}.pch -Xclang -fno-pch-timestamp>")
+    add_dependencies(${target} treadle_precompiled_${name})
+  endif()
+endfunction()
+
 # One object library per folder of src, with all *.cc below it.
 function(treadle_library name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cc)
@@ -18,6 +45,7 @@ function(treadle_library name)
   target_include_directories(treadle_${name}_objects PRIVATE ${CMAKE_SOURCE_DIR}/src)
   target_include_directories(treadle_${name}_objects SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
   target_link_libraries(treadle_${name}_objects PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
+  treadle_use_precompiled(treadle_${name}_objects std)
 endfunction()
 
 # Links the objects of several folders into one shared library.
@@ -78,5 +106,6 @@ function(treadle_tests folder)
   endif()
   target_link_libraries(${target} PRIVATE treadle_runtime GTest::gmock GTest::gtest_main)
   target_compile_definitions(${target} PRIVATE TREADLE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  treadle_use_precompiled(${target} tests)
   gtest_discover_tests(${target} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 120)
 endfunction()

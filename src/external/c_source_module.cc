@@ -20,6 +20,8 @@ extern char** environ;
 
 namespace treadle::external {
 
+TREADLE_DEFINE_NODE(CSourceModuleNode);
+
 using runtime::Module;
 using runtime::PackedFunc;
 using runtime::Registry;

@@ -7,6 +7,17 @@
 
 namespace treadle {
 
+TREADLE_DEFINE_NODE(AttrsNode);
+TREADLE_DEFINE_NODE(DictAttrsNode);
+TREADLE_DEFINE_NODE(BaseExprNode);
+TREADLE_DEFINE_NODE(PrimExprNode);
+TREADLE_DEFINE_NODE(IntImmNode);
+TREADLE_DEFINE_NODE(FloatImmNode);
+TREADLE_DEFINE_NODE(TypeNode);
+TREADLE_DEFINE_NODE(RelayExprNode);
+TREADLE_DEFINE_NODE(GlobalVarNode);
+TREADLE_DEFINE_NODE(SpanNode);
+
 Span::Span(std::string source_name, int line, int column, int end_line, int end_column) {
   auto node = MakeObject<SpanNode>();
   node->source_name = std::move(source_name);

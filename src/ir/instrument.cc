@@ -7,6 +7,8 @@
 
 namespace treadle::transform {
 
+TREADLE_DEFINE_NODE(PassTiming);
+
 void PassTiming::EnterPassContext() {
   entries_.clear();
   running_.clear();

@@ -3,6 +3,11 @@
 
 namespace treadle {
 
+TREADLE_DEFINE_NODE(BaseFuncNode);
+TREADLE_DEFINE_NODE(ConstructorNode);
+TREADLE_DEFINE_NODE(TypeDataNode);
+TREADLE_DEFINE_NODE(IRModuleNode);
+
 BaseFuncNode::BaseFuncNode() : attrs(Map<String, ObjectRef>()) {}
 
 bool BaseFuncNode::HasNonzeroAttr(const std::string& key) const {

@@ -7,6 +7,9 @@
 #include "treadle/base/suggest.h"
 
 namespace treadle {
+
+TREADLE_DEFINE_NODE(OpNode);
+
 namespace {
 
 struct OpTable {

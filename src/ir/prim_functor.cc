@@ -3,6 +3,9 @@
 
 namespace treadle::tir {
 
+template class ExprFunctor<void(const PrimExpr&)>;
+template class ExprFunctor<PrimExpr(const PrimExpr&)>;
+
 void ExprVisitor::VisitExpr_(const VarNode*) {}
 void ExprVisitor::VisitExpr_(const IntImmNode*) {}
 void ExprVisitor::VisitExpr_(const FloatImmNode*) {}

@@ -12,6 +12,9 @@
 #include "ir/x86_cpus.h"
 
 namespace treadle {
+
+TREADLE_DEFINE_NODE(TargetNode);
+
 namespace {
 
 struct KindInfo {

@@ -8,6 +8,11 @@
 #include "treadle/base/suggest.h"
 
 namespace treadle::transform {
+
+TREADLE_DEFINE_NODE(PassInstrument);
+TREADLE_DEFINE_NODE(PassContextNode);
+TREADLE_DEFINE_NODE(PassNode);
+
 namespace {
 
 bool Contains(const std::vector<std::string>& names, const std::string& name) {

@@ -5,6 +5,19 @@
 
 namespace treadle {
 
+TREADLE_DEFINE_NODE(PrimTypeNode);
+TREADLE_DEFINE_NODE(PointerTypeNode);
+TREADLE_DEFINE_NODE(TensorTypeNode);
+TREADLE_DEFINE_NODE(TypeVarNode);
+TREADLE_DEFINE_NODE(GlobalTypeVarNode);
+TREADLE_DEFINE_NODE(TupleTypeNode);
+TREADLE_DEFINE_NODE(TypeConstraintNode);
+TREADLE_DEFINE_NODE(FuncTypeNode);
+TREADLE_DEFINE_NODE(TypeCallNode);
+TREADLE_DEFINE_NODE(RelayRefTypeNode);
+TREADLE_DEFINE_NODE(IncompleteTypeNode);
+TREADLE_DEFINE_NODE(TypeRelationNode);
+
 PrimType::PrimType(DataType dtype) {
   auto node = MakeObject<PrimTypeNode>();
   node->dtype = dtype;

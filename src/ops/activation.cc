@@ -8,6 +8,11 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(BiasAddAttrs);
+TREADLE_DEFINE_NODE(LeakyReluAttrs);
+TREADLE_DEFINE_NODE(PReluAttrs);
+
 namespace {
 
 Type LeakyReluInfer(const InferContext& context) {

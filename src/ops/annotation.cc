@@ -7,6 +7,12 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(OnDeviceAttrs);
+TREADLE_DEFINE_NODE(DeviceCopyAttrs);
+TREADLE_DEFINE_NODE(CompilerAttrs);
+TREADLE_DEFINE_NODE(CastHintAttrs);
+
 namespace {
 
 /// Any type: annotations stand on tuples too.

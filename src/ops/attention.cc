@@ -18,6 +18,9 @@
 #include "treadle/relay/layout.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(AttentionAttrs);
+
 namespace {
 
 using relay::CallNode;

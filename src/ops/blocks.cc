@@ -9,6 +9,11 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(SpaceToBatchNDAttrs);
+TREADLE_DEFINE_NODE(BatchToSpaceNDAttrs);
+TREADLE_DEFINE_NODE(YoloReorgAttrs);
+
 namespace {
 
 PrimExpr DivideExactly(const PrimExpr& dim, int64_t by, const TensorTypeNode* data) {

@@ -13,6 +13,13 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(SearchSortedAttrs);
+TREADLE_DEFINE_NODE(MeshgridAttrs);
+TREADLE_DEFINE_NODE(MatrixSetDiagAttrs);
+TREADLE_DEFINE_NODE(EinsumAttrs);
+TREADLE_DEFINE_NODE(TriluAttrs);
+
 namespace {
 
 // ---- einsum ----

@@ -15,6 +15,11 @@
 
 namespace treadle::ops {
 
+TREADLE_DEFINE_NODE(ConvAttrs);
+TREADLE_DEFINE_NODE(Conv1DAttrs);
+TREADLE_DEFINE_NODE(Conv2DAttrs);
+TREADLE_DEFINE_NODE(Conv3DAttrs);
+
 std::string SpatialNames(size_t rank) { return std::string("DHW").substr(3 - rank); }
 
 DataType ConvOutDType(DataType data, DataType out) { return out.is_void() ? data : out; }

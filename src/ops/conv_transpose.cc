@@ -13,6 +13,12 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(ConvTransposeAttrs);
+TREADLE_DEFINE_NODE(Conv1DTransposeAttrs);
+TREADLE_DEFINE_NODE(Conv2DTransposeAttrs);
+TREADLE_DEFINE_NODE(Conv3DTransposeAttrs);
+
 namespace {
 
 struct TransposeSizes {

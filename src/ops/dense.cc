@@ -11,6 +11,12 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(DenseAttrs);
+TREADLE_DEFINE_NODE(MatmulAttrs);
+TREADLE_DEFINE_NODE(BatchMatmulAttrs);
+TREADLE_DEFINE_NODE(DensePackAttrs);
+
 namespace {
 
 DataType MatmulOutDType(const TensorTypeNode* a, const TensorTypeNode* b, DataType out) {

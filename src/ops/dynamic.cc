@@ -12,6 +12,9 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(UniqueAttrs);
+
 namespace {
 
 /// Length of an operand that lists sizes; ShapeError unless it is a vector of constant length.

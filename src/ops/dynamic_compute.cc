@@ -15,6 +15,10 @@
 #include "treadle/ops/shape_function.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(ForgetShapeAttrs);
+TREADLE_DEFINE_NODE(RaiseAttrs);
+
 namespace {
 
 using Shapes = Array<Array<PrimExpr>>;

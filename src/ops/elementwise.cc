@@ -10,6 +10,11 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(CastAttrs);
+TREADLE_DEFINE_NODE(ClipAttrs);
+TREADLE_DEFINE_NODE(FixedPointMultiplyAttrs);
+
 namespace {
 
 const std::vector<OpArgument> kData = {{"data", "Tensor", "The input."}};

@@ -9,6 +9,10 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(InitOpAttrs);
+TREADLE_DEFINE_NODE(ArangeAttrs);
+
 namespace {
 
 void CheckShape(const Array<PrimExpr>& shape) {

@@ -9,6 +9,10 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(GridSampleAttrs);
+TREADLE_DEFINE_NODE(AffineGridAttrs);
+
 namespace {
 
 PrimExpr F(double value) { return tir::make_const(DataType::Float(32), value); }

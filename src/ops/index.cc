@@ -8,6 +8,12 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(TakeAttrs);
+TREADLE_DEFINE_NODE(GatherAttrs);
+TREADLE_DEFINE_NODE(GatherNDAttrs);
+TREADLE_DEFINE_NODE(OneHotAttrs);
+
 namespace {
 
 Type TakeInfer(const InferContext& context) {

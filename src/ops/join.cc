@@ -11,6 +11,12 @@
 
 namespace treadle::ops {
 
+TREADLE_DEFINE_NODE(ConcatenateAttrs);
+TREADLE_DEFINE_NODE(StackAttrs);
+TREADLE_DEFINE_NODE(SplitAttrs);
+TREADLE_DEFINE_NODE(TileAttrs);
+TREADLE_DEFINE_NODE(RepeatAttrs);
+
 std::optional<int64_t> SplitSections(const SplitAttrs& attrs) {
   const auto* sections = attrs.indices_or_sections.as<IntImmNode>();
   return sections != nullptr ? std::optional<int64_t>(sections->value) : std::nullopt;

@@ -7,6 +7,9 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(NLLLossAttrs);
+
 namespace {
 
 /// predictions, targets (batch, classes) -> scalar

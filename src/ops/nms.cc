@@ -9,6 +9,9 @@
 #include "treadle/ops/shape_function.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(NmsPaddedAttrs);
+
 namespace {
 
 using te::Tensor;

@@ -9,6 +9,14 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(BatchNormAttrs);
+TREADLE_DEFINE_NODE(LayerNormAttrs);
+TREADLE_DEFINE_NODE(InstanceNormAttrs);
+TREADLE_DEFINE_NODE(GroupNormAttrs);
+TREADLE_DEFINE_NODE(L2NormalizeAttrs);
+TREADLE_DEFINE_NODE(LRNAttrs);
+
 namespace {
 
 PrimExpr ChannelDim(const TensorTypeNode* data, int64_t axis) {

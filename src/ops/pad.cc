@@ -10,6 +10,10 @@
 
 namespace treadle::ops {
 
+TREADLE_DEFINE_NODE(PadAttrs);
+TREADLE_DEFINE_NODE(MirrorPadAttrs);
+TREADLE_DEFINE_NODE(DilateAttrs);
+
 std::vector<std::pair<int64_t, int64_t>> PadPairs(const Array<Array<PrimExpr>>& pad_width, size_t rank) {
   std::vector<std::pair<int64_t, int64_t>> pairs;
   if (pad_width.size() != rank) {

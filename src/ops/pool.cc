@@ -10,6 +10,24 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(PoolAttrs);
+TREADLE_DEFINE_NODE(MaxPool1DAttrs);
+TREADLE_DEFINE_NODE(MaxPool2DAttrs);
+TREADLE_DEFINE_NODE(MaxPool3DAttrs);
+TREADLE_DEFINE_NODE(AvgPoolAttrs);
+TREADLE_DEFINE_NODE(AvgPool1DAttrs);
+TREADLE_DEFINE_NODE(AvgPool2DAttrs);
+TREADLE_DEFINE_NODE(AvgPool3DAttrs);
+TREADLE_DEFINE_NODE(GlobalPoolAttrs);
+TREADLE_DEFINE_NODE(GlobalPool1DAttrs);
+TREADLE_DEFINE_NODE(GlobalPool2DAttrs);
+TREADLE_DEFINE_NODE(GlobalPool3DAttrs);
+TREADLE_DEFINE_NODE(AdaptivePoolAttrs);
+TREADLE_DEFINE_NODE(AdaptivePool1DAttrs);
+TREADLE_DEFINE_NODE(AdaptivePool2DAttrs);
+TREADLE_DEFINE_NODE(AdaptivePool3DAttrs);
+
 namespace {
 
 Layout OutLayout(const std::string& layout, const std::string& out_layout) {

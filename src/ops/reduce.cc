@@ -8,6 +8,11 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(ReduceAttrs);
+TREADLE_DEFINE_NODE(VarianceAttrs);
+TREADLE_DEFINE_NODE(ArgReduceAttrs);
+
 namespace {
 
 /// Whether each dimension is reduced.

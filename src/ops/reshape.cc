@@ -12,6 +12,14 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(SubPixelAttrs);
+TREADLE_DEFINE_NODE(ReshapeAttrs);
+TREADLE_DEFINE_NODE(TransposeAttrs);
+TREADLE_DEFINE_NODE(SqueezeAttrs);
+TREADLE_DEFINE_NODE(ExpandDimsAttrs);
+TREADLE_DEFINE_NODE(LayoutTransformAttrs);
+
 namespace {
 
 /// Constant factor and symbolic factors of a product of dimensions.

@@ -13,6 +13,14 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(ResizeAttrs);
+TREADLE_DEFINE_NODE(Resize1DAttrs);
+TREADLE_DEFINE_NODE(Resize2DAttrs);
+TREADLE_DEFINE_NODE(Resize3DAttrs);
+TREADLE_DEFINE_NODE(UpSamplingAttrs);
+TREADLE_DEFINE_NODE(UpSampling3DAttrs);
+
 namespace {
 
 void CheckOneOf(const std::string& value, const std::vector<const char*>& allowed, const char* name) {

@@ -8,6 +8,9 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(ScanopAttrs);
+
 namespace {
 
 Type ScanInfer(const InferContext& context) {

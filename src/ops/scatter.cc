@@ -11,6 +11,11 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(ScatterAttrs);
+TREADLE_DEFINE_NODE(ScatterNDAttrs);
+TREADLE_DEFINE_NODE(SparseToDenseAttrs);
+
 namespace {
 
 void CheckReduction(const std::string& mode) {

@@ -7,6 +7,10 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(ShapeOfAttrs);
+TREADLE_DEFINE_NODE(NdarraySizeAttrs);
+
 namespace {
 
 Type ShapeOfInfer(const InferContext& context) {

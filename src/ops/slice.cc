@@ -10,6 +10,13 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(StridedSliceAttrs);
+TREADLE_DEFINE_NODE(SliceLikeAttrs);
+TREADLE_DEFINE_NODE(ReverseAttrs);
+TREADLE_DEFINE_NODE(ReverseSequenceAttrs);
+TREADLE_DEFINE_NODE(SequenceMaskAttrs);
+
 namespace {
 
 /// Where a begin or end lies in a dimension of `size` elements. Backward slices may stop before element 0, at -1.

@@ -7,6 +7,10 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(SoftmaxAttrs);
+TREADLE_DEFINE_NODE(DropoutAttrs);
+
 namespace {
 
 Type SoftmaxInfer(const InferContext& context) {

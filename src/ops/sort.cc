@@ -8,6 +8,10 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(ArgsortAttrs);
+TREADLE_DEFINE_NODE(TopKAttrs);
+
 namespace {
 
 Type SortInfer(const InferContext& context) {

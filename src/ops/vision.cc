@@ -11,6 +11,11 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(DeformableConv2DAttrs);
+TREADLE_DEFINE_NODE(ROIAlignAttrs);
+TREADLE_DEFINE_NODE(ROIPoolAttrs);
+
 namespace {
 
 const DataType kReal = DataType::Float(32);

@@ -23,6 +23,28 @@ IRModule IRModule::FromExpr(const RelayExpr& expr) {
 }
 
 namespace relay {
+
+TREADLE_DEFINE_NODE(ConstantNode);
+TREADLE_DEFINE_NODE(TupleNode);
+TREADLE_DEFINE_NODE(IdNode);
+TREADLE_DEFINE_NODE(VarNode);
+TREADLE_DEFINE_NODE(CallNode);
+TREADLE_DEFINE_NODE(LetNode);
+TREADLE_DEFINE_NODE(IfNode);
+TREADLE_DEFINE_NODE(TupleGetItemNode);
+TREADLE_DEFINE_NODE(RefCreateNode);
+TREADLE_DEFINE_NODE(RefReadNode);
+TREADLE_DEFINE_NODE(RefWriteNode);
+TREADLE_DEFINE_NODE(TempExprNode);
+TREADLE_DEFINE_NODE(PatternNode);
+TREADLE_DEFINE_NODE(PatternWildcardNode);
+TREADLE_DEFINE_NODE(PatternVarNode);
+TREADLE_DEFINE_NODE(PatternConstructorNode);
+TREADLE_DEFINE_NODE(PatternTupleNode);
+TREADLE_DEFINE_NODE(ClauseNode);
+TREADLE_DEFINE_NODE(MatchNode);
+TREADLE_DEFINE_NODE(FunctionNode);
+
 namespace {
 
 Span SpanOf(const ObjectRef& expr) {

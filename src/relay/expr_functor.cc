@@ -3,6 +3,9 @@
 
 namespace treadle::relay {
 
+template class ExprFunctor<void(const Expr&)>;
+template class ExprFunctor<Expr(const Expr&)>;
+
 void CollectChildren(const Expr& expr, std::vector<Expr>* children) {
   if (const auto* call = expr.as<CallNode>()) {
     children->push_back(call->op);

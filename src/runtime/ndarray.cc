@@ -7,6 +7,9 @@
 #include "treadle/base/checked_math.h"
 
 namespace treadle::runtime {
+
+TREADLE_DEFINE_NODE(NDArrayNode);
+
 namespace {
 
 constexpr uint64_t kTensorMagic = 0xDD5E40F096B4A13F;

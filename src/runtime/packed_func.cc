@@ -6,6 +6,9 @@
 #include "treadle/runtime/module.h"
 
 namespace treadle::runtime {
+
+TREADLE_DEFINE_NODE(PackedFuncNode);
+
 namespace {
 
 class ClosureFunc final : public PackedFuncNode {

@@ -11,6 +11,8 @@
 
 namespace treadle::te {
 
+TREADLE_DEFINE_NODE(ScanOpNode);
+
 Array<Tensor> Scan(const Array<Tensor>& init, const Array<Tensor>& update, const Array<Tensor>& state_placeholder,
                    const Array<Tensor>& inputs, std::string name, std::string tag, Map<String, ObjectRef> attrs) {
   if (update.empty() || init.size() != update.size() || state_placeholder.size() != update.size()) {

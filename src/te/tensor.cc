@@ -11,6 +11,12 @@
 
 namespace treadle::te {
 
+TREADLE_DEFINE_NODE(OperationNode);
+TREADLE_DEFINE_NODE(TensorNode);
+TREADLE_DEFINE_NODE(PlaceholderOpNode);
+TREADLE_DEFINE_NODE(ComputeOpNode);
+TREADLE_DEFINE_NODE(ExternOpNode);
+
 using tir::Buffer;
 using tir::ProducerLoadNode;
 using tir::ReduceNode;

@@ -5,6 +5,8 @@
 
 namespace treadle::tir {
 
+TREADLE_DEFINE_NODE(PrimFuncNode);
+
 PrimFunc::PrimFunc(Array<Var> params, Stmt body, Type ret_type, Map<Var, Buffer> buffer_map, DictAttrs attrs,
                    Span span) {
   for (const auto& [param, buffer] : buffer_map) {

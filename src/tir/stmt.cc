@@ -7,6 +7,22 @@
 
 namespace treadle::tir {
 
+TREADLE_DEFINE_NODE(StmtNode);
+TREADLE_DEFINE_NODE(LetStmtNode);
+TREADLE_DEFINE_NODE(AttrStmtNode);
+TREADLE_DEFINE_NODE(AssertStmtNode);
+TREADLE_DEFINE_NODE(BufferStoreNode);
+TREADLE_DEFINE_NODE(AllocateNode);
+TREADLE_DEFINE_NODE(SeqStmtNode);
+TREADLE_DEFINE_NODE(IfThenElseNode);
+TREADLE_DEFINE_NODE(EvaluateNode);
+TREADLE_DEFINE_NODE(ForNode);
+TREADLE_DEFINE_NODE(WhileNode);
+TREADLE_DEFINE_NODE(BufferRegionNode);
+TREADLE_DEFINE_NODE(MatchBufferRegionNode);
+TREADLE_DEFINE_NODE(BlockNode);
+TREADLE_DEFINE_NODE(BlockRealizeNode);
+
 LetStmt::LetStmt(Var var, PrimExpr value, Stmt body, Span span) {
   TREADLE_ICHECK(var.dtype() == value.dtype())
       << "let " << var->name_hint << " of " << var.dtype() << " = value of " << value.dtype();

@@ -7,6 +7,12 @@
 
 namespace treadle::tir {
 
+template class StmtFunctor<void(const Stmt&)>;
+template class StmtFunctor<Stmt(const Stmt&)>;
+
+void StmtExprVisitor::VisitExpr(const PrimExpr& e) { ExprVisitor::VisitExpr(e); }
+PrimExpr StmtExprMutator::VisitExpr(const PrimExpr& e) { return ExprMutator::VisitExpr(e); }
+
 // ---- Visitor ----
 
 void StmtVisitor::VisitStmt_(const LetStmtNode* op) {

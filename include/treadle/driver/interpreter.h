@@ -19,7 +19,7 @@ using Value = ObjectRef;
 class TupleValueNode : public Object {
  public:
   Array<Value> fields;
-  TREADLE_NODE(TupleValueNode, Object, "relay.TupleValue")
+  TREADLE_DECLARE_NODE(TupleValueNode, Object, "relay.TupleValue");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("fields", &TupleValueNode::fields);
@@ -37,7 +37,7 @@ class ConstructorValueNode : public Object {
   int tag = -1;
   Array<Value> fields;
   Constructor constructor;
-  TREADLE_NODE(ConstructorValueNode, Object, "relay.ConstructorValue")
+  TREADLE_DECLARE_NODE(ConstructorValueNode, Object, "relay.ConstructorValue");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("tag", &ConstructorValueNode::tag);
@@ -55,7 +55,7 @@ class ConstructorValue : public ObjectRef {
 class RefValueNode : public Object {
  public:
   mutable Value value;
-  TREADLE_NODE(RefValueNode, Object, "relay.RefValue")
+  TREADLE_DECLARE_NODE(RefValueNode, Object, "relay.RefValue");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("value", &RefValueNode::value);
@@ -74,7 +74,7 @@ class ClosureValueNode : public Object {
   std::vector<Value> captured;
   int code = -1;       ///< of the interpreter; -1: `callee` stands for itself
   relay::Expr callee;  ///< function literal, operator, constructor or global function
-  TREADLE_NODE(ClosureValueNode, Object, "relay.Closure")
+  TREADLE_DECLARE_NODE(ClosureValueNode, Object, "relay.Closure");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("callee", &ClosureValueNode::callee);

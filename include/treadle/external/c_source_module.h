@@ -40,7 +40,7 @@ class CSourceModuleNode : public runtime::ModuleNode {
   /// Format "o": Object(); else the text.
   void SaveToFile(const std::string& path, const std::string& format) const override;
   bool IsDSOExportable() const override { return true; }
-  TREADLE_NODE(CSourceModuleNode, runtime::ModuleNode, "external.CSourceModule")
+  TREADLE_DECLARE_NODE(CSourceModuleNode, runtime::ModuleNode, "external.CSourceModule");
 
  private:
   runtime::Module LoadNow() const;

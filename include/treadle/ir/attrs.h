@@ -12,7 +12,7 @@ namespace treadle {
 /// Base of operators' attributes. Defaults are the member initialisers; docs and ranges stand in Reflect.
 class AttrsNode : public Object {
  public:
-  TREADLE_NODE(AttrsNode, Object, "Attrs")
+  TREADLE_DECLARE_NODE(AttrsNode, Object, "Attrs");
 };
 class Attrs : public ObjectRef {
  public:
@@ -30,7 +30,7 @@ Attrs MakeAttrs(Init&& init) {
 class DictAttrsNode : public AttrsNode {
  public:
   Map<String, ObjectRef> dict;
-  TREADLE_NODE(DictAttrsNode, AttrsNode, "DictAttrs")
+  TREADLE_DECLARE_NODE(DictAttrsNode, AttrsNode, "DictAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("dict", &DictAttrsNode::dict);

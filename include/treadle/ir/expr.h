@@ -14,7 +14,7 @@ namespace treadle {
 class BaseExprNode : public Object {
  public:
   Span span;  ///< may be null
-  TREADLE_NODE(BaseExprNode, Object, "BaseExpr")
+  TREADLE_DECLARE_NODE(BaseExprNode, Object, "BaseExpr");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("span", &BaseExprNode::span).Ignored();
@@ -30,7 +30,7 @@ class BaseExpr : public ObjectRef {
 class PrimExprNode : public BaseExprNode {
  public:
   DataType dtype;
-  TREADLE_NODE(PrimExprNode, BaseExprNode, "PrimExpr")
+  TREADLE_DECLARE_NODE(PrimExprNode, BaseExprNode, "PrimExpr");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("dtype", &PrimExprNode::dtype);
@@ -50,7 +50,7 @@ class PrimExpr : public BaseExpr {
 class IntImmNode : public PrimExprNode {
  public:
   int64_t value = 0;
-  TREADLE_NODE(IntImmNode, PrimExprNode, "IntImm")
+  TREADLE_DECLARE_NODE(IntImmNode, PrimExprNode, "IntImm");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("value", &IntImmNode::value);
@@ -67,7 +67,7 @@ class IntImm : public PrimExpr {
 class FloatImmNode : public PrimExprNode {
  public:
   double value = 0;
-  TREADLE_NODE(FloatImmNode, PrimExprNode, "FloatImm")
+  TREADLE_DECLARE_NODE(FloatImmNode, PrimExprNode, "FloatImm");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("value", &FloatImmNode::value);
@@ -88,7 +88,7 @@ inline const int64_t* AsConstInt(const PrimExpr& expr) {
 class TypeNode : public Object {
  public:
   Span span;
-  TREADLE_NODE(TypeNode, Object, "Type")
+  TREADLE_DECLARE_NODE(TypeNode, Object, "Type");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("span", &TypeNode::span).Ignored();
@@ -103,7 +103,7 @@ class Type : public ObjectRef {
 class RelayExprNode : public BaseExprNode {
  public:
   Type checked_type_;  ///< set by type inference; null before
-  TREADLE_NODE(RelayExprNode, BaseExprNode, "RelayExpr")
+  TREADLE_DECLARE_NODE(RelayExprNode, BaseExprNode, "RelayExpr");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("_checked_type_", &RelayExprNode::checked_type_).Ignored();
@@ -129,7 +129,7 @@ class RelayExpr : public BaseExpr {
 class GlobalVarNode : public RelayExprNode {
  public:
   std::string name_hint;
-  TREADLE_NODE(GlobalVarNode, RelayExprNode, "GlobalVar")
+  TREADLE_DECLARE_NODE(GlobalVarNode, RelayExprNode, "GlobalVar");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("name_hint", &GlobalVarNode::name_hint);

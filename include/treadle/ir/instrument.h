@@ -25,7 +25,7 @@ class PassTiming : public PassInstrument {
   std::string Render() const;
   /// Microseconds of the outermost passes together.
   double TotalMicroseconds() const;
-  TREADLE_NODE(PassTiming, PassInstrument, "instrument.PassTiming")
+  TREADLE_DECLARE_NODE(PassTiming, PassInstrument, "instrument.PassTiming");
 
  private:
   using Clock = std::chrono::steady_clock;

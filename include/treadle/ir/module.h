@@ -16,7 +16,7 @@ class BaseFuncNode : public RelayExprNode {
  public:
   DictAttrs attrs;
   BaseFuncNode();
-  TREADLE_NODE(BaseFuncNode, RelayExprNode, "BaseFunc")
+  TREADLE_DECLARE_NODE(BaseFuncNode, RelayExprNode, "BaseFunc");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("attrs", &BaseFuncNode::attrs);
@@ -57,7 +57,7 @@ class ConstructorNode : public RelayExprNode {
   Array<Type> inputs;
   GlobalTypeVar belong_to;
   int tag = -1;  ///< position among the constructors of its type; unique within a module's types
-  TREADLE_NODE(ConstructorNode, RelayExprNode, "relay.Constructor")
+  TREADLE_DECLARE_NODE(ConstructorNode, RelayExprNode, "relay.Constructor");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("name_hint", &ConstructorNode::name_hint);
@@ -78,7 +78,7 @@ class TypeDataNode : public TypeNode {
   GlobalTypeVar header;
   Array<TypeVar> type_vars;
   Array<Constructor> constructors;
-  TREADLE_NODE(TypeDataNode, TypeNode, "relay.TypeData")
+  TREADLE_DECLARE_NODE(TypeDataNode, TypeNode, "relay.TypeData");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("header", &TypeDataNode::header);
@@ -102,7 +102,7 @@ class IRModuleNode : public Object {
   Map<String, GlobalVar> global_vars;           ///< by name
   Map<String, GlobalTypeVar> global_type_vars;  ///< by name
   IRModuleNode();
-  TREADLE_NODE(IRModuleNode, Object, "IRModule")
+  TREADLE_DECLARE_NODE(IRModuleNode, Object, "IRModule");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("functions", &IRModuleNode::functions);

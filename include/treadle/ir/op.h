@@ -50,7 +50,7 @@ class OpNode : public RelayExprNode {
   const TypeInfo* attrs_type = nullptr;  ///< class of the attributes; null: takes none
   TypeRelationFn type_relation = nullptr;
   std::unordered_map<std::string, std::any> attr_map;
-  TREADLE_NODE(OpNode, RelayExprNode, "Op")
+  TREADLE_DECLARE_NODE(OpNode, RelayExprNode, "Op");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("name", &OpNode::name);

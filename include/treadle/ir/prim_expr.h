@@ -15,7 +15,7 @@ class VarNode : public PrimExprNode {
  public:
   std::string name_hint;
   Type type_annotation;  ///< PointerType for pointers; null or PrimType for scalars
-  TREADLE_NODE(VarNode, PrimExprNode, "tir.Var")
+  TREADLE_DECLARE_NODE(VarNode, PrimExprNode, "tir.Var");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("name", &VarNode::name_hint).Ignored();
@@ -32,7 +32,7 @@ class Var : public PrimExpr {
 class StringImmNode : public PrimExprNode {
  public:
   std::string value;
-  TREADLE_NODE(StringImmNode, PrimExprNode, "tir.StringImm")
+  TREADLE_DECLARE_NODE(StringImmNode, PrimExprNode, "tir.StringImm");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("value", &StringImmNode::value);
@@ -48,7 +48,7 @@ class StringImm : public PrimExpr {
 class CastNode : public PrimExprNode {
  public:
   PrimExpr value;
-  TREADLE_NODE(CastNode, PrimExprNode, "tir.Cast")
+  TREADLE_DECLARE_NODE(CastNode, PrimExprNode, "tir.Cast");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("value", &CastNode::value);
@@ -62,22 +62,22 @@ class Cast : public PrimExpr {
 
 /// Declares a binary operator: a node with operands `a`, `b` of one dtype. Constructors check the dtypes and don't
 /// fold; the functions of prim_ops.h promote and fold.
-#define TREADLE_BINARY_NODE(Name, text)                  \
-  class Name##Node : public PrimExprNode {               \
-   public:                                               \
-    PrimExpr a, b;                                       \
-    TREADLE_NODE(Name##Node, PrimExprNode, "tir." #Name) \
-    template <typename R>                                \
-    static void Reflect(R& r) {                          \
-      r.Field("a", &Name##Node::a);                      \
-      r.Field("b", &Name##Node::b);                      \
-    }                                                    \
-    static constexpr const char* kSymbol = text;         \
-  };                                                     \
-  class Name : public PrimExpr {                         \
-   public:                                               \
-    Name(PrimExpr a, PrimExpr b, Span span = Span());    \
-    TREADLE_REF(Name, PrimExpr, Name##Node);             \
+#define TREADLE_BINARY_NODE(Name, text)                           \
+  class Name##Node : public PrimExprNode {                        \
+   public:                                                        \
+    PrimExpr a, b;                                                \
+    TREADLE_DECLARE_NODE(Name##Node, PrimExprNode, "tir." #Name); \
+    template <typename R>                                         \
+    static void Reflect(R& r) {                                   \
+      r.Field("a", &Name##Node::a);                               \
+      r.Field("b", &Name##Node::b);                               \
+    }                                                             \
+    static constexpr const char* kSymbol = text;                  \
+  };                                                              \
+  class Name : public PrimExpr {                                  \
+   public:                                                        \
+    Name(PrimExpr a, PrimExpr b, Span span = Span());             \
+    TREADLE_REF(Name, PrimExpr, Name##Node);                      \
   }
 
 TREADLE_BINARY_NODE(Add, "+");
@@ -102,7 +102,7 @@ TREADLE_BINARY_NODE(Or, "||");
 class NotNode : public PrimExprNode {
  public:
   PrimExpr a;
-  TREADLE_NODE(NotNode, PrimExprNode, "tir.Not")
+  TREADLE_DECLARE_NODE(NotNode, PrimExprNode, "tir.Not");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("a", &NotNode::a);
@@ -118,7 +118,7 @@ class Not : public PrimExpr {
 class SelectNode : public PrimExprNode {
  public:
   PrimExpr condition, true_value, false_value;
-  TREADLE_NODE(SelectNode, PrimExprNode, "tir.Select")
+  TREADLE_DECLARE_NODE(SelectNode, PrimExprNode, "tir.Select");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("condition", &SelectNode::condition);
@@ -137,7 +137,7 @@ class RampNode : public PrimExprNode {
  public:
   PrimExpr base, stride;
   int lanes = 0;
-  TREADLE_NODE(RampNode, PrimExprNode, "tir.Ramp")
+  TREADLE_DECLARE_NODE(RampNode, PrimExprNode, "tir.Ramp");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("base", &RampNode::base);
@@ -155,7 +155,7 @@ class BroadcastNode : public PrimExprNode {
  public:
   PrimExpr value;
   int lanes = 0;
-  TREADLE_NODE(BroadcastNode, PrimExprNode, "tir.Broadcast")
+  TREADLE_DECLARE_NODE(BroadcastNode, PrimExprNode, "tir.Broadcast");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("value", &BroadcastNode::value);
@@ -173,7 +173,7 @@ class ShuffleNode : public PrimExprNode {
  public:
   Array<PrimExpr> vectors;
   Array<PrimExpr> indices;
-  TREADLE_NODE(ShuffleNode, PrimExprNode, "tir.Shuffle")
+  TREADLE_DECLARE_NODE(ShuffleNode, PrimExprNode, "tir.Shuffle");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("vectors", &ShuffleNode::vectors);
@@ -191,7 +191,7 @@ class LetNode : public PrimExprNode {
  public:
   Var var;
   PrimExpr value, body;
-  TREADLE_NODE(LetNode, PrimExprNode, "tir.Let")
+  TREADLE_DECLARE_NODE(LetNode, PrimExprNode, "tir.Let");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("value", &LetNode::value);
@@ -210,7 +210,7 @@ class CallNode : public PrimExprNode {
  public:
   RelayExpr op;
   Array<PrimExpr> args;
-  TREADLE_NODE(CallNode, PrimExprNode, "tir.Call")
+  TREADLE_DECLARE_NODE(CallNode, PrimExprNode, "tir.Call");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("op", &CallNode::op);
@@ -236,7 +236,7 @@ class BufferNode : public Object {
   int data_alignment = 64;  ///< bytes
   int offset_factor = 0;    ///< elem_offset is a multiple of it (0: unknown)
   Span span;
-  TREADLE_NODE(BufferNode, Object, "tir.Buffer")
+  TREADLE_DECLARE_NODE(BufferNode, Object, "tir.Buffer");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("data", &BufferNode::data).Defines();
@@ -266,7 +266,7 @@ class BufferLoadNode : public PrimExprNode {
  public:
   Buffer buffer;
   Array<PrimExpr> indices;
-  TREADLE_NODE(BufferLoadNode, PrimExprNode, "tir.BufferLoad")
+  TREADLE_DECLARE_NODE(BufferLoadNode, PrimExprNode, "tir.BufferLoad");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("buffer", &BufferLoadNode::buffer);
@@ -283,7 +283,7 @@ class BufferLoad : public PrimExpr {
 class RangeNode : public Object {
  public:
   PrimExpr min, extent;
-  TREADLE_NODE(RangeNode, Object, "Range")
+  TREADLE_DECLARE_NODE(RangeNode, Object, "Range");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("min", &RangeNode::min);
@@ -317,7 +317,7 @@ class IterVarNode : public PrimExprNode {
   Var var;
   IterVarType iter_type = IterVarType::kDataPar;
   std::string thread_tag;
-  TREADLE_NODE(IterVarNode, PrimExprNode, "tir.IterVar")
+  TREADLE_DECLARE_NODE(IterVarNode, PrimExprNode, "tir.IterVar");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("dom", &IterVarNode::dom);
@@ -339,7 +339,7 @@ class CommReducerNode : public Object {
   Array<Var> lhs, rhs;
   Array<PrimExpr> result;
   Array<PrimExpr> identity_element;
-  TREADLE_NODE(CommReducerNode, Object, "tir.CommReducer")
+  TREADLE_DECLARE_NODE(CommReducerNode, Object, "tir.CommReducer");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("lhs", &CommReducerNode::lhs).Defines();
@@ -364,7 +364,7 @@ class ReduceNode : public PrimExprNode {
   Array<IterVar> axis;
   PrimExpr condition;  ///< elements where it is false are skipped
   int value_index = 0;
-  TREADLE_NODE(ReduceNode, PrimExprNode, "tir.Reduce")
+  TREADLE_DECLARE_NODE(ReduceNode, PrimExprNode, "tir.Reduce");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axis", &ReduceNode::axis).Defines();
@@ -388,7 +388,7 @@ class DataProducerNode : public Object {
   virtual Array<PrimExpr> GetShape() const = 0;
   virtual DataType GetDataType() const = 0;
   virtual std::string GetNameHint() const = 0;
-  TREADLE_NODE(DataProducerNode, Object, "tir.DataProducer")
+  TREADLE_DECLARE_NODE(DataProducerNode, Object, "tir.DataProducer");
 };
 class DataProducer : public ObjectRef {
  public:
@@ -400,7 +400,7 @@ class ProducerLoadNode : public PrimExprNode {
  public:
   DataProducer producer;
   Array<PrimExpr> indices;
-  TREADLE_NODE(ProducerLoadNode, PrimExprNode, "tir.ProducerLoad")
+  TREADLE_DECLARE_NODE(ProducerLoadNode, PrimExprNode, "tir.ProducerLoad");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("producer", &ProducerLoadNode::producer);

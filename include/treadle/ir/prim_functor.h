@@ -10,12 +10,13 @@
 
 namespace treadle::tir {
 
-#define TREADLE_PRIM_EXPR_KINDS(X)                                                                                  \
-  X(VarNode)                                                                                                        \
-  X(IntImmNode) X(FloatImmNode) X(StringImmNode) X(CastNode) X(AddNode) X(SubNode) X(MulNode) X(DivNode) X(ModNode) \
-      X(FloorDivNode) X(FloorModNode) X(MinNode) X(MaxNode) X(EQNode) X(NENode) X(LTNode) X(LENode) X(GTNode)       \
-          X(GENode) X(AndNode) X(OrNode) X(NotNode) X(SelectNode) X(RampNode) X(BroadcastNode) X(ShuffleNode)       \
-              X(LetNode) X(CallNode) X(BufferLoadNode) X(ProducerLoadNode) X(ReduceNode) X(IterVarNode)
+#define TREADLE_PRIM_EXPR_KINDS(X)                                                                                    \
+  X(VarNode)                                                                                                          \
+  X(IntImmNode)                                                                                                       \
+  X(FloatImmNode) X(StringImmNode) X(CastNode) X(AddNode) X(SubNode) X(MulNode) X(DivNode) X(ModNode) X(FloorDivNode) \
+      X(FloorModNode) X(MinNode) X(MaxNode) X(EQNode) X(NENode) X(LTNode) X(LENode) X(GTNode) X(GENode) X(AndNode)    \
+          X(OrNode) X(NotNode) X(SelectNode) X(RampNode) X(BroadcastNode) X(ShuffleNode) X(LetNode) X(CallNode)       \
+              X(BufferLoadNode) X(ProducerLoadNode) X(ReduceNode) X(IterVarNode)
 
 template <typename FType>
 class ExprFunctor;
@@ -52,6 +53,9 @@ class ExprFunctor<R(const PrimExpr& n, Args...)> {
     return table;
   }
 };
+
+extern template class ExprFunctor<void(const PrimExpr&)>;
+extern template class ExprFunctor<PrimExpr(const PrimExpr&)>;
 
 class ExprVisitor : public ExprFunctor<void(const PrimExpr&)> {
  protected:

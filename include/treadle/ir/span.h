@@ -15,7 +15,7 @@ class SpanNode : public Object {
   int column = 0;
   int end_line = 0;
   int end_column = 0;
-  TREADLE_NODE(SpanNode, Object, "Span")
+  TREADLE_DECLARE_NODE(SpanNode, Object, "Span");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("source_name", &SpanNode::source_name).Ignored();

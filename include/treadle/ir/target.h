@@ -38,7 +38,7 @@ class TargetNode : public Object {
   Map<String, String> attrs;      ///< options without the leading dash; a bare flag has value "1"
   std::string tag;                ///< the name it was made from, if any
   ObjectRef host;                 ///< Target of the code that launches kernels; null: the same
-  TREADLE_NODE(TargetNode, Object, "Target")
+  TREADLE_DECLARE_NODE(TargetNode, Object, "Target");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("kind", &TargetNode::kind);

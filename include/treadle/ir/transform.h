@@ -29,7 +29,7 @@ class PassInstrument : public Object {
   virtual bool ShouldRun(const IRModule&, const PassInfo&) { return true; }
   virtual void RunBeforePass(const IRModule&, const PassInfo&) {}
   virtual void RunAfterPass(const IRModule&, const PassInfo&) {}
-  TREADLE_NODE(PassInstrument, Object, "instrument.PassInstrument")
+  TREADLE_DECLARE_NODE(PassInstrument, Object, "instrument.PassInstrument");
 };
 
 /// Options of a compilation. Scoped per thread with PassContext::Scope.
@@ -40,7 +40,7 @@ class PassContextNode : public Object {
   std::vector<std::string> disabled_pass;
   Map<String, ObjectRef> config;  ///< keys and classes are those of RegisterPassConfig
   std::vector<ObjectPtr<PassInstrument>> instruments;
-  TREADLE_NODE(PassContextNode, Object, "transform.PassContext")
+  TREADLE_DECLARE_NODE(PassContextNode, Object, "transform.PassContext");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("opt_level", &PassContextNode::opt_level);
@@ -92,7 +92,7 @@ class PassNode : public Object {
  public:
   PassInfo info;
   virtual IRModule Run(IRModule module, const PassContext& context) const = 0;
-  TREADLE_NODE(PassNode, Object, "transform.Pass")
+  TREADLE_DECLARE_NODE(PassNode, Object, "transform.Pass");
 };
 class Pass : public ObjectRef {
  public:

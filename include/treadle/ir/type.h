@@ -23,7 +23,7 @@ enum class TypeKind : int {
 class PrimTypeNode : public TypeNode {
  public:
   DataType dtype;
-  TREADLE_NODE(PrimTypeNode, TypeNode, "PrimType")
+  TREADLE_DECLARE_NODE(PrimTypeNode, TypeNode, "PrimType");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("dtype", &PrimTypeNode::dtype);
@@ -40,7 +40,7 @@ class PointerTypeNode : public TypeNode {
  public:
   Type element_type;
   std::string storage_scope;
-  TREADLE_NODE(PointerTypeNode, TypeNode, "PointerType")
+  TREADLE_DECLARE_NODE(PointerTypeNode, TypeNode, "PointerType");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("element_type", &PointerTypeNode::element_type);
@@ -59,7 +59,7 @@ class TensorTypeNode : public TypeNode {
  public:
   Array<PrimExpr> shape;
   DataType dtype;
-  TREADLE_NODE(TensorTypeNode, TypeNode, "relay.TensorType")
+  TREADLE_DECLARE_NODE(TensorTypeNode, TypeNode, "relay.TensorType");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("shape", &TensorTypeNode::shape);
@@ -88,7 +88,7 @@ class TypeVarNode : public TypeNode {
  public:
   std::string name_hint;
   TypeKind kind = TypeKind::kType;
-  TREADLE_NODE(TypeVarNode, TypeNode, "relay.TypeVar")
+  TREADLE_DECLARE_NODE(TypeVarNode, TypeNode, "relay.TypeVar");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("name_hint", &TypeVarNode::name_hint).Ignored();
@@ -106,7 +106,7 @@ class GlobalTypeVarNode : public TypeNode {
  public:
   std::string name_hint;
   TypeKind kind = TypeKind::kAdtHandle;
-  TREADLE_NODE(GlobalTypeVarNode, TypeNode, "relay.GlobalTypeVar")
+  TREADLE_DECLARE_NODE(GlobalTypeVarNode, TypeNode, "relay.GlobalTypeVar");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("name_hint", &GlobalTypeVarNode::name_hint);
@@ -122,7 +122,7 @@ class GlobalTypeVar : public Type {
 class TupleTypeNode : public TypeNode {
  public:
   Array<Type> fields;
-  TREADLE_NODE(TupleTypeNode, TypeNode, "TupleType")
+  TREADLE_DECLARE_NODE(TupleTypeNode, TypeNode, "TupleType");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("fields", &TupleTypeNode::fields);
@@ -137,7 +137,7 @@ class TupleType : public Type {
 /// A constraint between types; the only one is TypeRelation.
 class TypeConstraintNode : public TypeNode {
  public:
-  TREADLE_NODE(TypeConstraintNode, TypeNode, "TypeConstraint")
+  TREADLE_DECLARE_NODE(TypeConstraintNode, TypeNode, "TypeConstraint");
 };
 class TypeConstraint : public Type {
  public:
@@ -150,7 +150,7 @@ class FuncTypeNode : public TypeNode {
   Array<Type> arg_types;
   Type ret_type;
   Array<TypeConstraint> type_constraints;
-  TREADLE_NODE(FuncTypeNode, TypeNode, "FuncType")
+  TREADLE_DECLARE_NODE(FuncTypeNode, TypeNode, "FuncType");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("type_params", &FuncTypeNode::type_params).Defines();
@@ -171,7 +171,7 @@ class TypeCallNode : public TypeNode {
  public:
   Type func;
   Array<Type> args;
-  TREADLE_NODE(TypeCallNode, TypeNode, "relay.TypeCall")
+  TREADLE_DECLARE_NODE(TypeCallNode, TypeNode, "relay.TypeCall");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("func", &TypeCallNode::func);
@@ -188,7 +188,7 @@ class TypeCall : public Type {
 class RelayRefTypeNode : public TypeNode {
  public:
   Type value;
-  TREADLE_NODE(RelayRefTypeNode, TypeNode, "relay.RefType")
+  TREADLE_DECLARE_NODE(RelayRefTypeNode, TypeNode, "relay.RefType");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("value", &RelayRefTypeNode::value);
@@ -204,7 +204,7 @@ class RelayRefType : public Type {
 class IncompleteTypeNode : public TypeNode {
  public:
   TypeKind kind = TypeKind::kType;
-  TREADLE_NODE(IncompleteTypeNode, TypeNode, "IncompleteType")
+  TREADLE_DECLARE_NODE(IncompleteTypeNode, TypeNode, "IncompleteType");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("kind", &IncompleteTypeNode::kind);
@@ -241,7 +241,7 @@ class TypeRelationNode : public TypeConstraintNode {
   Array<Type> args;
   int num_inputs = 0;
   Attrs attrs;
-  TREADLE_NODE(TypeRelationNode, TypeConstraintNode, "relay.TypeRelation")
+  TREADLE_DECLARE_NODE(TypeRelationNode, TypeConstraintNode, "relay.TypeRelation");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("name", &TypeRelationNode::name);

@@ -19,7 +19,7 @@ namespace treadle::relay {
 
 class DFPatternNode : public Object {
  public:
-  TREADLE_NODE(DFPatternNode, Object, "relay.dataflow_pattern.DFPattern")
+  TREADLE_DECLARE_NODE(DFPatternNode, Object, "relay.dataflow_pattern.DFPattern");
 };
 class DFPattern : public ObjectRef {
  public:
@@ -50,7 +50,7 @@ class DFPattern : public ObjectRef {
 class ExprPatternNode : public DFPatternNode {
  public:
   Expr expr;
-  TREADLE_NODE(ExprPatternNode, DFPatternNode, "relay.dataflow_pattern.ExprPattern")
+  TREADLE_DECLARE_NODE(ExprPatternNode, DFPatternNode, "relay.dataflow_pattern.ExprPattern");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("expr", &ExprPatternNode::expr);
@@ -62,7 +62,7 @@ TREADLE_DF_PATTERN(ExprPattern);
 class VarPatternNode : public DFPatternNode {
  public:
   std::string name;
-  TREADLE_NODE(VarPatternNode, DFPatternNode, "relay.dataflow_pattern.VarPattern")
+  TREADLE_DECLARE_NODE(VarPatternNode, DFPatternNode, "relay.dataflow_pattern.VarPattern");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("name", &VarPatternNode::name);
@@ -72,13 +72,13 @@ TREADLE_DF_PATTERN(VarPattern);
 
 class ConstantPatternNode : public DFPatternNode {
  public:
-  TREADLE_NODE(ConstantPatternNode, DFPatternNode, "relay.dataflow_pattern.ConstantPattern")
+  TREADLE_DECLARE_NODE(ConstantPatternNode, DFPatternNode, "relay.dataflow_pattern.ConstantPattern");
 };
 TREADLE_DF_PATTERN(ConstantPattern);
 
 class WildcardPatternNode : public DFPatternNode {
  public:
-  TREADLE_NODE(WildcardPatternNode, DFPatternNode, "relay.dataflow_pattern.WildcardPattern")
+  TREADLE_DECLARE_NODE(WildcardPatternNode, DFPatternNode, "relay.dataflow_pattern.WildcardPattern");
 };
 TREADLE_DF_PATTERN(WildcardPattern);
 
@@ -87,7 +87,7 @@ class CallPatternNode : public DFPatternNode {
   DFPattern op;
   Array<DFPattern> args;
   bool any_args = false;  ///< whatever the arguments are; they become inputs when the match is cut out
-  TREADLE_NODE(CallPatternNode, DFPatternNode, "relay.dataflow_pattern.CallPattern")
+  TREADLE_DECLARE_NODE(CallPatternNode, DFPatternNode, "relay.dataflow_pattern.CallPattern");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("op", &CallPatternNode::op);
@@ -102,7 +102,7 @@ class FunctionPatternNode : public DFPatternNode {
   Array<DFPattern> params;
   bool any_params = false;
   DFPattern body;
-  TREADLE_NODE(FunctionPatternNode, DFPatternNode, "relay.dataflow_pattern.FunctionPattern")
+  TREADLE_DECLARE_NODE(FunctionPatternNode, DFPatternNode, "relay.dataflow_pattern.FunctionPattern");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("params", &FunctionPatternNode::params);
@@ -115,7 +115,7 @@ TREADLE_DF_PATTERN(FunctionPattern);
 class LetPatternNode : public DFPatternNode {
  public:
   DFPattern var, value, body;
-  TREADLE_NODE(LetPatternNode, DFPatternNode, "relay.dataflow_pattern.LetPattern")
+  TREADLE_DECLARE_NODE(LetPatternNode, DFPatternNode, "relay.dataflow_pattern.LetPattern");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("var", &LetPatternNode::var);
@@ -128,7 +128,7 @@ TREADLE_DF_PATTERN(LetPattern);
 class IfPatternNode : public DFPatternNode {
  public:
   DFPattern cond, true_branch, false_branch;
-  TREADLE_NODE(IfPatternNode, DFPatternNode, "relay.dataflow_pattern.IfPattern")
+  TREADLE_DECLARE_NODE(IfPatternNode, DFPatternNode, "relay.dataflow_pattern.IfPattern");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("cond", &IfPatternNode::cond);
@@ -142,7 +142,7 @@ class TuplePatternNode : public DFPatternNode {
  public:
   Array<DFPattern> fields;
   bool any_fields = false;
-  TREADLE_NODE(TuplePatternNode, DFPatternNode, "relay.dataflow_pattern.TuplePattern")
+  TREADLE_DECLARE_NODE(TuplePatternNode, DFPatternNode, "relay.dataflow_pattern.TuplePattern");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("fields", &TuplePatternNode::fields);
@@ -155,7 +155,7 @@ class TupleGetItemPatternNode : public DFPatternNode {
  public:
   DFPattern tuple;
   int index = -1;  ///< -1: any
-  TREADLE_NODE(TupleGetItemPatternNode, DFPatternNode, "relay.dataflow_pattern.TupleGetItemPattern")
+  TREADLE_DECLARE_NODE(TupleGetItemPatternNode, DFPatternNode, "relay.dataflow_pattern.TupleGetItemPattern");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("tuple", &TupleGetItemPatternNode::tuple);
@@ -167,7 +167,7 @@ TREADLE_DF_PATTERN(TupleGetItemPattern);
 class AltPatternNode : public DFPatternNode {
  public:
   DFPattern left, right;
-  TREADLE_NODE(AltPatternNode, DFPatternNode, "relay.dataflow_pattern.AltPattern")
+  TREADLE_DECLARE_NODE(AltPatternNode, DFPatternNode, "relay.dataflow_pattern.AltPattern");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("left", &AltPatternNode::left);
@@ -180,7 +180,7 @@ class TypePatternNode : public DFPatternNode {
  public:
   DFPattern pattern;
   Type type;
-  TREADLE_NODE(TypePatternNode, DFPatternNode, "relay.dataflow_pattern.TypePattern")
+  TREADLE_DECLARE_NODE(TypePatternNode, DFPatternNode, "relay.dataflow_pattern.TypePattern");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("pattern", &TypePatternNode::pattern);
@@ -193,7 +193,7 @@ class ShapePatternNode : public DFPatternNode {
  public:
   DFPattern pattern;
   Array<PrimExpr> shape;
-  TREADLE_NODE(ShapePatternNode, DFPatternNode, "relay.dataflow_pattern.ShapePattern")
+  TREADLE_DECLARE_NODE(ShapePatternNode, DFPatternNode, "relay.dataflow_pattern.ShapePattern");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("pattern", &ShapePatternNode::pattern);
@@ -206,7 +206,7 @@ class DataTypePatternNode : public DFPatternNode {
  public:
   DFPattern pattern;
   DataType dtype;
-  TREADLE_NODE(DataTypePatternNode, DFPatternNode, "relay.dataflow_pattern.DataTypePattern")
+  TREADLE_DECLARE_NODE(DataTypePatternNode, DFPatternNode, "relay.dataflow_pattern.DataTypePattern");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("pattern", &DataTypePatternNode::pattern);
@@ -220,7 +220,7 @@ class AttrPatternNode : public DFPatternNode {
  public:
   DFPattern pattern;
   Map<String, ObjectRef> attrs;
-  TREADLE_NODE(AttrPatternNode, DFPatternNode, "relay.dataflow_pattern.AttrPattern")
+  TREADLE_DECLARE_NODE(AttrPatternNode, DFPatternNode, "relay.dataflow_pattern.AttrPattern");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("pattern", &AttrPatternNode::pattern);
@@ -234,7 +234,7 @@ TREADLE_DF_PATTERN(AttrPattern);
 class DominatorPatternNode : public DFPatternNode {
  public:
   DFPattern parent, path, child;
-  TREADLE_NODE(DominatorPatternNode, DFPatternNode, "relay.dataflow_pattern.DominatorPattern")
+  TREADLE_DECLARE_NODE(DominatorPatternNode, DFPatternNode, "relay.dataflow_pattern.DominatorPattern");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("parent", &DominatorPatternNode::parent);

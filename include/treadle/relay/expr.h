@@ -21,7 +21,7 @@ using runtime::NDArray;
 class ConstantNode : public ExprNode {
  public:
   NDArray data;
-  TREADLE_NODE(ConstantNode, ExprNode, "relay.Constant")
+  TREADLE_DECLARE_NODE(ConstantNode, ExprNode, "relay.Constant");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("data", &ConstantNode::data);
@@ -38,7 +38,7 @@ class Constant : public Expr {
 class TupleNode : public ExprNode {
  public:
   Array<Expr> fields;
-  TREADLE_NODE(TupleNode, ExprNode, "relay.Tuple")
+  TREADLE_DECLARE_NODE(TupleNode, ExprNode, "relay.Tuple");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("fields", &TupleNode::fields);
@@ -54,7 +54,7 @@ class Tuple : public Expr {
 class IdNode : public Object {
  public:
   std::string name_hint;
-  TREADLE_NODE(IdNode, Object, "relay.Id")
+  TREADLE_DECLARE_NODE(IdNode, Object, "relay.Id");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("name_hint", &IdNode::name_hint).Ignored();
@@ -72,7 +72,7 @@ class VarNode : public ExprNode {
  public:
   Id vid;
   Type type_annotation;  ///< may be null
-  TREADLE_NODE(VarNode, ExprNode, "relay.Var")
+  TREADLE_DECLARE_NODE(VarNode, ExprNode, "relay.Var");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("vid", &VarNode::vid);
@@ -94,7 +94,7 @@ class CallNode : public ExprNode {
   Array<Expr> args;
   Attrs attrs;            ///< null where the callee takes none
   Array<Type> type_args;  ///< filled in by type inference
-  TREADLE_NODE(CallNode, ExprNode, "relay.Call")
+  TREADLE_DECLARE_NODE(CallNode, ExprNode, "relay.Call");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("op", &CallNode::op);
@@ -125,7 +125,7 @@ class LetNode : public ExprNode {
   Var var;
   Expr value;
   Expr body;
-  TREADLE_NODE(LetNode, ExprNode, "relay.Let")
+  TREADLE_DECLARE_NODE(LetNode, ExprNode, "relay.Let");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("var", &LetNode::var).Defines();
@@ -143,7 +143,7 @@ class Let : public Expr {
 class IfNode : public ExprNode {
  public:
   Expr cond, true_branch, false_branch;
-  TREADLE_NODE(IfNode, ExprNode, "relay.If")
+  TREADLE_DECLARE_NODE(IfNode, ExprNode, "relay.If");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("cond", &IfNode::cond);
@@ -161,7 +161,7 @@ class TupleGetItemNode : public ExprNode {
  public:
   Expr tuple;
   int index = 0;
-  TREADLE_NODE(TupleGetItemNode, ExprNode, "relay.TupleGetItem")
+  TREADLE_DECLARE_NODE(TupleGetItemNode, ExprNode, "relay.TupleGetItem");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("tuple_value", &TupleGetItemNode::tuple);
@@ -178,7 +178,7 @@ class TupleGetItem : public Expr {
 class RefCreateNode : public ExprNode {
  public:
   Expr value;
-  TREADLE_NODE(RefCreateNode, ExprNode, "relay.RefCreate")
+  TREADLE_DECLARE_NODE(RefCreateNode, ExprNode, "relay.RefCreate");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("value", &RefCreateNode::value);
@@ -193,7 +193,7 @@ class RefCreate : public Expr {
 class RefReadNode : public ExprNode {
  public:
   Expr ref;
-  TREADLE_NODE(RefReadNode, ExprNode, "relay.RefRead")
+  TREADLE_DECLARE_NODE(RefReadNode, ExprNode, "relay.RefRead");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("ref", &RefReadNode::ref);
@@ -209,7 +209,7 @@ class RefRead : public Expr {
 class RefWriteNode : public ExprNode {
  public:
   Expr ref, value;
-  TREADLE_NODE(RefWriteNode, ExprNode, "relay.RefWrite")
+  TREADLE_DECLARE_NODE(RefWriteNode, ExprNode, "relay.RefWrite");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("ref", &RefWriteNode::ref);
@@ -226,7 +226,7 @@ class RefWrite : public Expr {
 class TempExprNode : public ExprNode {
  public:
   virtual Expr Realize() const = 0;
-  TREADLE_NODE(TempExprNode, ExprNode, "relay.TempExpr")
+  TREADLE_DECLARE_NODE(TempExprNode, ExprNode, "relay.TempExpr");
 };
 class TempExpr : public Expr {
  public:
@@ -237,7 +237,7 @@ class TempExpr : public Expr {
 class PatternNode : public Object {
  public:
   Span span;
-  TREADLE_NODE(PatternNode, Object, "relay.Pattern")
+  TREADLE_DECLARE_NODE(PatternNode, Object, "relay.Pattern");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("span", &PatternNode::span).Ignored();
@@ -250,7 +250,7 @@ class Pattern : public ObjectRef {
 
 class PatternWildcardNode : public PatternNode {
  public:
-  TREADLE_NODE(PatternWildcardNode, PatternNode, "relay.PatternWildcard")
+  TREADLE_DECLARE_NODE(PatternWildcardNode, PatternNode, "relay.PatternWildcard");
 };
 class PatternWildcard : public Pattern {
  public:
@@ -261,7 +261,7 @@ class PatternWildcard : public Pattern {
 class PatternVarNode : public PatternNode {
  public:
   Var var;
-  TREADLE_NODE(PatternVarNode, PatternNode, "relay.PatternVar")
+  TREADLE_DECLARE_NODE(PatternVarNode, PatternNode, "relay.PatternVar");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("var", &PatternVarNode::var).Defines();
@@ -277,7 +277,7 @@ class PatternConstructorNode : public PatternNode {
  public:
   Constructor constructor;
   Array<Pattern> patterns;
-  TREADLE_NODE(PatternConstructorNode, PatternNode, "relay.PatternConstructor")
+  TREADLE_DECLARE_NODE(PatternConstructorNode, PatternNode, "relay.PatternConstructor");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("constructor", &PatternConstructorNode::constructor);
@@ -293,7 +293,7 @@ class PatternConstructor : public Pattern {
 class PatternTupleNode : public PatternNode {
  public:
   Array<Pattern> patterns;
-  TREADLE_NODE(PatternTupleNode, PatternNode, "relay.PatternTuple")
+  TREADLE_DECLARE_NODE(PatternTupleNode, PatternNode, "relay.PatternTuple");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("patterns", &PatternTupleNode::patterns).Defines();
@@ -309,7 +309,7 @@ class ClauseNode : public Object {
  public:
   Pattern lhs;
   Expr rhs;
-  TREADLE_NODE(ClauseNode, Object, "relay.Clause")
+  TREADLE_DECLARE_NODE(ClauseNode, Object, "relay.Clause");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("lhs", &ClauseNode::lhs).Defines();
@@ -327,7 +327,7 @@ class MatchNode : public ExprNode {
   Expr data;
   Array<Clause> clauses;
   bool complete = true;  ///< every case must be covered; `match?` isn't
-  TREADLE_NODE(MatchNode, ExprNode, "relay.Match")
+  TREADLE_DECLARE_NODE(MatchNode, ExprNode, "relay.Match");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("data", &MatchNode::data);
@@ -348,7 +348,7 @@ class FunctionNode : public BaseFuncNode {
   Expr body;
   Type ret_type;  ///< may be null before inference
   Array<TypeVar> type_params;
-  TREADLE_NODE(FunctionNode, BaseFuncNode, "relay.Function")
+  TREADLE_DECLARE_NODE(FunctionNode, BaseFuncNode, "relay.Function");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("type_params", &FunctionNode::type_params).Defines();

@@ -22,11 +22,11 @@ template <typename FType>
 class ExprFunctor;
 
 /// The node kinds, in one list.
-#define TREADLE_RELAY_EXPR_KINDS(X)                                                                       \
-  X(ConstantNode)                                                                                         \
-  X(TupleNode) X(VarNode) X(GlobalVarNode) X(FunctionNode) X(CallNode) X(LetNode) X(IfNode) X(OpNode)     \
-      X(TupleGetItemNode) X(RefCreateNode) X(RefReadNode) X(RefWriteNode) X(ConstructorNode) X(MatchNode) \
-          X(TempExprNode)
+#define TREADLE_RELAY_EXPR_KINDS(X)                                                                          \
+  X(ConstantNode)                                                                                            \
+  X(TupleNode)                                                                                               \
+  X(VarNode) X(GlobalVarNode) X(FunctionNode) X(CallNode) X(LetNode) X(IfNode) X(OpNode) X(TupleGetItemNode) \
+      X(RefCreateNode) X(RefReadNode) X(RefWriteNode) X(ConstructorNode) X(MatchNode) X(TempExprNode)
 
 template <typename R, typename... Args>
 class ExprFunctor<R(const Expr& n, Args...)> {
@@ -65,6 +65,9 @@ class ExprFunctor<R(const Expr& n, Args...)> {
     return table;
   }
 };
+
+extern template class ExprFunctor<void(const Expr&)>;
+extern template class ExprFunctor<Expr(const Expr&)>;
 
 /// Appends the direct subexpressions of `expr` in visiting order: call op, args; function params, body; let
 /// value, var, body; if cond, true, false; match data, then the clauses' right-hand sides.

@@ -2,7 +2,6 @@
 // Immutable-by-sharing containers of references: String, Array<T>, Map<K, V>. Writers copy when shared.
 #pragma once
 
-#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <ostream>
@@ -19,7 +18,7 @@ namespace treadle {
 class StringNode : public Object {
  public:
   std::string value;
-  TREADLE_NODE(StringNode, Object, "runtime.String")
+  TREADLE_DECLARE_NODE(StringNode, Object, "runtime.String");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("value", &StringNode::value);
@@ -29,13 +28,9 @@ class StringNode : public Object {
 /// A string as an object, for use in Array and Map. Never null once constructed from text.
 class String : public ObjectRef {
  public:
-  String(const std::string& value) : String(std::string(value)) {}  // NOLINT(google-explicit-constructor)
-  String(const char* value) : String(std::string(value)) {}         // NOLINT(google-explicit-constructor)
-  String(std::string&& value) {                                     // NOLINT(google-explicit-constructor)
-    auto node = MakeObject<StringNode>();
-    node->value = std::move(value);
-    data_ = std::move(node);
-  }
+  String(const std::string& value);  // NOLINT(google-explicit-constructor)
+  String(const char* value);         // NOLINT(google-explicit-constructor)
+  String(std::string&& value);       // NOLINT(google-explicit-constructor)
   TREADLE_REF(String, ObjectRef, StringNode);
   const std::string& str() const { return get()->value; }
   operator const std::string&() const { return get()->value; }  // NOLINT(google-explicit-constructor)
@@ -49,15 +44,39 @@ inline std::ostream& operator<<(std::ostream& os, const String& s) { return os <
 class ArrayNode : public Object {
  public:
   std::vector<ObjectRef> items;
-  TREADLE_NODE(ArrayNode, Object, "runtime.Array")
+  TREADLE_DECLARE_NODE(ArrayNode, Object, "runtime.Array");
+};
+
+/// What arrays of all element types share, compiled once.
+class BaseArray : public ObjectRef {
+ public:
+  using ContainerType = ArrayNode;
+  const ArrayNode* operator->() const { return static_cast<const ArrayNode*>(data_.get()); }
+  size_t size() const { return (*this)->items.size(); }
+  bool empty() const { return size() == 0; }
+  void pop_back();
+  void erase(size_t position);
+  void reserve(size_t n);
+
+ protected:
+  BaseArray();
+  explicit BaseArray(ObjectPtr<Object> data) : ObjectRef(std::move(data)) {}
+  /// Checks the index.
+  const ObjectRef& At(size_t i) const;
+  void Append(const ObjectRef& item);
+  void InsertAt(size_t position, const ObjectRef& item);
+  void SetAt(size_t i, const ObjectRef& item);
+  ArrayNode* node() { return static_cast<ArrayNode*>(data_.get()); }
+
+ private:
+  ArrayNode* CopyOnWrite();
 };
 
 /// A sequence of references. A default-constructed Array is empty, not null.
 template <typename T>
-class Array : public ObjectRef {
+class Array : public BaseArray {
  public:
   using value_type = T;
-  using ContainerType = ArrayNode;
 
   class iterator {
    public:
@@ -92,44 +111,28 @@ class Array : public ObjectRef {
     const ObjectRef* position_ = nullptr;
   };
 
-  Array() : ObjectRef(MakeObject<ArrayNode>()) {}
+  Array() = default;
   Array(std::initializer_list<T> items) : Array(items.begin(), items.end()) {}
   Array(const std::vector<T>& items) : Array(items.begin(), items.end()) {}  // NOLINT(google-explicit-constructor)
   template <typename It>
-  Array(It begin, It end) : Array() {
+  Array(It begin, It end) {
     auto& out = node()->items;
     for (; begin != end; ++begin) out.push_back(T(*begin));
   }
-  explicit Array(ObjectPtr<Object> data) : ObjectRef(std::move(data)) {}
+  explicit Array(ObjectPtr<Object> data) : BaseArray(std::move(data)) {}
   /// Upcast of the elements.
   template <typename U, typename = std::enable_if_t<std::is_base_of_v<T, U> && !std::is_same_v<T, U>>>
-  Array(const Array<U>& other) : ObjectRef(other.data()) {}  // NOLINT(google-explicit-constructor)
+  Array(const Array<U>& other) : BaseArray(other.data()) {}  // NOLINT(google-explicit-constructor)
 
-  const ArrayNode* operator->() const { return static_cast<const ArrayNode*>(data_.get()); }
-  size_t size() const { return (*this)->items.size(); }
-  bool empty() const { return size() == 0; }
-  T operator[](size_t i) const {
-    const auto& items = (*this)->items;
-    TREADLE_ICHECK(i < items.size()) << "index " << i << " of an array of " << items.size();
-    return T(items[i].data());
-  }
+  T operator[](size_t i) const { return T(At(i).data()); }
   T front() const { return (*this)[0]; }
   T back() const { return (*this)[size() - 1]; }
   iterator begin() const { return iterator((*this)->items.data()); }
   iterator end() const { return iterator((*this)->items.data() + size()); }
 
-  void push_back(const T& item) { CopyOnWrite()->items.push_back(item); }
-  void pop_back() { CopyOnWrite()->items.pop_back(); }
-  void insert(size_t position, const T& item) {
-    auto& items = CopyOnWrite()->items;
-    items.insert(items.begin() + static_cast<std::ptrdiff_t>(position), item);
-  }
-  void erase(size_t position) {
-    auto& items = CopyOnWrite()->items;
-    items.erase(items.begin() + static_cast<std::ptrdiff_t>(position));
-  }
-  void Set(size_t i, const T& item) { CopyOnWrite()->items.at(i) = item; }
-  void reserve(size_t n) { CopyOnWrite()->items.reserve(n); }
+  void push_back(const T& item) { Append(item); }
+  void insert(size_t position, const T& item) { InsertAt(position, item); }
+  void Set(size_t i, const T& item) { SetAt(i, item); }
   void clear() { *this = Array(); }
 
   /// Applies `f` to each element; returns this very array when `f` returned each element unchanged.
@@ -147,44 +150,47 @@ class Array : public ObjectRef {
     return changed ? result : *this;
   }
   std::vector<T> ToVector() const { return std::vector<T>(begin(), end()); }
-
- private:
-  ArrayNode* node() { return static_cast<ArrayNode*>(data_.get()); }
-  ArrayNode* CopyOnWrite() {
-    if (!data_->unique()) data_ = ObjectPtr<Object>(NewObject<ArrayNode>(*(*this).operator->()));
-    return node();
-  }
 };
 
 /// Hashes strings by value and everything else by identity.
 struct MapKeyHash {
-  size_t operator()(const ObjectRef& key) const {
-    if (const auto* s = key.as<StringNode>()) return std::hash<std::string>()(s->value);
-    return ObjectPtrHash()(key);
-  }
+  size_t operator()(const ObjectRef& key) const;
 };
 struct MapKeyEqual {
-  bool operator()(const ObjectRef& a, const ObjectRef& b) const {
-    if (a.same_as(b)) return true;
-    const auto* x = a.as<StringNode>();
-    const auto* y = b.as<StringNode>();
-    return x != nullptr && y != nullptr && x->value == y->value;
-  }
+  bool operator()(const ObjectRef& a, const ObjectRef& b) const;
 };
 
 class MapNode : public Object {
  public:
   std::vector<std::pair<ObjectRef, ObjectRef>> items;  ///< in order of insertion
   std::unordered_map<ObjectRef, size_t, MapKeyHash, MapKeyEqual> index;
-  TREADLE_NODE(MapNode, Object, "runtime.Map")
+  TREADLE_DECLARE_NODE(MapNode, Object, "runtime.Map");
+};
+
+/// What maps of all types share, compiled once.
+class BaseMap : public ObjectRef {
+ public:
+  using ContainerType = MapNode;
+  const MapNode* operator->() const { return static_cast<const MapNode*>(data_.get()); }
+  size_t size() const { return (*this)->items.size(); }
+  bool empty() const { return size() == 0; }
+
+ protected:
+  BaseMap();
+  explicit BaseMap(ObjectPtr<Object> data) : ObjectRef(std::move(data)) {}
+  /// The value at `key`, or null.
+  const ObjectRef* Find(const ObjectRef& key) const;
+  /// As Find; a missing key is an InternalError.
+  const ObjectRef& At(const ObjectRef& key) const;
+  void SetAt(const ObjectRef& key, const ObjectRef& value);
+  void EraseAt(const ObjectRef& key);
 };
 
 /// A map of references that keeps the order of insertion. Strings compare by value, other keys by identity.
 /// A default-constructed Map is empty, not null.
 template <typename K, typename V>
-class Map : public ObjectRef {
+class Map : public BaseMap {
  public:
-  using ContainerType = MapNode;
   using value_type = std::pair<K, V>;
 
   class iterator {
@@ -206,53 +212,28 @@ class Map : public ObjectRef {
     const std::pair<ObjectRef, ObjectRef>* position_;
   };
 
-  Map() : ObjectRef(MakeObject<MapNode>()) {}
-  Map(std::initializer_list<std::pair<K, V>> items) : Map() {
+  Map() = default;
+  Map(std::initializer_list<std::pair<K, V>> items) {
     for (const auto& [key, value] : items) Set(key, value);
   }
-  explicit Map(ObjectPtr<Object> data) : ObjectRef(std::move(data)) {}
+  explicit Map(ObjectPtr<Object> data) : BaseMap(std::move(data)) {}
 
-  const MapNode* operator->() const { return static_cast<const MapNode*>(data_.get()); }
-  size_t size() const { return (*this)->items.size(); }
-  bool empty() const { return size() == 0; }
-  size_t count(const K& key) const { return (*this)->index.count(key); }
-  bool contains(const K& key) const { return count(key) != 0; }
+  size_t count(const K& key) const { return Find(key) == nullptr ? 0 : 1; }
+  bool contains(const K& key) const { return Find(key) != nullptr; }
   /// The value at `key`, or nothing.
   std::optional<V> Get(const K& key) const {
-    auto it = (*this)->index.find(key);
-    if (it == (*this)->index.end()) return std::nullopt;
-    return V((*this)->items[it->second].second.data());
+    const ObjectRef* value = Find(key);
+    if (value == nullptr) return std::nullopt;
+    return V(value->data());
   }
-  V at(const K& key) const {
-    auto value = Get(key);
-    TREADLE_ICHECK(value.has_value()) << "key isn't in the map";
-    return *value;
-  }
+  V at(const K& key) const { return V(At(key).data()); }
   iterator begin() const { return iterator((*this)->items.data()); }
   iterator end() const { return iterator((*this)->items.data() + size()); }
-  void Set(const K& key, const V& value) {
-    MapNode* node = CopyOnWrite();
-    auto [it, inserted] = node->index.emplace(key, node->items.size());
-    if (inserted) {
-      node->items.emplace_back(key, value);
-    } else {
-      node->items[it->second].second = value;
-    }
-  }
-  void erase(const K& key) {
-    if (!contains(key)) return;
-    Map result;
-    for (const auto& [k, v] : *this) {
-      if (!MapKeyEqual()(k, key)) result.Set(k, v);
-    }
-    *this = result;
-  }
-
- private:
-  MapNode* CopyOnWrite() {
-    if (!data_->unique()) data_ = ObjectPtr<Object>(NewObject<MapNode>(*(*this).operator->()));
-    return static_cast<MapNode*>(data_.get());
-  }
+  void Set(const K& key, const V& value) { SetAt(key, value); }
+  void erase(const K& key) { EraseAt(key); }
 };
 
 }  // namespace treadle
+
+extern template class std::vector<treadle::ObjectRef>;
+extern template class std::unordered_map<treadle::ObjectRef, size_t, treadle::MapKeyHash, treadle::MapKeyEqual>;

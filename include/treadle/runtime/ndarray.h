@@ -30,7 +30,7 @@ class NDArrayNode : public Object {
   NDArrayNode() = default;
   NDArrayNode(const NDArrayNode&) = delete;
   NDArrayNode& operator=(const NDArrayNode&) = delete;
-  TREADLE_NODE(NDArrayNode, Object, "runtime.NDArray")
+  TREADLE_DECLARE_NODE(NDArrayNode, Object, "runtime.NDArray");
 };
 
 /// Bytes of one element in memory: bools and types below 8 bits take a byte per lane.

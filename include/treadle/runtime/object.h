@@ -7,8 +7,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -183,7 +183,7 @@ Ref Downcast(const ObjectRef& ref) {
 }
 
 struct ObjectPtrHash {
-  size_t operator()(const ObjectRef& ref) const { return std::hash<const Object*>()(ref.get()); }
+  size_t operator()(const ObjectRef& ref) const { return reinterpret_cast<size_t>(ref.get()); }
 };
 struct ObjectPtrEqual {
   bool operator()(const ObjectRef& a, const ObjectRef& b) const { return a.same_as(b); }
@@ -191,7 +191,7 @@ struct ObjectPtrEqual {
 
 }  // namespace treadle
 
-/// In a node class: names its type and its parent. `key` is the registered name, such as "relay.Call".
+/// In a node class of a .cc file: names its type and its parent. `key` is the registered name, such as "relay.Call".
 /// A class that has fields also defines `template <typename R> static void Reflect(R& r)`; see reflection.h.
 #define TREADLE_NODE(NodeName, ParentName, key)                                       \
   static constexpr const char* kTypeKey = key;                                        \
@@ -201,6 +201,30 @@ struct ObjectPtrEqual {
     static const ::treadle::TypeInfo* info = ::treadle::RegisterNodeType<NodeName>(); \
     return info;                                                                      \
   }
+
+/// As TREADLE_NODE, for a node class of a header: one .cc file adds `TREADLE_DEFINE_NODE(NodeName);` in the class's
+/// namespace. Registration, virtual table and destructor are then compiled once, not in every file that includes
+/// the header.
+#define TREADLE_DECLARE_NODE(NodeName, ParentName, key)                                     \
+  static constexpr const char* kTypeKey = key;                                              \
+  using ParentNode = ParentName;                                                            \
+  using SelfNode = NodeName;                                                                \
+  ~NodeName() override;                                                                     \
+  static const ::treadle::TypeInfo* StaticTypeInfo() {                                      \
+    const ::treadle::TypeInfo* info = registered_type_info.load(std::memory_order_acquire); \
+    return info != nullptr ? info : RegisterTypeInfo();                                     \
+  }                                                                                         \
+  static const ::treadle::TypeInfo* RegisterTypeInfo();                                     \
+  static std::atomic<const ::treadle::TypeInfo*> registered_type_info /* NOLINT: null until used */
+
+#define TREADLE_DEFINE_NODE(NodeName)                                              \
+  std::atomic<const ::treadle::TypeInfo*> NodeName::registered_type_info{nullptr}; \
+  const ::treadle::TypeInfo* NodeName::RegisterTypeInfo() {                        \
+    const ::treadle::TypeInfo* info = ::treadle::RegisterNodeType<NodeName>();     \
+    registered_type_info.store(info, std::memory_order_release);                   \
+    return info;                                                                   \
+  }                                                                                \
+  NodeName::~NodeName() = default
 
 /// In a reference class: construction from a pointer and typed access to the node.
 #define TREADLE_REF(RefName, ParentRef, NodeName)                                                    \

@@ -128,7 +128,7 @@ class PackedFuncNode : public Object {
   /// Compiled functions: their address, and the resource to pass; null for others.
   virtual TreadlePackedCFunc c_func() const { return nullptr; }
   virtual void* c_resource() const { return nullptr; }
-  TREADLE_NODE(PackedFuncNode, Object, "runtime.PackedFunc")
+  TREADLE_DECLARE_NODE(PackedFuncNode, Object, "runtime.PackedFunc");
 };
 
 class PackedFunc : public ObjectRef {

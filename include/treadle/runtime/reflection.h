@@ -6,7 +6,7 @@
 //    public:
 //     Expr op;
 //     Array<Expr> args;
-//     TREADLE_NODE(CallNode, ExprNode, "relay.Call")
+//     TREADLE_DECLARE_NODE(CallNode, ExprNode, "relay.Call");
 //     template <typename R> static void Reflect(R& r) {
 //       r.Field("op", &CallNode::op).Doc("the callee");
 //       r.Field("args", &CallNode::args);
@@ -17,7 +17,9 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "treadle/runtime/data_type.h"
@@ -73,9 +75,10 @@ template <typename T>
 constexpr FieldKind KindOf() {
   if constexpr (std::is_same_v<T, bool>)
     return FieldKind::kBool;
-  else if constexpr (std::is_enum_v<T>)
+  else if constexpr (std::is_enum_v<T>) {
+    static_assert(sizeof(T) == sizeof(int), "an enum of another size isn't reflectable");
     return FieldKind::kInt32;
-  else if constexpr (std::is_same_v<T, int>)
+  } else if constexpr (std::is_same_v<T, int>)
     return FieldKind::kInt32;
   else if constexpr (std::is_same_v<T, int64_t>)
     return FieldKind::kInt64;
@@ -108,54 +111,33 @@ constexpr FieldKind KindOf() {
 class FieldBuilder {
  public:
   explicit FieldBuilder(FieldInfo* info) : info_(info) {}
-  FieldBuilder& Doc(std::string text) {
-    info_->doc = std::move(text);
-    return *this;
-  }
-  FieldBuilder& Defines() {
-    info_->role = FieldRole::kDefine;
-    return *this;
-  }
-  FieldBuilder& Ignored() {
-    info_->role = FieldRole::kIgnore;
-    return *this;
-  }
-  FieldBuilder& Required() {
-    info_->required = true;
-    return *this;
-  }
-  FieldBuilder& Range(double lower, double upper) {
-    info_->lower = lower;
-    info_->upper = upper;
-    return *this;
-  }
-  FieldBuilder& AtLeast(double lower) {
-    info_->lower = lower;
-    return *this;
-  }
+  FieldBuilder& Doc(std::string_view text);
+  FieldBuilder& Defines();
+  FieldBuilder& Ignored();
+  FieldBuilder& Required();
+  FieldBuilder& Range(double lower, double upper);
+  FieldBuilder& AtLeast(double lower);
 
  private:
   FieldInfo* info_;
 };
 
 /// Collects the fields of one node class.
-template <typename Node>
 class Reflector {
  public:
   template <typename Class, typename Member>
-  FieldBuilder Field(std::string name, Member Class::* member) {
-    static_assert(std::is_base_of_v<Class, Node>);
-    alignas(Node) static char storage[sizeof(Node)];
-    const auto* node = reinterpret_cast<const Node*>(storage);
-    FieldInfo info;
-    info.name = std::move(name);
-    info.kind = detail::KindOf<Member>();
-    info.offset = static_cast<size_t>(reinterpret_cast<const char*>(&(node->*member)) -
-                                      reinterpret_cast<const char*>(static_cast<const Object*>(node)));
-    fields.push_back(std::move(info));
-    return FieldBuilder(&fields.back());
+  FieldBuilder Field(std::string_view name, Member Class::* member) {
+    static_assert(std::is_base_of_v<Object, Class>);
+    alignas(Class) static char storage[sizeof(Class)];
+    const auto* node = reinterpret_cast<const Class*>(storage);
+    return Add(name, detail::KindOf<Member>(),
+               static_cast<size_t>(reinterpret_cast<const char*>(&(node->*member)) -
+                                   reinterpret_cast<const char*>(static_cast<const Object*>(node))));
   }
   std::vector<FieldInfo> fields;
+
+ private:
+  FieldBuilder Add(std::string_view name, FieldKind kind, size_t offset);
 };
 
 /// Calls `visit(field, value)` with the value of `field` in `object` at its C++ type.
@@ -193,10 +175,18 @@ decltype(auto) VisitField(const FieldInfo& field, const Object* object, Visit&& 
 }
 
 namespace detail {
-template <typename Node, typename = void>
-struct OwnReflect : std::false_type {};
 template <typename Node>
-struct OwnReflect<Node, std::void_t<decltype(Node::Reflect(std::declval<Reflector<Node>&>()))>> : std::true_type {};
+concept Reflected = requires(Reflector& r) { Node::Reflect(r); };
+
+/// Whether the class has a Reflect of its own, rather than its parent's.
+template <typename Node>
+constexpr bool HasOwnReflect() {
+  if constexpr (Reflected<Node> && Reflected<typename Node::ParentNode>) {
+    return &Node::template Reflect<Reflector> != &Node::ParentNode::template Reflect<Reflector>;
+  } else {
+    return Reflected<Node>;
+  }
+}
 
 template <typename Node>
 Object* CreateNode() {
@@ -204,28 +194,15 @@ Object* CreateNode() {
 }
 }  // namespace detail
 
-/// Registers a node class with its own fields (not the inherited ones). Called once per class by TREADLE_NODE.
-/// A class without a Reflect of its own must not inherit one by accident: it declares an empty one.
+/// Registers a node class with its own fields (not the inherited ones). Called once per class, by TREADLE_NODE or
+/// TREADLE_DEFINE_NODE.
 template <typename Node>
 const TypeInfo* RegisterNodeType() {
-  Reflector<Node> reflector;
-  if constexpr (detail::OwnReflect<Node>::value) {
-    // An inherited Reflect is the parent's: its fields come through the parent's TypeInfo.
-    if constexpr (detail::OwnReflect<typename Node::ParentNode>::value) {
-      Reflector<typename Node::ParentNode> inherited;
-      Node::ParentNode::Reflect(inherited);
-      Node::Reflect(reflector);
-      if (inherited.fields.size() == reflector.fields.size() && !inherited.fields.empty() &&
-          inherited.fields.front().name == reflector.fields.front().name) {
-        reflector.fields.clear();
-      }
-    } else {
-      Node::Reflect(reflector);
-    }
-  }
+  Reflector own;
+  if constexpr (detail::HasOwnReflect<Node>()) Node::Reflect(own);
   Object* (*create)() = nullptr;
   if constexpr (std::is_default_constructible_v<Node> && !std::is_abstract_v<Node>) create = &detail::CreateNode<Node>;
-  return TypeInfo::Register(Node::kTypeKey, Node::ParentNode::StaticTypeInfo(), std::move(reflector.fields), create);
+  return TypeInfo::Register(Node::kTypeKey, Node::ParentNode::StaticTypeInfo(), std::move(own.fields), create);
 }
 
 }  // namespace treadle

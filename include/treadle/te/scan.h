@@ -21,7 +21,7 @@ class ScanOpNode : public OperationNode {
   int num_outputs() const override { return static_cast<int>(update.size()); }
   DataType output_dtype(int i) const override { return update[i]->dtype; }
   Array<PrimExpr> output_shape(int i) const override { return update[i]->shape; }
-  TREADLE_NODE(ScanOpNode, OperationNode, "te.ScanOp")
+  TREADLE_DECLARE_NODE(ScanOpNode, OperationNode, "te.ScanOp");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("scan_axis", &ScanOpNode::scan_axis).Defines();

@@ -58,7 +58,7 @@ class StageNode : public Object {
   Array<IterVar> env_threads;
   PrimExpr store_predicate = PrimExpr(ObjectPtr<Object>());  ///< null: none
   bool is_output = false;
-  TREADLE_NODE(StageNode, Object, "te.Stage")
+  TREADLE_DECLARE_NODE(StageNode, Object, "te.Stage");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("op", &StageNode::op);
@@ -109,7 +109,7 @@ class TeScheduleNode : public Object {
  public:
   Array<Operation> outputs;
   Array<Stage> stages;  ///< producers before consumers
-  TREADLE_NODE(TeScheduleNode, Object, "te.Schedule")
+  TREADLE_DECLARE_NODE(TeScheduleNode, Object, "te.Schedule");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("outputs", &TeScheduleNode::outputs);

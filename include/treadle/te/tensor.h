@@ -26,7 +26,7 @@ class OperationNode : public Object {
   virtual int num_outputs() const = 0;
   virtual DataType output_dtype(int i) const = 0;
   virtual Array<PrimExpr> output_shape(int i) const = 0;
-  TREADLE_NODE(OperationNode, Object, "te.Operation")
+  TREADLE_DECLARE_NODE(OperationNode, Object, "te.Operation");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("name", &OperationNode::name);
@@ -49,7 +49,7 @@ class TensorNode : public tir::DataProducerNode {
   Array<PrimExpr> GetShape() const override { return shape; }
   DataType GetDataType() const override { return dtype; }
   std::string GetNameHint() const override;
-  TREADLE_NODE(TensorNode, tir::DataProducerNode, "te.Tensor")
+  TREADLE_DECLARE_NODE(TensorNode, tir::DataProducerNode, "te.Tensor");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("shape", &TensorNode::shape);
@@ -82,7 +82,7 @@ class PlaceholderOpNode : public OperationNode {
   int num_outputs() const override { return 1; }
   DataType output_dtype(int) const override { return dtype; }
   Array<PrimExpr> output_shape(int) const override { return shape; }
-  TREADLE_NODE(PlaceholderOpNode, OperationNode, "te.PlaceholderOp")
+  TREADLE_DECLARE_NODE(PlaceholderOpNode, OperationNode, "te.PlaceholderOp");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("shape", &PlaceholderOpNode::shape);
@@ -100,7 +100,7 @@ class ComputeOpNode : public OperationNode {
   int num_outputs() const override { return static_cast<int>(body.size()); }
   DataType output_dtype(int i) const override { return body[i].dtype(); }
   Array<PrimExpr> output_shape(int) const override;
-  TREADLE_NODE(ComputeOpNode, OperationNode, "te.ComputeOp")
+  TREADLE_DECLARE_NODE(ComputeOpNode, OperationNode, "te.ComputeOp");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axis", &ComputeOpNode::axis).Defines();
@@ -119,7 +119,7 @@ class ExternOpNode : public OperationNode {
   int num_outputs() const override { return static_cast<int>(output_placeholders.size()); }
   DataType output_dtype(int i) const override { return output_placeholders[i]->dtype; }
   Array<PrimExpr> output_shape(int i) const override { return output_placeholders[i]->shape; }
-  TREADLE_NODE(ExternOpNode, OperationNode, "te.ExternOp")
+  TREADLE_DECLARE_NODE(ExternOpNode, OperationNode, "te.ExternOp");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("inputs", &ExternOpNode::inputs);

@@ -14,7 +14,7 @@ class PrimFuncNode : public BaseFuncNode {
   Type ret_type;
   Map<Var, Buffer> buffer_map;
   Stmt body;
-  TREADLE_NODE(PrimFuncNode, BaseFuncNode, "tir.PrimFunc")
+  TREADLE_DECLARE_NODE(PrimFuncNode, BaseFuncNode, "tir.PrimFunc");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("params", &PrimFuncNode::params).Defines();

@@ -26,7 +26,7 @@ class BlockRVNode : public Object {
  public:
   std::string name;  ///< of the block, unique in the function
   int id = 0;
-  TREADLE_NODE(BlockRVNode, Object, "tir.BlockRV")
+  TREADLE_DECLARE_NODE(BlockRVNode, Object, "tir.BlockRV");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("name", &BlockRVNode::name);
@@ -43,7 +43,7 @@ class LoopRVNode : public Object {
  public:
   Var var;
   int id = 0;
-  TREADLE_NODE(LoopRVNode, Object, "tir.LoopRV")
+  TREADLE_DECLARE_NODE(LoopRVNode, Object, "tir.LoopRV");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("var", &LoopRVNode::var);

@@ -16,7 +16,7 @@ namespace treadle::tir {
 class StmtNode : public Object {
  public:
   Span span;
-  TREADLE_NODE(StmtNode, Object, "tir.Stmt")
+  TREADLE_DECLARE_NODE(StmtNode, Object, "tir.Stmt");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("span", &StmtNode::span).Ignored();
@@ -32,7 +32,7 @@ class LetStmtNode : public StmtNode {
   Var var;
   PrimExpr value;
   Stmt body;
-  TREADLE_NODE(LetStmtNode, StmtNode, "tir.LetStmt")
+  TREADLE_DECLARE_NODE(LetStmtNode, StmtNode, "tir.LetStmt");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("value", &LetStmtNode::value);
@@ -53,7 +53,7 @@ class AttrStmtNode : public StmtNode {
   std::string attr_key;
   PrimExpr value;
   Stmt body;
-  TREADLE_NODE(AttrStmtNode, StmtNode, "tir.AttrStmt")
+  TREADLE_DECLARE_NODE(AttrStmtNode, StmtNode, "tir.AttrStmt");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("node", &AttrStmtNode::node);
@@ -74,7 +74,7 @@ class AssertStmtNode : public StmtNode {
   PrimExpr condition;
   PrimExpr message;
   Stmt body;
-  TREADLE_NODE(AssertStmtNode, StmtNode, "tir.AssertStmt")
+  TREADLE_DECLARE_NODE(AssertStmtNode, StmtNode, "tir.AssertStmt");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("condition", &AssertStmtNode::condition);
@@ -93,7 +93,7 @@ class BufferStoreNode : public StmtNode {
   Buffer buffer;
   PrimExpr value;
   Array<PrimExpr> indices;
-  TREADLE_NODE(BufferStoreNode, StmtNode, "tir.BufferStore")
+  TREADLE_DECLARE_NODE(BufferStoreNode, StmtNode, "tir.BufferStore");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("buffer", &BufferStoreNode::buffer);
@@ -113,7 +113,7 @@ class AllocateNode : public StmtNode {
   Buffer buffer;
   Stmt body;
   Map<String, ObjectRef> annotations;
-  TREADLE_NODE(AllocateNode, StmtNode, "tir.Allocate")
+  TREADLE_DECLARE_NODE(AllocateNode, StmtNode, "tir.Allocate");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("buffer", &AllocateNode::buffer).Defines();
@@ -130,7 +130,7 @@ class Allocate : public Stmt {
 class SeqStmtNode : public StmtNode {
  public:
   Array<Stmt> seq;
-  TREADLE_NODE(SeqStmtNode, StmtNode, "tir.SeqStmt")
+  TREADLE_DECLARE_NODE(SeqStmtNode, StmtNode, "tir.SeqStmt");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("seq", &SeqStmtNode::seq);
@@ -149,7 +149,7 @@ class IfThenElseNode : public StmtNode {
   PrimExpr condition;
   Stmt then_case;
   Stmt else_case;  ///< may be null
-  TREADLE_NODE(IfThenElseNode, StmtNode, "tir.IfThenElse")
+  TREADLE_DECLARE_NODE(IfThenElseNode, StmtNode, "tir.IfThenElse");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("condition", &IfThenElseNode::condition);
@@ -167,7 +167,7 @@ class IfThenElse : public Stmt {
 class EvaluateNode : public StmtNode {
  public:
   PrimExpr value;
-  TREADLE_NODE(EvaluateNode, StmtNode, "tir.Evaluate")
+  TREADLE_DECLARE_NODE(EvaluateNode, StmtNode, "tir.Evaluate");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("value", &EvaluateNode::value);
@@ -190,7 +190,7 @@ class ForNode : public StmtNode {
   Stmt body;
   IterVar thread_binding;  ///< of kThreadBinding, else null
   Map<String, ObjectRef> annotations;
-  TREADLE_NODE(ForNode, StmtNode, "tir.For")
+  TREADLE_DECLARE_NODE(ForNode, StmtNode, "tir.For");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("min", &ForNode::min);
@@ -213,7 +213,7 @@ class WhileNode : public StmtNode {
  public:
   PrimExpr condition;
   Stmt body;
-  TREADLE_NODE(WhileNode, StmtNode, "tir.While")
+  TREADLE_DECLARE_NODE(WhileNode, StmtNode, "tir.While");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("condition", &WhileNode::condition);
@@ -231,7 +231,7 @@ class BufferRegionNode : public Object {
  public:
   Buffer buffer;
   Array<Range> region;
-  TREADLE_NODE(BufferRegionNode, Object, "tir.BufferRegion")
+  TREADLE_DECLARE_NODE(BufferRegionNode, Object, "tir.BufferRegion");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("buffer", &BufferRegionNode::buffer);
@@ -251,7 +251,7 @@ class MatchBufferRegionNode : public Object {
  public:
   Buffer buffer;
   BufferRegion source;
-  TREADLE_NODE(MatchBufferRegionNode, Object, "tir.MatchBufferRegion")
+  TREADLE_DECLARE_NODE(MatchBufferRegionNode, Object, "tir.MatchBufferRegion");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("source", &MatchBufferRegionNode::source);
@@ -277,7 +277,7 @@ class BlockNode : public StmtNode {
   Array<Buffer> alloc_buffers;
   Array<MatchBufferRegion> match_buffers;
   Map<String, ObjectRef> annotations;
-  TREADLE_NODE(BlockNode, StmtNode, "tir.Block")
+  TREADLE_DECLARE_NODE(BlockNode, StmtNode, "tir.Block");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("iter_vars", &BlockNode::iter_vars).Defines();
@@ -305,7 +305,7 @@ class BlockRealizeNode : public StmtNode {
   Array<PrimExpr> iter_values;
   PrimExpr predicate;
   Block block;
-  TREADLE_NODE(BlockRealizeNode, StmtNode, "tir.BlockRealize")
+  TREADLE_DECLARE_NODE(BlockRealizeNode, StmtNode, "tir.BlockRealize");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("iter_values", &BlockRealizeNode::iter_values);

@@ -10,10 +10,11 @@
 
 namespace treadle::tir {
 
-#define TREADLE_TIR_STMT_KINDS(X)                                                                       \
-  X(LetStmtNode)                                                                                        \
-  X(AttrStmtNode) X(AssertStmtNode) X(BufferStoreNode) X(AllocateNode) X(SeqStmtNode) X(IfThenElseNode) \
-      X(EvaluateNode) X(ForNode) X(WhileNode) X(BlockNode) X(BlockRealizeNode)
+#define TREADLE_TIR_STMT_KINDS(X)                                                                                  \
+  X(LetStmtNode)                                                                                                   \
+  X(AttrStmtNode)                                                                                                  \
+  X(AssertStmtNode) X(BufferStoreNode) X(AllocateNode) X(SeqStmtNode) X(IfThenElseNode) X(EvaluateNode) X(ForNode) \
+      X(WhileNode) X(BlockNode) X(BlockRealizeNode)
 
 template <typename FType>
 class StmtFunctor;
@@ -51,6 +52,9 @@ class StmtFunctor<R(const Stmt& n, Args...)> {
   }
 };
 
+extern template class StmtFunctor<void(const Stmt&)>;
+extern template class StmtFunctor<Stmt(const Stmt&)>;
+
 /// Visits statements; expressions inside go to VisitExpr (does nothing here; StmtExprVisitor visits them).
 class StmtVisitor : public StmtFunctor<void(const Stmt&)> {
  protected:
@@ -77,7 +81,7 @@ class StmtExprVisitor : public StmtVisitor, public ExprVisitor {
  protected:
   using ExprVisitor::VisitExpr;
   using StmtVisitor::VisitStmt;
-  void VisitExpr(const PrimExpr& e) override { ExprVisitor::VisitExpr(e); }
+  void VisitExpr(const PrimExpr& e) override;
 };
 
 class StmtExprMutator : public StmtMutator, public ExprMutator {
@@ -87,7 +91,7 @@ class StmtExprMutator : public StmtMutator, public ExprMutator {
 
  protected:
   using ExprMutator::VisitExpr;
-  PrimExpr VisitExpr(const PrimExpr& e) override { return ExprMutator::VisitExpr(e); }
+  PrimExpr VisitExpr(const PrimExpr& e) override;
 };
 
 using VarSubstitution = std::function<std::optional<PrimExpr>(const Var&)>;

@@ -17,7 +17,7 @@ class TensorIntrinNode : public Object {
   PrimFunc desc;
   PrimFunc body;
   PrimFunc update;
-  TREADLE_NODE(TensorIntrinNode, Object, "tir.TensorIntrin")
+  TREADLE_DECLARE_NODE(TensorIntrinNode, Object, "tir.TensorIntrin");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("name", &TensorIntrinNode::name);

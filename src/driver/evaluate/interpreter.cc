@@ -14,6 +14,11 @@
 
 namespace treadle::driver {
 
+TREADLE_DEFINE_NODE(TupleValueNode);
+TREADLE_DEFINE_NODE(ConstructorValueNode);
+TREADLE_DEFINE_NODE(RefValueNode);
+TREADLE_DEFINE_NODE(ClosureValueNode);
+
 using relay::CallNode;
 using relay::Expr;
 using relay::FunctionNode;

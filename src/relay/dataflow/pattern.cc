@@ -2,6 +2,25 @@
 #include "treadle/relay/dataflow_pattern.h"
 
 namespace treadle::relay {
+
+TREADLE_DEFINE_NODE(DFPatternNode);
+TREADLE_DEFINE_NODE(ExprPatternNode);
+TREADLE_DEFINE_NODE(VarPatternNode);
+TREADLE_DEFINE_NODE(ConstantPatternNode);
+TREADLE_DEFINE_NODE(WildcardPatternNode);
+TREADLE_DEFINE_NODE(CallPatternNode);
+TREADLE_DEFINE_NODE(FunctionPatternNode);
+TREADLE_DEFINE_NODE(LetPatternNode);
+TREADLE_DEFINE_NODE(IfPatternNode);
+TREADLE_DEFINE_NODE(TuplePatternNode);
+TREADLE_DEFINE_NODE(TupleGetItemPatternNode);
+TREADLE_DEFINE_NODE(AltPatternNode);
+TREADLE_DEFINE_NODE(TypePatternNode);
+TREADLE_DEFINE_NODE(ShapePatternNode);
+TREADLE_DEFINE_NODE(DataTypePatternNode);
+TREADLE_DEFINE_NODE(AttrPatternNode);
+TREADLE_DEFINE_NODE(DominatorPatternNode);
+
 namespace {
 
 /// A pattern node that `init` fills.

@@ -8,6 +8,9 @@
 
 namespace treadle::te {
 
+TREADLE_DEFINE_NODE(StageNode);
+TREADLE_DEFINE_NODE(TeScheduleNode);
+
 using tir::IterVarType;
 using tir::ScheduleError;
 

@@ -10,6 +10,9 @@
 
 namespace treadle::tir {
 
+TREADLE_DEFINE_NODE(BlockRVNode);
+TREADLE_DEFINE_NODE(LoopRVNode);
+
 Schedule::Schedule(const PrimFunc& func) : data_(std::make_unique<ScheduleData>(func)) {}
 Schedule::Schedule(std::unique_ptr<ScheduleData> data) : data_(std::move(data)) {}
 

@@ -12,6 +12,8 @@
 
 namespace treadle::tir {
 
+TREADLE_DEFINE_NODE(TensorIntrinNode);
+
 namespace {
 
 /// The block of a description.

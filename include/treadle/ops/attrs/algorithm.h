@@ -15,7 +15,7 @@ class ArgsortAttrs : public AttrsNode {
   int axis = -1;
   bool is_ascend = true;
   DataType dtype = DataType::Int(32);
-  TREADLE_NODE(ArgsortAttrs, AttrsNode, "relay.attrs.ArgsortAttrs")
+  TREADLE_DECLARE_NODE(ArgsortAttrs, AttrsNode, "relay.attrs.ArgsortAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axis", &ArgsortAttrs::axis).Doc("Dimension to sort along");
@@ -31,7 +31,7 @@ class TopKAttrs : public AttrsNode {
   std::string ret_type = "both";
   bool is_ascend = false;
   DataType dtype = DataType::Int(32);
-  TREADLE_NODE(TopKAttrs, AttrsNode, "relay.attrs.TopKAttrs")
+  TREADLE_DECLARE_NODE(TopKAttrs, AttrsNode, "relay.attrs.TopKAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("k", &TopKAttrs::k).Doc("How many; below 1: all");
@@ -49,7 +49,7 @@ class ScanopAttrs : public AttrsNode {
   DataType dtype;
   bool exclusive = false;
   bool reverse = false;
-  TREADLE_NODE(ScanopAttrs, AttrsNode, "relay.attrs.ScanopAttrs")
+  TREADLE_DECLARE_NODE(ScanopAttrs, AttrsNode, "relay.attrs.ScanopAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axis", &ScanopAttrs::axis).Doc("Dimension to scan; absent: the flattened tensor");
@@ -64,7 +64,7 @@ class ScatterAttrs : public AttrsNode {
  public:
   int axis = 0;
   std::string reduction = "update";
-  TREADLE_NODE(ScatterAttrs, AttrsNode, "relay.attrs.ScatterAttrs")
+  TREADLE_DECLARE_NODE(ScatterAttrs, AttrsNode, "relay.attrs.ScatterAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axis", &ScatterAttrs::axis).Doc("Dimension that the indices address");
@@ -75,7 +75,7 @@ class ScatterAttrs : public AttrsNode {
 class ScatterNDAttrs : public AttrsNode {
  public:
   std::string mode = "update";
-  TREADLE_NODE(ScatterNDAttrs, AttrsNode, "relay.attrs.ScatterNDAttrs")
+  TREADLE_DECLARE_NODE(ScatterNDAttrs, AttrsNode, "relay.attrs.ScatterNDAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("mode", &ScatterNDAttrs::mode).Doc("update, add, mul, min or max");
@@ -86,7 +86,7 @@ class SearchSortedAttrs : public AttrsNode {
  public:
   bool right = false;
   DataType dtype = DataType::Int(32);
-  TREADLE_NODE(SearchSortedAttrs, AttrsNode, "relay.attrs.SearchSortedAttrs")
+  TREADLE_DECLARE_NODE(SearchSortedAttrs, AttrsNode, "relay.attrs.SearchSortedAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("right", &SearchSortedAttrs::right).Doc("After equal elements rather than before");
@@ -98,7 +98,7 @@ class UniqueAttrs : public AttrsNode {
  public:
   bool sorted = true;
   bool return_counts = false;
-  TREADLE_NODE(UniqueAttrs, AttrsNode, "relay.attrs.UniqueAttrs")
+  TREADLE_DECLARE_NODE(UniqueAttrs, AttrsNode, "relay.attrs.UniqueAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("sorted", &UniqueAttrs::sorted).Doc("Ascending rather than in order of first appearance");
@@ -109,7 +109,7 @@ class UniqueAttrs : public AttrsNode {
 class SparseToDenseAttrs : public AttrsNode {
  public:
   std::vector<int64_t> output_shape;
-  TREADLE_NODE(SparseToDenseAttrs, AttrsNode, "relay.attrs.SparseToDenseAttrs")
+  TREADLE_DECLARE_NODE(SparseToDenseAttrs, AttrsNode, "relay.attrs.SparseToDenseAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("output_shape", &SparseToDenseAttrs::output_shape).Doc("Shape of the result").Required();

@@ -13,7 +13,7 @@ class OnDeviceAttrs : public AttrsNode {
  public:
   int device_type = 0;
   bool is_fixed = false;
-  TREADLE_NODE(OnDeviceAttrs, AttrsNode, "relay.attrs.OnDeviceAttrs")
+  TREADLE_DECLARE_NODE(OnDeviceAttrs, AttrsNode, "relay.attrs.OnDeviceAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("device_type", &OnDeviceAttrs::device_type).Doc("DLDeviceType");
@@ -25,7 +25,7 @@ class DeviceCopyAttrs : public AttrsNode {
  public:
   int src_dev_type = 0;
   int dst_dev_type = 0;
-  TREADLE_NODE(DeviceCopyAttrs, AttrsNode, "relay.attrs.DeviceCopyAttrs")
+  TREADLE_DECLARE_NODE(DeviceCopyAttrs, AttrsNode, "relay.attrs.DeviceCopyAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("src_dev_type", &DeviceCopyAttrs::src_dev_type).Doc("DLDeviceType of the operand");
@@ -37,7 +37,7 @@ class DeviceCopyAttrs : public AttrsNode {
 class CompilerAttrs : public AttrsNode {
  public:
   std::string compiler;
-  TREADLE_NODE(CompilerAttrs, AttrsNode, "relay.attrs.CompilerAttrs")
+  TREADLE_DECLARE_NODE(CompilerAttrs, AttrsNode, "relay.attrs.CompilerAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("compiler", &CompilerAttrs::compiler).Doc("External code generator, or \"default\"");
@@ -47,7 +47,7 @@ class CompilerAttrs : public AttrsNode {
 class CastHintAttrs : public AttrsNode {
  public:
   DataType dtype;
-  TREADLE_NODE(CastHintAttrs, AttrsNode, "relay.attrs.CastHintAttrs")
+  TREADLE_DECLARE_NODE(CastHintAttrs, AttrsNode, "relay.attrs.CastHintAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("dtype", &CastHintAttrs::dtype).Doc("Type that the value is known to fit");

@@ -9,7 +9,7 @@ namespace treadle::ops {
 class AttentionAttrs : public AttrsNode {
  public:
   double scale = 1;
-  TREADLE_NODE(AttentionAttrs, AttrsNode, "relay.attrs.AttentionAttrs")
+  TREADLE_DECLARE_NODE(AttentionAttrs, AttrsNode, "relay.attrs.AttentionAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("scale", &AttentionAttrs::scale).Doc("Factor of the products of queries and keys");

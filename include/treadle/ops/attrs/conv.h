@@ -28,7 +28,7 @@ class ConvAttrs : public AttrsNode {
         dilation(rank, 1),
         data_layout(std::move(data)),
         kernel_layout(std::move(kernel)) {}
-  TREADLE_NODE(ConvAttrs, AttrsNode, "relay.attrs.ConvAttrs")
+  TREADLE_DECLARE_NODE(ConvAttrs, AttrsNode, "relay.attrs.ConvAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("strides", &ConvAttrs::strides).Doc("Steps of the window, each at least 1");
@@ -47,17 +47,17 @@ class ConvAttrs : public AttrsNode {
 class Conv1DAttrs : public ConvAttrs {
  public:
   Conv1DAttrs() : ConvAttrs(1, "NCW", "OIW") {}
-  TREADLE_NODE(Conv1DAttrs, ConvAttrs, "relay.attrs.Conv1DAttrs")
+  TREADLE_DECLARE_NODE(Conv1DAttrs, ConvAttrs, "relay.attrs.Conv1DAttrs");
 };
 class Conv2DAttrs : public ConvAttrs {
  public:
   Conv2DAttrs() : ConvAttrs(2, "NCHW", "OIHW") {}
-  TREADLE_NODE(Conv2DAttrs, ConvAttrs, "relay.attrs.Conv2DAttrs")
+  TREADLE_DECLARE_NODE(Conv2DAttrs, ConvAttrs, "relay.attrs.Conv2DAttrs");
 };
 class Conv3DAttrs : public ConvAttrs {
  public:
   Conv3DAttrs() : ConvAttrs(3, "NCDHW", "OIDHW") {}
-  TREADLE_NODE(Conv3DAttrs, ConvAttrs, "relay.attrs.Conv3DAttrs")
+  TREADLE_DECLARE_NODE(Conv3DAttrs, ConvAttrs, "relay.attrs.Conv3DAttrs");
 };
 
 /// Transposed convolutions. The weight of the default layout is (input channels, output channels / groups, window);
@@ -79,7 +79,7 @@ class ConvTransposeAttrs : public AttrsNode {
         dilation(rank, 1),
         data_layout(std::move(data)),
         kernel_layout(std::move(kernel)) {}
-  TREADLE_NODE(ConvTransposeAttrs, AttrsNode, "relay.attrs.ConvTransposeAttrs")
+  TREADLE_DECLARE_NODE(ConvTransposeAttrs, AttrsNode, "relay.attrs.ConvTransposeAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("channels", &ConvTransposeAttrs::channels).Doc("Output channels; taken from the weight when absent");
@@ -99,17 +99,17 @@ class ConvTransposeAttrs : public AttrsNode {
 class Conv1DTransposeAttrs : public ConvTransposeAttrs {
  public:
   Conv1DTransposeAttrs() : ConvTransposeAttrs(1, "NCW", "IOW") {}
-  TREADLE_NODE(Conv1DTransposeAttrs, ConvTransposeAttrs, "relay.attrs.Conv1DTransposeAttrs")
+  TREADLE_DECLARE_NODE(Conv1DTransposeAttrs, ConvTransposeAttrs, "relay.attrs.Conv1DTransposeAttrs");
 };
 class Conv2DTransposeAttrs : public ConvTransposeAttrs {
  public:
   Conv2DTransposeAttrs() : ConvTransposeAttrs(2, "NCHW", "IOHW") {}
-  TREADLE_NODE(Conv2DTransposeAttrs, ConvTransposeAttrs, "relay.attrs.Conv2DTransposeAttrs")
+  TREADLE_DECLARE_NODE(Conv2DTransposeAttrs, ConvTransposeAttrs, "relay.attrs.Conv2DTransposeAttrs");
 };
 class Conv3DTransposeAttrs : public ConvTransposeAttrs {
  public:
   Conv3DTransposeAttrs() : ConvTransposeAttrs(3, "NCDHW", "IODHW") {}
-  TREADLE_NODE(Conv3DTransposeAttrs, ConvTransposeAttrs, "relay.attrs.Conv3DTransposeAttrs")
+  TREADLE_DECLARE_NODE(Conv3DTransposeAttrs, ConvTransposeAttrs, "relay.attrs.Conv3DTransposeAttrs");
 };
 
 }  // namespace treadle::ops

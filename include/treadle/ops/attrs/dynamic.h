@@ -12,7 +12,7 @@ namespace treadle::ops {
 class ForgetShapeAttrs : public AttrsNode {
  public:
   std::vector<int64_t> axes;
-  TREADLE_NODE(ForgetShapeAttrs, AttrsNode, "relay.attrs.ForgetShapeAttrs")
+  TREADLE_DECLARE_NODE(ForgetShapeAttrs, AttrsNode, "relay.attrs.ForgetShapeAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axes", &ForgetShapeAttrs::axes).Doc("Dimensions");
@@ -22,7 +22,7 @@ class ForgetShapeAttrs : public AttrsNode {
 class NmsPaddedAttrs : public AttrsNode {
  public:
   bool center_point_box = false;
-  TREADLE_NODE(NmsPaddedAttrs, AttrsNode, "relay.attrs.NmsPaddedAttrs")
+  TREADLE_DECLARE_NODE(NmsPaddedAttrs, AttrsNode, "relay.attrs.NmsPaddedAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("center_point_box", &NmsPaddedAttrs::center_point_box).Doc("Boxes are center, width and height");
@@ -34,7 +34,7 @@ class RaiseAttrs : public AttrsNode {
   std::string message;
   Array<PrimExpr> shape;
   DataType dtype;
-  TREADLE_NODE(RaiseAttrs, AttrsNode, "relay.attrs.RaiseAttrs")
+  TREADLE_DECLARE_NODE(RaiseAttrs, AttrsNode, "relay.attrs.RaiseAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("message", &RaiseAttrs::message).Doc("Text of the error");

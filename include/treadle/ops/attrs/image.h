@@ -27,7 +27,7 @@ class ResizeAttrs : public AttrsNode {
 
   ResizeAttrs() = default;
   explicit ResizeAttrs(std::string layout) : layout(std::move(layout)) {}
-  TREADLE_NODE(ResizeAttrs, AttrsNode, "relay.attrs.ResizeAttrs")
+  TREADLE_DECLARE_NODE(ResizeAttrs, AttrsNode, "relay.attrs.ResizeAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("size", &ResizeAttrs::size).Doc("Spatial size of the output").Required();
@@ -54,17 +54,17 @@ class ResizeAttrs : public AttrsNode {
 class Resize1DAttrs : public ResizeAttrs {
  public:
   Resize1DAttrs() : ResizeAttrs("NCW") {}
-  TREADLE_NODE(Resize1DAttrs, ResizeAttrs, "relay.attrs.Resize1DAttrs")
+  TREADLE_DECLARE_NODE(Resize1DAttrs, ResizeAttrs, "relay.attrs.Resize1DAttrs");
 };
 class Resize2DAttrs : public ResizeAttrs {
  public:
   Resize2DAttrs() : ResizeAttrs("NCHW") {}
-  TREADLE_NODE(Resize2DAttrs, ResizeAttrs, "relay.attrs.Resize2DAttrs")
+  TREADLE_DECLARE_NODE(Resize2DAttrs, ResizeAttrs, "relay.attrs.Resize2DAttrs");
 };
 class Resize3DAttrs : public ResizeAttrs {
  public:
   Resize3DAttrs() : ResizeAttrs("NCDHW") {}
-  TREADLE_NODE(Resize3DAttrs, ResizeAttrs, "relay.attrs.Resize3DAttrs")
+  TREADLE_DECLARE_NODE(Resize3DAttrs, ResizeAttrs, "relay.attrs.Resize3DAttrs");
 };
 
 class GridSampleAttrs : public AttrsNode {
@@ -73,7 +73,7 @@ class GridSampleAttrs : public AttrsNode {
   std::string layout = "NCHW";
   std::string padding_mode = "zeros";
   bool align_corners = true;
-  TREADLE_NODE(GridSampleAttrs, AttrsNode, "relay.attrs.GridSampleAttrs")
+  TREADLE_DECLARE_NODE(GridSampleAttrs, AttrsNode, "relay.attrs.GridSampleAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("method", &GridSampleAttrs::method).Doc("bilinear, nearest or bicubic");
@@ -86,7 +86,7 @@ class GridSampleAttrs : public AttrsNode {
 class AffineGridAttrs : public AttrsNode {
  public:
   std::vector<int64_t> target_shape;
-  TREADLE_NODE(AffineGridAttrs, AttrsNode, "relay.attrs.AffineGridAttrs")
+  TREADLE_DECLARE_NODE(AffineGridAttrs, AttrsNode, "relay.attrs.AffineGridAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("target_shape", &AffineGridAttrs::target_shape).Doc("(height, width) of the grid").Required();

@@ -15,7 +15,7 @@ class DenseAttrs : public AttrsNode {
  public:
   std::optional<int64_t> units;
   DataType out_dtype;
-  TREADLE_NODE(DenseAttrs, AttrsNode, "relay.attrs.DenseAttrs")
+  TREADLE_DECLARE_NODE(DenseAttrs, AttrsNode, "relay.attrs.DenseAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("units", &DenseAttrs::units).Doc("Outputs; taken from the weight when absent").Required();
@@ -29,7 +29,7 @@ class MatmulAttrs : public AttrsNode {
   DataType out_dtype;
   bool transpose_a = false;
   bool transpose_b = false;
-  TREADLE_NODE(MatmulAttrs, AttrsNode, "relay.attrs.MatmulAttrs")
+  TREADLE_DECLARE_NODE(MatmulAttrs, AttrsNode, "relay.attrs.MatmulAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("units", &MatmulAttrs::units).Doc("Columns of the result; taken from tensor_b when absent").Required();
@@ -44,7 +44,7 @@ class BatchMatmulAttrs : public AttrsNode {
   DataType out_dtype;
   bool transpose_a = false;
   bool transpose_b = true;
-  TREADLE_NODE(BatchMatmulAttrs, AttrsNode, "relay.attrs.BatchMatmulAttrs")
+  TREADLE_DECLARE_NODE(BatchMatmulAttrs, AttrsNode, "relay.attrs.BatchMatmulAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("out_dtype", &BatchMatmulAttrs::out_dtype).Doc("Type of the output; void: that of the input");
@@ -56,7 +56,7 @@ class BatchMatmulAttrs : public AttrsNode {
 class BiasAddAttrs : public AttrsNode {
  public:
   int axis = 1;
-  TREADLE_NODE(BiasAddAttrs, AttrsNode, "relay.attrs.BiasAddAttrs")
+  TREADLE_DECLARE_NODE(BiasAddAttrs, AttrsNode, "relay.attrs.BiasAddAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axis", &BiasAddAttrs::axis).Doc("Dimension of data that the bias runs along");
@@ -66,7 +66,7 @@ class BiasAddAttrs : public AttrsNode {
 class SoftmaxAttrs : public AttrsNode {
  public:
   int axis = -1;
-  TREADLE_NODE(SoftmaxAttrs, AttrsNode, "relay.attrs.SoftmaxAttrs")
+  TREADLE_DECLARE_NODE(SoftmaxAttrs, AttrsNode, "relay.attrs.SoftmaxAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axis", &SoftmaxAttrs::axis).Doc("Dimension that is normalised");
@@ -76,7 +76,7 @@ class SoftmaxAttrs : public AttrsNode {
 class LeakyReluAttrs : public AttrsNode {
  public:
   double alpha = 0.25;
-  TREADLE_NODE(LeakyReluAttrs, AttrsNode, "relay.attrs.LeakyReluAttrs")
+  TREADLE_DECLARE_NODE(LeakyReluAttrs, AttrsNode, "relay.attrs.LeakyReluAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("alpha", &LeakyReluAttrs::alpha).Doc("Slope below zero");
@@ -86,7 +86,7 @@ class LeakyReluAttrs : public AttrsNode {
 class PReluAttrs : public AttrsNode {
  public:
   int axis = 1;
-  TREADLE_NODE(PReluAttrs, AttrsNode, "relay.attrs.PReluAttrs")
+  TREADLE_DECLARE_NODE(PReluAttrs, AttrsNode, "relay.attrs.PReluAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axis", &PReluAttrs::axis).Doc("Dimension that alpha runs along");
@@ -96,7 +96,7 @@ class PReluAttrs : public AttrsNode {
 class DropoutAttrs : public AttrsNode {
  public:
   double rate = 0.5;
-  TREADLE_NODE(DropoutAttrs, AttrsNode, "relay.attrs.DropoutAttrs")
+  TREADLE_DECLARE_NODE(DropoutAttrs, AttrsNode, "relay.attrs.DropoutAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("rate", &DropoutAttrs::rate).Doc("Fraction that training drops").Range(0, 1);
@@ -109,7 +109,7 @@ class BatchNormAttrs : public AttrsNode {
   double epsilon = 1e-5;
   bool center = true;
   bool scale = true;
-  TREADLE_NODE(BatchNormAttrs, AttrsNode, "relay.attrs.BatchNormAttrs")
+  TREADLE_DECLARE_NODE(BatchNormAttrs, AttrsNode, "relay.attrs.BatchNormAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axis", &BatchNormAttrs::axis).Doc("Dimension of the channels");
@@ -125,7 +125,7 @@ class LayerNormAttrs : public AttrsNode {
   double epsilon = 1e-5;
   bool center = true;
   bool scale = true;
-  TREADLE_NODE(LayerNormAttrs, AttrsNode, "relay.attrs.LayerNormAttrs")
+  TREADLE_DECLARE_NODE(LayerNormAttrs, AttrsNode, "relay.attrs.LayerNormAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axis", &LayerNormAttrs::axis).Doc("Dimension that is normalised");
@@ -141,7 +141,7 @@ class InstanceNormAttrs : public AttrsNode {
   double epsilon = 1e-5;
   bool center = true;
   bool scale = true;
-  TREADLE_NODE(InstanceNormAttrs, AttrsNode, "relay.attrs.InstanceNormAttrs")
+  TREADLE_DECLARE_NODE(InstanceNormAttrs, AttrsNode, "relay.attrs.InstanceNormAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axis", &InstanceNormAttrs::axis).Doc("Dimension of the channels");
@@ -158,7 +158,7 @@ class GroupNormAttrs : public AttrsNode {
   double epsilon = 1e-5;
   bool center = true;
   bool scale = true;
-  TREADLE_NODE(GroupNormAttrs, AttrsNode, "relay.attrs.GroupNormAttrs")
+  TREADLE_DECLARE_NODE(GroupNormAttrs, AttrsNode, "relay.attrs.GroupNormAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("num_groups", &GroupNormAttrs::num_groups).Doc("Channels are split into so many groups").AtLeast(0);
@@ -173,7 +173,7 @@ class L2NormalizeAttrs : public AttrsNode {
  public:
   double eps = 0;
   std::vector<int64_t> axis;
-  TREADLE_NODE(L2NormalizeAttrs, AttrsNode, "relay.attrs.L2NormalizeAttrs")
+  TREADLE_DECLARE_NODE(L2NormalizeAttrs, AttrsNode, "relay.attrs.L2NormalizeAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("eps", &L2NormalizeAttrs::eps).Doc("Lower bound of the sum of squares");
@@ -188,7 +188,7 @@ class LRNAttrs : public AttrsNode {
   double bias = 2;
   double alpha = 0.0001;
   double beta = 0.75;
-  TREADLE_NODE(LRNAttrs, AttrsNode, "relay.attrs.LRNAttrs")
+  TREADLE_DECLARE_NODE(LRNAttrs, AttrsNode, "relay.attrs.LRNAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("size", &LRNAttrs::size).Doc("Channels in the window").AtLeast(1);
@@ -204,7 +204,7 @@ class PadAttrs : public AttrsNode {
  public:
   Array<Array<PrimExpr>> pad_width;
   std::string pad_mode = "constant";
-  TREADLE_NODE(PadAttrs, AttrsNode, "relay.attrs.PadAttrs")
+  TREADLE_DECLARE_NODE(PadAttrs, AttrsNode, "relay.attrs.PadAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("pad_width", &PadAttrs::pad_width).Doc("[before, after] of each dimension; negative crops").Required();
@@ -219,7 +219,7 @@ class MirrorPadAttrs : public AttrsNode {
  public:
   std::string mode = "SYMMETRIC";
   Array<Array<PrimExpr>> pad_width;
-  TREADLE_NODE(MirrorPadAttrs, AttrsNode, "relay.attrs.MirrorPadAttrs")
+  TREADLE_DECLARE_NODE(MirrorPadAttrs, AttrsNode, "relay.attrs.MirrorPadAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("mode", &MirrorPadAttrs::mode).Doc("SYMMETRIC repeats the edge, REFLECT doesn't");
@@ -234,7 +234,7 @@ class UpSamplingAttrs : public AttrsNode {
   std::string layout = "NCHW";
   std::string method = "nearest_neighbor";
   bool align_corners = false;
-  TREADLE_NODE(UpSamplingAttrs, AttrsNode, "relay.attrs.UpSamplingAttrs")
+  TREADLE_DECLARE_NODE(UpSamplingAttrs, AttrsNode, "relay.attrs.UpSamplingAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("scale_h", &UpSamplingAttrs::scale_h).Doc("Factor of the height");
@@ -253,7 +253,7 @@ class UpSampling3DAttrs : public AttrsNode {
   std::string layout = "NCDHW";
   std::string method = "nearest_neighbor";
   std::string coordinate_transformation_mode = "half_pixel";
-  TREADLE_NODE(UpSampling3DAttrs, AttrsNode, "relay.attrs.UpSampling3DAttrs")
+  TREADLE_DECLARE_NODE(UpSampling3DAttrs, AttrsNode, "relay.attrs.UpSampling3DAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("scale_d", &UpSampling3DAttrs::scale_d).Doc("Factor of the depth");
@@ -272,7 +272,7 @@ class SubPixelAttrs : public AttrsNode {
   int block_size = 1;
   std::string layout = "NCHW";
   std::string mode = "DCR";
-  TREADLE_NODE(SubPixelAttrs, AttrsNode, "relay.attrs.SubPixelAttrs")
+  TREADLE_DECLARE_NODE(SubPixelAttrs, AttrsNode, "relay.attrs.SubPixelAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("block_size", &SubPixelAttrs::block_size).Doc("Side of a block").AtLeast(1);
@@ -286,7 +286,7 @@ class SpaceToBatchNDAttrs : public AttrsNode {
   std::vector<int64_t> block_shape;
   Array<Array<PrimExpr>> paddings;
   double pad_value = 0;
-  TREADLE_NODE(SpaceToBatchNDAttrs, AttrsNode, "relay.attrs.SpaceToBatchNDAttrs")
+  TREADLE_DECLARE_NODE(SpaceToBatchNDAttrs, AttrsNode, "relay.attrs.SpaceToBatchNDAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("block_shape", &SpaceToBatchNDAttrs::block_shape).Doc("Block of each spatial dimension").Required();
@@ -299,7 +299,7 @@ class BatchToSpaceNDAttrs : public AttrsNode {
  public:
   std::vector<int64_t> block_shape;
   Array<Array<PrimExpr>> crops;
-  TREADLE_NODE(BatchToSpaceNDAttrs, AttrsNode, "relay.attrs.BatchToSpaceNDAttrs")
+  TREADLE_DECLARE_NODE(BatchToSpaceNDAttrs, AttrsNode, "relay.attrs.BatchToSpaceNDAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("block_shape", &BatchToSpaceNDAttrs::block_shape).Doc("Block of each spatial dimension").Required();
@@ -311,7 +311,7 @@ class DilateAttrs : public AttrsNode {
  public:
   std::vector<int64_t> strides;
   double dilation_value = 0;
-  TREADLE_NODE(DilateAttrs, AttrsNode, "relay.attrs.DilateAttrs")
+  TREADLE_DECLARE_NODE(DilateAttrs, AttrsNode, "relay.attrs.DilateAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("strides", &DilateAttrs::strides).Doc("Distance that neighbours get in each dimension").Required();
@@ -323,7 +323,7 @@ class NLLLossAttrs : public AttrsNode {
  public:
   std::string reduction = "mean";
   int ignore_index = -100;
-  TREADLE_NODE(NLLLossAttrs, AttrsNode, "relay.attrs.NLLLossAttrs")
+  TREADLE_DECLARE_NODE(NLLLossAttrs, AttrsNode, "relay.attrs.NLLLossAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("reduction", &NLLLossAttrs::reduction).Doc("mean, sum or none");
@@ -336,7 +336,7 @@ class DensePackAttrs : public AttrsNode {
   std::optional<int64_t> units;
   DataType out_dtype;
   std::string weight_layout = "NC";
-  TREADLE_NODE(DensePackAttrs, AttrsNode, "relay.attrs.DensePackAttrs")
+  TREADLE_DECLARE_NODE(DensePackAttrs, AttrsNode, "relay.attrs.DensePackAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("units", &DensePackAttrs::units).Doc("Outputs; taken from the weight when absent");
@@ -349,7 +349,7 @@ class DeformableConv2DAttrs : public ConvAttrs {
  public:
   int deformable_groups = 1;
   DeformableConv2DAttrs() : ConvAttrs(2, "NCHW", "OIHW") {}
-  TREADLE_NODE(DeformableConv2DAttrs, ConvAttrs, "relay.attrs.DeformableConv2DAttrs")
+  TREADLE_DECLARE_NODE(DeformableConv2DAttrs, ConvAttrs, "relay.attrs.DeformableConv2DAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("deformable_groups", &DeformableConv2DAttrs::deformable_groups)

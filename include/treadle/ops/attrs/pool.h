@@ -19,7 +19,7 @@ class PoolAttrs : public AttrsNode {
   PoolAttrs() = default;
   PoolAttrs(int rank, std::string layout)
       : strides(rank, 1), dilation(rank, 1), padding(rank, 0), layout(std::move(layout)) {}
-  TREADLE_NODE(PoolAttrs, AttrsNode, "relay.attrs.PoolAttrs")
+  TREADLE_DECLARE_NODE(PoolAttrs, AttrsNode, "relay.attrs.PoolAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("pool_size", &PoolAttrs::pool_size).Doc("Window").Required();
@@ -36,24 +36,24 @@ class PoolAttrs : public AttrsNode {
 class MaxPool1DAttrs : public PoolAttrs {
  public:
   MaxPool1DAttrs() : PoolAttrs(1, "NCW") {}
-  TREADLE_NODE(MaxPool1DAttrs, PoolAttrs, "relay.attrs.MaxPool1DAttrs")
+  TREADLE_DECLARE_NODE(MaxPool1DAttrs, PoolAttrs, "relay.attrs.MaxPool1DAttrs");
 };
 class MaxPool2DAttrs : public PoolAttrs {
  public:
   MaxPool2DAttrs() : PoolAttrs(2, "NCHW") {}
-  TREADLE_NODE(MaxPool2DAttrs, PoolAttrs, "relay.attrs.MaxPool2DAttrs")
+  TREADLE_DECLARE_NODE(MaxPool2DAttrs, PoolAttrs, "relay.attrs.MaxPool2DAttrs");
 };
 class MaxPool3DAttrs : public PoolAttrs {
  public:
   MaxPool3DAttrs() : PoolAttrs(3, "NCDHW") {}
-  TREADLE_NODE(MaxPool3DAttrs, PoolAttrs, "relay.attrs.MaxPool3DAttrs")
+  TREADLE_DECLARE_NODE(MaxPool3DAttrs, PoolAttrs, "relay.attrs.MaxPool3DAttrs");
 };
 
 class AvgPoolAttrs : public PoolAttrs {
  public:
   bool count_include_pad = false;
   using PoolAttrs::PoolAttrs;
-  TREADLE_NODE(AvgPoolAttrs, PoolAttrs, "relay.attrs.AvgPoolAttrs")
+  TREADLE_DECLARE_NODE(AvgPoolAttrs, PoolAttrs, "relay.attrs.AvgPoolAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("count_include_pad", &AvgPoolAttrs::count_include_pad).Doc("Whether padding counts in the divisor");
@@ -62,17 +62,17 @@ class AvgPoolAttrs : public PoolAttrs {
 class AvgPool1DAttrs : public AvgPoolAttrs {
  public:
   AvgPool1DAttrs() : AvgPoolAttrs(1, "NCW") {}
-  TREADLE_NODE(AvgPool1DAttrs, AvgPoolAttrs, "relay.attrs.AvgPool1DAttrs")
+  TREADLE_DECLARE_NODE(AvgPool1DAttrs, AvgPoolAttrs, "relay.attrs.AvgPool1DAttrs");
 };
 class AvgPool2DAttrs : public AvgPoolAttrs {
  public:
   AvgPool2DAttrs() : AvgPoolAttrs(2, "NCHW") {}
-  TREADLE_NODE(AvgPool2DAttrs, AvgPoolAttrs, "relay.attrs.AvgPool2DAttrs")
+  TREADLE_DECLARE_NODE(AvgPool2DAttrs, AvgPoolAttrs, "relay.attrs.AvgPool2DAttrs");
 };
 class AvgPool3DAttrs : public AvgPoolAttrs {
  public:
   AvgPool3DAttrs() : AvgPoolAttrs(3, "NCDHW") {}
-  TREADLE_NODE(AvgPool3DAttrs, AvgPoolAttrs, "relay.attrs.AvgPool3DAttrs")
+  TREADLE_DECLARE_NODE(AvgPool3DAttrs, AvgPoolAttrs, "relay.attrs.AvgPool3DAttrs");
 };
 
 /// Pooling over all of the spatial dimensions; each becomes 1.
@@ -81,7 +81,7 @@ class GlobalPoolAttrs : public AttrsNode {
   std::string layout, out_layout;
   GlobalPoolAttrs() = default;
   explicit GlobalPoolAttrs(std::string layout) : layout(std::move(layout)) {}
-  TREADLE_NODE(GlobalPoolAttrs, AttrsNode, "relay.attrs.GlobalPoolAttrs")
+  TREADLE_DECLARE_NODE(GlobalPoolAttrs, AttrsNode, "relay.attrs.GlobalPoolAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("layout", &GlobalPoolAttrs::layout).Doc("Order of the dimensions");
@@ -91,17 +91,17 @@ class GlobalPoolAttrs : public AttrsNode {
 class GlobalPool1DAttrs : public GlobalPoolAttrs {
  public:
   GlobalPool1DAttrs() : GlobalPoolAttrs("NCW") {}
-  TREADLE_NODE(GlobalPool1DAttrs, GlobalPoolAttrs, "relay.attrs.GlobalPool1DAttrs")
+  TREADLE_DECLARE_NODE(GlobalPool1DAttrs, GlobalPoolAttrs, "relay.attrs.GlobalPool1DAttrs");
 };
 class GlobalPool2DAttrs : public GlobalPoolAttrs {
  public:
   GlobalPool2DAttrs() : GlobalPoolAttrs("NCHW") {}
-  TREADLE_NODE(GlobalPool2DAttrs, GlobalPoolAttrs, "relay.attrs.GlobalPool2DAttrs")
+  TREADLE_DECLARE_NODE(GlobalPool2DAttrs, GlobalPoolAttrs, "relay.attrs.GlobalPool2DAttrs");
 };
 class GlobalPool3DAttrs : public GlobalPoolAttrs {
  public:
   GlobalPool3DAttrs() : GlobalPoolAttrs("NCDHW") {}
-  TREADLE_NODE(GlobalPool3DAttrs, GlobalPoolAttrs, "relay.attrs.GlobalPool3DAttrs")
+  TREADLE_DECLARE_NODE(GlobalPool3DAttrs, GlobalPoolAttrs, "relay.attrs.GlobalPool3DAttrs");
 };
 
 /// Pooling to a given output size: output i covers floor(i * in / out) to ceil((i + 1) * in / out).
@@ -111,7 +111,7 @@ class AdaptivePoolAttrs : public AttrsNode {
   std::string layout, out_layout;
   AdaptivePoolAttrs() = default;
   explicit AdaptivePoolAttrs(std::string layout) : layout(std::move(layout)) {}
-  TREADLE_NODE(AdaptivePoolAttrs, AttrsNode, "relay.attrs.AdaptivePoolAttrs")
+  TREADLE_DECLARE_NODE(AdaptivePoolAttrs, AttrsNode, "relay.attrs.AdaptivePoolAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("output_size", &AdaptivePoolAttrs::output_size).Doc("Spatial output size; empty: the input's");
@@ -122,17 +122,17 @@ class AdaptivePoolAttrs : public AttrsNode {
 class AdaptivePool1DAttrs : public AdaptivePoolAttrs {
  public:
   AdaptivePool1DAttrs() : AdaptivePoolAttrs("NCW") {}
-  TREADLE_NODE(AdaptivePool1DAttrs, AdaptivePoolAttrs, "relay.attrs.AdaptivePool1DAttrs")
+  TREADLE_DECLARE_NODE(AdaptivePool1DAttrs, AdaptivePoolAttrs, "relay.attrs.AdaptivePool1DAttrs");
 };
 class AdaptivePool2DAttrs : public AdaptivePoolAttrs {
  public:
   AdaptivePool2DAttrs() : AdaptivePoolAttrs("NCHW") {}
-  TREADLE_NODE(AdaptivePool2DAttrs, AdaptivePoolAttrs, "relay.attrs.AdaptivePool2DAttrs")
+  TREADLE_DECLARE_NODE(AdaptivePool2DAttrs, AdaptivePoolAttrs, "relay.attrs.AdaptivePool2DAttrs");
 };
 class AdaptivePool3DAttrs : public AdaptivePoolAttrs {
  public:
   AdaptivePool3DAttrs() : AdaptivePoolAttrs("NCDHW") {}
-  TREADLE_NODE(AdaptivePool3DAttrs, AdaptivePoolAttrs, "relay.attrs.AdaptivePool3DAttrs")
+  TREADLE_DECLARE_NODE(AdaptivePool3DAttrs, AdaptivePoolAttrs, "relay.attrs.AdaptivePool3DAttrs");
 };
 
 }  // namespace treadle::ops

@@ -14,7 +14,7 @@ class ReduceAttrs : public AttrsNode {
   std::optional<std::vector<int64_t>> axis;
   bool keepdims = false;
   bool exclude = false;
-  TREADLE_NODE(ReduceAttrs, AttrsNode, "relay.attrs.ReduceAttrs")
+  TREADLE_DECLARE_NODE(ReduceAttrs, AttrsNode, "relay.attrs.ReduceAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axis", &ReduceAttrs::axis).Doc("Dimensions to reduce; absent: all");
@@ -26,7 +26,7 @@ class ReduceAttrs : public AttrsNode {
 class VarianceAttrs : public ReduceAttrs {
  public:
   bool unbiased = false;
-  TREADLE_NODE(VarianceAttrs, ReduceAttrs, "relay.attrs.VarianceAttrs")
+  TREADLE_DECLARE_NODE(VarianceAttrs, ReduceAttrs, "relay.attrs.VarianceAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("unbiased", &VarianceAttrs::unbiased).Doc("Divide by n - 1 rather than n");
@@ -36,7 +36,7 @@ class VarianceAttrs : public ReduceAttrs {
 class ArgReduceAttrs : public ReduceAttrs {
  public:
   bool select_last_index = false;
-  TREADLE_NODE(ArgReduceAttrs, ReduceAttrs, "relay.attrs.ArgReduceAttrs")
+  TREADLE_DECLARE_NODE(ArgReduceAttrs, ReduceAttrs, "relay.attrs.ArgReduceAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("select_last_index", &ArgReduceAttrs::select_last_index).Doc("Of equal values the last, not the first");

@@ -15,7 +15,7 @@ class ReshapeAttrs : public AttrsNode {
  public:
   Array<PrimExpr> newshape;
   bool allowzero = false;
-  TREADLE_NODE(ReshapeAttrs, AttrsNode, "relay.attrs.ReshapeAttrs")
+  TREADLE_DECLARE_NODE(ReshapeAttrs, AttrsNode, "relay.attrs.ReshapeAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("newshape", &ReshapeAttrs::newshape)
@@ -31,7 +31,7 @@ class ReshapeAttrs : public AttrsNode {
 class TransposeAttrs : public AttrsNode {
  public:
   std::optional<std::vector<int64_t>> axes;
-  TREADLE_NODE(TransposeAttrs, AttrsNode, "relay.attrs.TransposeAttrs")
+  TREADLE_DECLARE_NODE(TransposeAttrs, AttrsNode, "relay.attrs.TransposeAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axes", &TransposeAttrs::axes)
@@ -43,7 +43,7 @@ class TransposeAttrs : public AttrsNode {
 class SqueezeAttrs : public AttrsNode {
  public:
   std::optional<std::vector<int64_t>> axis;
-  TREADLE_NODE(SqueezeAttrs, AttrsNode, "relay.attrs.SqueezeAttrs")
+  TREADLE_DECLARE_NODE(SqueezeAttrs, AttrsNode, "relay.attrs.SqueezeAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axis", &SqueezeAttrs::axis).Doc("Dimensions of size 1 to remove; absent: all of them");
@@ -54,7 +54,7 @@ class ExpandDimsAttrs : public AttrsNode {
  public:
   int axis = 0;
   int num_newaxis = 1;
-  TREADLE_NODE(ExpandDimsAttrs, AttrsNode, "relay.attrs.ExpandDimsAttrs")
+  TREADLE_DECLARE_NODE(ExpandDimsAttrs, AttrsNode, "relay.attrs.ExpandDimsAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axis", &ExpandDimsAttrs::axis).Doc("Where to insert, from -rank - 1 to rank").Required();
@@ -65,7 +65,7 @@ class ExpandDimsAttrs : public AttrsNode {
 class ConcatenateAttrs : public AttrsNode {
  public:
   int axis = 0;
-  TREADLE_NODE(ConcatenateAttrs, AttrsNode, "relay.attrs.ConcatenateAttrs")
+  TREADLE_DECLARE_NODE(ConcatenateAttrs, AttrsNode, "relay.attrs.ConcatenateAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axis", &ConcatenateAttrs::axis).Doc("Dimension along which to join");
@@ -75,7 +75,7 @@ class ConcatenateAttrs : public AttrsNode {
 class StackAttrs : public AttrsNode {
  public:
   int axis = 0;
-  TREADLE_NODE(StackAttrs, AttrsNode, "relay.attrs.StackAttrs")
+  TREADLE_DECLARE_NODE(StackAttrs, AttrsNode, "relay.attrs.StackAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axis", &StackAttrs::axis).Doc("Where the new dimension stands, from -rank - 1 to rank");
@@ -86,7 +86,7 @@ class SplitAttrs : public AttrsNode {
  public:
   ObjectRef indices_or_sections;
   int axis = 0;
-  TREADLE_NODE(SplitAttrs, AttrsNode, "relay.attrs.SplitAttrs")
+  TREADLE_DECLARE_NODE(SplitAttrs, AttrsNode, "relay.attrs.SplitAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("indices_or_sections", &SplitAttrs::indices_or_sections)
@@ -102,7 +102,7 @@ class StridedSliceAttrs : public AttrsNode {
   std::vector<int64_t> strides;
   std::string slice_mode = "end";
   std::optional<std::vector<int64_t>> axes;
-  TREADLE_NODE(StridedSliceAttrs, AttrsNode, "relay.attrs.StridedSliceAttrs")
+  TREADLE_DECLARE_NODE(StridedSliceAttrs, AttrsNode, "relay.attrs.StridedSliceAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("begin", &StridedSliceAttrs::begin).Doc("First index; negative counts from the end").Required();
@@ -119,7 +119,7 @@ class StridedSliceAttrs : public AttrsNode {
 class SliceLikeAttrs : public AttrsNode {
  public:
   std::vector<int64_t> axes;
-  TREADLE_NODE(SliceLikeAttrs, AttrsNode, "relay.attrs.SliceLikeAttrs")
+  TREADLE_DECLARE_NODE(SliceLikeAttrs, AttrsNode, "relay.attrs.SliceLikeAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axes", &SliceLikeAttrs::axes).Doc("Dimensions to cut to the other tensor's size; empty: all");
@@ -131,7 +131,7 @@ class TakeAttrs : public AttrsNode {
   int batch_dims = 0;
   std::optional<int64_t> axis;
   std::string mode = "clip";
-  TREADLE_NODE(TakeAttrs, AttrsNode, "relay.attrs.TakeAttrs")
+  TREADLE_DECLARE_NODE(TakeAttrs, AttrsNode, "relay.attrs.TakeAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("batch_dims", &TakeAttrs::batch_dims).Doc("Leading dimensions that data and indices share");
@@ -146,7 +146,7 @@ class TakeAttrs : public AttrsNode {
 class GatherAttrs : public AttrsNode {
  public:
   int axis = 0;
-  TREADLE_NODE(GatherAttrs, AttrsNode, "relay.attrs.GatherAttrs")
+  TREADLE_DECLARE_NODE(GatherAttrs, AttrsNode, "relay.attrs.GatherAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axis", &GatherAttrs::axis).Doc("Dimension that the indices address").Required();
@@ -157,7 +157,7 @@ class GatherNDAttrs : public AttrsNode {
  public:
   int batch_dims = 0;
   std::optional<int64_t> index_rank;
-  TREADLE_NODE(GatherNDAttrs, AttrsNode, "relay.attrs.GatherNDAttrs")
+  TREADLE_DECLARE_NODE(GatherNDAttrs, AttrsNode, "relay.attrs.GatherNDAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("batch_dims", &GatherNDAttrs::batch_dims).Doc("Leading dimensions that data and indices share").AtLeast(0);
@@ -168,7 +168,7 @@ class GatherNDAttrs : public AttrsNode {
 class TileAttrs : public AttrsNode {
  public:
   std::vector<int64_t> reps;
-  TREADLE_NODE(TileAttrs, AttrsNode, "relay.attrs.TileAttrs")
+  TREADLE_DECLARE_NODE(TileAttrs, AttrsNode, "relay.attrs.TileAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("reps", &TileAttrs::reps).Doc("Copies along each dimension, aligned at the last one").Required();
@@ -179,7 +179,7 @@ class RepeatAttrs : public AttrsNode {
  public:
   int repeats = 1;
   int axis = 0;
-  TREADLE_NODE(RepeatAttrs, AttrsNode, "relay.attrs.RepeatAttrs")
+  TREADLE_DECLARE_NODE(RepeatAttrs, AttrsNode, "relay.attrs.RepeatAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("repeats", &RepeatAttrs::repeats).Doc("Copies of each element").AtLeast(0).Required();
@@ -190,7 +190,7 @@ class RepeatAttrs : public AttrsNode {
 class ReverseAttrs : public AttrsNode {
  public:
   int axis = 0;
-  TREADLE_NODE(ReverseAttrs, AttrsNode, "relay.attrs.ReverseAttrs")
+  TREADLE_DECLARE_NODE(ReverseAttrs, AttrsNode, "relay.attrs.ReverseAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axis", &ReverseAttrs::axis).Doc("Dimension to reverse").Required();
@@ -201,7 +201,7 @@ class ReverseSequenceAttrs : public AttrsNode {
  public:
   int seq_axis = 1;
   int batch_axis = 0;
-  TREADLE_NODE(ReverseSequenceAttrs, AttrsNode, "relay.attrs.ReverseSequenceAttrs")
+  TREADLE_DECLARE_NODE(ReverseSequenceAttrs, AttrsNode, "relay.attrs.ReverseSequenceAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("seq_axis", &ReverseSequenceAttrs::seq_axis).Doc("Dimension whose first elements are reversed");
@@ -213,7 +213,7 @@ class SequenceMaskAttrs : public AttrsNode {
  public:
   double mask_value = 0;
   int axis = 0;
-  TREADLE_NODE(SequenceMaskAttrs, AttrsNode, "relay.attrs.SequenceMaskAttrs")
+  TREADLE_DECLARE_NODE(SequenceMaskAttrs, AttrsNode, "relay.attrs.SequenceMaskAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("mask_value", &SequenceMaskAttrs::mask_value).Doc("Value past the length");
@@ -224,7 +224,7 @@ class SequenceMaskAttrs : public AttrsNode {
 class CastAttrs : public AttrsNode {
  public:
   DataType dtype;
-  TREADLE_NODE(CastAttrs, AttrsNode, "relay.attrs.CastAttrs")
+  TREADLE_DECLARE_NODE(CastAttrs, AttrsNode, "relay.attrs.CastAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("dtype", &CastAttrs::dtype).Doc("Type of the result").Required();
@@ -235,7 +235,7 @@ class ClipAttrs : public AttrsNode {
  public:
   double a_min = 0;
   double a_max = 0;
-  TREADLE_NODE(ClipAttrs, AttrsNode, "relay.attrs.ClipAttrs")
+  TREADLE_DECLARE_NODE(ClipAttrs, AttrsNode, "relay.attrs.ClipAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("a_min", &ClipAttrs::a_min).Doc("Lower bound").Required();
@@ -248,7 +248,7 @@ class InitOpAttrs : public AttrsNode {
  public:
   Array<PrimExpr> shape;
   DataType dtype;
-  TREADLE_NODE(InitOpAttrs, AttrsNode, "relay.attrs.InitOpAttrs")
+  TREADLE_DECLARE_NODE(InitOpAttrs, AttrsNode, "relay.attrs.InitOpAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("shape", &InitOpAttrs::shape).Doc("Shape of the result");
@@ -261,7 +261,7 @@ class ArangeAttrs : public AttrsNode {
  public:
   std::optional<double> start, stop, step;
   DataType dtype;
-  TREADLE_NODE(ArangeAttrs, AttrsNode, "relay.attrs.ArangeAttrs")
+  TREADLE_DECLARE_NODE(ArangeAttrs, AttrsNode, "relay.attrs.ArangeAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("start", &ArangeAttrs::start).Doc("First element, where constant");
@@ -276,7 +276,7 @@ class OneHotAttrs : public AttrsNode {
   int depth = 0;
   int axis = -1;
   DataType dtype;
-  TREADLE_NODE(OneHotAttrs, AttrsNode, "relay.attrs.OneHotAttrs")
+  TREADLE_DECLARE_NODE(OneHotAttrs, AttrsNode, "relay.attrs.OneHotAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("depth", &OneHotAttrs::depth).Doc("Size of the new dimension").AtLeast(0);
@@ -289,7 +289,7 @@ class OneHotAttrs : public AttrsNode {
 class ShapeOfAttrs : public AttrsNode {
  public:
   DataType dtype = DataType::Int(32);
-  TREADLE_NODE(ShapeOfAttrs, AttrsNode, "relay.attrs.ShapeOfAttrs")
+  TREADLE_DECLARE_NODE(ShapeOfAttrs, AttrsNode, "relay.attrs.ShapeOfAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("dtype", &ShapeOfAttrs::dtype).Doc("Type of the result");
@@ -298,7 +298,7 @@ class ShapeOfAttrs : public AttrsNode {
 class NdarraySizeAttrs : public AttrsNode {
  public:
   DataType dtype = DataType::Int(32);
-  TREADLE_NODE(NdarraySizeAttrs, AttrsNode, "relay.attrs.NdarraySizeAttrs")
+  TREADLE_DECLARE_NODE(NdarraySizeAttrs, AttrsNode, "relay.attrs.NdarraySizeAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("dtype", &NdarraySizeAttrs::dtype).Doc("Type of the result");
@@ -309,7 +309,7 @@ class LayoutTransformAttrs : public AttrsNode {
  public:
   std::string src_layout;
   std::string dst_layout;
-  TREADLE_NODE(LayoutTransformAttrs, AttrsNode, "relay.attrs.LayoutTransformAttrs")
+  TREADLE_DECLARE_NODE(LayoutTransformAttrs, AttrsNode, "relay.attrs.LayoutTransformAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("src_layout", &LayoutTransformAttrs::src_layout).Doc("Layout of the input, such as NCHW").Required();
@@ -320,7 +320,7 @@ class LayoutTransformAttrs : public AttrsNode {
 class MeshgridAttrs : public AttrsNode {
  public:
   std::string indexing = "ij";
-  TREADLE_NODE(MeshgridAttrs, AttrsNode, "relay.attrs.MeshgridAttrs")
+  TREADLE_DECLARE_NODE(MeshgridAttrs, AttrsNode, "relay.attrs.MeshgridAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("indexing", &MeshgridAttrs::indexing).Doc("ij or xy (the first two dimensions swapped)");
@@ -333,7 +333,7 @@ class MatrixSetDiagAttrs : public AttrsNode {
   int k2 = 0;
   bool super_diag_right_align = true;
   bool sub_diag_right_align = false;
-  TREADLE_NODE(MatrixSetDiagAttrs, AttrsNode, "relay.attrs.MatrixSetDiagAttrs")
+  TREADLE_DECLARE_NODE(MatrixSetDiagAttrs, AttrsNode, "relay.attrs.MatrixSetDiagAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("k1", &MatrixSetDiagAttrs::k1).Doc("Lowest diagonal");
@@ -346,7 +346,7 @@ class MatrixSetDiagAttrs : public AttrsNode {
 class EinsumAttrs : public AttrsNode {
  public:
   std::string equation;
-  TREADLE_NODE(EinsumAttrs, AttrsNode, "relay.attrs.EinsumAttrs")
+  TREADLE_DECLARE_NODE(EinsumAttrs, AttrsNode, "relay.attrs.EinsumAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("equation", &EinsumAttrs::equation).Doc("Such as ij,jk->ik").Required();
@@ -357,7 +357,7 @@ class FixedPointMultiplyAttrs : public AttrsNode {
  public:
   int multiplier = 0;
   int shift = 0;
-  TREADLE_NODE(FixedPointMultiplyAttrs, AttrsNode, "relay.attrs.FixedPointMultiplyAttrs")
+  TREADLE_DECLARE_NODE(FixedPointMultiplyAttrs, AttrsNode, "relay.attrs.FixedPointMultiplyAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("multiplier", &FixedPointMultiplyAttrs::multiplier).Doc("Q31 factor");
@@ -368,7 +368,7 @@ class FixedPointMultiplyAttrs : public AttrsNode {
 class TriluAttrs : public AttrsNode {
  public:
   bool upper = true;
-  TREADLE_NODE(TriluAttrs, AttrsNode, "relay.attrs.TriluAttrs")
+  TREADLE_DECLARE_NODE(TriluAttrs, AttrsNode, "relay.attrs.TriluAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("upper", &TriluAttrs::upper).Doc("Keep the upper triangle rather than the lower");

@@ -17,7 +17,7 @@ class ROIAlignAttrs : public AttrsNode {
   std::string layout = "NCHW";
   std::string mode = "avg";
   bool aligned = false;
-  TREADLE_NODE(ROIAlignAttrs, AttrsNode, "relay.attrs.ROIAlignAttrs")
+  TREADLE_DECLARE_NODE(ROIAlignAttrs, AttrsNode, "relay.attrs.ROIAlignAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("pooled_size", &ROIAlignAttrs::pooled_size).Doc("(height, width) of the result").Required();
@@ -34,7 +34,7 @@ class ROIPoolAttrs : public AttrsNode {
   std::vector<int64_t> pooled_size;
   double spatial_scale = 1;
   std::string layout = "NCHW";
-  TREADLE_NODE(ROIPoolAttrs, AttrsNode, "relay.attrs.ROIPoolAttrs")
+  TREADLE_DECLARE_NODE(ROIPoolAttrs, AttrsNode, "relay.attrs.ROIPoolAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("pooled_size", &ROIPoolAttrs::pooled_size).Doc("(height, width) of the result").Required();
@@ -46,7 +46,7 @@ class ROIPoolAttrs : public AttrsNode {
 class YoloReorgAttrs : public AttrsNode {
  public:
   int stride = 1;
-  TREADLE_NODE(YoloReorgAttrs, AttrsNode, "relay.attrs.YoloReorgAttrs")
+  TREADLE_DECLARE_NODE(YoloReorgAttrs, AttrsNode, "relay.attrs.YoloReorgAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("stride", &YoloReorgAttrs::stride).Doc("Side of a block of pixels").AtLeast(1);

@@ -17,7 +17,7 @@ class AdtValueNode : public Object {
  public:
   int64_t tag = 0;
   std::vector<ObjectRef> fields;
-  TREADLE_NODE(AdtValueNode, Object, "runtime.ADT")
+  TREADLE_DECLARE_NODE(AdtValueNode, Object, "runtime.ADT");
 };
 inline constexpr int64_t kTupleTag = 0;
 class AdtValue : public ObjectRef {
@@ -36,7 +36,7 @@ class VmClosureNode : public Object {
  public:
   uint32_t function = 0;
   std::vector<ObjectRef> captured;
-  TREADLE_NODE(VmClosureNode, Object, "runtime.vm.Closure")
+  TREADLE_DECLARE_NODE(VmClosureNode, Object, "runtime.vm.Closure");
 };
 class VmClosure : public ObjectRef {
  public:
@@ -53,7 +53,7 @@ class VmClosure : public ObjectRef {
 class RefValueNode : public Object {
  public:
   mutable ObjectRef value;
-  TREADLE_NODE(RefValueNode, Object, "runtime.Ref")
+  TREADLE_DECLARE_NODE(RefValueNode, Object, "runtime.Ref");
 };
 class RefValue : public ObjectRef {
  public:
