@@ -5,6 +5,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "python/api.h"
 #include "treadle/ir/module.h"
@@ -22,58 +23,45 @@ inline constexpr bool kRequired =
     std::is_same_v<T, tir::BlockRV> || std::is_same_v<T, tir::LoopRV> || std::is_same_v<T, tir::TensorIntrin> ||
     std::is_same_v<T, IRModule>;
 
+/// What a list, a dict or an argument may hold.
+struct ElementRule {
+  const TypeInfo* type;
+  bool required;
+};
+template <typename T>
+ElementRule RuleOf() {
+  return {T::ContainerType::StaticTypeInfo(), kRequired<T>};
+}
+/// Each throws DTypeError that names the argument and the element. Null passes where the type has it.
+void CheckNotNull(const runtime::ArgValue& value, const TypeInfo* type);
+void CheckList(const runtime::ArgValue& value, ElementRule element);
+void CheckDict(const runtime::ArgValue& value, ElementRule key, ElementRule item);
+
 template <typename T>
 struct ElementsOf {
   static void Check(const runtime::ArgValue& value) {
     if constexpr (std::is_base_of_v<ObjectRef, T>) {
-      if (kRequired<T> && value.is_null()) value.ThrowMismatch(T::ContainerType::kTypeKey);
+      if (kRequired<T>) CheckNotNull(value, T::ContainerType::StaticTypeInfo());
     }
   }
 };
-
-/// Null passes where the type has it: some lists and maps hold it.
-template <typename T>
-void CheckElement(const runtime::ArgValue& value, const std::string& where, const ObjectRef& item) {
-  using Node = typename T::ContainerType;
-  if (item.defined() ? item->IsInstance<Node>() : !kRequired<T>) return;
-  throw DTypeError(StrCat("argument ", value.index(), ", ", where, ": expected ", Node::kTypeKey, " but got ",
-                          item.defined() ? item->type_key() : "null"));
-}
 template <typename T>
 struct ElementsOf<Array<T>> {
-  static void Check(const runtime::ArgValue& value) {
-    const ObjectRef object = value.AsObjectRef();
-    const auto* array = object.as<ArrayNode>();
-    if (array == nullptr) value.ThrowMismatch("a list");
-    for (size_t i = 0; i < array->items.size(); ++i) CheckElement<T>(value, StrCat("element ", i), array->items[i]);
-  }
+  static void Check(const runtime::ArgValue& value) { CheckList(value, RuleOf<T>()); }
 };
 template <typename K, typename V>
 struct ElementsOf<Map<K, V>> {
-  static void Check(const runtime::ArgValue& value) {
-    const ObjectRef object = value.AsObjectRef();
-    const auto* map = object.as<MapNode>();
-    if (map == nullptr) value.ThrowMismatch("a dict");
-    for (const auto& [key, item] : map->items) {
-      CheckElement<K>(value, "a key", key);
-      CheckElement<V>(value, "a value", item);
-    }
-  }
+  static void Check(const runtime::ArgValue& value) { CheckDict(value, RuleOf<K>(), RuleOf<V>()); }
 };
 
-template <typename F, typename R, typename... A, size_t... I>
-runtime::PackedFunc CheckedAs(F function, R (*)(A...), std::index_sequence<I...>) {
-  runtime::PackedFunc inner = runtime::PackedFunc::FromTyped(std::move(function));
-  return runtime::PackedFunc([inner](runtime::Args args, runtime::RetValue* ret) {
-    if (args.size() == static_cast<int>(sizeof...(A))) {
-      (ElementsOf<runtime::detail::Bare<A>>::Check(args[static_cast<int>(I)]), ...);
-    }
-    inner.CallPacked(args, ret);
-  });
-}
+using ArgumentCheck = void (*)(const runtime::ArgValue&);
+/// `function` behind checks of its arguments, one for each.
+runtime::PackedFunc CheckedFunction(runtime::PackedFunc function, std::vector<ArgumentCheck> checks);
+
 template <typename F, typename R, typename... A>
-runtime::PackedFunc CheckedAs(F function, R (*signature)(A...)) {
-  return CheckedAs(std::move(function), signature, std::index_sequence_for<A...>());
+runtime::PackedFunc CheckedAs(F function, R (*)(A...)) {
+  return CheckedFunction(runtime::PackedFunc::FromTyped(std::move(function)),
+                         {&ElementsOf<runtime::detail::Bare<A>>::Check...});
 }
 
 /// As Registry::RegisterTyped; also lists and maps hold what they should, and nothing is null that can't be.

@@ -93,6 +93,41 @@ const char* TypeCodeName(int code) {
   }
 }
 
+int64_t ArgValue::AsInt64() const {
+  if (code_ != kTreadleInt) ThrowMismatch("int");
+  return value_.v_int64;
+}
+
+double ArgValue::AsDouble() const {
+  if (code_ == kTreadleInt) return static_cast<double>(value_.v_int64);
+  if (code_ != kTreadleFloat) ThrowMismatch("float");
+  return value_.v_float64;
+}
+
+DataType ArgValue::AsDataType() const {
+  if (IsText()) return DataType::FromString(AsString());
+  if (code_ != kTreadleDataType) ThrowMismatch("dtype");
+  return DataType(value_.v_type);
+}
+
+Device ArgValue::AsDevice() const {
+  if (IsText()) return ParseDevice(AsString());
+  if (code_ != kTreadleDevice) ThrowMismatch("device");
+  return value_.v_device;
+}
+
+void* ArgValue::AsHandle() const {
+  if (code_ == kTreadleNull) return nullptr;
+  if (code_ != kTreadleHandle) ThrowMismatch("handle");
+  return value_.v_handle;
+}
+
+ObjectRef ArgValue::AsObjectOf(const TypeInfo* type) const {
+  ObjectRef object = AsObjectRef();
+  if (object.defined() && !object->type_info()->IsA(type)) ThrowMismatch(type->key);
+  return object;
+}
+
 namespace detail {
 
 void ThrowArity(int expected, int got) {

@@ -53,6 +53,14 @@ class ArgValue {
   [[noreturn]] void ThrowMismatch(const std::string& expected) const;
 
  private:
+  int64_t AsInt64() const;
+  double AsDouble() const;
+  DataType AsDataType() const;
+  Device AsDevice() const;
+  void* AsHandle() const;
+  /// The object of class `type`, or null.
+  ObjectRef AsObjectOf(const TypeInfo* type) const;
+
   TreadleValue value_{};
   int code_ = kTreadleNull;
   int index_ = -1;
@@ -201,9 +209,17 @@ void Unpack(const F& function, Args args, RetValue* ret, std::index_sequence<I..
 }
 template <typename F, typename R, typename... A>
 PackedFunc Wrap(F function, R (*)(A...)) {
-  return PackedFunc([function = std::move(function)](Args args, RetValue* ret) mutable {
-    Unpack<F, R, A...>(function, args, ret, std::index_sequence_for<A...>());
-  });
+  if constexpr (std::is_empty_v<F> && std::is_default_constructible_v<F>) {
+    // A lambda that captures nothing: a plain function, of which PackedFunc needs no code of its own.
+    void (*call)(Args, RetValue*) = [](Args args, RetValue* ret) {
+      Unpack<F, R, A...>(F(), args, ret, std::index_sequence_for<A...>());
+    };
+    return PackedFunc(PackedFunc::Body(call));
+  } else {
+    return PackedFunc([function = std::move(function)](Args args, RetValue* ret) mutable {
+      Unpack<F, R, A...>(function, args, ret, std::index_sequence_for<A...>());
+    });
+  }
 }
 }  // namespace detail
 
@@ -233,36 +249,23 @@ T ArgValue::As() const {
   if constexpr (std::is_same_v<T, ArgValue>) {
     return *this;
   } else if constexpr (std::is_same_v<T, bool> || std::is_integral_v<T> || std::is_enum_v<T>) {
-    if (code_ != kTreadleInt) ThrowMismatch("int");
-    return static_cast<T>(value_.v_int64);
+    return static_cast<T>(AsInt64());
   } else if constexpr (std::is_floating_point_v<T>) {
-    if (code_ == kTreadleInt) return static_cast<T>(value_.v_int64);
-    if (code_ != kTreadleFloat) ThrowMismatch("float");
-    return static_cast<T>(value_.v_float64);
+    return static_cast<T>(AsDouble());
   } else if constexpr (std::is_same_v<T, std::string>) {
     return AsString();
   } else if constexpr (std::is_same_v<T, DataType>) {
-    if (IsText()) return DataType::FromString(AsString());
-    if (code_ != kTreadleDataType) ThrowMismatch("dtype");
-    return DataType(value_.v_type);
+    return AsDataType();
   } else if constexpr (std::is_same_v<T, Device>) {
-    if (IsText()) return ParseDevice(AsString());
-    if (code_ != kTreadleDevice) ThrowMismatch("device");
-    return value_.v_device;
+    return AsDevice();
   } else if constexpr (std::is_same_v<T, DLTensor*>) {
     return AsDLTensor();
   } else if constexpr (std::is_same_v<T, void*>) {
-    if (code_ == kTreadleNull) return nullptr;
-    if (code_ != kTreadleHandle) ThrowMismatch("handle");
-    return value_.v_handle;
+    return AsHandle();
   } else if constexpr (requires { ArgConverter<T>::From(*this); }) {
     return ArgConverter<T>::From(*this);
   } else if constexpr (std::is_base_of_v<ObjectRef, T>) {
-    ObjectRef object = AsObjectRef();
-    if (object.defined() && !object->IsInstance<typename T::ContainerType>()) {
-      ThrowMismatch(T::ContainerType::kTypeKey);
-    }
-    return T(object.data());
+    return T(AsObjectOf(T::ContainerType::StaticTypeInfo()).data());
   } else {
     static_assert(detail::kAlwaysFalse<T>, "no conversion from a packed argument to this type");
   }
