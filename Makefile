@@ -5,7 +5,8 @@ PYTHON := .venv/bin/python
 JOBS ?= $(shell nproc)
 export ORT_DISABLE_TELEMETRY := 1
 
-.PHONY: help setup configure libraries build test cpp-test python-test demo bench lint tidy format clean
+.PHONY: help setup configure libraries build test cpp-test python-test demo bench lint tidy format check-sources nightly \
+  clean
 
 help:
 	@echo 'make build   build into build/, install the Python package into .venv/'
@@ -15,6 +16,7 @@ help:
 	@echo 'make lint    clang-format, clang-tidy (changed files; ALL=1: every file), include directions, licence headers'
 	@echo 'make tidy    clang-tidy, every file (FILES=...: these)'
 	@echo 'make format  format the C++ sources in place'
+	@echo 'make nightly what CI has no time for: gcc, sanitizers over all C++ tests, fuzzers (FUZZ_SECONDS=600 each), clang-tidy'
 	@echo 'make clean   remove build trees (not .venv)'
 
 setup:
@@ -58,6 +60,18 @@ tidy: configure
 
 format:
 	git ls-files '*.cc' '*.h' '*.c' | xargs clang-format-19 -i
+
+# What can be said of the sources without compiling them.
+check-sources: setup
+	git ls-files '*.cc' '*.h' '*.c' | xargs clang-format-19 --dry-run --Werror
+	@for check in tools/lint/check_*.py; do $(PYTHON) $$check || exit 1; done
+
+nightly: setup
+	cmake --preset gcc && cmake --build build-gcc -j $(JOBS)
+	tools/ci/sanitize.sh asan
+	tools/ci/sanitize.sh tsan
+	tools/ci/fuzz.sh $(or $(FUZZ_SECONDS),600)
+	$(MAKE) tidy
 
 clean:
 	rm -rf build build-*

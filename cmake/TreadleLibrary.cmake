@@ -86,7 +86,8 @@ function(treadle_plugins)
 endfunction()
 
 # One test program per folder of tests that holds *_test.cc files. Those of base and runtime see nothing else, so that
-# they prove that the runtime needs no compiler.
+# they prove that the runtime needs no compiler; those of the loop level see nothing above it, which spares building the
+# rest where only they are wanted (sanitizers).
 function(treadle_tests folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${folder}/*.cc)
   if(NOT sources)
@@ -98,7 +99,12 @@ function(treadle_tests folder)
   treadle_compile_options(${target})
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>)  # a third less to compile; tests are short
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests)
-  if(NOT folder MATCHES "^(base|runtime|cli)$")
+  if(folder MATCHES "^(ir|arith|tir|te)$")
+    foreach(layer ir arith tir te)
+      target_sources(${target} PRIVATE $<TARGET_OBJECTS:treadle_${layer}_objects>)
+    endforeach()
+    target_link_libraries(${target} PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
+  elseif(NOT folder MATCHES "^(base|runtime|cli)$")
     target_link_libraries(${target} PRIVATE treadle fmt::fmt nlohmann_json::nlohmann_json)
   endif()
   if(folder STREQUAL "cli")

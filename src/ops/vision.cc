@@ -12,7 +12,6 @@
 
 namespace treadle::ops {
 
-TREADLE_DEFINE_NODE(DeformableConv2DAttrs);
 TREADLE_DEFINE_NODE(ROIAlignAttrs);
 TREADLE_DEFINE_NODE(ROIPoolAttrs);
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "treadle/base/error.h"
+#include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/attrs/pool.h"
 #include "treadle/ops/attrs/reduce.h"

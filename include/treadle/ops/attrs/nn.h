@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "treadle/ir/attrs.h"
-#include "treadle/ops/attrs/conv.h"
 
 namespace treadle::ops {
 
@@ -342,19 +341,6 @@ class DensePackAttrs : public AttrsNode {
     r.Field("units", &DensePackAttrs::units).Doc("Outputs; taken from the weight when absent");
     r.Field("out_dtype", &DensePackAttrs::out_dtype).Doc("Type of the output; void: that of the input");
     r.Field("weight_layout", &DensePackAttrs::weight_layout).Doc("Such as NC8n: (units / 8, k, 8)");
-  }
-};
-
-class DeformableConv2DAttrs : public ConvAttrs {
- public:
-  int deformable_groups = 1;
-  DeformableConv2DAttrs() : ConvAttrs(2, "NCHW", "OIHW") {}
-  TREADLE_DECLARE_NODE(DeformableConv2DAttrs, ConvAttrs, "relay.attrs.DeformableConv2DAttrs");
-  template <typename R>
-  static void Reflect(R& r) {
-    r.Field("deformable_groups", &DeformableConv2DAttrs::deformable_groups)
-        .Doc("Input channels are split into so many groups with offsets of their own")
-        .AtLeast(1);
   }
 };
 
