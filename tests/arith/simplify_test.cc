@@ -90,8 +90,8 @@ TEST_F(SimplifyTest, LetBindsItsVariableInItsBodyOnly) {
   EXPECT_TRUE(ExprDeepEqual(analyzer.Simplify(inside), inside));
   EXPECT_TRUE(ExprDeepEqual(analyzer.Simplify(t), t));
   // An inner binding doesn't end what is known of the outer one.
-  const PrimExpr nested = tir::Let(t, padding, tir::Let(t, data * data, t) + t);
-  EXPECT_TRUE(ExprDeepEqual(analyzer.Simplify(nested), tir::Let(t, data * data, t) + padding));
+  const PrimExpr inner = tir::Let(t, data * data, t);
+  EXPECT_TRUE(ExprDeepEqual(analyzer.Simplify(tir::Let(t, padding, inner + t)), inner + padding));
 }
 
 TEST_F(SimplifyTest, DataMayWrap) {
