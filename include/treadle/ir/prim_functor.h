@@ -9,7 +9,7 @@
 #include "treadle/ir/prim_expr.h"
 
 namespace treadle::tir {
-
+// clang-format off
 #define TREADLE_PRIM_EXPR_KINDS(X)                                                                                    \
   X(VarNode)                                                                                                          \
   X(IntImmNode)                                                                                                       \
@@ -17,7 +17,7 @@ namespace treadle::tir {
       X(FloorModNode) X(MinNode) X(MaxNode) X(EQNode) X(NENode) X(LTNode) X(LENode) X(GTNode) X(GENode) X(AndNode)    \
           X(OrNode) X(NotNode) X(SelectNode) X(RampNode) X(BroadcastNode) X(ShuffleNode) X(LetNode) X(CallNode)       \
               X(BufferLoadNode) X(ProducerLoadNode) X(ReduceNode) X(IterVarNode)
-
+// clang-format on
 template <typename FType>
 class ExprFunctor;
 

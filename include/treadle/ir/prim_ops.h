@@ -105,7 +105,7 @@ PrimExpr bitwise_xor(PrimExpr a, PrimExpr b);
 PrimExpr bitwise_not(PrimExpr a);
 PrimExpr popcount(PrimExpr a);
 PrimExpr clz(PrimExpr a);
-
+// clang-format off
 /// Floating-point functions of one argument; an integer argument is first cast to float32. Constants are folded
 /// where the host's function rounds the same way (float32 and float64).
 #define TREADLE_TIR_UNARY_MATH(X)                                                                                  \
@@ -130,7 +130,7 @@ PrimExpr hypot(PrimExpr x, PrimExpr y);
 PrimExpr copysign(PrimExpr x, PrimExpr y);
 PrimExpr nextafter(PrimExpr x, PrimExpr y);
 PrimExpr fma(PrimExpr a, PrimExpr b, PrimExpr c);
-
+// clang-format on
 /// A call of a registered intrinsic.
 Call CallIntrin(DataType dtype, const std::string& name, Array<PrimExpr> args);
 /// A call of the C function `name`, linked statically.

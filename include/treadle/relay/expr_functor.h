@@ -20,14 +20,14 @@ namespace treadle::relay {
 
 template <typename FType>
 class ExprFunctor;
-
+// clang-format off
 /// The node kinds, in one list.
 #define TREADLE_RELAY_EXPR_KINDS(X)                                                                          \
   X(ConstantNode)                                                                                            \
   X(TupleNode)                                                                                               \
   X(VarNode) X(GlobalVarNode) X(FunctionNode) X(CallNode) X(LetNode) X(IfNode) X(OpNode) X(TupleGetItemNode) \
       X(RefCreateNode) X(RefReadNode) X(RefWriteNode) X(ConstructorNode) X(MatchNode) X(TempExprNode)
-
+// clang-format on
 template <typename R, typename... Args>
 class ExprFunctor<R(const Expr& n, Args...)> {
  public:

@@ -9,13 +9,13 @@
 #include "treadle/tir/function.h"
 
 namespace treadle::tir {
-
+// clang-format off
 #define TREADLE_TIR_STMT_KINDS(X)                                                                                  \
   X(LetStmtNode)                                                                                                   \
   X(AttrStmtNode)                                                                                                  \
   X(AssertStmtNode) X(BufferStoreNode) X(AllocateNode) X(SeqStmtNode) X(IfThenElseNode) X(EvaluateNode) X(ForNode) \
       X(WhileNode) X(BlockNode) X(BlockRealizeNode)
-
+// clang-format on
 template <typename FType>
 class StmtFunctor;
 
