@@ -4,9 +4,9 @@
 #include <mutex>
 
 #include "runtime/builtins.h"
+#include "runtime/executors.h"
 #include "runtime/library_module.h"
 #include "treadle/base/error.h"
-#include "treadle/runtime/vm/machine.h"
 
 namespace treadle::runtime {
 
@@ -14,7 +14,6 @@ namespace treadle::runtime {
 struct ModelData {
   Manifest manifest;
   Module library;
-  std::string graph_json;
   std::shared_ptr<const Executable> executable;
 
   mutable std::mutex mutex;
@@ -36,117 +35,19 @@ struct ModelData {
 
 namespace {
 
-class GraphExecution final : public ExecutionContext {
- public:
-  GraphExecution(std::shared_ptr<const GraphModel> model, std::shared_ptr<const std::vector<uint32_t>> positions)
-      : context_(std::move(model)), positions_(std::move(positions)), outputs_(context_.model().num_outputs()) {}
-
-  void SetInput(size_t index, const NDArray& value) override { context_.BindInput((*positions_)[index], value); }
-  void CopyInput(size_t index, const DLTensor& value) override { context_.SetInput((*positions_)[index], value); }
-  void SetThreads(int threads) override { context_.SetThreads(threads); }
-  void Run() override {
-    PrepareOutputs();
-    context_.Run();
-  }
-  std::vector<OpTiming> RunProfiled(bool stop_at_nan) override {
-    PrepareOutputs();
-    return context_.RunProfiled(stop_at_nan);
-  }
-  NDArray GetOutput(size_t index, bool owned) override {
-    // A model's results are on the CPU, wherever it runs.
-    if (NDArray output = context_.GetOutput(index); output.device().device_type != kDLCPU) return output.Copy();
-    if (!owned) return context_.GetOutput(index);
-    if (outputs_[index].defined()) return outputs_[index];
-    return context_.GetOutput(index).Copy();
-  }
-  void ReleaseInputs() override {
-    for (uint32_t position : *positions_) context_.ReleaseInput(position);
-  }
-  GraphContext* graph() override { return &context_; }
-
- private:
-  /// Lets the run write each output into a tensor that nobody else holds, where the plan allows that.
-  void PrepareOutputs() {
-    for (size_t i = 0; i < outputs_.size(); ++i) {
-      NDArray& output = outputs_[i];
-      // The other reference is the context's.
-      if (output.defined() && output->use_count() <= 2) continue;
-      const GraphSpec::Entry& entry = context_.model().OutputEntry(i);
-      if (!output.defined() && tried_) continue;
-      NDArray fresh = NDArray::Empty(entry.shape, entry.dtype, context_.GetOutput(i).device());
-      output = context_.BindOutput(i, fresh) ? fresh : NDArray();
-    }
-    tried_ = true;
-  }
-
-  GraphContext context_;
-  std::shared_ptr<const std::vector<uint32_t>> positions_;  ///< of the manifest's inputs among the arguments
-  std::vector<NDArray> outputs_;                            ///< null where the plan doesn't let them be replaced
-  bool tried_ = false;
-};
-
-class GraphExecutable final : public Executable {
- public:
-  GraphExecutable(std::shared_ptr<const GraphModel> model, const Manifest& manifest) : model_(std::move(model)) {
-    auto positions = std::make_shared<std::vector<uint32_t>>();
-    for (const TensorInfo& input : manifest.inputs) {
-      int index = model_->InputIndex(input.name);
-      if (index < 0) throw ModelFormatError(StrCat("input \"", input.name, "\" of the manifest isn't in the graph"));
-      const GraphSpec::Entry& entry = model_->InputEntry(static_cast<size_t>(index));
-      CheckAgrees(input, entry, "input");
-      positions->push_back(static_cast<uint32_t>(index));
-    }
-    if (positions->size() != model_->input_positions().size()) {
-      throw ModelFormatError(
-          StrCat("the graph has ", model_->input_positions().size(), " inputs, the manifest ", positions->size()));
-    }
-    if (manifest.outputs.size() != model_->num_outputs()) {
-      throw ModelFormatError(
-          StrCat("the graph has ", model_->num_outputs(), " outputs, the manifest ", manifest.outputs.size()));
-    }
-    for (size_t i = 0; i < manifest.outputs.size(); ++i) {
-      CheckAgrees(manifest.outputs[i], model_->OutputEntry(i), "output");
-    }
-    positions_ = std::move(positions);
-  }
-
-  std::unique_ptr<ExecutionContext> CreateContext() const override {
-    return std::make_unique<GraphExecution>(model_, positions_);
-  }
-  MemoryReport Memory() const override { return model_->Memory(); }
-
- private:
-  static void CheckAgrees(const TensorInfo& info, const GraphSpec::Entry& entry, const char* what) {
-    if (info.dtype == entry.dtype && info.shape == entry.shape) return;
-    throw ModelFormatError(StrCat(what, " \"", info.name, "\" is ", info.str(), " in the manifest but ", entry.dtype,
-                                  " ", ShapeString(entry.shape), " in the graph"));
-  }
-
-  std::shared_ptr<const GraphModel> model_;
-  std::shared_ptr<const std::vector<uint32_t>> positions_;
-};
-
 struct ExecutorTable {
   std::mutex mutex;
   std::map<std::string, ExecutorLoader> loaders;
   static ExecutorTable& Global() {
     static auto* table = [] {
       auto* made = new ExecutorTable();
-      made->loaders["vm"] = vm::LoadVmExecutable;
+      made->loaders["graph"] = LoadGraphExecutable;
+      made->loaders["vm"] = LoadVmExecutable;
       return made;
     }();
     return *table;
   }
 };
-
-/// Types that the graph or the user gives: every device that there is, the CPU first.
-std::vector<Device> AllDevices() {
-  std::vector<Device> devices{Cpu()};
-  for (int type : DeviceAPI::Registered()) {
-    if (type != kDLCPU) devices.push_back({static_cast<DLDeviceType>(type), 0});
-  }
-  return devices;
-}
 
 void CheckInput(const TensorInfo& info, const DLTensor& value) {
   bool fits = value.ndim == static_cast<int>(info.shape.size());
@@ -200,6 +101,11 @@ std::vector<NDArray> OwnedOutputs(const Manifest& manifest, ExecutionContext* co
 }
 
 }  // namespace
+
+const std::string& Executable::graph_json() const {
+  static const std::string none;
+  return none;
+}
 
 void ExecutionContext::CopyInput(size_t index, const DLTensor& value) {
   DataType dtype(value.dtype);
@@ -277,46 +183,15 @@ Model Model::Load(const std::string& path) {
   if (manifest.executor == "none") {
     throw ModelFormatError(StrCat(path, ": a library of kernels without a graph; load it with load_module"));
   }
-  if (manifest.executor != "graph") {
-    ExecutorLoader loader;
-    {
-      ExecutorTable& table = ExecutorTable::Global();
-      std::lock_guard<std::mutex> lock(table.mutex);
-      auto it = table.loaders.find(manifest.executor);
-      if (it != table.loaders.end()) loader = it->second;
-    }
-    if (!loader) throw ModelFormatError(StrCat(path, ": this runtime has no executor \"", manifest.executor, "\""));
-    return FromExecutable(loader(loaded.library, loaded.root, manifest), manifest, loaded.root);
+  ExecutorLoader loader;
+  {
+    ExecutorTable& table = ExecutorTable::Global();
+    std::lock_guard<std::mutex> lock(table.mutex);
+    auto it = table.loaders.find(manifest.executor);
+    if (it != table.loaders.end()) loader = it->second;
   }
-  std::shared_ptr<void> owner(nullptr, [keep = loaded.library](void*) {});
-  ParamList params = library->blob()->Params(owner);
-  const std::string_view json = library->blob()->Require("graph");
-  try {
-    const auto plan = library->blob()->Section("plan");
-    GraphSpec spec = plan ? GraphSpec::FromBinary(*plan, "plan") : GraphSpec::FromJson(json);
-    return FromSpec(std::move(spec), std::string(json), params, loaded.root, manifest, {});
-  } catch (const ModelFormatError& error) {
-    throw ModelFormatError(StrCat(path, ": ", error.what()));
-  }
-}
-
-Model Model::FromGraph(const std::string& graph_json, const ParamList& params, const Module& library,
-                       const Manifest& manifest, std::vector<Device> devices) {
-  return FromSpec(GraphSpec::FromJson(graph_json), graph_json, params, library, manifest, std::move(devices));
-}
-
-Model Model::FromSpec(GraphSpec spec, std::string graph_json, const ParamList& params, const Module& library,
-                      const Manifest& manifest, std::vector<Device> devices) {
-  if (devices.empty()) devices = AllDevices();
-  auto graph = std::make_shared<GraphModel>(std::move(spec), library, std::move(devices), params);
-  auto data = std::make_shared<ModelData>();
-  data->manifest = manifest;
-  data->library = library;
-  data->graph_json = std::move(graph_json);
-  data->executable = std::make_shared<GraphExecutable>(std::move(graph), manifest);
-  Model model;
-  model.data_ = std::move(data);
-  return model;
+  if (!loader) throw ModelFormatError(StrCat(path, ": this runtime has no executor \"", manifest.executor, "\""));
+  return FromExecutable(loader(loaded.library, loaded.root, manifest), manifest, loaded.root);
 }
 
 Model Model::FromExecutable(std::shared_ptr<const Executable> executable, const Manifest& manifest,
@@ -332,7 +207,7 @@ Model Model::FromExecutable(std::shared_ptr<const Executable> executable, const 
 
 const Manifest& Model::manifest() const { return data_->manifest; }
 const Module& Model::library() const { return data_->library; }
-const std::string& Model::graph_json() const { return data_->graph_json; }
+const std::string& Model::graph_json() const { return data_->executable->graph_json(); }
 MemoryReport Model::Memory() const { return data_->executable->Memory(); }
 
 ModelContext Model::CreateContext() const {

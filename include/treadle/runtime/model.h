@@ -51,12 +51,14 @@ class Executable {
   virtual ~Executable() = default;
   virtual std::unique_ptr<ExecutionContext> CreateContext() const = 0;
   virtual MemoryReport Memory() const = 0;
+  /// Of the graph executor, where the model carries it; else empty.
+  virtual const std::string& graph_json() const;
 };
 
 /// Makes an executable of a loaded library whose manifest names this executor.
 using ExecutorLoader = std::function<std::shared_ptr<const Executable>(const Module& library, const Module& root,
                                                                        const Manifest& manifest)>;
-/// Adds an executor besides "graph".
+/// Adds an executor besides "graph" and "vm", or replaces one.
 void RegisterExecutor(const std::string& name, ExecutorLoader loader);
 
 /// A context with the checks that users need. Not to be used by two threads at once.
@@ -116,8 +118,6 @@ class Model {
   std::vector<NDArray> Run(const NamedTensors& inputs, int threads = 0) const;
 
  private:
-  static Model FromSpec(GraphSpec spec, std::string graph_json, const ParamList& params, const Module& library,
-                        const Manifest& manifest, std::vector<Device> devices);
   std::shared_ptr<const struct ModelData> data_;
 };
 

@@ -2,6 +2,7 @@
 // The virtual machine as an executor of models, and as a module.
 #include <mutex>
 
+#include "runtime/executors.h"
 #include "runtime/library_module.h"
 #include "treadle/base/error.h"
 #include "treadle/runtime/model.h"
@@ -122,9 +123,13 @@ std::shared_ptr<const Executable> MakeVmExecutable(std::shared_ptr<const VmModel
   return std::make_shared<VmExecutable>(std::move(model), manifest);
 }
 
+}  // namespace treadle::runtime::vm
+
+namespace treadle::runtime {
+
 std::shared_ptr<const Executable> LoadVmExecutable(const Module& library, const Module& root,
                                                    const Manifest& manifest) {
-  return MakeVmExecutable(LoadVmModel(library, root), manifest);
+  return vm::MakeVmExecutable(vm::LoadVmModel(library, root), manifest);
 }
 
-}  // namespace treadle::runtime::vm
+}  // namespace treadle::runtime

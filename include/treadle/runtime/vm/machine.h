@@ -118,7 +118,5 @@ std::shared_ptr<const VmModel> LoadVmModel(const std::string& path);
 
 /// Executor "vm" of Model: a program whose entry takes the manifest's inputs and gives its outputs (several: a tuple).
 std::shared_ptr<const Executable> MakeVmExecutable(std::shared_ptr<const VmModel> model, const Manifest& manifest);
-/// As MakeVmExecutable, with the program and the constants that the library carries.
-std::shared_ptr<const Executable> LoadVmExecutable(const Module& library, const Module& root, const Manifest& manifest);
 
 }  // namespace treadle::runtime::vm
