@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiling.
 #include "driver/evaluate/numeric_check.h"
-#include "driver/vm/vm_codegen.h"
+#include "driver/graph/why_not_graph.h"
 #include "python/api.h"
 #include "treadle/base/error.h"
 #include "treadle/driver/compile.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/vm/vm_codegen.h"
+#include "driver/graph/why_not_graph.h"
 
 #include <gtest/gtest.h>
 

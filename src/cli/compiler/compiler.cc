@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verbs that compile, in terms of the driver.
-#include <set>
 #include "cli/compiler_api.h"
 
-#include "driver/compile_relay.h"
+#include <set>
+
+
+#include "driver/build/compile_relay.h"
 #include "driver/evaluate/numeric_check.h"
 #include "driver/lower/kernel_cache.h"
 #include "frontend/onnx/importer.h"

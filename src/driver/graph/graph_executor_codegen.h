@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "driver/build_targets.h"
 #include "driver/graph/graph_codegen.h"
+#include "driver/lower/build_targets.h"
 #include "driver/lower/compile_engine.h"
 #include "driver/memory/memory_plan.h"
 #include "treadle/runtime/metadata_module.h"

@@ -117,6 +117,10 @@ void WithSource(const Kernel& kernel, const F& work) {
 
 }  // namespace
 
+bool IsKernel(const relay::FunctionNode* func) {
+  return func->is_primitive() || func->attrs->dict.contains(attr::kCompiler);
+}
+
 void ParallelFor(size_t count, int threads, const std::function<void(size_t)>& work) {
   // Instruments watch the passes of the thread that compiles, not its helpers.
   transform::PassContext context = transform::PassContext::Current();

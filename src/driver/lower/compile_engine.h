@@ -50,6 +50,9 @@ struct Kernel {
   int uses = 0;  ///< calls in the graph
 };
 
+/// Whether the function is compiled as a kernel, here or by an external code generator.
+bool IsKernel(const relay::FunctionNode* func);
+
 struct EngineOptions {
   int threads = 1;
   bool emit_ll = false, emit_asm = false, emit_c = false;

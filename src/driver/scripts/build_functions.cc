@@ -3,8 +3,8 @@
 
 #include <map>
 
+#include "driver/build/optimize.h"
 #include "driver/graph/graph_executor_codegen.h"
-#include "driver/optimize.h"
 #include "treadle/driver/compile.h"
 #include "treadle/ir/transform.h"
 #include "treadle/relay/expr_functor.h"

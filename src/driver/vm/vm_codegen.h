@@ -30,8 +30,4 @@ using DeclareKernel = std::function<std::string(const relay::Function&)>;
 /// values where operators say so.
 VmProgram GenerateVmProgram(const IRModule& module, const DeclareKernel& declare);
 
-/// Why the graph executor can't run the module; "" where it can: control flow, calls of functions, dimensions that
-/// aren't constants, values that aren't tensors.
-std::string WhyNotGraph(const IRModule& module);
-
 }  // namespace treadle::driver

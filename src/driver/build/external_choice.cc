@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/external_choice.h"
+#include "driver/build/external_choice.h"
 
 #include <algorithm>
 #include <chrono>

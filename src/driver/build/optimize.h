@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "driver/build_targets.h"
+#include "driver/lower/build_targets.h"
 #include "treadle/ir/transform.h"
 #include "treadle/runtime/ndarray.h"
 

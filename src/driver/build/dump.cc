@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/dump.h"
+#include "driver/build/dump.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/optimize.h"
+#include "driver/build/optimize.h"
 
 #include <algorithm>
 #include <map>
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "driver/vm/vm_codegen.h"
+#include "driver/graph/why_not_graph.h"
 #include "passes/fuse_attention.h"
 #include "passes/recognize_activations.h"
 #include "targets/cpu/graph/passes.h"

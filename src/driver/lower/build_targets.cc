@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/build_targets.h"
+#include "driver/lower/build_targets.h"
 
 #include <algorithm>
 

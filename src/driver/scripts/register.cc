@@ -2,9 +2,9 @@
 // The one list of what the compiler consists of.
 #include <mutex>
 
-#include "driver/build_targets.h"
 #include "driver/evaluate/constant_evaluator.h"
 #include "driver/graph/graph_executor_codegen.h"
+#include "driver/lower/build_targets.h"
 #include "driver/lower/lower_tir.h"
 #include "driver/package/export_library.h"
 #include "driver/package/kernel_module.h"

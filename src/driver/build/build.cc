@@ -3,13 +3,14 @@
 #include <optional>
 #include <thread>
 
-#include "driver/build_targets.h"
-#include "driver/dump.h"
-#include "driver/external_choice.h"
+#include "driver/build/dump.h"
+#include "driver/build/external_choice.h"
+#include "driver/build/optimize.h"
 #include "driver/graph/graph_executor_codegen.h"
+#include "driver/graph/why_not_graph.h"
+#include "driver/lower/build_targets.h"
 #include "driver/lower/compile_engine.h"
 #include "driver/lower/device_code.h"
-#include "driver/optimize.h"
 #include "driver/vm/vm_codegen.h"
 #include "treadle/base/suggest.h"
 #include "treadle/driver/compile.h"

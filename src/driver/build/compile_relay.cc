@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver/compile_relay.h"
+#include "driver/build/compile_relay.h"
 
 #include "runtime/file_io.h"
 #include "treadle/relay/text.h"
