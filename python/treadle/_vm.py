@@ -2,6 +2,7 @@
 """The virtual machine: runs programs with control flow, data types, recursion and shapes that only the run tells."""
 from ._core import Object
 from ._ffi import Api, register_object
+from ._values import to_value
 
 _api = Api("relay.vm")
 
@@ -54,8 +55,6 @@ class VirtualMachine:
         _api.SetLimits(self._machine, call_depth, instructions)
 
     def _arguments(self, func_name, args, kwargs):
-        from .relay.interpreter import to_value
-
         values = [to_value(arg) for arg in args]
         if kwargs:
             names = self._exe.get_function_params(func_name)
@@ -81,8 +80,6 @@ class VirtualMachine:
         return self.invoke("main", *args, **kwargs)
 
     def _wrap(self, value):
-        from .relay.interpreter import to_value
-
         if not isinstance(value, _Closure):
             return value
         return lambda *args: self._wrap(_api.InvokeClosure(self._machine, value, [to_value(arg) for arg in args]))

@@ -1,44 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """From schedules to functions that run."""
+from . import te, tir
 from ._ffi import Api
 from .error import Error
 from .ir import IRModule
 from .target import Target
+from .te.parameters import parameters
+from .tir.intrin_lowering import lower_intrinsics
 
 _api = Api("driver")
 _te = Api("te")
 _tir = Api("tir")
 
 
-def parameters(args, binds=None):
-    """(tensors and variables, buffers of the tensors or None) for a list of what parameters of functions can be:
-    tensors, buffers that `binds` gives tensors, and variables."""
-    from . import te, tir
-
-    if not isinstance(args, (list, tuple)) and not hasattr(args, "__len__"):
-        raise TypeError(f"the parameters of a function are given as a list, not as {type(args).__name__}")
-    pairs = list((binds or {}).items())
-    params, buffers = [], []
-    for i, arg in enumerate(args):
-        buffer = None
-        if isinstance(arg, tir.Buffer):
-            buffer = arg
-            arg = next((tensor for tensor, bound in pairs if bound.same_as(buffer)), None)
-            if arg is None:
-                raise Error(f"argument {i}: buffer {buffer.name} belongs to no tensor; say which in binds={{tensor: buffer}}")
-        elif isinstance(arg, te.Tensor):
-            buffer = next((bound for tensor, bound in pairs if tensor == arg), None)
-        elif not isinstance(arg, tir.Var):
-            raise TypeError(f"argument {i} of the function: expected a tensor, buffer or variable, not {arg!r}")
-        params.append(arg)
-        buffers.append(buffer)
-    return params, buffers
-
-
 def functions(inputs, args=None, name="main", binds=None):
     """The module of functions that a schedule (with its parameters), a function or a module stands for."""
-    from . import te, tir
-
     if isinstance(inputs, te.Schedule):
         if args is None:
             raise ValueError("lowering a schedule needs the list of tensors that are its parameters")
@@ -55,8 +31,6 @@ def functions(inputs, args=None, name="main", binds=None):
 def lower(inputs, args=None, name="main", binds=None, simple_mode=False, target=None):
     """The module of loops that a schedule (with its parameters), a function or a module of blocks stands for. `binds`:
     a dict from tensors to buffers (tir.decl_buffer) that they live in."""
-    from .ir.lowering import lower_intrinsics
-
     target = Target(target or Target.current() or "llvm")
     return _api.LowerModule(lower_intrinsics(functions(inputs, args, name, binds), target), str(target), simple_mode)
 

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that #include directives follow the dependency table src/dependencies.txt, and reports long files and
-functions. Exit status 1 when an arrow goes against the table or a file has more than MAX_FILE_LINES lines.
+"""Checks that #include directives follow the dependency table src/dependencies.txt, that no two folders include each
+other, those within others too, and reports long files and functions. Exit status 1 when an arrow goes against the
+table, folders include each other or a file has more than MAX_FILE_LINES lines.
 
-A folder may include what its row names and, through those, what their rows name.
+A folder may include what its row names and, through those, what their rows name. Headers in include/treadle/X belong to
+folder X.
 """
 import argparse
+import collections
 import pathlib
 import re
 import sys
@@ -31,7 +34,7 @@ RUNTIME_ONLY = [re.compile(r"^src/targets/[^/]+/runtime/"), re.compile(r"^src/cl
 SOFT_FILE_LINES, MAX_FILE_LINES = 800, 1000
 SOFT_FUNCTION_LINES = 80
 
-INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
 def closure(folder):
@@ -74,6 +77,29 @@ def check_file(path, text):
             yield f'{path}:{number}: {own} may not include {target} ("{included}"); it may: {", ".join(sorted(reachable))}'
 
 
+# Pairs of folders that include each other and are still to be separated.
+TO_SEPARATE = {("targets", "targets/c"), ("targets", "targets/llvm")}
+
+
+def room_of(path):
+    """The folder below src that a repository path or an include path belongs to."""
+    parts = pathlib.PurePosixPath(path).parts[:-1]
+    for prefix in (("include", "treadle"), ("src",), ("treadle",)):
+        if parts[:len(prefix)] == prefix:
+            return "/".join(parts[len(prefix):])
+    return "/".join(parts)
+
+
+def mutual_rooms(includes):
+    """One message per pair of folders that include each other; `includes`: {(folder, folder): [arrow]}."""
+    for (a, b), arrows in sorted(includes.items()):
+        if a < b and (b, a) in includes and (a, b) not in TO_SEPARATE:
+            yield f"folders {a} and {b} include each other: {'; '.join(arrows + includes[b, a])}"
+    for a, b in sorted(TO_SEPARATE):
+        if (a, b) not in includes or (b, a) not in includes:
+            yield f"folders {a} and {b} no longer include each other: take them out of TO_SEPARATE"
+
+
 def long_functions(text):
     """(line, length) of functions whose body closes at column 0: those at namespace level."""
     start = None
@@ -97,6 +123,7 @@ def main():
     args = parser.parse_args()
 
     errors, notes, count = [], [], 0
+    includes = collections.defaultdict(list)
     for top in ("include", "src"):
         for path in sorted((ROOT / top).rglob("*")):
             if path.suffix not in (".h", ".cc", ".c"):
@@ -105,6 +132,10 @@ def main():
             name = path.relative_to(ROOT).as_posix()
             text = path.read_text(encoding="utf-8")
             errors += check_file(name, text)
+            for match in INCLUDE.finditer(text):
+                own, other = room_of(name), room_of(match.group(1))
+                if other and own != other:
+                    includes[own, other].append(f"{name} -> {match.group(1)}")
             lines = text.count("\n")
             if lines > MAX_FILE_LINES:
                 errors.append(f"{name}: {lines} lines (at most {MAX_FILE_LINES}): split it")
@@ -112,6 +143,7 @@ def main():
                 notes.append(f"{name}: {lines} lines (aim for {SOFT_FILE_LINES})")
             notes += [f"{name}:{line}: function of {length} lines (aim for {SOFT_FUNCTION_LINES})"
                       for line, length in long_functions(text)]
+    errors += mutual_rooms(includes)
     if args.sizes:
         print("\n".join(notes))
     for error in errors:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # clang-format and clang-tidy over the C++ files that differ from the main branch (--all: every file), then the checks
-# of include directions and licence headers.
+# of include and import directions and licence headers.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -24,7 +24,6 @@ if [ -n "$files" ]; then
   fi
 fi
 python=.venv/bin/python
-$python tools/lint/check_includes.py || status=1
-$python tools/lint/check_spdx.py || status=1
+for check in tools/lint/check_*.py; do $python "$check" || status=1; done
 [ $status = 0 ] && echo "lint: clean"
 exit $status

@@ -1,5 +1,77 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules."""
-from .base import IRModule
+"""Modules: functions by name, and definitions of types."""
+from .._ffi import register_object
+from ..error import Error
+from .base import Node, _api
+from .expr import GlobalVar
+from .type import GlobalTypeVar
 
-__all__ = ["IRModule"]
+
+@register_object("IRModule")
+class IRModule(Node):
+    """Functions by name, and definitions of types."""
+
+    def __init__(self, functions=None, type_definitions=None):
+        functions = {GlobalVar(key) if isinstance(key, str) else key: value for key, value in (functions or {}).items()}
+        super().__init__(_api.IRModule(functions, dict(type_definitions or {})))
+
+    @staticmethod
+    def from_expr(expr, functions=None, type_defs=None):
+        """A module whose `main` is the expression."""
+        module = _api.Module_FromExpr(expr)
+        if functions:
+            module.update(IRModule(functions, type_defs))
+        return module
+
+    def get_global_var(self, name):
+        return _api.Module_GetGlobalVar(self, name)
+
+    def get_global_vars(self):
+        return self.functions.keys()
+
+    def get_global_type_var(self, name):
+        """The name of a data type."""
+        for var in self.type_definitions.keys():
+            if var.name_hint == name:
+                return var
+        raise Error(f"the module has no type {name}; it has: "
+                    f"{', '.join(sorted(v.name_hint for v in self.type_definitions.keys())) or 'none'}")
+
+    def get_global_type_vars(self):
+        """The names of all data types."""
+        return list(self.type_definitions.keys())
+
+    def get_type(self, name):
+        """A data type's name and its constructors, in a tuple."""
+        var = self.get_global_type_var(name)
+        return (var, *self.type_definitions[var].constructors)
+
+    def get_constructor(self, name, constructor):
+        """The constructor of that name of the data type `name`."""
+        known = self.get_type(name)[1:]
+        for each in known:
+            if each.name_hint == constructor:
+                return each
+        raise Error(f"type {name} has no constructor {constructor}; it has: {', '.join(c.name_hint for c in known)}")
+
+    def functions_items(self):
+        """Pairs of name and function, sorted by name."""
+        return sorted(self.functions.items(), key=lambda item: str(item[0].name_hint))
+
+    def __getitem__(self, key):
+        if isinstance(key, GlobalTypeVar):
+            return self.type_definitions[key]
+        return _api.Module_Lookup_str(self, key) if isinstance(key, str) else _api.Module_Lookup(self, key)
+
+    def __setitem__(self, key, function):
+        if isinstance(key, str):
+            key = self.get_global_var(key) if _api.Module_ContainGlobalVar(self, key) else GlobalVar(key)
+        self._reference(_api.Module_WithFunction(self, key, function))
+
+    def __contains__(self, key):
+        return bool(_api.Module_ContainGlobalVar(self, key if isinstance(key, str) else key.name_hint))
+
+    def update(self, other):
+        """Takes over the functions of another module (or dict of functions)."""
+        other = other if isinstance(other, IRModule) else IRModule(other)
+        self._reference(_api.Module_Update(self, other))

@@ -5,9 +5,10 @@ from ..tir import (abs, acos, all, any, asin, atan, ceil, const, cos, cosh, div,
                    sigmoid, sin, sinh, sqrt, tan, tanh, trunc, truncdiv, truncmod)
 from ..tir.expr import exp2, exp10, fmod, nearbyint, power as pow, select  # noqa: A004
 from . import hybrid
-from .operation import (argmax, argmin, comm_reducer, compute, create_prim_func, extern, max, min, placeholder, prod,
-                        reduce_axis, scan, size_var, sum, thread_axis, var)
+from ..tir.reduction import argmax, argmin, comm_reducer, max, min, prod, sum  # noqa: A004
+from .operation import (compute, create_prim_func, extern, placeholder, reduce_axis, scan, size_var, thread_axis, var)
 from .schedule import Schedule, Stage, create_schedule
 from .tag import tag_scope
 from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, Tensor, TensorSlice
-from .tensor_intrin import TensorIntrin, decl_tensor_intrin
+from ..tir import TensorIntrin
+from .tensor_intrin import decl_tensor_intrin

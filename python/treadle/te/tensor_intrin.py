@@ -1,41 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions, or kernels written by hand, that stand for a nest of loops."""
-from .._ffi import Api, register_object
-from ..ir import Node
-from ..tir import PrimFunc, decl_buffer
+"""Intrinsics (tir.TensorIntrin) that compute the tensors of an operation."""
+from .._ffi import Api
+from ..tir import PrimFunc, TensorIntrin, decl_buffer
 from ..tir.expr import PrimExpr
 from ..tir.stmt import Evaluate, Stmt
 
 _api = Api("te")
-_tir = Api("tir")
-
-
-@register_object("tir.TensorIntrin")
-class TensorIntrin(Node):
-    """What an instruction computes (`desc`), and functions that do it: `body` all, `update` adding to a result."""
-
-    def __init__(self, name, desc, body=None, update=None):
-        super().__init__(_tir.TensorIntrin(name, desc, body, update))
-
-    _known = {}
-
-    @staticmethod
-    def register(name, desc, impl, override=False):
-        """Makes `Schedule.tensorize` know an intrinsic by name."""
-        if name in TensorIntrin._known and not override:
-            raise ValueError(f"intrinsic {name} is registered already; override=True replaces it")
-        for what, function in (("desc", desc), ("impl", impl)):
-            if not isinstance(function, PrimFunc):
-                raise TypeError(f"intrinsic {name}: {what} must be a loop-level function, not {function!r}")
-        TensorIntrin._known[name] = TensorIntrin(name, desc, impl)
-
-    @staticmethod
-    def get(name, allow_missing=False):
-        """The intrinsic registered under that name."""
-        if name not in TensorIntrin._known and not allow_missing:
-            known = ", ".join(TensorIntrin._known) or "none"
-            raise ValueError(f"there is no intrinsic {name}; registered (TensorIntrin.register) are {known}")
-        return TensorIntrin._known.get(name)
 
 
 def decl_tensor_intrin(op, fcompute, name="tensor_intrin", binds=None, scalar_params=None, default_buffer_params=None):

@@ -14,16 +14,5 @@ from .schedule import BlockRV, LoopRV, Schedule, ScheduleError, Trace
 from .stmt import (Allocate, AssertStmt, AttrStmt, Block, BlockRealize, BufferStore, Evaluate, For, ForKind, IfThenElse,
                    LetStmt, SeqStmt, Stmt, While, stmt_seq)
 from . import ir_builder, stmt_functor, transform
-
-
-def __getattr__(name):
-    # The reductions of tensor expressions, which also go by this module's name.
-    if name == "TensorIntrin":
-        from ..te.tensor_intrin import TensorIntrin
-
-        return TensorIntrin
-    if name in ("sum", "prod", "max", "min", "comm_reducer"):
-        from .. import te
-
-        return getattr(te, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+from .reduction import comm_reducer, prod, sum  # noqa: A004
+from .tensor_intrin import TensorIntrin

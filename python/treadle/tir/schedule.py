@@ -240,8 +240,6 @@ class Schedule:
         """The nest that begins with the loop is replaced by an intrinsic that computes the same: a te.TensorIntrin, or
         the name of one that TensorIntrin.register knows."""
         if isinstance(intrin, str):
-            from ..te.tensor_intrin import TensorIntrin
-
             intrin = TensorIntrin.get(intrin)
         if not isinstance(intrin, Node) or intrin._type_key() != "tir.TensorIntrin":
             raise ScheduleError(f"tensorize: expected an intrinsic (te.TensorIntrin), not {intrin!r}")

@@ -7,6 +7,7 @@ from .. import relay
 from .._ffi import Api
 from ..target import Target
 from ..te import Tensor
+from ..te import tensor as _tensor
 
 _api = Api("topi")
 _ALIASES = {"broadcast_add": "add", "broadcast_sub": "subtract", "broadcast_mul": "multiply",
@@ -75,6 +76,9 @@ def _operator(name):
     compute.__name__ = name.split(".")[-1]
     compute.__doc__ = build.__doc__
     return compute
+
+
+_tensor.operators = _operator  # arithmetic of tensors
 
 
 def elemwise_sum(xs):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators of the graph IR as functions: relay.op.nn.conv2d, relay.op.add, ... Each takes its operands, then its
 attributes; help() of a function shows what the operator declares."""
-from ...ir import Op
-from ...ir.base import register_op_attr
+from ...ir import Op, RelayExpr, register_op_attr
+from ..expr import Call, as_expr
 from . import _functions, contrib
 from ._make import OpNamespace, call_op, make
 
@@ -17,6 +17,25 @@ dyn = OpNamespace("dyn.")
 vm = OpNamespace("vm.")
 # The original's modules of operators without a prefix.
 tensor = transform = reduce = algorithm = root = OpNamespace("", _functions.ROOT)
+
+
+class _ExprOperators:
+    """What arithmetic of expressions (ir.RelayExpr) stands for."""
+
+    @staticmethod
+    def call(name, args):
+        return getattr(root, name)(*(as_expr(arg) for arg in args))
+
+    @staticmethod
+    def cast(expr, dtype):
+        return root.cast(expr, dtype)
+
+    @staticmethod
+    def apply(function, args):
+        return Call(function, args)
+
+
+RelayExpr._operators = _ExprOperators
 
 
 class OpPattern:

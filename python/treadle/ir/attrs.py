@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attributes of calls, functions and modules."""
+from .._ffi import register_object
+from ..error import Error
+from .base import Node, _api
+
+
+@register_object("Attrs")
+class Attrs(Node):
+    """Attributes of an operator's call."""
+
+    def keys(self):
+        return self._field_names()
+
+    def get_int(self, key):
+        return int(getattr(self, key))
+
+    def get_str(self, key):
+        return str(getattr(self, key))
+
+    def get_int_tuple(self, key):
+        return tuple(int(item) for item in getattr(self, key))
+
+    def __getitem__(self, key):
+        return getattr(self, key)
+
+    def __contains__(self, key):
+        return key in self.keys()
+
+
+@register_object("DictAttrs")
+class DictAttrs(Attrs):
+    """Attributes of functions and modules."""
+
+    def __init__(self, items=()):
+        super().__init__(_api.DictAttrs(dict(items)))
+
+    def keys(self):
+        return self.dict.keys()
+
+    def __getitem__(self, key):
+        return self.dict[key]
+
+    def get(self, key, default=None):
+        return self.dict.get(key, default)
+
+
+def make_attrs(type_key, values, what):
+    """A call's attributes from names and values."""
+    if not type_key:
+        if values:
+            raise Error(f"{what} takes no attributes, got {', '.join(values)}")
+        return None
+    return _api.MakeAttrs(type_key, values, what)

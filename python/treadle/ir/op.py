@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators and their properties."""
+import inspect
+
+from .._ffi import register_object
+from .base import _api
+from .expr import RelayExpr
+
+
+@register_object("Op")
+class Op(RelayExpr):
+    """An operator."""
+
+    @staticmethod
+    def get(name):
+        """The operator called `name`."""
+        return _api.GetOp(name)
+
+    @staticmethod
+    def list_op_names():
+        return list(_api.ListOpNames())
+
+    @property
+    def description(self):
+        return _api.OpDescription(self)
+
+    @property
+    def num_inputs(self):
+        """How many operands it takes; -1: any number."""
+        return _api.OpNumInputs(self)
+
+    @property
+    def support_level(self):
+        return _api.OpSupportLevel(self)
+
+    def has_attr(self, attr_name):
+        return bool(_api.OpHasAttr(self, attr_name))
+
+    def get_attr(self, attr_name):
+        """A property that is a number (TOpPattern, ...), or a rule that Python set; None where there is none."""
+        rule = _op_rules.get((self.name, attr_name))
+        if rule is not None:
+            return rule
+        value = _api.OpGetNumber(self, attr_name)
+        return None if value is None else int(value)
+
+    def set_attr(self, attr_name, value, plevel=10):
+        """Sets a property or rule: see register_op_attr."""
+        if callable(value):
+            _api.RegisterOpRule(self.name, attr_name, value, plevel)
+            _op_rules[self.name, attr_name] = value
+        else:
+            _api.RegisterOpNumber(self.name, attr_name, int(value), plevel)
+            _op_rules.pop((self.name, attr_name), None)
+
+    def reset_attr(self, attr_name):
+        """Takes a property away."""
+        _op_rules.pop((self.name, attr_name), None)
+        _api.OpResetAttr(self, attr_name)
+
+
+_op_rules = {}
+
+
+def register_op_attr(op_name, attr_key, value=None, level=10):
+    """Sets a property of an operator; without a value a decorator.
+
+    FTVMLegalize, FTVMAlterOpLayout: functions (attrs, args, types) -> expression or None, which rewrite its calls.
+    target.<compiler>: whether an external code generator takes a call: a bool, or a function of the call (or of its
+    attributes and operands) that returns a bool, or a text: the reason why not.
+    TOpPattern, TOpIsStateful, TNonComputational, FTVMMixedPrecisionConversionType: numbers.
+    TCallEffectKind of an intrinsic such as "tir.mylog": makes it known; 0 and 1 say that it is a function of its
+    operands. What it computes a rule says (register_intrin_lowering).
+    """
+
+    def register(value):
+        if str(op_name).startswith("tir."):
+            _api.RegisterIntrinsic(op_name, attr_key == "TCallEffectKind" and value in (0, 1))
+        elif attr_key.startswith("target."):
+            _api.RegisterOpAttr(str(op_name), attr_key, _predicate(value))
+        else:
+            Op.get(op_name).set_attr(attr_key, value, level)
+        return value
+
+    return register if value is None else register(value)
+
+
+def _predicate(value):
+    """The predicate of an external code generator as a function of the call: 0, 1 or the reason of a refusal."""
+    if not callable(value):
+        return lambda call: int(bool(value))
+    takes = value
+    if len(inspect.signature(value).parameters) == 2:
+        takes = lambda call: value(call.attrs, call.args)  # noqa: E731
+
+    def answer(call):
+        result = takes(call)
+        return result if isinstance(result, str) else int(bool(result))
+
+    return answer
