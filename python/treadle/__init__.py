@@ -15,5 +15,4 @@ from .ir import IRModule
 from .model import Model, compile, load, load_plugin
 from . import onnxruntime
 from .onnxruntime import InferenceSession
-
-__version__ = "0.1.0"
+from ._version import __version__

@@ -32,7 +32,7 @@ def get_version_string():
 
 
 def get_build_info():
-    from .. import __version__ as own
+    from .._version import __version__ as own
 
     return f"Treadle {own}"
 

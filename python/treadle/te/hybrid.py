@@ -19,7 +19,8 @@ from ..tir import expr as _expr
 from ..tir import ir_builder
 from ..tir.expr import EqualOp, as_expr
 from ..tir.function import decl_buffer
-from .operation import extern, max as _max, min as _min
+from ..tir.reduction import max as _max, min as _min
+from .operation import extern
 from .tensor import Tensor
 
 _LOOPS = {"range": "serial", "serial": "serial", "parallel": "parallel", "vectorize": "vectorize", "unroll": "unroll"}

@@ -4,7 +4,6 @@
 
 #include <set>
 
-
 #include "driver/build/compile_relay.h"
 #include "driver/evaluate/numeric_check.h"
 #include "driver/lower/kernel_cache.h"

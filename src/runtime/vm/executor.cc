@@ -101,7 +101,7 @@ class VmExecutable final : public Executable {
   size_t num_inputs_, num_outputs_;
 };
 
-std::shared_ptr<const VmModel> LoadVmModel(const Module& library, const Module& root) {
+std::shared_ptr<const VmModel> ModelOfLibrary(const Module& library, const Module& root) {
   const auto* node = static_cast<const LibraryModuleNode*>(library.get());
   if (node->blob() == nullptr) throw ModelFormatError(StrCat(node->path(), ": no program"));
   std::shared_ptr<void> owner(nullptr, [keep = library](void*) {});
@@ -116,7 +116,7 @@ std::shared_ptr<const VmModel> LoadVmModel(const Module& library, const Module& 
 
 std::shared_ptr<const VmModel> LoadVmModel(const std::string& path) {
   LoadedLibrary loaded = LoadLibraryFile(path);
-  return LoadVmModel(loaded.library, loaded.root);
+  return ModelOfLibrary(loaded.library, loaded.root);
 }
 
 std::shared_ptr<const Executable> MakeVmExecutable(std::shared_ptr<const VmModel> model, const Manifest& manifest) {
@@ -129,7 +129,7 @@ namespace treadle::runtime {
 
 std::shared_ptr<const Executable> LoadVmExecutable(const Module& library, const Module& root,
                                                    const Manifest& manifest) {
-  return vm::MakeVmExecutable(vm::LoadVmModel(library, root), manifest);
+  return vm::MakeVmExecutable(vm::ModelOfLibrary(library, root), manifest);
 }
 
 }  // namespace treadle::runtime
