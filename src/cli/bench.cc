@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/compare.h"
 #include "cli/input_shapes.h"
+#include "cli/json.h"
 #include "cli/options.h"
 #include "cli/session.h"
 #include "cli/timing.h"
@@ -143,15 +144,14 @@ struct BenchVerb {
 
 void AddBench(CLI::App* app, Action* action) {
   auto verb = std::make_shared<BenchVerb>();
-  CLI::App* sub = app->add_subcommand("bench", "measure how long a model takes");
-  sub->add_option("model", verb->flags.request.model, "an .onnx file, or a compiled .so")->required();
-  sub->add_option("-i,--input", verb->inputs, "as in run; random where not given")->allow_extra_args(false);
-  sub->add_option("--repeat", verb->repeat, "number of measured runs (20)")->check(CLI::PositiveNumber);
-  sub->add_option("--threads", verb->threads, "threads (all)")->check(CLI::NonNegativeNumber);
-  sub->add_option("--compare", verb->compare, "also measure: onnxruntime,openvino (Python packages)");
-  sub->add_option("--json", verb->json_file, "write the results to this file");
-  verb->flags.AddTo(sub);
-  sub->callback([=] { *action = [verb] { return verb->Run(); }; });
+  Verb sub(app, "bench", "measure how long a model takes", action, [verb] { return verb->Run(); });
+  sub.Add("model", &verb->flags.request.model, "an .onnx file, or a compiled .so").Required();
+  sub.Add("-i,--input", &verb->inputs, "as in run; random where not given").OneEach();
+  sub.Add("--repeat", &verb->repeat, "number of measured runs (20)").Positive();
+  sub.Add("--threads", &verb->threads, "threads (all)").NonNegative();
+  sub.Add("--compare", &verb->compare, "also measure: onnxruntime,openvino (Python packages)");
+  sub.Add("--json", &verb->json_file, "write the results to this file");
+  verb->flags.AddTo(&sub);
 }
 
 }  // namespace treadle::cli

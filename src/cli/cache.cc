@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "cli/commands.h"
+#include "cli/json.h"
 #include "treadle/base/error.h"
 
 namespace treadle::cli {
@@ -58,12 +59,10 @@ struct CacheVerb {
 
 void AddCache(CLI::App* app, Action* action) {
   auto verb = std::make_shared<CacheVerb>();
-  CLI::App* sub = app->add_subcommand("cache", "show, clear or limit the cache of compiled kernels");
-  sub->add_option("action", verb->action, "show, clear or limit (show)")
-      ->check(CLI::IsMember({"show", "clear", "limit"}));
-  sub->add_option("size", verb->size, "of limit: 512MiB, 2GiB, ..");
-  sub->add_flag("--json", verb->json, "machine-readable output");
-  sub->callback([=] { *action = [verb] { return verb->Run(); }; });
+  Verb sub(app, "cache", "show, clear or limit the cache of compiled kernels", action, [verb] { return verb->Run(); });
+  sub.Add("action", &verb->action, "show, clear or limit (show)").OneOf({"show", "clear", "limit"});
+  sub.Add("size", &verb->size, "of limit: 512MiB, 2GiB, ..");
+  sub.Add("--json", &verb->json, "machine-readable output");
 }
 
 }  // namespace treadle::cli

@@ -2,27 +2,20 @@
 // The verbs. Each adds its flags to the parser and a function to run; see design in docs/architecture.md.
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/compiler_api.h"
+#include "cli/flags.h"
 
 namespace treadle::cli {
-
-using Json = nlohmann::ordered_json;
-
-/// The verb that was chosen; returns the exit status.
-using Action = std::function<int()>;
 
 /// Flags that all verbs which may compile have.
 struct CompileFlags {
   CompileRequest request;
   std::vector<std::string> input_shapes, dims, external, disabled_pass, required_pass, pass_config, dump, check_passes;
 
-  void AddTo(CLI::App* verb);
+  void AddTo(Verb* verb);
   /// The request, its flags parsed.
   CompileRequest Parse() const;
 };

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "cli/commands.h"
+#include "cli/json.h"
 #include "cli/session.h"
 #include "treadle/base/error.h"
 
@@ -44,18 +45,16 @@ struct CompileVerb {
 
 void AddCompile(CLI::App* app, Action* action) {
   auto verb = std::make_shared<CompileVerb>();
-  CLI::App* sub = app->add_subcommand("compile", "compile an ONNX model, or Relay text, to a shared library");
-  sub->add_option("model", verb->flags.request.model, "an .onnx or .relay file")->required();
-  sub->add_option("-o,--output", verb->flags.request.output,
-                  "the library to write; for target c also DIR/, for C sources")
-      ->required();
-  verb->flags.AddTo(sub);
-  sub->add_option("--dump", verb->flags.dump,
-                  "stages to write as text: relay,relay-opt,fusion,partition,tir,ll,asm,c,graph");
-  sub->add_option("--dump-dir", verb->flags.request.dump_dir, "where to (.)");
-  sub->add_option("--threads", verb->flags.request.threads, "for compiling (all)")->check(CLI::NonNegativeNumber);
-  sub->add_flag("--json", verb->json, "machine-readable output");
-  sub->callback([=] { *action = [verb] { return verb->Run(); }; });
+  Verb sub(app, "compile", "compile an ONNX model, or Relay text, to a shared library", action,
+           [verb] { return verb->Run(); });
+  sub.Add("model", &verb->flags.request.model, "an .onnx or .relay file").Required();
+  sub.Add("-o,--output", &verb->flags.request.output, "the library to write; for target c also DIR/, for C sources")
+      .Required();
+  verb->flags.AddTo(&sub);
+  sub.Add("--dump", &verb->flags.dump, "stages to write as text: relay,relay-opt,fusion,partition,tir,ll,asm,c,graph");
+  sub.Add("--dump-dir", &verb->flags.request.dump_dir, "where to (.)");
+  sub.Add("--threads", &verb->flags.request.threads, "for compiling (all)").NonNegative();
+  sub.Add("--json", &verb->json, "machine-readable output");
 }
 
 }  // namespace treadle::cli

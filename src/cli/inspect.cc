@@ -7,6 +7,7 @@
 #include <map>
 
 #include "cli/commands.h"
+#include "cli/json.h"
 #include "cli/session.h"
 #include "treadle/base/error.h"
 
@@ -168,14 +169,13 @@ struct InspectVerb {
 
 void AddInspect(CLI::App* app, Action* action) {
   auto verb = std::make_shared<InspectVerb>();
-  CLI::App* sub = app->add_subcommand("inspect", "show what a model is made of");
-  sub->add_option("model", verb->flags.request.model, "a compiled .so, or an .onnx file")->required();
-  sub->add_option("--html", verb->html, "write a report");
-  sub->add_flag("--ops", verb->ops, "list the kernels");
-  sub->add_flag("--memory", verb->memory, "show where memory goes");
-  sub->add_flag("--json", verb->json, "machine-readable output");
-  verb->flags.AddTo(sub);
-  sub->callback([=] { *action = [verb] { return verb->Run(); }; });
+  Verb sub(app, "inspect", "show what a model is made of", action, [verb] { return verb->Run(); });
+  sub.Add("model", &verb->flags.request.model, "a compiled .so, or an .onnx file").Required();
+  sub.Add("--html", &verb->html, "write a report");
+  sub.Add("--ops", &verb->ops, "list the kernels");
+  sub.Add("--memory", &verb->memory, "show where memory goes");
+  sub.Add("--json", &verb->json, "machine-readable output");
+  verb->flags.AddTo(&sub);
 }
 
 }  // namespace treadle::cli

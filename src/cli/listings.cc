@@ -9,6 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/compare.h"
+#include "cli/json.h"
 #include "treadle/base/error.h"
 #include "treadle/runtime/manifest.h"
 
@@ -70,9 +71,7 @@ int Doctor(bool json) {
 void AddListings(CLI::App* app, Action* action) {
   auto json = std::make_shared<bool>(false);
   const auto add = [&](const char* name, const char* text, std::function<int()> run) {
-    CLI::App* sub = app->add_subcommand(name, text);
-    sub->add_flag("--json", *json, "machine-readable output");
-    sub->callback([=] { *action = run; });
+    Verb(app, name, text, action, std::move(run)).Add("--json", json.get(), "machine-readable output");
   };
   add("ops", "list the supported ONNX operators with their versions",
       [json] { return Print(Compiler().list_ops(), *json); });

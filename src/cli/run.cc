@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/input_shapes.h"
+#include "cli/json.h"
 #include "cli/session.h"
 #include "cli/timing.h"
 #include "treadle/base/error.h"
@@ -108,20 +109,18 @@ struct RunVerb {
 
 void AddRun(CLI::App* app, Action* action) {
   auto verb = std::make_shared<RunVerb>();
-  CLI::App* sub = app->add_subcommand("run", "run a model");
-  sub->add_option("model", verb->flags.request.model, "a compiled .so, or an .onnx file")->required();
-  sub->add_option("-i,--input", verb->inputs, "name=file (.npy, .npz, .pb), or random, ones, zeros; repeatable")
-      ->allow_extra_args(false);
-  sub->add_option("-o,--output", verb->output, "where the outputs go: .npz (keys are their names) or .npy");
-  sub->add_option("--repeat", verb->repeat, "number of runs (1)")->check(CLI::PositiveNumber);
-  sub->add_option("--threads", verb->threads, "threads (all)")->check(CLI::NonNegativeNumber);
-  sub->add_option("--profile", verb->profile, "write a trace for ui.perfetto.dev");
-  sub->add_option("--dump-tensors", verb->dump_tensors, "write the results of all calls to an .npz file");
-  sub->add_flag("--check-nan", verb->check_nan, "run call by call first, and stop at the first NaN");
-  sub->add_option("--device", verb->device, "where to run (cpu)");
-  sub->add_flag("--json", verb->json, "machine-readable output");
-  verb->flags.AddTo(sub);
-  sub->callback([=] { *action = [verb] { return verb->Run(); }; });
+  Verb sub(app, "run", "run a model", action, [verb] { return verb->Run(); });
+  sub.Add("model", &verb->flags.request.model, "a compiled .so, or an .onnx file").Required();
+  sub.Add("-i,--input", &verb->inputs, "name=file (.npy, .npz, .pb), or random, ones, zeros; repeatable").OneEach();
+  sub.Add("-o,--output", &verb->output, "where the outputs go: .npz (keys are their names) or .npy");
+  sub.Add("--repeat", &verb->repeat, "number of runs (1)").Positive();
+  sub.Add("--threads", &verb->threads, "threads (all)").NonNegative();
+  sub.Add("--profile", &verb->profile, "write a trace for ui.perfetto.dev");
+  sub.Add("--dump-tensors", &verb->dump_tensors, "write the results of all calls to an .npz file");
+  sub.Add("--check-nan", &verb->check_nan, "run call by call first, and stop at the first NaN");
+  sub.Add("--device", &verb->device, "where to run (cpu)");
+  sub.Add("--json", &verb->json, "machine-readable output");
+  verb->flags.AddTo(&sub);
 }
 
 }  // namespace treadle::cli

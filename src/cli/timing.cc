@@ -32,7 +32,7 @@ std::string ToText(const TimeSummary& summary) {
                      summary.max * 1e3);
 }
 
-nlohmann::ordered_json ToJson(const TimeSummary& summary) {
+Json ToJson(const TimeSummary& summary) {
   return {{"runs", summary.runs},         {"median_ms", summary.median * 1e3}, {"min_ms", summary.min * 1e3},
           {"p25_ms", summary.p25 * 1e3},  {"p75_ms", summary.p75 * 1e3},       {"max_ms", summary.max * 1e3},
           {"mean_ms", summary.mean * 1e3}};

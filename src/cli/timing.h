@@ -2,9 +2,10 @@
 // Statistics of times.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+
+#include "cli/json.h"
 
 namespace treadle::cli {
 
@@ -16,6 +17,6 @@ struct TimeSummary {
 TimeSummary Summarise(std::vector<double> seconds);
 /// "time 1.234 ms median of 10 runs (1.200 to 1.300, min 1.190)".
 std::string ToText(const TimeSummary& summary);
-nlohmann::ordered_json ToJson(const TimeSummary& summary);
+Json ToJson(const TimeSummary& summary);
 
 }  // namespace treadle::cli

@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/compare.h"
 #include "cli/input_shapes.h"
+#include "cli/json.h"
 #include "cli/session.h"
 #include "treadle/base/error.h"
 
@@ -124,17 +125,16 @@ struct VerifyVerb {
 
 void AddVerify(CLI::App* app, Action* action) {
   auto verb = std::make_shared<VerifyVerb>();
-  CLI::App* sub = app->add_subcommand("verify", "compare a model's outputs with a reference's");
-  sub->add_option("model", verb->flags.request.model, "an .onnx file, or a compiled .so")->required();
-  sub->add_option("--reference", verb->reference, "onnxruntime, interp, or a file of outputs (.npz) (onnxruntime)");
-  sub->add_option("-i,--input", verb->inputs, "as in run; random where not given")->allow_extra_args(false);
-  sub->add_option("--rtol", verb->tolerance.rtol, "relative tolerance (1e-3)")->check(CLI::NonNegativeNumber);
-  sub->add_option("--atol", verb->atol, "absolute tolerance (1e-5 of the output's range)");
-  sub->add_option("--threads", verb->threads, "threads (all)")->check(CLI::NonNegativeNumber);
-  sub->add_flag("--layers", verb->layers, "compare every operator's result, name the first that differs");
-  sub->add_flag("--json", verb->json, "machine-readable output");
-  verb->flags.AddTo(sub);
-  sub->callback([=] { *action = [verb] { return verb->Run(); }; });
+  Verb sub(app, "verify", "compare a model's outputs with a reference's", action, [verb] { return verb->Run(); });
+  sub.Add("model", &verb->flags.request.model, "an .onnx file, or a compiled .so").Required();
+  sub.Add("--reference", &verb->reference, "onnxruntime, interp, or a file of outputs (.npz) (onnxruntime)");
+  sub.Add("-i,--input", &verb->inputs, "as in run; random where not given").OneEach();
+  sub.Add("--rtol", &verb->tolerance.rtol, "relative tolerance (1e-3)").NonNegative();
+  sub.Add("--atol", &verb->atol, "absolute tolerance (1e-5 of the output's range)");
+  sub.Add("--threads", &verb->threads, "threads (all)").NonNegative();
+  sub.Add("--layers", &verb->layers, "compare every operator's result, name the first that differs");
+  sub.Add("--json", &verb->json, "machine-readable output");
+  verb->flags.AddTo(&sub);
 }
 
 }  // namespace treadle::cli

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/flags.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <utility>
+
+#include "cli/commands.h"
+#include "treadle/base/error.h"
+#include "treadle/base/suggest.h"
+#include "treadle/runtime/manifest.h"
+
+namespace treadle::cli {
+
+namespace {
+
+CLI::Validator AtLeast(int least, const std::string& name) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        double value = 0;
+        if (CLI::detail::lexical_cast(text, value) && value >= least) return std::string();
+        return StrCat("expected a number of ", least, " or more, got '", text, "'");
+      },
+      name);
+}
+
+}  // namespace
+
+Flag& Flag::Required() {
+  option_->required();
+  return *this;
+}
+
+Flag& Flag::OneEach() {
+  option_->allow_extra_args(false);
+  return *this;
+}
+
+Flag& Flag::Positive() {
+  option_->check(AtLeast(1, "POSITIVE"));
+  return *this;
+}
+
+Flag& Flag::NonNegative() {
+  option_->check(AtLeast(0, "NONNEGATIVE"));
+  return *this;
+}
+
+Flag& Flag::Between(int least, int most) {
+  option_->check(CLI::Range(least, most));
+  return *this;
+}
+
+Flag& Flag::OneOf(std::vector<std::string> values) {
+  option_->check(CLI::IsMember(std::move(values)));
+  return *this;
+}
+
+Verb::Verb(CLI::App* app, const std::string& name, const std::string& text, Action* action, Action run)
+    : app_(app->add_subcommand(name, text)) {
+  app_->callback([action, run = std::move(run)] { *action = run; });
+}
+
+Flag Verb::Add(const std::string& names, std::string* value, const std::string& text) {
+  return Flag(app_->add_option(names, *value, text));
+}
+
+Flag Verb::Add(const std::string& names, std::vector<std::string>* value, const std::string& text) {
+  return Flag(app_->add_option(names, *value, text));
+}
+
+Flag Verb::Add(const std::string& names, int* value, const std::string& text) {
+  return Flag(app_->add_option(names, *value, text));
+}
+
+Flag Verb::Add(const std::string& names, double* value, const std::string& text) {
+  return Flag(app_->add_option(names, *value, text));
+}
+
+Flag Verb::Add(const std::string& names, bool* value, const std::string& text) {
+  return Flag(app_->add_flag(names, *value, text));
+}
+
+namespace {
+
+std::string Join(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+/// CLI11 doesn't name a verb that it doesn't know.
+void CheckVerb(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : app.get_subcommands(nullptr)) verbs.push_back(verb->get_name());
+  if (std::find(verbs.begin(), verbs.end(), argv[1]) != verbs.end()) return;
+  throw Error(StrCat("unknown verb '", argv[1], "'", DidYouMean(argv[1], verbs), "\nhelp: there are: ", Join(verbs)));
+}
+
+/// What is wrong with arguments that a verb doesn't take.
+Error Unexpected(const CLI::App& app) {
+  const CLI::App* verb = &app;
+  for (const CLI::App* sub : app.get_subcommands()) verb = sub;
+  const std::string first = app.remaining(/*recurse=*/true).at(0);
+  if (first.empty() || first[0] != '-') {
+    std::string message = StrCat("unexpected argument '", first, "' for ", verb->get_name());
+    if (first.find('=') != std::string::npos)
+      message += "\nhelp: flags that take name=value are repeated: --dim a=1 --dim b=2";
+    return Error(message);
+  }
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : verb->get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  const std::string name = first.substr(0, first.find('='));
+  return Error(StrCat(verb->get_name(), " has no option '", name, "'", DidYouMean(name, flags), "\nhelp: treadle ",
+                      verb->get_name(), " --help lists them"));
+}
+
+int Report(const std::string& text, ExitCode code) {
+  std::cerr << "error: " << text << "\n";
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+int Main(int argc, char** argv) {
+  CLI::App app{"Treadle: compiles ONNX models to native code and runs them"};
+  app.name("treadle");
+  app.set_version_flag("--version", runtime::VersionString());
+  app.require_subcommand(1);
+  Action action;
+  AddCompile(&app, &action);
+  AddRun(&app, &action);
+  AddVerify(&app, &action);
+  AddBench(&app, &action);
+  AddInspect(&app, &action);
+  AddCache(&app, &action);
+  AddListings(&app, &action);
+  try {
+    CheckVerb(app, argc, argv);
+    app.parse(argc, argv);
+    return action();
+  } catch (const CLI::ExtrasError&) {
+    return Report(Unexpected(app).what(), ExitCode::kUsage);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    return Report(error.what(), ExitCode::kUsage);
+  } catch (const Error& error) {
+    return Report(error.what(), error.code());
+  } catch (const std::bad_alloc&) {
+    return Report("out of memory", ExitCode::kRuntime);
+  } catch (const std::exception& error) {
+    return Report(StrCat("internal error: ", error.what()), ExitCode::kInternal);
+  }
+}
+
+}  // namespace treadle::cli

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flags of a verb, in terms that need no CLI11: its headers take seconds to compile, so one file includes them.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace treadle::cli {
+
+/// The verb that was chosen; returns the exit status.
+using Action = std::function<int()>;
+
+/// Refines the flag that was just added.
+class Flag {
+ public:
+  explicit Flag(CLI::Option* option) : option_(option) {}
+  Flag& Required();
+  /// Takes one value each time it is given; else all that follow.
+  Flag& OneEach();
+  Flag& Positive();
+  Flag& NonNegative();
+  Flag& Between(int least, int most);
+  Flag& OneOf(std::vector<std::string> values);
+
+ private:
+  CLI::Option* option_;
+};
+
+class Verb {
+ public:
+  /// Of `app`; when it is chosen, `*action` becomes `run`.
+  Verb(CLI::App* app, const std::string& name, const std::string& text, Action* action, Action run);
+  /// `names`: "-o,--output", or "model" for an argument by position. `value` receives what is given.
+  Flag Add(const std::string& names, std::string* value, const std::string& text);
+  Flag Add(const std::string& names, std::vector<std::string>* value, const std::string& text);
+  Flag Add(const std::string& names, int* value, const std::string& text);
+  Flag Add(const std::string& names, double* value, const std::string& text);
+  /// Without a value; "!--no-x" sets it to false.
+  Flag Add(const std::string& names, bool* value, const std::string& text);
+
+ private:
+  CLI::App* app_;
+};
+
+}  // namespace treadle::cli
