@@ -38,6 +38,9 @@ void RegisterAllOps() {
     RegisterLossOps();
     RegisterVisionOps();
     RegisterAnnotationOps();
+    RegisterQnnOps();
+    RegisterQnnArithmeticOps();
+    RegisterQnnProductOps();
     RegisterBlockedConvOps();
     RegisterWinogradOps();
     RegisterPackedDenseOp();

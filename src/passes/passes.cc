@@ -3,6 +3,7 @@
 #include "treadle/passes/passes.h"
 
 #include "passes/fuse_attention.h"
+#include "passes/qnn_passes.h"
 #include "passes/recognize_activations.h"
 
 namespace treadle::relay {
@@ -27,6 +28,8 @@ void RegisterPasses() {
   RegisterPass("CanonicalizeCast", [] { return transform::CanonicalizeCast(); });
   RegisterPass("DynamicToStatic", [] { return transform::DynamicToStatic(); });
   RegisterPass("RecognizeActivations", [] { return transform::RecognizeActivations(); });
+  RegisterPass("FakeQuantizationToInteger", [] { return transform::FakeQuantizationToInteger(); });
+  RegisterPass("QnnCanonicalize", [] { return transform::QnnCanonicalize(); });
   RegisterPass("FastMath", [] { return transform::FastMath(); });
   RegisterPass("Legalize", [] { return transform::Legalize(); });
   RegisterPass("BackwardFoldScaleAxis", [] { return transform::BackwardFoldScaleAxis(); });

@@ -18,6 +18,9 @@ inline constexpr OpAttrKey<FLegalize> kLegalize{"FTVMLegalize"};
 using FAlterOpLayout = FLegalize;
 inline constexpr OpAttrKey<FAlterOpLayout> kAlterOpLayout{"FTVMAlterOpLayout"};
 
+/// As FLegalize, for operators on quantised tensors: the call in plain operators.
+inline constexpr OpAttrKey<FLegalize> kQnnCanonicalize{"FTVMQnnCanonicalize"};
+
 /// How ToMixedPrecision treats an operator: 0 always in the low precision, 1 as its inputs, 2 never.
 enum class MixedPrecisionKind : int { kAlways = 0, kFollow = 1, kNever = 2 };
 inline constexpr OpAttrKey<MixedPrecisionKind> kMixedPrecision{"FTVMMixedPrecisionConversionType"};

@@ -9,6 +9,7 @@
 
 #include "driver/graph/why_not_graph.h"
 #include "passes/fuse_attention.h"
+#include "passes/qnn_passes.h"
 #include "passes/recognize_activations.h"
 #include "targets/cpu/graph/passes.h"
 #include "treadle/ops/attrs/annotation.h"
@@ -150,6 +151,9 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& targets, const Pass& pa
       // Values that branches and functions share are computed once, before them.
       ToBasicBlockNormalForm(),
       Legalize(),
+      // Quantised operators become plain ones on integers before anything looks at what is computed.
+      FakeQuantizationToInteger(),
+      QnnCanonicalize(),
       // What only training needs goes first: everything after sees arithmetic.
       SimplifyInference(),
       DynamicToStatic(),

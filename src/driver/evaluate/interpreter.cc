@@ -5,6 +5,7 @@
 
 #include "driver/evaluate/interpreter_code.h"
 #include "driver/evaluate/op_evaluator.h"
+#include "passes/qnn_passes.h"
 #include "relay/node_check.h"
 #include "treadle/driver/compile.h"
 #include "treadle/passes/passes.h"
@@ -143,7 +144,8 @@ IRModule ProgramOf(const CallNode* call, const Operands& operands, bool* rewrita
     module = relay::InferTypes(IRModule::FromExpr(relay::Function({}, relay::Tuple(fields))));
   }
   namespace passes = relay::transform;
-  for (const auto& pass : {passes::DynamicToStatic(), passes::SimplifyInference(), passes::Legalize()}) {
+  for (const auto& pass :
+       {passes::DynamicToStatic(), passes::SimplifyInference(), passes::Legalize(), passes::QnnCanonicalize()}) {
     module = pass(module);
   }
   *rewritable = true;

@@ -18,10 +18,15 @@ Expr Scaled(NodeImport& n, const Expr& x, double factor) {
 
 /// x [.., M, K] times y [K, N] (or [N, K] with `y_transposed`). nn.dense wants the latter; a constant is transposed
 /// when compiling.
-Expr Dense(NodeImport& n, const Expr& x, const Expr& y, bool y_transposed) {
-  if (y_transposed) return n.Call("nn.dense", {x, y});
-  if (y.as<relay::ConstantNode>() != nullptr) return n.Call("nn.dense", {x, n.Transpose(y, {1, 0})});
-  return n.Call("nn.matmul", {x, y}, {{"transpose_a", false}, {"transpose_b", false}});
+Expr Dense(NodeImport& n, const ProductRule& rule, const Expr& x, const Expr& y, bool y_transposed) {
+  if (y_transposed) return rule("nn.dense", x, y, {});
+  if (y.as<relay::ConstantNode>() != nullptr) return rule("nn.dense", x, n.Transpose(y, {1, 0}), {});
+  return rule("nn.matmul", x, y, {{"transpose_a", false}, {"transpose_b", false}});
+}
+
+ProductRule PlainProduct(NodeImport& n) {
+  return
+      [&n](const char* op, const Expr& a, const Expr& b, const AttrList& attrs) { return n.Call(op, {a, b}, attrs); };
 }
 
 /// alpha * A' * B' + beta * C. Version 1 and 6 broadcast C only when `broadcast` is 1.
@@ -31,7 +36,7 @@ Expr ImportGemm(NodeImport& n) {
   double alpha = n.Float("alpha", 1.0);
   double beta = n.Float("beta", 1.0);
   Expr a = n.Flag("transA", false) ? n.Transpose(n.In(0), {1, 0}) : n.In(0);
-  Expr product = Scaled(n, Dense(n, a, n.In(1), n.Flag("transB", false)), alpha);
+  Expr product = Scaled(n, Dense(n, PlainProduct(n), a, n.In(1), n.Flag("transB", false)), alpha);
   if (!n.Has(2)) return product;
   if (n.Rank(2) > 2) n.Invalid("C has to broadcast to a matrix");
   if (beta == 0) {
@@ -70,8 +75,8 @@ Expr ToBatches(NodeImport& n, Expr x, const std::vector<int64_t>& batch) {
 
 /// As MatMul, of shapes that aren't known when compiling. Batch dimensions that neither operand knows are taken to be
 /// equal, which is checked when it runs.
-Expr DynamicMatMul(NodeImport& n, Expr a, Expr b) {
-  if (RankOf(b) == 2) return Dense(n, a, b, false);
+Expr DynamicMatMul(NodeImport& n, Expr a, Expr b, const ProductRule& rule) {
+  if (RankOf(b) == 2) return Dense(n, rule, a, b, false);
   const int rank = std::max(RankOf(a), RankOf(b));
   if (RankOf(a) < rank) a = n.ExpandDims(a, 0, rank - RankOf(a));
   if (RankOf(b) < rank) b = n.ExpandDims(b, 0, rank - RankOf(b));
@@ -115,19 +120,19 @@ Expr DynamicMatMul(NodeImport& n, Expr a, Expr b) {
     for (int i = rank; i > 3; --i) x = n.Reshape(x, {-3, -2});
     return x;
   };
-  Expr product = n.Call("nn.batch_matmul", {prepare(a, expand_a), prepare(b, expand_b)},
-                        {{"transpose_a", false}, {"transpose_b", false}});
+  Expr product = rule("nn.batch_matmul", prepare(a, expand_a), prepare(b, expand_b),
+                      {{"transpose_a", false}, {"transpose_b", false}});
   if (rank == 3) return product;
   return n.Call("dyn.reshape", {product, shape_with(a, rank - 2, b, rank - 1)},
                 {{"newshape", hints_with(a, rank - 2, b, rank - 1)}, {"allowzero", true}});
 }
 
 /// NumPy's matmul of operands of rank 2 and more.
-Expr MatMul(NodeImport& n, const Expr& a, const Expr& b) {
+Expr MatMul(NodeImport& n, const Expr& a, const Expr& b, const ProductRule& rule) {
   int rank_a = RankOf(a);
   int rank_b = RankOf(b);
-  if (rank_a == 2 && rank_b == 2) return Dense(n, a, b, false);
-  if (!IsStatic(TypeOf(a)) || !IsStatic(TypeOf(b))) return DynamicMatMul(n, a, b);
+  if (rank_a == 2 && rank_b == 2) return Dense(n, rule, a, b, false);
+  if (!IsStatic(TypeOf(a)) || !IsStatic(TypeOf(b))) return DynamicMatMul(n, a, b, rule);
   int64_t k = n.StaticDim(b, rank_b - 2);
   if (n.StaticDim(a, rank_a - 1) != k) {
     n.Invalid(StrCat("inner dimensions ", n.StaticDim(a, rank_a - 1), " and ", k, " differ"));
@@ -139,25 +144,25 @@ Expr MatMul(NodeImport& n, const Expr& a, const Expr& b) {
       const int64_t* dim = AsConstInt(TypeOf(a)->shape[static_cast<size_t>(i)]);
       one_batch &= dim != nullptr && *dim == 1;
     }
-    if (one_batch) return Dense(n, a, b, false);
+    if (one_batch) return Dense(n, rule, a, b, false);
     // Rows of all batches are rows of one matrix.
     Array<PrimExpr> shape;
     for (int i = 0; i < rank_a - 1; ++i) shape.push_back(TypeOf(a)->shape[static_cast<size_t>(i)]);
     shape.push_back(TypeOf(b)->shape[1]);
-    return n.Call("reshape", {Dense(n, n.Reshape(a, {-1, k}), b, false)}, {{"newshape", ObjectRef(shape)}});
+    return n.Call("reshape", {Dense(n, rule, n.Reshape(a, {-1, k}), b, false)}, {{"newshape", ObjectRef(shape)}});
   }
   if (rank_a == 3 && rank_b == 3) {
     const int64_t* x = AsConstInt(TypeOf(a)->shape[0]);
     const int64_t* y = AsConstInt(TypeOf(b)->shape[0]);
     bool same = x != nullptr && y != nullptr ? *x == *y : TypeOf(a)->shape[0].same_as(TypeOf(b)->shape[0]);
-    if (same) return n.Call("nn.batch_matmul", {a, b}, {{"transpose_a", false}, {"transpose_b", false}});
+    if (same) return rule("nn.batch_matmul", a, b, {{"transpose_a", false}, {"transpose_b", false}});
   }
   std::vector<int64_t> shape_a = n.StaticShapeOf(a);
   std::vector<int64_t> shape_b = n.StaticShapeOf(b);
   std::vector<int64_t> batch =
       BroadcastBatch(n, {shape_a.begin(), shape_a.end() - 2}, {shape_b.begin(), shape_b.end() - 2});
-  Expr product = n.Call("nn.batch_matmul", {ToBatches(n, a, batch), ToBatches(n, b, batch)},
-                        {{"transpose_a", false}, {"transpose_b", false}});
+  Expr product = rule("nn.batch_matmul", ToBatches(n, a, batch), ToBatches(n, b, batch),
+                      {{"transpose_a", false}, {"transpose_b", false}});
   if (batch.size() == 1) return product;
   batch.push_back(shape_a[shape_a.size() - 2]);
   batch.push_back(shape_b.back());
@@ -169,12 +174,16 @@ Expr ImportMatMul(NodeImport& n) { return MatMulAnyRank(n, n.In(0), n.In(1)); }
 }  // namespace
 
 Expr MatMulAnyRank(NodeImport& n, Expr a, Expr b) {
+  return MatMulAnyRank(n, std::move(a), std::move(b), PlainProduct(n));
+}
+
+Expr MatMulAnyRank(NodeImport& n, Expr a, Expr b, const ProductRule& rule) {
   int rank_a = RankOf(a);
   int rank_b = RankOf(b);
   if (rank_a == 0 || rank_b == 0) n.Invalid("the operands can't be scalars");
   if (rank_a == 1) a = n.ExpandDims(a, 0);
   if (rank_b == 1) b = n.ExpandDims(b, 1);
-  Expr product = MatMul(n, a, b);
+  Expr product = MatMul(n, a, b, rule);
   if (rank_b == 1) product = n.Squeeze(product, {RankOf(product) - 1});
   if (rank_a == 1) product = n.Squeeze(product, {RankOf(product) - (rank_b == 1 ? 1 : 2)});
   return product;

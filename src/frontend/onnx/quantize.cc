@@ -44,6 +44,28 @@ Expr Saturate(NodeImport& n, const Expr& scaled, const Expr& zero_point, DataTyp
   return n.Cast(n.Call("clip", {rounded}, {{"a_min", low}, {"a_max", high}}), dtype);
 }
 
+/// A scale or zero point as qnn.* operators take it: rank 0 where it has one element.
+Expr Parameter(NodeImport& n, const Expr& value) {
+  return RankOf(value) == 1 && n.StaticDim(value, 0) == 1 ? n.Reshape(value, {}) : value;
+}
+
+Expr ZeroPoint(NodeImport& n, size_t i, DataType otherwise) {
+  return n.Has(i) ? Parameter(n, n.In(i)) : n.Scalar(otherwise, 0);
+}
+
+/// The dimension of input 0 that its scales (input 1) run along; 0 where there is one scale.
+int64_t ParameterAxis(NodeImport& n, int64_t axis) {
+  const bool one = n.Rank(1) == 0 || n.StaticDim(n.In(1), 0) == 1 || n.Rank(0) == 1;
+  return one ? 0 : n.Axis(axis, n.Rank(0));
+}
+
+/// Whether scale and zero point of input `i` (inputs i + 1, i + 2) are such that qnn.* operators take them: float32, of
+/// one number or one for each element of a dimension.
+bool IsPlainQuantised(NodeImport& n, size_t i, int64_t block) {
+  return block == 0 && n.DType(i + 1) == DataType::Float(32) && n.Rank(i + 1) <= 1 &&
+         (!n.Has(i + 2) || n.Rank(i + 2) <= 1);
+}
+
 Expr ImportQuantizeLinear(NodeImport& n) {
   n.Ignore({"saturate"});  // of 8-bit floats, which are refused
   int64_t axis = n.Int("axis", 1);
@@ -60,6 +82,11 @@ Expr ImportQuantizeLinear(NodeImport& n) {
     dtype = n.TypeAttr("output_dtype");
   }
   n.Ignore({"output_dtype"});
+  if (IsPlainQuantised(n, 0, block) && n.DType(0) == DataType::Float(32) && dtype.is_integral() &&
+      (dtype.bits() == 8 || dtype.bits() == 16)) {
+    return n.Call("qnn.quantize", {n.In(0), Parameter(n, n.In(1)), ZeroPoint(n, 2, dtype)},
+                  {{"axis", ParameterAxis(n, axis)}, {"out_dtype", dtype}});
+  }
   const Array<PrimExpr> shape = TypeOf(n.In(0))->shape;
   // In float32, and in the precision of the scale where that is larger.
   DataType real = n.DType(1) == DataType::Float(64) ? n.DType(1) : DataType::Float(32);
@@ -75,6 +102,10 @@ Expr ImportDequantizeLinear(NodeImport& n) {
   if (block < 0 || block > INT32_MAX) n.Invalid(StrCat("'block_size' is ", block));
   DataType dtype = n.Int("output_dtype", 0) != 0 ? n.TypeAttr("output_dtype") : n.DType(1);
   if (!n.DType(0).is_integral()) n.Unsupported(StrCat("dequantisation of ", n.DType(0), " isn't implemented"));
+  if (IsPlainQuantised(n, 0, block) && dtype == DataType::Float(32)) {
+    return n.Call("qnn.dequantize", {n.In(0), Parameter(n, n.In(1)), ZeroPoint(n, 2, n.DType(0))},
+                  {{"axis", ParameterAxis(n, axis)}});
+  }
   const Array<PrimExpr> shape = TypeOf(n.In(0))->shape;
   DataType real = n.DType(1) == DataType::Float(64) ? n.DType(1) : DataType::Float(32);
   Expr x = n.Cast(n.In(0), DataType::Int(32));
@@ -117,15 +148,36 @@ Expr Centered(NodeImport& n, size_t i, size_t zero_point, int axis) {
   return n.Call("subtract", {x, value});
 }
 
+bool IsByte(DataType dtype) { return dtype.is_integral() && !dtype.is_bool() && dtype.bits() == 8; }
+
+/// Whether input `i` is one number, or left out.
+bool IsOneNumber(NodeImport& n, size_t i) {
+  return !n.Has(i) || n.Rank(i) == 0 ||
+         (n.Rank(i) == 1 && AsConstInt(TypeOf(n.In(i))->shape[0]) != nullptr && n.StaticDim(n.In(i), 0) == 1);
+}
+
+/// The product in int32 of inputs `a` and `b` without their zero points.
+Expr IntegerMatMul(NodeImport& n, size_t a, size_t a_zero, size_t b, size_t b_zero) {
+  const bool per_column = n.Has(b_zero) && n.Rank(b_zero) == 1 && n.Rank(b) == 2;
+  if (IsByte(n.DType(a)) && IsByte(n.DType(b)) && IsOneNumber(n, a_zero) && (IsOneNumber(n, b_zero) || per_column)) {
+    const Expr one = n.Scalar(DataType::Float(32), 1);
+    const Expr data_zero = ZeroPoint(n, a_zero, n.DType(a)), weight_zero = ZeroPoint(n, b_zero, n.DType(b));
+    return MatMulAnyRank(n, n.In(a), n.In(b), [&](const char* op, const Expr& x, const Expr& y, const AttrList& attrs) {
+      return n.Call(StrCat("q", op).c_str(), {x, y, data_zero, weight_zero, one, one}, attrs);
+    });
+  }
+  return MatMulAnyRank(n, Centered(n, a, a_zero, std::max(n.Rank(a) - 2, 0)), Centered(n, b, b_zero, n.Rank(b) - 1));
+}
+
 Expr ImportMatMulInteger(NodeImport& n) {
   if (n.Rank(0) < 1 || n.Rank(1) < 1) n.Invalid("the operands can't be scalars");
-  return MatMulAnyRank(n, Centered(n, 0, 2, std::max(n.Rank(0) - 2, 0)), Centered(n, 1, 3, n.Rank(1) - 1));
+  return IntegerMatMul(n, 0, 2, 1, 3);
 }
 
 /// Inputs: a, its scale and zero point; b, its scale and zero point; scale and zero point of the result.
 Expr ImportQLinearMatMul(NodeImport& n) {
   if (n.Rank(0) < 2 || n.Rank(3) < 2) n.Unsupported("operands of rank below 2 aren't implemented");
-  Expr product = MatMulAnyRank(n, Centered(n, 0, 2, n.Rank(0) - 2), Centered(n, 3, 5, n.Rank(3) - 1));
+  Expr product = IntegerMatMul(n, 0, 2, 3, 5);
   DataType real = DataType::Float(32);
   const Array<PrimExpr> shape = TypeOf(product)->shape;
   int rank = RankOf(product);
@@ -135,29 +187,36 @@ Expr ImportQLinearMatMul(NodeImport& n) {
   return Saturate(n, n.Call("multiply", {n.Cast(product, real), factor}), zero_point, n.DType(7));
 }
 
-Expr IntegerConv(NodeImport& n, const Expr& x, const Expr& weight) {
-  Ints shape = n.StaticShapeOf(weight);
-  if (shape.size() < 3) n.Unsupported(StrCat("operands of rank ", shape.size(), " aren't implemented"));
+/// The convolution in int32 of inputs `x` and `weight` without their zero points.
+Expr IntegerConv(NodeImport& n, size_t x, size_t x_zero, size_t weight, size_t weight_zero) {
+  Ints shape = n.StaticShape(weight);
+  if (shape.size() < 3 || shape.size() > 5) {
+    n.Unsupported(StrCat("operands of rank ", shape.size(), " aren't implemented"));
+  }
+  if (n.Rank(x) != static_cast<int>(shape.size())) n.Invalid("operand and weights differ in rank");
   Window w = ReadWindow(n, {shape.begin() + 2, shape.end()});
   int64_t groups = n.Int("group", 1);
   if (groups < 1 || shape[0] % groups != 0) n.Invalid(StrCat("'group' is ", groups));
+  AttrList attrs{{"strides", w.strides}, {"padding", w.pads},       {"dilation", w.dilations},       {"groups", groups},
+                 {"channels", shape[0]}, {"kernel_size", w.kernel}, {"out_dtype", DataType::Int(32)}};
+  const bool bytes = IsByte(n.DType(x)) && IsByte(n.DType(weight));
+  if (bytes && w.spatial == 2 && IsOneNumber(n, x_zero) && (!n.Has(weight_zero) || n.Rank(weight_zero) <= 1)) {
+    const Expr one = n.Scalar(DataType::Float(32), 1);
+    return n.Call(
+        "qnn.conv2d",
+        {n.In(x), n.In(weight), ZeroPoint(n, x_zero, n.DType(x)), ZeroPoint(n, weight_zero, n.DType(weight)), one, one},
+        attrs);
+  }
   constexpr const char* kConv[] = {"nn.conv1d", "nn.conv2d", "nn.conv3d"};
-  return n.Call(kConv[w.spatial - 1], {x, weight},
-                {{"strides", w.strides},
-                 {"padding", w.pads},
-                 {"dilation", w.dilations},
-                 {"groups", groups},
-                 {"channels", shape[0]},
-                 {"kernel_size", w.kernel},
-                 {"out_dtype", DataType::Int(32)}});
+  return n.Call(kConv[w.spatial - 1], {Centered(n, x, x_zero, 1), Centered(n, weight, weight_zero, 0)}, attrs);
 }
 
-Expr ImportConvInteger(NodeImport& n) { return IntegerConv(n, Centered(n, 0, 2, 1), Centered(n, 1, 3, 0)); }
+Expr ImportConvInteger(NodeImport& n) { return IntegerConv(n, 0, 2, 1, 3); }
 
 /// Inputs: x, its scale and zero point; weights, their scales and zero points (per output channel or one); scale and
 /// zero point of the result; bias in int32.
 Expr ImportQLinearConv(NodeImport& n) {
-  Expr y = IntegerConv(n, Centered(n, 0, 2, 1), Centered(n, 3, 5, 0));
+  Expr y = IntegerConv(n, 0, 2, 3, 5);
   if (n.Has(8)) y = n.Call("nn.bias_add", {y, n.In(8)}, {{"axis", int64_t{1}}});
   DataType real = DataType::Float(32);
   const Array<PrimExpr> shape = TypeOf(y)->shape;

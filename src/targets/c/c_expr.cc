@@ -7,6 +7,7 @@
 #include "targets/c/c_writer.h"
 #include "tir/passes/passes.h"
 #include "treadle/runtime/c_types.h"
+#include "treadle/tir/byte_ops.h"
 
 namespace treadle::targets {
 
@@ -448,6 +449,7 @@ std::string CWriter::VisitExpr_(const CallNode* op) {
   std::string text = BitCall(name, op);
   if (text.empty()) text = FloatCall(name, op);
   if (!text.empty()) return text;
+  if (const PrimExpr plain = tir::ExpandByteOp(op); plain.defined()) return VisitExpr(plain);
   throw TargetError(StrCat("the ", Language(), " backend doesn't know the intrinsic tir.", name, " of ", op->dtype));
 }
 

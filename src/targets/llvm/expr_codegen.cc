@@ -211,8 +211,8 @@ Value* FunctionCodegen::VisitExpr_(const tir::CastNode* op) {
 
 // ---- Arithmetic ----
 
-#define TREADLE_LLVM_ARITHMETIC(Node, IntOp, FloatOp)                                                   \
-  Value* FunctionCodegen::VisitExpr_(const tir::Node* op) {                                             \
+#define TREADLE_LLVM_ARITHMETIC_AS(Name, Node, IntOp, FloatOp)                                          \
+  Value* FunctionCodegen::Name(const tir::Node* op) {                                                   \
     Value* a = VisitExpr(op->a);                                                                        \
     Value* b = VisitExpr(op->b);                                                                        \
     if (!op->dtype.is_floating()) return b_.IntOp(a, b);                                                \
@@ -220,9 +220,14 @@ Value* FunctionCodegen::VisitExpr_(const tir::CastNode* op) {
     const DataType f32 = DataType::Float(32, op->dtype.lanes());                                        \
     return Convert(b_.FloatOp(Convert(a, op->dtype, f32), Convert(b, op->dtype, f32)), f32, op->dtype); \
   }
-TREADLE_LLVM_ARITHMETIC(AddNode, CreateAdd, CreateFAdd)
-TREADLE_LLVM_ARITHMETIC(SubNode, CreateSub, CreateFSub)
-TREADLE_LLVM_ARITHMETIC(MulNode, CreateMul, CreateFMul)
+Value* FunctionCodegen::VisitExpr_(const tir::AddNode* op) {
+  if (Value* sum = AddDotBytes(op->a, op->b)) return sum;
+  if (Value* sum = AddDotBytes(op->b, op->a)) return sum;
+  return Sum(op);
+}
+TREADLE_LLVM_ARITHMETIC_AS(Sum, AddNode, CreateAdd, CreateFAdd)
+TREADLE_LLVM_ARITHMETIC_AS(VisitExpr_, SubNode, CreateSub, CreateFSub)
+TREADLE_LLVM_ARITHMETIC_AS(VisitExpr_, MulNode, CreateMul, CreateFMul)
 
 bool FunctionCodegen::IsNonNegative(const PrimExpr& e) const {
   if (e.dtype().is_uint()) return true;

@@ -34,6 +34,8 @@ class ModuleBuilder {
   const TargetFeatures& features() const { return features_; }
   /// Whether sums may be reordered and NaN and infinity be left out of account: target option -fast-math.
   bool fast_math() const { return target_->GetIntAttr("fast-math", 0) != 0; }
+  /// Whether intrinsics for arithmetic on bytes are written out, for tests of what uses them: -emulate-intrinsics.
+  bool EmulatesIntrinsics() const { return target_->GetIntAttr("emulate-intrinsics", 0) != 0; }
   /// Describes a function for debuggers and profilers, where the target has -debug-info; else null. Its name is what
   /// they show; kernels have no lines.
   llvm::DISubprogram* Describe(llvm::Function* function);
@@ -141,6 +143,7 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   bool IsNonNegative(const PrimExpr& e) const;
   Value* IntDivide(const PrimExpr& a, const PrimExpr& b, bool floor, bool remainder);
   Value* SafeDivisor(DataType dtype, Value* a, Value* b, Value** is_zero);
+  Value* Sum(const tir::AddNode* op);
   Value* MinMax(const PrimExpr& a, const PrimExpr& b, bool is_max);
   Value* Compare(const PrimExpr& a, const PrimExpr& b, llvm::CmpInst::Predicate float_predicate,
                  llvm::CmpInst::Predicate signed_predicate, llvm::CmpInst::Predicate unsigned_predicate);
@@ -169,6 +172,16 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   Value* LikelyLanes(Value* condition, const PrimExpr& yes, const PrimExpr& no);
   Value* BitCall(const std::string& name, const tir::CallNode* op);
   Value* FloatCall(const std::string& name, const tir::CallNode* op);
+
+  // Arithmetic on bytes (byte_codegen.cc).
+  Value* ByteCall(const std::string& name, const tir::CallNode* op);
+  /// `sum + dot` in one instruction where `dot` is a dot product of bytes and the machine has one; else null.
+  Value* AddDotBytes(const PrimExpr& sum, const PrimExpr& dot);
+  Value* PackBytes(const tir::CallNode* op);
+  Value* DotBytes(Value* sum, Value* a, Value* b, int lanes);
+  Value* DotOfPairs(Value* a, Value* b, int lanes);
+  Value* RoundClamped(const tir::CallNode* op);
+
   Value* StructGet(const tir::CallNode* op);
   Value* CallExternFunction(const tir::CallNode* op);
   Value* CallPackedFunction(const tir::CallNode* op);

@@ -8,6 +8,7 @@
 #include "targets/stackvm/stackvm.h"
 #include "tir/passes/passes.h"
 #include "treadle/ir/prim_ops.h"
+#include "treadle/tir/byte_ops.h"
 #include "treadle/tir/stmt_functor.h"
 
 namespace treadle::targets {
@@ -459,6 +460,7 @@ Lanes VmCompiler::VisitExpr_(const tir::CallNode* op) {
     return Map1(op->args[0], [&](int32_t a) { return Emit(VmOp::kReinterpret, t, a, from.code(), 0, from.bits()); });
   }
   if (name == "tvm_call_packed") return PackedCall(op);
+  if (const PrimExpr plain = tir::ExpandByteOp(op); plain.defined()) return VisitExpr(plain);
   static const std::unordered_map<std::string, VmOp> binary = {
       {"shift_left", VmOp::kShl},   {"shift_right", VmOp::kShr},    {"bitwise_and", VmOp::kBitAnd},
       {"bitwise_or", VmOp::kBitOr}, {"bitwise_xor", VmOp::kBitXor},

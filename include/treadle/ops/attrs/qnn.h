@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attributes of the operators on quantised tensors (qnn.*): a real number is (q - zero_point) * scale.
+#pragma once
+
+#include <string>
+
+#include "treadle/ir/attrs.h"
+
+namespace treadle::ops {
+
+class QuantizeAttrs : public AttrsNode {
+ public:
+  int axis = -1;
+  DataType out_dtype = DataType::Int(8);
+  TREADLE_NODE(QuantizeAttrs, AttrsNode, "relay.attrs.QuantizeAttrs")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("axis", &QuantizeAttrs::axis).Doc("Dimension along which scales and zero points of rank 1 run");
+    r.Field("out_dtype", &QuantizeAttrs::out_dtype).Doc("Integer type of the result, of at most 16 bits");
+  }
+};
+
+class DequantizeAttrs : public AttrsNode {
+ public:
+  int axis = -1;
+  TREADLE_NODE(DequantizeAttrs, AttrsNode, "relay.attrs.DequantizeAttrs")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("axis", &DequantizeAttrs::axis).Doc("Dimension along which scales and zero points of rank 1 run");
+  }
+};
+
+class RequantizeAttrs : public AttrsNode {
+ public:
+  int axis = -1;
+  std::string rounding = "TONEVEN";
+  std::string compute_dtype = "float32";
+  DataType out_dtype = DataType::Int(8);
+  TREADLE_NODE(RequantizeAttrs, AttrsNode, "relay.attrs.RequantizeAttrs")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("axis", &RequantizeAttrs::axis).Doc("Dimension along which scales and zero points of rank 1 run");
+    r.Field("rounding", &RequantizeAttrs::rounding).Doc("TONEVEN: to nearest, halves to even");
+    r.Field("compute_dtype", &RequantizeAttrs::compute_dtype).Doc("Type that the result is computed in: float32");
+    r.Field("out_dtype", &RequantizeAttrs::out_dtype).Doc("Integer type of the result, of at most 16 bits");
+  }
+};
+
+}  // namespace treadle::ops

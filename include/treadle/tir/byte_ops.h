@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Intrinsics for arithmetic on bytes. Four neighbouring bytes are one int32 ("word", the first byte in the low bits),
+// so that computations on words have the form of those on float32: a tile of sums, a word of one operand that meets a
+// vector of words of the other. Code generators have instructions for them (VNNI's vpdpbusd, vpmaddwd) or expand them.
+#pragma once
+
+#include "treadle/ir/prim_ops.h"
+
+namespace treadle::tir {
+
+/// The word of four bytes (uint8 or int8): one load where they are neighbours in memory. int32.
+PrimExpr pack_bytes(PrimExpr b0, PrimExpr b1, PrimExpr b2, PrimExpr b3);
+/// sum of a[i] * b[i] over the bytes of two words, those of `a` taken as uint8, those of `b` as int8. Exact; int32.
+PrimExpr dot_bytes(PrimExpr a, PrimExpr b);
+/// `x` (float32), clamped to [low, high] and rounded half to even; NaN becomes `low`. The bounds must be integers
+/// within
+/// +-2^23. int32.
+PrimExpr round_clamped(PrimExpr x, PrimExpr low, PrimExpr high);
+
+/// What a call of one of these is in arithmetic that every target has; null for other calls.
+PrimExpr ExpandByteOp(const CallNode* call);
+
+}  // namespace treadle::tir

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conversions between real and quantised tensors. Semantics: ONNX QuantizeLinear and DequantizeLinear; requantisation
+// is done in float32 with halves to even, as ONNX Runtime does it, not in fixed point.
+#include "ops/qnn.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ops/families.h"
+#include "ops/infer.h"
+#include "treadle/ops/attrs/qnn.h"
+#include "treadle/ops/compute.h"
+
+namespace treadle::ops {
+namespace qnn {
+
+using relay::Expr;
+
+DataType DTypeOf(const Type& type) {
+  const auto* tensor = type.as<TensorTypeNode>();
+  TREADLE_ICHECK(tensor != nullptr) << "an operand of a quantised operator is no tensor";
+  return tensor->dtype;
+}
+
+bool IsZero(const Expr& value) {
+  const auto* constant = value.as<relay::ConstantNode>();
+  if (constant == nullptr || !constant->data.IsCompact()) return false;
+  const char* bytes = constant->data.Data<char>();
+  return std::all_of(bytes, bytes + constant->data.size() * runtime::ElementBytes(constant->data.dtype()),
+                     [](char c) { return c == 0; });
+}
+
+Expr AlongAxis(const Expr& value, const Type& type, int axis, size_t rank) {
+  const auto* tensor = type.as<TensorTypeNode>();
+  if (tensor == nullptr || tensor->shape.size() != 1) return value;
+  if (DimValue(tensor->shape[0]) == 1) return MakeReshape(value, std::vector<int64_t>{});
+  const int trailing = static_cast<int>(rank) - 1 - NormalizeAxis(axis, rank);
+  return trailing > 0 ? MakeExpandDims(value, 1, trailing) : value;
+}
+
+Expr Add(const Expr& a, const Expr& b) { return CallOp("add", {a, b}); }
+Expr Sub(const Expr& a, const Expr& b) { return CallOp("subtract", {a, b}); }
+Expr Mul(const Expr& a, const Expr& b) { return CallOp("multiply", {a, b}); }
+
+Expr Saturate(Expr real, const Expr& zero_point, DataType dtype) {
+  const DataType f32 = DataType::Float(32);
+  real = CallOp("round", {real});
+  if (zero_point.defined() && !IsZero(zero_point)) real = Add(real, MakeCast(zero_point, f32));
+  const double low = dtype.is_uint() ? 0 : -static_cast<double>(int64_t{1} << (dtype.bits() - 1));
+  const double high = static_cast<double>(int64_t{1} << (dtype.is_uint() ? dtype.bits() : dtype.bits() - 1)) - 1;
+  return MakeCast(MakeClip(real, low, high), dtype);
+}
+
+Expr Dequantized(const Expr& value, const Expr& scale, const Expr& zero_point) {
+  Expr x = value;
+  if (zero_point.defined() && !IsZero(zero_point)) {
+    x = Sub(MakeCast(x, DataType::Int(32)), MakeCast(zero_point, DataType::Int(32)));
+  }
+  return Mul(MakeCast(x, DataType::Float(32)), scale);
+}
+
+namespace {
+
+void CheckQuantized(DataType dtype, const char* what) {
+  if (!dtype.is_integral() || dtype.is_bool() || dtype.bits() > 16) {
+    throw DTypeError(StrCat(what, " must be integers of at most 16 bits, not ", dtype));
+  }
+}
+
+/// Scale (float32) and zero point (integers): scalars, or rank 1 with as many elements as dimension `axis` of `data`.
+void CheckParameters(const InferContext& context, int scale, int zero_point, const TensorTypeNode* data, int axis) {
+  for (int i : {scale, zero_point}) {
+    const auto* type = context.Tensor(i, i == scale ? "scale" : "zero_point");
+    if (i == scale && type->dtype != DataType::Float(32)) {
+      throw DTypeError(StrCat("scale must be float32, not ", type->dtype));
+    }
+    if (i == zero_point) CheckIntegral(type, "zero_point");
+    if (type->shape.size() > 1)
+      throw ShapeError(StrCat("scales and zero points have rank 0 or 1, not ", TypeText(type)));
+    if (type->shape.empty() || DimValue(type->shape[0]) == 1) continue;
+    const auto at = static_cast<size_t>(NormalizeAxis(axis, data->shape.size()));
+    if (!SameDim(type->shape[0], data->shape[at]) && !context.Equal(type->shape[0], data->shape[at])) {
+      throw ShapeError(
+          StrCat(TypeText(type), " doesn't have one element for each of dimension ", at, " of ", TypeText(data)));
+    }
+  }
+}
+
+Type QuantizeInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<QuantizeAttrs>();
+  if (data->dtype != DataType::Float(32)) throw DTypeError(StrCat("data must be float32, not ", data->dtype));
+  CheckQuantized(attrs->out_dtype, "results");
+  CheckParameters(context, 1, 2, data, attrs->axis);
+  return TensorType(data->shape, attrs->out_dtype);
+}
+
+Expr QuantizeRule(const Attrs& attrs, const Array<Expr>& args, const Array<Type>& types) {
+  const auto* a = attrs.as<QuantizeAttrs>();
+  const size_t rank = types[0].as<TensorTypeNode>()->shape.size();
+  Expr scaled = CallOp("divide", {args[0], AlongAxis(args[1], types[1], a->axis, rank)});
+  return Saturate(scaled, AlongAxis(args[2], types[2], a->axis, rank), a->out_dtype);
+}
+
+Type DequantizeInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<DequantizeAttrs>();
+  CheckIntegral(data, "data");
+  CheckParameters(context, 1, 2, data, attrs->axis);
+  return TensorType(data->shape, DataType::Float(32));
+}
+
+Expr DequantizeRule(const Attrs& attrs, const Array<Expr>& args, const Array<Type>& types) {
+  const int axis = attrs.as<DequantizeAttrs>()->axis;
+  const size_t rank = types[0].as<TensorTypeNode>()->shape.size();
+  return Dequantized(args[0], AlongAxis(args[1], types[1], axis, rank), AlongAxis(args[2], types[2], axis, rank));
+}
+
+Type RequantizeInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<RequantizeAttrs>();
+  CheckIntegral(data, "data");
+  CheckQuantized(attrs->out_dtype, "results");
+  if (attrs->rounding != "TONEVEN" || attrs->compute_dtype != "float32") {
+    throw Error(StrCat("requantisation is implemented with rounding \"TONEVEN\" and compute_dtype \"float32\", not \"",
+                       attrs->rounding, "\" and \"", attrs->compute_dtype, "\""));
+  }
+  CheckParameters(context, 1, 2, data, attrs->axis);
+  CheckParameters(context, 3, 4, data, attrs->axis);
+  return TensorType(data->shape, attrs->out_dtype);
+}
+
+Expr RequantizeRule(const Attrs& attrs, const Array<Expr>& args, const Array<Type>& types) {
+  const auto* a = attrs.as<RequantizeAttrs>();
+  const size_t rank = types[0].as<TensorTypeNode>()->shape.size();
+  auto along = [&](size_t i) { return AlongAxis(args[i], types[i], a->axis, rank); };
+  // One factor for both scales: the sum is rounded once.
+  Expr factor = CallOp("divide", {along(1), along(3)});
+  return Saturate(Dequantized(args[0], factor, along(2)), along(4), a->out_dtype);
+}
+
+OpArgument Scale(const char* of) { return {StrCat(of, "_scale"), "Tensor", "float32; rank 0, or 1 along `axis`"}; }
+OpArgument ZeroPoint(const char* of) {
+  return {StrCat(of, "_zero_point"), "Tensor", "Integers; rank 0, or 1 along `axis`"};
+}
+
+}  // namespace
+}  // namespace qnn
+
+void RegisterQnnOps() {
+  using namespace qnn;  // NOLINT(google-build-using-namespace)
+  OpRegistration("qnn.quantize")
+      .Describe("Integers for real numbers: data / scale rounded half to even, plus the zero point, saturated.")
+      .Arguments({{"data", "Tensor", "float32"}, Scale("output"), ZeroPoint("output")})
+      .AttrsType<QuantizeAttrs>()
+      .SupportLevel(11)
+      .Relation(Rule<QuantizeInfer>)
+      .Set(relay::kQnnCanonicalize, relay::FLegalize(QuantizeRule));
+  OpRegistration("qnn.dequantize")
+      .Describe("Real numbers for integers: (data - zero_point) * scale.")
+      .Arguments({{"data", "Tensor", "Integers"}, Scale("input"), ZeroPoint("input")})
+      .AttrsType<DequantizeAttrs>()
+      .SupportLevel(11)
+      .Relation(Rule<DequantizeInfer>)
+      .Set(relay::kQnnCanonicalize, relay::FLegalize(DequantizeRule));
+  OpRegistration("qnn.requantize")
+      .Describe("Integers of other scale and zero point: (data - in) * (in_scale / out_scale), rounded half to even.")
+      .Arguments(
+          {{"data", "Tensor", "Integers"}, Scale("input"), ZeroPoint("input"), Scale("output"), ZeroPoint("output")})
+      .AttrsType<RequantizeAttrs>()
+      .SupportLevel(11)
+      .Relation(Rule<RequantizeInfer>)
+      .Set(relay::kQnnCanonicalize, relay::FLegalize(RequantizeRule));
+}
+
+}  // namespace treadle::ops

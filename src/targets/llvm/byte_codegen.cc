@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arithmetic on bytes (treadle/tir/byte_ops.h) with the instructions that the machine has for it.
+#include <llvm/IR/IntrinsicsX86.h>
+
+#include "targets/llvm/function_codegen.h"
+#include "treadle/arith/analyzer.h"
+#include "treadle/tir/byte_ops.h"
+
+namespace treadle::targets {
+
+using llvm::Value;
+using tir::CallNode;
+
+namespace {
+
+/// The load of the first of four neighbours in memory; null where they aren't neighbours.
+const tir::BufferLoadNode* FirstOfFour(const CallNode* op) {
+  const auto* first = op->args[0].as<tir::BufferLoadNode>();
+  if (first == nullptr || first->indices.size() != 1 || !first->dtype.is_scalar() ||
+      !first->indices[0].dtype().is_scalar()) {
+    return nullptr;
+  }
+  arith::Analyzer analyzer;
+  for (size_t i = 1; i < 4; ++i) {
+    const auto* load = op->args[i].as<tir::BufferLoadNode>();
+    if (load == nullptr || !load->buffer.same_as(first->buffer) || load->indices.size() != 1) return nullptr;
+    if (!tir::is_const_int(analyzer.Simplify(load->indices[0] - first->indices[0]), static_cast<int64_t>(i))) {
+      return nullptr;
+    }
+  }
+  return first;
+}
+
+}  // namespace
+
+Value* FunctionCodegen::PackBytes(const CallNode* op) {
+  if (const auto* first = FirstOfFour(op)) {
+    return b_.CreateAlignedLoad(Int32(), ElementPointer(first->buffer, first->indices[0]), llvm::Align(1));
+  }
+  return VisitExpr(tir::ExpandByteOp(op));
+}
+
+/// Where the machine multiplies pairs of 16-bit numbers and adds them (vpmaddwd): bytes widened to 16 bits, which is
+/// exact. The form that multiplies bytes saturates.
+Value* FunctionCodegen::DotOfPairs(Value* a, Value* b, int lanes) {
+  auto* shorts = llvm::FixedVectorType::get(b_.getInt16Ty(), static_cast<unsigned>(lanes) * 2);
+  auto* words = llvm::FixedVectorType::get(Int32(), static_cast<unsigned>(lanes));
+  auto number = [&](uint64_t n) { return llvm::ConstantInt::get(shorts, n); };
+  a = b_.CreateBitCast(a, shorts);
+  b = b_.CreateBitCast(b, shorts);
+  const llvm::Intrinsic::ID id = lanes == 4   ? llvm::Intrinsic::x86_sse2_pmadd_wd
+                                 : lanes == 8 ? llvm::Intrinsic::x86_avx2_pmadd_wd
+                                              : llvm::Intrinsic::x86_avx512_pmaddw_d_512;
+  Value* even = b_.CreateIntrinsic(
+      words, id, {b_.CreateAnd(a, number(255)), b_.CreateAShr(b_.CreateShl(b, number(8)), number(8))});
+  Value* odd = b_.CreateIntrinsic(words, id, {b_.CreateLShr(a, number(8)), b_.CreateAShr(b, number(8))});
+  return b_.CreateAdd(even, odd);
+}
+
+/// `sum` (null: 0) plus the dot products of the words of `a` (uint8) and `b` (int8).
+Value* FunctionCodegen::DotBytes(Value* sum, Value* a, Value* b, int lanes) {
+  const TargetFeatures& features = module_->features();
+  const int widest = features.vector_lanes(32);
+  if (features.arch != "x86_64" || lanes < 4 || (lanes & (lanes - 1)) != 0 || lanes > 64) return nullptr;
+  if (lanes > widest || lanes > 16) {
+    auto half = [&](Value* v, int from) -> Value* {
+      std::vector<int> picked;
+      for (int i = 0; i < lanes / 2; ++i) picked.push_back(from + i);
+      return b_.CreateShuffleVector(v, picked);
+    };
+    Value* parts[2];
+    for (int i = 0; i < 2; ++i) {
+      const int from = i * lanes / 2;
+      parts[i] = DotBytes(sum == nullptr ? nullptr : half(sum, from), half(a, from), half(b, from), lanes / 2);
+      if (parts[i] == nullptr) return nullptr;
+    }
+    std::vector<int> all;
+    for (int i = 0; i < lanes; ++i) all.push_back(i);
+    return b_.CreateShuffleVector(parts[0], parts[1], all);
+  }
+  auto* words = llvm::FixedVectorType::get(Int32(), static_cast<unsigned>(lanes));
+  if (features.vnni) {
+    const llvm::Intrinsic::ID id = lanes == 4   ? llvm::Intrinsic::x86_avx512_vpdpbusd_128
+                                   : lanes == 8 ? llvm::Intrinsic::x86_avx512_vpdpbusd_256
+                                                : llvm::Intrinsic::x86_avx512_vpdpbusd_512;
+    Value* start = sum == nullptr ? llvm::Constant::getNullValue(words) : sum;
+    return b_.CreateIntrinsic(words, id, {start, a, b});
+  }
+  Value* product = DotOfPairs(a, b, lanes);
+  return sum == nullptr ? product : b_.CreateAdd(sum, product);
+}
+
+Value* FunctionCodegen::RoundClamped(const CallNode* op) {
+  const int lanes = op->dtype.lanes();
+  Value* x = VisitExpr(op->args[0]);
+  Value* low = VisitExpr(op->args[1]);
+  Value* high = VisitExpr(op->args[2]);
+  // As one instruction each, which give their second operand for NaN.
+  x = b_.CreateSelect(b_.CreateFCmpOGT(x, low), x, low);
+  x = b_.CreateSelect(b_.CreateFCmpOLT(x, high), x, high);
+  const TargetFeatures& features = module_->features();
+  llvm::Type* words = ValueType(op->dtype);
+  if (features.arch == "x86_64" && lanes * 32 <= features.vector_bits) {
+    // They round as the processor is set, which is to the nearest, halves to even.
+    if (lanes == 4) return b_.CreateIntrinsic(words, llvm::Intrinsic::x86_sse2_cvtps2dq, {x});
+    if (lanes == 8) return b_.CreateIntrinsic(words, llvm::Intrinsic::x86_avx_cvt_ps2dq_256, {x});
+    if (lanes == 16) {
+      return b_.CreateIntrinsic(words, llvm::Intrinsic::x86_avx512_mask_cvtps2dq_512,
+                                {x, llvm::Constant::getNullValue(words), b_.getInt16(0xffff), b_.getInt32(4)});
+    }
+  }
+  return b_.CreateFPToSI(b_.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, x), words);
+}
+
+Value* FunctionCodegen::ByteCall(const std::string& name, const CallNode* op) {
+  const bool emulate = module_->EmulatesIntrinsics();
+  if (name == "pack_bytes" && !emulate) return PackBytes(op);
+  if (name == "round_clamped" && !emulate) return RoundClamped(op);
+  if (name == "dot_bytes" && !emulate) {
+    Value* a = VisitExpr(op->args[0]);
+    if (Value* dot = DotBytes(nullptr, a, VisitExpr(op->args[1]), op->dtype.lanes())) return dot;
+  }
+  const PrimExpr plain = tir::ExpandByteOp(op);
+  return plain.defined() ? VisitExpr(plain) : nullptr;
+}
+
+Value* FunctionCodegen::AddDotBytes(const PrimExpr& sum, const PrimExpr& dot) {
+  const auto* call = dot.as<CallNode>();
+  if (call == nullptr || !tir::IsCallTo(call, "tir.dot_bytes") || module_->EmulatesIntrinsics()) return nullptr;
+  const int lanes = call->dtype.lanes();
+  if (lanes < 4 || module_->features().arch != "x86_64") return nullptr;
+  Value* start = VisitExpr(sum);
+  Value* a = VisitExpr(call->args[0]);
+  return DotBytes(start, a, VisitExpr(call->args[1]), lanes);
+}
+
+}  // namespace treadle::targets

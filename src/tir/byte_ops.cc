@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "treadle/tir/byte_ops.h"
+
+#include <utility>
+
+namespace treadle::tir {
+namespace {
+
+DataType Word(const PrimExpr& like) { return DataType::Int(32, like.dtype().lanes()); }
+
+/// Byte `i` of a word, widened to int32.
+PrimExpr ByteOf(const PrimExpr& word, int i, bool is_signed) {
+  const DataType dtype = word.dtype();
+  if (!is_signed) {
+    return bitwise_and(right_shift(word, make_const(dtype, int64_t{8} * i)), make_const(dtype, int64_t{255}));
+  }
+  return right_shift(left_shift(word, make_const(dtype, int64_t{24 - 8 * i})), make_const(dtype, int64_t{24}));
+}
+
+}  // namespace
+
+PrimExpr pack_bytes(PrimExpr b0, PrimExpr b1, PrimExpr b2, PrimExpr b3) {
+  const DataType word = Word(b0);
+  for (const PrimExpr& b : {b0, b1, b2, b3}) {
+    if (!b.dtype().is_integral() || b.dtype().bits() != 8 || b.dtype() != b0.dtype()) {
+      throw DTypeError(StrCat("tir.pack_bytes takes four bytes of one type, not ", b.dtype()));
+    }
+  }
+  return Call(word, Op::Get("tir.pack_bytes"), {std::move(b0), std::move(b1), std::move(b2), std::move(b3)});
+}
+
+PrimExpr dot_bytes(PrimExpr a, PrimExpr b) {
+  if (a.dtype().element_of() != DataType::Int(32) || b.dtype() != a.dtype()) {
+    throw DTypeError(StrCat("tir.dot_bytes takes words (int32), not ", a.dtype(), " and ", b.dtype()));
+  }
+  const DataType word = Word(a);
+  return Call(word, Op::Get("tir.dot_bytes"), {std::move(a), std::move(b)});
+}
+
+PrimExpr round_clamped(PrimExpr x, PrimExpr low, PrimExpr high) {
+  if (x.dtype().element_of() != DataType::Float(32)) {
+    throw DTypeError(StrCat("tir.round_clamped takes float32, not ", x.dtype()));
+  }
+  const DataType word = Word(x);
+  return Call(word, Op::Get("tir.round_clamped"), {std::move(x), std::move(low), std::move(high)});
+}
+
+PrimExpr ExpandByteOp(const CallNode* call) {
+  const DataType word = call->dtype;
+  if (IsCallTo(call, "tir.pack_bytes")) {
+    PrimExpr result;
+    for (int i = 0; i < 4; ++i) {
+      const PrimExpr& byte = call->args[static_cast<size_t>(i)];
+      PrimExpr wide = bitwise_and(cast(word, byte), make_const(word, int64_t{255}));
+      if (i > 0) wide = left_shift(wide, make_const(word, int64_t{8} * i));
+      result = i == 0 ? wide : bitwise_or(result, wide);
+    }
+    return result;
+  }
+  if (IsCallTo(call, "tir.dot_bytes")) {
+    PrimExpr result;
+    for (int i = 0; i < 4; ++i) {
+      PrimExpr product = ByteOf(call->args[0], i, false) * ByteOf(call->args[1], i, true);
+      result = i == 0 ? product : result + product;
+    }
+    return result;
+  }
+  if (IsCallTo(call, "tir.round_clamped")) {
+    const PrimExpr &x = call->args[0], &low = call->args[1], &high = call->args[2];
+    // A comparison with NaN is false.
+    PrimExpr clamped = min(select(x > low, x, low), high);
+    return cast(word, nearbyint(clamped));
+  }
+  return PrimExpr(ObjectPtr<Object>());
+}
+
+}  // namespace treadle::tir

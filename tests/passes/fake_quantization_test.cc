@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands between qnn.dequantize and qnn.quantize, on integers.
+#include "passes/pass_test.h"
+#include "passes/qnn_passes.h"
+
+namespace treadle::relay {
+namespace {
+
+using namespace treadle::testing;  // NOLINT(google-build-using-namespace)
+
+void ExpectIntegers(const std::string& head, const std::string& body, const std::string& expected) {
+  ExpectPass(transform::FakeQuantizationToInteger(), head + " { " + body + " }", head + " { " + expected + " }");
+}
+
+const std::string kBytes = "fn (%x: Tensor[(2, 8), uint8])";
+
+TEST(FakeQuantizationToInteger, MovementsMoveIntegers) {
+  ExpectIntegers(kBytes,
+                 "qnn.quantize(transpose(qnn.dequantize(%x, 0.5f, 3), axes=[1, 0]), 0.5f, 3, out_dtype=\"uint8\")",
+                 "transpose(%x, axes=[1, 0])");
+}
+
+TEST(FakeQuantizationToInteger, OtherScalesStayReal) {
+  const char* text = "qnn.quantize(qnn.dequantize(%x, 0.5f, 3), 0.25f, 3, out_dtype=\"uint8\")";
+  ExpectIntegers(kBytes, text, text);
+}
+
+TEST(FakeQuantizationToInteger, ReluThatTheRangeImpliesGoes) {
+  ExpectIntegers("fn (%x: Tensor[(2, 8), float32])", "qnn.quantize(nn.relu(%x), 0.5f, 0, out_dtype=\"uint8\")",
+                 "qnn.quantize(%x, 0.5f, 0, out_dtype=\"uint8\")");
+  const char* other = "qnn.quantize(nn.relu(%x), 0.5f, 3, out_dtype=\"uint8\")";
+  ExpectIntegers("fn (%x: Tensor[(2, 8), float32])", other, other);
+}
+
+TEST(FakeQuantizationToInteger, ClipOfTheWholeRangeGoes) {
+  ExpectIntegers("fn (%x: Tensor[(2, 8), float32])",
+                 "qnn.quantize(clip(%x, a_min=0, a_max=6), 0.0234375f, 0, out_dtype=\"uint8\")",
+                 "qnn.quantize(%x, 0.0234375f, 0, out_dtype=\"uint8\")");
+  const char* narrow = "qnn.quantize(clip(%x, a_min=0, a_max=5), 0.0234375f, 0, out_dtype=\"uint8\")";
+  ExpectIntegers("fn (%x: Tensor[(2, 8), float32])", narrow, narrow);
+}
+
+TEST(FakeQuantizationToInteger, ProductsAreRequantised) {
+  ExpectIntegers("fn (%x: Tensor[(2, 8), uint8], %w: Tensor[(4, 8), int8])",
+                 "qnn.quantize(nn.dense(qnn.dequantize(%x, 0.5f, 3), qnn.dequantize(%w, 0.25f, 0), units=None), 2f, 7, "
+                 "out_dtype=\"uint8\")",
+                 "qnn.requantize(qnn.dense(%x, %w, 3, 0, 0.5f, 0.25f, units=None), 0.125f, 0, 2f, 7, "
+                 "out_dtype=\"uint8\")");
+}
+
+TEST(FakeQuantizationToInteger, JoinedPartsAreQuantisedFirst) {
+  ExpectIntegers(kBytes,
+                 "qnn.quantize(concatenate((qnn.dequantize(%x, 0.5f, 3), qnn.dequantize(%x, 0.5f, 3))), 0.5f, 3, "
+                 "out_dtype=\"uint8\")",
+                 "concatenate((%x, %x))");
+}
+
+}  // namespace
+}  // namespace treadle::relay
