@@ -69,7 +69,9 @@ std::optional<LaidOutCall> UnaryRule(const CallNode* call, LayoutArgs& args) {
   // What fills a block must stay finite.
   static const std::set<std::string> kUnbounded = {"exp", "log", "sqrt", "rsqrt", "cast"};
   const Shape shape = ShapeOf(args.Type(0));
-  if (shape.size() == 4 && IsFilled(layout, shape[1]) && kUnbounded.count(call->op.as<OpNode>()->name) != 0) {
+  const bool of_integers = args.Type(0)->dtype.is_integral() || call->type_as<TensorTypeNode>()->dtype.is_integral();
+  if (shape.size() == 4 && IsFilled(layout, shape[1]) && !of_integers &&
+      kUnbounded.count(call->op.as<OpNode>()->name) != 0) {
     return std::nullopt;
   }
   return SameCall(call, {args.Get(0, layout)}, call->attrs, layout);
@@ -294,6 +296,7 @@ void RegisterLayoutRules() {
         "copy",    "nn.mish",  "nn.gelu", "sin",   "cos",  "atan",  "trunc", "logical_not", "isnan"}) {
     if (Op::Find(name).defined()) OpRegistration(name).Set(relay::kLayoutRule, FLayoutRule(UnaryRule));
   }
+  OpRegistration("qnn.contrib_round_clip").Set(relay::kLayoutRule, FLayoutRule(UnaryRule));
   for (const char* name :
        {"add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "where", "less", "less_equal",
         "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or"}) {

@@ -4,12 +4,15 @@
 #include "ops/qnn.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cmath>
+#include <optional>
 
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/te_util.h"
 #include "treadle/ops/attrs/qnn.h"
 #include "treadle/ops/compute.h"
+#include "treadle/tir/byte_ops.h"
 
 namespace treadle::ops {
 namespace qnn {
@@ -42,12 +45,40 @@ Expr Add(const Expr& a, const Expr& b) { return CallOp("add", {a, b}); }
 Expr Sub(const Expr& a, const Expr& b) { return CallOp("subtract", {a, b}); }
 Expr Mul(const Expr& a, const Expr& b) { return CallOp("multiply", {a, b}); }
 
+namespace {
+
+/// A zero point that is one known number.
+std::optional<int64_t> KnownZero(const Expr& zero_point) {
+  if (!zero_point.defined()) return 0;
+  const auto* constant = zero_point.as<relay::ConstantNode>();
+  if (constant == nullptr || constant->data.size() != 1 || !constant->data.shape().empty()) return std::nullopt;
+  const runtime::NDArray& data = constant->data;
+  if (data.dtype() == DataType::UInt(8)) return *data.Data<uint8_t>();
+  if (data.dtype() == DataType::Int(8)) return *data.Data<int8_t>();
+  if (data.dtype() == DataType::UInt(16)) return *data.Data<uint16_t>();
+  if (data.dtype() == DataType::Int(16)) return *data.Data<int16_t>();
+  if (data.dtype() == DataType::Int(32)) return *data.Data<int32_t>();
+  return std::nullopt;
+}
+
+}  // namespace
+
 Expr Saturate(Expr real, const Expr& zero_point, DataType dtype) {
   const DataType f32 = DataType::Float(32);
-  real = CallOp("round", {real});
-  if (zero_point.defined() && !IsZero(zero_point)) real = Add(real, MakeCast(zero_point, f32));
   const double low = dtype.is_uint() ? 0 : -static_cast<double>(int64_t{1} << (dtype.bits() - 1));
   const double high = static_cast<double>(int64_t{1} << (dtype.is_uint() ? dtype.bits() : dtype.bits() - 1)) - 1;
+  constexpr int64_t kLargest = 1 << 17;  // such bounds are exact in float32
+  const auto zero = KnownZero(zero_point);
+  if (zero && std::abs(*zero) <= kLargest) {
+    const auto z = static_cast<double>(*zero);
+    Expr rounded = CallWith<ClipAttrs>("qnn.contrib_round_clip", {real}, [&](auto& a) {
+      a.a_min = low - z;
+      a.a_max = high - z;
+    });
+    if (*zero != 0) rounded = Add(rounded, ScalarConstant(DataType::Int(32), *zero));
+    return MakeCast(rounded, dtype);
+  }
+  real = Add(CallOp("round", {real}), MakeCast(zero_point, f32));
   return MakeCast(MakeClip(real, low, high), dtype);
 }
 
@@ -139,6 +170,28 @@ Expr RequantizeRule(const Attrs& attrs, const Array<Expr>& args, const Array<Typ
   return Saturate(Dequantized(args[0], factor, along(2)), along(4), a->out_dtype);
 }
 
+Type RoundClipInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<ClipAttrs>();
+  constexpr double kLargest = 1 << 23;
+  if (data->dtype != DataType::Float(32)) throw DTypeError(StrCat("data must be float32, not ", data->dtype));
+  for (double bound : {attrs->a_min, attrs->a_max}) {
+    if (!(std::abs(bound) <= kLargest) || bound != std::trunc(bound)) {
+      throw Error(StrCat("bounds must be integers within +-2^23, not ", bound));
+    }
+  }
+  return TensorType(data->shape, DataType::Int(32));
+}
+
+Array<Tensor> RoundClipCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type&) {
+  const auto* a = attrs.as<ClipAttrs>();
+  const DataType f32 = DataType::Float(32);
+  const PrimExpr low = tir::make_const(f32, a->a_min), high = tir::make_const(f32, a->a_max);
+  return {Compute(
+      inputs[0]->shape, [&](const Array<PrimExpr>& i) { return tir::round_clamped(inputs[0](i), low, high); },
+      "round_clip", tag::kElemWise)};
+}
+
 OpArgument Scale(const char* of) { return {StrCat(of, "_scale"), "Tensor", "float32; rank 0, or 1 along `axis`"}; }
 OpArgument ZeroPoint(const char* of) {
   return {StrCat(of, "_zero_point"), "Tensor", "Integers; rank 0, or 1 along `axis`"};
@@ -171,6 +224,14 @@ void RegisterQnnOps() {
       .SupportLevel(11)
       .Relation(Rule<RequantizeInfer>)
       .Set(relay::kQnnCanonicalize, relay::FLegalize(RequantizeRule));
+  OpRegistration("qnn.contrib_round_clip")
+      .Describe("Real numbers clamped to [a_min, a_max] and rounded half to even, in int32; NaN gives a_min.")
+      .Arguments({{"data", "Tensor", "float32"}})
+      .AttrsType<ClipAttrs>()
+      .SupportLevel(11)
+      .Relation(Rule<RoundClipInfer>)
+      .Set(kOpPattern, OpPatternKind::kElemWise)
+      .Set(kCompute, FTECompute(RoundClipCompute));
 }
 
 }  // namespace treadle::ops

@@ -3,6 +3,7 @@
 
 #include "ops/attention.h"
 #include "ops/families.h"
+#include "ops/qnn.h"
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
@@ -45,6 +46,8 @@ void RegisterAllOps() {
     RegisterWinogradOps();
     RegisterPackedDenseOp();
     RegisterAttentionOps();
+    RegisterByteConvOps();
+    RegisterByteDenseOps();
     RegisterLayoutRules();  // adds to operators registered above
   });
 }

@@ -71,6 +71,13 @@ int RowsOperand(Schedule& sch, const BlockRV& block, size_t rank) {
   return -1;
 }
 
+/// Whether an operand is of bytes.
+bool ReadsBytes(Schedule& sch, const BlockRV& block) {
+  tir::Block node = sch.Get(block);
+  return std::any_of(node->reads.begin(), node->reads.end(),
+                     [](const tir::BufferRegion& region) { return region->buffer->dtype.bits() == 8; });
+}
+
 /// How a product of (.., m, k) and (.., n / 16, k, 16) is cut.
 struct Tiling {
   int64_t rows;    ///< of a tile
@@ -241,8 +248,12 @@ void SchedulePackedDense(Schedule& sch, const BlockRV& block, BlockRV epilogue, 
   if (rank == 1 || Extent(sch, out[rank - 2]) == 1) return ScheduleVectorProduct(sch, block, out, work, features);
   const BlockRV packing = PackingOf(sch, block);
   const int64_t k = InnerExtent(sch, block);
-  const Tiling tiling =
-      ChooseTiling(Extent(sch, out[rank - 2]), Extent(sch, out[rank - 1]), k, packing.defined(), features);
+  Tiling tiling = ChooseTiling(Extent(sch, out[rank - 2]), Extent(sch, out[rank - 1]), k, packing.defined(), features);
+  if (ReadsBytes(sch, block)) {
+    // Rows are read as words of four neighbours, which packing would part.
+    tiling.pack = false;
+    tiling.chunk = 0;
+  }
   if (tiling.pack) PackRows(sch, block, rank, tiling, work);
   if (tiling.chunk != 0) return ScheduleChunks(sch, block, packing, out, tiling, work);
   const int64_t panel = tiling.blocks * kLanes;

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions of bytes on channel-blocked activations. Words of four neighbouring channels take the place of floats
+// (byte_dense.cc), so that convolutions have the form, and the schedule, of nn.contrib_conv2d_NCHWc.
+#include <algorithm>
+
+#include "ops/change_layout.h"
+#include "ops/conv.h"
+#include "ops/infer.h"
+#include "ops/layout.h"
+#include "ops/macs.h"
+#include "ops/qnn.h"
+#include "ops/te_util.h"
+#include "treadle/ops/attrs/conv.h"
+#include "treadle/ops/compute.h"
+#include "treadle/ops/make.h"
+#include "treadle/relay/layout.h"
+#include "treadle/tir/byte_ops.h"
+
+namespace treadle::ops {
+namespace {
+
+using relay::BlockOf;
+using relay::CallNode;
+using relay::ConstantNode;
+using relay::Expr;
+using relay::LaidOutCall;
+using relay::LayoutArgs;
+using te::Var;
+
+constexpr int64_t kBytes = 4;
+const DataType kSum = DataType::Int(32);
+
+/// The type of the sums: of data in data_layout, `channels` of them; the weight's form is the kernel's own.
+Type ByteConvInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<Conv2DAttrs>();
+  if (data->dtype != DataType::UInt(8)) throw DTypeError(StrCat("data must be uint8, not ", data->dtype));
+  if (!attrs->channels || !attrs->kernel_size) throw ShapeError("channels and kernel_size must be given");
+  const ConvSizes sizes = ResolveConv(attrs, 2, data->shape, data->dtype, nullptr);
+  return TensorType(PhysicalShape(Layout(attrs->out_layout), sizes.out, "NCHW"), kSum);
+}
+
+/// `data` with rows and columns of `value` around it.
+Tensor PadSpatial(const Tensor& data, const std::vector<int64_t>& pads, const Tensor& value) {
+  if (pads[0] + pads[1] + pads[2] + pads[3] == 0) return data;
+  Array<PrimExpr> shape = data->shape;
+  const PrimExpr height = shape[2], width = shape[3];
+  shape.Set(2, height + (pads[0] + pads[2]));
+  shape.Set(3, width + (pads[1] + pads[3]));
+  return te::Compute(
+      shape,
+      [&](const Array<Var>& i) {
+        Array<PrimExpr> at(i.begin(), i.end());
+        const PrimExpr h = PrimExpr(i[2]) - pads[0], w = PrimExpr(i[3]) - pads[1];
+        at.Set(2, h);
+        at.Set(3, w);
+        const PrimExpr inside = PrimExpr(i[2]) >= pads[0] && h < height && PrimExpr(i[3]) >= pads[1] && w < width;
+        return tir::if_then_else(inside, data(at), value(Array<PrimExpr>{}));
+      },
+      "pad", tag::kPad);
+}
+
+/// The elements that a strided window of one element meets, next to each other.
+Tensor PackStrided(const Conv2DAttrs* a, const Tensor& data, const TensorTypeNode* type) {
+  return te::Compute(
+      {data->shape[0], data->shape[1], type->shape[2], type->shape[3], data->shape[4]},
+      [&](const Array<Var>& i) {
+        return data(Array<PrimExpr>{i[0], i[1], PrimExpr(i[2]) * a->strides[0], PrimExpr(i[3]) * a->strides[1], i[4]});
+      },
+      "pack_strided", tag::kPad, {}, {"n", "cb", "h", "w", "ci"});
+}
+
+/// What a convolution of words sums over.
+struct WordSum {
+  te::IterVar ic, kh, kw, ii;  ///< blocks of input channels; rows and columns of the kernel; words of a block
+  PrimExpr outputs, inputs;    ///< blocks of a group
+  bool grouped;
+
+  WordSum(const Conv2DAttrs* a, const Tensor& kernel)
+      : ic(te::ReduceAxis(tir::Range(kernel->shape[1]), "ic")),
+        kh(te::ReduceAxis(tir::Range(kernel->shape[2]), "kh")),
+        kw(te::ReduceAxis(tir::Range(kernel->shape[3]), "kw")),
+        ii(te::ReduceAxis(tir::Range(kernel->shape[4]), "ici")),
+        outputs(tir::floordiv(kernel->shape[0], PrimExpr(int64_t{a->groups}))),
+        inputs(kernel->shape[1]),
+        grouped(a->groups > 1) {}
+
+  PrimExpr Product(const Tensor& data, const Tensor& kernel, const PrimExpr& n, const PrimExpr& out,
+                   const PrimExpr& row, const PrimExpr& column, const PrimExpr& lane) const {
+    PrimExpr channel = ic->var;
+    if (grouped) channel = tir::floordiv(out, outputs) * inputs + channel;
+    PrimExpr bytes[kBytes];
+    for (int64_t i = 0; i < kBytes; ++i) {
+      bytes[i] = data(n, channel, row, column, PrimExpr(ii->var) * Index(kBytes) + Index(i));
+    }
+    const PrimExpr word = tir::pack_bytes(bytes[0], bytes[1], bytes[2], bytes[3]);
+    return te::Sum(tir::dot_bytes(word, kernel(out, ic->var, kh->var, kw->var, ii->var, lane)), {ic, kh, kw, ii});
+  }
+};
+
+Map<String, ObjectRef> GroupsNote(const Conv2DAttrs* a) {
+  return {{String("groups"), IntImm(DataType::Int(64), a->groups)}};
+}
+
+/// All positions in one row, so that rows of any width fill tiles.
+Array<Tensor> FlatCompute(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel, const TensorTypeNode* type) {
+  const WordSum sum(a, kernel);
+  const PrimExpr width = type->shape[3];
+  std::vector<int64_t> strides = a->strides;
+  Tensor from = data;
+  if (tir::is_one(kernel->shape[2]) && tir::is_one(kernel->shape[3]) && strides != std::vector<int64_t>{1, 1}) {
+    from = PackStrided(a, data, type);
+    strides = {1, 1};
+  }
+  Tensor flat = te::Compute(
+      {type->shape[0], type->shape[1], type->shape[2] * width, type->shape[4]},
+      [&](const Array<Var>& i) {
+        const PrimExpr row = tir::floordiv(i[2], width) * strides[0] + PrimExpr(sum.kh->var) * a->dilation[0];
+        const PrimExpr column = tir::floormod(i[2], width) * strides[1] + PrimExpr(sum.kw->var) * a->dilation[1];
+        return sum.Product(from, kernel, i[0], i[1], row, column, i[3]);
+      },
+      "conv2d_NCHWc", "conv2d_NCHWc_flat", GroupsNote(a), {"n", "oc", "position", "oci"});
+  return {te::Compute(
+      type->shape,
+      [&](const Array<Var>& i) { return flat(Array<PrimExpr>{i[0], i[1], PrimExpr(i[2]) * width + i[3], i[4]}); },
+      "conv2d_NCHWc_output", "injective", {}, {"n", "oc", "oh", "ow", "oci"})};
+}
+
+/// data (N, IC/ib, H, W, ib) uint8; weight (OC/ob, IC/groups/ib, KH, KW, ib/4, ob) words of four input channels; what
+/// pads hold. Result: (N, OC/ob, OH, OW, ob) int32.
+Array<Tensor> ByteConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  constexpr int64_t kShortRow = 20;
+  const auto* a = attrs.as<Conv2DAttrs>();
+  const TensorTypeNode* type = OutTensor(out_type);
+  const Tensor& kernel = inputs[1];
+  Tensor data = PadSpatial(inputs[0], NormalizePadding(a->padding, 2), inputs[2]);
+  const bool pointwise = data == inputs[0] && tir::is_one(kernel->shape[2]) && tir::is_one(kernel->shape[3]);
+  const int64_t width = DimValue(type->shape[3]);
+  if (pointwise || (a->groups == 1 && width >= 0 && width < kShortRow)) return FlatCompute(a, data, kernel, type);
+  const WordSum sum(a, kernel);
+  return {te::Compute(type->shape,
+                      [&](const Array<Var>& i) {
+                        const PrimExpr row = PrimExpr(i[2]) * a->strides[0] + PrimExpr(sum.kh->var) * a->dilation[0];
+                        const PrimExpr column = PrimExpr(i[3]) * a->strides[1] + PrimExpr(sum.kw->var) * a->dilation[1];
+                        return sum.Product(data, kernel, i[0], i[1], row, column, i[4]);
+                      },
+                      "conv2d_NCHWc", "conv2d_NCHWc", GroupsNote(a), {"n", "oc", "oh", "ow", "oci"})};
+}
+
+/// data (N, C/b, H, W, b) uint8; weight (C/b, 1, KH, KW, b) int8; what pads hold. Result: (N, C/b, OH, OW, b) int32.
+Array<Tensor> ByteDepthwiseCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<Conv2DAttrs>();
+  const Tensor& kernel = inputs[1];
+  Tensor data = PadSpatial(inputs[0], NormalizePadding(a->padding, 2), inputs[2]);
+  te::IterVar kh = te::ReduceAxis(tir::Range(kernel->shape[2]), "kh");
+  te::IterVar kw = te::ReduceAxis(tir::Range(kernel->shape[3]), "kw");
+  return {te::Compute(OutTensor(out_type)->shape,
+                      [&](const Array<Var>& i) {
+                        const PrimExpr row = PrimExpr(i[2]) * a->strides[0] + PrimExpr(kh->var) * a->dilation[0];
+                        const PrimExpr column = PrimExpr(i[3]) * a->strides[1] + PrimExpr(kw->var) * a->dilation[1];
+                        const PrimExpr x = data(i[0], i[1], row, column, i[4]);
+                        const PrimExpr w = kernel(i[1], Index(0), kh->var, kw->var, i[4]);
+                        return te::Sum(tir::cast(kSum, x) * tir::cast(kSum, w), {kh, kw});
+                      },
+                      "depthwise_conv2d_NCHWc", "depthwise_conv2d_NCHWc", {}, {"n", "c", "oh", "ow", "ci"})};
+}
+
+double ByteConvMacs(const Attrs& attrs, const Array<Type>& arguments, const Type& result) {
+  const auto* a = attrs.as<Conv2DAttrs>();
+  const Array<PrimExpr> data = LogicalShape(Layout(a->data_layout), ShapeOf(arguments[0]), "NCHW", "data");
+  double macs = Elements(ShapeOf(result)) * static_cast<double>(std::max<int64_t>(1, DimValue(data[1]) / a->groups));
+  for (int64_t taps : *a->kernel_size) macs *= static_cast<double>(taps);
+  return macs;
+}
+
+// ---- Choosing layouts ----
+
+/// The layout of so many channels, of which the last block may be filled up.
+std::string BlocksFor(int64_t channels, int lanes) {
+  const std::string layout = relay::FilledLayout(channels, lanes);
+  if (!layout.empty()) return layout;
+  return channels > 8 && lanes > 8 ? "NCHW16c" : "NCHW8c";
+}
+
+/// A convolution whose groups, some taken as one, are blocks.
+struct GroupsInBlocks {
+  int64_t groups, merged, block;  ///< groups now; how many of the model's each is; channels of a block
+};
+
+std::optional<GroupsInBlocks> BlockGroups(int64_t groups, int64_t inputs, int64_t outputs, int lanes) {
+  for (int64_t block : {int64_t{16}, int64_t{8}}) {
+    if (block > lanes && block > 8) continue;
+    for (int64_t merged : {1, 2, 4, 8, 16}) {
+      if (groups % merged == 0 && inputs * merged % block == 0 && outputs * merged % block == 0) {
+        return GroupsInBlocks{groups / merged, merged, block};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+/// Bytes of `weight` (OIHW) at their places in (out / ob, in / ib, KH, KW, ib / 4, ob) words. Group g of the `merged`
+/// that form one has its inputs from g * I on.
+runtime::NDArray PackedWeight(const runtime::NDArray& weight, int64_t in_block, int64_t out_block, int64_t groups,
+                              int64_t merged) {
+  const std::vector<int64_t>& shape = weight.shape();
+  const int64_t outputs = shape[0], inputs = shape[1], taps = shape[2] * shape[3];
+  const int64_t in_blocks = (inputs * merged + in_block - 1) / in_block;
+  const int64_t out_blocks = (outputs + out_block - 1) / out_block, each = outputs / groups / merged;
+  runtime::NDArray packed = runtime::NDArray::Empty(
+      {out_blocks, in_blocks, shape[2], shape[3], in_block / kBytes, out_block}, DataType::Int(32));
+  auto* to = packed.Data<int8_t>();
+  std::fill(to, to + packed.size() * kBytes, int8_t{0});
+  const auto* from = weight.Data<int8_t>();
+  for (int64_t o = 0; o < outputs; ++o) {
+    for (int64_t i = 0; i < inputs; ++i) {
+      const int64_t c = o / each % merged * inputs + i;
+      for (int64_t t = 0; t < taps; ++t) {
+        int64_t place = ((o / out_block * in_blocks + c / in_block) * taps + t) * (in_block / kBytes);
+        place = (place + c % in_block / kBytes) * out_block + o % out_block;
+        to[place * kBytes + c % kBytes] = *from++;
+      }
+    }
+  }
+  return packed;
+}
+
+Attrs BlockedAttrs(const Conv2DAttrs* a, const runtime::NDArray& weight, const std::string& in, const std::string& out,
+                   int64_t channels, int64_t groups) {
+  auto node = MakeObject<Conv2DAttrs>(*a);
+  node->channels = channels;
+  node->kernel_size = std::vector<int64_t>{weight.shape()[2], weight.shape()[3]};
+  node->groups = static_cast<decltype(node->groups)>(groups);
+  node->data_layout = in;
+  node->out_layout = out;
+  node->out_dtype = kSum;
+  return Attrs(ObjectPtr<Object>(node));
+}
+
+LaidOutCall Blocked(const char* op, const CallNode* call, const Expr& data, const runtime::NDArray& weight,
+                    const Attrs& attrs, LayoutArgs& args, const std::string& out) {
+  Array<Expr> operands{data, relay::Constant(weight), args.Get(2, "")};
+  return LaidOutCall{relay::Call(Op::Get(op), operands, attrs, {}, call->span), out};
+}
+
+LaidOutCall DepthwiseConv(const CallNode* call, const Conv2DAttrs* a, LayoutArgs& args, const runtime::NDArray& weight,
+                          const std::string& layout) {
+  const int64_t channels = weight.shape()[0], block = BlockOf(layout), filled = relay::ChannelsIn(layout, channels);
+  const int64_t taps = weight.shape()[2] * weight.shape()[3];
+  runtime::NDArray packed =
+      runtime::NDArray::Empty({filled / block, 1, weight.shape()[2], weight.shape()[3], block}, DataType::Int(8));
+  auto* to = packed.Data<int8_t>();
+  std::fill(to, to + packed.size(), int8_t{0});
+  const auto* from = weight.Data<int8_t>();
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t t = 0; t < taps; ++t) to[(c / block * taps + t) * block + c % block] = *from++;
+  }
+  return Blocked("qnn.contrib_depthwise_conv2d_NCHWc", call, args.Get(0, layout), packed,
+                 BlockedAttrs(a, weight, layout, layout, filled, filled), args, layout);
+}
+
+/// Few channels of plain data as words.
+Expr ChannelsAsWords(const Expr& data, int64_t channels) {
+  const int64_t missing = (kBytes - channels % kBytes) % kBytes;
+  Expr whole = data;
+  if (missing > 0) {
+    whole = MakePad(data, {{0, 0}, {0, missing}, {0, 0}, {0, 0}}, ScalarConstant(DataType::UInt(8), int64_t{0}));
+  }
+  return LayoutTransform(whole, "NCHW", "NCHW4c");
+}
+
+/// Runs qnn.contrib_conv2d with constant weights on blocked activations.
+std::optional<LaidOutCall> ByteConvRule(const CallNode* call, LayoutArgs& args) {
+  const auto* a = call->attrs.as<Conv2DAttrs>();
+  const auto *data = args.Type(0), *kernel = args.Type(1);
+  const auto* constant = call->args[1].as<ConstantNode>();
+  if (a == nullptr || constant == nullptr || !constant->data.IsCompact() || a->data_layout != "NCHW" ||
+      a->kernel_layout != "OIHW" || data->shape.size() != 4 || DimValue(data->shape[1]) < 1 ||
+      data->dtype != DataType::UInt(8) || kernel->dtype != DataType::Int(8)) {
+    return std::nullopt;
+  }
+  constexpr int64_t kLeastBlocked = 8;
+  const runtime::NDArray& weight = constant->data;
+  const int64_t inputs = DimValue(data->shape[1]), outputs = weight.shape()[0], groups = a->groups;
+  const int lanes = args.lanes();
+  std::string in = args.Layout(0);
+  if (!relay::IsInOrder(in)) in.clear();
+  if (groups > 1 && groups == inputs && outputs == inputs) {
+    return DepthwiseConv(call, a, args, weight, in.empty() ? BlocksFor(inputs, lanes) : in);
+  }
+  if (groups > 1) {
+    const auto blocks = BlockGroups(groups, inputs / groups, outputs / groups, lanes);
+    if (!blocks) return std::nullopt;
+    const std::string layout = StrCat("NCHW", blocks->block, "c");
+    return Blocked("qnn.contrib_conv2d_NCHWc", call, args.Get(0, layout),
+                   PackedWeight(weight, blocks->block, blocks->block, blocks->groups, blocks->merged),
+                   BlockedAttrs(a, weight, layout, layout, outputs, blocks->groups), args, layout);
+  }
+  const std::string out = BlocksFor(outputs, lanes);
+  const bool plain = in.empty() && inputs < kLeastBlocked;
+  if (in.empty()) in = plain ? "NCHW4c" : BlocksFor(inputs, lanes);
+  const Expr blocked = plain ? ChannelsAsWords(args.Get(0, ""), inputs) : args.Get(0, in);
+  return Blocked("qnn.contrib_conv2d_NCHWc", call, blocked, PackedWeight(weight, BlockOf(in), BlockOf(out), 1, 1),
+                 BlockedAttrs(a, weight, in, out, relay::ChannelsIn(out, outputs), 1), args, out);
+}
+
+void RegisterByteConv(const char* name, const char* doc, const char* weight, FTECompute compute) {
+  OpRegistration(name)
+      .Describe(doc)
+      .Arguments({{"data", "Tensor", "uint8, in data_layout"},
+                  {"weight", "Tensor", weight},
+                  {"pad_value", "Tensor", "uint8 scalar"}})
+      .AttrsType<Conv2DAttrs>()
+      .SupportLevel(11)
+      .Relation(Rule<ByteConvInfer>)
+      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(relay::kMacCount, relay::FMacCount(ByteConvMacs))
+      .Set(kCompute, std::move(compute));
+}
+
+}  // namespace
+
+void RegisterByteConvOps() {
+  RegisterByteConv("qnn.contrib_conv2d_NCHWc", "Convolution of channel-blocked bytes, in int32.",
+                   "(OC/ob, IC/groups/ib, KH, KW, ib/4, ob) words of four int8", FTECompute(ByteConvCompute));
+  RegisterByteConv("qnn.contrib_depthwise_conv2d_NCHWc", "Convolution of each channel of blocked bytes, in int32.",
+                   "(C/b, 1, KH, KW, b) int8", FTECompute(ByteDepthwiseCompute));
+  OpRegistration("qnn.contrib_conv2d").Set(relay::kLayoutRule, relay::FLayoutRule(ByteConvRule));
+}
+
+}  // namespace treadle::ops
