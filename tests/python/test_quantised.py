@@ -34,8 +34,7 @@ def ends(rng, shape, dtype):
     return values
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int16"])
-@pytest.mark.parametrize("zero", [0, 3, 100])
+@pytest.mark.parametrize("dtype,zero", [("uint8", 0), ("uint8", 3), ("int8", -100), ("uint16", 3), ("int16", 100)])
 def test_quantize_rounds_halves_to_even_and_saturates(dtype, zero):
     x = np.array([0.5, 1.5, 2.5, -0.5, -1.5, 0, -0.0, 1e30, -1e30, np.inf, -np.inf, 77.49, -77.51], np.float32)
     source = f"""def @main(%x: Tensor[(13), float32]) {{
@@ -45,7 +44,7 @@ def test_quantize_rounds_halves_to_even_and_saturates(dtype, zero):
     np.testing.assert_array_equal(run(program(source), x), expected)
 
 
-@pytest.mark.parametrize("k", [1, 3, 4, 5, 63, 65])
+@pytest.mark.parametrize("k", [1, 4, 63, 65])
 @pytest.mark.parametrize("data", ["uint8", "int8"])
 @pytest.mark.parametrize("weight", ["uint8", "int8"])
 def test_dense_is_exact(k, data, weight):
@@ -79,9 +78,7 @@ def test_requantize_uses_one_factor_in_float32():
     rng = np.random.default_rng(1)
     x = rng.integers(-(2**24), 2**24, (64, 16)).astype(np.int32)
     scales = rng.uniform(1e-6, 1e-4, 16).astype(np.float32)
-    x_var, s_var = relay.var("x", shape=(64, 16), dtype="int32"), relay.const(scales)
     source = program("""def @main(%x: Tensor[(64, 16), int32], %s: Tensor[(16), float32]) {
       qnn.requantize(%x, %s, 0, 0.0123f, 3, axis=1, out_dtype="uint8") }""")
     expected = saturate(np.rint(x.astype(np.float32) * (scales / SCALE)).astype(np.int64) + 3, np.uint8)
     np.testing.assert_array_equal(run(source, x, scales), expected)
-    assert x_var is not None and s_var is not None

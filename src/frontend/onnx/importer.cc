@@ -7,6 +7,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "frontend/onnx/contrib.h"
 #include "frontend/onnx/input_types.h"
 #include "frontend/onnx/loop.h"
 #include "frontend/onnx/node_import.h"
@@ -129,6 +130,8 @@ class Importer : public SubgraphImporter {
   void ImportNode(const Node& node, const OpsetImports& opsets, Scope& scope);
   std::vector<Expr> RunRule(const Node& node, const OpsetImports& opsets, std::vector<NodeInput*> inputs,
                             bool check_only);
+  std::vector<Expr> ApplyRule(const ImportRule& rule, const Node& node, int version, int64_t opset,
+                              std::vector<NodeInput*> inputs);
   void InlineFunction(const Function& function, const Node& node, Scope& scope);
   void AddUnsupported(const Node& node, int64_t opset, const std::string& reason);
   [[noreturn]] void ThrowUnsupported() const;
@@ -267,8 +270,21 @@ const ImportRule& RuleFor(const Node& node, int version) {
                                       : "the operator isn't implemented");
 }
 
+/// The opset of the standard's operators that the model imports; the newest where it imports none.
+int64_t OpsetOf(const OpsetImports& opsets) {
+  auto it = opsets.find("");
+  return it == opsets.end() ? kNewestOpset : it->second;
+}
+
 std::vector<Expr> Importer::RunRule(const Node& node, const OpsetImports& opsets, std::vector<NodeInput*> inputs,
                                     bool check_only) {
+  // ONNX Runtime's optimiser writes some of its own operators without their domain.
+  const ImportRule* contrib = RuleTable::All().Find(ContribName(node.op_type), 1);
+  if (node.domain == kContribDomain ||
+      (contrib != nullptr && node.domain.empty() && VersionsOfOp(node.op_type).empty())) {
+    if (contrib == nullptr) throw UnsupportedNode("the operator isn't implemented");
+    return check_only ? std::vector<Expr>() : ApplyRule(*contrib, node, 1, OpsetOf(opsets), std::move(inputs));
+  }
   if (!node.domain.empty()) throw UnsupportedNode(StrCat("operators of ", node.domain, " aren't implemented"));
   auto opset = opsets.find("");
   if (opset == opsets.end()) {
@@ -278,7 +294,12 @@ std::vector<Expr> Importer::RunRule(const Node& node, const OpsetImports& opsets
   int version = DefinitionOf(node, opset->second);
   const ImportRule& rule = RuleFor(node, version);
   if (check_only) return {};
-  NodeImport n(node, version, opset->second, std::move(inputs), this);
+  return ApplyRule(rule, node, version, opset->second, std::move(inputs));
+}
+
+std::vector<Expr> Importer::ApplyRule(const ImportRule& rule, const Node& node, int version, int64_t opset,
+                                      std::vector<NodeInput*> inputs) {
+  NodeImport n(node, version, opset, std::move(inputs), this);
   std::vector<Expr> outputs = rule(n);
   n.CheckAllRead();
   for (size_t i = 0; i < n.num_outputs(); ++i) {

@@ -2,7 +2,9 @@
 #include "frontend/onnx/rules.h"
 
 #include <algorithm>
+#include <tuple>
 
+#include "frontend/onnx/contrib.h"
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/op_versions.h"
 #include "treadle/base/error.h"
@@ -15,6 +17,10 @@ const RuleTable& RuleTable::All() {
     RegisterActivationRules(*t);
     RegisterAttentionRules(*t);
     RegisterConstantRules(*t);
+    RegisterContribFusedRules(*t);
+    RegisterContribQuantizeRules(*t);
+    RegisterContribTransformerRules(*t);
+    RegisterContribWeightRules(*t);
     RegisterControlRules(*t);
     RegisterConvRules(*t);
     RegisterEinsumRules(*t);
@@ -37,6 +43,7 @@ const RuleTable& RuleTable::All() {
 
 void RuleTable::Add(const std::string& op_type, std::initializer_list<int> versions, ImportRule rule) {
   std::vector<int> known = VersionsOfOp(op_type);
+  if (op_type.compare(0, ContribName("").size(), ContribName("")) == 0) known = {1};
   for (int version : versions) {
     TREADLE_ICHECK(std::find(known.begin(), known.end(), version) != known.end())
         << "ONNX has no version " << version << " of " << op_type;
@@ -54,11 +61,19 @@ const ImportRule* RuleTable::Find(const std::string& op_type, int version) const
 std::vector<SupportedOp> SupportedOps() {
   std::vector<SupportedOp> result;
   for (const auto& [name, rules] : RuleTable::All().rules()) {
+    const std::string contrib = ContribName("");
+    if (name.compare(0, contrib.size(), contrib) == 0) {
+      result.push_back({kContribDomain, name.substr(contrib.size()), {1}, {}});
+      continue;
+    }
     SupportedOp op{"", name, {}, {}};
     for (int version : VersionsOfOp(name))
       (rules.count(version) ? op.versions : op.missing_versions).push_back(version);
     result.push_back(std::move(op));
   }
+  std::sort(result.begin(), result.end(), [](const SupportedOp& a, const SupportedOp& b) {
+    return std::tie(a.domain, a.name) < std::tie(b.domain, b.name);
+  });
   return result;
 }
 

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// com.microsoft operators whose weights have 2, 4 or 8 bits and a scale per block.
+#include <cmath>
+
+#include "frontend/onnx/contrib.h"
+
+namespace treadle::onnx {
+namespace {
+
+using relay::Expr;
+using Ints = std::vector<int64_t>;
+
+/// Number `i` of numbers of `bits` bits packed in bytes, the first in the low bits.
+int Unpacked(const uint8_t* bytes, int64_t i, int64_t bits) {
+  const int64_t at = i * bits;
+  return (bytes[at / 8] >> (at % 8)) & ((1 << bits) - 1);
+}
+
+int64_t BlockSize(NodeImport& n, int64_t otherwise) {
+  const int64_t size = n.Int("block_size", otherwise);
+  if (size < 16 || size > (1 << 20) || (size & (size - 1)) != 0) {
+    n.Invalid(StrCat("'block_size' is ", size, ", expected a power of two from 16 on"));
+  }
+  return size;
+}
+
+int64_t Bits(NodeImport& n) {
+  const int64_t bits = n.Int("bits", 4);
+  if (bits != 2 && bits != 4 && bits != 8) n.Unsupported(StrCat("'bits' of ", bits, " isn't implemented"));
+  return bits;
+}
+
+/// Columns, rows and packing of the weight of MatMulNBits.
+struct NBits {
+  int64_t k, n, bits, block, blocks;
+};
+
+/// Zero points (input 3): packed as the weights are, rows padded to whole bytes, or numbers of A's type.
+std::vector<double> ZeroPoints(NodeImport& n, const NBits& w) {
+  const auto count = static_cast<size_t>(w.n * w.blocks);
+  if (!n.Has(3)) return std::vector<double>(count, static_cast<double>(int64_t{1} << (w.bits - 1)));
+  const NDArray packed = n.Constant(3, "zero_points");
+  if (packed.dtype() != DataType::UInt(8)) {
+    std::vector<double> zeros = DoublesOf(packed);
+    if (zeros.size() != count) n.Invalid("'zero_points' has the wrong number of elements");
+    return zeros;
+  }
+  const int64_t row = (w.blocks * w.bits + 7) / 8;
+  if (packed.size() != w.n * row) n.Invalid("'zero_points' has the wrong number of elements");
+  std::vector<double> zeros(count);
+  for (size_t i = 0; i < count; ++i) {
+    const auto at = static_cast<int64_t>(i);
+    zeros[i] = Unpacked(packed.Data<uint8_t>() + at / w.blocks * row, at % w.blocks, w.bits);
+  }
+  return zeros;
+}
+
+/// The block of each row of the weight (input 4, of models that order rows by their importance).
+Ints BlockOfRow(NodeImport& n, const NBits& w) {
+  Ints block(static_cast<size_t>(w.k));
+  if (n.Has(4)) {
+    block = n.ConstantInts(4, "g_idx");
+    if (block.size() < static_cast<size_t>(w.k)) n.Invalid("'g_idx' has too few elements");
+    for (int64_t b : block) {
+      if (b < 0 || b >= w.blocks) n.Invalid(StrCat("'g_idx' names block ", b, " of ", w.blocks));
+    }
+    return block;
+  }
+  for (int64_t i = 0; i < w.k; ++i) block[static_cast<size_t>(i)] = i / w.block;
+  return block;
+}
+
+/// A, B (N, blocks, bytes of a block), scales (N, blocks), zero points, g_idx, bias: A times B', dequantised.
+Expr ImportMatMulNBits(NodeImport& n) {
+  NBits w{n.Int("K"), n.Int("N"), Bits(n), BlockSize(n, -1), 0};
+  n.Ignore({"accuracy_level"});  // the least precision that will do; float32 does for all
+  if (n.Int("weight_prepacked", 0) != 0) n.Unsupported("weights packed for other devices aren't implemented");
+  if (w.k < 1 || w.n < 1) n.Invalid(StrCat("'K' is ", w.k, ", 'N' is ", w.n));
+  w.blocks = (w.k + w.block - 1) / w.block;
+  const NDArray packed = n.Constant(1, "B");
+  const std::vector<double> scales = n.ConstantFloats(2, "scales"), zeros = ZeroPoints(n, w);
+  const int64_t bytes = w.block * w.bits / 8;
+  if (packed.dtype() != DataType::UInt(8) || packed.size() != w.n * w.blocks * bytes ||
+      scales.size() != static_cast<size_t>(w.n * w.blocks)) {
+    n.Invalid("'B' or 'scales' has the wrong number of elements");
+  }
+  const Ints block = BlockOfRow(n, w);
+  NDArray weight = NDArray::Empty({w.n, w.k}, DataType::Float(32));
+  auto* to = weight.Data<float>();
+  for (int64_t column = 0; column < w.n; ++column) {
+    const uint8_t* from = packed.Data<uint8_t>() + column * w.blocks * bytes;
+    for (int64_t i = 0; i < w.k; ++i) {
+      const auto at = static_cast<size_t>(column * w.blocks + block[static_cast<size_t>(i)]);
+      const auto centred = static_cast<float>(Unpacked(from, i, w.bits)) - static_cast<float>(zeros[at]);
+      *to++ = centred * static_cast<float>(scales[at]);
+    }
+  }
+  Expr y = n.Call("nn.dense", {n.In(0), n.Cast(n.Const(weight), n.DType(0))}, {{"units", w.n}});
+  return n.Has(5) ? n.Call("add", {y, n.In(5)}) : y;
+}
+
+/// Rows of a table of bytes, dequantised after they are taken. Indices out of range give zeros.
+Expr ImportGatherBlockQuantized(NodeImport& n) {
+  n.AllowSubByte();  // int4 and uint4 come as a byte for each
+  const int64_t bits = Bits(n), block = BlockSize(n, 128);
+  const NDArray data = n.Constant(0, "data");
+  const int rank = static_cast<int>(data.shape().size());
+  const int64_t gather = n.Axis(n.Int("gather_axis", 0), rank), quantize = n.Axis(n.Int("quantize_axis", 1), rank);
+  if (gather != 0 || quantize != rank - 1) n.Unsupported("other axes than the first and the last aren't implemented");
+  // Numbers in bytes of several are fewer than the scales say.
+  const bool bytes_of_several = (data.shape().back() + block - 1) / block != n.StaticDim(n.In(2), rank - 1);
+  const bool packed = data.dtype() == DataType::UInt(8) && bits < 8 && bytes_of_several;
+  Ints shape = data.shape();
+  if (packed) shape.back() *= 8 / bits;
+  NDArray table = NDArray::Empty(shape, packed ? DataType::UInt(8) : data.dtype());
+  if (packed) {
+    for (int64_t i = 0; i < table.size(); ++i) {
+      table.Data<uint8_t>()[i] = static_cast<uint8_t>(Unpacked(data.Data<uint8_t>(), i, bits));
+    }
+  }
+  const int64_t blocks = (shape.back() + block - 1) / block;
+  const DataType real = n.DType(2);
+  auto rows = [&](const Expr& values) {
+    return n.Call("take", {values, n.In(1)}, {{"axis", int64_t{0}}, {"mode", "clip"}});
+  };
+  Expr x = n.Cast(rows(n.Const(packed ? table : data)), real), scale = rows(n.In(2));
+  auto spread = [&](const Expr& of_blocks) {
+    Expr repeated = n.Call("repeat", {of_blocks}, {{"repeats", block}, {"axis", int64_t{RankOf(of_blocks) - 1}}});
+    const int last = RankOf(repeated) - 1;
+    return blocks * block == shape.back() ? repeated : n.Slice(repeated, last, 0, shape.back());
+  };
+  if (n.Has(3)) {
+    NDArray zeros = n.Constant(3, "zero_points");
+    if (packed) {
+      Ints zero_shape = shape;
+      zero_shape.back() = blocks;
+      NDArray wide = NDArray::Empty(zero_shape, DataType::UInt(8));
+      const int64_t row = (blocks * bits + 7) / 8;
+      if (zeros.size() * blocks != wide.size() * row) n.Invalid("'zero_points' has the wrong number of elements");
+      for (int64_t i = 0; i < wide.size(); ++i) {
+        wide.Data<uint8_t>()[i] =
+            static_cast<uint8_t>(Unpacked(zeros.Data<uint8_t>() + i / blocks * row, i % blocks, bits));
+      }
+      zeros = wide;
+    }
+    x = n.Call("subtract", {x, spread(n.Cast(rows(n.Const(zeros)), real))});
+  } else if (data.dtype() == DataType::UInt(8)) {
+    x = n.Call("subtract", {x, n.Scalar(real, static_cast<double>(int64_t{1} << (bits - 1)))});
+  }
+  Expr y = n.Call("multiply", {x, spread(scale)});
+  const Expr index = n.Cast(n.In(1), DataType::Int(64)),
+             size = n.Scalar(DataType::Int(64), static_cast<double>(shape[0]));
+  Expr inside = n.Call("logical_and",
+                       {n.Call("greater_equal", {index, n.Call("negative", {size})}), n.Call("less", {index, size})});
+  inside = n.ExpandDims(inside, RankOf(inside), rank - 1);
+  return n.Call("where", {inside, y, n.Scalar(real, 0)});
+}
+
+}  // namespace
+
+void RegisterContribWeightRules(RuleTable& table) {
+  AddContrib1(table, "MatMulNBits", ImportMatMulNBits);
+  AddContrib1(table, "GatherBlockQuantized", ImportGatherBlockQuantized);
+}
+
+}  // namespace treadle::onnx

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of com.microsoft beside ONNX Runtime, which defines them."""
+import numpy as np
+import pytest
+from onnx import helper, numpy_helper
+
+import treadle
+
+ort = pytest.importorskip("onnxruntime")
+RNG = np.random.default_rng(7)
+
+
+def model_of(op, inputs, constants, outputs, domain="com.microsoft", **attributes):
+    """One node. `inputs`: name -> array, None where left out; those of `constants` are initializers."""
+    names = [name if value is not None else "" for name, value in inputs.items()]
+    given = {name: value for name, value in inputs.items() if value is not None}
+    types = {name: helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in given.items()}
+    graph = helper.make_graph(
+        [helper.make_node(op, names, list(outputs), domain=domain, **attributes)], "g",
+        [helper.make_tensor_value_info(name, types[name], value.shape)
+         for name, value in given.items() if name not in constants],
+        [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), None)
+         for name, dtype in outputs.items() if name],
+        [numpy_helper.from_array(given[name], name) for name in constants if name in given])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)],
+                              ir_version=8)
+    feed = {name: value for name, value in given.items() if name not in constants}
+    return model.SerializeToString(), feed
+
+
+def both(op, inputs, constants=(), outputs=None, domain="com.microsoft", **attributes):
+    model, feed = model_of(op, inputs, constants, outputs or {"y": "float32"}, domain, **attributes)
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    expected = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, feed)
+    return treadle.compile(model).run(None, feed), expected
+
+
+def near(results, expected, quanta=1, share=3e-3, tolerance=2e-5):
+    for result, wanted in zip(results, expected):
+        result = np.asarray(result)
+        if wanted.dtype.kind == "f":
+            scale = max(1.0, np.abs(wanted).max())
+            np.testing.assert_allclose(result, wanted, rtol=tolerance, atol=tolerance * scale)
+            continue
+        apart = np.abs(result.astype(np.int64) - wanted.astype(np.int64))
+        assert apart.max() <= quanta and (apart > 0).mean() <= share
+
+
+def byte(shape, dtype="uint8"):
+    info = np.iinfo(dtype)
+    return RNG.integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+def number(value, dtype="float32"):
+    return np.array(value, dtype)
+
+
+def real(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+X = {"x": byte((1, 16, 6, 6)), "xs": number(0.02), "xz": number(128, "uint8")}
+Y = {"ys": number(0.03), "yz": number(3, "uint8")}
+SCALES = ["xs", "xz", "ys", "yz", "bs", "bz", "ws", "wz"]
+
+
+@pytest.mark.parametrize("op", ["QLinearAdd", "QLinearMul"])
+def test_arithmetic(op):
+    b = {"b": byte((16, 6, 6)), "bs": number(0.013), "bz": number(7, "uint8")}
+    near(*both(op, {**X, **b, **Y}, SCALES, {"y": "uint8"}))
+
+
+@pytest.mark.parametrize("op,attributes", [
+    ("QLinearSigmoid", {}), ("QLinearLeakyRelu", {"alpha": 0.1}), ("QLinearSoftmax", {"axis": 1, "opset": 13}),
+    ("QLinearGlobalAveragePool", {}), ("QLinearAveragePool", {"kernel_shape": [2, 2], "strides": [2, 2]}),
+])
+def test_unary(op, attributes):
+    scale = number(1 / 256) if op in ("QLinearSigmoid", "QLinearSoftmax") else number(0.03)
+    near(*both(op, {**X, "ys": scale, "yz": number(0, "uint8")}, SCALES, {"y": "uint8"}, **attributes))
+
+
+def test_concatenation_of_different_scales():
+    inputs = {**Y, **X, "b": byte((1, 8, 6, 6)), "bs": number(0.013), "bz": number(7, "uint8")}
+    near(*both("QLinearConcat", inputs, SCALES, {"y": "uint8"}, axis=1))
+
+
+@pytest.mark.parametrize("quantised", [False, True])
+@pytest.mark.parametrize("k", [5, 64])
+def test_gemm(quantised, k):
+    inputs = {"a": byte((3, k)), "xs": number(0.02), "xz": number(100, "uint8"), "b": byte((9, k), "int8"),
+              "bs": RNG.uniform(0.001, 0.01, 9).astype(np.float32), "bz": np.zeros(9, np.int8),
+              "c": RNG.integers(-1000, 1000, 9).astype(np.int32)}
+    if quantised:
+        inputs.update(Y)
+    near(*both("QGemm", inputs, SCALES + ["b", "c"], {"y": "uint8" if quantised else "float32"}, transB=1))
+
+
+def test_convolution_with_channels_last():
+    inputs = {"x": byte((1, 6, 7, 8)), "xs": number(0.02), "xz": number(100, "uint8"), "w": byte((16, 8, 3, 3), "int8"),
+              "ws": RNG.uniform(0.001, 0.01, 16).astype(np.float32), "wz": np.zeros(16, np.int8), **Y,
+              "c": RNG.integers(-1000, 1000, 16).astype(np.int32)}
+    near(*both("QLinearConv", inputs, SCALES + ["w", "c"], {"y": "uint8"}, channels_last=1, pads=[1, 1, 1, 1]))
+
+
+def test_dynamically_quantised_products():
+    w = {"w": byte((32, 20), "int8"), "ws": RNG.uniform(0.001, 0.01, 20).astype(np.float32)}
+    near(*both("DynamicQuantizeMatMul", {"x": real(2, 5, 32), **w, "wz": None, "bias": real(20)}, ["w", "ws", "bias"]))
+    near(*both("MatMulIntegerToFloat", {"x": byte((5, 32)), "w": w["w"], "xs": number(0.02), "ws": w["ws"],
+                                        "xz": number(9, "uint8")}, ["w", "ws", "xs", "xz"]))
+
+
+@pytest.mark.parametrize("bits,k,zeros", [(4, 64, False), (4, 80, True), (8, 64, True)])
+def test_weights_of_few_bits(bits, k, zeros):
+    n, block = 24, 32
+    blocks = -(-k // block)
+    inputs = {"a": real(3, k), "b": byte((n, blocks, block * bits // 8)),
+              "scales": RNG.uniform(0.01, 0.1, n * blocks).astype(np.float32),
+              "zero_points": byte((n * ((blocks * bits + 7) // 8),)) if zeros else None}
+    near(*both("MatMulNBits", inputs, ["b", "scales", "zero_points"], K=k, N=n, bits=bits, block_size=block))
+
+
+@pytest.mark.parametrize("op,inputs", [
+    ("Gelu", ["x"]), ("BiasGelu", ["x", "b"]), ("FastGelu", ["x", "b"]), ("QuickGelu", ["x"]),
+])
+def test_activations(op, inputs):
+    near(*both(op, {name: real(4, 10) if name == "x" else real(10) for name in inputs}))
+
+
+def test_products_of_transposed_batches():
+    near(*both("FusedMatMul", {"a": real(5, 3, 4), "b": real(3, 6, 4)}, transBatchA=1, transB=1, alpha=0.5))
+
+
+def test_convolution_with_sum_and_activation():
+    inputs = {"x": real(1, 4, 6, 6), "w": real(8, 4, 3, 3), "b": real(8), "z": real(1, 8, 6, 6)}
+    near(*both("FusedConv", inputs, ["w", "b"], pads=[1, 1, 1, 1], activation="Relu"))
+
+
+def test_normalisations_of_sums():
+    x, skip, gamma, beta = real(2, 5, 16), real(2, 5, 16), real(16), real(16)
+    near(*both("SkipLayerNormalization", {"x": x, "skip": skip, "gamma": gamma, "beta": beta}, epsilon=1e-5))
+    near(*both("SkipSimplifiedLayerNormalization", {"x": x, "skip": skip, "gamma": gamma}, epsilon=1e-5))
+    near(*both("SimplifiedLayerNormalization", {"x": x, "gamma": gamma}, domain="", epsilon=1e-5, axis=-1))
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+def test_rotary_embedding(interleaved):
+    inputs = {"x": real(2, 5, 16), "ids": np.array([[0, 1, 2, 3, 4], [3, 4, 5, 6, 7]]), "cos": real(12, 4),
+              "sin": real(12, 4)}
+    near(*both("RotaryEmbedding", inputs, interleaved=interleaved))
+
+
+def test_attention_of_encoders():
+    inputs = {"x": real(2, 6, 16), "w": real(16, 48), "b": real(48),
+              "mask": np.array([[1, 1, 1, 1, 0, 0], [1] * 6], np.int32)}
+    near(*both("Attention", inputs, ["w", "b"], num_heads=4))
+    heads = {"q": real(2, 6, 16), "k": real(2, 7, 16), "v": real(2, 7, 16)}
+    near(*both("MultiHeadAttention", heads, num_heads=4))
+
+
+@pytest.mark.parametrize("step", [1, 4])
+def test_attention_of_decoders(step):
+    past = 5 if step == 1 else 0
+    inputs = {"q": real(1, step, 64), "k": real(1, step, 32), "v": real(1, step, 32), "pk": real(1, 2, past, 16),
+              "pv": real(1, 2, past, 16), "used": np.array([past + step - 1], np.int32),
+              "all": np.array(past + step, np.int32), "cos": real(16, 8), "sin": real(16, 8)}
+    outputs = {"y": "float32", "key": "float32", "value": "float32"}
+    near(*both("GroupQueryAttention", inputs, [], outputs, num_heads=4, kv_num_heads=2, do_rotary=1))
+
+
+def test_what_isnt_implemented_is_named():
+    model, _ = model_of("BeamSearch", {"x": real(2, 3)}, [], {"y": "float32"})
+    with pytest.raises(treadle.Error, match="com.microsoft.BeamSearch"):
+        treadle.compile(model)
