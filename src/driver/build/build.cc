@@ -175,7 +175,7 @@ GraphCode GenerateProgram(const IRModule& module, const BuildTargets& targets, c
   code.engine = std::make_shared<CompileEngine>(options.module_name);
   code.graph.plain = false;
   VmProgram program = GenerateVmProgram(
-      bound, [&](const relay::Function& f) { return code.engine->Declare(f, targets.default_target()); });
+      bound, [&](const relay::Function& f) { return code.engine->Declare(f, targets.default_target()).symbol; });
   model->manifest.executor = "vm";
   model->vm_program = program.program.Save();
   model->vm_text = program.program.Disassemble();

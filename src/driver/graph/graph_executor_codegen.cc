@@ -116,21 +116,23 @@ std::string CompileHost(const std::vector<tir::PrimFunc>& functions, const Targe
   return targets::GetBackend("llvm").codegen(functions, host, options).code;
 }
 
-/// Allows what the kernels of `program` are seen to do.
-InPlaceRule KernelsInPlace(CompileEngine* engine, const MemoryProgram& program, const BuildTargets& targets,
-                           const EngineOptions& options) {
-  std::vector<std::pair<Function, Target>> functions;
+/// Lowers the kernels whose memory the plan may join, and says what each may write over.
+InPlaceRule LowerForPlan(CompileEngine* engine, const Function& main, const BuildTargets& targets,
+                         const EngineOptions& options) {
+  const MemoryProgram program = LinearizeForMemory(main);
+  std::vector<Kernel*> kernels;
+  std::map<const Object*, const Kernel*> kernel_of;  ///< by function
   for (const relay::CallNode* call : InPlaceCandidates(program)) {
     const int device = program.tensors[program.tensors_of.at(GetRef<relay::Expr>(call))[0]].device_type;
-    functions.emplace_back(Downcast<Function>(call->op), targets.ForDevice(device));
+    kernels.push_back(&engine->Find(Downcast<Function>(call->op), targets.ForDevice(device)));
+    kernel_of[call->op.get()] = kernels.back();
   }
-  const std::vector<std::vector<int>> operands = engine->InPlaceOperands(functions, options);
-  std::map<const Object*, std::vector<int>> of_function;
-  for (size_t i = 0; i < functions.size(); ++i) of_function[functions[i].first.get()] = operands[i];
-  return [of_function](const relay::CallNode* call, size_t operand) {
-    auto it = of_function.find(call->op.get());
-    return it != of_function.end() &&
-           std::find(it->second.begin(), it->second.end(), static_cast<int>(operand)) != it->second.end();
+  engine->FindInPlace(kernels, options);
+  return [kernel_of](const relay::CallNode* call, size_t operand) {
+    auto it = kernel_of.find(call->op.get());
+    if (it == kernel_of.end()) return false;
+    const std::vector<int>& in_place = it->second->in_place;
+    return std::find(in_place.begin(), in_place.end(), static_cast<int>(operand)) != in_place.end();
   };
 }
 
@@ -172,14 +174,13 @@ GraphCode GenerateGraphCode(const Function& main, const BuildTargets& targets, c
   for (const auto& [device, target] : targets.by_device) {
     if (IsDevice(target)) planner = MemoryPlanner::kRelay;
   }
-  const InPlaceRule rule = planner == MemoryPlanner::kArena
-                               ? KernelsInPlace(code.engine.get(), LinearizeForMemory(main), targets, options)
-                               : InPlaceRule();
+  InPlaceRule rule;
+  if (planner == MemoryPlanner::kArena) rule = LowerForPlan(code.engine.get(), main, targets, options);
   code.plan = GraphPlanMemory(main, planner, /*share_reshapes=*/true, targets.default_device(), rule);
   Externals externals;
   auto kernel_symbol = [&](const Function& func, int device_type) {
     if (func->attrs->dict.contains(attr::kCompiler)) return externals.Declare(func);
-    return code.engine->Declare(func, targets.ForDevice(device_type));
+    return code.engine->Declare(func, targets.ForDevice(device_type)).symbol;
   };
   code.graph = GenerateGraph(main, code.plan, planner, targets.default_device(), kernel_symbol);
   code.param_storage = code.graph.param_storage;

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <system_error>
 #include <thread>
+#include <unordered_set>
 
 #include "driver/lower/kernel_cache.h"
 #include "driver/lower/lower_te.h"
@@ -172,33 +173,29 @@ CompileEngine::CompileEngine(std::string module_name)
   }
 }
 
-Kernel& CompileEngine::Get(const relay::Function& func, const Target& target) {
-  auto [it, inserted] = index_.emplace(KernelKey(func, target), kernels_.size());
-  if (inserted) {
-    auto known = undeclared_.extract(it->first);
-    auto kernel = known.empty() ? std::make_unique<Kernel>(func, target) : std::move(known.mapped());
-    std::string base = prefix_ + FusedFunctionName(func);
-    int& count = names_[base];
-    kernel->symbol = count == 0 ? base : base + "_" + std::to_string(count);
-    ++count;
-    for (tir::PrimFunc* lowered : {&kernel->scheduled, &kernel->lowered}) {
-      if (lowered->defined()) *lowered = WithAttr(*lowered, attr::kGlobalSymbol, String(kernel->symbol));
-    }
-    kernels_.push_back(std::move(kernel));
+Kernel& CompileEngine::Find(const relay::Function& func, const Target& target) {
+  auto& kernel = kernels_.try_emplace(KernelKey(func, target)).first->second;
+  if (kernel == nullptr) {
+    kernel = std::make_unique<Kernel>(func, target);
+    kernel->symbol = prefix_ + FusedFunctionName(func);
   }
-  Kernel& kernel = *kernels_[it->second];
-  ++kernel.uses;
+  return *kernel;
+}
+
+Kernel& CompileEngine::Declare(const relay::Function& func, const Target& target) {
+  Kernel& kernel = Find(func, target);
+  if (kernel.uses++ > 0) return kernel;
+  if (const int before = names_[kernel.symbol]++; before > 0) kernel.symbol += "_" + std::to_string(before);
+  for (tir::PrimFunc* lowered : {&kernel.scheduled, &kernel.lowered}) {
+    if (lowered->defined()) *lowered = WithAttr(*lowered, attr::kGlobalSymbol, String(kernel.symbol));
+  }
+  declared_.push_back(&kernel);
   return kernel;
 }
 
-const std::string& CompileEngine::Declare(const relay::Function& func, const Target& target) {
-  return Get(func, target).symbol;
-}
-
 void CompileEngine::Clear() {
+  declared_.clear();
   kernels_.clear();
-  undeclared_.clear();
-  index_.clear();
   names_.clear();
 }
 
@@ -208,63 +205,43 @@ void CompileEngine::Lower(Kernel* kernel) {
 }
 
 void CompileEngine::LowerAll(int threads) {
-  ParallelFor(kernels_.size(), HasHooks() ? 1 : threads, [this](size_t i) { Lower(kernels_[i].get()); });
+  ParallelFor(declared_.size(), HasHooks() ? 1 : threads, [this](size_t i) { Lower(declared_[i]); });
 }
 
-std::vector<std::vector<int>> CompileEngine::InPlaceOperands(
-    const std::vector<std::pair<relay::Function, Target>>& functions, const EngineOptions& options) {
-  if (HasHooks()) return std::vector<std::vector<int>>(functions.size());
+void CompileEngine::FindInPlace(const std::vector<Kernel*>& kernels, const EngineOptions& options) {
+  if (HasHooks()) return;
   KernelCache* cache = options.use_cache ? KernelCache::Default() : nullptr;
-  struct Query {
-    Kernel* kernel;
-    std::vector<int> operands;
-  };
-  std::unordered_map<KernelKey, size_t, KernelKeyHash> index;
-  std::vector<Query> queries;
-  std::vector<size_t> of_function;
-  for (const auto& [func, target] : functions) {
-    auto [it, inserted] = index.emplace(KernelKey(func, target), queries.size());
-    of_function.push_back(it->second);
-    if (!inserted) continue;
-    auto declared = index_.find(it->first);
-    Kernel* kernel = declared == index_.end() ? nullptr : kernels_[declared->second].get();
-    if (kernel == nullptr) {
-      auto& own = undeclared_.try_emplace(it->first).first->second;
-      if (own == nullptr) own = std::make_unique<Kernel>(func, target);
-      own->symbol = prefix_ + FusedFunctionName(func);
-      kernel = own.get();
-    }
-    queries.push_back({kernel, {}});
+  std::unordered_set<Kernel*> met;
+  std::vector<Kernel*> distinct;
+  for (Kernel* kernel : kernels) {
+    if (met.insert(kernel).second) distinct.push_back(kernel);
   }
-  ParallelFor(queries.size(), options.threads, [&](size_t i) {
-    Query& query = queries[i];
+  ParallelFor(distinct.size(), options.threads, [&](size_t i) {
+    Kernel* kernel = distinct[i];
     std::string key;
-    if (cache != nullptr && MakesObjects(query.kernel->target)) {
-      key = KernelCacheKey("in place", query.kernel->source, query.kernel->target);
+    if (cache != nullptr && MakesObjects(kernel->target)) {
+      key = KernelCacheKey("in place", kernel->source, kernel->target);
       if (auto found = cache->Find(key)) {
         std::istringstream in(*found);
-        for (int operand = 0; in >> operand;) query.operands.push_back(operand);
+        for (int operand = 0; in >> operand;) kernel->in_place.push_back(operand);
         return;
       }
     }
-    Lower(query.kernel);
-    query.operands = tir::InPlaceOperands(query.kernel->lowered);
+    Lower(kernel);
+    kernel->in_place = tir::InPlaceOperands(kernel->lowered);
     if (key.empty()) return;
     std::string text;
-    for (int operand : query.operands) text += std::to_string(operand) + " ";
+    for (int operand : kernel->in_place) text += std::to_string(operand) + " ";
     cache->Store(key, text);
   });
-  std::vector<std::vector<int>> operands;
-  for (size_t query : of_function) operands.push_back(queries[query].operands);
-  return operands;
 }
 
 void CompileEngine::CompileAll(const EngineOptions& options) {
   const bool hooked = HasHooks();
   const bool texts = options.emit_ll || options.emit_asm || options.emit_c;
   KernelCache* cache = options.use_cache && !hooked && !texts ? KernelCache::Default() : nullptr;
-  ParallelFor(kernels_.size(), hooked ? 1 : options.threads, [&](size_t i) {
-    Kernel& kernel = *kernels_[i];
+  ParallelFor(declared_.size(), hooked ? 1 : options.threads, [&](size_t i) {
+    Kernel& kernel = *declared_[i];
     if (!MakesObjects(kernel.target)) return Lower(&kernel);
     if (!kernel.object.empty()) return;
     std::string key;

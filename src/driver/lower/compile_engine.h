@@ -39,7 +39,7 @@ struct KernelKeyHash {
 /// A fused function on its way to machine code.
 struct Kernel {
   Kernel(relay::Function func, Target for_target) : source(std::move(func)), target(std::move(for_target)) {}
-  std::string symbol;
+  std::string symbol;  ///< final once declared
   relay::Function source;
   Target target;
   tir::PrimFunc scheduled;  ///< null until lowered
@@ -47,7 +47,9 @@ struct Kernel {
   std::string object;       ///< machine code, for targets that have some
   std::string ll, assembly, c;
   bool from_cache = false;
-  int uses = 0;  ///< calls in the graph
+  int uses = 0;  ///< calls in the graph; 0: not declared
+  /// Positions among the operands (tuples flattened) of those that it may write its result over; see FindInPlace.
+  std::vector<int> in_place;
 };
 
 /// Whether the function is compiled as a kernel, here or by an external code generator.
@@ -63,31 +65,29 @@ class CompileEngine {
  public:
   explicit CompileEngine(std::string module_name = "default");
 
-  /// Symbol of the kernel for `func` on `target`: a new one unless an equal function was declared before.
-  const std::string& Declare(const relay::Function& func, const Target& target);
-  /// As Declare, for kernels that are used on their own.
-  Kernel& Get(const relay::Function& func, const Target& target);
+  /// The kernel of `func` on `target`, equal functions have one. Whether it is part of what is built Declare says.
+  Kernel& Find(const relay::Function& func, const Target& target);
+  /// Declares a use of it: at the first one it gets its symbol and joins kernels().
+  Kernel& Declare(const relay::Function& func, const Target& target);
   /// Tensor expressions, schedule and lowering of every declared kernel that isn't lowered yet. An error names the
   /// operators of the kernel and the places they come from.
   void LowerAll(int threads);
   void Lower(Kernel* kernel);
-  /// For each function, the positions among its kernel's operands (tuples flattened) of those that the kernel may write
-  /// its result over. Found by lowering, unless the cache on disk knows; functions that are declared later aren't
-  /// lowered again. None where users' lowering is in use.
-  std::vector<std::vector<int>> InPlaceOperands(const std::vector<std::pair<relay::Function, Target>>& functions,
-                                                const EngineOptions& options);
+  /// Finds `in_place` of the kernels by lowering them, unless the cache on disk knows it. None may write over its
+  /// operands where users' lowering is in use.
+  void FindInPlace(const std::vector<Kernel*>& kernels, const EngineOptions& options);
   /// Machine code of every kernel whose target makes objects, lowering what isn't in the cache on disk.
   void CompileAll(const EngineOptions& options);
   /// Forgets everything.
   void Clear();
 
-  const std::vector<std::unique_ptr<Kernel>>& kernels() const { return kernels_; }
+  /// Those that are declared, in order of first use.
+  const std::vector<Kernel*>& kernels() const { return declared_; }
 
  private:
   std::string prefix_;
-  std::vector<std::unique_ptr<Kernel>> kernels_;
-  std::unordered_map<KernelKey, std::unique_ptr<Kernel>, KernelKeyHash> undeclared_;  ///< lowered, without symbols
-  std::unordered_map<KernelKey, size_t, KernelKeyHash> index_;
+  std::unordered_map<KernelKey, std::unique_ptr<Kernel>, KernelKeyHash> kernels_;
+  std::vector<Kernel*> declared_;
   std::unordered_map<std::string, int> names_;
 };
 

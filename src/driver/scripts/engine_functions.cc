@@ -29,7 +29,7 @@ class GlobalEngine {
   CachedFunc Lower(const CCacheKey& key) {
     std::lock_guard<std::recursive_mutex> lock(mutex_);
     if (auto compiler = key->source_func->GetAttr<String>(attr::kCompiler)) return External(key);
-    Kernel& kernel = engine_.Get(key->source_func, key->target);
+    Kernel& kernel = engine_.Declare(key->source_func, key->target);
     engine_.Lower(&kernel);
     auto [it, inserted] = items_.emplace(kernel.symbol, items_.size());
     if (inserted) {
