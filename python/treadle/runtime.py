@@ -62,11 +62,12 @@ class Module(Object):
     def save(self, file_name, fmt=""):
         _core.module_save(self, str(file_name), fmt)
 
-    def export_library(self, file_name, **options):
-        """Writes the module and its imports as one shared library."""
+    def export_library(self, file_name, fcompile=None, addons=None, workspace_dir=None, **options):
+        """Writes the module and its imports as one shared library; a ".tar" gets the objects. See `link_library`."""
         from ._ffi import get_global_func
 
-        get_global_func("runtime.ModuleExportLibrary")(self, str(file_name))
+        link_library(lambda path: get_global_func("runtime.ModuleExportLibrary")(self, path), file_name, fcompile,
+                     addons, workspace_dir, **options)
 
     def time_evaluator(self, func_name, dev=None, number=10, repeat=1, min_repeat_ms=0):
         """A function that runs `func_name` and returns its times, in seconds."""
@@ -133,3 +134,28 @@ def enabled(name):
 from . import _vm as vm  # noqa: E402
 
 sys.modules[__name__ + ".vm"] = vm
+
+
+def link_library(export, file_name, fcompile=None, addons=None, workspace_dir=None, **options):
+    """Writes a library with `export` (of a path), by Treadle's own linker unless more is asked for:
+
+    fcompile: links instead, called as fcompile(file_name, objects, **options); contrib.cc.create_shared where only
+    options such as cc="clang" or options=["-s"] are given. addons: object files that go into the library too.
+    workspace_dir: where the objects are put (default: a temporary folder).
+    """
+    if fcompile is None and not addons and workspace_dir is None and not options:
+        export(str(file_name))
+        return
+    import pathlib
+    import tempfile
+
+    from .contrib import cc, tar
+
+    with tempfile.TemporaryDirectory(prefix="treadle-") as temporary:
+        folder = pathlib.Path(workspace_dir or temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        export(str(folder / "objects.tar"))
+        before = set(folder.iterdir())
+        tar.untar(folder / "objects.tar", folder)
+        objects = sorted(str(path) for path in set(folder.iterdir()) - before)
+        (fcompile or cc.create_shared)(str(file_name), objects + [str(path) for path in addons or []], **options)

@@ -107,7 +107,10 @@ PassContext PassContext::Create() { return PassContext(ObjectPtr<Object>(MakeObj
 
 PassContext PassContext::Current() {
   auto& stack = ContextStack();
-  return stack.empty() ? Create() : stack.back();
+  if (!stack.empty()) return stack.back();
+  // Outside of all contexts a thread has one that lasts: what is set in it (override_instruments) stays.
+  thread_local const PassContext outermost = Create();
+  return outermost;
 }
 
 void PassContext::Enter() const {

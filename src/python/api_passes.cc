@@ -106,7 +106,10 @@ void RegisterParameterisedPasses() {
 
 void RegisterPassesApi() {
   RegisterParameterisedPasses();
-  Registry::RegisterTyped("relay.backend.GraphPlanMemory", PlanMemory);
+  Registry::Register("relay.backend.GraphPlanMemory", PackedFunc([](runtime::Args args, runtime::RetValue* rv) {
+                       *rv =
+                           PlanMemory(args[0].As<relay::Function>(), args.size() > 1 ? args[1].As<std::string>() : "");
+                     }));
   Registry::RegisterTyped("relay.transform.FusionReport", [](IRModule module, int level) {
     return relay::transform::FusionReport(module, relay::transform::PassContext::Current(), level);
   });

@@ -3,6 +3,8 @@
 import os
 import tarfile
 
+from ..error import Error
+
 
 def tar(output, files):
     """Writes files into an archive, without their directories."""
@@ -14,7 +16,16 @@ def tar(output, files):
 def untar(tar_file, directory):
     """Unpacks an archive."""
     with tarfile.open(tar_file) as archive:
-        archive.extractall(directory, filter="data")
+        if hasattr(tarfile, "data_filter"):
+            archive.extractall(directory, filter="data")
+            return
+        # Python before 3.11.4 has no filters: refuse what would leave the directory.
+        root = os.path.realpath(directory)
+        for member in archive.getmembers():
+            target = os.path.realpath(os.path.join(root, member.name))
+            if os.path.commonpath([root, target]) != root or not (member.isfile() or member.isdir()):
+                raise Error(f"{tar_file}: the archive has a member that is no plain file below it: {member.name}")
+        archive.extractall(directory)
 
 
 tar.output_format = "tar"

@@ -68,6 +68,12 @@ class IRModule(Node):
             key = self.get_global_var(key) if _api.Module_ContainGlobalVar(self, key) else GlobalVar(key)
         self._reference(_api.Module_WithFunction(self, key, function))
 
+    def update_func(self, var, func):
+        """Replaces the function of a global variable of the module."""
+        if var not in self:
+            raise Error(f"the module has no function '{getattr(var, 'name_hint', var)}'")
+        self[var] = func
+
     def __contains__(self, key):
         return bool(_api.Module_ContainGlobalVar(self, key if isinstance(key, str) else key.name_hint))
 

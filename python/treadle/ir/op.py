@@ -47,7 +47,8 @@ class Op(RelayExpr):
     def set_attr(self, attr_name, value, plevel=10):
         """Sets a property or rule: see register_op_attr."""
         if callable(value):
-            _api.RegisterOpRule(self.name, attr_name, value, plevel)
+            rule = _layout_rule(value) if attr_name == "FTVMAlterOpLayout" else value
+            _api.RegisterOpRule(self.name, attr_name, rule, plevel)
             _op_rules[self.name, attr_name] = value
         else:
             _api.RegisterOpNumber(self.name, attr_name, int(value), plevel)
@@ -83,6 +84,15 @@ def register_op_attr(op_name, attr_key, value=None, level=10):
         return value
 
     return register if value is None else register(value)
+
+
+def _layout_rule(value):
+    """A rule (attrs, args, types) of one (attrs, inputs, tinfos, out_type), as TVM's hooks are."""
+    import inspect
+
+    if len(inspect.signature(value).parameters) != 4:
+        return value
+    return lambda attrs, args, types: value(attrs, args, list(types)[:-1], list(types)[-1])
 
 
 def _predicate(value):

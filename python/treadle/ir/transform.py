@@ -56,7 +56,8 @@ class PassContext(Node):
         return list(_api.ContextInstruments(self))
 
     def override_instruments(self, instruments):
-        """Leaves the instruments of the context and enters these in their place."""
+        """Leaves the instruments of the context and enters these in their place. Outside of `with`, current() is a context
+        that lasts as long as the thread."""
         _api.OverrideInstruments(self, list(instruments or []))
 
     @staticmethod

@@ -4,6 +4,7 @@ from .. import nd
 from .._ffi import Api, get_global_func
 from .._nd import Device
 from ..ir import IRModule
+from ..runtime import link_library
 from ..target import Target
 from ..transform import PassContext
 
@@ -48,8 +49,10 @@ class GraphExecutorFactoryModule:
         return self._module
 
     def export_library(self, file_name, fcompile=None, addons=None, workspace_dir=None, **options):
-        """Writes one shared library that holds kernels, graph and parameters; a ".tar" gets the objects."""
-        _api.CompiledModel_Export(self._model, str(file_name))
+        """Writes one shared library that holds kernels, graph and parameters; a ".tar" gets the objects. See
+        `runtime.link_library` for the other arguments."""
+        link_library(lambda path: _api.CompiledModel_Export(self._model, path), file_name, fcompile, addons,
+                     workspace_dir, **options)
 
     def get_source(self, fmt=""):
         return _api.CompiledModel_Source(self._model, fmt)
@@ -218,3 +221,22 @@ class BuildModule:
 
 
 __all__ = ["BuildModule", "GraphExecutorFactoryModule", "build", "build_config", "optimize"]
+
+
+def bind_params_by_name(func, params):
+    """The function with values bound to its parameters of these names; a name that it doesn't have is an Error."""
+    from ..error import Error
+    from .expr import bind, const
+
+    by_name = {var.name_hint: var for var in func.params}
+    unknown = [name for name in params if name not in by_name]
+    if unknown:
+        raise Error(f"the function has no parameter '{unknown[0]}'; it has: {', '.join(by_name)}")
+    return bind(func, {by_name[name]: const(value) for name, value in params.items()})
+
+
+def create_executor(kind="debug", mod=None, device=None, target="llvm", params=None):
+    """relay.create_executor, under the name of this module too."""
+    from .interpreter import create_executor as create
+
+    return create(kind, mod, device, target, params)

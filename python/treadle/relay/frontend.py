@@ -3,22 +3,77 @@
 from .._ffi import get_global_func
 
 
+def _model_bytes(model):
+    """(serialised model, folder of its external data)."""
+    if hasattr(model, "SerializeToString"):
+        return model.SerializeToString(), ""
+    if isinstance(model, (bytes, bytearray)):
+        return bytes(model), ""
+    import pathlib
+
+    path = pathlib.Path(model)
+    return path.read_bytes(), str(path.parent)
+
+
+def _with_opset(data, opset):
+    import onnx
+
+    proto = onnx.load_model_from_string(data)
+    for imported in proto.opset_import:
+        if imported.domain in ("", "ai.onnx"):
+            imported.version = int(opset)
+    return proto.SerializeToString()
+
+
+def _write_renamed(data, path):
+    """Writes the model with nodes named <operator>_<number in the graph>; into a folder, as <graph>_renamed.onnx."""
+    import pathlib
+
+    import onnx
+
+    proto = onnx.load_model_from_string(data)
+    for number, node in enumerate(proto.graph.node):
+        node.name = f"{node.op_type}_{number}"
+    path = pathlib.Path(path)
+    name = "".join(c if c.isalnum() or c in "-._" else "_" for c in proto.graph.name) or "model"
+    onnx.save(proto, path / f"{name}_renamed.onnx" if path.is_dir() else path)
+
+
+def _check_dtype(dtype, inputs):
+    """Element types come from the model; what a caller says of them has to agree."""
+    from .._dtype import DataType
+    from ..error import DTypeError, Error
+
+    names = {name: var.type_annotation for name, var in inputs.items()}
+    if isinstance(dtype, dict):
+        for name, wanted in dtype.items():
+            if name not in names:
+                raise Error(f"dtype: the model has no input '{name}'; it has: {', '.join(names)}")
+            if str(names[name].dtype) != str(DataType(wanted)):
+                raise DTypeError(f"dtype: input '{name}' is {names[name].dtype} in the model, not {wanted}")
+    else:
+        DataType(dtype)
+
+
 def from_onnx(model, shape=None, dtype="float32", opset=None, freeze_params=True, convert_config=None,
               export_node_renamed_model_path=None):
     """(module, params) of an ONNX model: onnx.ModelProto, bytes, or the path of a file.
 
-    shape: dict from input names to shapes. Without freeze_params the initialisers are parameters of main.
+    shape: dict from input names to shapes. dtype: of inputs; a dict has to agree with the model. opset: version of the
+    operators, instead of the one that the model imports. Without freeze_params the initialisers are parameters of main.
+    export_node_renamed_model_path: where the model is written with each node named by its operator and number.
+    convert_config has no options; a dict with any is an Error.
     """
-    shapes = {name: list(map(int, dims)) for name, dims in (shape or {}).items()}
-    directory = ""
-    if hasattr(model, "SerializeToString"):
-        data = model.SerializeToString()
-    elif isinstance(model, (bytes, bytearray)):
-        data = bytes(model)
-    else:
-        import pathlib
+    from ..error import Error
 
-        path = pathlib.Path(model)
-        data, directory = path.read_bytes(), str(path.parent)
+    if convert_config:
+        raise Error(f"convert_config: unknown option '{next(iter(convert_config))}'; there are none")
+    shapes = {name: list(map(int, dims)) for name, dims in (shape or {}).items()}
+    data, directory = _model_bytes(model)
+    if opset is not None:
+        data = _with_opset(data, opset)
+    if export_node_renamed_model_path is not None:
+        _write_renamed(data, export_node_renamed_model_path)
     module, params = get_global_func("relay.frontend.FromONNX")(data, shapes, {}, directory, bool(freeze_params))
+    _check_dtype(dtype, {var.name_hint: var for var in module["main"].params})
     return module, dict(params.items())

@@ -177,6 +177,8 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& targets, const Pass& pa
   passes.push_back(FoldConstant());
   // External code generators see the operators of the model, in its layouts.
   if (partition.defined()) passes.push_back(partition);
+  // Rules that users register for operators (register_alter_op_layout) come before Treadle's own plan.
+  passes.push_back(AlterOpLayout());
   passes.push_back(RecognizeActivations());
   passes.push_back(FastMath());
   // Layouts are chosen when the graph has its final operators, and before fusion, which must not cross a change.

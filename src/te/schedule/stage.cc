@@ -205,6 +205,21 @@ void Stage::ComputeRoot() {
 
 void Stage::SetScope(const std::string& scope) { node()->scope = scope; }
 
+namespace {
+
+/// How the loop of an axis runs is said by its last mark, as in TVM; a thread binding is apart from the others.
+void SetAxisKind(StageNode* stage, StageMark mark) {
+  const auto kind_of = [](const StageMark& m) {
+    if (m.key == "bind") return 2;
+    return m.key == "parallel" || m.key == "vectorize" || m.key == "unroll" || m.key == "tensorize" ? 1 : 0;
+  };
+  const int kind = kind_of(mark);
+  std::erase_if(stage->marks, [&](const StageMark& m) { return kind_of(m) == kind && m.axis.same_as(mark.axis); });
+  stage->marks.push_back(std::move(mark));
+}
+
+}  // namespace
+
 void Stage::Mark(const std::string& key, const IterVar& axis) {
   size_t at = LeafPosition(axis, key.c_str());
   const IterVar leaf = get()->leaf_iter_vars[at];
@@ -212,16 +227,14 @@ void Stage::Mark(const std::string& key, const IterVar& axis) {
     throw ScheduleError(StrCat(key, ": axis '", leaf->var->name_hint, "' of stage '", get()->op->name,
                                "' is a reduction axis; only data-parallel axes can run at once"));
   }
-  node()->marks.push_back({key, leaf, "", ObjectRef(), {}});
+  SetAxisKind(node(), {key, leaf, "", ObjectRef(), {}});
 }
 
 void Stage::Tensorize(const IterVar& axis, const tir::TensorIntrin& intrin) {
-  LeafPosition(axis, "tensorize");
-  node()->marks.push_back({"tensorize", axis, "", intrin, {}});
+  SetAxisKind(node(), {"tensorize", get()->leaf_iter_vars[LeafPosition(axis, "tensorize")], "", intrin, {}});
 }
 void Stage::Bind(const IterVar& axis, const std::string& thread) {
-  LeafPosition(axis, "bind");
-  node()->marks.push_back({"bind", axis, thread, ObjectRef(), {}});
+  SetAxisKind(node(), {"bind", get()->leaf_iter_vars[LeafPosition(axis, "bind")], thread, ObjectRef(), {}});
 }
 void Stage::Pragma(const IterVar& axis, const std::string& key, const ObjectRef& value) {
   LeafPosition(axis, "pragma");

@@ -123,9 +123,6 @@ void SetKind(ScheduleState& state, const Var& var, ForKind kind, const char* pri
   if (kind == ForKind::kThreadBinding && loop->kind == kind && loop->thread_binding->thread_tag == thread) {
     return CheckIndependent(state, loop, primitive, threads);
   }
-  if (loop->kind != ForKind::kSerial) {
-    throw ScheduleError(StrCat(primitive, ": loop ", LoopName(var), " already is of another kind"));
-  }
   if (kind == ForKind::kThreadBinding) CheckThreadAxis(var, primitive, thread);
   if (kind != ForKind::kUnrolled) CheckIndependent(state, loop, primitive, threads);
   if (kind == ForKind::kVectorized) CheckLanes(state, path);
@@ -145,7 +142,7 @@ void SetKind(ScheduleState& state, const Var& var, ForKind kind, const char* pri
   For changed = GetRef<For>(loop);
   ForNode* node = changed.CopyOnWrite();
   node->kind = kind;
-  if (kind == ForKind::kThreadBinding) node->thread_binding = ThreadAxis(thread, var.dtype());
+  node->thread_binding = kind == ForKind::kThreadBinding ? ThreadAxis(thread, var.dtype()) : IterVar();
   state.Replace(path, changed);
 }
 
