@@ -86,7 +86,7 @@ struct BenchVerb {
       for (size_t i = 0; i < peers.size(); ++i)
         Append(&times[i + 1], TimePeer(peers[i], request.model, folder, per_round));
     }
-    Report(peers, times, compile_seconds);
+    Report(peers, times, compile_seconds, WhatIsMeasured(model, values));
     return 0;
   }
 
@@ -123,10 +123,22 @@ struct BenchVerb {
     return times;
   }
 
+  /// "x float32 (1, 3, 224, 224); all threads; llvm ...".
+  std::string WhatIsMeasured(const runtime::Model& model, const runtime::NamedTensors& values) const {
+    std::string text;
+    for (const auto& [name, tensor] : values) {
+      text += StrCat(text.empty() ? "" : ", ", name, " ", tensor.dtype(), " ", runtime::ShapeString(tensor.shape()));
+    }
+    return StrCat(text, "; ", threads == 0 ? "all" : std::to_string(threads), " thread", threads == 1 ? "" : "s", "; ",
+                  model.manifest().target);
+  }
+
   void Report(const std::vector<std::string>& peers, const std::vector<std::vector<double>>& times,
-              double compile_seconds) const {
+              double compile_seconds, const std::string& what) const {
     const TimeSummary own = Summarise(times[0]);
-    Json report{{"model", flags.request.model}, {"threads", threads}, {"compile_s", compile_seconds}};
+    std::cout << what << "\n";
+    Json report{
+        {"model", flags.request.model}, {"threads", threads}, {"compile_s", compile_seconds}, {"measured", what}};
     report["engines"]["treadle"] = ToJson(own);
     std::cout << fmt::format("{:12s} {}\n", "treadle", ToText(own));
     for (size_t i = 0; i < peers.size(); ++i) {
@@ -148,7 +160,7 @@ void AddBench(CLI::App* app, Action* action) {
   sub.Add("model", &verb->flags.request.model, "an .onnx file, or a compiled .so").Required();
   sub.Add("-i,--input", &verb->inputs, "as in run; random where not given").OneEach();
   sub.Add("--repeat", &verb->repeat, "number of measured runs (20)").Positive();
-  sub.Add("--threads", &verb->threads, "threads (all)").NonNegative();
+  sub.Add("--threads", &verb->threads, "threads (all)").Threads();
   sub.Add("--compare", &verb->compare, "also measure: onnxruntime,openvino (Python packages)");
   sub.Add("--json", &verb->json_file, "write the results to this file");
   verb->flags.AddTo(&sub);

@@ -2,27 +2,36 @@
 #include "cli/commands.h"
 
 #include "cli/options.h"
+#include "cli/session.h"
+#include "treadle/base/error.h"
 
 namespace treadle::cli {
 
 void CompileFlags::AddTo(Verb* verb) {
-  verb->Add("--target", &request.target, "what code is for (llvm -mcpu=native)");
-  verb->Add("--input-shapes", &input_shapes, "shapes of inputs: \"x:[1,3,224,224] y:[8]\"");
-  verb->Add("--dim", &dims, "size of a symbolic dimension: batch=1").OneEach();
-  verb->Add("--opt-level", &request.opt_level, "0 to 4 (3)").Between(0, 4);
-  verb->Add("--external", &external, "external code generators, best first").OneEach();
   verb->Add("--plugin", &request.plugins, "library that brings an external code generator or its run time").OneEach();
-  verb->Add("--disabled-pass", &disabled_pass, "passes to leave out").OneEach();
-  verb->Add("--required-pass", &required_pass, "passes to run whatever the level").OneEach();
-  verb->Add("!--no-cache", &request.use_cache, "compile all kernels anew, and don't keep them");
-  verb->Add("--pass-config", &pass_config, "option of a pass: key=value").OneEach();
-  verb->Add("--pass-timing", &request.pass_timing, "print how long each pass over the graph took");
-  verb->Add("--check-passes", &check_passes,
-            "check the graph around each pass: types; numbers (slow: runs it in the interpreter)")
-      .OneEach();
+  how_ = {
+      verb->Add("--target", &request.target, "what code is for (llvm -mcpu=native)"),
+      verb->Add("--input-shapes", &input_shapes, "shapes of inputs: \"x:[1,3,224,224] y:[8]\""),
+      verb->Add("--dim", &dims, "size of a symbolic dimension: batch=1").OneEach(),
+      verb->Add("--opt-level", &request.opt_level, "0 to 4 (3)").Between(0, 4),
+      verb->Add("--external", &external, "external code generators, best first").OneEach(),
+      verb->Add("--disabled-pass", &disabled_pass, "passes to leave out").OneEach(),
+      verb->Add("--required-pass", &required_pass, "passes to run whatever the level").OneEach(),
+      verb->Add("!--no-cache", &request.use_cache, "compile all kernels anew, and don't keep them"),
+      verb->Add("--pass-config", &pass_config, "option of a pass: key=value").OneEach(),
+      verb->Add("--pass-timing", &request.pass_timing, "print how long each pass over the graph took"),
+      verb->Add("--check-passes", &check_passes,
+                "check the graph around each pass: types; numbers (slow: runs it in the interpreter)")
+          .OneEach(),
+  };
 }
 
 CompileRequest CompileFlags::Parse() const {
+  for (const Flag& flag : how_) {
+    if (!flag.given() || IsSource(request.model)) continue;
+    throw Error(StrCat(flag.name(), " says how to compile, but ", request.model, " is compiled already",
+                       "\nhelp: give it to 'treadle compile', or the .onnx file here"));
+  }
   CompileRequest parsed = request;
   parsed.input_shapes = ParseShapes(input_shapes);
   parsed.dims = ParseDims(dims);

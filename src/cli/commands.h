@@ -16,8 +16,11 @@ struct CompileFlags {
   std::vector<std::string> input_shapes, dims, external, disabled_pass, required_pass, pass_config, dump, check_passes;
 
   void AddTo(Verb* verb);
-  /// The request, its flags parsed.
+  /// The request, its flags parsed. Throws Error where flags of compiling are given for a compiled model.
   CompileRequest Parse() const;
+
+ private:
+  std::vector<Flag> how_;  ///< those that say how to compile
 };
 
 void AddCompile(CLI::App* app, Action* action);

@@ -53,7 +53,7 @@ void AddCompile(CLI::App* app, Action* action) {
   verb->flags.AddTo(&sub);
   sub.Add("--dump", &verb->flags.dump, "stages to write as text: relay,relay-opt,fusion,partition,tir,ll,asm,c,graph");
   sub.Add("--dump-dir", &verb->flags.request.dump_dir, "where to (.)");
-  sub.Add("--threads", &verb->flags.request.threads, "for compiling (all)").NonNegative();
+  sub.Add("--threads", &verb->flags.request.threads, "for compiling (all)").Threads();
   sub.Add("--json", &verb->json, "machine-readable output");
 }
 

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
+#include <thread>
 #include <utility>
 
 #include "cli/commands.h"
@@ -57,6 +58,15 @@ Flag& Flag::OneOf(std::vector<std::string> values) {
   return *this;
 }
 
+Flag& Flag::Threads() {
+  constexpr int kThreadsPerCpu = 8, kLeastLimit = 64;
+  return Between(0, std::max(kLeastLimit, kThreadsPerCpu * static_cast<int>(std::thread::hardware_concurrency())));
+}
+
+bool Flag::given() const { return option_->count() > 0; }
+
+std::string Flag::name() const { return option_->get_name(); }
+
 Verb::Verb(CLI::App* app, const std::string& name, const std::string& text, Action* action, Action run)
     : app_(app->add_subcommand(name, text)) {
   app_->callback([action, run = std::move(run)] { *action = run; });
@@ -91,12 +101,11 @@ std::string Join(const std::vector<std::string>& names) {
 }
 
 /// CLI11 doesn't name a verb that it doesn't know.
-void CheckVerb(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return;
-  std::vector<std::string> verbs;
+void CheckVerb(const CLI::App& app, const std::string& name) {
+  std::vector<std::string> verbs{"help"};
   for (const CLI::App* verb : app.get_subcommands(nullptr)) verbs.push_back(verb->get_name());
-  if (std::find(verbs.begin(), verbs.end(), argv[1]) != verbs.end()) return;
-  throw Error(StrCat("unknown verb '", argv[1], "'", DidYouMean(argv[1], verbs), "\nhelp: there are: ", Join(verbs)));
+  if (std::find(verbs.begin(), verbs.end(), name) != verbs.end()) return;
+  throw Error(StrCat("unknown verb '", name, "'", DidYouMean(name, verbs), "\nhelp: there are: ", Join(verbs)));
 }
 
 /// What is wrong with arguments that a verb doesn't take.
@@ -140,7 +149,15 @@ int Main(int argc, char** argv) {
   AddCache(&app, &action);
   AddListings(&app, &action);
   try {
-    CheckVerb(app, argc, argv);
+    const std::string verb = argc > 1 ? argv[1] : "";
+    if (!verb.empty() && verb[0] != '-') CheckVerb(app, verb);
+    if (verb == "help") {                            // "treadle help bench" is "treadle bench --help"
+      std::vector<std::string> arguments{"--help"};  // read from the back
+      if (argc > 2) arguments.emplace_back(argv[2]);
+      if (argc > 2) CheckVerb(app, argv[2]);
+      app.parse(arguments);
+      return 0;
+    }
     app.parse(argc, argv);
     return action();
   } catch (const CLI::ExtrasError&) {

@@ -27,6 +27,11 @@ class Flag {
   Flag& NonNegative();
   Flag& Between(int least, int most);
   Flag& OneOf(std::vector<std::string> values);
+  /// A number of threads: 0 (all that the machine gives), or up to eight for each of its processors.
+  Flag& Threads();
+  /// Whether the command line has it.
+  bool given() const;
+  std::string name() const;
 
  private:
   CLI::Option* option_;

@@ -114,7 +114,7 @@ void AddRun(CLI::App* app, Action* action) {
   sub.Add("-i,--input", &verb->inputs, "name=file (.npy, .npz, .pb), or random, ones, zeros; repeatable").OneEach();
   sub.Add("-o,--output", &verb->output, "where the outputs go: .npz (keys are their names) or .npy");
   sub.Add("--repeat", &verb->repeat, "number of runs (1)").Positive();
-  sub.Add("--threads", &verb->threads, "threads (all)").NonNegative();
+  sub.Add("--threads", &verb->threads, "threads (all)").Threads();
   sub.Add("--profile", &verb->profile, "write a trace for ui.perfetto.dev");
   sub.Add("--dump-tensors", &verb->dump_tensors, "write the results of all calls to an .npz file");
   sub.Add("--check-nan", &verb->check_nan, "run call by call first, and stop at the first NaN");

@@ -34,6 +34,8 @@ TemporaryFolder::~TemporaryFolder() {
 
 bool IsOnnx(const std::string& path) { return std::filesystem::path(path).extension() == ".onnx"; }
 
+bool IsSource(const std::string& path) { return IsOnnx(path) || path.ends_with(".relay"); }
+
 void CheckExists(const std::string& path) {
   if (!std::filesystem::exists(path)) throw Error(StrCat("can't open ", path, ": no such file"));
 }
@@ -47,8 +49,7 @@ InputText ParseInput(const std::string& text) {
 Model LoadOrCompile(const CompileRequest& request, double* compile_seconds) {
   CheckExists(request.model);
   if (compile_seconds != nullptr) *compile_seconds = 0;
-  const bool source = IsOnnx(request.model) || request.model.ends_with(".relay");
-  if (!source) {
+  if (!IsSource(request.model)) {
     for (const std::string& plugin : request.plugins) runtime::LoadPluginFile(plugin);
     return Model::Load(request.model);
   }

@@ -27,6 +27,8 @@ class TemporaryFolder {
 
 /// Whether the name ends in .onnx.
 bool IsOnnx(const std::string& path);
+/// Whether it is compiled before it runs: .onnx or .relay.
+bool IsSource(const std::string& path);
 /// Throws Error that names a file that doesn't exist.
 void CheckExists(const std::string& path);
 

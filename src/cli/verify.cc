@@ -131,7 +131,7 @@ void AddVerify(CLI::App* app, Action* action) {
   sub.Add("-i,--input", &verb->inputs, "as in run; random where not given").OneEach();
   sub.Add("--rtol", &verb->tolerance.rtol, "relative tolerance (1e-3)").NonNegative();
   sub.Add("--atol", &verb->atol, "absolute tolerance (1e-5 of the output's range)");
-  sub.Add("--threads", &verb->threads, "threads (all)").NonNegative();
+  sub.Add("--threads", &verb->threads, "threads (all)").Threads();
   sub.Add("--layers", &verb->layers, "compare every operator's result, name the first that differs");
   sub.Add("--json", &verb->json, "machine-readable output");
   verb->flags.AddTo(&sub);

@@ -83,3 +83,28 @@ def test_python_refuses_unknown_levels_and_passes(model):
         treadle.compile(model, opt_level=9)
     with pytest.raises(treadle.Error, match="disabled pass 'FuseOpps' doesn't exist; did you mean 'FuseOps'"):
         treadle.compile(model, disabled_pass=["FuseOpps"])
+
+
+def test_help_is_a_verb_too():
+    assert run("help", "bench").stdout == run("bench", "--help").stdout
+    assert "compile" in run("help").stdout
+    assert run("help", "bnech").stderr.startswith("error: unknown verb 'bnech'; did you mean 'bench'?")
+
+
+def test_flags_of_compiling_need_a_source(model, tmp_path):
+    assert run("compile", model, "-o", tmp_path / "m.so").returncode == 0
+    result = run("run", tmp_path / "m.so", "-i", "ones", "--target", "llvm")
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: --target says how to compile, but ")
+
+
+def test_thread_counts_have_a_limit(model):
+    result = run("bench", model, "--threads", "100000")
+    assert result.returncode == 2 and "--threads" in result.stderr
+
+
+def test_bench_says_what_it_measured(model):
+    sizes = ["--dim", "height=4", "--dim", "width=5"]
+    result = run("bench", model, *sizes, "--repeat", "4", "--threads", "1")
+    assert result.returncode == 0, result.stderr
+    assert "x float32 (1, 3, 4, 5); 1 thread; llvm" in result.stdout and "4 runs" in result.stdout, result.stdout
