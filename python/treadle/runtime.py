@@ -149,13 +149,13 @@ def link_library(export, file_name, fcompile=None, addons=None, workspace_dir=No
     import pathlib
     import tempfile
 
-    from .contrib import cc, tar
+    from . import _toolchain
 
     with tempfile.TemporaryDirectory(prefix="treadle-") as temporary:
         folder = pathlib.Path(workspace_dir or temporary)
         folder.mkdir(parents=True, exist_ok=True)
         export(str(folder / "objects.tar"))
         before = set(folder.iterdir())
-        tar.untar(folder / "objects.tar", folder)
+        _toolchain.untar(folder / "objects.tar", folder)
         objects = sorted(str(path) for path in set(folder.iterdir()) - before)
-        (fcompile or cc.create_shared)(str(file_name), objects + [str(path) for path in addons or []], **options)
+        (fcompile or _toolchain.create_shared)(str(file_name), objects + [str(path) for path in addons or []], **options)

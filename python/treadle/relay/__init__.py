@@ -35,3 +35,6 @@ def __getattr__(name):
 
 def __dir__():
     return sorted({*globals(), *dir(op.root), "testing"})
+
+# TVM has it in both places.
+build_module.create_executor = create_executor

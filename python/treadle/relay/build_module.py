@@ -233,10 +233,3 @@ def bind_params_by_name(func, params):
     if unknown:
         raise Error(f"the function has no parameter '{unknown[0]}'; it has: {', '.join(by_name)}")
     return bind(func, {by_name[name]: const(value) for name, value in params.items()})
-
-
-def create_executor(kind="debug", mod=None, device=None, target="llvm", params=None):
-    """relay.create_executor, under the name of this module too."""
-    from .interpreter import create_executor as create
-
-    return create(kind, mod, device, target, params)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C compiler of the machine, and archives: what libraries are linked with outside of Treadle."""
+import os
+import shutil
+import subprocess
+import tarfile
+
+from .error import Error
+
+
+def get_cc():
+    """The path of the compiler: $CXX, $CC, or what is installed; None where there is none."""
+    candidates = [os.environ.get("CXX"), os.environ.get("CC"), "g++", "gcc", "clang++", "clang", "c++", "cc"]
+    return next((path for path in map(shutil.which, filter(None, candidates)) if path), None)
+
+
+def run(command, what):
+    """Runs a command; an Error with its output when it fails or isn't there."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise Error(f"{what}: can't run {command[0]}: {error}") from error
+    if done.returncode:
+        raise Error(f"{what} failed: {' '.join(command)}\n{done.stdout}{done.stderr}")
+
+
+def _compiler(cc):
+    cc = cc or get_cc()
+    if cc is None:
+        raise Error("no C compiler found: install one, or set CC")
+    return cc
+
+
+def create_shared(output, objects, options=None, cc=None):
+    """Links objects (or compiles sources) to the shared library `output`."""
+    objects = [objects] if isinstance(objects, (str, os.PathLike)) else list(objects)
+    run([_compiler(cc), "-shared", "-fPIC", "-o", str(output), *map(str, objects), *(options or [])],
+        f"linking {output}")
+
+
+def untar(tar_file, directory):
+    """Unpacks an archive."""
+    with tarfile.open(tar_file) as archive:
+        if hasattr(tarfile, "data_filter"):
+            archive.extractall(directory, filter="data")
+            return
+        # Python before 3.11.4 has no filters: refuse what would leave the directory.
+        root = os.path.realpath(directory)
+        for member in archive.getmembers():
+            target = os.path.realpath(os.path.join(root, member.name))
+            if os.path.commonpath([root, target]) != root or not (member.isfile() or member.isdir()):
+                raise Error(f"{tar_file}: the archive has a member that is no plain file below it: {member.name}")
+        archive.extractall(directory)
