@@ -7,6 +7,7 @@ from onnx import TensorProto, helper
 
 import treadle as tvm
 from treadle import relay, te
+from treadle.contrib import cc
 
 
 @pytest.fixture
@@ -112,7 +113,7 @@ def test_export_library_links_with_the_compiler_that_is_asked_for(tmp_path):
 
     def link(output, objects, **options):
         seen.append((output, len(objects), options))
-        tvm.contrib.cc.create_shared(output, objects, **options)
+        cc.create_shared(output, objects, **options)
 
     path = str(tmp_path / "m.so")
     lib.export_library(path, fcompile=link, workspace_dir=str(tmp_path / "objects"), options=["-s"])
