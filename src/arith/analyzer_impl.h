@@ -2,9 +2,7 @@
 // State and parts of the Analyzer: bounds.cc, simplify.cc (linear arithmetic), simplify_logic.cc, int_set.cc.
 #pragma once
 
-#include <optional>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "arith/linear_form.h"
@@ -30,31 +28,6 @@ class AnalyzerImpl : public tir::ExprMutator {
     PrimExpr max{ObjectPtr<Object>()};
     PrimExpr value{ObjectPtr<Object>()};
     bool is_data = false;
-  };
-
-  /// While alive, `info` is what is known of the variable. Copies of a loop bind one variable to other values each (the
-  /// border of an image to the padding, its inside to loads), so nothing may stay known of it behind its scope.
-  class VarScope {
-   public:
-    VarScope(AnalyzerImpl& analyzer, const tir::Var& var, VarInfo info) : analyzer_(analyzer), var_(var) {
-      auto [it, inserted] = analyzer.vars.try_emplace(var.get());
-      if (!inserted) outer_ = std::move(it->second);
-      it->second = std::move(info);
-    }
-    ~VarScope() {
-      if (outer_) {
-        analyzer_.vars[var_.get()] = std::move(*outer_);
-      } else {
-        analyzer_.vars.erase(var_.get());
-      }
-    }
-    VarScope(const VarScope&) = delete;
-    VarScope& operator=(const VarScope&) = delete;
-
-   private:
-    AnalyzerImpl& analyzer_;
-    tir::Var var_;
-    std::optional<VarInfo> outer_;
   };
 
   std::unordered_map<const tir::VarNode*, VarInfo> vars;

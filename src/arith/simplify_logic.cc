@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "arith/analyzer_impl.h"
+#include "ir/scoped_entry.h"
 
 namespace treadle::arith {
 
@@ -167,7 +168,7 @@ PrimExpr AnalyzerImpl::VisitExpr_(const LetNode* op) {
     info.bound = Bound(value);
     info.is_data = IsData(value);
   }
-  VarScope scope(*this, op->var, std::move(info));
+  ScopedEntry scope(vars, op->var.get(), std::move(info));
   PrimExpr body = VisitExpr(op->body);
   if (trivial) return body;
   if (value.same_as(op->value) && body.same_as(op->body)) return GetRef<PrimExpr>(op);

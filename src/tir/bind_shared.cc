@@ -32,6 +32,7 @@ struct NodeInfo {
   int region = -1;  ///< innermost region that holds all uses
   int64_t cost = 1;
   bool loads = false;          ///< reads memory, which may only be there where it is read
+  bool several = false;        ///< uses a variable that several Lets bind: no other place has the same value
   bool bound = false;          ///< gets a variable
   std::vector<int> used_in{};  ///< regions of the uses
 };
@@ -63,6 +64,7 @@ class Binder {
  public:
   PrimExpr Run(const PrimExpr& root) {
     Collect(root);
+    MarkSeveral();
     bool any = false;
     for (const PrimExpr& e : post_order_) any |= info_.at(e.get()).uses > 1 && e.get() != root.get() && Worth(e);
     if (!any) return root;
@@ -105,9 +107,24 @@ class Binder {
     }
   }
 
+  /// Marks what depends on variables that more than one Let binds.
+  void MarkSeveral() {
+    std::unordered_set<const Object*> bound, several;
+    for (const PrimExpr& e : post_order_) {
+      const auto* let = e.as<LetNode>();
+      if (let != nullptr && !bound.insert(let->var.get()).second) several.insert(let->var.get());
+    }
+    if (several.empty()) return;
+    for (const PrimExpr& e : post_order_) {
+      NodeInfo& info = info_[e.get()];
+      info.several = several.count(e.get()) != 0;
+      for (const PrimExpr& child : children_[e.get()]) info.several |= info_[child.get()].several;
+    }
+  }
+
   bool Worth(const PrimExpr& e) const {
-    if (!IsSharable(e)) return false;
     const NodeInfo& info = info_.at(e.get());
+    if (!IsSharable(e) || info.several) return false;
     return info.cost >= (e.dtype().is_floating() ? kMinCost : kMinIntegerCost);
   }
 

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "arith/loop_scope.h"
+#include "ir/scoped_entry.h"
 #include "treadle/arith/analyzer.h"
 #include "treadle/tir/stmt_functor.h"
 
@@ -37,18 +39,22 @@ class AccessCollector : public StmtExprVisitor {
   void VisitStmt_(const ForNode* op) override {
     VisitExpr(op->min);
     VisitExpr(op->extent);
-    Enter(op->loop_var, Range::FromMinExtent(op->min, op->extent));
+    const Range range = Range::FromMinExtent(op->min, op->extent);
+    IntSet set = IntSet::FromRange(range);
+    // Ends in terms of other relaxed variables are relaxed in turn.
+    set = {Eval(set.min).min, Eval(set.max).max};
+    ScopedEntry relaxed(relaxed_, op->loop_var.get(), set);
+    arith::LoopScope loop(analyzer_, op->loop_var, range);
     VisitStmt(op->body);
-    relaxed_.erase(op->loop_var.get());
   }
   void VisitStmt_(const LetStmtNode* op) override {
     VisitExpr(op->value);
-    BindLet(op->var, op->value);
+    ScopedEntry let(relaxed_, op->var.get(), LetSet(op->value));
     VisitStmt(op->body);
   }
   void VisitExpr_(const LetNode* op) override {
     VisitExpr(op->value);
-    BindLet(op->var, op->value);
+    ScopedEntry let(relaxed_, op->var.get(), LetSet(op->value));
     VisitExpr(op->body);
   }
   void VisitExpr_(const BufferLoadNode* op) override {
@@ -96,16 +102,8 @@ class AccessCollector : public StmtExprVisitor {
   }
 
  private:
-  void Enter(const Var& var, const Range& range) {
-    IntSet set = IntSet::FromRange(range);
-    // Ends in terms of other relaxed variables are relaxed in turn.
-    set = {Eval(set.min).min, Eval(set.max).max};
-    relaxed_[var.get()] = set;
-    analyzer_.Bind(var, range);
-  }
-  void BindLet(const Var& var, const PrimExpr& value) {
-    if (!value.dtype().is_integral()) return;
-    relaxed_[var.get()] = arith::ReadsData(value) ? IntSet::Everything() : Eval(value);
+  IntSet LetSet(const PrimExpr& value) {
+    return value.dtype().is_integral() && !arith::ReadsData(value) ? Eval(value) : IntSet::Everything();
   }
   IntSet Eval(const PrimExpr& e) {
     if (!e.defined()) return IntSet::Everything();

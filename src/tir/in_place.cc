@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "ir/scoped_entry.h"
 #include "treadle/arith/analyzer.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/tir/stmt_functor.h"
@@ -105,6 +106,7 @@ struct Arm {
 /// An access, and what is around it.
 struct Access {
   Array<PrimExpr> indices;
+  std::vector<const Object*> lets;  ///< that bind variables of the indices: copies of a body bind one to several values
   const VarNode* data;
   std::vector<const ForNode*> loops;  ///< outermost first
   std::vector<int> arms;
@@ -122,6 +124,7 @@ bool StoresAllOf(const Access& store, const Access& read, size_t common) {
     if (std::find(read.arms.begin(), read.arms.end(), arm) == read.arms.end()) return false;
   }
   if (store.loops.size() != read.loops.size() || store.indices.size() != read.indices.size()) return false;
+  if (store.lets != read.lets) return false;
   Map<Var, PrimExpr> renamed;
   for (size_t i = common; i < read.loops.size(); ++i) {
     const ForNode *a = read.loops[i], *b = store.loops[i];
@@ -227,8 +230,14 @@ class AccessWalk : public StmtExprVisitor {
     refused_ |= op->kind == ForKind::kThreadBinding;  // threads don't run one after the other
     Within([&] { loops_.push_back(op); }, [&] { VisitStmt(op->body); }, [&] { loops_.pop_back(); });
   }
+  void VisitExpr_(const LetNode* op) override {
+    VisitExpr(op->value);
+    ScopedEntry binder(binders_, op->var.get(), op);
+    VisitExpr(op->body);
+  }
   void VisitStmt_(const LetStmtNode* op) override {
     VisitExpr(op->value);
+    ScopedEntry binder(binders_, op->var.get(), op);
     Within([&] { lets_.push_back(op); }, [&] { VisitStmt(op->body); }, [&] { lets_.pop_back(); });
   }
   void VisitStmt_(const IfThenElseNode* op) override {
@@ -246,8 +255,14 @@ class AccessWalk : public StmtExprVisitor {
 
  private:
   Access AccessTo(const VarNode* data, const Array<PrimExpr>& indices) {
-    Access access{indices, data, loops_, {}, order_++};
+    Access access{indices, {}, data, loops_, {}, order_++};
     for (const Arm& arm : arms_) access.arms.push_back(arm.id);
+    for (const PrimExpr& index : indices) {
+      PostOrderVisit(index, [&](const ObjectRef& node) {
+        auto it = binders_.find(node.get());
+        if (it != binders_.end()) access.lets.push_back(it->second);
+      });
+    }
     return access;
   }
 
@@ -363,6 +378,7 @@ class AccessWalk : public StmtExprVisitor {
   std::unordered_map<const VarNode*, int> bits_;
   std::vector<const ForNode*> loops_;
   std::vector<const LetStmtNode*> lets_;
+  std::unordered_map<const Object*, const Object*> binders_;  ///< variables, and the Let or LetStmt that binds them
   std::vector<Arm> arms_;
   const BufferStoreNode* store_ = nullptr;         ///< store of the result whose value is visited
   MaybeInt executions_;                            ///< of the place that the walk is at, when asked for before

@@ -47,6 +47,38 @@ TEST(LLVMTest, AddsElementwise) {
   for (int i = 0; i < 35; ++i) EXPECT_EQ(y.Data<float>()[i], static_cast<float>(i) + 3.5f);
 }
 
+/// Copies of a body bind one variable to several values. What is known of the first one (that it isn't negative), or
+/// was computed with it, is wrong for the next.
+TEST(LLVMTest, EachLetOfAVariableCounts) {
+  const DataType i32 = DataType::Int(32);
+  const tir::Var t("t", i32), i("i", i32);
+  const tir::Buffer a = tir::DeclBuffer({PrimExpr(8)}, i32, "A"), b = tir::DeclBuffer({PrimExpr(16)}, i32, "B");
+  const PrimExpr third = tir::floordiv(t, PrimExpr(3)), here = tir::BufferLoad(a, {i});
+  const tir::Stmt first = tir::LetStmt(t, i, tir::BufferStore(b, third, {i}));
+  const PrimExpr twice = tir::Let(t, i, third) * 100 + tir::Let(t, here, third);
+  const tir::Stmt second = tir::LetStmt(t, here, tir::BufferStore(b, third * 100, {i}));
+  const tir::Stmt both = tir::BufferStore(b, twice, {i + 8});
+  const tir::Stmt body =
+      tir::For(i, PrimExpr(0), PrimExpr(8), tir::ForKind::kSerial, tir::SeqStmt(Array<tir::Stmt>{first, second, both}));
+  const tir::Var pa("a", DataType::Handle()), pb("b", DataType::Handle());
+  Map<tir::Var, tir::Buffer> buffers;
+  buffers.Set(pa, a);
+  buffers.Set(pb, b);
+  tir::PrimFunc func = WithAttr(tir::PrimFunc({pa, pb}, body, Type(), buffers), attr::kGlobalSymbol, String("f"));
+  NDArray x = NDArray::Empty({8}, i32), y = NDArray::Empty({16}, i32);
+  for (int k = 0; k < 8; ++k) x.Data<int32_t>()[k] = -5 * k;
+  Target target("llvm -mcpu=native");
+  auto module = targets::JitLLVM({func}, target);
+  auto f = reinterpret_cast<targets::RawFunction>(module->GetSymbol("f__raw"));
+  std::vector<void*> data{x.data_ptr(), y.data_ptr()};
+  ASSERT_EQ(f(data.data(), nullptr), 0);
+  for (int k = 0; k < 8; ++k) {
+    const int floor = static_cast<int>(std::floor(-5.0 * k / 3));
+    EXPECT_EQ(y.Data<int32_t>()[k], floor * 100) << k;
+    EXPECT_EQ(y.Data<int32_t>()[k + 8], k / 3 * 100 + floor) << k;
+  }
+}
+
 TEST(LLVMTest, MultipliesMatrices) {
   const int n = 13, m = 9, k = 17;
   te::Tensor a = te::Placeholder({PrimExpr(n), PrimExpr(k)}, kF32, "A");

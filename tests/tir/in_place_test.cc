@@ -33,6 +33,23 @@ TEST(InPlaceOperands, OtherElementsAreRead) {
   EXPECT_THAT(Operands("for (i: int32, 0, 64) { Z[i] = X[0] + Y[i] }"), ElementsAre(1));
 }
 
+TEST(InPlaceOperands, CopiesBindOneVariableToSeveralIndices) {
+  // The element read under the first binding isn't the one stored under the second, though both are called j.
+  const Var i("i", DataType::Int(32)), j("j", DataType::Int(32));
+  const DataType f32 = DataType::Float(32);
+  const Buffer x = DeclBuffer({PrimExpr(64)}, f32, "X"), z = DeclBuffer({PrimExpr(64)}, f32, "Z"),
+               sum = DeclBuffer({PrimExpr(1)}, f32, "sum");
+  const Stmt read = LetStmt(j, PrimExpr(63) - i, BufferStore(sum, BufferLoad(x, {j}), {PrimExpr(0)}));
+  const Stmt store = LetStmt(j, i, BufferStore(z, BufferLoad(sum, {PrimExpr(0)}), {j}));
+  const Stmt body =
+      Allocate(sum, For(i, PrimExpr(0), PrimExpr(64), ForKind::kSerial, SeqStmt(Array<Stmt>{read, store})));
+  const Var px("x", DataType::Handle()), pz("z", DataType::Handle());
+  Map<Var, Buffer> buffers;
+  buffers.Set(px, x);
+  buffers.Set(pz, z);
+  EXPECT_THAT(InPlaceOperands(PrimFunc({px, pz}, body, Type(), buffers)), IsEmpty());
+}
+
 TEST(InPlaceOperands, Vectors) {
   EXPECT_THAT(Operands("for (i: int32, 0, 8) { Z[ramp((i*8), 1, 8)] = X[ramp((i*8), 1, 8)] + broadcast(Y[i], 8) }"),
               ElementsAre(0));

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Expressions in C.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "targets/c/c_writer.h"
 #include "tir/passes/passes.h"
@@ -162,9 +164,19 @@ std::string CWriter::VisitExpr_(const tir::SelectNode* op) {
 
 std::string CWriter::VisitExpr_(const tir::LetNode* op) {
   std::string value = VisitExpr(op->value);
-  Line(StrCat("const ", CValueType(op->var.dtype()), " ", Name(op->var), " = ", value, ";"));
+  // Under another Let of the variable in this statement its name is taken, and what was computed there is of no use.
+  const bool again = std::any_of(memos_.begin(), memos_.end(), [&](const auto& m) { return m.count(op->var.get()); });
+  std::vector<std::unordered_map<const Object*, std::string>> outer;
+  if (again) {
+    outer = std::exchange(memos_, {{}});
+    names_.erase(op->var.get());
+  }
+  const std::string name = memos_.back()[op->var.get()] = Name(op->var);
+  Line(StrCat("const ", CValueType(op->var.dtype()), " ", name, " = ", value, ";"));
   ++temporaries_;
-  return VisitExpr(op->body);
+  std::string result = VisitExpr(op->body);
+  if (again) memos_ = std::move(outer);
+  return result;
 }
 
 std::string CWriter::VisitExpr_(const tir::BufferLoadNode* op) {

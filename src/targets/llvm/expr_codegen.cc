@@ -2,9 +2,11 @@
 // Arithmetic, comparisons, conversions and memory accesses.
 #include <llvm/IR/Intrinsics.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "ir/float_format.h"
 #include "targets/llvm/function_codegen.h"
@@ -445,9 +447,17 @@ Value* FunctionCodegen::VisitExpr_(const tir::ShuffleNode* op) {
 
 Value* FunctionCodegen::VisitExpr_(const tir::LetNode* op) {
   Value* value = VisitExpr(op->value);
+  // What was computed under another Let of the variable in this statement is of no use here.
+  const bool again = std::any_of(memos_.begin(), memos_.end(), [&](const Memo& m) { return m.count(op->var.get()); });
+  std::vector<Memo> outer;
+  if (again) outer = std::exchange(memos_, {{}});
   Bind(op->var, value);
+  non_negative_.erase(op->var.get());
   if (IsNonNegative(op->value)) non_negative_.insert(op->var.get());
-  return VisitExpr(op->body);
+  memos_.back()[op->var.get()] = value;
+  Value* result = VisitExpr(op->body);
+  if (again) memos_ = std::move(outer);
+  return result;
 }
 
 }  // namespace treadle::targets

@@ -40,6 +40,7 @@ void FunctionCodegen::Run(const std::vector<Var>& params, const tir::Stmt& body)
 
 void FunctionCodegen::Bind(const Var& var, Value* value, Value* wide) {
   vars_[var.get()] = value;
+  wide_vars_.erase(var.get());
   if (wide != nullptr) wide_vars_[var.get()] = wide;
 }
 
@@ -71,6 +72,8 @@ void FunctionCodegen::VisitStmt_(const tir::LetStmtNode* op) {
   Value* value = nullptr;
   InScope([&] { value = VisitExpr(op->value); });
   Bind(op->var, value);
+  // Copies of a body bind one variable several times: what was known of it before doesn't count.
+  non_negative_.erase(op->var.get());
   if (IsNonNegative(op->value)) non_negative_.insert(op->var.get());
   StmtBase::VisitStmt(op->body);
 }
@@ -150,6 +153,7 @@ void FunctionCodegen::VisitStmt_(const tir::ForNode* op) {
                              " is bound to a thread of a device, which the llvm "
                              "backend doesn't have"));
   }
+  non_negative_.erase(op->loop_var.get());
   if (IsNonNegative(op->min)) non_negative_.insert(op->loop_var.get());
   if (op->kind == tir::ForKind::kParallel && !in_parallel_ && !tir::is_const_int(op->extent, 1)) {
     ParallelLoop(op);

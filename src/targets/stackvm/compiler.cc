@@ -2,6 +2,7 @@
 // From TIR, schedulable or low-level, to the interpreter's bytecode.
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "targets/register.h"
 #include "targets/stackvm/program.h"
@@ -28,6 +29,9 @@ class VmCompiler : public tir::ExprFunctor<Lanes(const PrimExpr&)>, public tir::
  protected:
   using ExprBase = tir::ExprFunctor<Lanes(const PrimExpr&)>;
   using StmtBase = tir::StmtFunctor<void(const Stmt&)>;
+
+  /// Values computed on the way to the present position, and those of Lets around it.
+  using Memo = std::unordered_map<const Object*, Lanes>;
 
   struct View {
     Buffer source;
@@ -118,8 +122,15 @@ class VmCompiler : public tir::ExprFunctor<Lanes(const PrimExpr&)>, public tir::
     return result;
   }
   Lanes VisitExpr_(const tir::LetNode* op) override {
-    vars_[op->var.get()] = VisitExpr(op->value);
-    return VisitExpr(op->body);
+    Lanes value = VisitExpr(op->value);
+    // What was computed under another Let of the variable in this statement is of no use here.
+    const bool again = std::any_of(memos_.begin(), memos_.end(), [&](const Memo& m) { return m.count(op->var.get()); });
+    std::vector<Memo> outer;
+    if (again) outer = std::exchange(memos_, {{}});
+    vars_[op->var.get()] = memos_.back()[op->var.get()] = std::move(value);
+    Lanes result = VisitExpr(op->body);
+    if (again) memos_ = std::move(outer);
+    return result;
   }
   Lanes VisitExpr_(const tir::CallNode* op) override;
   Lanes VisitExpr_(const tir::BufferLoadNode* op) override {
@@ -438,7 +449,7 @@ class VmCompiler : public tir::ExprFunctor<Lanes(const PrimExpr&)>, public tir::
   std::unordered_map<const Object*, Lanes> vars_;
   std::unordered_map<const Object*, int32_t> buffer_ids_;
   std::unordered_map<const Object*, View> views_;
-  std::vector<std::unordered_map<const Object*, Lanes>> memos_;
+  std::vector<Memo> memos_;
   int32_t next_ = 0;
   int32_t pinned_ = 0;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Allocated buffers shrink to the part that is used where they live: a producer computed inside a consumer's loop
 // needs room for one step only.
+#include "arith/loop_scope.h"
 #include "tir/passes/pass_util.h"
 #include "treadle/arith/analyzer.h"
 
@@ -33,7 +34,7 @@ class RegionCollector : public StmtExprVisitor {
   void VisitStmt_(const ForNode* op) override {
     VisitExpr(op->min);
     VisitExpr(op->extent);
-    analyzer_.Bind(op->loop_var, Range::FromMinExtent(op->min, op->extent));
+    arith::LoopScope loop(analyzer_, op->loop_var, Range::FromMinExtent(op->min, op->extent));
     scope_.push_back({op->loop_var, Range::FromMinExtent(op->min, op->extent)});
     auto seen = std::exchange(seen_, {});
     VisitStmt(op->body);
@@ -58,6 +59,8 @@ class RegionCollector : public StmtExprVisitor {
       UsedRegion region;
       region.buffer = buffer;
       region.dims.resize(buffer->shape.size());
+      // Copies of a statement allocate under one pointer, and each uses a part of its own.
+      region.opaque = regions.count(buffer->data.get()) != 0;
       regions[buffer->data.get()] = region;
       depth_[buffer->data.get()] = scope_.size();
     }

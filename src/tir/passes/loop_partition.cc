@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops whose body tests boundaries (of imperfect splits, of padding) are cut into a part where the tests always hold,
 // without them, and the rest. A parallel loop isn't cut: its body gets two forms.
+#include "arith/loop_scope.h"
 #include "tir/passes/pass_util.h"
 #include "treadle/arith/analyzer.h"
 
@@ -10,7 +11,7 @@ namespace {
 using arith::IntSet;
 
 /// Comparisons that some if or if_then_else within a loop depends on, with the loops between.
-class ConditionCollector : public SharedExprVisitor {
+class ConditionCollector : public StmtExprVisitor {
  public:
   struct Condition {
     PrimExpr comparison;
@@ -22,10 +23,17 @@ class ConditionCollector : public SharedExprVisitor {
  protected:
   using StmtExprVisitor::VisitExpr_;
   using StmtExprVisitor::VisitStmt_;
+  void VisitExpr(const PrimExpr& e) override {
+    if (e->use_count() > 1 && !seen_.insert(e.get()).second) return;
+    StmtExprVisitor::VisitExpr(e);
+  }
   void VisitStmt_(const ForNode* op) override {
     inner_.emplace_back(op->loop_var, Range::FromMinExtent(op->min, op->extent));
     if (op->kind == ForKind::kSerial) serial_.insert(op->loop_var.get());
+    // What another loop shares with this one stands in other ranges here.
+    auto seen_outside = std::exchange(seen_, {});
     VisitStmt(op->body);
+    seen_ = std::move(seen_outside);
     inner_.pop_back();
   }
   void VisitStmt_(const IfThenElseNode* op) override {
@@ -56,6 +64,7 @@ class ConditionCollector : public SharedExprVisitor {
   }
   std::vector<std::pair<Var, Range>> inner_;
   std::unordered_set<const Object*> serial_, bound_;
+  std::unordered_set<const Object*> seen_;  ///< shared subexpressions of the loop's body
 };
 
 /// Replaces comparisons, given by identity, by true.
@@ -92,7 +101,7 @@ class Partitioner : public StmtExprMutator {
     const bool thread = op->kind == ForKind::kThreadBinding;
     const bool together = threads_around_ > 0 && HoldsThreads(op->body);
     const bool fit = (op->kind == ForKind::kSerial || op->kind == ForKind::kParallel) && !together;
-    analyzer_.Bind(op->loop_var, Range::FromMinExtent(op->min, op->extent));
+    arith::LoopScope own_range(analyzer_, op->loop_var, Range::FromMinExtent(op->min, op->extent));
     if (!fit || is_one(op->extent)) {
       threads_around_ += thread;
       Stmt result = StmtExprMutator::VisitStmt_(op);
@@ -103,10 +112,12 @@ class Partitioner : public StmtExprMutator {
     collector(op->body);
     if (op->kind == ForKind::kParallel) return VisitParallel(op, collector.conditions);
     PrimExpr low, high;  // the part without conditions: [low, high)
-    std::unordered_set<const Object*> removed;
+    std::unordered_set<const Object*> removed, kept;
     for (const auto& condition : collector.conditions) {
-      if (Narrow(op, condition, &low, &high)) removed.insert(condition.comparison.get());
+      (Narrow(op, condition, &low, &high) ? removed : kept).insert(condition.comparison.get());
     }
+    // One that stands in several places goes only where it holds in all of them.
+    for (const Object* comparison : kept) removed.erase(comparison);
     if (removed.empty()) return StmtExprMutator::VisitStmt_(op);
 
     const PrimExpr end = analyzer_.Simplify(op->min + op->extent);
@@ -118,7 +129,7 @@ class Partitioner : public StmtExprMutator {
       if (analyzer_.CanProveLessEqual(to, from)) return;
       Var var(op->loop_var->name_hint, op->loop_var.dtype());
       PrimExpr extent = analyzer_.Simplify(to - from);
-      analyzer_.Bind(var, Range::FromMinExtent(from, extent));
+      arith::LoopScope part_range(analyzer_, var, Range::FromMinExtent(from, extent));
       Map<Var, PrimExpr> vmap;
       vmap.Set(op->loop_var, var);
       Stmt copy = Substitute(body, vmap);
@@ -156,15 +167,17 @@ class Partitioner : public StmtExprMutator {
   Guarded GuardOf(const ForNode* op, const std::vector<ConditionCollector::Condition>& conditions, bool all) {
     Guarded result;
     PrimExpr low, high;
+    std::unordered_set<const Object*> kept;
     for (const auto& condition : conditions) {
-      if (!all && condition.in_serial_loop) continue;
-      if (!Narrow(op, condition, &low, &high)) {
+      bool holds = all || !condition.in_serial_loop;
+      if (holds && !Narrow(op, condition, &low, &high)) {
         PrimExpr most = MostOf(op, condition);
-        if (!most.defined()) continue;
-        result.guard = result.guard && (most <= make_zero(most.dtype()));
+        holds = most.defined();
+        if (holds) result.guard = result.guard && (most <= make_zero(most.dtype()));
       }
-      result.removed.insert(condition.comparison.get());
+      (holds ? result.removed : kept).insert(condition.comparison.get());
     }
+    for (const Object* comparison : kept) result.removed.erase(comparison);
     Clamp(op, &low, &high);
     result.guard = analyzer_.Simplify(op->loop_var >= low && op->loop_var < high && result.guard);
     return result;

@@ -32,7 +32,7 @@ class ValueAt : public FoldingMutator {
 class LoopStack {
  public:
   void Push(const ForNode* op) {
-    if (is_one(op->extent)) single_.Set(op->loop_var, op->min);
+    loops_.push_back(op);
     const bool unrolled = op->kind == ForKind::kUnrolled && is_zero(op->min);
     if (unrolled) unrolled_.push_back(op->loop_var);
     if (!unrolled && op->kind != ForKind::kVectorized) others_.insert(op->loop_var.get());
@@ -40,6 +40,7 @@ class LoopStack {
   void Pop(const ForNode* op) {
     if (!unrolled_.empty() && unrolled_.back().same_as(op->loop_var)) unrolled_.pop_back();
     others_.erase(op->loop_var.get());
+    loops_.pop_back();
   }
 
   /// A variable of an unrolled loop, and the last of its values for which a condition holds.
@@ -79,7 +80,7 @@ class LoopStack {
       std::vector<PrimExpr> linear = analyzer_.DetectLinear(difference, {var});
       if (!stored || linear.size() != 2) return std::nullopt;
       const int64_t* coefficient = AsConstInt(analyzer_.Simplify(linear[0]));
-      PrimExpr rest = analyzer_.Simplify(Substitute(linear[1], single_));
+      PrimExpr rest = analyzer_.Simplify(Substitute(linear[1], SingleValues()));
       if (coefficient == nullptr || *coefficient <= 0) return std::nullopt;
       // Of a constant bound unrolling leaves nothing beyond the end.
       if (AsConstInt(rest) != nullptr || UsesUnrolled(rest)) return std::nullopt;
@@ -87,6 +88,14 @@ class LoopStack {
       return Tail{var, cast(var.dtype(), last)};
     }
     return std::nullopt;
+  }
+  /// The variables of loops of one iteration.
+  Map<Var, PrimExpr> SingleValues() const {
+    Map<Var, PrimExpr> values;
+    for (const ForNode* loop : loops_) {
+      if (is_one(loop->extent)) values.Set(loop->loop_var, loop->min);
+    }
+    return values;
   }
   bool UsesUnrolled(const PrimExpr& e) const {
     return arith::UsesVar(e, [&](const VarNode* v) {
@@ -99,7 +108,7 @@ class LoopStack {
 
   std::vector<Var> unrolled_;
   std::unordered_set<const Object*> others_;
-  Map<Var, PrimExpr> single_;
+  std::vector<const ForNode*> loops_;
   arith::Analyzer analyzer_;
 };
 
@@ -130,11 +139,11 @@ class TailFinder : public StmtExprVisitor {
   }
   void VisitStmt_(const IfThenElseNode* op) override {
     const auto* store = op->then_case.as<BufferStoreNode>();
-    if (store != nullptr && loops_.TailsOf(op, store)) fine_.insert(store);
+    fine_ = store != nullptr && loops_.TailsOf(op, store) ? store : nullptr;
     StmtExprVisitor::VisitStmt_(op);
   }
   void VisitStmt_(const BufferStoreNode* op) override {
-    if (fine_.count(op) == 0) Refuse(op->buffer->data.get());
+    if (std::exchange(fine_, nullptr) != op) Refuse(op->buffer->data.get());
     StmtExprVisitor::VisitStmt_(op);
   }
   void VisitExpr_(const VarNode* op) override { Refuse(op); }  // its address goes elsewhere
@@ -145,7 +154,7 @@ class TailFinder : public StmtExprVisitor {
     if (it != allocations_.end() && it->second != nullptr) refused.insert(it->second);
   }
   std::unordered_map<const Object*, const Object*> allocations_;
-  std::unordered_set<const Object*> fine_;
+  const BufferStoreNode* fine_ = nullptr;  ///< what comes next, if it stores up to some end only
   LoopStack loops_;
 };
 

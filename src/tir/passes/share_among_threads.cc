@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/scoped_entry.h"
 #include "tir/passes/kernel_body.h"
 #include "tir/passes/pass_util.h"
 #include "tir/passes/split_host_device.h"
@@ -95,7 +96,7 @@ class ThreadUses : public StmtExprVisitor {
     conditions_.pop_back();
   }
   void VisitStmt_(const LetStmtNode* op) override {
-    lets_[op->var.get()] = Record(op->value);
+    ScopedEntry let(lets_, op->var.get(), Record(op->value));
     VisitStmt(op->body);
   }
   void VisitStmt_(const AllocateNode* op) override {
@@ -132,7 +133,7 @@ class ThreadUses : public StmtExprVisitor {
         Access(load->buffer->data.get());
         for (const ForNode* loop : loops_) loads_[loop].insert(load->buffer->data.get());
       } else if (const auto* let = node.as<LetNode>()) {
-        lets_[let->var.get()] = Record(let->value);
+        lets_[let->var.get()].Add(Record(let->value));  // of all Lets of the variable in `e`
       } else if (node.as<VarNode>()) {
         if (auto use = uses.find(node.get()); use != uses.end()) use->second.opaque = true;
         sources.vars.insert(node.get());

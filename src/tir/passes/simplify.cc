@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Index arithmetic in normal form; conditions that the ranges of loops decide; loops of one iteration; dead code.
+#include "arith/loop_scope.h"
 #include "tir/passes/pass_util.h"
 #include "treadle/arith/analyzer.h"
 
@@ -26,7 +27,7 @@ class Simplifier : public StmtExprMutator {
       vmap.Set(op->loop_var, min);
       return VisitStmt(Substitute(op->body, vmap));
     }
-    analyzer_.Bind(op->loop_var, Range::FromMinExtent(min, extent));
+    arith::LoopScope loop(analyzer_, op->loop_var, Range::FromMinExtent(min, extent));
     Stmt body = VisitStmt(op->body);
     if (IsNoOp(body)) return body;
     if (min.same_as(op->min) && extent.same_as(op->extent) && body.same_as(op->body)) return GetRef<Stmt>(op);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Barriers between accesses of memory that the threads of a block share.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "ir/scoped_entry.h"
 #include "tir/passes/kernel_body.h"
 #include "tir/passes/pass_util.h"
 #include "tir/passes/split_host_device.h"
@@ -140,8 +142,8 @@ class Synchronizer : public StmtExprMutator {
     return IfThenElse(op->condition, then_case, else_case, op->span);
   }
   Stmt VisitStmt_(const LetStmtNode* op) override {
-    if (Differs(op->value)) threads_.insert(op->var.get());
-    lets_.Set(op->var, Substitute(op->value, lets_));
+    ScopedEntry differs(differing_lets_, op->var.get(), Differs(op->value));
+    ScopedEntry let(lets_, op->var.get(), WithLets(op->value));
     const bool outer = std::exchange(at_once_, at_once_ || OnlyStores(op->body));
     Stmt result = StmtExprMutator::VisitStmt_(op);
     at_once_ = outer;
@@ -179,7 +181,7 @@ class Synchronizer : public StmtExprMutator {
   PrimExpr Own(const Buffer& buffer, const Array<PrimExpr>& indices) {
     const PrimExpr none{ObjectPtr<Object>()};
     if (shared_.count(buffer->data.get()) == 0 || indices.size() != 1) return none;
-    const PrimExpr index = analyzer_.Simplify(Substitute(indices[0], lets_));
+    const PrimExpr index = analyzer_.Simplify(WithLets(indices[0]));
     const std::vector<PrimExpr> linear = analyzer_.DetectLinear(index, axes_);
     if (linear.empty() || !is_const_int(analyzer_.Simplify(linear.back()))) return none;
     std::vector<std::pair<int64_t, int64_t>> steps;  // coefficient, extent
@@ -224,14 +226,25 @@ class Synchronizer : public StmtExprMutator {
   /// Whether the value may be another one in each thread of a block.
   bool Differs(const PrimExpr& e) const {
     bool found = UsesAnyVar(e, threads_);
-    PostOrderVisit(e, [&](const ObjectRef& node) { found |= node.as<BufferLoadNode>() != nullptr; });
+    PostOrderVisit(e, [&](const ObjectRef& node) {
+      auto let = differing_lets_.find(node.get());
+      found |= node.as<BufferLoadNode>() != nullptr || (let != differing_lets_.end() && let->second);
+    });
     return found;
+  }
+  /// `e` in terms of variables that statements of the kernel don't name.
+  PrimExpr WithLets(const PrimExpr& e) const {
+    return Substitute(e, [this](const Var& var) -> std::optional<PrimExpr> {
+      auto it = lets_.find(var.get());
+      return it == lets_.end() ? std::nullopt : std::optional<PrimExpr>(it->second);
+    });
   }
 
   Summary now_;
   std::vector<Var> axes_;         ///< of threads of the block
   std::vector<int64_t> extents_;  ///< theirs; -1: not constant
-  Map<Var, PrimExpr> lets_;
+  std::unordered_map<const Object*, PrimExpr> lets_;
+  std::unordered_map<const Object*, bool> differing_lets_;
   arith::Analyzer analyzer_;
   std::unordered_set<const Object*> shared_, threads_;
   int divergent_ = 0;

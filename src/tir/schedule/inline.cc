@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "ir/scoped_entry.h"
 #include "tir/bind_shared.h"
 #include "tir/block_access.h"
 #include "tir/schedule/primitives.h"
@@ -21,7 +22,7 @@ class LetRenewer : public ExprMutator {
   PrimExpr VisitExpr_(const LetNode* op) override {
     PrimExpr value = VisitExpr(op->value);
     Var var(op->var->name_hint, op->var.dtype());
-    renewed_.emplace(op->var.get(), var);
+    ScopedEntry renewed(renewed_, op->var.get(), var);
     return Let(var, value, VisitExpr(op->body));
   }
 
