@@ -122,6 +122,46 @@ TEST(CommonSubexpr, WhatOnlyOneCaseReadsIsNotReadBefore) {
   ExpectBody(CommonSubexpr, text, text);
 }
 
+TEST(CommonSubexpr, LetsOfOneVariableKeepWhatUsesItInside) {
+  // exp(t) looks the same in both, and may not be computed before them.
+  const Var t("t", DataType::Float(32)), i("i", DataType::Int(32));
+  const Buffer a = DeclBuffer({PrimExpr(64)}, DataType::Float(32), "A"),
+               b = DeclBuffer({PrimExpr(64)}, DataType::Float(32), "B");
+  const PrimExpr load = BufferLoad(a, {i}), shared = exp(t * t + t);
+  const PrimExpr value = Let(t, load, shared * shared) + Let(t, load + make_const(load.dtype(), 1), shared * shared);
+  PrimFunc func({a->data, b->data}, For(i, PrimExpr(0), PrimExpr(4), ForKind::kSerial, BufferStore(b, value, {i})));
+  EXPECT_EQ(FindFault(CommonSubexpr(func, LowerConfig())), "");
+}
+
+TEST(CompactBuffers, CopiesOfAnAllocationKeepTheRoomThatEachNeeds) {
+  const std::string text = R"(
+    allocate B_1: Buffer(B: Pointer(global float32), float32, [64], []);
+    for (i: int32, 0, %) { B_1[i] = A[i] }
+    A[0] = B_1[0])";
+  auto copy = [&](const char* extent) { return std::string(text).replace(text.find('%'), 1, extent); };
+  PrimFunc one = ParsePrimFunc(kHead + copy("32") + "}"), two = ParsePrimFunc(kHead + copy("4") + "}");
+  // The second copy of the statement needs less than the first one.
+  const auto* first = one->body.as<AllocateNode>();
+  const auto* second = two->body.as<AllocateNode>();
+  Map<Var, PrimExpr> same;
+  same.Set(second->buffer->data, first->buffer->data);
+  PrimFunc both = one;
+  both.CopyOnWrite()->body = SeqStmt(Array<Stmt>{one->body, Substitute(two->body, same)});
+  const std::string after = AsText(CompactBuffers(both, LowerConfig()), false);
+  EXPECT_THAT(after, Not(HasSubstr("[4]")));
+}
+
+TEST(UnrollLoop, CountsOfStepsMayExceedEveryNumber) {
+  std::string text = "A[0] = 1f32";
+  for (const char* var : {"a", "b", "c", "d"}) {
+    text = std::string("for (") + var + ": int64, 0i64, 100000000i64) { " + text + " }";
+  }
+  LowerConfig config;
+  config.unroll_max_step = 16;
+  PrimFunc before = ParsePrimFunc(kHead + text + "}");
+  EXPECT_EQ(AsText(UnrollLoop(before, config), false), AsText(before, false));
+}
+
 TEST(AlignStorage, RowsBeginAtMultiplesOfTheFactor) {
   const std::string after = AsText(AlignStorage(ParsePrimFunc(std::string(kHead) + R"(
     allocate B_1: Buffer(B: Pointer(float32), float32, [4, 10], []) annotations {"storage_alignment": [[0, 8, 4]]};

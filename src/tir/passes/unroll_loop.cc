@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops marked unrolled are written out; so are small serial ones where a pragma or the configuration asks for it.
+#include <limits>
+
 #include "tir/passes/pass_util.h"
 
 namespace treadle::tir {
@@ -71,12 +73,12 @@ class LoopUnroller : public StmtExprMutator {
     bool unroll = extent != nullptr && loop->kind == ForKind::kUnrolled;
     if (extent != nullptr && loop->kind == ForKind::kSerial && !loop->annotations.contains("no_unroll")) {
       const bool few_steps =
-          max_step_ > 0 && *extent <= max_step_ && body_steps * *extent <= max_step_ && depth_ < max_depth_;
+          max_step_ > 0 && *extent <= max_step_ && Times(body_steps, *extent) <= max_step_ && depth_ < max_depth_;
       unroll = few_steps || *extent <= max_extent_;
       unroll = unroll || *extent == 1;
     }
     if (!unroll) {
-      steps_ += body_steps * (extent != nullptr ? *extent : 16);
+      steps_ = Plus(steps_, Times(body_steps, extent != nullptr ? *extent : 16));
       depth_ = std::max(outer_depth, depth_ + 1);
       if (loop->kind != ForKind::kUnrolled) return stmt;
       // A part of a loop that was cut where only the run tells: it stays a loop.
@@ -84,7 +86,7 @@ class LoopUnroller : public StmtExprMutator {
       serial.CopyOnWrite()->kind = ForKind::kSerial;
       return serial;
     }
-    steps_ += body_steps * *extent;
+    steps_ = Plus(steps_, Times(body_steps, *extent));
     depth_ = std::max(outer_depth, depth_);
     if (*extent > kMaxCopies) {
       throw Error(StrCat("loop ", loop->loop_var->name_hint, " of extent ", *extent, " is too long to be unrolled (",
@@ -96,6 +98,16 @@ class LoopUnroller : public StmtExprMutator {
       copies.push_back(ConstantBinder(loop->loop_var.get(), value).Rewrite(loop->body));
     }
     return copies.empty() ? NoOp() : SeqStmt::Flatten(copies);
+  }
+
+  // Counts of steps end at the largest number: a nest may have more.
+  static int64_t Times(int64_t a, int64_t b) {
+    int64_t result = 0;
+    return __builtin_mul_overflow(a, b, &result) ? std::numeric_limits<int64_t>::max() : result;
+  }
+  static int64_t Plus(int64_t a, int64_t b) {
+    int64_t result = 0;
+    return __builtin_add_overflow(a, b, &result) ? std::numeric_limits<int64_t>::max() : result;
   }
 
   static constexpr int64_t kMaxCopies = 4096;

@@ -128,7 +128,6 @@ ScheduleState::ScheduleState(PrimFunc func) : func_(std::move(func)) {
   }
   // Handles go by name, so names are made unique.
   std::set<std::string> names;
-  std::unordered_map<const Object*, Stmt> renamed;
   std::vector<PlacedBlock> blocks = AllBlocks();
   bool clash = false;
   for (const PlacedBlock& b : blocks) clash |= !names.insert(b.name()).second;
@@ -228,20 +227,23 @@ void ScheduleState::ReplaceMany(const std::unordered_map<const Object*, Stmt>& r
     auto it = replacements.find(stmt.get());
     if (it != replacements.end()) return it->second;
     return WithEnoughStack([&] {
+      // A SeqStmt that shrank to one statement has no children by identity any more: rebuilt in one go.
+      if (const auto* op = stmt.as<SeqStmtNode>()) {
+        Array<Stmt> seq;
+        bool same = true;
+        for (const Stmt& s : op->seq) {
+          Stmt rewritten = rewrite(s);
+          same = same && rewritten.same_as(s);
+          if (rewritten.defined()) seq.push_back(rewritten);
+        }
+        if (same) return stmt;
+        return seq.empty() ? Stmt() : SeqStmt::Flatten(seq);
+      }
       Stmt result = stmt;
       for (const Stmt& child : ChildrenOf(stmt)) {
         Stmt rewritten = rewrite(child);
         if (rewritten.same_as(child)) continue;
         if (!result.defined()) break;
-        // A SeqStmt that shrank to one statement has no children by identity any more: rebuild in one go.
-        if (stmt.as<SeqStmtNode>()) {
-          Array<Stmt> seq;
-          for (const Stmt& s : stmt.as<SeqStmtNode>()->seq) {
-            Stmt r = rewrite(s);
-            if (r.defined()) seq.push_back(r);
-          }
-          return seq.empty() ? Stmt() : SeqStmt::Flatten(seq);
-        }
         result = WithChild(result, child, rewritten);
       }
       return result;
