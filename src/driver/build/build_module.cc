@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <unordered_map>
 #include <utility>
 
 #include "driver/lower/device_code.h"
@@ -117,11 +116,13 @@ std::string SymbolOf(const GlobalVar& var, const tir::PrimFunc& func) {
 /// Functions interpreted, and texts of backends that make text.
 class TextModule : public runtime::ModuleNode {
  public:
-  TextModule(std::string kind, std::string source, std::unordered_map<std::string, tir::PrimFunc> funcs)
+  TextModule(std::string kind, std::string source, std::vector<std::pair<std::string, tir::PrimFunc>> funcs)
       : kind_(std::move(kind)), source_(std::move(source)), funcs_(std::move(funcs)) {}
   std::string module_type() const override { return kind_; }
   PackedFunc GetFunction(const std::string& name) const override {
-    auto it = name == runtime::kEntryFunction ? funcs_.begin() : funcs_.find(name);
+    auto it = name == runtime::kEntryFunction
+                  ? Entry()
+                  : std::find_if(funcs_.begin(), funcs_.end(), [&](const auto& f) { return f.first == name; });
     if (it == funcs_.end() || kind_ != "stackvm") return PackedFunc();
     std::vector<tir::Buffer> numbers;
     tir::PrimFunc func = NumbersAsTensors(it->second, &numbers);
@@ -149,6 +150,14 @@ class TextModule : public runtime::ModuleNode {
   TREADLE_NODE(TextModule, runtime::ModuleNode, "driver.TextModule")
 
  private:
+  using Functions = std::vector<std::pair<std::string, tir::PrimFunc>>;
+
+  /// As in modules of machine code: the function that is marked, or else the first.
+  Functions::const_iterator Entry() const {
+    auto marked = std::find_if(funcs_.begin(), funcs_.end(),
+                               [](const auto& f) { return f.second->HasNonzeroAttr("tir.is_entry_func"); });
+    return marked == funcs_.end() ? funcs_.begin() : marked;
+  }
   Module Bytecode() const {
     std::vector<tir::PrimFunc> funcs;
     for (const auto& [name, func] : funcs_) {
@@ -164,7 +173,7 @@ class TextModule : public runtime::ModuleNode {
   }
 
   std::string kind_, source_;
-  std::unordered_map<std::string, tir::PrimFunc> funcs_;
+  Functions funcs_;  ///< in the order of the module
 };
 
 }  // namespace
@@ -186,7 +195,7 @@ Module BuildModule(const IRModule& module, const Target& target) {
   targets::RegisterAllBackends();
   IRModule lowered = LowerModule(module, target, false);
   std::vector<tir::PrimFunc> funcs;
-  std::unordered_map<std::string, tir::PrimFunc> by_name;
+  std::vector<std::pair<std::string, tir::PrimFunc>> by_name;
   for (const auto& [var, func] : lowered->functions) {
     tir::PrimFunc prim = Downcast<tir::PrimFunc>(func);
     const std::string symbol = SymbolOf(var, prim);
@@ -198,7 +207,7 @@ Module BuildModule(const IRModule& module, const Target& target) {
     const std::string reason = targets::GetBackend(target->kind).check(checked, target);
     if (!reason.empty()) throw TargetError(StrCat("function ", symbol, ": ", reason));
     funcs.push_back(prim);
-    by_name.emplace(symbol, prim);
+    by_name.emplace_back(symbol, prim);
   }
   if (funcs.empty()) throw Error("there is no loop-level function to build");
   if (target->kind == "llvm") {

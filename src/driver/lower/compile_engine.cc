@@ -21,6 +21,7 @@
 #include "treadle/relay/expr_functor.h"
 #include "treadle/runtime/registry.h"
 #include "treadle/te/schedule.h"
+#include "treadle/tir/schedule.h"
 #include "treadle/tir/stmt.h"
 
 namespace treadle::driver {
@@ -37,6 +38,9 @@ std::string DescribeSource(const relay::Function& func) {
   });
   return text;
 }
+
+/// Attribute of a kernel that has the default loops because its schedule can't be made for symbolic sizes: the reason.
+constexpr const char* kUnscheduled = "unscheduled";
 
 bool HasSymbolicDims(const Array<te::Tensor>& tensors) {
   for (const te::Tensor& tensor : tensors) {
@@ -88,13 +92,12 @@ void LowerKernel(Kernel* kernel) {
   const LowerOptions options = LowerOptions::FromContext();
   try {
     kernel->scheduled = ops::SchedulePrimFunc(func, kernel->target);
-    kernel->lowered = LowerPrimFunc(kernel->scheduled, kernel->target, options);
-  } catch (const Error&) {
-    // Schedules are made for constant sizes: one that doesn't do for symbolic ones isn't a reason to fail.
+  } catch (const tir::ScheduleError& e) {
+    // Schedules are made for constant sizes: one that doesn't do for symbolic ones isn't a reason to fail, but slow.
     if (!HasSymbolicDims(args)) throw;
-    kernel->scheduled = func;
-    kernel->lowered = LowerPrimFunc(func, kernel->target, options);
+    kernel->scheduled = WithAttr(func, kUnscheduled, String(e.what()));
   }
+  kernel->lowered = LowerPrimFunc(kernel->scheduled, kernel->target, options);
   kernel->lowered = tir::WithInPlaceOperands(kernel->lowered);
 }
 

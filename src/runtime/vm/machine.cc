@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 
 #include "runtime/vm/shape_plans.h"
@@ -45,13 +46,12 @@ int64_t ReadElement(const NDArrayNode* tensor, int64_t index) {
            : dtype.bits() == 16 ? read(uint16_t{})
                                 : read(uint8_t{});
   }
-  if (dtype == DataType::Float(32))
-    return static_cast<int64_t>(std::clamp(static_cast<double>([&] {
-                                             float v;
-                                             std::memcpy(&v, data + index * 4, 4);
-                                             return v;
-                                           }()),
-                                           -9e18, 9e18));
+  if (dtype == DataType::Float(32)) {
+    float v;
+    std::memcpy(&v, data + index * 4, 4);
+    // As casts do: saturating, and 0 for NaN.
+    return std::isnan(v) ? 0 : static_cast<int64_t>(std::clamp(static_cast<double>(v), -9e18, 9e18));
+  }
   throw DTypeError(StrCat("a number is read from a tensor of type ", dtype));
 }
 

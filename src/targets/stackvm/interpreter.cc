@@ -377,7 +377,7 @@ void Machine::CallPacked(const VmInstruction& in) {
     if (in.extra != 0) {
       d.f = value;
     } else {
-      d.i = static_cast<int64_t>(value);
+      d.i = FloatToInt(DataType::kInt, 64, value);
     }
   }
 }
