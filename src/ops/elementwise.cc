@@ -88,7 +88,10 @@ PrimExpr LogicalNot(PrimExpr x) {
 
 PrimExpr Copy(PrimExpr x) { return x; }
 PrimExpr NearestEven(PrimExpr x) { return tir::nearbyint(std::move(x)); }
-PrimExpr Negative(PrimExpr x) { return tir::make_zero(x.dtype()) - x; }
+PrimExpr Negative(PrimExpr x) {
+  if (x.dtype().is_floating()) return tir::neg(std::move(x));  // 0 - x would make 0 of 0 instead of -0
+  return tir::make_zero(x.dtype()) - x;
+}
 
 /// x * tanh(log(1 + exp(x))). With n = exp(x) * (exp(x) + 2), that is x * n / (n + 2): one exponential, nothing
 /// cancels.

@@ -54,7 +54,7 @@ struct Moments {
   Moments(NodeImport& n, const Expr& x, const Axes& axes, double epsilon, bool centered = true) {
     deviation = x;
     if (centered) {
-      mean = n.Call("mean", {x}, {{"axis", axes}, {"keepdims", true}});
+      mean = Mean(n, x, axes);
       deviation = n.Call("subtract", {x, mean});
     }
     Expr square = n.Call("multiply", {deviation, deviation});
@@ -62,6 +62,20 @@ struct Moments {
     DataType dtype = TypeOf(x)->dtype;
     Expr root = n.Call("sqrt", {n.Call("add", {variance, n.Scalar(dtype, epsilon)})});
     inv_std = n.Call("divide", {n.Scalar(dtype, 1), root});
+  }
+
+ private:
+  /// The mean of the differences from the first element, and that element. What rounding leaves in a sum of large
+  /// numbers would be divided by the deviation: of a row of equal ones by sqrt(epsilon) alone.
+  static Expr Mean(NodeImport& n, const Expr& x, const Axes& axes) {
+    const AttrList attrs{{"axis", axes}, {"keepdims", true}};
+    Expr first = x;
+    for (int64_t axis : axes) {
+      const int64_t* size = AsConstInt(TypeOf(x)->shape[static_cast<size_t>(axis)]);
+      if (size == nullptr || *size == 0) return n.Call("mean", {x}, attrs);
+      first = n.Slice(first, static_cast<int>(axis), 0, 1);
+    }
+    return n.Call("add", {n.Call("mean", {n.Call("subtract", {x, first})}, attrs), first});
   }
 };
 

@@ -464,7 +464,9 @@ const std::map<std::string, Function>& WideFunctions() {
          PrimExpr t = m.Bind(a[0] - m.Num(a[0], 1));
          PrimExpr near = m.Log1p(m.Bind(t + m.Sqrt(t * (t + m.Num(t, 2)))), log_terms(full));
          PrimExpr huge = m.Bind(m.Log(a[0], log_terms(full)) + m.Num(t, kLn2));
-         return select(a[0] > m.Num(t, 1e18), huge, near);
+         // Below 1 there is none; the formulas may well yield a number there.
+         PrimExpr nan = m.Num(t, std::numeric_limits<double>::quiet_NaN());
+         return select(a[0] < m.Num(t, 1), nan, select(a[0] > m.Num(t, 1e18), huge, near));
        }},
       {"atanh",
        [](MathBuilder& m, const Args& a, bool full) {
