@@ -99,6 +99,8 @@ std::optional<Expr> BroadcastOperand(LayoutArgs& args, size_t i, const Shape& fu
   Shape aligned(missing, 1);
   aligned.insert(aligned.end(), shape.begin(), shape.end());
   if (aligned[1] == -1) return std::nullopt;
+  // One channel that fills a block with others: the block must come from the operand that is in the layout.
+  if (missing == 0 && aligned[1] == full[1] && args.Layout(i) == layout) return args.Get(i, layout);
   if (aligned[1] == 1) {
     // The same for all channels: one more dimension of extent 1.
     if (!is_static) return ExpandDims(ExpandDims(args.Get(i, ""), 0, missing), 4, 1);

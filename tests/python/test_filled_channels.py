@@ -55,6 +55,12 @@ def last_part_filled(net):
     return net.conv(net.add("Concat", net.conv("x", 12, 32), net.conv("x", 12, 44, 3), axis=1), 76, 20)
 
 
+def one_channel_broadcast(net):
+    """What is broadcast to the result is the only operand in blocks."""
+    mean = net.add("GlobalAveragePool", net.conv("x", 12, 1, 3))
+    return net.add("Max", net.normal(5, 7), mean)
+
+
 def gate(net):
     x = net.conv("x", 12, 28)
     y = net.add("Relu", net.conv(net.add("GlobalAveragePool", x), 28, 5))
@@ -139,9 +145,9 @@ def transposed(net):
     return net.conv(x, 12, 12)
 
 
-@pytest.mark.parametrize("build", [residual, concatenated, last_part_filled, gate, functions_without_bounds, scaled,
-                                   pooled, shuffled, narrow_groups, shuffled_groups, shuffled_for_others, wide_groups,
-                                   transposed])
+@pytest.mark.parametrize("build", [residual, concatenated, last_part_filled, one_channel_broadcast, gate,
+                                   functions_without_bounds, scaled, pooled, shuffled, narrow_groups, shuffled_groups,
+                                   shuffled_for_others, wide_groups, transposed])
 @pytest.mark.parametrize("batch, width", [(1, 256), (2, 256), (1, 512)])
 def test_filled_channels(build, batch, width):
     if batch == 2 and build is shuffled:
