@@ -2,6 +2,7 @@
 #include <mutex>
 
 #include "ops/attention.h"
+#include "ops/check.h"
 #include "ops/families.h"
 #include "ops/qnn.h"
 #include "treadle/ops/compute.h"
@@ -32,6 +33,7 @@ void RegisterAllOps() {
     RegisterSortOps();
     RegisterScanOps();
     RegisterScatterOps();
+    RegisterCheckOps();
     RegisterDynamicOps();
     RegisterGridOps();
     RegisterBlockOps();

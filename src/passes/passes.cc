@@ -2,6 +2,7 @@
 // The one list of passes over graph IR that can be named: in `required`, on the command line and in Python.
 #include "treadle/passes/passes.h"
 
+#include "passes/check_indices.h"
 #include "passes/fuse_attention.h"
 #include "passes/qnn_passes.h"
 #include "passes/recognize_activations.h"
@@ -49,6 +50,7 @@ void RegisterPasses() {
   RegisterPass("FirstOrderGradient", [] { return transform::FirstOrderGradient(); });
   RegisterPass("AlterOpLayout", [] { return transform::AlterOpLayout(); });
   RegisterPass("PlanDevices", [] { return transform::PlanDevices(/*default_device_type=*/1); });
+  RegisterPass("CheckIndices", [] { return transform::CheckIndices(); });
   RegisterPass("LabelOps", [] { return transform::LabelOps(); });
 }
 

@@ -3,6 +3,7 @@
 
 #include "runtime/current_device.h"
 #include "runtime/time_evaluator.h"
+#include "treadle/base/error.h"
 #include "treadle/runtime/module.h"
 #include "treadle/runtime/registry.h"
 #include "treadle/runtime/thread_pool.h"
@@ -65,6 +66,26 @@ void AddDeviceFunctions(const AddBuiltin& add) {
       PackedFunc::FromTyped([](int type, int id) { SetCurrentDevice({static_cast<DLDeviceType>(type), id}); }));
 }
 
+/// Called by check_values (src/ops/check.cc) for a value that breaks its rule.
+void ReportValue(const std::string& rule, const std::string& where, const std::string& what, int64_t value,
+                 int64_t limit) {
+  std::string text = StrCat(where, ": ", what, " ", value);
+  if (rule == "index") {
+    text += StrCat(" is out of range for ", limit, " elements; expected ", -limit, " to ", limit - 1);
+  } else if (rule == "at_most") {
+    text += StrCat(" is out of range; expected 0 to ", limit);
+  } else if (rule == "not_zero") {
+    text += "; expected anything else";
+  } else if (rule == "total") {
+    text += value < 0 ? "; expected none below 0" : StrCat(" in all; expected ", limit);
+  } else {
+    text += StrCat("; expected 1 or ", limit);
+  }
+  throw RuntimeError(text);
+}
+
+void AddCheckFunctions(const AddBuiltin& add) { add("runtime.ReportValue", PackedFunc::FromTyped(&ReportValue)); }
+
 }  // namespace
 
 void ForEachBuiltin(const AddBuiltin& add) {
@@ -72,6 +93,7 @@ void ForEachBuiltin(const AddBuiltin& add) {
   AddThreadFunctions(add);
   AddModuleFunctions(add);
   AddDeviceFunctions(add);
+  AddCheckFunctions(add);
   AddGraphExecutorFunctions(add);
   AddLibraryFunctions(add);
   AddMetadataFunctions(add);

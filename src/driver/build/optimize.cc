@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "driver/graph/why_not_graph.h"
+#include "driver/lower/device_code.h"
+#include "passes/check_indices.h"
 #include "passes/fuse_attention.h"
 #include "passes/qnn_passes.h"
 #include "passes/recognize_activations.h"
@@ -159,6 +161,8 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& targets, const Pass& pa
       DynamicToStatic(),
       FoldConstant(),
   };
+  // What runs on a device can't stop the model: indices out of range are read as the nearest there.
+  if (one_device && !IsDevice(targets.default_target())) passes.push_back(CheckIndices());
   // Equal or parallel calls may be on different devices.
   if (one_device) passes.push_back(EliminateCommonSubexpr());
   passes.push_back(SimplifyExpr());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/shape_values.h"
 #include "treadle/ir/structural.h"
 
@@ -40,6 +41,10 @@ Array<PrimExpr> Hints(const std::optional<std::vector<PrimExpr>>& elements, int6
   return hints;
 }
 
+bool AllKnown(const std::optional<std::vector<PrimExpr>>& elements) {
+  return elements && std::all_of(elements->begin(), elements->end(), [](const PrimExpr& e) { return e.defined(); });
+}
+
 /// Numbers 0, 1, .. below a count.
 Expr Iota(NodeImport& n, const Expr& count) { return n.Call("dyn.iota", {ScalarOf(n, count)}); }
 
@@ -51,13 +56,9 @@ Expr DimOf(NodeImport& n, const Expr& x, int axis) {
   return n.Call("take", {ShapeOf(n, x), IntScalar(n, axis)}, {{"axis", int64_t{0}}, {"mode", "error"}});
 }
 
-Expr DynamicFromStart(NodeImport& n, const Expr& indices, const Expr& data, int axis) {
-  DataType dtype = TypeOf(indices)->dtype;
-  if (!dtype.is_integral()) n.Invalid(StrCat("the indices are ", dtype, ", expected integers"));
-  if (!dtype.is_int()) return indices;
-  Expr negative = n.Call("less", {indices, n.Scalar(dtype, 0)});
-  Expr moved = n.Call("add", {indices, n.Cast(DimOf(n, data, axis), dtype)});
-  return n.Call("where", {negative, moved, indices});
+Expr CheckedValues(NodeImport& n, const Expr& values, const char* rule, const Expr& limits, const char* what) {
+  return n.Call("check_values", {values, limits},
+                {{"rule", std::string(rule)}, {"where", n.span().str()}, {"what", std::string(what)}});
 }
 
 /// Sizes that are those of the operand are copied, one that isn't known is what is left; with more of them the shape is
@@ -153,17 +154,46 @@ Expr ImportDynamicSlice(NodeImport& n) {
   if (static_cast<int64_t>(axes.size()) != length) n.Invalid("'axes' has another length than 'starts'");
   if (auto known = KnownElements(steps)) {
     if (std::count(known->begin(), known->end(), 0) != 0) n.Invalid("a step is 0");
+  } else {
+    steps = CheckedValues(n, steps, "not_zero", IntScalar(n, 0), "step");
   }
   Ints zeros(static_cast<size_t>(length), 0);
   return n.Call("dyn.strided_slice", {x, begin, end, steps},
                 {{"begin", zeros}, {"end", zeros}, {"strides", zeros}, {"axes", axes}, {"slice_mode", "end"}});
 }
 
+/// Both the operand and the shape are broadcast: where the shape says 1, the operand's size stays.
 Expr ImportDynamicExpand(NodeImport& n) {
-  Expr shape = n.Cast(n.In(1), kInt64);
+  Expr x = n.In(0), shape = n.Cast(n.In(1), kInt64);
   auto elements = ShapeElements(shape);
-  return n.Call("dyn.broadcast_to", {n.In(0), shape},
-                {{"shape", ObjectRef(Hints(elements, ListLength(n, 1, "shape")))}, {"dtype", n.DType(0)}});
+  const Array<PrimExpr>& own = TypeOf(x)->shape;
+  const int64_t length = ListLength(n, 1, "shape"), rank = n.Rank(0), out_rank = std::max(length, rank);
+  auto with_ones = [&](const Expr& sizes, int64_t count) {
+    if (count == out_rank) return sizes;
+    Expr ones = n.IntVector(Ints(static_cast<size_t>(out_rank - count), 1));
+    return count == 0 ? ones : n.Concat({ones, sizes}, 0);
+  };
+  if (out_rank == 0) return x;
+  Expr sizes = with_ones(ShapeOf(n, x), rank);
+  shape = with_ones(shape, length);
+  if (!AllKnown(elements)) shape = CheckedValues(n, shape, "broadcast", sizes, "size");
+  Array<PrimExpr> hints;
+  for (int64_t i = 0; i < out_rank; ++i) {
+    const int64_t at = i - (out_rank - length), from = i - (out_rank - rank);
+    const PrimExpr element = at < 0     ? PrimExpr(int64_t{1})
+                             : elements ? (*elements)[static_cast<size_t>(at)]
+                                        : PrimExpr();
+    const int64_t* known = element.defined() ? AsConstInt(element) : nullptr;
+    const int64_t* size = from < 0 ? nullptr : AsConstInt(own[static_cast<size_t>(from)]);
+    PrimExpr hint(int64_t{-1});
+    if (known != nullptr && *known > 1) hint = element;
+    if (known != nullptr && *known == 1 && from < 0) hint = PrimExpr(int64_t{1});
+    if (known != nullptr && *known == 1 && size != nullptr && *size > 0) hint = PrimExpr(*size);
+    if (size != nullptr && *size > 1) hint = PrimExpr(*size);
+    hints.push_back(hint);
+  }
+  shape = n.Call("where", {n.Call("equal", {shape, IntScalar(n, 1)}), sizes, shape});
+  return n.Call("dyn.broadcast_to", {x, shape}, {{"shape", ObjectRef(hints)}, {"dtype", n.DType(0)}});
 }
 
 Expr ImportDynamicPad(NodeImport& n) {
@@ -205,6 +235,7 @@ std::vector<Expr> ImportDynamicSplit(NodeImport& n, int axis) {
     sizes = n.version() >= 13 ? n.Cast(n.In(1), kInt64) : n.IntVector(n.Ints("split"));
     if (n.version() < 13 && static_cast<int64_t>(n.Ints("split").size()) != outputs)
       n.Invalid("'split' has another length");
+    sizes = CheckedValues(n, sizes, "total", DimOf(n, x, axis), "size of a part");
   } else {
     int64_t count = n.Int("num_outputs", outputs);
     if (count != outputs) n.Invalid(StrCat("'num_outputs' is ", count, ", the node has ", outputs));
@@ -230,6 +261,7 @@ Expr ImportDynamicRange(NodeImport& n) {
   Expr span = n.Call("subtract", {limit, start}), count;
   auto step = dtype.is_integral() ? KnownElements(delta) : std::nullopt;
   if (step && (*step)[0] == 0) n.Invalid("'delta' is 0");
+  if (dtype.is_integral() && !step) delta = CheckedValues(n, delta, "not_zero", IntScalar(n, 0), "delta");
   if (step && (*step)[0] == 1) {
     count = n.Cast(span, kInt64);
   } else {
@@ -269,6 +301,7 @@ std::vector<Expr> ImportDynamicTopK(NodeImport& n, int axis) {
   Expr x = n.In(0), k = n.version() == 1 ? IntScalar(n, n.Int("k")) : n.Cast(ScalarOf(n, n.In(1)), kInt64);
   bool largest = n.Flag("largest", true);
   n.Ignore({"sorted"});
+  k = CheckedValues(n, k, "at_most", DimOf(n, x, axis), "K");
   Expr both = n.Call(
       "topk", {x},
       {{"k", int64_t{0}}, {"axis", int64_t{axis}}, {"ret_type", "both"}, {"is_ascend", !largest}, {"dtype", kInt64}});

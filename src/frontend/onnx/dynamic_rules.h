@@ -10,8 +10,6 @@ namespace treadle::onnx {
 
 /// Dimension `axis` as an int64 scalar.
 relay::Expr DimOf(NodeImport& n, const relay::Expr& x, int axis);
-/// Indices counted from 0, where negative ones count from the end of the dimension.
-relay::Expr DynamicFromStart(NodeImport& n, const relay::Expr& indices, const relay::Expr& data, int axis);
 
 relay::Expr ImportDynamicReshape(NodeImport& n);
 relay::Expr ImportDynamicFlatten(NodeImport& n, int axis);

@@ -12,44 +12,34 @@ namespace {
 using relay::Expr;
 using Ints = std::vector<int64_t>;
 
-/// The indices of input `i`, counted from 0: negative ones count from the end of a dimension of `size`. Known ones out
-/// of range are an error.
-Expr FromStart(NodeImport& n, size_t i, const Expr& data, int axis) {
-  const int64_t* extent = AsConstInt(TypeOf(data)->shape[static_cast<size_t>(axis)]);
-  if (extent == nullptr) return DynamicFromStart(n, n.In(i), data, axis);
-  int64_t size = *extent;
-  Expr indices = n.In(i);
+/// The indices of input `i` into an axis of the operand. Negative ones count from the end; known ones out of range are
+/// an error, others when the model runs (CheckIndices).
+Expr Indices(NodeImport& n, size_t i, int axis) {
   DataType dtype = n.DType(i);
   if (!dtype.is_integral()) n.Invalid(StrCat("the indices are ", dtype, ", expected integers"));
-  if (n.IsKnown(i)) {
+  const int64_t* size = AsConstInt(TypeOf(n.In(0))->shape[static_cast<size_t>(axis)]);
+  if (n.IsKnown(i) && size != nullptr) {
     for (int64_t index : IntsOf(n.Constant(i, "indices"))) {
-      if (index < -size || index >= size) n.Invalid(StrCat("index ", index, " is out of range for ", size));
+      if (index < -*size || index >= *size) n.Invalid(StrCat("index ", index, " is out of range for ", *size));
     }
   }
-  if (!dtype.is_int()) return indices;
-  Expr negative = n.Call("less", {indices, n.Scalar(dtype, 0)});
-  Expr moved = n.Call("add", {indices, n.Scalar(dtype, static_cast<double>(size))});
-  return n.Call("where", {negative, moved, indices});
+  return n.In(i);
 }
 
-/// Negative indices count from the end; others out of range are an error, when compiling or when running.
 Expr ImportGather(NodeImport& n) {
   int rank = n.Rank(0);
   if (rank < 1) n.Invalid("the operand is a scalar");
   int axis = n.Axis(n.Int("axis", 0), rank);
-  const int64_t* size = AsConstInt(TypeOf(n.In(0))->shape[static_cast<size_t>(axis)]);
-  if (n.IsKnown(1) && size != nullptr) FromStart(n, 1, n.In(0), axis);
-  return n.Call("take", {n.In(0), n.In(1)}, {{"axis", int64_t{axis}}, {"mode", "error"}});
+  return n.Call("take", {n.In(0), Indices(n, 1, axis)}, {{"axis", int64_t{axis}}, {"mode", "error"}});
 }
 
 Expr ImportGatherElements(NodeImport& n) {
   if (n.Rank(0) < 1 || n.Rank(0) != n.Rank(1)) n.Invalid("the operands have different ranks, or rank 0");
   int axis = n.Axis(n.Int("axis", 0), n.Rank(0));
-  Expr indices = FromStart(n, 1, n.In(0), axis);
-  return n.Call("gather", {n.In(0), indices}, {{"axis", int64_t{axis}}});
+  return n.Call("gather", {n.In(0), Indices(n, 1, axis)}, {{"axis", int64_t{axis}}});
 }
 
-/// Indices of several dimensions, counted from 0, with the dimension that they run along in front.
+/// Indices of several dimensions, with the dimension that they run along in front.
 Expr NdIndices(NodeImport& n, int batch_dims) {
   Ints data = n.StaticShape(0);
   Ints shape = n.StaticShape(1);
@@ -67,9 +57,6 @@ Expr NdIndices(NodeImport& n, int batch_dims) {
       if (values[i] < -size || values[i] >= size) n.Invalid(StrCat("index ", values[i], " is out of range for ", size));
     }
   }
-  DataType dtype = n.DType(1);
-  Expr negative = n.Call("less", {indices, n.Scalar(dtype, 0)});
-  indices = n.Call("where", {negative, n.Call("add", {indices, n.IntVector(sizes, dtype)}), indices});
   Ints order{static_cast<int64_t>(shape.size()) - 1};
   for (size_t i = 0; i + 1 < shape.size(); ++i) order.push_back(static_cast<int64_t>(i));
   return shape.size() == 1 ? indices : n.Transpose(indices, order);
@@ -94,8 +81,8 @@ std::string Reduction(NodeImport& n) {
 Expr ImportScatterElements(NodeImport& n) {
   if (n.Rank(0) < 1 || n.Rank(0) != n.Rank(1)) n.Invalid("the operands have different ranks, or rank 0");
   int axis = n.Axis(n.Int("axis", 0), n.Rank(0));
-  Expr indices = FromStart(n, 1, n.In(0), axis);
-  return n.Call("scatter", {n.In(0), indices, n.In(2)}, {{"axis", int64_t{axis}}, {"reduction", Reduction(n)}});
+  return n.Call("scatter", {n.In(0), Indices(n, 1, axis), n.In(2)},
+                {{"axis", int64_t{axis}}, {"reduction", Reduction(n)}});
 }
 
 Expr ImportScatterNd(NodeImport& n) {

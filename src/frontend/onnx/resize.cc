@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/rules.h"
 
@@ -213,7 +214,9 @@ Expr ImportRoiAlign(NodeImport& n) {
   if (mode != "half_pixel" && mode != "output_half_pixel") {
     n.Invalid(StrCat("coordinate_transformation_mode \"", mode, "\" isn't one of the operator's"));
   }
-  Expr batch = n.ExpandDims(n.Cast(n.In(2), n.DType(1)), 1);
+  Expr images = n.Call("subtract", {DimOf(n, n.In(0), 0), n.Scalar(DataType::Int(64), 1)});
+  Expr batch = CheckedValues(n, n.In(2), "at_most", images, "batch index");
+  batch = n.ExpandDims(n.Cast(batch, n.DType(1)), 1);
   return n.Call("vision.roi_align", {n.In(0), n.Concat({batch, n.In(1)}, 1)},
                 {{"pooled_size", Ints{n.Int("output_height", 1), n.Int("output_width", 1)}},
                  {"spatial_scale", n.Float("spatial_scale", 1.0)},

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "frontend/onnx/rules.h"
+
+namespace treadle::onnx {
+
+/// The integers, if they keep the rule when the model runs; else it stops with an error. See CheckValuesAttrs.
+relay::Expr CheckedValues(NodeImport& n, const relay::Expr& values, const char* rule, const relay::Expr& limits,
+                          const char* what);
+
+}  // namespace treadle::onnx

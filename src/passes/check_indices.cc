@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// CheckIndices: the one rule of operators that pick or write elements by index. From -n to n - 1 for a dimension of n,
+// negative ones counting from the end; anything else is refused, with the node, the index and the size.
+#include "passes/check_indices.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "passes/pass_util.h"
+#include "treadle/ops/attrs/algorithm.h"
+#include "treadle/ops/attrs/check.h"
+#include "treadle/ops/attrs/transform.h"
+
+namespace treadle::relay {
+namespace {
+
+/// Which dimensions of operand 0 the indices in operand `arg` speak of: one, or one per first index; none: all, as one.
+struct IndexUse {
+  size_t arg = 1;
+  std::vector<size_t> axes;
+  bool by_row = false;
+};
+
+std::vector<size_t> Rows(const CallNode* call, size_t arg, int64_t first_axis) {
+  const TensorTypeNode* indices = TensorTypeOf(call->args[arg]);
+  const int64_t* length = indices->shape.empty() ? nullptr : AsConstInt(indices->shape[0]);
+  std::vector<size_t> axes;
+  for (int64_t i = 0; length != nullptr && i < *length; ++i) axes.push_back(static_cast<size_t>(first_axis + i));
+  return axes;
+}
+
+std::vector<IndexUse> UsesOf(const CallNode* call) {
+  const std::string& name = OpName(call);
+  auto axis = [&](int64_t a) {
+    return std::vector<size_t>{
+        static_cast<size_t>(PositiveAxis(static_cast<int>(a), TensorTypeOf(call->args[0])->shape.size()))};
+  };
+  if (name == "take") {
+    const auto* attrs = call->attrs_as<ops::TakeAttrs>();
+    if (attrs->mode != "error") return {};
+    return {{1, attrs->axis ? axis(*attrs->axis) : std::vector<size_t>(), false}};
+  }
+  if (name == "gather") return {{1, axis(call->attrs_as<ops::GatherAttrs>()->axis), false}};
+  if (name == "gather_nd") return {{1, Rows(call, 1, call->attrs_as<ops::GatherNDAttrs>()->batch_dims), true}};
+  if (name == "scatter" || name == "scatter_add") return {{1, axis(call->attrs_as<ops::ScatterAttrs>()->axis), false}};
+  if (name == "scatter_nd") return {{1, Rows(call, 1, 0), true}};
+  return {};
+}
+
+class IndexChecker : public MixedModeMutator {
+  Expr Rewrite_(const CallNode* pre, const Expr& post) override {
+    const std::vector<IndexUse> uses = UsesOf(pre);
+    if (uses.empty()) return post;
+    const auto* call = static_cast<const CallNode*>(post.get());
+    Array<Expr> args = call->args;
+    for (const IndexUse& use : uses) {
+      if (use.by_row && use.axes.empty()) continue;  // as many as the run tells: those stay within the tensor
+      args.Set(use.arg, Checked(pre, use, args[use.arg]));
+    }
+    return args.same_as(call->args) ? post : Call(call->op, args, call->attrs, call->type_args, call->span);
+  }
+
+  /// Number of elements that an index of the use may pick from, by axis; empty where some size isn't known.
+  static std::vector<int64_t> Sizes(const Array<PrimExpr>& shape, const IndexUse& use) {
+    std::vector<int64_t> sizes;
+    int64_t all = 1;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const int64_t* size = AsConstInt(shape[d]);
+      if (use.axes.empty() && (size == nullptr || __builtin_mul_overflow(all, *size, &all))) return {};
+    }
+    if (use.axes.empty()) return {all};
+    for (size_t axis : use.axes) {
+      const int64_t* size = axis < shape.size() ? AsConstInt(shape[axis]) : nullptr;
+      if (size == nullptr) return {};
+      sizes.push_back(*size);
+    }
+    return sizes;
+  }
+
+  static std::string Where(const CallNode* call) {
+    const std::string place = call->span.defined() ? call->span.str() : "";
+    return place.empty() ? OpName(call) : StrCat(place, " (", OpName(call), ")");
+  }
+
+  static Expr Checked(const CallNode* call, const IndexUse& use, const Expr& indices) {
+    const std::vector<int64_t> sizes = Sizes(TensorTypeOf(call->args[0])->shape, use);
+    if (const auto* constant = indices.as<ConstantNode>(); constant != nullptr && !sizes.empty()) {
+      const NDArray& data = constant->data;
+      if (auto values = ConstIntegers(Constant(data.CreateView({data.size()}, data.dtype())))) {
+        CheckConstant(call, *values, use, sizes);
+        return indices;
+      }
+    }
+    Expr limits = Limits(call, use, sizes);
+    return ops::CallWith<ops::CheckValuesAttrs>("check_values", {indices, limits}, [&](auto& attrs) {
+      attrs.where = Where(call);
+      attrs.what = "index";
+    });
+  }
+
+  static Expr Limits(const CallNode* call, const IndexUse& use, const std::vector<int64_t>& sizes) {
+    if (!sizes.empty()) {
+      const std::vector<int64_t> shape =
+          use.by_row ? std::vector{static_cast<int64_t>(sizes.size())} : std::vector<int64_t>();
+      NDArray values = NDArray::Empty(shape, DataType::Int(64));
+      std::copy(sizes.begin(), sizes.end(), values.Data<int64_t>());
+      return Constant(values);
+    }
+    Expr shape = ops::CallWith<ops::ShapeOfAttrs>("shape_of", {call->args[0]},
+                                                  [](auto& attrs) { attrs.dtype = DataType::Int(64); });
+    if (use.axes.empty()) return ops::MakeReduce("prod", shape, std::vector<int64_t>{0});
+    NDArray axes = NDArray::Empty(
+        use.by_row ? std::vector{static_cast<int64_t>(use.axes.size())} : std::vector<int64_t>(), DataType::Int(64));
+    std::copy(use.axes.begin(), use.axes.end(), axes.Data<int64_t>());
+    return ops::CallWith<ops::TakeAttrs>("take", {shape, Constant(axes)}, [](auto& attrs) {
+      attrs.axis = 0;
+      attrs.mode = "fast";
+    });
+  }
+
+  static void CheckConstant(const CallNode* call, const std::vector<int64_t>& values, const IndexUse& use,
+                            const std::vector<int64_t>& sizes) {
+    const size_t per_row = values.size() / std::max<size_t>(sizes.size(), 1);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const int64_t size = use.by_row ? sizes[i / per_row] : sizes[0];
+      if (values[i] >= -size && values[i] < size) continue;
+      throw ShapeError(StrCat(Where(call), ": index ", values[i], " is out of range for ", size, " elements; expected ",
+                              -size, " to ", size - 1));
+    }
+  }
+};
+
+}  // namespace
+
+namespace transform {
+
+Pass CheckIndices() {
+  return CreateFunctionPass(
+      [](const Function& func, const IRModule&, const PassContext&) {
+        return Downcast<Function>(IndexChecker().Mutate(func));
+      },
+      {"CheckIndices", 0, {"InferType"}, "Refuses indices out of range, when compiling or when running"});
+}
+
+}  // namespace transform
+}  // namespace treadle::relay

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Indices, sizes and steps that only the run tells: what breaks the rule is refused with node, value and what was
+expected; never clamped in silence."""
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import treadle
+from treadle import relay
+
+EXECUTORS = [("llvm -mcpu=native", {}), ("c", {}), ("llvm -mcpu=native", {"dynamic": True})]
+
+
+def compiled(op, shapes, target="llvm", dynamic=False, outputs=1, **attributes):
+    """One node; shapes: (dtype, shape) by operand. dynamic: the first dimension of the first one is symbolic."""
+    names = [f"x{i}" for i in range(len(shapes))]
+    types = {"f": TensorProto.FLOAT, "i": TensorProto.INT64}
+    inputs = [helper.make_tensor_value_info(n, types[t], ["n", *s[1:]] if dynamic and i == 0 else s)
+              for i, (n, (t, s)) in enumerate(zip(names, shapes))]
+    results = [f"y{i}" for i in range(outputs)]
+    node = helper.make_node(op, names, results, name="pick", **attributes)
+    graph = helper.make_graph([node], "g", inputs, [helper.make_empty_tensor_value_info(r) for r in results])
+    model = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8),
+                            target=target)
+    return lambda *values: [np.asarray(a) for a in model.run(None, dict(zip(names, map(np.asarray, values))))]
+
+
+X = np.arange(20, dtype=np.float32).reshape(5, 4)
+
+
+@pytest.mark.parametrize("target,options", EXECUTORS)
+def test_gather(target, options):
+    run = compiled("Gather", [("f", [5, 4]), ("i", [3])], target, **options)
+    np.testing.assert_array_equal(run(X, [0, -5, 4])[0], X[[0, -5, 4]])
+    for index in (5, -6, 10**12):
+        with pytest.raises(treadle.Error, match=rf"pick.*index {index} is out of range for 5 elements; expected -5 to 4"):
+            run(X, [0, index, 4])
+
+
+@pytest.mark.parametrize("target,options", EXECUTORS)
+def test_gather_elements(target, options):
+    run = compiled("GatherElements", [("f", [5, 4]), ("i", [5, 2])], target, axis=1, **options)
+    good = np.array([[0, -1], [3, -4], [1, 1], [2, 0], [-2, 3]])
+    np.testing.assert_array_equal(run(X, good)[0], np.take_along_axis(X, good, 1))
+    good[3, 1] = 4
+    with pytest.raises(treadle.Error, match="pick.*index 4 is out of range for 4 elements"):
+        run(X, good)
+
+
+def test_gather_nd():
+    run = compiled("GatherND", [("f", [5, 4]), ("i", [2, 2])])
+    np.testing.assert_array_equal(run(X, [[4, -4], [-5, 3]])[0], X[[4, -5], [-4, 3]])
+    with pytest.raises(treadle.Error, match="pick.*index 4 is out of range for 4 elements"):
+        run(X, [[4, 3], [0, 4]])
+
+
+@pytest.mark.parametrize("target,options", EXECUTORS)
+def test_scatter(target, options):
+    run = compiled("ScatterElements", [("f", [5, 4]), ("i", [1, 2]), ("f", [1, 2])], target, axis=0, **options)
+    expected = X.copy()
+    expected[[4, 1], [0, 1]] = [7, 8]
+    np.testing.assert_array_equal(run(X, [[-1, 1]], np.float32([[7, 8]]))[0], expected)
+    for index in (5, -6):
+        with pytest.raises(treadle.Error, match=f"pick.*index {index} is out of range for 5 elements"):
+            run(X, [[0, index]], np.float32([[7, 8]]))
+    run = compiled("ScatterND", [("f", [5, 4]), ("i", [1, 1]), ("f", [1, 4])])
+    with pytest.raises(treadle.Error, match="pick.*index -6 is out of range for 5 elements"):
+        run(X, [[-6]], np.zeros((1, 4), np.float32))
+
+
+def test_constant_indices_are_checked_when_compiling():
+    with pytest.raises(treadle.Error, match="5.*out of range"):
+        relay.build(relay.fromtext("""
+            #[version = "0.0.5"]
+            def @main(%x: Tensor[(5, 4), float32]) { take(%x, 5, axis=0, mode="error") }"""), target="llvm")
+
+
+def test_top_k():
+    run = compiled("TopK", [("f", [5, 4]), ("i", [1])], outputs=2, axis=0)
+    np.testing.assert_array_equal(run(X, [2])[0], X[[4, 3]])
+    for k in (6, -1):
+        with pytest.raises(treadle.Error, match=f"pick.*K {k} is out of range; expected 0 to 5"):
+            run(X, [k])
+
+
+def test_split():
+    run = compiled("Split", [("f", [5, 4]), ("i", [2])], outputs=2)
+    first, second = run(X, [2, 3])
+    np.testing.assert_array_equal(np.concatenate([first, second]), X)
+    for sizes, text in ([3, 3], "6 in all; expected 5"), ([6, -1], "-1; expected none below 0"):
+        with pytest.raises(treadle.Error, match=f"pick.*size of a part {text}"):
+            run(X, sizes)
+
+
+def test_slice():
+    run = compiled("Slice", [("f", [5, 4]), ("i", [1]), ("i", [1]), ("i", [1]), ("i", [1])])
+    np.testing.assert_array_equal(run(X, [4], [0], [0], [-2])[0], X[4:0:-2])
+    with pytest.raises(treadle.Error, match="pick.*step 0"):
+        run(X, [0], [4], [0], [0])
+
+
+def test_expand():
+    run = compiled("Expand", [("f", [5, 1]), ("i", [2])])
+    np.testing.assert_array_equal(run(X[:, :1], [1, 3])[0], np.broadcast_to(X[:, :1], (5, 3)))
+    for size in (-1, 3):
+        with pytest.raises(treadle.Error, match=f"pick.*size {size}; expected 1 or 5"):
+            run(X[:, :1], [size, 3])
+
+
+def test_roi_align():
+    run = compiled("RoiAlign", [("f", [2, 1, 4, 4]), ("f", [1, 4]), ("i", [1])])
+    image, box = np.ones((2, 1, 4, 4), np.float32), np.float32([[0, 0, 2, 2]])
+    np.testing.assert_allclose(run(image, box, [1])[0], np.ones((1, 1, 1, 1)))
+    with pytest.raises(treadle.Error, match="pick.*batch index 2 is out of range; expected 0 to 1"):
+        run(image, box, [2])
