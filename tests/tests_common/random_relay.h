@@ -117,7 +117,7 @@ class RandomProgram {
   }
 
   Expr DataFlow(const Shape& shape) {
-    switch (Pick(12)) {
+    switch (Pick(14)) {
       case 0:
       case 1: {
         static const char* const kUnary[] = {"nn.relu", "tanh", "sigmoid", "negative", "abs",
@@ -161,6 +161,10 @@ class RandomProgram {
         return Heavy(shape);
       case 10:
         return Call("where", {Bools(shape), Tensor(shape), Tensor(shape)});
+      case 11:
+        return Padded(shape);
+      case 12:
+        return UsedAgain(Tensor(shape));
       default: {
         if (shape.empty()) return ops::MakeCast(ops::MakeCast(Tensor(shape), DataType::Int(32)), DataType::Float(32));
         Shape wider = shape;
@@ -168,6 +172,42 @@ class RandomProgram {
         return relay::TupleGetItem(ops::MakeSplit(Tensor(wider), int64_t{2}, static_cast<int>(shape.size()) - 1),
                                    Pick(2));
       }
+    }
+  }
+
+  /// Odd borders, other ones on each side. The inside has at least one element.
+  Expr Padded(const Shape& shape) {
+    static const char* const kModes[] = {"constant", "constant", "edge", "reflect", "wrap"};
+    const std::string mode = kModes[Pick(5)];
+    Shape inside = shape;
+    std::vector<std::pair<int64_t, int64_t>> width;
+    for (int64_t& dim : inside) {
+      const int64_t size = Pick(static_cast<int>(dim)) + 1;
+      const int64_t before = Pick(static_cast<int>(dim - size) + 1), after = dim - size - before;
+      // What is mirrored or comes from the other side must be there.
+      const bool fits = mode == "constant" || mode == "edge" || (before < size && after < size);
+      width.emplace_back(fits ? before : 0, fits ? after : 0);
+      if (fits) dim = size;
+    }
+    Expr padded =
+        ops::MakePad(Tensor(inside), width, ops::ScalarConstant(DataType::Float(32), 0.5 * Pick(5) - 1), mode);
+    return Chance(60) ? UsedAgain(padded) : padded;
+  }
+
+  /// Arithmetic that uses its operand several times.
+  Expr UsedAgain(const Expr& x) {
+    switch (Pick(5)) {
+      case 0:
+        return Call("multiply", {x, x});
+      case 1:
+        return Call("subtract", {x, Call("tanh", {x})});
+      case 2:
+        return Call("sign", {x});
+      case 3:
+        return ops::CallWith<ops::LeakyReluAttrs>("nn.leaky_relu", {x}, [](auto& a) { a.alpha = 0.25; });
+      default:
+        return Call("where",
+                    {Call("greater", {x, ops::ScalarConstant(DataType::Float(32), 0.25)}), x, Call("sigmoid", {x})});
     }
   }
 
