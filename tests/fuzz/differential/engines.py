@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One model in Treadle, ONNX Runtime and ONNX's reference evaluator, and what to make of their answers."""
+import dataclasses
+import re
+import warnings
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+onnxruntime.set_default_logger_severity(4)
+
+
+def _session(model):
+    options = onnxruntime.SessionOptions()
+    # The peer's own fusions are none of our business.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def node_model(node, feeds, opset, ir_version=10):
+    """`node` alone, with operands of any size."""
+    inputs = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), [None] * a.ndim)
+              for name, a in feeds.items()]
+    outputs = [helper.make_empty_tensor_value_info(name) for name in node.output]
+    graph = helper.make_graph([node], "node", inputs, outputs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir_version)
+
+
+def evaluate_node(node, worlds, opset):
+    """Outputs for each dictionary of operands; None where ONNX Runtime, or else the reference, refuses one."""
+    model = node_model(node, worlds[0], opset)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            session = _session(model)
+            return [session.run(None, feeds) for feeds in worlds]
+        except Exception as error:  # noqa: BLE001 - any refusal is one
+            if "NOT_IMPLEMENTED" not in str(error):
+                return None
+        try:
+            evaluator = ReferenceEvaluator(model)
+            results = [evaluator.run(None, feeds) for feeds in worlds]
+            return results if all(isinstance(a, np.ndarray) for r in results for a in r) else None
+        except Exception:  # noqa: BLE001
+            return None
+
+
+@dataclasses.dataclass
+class Verdict:
+    kind: str  # agree, peer (ours is the reference's answer), differ, refused, invalid
+    text: str = ""
+
+    @property
+    def signature(self):
+        """What stays the same while a failure is made smaller."""
+        return self.kind, re.sub(r"[\d.\-]+|'[^']*'|\"[^\"]*\"|\b[vxc]\d+\b", "#", self.text)[:80] \
+            if self.kind == "refused" else ""
+
+
+def apart(ours, theirs, allowed):
+    """Where two answers differ by more than is allowed, in words; None where they don't."""
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return f"{ours.dtype}{list(ours.shape)}, expected {theirs.dtype}{list(theirs.shape)}"
+    if ours.size == 0:
+        return None
+    if theirs.dtype.kind != "f":
+        wrong = ours != theirs
+    else:
+        a, b = ours.astype(np.float64), theirs.astype(np.float64)
+        with np.errstate(all="ignore"):
+            near = np.abs(a - b) <= allowed + 1e-4 * np.abs(b)
+        wrong = ~(near | (a == b) | (np.isnan(a) & np.isnan(b)))
+    if not wrong.any():
+        return None
+    at = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return f"{int(wrong.sum())} of {wrong.size} elements, such as {ours[at]} at {at}, expected {theirs[at]}"
+
+
+def compare(case, opt_level=3, target="llvm -mcpu=native"):
+    """A Verdict on a Case."""
+    import treadle
+
+    names = [output.name for output in case.model.graph.output]
+    try:
+        session = _session(case.model)
+        expected = [dict(zip(names, session.run(None, feeds))) for feeds in case.feeds]
+    except Exception as error:  # noqa: BLE001 - the peer's refusals are its own
+        return Verdict("invalid", str(error))
+    try:
+        model = treadle.compile(case.model, opt_level=opt_level, target=target, threads=1)
+        answers = []
+        for feeds in case.feeds:
+            answers.append(dict(zip(names, (np.asarray(a) for a in model.run(None, feeds)))))
+    except treadle.Error as error:
+        return Verdict("refused", str(error))
+    for world, (ours, theirs) in enumerate(zip(answers, expected)):
+        for name in names:
+            allowed = case.errors.get(name, 1e-5)
+            text = apart(ours[name], theirs[name], allowed)
+            if text is None:
+                continue
+            reference = _reference(case, world, names)
+            if reference is not None and apart(ours[name], reference[name], allowed) is None:
+                return Verdict("peer", f"{name}: {text}")
+            return Verdict("differ", f"{name}, operands {world}: {text}")
+    return Verdict("agree")
+
+
+def _reference(case, world, names):
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            model = onnx.ModelProto.FromString(case.model.SerializeToString())
+            return dict(zip(names, ReferenceEvaluator(model).run(None, case.feeds[world])))
+        except Exception:  # noqa: BLE001 - it doesn't know everything
+            return None

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random valid ONNX graphs with operands.
+
+Every node is evaluated while the graph grows, in several worlds: at the sizes that operands have, at other sizes of the
+symbolic dimensions, and with slightly wrong operands. What ONNX refuses in one of the worlds doesn't get in; what turns
+small errors into large ones (a comparison of rounded numbers, the logarithm of nearly 1) doesn't either, so that
+whatever differs in the end is a defect."""
+import dataclasses
+import random
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from . import operators
+from .engines import evaluate_node
+
+OPSET = 22
+IR_VERSION = 10
+MAX_ELEMENTS = 4096
+MAX_MAGNITUDE = 1e5
+WRONG = 1e-6  # relative error that the wrong world adds to rounded results
+AMPLIFIED = 3e-4  # relative error at which a node is refused
+
+
+@dataclasses.dataclass
+class Value:
+    """An edge of the graph: its name, and what it holds in each world."""
+
+    name: str
+    arrays: list  # one per world, the last one with slightly wrong operands
+    constant: bool = False
+    error: float = 0.0  # expected of a right implementation, absolute
+
+    @property
+    def shape(self):
+        return self.arrays[0].shape
+
+    @property
+    def dtype(self):
+        return self.arrays[0].dtype
+
+    @property
+    def rank(self):
+        return self.arrays[0].ndim
+
+    @property
+    def static(self):
+        """Whether the sizes are the same in all worlds."""
+        return all(a.shape == self.shape for a in self.arrays)
+
+
+@dataclasses.dataclass
+class Case:
+    model: onnx.ModelProto
+    feeds: list  # operands by name, one dictionary per world
+    errors: dict  # absolute error allowed by output
+    seed: int = 0
+
+
+class Refused(Exception):
+    """The operator can't follow what is there."""
+
+
+class Graph:
+    """The graph so far. Operators ask it for operands and add nodes."""
+
+    def __init__(self, seed, dynamic=False, special=False):
+        self.random = random.Random(seed)
+        self.numpy = np.random.default_rng(seed)
+        self.worlds = 3 if dynamic else 2
+        self.dynamic = dynamic
+        self.special = special
+        self.values, self.nodes, self.inputs, self.initializers = [], [], [], []
+        self.sizes = [{"n": 3, "m": 5}, {"n": 4, "m": 2}] if dynamic else [{}]
+        self.count = 0
+
+    # ---- choices ----
+    def chance(self, p):
+        return self.random.random() < p
+
+    def pick(self, items):
+        if not items:
+            raise Refused
+        return self.random.choice(list(items))
+
+    def integer(self, low, high):
+        return self.random.randint(low, high)
+
+    def fresh(self, prefix="v"):
+        self.count += 1
+        return f"{prefix}{self.count}"
+
+    # ---- operands ----
+    def array(self, shape, dtype, low=-4, high=4):
+        """Multiples of 1/8 for floats: sums and products of few of them are exact."""
+        dtype = np.dtype(dtype)
+        if dtype == np.bool_:
+            return self.numpy.integers(0, 2, shape).astype(bool)
+        if dtype.kind in "iu":
+            info = np.iinfo(dtype)
+            return self.numpy.integers(max(low * 5, info.min), min(high * 5, info.max) + 1, shape).astype(dtype)
+        x = (np.round(self.numpy.uniform(low, high, shape) * 8) / 8).astype(dtype)
+        if self.special and x.size:
+            flat = x.reshape(-1)
+            flat[self.numpy.integers(0, x.size)] = self.random.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40])
+        return np.asarray(x)
+
+    def add_input(self, dims, dtype, low=-4, high=4):
+        """dims: ints, or names of symbolic dimensions."""
+        name = self.fresh("x")
+        arrays = [self.array([sizes.get(d, d) for d in dims], dtype, low, high) for sizes in self.sizes]
+        arrays.append(arrays[0].copy())
+        self.inputs.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(arrays[0].dtype), dims))
+        value = Value(name, arrays)
+        self.values.append(value)
+        return value
+
+    def constant(self, array):
+        array = np.asarray(array)
+        name = self.fresh("c")
+        self.initializers.append(numpy_helper.from_array(array, name))
+        return Value(name, [array] * self.worlds, constant=True)
+
+    def ints(self, values):
+        return self.constant(np.array(values, np.int64))
+
+    def choose(self, dtypes=None, ranks=None, where=None):
+        """A value of the graph; recent ones are likelier, so that graphs get deep."""
+        kinds = None if dtypes is None else [np.dtype(d) for d in dtypes]
+        fitting = [v for v in self.values if (kinds is None or v.dtype in kinds) and
+                   (ranks is None or v.rank in ranks) and (where is None or where(v))]
+        if not fitting:
+            raise Refused
+        if self.chance(0.6):
+            fitting = fitting[-4:]
+        return self.random.choice(fitting)
+
+    def like(self, value, broadcast=True):
+        """A second operand for `value`: a value of its shape, itself, or a constant that broadcasts."""
+        kind = self.random.random()
+        if kind < 0.25:
+            return value
+        fitting = [v for v in self.values if v.dtype == value.dtype and
+                   all(a.shape == b.shape for a, b in zip(v.arrays, value.arrays))]
+        if kind < 0.65 and fitting:
+            return self.random.choice(fitting)
+        if kind < 0.75 and broadcast:
+            same = [v for v in self.values if v.dtype == value.dtype]
+            return self.random.choice(same)
+        # Sizes that differ between the worlds can only be broadcast to.
+        shape = [d if all(a.shape[i] == d for a in value.arrays) and self.chance(0.7) else 1
+                 for i, d in enumerate(value.shape)]
+        if broadcast:
+            shape = shape[self.integer(0, len(shape)):] if self.chance(0.3) else shape
+        elif not value.static:
+            raise Refused
+        else:
+            shape = list(value.shape)
+        return self.constant(self.array(shape, value.dtype))
+
+    # ---- nodes ----
+    def add(self, op, inputs, outputs=1, keep=None, captured=(), **attributes):
+        """Adds a node if it is fit in all worlds; Refused otherwise. Returns its outputs, which join the values;
+        keep: numbers of those that do. captured: outer values that its graphs read."""
+        names = [self.fresh() for _ in range(outputs)]
+        attributes = {key: value for key, value in attributes.items() if value not in ((), [])}  # of a scalar's axes
+        node = helper.make_node(op, [v.name if v is not None else "" for v in inputs], names, **attributes)
+        operands = [v for v in inputs if v is not None] + list(captured)
+        results = evaluate_node(node, [{v.name: v.arrays[w] for v in operands} for w in range(self.worlds)], OPSET)
+        if results is None:
+            raise Refused
+        made = [self.checked(name, [r[i] for r in results], inputs) for i, name in enumerate(names)]
+        self.nodes.append(node)
+        self.values += [m for i, m in enumerate(made) if keep is None or i in keep]
+        return made
+
+    def checked(self, name, arrays, inputs):
+        right, wrong = arrays[0], arrays[-1]
+        if any(a.size > MAX_ELEMENTS or a.ndim > 5 for a in arrays) or right.shape != wrong.shape:
+            raise Refused
+        if right.dtype.kind != "f":
+            if not np.array_equal(right, wrong):
+                raise Refused
+            return Value(name, arrays)
+        with np.errstate(all="ignore"):
+            finite = np.isfinite(right)
+            if not self.special and not finite.all() or not np.array_equal(finite, np.isfinite(wrong)):
+                raise Refused
+            if right.size and finite.any() and np.abs(right[finite]).max() > MAX_MAGNITUDE:
+                raise Refused
+            scale = max(1.0, float(np.abs(right[finite]).max()) if finite.any() else 1.0)
+            apart = float(np.abs(right[finite].astype(np.float64) - wrong[finite]).max()) if finite.any() else 0.0
+            if apart > AMPLIFIED * scale:
+                raise Refused
+            noise = self.numpy.uniform(-WRONG, WRONG, right.shape) * np.maximum(np.abs(wrong), scale / 16)
+            exact = np.array_equal(right * 64, np.round(right * 64)) and apart == 0
+            if right.dtype == np.float16:
+                noise = noise * 500
+            if not exact:
+                arrays = arrays[:-1] + [(wrong + noise).astype(right.dtype)]
+        return Value(name, arrays, error=100 * apart + (2e-2 if right.dtype == np.float16 else 3e-5) * scale)
+
+    def finish(self, seed):
+        read = {name for node in self.nodes for name in node.input}
+        read |= {name for node in self.nodes for a in node.attribute if a.type == onnx.AttributeProto.GRAPH
+                 for inner in a.g.node for name in inner.input}
+        made = {name for node in self.nodes for name in node.output}
+        results = [v for v in self.values if v.name in made and (v.name not in read or self.chance(0.1))]
+        if not results:
+            raise Refused
+        outputs = [helper.make_tensor_value_info(v.name, helper.np_dtype_to_tensor_dtype(v.dtype), [None] * v.rank)
+                   for v in results]
+        graph = helper.make_graph(self.nodes, "fuzz", self.inputs, outputs, self.initializers)
+        imports = [helper.make_opsetid("", OPSET)]
+        model = helper.make_model(graph, opset_imports=imports, ir_version=IR_VERSION, producer_name="fuzz")
+        onnx.checker.check_model(model, full_check=False)
+        feeds = [{v.name: v.arrays[w] for v in self.values if v.name.startswith("x")} for w in range(len(self.sizes))]
+        return Case(model, feeds, {v.name: v.error for v in results}, seed)
+
+
+def tensor_type(array):
+    return TensorProto.DataType.Name(helper.np_dtype_to_tensor_dtype(array.dtype))
+
+
+def generate(seed, nodes=None):
+    """A Case; the same one for the same seed."""
+    chooser = random.Random(seed * 7919 + 1)
+    graph = Graph(seed, dynamic=chooser.random() < 0.3, special=chooser.random() < 0.08)
+    for _ in range(chooser.randint(1, 3)):
+        rank = chooser.choice([1, 2, 2, 3, 3, 4, 4, 4])
+        dims = [chooser.choice([1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17]) for _ in range(rank)]
+        if rank == 4:
+            dims[1] = chooser.choice([1, 2, 3, 4, 8, 16])
+        while np.prod(dims) > 2048:
+            dims[dims.index(max(dims))] = 2
+        if graph.dynamic:
+            dims[chooser.randrange(rank)] = "n"
+            if chooser.random() < 0.4:
+                dims[chooser.randrange(rank)] = "m"
+        dtype = chooser.choice(["float32"] * 9 + ["float64", "int64", "int32", "float16", "int8", "uint8"])
+        graph.add_input(dims, dtype)
+    wanted = nodes or chooser.choice([2, 4, 6, 8, 12, 16, 24])
+    for _ in range(wanted * 6):
+        if len(graph.nodes) >= wanted:
+            break
+        before = len(graph.nodes), len(graph.values), len(graph.initializers), graph.count
+        try:
+            operators.grow(graph)
+        except Refused:
+            del graph.nodes[before[0]:], graph.values[before[1]:], graph.initializers[before[2]:]
+    return graph.finish(seed)

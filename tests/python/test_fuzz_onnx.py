@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The short form of tools/fuzz_onnx.py: a few seeds, and the shrinker."""
+import os
+import pathlib
+import subprocess
+import sys
+
+import treadle
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "fuzz"))
+
+from differential import graphs, shrink  # noqa: E402
+
+SEED, COUNT = 5000, 12
+
+
+def fuzz(*options):
+    python_path = str(pathlib.Path(treadle.__file__).parents[1])
+    return subprocess.run([sys.executable, ROOT / "tools" / "fuzz_onnx.py", *map(str, options)], text=True,
+                          capture_output=True, env={**os.environ, "PYTHONPATH": python_path}, check=False)
+
+
+def test_random_graphs_agree_with_onnxruntime(tmp_path):
+    done = fuzz("--seed", SEED, "--count", COUNT, "--output", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    agree = int(done.stdout.splitlines()[-1].split(" agree")[0].split()[-1])
+    assert agree >= COUNT // 2, done.stdout
+
+
+def test_a_seed_gives_one_graph():
+    for seed in (1, 2):
+        one, other = graphs.generate(seed), graphs.generate(seed)
+        assert one.model.SerializeToString() == other.model.SerializeToString()
+
+
+def test_shrinker_keeps_what_fails(tmp_path):
+    def fails(case):
+        return any(node.op_type == "Pad" for node in case.model.graph.node)
+
+    case = next(c for c in map(graphs.generate, range(100)) if fails(c) and len(c.model.graph.node) > 6)
+    small = shrink.shrink(case, fails)
+    assert [node.op_type for node in small.model.graph.node] == ["Pad"]
+    shrink.save(small, tmp_path / "small")
+    again = shrink.load(tmp_path / "small")
+    assert again.model.SerializeToString() == small.model.SerializeToString()
+    assert fuzz("--replay", tmp_path / "small").returncode == 0

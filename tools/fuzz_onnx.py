@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Random ONNX graphs in Treadle against ONNX Runtime.
+
+    tools/fuzz_onnx.py --minutes 10 --seed 1000     try graphs from this seed on; failures go to build/fuzz
+    tools/fuzz_onnx.py --replay build/fuzz/1160     try a saved one again
+    tools/fuzz_onnx.py --show 1160                  the graph of a seed
+
+Graphs are tried in processes of their own, so that a crash or a hang is a finding like any other. Each failure is made
+small and saved as .onnx with .npz operands; failures that look alike are saved once. Where the two differ, ONNX's
+reference evaluator decides. Ends with 1 where something differed, crashed or hung."""
+import argparse
+import collections
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "fuzz"))
+sys.path.append(str(ROOT / "build" / "python"))  # PYTHONPATH comes first
+FAILURES = ("differ", "crash", "hang")
+
+
+def work():
+    """Answers each line {seed} or {path} of its input by a line {kind, text}."""
+    from differential import engines, graphs, shrink
+
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever else is printed isn't an answer
+    for line in sys.stdin:
+        task = json.loads(line)
+        try:
+            case = shrink.load(task["path"]) if "path" in task else graphs.generate(task["seed"])
+            verdict = engines.compare(case, task["opt_level"], task["target"])
+            answer = {"kind": verdict.kind, "text": verdict.text, "signature": list(verdict.signature),
+                      "ops": sorted({node.op_type for node in case.model.graph.node})}
+        except graphs.Refused:
+            answer = {"kind": "invalid", "text": "", "signature": ["invalid", ""], "ops": []}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+class Worker:
+    """A process that answers; a new one after a crash or a hang."""
+
+    def __init__(self, options):
+        self.options, self.process = options, None
+
+    def ask(self, **task):
+        if self.process is None:
+            command = [sys.executable, __file__, "--work"]
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                            stderr=subprocess.DEVNULL)
+        task.update(opt_level=self.options.opt_level, target=self.options.target)
+        process, hung = self.process, []
+        timer = threading.Timer(self.options.seconds, lambda: (hung.append(1), process.kill()))
+        timer.start()
+        try:
+            process.stdin.write(json.dumps(task) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        timer.cancel()
+        if line:
+            return json.loads(line)
+        code = process.wait()
+        self.process = None
+        kind = "hang" if hung else "crash"
+        return {"kind": kind, "text": f"exit {code}", "signature": [kind, str(code)], "ops": []}
+
+    def close(self):
+        if self.process is not None:
+            self.process.stdin.close()
+            self.process.wait()
+
+
+def make_small(worker, case, signature, folder):
+    from differential import shrink
+
+    path = str(folder / f".{os.getpid()}-{threading.get_ident()}")
+
+    def fails(form):
+        shrink.save(form, path)
+        return worker.ask(path=path)["signature"] == signature
+
+    try:
+        return shrink.shrink(case, fails)
+    finally:
+        for ending in (".onnx", ".npz"):
+            pathlib.Path(path + ending).unlink(missing_ok=True)
+
+
+def report(case, answer, folder, name):
+    from differential import shrink
+
+    shrink.save(case, folder / name)
+    ops = ", ".join(node.op_type for node in case.model.graph.node)
+    print(f"{name}: {answer['kind']} [{ops}] {answer['text'][:300]}", flush=True)
+
+
+def run(options):
+    from differential import graphs
+
+    folder = pathlib.Path(options.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    seeds = iter(range(options.seed, options.seed + (options.count or 10**9)))
+    end = time.monotonic() + options.minutes * 60 if options.minutes else float("inf")
+    lock, counts, seen, ops = threading.Lock(), collections.Counter(), collections.Counter(), collections.Counter()
+
+    def loop():
+        worker = Worker(options)
+        while time.monotonic() < end:
+            with lock:
+                seed = next(seeds, None)
+            if seed is None:
+                break
+            answer = worker.ask(seed=seed)
+            with lock:
+                counts[answer["kind"]] += 1
+                ops.update(answer["ops"])
+                key = tuple(answer["signature"]) if answer["kind"] != "differ" else ("differ", seed)
+                seen[key] += 1
+                wanted = answer["kind"] in FAILURES or (answer["kind"] == "refused" and seen[key] == 1)
+            if not wanted:
+                continue
+            case = graphs.generate(seed)
+            if not options.no_shrink:
+                case = make_small(worker, case, answer["signature"], folder)
+            with lock:
+                report(case, answer, folder, str(seed))
+        worker.close()
+
+    threads = [threading.Thread(target=loop) for _ in range(options.workers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print(", ".join(f"{n} {kind}" for kind, n in sorted(counts.items())), f"; {len(ops)} operators")
+    return 1 if any(counts[kind] for kind in FAILURES) else 0
+
+
+def replay(options):
+    answer = Worker(options).ask(path=options.replay)
+    print(answer["kind"], answer["text"])
+    return 1 if answer["kind"] in FAILURES + ("refused",) else 0
+
+
+def show(options):
+    import onnx
+    from differential import graphs
+
+    case = graphs.generate(options.show)
+    print(onnx.printer.to_text(case.model))
+    print({name: array.shape for name, array in case.feeds[0].items()})
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=0, help="stop after so long")
+    parser.add_argument("--count", type=int, default=0, help="stop after so many graphs")
+    parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument("--workers", type=int, default=1, help="processes")
+    parser.add_argument("--seconds", type=float, default=120, help="what takes longer hangs")
+    parser.add_argument("--opt-level", type=int, default=3)
+    parser.add_argument("--target", default="llvm -mcpu=native")
+    parser.add_argument("--output", default=str(ROOT / "build" / "fuzz"), help="folder for failures")
+    parser.add_argument("--no-shrink", action="store_true", help="save failures as they are")
+    parser.add_argument("--replay", metavar="PATH", help="a saved failure, without its ending")
+    parser.add_argument("--show", type=int, metavar="SEED")
+    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.work:
+        return work()
+    if options.show is not None:
+        return show(options)
+    if options.replay:
+        return replay(options)
+    if not options.minutes and not options.count:
+        parser.error("--minutes or --count is needed")
+    return run(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
