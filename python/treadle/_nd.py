@@ -10,17 +10,17 @@ from .error import DTypeError, Error, ShapeError
 
 def cpu(index=0):
     """The CPU."""
-    return Device(1, index)
+    return device("cpu", index)
 
 
 def cuda(index=0):
     """A CUDA device."""
-    return Device(2, index)
+    return device("cuda", index)
 
 
 def opencl(index=0):
     """An OpenCL device."""
-    return Device(4, index)
+    return device("opencl", index)
 
 
 cl = opencl

@@ -52,13 +52,19 @@ class Target(Node):
     def __getattr__(self, name):
         if name == "kind":
             return TargetKind(super().__getattr__(name))
-        if name in ("mcpu", "mattr", "mtriple", "model", "libs", "max_num_threads", "thread_warp_size"):
-            value = self.attrs.get(name)
-            if value is None:
-                return "unknown" if name == "model" else [] if name in ("libs", "mattr") else ""
-            value = str(value)
-            return value.split(",") if name in ("libs", "mattr") else int(value) if value.isdigit() else value
-        return super().__getattr__(name)
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            kinds = [super().__getattr__("kind"), *list_kinds()]
+            option = next((found for found in (list_options(kind).get(name) for kind in kinds) if found), None)
+            if option is None:
+                raise
+        value = self.attrs.get(name)
+        if option["type"] == "list":
+            return [] if value is None else str(value).split(",")
+        if value is None:
+            return "unknown" if name == "model" else ""
+        return int(str(value)) if option["type"] in ("integer", "flag") else str(value)
 
     def __enter__(self):
         if not hasattr(_scopes, "stack"):
@@ -98,3 +104,10 @@ def create(target):
 def list_kinds():
     """Names of all kinds of targets, with one line about each."""
     return dict(_api.ListKinds().items())
+
+
+def list_options(kind):
+    """The options of a kind of target: for each name its "type" (text, integer, flag, list, target), what values are
+    "expected", and a line about it, "doc"."""
+    return {str(row["name"]): {key: str(row[key]) for key in ("type", "expected", "doc")}
+            for row in _api.ListOptions(str(kind))}

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
+#include <mutex>
 #include <set>
 #include <sstream>
-#include <thread>
 #include <utility>
 
-#include "ir/x86_cpus.h"
+#include "treadle/ir/target_kind.h"
 
 namespace treadle {
 
@@ -17,43 +17,23 @@ TREADLE_DEFINE_NODE(TargetNode);
 
 namespace {
 
-struct KindInfo {
-  const char* name;
-  const char* doc;
-  std::vector<std::string> keys;
-  std::set<std::string> options;
-};
+/// What is registered. Entries stay where they are: references to them are handed out.
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, TargetKind> kinds;
+  std::vector<std::string> order;           ///< of registration
+  std::map<std::string, std::string> tags;  ///< name -> target string
 
-const std::set<std::string>& CommonOptions() {
-  static const std::set<std::string> options = {
-      "keys",       "tag",     "libs",     "device",           "model", "host", "num-cores", "link-params", "opt-level",
-      "system-lib", "runtime", "executor", "max_function_args"};
-  return options;
-}
-
-const std::vector<KindInfo>& Kinds() {
-  static const std::vector<KindInfo> kinds = {
-      {"llvm",
-       "native code for CPUs",
-       {"cpu"},
-       {"mcpu", "mattr", "mtriple", "mfloat-abi", "mabi", "fast-math", "vector-width", "debug-info",
-        "emulate-intrinsics"}},
-      {"c", "portable C99", {"cpu"}, {"mcpu", "march"}},
-      {"stackvm", "interpreter", {"cpu"}, {}},
-      {"opencl", "OpenCL C", {"opencl", "gpu"}, {"max_num_threads", "thread_warp_size"}},
-      {"null", "a skeleton that refuses everything", {"cpu"}, {}},
-  };
-  return kinds;
-}
-
-const KindInfo& FindKind(const std::string& name) {
-  std::string known;
-  for (const auto& kind : Kinds()) {
-    if (kind.name == name) return kind;
-    known += (known.empty() ? "" : ", ") + std::string(kind.name);
+  static Registry& Global() {
+    static auto* registry = new Registry();
+    return *registry;
   }
-  throw TargetError(StrCat("unknown target kind \"", name, "\"; known are: ", known));
-}
+  std::optional<std::string> TagText(const std::string& name) {
+    std::lock_guard<std::mutex> lock(mutex);
+    auto it = tags.find(name);
+    return it == tags.end() ? std::nullopt : std::optional<std::string>(it->second);
+  }
+};
 
 std::vector<std::string> SplitOn(const std::string& text, char separator) {
   std::vector<std::string> parts;
@@ -89,18 +69,32 @@ std::vector<std::string> Words(const std::string& text) {
   return words;
 }
 
-const std::map<std::string, std::string>& Tags() {
-  static const std::map<std::string, std::string> tags = {
-      {"host", "llvm -mcpu=native"},
-      {"x86-64-v2", "llvm -mcpu=x86-64-v2 -mtriple=x86_64-unknown-linux-gnu"},
-      {"x86-64-v3", "llvm -mcpu=x86-64-v3 -mtriple=x86_64-unknown-linux-gnu"},
-      {"x86-64-v4", "llvm -mcpu=x86-64-v4 -mtriple=x86_64-unknown-linux-gnu"},
-      {"aarch64", "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=generic"},
-  };
-  return tags;
+const TargetOption* FindOption(const std::vector<TargetOption>& options, const std::string& name) {
+  auto it = std::find_if(options.begin(), options.end(), [&](const TargetOption& o) { return o.name == name; });
+  return it == options.end() ? nullptr : &*it;
 }
 
-void SetOption(TargetNode* node, const KindInfo& kind, const std::string& text, const std::string& word) {
+[[noreturn]] void UnknownOption(const TargetKind& kind, const std::string& text, const std::string& name) {
+  std::set<std::string> names;
+  for (const auto* options : {&kind.options, &CommonTargetOptions()}) {
+    for (const TargetOption& option : *options) names.insert(option.name);
+  }
+  std::string known;
+  for (const std::string& option : names) known += " -" + option;
+  throw TargetError(StrCat("target \"", text, "\": ", kind.name, " has no option -", name, "; it takes:", known));
+}
+
+bool Fits(const TargetOption& option, const std::string& value) {
+  if (option.type == TargetOption::Type::kFlag) return value == "0" || value == "1";
+  if (option.type == TargetOption::Type::kInteger) {
+    int64_t number = 0;
+    auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    return error == std::errc() && end == value.data() + value.size() && number >= option.min && number <= option.max;
+  }
+  return option.values.empty() || std::find(option.values.begin(), option.values.end(), value) != option.values.end();
+}
+
+void SetOption(TargetNode* node, const TargetKind& kind, const std::string& text, const std::string& word) {
   if (word.size() < 2 || word[0] != '-') {
     throw TargetError(StrCat("target \"", text, "\": expected an option -key=value, got \"", word, "\""));
   }
@@ -108,12 +102,11 @@ void SetOption(TargetNode* node, const KindInfo& kind, const std::string& text, 
   auto eq = body.find('=');
   std::string key = body.substr(0, eq);
   std::string value = eq == std::string::npos ? "1" : body.substr(eq + 1);
-  if (kind.options.count(key) == 0 && CommonOptions().count(key) == 0) {
-    std::string known;
-    std::set<std::string> all = kind.options;
-    all.insert(CommonOptions().begin(), CommonOptions().end());
-    for (const auto& option : all) known += " -" + option;
-    throw TargetError(StrCat("target \"", text, "\": ", kind.name, " has no option -", key, "; it takes:", known));
+  const TargetOption* option = FindOption(kind.options, key);
+  if (option == nullptr) option = FindOption(CommonTargetOptions(), key);
+  if (option == nullptr) UnknownOption(kind, text, key);
+  if (!Fits(*option, value)) {
+    throw TargetError(StrCat("target \"", text, "\": -", key, " is \"", value, "\", expected ", option->Expected()));
   }
   if (key == "keys") {
     node->keys = SplitOn(value, ',');
@@ -127,36 +120,94 @@ void SetOption(TargetNode* node, const KindInfo& kind, const std::string& text, 
   }
 }
 
-void ApplyFeatureFlags(const std::string& mattr, TargetFeatures* f) {
-  for (const std::string& flag : SplitOn(mattr, ',')) {
-    const bool on = flag[0] != '-';
-    const std::string name = flag[0] == '+' || flag[0] == '-' ? flag.substr(1) : flag;
-    if (name == "fma") f->fma = on;
-    if (name == "f16c") f->f16_convert = on;
-    if (name == "avx512vnni" || name == "avxvnni" || name == "dotprod") f->vnni = on;
-    if (name == "avx" || name == "avx2") f->vector_bits = on ? std::max(f->vector_bits, 256) : 128;
-    if (name == "avx512f") {
-      f->vector_bits = on ? 512 : std::min(f->vector_bits, 256);
-      f->vector_registers = on ? 32 : 16;
-    }
-  }
+}  // namespace
+
+std::string TargetOption::TypeName() const {
+  constexpr const char* kNames[] = {"text", "integer", "flag", "list", "target"};
+  return kNames[static_cast<int>(type)];
 }
 
-int UsableCores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+std::string TargetOption::Expected() const {
+  switch (type) {
+    case Type::kFlag:
+      return "0 or 1";
+    case Type::kInteger:
+      if (min == std::numeric_limits<int64_t>::min() && max == std::numeric_limits<int64_t>::max()) return "an integer";
+      if (max == std::numeric_limits<int64_t>::max()) return StrCat("an integer, at least ", min);
+      return StrCat("an integer from ", min, " to ", max);
+    case Type::kTarget:
+      return "a target";
+    case Type::kList:
+    case Type::kText:
+      break;
+  }
+  if (values.empty()) return type == Type::kList ? "words separated by commas" : "a text";
+  std::string all;
+  for (size_t i = 0; i < values.size(); ++i) {
+    all += StrCat(i == 0 ? "" : i + 1 == values.size() ? " or " : ", ", values[i]);
+  }
+  return all;
+}
 
-}  // namespace
+const std::vector<TargetOption>& CommonTargetOptions() {
+  using Type = TargetOption::Type;
+  constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max(), kMaxCores = 1 << 16;
+  static const auto* options = new std::vector<TargetOption>{
+      {"keys", Type::kList, "families of schedules that suit the machine"},
+      {"tag", Type::kText, "a name, for messages"},
+      {"libs", Type::kList, "libraries that kernels may call"},
+      {"device", Type::kText, "one more key"},
+      {"model", Type::kText, "the machine, for records of measurements"},
+      {"host", Type::kTarget, "what runs on the CPU beside a device"},
+      {"num-cores", Type::kInteger, "threads that kernels are made for", 1, kMaxCores},
+      {"link-params", Type::kFlag, "parameters lie in the library"},
+      {"opt-level", Type::kInteger, "of code generation", 0, 3},
+      {"system-lib", Type::kFlag, "functions of the runtime are called by name"},
+      {"runtime", Type::kText, "accepted, without effect"},
+      {"executor", Type::kText, "accepted, without effect"},
+      {"max_function_args", Type::kInteger, "arguments that a kernel may have; 0: no limit", 0, kMaxInt32},
+  };
+  return *options;
+}
+
+void RegisterTargetKind(TargetKind kind) {
+  Registry& registry = Registry::Global();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  const std::string name = kind.name;
+  if (name.empty() || name.find_first_of(" -=\"'") != std::string::npos) {
+    throw TargetError(StrCat("a target kind can't be called \"", name, "\""));
+  }
+  auto taken = [&](const std::string& word) { return registry.kinds.count(word) + registry.tags.count(word) != 0; };
+  if (taken(name)) throw TargetError(StrCat("there is a target kind \"", name, "\" already"));
+  for (const TargetTag& tag : kind.tags) {
+    if (taken(tag.name)) throw TargetError(StrCat("there is a target called \"", tag.name, "\" already"));
+  }
+  for (const TargetTag& tag : kind.tags) registry.tags.emplace(tag.name, tag.text);
+  registry.order.push_back(name);
+  registry.kinds.emplace(name, std::move(kind));
+}
+
+const TargetKind& GetTargetKind(const std::string& name) {
+  Registry& registry = Registry::Global();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  auto it = registry.kinds.find(name);
+  if (it != registry.kinds.end()) return it->second;
+  std::string known;
+  for (const std::string& kind : registry.order) known += (known.empty() ? "" : ", ") + kind;
+  throw TargetError(StrCat("unknown target kind \"", name, "\"; known are: ", known));
+}
 
 Target::Target(const std::string& text) {
   std::string tag;
   auto words = Words(text);
   if (words.empty()) throw TargetError("the target string is empty; an example: \"llvm -mcpu=native\"");
-  if (auto it = Tags().find(words[0]); it != Tags().end()) {
+  if (auto meaning = Registry::Global().TagText(words[0])) {
     tag = words[0];
-    auto more = Words(it->second);
+    auto more = Words(*meaning);
     more.insert(more.end(), words.begin() + 1, words.end());
     words = more;
   }
-  const KindInfo& kind = FindKind(words[0]);
+  const TargetKind& kind = GetTargetKind(words[0]);
   auto node = MakeObject<TargetNode>();
   node->kind = kind.name;
   node->keys = kind.keys;
@@ -164,10 +215,6 @@ Target::Target(const std::string& text) {
   for (size_t i = 1; i < words.size(); ++i) SetOption(node.get(), kind, text, words[i]);
   if (auto device = node->GetAttr("device"); device && !node->HasKey(*device)) {
     node->keys.insert(node->keys.begin(), *device);
-  }
-  node->GetIntAttr("num-cores", 1);
-  if (int64_t level = node->GetIntAttr("opt-level", 3); level < 0 || level > 3) {
-    throw TargetError(StrCat("target \"", text, "\": -opt-level is ", level, ", expected 0 to 3"));
   }
   data_ = node;
 }
@@ -187,8 +234,10 @@ Target Target::WithHost(const Target& target, const Target& host) {
 }
 
 std::vector<std::pair<std::string, std::string>> Target::ListKinds() {
+  Registry& registry = Registry::Global();
+  std::lock_guard<std::mutex> lock(registry.mutex);
   std::vector<std::pair<std::string, std::string>> result;
-  for (const auto& kind : Kinds()) result.emplace_back(kind.name, kind.doc);
+  for (const std::string& name : registry.order) result.emplace_back(name, registry.kinds.at(name).doc);
   return result;
 }
 
@@ -230,34 +279,8 @@ std::string TargetNode::str() const {
 }
 
 TargetFeatures TargetNode::Features() const {
-  TargetFeatures f;
-  const std::string triple = GetAttr("mtriple", "");
-  const std::string cpu = GetAttr("mcpu", triple.empty() ? "native" : "generic");
-#if defined(__aarch64__)
-  f.arch = "aarch64";
-#else
-  f.arch = "x86_64";
-#endif
-  if (!triple.empty()) f.arch = triple.substr(0, triple.find('-'));
-  const bool native = cpu == "native";
-  if (f.arch == "x86_64") {
-    if (native) {
-      ApplyX86Host(&f);
-    } else {
-      ApplyX86Cpu(cpu, &f);
-    }
-  } else if (f.arch == "aarch64" || f.arch == "arm64") {
-    f.vector_bits = 128;
-    f.vector_registers = 32;
-    f.fma = true;
-    f.f16_convert = true;
-  }
-  if (kind != "llvm") f.fma = f.f16_convert = false;
-  ApplyFeatureFlags(GetAttr("mattr", ""), &f);
-  f.vector_bits = static_cast<int>(GetIntAttr("vector-width", f.vector_bits));
-  if (native) ApplyHostCaches(&f);
-  f.num_cores = static_cast<int>(GetIntAttr("num-cores", native ? UsableCores() : 1));
-  return f;
+  const TargetKind& known = GetTargetKind(kind);
+  return known.features ? known.features(*this) : TargetFeatures();
 }
 
 }  // namespace treadle

@@ -7,7 +7,7 @@
 #include "treadle/ir/module.h"
 #include "treadle/ir/op.h"
 #include "treadle/ir/structural.h"
-#include "treadle/ir/target.h"
+#include "treadle/ir/target_kind.h"
 #include "treadle/ir/type.h"
 #include "treadle/runtime/reflection.h"
 
@@ -127,6 +127,20 @@ void RegisterTargets() {
     Map<String, String> kinds;
     for (const auto& [name, doc] : Target::ListKinds()) kinds.Set(name, doc);
     return kinds;
+  });
+  Registry::RegisterTyped("target.ListOptions", [](std::string kind) {
+    Array<Map<String, String>> rows;
+    for (const auto* options : {&GetTargetKind(kind).options, &CommonTargetOptions()}) {
+      for (const TargetOption& option : *options) {
+        Map<String, String> row;
+        row.Set("name", option.name);
+        row.Set("type", option.TypeName());
+        row.Set("expected", option.Expected());
+        row.Set("doc", option.doc);
+        rows.push_back(row);
+      }
+    }
+    return rows;
   });
 }
 

@@ -3,10 +3,13 @@
 
 #include <array>
 #include <atomic>
+#include <map>
+#include <mutex>
 
 #include "runtime/cpu_device.h"
 #include "runtime/current_device.h"
 #include "treadle/base/error.h"
+#include "treadle/runtime/device_name.h"
 #include "treadle/runtime/plugin.h"
 
 namespace treadle::runtime {
@@ -20,9 +23,6 @@ struct DeviceTypeEntry {
 // The first name of a type is the one that is printed.
 constexpr DeviceTypeEntry kDeviceTypes[] = {
     {"cpu", kDLCPU},
-    {"llvm", kDLCPU},
-    {"c", kDLCPU},
-    {"stackvm", kDLCPU},
     {"cuda", kDLCUDA},
     {"nvptx", kDLCUDA},
     {"cuda_host", kDLCUDAHost},
@@ -53,7 +53,23 @@ std::array<std::atomic<DeviceAPI*>, kMaxDeviceTypes>& Table() {
   return *table;
 }
 
+/// Names that came with targets.
+struct RegisteredNames {
+  std::mutex mutex;
+  std::map<std::string, DLDeviceType> types;
+  static RegisteredNames& Global() {
+    static auto* names = new RegisteredNames();
+    return *names;
+  }
+};
+
 }  // namespace
+
+void RegisterDeviceName(const std::string& name, int device_type) {
+  RegisteredNames& registered = RegisteredNames::Global();
+  std::lock_guard<std::mutex> lock(registered.mutex);
+  registered.types[name] = static_cast<DLDeviceType>(device_type);
+}
 
 std::string DeviceTypeName(int device_type) {
   for (const DeviceTypeEntry& entry : kDeviceTypes) {
@@ -66,6 +82,9 @@ DLDeviceType DeviceTypeFromName(const std::string& name) {
   for (const DeviceTypeEntry& entry : kDeviceTypes) {
     if (name == entry.name) return entry.type;
   }
+  RegisteredNames& registered = RegisteredNames::Global();
+  std::lock_guard<std::mutex> lock(registered.mutex);
+  if (auto it = registered.types.find(name); it != registered.types.end()) return it->second;
   throw TargetError(StrCat("unknown device \"", name, "\": expected cpu, opencl, cuda, ..."));
 }
 

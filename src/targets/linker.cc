@@ -3,6 +3,7 @@
 
 #include <lld/Common/Driver.h>
 #include <llvm/Support/raw_ostream.h>
+#include <llvm/TargetParser/Host.h>
 #include <llvm/TargetParser/Triple.h>
 
 #include <elf.h>
@@ -14,8 +15,6 @@
 #include <fstream>
 #include <mutex>
 
-#include "targets/c/toolchain.h"
-#include "targets/llvm/codegen.h"
 #include "targets/temporary_directory.h"
 #include "treadle/base/error.h"
 
@@ -27,6 +26,10 @@ namespace {
 template <typename T>
 void Append(std::string* out, const T& value) {
   out->append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+llvm::Triple MachineOf(const std::string& triple) {
+  return llvm::Triple(triple.empty() ? llvm::sys::getDefaultTargetTriple() : triple);
 }
 
 /// Names in a string table; offset 0 is the empty name.
@@ -44,7 +47,7 @@ class StringTable {
 }  // namespace
 
 std::string MakeDataObject(const EmbeddedData& data, const std::string& triple) {
-  const llvm::Triple machine(triple);
+  const llvm::Triple machine = MachineOf(triple);
   uint64_t size = 0;
   for (const auto& piece : data.pieces) size += piece.size();
   TREADLE_ICHECK(data.alignment != 0 && (data.alignment & (data.alignment - 1)) == 0)
@@ -132,9 +135,8 @@ std::string MakeDataObject(const EmbeddedData& data, const std::string& triple) 
 }
 
 void LinkSharedLibrary(const std::vector<std::string>& objects, const std::vector<EmbeddedData>& data,
-                       const std::string& output_path, const Target& target, bool c_library) {
-  const LLVMTargetInfo info = ResolveLLVMTarget(target);
-  const llvm::Triple triple(info.triple);
+                       const std::string& output_path, const LinkOptions& options) {
+  const llvm::Triple triple = MachineOf(options.triple);
   TemporaryDirectory directory;
   std::vector<std::string> args = {"ld.lld", "-m",
                                    triple.getArch() == llvm::Triple::aarch64 ? "aarch64linux" : "elf_x86_64", "-shared",
@@ -145,14 +147,11 @@ void LinkSharedLibrary(const std::vector<std::string>& objects, const std::vecto
                                    "--undefined=_GLOBAL_OFFSET_TABLE_"};
   for (size_t i = 0; i < objects.size(); ++i) args.push_back(directory.Write(StrCat("k", i, ".o"), objects[i]));
   for (size_t i = 0; i < data.size(); ++i) {
-    args.push_back(directory.Write(StrCat("d", i, ".o"), MakeDataObject(data[i], info.triple)));
+    args.push_back(directory.Write(StrCat("d", i, ".o"), MakeDataObject(data[i], options.triple)));
   }
-  if (target->GetIntAttr("debug-info", 0) == 0) args.push_back("--strip-debug");
-  // Generated C calls the C library; native code of the llvm backend calls nothing.
-  if (c_library || target->kind == "c") {
-    args.push_back("--as-needed");
-    for (const std::string& library : CLibraries()) args.push_back(library);
-  }
+  if (!options.keep_debug_info) args.push_back("--strip-debug");
+  if (!options.libraries.empty()) args.push_back("--as-needed");
+  args.insert(args.end(), options.libraries.begin(), options.libraries.end());
   // The result gets its name only when it is complete.
   const std::string unfinished = StrCat(output_path, ".", getpid(), ".part");
   args.insert(args.end(), {"-o", unfinished});

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "treadle/ir/target.h"
+#include "treadle/targets/target_spec.h"
 
 namespace treadle::targets {
 
@@ -22,13 +22,12 @@ struct EmbeddedData {
 /// Name of the symbol that the runtime's loader looks for.
 inline constexpr const char* kBlobSymbol = "__treadle_blob";
 
-/// Bytes of a relocatable ELF object that defines `data` and nothing else. `triple` says for which machine.
+/// Bytes of a relocatable ELF object that defines `data` and nothing else. `triple` says for which machine; "": this.
 std::string MakeDataObject(const EmbeddedData& data, const std::string& triple);
 
 /// Links relocatable objects (their bytes) and embedded data into the shared library at `output_path`, which appears
-/// only when complete. `c_library`: some of the objects call the C library (those of target c do anyway).
-/// An undefined symbol is an Error that names it. Safe to call from several threads.
+/// only when complete. An undefined symbol is an Error that names it. Safe to call from several threads.
 void LinkSharedLibrary(const std::vector<std::string>& objects, const std::vector<EmbeddedData>& data,
-                       const std::string& output_path, const Target& target, bool c_library = false);
+                       const std::string& output_path, const LinkOptions& options);
 
 }  // namespace treadle::targets

@@ -32,7 +32,7 @@ TEST(LinkerTest, LibraryRunsAndCarriesData) {
   te::Tensor a = Input();
   const std::string object = ObjectOf([&](const Array<tir::Var>& i) { return tir::exp(a(i[0])); }, a, target);
   const std::string path = TempPath("linker_test.so");
-  LinkSharedLibrary({object}, {{kBlobSymbol, {"hello ", "world"}, 64}}, path, target);
+  LinkSharedLibrary({object}, {{kBlobSymbol, {"hello ", "world"}, 64}}, path, GetLinkOptions(target));
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();
   const auto* blob = static_cast<const char*>(dlsym(library, kBlobSymbol));
@@ -58,7 +58,7 @@ TEST(LinkerTest, NamesUndefinedSymbols) {
       a, target);
   const std::string path = TempPath("linker_undefined.so");
   try {
-    LinkSharedLibrary({object}, {}, path, target);
+    LinkSharedLibrary({object}, {}, path, GetLinkOptions(target));
     FAIL() << "linked";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("not_there_at_all"), std::string::npos) << error.what();
@@ -72,7 +72,7 @@ TEST(LinkerTest, LinksForAnotherMachine) {
   const std::string object =
       ObjectOf([&](const Array<tir::Var>& i) { return tir::tanh(a(i[0])) + tir::sqrt(a(i[0])); }, a, target);
   const std::string path = TempPath("linker_aarch64.so");
-  LinkSharedLibrary({object}, {{kBlobSymbol, {"x"}, 64}}, path, target);
+  LinkSharedLibrary({object}, {{kBlobSymbol, {"x"}, 64}}, path, GetLinkOptions(target));
   std::FILE* file = std::fopen(path.c_str(), "rb");
   ASSERT_NE(file, nullptr);
   unsigned char header[20] = {};

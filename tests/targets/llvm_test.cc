@@ -172,7 +172,7 @@ tir::PrimFunc ScaledVectors(const Target& target, DataType dtype = kF32) {
 targets::Artifact Generate(const std::string& target_text, bool texts = false) {
   const Target target(target_text);
   targets::CodegenOptions options;
-  options.emit_asm = options.emit_ll = texts;
+  if (texts) options.texts = {"ll", "asm"};
   return targets::CodegenLLVM({ScaledVectors(target)}, target, options);
 }
 
@@ -197,7 +197,7 @@ TEST(LLVMTest, CodeForOtherMachinesIsNotRunHere) {
 }
 
 TEST(LLVMTest, UsesTheRegistersOfTheCpu) {
-  auto assembly = [](const char* cpu) { return Generate(std::string("llvm -mcpu=") + cpu, true).assembly; };
+  auto assembly = [](const char* cpu) { return Generate(std::string("llvm -mcpu=") + cpu, true).texts.at("asm"); };
   const std::string v1 = assembly("x86-64"), v2 = assembly("x86-64-v2"), v3 = assembly("x86-64-v3"),
                     v4 = assembly("x86-64-v4");
   for (const std::string& text : {v1, v2}) {
@@ -217,9 +217,10 @@ TEST(LLVMTest, GeneratesTheSameBytesTwice) {
 }
 
 TEST(LLVMTest, DescribesFunctionsForDebuggersWhenAsked) {
-  EXPECT_EQ(Generate("llvm -mcpu=x86-64-v3", true).ll.find("DISubprogram"), std::string::npos);
-  EXPECT_NE(Generate("llvm -mcpu=x86-64-v3 -debug-info=1", true).ll.find("DISubprogram(name: \"f__compute\""),
-            std::string::npos);
+  EXPECT_EQ(Generate("llvm -mcpu=x86-64-v3", true).texts.at("ll").find("DISubprogram"), std::string::npos);
+  EXPECT_NE(
+      Generate("llvm -mcpu=x86-64-v3 -debug-info=1", true).texts.at("ll").find("DISubprogram(name: \"f__compute\""),
+      std::string::npos);
 }
 
 TEST(LLVMTest, RefusesCpusAndConventionsThatDoNotExist) {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The skeleton of a backend is one, and refuses with a reason.
+// The skeleton of a target is one, and refuses with a reason.
 #include <gmock/gmock.h>
 
-#include "targets/backend.h"
 #include "treadle/base/error.h"
 #include "treadle/driver/build_module.h"
-#include "treadle/driver/compile.h"
+#include "treadle/targets/target_spec.h"
 #include "treadle/te/tensor.h"
 
 namespace treadle::targets {
@@ -22,18 +21,17 @@ IRModule Copy() {
   return module;
 }
 
-TEST(NullBackendTest, IsListed) {
-  EXPECT_THAT(ListBackends(), Contains("null"));
-  EXPECT_EQ(GetBackend("null").codegen({}, Target("null"), {}).format, "null");
+TEST(NullTargetTest, IsListed) {
+  EXPECT_THAT(ListTargets(), Contains("null"));
+  EXPECT_EQ(GetTargetSpec("null").codegen({}, Target("null"), {}).code, "");
 }
 
-TEST(NullBackendTest, RefusesWithAReason) {
-  driver::RegisterAll();
+TEST(NullTargetTest, RefusesWithAReason) {
   try {
     driver::BuildModule(Copy(), Target("null"));
     FAIL() << "it compiled something";
   } catch (const TargetError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("function copy: target null is a skeleton for new backends"));
+    EXPECT_THAT(error.what(), HasSubstr("function copy: target null is a skeleton for new targets"));
   }
 }
 

@@ -13,13 +13,13 @@
 
 #include "driver/lower/device_code.h"
 #include "driver/lower/lower_tir.h"
-#include "targets/c/toolchain.h"
 #include "targets/random_programs.h"
 #include "targets/stackvm/stackvm.h"
 #include "treadle/driver/build_module.h"
 #include "treadle/driver/compile.h"
 #include "treadle/ir/structural.h"
 #include "treadle/runtime/device.h"
+#include "treadle/targets/c_toolchain.h"
 #include "treadle/tir/text.h"
 #include "treadle/tir/verify.h"
 
@@ -176,7 +176,7 @@ std::string GuiltyPass(const Draw& draw, const Target& target) {
 
 /// Builds all draws of a batch at once and compares what each gives.
 void CheckBatch(const std::vector<Draw>& draws, const Target& target, int* refused) {
-  const int device_type = driver::DeviceTypeOf(target);
+  const int device_type = targets::GetTargetSpec(target).device_type;
   const runtime::Device device{static_cast<DLDeviceType>(device_type), 0};
   auto check = [&](const std::vector<const Draw*>& batch) {
     IRModule functions = IRModule::Empty();

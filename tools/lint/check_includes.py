@@ -77,10 +77,6 @@ def check_file(path, text):
             yield f'{path}:{number}: {own} may not include {target} ("{included}"); it may: {", ".join(sorted(reachable))}'
 
 
-# Pairs of folders that include each other and are still to be separated.
-TO_SEPARATE = {("targets", "targets/c"), ("targets", "targets/llvm")}
-
-
 def room_of(path):
     """The folder below src that a repository path or an include path belongs to."""
     parts = pathlib.PurePosixPath(path).parts[:-1]
@@ -93,11 +89,8 @@ def room_of(path):
 def mutual_rooms(includes):
     """One message per pair of folders that include each other; `includes`: {(folder, folder): [arrow]}."""
     for (a, b), arrows in sorted(includes.items()):
-        if a < b and (b, a) in includes and (a, b) not in TO_SEPARATE:
+        if a < b and (b, a) in includes:
             yield f"folders {a} and {b} include each other: {'; '.join(arrows + includes[b, a])}"
-    for a, b in sorted(TO_SEPARATE):
-        if (a, b) not in includes or (b, a) not in includes:
-            yield f"folders {a} and {b} no longer include each other: take them out of TO_SEPARATE"
 
 
 def long_functions(text):

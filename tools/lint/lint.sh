@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # clang-format and clang-tidy over the C++ files that differ from the main branch (--all: every file), then the checks
-# of include and import directions and licence headers.
+# of include and import directions, licence headers, and of what only targets may know.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -11,10 +11,10 @@ namespace treadle::driver {
 /// `func` as one of a module: all loop-level functions are lowered for the target.
 IRModule LowerModule(const IRModule& module, const Target& target, bool simple_mode);
 
-/// Compiles the loop-level functions of the module, lowering those that aren't yet. "llvm" and "c" give
-/// an ObjectModuleNode; for "stackvm" functions are interpreted; devices give host code
-/// that imports a module with the kernels; other backends give their text as the source.
-/// What a backend can't compile is a TargetError with its reason.
+/// Compiles the loop-level functions of the module, lowering those that aren't yet. What the module is follows the
+/// target's form (targets::ModuleForm): native code, host code that imports a module with the kernels of a device, a
+/// module of the target's own (an interpreter's program), or text.
+/// What a target can't compile is a TargetError with its reason.
 runtime::Module BuildModule(const IRModule& module, const Target& target);
 
 }  // namespace treadle::driver

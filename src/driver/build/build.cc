@@ -17,6 +17,7 @@
 #include "treadle/ir/transform.h"
 #include "treadle/passes/passes.h"
 #include "treadle/relay/expr_functor.h"
+#include "treadle/targets/target_spec.h"
 
 namespace treadle::driver {
 namespace {
@@ -74,22 +75,11 @@ runtime::TensorInfo Describe(const std::string& name, const Type& type) {
   return info;
 }
 
-/// Instruction sets that code for the target uses, by LLVM's names; the loader checks them.
+/// Instruction sets that code for the target uses; the loader checks them.
 std::vector<std::string> RequiredCpuFeatures(const Target& model_target) {
   const Target target = HostOf(model_target);
-  if (target->kind != "llvm") return {};
-  TargetFeatures features = target->Features();
-  if (features.arch != "x86_64") return {};
-  std::vector<std::string> names;
-  if (features.fma) names = {"avx", "avx2", "bmi2"};
-  // Code for such machines uses their instructions whatever the vectors' width.
-  constexpr int kAvx512Registers = 32;
-  if (features.vector_registers >= kAvx512Registers) {
-    names.insert(names.end(), {"avx512f", "avx512vl", "avx512bw", "avx512dq"});
-  }
-  if (features.fma) names.push_back("fma");
-  if (features.f16_convert) names.push_back("f16c");
-  return names;
+  const targets::TargetSpec& spec = targets::GetTargetSpec(target);
+  return spec.required_cpu_features ? spec.required_cpu_features(target) : std::vector<std::string>();
 }
 
 bool OnlyTensors(const relay::Function& main) {
@@ -152,10 +142,21 @@ int CompileThreads(const CompileOptions& options) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-std::string TextsOf(const CompileEngine& engine, std::string Kernel::* text) {
+std::string TextsOf(const CompileEngine& engine, const std::string& format) {
   std::string all;
-  for (const auto& kernel : engine.kernels()) all += (*kernel).*text;
+  for (const auto& kernel : engine.kernels()) {
+    if (auto it = kernel->texts.find(format); it != kernel->texts.end()) all += it->second;
+  }
   return all;
+}
+
+/// The formats of kernels' texts that are dumped.
+std::vector<std::string> DumpedTexts(const DumpOptions& dump) {
+  std::vector<std::string> formats;
+  for (const std::string& format : CodeStages()) {
+    if (dump.Wants(format)) formats.push_back(format);
+  }
+  return formats;
 }
 
 bool UsesVm(const std::string& executor, const IRModule& module) {
@@ -215,8 +216,7 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
   model.manifest = MakeManifest(main, targets.default_target(), /*any_type=*/options.executor == "vm");
   model.manifest.module_name = options.module_name;
   const int threads = CompileThreads(options);
-  EngineOptions engine{threads, options.dump.Wants("ll"), options.dump.Wants("asm"), options.dump.Wants("c"),
-                       options.use_cache};
+  EngineOptions engine{threads, DumpedTexts(options.dump), options.use_cache};
   GraphCode code = vm ? GenerateProgram(module, targets, options, &model)
                       : GenerateGraphCode(main, targets, options.module_name, engine);
   if (vm) {
@@ -242,15 +242,15 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
     code.engine->LowerAll(threads);
     return KernelsText(*code.engine);
   });
-  dump.Write("ll", [&] { return TextsOf(*code.engine, &Kernel::ll); });
-  dump.Write("c", [&] {
-    std::string text = TextsOf(*code.engine, &Kernel::c);
-    for (const runtime::Module& module : model.external_modules) {
-      if (module.module_type() == "c") text += module->GetSource("") + "\n";
-    }
-    return text;
-  });
-  dump.Write("asm", [&] { return TextsOf(*code.engine, &Kernel::assembly); });
+  for (const std::string& format : CodeStages()) {
+    dump.Write(format, [&] {
+      std::string text = TextsOf(*code.engine, format);
+      for (const runtime::Module& module : model.external_modules) {
+        if (module.module_type() == format) text += module->GetSource("") + "\n";
+      }
+      return text;
+    });
+  }
   return model;
 }
 

@@ -7,30 +7,46 @@
 #include <map>
 
 #include "treadle/relay/text.h"
+#include "treadle/targets/target_spec.h"
 #include "treadle/tir/text.h"
 
 namespace treadle::driver {
 namespace {
 
-const std::map<std::string, const char*>& Stages() {
-  static const std::map<std::string, const char*> stages = {
-      {"relay", "relay"}, {"relay-opt", "relay"}, {"tir", "tir"}, {"ll", "ll"},      {"asm", "s"},
-      {"c", "c"},         {"graph", "json"},      {"vm", "vm"},   {"fusion", "txt"}, {"partition", "txt"},
-  };
+/// Stages with the endings of their files.
+std::map<std::string, std::string> Stages() {
+  std::map<std::string, std::string> stages = {{"relay", "relay"},  {"relay-opt", "relay"}, {"tir", "tir"},
+                                               {"graph", "json"},   {"vm", "vm"},           {"fusion", "txt"},
+                                               {"partition", "txt"}};
+  for (const std::string& format : CodeStages()) stages[format] = format;
+  stages["asm"] = "s";
   return stages;
 }
 
 }  // namespace
+
+std::vector<std::string> CodeStages() {
+  std::vector<std::string> stages;
+  for (const std::string& kind : targets::ListTargets()) {
+    const targets::TargetSpec& spec = targets::GetTargetSpec(kind);
+    if (spec.form != targets::ModuleForm::kObjects) continue;
+    for (const std::string& format : spec.texts) {
+      if (std::find(stages.begin(), stages.end(), format) == stages.end()) stages.push_back(format);
+    }
+  }
+  return stages;
+}
 
 bool DumpOptions::Wants(const std::string& stage) const {
   return std::find(stages.begin(), stages.end(), stage) != stages.end();
 }
 
 Dumper::Dumper(const DumpOptions& options) : options_(options) {
+  const std::map<std::string, std::string> stages = Stages();
   for (const std::string& stage : options.stages) {
-    if (Stages().count(stage) != 0) continue;
+    if (stages.count(stage) != 0) continue;
     std::string known;
-    for (const auto& [name, extension] : Stages()) known += (known.empty() ? "" : ", ") + name;
+    for (const auto& [name, extension] : stages) known += (known.empty() ? "" : ", ") + name;
     throw Error(StrCat("can't dump '", stage, "'; stages are: ", known));
   }
   if (options.stages.empty()) return;

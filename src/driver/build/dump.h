@@ -22,6 +22,9 @@ class Dumper {
   const DumpOptions& options_;
 };
 
+/// The stages that are code: formats of text that targets have for it (TargetSpec::texts).
+std::vector<std::string> CodeStages();
+
 std::string RelayText(const IRModule& module);
 /// The kernels as they were lowered.
 std::string KernelsText(const CompileEngine& engine);

@@ -10,14 +10,13 @@
 #include "driver/graph/why_not_graph.h"
 #include "driver/lower/device_code.h"
 #include "passes/check_indices.h"
-#include "passes/fuse_attention.h"
 #include "passes/qnn_passes.h"
 #include "passes/recognize_activations.h"
-#include "targets/cpu/graph/passes.h"
 #include "treadle/ops/attrs/annotation.h"
 #include "treadle/passes/passes.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/transform.h"
+#include "treadle/targets/target_spec.h"
 
 namespace treadle::driver {
 
@@ -143,8 +142,8 @@ Pass InlineExternalFunctions() {
 
 }  // namespace
 
-std::vector<Pass> OptimizationPasses(const BuildTargets& targets, const Pass& partition) {
-  const bool one_device = !targets.heterogeneous();
+std::vector<Pass> OptimizationPasses(const BuildTargets& build, const Pass& partition) {
+  const bool one_device = !build.heterogeneous();
   std::vector<Pass> passes = {
       InferType(),
       RemoveUnusedFunctions(),
@@ -162,7 +161,7 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& targets, const Pass& pa
       FoldConstant(),
   };
   // What runs on a device can't stop the model: indices out of range are read as the nearest there.
-  if (one_device && !IsDevice(targets.default_target())) passes.push_back(CheckIndices());
+  if (one_device && !IsDevice(build.default_target())) passes.push_back(CheckIndices());
   // Equal or parallel calls may be on different devices.
   if (one_device) passes.push_back(EliminateCommonSubexpr());
   passes.push_back(SimplifyExpr());
@@ -186,17 +185,10 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& targets, const Pass& pa
   passes.push_back(RecognizeActivations());
   passes.push_back(FastMath());
   // Layouts are chosen when the graph has its final operators, and before fusion, which must not cross a change.
-  // Layouts are those of CPUs; a model on several devices keeps the layouts that it states.
-  if (one_device && targets.default_target()->HasKey("cpu")) {
-    passes.push_back(FuseAttention());
-    passes.push_back(SimplifyExpr());
-    passes.push_back(Conv1DToConv2D());
-    passes.push_back(Conv3DToConv2D());
-    passes.push_back(WidthToChannels());
-    passes.push_back(FoldConstant());
-    passes.push_back(PlanLayout(targets.default_target()->Features().vector_lanes(32)));
-    // What several calls do with a constant weight (steps of a recurrent network) is one constant then.
-    if (one_device) passes.push_back(EliminateCommonSubexpr());
+  // A model on several devices keeps the layouts that it states.
+  const targets::TargetSpec& spec = targets::GetTargetSpec(build.default_target());
+  if (one_device && spec.graph_passes) {
+    for (const Pass& pass : spec.graph_passes(build.default_target())) passes.push_back(pass);
   }
   passes.push_back(SimplifyExpr());
   passes.push_back(FoldConstant());
@@ -237,12 +229,11 @@ IRModule PlaceOnDevices(IRModule module, BuildTargets* targets) {
 namespace {
 
 /// The current context, with the limit of the targets to the arguments of a kernel where none is given.
-PassContext ContextFor(const BuildTargets& targets) {
+PassContext ContextFor(const BuildTargets& build) {
   PassContext context = PassContext::Current();
   int64_t limit = 0;
-  for (const auto& [device, target] : targets.by_device) {
-    // What implementations of OpenCL guarantee is 1024 bytes of arguments.
-    const int64_t own = target->GetIntAttr("max_function_args", target->kind == "opencl" ? 128 : 0);
+  for (const auto& [device, target] : build.by_device) {
+    const int64_t own = target->GetIntAttr("max_function_args", targets::GetTargetSpec(target).max_function_args);
     if (own > 0) limit = limit == 0 ? own : std::min(limit, own);
   }
   if (limit > 0 && !context->config.contains(relay::kFuseMaxArgs)) {

@@ -3,18 +3,18 @@
 
 #include <algorithm>
 #include <iomanip>
+#include <optional>
 #include <set>
 
 #include "driver/lower/device_code.h"
 #include "driver/memory/memory_arena.h"
-#include "driver/package/kernel_module.h"
+#include "driver/package/native_module.h"
+#include "driver/package/target_module.h"
 #include "external/lower.h"
-#include "targets/backend.h"
-#include "targets/c/toolchain.h"
-#include "targets/llvm/main_function.h"
 #include "treadle/ir/transform.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/runtime/registry.h"
+#include "treadle/targets/target_spec.h"
 
 namespace treadle::driver {
 namespace {
@@ -97,23 +97,26 @@ void GenerateExternals(GraphCode* code) {
   }
 }
 
-/// The function that runs the whole graph.
-std::string MainObject(const ExecutorGraph& graph, const Target& target) {
+/// The function that runs the whole graph, or nothing.
+std::optional<std::string> MainObject(const ExecutorGraph& graph, const Target& target) {
+  const auto& make = targets::GetTargetSpec(target).main_function;
+  if (!make) return std::nullopt;
   std::vector<targets::MainCall> calls;
   for (const auto& [symbol, first_arg] : graph.calls) calls.push_back({symbol, first_arg});
-  if (target->kind == "c") return targets::CompileC(targets::MakeMainSource(calls), target);
-  return targets::MakeMainObject(calls, target);
+  return make(calls, target);
 }
 
 /// The object of functions that launch kernels.
 std::string CompileHost(const std::vector<tir::PrimFunc>& functions, const Target& host) {
-  if (host->kind != "llvm") {
-    throw TargetError(StrCat("code that launches kernels is made by target llvm, not by the host ", host->kind));
+  const targets::TargetSpec& spec = targets::GetTargetSpec(host);
+  if (!spec.launches_kernels) {
+    throw TargetError(StrCat("code that launches kernels is made by target ", targets::DefaultTarget(kDLCPU)->kind,
+                             ", not by the host ", host->kind));
   }
   targets::CodegenOptions options;
   options.module_name = "treadle_host";
   options.raw_api = false;
-  return targets::GetBackend("llvm").codegen(functions, host, options).code;
+  return spec.codegen(functions, host, options).code;
 }
 
 /// Lowers the kernels whose memory the plan may join, and says what each may write over.
@@ -207,13 +210,14 @@ Module LinkModules(const GraphCode& code, const BuildTargets& targets, runtime::
       device_targets.emplace(kernel->target.str(), kernel->target);
     }
   }
-  if (device_functions.empty() && code.graph.plain && !objects.empty())
-    objects.push_back(MainObject(code.graph, native));
+  if (device_functions.empty() && code.graph.plain && !objects.empty()) {
+    if (auto main = MainObject(code.graph, native)) objects.push_back(*main);
+  }
   std::vector<Module> devices;
   for (const auto& [text, functions] : device_functions) {
     const Target& target = device_targets.at(text);
     if (!IsDevice(target)) {
-      devices.push_back(BuildDeviceModule(target, functions));
+      devices.push_back(MakeTargetModule(functions, target));
       continue;
     }
     // Native code that launches, and the module with the kernels that it launches.
@@ -232,11 +236,11 @@ Module LinkModules(const GraphCode& code, const BuildTargets& targets, runtime::
       }
       return functions;
     };
-    auto kernels = MakeObject<KernelModuleNode>(std::move(objects), native, lowered);
+    auto kernels = MakeObject<NativeModuleNode>(std::move(objects), native, lowered);
     if (LinksParams(targets)) kernels->LinkParams(*params);
     root = Module(ObjectPtr<Object>(kernels));
   } else if (devices.empty()) {
-    root = MakeEmptySourceModule();
+    root = Module(ObjectPtr<Object>(MakeObject<EmptyModuleNode>()));
   } else {
     root = devices.back();
     devices.pop_back();

@@ -1,31 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/lower/build_targets.h"
 
-#include <algorithm>
-
-#include "targets/backend.h"
 #include "treadle/ir/transform.h"
 #include "treadle/runtime/device.h"
+#include "treadle/targets/target_spec.h"
 
 namespace treadle::driver {
-namespace {
 
-bool HasBackend(const std::string& kind) {
-  const std::vector<std::string> names = targets::ListBackends();
-  return std::find(names.begin(), names.end(), kind) != names.end();
-}
-
-Target DefaultTargetOf(int device_type) {
-  if (device_type == kDLCPU) return Target(HasBackend("llvm") ? "llvm" : "stackvm");
-  return Target(runtime::DeviceTypeName(device_type));
-}
-
-}  // namespace
-
-int DeviceTypeOfTarget(const Target& target) {
-  if (target->HasKey("cpu")) return kDLCPU;
-  return runtime::DeviceTypeFromName(target->kind);
-}
+int DeviceTypeOfTarget(const Target& target) { return targets::GetTargetSpec(target).device_type; }
 
 const Target& BuildTargets::ForDevice(int device_type) const {
   auto it = by_device.find(device_type == 0 ? default_device() : device_type);
@@ -49,10 +31,12 @@ BuildTargets ResolveTargets(const CompileOptions& options) {
     by_device.emplace(DeviceTypeOfTarget(target), target);
   }
   int fallback = static_cast<int>(transform::PassContext::Current()->GetConfigInt(kFallbackDevice, kDLCPU));
-  if (by_device.size() > 1 && by_device.count(fallback) == 0) by_device.emplace(fallback, DefaultTargetOf(fallback));
+  if (by_device.size() > 1 && by_device.count(fallback) == 0) {
+    by_device.emplace(fallback, targets::DefaultTarget(fallback));
+  }
 
-  Target host(options.target_host.empty() ? "stackvm" : options.target_host);
   bool chosen = !options.target_host.empty();
+  Target host = chosen ? Target(options.target_host) : targets::DefaultTarget(kDLCPU);
   for (const auto& [device, target] : by_device) {
     if (chosen || !target->host.defined()) continue;
     host = Downcast<Target>(target->host);
@@ -64,11 +48,9 @@ BuildTargets ResolveTargets(const CompileOptions& options) {
     host = target;
     chosen = true;
   }
-  if (!chosen) host = DefaultTargetOf(kDLCPU);
 
   BuildTargets result{{}, host, fallback};
   for (const auto& [device, target] : by_device) {
-    targets::GetBackend(target->kind);  // a kind without a backend fails here, before any work
     const bool own_host = device == kDLCPU && (!chosen_by_user || host.str() == target.str());
     result.by_device.emplace(device, own_host ? target : Target::WithHost(target, host));
   }

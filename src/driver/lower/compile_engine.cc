@@ -13,8 +13,6 @@
 #include "driver/lower/kernel_cache.h"
 #include "driver/lower/lower_te.h"
 #include "driver/lower/lower_tir.h"
-#include "targets/c/toolchain.h"
-#include "targets/schedule.h"
 #include "tir/in_place.h"
 #include "treadle/ir/transform.h"
 #include "treadle/ops/implementation.h"
@@ -75,6 +73,11 @@ Array<te::Tensor> AllTensors(const TensorFunction& tensors) {
   return args;
 }
 
+tir::PrimFunc Schedule(const tir::PrimFunc& func, const Target& target) {
+  const targets::TargetSpec& spec = targets::GetTargetSpec(target);
+  return spec.schedule ? spec.schedule(func, target) : func;
+}
+
 void LowerKernel(Kernel* kernel) {
   TensorFunction tensors = LowerToTensors(kernel->source, kernel->target);
   Array<te::Tensor> args = AllTensors(tensors);
@@ -91,7 +94,7 @@ void LowerKernel(Kernel* kernel) {
   tir::PrimFunc func = te::CreatePrimFunc(args, kernel->symbol);
   const LowerOptions options = LowerOptions::FromContext();
   try {
-    kernel->scheduled = ops::SchedulePrimFunc(func, kernel->target);
+    kernel->scheduled = Schedule(func, kernel->target);
   } catch (const tir::ScheduleError& e) {
     // Schedules are made for constant sizes: one that doesn't do for symbolic ones isn't a reason to fail, but slow.
     if (!HasSymbolicDims(args)) throw;
@@ -167,7 +170,7 @@ bool KernelKey::operator==(const KernelKey& other) const {
   return hash == other.hash && target == other.target && StructuralEqual(source, other.source);
 }
 
-bool MakesObjects(const Target& target) { return target->kind == "llvm" || target->kind == "c"; }
+bool MakesObjects(const Target& target) { return targets::GetTargetSpec(target).form == targets::ModuleForm::kObjects; }
 
 CompileEngine::CompileEngine(std::string module_name)
     : prefix_(module_name.empty() ? "treadle_" : "treadle_" + module_name + "_") {
@@ -241,8 +244,7 @@ void CompileEngine::FindInPlace(const std::vector<Kernel*>& kernels, const Engin
 
 void CompileEngine::CompileAll(const EngineOptions& options) {
   const bool hooked = HasHooks();
-  const bool texts = options.emit_ll || options.emit_asm || options.emit_c;
-  KernelCache* cache = options.use_cache && !hooked && !texts ? KernelCache::Default() : nullptr;
+  KernelCache* cache = options.use_cache && !hooked && options.texts.empty() ? KernelCache::Default() : nullptr;
   ParallelFor(declared_.size(), hooked ? 1 : options.threads, [&](size_t i) {
     Kernel& kernel = *declared_[i];
     if (!MakesObjects(kernel.target)) return Lower(&kernel);
@@ -261,18 +263,11 @@ void CompileEngine::CompileAll(const EngineOptions& options) {
       targets::CodegenOptions codegen;
       codegen.module_name = kernel.symbol;
       codegen.opt_level = 3;
-      codegen.emit_ll = options.emit_ll;
-      codegen.emit_asm = options.emit_asm;
+      codegen.texts = options.texts;
       targets::Artifact artifact =
-          targets::GetBackend(kernel.target->kind).codegen({kernel.lowered}, kernel.target, codegen);
-      if (artifact.format == "c") {
-        kernel.c = std::move(artifact.code);
-        kernel.object = targets::CompileC(kernel.c, kernel.target);
-      } else {
-        kernel.object = std::move(artifact.code);
-      }
-      kernel.ll = std::move(artifact.ll);
-      kernel.assembly = std::move(artifact.assembly);
+          targets::GetTargetSpec(kernel.target).codegen({kernel.lowered}, kernel.target, codegen);
+      kernel.object = targets::AssembleObject(artifact.code, kernel.target);
+      kernel.texts = std::move(artifact.texts);
     });
     if (cache != nullptr) cache->Store(key, kernel.object);
   });

@@ -4,16 +4,17 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "targets/backend.h"
 #include "treadle/ir/structural.h"
 #include "treadle/ir/target.h"
 #include "treadle/relay/expr.h"
+#include "treadle/targets/target_spec.h"
 #include "treadle/te/tensor.h"
 #include "treadle/tir/function.h"
 
@@ -45,7 +46,7 @@ struct Kernel {
   tir::PrimFunc scheduled;  ///< null until lowered
   tir::PrimFunc lowered;    ///< null until lowered; stays so where the code comes from the cache on disk
   std::string object;       ///< machine code, for targets that have some
-  std::string ll, assembly, c;
+  std::map<std::string, std::string> texts;  ///< of the code, by format: those that were asked for
   bool from_cache = false;
   int uses = 0;  ///< calls in the graph; 0: not declared
   /// Positions among the operands (tuples flattened) of those that it may write its result over; see FindInPlace.
@@ -57,8 +58,8 @@ bool IsKernel(const relay::FunctionNode* func);
 
 struct EngineOptions {
   int threads = 1;
-  bool emit_ll = false, emit_asm = false, emit_c = false;
-  bool use_cache = true;  ///< the cache on disk
+  std::vector<std::string> texts;  ///< formats of texts to keep (TargetSpec::texts)
+  bool use_cache = true;           ///< the cache on disk
 };
 
 class CompileEngine {
@@ -91,7 +92,7 @@ class CompileEngine {
   std::unordered_map<std::string, int> names_;
 };
 
-/// Whether code for the target is native objects that the linker takes.
+/// Whether code for the target is objects that the linker takes.
 bool MakesObjects(const Target& target);
 
 /// Calls `work(i)` for i in [0, count) on `threads` threads in the pass context of the caller; the exception of the

@@ -9,13 +9,11 @@
 
 namespace treadle::driver {
 
-bool IsDevice(const Target& target) { return DeviceTypeOf(target) != kDLCPU; }
-
-int DeviceTypeOf(const Target& target) { return targets::GetBackend(target->kind).device_type; }
+bool IsDevice(const Target& target) { return targets::GetTargetSpec(target).form == targets::ModuleForm::kDevice; }
 
 Target HostOf(const Target& target) {
   if (!IsDevice(target)) return target;
-  return target->host.defined() ? Downcast<Target>(target->host) : Target("llvm -mcpu=native");
+  return target->host.defined() ? Downcast<Target>(target->host) : targets::DefaultTarget(kDLCPU);
 }
 
 namespace {
@@ -74,23 +72,23 @@ void CheckBound(const IRModule& module, const Target& target) {
 }
 
 DeviceCode GenerateDeviceCode(const std::vector<tir::PrimFunc>& funcs, const Target& target) {
-  const targets::Backend& backend = targets::GetBackend(target->kind);
+  const targets::TargetSpec& spec = targets::GetTargetSpec(target);
   DeviceCode code;
   std::vector<tir::PrimFunc> kernels;
   for (const tir::PrimFunc& func : funcs) {
-    tir::HostDevice split = tir::SplitHostDevice(func, backend.device_type);
+    tir::HostDevice split = tir::SplitHostDevice(func, spec.device_type);
     code.host.push_back(split.host);
     kernels.insert(kernels.end(), split.kernels.begin(), split.kernels.end());
   }
-  targets::Artifact artifact = backend.codegen(kernels, target, {});
+  targets::Artifact artifact = spec.codegen(kernels, target, {});
   code.source = std::move(artifact.code);
-  const std::string loader = "runtime.module.loadbinary_" + artifact.format;
+  const std::string loader = "runtime.module.loadbinary_" + spec.runtime;
   runtime::PackedFunc load = runtime::Registry::Get(loader);
   std::string problem = "it brings no loader";
-  if (!load && runtime::LoadRuntimeOfKind(artifact.format, &problem)) load = runtime::Registry::Get(loader);
+  if (!load && runtime::LoadRuntimeOfKind(spec.runtime, &problem)) load = runtime::Registry::Get(loader);
   if (!load) {
     throw RuntimeError(
-        StrCat("target ", target->kind, ": its run time libtreadle_", artifact.format, ".so can't be used: ", problem));
+        StrCat("target ", target->kind, ": its run time libtreadle_", spec.runtime, ".so can't be used: ", problem));
   }
   TreadleByteArray bytes{artifact.module.data(), artifact.module.size()};
   code.module = load(&bytes).As<runtime::Module>();

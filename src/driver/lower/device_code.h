@@ -5,18 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "targets/backend.h"
 #include "treadle/ir/module.h"
 #include "treadle/ir/target.h"
 #include "treadle/runtime/module.h"
+#include "treadle/targets/target_spec.h"
 #include "treadle/tir/function.h"
 
 namespace treadle::driver {
 
 /// Whether functions for the target work on memory of a device other than the CPU.
 bool IsDevice(const Target& target);
-/// DLPack type of the memory that functions for the target work on.
-int DeviceTypeOf(const Target& target);
 /// The target that host code is compiled for: the target itself where it is a CPU's, else its host or this machine.
 Target HostOf(const Target& target);
 

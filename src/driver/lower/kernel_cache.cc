@@ -19,11 +19,11 @@
 #include <vector>
 
 #include "runtime/hash64.h"
-#include "targets/llvm/codegen.h"
 #include "treadle/ir/serialization.h"
 #include "treadle/ir/transform.h"
 #include "treadle/runtime/byte_stream.h"
 #include "treadle/runtime/manifest.h"
+#include "treadle/targets/target_spec.h"
 
 namespace treadle::driver {
 namespace {
@@ -267,7 +267,7 @@ KernelCache::Stats KernelCache::GetStats() const {
 std::string KernelCacheKey(const std::string& symbol, const relay::Function& source, const Target& target) {
   static const std::string* identity = new std::string(StrCat(runtime::VersionString(), "\n", BuildIdentity()));
   const TargetFeatures features = target->Features();
-  const targets::LLVMTargetInfo machine = targets::ResolveLLVMTarget(target);
+  const targets::TargetSpec& spec = targets::GetTargetSpec(target);
   const auto context = transform::PassContext::Current();
   std::map<std::string, std::string> config;
   for (const auto& [key, value] : context->config) {
@@ -277,10 +277,10 @@ std::string KernelCacheKey(const std::string& symbol, const relay::Function& sou
                         : text != nullptr ? text->value
                                           : SaveJson(value, true);
   }
-  std::string all = StrCat(*identity, "\n", target.str(), "\n", machine.triple, " ", machine.cpu, " ", machine.features,
-                           "\n", features.arch, " ", features.vector_bits, " ", features.vector_registers, " ",
-                           features.l1_bytes, " ", features.l2_bytes, " ", features.l3_bytes, " ", features.num_cores,
-                           "\n", context->opt_level, "\n", symbol, "\n");
+  std::string all =
+      StrCat(*identity, "\n", target.str(), "\n", spec.cache_key ? spec.cache_key(target) : "", "\n", features.arch,
+             " ", features.vector_bits, " ", features.vector_registers, " ", features.l1_bytes, " ", features.l2_bytes,
+             " ", features.l3_bytes, " ", features.num_cores, "\n", context->opt_level, "\n", symbol, "\n");
   for (const auto& [key, value] : config) all += StrCat(key, "=", value, "\n");
   all += SaveJson(source, /*skip_ignored=*/true);
   char digits[33];

@@ -2,10 +2,12 @@
 #include "driver/lower/lower_tir.h"
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "tir/passes/passes.h"
 #include "treadle/ir/transform.h"
+#include "treadle/targets/target_spec.h"
 #include "treadle/tir/stmt_functor.h"
 
 namespace treadle::driver {
@@ -79,11 +81,11 @@ tir::LowerConfig ConfigFor(const Target& target, const LowerOptions& options) {
   tir::LowerConfig config;
   config.features = target->Features();
   config.simple_mode = options.simple_mode;
-  // C and its relatives have no vectors here.
-  config.disable_vectorize = options.disable_vectorize || target->kind == "c" || target->kind == "opencl";
+  const targets::LoweringTraits& traits = targets::GetTargetSpec(target).lowering;
+  config.disable_vectorize = options.disable_vectorize || !traits.vectors;
+  config.has_threads = traits.threads;
+  config.native_float16 = traits.native_float16;
   config.bounds_check = options.bounds_check;
-  config.has_threads = target->kind == "opencl";
-  config.native_float16 = target->kind == "opencl";
   config.unroll_max_step = options.unroll_max_step;
   config.unroll_max_depth = options.unroll_max_depth;
   config.unroll_max_extent = options.unroll_max_extent;
@@ -92,36 +94,44 @@ tir::LowerConfig ConfigFor(const Target& target, const LowerOptions& options) {
 
 namespace {
 
+const std::string kImport = std::string(tir::attr::kPragmaPrefix) + "import_";
+
+/// The targets that import texts in a language, for messages.
+std::string WhoImports(const std::string& language) {
+  std::string kinds;
+  for (const std::string& kind : targets::ListTargets()) {
+    const std::vector<std::string>& imports = targets::GetTargetSpec(kind).imports;
+    if (std::find(imports.begin(), imports.end(), language) == imports.end()) continue;
+    kinds += (kinds.empty() ? "" : ", ") + kind;
+  }
+  return kinds.empty() ? "no target imports that" : StrCat("\"import_", language, "\" works with target ", kinds);
+}
+
 /// Pragmas on loops that bring code along, which outlives the loops.
 tir::PrimFunc WithImports(tir::PrimFunc func, const Target& target) {
-  struct Language {
-    const char *pragma, *target, *attribute;
-    Array<String> texts;
-  };
-  Language languages[] = {{"import_c", "c", tir::kImportC, {}}, {"import_llvm", "llvm", tir::kImportLLVM, {}}};
+  const targets::TargetSpec& spec = targets::GetTargetSpec(target);
+  std::map<std::string, Array<String>> texts;  // by language
   tir::PostOrderVisit(func->body, [&](const ObjectRef& node) {
     const auto* loop = node.as<tir::ForNode>();
     if (loop == nullptr) return;
-    for (Language& language : languages) {
-      auto value = loop->annotations.Get(std::string(tir::attr::kPragmaPrefix) + language.pragma);
-      if (!value) continue;
-      const std::string where = StrCat("loop '", loop->loop_var->name_hint, "' has the pragma ", language.pragma);
-      if (target->kind != language.target) {
-        throw TargetError(StrCat(where, ", which target ", target->kind, " can't import; \"", language.pragma,
-                                 "\" works with target ", language.target));
+    for (const auto& [key, value] : loop->annotations) {
+      const std::string name = key.str();
+      if (name.rfind(kImport, 0) != 0) continue;
+      const std::string language = name.substr(kImport.size());
+      const std::string where = StrCat("loop '", loop->loop_var->name_hint, "' has the pragma import_", language);
+      if (std::find(spec.imports.begin(), spec.imports.end(), language) == spec.imports.end()) {
+        throw TargetError(StrCat(where, ", which target ", target->kind, " can't import; ", WhoImports(language)));
       }
-      if (const auto* text = (*value).as<tir::StringImmNode>()) {
-        language.texts.push_back(String(text->value));
-      } else if ((*value).as<StringNode>()) {
-        language.texts.push_back(Downcast<String>(*value));
+      if (const auto* text = value.as<tir::StringImmNode>()) {
+        texts[language].push_back(String(text->value));
+      } else if (value.as<StringNode>()) {
+        texts[language].push_back(Downcast<String>(value));
       } else {
         throw Error(StrCat(where, "; expected a text"));
       }
     }
   });
-  for (const Language& language : languages) {
-    if (!language.texts.empty()) func = WithAttr(std::move(func), language.attribute, language.texts);
-  }
+  for (const auto& [language, list] : texts) func = WithAttr(std::move(func), "tir.import_" + language, list);
   return func;
 }
 

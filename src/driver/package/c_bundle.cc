@@ -9,8 +9,8 @@
 #include <map>
 #include <sstream>
 
-#include "targets/backend.h"
 #include "treadle/runtime/graph_spec.h"
+#include "treadle/targets/target_spec.h"
 
 namespace treadle::driver {
 namespace {
@@ -162,17 +162,18 @@ clean:
 
 void ExportCBundle(const CompiledModel& model, const std::string& directory) {
   const Target target(model.target);
-  if (target->kind != "c") {
+  const targets::TargetSpec& spec = targets::GetTargetSpec(target);
+  if (!spec.standalone_c) {
     throw TargetError(StrCat("C sources are made by target c; this model was compiled for \"", model.target, "\""));
   }
-  const GraphSpec spec = GraphSpec::FromJson(model.graph_json);
+  const GraphSpec graph = GraphSpec::FromJson(model.graph_json);
   std::vector<tir::PrimFunc> functions;
   for (const auto& [text, module] : model.lowered()) {
     for (const auto& [name, func] : module->functions) functions.push_back(Downcast<tir::PrimFunc>(func));
   }
   targets::CodegenOptions options;
   options.packed_api = false;
-  const std::string kernels = targets::GetBackend("c").codegen(functions, target, options).code;
+  const std::string kernels = spec.codegen(functions, target, options).code;
   std::string weights = "#include <stdint.h>\n\n";
   for (const auto& [name, value] : model.params) {
     weights += StrCat("extern const uint64_t model_", name, "[];\n", ArrayText("model_" + name, value));
@@ -181,8 +182,8 @@ void ExportCBundle(const CompiledModel& model, const std::string& directory) {
   const std::filesystem::path path(directory);
   std::filesystem::create_directories(path, error);
   if (error) throw Error(StrCat("can't create directory '", directory, "': ", error.message()));
-  WriteText(path / "model.h", HeaderText(model, spec));
-  WriteText(path / "model.c", ModelText(model, spec));
+  WriteText(path / "model.h", HeaderText(model, graph));
+  WriteText(path / "model.c", ModelText(model, graph));
   WriteText(path / "kernels.c", kernels);
   WriteText(path / "weights.c", weights);
   WriteText(path / "Makefile", kMakefile);

@@ -3,19 +3,20 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
 
 #include "driver/package/c_bundle.h"
-#include "driver/package/kernel_module.h"
-#include "driver/package/object_module.h"
+#include "driver/package/native_module.h"
 #include "driver/package/tar.h"
+#include "driver/package/target_module.h"
 #include "runtime/hash64.h"
 #include "targets/linker.h"
-#include "targets/llvm/codegen.h"
 #include "treadle/runtime/byte_stream.h"
 #include "treadle/runtime/graph_spec.h"
+#include "treadle/targets/c_toolchain.h"
 
 namespace treadle::driver {
 namespace {
@@ -47,40 +48,55 @@ class TemporaryFile {
   std::string path_;
 };
 
-/// What goes into a library: objects, and which target they are for.
+/// What goes into a library: objects, and how they are linked.
 struct Contents {
   std::vector<std::string> objects;
-  std::string target = "llvm";
+  std::string target;  ///< of the objects; "": there are none
+  targets::LinkOptions link;
   bool has_modules = false;  ///< something besides objects
-  bool c_library = false;    ///< objects call the C library
   runtime::ParamList linked_params;
+
+  void AddLibraries(const std::vector<std::string>& libraries) {
+    for (const std::string& library : libraries) {
+      if (std::find(link.libraries.begin(), link.libraries.end(), library) == link.libraries.end()) {
+        link.libraries.push_back(library);
+      }
+    }
+  }
 };
+
+void AddNative(const NativeModuleNode& module, Contents* contents) {
+  contents->linked_params = module.linked_params();
+  if (module.objects().empty()) return;
+  const targets::LinkOptions options = targets::GetLinkOptions(module.target());
+  if (contents->target.empty()) contents->link.triple = options.triple;
+  contents->target = module.target().str();
+  contents->link.keep_debug_info |= options.keep_debug_info;
+  contents->AddLibraries(options.libraries);
+  contents->objects.insert(contents->objects.end(), module.objects().begin(), module.objects().end());
+}
 
 void Collect(const Module& module, std::set<const Object*>* seen, Contents* contents) {
   if (!seen->insert(module.get()).second) return;
-  if (const auto* kernels = module.as<KernelModuleNode>()) {
-    if (!kernels->objects().empty()) contents->target = kernels->target().str();
-    contents->objects.insert(contents->objects.end(), kernels->objects().begin(), kernels->objects().end());
-    contents->linked_params = kernels->linked_params();
+  if (const auto* native = module.as<NativeModuleNode>()) {
+    AddNative(*native, contents);
   } else if (!module.get()->IsDSOExportable()) {
     contents->has_modules = true;
-  } else if (module.module_type() != "c" || module.get()->GetSource("") != ";") {
+  } else if (module.as<EmptyModuleNode>() == nullptr) {
     TemporaryFile file(".o");
     module.get()->SaveToFile(file.path(), "o");
     contents->objects.push_back(file.Read());
-    contents->c_library |= module.module_type() == "c";
+    contents->AddLibraries(targets::CLibraries());  // it was made by a compiler of C
   }
   for (const Module& import : module.imports()) Collect(import, seen, contents);
 }
-
-std::string TripleOf(const std::string& target) { return targets::ResolveLLVMTarget(Target(target)).triple; }
 
 std::string WriteObjects(const Contents& contents, const runtime::ArtifactWriter& writer) {
   std::vector<TarMember> members;
   for (size_t i = 0; i < contents.objects.size(); ++i) members.push_back({StrCat("lib", i, ".o"), contents.objects[i]});
   const std::string blob = writer.Finish(/*sealed=*/false);
   targets::EmbeddedData data{targets::kBlobSymbol, {blob}, 4096};
-  members.push_back({"devc.o", targets::MakeDataObject(data, TripleOf(contents.target))});
+  members.push_back({"devc.o", targets::MakeDataObject(data, contents.link.triple)});
   return MakeTar(members);
 }
 
@@ -104,7 +120,7 @@ void AddGraph(const std::string& json, runtime::ArtifactWriter* writer) {
 
 void Write(const Contents& contents, const runtime::ArtifactWriter& writer, const std::string& path) {
   if (!path.ends_with(".tar")) {
-    return WriteLibrary(contents.objects, &writer, path, Target(contents.target), contents.c_library);
+    return WriteLibrary(contents.objects, &writer, path, contents.link);
   }
   std::ofstream out(path, std::ios::binary);
   out << WriteObjects(contents, writer);
@@ -114,8 +130,8 @@ void Write(const Contents& contents, const runtime::ArtifactWriter& writer, cons
 }  // namespace
 
 void WriteLibrary(const std::vector<std::string>& objects, const runtime::ArtifactWriter* writer,
-                  const std::string& path, const Target& target, bool c_library) {
-  if (writer == nullptr) return targets::LinkSharedLibrary(objects, {}, path, target, c_library);
+                  const std::string& path, const targets::LinkOptions& options) {
+  if (writer == nullptr) return targets::LinkSharedLibrary(objects, {}, path, options);
   std::string blob = writer->Finish();
   targets::EmbeddedData data;
   data.symbol = targets::kBlobSymbol;
@@ -123,7 +139,7 @@ void WriteLibrary(const std::vector<std::string>& objects, const runtime::Artifa
   data.alignment = 4096;
   // Under another name until it is sealed, so that nobody loads half a library.
   std::string partial = path + ".partial" + std::to_string(getpid());
-  targets::LinkSharedLibrary(objects, {data}, partial, target, c_library);
+  targets::LinkSharedLibrary(objects, {data}, partial, options);
   std::error_code error;
   try {
     runtime::SealFile(partial);
@@ -167,17 +183,16 @@ Module LoadArchive(const std::string& path) {
   }
   if (objects.empty()) throw ModelFormatError(StrCat(path, ": an archive without objects (.o)"));
   TemporaryFile library(".so");
-  auto link = [&](bool c_library) {
-    targets::LinkSharedLibrary(objects, {}, library.path(), Target("llvm"), c_library);
-  };
+  targets::LinkOptions options;
   try {
-    link(false);
+    targets::LinkSharedLibrary(objects, {}, library.path(), options);
   } catch (const ModelFormatError&) {
     throw;
   } catch (const Error& error) {
     // Objects of C sources may call the C library, which takes a C compiler to find.
     try {
-      link(true);
+      options.libraries = targets::CLibraries();
+      targets::LinkSharedLibrary(objects, {}, library.path(), options);
     } catch (const Error&) {
       throw ModelFormatError(StrCat(path, ": can't link its objects: ", error.what()));
     }
@@ -187,8 +202,8 @@ Module LoadArchive(const std::string& path) {
 
 void ExportModule(const Module& module, const std::string& path) {
   if (!module.defined()) throw Error("can't export a null module");
-  const auto* object = module.as<ObjectModuleNode>();
-  if (object != nullptr && !path.ends_with(".tar")) return object->Export(path);
+  const auto* native = module.as<NativeModuleNode>();
+  if (native != nullptr && native->has_entry() && !path.ends_with(".tar")) return native->Export(path);
   runtime::ArtifactWriter writer;
   Module root = module;
   runtime::Manifest manifest;
@@ -206,7 +221,7 @@ void ExportModule(const Module& module, const std::string& path) {
   Contents contents;
   std::set<const Object*> seen;
   Collect(root, &seen, &contents);
-  manifest.target = contents.target;
+  manifest.target = contents.target.empty() ? targets::DefaultTarget(kDLCPU).str() : contents.target;
   writer.AddSection("manifest", manifest.ToJson());
   AddImports(root, contents, &writer);
   if (!params.empty()) {

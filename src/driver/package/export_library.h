@@ -6,16 +6,16 @@
 #include <vector>
 
 #include "treadle/driver/compile.h"
-#include "treadle/ir/target.h"
 #include "treadle/runtime/artifact.h"
 #include "treadle/runtime/module.h"
+#include "treadle/targets/target_spec.h"
 
 namespace treadle::driver {
 
 /// Links objects and, unless it has no sections, the blob of `writer` into a sealed library at `path`, which appears
-/// only when it is complete. `c_library`: objects call the C library.
+/// only when it is complete.
 void WriteLibrary(const std::vector<std::string>& objects, const runtime::ArtifactWriter* writer,
-                  const std::string& path, const Target& target, bool c_library = false);
+                  const std::string& path, const targets::LinkOptions& options);
 
 /// Stores parameters that executors find in the library itself when they are given none.
 void AddLinkedParams(const runtime::ParamList& params, runtime::ArtifactWriter* writer);

@@ -7,11 +7,8 @@
 #include "driver/lower/build_targets.h"
 #include "driver/lower/lower_tir.h"
 #include "driver/package/export_library.h"
-#include "driver/package/kernel_module.h"
 #include "driver/scripts/build_functions.h"
 #include "driver/scripts/engine_functions.h"
-#include "targets/backend.h"
-#include "targets/cpu/graph/passes.h"
 #include "treadle/driver/compile.h"
 #include "treadle/external/codegen.h"
 #include "treadle/ir/prim_ops.h"
@@ -19,6 +16,7 @@
 #include "treadle/ops/compute.h"
 #include "treadle/passes/passes.h"
 #include "treadle/runtime/registry.h"
+#include "treadle/targets/target_spec.h"
 
 namespace treadle::driver {
 
@@ -28,11 +26,9 @@ void RegisterAll() {
     tir::RegisterTirOps();
     ops::RegisterAllOps();
     relay::RegisterPasses();
-    relay::transform::RegisterCpuPasses();
-    targets::RegisterAllBackends();
+    targets::RegisterAllTargets();
     relay::SetConstantEvaluator(EvaluateConstant);
     external::RegisterExternalCodegens();
-    RegisterModuleLoaders();
     runtime::Registry::RegisterTyped(
         "runtime.module.loadfile_tar", [](std::string path, std::string) { return LoadArchive(path); },
         /*override=*/true);

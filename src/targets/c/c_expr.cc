@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <utility>
 
-#include "targets/c/c_writer.h"
 #include "tir/passes/passes.h"
 #include "treadle/runtime/c_types.h"
+#include "treadle/targets/c_writer.h"
 #include "treadle/tir/byte_ops.h"
 
 namespace treadle::targets {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "targets/c/c_writer.h"
+#include "treadle/targets/c_writer.h"
 
 namespace treadle::targets {
 

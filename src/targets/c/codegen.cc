@@ -4,12 +4,14 @@
 #include <set>
 #include <sstream>
 
-#include "targets/backend.h"
-#include "targets/c/c_writer.h"
+#include "targets/builtin.h"
+#include "targets/c/main_source.h"
 #include "targets/c/prelude.h"
-#include "targets/register.h"
+#include "targets/cpu/machine.h"
 #include "tir/in_place.h"
 #include "tir/passes/passes.h"
+#include "treadle/targets/c_toolchain.h"
+#include "treadle/targets/c_writer.h"
 #include "treadle/tir/stmt_functor.h"
 
 namespace treadle::targets {
@@ -46,20 +48,21 @@ TREADLE_INLINE int treadle_call_packed(const char* name, void** callee, TreadleA
 }
 )";
 
-void EmitFunction(const tir::SplitFunction& func, const CodegenOptions& options, std::ostream& out, Needs* needs) {
+void EmitFunction(const tir::SplitFunction& func, const CodegenOptions& options, const CDialect& dialect,
+                  std::ostream& out, Needs* needs) {
   bool noalias = true;
   if (auto attribute = func.compute->GetAttr<IntImm>(attr::kNoAlias)) noalias = (*attribute)->value != 0;
-  CWriter compute;
+  const std::unique_ptr<CWriter> compute = dialect.writer ? dialect.writer() : std::make_unique<CWriter>();
   std::string params;
   std::vector<Var> vars(func.compute->params.begin(), func.compute->params.end());
   const std::vector<bool> shared = tir::SharedParams(func.compute, func.buffers.size());
   for (size_t i = 0; i < vars.size(); ++i) {
-    params += (i == 0 ? "" : ", ") + compute.Declare(vars[i], noalias && (i >= shared.size() || !shared[i]));
+    params += (i == 0 ? "" : ", ") + compute->Declare(vars[i], noalias && (i >= shared.size() || !shared[i]));
   }
   out << "\nstatic int32_t " << func.name << "__compute(" << (params.empty() ? "void" : params) << ") {\n"
-      << compute.Body(vars, func.compute->body) << "}\n";
-  needs->externs.insert(compute.externs().begin(), compute.externs().end());
-  needs->calls_packed |= compute.calls_packed();
+      << compute->Body(vars, func.compute->body) << "}\n";
+  needs->externs.insert(compute->externs().begin(), compute->externs().end());
+  needs->calls_packed |= compute->calls_packed();
   if (options.raw_api) {
     out << "\nint32_t " << func.name << "__raw(void* const* data, const int64_t* scalars);\nint32_t " << func.name
         << "__raw(void* const* data, const int64_t* scalars) {\n  (void)data;\n  (void)scalars;\n  return " << func.name
@@ -95,16 +98,18 @@ bool IsLibraryFunction(const std::string& name) {
   return name.size() > 1 && name.back() == 'f' && known.count(name.substr(0, name.size() - 1)) != 0;
 }
 
-Artifact CodegenC(const std::vector<tir::PrimFunc>& lowered, const Target& target, const CodegenOptions& options) {
+}  // namespace
+
+Artifact GenerateC(const Functions& lowered, const Target& target, const CodegenOptions& options,
+                   const CDialect& dialect) {
   std::ostringstream functions, out;
   Needs needs;
   std::string imported;
   out << "/* treadle target: " << target.str() << " */\n" << kCHeader << "\n" << kCHelpers;
   Artifact artifact;
-  artifact.format = "c";
   for (const tir::PrimFunc& func : lowered) {
     const tir::SplitFunction split = tir::MakePackedApi(func, options.packed_api);
-    EmitFunction(split, options, functions, &needs);
+    EmitFunction(split, options, dialect, functions, &needs);
     if (auto texts = func->GetAttr<Array<String>>(tir::kImportC)) {
       for (const String& text : *texts) {
         if (imported.find(text.str()) == std::string::npos) imported += "\n" + text.str() + "\n";
@@ -114,7 +119,7 @@ Artifact CodegenC(const std::vector<tir::PrimFunc>& lowered, const Target& targe
     if (options.raw_api) artifact.symbols.push_back(split.name + "__raw");
   }
   if (needs.calls_packed) out << kPackedHelper;
-  out << imported;
+  out << dialect.prelude << imported;
   for (const auto& [name, prototype] : needs.externs) {
     // What the imported text or the C library's headers declare isn't declared again.
     const bool known = imported.find(name + "(") != std::string::npos || IsLibraryFunction(name);
@@ -122,23 +127,50 @@ Artifact CodegenC(const std::vector<tir::PrimFunc>& lowered, const Target& targe
   }
   out << functions.str();
   artifact.code = out.str();
+  if (options.Wants("c")) artifact.texts["c"] = artifact.code;
   return artifact;
 }
 
+namespace {
+
+std::string WhyNot(const tir::PrimFunc& func, const Target&) {
+  std::string reason;
+  tir::PostOrderVisit(func->body, [&](const ObjectRef& node) {
+    if (!node->IsInstance<PrimExprNode>() || !reason.empty()) return;
+    const DataType dtype = Downcast<PrimExpr>(node).dtype();
+    if (!dtype.is_vector()) return;
+    reason = StrCat("it has a vector expression, of ", dtype, "; target c takes scalars: use a loop over the elements");
+  });
+  return reason;
+}
+
+LinkOptions HowToLink(const Target&) { return {.triple = "", .keep_debug_info = false, .libraries = CLibraries()}; }
+
 }  // namespace
 
-void RegisterCBackend() {
-  RegisterBackend({"c", "portable C99, for any compiler", CodegenC, [](const tir::PrimFunc& func, const Target&) {
-                     std::string reason;
-                     tir::PostOrderVisit(func->body, [&](const ObjectRef& node) {
-                       if (!node->IsInstance<PrimExprNode>() || !reason.empty()) return;
-                       const DataType dtype = Downcast<PrimExpr>(node).dtype();
-                       if (!dtype.is_vector()) return;
-                       reason = StrCat("it has a vector expression, of ", dtype,
-                                       "; target c takes scalars: use a loop over the elements");
-                     });
-                     return reason;
-                   }});
+TargetSpec CTarget() {
+  TargetSpec spec;
+  spec.kind.name = "c";
+  spec.kind.doc = "portable C99, for any compiler";
+  spec.kind.keys = {"cpu"};
+  spec.kind.options = {{"mcpu", TargetOption::Type::kText, "the processor, passed on to the C compiler"},
+                       {"march", TargetOption::Type::kText, "the architecture, passed on to the C compiler"}};
+  spec.kind.features = PortableCpuFeatures;
+  spec.form = ModuleForm::kObjects;
+  spec.lowering.vectors = false;
+  spec.codegen = [](const Functions& lowered, const Target& target, const CodegenOptions& options) {
+    return GenerateC(lowered, target, options);
+  };
+  spec.check = WhyNot;
+  spec.texts = {"c"};
+  spec.imports = {"c"};
+  spec.standalone_c = true;
+  spec.assemble = CompileC;
+  spec.link_options = HowToLink;
+  spec.main_function = [](const std::vector<MainCall>& calls, const Target& target) {
+    return CompileC(MakeMainSource(calls), target);
+  };
+  return spec;
 }
 
 }  // namespace treadle::targets

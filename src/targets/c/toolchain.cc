@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "targets/c/toolchain.h"
+#include "treadle/targets/c_toolchain.h"
 
 #include <fcntl.h>
 #include <spawn.h>

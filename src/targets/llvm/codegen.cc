@@ -16,7 +16,6 @@
 #include "targets/llvm/function_codegen.h"
 #include "targets/llvm/module_codegen.h"
 #include "targets/llvm/target_machine.h"
-#include "targets/register.h"
 #include "tir/in_place.h"
 #include "tir/passes/passes.h"
 
@@ -281,26 +280,17 @@ Artifact CodegenLLVM(const std::vector<tir::PrimFunc>& lowered, const Target& ta
   auto machine = MakeTargetMachine(ResolveLLVMTarget(target), used.opt_level);
   llvm::LLVMContext context;
   Artifact artifact;
-  artifact.format = "o";
   auto module = BuildLLVMModule(&context, lowered, target, used, machine.get(), &artifact.symbols);
-  if (used.emit_ll) {
-    llvm::raw_string_ostream stream(artifact.ll);
+  if (used.Wants("ll")) {
+    llvm::raw_string_ostream stream(artifact.texts["ll"]);
     module->print(stream, nullptr);
   }
-  if (used.emit_asm) {
+  if (used.Wants("asm")) {
     auto copy = llvm::CloneModule(*module);
-    artifact.assembly = Emit(copy.get(), machine.get(), llvm::CodeGenFileType::AssemblyFile);
+    artifact.texts["asm"] = Emit(copy.get(), machine.get(), llvm::CodeGenFileType::AssemblyFile);
   }
   artifact.code = Emit(module.get(), machine.get(), llvm::CodeGenFileType::ObjectFile);
   return artifact;
-}
-
-void RegisterLLVMBackend() {
-  RegisterBackend({"llvm", "native code for x86-64 and aarch64 through LLVM",
-                   [](const std::vector<tir::PrimFunc>& lowered, const Target& target, const CodegenOptions& options) {
-                     return CodegenLLVM(lowered, target, options);
-                   },
-                   [](const tir::PrimFunc&, const Target&) { return std::string(); }});
 }
 
 }  // namespace treadle::targets

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "targets/backend.h"
+#include "treadle/targets/target_spec.h"
 
 namespace treadle::targets {
 
@@ -15,15 +15,6 @@ namespace treadle::targets {
 Artifact CodegenLLVM(const std::vector<tir::PrimFunc>& lowered, const Target& target,
                      const CodegenOptions& options = {});
 
-/// Code compiled into this process. Functions stay valid as long as the object lives.
-class JitModule {
- public:
-  virtual ~JitModule() = default;
-  /// Address of an exported symbol, or null.
-  virtual void* GetSymbol(const std::string& name) const = 0;
-  /// The module whose imports calls of packed functions are looked up in; without one they are in the registry only.
-  virtual void SetContext(void* module_node) = 0;
-};
 /// Links an object of CodegenLLVM in memory; the runtime's functions are wired up. A TargetError where the target is
 /// another machine.
 std::unique_ptr<JitModule> JitObject(const std::string& object, const Target& target);

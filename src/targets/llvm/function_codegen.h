@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "targets/backend.h"
 #include "tir/passes/passes.h"
 #include "treadle/ir/prim_ops.h"
+#include "treadle/targets/target_spec.h"
 #include "treadle/tir/stmt_functor.h"
 
 namespace treadle::targets {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "targets/backend.h"
+#include "treadle/targets/target_spec.h"
 
 namespace treadle::targets {
 

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <sstream>
 
-#include "targets/backend.h"
-#include "targets/c/c_writer.h"
+#include "targets/builtin.h"
 #include "targets/c/prelude.h"
-#include "targets/register.h"
+#include "targets/cpu/machine.h"
+#include "targets/gpu/schedule/gpu.h"
 #include "tir/passes/split_host_device.h"
 #include "treadle/runtime/byte_stream.h"
 #include "treadle/runtime/dlpack.h"
+#include "treadle/targets/c_writer.h"
 
 namespace treadle::targets {
 namespace {
@@ -151,11 +152,10 @@ bool UsesDoubles(const tir::PrimFunc& kernel) {
   return found;
 }
 
-Artifact CodegenOpenCL(const std::vector<tir::PrimFunc>& kernels, const Target& target, const CodegenOptions&) {
+Artifact CodegenOpenCL(const std::vector<tir::PrimFunc>& kernels, const Target& target, const CodegenOptions& options) {
   std::ostringstream out;
   out << "// treadle target: " << target.str() << "\n" << kHeader << kCHelpers;
   Artifact artifact;
-  artifact.format = "opencl";
   runtime::ByteWriter table;
   for (const tir::PrimFunc& kernel : kernels) {
     const std::string name = kernel->GetAttr<String>(attr::kGlobalSymbol)->str();
@@ -176,6 +176,7 @@ Artifact CodegenOpenCL(const std::vector<tir::PrimFunc>& kernels, const Target& 
     artifact.symbols.push_back(name);
   }
   artifact.code = out.str();
+  if (options.Wants("opencl")) artifact.texts["opencl"] = artifact.code;
   runtime::ByteWriter module;
   module.Write<uint32_t>(1);
   module.WriteString(artifact.code);
@@ -187,14 +188,24 @@ Artifact CodegenOpenCL(const std::vector<tir::PrimFunc>& kernels, const Target& 
 
 }  // namespace
 
-void RegisterOpenCLBackend() {
-  Backend backend;
-  backend.name = "opencl";
-  backend.description = "OpenCL C 1.2, for any device that has a driver";
-  backend.codegen = CodegenOpenCL;
-  backend.check = [](const tir::PrimFunc&, const Target&) { return std::string(); };
-  backend.device_type = kDLOpenCL;
-  RegisterBackend(std::move(backend));
+TargetSpec OpenCLTarget() {
+  using Type = TargetOption::Type;
+  TargetSpec spec;
+  spec.kind.name = "opencl";
+  spec.kind.doc = "OpenCL C 1.2, for any device that has a driver";
+  spec.kind.keys = {"opencl", "gpu"};
+  spec.kind.options = {{"max_num_threads", Type::kInteger, "threads of a block", 1, 1024},
+                       {"thread_warp_size", Type::kInteger, "threads that run in step", 1, 1024}};
+  spec.kind.features = PortableCpuFeatures;
+  spec.form = ModuleForm::kDevice;
+  spec.device_type = kDLOpenCL;
+  spec.max_function_args = 128;  // 1024 bytes of arguments are what all implementations guarantee
+  spec.schedule = ops::ScheduleForGpu;
+  spec.lowering = {.vectors = false, .threads = true, .native_float16 = true};
+  spec.codegen = CodegenOpenCL;
+  spec.texts = {"opencl"};
+  spec.runtime = "opencl";
+  return spec;
 }
 
 }  // namespace treadle::targets

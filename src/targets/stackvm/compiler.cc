@@ -4,7 +4,6 @@
 #include <bit>
 #include <utility>
 
-#include "targets/register.h"
 #include "targets/stackvm/program.h"
 #include "targets/stackvm/stackvm.h"
 #include "tir/passes/passes.h"

@@ -2,10 +2,7 @@
 // Bytes and text of programs. What is read is checked before it can run.
 #include <sstream>
 
-#include "targets/backend.h"
-#include "targets/register.h"
 #include "targets/stackvm/program.h"
-#include "targets/stackvm/stackvm.h"
 #include "treadle/runtime/byte_stream.h"
 
 namespace treadle::targets {
@@ -212,33 +209,6 @@ std::string VmProgram::Disassemble() const {
     }
   }
   return out.str();
-}
-
-/// The programs one after the other, each with its length; `assembly` is the listing.
-void RegisterStackVMBackend() {
-  RegisterBackend({"stackvm", "bytecode for the interpreter",
-                   [](const std::vector<tir::PrimFunc>& funcs, const Target&, const CodegenOptions&) {
-                     Artifact artifact;
-                     artifact.format = "stackvm";
-                     ByteWriter writer;
-                     writer.Write<uint64_t>(funcs.size());
-                     for (const tir::PrimFunc& func : funcs) {
-                       const VmProgram program = CompileToVm(func);
-                       writer.WriteString(program.Save());
-                       artifact.assembly += program.Disassemble();
-                       artifact.symbols.push_back(program.name);
-                     }
-                     artifact.code = writer.bytes();
-                     return artifact;
-                   },
-                   [](const tir::PrimFunc& func, const Target&) -> std::string {
-                     try {
-                       CompileToVm(func);
-                     } catch (const Error& error) {
-                       return error.what();
-                     }
-                     return "";
-                   }});
 }
 
 }  // namespace treadle::targets

@@ -7,13 +7,13 @@
 
 #include "driver/lower/device_code.h"
 #include "driver/lower/lower_tir.h"
-#include "targets/c/toolchain.h"
 #include "targets/conformance/cases.h"
 #include "targets/stackvm/stackvm.h"
 #include "treadle/driver/build_module.h"
 #include "treadle/driver/compile.h"
 #include "treadle/runtime/device.h"
 #include "treadle/runtime/module.h"
+#include "treadle/targets/c_toolchain.h"
 
 namespace treadle::conformance {
 namespace {
@@ -45,7 +45,7 @@ Compiler WithTarget(const std::string& target_text) {
       functions.CopyOnWrite()->Add(GlobalVar("f" + std::to_string(k)), funcs[k]);
     }
     const runtime::Module module = driver::BuildModule(functions, target);
-    const int device_type = driver::DeviceTypeOf(target);
+    const int device_type = targets::GetTargetSpec(target).device_type;
     return [module, device_type](size_t k, const std::vector<NDArray>& args) {
       Call(module, "f" + std::to_string(k), args, device_type);
     };

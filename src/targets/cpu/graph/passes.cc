@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "targets/cpu/graph/passes.h"
 
+#include "passes/fuse_attention.h"
+#include "treadle/passes/passes.h"
+
 namespace treadle::relay::transform {
 
 void RegisterCpuPasses() {
@@ -12,3 +15,22 @@ void RegisterCpuPasses() {
 }
 
 }  // namespace treadle::relay::transform
+
+namespace treadle::targets {
+
+std::vector<transform::Pass> CpuGraphPasses(const Target& target) {
+  using namespace relay::transform;  // NOLINT(google-build-using-namespace): the list reads best with bare names
+  return {
+      FuseAttention(),
+      SimplifyExpr(),
+      Conv1DToConv2D(),
+      Conv3DToConv2D(),
+      WidthToChannels(),
+      FoldConstant(),
+      PlanLayout(target->Features().vector_lanes(32)),
+      // What several calls do with a constant weight (steps of a recurrent network) is one constant then.
+      EliminateCommonSubexpr(),
+  };
+}
+
+}  // namespace treadle::targets

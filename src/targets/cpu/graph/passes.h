@@ -2,6 +2,9 @@
 // The passes over graph IR that suit CPUs: they bring models into the forms that schedules for vectors are made for.
 #pragma once
 
+#include <vector>
+
+#include "treadle/ir/target.h"
 #include "treadle/ir/transform.h"
 
 namespace treadle::relay::transform {
@@ -21,3 +24,10 @@ Pass PlanLayout(int lanes = 8);
 void RegisterCpuPasses();
 
 }  // namespace treadle::relay::transform
+
+namespace treadle::targets {
+
+/// All of them, for a target with the schedules for CPUs (TargetSpec::graph_passes).
+std::vector<transform::Pass> CpuGraphPasses(const Target& target);
+
+}  // namespace treadle::targets

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text in the language C out of functions in low-level form without vectors: what C99 and its relatives share.
+// Text in the language C out of functions in low-level form without vectors: what C99 and its relatives share. A target
+// whose language is one of them derives from CWriter, and overrides what differs.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <unordered_map>
@@ -11,6 +14,7 @@
 #include <vector>
 
 #include "treadle/ir/prim_ops.h"
+#include "treadle/targets/target_spec.h"
 #include "treadle/tir/stmt_functor.h"
 
 namespace treadle::targets {
@@ -28,6 +32,7 @@ bool InParentheses(const std::string& text);
 /// Writes one function. Subexpressions that occur several times become local constants.
 class CWriter : public tir::ExprFunctor<std::string(const PrimExpr&)>, public tir::StmtFunctor<void(const tir::Stmt&)> {
  public:
+  virtual ~CWriter() = default;
   /// The declaration of a parameter or variable.
   virtual std::string Declare(const tir::Var& v, bool restrict_pointer);
   /// The statements of a function's body.
@@ -169,5 +174,14 @@ class CWriter : public tir::ExprFunctor<std::string(const PrimExpr&)>, public ti
   std::map<std::string, std::string> externs_;
   bool calls_packed_ = false;
 };
+
+/// What a language that is C99 otherwise has of its own.
+struct CDialect {
+  std::string prelude;                               ///< stands before the functions
+  std::function<std::unique_ptr<CWriter>()> writer;  ///< one for each function; null: CWriter
+};
+/// One translation unit with the functions, for CompileC or another compiler of C.
+Artifact GenerateC(const Functions& lowered, const Target& target, const CodegenOptions& options,
+                   const CDialect& dialect = {});
 
 }  // namespace treadle::targets

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes of caches are those of the makers' optimisation manuals (of hybrid processors those of the fast cores).
-#include "ir/x86_cpus.h"
+#include "targets/cpu/x86_cpus.h"
 
 #include <sched.h>
 #include <unistd.h>

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/machine.h"
+
+#include <algorithm>
+#include <sstream>
+#include <thread>
+
+#include "targets/cpu/x86_cpus.h"
+
+namespace treadle::targets {
+namespace {
+
+void ApplyFeatureFlags(const std::string& mattr, TargetFeatures* f) {
+  std::istringstream in(mattr);
+  for (std::string flag; std::getline(in, flag, ',');) {
+    if (flag.empty()) continue;
+    const bool on = flag[0] != '-';
+    const std::string name = flag[0] == '+' || flag[0] == '-' ? flag.substr(1) : flag;
+    if (name == "fma") f->fma = on;
+    if (name == "f16c") f->f16_convert = on;
+    if (name == "avx512vnni" || name == "avxvnni" || name == "dotprod") f->vnni = on;
+    if (name == "avx" || name == "avx2") f->vector_bits = on ? std::max(f->vector_bits, 256) : 128;
+    if (name == "avx512f") {
+      f->vector_bits = on ? 512 : std::min(f->vector_bits, 256);
+      f->vector_registers = on ? 32 : 16;
+    }
+  }
+}
+
+int UsableCores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+TargetFeatures Features(const TargetNode& target, bool native_code) {
+  TargetFeatures f;
+  const std::string triple = target.GetAttr("mtriple", "");
+  const std::string cpu = target.GetAttr("mcpu", triple.empty() ? "native" : "generic");
+#if defined(__aarch64__)
+  f.arch = "aarch64";
+#else
+  f.arch = "x86_64";
+#endif
+  if (!triple.empty()) f.arch = triple.substr(0, triple.find('-'));
+  const bool native = cpu == "native";
+  if (f.arch == "x86_64") {
+    if (native) {
+      ApplyX86Host(&f);
+    } else {
+      ApplyX86Cpu(cpu, &f);
+    }
+  } else if (f.arch == "aarch64" || f.arch == "arm64") {
+    f.vector_bits = 128;
+    f.vector_registers = 32;
+    f.fma = true;
+    f.f16_convert = true;
+  }
+  if (!native_code) f.fma = f.f16_convert = false;
+  ApplyFeatureFlags(target.GetAttr("mattr", ""), &f);
+  f.vector_bits = static_cast<int>(target.GetIntAttr("vector-width", f.vector_bits));
+  if (native) ApplyHostCaches(&f);
+  f.num_cores = static_cast<int>(target.GetIntAttr("num-cores", native ? UsableCores() : 1));
+  return f;
+}
+
+}  // namespace
+
+TargetFeatures CpuFeatures(const TargetNode& target) { return Features(target, true); }
+TargetFeatures PortableCpuFeatures(const TargetNode& target) { return Features(target, false); }
+
+std::vector<std::string> CpuFeatureNames(const Target& target) {
+  const TargetFeatures features = target->Features();
+  if (features.arch != "x86_64") return {};
+  std::vector<std::string> names;
+  if (features.fma) names = {"avx", "avx2", "bmi2"};
+  // Code for such machines uses their instructions whatever the vectors' width.
+  constexpr int kAvx512Registers = 32;
+  if (features.vector_registers >= kAvx512Registers) {
+    names.insert(names.end(), {"avx512f", "avx512vl", "avx512bw", "avx512dq"});
+  }
+  if (features.fma) names.push_back("fma");
+  if (features.f16_convert) names.push_back("f16c");
+  return names;
+}
+
+}  // namespace treadle::targets

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Machine models of CPUs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "treadle/ir/target.h"
+
+namespace treadle::targets {
+
+/// The processor that -mtriple, -mcpu, -mattr, -vector-width and -num-cores describe; for "native" this machine.
+TargetFeatures CpuFeatures(const TargetNode& target);
+/// The same without what code in a portable language can't ask for: fused multiply-adds, conversions of float16.
+TargetFeatures PortableCpuFeatures(const TargetNode& target);
+/// Instruction sets that native code for the target uses, by LLVM's names.
+std::vector<std::string> CpuFeatureNames(const Target& target);
+
+}  // namespace treadle::targets
