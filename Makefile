@@ -71,6 +71,7 @@ nightly: setup
 	tools/ci/sanitize.sh asan
 	tools/ci/sanitize.sh tsan
 	tools/ci/fuzz.sh $(or $(FUZZ_SECONDS),600)
+	PYTHONPATH=build/python $(PYTHON) bench/soak.py
 	$(MAKE) tidy
 
 clean:

@@ -169,4 +169,10 @@ def empty(shape, dtype="float32", device=None):
 
 def from_dlpack(value):
     """A tensor over the memory of an array of another library (or over a DLPack capsule)."""
-    return _core.nd_from_capsule(value.__dlpack__() if hasattr(value, "__dlpack__") else value)
+    if not hasattr(value, "__dlpack__"):
+        return _core.nd_from_capsule(value)
+    try:
+        capsule = value.__dlpack__(max_version=(1, 1))  # the form that can say "read only"
+    except TypeError:  # a producer from before DLPack 1.0
+        capsule = value.__dlpack__()
+    return _core.nd_from_capsule(capsule)

@@ -155,30 +155,32 @@ def _serialised(model):
 
 
 def compile(model, shapes=None, dims=None, target="llvm -mcpu=native", opt_level=3, threads=0, disabled_pass=(),  # noqa: A001
-            required_pass=(), pass_config=None, constants=None, external=(), plugins=()):
+            required_pass=(), pass_config=None, constants=None, external=(), plugins=(), max_model_memory=0):
     """Compiles an ONNX model (path, bytes or onnx.ModelProto) to native code.
 
     shapes: shapes of inputs by name; dims: sizes of symbolic dimensions by name. threads: for running, 0 for all.
     external: names of external code generators that may take parts of it, the preferred ones first; plugins: libraries
     that bring them.
     constants: inputs that are fixed to a value when compiling (axes, sizes, ...), by name.
+    max_model_memory: bytes that the parts of the file may take in memory; 0: about ten times its size.
     """
     for plugin in plugins:
         load_plugin(plugin)
     data, directory = _serialised(model)
     return _compile_serialised(data, directory, shapes, dims, target, opt_level, threads, disabled_pass, required_pass,
-                               pass_config, constants, external)
+                               pass_config, constants, external, max_model_memory)
 
 
 def _compile_serialised(data, directory, shapes=None, dims=None, target="llvm -mcpu=native", opt_level=3, threads=0,
-                        disabled_pass=(), required_pass=(), pass_config=None, constants=None, external=()):
+                        disabled_pass=(), required_pass=(), pass_config=None, constants=None, external=(),
+                        max_model_memory=0):
     """As `compile`, of a serialised ModelProto whose external data is in `directory`."""
     import tempfile
 
     if opt_level not in range(5):
         raise Error(f"opt_level is {opt_level}; expected 0 to 4")
     compiled = _api.CompileOnnx(data, directory, {
-        "target": str(target), "opt_level": opt_level, "dims": dict(dims or {}),
+        "target": str(target), "opt_level": opt_level, "max_model_memory": max_model_memory, "dims": dict(dims or {}),
         "shapes": {name: [int(dim) for dim in shape] for name, shape in (shapes or {}).items()},
         "constants": {name: as_tensor(value) for name, value in (constants or {}).items()},
         "disabled_pass": list(disabled_pass), "required_pass": list(required_pass),

@@ -14,16 +14,25 @@
 #define TREADLE_ASAN 1
 #include <sanitizer/common_interface_defs.h>
 #endif
+#if defined(__SANITIZE_THREAD__) || (defined(__has_feature) && __has_feature(thread_sanitizer))
+#define TREADLE_TSAN 1
+#include <sanitizer/tsan_interface.h>
+#endif
 
 namespace treadle::detail {
 namespace {
 
 constexpr size_t kReserve = size_t{192} << 10;  // what one level of recursion and its callees may use
 constexpr size_t kSegment = size_t{64} << 20;   // pages are only taken when touched
+constexpr size_t kGuard = size_t{1} << 20;      // below a segment: a callee that needs more than the reserve faults
 
-thread_local uintptr_t stack_limit = 0;  // lowest address of the current segment
+/// The stack that the thread is known to be on.
+struct Stack {
+  uintptr_t bottom = 0, top = 0;
+};
+thread_local Stack stack;
 
-uintptr_t LowestAddressOfThread() {
+Stack StackOfThread() {
   pthread_attr_t attributes;
   void* base = nullptr;
   size_t size = 0;
@@ -31,7 +40,8 @@ uintptr_t LowestAddressOfThread() {
     pthread_attr_getstack(&attributes, &base, &size);
     pthread_attr_destroy(&attributes);
   }
-  return reinterpret_cast<uintptr_t>(base);
+  const auto bottom = reinterpret_cast<uintptr_t>(base);
+  return {bottom, bottom + size};
 }
 
 struct Switch {
@@ -41,6 +51,9 @@ struct Switch {
 #ifdef TREADLE_ASAN
   const void* caller_bottom = nullptr;
   size_t caller_size = 0;
+#endif
+#ifdef TREADLE_TSAN
+  void* caller_fiber = nullptr;
 #endif
 };
 
@@ -53,19 +66,29 @@ void Trampoline(unsigned high, unsigned low) {
 #ifdef TREADLE_ASAN
   __sanitizer_start_switch_fiber(nullptr, state->caller_bottom, state->caller_size);
 #endif
+#ifdef TREADLE_TSAN
+  __tsan_switch_to_fiber(state->caller_fiber, 0);
+#endif
 }
 
 }  // namespace
 
 bool StackIsLow() {
-  if (stack_limit == 0) stack_limit = LowestAddressOfThread();
-  auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
-  return here - stack_limit < kReserve;
+  if (stack.top == 0) stack = StackOfThread();
+  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  // On a stack that somebody else switched to (coroutines, signal stacks) nobody knows what is left.
+  return here < stack.bottom || here >= stack.top || here - stack.bottom < kReserve;
 }
 
 void CallOnNewStack(void (*call)(void*), void* argument) {
-  void* segment = mmap(nullptr, kSegment, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (segment == MAP_FAILED) throw Error("out of memory: the input is nested too deeply", ExitCode::kUnsupported);
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK;
+  void* memory = mmap(nullptr, kGuard + kSegment, PROT_NONE, flags, -1, 0);
+  if (memory == MAP_FAILED) throw Error("out of memory: the input is nested too deeply", ExitCode::kUnsupported);
+  void* segment = static_cast<char*>(memory) + kGuard;
+  if (mprotect(segment, kSegment, PROT_READ | PROT_WRITE) != 0) {
+    munmap(memory, kGuard + kSegment);
+    throw Error("out of memory: the input is nested too deeply", ExitCode::kUnsupported);
+  }
   Switch state{call, argument, {}, {}};
   getcontext(&state.callee);
   state.callee.uc_stack.ss_sp = segment;
@@ -74,8 +97,14 @@ void CallOnNewStack(void (*call)(void*), void* argument) {
   auto address = reinterpret_cast<uintptr_t>(&state);
   makecontext(&state.callee, reinterpret_cast<void (*)()>(&Trampoline), 2, static_cast<unsigned>(address >> 32),
               static_cast<unsigned>(address & 0xffffffffu));
-  uintptr_t saved = stack_limit;
-  stack_limit = reinterpret_cast<uintptr_t>(segment);
+  const Stack saved = stack;
+  const auto bottom = reinterpret_cast<uintptr_t>(segment);
+  stack = {bottom, bottom + kSegment};
+#ifdef TREADLE_TSAN
+  state.caller_fiber = __tsan_get_current_fiber();
+  void* fiber = __tsan_create_fiber(0);
+  __tsan_switch_to_fiber(fiber, 0);
+#endif
 #ifdef TREADLE_ASAN
   void* fake_stack = nullptr;
   __sanitizer_start_switch_fiber(&fake_stack, segment, kSegment);
@@ -84,8 +113,11 @@ void CallOnNewStack(void (*call)(void*), void* argument) {
 #ifdef TREADLE_ASAN
   __sanitizer_finish_switch_fiber(fake_stack, nullptr, nullptr);
 #endif
-  stack_limit = saved;
-  munmap(segment, kSegment);
+#ifdef TREADLE_TSAN
+  __tsan_destroy_fiber(fiber);
+#endif
+  stack = saved;
+  munmap(memory, kGuard + kSegment);
 }
 
 }  // namespace treadle::detail

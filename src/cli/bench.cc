@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <iostream>
-#include <sstream>
 
 #include "cli/commands.h"
 #include "cli/compare.h"
@@ -77,8 +76,8 @@ struct BenchVerb {
     // In turns, so that what else the machine does hits all.
     constexpr int kRounds = 3;
     std::vector<std::vector<double>> times(1 + peers.size());
-    TemporaryFolder folder;
-    if (!peers.empty()) WriteTensors(folder.File("inputs.npz"), {values.begin(), values.end()});
+    runtime::TemporaryDirectory folder;
+    if (!peers.empty()) WriteTensors(folder.Path("inputs.npz"), {values.begin(), values.end()});
     for (int round = 0; round < kRounds; ++round) {
       const int per_round = repeat / kRounds + (round < repeat % kRounds ? 1 : 0);
       if (per_round == 0) break;
@@ -108,18 +107,16 @@ struct BenchVerb {
     return times;
   }
 
-  std::vector<double> TimePeer(const std::string& peer, const std::string& model, const TemporaryFolder& folder,
-                               int runs) const {
-    const std::string file = folder.File("times");
+  std::vector<double> TimePeer(const std::string& peer, const std::string& model,
+                               const runtime::TemporaryDirectory& folder, int runs) const {
+    const std::string file = folder.Path("times");
     const int status = RunProgram(
-        {PythonProgram(), "-c", kPeerScript, peer, model, folder.File("inputs.npz"), StrCat(threads), StrCat(runs)},
+        {PythonProgram(), "-c", kPeerScript, peer, model, folder.Path("inputs.npz"), StrCat(threads), StrCat(runs)},
         file);
     if (status == 127) throw RuntimeError(StrCat("can't start ", PythonProgram(), "; set TREADLE_PYTHON"));
     if (status != 0) throw RuntimeError(StrCat(peer, " couldn't be measured"));
-    std::istringstream lines(ReadWholeFile(file));
     std::vector<double> times;
-    double value = 0;
-    while (lines >> value) times.push_back(value);
+    for (const std::string& word : SplitWords(ReadWholeFile(file))) times.push_back(ParseDouble(word).value_or(0));
     return times;
   }
 

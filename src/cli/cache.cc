@@ -1,29 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <charconv>
 #include <iostream>
 
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/options.h"
 #include "treadle/base/error.h"
 
 namespace treadle::cli {
 namespace {
-
-/// "512MiB", "2GiB", "1000000", "0".
-uint64_t ParseSize(const std::string& text) {
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string unit(end, text.data() + text.size());
-  unsigned shift = 64;
-  if (unit.empty() || unit == "B") shift = 0;
-  if (unit == "K" || unit == "KiB") shift = 10;
-  if (unit == "M" || unit == "MiB") shift = 20;
-  if (unit == "G" || unit == "GiB") shift = 30;
-  if (error != std::errc() || shift == 64 || value > (UINT64_MAX >> 1 >> shift)) {
-    throw Error(StrCat("\"", text, "\" isn't a size; examples: 512MiB, 2GiB, 0"));
-  }
-  return value << shift;
-}
 
 struct CacheVerb {
   std::string action = "show", size;
@@ -42,12 +26,14 @@ struct CacheVerb {
       std::cout << Json{{"directory", stats.directory},
                         {"kernels", stats.entries},
                         {"bytes", stats.bytes},
-                        {"limit", stats.limit}}
+                        {"limit", stats.limit},
+                        {"problem", stats.problem}}
                        .dump()
                 << "\n";
     } else if (stats.directory.empty()) {
       std::cout << "the cache is off\n";
     } else {
+      if (!stats.problem.empty()) std::cout << "not used   " << stats.problem << "\n";
       std::cout << "directory  " << stats.directory << "\nkernels    " << stats.entries << "\nsize       "
                 << stats.bytes / 1024 << " KiB of at most " << stats.limit / 1024 << " KiB\n";
     }

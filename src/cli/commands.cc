@@ -4,11 +4,14 @@
 #include "cli/options.h"
 #include "cli/session.h"
 #include "treadle/base/error.h"
+#include "treadle/runtime/limits.h"
 
 namespace treadle::cli {
 
 void CompileFlags::AddTo(Verb* verb) {
   verb->Add("--plugin", &request.plugins, "library that brings an external code generator or its run time").OneEach();
+  verb->Add("--max-tensor-bytes", &max_tensor_bytes, "largest buffer: 4GiB (the machine's memory)");
+  verb->Add("--huge-pages", &huge_pages, "for weights: auto, on or off (auto)");
   how_ = {
       verb->Add("--target", &request.target, "what code is for (llvm -mcpu=native)"),
       verb->Add("--input-shapes", &input_shapes, "shapes of inputs: \"x:[1,3,224,224] y:[8]\""),
@@ -18,6 +21,8 @@ void CompileFlags::AddTo(Verb* verb) {
       verb->Add("--disabled-pass", &disabled_pass, "passes to leave out").OneEach(),
       verb->Add("--required-pass", &required_pass, "passes to run whatever the level").OneEach(),
       verb->Add("!--no-cache", &request.use_cache, "compile all kernels anew, and don't keep them"),
+      verb->Add("--max-model-memory", &max_model_memory,
+                "what the parts of an ONNX file may take: 2GiB (about ten times its size)"),
       verb->Add("--pass-config", &pass_config, "option of a pass: key=value").OneEach(),
       verb->Add("--pass-timing", &request.pass_timing, "print how long each pass over the graph took"),
       verb->Add("--check-passes", &check_passes,
@@ -33,6 +38,9 @@ CompileRequest CompileFlags::Parse() const {
                        "\nhelp: give it to 'treadle compile', or the .onnx file here"));
   }
   CompileRequest parsed = request;
+  if (!max_model_memory.empty()) parsed.max_model_memory = static_cast<int64_t>(ParseSize(max_model_memory));
+  if (!max_tensor_bytes.empty()) runtime::SetMaxTensorBytes(static_cast<int64_t>(ParseSize(max_tensor_bytes)));
+  if (!huge_pages.empty()) runtime::SetHugePages(runtime::ParseHugePages(huge_pages));
   parsed.input_shapes = ParseShapes(input_shapes);
   parsed.dims = ParseDims(dims);
   parsed.external = SplitLists(external);

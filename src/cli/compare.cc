@@ -120,8 +120,8 @@ std::string PythonProgram() {
 
 NamedTensors RunOnnxRuntime(const std::string& model, const NamedTensors& inputs, bool all_values,
                             const std::string& exposed_model) {
-  TemporaryFolder folder;
-  const std::string inputs_file = folder.File("inputs.npz"), outputs_file = folder.File("outputs.npz");
+  runtime::TemporaryDirectory folder;
+  const std::string inputs_file = folder.Path("inputs.npz"), outputs_file = folder.Path("outputs.npz");
   WriteTensors(inputs_file, inputs);
   const int status = RunProgram(
       {PythonProgram(), "-c", kReferenceScript, model, inputs_file, outputs_file, all_values ? exposed_model : ""});

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/session.h"
+#include "runtime/file_io.h"
 #include "treadle/base/error.h"
 
 namespace treadle::cli {
@@ -26,6 +27,9 @@ struct CompileVerb {
   int Run() const {
     const CompileRequest request = flags.Parse();
     CheckExists(request.model);
+    const bool folder = request.output.ends_with('/');
+    const auto kind = request.output.ends_with(".tar") ? runtime::FileKind::kArchive : runtime::FileKind::kLibrary;
+    if (!folder) runtime::CheckOutputPath(request.output, kind, {request.model});
     const auto start = std::chrono::steady_clock::now();
     const std::string report = Compiler().compile(request);
     std::cerr << report;

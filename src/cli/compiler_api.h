@@ -22,6 +22,7 @@ struct CompileRequest {
   std::vector<std::string> dump;
   std::string dump_dir = ".";
   int threads = 0;
+  int64_t max_model_memory = 0;           ///< bytes that the parts of an ONNX file may take; 0: by its size
   bool pass_timing = false;               ///< measure the passes over the graph
   std::vector<std::string> check_passes;  ///< around each pass: "types" (well-formedness, types), "numbers" (results)
   bool use_cache = true;                  ///< of kernels, on disk
@@ -31,6 +32,7 @@ struct CompileRequest {
 struct CacheStats {
   std::string directory;  ///< empty: the cache is off
   uint64_t entries = 0, bytes = 0, limit = 0;
+  std::string problem;  ///< why nothing is kept there; empty: nothing is wrong
 };
 
 /// An input as an ONNX model declares it. Dimensions that the file doesn't fix are -1, with a name or without.

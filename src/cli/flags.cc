@@ -3,11 +3,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
+#include <cstdio>
 #include <iostream>
+#include <new>
 #include <thread>
 #include <utility>
 
 #include "cli/commands.h"
+#include "runtime/unfinished.h"
 #include "treadle/base/error.h"
 #include "treadle/base/suggest.h"
 #include "treadle/runtime/manifest.h"
@@ -133,9 +137,26 @@ int Report(const std::string& text, ExitCode code) {
   return static_cast<int>(code);
 }
 
-}  // namespace
+/// Files under construction go first; then the signal does what it does by default.
+void EndBySignal(int signal) {
+  runtime::RemoveUnfinished();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
 
-int Main(int argc, char** argv) {
+void HandleSignals() {
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction old{};
+    sigaction(signal, nullptr, &old);
+    if (old.sa_handler == SIG_IGN) continue;  // as with nohup
+    struct sigaction action{};
+    action.sa_handler = EndBySignal;
+    action.sa_flags = SA_NODEFER;
+    sigaction(signal, &action, nullptr);
+  }
+}
+
+int RunVerb(int argc, char** argv) {
   CLI::App app{"Treadle: compiles ONNX models to native code and runs them"};
   app.name("treadle");
   app.set_version_flag("--version", runtime::VersionString());
@@ -148,9 +169,9 @@ int Main(int argc, char** argv) {
   AddInspect(&app, &action);
   AddCache(&app, &action);
   AddListings(&app, &action);
+  const std::string verb = argc > 1 ? argv[1] : "";
+  if (!verb.empty() && verb[0] != '-') CheckVerb(app, verb);
   try {
-    const std::string verb = argc > 1 ? argv[1] : "";
-    if (!verb.empty() && verb[0] != '-') CheckVerb(app, verb);
     if (verb == "help") {                            // "treadle help bench" is "treadle bench --help"
       std::vector<std::string> arguments{"--help"};  // read from the back
       if (argc > 2) arguments.emplace_back(argv[2]);
@@ -159,18 +180,33 @@ int Main(int argc, char** argv) {
       return 0;
     }
     app.parse(argc, argv);
-    return action();
   } catch (const CLI::ExtrasError&) {
     return Report(Unexpected(app).what(), ExitCode::kUsage);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     return Report(error.what(), ExitCode::kUsage);
-  } catch (const Error& error) {
-    return Report(error.what(), error.code());
-  } catch (const std::bad_alloc&) {
-    return Report("out of memory", ExitCode::kRuntime);
-  } catch (const std::exception& error) {
-    return Report(StrCat("internal error: ", error.what()), ExitCode::kInternal);
+  }
+  return action();
+}
+
+}  // namespace
+
+int Main(int argc, char** argv) {
+  HandleSignals();
+  try {
+    try {
+      return RunVerb(argc, argv);
+    } catch (const Error& error) {
+      return Report(error.what(), error.code());
+    } catch (const std::bad_alloc&) {
+      return Report("out of memory", ExitCode::kRuntime);
+    } catch (const std::exception& error) {
+      return Report(StrCat("internal error: ", error.what()), ExitCode::kInternal);
+    }
+  } catch (...) {
+    // Not even memory for the message.
+    std::fputs("error: out of memory\n", stderr);
+    return static_cast<int>(ExitCode::kRuntime);
   }
 }
 

@@ -96,4 +96,19 @@ std::vector<std::string> SplitLists(const std::vector<std::string>& texts) {
   return items;
 }
 
+uint64_t ParseSize(const std::string& text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string unit(end, text.data() + text.size());
+  unsigned shift = 64;
+  if (unit.empty() || unit == "B") shift = 0;
+  if (unit == "K" || unit == "KiB") shift = 10;
+  if (unit == "M" || unit == "MiB") shift = 20;
+  if (unit == "G" || unit == "GiB") shift = 30;
+  if (error != std::errc() || shift == 64 || value > (UINT64_MAX >> 1 >> shift)) {
+    throw Error(StrCat("\"", text, "\" isn't a size; examples: 512MiB, 2GiB, 0"));
+  }
+  return value << shift;
+}
+
 }  // namespace treadle::cli

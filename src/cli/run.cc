@@ -10,6 +10,7 @@
 #include "cli/json.h"
 #include "cli/session.h"
 #include "cli/timing.h"
+#include "runtime/file_io.h"
 #include "treadle/base/error.h"
 
 namespace treadle::cli {
@@ -26,6 +27,7 @@ struct RunVerb {
     if (runtime::ParseDevice(device).device_type != kDLCPU) {
       throw TargetError(StrCat("device ", device, " isn't available; this build runs on: cpu"));
     }
+    CheckOutputs();
     const runtime::Model model = LoadOrCompile(WithInputShapes(flags.Parse(), inputs, /*fills=*/false));
     const runtime::NamedTensors values = MakeInputs(model, inputs);
     runtime::ModelContext context = model.CreateContext();
@@ -46,6 +48,15 @@ struct RunVerb {
     Print(named, times);
     if (!profile.empty()) Profile(&context);
     return 0;
+  }
+
+  /// Before anything is computed. None may be the model or an input.
+  void CheckOutputs() const {
+    std::vector<std::string> files{flags.request.model};
+    for (const std::string& input : inputs) files.push_back(input.substr(input.find('=') + 1));
+    for (const std::string& path : {output, profile, dump_tensors}) {
+      if (!path.empty()) runtime::CheckOutputPath(path, runtime::FileKind::kAny, files);
+    }
   }
 
   void Print(const NamedTensors& outputs, const std::vector<double>& times) const {

@@ -21,17 +21,6 @@ namespace treadle::cli {
 using runtime::Model;
 using runtime::TensorInfo;
 
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "treadle-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw RuntimeError(StrCat("can't make a temporary folder ", name));
-  path_ = name;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
 bool IsOnnx(const std::string& path) { return std::filesystem::path(path).extension() == ".onnx"; }
 
 bool IsSource(const std::string& path) { return IsOnnx(path) || path.ends_with(".relay"); }
@@ -53,9 +42,9 @@ Model LoadOrCompile(const CompileRequest& request, double* compile_seconds) {
     for (const std::string& plugin : request.plugins) runtime::LoadPluginFile(plugin);
     return Model::Load(request.model);
   }
-  TemporaryFolder folder;
+  runtime::TemporaryDirectory folder;
   CompileRequest with_output = request;
-  with_output.output = folder.File("model.so");
+  with_output.output = folder.Path("model.so");
   const auto start = std::chrono::steady_clock::now();
   Compiler().compile(with_output);
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;

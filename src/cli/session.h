@@ -8,22 +8,10 @@
 
 #include "cli/compiler_api.h"
 #include "cli/tensor_file.h"
+#include "runtime/file_io.h"
 #include "treadle/runtime/model.h"
 
 namespace treadle::cli {
-
-/// A folder for intermediate files that goes away with this object.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string File(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 /// Whether the name ends in .onnx.
 bool IsOnnx(const std::string& path);

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "runtime/file_io.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/base/error.h"
 
@@ -29,24 +30,7 @@ std::string ReadWholeFile(const std::string& path) {
   return std::move(buffer).str();
 }
 
-void WriteWholeFile(const std::string& path, const std::string& bytes) {
-  const std::string temporary = path + ".partial";
-  {
-    std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-    if (!out) throw Error(StrCat("can't write ", path, ": ", std::strerror(errno)));
-    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    out.close();
-    if (!out) {
-      std::remove(temporary.c_str());
-      throw Error(StrCat("can't write ", path, ": ", std::strerror(errno)), ExitCode::kRuntime);
-    }
-  }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
-    std::string why = std::strerror(errno);
-    std::remove(temporary.c_str());
-    throw Error(StrCat("can't write ", path, ": ", why));
-  }
-}
+void WriteWholeFile(const std::string& path, const std::string& bytes) { runtime::WriteFile(path, bytes); }
 
 NamedTensors ReadTensors(const std::string& path) {
   const std::string extension = Extension(path);
@@ -59,9 +43,9 @@ NamedTensors ReadTensors(const std::string& path) {
 void WriteTensors(const std::string& path, const NamedTensors& tensors) {
   const std::string extension = Extension(path);
   if (extension == ".npz") {
-    WriteWholeFile(path, FormatNpz(tensors));
+    runtime::WriteFile(path, FormatNpz(tensors), runtime::FileKind::kNpz);
   } else if (extension == ".npy" && tensors.size() == 1) {
-    WriteWholeFile(path, FormatNpy(tensors[0].second));
+    runtime::WriteFile(path, FormatNpy(tensors[0].second), runtime::FileKind::kNpy);
   } else if (extension == ".npy") {
     throw Error(StrCat(path, " can hold one tensor, but there are ", tensors.size(), "; use .npz"));
   } else {

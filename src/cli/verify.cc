@@ -95,8 +95,8 @@ struct VerifyVerb {
     // The copy has another name for each value's storage but the same inputs; those come from the model itself.
     const runtime::Model plain = LoadOrCompile(request);
     const runtime::NamedTensors values = MakeInputs(plain, inputs, "random");
-    TemporaryFolder folder;
-    const std::string exposed = folder.File("exposed.onnx");
+    runtime::TemporaryDirectory folder;
+    const std::string exposed = folder.Path("exposed.onnx");
     const NamedTensors expected = RunOnnxRuntime(request.model, {values.begin(), values.end()}, true, exposed);
     CompileRequest changed = request;
     changed.model = exposed;

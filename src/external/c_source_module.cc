@@ -9,9 +9,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
+#include "runtime/file_io.h"
 #include "treadle/base/error.h"
 #include "treadle/runtime/plugin.h"
 #include "treadle/runtime/registry.h"
@@ -32,29 +31,6 @@ Array<String> ToArray(const std::vector<std::string>& items) {
   Array<String> array;
   for (const std::string& item : items) array.push_back(item);
   return array;
-}
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    path_ = (std::filesystem::temp_directory_path() / "treadle-c-XXXXXX").string();
-    if (mkdtemp(path_.data()) == nullptr) throw RuntimeError(StrCat("can't make a temporary directory ", path_));
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::string File(const char* name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
-
-std::string ReadAll(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream bytes;
-  bytes << file.rdbuf();
-  return bytes.str();
 }
 
 /// Runs a program found through PATH, its output into a file; -1 when it isn't there.
@@ -90,14 +66,14 @@ std::vector<std::string> Compilers(bool cxx) {
 }
 
 /// Runs the first compiler that is there; throws what it says when it refuses.
-void Compile(bool cxx, const TemporaryFolder& folder, const std::vector<std::string>& arguments) {
+void Compile(bool cxx, const runtime::TemporaryDirectory& folder, const std::vector<std::string>& arguments) {
   for (const std::string& compiler : Compilers(cxx)) {
     std::vector<std::string> words{compiler};
     words.insert(words.end(), arguments.begin(), arguments.end());
-    const int status = RunTool(words, folder.File("log"));
+    const int status = RunTool(words, folder.Path("log"));
     if (status < 0) continue;
     if (status == 0) return;
-    throw Error(StrCat(compiler, " refuses its C source:\n", ReadAll(folder.File("log"))));
+    throw Error(StrCat(compiler, " refuses its C source:\n", runtime::ReadFile(folder.Path("log"))));
   }
   std::string tried;
   for (const std::string& compiler : Compilers(cxx)) tried += (tried.empty() ? "" : ", ") + compiler;
@@ -105,19 +81,14 @@ void Compile(bool cxx, const TemporaryFolder& folder, const std::vector<std::str
                            cxx ? "TREADLE_CXX" : "TREADLE_CC"));
 }
 
-void WriteAll(const std::string& path, const std::string& bytes) {
-  std::ofstream file(path, std::ios::binary);
-  file << bytes;
-  if (!file.flush()) throw Error(StrCat("can't write ", path));
-}
-
 /// Assembler text that takes the bytes of the constants from files.
-std::string ConstantsText(const std::map<std::string, runtime::NDArray>& values, const TemporaryFolder& folder) {
+std::string ConstantsText(const std::map<std::string, runtime::NDArray>& values,
+                          const runtime::TemporaryDirectory& folder) {
   std::string text = "\t.section .rodata\n";
   size_t count = 0;
   for (const auto& [name, value] : values) {
-    const std::string file = folder.File(("constant" + std::to_string(count++)).c_str());
-    WriteAll(file, std::string(value.Data<char>(), static_cast<size_t>(value.nbytes())));
+    const std::string file = folder.Path(StrCat("constant", count++));
+    runtime::WriteFile(file, {value.Data<char>(), static_cast<size_t>(value.nbytes())});
     text += StrCat("\t.globl ", name, "\n\t.type ", name, ", @object\n\t.balign 64\n", name, ":\n\t.incbin \"", file,
                    "\"\n\t.size ", name, ", ", value.nbytes(), "\n");
   }
@@ -129,31 +100,31 @@ std::string ConstantsText(const std::map<std::string, runtime::NDArray>& values,
 const std::string& CSourceModuleNode::Object() const {
   std::call_once(compile_, [this] {
     const bool cxx = format != "c";
-    TemporaryFolder folder;
-    const std::string source = folder.File(cxx ? "source.cc" : "source.c"), object = folder.File("source.o");
-    WriteAll(source, code);
+    runtime::TemporaryDirectory folder;
+    const std::string source = folder.Path(cxx ? "source.cc" : "source.c"), object = folder.Path("source.o");
+    runtime::WriteFile(source, code);
     Compile(cxx, folder,
             {cxx ? "-std=c++17" : "-std=gnu11", "-O3", "-march=native", "-fPIC", "-fwrapv", "-fno-math-errno",
              StrCat("-I", runtime::RuntimeDirectory(), "/../include"), "-c", source, "-o", object});
     if (values_.empty()) {
-      object_ = ReadAll(object);
+      object_ = runtime::ReadFile(object);
       return;
     }
-    const std::string data = folder.File("constants.s"), both = folder.File("both.o");
-    WriteAll(data, ConstantsText(values_, folder));
-    Compile(cxx, folder, {"-c", data, "-o", folder.File("constants.o")});
-    Compile(cxx, folder, {"-r", "-nostdlib", object, folder.File("constants.o"), "-o", both});
-    object_ = ReadAll(both);
+    const std::string data = folder.Path("constants.s"), both = folder.Path("both.o");
+    runtime::WriteFile(data, ConstantsText(values_, folder));
+    Compile(cxx, folder, {"-c", data, "-o", folder.Path("constants.o")});
+    Compile(cxx, folder, {"-r", "-nostdlib", object, folder.Path("constants.o"), "-o", both});
+    object_ = runtime::ReadFile(both);
   });
   return object_;
 }
 
 Module CSourceModuleNode::LoadNow() const {
   const bool cxx = format != "c";
-  TemporaryFolder folder;
-  WriteAll(folder.File("source.o"), Object());
-  Compile(cxx, folder, {"-shared", folder.File("source.o"), "-o", folder.File("source.so"), "-lm"});
-  return Module::LoadFromFile(folder.File("source.so"));  // stays mapped
+  runtime::TemporaryDirectory folder;
+  runtime::WriteFile(folder.Path("source.o"), Object());
+  Compile(cxx, folder, {"-shared", folder.Path("source.o"), "-o", folder.Path("source.so"), "-lm"});
+  return Module::LoadFromFile(folder.Path("source.so"));  // stays mapped
 }
 
 PackedFunc CSourceModuleNode::GetFunction(const std::string& name) const {
@@ -171,7 +142,7 @@ PackedFunc CSourceModuleNode::GetFunction(const std::string& name) const {
 }
 
 void CSourceModuleNode::SaveToFile(const std::string& path, const std::string& as) const {
-  WriteAll(path, as == "o" ? Object() : code);
+  runtime::WriteFile(path, as == "o" ? Object() : code);
 }
 
 Module CSourceModule(std::string code, std::string format, std::vector<std::string> functions,

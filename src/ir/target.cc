@@ -149,6 +149,26 @@ std::string TargetOption::Expected() const {
   return all;
 }
 
+namespace {
+
+/// Vectors of other widths have no register.
+void CheckVectorWidth(const TargetNode& node, const std::string& text) {
+  const int64_t bits = node.GetIntAttr("vector-width", 64);
+  if (bits > 0 && (bits & (bits - 1)) == 0) return;
+  throw TargetError(StrCat("target \"", text, "\": -vector-width is ", bits, " bits, expected a power of two"));
+}
+
+/// "+avx2,-fma": which of them exist is the code generator's to say.
+void CheckFeatureFlags(const TargetNode& node, const std::string& text) {
+  for (const std::string& flag : SplitOn(node.GetAttr("mattr", ""), ',')) {
+    const bool word = flag.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789.-_", 1) == std::string::npos;
+    if (flag.size() > 1 && (flag[0] == '+' || flag[0] == '-') && word) continue;
+    throw TargetError(StrCat("target \"", text, "\": -mattr has \"", flag, "\", expected +feature or -feature"));
+  }
+}
+
+}  // namespace
+
 const std::vector<TargetOption>& CommonTargetOptions() {
   using Type = TargetOption::Type;
   constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max(), kMaxCores = 1 << 16;
@@ -216,6 +236,8 @@ Target::Target(const std::string& text) {
   if (auto device = node->GetAttr("device"); device && !node->HasKey(*device)) {
     node->keys.insert(node->keys.begin(), *device);
   }
+  CheckVectorWidth(*node, text);
+  CheckFeatureFlags(*node, text);
   data_ = node;
 }
 

@@ -10,7 +10,7 @@
 namespace treadle::ops {
 namespace {
 
-void PrintDim(std::ostream& os, const PrimExpr& dim) {
+void PrintDim(TextStream& os, const PrimExpr& dim) {
   if (const int64_t* value = AsConstInt(dim)) {
     os << *value;
   } else if (const auto* var = dim.as<tir::VarNode>()) {
@@ -74,7 +74,7 @@ bool RunInfer(InferFn infer, int known, const Array<Type>& types, int num_inputs
 }
 
 std::string ShapeText(const Array<PrimExpr>& shape) {
-  std::ostringstream os;
+  TextStream os;
   os << "(";
   for (size_t i = 0; i < shape.size(); ++i) {
     if (i != 0) os << ", ";

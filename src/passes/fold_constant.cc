@@ -7,6 +7,7 @@
 #include "passes/pass_util.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/attrs/transform.h"
+#include "treadle/relay/mac_count.h"
 
 namespace treadle::relay {
 namespace {
@@ -16,6 +17,9 @@ namespace {
 /// shape; a file of a few bytes must not fill the memory.
 constexpr int64_t kMaxResultBytes = int64_t{512} << 20;
 constexpr int64_t kMaxTotalBytes = int64_t{1} << 30;
+
+/// Multiply-adds that one run of the pass spends: about a second of one core.
+constexpr double kMaxMacs = 4e9;
 
 ConstantEvaluator& Evaluator() {
   static auto* evaluator = new ConstantEvaluator();
@@ -142,7 +146,10 @@ class Folder : public ExprMutator {
     for (const Expr& arg : call->args) added -= StaticBytes(SetType(arg)).value_or(0);
     added = std::max<int64_t>(added, 0);
     if (total_bytes_ + added > kMaxTotalBytes) return Expr();
-    Expr result = evaluate(Typed(pre, call));
+    const Expr typed = Typed(pre, call);
+    total_macs_ += TotalMacCount(typed);
+    if (total_macs_ > kMaxMacs) return Expr();
+    Expr result = evaluate(typed);
     if (result.defined()) {
       TREADLE_ICHECK(IsConstant(result)) << "evaluation of " << op->name << " gave something that isn't constant";
       total_bytes_ += added;
@@ -173,6 +180,7 @@ class Folder : public ExprMutator {
   std::unordered_map<const Object*, Expr> values_;
   EffectFinder effects_;
   int64_t total_bytes_ = 0;
+  double total_macs_ = 0;
 };
 
 }  // namespace

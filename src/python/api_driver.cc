@@ -104,6 +104,7 @@ CompiledModelRef CompileOnnx(std::string data, std::string directory, Map<String
     const std::string name = key.str();
     if (name == "target") options.target = Downcast<String>(value).str();
     if (name == "opt_level") options.opt_level = static_cast<int>(Downcast<IntImm>(value)->value);
+    if (name == "max_model_memory") options.max_model_memory = Downcast<IntImm>(value)->value;
     if (name == "threads") options.threads = static_cast<int>(Downcast<IntImm>(value)->value);
     if (name == "shapes") options.input_shapes = ToShapes(Downcast<Map<String, Array<IntImm>>>(value));
     if (name == "dims") options.dims = ToDims(Downcast<Map<String, ObjectRef>>(value));

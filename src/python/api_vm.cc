@@ -4,7 +4,7 @@
 
 #include "driver/vm/vm_values.h"
 #include "python/api.h"
-#include "targets/temporary_directory.h"
+#include "runtime/unfinished.h"
 #include "treadle/driver/compile.h"
 #include "treadle/relay/type_infer.h"
 #include "treadle/runtime/vm/machine.h"
@@ -27,7 +27,7 @@ class VmExecutableNode : public Object {
 
   const std::shared_ptr<const VmModel>& Loaded() const {
     if (model == nullptr) {
-      targets::TemporaryDirectory directory;
+      runtime::TemporaryDirectory directory;
       const std::string path = directory.Path("program.so");
       driver::ExportLibrary(*compiled, path);
       model = runtime::vm::LoadVmModel(path);  // stays mapped

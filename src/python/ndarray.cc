@@ -42,15 +42,15 @@ nb::object ToCapsule(const Handle& self, bool versioned) {
 nb::object FromCapsule(nb::handle capsule) {
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
     auto* managed = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
-    nb::object result = FromObjectRef(NDArray::FromDLPack(managed));
-    PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");
-    return result;
+    NDArray taken = NDArray::FromDLPack(managed);
+    PyCapsule_SetName(capsule.ptr(), "used_dltensor_versioned");  // before anything else can fail
+    return FromObjectRef(taken);
   }
   if (!PyCapsule_IsValid(capsule.ptr(), "dltensor")) throw DTypeError("expected a DLPack capsule that isn't used yet");
   auto* managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
-  nb::object result = FromObjectRef(NDArray::FromDLPack(managed));
+  NDArray taken = NDArray::FromDLPack(managed);
   PyCapsule_SetName(capsule.ptr(), "used_dltensor");
-  return result;
+  return FromObjectRef(taken);
 }
 
 /// The elements as a NumPy array of bytes that shares them.

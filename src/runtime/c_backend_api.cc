@@ -40,7 +40,14 @@ int TreadleBackendFreeWorkspace(int device_type, int device_id, void* ptr) {
   }
 }
 
-void TreadleBackendSetLastError(const char* message) { treadle::runtime::SetLastError(message); }
+// Called by compiled code, through whose frames no exception can pass.
+void TreadleBackendSetLastError(const char* message) {
+  try {
+    treadle::runtime::SetLastError(message != nullptr ? message : "unknown error");
+  } catch (...) {
+    SetLastErrorFromException();
+  }
+}
 
 int TreadleBackendGetFuncFromEnv(void* mod_node, const char* func_name, void** out) {
   try {

@@ -5,20 +5,46 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
 
+#include "runtime/cpu_topology.h"
 #include "treadle/base/error.h"
+#include "treadle/runtime/limits.h"
 
 namespace treadle::runtime {
 namespace {
+
+int64_t DefaultMaxTensorBytes() {
+  if (const char* text = std::getenv("TREADLE_MAX_TENSOR_BYTES"); text != nullptr && *text != 0) {
+    const auto bytes = ParseInt(text);
+    if (!bytes || *bytes < 1) throw Error(StrCat("TREADLE_MAX_TENSOR_BYTES=", text, ": expected a number of bytes"));
+    return *bytes;
+  }
+  return MachineMemory();
+}
 
 /// Above this, buffers start on a 2 MiB boundary and ask for huge pages.
 constexpr size_t kHugeThreshold = size_t{4} << 20;
 constexpr size_t kHugePage = size_t{2} << 20;
 
+std::atomic<int64_t>& Limit() {
+  static std::atomic<int64_t> limit = DefaultMaxTensorBytes();
+  return limit;
+}
+
+/// Asking for more than there is ends in a killed process, long after the request was granted.
+void CheckLimit(size_t bytes) {
+  const int64_t limit = Limit().load(std::memory_order_relaxed);
+  if (bytes <= static_cast<size_t>(limit)) return;
+  throw RuntimeError(StrCat("a buffer of ", bytes, " bytes was asked for; the limit is ", limit,
+                            " (this machine's memory, unless --max-tensor-bytes or TREADLE_MAX_TENSOR_BYTES says)"));
+}
+
 void* AllocAligned(size_t bytes, size_t alignment) {
+  CheckLimit(bytes);
   if (bytes >= kHugeThreshold) alignment = std::max(alignment, kHugePage);
   void* data = nullptr;
   if (bytes > static_cast<size_t>(PTRDIFF_MAX) - alignment ||
@@ -137,6 +163,12 @@ class CpuDevice final : public DeviceAPI {
 DeviceAPI* CpuDeviceAPI() {
   static auto* device = new CpuDevice();  // never destroyed: tensors in statics may outlive it
   return device;
+}
+
+int64_t MaxTensorBytes() { return Limit().load(std::memory_order_relaxed); }
+void SetMaxTensorBytes(int64_t bytes) {
+  if (bytes < 0) throw Error(StrCat("the limit of a tensor's bytes must not be negative, got ", bytes));
+  Limit().store(bytes == 0 ? DefaultMaxTensorBytes() : bytes, std::memory_order_relaxed);
 }
 
 size_t CpuWorkspaceBytes() { return WorkspacePool::Local().total(); }

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <set>
-#include <sstream>
 
 #include "treadle/base/error.h"
 
@@ -42,10 +41,8 @@ int LimitOfGroup(const std::string& mount, std::string path, bool v2) {
   for (;;) {
     std::string directory = mount + path;
     if (v2) {
-      std::istringstream fields(ReadLine(directory + "/cpu.max"));
-      std::string quota, period;
-      fields >> quota >> period;
-      TakeTighter(&limit, CpusOfQuota(quota, period));
+      const std::vector<std::string> fields = SplitWords(ReadLine(directory + "/cpu.max"));
+      if (fields.size() == 2) TakeTighter(&limit, CpusOfQuota(fields[0], fields[1]));
     } else {
       TakeTighter(&limit,
                   CpusOfQuota(ReadLine(directory + "/cpu.cfs_quota_us"), ReadLine(directory + "/cpu.cfs_period_us")));
@@ -123,6 +120,22 @@ int CgroupCpuLimit(const std::string& root) {
     }
   }
   return limit;
+}
+
+int64_t MachineMemory(const std::string& root) {
+  int64_t bytes = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<int64_t>(sysconf(_SC_PAGESIZE));
+  std::ifstream groups(root + "/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {
+    if (!line.starts_with("0::")) continue;
+    // The tightest of the group and of those around it.
+    for (std::string path = line.substr(3);;) {
+      const auto limit = ParseInt(ReadLine(StrCat(root, "/sys/fs/cgroup", path == "/" ? "" : path, "/memory.max")));
+      if (limit && *limit > 0) bytes = std::min(bytes, *limit);
+      if (path.empty() || path == "/") break;
+      path = path.substr(0, path.rfind('/'));
+    }
+  }
+  return bytes;
 }
 
 int DefaultThreads(const std::vector<int>& cpus) {

@@ -19,6 +19,9 @@ int PhysicalCores(const std::vector<int>& cpus, const std::string& sysfs = "/sys
 /// CPU bandwidth limit of this process's control group (v1 or v2, the tightest of all ancestors), rounded up to whole
 /// CPUs; 0 when there is none. `root` is prefixed to /proc and /sys.
 int CgroupCpuLimit(const std::string& root = "");
+/// Bytes of memory that this process may use: the machine's, or what its control group (version 2) allows. `root` is
+/// prefixed to /proc and /sys.
+int64_t MachineMemory(const std::string& root = "");
 /// Threads to use when nobody says otherwise: TREADLE_NUM_THREADS, else the physical cores among `cpus` as far as the
 /// control group allows. Throws Error when the variable isn't a positive number.
 int DefaultThreads(const std::vector<int>& cpus);

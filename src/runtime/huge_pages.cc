@@ -3,15 +3,45 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 #include <string_view>
 
 #include "runtime/file_io.h"
+#include "treadle/base/error.h"
+#include "treadle/runtime/limits.h"
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
 
 namespace treadle::runtime {
+namespace {
+
+std::atomic<HugePages>& Mode() {
+  static std::atomic<HugePages> mode = [] {
+    const char* text = std::getenv("TREADLE_HUGE_PAGES");
+    return text == nullptr || *text == 0 ? HugePages::kAuto : ParseHugePages(text);
+  }();
+  return mode;
+}
+
+}  // namespace
+
+HugePages ParseHugePages(const std::string& text) {
+  if (text == "auto") return HugePages::kAuto;
+  if (text == "on") return HugePages::kOn;
+  if (text == "off") return HugePages::kOff;
+  throw Error(StrCat("huge pages: \"", text, "\" isn't auto, on or off"));
+}
+HugePages GetHugePages() { return Mode().load(std::memory_order_relaxed); }
+void SetHugePages(HugePages mode) { Mode().store(mode, std::memory_order_relaxed); }
 
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
 
@@ -26,11 +56,30 @@ bool SystemHasHugePages() {
   return bytes > 0 && std::string_view(text, static_cast<size_t>(bytes)).find("[never]") == std::string_view::npos;
 }
 
+/// After a move that failed: the place has its bytes still, or nothing at all. Never takes what another thread mapped
+/// there in between.
+void Restore(void* place, const void* copy, size_t bytes) {
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+  void* again = mmap(place, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+  if (again == place) {
+    std::memcpy(again, copy, bytes);
+    return;
+  }
+  if (again != MAP_FAILED) munmap(again, bytes);  // a kernel that doesn't know the flag
+  std::string now(bytes, 0);
+  iovec local{now.data(), bytes}, remote{place, bytes};
+  const bool readable = process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes);
+  if (readable && std::memcmp(now.data(), copy, bytes) == 0) return;
+  throw RuntimeError("out of memory while weights were moved to huge pages: they are lost, load the model again");
+}
+
 }  // namespace
 
 void MoveToHugePages(const void* data, size_t bytes) {
+  const HugePages mode = GetHugePages();
+  if (mode == HugePages::kOff) return;
   constexpr uintptr_t kPage = uintptr_t{2} << 20;
-  constexpr size_t kLeast = size_t{8} << 20;  // less stays in caches between runs
+  const size_t kLeast = mode == HugePages::kOn ? kPage : size_t{8} << 20;  // less stays in caches between runs
   const auto begin = (reinterpret_cast<uintptr_t>(data) + kPage - 1) / kPage * kPage;
   const auto end = (reinterpret_cast<uintptr_t>(data) + bytes) / kPage * kPage;
   if (bytes < kLeast || end <= begin || !SystemHasHugePages()) return;
@@ -47,9 +96,7 @@ void MoveToHugePages(const void* data, size_t bytes) {
       std::memcpy(copy, place, kPage);
       if (mprotect(copy, kPage, PROT_READ) != 0) break;
       if (mremap(copy, kPage, kPage, MREMAP_MAYMOVE | MREMAP_FIXED, place) != MAP_FAILED) continue;
-      // What was in the place may be gone already.
-      void* again = mmap(place, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-      if (again != MAP_FAILED) std::memcpy(again, copy, kPage);
+      Restore(place, copy, kPage);
       break;
     }
   }

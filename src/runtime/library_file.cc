@@ -24,6 +24,12 @@ constexpr uint16_t kHostMachine = EM_AARCH64;
 constexpr uint16_t kHostMachine = EM_NONE;
 #endif
 
+std::string MachineName(uint16_t machine) {
+  if (machine == EM_X86_64) return "x86-64";
+  if (machine == EM_AARCH64) return "aarch64";
+  return StrCat("ELF machine ", machine);
+}
+
 /// A range of a file.
 struct Range {
   uint64_t offset = 0;
@@ -33,7 +39,8 @@ struct Range {
 /// Reads the tables of an ELF file, every access within its bounds.
 class ElfFile {
  public:
-  ElfFile(std::string_view bytes, std::string path) : bytes_(bytes), path_(std::move(path)) {
+  ElfFile(std::string_view bytes, std::string path, bool for_this_machine = true)
+      : bytes_(bytes), path_(std::move(path)) {
     if (bytes_.size() < SELFMAG || std::memcmp(bytes_.data(), ELFMAG, SELFMAG) != 0) {
       Fail("not a compiled model (no shared library)");
     }
@@ -42,7 +49,10 @@ class ElfFile {
       Fail("a shared library for another kind of machine (not 64-bit little-endian)");
     }
     if (header_.e_type != ET_DYN) Fail("not a shared library");
-    if (header_.e_machine != kHostMachine) Fail("compiled for another processor architecture");
+    if (for_this_machine && header_.e_machine != kHostMachine) {
+      Fail(StrCat("compiled for another processor architecture (", MachineName(header_.e_machine), ", not ",
+                  MachineName(kHostMachine), ")"));
+    }
     CheckSegments();
     CheckSections();
   }
@@ -162,7 +172,7 @@ bool CheckSeal(std::string_view file, const ElfFile& elf) {
 void SealFile(const std::string& path) {
   MappedFile file(path);
   std::string_view bytes = file.bytes();
-  ElfFile elf(bytes, path);
+  ElfFile elf(bytes, path, /*for_this_machine=*/false);
   Range where = elf.FindSymbol(kBlobSymbol), bulk;
   if (where.bytes != 0) bulk = BulkInFile(ArtifactReader(bytes.substr(where.offset, where.bytes), path), where);
   ByteWriter seal;

@@ -57,21 +57,22 @@ class MetadataModule final : public ModuleNode {
   }
 
  private:
-  /// The import that has `symbol` itself, or below it.
+  /// The module that has `symbol` among the imports and all that they import, nearest first.
   Module FindOwner(const std::string& symbol) const {
-    for (const Module& import : imports_) {
-      if (import.GetFunction(symbol)) return import;
-    }
-    for (const Module& import : imports_) {
-      for (const Module& below : import.imports()) {
-        if (below.GetFunction(symbol)) return below;
-      }
+    std::vector<Module> queue(imports_.begin(), imports_.end());
+    std::set<const Object*> seen;
+    for (size_t i = 0; i < queue.size(); ++i) {
+      const Module module = queue[i];
+      if (!seen.insert(module.get()).second) continue;
+      if (module.GetFunction(symbol)) return module;
+      queue.insert(queue.end(), module.imports().begin(), module.imports().end());
     }
     return Module();
   }
 
   void Initialise(const Module& owner, const std::string& symbol, const std::vector<std::string>& names) const {
-    std::lock_guard<std::mutex> lock(mutex_);
+    // What initialises may itself ask this module for functions.
+    std::lock_guard<std::recursive_mutex> lock(mutex_);
     if (initialised_.count(symbol) != 0) return;
     PackedFunc init = owner.GetFunction("__init_" + symbol);
     if (!init) {
@@ -81,13 +82,18 @@ class MetadataModule final : public ModuleNode {
     }
     Array<NDArray> values;
     for (const std::string& name : names) values.push_back(constants_.at(name));
-    init(values);
     initialised_.insert(symbol);
+    try {
+      init(values);
+    } catch (...) {
+      initialised_.erase(symbol);
+      throw;
+    }
   }
 
   std::map<std::string, NDArray> constants_;
   ConstantsOfSymbols symbols_;
-  mutable std::mutex mutex_;
+  mutable std::recursive_mutex mutex_;
   mutable std::set<std::string> initialised_;
 };
 

@@ -126,6 +126,7 @@ void ModelContext::SetInput(const std::string& name, const NDArray& value) {
 }
 
 void ModelContext::SetInput(size_t index, const NDArray& value) {
+  const SoleUser::Use use(context_->user());
   const auto& inputs = model_->manifest.inputs;
   if (index >= inputs.size()) throw Error(StrCat("no input ", index, "; the model has ", inputs.size()));
   CheckInput(inputs[index], value);
@@ -134,6 +135,7 @@ void ModelContext::SetInput(size_t index, const NDArray& value) {
 }
 
 void ModelContext::CopyInput(const std::string& name, const DLTensor& value) {
+  const SoleUser::Use use(context_->user());
   size_t index = InputPosition(model_->manifest, name);
   CheckInput(model_->manifest.inputs[index], value);
   context_->CopyInput(index, value);
@@ -141,6 +143,7 @@ void ModelContext::CopyInput(const std::string& name, const DLTensor& value) {
 }
 
 void ModelContext::Run() {
+  const SoleUser::Use use(context_->user());
   for (size_t i = 0; i < is_set_.size(); ++i) {
     if (is_set_[i]) continue;
     const TensorInfo& info = model_->manifest.inputs[i];
@@ -150,6 +153,7 @@ void ModelContext::Run() {
 }
 
 std::vector<NDArray> ModelContext::Run(const NamedTensors& inputs) {
+  const SoleUser::Use use(context_->user());
   SetAllInputs(model_->manifest, inputs, context_.get());
   is_set_.assign(is_set_.size(), true);
   context_->Run();
@@ -162,18 +166,26 @@ void ModelContext::CheckOutput(size_t index) const {
 }
 
 NDArray ModelContext::GetOutput(size_t index) {
+  const SoleUser::Use use(context_->user());
   CheckOutput(index);
   return context_->GetOutput(index, true);
 }
 
 NDArray ModelContext::PeekOutput(size_t index) {
+  const SoleUser::Use use(context_->user());
   CheckOutput(index);
   return context_->GetOutput(index, false);
 }
 
-void ModelContext::SetThreads(int threads) { context_->SetThreads(threads); }
+void ModelContext::SetThreads(int threads) {
+  const SoleUser::Use use(context_->user());
+  context_->SetThreads(threads);
+}
 
-std::vector<OpTiming> ModelContext::RunProfiled(bool stop_at_nan) { return context_->RunProfiled(stop_at_nan); }
+std::vector<OpTiming> ModelContext::RunProfiled(bool stop_at_nan) {
+  const SoleUser::Use use(context_->user());
+  return context_->RunProfiled(stop_at_nan);
+}
 
 Model Model::Load(const std::string& path) {
   LoadedLibrary loaded = LoadLibraryFile(path);

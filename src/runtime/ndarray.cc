@@ -56,6 +56,28 @@ void CopyStrided(const DLTensor& from, const DLTensor& to) {
   }
 }
 
+void CheckDevice(Device device, const char* what) {
+  const bool exists = device.device_id >= 0 && DeviceAPI::Find(device.device_type) != nullptr;
+  if (exists) return;
+  throw TargetError(StrCat(what, " is on a device that isn't here: ", DeviceTypeName(device.device_type), ":",
+                           device.device_id, " (type ", static_cast<int>(device.device_type), ")"));
+}
+
+/// A type is one that has a name.
+void CheckElementType(DataType dtype, const char* what) {
+  bool known = dtype.bits() != 0 && dtype.lanes() != 0 && !dtype.is_handle();
+  if (known) {
+    try {
+      known = DataType::FromString(dtype.str()) == dtype;
+    } catch (const DTypeError&) {
+      known = false;
+    }
+  }
+  if (known) return;
+  throw DTypeError(StrCat(what, " has elements of no known type: code ", dtype.code(), ", ", dtype.bits(), " bits, ",
+                          dtype.lanes(), " lanes"));
+}
+
 int64_t BytesOf(const DLTensor& tensor) {
   return TensorBytes(std::vector<int64_t>(tensor.shape, tensor.shape + tensor.ndim), DataType(tensor.dtype));
 }
@@ -223,11 +245,8 @@ int64_t NDArray::nbytes() const { return TensorBytes(shape(), dtype()); }
 
 namespace {
 
-/// The node of a tensor that someone else manages; `storage` calls its deleter.
+/// The node of a tensor that someone else manages; it keeps `storage`.
 NDArray Adopt(const DLTensor& tensor, std::shared_ptr<void> storage, bool read_only) {
-  if (tensor.ndim < 0 || tensor.ndim > kMaxRank || (tensor.ndim > 0 && tensor.shape == nullptr)) {
-    throw ShapeError(StrCat("a DLPack tensor has an impossible rank: ", tensor.ndim));
-  }
   std::vector<int64_t> shape(tensor.shape, tensor.shape + tensor.ndim);
   NDArray array = NDArray::View(tensor.data, shape, DataType(FromDLPackType(tensor.dtype)), tensor.device,
                                 std::move(storage), read_only);
@@ -271,23 +290,81 @@ Managed* Export(const NDArray& array) {
   return &context->managed;
 }
 
+/// Calls the deleter of a DLPack tensor, once it holds one.
 template <typename Managed>
-std::shared_ptr<void> HoldManaged(Managed* managed) {
-  return std::shared_ptr<void>(managed, [managed](void*) {
-    if (managed->deleter != nullptr) managed->deleter(managed);
-  });
+struct ManagedHolder {
+  Managed* managed = nullptr;
+  ManagedHolder() = default;
+  ManagedHolder(const ManagedHolder&) = delete;
+  ManagedHolder& operator=(const ManagedHolder&) = delete;
+  ~ManagedHolder() {
+    if (managed != nullptr && managed->deleter != nullptr) managed->deleter(managed);
+  }
+};
+
+/// Whether the elements of a type that isn't a number of bytes take whole bytes each, as those of NDArray do.
+bool IsPadded(DLDataType dtype, bool says_padded) { return dtype.bits % 8 == 0 || says_padded; }
+
+/// Everything that can fail comes before the change of hands, which can't.
+template <typename Managed>
+NDArray TakeOver(Managed* managed, bool read_only, bool says_padded) {
+  const DLTensor& tensor = managed->dl_tensor;
+  CheckTensor(tensor, "a DLPack tensor");
+  if (!IsPadded(tensor.dtype, says_padded)) {
+    throw DTypeError(StrCat("a DLPack tensor has packed elements of ", int{tensor.dtype.bits},
+                            " bits; expected a byte for each, and the flag that says so"));
+  }
+  auto holder = std::make_shared<ManagedHolder<Managed>>();
+  NDArray array = Adopt(tensor, holder, read_only);
+  holder->managed = managed;
+  return array;
 }
 
 }  // namespace
 
-NDArray NDArray::FromDLPack(DLManagedTensor* managed) { return Adopt(managed->dl_tensor, HoldManaged(managed), false); }
+void CheckTensor(const DLTensor& tensor, const char* what, bool with_data) {
+  if (tensor.ndim < 0 || tensor.ndim > kMaxRank || (tensor.ndim > 0 && tensor.shape == nullptr)) {
+    throw ShapeError(StrCat(what, " has an impossible rank: ", tensor.ndim,
+                            tensor.ndim > 0 && tensor.shape == nullptr ? " without a shape" : ""));
+  }
+  CheckElementType(FromDLPackType(tensor.dtype), what);
+  CheckDevice(tensor.device, what);
+  const int64_t bytes = TensorBytes(std::vector<int64_t>(tensor.shape, tensor.shape + tensor.ndim),
+                                    DataType(FromDLPackType(tensor.dtype)));
+  if (with_data && bytes != 0 && tensor.data == nullptr) {
+    throw Error(StrCat(what, " of ", bytes, " bytes has no data: it is null"));
+  }
+  if (tensor.byte_offset > static_cast<uint64_t>(kMaxTensorBytes)) {
+    throw ShapeError(StrCat(what, " starts at byte ", tensor.byte_offset, " of its memory"));
+  }
+  if (tensor.strides == nullptr || bytes == 0) return;
+  for (int i = 0; i < tensor.ndim; ++i) {
+    int64_t reach = 0;
+    if (__builtin_mul_overflow(tensor.strides[i], tensor.shape[i], &reach) || reach > kMaxTensorBytes ||
+        reach < -kMaxTensorBytes) {
+      throw ShapeError(StrCat(what, " has an impossible stride: ", tensor.strides[i], " in dimension ", i));
+    }
+  }
+}
+
+NDArray NDArray::Borrow(const DLTensor& tensor) {
+  CheckTensor(tensor, "the tensor");
+  return Adopt(tensor, nullptr, /*read_only=*/false);
+}
+
+NDArray NDArray::FromDLPack(DLManagedTensor* managed) {
+  if (managed == nullptr) throw Error("a null DLPack tensor was passed");
+  return TakeOver(managed, /*read_only=*/false, /*says_padded=*/false);
+}
 
 NDArray NDArray::FromDLPack(DLManagedTensorVersioned* managed) {
+  if (managed == nullptr) throw Error("a null DLPack tensor was passed");
   if (managed->version.major != DLPACK_MAJOR_VERSION) {
     throw DTypeError(StrCat("DLPack version ", managed->version.major, ".", managed->version.minor,
                             " isn't supported: expected ", DLPACK_MAJOR_VERSION, ".x"));
   }
-  return Adopt(managed->dl_tensor, HoldManaged(managed), (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0);
+  return TakeOver(managed, (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0,
+                  (managed->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) != 0);
 }
 
 DLManagedTensor* NDArray::ToDLPack() const {
@@ -299,6 +376,7 @@ DLManagedTensorVersioned* NDArray::ToDLPackVersioned() const {
   auto* managed = Export<DLManagedTensorVersioned>(*this);
   managed->version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
   managed->flags = read_only() ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
+  if (managed->dl_tensor.dtype.bits % 8 != 0) managed->flags |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
   return managed;
 }
 

@@ -80,6 +80,9 @@ std::string LoadPluginFile(const std::string& path) {
     // What it registered before it failed may point into its code: the library stays.
     table.names.erase(handle);
     throw TargetError(StrCat("plug-in '", name, "' (", path, ") failed to register: ", error.what()));
+  } catch (...) {
+    table.names.erase(handle);
+    throw TargetError(StrCat("plug-in '", name, "' (", path, ") failed to register: an exception of another type"));
   }
   return name;
 }

@@ -295,6 +295,24 @@ inline void Job::WakeWorkers() {
   unwoken = false;
 }
 
+/// Threads counted as busy until it goes, by whatever way: a count that stayed would take threads away for ever.
+class BusyCount {
+ public:
+  explicit BusyCount(std::atomic<int>* busy) : busy_(busy) {}
+  ~BusyCount() { busy_->fetch_sub(count_, std::memory_order_relaxed); }
+  BusyCount(const BusyCount&) = delete;
+  BusyCount& operator=(const BusyCount&) = delete;
+  /// Returns the number before.
+  int Add(int threads) {
+    count_ += threads;
+    return busy_->fetch_add(threads, std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<int>* busy_;
+  int count_ = 0;
+};
+
 class Pool {
  public:
   static Pool& Global() {
@@ -318,16 +336,13 @@ class Pool {
     if (tls_in_task || wanted <= 0) return RunAlone(&job);
     // Others at work count too: all together use no more threads than the process may.
     const int self = tls_in_run ? 0 : 1;
-    const int others = busy_.fetch_add(self, std::memory_order_relaxed) - (1 - self);
+    BusyCount busy(&busy_);
+    const int others = busy.Add(self) - (1 - self);
     wanted = std::min(wanted, std::max(ProcessConcurrency(), MaxConcurrency()) - 1 - others);
     std::array<Worker*, kMaxWorkers> claimed;
     int claims = Claim(wanted, claimed.data());
-    if (claims == 0) {
-      int result = RunAlone(&job);
-      busy_.fetch_sub(self, std::memory_order_relaxed);
-      return result;
-    }
-    busy_.fetch_add(claims, std::memory_order_relaxed);
+    if (claims == 0) return RunAlone(&job);
+    busy.Add(claims);
     job.float_mode = FloatMode();
     job.participants = claims + 1;
     job.workers = claimed.data();
@@ -345,7 +360,6 @@ class Pool {
     for (int i = 0; i < claims; ++i) claimed[i]->Await();
     // Only now: while one of them is at work it may look for tasks in the shares of all others.
     for (int i = 0; i < claims; ++i) claimed[i]->claimed.store(false, std::memory_order_release);
-    busy_.fetch_sub(claims + self, std::memory_order_relaxed);
     return job.Finish();
   }
 

@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "targets/linker.h"
 
+#include <lld/Common/CommonLinkerContext.h>
 #include <lld/Common/Driver.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/TargetParser/Host.h>
 #include <llvm/TargetParser/Triple.h>
 
 #include <elf.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdio>
-#include <cstdlib>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <cstring>
-#include <fstream>
 #include <mutex>
+#include <thread>
 
-#include "targets/temporary_directory.h"
+#include "runtime/file_io.h"
 #include "treadle/base/error.h"
 
 LLD_HAS_DRIVER(elf)
@@ -42,6 +47,62 @@ class StringTable {
     return offset;
   }
   std::string bytes = std::string(1, '\0');
+};
+
+/// Takes the linker's output from a pipe. The linker would map a file into memory and write there, which ends the
+/// process (SIGBUS) where the disk is full; what is written here fails with an error instead.
+class LinkerOutput {
+ public:
+  LinkerOutput(std::string path, runtime::OutputFile* output) : path_(std::move(path)), output_(output) {
+    if (mkfifo(path_.c_str(), 0600) != 0) {
+      throw RuntimeError(StrCat("can't make the pipe ", path_, ": ", std::strerror(errno)));
+    }
+    fd_ = open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd_ < 0) throw RuntimeError(StrCat("can't open the pipe ", path_, ": ", std::strerror(errno)));
+    fcntl(fd_, F_SETPIPE_SZ, 1 << 20);
+    thread_ = std::thread([this] { Receive(); });
+  }
+  ~LinkerOutput() { Stop(); }
+  LinkerOutput(const LinkerOutput&) = delete;
+  LinkerOutput& operator=(const LinkerOutput&) = delete;
+  const std::string& path() const { return path_; }
+
+  /// Once the linker is done.
+  void Finish() {
+    Stop();
+    if (error_ != 0) output_->Fail(error_);
+  }
+
+ private:
+  void Stop() {
+    if (!thread_.joinable()) return;
+    done_ = true;
+    thread_.join();
+    close(fd_);
+  }
+
+  void Receive() {
+    std::vector<char> buffer(1 << 20);
+    for (;;) {
+      const bool last = done_;  // looked at first: what is in the pipe now is all then
+      const ssize_t got = read(fd_, buffer.data(), buffer.size());
+      if (got > 0) {
+        // What can't be written is still taken, so that the linker comes to its end.
+        if (error_ == 0 && !runtime::WriteAll(output_->fd(), {buffer.data(), static_cast<size_t>(got)})) error_ = errno;
+        continue;
+      }
+      if (last) return;
+      pollfd waiting{fd_, POLLIN, 0};
+      if (got == 0 || poll(&waiting, 1, 1) <= 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  }
+
+  std::string path_;
+  runtime::OutputFile* output_;
+  int fd_ = -1;
+  int error_ = 0;
+  std::atomic<bool> done_{false};
+  std::thread thread_;
 };
 
 }  // namespace
@@ -135,9 +196,9 @@ std::string MakeDataObject(const EmbeddedData& data, const std::string& triple) 
 }
 
 void LinkSharedLibrary(const std::vector<std::string>& objects, const std::vector<EmbeddedData>& data,
-                       const std::string& output_path, const LinkOptions& options) {
+                       runtime::OutputFile* output, const LinkOptions& options) {
   const llvm::Triple triple = MachineOf(options.triple);
-  TemporaryDirectory directory;
+  runtime::TemporaryDirectory directory;
   std::vector<std::string> args = {"ld.lld", "-m",
                                    triple.getArch() == llvm::Triple::aarch64 ? "aarch64linux" : "elf_x86_64", "-shared",
                                    "--no-undefined", "-z", "now", "-z", "relro", "-z", "noexecstack", "--build-id=none",
@@ -152,9 +213,8 @@ void LinkSharedLibrary(const std::vector<std::string>& objects, const std::vecto
   if (!options.keep_debug_info) args.push_back("--strip-debug");
   if (!options.libraries.empty()) args.push_back("--as-needed");
   args.insert(args.end(), options.libraries.begin(), options.libraries.end());
-  // The result gets its name only when it is complete.
-  const std::string unfinished = StrCat(output_path, ".", getpid(), ".part");
-  args.insert(args.end(), {"-o", unfinished});
+  LinkerOutput received(directory.Path("output"), output);
+  args.insert(args.end(), {"-o", received.path()});
   std::vector<const char*> raw;
   for (const std::string& arg : args) raw.push_back(arg.c_str());
 
@@ -166,18 +226,16 @@ void LinkSharedLibrary(const std::vector<std::string>& objects, const std::vecto
     std::lock_guard<std::mutex> lock(linker_mutex);
     if (!usable) throw InternalError("internal error: the linker can't run again after it crashed");
     llvm::raw_string_ostream stream(messages);
-    result = lld::lldMain(raw, stream, stream, {{lld::Gnu, &lld::elf::link}});
+    try {
+      result = lld::lldMain(raw, stream, stream, {{lld::Gnu, &lld::elf::link}});
+    } catch (...) {
+      lld::CommonLinkerContext::destroy();  // as lldMain would have done: the next link starts anew
+      throw;
+    }
     usable = result.canRunAgain;
   }
-  if (result.retCode != 0) {
-    std::remove(unfinished.c_str());
-    throw Error(StrCat("linking ", output_path, " failed: ", messages));
-  }
-  if (std::rename(unfinished.c_str(), output_path.c_str()) != 0) {
-    const std::string reason = std::strerror(errno);
-    std::remove(unfinished.c_str());
-    throw RuntimeError(StrCat("can't write ", output_path, ": ", reason));
-  }
+  received.Finish();
+  if (result.retCode != 0) throw Error(StrCat("linking '", output->path(), "' failed: ", messages));
 }
 
 }  // namespace treadle::targets

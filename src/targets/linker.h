@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/file_io.h"
 #include "treadle/targets/target_spec.h"
 
 namespace treadle::targets {
@@ -25,9 +26,9 @@ inline constexpr const char* kBlobSymbol = "__treadle_blob";
 /// Bytes of a relocatable ELF object that defines `data` and nothing else. `triple` says for which machine; "": this.
 std::string MakeDataObject(const EmbeddedData& data, const std::string& triple);
 
-/// Links relocatable objects (their bytes) and embedded data into the shared library at `output_path`, which appears
-/// only when complete. An undefined symbol is an Error that names it. Safe to call from several threads.
+/// Links relocatable objects (their bytes) and embedded data into a shared library, which the caller commits.
+/// An undefined symbol is an Error that names it; a full disk a RuntimeError. Safe to call from several threads.
 void LinkSharedLibrary(const std::vector<std::string>& objects, const std::vector<EmbeddedData>& data,
-                       const std::string& output_path, const LinkOptions& options);
+                       runtime::OutputFile* output, const LinkOptions& options);
 
 }  // namespace treadle::targets

@@ -2,6 +2,7 @@
 #include "driver/lower/kernel_cache.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -43,7 +44,7 @@ TEST_F(KernelCacheTest, FindsWhatWasStored) {
 TEST_F(KernelCacheTest, RemovesDamagedEntries) {
   KernelCache cache = Make();
   cache.Store(Key(1), "a long enough object");
-  for (size_t position : {0U, 20U, 40U, 60U}) {
+  for (size_t position : {0U, 20U, 40U, 70U}) {
     cache.Store(Key(1), "a long enough object");
     {
       std::fstream file(File(Key(1)), std::ios::in | std::ios::out | std::ios::binary);
@@ -66,7 +67,7 @@ TEST_F(KernelCacheTest, EntryUnderAnotherNameIsNotTaken) {
 }
 
 TEST_F(KernelCacheTest, RemovesWhatWasUsedLeastRecently) {
-  KernelCache cache = Make(4 * 1048);
+  KernelCache cache = Make(4 * 1064);
   const auto now = fs::file_time_type::clock::now();
   for (int i = 0; i < 6; ++i) {
     cache.Store(Key(i), std::string(1000, 'x'));
@@ -110,6 +111,77 @@ TEST_F(KernelCacheTest, ManyThreadsMayUseIt) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(KernelCacheTest, IsPrivate) {
+  const mode_t mask = umask(0);
+  KernelCache cache = Make();
+  cache.Store(Key(1), "object");
+  umask(mask);
+  auto mode = [](const fs::path& path) { return static_cast<int>(fs::status(path).permissions()); };
+  EXPECT_EQ(mode(directory_), 0700);
+  EXPECT_EQ(mode(directory_ / "kernels"), 0700);
+  EXPECT_EQ(mode(directory_ / "kernels/key"), 0600);
+  EXPECT_EQ(mode(File(Key(1))), 0600);
+}
+
+TEST_F(KernelCacheTest, EntriesOfAnotherKeyAreNotTaken) {
+  KernelCache cache = Make();
+  cache.Store(Key(1), "object");
+  const fs::path key = directory_ / "kernels/key";
+  fs::remove(key);
+  std::ofstream(key) << std::string(32, 'k');
+  fs::permissions(key, fs::perms::owner_read | fs::perms::owner_write);
+  EXPECT_FALSE(cache.Find(Key(1)));
+  cache.Store(Key(1), "object");
+  EXPECT_TRUE(cache.Find(Key(1)));
+  fs::permissions(key, fs::perms::others_read, fs::perm_options::add);  // others know it: it is made anew
+  EXPECT_FALSE(cache.Find(Key(1)));
+}
+
+TEST_F(KernelCacheTest, FoldersThatOthersMayWriteAreNotUsed) {
+  fs::create_directories(directory_ / "kernels");
+  fs::permissions(directory_ / "kernels", fs::perms::all);
+  KernelCache cache = Make();
+  cache.Store(Key(1), "object");
+  EXPECT_FALSE(cache.Find(Key(1)));
+  EXPECT_NE(cache.GetStats().problem.find("others may write"), std::string::npos);
+}
+
+TEST_F(KernelCacheTest, FoldersOfOtherProgramsAreLeftAlone) {
+  fs::create_directories(directory_ / "kernels");
+  for (const char* name : {"driver.o", "x.tmp"}) std::ofstream(directory_ / "kernels" / name) << "mine";
+  KernelCache cache = Make();
+  cache.Store(Key(1), "object");
+  EXPECT_FALSE(fs::exists(File(Key(1))));
+  EXPECT_THROW(cache.Clear(), Error);
+  EXPECT_THROW(cache.SetLimit(1), Error);
+  EXPECT_TRUE(fs::exists(directory_ / "kernels/driver.o"));
+}
+
+TEST_F(KernelCacheTest, SymbolicLinksAreNotFollowed) {
+  const fs::path elsewhere = directory_.string() + "_elsewhere";
+  fs::create_directories(elsewhere);
+  fs::create_directories(directory_);
+  fs::create_symlink(elsewhere, directory_ / "kernels");
+  KernelCache cache = Make();
+  cache.Store(Key(1), "object");
+  EXPECT_TRUE(fs::is_empty(elsewhere));
+  EXPECT_THROW(cache.Clear(), Error);
+  fs::remove_all(elsewhere);
+}
+
+TEST_F(KernelCacheTest, ClearsOnlyItsOwnNames) {
+  KernelCache cache = Make();
+  cache.Store(Key(1), "object");
+  std::ofstream(directory_ / "kernels/notes.o") << "mine";
+  EXPECT_EQ(cache.Clear(), 1u);
+  EXPECT_TRUE(fs::exists(directory_ / "kernels/notes.o"));
+}
+
+TEST_F(KernelCacheTest, KeepsItsLimit) {
+  Make().SetLimit(12345);
+  EXPECT_EQ(std::ifstream(directory_ / "kernels/limit").get(), '1');
 }
 
 TEST_F(KernelCacheTest, DirectoryThatCantBeWrittenIsNoError) {

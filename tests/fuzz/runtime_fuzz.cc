@@ -11,6 +11,7 @@
 #include "treadle/runtime/manifest.h"
 #include "treadle/runtime/module.h"
 #include "treadle/runtime/params.h"
+#include "treadle/runtime/vm/program.h"
 
 namespace rt = treadle::runtime;
 
@@ -34,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   try {
-    switch (data[0] % 7) {
+    switch (data[0] % 8) {
       case 0:
         rt::JsonValue::Parse(bytes, "fuzz");
         break;
@@ -55,6 +56,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         break;
       case 6:
         rt::GraphSpec::FromBinary(bytes, "fuzz");
+        break;
+      case 7:
+        rt::vm::Program::Load(bytes, 3, "fuzz").Disassemble();
         break;
     }
   } catch (const treadle::ModelFormatError&) {

@@ -417,18 +417,44 @@ with tvm.transform.PassContext(opt_level=3):
     assert (tmp_path / "a.so").read_bytes() == (tmp_path / "b.so").read_bytes()
 
 
-@pytest.mark.parametrize("position", [0.02, 0.3, 0.6, 0.98])
-def test_damaged_libraries_are_refused(tmp_path, built, position):
+def _weights_range(path):
+    """Where the weights lie: those bytes are checked by samples, all others one by one."""
+    data = path.read_bytes()
+    at = data.index(b"TRDLBLOB")
+    count = int.from_bytes(data[at + 24:at + 32], "little")
+    for i in range(count):
+        entry = data[at + 64 + 64 * i:at + 128 + 64 * i]
+        if entry[:24].rstrip(b"\0") == b"params":
+            begin = at + int.from_bytes(entry[24:32], "little")
+            return begin, begin + int.from_bytes(entry[32:40], "little")
+    raise AssertionError("no weights")
+
+
+@pytest.mark.parametrize("place", ["header", "code", "before the weights", "their first sample", "after the weights",
+                                   "seal"])
+def test_damaged_libraries_are_refused(tmp_path, built, place):
     path = tmp_path / "net.so"
     built.export_library(str(path))
+    begin, end = _weights_range(path)
     data = bytearray(path.read_bytes())
-    data[int(len(data) * position)] ^= 0x40
+    position = {"header": 20, "code": 5000, "before the weights": begin - 1, "their first sample": begin + 10,
+                "after the weights": end + 1, "seal": len(data) - 10}[place]
+    data[position] ^= 0x40
     path.write_bytes(data)
-    try:
+    with pytest.raises(tvm.Error):
         tvm.runtime.load_module(str(path))
-    except tvm.Error:
-        return
-    pytest.skip("the byte is one of the weights, which are checked by samples")
+
+
+def test_all_weights_are_checked_on_request(tmp_path, built, monkeypatch):
+    path = tmp_path / "net.so"
+    built.export_library(str(path))
+    begin, end = _weights_range(path)
+    data = bytearray(path.read_bytes())
+    data[begin + 3 * (end - begin) // 4] ^= 0x40
+    path.write_bytes(data)
+    monkeypatch.setenv("TREADLE_VERIFY", "1")
+    with pytest.raises(tvm.ModelFormatError, match="params"):
+        tvm.runtime.load_module(str(path))
 
 
 def test_parameters_are_refused_when_they_do_not_fit(built):

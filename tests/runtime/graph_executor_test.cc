@@ -118,6 +118,16 @@ TEST(GraphSpec, RefusesInconsistentGraphs) {
   breaks([](GraphText* g) { g->nodes.replace(g->nodes.find("null"), 4, "what"); }, "unknown kind");
 }
 
+/// Once a null dereference: the storage of a parameter that is bound isn't made.
+TEST(GraphContext, InputsMayShareTheStorageOfParameters) {
+  GraphText text = AddGraph();
+  text.storage = "0,0,2,3,3";
+  GraphContext context(Build(text, {{"w", Floats({1, 2, 3, 4}, {2, 2})}}));
+  context.SetInput("x", Floats({1, 1, 1, 1}, {2, 2}));
+  context.Run();
+  EXPECT_EQ(Values(context.GetOutput(0)), (std::vector<float>{4, 6, 8, 10}));
+}
+
 TEST(GraphSpec, AcceptsTheOriginalsVariants) {
   std::string text = AddGraph().str();
   auto replace_all = [&](const std::string& from, const std::string& to) {

@@ -169,6 +169,48 @@ TEST_F(ModuleTest, MetadataModuleInitialisesOnce) {
               ThrowsMessage<Error>(HasSubstr("several external modules")));
 }
 
+/// A module whose initialisation asks the metadata module itself for functions.
+class AskingModule final : public ModuleNode {
+ public:
+  std::string module_type() const override { return "test_asking"; }
+  PackedFunc GetFunction(const std::string& name) const override {
+    if (name == "__init_f") {
+      return PackedFunc::FromTyped([this](Array<NDArray>) { asked = host.GetFunction("f", true)().As<int>(); });
+    }
+    if (name != "f") return nullptr;
+    return PackedFunc::FromTyped([self = GetRef<Module>(this)] { return 7; });
+  }
+  mutable Module host{ObjectPtr<Object>()};
+  mutable int asked = 0;
+};
+
+/// Once a deadlock.
+TEST_F(ModuleTest, InitialisationMayAskForFunctions) {
+  auto node = NewObject<AskingModule>();
+  const AskingModule* asking = node.get();
+  Module external{ObjectPtr<Object>(std::move(node))};
+  Module module = MakeMetadataModule({}, {{"f", {}}}, Module(), {external});
+  asking->host = module;
+  EXPECT_EQ(module.GetFunction("f")().As<int>(), 7);
+  EXPECT_EQ(asking->asked, 7);
+  asking->host = Module(ObjectPtr<Object>());  // no circle
+}
+
+TEST_F(ModuleTest, OwnersOfFunctionsMayLieDeep) {
+  Registry::RegisterTyped(
+      "runtime.module.loadbinary_test_external",
+      [](std::string) { return Module(ObjectPtr<Object>(NewObject<ExternalModule>())); }, true);
+  Module external(ObjectPtr<Object>(NewObject<ExternalModule>()));
+  Module middle = Make("middle"), outer = Make("outer");
+  middle.Import(external);
+  outer.Import(middle);
+  Module top = Make("top");
+  top.Import(outer);
+  NDArray one = NDArray::FromVector<float>({1}, {1}, DataType::Float(32));
+  Module module = MakeMetadataModule({{"one", one}, {"two", one}}, {{"f", {"one", "two"}}}, top, {});
+  EXPECT_EQ(module.GetFunction("f")().As<double>(), 2);
+}
+
 TEST_F(ModuleTest, UnknownFormatsListTheKnownOnes) {
   EXPECT_THAT([] { Module::LoadFromFile("m.unknown_format"); },
               ThrowsMessage<Error>(HasSubstr("there are loaders for")));

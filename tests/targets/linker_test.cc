@@ -3,9 +3,12 @@
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "driver/lower/lower_tir.h"
 #include "targets/llvm/codegen.h"
@@ -27,12 +30,19 @@ te::Tensor Input() { return te::Placeholder({PrimExpr(8)}, DataType::Float(32), 
 
 std::string TempPath(const char* name) { return std::string(::testing::TempDir()) + name; }
 
+void Link(const std::string& object, const std::vector<EmbeddedData>& data, const std::string& path,
+          const Target& target) {
+  runtime::OutputFile output(path, runtime::FileKind::kLibrary);
+  LinkSharedLibrary({object}, data, &output, GetLinkOptions(target));
+  output.Commit();
+}
+
 TEST(LinkerTest, LibraryRunsAndCarriesData) {
   const Target target("llvm -mcpu=native");
   te::Tensor a = Input();
   const std::string object = ObjectOf([&](const Array<tir::Var>& i) { return tir::exp(a(i[0])); }, a, target);
   const std::string path = TempPath("linker_test.so");
-  LinkSharedLibrary({object}, {{kBlobSymbol, {"hello ", "world"}, 64}}, path, GetLinkOptions(target));
+  Link(object, {{kBlobSymbol, {"hello ", "world"}, 64}}, path, target);
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();
   const auto* blob = static_cast<const char*>(dlsym(library, kBlobSymbol));
@@ -58,12 +68,41 @@ TEST(LinkerTest, NamesUndefinedSymbols) {
       a, target);
   const std::string path = TempPath("linker_undefined.so");
   try {
-    LinkSharedLibrary({object}, {}, path, GetLinkOptions(target));
+    Link(object, {}, path, target);
     FAIL() << "linked";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("not_there_at_all"), std::string::npos) << error.what();
   }
   EXPECT_EQ(std::fopen(path.c_str(), "rb"), nullptr);
+}
+
+/// Once a SIGBUS: the linker wrote to a mapped file.
+TEST(LinkerTest, FullDisksAreErrors) {
+  const Target target("llvm -mcpu=native");
+  te::Tensor a = Input();
+  const std::string object = ObjectOf([&](const Array<tir::Var>& i) { return tir::exp(a(i[0])); }, a, target);
+  const std::string blob(200000, 'x');
+  const std::string path = TempPath("linker_full.so");
+  Link(object, {{kBlobSymbol, {blob}, 4096}}, path, target);
+  const uintmax_t whole = std::filesystem::file_size(path);
+  std::remove(path.c_str());
+  rlimit old{};
+  getrlimit(RLIMIT_FSIZE, &old);
+  const rlimit small{whole - 100, old.rlim_max};  // enough for the inputs, not for the result
+  auto* handler = signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &small);
+  std::string message;
+  try {
+    Link(object, {{kBlobSymbol, {blob}, 4096}}, path, target);
+  } catch (const RuntimeError& error) {
+    message = error.what();
+  }
+  setrlimit(RLIMIT_FSIZE, &old);
+  signal(SIGXFSZ, handler);
+  EXPECT_NE(message.find("can't write"), std::string::npos) << message;
+  EXPECT_EQ(std::fopen(path.c_str(), "rb"), nullptr);
+  Link(object, {{kBlobSymbol, {blob}, 4096}}, path, target);  // the linker is usable still
+  std::remove(path.c_str());
 }
 
 TEST(LinkerTest, LinksForAnotherMachine) {
@@ -72,7 +111,7 @@ TEST(LinkerTest, LinksForAnotherMachine) {
   const std::string object =
       ObjectOf([&](const Array<tir::Var>& i) { return tir::tanh(a(i[0])) + tir::sqrt(a(i[0])); }, a, target);
   const std::string path = TempPath("linker_aarch64.so");
-  LinkSharedLibrary({object}, {{kBlobSymbol, {"x"}, 64}}, path, GetLinkOptions(target));
+  Link(object, {{kBlobSymbol, {"x"}, 64}}, path, target);
   std::FILE* file = std::fopen(path.c_str(), "rb");
   ASSERT_NE(file, nullptr);
   unsigned char header[20] = {};
@@ -80,6 +119,18 @@ TEST(LinkerTest, LinksForAnotherMachine) {
   std::fclose(file);
   EXPECT_EQ(header[18], 183);  // EM_AARCH64
   std::remove(path.c_str());
+}
+
+TEST(TargetTest, OptionsAreInRange) {
+  for (const char* option : {"-num-cores=0", "-num-cores=-1", "-num-cores=4294967296", "-num-cores=9223372036854775807",
+                             "-vector-width=-1", "-vector-width=0", "-vector-width=96", "-vector-width=1000000000000",
+                             "-opt-level=4", "-mattr=avx2", "-mattr=+", "-mattr=+avx2,+a b"}) {
+    EXPECT_THROW(Target(StrCat("llvm ", option)), TargetError) << option;
+  }
+  EXPECT_THROW(Target("opencl -max_num_threads=0"), TargetError);
+  EXPECT_THROW(ResolveLLVMTarget(Target("llvm -mattr=+foo")), TargetError);
+  EXPECT_THROW(ResolveLLVMTarget(Target("llvm -mtriple=aarch64-unknown-linux-gnu -mattr=+avx2")), TargetError);
+  EXPECT_NO_THROW(ResolveLLVMTarget(Target("llvm -num-cores=1 -vector-width=256 -mattr=+avx2,-fma")));
 }
 
 TEST(TargetTest, RefusesWhatItDoesNotKnow) {

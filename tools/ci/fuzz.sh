@@ -12,13 +12,18 @@ cmake --preset fuzz >/dev/null
 targets=()
 for name in "$@"; do targets+=("treadle_${name}_fuzz"); done
 cmake --build build-fuzz -j "${JOBS:-$(nproc)}" --target "${targets[@]}"
+# First inputs, where the package is built.
+seeds=build-fuzz/seeds
+if [ -d build/python/treadle ]; then PYTHONPATH=build/python .venv/bin/python tests/fuzz/make_seeds.py "$seeds"; fi
 for name in "$@"; do
   new=build-fuzz/corpus/$name
   mkdir -p "$new"
   options=(-max_total_time="$seconds" -print_final_stats=1 -artifact_prefix="build-fuzz/$name-")
   if [ -f "tests/fuzz/$name.dict" ]; then options+=("-dict=tests/fuzz/$name.dict"); fi
   corpus=("$new")
-  if [ -d "tests/fuzz/corpus/$name" ]; then corpus+=("tests/fuzz/corpus/$name"); fi
+  for folder in "tests/fuzz/corpus/$name" "$seeds/$name"; do
+    if [ -d "$folder" ]; then corpus+=("$folder"); fi
+  done
   echo "== fuzz: $name, $seconds seconds"
   "build-fuzz/bin/treadle_${name}_fuzz" "${options[@]}" "${corpus[@]}" 2>&1 | tail -n 15
 done

@@ -3,11 +3,12 @@
 // expected) and our own (InternalError, raised by TREADLE_ICHECK).
 #pragma once
 
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "treadle/base/text.h"
 
 namespace treadle {
 
@@ -93,14 +94,6 @@ class InternalError : public Error {
   const char* kind() const override { return "InternalError"; }
 };
 
-/// Concatenates the arguments as `operator<<` prints them.
-template <typename... Args>
-std::string StrCat(const Args&... args) {
-  std::ostringstream os;
-  (os << ... << args);
-  return os.str();
-}
-
 namespace detail {
 
 [[noreturn]] void ThrowInternal(const char* file, int line, const std::string& message);
@@ -109,15 +102,15 @@ namespace detail {
 class InternalErrorStream {
  public:
   InternalErrorStream(const char* file, int line, const char* condition) : file_(file), line_(line) {
-    os_ << "check failed: " << condition << " ";
+    text_ << "check failed: " << condition << " ";
   }
-  [[noreturn]] ~InternalErrorStream() noexcept(false) { ThrowInternal(file_, line_, os_.str()); }
-  std::ostream& stream() { return os_; }
+  [[noreturn]] ~InternalErrorStream() noexcept(false) { ThrowInternal(file_, line_, text_.str()); }
+  TextStream& stream() { return text_; }
 
  private:
   const char* file_;
   int line_;
-  std::ostringstream os_;
+  TextStream text_;
 };
 
 }  // namespace detail

@@ -23,7 +23,8 @@ namespace treadle::driver {
 /// "partition" (what went to external code generators, and why the rest didn't).
 struct DumpOptions {
   std::vector<std::string> stages;
-  std::string directory = ".";  ///< files <stage>.relay, .tir, .ll, .s, .json are written there
+  std::string directory = ".";      ///< files <stage>.relay, .tir, .ll, .s, .json are written there
+  std::vector<std::string> inputs;  ///< files that are being compiled, which no dump may replace
   bool Wants(const std::string& stage) const;
 };
 
@@ -47,8 +48,9 @@ struct CompileOptions {
   std::vector<ObjectPtr<transform::PassInstrument>> instruments;  ///< watch the passes
   /// The passes run in the thread's PassContext, instruments included; level, passes and config above aren't used.
   bool inherit_context = false;
-  int threads = 0;        ///< for compiling; 0: all that the machine gives this process
-  bool use_cache = true;  ///< the cache of kernels on disk
+  int64_t max_model_memory = 0;  ///< bytes that the parts of an ONNX file may take; 0: about ten times its size
+  int threads = 0;               ///< for compiling; 0: all that the machine gives this process
+  bool use_cache = true;         ///< the cache of kernels on disk
 };
 
 /// Kernels in memory with the graph that calls them.

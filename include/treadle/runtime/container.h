@@ -3,8 +3,8 @@
 #pragma once
 
 #include <initializer_list>
+#include <iosfwd>
 #include <optional>
-#include <ostream>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -39,7 +39,10 @@ class String : public ObjectRef {
   bool operator==(const char* other) const { return str() == other; }
 };
 
-inline std::ostream& operator<<(std::ostream& os, const String& s) { return os << s.str(); }
+template <typename Traits>
+std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& os, const String& s) {
+  return os << s.str();
+}
 
 class ArrayNode : public Object {
  public:

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <ostream>
+#include <iosfwd>
 #include <string>
 
 #include "treadle/runtime/dlpack.h"
@@ -81,6 +81,10 @@ class DataType {
   DLDataType data_;
 };
 
-inline std::ostream& operator<<(std::ostream& os, const DataType& dtype) { return os << dtype.str(); }
+/// Of any stream, complete where it is used: this header needs none.
+template <typename Traits>
+std::basic_ostream<char, Traits>& operator<<(std::basic_ostream<char, Traits>& os, const DataType& dtype) {
+  return os << dtype.str();
+}
 
 }  // namespace treadle

@@ -12,6 +12,7 @@
 #include "treadle/runtime/graph_spec.h"
 #include "treadle/runtime/module.h"
 #include "treadle/runtime/params.h"
+#include "treadle/runtime/sole_user.h"
 
 namespace treadle::runtime {
 
@@ -123,6 +124,7 @@ class GraphContext {
   void BindInput(size_t index, const NDArray& value);
   /// Lets go of a value that is used in place: the argument has memory of this context again.
   void ReleaseInput(size_t index) {
+    const SoleUser::Use use(&user_);
     if (!input_is_own_.at(index)) UseOwnInput(index);
   }
   NDArray GetInput(size_t index) const;
@@ -165,6 +167,7 @@ class GraphContext {
   std::string ShapesOf(const Op& op) const;
 
   std::shared_ptr<const GraphModel> model_;
+  mutable SoleUser user_;
   int threads_ = 0;
   int runs_ = 0;  ///< up to the second one
   NDArray arena_;

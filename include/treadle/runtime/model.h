@@ -43,6 +43,10 @@ class ExecutionContext {
   virtual void ReleaseInputs() {}
   /// The graph executor's context, for those who look inside; null for other executors.
   virtual GraphContext* graph() { return nullptr; }
+  SoleUser* user() { return &user_; }
+
+ private:
+  SoleUser user_;
 };
 
 /// A model as an executor holds it.
@@ -61,7 +65,7 @@ using ExecutorLoader = std::function<std::shared_ptr<const Executable>(const Mod
 /// Adds an executor besides "graph" and "vm", or replaces one.
 void RegisterExecutor(const std::string& name, ExecutorLoader loader);
 
-/// A context with the checks that users need. Not to be used by two threads at once.
+/// A context with the checks that users need. For one thread at a time: a RuntimeError says where two meet in it.
 class ModelContext {
  public:
   /// Checks name, type and shape; copies or uses `value` in place, so that it mustn't change until Run returns.

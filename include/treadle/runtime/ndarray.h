@@ -37,6 +37,9 @@ class NDArrayNode : public Object {
 inline int64_t ElementBytes(DataType dtype) { return (static_cast<int64_t>(dtype.bits()) * dtype.lanes() + 7) / 8; }
 /// Bytes of a compact tensor; throws ShapeError on negative dimensions and above 2^48 bytes.
 int64_t TensorBytes(const std::vector<int64_t>& shape, DataType dtype);
+/// Refuses what can't be a tensor: rank, shape, strides, element type, device, memory. `what` begins the message.
+/// `with_data`: memory as well.
+void CheckTensor(const DLTensor& tensor, const char* what, bool with_data = true);
 /// Whether elements lie in row-major order without gaps.
 bool IsCompact(const DLTensor& tensor);
 /// "(1, 3, 224, 224)"; "(3,)" and "()" for ranks 1 and 0.
@@ -63,6 +66,9 @@ class NDArray : public ObjectRef {
   static NDArray View(void* data, const std::vector<int64_t>& shape, DataType dtype, Device device,
                       std::shared_ptr<void> storage, bool read_only = false);
 
+  /// A view of a caller's tensor, which has to outlive it. Throws as CheckTensor.
+  static NDArray Borrow(const DLTensor& tensor);
+
   /// Same memory, other shape and type (of at most the same number of bytes).
   NDArray CreateView(const std::vector<int64_t>& shape, DataType dtype) const;
   /// A new compact tensor with the same contents.
@@ -75,7 +81,8 @@ class NDArray : public ObjectRef {
   void CopyFromBytes(const void* data, size_t bytes) const;
   void CopyToBytes(void* data, size_t bytes) const;
 
-  /// Takes over a DLPack tensor (calls its deleter when the last reference goes).
+  /// Takes over a DLPack tensor (calls its deleter when the last reference goes). Where that throws, the tensor is
+  /// still the caller's and its deleter wasn't called.
   static NDArray FromDLPack(DLManagedTensor* managed);
   static NDArray FromDLPack(DLManagedTensorVersioned* managed);
   /// A DLPack tensor that shares this memory; the receiver calls its deleter.

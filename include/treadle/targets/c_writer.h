@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -121,7 +120,7 @@ class CWriter : public tir::ExprFunctor<std::string(const PrimExpr&)>, public ti
   /// A statement; in braces if it needs temporaries.
   template <typename F>
   void Block(F&& f) {
-    std::ostringstream outer;
+    TextStream outer;
     std::swap(outer, out_);
     const int outer_temporaries = std::exchange(temporaries_, 0);
     ++indent_;
@@ -131,8 +130,12 @@ class CWriter : public tir::ExprFunctor<std::string(const PrimExpr&)>, public ti
     const bool braces = temporaries_ > 0;
     temporaries_ = outer_temporaries;
     if (braces) Line("{");
-    std::istringstream lines(outer.str());
-    for (std::string line; std::getline(lines, line);) out_ << (braces ? line : line.substr(2)) << "\n";
+    std::string_view lines = outer.str();
+    while (!lines.empty()) {
+      const size_t end = lines.find('\n');
+      out_ << lines.substr(braces ? 0 : 2, end - (braces ? 0 : 2)) << "\n";
+      lines.remove_prefix(end + 1);
+    }
     if (braces) Line("}");
   }
   std::string Temporary(DataType t, const std::string& value);
@@ -161,7 +164,7 @@ class CWriter : public tir::ExprFunctor<std::string(const PrimExpr&)>, public ti
   /// Intrinsics on floating-point numbers; "" for others.
   std::string FloatCall(const std::string& name, const tir::CallNode* op);
 
-  std::ostringstream out_;
+  TextStream out_;
   std::unordered_map<const Object*, std::string> names_;
   std::unordered_set<const tir::VarNode*> lets_;  ///< bound by a statement between the same braces
   std::unordered_set<std::string> taken_;

@@ -33,7 +33,9 @@ driver::CompileOptions ToOptions(const CompileRequest& request) {
   options.external = request.external;
   options.dump.stages = request.dump;
   options.dump.directory = request.dump_dir;
+  options.dump.inputs = {request.model};
   options.threads = request.threads;
+  options.max_model_memory = request.max_model_memory;
   options.use_cache = request.use_cache;
   return options;
 }
@@ -127,7 +129,7 @@ CacheStats GetCacheStats() {
   driver::KernelCache* cache = driver::KernelCache::Default();
   if (cache == nullptr) return {};
   const driver::KernelCache::Stats stats = cache->GetStats();
-  return {stats.directory, stats.entries, stats.bytes, stats.limit};
+  return {stats.directory, stats.entries, stats.bytes, stats.limit, stats.problem};
 }
 
 uint64_t ClearCache() { return RequireCache().Clear(); }

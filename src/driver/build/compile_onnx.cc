@@ -7,6 +7,12 @@
 namespace treadle::driver {
 namespace {
 
+onnx::ReadLimits Limits(const CompileOptions& options) {
+  onnx::ReadLimits limits;
+  limits.max_memory = options.max_model_memory;
+  return limits;
+}
+
 CompiledModel CompileOnnx(const onnx::Model& model, const std::string& name, const CompileOptions& options) {
   RegisterAll();
   onnx::ImportOptions import_options;
@@ -29,12 +35,12 @@ CompiledModel CompileOnnx(const onnx::Model& model, const std::string& name, con
 
 CompiledModel CompileOnnxFile(const std::string& path, const CompileOptions& options) {
   std::string name = path.substr(path.find_last_of('/') + 1);
-  return CompileOnnx(onnx::ReadModelFile(path), name.substr(0, name.find_last_of('.')), options);
+  return CompileOnnx(onnx::ReadModelFile(path, Limits(options)), name.substr(0, name.find_last_of('.')), options);
 }
 
 CompiledModel CompileOnnxBytes(const std::string& bytes, const CompileOptions& options, const std::string& directory) {
   auto owner = std::make_shared<std::string>(bytes);
-  return CompileOnnx(onnx::ReadModelBytes(*owner, owner, "model", directory), "model", options);
+  return CompileOnnx(onnx::ReadModelBytes(*owner, owner, "model", directory, Limits(options)), "model", options);
 }
 
 }  // namespace treadle::driver

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 
+#include "runtime/file_io.h"
 #include "treadle/relay/text.h"
 #include "treadle/targets/target_spec.h"
 #include "treadle/tir/text.h"
@@ -58,9 +58,8 @@ Dumper::Dumper(const DumpOptions& options) : options_(options) {
 void Dumper::Write(const std::string& stage, const std::function<std::string()>& text) const {
   if (!options_.Wants(stage)) return;
   std::string path = options_.directory + "/" + stage + "." + Stages().at(stage);
-  std::ofstream file(path, std::ios::binary);
-  file << text();
-  if (!file.flush()) throw Error(StrCat("can't write '", path, "'"));
+  runtime::CheckOutputPath(path, runtime::FileKind::kAny, options_.inputs);
+  runtime::WriteFile(path, text());
 }
 
 std::string RelayText(const IRModule& module) { return relay::AsText(module, /*show_meta_data=*/false); }

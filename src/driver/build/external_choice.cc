@@ -3,9 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 
-#include "targets/temporary_directory.h"
+#include "runtime/unfinished.h"
 #include "treadle/base/error.h"
 #include "treadle/external/region.h"
 #include "treadle/runtime/model.h"
@@ -41,7 +40,7 @@ IRModule ExternalModule(const Function& region) {
 }
 
 Model Load(const CompiledModel& compiled) {
-  targets::TemporaryDirectory directory;
+  runtime::TemporaryDirectory directory;
   const std::string path = directory.Path("choice.so");
   ExportLibrary(compiled, path);
   return Model::Load(path);  // stays mapped
@@ -78,11 +77,7 @@ class Contender {
   runtime::ModelContext context_;
 };
 
-std::string Milliseconds(double seconds) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.3f ms", seconds * 1e3);
-  return text;
-}
+std::string Milliseconds(double seconds) { return FixedText(seconds * 1e3, 3) + " ms"; }
 
 /// Times of both, taken in turns so that neither has the quieter machine.
 std::pair<double, double> Race(Contender* own, Contender* external) {

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <exception>
 #include <functional>
-#include <sstream>
 #include <system_error>
 #include <thread>
 #include <unordered_set>
@@ -228,8 +227,9 @@ void CompileEngine::FindInPlace(const std::vector<Kernel*>& kernels, const Engin
     if (cache != nullptr && MakesObjects(kernel->target)) {
       key = KernelCacheKey("in place", kernel->source, kernel->target);
       if (auto found = cache->Find(key)) {
-        std::istringstream in(*found);
-        for (int operand = 0; in >> operand;) kernel->in_place.push_back(operand);
+        for (const std::string& word : SplitWords(*found)) {
+          if (auto operand = ParseInt(word)) kernel->in_place.push_back(static_cast<int>(*operand));
+        }
         return;
       }
     }

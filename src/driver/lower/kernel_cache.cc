@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entries are <directory>/kernels/<key>.o, 48 bytes of header and then the object:
-//   char[8] "TRDLKRNL", u32 1, u32 0, char[16] first half of the key, u64 size of the object, u64 its XXH64.
-// Their time of modification is the time of their last use. <directory>/limit holds the limit in bytes, as text.
+// Entries are <directory>/kernels/<key>.o, 64 bytes of header and then the object:
+//   char[8] "TRDLKRNL", u32 2, u32 0, char[16] first half of the key, u8[32] code of all that the header and the object
+//   say, made with the folder's key: who can't read that can't make an entry that is taken.
+// Their time of modification is the time of their last use. <directory>/kernels/limit holds the limit in bytes, as
+// text.
 #include "driver/lower/kernel_cache.h"
 
 #include <dlfcn.h>
@@ -10,14 +12,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <vector>
 
+#include "driver/lower/private_folder.h"
 #include "runtime/hash64.h"
 #include "treadle/ir/serialization.h"
 #include "treadle/ir/transform.h"
@@ -31,74 +33,44 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kMagic[] = "TRDLKRNL";
-constexpr uint32_t kFormat = 1;
-constexpr size_t kKeyInHeader = 16, kHeaderBytes = 48;
+constexpr uint32_t kFormat = 2;
+constexpr size_t kKeyInHeader = 16, kHeaderBytes = 64, kKeyDigits = 32;
 constexpr uint64_t kDefaultLimit = uint64_t{512} << 20;
 /// Temporary files of processes that died are removed when they are so old.
 constexpr auto kStale = std::chrono::hours(1);
 
-std::string Header(const std::string& key, std::string_view object) {
+std::string Header(const PrivateFolder& folder, const std::string& key, std::string_view object) {
   runtime::ByteWriter writer;
   writer.WriteRaw(kMagic, 8);
   writer.Write<uint32_t>(kFormat);
   writer.Write<uint32_t>(0);
   writer.WriteRaw(key.substr(0, kKeyInHeader).data(), kKeyInHeader);
-  writer.Write<uint64_t>(object.size());
-  writer.Write<uint64_t>(runtime::Hash64(object));
+  const PrivateFolder::Code code = folder.Authenticate({writer.bytes(), key, object});
+  writer.WriteRaw(code.data(), code.size());
   return writer.bytes();
 }
 
-std::string ReadFile(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-}
+bool IsEntry(const std::string& name) { return IsHexName(name, kKeyDigits, ".o"); }
 
-/// Writes a file so that others see it whole or not at all; false where it can't be written.
-bool WriteAtomically(const fs::path& path, std::string_view header, std::string_view content) {
-  static std::atomic<uint64_t> counter{0};
-  const fs::path partial = StrCat(path.string(), ".", getpid(), ".", counter++, ".tmp");
-  std::error_code error;
-  {
-    std::ofstream out(partial, std::ios::binary);
-    out.write(header.data(), static_cast<std::streamsize>(header.size()));
-    out.write(content.data(), static_cast<std::streamsize>(content.size()));
-    if (!out.flush()) {
-      fs::remove(partial, error);
-      return false;
-    }
-  }
-  fs::rename(partial, path, error);
-  if (error) fs::remove(partial, error);
-  return !error;
-}
-
-struct Entry {
-  fs::path path;
-  uint64_t bytes;
-  fs::file_time_type used;
-};
-
-std::vector<Entry> ListEntries(const std::string& directory) {
-  std::vector<Entry> entries;
-  std::error_code error;
-  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
-    std::error_code ignored;
-    if (!it->is_regular_file(ignored)) continue;
-    const uint64_t bytes = it->file_size(ignored);
-    const auto used = it->last_write_time(ignored);
-    if (ignored) continue;  // somebody removed it
-    const std::string name = it->path().filename().string();
-    if (name.ends_with(".tmp")) {
-      if (fs::file_time_type::clock::now() - used > kStale) fs::remove(it->path(), ignored);
-    } else if (name.ends_with(".o")) {
-      entries.push_back({it->path(), bytes, used});
+/// The entries; what processes that died left is removed.
+std::vector<PrivateFolder::Entry> ListEntries(const PrivateFolder& folder) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto stale = std::chrono::duration_cast<std::chrono::nanoseconds>(now - kStale).count();
+  std::vector<PrivateFolder::Entry> entries;
+  for (PrivateFolder::Entry& entry : folder.List()) {
+    if (IsEntry(entry.name)) {
+      entries.push_back(std::move(entry));
+    } else if (entry.name.ends_with(".tmp") && entry.used < stale) {
+      folder.Remove(entry.name);
     }
   }
   return entries;
 }
 
-/// Number at the start of an environment variable or file; 0 when there is none.
-uint64_t ParseBytes(const std::string& text) { return std::strtoull(text.c_str(), nullptr, 10); }
+/// The number of a file; 0 when there is none.
+uint64_t ParseBytes(const std::string& text) {
+  return static_cast<uint64_t>(std::max<int64_t>(0, ParseInt(text).value_or(0)));
+}
 
 std::string CacheDirectory() {
   auto variable = [](const char* name) {
@@ -169,44 +141,51 @@ KernelCache* KernelCache::Default() {
   std::lock_guard<std::mutex> lock(mutex);
   auto& cache = (*caches)[directory];
   if (cache == nullptr) {
-    const std::string text = ReadFile(fs::path(directory) / "limit");
+    auto folder = PrivateFolder::Open(directory + "/kernels", /*make=*/false, nullptr);
+    const std::string text = folder ? folder->Read("limit") : "";
     cache = std::make_unique<KernelCache>(directory, text.empty() ? kDefaultLimit : ParseBytes(text));
   }
   return cache.get();
 }
 
-std::string KernelCache::PathOf(const std::string& key) const { return directory_ + "/kernels/" + key + ".o"; }
+std::optional<PrivateFolder> KernelCache::Folder(bool make, std::string* why) const {
+  std::error_code ignored;
+  // What is made on the way is the user's alone too.
+  if (make && fs::create_directories(directory_, ignored)) {
+    fs::permissions(directory_, fs::perms::owner_all, ignored);
+  }
+  return PrivateFolder::Open(directory_ + "/kernels", make, why);
+}
 
 std::optional<std::string> KernelCache::Find(const std::string& key) {
-  const fs::path path = PathOf(key);
-  std::string bytes = ReadFile(path);
+  const std::string name = key + ".o";
+  const auto folder = Folder(/*make=*/false, nullptr);
+  std::string bytes = folder ? folder->Read(name) : "";
   bool intact = bytes.size() >= kHeaderBytes;
   if (intact) {
     const std::string_view object = std::string_view(bytes).substr(kHeaderBytes);
-    intact = Header(key, object) == bytes.substr(0, kHeaderBytes);
+    intact = Header(*folder, key, object) == bytes.substr(0, kHeaderBytes);
   }
-  std::error_code error;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     ++(intact ? hits_ : misses_);
   }
   if (!intact) {
-    if (!bytes.empty()) fs::remove(path, error);
+    if (!bytes.empty()) folder->Remove(name);
     return std::nullopt;
   }
-  fs::last_write_time(path, fs::file_time_type::clock::now(), error);
+  folder->Touch(name);
   bytes.erase(0, kHeaderBytes);
   return bytes;
 }
 
 void KernelCache::Store(const std::string& key, std::string_view object) {
   if (object.size() + kHeaderBytes > limit_) return;
-  std::error_code error;
-  const fs::path path = PathOf(key);
-  if (fs::create_directories(path.parent_path(), error)) {
-    fs::permissions(path.parent_path(), fs::perms::owner_all, error);
-  }
-  if (!WriteAtomically(path, Header(key, object), object)) return;
+  const auto folder = Folder(/*make=*/true, nullptr);
+  if (!folder) return;
+  std::string bytes = Header(*folder, key, object);
+  bytes.append(object);
+  if (!folder->Write(key + ".o", bytes)) return;
   std::lock_guard<std::mutex> lock(mutex_);
   ++stored_;
 }
@@ -217,45 +196,50 @@ void KernelCache::Trim() {
     if (stored_ == 0) return;
     stored_ = 0;
   }
-  std::vector<Entry> entries = ListEntries(directory_ + "/kernels");
+  const auto folder = Folder(/*make=*/false, nullptr);
+  if (!folder) return;
+  std::vector<PrivateFolder::Entry> entries = ListEntries(*folder);
   uint64_t total = 0;
-  for (const Entry& entry : entries) total += entry.bytes;
+  for (const auto& entry : entries) total += entry.bytes;
   if (total <= limit_) return;
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.used < b.used; });
-  for (const Entry& entry : entries) {
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.used < b.used; });
+  for (const auto& entry : entries) {
     if (total <= limit_) break;
-    std::error_code error;
-    fs::remove(entry.path, error);
+    folder->Remove(entry.name);
     total -= entry.bytes;
   }
 }
 
 uint64_t KernelCache::Clear() {
+  std::string why;
+  const auto folder = Folder(/*make=*/false, &why);
+  if (!why.empty()) throw Error(StrCat("won't clear the cache of kernels: ", why));
   uint64_t removed = 0;
-  for (const Entry& entry : ListEntries(directory_ + "/kernels")) {
-    std::error_code error;
-    removed += fs::remove(entry.path, error) ? 1 : 0;
-  }
+  if (!folder) return removed;
+  for (const auto& entry : ListEntries(*folder)) removed += folder->Remove(entry.name) ? 1 : 0;
   return removed;
 }
 
 void KernelCache::SetLimit(uint64_t bytes) {
-  std::error_code error;
-  fs::create_directories(directory_, error);
-  if (!WriteAtomically(fs::path(directory_) / "limit", "", std::to_string(bytes))) {
-    throw Error(StrCat("can't write the limit of the kernel cache to ", directory_));
+  std::string why;
+  const auto folder = Folder(/*make=*/true, &why);
+  if (!folder || !folder->Write("limit", StrCat(bytes))) {
+    throw Error(StrCat("can't write the limit of the kernel cache to ", directory_, why.empty() ? "" : ": ", why));
   }
-  std::lock_guard<std::mutex> lock(mutex_);
   limit_ = bytes;
+  std::lock_guard<std::mutex> lock(mutex_);
   ++stored_;  // the next Trim looks at all entries
 }
 
 KernelCache::Stats KernelCache::GetStats() const {
   Stats stats;
   stats.directory = directory_;
-  for (const Entry& entry : ListEntries(directory_ + "/kernels")) {
-    ++stats.entries;
-    stats.bytes += entry.bytes;
+  const auto folder = Folder(/*make=*/false, &stats.problem);
+  if (folder) {
+    for (const auto& entry : ListEntries(*folder)) {
+      ++stats.entries;
+      stats.bytes += entry.bytes;
+    }
   }
   std::lock_guard<std::mutex> lock(mutex_);
   stats.limit = limit_;
@@ -283,10 +267,7 @@ std::string KernelCacheKey(const std::string& symbol, const relay::Function& sou
              " ", features.l3_bytes, " ", features.num_cores, "\n", context->opt_level, "\n", symbol, "\n");
   for (const auto& [key, value] : config) all += StrCat(key, "=", value, "\n");
   all += SaveJson(source, /*skip_ignored=*/true);
-  char digits[33];
-  std::snprintf(digits, sizeof(digits), "%016llx%016llx", static_cast<unsigned long long>(runtime::Hash64(all)),
-                static_cast<unsigned long long>(runtime::Hash64(all, 0x5851F42D4C957F2Du)));
-  return digits;
+  return HexText(runtime::Hash64(all), 16) + HexText(runtime::Hash64(all, 0x5851F42D4C957F2Du), 16);
 }
 
 }  // namespace treadle::driver

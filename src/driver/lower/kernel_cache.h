@@ -2,26 +2,30 @@
 // Compiled kernels on disk, found by what they were made from: function, target and compiler.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "driver/lower/private_folder.h"
 #include "treadle/ir/target.h"
 #include "treadle/relay/expr.h"
 
 namespace treadle::driver {
 
 /// A directory of files, one per kernel. Any number of processes may use it at once: entries are written under another
-/// name and renamed, carry a checksum, and one that is damaged counts as absent and is removed. When the entries take
-/// more than the limit, those used least recently are removed. A directory that can't be written is no error.
+/// name and renamed, are authenticated with a key that only this user can read, and one that is damaged or forged
+/// counts as absent and is removed. When the entries take more than the limit, those used least recently are removed. A
+/// directory that can't be written, or that isn't the user's own (PrivateFolder), is no error: nothing is kept then.
 class KernelCache {
  public:
   struct Stats {
     std::string directory;
     uint64_t entries = 0, bytes = 0, limit = 0;
     uint64_t hits = 0, misses = 0;  ///< of this process
+    std::string problem;            ///< why the directory can't be used; empty where it can, or isn't there yet
   };
 
   KernelCache(std::string directory, uint64_t limit_bytes);
@@ -34,17 +38,17 @@ class KernelCache {
   void Store(const std::string& key, std::string_view object);
   /// Removes entries until the rest is within the limit.
   void Trim();
-  /// Removes all entries; returns their number.
+  /// Removes all entries; returns their number. Throws Error where the directory isn't Treadle's.
   uint64_t Clear();
   /// Changes the limit, for all processes from now on. Throws Error where that can't be written.
   void SetLimit(uint64_t bytes);
   Stats GetStats() const;
 
  private:
-  std::string PathOf(const std::string& key) const;
+  std::optional<PrivateFolder> Folder(bool make, std::string* why) const;
 
   std::string directory_;
-  uint64_t limit_;
+  std::atomic<uint64_t> limit_;
   mutable std::mutex mutex_;
   uint64_t hits_ = 0, misses_ = 0, stored_ = 0;
 };

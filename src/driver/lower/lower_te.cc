@@ -192,9 +192,7 @@ std::string FusedFunctionName(const relay::Function& func) {
   if (name.size() <= kMaxNameLength) return name;
   uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a: the same in every process
   for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  char digits[17];
-  std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(hash));
-  return name.substr(0, kMaxNameLength) + "_" + digits;
+  return name.substr(0, kMaxNameLength) + "_" + HexText(hash, 16);
 }
 
 TensorFunction LowerToTensors(const relay::Function& func, const Target& target) {

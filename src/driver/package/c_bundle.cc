@@ -2,13 +2,11 @@
 #include "driver/package/c_bundle.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
-#include <sstream>
 
+#include "runtime/file_io.h"
 #include "treadle/runtime/graph_spec.h"
 #include "treadle/targets/target_spec.h"
 
@@ -17,13 +15,6 @@ namespace {
 
 using runtime::GraphSpec;
 using runtime::NDArray;
-
-/// A file that appears whole, or an error that names it.
-void WriteText(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  if (!file.flush()) throw Error(StrCat("can't write '", path.string(), "'"));
-}
 
 std::string ElementType(DataType t) {
   if (t.is_bool()) return "uint8_t";
@@ -36,15 +27,13 @@ std::string ElementType(DataType t) {
 /// Words of the widest type that fits, so that the text is short and the array aligned.
 std::string ArrayText(const std::string& name, const NDArray& value) {
   const auto bytes = static_cast<size_t>(value.nbytes());
-  std::ostringstream out;
+  TextStream out;
   const size_t words = (bytes + 7) / 8;
   out << "const uint64_t " << name << "[" << std::max<size_t>(words, 1) << "] = {";
-  char text[32];
   for (size_t i = 0; i < words; ++i) {
     uint64_t word = 0;
     std::memcpy(&word, static_cast<const char*>(value.data_ptr()) + i * 8, std::min<size_t>(8, bytes - i * 8));
-    std::snprintf(text, sizeof(text), "%s0x%llxu,", i % 8 == 0 ? "\n  " : " ", static_cast<unsigned long long>(word));
-    out << text;
+    out << (i % 8 == 0 ? "\n  " : " ") << "0x" << HexText(word) << "u,";
   }
   if (words == 0) out << "0";
   out << "\n};\n";
@@ -93,7 +82,7 @@ class Values {
 };
 
 std::string HeaderText(const CompiledModel& model, const GraphSpec& spec) {
-  std::ostringstream out;
+  TextStream out;
   out << "/* Model " << (model.manifest.name.empty() ? "model" : model.manifest.name) << ", made by Treadle "
       << model.manifest.treadle_version << ". Tensors are compact and row-major.\n";
   for (const auto* list : {&model.manifest.inputs, &model.manifest.outputs}) {
@@ -119,7 +108,7 @@ std::string HeaderText(const CompiledModel& model, const GraphSpec& spec) {
 
 std::string ModelText(const CompiledModel& model, const GraphSpec& spec) {
   const Values values(spec, model);
-  std::ostringstream declarations, body;
+  TextStream declarations, body;
   std::map<std::string, bool> declared;
   for (const auto& [name, value] : model.params) declarations << "extern const uint64_t model_" << name << "[];\n";
   for (uint32_t id = 0; id < spec.nodes.size(); ++id) {
@@ -182,11 +171,11 @@ void ExportCBundle(const CompiledModel& model, const std::string& directory) {
   const std::filesystem::path path(directory);
   std::filesystem::create_directories(path, error);
   if (error) throw Error(StrCat("can't create directory '", directory, "': ", error.message()));
-  WriteText(path / "model.h", HeaderText(model, graph));
-  WriteText(path / "model.c", ModelText(model, graph));
-  WriteText(path / "kernels.c", kernels);
-  WriteText(path / "weights.c", weights);
-  WriteText(path / "Makefile", kMakefile);
+  runtime::WriteFile(path / "model.h", HeaderText(model, graph));
+  runtime::WriteFile(path / "model.c", ModelText(model, graph));
+  runtime::WriteFile(path / "kernels.c", kernels);
+  runtime::WriteFile(path / "weights.c", weights);
+  runtime::WriteFile(path / "Makefile", kMakefile);
 }
 
 }  // namespace treadle::driver

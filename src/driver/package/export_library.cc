@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/package/export_library.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "driver/package/c_bundle.h"
 #include "driver/package/native_module.h"
 #include "driver/package/tar.h"
 #include "driver/package/target_module.h"
+#include "runtime/file_io.h"
 #include "runtime/hash64.h"
 #include "targets/linker.h"
 #include "treadle/runtime/byte_stream.h"
@@ -22,31 +19,6 @@ namespace treadle::driver {
 namespace {
 
 using runtime::Module;
-
-/// A file name that nobody else has, for a moment.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& extension) {
-    path_ = (std::filesystem::temp_directory_path() / ("treadle-XXXXXX" + extension)).string();
-    const int file = mkstemps(path_.data(), static_cast<int>(extension.size()));
-    if (file < 0) throw RuntimeError(StrCat("can't make a temporary file ", path_));
-    close(file);
-  }
-  ~TemporaryFile() {
-    std::error_code error;
-    std::filesystem::remove(path_, error);
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  const std::string& path() const { return path_; }
-  std::string Read() const {
-    std::ifstream in(path_, std::ios::binary);
-    return std::string(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-  }
-
- private:
-  std::string path_;
-};
 
 /// What goes into a library: objects, and how they are linked.
 struct Contents {
@@ -83,9 +55,10 @@ void Collect(const Module& module, std::set<const Object*>* seen, Contents* cont
   } else if (!module.get()->IsDSOExportable()) {
     contents->has_modules = true;
   } else if (module.as<EmptyModuleNode>() == nullptr) {
-    TemporaryFile file(".o");
-    module.get()->SaveToFile(file.path(), "o");
-    contents->objects.push_back(file.Read());
+    runtime::TemporaryDirectory directory;
+    const std::string path = directory.Path("module.o");
+    module.get()->SaveToFile(path, "o");
+    contents->objects.push_back(runtime::ReadFile(path));
     contents->AddLibraries(targets::CLibraries());  // it was made by a compiler of C
   }
   for (const Module& import : module.imports()) Collect(import, seen, contents);
@@ -122,33 +95,26 @@ void Write(const Contents& contents, const runtime::ArtifactWriter& writer, cons
   if (!path.ends_with(".tar")) {
     return WriteLibrary(contents.objects, &writer, path, contents.link);
   }
-  std::ofstream out(path, std::ios::binary);
-  out << WriteObjects(contents, writer);
-  if (!out.flush()) throw Error(StrCat("can't write ", path));
+  runtime::WriteFile(path, WriteObjects(contents, writer), runtime::FileKind::kArchive);
 }
 
 }  // namespace
 
 void WriteLibrary(const std::vector<std::string>& objects, const runtime::ArtifactWriter* writer,
                   const std::string& path, const targets::LinkOptions& options) {
-  if (writer == nullptr) return targets::LinkSharedLibrary(objects, {}, path, options);
+  runtime::OutputFile output(path, runtime::FileKind::kLibrary);
+  if (writer == nullptr) {
+    targets::LinkSharedLibrary(objects, {}, &output, options);
+    return output.Commit();
+  }
   std::string blob = writer->Finish();
   targets::EmbeddedData data;
   data.symbol = targets::kBlobSymbol;
   data.pieces = {blob};
   data.alignment = 4096;
-  // Under another name until it is sealed, so that nobody loads half a library.
-  std::string partial = path + ".partial" + std::to_string(getpid());
-  targets::LinkSharedLibrary(objects, {data}, partial, options);
-  std::error_code error;
-  try {
-    runtime::SealFile(partial);
-    std::filesystem::rename(partial, path, error);
-  } catch (...) {
-    std::filesystem::remove(partial, error);
-    throw;
-  }
-  if (error) throw Error(StrCat("can't write '", path, "': ", error.message()));
+  targets::LinkSharedLibrary(objects, {data}, &output, options);
+  runtime::SealFile(output.temporary());  // before it has its name, so that nobody loads half a library
+  output.Commit();
 }
 
 void AddLinkedParams(const runtime::ParamList& params, runtime::ArtifactWriter* writer) {
@@ -174,30 +140,29 @@ void ExportLibrary(const CompiledModel& model, const std::string& path) {
 }
 
 Module LoadArchive(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw Error(StrCat("can't open ", path));
-  const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const std::string bytes = runtime::ReadFile(path);
   std::vector<std::string> objects;
   for (TarMember& member : ReadTar(bytes, path)) {
     if (member.name.ends_with(".o")) objects.push_back(std::move(member.bytes));
   }
   if (objects.empty()) throw ModelFormatError(StrCat(path, ": an archive without objects (.o)"));
-  TemporaryFile library(".so");
+  runtime::TemporaryDirectory directory;
+  const std::string library = directory.Path("archive.so");
   targets::LinkOptions options;
   try {
-    targets::LinkSharedLibrary(objects, {}, library.path(), options);
+    WriteLibrary(objects, nullptr, library, options);
   } catch (const ModelFormatError&) {
     throw;
   } catch (const Error& error) {
     // Objects of C sources may call the C library, which takes a C compiler to find.
     try {
       options.libraries = targets::CLibraries();
-      targets::LinkSharedLibrary(objects, {}, library.path(), options);
+      WriteLibrary(objects, nullptr, library, options);
     } catch (const Error&) {
       throw ModelFormatError(StrCat(path, ": can't link its objects: ", error.what()));
     }
   }
-  return Module::LoadFromFile(library.path(), "so");  // stays mapped
+  return Module::LoadFromFile(library, "so");  // stays mapped
 }
 
 void ExportModule(const Module& module, const std::string& path) {

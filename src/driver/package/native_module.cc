@@ -3,10 +3,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
 #include "driver/package/export_library.h"
-#include "targets/temporary_directory.h"
+#include "runtime/file_io.h"
 #include "treadle/runtime/byte_stream.h"
 #include "treadle/tir/text.h"
 
@@ -64,7 +63,7 @@ void NativeModuleNode::Load() const {
     jit_->SetContext(const_cast<NativeModuleNode*>(this));
     return;
   }
-  targets::TemporaryDirectory directory;
+  runtime::TemporaryDirectory directory;
   const std::string path = directory.Path("kernels.so");
   runtime::ArtifactWriter writer;
   if (!linked_params_.empty()) AddLinkedParams(linked_params_, &writer);
@@ -104,9 +103,7 @@ std::string NativeModuleNode::GetSource(const std::string& format) const {
 void NativeModuleNode::SaveToFile(const std::string& path, const std::string& format) const {
   const std::string kind = format.empty() ? ExtensionOf(path) : format;
   if (kind.empty() || kind == "so" || kind == "tar") return ExportModule(GetRef<Module>(this), path);
-  std::ofstream out(path, std::ios::binary);
-  out << (kind == "o" ? OneObject() : GetSource(kind));
-  if (!out.flush()) throw Error(StrCat("can't write ", path));
+  runtime::WriteFile(path, kind == "o" ? OneObject() : GetSource(kind));
 }
 
 std::string NativeModuleNode::OneObject() const {

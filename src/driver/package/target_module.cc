@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/package/target_module.h"
 
-#include <fstream>
-
+#include "runtime/file_io.h"
 #include "treadle/ir/module.h"
 #include "treadle/runtime/registry.h"
 
@@ -13,12 +12,6 @@ using runtime::PackedFunc;
 
 namespace {
 
-void WriteText(const std::string& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary);
-  out << text;
-  if (!out.flush()) throw Error(StrCat("can't write ", path));
-}
-
 /// Text for other tools.
 class TextModuleNode final : public runtime::ModuleNode {
  public:
@@ -26,7 +19,7 @@ class TextModuleNode final : public runtime::ModuleNode {
   std::string module_type() const override { return kind_; }
   PackedFunc GetFunction(const std::string&) const override { return {}; }
   std::string GetSource(const std::string&) const override { return text_; }
-  void SaveToFile(const std::string& path, const std::string&) const override { WriteText(path, text_); }
+  void SaveToFile(const std::string& path, const std::string&) const override { runtime::WriteFile(path, text_); }
   TREADLE_NODE(TextModuleNode, runtime::ModuleNode, "driver.TextModule")
 
  private:
@@ -35,7 +28,7 @@ class TextModuleNode final : public runtime::ModuleNode {
 
 }  // namespace
 
-void EmptyModuleNode::SaveToFile(const std::string& path, const std::string&) const { WriteText(path, ";"); }
+void EmptyModuleNode::SaveToFile(const std::string& path, const std::string&) const { runtime::WriteFile(path, ";"); }
 
 Module MakeTargetModule(const targets::Functions& functions, const Target& target) {
   if (PackedFunc build = runtime::Registry::Get("target.build." + target->kind)) {

@@ -81,9 +81,7 @@ std::string ForType(std::string text, DataType dtype) {
 std::string Number(double value, DataType dtype) {
   if (std::isnan(value)) return "NAN";
   if (std::isinf(value)) return value < 0 ? "-INFINITY" : "INFINITY";
-  char text[64];
-  std::snprintf(text, sizeof(text), dtype.bits() == 32 ? "%.9g" : "%.17g", value);
-  std::string result = text;
+  std::string result = GeneralText(value, dtype.bits() == 32 ? 9 : 17);
   if (result.find_first_of(".e") == std::string::npos) result += ".0";
   return result + (dtype.bits() == 32 ? "f" : "");
 }

@@ -135,6 +135,7 @@ class Importer : public SubgraphImporter {
   void InlineFunction(const Function& function, const Node& node, Scope& scope);
   void AddUnsupported(const Node& node, int64_t opset, const std::string& reason);
   [[noreturn]] void ThrowUnsupported() const;
+  void CheckDeclaredType(const ValueInfo& output, const Expr& value) const;
 
   const Model& model_;
   const ImportOptions& options_;
@@ -501,7 +502,9 @@ void BindAttributes(std::vector<Node>& nodes, const std::map<std::string, Attrib
 
 void Importer::InlineFunction(const Function& function, const Node& node, Scope& scope) {
   std::string what = StrCat("node ", QuoteName(node.DisplayName()), ": function ", QuoteName(function.name));
-  if (++function_depth_ > kMaxFunctionDepth) {
+  ++function_depth_;
+  const std::shared_ptr<void> leave(nullptr, [this](void*) { --function_depth_; });  // by exceptions too
+  if (function_depth_ > kMaxFunctionDepth) {
     throw ModelFormatError(StrCat(what, ": calls are nested more than ", kMaxFunctionDepth, " deep (recursion?)"));
   }
   if (node.inputs.size() > function.inputs.size()) {
@@ -532,7 +535,16 @@ void Importer::InlineFunction(const Function& function, const Node& node, Scope&
     if (node.outputs[i].empty()) continue;
     scope.values[node.outputs[i]] = body.Shared(function.outputs[i]);
   }
-  --function_depth_;
+}
+
+/// The element type of an output is what the model says, or the model isn't sound. (Of shapes many aren't.)
+void Importer::CheckDeclaredType(const ValueInfo& output, const Expr& value) const {
+  if (output.type.kind != TypeProto::Kind::kTensor || ElemTypeBits(output.type.elem_type) < 8) return;
+  const auto declared = ToDataType(output.type.elem_type);
+  const auto* type = value->checked_type_.as<TensorTypeNode>();
+  if (!declared || declared->is_float8() || type == nullptr || type->dtype == *declared) return;
+  throw ModelFormatError(StrCat(model_.source, ": output ", QuoteName(output.name), " is declared as ", *declared,
+                                ", but the graph computes ", type->dtype));
 }
 
 ImportResult Importer::Run() {
@@ -547,6 +559,7 @@ ImportResult Importer::Run() {
     if (unsupported_.empty()) unsupported_.emplace_back(e.what());
   }
   if (!unsupported_.empty()) ThrowUnsupported();
+  for (size_t i = 0; i < outputs.size(); ++i) CheckDeclaredType(model_.graph.outputs[i], outputs[i]);
   for (const ValueInfo& output : model_.graph.outputs) result_.output_names.push_back(output.name);
   Expr body = outputs.size() == 1 ? outputs[0] : ExprBuilder(Span(model_.graph.name)).MakeTuple(outputs);
   Array<relay::Var> params = input_vars_;

@@ -17,6 +17,11 @@ namespace {
 
 constexpr int64_t kNewestIrVersion = 14;
 
+/// Memory that a model's parts may take where no limit is given: what any file may, and times the file's size (numbers
+/// of 8 bytes can be 1 byte in a file).
+constexpr int64_t kFreeMemory = int64_t{384} << 20;
+constexpr int64_t kMostMemoryOfFile = 9;
+
 template <typename T>
 int64_t Size(const std::vector<T>& v) {
   return static_cast<int64_t>(v.size());
@@ -48,9 +53,17 @@ class ProtoReader {
   void ReadShape(std::string_view bytes, std::vector<Dimension>& shape);
   void ReadFunction(std::string_view bytes, Function& function);
   void CountNode();
+  void CountOperand(int64_t count, const char* what);
+  void AddName(MessageReader& r, std::vector<std::string>& names, const char* what) {
+    CountOperand(Size(names), what);
+    context_.ChargeElement<std::string>();
+    names.push_back(r.Name());
+  }
 
   template <typename T, typename Read>
   std::shared_ptr<const T> Shared(MessageReader& r, const char* field, int64_t index, Read&& read) {
+    context_.ChargeObject<T>();
+    context_.ChargeElement<std::shared_ptr<const T>>();
     auto value = std::make_shared<T>();
     r.Nested(field, index, nullptr, [&](std::string_view bytes) { read(bytes, *value); });
     return value;
@@ -81,7 +94,15 @@ class ProtoReader {
 
 std::string CanonicalDomain(std::string domain) { return domain == "ai.onnx" ? "" : domain; }
 
+/// One more of a repeated field.
+void ProtoReader::CountOperand(int64_t count, const char* what) {
+  if (count < context_.limits.max_node_operands) return;
+  const int64_t limit = context_.limits.max_node_operands;
+  context_.Fail(StrCat("there are more than ", limit, " ", what, "; the limit is ", limit));
+}
+
 void ProtoReader::CountNode() {
+  context_.ChargeElement<Node>();
   if (++context_.node_count > context_.limits.max_nodes) {
     context_.Fail(StrCat("the model has more than ", context_.limits.max_nodes, " nodes"));
   }
@@ -116,6 +137,7 @@ void ProtoReader::ReadModel(std::string_view bytes, Model& model) {
       case 8:
         r.Nested("opset_import", static_cast<int64_t>(model.opset_imports.size()), nullptr, [&](std::string_view b) {
           auto [domain, version] = ReadOpset(b);
+          context_.ChargeObject<std::pair<StringPair, StringPair>>();
           auto [it, inserted] = model.opset_imports.emplace(domain, version);
           if (!inserted && it->second != version) {
             context_.Fail(StrCat("operator set ", QuoteName(domain), " is imported as version ", it->second,
@@ -124,10 +146,12 @@ void ProtoReader::ReadModel(std::string_view bytes, Model& model) {
         });
         break;
       case 14:
+        context_.ChargeObject<std::pair<StringPair, StringPair>>();
         r.Nested("metadata_props", -1, nullptr, [&](std::string_view b) { model.metadata.insert(ReadStringPair(b)); });
         break;
       case 25:
         r.Nested("functions", Size(model.functions), nullptr, [&](std::string_view b) {
+          context_.ChargeElement<Function>();
           Function function;
           context_.path.back().name = &function.name;
           ReadFunction(b, function);
@@ -191,8 +215,10 @@ void ProtoReader::ReadGraph(std::string_view bytes, Graph& graph) {
     context_.Fail(StrCat("subgraphs are nested more than ", context_.limits.max_subgraph_depth, " deep"));
   }
   auto read_infos = [this](MessageReader& r, const char* field, std::vector<ValueInfo>& infos) {
+    context_.ChargeElement<ValueInfo>();
     ValueInfo info;
     r.Nested(field, Size(infos), &info.name, [&](std::string_view b) { ReadValueInfo(b, info); });
+    if (info.name.empty()) context_.Fail(StrCat(field, "[", Size(infos), "] has no name"));
     infos.push_back(std::move(info));
   };
   for (MessageReader r(context_, bytes); r.Next();) {
@@ -238,10 +264,10 @@ void ProtoReader::ReadNode(std::string_view bytes, Node& node) {
   for (MessageReader r(context_, bytes); r.Next();) {
     switch (r.tag()) {
       case 1:
-        node.inputs.push_back(r.Name());
+        AddName(r, node.inputs, "inputs of a node");
         break;
       case 2:
-        node.outputs.push_back(r.Name());
+        AddName(r, node.outputs, "outputs of a node");
         break;
       case 3:
         node.name = r.Name();
@@ -250,6 +276,8 @@ void ProtoReader::ReadNode(std::string_view bytes, Node& node) {
         node.op_type = r.Name();
         break;
       case 5: {
+        CountOperand(Size(node.attributes), "attributes of a node");
+        context_.ChargeElement<Attribute>();
         Attribute attribute;
         r.Nested("attribute", Size(node.attributes), &attribute.name,
                  [&](std::string_view b) { ReadAttribute(b, attribute); });
@@ -267,11 +295,6 @@ void ProtoReader::ReadNode(std::string_view bytes, Node& node) {
     }
   }
   if (node.op_type.empty()) context_.Fail("the node has no op_type");
-  int64_t most = std::max({Size(node.inputs), Size(node.outputs), Size(node.attributes)});
-  if (most > context_.limits.max_node_operands) {
-    context_.Fail(StrCat("the node has ", most, " inputs, outputs or attributes; the limit is ",
-                         context_.limits.max_node_operands));
-  }
   std::vector<std::string_view> names;
   for (const Attribute& attribute : node.attributes) names.push_back(attribute.name);
   std::sort(names.begin(), names.end());
@@ -304,6 +327,7 @@ void ProtoReader::ReadAttribute(std::string_view bytes, Attribute& attribute) {
         r.AppendInts(attribute.ints);
         break;
       case 9:
+        context_.ChargeElement<std::string>();
         attribute.strings.push_back(r.String());
         break;
       case 20:
@@ -417,6 +441,7 @@ void ProtoReader::ReadTensor(std::string_view bytes, Tensor& tensor) {
         r.AppendInts(tensor.int32_data);
         break;
       case 6:
+        context_.ChargeElement<std::string_view>();
         tensor.string_data.push_back(r.Bytes());
         break;
       case 7:
@@ -435,6 +460,8 @@ void ProtoReader::ReadTensor(std::string_view bytes, Tensor& tensor) {
         r.AppendInts(tensor.uint64_data);
         break;
       case 13:
+        CountOperand(Size(tensor.external_data), "entries of external data");
+        context_.ChargeElement<StringPair>();
         r.Nested("external_data", Size(tensor.external_data), nullptr,
                  [&](std::string_view b) { tensor.external_data.push_back(ReadStringPair(b)); });
         break;
@@ -562,6 +589,10 @@ void ProtoReader::ReadShape(std::string_view bytes, std::vector<Dimension>& shap
       r.Skip();
       continue;
     }
+    if (Size(shape) >= context_.limits.max_rank) {
+      context_.Fail(StrCat("rank ", shape.size() + 1, " or more; the limit is ", context_.limits.max_rank));
+    }
+    context_.ChargeElement<Dimension>();
     Dimension dim;
     r.Nested("dim", Size(shape), nullptr, [&](std::string_view b) {
       for (MessageReader d(context_, b); d.Next();) {
@@ -582,9 +613,6 @@ void ProtoReader::ReadShape(std::string_view bytes, std::vector<Dimension>& shap
     if (dim.value.value_or(0) < 0) context_.Fail(StrCat("dimension ", *dim.value, " is negative"));
     shape.push_back(std::move(dim));
   }
-  if (Size(shape) > context_.limits.max_rank) {
-    context_.Fail(StrCat("rank ", shape.size(), "; the limit is ", context_.limits.max_rank));
-  }
 }
 
 void ProtoReader::ReadFunction(std::string_view bytes, Function& function) {
@@ -594,13 +622,13 @@ void ProtoReader::ReadFunction(std::string_view bytes, Function& function) {
         function.name = r.Name();
         break;
       case 4:
-        function.inputs.push_back(r.Name());
+        AddName(r, function.inputs, "inputs of a function");
         break;
       case 5:
-        function.outputs.push_back(r.Name());
+        AddName(r, function.outputs, "outputs of a function");
         break;
       case 6:
-        function.attributes.push_back(r.Name());
+        AddName(r, function.attributes, "attributes of a function");
         break;
       case 7: {
         CountNode();
@@ -611,12 +639,15 @@ void ProtoReader::ReadFunction(std::string_view bytes, Function& function) {
         break;
       }
       case 9:
+        context_.ChargeObject<std::pair<StringPair, StringPair>>();
         r.Nested("opset_import", -1, nullptr, [&](std::string_view b) { function.opset_imports.insert(ReadOpset(b)); });
         break;
       case 10:
         function.domain = CanonicalDomain(r.Name());
         break;
       case 11: {
+        CountOperand(Size(function.attributes_with_default), "attributes of a function");
+        context_.ChargeElement<Attribute>();
         Attribute attribute;
         r.Nested("attribute_proto", Size(function.attributes_with_default), &attribute.name,
                  [&](std::string_view b) { ReadAttribute(b, attribute); });
@@ -681,7 +712,9 @@ Model ReadModelImpl(const MappedBytes& mapped, const std::string& source, Extern
                     const ReadLimits& limits) {
   std::string other = OtherFormat(mapped.bytes);
   if (!other.empty()) throw ModelFormatError(StrCat(source, ": ", other));
-  ReadContext context{source, mapped.bytes, mapped.owner, limits, {}, 0, 0};
+  ReadContext context{source, mapped.bytes, mapped.owner, limits, {}};
+  const auto size = static_cast<int64_t>(mapped.bytes.size());
+  context.max_memory = limits.max_memory != 0 ? limits.max_memory : std::max(kFreeMemory, size * kMostMemoryOfFile);
   Model model;
   model.source = source;
   model.owners.push_back(mapped.owner);

@@ -26,7 +26,8 @@ struct ReadLimits {
   int64_t max_nodes = 1000000;  ///< subgraphs and functions included
   int64_t max_name_bytes = 1 << 20;
   int max_rank = 64;
-  int64_t max_node_operands = 1 << 16;  ///< inputs of a node; also outputs and attributes
+  int64_t max_node_operands = 1 << 16;  ///< inputs of a node; also outputs and attributes, and those of functions
+  int64_t max_memory = 0;               ///< bytes that all parts of the model take; 0: by the size of the file
 };
 
 /// Reads a model file. The file is mapped and stays so while the model or a copy of one of its tensors lives.

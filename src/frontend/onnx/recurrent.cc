@@ -72,6 +72,8 @@ struct Recurrent {
 
  private:
   void ReadActivations(const std::vector<std::string>& defaults);
+  /// Refuses an optional input of another shape; -1: any size.
+  void CheckShape(size_t i, const char* name, const Ints& expected) const;
 };
 
 Activation MakeActivation(NodeImport& n, DataType dtype, const std::string& name, double alpha, double beta) {
@@ -136,13 +138,29 @@ Recurrent::Recurrent(NodeImport& node, int64_t gate_count, const std::vector<std
   batch = known_batch != nullptr ? *known_batch : -1;
   Ints w = n.StaticShape(1), r = n.StaticShape(2);
   hidden = r[2];
-  n.Ignore({"hidden_size"});
+  if (const int64_t stated = n.Int("hidden_size", hidden); stated != hidden) {
+    n.Invalid(StrCat("'hidden_size' is ", stated, ", but the recurrent weights are of size ", hidden));
+  }
   if (w != Ints{directions, gates * hidden, input} || r != Ints{directions, gates * hidden, hidden}) {
     n.Invalid("the weights' shapes don't fit the input, the directions and each other");
   }
+  CheckShape(3, "B", {directions, 2 * gates * hidden});
+  CheckShape(4, "sequence_lens", {batch});
+  if (gates == 4) CheckShape(7, "P", {directions, 3 * hidden});
   if (steps == 0) n.Unsupported("empty sequences aren't implemented");
   if (steps > kMaxSteps) n.Unsupported(StrCat("sequences of more than ", kMaxSteps, " steps aren't implemented"));
   ReadActivations(default_activations);
+}
+
+void Recurrent::CheckShape(size_t i, const char* name, const Ints& expected) const {
+  if (!n.Has(i)) return;
+  const Array<PrimExpr>& shape = TypeOf(n.In(i))->shape;
+  bool fits = shape.size() == expected.size();
+  for (size_t k = 0; fits && k < expected.size(); ++k) {
+    const int64_t* dim = AsConstInt(shape[k]);
+    fits = dim == nullptr || expected[k] < 0 || *dim == expected[k];
+  }
+  if (!fits) n.Invalid(StrCat(name, " has the wrong shape: expected ", runtime::ShapeString(expected)));
 }
 
 Expr Recurrent::InitialState(size_t i, int64_t d) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontend/onnx/wire.h"
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
@@ -53,6 +54,11 @@ std::string ReadContext::Where() const {
 
 void ReadContext::Fail(const std::string& message) const { throw ModelFormatError(StrCat(Where(), ": ", message)); }
 
+void ReadContext::FailMemory() const {
+  Fail(StrCat("the parts of the model take more than ", max_memory, " bytes of memory, out of a file of ", bytes.size(),
+              " bytes; where that is meant, raise the limit (--max-model-memory)"));
+}
+
 bool MessageReader::Next() {
   return Guard(context_, [&] { return reader_.next(); });
 }
@@ -90,16 +96,21 @@ std::string MessageReader::Name() {
     context_.Fail(StrCat("a name of ", bytes.size(), " bytes; the limit is ", context_.limits.max_name_bytes));
   }
   if (bytes.find('\0') != std::string_view::npos) context_.Fail(StrCat("the name ", QuoteName(bytes), " holds a NUL"));
-  return std::string(bytes);
+  return Copied(bytes);
 }
 
 template <typename T>
 void MessageReader::AppendVarints(std::vector<T>& out) {
   if (reader_.wire_type() == protozero::pbf_wire_type::varint) {
+    context_.ChargeElement<T>();
     out.push_back(static_cast<T>(Int64()));
     return;
   }
   std::string_view bytes = Bytes();
+  // The last byte of each number has its high bit clear.
+  const auto count = std::count_if(bytes.begin(), bytes.end(), [](char c) { return c >= 0; });
+  context_.Charge(static_cast<int64_t>(sizeof(T)) * count);
+  if (out.empty()) out.reserve(static_cast<size_t>(count));
   const char* position = bytes.data();
   const char* end = position + bytes.size();
   Guard(context_, [&] {
@@ -110,6 +121,7 @@ void MessageReader::AppendVarints(std::vector<T>& out) {
 template <typename T>
 void MessageReader::AppendFixed(std::vector<T>& out, protozero::pbf_wire_type single) {
   if (reader_.wire_type() == single) {
+    context_.ChargeElement<T>();
     if constexpr (std::is_same_v<T, float>) {
       out.push_back(Guard(context_, [&] { return reader_.get_float(); }));
     } else {
@@ -121,6 +133,7 @@ void MessageReader::AppendFixed(std::vector<T>& out, protozero::pbf_wire_type si
   if (bytes.size() % sizeof(T) != 0) {
     context_.Fail(StrCat("packed numbers of ", sizeof(T), " bytes each, in ", bytes.size(), " bytes"));
   }
+  context_.Charge(static_cast<int64_t>(bytes.size()));
   size_t old_size = out.size();
   out.resize(old_size + bytes.size() / sizeof(T));
   if (!bytes.empty()) std::memcpy(out.data() + old_size, bytes.data(), bytes.size());

@@ -30,10 +30,31 @@ struct ReadContext {
   std::vector<Level> path;  ///< from the outermost message inwards; left as it is when an error is thrown
   int64_t node_count = 0;
   int subgraph_depth = 0;
+  int64_t memory = 0;      ///< bytes that what was read takes
+  int64_t max_memory = 0;  ///< what it may take
 
   /// "m.onnx: graph.node[3] 'conv1'.attribute[0]".
   std::string Where() const;
   [[noreturn]] void Fail(const std::string& message) const;
+  /// Counts memory before it is taken: a file of two bytes for each of its parts must not fill the machine's.
+  void Charge(int64_t bytes) {
+    memory += bytes;
+    if (memory > max_memory) FailMemory();
+  }
+  /// For one more element of a vector, which grows by doubling.
+  template <typename T>
+  void ChargeElement() {
+    Charge(static_cast<int64_t>(sizeof(T) + sizeof(T) / 2));
+  }
+  /// For an object of its own.
+  template <typename T>
+  void ChargeObject() {
+    Charge(static_cast<int64_t>(sizeof(T) + kAllocation));
+  }
+  static constexpr int64_t kAllocation = 32;  ///< what an allocation takes besides its bytes
+
+ private:
+  [[noreturn]] void FailMemory() const;
 };
 
 /// Reads one message field by field.
@@ -55,7 +76,7 @@ class MessageReader {
   float Float();
   /// Bytes of a nested message, of a string or of raw data.
   std::string_view Bytes();
-  std::string String() { return std::string(Bytes()); }
+  std::string String() { return Copied(Bytes()); }
   /// A string that names something: at most `max_name_bytes` long, without NUL.
   std::string Name();
 
@@ -74,6 +95,11 @@ class MessageReader {
   ReadContext& context() { return context_; }
 
  private:
+  /// What a string holds itself costs nothing more.
+  std::string Copied(std::string_view bytes) {
+    if (bytes.size() > 15) context_.Charge(static_cast<int64_t>(bytes.size()) + ReadContext::kAllocation);
+    return std::string(bytes);
+  }
   template <typename Read>
   void Nest(std::string_view bytes, const char* field, int64_t index, const std::string* name, Read& read) {
     context_.path.push_back({field, index, name});

@@ -61,8 +61,11 @@ T ParseFloat(const std::string& digits) {
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error == std::errc::result_out_of_range) {
       // Too small is zero, too great is an error.
-      double wide = std::strtod(text.c_str(), nullptr);
-      if (wide > 1) throw ModelFormatError(StrCat("number ", digits, " is too great for its type"));
+      long double wide = 0;
+      const auto widest = std::from_chars(text.data(), text.data() + text.size(), wide);
+      const bool tiny = text.find("e-") != std::string::npos || text.find("E-") != std::string::npos;
+      if (widest.ec == std::errc::result_out_of_range ? !tiny : wide > 1)
+        throw ModelFormatError(StrCat("number ", digits, " is too great for its type"));
       value = static_cast<T>(wide);
     } else if (error != std::errc() || end != text.data() + text.size()) {
       throw ModelFormatError(StrCat("'", digits, "' isn't a number"));

@@ -97,8 +97,11 @@ void GraphContext::Allocate() {
     bytes[entry.storage_id] = entry.bytes;
     largest[entry.storage_id] = &entry;
   }
+  std::vector<int64_t> others(ids, 0);  // entries of a storage that aren't parameters
+  for (const GraphSpec::Entry& entry : spec.entries) ++others[entry.storage_id];
   for (size_t i = 0; i < model_->num_inputs(); ++i) {
-    if (model_->params_[i].defined()) largest[model_->InputEntry(i).storage_id] = nullptr;
+    const uint32_t id = model_->InputEntry(i).storage_id;
+    if (model_->params_[i].defined() && --others[id] == 0) largest[id] = nullptr;
   }
   storage_.resize(ids);
   for (uint32_t id = 0; id < ids; ++id) {
@@ -232,6 +235,7 @@ void GraphContext::UseOwnInput(size_t index) {
 }
 
 void GraphContext::SetInput(size_t index, const DLTensor& value) {
+  const SoleUser::Use use(&user_);
   if (index >= inputs_.size()) throw Error(StrCat("no input ", index, "; there are ", inputs_.size()));
   CheckFits(value, model_->InputEntry(index), StrCat("input \"", model_->InputName(index), "\""));
   if (!input_is_own_[index]) UseOwnInput(index);
@@ -243,6 +247,7 @@ void GraphContext::SetInput(const std::string& name, const NDArray& value) {
 }
 
 void GraphContext::SetInputZeroCopy(size_t index, const NDArray& value) {
+  const SoleUser::Use use(&user_);
   if (index >= inputs_.size()) throw Error(StrCat("no input ", index, "; there are ", inputs_.size()));
   std::string what = StrCat("input \"", model_->InputName(index), "\"");
   CheckFits(value.dl_tensor(), model_->InputEntry(index), what);
@@ -273,12 +278,14 @@ NDArray GraphContext::GetOutput(size_t index) const {
 }
 
 void GraphContext::CopyOutput(size_t index, const DLTensor& to) const {
+  const SoleUser::Use use(&user_);
   NDArray output = GetOutput(index);
   CheckFits(to, model_->OutputEntry(index), StrCat("output ", index));
   output.CopyTo(to);
 }
 
 bool GraphContext::BindOutput(size_t index, const NDArray& value) {
+  const SoleUser::Use use(&user_);
   if (index >= outputs_.size()) throw Error(StrCat("no output ", index, "; there are ", outputs_.size()));
   CheckFits(value.dl_tensor(), model_->OutputEntry(index), StrCat("output ", index));
   if (!model_->output_rebindable_[index] || value.read_only()) return false;
@@ -332,6 +339,7 @@ void GraphContext::RunMain() {
 }
 
 void GraphContext::Run() {
+  const SoleUser::Use use(&user_);
   RunScope scope(threads_);
   if (runs_ < 2 && ++runs_ == 2) model_->SettleParams();
   if (model_->has_main()) return RunMain();
@@ -354,6 +362,7 @@ std::string GraphContext::ShapesOf(const Op& op) const {
 }
 
 std::vector<OpTiming> GraphContext::RunProfiled(bool stop_at_nan) {
+  const SoleUser::Use use(&user_);
   using Clock = std::chrono::steady_clock;
   RunScope scope(threads_);
   std::vector<OpTiming> timings;
@@ -373,7 +382,7 @@ std::vector<OpTiming> GraphContext::RunProfiled(bool stop_at_nan) {
       return it == node.attrs.end() ? std::string() : it->second;
     };
     timings.push_back({node.name, node.func_name, seconds(start - begin), seconds(end - start), ShapesOf(op),
-                       attr("Compiler"), std::strtod(attr("macs").c_str(), nullptr)});
+                       attr("Compiler"), ParseDouble(attr("macs")).value_or(0)});
     for (uint32_t k = 0; stop_at_nan && k < node.num_outputs; ++k) {
       if (HasNan(EntryValue(model_->spec_.EntryId(op.node, k)))) {
         throw VerifyError(
@@ -385,6 +394,7 @@ std::vector<OpTiming> GraphContext::RunProfiled(bool stop_at_nan) {
 }
 
 void GraphContext::RunVisiting(const std::function<void(uint32_t, uint32_t, const NDArray&)>& visit) {
+  const SoleUser::Use use(&user_);
   RunScope scope(threads_);
   for (const Op& op : model_->ops_) {
     RunOp(op);
@@ -395,6 +405,7 @@ void GraphContext::RunVisiting(const std::function<void(uint32_t, uint32_t, cons
 }
 
 void GraphContext::RunNode(uint32_t node) {
+  const SoleUser::Use use(&user_);
   if (node >= model_->spec_.nodes.size()) throw Error(StrCat("no node ", node));
   RunScope scope(threads_);
   for (const Op& op : model_->ops_) {
@@ -423,8 +434,8 @@ std::string ChromeTrace(const std::vector<OpTiming>& timings) {
   for (size_t i = 0; i < timings.size(); ++i) {
     const OpTiming& t = timings[i];
     out += StrCat(i != 0 ? ",\n" : "\n", "{\"name\":", JsonQuote(t.name),
-                  ",\"cat\":\"op\",\"ph\":\"X\",\"pid\":1,\"tid\":1", ",\"ts\":", std::fixed, t.start * 1e6,
-                  ",\"dur\":", t.seconds * 1e6, ",\"args\":{\"function\":", JsonQuote(t.func_name),
+                  ",\"cat\":\"op\",\"ph\":\"X\",\"pid\":1,\"tid\":1", ",\"ts\":", FixedText(t.start * 1e6, 6),
+                  ",\"dur\":", FixedText(t.seconds * 1e6, 6), ",\"args\":{\"function\":", JsonQuote(t.func_name),
                   ",\"arguments\":", JsonQuote(t.shapes), "}}");
   }
   return out + "\n]}\n";

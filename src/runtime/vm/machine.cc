@@ -285,6 +285,7 @@ void VirtualMachine::Call(const Instruction& i, bool tail) {
 }
 
 ObjectRef VirtualMachine::Invoke(uint32_t function, std::vector<ObjectRef> args) {
+  const SoleUser::Use use(&user_);
   if (function >= model_->program_.functions.size()) throw Error(StrCat("the program has no function ", function));
   const Function& f = model_->program_.functions[function];
   if (args.size() != f.params.size()) {

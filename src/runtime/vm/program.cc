@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstring>
-#include <sstream>
 
 #include "runtime/vm/opcodes.h"
 #include "treadle/base/error.h"
@@ -251,7 +250,7 @@ int Program::FindFunction(const std::string& name) const {
 
 namespace {
 
-void PrintInstruction(const Program& program, const Function& f, const Instruction& i, std::ostream& os) {
+void PrintInstruction(const Program& program, const Function& f, const Instruction& i, TextStream& os) {
   const OpcodeInfo& info = InfoOf(i.op);
   auto reg = [](Slot kind, int64_t index) { return StrCat(kind == Slot::kObject ? "r" : "i", index); };
   if (info.dst != Slot::kNone) os << reg(info.dst, i.dst) << " = ";
@@ -298,7 +297,7 @@ void PrintInstruction(const Program& program, const Function& f, const Instructi
 }  // namespace
 
 std::string Program::Disassemble() const {
-  std::ostringstream os;
+  TextStream os;
   for (size_t n = 0; n < functions.size(); ++n) {
     const Function& f = functions[n];
     os << (n == 0 ? "" : "\n") << "func @" << f.name << "(";

@@ -2,8 +2,6 @@
 // Expressions in C.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <utility>
 
 #include "tir/passes/passes.h"
@@ -23,23 +21,21 @@ bool IsSmallFloat(DataType t) { return t.is_floating() && t.bits() < 32; }
 std::string FloatText(double value, const char* suffix) {
   if (std::isnan(value)) return "NAN";
   if (std::isinf(value)) return value > 0 ? "INFINITY" : "(-INFINITY)";
-  char buffer[64];
+  std::string text;
   if (value == std::trunc(value) && std::fabs(value) < 1e6) {
-    std::snprintf(buffer, sizeof(buffer), "%.1f%s", value, suffix);
+    text = FixedText(value, 1);
   } else {
-    std::snprintf(buffer, sizeof(buffer), "%.9g", value);
+    text = GeneralText(value, 9);
     // Decimal where it says the same, else exact.
-    const bool is_float = *suffix != 0;
-    const double back = is_float ? static_cast<double>(std::strtof(buffer, nullptr)) : std::strtod(buffer, nullptr);
-    if (back == (is_float ? static_cast<double>(static_cast<float>(value)) : value)) {
-      std::string text = buffer;
-      if (text.find_first_of(".e") == std::string::npos) text += ".0";
-      text += suffix;
-      return std::signbit(value) ? "(" + text + ")" : text;
+    const bool same = *suffix != 0 ? ParseFloat(text) == static_cast<float>(value) : ParseDouble(text) == value;
+    if (!same) {
+      text = HexFloatText(value);
+    } else if (text.find_first_of(".e") == std::string::npos) {
+      text += ".0";
     }
-    std::snprintf(buffer, sizeof(buffer), "%a%s", value, suffix);
   }
-  return std::signbit(value) ? StrCat("(", buffer, ")") : std::string(buffer);
+  text += suffix;
+  return std::signbit(value) ? "(" + text + ")" : text;
 }
 
 }  // namespace
@@ -185,7 +181,7 @@ std::string CWriter::VisitExpr_(const tir::BufferLoadNode* op) {
 }
 
 std::string CWriter::Branch(const PrimExpr& e, std::string* lines) {
-  std::ostringstream text;
+  TextStream text;
   std::swap(text, out_);
   std::string value;
   const int before = temporaries_;

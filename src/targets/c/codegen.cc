@@ -2,7 +2,6 @@
 // Portable C99 out of functions in low-level form without vectors. The text depends on nothing but the C library.
 #include <map>
 #include <set>
-#include <sstream>
 
 #include "targets/builtin.h"
 #include "targets/c/main_source.h"
@@ -49,7 +48,7 @@ TREADLE_INLINE int treadle_call_packed(const char* name, void** callee, TreadleA
 )";
 
 void EmitFunction(const tir::SplitFunction& func, const CodegenOptions& options, const CDialect& dialect,
-                  std::ostream& out, Needs* needs) {
+                  TextStream& out, Needs* needs) {
   bool noalias = true;
   if (auto attribute = func.compute->GetAttr<IntImm>(attr::kNoAlias)) noalias = (*attribute)->value != 0;
   const std::unique_ptr<CWriter> compute = dialect.writer ? dialect.writer() : std::make_unique<CWriter>();
@@ -102,7 +101,7 @@ bool IsLibraryFunction(const std::string& name) {
 
 Artifact GenerateC(const Functions& lowered, const Target& target, const CodegenOptions& options,
                    const CDialect& dialect) {
-  std::ostringstream functions, out;
+  TextStream functions, out;
   Needs needs;
   std::string imported;
   out << "/* treadle target: " << target.str() << " */\n" << kCHeader << "\n" << kCHelpers;

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "targets/temporary_directory.h"
+#include "runtime/file_io.h"
 #include "treadle/base/error.h"
 
 extern char** environ;
@@ -56,9 +56,7 @@ std::vector<std::string> FindCCompiler() {
   for (const char* variable : {"TREADLE_CC", "CC"}) {
     const char* text = std::getenv(variable);
     if (text == nullptr || *text == 0) continue;
-    std::istringstream in(text);
-    std::vector<std::string> words;
-    for (std::string word; in >> word;) words.push_back(word);
+    std::vector<std::string> words = SplitWords(text);
     if (words.empty()) continue;
     if (!IsExecutable(words[0])) {
       throw TargetError(StrCat("target c: $", variable, " is \"", text, "\", but there is no command ", words[0]));
@@ -74,7 +72,7 @@ std::vector<std::string> FindCCompiler() {
 }
 
 std::string CompileC(const std::string& source, const Target& target) {
-  TemporaryDirectory directory;
+  runtime::TemporaryDirectory directory;
   const std::string object = directory.Path("k.o"), messages = directory.Path("messages");
   std::vector<std::string> command = FindCCompiler();
   // Contraction to fused multiply-adds happens where the machine has them, as in native code.
@@ -89,15 +87,15 @@ std::string CompileC(const std::string& source, const Target& target) {
     command.push_back(word);
   }
   if (RunCommand(command, messages) != 0) {
-    std::string text = ReadWholeFile(messages);
+    std::string text = runtime::ReadFile(messages);
     if (text.size() > 2000) text = text.substr(0, 2000) + "...";
     throw TargetError(StrCat("target c: ", command[0], " couldn't compile the generated C: ", text));
   }
-  return ReadWholeFile(object);
+  return runtime::ReadFile(object);
 }
 
 std::vector<std::string> CLibraries() {
-  TemporaryDirectory directory;
+  runtime::TemporaryDirectory directory;
   std::vector<std::string> paths;
   // The last ones are the dynamic linker, which finds thread-local variables.
   for (const std::string library : {"libm.so.6", "libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}) {
@@ -105,7 +103,7 @@ std::vector<std::string> CLibraries() {
     std::vector<std::string> command = FindCCompiler();
     command.push_back(StrCat("-print-file-name=", library));
     const int status = RunCommand(command, output);
-    std::string path = ReadWholeFile(output);
+    std::string path = runtime::ReadFile(output);
     path = path.substr(0, path.find('\n'));
     const bool found = status == 0 && path.find('/') != std::string::npos;
     if (!found && library.starts_with("ld-")) continue;

@@ -4,17 +4,29 @@
 #include <llvm/ADT/StringMap.h>
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/ErrorHandling.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/TargetParser/Host.h>
 
 #include <mutex>
+#include <new>
 #include <set>
 
 namespace treadle::targets {
+namespace {
+
+/// LLVM ends the process by itself where these aren't set. Its frames have unwind tables and no handlers: what they
+/// hold is lost, but the process and all that the caller has go on.
+void ThrowBadAlloc(void*, const char*, bool) { throw std::bad_alloc(); }
+void ThrowFatal(void*, const char* reason, bool) { throw RuntimeError(StrCat("LLVM can't go on: ", reason)); }
+
+}  // namespace
 
 void InitializeLLVM() {
   static std::once_flag once;
   std::call_once(once, [] {
+    llvm::install_bad_alloc_error_handler(&ThrowBadAlloc);
+    llvm::install_fatal_error_handler(&ThrowFatal);
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
@@ -48,6 +60,30 @@ std::string GatherFeatures(const std::string& cpu, const std::string& features) 
 
 }  // namespace
 
+namespace {
+
+/// LLVM itself leaves out features that it doesn't know.
+void CheckFeatures(const std::string& triple, const std::string& attributes) {
+  InitializeLLVM();
+  std::string error;
+  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (target == nullptr) return;  // reported where code is made
+  std::unique_ptr<llvm::MCSubtargetInfo> subtarget(target->createMCSubtargetInfo(triple, "", ""));
+  llvm::SmallVector<llvm::StringRef> flags;
+  llvm::StringRef(attributes).split(flags, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
+  for (llvm::StringRef flag : flags) {
+    const llvm::StringRef name = flag.drop_front();
+    const bool known =
+        subtarget != nullptr &&
+        llvm::any_of(subtarget->getAllProcessorFeatures(), [name](const auto& feature) { return name == feature.Key; });
+    if (known) continue;
+    throw TargetError(StrCat("-mattr=", flag.str(), ": LLVM knows no such feature of ", triple,
+                             "; `llc -mtriple=", triple, " -mattr=help` lists them"));
+  }
+}
+
+}  // namespace
+
 LLVMTargetInfo ResolveLLVMTarget(const Target& target) {
   LLVMTargetInfo info;
   const std::string host = llvm::sys::getDefaultTargetTriple();
@@ -64,7 +100,10 @@ LLVMTargetInfo ResolveLLVMTarget(const Target& target) {
     }
   }
   info.features = GatherFeatures(info.cpu, info.features);
-  if (auto attributes = target->GetAttr("mattr")) info.features += (info.features.empty() ? "" : ",") + *attributes;
+  if (auto attributes = target->GetAttr("mattr")) {
+    CheckFeatures(info.triple, *attributes);
+    info.features += (info.features.empty() ? "" : ",") + *attributes;
+  }
   info.float_abi = target->GetAttr("mfloat-abi", "");
   if (!info.float_abi.empty() && info.float_abi != "soft" && info.float_abi != "hard") {
     throw TargetError(StrCat("-mfloat-abi=", info.float_abi, ": expected soft or hard"));

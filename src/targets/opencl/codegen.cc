@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // OpenCL C 1.2 out of kernels (tir/passes/split_host_device.h).
 #include <algorithm>
-#include <sstream>
 
 #include "targets/builtin.h"
 #include "targets/c/prelude.h"
@@ -153,7 +152,7 @@ bool UsesDoubles(const tir::PrimFunc& kernel) {
 }
 
 Artifact CodegenOpenCL(const std::vector<tir::PrimFunc>& kernels, const Target& target, const CodegenOptions& options) {
-  std::ostringstream out;
+  TextStream out;
   out << "// treadle target: " << target.str() << "\n" << kHeader << kCHelpers;
   Artifact artifact;
   runtime::ByteWriter table;

@@ -2,9 +2,9 @@
 // Programs of the interpreter as a module, and the target that makes such modules.
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 
+#include "runtime/file_io.h"
 #include "targets/builtin.h"
 #include "targets/cpu/machine.h"
 #include "targets/stackvm/stackvm.h"
@@ -155,9 +155,7 @@ class StackVMModuleNode final : public runtime::ModuleNode {
         format == "stackvm" || (format.empty() && std::filesystem::path(path).extension() == ".stackvm");
     runtime::ByteWriter bytes;
     if (bytecode) SaveToBinary(&bytes);
-    std::ofstream out(path, std::ios::binary);
-    out << (bytecode ? bytes.bytes() : GetSource(format));
-    if (!out.flush()) throw Error(StrCat("can't write ", path));
+    runtime::WriteFile(path, bytecode ? bytes.bytes() : GetSource(format));
   }
   TREADLE_NODE(StackVMModuleNode, runtime::ModuleNode, "targets.StackVMModule")
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes and text of programs. What is read is checked before it can run.
-#include <sstream>
 
 #include "targets/stackvm/program.h"
 #include "treadle/runtime/byte_stream.h"
@@ -188,7 +187,7 @@ VmProgram VmProgram::Load(const std::string& bytes) {
 }
 
 std::string VmProgram::Disassemble() const {
-  std::ostringstream out;
+  TextStream out;
   out << "Function: " << name << "\n";
   for (const auto* part : {&prologue, &code}) {
     out << (part == &prologue ? "prologue:\n" : "code:\n");

@@ -12,6 +12,7 @@
 #include "treadle/runtime/model.h"
 #include "treadle/runtime/module.h"
 #include "treadle/runtime/ndarray.h"
+#include "treadle/runtime/sole_user.h"
 #include "treadle/runtime/vm/program.h"
 #include "treadle/runtime/vm/values.h"
 
@@ -97,6 +98,7 @@ class VirtualMachine {
   std::unique_ptr<ShapePlans> plans_;
   std::shared_ptr<RunMemory> memory_;  ///< of the run in progress
   VmLimits limits_;
+  SoleUser user_;
   std::atomic<bool> cancelled_{false};
   int threads_ = 0;
   std::vector<Frame> frames_;

@@ -16,9 +16,7 @@ class Parser {
     std::string line;
     while (std::getline(lines, line)) {
       ++line_;
-      std::istringstream in(line);
-      words_.clear();
-      for (std::string word; in >> word;) words_.push_back(word);
+      words_ = SplitWords(line);
       if (!words_.empty()) ParseLine();
     }
     FinishGraph();

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules of type "examplejson": run the graphs of an ExampleJSON text.
-#include <fstream>
-#include <sstream>
 
-#include "external/json/runtime/graph.h"
-#include "treadle/base/error.h"
 #include "treadle/runtime/module.h"
+#include "external/json/runtime/graph.h"
+#include "runtime/file_io.h"
+#include "treadle/base/error.h"
 #include "treadle/runtime/plugin.h"
 #include "treadle/runtime/registry.h"
 
@@ -67,11 +66,7 @@ class ExampleJsonModule final : public ModuleNode {
 
   std::string GetSource(const std::string&) const override { return text_; }
   void SaveToBinary(runtime::ByteWriter* writer) const override { writer->WriteString(text_); }
-  void SaveToFile(const std::string& path, const std::string&) const override {
-    std::ofstream file(path, std::ios::binary);
-    file << text_;
-    if (!file.flush()) throw Error(StrCat("can't write ", path));
-  }
+  void SaveToFile(const std::string& path, const std::string&) const override { runtime::WriteFile(path, text_); }
 
   static Module Create(std::string text) {
     return Module(ObjectPtr<Object>(MakeObject<ExampleJsonModule>(std::move(text))));
@@ -82,13 +77,7 @@ class ExampleJsonModule final : public ModuleNode {
     reader.ExpectEnd();
     return Create(std::move(text));
   }
-  static Module LoadFromFile(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) throw Error(StrCat("can't open ", path));
-    std::stringstream text;
-    text << file.rdbuf();
-    return Create(text.str());
-  }
+  static Module LoadFromFile(const std::string& path) { return Create(runtime::ReadFile(path)); }
 
  private:
   static void CheckArgument(const JsonNode& node, const DLTensor& tensor, const std::string& what) {

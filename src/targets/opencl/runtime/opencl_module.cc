@@ -7,6 +7,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "runtime/file_io.h"
 #include "targets/opencl/runtime/opencl_device.h"
 #include "treadle/base/error.h"
 
@@ -68,11 +69,7 @@ class OpenCLModuleNode final : public ModuleNode {
     return PackedFunc([this, self, info](Args args, RetValue*) { Launch(*info, args); });
   }
   std::string GetSource(const std::string&) const override { return source_; }
-  void SaveToFile(const std::string& path, const std::string&) const override {
-    std::ofstream out(path, std::ios::binary);
-    out << source_;
-    if (!out.flush()) throw Error(StrCat("can't write ", path));
-  }
+  void SaveToFile(const std::string& path, const std::string&) const override { runtime::WriteFile(path, source_); }
   void SaveToBinary(ByteWriter* writer) const override { writer->WriteRaw(bytes_.data(), bytes_.size()); }
 
  private:

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""System calls and allocations that fail: one error each, nothing half written, nothing left."""
+import os
+import pathlib
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import treadle
+from test_outputs import PROGRAM, leftovers, small_model
+
+CC = shutil.which("cc") or shutil.which("clang-19")
+SOURCE = pathlib.Path(__file__).resolve().parents[1] / "support/faults.c"
+pytestmark = pytest.mark.skipif(CC is None, reason="no C compiler")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("faults")
+    subprocess.run([CC, "-O1", "-fPIC", "-shared", "-o", str(folder / "faults.so"), str(SOURCE), "-ldl"], check=True)
+    small_model(folder / "m.onnx")
+    (folder / "tmp").mkdir()
+    assert subprocess.run([PROGRAM, "compile", folder / "m.onnx", "-o", folder / "m.so"], check=False,
+                          capture_output=True).returncode == 0
+    return folder
+
+
+def run(place, arguments, call, at, count=1):
+    """The program with one call that fails; the result, and how many calls there were."""
+    log = place / "log"
+    log.unlink(missing_ok=True)
+    environment = {**os.environ, "LD_PRELOAD": str(place / "faults.so"), "FAULT_CALL": call, "FAULT_AT": str(at),
+                   "FAULT_COUNT": str(count), "FAULT_LOG": str(log), "TMPDIR": str(place / "tmp"),
+                   "TREADLE_CACHE": "0"}
+    result = subprocess.run([str(word) for word in [PROGRAM, *arguments]], env=environment, capture_output=True,
+                            text=True, timeout=120)
+    return result, int(log.read_text()) if log.exists() else 0
+
+
+def is_error(result):
+    """An exit status of the program's own and a line that says why."""
+    return result.returncode in (2, 4, 5) and result.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize("call", ["write", "open"])
+def test_every_write_that_fails_is_an_error(place, call):
+    output = place / "out.so"
+    arguments = ["compile", place / "m.onnx", "-o", output]
+    result, total = run(place, arguments, call, -1)
+    assert result.returncode == 0 and total > 0, result.stderr
+    for at in range(total):
+        output.unlink(missing_ok=True)
+        result, _ = run(place, arguments, call, at)
+        assert result.returncode == 0 or is_error(result), (at, result.returncode, result.stderr)
+        if result.returncode == 0:
+            treadle.load(output)  # what failed didn't matter
+        else:
+            assert not output.exists()
+        assert leftovers(place) == leftovers(place / "tmp") == [], at
+
+
+def test_results_that_cannot_be_written_are_errors(place):
+    output = place / "y.npz"
+    arguments = ["run", place / "m.so", "-i", "ones", "-o", output]
+    _, total = run(place, arguments, "write", -1)
+    for at in range(total):
+        result, _ = run(place, arguments, "write", at)
+        assert is_error(result) and not output.exists(), (at, result.returncode, result.stderr)
+    assert run(place, arguments, "write", -1)[0].returncode == 0
+    assert np.load(output)
+
+
+def test_running_out_of_memory_is_an_error(place):
+    """Allocations of the program itself, from the first option on."""
+    arguments = ["run", place / "m.so", "-i", "ones"]
+    result, total = run(place, arguments, "malloc", -1)
+    assert result.returncode == 0 and total > 100
+    # Before main the C++ run time itself allocates.
+    for at in np.linspace(total // 20, total - 1, 40).astype(int):
+        result, _ = run(place, arguments, "malloc", at, count=1 << 30)
+        assert result.returncode >= 0, (at, result.returncode, result.stderr)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compiler writes the same under every locale that the program around it sets."""
+import locale
+import os
+import subprocess
+import sys
+
+import pytest
+
+GERMAN = ("de_DE.UTF-8", "de_DE.utf8", "de_AT.UTF-8", "fr_FR.UTF-8", "es_ES.UTF-8", "nl_NL.UTF-8")
+
+SCRIPT = """
+import locale, sys
+import numpy as np
+if sys.argv[1] != "C":
+    locale.setlocale(locale.LC_ALL, sys.argv[1])
+import treadle as tvm
+from treadle import relay, te
+from treadle.contrib import graph_executor
+x = relay.var("x", shape=(1, 3, 40, 40))
+w = relay.const(np.linspace(-0.5, 0.5, 8 * 27, dtype="float32").reshape(8, 3, 3, 3))
+y = relay.nn.leaky_relu(relay.nn.conv2d(x, w, padding=(1, 1)), alpha=0.0125) + relay.const(np.float32(1234.5))
+module = tvm.IRModule.from_expr(relay.Function([x], y))
+text = module.astext()
+assert tvm.parser.fromtext(text).astext() == text
+data = np.linspace(-1, 1, 4800, dtype="float32").reshape(1, 3, 40, 40)
+results = []
+for target in ("llvm", "c"):
+    with tvm.transform.PassContext(opt_level=3):
+        built = relay.build(module, target=target)
+    m = graph_executor.GraphModule(built["default"](tvm.cpu()))
+    m.set_input("x", data)
+    m.run()
+    results.append(m.get_output(0).numpy())
+np.testing.assert_allclose(results[0], results[1], rtol=1e-4)
+print(text)
+print(relay.build(module, target="c").get_lib().get_source())
+"""
+
+
+def installed():
+    before = locale.setlocale(locale.LC_ALL)
+    for name in GERMAN:
+        try:
+            locale.setlocale(locale.LC_ALL, name)
+            return name
+        except locale.Error:
+            continue
+        finally:
+            locale.setlocale(locale.LC_ALL, before)
+    return None
+
+
+def made(tmp_path):
+    """A German locale made for the test, where the machine has the sources; its name and folder."""
+    folder = tmp_path / "locales"
+    folder.mkdir()
+    try:
+        subprocess.run(["localedef", "--no-archive", "-i", "de_DE", "-f", "UTF-8", str(folder / "de_DE.UTF-8")],
+                       check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return folder
+
+
+def test_sources_and_results_are_the_same_under_a_german_locale(tmp_path):
+    name, folder = installed(), None
+    if name is None:
+        folder = made(tmp_path)
+        name = "de_DE.UTF-8"
+        if folder is None:
+            pytest.skip("no locale with a decimal comma; Debian's package locales has them")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TREADLE_CACHE": "0"}
+    if folder is not None:
+        environment["LOCPATH"] = str(folder)
+    texts = [subprocess.run([sys.executable, "-c", SCRIPT, wanted], env=environment, check=True, capture_output=True,
+                            text=True, timeout=300).stdout for wanted in ("C", name)]
+    assert texts[0] == texts[1]
+    assert "1234.5" in texts[1] or "1.2345" in texts[1]

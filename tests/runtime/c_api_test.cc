@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Wrong use of the C interface: an error each, never a crash.
+#include "treadle/runtime/c_api.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "runtime/test_models.h"
+
+namespace treadle::runtime {
+namespace {
+
+using ::testing::HasSubstr;
+
+void ExpectError(int status, const char* text) {
+  EXPECT_EQ(status, -1);
+  EXPECT_THAT(TreadleGetLastError(), HasSubstr(text));
+}
+
+/// A model, a module, a function and a tensor that the library made, and a tensor that it didn't.
+class CApiMisuse : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(TreadleModelLoad(file_.path().c_str(), &model_), 0) << TreadleGetLastError();
+    ASSERT_EQ(TreadleModuleLoadFromFile(TREADLE_TEST_KERNELS, nullptr, &module_), 0);
+    ASSERT_EQ(TreadleModuleGetFunction(module_, "test_fail", 0, &func_), 0);
+    ASSERT_EQ(TreadleTensorCreate(shape_, 2, float32_, cpu_, &tensor_), 0);
+    foreign_.data = values_.data();
+    foreign_.device = cpu_;
+    foreign_.dtype = float32_;
+    foreign_.ndim = 2;
+    foreign_.shape = shape_;
+  }
+  void TearDown() override {
+    TreadleModelFree(model_);
+    TreadleFuncFree(func_);
+    TreadleModuleFree(module_);
+    TreadleTensorFree(tensor_);
+  }
+
+  SealedModel file_;
+  TreadleModelHandle model_ = nullptr, other_model_ = nullptr;
+  TreadleModuleHandle module_ = nullptr;
+  TreadleFuncHandle func_ = nullptr, other_func_ = nullptr;
+  DLTensor* tensor_ = nullptr;
+  DLTensor* other_tensor_ = nullptr;
+  int64_t shape_[2] = {2, 3};
+  DLDataType float32_{kDLFloat, 32, 1};
+  DLDevice cpu_{kDLCPU, 0};
+  std::vector<float> values_ = std::vector<float>(6, 1);
+  DLTensor foreign_{};
+  TreadleValue ret_{};
+  int code_ = kTreadleNull;
+};
+
+TEST_F(CApiMisuse, NullModels) {
+  const char* null = "'model' is null";
+  ExpectError(TreadleModelClone(nullptr, &other_model_), null);
+  ExpectError(TreadleModelNumInputs(nullptr), null);
+  ExpectError(TreadleModelNumOutputs(nullptr), null);
+  ExpectError(TreadleModelInputInfo(nullptr, 0, nullptr, nullptr, nullptr, nullptr), null);
+  ExpectError(TreadleModelOutputInfo(nullptr, 0, nullptr, nullptr, nullptr, nullptr), null);
+  ExpectError(TreadleModelSetNumThreads(nullptr, 1), null);
+  ExpectError(TreadleModelSetInput(nullptr, "x", tensor_), null);
+  ExpectError(TreadleModelRun(nullptr), null);
+  ExpectError(TreadleModelGetOutput(nullptr, 0, &other_tensor_), null);
+  TreadleModelFree(nullptr);
+}
+
+TEST_F(CApiMisuse, NullResults) {
+  ExpectError(TreadleModelLoad(file_.path().c_str(), nullptr), "'out' is null");
+  ExpectError(TreadleModelClone(model_, nullptr), "'out' is null");
+  ExpectError(TreadleModelGetOutput(model_, 0, nullptr), "'out' is null");
+  ExpectError(TreadleTensorCreate(shape_, 2, float32_, cpu_, nullptr), "'out' is null");
+  ExpectError(TreadleTensorFromDLPack(nullptr, nullptr), "'out' is null");
+  ExpectError(TreadleTensorToDLPack(tensor_, nullptr), "'out' is null");
+  ExpectError(TreadleDataTypeFromString("float32", nullptr), "'out' is null");
+  ExpectError(TreadleModuleLoadFromFile(TREADLE_TEST_KERNELS, nullptr, nullptr), "'out' is null");
+  ExpectError(TreadleModuleGetFunction(module_, "test_fail", 0, nullptr), "'out' is null");
+  ExpectError(TreadleFuncCall(func_, nullptr, nullptr, 0, nullptr, &code_), "'ret' is null");
+  ExpectError(TreadleFuncCall(func_, nullptr, nullptr, 0, &ret_, nullptr), "'ret_code' is null");
+  ExpectError(TreadleFuncGetGlobal("x", nullptr), "'out' is null");
+  ExpectError(TreadleFuncListGlobalNames(nullptr, nullptr), "'count' is null");
+}
+
+TEST_F(CApiMisuse, NullArguments) {
+  ExpectError(TreadleModelLoad(nullptr, &other_model_), "'path' is null");
+  ExpectError(TreadleModelSetInput(model_, nullptr, tensor_), "'name' is null");
+  ExpectError(TreadleModelSetInput(model_, "x", nullptr), "'value' is null");
+  ExpectError(TreadleTensorCreate(nullptr, 2, float32_, cpu_, &other_tensor_), "without a shape");
+  ExpectError(TreadleTensorCopyFromBytes(tensor_, nullptr, 24), "'data' is null");
+  ExpectError(TreadleTensorCopyToBytes(tensor_, nullptr, 24), "'data' is null");
+  ExpectError(TreadleTensorCopy(nullptr, tensor_), "'from' is null");
+  ExpectError(TreadleTensorCopy(tensor_, nullptr), "'to' is null");
+  ExpectError(TreadleTensorFromDLPack(nullptr, &other_tensor_), "null DLPack tensor");
+  ExpectError(TreadleDataTypeFromString(nullptr, &float32_), "'text' is null");
+  ExpectError(TreadleModuleLoadFromFile(nullptr, nullptr, &module_), "'path' is null");
+  ExpectError(TreadleModuleGetFunction(module_, nullptr, 0, &other_func_), "'name' is null");
+  ExpectError(TreadleModuleImport(module_, nullptr), "'module' is null");
+  ExpectError(TreadleFuncCall(nullptr, nullptr, nullptr, 0, &ret_, &code_), "'function' is null");
+  ExpectError(TreadleFuncCall(func_, nullptr, nullptr, 3, &ret_, &code_), "'args' is null");
+  ExpectError(TreadleFuncCreate(nullptr, nullptr, nullptr, &other_func_), "'function' is null");
+  ExpectError(TreadleFuncGetGlobal(nullptr, &other_func_), "'name' is null");
+  ExpectError(TreadleFuncRegisterGlobal("x", nullptr, 1), "'function' is null");
+  ExpectError(TreadleFuncRemoveGlobal(nullptr, nullptr), "'name' is null");
+  EXPECT_EQ(TreadleTensorNumBytes(nullptr), 0u);
+}
+
+TEST_F(CApiMisuse, HandlesOfOthersAndFreedOnes) {
+  long words[64] = {};
+  auto* model = reinterpret_cast<TreadleModelHandle>(words);
+  auto* module = reinterpret_cast<TreadleModuleHandle>(words);
+  auto* func = reinterpret_cast<TreadleFuncHandle>(words);
+  const char* foreign = "isn't one that this library handed out";
+  ExpectError(TreadleModelRun(model), foreign);
+  ExpectError(TreadleModuleGetFunction(module, "f", 0, &other_func_), foreign);
+  ExpectError(TreadleFuncCall(func, nullptr, nullptr, 0, &ret_, &code_), foreign);
+  ExpectError(TreadleModuleImport(module_, reinterpret_cast<TreadleModuleHandle>(func_)), "expected a module");
+  ExpectError(TreadleFuncCall(reinterpret_cast<TreadleFuncHandle>(module_), nullptr, nullptr, 0, &ret_, &code_),
+              "expected a function");
+  TreadleModelFree(model);  // no effect
+  TreadleObjectFree(words);
+  TreadleTensorFree(&foreign_);
+  DLManagedTensor* managed = nullptr;
+  ExpectError(TreadleTensorToDLPack(&foreign_, &managed), foreign);
+  TreadleModelHandle clone = nullptr;
+  ASSERT_EQ(TreadleModelClone(model_, &clone), 0);
+  TreadleModelFree(clone);
+  TreadleModelFree(clone);
+  ExpectError(TreadleModelRun(clone), foreign);
+}
+
+TEST_F(CApiMisuse, TensorsOfTheCallersOwnCanBeCopied) {
+  ASSERT_EQ(TreadleTensorCopy(&foreign_, tensor_), 0) << TreadleGetLastError();
+  std::vector<float> back(6);
+  ASSERT_EQ(TreadleTensorCopyToBytes(&foreign_, back.data(), 24), 0);
+  EXPECT_EQ(back, values_);
+  EXPECT_EQ(TreadleTensorNumBytes(&foreign_), 24u);
+  ASSERT_EQ(TreadleModelSetInput(model_, "x", &foreign_), 0) << TreadleGetLastError();
+}
+
+TEST_F(CApiMisuse, TensorsThatCantBe) {
+  DLTensor broken = foreign_;
+  broken.data = nullptr;
+  ExpectError(TreadleModelSetInput(model_, "x", &broken), "has no data");
+  ExpectError(TreadleTensorCopy(&broken, tensor_), "has no data");
+  broken = foreign_;
+  broken.shape = nullptr;
+  ExpectError(TreadleModelSetInput(model_, "x", &broken), "without a shape");
+  ExpectError(TreadleTensorCopyToBytes(&broken, values_.data(), 24), "without a shape");
+  ExpectError(TreadleTensorCreate(shape_, -1, float32_, cpu_, &other_tensor_), "impossible rank");
+  ExpectError(TreadleTensorCreate(shape_, 2, {kDLFloat, 0, 1}, cpu_, &other_tensor_), "0 bits");
+  ExpectError(TreadleTensorCreate(shape_, 2, {kDLFloat, 32, 0}, cpu_, &other_tensor_), "0 lanes");
+  ExpectError(TreadleTensorCreate(shape_, 2, {77, 32, 1}, cpu_, &other_tensor_), "code 77");
+  ExpectError(TreadleTensorCreate(shape_, 2, float32_, {kDLCPU, -7}, &other_tensor_), "cpu:-7");
+  TreadleValue args[1];
+  args[0].v_handle = nullptr;
+  int codes[1] = {kTreadleStr};
+  ExpectError(TreadleFuncCall(func_, args, codes, 1, &ret_, &code_), "argument 0 (str) is null");
+  codes[0] = kTreadleModule;
+  args[0].v_handle = &foreign_;
+  ExpectError(TreadleFuncCall(func_, args, codes, 1, &ret_, &code_), "argument 0 (module)");
+}
+
+TEST_F(CApiMisuse, FunctionsMayUseWhatTheyAreGiven) {
+  TreadlePackedCFunc size = [](TreadleValue* args, int* codes, int, TreadleValue* ret, int* code, void*) {
+    auto* tensor = static_cast<DLTensor*>(args[0].v_handle);
+    DLManagedTensor* managed = nullptr;
+    if (codes[0] != kTreadleNDArray || TreadleTensorToDLPack(tensor, &managed) != 0) return -1;
+    managed->deleter(managed);
+    ret->v_int64 = static_cast<int64_t>(TreadleTensorNumBytes(tensor));
+    *code = kTreadleInt;
+    return 0;
+  };
+  ASSERT_EQ(TreadleFuncCreate(size, nullptr, nullptr, &other_func_), 0);
+  TreadleValue args[1];
+  args[0].v_handle = tensor_;
+  int codes[1] = {kTreadleNDArray};
+  ASSERT_EQ(TreadleFuncCall(other_func_, args, codes, 1, &ret_, &code_), 0) << TreadleGetLastError();
+  EXPECT_EQ(ret_.v_int64, 24);
+  TreadleFuncFree(other_func_);
+}
+
+}  // namespace
+}  // namespace treadle::runtime
