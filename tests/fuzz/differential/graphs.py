@@ -84,6 +84,10 @@ class Graph:
             raise Refused
         return self.random.choice(list(items))
 
+    def need(self, condition):
+        if not condition:
+            raise Refused
+
     def integer(self, low, high):
         return self.random.randint(low, high)
 
