@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "treadle/ir/prim_ops.h"
 #include "treadle/tir/text.h"
 
 namespace treadle::tir {

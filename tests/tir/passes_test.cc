@@ -8,6 +8,7 @@
 #include "tests_common/sample_functions.h"
 #include "tir/passes/strided_access.h"
 #include "treadle/ir/structural.h"
+#include "treadle/tir/stmt_functor.h"
 #include "treadle/tir/text.h"
 #include "treadle/tir/verify.h"
 
