@@ -66,7 +66,7 @@ check-sources: setup
 	git ls-files '*.cc' '*.h' '*.c' | xargs clang-format-19 --dry-run --Werror
 	@for check in tools/lint/check_*.py; do $(PYTHON) $$check || exit 1; done
 
-nightly: setup
+nightly: libraries
 	cmake --preset gcc && cmake --build build-gcc -j $(JOBS)
 	tools/ci/sanitize.sh asan
 	tools/ci/sanitize.sh tsan

@@ -10,6 +10,9 @@
 #include "treadle/ops/compute.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(CheckValuesAttrs);
+
 namespace {
 
 /// Registered by the runtime: throws what an error says, given rule, place, name, value and limit.

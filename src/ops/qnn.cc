@@ -15,6 +15,11 @@
 #include "treadle/tir/byte_ops.h"
 
 namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(QuantizeAttrs);
+TREADLE_DEFINE_NODE(DequantizeAttrs);
+TREADLE_DEFINE_NODE(RequantizeAttrs);
+
 namespace qnn {
 
 using relay::Expr;

@@ -31,6 +31,9 @@ ALLOWED = read_table()
 # own program, which loads the part in cli/compiler when a verb compiles.
 RUNTIME_ONLY = [re.compile(r"^src/targets/[^/]+/runtime/"), re.compile(r"^src/cli/[^/]+$")]
 
+# Where TREADLE_NODE may stand in a public header: a class with a destructor of its own.
+OWN_DESTRUCTORS = {"include/treadle/runtime/module.h"}
+
 SOFT_FILE_LINES, MAX_FILE_LINES = 800, 1000
 SOFT_FUNCTION_LINES = 80
 
@@ -129,6 +132,9 @@ def main():
                 own, other = room_of(name), room_of(match.group(1))
                 if other and own != other:
                     includes[own, other].append(f"{name} -> {match.group(1)}")
+            if top == "include" and re.search(r"^ +TREADLE_NODE\(", text, re.MULTILINE) and name not in OWN_DESTRUCTORS:
+                errors.append(f"{name}: a node class of a public header says TREADLE_DECLARE_NODE(..); and one .cc file "
+                              "TREADLE_DEFINE_NODE(..); else every file that includes it compiles the class anew")
             lines = text.count("\n")
             if lines > MAX_FILE_LINES:
                 errors.append(f"{name}: {lines} lines (at most {MAX_FILE_LINES}): split it")

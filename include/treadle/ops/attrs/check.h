@@ -15,7 +15,7 @@ class CheckValuesAttrs : public AttrsNode {
   std::string rule = "index";
   std::string where, what;
   std::optional<int64_t> exempt;
-  TREADLE_NODE(CheckValuesAttrs, AttrsNode, "relay.attrs.CheckValuesAttrs")
+  TREADLE_DECLARE_NODE(CheckValuesAttrs, AttrsNode, "relay.attrs.CheckValuesAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("rule", &CheckValuesAttrs::rule)

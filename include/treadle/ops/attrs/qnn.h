@@ -12,7 +12,7 @@ class QuantizeAttrs : public AttrsNode {
  public:
   int axis = -1;
   DataType out_dtype = DataType::Int(8);
-  TREADLE_NODE(QuantizeAttrs, AttrsNode, "relay.attrs.QuantizeAttrs")
+  TREADLE_DECLARE_NODE(QuantizeAttrs, AttrsNode, "relay.attrs.QuantizeAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axis", &QuantizeAttrs::axis).Doc("Dimension along which scales and zero points of rank 1 run");
@@ -23,7 +23,7 @@ class QuantizeAttrs : public AttrsNode {
 class DequantizeAttrs : public AttrsNode {
  public:
   int axis = -1;
-  TREADLE_NODE(DequantizeAttrs, AttrsNode, "relay.attrs.DequantizeAttrs")
+  TREADLE_DECLARE_NODE(DequantizeAttrs, AttrsNode, "relay.attrs.DequantizeAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axis", &DequantizeAttrs::axis).Doc("Dimension along which scales and zero points of rank 1 run");
@@ -36,7 +36,7 @@ class RequantizeAttrs : public AttrsNode {
   std::string rounding = "TONEVEN";
   std::string compute_dtype = "float32";
   DataType out_dtype = DataType::Int(8);
-  TREADLE_NODE(RequantizeAttrs, AttrsNode, "relay.attrs.RequantizeAttrs")
+  TREADLE_DECLARE_NODE(RequantizeAttrs, AttrsNode, "relay.attrs.RequantizeAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axis", &RequantizeAttrs::axis).Doc("Dimension along which scales and zero points of rank 1 run");
