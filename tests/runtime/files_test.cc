@@ -28,10 +28,11 @@ using ::testing::HasSubstr;
 
 class FilesTest : public ::testing::Test {
  protected:
-  FilesTest() : folder_(fs::path(::testing::TempDir()) / ("files" + std::to_string(getpid()))) {
+  FilesTest() : folder_(fs::path(::testing::TempDir()) / ("files" + std::to_string(getpid()) + "_" + TestName())) {
     fs::create_directories(folder_);
   }
   ~FilesTest() override { fs::remove_all(folder_); }
+  static std::string TestName() { return ::testing::UnitTest::GetInstance()->current_test_info()->name(); }
   std::string Path(const std::string& name) const { return (folder_ / name).string(); }
   std::string Put(const std::string& name, const std::string& bytes) const {
     std::ofstream(Path(name), std::ios::binary) << bytes;

@@ -186,9 +186,8 @@ class AskingModule final : public ModuleNode {
 
 /// Once a deadlock.
 TEST_F(ModuleTest, InitialisationMayAskForFunctions) {
-  auto node = NewObject<AskingModule>();
-  const AskingModule* asking = node.get();
-  Module external{ObjectPtr<Object>(std::move(node))};
+  AskingModule* asking = NewObject<AskingModule>();
+  Module external{ObjectPtr<Object>(asking)};
   Module module = MakeMetadataModule({}, {{"f", {}}}, Module(), {external});
   asking->host = module;
   EXPECT_EQ(module.GetFunction("f")().As<int>(), 7);

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "runtime/test_models.h"
+#include "treadle/runtime/model.h"
 
 namespace treadle::runtime {
 namespace {
