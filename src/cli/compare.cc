@@ -8,6 +8,7 @@
 
 #include "cli/session.h"
 #include "treadle/base/error.h"
+#include "treadle/runtime/scalar.h"
 
 namespace treadle::cli {
 namespace {
@@ -87,7 +88,7 @@ Difference Compare(const NDArray& actual, const NDArray& expected, const Toleran
     result.explanation = StrCat("its type is ", actual.dtype(), " instead of ", expected.dtype());
     return result;
   }
-  const std::vector<double> a = ToDoubles(actual), e = ToDoubles(expected);
+  const std::vector<double> a = runtime::ToDoubles(actual), e = runtime::ToDoubles(expected);
   const double atol = tolerance.atol.value_or(1e-5 * RangeOf(e));
   size_t wrong = 0, worst = 0;
   double worst_excess = -1;

@@ -12,9 +12,9 @@
 #include <set>
 
 #include "treadle/base/error.h"
-#include "treadle/base/half.h"
 #include "treadle/base/suggest.h"
 #include "treadle/runtime/plugin.h"
+#include "treadle/runtime/scalar.h"
 
 namespace treadle::cli {
 
@@ -60,44 +60,24 @@ std::string Names(const std::vector<TensorInfo>& infos) {
   return names;
 }
 
-/// Stores a double as an element of type `dtype`.
-void StoreElement(char* to, DataType dtype, double value) {
-  const auto store = [&](auto typed) { std::memcpy(to, &typed, sizeof(typed)); };
-  if (dtype.is_float16()) return store(FloatToHalf(static_cast<float>(value)));
-  if (dtype.is_bfloat16()) return store(FloatToBFloat16(static_cast<float>(value)));
-  if (dtype.is_float()) return dtype.bits() == 64 ? store(value) : store(static_cast<float>(value));
-  const auto integer = static_cast<int64_t>(value);
-  switch (dtype.bytes()) {
-    case 1:
-      return store(static_cast<int8_t>(integer));
-    case 2:
-      return store(static_cast<int16_t>(integer));
-    case 4:
-      return store(static_cast<int32_t>(integer));
-    default:
-      return store(integer);
-  }
-}
 
 /// A tensor of an input's shape and type. Random floats are normal, integers from 0 to 9, the same in each run.
 NDArray Fill(const TensorInfo& info, const std::string& how, unsigned seed) {
   std::vector<int64_t> shape = info.shape;
   for (int64_t& dim : shape) dim = std::max<int64_t>(dim, 1);  // symbolic: the smallest size
   NDArray tensor = NDArray::Empty(shape, info.dtype);
-  if (!(info.dtype.is_float() || info.dtype.is_bfloat16() || info.dtype.is_integral())) {
+  if (!runtime::IsNumber(info.dtype)) {
     throw DTypeError(StrCat("can't fill input '", info.name, "' of type ", info.dtype, "; give a file"));
   }
   std::mt19937 generator(seed);
   std::normal_distribution<float> normal;
-  const auto width = static_cast<size_t>(info.dtype.bytes());
-  char* data = static_cast<char*>(tensor.data_ptr());
   const int64_t count = tensor.size();
   for (int64_t i = 0; i < count; ++i) {
     double value = how == "ones" ? 1 : 0;
     if (how == "random") {
       value = info.dtype.is_bool() ? generator() % 2 : info.dtype.is_integral() ? generator() % 10 : normal(generator);
     }
-    StoreElement(data + static_cast<size_t>(i) * width, info.dtype, value);
+    runtime::StoreDouble(info.dtype, tensor.data_ptr(), i, value);
   }
   return tensor;
 }
@@ -169,62 +149,10 @@ NamedTensors NameOutputs(const Model& model, const std::vector<NDArray>& outputs
   return named;
 }
 
-std::vector<double> ToDoubles(const NDArray& tensor) {
-  const NDArray compact = tensor.IsCompact() ? tensor : tensor.Copy();
-  const DataType dtype = compact.dtype();
-  std::vector<double> values(static_cast<size_t>(compact.size()));
-  const auto convert = [&](auto zero) {
-    const auto* data = compact.Data<decltype(zero)>();
-    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(data[i]);
-  };
-  const auto convert16 = [&](auto to_float) {
-    const auto* data = compact.Data<uint16_t>();
-    for (size_t i = 0; i < values.size(); ++i) values[i] = to_float(data[i]);
-  };
-  if (dtype.is_float16()) {
-    convert16([](uint16_t bits) { return HalfToFloat(bits); });
-  } else if (dtype.is_bfloat16()) {
-    convert16([](uint16_t bits) { return BFloat16ToFloat(bits); });
-  } else if (dtype.is_float()) {
-    dtype.bits() == 64 ? convert(double{}) : convert(float{});
-  } else if (dtype.is_int()) {
-    switch (dtype.bytes()) {
-      case 1:
-        convert(int8_t{});
-        break;
-      case 2:
-        convert(int16_t{});
-        break;
-      case 4:
-        convert(int32_t{});
-        break;
-      default:
-        convert(int64_t{});
-    }
-  } else if (dtype.is_uint()) {
-    switch (dtype.bytes()) {
-      case 1:
-        convert(uint8_t{});
-        break;
-      case 2:
-        convert(uint16_t{});
-        break;
-      case 4:
-        convert(uint32_t{});
-        break;
-      default:
-        convert(uint64_t{});
-    }
-  } else {
-    throw DTypeError(StrCat("can't compare tensors of type ", dtype));
-  }
-  return values;
-}
-
 std::string Describe(const NDArray& tensor) {
   std::string text = StrCat(tensor.dtype(), " ", runtime::ShapeString(tensor.shape()));
   if (tensor.size() == 0) return text;
-  const std::vector<double> values = ToDoubles(tensor);
+  const std::vector<double> values = runtime::ToDoubles(tensor);
   double low = std::numeric_limits<double>::infinity(), high = -low, sum = 0;
   size_t not_finite = 0;
   for (double value : values) {

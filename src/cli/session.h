@@ -43,7 +43,5 @@ NamedTensors NameOutputs(const runtime::Model& model, const std::vector<NDArray>
 
 /// "float32 (1, 1000), min 1.2e-08, max 0.91, mean 0.001".
 std::string Describe(const NDArray& tensor);
-/// The elements of a CPU tensor as doubles.
-std::vector<double> ToDoubles(const NDArray& tensor);
 
 }  // namespace treadle::cli

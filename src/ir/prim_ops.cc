@@ -7,10 +7,10 @@
 #include <limits>
 #include <utility>
 
-#include "ir/float_format.h"
 #include "ir/prim_fold.h"
 #include "treadle/base/half.h"
 #include "treadle/ir/prim_functor.h"
+#include "treadle/runtime/scalar.h"
 
 namespace treadle::tir {
 namespace {
@@ -91,7 +91,7 @@ double RoundToDType(DataType dtype, double value) {
   if (dtype.is_float() && dtype.bits() == 32) return static_cast<float>(value);
   if (dtype.is_float() && dtype.bits() == 16) return HalfToFloat(FloatToHalf(value));
   if (dtype.code() == DataType::kBFloat) return BFloat16ToFloat(FloatToBFloat16(value));
-  const std::optional<FloatFormat> format = SmallFloatFormat(dtype);
+  const std::optional<FloatFormat> format = runtime::SmallFloatFormat(dtype);
   return format ? DecodeFloat(*format, EncodeFloat(*format, value)) : value;
 }
 

@@ -4,8 +4,8 @@
 #include <bit>
 #include <cstring>
 
-#include "treadle/base/half.h"
 #include "treadle/ops/compute.h"
+#include "treadle/runtime/scalar.h"
 
 namespace treadle::ops {
 
@@ -46,39 +46,24 @@ std::optional<std::vector<int64_t>> ConstInts(const Array<PrimExpr>& values) {
 
 namespace {
 
-template <typename T>
-Constant ScalarOf(DataType dtype, T value) {
-  return Constant(runtime::NDArray::FromBytes(&value, {}, dtype));
-}
-
-template <typename V>
-Constant MakeScalar(DataType dtype, V value) {
-  if (dtype == DataType::Float(32)) return ScalarOf(dtype, static_cast<float>(value));
-  if (dtype == DataType::Float(64)) return ScalarOf(dtype, static_cast<double>(value));
-  if (dtype.is_float16()) return ScalarOf(dtype, FloatToHalf(static_cast<float>(value)));
-  if (dtype.is_bfloat16()) return ScalarOf(dtype, FloatToBFloat16(static_cast<float>(value)));
-  if (dtype.is_bool()) return ScalarOf(dtype, static_cast<uint8_t>(value != 0));
-  if (dtype.is_integral() && dtype.is_scalar()) {
-    switch (dtype.bits()) {
-      case 8:
-        return ScalarOf(dtype, static_cast<int8_t>(static_cast<int64_t>(value)));
-      case 16:
-        return ScalarOf(dtype, static_cast<int16_t>(static_cast<int64_t>(value)));
-      case 32:
-        return ScalarOf(dtype, static_cast<int32_t>(static_cast<int64_t>(value)));
-      case 64:
-        return ScalarOf(dtype, static_cast<int64_t>(value));
-      default:
-        break;
-    }
-  }
-  throw DTypeError(StrCat("can't make a scalar constant of type ", dtype));
+/// A rank-0 tensor for one number.
+runtime::NDArray EmptyScalar(DataType dtype) {
+  if (!runtime::IsNumber(dtype)) throw DTypeError(StrCat("can't make a scalar constant of type ", dtype));
+  return runtime::NDArray::Empty({}, dtype);
 }
 
 }  // namespace
 
-Constant ScalarConstant(DataType dtype, double value) { return MakeScalar(dtype, value); }
-Constant ScalarConstant(DataType dtype, int64_t value) { return MakeScalar(dtype, value); }
+Constant ScalarConstant(DataType dtype, double value) {
+  runtime::NDArray scalar = EmptyScalar(dtype);
+  runtime::StoreDouble(dtype, scalar.data_ptr(), 0, value);
+  return Constant(scalar);
+}
+Constant ScalarConstant(DataType dtype, int64_t value) {
+  runtime::NDArray scalar = EmptyScalar(dtype);
+  runtime::StoreInt64(dtype, scalar.data_ptr(), 0, value);
+  return Constant(scalar);
+}
 
 Expr MakeReshape(Expr data, const Array<PrimExpr>& newshape) {
   return CallWith<ReshapeAttrs>("reshape", {data}, [&](auto& a) { a.newshape = newshape; });

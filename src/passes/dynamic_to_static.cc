@@ -6,6 +6,7 @@
 #include "passes/pass_util.h"
 #include "treadle/ops/attrs/algorithm.h"
 #include "treadle/ops/attrs/image.h"
+#include "treadle/runtime/scalar.h"
 
 namespace treadle::relay {
 namespace {
@@ -18,19 +19,8 @@ Array<PrimExpr> Shape(const std::vector<int64_t>& values) { return ops::IntArray
 std::optional<std::vector<double>> ConstNumbers(const Expr& expr) {
   const auto* constant = expr.as<ConstantNode>();
   if (constant == nullptr || constant->data.ndim() > 1 || !constant->data.IsCompact()) return std::nullopt;
-  std::vector<double> numbers;
-  DataType dtype = constant->data.dtype();
-  for (int64_t i = 0; i < constant->data.size(); ++i) {
-    if (dtype == DataType::Float(32)) {
-      numbers.push_back(constant->data.Data<float>()[i]);
-    } else if (dtype == DataType::Float(64)) {
-      numbers.push_back(constant->data.Data<double>()[i]);
-    }
-  }
-  if (dtype == DataType::Float(32) || dtype == DataType::Float(64)) return numbers;
-  auto integers = ConstIntegers(expr);
-  if (!integers) return std::nullopt;
-  return std::vector<double>(integers->begin(), integers->end());
+  if (!runtime::IsNumber(constant->data.dtype())) return std::nullopt;
+  return runtime::ToDoubles(constant->data);
 }
 
 /// A call of `name` with the attributes of `call`, which are of the same class, changed.

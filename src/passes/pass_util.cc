@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/pass_util.h"
 
-#include <cmath>
-
-#include "treadle/base/half.h"
 #include "treadle/ir/structural.h"
+#include "treadle/runtime/scalar.h"
 
 namespace treadle::relay {
 
@@ -23,23 +21,17 @@ const std::string& OpName(const CallNode* call) {
 
 namespace {
 
-/// Element `i` of a compact CPU tensor as a double, or nothing for types that a double doesn't hold.
-std::optional<double> ElementAsDouble(const runtime::NDArray& data, int64_t i) {
-  DataType dtype = data.dtype();
-  if (dtype == DataType::Float(32)) return data.Data<float>()[i];
-  if (dtype == DataType::Float(64)) return data.Data<double>()[i];
-  if (dtype == DataType::Float(16)) return HalfToFloat(data.Data<uint16_t>()[i]);
-  if (dtype == DataType::Bool()) return data.Data<uint8_t>()[i] != 0 ? 1 : 0;
-  auto exact = [](int64_t value) -> std::optional<double> {
-    if (std::abs(value) > (int64_t{1} << 53)) return std::nullopt;
-    return static_cast<double>(value);
-  };
-  if (dtype == DataType::Int(64)) return exact(data.Data<int64_t>()[i]);
-  if (dtype == DataType::Int(32)) return data.Data<int32_t>()[i];
-  if (dtype == DataType::Int(16)) return data.Data<int16_t>()[i];
-  if (dtype == DataType::Int(8)) return data.Data<int8_t>()[i];
-  if (dtype == DataType::UInt(8)) return data.Data<uint8_t>()[i];
-  return std::nullopt;
+/// Element `i` of a compact CPU tensor as a double, or nothing where a double doesn't hold it.
+std::optional<double> ExactDouble(const runtime::NDArray& data, int64_t i) {
+  const DataType dtype = data.dtype();
+  if (!runtime::IsNumber(dtype)) return std::nullopt;
+  if (dtype.is_integral() && dtype.bits() == 64) {
+    const int64_t value = runtime::ElementAsInt64(data, i);
+    const bool negative = dtype.is_int() && value < 0;
+    const uint64_t magnitude = negative ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+    if (magnitude > uint64_t{1} << 53) return std::nullopt;
+  }
+  return runtime::ElementAsDouble(data, i);
 }
 
 }  // namespace
@@ -49,10 +41,10 @@ std::optional<double> UniformValue(const Expr& expr) {
   if (constant == nullptr || !constant->data.IsCompact()) return std::nullopt;
   int64_t size = constant->data.size();
   if (size < 1 || size > (1 << 20)) return std::nullopt;
-  std::optional<double> first = ElementAsDouble(constant->data, 0);
+  std::optional<double> first = ExactDouble(constant->data, 0);
   if (!first) return std::nullopt;
   for (int64_t i = 1; i < size; ++i) {
-    if (ElementAsDouble(constant->data, i) != first) return std::nullopt;
+    if (ExactDouble(constant->data, i) != first) return std::nullopt;
   }
   return first;
 }
@@ -60,19 +52,8 @@ std::optional<double> UniformValue(const Expr& expr) {
 std::optional<std::vector<int64_t>> ConstIntegers(const Expr& expr) {
   const auto* constant = expr.as<ConstantNode>();
   if (constant == nullptr || constant->data.ndim() > 1 || !constant->data.IsCompact()) return std::nullopt;
-  DataType dtype = constant->data.dtype();
-  if (!dtype.is_int() && !dtype.is_uint()) return std::nullopt;
-  std::vector<int64_t> values;
-  for (int64_t i = 0; i < constant->data.size(); ++i) {
-    if (dtype == DataType::Int(64)) {
-      values.push_back(constant->data.Data<int64_t>()[i]);
-    } else {
-      auto value = ElementAsDouble(constant->data, i);
-      if (!value) return std::nullopt;
-      values.push_back(static_cast<int64_t>(*value));
-    }
-  }
-  return values;
+  if (!constant->data.dtype().is_integral()) return std::nullopt;
+  return runtime::ToInt64s(constant->data);
 }
 
 bool ShapesEqual(const Array<PrimExpr>& a, const Array<PrimExpr>& b) {

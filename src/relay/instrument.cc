@@ -5,13 +5,14 @@
 #include <optional>
 #include <random>
 
-#include "treadle/base/half.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/type_infer.h"
+#include "treadle/runtime/scalar.h"
 
 namespace treadle::relay {
 namespace {
 
+using runtime::ElementAsDouble;
 using runtime::NDArray;
 using treadle::transform::PassInfo;
 using treadle::transform::PassInstrument;
@@ -37,51 +38,17 @@ class PassVerifier : public PassInstrument {
   IRModule checked_;
 };
 
-/// Element `i` of a tensor as a double.
-double ElementOf(const NDArray& data, int64_t i) {
-  const DataType dtype = data.dtype();
-  switch (dtype.code()) {
-    case DataType::kFloat:
-      if (dtype.bits() == 64) return data.Data<double>()[i];
-      if (dtype.bits() == 32) return data.Data<float>()[i];
-      if (dtype.bits() == 16) return HalfToFloat(data.Data<uint16_t>()[i]);
-      break;
-    case DataType::kBFloat:
-      return BFloat16ToFloat(data.Data<uint16_t>()[i]);
-    default:
-      if (!dtype.is_integral()) break;
-      if (dtype.bytes() == 1) return dtype.is_int() ? data.Data<int8_t>()[i] : data.Data<uint8_t>()[i];
-      if (dtype.bytes() == 2) return dtype.is_int() ? data.Data<int16_t>()[i] : data.Data<uint16_t>()[i];
-      if (dtype.bytes() == 4) return dtype.is_int() ? data.Data<int32_t>()[i] : data.Data<uint32_t>()[i];
-      return static_cast<double>(data.Data<int64_t>()[i]);
-  }
-  throw DTypeError(StrCat("values of dtype ", dtype, " can't be compared"));
-}
-
 /// A tensor of random values; nothing for types without a rule.
 std::optional<NDArray> RandomTensor(const std::vector<int64_t>& shape, DataType dtype, std::mt19937_64* random) {
+  if (!runtime::IsNumber(dtype)) return std::nullopt;
   NDArray data = NDArray::Empty(shape, dtype);
   std::uniform_real_distribution<double> real(-1, 1);
   std::uniform_int_distribution<int> whole(0, 7);
   for (int64_t i = 0; i < data.size(); ++i) {
-    if (dtype.is_bool()) {
-      data.Data<uint8_t>()[i] = static_cast<uint8_t>(whole(*random) & 1);
-    } else if (dtype == DataType::Float(32)) {
-      data.Data<float>()[i] = static_cast<float>(real(*random));
-    } else if (dtype == DataType::Float(64)) {
-      data.Data<double>()[i] = real(*random);
-    } else if (dtype == DataType::Float(16)) {
-      data.Data<uint16_t>()[i] = FloatToHalf(real(*random));
-    } else if (dtype.is_integral() && dtype.bytes() == 1) {
-      data.Data<uint8_t>()[i] = static_cast<uint8_t>(whole(*random));
-    } else if (dtype.is_integral() && dtype.bytes() == 2) {
-      data.Data<uint16_t>()[i] = static_cast<uint16_t>(whole(*random));
-    } else if (dtype.is_integral() && dtype.bytes() == 4) {
-      data.Data<uint32_t>()[i] = static_cast<uint32_t>(whole(*random));
-    } else if (dtype.is_integral() && dtype.bytes() == 8) {
-      data.Data<uint64_t>()[i] = static_cast<uint64_t>(whole(*random));
+    if (dtype.is_integral()) {
+      runtime::StoreInt64(dtype, data.data_ptr(), i, dtype.is_bool() ? whole(*random) & 1 : whole(*random));
     } else {
-      return std::nullopt;
+      runtime::StoreDouble(dtype, data.data_ptr(), i, real(*random));
     }
   }
   return data;
@@ -185,11 +152,11 @@ std::string DescribeDifference(const NDArray& expected, const NDArray& actual, c
   double largest = 0, worst = -1;
   int64_t place = 0;
   for (int64_t i = 0; i < expected.size(); ++i) {
-    double x = ElementOf(expected, i);
+    double x = ElementAsDouble(expected, i);
     if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
   }
   for (int64_t i = 0; i < expected.size(); ++i) {
-    double x = ElementOf(expected, i), y = ElementOf(actual, i);
+    double x = ElementAsDouble(expected, i), y = ElementAsDouble(actual, i);
     if (x == y || (std::isnan(x) && std::isnan(y))) continue;
     double excess = std::abs(x - y) - options.atol * largest - options.rtol * std::abs(x);
     if (!std::isfinite(excess)) excess = HUGE_VAL;  // NaN or infinity on one side
@@ -199,7 +166,8 @@ std::string DescribeDifference(const NDArray& expected, const NDArray& actual, c
     }
   }
   if (worst <= 0) return "";
-  return StrCat("element ", place, " was ", ElementOf(expected, place), " and is ", ElementOf(actual, place));
+  return StrCat("element ", place, " was ", ElementAsDouble(expected, place), " and is ",
+                ElementAsDouble(actual, place));
 }
 
 }  // namespace treadle::relay

@@ -10,12 +10,12 @@
 #include "driver/lower/lower_te.h"
 #include "targets/stackvm/stackvm.h"
 #include "tir/passes/passes.h"
-#include "treadle/base/half.h"
 #include "treadle/ir/structural.h"
 #include "treadle/ops/attrs/algorithm.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
 #include "treadle/relay/type_infer.h"
+#include "treadle/runtime/scalar.h"
 
 namespace treadle::driver {
 namespace {
@@ -35,21 +35,14 @@ struct OpProgram {
 
 Type TypeOf(const NDArray& tensor) { return TensorType(tensor.shape(), tensor.dtype()); }
 
-/// A number of any real dtype as a double.
+/// A scalar operand of `op` as a double.
 double ScalarValue(const NDArray& tensor, const std::string& op) {
   if (tensor.size() != 1)
     throw ShapeError(StrCat(op, ": a scalar operand has shape ", runtime::ShapeString(tensor.shape())));
-  const void* p = tensor.data_ptr();
-  const DataType t = tensor.dtype();
-  if (t == DataType::Float(64)) return *static_cast<const double*>(p);
-  if (t == DataType::Float(32)) return *static_cast<const float*>(p);
-  if (t == DataType::Float(16)) return HalfToFloat(*static_cast<const uint16_t*>(p));
-  if (t == DataType::BFloat(16)) return BFloat16ToFloat(*static_cast<const uint16_t*>(p));
-  if (t == DataType::Int(64)) return static_cast<double>(*static_cast<const int64_t*>(p));
-  if (t == DataType::Int(32)) return *static_cast<const int32_t*>(p);
-  if (t == DataType::Int(16)) return *static_cast<const int16_t*>(p);
-  if (t == DataType::Int(8)) return *static_cast<const int8_t*>(p);
-  throw DTypeError(StrCat(op, ": no support for operands of dtype ", t));
+  if (!runtime::IsNumber(tensor.dtype())) {
+    throw DTypeError(StrCat(op, ": no support for operands of dtype ", tensor.dtype()));
+  }
+  return runtime::ToDoubles(tensor)[0];
 }
 
 /// The call with its arguments as parameters p0, p1, ...; typed.

@@ -4,11 +4,11 @@
 #include <functional>
 #include <unordered_map>
 
-#include "treadle/base/half.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/implementation.h"
 #include "treadle/relay/expr_functor.h"
+#include "treadle/runtime/scalar.h"
 
 namespace treadle::driver {
 namespace {
@@ -32,36 +32,10 @@ void FlattenTypes(const Type& type, std::vector<TensorType>* out) {
 }
 
 PrimExpr ScalarOf(const runtime::NDArray& data) {
-  DataType dtype = data.dtype();
-  const void* p = data.data_ptr();
-  switch (dtype.code()) {
-    case DataType::kFloat:
-      if (dtype.bits() == 64) return FloatImm(dtype, *static_cast<const double*>(p));
-      if (dtype.bits() == 32) return FloatImm(dtype, *static_cast<const float*>(p));
-      return FloatImm(dtype, HalfToFloat(*static_cast<const uint16_t*>(p)));
-    case DataType::kBFloat:
-      return FloatImm(dtype, BFloat16ToFloat(*static_cast<const uint16_t*>(p)));
-    default:
-      break;
-  }
-  if (!dtype.is_integral()) throw DTypeError(StrCat("scalar constant of dtype ", dtype, " can't be lowered"));
-  int64_t value = 0;
-  bool is_signed = dtype.is_int();
-  switch (dtype.bytes()) {
-    case 1:
-      value = is_signed ? int64_t{*static_cast<const int8_t*>(p)} : int64_t{*static_cast<const uint8_t*>(p)};
-      break;
-    case 2:
-      value = is_signed ? int64_t{*static_cast<const int16_t*>(p)} : int64_t{*static_cast<const uint16_t*>(p)};
-      break;
-    case 4:
-      value = is_signed ? int64_t{*static_cast<const int32_t*>(p)} : int64_t{*static_cast<const uint32_t*>(p)};
-      break;
-    default:
-      value = *static_cast<const int64_t*>(p);
-      break;
-  }
-  return IntImm(dtype, dtype.is_bool() ? (value != 0) : value);
+  const DataType dtype = data.dtype();
+  if (!runtime::IsNumber(dtype)) throw DTypeError(StrCat("scalar constant of dtype ", dtype, " can't be lowered"));
+  if (dtype.is_integral()) return IntImm(dtype, runtime::ElementAsInt64(data, 0));
+  return FloatImm(dtype, runtime::ElementAsDouble(data, 0));
 }
 
 class TensorLowerer : public relay::ExprFunctor<Array<te::Tensor>(const Expr&)> {

@@ -10,6 +10,7 @@
 #include "treadle/ops/attrs/pool.h"
 #include "treadle/ops/attrs/reduce.h"
 #include "treadle/ops/attrs/transform.h"
+#include "treadle/runtime/scalar.h"
 
 namespace treadle::external::dnnl {
 namespace {
@@ -268,7 +269,7 @@ Json MatmulStep(const RegionNode& node) {
 /// The number that a constant of one element is.
 std::optional<double> NumberOf(const RegionNode& node) {
   if (node.kind != RegionNode::kConstant || node.type.size() != 1) return std::nullopt;
-  return static_cast<double>(*node.data.Data<float>());
+  return runtime::ElementAsDouble(node.data, 0);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "treadle/base/half.h"
+#include "treadle/runtime/scalar.h"
 
 namespace treadle::relay {
 namespace {
@@ -23,13 +23,6 @@ constexpr Suffix kSuffixes[] = {
     {"u16", DataType::UInt(16)},    {"u32", DataType::UInt(32)},  {"u64", DataType::UInt(64)},
     {"f32", DataType::Float(32)},
 };
-
-template <typename T>
-T Read(const NDArray& data) {
-  T value;
-  std::memcpy(&value, data.data_ptr(), sizeof(T));
-  return value;
-}
 
 template <typename T>
 NDArray Scalar(T value, DataType dtype) {
@@ -83,17 +76,9 @@ NDArray ScalarSmallFloat(const FloatFormat& format, const std::string& digits, D
   return Scalar(bits, dtype);
 }
 
-std::string IntText(const NDArray& data, DataType dtype) {
-  switch (dtype.bits()) {
-    case 8:
-      return dtype.is_int() ? std::to_string(Read<int8_t>(data)) : std::to_string(Read<uint8_t>(data));
-    case 16:
-      return dtype.is_int() ? std::to_string(Read<int16_t>(data)) : std::to_string(Read<uint16_t>(data));
-    case 32:
-      return dtype.is_int() ? std::to_string(Read<int32_t>(data)) : std::to_string(Read<uint32_t>(data));
-    default:
-      return dtype.is_int() ? std::to_string(Read<int64_t>(data)) : std::to_string(Read<uint64_t>(data));
-  }
+std::string IntText(const NDArray& data) {
+  const int64_t value = runtime::ElementAsInt64(data, 0);
+  return data.dtype().is_int() ? std::to_string(value) : std::to_string(static_cast<uint64_t>(value));
 }
 
 }  // namespace
@@ -114,19 +99,15 @@ std::optional<std::string> LiteralOf(const NDArray& tensor) {
   if (!dtype.is_scalar()) return std::nullopt;
   NDArray data = tensor.device().device_type == kDLCPU ? tensor : tensor.Copy();
   if (dtype.is_bool()) {
-    uint8_t value = Read<uint8_t>(data);
+    const uint8_t value = *data.Data<uint8_t>();
     if (value > 1) return std::nullopt;
     return value != 0 ? "True" : "False";
   }
-  if (dtype == DataType::Int(32)) return IntText(data, dtype);
+  if (dtype == DataType::Int(32)) return IntText(data);
   for (const Suffix& suffix : kSuffixes) {
     if (suffix.dtype != dtype) continue;
-    if (dtype.is_integral()) return IntText(data, dtype) + suffix.text;
-    double value = 0;
-    if (dtype == DataType::Float(64)) value = Read<double>(data);
-    if (dtype == DataType::Float(32)) value = Read<float>(data);
-    if (dtype == DataType::Float(16)) value = DecodeFloat(kFloat16Format, Read<uint16_t>(data));
-    if (dtype == DataType::BFloat(16)) value = DecodeFloat(kBFloat16Format, Read<uint16_t>(data));
+    if (dtype.is_integral()) return IntText(data) + suffix.text;
+    const double value = runtime::ElementAsDouble(data, 0);
     if (std::isnan(value)) {
       for (const char* name : {"nan", "-nan"}) {
         const NDArray usual = ScalarFromText(name, dtype);

@@ -8,8 +8,8 @@
 #include <limits>
 #include <utility>
 
-#include "ir/float_format.h"
 #include "targets/llvm/function_codegen.h"
+#include "treadle/runtime/scalar.h"
 
 namespace treadle::targets {
 
@@ -26,7 +26,7 @@ bool IsSmallFloat(DataType t) {
 }
 
 FloatFormat FormatOf(DataType t) {
-  if (const std::optional<FloatFormat> format = SmallFloatFormat(t)) return *format;
+  if (const std::optional<FloatFormat> format = runtime::SmallFloatFormat(t)) return *format;
   throw DTypeError(StrCat("the llvm backend can't compute with dtype ", t));
 }
 

@@ -7,10 +7,10 @@
 #include <memory>
 #include <utility>
 
-#include "ir/float_format.h"
 #include "targets/stackvm/program.h"
 #include "treadle/runtime/packed_func.h"
 #include "treadle/runtime/registry.h"
+#include "treadle/runtime/scalar.h"
 
 namespace treadle::targets {
 namespace {
@@ -23,7 +23,7 @@ union Register {
 };
 
 FloatFormat FormatOf(DataType t) {
-  if (const std::optional<FloatFormat> format = SmallFloatFormat(t)) return *format;
+  if (const std::optional<FloatFormat> format = runtime::SmallFloatFormat(t)) return *format;
   throw DTypeError(StrCat("the interpreter can't compute with dtype ", t));
 }
 
