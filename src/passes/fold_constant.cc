@@ -6,8 +6,9 @@
 
 #include "passes/pass_util.h"
 #include "treadle/base/checked_math.h"
-#include "treadle/ops/attrs/transform.h"
+#include "treadle/ops/evaluate.h"
 #include "treadle/relay/mac_count.h"
+#include "treadle/runtime/scalar.h"
 
 namespace treadle::relay {
 namespace {
@@ -50,17 +51,6 @@ std::optional<int64_t> StaticBytes(const Type& type) {
   const auto* tensor = type.as<TensorTypeNode>();
   if (tensor == nullptr || !IsStatic(tensor)) return std::nullopt;
   return runtime::TensorBytes(StaticShape(tensor, "constant folding"), tensor->dtype);
-}
-
-Expr IntegersAs(const std::vector<int64_t>& values, const std::vector<int64_t>& shape, DataType dtype) {
-  if (dtype == DataType::Int(64)) return Constant(runtime::NDArray::FromVector(values, shape, dtype));
-  if (dtype != DataType::Int(32)) return Expr();
-  std::vector<int32_t> narrow;
-  for (int64_t value : values) {
-    if (value > INT32_MAX) return Expr();
-    narrow.push_back(static_cast<int32_t>(value));
-  }
-  return Constant(runtime::NDArray::FromVector(narrow, shape, dtype));
 }
 
 class Folder : public ExprMutator {
@@ -113,23 +103,22 @@ class Folder : public ExprMutator {
     Expr rebuilt = ExprMutator::VisitExpr_(op);
     const auto* call = rebuilt.as<CallNode>();
     if (call == nullptr || call->op.as<OpNode>() == nullptr) return rebuilt;
-    Expr folded = FoldShape(op);
+    Expr folded = FoldKnown(op);
     if (!folded.defined()) folded = FoldCall(op, call);
     return folded.defined() ? folded : rebuilt;
   }
 
  private:
-  /// shape_of and ndarray_size of a static type, whatever the operand.
-  static Expr FoldShape(const CallNode* call) {
+  /// Small integers that are known although operands aren't: shapes of static types, and what is computed with what is
+  /// known of shapes.
+  Expr FoldKnown(const CallNode* call) {
+    const auto known = known_.Integers(GetRef<Expr>(call));
+    if (!known) return Expr();
     const std::string& name = OpName(call);
-    bool shape_of = name == "shape_of" || name == "vm.shape_of";
-    if (!shape_of && name != "ndarray_size") return Expr();
-    const auto* type = call->args[0]->type_as<TensorTypeNode>();
-    const auto* result = call->type_as<TensorTypeNode>();
-    if (type == nullptr || result == nullptr || !IsStatic(type)) return Expr();
-    std::vector<int64_t> shape = StaticShape(type, name);
-    if (!shape_of) return IntegersAs({NumElements(shape)}, {}, result->dtype);
-    return IntegersAs(shape, {static_cast<int64_t>(shape.size())}, result->dtype);
+    const bool shape = name == "shape_of" || name == "vm.shape_of" || name == "ndarray_size";
+    if (!shape && effects_.MayHaveEffect(GetRef<Expr>(call))) return Expr();
+    const auto* type = call->type_as<TensorTypeNode>();
+    return Constant(runtime::FromInt64s(*known, StaticShape(type, name), type->dtype), call->span);
   }
 
   Expr FoldCall(const CallNode* pre, const CallNode* call) {
@@ -179,6 +168,7 @@ class Folder : public ExprMutator {
 
   std::unordered_map<const Object*, Expr> values_;
   EffectFinder effects_;
+  ops::KnownValues known_;
   int64_t total_bytes_ = 0;
   double total_macs_ = 0;
 };

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/evaluate/constant_evaluator.h"
 
-#include <algorithm>
-#include <cctype>
-#include <cstring>
-#include <functional>
-#include <map>
-
 #include "driver/evaluate/op_evaluator.h"
-#include "treadle/base/checked_math.h"
-#include "treadle/ops/attrs/nn.h"
-#include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
+#include "treadle/ops/evaluate.h"
 #include "treadle/relay/expr_functor.h"
 
 namespace treadle::driver {
@@ -22,215 +14,6 @@ using relay::Constant;
 using relay::ConstantNode;
 using relay::Expr;
 using runtime::NDArray;
-using Shape = std::vector<int64_t>;
-
-Shape RowMajorStrides(const Shape& shape) {
-  Shape strides(shape.size(), 1);
-  for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
-  return strides;
-}
-
-/// out[i0, i1, ..] = in[offset + sum(i * stride)], element size `bytes`.
-void StridedCopy(const char* in, char* out, const Shape& shape, const Shape& strides, size_t bytes) {
-  if (NumElements(shape) == 0) return;
-  if (shape.empty()) {
-    std::memcpy(out, in, bytes);
-    return;
-  }
-  size_t rank = shape.size();
-  Shape index(rank, 0);
-  const int64_t inner = shape[rank - 1], inner_stride = strides[rank - 1];
-  int64_t offset = 0;
-  while (true) {
-    const char* from = in + offset * static_cast<int64_t>(bytes);
-    if (inner_stride == 1) {
-      std::memcpy(out, from, static_cast<size_t>(inner) * bytes);
-    } else if (bytes == 4) {
-      for (int64_t i = 0; i < inner; ++i) std::memcpy(out + i * 4, from + i * inner_stride * 4, 4);
-    } else {
-      for (int64_t i = 0; i < inner; ++i) {
-        std::memcpy(out + i * static_cast<int64_t>(bytes), from + i * inner_stride * static_cast<int64_t>(bytes),
-                    bytes);
-      }
-    }
-    out += inner * static_cast<int64_t>(bytes);
-    size_t axis = rank - 1;
-    while (axis-- > 0) {
-      offset += strides[axis];
-      if (++index[axis] < shape[axis]) break;
-      offset -= strides[axis] * shape[axis];
-      index[axis] = 0;
-    }
-    if (axis == static_cast<size_t>(-1)) return;
-  }
-}
-
-NDArray CopyWithStrides(const NDArray& data, const Shape& shape, const Shape& strides) {
-  NDArray out = NDArray::Empty(shape, data.dtype());
-  StridedCopy(data.Data<char>(), out.Data<char>(), shape, strides,
-              static_cast<size_t>(runtime::ElementBytes(data.dtype())));
-  return out;
-}
-
-/// Layouts like OIHW -> OIHW16i16o of data in a layout without split dimensions, extents dividing.
-std::optional<NDArray> TransformLayout(const CallNode* call, const NDArray& data, const Shape& out_shape) {
-  const auto* attrs = call->attrs_as<ops::LayoutTransformAttrs>();
-  if (attrs->src_layout.size() != data.shape().size()) return std::nullopt;
-  std::map<char, int64_t> stride;
-  Shape in_strides = RowMajorStrides(data.shape());
-  for (size_t i = 0; i < attrs->src_layout.size(); ++i) {
-    if (!std::isupper(static_cast<unsigned char>(attrs->src_layout[i]))) return std::nullopt;
-    stride[attrs->src_layout[i]] = in_strides[i];
-  }
-  std::map<char, int64_t> factor;
-  std::vector<char> axes;
-  int64_t number = 0;
-  for (char c : attrs->dst_layout) {
-    if (std::isdigit(static_cast<unsigned char>(c))) {
-      number = number * 10 + (c - '0');
-      continue;
-    }
-    axes.push_back(c);
-    if (std::islower(static_cast<unsigned char>(c))) factor[static_cast<char>(std::toupper(c))] = number;
-    number = 0;
-  }
-  if (axes.size() != out_shape.size()) return std::nullopt;
-  Shape strides;
-  for (char c : axes) {
-    char whole = static_cast<char>(std::toupper(c));
-    if (stride.count(whole) == 0) return std::nullopt;
-    strides.push_back(stride[whole] * (c == whole && factor.count(whole) ? factor[whole] : 1));
-  }
-  // A padded transform has more elements than its input.
-  if (NumElements(out_shape) != NumElements(data.shape())) return std::nullopt;
-  return CopyWithStrides(data, out_shape, strides);
-}
-
-std::optional<NDArray> Transpose(const CallNode* call, const NDArray& data, const Shape& out_shape) {
-  const auto* attrs = call->attrs_as<ops::TransposeAttrs>();
-  Shape in_strides = RowMajorStrides(data.shape()), strides;
-  size_t rank = data.shape().size();
-  if (!attrs->axes) {
-    strides.assign(in_strides.rbegin(), in_strides.rend());
-  } else {
-    for (int64_t axis : *attrs->axes)
-      strides.push_back(in_strides.at(static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis)));
-  }
-  return CopyWithStrides(data, out_shape, strides);
-}
-
-/// NumPy broadcasting of two float32 tensors, row by row.
-template <typename F>
-std::optional<NDArray> Broadcast(const NDArray& a, const NDArray& b, const Shape& shape, F f) {
-  if (a.dtype() != DataType::Float(32) || b.dtype() != DataType::Float(32)) return std::nullopt;
-  NDArray out = NDArray::Empty(shape, DataType::Float(32));
-  if (NumElements(shape) == 0) return out;
-  const size_t rank = shape.size();
-  auto strides_of = [&](const NDArray& x) {
-    Shape own = RowMajorStrides(x.shape()), strides(rank, 0);
-    for (size_t i = 0; i < own.size(); ++i) strides[rank - own.size() + i] = x.shape()[i] == 1 ? 0 : own[i];
-    return strides;
-  };
-  const Shape s = strides_of(a), t = strides_of(b);
-  // The trailing dimensions along which each operand either runs on or stands still form one row.
-  size_t outer = rank;
-  int64_t row = 1;
-  bool runs_a = false, runs_b = false;
-  while (outer > 0) {
-    const bool wide = shape[outer - 1] > 1, next_a = s[outer - 1] != 0, next_b = t[outer - 1] != 0;
-    if (wide && row > 1 && (next_a != runs_a || next_b != runs_b)) break;
-    if (wide) {
-      runs_a = next_a;
-      runs_b = next_b;
-    }
-    row *= shape[--outer];
-  }
-  Shape index(outer, 0);
-  int64_t x = 0, y = 0;
-  float* z = out.Data<float>();
-  while (true) {
-    const float* u = a.Data<float>() + x;
-    const float* v = b.Data<float>() + y;
-    if (runs_a && runs_b) {
-      for (int64_t i = 0; i < row; ++i) z[i] = f(u[i], v[i]);
-    } else if (runs_a) {
-      for (int64_t i = 0; i < row; ++i) z[i] = f(u[i], *v);
-    } else if (runs_b) {
-      for (int64_t i = 0; i < row; ++i) z[i] = f(*u, v[i]);
-    } else {
-      std::fill(z, z + row, f(*u, *v));
-    }
-    z += row;
-    size_t axis = outer;
-    while (axis-- > 0) {
-      x += s[axis];
-      y += t[axis];
-      if (++index[axis] < shape[axis]) break;
-      x -= s[axis] * shape[axis];
-      y -= t[axis] * shape[axis];
-      index[axis] = 0;
-    }
-    if (axis == static_cast<size_t>(-1)) return out;
-  }
-}
-
-/// Padding behind the data, where the value is known: one copy per row.
-std::optional<NDArray> Pad(const CallNode* call, const NDArray& data, const NDArray& value, const Shape& shape) {
-  const auto* attrs = call->attrs_as<ops::PadAttrs>();
-  const size_t rank = shape.size(), bytes = static_cast<size_t>(runtime::ElementBytes(data.dtype()));
-  if (attrs->pad_mode != "constant" || attrs->pad_width.size() != rank || value.size() != 1 ||
-      value.dtype() != data.dtype() || rank == 0) {
-    return std::nullopt;
-  }
-  const Shape& from = data.shape();
-  Shape before(rank, 0);
-  for (size_t i = 0; i < rank; ++i) {
-    const auto* width = attrs->pad_width[i][0].as<IntImmNode>();
-    if (width == nullptr || width->value < 0 || shape[i] < from[i] + width->value) return std::nullopt;
-    before[i] = width->value;
-  }
-  NDArray out = CopyWithStrides(value, shape, Shape(rank, 0));
-  if (data.size() == 0) return out;
-  const Shape strides = RowMajorStrides(shape);
-  const size_t row = static_cast<size_t>(from[rank - 1]) * bytes;
-  const char* source = data.Data<char>();
-  Shape index(rank, 0);
-  while (true) {
-    int64_t offset = before[rank - 1];
-    for (size_t i = 0; i + 1 < rank; ++i) offset += (index[i] + before[i]) * strides[i];
-    std::memcpy(out.Data<char>() + static_cast<size_t>(offset) * bytes, source, row);
-    source += row;
-    size_t axis = rank - 1;
-    while (axis-- > 0) {
-      if (++index[axis] < from[axis]) break;
-      index[axis] = 0;
-    }
-    if (axis == static_cast<size_t>(-1)) return out;
-  }
-}
-
-/// Results for which no kernel is needed.
-std::optional<NDArray> EvaluateDirectly(const CallNode* call, const std::vector<NDArray>& args, const Shape& shape,
-                                        DataType dtype) {
-  const std::string& name = call->op.as<OpNode>()->name;
-  for (const NDArray& arg : args) {
-    if (!arg.IsCompact()) return std::nullopt;
-  }
-  if (args.size() == 1 && args[0].dtype() == dtype) {
-    if (Downcast<Op>(call->op).GetAttr(kReshapeOp, false)) return args[0].CreateView(shape, dtype);
-    if (name == "layout_transform") return TransformLayout(call, args[0], shape);
-    if (name == "transpose") return Transpose(call, args[0], shape);
-    if (name == "full") return CopyWithStrides(args[0], shape, Shape(shape.size(), 0));
-  }
-  if (name == "nn.pad" && args.size() == 2 && args[0].dtype() == dtype) return Pad(call, args[0], args[1], shape);
-  if (args.size() == 2 && dtype == DataType::Float(32)) {
-    if (name == "add") return Broadcast(args[0], args[1], shape, [](float x, float y) { return x + y; });
-    if (name == "subtract") return Broadcast(args[0], args[1], shape, [](float x, float y) { return x - y; });
-    if (name == "multiply") return Broadcast(args[0], args[1], shape, [](float x, float y) { return x * y; });
-    if (name == "divide") return Broadcast(args[0], args[1], shape, [](float x, float y) { return x / y; });
-  }
-  return std::nullopt;
-}
 
 }  // namespace
 
@@ -266,7 +49,7 @@ Expr EvaluateConstant(const Expr& expr) {
     if (runtime::TensorBytes(StaticShape(type, op->name), type->dtype) > kMaxFoldedBytes) return Expr();
   }
   if (types.size() == 1) {
-    auto direct = EvaluateDirectly(call, args, StaticShape(types[0], op->name), types[0]->dtype);
+    auto direct = ops::EvaluateInBulk(op, args, call->attrs, types[0]);
     if (direct) return Constant(*direct, call->span);
   }
   if (!HasComputeRule(op)) return Expr();

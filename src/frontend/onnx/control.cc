@@ -5,7 +5,6 @@
 
 #include "frontend/onnx/loop.h"
 #include "frontend/onnx/rules.h"
-#include "frontend/onnx/shape_values.h"
 #include "treadle/ir/structural.h"
 
 namespace treadle::onnx {
@@ -17,8 +16,8 @@ using Ints = std::vector<int64_t>;
 /// Trips of a loop that is unrolled: longer ones are run as loops.
 constexpr int64_t kMaxUnrolled = 32;
 
-std::optional<bool> KnownBool(const Expr& expr) {
-  auto known = KnownElements(expr);
+std::optional<bool> KnownBool(NodeImport& n, const Expr& expr) {
+  auto known = n.KnownElements(expr);
   if (!known || known->size() != 1 || !TypeOf(expr)->dtype.is_bool()) return std::nullopt;
   return (*known)[0] != 0;
 }
@@ -28,7 +27,7 @@ std::vector<Expr> ImportIf(NodeImport& n) {
   n.Find("else_branch");
   Expr condition = n.In(0);
   if (TypeOf(condition)->dtype != DataType::Bool()) n.Invalid("the condition isn't bool");
-  if (auto known = KnownBool(condition)) return n.Subgraph(*known ? "then_branch" : "else_branch", {});
+  if (auto known = KnownBool(n, condition)) return n.Subgraph(*known ? "then_branch" : "else_branch", {});
   return ImportBranch(n, condition);
 }
 
@@ -43,12 +42,12 @@ Expr Stack(NodeImport& n, const std::vector<Expr>& values, int axis) {
 std::optional<std::vector<Expr>> Unroll(NodeImport& n, const Graph& body) {
   int64_t trips = INT64_MAX;
   if (n.Has(0)) {
-    auto known = KnownElements(n.In(0));
+    auto known = n.KnownElements(n.In(0));
     if (!known || known->size() != 1) return std::nullopt;
     trips = (*known)[0];
   }
   std::optional<bool> go_on = true;
-  if (n.Has(1)) go_on = KnownBool(n.In(1));
+  if (n.Has(1)) go_on = KnownBool(n, n.In(1));
   if (!go_on || (trips > kMaxUnrolled && !n.Has(1))) return std::nullopt;
   std::vector<Expr> carried;
   for (size_t i = 2; i < n.num_inputs(); ++i) carried.push_back(n.In(i));
@@ -61,7 +60,7 @@ std::optional<std::vector<Expr>> Unroll(NodeImport& n, const Graph& body) {
                              n.Const(ArrayOf(Ints{1}, Ints{}, DataType::Bool()))};
     inputs.insert(inputs.end(), carried.begin(), carried.end());
     std::vector<Expr> outputs = n.Subgraph("body", inputs);
-    go_on = KnownBool(outputs[0]);
+    go_on = KnownBool(n, outputs[0]);
     if (!go_on) return std::nullopt;
     std::copy(outputs.begin() + 1, outputs.begin() + 1 + static_cast<std::ptrdiff_t>(carried.size()), carried.begin());
     for (size_t i = 0; i < scans; ++i) scanned[i].push_back(outputs[1 + carried.size() + i]);

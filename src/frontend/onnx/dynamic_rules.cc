@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "frontend/onnx/checked_values.h"
-#include "frontend/onnx/shape_values.h"
 #include "treadle/ir/structural.h"
 
 namespace treadle::onnx {
@@ -67,7 +66,7 @@ Expr ImportDynamicReshape(NodeImport& n) {
   Expr x = n.In(0), shape = n.In(1);
   bool allow_zero = n.Flag("allowzero", false);
   int64_t length = ListLength(n, 1, "shape");
-  auto elements = ShapeElements(shape);
+  auto elements = n.ShapeElements(shape);
   const Array<PrimExpr>& from = TypeOf(x)->shape;
   Ints codes;
   int unknown = 0;
@@ -152,7 +151,7 @@ Expr ImportDynamicSlice(NodeImport& n) {
     for (int64_t i = 0; i < length; ++i) axes.push_back(i);
   }
   if (static_cast<int64_t>(axes.size()) != length) n.Invalid("'axes' has another length than 'starts'");
-  if (auto known = KnownElements(steps)) {
+  if (auto known = n.KnownElements(steps)) {
     if (std::count(known->begin(), known->end(), 0) != 0) n.Invalid("a step is 0");
   } else {
     steps = CheckedValues(n, steps, "not_zero", IntScalar(n, 0), "step");
@@ -165,7 +164,7 @@ Expr ImportDynamicSlice(NodeImport& n) {
 /// Both the operand and the shape are broadcast: where the shape says 1, the operand's size stays.
 Expr ImportDynamicExpand(NodeImport& n) {
   Expr x = n.In(0), shape = n.Cast(n.In(1), kInt64);
-  auto elements = ShapeElements(shape);
+  auto elements = n.ShapeElements(shape);
   const Array<PrimExpr>& own = TypeOf(x)->shape;
   const int64_t length = ListLength(n, 1, "shape"), rank = n.Rank(0), out_rank = std::max(length, rank);
   auto with_ones = [&](const Expr& sizes, int64_t count) {
@@ -259,7 +258,7 @@ Expr ImportDynamicRange(NodeImport& n) {
   DataType dtype = n.DType(0);
   Expr start = ScalarOf(n, n.In(0)), limit = ScalarOf(n, n.In(1)), delta = ScalarOf(n, n.In(2));
   Expr span = n.Call("subtract", {limit, start}), count;
-  auto step = dtype.is_integral() ? KnownElements(delta) : std::nullopt;
+  auto step = dtype.is_integral() ? n.KnownElements(delta) : std::nullopt;
   if (step && (*step)[0] == 0) n.Invalid("'delta' is 0");
   if (dtype.is_integral() && !step) delta = CheckedValues(n, delta, "not_zero", IntScalar(n, 0), "delta");
   if (step && (*step)[0] == 1) {

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontend/onnx/expr_builder.h"
 
-#include <cmath>
-#include <cstring>
-
-#include "frontend/onnx/fold.h"
 #include "frontend/onnx/node_import.h"
-#include "frontend/onnx/shape_values.h"
 #include "treadle/base/error.h"
-#include "treadle/base/half.h"
+#include "treadle/runtime/scalar.h"
 
 namespace treadle::onnx {
 namespace {
@@ -158,79 +153,6 @@ struct FieldSetter {
   }
 };
 
-double LoadDouble(const NDArray& array, int64_t i) {
-  DataType t = array.dtype();
-  if (t.is_float8()) throw UnsupportedNode(StrCat("constants of type ", t, " aren't supported here"));
-  const void* data = array.data_ptr();
-  switch (t.bits()) {
-    case 1:
-      return static_cast<const uint8_t*>(data)[i] != 0;
-    case 8:
-      if (t.is_int()) return static_cast<const int8_t*>(data)[i];
-      return static_cast<const uint8_t*>(data)[i];
-    case 16:
-      if (t.is_float()) return HalfToFloat(static_cast<const uint16_t*>(data)[i]);
-      if (t.is_bfloat16()) return BFloat16ToFloat(static_cast<const uint16_t*>(data)[i]);
-      return t.is_int() ? static_cast<const int16_t*>(data)[i] : static_cast<const uint16_t*>(data)[i];
-    case 32:
-      if (t.is_float()) return static_cast<const float*>(data)[i];
-      return t.is_int() ? static_cast<const int32_t*>(data)[i]
-                        : static_cast<double>(static_cast<const uint32_t*>(data)[i]);
-    default:
-      if (t.is_float()) return static_cast<const double*>(data)[i];
-      return t.is_int() ? static_cast<double>(static_cast<const int64_t*>(data)[i])
-                        : static_cast<double>(static_cast<const uint64_t*>(data)[i]);
-  }
-}
-
-int64_t LoadInt(const NDArray& array, int64_t i) {
-  DataType t = array.dtype();
-  const void* data = array.data_ptr();
-  switch (t.bits()) {
-    case 1:
-      return static_cast<const uint8_t*>(data)[i] != 0 ? 1 : 0;
-    case 8:
-      return t.is_int() ? static_cast<const int8_t*>(data)[i] : static_cast<const uint8_t*>(data)[i];
-    case 16:
-      return t.is_int() ? static_cast<const int16_t*>(data)[i] : static_cast<const uint16_t*>(data)[i];
-    case 32:
-      return t.is_int() ? static_cast<const int32_t*>(data)[i]
-                        : static_cast<int64_t>(static_cast<const uint32_t*>(data)[i]);
-    default:
-      return static_cast<const int64_t*>(data)[i];  // uint64: the same bits
-  }
-}
-
-template <typename From>
-void StoreInto(const NDArray& array, int64_t i, From value) {
-  DataType t = array.dtype();
-  void* data = array.data_ptr();
-  if (t.is_bool()) {
-    static_cast<uint8_t*>(data)[i] = value != 0 ? 1 : 0;
-  } else if (t.is_integral()) {
-    auto bits = static_cast<uint64_t>(static_cast<int64_t>(value));
-    std::memcpy(static_cast<char*>(data) + i * t.bytes(), &bits, static_cast<size_t>(t.bytes()));
-  } else if (t.is_float16()) {
-    static_cast<uint16_t*>(data)[i] = FloatToHalf(static_cast<double>(value));
-  } else if (t.is_bfloat16()) {
-    static_cast<uint16_t*>(data)[i] = FloatToBFloat16(static_cast<double>(value));
-  } else if (t == DataType::Float(32)) {
-    static_cast<float*>(data)[i] = static_cast<float>(value);
-  } else if (t == DataType::Float(64)) {
-    static_cast<double*>(data)[i] = static_cast<double>(value);
-  } else {
-    throw UnsupportedNode(StrCat("constants of type ", t, " aren't supported here"));
-  }
-}
-
-template <typename T>
-NDArray StoreAll(const std::vector<T>& values, const std::vector<int64_t>& shape, DataType dtype) {
-  NDArray array = NDArray::Empty(shape, dtype);
-  TREADLE_ICHECK(array.size() == static_cast<int64_t>(values.size())) << "values of another shape";
-  for (size_t i = 0; i < values.size(); ++i) StoreInto(array, static_cast<int64_t>(i), values[i]);
-  return array;
-}
-
 }  // namespace
 
 Attrs MakeAttrsByName(const TypeInfo* type, const std::string& op_name, const AttrList& fields) {
@@ -264,22 +186,16 @@ const NDArrayNode* KnownValue(const Expr& expr) {
 
 std::vector<int64_t> IntsOf(const NDArray& array) {
   TREADLE_ICHECK(array.dtype().is_integral()) << "integers of a " << array.dtype() << " tensor";
-  std::vector<int64_t> values(static_cast<size_t>(array.size()));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = LoadInt(array, static_cast<int64_t>(i));
-  return values;
+  return runtime::ToInt64s(array);
 }
 
-std::vector<double> DoublesOf(const NDArray& array) {
-  std::vector<double> values(static_cast<size_t>(array.size()));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = LoadDouble(array, static_cast<int64_t>(i));
-  return values;
-}
+std::vector<double> DoublesOf(const NDArray& array) { return runtime::ToDoubles(array); }
 
 NDArray ArrayOf(const std::vector<int64_t>& values, const std::vector<int64_t>& shape, DataType dtype) {
-  return StoreAll(values, shape, dtype);
+  return runtime::FromInt64s(values, shape, dtype);
 }
 NDArray ArrayOf(const std::vector<double>& values, const std::vector<int64_t>& shape, DataType dtype) {
-  return StoreAll(values, shape, dtype);
+  return runtime::FromDoubles(values, shape, dtype);
 }
 
 relay::Var MakeVar(const std::string& name, const Type& type, const Span& span) {
@@ -296,7 +212,7 @@ Expr ExprBuilder::Call(const char* op_name, const Array<Expr>& args, const AttrL
   if (!op.defined()) throw UnsupportedNode(StrCat("needs the graph operator ", op_name, ", which doesn't exist"));
   Attrs attrs = MakeAttrsByName(op->attrs_type, op_name, attr_list);
   Type type = InferCallType(op, args, attrs);
-  if (auto folded = FoldCall(op, args, attrs, type)) return MakeConstant(*folded, span_);
+  if (auto value = ops::EvaluateCall(op, args, attrs, type)) return MakeConstant(*value, span_);
   Expr call = WithType(relay::Call(op, args, attrs, {}, span_), type);
   // What is made of a shape may be known although the shape is only in part.
   if (auto known = KnownElements(call)) {
@@ -304,6 +220,15 @@ Expr ExprBuilder::Call(const char* op_name, const Array<Expr>& args, const AttrL
     return MakeConstant(ArrayOf(*known, treadle::StaticShape(tensor, "value"), tensor->dtype), span_);
   }
   return call;
+}
+
+std::optional<std::vector<PrimExpr>> ExprBuilder::ShapeElements(const Expr& x) {
+  if (known_ != nullptr) return known_->Elements(x);
+  return ops::KnownValues().Elements(x);
+}
+std::optional<std::vector<int64_t>> ExprBuilder::KnownElements(const Expr& x) {
+  if (known_ != nullptr) return known_->Integers(x);
+  return ops::KnownValues().Integers(x);
 }
 
 Expr ExprBuilder::Item(const Expr& tuple, int index) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "treadle/ir/span.h"
+#include "treadle/ops/evaluate.h"
 #include "treadle/relay/expr.h"
 
 namespace treadle::onnx {
@@ -41,7 +42,8 @@ NDArray ArrayOf(const std::vector<double>& values, const std::vector<int64_t>& s
 
 class ExprBuilder {
  public:
-  explicit ExprBuilder(Span span) : span_(std::move(span)) {}
+  /// `known`: what the import knows of small integers so far (null: nothing is kept between questions).
+  explicit ExprBuilder(Span span, ops::KnownValues* known = nullptr) : span_(std::move(span)), known_(known) {}
   virtual ~ExprBuilder() = default;
 
   /// A call of an operator. Throws ShapeError or DTypeError when its operands don't fit.
@@ -66,10 +68,15 @@ class ExprBuilder {
                   const relay::Expr& value, const std::string& mode);
   relay::Expr Slice(const relay::Expr& x, int axis, int64_t begin, int64_t end);
 
+  /// What is known of a small integer or bool tensor (of rank 0 or 1), as KnownValues has it.
+  std::optional<std::vector<PrimExpr>> ShapeElements(const relay::Expr& x);
+  std::optional<std::vector<int64_t>> KnownElements(const relay::Expr& x);
+
   const Span& span() const { return span_; }
 
  private:
   Span span_;
+  ops::KnownValues* known_;
 };
 
 /// A function parameter or other variable with its type.

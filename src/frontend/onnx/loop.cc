@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "frontend/onnx/shape_values.h"
 #include "treadle/ir/structural.h"
 
 namespace treadle::onnx {

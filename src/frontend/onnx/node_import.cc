@@ -11,7 +11,7 @@ using relay::Expr;
 
 NodeImport::NodeImport(const Node& node, int version, int64_t opset, std::vector<NodeInput*> inputs,
                        SubgraphImporter* subgraphs)
-    : ExprBuilder(Span(node.DisplayName())),
+    : ExprBuilder(Span(node.DisplayName()), subgraphs == nullptr ? nullptr : subgraphs->known_values()),
       node_(node),
       version_(version),
       opset_(opset),

@@ -44,6 +44,8 @@ class NodeInput {
 class SubgraphImporter {
  public:
   virtual ~SubgraphImporter() = default;
+  /// Of the whole import.
+  ops::KnownValues* known_values() { return &known_values_; }
   /// The graph's outputs, with its inputs bound to `inputs`. Values of the surrounding graphs are in scope.
   virtual std::vector<relay::Expr> ImportSubgraph(const Graph& graph, const std::vector<relay::Expr>& inputs) = 0;
   /// What is imported from here on belongs to a new global function: values of outside become parameters of it.
@@ -51,6 +53,9 @@ class SubgraphImporter {
   /// Ends the function that was opened last: its parameters for values of outside, and those values.
   virtual std::vector<std::pair<relay::Var, relay::Expr>> CloseFunction() = 0;
   virtual void DefineFunction(const GlobalVar& var, const relay::Function& function) = 0;
+
+ private:
+  ops::KnownValues known_values_;
 };
 
 class NodeImport : public ExprBuilder {

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "treadle/ops/evaluate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ops/op_test_util.h"
+#include "treadle/ops/attrs/transform.h"
+#include "treadle/relay/expr_functor.h"
+#include "treadle/relay/type_infer.h"
+#include "treadle/runtime/scalar.h"
+#include "treadle/tir/text.h"
+
+namespace treadle::ops {
+namespace {
+
+using relay::Expr;
+
+relay::Constant Ints(const std::vector<int64_t>& values, DataType dtype = DataType::Int(64)) {
+  return relay::Constant(runtime::FromInt64s(values, {static_cast<int64_t>(values.size())}, dtype));
+}
+relay::Constant Reals(const std::vector<double>& values, DataType dtype = DataType::Float(32)) {
+  return relay::Constant(runtime::FromDoubles(values, {static_cast<int64_t>(values.size())}, dtype));
+}
+
+/// `body` typed, over its free variables.
+Expr Typed(const Expr& body) {
+  RegisterAllOps();
+  return relay::InferType(relay::Function(relay::FreeVars(body), body)).as<relay::FunctionNode>()->body;
+}
+
+std::optional<NDArray> Evaluate(const Expr& expr) {
+  const Expr typed = Typed(expr);
+  const auto* call = typed.as<relay::CallNode>();
+  return EvaluateCall(Downcast<Op>(call->op), call->args, call->attrs, call->checked_type());
+}
+
+std::vector<double> Numbers(const Expr& expr) {
+  const auto result = Evaluate(expr);
+  if (!result) return {-12345};
+  return runtime::ToDoubles(*result);
+}
+
+using Numbers_ = std::vector<double>;
+
+TEST(EvaluateCall, ArithmeticIsThatOfTheElementType) {
+  EXPECT_EQ(Numbers(CallOp("add", {Ints({250, 3}, DataType::UInt(8)), Ints({10, 4}, DataType::UInt(8))})),
+            (Numbers_{4, 7}));
+  EXPECT_EQ(Numbers(CallOp("add", {Reals({1}, DataType::BFloat(16)), Reals({0.001}, DataType::BFloat(16))})),
+            (Numbers_{1}));
+  EXPECT_EQ(Numbers(CallOp("floor_divide", {Ints({-7, 7}), Ints({2, -2})})), (Numbers_{-4, -4}));
+  EXPECT_EQ(Numbers(CallOp("divide", {Ints({-7, 7}), Ints({2, -2})})), (Numbers_{-3, -3}));
+  EXPECT_EQ(Numbers(CallOp("less", {Ints({-1}, DataType::UInt(64)), Ints({1}, DataType::UInt(64))})), (Numbers_{0}));
+  EXPECT_EQ(Numbers(MakeCast(Reals({3e9, -1.9, std::nan("")}), DataType::Int(32))), (Numbers_{2147483647, -1, 0}));
+  EXPECT_EQ(Numbers(CallOp("round", {Reals({0.5, 1.5, -2.5})})), (Numbers_{0, 2, -2}));
+}
+
+TEST(EvaluateCall, ElementsMove) {
+  const Expr matrix = Typed(MakeReshape(Ints({1, 2, 3, 4, 5, 6}), std::vector<int64_t>{2, 3}));
+  const relay::Constant x(*Evaluate(matrix));
+  EXPECT_EQ(Numbers(MakeTranspose(x, {1, 0})), (Numbers_{1, 4, 2, 5, 3, 6}));
+  EXPECT_EQ(Numbers(MakeConcatenate({x, x}, 1)), (Numbers_{1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6}));
+  EXPECT_EQ(Numbers(MakeTake(x, Ints({-1, 0}), 1, "fast")).size(), 4u);
+  EXPECT_EQ(Numbers(MakeStridedSlice(x, {0, 0}, {2, 3}, {1, 2})), (Numbers_{1, 3, 4, 6}));
+  EXPECT_EQ(Numbers(CallOp("where", {Ints({1, 0, 1}, DataType::Bool()), x, Ints({9, 9, 9})})),
+            (Numbers_{1, 9, 3, 4, 9, 6}));
+}
+
+TEST(EvaluateCall, ReductionsOfOneAndOfSeveralResults) {
+  const relay::Constant x = Ints({4, 9, 2, 9});
+  EXPECT_EQ(Numbers(MakeReduce("sum", x, std::nullopt)), (Numbers_{24}));
+  EXPECT_EQ(Numbers(MakeReduce("max", x, std::nullopt)), (Numbers_{9}));
+  EXPECT_EQ(Numbers(CallOp("argmax", {x})), (Numbers_{1}));
+}
+
+TEST(EvaluateCall, WhatDiffersBetweenMachinesIsLeftToThem) {
+  EXPECT_FALSE(Evaluate(CallOp("exp", {Reals({1})})));
+  EXPECT_FALSE(Evaluate(CallOp("sin", {Reals({1})})));
+  EXPECT_FALSE(Evaluate(CallOp("divide", {Ints({1}), Ints({0})})));
+}
+
+TEST(EvaluateCall, LargeTensorsAreLeftToPrograms) {
+  EXPECT_FALSE(Evaluate(CallOp("maximum", {Reals(std::vector<double>(5000, 1)), Reals({2})})));
+}
+
+TEST(EvaluateInBulk, MovesAndArithmeticOfAnySize) {
+  const relay::Constant ones = Reals(std::vector<double>(6000, 1)), two = Reals({2});
+  const TensorType type(std::vector<int64_t>{6000}, DataType::Float(32));
+  auto sum = EvaluateInBulk(Op::Get("add"), {ones->data, two->data}, Attrs(), type.get());
+  ASSERT_TRUE(sum);
+  EXPECT_EQ(runtime::ElementAsDouble(*sum, 5999), 3);
+  const NDArray weight = runtime::FromInt64s({0, 1, 2, 3, 4, 5, 6, 7}, {4, 2}, DataType::Int(8));
+  const TensorType blocked(std::vector<int64_t>{2, 2, 2}, DataType::Int(8));
+  auto moved = EvaluateInBulk(Op::Get("layout_transform"), {weight}, MakeAttrs<LayoutTransformAttrs>([](auto& a) {
+                                a.src_layout = "OI";
+                                a.dst_layout = "OI2o";
+                              }),
+                              blocked.get());
+  ASSERT_TRUE(moved);
+  EXPECT_EQ(runtime::ToInt64s(*moved), (std::vector<int64_t>{0, 2, 1, 3, 4, 6, 5, 7}));
+}
+
+/// An image whose height and width are known when the program runs.
+struct Image {
+  tir::Var height{"h", DataType::Int(64)}, width{"w", DataType::Int(64)};
+  relay::Var x{"x", TensorType({PrimExpr(int64_t{1}), PrimExpr(int64_t{3}), height, width}, DataType::Float(32))};
+  Expr shape = CallWith<ShapeOfAttrs>("shape_of", {x}, [](auto& a) { a.dtype = DataType::Int(64); });
+  Expr Dim(int64_t i) const { return MakeTake(shape, Ints({i}), 0); }
+};
+
+std::string Known(const Expr& expr) {
+  KnownValues known;
+  auto elements = known.Elements(Typed(expr));
+  if (!elements) return "none";
+  std::string text;
+  for (const PrimExpr& element : *elements) {
+    text += text.empty() ? "" : ", ";
+    text += element.defined() ? tir::AsText(element, false) : "?";
+  }
+  return text;
+}
+
+TEST(KnownValues, ShapesAreKnownByDimension) {
+  const Image image;
+  EXPECT_EQ(Known(image.shape), "1, 3, h, w");
+  EXPECT_EQ(Known(CallOp("ndarray_size", {image.x})), "h*w*3");
+  EXPECT_EQ(Known(MakeConcatenate({image.Dim(-1), Ints({7})}, 0)), "w, 7");
+}
+
+TEST(KnownValues, ArithmeticOfDimensions) {
+  const Image image;
+  EXPECT_EQ(Known(CallOp("divide", {CallOp("multiply", {image.Dim(2), Ints({2})}), Ints({2})})), "h");
+  EXPECT_EQ(Known(CallOp("divide", {image.Dim(2), Ints({2})})),
+            Known(CallOp("floor_divide", {image.Dim(2), Ints({2})})));
+  EXPECT_EQ(Known(CallOp("subtract", {CallOp("add", {image.Dim(3), Ints({2})}), image.Dim(3)})), "2");
+  // int32 is as good as int64: sizes fit.
+  EXPECT_EQ(Known(MakeCast(CallOp("add", {MakeCast(image.Dim(3), DataType::Int(32)), Ints({1}, DataType::Int(32))}),
+                           DataType::Int(64))),
+            "w + 1");
+}
+
+TEST(KnownValues, ComparisonsAreDecidedWhereTheyCanBe) {
+  const Image image;
+  EXPECT_EQ(Known(CallOp("less", {image.Dim(2), CallOp("add", {image.Dim(2), Ints({1})})})), "1");
+  EXPECT_EQ(Known(CallOp("less", {image.Dim(2), Ints({0})})), "0");
+  EXPECT_EQ(Known(CallOp("less", {image.Dim(2), Ints({5})})), "?");
+  EXPECT_EQ(Known(CallOp("where", {CallOp("equal", {image.Dim(1), Ints({3})}), image.Dim(2), image.Dim(3)})), "h");
+  EXPECT_EQ(Known(CallOp("where", {CallOp("less", {image.Dim(2), Ints({5})}), image.Dim(2), image.Dim(3)})), "?");
+}
+
+TEST(KnownValues, WhatDependsOnDataIsUnknown) {
+  const Image image;
+  const relay::Var data("i", TensorType(std::vector<int64_t>{2}, DataType::Int(64)));
+  EXPECT_EQ(Known(CallOp("add", {data, Ints({1})})), "?, ?");
+  EXPECT_EQ(Known(MakeConcatenate({data, image.Dim(3)}, 0)), "?, ?, w");
+  EXPECT_EQ(Known(image.x), "none");
+}
+
+}  // namespace
+}  // namespace treadle::ops
