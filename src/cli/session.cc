@@ -60,7 +60,6 @@ std::string Names(const std::vector<TensorInfo>& infos) {
   return names;
 }
 
-
 /// A tensor of an input's shape and type. Random floats are normal, integers from 0 to 9, the same in each run.
 NDArray Fill(const TensorInfo& info, const std::string& how, unsigned seed) {
   std::vector<int64_t> shape = info.shape;

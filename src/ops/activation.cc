@@ -2,10 +2,13 @@
 // Activations and the addition of a bias. Others (hard sigmoid, gelu, selu, ...) are compositions of these and of
 // element-wise operators, which fuse.
 #include "ops/families.h"
+#include "ops/gradients.h"
 #include "ops/infer.h"
+#include "ops/layout_rules.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/compute.h"
+#include "treadle/ops/traits.h"
 
 namespace treadle::ops {
 
@@ -73,6 +76,11 @@ void RegisterActivationOps() {
       .SupportLevel(1)
       .Relation(Rule<IdentityInfer>)
       .Set(kOpPattern, OpPatternKind::kElemWise)
+      .Set(kFiniteRule, FiniteRule::kAlways)
+      .Set(kScaleRule, ScaleRule::kPositive)
+      .Set(kGradient, gradient::Times([](const GradientSite& s) {
+             return MakeCast(CallOp("greater", {s.arg(0), gradient::Scalar(s, 0)}), s.type(0)->dtype);
+           }))
       .Set(kCompute, FTECompute(ReluCompute));
   OpRegistration("nn.leaky_relu")
       .Describe("x where positive, else alpha * x.")
@@ -81,6 +89,9 @@ void RegisterActivationOps() {
       .SupportLevel(3)
       .Relation(Rule<LeakyReluInfer>)
       .Set(kOpPattern, OpPatternKind::kElemWise)
+      .Set(kFiniteRule, FiniteRule::kAlways)
+      .Set(kScaleRule, ScaleRule::kPositive)
+      .Set(kGradient, FGradient(gradient::OfLeakyRelu))
       .Set(kCompute, FTECompute(LeakyReluCompute));
   OpRegistration("nn.prelu")
       .Describe("x where positive, else alpha[channel] * x.")
@@ -89,6 +100,8 @@ void RegisterActivationOps() {
       .SupportLevel(3)
       .Relation(Rule<PReluInfer, 1>)
       .Set(kOpPattern, OpPatternKind::kBroadcast)
+      .Set(kFiniteRule, FiniteRule::kAlways)
+      .Set(kGradient, FGradient(gradient::OfPRelu))
       .Set(kCompute, FTECompute(PReluCompute));
   OpRegistration("nn.bias_add")
       .Describe("data + bias, the bias running along one dimension.")
@@ -97,6 +110,9 @@ void RegisterActivationOps() {
       .SupportLevel(1)
       .Relation(Rule<BiasAddInfer, 1>)
       .Set(kOpPattern, OpPatternKind::kBroadcast)
+      .Set(kFiniteRule, FiniteRule::kAlways)
+      .Set(kGradient, FGradient(gradient::OfBiasAdd))
+      .Set(relay::kLayoutRule, relay::FLayoutRule(BiasAddLayoutRule))
       .Set(kCompute, FTECompute(BiasAddCompute));
 }
 

@@ -3,6 +3,7 @@
 #include "treadle/ops/attrs/annotation.h"
 
 #include "ops/families.h"
+#include "ops/gradients.h"
 #include "ops/infer.h"
 #include "treadle/ops/compute.h"
 
@@ -31,7 +32,8 @@ OpRegistration Annotation(const char* name, const char* text) {
 }  // namespace
 
 void RegisterAnnotationOps() {
-  Annotation("annotation.stop_fusion", "Keeps FuseOps from joining what is before with what is after.");
+  Annotation("annotation.stop_fusion", "Keeps FuseOps from joining what is before with what is after.")
+      .Set(kGradient, FGradient(gradient::Unchanged));
   Annotation("annotation.compiler_begin", "An input of a region for an external code generator.")
       .AttrsType<CompilerAttrs>();
   Annotation("annotation.compiler_end", "An output of a region for an external code generator.")

@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "ops/families.h"
+#include "ops/gradients.h"
 #include "ops/infer.h"
 #include "ops/layout.h"
 #include "ops/macs.h"
@@ -12,6 +13,7 @@
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/compute.h"
+#include "treadle/relay/rewrite_rules.h"
 
 namespace treadle::ops {
 
@@ -217,8 +219,8 @@ double ConvMacs(const Attrs& attrs, const Array<Type>& arguments, const Type& re
 }
 
 template <typename AttrsT, size_t kRank>
-void RegisterConv(const char* name) {
-  OpRegistration(name)
+OpRegistration RegisterConv(const char* name) {
+  return OpRegistration(name)
       .Describe("Convolution (cross-correlation): the sum over a window and the channels of a group.")
       .Arguments(
           {{"data", "Tensor", "The input, in data_layout."}, {"weight", "Tensor", "The kernel, in kernel_layout."}})
@@ -233,9 +235,11 @@ void RegisterConv(const char* name) {
 }  // namespace
 
 void RegisterConvOps() {
-  RegisterConv<Conv1DAttrs, 1>("nn.conv1d");
-  RegisterConv<Conv2DAttrs, 2>("nn.conv2d");
-  RegisterConv<Conv3DAttrs, 3>("nn.conv3d");
+  RegisterConv<Conv1DAttrs, 1>("nn.conv1d").Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kAlways);
+  RegisterConv<Conv2DAttrs, 2>("nn.conv2d")
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kAlways)
+      .Set(kGradient, FGradient(gradient::OfConv2D));
+  RegisterConv<Conv3DAttrs, 3>("nn.conv3d").Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kAlways);
   // Their computation is that of blocked_conv.cc.
   RegisterConv<Conv2DAttrs, 2>("nn.contrib_conv2d_NCHWc");
   RegisterConv<Conv2DAttrs, 2>("nn.contrib_depthwise_conv2d_NCHWc");

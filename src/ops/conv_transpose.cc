@@ -11,6 +11,7 @@
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/compute.h"
+#include "treadle/relay/rewrite_rules.h"
 
 namespace treadle::ops {
 
@@ -231,8 +232,8 @@ double ConvTransposeMacs(const Attrs& attrs, const Array<Type>& arguments, const
 }
 
 template <typename AttrsT, size_t kRank>
-void RegisterConvTranspose(const char* name) {
-  OpRegistration(name)
+OpRegistration RegisterConvTranspose(const char* name) {
+  return OpRegistration(name)
       .Describe("Transposed convolution: the gradient of a convolution with respect to its input.")
       .Arguments(
           {{"data", "Tensor", "The input, in data_layout."}, {"weight", "Tensor", "The kernel, in kernel_layout."}})
@@ -248,7 +249,8 @@ void RegisterConvTranspose(const char* name) {
 
 void RegisterConvTransposeOps() {
   RegisterConvTranspose<Conv1DTransposeAttrs, 1>("nn.conv1d_transpose");
-  RegisterConvTranspose<Conv2DTransposeAttrs, 2>("nn.conv2d_transpose");
+  RegisterConvTranspose<Conv2DTransposeAttrs, 2>("nn.conv2d_transpose")
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kAlways);
   RegisterConvTranspose<Conv3DTransposeAttrs, 3>("nn.conv3d_transpose");
 }
 

@@ -3,12 +3,14 @@
 // which operands are transposed. Batch dimensions are broadcast as in ONNX MatMul.
 #include "ops/conv.h"
 #include "ops/families.h"
+#include "ops/gradients.h"
 #include "ops/infer.h"
 #include "ops/layout.h"
 #include "ops/macs.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/compute.h"
+#include "treadle/relay/rewrite_rules.h"
 
 namespace treadle::ops {
 
@@ -217,7 +219,9 @@ void RegisterDenseOps() {
       .Relation(Rule<DenseInfer, 1>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
       .Set(relay::kMacCount, relay::FMacCount(DenseMacs))
-      .Set(kCompute, FTECompute(DenseCompute));
+      .Set(kCompute, FTECompute(DenseCompute))
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kAlways)
+      .Set(kGradient, FGradient(gradient::OfDense));
   OpRegistration("nn.contrib_dense_pack")
       .Describe("data times a weight packed in blocks of columns.")
       .Arguments({{"data", "Tensor", "(m, k)"}, {"weight", "Tensor", "(units / block, k, block)"}})
@@ -235,7 +239,9 @@ void RegisterDenseOps() {
       .Relation(Rule<MatmulInfer, 1>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
       .Set(relay::kMacCount, relay::FMacCount(MatmulMacs<MatmulAttrs>))
-      .Set(kCompute, FTECompute(MatmulCompute));
+      .Set(kCompute, FTECompute(MatmulCompute))
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kAlways)
+      .Set(kGradient, FGradient(gradient::OfMatmul));
   OpRegistration("nn.batch_matmul")
       .Describe("Matrix product of each batch.")
       .Arguments({{"tensor_a", "Tensor", "(.., m, k)"}, {"tensor_b", "Tensor", "(.., n, k)"}})
@@ -244,7 +250,9 @@ void RegisterDenseOps() {
       .Relation(Rule<BatchMatmulInfer>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
       .Set(relay::kMacCount, relay::FMacCount(MatmulMacs<BatchMatmulAttrs>))
-      .Set(kCompute, FTECompute(BatchMatmulCompute));
+      .Set(kCompute, FTECompute(BatchMatmulCompute))
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kAlways)
+      .Set(kGradient, FGradient(gradient::OfBatchMatmul));
 }
 
 }  // namespace treadle::ops

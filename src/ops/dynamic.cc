@@ -10,6 +10,7 @@
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
+#include "treadle/ops/traits.h"
 
 namespace treadle::ops {
 
@@ -208,7 +209,9 @@ void RegisterDynamicOps() {
           Rule<PadInfer>)
       .AttrsType<PadAttrs>();
   Dynamic("dyn.topk", "topk", {data, {"k", "Tensor", "Scalar."}}, Rule<TopKInfer>, OpPatternKind::kOpaque)
-      .AttrsType<TopKAttrs>();
+      .AttrsType<TopKAttrs>()
+      .Set(kNumResults,
+           FNumResults([](const Attrs& attrs) { return attrs.as<TopKAttrs>()->ret_type == "both" ? 2 : 0; }));
   Dynamic("dyn.one_hot", "one_hot",
           {{"indices", "Tensor", "Where on_value stands."},
            {"on_value", "Tensor", "Scalar."},
@@ -233,7 +236,8 @@ void RegisterDynamicOps() {
       .SupportLevel(3)
       .Relation(Rule<UniqueInfer>)
       .Set(kOpPattern, OpPatternKind::kOpaque)
-      .Set(kDataDependentShape, true);
+      .Set(kDataDependentShape, true)
+      .Set(kNumResults, FNumResults([](const Attrs& attrs) { return attrs.as<UniqueAttrs>()->return_counts ? 5 : 4; }));
   const std::vector<OpArgument> scales2 = {data, {"scale_h", "Tensor", "Factor."}, {"scale_w", "Tensor", "Factor."}};
   Dynamic("dyn.nn.upsampling", "nn.upsampling", scales2, Rule<UpSamplingInfer>).AttrsType<UpSamplingAttrs>();
   const std::vector<OpArgument> scales3 = {

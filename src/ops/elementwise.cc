@@ -3,11 +3,13 @@
 #include <cmath>
 
 #include "ops/families.h"
+#include "ops/gradients.h"
 #include "ops/infer.h"
 #include "ops/stored_as.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
+#include "treadle/ops/traits.h"
 
 namespace treadle::ops {
 
@@ -214,75 +216,167 @@ OpRegistration Unary(const char* name, const char* text, ElementFn fn, TypeRelat
   return Unary(name, text, MapCompute(name, fn), relation);
 }
 
+using gradient::Add;
+using gradient::Div;
+using gradient::Exp;
+using gradient::Grads;
+using gradient::Mul;
+using gradient::Neg;
+using gradient::Scalar;
+using gradient::Site;
+using gradient::Square;
+using gradient::Sub;
+using gradient::Times;
+using relay::MixedPrecisionKind;
+
+/// A function of floats.
+OpRegistration Math(const char* name, const char* text, ElementFn fn, FiniteRule finite) {
+  return Unary(name, text, fn, Rule<FloatInfer>).Set(kFiniteRule, finite);
+}
+
 void RegisterMath() {
-  struct {
-    const char* name;
-    const char* text;
-    ElementFn fn;
-  } const functions[] = {
-      {"exp", "e to the power of x.", tir::exp},
-      {"log", "Natural logarithm.", tir::log},
-      {"log2", "Logarithm to base 2.", tir::log2},
-      {"log10", "Logarithm to base 10.", tir::log10},
-      {"sqrt", "Square root.", tir::sqrt},
-      {"rsqrt", "One over the square root.", tir::rsqrt},
-      {"sin", "Sine.", tir::sin},
-      {"cos", "Cosine.", tir::cos},
-      {"tan", "Tangent.", tir::tan},
-      {"asin", "Arc sine.", tir::asin},
-      {"acos", "Arc cosine.", tir::acos},
-      {"atan", "Arc tangent.", tir::atan},
-      {"sinh", "Hyperbolic sine.", tir::sinh},
-      {"cosh", "Hyperbolic cosine.", tir::cosh},
-      {"tanh", "Hyperbolic tangent.", tir::tanh},
-      {"asinh", "Inverse hyperbolic sine.", tir::asinh},
-      {"acosh", "Inverse hyperbolic cosine.", tir::acosh},
-      {"atanh", "Inverse hyperbolic tangent.", tir::atanh},
-      {"erf", "Error function.", tir::erf},
-      {"sigmoid", "1 / (1 + exp(-x)).", tir::sigmoid},
-      {"fast_exp", "exp where a relative error of 1e-5 will do.", tir::exp},
-      {"fast_tanh", "tanh where an error of 1e-5 will do.", tir::tanh},
-      {"fast_erf", "erf where an error of 1e-5 will do.", tir::erf},
-  };
-  for (const auto& f : functions) Unary(f.name, f.text, f.fn, Rule<FloatInfer>);
+  Math("exp", "e to the power of x.", tir::exp, FiniteRule::kNever)
+      .Set(kGradient, Times([](const Site& s) { return s.result(); }))
+      .Set(kFastForm, "fast_exp")
+      .Set(relay::kMixedPrecision, MixedPrecisionKind::kNever);
+  Math("log", "Natural logarithm.", tir::log, FiniteRule::kNever)
+      .Set(kGradient, FGradient([](const Site& s) { return Grads{Div(s.grad, s.arg(0))}; }))
+      .Set(relay::kMixedPrecision, MixedPrecisionKind::kNever);
+  Math("log2", "Logarithm to base 2.", tir::log2, FiniteRule::kNever)
+      .Set(kGradient, Times([](const Site& s) { return Div(Scalar(s, 1.4426950408889634), s.arg(0)); }))
+      .Set(relay::kMixedPrecision, MixedPrecisionKind::kNever);
+  Math("log10", "Logarithm to base 10.", tir::log10, FiniteRule::kNever)
+      .Set(kGradient, Times([](const Site& s) { return Div(Scalar(s, 0.4342944819032518), s.arg(0)); }))
+      .Set(relay::kMixedPrecision, MixedPrecisionKind::kNever);
+  Math("sqrt", "Square root.", tir::sqrt, FiniteRule::kNever).Set(kGradient, FGradient([](const Site& s) {
+                                                                    return Grads{
+                                                                        Div(s.grad, Mul(s.result(), Scalar(s, 2)))};
+                                                                  }));
+  Math("rsqrt", "One over the square root.", tir::rsqrt, FiniteRule::kNever)
+      .Set(kGradient, Times([](const Site& s) { return Mul(Scalar(s, -0.5), Mul(s.result(), Square(s.result()))); }));
+  Math("sin", "Sine.", tir::sin, FiniteRule::kAlways).Set(kGradient, Times([](const Site& s) {
+                                                            return CallOp("cos", {s.arg(0)});
+                                                          }));
+  Math("cos", "Cosine.", tir::cos, FiniteRule::kAlways).Set(kGradient, Times([](const Site& s) {
+                                                              return Neg(CallOp("sin", {s.arg(0)}));
+                                                            }));
+  Math("tan", "Tangent.", tir::tan, FiniteRule::kAlways).Set(kGradient, Times([](const Site& s) {
+                                                               return Add(Scalar(s, 1), Square(s.result()));
+                                                             }));
+  Math("asin", "Arc sine.", tir::asin, FiniteRule::kNever).Set(kGradient, Times([](const Site& s) {
+                                                                 return CallOp("rsqrt",
+                                                                               {Sub(Scalar(s, 1), Square(s.arg(0)))});
+                                                               }));
+  Math("acos", "Arc cosine.", tir::acos, FiniteRule::kNever).Set(kGradient, Times([](const Site& s) {
+                                                                   return Neg(CallOp(
+                                                                       "rsqrt", {Sub(Scalar(s, 1), Square(s.arg(0)))}));
+                                                                 }));
+  Math("atan", "Arc tangent.", tir::atan, FiniteRule::kAlways).Set(kGradient, Times([](const Site& s) {
+                                                                     return Div(Scalar(s, 1),
+                                                                                Add(Scalar(s, 1), Square(s.arg(0))));
+                                                                   }));
+  Math("sinh", "Hyperbolic sine.", tir::sinh, FiniteRule::kNever).Set(kGradient, Times([](const Site& s) {
+                                                                        return CallOp("cosh", {s.arg(0)});
+                                                                      }));
+  Math("cosh", "Hyperbolic cosine.", tir::cosh, FiniteRule::kNever).Set(kGradient, Times([](const Site& s) {
+                                                                          return CallOp("sinh", {s.arg(0)});
+                                                                        }));
+  Math("tanh", "Hyperbolic tangent.", tir::tanh, FiniteRule::kAlways)
+      .Set(kGradient, Times([](const Site& s) { return Sub(Scalar(s, 1), Mul(s.result(), s.result())); }))
+      .Set(kFastForm, "fast_tanh");
+  Math("asinh", "Inverse hyperbolic sine.", tir::asinh, FiniteRule::kAlways)
+      .Set(kGradient, Times([](const Site& s) { return CallOp("rsqrt", {Add(Square(s.arg(0)), Scalar(s, 1))}); }));
+  Math("acosh", "Inverse hyperbolic cosine.", tir::acosh, FiniteRule::kNever)
+      .Set(kGradient, Times([](const Site& s) { return CallOp("rsqrt", {Sub(Square(s.arg(0)), Scalar(s, 1))}); }));
+  Math("atanh", "Inverse hyperbolic tangent.", tir::atanh, FiniteRule::kNever)
+      .Set(kGradient, Times([](const Site& s) { return Div(Scalar(s, 1), Sub(Scalar(s, 1), Square(s.arg(0)))); }));
+  Math("erf", "Error function.", tir::erf, FiniteRule::kAlways)
+      .Set(kGradient,
+           Times([](const Site& s) { return Mul(Scalar(s, 1.1283791670955126), Exp(Neg(Square(s.arg(0))))); }))
+      .Set(kFastForm, "fast_erf")
+      .Set(relay::kMixedPrecision, MixedPrecisionKind::kNever);
+  Math("sigmoid", "1 / (1 + exp(-x)).", tir::sigmoid, FiniteRule::kAlways)
+      .Set(kGradient, Times([](const Site& s) { return Mul(s.result(), Sub(Scalar(s, 1), s.result())); }));
+  Math("fast_exp", "exp where a relative error of 1e-5 will do.", tir::exp, FiniteRule::kNever)
+      .Set(relay::kMixedPrecision, MixedPrecisionKind::kNever);
+  Math("fast_tanh", "tanh where an error of 1e-5 will do.", tir::tanh, FiniteRule::kAlways);
+  Math("fast_erf", "erf where an error of 1e-5 will do.", tir::erf, FiniteRule::kAlways)
+      .Set(relay::kMixedPrecision, MixedPrecisionKind::kNever);
 }
 
 }  // namespace
 
 void RegisterElementwiseOps() {
   RegisterMath();
-  Unary("abs", "Absolute value.", tir::abs);
-  Unary("negative", "-x.", Negative);
-  Unary("sign", "-1, 0 or 1; NaN stays.", Sign);
-  Unary("floor", "Greatest integer not above x.", tir::floor);
-  Unary("ceil", "Least integer not below x.", tir::ceil);
-  Unary("round", "Nearest integer, halves to even.", NearestEven);
-  Unary("trunc", "Integer part.", tir::trunc);
-  Unary("copy", "The same values in a tensor of its own.", Copy);
-  Unary("zeros_like", "0 in the input's shape and type.", FillLike("zeros_like", 0));
-  Unary("ones_like", "1 in the input's shape and type.", FillLike("ones_like", 1));
-  Unary("logical_not", "True where x is zero.", LogicalNot);
-  Unary("bitwise_not", "All bits inverted.", tir::bitwise_not, Rule<IntegralInfer>);
-  Unary("isnan", "Whether x is NaN.", tir::isnan, Rule<BoolInfer>);
-  Unary("isinf", "Whether x is infinite.", tir::isinf, Rule<BoolInfer>);
-  Unary("isfinite", "Whether x is neither infinite nor NaN.", tir::isfinite, Rule<BoolInfer>);
-  Unary("nn.gelu", "x / 2 * (1 + erf(x / sqrt(2))).", Gelu, Rule<FloatInfer>);
-  Unary("nn.mish", "x * tanh(log(1 + exp(x))).", Mish, Rule<FloatInfer>);
+  Unary("abs", "Absolute value.", tir::abs)
+      .Set(kFiniteRule, FiniteRule::kAlways)
+      .Set(kScaleRule, ScaleRule::kPositive)
+      .Set(kGradient, Times([](const Site& s) { return CallOp("sign", {s.arg(0)}); }));
+  Unary("negative", "-x.", Negative)
+      .Set(kFiniteRule, FiniteRule::kAlways)
+      .Set(kScaleRule, ScaleRule::kAlways)
+      .Set(kGradient, FGradient([](const Site& s) { return Grads{Neg(s.grad)}; }));
+  Unary("sign", "-1, 0 or 1; NaN stays.", Sign)
+      .Set(kFiniteRule, FiniteRule::kAlways)
+      .Set(kGradient, FGradient(gradient::None));
+  Unary("floor", "Greatest integer not above x.", tir::floor)
+      .Set(kFiniteRule, FiniteRule::kAlways)
+      .Set(kGradient, FGradient(gradient::None));
+  Unary("ceil", "Least integer not below x.", tir::ceil)
+      .Set(kFiniteRule, FiniteRule::kAlways)
+      .Set(kGradient, FGradient(gradient::None));
+  Unary("round", "Nearest integer, halves to even.", NearestEven)
+      .Set(kFiniteRule, FiniteRule::kAlways)
+      .Set(kGradient, FGradient(gradient::None));
+  Unary("trunc", "Integer part.", tir::trunc)
+      .Set(kFiniteRule, FiniteRule::kAlways)
+      .Set(kGradient, FGradient(gradient::None));
+  Unary("copy", "The same values in a tensor of its own.", Copy)
+      .Set(kFiniteRule, FiniteRule::kAlways)
+      .Set(kScaleRule, ScaleRule::kAlways)
+      .Set(kGradient, FGradient(gradient::Unchanged));
+  Unary("zeros_like", "0 in the input's shape and type.", FillLike("zeros_like", 0))
+      .Set(kFiniteRule, FiniteRule::kAlways)
+      .Set(kGradient, FGradient(gradient::None));
+  Unary("ones_like", "1 in the input's shape and type.", FillLike("ones_like", 1))
+      .Set(kFiniteRule, FiniteRule::kAlways)
+      .Set(kGradient, FGradient(gradient::None));
+  Unary("logical_not", "True where x is zero.", LogicalNot)
+      .Set(kFiniteRule, FiniteRule::kAlways)
+      .Set(kGradient, FGradient(gradient::None));
+  Unary("bitwise_not", "All bits inverted.", tir::bitwise_not, Rule<IntegralInfer>)
+      .Set(kFiniteRule, FiniteRule::kAlways);
+  Unary("isnan", "Whether x is NaN.", tir::isnan, Rule<BoolInfer>).Set(kFiniteRule, FiniteRule::kAlways);
+  Unary("isinf", "Whether x is infinite.", tir::isinf, Rule<BoolInfer>).Set(kFiniteRule, FiniteRule::kAlways);
+  Unary("isfinite", "Whether x is neither infinite nor NaN.", tir::isfinite, Rule<BoolInfer>)
+      .Set(kFiniteRule, FiniteRule::kAlways);
+  Unary("nn.gelu", "x / 2 * (1 + erf(x / sqrt(2))).", Gelu, Rule<FloatInfer>).Set(kFiniteRule, FiniteRule::kAlways);
+  Unary("nn.mish", "x * tanh(log(1 + exp(x))).", Mish, Rule<FloatInfer>).Set(kFiniteRule, FiniteRule::kAlways);
   Unary("cast", "Conversion of the element type. Float to integer truncates and saturates; to bool: nonzero.",
         FTECompute(CastCompute), Rule<CastInfer>)
-      .AttrsType<CastAttrs>();
+      .AttrsType<CastAttrs>()
+      .Set(kFiniteRule, FiniteRule::kNever)
+      .Set(kGradient, FGradient(gradient::OfCast));
   Unary("reinterpret", "The same bits as another element type of equal size.", FTECompute(ReinterpretCompute),
         Rule<ReinterpretInfer>)
-      .AttrsType<CastAttrs>();
-  Unary("clip", "min(max(x, a_min), a_max).", FTECompute(ClipCompute), Rule<ClipInfer>).AttrsType<ClipAttrs>();
+      .AttrsType<CastAttrs>()
+      .Set(kFiniteRule, FiniteRule::kNever);
+  Unary("clip", "min(max(x, a_min), a_max).", FTECompute(ClipCompute), Rule<ClipInfer>)
+      .AttrsType<ClipAttrs>()
+      .Set(kFiniteRule, FiniteRule::kAlways)
+      .Set(kGradient, FGradient(gradient::OfClip));
   Unary("fixed_point_multiply", "x * multiplier * 2^(shift - 31), rounded half up; int32.",
         FTECompute(FixedPointMultiplyCompute), Rule<IntegralInfer>)
-      .AttrsType<FixedPointMultiplyAttrs>();
+      .AttrsType<FixedPointMultiplyAttrs>()
+      .Set(kFiniteRule, FiniteRule::kAlways);
   Unary("cast_like", "Conversion to the element type of the other tensor.", FTECompute(CastCompute),
         Rule<CastLikeInfer>)
-      .Arguments({{"data", "Tensor", "The input."}, {"dtype_like", "Tensor", "Has the type of the result."}});
+      .Arguments({{"data", "Tensor", "The input."}, {"dtype_like", "Tensor", "Has the type of the result."}})
+      .Set(kFiniteRule, FiniteRule::kNever);
   Unary("full_like", "One value in the input's shape and type.", FTECompute(FullLikeCompute), Rule<FullLikeInfer>)
-      .Arguments({{"data", "Tensor", "Has the shape of the result."}, {"fill_value", "Tensor", "Scalar."}});
+      .Arguments({{"data", "Tensor", "Has the shape of the result."}, {"fill_value", "Tensor", "Scalar."}})
+      .Set(kFiniteRule, FiniteRule::kAlways)
+      .Set(kGradient, FGradient(gradient::OfFullLike));
 }
 
 }  // namespace treadle::ops

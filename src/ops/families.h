@@ -38,6 +38,5 @@ void RegisterVisionOps();
 void RegisterBlockedConvOps();
 void RegisterWinogradOps();
 void RegisterPackedDenseOp();
-void RegisterLayoutRules();
 
 }  // namespace treadle::ops

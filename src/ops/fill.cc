@@ -3,10 +3,12 @@
 #include <cmath>
 
 #include "ops/families.h"
+#include "ops/gradients.h"
 #include "ops/infer.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
+#include "treadle/ops/traits.h"
 
 namespace treadle::ops {
 
@@ -92,7 +94,9 @@ void RegisterFillOps() {
         .AttrsType<InitOpAttrs>()
         .SupportLevel(3)
         .Relation(Rule<InitInfer>)
-        .Set(kOpPattern, OpPatternKind::kElemWise);
+        .Set(kOpPattern, OpPatternKind::kElemWise)
+        .Set(kFiniteRule, FiniteRule::kAlways)
+        .Set(kGradient, FGradient(gradient::None));
   }
   OpRegistration("full")
       .Describe("A tensor of one value.")
@@ -101,7 +105,8 @@ void RegisterFillOps() {
       .SupportLevel(3)
       .Relation(Rule<FullInfer>)
       .Set(kOpPattern, OpPatternKind::kElemWise)
-      .Set(kCompute, FTECompute(FullCompute));
+      .Set(kCompute, FTECompute(FullCompute))
+      .Set(kFiniteRule, FiniteRule::kAlways);
   OpRegistration("arange")
       .Describe("start, start + step, .. up to but not including stop.")
       .Arguments({{"start", "Tensor", "Scalar."}, {"stop", "Tensor", "Scalar."}, {"step", "Tensor", "Scalar."}})
@@ -110,7 +115,8 @@ void RegisterFillOps() {
       .Relation(Rule<ArangeInfer>)
       .Set(kOpPattern, OpPatternKind::kOpaque)
       .Set(kDataDependentShape, true)
-      .Set(kCompute, FTECompute(ArangeCompute));
+      .Set(kCompute, FTECompute(ArangeCompute))
+      .Set(kGradient, FGradient(gradient::None));
 }
 
 }  // namespace treadle::ops

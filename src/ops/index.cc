@@ -2,6 +2,7 @@
 // Picking elements by indices that are data. Semantics: NumPy take; ONNX Gather-13, GatherElements-13, GatherND-13,
 // OneHot-11.
 #include "ops/families.h"
+#include "ops/gradients.h"
 #include "ops/infer.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/transform.h"
@@ -197,11 +198,13 @@ void RegisterIndexOps() {
   Register("take", "Slices of a dimension picked by index.", Rule<TakeInfer>, OpPatternKind::kInjective)
       .Arguments(pick)
       .AttrsType<TakeAttrs>()
-      .Set(kCompute, FTECompute(TakeCompute));
+      .Set(kCompute, FTECompute(TakeCompute))
+      .Set(kGradient, FGradient(gradient::OfTake));
   Register("gather", "Elements whose index along one dimension is given.", Rule<GatherInfer>, OpPatternKind::kInjective)
       .Arguments(pick)
       .AttrsType<GatherAttrs>()
-      .Set(kCompute, FTECompute(GatherCompute));
+      .Set(kCompute, FTECompute(GatherCompute))
+      .Set(kGradient, FGradient(gradient::OfGather));
   Register("gather_nd", "Slices picked by indices of several dimensions.", Rule<GatherNDInfer>,
            OpPatternKind::kInjective)
       .Arguments(pick)
@@ -213,7 +216,8 @@ void RegisterIndexOps() {
                   {"on_value", "Tensor", "Scalar."},
                   {"off_value", "Tensor", "Scalar."}})
       .AttrsType<OneHotAttrs>()
-      .Set(kCompute, FTECompute(OneHotCompute));
+      .Set(kCompute, FTECompute(OneHotCompute))
+      .Set(kGradient, FGradient(gradient::None));
 }
 
 }  // namespace treadle::ops

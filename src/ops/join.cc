@@ -3,11 +3,14 @@
 #include <algorithm>
 
 #include "ops/families.h"
+#include "ops/gradients.h"
 #include "ops/infer.h"
+#include "ops/layout_rules.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/make.h"
+#include "treadle/ops/traits.h"
 
 namespace treadle::ops {
 
@@ -250,20 +253,31 @@ void RegisterJoinOps() {
   Register("concatenate", "Tensors joined along a dimension.", Rule<ConcatenateInfer>, ConcatenateCompute,
            OpPatternKind::kInjective)
       .Arguments(tuple)
-      .AttrsType<ConcatenateAttrs>();
+      .AttrsType<ConcatenateAttrs>()
+      .Set(relay::kLayoutRule, relay::FLayoutRule(ConcatenateLayoutRule))
+      .Set(kGradient, FGradient(gradient::OfConcatenate));
   Register("stack", "Tensors joined along a new dimension.", Rule<StackInfer>, StackCompute, OpPatternKind::kInjective)
       .Arguments(tuple)
-      .AttrsType<StackAttrs>();
+      .AttrsType<StackAttrs>()
+      .Set(kGradient, FGradient(gradient::OfStack));
   Register("split", "A tuple of consecutive parts.", Rule<SplitInfer>, SplitCompute, OpPatternKind::kInjective)
       .Arguments(tensor)
-      .AttrsType<SplitAttrs>();
+      .AttrsType<SplitAttrs>()
+      .Set(kGradient, FGradient(gradient::OfSplit))
+      .Set(kNumResults, FNumResults([](const Attrs& attrs) {
+             const auto* a = attrs.as<SplitAttrs>();
+             if (const auto sections = SplitSections(*a)) return static_cast<int>(*sections);
+             return static_cast<int>(SplitIndices(*a).size()) + 1;
+           }));
   Register("tile", "Whole copies along each dimension.", Rule<TileInfer>, TileCompute, OpPatternKind::kBroadcast)
       .Arguments(tensor)
-      .AttrsType<TileAttrs>();
+      .AttrsType<TileAttrs>()
+      .Set(kGradient, FGradient(gradient::OfTile));
   Register("repeat", "Each element several times in a row.", Rule<RepeatInfer>, RepeatCompute,
            OpPatternKind::kBroadcast)
       .Arguments(tensor)
-      .AttrsType<RepeatAttrs>();
+      .AttrsType<RepeatAttrs>()
+      .Set(kGradient, FGradient(gradient::OfRepeat));
 }
 
 }  // namespace treadle::ops

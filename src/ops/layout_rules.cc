@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that follow the layout of their inputs: where an input exists channel-blocked, they run blocked too.
 #include <algorithm>
-#include <set>
 #include <string>
 
 #include "ops/change_layout.h"
-#include "ops/families.h"
+#include "ops/layout_rules.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ops/attrs/image.h"
@@ -13,14 +12,13 @@
 #include "treadle/ops/attrs/pool.h"
 #include "treadle/ops/attrs/reduce.h"
 #include "treadle/ops/attrs/transform.h"
-#include "treadle/relay/layout.h"
+#include "treadle/ops/traits.h"
 
 namespace treadle::ops {
 namespace {
 
 using relay::CallNode;
 using relay::Expr;
-using relay::FLayoutRule;
 using relay::LaidOutCall;
 using relay::LayoutArgs;
 
@@ -62,20 +60,21 @@ std::string OrderedLayout(const LayoutArgs& args) {
   return relay::IsInOrder(layout) ? layout : "";
 }
 
+}  // namespace
+
 /// One tensor in, one of the same shape out.
-std::optional<LaidOutCall> UnaryRule(const CallNode* call, LayoutArgs& args) {
+std::optional<LaidOutCall> ElementwiseLayoutRule(const CallNode* call, LayoutArgs& args) {
   std::string layout = args.Layout(0);
   if (layout.empty()) return std::nullopt;
   // What fills a block must stay finite.
-  static const std::set<std::string> kUnbounded = {"exp", "log", "sqrt", "rsqrt", "cast"};
   const Shape shape = ShapeOf(args.Type(0));
   const bool of_integers = args.Type(0)->dtype.is_integral() || call->type_as<TensorTypeNode>()->dtype.is_integral();
-  if (shape.size() == 4 && IsFilled(layout, shape[1]) && !of_integers &&
-      kUnbounded.count(call->op.as<OpNode>()->name) != 0) {
-    return std::nullopt;
-  }
+  const bool keeps_finite = of_integers || FiniteRuleOf(Downcast<Op>(call->op)) == FiniteRule::kAlways;
+  if (!keeps_finite && shape.size() == 4 && IsFilled(layout, shape[1])) return std::nullopt;
   return SameCall(call, {args.Get(0, layout)}, call->attrs, layout);
 }
+
+namespace {
 
 /// A tensor of that shape (NCHW, none of it symbolic), whatever its own, in `layout`.
 Expr InBlocks(const Expr& plain, const Shape& shape, DataType dtype, const std::string& layout) {
@@ -117,8 +116,10 @@ std::optional<Expr> BroadcastOperand(LayoutArgs& args, size_t i, const Shape& fu
   return InBlocks(plain, aligned, args.Type(i)->dtype, layout);
 }
 
+}  // namespace
+
 /// add, multiply, ...: NumPy broadcasting of two tensors, or three.
-std::optional<LaidOutCall> BinaryRule(const CallNode* call, LayoutArgs& args) {
+std::optional<LaidOutCall> BroadcastLayoutRule(const CallNode* call, LayoutArgs& args) {
   Shape full = ShapeOf(call->type_as<TensorTypeNode>());
   if (full.size() != 4 || full[1] == -1) return std::nullopt;
   std::string layout;
@@ -132,9 +133,9 @@ std::optional<LaidOutCall> BinaryRule(const CallNode* call, LayoutArgs& args) {
   if (layout.empty()) return std::nullopt;
   if (IsFilled(layout, full[1])) {
     // What fills a block must stay finite.
-    const std::string& name = call->op.as<OpNode>()->name;
+    const FiniteRule rule = FiniteRuleOf(Downcast<Op>(call->op));
     const bool by_scalar = IsStatic(args.Type(1)) && NumElements(ShapeOf(args.Type(1))) == 1;
-    if (name == "power" || (name == "divide" && !by_scalar)) return std::nullopt;
+    if (rule == FiniteRule::kNever || (rule == FiniteRule::kByScalar && !by_scalar)) return std::nullopt;
   }
   Array<Expr> operands;
   for (size_t i = 0; i < args.size(); ++i) {
@@ -145,7 +146,7 @@ std::optional<LaidOutCall> BinaryRule(const CallNode* call, LayoutArgs& args) {
   return SameCall(call, operands, call->attrs, layout);
 }
 
-std::optional<LaidOutCall> BiasAddRule(const CallNode* call, LayoutArgs& args) {
+std::optional<LaidOutCall> BiasAddLayoutRule(const CallNode* call, LayoutArgs& args) {
   const auto* attrs = call->attrs_as<BiasAddAttrs>();
   std::string layout = args.Layout(0);
   Shape full = ShapeOf(call->type_as<TensorTypeNode>());
@@ -155,8 +156,10 @@ std::optional<LaidOutCall> BiasAddRule(const CallNode* call, LayoutArgs& args) {
   return LaidOutCall{relay::Call(add, {args.Get(0, layout), bias}, Attrs(), {}, call->span), layout};
 }
 
+namespace {
+
 template <typename PoolAttrsType>
-std::optional<LaidOutCall> PoolRule(const CallNode* call, LayoutArgs& args) {
+std::optional<LaidOutCall> PoolIn(const CallNode* call, LayoutArgs& args) {
   const auto* attrs = call->attrs_as<PoolAttrsType>();
   std::string layout = args.Layout(0);
   if (layout.empty() || attrs->layout != "NCHW" || !(attrs->out_layout.empty() || attrs->out_layout == "NCHW")) {
@@ -167,7 +170,15 @@ std::optional<LaidOutCall> PoolRule(const CallNode* call, LayoutArgs& args) {
   return SameCall(call, {args.Get(0, layout)}, Attrs(ObjectPtr<Object>(node)), layout);
 }
 
-std::optional<LaidOutCall> ConcatenateRule(const CallNode* call, LayoutArgs& args) {
+}  // namespace
+
+std::optional<LaidOutCall> PoolLayoutRule(const CallNode* call, LayoutArgs& args) {
+  if (call->attrs.as<MaxPool2DAttrs>()) return PoolIn<MaxPool2DAttrs>(call, args);
+  if (call->attrs.as<AvgPool2DAttrs>()) return PoolIn<AvgPool2DAttrs>(call, args);
+  return PoolIn<GlobalPool2DAttrs>(call, args);
+}
+
+std::optional<LaidOutCall> ConcatenateLayoutRule(const CallNode* call, LayoutArgs& args) {
   const auto* attrs = call->attrs_as<ConcatenateAttrs>();
   if (attrs->axis != 1 || call->type_as<TensorTypeNode>()->shape.size() != 4) return std::nullopt;
   // The layout that most inputs have; ties go to the first.
@@ -199,13 +210,15 @@ std::optional<LaidOutCall> ConcatenateRule(const CallNode* call, LayoutArgs& arg
   return SameCall(call, {relay::Tuple(fields)}, call->attrs, layout);
 }
 
-std::optional<LaidOutCall> LRNRule(const CallNode* call, LayoutArgs& args) {
+std::optional<LaidOutCall> LRNLayoutRule(const CallNode* call, LayoutArgs& args) {
   const std::string layout = OrderedLayout(args);
   if (layout.empty() || call->attrs_as<LRNAttrs>()->axis != 1) return std::nullopt;
   if (IsFilled(layout, ShapeOf(args.Type(0))[1])) return std::nullopt;  // neighbours are read
   static const Op blocked = Op::Get("nn.contrib_lrn_NCHWc");
   return LaidOutCall{relay::Call(blocked, {args.Get(0, layout)}, call->attrs, {}, call->span), layout};
 }
+
+namespace {
 
 /// Dimensions of `call`'s only tensor argument where it is a static rank-4 tensor that exists blocked; else nothing.
 std::optional<Shape> BlockedArgument(const LayoutArgs& args) {
@@ -214,8 +227,10 @@ std::optional<Shape> BlockedArgument(const LayoutArgs& args) {
   return ShapeOf(type);
 }
 
+}  // namespace
+
 /// Slices that keep blocks of channels whole.
-std::optional<LaidOutCall> StridedSliceRule(const CallNode* call, LayoutArgs& args) {
+std::optional<LaidOutCall> StridedSliceLayoutRule(const CallNode* call, LayoutArgs& args) {
   const auto* a = call->attrs_as<StridedSliceAttrs>();
   auto shape = BlockedArgument(args);
   const std::string layout = OrderedLayout(args);
@@ -241,7 +256,7 @@ std::optional<LaidOutCall> StridedSliceRule(const CallNode* call, LayoutArgs& ar
 }
 
 /// Padding of other dimensions than channels.
-std::optional<LaidOutCall> PadRule(const CallNode* call, LayoutArgs& args) {
+std::optional<LaidOutCall> PadLayoutRule(const CallNode* call, LayoutArgs& args) {
   const auto* a = call->attrs_as<PadAttrs>();
   auto shape = BlockedArgument(args);
   if (!shape || a->pad_width.size() != 4 || !tir::is_zero(a->pad_width[1][0]) || !tir::is_zero(a->pad_width[1][1])) {
@@ -255,9 +270,11 @@ std::optional<LaidOutCall> PadRule(const CallNode* call, LayoutArgs& args) {
   return SameCall(call, operands, Attrs(ObjectPtr<Object>(blocked)), layout);
 }
 
+namespace {
+
 /// Where nothing reads the result blocked, the smaller of argument and result becomes plain.
 template <typename ResizeAttrsType>
-std::optional<LaidOutCall> ResizeRule(const CallNode* call, LayoutArgs& args) {
+std::optional<LaidOutCall> ResizeIn(const CallNode* call, LayoutArgs& args) {
   const auto* a = call->attrs_as<ResizeAttrsType>();
   auto shape = BlockedArgument(args);
   if (!shape || a->layout != "NCHW") return std::nullopt;
@@ -269,8 +286,15 @@ std::optional<LaidOutCall> ResizeRule(const CallNode* call, LayoutArgs& args) {
   return SameCall(call, {args.Get(0, layout)}, Attrs(ObjectPtr<Object>(blocked)), layout);
 }
 
+}  // namespace
+
+std::optional<LaidOutCall> ResizeLayoutRule(const CallNode* call, LayoutArgs& args) {
+  if (call->attrs.as<Resize2DAttrs>()) return ResizeIn<Resize2DAttrs>(call, args);
+  return ResizeIn<UpSamplingAttrs>(call, args);
+}
+
 /// Reductions of rows and columns. A result of lower rank becomes plain: it is small.
-std::optional<LaidOutCall> ReduceRule(const CallNode* call, LayoutArgs& args) {
+std::optional<LaidOutCall> ReduceLayoutRule(const CallNode* call, LayoutArgs& args) {
   const auto* a = call->attrs_as<ReduceAttrs>();
   if (!BlockedArgument(args) || a->exclude || !a->axis || a->axis->empty()) return std::nullopt;
   auto blocked = MakeObject<ReduceAttrs>(*a);
@@ -287,38 +311,6 @@ std::optional<LaidOutCall> ReduceRule(const CallNode* call, LayoutArgs& args) {
   const TensorType type(kept, args.Type(0)->dtype);
   Expr plain = ChangeLayout(result.expr, type.as<TensorTypeNode>(), layout, "");
   return LaidOutCall{Reshape(plain, ShapeOf(call->type_as<TensorTypeNode>())), ""};
-}
-
-}  // namespace
-
-void RegisterLayoutRules() {
-  for (const char* name :
-       {"nn.relu", "sigmoid",  "tanh",    "exp",   "log",  "sqrt",  "rsqrt", "clip",        "nn.leaky_relu",
-        "abs",     "negative", "erf",     "floor", "ceil", "round", "sign",  "cast",        "nn.hard_sigmoid",
-        "copy",    "nn.mish",  "nn.gelu", "sin",   "cos",  "atan",  "trunc", "logical_not", "isnan"}) {
-    if (Op::Find(name).defined()) OpRegistration(name).Set(relay::kLayoutRule, FLayoutRule(UnaryRule));
-  }
-  OpRegistration("qnn.contrib_round_clip").Set(relay::kLayoutRule, FLayoutRule(UnaryRule));
-  for (const char* name :
-       {"add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "where", "less", "less_equal",
-        "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or"}) {
-    OpRegistration(name).Set(relay::kLayoutRule, FLayoutRule(BinaryRule));
-  }
-  OpRegistration("nn.bias_add").Set(relay::kLayoutRule, FLayoutRule(BiasAddRule));
-  OpRegistration("nn.max_pool2d").Set(relay::kLayoutRule, FLayoutRule(PoolRule<MaxPool2DAttrs>));
-  OpRegistration("nn.avg_pool2d").Set(relay::kLayoutRule, FLayoutRule(PoolRule<AvgPool2DAttrs>));
-  for (const char* name : {"nn.global_max_pool2d", "nn.global_avg_pool2d"}) {
-    OpRegistration(name).Set(relay::kLayoutRule, FLayoutRule(PoolRule<GlobalPool2DAttrs>));
-  }
-  OpRegistration("nn.lrn").Set(relay::kLayoutRule, FLayoutRule(LRNRule));
-  OpRegistration("strided_slice").Set(relay::kLayoutRule, FLayoutRule(StridedSliceRule));
-  OpRegistration("nn.pad").Set(relay::kLayoutRule, FLayoutRule(PadRule));
-  OpRegistration("image.resize2d").Set(relay::kLayoutRule, FLayoutRule(ResizeRule<Resize2DAttrs>));
-  OpRegistration("nn.upsampling").Set(relay::kLayoutRule, FLayoutRule(ResizeRule<UpSamplingAttrs>));
-  for (const char* name : {"mean", "sum", "max", "min"}) {
-    OpRegistration(name).Set(relay::kLayoutRule, FLayoutRule(ReduceRule));
-  }
-  OpRegistration("concatenate").Set(relay::kLayoutRule, FLayoutRule(ConcatenateRule));
 }
 
 }  // namespace treadle::ops

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Losses. Semantics: those of Relay's nn.cross_entropy and of ONNX NegativeLogLikelihoodLoss-13.
 #include "ops/families.h"
+#include "ops/gradients.h"
 #include "ops/infer.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/nn.h"
@@ -116,14 +117,16 @@ void RegisterLossOps() {
       .SupportLevel(10)
       .Relation(Rule<CrossEntropyInfer>)
       .Set(kOpPattern, OpPatternKind::kOpaque)
-      .Set(kCompute, FTECompute(CrossEntropyCompute<false>));
+      .Set(kCompute, FTECompute(CrossEntropyCompute<false>))
+      .Set(kGradient, FGradient(gradient::OfCrossEntropy));
   OpRegistration("nn.cross_entropy_with_logits")
       .Describe("-sum(targets * predictions) / batch, the predictions being logarithms.")
       .Arguments(arguments)
       .SupportLevel(10)
       .Relation(Rule<CrossEntropyInfer>)
       .Set(kOpPattern, OpPatternKind::kOpaque)
-      .Set(kCompute, FTECompute(CrossEntropyCompute<true>));
+      .Set(kCompute, FTECompute(CrossEntropyCompute<true>))
+      .Set(kGradient, FGradient(gradient::OfCrossEntropyWithLogits));
   OpRegistration("nn.nll_loss")
       .Describe("Negative log likelihood of the target classes.")
       .Arguments({{"predictions", "Tensor", "(batch, classes, ..), logarithms"},

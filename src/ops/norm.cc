@@ -3,10 +3,13 @@
 // broadcast operators, so that they have no computation of their own; lrn has.
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/inference_forms.h"
+#include "ops/layout_rules.h"
 #include "ops/loops.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/compute.h"
+#include "treadle/ops/traits.h"
 
 namespace treadle::ops {
 
@@ -182,7 +185,9 @@ void RegisterNormOps() {
                   {"moving_var", "Tensor", "Variance of each channel."}})
       .AttrsType<BatchNormAttrs>()
       .SupportLevel(1)
-      .Relation(Rule<BatchNormInfer, 1>);
+      .Relation(Rule<BatchNormInfer, 1>)
+      .Set(kInferenceForm, FInferenceForm(BatchNormInference))
+      .Set(kNumResults, FNumResults([](const Attrs&) { return 3; }));
   const std::vector<OpArgument> affine = {{"data", "Tensor", "The input."},
                                           {"gamma", "Tensor", "Scale of each channel."},
                                           {"beta", "Tensor", "Offset of each channel."}};
@@ -191,25 +196,30 @@ void RegisterNormOps() {
       .Arguments(affine)
       .AttrsType<LayerNormAttrs>()
       .SupportLevel(1)
-      .Relation(Rule<AffineNormInfer<LayerNormAttrs>, 1>);
+      .Relation(Rule<AffineNormInfer<LayerNormAttrs>, 1>)
+      .Set(kInferenceForm, FInferenceForm(LayerNormInference));
   OpRegistration("nn.instance_norm")
       .Describe("Normalises each channel of each batch by its mean and variance.")
       .Arguments(affine)
       .AttrsType<InstanceNormAttrs>()
       .SupportLevel(1)
-      .Relation(Rule<AffineNormInfer<InstanceNormAttrs>, 1>);
+      .Relation(Rule<AffineNormInfer<InstanceNormAttrs>, 1>)
+      .Set(kInferenceForm, FInferenceForm(InstanceNormInference));
   OpRegistration("nn.group_norm")
       .Describe("Normalises each group of channels of each batch by its mean and variance.")
       .Arguments(affine)
       .AttrsType<GroupNormAttrs>()
       .SupportLevel(1)
-      .Relation(Rule<GroupNormInfer, 1>);
+      .Relation(Rule<GroupNormInfer, 1>)
+      .Set(kInferenceForm, FInferenceForm(GroupNormInference));
   OpRegistration("nn.l2_normalize")
       .Describe("data / sqrt(max(sum(data^2), eps)).")
       .Arguments({{"data", "Tensor", "The input."}})
       .AttrsType<L2NormalizeAttrs>()
       .SupportLevel(2)
-      .Relation(Rule<L2NormalizeInfer>);
+      .Relation(Rule<L2NormalizeInfer>)
+      .Set(kInferenceForm, FInferenceForm(L2NormalizeInference))
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kNever);
   OpRegistration("nn.lrn")
       .Describe("data / (bias + alpha / size * sum of squares over neighbouring channels)^beta.")
       .Arguments({{"data", "Tensor", "The input."}})
@@ -217,7 +227,9 @@ void RegisterNormOps() {
       .SupportLevel(2)
       .Relation(Rule<LRNInfer>)
       .Set(kOpPattern, OpPatternKind::kOpaque)
-      .Set(kCompute, FTECompute(LRNCompute));
+      .Set(kCompute, FTECompute(LRNCompute))
+      .Set(relay::kLayoutRule, relay::FLayoutRule(LRNLayoutRule))
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kNever);
   OpRegistration("nn.contrib_lrn_NCHWc")
       .Describe("nn.lrn over the channels of data in layout NCHW[x]c.")
       .Arguments({{"data", "Tensor", "The input."}})

@@ -3,7 +3,9 @@
 #include "ops/pad.h"
 
 #include "ops/families.h"
+#include "ops/gradients.h"
 #include "ops/infer.h"
+#include "ops/layout_rules.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/compute.h"
@@ -190,7 +192,9 @@ void RegisterPadOps() {
       .SupportLevel(2)
       .Relation(Rule<PadInfer>)
       .Set(kOpPattern, OpPatternKind::kInjective)
-      .Set(kCompute, FTECompute(PadCompute));
+      .Set(kCompute, FTECompute(PadCompute))
+      .Set(relay::kLayoutRule, relay::FLayoutRule(PadLayoutRule))
+      .Set(kGradient, FGradient(gradient::OfPad));
   OpRegistration("nn.mirror_pad")
       .Describe("Adds mirrored elements around a tensor.")
       .Arguments({{"data", "Tensor", "The input."}})

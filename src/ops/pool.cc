@@ -3,11 +3,14 @@
 #include "treadle/ops/attrs/pool.h"
 #include "ops/conv.h"
 #include "ops/families.h"
+#include "ops/gradients.h"
 #include "ops/infer.h"
 #include "ops/layout.h"
+#include "ops/layout_rules.h"
 #include "ops/te_util.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/compute.h"
+#include "treadle/ops/traits.h"
 
 namespace treadle::ops {
 
@@ -326,29 +329,55 @@ OpRegistration Pool(const std::string& name, const char* text, TypeRelationFn re
 template <bool kMax>
 void RegisterWholePools() {
   const char* kind = kMax ? "max" : "avg";
+  // Sums of whole pictures stay wide.
+  const auto narrow = kMax ? relay::MixedPrecisionKind::kFollow : relay::MixedPrecisionKind::kNever;
   const char* global = "Pooling over all of the spatial dimensions.";
   std::string prefix = StrCat("nn.global_", kind, "_pool");
-  Pool<GlobalPool1DAttrs>(prefix + "1d", global, Rule<GlobalPoolInfer<1>>, GlobalPoolCompute<1, kMax>);
-  Pool<GlobalPool2DAttrs>(prefix + "2d", global, Rule<GlobalPoolInfer<2>>, GlobalPoolCompute<2, kMax>);
-  Pool<GlobalPool3DAttrs>(prefix + "3d", global, Rule<GlobalPoolInfer<3>>, GlobalPoolCompute<3, kMax>);
+  Pool<GlobalPool1DAttrs>(prefix + "1d", global, Rule<GlobalPoolInfer<1>>, GlobalPoolCompute<1, kMax>)
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow);
+  Pool<GlobalPool2DAttrs>(prefix + "2d", global, Rule<GlobalPoolInfer<2>>, GlobalPoolCompute<2, kMax>)
+      .Set(relay::kMixedPrecision, narrow)
+      .Set(relay::kLayoutRule, relay::FLayoutRule(PoolLayoutRule))
+      .Set(kGradient, FGradient(kMax ? gradient::OfGlobalMaxPool2D : gradient::OfGlobalAvgPool2D));
+  Pool<GlobalPool3DAttrs>(prefix + "3d", global, Rule<GlobalPoolInfer<3>>, GlobalPoolCompute<3, kMax>)
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow);
   const char* adaptive = "Pooling to a given size: windows follow from input and output size.";
   prefix = StrCat("nn.adaptive_", kind, "_pool");
-  Pool<AdaptivePool1DAttrs>(prefix + "1d", adaptive, Rule<AdaptivePoolInfer<1>>, AdaptivePoolCompute<1, kMax>);
-  Pool<AdaptivePool2DAttrs>(prefix + "2d", adaptive, Rule<AdaptivePoolInfer<2>>, AdaptivePoolCompute<2, kMax>);
-  Pool<AdaptivePool3DAttrs>(prefix + "3d", adaptive, Rule<AdaptivePoolInfer<3>>, AdaptivePoolCompute<3, kMax>);
+  Pool<AdaptivePool1DAttrs>(prefix + "1d", adaptive, Rule<AdaptivePoolInfer<1>>, AdaptivePoolCompute<1, kMax>)
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow);
+  Pool<AdaptivePool2DAttrs>(prefix + "2d", adaptive, Rule<AdaptivePoolInfer<2>>, AdaptivePoolCompute<2, kMax>)
+      .Set(relay::kMixedPrecision, narrow);
+  Pool<AdaptivePool3DAttrs>(prefix + "3d", adaptive, Rule<AdaptivePoolInfer<3>>, AdaptivePoolCompute<3, kMax>)
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow);
 }
 
 }  // namespace
 
 void RegisterPoolOps() {
   const char* max = "Greatest element of a window; padding never wins. NaN wins.";
-  Pool<MaxPool1DAttrs>("nn.max_pool1d", max, Rule<PoolInfer<1>>, MaxPoolCompute<1>);
-  Pool<MaxPool2DAttrs>("nn.max_pool2d", max, Rule<PoolInfer<2>>, MaxPoolCompute<2>);
-  Pool<MaxPool3DAttrs>("nn.max_pool3d", max, Rule<PoolInfer<3>>, MaxPoolCompute<3>);
+  Pool<MaxPool1DAttrs>("nn.max_pool1d", max, Rule<PoolInfer<1>>, MaxPoolCompute<1>)
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow)
+      .Set(kScaleRule, ScaleRule::kPositive);
+  Pool<MaxPool2DAttrs>("nn.max_pool2d", max, Rule<PoolInfer<2>>, MaxPoolCompute<2>)
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow)
+      .Set(kScaleRule, ScaleRule::kPositive)
+      .Set(relay::kLayoutRule, relay::FLayoutRule(PoolLayoutRule))
+      .Set(kGradient, FGradient(gradient::OfMaxPool2D));
+  Pool<MaxPool3DAttrs>("nn.max_pool3d", max, Rule<PoolInfer<3>>, MaxPoolCompute<3>)
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow)
+      .Set(kScaleRule, ScaleRule::kPositive);
   const char* avg = "Mean of a window.";
-  Pool<AvgPool1DAttrs>("nn.avg_pool1d", avg, Rule<PoolInfer<1>>, AvgPoolCompute<1>);
-  Pool<AvgPool2DAttrs>("nn.avg_pool2d", avg, Rule<PoolInfer<2>>, AvgPoolCompute<2>);
-  Pool<AvgPool3DAttrs>("nn.avg_pool3d", avg, Rule<PoolInfer<3>>, AvgPoolCompute<3>);
+  Pool<AvgPool1DAttrs>("nn.avg_pool1d", avg, Rule<PoolInfer<1>>, AvgPoolCompute<1>)
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow)
+      .Set(kScaleRule, ScaleRule::kAlways);
+  Pool<AvgPool2DAttrs>("nn.avg_pool2d", avg, Rule<PoolInfer<2>>, AvgPoolCompute<2>)
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow)
+      .Set(kScaleRule, ScaleRule::kAlways)
+      .Set(relay::kLayoutRule, relay::FLayoutRule(PoolLayoutRule))
+      .Set(kGradient, FGradient(gradient::OfAvgPool2D));
+  Pool<AvgPool3DAttrs>("nn.avg_pool3d", avg, Rule<PoolInfer<3>>, AvgPoolCompute<3>)
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow)
+      .Set(kScaleRule, ScaleRule::kAlways);
   RegisterWholePools<true>();
   RegisterWholePools<false>();
 }

@@ -12,6 +12,7 @@
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/qnn.h"
 #include "treadle/ops/compute.h"
+#include "treadle/ops/traits.h"
 #include "treadle/tir/byte_ops.h"
 
 namespace treadle::ops {
@@ -236,6 +237,7 @@ void RegisterQnnOps() {
       .SupportLevel(11)
       .Relation(Rule<RoundClipInfer>)
       .Set(kOpPattern, OpPatternKind::kElemWise)
+      .Set(kFiniteRule, FiniteRule::kAlways)
       .Set(kCompute, FTECompute(RoundClipCompute));
 }
 

@@ -2,10 +2,13 @@
 // Reductions. Semantics: NumPy; ONNX Reduce*, ArgMax-13, ArgMin-13.
 #include "treadle/ops/attrs/reduce.h"
 #include "ops/families.h"
+#include "ops/gradients.h"
 #include "ops/infer.h"
+#include "ops/layout_rules.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
+#include "treadle/ops/traits.h"
 
 namespace treadle::ops {
 
@@ -297,11 +300,22 @@ OpRegistration Register(const char* name, const char* text, FTECompute compute,
 }  // namespace
 
 void RegisterReduceOps() {
-  Register("sum", "Sum; of bool: whether any is true.", SimpleReduce("sum", te::Sum, true, AnyReduce));
-  Register("mean", "Arithmetic mean; integers truncate.", MeanCompute, Rule<MeanInfer>);
-  Register("prod", "Product; of bool: whether all are true.", SimpleReduce("prod", te::Prod, true, AllReduce));
-  Register("max", "Greatest element; NaN wins.", SimpleReduce("max", te::MaxReduce, false));
-  Register("min", "Smallest element; NaN wins.", SimpleReduce("min", te::MinReduce, false));
+  Register("sum", "Sum; of bool: whether any is true.", SimpleReduce("sum", te::Sum, true, AnyReduce))
+      .Set(relay::kLayoutRule, relay::FLayoutRule(ReduceLayoutRule))
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kNever)
+      .Set(kGradient, FGradient(gradient::OfSum));
+  Register("mean", "Arithmetic mean; integers truncate.", MeanCompute, Rule<MeanInfer>)
+      .Set(relay::kLayoutRule, relay::FLayoutRule(ReduceLayoutRule))
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kNever)
+      .Set(kGradient, FGradient(gradient::OfMean));
+  Register("prod", "Product; of bool: whether all are true.", SimpleReduce("prod", te::Prod, true, AllReduce))
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kNever);
+  Register("max", "Greatest element; NaN wins.", SimpleReduce("max", te::MaxReduce, false))
+      .Set(relay::kLayoutRule, relay::FLayoutRule(ReduceLayoutRule))
+      .Set(kGradient, FGradient(gradient::OfExtreme));
+  Register("min", "Smallest element; NaN wins.", SimpleReduce("min", te::MinReduce, false))
+      .Set(relay::kLayoutRule, relay::FLayoutRule(ReduceLayoutRule))
+      .Set(kGradient, FGradient(gradient::OfExtreme));
   Register("all", "Whether all are true.", SimpleReduce("all", AllReduce, false), Rule<BoolReduceInfer>);
   Register("any", "Whether any is true.", SimpleReduce("any", AnyReduce, false), Rule<BoolReduceInfer>);
   Register("argmax", "Index of the greatest element, counted over the reduced dimensions.", ArgReduceCompute<true>,
@@ -312,8 +326,9 @@ void RegisterReduceOps() {
       .AttrsType<ArgReduceAttrs>();
   Register("variance", "Mean of the squared distance from the mean.", VarianceCompute, Rule<VarianceInfer>)
       .AttrsType<VarianceAttrs>()
-      .Arguments(
-          {{"data", "Tensor", "The input."}, {"mean", "Tensor", "Its mean, with reduced dimensions of size 1."}});
+      .Arguments({{"data", "Tensor", "The input."}, {"mean", "Tensor", "Its mean, with reduced dimensions of size 1."}})
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kNever)
+      .Set(kGradient, FGradient(gradient::OfVariance));
   OpRegistration("collapse_sum_to")
       .Describe("Sum over the dimensions that broadcasting from the given shape would have added or enlarged.")
       .Arguments({{"data", "Tensor", "The input."}, {"shape", "Tensor", "Shape of the result."}})
@@ -328,7 +343,8 @@ void RegisterReduceOps() {
       .SupportLevel(10)
       .Relation(Rule<CollapseSumLikeInfer>)
       .Set(kOpPattern, OpPatternKind::kCommReduce)
-      .Set(kCompute, FTECompute(CollapseSumCompute));
+      .Set(kCompute, FTECompute(CollapseSumCompute))
+      .Set(kGradient, FGradient(gradient::OfCollapseSumLike));
 }
 
 }  // namespace treadle::ops

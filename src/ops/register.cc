@@ -50,7 +50,6 @@ void RegisterAllOps() {
     RegisterAttentionOps();
     RegisterByteConvOps();
     RegisterByteDenseOps();
-    RegisterLayoutRules();  // adds to operators registered above
   });
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/families.h"
+#include "ops/gradients.h"
 #include "ops/infer.h"
 #include "ops/layout.h"
 #include "ops/reshape.h"
@@ -387,23 +388,29 @@ std::vector<int> TransposeOrder(const TransposeAttrs* attrs, size_t rank) {
 void RegisterReshapeOps() {
   Injective("reshape", "The same elements in another shape.", Rule<ReshapeInfer>)
       .AttrsType<ReshapeAttrs>()
-      .Set(kReshapeOp, true);
+      .Set(kReshapeOp, true)
+      .Set(kGradient, FGradient(gradient::OfReshape));
   Injective("contrib_reverse_reshape", "Reshape whose codes are read from the last dimension on.",
             Rule<ReverseReshapeInfer>)
       .AttrsType<ReshapeAttrs>()
       .Set(kReshapeOp, true);
   Injective("reshape_like", "The same elements in the shape of the other tensor.", Rule<ReshapeLikeInfer>)
-      .Arguments({{"data", "Tensor", "The input."}, {"shape_like", "Tensor", "Has the shape of the result."}});
+      .Arguments({{"data", "Tensor", "The input."}, {"shape_like", "Tensor", "Has the shape of the result."}})
+      .Set(kGradient, FGradient(gradient::OfReshapeLike));
   Injective("transpose", "Dimensions in another order.", Rule<TransposeInfer>, TransposeCompute)
-      .AttrsType<TransposeAttrs>();
+      .AttrsType<TransposeAttrs>()
+      .Set(kGradient, FGradient(gradient::OfTranspose));
   Injective("squeeze", "Without dimensions of size 1.", Rule<SqueezeInfer>)
       .AttrsType<SqueezeAttrs>()
-      .Set(kReshapeOp, true);
+      .Set(kReshapeOp, true)
+      .Set(kGradient, FGradient(gradient::OfReshape));
   Injective("expand_dims", "With more dimensions of size 1.", Rule<ExpandDimsInfer>)
       .AttrsType<ExpandDimsAttrs>()
       .Set(kOpPattern, OpPatternKind::kBroadcast)
-      .Set(kReshapeOp, true);
-  Injective("nn.batch_flatten", "All dimensions but the first become one.", Rule<BatchFlattenInfer>);
+      .Set(kReshapeOp, true)
+      .Set(kGradient, FGradient(gradient::OfReshape));
+  Injective("nn.batch_flatten", "All dimensions but the first become one.", Rule<BatchFlattenInfer>)
+      .Set(kGradient, FGradient(gradient::OfReshape));
   Injective("layout_transform", "The same tensor in another layout.", Rule<LayoutTransformInfer>,
             LayoutTransformCompute)
       .AttrsType<LayoutTransformAttrs>();

@@ -4,8 +4,10 @@
 
 #include "ops/conv.h"
 #include "ops/families.h"
+#include "ops/gradients.h"
 #include "ops/infer.h"
 #include "ops/layout.h"
+#include "ops/layout_rules.h"
 #include "ops/resize_compute.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/image.h"
@@ -140,10 +142,14 @@ OpRegistration Image(const char* name, const char* text, TypeRelationFn relation
 void RegisterResizeOps() {
   const char* resize = "Resampling to a given size.";
   Image("image.resize1d", resize, Rule<ResizeInfer<1>>, ResizeCompute<1>).AttrsType<Resize1DAttrs>();
-  Image("image.resize2d", resize, Rule<ResizeInfer<2>>, ResizeCompute<2>).AttrsType<Resize2DAttrs>();
+  Image("image.resize2d", resize, Rule<ResizeInfer<2>>, ResizeCompute<2>)
+      .AttrsType<Resize2DAttrs>()
+      .Set(relay::kLayoutRule, relay::FLayoutRule(ResizeLayoutRule));
   Image("image.resize3d", resize, Rule<ResizeInfer<3>>, ResizeCompute<3>).AttrsType<Resize3DAttrs>();
   Image("nn.upsampling", "Resampling by a factor.", Rule<UpSamplingInfer>, UpSamplingCompute)
-      .AttrsType<UpSamplingAttrs>();
+      .AttrsType<UpSamplingAttrs>()
+      .Set(relay::kLayoutRule, relay::FLayoutRule(ResizeLayoutRule))
+      .Set(kGradient, FGradient(gradient::OfUpSampling));
   Image("nn.upsampling3d", "Resampling by a factor.", Rule<UpSampling3DInfer>, UpSampling3DCompute)
       .AttrsType<UpSampling3DAttrs>();
 }

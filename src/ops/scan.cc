@@ -6,6 +6,7 @@
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/algorithm.h"
 #include "treadle/ops/compute.h"
+#include "treadle/relay/rewrite_rules.h"
 
 namespace treadle::ops {
 
@@ -81,8 +82,10 @@ OpRegistration Scan(const char* name, const char* text, FTECompute compute) {
 }  // namespace
 
 void RegisterScanOps() {
-  Scan("cumsum", "Sums of all elements up to each.", ScanCompute<false>);
-  Scan("cumprod", "Products of all elements up to each.", ScanCompute<true>);
+  Scan("cumsum", "Sums of all elements up to each.", ScanCompute<false>)
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kNever);
+  Scan("cumprod", "Products of all elements up to each.", ScanCompute<true>)
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kNever);
 }
 
 }  // namespace treadle::ops

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shapes as values.
 #include "ops/families.h"
+#include "ops/gradients.h"
 #include "ops/infer.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/transform.h"
@@ -57,7 +58,8 @@ void RegisterShapeOps() {
       .SupportLevel(10)
       .Relation(Rule<ShapeOfInfer>)
       .Set(kOpPattern, OpPatternKind::kOpaque)
-      .Set(kCompute, FTECompute(ShapeOfCompute));
+      .Set(kCompute, FTECompute(ShapeOfCompute))
+      .Set(kGradient, FGradient(gradient::None));
   OpRegistration("ndarray_size")
       .Describe("The number of elements of a tensor, as a scalar.")
       .Arguments({{"data", "Tensor", "The input."}})
@@ -65,7 +67,8 @@ void RegisterShapeOps() {
       .SupportLevel(10)
       .Relation(Rule<NdarraySizeInfer>)
       .Set(kOpPattern, OpPatternKind::kInjective)
-      .Set(kCompute, FTECompute(NdarraySizeCompute));
+      .Set(kCompute, FTECompute(NdarraySizeCompute))
+      .Set(kGradient, FGradient(gradient::None));
 }
 
 }  // namespace treadle::ops

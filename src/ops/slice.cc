@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "ops/families.h"
+#include "ops/gradients.h"
 #include "ops/infer.h"
+#include "ops/layout_rules.h"
 #include "ops/te_util.h"
 #include "treadle/ops/compute.h"
 
@@ -300,7 +302,9 @@ OpRegistration Injective(const char* name, const char* text, TypeRelationFn rela
 void RegisterSliceOps() {
   Injective("strided_slice", "Every so manieth element of a range of each dimension.", Rule<StridedSliceInfer>,
             StridedSliceCompute)
-      .AttrsType<StridedSliceAttrs>();
+      .AttrsType<StridedSliceAttrs>()
+      .Set(relay::kLayoutRule, relay::FLayoutRule(StridedSliceLayoutRule))
+      .Set(kGradient, FGradient(gradient::OfStridedSlice));
   Injective("strided_set", "A copy with a strided slice replaced.", Rule<StridedSetInfer>, StridedSetCompute)
       .Arguments({{"data", "Tensor", "The input."},
                   {"v", "Tensor", "The slice's new values."},

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax and its logarithm, computed with the maximum subtracted, and dropout (of inference: the identity).
 #include "ops/families.h"
+#include "ops/gradients.h"
 #include "ops/infer.h"
+#include "ops/inference_forms.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/compute.h"
+#include "treadle/ops/traits.h"
 
 namespace treadle::ops {
 
@@ -106,9 +109,15 @@ OpRegistration Softmax(const char* name, const char* text, FTECompute compute) {
 }  // namespace
 
 void RegisterSoftmaxOps() {
-  Softmax("nn.softmax", "exp(x) / sum(exp(x)) along one dimension.", SoftmaxCompute);
-  Softmax("nn.fast_softmax", "Softmax where a relative error of 1e-5 will do.", SoftmaxCompute);
-  Softmax("nn.log_softmax", "Logarithm of softmax.", LogSoftmaxCompute);
+  Softmax("nn.softmax", "exp(x) / sum(exp(x)) along one dimension.", SoftmaxCompute)
+      .Set(kFastForm, "nn.fast_softmax")
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kNever)
+      .Set(kGradient, FGradient(gradient::OfSoftmax));
+  Softmax("nn.fast_softmax", "Softmax where a relative error of 1e-5 will do.", SoftmaxCompute)
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kNever);
+  Softmax("nn.log_softmax", "Logarithm of softmax.", LogSoftmaxCompute)
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kNever)
+      .Set(kGradient, FGradient(gradient::OfLogSoftmax));
   OpRegistration("nn.dropout")
       .Describe("Dropout of inference: the identity. Gives a tuple of the input and a mask.")
       .Arguments({{"data", "Tensor", "The input."}})
@@ -116,7 +125,9 @@ void RegisterSoftmaxOps() {
       .SupportLevel(1)
       .Relation(Rule<DropoutInfer>)
       .Set(kOpPattern, OpPatternKind::kOpaque)
-      .Set(kCompute, FTECompute(DropoutCompute));
+      .Set(kCompute, FTECompute(DropoutCompute))
+      .Set(kInferenceForm, FInferenceForm(DropoutInference))
+      .Set(kNumResults, FNumResults([](const Attrs&) { return 2; }));
 }
 
 }  // namespace treadle::ops

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sorting. Semantics: NumPy; ONNX TopK-11. Sorting is stable; NaN sorts as the greatest.
 #include "ops/families.h"
+#include "ops/gradients.h"
 #include "ops/infer.h"
 #include "ops/loops.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/algorithm.h"
 #include "treadle/ops/compute.h"
+#include "treadle/ops/traits.h"
 
 namespace treadle::ops {
 
@@ -207,9 +209,12 @@ OpRegistration Opaque(const char* name, const char* text, TypeRelationFn relatio
 void RegisterSortOps() {
   Opaque("sort", "Sorted along a dimension.", Rule<SortInfer>, SortCompute).AttrsType<ArgsortAttrs>();
   Opaque("argsort", "Indices that sort along a dimension.", Rule<ArgsortInfer>, ArgsortCompute)
-      .AttrsType<ArgsortAttrs>();
+      .AttrsType<ArgsortAttrs>()
+      .Set(kGradient, FGradient(gradient::None));
   Opaque("topk", "The greatest elements along a dimension and their indices.", Rule<TopKInfer>, TopKCompute)
-      .AttrsType<TopKAttrs>();
+      .AttrsType<TopKAttrs>()
+      .Set(kNumResults,
+           FNumResults([](const Attrs& attrs) { return attrs.as<TopKAttrs>()->ret_type == "both" ? 2 : 0; }));
 }
 
 }  // namespace treadle::ops

@@ -9,6 +9,7 @@
 #include "ops/loops.h"
 #include "ops/te_util.h"
 #include "treadle/ops/compute.h"
+#include "treadle/relay/rewrite_rules.h"
 
 namespace treadle::ops {
 
@@ -177,7 +178,8 @@ void RegisterVisionOps() {
       .SupportLevel(5)
       .Relation(Rule<RoiInfer<ROIPoolAttrs>>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
-      .Set(kCompute, FTECompute(RoiPoolCompute));
+      .Set(kCompute, FTECompute(RoiPoolCompute))
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow);
 }
 
 }  // namespace treadle::ops

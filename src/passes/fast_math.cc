@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// FastMath: exp, erf, tanh and softmax become their polynomial approximations. Changes results within the error of
-// these; so it only runs at a level, or when asked for.
-#include <map>
-
+// FastMath: exp, erf, tanh and softmax become their polynomial approximations (ops::kFastForm). Changes results within
+// the error of these; so it only runs at a level, or when asked for.
 #include "passes/pass_util.h"
+#include "treadle/ops/traits.h"
 
 namespace treadle::relay {
 namespace {
 
 class FastMathMutator : public MixedModeMutator {
   Expr Rewrite_(const CallNode* pre, const Expr& post) override {
-    static const std::map<std::string, std::string> kFast = {
-        {"exp", "fast_exp"}, {"erf", "fast_erf"}, {"tanh", "fast_tanh"}, {"nn.softmax", "nn.fast_softmax"}};
-    auto it = kFast.find(OpName(pre));
-    if (it == kFast.end()) return post;
-    Op fast = Op::Find(it->second);
-    if (!fast.defined()) return post;
+    const auto* op = pre->op.as<OpNode>();
+    const auto* fast = op == nullptr ? nullptr : GetRef<Op>(op).GetAttr(ops::kFastForm);
+    if (fast == nullptr) return post;
     const auto* call = static_cast<const CallNode*>(post.get());
-    return Call(fast, call->args, call->attrs, call->type_args, call->span);
+    return Call(Op::Get(*fast), call->args, call->attrs, call->type_args, call->span);
   }
 };
 

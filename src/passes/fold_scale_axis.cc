@@ -5,6 +5,7 @@
 #include "passes/pass_util.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/attrs/pool.h"
+#include "treadle/ops/traits.h"
 
 namespace treadle::relay {
 namespace {
@@ -132,22 +133,15 @@ Expr WithArgs(const CallNode* call, const Array<Expr>& args) {
   return Call(call->op, args, call->attrs, call->type_args, call->span);
 }
 
-/// The dimension of channels that a pooling operator keeps, or -1.
-bool KeepsAxis(const CallNode* call, int axis) {
-  const std::string& name = OpName(call);
-  std::string layout;
-  if (const auto* pool = call->attrs.as<ops::PoolAttrs>()) layout = pool->layout;
-  if (name.find("pool") == std::string::npos || layout.empty()) return false;
-  return static_cast<size_t>(axis) < layout.size() && layout[static_cast<size_t>(axis)] == 'C';
-}
-
 /// Whether an operator of one operand commutes with scaling along `axis`.
 bool Commutes(const CallNode* call, const Scale& scale) {
-  const std::string& name = OpName(call);
-  if (name == "nn.relu" || name == "nn.leaky_relu") return scale.positive;
-  if (name.compare(0, 11, "nn.max_pool") == 0) return scale.positive && KeepsAxis(call, scale.axis);
-  if (name.compare(0, 11, "nn.avg_pool") == 0) return KeepsAxis(call, scale.axis);
-  return name == "negative";
+  const auto* op = call->op.as<OpNode>();
+  const auto rule = op == nullptr ? ops::ScaleRule::kNever : ops::ScaleRuleOf(GetRef<Op>(op));
+  if (rule == ops::ScaleRule::kNever || (rule == ops::ScaleRule::kPositive && !scale.positive)) return false;
+  // Pooling keeps the channels.
+  const auto* pool = call->attrs.as<ops::PoolAttrs>();
+  const auto axis = static_cast<size_t>(scale.axis);
+  return pool == nullptr || (axis < pool->layout.size() && pool->layout[axis] == 'C');
 }
 
 class BackwardFolder : public MixedModeMutator {

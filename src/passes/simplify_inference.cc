@@ -1,63 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// SimplifyInference: norms become arithmetic, dropout its input. Formulas: Ioffe, Szegedy: Batch Normalization
-// (arXiv:1502.03167) and the ONNX operators of these names.
+// SimplifyInference: operators become what they are in inference (ops::kInferenceForm): norms arithmetic, dropout its
+// input.
 #include "passes/pass_util.h"
+#include "treadle/ops/traits.h"
 
 namespace treadle::relay {
 namespace {
 
-using ops::CallOp;
-
-Expr Scalar(DataType dtype, double value) { return ops::ScalarConstant(dtype, value); }
-
-/// A vector along `axis`, shaped to broadcast against `rank` dimensions.
-Expr AlongAxis(const Expr& vector, int axis, int rank) {
-  int trailing = rank - axis - 1;
-  return trailing > 0 ? ops::MakeExpandDims(vector, 1, trailing) : vector;
-}
-
-std::vector<int64_t> AllAxesBut(int rank, int first, int second) {
-  std::vector<int64_t> axes;
-  for (int i = 0; i < rank; ++i) {
-    if (i != first && i != second) axes.push_back(i);
-  }
-  return axes;
-}
-
-/// (data - mean) / sqrt(variance + epsilon) over `axes`.
-Expr Normalise(const Expr& data, const std::vector<int64_t>& axes, double epsilon, DataType dtype) {
-  Expr mean = ops::MakeReduce("mean", data, axes, /*keepdims=*/true);
-  Expr centered = CallOp("subtract", {data, mean});
-  Expr variance = ops::MakeReduce("mean", CallOp("multiply", {centered, centered}), axes, true);
-  Expr deviation = CallOp("sqrt", {CallOp("add", {variance, Scalar(dtype, epsilon)})});
-  return CallOp("divide", {centered, deviation});
-}
-
-template <typename AttrsT>
-Expr ScaleAndShift(Expr data, const CallNode* call, const AttrsT* attrs, int axis, int rank) {
-  if (attrs->scale) data = CallOp("multiply", {data, AlongAxis(call->args[1], axis, rank)});
-  if (attrs->center) data = CallOp("add", {data, AlongAxis(call->args[2], axis, rank)});
-  return data;
-}
-
 class InferenceSimplifier : public MixedModeMutator {
  private:
   Expr Rewrite_(const CallNode* pre, const Expr& post) override {
-    const std::string& name = OpName(pre);
-    if (name.compare(0, 3, "nn.") != 0 || pre->args.empty()) return post;
-    const auto* type = pre->args[0]->type_as<TensorTypeNode>();
-    if (type == nullptr) return post;
-    const auto* call = static_cast<const CallNode*>(post.get());
-    if (name == "nn.batch_norm") return BatchNorm(call, type);
-    if (name == "nn.layer_norm") return LayerNorm(call, type);
-    if (name == "nn.instance_norm") return InstanceNorm(call, type);
-    if (name == "nn.group_norm") return GroupNorm(call, type);
-    if (name == "nn.l2_normalize") return L2Normalize(call, type);
-    if (name == "nn.dropout") {
-      if (pre->type_as<TupleTypeNode>() == nullptr) return call->args[0];
-      return Tuple({call->args[0], ops::MakeOnes(type->shape, type->dtype)}, pre->span);
-    }
-    return post;
+    const auto* op = pre->op.as<OpNode>();
+    const auto* form = op == nullptr ? nullptr : GetRef<Op>(op).GetAttr(ops::kInferenceForm);
+    const auto* type = form == nullptr || pre->args.empty() ? nullptr : pre->args[0]->type_as<TensorTypeNode>();
+    return type == nullptr ? post : (*form)(static_cast<const CallNode*>(post.get()), type);
   }
 
   Expr Rewrite_(const TupleGetItemNode* pre, const Expr& post) override {
@@ -65,69 +21,6 @@ class InferenceSimplifier : public MixedModeMutator {
     const auto* tuple = static_cast<const TupleGetItemNode*>(post.get())->tuple.as<TupleNode>();
     if (tuple != nullptr && pre->tuple.as<CallNode>() != nullptr) return tuple->fields[static_cast<size_t>(pre->index)];
     return post;
-  }
-
-  /// As a scale and a shift per channel, which fold into constants and neighbouring weights.
-  static Expr BatchNorm(const CallNode* call, const TensorTypeNode* type) {
-    const auto* attrs = call->attrs_as<ops::BatchNormAttrs>();
-    int rank = static_cast<int>(type->shape.size());
-    int axis = PositiveAxis(attrs->axis, type->shape.size());
-    Expr gamma = call->args[1], beta = call->args[2], mean = call->args[3], variance = call->args[4];
-    Expr deviation = CallOp("sqrt", {CallOp("add", {variance, Scalar(type->dtype, attrs->epsilon)})});
-    Expr scale = CallOp("divide", {Scalar(type->dtype, 1), deviation});
-    if (attrs->scale) scale = CallOp("multiply", {scale, gamma});
-    Expr shift = CallOp("multiply", {CallOp("negative", {mean}), scale});
-    if (attrs->center) shift = CallOp("add", {shift, beta});
-    Expr scaled = CallOp("multiply", {call->args[0], AlongAxis(scale, axis, rank)}, Attrs(), call->span);
-    Expr result = CallOp("add", {scaled, AlongAxis(shift, axis, rank)}, Attrs(), call->span);
-    return Tuple({result, mean, variance}, call->span);
-  }
-
-  static Expr LayerNorm(const CallNode* call, const TensorTypeNode* type) {
-    const auto* attrs = call->attrs_as<ops::LayerNormAttrs>();
-    int axis = PositiveAxis(attrs->axis, type->shape.size());
-    Expr result = Normalise(call->args[0], {axis}, attrs->epsilon, type->dtype);
-    return ScaleAndShift(result, call, attrs, axis, static_cast<int>(type->shape.size()));
-  }
-
-  static Expr InstanceNorm(const CallNode* call, const TensorTypeNode* type) {
-    const auto* attrs = call->attrs_as<ops::InstanceNormAttrs>();
-    int rank = static_cast<int>(type->shape.size()), axis = PositiveAxis(attrs->axis, type->shape.size());
-    Expr result = Normalise(call->args[0], AllAxesBut(rank, 0, axis), attrs->epsilon, type->dtype);
-    return ScaleAndShift(result, call, attrs, axis, rank);
-  }
-
-  static Expr GroupNorm(const CallNode* call, const TensorTypeNode* type) {
-    const auto* attrs = call->attrs_as<ops::GroupNormAttrs>();
-    int rank = static_cast<int>(type->shape.size()), axis = PositiveAxis(attrs->axis, type->shape.size());
-    Array<PrimExpr> grouped;
-    for (int i = 0; i < rank; ++i) {
-      PrimExpr dim = type->shape[static_cast<size_t>(i)];
-      if (i == axis) {
-        const int64_t* channels = AsConstInt(dim);
-        if (channels == nullptr || attrs->num_groups < 1 || *channels % attrs->num_groups != 0) {
-          throw ShapeError(StrCat(call->span.str(), ": nn.group_norm needs a known number of channels, divisible by ",
-                                  attrs->num_groups));
-        }
-        grouped.push_back(IntImm(DataType::Int(64), attrs->num_groups));
-        grouped.push_back(IntImm(DataType::Int(64), *channels / attrs->num_groups));
-      } else {
-        grouped.push_back(dim);
-      }
-    }
-    Expr data = ops::MakeReshape(call->args[0], grouped);
-    data = Normalise(data, AllAxesBut(rank + 1, 0, axis), attrs->epsilon, type->dtype);
-    return ScaleAndShift(ops::MakeReshape(data, type->shape), call, attrs, axis, rank);
-  }
-
-  static Expr L2Normalize(const CallNode* call, const TensorTypeNode* type) {
-    const auto* attrs = call->attrs_as<ops::L2NormalizeAttrs>();
-    Expr data = call->args[0];
-    std::optional<std::vector<int64_t>> axes;
-    if (!attrs->axis.empty()) axes = attrs->axis;
-    Expr sum = ops::MakeReduce("sum", CallOp("multiply", {data, data}), axes, /*keepdims=*/true);
-    Expr norm = CallOp("sqrt", {CallOp("maximum", {sum, Scalar(type->dtype, attrs->eps)})});
-    return CallOp("divide", {data, norm}, Attrs(), call->span);
   }
 };
 

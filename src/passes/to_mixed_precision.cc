@@ -6,40 +6,15 @@
 
 #include "passes/pass_util.h"
 #include "treadle/ops/attrs/conv.h"
-#include "treadle/relay/rewrite_rules.h"
+#include "treadle/ops/traits.h"
 
 namespace treadle::relay {
 namespace {
 
-/// Operators without a rule of their own. Sums of many terms and functions that leave the narrow range stay wide.
-MixedPrecisionKind BuiltInKind(const Op& op, int missing_op_mode) {
-  static const std::set<std::string> kAlways = {"nn.conv1d", "nn.conv2d", "nn.conv3d",      "nn.conv2d_transpose",
-                                                "nn.dense",  "nn.matmul", "nn.batch_matmul"};
-  static const std::set<std::string> kNever = {"exp",
-                                               "log",
-                                               "log2",
-                                               "log10",
-                                               "power",
-                                               "sum",
-                                               "mean",
-                                               "variance",
-                                               "prod",
-                                               "erf",
-                                               "nn.softmax",
-                                               "nn.log_softmax",
-                                               "nn.lrn",
-                                               "nn.l2_normalize",
-                                               "cumsum",
-                                               "cumprod",
-                                               "nn.global_avg_pool2d",
-                                               "nn.adaptive_avg_pool2d"};
-  if (const auto* kind = op.GetAttr(kMixedPrecision)) return *kind;
-  if (kAlways.count(op->name) != 0) return MixedPrecisionKind::kAlways;
-  if (kNever.count(op->name) != 0) return MixedPrecisionKind::kNever;
-  OpPatternKind pattern = op.GetAttr(kOpPattern, OpPatternKind::kOpaque);
-  if (pattern <= OpPatternKind::kInjective || op->name.find("pool") != std::string::npos) {
-    return MixedPrecisionKind::kFollow;
-  }
+/// Sums of many terms and functions that leave the narrow range stay wide.
+MixedPrecisionKind KindOf(const Op& op, int missing_op_mode) {
+  if (const auto kind = ops::MixedPrecisionRuleOf(op)) return *kind;
+  const OpPatternKind pattern = op.GetAttr(kOpPattern, OpPatternKind::kOpaque);
   if (missing_op_mode == 0) throw Error(StrCat("ToMixedPrecision has no rule for operator '", op->name, "'"));
   return missing_op_mode == 1 && pattern <= OpPatternKind::kCommReduce ? MixedPrecisionKind::kFollow
                                                                        : MixedPrecisionKind::kNever;
@@ -98,7 +73,7 @@ class PrecisionMutator : public ExprMutator {
       if (op.same_as(call->op) && args.same_as(call->args)) return GetRef<Expr>(call);
       return Call(op, args, call->attrs, call->type_args, call->span);
     }
-    MixedPrecisionKind kind = BuiltInKind(GetRef<Op>(callee), missing_op_mode_);
+    MixedPrecisionKind kind = KindOf(GetRef<Op>(callee), missing_op_mode_);
     bool narrow = kind == MixedPrecisionKind::kAlways || (kind == MixedPrecisionKind::kFollow && AllNarrow(call->args));
     if (!IsWideTensor(GetRef<Expr>(call)) || callee->name == "cast") narrow = false;
     if (callee->name.compare(0, 11, "annotation.") == 0) narrow = false;

@@ -9,6 +9,7 @@
 #include "treadle/ir/structural.h"
 #include "treadle/ir/target_kind.h"
 #include "treadle/ir/type.h"
+#include "treadle/ops/traits.h"
 #include "treadle/runtime/reflection.h"
 
 namespace treadle::runtime {
@@ -31,6 +32,9 @@ namespace treadle::python {
 namespace {
 
 using runtime::Registry;
+
+/// Tensors of the tuple that a call gives; 0: no tuple.
+int64_t OpNumResults(const Op& op, const Attrs& attrs) { return ops::NumResultsOf(op, attrs); }
 
 /// [number of inputs, type key of the attributes ("" for none), argument names, attribute names, descriptions of the
 /// arguments and of the attributes, default attributes (null for none), names of attributes without a default].
@@ -168,6 +172,7 @@ void RegisterIrApi() {
   Registry::RegisterTyped("ir.GetOp", [](std::string name) { return Op::Get(name); });
   Registry::RegisterTyped("ir.HasOp", [](std::string name) { return Op::Find(name).defined(); });
   Registry::RegisterTyped("ir.OpInfo", &OpInfo);
+  Registry::RegisterTyped("ir.OpNumResults", &OpNumResults);
   Registry::RegisterTyped("ir.ListOpNames", [] {
     Array<String> names;
     for (const std::string& name : Op::ListNames()) names.push_back(name);

@@ -11,16 +11,6 @@ from ...ir.base import _api
 from ..expr import Call, Constant, Expr, Function, Tuple, TupleWrapper, as_expr
 
 _SPATIAL = ("strides", "kernel_size", "dilation", "pool_size", "output_padding")
-# How many tensors an operator gives: a number, or a function of the attributes (None: one tensor, no tuple).
-_RESULTS = {
-    "split": lambda attrs: (attrs["indices_or_sections"] if isinstance(attrs["indices_or_sections"], int)
-                            else len(attrs["indices_or_sections"]) + 1),
-    "topk": lambda attrs: 2 if attrs.get("ret_type", "both") == "both" else None,
-    "dyn.topk": lambda attrs: 2 if attrs.get("ret_type", "both") == "both" else None,
-    "unique": lambda attrs: 5 if attrs.get("return_counts") else 4,
-    "nn.batch_norm": lambda attrs: 3,
-    "nn.dropout": lambda attrs: 2,
-}
 
 
 def _normalise(name, values):
@@ -116,9 +106,10 @@ def call_op(name, tensors, attrs=None):
     if name.startswith("dyn."):  # what the operands say isn't an attribute
         for attribute in info.required:
             attrs.setdefault(attribute, getattr(info.defaults, attribute))
-    result = Call(Op.get(name), [operand(tensor) for tensor in tensors], make_attrs(info.attrs_type, attrs, name))
-    size = _RESULTS[name](attrs) if name in _RESULTS else None
-    return result if size is None else TupleWrapper(result, size)
+    op, attrs = Op.get(name), make_attrs(info.attrs_type, attrs, name)
+    result = Call(op, [operand(tensor) for tensor in tensors], attrs)
+    size = _api.OpNumResults(op, attrs)
+    return TupleWrapper(result, size) if size else result
 
 
 @functools.lru_cache(maxsize=None)

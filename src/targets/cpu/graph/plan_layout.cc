@@ -14,6 +14,7 @@
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/transform.h"
 #include "treadle/ops/make.h"
+#include "treadle/ops/traits.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/layout.h"
 #include "treadle/relay/transform.h"
@@ -42,7 +43,7 @@ class BlockedReaders {
  private:
   void Visit(const CallNode* call) {
     const auto* callee = call->op.as<OpNode>();
-    if (callee == nullptr || Downcast<Op>(call->op).GetAttr(kLayoutRule) == nullptr) {
+    if (callee == nullptr || ops::LayoutRuleOf(Downcast<Op>(call->op)) == nullptr) {
       if (callee != nullptr && callee->name == "split" && Has(call)) found_.insert(call->args[0].get());
       return;
     }
@@ -241,11 +242,11 @@ Expr LayoutPlanner::VisitExpr_(const CallNode* call) {
   Expr self = GetRef<Expr>(call);
   if (Expr shuffled = Shuffled(call); shuffled.defined()) return shuffled;
   if (call->op.as<OpNode>() != nullptr) {
-    const FLayoutRule* rule = Downcast<Op>(call->op).GetAttr(kLayoutRule);
+    const FLayoutRule rule = ops::LayoutRuleOf(Downcast<Op>(call->op));
     const auto* type = call->type_as<TensorTypeNode>();
     if (rule != nullptr && type != nullptr) {
       CallArgs args(this, call);
-      if (auto result = (*rule)(call, args)) {
+      if (auto result = rule(call, args)) {
         return Made(self, result->layout, result->expr);
       }
     }

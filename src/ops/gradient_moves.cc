@@ -2,11 +2,12 @@
 // Gradients of operators that move, repeat and join elements: their gradients move back, and sum what was repeated.
 #include <algorithm>
 
-#include "passes/gradient_rules.h"
+#include "ops/gradients.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/attrs/algorithm.h"
 
-namespace treadle::relay::gradient {
+namespace treadle::ops::gradient {
+
 namespace {
 
 std::vector<int64_t> Dims(const TensorTypeNode* type) {
@@ -15,10 +16,12 @@ std::vector<int64_t> Dims(const TensorTypeNode* type) {
   return dims;
 }
 
-std::vector<Expr> ReshapeBack(const Site& s) { return {ops::MakeReshape(s.grad, s.type(0)->shape)}; }
+}  // namespace
 
-std::vector<Expr> TransposeGradient(const Site& s) {
-  const auto* attrs = s.call->attrs_as<ops::TransposeAttrs>();
+Grads OfReshape(const Site& s) { return {MakeReshape(s.grad, s.type(0)->shape)}; }
+
+Grads OfTranspose(const Site& s) {
+  const auto* attrs = s.call->attrs_as<TransposeAttrs>();
   size_t rank = s.type(0)->shape.size();
   std::vector<int64_t> inverse(rank);
   for (size_t i = 0; i < rank; ++i) {
@@ -26,51 +29,51 @@ std::vector<Expr> TransposeGradient(const Site& s) {
         attrs->axes ? PositiveAxis(static_cast<int>((*attrs->axes)[i]), rank) : static_cast<int64_t>(rank - 1 - i);
     inverse[static_cast<size_t>(axis)] = static_cast<int64_t>(i);
   }
-  return {ops::MakeTranspose(s.grad, inverse)};
+  return {MakeTranspose(s.grad, inverse)};
 }
 
 /// The gradient of concatenate flows to the fields of its tuple: as a tuple.
-std::vector<Expr> ConcatenateGradient(const Site& s) {
+Grads OfConcatenate(const Site& s) {
   const auto* fields = s.arg(0)->type_as<TupleTypeNode>();
-  int axis = s.call->attrs_as<ops::ConcatenateAttrs>()->axis;
+  int axis = s.call->attrs_as<ConcatenateAttrs>()->axis;
   Array<Expr> parts;
   int64_t begin = 0;
   for (const Type& field : fields->fields) {
     const auto* type = field.as<TensorTypeNode>();
     int positive = PositiveAxis(axis, type->shape.size());
     int64_t size = Dim(type, static_cast<size_t>(positive));
-    parts.push_back(ops::MakeStridedSlice(s.grad, {begin}, {begin + size}, {1}, std::vector<int64_t>{positive}));
+    parts.push_back(MakeStridedSlice(s.grad, {begin}, {begin + size}, {1}, std::vector<int64_t>{positive}));
     begin += size;
   }
-  return {Tuple(parts)};
+  return {relay::Tuple(parts)};
 }
 
-std::vector<Expr> StackGradient(const Site& s) {
+Grads OfStack(const Site& s) {
   const auto* fields = s.arg(0)->type_as<TupleTypeNode>();
-  const int axis = PositiveAxis(s.call->attrs_as<ops::StackAttrs>()->axis, s.result_type()->shape.size());
+  const int axis = PositiveAxis(s.call->attrs_as<StackAttrs>()->axis, s.result_type()->shape.size());
   Array<Expr> parts;
   for (size_t i = 0; i < fields->fields.size(); ++i) {
     const auto begin = static_cast<int64_t>(i);
-    Expr part = ops::MakeStridedSlice(s.grad, {begin}, {begin + 1}, {1}, std::vector<int64_t>{axis});
-    parts.push_back(ops::MakeSqueeze(part, {axis}));
+    Expr part = MakeStridedSlice(s.grad, {begin}, {begin + 1}, {1}, std::vector<int64_t>{axis});
+    parts.push_back(MakeSqueeze(part, {axis}));
   }
-  return {Tuple(parts)};
+  return {relay::Tuple(parts)};
 }
 
-std::vector<Expr> SplitGradient(const Site& s) {
+Grads OfSplit(const Site& s) {
   const auto* types = s.call->type_as<TupleTypeNode>();
   Array<Expr> parts;
   for (size_t i = 0; i < types->fields.size(); ++i) {
     const auto* type = types->fields[i].as<TensorTypeNode>();
     const bool flows = i < s.grads.size() && s.grads[i].defined();
-    parts.push_back(flows ? s.grads[i] : ops::MakeZeros(type->shape, type->dtype));
+    parts.push_back(flows ? s.grads[i] : MakeZeros(type->shape, type->dtype));
   }
-  return {ops::MakeConcatenate(parts, static_cast<int>(s.call->attrs_as<ops::SplitAttrs>()->axis))};
+  return {MakeConcatenate(parts, static_cast<int>(s.call->attrs_as<SplitAttrs>()->axis))};
 }
 
 /// Zeros, with the gradient where the elements came from.
-std::vector<Expr> StridedSliceGradient(const Site& s) {
-  const auto* attrs = s.call->attrs_as<ops::StridedSliceAttrs>();
+Grads OfStridedSlice(const Site& s) {
+  const auto* attrs = s.call->attrs_as<StridedSliceAttrs>();
   const std::vector<int64_t> from = Dims(s.type(0)), to = Dims(s.result_type());
   std::vector<int64_t> first(from.size(), 0), step(from.size(), 1);
   for (size_t i = 0; i < attrs->begin.size(); ++i) {
@@ -90,39 +93,43 @@ std::vector<Expr> StridedSliceGradient(const Site& s) {
   }
   Expr spread = s.grad;
   if (std::any_of(step.begin(), step.end(), [](int64_t n) { return n != 1; })) {
-    spread = ops::CallWith<ops::DilateAttrs>("nn.dilate", {spread}, [&](auto& a) { a.strides = step; });
+    spread = CallWith<DilateAttrs>("nn.dilate", {spread}, [&](auto& a) { a.strides = step; });
   }
-  return {ops::MakePad(spread, borders, Scalar(s, 0))};
+  return {MakePad(spread, borders, Scalar(s, 0))};
 }
 
 /// A negative border takes away.
-std::vector<Expr> PadGradient(const Site& s) {
-  const auto* attrs = s.call->attrs_as<ops::PadAttrs>();
+Grads OfPad(const Site& s) {
+  const auto* attrs = s.call->attrs_as<PadAttrs>();
   if (attrs->pad_mode != "constant") throw Error("the gradient of nn.pad is implemented for pad_mode constant");
   std::vector<std::pair<int64_t, int64_t>> borders;
   for (const Array<PrimExpr>& border : attrs->pad_width) {
-    auto ints = ops::ConstInts(border);
+    auto ints = ConstInts(border);
     if (!ints) throw ShapeError("the gradient of nn.pad needs static borders");
     borders.emplace_back(-ints->at(0), -ints->at(1));
   }
-  return {ops::MakePad(s.grad, borders, Scalar(s, 0)), Expr()};
+  return {MakePad(s.grad, borders, Scalar(s, 0)), Expr()};
 }
+
+namespace {
 
 /// Elements that an index names several times get the sum.
 Expr ScatterSum(const Expr& like, const Expr& indices, const Expr& grad, int axis) {
-  return ops::CallWith<ops::ScatterAttrs>("scatter_add", {ZerosLike(like), indices, grad}, [&](auto& a) {
+  return CallWith<ScatterAttrs>("scatter_add", {ZerosLike(like), indices, grad}, [&](auto& a) {
     a.axis = axis;
     a.reduction = "add";
   });
 }
 
-std::vector<Expr> GatherGradient(const Site& s) {
-  return {ScatterSum(s.arg(0), s.arg(1), s.grad, static_cast<int>(s.call->attrs_as<ops::GatherAttrs>()->axis)), Expr()};
+}  // namespace
+
+Grads OfGather(const Site& s) {
+  return {ScatterSum(s.arg(0), s.arg(1), s.grad, static_cast<int>(s.call->attrs_as<GatherAttrs>()->axis)), Expr()};
 }
 
 /// take(data, indices) along an axis: data (a.., n, b..), indices (i..) -> (a.., i.., b..)
-std::vector<Expr> TakeGradient(const Site& s) {
-  const auto* attrs = s.call->attrs_as<ops::TakeAttrs>();
+Grads OfTake(const Site& s) {
+  const auto* attrs = s.call->attrs_as<TakeAttrs>();
   if (attrs->batch_dims != 0) throw Error("the gradient of take is implemented for batch_dims=0");
   std::vector<int64_t> data = Dims(s.type(0));
   if (!attrs->axis) data = {NumElements(data)};
@@ -130,31 +137,31 @@ std::vector<Expr> TakeGradient(const Site& s) {
   const int64_t count = NumElements(Dims(s.type(1)));
   std::vector<int64_t> places(data.size(), 1), moved = data;
   places[axis] = moved[axis] = count;
-  Expr indices = ops::MakeReshape(s.arg(1), places);
+  Expr indices = MakeReshape(s.arg(1), places);
   const DataType dtype = s.type(1)->dtype;
   const int64_t last = data[axis] - 1;
   if (attrs->mode == "wrap") {
-    indices = CallOp("floor_mod", {indices, ops::ScalarConstant(dtype, last + 1)});
+    indices = CallOp("floor_mod", {indices, ScalarConstant(dtype, last + 1)});
   } else {
-    indices = CallOp("minimum", {CallOp("maximum", {indices, ops::ScalarConstant(dtype, int64_t{0})}),
-                                 ops::ScalarConstant(dtype, last)});
+    indices = CallOp("minimum",
+                     {CallOp("maximum", {indices, ScalarConstant(dtype, int64_t{0})}), ScalarConstant(dtype, last)});
   }
-  Expr grad = ops::MakeReshape(s.grad, moved);
-  Expr to_data = ScatterSum(ops::MakeReshape(s.arg(0), data), ops::MakeBroadcastTo(indices, ops::IntArray(moved)), grad,
-                            static_cast<int>(axis));
-  return {ops::MakeReshape(to_data, s.type(0)->shape), Expr()};
+  Expr grad = MakeReshape(s.grad, moved);
+  Expr to_data =
+      ScatterSum(MakeReshape(s.arg(0), data), MakeBroadcastTo(indices, IntArray(moved)), grad, static_cast<int>(axis));
+  return {MakeReshape(to_data, s.type(0)->shape), Expr()};
 }
 
 /// The repetitions as a dimension of their own, which is summed.
-std::vector<Expr> RepeatGradient(const Site& s) {
-  const auto* attrs = s.call->attrs_as<ops::RepeatAttrs>();
+Grads OfRepeat(const Site& s) {
+  const auto* attrs = s.call->attrs_as<RepeatAttrs>();
   std::vector<int64_t> shape = Dims(s.type(0));
   const int axis = PositiveAxis(static_cast<int>(attrs->axis), shape.size());
   shape.insert(shape.begin() + axis + 1, attrs->repeats);
-  return {ops::MakeReduce("sum", ops::MakeReshape(s.grad, shape), std::vector<int64_t>{axis + 1})};
+  return {MakeReduce("sum", MakeReshape(s.grad, shape), std::vector<int64_t>{axis + 1})};
 }
 
-std::vector<Expr> TileGradient(const Site& s) {
+Grads OfTile(const Site& s) {
   const std::vector<int64_t> from = Dims(s.type(0)), to = Dims(s.result_type());
   std::vector<int64_t> shape, axes;
   for (size_t i = 0; i < to.size(); ++i) {
@@ -164,39 +171,15 @@ std::vector<Expr> TileGradient(const Site& s) {
     shape.push_back(dim == 0 ? 1 : to[i] / dim);
     shape.push_back(dim);
   }
-  return {ops::MakeReshape(ops::MakeReduce("sum", ops::MakeReshape(s.grad, shape), axes), s.type(0)->shape)};
+  return {MakeReshape(MakeReduce("sum", MakeReshape(s.grad, shape), axes), s.type(0)->shape)};
 }
 
-std::vector<Expr> FullGradient(const Site& s) {
-  std::vector<Expr> grads(s.call->args.size());
-  if (!grads.empty()) grads.back() = ops::MakeReduce("sum", s.grad, std::nullopt);
+Grads OfFullLike(const Site& s) {
+  Grads grads(s.call->args.size());
+  if (!grads.empty()) grads.back() = MakeReduce("sum", s.grad, std::nullopt);
   return grads;
 }
 
-std::vector<Expr> Unchanged(const Site& s) { return {s.grad}; }
+Grads OfReshapeLike(const Site& s) { return {OfReshape(s)[0], Expr()}; }
 
-}  // namespace
-
-std::map<std::string, Rule> MoveRules() {
-  return {
-      {"reshape", ReshapeBack},
-      {"nn.batch_flatten", ReshapeBack},
-      {"expand_dims", ReshapeBack},
-      {"squeeze", ReshapeBack},
-      {"reshape_like", [](const Site& s) { return std::vector<Expr>{ReshapeBack(s)[0], Expr()}; }},
-      {"transpose", TransposeGradient},
-      {"concatenate", ConcatenateGradient},
-      {"stack", StackGradient},
-      {"split", SplitGradient},
-      {"strided_slice", StridedSliceGradient},
-      {"nn.pad", PadGradient},
-      {"gather", GatherGradient},
-      {"take", TakeGradient},
-      {"repeat", RepeatGradient},
-      {"tile", TileGradient},
-      {"full_like", FullGradient},
-      {"annotation.stop_fusion", Unchanged},
-  };
-}
-
-}  // namespace treadle::relay::gradient
+}  // namespace treadle::ops::gradient
