@@ -13,6 +13,7 @@
 #include "treadle/ops/attrs/qnn.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/traits.h"
+#include "treadle/relay/layout.h"
 #include "treadle/tir/byte_ops.h"
 
 namespace treadle::ops {
@@ -20,6 +21,7 @@ namespace treadle::ops {
 TREADLE_DEFINE_NODE(QuantizeAttrs);
 TREADLE_DEFINE_NODE(DequantizeAttrs);
 TREADLE_DEFINE_NODE(RequantizeAttrs);
+TREADLE_DEFINE_NODE(BlockDenseAttrs);
 
 namespace qnn {
 
@@ -198,6 +200,35 @@ Array<Tensor> RoundClipCompute(const Attrs& attrs, const Array<Tensor>& inputs, 
       "round_clip", tag::kElemWise)};
 }
 
+/// data (8 bits), table (256).
+Type LookupInfer(const InferContext& context) {
+  const auto *data = context.Tensor(0, "data"), *table = context.Tensor(1, "table");
+  CheckIntegral(data, "data");
+  CheckRank(table, 1, "table");
+  if (data->dtype.bits() != 8 || DimValue(table->shape[0]) != 256) {
+    throw ShapeError("needs data of 8 bits and a table of 256 entries");
+  }
+  return TensorType(data->shape, table->dtype);
+}
+
+Array<Tensor> LookupCompute(const Attrs&, const Array<Tensor>& inputs, const Type&) {
+  const DataType bits = DataType::UInt(8);
+  return {Compute(
+      inputs[0]->shape,
+      [&](const Array<PrimExpr>& i) {
+        return inputs[1](tir::cast(DataType::Int(32), tir::reinterpret(bits, inputs[0](i))));
+      },
+      "lookup", tag::kElemWise)};
+}
+
+/// The data's layout; the table stays as it is.
+std::optional<relay::LaidOutCall> LookupLayoutRule(const relay::CallNode* call, relay::LayoutArgs& args) {
+  const std::string layout = args.Layout(0);
+  if (layout.empty()) return std::nullopt;
+  return relay::LaidOutCall{relay::Call(call->op, {args.Get(0, layout), args.Get(1, "")}, call->attrs, {}, call->span),
+                            layout};
+}
+
 OpArgument Scale(const char* of) { return {StrCat(of, "_scale"), "Tensor", "float32; rank 0, or 1 along `axis`"}; }
 OpArgument ZeroPoint(const char* of) {
   return {StrCat(of, "_zero_point"), "Tensor", "Integers; rank 0, or 1 along `axis`"};
@@ -239,6 +270,15 @@ void RegisterQnnOps() {
       .Set(kOpPattern, OpPatternKind::kElemWise)
       .Set(kFiniteRule, FiniteRule::kAlways)
       .Set(kCompute, FTECompute(RoundClipCompute));
+  OpRegistration("qnn.contrib_lookup")
+      .Describe("The table's entry for each byte, in the order of their bits.")
+      .Arguments({{"data", "Tensor", "uint8 or int8"}, {"table", "Tensor", "256 entries"}})
+      .SupportLevel(11)
+      .Relation(Rule<LookupInfer>)
+      .Set(kOpPattern, OpPatternKind::kBroadcast)
+      .Set(relay::kLayoutRule, relay::FLayoutRule(LookupLayoutRule))
+      .Set(kFiniteRule, FiniteRule::kAlways)
+      .Set(kCompute, FTECompute(LookupCompute));
 }
 
 }  // namespace treadle::ops

@@ -13,6 +13,8 @@ namespace treadle::ops {
 /// Products and convolutions of bytes in packed form (byte_dense.cc, byte_conv.cc), and when those run.
 void RegisterByteDenseOps();
 void RegisterByteConvOps();
+/// Products of weights of few bits (block_dense.cc).
+void RegisterBlockDenseOp();
 
 }  // namespace treadle::ops
 

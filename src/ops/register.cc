@@ -48,6 +48,7 @@ void RegisterAllOps() {
     RegisterWinogradOps();
     RegisterPackedDenseOp();
     RegisterAttentionOps();
+    RegisterBlockDenseOp();
     RegisterByteConvOps();
     RegisterByteDenseOps();
   });

@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "passes/lookup_tables.h"
 #include "passes/pass_util.h"
 #include "passes/qnn_passes.h"
 #include "treadle/ir/structural.h"
@@ -130,6 +131,12 @@ class IntegerRewriter : public MixedModeMutator {
     return Dequantize(TupleGetItem(moved, item->index), *real, op->checked_type());
   }
 
+  /// What a call of qnn.dequantize converts; void for others.
+  DataType IntegersOf(const CallNode* call) const {
+    auto dtype = integers_.find(call);
+    return dtype == integers_.end() ? DataType::Void() : dtype->second;
+  }
+
   std::optional<Real> RealOf(const Expr& e) const {
     const CallNode* call = AsCallOf(e, "qnn.dequantize");
     auto dtype = call == nullptr ? integers_.end() : integers_.find(call);
@@ -192,6 +199,10 @@ class IntegerRewriter : public MixedModeMutator {
     }
     if (const CallNode* concat = AsCallOf(x, "concatenate"); concat && IsScalar(scale)) {
       if (Expr joined = QuantizeParts(concat, call, attrs); joined.defined()) return joined;
+    }
+    if (Expr lookup = AsLookup(call, x, [this](const CallNode* source) { return IntegersOf(source); });
+        lookup.defined()) {
+      return lookup;
     }
     if (x.same_as(call->args[0])) return Expr();
     return Call(call->op, {x, scale, zero_point}, call->attrs, {}, call->span);

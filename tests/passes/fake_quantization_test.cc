@@ -48,6 +48,11 @@ TEST(FakeQuantizationToInteger, ProductsAreRequantised) {
                  "out_dtype=\"uint8\")");
 }
 
+TEST(FakeQuantizationToInteger, CheapFunctionsOfBytesStayArithmetic) {
+  const char* text = "qnn.quantize(abs(qnn.dequantize(%x, 0.5f, 3)), 0.5f, 3, out_dtype=\"uint8\")";
+  ExpectIntegers(kBytes, text, text);
+}
+
 TEST(FakeQuantizationToInteger, JoinedPartsAreQuantisedFirst) {
   ExpectIntegers(kBytes,
                  "qnn.quantize(concatenate((qnn.dequantize(%x, 0.5f, 3), qnn.dequantize(%x, 0.5f, 3))), 0.5f, 3, "

@@ -124,14 +124,29 @@ Value* FunctionCodegen::ByteCall(const std::string& name, const CallNode* op) {
   return plain.defined() ? VisitExpr(plain) : nullptr;
 }
 
+namespace {
+
+/// The dot products of bytes that are the summands of `e`; false where it has others.
+bool DotsOf(const PrimExpr& e, std::vector<const CallNode*>* dots) {
+  if (const auto* sum = e.as<tir::AddNode>()) return DotsOf(sum->a, dots) && DotsOf(sum->b, dots);
+  const auto* call = e.as<CallNode>();
+  if (call == nullptr || !tir::IsCallTo(call, "tir.dot_bytes")) return false;
+  dots->push_back(call);
+  return true;
+}
+
+}  // namespace
+
 Value* FunctionCodegen::AddDotBytes(const PrimExpr& sum, const PrimExpr& dot) {
-  const auto* call = dot.as<CallNode>();
-  if (call == nullptr || !tir::IsCallTo(call, "tir.dot_bytes") || module_->EmulatesIntrinsics()) return nullptr;
-  const int lanes = call->dtype.lanes();
-  if (lanes < 4 || module_->features().arch != "x86_64") return nullptr;
-  Value* start = VisitExpr(sum);
-  Value* a = VisitExpr(call->args[0]);
-  return DotBytes(start, a, VisitExpr(call->args[1]), lanes);
+  std::vector<const CallNode*> dots;
+  if (module_->EmulatesIntrinsics() || module_->features().arch != "x86_64" || dot.dtype().lanes() < 4) return nullptr;
+  if (!DotsOf(dot, &dots)) return nullptr;
+  Value* result = VisitExpr(sum);
+  for (const CallNode* call : dots) {
+    Value* a = VisitExpr(call->args[0]);
+    result = DotBytes(result, a, VisitExpr(call->args[1]), call->dtype.lanes());
+  }
+  return result;
 }
 
 }  // namespace treadle::targets

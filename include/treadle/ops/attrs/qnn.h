@@ -46,4 +46,21 @@ class RequantizeAttrs : public AttrsNode {
   }
 };
 
+class BlockDenseAttrs : public AttrsNode {
+ public:
+  int64_t units = 0;
+  int bits = 4;
+  int digits = 1;
+  bool symmetric = false;
+  TREADLE_DECLARE_NODE(BlockDenseAttrs, AttrsNode, "relay.attrs.BlockDenseAttrs");
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("units", &BlockDenseAttrs::units).Doc("Columns of the result");
+    r.Field("bits", &BlockDenseAttrs::bits).Doc("Bits of a weight, 4 or 8");
+    r.Field("digits", &BlockDenseAttrs::digits).Doc("Bytes of a number of the data, 1 or 2");
+    r.Field("symmetric", &BlockDenseAttrs::symmetric)
+        .Doc("Weights have one zero point, by which `sums` is multiplied already; weight_zeros isn't used");
+  }
+};
+
 }  // namespace treadle::ops

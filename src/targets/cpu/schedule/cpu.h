@@ -84,6 +84,9 @@ void ScheduleWinograd(Schedule& sch, const TargetFeatures& features);
 /// Whether the function is attention, and its schedule.
 bool IsAttention(Schedule& sch);
 void ScheduleAttention(Schedule& sch, const TargetFeatures& features);
+/// Whether the function is a product of weights of few bits, and its schedule.
+bool IsBlockDense(Schedule& sch);
+void ScheduleBlockDense(Schedule& sch, const TargetFeatures& features);
 /// Where the loops of a convolution on NCHW..c lie: `output` has n, oc, oh, ow, oci; in `block`, `positions` axes stand
 /// for oh and ow.
 struct BlockedConv {

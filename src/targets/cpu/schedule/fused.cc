@@ -137,6 +137,10 @@ tir::PrimFunc ScheduleForCpu(const tir::PrimFunc& func, const TargetFeatures& fe
     cpu::ScheduleAttention(sch, features);
     return sch.func();
   }
+  if (cpu::IsBlockDense(sch)) {
+    cpu::ScheduleBlockDense(sch, features);
+    return sch.func();
+  }
   cpu::ScheduleStages(sch, features);
   return sch.func();
 }
