@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(All, ManyParts, ::testing::ValuesIn(kShapes),
 TEST(ModelMemory, PackedNumbersOfOneByteAreWithinTheDefault) {
   // A tensor of 8 MB in 1 MB: what writers of small integers make.
   const std::string tensor = Message(8, "w") + Number(2, 7) + Number(1, 1 << 20) + Message(7, std::string(1 << 20, 1));
-  auto bytes = std::make_shared<std::string>(ModelOf(Message(5, tensor)));
+  auto bytes = std::make_shared<std::string>(ModelOf(Message(5, tensor) + Message(12, Message(1, "w"))));
   EXPECT_EQ(ReadModelBytes(*bytes, bytes, "m").graph.initializers[0]->int64_data.size(), size_t{1} << 20);
 }
 

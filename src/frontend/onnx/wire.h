@@ -44,7 +44,7 @@ struct ReadContext {
   /// For one more element of a vector, which grows by doubling.
   template <typename T>
   void ChargeElement() {
-    Charge(static_cast<int64_t>(sizeof(T) + sizeof(T) / 2));
+    Charge(static_cast<int64_t>(2 * sizeof(T)));
   }
   /// For an object of its own.
   template <typename T>
