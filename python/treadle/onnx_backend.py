@@ -19,11 +19,11 @@ MAX_CONSTANT = 1024  # elements of an input that may be taken for a constant
 class TreadleRep(BackendRep):
     """A model ready to run.
 
-    Models whose result's shape hangs on the values of inputs (axes, sizes, ...) are compiled for the values of those
-    inputs when they are first seen.
+    It is compiled before any input is seen. With `specialise`, what can't be compiled so is compiled for the values of
+    small inputs (axes, sizes, ...) when they are first seen.
     """
 
-    def __init__(self, model, options):
+    def __init__(self, model, options, specialise=False):
         self._source = model
         self._options = options
         initialised = {tensor.name for tensor in model.graph.initializer}
@@ -34,7 +34,7 @@ class TreadleRep(BackendRep):
         except UnsupportedOpError as error:
             self._refusal = error
             integral = [value for value in model.graph.input if value.type.tensor_type.elem_type in INTEGRAL]
-            if not integral and len(self._names) < 2:
+            if not specialise or (not integral and len(self._names) < 2):
                 raise
 
     def _candidates(self, inputs):
@@ -79,7 +79,8 @@ class TreadleBackend(Backend):
     @classmethod
     def prepare(cls, model, device="CPU", **kwargs):
         super().prepare(model, device, **kwargs)
-        return TreadleRep(model, kwargs)
+        specialise = kwargs.pop("specialise", False)
+        return TreadleRep(model, kwargs, specialise)
 
     @classmethod
     def run_model(cls, model, inputs, device="CPU", **kwargs):

@@ -61,6 +61,9 @@ struct CompilerApi {
   CacheStats (*cache_stats)();
   uint64_t (*cache_clear)();  ///< returns the number of kernels removed
   void (*cache_set_limit)(uint64_t bytes);
+  /// Nodes of a model that can't be imported, a text for each: name, operator, version, reason. Names other rows by the
+  /// operator, and gives how often the model has it.
+  std::vector<std::string> (*check_model)(const std::string& path, std::vector<ListRow>* operators);
 };
 
 /// Loads the compiler; a RuntimeError that says what is missing when it isn't installed.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <iostream>
+#include <memory>
 #include <thread>
 
 #include "cli/commands.h"
@@ -27,6 +28,22 @@ int Print(const std::vector<ListRow>& rows, bool json) {
   for (const ListRow& row : rows) width = std::max(width, row.name.size());
   for (const ListRow& row : rows) std::cout << fmt::format("{:{}}  {}\n", row.name, width, row.text);
   return 0;
+}
+
+/// What a model needs that can't be imported: one line for each node. The exit code says whether there is any.
+int CheckModel(const std::string& path, bool json) {
+  std::vector<ListRow> operators;
+  const std::vector<std::string> unsupported = Compiler().check_model(path, &operators);
+  if (json) {
+    Json result{{"unsupported", unsupported}, {"operators", Json::object()}};
+    for (const ListRow& row : operators) result["operators"][row.name] = row.text;
+    std::cout << result.dump(1) << "\n";
+  } else {
+    Print(operators, false);
+    for (const std::string& node : unsupported) std::cout << "unsupported: " << node << "\n";
+    if (unsupported.empty()) std::cout << "all nodes can be imported\n";
+  }
+  return unsupported.empty() ? 0 : static_cast<int>(ExitCode::kUnsupported);
 }
 
 std::string CoresText() {
@@ -73,8 +90,12 @@ void AddListings(CLI::App* app, Action* action) {
   const auto add = [&](const char* name, const char* text, std::function<int()> run) {
     Verb(app, name, text, action, std::move(run)).Add("--json", json.get(), "machine-readable output");
   };
-  add("ops", "list the supported ONNX operators with their versions",
-      [json] { return Print(Compiler().list_ops(), *json); });
+  auto model = std::make_shared<std::string>();
+  Verb ops(app, "ops",
+           "list the supported ONNX operators with their versions, or what a model has that isn't supported", action,
+           [json, model] { return model->empty() ? Print(Compiler().list_ops(), *json) : CheckModel(*model, *json); });
+  ops.Add("--json", json.get(), "machine-readable output");
+  ops.Add("--model", model.get(), "a model: list its operators, and each node that can't be imported");
   add("targets", "list targets and external code generators",
       [json] { return Print(Compiler().list_targets(), *json); });
   add("doctor", "show what this machine has and what is missing", [json] { return Doctor(*json); });

@@ -245,6 +245,8 @@ void RegisterDynamicOps() {
   Dynamic("dyn.nn.upsampling3d", "nn.upsampling3d", scales3, Rule<UpSampling3DInfer>).AttrsType<UpSampling3DAttrs>();
   RegisterDynamicComputes();
   RegisterNmsOps();
+  RegisterDynamicAxisOps();
+  RegisterSampleOps();
 }
 
 }  // namespace treadle::ops

@@ -6,5 +6,7 @@ namespace treadle::ops {
 /// What operators whose shape is an operand compute, and their shapes; after they are registered.
 void RegisterDynamicComputes();
 void RegisterNmsOps();
+void RegisterDynamicAxisOps();
+void RegisterSampleOps();
 
 }  // namespace treadle::ops

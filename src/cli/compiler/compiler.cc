@@ -108,6 +108,29 @@ std::vector<ListRow> ListOps() {
   return rows;
 }
 
+void CountOperators(const onnx::Graph& graph, std::map<std::string, int>* counts) {
+  for (const onnx::Node& node : graph.nodes) {
+    ++(*counts)[node.domain.empty() ? node.op_type : StrCat(node.domain, ".", node.op_type)];
+    for (const onnx::Attribute& attribute : node.attributes) {
+      if (attribute.g) CountOperators(*attribute.g, counts);
+    }
+  }
+}
+
+std::vector<std::string> CheckModel(const std::string& path, std::vector<ListRow>* operators) {
+  driver::RegisterAll();
+  const onnx::Model model = onnx::ReadModelFile(path);
+  std::map<std::string, int> counts;
+  CountOperators(model.graph, &counts);
+  for (const auto& [name, count] : counts) operators->push_back({name, StrCat("x ", count)});
+  try {
+    onnx::FromOnnx(model);
+  } catch (const UnsupportedOpError& e) {
+    return e.nodes();
+  }
+  return {};
+}
+
 std::vector<ListRow> DescribeMachine() {
   driver::RegisterAll();
   const TargetFeatures features = Target("llvm -mcpu=native")->Features();
@@ -139,8 +162,8 @@ void SetCacheLimit(uint64_t bytes) {
   RequireCache().Trim();
 }
 
-constexpr CompilerApi kApi{&Compile,         &DeclaredInputs, &ListOps,    &ListTargets,
-                           &DescribeMachine, &GetCacheStats,  &ClearCache, &SetCacheLimit};
+constexpr CompilerApi kApi{&Compile,       &DeclaredInputs, &ListOps,       &ListTargets, &DescribeMachine,
+                           &GetCacheStats, &ClearCache,     &SetCacheLimit, &CheckModel};
 
 }  // namespace
 }  // namespace treadle::cli

@@ -2,6 +2,7 @@
 // Activation functions and softmax.
 #include <cmath>
 
+#include "frontend/onnx/compose.h"
 #include "frontend/onnx/rules.h"
 
 namespace treadle::onnx {
@@ -143,6 +144,16 @@ Expr ImportGelu(NodeImport& n) {
   return a.Mul(a.Mul(a.Num(0.5), x), a.Add(a.Num(1), n.Call("tanh", {inner})));
 }
 
+/// Dimensions before `axis`, and those from it on, as one each.
+Term AsMatrix(const Term& x, int axis) {
+  Term rows = IntNum(x.node(), 1), columns = rows;
+  for (int i = 0; i < x.rank(); ++i) {
+    Term& side = i < axis ? rows : columns;
+    side = side * DimOf(x, i);
+  }
+  return ReshapeTo(x, {rows, columns});
+}
+
 /// Before opset 13 the operand counts as a matrix: dimensions from `axis` on are one.
 ImportRule Softmax(const char* op) {
   return [op](NodeImport& n) -> std::vector<Expr> {
@@ -151,11 +162,8 @@ ImportRule Softmax(const char* op) {
     bool matrix = n.version() < 13;
     int axis = n.Axis(n.Int("axis", matrix ? 1 : -1), rank);
     if (!matrix || axis == rank - 1) return {n.Call(op, {x}, {{"axis", int64_t{axis}}})};
-    std::vector<int64_t> shape = n.StaticShape(0);
-    int64_t rows = 1, columns = 1;
-    for (int i = 0; i < rank; ++i) (i < axis ? rows : columns) *= shape[static_cast<size_t>(i)];
-    Expr flat = n.Call(op, {n.Reshape(x, {rows, columns})}, {{"axis", int64_t{1}}});
-    return {n.Reshape(flat, shape)};
+    Term flat = AsMatrix(Term(n, x), axis).Op(op, {{"axis", int64_t{1}}});
+    return {ReshapeTo(flat, ShapeOf(Term(n, x)))};
   };
 }
 
@@ -165,23 +173,15 @@ Expr ImportHardmax(NodeImport& n) {
   int rank = n.Rank(0);
   bool matrix = n.version() < 13;
   int axis = n.Axis(n.Int("axis", matrix ? 1 : -1), rank);
-  std::vector<int64_t> shape = n.StaticShape(0);
-  if (matrix && axis != rank - 1) {
-    int64_t rows = 1, columns = 1;
-    for (int i = 0; i < rank; ++i) (i < axis ? rows : columns) *= shape[static_cast<size_t>(i)];
-    x = n.Reshape(x, {rows, columns});
-    axis = 1;
-  }
-  int64_t extent = n.StaticDim(x, axis);
-  Expr argmax =
-      n.Cast(n.Call("argmax", {x}, {{"axis", std::vector<int64_t>{axis}}, {"keepdims", true}}), DataType::Int(64));
-  std::vector<int64_t> positions(static_cast<size_t>(extent));
-  for (size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<int64_t>(i);
-  std::vector<int64_t> position_shape(static_cast<size_t>(RankOf(x)), 1);
-  position_shape[static_cast<size_t>(axis)] = extent;
-  Expr hit = n.Call("equal", {argmax, n.Const(ArrayOf(positions, position_shape, DataType::Int(64)))});
-  Expr result = n.Cast(hit, n.DType(0));
-  return matrix && RankOf(x) != rank ? n.Reshape(result, shape) : result;
+  const bool flatten = matrix && axis != rank - 1;
+  Term rows = flatten ? AsMatrix(Term(n, x), axis) : Term(n, x);
+  if (flatten) axis = 1;
+  Term argmax(n, n.Cast(n.Call("argmax", {rows}, {{"axis", std::vector<int64_t>{axis}}, {"keepdims", true}}),
+                        DataType::Int(64)));
+  Term positions = Iota(DimOf(rows, axis));
+  if (axis + 1 < rows.rank()) positions = positions.Expand(1, rows.rank() - 1 - axis);
+  Term hit = (argmax == positions).As(n.DType(0));
+  return flatten ? ReshapeTo(hit, ShapeOf(Term(n, x))) : hit;
 }
 
 }  // namespace

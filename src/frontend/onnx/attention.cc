@@ -4,8 +4,10 @@
 #include <cmath>
 #include <limits>
 
+#include "frontend/onnx/compose.h"
 #include "frontend/onnx/matmul.h"
 #include "frontend/onnx/rules.h"
+#include "treadle/ir/structural.h"
 
 namespace treadle::onnx {
 namespace {
@@ -19,7 +21,13 @@ constexpr double kMinusInf = -std::numeric_limits<double>::infinity();
 /// [batch, heads, sequence, size], or [batch, sequence, heads * size] with the numbers of heads as attributes.
 class Attention {
  public:
-  explicit Attention(NodeImport& n) : n_(n), dtype_(n.DType(0)), flat_(n.Rank(0) == 3) {}
+  explicit Attention(NodeImport& n)
+      : n_(n),
+        dtype_(n.DType(0)),
+        flat_(n.Rank(0) == 3),
+        queries_(IntNum(n, 0)),
+        keys_(IntNum(n, 0)),
+        past_(IntNum(n, 0)) {}
   std::vector<Expr> Import();
 
  private:
@@ -38,7 +46,8 @@ class Attention {
   NodeImport& n_;
   DataType dtype_;
   bool flat_;
-  int64_t queries_ = 0, keys_ = 0, past_ = 0;
+  Term queries_, keys_, past_;  ///< numbers of them, int64
+  PrimExpr keys_dim_;
   bool masked_ = false;
 };
 
@@ -49,18 +58,18 @@ Expr Attention::Heads(size_t i, const char* attribute) {
     n_.Ignore({attribute});
     return x;
   }
-  Ints shape = n_.StaticShapeOf(x);
   int64_t heads = n_.Int(attribute);
-  if (shape.size() != 3 || heads < 1 || shape[2] % heads != 0) {
+  const int64_t size = RankOf(x) == 3 ? n_.StaticDim(x, 2) : -1;
+  if (size < 0 || heads < 1 || size % heads != 0) {
     n_.Invalid(StrCat("'", attribute, "' is ", heads, ", which doesn't fit the operand"));
   }
-  return n_.Transpose(n_.Reshape(x, {shape[0], shape[1], heads, shape[2] / heads}), {0, 2, 1, 3});
+  return n_.Transpose(n_.Reshape(x, {0, 0, heads, size / heads}), {0, 2, 1, 3});
 }
 
 Expr Attention::WithPast(const Expr& value, size_t past) {
   if (!n_.Has(past)) return value;
   if (n_.Rank(past) != 4) n_.Invalid("past keys and values have to have rank 4");
-  past_ = n_.StaticDim(n_.In(past), 2);
+  past_ = DimOf(In(n_, past), 2);
   return n_.Concat({n_.In(past), value}, 2);
 }
 
@@ -72,13 +81,10 @@ Expr Attention::AllowedPositions() {
   Expr allowed;
   if (left >= 0 || right >= 0) {
     // Distance of key j from query i, which is at position offset + i. The offset may differ by sample.
-    Ints distance;
-    int64_t fixed = HasLengths() ? -queries_ : past_;
-    for (int64_t i = 0; i < queries_; ++i) {
-      for (int64_t j = 0; j < keys_; ++j) distance.push_back(j - i - fixed);
-    }
-    DataType type = HasLengths() ? n_.DType(6) : DataType::Int(64);
-    Expr from_query = n_.Const(ArrayOf(distance, {1, 1, queries_, keys_}, type));
+    const DataType type = HasLengths() ? n_.DType(6) : DataType::Int(64);
+    Term offset = HasLengths() ? queries_ * -1.0 : past_;
+    Term distance = Iota(keys_).Expand(0) - Iota(queries_).Expand(1) - offset;
+    Expr from_query = n_.Cast(distance.Expand(0, 2), type);
     if (HasLengths()) from_query = n_.Call("subtract", {from_query, n_.ExpandDims(n_.In(6), 1, 3)});
     if (right >= 0) allowed = n_.Call("less_equal", {from_query, n_.Scalar(type, static_cast<double>(right))});
     if (left >= 0) {
@@ -87,9 +93,7 @@ Expr Attention::AllowedPositions() {
     }
   }
   if (!HasLengths()) return allowed;
-  Ints index(static_cast<size_t>(keys_));
-  for (size_t j = 0; j < index.size(); ++j) index[j] = static_cast<int64_t>(j);
-  Expr key = n_.Const(ArrayOf(index, {1, 1, 1, keys_}, n_.DType(6)));
+  Expr key = n_.Cast(Iota(keys_).Expand(0, 3), n_.DType(6));
   return Both(allowed, n_.Call("less", {key, n_.ExpandDims(n_.In(6), 1, 3)}));
 }
 
@@ -98,12 +102,23 @@ Expr Attention::PaddedMask() {
   Expr mask = n_.In(3);
   int rank = RankOf(mask);
   if (rank < 1) n_.Invalid("the mask is a scalar");
-  int64_t columns = n_.StaticDim(mask, rank - 1);
-  if (columns >= keys_ || (columns == 1 && n_.version() < 24)) return mask;
+  const PrimExpr dim = TypeOf(mask)->shape[static_cast<size_t>(rank - 1)];
+  const int64_t *columns = AsConstInt(dim), *keys = AsConstInt(keys_dim_);
+  const bool known = columns != nullptr && keys != nullptr;
+  if (known && *columns >= *keys) return mask;
+  if (columns != nullptr && *columns == 1 && n_.version() < 24) return mask;
+  if (!known && (StructuralEqual(dim, keys_dim_) || n_.version() < 24)) return mask;
   DataType type = TypeOf(mask)->dtype;
-  Ints before(static_cast<size_t>(rank), 0), after(static_cast<size_t>(rank), 0);
-  after.back() = keys_ - columns;
-  return n_.Pad(mask, before, after, n_.Scalar(type, type.is_bool() ? 0 : kMinusInf), "constant");
+  Expr masked = n_.Scalar(type, type.is_bool() ? 0 : kMinusInf);
+  if (known) {
+    Ints before(static_cast<size_t>(rank), 0), after(static_cast<size_t>(rank), 0);
+    after.back() = *keys - *columns;
+    return n_.Pad(mask, before, after, masked, "constant");
+  }
+  std::vector<Term> widths(static_cast<size_t>(2 * rank), IntNum(n_, 0));
+  widths.back() = Max(keys_ - DimOf(Term(n_, mask), rank - 1), 0);
+  return n_.Call("dyn.nn.pad", {mask, Stack(widths).Reshape({rank, 2}), masked},
+                 {{"pad_mode", std::string("constant")}});
 }
 
 Expr Attention::Masked(Expr scores) {
@@ -128,16 +143,16 @@ std::vector<Expr> Attention::Import() {
   Expr q = Heads(0, "q_num_heads");
   Expr present_key = WithPast(Heads(1, "kv_num_heads"), 4);
   Expr present_value = WithPast(Heads(2, "kv_num_heads"), 5);
-  Ints q_shape = n_.StaticShapeOf(q), k_shape = n_.StaticShapeOf(present_key);
-  queries_ = q_shape[2], keys_ = k_shape[2];
-  if (k_shape[1] < 1 || q_shape[1] % k_shape[1] != 0) {
-    n_.Invalid(StrCat(q_shape[1], " heads of queries and ", k_shape[1], " of keys"));
-  }
-  int64_t group = q_shape[1] / k_shape[1];
+  const int64_t q_heads = n_.StaticDim(q, 1), heads = n_.StaticDim(present_key, 1), size = n_.StaticDim(q, 3);
+  queries_ = DimOf(Term(n_, q), 2);
+  keys_ = DimOf(Term(n_, present_key), 2);
+  keys_dim_ = TypeOf(present_key)->shape[2];
+  if (heads < 1 || q_heads % heads != 0) n_.Invalid(StrCat(q_heads, " heads of queries and ", heads, " of keys"));
+  const int64_t group = q_heads / heads;
   auto repeated = [&](const Expr& x) {
     return group == 1 ? x : n_.Call("repeat", {x}, {{"repeats", group}, {"axis", int64_t{1}}});
   };
-  double scale = n_.HasAttr("scale") ? n_.Float("scale") : 1 / std::sqrt(static_cast<double>(q_shape[3]));
+  double scale = n_.HasAttr("scale") ? n_.Float("scale") : 1 / std::sqrt(static_cast<double>(size));
   if (!(scale >= 0)) n_.Unsupported(StrCat("a scale of ", scale, " isn't implemented"));
   Expr factor = Num(std::sqrt(scale));
   Expr keys = n_.Transpose(repeated(present_key), {0, 1, 3, 2});
@@ -154,8 +169,8 @@ std::vector<Expr> Attention::Import() {
   }
   Expr y = MatMulAnyRank(n_, probability, repeated(present_value));
   if (flat_) {
-    Ints shape = n_.StaticShapeOf(y);
-    y = n_.Reshape(n_.Transpose(y, {0, 2, 1, 3}), {shape[0], shape[2], shape[1] * shape[3]});
+    const int64_t columns = n_.StaticDim(y, 3);
+    y = n_.Reshape(n_.Transpose(y, {0, 2, 1, 3}), {0, 0, q_heads * columns});
   }
   int64_t mode = n_.Int("qk_matmul_output_mode", 0);
   if (mode < 0 || mode > 3) n_.Invalid(StrCat("'qk_matmul_output_mode' is ", mode));
@@ -171,11 +186,11 @@ Expr ImportRotaryEmbedding(NodeImport& n) {
   bool flat = n.Rank(0) == 3;
   bool interleaved = n.Flag("interleaved", false);
   Expr x = n.In(0);
-  Ints shape = n.StaticShape(0);
+  const int64_t columns = flat ? n.StaticDim(x, 2) : 0;
   if (flat) {
     int64_t heads = n.Int("num_heads");
-    if (heads < 1 || shape[2] % heads != 0) n.Invalid(StrCat("'num_heads' is ", heads));
-    x = n.Reshape(x, {shape[0], shape[1], heads, shape[2] / heads});
+    if (heads < 1 || columns % heads != 0) n.Invalid(StrCat("'num_heads' is ", heads));
+    x = n.Reshape(x, {0, 0, heads, columns / heads});
   } else {
     if (n.Rank(0) != 4) n.Invalid(StrCat("the operand has rank ", n.Rank(0), ", expected 3 or 4"));
     n.Ignore({"num_heads"});
@@ -194,13 +209,9 @@ Expr ImportRotaryEmbedding(NodeImport& n) {
   };
   Expr cos = cache(1), sin = cache(2);
   Expr turning = n.Slice(x, 3, 0, rotated);
-  Ints pairs = n.StaticShapeOf(turning);
-  pairs.back() = half;
   Expr first, second;
   if (interleaved) {
-    Ints split = pairs;
-    split.push_back(2);
-    Expr both = n.Reshape(turning, split);
+    Expr both = n.Reshape(turning, {0, 0, 0, half, 2});
     first = n.Squeeze(n.Slice(both, 4, 0, 1), {4});
     second = n.Squeeze(n.Slice(both, 4, 1, 2), {4});
   } else {
@@ -212,14 +223,12 @@ Expr ImportRotaryEmbedding(NodeImport& n) {
   Expr imaginary = n.Call("add", {mul(sin, first), mul(cos, second)});
   Expr y;
   if (interleaved) {
-    Ints joined = pairs;
-    joined.back() = rotated;
-    y = n.Reshape(n.Concat({n.ExpandDims(real, 4), n.ExpandDims(imaginary, 4)}, 4), joined);
+    y = n.Reshape(n.Concat({n.ExpandDims(real, 4), n.ExpandDims(imaginary, 4)}, 4), {0, 0, 0, rotated});
   } else {
     y = n.Concat({real, imaginary}, 3);
   }
   if (rotated < size) y = n.Concat({y, n.Slice(x, 3, rotated, size)}, 3);
-  return flat ? n.Reshape(y, shape) : n.Transpose(y, {0, 2, 1, 3});
+  return flat ? n.Reshape(y, {0, 0, columns}) : n.Transpose(y, {0, 2, 1, 3});
 }
 
 }  // namespace

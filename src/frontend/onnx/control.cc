@@ -140,11 +140,40 @@ std::vector<Expr> ImportScan(NodeImport& n) {
   return states;
 }
 
+/// Version 8 has a batch in front of everything: one sample after the other. Inputs: lengths of the sequences, states,
+/// sequences.
+std::vector<Expr> ImportScan8(NodeImport& n) {
+  const Attribute* body = n.Find("body");
+  if (body == nullptr || !body->g) n.Invalid("attribute 'body' is missing");
+  if (n.Has(0)) n.Unsupported("sequences of different lengths aren't implemented");
+  const int64_t count = n.Int("num_scan_inputs"), inputs = static_cast<int64_t>(n.num_inputs()) - 1;
+  if (count < 1 || count > inputs) n.Invalid(StrCat("'num_scan_inputs' is ", count, " of ", inputs, " inputs"));
+  const auto states = static_cast<size_t>(inputs - count), scans = static_cast<size_t>(count);
+  if (body->g->outputs.size() < states) n.Invalid("the body has too few outputs");
+  const size_t results = body->g->outputs.size() - states;
+  const int64_t batch = n.StaticDim(n.In(1), 0);
+  if (batch < 1 || batch > kMaxUnrolled)
+    n.Unsupported(StrCat("batches of more than ", kMaxUnrolled, ", or of none, aren't implemented"));
+  std::vector<std::vector<Expr>> samples(states + results);
+  for (int64_t b = 0; b < batch; ++b) {
+    auto sample = [&](size_t i) { return n.Squeeze(n.Slice(n.In(i), 0, b, b + 1), {0}); };
+    ScanSpec spec{{}, {}, Ints(scans, 0), PerValue(n, "directions", scans), Ints(results, 0), Ints(results, 0)};
+    for (size_t i = 0; i < states; ++i) spec.states.push_back(sample(1 + i));
+    for (size_t i = 0; i < scans; ++i) spec.sequences.push_back(sample(1 + states + i));
+    std::vector<Expr> outputs = ImportDynamicScan(n, spec);
+    for (size_t i = 0; i < samples.size(); ++i) samples[i].push_back(outputs.at(i));
+  }
+  std::vector<Expr> outputs;
+  for (const std::vector<Expr>& values : samples) outputs.push_back(Stack(n, values, 0));
+  return outputs;
+}
+
 }  // namespace
 
 void RegisterControlRules(RuleTable& table) {
   table.Add("If", {1, 11, 13, 16, 19, 21, 23, 24, 25}, ImportIf);
   table.Add("Loop", {1, 11, 13, 16, 19, 21, 23, 24, 25}, ImportLoop);
+  table.Add("Scan", {8}, ImportScan8);
   table.Add("Scan", {9, 11, 16, 19, 21, 23, 24, 25}, ImportScan);
 }
 

@@ -356,14 +356,14 @@ Expr ImportDynamicCompress(NodeImport& n) {
 namespace {
 
 /// p / q with small numbers that is the factor as far as float32 tells.
-std::pair<int64_t, int64_t> Fraction(NodeImport& n, double factor) {
+std::optional<std::pair<int64_t, int64_t>> Fraction(double factor) {
   for (int64_t q = 1; q <= 1000; ++q) {
     const double p = std::round(factor * static_cast<double>(q));
     if (p >= 1 && p < 1e9 && static_cast<float>(p / static_cast<double>(q)) == static_cast<float>(factor)) {
-      return {static_cast<int64_t>(p), q};
+      return std::make_pair(static_cast<int64_t>(p), q);
     }
   }
-  n.Unsupported(StrCat("a scale of ", factor, " of dimensions that aren't known when compiling isn't implemented"));
+  return std::nullopt;
 }
 
 /// What Resize says of each dimension of its operand.
@@ -382,9 +382,7 @@ DynamicScales ScalesOf(NodeImport& n, bool old) {
   if (!old) n.IgnoreInput(1);
   if (!old && present(3)) {
     n.IgnoreInput(2);
-    if (n.Str("keep_aspect_ratio_policy", "stretch") != "stretch") {
-      n.Unsupported("sizes that are only known when the model runs, with keep_aspect_ratio_policy, aren't implemented");
-    }
+    if (n.Str("keep_aspect_ratio_policy", "stretch") != "stretch") return result;
     result.sizes = n.Cast(n.In(3), kInt64);
     if (ListLength(n, 3, "sizes") != static_cast<int64_t>(result.axes.size()))
       n.Invalid("'sizes' has another length than 'axes'");
@@ -410,6 +408,7 @@ Expr ImportDynamicResize(NodeImport& n) {
   const std::string nearest = old ? "floor" : n.Str("nearest_mode", "round_prefer_floor");
   const DynamicScales r = ScalesOf(n, old);
   Expr x = n.In(0);
+  if (r.scales.empty() && !r.sizes.defined()) return ImportResizeByAxis(n);
   const bool floors =
       (transform == "asymmetric" && nearest == "floor") ||
       (transform == "half_pixel" && (nearest == "round_prefer_floor" || nearest == "round_prefer_ceil"));
@@ -425,9 +424,9 @@ Expr ImportDynamicResize(NodeImport& n) {
     return x;
   }
   if (transform == "tf_crop_and_resize" || (n.Flag("antialias", false) && mode != "nearest")) {
-    n.Unsupported("antialiasing and cropping of dimensions that aren't known when compiling aren't implemented");
+    return ImportResizeByAxis(n);
   }
-  if (n.Rank(0) != 4) n.Unsupported("resampling where a size isn't known when compiling is implemented for rank 4");
+  if (n.Rank(0) != 4) return ImportResizeByAxis(n);
   Array<Expr> sizes;
   std::vector<double> scales;
   for (int d = 0; d < 4; ++d) {
@@ -435,15 +434,16 @@ Expr ImportDynamicResize(NodeImport& n) {
     const auto i = static_cast<int64_t>(at - r.axes.begin());
     const bool given = at != r.axes.end();
     if (d < 2 && given && !r.scales.empty() && r.scales[static_cast<size_t>(i)] != 1) {
-      n.Unsupported(
-          "resampling of the first two dimensions, of sizes that aren't known when compiling, isn't implemented");
+      return ImportResizeByAxis(n);
     }
     if (d < 2) continue;
     Expr size = n.Reshape(DimOf(n, x, d), {1});
     if (given && r.scales.empty()) size = n.Slice(r.sizes, 0, i, i + 1);
     if (!r.scales.empty()) {
       scales.push_back(given ? r.scales[static_cast<size_t>(i)] : 1);
-      auto [p, q] = Fraction(n, scales.back());
+      auto fraction = Fraction(scales.back());
+      if (!fraction) return ImportResizeByAxis(n);
+      const auto [p, q] = *fraction;
       if (p != 1) size = n.Call("multiply", {size, n.IntVector({p})});
       if (q != 1) size = n.Call("floor_divide", {size, n.IntVector({q})});
     }
@@ -464,7 +464,7 @@ Expr ImportDynamicResize(NodeImport& n) {
   Expr y = n.Call("dyn.image.resize2d", {x, n.Concat(sizes, 0), roi}, attrs);
   if (!r.scales.empty() || (r.axes[0] > 1 && r.axes.back() > 1)) return y;
   // Only height and width are resampled: other sizes than the operand's don't fit the number of elements.
-  if (r.axes != Ints{0, 1, 2, 3}) n.Unsupported("sizes of axes in another order aren't implemented");
+  if (r.axes != Ints{0, 1, 2, 3}) return ImportResizeByAxis(n);
   return n.Call("dyn.reshape", {y, r.sizes}, {{"newshape", Ints{-1, -1, -1, -1}}});
 }
 

@@ -2,8 +2,10 @@
 // Nodes whose shapes aren't known when compiling: the counterparts of rules for those that are.
 #pragma once
 
+#include <optional>
 #include <vector>
 
+#include "frontend/onnx/compose.h"
 #include "frontend/onnx/rules.h"
 
 namespace treadle::onnx {
@@ -29,5 +31,32 @@ relay::Expr ImportNonZero(NodeImport& n);
 relay::Expr ImportNonMaxSuppression(NodeImport& n);
 /// Resampling of height and width; of any dimension where it repeats elements a whole number of times.
 relay::Expr ImportDynamicResize(NodeImport& n);
+
+/// Resampling along one axis after the other: any factors, sizes and modes.
+relay::Expr ImportResizeByAxis(NodeImport& n);
+
+// Nodes with axes and sizes that are only known when the model runs.
+relay::Expr ImportRunTimeSqueeze(NodeImport& n);
+relay::Expr ImportRunTimeUnsqueeze(NodeImport& n);
+relay::Expr ImportRunTimeCumulative(NodeImport& n, const char* op);
+relay::Expr ImportRunTimeTrilu(NodeImport& n);
+relay::Expr ImportRunTimeWindow(NodeImport& n, double a0, double a1, double a2);
+relay::Expr ImportRunTimePadAxes(NodeImport& n);
+relay::Expr ImportRunTimeCenterCropPad(NodeImport& n);
+
+/// A reduction along axes that input 1 lists: what is reduced becomes the second dimension of a matrix.
+class RunTimeReduction {
+ public:
+  RunTimeReduction(NodeImport& n, bool keepdims, bool noop);
+  /// (kept, reduced)
+  Term Flatten(const Term& x) const;
+  /// The result for operand `x`, from one number for each row.
+  Term Restore(const Term& y, const Term& x) const;
+
+ private:
+  bool keepdims_;
+  int rank_ = 0, kept_ = 0;
+  std::optional<Term> mask_, order_;
+};
 
 }  // namespace treadle::onnx

@@ -2,9 +2,10 @@
 // Einstein summation: two operands as a batch of matrix products, others by broadcasting and summing.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
-#include "frontend/onnx/matmul.h"
+#include "frontend/onnx/compose.h"
 #include "frontend/onnx/rules.h"
 
 namespace treadle::onnx {
@@ -74,26 +75,38 @@ Equation Parse(NodeImport& n) {
   return result;
 }
 
+/// Sizes by label, int64 scalars.
+using Sizes = std::map<char, Term>;
+
+std::vector<Term> Dims(NodeImport& n, const Sizes& sizes, const std::string& labels, const std::string& have) {
+  std::vector<Term> dims;
+  for (char label : labels) dims.push_back(have.find(label) == std::string::npos ? IntNum(n, 1) : sizes.at(label));
+  return dims;
+}
+
 /// x with its dimensions in the order of `labels`; those that it lacks become 1.
-Expr Aligned(NodeImport& n, const Expr& x, const std::string& have, const std::string& labels) {
-  Ints order, shape;
-  Ints dims = n.StaticShapeOf(x);
+Term Aligned(const Term& x, const std::string& have, const std::string& labels) {
+  Ints order;
+  Term y = x;
   for (char label : labels) {
     size_t at = have.find(label);
     if (at != std::string::npos) order.push_back(static_cast<int64_t>(at));
-    shape.push_back(at == std::string::npos ? 1 : dims[at]);
   }
-  return n.Reshape(n.Transpose(x, order), shape);
+  y = y.Permute(order);
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (have.find(labels[i]) == std::string::npos) y = y.Expand(static_cast<int>(i));
+  }
+  return y;
 }
 
-int64_t SizeOf(const std::map<char, int64_t>& sizes, const std::string& labels) {
-  int64_t size = 1;
-  for (char label : labels) size *= sizes.at(label);
+Term SizeOf(NodeImport& n, const Sizes& sizes, const std::string& labels) {
+  Term size = IntNum(n, 1);
+  for (char label : labels) size = size * sizes.at(label);
   return size;
 }
 
 /// Two operands that broadcast nowhere: batch x (left x contracted) times batch x (contracted x right).
-Expr Product(NodeImport& n, const Equation& e, const std::map<char, int64_t>& sizes) {
+Expr Product(NodeImport& n, const Equation& e, const std::vector<Term>& operands, const Sizes& sizes) {
   std::string batch, contracted, left, right;
   for (char label : e.inputs[0]) {
     bool in_right = e.inputs[1].find(label) != std::string::npos;
@@ -103,15 +116,13 @@ Expr Product(NodeImport& n, const Equation& e, const std::map<char, int64_t>& si
   for (char label : e.inputs[1]) {
     if (e.inputs[0].find(label) == std::string::npos) right += label;
   }
-  Expr a = Aligned(n, n.In(0), e.inputs[0], batch + left + contracted);
-  Expr b = Aligned(n, n.In(1), e.inputs[1], batch + contracted + right);
-  a = n.Reshape(a, {SizeOf(sizes, batch), SizeOf(sizes, left), SizeOf(sizes, contracted)});
-  b = n.Reshape(b, {SizeOf(sizes, batch), SizeOf(sizes, contracted), SizeOf(sizes, right)});
-  Expr product = n.Call("nn.batch_matmul", {a, b}, {{"transpose_a", false}, {"transpose_b", false}});
-  Ints shape;
+  Term a = Aligned(operands[0], e.inputs[0], batch + left + contracted);
+  Term b = Aligned(operands[1], e.inputs[1], batch + contracted + right);
+  a = ReshapeTo(a, {SizeOf(n, sizes, batch), SizeOf(n, sizes, left), SizeOf(n, sizes, contracted)});
+  b = ReshapeTo(b, {SizeOf(n, sizes, batch), SizeOf(n, sizes, contracted), SizeOf(n, sizes, right)});
+  Term product(n, n.Call("nn.batch_matmul", {a, b}, {{"transpose_a", false}, {"transpose_b", false}}));
   std::string labels = batch + left + right;
-  for (char label : labels) shape.push_back(sizes.at(label));
-  product = n.Reshape(product, shape);
+  product = ReshapeTo(product, Dims(n, sizes, labels, labels));
   // Labels of one operand only that the result doesn't have are summed over.
   Ints summed;
   std::string rest;
@@ -122,28 +133,57 @@ Expr Product(NodeImport& n, const Equation& e, const std::map<char, int64_t>& si
       rest += labels[i];
     }
   }
-  if (!summed.empty()) product = n.Call("sum", {product}, {{"axis", summed}, {"keepdims", false}});
-  return Aligned(n, product, rest, e.output);
+  if (!summed.empty()) product = product.Sum(summed);
+  return Aligned(product, rest, e.output);
+}
+
+/// The elements where all dimensions with the same label have the same index, along the first of them.
+Term Diagonals(Term x, std::string& labels) {
+  for (size_t j = 0; j < labels.size(); ++j) {
+    const size_t i = labels.find(labels[j]);
+    if (i == j) continue;
+    const int rank = x.rank();
+    auto along = [&](size_t d) {
+      const auto axis = static_cast<int>(d);
+      Term index = Iota(DimOf(x, axis));
+      return axis + 1 < rank ? index.Expand(1, rank - 1 - axis) : index;
+    };
+    x = (along(i) == along(j)).Select(x, 0).Sum({static_cast<int64_t>(j)});
+    labels.erase(j--, 1);
+  }
+  return x;
 }
 
 Expr ImportEinsum(NodeImport& n) {
   Equation e = Parse(n);
-  std::map<char, int64_t> sizes;
+  Sizes sizes;
+  std::map<char, int64_t> known;  // -1: symbolic
   std::string labels = e.output;
   bool broadcasts = false;
+  std::vector<Term> operands;
   for (size_t i = 0; i < e.inputs.size(); ++i) {
-    std::set<char> seen;
-    Ints shape = n.StaticShape(i);
-    for (size_t d = 0; d < shape.size(); ++d) {
-      char label = e.inputs[i][d];
-      if (!seen.insert(label).second) n.Unsupported("a label twice in one operand (a diagonal) isn't implemented");
-      auto [it, inserted] = sizes.emplace(label, shape[d]);
-      broadcasts |= !inserted && it->second != shape[d];
-      if (it->second != shape[d] && it->second != 1 && shape[d] != 1) {
-        n.Invalid(StrCat("label ", std::string(1, label), " is both ", it->second, " and ", shape[d]));
-      }
-      it->second = std::max(it->second, shape[d]);
+    operands.push_back(Diagonals(In(n, i), e.inputs[i]));
+    const Term& x = operands.back();
+    for (int d = 0; d < x.rank(); ++d) {
+      const char label = e.inputs[i][static_cast<size_t>(d)];
+      const int64_t* dim = AsConstInt(x.shape()[static_cast<size_t>(d)]);
+      const int64_t size = dim != nullptr ? *dim : -1;
       if (labels.find(label) == std::string::npos) labels += label;
+      if (known.emplace(label, size).second) {
+        sizes.emplace(label, DimOf(x, d));
+        continue;
+      }
+      int64_t& before = known[label];
+      if (before >= 0 && size >= 0 && before != size && before != 1 && size != 1) {
+        n.Invalid(StrCat("label ", std::string(1, label), " is both ", before, " and ", size));
+      }
+      // Sizes that aren't known are taken to be equal, which is checked when the model runs.
+      broadcasts = broadcasts || (before == 1) != (size == 1);
+      if (before == 1 || (before < 0 && size > 1)) {
+        before = size;
+        sizes.erase(label);
+        sizes.emplace(label, DimOf(x, d));
+      }
     }
   }
   std::set<char> outputs(e.output.begin(), e.output.end());
@@ -151,16 +191,15 @@ Expr ImportEinsum(NodeImport& n) {
   for (char label : e.output) {
     if (!sizes.count(label)) n.Invalid("the result has a label that no operand has");
   }
-  if (e.inputs.size() == 2 && !broadcasts) return Product(n, e, sizes);
-  Expr product;
+  if (e.inputs.size() == 2 && !broadcasts) return Product(n, e, operands, sizes);
+  std::optional<Term> product;
   for (size_t i = 0; i < e.inputs.size(); ++i) {
-    Expr x = Aligned(n, n.In(i), e.inputs[i], labels);
-    product = product.defined() ? n.Call("multiply", {product, x}) : x;
+    Term x = Aligned(operands[i], e.inputs[i], labels);
+    product = product ? *product * x : x;
   }
   Ints summed;
   for (size_t i = e.output.size(); i < labels.size(); ++i) summed.push_back(static_cast<int64_t>(i));
-  if (summed.empty()) return product;
-  return n.Call("sum", {product}, {{"axis", summed}, {"keepdims", false}});
+  return summed.empty() ? *product : product->Sum(summed);
 }
 
 }  // namespace

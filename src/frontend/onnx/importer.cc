@@ -239,7 +239,7 @@ void Importer::AddUnsupported(const Node& node, int64_t opset, const std::string
 }
 
 void Importer::ThrowUnsupported() const {
-  constexpr size_t kMaxShown = 20;
+  constexpr size_t kMaxShown = 1000;
   std::string message = StrCat(model_.source, ": ");
   if (unsupported_.size() == 1) {
     message += StrCat("can't import ", unsupported_[0]);
@@ -255,8 +255,11 @@ void Importer::ThrowUnsupported() const {
 
 /// The opset at which the operator of the node got its definition under `opset`. Throws UnsupportedNode.
 int DefinitionOf(const Node& node, int64_t opset) {
-  std::vector<int> versions = VersionsOfOp(node.op_type);
-  if (versions.empty()) throw UnsupportedNode("ONNX has no such operator");
+  std::vector<int> versions = VersionsOfOp(FullOpName(node.domain, node.op_type));
+  if (versions.empty()) {
+    throw UnsupportedNode(node.domain.empty() ? "ONNX has no such operator"
+                                              : StrCat("no such operator of ", node.domain, " is known"));
+  }
   if (versions.front() > opset) {
     throw UnsupportedNode(StrCat("the operator exists since opset ", versions.front(), ", the model imports ", opset));
   }
@@ -264,9 +267,10 @@ int DefinitionOf(const Node& node, int64_t opset) {
 }
 
 const ImportRule& RuleFor(const Node& node, int version) {
-  const ImportRule* rule = RuleTable::All().Find(node.op_type, version);
+  const std::string name = FullOpName(node.domain, node.op_type);
+  const ImportRule* rule = RuleTable::All().Find(name, version);
   if (rule != nullptr) return *rule;
-  bool other_version = RuleTable::All().rules().count(node.op_type) != 0;
+  bool other_version = RuleTable::All().rules().count(name) != 0;
   throw UnsupportedNode(other_version ? StrCat("version ", version, " of the operator isn't implemented")
                                       : "the operator isn't implemented");
 }
@@ -286,11 +290,11 @@ std::vector<Expr> Importer::RunRule(const Node& node, const OpsetImports& opsets
     if (contrib == nullptr) throw UnsupportedNode("the operator isn't implemented");
     return check_only ? std::vector<Expr>() : ApplyRule(*contrib, node, 1, OpsetOf(opsets), std::move(inputs));
   }
-  if (!node.domain.empty()) throw UnsupportedNode(StrCat("operators of ", node.domain, " aren't implemented"));
-  auto opset = opsets.find("");
+  auto opset = opsets.find(node.domain);
   if (opset == opsets.end()) {
     throw ModelFormatError(StrCat(model_.source, ": node ", QuoteName(node.DisplayName()), " (", node.op_type,
-                                  "): the model doesn't import the operator set ai.onnx"));
+                                  "): the model doesn't import the operator set ",
+                                  node.domain.empty() ? "ai.onnx" : node.domain));
   }
   int version = DefinitionOf(node, opset->second);
   const ImportRule& rule = RuleFor(node, version);

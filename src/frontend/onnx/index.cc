@@ -5,6 +5,7 @@
 
 #include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/rules.h"
+#include "frontend/onnx/shape_values.h"
 
 namespace treadle::onnx {
 namespace {
@@ -41,25 +42,22 @@ Expr ImportGatherElements(NodeImport& n) {
 
 /// Indices of several dimensions, with the dimension that they run along in front.
 Expr NdIndices(NodeImport& n, int batch_dims) {
-  Ints data = n.StaticShape(0);
-  Ints shape = n.StaticShape(1);
-  if (shape.empty()) n.Invalid("the indices are a scalar");
-  int64_t length = shape.back();
-  if (length < 1 || length + batch_dims > static_cast<int64_t>(data.size())) {
-    n.Invalid(StrCat("indices of ", length, " entries for rank ", data.size()));
-  }
+  const int rank = n.Rank(0), index_rank = n.Rank(1);
+  if (index_rank == 0) n.Invalid("the indices are a scalar");
   Expr indices = n.In(1);
-  Ints sizes(data.begin() + batch_dims, data.begin() + batch_dims + length);
-  if (n.IsKnown(1)) {
+  const int64_t length = n.StaticDim(indices, index_rank - 1);
+  if (length < 1 || length + batch_dims > rank) n.Invalid(StrCat("indices of ", length, " entries for rank ", rank));
+  Term sizes = ShapeOf(In(n, 0)).Slice(0, batch_dims, batch_dims + length);
+  if (auto known = KnownElements(sizes); known && n.IsKnown(1)) {
     Ints values = IntsOf(n.Constant(1, "indices"));
     for (size_t i = 0; i < values.size(); ++i) {
-      int64_t size = sizes[i % sizes.size()];
+      int64_t size = (*known)[i % known->size()];
       if (values[i] < -size || values[i] >= size) n.Invalid(StrCat("index ", values[i], " is out of range for ", size));
     }
   }
-  Ints order{static_cast<int64_t>(shape.size()) - 1};
-  for (size_t i = 0; i + 1 < shape.size(); ++i) order.push_back(static_cast<int64_t>(i));
-  return shape.size() == 1 ? indices : n.Transpose(indices, order);
+  Ints order{index_rank - 1};
+  for (int i = 0; i + 1 < index_rank; ++i) order.push_back(i);
+  return index_rank == 1 ? indices : n.Transpose(indices, order);
 }
 
 Expr ImportGatherNd(NodeImport& n) {
@@ -128,6 +126,7 @@ std::vector<Expr> ImportTopK(NodeImport& n) {
 
 ImportRule Cumulative(const char* op) {
   return [op](NodeImport& n) -> std::vector<Expr> {
+    if (!n.IsKnown(1)) return {ImportRunTimeCumulative(n, op)};
     int64_t axis = n.Axis(n.ConstantInt(1, "axis"), n.Rank(0));
     bool exclusive = n.Flag("exclusive", false);
     bool reverse = n.Flag("reverse", false);
@@ -139,11 +138,15 @@ ImportRule Cumulative(const char* op) {
 /// A triangle of the last two dimensions, the rest set to 0.
 Expr ImportTrilu(NodeImport& n) {
   if (n.Rank(0) < 2) n.Invalid(StrCat("the operand has rank ", n.Rank(0), ", expected at least 2"));
+  const Array<PrimExpr>& shape = TypeOf(n.In(0))->shape;
+  const bool is_static =
+      AsConstInt(shape[shape.size() - 1]) != nullptr && AsConstInt(shape[shape.size() - 2]) != nullptr;
+  if (!is_static || (n.Has(1) && !n.IsKnown(1))) return ImportRunTimeTrilu(n);
   bool upper = n.Flag("upper", true);
   int64_t k = n.Has(1) ? n.ConstantInt(1, "k") : 0;
   int64_t rows = n.StaticDim(n.In(0), n.Rank(0) - 2);
   int64_t columns = n.StaticDim(n.In(0), n.Rank(0) - 1);
-  if (rows * columns > (int64_t{1} << 26)) n.Unsupported("a matrix of that size isn't implemented");
+  if (rows * columns > (int64_t{1} << 20)) return ImportRunTimeTrilu(n);
   k = std::clamp<int64_t>(k, -rows - 1, columns + 1);
   Ints mask(static_cast<size_t>(rows * columns));
   for (int64_t i = 0; i < rows; ++i) {

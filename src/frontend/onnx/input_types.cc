@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "frontend/onnx/tensor_data.h"
+#include "frontend/onnx/narrow_types.h"
 #include "treadle/base/error.h"
 #include "treadle/ir/prim_expr.h"
 
@@ -19,12 +19,7 @@ std::string List(const Names& names) {
 
 std::string InputText(const ValueInfo& input) { return StrCat("input ", QuoteName(input.name)); }
 
-DataType DTypeOf(const ValueInfo& input) {
-  DataType dtype = ToDataTypeOrThrow(input.type.elem_type, InputText(input));
-  if (ElemTypeBits(input.type.elem_type) >= 8) return dtype;
-  std::string message = StrCat(InputText(input), ": type ", ElemTypeName(input.type.elem_type), " isn't supported");
-  throw UnsupportedOpError(message, {message});
-}
+DataType DTypeOf(const ValueInfo& input) { return StoredType(input.type.elem_type, InputText(input)); }
 
 }  // namespace
 

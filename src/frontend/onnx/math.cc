@@ -2,6 +2,8 @@
 // Arithmetic, comparison, logic and type conversion, element by element.
 #include <cmath>
 
+#include "frontend/onnx/compose.h"
+#include "frontend/onnx/narrow_types.h"
 #include "frontend/onnx/rules.h"
 #include "frontend/onnx/tensor_data.h"
 
@@ -96,7 +98,13 @@ Expr ImportMod(NodeImport& n) {
   if (!fmod && n.DType(0).is_floating() && n.version() < 28) {
     n.Invalid("fmod has to be 1 for floating-point operands");
   }
-  if (!fmod && n.DType(0).is_floating()) n.Unsupported("fmod = 0 of floating-point operands isn't implemented");
+  if (!fmod && n.DType(0).is_floating()) {
+    Term x = In(n, 0), y = In(n, 1), rest = x.Op("mod", y), zero = rest.Number(0);
+    Term wrong_sign = rest != zero && (rest < zero) != (y < zero);
+    // A remainder of zero has the sign of the divisor too.
+    Term signed_zero = (y < zero).Select(rest.Number(-0.0), zero);
+    return (rest == zero).Select(signed_zero, wrong_sign.Select(rest + y, rest));
+  }
   return n.Call(fmod ? "mod" : "floor_mod", {n.In(0), n.In(1)});
 }
 
@@ -170,23 +178,24 @@ ElemType TypeByName(NodeImport& n, const std::string& name) {
   n.Invalid(StrCat("unknown type ", QuoteName(name)));
 }
 
-Expr CastTo(NodeImport& n, DataType dtype) {
-  DataType from = n.DType(0);
-  if (dtype.is_float8() || from.is_float8()) n.Unsupported("conversion from or to 8-bit floats isn't implemented");
-  return n.Cast(n.In(0), dtype);
-}
+NarrowRounding RoundingOf(NodeImport& n) { return {n.Flag("saturate", true), n.Str("round_mode", "up")}; }
 
 Expr ImportCast(NodeImport& n) {
   n.AllowSubByte();
-  n.Ignore({"saturate", "round_mode"});  // of conversions to 8-bit floats, which are refused
-  if (n.version() == 1) return CastTo(n, n.ToType(TypeByName(n, n.Str("to"))));
-  return CastTo(n, n.TypeAttr("to"));
+  ElemType to;
+  if (n.version() == 1) {
+    to = TypeByName(n, n.Str("to"));
+  } else {
+    const int64_t number = n.Int("to");
+    if (number < 0 || number > 1000) n.Invalid(StrCat("element type ", number, " isn't one of ONNX's"));
+    to = static_cast<ElemType>(number);
+  }
+  if (!IsKnownElemType(to)) n.Invalid(StrCat("element type ", static_cast<int32_t>(to), " isn't one of ONNX's"));
+  if (to == ElemType::kString) n.Unsupported("type string isn't implemented");
+  return ConvertTo(n, n.In(0), StoredType(to, "'to'"), RoundingOf(n));
 }
 
-Expr ImportCastLike(NodeImport& n) {
-  n.Ignore({"saturate", "round_mode"});
-  return CastTo(n, n.DType(1));
-}
+Expr ImportCastLike(NodeImport& n) { return ConvertTo(n, n.In(0), n.DType(1), RoundingOf(n)); }
 
 Expr ImportWhere(NodeImport& n) { return n.Call("where", {n.In(0), n.In(1), n.In(2)}); }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Normalisation: batch, instance, layer, group, RMS, Lp and local response; dropout, which inference removes.
+// Normalisation: batch, instance, layer, group, RMS, Lp and local response; dropout.
 #include <cmath>
 
+#include "frontend/onnx/random.h"
 #include "frontend/onnx/rules.h"
 
 namespace treadle::onnx {
@@ -16,12 +17,32 @@ Axes Range(int begin, int end) {
   return axes;
 }
 
-/// Inference only: version 14 asks with training_mode, 1 and 6 with is_test, 7 and 9 by naming more outputs.
+/// By the batch's own mean and variance, which move the running ones.
+std::vector<Expr> TrainingBatchNormalization(NodeImport& n) {
+  Term x = In(n, 0);
+  const int rank = x.rank();
+  if (rank < 2) n.Invalid(StrCat("the operand has rank ", rank, ", expected at least 2"));
+  Axes others = Range(0, rank);
+  others.erase(others.begin() + 1);
+  const DataType wide = x.dtype() == DataType::Float(64) ? x.dtype() : DataType::Float(32);
+  Term w = x.As(wide), mean = w.Reduce("mean", others, true), deviation = w - mean;
+  Term variance = (deviation * deviation).Reduce("mean", others, true);
+  auto channel = [&](const Term& t) { return t.As(wide).Expand(1, rank - 2); };
+  Term scaled = deviation * (channel(In(n, 1)) / (variance + n.Float("epsilon", 1e-5)).Op("sqrt")) + channel(In(n, 2));
+  const double momentum = n.Float("momentum", 0.9);
+  auto moved = [&](size_t i, const Term& now) {
+    Term before = In(n, i);
+    return (before.As(wide) * momentum + now.Squeeze(others) * (1 - momentum)).As(before.dtype());
+  };
+  return {scaled.As(x.dtype()), moved(3, mean), moved(4, variance)};
+}
+
+/// Version 14 asks with training_mode, 1 and 6 with is_test, 7 and 9 by naming more outputs.
 std::vector<Expr> ImportBatchNormalization(NodeImport& n) {
   n.Ignore({"momentum", "consumed_inputs"});
   if (n.version() < 7 && !n.Flag("is_test", false)) n.Unsupported("training mode (is_test = 0) isn't implemented");
   if (n.version() < 9 && !n.Flag("spatial", true)) n.Unsupported("spatial = 0 isn't implemented");
-  if (n.Flag("training_mode", false)) n.Unsupported("training mode isn't implemented");
+  if (n.Flag("training_mode", false)) return TrainingBatchNormalization(n);
   if (n.Rank(0) < 2) n.Invalid(StrCat("the operand has rank ", n.Rank(0), ", expected at least 2"));
   Array<Expr> args{n.In(0)};
   for (size_t i = 1; i < 5; ++i) args.push_back(n.Cast(n.In(i), n.DType(0)));
@@ -109,20 +130,20 @@ Expr ImportRmsNormalization(NodeImport& n) {
 
 /// Scale and bias are per channel (version 21).
 Expr ImportGroupNormalization(NodeImport& n) {
-  std::vector<int64_t> shape = n.StaticShape(0);
-  if (shape.size() < 2) n.Invalid("the operand's rank is below 2");
-  int64_t groups = n.Int("num_groups");
-  if (groups < 1 || shape[1] % groups != 0)
-    n.Invalid(StrCat("'num_groups' is ", groups, " for ", shape[1], " channels"));
+  const int rank = n.Rank(0);
+  if (rank < 2) n.Invalid("the operand's rank is below 2");
+  const int64_t channels = n.StaticDim(n.In(0), 1), groups = n.Int("num_groups");
+  if (groups < 1 || channels % groups != 0)
+    n.Invalid(StrCat("'num_groups' is ", groups, " for ", channels, " channels"));
   DataType dtype = n.DType(0);
   DataType stash = dtype == DataType::Float(64) ? dtype : StashType(n);
   n.Ignore({"stash_type"});
-  Axes grouped{shape[0], groups, shape[1] / groups};
-  grouped.insert(grouped.end(), shape.begin() + 2, shape.end());
-  Expr x = n.Reshape(n.Cast(n.In(0), stash), grouped);
-  Moments m(n, x, Range(2, static_cast<int>(grouped.size())), n.Float("epsilon", 1e-5));
-  Expr y = n.Cast(n.Reshape(n.Call("multiply", {m.deviation, m.inv_std}), shape), dtype);
-  int trailing = static_cast<int>(shape.size()) - 2;
+  Term x = In(n, 0).As(stash), shape = ShapeOf(x);
+  std::vector<Term> grouped{DimOf(x, 0), IntNum(n, groups), IntNum(n, channels / groups)};
+  for (int i = 2; i < rank; ++i) grouped.push_back(DimOf(x, i));
+  Moments m(n, ReshapeTo(x, grouped), Range(2, rank + 1), n.Float("epsilon", 1e-5));
+  Expr y = n.Cast(ReshapeTo(Term(n, n.Call("multiply", {m.deviation, m.inv_std})), shape), dtype);
+  const int trailing = rank - 2;
   y = n.Call("multiply", {y, n.ExpandDims(n.In(1), 1, trailing)});
   return n.Call("add", {y, n.ExpandDims(n.In(2), 1, trailing)});
 }
@@ -152,14 +173,29 @@ Expr ImportMeanVarianceNormalization(NodeImport& n) {
   return n.Call("divide", {deviation, n.Call("add", {n.Call("sqrt", {variance}), n.Scalar(dtype, 1e-9)})});
 }
 
-/// The operand itself, and a mask that says that nothing was dropped. Training mode is refused: its result is random.
+/// Elements dropped with a probability, the others scaled up for it; where `training` (a bool scalar) says so.
+std::vector<Expr> TrainingDropout(NodeImport& n, const Term& training) {
+  Term x = In(n, 0);
+  const DataType f32 = DataType::Float(32);
+  Term ratio = n.Has(1) ? ScalarIn(n, 1, f32) : Term(n, n.Scalar(f32, 0.5));
+  Term keep = RandomUniform(x, f32) >= ratio || training.Not();
+  Term factor = training.Select(1.0 / Max(1.0 - ratio, 1e-30), 1);
+  return {keep.Select((x.As(x.dtype() == DataType::Float(64) ? x.dtype() : f32) *
+                       factor.As(x.dtype() == DataType::Float(64) ? x.dtype() : f32))
+                          .As(x.dtype()),
+                      0),
+          keep};
+}
+
+/// The operand itself, and a mask that says that nothing was dropped, unless in training.
 std::vector<Expr> ImportDropout(NodeImport& n) {
   n.Ignore({"ratio", "seed", "is_test", "consumed_inputs"});
   n.IgnoreInput(1);  // ratio
   if (n.Has(2)) {
+    if (!n.IsKnown(2)) return TrainingDropout(n, ScalarIn(n, 2, DataType::Bool()));
     NDArray training = n.Constant(2, "training_mode");
     if (training.size() != 1) n.Invalid("'training_mode' isn't a scalar");
-    if (IntsOf(training)[0] != 0) n.Unsupported("training mode isn't implemented");
+    if (IntsOf(training)[0] != 0) return TrainingDropout(n, ScalarIn(n, 2, DataType::Bool()));
   }
   std::vector<Expr> outputs{n.In(0)};
   if (n.WantsOutput(1)) {

@@ -12,7 +12,8 @@ struct OpVersions {
   std::string_view versions;  ///< rising, separated by blanks
 };
 
-// From the operator schemas of ONNX 1.23 (domain ai.onnx, opset 28). Sorted by name.
+// From the operator schemas of ONNX 1.23 (opset 28 of ai.onnx). Sorted by name; those of other domains are written with
+// the domain in front.
 constexpr OpVersions kOpVersions[] = {
     {"Abs", "1 6 13"},
     {"Acos", "7 22"},
@@ -217,6 +218,30 @@ constexpr OpVersions kOpVersions[] = {
     {"Upsample", "1 7 9 10"},
     {"Where", "9 16"},
     {"Xor", "1 7"},
+    {"ai.onnx.ml.ArrayFeatureExtractor", "1"},
+    {"ai.onnx.ml.Binarizer", "1"},
+    {"ai.onnx.ml.CastMap", "1"},
+    {"ai.onnx.ml.CategoryMapper", "1"},
+    {"ai.onnx.ml.DictVectorizer", "1"},
+    {"ai.onnx.ml.FeatureVectorizer", "1"},
+    {"ai.onnx.ml.Imputer", "1"},
+    {"ai.onnx.ml.LabelEncoder", "1 2 4"},
+    {"ai.onnx.ml.LinearClassifier", "1"},
+    {"ai.onnx.ml.LinearRegressor", "1"},
+    {"ai.onnx.ml.Normalizer", "1"},
+    {"ai.onnx.ml.OneHotEncoder", "1"},
+    {"ai.onnx.ml.SVMClassifier", "1"},
+    {"ai.onnx.ml.SVMRegressor", "1"},
+    {"ai.onnx.ml.Scaler", "1"},
+    {"ai.onnx.ml.TreeEnsemble", "5"},
+    {"ai.onnx.ml.TreeEnsembleClassifier", "1 3 5"},
+    {"ai.onnx.ml.TreeEnsembleRegressor", "1 3 5"},
+    {"ai.onnx.ml.ZipMap", "1"},
+    {"ai.onnx.preview.FlexAttention", "1"},
+    {"ai.onnx.preview.training.Adagrad", "1"},
+    {"ai.onnx.preview.training.Adam", "1"},
+    {"ai.onnx.preview.training.Gradient", "1"},
+    {"ai.onnx.preview.training.Momentum", "1"},
 };
 
 const OpVersions* Find(std::string_view op_type) {

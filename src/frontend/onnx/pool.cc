@@ -38,9 +38,16 @@ AttrList PoolAttrs(const Window& w, const std::vector<int64_t>& pads, bool ceil)
 
 std::vector<Expr> ImportMaxPool(NodeImport& n) {
   Window w = ReadWindow(n, {});
-  n.Ignore({"storage_order"});  // of the second output, the indices, which isn't implemented
+  const bool column_major = n.Flag("storage_order", false);  // of the indices
   bool ceil = n.Flag("ceil_mode", false);
-  return {n.Call(kMaxPool[w.spatial - 1], {n.In(0)}, PoolAttrs(w, w.pads, ceil))};
+  Expr y = n.Call(kMaxPool[w.spatial - 1], {n.In(0)}, PoolAttrs(w, w.pads, ceil));
+  if (!n.WantsOutput(1)) return {y};
+  return {y, n.Call("nn.max_pool_indices", {n.In(0), y},
+                    {{"kernel", w.kernel},
+                     {"strides", w.strides},
+                     {"dilations", w.dilations},
+                     {"padding", w.pads},
+                     {"column_major", column_major}})};
 }
 
 Expr ImportAveragePool(NodeImport& n) {

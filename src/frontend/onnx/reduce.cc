@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions along axes.
+#include <optional>
+
+#include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/rules.h"
 
 namespace treadle::onnx {
@@ -12,10 +15,21 @@ using Axes = std::vector<int64_t>;
 struct Reduction {
   Axes axes;
   bool keepdims = true;
-  bool identity = false;  ///< no axes, and noop_with_empty_axes
+  bool identity = false;                        ///< no axes, and noop_with_empty_axes
+  std::optional<RunTimeReduction> at_run_time;  ///< of axes that aren't known when compiling: `axes` are a matrix's
 
   Reduction(NodeImport& n, bool axes_are_input) {
     keepdims = n.Flag("keepdims", true);
+    if (axes_are_input && n.Has(1) && !n.IsKnown(1) && !IsEmpty(n, 1)) {
+      at_run_time.emplace(n, keepdims, n.Flag("noop_with_empty_axes", false));
+      axes = {1};
+      keepdims = false;
+      return;
+    }
+    if (axes_are_input && n.Has(1) && !n.IsKnown(1)) {
+      n.IgnoreInput(1);
+      axes_are_input = false;
+    }
     std::optional<Axes> given = axes_are_input ? n.OptionalInts(1, "axes") : n.OptInts("axes");
     bool noop = n.Flag("noop_with_empty_axes", false);
     int rank = n.Rank(0);
@@ -26,10 +40,22 @@ struct Reduction {
       for (int i = 0; i < rank; ++i) axes.push_back(i);
     }
   }
-  Expr Apply(NodeImport& n, const char* op, const Expr& x) const {
+  /// A list of no axes, whatever they are.
+  static bool IsEmpty(NodeImport& n, size_t i) {
+    const int64_t* length = n.Rank(i) == 1 ? AsConstInt(TypeOf(n.In(i))->shape[0]) : nullptr;
+    return length != nullptr && *length == 0;
+  }
+  /// The operand as `axes` mean it, and the result of it.
+  Expr Operand(NodeImport& n, const Expr& x) const { return at_run_time ? at_run_time->Flatten(Term(n, x)).expr() : x; }
+  Expr Result(NodeImport& n, const Expr& y) const {
+    return at_run_time ? at_run_time->Restore(Term(n, y), In(n, 0)).expr() : y;
+  }
+  /// Of operands as Operand gives them.
+  Expr Reduce(NodeImport& n, const char* op, const Expr& x) const {
     if (identity) return x;
     return n.Call(op, {x}, {{"axis", axes}, {"keepdims", keepdims}});
   }
+  Expr Apply(NodeImport& n, const char* op, const Expr& x) const { return Result(n, Reduce(n, op, Operand(n, x))); }
 };
 
 bool AxesAreInput(NodeImport& n) { return n.version() >= (n.node().op_type == "ReduceSum" ? 13 : 18); }
@@ -75,21 +101,21 @@ Expr ImportReduceLogSum(NodeImport& n) {
 Expr ImportReduceLogSumExp(NodeImport& n) {
   Reduction r(n, AxesAreInput(n));
   DataType dtype = n.DType(0);
-  Expr x = n.Cast(n.In(0), RealType(dtype));
   if (r.identity) return n.In(0);
+  Expr x = r.Operand(n, n.Cast(n.In(0), RealType(dtype)));
   for (int64_t axis : r.axes) {
     const int64_t* dim = AsConstInt(TypeOf(x)->shape[static_cast<size_t>(axis)]);
     if (dim != nullptr && *dim == 0) {  // nothing to take the maximum of: log(0)
-      return n.Cast(n.Call("log", {r.Apply(n, "sum", n.Call("exp", {x}))}), dtype);
+      return n.Cast(n.Call("log", {r.Reduce(n, "sum", n.Call("exp", {x}))}), dtype);
     }
   }
   Expr max = n.Call("max", {x}, {{"axis", r.axes}, {"keepdims", true}});
   // An infinite maximum would give inf - inf.
   DataType real = TypeOf(x)->dtype;
   Expr shift = n.Call("where", {n.Call("isfinite", {max}), max, n.Scalar(real, 0)});
-  Expr sum = r.Apply(n, "sum", n.Call("exp", {n.Call("subtract", {x, shift})}));
+  Expr sum = r.Reduce(n, "sum", n.Call("exp", {n.Call("subtract", {x, shift})}));
   Expr offset = r.keepdims ? shift : n.Squeeze(shift, r.axes);
-  return n.Cast(n.Call("add", {n.Call("log", {sum}), offset}), dtype);
+  return n.Cast(r.Result(n, n.Call("add", {n.Call("log", {sum}), offset})), dtype);
 }
 
 ImportRule ArgReduce(const char* op) {

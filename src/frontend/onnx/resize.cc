@@ -115,8 +115,13 @@ void SetFromSizes(NodeImport& n, Resampling& r, const Ints& axes, const Ints& si
 
 /// Inputs: X, roi, scales, sizes (version 10: X, scales). The roi only counts for tf_crop_and_resize.
 Expr ImportResize(NodeImport& n) {
-  const bool sizes_at_run_time = n.version() != 10 && n.Has(3) && !n.IsKnown(3);
-  if (!IsStatic(TypeOf(n.In(0))) || sizes_at_run_time) return ImportDynamicResize(n);
+  auto given = [&](size_t i) { return !n.Has(i) || n.IsKnown(i); };
+  const bool old_version = n.version() == 10;
+  if (!given(old_version ? 1 : 2) ||
+      (!old_version && !given(1) && n.Str("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize")) {
+    return ImportResizeByAxis(n);
+  }
+  if (!IsStatic(TypeOf(n.In(0))) || (!old_version && !given(3))) return ImportDynamicResize(n);
   Resampling r;
   r.shape = n.StaticShape(0);
   auto rank = static_cast<int>(r.shape.size());
@@ -164,6 +169,8 @@ Expr ImportResize(NodeImport& n) {
 
 /// Asymmetric coordinates, as Resize-10 has them. Version 1 scales height and width, 7 has the scales as attribute.
 Expr ImportUpsample(NodeImport& n) {
+  if (n.version() > 1 && (!IsStatic(TypeOf(n.In(0))) || (n.version() == 9 && !n.IsKnown(1))))
+    return ImportResizeByAxis(n);
   Resampling r;
   r.shape = n.StaticShape(0);
   r.sizes = r.shape;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "frontend/onnx/composed.h"
 #include "frontend/onnx/contrib.h"
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/op_versions.h"
@@ -24,18 +25,26 @@ const RuleTable& RuleTable::All() {
     RegisterControlRules(*t);
     RegisterConvRules(*t);
     RegisterEinsumRules(*t);
+    RegisterFourierRules(*t);
     RegisterIndexRules(*t);
     RegisterLossRules(*t);
+    RegisterMachineLearningRules(*t);
     RegisterMathRules(*t);
     RegisterMatrixRules(*t);
     RegisterNormalizationRules(*t);
     RegisterPoolRules(*t);
     RegisterQuantizeRules(*t);
+    RegisterRandomRules(*t);
     RegisterRecurrentRules(*t);
     RegisterReduceRules(*t);
     RegisterResizeRules(*t);
+    RegisterSamplingRules(*t);
+    RegisterSequenceRules(*t);
     RegisterShapeRules(*t);
     RegisterSignalRules(*t);
+    RegisterStateRules(*t);
+    RegisterTrainingRules(*t);
+    RegisterUniqueRules(*t);
     return t;
   }();
   return *table;
@@ -66,7 +75,8 @@ std::vector<SupportedOp> SupportedOps() {
       result.push_back({kContribDomain, name.substr(contrib.size()), {1}, {}});
       continue;
     }
-    SupportedOp op{"", name, {}, {}};
+    const size_t dot = name.rfind('.');
+    SupportedOp op{dot == std::string::npos ? "" : name.substr(0, dot), name.substr(dot + 1), {}, {}};
     for (int version : VersionsOfOp(name))
       (rules.count(version) ? op.versions : op.missing_versions).push_back(version);
     result.push_back(std::move(op));

@@ -61,18 +61,25 @@ Expr ImportTranspose(NodeImport& n) {
 }
 
 Expr ImportSqueeze(NodeImport& n) {
+  if (n.version() >= 13 && n.Has(1) && !n.IsKnown(1)) return ImportRunTimeSqueeze(n);
   int rank = n.Rank(0);
   std::optional<Ints> axes = n.version() < 13 ? n.OptInts("axes") : n.OptionalInts(1, "axes");
   if (!axes) {
     axes.emplace();
     for (int i = 0; i < rank; ++i) {
-      if (n.StaticDim(n.In(0), i) == 1) axes->push_back(i);
+      const int64_t* dim = AsConstInt(TypeOf(n.In(0))->shape[static_cast<size_t>(i)]);
+      if (dim == nullptr) {
+        n.Unsupported(StrCat("which dimensions are 1 isn't known when compiling: dimension ", i,
+                             " is symbolic (give 'axes', or fix it with --input-shapes or --dim)"));
+      }
+      if (*dim == 1) axes->push_back(i);
     }
   }
   return n.Squeeze(n.In(0), n.Axes(*axes, rank));
 }
 
 Expr ImportUnsqueeze(NodeImport& n) {
+  if (n.version() >= 13 && !n.IsKnown(1)) return ImportRunTimeUnsqueeze(n);
   Ints axes = n.version() < 13 ? n.Ints("axes") : n.ConstantInts(1, "axes");
   axes = n.Axes(axes, n.Rank(0) + static_cast<int>(axes.size()));
   std::sort(axes.begin(), axes.end());
@@ -293,6 +300,7 @@ struct Pads {
 };
 
 Expr ImportPad(NodeImport& n) {
+  if (n.version() >= 18 && n.Has(3) && !n.IsKnown(3)) return ImportRunTimePadAxes(n);
   if (n.version() >= 11 && !n.IsKnown(1)) return ImportDynamicPad(n);
   Pads pads(n);
   Expr x = n.In(0);
@@ -310,7 +318,12 @@ Expr ImportPad(NodeImport& n) {
   bool negative = false;
   for (size_t i = 0; i < pads.before.size(); ++i) negative |= pads.before[i] < 0 || pads.after[i] < 0;
   if (!negative) return n.Pad(x, pads.before, pads.after, value, mode);
-  if (mode != "constant") n.Unsupported(StrCat("negative pads with mode ", mode, " aren't implemented"));
+  if (mode != "constant" || !IsStatic(TypeOf(x))) {
+    Ints widths;
+    for (size_t i = 0; i < pads.before.size(); ++i) widths.insert(widths.end(), {pads.before[i], pads.after[i]});
+    Expr width = n.Reshape(n.IntVector(widths), {n.Rank(0), 2});
+    return n.Call("dyn.nn.pad", {x, width, value}, {{"pad_mode", mode}});
+  }
   for (size_t i = 0; i < pads.before.size(); ++i) {  // negative pads cut
     if (pads.before[i] >= 0 && pads.after[i] >= 0) continue;
     int64_t size = n.StaticDim(x, static_cast<int>(i));
@@ -324,40 +337,47 @@ Expr ImportPad(NodeImport& n) {
   return n.Pad(x, pads.before, pads.after, value, mode);
 }
 
+/// Dimension `axis` over a number that has to divide it.
+Term DimOver(NodeImport& n, const Term& x, int axis, int64_t divisor) {
+  if (const int64_t* size = AsConstInt(x.shape()[static_cast<size_t>(axis)])) {
+    if (*size % divisor != 0) n.Invalid(StrCat("'blocksize' doesn't divide dimension ", axis, ", which is ", *size));
+  }
+  return FloorDiv(DimOf(x, axis), static_cast<double>(divisor));
+}
+
+int64_t BlockSize(NodeImport& n) {
+  const int64_t block = n.Int("blocksize");
+  if (n.Rank(0) != 4) n.Invalid(StrCat("the operand has rank ", n.Rank(0), ", expected 4"));
+  if (block < 1 || block > (1 << 15)) n.Invalid(StrCat("'blocksize' is ", block));
+  return block;
+}
+
 /// Moves channels into blocks of pixels (`to_space`) or back, by reshaping to 6 dimensions.
 Expr ImportDepthToSpace(NodeImport& n) {
-  int64_t block = n.Int("blocksize");
+  const int64_t block = BlockSize(n);
   std::string mode = n.Str("mode", "DCR");
-  Ints s = n.StaticShape(0);
-  if (s.size() != 4) n.Invalid(StrCat("the operand has rank ", s.size(), ", expected 4"));
-  if (block < 1 || block > INT32_MAX || s[1] % (block * block) != 0) n.Invalid(StrCat("'blocksize' is ", block));
   if (mode != "DCR" && mode != "CRD") n.Invalid(StrCat("'mode' is ", QuoteName(mode)));
-  int64_t depth = s[1] / (block * block);
-  Expr x = n.In(0);
-  if (mode == "DCR") {
-    x = n.Transpose(n.Reshape(x, {s[0], block, block, depth, s[2], s[3]}), {0, 3, 4, 1, 5, 2});
-  } else {
-    x = n.Transpose(n.Reshape(x, {s[0], depth, block, block, s[2], s[3]}), {0, 1, 4, 2, 5, 3});
-  }
-  return n.Reshape(x, {s[0], depth, s[2] * block, s[3] * block});
+  Term x = In(n, 0), b = IntNum(n, block), batch = DimOf(x, 0), height = DimOf(x, 2), width = DimOf(x, 3);
+  Term depth = DimOver(n, x, 1, block * block);
+  Term y = mode == "DCR" ? ReshapeTo(x, {batch, b, b, depth, height, width}).Permute({0, 3, 4, 1, 5, 2})
+                         : ReshapeTo(x, {batch, depth, b, b, height, width}).Permute({0, 1, 4, 2, 5, 3});
+  return ReshapeTo(y, {batch, depth, height * b, width * b});
 }
 
 Expr ImportSpaceToDepth(NodeImport& n) {
-  int64_t block = n.Int("blocksize");
+  const int64_t block = BlockSize(n);
   std::string mode = n.version() < 28 ? "DCR" : n.Str("mode", "DCR");
   if (mode != "DCR" && mode != "CRD") n.Invalid(StrCat("'mode' is ", QuoteName(mode)));
-  Ints s = n.StaticShape(0);
-  if (s.size() != 4) n.Invalid(StrCat("the operand has rank ", s.size(), ", expected 4"));
-  if (block < 1 || block > INT32_MAX || s[2] % block != 0 || s[3] % block != 0) {
-    n.Invalid(StrCat("'blocksize' is ", block));
-  }
-  Expr x = n.Reshape(n.In(0), {s[0], s[1], s[2] / block, block, s[3] / block, block});
-  x = n.Transpose(x, mode == "DCR" ? Ints{0, 3, 5, 1, 2, 4} : Ints{0, 1, 3, 5, 2, 4});
-  return n.Reshape(x, {s[0], s[1] * block * block, s[2] / block, s[3] / block});
+  Term x = In(n, 0), b = IntNum(n, block), batch = DimOf(x, 0), depth = DimOf(x, 1);
+  Term height = DimOver(n, x, 2, block), width = DimOver(n, x, 3, block);
+  Term y = ReshapeTo(x, {batch, depth, height, b, width, b});
+  y = y.Permute(mode == "DCR" ? Ints{0, 3, 5, 1, 2, 4} : Ints{0, 1, 3, 5, 2, 4});
+  return ReshapeTo(y, {batch, depth * b * b, height, width});
 }
 
 /// Cuts from or adds to both ends of the axes until they have the given sizes.
 Expr ImportCenterCropPad(NodeImport& n) {
+  if (!n.IsKnown(1) || !IsStatic(TypeOf(n.In(0)))) return ImportRunTimeCenterCropPad(n);
   int rank = n.Rank(0);
   Ints target = n.ConstantInts(1, "shape");
   Ints axes;

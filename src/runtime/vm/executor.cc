@@ -13,8 +13,9 @@ namespace {
 
 class VmExecution final : public ExecutionContext {
  public:
-  VmExecution(std::shared_ptr<const VmModel> model, size_t num_inputs, size_t num_outputs)
-      : machine_(std::move(model)), inputs_(num_inputs), outputs_(num_outputs) {}
+  VmExecution(std::shared_ptr<const VmModel> model, size_t num_inputs,
+              std::shared_ptr<const std::vector<TensorInfo>> outputs)
+      : machine_(std::move(model)), inputs_(num_inputs), outputs_(outputs->size()), declared_(std::move(outputs)) {}
 
   void SetInput(size_t index, const NDArray& value) override {
     bool in_place = value.IsCompact() && value->tensor.byte_offset == 0 && value.device().device_type == kDLCPU &&
@@ -58,6 +59,7 @@ class VmExecution final : public ExecutionContext {
   void SetOutput(size_t index, const ObjectRef& value) {
     if (!value.as<NDArrayNode>()) throw ModelFormatError(StrCat("result ", index, " of the program isn't a tensor"));
     outputs_[index] = Downcast<NDArray>(value);
+    CheckDeclared(index);
     shared_.resize(outputs_.size());
     shared_[index] = outputs_[index].read_only();
     for (const NDArray& input : inputs_) {
@@ -72,15 +74,29 @@ class VmExecution final : public ExecutionContext {
     }
   }
 
+  /// What the compiler took a result to be, it is: types that were derived wrongly end here, not in a caller's hands.
+  void CheckDeclared(size_t index) const {
+    const TensorInfo& declared = (*declared_)[index];
+    const std::vector<int64_t>& shape = outputs_[index].shape();
+    bool fits = shape.size() == declared.shape.size();
+    for (size_t d = 0; fits && d < shape.size(); ++d) fits = declared.shape[d] < 0 || declared.shape[d] == shape[d];
+    if (fits) return;
+    throw InternalError(StrCat("internal error: result \"", declared.name, "\" has the shape ", ShapeString(shape),
+                               ", declared ", declared.str()));
+  }
+
   VirtualMachine machine_;
   std::vector<NDArray> inputs_, outputs_;
+  std::shared_ptr<const std::vector<TensorInfo>> declared_;
   std::vector<bool> shared_;
 };
 
 class VmExecutable final : public Executable {
  public:
   VmExecutable(std::shared_ptr<const VmModel> model, const Manifest& manifest)
-      : model_(std::move(model)), num_inputs_(manifest.inputs.size()), num_outputs_(manifest.outputs.size()) {
+      : model_(std::move(model)),
+        num_inputs_(manifest.inputs.size()),
+        outputs_(std::make_shared<const std::vector<TensorInfo>>(manifest.outputs)) {
     const Program& program = model_->program();
     if (program.functions[program.entry].params.size() != num_inputs_) {
       throw ModelFormatError(StrCat("the program takes ", program.functions[program.entry].params.size(),
@@ -88,7 +104,7 @@ class VmExecutable final : public Executable {
     }
   }
   std::unique_ptr<ExecutionContext> CreateContext() const override {
-    return std::make_unique<VmExecution>(model_, num_inputs_, num_outputs_);
+    return std::make_unique<VmExecution>(model_, num_inputs_, outputs_);
   }
   MemoryReport Memory() const override {
     MemoryReport report;
@@ -98,7 +114,8 @@ class VmExecutable final : public Executable {
 
  private:
   std::shared_ptr<const VmModel> model_;
-  size_t num_inputs_, num_outputs_;
+  size_t num_inputs_;
+  std::shared_ptr<const std::vector<TensorInfo>> outputs_;
 };
 
 std::shared_ptr<const VmModel> ModelOfLibrary(const Module& library, const Module& root) {

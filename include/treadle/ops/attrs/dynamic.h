@@ -29,6 +29,30 @@ class NmsPaddedAttrs : public AttrsNode {
   }
 };
 
+class ResizeAxisAttrs : public AttrsNode {
+ public:
+  int64_t axis = 0;
+  std::string method = "nearest";
+  std::string transform = "half_pixel";
+  std::string rounding = "round_prefer_floor";
+  double cubic_alpha = -0.75;
+  bool exclude_outside = false;
+  bool antialias = false;
+  double extrapolation_value = 0;
+  TREADLE_DECLARE_NODE(ResizeAxisAttrs, AttrsNode, "relay.attrs.ResizeAxisAttrs");
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("axis", &ResizeAxisAttrs::axis).Doc("The dimension");
+    r.Field("method", &ResizeAxisAttrs::method).Doc("nearest, linear, cubic");
+    r.Field("transform", &ResizeAxisAttrs::transform).Doc("ONNX Resize's coordinate_transformation_mode");
+    r.Field("rounding", &ResizeAxisAttrs::rounding).Doc("ONNX Resize's nearest_mode");
+    r.Field("cubic_alpha", &ResizeAxisAttrs::cubic_alpha).Doc("Of the cubic kernel");
+    r.Field("exclude_outside", &ResizeAxisAttrs::exclude_outside).Doc("What lies outside has no weight");
+    r.Field("antialias", &ResizeAxisAttrs::antialias).Doc("Stretch the kernel where it shrinks");
+    r.Field("extrapolation_value", &ResizeAxisAttrs::extrapolation_value).Doc("Outside of the input, when cropping");
+  }
+};
+
 class RaiseAttrs : public AttrsNode {
  public:
   std::string message;

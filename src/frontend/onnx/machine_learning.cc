@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+// ai.onnx.ml on numbers: preprocessing, linear models, support vectors, trees.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "frontend/onnx/composed.h"
+#include "frontend/onnx/matmul.h"
+#include "frontend/onnx/run_time_axes.h"
+#include "frontend/onnx/tensor_data.h"
+#include "frontend/onnx/trees.h"
+
+namespace treadle::onnx {
+namespace {
+
+using relay::Expr;
+using IntList = std::vector<int64_t>;
+using Doubles = std::vector<double>;
+
+const DataType kInt64 = DataType::Int(64);
+const DataType kFloat32 = DataType::Float(32);
+
+/// Numbers as float32, the type of results; float64 stays.
+Term Floats(const Term& x) { return x.dtype() == DataType::Float(64) ? x : x.As(kFloat32); }
+
+Term Row(NodeImport& n, const Doubles& values, DataType dtype) {
+  return {n, n.Const(ArrayOf(values, {static_cast<int64_t>(values.size())}, dtype))};
+}
+
+Expr ImportBinarizer(NodeImport& n) {
+  Term x = In(n, 0);
+  return (x > n.Float("threshold", 0.0)).As(x.dtype());
+}
+
+Expr ImportArrayFeatureExtractor(NodeImport& n) {
+  Term x = In(n, 0), y = x.Take(In(n, 1).As(kInt64).Reshape({-1}), x.rank() - 1);
+  return x.rank() == 1 ? y.Expand(0) : y;
+}
+
+Expr ImportScaler(NodeImport& n) {
+  Term x = In(n, 0);
+  Term y = Floats(x);
+  return ((y - Row(n, n.Floats("offset", Doubles{0}), y.dtype())) * Row(n, n.Floats("scale", Doubles{1}), y.dtype()))
+      .As(kFloat32);
+}
+
+Expr ImportNormalizer(NodeImport& n) {
+  const std::string norm = n.Str("norm", "MAX");
+  if (n.Rank(0) < 1) n.Invalid("the operand is a scalar");
+  Term x = In(n, 0).As(kFloat32);
+  const IntList last{x.rank() - 1};
+  if (norm != "MAX" && norm != "L1" && norm != "L2") n.Invalid(StrCat("'norm' is ", QuoteName(norm)));
+  Term size =
+      norm == "L2" ? (x * x).Sum(last, true).Op("sqrt") : x.Op("abs").Reduce(norm == "MAX" ? "max" : "sum", last, true);
+  return x / Max(size, 1e-30);
+}
+
+/// What stands for a missing number is replaced, column by column.
+Expr ImportImputer(NodeImport& n) {
+  Term x = In(n, 0);
+  const bool real = x.dtype().is_floating();
+  n.Ignore({"imputed_value_floats", "imputed_value_int64s", "replaced_value_float", "replaced_value_int64"});
+  Term values = real ? Row(n, n.Floats("imputed_value_floats"), x.dtype())
+                     : Term(n, n.IntVector(n.Ints("imputed_value_int64s"), x.dtype()));
+  const double replaced =
+      real ? n.Float("replaced_value_float", 0.0) : static_cast<double>(n.Int("replaced_value_int64", 0));
+  Term missing = std::isnan(replaced) ? x.Op("isnan") : x == replaced;
+  return missing.Select(values, x);
+}
+
+/// Columns of all inputs side by side, each cut or filled to a number of them.
+Expr ImportFeatureVectorizer(NodeImport& n) {
+  IntList sizes = n.Ints("inputdimensions");
+  if (sizes.size() != n.num_inputs())
+    n.Invalid("'inputdimensions' has another number of entries than there are inputs");
+  std::vector<Term> parts;
+  for (size_t i = 0; i < n.num_inputs(); ++i) {
+    Term x = In(n, i).As(kFloat32);
+    if (x.rank() == 1) x = x.Expand(1);
+    if (x.rank() != 2 || sizes[i] < 0) n.Invalid("an input's rank isn't 1 or 2");
+    const int64_t columns = n.StaticDim(x, 1);
+    if (columns > sizes[i]) x = x.Slice(1, 0, sizes[i]);
+    if (columns < sizes[i]) x = Term(n, n.Pad(x, {0, 0}, {0, sizes[i] - columns}, x.Number(0), "constant"));
+    parts.push_back(x);
+  }
+  return Concat(parts, 1);
+}
+
+void CheckNoTransform(NodeImport& n) {
+  const std::string transform = n.Str("post_transform", "NONE");
+  if (transform != "NONE") n.Unsupported(StrCat("post_transform ", transform, " isn't implemented"));
+}
+
+/// (targets, columns) from a flat list.
+Term Matrix(NodeImport& n, const char* name, int64_t rows, DataType dtype) {
+  Doubles values = n.Floats(name);
+  const auto count = static_cast<int64_t>(values.size());
+  if (rows < 1 || count % rows != 0) n.Invalid(StrCat("'", name, "' has ", count, " entries for ", rows, " rows"));
+  return {n, n.Const(ArrayOf(values, {rows, count / rows}, dtype))};
+}
+
+Expr ImportLinearRegressor(NodeImport& n) {
+  CheckNoTransform(n);
+  Term x = Floats(In(n, 0));
+  Term weights = Matrix(n, "coefficients", n.Int("targets", 1), x.dtype());
+  Term y(n, MatMulAnyRank(n, x, weights.Permute({1, 0})));
+  if (n.HasAttr("intercepts")) y = y + Row(n, n.Floats("intercepts"), x.dtype());
+  return y.As(kFloat32);
+}
+
+/// Kernels between rows of X and support vectors, (rows, vectors).
+Term Kernels(NodeImport& n, const Term& x, const Term& vectors) {
+  const std::string kind = n.Str("kernel_type", "LINEAR");
+  Doubles params = n.Floats("kernel_params", Doubles{0, 0, 0});
+  if (params.size() != 3) n.Invalid("'kernel_params' has to have 3 entries");
+  if (kind == "RBF") {
+    Term difference = x.Expand(1) - vectors.Expand(0);
+    return ((difference * difference).Sum({2}) * -params[0]).Op("exp");
+  }
+  Term dot(n, MatMulAnyRank(n, x, vectors.Permute({1, 0})));
+  if (kind == "LINEAR") return dot;
+  Term s = dot * params[0] + params[1];
+  if (kind == "SIGMOID") return s.Op("tanh");
+  if (kind != "POLY") n.Invalid(StrCat("'kernel_type' is ", QuoteName(kind)));
+  return s.Op("power", s.Number(std::floor(params[2])));
+}
+
+Expr ImportSvmRegressor(NodeImport& n) {
+  CheckNoTransform(n);
+  Term x = Floats(In(n, 0));
+  const int64_t supports = n.Int("n_supports", 0);
+  n.Ignore({"support_vectors", "kernel_params", "kernel_type"});
+  std::optional<Term> sum;
+  if (supports > 0) {
+    Term kernels = Kernels(n, x, Matrix(n, "support_vectors", supports, x.dtype()));
+    sum = (kernels * Row(n, n.Floats("coefficients"), x.dtype())).Sum({1}, true);
+  } else {
+    sum = Term(n, MatMulAnyRank(n, x, Matrix(n, "coefficients", 1, x.dtype()).Permute({1, 0})));
+  }
+  Doubles rho = n.Floats("rho", Doubles{0});
+  if (rho.empty()) n.Invalid("'rho' is empty");
+  Term y = *sum + rho[0];
+  if (n.Flag("one_class", false)) y = (y > 0.0).Select(y.Number(1), y.Number(-1));
+  return y.As(kFloat32);
+}
+
+/// Keys and values of a LabelEncoder that are numbers.
+struct Labels {
+  NDArray keys, values;
+  double otherwise = 0;
+};
+
+std::optional<NDArray> NumbersOf(NodeImport& n, const std::string& prefix) {
+  const std::string where = StrCat("node ", QuoteName(n.node().DisplayName()));
+  if (const Attribute* tensor = n.Find((prefix + "_tensor").c_str())) {
+    if (tensor->type != Attribute::Type::kTensor) n.Invalid(StrCat("'", prefix, "_tensor' isn't a tensor"));
+    if (tensor->t->data_type == ElemType::kString) return std::nullopt;
+    return ToNDArray(*tensor->t, where);
+  }
+  if (n.HasAttr((prefix + "_int64s").c_str())) {
+    IntList values = n.Ints((prefix + "_int64s").c_str());
+    return ArrayOf(values, {static_cast<int64_t>(values.size())}, kInt64);
+  }
+  if (n.HasAttr((prefix + "_floats").c_str())) {
+    Doubles values = n.Floats((prefix + "_floats").c_str());
+    return ArrayOf(values, {static_cast<int64_t>(values.size())}, kFloat32);
+  }
+  return std::nullopt;
+}
+
+Expr ImportLabelEncoder(NodeImport& n) {
+  if (n.version() < 2) n.Unsupported("keys or values that are strings aren't implemented");
+  std::optional<NDArray> keys = NumbersOf(n, "keys"), values = NumbersOf(n, "values");
+  if (!keys || !values) n.Unsupported("keys or values that are strings aren't implemented");
+  if (keys->size() != values->size() || keys->size() == 0) n.Invalid("there are as many keys as values, one at least");
+  Term x = In(n, 0), key(n, n.Const(keys->CreateView({keys->size()}, keys->dtype())));
+  Term value(n, n.Const(values->CreateView({values->size()}, values->dtype())));
+  if (key.dtype() != x.dtype()) n.Invalid(StrCat("keys are ", key.dtype(), ", the operand ", x.dtype()));
+  n.Ignore({"default_string", "default_int64", "default_float"});
+  Term otherwise = value.dtype().is_floating() ? value.Number(n.Float("default_float", -0.0))
+                                               : value.Number(static_cast<double>(n.Int("default_int64", -1)));
+  if (const Attribute* given = n.Find("default_tensor")) {
+    if (given->type != Attribute::Type::kTensor) n.Invalid("'default_tensor' isn't a tensor");
+    otherwise = Term(n, n.Const(ToNDArray(*given->t, "default_tensor"))).Reshape({}).As(value.dtype());
+  }
+  Term same = x.Expand(-1) == key;  // (.., keys)
+  if (x.dtype().is_floating()) same = same || (x.Expand(-1).Op("isnan") && key.Op("isnan"));
+  const IntList last{x.rank()};
+  Term found = same.Reduce("any", last),
+       index(n, n.Call("argmax", {same.As(DataType::Int(32))},
+                       {{"axis", last}, {"keepdims", false}, {"select_last_index", true}}));
+  return found.Select(value.Take(index.As(kInt64)), otherwise);
+}
+
+Expr ImportOneHotEncoder(NodeImport& n) {
+  if (n.HasAttr("cats_strings")) n.Unsupported("categories that are strings aren't implemented");
+  n.Ignore({"zeros"});
+  Term x = In(n, 0);
+  return (x.As(kInt64).Expand(-1) == IntVec(n, n.Ints("cats_int64s"))).As(kFloat32);
+}
+
+Term PostTransform(NodeImport& n, const Term& scores, const std::string& transform) {
+  const IntList last{scores.rank() - 1};
+  if (transform == "NONE") return scores;
+  if (transform == "LOGISTIC") return scores.Op("sigmoid");
+  if (transform == "SOFTMAX") return scores.Op("nn.softmax", {{"axis", last[0]}});
+  n.Unsupported(StrCat("post_transform ", transform, " isn't implemented"));
+}
+
+/// The label of the best score of each row.
+Term Best(NodeImport& n, const Term& scores, const IntList& labels) {
+  Term index(n, n.Call("argmax", {scores}, {{"axis", IntList{1}}, {"keepdims", false}}));
+  return IntVec(n, labels).Take(index.As(kInt64));
+}
+
+std::vector<Expr> ImportLinearClassifier(NodeImport& n) {
+  if (n.HasAttr("classlabels_strings")) n.Unsupported("labels that are strings aren't implemented");
+  n.Ignore({"multi_class"});
+  const std::string transform = n.Str("post_transform", "NONE");
+  IntList labels = n.Ints("classlabels_ints");
+  Term x = Floats(In(n, 0));
+  if (x.rank() != 2) n.Invalid("the operand's rank isn't 2");
+  const int64_t features = n.StaticDim(x, 1);
+  const auto count = static_cast<int64_t>(n.Floats("coefficients").size());
+  if (features < 1 || count % features != 0) n.Invalid("'coefficients' doesn't fit the operand");
+  Term scores(n, MatMulAnyRank(n, x, Matrix(n, "coefficients", count / features, x.dtype()).Permute({1, 0})));
+  if (n.HasAttr("intercepts")) scores = scores + Row(n, n.Floats("intercepts"), x.dtype());
+  if (count == features && labels.size() == 2) scores = Concat({scores * -1.0, scores}, 1);
+  scores = PostTransform(n, scores.As(kFloat32), transform);
+  if (n.StaticDim(scores, 1) > 1) {
+    if (n.StaticDim(scores, 1) != static_cast<int64_t>(labels.size())) n.Invalid("there are other scores than labels");
+    return {Best(n, scores, labels), scores};
+  }
+  if (labels.size() != 1) n.Invalid("there are other scores than labels");
+  Term above = (scores >= (transform == "NONE" ? 0.0 : 0.5)).Squeeze({1});
+  return {above.As(kInt64) * static_cast<double>(labels[0]), scores};
+}
+
+Doubles NumbersAttr(NodeImport& n, const std::string& name) {
+  if (const Attribute* tensor = n.Find((name + "_as_tensor").c_str())) {
+    if (tensor->type != Attribute::Type::kTensor) n.Invalid(StrCat("'", name, "_as_tensor' isn't a tensor"));
+    return DoublesOf(ToNDArray(*tensor->t, name));
+  }
+  return n.Floats(name.c_str(), Doubles());
+}
+
+/// Trees as versions 1 to 4 write them, with leaves' weights under `leaf` ("target" or "class").
+Trees OldTrees(NodeImport& n, const std::string& leaf, int64_t outputs) {
+  n.Ignore({"nodes_hitrates", "nodes_hitrates_as_tensor"});
+  const Attribute* modes = n.Find("nodes_modes");
+  if (modes == nullptr || modes->type != Attribute::Type::kStrings) n.Invalid("'nodes_modes' is missing");
+  const IntList tree_ids = n.Ints("nodes_treeids"), node_ids = n.Ints("nodes_nodeids");
+  const IntList features = n.Ints("nodes_featureids"), yes = n.Ints("nodes_truenodeids"),
+                no = n.Ints("nodes_falsenodeids");
+  const IntList missing = n.Ints("nodes_missing_value_tracks_true", IntList());
+  const Doubles values = NumbersAttr(n, "nodes_values");
+  const size_t count = node_ids.size();
+  if (tree_ids.size() != count || features.size() != count || yes.size() != count || no.size() != count ||
+      values.size() != count || modes->strings.size() != count || (!missing.empty() && missing.size() != count)) {
+    n.Invalid("the lists of nodes differ in length");
+  }
+  std::map<std::pair<int64_t, int64_t>, int64_t> index;
+  for (size_t i = 0; i < count; ++i) index[{tree_ids[i], node_ids[i]}] = static_cast<int64_t>(i);
+  auto find = [&](int64_t tree, int64_t node) {
+    auto it = index.find({tree, node});
+    if (it == index.end()) n.Invalid(StrCat("tree ", tree, " has no node ", node));
+    return it->second;
+  };
+  Trees trees;
+  trees.outputs = outputs;
+  static const std::map<std::string, TreeTest> kTests = {{"BRANCH_LEQ", TreeTest::kLessEqual},
+                                                         {"BRANCH_LT", TreeTest::kLess},
+                                                         {"BRANCH_GTE", TreeTest::kGreaterEqual},
+                                                         {"BRANCH_GT", TreeTest::kGreater},
+                                                         {"BRANCH_EQ", TreeTest::kEqual},
+                                                         {"BRANCH_NEQ", TreeTest::kNotEqual},
+                                                         {"LEAF", TreeTest::kLeaf}};
+  std::set<int64_t> seen;
+  for (size_t i = 0; i < count; ++i) {
+    auto test = kTests.find(modes->strings[i]);
+    if (test == kTests.end()) n.Invalid(StrCat("a node's mode is ", QuoteName(modes->strings[i])));
+    TreeNode node{test->second, features[i], values[i], !missing.empty() && missing[i] != 0, 0, 0};
+    if (node.test != TreeTest::kLeaf) {
+      node.yes = find(tree_ids[i], yes[i]);
+      node.no = find(tree_ids[i], no[i]);
+    }
+    if (seen.insert(tree_ids[i]).second) trees.roots.push_back(static_cast<int64_t>(i));
+    trees.nodes.push_back(node);
+  }
+  const IntList leaf_trees = n.Ints((leaf + "_treeids").c_str()), leaf_nodes = n.Ints((leaf + "_nodeids").c_str());
+  const IntList leaf_ids = n.Ints((leaf + "_ids").c_str());
+  const Doubles weights = NumbersAttr(n, leaf + "_weights");
+  if (leaf_trees.size() != weights.size() || leaf_nodes.size() != weights.size() || leaf_ids.size() != weights.size()) {
+    n.Invalid("the lists of leaves differ in length");
+  }
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (leaf_ids[i] < 0 || leaf_ids[i] >= outputs)
+      n.Invalid(StrCat("a leaf's target is ", leaf_ids[i], " of ", outputs));
+    trees.weights.push_back({find(leaf_trees[i], leaf_nodes[i]), leaf_ids[i], weights[i]});
+  }
+  return trees;
+}
+
+Term WithBase(NodeImport& n, const Term& scores) {
+  Doubles base = NumbersAttr(n, "base_values");
+  return base.empty() ? scores : scores + Row(n, base, scores.dtype());
+}
+
+Expr ImportTreeRegressor(NodeImport& n) {
+  const std::string aggregate = n.Str("aggregate_function", "SUM");
+  Trees trees = OldTrees(n, "target", n.Int("n_targets", 1));
+  Term x = Floats(In(n, 0));
+  Term scores = EvaluateTrees(n, trees, x, aggregate);
+  return PostTransform(n, WithBase(n, scores).As(kFloat32), n.Str("post_transform", "NONE"));
+}
+
+std::vector<Expr> ImportTreeClassifier(NodeImport& n) {
+  if (n.HasAttr("classlabels_strings")) n.Unsupported("labels that are strings aren't implemented");
+  const IntList labels = n.Ints("classlabels_int64s");
+  if (labels.size() < 2) n.Unsupported("less than two labels aren't implemented");
+  Trees trees = OldTrees(n, "class", static_cast<int64_t>(labels.size()));
+  std::set<int64_t> used;
+  for (const TreeWeight& weight : trees.weights) used.insert(weight.output);
+  const std::string transform = n.Str("post_transform", "NONE");
+  Term scores = WithBase(n, EvaluateTrees(n, trees, Floats(In(n, 0)), "SUM")).As(kFloat32);
+  if (used.size() == 1) {  // the scores of one of two classes
+    if (labels.size() != 2) n.Unsupported("weights of one of several classes aren't implemented");
+    Term one = scores.Slice(1, 0, 1);
+    scores = Concat({transform == "NONE" || transform == "PROBIT" ? 1.0 - one : one * -1.0, one}, 1);
+  }
+  scores = PostTransform(n, scores, transform);
+  return {Best(n, scores, labels), scores};
+}
+
+/// Version 5: nodes and leaves apart; a node may test whether its feature is one of several values.
+Expr ImportTreeEnsemble(NodeImport& n) {
+  static const char* kAggregates[] = {"AVERAGE", "SUM", "MIN", "MAX"};
+  static const char* kTransforms[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
+  const int64_t aggregate = n.Int("aggregate_function", 1), transform = n.Int("post_transform", 0);
+  if (aggregate < 0 || aggregate > 3 || transform < 0 || transform > 4) n.Invalid("an attribute is out of range");
+  n.Ignore({"nodes_hitrates"});
+  auto numbers = [&](const char* name) {
+    const Attribute* tensor = n.Find(name);
+    if (tensor == nullptr || tensor->type != Attribute::Type::kTensor) n.Invalid(StrCat("'", name, "' isn't a tensor"));
+    return DoublesOf(ToNDArray(*tensor->t, name));
+  };
+  TreeLists lists;
+  lists.roots = n.Ints("tree_roots");
+  lists.features = n.Ints("nodes_featureids");
+  lists.splits = numbers("nodes_splits");
+  for (double mode : numbers("nodes_modes")) lists.modes.push_back(static_cast<int64_t>(mode));
+  lists.yes = n.Ints("nodes_truenodeids");
+  lists.no = n.Ints("nodes_falsenodeids");
+  lists.yes_leaf = n.Ints("nodes_trueleafs");
+  lists.no_leaf = n.Ints("nodes_falseleafs");
+  lists.missing = n.Ints("nodes_missing_value_tracks_true", IntList());
+  if (n.HasAttr("membership_values")) lists.members = numbers("membership_values");
+  lists.leaf_targets = n.Ints("leaf_targetids");
+  lists.leaf_weights = numbers("leaf_weights");
+  Trees trees = MakeTrees(n, lists, n.Int("n_targets", 1));
+  Term x = In(n, 0);
+  Term scores = EvaluateTrees(n, trees, x, kAggregates[aggregate]);
+  return PostTransform(n, scores, kTransforms[transform]);
+}
+
+}  // namespace
+
+void RegisterMachineLearningRules(RuleTable& table) {
+  table.Add1("ai.onnx.ml.Binarizer", {1}, ImportBinarizer);
+  table.Add1("ai.onnx.ml.ArrayFeatureExtractor", {1}, ImportArrayFeatureExtractor);
+  table.Add1("ai.onnx.ml.Scaler", {1}, ImportScaler);
+  table.Add1("ai.onnx.ml.Normalizer", {1}, ImportNormalizer);
+  table.Add1("ai.onnx.ml.Imputer", {1}, ImportImputer);
+  table.Add1("ai.onnx.ml.FeatureVectorizer", {1}, ImportFeatureVectorizer);
+  table.Add1("ai.onnx.ml.LinearRegressor", {1}, ImportLinearRegressor);
+  table.Add("ai.onnx.ml.LinearClassifier", {1}, ImportLinearClassifier);
+  table.Add1("ai.onnx.ml.SVMRegressor", {1}, ImportSvmRegressor);
+  table.Add1("ai.onnx.ml.LabelEncoder", {1, 2, 4}, ImportLabelEncoder);
+  table.Add1("ai.onnx.ml.OneHotEncoder", {1}, ImportOneHotEncoder);
+  table.Add1("ai.onnx.ml.TreeEnsembleRegressor", {1, 3, 5}, ImportTreeRegressor);
+  table.Add("ai.onnx.ml.TreeEnsembleClassifier", {1, 3, 5}, ImportTreeClassifier);
+  table.Add1("ai.onnx.ml.TreeEnsemble", {5}, ImportTreeEnsemble);
+}
+
+}  // namespace treadle::onnx

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontend/onnx/run_time_axes.h"
+
+#include "frontend/onnx/shape_values.h"
+
+namespace treadle::onnx {
+namespace {
+
+const DataType kInt64 = DataType::Int(64);
+
+std::vector<int64_t> Numbers(int64_t count) {
+  std::vector<int64_t> numbers;
+  for (int64_t i = 0; i < count; ++i) numbers.push_back(i);
+  return numbers;
+}
+
+/// Elements of a list of sizes that are known when compiling; the others are -1.
+Array<PrimExpr> Hints(const relay::Expr& shape) {
+  Array<PrimExpr> hints;
+  auto elements = ShapeElements(shape);
+  const int64_t* length = AsConstInt(TypeOf(shape)->shape[0]);
+  for (int64_t i = 0; length != nullptr && i < *length; ++i) {
+    PrimExpr hint(int64_t{-1});
+    if (elements) {
+      const PrimExpr& element = (*elements)[static_cast<size_t>(i)];
+      if (element.defined() && AsConstInt(element) != nullptr && *AsConstInt(element) > 0) hint = element;
+    }
+    hints.push_back(hint);
+  }
+  return hints;
+}
+
+}  // namespace
+
+Term DimOf(const Term& x, int axis) {
+  const int64_t* size = AsConstInt(x.shape()[static_cast<size_t>(axis)]);
+  if (size != nullptr) return IntNum(x.node(), *size);
+  return ShapeOf(x).Element(axis);
+}
+
+Term ShapeOf(const Term& x) {
+  std::vector<int64_t> dims;
+  for (const PrimExpr& dim : x.shape()) {
+    if (const int64_t* size = AsConstInt(dim)) dims.push_back(*size);
+  }
+  if (dims.size() == x.shape().size()) return IntVec(x.node(), dims);
+  return x.Op("shape_of", {{"dtype", kInt64}});
+}
+
+Term Iota(const Term& count) {
+  if (auto known = KnownElements(count)) {
+    if ((*known)[0] >= 0 && (*known)[0] <= 4096) return IntVec(count.node(), Numbers((*known)[0]));
+  }
+  return count.Op("dyn.iota");
+}
+
+Term ReshapeTo(const Term& x, const Term& shape) {
+  if (auto known = KnownElements(shape)) return x.Op("reshape", {{"newshape", *known}, {"allowzero", true}});
+  return x.Op("dyn.reshape", shape, {{"newshape", ObjectRef(Hints(shape))}, {"allowzero", true}});
+}
+
+Term ReshapeTo(const Term& x, const std::vector<Term>& dims) {
+  return dims.empty() ? x.Reshape({}) : ReshapeTo(x, Stack(dims));
+}
+
+Term Full(const Term& value, const Term& shape) { return value.Op("dyn.full", shape, {{"dtype", value.dtype()}}); }
+
+Term BroadcastTo(const Term& x, const Term& shape) {
+  return x.Op("dyn.broadcast_to", shape, {{"shape", ObjectRef(Hints(shape))}, {"dtype", x.dtype()}});
+}
+
+Term SliceAxis(const Term& x, int axis, const Term& begin, const Term& end) {
+  NodeImport& n = x.node();
+  const std::vector<int64_t> zero{0};
+  return {n, n.Call("dyn.strided_slice", {x, begin.Reshape({1}), end.Reshape({1}), n.IntVector({1})},
+                    {{"begin", zero},
+                     {"end", zero},
+                     {"strides", zero},
+                     {"axes", std::vector<int64_t>{axis}},
+                     {"slice_mode", std::string("end")}})};
+}
+
+AxisOrder AxesLast(const Term& axes, int rank) {
+  NodeImport& n = axes.node();
+  const Term dims = IntVec(n, Numbers(rank));
+  const DataType i64 = kInt64;
+  if (!axes.dtype().is_integral()) n.Invalid(StrCat("axes are ", axes.dtype(), ", expected integers"));
+  // Negative ones are counted from the end, and checked, by looking them up.
+  const Term given = dims.Take((axes.rank() == 0 ? axes.Reshape({1}) : axes).As(i64));
+  const Term is_axis = dims.Expand(1) == given.Expand(0);  // (rank, axes)
+  const Term mask = is_axis.Reduce("any", {1});
+  const Term one = mask.As(i64), other = 1 - one;
+  // Dimensions of either kind that stand in front of each.
+  const Term before = (dims.Expand(0) < dims.Expand(1)).As(i64);
+  auto count_before = [&](const Term& kind) { return (before * kind.Expand(0)).Sum({1}); };
+  const Term position = mask.Select(count_before(one) + other.Sum({0}, true), count_before(other));
+  const Term order = (dims.Expand(1) == position.Expand(0)).As(i64) * dims.Expand(0);
+  return {mask, order.Sum({1}), position};
+}
+
+Term TransposeBy(const Term& x, const Term& order) { return x.Op("dyn.transpose", order); }
+
+Term AlongAxis(const Term& x, const Term& axis, const std::function<Term(const Term&)>& f) {
+  AxisOrder order = AxesLast(axis, x.rank());
+  return TransposeBy(f(TransposeBy(x, order.order)), order.position);
+}
+
+}  // namespace treadle::onnx

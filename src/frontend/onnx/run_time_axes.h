@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Axes that only the run tells: the operand is transposed so that they come last.
+#pragma once
+
+#include <functional>
+
+#include "frontend/onnx/compose.h"
+
+namespace treadle::onnx {
+
+/// An order of dimensions that is computed when the model runs.
+struct AxisOrder {
+  Term mask;      ///< bool (rank): which dimensions are meant
+  Term order;     ///< int64 (rank): the other dimensions, then those
+  Term position;  ///< int64 (rank): where each dimension went; the inverse of `order`
+};
+
+/// Of the axes in `axes`, an integer scalar or vector; one that is out of range is an error when the model runs.
+AxisOrder AxesLast(const Term& axes, int rank);
+/// Transposed by an int64 vector.
+Term TransposeBy(const Term& x, const Term& order);
+/// What `f` makes of `x` with the axis that `axis` tells as the last one, which is put back.
+Term AlongAxis(const Term& x, const Term& axis, const std::function<Term(const Term&)>& f);
+
+}  // namespace treadle::onnx

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Elements put or read at computed places: Col2Im, MaxUnpool, AffineGrid, DeformConv.
+#include <numeric>
+
+#include "frontend/onnx/composed.h"
+#include "frontend/onnx/matmul.h"
+#include "frontend/onnx/run_time_axes.h"
+#include "frontend/onnx/window.h"
+
+namespace treadle::onnx {
+namespace {
+
+using relay::Expr;
+using IntList = std::vector<int64_t>;
+
+const DataType kInt64 = DataType::Int(64);
+
+Term Product(const std::vector<Term>& factors, NodeImport& n) {
+  Term product = IntNum(n, 1);
+  for (const Term& factor : factors) product = product * factor;
+  return product;
+}
+
+/// A list of known length as scalars.
+std::vector<Term> Listed(NodeImport& n, size_t i, const char* name) {
+  Term list = In(n, i).As(kInt64);
+  const int64_t* length = list.rank() == 1 ? AsConstInt(list.shape()[0]) : nullptr;
+  if (length == nullptr) n.Unsupported(StrCat("the number of entries of '", name, "' isn't known when compiling"));
+  std::vector<Term> entries;
+  for (int64_t k = 0; k < *length; ++k) entries.push_back(list.Element(k));
+  return entries;
+}
+
+/// Columns, one for each place of a block, added up in an image: input, image_shape, block_shape.
+Expr ImportCol2Im(NodeImport& n) {
+  std::vector<Term> image = Listed(n, 1, "image_shape"), block = Listed(n, 2, "block_shape");
+  const size_t rank = image.size();
+  if (rank < 1 || block.size() != rank || n.Rank(0) != 3) n.Invalid("the operands' ranks don't fit");
+  const IntList ones(rank, 1);
+  IntList dilations = n.Ints("dilations", ones), strides = n.Ints("strides", ones),
+          pads = n.Ints("pads", IntList(2 * rank, 0));
+  if (dilations.size() != rank || strides.size() != rank || pads.size() != 2 * rank)
+    n.Invalid("attributes don't fit the rank");
+  Term x = In(n, 0), size = Product(image, n), taps = Product(block, n);
+  // Of each tap (rows) and each place of the block (columns): where it stands in the flattened image, or behind it.
+  std::vector<Term> places;
+  for (size_t d = 0; d < rank; ++d) {
+    if (strides[d] < 1 || dilations[d] < 1) n.Invalid("a stride or dilation isn't positive");
+    Term extent = (block[d] - 1) * static_cast<double>(dilations[d]) + 1;
+    Term room = image[d] + static_cast<double>(pads[d] + pads[rank + d]) - extent;
+    places.push_back(Max(FloorDiv(room, static_cast<double>(strides[d])) + 1, 0));
+  }
+  Term tap = Iota(taps), place = Iota(Product(places, n)), position = IntNum(n, 0).Expand(0, 2);
+  Term inside = position == position, after_tap = IntNum(n, 1), after_place = IntNum(n, 1), after = IntNum(n, 1);
+  for (size_t d = rank; d-- > 0;) {
+    Term k = FloorDiv(tap, Max(after_tap, 1)).Op("floor_mod", Max(block[d], 1));
+    Term p = FloorDiv(place, Max(after_place, 1)).Op("floor_mod", Max(places[d], 1));
+    Term at = (k * static_cast<double>(dilations[d])).Expand(1) + (p * static_cast<double>(strides[d])).Expand(0) -
+              static_cast<double>(pads[d]);
+    inside = inside && at >= IntNum(n, 0) && at < image[d];
+    position = position + at * after;
+    after_tap = after_tap * block[d];
+    after_place = after_place * places[d];
+    after = after * image[d];
+  }
+  Term target = inside.Select(position, size);
+  Term batch = DimOf(x, 0), rows = batch * FloorDiv(DimOf(x, 1), Max(taps, 1)), columns = taps * Product(places, n);
+  Term flat = ReshapeTo(x, {rows, columns});
+  Term index = BroadcastTo(ReshapeTo(target, {columns}).Expand(0), Stack({rows, columns}));
+  Term zeros = Full(x.Number(0), Stack({rows, size + 1}));
+  Term sums(n, n.Call("scatter", {zeros, index, flat}, {{"axis", int64_t{1}}, {"reduction", std::string("add")}}));
+  std::vector<Term> dims{batch, FloorDiv(DimOf(x, 1), Max(taps, 1))};
+  dims.insert(dims.end(), image.begin(), image.end());
+  return ReshapeTo(SliceAxis(sums, 1, IntNum(n, 0), size), dims);
+}
+
+/// Elements back where a MaxPool took them from; the rest is 0. A given shape adds zeros at the ends.
+Expr ImportMaxUnpool(NodeImport& n) {
+  Term x = In(n, 0), indices = In(n, 1).As(kInt64);
+  const int rank = x.rank();
+  const IntList kernel = n.Ints("kernel_shape");
+  const size_t spatial = kernel.size();
+  if (rank != static_cast<int>(spatial) + 2) n.Invalid("'kernel_shape' doesn't fit the operand's rank");
+  const IntList strides = n.Ints("strides", IntList(spatial, 1)), pads = n.Ints("pads", IntList(2 * spatial, 0));
+  if (strides.size() != spatial || pads.size() != 2 * spatial) n.Invalid("attributes don't fit the rank");
+  std::vector<Term> dims{DimOf(x, 0), DimOf(x, 1)};
+  for (size_t d = 0; d < spatial; ++d) {
+    Term size = (DimOf(x, static_cast<int>(d) + 2) - 1) * static_cast<double>(strides[d]);
+    dims.push_back(Max(size + static_cast<double>(kernel[d] - pads[d] - pads[spatial + d]), 0));
+  }
+  Term zeros = Full(x.Number(0), Stack({Product(dims, n)}));
+  Term y = ReshapeTo(Term(n, n.Call("scatter", {zeros, indices.Reshape({-1}), x.Reshape({-1})},
+                                    {{"axis", int64_t{0}}, {"reduction", std::string("update")}})),
+                     dims);
+  if (!n.Has(2)) return y;
+  std::vector<Term> wanted = Listed(n, 2, "output_shape"), widths;
+  if (wanted.size() != dims.size()) n.Invalid("'output_shape' has another rank");
+  for (size_t d = 0; d < dims.size(); ++d) {
+    widths.push_back(IntNum(n, 0));
+    widths.push_back(wanted[d] - dims[d]);
+  }
+  return n.Call("dyn.nn.pad", {y, Stack(widths).Reshape({rank, 2}), x.Number(0)},
+                {{"pad_mode", std::string("constant")}});
+}
+
+/// theta (N, d, d + 1), size (N, C, spatial) -> (N, spatial, d): where an affine map puts each point of a grid.
+Expr ImportAffineGrid(NodeImport& n) {
+  Term theta = In(n, 0);
+  std::vector<Term> size = Listed(n, 1, "size");
+  const size_t spatial = size.size() - 2;
+  if (size.size() < 4 || size.size() > 5 || theta.rank() != 3) n.Invalid("'size' has to have 4 or 5 entries");
+  const bool align = n.Flag("align_corners", false);
+  const DataType dtype = theta.dtype();
+  std::optional<Term> grid;
+  auto column = [&](size_t c) {  // (N, 1 .., d)
+    const auto at = static_cast<int64_t>(c);
+    return theta.Slice(2, at, at + 1).Squeeze({2}).Expand(1, static_cast<int>(spatial));
+  };
+  for (size_t d = 0; d < spatial; ++d) {
+    Term count = size[d + 2], i = Iota(count).As(dtype);
+    Term points = align ? i * 2.0 / Max(count - 1, 1).As(dtype) - 1.0 : (i * 2.0 + 1.0) / Max(count, 1).As(dtype) - 1.0;
+    // (1, .., points, .., 1)
+    Term placed = points.Expand(1, static_cast<int>(spatial - d)).Expand(0, static_cast<int>(d) + 1);
+    // The last dimension's coordinate is the first.
+    Term term = placed * column(spatial - 1 - d);
+    grid = grid ? *grid + term : term;
+  }
+  return *grid + column(spatial);
+}
+
+/// A convolution that reads at places that another one computed: X, W, offset, B, mask.
+Expr ImportDeformConv(NodeImport& n) {
+  if (n.Rank(0) != 4) n.Unsupported("deformable convolutions of other than two dimensions aren't implemented");
+  const IntList weights = n.StaticShape(1);
+  Window w = ReadWindow(n, {weights[2], weights[3]});
+  const int64_t group = n.Int("group", 1), offset_group = n.Int("offset_group", 1);
+  const int64_t channels = n.StaticDim(n.In(0), 1), taps = weights[2] * weights[3];
+  if (group < 1 || offset_group < 1 || channels % group != 0 || weights[0] % group != 0 ||
+      channels % offset_group != 0 || channels / group != weights[1]) {
+    n.Invalid("the channels don't fit the groups");
+  }
+  Term mask = n.Has(4) ? In(n, 4) : Term(n, n.Scalar(n.DType(0), 1));
+  Term columns(n, n.Call("nn.deformable_columns", {n.In(0), n.In(2), mask},
+                         {{"kernel", w.kernel},
+                          {"strides", w.strides},
+                          {"dilations", w.dilations},
+                          {"padding", w.pads},
+                          {"groups", offset_group}}));  // (N, channels * taps, OH, OW)
+  Term x = columns.Reshape({0, group, channels / group * taps, -1});
+  Term kernel = In(n, 1).Reshape({1, group, weights[0] / group, weights[1] * taps});
+  Term y(n, MatMulAnyRank(n, kernel, x));  // (N, group, outputs, OH OW)
+  y = ReshapeTo(y, {DimOf(columns, 0), IntNum(n, weights[0]), DimOf(columns, 2), DimOf(columns, 3)});
+  return n.Has(3) ? y + In(n, 3).Expand(1, 2) : y;
+}
+
+}  // namespace
+
+void RegisterSamplingRules(RuleTable& table) {
+  table.Add1("Col2Im", {18}, ImportCol2Im);
+  table.Add1("MaxUnpool", {9, 11, 22}, ImportMaxUnpool);
+  table.Add1("AffineGrid", {20}, ImportAffineGrid);
+  table.Add1("DeformConv", {19, 22}, ImportDeformConv);
+}
+
+}  // namespace treadle::onnx

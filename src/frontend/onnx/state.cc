@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators of decoders that carry a state from call to call, and attention whose scores a graph changes.
+#include <cmath>
+#include <limits>
+
+#include "frontend/onnx/composed.h"
+#include "frontend/onnx/loop.h"
+#include "frontend/onnx/matmul.h"
+#include "frontend/onnx/run_time_axes.h"
+
+namespace treadle::onnx {
+namespace {
+
+using relay::Expr;
+
+const DataType kFloat32 = DataType::Float(32);
+const DataType kInt64 = DataType::Int(64);
+
+/// a sigmoid(alpha a) b
+Expr ImportSwiGlu(NodeImport& n) {
+  Term a = In(n, 0), b = In(n, 1);
+  return (a * (a * n.Float("alpha", 1.0)).Op("sigmoid")) * b;
+}
+
+/// A depthwise convolution that only looks back; what it sees of earlier calls is its state.
+std::vector<Expr> ImportCausalConv(NodeImport& n) {
+  const std::string activation = n.Str("activation", "none");
+  if (activation != "none" && activation != "silu" && activation != "swish") {
+    n.Invalid(StrCat("'activation' is ", QuoteName(activation)));
+  }
+  if (n.Rank(0) != 3 || n.Rank(1) != 3) n.Invalid("the operand and the weights have to have rank 3");
+  Term x = In(n, 0), weights = In(n, 1).As(kFloat32);
+  const int64_t taps = n.StaticDim(n.In(1), 2);
+  if (taps < 1) n.Invalid("the weights have no elements");
+  Term length = DimOf(x, 2), padded = x;
+  if (n.Has(3)) {
+    padded = Concat({In(n, 3), x}, 2);
+  } else if (taps > 1) {
+    padded = Term(n, n.Pad(x, {0, 0, taps - 1}, {0, 0, 0}, x.Number(0), "constant"));
+  }
+  Term wide = padded.As(kFloat32);
+  std::optional<Term> sum;
+  for (int64_t k = 0; k < taps; ++k) {
+    Term weight = weights.Slice(2, k, k + 1).Squeeze({1});  // (channels, 1)
+    Term term = SliceAxis(wide, 2, IntNum(n, k), length + static_cast<double>(k)) * weight;
+    sum = sum ? *sum + term : term;
+  }
+  Term y = *sum;
+  if (n.Has(2)) y = y + In(n, 2).As(kFloat32).Expand(1);
+  y = y.As(x.dtype());
+  if (activation != "none") {
+    Term w = y.As(kFloat32);
+    y = (w * w.Op("sigmoid")).As(x.dtype());
+  }
+  return {y, SliceAxis(padded, 2, length, length + static_cast<double>(taps - 1))};
+}
+
+/// Rows of `update` in place of those of a cache, from an index of each sample's own on.
+Expr ImportTensorScatter(NodeImport& n) {
+  Term cache = In(n, 0), update = In(n, 1);
+  const int rank = cache.rank(), axis = n.Axis(n.Int("axis", -2), rank);
+  const std::string mode = n.Str("mode", "linear");
+  if (mode != "linear" && mode != "circular") n.Invalid(StrCat("'mode' is ", QuoteName(mode)));
+  if (axis == 0 || update.rank() != rank) n.Invalid("the axis is that of samples, or the ranks differ");
+  Term size = DimOf(cache, axis), length = DimOf(update, axis);
+  // Which row of the update each row of the cache gets: (batch, .., size, ..).
+  Term row = Iota(size).Expand(0);
+  if (n.Has(2)) row = row - In(n, 2).As(kInt64).Expand(1);
+  if (mode == "circular") row = row.Op("floor_mod", Max(size, 1));
+  Term written = row >= IntNum(n, 0) && row < length;
+  auto shaped = [&](const Term& t) {
+    Term y = t;
+    for (int d = 1; d < axis; ++d) y = y.Expand(1);
+    return axis + 1 < rank ? y.Expand(axis + 1, rank - axis - 1) : y;
+  };
+  Term from = BroadcastTo(shaped(Max(Min(row, length - 1), 0)), ShapeOf(cache));
+  Term rows(n, n.Call("gather", {update, from}, {{"axis", int64_t{axis}}}));
+  return shaped(written).Select(rows, cache);
+}
+
+/// A state of (keys, values) per head that each step reads and writes.
+class LinearAttention {
+ public:
+  explicit LinearAttention(NodeImport& n) : n_(n), rule_(n.Str("update_rule", "gated_delta")) {
+    n.Ignore({"chunk_size"});
+    q_heads_ = n.Int("q_num_heads");
+    heads_ = n.Int("kv_num_heads");
+    if (heads_ < 1 || q_heads_ < 1 || q_heads_ % heads_ != 0) n.Invalid("the numbers of heads don't fit");
+    if (rule_ != "linear" && rule_ != "gated" && rule_ != "delta" && rule_ != "gated_delta") {
+      n.Invalid(StrCat("'update_rule' is ", QuoteName(rule_)));
+    }
+    gated_ = rule_ == "gated" || rule_ == "gated_delta";
+    delta_ = rule_ == "delta" || rule_ == "gated_delta";
+    if (gated_ != n.Has(4) || delta_ != n.Has(5)) n.Invalid("decay or beta don't fit the update rule");
+  }
+
+  std::vector<Expr> Import() {
+    for (size_t i = 0; i < 3; ++i) {
+      if (n_.Rank(i) != 3) n_.Invalid("query, key and value have to have rank 3");
+    }
+    const int64_t keys = n_.StaticDim(n_.In(1), 2) / heads_, values = n_.StaticDim(n_.In(2), 2) / heads_;
+    double scale = n_.Float("scale", 0.0);
+    scale_ = scale == 0 ? 1 / std::sqrt(static_cast<double>(keys)) : scale;
+    const DataType dtype = n_.DType(0);
+    Term q = In(n_, 0).As(kFloat32).Reshape({0, 0, heads_, q_heads_ / heads_, keys});
+    std::vector<Term> sequences{q, Heads(1, keys), Heads(2, values)};
+    if (gated_) sequences.push_back(Decay(keys));
+    if (delta_) sequences.push_back(In(n_, 5).As(kFloat32).Expand(3));
+    Term state = n_.Has(3) ? In(n_, 3).As(kFloat32) : Zeros(keys, values);
+    std::vector<Term> rows;
+    Term last = Run(sequences, state, &rows);
+    Term y = rows[0].Reshape({0, 0, q_heads_ * values});
+    return {y.As(dtype), last.As(n_.Has(3) ? n_.DType(3) : dtype)};
+  }
+
+ private:
+  Term Heads(size_t i, int64_t size) { return In(n_, i).As(kFloat32).Reshape({0, 0, heads_, size}); }
+  Term Decay(int64_t keys) {
+    const int64_t size = n_.StaticDim(n_.In(4), 2);
+    if (size != heads_ && size != heads_ * keys) n_.Invalid("decay has another size than the heads or their keys");
+    return In(n_, 4).As(kFloat32).Reshape({0, 0, heads_, size / heads_});
+  }
+  Term Zeros(int64_t keys, int64_t values) {
+    Term batch = DimOf(In(n_, 0), 0);
+    return Full(Term(n_, n_.Scalar(kFloat32, 0)),
+                Stack({batch, IntNum(n_, heads_), IntNum(n_, keys), IntNum(n_, values)}));
+  }
+  /// The state after one step, and what it reads: (batch, heads, group, values).
+  std::pair<Term, Term> Step(Term state, const std::vector<Term>& at) {
+    size_t next = 3;
+    Term v = at[2];
+    if (gated_) state = state * at[next++].Op("exp").Expand(3);
+    if (delta_) v = at[next] * (v - (state * at[1].Expand(3)).Sum({2}));
+    state = state + at[1].Expand(3) * v.Expand(2);
+    return {state, (state.Expand(2) * at[0].Expand(4)).Sum({3}) * scale_};
+  }
+  /// All steps; `rows`: what they read, (batch, steps, ..).
+  Term Run(const std::vector<Term>& sequences, Term state, std::vector<Term>* rows) {
+    constexpr int64_t kMaxUnrolled = 16;
+    const int64_t* steps = AsConstInt(sequences[0].shape()[1]);
+    if (steps != nullptr && *steps > 0 && *steps <= kMaxUnrolled) {
+      std::vector<Term> read;
+      for (int64_t t = 0; t < *steps; ++t) {
+        std::vector<Term> at;
+        for (const Term& sequence : sequences) at.push_back(sequence.Slice(1, t, t + 1).Squeeze({1}));
+        auto [after, row] = Step(state, at);
+        state = after;
+        read.push_back(row.Expand(1));
+      }
+      rows->push_back(Concat(read, 1));
+      return state;
+    }
+    std::vector<Expr> carried{state};
+    carried.insert(carried.end(), sequences.begin(), sequences.end());
+    auto trip = [&](const std::vector<Expr>& values, const Expr& number) {
+      std::vector<Term> at;
+      for (size_t i = 1; i < values.size(); ++i) at.push_back(Term(n_, values[i]).Take(Term(n_, number), 1));
+      auto [after, row] = Step(Term(n_, values[0]), at);
+      LoopTrip result;
+      result.carried = values;
+      result.carried[0] = after;
+      result.rows = {row};
+      return result;
+    };
+    std::vector<Expr> all = ImportCountedLoop(n_, carried, DimOf(sequences[0], 1), trip);
+    rows->push_back(Term(n_, all.back()).Permute({1, 0, 2, 3, 4}));
+    return Term(n_, all[0]);
+  }
+
+  NodeImport& n_;
+  std::string rule_;
+  int64_t q_heads_ = 0, heads_ = 0;
+  bool gated_ = false, delta_ = false;
+  double scale_ = 1;
+};
+
+std::vector<Expr> ImportLinearAttention(NodeImport& n) { return LinearAttention(n).Import(); }
+
+/// Scores and probabilities pass through graphs that the node has as attributes.
+Expr ImportFlexAttention(NodeImport& n) {
+  for (size_t i = 0; i < 3; ++i) {
+    if (n.Rank(i) != 4) n.Invalid("Q, K and V have to have rank 4");
+  }
+  Term q = In(n, 0), k = In(n, 1), v = In(n, 2);
+  const int64_t q_heads = n.StaticDim(q, 1), heads = n.StaticDim(k, 1);
+  if (heads < 1 || q_heads % heads != 0) n.Invalid(StrCat(q_heads, " heads of queries and ", heads, " of keys"));
+  auto repeated = [&](const Term& t) {
+    return q_heads == heads ? t : t.Op("repeat", {{"repeats", q_heads / heads}, {"axis", int64_t{1}}});
+  };
+  const double size = static_cast<double>(n.StaticDim(q, 3));
+  const double factor = std::sqrt(static_cast<double>(static_cast<float>(n.Float("scale", 1 / std::sqrt(size)))));
+  DataType precision = q.dtype() == DataType::Float(64) ? q.dtype() : kFloat32;
+  if (n.HasAttr("softmax_precision")) precision = n.TypeAttr("softmax_precision");
+  auto product = [&](const Term& a, const Term& b) { return Term(n, MatMulAnyRank(n, a, b)); };
+  auto changed = [&](const char* name, const Term& t) {
+    if (!n.HasAttr(name)) return t;
+    std::vector<Expr> outputs = n.Subgraph(name, {t});
+    if (outputs.size() != 1) n.Invalid(StrCat("'", name, "' has to give one output"));
+    return Term(n, outputs[0]).As(precision);
+  };
+  Term scores = product(q * factor, (repeated(k) * factor).Permute({0, 1, 3, 2})).As(precision);
+  Term probability = changed("score_mod", scores).Op("nn.softmax", {{"axis", int64_t{3}}});
+  return product(changed("prob_mod", probability), repeated(v).As(precision)).As(v.dtype());
+}
+
+}  // namespace
+
+void RegisterStateRules(RuleTable& table) {
+  table.Add1("SwiGLU", {28}, ImportSwiGlu);
+  table.Add("CausalConvWithState", {27}, ImportCausalConv);
+  table.Add1("TensorScatter", {24}, ImportTensorScatter);
+  table.Add("LinearAttention", {27}, ImportLinearAttention);
+  table.Add1("ai.onnx.preview.FlexAttention", {1}, ImportFlexAttention);
+}
+
+}  // namespace treadle::onnx

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random numbers by position, determinants, where maxima of windows stand, and columns of deformable convolutions.
+// Semantics: ONNX MaxPool-22, DeformConv-22, Det-22.
+#include "treadle/ops/attrs/sample.h"
+#include "ops/dynamic.h"
+#include "ops/infer.h"
+#include "ops/loops.h"
+#include "ops/te_util.h"
+#include "treadle/ops/compute.h"
+
+namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(RandomAttrs);
+TREADLE_DEFINE_NODE(WindowSampleAttrs);
+
+namespace {
+
+// ---- Random numbers.
+
+Type UniformInfer(const InferContext& context) {
+  return TensorType(context.Tensor(0, "like")->shape, DataType::Float(32));
+}
+
+/// An integer whose bits all depend on all bits of `x`.
+PrimExpr Mixed(PrimExpr x) {
+  const DataType u32 = DataType::UInt(32);
+  auto fold = [&](int shift) { x = tir::bitwise_xor(x, tir::right_shift(x, tir::make_const(u32, shift))); };
+  auto spread = [&](uint32_t factor) { x = x * tir::cast(u32, tir::make_const(DataType::Int(64), int64_t{factor})); };
+  fold(16);
+  spread(0x7feb352du);
+  fold(15);
+  spread(0x846ca68bu);
+  fold(16);
+  return x;
+}
+
+Array<Tensor> UniformCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const TensorTypeNode* out = OutTensor(out_type);
+  const int64_t seed = attrs.as<RandomAttrs>()->seed;
+  const DataType u32 = DataType::UInt(32);
+  auto constant = [&](int64_t value) { return tir::cast(u32, tir::make_const(DataType::Int(64), value & 0xffffffff)); };
+  return {Compute(
+      out->shape,
+      [&](const Array<PrimExpr>& i) {
+        PrimExpr position = i.empty() ? Index(0) : FlatIndex(i, inputs[0]->shape);
+        PrimExpr x = Mixed(tir::bitwise_xor(tir::cast(u32, position), constant(seed)));
+        x = Mixed(tir::bitwise_xor(x, constant(seed * 0x9e3779b9 + 0x7f4a7c15)));
+        // 24 bits are exact in float32.
+        PrimExpr bits = tir::cast(DataType::Int(32), tir::right_shift(x, tir::make_const(u32, 8)));
+        return tir::cast(DataType::Float(32), bits) * tir::make_const(DataType::Float(32), 1.0 / 16777216);
+      },
+      "uniform", tag::kInjective)};
+}
+
+// ---- Determinants.
+
+Type DetInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const size_t rank = data->shape.size();
+  if (rank < 2) throw ShapeError(StrCat("data must have at least 2 dimensions, not ", TypeText(data)));
+  if (!data->dtype.is_float()) throw DTypeError(StrCat("data must be floats, not ", data->dtype));
+  if (!context.Equal(data->shape[rank - 1], data->shape[rank - 2])) {
+    throw ShapeError(StrCat("matrices must be square, not ", TypeText(data)));
+  }
+  Array<PrimExpr> out;
+  for (size_t i = 0; i + 2 < rank; ++i) out.push_back(data->shape[i]);
+  return TensorType(out, data->dtype);
+}
+
+/// Gaussian elimination with the greatest pivot of each column, in float64.
+Array<Tensor> DetCompute(const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
+  const TensorTypeNode* out = OutTensor(out_type);
+  const Tensor& x = inputs[0];
+  const PrimExpr n = x->shape[x.ndim() - 1];
+  const DataType wide = DataType::Float(64);
+  auto body = [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& outs) {
+    return LoopNest(out->shape, "b", [&](const Array<PrimExpr>& batch) -> tir::Stmt {
+      auto at = [&](const PrimExpr& i, const PrimExpr& j) {
+        Array<PrimExpr> index = batch;
+        index.push_back(i);
+        index.push_back(j);
+        return index;
+      };
+      const tir::Buffer &a = outs[1], &state = outs[2];  // state: the determinant so far, the pivot's row
+      auto det = at(Index(0), Index(0)), pivot = at(Index(0), Index(1));
+      auto element = [&](const PrimExpr& i, const PrimExpr& j) { return Load(a, at(i, j)); };
+      tir::Stmt copy = Loop(n, "i", [&](const PrimExpr& i) {
+        return Loop(n, "j",
+                    [&](const PrimExpr& j) { return Store(a, tir::cast(wide, Load(in[0], at(i, j))), at(i, j)); });
+      });
+      tir::Stmt eliminate = Loop(n, "k", [&](const PrimExpr& k) -> tir::Stmt {
+        tir::Stmt none = Store(state, tir::cast(wide, k), pivot);
+        tir::Stmt find = Loop(n, "i", [&](const PrimExpr& i) -> tir::Stmt {
+          PrimExpr best = tir::cast(DataType::Int(64), Load(state, pivot));
+          PrimExpr better = i > k && tir::abs(element(i, k)) > tir::abs(element(best, k));
+          return tir::IfThenElse(better, Store(state, tir::cast(wide, i), pivot));
+        });
+        tir::Stmt swap =
+            LetIn("p", tir::cast(DataType::Int(64), Load(state, pivot)), [&](const PrimExpr& p) -> tir::Stmt {
+              tir::Stmt rows = Loop(n, "j", [&](const PrimExpr& j) {
+                return LetIn("t", element(k, j), [&](const PrimExpr& t) -> tir::Stmt {
+                  return tir::SeqStmt(Array<tir::Stmt>{Store(a, element(p, j), at(k, j)), Store(a, t, at(p, j))});
+                });
+              });
+              tir::Stmt sign = Store(state, tir::make_const(wide, 0) - Load(state, det), det);
+              return tir::IfThenElse(tir::not_equal(p, k), tir::SeqStmt(Array<tir::Stmt>{rows, sign}));
+            });
+        tir::Stmt multiply = Store(state, Load(state, det) * element(k, k), det);
+        tir::Stmt subtract = Loop(n, "i", [&](const PrimExpr& i) -> tir::Stmt {
+          tir::Stmt row = LetIn("f", tir::div(element(i, k), element(k, k)), [&](const PrimExpr& f) {
+            return Loop(n, "j",
+                        [&](const PrimExpr& j) { return Store(a, element(i, j) - f * element(k, j), at(i, j)); });
+          });
+          return tir::IfThenElse(i > k && tir::not_equal(element(k, k), tir::make_const(wide, 0)), row);
+        });
+        return tir::SeqStmt(Array<tir::Stmt>{none, find, swap, multiply, subtract});
+      });
+      tir::Stmt start = Store(state, tir::make_const(wide, 1), det);
+      tir::Stmt finish = Store(outs[0], tir::cast(out->dtype, Load(state, det)), batch);
+      return tir::SeqStmt(Array<tir::Stmt>{copy, start, eliminate, finish});
+    });
+  };
+  Array<PrimExpr> state = out->shape;
+  state.push_back(Index(1));
+  state.push_back(Index(2));
+  return {te::Extern({out->shape, x->shape, state}, {out->dtype, wide, wide}, {x}, body, "det", "det")[0]};
+}
+
+// ---- Where the maxima of windows stand.
+
+Type PoolIndicesInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* pooled = context.Tensor(1, "pooled");
+  const auto* a = context.attrs<WindowSampleAttrs>();
+  const size_t spatial = a->kernel.size();
+  if (data->shape.size() != spatial + 2 || pooled->shape.size() != spatial + 2 || a->strides.size() != spatial ||
+      a->dilations.size() != spatial || a->padding.size() != 2 * spatial) {
+    throw ShapeError("the operands' ranks don't fit the window");
+  }
+  return TensorType(pooled->shape, DataType::Int(64));
+}
+
+Array<Tensor> PoolIndicesCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<WindowSampleAttrs>();
+  const TensorTypeNode* out = OutTensor(out_type);
+  const Tensor& x = inputs[0];
+  const size_t spatial = a->kernel.size();
+  Array<PrimExpr> taps;
+  for (int64_t k : a->kernel) taps.push_back(Index(k));
+  auto body = [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& outs) {
+    return LoopNest(
+        out->shape, "o",
+        [&](const Array<PrimExpr>& o) -> tir::Stmt {
+          tir::Stmt none = Store(outs[0], Index(-1), o);
+          tir::Stmt search = LoopNest(taps, "k", [&](const Array<PrimExpr>& k) -> tir::Stmt {
+            Array<PrimExpr> at{o[0], o[1]}, dims = x->shape, safe = at;
+            PrimExpr inside = tir::make_bool(true);
+            for (size_t d = 0; d < spatial; ++d) {
+              PrimExpr p = o[d + 2] * a->strides[d] + k[d] * a->dilations[d] - a->padding[d];
+              inside = inside && p >= Index(0) && p < x->shape[d + 2];
+              at.push_back(p);
+              safe.push_back(Clamp(p, Index(0), x->shape[d + 2] - 1));
+            }
+            if (a->column_major) {  // rows run fastest within an image
+              for (size_t d = 0; d < spatial / 2; ++d) {
+                PrimExpr first = at[2 + d], last = at[1 + spatial - d];
+                at.Set(2 + d, last);
+                at.Set(1 + spatial - d, first);
+                first = dims[2 + d], last = dims[1 + spatial - d];
+                dims.Set(2 + d, last);
+                dims.Set(1 + spatial - d, first);
+              }
+            }
+            PrimExpr found = inside && Load(outs[0], o) < Index(0) && tir::equal(Load(in[0], safe), Load(in[1], o));
+            return tir::IfThenElse(found, Store(outs[0], FlatIndex(at, dims), o));
+          });
+          return tir::SeqStmt(Array<tir::Stmt>{none, search});
+        },
+        true);
+  };
+  return {te::Extern({out->shape}, {out->dtype}, {x, inputs[1]}, body, "max_pool_indices", "max_pool_indices")[0]};
+}
+
+// ---- Deformable convolution.
+
+Type DeformInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* offset = context.Tensor(1, "offset");
+  const auto* mask = context.Tensor(2, "mask");
+  const auto* a = context.attrs<WindowSampleAttrs>();
+  CheckRank(data, 4, "data");
+  CheckRank(offset, 4, "offset");
+  if (!mask->shape.empty()) CheckRank(mask, 4, "mask");
+  if (a->kernel.size() != 2 || a->strides.size() != 2 || a->dilations.size() != 2 || a->padding.size() != 4) {
+    throw ShapeError("the window must have two dimensions");
+  }
+  const int64_t taps = a->kernel[0] * a->kernel[1];
+  context.Equal(data->shape[0], offset->shape[0]);
+  if (!context.Equal(offset->shape[1], Dim(2 * taps * a->groups)) ||
+      (!mask->shape.empty() && !context.Equal(mask->shape[1], Dim(taps * a->groups)))) {
+    throw ShapeError(
+        StrCat("offset or mask have another number of channels than the window asks for: ", TypeText(offset)));
+  }
+  return TensorType({data->shape[0], DimMul(data->shape[1], Dim(taps)), offset->shape[2], offset->shape[3]},
+                    data->dtype);
+}
+
+Array<Tensor> DeformCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<WindowSampleAttrs>();
+  const Tensor &x = inputs[0], &offset = inputs[1], &mask = inputs[2];
+  const TensorTypeNode* out = OutTensor(out_type);
+  const int64_t taps = a->kernel[0] * a->kernel[1];
+  const PrimExpr height = x->shape[2], width = x->shape[3];
+  const DataType real = x->dtype.bits() < 32 ? DataType::Float(32) : x->dtype;
+  auto number = [&](double value) { return tir::make_const(real, value); };
+  auto element = [&](const PrimExpr& n, const PrimExpr& c, const PrimExpr& y, const PrimExpr& xx) {
+    PrimExpr inside = y >= Index(0) && y < height && xx >= Index(0) && xx < width;
+    PrimExpr value = x(Array<PrimExpr>{n, c, Clamp(y, Index(0), height - 1), Clamp(xx, Index(0), width - 1)});
+    return tir::select(inside, tir::cast(real, value), number(0));
+  };
+  auto body = [&](const Array<PrimExpr>& i) {
+    PrimExpr channel = tir::floordiv(i[1], taps), tap = tir::floormod(i[1], taps);
+    PrimExpr group = tir::floordiv(channel, tir::max(tir::floordiv(x->shape[1], a->groups), Index(1)));
+    PrimExpr shift = group * taps + tap;
+    auto place = [&](size_t d) {
+      PrimExpr k = d == 0 ? tir::floordiv(tap, a->kernel[1]) : tir::floormod(tap, a->kernel[1]);
+      PrimExpr fixed = i[d + 2] * a->strides[d] + k * a->dilations[d] - a->padding[d];
+      PrimExpr moved = offset(Array<PrimExpr>{i[0], shift * 2 + static_cast<int64_t>(d), i[2], i[3]});
+      return tir::cast(real, fixed) + tir::cast(real, moved);
+    };
+    // What is far outside is as good as just outside.
+    auto bounded = [&](const PrimExpr& p, const PrimExpr& size) {
+      return tir::max(tir::min(p, tir::cast(real, size) + number(1)), number(-2));
+    };
+    PrimExpr y = bounded(place(0), height), xx = bounded(place(1), width);
+    PrimExpr y0 = tir::floor(y), x0 = tir::floor(xx), ty = y - y0, tx = xx - x0;
+    PrimExpr row = tir::cast(DataType::Int(64), y0), column = tir::cast(DataType::Int(64), x0);
+    PrimExpr top =
+        element(i[0], channel, row, column) * (number(1) - tx) + element(i[0], channel, row, column + 1) * tx;
+    PrimExpr bottom =
+        element(i[0], channel, row + 1, column) * (number(1) - tx) + element(i[0], channel, row + 1, column + 1) * tx;
+    PrimExpr value = top * (number(1) - ty) + bottom * ty;
+    if (mask.ndim() == 4) value = value * tir::cast(real, mask(Array<PrimExpr>{i[0], shift, i[2], i[3]}));
+    return tir::cast(out->dtype, value);
+  };
+  return {Compute(out->shape, body, "deformable_columns", tag::kInjective)};
+}
+
+}  // namespace
+
+void RegisterSampleOps() {
+  OpRegistration("random.uniform_like")
+      .Describe("Numbers in [0, 1) of the shape of the operand: a hash of the seed and of the position.")
+      .Arguments({{"like", "Tensor", "Only its shape counts."}})
+      .AttrsType<RandomAttrs>()
+      .Relation(Rule<UniformInfer>)
+      .Set(kOpPattern, OpPatternKind::kOpaque)
+      .Set(kCompute, FTECompute(UniformCompute));
+  OpRegistration("linalg.det")
+      .Describe("Determinants of the matrices in the last two dimensions.")
+      .Arguments({{"data", "Tensor", "(.., n, n)"}})
+      .Relation(Rule<DetInfer>)
+      .Set(kOpPattern, OpPatternKind::kOpaque)
+      .Set(kCompute, FTECompute(DetCompute));
+  OpRegistration("nn.max_pool_indices")
+      .Describe("Where in the flattened input the first maximum of each window stands.")
+      .Arguments({{"data", "Tensor", "(N, C, spatial)"}, {"pooled", "Tensor", "The maxima."}})
+      .AttrsType<WindowSampleAttrs>()
+      .Relation(Rule<PoolIndicesInfer>)
+      .Set(kOpPattern, OpPatternKind::kOpaque)
+      .Set(kCompute, FTECompute(PoolIndicesCompute));
+  OpRegistration("nn.deformable_columns")
+      .Describe("What each window of a deformable convolution reads: (N, C * taps, height, width).")
+      .Arguments({{"data", "Tensor", "(N, C, H, W)"},
+                  {"offset", "Tensor", "(N, groups * taps * 2, height, width)"},
+                  {"mask", "Tensor", "(N, groups * taps, height, width), or a scalar: none"}})
+      .AttrsType<WindowSampleAttrs>()
+      .Relation(Rule<DeformInfer>)
+      .Set(kOpPattern, OpPatternKind::kOpaque)
+      .Set(kCompute, FTECompute(DeformCompute));
+}
+
+}  // namespace treadle::ops
