@@ -3,6 +3,7 @@
 
 #include <lld/Common/CommonLinkerContext.h>
 #include <lld/Common/Driver.h>
+#include <llvm/Support/CrashRecoveryContext.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/TargetParser/Host.h>
 #include <llvm/TargetParser/Triple.h>
@@ -47,6 +48,16 @@ class StringTable {
     return offset;
   }
   std::string bytes = std::string(1, '\0');
+};
+
+/// While it lives, the linker's exit on an error that it can't go on after (an output that can't be opened) ends the
+/// link, not the process.
+class RecoverFromExit {
+ public:
+  RecoverFromExit() { llvm::CrashRecoveryContext::Enable(); }
+  ~RecoverFromExit() { llvm::CrashRecoveryContext::Disable(); }
+  RecoverFromExit(const RecoverFromExit&) = delete;
+  RecoverFromExit& operator=(const RecoverFromExit&) = delete;
 };
 
 /// Takes the linker's output from a pipe. The linker would map a file into memory and write there, which ends the
@@ -226,13 +237,16 @@ void LinkSharedLibrary(const std::vector<std::string>& objects, const std::vecto
     std::lock_guard<std::mutex> lock(linker_mutex);
     if (!usable) throw InternalError("internal error: the linker can't run again after it crashed");
     llvm::raw_string_ostream stream(messages);
+    const RecoverFromExit recover;
     try {
       result = lld::lldMain(raw, stream, stream, {{lld::Gnu, &lld::elf::link}});
     } catch (...) {
       lld::CommonLinkerContext::destroy();  // as lldMain would have done: the next link starts anew
       throw;
     }
-    usable = result.canRunAgain;
+    constexpr int kSignals = 128;  // and more: it crashed
+    usable = result.canRunAgain || result.retCode < kSignals;
+    if (!result.canRunAgain && usable) lld::CommonLinkerContext::destroy();
   }
   received.Finish();
   if (result.retCode != 0) throw Error(StrCat("linking '", output->path(), "' failed: ", messages));

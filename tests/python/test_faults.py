@@ -66,6 +66,7 @@ def test_results_that_cannot_be_written_are_errors(place):
     arguments = ["run", place / "m.so", "-i", "ones", "-o", output]
     _, total = run(place, arguments, "write", -1)
     for at in range(total):
+        output.unlink(missing_ok=True)
         result, _ = run(place, arguments, "write", at)
         assert is_error(result) and not output.exists(), (at, result.returncode, result.stderr)
     assert run(place, arguments, "write", -1)[0].returncode == 0
@@ -78,6 +79,6 @@ def test_running_out_of_memory_is_an_error(place):
     result, total = run(place, arguments, "malloc", -1)
     assert result.returncode == 0 and total > 100
     # Before main the C++ run time itself allocates.
-    for at in np.linspace(total // 20, total - 1, 40).astype(int):
-        result, _ = run(place, arguments, "malloc", at, count=1 << 30)
-        assert result.returncode >= 0, (at, result.returncode, result.stderr)
+    for at in np.linspace(total // 20, total - 1, 60).astype(int):
+        result, _ = run(place, arguments, "malloc", at)
+        assert result.returncode == 0 or is_error(result), (at, result.returncode, result.stderr)
