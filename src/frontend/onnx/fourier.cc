@@ -6,7 +6,6 @@
 #include "frontend/onnx/composed.h"
 #include "frontend/onnx/matmul.h"
 #include "frontend/onnx/run_time_axes.h"
-#include "frontend/onnx/shape_values.h"
 
 namespace treadle::onnx {
 namespace {
@@ -29,7 +28,8 @@ struct Waves {
 };
 
 Waves MakeWaves(const Term& rows, const Term& columns, const Term& length) {
-  auto r = KnownElements(rows), c = KnownElements(columns), l = KnownElements(length);
+  NodeImport& n = rows.node();
+  auto r = n.KnownElements(rows), c = n.KnownElements(columns), l = n.KnownElements(length);
   if (!r || !c || !l || (*r)[0] * (*c)[0] > kMaxStoredWaves || (*l)[0] < 1) {
     Term phases = Phases(rows, columns, length);
     return {phases.Op("cos"), phases.Op("sin")};
@@ -42,7 +42,6 @@ Waves MakeWaves(const Term& rows, const Term& columns, const Term& length) {
       sin.push_back(std::sin(t));
     }
   }
-  NodeImport& n = rows.node();
   auto constant = [&](const std::vector<double>& values) {
     return Term(n, n.Const(ArrayOf(values, {(*r)[0], (*c)[0]}, kFloat64)));
   };
@@ -61,7 +60,7 @@ Term Product(const Term& a, const Term& b) { return {a.node(), MatMulAnyRank(a.n
 Signal CutTo(const Signal& x, const Term& length) {
   const int last = x.real.rank() - 1;
   const int64_t* size = AsConstInt(x.real.shape()[static_cast<size_t>(last)]);
-  auto known = KnownElements(length);
+  auto known = length.node().KnownElements(length);
   auto cut = [&](const Term& t) {
     if (size != nullptr && known) return (*known)[0] >= *size ? t : t.Slice(last, 0, std::max<int64_t>((*known)[0], 0));
     return SliceAxis(t, last, IntNum(t.node(), 0), length);
@@ -120,7 +119,7 @@ Expr ImportDft(NodeImport& n) {
   Term x = In(n, 0), axis = IntNum(n, -2);
   if (n.version() < 20) axis = IntNum(n, n.Int("axis", 1));
   if (n.version() >= 20 && n.Has(2)) axis = ScalarIn(n, 2, kInt64);
-  if (auto known = KnownElements(axis)) {
+  if (auto known = n.KnownElements(axis)) {
     if (n.Axis((*known)[0], rank) == rank - 1) n.Invalid("the last axis holds real and imaginary parts");
   }
   // Counted from the start: the parts' axis goes away.
@@ -128,14 +127,15 @@ Expr ImportDft(NodeImport& n) {
   Signal s = Parts(n, x);
   AxisOrder order = AxesLast(from_start, rank - 1);
   auto move = [&](const Term& t, const Term& by) {
-    auto known = KnownElements(by);
+    auto known = n.KnownElements(by);
     return known ? t.Permute(*known) : TransposeBy(t, by);
   };
   Signal moved{move(s.real, order.order), std::nullopt};
   if (s.imaginary) moved.imaginary = move(*s.imaginary, order.order);
   Term size = DimOf(moved.real, rank - 2), length = inverse && onesided ? (size - 1) * 2 : size;
   if (n.Has(1)) length = ScalarIn(n, 1, kInt64);
-  if (auto known = KnownElements(length); known && (*known)[0] < 1) n.Invalid(StrCat("'dft_length' is ", (*known)[0]));
+  if (auto known = n.KnownElements(length); known && (*known)[0] < 1)
+    n.Invalid(StrCat("'dft_length' is ", (*known)[0]));
   if (inverse && onesided) return move(InverseOfHalf(moved, length), order.position).Expand(rank - 1).As(x.dtype());
   Signal y = Transform(moved, length, inverse, onesided);
   Signal back{move(y.real, order.position), move(*y.imaginary, order.position)};
@@ -150,7 +150,7 @@ Expr ImportStft(NodeImport& n) {
   Signal s = Parts(n, x);
   Term size = DimOf(x, 1);
   Term length = n.Has(3) ? ScalarIn(n, 3, kInt64) : n.Has(2) ? DimOf(In(n, 2), 0) : size;
-  if (auto known = KnownElements(step); known && (*known)[0] < 1) n.Invalid("'frame_step' isn't positive");
+  if (auto known = n.KnownElements(step); known && (*known)[0] < 1) n.Invalid("'frame_step' isn't positive");
   Term frames = Max(FloorDiv(size - length, Max(step, 1)) + 1, 0);
   Term index = (Iota(frames) * step).Expand(1) + Iota(length).Expand(0);
   auto framed = [&](const Term& t) {

@@ -5,7 +5,6 @@
 
 #include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/rules.h"
-#include "frontend/onnx/shape_values.h"
 
 namespace treadle::onnx {
 namespace {
@@ -48,7 +47,7 @@ Expr NdIndices(NodeImport& n, int batch_dims) {
   const int64_t length = n.StaticDim(indices, index_rank - 1);
   if (length < 1 || length + batch_dims > rank) n.Invalid(StrCat("indices of ", length, " entries for rank ", rank));
   Term sizes = ShapeOf(In(n, 0)).Slice(0, batch_dims, batch_dims + length);
-  if (auto known = KnownElements(sizes); known && n.IsKnown(1)) {
+  if (auto known = n.KnownElements(sizes); known && n.IsKnown(1)) {
     Ints values = IntsOf(n.Constant(1, "indices"));
     for (size_t i = 0; i < values.size(); ++i) {
       int64_t size = (*known)[i % known->size()];

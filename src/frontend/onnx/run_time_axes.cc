@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontend/onnx/run_time_axes.h"
 
-#include "frontend/onnx/shape_values.h"
-
 namespace treadle::onnx {
 namespace {
 
@@ -15,9 +13,9 @@ std::vector<int64_t> Numbers(int64_t count) {
 }
 
 /// Elements of a list of sizes that are known when compiling; the others are -1.
-Array<PrimExpr> Hints(const relay::Expr& shape) {
+Array<PrimExpr> Hints(NodeImport& n, const relay::Expr& shape) {
   Array<PrimExpr> hints;
-  auto elements = ShapeElements(shape);
+  auto elements = n.ShapeElements(shape);
   const int64_t* length = AsConstInt(TypeOf(shape)->shape[0]);
   for (int64_t i = 0; length != nullptr && i < *length; ++i) {
     PrimExpr hint(int64_t{-1});
@@ -48,15 +46,16 @@ Term ShapeOf(const Term& x) {
 }
 
 Term Iota(const Term& count) {
-  if (auto known = KnownElements(count)) {
+  if (auto known = count.node().KnownElements(count)) {
     if ((*known)[0] >= 0 && (*known)[0] <= 4096) return IntVec(count.node(), Numbers((*known)[0]));
   }
   return count.Op("dyn.iota");
 }
 
 Term ReshapeTo(const Term& x, const Term& shape) {
-  if (auto known = KnownElements(shape)) return x.Op("reshape", {{"newshape", *known}, {"allowzero", true}});
-  return x.Op("dyn.reshape", shape, {{"newshape", ObjectRef(Hints(shape))}, {"allowzero", true}});
+  if (auto known = shape.node().KnownElements(shape))
+    return x.Op("reshape", {{"newshape", *known}, {"allowzero", true}});
+  return x.Op("dyn.reshape", shape, {{"newshape", ObjectRef(Hints(shape.node(), shape))}, {"allowzero", true}});
 }
 
 Term ReshapeTo(const Term& x, const std::vector<Term>& dims) {
@@ -66,7 +65,7 @@ Term ReshapeTo(const Term& x, const std::vector<Term>& dims) {
 Term Full(const Term& value, const Term& shape) { return value.Op("dyn.full", shape, {{"dtype", value.dtype()}}); }
 
 Term BroadcastTo(const Term& x, const Term& shape) {
-  return x.Op("dyn.broadcast_to", shape, {{"shape", ObjectRef(Hints(shape))}, {"dtype", x.dtype()}});
+  return x.Op("dyn.broadcast_to", shape, {{"shape", ObjectRef(Hints(shape.node(), shape))}, {"dtype", x.dtype()}});
 }
 
 Term SliceAxis(const Term& x, int axis, const Term& begin, const Term& end) {
