@@ -61,12 +61,13 @@ def kernel_name(elf):
     return "?"
 
 
-def digest(elf):
-    """Of what the machine sees: not of comments and notes, which name versions."""
+def digest(elf, kernel):
+    """Of what the machine sees: not of symbols, comments and notes, nor of the kernel's own name, which may be numbered
+    otherwise."""
     h = hashlib.sha256()
     for name, _, data, _ in sections(elf):
-        if name not in (".comment",) and not name.startswith(".note"):
-            h.update(name.encode() + b"\0" + data)
+        if name not in (".comment", ".symtab", ".strtab", ".shstrtab") and not name.startswith(".note"):
+            h.update(name.encode() + b"\0" + data.replace(kernel.encode() + b"\0", b"\0"))
     return h.hexdigest()[:20]
 
 
@@ -88,7 +89,7 @@ def compile_one(build, model, target, shapes, keep):
                 if elf[:4] != b"\x7fELF":
                     continue
                 name = kernel_name(elf)
-                kernels[name] = digest(elf)
+                kernels[name] = digest(elf, name)
                 if keep is not None:
                     (keep / target).mkdir(parents=True, exist_ok=True)
                     (keep / target / f"{model.stem}.{name[:150]}.o").write_bytes(elf)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 
 #include "cli/commands.h"
@@ -45,6 +46,32 @@ struct CompileVerb {
   }
 };
 
+/// Compiles for what `--dump kernels` says, and shows that.
+struct ExplainVerb {
+  CompileFlags flags;
+
+  int Run() const {
+    CompileRequest request = flags.Parse();
+    CheckExists(request.model);
+    const TemporaryFolder folder;
+    request.output = folder.File("model.so");
+    request.dump = {"kernels"};
+    request.dump_dir = folder.File("");
+    Compiler().compile(request);
+    std::cout << std::ifstream(folder.File("kernels.txt")).rdbuf();
+    return 0;
+  }
+};
+
+void AddExplain(CLI::App* app, Action* action) {
+  auto verb = std::make_shared<ExplainVerb>();
+  Verb sub(app, "explain",
+           "how each operator of a model is computed: kernels to choose from, their costs, why not others", action,
+           [verb] { return verb->Run(); });
+  sub.Add("model", &verb->flags.request.model, "an .onnx or .relay file").Required();
+  verb->flags.AddTo(&sub);
+}
+
 }  // namespace
 
 void AddCompile(CLI::App* app, Action* action) {
@@ -55,10 +82,12 @@ void AddCompile(CLI::App* app, Action* action) {
   sub.Add("-o,--output", &verb->flags.request.output, "the library to write; for target c also DIR/, for C sources")
       .Required();
   verb->flags.AddTo(&sub);
-  sub.Add("--dump", &verb->flags.dump, "stages to write as text: relay,relay-opt,fusion,partition,tir,ll,asm,c,graph");
+  sub.Add("--dump", &verb->flags.dump,
+          "stages to write as text: relay,relay-opt,fusion,partition,kernels,tir,ll,asm,c,graph");
   sub.Add("--dump-dir", &verb->flags.request.dump_dir, "where to (.)");
   sub.Add("--threads", &verb->flags.request.threads, "for compiling (all)").Threads();
   sub.Add("--json", &verb->json, "machine-readable output");
+  AddExplain(app, action);
 }
 
 }  // namespace treadle::cli

@@ -14,6 +14,7 @@
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/compute.h"
 #include "treadle/relay/rewrite_rules.h"
+#include "treadle/te/stage.h"
 
 namespace treadle::ops {
 
@@ -199,12 +200,15 @@ Array<Tensor> ConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, const
   for (const te::IterVar& tap : taps) axes.push_back(tap);
   std::string kind = depthwise ? "depthwise_conv" : a->groups > 1 ? "group_conv" : "conv";
   std::string name = StrCat(kind, kRank, "d_", LowerCase(out_layout.text()));
-  Tensor sum = Compute(
+  // Rows of plain images have a schedule of their own.
+  const bool rows = kRank == 2 && out_layout.text() == "NCHW";
+  const Map<String, ObjectRef> stage = rows ? te::StageAttrs("conv2d.rows", te::kAnchor) : Map<String, ObjectRef>();
+  Tensor sum = te::ComputeStage(
       out->shape,
       [&](const Array<PrimExpr>& i) {
         return te::Sum(body.Product(LogicalIndex(out_layout, i, "NC" + spatial), ic, AxisVars(taps)), axes);
       },
-      name, name);
+      name, stage);
   return {CastTo(sum, out->dtype, name + "_cast")};
 }
 
@@ -240,7 +244,7 @@ void RegisterConvOps() {
       .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kAlways)
       .Set(kGradient, FGradient(gradient::OfConv2D));
   RegisterConv<Conv3DAttrs, 3>("nn.conv3d").Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kAlways);
-  // Their computation is that of blocked_conv.cc.
+  // Their computation is that of the kernels of CPUs.
   RegisterConv<Conv2DAttrs, 2>("nn.contrib_conv2d_NCHWc");
   RegisterConv<Conv2DAttrs, 2>("nn.contrib_depthwise_conv2d_NCHWc");
   OpRegistration("nn.contrib_conv2d_select_NCHWc")

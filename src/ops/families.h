@@ -35,8 +35,5 @@ void RegisterSliceOps();
 void RegisterSoftmaxOps();
 void RegisterSortOps();
 void RegisterVisionOps();
-void RegisterBlockedConvOps();
-void RegisterWinogradOps();
-void RegisterPackedDenseOp();
 
 }  // namespace treadle::ops

@@ -8,16 +8,6 @@
 #include "treadle/ops/make.h"
 #include "treadle/relay/rewrite_rules.h"
 
-namespace treadle::ops {
-
-/// Products and convolutions of bytes in packed form (byte_dense.cc, byte_conv.cc), and when those run.
-void RegisterByteDenseOps();
-void RegisterByteConvOps();
-/// Products of weights of few bits (block_dense.cc).
-void RegisterBlockDenseOp();
-
-}  // namespace treadle::ops
-
 namespace treadle::ops::qnn {
 
 /// The element type of a type that is a tensor's; InternalError otherwise.

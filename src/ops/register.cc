@@ -44,13 +44,7 @@ void RegisterAllOps() {
     RegisterQnnOps();
     RegisterQnnArithmeticOps();
     RegisterQnnProductOps();
-    RegisterBlockedConvOps();
-    RegisterWinogradOps();
-    RegisterPackedDenseOp();
     RegisterAttentionOps();
-    RegisterBlockDenseOp();
-    RegisterByteConvOps();
-    RegisterByteDenseOps();
   });
 }
 

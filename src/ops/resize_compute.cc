@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "ops/infer.h"
+#include "treadle/te/stage.h"
 
 namespace treadle::ops {
 namespace {
@@ -237,13 +238,14 @@ Value ByRows(const std::vector<Resampler>& dims, const Tensor& data, const std::
   Array<PrimExpr> shape = out_shape;
   shape.Set(axes[1], data->shape[axes[1]]);
   const Tensor row_bases = dims[0].Bases("resize_base0"), column_bases = dims[1].Bases("resize_base1");
-  Tensor rows = Compute(
+  Tensor rows = te::ComputeStage(
       shape,
       [&](const Array<PrimExpr>& i) {
         const PrimExpr& row = i[axes[0]];
         return Weighted(dims[0].Taps(row, row_bases(row)), data, i, axes[0]);
       },
-      "resize_rows", StrCat("resize_rows", axes[0]));
+      "resize_rows",
+      Map<String, ObjectRef>{{String(te::kRowAxis), IntImm(DataType::Int(64), static_cast<int64_t>(axes[0]))}});
   const size_t count = linear ? 2 : 4;
   const Array<PrimExpr> columns{out_shape[axes[1]]};
   std::vector<Tensor> places, weights;

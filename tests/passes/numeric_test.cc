@@ -28,6 +28,14 @@ Pass Simplified(std::vector<Pass> passes) {
   return treadle::transform::Sequential(passes, "simplified");
 }
 
+/// A CPU with vectors of 512 bits.
+schedule::Machine WideMachine() {
+  schedule::Machine machine = ops::cpu::GenericMachine();
+  machine.vector_bits = 512;
+  machine.vector_registers = 32;
+  return machine;
+}
+
 const NamedPass kPasses[] = {
     {"InferType", [] { return transform::InferType(); }},
     {"FuseOps0", [] { return Simplified({transform::FuseOps(0)}); }},
@@ -64,7 +72,7 @@ const NamedPass kPasses[] = {
     {"FastMath", [] { return transform::FastMath(); }, 1e-3},
     {"Legalize", [] { return transform::Legalize(); }},
     {"PlanLayout", [] { return transform::PlanLayout(); }},
-    {"PlanLayoutOfWideVectors", [] { return transform::PlanLayout(16); }},
+    {"PlanLayoutOfWideVectors", [] { return transform::PlanLayout(WideMachine()); }},
     {"LabelOps", [] { return transform::LabelOps(); }},
 };
 

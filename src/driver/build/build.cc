@@ -17,6 +17,7 @@
 #include "treadle/ir/transform.h"
 #include "treadle/passes/passes.h"
 #include "treadle/relay/expr_functor.h"
+#include "treadle/schedule/kernel.h"
 #include "treadle/targets/target_spec.h"
 
 namespace treadle::driver {
@@ -206,6 +207,7 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
       dump.Write("fusion", [&] { return relay::transform::FusionReport(before, context); });
     };
   }
+  schedule::ChoiceLog choices;
   module = Optimize(std::move(module), &targets, report, PartitionPass(options, &model));
   model.optimized = module;
   dump.Write("relay-opt", [&] { return RelayText(module); });
@@ -238,6 +240,10 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
     transform::PassContext::Scope inner(context);
     return LoweredModules(engine.get(), 1);
   };
+  dump.Write("kernels", [&] {
+    code.engine->LowerAll(threads);
+    return ChoicesText(choices.text(), *code.engine);
+  });
   dump.Write("tir", [&] {
     code.engine->LowerAll(threads);
     return KernelsText(*code.engine);

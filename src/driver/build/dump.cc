@@ -15,9 +15,9 @@ namespace {
 
 /// Stages with the endings of their files.
 std::map<std::string, std::string> Stages() {
-  std::map<std::string, std::string> stages = {{"relay", "relay"},  {"relay-opt", "relay"}, {"tir", "tir"},
-                                               {"graph", "json"},   {"vm", "vm"},           {"fusion", "txt"},
-                                               {"partition", "txt"}};
+  std::map<std::string, std::string> stages = {{"relay", "relay"},   {"relay-opt", "relay"}, {"tir", "tir"},
+                                               {"graph", "json"},    {"vm", "vm"},           {"fusion", "txt"},
+                                               {"partition", "txt"}, {"kernels", "txt"}};
   for (const std::string& format : CodeStages()) stages[format] = format;
   stages["asm"] = "s";
   return stages;
@@ -63,6 +63,15 @@ void Dumper::Write(const std::string& stage, const std::function<std::string()>&
 }
 
 std::string RelayText(const IRModule& module) { return relay::AsText(module, /*show_meta_data=*/false); }
+
+std::string ChoicesText(const std::string& graph, const CompileEngine& engine) {
+  std::string text = "# Operators of the graph: the kernel that was chosen (*), and the others.\n" + graph;
+  text += "# Loops of its kernels.\n";
+  for (const auto& kernel : engine.kernels()) {
+    if (!kernel->choices.empty()) text += StrCat("# ", kernel->symbol, "\n", kernel->choices);
+  }
+  return text;
+}
 
 std::string KernelsText(const CompileEngine& engine) {
   std::string text;

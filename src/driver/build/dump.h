@@ -26,6 +26,8 @@ class Dumper {
 std::vector<std::string> CodeStages();
 
 std::string RelayText(const IRModule& module);
+/// How kernels were chosen: `graph`, what ChoiceLog collected of the graph, and then each kernel's own choices.
+std::string ChoicesText(const std::string& graph, const CompileEngine& engine);
 /// The kernels as they were lowered.
 std::string KernelsText(const CompileEngine& engine);
 

@@ -17,6 +17,7 @@
 #include "treadle/ops/implementation.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/runtime/registry.h"
+#include "treadle/schedule/kernel.h"
 #include "treadle/te/schedule.h"
 #include "treadle/tir/schedule.h"
 #include "treadle/tir/stmt.h"
@@ -92,15 +93,18 @@ void LowerKernel(Kernel* kernel) {
   }
   tir::PrimFunc func = te::CreatePrimFunc(args, kernel->symbol);
   const LowerOptions options = LowerOptions::FromContext();
+  schedule::ChoiceLog log;
   try {
     kernel->scheduled = Schedule(func, kernel->target);
   } catch (const tir::ScheduleError& e) {
     // Schedules are made for constant sizes: one that doesn't do for symbolic ones isn't a reason to fail, but slow.
     if (!HasSymbolicDims(args)) throw;
+    schedule::ChoiceLog::Note(StrCat("# not scheduled: ", e.what()));
     kernel->scheduled = WithAttr(func, kUnscheduled, String(e.what()));
   }
   kernel->lowered = LowerPrimFunc(kernel->scheduled, kernel->target, options);
   kernel->lowered = tir::WithInPlaceOperands(kernel->lowered);
+  kernel->choices = log.text();
 }
 
 /// What users add isn't known to the cache, and may be functions of an interpreter, which one thread at a time may

@@ -45,6 +45,7 @@ struct Kernel {
   Target target;
   tir::PrimFunc scheduled;  ///< null until lowered
   tir::PrimFunc lowered;    ///< null until lowered; stays so where the code comes from the cache on disk
+  std::string choices;      ///< how its loops were chosen: records for schedule.plans, and notes as comments
   std::string object;       ///< machine code, for targets that have some
   std::map<std::string, std::string> texts;  ///< of the code, by format: those that were asked for
   bool from_cache = false;

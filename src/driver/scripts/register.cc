@@ -9,6 +9,7 @@
 #include "driver/package/export_library.h"
 #include "driver/scripts/build_functions.h"
 #include "driver/scripts/engine_functions.h"
+#include "targets/cpu/kernels/kernels.h"
 #include "treadle/driver/compile.h"
 #include "treadle/external/codegen.h"
 #include "treadle/ir/prim_ops.h"
@@ -25,6 +26,7 @@ void RegisterAll() {
   std::call_once(once, [] {
     tir::RegisterTirOps();
     ops::RegisterAllOps();
+    ops::cpu::RegisterKernels();
     relay::RegisterPasses();
     targets::RegisterAllTargets();
     relay::SetConstantEvaluator(EvaluateConstant);

@@ -3,6 +3,7 @@
 #include "targets/builtin.h"
 #include "targets/cpu/graph/passes.h"
 #include "targets/cpu/machine.h"
+#include "targets/cpu/machine_costs.h"
 #include "targets/cpu/schedule/cpu.h"
 #include "targets/llvm/codegen.h"
 #include "targets/llvm/main_function.h"
@@ -57,7 +58,7 @@ TargetSpec LLVMTarget() {
   spec.on_register = relay::transform::RegisterCpuPasses;
   spec.graph_passes = CpuGraphPasses;
   spec.schedule = [](const tir::PrimFunc& func, const Target& target) {
-    return ops::ScheduleForCpu(func, target->Features());
+    return ops::ScheduleForCpu(func, ops::cpu::MachineOf(target));
   };
   spec.codegen = CodegenLLVM;
   spec.texts = {"ll", "asm"};

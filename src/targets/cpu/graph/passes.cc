@@ -27,7 +27,7 @@ std::vector<transform::Pass> CpuGraphPasses(const Target& target) {
       Conv3DToConv2D(),
       WidthToChannels(),
       FoldConstant(),
-      PlanLayout(target->Features().vector_lanes(32)),
+      PlanLayout(ops::cpu::MachineOf(target)),
       // What several calls do with a constant weight (steps of a recurrent network) is one constant then.
       EliminateCommonSubexpr(),
   };

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "targets/cpu/machine_costs.h"
 #include "treadle/ir/target.h"
 #include "treadle/ir/transform.h"
 
@@ -17,8 +18,8 @@ Pass Conv1DToConv2D();
 Pass Conv3DToConv2D();
 /// Columns become channels where windows of few channels cover the whole width of images.
 Pass WidthToChannels();
-/// Chooses the layout in which each operator runs, for the whole graph, on machines with `lanes` floats in a vector.
-Pass PlanLayout(int lanes = 8);
+/// Chooses the kernel and the layout in which each operator runs, for the whole graph.
+Pass PlanLayout(const schedule::Machine& machine = ops::cpu::GenericMachine());
 
 /// Registers them by name.
 void RegisterCpuPasses();

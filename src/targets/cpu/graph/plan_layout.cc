@@ -11,6 +11,7 @@
 
 #include "ops/change_layout.h"
 #include "passes/pass_util.h"
+#include "targets/cpu/kernels/kernels.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/transform.h"
 #include "treadle/ops/make.h"
@@ -43,7 +44,8 @@ class BlockedReaders {
  private:
   void Visit(const CallNode* call) {
     const auto* callee = call->op.as<OpNode>();
-    if (callee == nullptr || ops::LayoutRuleOf(Downcast<Op>(call->op)) == nullptr) {
+    const bool chosen = callee != nullptr && !schedule::KernelsOf(callee->name, "cpu").empty();
+    if (callee == nullptr || (!chosen && ops::LayoutRuleOf(Downcast<Op>(call->op)) == nullptr)) {
       if (callee != nullptr && callee->name == "split" && Has(call)) found_.insert(call->args[0].get());
       return;
     }
@@ -78,7 +80,7 @@ class LayoutPlanner : public ExprMutator {
  public:
   Function Plan(const Function& func) {
     // Nested functions are seen with the one around them.
-    if (!readers_) readers_.emplace(func->body, lanes_);
+    if (!readers_) readers_.emplace(func->body, lanes());
     Expr body = Plain(func->body);
     if (body.same_as(func->body)) return func;
     Function result = func;
@@ -86,8 +88,8 @@ class LayoutPlanner : public ExprMutator {
     return result;
   }
 
-  explicit LayoutPlanner(int lanes) : lanes_(lanes) {}
-  int lanes() const { return lanes_; }
+  explicit LayoutPlanner(const schedule::Machine& machine) : machine_(machine) {}
+  int lanes() const { return machine_.vector_lanes(32); }
 
   /// `e` (of the old graph) in `layout`.
   Expr InLayout(const Expr& e, const std::string& layout) {
@@ -154,7 +156,10 @@ class LayoutPlanner : public ExprMutator {
     return forms_[e][layout] = form;
   }
 
-  int lanes_;
+  /// The call as the kernel that was chosen for it computes it; nothing where that is the operator's own.
+  std::optional<LaidOutCall> ByKernel(const CallNode* call, LayoutArgs& args);
+
+  const schedule::Machine machine_;
   std::unordered_map<Expr, Forms, ObjectPtrHash, ObjectPtrEqual> forms_;
   std::optional<BlockedReaders> readers_;
   std::unordered_map<Expr, std::string, ObjectPtrHash, ObjectPtrEqual> made_;
@@ -231,11 +236,26 @@ Expr LayoutPlanner::Shuffled(const CallNode* call) {
   const int64_t channels = *AsConstInt(from->shape[1]), groups = *AsConstInt(middle->shape[1]);
   std::string layout = LayoutOf(data), shuffled = ShuffledLayout(layout, channels, groups);
   if (!layout.empty() && shuffled.empty()) {
-    layout = FilledLayout(channels, lanes_, groups);
+    layout = FilledLayout(channels, lanes(), groups);
     shuffled = ShuffledLayout(layout, channels, groups);
   }
   if (shuffled.empty()) return Expr();
   return Made(GetRef<Expr>(call), shuffled, InLayout(data, layout));
+}
+
+std::optional<LaidOutCall> LayoutPlanner::ByKernel(const CallNode* call, LayoutArgs& args) {
+  const schedule::Problem problem = ops::cpu::MakeProblem(call, args, machine_);
+  if (!problem.defined()) return std::nullopt;
+  const std::string& op = call->op.as<OpNode>()->name;
+  const schedule::Choice choice = schedule::ChooseKernel(op, "cpu", problem, machine_);
+  const schedule::Candidate* best = choice.best();
+  if (schedule::ChoiceLog::IsOn()) {
+    const std::string place = call->span.defined() ? StrCat(" (", call->span.str(), ")") : "";
+    schedule::ChoiceLog::Note(StrCat("# ", op, place, "\n", schedule::ToText(choice)));
+    if (best != nullptr) best->Log(problem);
+  }
+  if (best == nullptr || !best->kernel->rewrite) return std::nullopt;
+  return best->kernel->rewrite({call, args}, problem, best->plan);
 }
 
 Expr LayoutPlanner::VisitExpr_(const CallNode* call) {
@@ -244,6 +264,10 @@ Expr LayoutPlanner::VisitExpr_(const CallNode* call) {
   if (call->op.as<OpNode>() != nullptr) {
     const FLayoutRule rule = ops::LayoutRuleOf(Downcast<Op>(call->op));
     const auto* type = call->type_as<TensorTypeNode>();
+    if (type != nullptr) {
+      CallArgs args(this, call);
+      if (auto result = ByKernel(call, args)) return Made(self, result->layout, result->expr);
+    }
     if (rule != nullptr && type != nullptr) {
       CallArgs args(this, call);
       if (auto result = rule(call, args)) {
@@ -261,9 +285,10 @@ Expr LayoutPlanner::VisitExpr_(const CallNode* call) {
 
 namespace transform {
 
-Pass PlanLayout(int lanes) {
+Pass PlanLayout(const schedule::Machine& machine) {
+  ops::cpu::RegisterKernels();
   return CreateFunctionPass(
-      [lanes](Function func, const IRModule&, const PassContext&) { return LayoutPlanner(lanes).Plan(func); },
+      [machine](Function func, const IRModule&, const PassContext&) { return LayoutPlanner(machine).Plan(func); },
       {"PlanLayout", 3, {"InferType"}, "run convolutions and what follows them on channel-blocked activations"});
 }
 

@@ -7,11 +7,14 @@
 
 #include "treadle/ir/target.h"
 #include "treadle/schedule/analysis.h"
+#include "treadle/schedule/machine.h"
+#include "treadle/schedule/stage.h"
 #include "treadle/tir/schedule.h"
 
 namespace treadle::ops {
 
-tir::PrimFunc ScheduleForCpu(const tir::PrimFunc& func, const TargetFeatures& features);
+/// The default schedule of a function on CPUs with vector registers.
+tir::PrimFunc ScheduleForCpu(const tir::PrimFunc& func, const schedule::Machine& machine);
 
 namespace cpu {
 
@@ -35,28 +38,33 @@ using schedule::Work;
 /// Work below this many element operations stays on one thread: waking others costs microseconds.
 inline constexpr double kParallelWork = 60000;
 
-/// Rows whose width only the run tells are scheduled as if they had this many results.
+/// Rows of dynamic width are scheduled as if they had this many results: the least common multiple of 1 to 8.
 inline constexpr int64_t kSymbolicWidth = 840;
+/// Widest register tile.
+inline constexpr int64_t kMaxTileWidth = 14;
 
-/// Cycles of a byte that another core has written, or reads so that it must be fetched again to be overwritten: memory
-/// may be as near. Of a byte of weights from memory, most of whose way is hidden. Measured on Zen 3.
-inline constexpr double kOtherCore = 0.4, kFirstWeight = 0.06;
+/// The factor of Schedule::Split that is chosen so that all iterations are covered.
+inline const PrimExpr kRest{ObjectPtr<Object>()};
 
-/// The largest of 16, 8, 4, 2 lanes that divides the extent and is worth a vector, else 0.
+/// The largest of 16, 8, 4 lanes that divides the extent and is worth a vector, else 0.
 int VectorLanes(int64_t extent);
 /// Fuses the loops and runs them in parallel if the work is worth it. Returns the fused loop.
 LoopRV FuseParallel(Schedule& sch, const std::vector<LoopRV>& loops, double work);
-/// How much longer than an even division takes, threads take for a parallel loop over `batch` times `outer` times
-/// `inner` parts, where the last of `outer` takes `last` of the time of another: they begin with as many each.
-double Unevenness(int64_t outer, double last, int64_t inner, int64_t batch, int64_t threads);
+/// Load imbalance, longest over mean time of the threads, of a parallel loop over `batch` times `outer` times `inner`
+/// parts, where the last of `outer` takes `last` of the time of another: work stealing as in the thread pool.
+double LoadImbalance(int64_t outer, double last, int64_t inner, int64_t batch, int64_t threads);
 
-/// Results that are summed in registers at once: `width` neighbours of `blocks` blocks of channels.
+/// A register tile: results that are summed in registers at once, `width` neighbours of `blocks` blocks of channels.
 struct RegisterTile {
   int64_t width, blocks;
-  double cost = 0;  ///< cycles that one step of the sums takes for a row and one block of channels
+  double cycles = 0;  ///< that one step of the sums takes for a row and one block of channels
 };
 /// The fastest tile for rows of `width` results of `channels` lanes, with `blocks` such rows sharing inputs.
-RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const TargetFeatures& features);
+RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const schedule::Machine& machine);
+/// RegisterTile::cycles of a tile for such rows.
+double TileCycles(const RegisterTile& tile, int64_t width, int64_t channels, const schedule::Machine& machine);
+/// Whether sums and operands of a tile have registers.
+bool FitsRegisters(const RegisterTile& tile, int64_t channels, const schedule::Machine& machine);
 /// Computes `block` under `tile` into registers: reductions outside, then the axes `rows` unrolled, then axis `vector`
 /// as a vector (`blocks` of them, unrolled). `steps`: of the last reduction, written out where they divide it.
 void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, const std::vector<int>& rows, int vector,
@@ -74,37 +82,24 @@ void TransposeTile(Schedule& sch, const LoopRV& contiguous, const LoopRV& last);
 void ScheduleInjective(Schedule& sch, const BlockRV& block);
 /// Reductions that have no schedule of their own; `epilogue` (may be null) consumes the result element by element.
 void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilogue);
-/// Convolution and depthwise convolution on NCHW..c, pooling on NCHW..c: any reduction whose innermost spatial axis is
-/// a block of channels and whose next one is the width.
-void ScheduleBlockedWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue, const TargetFeatures& features);
-
-/// Whether the function is a Winograd convolution with what follows it, and its schedule.
-bool IsWinograd(Schedule& sch);
-void ScheduleWinograd(Schedule& sch, const TargetFeatures& features);
-/// Whether the function is attention, and its schedule.
-bool IsAttention(Schedule& sch);
-void ScheduleAttention(Schedule& sch, const TargetFeatures& features);
+/// The block that a kernel's results leave through: the epilogue of its anchor, or a copy to the output; where
+/// `fused_spatial`, the only consumer of the anchor. The kernel takes it.
+BlockRV OutputOf(Schedule& sch, schedule::Stages& stages, bool fused_spatial = false);
+/// Windows over each channel by itself (depthwise convolution, pooling), on NCHW..c: of `oh_block` rows at a time the
+/// padded input (`pad`, may be null) is made, `tile_ow` neighbouring outputs are summed in registers.
+void ScheduleChannelWindow(Schedule& sch, const BlockRV& block, const BlockRV& output, const BlockRV& pad,
+                           int64_t oh_block, int64_t tile_ow);
+/// Pooling on NCHW..c.
+void SchedulePool(Schedule& sch, const BlockRV& block, BlockRV epilogue, const schedule::Machine& machine);
 /// Whether the function is a product of weights of few bits, and its schedule.
 bool IsBlockDense(Schedule& sch);
 void ScheduleBlockDense(Schedule& sch, const TargetFeatures& features);
-/// Where the loops of a convolution on NCHW..c lie: `output` has n, oc, oh, ow, oci; in `block`, `positions` axes stand
-/// for oh and ow.
-struct BlockedConv {
-  BlockRV block, output;
-  int positions;  ///< 2: oh, ow; 1: both in one
-};
-void ScheduleBlockedConv(Schedule& sch, const BlockedConv& conv, const TargetFeatures& features);
 /// The block that adds zeros around what `block` reads, if there is one.
 BlockRV PaddingOf(Schedule& sch, const BlockRV& block);
-/// Rows in a strip, out of `rows` (-1: only the run tells), of which the padded input is made just before use.
-int64_t StripRows(int64_t rows);
-/// Pointwise convolution on NCHW..c: positions are one row, computed by block (n, oc, position, oci).
-void ScheduleFlatWindow(Schedule& sch, const BlockRV& block, const TargetFeatures& features);
-
+/// Rows of outputs, out of `rows` (-1: dynamic), of which the padded input is made just before use.
+int64_t RowsAtOnce(int64_t rows);
 /// Convolutions in NCHW, for channels that don't divide into blocks.
 void ScheduleRowWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue);
-/// Matrix products with a packed weight: (.., m, k) x (n / 16, k, 16).
-void SchedulePackedDense(Schedule& sch, const BlockRV& block, BlockRV epilogue, const TargetFeatures& features);
 
 }  // namespace cpu
 }  // namespace treadle::ops

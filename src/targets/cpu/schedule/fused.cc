@@ -5,50 +5,45 @@
 
 #include "targets/cpu/schedule/cpu.h"
 #include "treadle/ir/prim_ops.h"
+#include "treadle/ops/compute.h"
+#include "treadle/schedule/kernel.h"
+#include "treadle/te/stage.h"
 #include "treadle/tir/stmt_functor.h"
 
 namespace treadle::ops {
 namespace cpu {
 namespace {
 
-bool Contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
-
-/// A convolution in NCHW with neighbouring outputs reading neighbouring inputs.
-bool IsRowWindow(Schedule& sch, const BlockRV& block, const std::string& tag) {
-  if (tag != "conv2d_nchw" && tag != "group_conv2d_nchw" && tag != "depthwise_conv2d_nchw") return false;
+/// Pooling on NCHW..c.
+bool IsBlockedPool(Schedule& sch, const BlockRV& block) {
+  const std::string tag = TagOf(sch, block);
   tir::Block node = sch.Get(block);
-  if (node->writes.size() != 1 || node->writes[0]->buffer->shape.size() != 4) return false;
-  const int64_t* width = AsConstInt(node->writes[0]->buffer->shape[3]);
-  return width == nullptr || *width >= 4;
+  return (tag == tag::kPoolMax || tag == tag::kPoolAvg) && node->writes.size() == 1 &&
+         node->writes[0]->buffer->shape.size() == 5;
 }
 
-bool IsBlockedWindow(Schedule& sch, const BlockRV& block) {
-  std::string tag = TagOf(sch, block);
-  tir::Block node = sch.Get(block);
-  bool blocked_pool = Contains(tag, "pool") && node->writes.size() == 1 && node->writes[0]->buffer->shape.size() == 5;
-  return Contains(tag, "conv2d_NCHWc") || blocked_pool;
-}
-
-/// Whether the block adds zeros around the input of a window on channel-blocked data, and of nothing else.
-bool PadsWindow(Schedule& sch, const BlockRV& block) {
-  if (!Contains(TagOf(sch, block), "pad") || sch.IsOutput(block)) return false;
+/// Whether the block adds zeros around the input of pooling on channel-blocked data, and of nothing else.
+bool PadsPool(Schedule& sch, const BlockRV& block) {
+  if (TagOf(sch, block) != tag::kPad || sch.IsOutput(block)) return false;
   std::vector<BlockRV> consumers = sch.GetConsumers(block);
-  return consumers.size() == 1 && IsReduction(sch, consumers[0]) && IsBlockedWindow(sch, consumers[0]);
+  return consumers.size() == 1 && IsReduction(sch, consumers[0]) && IsBlockedPool(sch, consumers[0]);
 }
 
-constexpr const char* kResizeRows = "resize_rows";
-
-/// The axis of rows is the last character of the tag.
-size_t RowAxis(Schedule& sch, const BlockRV& rows) { return static_cast<size_t>(TagOf(sch, rows).back() - '0'); }
+/// The axis of rows of a block of rows that are made just before use; -1 where it isn't one.
+int64_t RowAxis(Schedule& sch, const BlockRV& block) {
+  auto axis = sch.Get(block)->annotations.Get(te::kRowAxis);
+  const auto* value = axis ? axis->as<IntImmNode>() : nullptr;
+  return value != nullptr ? value->value : -1;
+}
 
 /// Where `block` reads rows that ScheduleResize can make just before, the block that makes them.
 BlockRV ResizedRows(Schedule& sch, const BlockRV& block) {
   BlockRV rows;
   for (const BlockRV& producer : sch.GetProducers(block)) {
-    if (Contains(TagOf(sch, producer), kResizeRows) && sch.GetConsumers(producer).size() == 1) rows = producer;
+    if (RowAxis(sch, producer) >= 0 && sch.GetConsumers(producer).size() == 1) rows = producer;
   }
   if (!rows.defined()) return rows;
-  const size_t axis = RowAxis(sch, rows);
+  const auto axis = static_cast<size_t>(RowAxis(sch, rows));
   tir::Block node = sch.Get(block);
   tir::Buffer buffer = sch.Get(rows)->writes[0]->buffer;
   const size_t rank = node->iter_vars.size();
@@ -64,7 +59,7 @@ BlockRV ResizedRows(Schedule& sch, const BlockRV& block) {
 
 /// Whether `block` is scheduled with the one that reads it.
 bool IsResizedRow(Schedule& sch, const BlockRV& block) {
-  if (!Contains(TagOf(sch, block), kResizeRows)) return false;
+  if (RowAxis(sch, block) < 0) return false;
   std::vector<BlockRV> consumers = sch.GetConsumers(block);
   return consumers.size() == 1 && ResizedRows(sch, consumers[0]).defined();
 }
@@ -73,7 +68,7 @@ bool IsResizedRow(Schedule& sch, const BlockRV& block) {
 bool ScheduleResize(Schedule& sch, const BlockRV& block) {
   BlockRV rows = ResizedRows(sch, block);
   if (!rows.defined()) return false;
-  const size_t axis = RowAxis(sch, rows);
+  const auto axis = static_cast<size_t>(RowAxis(sch, rows));
   std::vector<LoopRV> loops = sch.GetLoops(block);
   const double work = Work(sch, block) * ElementCost(sch, block);
   auto vectorize = [&](const LoopRV& last) {
@@ -89,31 +84,58 @@ bool ScheduleResize(Schedule& sch, const BlockRV& block) {
   return true;
 }
 
-void ScheduleStages(Schedule& sch, const TargetFeatures& features) {
+/// Schedules an anchor by the kernel that its computation belongs to.
+bool ScheduleKernel(Schedule& sch, const BlockRV& block, const schedule::Machine& machine,
+                    std::set<std::string>* done) {
+  const schedule::Stage stage = schedule::StageOf(sch, block);
+  const schedule::Kernel* kernel = stage.is_anchor() ? schedule::FindKernel(stage.kernel) : nullptr;
+  if (kernel == nullptr || !kernel->apply) return false;
+  schedule::Candidate chosen;
+  schedule::Problem problem;
+  if (!stage.problem.empty()) {
+    problem = schedule::ProblemFromJson(stage.problem);
+    chosen = schedule::ChoosePlan(*kernel, problem, machine);
+    chosen.Log(problem);
+  }
+  auto apply = [&](const schedule::Plan& plan) {
+    schedule::Stages stages(sch, block);
+    kernel->apply(sch, stages, problem, machine, plan);
+    for (const auto& [role, part] : stages.blocks()) done->insert(part->name);
+  };
+  if (!chosen.recorded) {
+    apply(chosen.plan);
+    return true;
+  }
+  // A record that can't be applied isn't a reason to fail.
+  Schedule before = sch.Copy();
+  try {
+    apply(chosen.plan);
+  } catch (const tir::ScheduleError& e) {
+    schedule::ChoiceLog::Note(StrCat("# record of ", kernel->name, " left out: ", e.what()));
+    sch = std::move(before);
+    apply(schedule::DefaultPlan(*kernel, problem, machine).plan);
+  }
+  return true;
+}
+
+void ScheduleStages(Schedule& sch, const schedule::Machine& machine) {
   std::set<std::string> done;
   for (const BlockRV& block : sch.GetBlocks()) {
     if (!done.insert(block->name).second) continue;
     tir::Block node = sch.Get(block);
     if (node->iter_vars.empty()) continue;  // opaque: a statement of the operator's own
+    if (ScheduleKernel(sch, block, machine, &done)) continue;
+    if (!schedule::StageOf(sch, block).kernel.empty()) continue;  // scheduled with its anchor
     if (!IsReduction(sch, block)) {
-      if (TagOf(sch, block) == "packed_columns") continue;  // scheduled with the product
-      if (PadsWindow(sch, block)) continue;                 // scheduled with the window
+      if (PadsPool(sch, block)) continue;  // scheduled with the window
       if (IsResizedRow(sch, block) || ScheduleResize(sch, block)) continue;
       ScheduleInjective(sch, block);
       continue;
     }
-    std::string tag = TagOf(sch, block);
     BlockRV epilogue = EpilogueOf(sch, block);
     if (epilogue.defined()) done.insert(epilogue->name);
-    if (tag == "conv2d_NCHWc_flat") {
-      done.insert(sch.GetConsumers(block).at(0)->name);
-      ScheduleFlatWindow(sch, block, features);
-    } else if (IsBlockedWindow(sch, block)) {
-      ScheduleBlockedWindow(sch, block, epilogue, features);
-    } else if (IsRowWindow(sch, block, tag)) {
-      ScheduleRowWindow(sch, block, epilogue);
-    } else if (tag == "packed_dense") {
-      SchedulePackedDense(sch, block, epilogue, features);
+    if (IsBlockedPool(sch, block)) {
+      SchedulePool(sch, block, epilogue, machine);
     } else {
       ScheduleReduction(sch, block, epilogue);
     }
@@ -123,25 +145,17 @@ void ScheduleStages(Schedule& sch, const TargetFeatures& features) {
 }  // namespace
 }  // namespace cpu
 
-tir::PrimFunc ScheduleForCpu(const tir::PrimFunc& func, const TargetFeatures& features) {
+tir::PrimFunc ScheduleForCpu(const tir::PrimFunc& func, const schedule::Machine& machine) {
   tir::Schedule sch(func);
   for (const tir::BlockRV& block : sch.GetBlocks()) {
     if (cpu::Work(sch, block) == 0) return func;  // tensors without elements: nothing to make fast
   }
   cpu::InlineInjective(sch);
-  if (cpu::IsWinograd(sch)) {
-    cpu::ScheduleWinograd(sch, features);
-    return sch.func();
-  }
-  if (cpu::IsAttention(sch)) {
-    cpu::ScheduleAttention(sch, features);
-    return sch.func();
-  }
   if (cpu::IsBlockDense(sch)) {
-    cpu::ScheduleBlockDense(sch, features);
+    cpu::ScheduleBlockDense(sch, machine);
     return sch.func();
   }
-  cpu::ScheduleStages(sch, features);
+  cpu::ScheduleStages(sch, machine);
   return sch.func();
 }
 

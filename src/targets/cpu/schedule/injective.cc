@@ -7,8 +7,6 @@
 namespace treadle::ops::cpu {
 namespace {
 
-const PrimExpr kRest{ObjectPtr<Object>()};
-
 /// Neighbours that lowering reads as one row and transposes in registers (tir/passes/transpose_loads.cc).
 constexpr int64_t kRow = 4;
 

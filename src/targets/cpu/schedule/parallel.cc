@@ -19,8 +19,8 @@ LoopRV FuseParallel(Schedule& sch, const std::vector<LoopRV>& loops, double work
   return fused;
 }
 
-double Unevenness(int64_t outer, double last, int64_t inner, int64_t batch, int64_t threads) {
-  // As the thread pool divides them: tasks of consecutive parts, four to a thread; who is done takes those of others.
+double LoadImbalance(int64_t outer, double last, int64_t inner, int64_t batch, int64_t threads) {
+  // As the thread pool divides them: tasks of consecutive parts, four to a thread; idle threads steal.
   constexpr int64_t kTasksPerThread = 4;
   const int64_t parts = outer * inner * batch, tasks = std::min(parts, kTasksPerThread * threads);
   if (threads <= 1 || parts <= 0) return 1;

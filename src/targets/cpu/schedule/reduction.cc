@@ -7,7 +7,6 @@
 namespace treadle::ops::cpu {
 namespace {
 
-const PrimExpr kRest{ObjectPtr<Object>()};
 constexpr int kTailLanes = 8;
 
 /// Rows that are summed at once: memory is read faster in several streams, and what all rows are multiplied with is

@@ -13,39 +13,54 @@
 namespace treadle::ops::cpu {
 namespace {
 
-const PrimExpr kRest{ObjectPtr<Object>()};
-
-/// Cycles that a tile of t x blocks takes for one step of the reduction, on a core that starts two multiply-adds and
-/// two loads each cycle and has a result after four.
-double StepCost(int64_t t, int64_t blocks, int64_t registers, int64_t channels) {
+/// Cycles that a tile of t x blocks takes for one step of the reduction: multiply-adds and loads start side by side,
+/// and a sum can't be added to before its last multiply-add is done.
+double StepCycles(int64_t t, int64_t blocks, int64_t registers, int64_t channels, const schedule::Machine& machine) {
+  // What comes besides, fitted with bench/layers.py: the address of a broadcast, and a weight, which comes from further
+  // away than inputs that neighbouring steps use again.
+  constexpr double kBroadcast = 0.05, kWeight = 0.02;
   auto vectors = static_cast<double>(t * blocks * registers), loads = static_cast<double>(t + blocks * registers);
-  // Weights come from further away than inputs, which neighbouring steps use again.
-  const double weights = 0.02 * static_cast<double>(blocks * channels);
-  return std::max({4.8, vectors * 0.52, loads * 0.6}) + 0.05 * static_cast<double>(t) + weights;
+  const double weights = kWeight * static_cast<double>(blocks * channels);
+  return std::max({machine.fma_latency_cycles, vectors * machine.fma_cycles, loads * machine.load_cycles}) +
+         kBroadcast * static_cast<double>(t) + weights;
+}
+
+int64_t RegistersOf(int64_t channels, const schedule::Machine& machine) {
+  const int64_t lanes = std::max(1, machine.vector_lanes(32));
+  return std::max<int64_t>(1, (channels + lanes - 1) / lanes);
 }
 
 }  // namespace
 
-RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const TargetFeatures& features) {
+bool FitsRegisters(const RegisterTile& tile, int64_t channels, const schedule::Machine& machine) {
+  // Sums, the operands that stay while others pass, one that passes, and one to spare: code spills otherwise.
+  const int64_t registers = RegistersOf(channels, machine), weights = tile.blocks * registers;
+  return tile.width == 1 || tile.width * weights + std::min(tile.width, weights) + 2 <= machine.vector_registers;
+}
+
+double TileCycles(const RegisterTile& tile, int64_t width, int64_t channels, const schedule::Machine& machine) {
+  constexpr double kTail = 0.5;  // another loop for what is left of a row
   if (width < 0) width = kSymbolicWidth;
-  int64_t lanes = std::max(1, features.vector_lanes(32));
-  int64_t registers = std::max<int64_t>(1, (channels + lanes - 1) / lanes);
+  const int64_t registers = RegistersOf(channels, machine), full = width / tile.width, tail = width % tile.width;
+  double cycles = static_cast<double>(full) * StepCycles(tile.width, tile.blocks, registers, channels, machine);
+  if (tail != 0) cycles += StepCycles(tail, tile.blocks, registers, channels, machine) + kTail;
+  return cycles / static_cast<double>(tile.blocks);
+}
+
+RegisterTile ChooseTile(int64_t width, int64_t channels, int64_t blocks, const schedule::Machine& machine) {
+  constexpr int64_t kMaxBlocks = 5;
+  if (width < 0) width = kSymbolicWidth;
   RegisterTile best{1, 1};
-  double best_cost = HUGE_VAL;
-  for (int64_t b = 1; b <= 5; ++b) {
+  double least = HUGE_VAL;
+  for (int64_t b = 1; b <= kMaxBlocks; ++b) {
     if (blocks % b != 0) continue;
-    for (int64_t t = 1; t <= std::min<int64_t>(width, 14); ++t) {
-      // Sums, the operands that stay while others pass, one that passes, and one to spare: code spills otherwise.
-      const int64_t used = t * b * registers + std::min(t, b * registers) + 2;
-      if (t > 1 && used > features.vector_registers) break;
-      int64_t full = width / t, tail = width % t;
-      double cost = static_cast<double>(full) * StepCost(t, b, registers, channels);
-      if (tail != 0) cost += StepCost(tail, b, registers, channels) + 0.5;
-      cost /= static_cast<double>(b);
-      if (cost < best_cost) {
-        best_cost = cost;
-        best = {t, b, cost};
-      }
+    for (int64_t t = 1; t <= std::min<int64_t>(width, kMaxTileWidth); ++t) {
+      RegisterTile tile{t, b};
+      if (!FitsRegisters(tile, channels, machine)) break;
+      tile.cycles = TileCycles(tile, width, channels, machine);
+      if (tile.cycles >= least) continue;
+      least = tile.cycles;
+      best = tile;
     }
   }
   return best;
@@ -154,7 +169,7 @@ BlockRV PaddingOf(Schedule& sch, const BlockRV& block) {
   return BlockRV();
 }
 
-int64_t StripRows(int64_t rows) {
+int64_t RowsAtOnce(int64_t rows) {
   constexpr int64_t kMost = 16, kLeast = 6;
   if (rows < 0) return kMost;
   if (rows <= kMost) return rows;
@@ -164,21 +179,31 @@ int64_t StripRows(int64_t rows) {
   return kMost;
 }
 
-namespace {
+BlockRV OutputOf(Schedule& sch, schedule::Stages& stages, bool fused_spatial) {
+  BlockRV output;
+  if (fused_spatial) {
+    std::vector<BlockRV> consumers = sch.GetConsumers(stages.anchor());
+    TREADLE_ICHECK(consumers.size() == 1) << "a convolution with fused spatial axes has one consumer";
+    output = consumers[0];
+  } else {
+    output = EpilogueOf(sch, stages.anchor());
+    if (!output.defined()) output = sch.CacheWrite(stages.anchor(), 0, "local");
+  }
+  stages.Take(output);
+  return output;
+}
 
-/// Windows over each channel by itself: little is computed per element, so the padded input must not go through
-/// memory.
-void ScheduleChannelWindow(Schedule& sch, const BlockRV& block, const BlockRV& output, const TargetFeatures& features) {
+void ScheduleChannelWindow(Schedule& sch, const BlockRV& block, const BlockRV& output, const BlockRV& pad,
+                           int64_t oh_block, int64_t tile_ow) {
   double work = Work(sch, block);
   std::vector<LoopRV> out = sch.GetLoops(output);  // n, c, oh, ow, ci
   TREADLE_ICHECK(out.size() == 5) << "blocked outputs have five loops";
-  RegisterTile size = ChooseTile(Extent(sch, out[3]), Extent(sch, out[4]), 1, features);
-  std::vector<LoopRV> rows = sch.Split(out[2], {kRest, PrimExpr(StripRows(Extent(sch, out[2])))});
-  std::vector<LoopRV> width = sch.Split(out[3], {kRest, PrimExpr(size.width)});
+  std::vector<LoopRV> rows = sch.Split(out[2], {kRest, PrimExpr(oh_block)});
+  std::vector<LoopRV> width = sch.Split(out[3], {kRest, PrimExpr(tile_ow)});
   ComputeTile(sch, block, width[0], {3}, 4);
   sch.Vectorize(out[4]);
   sch.Unroll(width[1]);
-  if (BlockRV pad = PaddingOf(sch, block); pad.defined()) {
+  if (pad.defined()) {
     sch.ComputeAt(pad, rows[0]);
     std::vector<LoopRV> axes = LoopsUnder(sch, pad, rows[0]);
     if (axes[4].defined()) sch.Vectorize(axes[4]);
@@ -186,21 +211,12 @@ void ScheduleChannelWindow(Schedule& sch, const BlockRV& block, const BlockRV& o
   FuseParallel(sch, {out[0], out[1], rows[0]}, work);
 }
 
-}  // namespace
-
-void ScheduleBlockedWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue, const TargetFeatures& features) {
+void SchedulePool(Schedule& sch, const BlockRV& block, BlockRV epilogue, const schedule::Machine& machine) {
   if (!epilogue.defined()) epilogue = sch.CacheWrite(block, 0, "local");
-  if (TagOf(sch, block) == "conv2d_NCHWc") {
-    ScheduleBlockedConv(sch, {block, epilogue, 2}, features);
-  } else {
-    ScheduleChannelWindow(sch, block, epilogue, features);
-  }
-}
-
-void ScheduleFlatWindow(Schedule& sch, const BlockRV& block, const TargetFeatures& features) {
-  std::vector<BlockRV> consumers = sch.GetConsumers(block);
-  TREADLE_ICHECK(consumers.size() == 1) << "a convolution on positions in one row has one consumer";
-  ScheduleBlockedConv(sch, {block, consumers[0], 1}, features);
+  std::vector<LoopRV> out = sch.GetLoops(epilogue);  // n, c, oh, ow, ci
+  TREADLE_ICHECK(out.size() == 5) << "blocked outputs have five loops";
+  const RegisterTile tile = ChooseTile(Extent(sch, out[3]), Extent(sch, out[4]), 1, machine);
+  ScheduleChannelWindow(sch, block, epilogue, PaddingOf(sch, block), RowsAtOnce(Extent(sch, out[2])), tile.width);
 }
 
 void ScheduleRowWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue) {

@@ -3,14 +3,14 @@
 // the same taps of the kernel. One convolution computes all these phases as channels; then they are interleaved.
 #include <algorithm>
 
-#include "ops/blocked_conv.h"
 #include "ops/change_layout.h"
 #include "ops/infer.h"
+#include "targets/cpu/kernels/rooms.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/make.h"
 #include "treadle/relay/layout.h"
 
-namespace treadle::ops {
+namespace treadle::ops::cpu {
 namespace {
 
 using relay::BlockOf;
@@ -18,7 +18,6 @@ using relay::CallNode;
 using relay::ConstantNode;
 using relay::Expr;
 using relay::LaidOutCall;
-using relay::LayoutArgs;
 using runtime::NDArray;
 
 /// Sizes of one; arrays are vertical, horizontal; -1 where only the run tells.
@@ -31,14 +30,21 @@ struct Sizes {
   bool is_static = true;
 };
 
-std::optional<Sizes> SizesOf(const CallNode* call, const ConvTransposeAttrs* a, const LayoutArgs& args) {
-  const auto *data = args.Type(0), *kernel = args.Type(1), *out = call->type_as<TensorTypeNode>();
-  bool plain = a->data_layout == "NCHW" && (a->kernel_layout == "IOHW" || a->kernel_layout == "OIHW") &&
-               (a->out_layout.empty() || a->out_layout == "NCHW");
-  if (!plain || a->groups != 1 || data->shape.size() != 4 || AsConstInt(data->shape[1]) == nullptr ||
-      !IsStatic(kernel) || data->dtype != DataType::Float(32) || out->dtype != data->dtype) {
+/// The sizes, or nothing with the reason in `why_not`.
+std::optional<Sizes> SizesOf(const CallNode* call, const relay::LayoutArgs& args, std::string* why_not) {
+  auto refuse = [why_not](const char* reason) -> std::optional<Sizes> {
+    *why_not = reason;
     return std::nullopt;
-  }
+  };
+  const auto* a = call->attrs.as<ConvTransposeAttrs>();
+  if (a == nullptr || call->args[1].as<ConstantNode>() == nullptr) return refuse("the weight isn't constant");
+  const auto *data = args.Type(0), *kernel = args.Type(1), *out = call->type_as<TensorTypeNode>();
+  const bool nchw = a->data_layout == "NCHW" && (a->kernel_layout == "IOHW" || a->kernel_layout == "OIHW") &&
+                    (a->out_layout.empty() || a->out_layout == "NCHW") && data->shape.size() == 4;
+  if (!nchw) return refuse("the model's layouts aren't NCHW and IOHW");
+  if (a->groups != 1) return refuse("several groups");
+  if (AsConstInt(data->shape[1]) == nullptr || !IsStatic(kernel)) return refuse("the number of channels is dynamic");
+  if (data->dtype != DataType::Float(32) || out->dtype != data->dtype) return refuse("the data aren't float32");
   Sizes s{DimValue(data->shape[0]),
           DimValue(data->shape[1]),
           DimValue(out->shape[1]),
@@ -61,7 +67,8 @@ std::optional<Sizes> SizesOf(const CallNode* call, const ConvTransposeAttrs* a, 
     bool inside = s.pad[d] >= 0 && s.pad[d] + s.out[d] <= s.stride[d] * s.Steps(static_cast<int>(d));
     // Of sizes that aren't known, those that give whole phases.
     if (!s.is_static) inside = s.taps[d] == 1 && pads[d] == 0 && pads[2 + d] == 0 && a->output_padding[d] == 0;
-    if (a->dilation[d] != 1 || !inside || s.in[d] == 0) return std::nullopt;
+    if (a->dilation[d] != 1) return refuse("the kernel is dilated");
+    if (!inside || s.in[d] == 0) return refuse("outputs lie outside of the phases of its stride");
   }
   return s;
 }
@@ -123,11 +130,12 @@ LaidOutCall Interleave(Expr phases, const Sizes& s, const std::string& layout) {
   return {phases, layout};
 }
 
-std::optional<LaidOutCall> Conv2dTransposeLayoutRule(const CallNode* call, LayoutArgs& args) {
-  const auto* a = call->attrs.as<ConvTransposeAttrs>();
+std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem&, const Plan&) {
+  const CallNode* call = request.call;
+  relay::LayoutArgs& args = request.args;
   const auto* weight = call->args[1].as<ConstantNode>();
-  if (a == nullptr || weight == nullptr) return std::nullopt;
-  auto sizes = SizesOf(call, a, args);
+  std::string why_not;
+  auto sizes = SizesOf(call, args, &why_not);
   if (!sizes) return std::nullopt;
   const Sizes& s = *sizes;
   // Channels of a result that has no blocks go to the next block with zeros.
@@ -168,8 +176,40 @@ std::optional<LaidOutCall> Conv2dTransposeLayoutRule(const CallNode* call, Layou
 
 }  // namespace
 
-void RegisterConvTransposeLayoutRule() {
-  OpRegistration("nn.conv2d_transpose").Set(relay::kLayoutRule, relay::FLayoutRule(Conv2dTransposeLayoutRule));
+Problem ConvTransposeProblem(const relay::CallNode* call, const relay::LayoutArgs& args) {
+  return Make<Problem, ConvProblemNode>([&](auto& p) {
+    auto sizes = SizesOf(call, args, &p.not_blocked);
+    if (!sizes) return;
+    const Sizes& s = *sizes;
+    p.batch = s.batch;
+    p.ic = s.in_channels;
+    p.ih = s.in[0];
+    p.iw = s.in[1];
+    p.oc = s.out_channels;
+    p.oh = s.out[0];
+    p.ow = s.out[1];
+    p.kh = s.kernel[0];
+    p.kw = s.kernel[1];
+    p.stride_h = s.stride[0];
+    p.stride_w = s.stride[1];
+    p.pad_t = s.pad[0];
+    p.pad_l = s.pad[1];
+  });
 }
 
-}  // namespace treadle::ops
+void RegisterConvTranspose() {
+  Kernel kernel;
+  kernel.name = "conv2d_transpose.phases";
+  kernel.op = "nn.conv2d_transpose";
+  kernel.target = "cpu";
+  kernel.why_not = [](const Problem& problem, const Machine&) { return problem.as<ConvProblemNode>()->not_blocked; };
+  kernel.rewrite = Rewrite;
+  schedule::RegisterKernel(std::move(kernel));
+  Kernel plain;
+  plain.name = "conv2d_transpose.plain";
+  plain.op = "nn.conv2d_transpose";
+  plain.target = "cpu";
+  schedule::RegisterKernel(std::move(plain));
+}
+
+}  // namespace treadle::ops::cpu

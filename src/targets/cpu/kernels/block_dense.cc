@@ -4,14 +4,15 @@
 // sums of a block are exact in int32, and scaled once per block.
 #include "ops/infer.h"
 #include "ops/macs.h"
-#include "ops/packed.h"
 #include "ops/qnn.h"
 #include "ops/te_util.h"
+#include "targets/cpu/kernels/packing.h"
+#include "targets/cpu/kernels/rooms.h"
 #include "treadle/ops/attrs/qnn.h"
 #include "treadle/ops/compute.h"
 #include "treadle/tir/byte_ops.h"
 
-namespace treadle::ops {
+namespace treadle::ops::cpu {
 namespace {
 
 constexpr int64_t kBlock = kPackedColumns, kBytes = 4;
@@ -120,4 +121,4 @@ void RegisterBlockDenseOp() {
       .Set(kCompute, FTECompute(BlockDenseCompute));
 }
 
-}  // namespace treadle::ops
+}  // namespace treadle::ops::cpu

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions of bytes on channel-blocked activations. Words of four neighbouring channels take the place of floats
-// (byte_dense.cc), so that convolutions have the form, and the schedule, of nn.contrib_conv2d_NCHWc.
+// (byte_matmul.cc), so that convolutions have the form, and the schedules, of those of floats (direct_conv.cc,
+// depthwise_conv.cc).
 #include <algorithm>
 
 #include "ops/change_layout.h"
@@ -10,13 +11,15 @@
 #include "ops/macs.h"
 #include "ops/qnn.h"
 #include "ops/te_util.h"
+#include "targets/cpu/kernels/conv_layout.h"
+#include "targets/cpu/kernels/rooms.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/make.h"
 #include "treadle/relay/layout.h"
 #include "treadle/tir/byte_ops.h"
 
-namespace treadle::ops {
+namespace treadle::ops::cpu {
 namespace {
 
 using relay::BlockOf;
@@ -27,6 +30,8 @@ using relay::LaidOutCall;
 using relay::LayoutArgs;
 using te::Var;
 
+constexpr const char *kDirect = "conv2d.direct", *kDepthwise = "conv2d.depthwise";
+
 constexpr int64_t kBytes = 4;
 const DataType kSum = DataType::Int(32);
 
@@ -36,12 +41,12 @@ Type ByteConvInfer(const InferContext& context) {
   const auto* attrs = context.attrs<Conv2DAttrs>();
   if (data->dtype != DataType::UInt(8)) throw DTypeError(StrCat("data must be uint8, not ", data->dtype));
   if (!attrs->channels || !attrs->kernel_size) throw ShapeError("channels and kernel_size must be given");
-  const ConvSizes sizes = ResolveConv(attrs, 2, data->shape, data->dtype, nullptr);
+  const ops::ConvSizes sizes = ResolveConv(attrs, 2, data->shape, data->dtype, nullptr);
   return TensorType(PhysicalShape(Layout(attrs->out_layout), sizes.out, "NCHW"), kSum);
 }
 
 /// `data` with rows and columns of `value` around it.
-Tensor PadSpatial(const Tensor& data, const std::vector<int64_t>& pads, const Tensor& value) {
+Tensor PadWith(const Tensor& data, const std::vector<int64_t>& pads, const Tensor& value, const char* kernel) {
   if (pads[0] + pads[1] + pads[2] + pads[3] == 0) return data;
   Array<PrimExpr> shape = data->shape;
   const PrimExpr height = shape[2], width = shape[3];
@@ -57,7 +62,7 @@ Tensor PadSpatial(const Tensor& data, const std::vector<int64_t>& pads, const Te
         const PrimExpr inside = PrimExpr(i[2]) >= pads[0] && h < height && PrimExpr(i[3]) >= pads[1] && w < width;
         return tir::if_then_else(inside, data(at), value(Array<PrimExpr>{}));
       },
-      "pad", tag::kPad);
+      "pad", tag::kPad, StageAttrs(kernel, "pad"));
 }
 
 /// The elements that a strided window of one element meets, next to each other.
@@ -67,7 +72,7 @@ Tensor PackStrided(const Conv2DAttrs* a, const Tensor& data, const TensorTypeNod
       [&](const Array<Var>& i) {
         return data(Array<PrimExpr>{i[0], i[1], PrimExpr(i[2]) * a->strides[0], PrimExpr(i[3]) * a->strides[1], i[4]});
       },
-      "pack_strided", tag::kPad, {}, {"n", "cb", "h", "w", "ci"});
+      "pack_strided", tag::kPad, StageAttrs(kDirect, "pad"), {"n", "cb", "h", "w", "ci"});
 }
 
 /// What a convolution of words sums over.
@@ -98,12 +103,27 @@ struct WordSum {
   }
 };
 
-Map<String, ObjectRef> GroupsNote(const Conv2DAttrs* a) {
-  return {{String("groups"), IntImm(DataType::Int(64), a->groups)}};
+/// Channels of the data are bytes, those of the weight words.
+Problem ProblemOf(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel, const TensorTypeNode* type) {
+  constexpr size_t kWordsRank = 6;
+  return Make<Problem, ConvProblemNode>([&](auto& p) {
+    SetBlockedSizes(a, data->shape, type->shape, &p);
+    if (kernel.ndim() == kWordsRank) {
+      p.data_ic = p.ic;
+      p.ic_block = DimValue(kernel->shape[4]);
+      p.ic = DimValue(kernel->shape[1]) * p.ic_block * p.groups;
+    }
+    p.kh = DimValue(kernel->shape[2]);
+    p.kw = DimValue(kernel->shape[3]);
+    p.dtype = data->dtype;
+    p.weight_dtype = kernel->dtype;
+    p.out_dtype = type->dtype;
+  });
 }
 
-/// All positions in one row, so that rows of any width fill tiles.
-Array<Tensor> FlatCompute(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel, const TensorTypeNode* type) {
+/// With OH and OW fused, so that rows of any width fill tiles.
+Array<Tensor> FusedSpatialCompute(const Problem& problem, const Conv2DAttrs* a, const Tensor& data,
+                                  const Tensor& kernel, const TensorTypeNode* type) {
   const WordSum sum(a, kernel);
   const PrimExpr width = type->shape[3];
   std::vector<int64_t> strides = a->strides;
@@ -119,7 +139,7 @@ Array<Tensor> FlatCompute(const Conv2DAttrs* a, const Tensor& data, const Tensor
         const PrimExpr column = tir::floormod(i[2], width) * strides[1] + PrimExpr(sum.kw->var) * a->dilation[1];
         return sum.Product(from, kernel, i[0], i[1], row, column, i[3]);
       },
-      "conv2d_NCHWc", "conv2d_NCHWc_flat", GroupsNote(a), {"n", "oc", "position", "oci"});
+      "conv2d_NCHWc", "conv2d_NCHWc_flat", AnchorAttrs(kDirect, "sum", problem), {"n", "oc", "pixel", "oci"});
   return {te::Compute(
       type->shape,
       [&](const Array<Var>& i) { return flat(Array<PrimExpr>{i[0], i[1], PrimExpr(i[2]) * width + i[3], i[4]}); },
@@ -129,14 +149,12 @@ Array<Tensor> FlatCompute(const Conv2DAttrs* a, const Tensor& data, const Tensor
 /// data (N, IC/ib, H, W, ib) uint8; weight (OC/ob, IC/groups/ib, KH, KW, ib/4, ob) words of four input channels; what
 /// pads hold. Result: (N, OC/ob, OH, OW, ob) int32.
 Array<Tensor> ByteConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
-  constexpr int64_t kShortRow = 20;
   const auto* a = attrs.as<Conv2DAttrs>();
   const TensorTypeNode* type = OutTensor(out_type);
   const Tensor& kernel = inputs[1];
-  Tensor data = PadSpatial(inputs[0], NormalizePadding(a->padding, 2), inputs[2]);
-  const bool pointwise = data == inputs[0] && tir::is_one(kernel->shape[2]) && tir::is_one(kernel->shape[3]);
-  const int64_t width = DimValue(type->shape[3]);
-  if (pointwise || (a->groups == 1 && width >= 0 && width < kShortRow)) return FlatCompute(a, data, kernel, type);
+  Tensor data = PadWith(inputs[0], NormalizePadding(a->padding, 2), inputs[2], kDirect);
+  const Problem problem = ProblemOf(a, inputs[0], kernel, type);
+  if (FusesSpatial(*problem.as<ConvProblemNode>())) return FusedSpatialCompute(problem, a, data, kernel, type);
   const WordSum sum(a, kernel);
   return {te::Compute(type->shape,
                       [&](const Array<Var>& i) {
@@ -144,14 +162,16 @@ Array<Tensor> ByteConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
                         const PrimExpr column = PrimExpr(i[3]) * a->strides[1] + PrimExpr(sum.kw->var) * a->dilation[1];
                         return sum.Product(data, kernel, i[0], i[1], row, column, i[4]);
                       },
-                      "conv2d_NCHWc", "conv2d_NCHWc", GroupsNote(a), {"n", "oc", "oh", "ow", "oci"})};
+                      "conv2d_NCHWc", "conv2d_NCHWc", AnchorAttrs(kDirect, "sum", problem),
+                      {"n", "oc", "oh", "ow", "oci"})};
 }
 
 /// data (N, C/b, H, W, b) uint8; weight (C/b, 1, KH, KW, b) int8; what pads hold. Result: (N, C/b, OH, OW, b) int32.
 Array<Tensor> ByteDepthwiseCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const auto* a = attrs.as<Conv2DAttrs>();
   const Tensor& kernel = inputs[1];
-  Tensor data = PadSpatial(inputs[0], NormalizePadding(a->padding, 2), inputs[2]);
+  Tensor data = PadWith(inputs[0], NormalizePadding(a->padding, 2), inputs[2], kDepthwise);
+  const Problem problem = ProblemOf(a, inputs[0], kernel, OutTensor(out_type));
   te::IterVar kh = te::ReduceAxis(tir::Range(kernel->shape[2]), "kh");
   te::IterVar kw = te::ReduceAxis(tir::Range(kernel->shape[3]), "kw");
   return {te::Compute(OutTensor(out_type)->shape,
@@ -162,7 +182,8 @@ Array<Tensor> ByteDepthwiseCompute(const Attrs& attrs, const Array<Tensor>& inpu
                         const PrimExpr w = kernel(i[1], Index(0), kh->var, kw->var, i[4]);
                         return te::Sum(tir::cast(kSum, x) * tir::cast(kSum, w), {kh, kw});
                       },
-                      "depthwise_conv2d_NCHWc", "depthwise_conv2d_NCHWc", {}, {"n", "c", "oh", "ow", "ci"})};
+                      "depthwise_conv2d_NCHWc", "depthwise_conv2d_NCHWc", AnchorAttrs(kDepthwise, "sum", problem),
+                      {"n", "c", "oh", "ow", "ci"})};
 }
 
 double ByteConvMacs(const Attrs& attrs, const Array<Type>& arguments, const Type& result) {
@@ -225,8 +246,8 @@ runtime::NDArray PackedWeight(const runtime::NDArray& weight, int64_t in_block, 
   return packed;
 }
 
-Attrs BlockedAttrs(const Conv2DAttrs* a, const runtime::NDArray& weight, const std::string& in, const std::string& out,
-                   int64_t channels, int64_t groups) {
+Attrs ByteAttrs(const Conv2DAttrs* a, const runtime::NDArray& weight, const std::string& in, const std::string& out,
+                int64_t channels, int64_t groups) {
   auto node = MakeObject<Conv2DAttrs>(*a);
   node->channels = channels;
   node->kernel_size = std::vector<int64_t>{weight.shape()[2], weight.shape()[3]};
@@ -256,7 +277,7 @@ LaidOutCall DepthwiseConv(const CallNode* call, const Conv2DAttrs* a, LayoutArgs
     for (int64_t t = 0; t < taps; ++t) to[(c / block * taps + t) * block + c % block] = *from++;
   }
   return Blocked("qnn.contrib_depthwise_conv2d_NCHWc", call, args.Get(0, layout), packed,
-                 BlockedAttrs(a, weight, layout, layout, filled, filled), args, layout);
+                 ByteAttrs(a, weight, layout, layout, filled, filled), args, layout);
 }
 
 /// Few channels of plain data as words.
@@ -294,17 +315,17 @@ std::optional<LaidOutCall> ByteConvRule(const CallNode* call, LayoutArgs& args) 
     const std::string layout = StrCat("NCHW", blocks->block, "c");
     return Blocked("qnn.contrib_conv2d_NCHWc", call, args.Get(0, layout),
                    PackedWeight(weight, blocks->block, blocks->block, blocks->groups, blocks->merged),
-                   BlockedAttrs(a, weight, layout, layout, outputs, blocks->groups), args, layout);
+                   ByteAttrs(a, weight, layout, layout, outputs, blocks->groups), args, layout);
   }
   const std::string out = BlocksFor(outputs, lanes);
   const bool plain = in.empty() && inputs < kLeastBlocked;
   if (in.empty()) in = plain ? "NCHW4c" : BlocksFor(inputs, lanes);
   const Expr blocked = plain ? ChannelsAsWords(args.Get(0, ""), inputs) : args.Get(0, in);
   return Blocked("qnn.contrib_conv2d_NCHWc", call, blocked, PackedWeight(weight, BlockOf(in), BlockOf(out), 1, 1),
-                 BlockedAttrs(a, weight, in, out, relay::ChannelsIn(out, outputs), 1), args, out);
+                 ByteAttrs(a, weight, in, out, relay::ChannelsIn(out, outputs), 1), args, out);
 }
 
-void RegisterByteConv(const char* name, const char* doc, const char* weight, FTECompute compute) {
+void RegisterByteOp(const char* name, const char* doc, const char* weight, FTECompute compute) {
   OpRegistration(name)
       .Describe(doc)
       .Arguments({{"data", "Tensor", "uint8, in data_layout"},
@@ -320,12 +341,12 @@ void RegisterByteConv(const char* name, const char* doc, const char* weight, FTE
 
 }  // namespace
 
-void RegisterByteConvOps() {
-  RegisterByteConv("qnn.contrib_conv2d_NCHWc", "Convolution of channel-blocked bytes, in int32.",
-                   "(OC/ob, IC/groups/ib, KH, KW, ib/4, ob) words of four int8", FTECompute(ByteConvCompute));
-  RegisterByteConv("qnn.contrib_depthwise_conv2d_NCHWc", "Convolution of each channel of blocked bytes, in int32.",
-                   "(C/b, 1, KH, KW, b) int8", FTECompute(ByteDepthwiseCompute));
+void RegisterByteConv() {
+  RegisterByteOp("qnn.contrib_conv2d_NCHWc", "Convolution of channel-blocked bytes, in int32.",
+                 "(OC/ob, IC/groups/ib, KH, KW, ib/4, ob) words of four int8", FTECompute(ByteConvCompute));
+  RegisterByteOp("qnn.contrib_depthwise_conv2d_NCHWc", "Convolution of each channel of blocked bytes, in int32.",
+                 "(C/b, 1, KH, KW, b) int8", FTECompute(ByteDepthwiseCompute));
   OpRegistration("qnn.contrib_conv2d").Set(relay::kLayoutRule, relay::FLayoutRule(ByteConvRule));
 }
 
-}  // namespace treadle::ops
+}  // namespace treadle::ops::cpu

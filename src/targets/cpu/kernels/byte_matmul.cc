@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products of bytes with a packed right operand. A word of four bytes along k takes the place of a float: the
 // right operand is packed as (n / 16, k / 4, 16) words, rows of the left one are read as words, and the product has the
-// form, and the schedule, of nn.packed_dense.
+// form, and the schedule, of a packed product of floats (packed_matmul.cc).
 #include "ops/infer.h"
 #include "ops/macs.h"
-#include "ops/packed.h"
 #include "ops/qnn.h"
 #include "ops/te_util.h"
+#include "targets/cpu/kernels/packing.h"
+#include "targets/cpu/kernels/rooms.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/compute.h"
@@ -14,7 +15,7 @@
 #include "treadle/relay/layout.h"
 #include "treadle/tir/byte_ops.h"
 
-namespace treadle::ops {
+namespace treadle::ops::cpu {
 namespace {
 
 using relay::CallNode;
@@ -92,13 +93,14 @@ Array<Tensor> ByteDenseCompute(const Attrs&, const Array<Tensor>& inputs, const 
     at.push_back(tir::floormod(unit, Index(kBlock)));
     return te::Sum(tir::dot_bytes(words ? (*words)(from) : word(from), weight(at)), {step});
   };
+  const Map<String, ObjectRef> stage = PackedMatmulStage(words ? *words : data, weight, type);
   const int64_t* units = AsConstInt(type->shape.back());
   if (units != nullptr && *units % kBlock == 0) {
-    return {te::Compute(type->shape, product, "packed_dense", "packed_dense")};
+    return {te::Compute(type->shape, product, "packed_dense", "packed_dense", stage)};
   }
   Array<PrimExpr> padded = type->shape;
   padded.Set(last, DimMul(weight->shape[batch], Dim(kBlock)));
-  Tensor sum = te::Compute(padded, product, "packed_dense", "packed_dense");
+  Tensor sum = te::Compute(padded, product, "packed_dense", "packed_dense", stage);
   return {
       Compute(type->shape, [&](const Array<PrimExpr>& i) { return sum(i); }, "packed_dense_result", tag::kInjective)};
 }
@@ -232,7 +234,7 @@ double ByteDenseMacs(const Attrs&, const Array<Type>& arguments, const Type& res
 
 }  // namespace
 
-void RegisterByteDenseOps() {
+void RegisterByteMatmul() {
   OpRegistration("qnn.contrib_packed_dense")
       .Describe("Matrix product of bytes with a packed right operand, in int32.")
       .Arguments({{"data", "Tensor", "(batch.., m.., k) uint8"},
@@ -256,4 +258,4 @@ void RegisterByteDenseOps() {
   AddByteRule<BatchMatmulAttrs, 2>("nn.batch_matmul");
 }
 
-}  // namespace treadle::ops
+}  // namespace treadle::ops::cpu

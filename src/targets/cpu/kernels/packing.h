@@ -4,7 +4,7 @@
 
 #include "treadle/relay/expr.h"
 
-namespace treadle::ops {
+namespace treadle::ops::cpu {
 
 /// Columns that are packed together.
 inline constexpr int64_t kPackedColumns = 16;
@@ -13,4 +13,4 @@ inline constexpr int64_t kPackedColumns = 16;
 /// `k_first`, (batch.., k, n). Columns that only fill the last block are zeros.
 relay::Expr PackColumns(relay::Expr operand, const TensorTypeNode* type, bool k_first);
 
-}  // namespace treadle::ops
+}  // namespace treadle::ops::cpu

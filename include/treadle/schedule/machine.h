@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What cost models ask about a machine: the features of the target, and costs in cycles of one core.
+#pragma once
+
+#include <string>
+
+#include "treadle/ir/target.h"
+
+namespace treadle::schedule {
+
+struct Machine : TargetFeatures {
+  /// The row of the table of machines (targets/cpu/machine_costs.cc) that the costs are from.
+  std::string costs_of = "generic";
+
+  // ---- One core's pipelines ----
+  double fma_cycles = 0.52;         ///< of a multiply-add of one vector register, where many are independent
+  double load_cycles = 0.6;         ///< of a load from the L1 cache into a vector register, or a broadcast
+  double fma_latency_cycles = 4.8;  ///< until the result of a multiply-add can be added to
+
+  // ---- Bytes, as far as their transfer isn't hidden by what is computed meanwhile ----
+  double l2_cycles_per_byte = 0.004;         ///< stored to or loaded from the L2 cache
+  double beyond_l2_cycles_per_byte = 0.023;  ///< of activations from the L3 cache or memory
+  double weight_cycles_per_byte = 0.06;      ///< of weights when they are first used: from memory
+  double coherence_cycles_per_byte = 0.4;    ///< written by another core, or fetched again to be overwritten
+
+  // ---- Threads ----
+  double fork_join_cycles = 5000;  ///< of beginning and ending a parallel loop
+};
+
+}  // namespace treadle::schedule

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention: for a block of queries, scores of all keys, their softmax and its product with the values, all in cache.
+// With packed keys and values both products are register tiles; else a query at a time reads them as they are (a
+// decoder's step, bound by memory).
+#include "ops/attention.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "ops/macs.h"
+#include "targets/cpu/kernels/packing.h"
+#include "targets/cpu/kernels/rooms.h"
+#include "treadle/base/checked_math.h"
+#include "treadle/ops/attrs/attention.h"
+#include "treadle/ops/attrs/nn.h"
+#include "treadle/ops/compute.h"
+#include "treadle/ops/make.h"
+
+namespace treadle::ops::cpu {
+namespace {
+
+using relay::Expr;
+using relay::LaidOutCall;
+using tir::floordiv;
+using tir::floormod;
+
+constexpr const char* kName = "attention.packed";
+constexpr int64_t kLanes = kPackedColumns;
+
+// ---- The computation ----
+
+/// query (batch.., m, s), key (batch.., nb, s, 16), value (batch.., db, n, 16), mask (..., 16 nb), -inf where there is
+/// no key: (batch.., m, 16 db).
+Type PackedAttentionInfer(const InferContext& context) {
+  const auto *query = context.Tensor(0, "query"), *key = context.Tensor(1, "key"), *value = context.Tensor(2, "value");
+  context.attrs<AttentionAttrs>();
+  size_t rank = query->shape.size();
+  if (rank < 2 || key->shape.size() != rank + 1 || value->shape.size() != rank + 1) {
+    throw ShapeError("packed keys and values must have one dimension more than queries");
+  }
+  CheckAttentionBatch(context, query, key, rank - 2);
+  CheckAttentionBatch(context, query, value, rank - 2);
+  CheckAttentionInner(query->shape[rank - 1], key->shape[rank - 1], "queries and keys", context);
+  CheckAttentionMask(context, query, DimMul(key->shape[rank - 2], Dim(kPackedColumns)));
+  Array<PrimExpr> out = query->shape;
+  out.Set(rank - 1, DimMul(value->shape[rank - 2], Dim(kPackedColumns)));
+  return TensorType(out, query->dtype);
+}
+
+Problem PackedProblem(const Array<te::Tensor>& inputs) {
+  const te::Tensor &query = inputs[0], &key = inputs[1], &value = inputs[2];
+  const size_t rank = query.ndim();
+  return Make<Problem, AttentionProblemNode>([&](auto& p) {
+    for (size_t i = 0; i + 2 < rank; ++i) p.batch *= DimValue(query->shape[i]);
+    p.m = DimValue(query->shape[rank - 2]);
+    p.s = DimValue(query->shape[rank - 1]);
+    p.n = DimValue(key->shape[rank - 2]) * kPackedColumns;
+    p.d = DimValue(value->shape[rank - 2]) * kPackedColumns;
+    p.dtype = query->dtype;
+    p.n_block = kPackedColumns;
+  });
+}
+
+Array<te::Tensor> PackedAttentionCompute(const Attrs& attrs, const Array<te::Tensor>& inputs, const Type& out_type) {
+  const te::Tensor &query = inputs[0], &key = inputs[1], &value = inputs[2];
+  size_t rank = query.ndim(), batch = rank - 2;
+  PrimExpr block = Index(kPackedColumns);
+  te::IterVar s = te::ReduceAxis(tir::Range(query->shape[rank - 1]), "s");
+  Array<PrimExpr> shape = query->shape;
+  shape.Set(rank - 1, DimMul(key->shape[batch], Dim(kPackedColumns)));
+  te::Tensor products = te::ComputeStage(
+      shape,
+      [&](const Array<PrimExpr>& i) {
+        PrimExpr n = i[rank - 1];
+        return te::Sum(query(ReplaceLast(i, rank - 1, {s->var})) *
+                           key(ReplaceLast(i, batch, {floordiv(n, block), s->var, floormod(n, block)})),
+                       {s});
+      },
+      "attention_products", StageAttrs(kName, "products"));
+  auto mix = [&](const te::Tensor& weights) {
+    te::IterVar n = te::ReduceAxis(tir::Range(value->shape[rank - 1]), "n");
+    return te::ComputeStage(
+        OutTensor(out_type)->shape,
+        [&](const Array<PrimExpr>& i) {
+          PrimExpr d = i[rank - 1];
+          return te::Sum(weights(ReplaceLast(i, rank - 1, {n->var})) *
+                             value(ReplaceLast(i, batch, {floordiv(d, block), n->var, floormod(d, block)})),
+                         {n});
+        },
+        "attention_mixed", StageAttrs(kName, "mixed"));
+  };
+  return {FinishAttention(products, inputs[3], attrs.as<AttentionAttrs>()->scale, kName,
+                          AnchorAttrs(kName, "output", PackedProblem(inputs)), mix)};
+}
+
+double PackedAttentionMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
+  double keys = DimOf(arguments[1], -3) * kPackedColumns;
+  return keys * (Elements(ShapeOf(arguments[0])) + Elements(ShapeOf(result)));
+}
+
+// ---- Plans ----
+
+class AttentionPlanNode : public PlanNode {
+ public:
+  int64_t m_block = 1, tile_m = 1;
+  TREADLE_NODE(AttentionPlanNode, PlanNode, "schedule.AttentionPlan")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("m_block", &AttentionPlanNode::m_block).Doc("queries whose scores exist at a time");
+    r.Field("tile_m", &AttentionPlanNode::tile_m).Doc("register tile: rows; divides m_block");
+  }
+};
+
+/// Rows of a query block: whole tiles, so many that scores stay in half of the second-level cache and threads have
+/// enough to share.
+int64_t QueryBlock(int64_t rows, int64_t tile, int64_t keys, const Machine& machine) {
+  const int64_t most = std::max(tile, machine.l2_bytes / 4 / (keys * 8));
+  int64_t best = tile;
+  for (int64_t r = tile; r <= std::min(rows, most); r += tile) {
+    if (rows % r == 0) best = r;
+  }
+  return best;
+}
+
+int64_t TileRows(int64_t rows, const Machine& machine) {
+  int64_t registers = std::max<int64_t>(1, kLanes / std::max(1, machine.vector_lanes(32)));
+  int64_t widest = std::max<int64_t>(1, (machine.vector_registers - 4) / registers);
+  int64_t best = 1;
+  for (int64_t t = 1; t <= std::min<int64_t>(widest, 14); ++t) {
+    if (rows % t == 0) best = t;
+  }
+  return best;
+}
+
+std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
+  const auto& p = *problem.as<AttentionProblemNode>();
+  std::vector<Plan> plans;
+  // The widest tile first; narrower ones for blocks of other sizes.
+  const int64_t best = TileRows(p.m, machine);
+  for (int64_t tile = best; tile >= 1; --tile) {
+    if (p.m % tile != 0) continue;
+    plans.push_back(Make<Plan, AttentionPlanNode>([&](auto& plan) {
+      plan.tile_m = tile;
+      plan.m_block = QueryBlock(p.m, tile, p.n, machine);
+    }));
+  }
+  return plans;
+}
+
+std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chosen) {
+  const auto& p = *problem.as<AttentionProblemNode>();
+  const auto& plan = *chosen.as<AttentionPlanNode>();
+  if (plan.tile_m < 1 || plan.tile_m > kMaxTileWidth) return StrCat("tiles of ", plan.tile_m, " rows");
+  const bool divides = plan.m_block >= 1 && plan.m_block % plan.tile_m == 0 && p.m % plan.m_block == 0;
+  return divides ? "" : StrCat("blocks of ", plan.m_block, " queries, of ", p.m);
+}
+
+// ---- The schedule ----
+
+/// The block's loops under `under`: its axes, outermost first; some may be missing.
+struct Nest {
+  BlockRV block;
+  std::vector<LoopRV> axes;
+};
+
+Nest At(Schedule& sch, const BlockRV& block, const LoopRV& loop) {
+  sch.ComputeAt(block, loop);
+  return {block, LoopsUnder(sch, block, loop)};
+}
+
+/// The last axis as vectors, where it divides.
+void VectorizeLast(Schedule& sch, const LoopRV& last) {
+  if (!last.defined()) return;
+  int lanes = VectorLanes(Extent(sch, last));
+  if (lanes == 0) return;
+  sch.Vectorize(Extent(sch, last) == lanes ? last : sch.Split(last, {kRest, PrimExpr(int64_t{lanes})})[1]);
+}
+
+/// A maximum or sum per row: lanes first, where there are such.
+void ScheduleRowReduction(Schedule& sch, const Stages& stages, const std::string& role, const LoopRV& loop) {
+  At(sch, stages.At(role), loop);
+  if (!stages.Has(role + "_lanes")) return;
+  const Nest lanes = At(sch, stages.At(role + "_lanes"), loop);
+  size_t n = lanes.axes.size();
+  LoopRV lane = lanes.axes[n - 2], k = lanes.axes[n - 1];
+  if (!k.defined()) return sch.Vectorize(lane);
+  sch.Reorder({k, lane});
+  BlockRV init = sch.DecomposeReduction(lanes.block, k);
+  sch.Vectorize(lane);
+  sch.Vectorize(sch.GetLoops(init).back());
+}
+
+/// A product with a packed operand: tiles of `tile` rows and 16 columns, panels of columns outside.
+void ScheduleProduct(Schedule& sch, const BlockRV& product, const LoopRV& rows, const LoopRV& columns, int64_t tile) {
+  std::vector<LoopRV> r = sch.Split(rows, {kRest, PrimExpr(tile)});
+  std::vector<LoopRV> c = sch.Split(columns, {kRest, PrimExpr(kLanes)});
+  sch.Reorder({c[0], r[0], r[1], c[1]});
+  const int rank = static_cast<int>(sch.Get(product)->writes[0]->buffer->shape.size());
+  ComputeTile(sch, product, r[0], {rank - 2}, rank - 1);
+  sch.SetScope(product, 0, "local");
+  sch.Vectorize(c[1]);
+  sch.Unroll(r[1]);
+}
+
+void ApplyPacked(Schedule& sch, Stages& stages, const Problem&, const Machine&, const Plan& chosen) {
+  const auto& plan = *chosen.as<AttentionPlanNode>();
+  BlockRV output = stages.anchor();
+  std::vector<LoopRV> out = sch.GetLoops(output);  // batch.., m, d
+  const size_t rank = out.size();
+  const double work = Work(sch, stages.At("products")) + Work(sch, stages.At("mixed"));
+  const int64_t tile = plan.tile_m;
+  std::vector<LoopRV> m = sch.Split(out[rank - 2], {kRest, PrimExpr(plan.m_block)});
+  const LoopRV block = m[0];
+  ScheduleProduct(sch, stages.At("mixed"), m[1], out[rank - 1], tile);
+  ScheduleRowReduction(sch, stages, "sum", block);
+  VectorizeLast(sch, At(sch, stages.At("exp"), block).axes.back());
+  ScheduleRowReduction(sch, stages, "max", block);
+  const Nest scores = At(sch, stages.At("scores"), block);
+  ScheduleProduct(sch, stages.At("products"), scores.axes[rank - 2], scores.axes[rank - 1], tile);
+  std::vector<LoopRV> outer(out.begin(), out.end() - 2);
+  outer.push_back(block);
+  FuseParallel(sch, outer, work);
+}
+
+void ApplyPlain(Schedule& sch, Stages& stages, const Problem&, const Machine&, const Plan&) {
+  std::vector<LoopRV> out = sch.GetLoops(stages.anchor());  // batch.., m, d
+  const size_t rank = out.size();
+  const LoopRV query = out[rank - 2];
+  const double work = 2 * Work(sch, stages.At("mixed"));
+  VectorizeLast(sch, out[rank - 1]);
+  // Neighbouring results of a row of values; all of them stay in registers.
+  const Nest mixed = At(sch, stages.At("mixed"), query);
+  LoopRV d = mixed.axes[rank - 1], n = mixed.axes[rank];
+  if (n.defined() && d.defined()) {
+    sch.Reorder({n, d});
+    sch.SetScope(mixed.block, 0, "local");
+    const int lanes = VectorLanes(Extent(sch, d));
+    BlockRV init = sch.DecomposeReduction(mixed.block, n);
+    VectorizeLast(sch, sch.GetLoops(init).back());
+    if (lanes != 0 && Extent(sch, d) > lanes) {
+      std::vector<LoopRV> parts = sch.Split(d, {kRest, PrimExpr(int64_t{lanes})});
+      if (Extent(sch, parts[0]) <= 8) sch.Unroll(parts[0]);
+      sch.Vectorize(parts[1]);
+    } else {
+      VectorizeLast(sch, d);
+    }
+  }
+  ScheduleRowReduction(sch, stages, "sum", query);
+  VectorizeLast(sch, At(sch, stages.At("exp"), query).axes.back());
+  ScheduleRowReduction(sch, stages, "max", query);
+  LoopRV key = At(sch, stages.At("scores"), query).axes[rank - 1];
+  const LoopRV under = key.defined() ? key : query;
+  At(sch, stages.At("products"), under);
+  sch.SetScope(stages.At("products"), 0, "local");
+  const Nest dots = At(sch, stages.At("dots"), under);
+  sch.SetScope(dots.block, 0, "local");
+  LoopRV lane = dots.axes[rank], s = dots.axes[rank + 1];
+  if (lane.defined() && s.defined()) {
+    sch.Reorder({s, lane});
+    BlockRV init = sch.DecomposeReduction(dots.block, s);
+    sch.Vectorize(lane);
+    sch.Vectorize(sch.GetLoops(init).back());
+  } else if (lane.defined()) {
+    sch.Vectorize(lane);
+  }
+  FuseParallel(sch, std::vector<LoopRV>(out.begin(), out.end() - 1), work);
+}
+
+// ---- The graph ----
+
+std::string WhyNot(const Problem& problem, const Machine&) {
+  // With some rows packing keys and values takes less time than it saves.
+  constexpr int64_t kMinRows = 4;
+  const auto& p = *problem.as<AttentionProblemNode>();
+  if (!p.not_packed.empty()) return p.not_packed;
+  return p.m < kMinRows ? StrCat("fewer than ", kMinRows, " queries") : "";
+}
+
+/// Rows are padded to tiles, at most so many in each.
+int64_t PaddedTile(int64_t rows) {
+  int64_t best = 6;
+  for (int64_t t : {5, 4}) {
+    if ((rows + t - 1) / t * t < (rows + best - 1) / best * best) best = t;
+  }
+  return best;
+}
+
+Expr PadDim(const Expr& data, size_t rank, size_t dim, int64_t missing, double value) {
+  if (missing == 0) return data;
+  std::vector<std::pair<int64_t, int64_t>> widths(rank, {0, 0});
+  widths[dim] = {0, missing};
+  return MakePad(data, widths, ScalarConstant(DataType::Float(32), value));
+}
+
+std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem&, const Plan&) {
+  const auto *query = request.args.Type(0), *key = request.args.Type(1), *value = request.args.Type(2),
+             *mask = request.args.Type(3);
+  size_t rank = query->shape.size(), masked = mask->shape.size();
+  int64_t rows = DimValue(query->shape[rank - 2]), keys = DimValue(key->shape[rank - 2]);
+  int64_t size = DimValue(value->shape[rank - 1]);
+  const int64_t tile = PaddedTile(rows), rows_missing = (tile - rows % tile) % tile;
+  const int64_t keys_missing = (kPackedColumns - keys % kPackedColumns) % kPackedColumns;
+  Expr mask_arg = request.args.Get(3, "");
+  if (rows_missing != 0 && masked >= 2 && DimValue(mask->shape[masked - 2]) == rows) {
+    mask_arg = PadDim(mask_arg, masked, masked - 2, rows_missing, 0);
+  }
+  mask_arg = PadDim(mask_arg, masked, masked - 1, keys_missing, -std::numeric_limits<double>::infinity());
+  Expr result = CallOp(
+      "nn.contrib_packed_attention",
+      {PadDim(request.args.Get(0, ""), rank, rank - 2, rows_missing, 0),
+       PackColumns(request.args.Get(1, ""), key, false), PackColumns(request.args.Get(2, ""), value, true), mask_arg},
+      request.call->attrs, request.call->span);
+  if (rows_missing != 0 || size % kPackedColumns != 0) {
+    std::vector<int64_t> begin(rank, 0), end;
+    for (const PrimExpr& dim : query->shape) end.push_back(DimValue(dim));
+    end.back() = size;
+    result = MakeStridedSlice(result, begin, end);
+  }
+  return LaidOutCall{result, ""};
+}
+
+}  // namespace
+
+Problem AttentionProblem(const relay::CallNode*, const relay::LayoutArgs& args) {
+  constexpr size_t kMaxRank = 8;
+  return Make<Problem, AttentionProblemNode>([&](auto& p) {
+    for (size_t i = 0; i < 4; ++i) {
+      const auto* type = args.Type(i);
+      if (type == nullptr || !IsStatic(type)) {
+        p.not_packed = "sizes are dynamic";
+      } else if (NumElements(StaticShape(type, "attention")) == 0) {
+        p.not_packed = "there are no elements";
+      } else if (type->shape.size() > kMaxRank) {
+        p.not_packed = StrCat("more than ", kMaxRank, " dimensions");
+      }
+      if (!p.not_packed.empty()) return;
+    }
+    const Array<PrimExpr>&query = args.Type(0)->shape, key = args.Type(1)->shape, value = args.Type(2)->shape;
+    const size_t rank = query.size();
+    for (size_t i = 0; i + 2 < rank; ++i) p.batch *= DimValue(query[i]);
+    p.m = DimValue(query[rank - 2]);
+    p.s = DimValue(query[rank - 1]);
+    p.n = DimValue(key[rank - 2]);
+    p.d = DimValue(value[rank - 1]);
+    p.dtype = args.Type(0)->dtype;
+  });
+}
+
+void RegisterPackedAttention() {
+  AttentionOp("nn.contrib_packed_attention",
+              "Attention with packed keys (.., n / 16, s, 16) and values (.., d / 16, n, 16).")
+      .Relation(Rule<PackedAttentionInfer>)
+      .Set(relay::kMacCount, relay::FMacCount(PackedAttentionMacs))
+      .Set(kCompute, FTECompute(PackedAttentionCompute));
+  Kernel kernel;
+  kernel.name = kName;
+  kernel.op = "nn.attention";
+  kernel.target = "cpu";
+  kernel.plan_type = AttentionPlanNode::StaticTypeInfo();
+  kernel.why_not = WhyNot;
+  kernel.space = Space;
+  kernel.why_not_plan = WhyNotPlan;
+  kernel.rewrite = Rewrite;
+  kernel.apply = ApplyPacked;
+  schedule::RegisterKernel(std::move(kernel));
+  Kernel plain;
+  plain.name = "attention.plain";
+  plain.op = "nn.attention";
+  plain.target = "cpu";
+  plain.apply = ApplyPlain;
+  schedule::RegisterKernel(std::move(plain));
+}
+
+}  // namespace treadle::ops::cpu

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/kernels/conv_layout.h"
+
+#include <algorithm>
+
+#include "ops/change_layout.h"
+#include "ops/infer.h"
+#include "treadle/ir/prim_ops.h"
+#include "treadle/ops/compute.h"
+#include "treadle/ops/make.h"
+
+namespace treadle::ops::cpu {
+
+using relay::CallNode;
+using relay::ConstantNode;
+using relay::Expr;
+using relay::LaidOutCall;
+using runtime::NDArray;
+
+namespace {
+
+std::string WhyNotBlockedCall(const CallNode* call, const relay::LayoutArgs& args) {
+  const auto* a = call->attrs.as<Conv2DAttrs>();
+  const auto *data = args.Type(0), *kernel = args.Type(1);
+  const bool nchw = a != nullptr && a->data_layout == "NCHW" && a->kernel_layout == "OIHW" &&
+                    (a->out_layout.empty() || a->out_layout == "NCHW") && data->shape.size() == 4;
+  if (!nchw) return "the model's layouts aren't NCHW and OIHW";
+  if (AsConstInt(data->shape[1]) == nullptr || !IsStatic(kernel)) return "the number of channels is dynamic";
+  if (data->dtype != DataType::Float(32)) return StrCat("the data are ", data->dtype, ", not float32");
+  if (call->args[1].as<ConstantNode>() == nullptr) return "the weight isn't constant";
+  return "";
+}
+
+/// The layouts that activations of a convolution of one group have.
+void SetLayouts(const relay::LayoutArgs& args, int64_t ic, int64_t oc, int lanes, ConvProblemNode* p) {
+  constexpr int64_t kMinPadded = 8;
+  const int64_t pixels = p->oh >= 0 && p->ow >= 0 && p->batch >= 0 ? p->oh * p->ow : -1;
+  p->in_layout = args.Layout(0);
+  if (p->is_depthwise()) {
+    if (p->in_layout.empty()) p->in_layout = ConvLayout(oc, pixels, lanes);
+    p->out_layout = p->in_layout;
+    return;
+  }
+  p->out_layout = ConvLayout(oc, pixels, lanes);
+  if (p->in_layout.empty()) {
+    p->in_layout = ic >= kMinPadded ? ConvLayout(ic, pixels, lanes) : relay::BlockedLayout(ic);
+  }
+}
+
+}  // namespace
+
+Problem ConvProblem(const CallNode* call, const relay::LayoutArgs& args, const Machine& machine) {
+  return Make<Problem, ConvProblemNode>([&](auto& p) {
+    p.not_blocked = WhyNotBlockedCall(call, args);
+    const auto* a = call->attrs.as<Conv2DAttrs>();
+    const auto *data = args.Type(0), *kernel = args.Type(1), *type = call->type_as<TensorTypeNode>();
+    p.dtype = data->dtype;
+    p.weight_dtype = kernel->dtype;
+    p.out_dtype = type->dtype;
+    p.constant_weight = call->args[1].as<ConstantNode>() != nullptr;
+    if (a == nullptr || data->shape.size() != 4 || kernel->shape.size() != 4 || type->shape.size() != 4) return;
+    const std::vector<int64_t> pads = NormalizePadding(a->padding, 2, true);
+    p.batch = DimValue(type->shape[0]);
+    p.ic = DimValue(data->shape[1]);
+    p.ih = DimValue(data->shape[2]);
+    p.iw = DimValue(data->shape[3]);
+    p.oc = DimValue(kernel->shape[0]);
+    p.oh = DimValue(type->shape[2]);
+    p.ow = DimValue(type->shape[3]);
+    p.kh = DimValue(kernel->shape[2]);
+    p.kw = DimValue(kernel->shape[3]);
+    p.stride_h = a->strides[0];
+    p.stride_w = a->strides[1];
+    p.dilation_h = a->dilation[0];
+    p.dilation_w = a->dilation[1];
+    p.pad_t = pads[0];
+    p.pad_l = pads[1];
+    p.pad_b = pads[2];
+    p.pad_r = pads[3];
+    p.groups = a->groups;
+    if (!p.not_blocked.empty()) return;
+    SetLayouts(args, p.ic, p.oc, machine.vector_lanes(32), &p);
+    if (p.groups != 1 || p.out_layout.empty()) return;
+    p.weight = PadOutputChannels(call->args[1].as<ConstantNode>()->data, p.out_layout);
+    p.oc = p.weight.shape()[0];
+    p.oc_block = relay::BlockOf(p.out_layout);
+    p.padded_weight = p.weight;
+    if (p.in_layout.empty()) return;
+    const int64_t padded = relay::ChannelsIn(p.in_layout, p.ic);
+    p.padded_weight = ScatterChannels(p.weight, 1, relay::ChannelPlaces(p.in_layout, p.ic), padded);
+    p.ic_block = relay::BlockOf(p.in_layout);
+    p.indexed_ic = !relay::IsInOrder(p.in_layout) && padded > p.ic;
+    if (p.indexed_ic) {
+      p.data_ic = padded;
+      p.ic_block = 1;
+    } else {
+      p.ic = padded;
+    }
+  });
+}
+
+void SetBlockedSizes(const Conv2DAttrs* attrs, const Array<PrimExpr>& data, const Array<PrimExpr>& out,
+                     ConvProblemNode* p) {
+  constexpr size_t kBlockedRank = 5;
+  const std::vector<int64_t> pads = NormalizePadding(attrs->padding, 2, true);
+  p->batch = DimValue(data[0]);
+  p->ic = DimValue(data[1]);
+  if (data.size() == kBlockedRank) {
+    p->ic_block = DimValue(data[4]);
+    p->ic *= p->ic_block;
+  }
+  p->ih = DimValue(data[2]);
+  p->iw = DimValue(data[3]);
+  p->oc_block = DimValue(out[4]);
+  p->oc = DimValue(out[1]) * p->oc_block;
+  p->oh = DimValue(out[2]);
+  p->ow = DimValue(out[3]);
+  p->stride_h = attrs->strides[0];
+  p->stride_w = attrs->strides[1];
+  p->dilation_h = attrs->dilation[0];
+  p->dilation_w = attrs->dilation[1];
+  p->pad_t = pads[0];
+  p->pad_l = pads[1];
+  p->pad_b = pads[2];
+  p->pad_r = pads[3];
+  p->groups = attrs->groups;
+}
+
+bool FusesSpatial(const ConvProblemNode& p) {
+  constexpr int64_t kShortRow = 20;
+  if (p.ic_block == 0 || (p.dtype.is_float() && p.dtype != p.out_dtype)) return false;
+  const bool padded = p.pad_t + p.pad_l + p.pad_b + p.pad_r != 0, pointwise = !padded && p.kh == 1 && p.kw == 1;
+  return pointwise || (p.groups == 1 && p.ow >= 0 && p.ow < kShortRow);
+}
+
+std::string WhyNotBlocked(const ConvProblemNode& p) {
+  if (!p.not_blocked.empty()) return p.not_blocked;
+  return p.oc_block == 0 ? StrCat(p.oc, " output channels fill too little of their blocks") : "";
+}
+
+Attrs BlockedAttrs(const Conv2DAttrs* attrs, const std::string& data, const std::string& kernel,
+                   const std::string& out) {
+  auto node = MakeObject<Conv2DAttrs>(*attrs);
+  node->channels.reset();  // the weight says, which may have more
+  node->data_layout = relay::WithoutGroups(data);
+  node->kernel_layout = kernel;
+  node->out_layout = relay::WithoutGroups(out);
+  return Attrs(ObjectPtr<Object>(node));
+}
+
+NDArray ScatterChannels(const NDArray& weight, size_t axis, const std::vector<int64_t>& index, int64_t extent) {
+  std::vector<int64_t> shape(weight.shape().begin(), weight.shape().end());
+  if (shape[axis] == extent && std::is_sorted(index.begin(), index.end())) return weight;
+  int64_t outer = 1, inner = 1;
+  for (size_t i = 0; i < axis; ++i) outer *= shape[i];
+  for (size_t i = axis + 1; i < shape.size(); ++i) inner *= shape[i];
+  shape[axis] = extent;
+  NDArray result = NDArray::Empty(shape, DataType::Float(32));
+  const auto* from = weight.Data<float>();
+  auto* to = result.Data<float>();
+  std::fill(to, to + result.size(), 0.0F);
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t channel : index) {
+      std::copy(from, from + inner, to + (o * extent + channel) * inner);
+      from += inner;
+    }
+  }
+  return result;
+}
+
+NDArray PadOutputChannels(const NDArray& weight, const std::string& layout) {
+  const int64_t channels = weight.shape()[0];
+  return ScatterChannels(weight, 0, relay::ChannelPlaces(layout, channels), relay::ChannelsIn(layout, channels));
+}
+
+std::string ConvLayout(int64_t channels, int64_t pixels, int lanes) {
+  std::string layout = relay::FilledLayout(channels, lanes);
+  // Of one vector per channel little is computed: blocks of any kind are better than changing the layout.
+  return layout.empty() && pixels == 1 ? "NCHW8c" : layout;
+}
+
+LaidOutCall BlockedConv(const LayoutRequest& request, const NDArray& weight, const std::string& in,
+                        const std::string& out, int64_t groups) {
+  const CallNode* call = request.call;
+  const std::string o = std::to_string(relay::BlockOf(out)) + "o";
+  const std::string kernel_layout = in.empty() ? "OIHW" + o : StrCat("OIHW", relay::BlockOf(in), "i", o);
+  const bool same = weight.same_as(call->args[1].as<ConstantNode>()->data);
+  Expr w = LayoutTransform(same ? call->args[1] : Expr(relay::Constant(weight)), "OIHW", kernel_layout);
+  auto attrs = MakeObject<Conv2DAttrs>(
+      *BlockedAttrs(call->attrs.as<Conv2DAttrs>(), in.empty() ? "NCHW" : in, kernel_layout, out).as<Conv2DAttrs>());
+  attrs->groups = static_cast<decltype(attrs->groups)>(groups);
+  static const Op op = Op::Get("nn.contrib_conv2d_NCHWc");
+  return {relay::Call(op, {request.args.Get(0, in), w}, Attrs(ObjectPtr<Object>(attrs)), {}, call->span), out};
+}
+
+LaidOutCall IndexedConv(const LayoutRequest& request, const NDArray& weight, const std::string& in,
+                        const std::string& out, int64_t groups) {
+  const CallNode* call = request.call;
+  const std::string kernel_layout = StrCat("OIHW1i", relay::BlockOf(out), "o");
+  Expr w = LayoutTransform(relay::Constant(weight), "OIHW", kernel_layout);
+  const std::vector<int64_t> index = relay::ChannelPlaces(in, weight.shape()[1] * groups);
+  NDArray channels = NDArray::Empty({static_cast<int64_t>(index.size())}, DataType::Int(32));
+  std::copy(index.begin(), index.end(), channels.Data<int32_t>());
+  auto attrs =
+      MakeObject<Conv2DAttrs>(*BlockedAttrs(call->attrs.as<Conv2DAttrs>(), in, kernel_layout, out).as<Conv2DAttrs>());
+  attrs->groups = static_cast<decltype(attrs->groups)>(groups);
+  static const Op op = Op::Get("nn.contrib_conv2d_select_NCHWc");
+  return {relay::Call(op, {request.args.Get(0, in), w, relay::Constant(channels)}, Attrs(ObjectPtr<Object>(attrs)), {},
+                      call->span),
+          out};
+}
+
+std::string WhyNotFlatPointwise(const ConvProblemNode& p) {
+  constexpr int64_t kMinWidth = 64;
+  if (!p.not_blocked.empty()) return p.not_blocked;
+  if (!p.is_static() || p.batch < 0) return "the image's size is dynamic";
+  if (p.kh != 1 || p.kw != 1) return StrCat("the kernel is ", p.kh, " x ", p.kw, ", not 1 x 1");
+  if (p.stride_h != 1 || p.stride_w != 1) return "it has strides";
+  if (p.pad_t != 0 || p.pad_l != 0 || p.pad_b != 0 || p.pad_r != 0) return "the image is padded";
+  if (p.ih == 1) return "the image is one row as it is";
+  return p.iw >= kMinWidth ? StrCat("rows of ", p.iw, " are long enough as they are") : "";
+}
+
+std::optional<LaidOutCall> FlatPointwiseConv(const LayoutRequest& request) {
+  const CallNode* call = request.call;
+  const auto *data = request.args.Type(0), *kernel = request.args.Type(1);
+  const int64_t batch = DimValue(data->shape[0]), ic = DimValue(data->shape[1]), oc = DimValue(kernel->shape[0]);
+  const int64_t height = DimValue(data->shape[2]), width = DimValue(data->shape[3]);
+  Expr row = MakeReshape(request.args.Get(0, ""), std::vector<int64_t>{batch, ic, 1, height * width});
+  Expr conv = relay::Call(call->op, {row, call->args[1]}, call->attrs, {}, call->span);
+  return LaidOutCall{MakeReshape(conv, std::vector<int64_t>{batch, oc, height, width}), ""};
+}
+
+te::Tensor PadSpatial(const te::Tensor& data, const std::vector<int64_t>& pads, const std::string& kernel) {
+  if (pads[0] + pads[1] + pads[2] + pads[3] == 0) return data;
+  Array<PrimExpr> shape = data->shape;
+  PrimExpr height = shape[2], width = shape[3];
+  shape.Set(2, height + (pads[0] + pads[2]));
+  shape.Set(3, width + (pads[1] + pads[3]));
+  return te::Compute(
+      shape,
+      [&](const Array<te::Var>& i) {
+        Array<PrimExpr> indices(i.begin(), i.end());
+        PrimExpr h = PrimExpr(i[2]) - pads[0], w = PrimExpr(i[3]) - pads[1];
+        indices.Set(2, h);
+        indices.Set(3, w);
+        PrimExpr inside = PrimExpr(i[2]) >= pads[0] && h < height && PrimExpr(i[3]) >= pads[1] && w < width;
+        return tir::if_then_else(inside, data(indices), tir::make_zero(data->dtype));
+      },
+      "pad", tag::kPad, StageAttrs(kernel, "pad"));
+}
+
+}  // namespace treadle::ops::cpu

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What kernels of convolutions share: problems, layouts of channels, weights in those layouts.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "targets/cpu/kernels/kernels.h"
+#include "treadle/ops/attrs/conv.h"
+#include "treadle/te/tensor.h"
+
+namespace treadle::ops::cpu {
+
+/// The problem of a call of nn.conv2d, with the layouts that activations would have.
+Problem ConvProblem(const relay::CallNode* call, const relay::LayoutArgs& args, const Machine& machine);
+
+/// Sizes of a convolution on blocked data (N, IC/ib, H, W, ib), or plain data, with results (N, OC/ob, OH, OW, ob); all
+/// but the kernel's.
+void SetBlockedSizes(const Conv2DAttrs* attrs, const Array<PrimExpr>& data, const Array<PrimExpr>& out,
+                     ConvProblemNode* problem);
+
+/// Whether OH and OW are fused into one axis: rows are short, or neighbours in one are as far apart as at its end.
+bool FusesSpatial(const ConvProblemNode& p);
+
+/// Why a convolution can't run on blocked activations at all; "" where it can.
+std::string WhyNotBlocked(const ConvProblemNode& p);
+
+/// The attributes of a convolution with other layouts.
+Attrs BlockedAttrs(const Conv2DAttrs* attrs, const std::string& data, const std::string& kernel,
+                   const std::string& out);
+
+/// The weight (OIHW) with entry i of dimension `axis` at index[i] of `extent`, zeros elsewhere.
+runtime::NDArray ScatterChannels(const runtime::NDArray& weight, size_t axis, const std::vector<int64_t>& index,
+                                 int64_t extent);
+/// The weight with the output channels of `layout`, those that pad blocks zero.
+runtime::NDArray PadOutputChannels(const runtime::NDArray& weight, const std::string& layout);
+
+/// The layout for `channels` of a convolution whose result has `pixels` (-1: dynamic).
+std::string ConvLayout(int64_t channels, int64_t pixels, int lanes);
+
+/// The convolution of an argument in layout `in` ("": plain). `weight`: OIHW, with the channels that pad blocks.
+relay::LaidOutCall BlockedConv(const LayoutRequest& request, const runtime::NDArray& weight, const std::string& in,
+                               const std::string& out, int64_t groups);
+/// The same for channels that aren't in the order of the weight's, or where many only pad blocks. Only outputs of
+/// `weight` are padded.
+relay::LaidOutCall IndexedConv(const LayoutRequest& request, const runtime::NDArray& weight, const std::string& in,
+                               const std::string& out, int64_t groups);
+/// A pointwise convolution on plain data with all pixels in one row, so that vectors are full; nothing where that
+/// doesn't pay.
+std::optional<relay::LaidOutCall> FlatPointwiseConv(const LayoutRequest& request);
+/// Why FlatPointwiseConv gives nothing, or "".
+std::string WhyNotFlatPointwise(const ConvProblemNode& p);
+
+/// Adds zeros around dimensions 2 and 3: stage "pad" of `kernel`. `pads`: top, left, bottom, right.
+te::Tensor PadSpatial(const te::Tensor& data, const std::vector<int64_t>& pads, const std::string& kernel);
+
+}  // namespace treadle::ops::cpu

@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: Apache-2.0
+// Direct two-dimensional convolution on channel-blocked activations (NCHW16c). The inner channels fill a vector
+// register, so that one input element meets a vector of output channels. Register tiles (cpu.h), and around them the
+// order of loops in which what is used again stays in a near cache.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/infer.h"
+#include "targets/cpu/kernels/conv_layout.h"
+#include "targets/cpu/kernels/rooms.h"
+#include "treadle/ir/prim_ops.h"
+#include "treadle/ops/compute.h"
+
+namespace treadle::ops::cpu {
+namespace {
+
+using te::Tensor;
+using te::Var;
+
+constexpr const char* kName = "conv2d.direct";
+
+/// Where threads find less to do than this many parts, pixels are divided among them too.
+constexpr int64_t kMinParallel = 16;
+
+// ---- The computation ----
+
+/// The elements that a strided window of one element meets, next to each other.
+Tensor PackStrided(const Conv2DAttrs* a, const Tensor& data, const TensorTypeNode* type) {
+  return te::Compute(
+      {data->shape[0], data->shape[1], type->shape[2], type->shape[3], data->shape[4]},
+      [&](const Array<Var>& i) {
+        return data(Array<PrimExpr>{i[0], i[1], PrimExpr(i[2]) * a->strides[0], PrimExpr(i[3]) * a->strides[1], i[4]});
+      },
+      "pack_strided", tag::kPad, StageAttrs(kName, "pad"), {"n", "cb", "h", "w", "ci"});
+}
+
+/// What a convolution sums over.
+struct ConvReduceAxes {
+  te::IterVar ic, kh, kw, ii;  ///< input channels: blocks, and in a block; rows and columns of the kernel
+  PrimExpr outputs, inputs;    ///< blocks of a group
+  bool grouped;
+  std::optional<Tensor> channels;  ///< where each input channel is in the data; none: where its block says
+  PrimExpr block;                  ///< channels in a block of the data
+
+  ConvReduceAxes(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel, std::optional<Tensor> channels)
+      : ic(te::ReduceAxis(tir::Range(kernel->shape[1]), "ic")),
+        kh(te::ReduceAxis(tir::Range(kernel->shape[2]), "kh")),
+        kw(te::ReduceAxis(tir::Range(kernel->shape[3]), "kw")),
+        ii(te::ReduceAxis(tir::Range(kernel->shape[4]), "ici")),
+        outputs(tir::floordiv(kernel->shape[0], PrimExpr(int64_t{a->groups}))),
+        inputs(kernel->shape[1]),
+        grouped(a->groups > 1),
+        channels(std::move(channels)),
+        block(data->shape[4]) {}
+  Array<te::IterVar> Axes() const { return {ic, kh, kw, ii}; }
+  /// The element of `data` at that row and column for a block of outputs.
+  PrimExpr Element(const Tensor& data, const PrimExpr& n, const PrimExpr& out, const PrimExpr& row,
+                   const PrimExpr& column) const {
+    PrimExpr channel = ic->var, lane = ii->var;
+    if (grouped) channel = tir::floordiv(out, outputs) * inputs + channel;
+    if (channels) {
+      // Blocks are of 8 or 16 channels, no index is negative.
+      const int64_t size = *AsConstInt(block);
+      const PrimExpr place = tir::cast(DataType::Int(64), (*channels)(channel));
+      channel = tir::right_shift(place, PrimExpr(int64_t{size == 16 ? 4 : 3}));
+      lane = tir::bitwise_and(place, PrimExpr(size - 1));
+    }
+    return data(n, channel, row, column, lane);
+  }
+};
+
+/// Convolution of blocked data with OH and OW fused into one axis, so that rows of any width fill tiles.
+Array<Tensor> FusedSpatialCompute(const Problem& problem, const Conv2DAttrs* a, const Tensor& data,
+                                  const Tensor& kernel, const std::optional<Tensor>& channels,
+                                  const TensorTypeNode* type) {
+  const ConvReduceAxes sum(a, data, kernel, channels);
+  PrimExpr width = type->shape[3];
+  std::vector<int64_t> strides = a->strides;
+  Tensor from = data;
+  if (tir::is_one(kernel->shape[2]) && tir::is_one(kernel->shape[3]) && strides != std::vector<int64_t>{1, 1}) {
+    from = PackStrided(a, data, type);
+    strides = {1, 1};
+  }
+  Tensor flat = te::Compute(
+      {type->shape[0], type->shape[1], type->shape[2] * width, type->shape[4]},
+      [&](const Array<Var>& i) {
+        PrimExpr row = tir::floordiv(i[2], width) * strides[0], column = tir::floormod(i[2], width) * strides[1];
+        PrimExpr value = sum.Element(from, i[0], i[1], row + PrimExpr(sum.kh->var) * a->dilation[0],
+                                     column + PrimExpr(sum.kw->var) * a->dilation[1]);
+        return te::Sum(value * kernel(i[1], sum.ic->var, sum.kh->var, sum.kw->var, sum.ii->var, i[3]), sum.Axes());
+      },
+      "conv2d_NCHWc", "conv2d_NCHWc_flat", AnchorAttrs(kName, "sum", problem), {"n", "oc", "pixel", "oci"});
+  return {te::Compute(
+      type->shape,
+      [&](const Array<Var>& i) { return flat(Array<PrimExpr>{i[0], i[1], PrimExpr(i[2]) * width + i[3], i[4]}); },
+      "conv2d_NCHWc_output", "injective", {}, {"n", "oc", "oh", "ow", "oci"})};
+}
+
+/// A convolution of plain data: few input channels.
+Array<Tensor> PlainInputCompute(const Problem& problem, const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel,
+                                const TensorTypeNode* type) {
+  te::IterVar ic = te::ReduceAxis(tir::Range(kernel->shape[1]), "ic");
+  te::IterVar kh = te::ReduceAxis(tir::Range(kernel->shape[2]), "kh");
+  te::IterVar kw = te::ReduceAxis(tir::Range(kernel->shape[3]), "kw");
+  return {te::Compute(
+      type->shape,
+      [&](const Array<Var>& i) {
+        PrimExpr value = data(i[0], ic->var, PrimExpr(i[2]) * a->strides[0] + PrimExpr(kh->var) * a->dilation[0],
+                              PrimExpr(i[3]) * a->strides[1] + PrimExpr(kw->var) * a->dilation[1]);
+        PrimExpr weight = kernel(i[1], ic->var, kh->var, kw->var, i[4]);
+        return te::Sum(tir::cast(type->dtype, value) * tir::cast(type->dtype, weight), {ic, kh, kw});
+      },
+      "conv2d_NCHWc", "conv2d_NCHWc", AnchorAttrs(kName, "sum", problem), {"n", "oc", "oh", "ow", "oci"})};
+}
+
+Problem ProblemOf(const Conv2DAttrs* a, const Array<Tensor>& inputs, const TensorTypeNode* type) {
+  constexpr size_t kBlockedRank = 5;
+  const Tensor &data = inputs[0], &kernel = inputs[1];
+  return Make<Problem, ConvProblemNode>([&](auto& p) {
+    SetBlockedSizes(a, data->shape, type->shape, &p);
+    if (data.ndim() == kBlockedRank) {
+      p.indexed_ic = inputs.size() > 2;
+      p.data_ic = p.indexed_ic ? p.ic : 0;
+      p.ic_block = DimValue(kernel->shape[4]);
+      p.ic = DimValue(kernel->shape[1]) * p.ic_block * p.groups;
+    }
+    p.kh = DimValue(kernel->shape[2]);
+    p.kw = DimValue(kernel->shape[3]);
+    p.dtype = data->dtype;
+    p.weight_dtype = kernel->dtype;
+    p.out_dtype = type->dtype;
+  });
+}
+
+/// data: (N, IC/ib, H, W, ib), or plain (N, IC, H, W); kernel: (OC/ob, IC/groups/ib, KH, KW, ib, ob), or
+/// (OC/ob, IC, KH, KW, ob) for plain data. Result: (N, OC/ob, OH, OW, ob). A third input says where in the data each
+/// input channel is; then ib of the kernel is 1.
+Array<Tensor> BlockedConv2dCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<Conv2DAttrs>();
+  const auto* type = out_type.as<TensorTypeNode>();
+  Tensor data = PadSpatial(inputs[0], NormalizePadding(a->padding, 2, true), kName);
+  Tensor kernel = inputs[1];
+  const Problem problem = ProblemOf(a, inputs, type);
+  if (data.ndim() != 5) return PlainInputCompute(problem, a, data, kernel, type);
+  std::optional<Tensor> channels;
+  if (inputs.size() > 2) channels = inputs[2];
+  if (FusesSpatial(*problem.as<ConvProblemNode>())) {
+    return FusedSpatialCompute(problem, a, data, kernel, channels, type);
+  }
+  const ConvReduceAxes sum(a, data, kernel, channels);
+  DataType dtype = type->dtype;
+  Tensor out =
+      te::Compute(type->shape,
+                  [&](const Array<Var>& i) {
+                    PrimExpr value = sum.Element(
+                        data, i[0], i[1], PrimExpr(i[2]) * a->strides[0] + PrimExpr(sum.kh->var) * a->dilation[0],
+                        PrimExpr(i[3]) * a->strides[1] + PrimExpr(sum.kw->var) * a->dilation[1]);
+                    PrimExpr weight = kernel(i[1], sum.ic->var, sum.kh->var, sum.kw->var, sum.ii->var, i[4]);
+                    return te::Sum(tir::cast(dtype, value) * tir::cast(dtype, weight), sum.Axes());
+                  },
+                  "conv2d_NCHWc", "conv2d_NCHWc", AnchorAttrs(kName, "sum", problem), {"n", "oc", "oh", "ow", "oci"});
+  return {out};
+}
+
+// ---- Plans and what they cost ----
+
+/// Strips of rows; within them, groups of tiles of output channels; for each, chunks of input channels.
+class DirectConvPlanNode : public PlanNode {
+ public:
+  int64_t oh_block = 1, tile_ow = 1, tile_oc = 1, oc_group = 1, ic_chunk = 0;
+  TREADLE_NODE(DirectConvPlanNode, PlanNode, "schedule.DirectConvPlan")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("oh_block", &DirectConvPlanNode::oh_block).Doc("rows of outputs in a strip");
+    r.Field("tile_ow", &DirectConvPlanNode::tile_ow).Doc("register tile: neighbouring outputs");
+    r.Field("tile_oc", &DirectConvPlanNode::tile_oc).Doc("register tile: blocks of output channels");
+    r.Field("oc_group", &DirectConvPlanNode::oc_group)
+        .Doc("tiles of output channels that are innermost over one chunk of input channels");
+    r.Field("ic_chunk", &DirectConvPlanNode::ic_chunk)
+        .Doc("blocks of input channels that are summed at a time; 0: all");
+  }
+};
+
+/// What costs depend on, in blocks of channels.
+struct ConvSizes {
+  int64_t batch, oh, ow;
+  int64_t oc_blocks, oc_block, oc_blocks_per_group;
+  int64_t ic_blocks;          ///< of one group
+  int64_t macs_per_ic_block;  ///< for each output
+  double input_bytes = 0, weight_bytes = 0;
+  bool fused_spatial;
+
+  explicit ConvSizes(const ConvProblemNode& p)
+      : batch(std::max<int64_t>(1, p.batch)),
+        oh(p.oh),
+        ow(p.ow),
+        oc_blocks(p.oc / p.oc_block),
+        oc_block(p.oc_block),
+        oc_blocks_per_group(oc_blocks / p.groups),
+        ic_blocks(p.ic / p.groups / std::max<int64_t>(1, p.ic_block)),
+        macs_per_ic_block(p.kh * p.kw * std::max<int64_t>(1, p.ic_block)),
+        fused_spatial(FusesSpatial(p)) {
+    if (p.ic_block == 0) return;  // plain data: few channels
+    // Channels of the weight are floats, or words of four bytes.
+    const int64_t bytes = 4, data_ic = p.data_ic != 0 ? p.data_ic : p.ic;
+    const auto used = static_cast<double>(bytes * ic_blocks * macs_per_ic_block * std::max<int64_t>(0, oh * ow));
+    const double stored = p.ih < 0 || p.iw < 0
+                              ? 0
+                              : static_cast<double>(bytes * data_ic) * static_cast<double>(p.ih + p.pad_t + p.pad_b) *
+                                    static_cast<double>(p.iw + p.pad_l + p.pad_r);
+    input_bytes = std::min(used, stored);
+    weight_bytes = static_cast<double>(bytes * oc_blocks * oc_block * ic_blocks * macs_per_ic_block);
+  }
+  /// Outputs in a row that tiles divide, of strips of `oh_block`.
+  int64_t RowWidth(int64_t oh_block) const { return fused_spatial && oh_block > 0 ? oh_block * ow : ow; }
+};
+
+/// Tiles of a strip of `oh_block` rows that use the same weights.
+int64_t WeightReuse(const ConvSizes& s, int64_t oh_block, int64_t tile_ow) {
+  if (oh_block < 0 || s.ow < 0) return kSymbolicWidth;
+  return s.fused_spatial ? oh_block * s.ow / tile_ow : oh_block * (s.ow / tile_ow);
+}
+
+/// Blocks of input channels whose weights for a tile stay in the L1 cache; 0 where all do, or few tiles use them.
+int64_t ChannelChunk(const ConvSizes& s, const RegisterTile& tile, int64_t weight_reuse, const Machine& machine) {
+  constexpr int64_t kMinTiles = 3;
+  if (weight_reuse < kMinTiles) return 0;
+  const int64_t bytes = s.macs_per_ic_block * tile.blocks * s.oc_block * 4;
+  if (s.ic_blocks * bytes <= machine.l1_bytes * 3 / 4) return 0;  // inputs need room too
+  int64_t chunk = std::max<int64_t>(1, machine.l1_bytes / 2 / bytes);
+  while (s.ic_blocks % chunk != 0) --chunk;
+  return chunk == s.ic_blocks ? 0 : chunk;
+}
+
+/// Cycles of one image on one thread: of the multiply-adds, and of what passes from beyond the L2 cache.
+double CyclesAlone(const ConvSizes& s, const DirectConvPlanNode& plan, double tile_cycles, const Machine& machine) {
+  const double cache = static_cast<double>(machine.l2_bytes) * 0.6;
+  const int64_t rows = plan.oh_block, group = plan.oc_group;
+  const auto strips = static_cast<double>((s.oh + rows - 1) / rows);
+  const double work = tile_cycles * static_cast<double>(s.ic_blocks * s.macs_per_ic_block * s.oc_blocks * s.oh) /
+                      static_cast<double>(rows);
+  const auto passes = static_cast<double>(s.oc_blocks_per_group / plan.tile_oc);
+  const double strip = s.input_bytes * static_cast<double>(rows) / static_cast<double>(s.oh);
+  const double sums = static_cast<double>(group * plan.tile_oc * s.oc_block * 4) * static_cast<double>(rows * s.ow);
+  const double near =
+      group > 1 ? strip * static_cast<double>(plan.ic_chunk) / static_cast<double>(s.ic_blocks) + sums : strip;
+  const double inputs = near <= cache
+                            ? s.input_bytes * std::ceil(passes / static_cast<double>(group > 1 ? group : passes))
+                            : s.input_bytes * passes;
+  const double weights =
+      s.weight_bytes <= static_cast<double>(machine.l2_bytes) / 4 ? s.weight_bytes : s.weight_bytes * strips;
+  const auto again = plan.ic_chunk > 0 ? static_cast<double>(s.ic_blocks) / static_cast<double>(plan.ic_chunk) : 1;
+  const double stored = 4 * static_cast<double>(s.oc_blocks * s.oc_block * s.oh * s.ow);
+  return work + machine.beyond_l2_cycles_per_byte * (inputs + weights) + machine.l2_cycles_per_byte * again * stored;
+}
+
+/// Cycles that all of `threads` take together where one takes `alone`.
+double CyclesOfThreads(const ConvSizes& s, const DirectConvPlanNode& plan, double alone, int64_t threads,
+                       const Machine& machine) {
+  const auto count = static_cast<double>(threads);
+  const int64_t rows = plan.oh_block, strips = (s.oh + rows - 1) / rows;
+  const int64_t parts = s.oc_blocks / (plan.tile_oc * plan.oc_group);
+  double cycles = alone;
+  // Where there are few parts, pixels are divided too.
+  if (plan.ic_chunk > 0 || s.batch * strips * parts >= kMinParallel) {
+    const double last = static_cast<double>(s.oh - (strips - 1) * rows) / static_cast<double>(rows);
+    cycles *= LoadImbalance(strips, last, parts, s.batch, threads);
+  }
+  // Threads that have rows of their own find them where they have left them, but all of them load all weights.
+  if (s.batch * strips >= threads) return cycles + machine.weight_cycles_per_byte * count * s.weight_bytes;
+  return cycles + machine.weight_cycles_per_byte * s.weight_bytes +
+         machine.coherence_cycles_per_byte * (count - 1) * s.input_bytes;
+}
+
+double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
+  const ConvSizes s(*problem.as<ConvProblemNode>());
+  const auto& plan = *chosen.as<DirectConvPlanNode>();
+  if (s.oh < 0 || s.ow < 0) return -1;
+  double tile_cycles = TileCycles({plan.tile_ow, plan.tile_oc}, s.RowWidth(plan.oh_block), s.oc_block, machine);
+  if (!s.fused_spatial) tile_cycles *= static_cast<double>(plan.oh_block);
+  const double alone = CyclesAlone(s, plan, tile_cycles, machine);
+  const int64_t threads = ModelledThreads(machine);
+  // The time on one thread and that on all cores count alike.
+  const double image = threads == 1 ? alone : (alone + CyclesOfThreads(s, plan, alone, threads, machine)) / 2;
+  return static_cast<double>(s.batch) * image;
+}
+
+std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
+  constexpr int64_t kMaxStrips = 64;
+  const ConvSizes s(*problem.as<ConvProblemNode>());
+  std::vector<Plan> plans;
+  auto add = [&](int64_t rows, const RegisterTile& tile, int64_t group, int64_t chunk) {
+    plans.push_back(Make<Plan, DirectConvPlanNode>([&](auto& plan) {
+      plan.oh_block = rows;
+      plan.tile_ow = tile.width;
+      plan.tile_oc = tile.blocks;
+      plan.oc_group = group;
+      plan.ic_chunk = chunk;
+    }));
+  };
+  auto strips_of = [&](int64_t rows) {
+    const RegisterTile tile = ChooseTile(s.RowWidth(rows), s.oc_block, s.oc_blocks_per_group, machine);
+    const int64_t chunk = ChannelChunk(s, tile, WeightReuse(s, rows, tile.width), machine);
+    add(rows, tile, 1, chunk);
+    if (s.oh < 0 || s.ow < 0) return;
+    // Groups that leave every thread several.
+    const int64_t passes = s.oc_blocks_per_group / tile.blocks, strips = (s.oh + rows - 1) / rows;
+    const int64_t most = s.oc_blocks / tile.blocks * strips / (2 * std::max(1, machine.num_cores));
+    for (int64_t group = 2; chunk > 0 && group <= std::min(passes, most); ++group) {
+      if (passes % group == 0) add(rows, tile, group, chunk);
+    }
+  };
+  if (s.oh < 0 || s.ow < 0) {
+    strips_of(s.oh);
+    return plans;
+  }
+  for (int64_t strips = 1; strips <= std::min(s.oh, kMaxStrips); ++strips) {
+    const int64_t rows = (s.oh + strips - 1) / strips;
+    if ((s.oh + rows - 1) / rows == strips) strips_of(rows);
+  }
+  return plans;
+}
+
+std::string WhyNot(const Problem& problem, const Machine&) {
+  const auto& p = *problem.as<ConvProblemNode>();
+  if (p.groups != 1 && p.not_blocked.empty()) return StrCat(p.groups, " groups");
+  return WhyNotBlocked(p);
+}
+
+std::string WhyNotPlan(const Problem& problem, const Machine& machine, const Plan& chosen) {
+  const ConvSizes s(*problem.as<ConvProblemNode>());
+  const auto& plan = *chosen.as<DirectConvPlanNode>();
+  const bool dynamic = s.oh < 0 || s.ow < 0;
+  if (dynamic ? plan.oh_block != s.oh : plan.oh_block < 1 || plan.oh_block > s.oh) {
+    return StrCat("strips of ", plan.oh_block, " rows, of ", s.oh);
+  }
+  if (plan.tile_oc < 1 || s.oc_blocks_per_group % plan.tile_oc != 0) {
+    return StrCat("tiles of ", plan.tile_oc, " blocks don't divide ", s.oc_blocks_per_group);
+  }
+  if (plan.tile_ow < 1 || plan.tile_ow > kMaxTileWidth || (!dynamic && plan.tile_ow > s.RowWidth(plan.oh_block))) {
+    return StrCat("tiles of ", plan.tile_ow, " outputs");
+  }
+  if (!FitsRegisters({plan.tile_ow, plan.tile_oc}, s.oc_block, machine)) return "the tile exceeds the registers";
+  if (plan.ic_chunk < 0 || (plan.ic_chunk > 0 && s.ic_blocks % plan.ic_chunk != 0)) {
+    return StrCat("chunks of ", plan.ic_chunk, " blocks don't divide ", s.ic_blocks);
+  }
+  const bool grouped = plan.oc_group == 1 || (plan.ic_chunk > 0 && plan.oc_group > 1 &&
+                                              s.oc_blocks_per_group / plan.tile_oc % plan.oc_group == 0);
+  return grouped ? "" : StrCat("groups of ", plan.oc_group, " tiles");
+}
+
+// ---- The schedule ----
+
+/// Where the loops of a convolution lie: `output` has n, oc, oh, ow, oci; in `block`, `spatial_axes` stand for oh and
+/// ow.
+struct SpatialSum {
+  BlockRV block, output;
+  int spatial_axes;  ///< 2: oh, ow; 1: both fused
+};
+
+/// The loops of a convolution while it is scheduled.
+struct ConvLoops {
+  std::vector<LoopRV> out;       ///< n, oc, oh, ow, oci
+  LoopRV strip, row;             ///< strip is null where there is one; the row that tiles divide
+  std::vector<LoopRV> channels;  ///< groups of blocks, blocks
+  int64_t tile_ow = 1, tile_oc = 1, oc_group = 1, ic_chunk = 0;
+  std::vector<int> unrolled;  ///< axes of the block's output
+  int64_t weight_reuse = 1;   ///< tiles that use the same weights
+
+  /// The loops that threads divide.
+  std::vector<LoopRV> Outer() const {
+    std::vector<LoopRV> outer{out[0]};
+    if (strip.defined()) outer.push_back(strip);
+    outer.push_back(channels[0]);
+    return outer;
+  }
+};
+
+/// Groups whose blocks of outputs make one tile: the padded input of some rows is made just before use, as little is
+/// computed per element of it.
+void ScheduleGroups(Schedule& sch, const SpatialSum& conv, ConvLoops& loops, const BlockRV& pad, double work) {
+  std::vector<LoopRV>& out = loops.out;
+  std::vector<LoopRV> rows = sch.Split(out[2], {kRest, PrimExpr(RowsAtOnce(Extent(sch, out[2])))});
+  std::vector<LoopRV> parts = sch.Split(loops.row, {kRest, PrimExpr(loops.tile_ow)});
+  sch.Reorder({loops.channels[0], rows[0], rows[1], parts[0], loops.channels[1], parts[1], out[4]});
+  ComputeTile(sch, conv.block, parts[0], loops.unrolled, 2 + conv.spatial_axes);
+  sch.Vectorize(out[4]);
+  sch.Unroll(parts[1]);
+  sch.Unroll(loops.channels[1]);
+  sch.ComputeAt(pad, rows[0]);
+  std::vector<LoopRV> axes = LoopsUnder(sch, pad, rows[0]);
+  if (axes[4].defined()) sch.Vectorize(axes[4]);
+  FuseParallel(sch, {out[0], loops.channels[0], rows[0]}, work);
+}
+
+/// All of a sum at once.
+void ScheduleAtOnce(Schedule& sch, const SpatialSum& conv, ConvLoops& loops, double work) {
+  std::vector<LoopRV>& out = loops.out;
+  std::vector<LoopRV> parts = sch.Split(loops.row, {kRest, PrimExpr(loops.tile_ow)});
+  std::vector<LoopRV> order{loops.channels[0]};
+  if (loops.strip.defined()) order.insert(order.begin(), loops.strip);
+  if (conv.spatial_axes == 2) order.push_back(out[2]);
+  order.insert(order.end(), {parts[0], loops.channels[1], parts[1], out[4]});
+  sch.Reorder(order);
+  ComputeTile(sch, conv.block, parts[0], loops.unrolled, 2 + conv.spatial_axes);
+  sch.Vectorize(out[4]);
+  sch.Unroll(parts[1]);
+  sch.Unroll(loops.channels[1]);
+  std::vector<LoopRV> outer = loops.Outer();
+  int64_t divided = 1;
+  for (const LoopRV& loop : outer) divided *= std::max<int64_t>(1, Extent(sch, loop));
+  const bool many = divided >= kMinParallel;
+  if (many) PrefetchWeights(sch, conv.block, parts[0], loops.weight_reuse);
+  if (conv.spatial_axes == 2 && !many) outer.push_back(out[2]);
+  if (conv.spatial_axes == 1 && !many) outer.push_back(parts[0]);
+  FuseParallel(sch, outer, work);
+}
+
+/// The sum over some input channels is added up for all positions, with weights from the L1 cache, before the next.
+void ScheduleInChunks(Schedule& sch, const SpatialSum& conv, ConvLoops& loops, double work) {
+  const int last = 1 + conv.spatial_axes, lanes = 2 + conv.spatial_axes;
+  std::vector<LoopRV>& out = loops.out;
+  const LoopRV steps = sch.GetLoops(conv.block)[static_cast<size_t>(lanes) + 1];
+  LoopRV chunks = sch.Split(steps, {kRest, PrimExpr(loops.ic_chunk)})[0];
+  BlockRV partial = sch.RFactor(chunks, 0);
+  if (loops.strip.defined()) {
+    std::vector<LoopRV> order{loops.strip, loops.channels[0], loops.channels[1]};
+    if (conv.spatial_axes == 2) order.push_back(out[2]);
+    order.insert(order.end(), {loops.row, out[4]});
+    sch.Reorder(order);
+  }
+  sch.ComputeAt(conv.block, loops.channels[0]);
+  std::vector<LoopRV> axes = LoopsUnder(sch, conv.block, loops.channels[0]);  // n, oc, positions, oci, chunk
+  LoopRV sum = axes[static_cast<size_t>(lanes) + 1];
+  std::vector<LoopRV> parts = sch.Split(axes[static_cast<size_t>(last)], {kRest, PrimExpr(loops.tile_ow)});
+  std::vector<LoopRV> order{sum};
+  LoopRV blocks = axes[1];
+  if (blocks.defined() && loops.oc_group > 1) {
+    std::vector<LoopRV> tiles = sch.Split(blocks, {kRest, PrimExpr(loops.tile_oc)});
+    order.push_back(tiles[0]);
+    blocks = tiles[1];
+  }
+  if (conv.spatial_axes == 2 && axes[2].defined()) order.push_back(axes[2]);
+  order.push_back(parts[0]);
+  if (blocks.defined()) order.push_back(blocks);
+  order.insert(order.end(), {parts[1], axes[static_cast<size_t>(lanes)]});
+  sch.Reorder(order);
+  ComputeTile(sch, partial, parts[0], loops.unrolled, lanes);
+  sch.Vectorize(axes[static_cast<size_t>(lanes)]);
+  sch.Unroll(parts[1]);
+  if (blocks.defined()) sch.Unroll(blocks);
+  PrefetchWeights(sch, partial, parts[0], loops.weight_reuse);
+  sch.DecomposeReduction(conv.block, sum);
+  sch.Vectorize(out[4]);
+  FuseParallel(sch, loops.Outer(), work);
+}
+
+void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&, const Plan& chosen) {
+  const ConvSizes s(*problem.as<ConvProblemNode>());
+  const auto& plan = *chosen.as<DirectConvPlanNode>();
+  const SpatialSum conv{stages.anchor(), OutputOf(sch, stages, s.fused_spatial), s.fused_spatial ? 1 : 2};
+  double work = Work(sch, conv.block);
+  const BlockRV pad = stages.Find("pad");
+  ConvLoops loops;
+  loops.out = sch.GetLoops(conv.output);
+  TREADLE_ICHECK(loops.out.size() == 5) << "blocked outputs have five loops";
+  std::vector<LoopRV>& out = loops.out;
+  loops.tile_ow = plan.tile_ow;
+  loops.tile_oc = plan.tile_oc;
+  loops.oc_group = plan.oc_group;
+  loops.ic_chunk = plan.ic_chunk;
+  if (plan.oh_block < s.oh) {
+    std::vector<LoopRV> parts = sch.Split(out[2], {kRest, PrimExpr(plan.oh_block)});
+    loops.strip = parts[0];
+    out[2] = parts[1];
+  }
+  loops.row = s.fused_spatial ? sch.Fuse({out[2], out[3]}) : out[3];
+  loops.weight_reuse = WeightReuse(s, plan.oh_block, plan.tile_ow);
+  loops.channels = sch.Split(out[1], {kRest, PrimExpr(plan.tile_oc * plan.oc_group)});
+  // The inner of the two stays in registers while the outer passes.
+  const int last = 1 + conv.spatial_axes;
+  loops.unrolled = plan.tile_oc > plan.tile_ow ? std::vector<int>{1, last} : std::vector<int>{last, 1};
+  const bool one_tile =
+      s.oc_blocks_per_group < s.oc_blocks && s.oc_blocks_per_group == plan.tile_oc && conv.spatial_axes == 2;
+  if (pad.defined() && one_tile && plan.ic_chunk == 0 && !loops.strip.defined()) {
+    ScheduleGroups(sch, conv, loops, pad, work);
+    return;
+  }
+  if (pad.defined()) ScheduleInjective(sch, pad);
+  if (plan.ic_chunk == 0) {
+    ScheduleAtOnce(sch, conv, loops, work);
+  } else {
+    ScheduleInChunks(sch, conv, loops, work);
+  }
+}
+
+std::optional<relay::LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& problem, const Plan&) {
+  const auto& p = *problem.as<ConvProblemNode>();
+  if (p.indexed_ic) return IndexedConv(request, p.weight, p.in_layout, p.out_layout, 1);
+  return BlockedConv(request, p.padded_weight, p.in_layout, p.out_layout, 1);
+}
+
+}  // namespace
+
+void RegisterDirectConv() {
+  OpRegistration("nn.contrib_conv2d_NCHWc").Set(kCompute, FTECompute(BlockedConv2dCompute));
+  OpRegistration("nn.contrib_conv2d_select_NCHWc").Set(kCompute, FTECompute(BlockedConv2dCompute));
+  Kernel kernel;
+  kernel.name = kName;
+  kernel.op = "nn.conv2d";
+  kernel.target = "cpu";
+  kernel.plan_type = DirectConvPlanNode::StaticTypeInfo();
+  kernel.least_gain = 0.99;
+  kernel.why_not = WhyNot;
+  kernel.space = Space;
+  kernel.cycles = Cycles;
+  kernel.why_not_plan = WhyNotPlan;
+  kernel.rewrite = Rewrite;
+  kernel.apply = Apply;
+  schedule::RegisterKernel(std::move(kernel));
+}
+
+}  // namespace treadle::ops::cpu

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/kernels/kernels.h"
+
+#include <mutex>
+
+#include "targets/cpu/kernels/conv_layout.h"
+#include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/machine_costs.h"
+#include "treadle/runtime/registry.h"
+
+namespace treadle::ops::cpu {
+
+Problem MakeProblem(const relay::CallNode* call, const relay::LayoutArgs& args, const Machine& machine) {
+  const auto* op = call->op.as<OpNode>();
+  if (op == nullptr) return Problem();
+  if (op->name == "nn.conv2d") return ConvProblem(call, args, machine);
+  if (op->name == "nn.conv2d_transpose") return ConvTransposeProblem(call, args);
+  if (op->name == "nn.attention") return AttentionProblem(call, args);
+  if (op->name == "nn.dense" || op->name == "nn.matmul" || op->name == "nn.batch_matmul") {
+    return MatmulProblem(call, args);
+  }
+  return Problem();
+}
+
+namespace {
+
+/// For scripts and tests, with problems and plans as JSON.
+void RegisterFunctions() {
+  using runtime::Registry;
+  Registry::RegisterTyped("schedule.ListKernels", [](std::string op) {
+    Array<String> names;
+    for (const Kernel* kernel : schedule::KernelsOf(op, "cpu")) names.push_back(kernel->name);
+    return names;
+  });
+  Registry::RegisterTyped("schedule.Plans", [](std::string name, std::string problem, std::string target) {
+    const Kernel* kernel = schedule::FindKernel(name);
+    if (kernel == nullptr) throw Error(StrCat("there is no kernel '", name, "'"));
+    Array<String> plans;
+    if (!kernel->space) return plans;
+    for (const Plan& plan : kernel->space(schedule::ProblemFromJson(problem), MachineOf(Target(target)))) {
+      plans.push_back(schedule::ToJson(plan));
+    }
+    return plans;
+  });
+}
+
+}  // namespace
+
+void RegisterKernels() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    schedule::RegisterScheduleOptions();
+    // Problems are read from records before any was made.
+    ConvProblemNode::StaticTypeInfo();
+    MatmulProblemNode::StaticTypeInfo();
+    AttentionProblemNode::StaticTypeInfo();
+    RegisterDepthwiseConv();
+    RegisterGroupedConv();
+    RegisterWinograd();
+    RegisterDirectConv();
+    RegisterFlatPointwiseConv();
+    RegisterConvTranspose();
+    RegisterPackedMatmul();
+    RegisterPackedAttention();
+    RegisterRowConv();
+    RegisterByteConv();
+    RegisterByteMatmul();
+    RegisterBlockDenseOp();
+    RegisterFunctions();
+  });
+}
+
+}  // namespace treadle::ops::cpu

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of CPUs, one room each: when it can be used, what it computes, its plans, what they cost, and the
+// schedule that applies one.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "targets/cpu/schedule/cpu.h"
+#include "treadle/schedule/kernel.h"
+#include "treadle/schedule/problems.h"
+
+namespace treadle::ops::cpu {
+
+using schedule::AnchorAttrs;
+using schedule::AttentionProblemNode;
+using schedule::ConvProblemNode;
+using schedule::Kernel;
+using schedule::LayoutRequest;
+using schedule::Machine;
+using schedule::Make;
+using schedule::MatmulProblemNode;
+using schedule::Plan;
+using schedule::PlanNode;
+using schedule::Problem;
+using schedule::StageAttrs;
+using schedule::Stages;
+
+/// Threads that costs are modelled for: of more, few would have anything to do in the layers that networks have.
+inline int64_t ModelledThreads(const Machine& machine) { return std::clamp<int64_t>(machine.num_cores, 1, 16); }
+
+/// The problem that a call states; null where CPUs have no kernels for its operator.
+Problem MakeProblem(const relay::CallNode* call, const relay::LayoutArgs& args, const Machine& machine);
+
+/// Registers the kernels and their operators; those without a model of costs are preferred in the order of that list.
+void RegisterKernels();
+
+}  // namespace treadle::ops::cpu

@@ -1,0 +1,618 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products whose right operand is packed in the order in which it is read: panels of 16 columns fill a vector,
+// so that one element of the left operand meets a vector of columns. Constants are packed at compile time; what packs
+// an activation fuses with what computes it. Where nothing does (a model's input), the product packs some panels just
+// before it uses them, so that they are read from a cache near by.
+//
+// A register tile of mr rows and one or two panels is summed at a time. Its panels are used by all tiles of rows before
+// the next ones, whose memory is prefetched meanwhile. Where many panels use them, rows are packed, too: in the order
+// in which a tile reads them, they are one stream of memory instead of one per row, and rows don't share sets of the L1
+// cache. And where there are too few tiles of rows to make up for fetching a long panel, the sum is made in chunks of
+// K: the chunk of a panel stays in the L1 cache, and results of some panels in the L2 cache, until they are complete
+// (Goto & van de Geijn 2008, "Anatomy of High-Performance Matrix Multiplication", whose names are used: a block of mc
+// rows, kc of K and nc columns, tiles of mr x nr).
+#include <algorithm>
+
+#include "ops/change_layout.h"
+#include "ops/infer.h"
+#include "ops/macs.h"
+#include "ops/te_util.h"
+#include "targets/cpu/kernels/packing.h"
+#include "targets/cpu/kernels/rooms.h"
+#include "treadle/base/checked_math.h"
+#include "treadle/ir/prim_ops.h"
+#include "treadle/ops/attrs/nn.h"
+#include "treadle/ops/compute.h"
+#include "treadle/ops/make.h"
+
+namespace treadle::ops::cpu {
+namespace {
+
+using relay::CallNode;
+using relay::ConstantNode;
+using relay::Expr;
+using relay::LaidOutCall;
+
+constexpr const char* kName = "matmul.packed";
+constexpr int64_t kBlock = kPackedColumns;
+constexpr int64_t kLanes = kPackedColumns;
+
+// ---- The computation ----
+
+/// data (batch.., m.., k), weight (batch.., ceil(units / 16), k, 16): (batch.., m.., units). Attribute units must be
+/// given.
+Type PackedDenseInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* weight = context.Tensor(1, "weight");
+  const auto* attrs = context.attrs<DenseAttrs>();
+  size_t rank = weight->shape.size();
+  if (rank < 3 || data->shape.empty() || !attrs->units.has_value()) {
+    throw ShapeError("needs data of rank 1 and more, a weight of rank 3 and more, and units");
+  }
+  size_t batch = rank - 3;
+  if (batch != 0 && data->shape.size() != batch + 2) throw ShapeError("data and weight must have the same batch");
+  for (size_t i = 0; i < batch; ++i) {
+    if (!SameDim(data->shape[i], weight->shape[i]) && !context.Equal(data->shape[i], weight->shape[i])) {
+      throw ShapeError("the batches of data and weight differ");
+    }
+  }
+  if (!SameDim(data->shape.back(), weight->shape[rank - 2]) &&
+      !context.Equal(data->shape.back(), weight->shape[rank - 2])) {
+    throw ShapeError("the inner dimensions of data and weight differ");
+  }
+  Array<PrimExpr> out = data->shape;
+  out.Set(out.size() - 1, Dim(*attrs->units));
+  return TensorType(out, attrs->out_dtype.is_void() ? data->dtype : attrs->out_dtype);
+}
+
+Problem ProblemOf(const te::Tensor& data, const te::Tensor& weight, const TensorTypeNode* type, bool packs_b) {
+  return Make<Problem, MatmulProblemNode>([&](auto& p) {
+    const size_t rank = type->shape.size();
+    for (size_t i = 0; i + 2 < rank; ++i) p.batch = p.batch < 0 ? -1 : p.batch * DimValue(type->shape[i]);
+    p.m = rank == 1 ? 1 : DimValue(type->shape[rank - 2]);
+    p.n = DimValue(type->shape[rank - 1]);
+    p.k = DimValue(weight->shape[weight.ndim() - 2]);
+    p.dtype = data->dtype;
+    p.weight_dtype = weight->dtype;
+    p.out_dtype = type->dtype;
+    p.n_block = kBlock;
+    p.packs_b = packs_b;
+  });
+}
+
+Array<te::Tensor> PackedSum(const te::Tensor& data, const te::Tensor& weight, const TensorTypeNode* type,
+                            bool packs_b) {
+  const Map<String, ObjectRef> stage = AnchorAttrs(kName, "sum", ProblemOf(data, weight, type, packs_b));
+  size_t batch = weight.ndim() - 3;
+  te::IterVar k = te::ReduceAxis(tir::Range(weight->shape[batch + 1]), "k");
+  DataType dtype = type->dtype;
+  auto product = [&](const Array<te::Var>& i) {
+    Array<PrimExpr> from = Indices(i);
+    PrimExpr unit = from.back();
+    from.Set(from.size() - 1, k->var);
+    Array<PrimExpr> at;
+    for (size_t d = 0; d < batch; ++d) at.push_back(from[d]);
+    at.push_back(tir::floordiv(unit, Index(kBlock)));
+    at.push_back(k->var);
+    at.push_back(tir::floormod(unit, Index(kBlock)));
+    return te::Sum(tir::cast(dtype, data(from)) * tir::cast(dtype, weight(at)), {k});
+  };
+  const int64_t* units = AsConstInt(type->shape.back());
+  if (units != nullptr && *units % kBlock == 0) {
+    return {te::Compute(type->shape, product, "packed_dense", "packed_dense", stage)};
+  }
+  // Whole blocks are summed; those columns that only fill the last one are left behind.
+  Array<PrimExpr> padded = type->shape;
+  padded.Set(padded.size() - 1, DimMul(weight->shape[batch], Dim(kBlock)));
+  te::Tensor sum = te::Compute(padded, product, "packed_dense", "packed_dense", stage);
+  return {te::Compute(
+      type->shape, [&](const Array<te::Var>& i) { return sum(Indices(i)); }, "packed_dense_result", tag::kInjective)};
+}
+
+Array<te::Tensor> PackedDenseCompute(const Attrs&, const Array<te::Tensor>& inputs, const Type& out_type) {
+  return PackedSum(inputs[0], inputs[1], OutTensor(out_type), false);
+}
+
+/// data (batch.., m.., k), weight (batch.., k, n) or, transpose_b, (batch.., n, k), static: (batch.., m.., n).
+Type PackingMatmulInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* weight = context.Tensor(1, "weight");
+  const auto* attrs = context.attrs<MatmulAttrs>();
+  const size_t rank = weight->shape.size();
+  if (rank < 2 || data->shape.empty() || attrs->transpose_a || !IsStatic(weight)) {
+    throw ShapeError("needs data of rank 1 and more that isn't transposed, and a weight of known shape");
+  }
+  if (rank > 2 && data->shape.size() != rank) throw ShapeError("data and weight must have the same batch");
+  for (size_t i = 0; i + 2 < rank; ++i) {
+    if (!SameDim(data->shape[i], weight->shape[i])) throw ShapeError("the batches of data and weight differ");
+  }
+  if (!SameDim(data->shape.back(), weight->shape[attrs->transpose_b ? rank - 1 : rank - 2])) {
+    throw ShapeError("the inner dimensions of data and weight differ");
+  }
+  Array<PrimExpr> out = data->shape;
+  out.Set(out.size() - 1, weight->shape[attrs->transpose_b ? rank - 2 : rank - 1]);
+  return TensorType(out, attrs->out_dtype.is_void() ? data->dtype : attrs->out_dtype);
+}
+
+Array<te::Tensor> PackingMatmulCompute(const Attrs& attrs, const Array<te::Tensor>& inputs, const Type& out_type) {
+  const te::Tensor& weight = inputs[1];
+  const bool k_first = !attrs.as<MatmulAttrs>()->transpose_b;
+  const size_t rank = weight.ndim();
+  const PrimExpr k = weight->shape[k_first ? rank - 2 : rank - 1], n = weight->shape[k_first ? rank - 1 : rank - 2];
+  const int64_t columns = *AsConstInt(n);
+  Array<PrimExpr> shape;
+  for (size_t d = 0; d + 2 < rank; ++d) shape.push_back(weight->shape[d]);
+  shape.push_back(Index((columns + kBlock - 1) / kBlock));
+  shape.push_back(k);
+  shape.push_back(Index(kBlock));
+  te::Tensor packed = te::ComputeStage(
+      shape,
+      [&](const Array<PrimExpr>& i) {
+        const PrimExpr unit = i[rank - 2] * Index(kBlock) + i[rank];
+        Array<PrimExpr> at;
+        for (size_t d = 0; d + 2 < rank; ++d) at.push_back(i[d]);
+        at.push_back(k_first ? i[rank - 1] : unit);
+        at.push_back(k_first ? unit : i[rank - 1]);
+        if (columns % kBlock == 0) return weight(at);
+        return tir::if_then_else(unit < n, weight(at), tir::make_zero(weight->dtype));
+      },
+      "packed_columns", StageAttrs(kName, "pack_b"));
+  return PackedSum(inputs[0], packed, OutTensor(out_type), true);
+}
+
+// ---- Plans ----
+
+class MatmulPlanNode : public PlanNode {
+ public:
+  int64_t mr = 1, nr = 1, mc_tiles = 1, nc_tiles = 1, kc = 0;
+  bool pack_a = false;
+  TREADLE_NODE(MatmulPlanNode, PlanNode, "schedule.MatmulPlan")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("mr", &MatmulPlanNode::mr).Doc("register tile: rows");
+    r.Field("nr", &MatmulPlanNode::nr).Doc("register tile: panels of 16 columns");
+    r.Field("mc_tiles", &MatmulPlanNode::mc_tiles).Doc("tiles of rows that use a panel before the next one");
+    r.Field("nc_tiles", &MatmulPlanNode::nc_tiles)
+        .Doc("tiles of columns that are packed together, or whose results are complete together");
+    r.Field("kc", &MatmulPlanNode::kc).Doc("elements of K that are summed at a time; 0: all");
+    r.Field("pack_a", &MatmulPlanNode::pack_a).Doc("whether rows are packed");
+  }
+};
+
+constexpr int64_t kRowBytes = 4 << 20;
+/// Addresses so far apart share a set of the first-level cache.
+constexpr int64_t kSetBytes = 4096;
+
+/// Unrolled steps of K: the more, the fewer places that weights are prefetched at.
+constexpr int64_t kUnrollK = 4, kUnrollKNoPrefetch = 2;
+
+/// Rows of a tile with `channels` lanes, for `width` rows in all. A vector of channels takes `registers` of the
+/// machine's; two multiply-adds start per cycle, each takes four, and some registers are left for operands.
+int64_t TileRows(int64_t width, int64_t channels, const Machine& machine) {
+  constexpr double kLatency = 4, kPerStep = 0.5;  // cycles; of the loop around the tile
+  int64_t lanes = std::max(1, machine.vector_lanes(32));
+  int64_t registers = std::max<int64_t>(1, (channels + lanes - 1) / lanes);
+  int64_t widest = std::max<int64_t>(1, (machine.vector_registers - 4) / registers);
+  widest = std::min<int64_t>(widest, kMaxTileWidth);
+  auto step = [&](int64_t t) { return std::max(static_cast<double>(t * registers) / 2, kLatency) + kPerStep; };
+  // Rows that the last tile lacks are computed, too, and dropped.
+  auto cost = [&](int64_t t) { return static_cast<double>((width + t - 1) / t) * step(t); };
+  if (width <= widest) return width;
+  int64_t best = widest;
+  for (int64_t t = widest; t >= std::max<int64_t>(1, widest / 2); --t) {
+    if (cost(t) < cost(best)) best = t;
+  }
+  return best;
+}
+
+/// A divisor of `k` so that that much of a panel stays in the first-level cache beside rows; 0 for all of it.
+int64_t KChunk(int64_t k, int64_t columns, const Machine& machine) {
+  const int64_t fit = machine.l1_bytes / 2 / (columns * 4);
+  if (k <= fit * 3 / 2) return 0;
+  for (int64_t chunk = fit * 5 / 4; chunk >= fit / 2; --chunk) {
+    if (k % chunk == 0) return chunk;
+  }
+  return 0;
+}
+
+/// Panels that are packed together, of `panels` in all: rows of the right operand are read in runs of some cache lines,
+/// what is packed stays in the second-level cache, and threads have enough to share.
+int64_t PanelsAtOnce(int64_t panels, int64_t panel_bytes, const Machine& machine) {
+  constexpr int64_t kMost = 8, kEnough = 8;
+  for (int64_t n = kMost; n > 1; --n) {
+    const bool fair = panels / n >= kEnough || panels / n % 2 == 0;
+    if (panels % n == 0 && fair && n * panel_bytes <= std::max(machine.l2_bytes, 2 * panel_bytes)) return n;
+  }
+  return 1;
+}
+
+/// Rows of one: bound by reading the right operand. Several panels at once are several streams of memory and as many
+/// chains of sums.
+Plan VectorPlan(const MatmulProblemNode& p, const Machine& machine) {
+  const int64_t panels = (p.n + kLanes - 1) / kLanes, most = machine.vector_lanes(32) >= kLanes ? 8 : 5;
+  return Make<Plan, MatmulPlanNode>([&](auto& plan) {
+    for (int64_t n = 1; n <= most; ++n) {
+      if (panels % n == 0) plan.nr = n;
+    }
+  });
+}
+
+int64_t LargestDivisor(int64_t value, int64_t most) {
+  int64_t best = 1;
+  for (int64_t n = 1; n <= most; ++n) {
+    if (value % n == 0) best = n;
+  }
+  return best;
+}
+
+std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
+  constexpr int64_t kMinPackedColumns = 512, kMinPackedTiles = 4, kMaxChunkedRows = 768, kShortRow = 512;
+  constexpr int64_t kMaxChunkedTiles = 4;
+  const auto& p = *problem.as<MatmulProblemNode>();
+  if (p.m == 1) return {VectorPlan(p, machine)};
+  const bool dynamic = p.m < 0;
+  return {Make<Plan, MatmulPlanNode>([&](auto& plan) {
+    plan.mr = TileRows(dynamic ? kSymbolicWidth : p.m, kLanes, machine);
+    // A vector register that holds a whole panel leaves room for sums of two: half the loads per sum.
+    plan.nr = machine.vector_lanes(32) >= kLanes && p.n % (2 * kLanes) == 0 ? 2 : 1;
+    // Rows that stay in a cache near by while panels pass over them: the fewer blocks of them the better, for each
+    // reads all of the right operand. Of a dynamic number of rows as many as the L2 cache holds.
+    const int64_t bytes = dynamic ? machine.l2_bytes / 2 : std::max(kRowBytes, machine.l3_bytes / 4);
+    const int64_t most = std::max<int64_t>(1, bytes / (std::max<int64_t>(1, p.k) * 4 * plan.mr));
+    const int64_t tiles = (std::max<int64_t>(p.m, 0) + plan.mr - 1) / plan.mr;
+    const int64_t blocks = p.packs_b ? 1 : (tiles + most - 1) / most;
+    plan.mc_tiles = dynamic ? most : (tiles + blocks - 1) / blocks;
+    // Rows of bytes are read as words of four neighbours, which packing would part.
+    const bool bytes_of_a = p.dtype.bits() == 8;
+    plan.pack_a = !bytes_of_a && !dynamic && p.n >= kMinPackedColumns && tiles >= kMinPackedTiles;
+    // Panels that are packed just now are in the L2 cache: short rows have to be packed only where all of a tile fall
+    // into the same sets of the L1 cache.
+    if (p.packs_b) plan.pack_a = plan.pack_a && (p.k > kShortRow || p.k * 4 % kSetBytes == 0);
+    if (plan.pack_a && !p.packs_b && p.m < kMaxChunkedRows) plan.kc = KChunk(p.k, plan.nr * kLanes, machine);
+    const int64_t columns = plan.nr * kLanes, column_tiles = (p.n + columns - 1) / columns;
+    if (plan.kc != 0) plan.nc_tiles = LargestDivisor(column_tiles, kMaxChunkedTiles);
+    if (plan.kc == 0 && p.packs_b) plan.nc_tiles = PanelsAtOnce(column_tiles, p.k * columns * 4, machine);
+  })};
+}
+
+std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chosen) {
+  constexpr int64_t kMaxPanels = 8;
+  const auto& p = *problem.as<MatmulProblemNode>();
+  const auto& plan = *chosen.as<MatmulPlanNode>();
+  const int64_t panels = (p.n + kLanes - 1) / kLanes;
+  if (plan.nr < 1 || plan.nr > kMaxPanels || panels % plan.nr != 0) {
+    return StrCat("tiles of ", plan.nr, " panels don't divide ", panels);
+  }
+  if (plan.mr < 1 || plan.mr > kMaxTileWidth || (p.m >= 0 && plan.mr > p.m))
+    return StrCat("tiles of ", plan.mr, " rows");
+  if (plan.mc_tiles < 1) return StrCat(plan.mc_tiles, " tiles of rows");
+  if (plan.nc_tiles < 1 || panels / plan.nr % plan.nc_tiles != 0) {
+    return StrCat(plan.nc_tiles, " tiles of columns don't divide ", panels / plan.nr);
+  }
+  if (plan.kc < 0 || (plan.kc > 0 && (p.k % plan.kc != 0 || p.m < 0))) return StrCat("chunks of ", plan.kc, " of K");
+  if (plan.pack_a && p.dtype.bits() == 8) return "rows of bytes can't be packed";
+  return plan.pack_a && p.m < 0 ? "a dynamic number of rows can't be packed" : "";
+}
+
+// ---- The schedule ----
+
+/// Index among the buffers that `block` reads of the one that it reads per row, (.., m, k), of a product with a packed
+/// weight; -1 where there is none.
+int RowsOperand(Schedule& sch, const BlockRV& block, size_t rank) {
+  tir::Block node = sch.Get(block);
+  const tir::IterVar& row = node->iter_vars[rank - 2];
+  for (size_t i = 0; i < node->reads.size(); ++i) {
+    const tir::BufferRegion& region = node->reads[i];
+    if (region->buffer.same_as(node->writes[0]->buffer) || region->region.size() != rank) continue;
+    if (region->region[rank - 2]->min.same_as(row->var)) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+/// Copies the operand whose rows meet vectors of the other: (.., k / chunk, m / rows, chunk, rows).
+void PackRows(Schedule& sch, const BlockRV& block, size_t rank, const MatmulPlanNode& plan, double work) {
+  const int operand = RowsOperand(sch, block, rank);
+  if (operand < 0) return;
+  BlockRV copy = sch.CacheRead(block, operand, "global");
+  std::vector<tir::Var> at;
+  std::vector<PrimExpr> to;
+  for (size_t i = 0; i < rank; ++i) {
+    at.emplace_back(StrCat("i", i), DataType::Int(64));
+    if (i + 2 < rank) to.push_back(at.back());
+  }
+  const PrimExpr m = at[rank - 2], k = at[rank - 1], rows(plan.mr), chunk(plan.kc);
+  const PrimExpr tile = tir::floordiv(m, rows), row = tir::floormod(m, rows);
+  if (plan.kc == 0) {
+    to.insert(to.end(), {tile, k, row});
+  } else {
+    to.insert(to.end(), {tir::floordiv(k, chunk), tile, tir::floormod(k, chunk), row});
+  }
+  sch.TransformLayout(copy, true, 0, at, to);
+  std::vector<LoopRV> loops = sch.GetLoops(copy);
+  std::vector<LoopRV> parts = sch.Split(loops[rank - 2], {kRest, rows});
+  sch.Reorder({parts[0], loops[rank - 1], parts[1]});
+  sch.Unroll(parts[1]);
+  std::vector<LoopRV> outer(loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(rank) - 2);
+  outer.push_back(parts[0]);
+  FuseParallel(sch, outer, work);
+}
+
+/// Packs columns of the right operand under `group`, which uses them.
+void PackPanels(Schedule& sch, const BlockRV& packing, const LoopRV& group) {
+  sch.ComputeAt(packing, group);
+  std::vector<LoopRV> axes = LoopsUnder(sch, packing, group);  // batch.., n / 16, k, 16
+  const size_t n = axes.size();
+  if (axes[n - 2].defined() && TransposedAxis(sch, packing) == static_cast<int>(n) - 2) {
+    TransposeTile(sch, axes[n - 2], axes[n - 1]);
+    return;
+  }
+  if (axes[n - 3].defined() && axes[n - 2].defined()) sch.Reorder({axes[n - 2], axes[n - 3]});
+  sch.Vectorize(axes[n - 1]);
+}
+
+/// Sums of one row: bound by reading the other operand. Several blocks of columns at once are several streams of memory
+/// and as many chains of sums.
+void ScheduleVectorProduct(Schedule& sch, const BlockRV& block, const std::vector<LoopRV>& out, int64_t blocks,
+                           double work) {
+  std::vector<LoopRV> parts = sch.Split(out.back(), {kRest, PrimExpr(blocks), PrimExpr(kLanes)});
+  ComputeTile(sch, block, parts[0], {}, static_cast<int>(out.size()) - 1, blocks);
+  sch.Vectorize(parts[2]);
+  sch.Unroll(parts[1]);
+  std::vector<LoopRV> outer(out.begin(), out.end() - 1);
+  outer.push_back(parts[0]);
+  FuseParallel(sch, outer, work);
+}
+
+/// The sum of a chunk for all tiles of some panels before the next chunk. What follows the product runs once these
+/// results are complete.
+void ScheduleChunks(Schedule& sch, const BlockRV& block, const BlockRV& packing, const std::vector<LoopRV>& out,
+                    const MatmulPlanNode& plan, double work) {
+  const size_t rank = out.size();
+  std::vector<LoopRV> loops = sch.GetLoops(block);
+  LoopRV chunks = sch.Split(loops[rank], {kRest, PrimExpr(plan.kc)})[0];
+  BlockRV partial = sch.RFactor(chunks, 0);
+  const int64_t lanes = plan.nr * kLanes;
+  std::vector<LoopRV> columns =
+      sch.Split(out[rank - 1], {kRest, PrimExpr(plan.nc_tiles * lanes / kLanes), PrimExpr(kLanes)});
+  sch.Reorder({columns[0], out[rank - 2], columns[1], columns[2]});
+  sch.ComputeAt(block, columns[0]);
+  std::vector<LoopRV> axes = LoopsUnder(sch, block, columns[0]);  // .., m, n, chunk
+  LoopRV sum = axes[rank];
+  std::vector<LoopRV> m = sch.Split(axes[rank - 2], {kRest, PrimExpr(plan.mr)});
+  std::vector<LoopRV> n = sch.Split(axes[rank - 1], {kRest, PrimExpr(plan.nr), PrimExpr(kLanes)});
+  sch.Reorder({sum, n[0], m[0], m[1], n[1], n[2]});
+  ComputeTile(sch, partial, m[0], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1, plan.nr, kUnrollK);
+  sch.Vectorize(n[2]);
+  sch.Unroll(n[1]);
+  sch.Unroll(m[1]);
+  if (packing.defined()) {
+    PackPanels(sch, packing, columns[0]);
+  } else {
+    PrefetchWeights(sch, partial, m[0], plan.mc_tiles, plan.kc % kUnrollK == 0);
+  }
+  sch.DecomposeReduction(block, sum);
+  sch.Vectorize(columns[2]);
+  std::vector<LoopRV> outer(out.begin(), out.end() - 2);
+  outer.push_back(columns[0]);
+  FuseParallel(sch, outer, work);
+}
+
+void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&, const Plan& chosen) {
+  const auto& p = *problem.as<MatmulProblemNode>();
+  const auto& plan = *chosen.as<MatmulPlanNode>();
+  const BlockRV block = stages.anchor(), packing = stages.Find("pack_b");
+  double work = Work(sch, block);
+  std::vector<LoopRV> out = sch.GetLoops(OutputOf(sch, stages));  // .., m, n
+  const size_t rank = out.size();
+  if (rank == 1 || Extent(sch, out[rank - 2]) == 1) return ScheduleVectorProduct(sch, block, out, plan.nr, work);
+  if (plan.pack_a) PackRows(sch, block, rank, plan, work);
+  if (plan.kc != 0) return ScheduleChunks(sch, block, packing, out, plan, work);
+  std::vector<LoopRV> rows = sch.Split(out[rank - 2], {kRest, PrimExpr(plan.mc_tiles), PrimExpr(plan.mr)});
+  std::vector<LoopRV> columns =
+      sch.Split(out[rank - 1], {kRest, PrimExpr(plan.nc_tiles), PrimExpr(plan.nr), PrimExpr(kLanes)});
+  // All rows use what is packed at a time.
+  std::vector<LoopRV> outer{rows[0], columns[0]};
+  if (packing.defined()) std::swap(outer[0], outer[1]);
+  sch.Reorder({outer[0], outer[1], columns[1], rows[1], rows[2], columns[2], columns[3]});
+  ComputeTile(sch, block, rows[1], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1, plan.nr,
+              packing.defined() ? kUnrollKNoPrefetch : kUnrollK);
+  sch.Vectorize(columns[3]);
+  sch.Unroll(columns[2]);
+  sch.Unroll(rows[2]);
+  if (packing.defined()) {
+    PackPanels(sch, packing, columns[0]);
+    outer.pop_back();
+  } else {
+    PrefetchWeights(sch, block, rows[1], plan.mc_tiles, p.k > kUnrollK && p.k % kUnrollK == 0);
+  }
+  outer.insert(outer.begin(), out.begin(), out.end() - 2);
+  FuseParallel(sch, outer, work);
+}
+
+// ---- The graph ----
+
+/// Whether a product packs its right operand itself: one that nothing computes, of enough columns for threads to share.
+bool PacksAsItGoes(const CallNode* call, const TensorTypeNode* weight, int64_t units) {
+  constexpr int64_t kLeastBlocks = 4;
+  if (call->args[1].as<relay::VarNode>() == nullptr) return false;
+  int64_t blocks = (units + kBlock - 1) / kBlock;
+  for (size_t i = 0; i + 2 < weight->shape.size(); ++i) blocks *= *AsConstInt(weight->shape[i]);
+  return blocks >= kLeastBlocks;
+}
+
+/// data times the packed form of `weight`, which has layout (batch.., units, k) or, `k_first`, (batch.., k, units).
+LaidOutCall PackedProduct(const LayoutRequest& request, bool k_first, DataType out_dtype) {
+  const CallNode* call = request.call;
+  relay::LayoutArgs& args = request.args;
+  const auto* type = args.Type(1);
+  size_t rank = type->shape.size();
+  int64_t units = *AsConstInt(type->shape[k_first ? rank - 1 : rank - 2]);
+  if (PacksAsItGoes(call, type, units)) {
+    Expr product = CallWith<MatmulAttrs>("nn.packing_matmul", {args.Get(0, ""), args.Get(1, "")}, [&](auto& a) {
+      a.units = units;
+      a.out_dtype = out_dtype;
+      a.transpose_b = !k_first;
+    });
+    const auto* made = product.as<CallNode>();
+    return LaidOutCall{relay::Call(made->op, made->args, made->attrs, {}, call->span), ""};
+  }
+  Expr packed = PackColumns(args.Get(1, ""), type, k_first);
+  Expr dense = CallWith<DenseAttrs>("nn.packed_dense", {args.Get(0, ""), packed}, [&](auto& a) {
+    a.units = units;
+    a.out_dtype = out_dtype;
+  });
+  const auto* made = dense.as<CallNode>();
+  return LaidOutCall{relay::Call(made->op, made->args, made->attrs, {}, call->span), ""};
+}
+
+std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& problem, const Plan&) {
+  const Attrs& attrs = request.call->attrs;
+  DataType out_dtype;
+  if (const auto* dense = attrs.as<DenseAttrs>()) out_dtype = dense->out_dtype;
+  if (const auto* matmul = attrs.as<MatmulAttrs>()) out_dtype = matmul->out_dtype;
+  if (const auto* batch = attrs.as<BatchMatmulAttrs>()) out_dtype = batch->out_dtype;
+  return PackedProduct(request, !problem.as<MatmulProblemNode>()->transpose_b, out_dtype);
+}
+
+/// Packing pays always for a constant, for enough rows and columns otherwise.
+std::string WhyNot(const Problem& problem, const Machine&) {
+  // With so many rows, packing the right operand takes less time than it saves; it takes longer where the operand has
+  // to be transposed.
+  constexpr int64_t kMinRows = 4, kMinRowsTransposed = 8;
+  const auto& p = *problem.as<MatmulProblemNode>();
+  if (!p.not_packed.empty()) return p.not_packed;
+  if (p.constant_b) return "";
+  if (p.m < 0) return "the number of rows is dynamic";
+  const int64_t least = p.transpose_b ? kMinRowsTransposed : kMinRows;
+  if (p.m < least) return StrCat("fewer than ", least, " rows share what is packed");
+  return p.n < kBlock / 2 ? StrCat("fewer than ", kBlock / 2, " columns") : "";
+}
+
+double PackedDenseMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
+  return Elements(ShapeOf(result)) * DimOf(arguments[0], -1);
+}
+
+/// The right operand can't be packed: why, or "".
+std::string WhyNotPacked(const TensorTypeNode* a, const TensorTypeNode* b) {
+  if (a == nullptr || b == nullptr || !IsStatic(b)) return "the right operand's shape is dynamic";
+  if (b->dtype != DataType::Float(32) || a->dtype != DataType::Float(32)) return "operands aren't float32";
+  return NumElements(StaticShape(b, "packing")) == 0 ? "there are no elements" : "";
+}
+
+/// Rows of all batches; -1 where any dimension is dynamic.
+int64_t RowsOf(const TensorTypeNode* data) {
+  if (!IsStatic(data)) return -1;
+  int64_t rows = 1;
+  for (size_t i = 0; i + 1 < data->shape.size(); ++i) rows *= DimValue(data->shape[i]);
+  return rows;
+}
+
+/// Operands of a batched product must have the same batch.
+std::string WhyNotBatch(const TensorTypeNode* a, const TensorTypeNode* b) {
+  constexpr size_t kMaxRank = 8;
+  const size_t rank = a->shape.size();
+  if (b->shape.size() != rank || rank > kMaxRank) return "operands differ in rank";
+  for (size_t i = 0; i + 2 < rank; ++i) {
+    if (!SameDim(a->shape[i], b->shape[i])) return "operands differ in batch";
+  }
+  return AsConstInt(a->shape[rank - 2]) == nullptr ? "the number of rows is dynamic" : "";
+}
+
+void RegisterProduct(const std::string& op, const std::string& name, bool applies) {
+  Kernel kernel;
+  kernel.name = name + ".packed";
+  kernel.op = op;
+  kernel.target = "cpu";
+  kernel.plan_type = MatmulPlanNode::StaticTypeInfo();
+  kernel.why_not = WhyNot;
+  kernel.space = Space;
+  kernel.why_not_plan = WhyNotPlan;
+  kernel.rewrite = Rewrite;
+  if (applies) kernel.apply = Apply;
+  schedule::RegisterKernel(std::move(kernel));
+  Kernel plain;
+  plain.name = name + ".plain";
+  plain.op = op;
+  plain.target = "cpu";
+  schedule::RegisterKernel(std::move(plain));
+}
+
+}  // namespace
+
+Map<String, ObjectRef> PackedMatmulStage(const te::Tensor& data, const te::Tensor& weight, const TensorTypeNode* type) {
+  return AnchorAttrs(kName, "sum", ProblemOf(data, weight, type, false));
+}
+
+Problem MatmulProblem(const relay::CallNode* call, const relay::LayoutArgs& args) {
+  return Make<Problem, MatmulProblemNode>([&](auto& p) {
+    const auto *a = args.Type(0), *b = args.Type(1);
+    p.not_packed = WhyNotPacked(a, b);
+    bool transpose_a = false;
+    p.transpose_b = true;
+    if (const auto* matmul = call->attrs.as<MatmulAttrs>()) {
+      transpose_a = matmul->transpose_a;
+      p.transpose_b = matmul->transpose_b;
+    }
+    const auto* batch = call->attrs.as<BatchMatmulAttrs>();
+    if (batch != nullptr) {
+      transpose_a = batch->transpose_a;
+      p.transpose_b = batch->transpose_b;
+      if (p.not_packed.empty()) p.not_packed = WhyNotBatch(a, b);
+    }
+    if (transpose_a) p.not_packed = "the left operand is transposed";
+    if (a == nullptr || b == nullptr || a->shape.empty() || b->shape.size() < 2) return;
+    const size_t rank = b->shape.size();
+    p.n = DimValue(b->shape[p.transpose_b ? rank - 2 : rank - 1]);
+    p.k = DimValue(b->shape[p.transpose_b ? rank - 1 : rank - 2]);
+    p.m = batch != nullptr ? DimValue(a->shape[a->shape.size() - 2]) : RowsOf(a);
+    if (batch != nullptr) {
+      for (size_t i = 0; i + 2 < rank; ++i) p.batch = p.batch < 0 ? -1 : p.batch * DimValue(b->shape[i]);
+      if (!IsStatic(a)) p.m = -1;
+    }
+    p.dtype = a->dtype;
+    p.weight_dtype = b->dtype;
+    p.out_dtype = call->type_as<TensorTypeNode>() != nullptr ? call->type_as<TensorTypeNode>()->dtype : p.dtype;
+    p.constant_b = call->args[1].as<ConstantNode>() != nullptr;
+    p.b_is_parameter = call->args[1].as<relay::VarNode>() != nullptr;
+  });
+}
+
+Expr PackColumns(Expr operand, const TensorTypeNode* type, bool k_first) {
+  size_t rank = type->shape.size();
+  int64_t columns = *AsConstInt(type->shape[k_first ? rank - 1 : rank - 2]);
+  int64_t missing = (kBlock - columns % kBlock) % kBlock;
+  if (missing != 0) {
+    std::vector<std::pair<int64_t, int64_t>> widths(rank, {0, 0});
+    widths[k_first ? rank - 1 : rank - 2] = {0, missing};
+    operand = CallWith<PadAttrs>("nn.pad", {operand, ScalarConstant(type->dtype, 0.0)},
+                                 [&](auto& a) { a.pad_width = IntPairs(widths); });
+  }
+  std::string batch = std::string("ABDEFGHIJKLM").substr(0, rank - 2);
+  return LayoutTransform(operand, batch + (k_first ? "CN" : "NC"), batch + "NC" + std::to_string(kBlock) + "n");
+}
+
+void RegisterPackedMatmul() {
+  OpRegistration("nn.packed_dense")
+      .Describe("Matrix product with a packed right operand.")
+      .Arguments({{"data", "Tensor", "(batch.., m.., k)"}, {"weight", "Tensor", "(batch.., ceil(units / 16), k, 16)"}})
+      .AttrsType<DenseAttrs>()
+      .SupportLevel(10)
+      .Relation(Rule<PackedDenseInfer, 2>)
+      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(relay::kMacCount, relay::FMacCount(PackedDenseMacs))
+      .Set(kCompute, FTECompute(PackedDenseCompute));
+  OpRegistration("nn.packing_matmul")
+      .Describe("Matrix product that packs its right operand as it goes.")
+      .Arguments({{"data", "Tensor", "(batch.., m.., k)"}, {"weight", "Tensor", "(batch.., k, n)"}})
+      .AttrsType<MatmulAttrs>()
+      .SupportLevel(10)
+      .Relation(Rule<PackingMatmulInfer, 2>)
+      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(relay::kMacCount, relay::FMacCount(PackedDenseMacs))
+      .Set(kCompute, FTECompute(PackingMatmulCompute));
+  RegisterProduct("nn.matmul", "matmul", true);
+  RegisterProduct("nn.dense", "dense", false);
+  RegisterProduct("nn.batch_matmul", "batch_matmul", false);
+}
+
+}  // namespace treadle::ops::cpu

@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: Apache-2.0
+// Winograd convolution of 3 x 3 windows. The image is cut into strips of some rows of tiles, so that transformed inputs
+// and products of a strip stay in the L2 cache: each strip is transformed, multiplied (one matrix product per point of
+// the tile) and transformed back, together with what follows the convolution.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/infer.h"
+#include "ops/macs.h"
+#include "ops/te_util.h"
+#include "targets/cpu/kernels/conv_layout.h"
+#include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/winograd_transform.h"
+#include "targets/cpu/schedule/cpu.h"
+#include "treadle/ir/prim_ops.h"
+#include "treadle/ir/transform.h"
+
+namespace treadle::ops::cpu {
+namespace {
+
+constexpr const char* kName = "conv2d.winograd";
+constexpr const char* kOption = "relay.PlanLayout.winograd";
+constexpr int64_t kTaps = 3;
+
+// ---- The computation ----
+
+/// values[index] for a variable that schedules unroll.
+PrimExpr Choose(const PrimExpr& index, const std::vector<PrimExpr>& values) {
+  PrimExpr result = values.back();
+  for (size_t i = values.size() - 1; i-- > 0;) {
+    result = tir::Select(tir::equal(index, PrimExpr(static_cast<int64_t>(i))), values[i], result);
+  }
+  return result;
+}
+
+struct WinogradSizes {
+  int64_t m, a, step, pad_top, pad_left;  ///< tiles of m x m outputs, from a x a inputs that start `step` apart
+  PrimExpr tiles_y, tiles_x;
+};
+
+/// The input with zeros around, of full tiles: (N, CB, rows, columns, ib).
+Tensor PaddedInput(const Tensor& data, const WinogradSizes& s) {
+  Array<PrimExpr> shape = data->shape;
+  PrimExpr height = shape[2], width = shape[3];
+  shape.Set(2, s.tiles_y * s.step + (s.a - s.step));
+  shape.Set(3, s.tiles_x * s.step + (s.a - s.step));
+  return te::Compute(
+      shape,
+      [&](const Array<te::Var>& i) {
+        PrimExpr h = PrimExpr(i[2]) - s.pad_top, w = PrimExpr(i[3]) - s.pad_left;
+        PrimExpr inside = PrimExpr(i[2]) >= s.pad_top && h < height && PrimExpr(i[3]) >= s.pad_left && w < width;
+        return tir::if_then_else(inside, data(Array<PrimExpr>{i[0], i[1], h, w, i[4]}), tir::make_zero(data->dtype));
+      },
+      "winograd_pad", "winograd_pad", StageAttrs(kName, "pad"), {"n", "cb", "h", "w", "ci"});
+}
+
+Problem ProblemOf(const Conv2DAttrs* attrs, const Tensor& data, const TensorTypeNode* type, const WinogradSizes& s) {
+  return Make<Problem, ConvProblemNode>([&](auto& p) {
+    SetBlockedSizes(attrs, data->shape, type->shape, &p);
+    p.kh = p.kw = kTaps;
+    p.winograd_side = s.a;
+  });
+}
+
+/// data: (N, IC/ib, H, W, ib), kernel: see WinogradWeight. Result: (N, OC/ob, OH, OW, ob).
+Array<Tensor> WinogradCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* type = out_type.as<TensorTypeNode>();
+  const Tensor &data = inputs[0], &kernel = inputs[1];
+  std::vector<int64_t> pads = NormalizePadding(attrs.as<Conv2DAttrs>()->padding, 2);
+  WinogradSizes s;
+  s.a = DimValue(kernel->shape[0]);
+  s.m = TileOf(s.a);
+  s.step = s.m * StrideOf(s.a);
+  s.pad_top = pads[0];
+  s.pad_left = pads[1];
+  s.tiles_y = tir::ceildiv(type->shape[2], s.m);
+  s.tiles_x = tir::ceildiv(type->shape[3], s.m);
+  Tensor padded = PaddedInput(data, s);
+  const Problem problem = ProblemOf(attrs.as<Conv2DAttrs>(), data, type, s);
+  PrimExpr side(s.a), batch = data->shape[0], in_blocks = data->shape[1], out_blocks = type->shape[1];
+  Tensor rows =
+      te::Compute({batch, in_blocks, s.tiles_y, s.tiles_x, side, side, data->shape[4]},
+                  [&](const Array<te::Var>& i) {
+                    std::vector<PrimExpr> d;
+                    for (int64_t y = 0; y < s.a; ++y) {
+                      d.push_back(padded(Array<PrimExpr>{i[0], i[1], i[2] * s.step + y, i[3] * s.step + i[5], i[6]}));
+                    }
+                    return Choose(i[4], InputTransform(s.a, d));
+                  },
+                  "winograd_rows", "winograd_rows", StageAttrs(kName, "rows"), {"n", "cb", "ty", "tx", "i", "x", "ci"});
+  Tensor input =
+      te::Compute({side, side, batch, in_blocks, s.tiles_y * s.tiles_x, data->shape[4]},
+                  [&](const Array<te::Var>& i) {
+                    PrimExpr ty = tir::floordiv(i[4], s.tiles_x), tx = tir::floormod(i[4], s.tiles_x);
+                    std::vector<PrimExpr> d;
+                    for (int64_t x = 0; x < s.a; ++x)
+                      d.push_back(rows(Array<PrimExpr>{i[2], i[3], ty, tx, i[0], x, i[5]}));
+                    return Choose(i[1], InputTransform(s.a, d));
+                  },
+                  "winograd_input", "winograd_input", StageAttrs(kName, "input"), {"i", "j", "n", "cb", "tile", "ci"});
+  te::IterVar cb = te::ReduceAxis(tir::Range(in_blocks), "ic"), ci = te::ReduceAxis(tir::Range(data->shape[4]), "ici");
+  Tensor product = te::Compute({side, side, batch, out_blocks, s.tiles_y * s.tiles_x, type->shape[4]},
+                               [&](const Array<te::Var>& i) {
+                                 return te::Sum(input(Array<PrimExpr>{i[0], i[1], i[2], cb->var, i[4], ci->var}) *
+                                                    kernel(Array<PrimExpr>{i[0], i[1], i[3], cb->var, ci->var, i[5]}),
+                                                {cb, ci});
+                               },
+                               "winograd_product", "winograd_product", AnchorAttrs(kName, "product", problem),
+                               {"i", "j", "n", "oc", "tile", "oci"});
+  PrimExpr m(s.m);
+  Tensor columns = te::Compute({batch, out_blocks, s.tiles_y, s.tiles_x, m, side, type->shape[4]},
+                               [&](const Array<te::Var>& i) {
+                                 std::vector<PrimExpr> v;
+                                 PrimExpr position = PrimExpr(i[2]) * s.tiles_x + i[3];
+                                 for (int64_t y = 0; y < s.a; ++y)
+                                   v.push_back(product(Array<PrimExpr>{y, i[5], i[0], i[1], position, i[6]}));
+                                 return Choose(i[4], OutputTransform(s.a, v));
+                               },
+                               "winograd_columns", "winograd_columns", StageAttrs(kName, "columns"),
+                               {"n", "oc", "ty", "tx", "y", "j", "oci"});
+  Tensor tile = te::Compute({batch, out_blocks, s.tiles_y, s.tiles_x, m, m, type->shape[4]},
+                            [&](const Array<te::Var>& i) {
+                              std::vector<PrimExpr> v;
+                              for (int64_t x = 0; x < s.a; ++x)
+                                v.push_back(columns(Array<PrimExpr>{i[0], i[1], i[2], i[3], i[4], x, i[6]}));
+                              return Choose(i[5], OutputTransform(s.a, v));
+                            },
+                            "winograd_tile", "winograd_tile", StageAttrs(kName, "tile"),
+                            {"n", "oc", "ty", "tx", "y", "x", "oci"});
+  return {te::Compute(type->shape,
+                      [&](const Array<te::Var>& i) {
+                        return tile(Array<PrimExpr>{i[0], i[1], tir::floordiv(i[2], m), tir::floordiv(i[3], m),
+                                                    tir::floormod(i[2], m), tir::floormod(i[3], m), i[4]});
+                      },
+                      "winograd_output", "injective,winograd_output", {}, {"n", "oc", "oh", "ow", "oci"})};
+}
+
+Type WinogradInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* kernel = context.Tensor(1, "weight");
+  const auto* attrs = context.attrs<Conv2DAttrs>();
+  CheckRank(data, 5, "data");
+  CheckRank(kernel, 6, "weight");
+  CheckSameDType(data, kernel);
+  int64_t side = DimValue(kernel->shape[0]);
+  const int64_t stride = StrideOf(side);
+  bool fits = (side == 4 || side == 6 || side == kStridedSide) && DimValue(kernel->shape[1]) == side &&
+              attrs->strides == std::vector<int64_t>(2, stride) && context.Equal(kernel->shape[3], data->shape[1]) &&
+              context.Equal(kernel->shape[4], data->shape[4]);
+  if (!fits) {
+    throw ShapeError(
+        StrCat("a transformed weight is (a, a, OC/ob, IC/ib, ib, ob) with a = 4 or 6, or 5 for stride 2, this is ",
+               ShapeText(kernel->shape), " for data ", ShapeText(data->shape)));
+  }
+  std::vector<int64_t> pads = NormalizePadding(attrs->padding, 2);
+  return TensorType({data->shape[0], kernel->shape[2], WindowDim(data->shape[2], pads[0] + pads[2], 3, stride),
+                     WindowDim(data->shape[3], pads[1] + pads[3], 3, stride), kernel->shape[5]},
+                    data->dtype);
+}
+
+double WinogradMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
+  return Elements(ShapeOf(result)) * 9 * DimOf(arguments[0], 1) * DimOf(arguments[0], 4);
+}
+
+// ---- Plans and what they cost ----
+
+/// How an image is cut.
+class WinogradPlanNode : public schedule::PlanNode {
+ public:
+  int64_t side = 6, rows = 1, columns = 1;
+  bool by_oc_block = true, parallel_strips = false;
+  TREADLE_NODE(WinogradPlanNode, PlanNode, "schedule.WinogradPlan")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("side", &WinogradPlanNode::side).Doc("inputs per side of a tile: 4 or 6, 5 for stride 2");
+    r.Field("rows", &WinogradPlanNode::rows).Doc("rows of tiles in a strip");
+    r.Field("columns", &WinogradPlanNode::columns).Doc("tiles in each of its rows; divides those of the image");
+    r.Field("by_oc_block", &WinogradPlanNode::by_oc_block)
+        .Doc("products of one block of output channels at a time; else of all");
+    r.Field("parallel_strips", &WinogradPlanNode::parallel_strips)
+        .Doc("parallel over strips; else over the steps inside of each");
+  }
+};
+
+/// Sizes in tiles.
+struct TileSizes {
+  int64_t batch, rows, columns;  ///< of an image
+  int64_t points;                ///< of a tile
+  int64_t ic, oc_block, oc_blocks;
+
+  TileSizes(const ConvProblemNode& p, int64_t side)
+      : batch(std::max<int64_t>(1, p.batch)),
+        rows((p.oh + TileOf(side) - 1) / TileOf(side)),
+        columns((p.ow + TileOf(side) - 1) / TileOf(side)),
+        points(side * side),
+        ic(p.ic),
+        oc_block(p.oc_block),
+        oc_blocks(p.oc / p.oc_block) {}
+  double weight_bytes() const { return 4 * static_cast<double>(points * ic * oc_block * oc_blocks); }
+  double bytes(int64_t channels) const {
+    return 4 * static_cast<double>(batch * points * rows * columns) * static_cast<double>(channels);
+  }
+};
+
+/// Cycles on one thread: of the products, and of what passes from beyond the L2 cache.
+double CyclesAlone(const TileSizes& s, const WinogradPlanNode& plan, const Machine& machine) {
+  const auto cache = static_cast<double>(machine.l2_bytes);
+  const int64_t tiles = plan.rows * plan.columns;
+  const auto strips = static_cast<double>((s.rows + plan.rows - 1) / plan.rows * (s.columns / plan.columns));
+  const RegisterTile tile = ChooseTile(tiles, s.oc_block, s.oc_blocks, machine);
+  const double share = static_cast<double>(s.rows * s.columns) / static_cast<double>(tiles);
+  double products = tile.cycles * std::floor(share);
+  if (s.rows % plan.rows != 0) {
+    products += ChooseTile(s.rows % plan.rows * s.columns, s.oc_block, s.oc_blocks, machine).cycles;
+  }
+  const double work = products * static_cast<double>(s.points * s.ic * s.oc_blocks);
+  const auto per_channel = static_cast<double>(4 * s.points * tiles);
+  const double input = per_channel * static_cast<double>(s.ic);
+  const double product = per_channel * static_cast<double>(s.oc_block * (plan.by_oc_block ? tile.blocks : s.oc_blocks));
+  double far = 0;
+  if (input + product > cache * 0.8) {
+    far = plan.by_oc_block ? input * static_cast<double>(s.oc_blocks / tile.blocks) : 2 * (input + product);
+  }
+  double weights = s.weight_bytes();
+  if (weights > cache / 4) weights *= strips;
+  return static_cast<double>(s.batch) * (work + machine.beyond_l2_cycles_per_byte * (far * share + weights));
+}
+
+/// Cycles until `threads` threads are done, where one takes `alone`.
+double CyclesOfThreads(const TileSizes& s, const WinogradPlanNode& plan, double alone, int64_t threads,
+                       const Machine& machine) {
+  const auto count = static_cast<double>(threads);
+  const int64_t groups = (s.rows + plan.rows - 1) / plan.rows, columns = s.columns / plan.columns;
+  if (plan.parallel_strips) {
+    // All load all weights, at the same time.
+    const double last = static_cast<double>(s.rows - (groups - 1) * plan.rows) / static_cast<double>(plan.rows);
+    return alone / count * LoadImbalance(groups, last, columns, s.batch, threads) +
+           2 * machine.weight_cycles_per_byte * s.weight_bytes();
+  }
+  const double input = s.bytes(s.ic), product = s.bytes(s.oc_block * s.oc_blocks);
+  const RegisterTile tile = ChooseTile(plan.rows * plan.columns, s.oc_block, s.oc_blocks, machine);
+  const int64_t parts = plan.by_oc_block ? s.oc_blocks / tile.blocks : s.points;
+  const double crossing = plan.by_oc_block ? input * (count + 1) : 2 * (input + product);
+  const double steps = static_cast<double>(s.batch * groups * columns) * (plan.by_oc_block ? 2 : 3);
+  return alone / count * LoadImbalance(parts, 1, 1, 1, threads) + machine.fork_join_cycles * steps +
+         machine.weight_cycles_per_byte / count * s.weight_bytes() +
+         machine.coherence_cycles_per_byte * crossing * (1 - 1 / count) / count;
+}
+
+/// Cycles of the transforms of inputs and products, which are the same for all strips.
+double TransformCycles(const TileSizes& s, const Machine& machine) {
+  // Operations for each point of a tile, both dimensions, with what loads and stores take: 4 x 4 outputs of 6 x 6
+  // points take 12 additions and multiplications per column of 6 inputs, and 14 per column of products.
+  constexpr double kInput = 3.5, kOutput = 2.5;
+  const auto squares = static_cast<double>(s.batch * s.rows * s.columns * s.points);
+  const double operations =
+      squares * (kInput * static_cast<double>(s.ic) + kOutput * static_cast<double>(s.oc_block * s.oc_blocks));
+  return operations / std::max(1, machine.vector_lanes(32)) * machine.fma_cycles;
+}
+
+double Cycles(const Problem& problem, const Machine& machine, const Plan& plan) {
+  const auto& p = *plan.as<WinogradPlanNode>();
+  const TileSizes s(*problem.as<ConvProblemNode>(), p.side);
+  const int64_t threads = ModelledThreads(machine);
+  const double alone = CyclesAlone(s, p, machine), transforms = TransformCycles(s, machine);
+  if (threads == 1) return alone + transforms;
+  // The time on one thread and that on all cores count alike.
+  return (alone + static_cast<double>(threads) * CyclesOfThreads(s, p, alone, threads, machine)) / 2 + transforms;
+}
+
+/// The transformed input of a strip should stay in the L2 cache beside products of one block of channels; where so few
+/// tiles fit that weights would be loaded again and again, the strip is larger, and each point of the tile is
+/// multiplied for all channels at once: the arithmetic intensity of what goes through slower memory is then the number
+/// of channels.
+void AddStrips(const TileSizes& s, int64_t side, const Machine& machine, std::vector<Plan>* plans) {
+  constexpr int64_t kMaxTiles = 256, kMinTiles = 12, kMinParts = 4;
+  const int64_t threads = ModelledThreads(machine);
+  for (int64_t rows = 1; rows <= s.rows; ++rows) {
+    for (int64_t parts = 1; parts <= s.columns; ++parts) {
+      if (s.columns % parts != 0 || (parts > 1 && rows > 1)) continue;
+      const int64_t columns = s.columns / parts;
+      if (rows * columns > kMaxTiles && columns > 1) continue;
+      for (const bool by_oc_block : {true, false}) {
+        const int64_t strips = (s.rows + rows - 1) / rows * parts;
+        // Not known how many threads there will be: enough for some.
+        if (threads == 1 && by_oc_block && strips < kMinParts && s.oc_blocks < 2 * kMinParts) continue;
+        for (const bool parallel_strips : {true, false}) {
+          if (parallel_strips && s.batch * strips == 1) continue;
+          // Of few tiles each, all weights would be loaded by every thread for little.
+          if (parallel_strips && threads > 1 && strips > 1 && rows * columns < kMinTiles) continue;
+          if (threads == 1 && parallel_strips != (s.batch * strips == 2 || s.batch * strips >= kMinParts)) continue;
+          plans->push_back(Make<Plan, WinogradPlanNode>([&](auto& plan) {
+            plan.side = side;
+            plan.rows = rows;
+            plan.columns = columns;
+            plan.by_oc_block = by_oc_block;
+            plan.parallel_strips = parallel_strips;
+          }));
+        }
+      }
+    }
+  }
+}
+
+/// The forms that the problem allows, those with the fewest products first.
+std::vector<int64_t> SidesOf(const ConvProblemNode& p) {
+  if (p.winograd_side != 0) return {p.winograd_side};
+  return p.stride_h == 2 ? std::vector<int64_t>{kStridedSide} : std::vector<int64_t>{6, 4};
+}
+
+bool IsAccurate(const ConvProblemNode& p, int64_t side) {
+  return !p.padded_weight.defined() || SampleWinogradError(p.padded_weight, side).small();
+}
+
+std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
+  const auto& p = *problem.as<ConvProblemNode>();
+  std::vector<Plan> plans;
+  for (int64_t side : SidesOf(p)) {
+    if (IsAccurate(p, side)) AddStrips(TileSizes(p, side), side, machine, &plans);
+  }
+  return plans;
+}
+
+std::string WhyNot(const Problem& problem, const Machine&) {
+  constexpr int64_t kMinChannels = 16;
+  const auto& p = *problem.as<ConvProblemNode>();
+  if (std::string reason = WhyNotBlocked(p); !reason.empty()) return reason;
+  if (p.kh != kTaps || p.kw != kTaps) return StrCat("the kernel is ", p.kh, " x ", p.kw, ", not 3 x 3");
+  if (p.stride_h != p.stride_w || p.stride_h > 2) return "strides are neither 1 nor 2";
+  if (p.dilation_h != 1 || p.dilation_w != 1) return "the kernel is dilated";
+  if (p.groups != 1) return StrCat(p.groups, " groups");
+  if (p.oh < 0 || p.ow < 0) return "the image's size is dynamic";
+  if (p.ic_block == 0) return "the input isn't blocked";
+  if (p.ic < kMinChannels || p.oc < kMinChannels) return StrCat("fewer than ", kMinChannels, " channels");
+  if (!transform::PassContext::Current()->GetConfigBool(kOption, true)) return StrCat(kOption, " is off");
+  for (int64_t side : SidesOf(p)) {
+    if (IsAccurate(p, side)) return "";
+  }
+  const WinogradError error = SampleWinogradError(p.padded_weight, SidesOf(p).back());
+  return StrCat("the error on sampled activations is ", error.of_plain, " times that of plain sums");
+}
+
+std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& plan) {
+  const auto& p = *problem.as<ConvProblemNode>();
+  const auto& w = *plan.as<WinogradPlanNode>();
+  const std::vector<int64_t> sides = SidesOf(p);
+  if (std::find(sides.begin(), sides.end(), w.side) == sides.end()) return StrCat("no form has side ", w.side);
+  const TileSizes s(p, w.side);
+  if (w.rows < 1 || w.rows > s.rows) return StrCat(w.rows, " rows in a strip of ", s.rows);
+  if (w.columns < 1 || s.columns % w.columns != 0) return StrCat(w.columns, " tiles don't divide rows of ", s.columns);
+  if (w.columns != s.columns && w.rows != 1) return "strips of several rows have whole rows";
+  return IsAccurate(p, w.side) ? "" : StrCat("side ", w.side, " isn't accurate for the weight");
+}
+
+// ---- The schedule ----
+
+std::vector<LoopRV> Defined(const std::vector<LoopRV>& loops) {
+  std::vector<LoopRV> result;
+  for (const LoopRV& loop : loops) {
+    if (loop.defined()) result.push_back(loop);
+  }
+  return result;
+}
+
+/// A transform in registers: all its points unrolled, channels as vectors. The last three axes are the points and the
+/// channels.
+void UnrollTransform(Schedule& sch, const BlockRV& block, const LoopRV& under) {
+  std::vector<LoopRV> axes = LoopsUnder(sch, block, under);
+  size_t n = axes.size();
+  for (size_t i = n - 3; i < n - 1; ++i) {
+    if (axes[i].defined()) sch.Unroll(axes[i]);
+  }
+  if (axes[n - 1].defined()) sch.Vectorize(axes[n - 1]);
+}
+
+void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine& machine, const Plan& chosen) {
+  const auto& plan = *chosen.as<WinogradPlanNode>();
+  const auto& p = *problem.as<ConvProblemNode>();
+  const BlockRV pad = stages.At("pad"), rows = stages.At("rows"), input = stages.At("input");
+  const BlockRV product = stages.At("product"), columns = stages.At("columns"), tile = stages.At("tile");
+  double work = Work(sch, product);
+  std::vector<BlockRV> last = sch.GetConsumers(tile);
+  TREADLE_ICHECK(last.size() == 1) << "a Winograd tile has one consumer";
+  BlockRV output = last[0];
+  stages.Take(output);
+  std::vector<LoopRV> out = sch.GetLoops(output);  // n, oc, oh, ow, oci
+  TREADLE_ICHECK(out.size() == 5) << "blocked outputs have five loops";
+
+  const TileSizes sizes(p, plan.side);
+  const int64_t m = TileOf(plan.side);
+  const RegisterTile size = ChooseTile(plan.rows * plan.columns, sizes.oc_block, sizes.oc_blocks, machine);
+
+  BlockRV store = sch.CacheWrite(product, 0, "local");
+  std::vector<LoopRV> oh = sch.Split(out[2], {kRest, PrimExpr(plan.rows), PrimExpr(m)});
+  std::vector<LoopRV> ow = sch.Split(out[3], {kRest, PrimExpr(plan.columns), PrimExpr(m)});
+  std::vector<LoopRV> oc = sch.Split(out[1], {kRest, PrimExpr(size.blocks)});
+  sch.Reorder({out[0], oh[0], ow[0], oc[0], oc[1], oh[1], ow[1], oh[2], ow[2], out[4]});
+  const LoopRV strip_loop = ow[0], tile_loop = ow[1];
+  sch.Unroll(oh[2]);
+  sch.Unroll(ow[2]);
+  sch.Vectorize(out[4]);
+
+  sch.SetScope(tile, 0, "local");
+  sch.ComputeAt(tile, tile_loop);
+  UnrollTransform(sch, tile, tile_loop);
+  sch.SetScope(columns, 0, "local");
+  sch.ComputeAt(columns, tile_loop);
+  UnrollTransform(sch, columns, tile_loop);
+
+  const LoopRV product_loop = plan.by_oc_block ? oc[0] : strip_loop;
+  sch.ComputeAt(store, product_loop);
+  // Now, as the tiles of registers reach beyond the end of a strip: no more is transformed than is used.
+  sch.ComputeAt(product, product_loop);
+  sch.ComputeAt(input, strip_loop);
+  std::vector<LoopRV> to = LoopsUnder(sch, store, product_loop);  // i, j, n, oc, tile, oci
+  std::vector<LoopRV> tiles = sch.Split(to[4], {kRest, PrimExpr(size.width)});
+  std::vector<LoopRV> inner{tiles[0]};
+  if (to[3].defined()) {
+    std::vector<LoopRV> blocks = sch.Split(to[3], {kRest, PrimExpr(size.blocks)});
+    inner = {blocks[0], tiles[0], blocks[1]};
+    sch.Unroll(blocks[1]);
+  }
+  inner.insert(inner.end(), {tiles[1], to[5]});
+  sch.Reorder(inner);
+  ComputeTile(sch, product, tiles[0], {4, 3}, 5);
+  sch.Vectorize(to[5]);
+  sch.Unroll(tiles[1]);
+  PrefetchWeights(sch, product, tiles[0], Extent(sch, tiles[0]));
+
+  std::vector<LoopRV> in = LoopsUnder(sch, input, strip_loop);  // i, j, n, cb, tile, ci
+  std::vector<LoopRV> at = sch.Split(in[4], {kRest, PrimExpr(plan.columns)});
+  sch.Reorder(Defined({in[3], at[0], at[1], in[0], in[1], in[5]}));
+  sch.Unroll(in[0]);
+  sch.Unroll(in[1]);
+  sch.Vectorize(in[5]);
+  sch.SetScope(rows, 0, "local");
+  sch.ComputeAt(rows, at[1]);
+  UnrollTransform(sch, rows, at[1]);
+  LoopRV pad_at = in[3].defined() ? in[3] : strip_loop;
+  sch.ComputeAt(pad, pad_at);
+  std::vector<LoopRV> padded = LoopsUnder(sch, pad, pad_at);
+  if (padded[4].defined()) sch.Vectorize(padded[4]);
+
+  if (work < kParallelWork) return;
+  if (plan.parallel_strips) {
+    FuseParallel(sch, {out[0], oh[0], ow[0]}, work);
+    return;
+  }
+  if (in[3].defined()) sch.Parallel(in[3]);
+  if (!plan.by_oc_block) FuseParallel(sch, {to[0], to[1]}, work);
+  if (Extent(sch, oc[0]) > 1) sch.Parallel(oc[0]);
+}
+
+// ---- The graph ----
+
+std::optional<relay::LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& problem, const Plan& plan) {
+  const auto& p = *problem.as<ConvProblemNode>();
+  const relay::Expr weight =
+      relay::Constant(WinogradWeight(p.padded_weight, plan.as<WinogradPlanNode>()->side, p.ic_block, p.oc_block));
+  static const Op op = Op::Get("nn.contrib_conv2d_winograd_NCHWc");
+  const relay::CallNode* call = request.call;
+  return relay::LaidOutCall{
+      relay::Call(op, {request.args.Get(0, p.in_layout), weight},
+                  BlockedAttrs(call->attrs.as<Conv2DAttrs>(), p.in_layout, "OIHW", p.out_layout), {}, call->span),
+      p.out_layout};
+}
+
+}  // namespace
+
+void RegisterWinograd() {
+  transform::RegisterPassConfig(kOption, "bool", "3 x 3 convolutions by Winograd's method where accurate (true)");
+  OpRegistration("nn.contrib_conv2d_winograd_NCHWc")
+      .Describe("Convolution of a 3 x 3 window on channel-blocked data, by Winograd's minimal filtering.")
+      .Arguments(
+          {{"data", "Tensor", "The input (N, IC/ib, H, W, ib)."},
+           {"weight", "Tensor",
+            "The transformed kernel (a, a, OC/ob, IC/ib, ib, ob); tiles are of a - 2; a = 5: of 2, with stride 2."}})
+      .AttrsType<Conv2DAttrs>()
+      .SupportLevel(10)
+      .Relation(Rule<WinogradInfer>)
+      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(relay::kMacCount, relay::FMacCount(WinogradMacs))
+      .Set(kCompute, FTECompute(WinogradCompute));
+  Kernel kernel;
+  kernel.name = kName;
+  kernel.op = "nn.conv2d";
+  kernel.target = "cpu";
+  kernel.handicap = 1 / 0.85;  // a less accurate result must be expected in 15 % less time
+  kernel.plan_type = WinogradPlanNode::StaticTypeInfo();
+  kernel.why_not = WhyNot;
+  kernel.space = Space;
+  kernel.cycles = Cycles;
+  kernel.why_not_plan = WhyNotPlan;
+  kernel.rewrite = Rewrite;
+  kernel.apply = Apply;
+  schedule::RegisterKernel(std::move(kernel));
+}
+
+}  // namespace treadle::ops::cpu

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/kernels/winograd_transform.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <random>
+
+namespace treadle::ops::cpu {
+
+using runtime::NDArray;
+
+namespace {
+
+/// Of three weights; the first `a` results count.
+std::array<double, 6> WeightTransform(int64_t a, double g0, double g1, double g2) {
+  if (a == kStridedSide) return {g0, g0 + g2, g2, g1, g1, 0};
+  if (a == 4) return {g0, (g0 + g1 + g2) / 2, (g0 - g1 + g2) / 2, g2, 0, 0};
+  double low = (g0 + g2) / 6, high = g0 / 24 + g2 / 6;
+  return {g0 / 4, -low - g1 / 6, -low + g1 / 6, high + g1 / 12, high - g1 / 12, g2};
+}
+
+/// Transforms columns, then rows of a square of side `from`.
+template <typename T, typename F>
+std::vector<T> Both(int64_t from, const std::vector<T>& square, F transform) {
+  std::vector<std::vector<T>> columns;
+  for (int64_t x = 0; x < from; ++x) {
+    std::vector<T> column;
+    for (int64_t y = 0; y < from; ++y) column.push_back(square[static_cast<size_t>(y * from + x)]);
+    columns.push_back(transform(column));
+  }
+  std::vector<T> result;
+  for (size_t i = 0; i < columns[0].size(); ++i) {
+    std::vector<T> row;
+    for (const auto& column : columns) row.push_back(column[i]);
+    for (const T& value : transform(row)) result.push_back(value);
+  }
+  return result;
+}
+
+/// Element (i, j) of the transformed weight goes to to[(i * a + j) * stride].
+void TransformWeight(int64_t a, const float* g, float* to, int64_t stride) {
+  std::array<std::array<double, 6>, 3> columns;
+  for (size_t x = 0; x < 3; ++x) columns[x] = WeightTransform(a, g[x], g[3 + x], g[6 + x]);
+  for (int64_t i = 0; i < a; ++i) {
+    auto row = static_cast<size_t>(i);
+    std::array<double, 6> values = WeightTransform(a, columns[0][row], columns[1][row], columns[2][row]);
+    for (int64_t j = 0; j < a; ++j) to[(i * a + j) * stride] = static_cast<float>(values[static_cast<size_t>(j)]);
+  }
+}
+
+}  // namespace
+
+WinogradError SampleWinogradError(const NDArray& weight, int64_t a) {
+  constexpr int64_t kChannels = 4, kTiles = 4;
+  const int64_t out_channels = weight.shape()[0], in_channels = weight.shape()[1], m = TileOf(a), stride = StrideOf(a);
+  const float* w = weight.Data<float>();
+  std::mt19937 random(17);
+  // Activations are mostly outputs of ReLU or normalised; a mean unlike zero is the harder case.
+  // Near enough to normal, and the same in every standard library, whose distributions differ: a sum of uniform
+  // numbers.
+  auto normal = [](std::mt19937& bits) {
+    constexpr int kTerms = 12;  // whose variances of 1/12 add up to 1
+    double sum = 0.5 - kTerms / 2.0;
+    for (int i = 0; i < kTerms; ++i) sum += std::ldexp(static_cast<double>(bits()), -32);
+    return static_cast<float>(sum);
+  };
+  double error = 0, plain_error = 0, low = HUGE_VAL, high = -HUGE_VAL;
+  auto squares = static_cast<size_t>(a * a);
+  for (int64_t tile = 0; tile < kTiles; ++tile) {
+    std::vector<std::vector<float>> inputs, transformed;
+    for (int64_t ic = 0; ic < in_channels; ++ic) {
+      inputs.emplace_back();
+      for (size_t i = 0; i < squares; ++i) inputs.back().push_back(normal(random));
+      transformed.push_back(
+          Both<float>(a, inputs.back(), [a](const std::vector<float>& d) { return InputTransform(a, d); }));
+    }
+    for (int64_t n = 0; n < std::min(kChannels, out_channels); ++n) {
+      const float* kernel = w + n * (out_channels / std::min(kChannels, out_channels)) * in_channels * 9;
+      std::vector<float> product(squares, 0);
+      for (int64_t ic = 0; ic < in_channels; ++ic) {
+        std::array<float, 36> u;
+        TransformWeight(a, kernel + ic * 9, u.data(), 1);
+        for (size_t i = 0; i < squares; ++i) {
+          product[i] = std::fma(transformed[static_cast<size_t>(ic)][i], u[i], product[i]);
+        }
+      }
+      auto result = Both<float>(a, product, [a](const std::vector<float>& v) { return OutputTransform(a, v); });
+      for (int64_t at = 0; at < m * m; ++at) {
+        double exact = 0;
+        float plain = 0;
+        for (int64_t ic = 0; ic < in_channels; ++ic) {
+          for (int64_t k = 0; k < 9; ++k) {
+            float x = inputs[static_cast<size_t>(ic)]
+                            [static_cast<size_t>((at / m * stride + k / 3) * a + at % m * stride + k % 3)];
+            exact += static_cast<double>(x) * static_cast<double>(kernel[ic * 9 + k]);
+            plain = std::fma(x, kernel[ic * 9 + k], plain);
+          }
+        }
+        error = std::max(error, std::abs(exact - static_cast<double>(result[static_cast<size_t>(at)])));
+        plain_error = std::max(plain_error, std::abs(exact - static_cast<double>(plain)));
+        low = std::min(low, exact);
+        high = std::max(high, exact);
+      }
+    }
+  }
+  auto ratio = [](double part, double whole) { return part == 0 ? 0 : part / whole; };
+  return {ratio(error, plain_error), ratio(error, high - low)};
+}
+
+NDArray WinogradWeight(const NDArray& weight, int64_t a, int64_t ib, int64_t ob) {
+  const int64_t out_channels = weight.shape()[0], in_channels = weight.shape()[1];
+  NDArray result = NDArray::Empty({a, a, out_channels / ob, in_channels / ib, ib, ob}, DataType::Float(32));
+  const float* from = weight.Data<float>();
+  auto* to = result.Data<float>();
+  const int64_t plane = out_channels * in_channels;
+  for (int64_t oc = 0; oc < out_channels; ++oc) {
+    for (int64_t ic = 0; ic < in_channels; ++ic) {
+      const float* g = from + (oc * in_channels + ic) * 9;
+      float* at = to + (((oc / ob) * (in_channels / ib) + ic / ib) * ib + ic % ib) * ob + oc % ob;
+      TransformWeight(a, g, at, plane);
+    }
+  }
+  return result;
+}
+
+}  // namespace treadle::ops::cpu

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Winograd's minimal filtering F(m x m, 3 x 3) (Lavin and Gray 2015): a tile of m x m outputs is computed from
+// (m + 2) x (m + 2) products instead of 9 * m * m; with stride 2, a tile of 2 x 2 from 25 instead of 36. The points of
+// interpolation are 0, 1, -1 and infinity for m = 2, and 2 and -2 besides for m = 4.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "treadle/runtime/ndarray.h"
+
+namespace treadle::ops::cpu {
+
+/// The side of the square of inputs that a tile is computed from tells which form: 4 and 6 for tiles of 2 x 2 and 4 x 4
+/// outputs with stride 1; 5 for tiles of 2 x 2 with stride 2, whose even inputs meet the outer weights by F(2, 2) and
+/// whose odd inputs the one between.
+inline constexpr int64_t kStridedSide = 5;
+
+inline int64_t StrideOf(int64_t side) { return side == kStridedSide ? 2 : 1; }
+inline int64_t TileOf(int64_t side) { return side == kStridedSide ? 2 : side - 2; }
+
+/// Transform of one dimension of a square of inputs; T is a number or an expression.
+template <typename T>
+std::vector<T> InputTransform(int64_t a, const std::vector<T>& d) {
+  auto times = [](float c, const T& x) { return T(c) * x; };
+  if (a == kStridedSide) return {d[0] - d[2], d[2], d[4] - d[2], d[1], d[3]};
+  if (a == 4) return {d[0] - d[2], d[1] + d[2], d[2] - d[1], d[1] - d[3]};
+  T even = d[4] - times(4, d[2]), odd = d[3] - times(4, d[1]);
+  T even2 = d[4] - d[2], odd2 = times(2, d[3] - d[1]);
+  return {times(4, d[0]) - times(5, d[2]) + d[4], even + odd, even - odd, even2 + odd2, even2 - odd2,
+          times(4, d[1]) - times(5, d[3]) + d[5]};
+}
+
+/// Transform of one dimension of the products back to outputs.
+template <typename T>
+std::vector<T> OutputTransform(int64_t a, const std::vector<T>& v) {
+  auto times = [](float c, const T& x) { return x * T(c); };
+  if (a == kStridedSide) return {v[0] + v[1] + v[3], v[1] + v[2] + v[4]};
+  if (a == 4) return {v[0] + v[1] + v[2], v[1] - v[2] - v[3]};
+  T sum = v[1] + v[2], difference = v[1] - v[2], sum2 = v[3] + v[4], difference2 = v[3] - v[4];
+  return {v[0] + sum + sum2, difference + times(2, difference2), sum + times(4, sum2),
+          difference + times(8, difference2) + v[5]};
+}
+
+/// How much less accurate results from squares of that side are than direct ones, on pseudo-random activations: the
+/// largest error against float64, as a multiple of that of the plain sum, and as a part of the range of the outputs.
+struct WinogradError {
+  double of_plain, of_range;
+  /// About as accurate as direct sums.
+  bool small() const { return of_plain <= 4 || of_range <= 1e-4; }
+};
+WinogradError SampleWinogradError(const runtime::NDArray& weight, int64_t side);
+
+/// The weight (OC, IC, 3, 3) as (side, side, OC/ob, IC/ib, ib, ob), transformed in float64.
+runtime::NDArray WinogradWeight(const runtime::NDArray& weight, int64_t side, int64_t ib, int64_t ob);
+
+}  // namespace treadle::ops::cpu

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machines that cost models know.
+#pragma once
+
+#include "treadle/schedule/machine.h"
+
+namespace treadle::ops::cpu {
+
+/// Features of the target, with the costs of its processor (-mcpu) where the table has a row for it; else those of its
+/// architecture.
+schedule::Machine MachineOf(const Target& target);
+
+/// Of vectors of 256 bits, for passes that run without a target.
+schedule::Machine GenericMachine();
+
+}  // namespace treadle::ops::cpu

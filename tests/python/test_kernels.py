@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans of kernels: what `--dump kernels` writes replays, and every plan of a space computes the same."""
+import json
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import treadle
+from test_convolution import convolve
+
+V3 = "llvm -mcpu=x86-64-v3 -num-cores=2"
+plans_of = treadle.get_global_func("schedule.Plans")
+
+
+def conv_problem(ic, size, oc, kernel, groups=1, pad=0, side=0, block=16):
+    """The problem of a convolution on blocked activations, as loops see it."""
+    out = size + 2 * pad - kernel + 1
+    pads = dict.fromkeys(("pad_t", "pad_l", "pad_b", "pad_r"), pad)
+    return {"type": "schedule.ConvProblem", "batch": 1, "ic": ic, "ih": size, "iw": size, "oc": oc, "oh": out, "ow": out,
+            "kh": kernel, "kw": kernel, "stride_h": 1, "stride_w": 1, "dilation_h": 1, "dilation_w": 1, **pads,
+            "groups": groups, "dtype": "float32", "weight_dtype": "float32", "out_dtype": "float32", "ic_block": block,
+            "oc_block": block, "winograd_side": side, "constant_weight": True, "indexed_ic": False, "data_ic": 0}
+
+
+class Layer:
+    """A convolution and ReLU, with its results in float64."""
+
+    def __init__(self, ic, size, oc, kernel, groups, pad):
+        rng = np.random.default_rng(ic + size)
+        w = (rng.standard_normal((oc, ic // groups, kernel, kernel)) * 0.1).astype(np.float32)
+        b = rng.standard_normal(oc).astype(np.float32)
+        nodes = [helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[pad] * 4, group=groups),
+                 helper.make_node("Relu", ["c"], ["y"])]
+        graph = helper.make_graph(nodes, "layer", [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, ic, size, size))],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+                                  [numpy_helper.from_array(w, "w"), numpy_helper.from_array(b, "b")])
+        self.model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        self.x = rng.standard_normal((1, ic, size, size)).astype(np.float32)
+        self.expected = np.maximum(convolve(self.x, w, b, (1, 1), (pad,) * 4, (1, 1), groups), 0)
+
+    def run(self, plans):
+        model = treadle.compile(self.model, target=V3, pass_config={"schedule.plans": plans})
+        (y,) = model.run({"x": self.x}).values()
+        np.testing.assert_allclose(y.numpy() if hasattr(y, "numpy") else y, self.expected, rtol=1e-3, atol=1e-4)
+
+
+def some(plans, count):
+    """Of many plans some from all over the space, the first and the last among them."""
+    return plans if len(plans) <= count else [plans[round(i * (len(plans) - 1) / (count - 1))] for i in range(count)]
+
+
+CASES = {
+    "winograd": ((32, 14, 32, 3, 1, 1), "conv2d.winograd", 6),
+    "winograd2": ((32, 14, 32, 3, 1, 1), "conv2d.winograd", 4),
+    "direct": ((32, 12, 64, 5, 1, 2), "conv2d.direct", 0),
+    "pointwise": ((512, 8, 64, 1, 1, 0), "conv2d.direct", 0),
+    "depthwise": ((32, 12, 32, 3, 32, 1), "conv2d.depthwise", 0),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_plans_of_a_space_compute_the_same(name):
+    (ic, size, oc, kernel, groups, pad), algorithm, side = CASES[name]
+    layer = Layer(ic, size, oc, kernel, groups, pad)
+    loops = conv_problem(ic, size, oc, kernel, groups, pad, side)
+    plans = [str(plan) for plan in plans_of(algorithm, json.dumps(loops), V3)]
+    assert plans
+    lines = []
+    if side:  # which algorithm, and which form of it, is chosen in the graph
+        graph = conv_problem(ic, size, oc, kernel, groups, pad)
+        lines.append(json.dumps({"problem": graph, "kernel": algorithm, "plan": json.loads(plans[0])}))
+    for plan in some(plans, 6):
+        line = json.dumps({"problem": loops, "kernel": algorithm, "plan": json.loads(plan)})
+        layer.run("\n".join([*lines, line]))
+
+
+def test_a_record_that_does_not_fit_is_left_out():
+    layer = Layer(32, 12, 64, 5, 1, 2)
+    loops = conv_problem(32, 12, 64, 5, 1, 2)
+    plan = json.loads(str(plans_of("conv2d.direct", json.dumps(loops), V3)[0]))
+    for changed in ({"oh_block": 0}, {"oh_block": 100}, {"tile_ow": 40}, {"tile_oc": 3}, {"ic_chunk": 7}, {"oc_group": 9}):
+        layer.run(json.dumps({"problem": loops, "kernel": "conv2d.direct", "plan": {**plan, **changed}}))
+    layer.run("not a record\n{}\n" + json.dumps({"problem": loops, "kernel": "no.kernel", "plan": plan}))

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which kernels cost models prefer for layers that networks have, on several machines, and the spaces of their plans.
+#include "targets/cpu/kernels/kernels.h"
+
+#include <gtest/gtest.h>
+
+#include "targets/cpu/machine_costs.h"
+
+namespace treadle::ops::cpu {
+namespace {
+
+using schedule::Candidate;
+using schedule::Choice;
+
+Machine MachineFor(const std::string& name) {
+  const std::string x86 = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=";
+  if (name == "avx2") return MachineOf(Target(x86 + "x86-64-v3 -num-cores=1"));
+  if (name == "avx512") return MachineOf(Target(x86 + "x86-64-v4 -num-cores=1"));
+  if (name == "amx") return MachineOf(Target(x86 + "sapphirerapids -num-cores=1"));
+  return MachineOf(Target("llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=neoverse-n1 -num-cores=1"));
+}
+
+/// A convolution of square images, padded to keep their size, on blocks of 16 channels.
+Problem Conv(int64_t ic, int64_t size, int64_t oc, int64_t kernel, int64_t stride = 1) {
+  return Make<Problem, ConvProblemNode>([&](auto& p) {
+    p.ic = ic;
+    p.oc = oc;
+    p.ih = p.iw = size;
+    p.oh = p.ow = (size + stride - 1) / stride;
+    p.kh = p.kw = kernel;
+    p.stride_h = p.stride_w = stride;
+    p.pad_t = p.pad_l = p.pad_b = p.pad_r = kernel / 2;
+    p.ic_block = p.oc_block = 16;
+    p.in_layout = p.out_layout = "NCHW16c";
+  });
+}
+
+/// Names of the kernels that can be used, the chosen one first.
+std::vector<std::string> Usable(const Problem& problem, const std::string& machine) {
+  RegisterKernels();
+  std::vector<std::string> names;
+  for (const Candidate& c : ChooseKernel("nn.conv2d", "cpu", problem, MachineFor(machine)).candidates) {
+    if (c.why_not.empty()) names.push_back(c.kernel->name);
+  }
+  return names;
+}
+
+std::string WhyNot(const Problem& problem, const std::string& kernel) {
+  RegisterKernels();
+  for (const Candidate& c : ChooseKernel("nn.conv2d", "cpu", problem, MachineFor("avx2")).candidates) {
+    if (c.kernel->name == kernel) return c.why_not;
+  }
+  return "no such kernel";
+}
+
+class EveryMachine : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Machines, EveryMachine, testing::Values("avx2", "avx512", "amx", "neon"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(EveryMachine, LargeWindowsOfManyChannelsAreWinogradsThenDirect) {
+  const std::vector<std::string> order{"conv2d.winograd", "conv2d.direct", "conv2d.plain"};
+  EXPECT_EQ(Usable(Conv(64, 56, 64, 3), GetParam()), order);
+  EXPECT_EQ(Usable(Conv(128, 28, 128, 3), GetParam()), order);
+  EXPECT_EQ(Usable(Conv(256, 14, 256, 3), GetParam()), order);
+}
+
+TEST_P(EveryMachine, PointwiseConvolutionsAreDirect) {
+  EXPECT_EQ(Usable(Conv(64, 56, 256, 1), GetParam()).front(), "conv2d.direct");
+  EXPECT_EQ(Usable(Conv(512, 14, 1024, 1), GetParam()).front(), "conv2d.direct");
+}
+
+TEST_P(EveryMachine, OnePixelIsDirect) {
+  // All the weights of a transform for one output.
+  EXPECT_EQ(Usable(Conv(512, 1, 512, 3), GetParam()).front(), "conv2d.direct");
+}
+
+TEST_P(EveryMachine, EveryPlanOfASpaceIsAccepted) {
+  RegisterKernels();
+  const Machine machine = MachineFor(GetParam());
+  for (const Problem& problem : {Conv(64, 56, 64, 3), Conv(48, 30, 80, 3, 2), Conv(1024, 14, 256, 1)}) {
+    for (const schedule::Kernel* kernel : schedule::KernelsOf("nn.conv2d", "cpu")) {
+      if (!kernel->why_not || !kernel->why_not(problem, machine).empty() || !kernel->space) continue;
+      for (const Plan& plan : kernel->space(problem, machine)) {
+        EXPECT_EQ(kernel->why_not_plan(problem, machine, plan), "") << kernel->name << " " << ToJson(plan);
+        EXPECT_EQ(ToJson(schedule::PlanFromJson(ToJson(plan))), ToJson(plan));
+      }
+    }
+  }
+}
+
+TEST(KernelsTest, ReasonsNameWhatIsInTheWay) {
+  EXPECT_EQ(WhyNot(Conv(64, 56, 64, 5), "conv2d.winograd"), "the kernel is 5 x 5, not 3 x 3");
+  EXPECT_EQ(WhyNot(Conv(64, 56, 64, 3), "conv2d.depthwise"), "not one channel in each group");
+  EXPECT_EQ(WhyNot(Conv(64, 56, 64, 3), "conv2d.flat_pointwise"), "the kernel is 3 x 3, not 1 x 1");
+  EXPECT_EQ(WhyNot(Conv(64, 56, 64, 3), "conv2d.plain"), "");
+}
+
+TEST(KernelsTest, PlansThatDontFitAreRefused) {
+  RegisterKernels();
+  const Machine machine = MachineFor("avx2");
+  const Problem problem = Conv(64, 56, 64, 3);
+  const schedule::Kernel* winograd = schedule::FindKernel("conv2d.winograd");
+  auto plan = [](int64_t side, int64_t rows, int64_t columns) {
+    return schedule::PlanFromJson(StrCat(R"({"type":"schedule.WinogradPlan","side":)", side, R"(,"rows":)", rows,
+                                         R"(,"columns":)", columns, R"(,"by_oc_block":true,"parallel_strips":true})"));
+  };
+  EXPECT_EQ(winograd->why_not_plan(problem, machine, plan(6, 2, 14)), "");
+  EXPECT_NE(winograd->why_not_plan(problem, machine, plan(5, 2, 14)), "");  // of stride 2
+  EXPECT_NE(winograd->why_not_plan(problem, machine, plan(6, 0, 14)), "");
+  EXPECT_NE(winograd->why_not_plan(problem, machine, plan(6, 1, 5)), "");
+  EXPECT_NE(winograd->why_not_plan(problem, machine, plan(6, 2, 7)), "");
+}
+
+}  // namespace
+}  // namespace treadle::ops::cpu
