@@ -8,6 +8,7 @@
 #include "cli/json.h"
 #include "cli/session.h"
 #include "runtime/file_io.h"
+#include "runtime/unfinished.h"
 #include "treadle/base/error.h"
 
 namespace treadle::cli {
@@ -53,12 +54,12 @@ struct ExplainVerb {
   int Run() const {
     CompileRequest request = flags.Parse();
     CheckExists(request.model);
-    const TemporaryFolder folder;
-    request.output = folder.File("model.so");
+    const runtime::TemporaryDirectory folder;
+    request.output = folder.Path("model.so");
     request.dump = {"kernels"};
-    request.dump_dir = folder.File("");
+    request.dump_dir = folder.Path("");
     Compiler().compile(request);
-    std::cout << std::ifstream(folder.File("kernels.txt")).rdbuf();
+    std::cout << std::ifstream(folder.Path("kernels.txt")).rdbuf();
     return 0;
   }
 };
