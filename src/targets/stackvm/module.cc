@@ -209,12 +209,7 @@ void RegisterStackVMLoaders() {
   runtime::Registry::RegisterTyped(
       "runtime.module.loadbinary_stackvm", [](std::string bytes) { return Load(bytes); }, /*override=*/true);
   runtime::Registry::RegisterTyped(
-      "runtime.module.loadfile_stackvm",
-      [](std::string path, std::string) {
-        std::ifstream in(path, std::ios::binary);
-        if (!in) throw Error(StrCat("can't open ", path));
-        return Load(std::string(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()));
-      },
+      "runtime.module.loadfile_stackvm", [](std::string path, std::string) { return Load(runtime::ReadFile(path)); },
       /*override=*/true);
 }
 

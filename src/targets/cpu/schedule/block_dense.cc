@@ -9,7 +9,6 @@
 namespace treadle::ops::cpu {
 namespace {
 
-const PrimExpr kRest{ObjectPtr<Object>()};
 constexpr int64_t kLanes = 16;
 
 /// Rows of a tile: each has two sums in registers, or three.
