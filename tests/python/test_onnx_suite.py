@@ -10,7 +10,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SPEC = importlib.util.spec_from_file_location("onnx_suite", ROOT / "tools/onnx_suite.py")
 SUITE = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(SUITE)
-PART = [name for name in SUITE.PASSING.read_text().split() if zlib.crc32(name.encode()) % 40 == 0]
+PASSING = SUITE.PASSING.read_text().split() if SUITE.PASSING.exists() else []
+PART = [name for name in PASSING if zlib.crc32(name.encode()) % 40 == 0]
 
 
 @pytest.mark.parametrize("name", PART)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "treadle/runtime/ndarray.h"
+#include "treadle/runtime/device_name.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,9 +5,9 @@
 #include <locale>
 
 #include "driver/lower/lower_tir.h"
-#include "targets/backend.h"
 #include "treadle/driver/compile.h"
 #include "treadle/ir/prim_ops.h"
+#include "treadle/targets/target_spec.h"
 #include "treadle/te/tensor.h"
 #include "treadle/tir/text.h"
 
@@ -32,7 +32,7 @@ std::string Texts() {
       "B");
   const Target target("c");
   const tir::PrimFunc func = driver::LowerPrimFunc(te::CreatePrimFunc({a, b}, "f"), target);
-  return tir::AsText(func) + GetBackend("c").codegen({func}, target, {}).code;
+  return tir::AsText(func) + GetTargetSpec(target).codegen({func}, target, {}).code;
 }
 
 TEST(LocaleTest, TextIsThatOfTheClassicLocale) {
