@@ -169,6 +169,13 @@ Expr IntegerMatMul(NodeImport& n, size_t a, size_t a_zero, size_t b, size_t b_ze
   return MatMulAnyRank(n, Centered(n, a, a_zero, std::max(n.Rank(a) - 2, 0)), Centered(n, b, b_zero, n.Rank(b) - 1));
 }
 
+/// Sums (int32) of scale `scale` as numbers of the scale and zero point at inputs `to` and `to` + 1.
+Expr Requantised(NodeImport& n, const Expr& sums, const Expr& scale, size_t to, int64_t axis) {
+  const Expr zero = n.Scalar(DataType::Int(32), 0);
+  return n.Call("qnn.requantize", {sums, scale, zero, Parameter(n, n.In(to)), Parameter(n, n.In(to + 1))},
+                {{"axis", axis}, {"out_dtype", n.DType(to + 1)}});
+}
+
 Expr ImportMatMulInteger(NodeImport& n) {
   if (n.Rank(0) < 1 || n.Rank(1) < 1) n.Invalid("the operands can't be scalars");
   return IntegerMatMul(n, 0, 2, 1, 3);
@@ -178,6 +185,9 @@ Expr ImportMatMulInteger(NodeImport& n) {
 Expr ImportQLinearMatMul(NodeImport& n) {
   if (n.Rank(0) < 2 || n.Rank(3) < 2) n.Unsupported("operands of rank below 2 aren't implemented");
   Expr product = IntegerMatMul(n, 0, 2, 3, 5);
+  if (IsOneNumber(n, 1) && n.Rank(4) <= 1 && IsOneNumber(n, 6) && IsOneNumber(n, 7)) {
+    return Requantised(n, product, n.Call("multiply", {Parameter(n, n.In(1)), Parameter(n, n.In(4))}), 6, -1);
+  }
   DataType real = DataType::Float(32);
   const Array<PrimExpr> shape = TypeOf(product)->shape;
   int rank = RankOf(product);
@@ -218,6 +228,9 @@ Expr ImportConvInteger(NodeImport& n) { return IntegerConv(n, 0, 2, 1, 3); }
 Expr ImportQLinearConv(NodeImport& n) {
   Expr y = IntegerConv(n, 0, 2, 3, 5);
   if (n.Has(8)) y = n.Call("nn.bias_add", {y, n.In(8)}, {{"axis", int64_t{1}}});
+  if (IsOneNumber(n, 1) && n.Rank(4) <= 1 && IsOneNumber(n, 6) && IsOneNumber(n, 7)) {
+    return Requantised(n, y, n.Call("multiply", {Parameter(n, n.In(1)), Parameter(n, n.In(4))}), 6, 1);
+  }
   DataType real = DataType::Float(32);
   const Array<PrimExpr> shape = TypeOf(y)->shape;
   auto scale = [&](size_t i) { return n.Cast(Spread(n, n.In(i), shape, 1, 0), real); };
