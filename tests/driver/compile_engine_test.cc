@@ -12,7 +12,7 @@ namespace {
 
 class CompileEngineTest : public ::testing::Test {
  protected:
-  CompileEngineTest() { RegisterAll(); }
+  static void SetUpTestSuite() { RegisterAll(); }  // before the members: targets are registered then
   /// A fused function of vectors of `size`.
   static relay::Function Add(int size) {
     const std::string type = StrCat("Tensor[(", size, "), float32]");

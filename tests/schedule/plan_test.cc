@@ -36,6 +36,7 @@ Plan TestPlan(int64_t rows) {
 
 /// The message of the error that reading `text` throws.
 std::string ErrorOf(const std::string& text) {
+  TestPlanNode::StaticTypeInfo();  // known once it was asked for
   try {
     PlanFromJson(text);
   } catch (const Error& e) {

@@ -290,6 +290,9 @@ std::vector<Expr> Importer::RunRule(const Node& node, const OpsetImports& opsets
     if (contrib == nullptr) throw UnsupportedNode("the operator isn't implemented");
     return check_only ? std::vector<Expr>() : ApplyRule(*contrib, node, 1, OpsetOf(opsets), std::move(inputs));
   }
+  if (!node.domain.empty() && VersionsOfOp(FullOpName(node.domain, node.op_type)).empty()) {
+    throw UnsupportedNode(StrCat("no such operator of ", node.domain, " is known"));
+  }
   auto opset = opsets.find(node.domain);
   if (opset == opsets.end()) {
     throw ModelFormatError(StrCat(model_.source, ": node ", QuoteName(node.DisplayName()), " (", node.op_type,

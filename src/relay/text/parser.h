@@ -108,6 +108,8 @@ class Parser {
   void ParseListOfDims(Array<ObjectRef>* items);
   bool AtMeta();
   ObjectRef ParseMeta();
+  /// The constant of the metadata as an expression: the same one each time, so that what is shared stays so.
+  Constant MetaConstant(const Constant& node, const Place& begin);
   void ReadMetaSection();
   void SetAttribute(Map<String, ObjectRef>* dict, const std::pair<std::string, Token>& key,
                     const ObjectRef& value) const;
@@ -130,6 +132,7 @@ class Parser {
   IRModule base_;
   IRModule module_;
   std::optional<Map<String, ObjectRef>> meta_;
+  std::unordered_map<const Object*, Constant> meta_constants_;
   std::unordered_map<std::string, std::vector<Var>> vars_;
   std::vector<std::string> declared_;
   std::unordered_map<std::string, Expr> temps_;

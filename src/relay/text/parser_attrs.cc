@@ -407,4 +407,10 @@ ObjectRef Parser::ParseMeta() {
   return node;
 }
 
+Constant Parser::MetaConstant(const Constant& node, const Place& begin) {
+  auto found = meta_constants_.find(node.get());
+  if (found != meta_constants_.end()) return found->second;
+  return meta_constants_.emplace(node.get(), Constant(node->data, SpanFrom(begin))).first->second;
+}
+
 }  // namespace treadle::relay

@@ -193,7 +193,7 @@ Expr Parser::ParseArguments(const Expr& callee, Place begin) {
       if (node->IsInstance<AttrsNode>()) {
         attrs = Downcast<Attrs>(node);
       } else if (node->IsInstance<ConstantNode>()) {
-        args.push_back(Constant(Downcast<Constant>(node)->data, SpanFrom(token.begin)));
+        args.push_back(MetaConstant(Downcast<Constant>(node), token.begin));
       } else {
         Fail(token, StrCat("metadata of class ", node->type_key(), " isn't an argument"));
       }
@@ -345,7 +345,7 @@ Expr Parser::ParseWord() {
   if (AtMeta()) {
     Token token = Peek();
     ObjectRef node = ParseMeta();
-    if (const auto* constant = node.as<ConstantNode>()) return Constant(constant->data, SpanFrom(begin));
+    if (node.as<ConstantNode>() != nullptr) return MetaConstant(Downcast<Constant>(node), begin);
     if (node.as<RelayExprNode>() != nullptr) return Downcast<Expr>(node);
     Fail(token, StrCat("metadata of class ", node->type_key(), " isn't an expression"));
   }

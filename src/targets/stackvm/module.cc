@@ -20,6 +20,20 @@ namespace {
 using runtime::Module;
 using runtime::PackedFunc;
 
+/// Whether pointers of tensors on the device can be followed here: those of devices with memory of their own can't.
+bool IsHostMemory(const DLDevice& device) {
+  switch (device.device_type) {
+    case kDLCUDA:
+    case kDLOpenCL:
+    case kDLVulkan:
+    case kDLMetal:
+    case kDLROCM:
+      return false;
+    default:
+      return true;
+  }
+}
+
 /// An argument of a function that is interpreted: a tensor of the caller's seen as one of ours, or a number as a tensor
 /// of one element. Checked as compiled functions check theirs.
 runtime::NDArray Borrow(const runtime::ArgValue& arg, const std::optional<DataType>& number, const std::string& name) {
@@ -48,7 +62,7 @@ runtime::NDArray Borrow(const runtime::ArgValue& arg, const std::optional<DataTy
     throw DTypeError(StrCat(name, ": Expect arg[", i, "] to be pointer"));
   }
   const DLTensor* tensor = arg.AsDLTensor();
-  if (tensor->device.device_type != kDLCPU) {
+  if (!IsHostMemory(tensor->device)) {
     throw Error(StrCat(name, ": arg", i, ".device_type is expected to be ", static_cast<int>(kDLCPU)));
   }
   if (code == kTreadleNDArray) return arg.As<runtime::NDArray>();
