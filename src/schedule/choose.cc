@@ -78,6 +78,10 @@ const Record* FindRecord(const Problem& problem) {
 /// The best plan of a kernel that can be used.
 void FillBest(const Kernel& kernel, const Problem& problem, const Machine& machine, Candidate* candidate) {
   const std::vector<Plan> plans = kernel.space ? kernel.space(problem, machine) : std::vector<Plan>();
+  if (kernel.space && plans.empty()) {
+    candidate->why_not = "no plan of its space fits";
+    return;
+  }
   if (!plans.empty()) candidate->plan = plans.front();
   if (!kernel.cycles) return;
   if (plans.empty()) {

@@ -83,3 +83,9 @@ def test_a_record_that_does_not_fit_is_left_out():
     for changed in ({"oh_block": 0}, {"oh_block": 100}, {"tile_ow": 40}, {"tile_oc": 3}, {"ic_chunk": 7}, {"oc_group": 9}):
         layer.run(json.dumps({"problem": loops, "kernel": "conv2d.direct", "plan": {**plan, **changed}}))
     layer.run("not a record\n{}\n" + json.dumps({"problem": loops, "kernel": "no.kernel", "plan": plan}))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
+def test_small_images_have_a_kernel(size):
+    """Of images of one Winograd tile, and of one pixel, whatever the cost model prefers."""
+    Layer(32, size, 32, 3, 1, 1).run("")

@@ -280,6 +280,7 @@ void AddStrips(const TileSizes& s, int64_t side, const Machine& machine, std::ve
       if (s.columns % parts != 0 || (parts > 1 && rows > 1)) continue;
       const int64_t columns = s.columns / parts;
       if (rows * columns > kMaxTiles && columns > 1) continue;
+      if (rows * columns < 2) continue;  // the schedule has a loop over the tiles of a strip
       for (const bool by_oc_block : {true, false}) {
         const int64_t strips = (s.rows + rows - 1) / rows * parts;
         // Not known how many threads there will be: enough for some.
@@ -349,6 +350,7 @@ std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& plan)
   if (w.rows < 1 || w.rows > s.rows) return StrCat(w.rows, " rows in a strip of ", s.rows);
   if (w.columns < 1 || s.columns % w.columns != 0) return StrCat(w.columns, " tiles don't divide rows of ", s.columns);
   if (w.columns != s.columns && w.rows != 1) return "strips of several rows have whole rows";
+  if (w.rows * w.columns < 2) return "a strip of one tile";
   return IsAccurate(p, w.side) ? "" : StrCat("side ", w.side, " isn't accurate for the weight");
 }
 
