@@ -96,7 +96,7 @@ def run_case(name, symbolic=False):
             wanted = [array(value) for value in outputs]
             if not same(wanted, list(results)[:len(wanted)], bool(RANDOM.match(name))):
                 return "wrong", "the results differ"
-    except treadle.TreadleError as error:
+    except treadle.Error as error:
         return "refused", str(error)
     except (TypeError, ValueError) as error:  # values that aren't tensors
         return "refused", str(error)

@@ -8,7 +8,7 @@ namespace treadle::relay::transform {
 using treadle::transform::Pass;
 
 /// Indices that are data are checked before they are used (check_values), constant ones now: a ShapeError. For take of
-/// mode "error", gather, gather_nd, adv_index, scatter, scatter_add and scatter_nd. Kernels of devices can't stop a
+/// mode "error", gather, gather_nd, scatter, scatter_add and scatter_nd. Kernels of devices can't stop a
 /// model, so this is for programs that run on CPUs.
 Pass CheckIndices();
 

@@ -26,7 +26,7 @@ const std::vector<Row>& Rows() {
   static const std::vector<Row> rows = {
       // Measured on Zen 3.
       {"zen3", {"x86-64-v3", "znver2", "znver3"}, 256, 2, 2, 4},
-      // Measured on Zen 4: registers of 512 bits go through units of 256 bits.
+      // From the published peak of Zen 4, whose registers of 512 bits go through units of 256 bits; not fitted.
       {"zen4", {"znver4"}, 512, 1, 1, 4},
       // Intel, "64 and IA-32 Architectures Optimization Reference Manual": two units, two loads; before Skylake a
       // multiply-add takes 5 cycles.
