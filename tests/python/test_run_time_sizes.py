@@ -23,7 +23,7 @@ def dynamic_model(node, inputs, opset, domain=""):
     """Every dimension of tensors is a symbol; lists of axes and sizes keep their lengths."""
     infos = []
     for name, array in inputs.items():
-        is_list = array.ndim < 2 and array.dtype == np.int64
+        is_list = array.ndim < 2 and (array.dtype == np.int64 or name == "scales")
         shape = array.shape if is_list else [f"{name}{d}" for d in range(array.ndim)]
         infos.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), shape))
     graph = helper.make_graph([node], "g", infos, [onnx.ValueInfoProto(name=name) for name in node.output])

@@ -185,10 +185,12 @@ Expr ImportMatMulInteger(NodeImport& n) {
 Expr ImportQLinearMatMul(NodeImport& n) {
   if (n.Rank(0) < 2 || n.Rank(3) < 2) n.Unsupported("operands of rank below 2 aren't implemented");
   Expr product = IntegerMatMul(n, 0, 2, 3, 5);
-  if (IsOneNumber(n, 1) && n.Rank(4) <= 1 && IsOneNumber(n, 6) && IsOneNumber(n, 7)) {
+  const DataType real = DataType::Float(32);
+  // Version 21 has scales of 16 bits too: the plain form below widens them.
+  const bool wide = n.DType(1) == real && n.DType(4) == real && n.DType(6) == real;
+  if (wide && IsOneNumber(n, 1) && n.Rank(4) <= 1 && IsOneNumber(n, 6) && IsOneNumber(n, 7)) {
     return Requantised(n, product, n.Call("multiply", {Parameter(n, n.In(1)), Parameter(n, n.In(4))}), 6, -1);
   }
-  DataType real = DataType::Float(32);
   const Array<PrimExpr> shape = TypeOf(product)->shape;
   int rank = RankOf(product);
   auto scale = [&](size_t i, int axis) { return n.Cast(Spread(n, n.In(i), shape, axis, 0), real); };
