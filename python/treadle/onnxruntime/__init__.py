@@ -4,8 +4,8 @@
 import sys
 
 from . import capi
-from ._options import (CPU, KNOWN_PROVIDERS, ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions,
-                       SessionOptions)
+from ._options import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions,
+                       get_all_providers, get_available_providers, get_device)
 from ._session import InferenceSession, ModelMetadata, NodeArg
 from ._values import IOBinding, OrtDevice, OrtValue
 
@@ -13,18 +13,6 @@ from ._values import IOBinding, OrtDevice, OrtValue
 __version__ = version = "1.31.1"
 SessionIOBinding = IOBinding
 _severity = {"level": 2, "verbosity": 0}
-
-
-def get_available_providers():
-    return [CPU]
-
-
-def get_all_providers():
-    return list(KNOWN_PROVIDERS)
-
-
-def get_device():
-    return "CPU"
 
 
 def get_version_string():

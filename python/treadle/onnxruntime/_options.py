@@ -131,6 +131,18 @@ KNOWN_PROVIDERS = [
     "ACLExecutionProvider", "RknpuExecutionProvider", CPU]
 
 
+def get_available_providers():
+    return [CPU]
+
+
+def get_all_providers():
+    return list(KNOWN_PROVIDERS)
+
+
+def get_device():
+    return "CPU"
+
+
 def check_provider(name):
     """Warns of a provider that isn't available; refuses a name that no provider has."""
     if name not in KNOWN_PROVIDERS:
