@@ -71,3 +71,42 @@ def test_sources_of_another_target_are_refused(tmp_path):
     function, params, _ = model()
     with pytest.raises(treadle.TargetError, match="C sources are made by target c"):
         relay.build(function, target="llvm", params=params).export_library(f"{tmp_path}/model/")
+
+
+@pytest.mark.skipif(CC is None, reason="no C compiler")
+def test_parallel_loops_of_libraries_run_on_threads(built, tmp_path):
+    te, n = treadle.te, 64
+    a = te.placeholder((n, n), name="a")
+    k = te.reduce_axis((0, n), name="k")
+    b = te.compute((n, n), lambda i, j: te.sum(a[i, k] * a[k, j], axis=k), name="b")
+    s = te.create_schedule(b.op)
+    s[b].parallel(b.op.axis[0])
+    func = treadle.build(s, [a, b], target="c", name="square")
+    assert "treadle_parallel(square__loop0_task" in func.get_source()
+    x = np.random.default_rng(4).standard_normal((n, n)).astype("float32")
+    y = treadle.nd.array(np.zeros((n, n), "float32"))
+    func(treadle.nd.array(x), y)
+    np.testing.assert_allclose(y.numpy(), x @ x, rtol=1e-3, atol=1e-4)
+    # Sources that need no runtime have one thread.
+    built[0].export_library(f"{tmp_path}/model/")
+    assert "treadle_parallel" not in (tmp_path / "model" / "kernels.c").read_text()
+
+
+@pytest.mark.skipif(CC is None, reason="no C compiler")
+def test_bytes_agree_with_llvm(tmp_path):
+    x = relay.var("x", shape=(1, 16, 10, 10), dtype="uint8")
+    w = relay.var("w", shape=(24, 16, 3, 3), dtype="int8")
+    y = relay.qnn.op.conv2d(x, w, relay.const(7), relay.const(0), relay.const(0.1), relay.const(0.02),
+                            kernel_size=(3, 3), channels=24, padding=(1, 1))
+    rng = np.random.default_rng(5)
+    params = {"w": rng.integers(-128, 128, (24, 16, 3, 3)).astype("int8")}
+    data = rng.integers(0, 256, (1, 16, 10, 10)).astype("uint8")
+    results = []
+    for target in ("c", "llvm"):
+        relay.build(relay.Function([x, w], y), target=target, params=params).export_library(tmp_path / f"{target}.so")
+        loaded = treadle.runtime.load_module(tmp_path / f"{target}.so")
+        module = graph_executor.GraphModule(loaded["default"](treadle.cpu()))
+        module.set_input("x", data)
+        module.run()
+        results.append(module.get_output(0).numpy())
+    np.testing.assert_array_equal(*results)

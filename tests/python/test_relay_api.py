@@ -195,6 +195,16 @@ def test_analyses():
     assert relay.analysis.all_dtypes(net) == {"float32"}
 
 
+def test_fake_quantized_operators_are_counted():
+    scale, zero = relay.const(0.1), relay.const(0)
+    x, y = relay.var("x", shape=(4,), dtype="int8"), relay.var("y", shape=(4,))
+    real = relay.qnn.op.dequantize(x, scale, zero)
+    closed = relay.qnn.op.quantize(relay.nn.relu(relay.add(real, real)), scale, zero)
+    openly = relay.qnn.op.quantize(relay.exp(relay.add(real, y)), scale, zero)
+    mod = treadle.IRModule.from_expr(relay.Function([x, y], relay.Tuple([closed, openly])))
+    assert relay.analysis.list_fake_quantized_op_freqs(mod) == {"nn.relu": 1, "add": 1}
+
+
 @pytest.mark.parametrize("call, macs", [
     (lambda x: relay.nn.conv2d(x, relay.var("w", shape=(8, 4, 3, 3)), padding=(1, 1)), 8 * 6 * 6 * 4 * 9),
     (lambda x: relay.nn.conv2d(x, relay.var("w", shape=(8, 2, 3, 3)), strides=(2, 2), groups=2), 8 * 2 * 2 * 2 * 9),

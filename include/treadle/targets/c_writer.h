@@ -39,6 +39,10 @@ class CWriter : public tir::ExprFunctor<std::string(const PrimExpr&)>, public ti
   /// Prototypes of the functions that were called by name.
   const std::map<std::string, std::string>& externs() const { return externs_; }
   bool calls_packed() const { return calls_packed_; }
+  /// Functions that the body calls, which stand before it.
+  virtual std::string functions() const { return ""; }
+  /// What a variable is called in the text.
+  std::string NameOf(const tir::Var& v) { return Name(v); }
 
  protected:
   using ExprBase = tir::ExprFunctor<std::string(const PrimExpr&)>;

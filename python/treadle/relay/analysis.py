@@ -3,7 +3,7 @@
 from .._ffi import Api
 from ..ir import (FuncType, GlobalTypeVar, IRModule, IncompleteType, Op, RelayRefType, TensorType, TupleType, TypeCall,
                   TypeData, TypeKind, TypeVar)
-from .expr import Call, Function, If, Let, Match, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
+from .expr import Call, Constant, Function, If, Let, Match, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
 
 _api = Api("relay.analysis")
 
@@ -167,8 +167,32 @@ def list_op_freqs(mod):
 
 
 def list_fake_quantized_op_freqs(mod):
-    """Operators between qnn.dequantize and qnn.quantize; there are none, for these operators aren't supported."""
-    return {}
+    """How often each operator is called between qnn.dequantize and qnn.quantize, a dict from names: calls of operators
+    in float whose operands all come from qnn.dequantize or constants, on every path back from a qnn.quantize."""
+    found, counts = {}, {}
+    for end in _calls(mod):
+        if getattr(end.op, "name", "") != "qnn.quantize":
+            continue
+        inside, stack, closed = [], [end.args[0]], True
+        seen = set()
+        while stack and closed:
+            node = stack.pop()
+            if node in seen or isinstance(node, Constant):
+                continue
+            seen.add(node)
+            if isinstance(node, Call) and isinstance(node.op, Op):
+                if node.op.name != "qnn.dequantize":
+                    inside.append(node)
+                    stack += node.args
+            elif isinstance(node, (Tuple, TupleGetItem)):
+                stack += _operands(node)
+            else:
+                closed = False
+        if closed:
+            found.update(dict.fromkeys(inside))
+    for call in found:
+        counts[call.op.name] = counts.get(call.op.name, 0) + 1
+    return counts
 
 
 def count_layers(expr, valid_ops):

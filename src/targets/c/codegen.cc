@@ -6,7 +6,11 @@
 #include "targets/builtin.h"
 #include "targets/c/main_source.h"
 #include "targets/c/prelude.h"
+#include "targets/c/threaded_writer.h"
+#include "targets/cpu/graph/passes.h"
 #include "targets/cpu/machine.h"
+#include "targets/cpu/machine_costs.h"
+#include "targets/cpu/schedule/cpu.h"
 #include "tir/in_place.h"
 #include "tir/passes/passes.h"
 #include "treadle/targets/c_toolchain.h"
@@ -29,6 +33,7 @@ std::string ScalarArgument(const Var& v, size_t i) {
 struct Needs {
   std::map<std::string, std::string> externs;
   bool calls_packed = false;
+  bool threads = false;
 };
 
 /// Calls of registered functions go through the loader.
@@ -47,19 +52,42 @@ TREADLE_INLINE int treadle_call_packed(const char* name, void** callee, TreadleA
 }
 )";
 
+/// Tasks of parallel loops go to the runtime's threads, through the loader too.
+constexpr const char* kParallelHelper = R"(
+typedef struct {
+  void* reserved;
+  int32_t num_task;
+} TreadleParallelGroup;
+typedef int (*TreadleTask)(int id, TreadleParallelGroup* group, void* data);
+int (*__TreadleBackendParallelLaunch)(TreadleTask task, void* data, int num_task) TREADLE_WEAK = 0;
+
+TREADLE_INLINE int treadle_parallel(TreadleTask task, void* data, int64_t extent) {
+  TreadleParallelGroup alone = {0, 1};
+  if (extent <= 0) return 0;
+  if (!__TreadleBackendParallelLaunch || extent == 1) return task(0, &alone, data);
+  return __TreadleBackendParallelLaunch(task, data, extent > INT32_MAX ? 0 : -(int)extent);
+}
+)";
+
 void EmitFunction(const tir::SplitFunction& func, const CodegenOptions& options, const CDialect& dialect,
                   TextStream& out, Needs* needs) {
   bool noalias = true;
   if (auto attribute = func.compute->GetAttr<IntImm>(attr::kNoAlias)) noalias = (*attribute)->value != 0;
-  const std::unique_ptr<CWriter> compute = dialect.writer ? dialect.writer() : std::make_unique<CWriter>();
+  // Without the calling convention of the runtime there are no threads either.
+  const std::unique_ptr<CWriter> compute = dialect.writer       ? dialect.writer()
+                                           : options.packed_api ? std::make_unique<ThreadedCWriter>(func.name)
+                                                                : std::make_unique<CWriter>();
   std::string params;
   std::vector<Var> vars(func.compute->params.begin(), func.compute->params.end());
   const std::vector<bool> shared = tir::SharedParams(func.compute, func.buffers.size());
   for (size_t i = 0; i < vars.size(); ++i) {
     params += (i == 0 ? "" : ", ") + compute->Declare(vars[i], noalias && (i >= shared.size() || !shared[i]));
   }
-  out << "\nstatic int32_t " << func.name << "__compute(" << (params.empty() ? "void" : params) << ") {\n"
-      << compute->Body(vars, func.compute->body) << "}\n";
+  const std::string body = compute->Body(vars, func.compute->body);
+  out << compute->functions() << "\nstatic int32_t " << func.name << "__compute(" << (params.empty() ? "void" : params)
+      << ") {\n"
+      << body << "}\n";
+  needs->threads |= !compute->functions().empty();
   needs->externs.insert(compute->externs().begin(), compute->externs().end());
   needs->calls_packed |= compute->calls_packed();
   if (options.raw_api) {
@@ -118,6 +146,7 @@ Artifact GenerateC(const Functions& lowered, const Target& target, const Codegen
     if (options.raw_api) artifact.symbols.push_back(split.name + "__raw");
   }
   if (needs.calls_packed) out << kPackedHelper;
+  if (needs.threads) out << kParallelHelper;
   out << dialect.prelude << imported;
   for (const auto& [name, prototype] : needs.externs) {
     // What the imported text or the C library's headers declare isn't declared again.
@@ -154,9 +183,13 @@ TargetSpec CTarget() {
   spec.kind.keys = {"cpu"};
   spec.kind.options = {{"mcpu", TargetOption::Type::kText, "the processor, passed on to the C compiler"},
                        {"march", TargetOption::Type::kText, "the architecture, passed on to the C compiler"}};
-  spec.kind.features = PortableCpuFeatures;
+  spec.kind.features = CompilerCpuFeatures;
   spec.form = ModuleForm::kObjects;
-  spec.lowering.vectors = false;
+  spec.graph_passes = CpuGraphPasses;
+  spec.schedule = [](const tir::PrimFunc& func, const Target& target) {
+    return ops::ScheduleForCpu(func, ops::cpu::MachineOf(target));
+  };
+  spec.lowering.vectors = false;  // loops over vectors stay loops, which C compilers make vectors of
   spec.codegen = [](const Functions& lowered, const Target& target, const CodegenOptions& options) {
     return GenerateC(lowered, target, options);
   };

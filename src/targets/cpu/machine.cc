@@ -65,6 +65,18 @@ TargetFeatures Features(const TargetNode& target, bool native_code) {
 TargetFeatures CpuFeatures(const TargetNode& target) { return Features(target, true); }
 TargetFeatures PortableCpuFeatures(const TargetNode& target) { return Features(target, false); }
 
+TargetFeatures CompilerCpuFeatures(const TargetNode& target) {
+  TargetFeatures f = PortableCpuFeatures(target);
+  f.vnni = false;  // C has no such instructions
+  const std::string cpu = target.GetAttr("march", target.GetAttr("mcpu", ""));
+  if (cpu == "native" || f.arch != "x86_64") return f;
+  TargetFeatures named;
+  ApplyX86Cpu(cpu, &named);  // the baseline where there is none
+  f.vector_bits = named.vector_bits;
+  f.vector_registers = named.vector_registers;
+  return f;
+}
+
 std::vector<std::string> CpuFeatureNames(const Target& target) {
   const TargetFeatures features = target->Features();
   if (features.arch != "x86_64") return {};

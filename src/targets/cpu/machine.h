@@ -13,6 +13,9 @@ namespace treadle::targets {
 TargetFeatures CpuFeatures(const TargetNode& target);
 /// The same without what code in a portable language can't ask for: fused multiply-adds, conversions of float16.
 TargetFeatures PortableCpuFeatures(const TargetNode& target);
+/// As PortableCpuFeatures, of code that a C compiler makes for -march or -mcpu: vectors of 128 bits unless they name a
+/// processor, or "native".
+TargetFeatures CompilerCpuFeatures(const TargetNode& target);
 /// Instruction sets that native code for the target uses, by LLVM's names.
 std::vector<std::string> CpuFeatureNames(const Target& target);
 

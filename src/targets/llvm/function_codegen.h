@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "targets/free_vars.h"
 #include "tir/passes/passes.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/targets/target_spec.h"
@@ -218,8 +219,5 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   std::vector<Workspace> workspaces_;
   bool in_parallel_ = false;
 };
-
-/// Variables that `stmt` uses and doesn't define, in order of first use.
-std::vector<tir::Var> FreeVars(const tir::Stmt& stmt);
 
 }  // namespace treadle::targets

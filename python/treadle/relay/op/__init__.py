@@ -11,6 +11,7 @@ image = OpNamespace("image.", _functions.IMAGE)
 vision = OpNamespace("vision.")
 annotation = OpNamespace("annotation.", _functions.ANNOTATION)
 qnn = OpNamespace("qnn.")
+qnn.op = qnn  # both relay.qnn.op.conv2d and relay.op.qnn.conv2d
 memory = OpNamespace("memory.")
 random = OpNamespace("random.")
 dyn = OpNamespace("dyn.")
