@@ -23,8 +23,16 @@ namespace treadle::detail {
 namespace {
 
 constexpr size_t kReserve = size_t{192} << 10;  // what one level of recursion and its callees may use
-constexpr size_t kSegment = size_t{64} << 20;   // pages are only taken when touched
-constexpr size_t kGuard = size_t{1} << 20;      // below a segment: a callee that needs more than the reserve faults
+#ifdef TREADLE_TSAN
+// ThreadSanitizer keeps 65,536 return addresses of a stack and doesn't look whether there is room for more: no more of
+// a stack is used than so many of the smallest frames take.
+constexpr size_t kSegment = size_t{2} << 20;
+#define TREADLE_NOT_INSTRUMENTED __attribute__((disable_sanitizer_instrumentation))
+#else
+constexpr size_t kSegment = size_t{64} << 20;  // pages are only taken when touched
+#define TREADLE_NOT_INSTRUMENTED
+#endif
+constexpr size_t kGuard = size_t{1} << 20;  // below a segment: a callee that needs more than the reserve faults
 
 /// The stack that the thread is known to be on.
 struct Stack {
@@ -41,6 +49,9 @@ Stack StackOfThread() {
     pthread_attr_destroy(&attributes);
   }
   const auto bottom = reinterpret_cast<uintptr_t>(base);
+#ifdef TREADLE_TSAN
+  if (size > kSegment) return {bottom + size - kSegment, bottom + size};
+#endif
   return {bottom, bottom + size};
 }
 
@@ -57,7 +68,8 @@ struct Switch {
 #endif
 };
 
-void Trampoline(unsigned high, unsigned low) {
+// It is entered as one fiber and left as another: ThreadSanitizer would take its return address from the wrong one.
+TREADLE_NOT_INSTRUMENTED void Trampoline(unsigned high, unsigned low) {
   auto* state = reinterpret_cast<Switch*>((uintptr_t{high} << 32) | low);
 #ifdef TREADLE_ASAN
   __sanitizer_finish_switch_fiber(nullptr, &state->caller_bottom, &state->caller_size);
