@@ -31,6 +31,18 @@ struct Table {
 
 constexpr char kPrefix[] = "relay.ext.";
 
+/// Patterns as Python sees them: an array of (name, pattern, check of the call at the root).
+Array<Array<ObjectRef>> TableOf(const std::vector<relay::CompositePattern>& patterns) {
+  Array<Array<ObjectRef>> table;
+  for (const relay::CompositePattern& entry : patterns) {
+    auto check = runtime::PackedFunc::FromTyped(
+        [accepts = entry.check](relay::Call root) { return !accepts || accepts(root.get()); });
+    table.push_back(
+        {String(entry.name), entry.pattern.defined() ? entry.pattern : relay::ToPattern(entry.tree), check});
+  }
+  return table;
+}
+
 }  // namespace
 
 void RegisterCodegen(Codegen codegen) {
@@ -45,6 +57,11 @@ void RegisterCodegen(Codegen codegen) {
     Registry::RegisterTyped(
         StrCat(kPrefix, codegen.name, ".constant_updater"),
         [constants](Function region, std::string symbol) { return constants(region, symbol); }, /*override=*/true);
+  }
+  if (codegen.patterns) {
+    Registry::RegisterTyped(
+        StrCat(kPrefix, codegen.name, ".pattern_table"), [patterns = codegen.patterns] { return TableOf(patterns()); },
+        /*override=*/true);
   }
   Table& table = Table::Global();
   std::lock_guard<std::mutex> lock(table.mutex);

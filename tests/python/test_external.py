@@ -254,6 +254,31 @@ def test_dnnl_broadcasts_to_blocks_of_channels(channels):
 
 
 @needs("dnnl")
+@pytest.mark.parametrize("scale", ["multiply", "divide"])
+def test_dnnl_takes_gelu_by_the_error_function(scale):
+    """A composite function inside a region leaves the graph one that the graph executor runs."""
+    x = relay.var("x", shape=(4, 16))
+    scaled = x * relay.const(np.sqrt(0.5, dtype="float32")) if scale == "multiply" else x / relay.const(np.float32(2**.5))
+    y = x * relay.const(0.5) * (relay.erf(scaled) + relay.const(1.0))
+    mod = treadle.IRModule.from_expr(relay.Function([x], relay.nn.relu(y)))
+    values = {"x": np.random.default_rng(5).standard_normal((4, 16)).astype("float32")}
+    lib = relay.build(mod, external="dnnl")
+    assert "0 with Treadle" in lib.get_source("partition")
+    np.testing.assert_allclose(run(lib, values), run(relay.build(mod), values), rtol=1e-5, atol=1e-6)
+
+
+@needs("dnnl")
+@pytest.mark.parametrize("op", [relay.add, relay.multiply, relay.subtract, relay.maximum], ids=lambda op: op.__name__)
+@pytest.mark.parametrize("ranks", [((4,), (1, 4)), ((1, 4), (4,)), ((3, 4), (1, 1, 3, 4)), ((2, 3, 4), (3, 1))], ids=str)
+def test_dnnl_operands_of_different_rank(op, ranks):
+    left, right = (relay.var(name, shape=shape) for name, shape in zip("ab", ranks))
+    mod = treadle.IRModule.from_expr(relay.Function([left, right], relay.tanh(op(left, right))))
+    rng = np.random.default_rng(6)
+    values = {name: rng.standard_normal(shape).astype("float32") for name, shape in zip("ab", ranks)}
+    np.testing.assert_allclose(run(relay.build(mod, external="dnnl"), values), run(relay.build(mod), values), rtol=1e-5)
+
+
+@needs("dnnl")
 def test_auto_reports_its_measurements():
     lib = relay.build(conv_block(), external="auto")
     assert "measured @" in lib.get_source("partition")

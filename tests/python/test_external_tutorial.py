@@ -78,6 +78,35 @@ def test_tutorial(tutorial, name):
     run_script(tutorial, f"import treadle; treadle.load('{name}.so')")
 
 
+def test_tutorial_on_patterns(tutorial):
+    out = run_script(tutorial, """
+        import numpy as np, treadle
+        from treadle import relay
+        from treadle.contrib import graph_executor
+        treadle.load_plugin("./libpatterns.so")
+        a, b = (relay.var(n, shape=(3, 5)) for n in "ab")
+        mod = treadle.IRModule.from_expr(relay.Function([a, b], relay.nn.relu(relay.tanh(relay.nn.relu(a + b)) + b)))
+        lib = relay.build(mod, external=["mine"])
+        assert "4 operators in 2 regions, 1 with Treadle" in lib.get_source("partition"), lib.get_source("partition")
+        values = {n: np.random.default_rng(0).standard_normal((3, 5)).astype("float32") for n in "ab"}
+        module = graph_executor.GraphModule(lib["default"](treadle.cpu()))
+        module.run(**values)
+        inner = np.tanh(np.maximum(values["a"] + values["b"], 0))
+        np.testing.assert_allclose(module.get_output(0).numpy(), np.maximum(inner + values["b"], 0), rtol=1e-5)
+        # The steps one by one, with the table of the code generator as Python sees it.
+        table = relay.op.contrib.get_pattern_table("mine")
+        assert [name for name, _, _ in table] == ["mine.add_relu"]
+        for step in (relay.transform.MergeComposite(table), relay.transform.AnnotateTarget(["mine"]),
+                     relay.transform.MergeCompilerRegions(), relay.transform.PartitionGraph()):
+            mod = step(mod)
+        assert 'PartitionedFromPattern="add_nn.relu_"' in str(mod)
+        again = graph_executor.GraphModule(relay.build(mod)["default"](treadle.cpu()))
+        again.run(**values)
+        np.testing.assert_array_equal(again.get_output(0).numpy(), module.get_output(0).numpy())
+    """)
+    assert out == ""
+
+
 def test_missing_runtime_library_is_named(tutorial, tmp_path):
     run_script(tutorial, GRAPH.format(name="tutorial", plugin="libtutorial.so"))
     shutil.copy(tutorial / "tutorial.so", tmp_path / "tutorial.so")

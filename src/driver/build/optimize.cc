@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "driver/graph/why_not_graph.h"
+#include "driver/lower/compile_engine.h"
 #include "driver/lower/device_code.h"
 #include "passes/check_indices.h"
 #include "passes/qnn_passes.h"
@@ -68,13 +69,12 @@ Pass ToDataFlow() {
   return CreateModulePass(
       [](const IRModule& module, const PassContext& context) {
         bool lets = false, closures = false, others = false;
-        relay::PostOrderVisit(Downcast<relay::Function>(module->Lookup("main"))->body, [&](const relay::Expr& e) {
+        VisitOutsideKernels(Downcast<relay::Function>(module->Lookup("main"))->body, [&](const relay::Expr& e) {
           const auto* func = e.as<relay::FunctionNode>();
           others = others || e.as<relay::IfNode>() || e.as<relay::MatchNode>() || e.as<relay::RefCreateNode>() ||
                    e.as<GlobalVarNode>() || e.as<ConstructorNode>();
           lets = lets || e.as<relay::LetNode>() != nullptr;
-          closures =
-              closures || (func != nullptr && !func->is_primitive() && !func->GetAttr<ObjectRef>(attr::kCompiler));
+          closures = closures || (func != nullptr && !IsKernel(func));
         });
         if (others || (!lets && !closures)) return module;
         IRModule result = closures ? PartialEvaluate()(module, context) : module;

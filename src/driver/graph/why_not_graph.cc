@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/graph/why_not_graph.h"
 
+#include <unordered_set>
+#include <vector>
+
 #include "driver/lower/compile_engine.h"
 #include "treadle/relay/expr_functor.h"
 
@@ -27,6 +30,22 @@ bool IsStaticTensors(const Type& type) {
 
 }  // namespace
 
+void VisitOutsideKernels(const Expr& root, const std::function<void(const Expr&)>& visit) {
+  std::vector<Expr> waiting{root};
+  std::unordered_set<const Object*> seen{root.get()};
+  while (!waiting.empty()) {
+    Expr e = waiting.back();
+    waiting.pop_back();
+    visit(e);
+    if (const auto* func = e.as<FunctionNode>(); func != nullptr && IsKernel(func)) continue;
+    std::vector<Expr> children;
+    relay::CollectChildren(e, &children);
+    for (const Expr& child : children) {
+      if (seen.insert(child.get()).second) waiting.push_back(child);
+    }
+  }
+}
+
 std::string WhyNotGraph(const IRModule& module) {
   auto main = Downcast<Function>(module->Lookup("main"));
   std::string why;
@@ -34,7 +53,7 @@ std::string WhyNotGraph(const IRModule& module) {
     if (!IsStaticTensors(param->checked_type())) why = StrCat("the type of %", param->name_hint(), " isn't static");
   }
   if (!why.empty()) return why;
-  relay::PostOrderVisit(main->body, [&](const Expr& e) {
+  VisitOutsideKernels(main->body, [&](const Expr& e) {
     if (!why.empty()) return;
     if (e.as<relay::IfNode>() || e.as<relay::MatchNode>() || e.as<relay::RefCreateNode>() ||
         e.as<relay::RefReadNode>() || e.as<relay::RefWriteNode>()) {

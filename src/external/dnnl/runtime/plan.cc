@@ -369,12 +369,10 @@ class PlanBuilder {
       dims.resize(rank - axis, 1);
     }
     dims.insert(dims.begin(), rank - dims.size(), 1);
-    int b = current_[step.in[1]];
-    if (dims == DimsOf(step.out)) {
-      b = InLayout(b, DescOf(a));
-    } else {
-      b = BroadcastOperand(step, a, View(Plain(step.in[1]), api::Plain(dims)));
-    }
+    // An operand of lower rank gets leading dimensions of 1; only equal ranks have blocked layouts in common.
+    const bool whole = dims == DimsOf(step.out), same_rank = dims == DimsOf(step.in[1]);
+    const int source = whole && same_rank ? current_[step.in[1]] : View(Plain(step.in[1]), api::Plain(dims));
+    const int b = whole ? InLayout(source, DescOf(a)) : BroadcastOperand(step, a, source);
     auto pd = api::Binary(plan_.engine_, BinaryAlgorithm(step.attrs.at("alg")), DescOf(a), DescOf(b), DescOf(a),
                           UserScratchpad());
     const int out = step.in[0] == step.in[1] ? NewBuffer(DescOf(a)) : InPlace(step.in[0]);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pattern tables by name of the code generator."""
-from ...._ffi import register_func
+from ...._ffi import get_global_func, register_func
 
 _TABLES = {}
 
@@ -24,5 +24,8 @@ def register_pattern_table(compiler, table=None):
 
 
 def get_pattern_table(compiler):
-    """The table of a code generator, or None."""
-    return _TABLES.get(compiler)
+    """The table of a code generator, registered here or in C++, as a list of (name, pattern, check); or None."""
+    if compiler in _TABLES:
+        return _TABLES[compiler]
+    table = get_global_func(f"relay.ext.{compiler}.pattern_table", allow_missing=True)
+    return None if table is None else [(str(name), pattern, check) for name, pattern, check in table()]
