@@ -23,7 +23,8 @@ class Attention {
  public:
   explicit Attention(NodeImport& n)
       : n_(n),
-        dtype_(n.DType(0)),
+        result_(n.DType(0)),
+        dtype_(result_.bits() < 32 ? DataType::Float(32) : result_),
         flat_(n.Rank(0) == 3),
         queries_(IntNum(n, 0)),
         keys_(IntNum(n, 0)),
@@ -44,7 +45,8 @@ class Attention {
   bool HasLengths() const { return n_.version() >= 24 && n_.Has(6); }
 
   NodeImport& n_;
-  DataType dtype_;
+  DataType result_;  ///< of the operands and results
+  DataType dtype_;   ///< of the computation: at least float32
   bool flat_;
   Term queries_, keys_, past_;  ///< numbers of them, int64
   PrimExpr keys_dim_;
@@ -156,7 +158,8 @@ std::vector<Expr> Attention::Import() {
   if (!(scale >= 0)) n_.Unsupported(StrCat("a scale of ", scale, " isn't implemented"));
   Expr factor = Num(std::sqrt(scale));
   Expr keys = n_.Transpose(repeated(present_key), {0, 1, 3, 2});
-  Expr raw = MatMulAnyRank(n_, n_.Call("multiply", {q, factor}), n_.Call("multiply", {keys, factor}));
+  auto scaled = [&](const Expr& x) { return n_.Call("multiply", {n_.Cast(x, dtype_), factor}); };
+  Expr raw = MatMulAnyRank(n_, scaled(q), scaled(keys));
   Expr capped = raw;
   double cap = n_.Float("softcap", 0.0);
   if (cap > 0) capped = n_.Call("multiply", {n_.Call("tanh", {n_.Call("divide", {raw, Num(cap)})}), Num(cap)});
@@ -167,7 +170,7 @@ std::vector<Expr> Attention::Import() {
     Expr best = n_.Call("max", {scores}, {{"axis", Ints{3}}, {"keepdims", true}});
     probability = n_.Call("where", {n_.Call("equal", {best, Num(kMinusInf)}), Num(0), probability});
   }
-  Expr y = MatMulAnyRank(n_, probability, repeated(present_value));
+  Expr y = MatMulAnyRank(n_, probability, n_.Cast(repeated(present_value), dtype_));
   if (flat_) {
     const int64_t columns = n_.StaticDim(y, 3);
     y = n_.Reshape(n_.Transpose(y, {0, 2, 1, 3}), {0, 0, q_heads * columns});
@@ -175,7 +178,7 @@ std::vector<Expr> Attention::Import() {
   int64_t mode = n_.Int("qk_matmul_output_mode", 0);
   if (mode < 0 || mode > 3) n_.Invalid(StrCat("'qk_matmul_output_mode' is ", mode));
   Expr inner = mode == 0 ? raw : mode == 1 ? capped : mode == 2 ? scores : probability;
-  return {y, present_key, present_value, inner};
+  return {n_.Cast(y, result_), present_key, present_value, n_.Cast(inner, result_)};
 }
 
 std::vector<Expr> ImportAttention(NodeImport& n) { return Attention(n).Import(); }

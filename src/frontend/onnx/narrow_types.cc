@@ -34,7 +34,9 @@ Term EncodeFloat4(const Term& x) {
   Term magnitude = x.Op("abs"), code = (magnitude > 0.25).As(kUInt8);
   for (double bound : {1.25, 2.5, 5.0}) code = code + (magnitude > bound).As(kUInt8);
   for (double bound : {0.75, 1.75, 3.5}) code = code + (magnitude >= bound).As(kUInt8);
-  code = x.Op("isnan").Select(code.Number(7), code) + (x < 0.0).As(kUInt8) * 8.0;
+  // There is no NaN: it becomes the zero that has the sign bit.
+  Term sign = Reinterpret(x, DataType::Int(32)) < 0.0;
+  code = x.Op("isnan").Select(code.Number(8), code + sign.As(kUInt8) * 8.0);
   return Reinterpret(code.As(DataType::UInt(4)), kFloat4);
 }
 
@@ -105,6 +107,10 @@ Expr ConvertTo(NodeImport& n, const Expr& x, DataType dtype, const NarrowRoundin
   if (from == kFloat8E8M0) value = DecodeFloat8E8M0(value);
   if (from.is_float8() && from != kFloat8E8M0) value = value.As(kFloat32);
   if (from.is_integral() && from.bits() < 8 && !from.is_bool()) value = value.As(from.is_int() ? kInt8 : kUInt8);
+  // Integers keep the bits that fit, those of negative numbers too.
+  if (value.dtype().is_floating() && dtype.is_uint() && dtype.bits() < 8 && !dtype.is_bool()) {
+    value = value.As(DataType::Int(32));
+  }
   if (dtype == kFloat4) return EncodeFloat4(value.As(kFloat32));
   if (dtype == kFloat8E8M0) return EncodeFloat8E8M0(value.As(kFloat32), rounding);
   if (dtype.is_float8()) {

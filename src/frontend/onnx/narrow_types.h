@@ -18,6 +18,6 @@ struct NarrowRounding {
 };
 
 /// `x` converted, whatever both types are.
-relay::Expr ConvertTo(NodeImport& n, const relay::Expr& x, DataType dtype, const NarrowRounding& rounding);
+relay::Expr ConvertTo(NodeImport& n, const relay::Expr& x, DataType dtype, const NarrowRounding& rounding = {});
 
 }  // namespace treadle::onnx

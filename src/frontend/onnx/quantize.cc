@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "frontend/onnx/matmul.h"
+#include "frontend/onnx/narrow_types.h"
 #include "frontend/onnx/rules.h"
 #include "frontend/onnx/window.h"
 
@@ -67,7 +68,7 @@ bool IsPlainQuantised(NodeImport& n, size_t i, int64_t block) {
 }
 
 Expr ImportQuantizeLinear(NodeImport& n) {
-  n.Ignore({"saturate"});  // of 8-bit floats, which are refused
+  const bool saturate = n.Flag("saturate", true);
   int64_t axis = n.Int("axis", 1);
   int64_t block = n.Int("block_size", 0);
   if (block < 0 || block > INT32_MAX) n.Invalid(StrCat("'block_size' is ", block));
@@ -79,7 +80,7 @@ Expr ImportQuantizeLinear(NodeImport& n) {
   if (n.Has(2)) {
     dtype = n.DType(2);
   } else if (n.Int("output_dtype", 0) != 0) {
-    dtype = n.TypeAttr("output_dtype");
+    dtype = StoredType(static_cast<ElemType>(n.Int("output_dtype")), "'output_dtype'");
   }
   n.Ignore({"output_dtype"});
   if (IsPlainQuantised(n, 0, block) && n.DType(0) == DataType::Float(32) && dtype.is_integral() &&
@@ -92,7 +93,10 @@ Expr ImportQuantizeLinear(NodeImport& n) {
   DataType real = n.DType(1) == DataType::Float(64) ? n.DType(1) : DataType::Float(32);
   Expr scale = n.Cast(Spread(n, n.In(1), shape, axis, block), real);
   Expr zero_point = n.Has(2) ? Spread(n, n.In(2), shape, axis, block) : Expr();
-  return Saturate(n, n.Call("divide", {n.Cast(n.In(0), real), scale}), zero_point, dtype);
+  Expr scaled = n.Call("divide", {n.Cast(n.In(0), real), scale});
+  if (dtype.is_integral()) return Saturate(n, scaled, zero_point, dtype);
+  if (zero_point.defined()) scaled = n.Call("add", {scaled, n.Cast(ConvertTo(n, zero_point, real), real)});
+  return ConvertTo(n, scaled, dtype, {saturate, "up"});
 }
 
 Expr ImportDequantizeLinear(NodeImport& n) {
@@ -101,16 +105,16 @@ Expr ImportDequantizeLinear(NodeImport& n) {
   int64_t block = n.Int("block_size", 0);
   if (block < 0 || block > INT32_MAX) n.Invalid(StrCat("'block_size' is ", block));
   DataType dtype = n.Int("output_dtype", 0) != 0 ? n.TypeAttr("output_dtype") : n.DType(1);
-  if (!n.DType(0).is_integral()) n.Unsupported(StrCat("dequantisation of ", n.DType(0), " isn't implemented"));
-  if (IsPlainQuantised(n, 0, block) && dtype == DataType::Float(32)) {
+  if (n.DType(0).is_integral() && IsPlainQuantised(n, 0, block) && dtype == DataType::Float(32)) {
     return n.Call("qnn.dequantize", {n.In(0), Parameter(n, n.In(1)), ZeroPoint(n, 2, n.DType(0))},
                   {{"axis", ParameterAxis(n, axis)}});
   }
   const Array<PrimExpr> shape = TypeOf(n.In(0))->shape;
   DataType real = n.DType(1) == DataType::Float(64) ? n.DType(1) : DataType::Float(32);
-  Expr x = n.Cast(n.In(0), DataType::Int(32));
+  const DataType exact = n.DType(0).is_integral() ? DataType::Int(32) : real;
+  Expr x = ConvertTo(n, n.In(0), exact);
   if (n.Has(2)) {
-    Expr zero_point = n.Cast(Spread(n, n.In(2), shape, axis, block), DataType::Int(32));
+    Expr zero_point = ConvertTo(n, Spread(n, n.In(2), shape, axis, block), exact);
     x = n.Call("subtract", {x, zero_point});
   }
   Expr scale = n.Cast(Spread(n, n.In(1), shape, axis, block), real);

@@ -66,7 +66,7 @@ Expr ImportCol2Im(NodeImport& n) {
   Term target = inside.Select(position, size);
   Term batch = DimOf(x, 0), rows = batch * FloorDiv(DimOf(x, 1), Max(taps, 1)), columns = taps * Product(places, n);
   Term flat = ReshapeTo(x, {rows, columns});
-  Term index = BroadcastTo(ReshapeTo(target, {columns}).Expand(0), Stack({rows, columns}));
+  Term index = BroadcastTo(ReshapeTo(target, Stack({columns})).Expand(0), Stack({rows, columns}));
   Term zeros = Full(x.Number(0), Stack({rows, size + 1}));
   Term sums(n, n.Call("scatter", {zeros, index, flat}, {{"axis", int64_t{1}}, {"reduction", std::string("add")}}));
   std::vector<Term> dims{batch, FloorDiv(DimOf(x, 1), Max(taps, 1))};

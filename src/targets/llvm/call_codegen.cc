@@ -42,7 +42,11 @@ Value* FunctionCodegen::VisitExpr_(const CallNode* op) {
     return name == "likely" ? VisitExpr(op->args[0]) : static_cast<Value*>(b_.getInt32(0));
   }
   if (name == "reinterpret") {
-    return b_.CreateBitCast(VisitExpr(op->args[0]), ValueType(op->dtype));
+    // Floats of less than a byte are bytes in registers; integers have their width.
+    Value* value = VisitExpr(op->args[0]);
+    llvm::Type* type = ValueType(op->dtype);
+    const bool widths_differ = value->getType()->getPrimitiveSizeInBits() != type->getPrimitiveSizeInBits();
+    return widths_differ ? b_.CreateZExtOrTrunc(value, type) : b_.CreateBitCast(value, type);
   }
   if (name == "masked_load") {
     const auto* load = op->args[0].as<tir::BufferLoadNode>();
