@@ -196,6 +196,14 @@ Candidate DefaultPlan(const Kernel& kernel, const Problem& problem, const Machin
   return candidate;
 }
 
+bool HasRecordedPlans() { return !transform::PassContext::Current()->GetConfigString(kPlansOption, "").empty(); }
+
+std::string RecordedPlan(const Problem& problem) {
+  const Record* record = FindRecord(problem);
+  if (record == nullptr) return "";
+  return StrCat(ToJson(problem), " ", record->kernel, " ", record->plan.defined() ? ToJson(record->plan) : "", "\n");
+}
+
 void Candidate::Log(const Problem& problem) const {
   if (!ChoiceLog::IsOn()) return;
   Json json{{"problem", Json::parse(ToJson(problem))}, {"kernel", kernel->name}, {"revision", kernel->revision}};

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include "driver/lower/kernel_cache.h"
 #include "treadle/driver/compile.h"
+#include "treadle/ir/transform.h"
 #include "treadle/passes/passes.h"
 #include "treadle/relay/text.h"
+#include "treadle/schedule/kernel.h"
 
 namespace treadle::driver {
 namespace {
@@ -44,6 +47,17 @@ TEST_F(CompileEngineTest, WhatIsOnlyLoweredForThePlanIsntPartOfTheBuild) {
   EXPECT_EQ(engine.Declare(Add(16), target_).symbol, "treadle_default_fused_add");
   EXPECT_EQ(engine.Declare(Add(8), target_).symbol, "treadle_default_fused_add_1");
   EXPECT_EQ(asked.lowered->GetAttr<String>(attr::kGlobalSymbol)->str(), "treadle_default_fused_add_1");
+}
+
+// A proof about one lowered form isn't one about another: of a kernel with several plans each has entries of its own.
+TEST_F(CompileEngineTest, CachedKernelsArePerPlanAndFreeOfOtherProblemsPlans) {
+  const relay::Function add = Add(8);
+  EXPECT_NE(KernelCacheKey("in place", add, target_, "plan a"), KernelCacheKey("in place", add, target_, "plan b"));
+  const std::string before = KernelCacheKey("in place", add, target_, "");
+  auto context = transform::PassContext::Create();
+  context.CopyOnWrite()->config.Set(schedule::kPlansOption, String("{}"));
+  transform::PassContext::Scope scope(context);
+  EXPECT_EQ(KernelCacheKey("in place", add, target_, ""), before);
 }
 
 }  // namespace

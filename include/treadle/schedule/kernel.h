@@ -93,6 +93,10 @@ Candidate DefaultPlan(const Kernel& kernel, const Problem& problem, const Machin
 /// have another schema or don't fit are left out, with a note.
 inline constexpr const char* kPlansOption = "schedule.plans";
 void RegisterScheduleOptions();
+/// Whether the current pass context has lines of kPlansOption.
+bool HasRecordedPlans();
+/// What they say for a problem, as one line; "" where they say nothing.
+std::string RecordedPlan(const Problem& problem);
 
 /// "conv2d.winograd: 812345 cycles, {...}" for each candidate, one per line, with the reasons of those not taken.
 std::string ToText(const Choice& choice);

@@ -19,6 +19,7 @@
 #include "treadle/runtime/registry.h"
 #include "treadle/schedule/kernel.h"
 #include "treadle/te/schedule.h"
+#include "treadle/te/stage.h"
 #include "treadle/tir/schedule.h"
 #include "treadle/tir/stmt.h"
 
@@ -105,6 +106,20 @@ void LowerKernel(Kernel* kernel) {
   kernel->lowered = LowerPrimFunc(kernel->scheduled, kernel->target, options);
   kernel->lowered = tir::WithInPlaceOperands(kernel->lowered);
   kernel->choices = log.text();
+}
+
+/// The recorded plans that the kernel's loops are made by. What is known of its lowered form (its code, which operands
+/// it may write over) holds for these only.
+std::string PlansOf(const Kernel& kernel) {
+  if (!schedule::HasRecordedPlans()) return "";
+  std::string plans;
+  for (const te::Operation& op : te::PostOrder(LowerToTensors(kernel.source, kernel.target).outputs)) {
+    auto problem = op->attrs.Get(te::kStageProblem);
+    if (const auto* text = problem ? problem->as<StringNode>() : nullptr) {
+      plans += schedule::RecordedPlan(schedule::ProblemFromJson(text->value));
+    }
+  }
+  return plans;
 }
 
 /// What users add isn't known to the cache, and may be functions of an interpreter, which one thread at a time may
@@ -229,7 +244,7 @@ void CompileEngine::FindInPlace(const std::vector<Kernel*>& kernels, const Engin
     Kernel* kernel = distinct[i];
     std::string key;
     if (cache != nullptr && MakesObjects(kernel->target)) {
-      key = KernelCacheKey("in place", kernel->source, kernel->target);
+      key = KernelCacheKey("in place", kernel->source, kernel->target, PlansOf(*kernel));
       if (auto found = cache->Find(key)) {
         for (const std::string& word : SplitWords(*found)) {
           if (auto operand = ParseInt(word)) kernel->in_place.push_back(static_cast<int>(*operand));
@@ -255,7 +270,7 @@ void CompileEngine::CompileAll(const EngineOptions& options) {
     if (!kernel.object.empty()) return;
     std::string key;
     if (cache != nullptr) {
-      key = KernelCacheKey(kernel.symbol, kernel.source, kernel.target);
+      key = KernelCacheKey(kernel.symbol, kernel.source, kernel.target, PlansOf(kernel));
       if (auto found = cache->Find(key)) {
         kernel.object = std::move(*found);
         kernel.from_cache = true;

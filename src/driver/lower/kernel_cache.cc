@@ -25,6 +25,7 @@
 #include "treadle/ir/transform.h"
 #include "treadle/runtime/byte_stream.h"
 #include "treadle/runtime/manifest.h"
+#include "treadle/schedule/kernel.h"
 #include "treadle/targets/target_spec.h"
 
 namespace treadle::driver {
@@ -248,13 +249,15 @@ KernelCache::Stats KernelCache::GetStats() const {
   return stats;
 }
 
-std::string KernelCacheKey(const std::string& symbol, const relay::Function& source, const Target& target) {
+std::string KernelCacheKey(const std::string& symbol, const relay::Function& source, const Target& target,
+                           const std::string& plans) {
   static const std::string* identity = new std::string(StrCat(runtime::VersionString(), "\n", BuildIdentity()));
   const TargetFeatures features = target->Features();
   const targets::TargetSpec& spec = targets::GetTargetSpec(target);
   const auto context = transform::PassContext::Current();
   std::map<std::string, std::string> config;
   for (const auto& [key, value] : context->config) {
+    if (key.str() == schedule::kPlansOption) continue;
     const auto* number = value.as<IntImmNode>();
     const auto* text = value.as<StringNode>();
     config[key.str()] = number != nullptr ? StrCat(number->value)
@@ -266,7 +269,7 @@ std::string KernelCacheKey(const std::string& symbol, const relay::Function& sou
              " ", features.vector_bits, " ", features.vector_registers, " ", features.l1_bytes, " ", features.l2_bytes,
              " ", features.l3_bytes, " ", features.num_cores, "\n", context->opt_level, "\n", symbol, "\n");
   for (const auto& [key, value] : config) all += StrCat(key, "=", value, "\n");
-  all += SaveJson(source, /*skip_ignored=*/true);
+  all += StrCat(plans, "\n", SaveJson(source, /*skip_ignored=*/true));
   return HexText(runtime::Hash64(all), 16) + HexText(runtime::Hash64(all, 0x5851F42D4C957F2Du), 16);
 }
 
