@@ -13,7 +13,8 @@ namespace {
 
 PrimFunc Doubled(const std::string& block) {
   te::Tensor x = te::Placeholder({PrimExpr(int64_t{8})}, DataType::Float(32), "x");
-  te::Tensor y = te::Compute({PrimExpr(int64_t{8})}, [&](const Array<Var>& i) { return tir::add(x(i[0]), x(i[0])); }, block);
+  te::Tensor y =
+      te::Compute({PrimExpr(int64_t{8})}, [&](const Array<Var>& i) { return tir::add(x(i[0]), x(i[0])); }, block);
   return te::CreatePrimFunc({x, y}, "main");
 }
 
