@@ -54,8 +54,8 @@ class KernelCache {
 };
 
 /// 32 hexadecimal digits that stand for all that the machine code depends on: the function, the symbol, the target and
-/// the processor it resolves to, the options of the pass context, and this very build of the compiler. Of recorded plans
-/// (option schedule.plans) those for the function's own problems count, in `plans`: others are free to change.
+/// the processor it resolves to, the options of the pass context, and this very build of the compiler. Of recorded
+/// plans (option schedule.plans) those for the function's own problems count, in `plans`: others are free to change.
 std::string KernelCacheKey(const std::string& symbol, const relay::Function& source, const Target& target,
                            const std::string& plans);
 
