@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What code is generated for."""
+import json
 import threading
 
 from ._ffi import Api, register_object
@@ -20,6 +21,11 @@ class TargetKind(str):
 
 def _text(target):
     """The string form of what describes a target: a string, a target, or a dict of its kind and options."""
+    if isinstance(target, str) and target.lstrip().startswith("{"):
+        try:
+            target = json.loads(target)
+        except ValueError as error:
+            raise TargetError(f"a target given as JSON can't be read: {error}") from None
     if isinstance(target, (str, Target)):
         return str(target)
     if not isinstance(target, dict):

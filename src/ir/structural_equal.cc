@@ -7,6 +7,7 @@
 
 #include "ir/structural_common.h"
 #include "treadle/ir/module.h"
+#include "treadle/ir/structural_tolerance.h"
 #include "treadle/runtime/ndarray.h"
 
 namespace treadle {
@@ -87,24 +88,27 @@ std::string Show(const std::optional<T>& value) {
 }
 
 template <typename T>
-bool SameValue(const T& a, const T& b) {
+bool SameValue(const T& a, const T& b, double) {
   return a == b;
 }
-bool SameValue(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
-bool SameValue(const std::vector<double>& a, const std::vector<double>& b) {
+bool SameValue(double a, double b, double tolerance) {
+  return a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) < tolerance;
+}
+bool SameValue(const std::vector<double>& a, const std::vector<double>& b, double tolerance) {
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i) {
-    if (!SameValue(a[i], b[i])) return false;
+    if (!SameValue(a[i], b[i], tolerance)) return false;
   }
   return true;
 }
-bool SameValue(const std::optional<double>& a, const std::optional<double>& b) {
-  return a.has_value() == b.has_value() && (!a || SameValue(*a, *b));
+bool SameValue(const std::optional<double>& a, const std::optional<double>& b, double tolerance) {
+  return a.has_value() == b.has_value() && (!a || SameValue(*a, *b, tolerance));
 }
 
 class Comparer {
  public:
-  Comparer(bool map_free_vars, bool record) : map_free_vars_(map_free_vars), record_(record) {}
+  Comparer(bool map_free_vars, bool record, double tolerance = 0)
+      : map_free_vars_(map_free_vars), record_(record), tolerance_(tolerance) {}
 
   bool Run(const Object* a, const Object* b) {
     paths_.push_back({-1, "root"});
@@ -283,7 +287,7 @@ class Comparer {
           return true;
         } else {
           const auto& b = field.Get<std::decay_t<decltype(a)>>(t.b);
-          if (SameValue(a, b)) return true;
+          if (SameValue(a, b, tolerance_)) return true;
           if (record_) Fail(t.path, "");
           if (record_) {
             difference_.resize(difference_.size() - 2);
@@ -369,6 +373,7 @@ class Comparer {
   }
 
   bool map_free_vars_, record_;
+  double tolerance_;
   bool only_identity_ = true;  ///< so far every bound object is bound to itself
   std::vector<Task> tasks_, pending_;
   std::vector<PathStep> paths_;
@@ -383,6 +388,10 @@ class Comparer {
 
 bool StructuralEqual(const ObjectRef& a, const ObjectRef& b, bool map_free_vars) {
   return structural::Comparer(map_free_vars, false).Run(a.get(), b.get());
+}
+
+bool StructuralEqualWithin(const ObjectRef& a, const ObjectRef& b, bool map_free_vars, double tolerance) {
+  return structural::Comparer(map_free_vars, false, tolerance).Run(a.get(), b.get());
 }
 
 std::string StructuralDifference(const ObjectRef& a, const ObjectRef& b, bool map_free_vars) {

@@ -172,19 +172,20 @@ void CheckFeatureFlags(const TargetNode& node, const std::string& text) {
 const std::vector<TargetOption>& CommonTargetOptions() {
   using Type = TargetOption::Type;
   constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max(), kMaxCores = 1 << 16;
+  const TargetOption text_option;  // for the limits of options that have none
   static const auto* options = new std::vector<TargetOption>{
       {"keys", Type::kList, "families of schedules that suit the machine"},
       {"tag", Type::kText, "a name, for messages"},
-      {"libs", Type::kList, "libraries that kernels may call"},
+      {"libs", Type::kList, "libraries (external code generators) that may take parts of models, best first"},
       {"device", Type::kText, "one more key"},
-      {"model", Type::kText, "the machine, for records of measurements"},
+      {"model", Type::kText, "the machine's name, which records of measurements carry; code doesn't depend on it"},
       {"host", Type::kTarget, "what runs on the CPU beside a device"},
       {"num-cores", Type::kInteger, "threads that kernels are made for", 1, kMaxCores},
       {"link-params", Type::kFlag, "parameters lie in the library"},
       {"opt-level", Type::kInteger, "of code generation", 0, 3},
       {"system-lib", Type::kFlag, "functions of the runtime are called by name"},
-      {"runtime", Type::kText, "accepted, without effect"},
-      {"executor", Type::kText, "accepted, without effect"},
+      {"runtime", Type::kText, "the run-time library", text_option.min, text_option.max, {"cpp"}},
+      {"executor", Type::kText, "what calls the kernels", text_option.min, text_option.max, {"graph", "vm"}},
       {"max_function_args", Type::kInteger, "arguments that a kernel may have; 0: no limit", 0, kMaxInt32},
   };
   return *options;

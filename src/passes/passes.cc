@@ -6,6 +6,7 @@
 #include "passes/fuse_attention.h"
 #include "passes/qnn_passes.h"
 #include "passes/recognize_activations.h"
+#include "passes/split_args.h"
 
 namespace treadle::relay {
 
@@ -51,6 +52,7 @@ void RegisterPasses() {
   RegisterPass("AlterOpLayout", [] { return transform::AlterOpLayout(); });
   RegisterPass("PlanDevices", [] { return transform::PlanDevices(/*default_device_type=*/1); });
   RegisterPass("CheckIndices", [] { return transform::CheckIndices(); });
+  RegisterPass("SplitArgs", [] { return transform::SplitArgs(transform::kMaxJoined); });
   RegisterPass("LabelOps", [] { return transform::LabelOps(); });
 }
 

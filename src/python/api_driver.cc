@@ -47,6 +47,7 @@ CompileOptions BuildOptions(const Map<String, ObjectRef>& flags) {
     }
     if (name == "target_host") options.target_host = Downcast<String>(value).str();
     if (name == "mod_name") options.module_name = Downcast<String>(value).str();
+    if (name == "executor") options.executor = Downcast<String>(value).str();
     if (name == "external") {
       for (const String& item : Downcast<Array<String>>(value)) options.external.push_back(item.str());
     }

@@ -6,7 +6,7 @@
 #include "treadle/base/error.h"
 #include "treadle/ir/module.h"
 #include "treadle/ir/op.h"
-#include "treadle/ir/structural.h"
+#include "treadle/ir/structural_tolerance.h"
 #include "treadle/ir/target_kind.h"
 #include "treadle/ir/type.h"
 #include "treadle/ops/traits.h"
@@ -154,6 +154,7 @@ void RegisterIrApi() {
   Registry::RegisterTyped("ir.StructuralEqual", [](ObjectRef a, ObjectRef b, bool map_free_vars) {
     return StructuralEqual(a, b, map_free_vars);
   });
+  Registry::RegisterTyped("ir.StructuralEqualWithin", &StructuralEqualWithin);
   Registry::RegisterTyped("ir.StructuralDifference", [](ObjectRef a, ObjectRef b, bool map_free_vars) {
     return StructuralDifference(a, b, map_free_vars);
   });

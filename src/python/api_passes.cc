@@ -2,6 +2,7 @@
 // Passes of the graph IR that take parameters, and questions about its expressions. Passes without parameters are
 // found by name (transform.GetPass).
 #include "driver/memory/memory_plan.h"
+#include "passes/split_args.h"
 #include "python/api.h"
 #include "treadle/passes/passes.h"
 #include "treadle/relay/expr_functor.h"
@@ -68,6 +69,7 @@ void RegisterParameterisedPasses() {
   Registry::RegisterTyped("relay._transform.CombineParallelDense", [](int branches, bool to_batch) {
     return transform::CombineParallelDense(branches, to_batch);
   });
+  Registry::RegisterTyped("relay._transform.SplitArgs", [](int limit) { return transform::SplitArgs(limit); });
   Registry::RegisterTyped("relay._transform.CombineParallelBatchMatmul",
                           [](int branches) { return transform::CombineParallelBatchMatmul(branches); });
   Registry::RegisterTyped("relay._transform.RewriteAnnotatedOps",

@@ -75,7 +75,9 @@ void ThrowLastError(const std::string& where) {
     state.exception = nullptr;
     std::rethrow_exception(exception);
   }
-  throw RuntimeError(where.empty() ? state.message : where + ": " + state.message);
+  // Compiled functions name themselves in what they check.
+  const bool named = where.empty() || state.message.rfind(where + ":", 0) == 0;
+  throw RuntimeError(named ? state.message : where + ": " + state.message);
 }
 
 }  // namespace treadle::runtime

@@ -7,7 +7,7 @@ from onnx import TensorProto, helper
 
 import treadle as tvm
 from treadle import relay, te
-from treadle.contrib import cc
+from treadle.contrib import cc, graph_executor
 
 
 @pytest.fixture
@@ -134,3 +134,86 @@ def test_bind_params_by_name():
     assert [var.name_hint for var in bound.params] == ["x"]
     with pytest.raises(tvm.Error, match="no parameter 'v'; it has: x, w"):
         relay.build_module.bind_params_by_name(func, {"v": np.ones(2, "float32")})
+
+
+def test_libraries_of_the_target_take_parts_of_the_model():
+    if "dnnl" not in relay.external.list_codegens():
+        pytest.skip("this build has no oneDNN")
+    x, y = relay.var("x", shape=(4, 8)), relay.var("y", shape=(6, 8))
+    mod = tvm.IRModule.from_expr(relay.Function([x, y], relay.nn.dense(x, y)))
+    assert "1 regions" in relay.build(mod, "llvm -libs=mkldnn").get_source("partition")
+    assert relay.build(mod, "llvm").get_source("partition") == ""
+    with pytest.raises(tvm.TargetError, match="unknown external code generator 'mkl'"):
+        relay.build(mod, "llvm -libs=mkl")
+
+
+@pytest.mark.parametrize("target", ["llvm -runtime=c", "llvm -executor=aot"])
+def test_options_of_targets_without_effect_are_refused(target):
+    with pytest.raises(tvm.TargetError, match="expected"):
+        tvm.target.Target(target)
+
+
+def test_the_graph_executor_that_is_asked_for_refuses_control_flow_when_building():
+    x, c = relay.var("x", shape=(2,)), relay.var("c", shape=(), dtype="bool")
+    mod = tvm.IRModule.from_expr(relay.Function([x, c], relay.If(c, x, x + x)))
+    for executor in ("graph", relay.backend.Executor("graph")):
+        with pytest.raises(tvm.Error, match="it holds a relay.If"):
+            relay.build(mod, "llvm", executor=executor)
+    with pytest.raises(tvm.Error, match="it holds a relay.If"):
+        relay.build(mod, "llvm -executor=graph")
+    relay.build(mod, "llvm")
+
+
+def test_the_run_time_takes_system_lib():
+    run_time = relay.backend.Runtime("cpp", {"system-lib": True})
+    x = relay.var("x", shape=(3,))
+    lib = relay.build(relay.Function([x], x + x), "llvm", runtime=run_time)
+    with pytest.raises(ValueError, match="system-lib"):
+        relay.backend.Runtime("cpp", {"aot": True})
+    with pytest.raises(ValueError, match="there is 'cpp'"):
+        relay.backend.Runtime("crt")
+
+
+def test_targets_as_json():
+    target = tvm.target.Target('{"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 2}')
+    assert (str(target.kind), target.mcpu, target.attrs["num-cores"]) == ("llvm", "x86-64-v3", "2")
+    with pytest.raises(tvm.TargetError, match="given as JSON"):
+        tvm.target.Target('{"kind": ')
+
+
+def test_concatenations_of_many_tensors_are_split():
+    parts = [relay.var(f"x{i}", shape=(2, 1 + i % 3)) for i in range(70)]
+    mod = tvm.IRModule.from_expr(relay.Function(parts, relay.exp(relay.concatenate(parts, -1))))
+    split = relay.transform.SplitArgs(32)(mod)
+    calls = []
+    relay.analysis.post_order_visit(split["main"].body, lambda e: calls.append(e) if isinstance(e, relay.Tuple) else None)
+    assert sorted(len(call.fields) for call in calls) == [3, 6, 32, 32]
+    lib = relay.build(mod, "llvm")
+    values = {f"x{i}": np.random.default_rng(i).random((2, 1 + i % 3)).astype("float32") for i in range(70)}
+    module = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    module.run(**values)
+    expected = np.exp(np.concatenate(list(values.values()), -1))
+    np.testing.assert_allclose(module.get_output(0).numpy(), expected, rtol=1e-5)
+    with pytest.raises(tvm.Error, match="at least 2"):
+        relay.transform.SplitArgs(1)
+
+
+def test_wrong_arguments_are_named_once():
+    a = te.placeholder((8,), name="A")
+    c = te.compute((8,), lambda i: a[i] + 1, name="C")
+    function = tvm.build(te.create_schedule(c.op), [a, c], name="ff")
+    with pytest.raises(tvm.Error) as error:
+        function(tvm.nd.array(np.zeros(3, "float32")), tvm.nd.array(np.zeros(8, "float32")))
+    assert str(error.value).startswith("ff: arg0.shape[0] is expected to equal 8")
+
+
+def test_numbers_that_differ_by_rounding_are_equal():
+    def norm(epsilon):
+        x = relay.var("x", shape=(1, 2, 3, 3))
+        return relay.nn.batch_norm(x, *(relay.var(name, shape=(2,)) for name in "gbmv"), epsilon=epsilon)[0]
+
+    near = norm(float(np.float32(1e-5)))
+    assert tvm.ir.structural_equal(norm(1e-5), near, map_free_vars=True)
+    assert not tvm.ir.structural_equal(norm(1e-5), near, map_free_vars=True, tolerance=0)
+    assert not tvm.ir.structural_equal(norm(1e-5), norm(1e-4), map_free_vars=True)
+    tvm.ir.assert_structural_equal(norm(1e-5), near, map_free_vars=True)

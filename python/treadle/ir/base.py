@@ -46,9 +46,10 @@ def load_json(text):
     return get_global_func("node.LoadJSON")(text)
 
 
-def structural_equal(lhs, rhs, map_free_vars=False):
-    """Whether two terms are equal up to the names of what they bind."""
-    return bool(_api.StructuralEqual(lhs, rhs, map_free_vars))
+def structural_equal(lhs, rhs, map_free_vars=False, tolerance=1e-9):
+    """Whether two terms are equal up to the names of what they bind. Floating-point attributes are equal when they
+    differ by less than `tolerance`; with 0, equal terms have equal hashes."""
+    return bool(_api.StructuralEqualWithin(lhs, rhs, map_free_vars, float(tolerance)))
 
 
 def structural_difference(lhs, rhs, map_free_vars=False):
@@ -56,10 +57,10 @@ def structural_difference(lhs, rhs, map_free_vars=False):
     return _api.StructuralDifference(lhs, rhs, map_free_vars)
 
 
-def assert_structural_equal(lhs, rhs, map_free_vars=False):
+def assert_structural_equal(lhs, rhs, map_free_vars=False, tolerance=1e-9):
     """Raises ValueError with the place of the first difference unless the terms are equal."""
-    difference = structural_difference(lhs, rhs, map_free_vars)
-    if difference:
+    if not structural_equal(lhs, rhs, map_free_vars, tolerance):
+        difference = structural_difference(lhs, rhs, map_free_vars)
         raise ValueError(f"the terms differ at {difference}\n\n{lhs}\n\n{rhs}")
 
 

@@ -128,12 +128,12 @@ def _module_of(mod, params):
     return IRModule.from_expr(mod)
 
 
-def _flags(target, target_host, mod_name, link_params=False):
+def _flags(target, target_host, mod_name, options=""):
     targets = _targets(target)
-    if link_params and isinstance(targets, dict):
-        targets = {device: f"{text} -link-params=1" for device, text in targets.items()}
-    elif link_params:
-        targets = f"{targets} -link-params=1"
+    if options and isinstance(targets, dict):
+        targets = {device: f"{text} {options}" for device, text in targets.items()}
+    elif options:
+        targets = f"{targets} {options}"
     flags = {"targets": targets} if isinstance(targets, dict) else {"target": targets}
     if target_host is not None and target_host != "":
         flags["target_host"] = str(Target(target_host))
@@ -142,23 +142,38 @@ def _flags(target, target_host, mod_name, link_params=False):
     return flags
 
 
-def build(ir_mod=None, target=None, target_host=None, executor="graph", params=None, mod_name="default", mod=None,
+def _options(target, executor, runtime):
+    """Options of targets that stand for what an executor and a run time are given."""
+    options = []
+    if getattr(executor, "options", {}).get("link-params"):
+        options.append("-link-params=1")
+    if runtime is not None and str(runtime) != "cpp":
+        raise ValueError(f"unknown run time '{runtime}'; there is 'cpp'")
+    if getattr(runtime, "options", {}).get("system-lib"):
+        options.append("-system-lib=1")
+    text = str(_targets(target))
+    return " ".join(option for option in options if option not in text)
+
+
+def build(ir_mod=None, target=None, target_host=None, executor=None, params=None, mod_name="default", mod=None,
           runtime=None, external=(), **unknown):  # noqa: A002
     """Compiles a module (or function) for a target, with the options of the current PassContext.
 
     target: a target, its text, or a dict from devices (numbers, names or Device) to targets; target_host: the one of
-    the code that calls kernels. params: values of parameters of main, by name. external: names of external code
-    generators that may take parts of it, the preferred ones first.
+    the code that calls kernels. executor: "graph" or "vm"; None is the graph executor where it can run the module, else
+    the virtual machine. params: values of parameters of main, by name. external: names of external code generators that
+    may take parts of it, the preferred ones first (default: those of the target's option libs).
     """
     if unknown:
         raise TypeError(f"build() got an unexpected keyword argument '{next(iter(unknown))}'")
     if isinstance(executor, dict):  # build(mod, target, target_host, params), as of older versions
-        executor, params = "graph", executor
-    if str(executor) not in ("graph", "None"):
-        raise ValueError(f"unknown executor '{executor}'; relay.build makes graph executors")
+        executor, params = None, executor
+    if str(executor) not in ("graph", "vm", "None"):
+        raise ValueError(f"unknown executor '{executor}'; there are 'graph' and 'vm'")
     module = _module_of(ir_mod if ir_mod is not None else mod, params)
-    link_params = bool(getattr(executor, "options", {}).get("link-params"))
-    flags = _flags(target, target_host, mod_name, link_params)
+    flags = _flags(target, target_host, mod_name, _options(target, executor, runtime))
+    if executor is not None:
+        flags["executor"] = str(executor)
     flags["external"] = [external] if isinstance(external, str) else list(external)
     model = _api.Build(module, _tensors(params), flags)
     return GraphExecutorFactoryModule(model, mod_name)

@@ -33,6 +33,7 @@ _PARAMETERS = {
     "DeadCodeElimination": (("inline_once", False), ("ignore_impurity", False)),
     "CombineParallelConv2D": (("min_num_branches", 3),),
     "CombineParallelDense": (("min_num_branches", 3), ("to_batch", True)),
+    "SplitArgs": (("max_function_args", 32),),
     "CombineParallelBatchMatmul": (("min_num_branches", 3),),
     "ToMixedPrecision": (("mixed_precision_type", "float16"), ("missing_op_mode", 1)),
     "ConvertLayout": (("desired_layouts", {}),),

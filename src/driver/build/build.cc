@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <optional>
+#include <sstream>
 #include <thread>
 
 #include "driver/build/dump.h"
@@ -162,9 +163,28 @@ std::vector<std::string> DumpedTexts(const DumpOptions& dump) {
 
 bool UsesVm(const std::string& executor, const IRModule& module) {
   if (executor == "vm") return true;
-  if (executor == "graph") return false;
-  if (executor != "auto") throw Error(StrCat("there is no executor '", executor, "'; there are: auto, graph, vm"));
-  return !WhyNotGraph(module).empty();
+  const std::string why = WhyNotGraph(module);
+  if (executor == "graph" && !why.empty()) {
+    throw Error(
+        StrCat("the graph executor, which was asked for, can't run this program: ", why, "; the virtual machine can"));
+  }
+  if (executor != "auto" && executor != "graph") {
+    throw Error(StrCat("there is no executor '", executor, "'; there are: auto, graph, vm"));
+  }
+  return !why.empty();
+}
+
+/// `given` with what the target's own options say where the build's don't: the executor, and libraries that may take
+/// parts of the model.
+CompileOptions WithTargetOptions(const CompileOptions& given, const Target& target) {
+  CompileOptions options = given;
+  if (options.executor == "auto") options.executor = target->GetAttr("executor", "auto");
+  if (!options.external.empty()) return options;
+  std::istringstream names(target->GetAttr("libs", ""));
+  for (std::string name; std::getline(names, name, ',');) {
+    options.external.push_back(name == "mkldnn" ? "dnnl" : name);  // its former name
+  }
+  return options;
 }
 
 /// The program in `model`; what is given back holds its kernels.
@@ -189,11 +209,12 @@ GraphCode GenerateProgram(const IRModule& module, const BuildTargets& targets, c
 
 }  // namespace
 
-CompiledModel Build(IRModule module, const ParamList& params, const CompileOptions& options) {
+CompiledModel Build(IRModule module, const ParamList& params, const CompileOptions& given) {
   RegisterAll();
   std::optional<transform::PassContext::Scope> scope;
-  if (!options.inherit_context) scope.emplace(MakeContext(options));
-  BuildTargets targets = ResolveTargets(options);
+  if (!given.inherit_context) scope.emplace(MakeContext(given));
+  BuildTargets targets = ResolveTargets(given);
+  const CompileOptions options = WithTargetOptions(given, targets.default_target());
   if (!options.inherit_context) CheckPassNames(options, targets);
   Dumper dump(options.dump);
 

@@ -13,6 +13,7 @@
 #include "passes/check_indices.h"
 #include "passes/qnn_passes.h"
 #include "passes/recognize_activations.h"
+#include "passes/split_args.h"
 #include "treadle/ops/attrs/annotation.h"
 #include "treadle/passes/passes.h"
 #include "treadle/relay/expr_functor.h"
@@ -193,6 +194,7 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& build, const Pass& part
   passes.push_back(SimplifyExpr());
   passes.push_back(FoldConstant());
   if (one_device) passes.push_back(EliminateCommonSubexpr());
+  passes.push_back(SplitArgs(kMaxJoined));
   passes.push_back(FuseOps());
   passes.push_back(LiftConstants());
   passes.push_back(InlineExternalFunctions());

@@ -21,12 +21,19 @@ class Executor:
 
 
 class Runtime:
-    """The run-time library: "cpp"."""
+    """The run-time library: "cpp", with options: "system-lib": compiled code calls the run time's functions by name."""
 
     def __init__(self, name, options=None):
-        if name != "cpp" or options:
-            raise ValueError(f"unknown run time '{name}'; there is 'cpp', without options")
-        self.name = name
+        options = dict(options or {})
+        if name != "cpp":
+            raise ValueError(f"unknown run time '{name}'; there is 'cpp'")
+        unknown = set(options) - {"system-lib"}
+        if unknown:
+            raise ValueError(f"unknown option '{unknown.pop()}' of run time 'cpp'; there is 'system-lib'")
+        self.name, self.options = name, options
+
+    def __getitem__(self, key):
+        return self.options.get(key)
 
     def __str__(self):
         return self.name

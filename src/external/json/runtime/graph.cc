@@ -63,7 +63,11 @@ class Parser {
         node.dtype != DataType::Int(32) && node.dtype != DataType::Int(64)) {
       Fail(StrCat("elements can't be of type ", node.dtype));
     }
-    runtime::TensorBytes(node.shape, node.dtype);  // refuses what is negative or too large
+    try {
+      runtime::TensorBytes(node.shape, node.dtype);  // refuses what is negative or too large
+    } catch (const Error& error) {
+      Fail(error.what());
+    }
     if (node.op == JsonNode::kConst) node.data = ReadValues(node, values);
     if (node.op != JsonNode::kConst && !values.empty()) Fail("only constants have values");
     if (node.op != JsonNode::kInput && node.op != JsonNode::kConst) CheckOperands(node);
