@@ -154,8 +154,12 @@ def _serialised(model):
         raise Error(f"can't open {path}: {error.strerror}") from None
 
 
+_PRECISIONS = ("f32", "bf16", "f16", "mixed")
+
+
 def compile(model, shapes=None, dims=None, target="llvm -mcpu=native", opt_level=3, threads=0, disabled_pass=(),  # noqa: A001
-            required_pass=(), pass_config=None, constants=None, external=(), plugins=(), max_model_memory=0):
+            required_pass=(), pass_config=None, constants=None, external=(), plugins=(), max_model_memory=0,
+            precision="f32"):
     """Compiles an ONNX model (path, bytes or onnx.ModelProto) to native code.
 
     shapes: shapes of inputs by name; dims: sizes of symbolic dimensions by name. threads: for running, 0 for all.
@@ -163,7 +167,13 @@ def compile(model, shapes=None, dims=None, target="llvm -mcpu=native", opt_level
     that bring them.
     constants: inputs that are fixed to a value when compiling (axes, sizes, ...), by name.
     max_model_memory: bytes that the parts of the file may take in memory; 0: about ten times its size.
+    precision: of products that the model states in float32: "f32", "bf16" or "f16" (accumulated in float32), "mixed"
+    (bfloat16 where that is faster).
     """
+    if precision not in _PRECISIONS:
+        raise Error(f"precision is {precision!r}; expected one of {', '.join(_PRECISIONS)}")
+    if precision != "f32":
+        pass_config = {**(pass_config or {}), "relay.precision": precision}
     for plugin in plugins:
         load_plugin(plugin)
     data, directory = _serialised(model)

@@ -23,6 +23,9 @@ void CompileFlags::AddTo(Verb* verb) {
       verb->Add("!--no-cache", &request.use_cache, "compile all kernels anew, and don't keep them"),
       verb->Add("--max-model-memory", &max_model_memory,
                 "what the parts of an ONNX file may take: 2GiB (about ten times its size)"),
+      verb->Add("--precision", &precision,
+                "of products: f32, bf16, f16 (accumulated in float32), mixed (bf16 where faster)")
+          .OneOf({"f32", "bf16", "f16", "mixed"}),
       verb->Add("--pass-config", &pass_config, "option of a pass: key=value").OneEach(),
       verb->Add("--pass-timing", &request.pass_timing, "print how long each pass over the graph took"),
       verb->Add("--check-passes", &check_passes,
@@ -47,6 +50,7 @@ CompileRequest CompileFlags::Parse() const {
   parsed.disabled_pass = SplitLists(disabled_pass);
   parsed.required_pass = SplitLists(required_pass);
   parsed.pass_config = ParsePairs("--pass-config", pass_config);
+  if (!precision.empty()) parsed.pass_config["relay.precision"] = precision;
   parsed.dump = SplitLists(dump);
   parsed.check_passes = SplitLists(check_passes);
   return parsed;

@@ -14,6 +14,7 @@ namespace treadle::cli {
 struct CompileFlags {
   CompileRequest request;
   std::vector<std::string> input_shapes, dims, external, disabled_pass, required_pass, pass_config, dump, check_passes;
+  std::string precision;  ///< of products; empty: as the model states
   std::string max_model_memory, max_tensor_bytes, huge_pages;
 
   void AddTo(Verb* verb);

@@ -91,12 +91,13 @@ Difference Compare(const NDArray& actual, const NDArray& expected, const Toleran
   const std::vector<double> a = runtime::ToDoubles(actual), e = runtime::ToDoubles(expected);
   const double atol = tolerance.atol.value_or(1e-5 * RangeOf(e));
   size_t wrong = 0, worst = 0;
-  double worst_excess = -1;
+  double worst_excess = -1, signal = 0, noise = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i] == e[i] || (std::isnan(a[i]) && std::isnan(e[i]))) continue;
     double difference = std::abs(a[i] - e[i]);
     if (std::isnan(difference)) difference = std::numeric_limits<double>::infinity();
     result.largest = std::max(result.largest, difference);
+    noise += difference * difference;
     const double excess = difference - (atol + tolerance.rtol * std::abs(e[i]));
     if (excess <= 0) continue;
     ++wrong;
@@ -104,6 +105,16 @@ Difference Compare(const NDArray& actual, const NDArray& expected, const Toleran
       worst_excess = excess;
       worst = i;
     }
+  }
+  for (double value : e) signal += std::isfinite(value) ? value * value : 0;
+  constexpr double kNoNoise = 999;
+  result.snr = noise == 0 ? kNoNoise : 10 * std::log10(signal / noise);
+  if (tolerance.snr) {
+    result.agrees = result.snr >= *tolerance.snr;
+    if (!result.agrees) {
+      result.explanation = StrCat("its signal-to-noise ratio is ", result.snr, " dB, less than ", *tolerance.snr);
+    }
+    return result;
   }
   result.agrees = wrong == 0;
   if (!result.agrees) {

@@ -12,16 +12,18 @@ namespace treadle::cli {
 struct Tolerance {
   double rtol = 1e-3;
   std::optional<double> atol;  ///< nothing: 1e-5 of the range of the expected values
+  std::optional<double> snr;   ///< instead of the two: the least signal-to-noise ratio, in dB
 };
 
 struct Difference {
   bool agrees = false;
   double largest = 0;       ///< absolute difference
+  double snr = 0;           ///< 10 log10 (sum of squares / sum of squared differences), in dB; 999 without difference
   std::string explanation;  ///< why it doesn't agree; "" when it does
 };
 
 /// Element by element: |actual - expected| <= atol + rtol * |expected|; NaNs and equal infinities agree. Shapes and
-/// types must be equal.
+/// types must be equal. With a ratio in `tolerance`, that of finite values decides instead.
 Difference Compare(const NDArray& actual, const NDArray& expected, const Tolerance& tolerance);
 
 /// Runs a model with ONNX Runtime, by Python (environment variable TREADLE_PYTHON, else python3) in a process of its

@@ -23,12 +23,15 @@ struct VerifyVerb {
   std::vector<std::string> inputs;
   std::string reference = "onnxruntime";
   Tolerance tolerance;
-  double atol = -1;
+  double atol = -1, snr = 0;
   int threads = 0;
   bool layers = false, json = false;
 
   int Run() {
     if (atol >= 0) tolerance.atol = atol;
+    constexpr double kHealthy = 30;
+    if (snr > 0) tolerance.snr = snr;
+    if (snr == 0 && !flags.precision.empty() && flags.precision != "f32") tolerance.snr = kHealthy;
     const CompileRequest request = WithInputShapes(flags.Parse(), inputs, /*fills=*/true);
     if (layers) return RunLayers(request);
     const runtime::Model model = LoadOrCompile(request);
@@ -77,14 +80,25 @@ struct VerifyVerb {
       report["outputs"].push_back({{"name", name},
                                    {"agrees", difference.agrees},
                                    {"largest_difference", difference.largest},
+                                   {"snr_db", difference.snr},
                                    {"explanation", difference.explanation}});
       if (json) continue;
       std::cout << name << ": " << (difference.agrees ? "agrees" : "DIFFERS: " + difference.explanation)
-                << " (largest difference " << difference.largest << ")\n";
+                << " (largest difference " << difference.largest << SnrText(difference) << ")\n";
     }
     report["agrees"] = agrees;
     if (json) std::cout << report.dump() << "\n";
     return static_cast<int>(agrees ? ExitCode::kOk : ExitCode::kCheckFailed);
+  }
+
+  std::string SnrText(const Difference& difference) const {
+    return tolerance.snr ? StrCat(", ", difference.snr, " dB") : "";
+  }
+
+  /// Where a precision was asked for: what each value lost up to there.
+  void PrintLayers(const std::vector<Comparison>& all) const {
+    if (!tolerance.snr || json) return;
+    for (const auto& [name, difference] : all) std::cout << name << ": " << difference.snr << " dB\n";
   }
 
   /// Compares the result of every operator: a copy of the model that gives them all out is compiled and run.
@@ -102,6 +116,7 @@ struct VerifyVerb {
     changed.model = exposed;
     const runtime::Model model = LoadOrCompile(changed);
     const std::vector<Comparison> all = CompareAll(NameOutputs(model, model.Run(values, threads)), expected);
+    PrintLayers(all);
     for (const auto& [name, difference] : all) {
       if (difference.agrees) continue;
       if (json) {
@@ -131,6 +146,8 @@ void AddVerify(CLI::App* app, Action* action) {
   sub.Add("-i,--input", &verb->inputs, "as in run; random where not given").OneEach();
   sub.Add("--rtol", &verb->tolerance.rtol, "relative tolerance (1e-3)").NonNegative();
   sub.Add("--atol", &verb->atol, "absolute tolerance (1e-5 of the output's range)");
+  sub.Add("--snr", &verb->snr, "instead: least signal-to-noise ratio in dB (30 where --precision is lower)")
+      .NonNegative();
   sub.Add("--threads", &verb->threads, "threads (all)").Threads();
   sub.Add("--layers", &verb->layers, "compare every operator's result, name the first that differs");
   sub.Add("--json", &verb->json, "machine-readable output");

@@ -283,6 +283,8 @@ constexpr Intrinsic kIntrinsics[] = {
     {"pack_bytes", 4, kP, "the word (int32) of four bytes, the first in the low bits"},
     {"dot_bytes", 2, kP, "sum of products of the bytes of two words, uint8 by int8"},
     {"round_clamped", 3, kP, "(x, low, high): clamped and rounded half to even, as int32; NaN becomes low"},
+    {"pack_pair", 2, kP, "the word (int32) of two bfloat16, the first in the low half"},
+    {"dot_pairs", 2, kP, "sum of products of the bfloat16 of two words, in float32"},
     {"large_uint_imm", 2, kP, "a uint64 constant given by its low and high 32 bits"},
     {"vectorlow", 1, kP, "the lower half of the lanes"},
     {"vectorhigh", 1, kP, "the upper half of the lanes"},

@@ -22,7 +22,11 @@ TREADLE_DEFINE_NODE(DensePackAttrs);
 namespace {
 
 DataType MatmulOutDType(const TensorTypeNode* a, const TensorTypeNode* b, DataType out) {
-  if (a->dtype != b->dtype && (!a->dtype.is_integral() || !b->dtype.is_integral())) CheckSameDType(a, b);
+  // Weights of 16 bits are widened as they are read.
+  const bool stored_narrow = a->dtype == DataType::Float(32) && (b->dtype.is_float16() || b->dtype.is_bfloat16());
+  if (a->dtype != b->dtype && !stored_narrow && (!a->dtype.is_integral() || !b->dtype.is_integral())) {
+    CheckSameDType(a, b);
+  }
   return ConvOutDType(a->dtype, out);
 }
 

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "treadle/tir/pair_ops.h"
+
 namespace treadle::tir {
 namespace {
 
@@ -71,7 +73,7 @@ PrimExpr ExpandByteOp(const CallNode* call) {
     PrimExpr clamped = min(select(x > low, x, low), high);
     return cast(word, nearbyint(clamped));
   }
-  return PrimExpr(ObjectPtr<Object>());
+  return ExpandPairOp(call);
 }
 
 }  // namespace treadle::tir

@@ -17,7 +17,7 @@ PrimExpr dot_bytes(PrimExpr a, PrimExpr b);
 /// +-2^23. int32.
 PrimExpr round_clamped(PrimExpr x, PrimExpr low, PrimExpr high);
 
-/// What a call of one of these is in arithmetic that every target has; null for other calls.
+/// What a call of one of these, or of those of pair_ops.h, is in arithmetic that every target has; null for others.
 PrimExpr ExpandByteOp(const CallNode* call);
 
 }  // namespace treadle::tir

@@ -77,6 +77,22 @@ TargetFeatures CompilerCpuFeatures(const TargetNode& target) {
   return f;
 }
 
+bool HasBFloat16Dot(const TargetNode& target) {
+  const std::string triple = target.GetAttr("mtriple", "");
+  const std::string cpu = target.GetAttr("mcpu", triple.empty() ? "native" : "generic");
+  const TargetFeatures features = CpuFeatures(target);
+  const bool x86 = features.arch == "x86_64";
+  const char* name = x86 ? "avx512bf16" : "bf16";
+  bool has = x86 && X86HasBFloat16(cpu);
+  std::istringstream in(target.GetAttr("mattr", ""));
+  for (std::string flag; std::getline(in, flag, ',');) {
+    if (flag == StrCat("+", name)) has = true;
+    if (flag == StrCat("-", name)) has = false;
+  }
+  constexpr int kAvx512Registers = 32;
+  return has && (!x86 || features.vector_registers >= kAvx512Registers);
+}
+
 std::vector<std::string> CpuFeatureNames(const Target& target) {
   const TargetFeatures features = target->Features();
   if (features.arch != "x86_64") return {};
@@ -87,6 +103,7 @@ std::vector<std::string> CpuFeatureNames(const Target& target) {
   if (features.vector_registers >= kAvx512Registers) {
     names.insert(names.end(), {"avx512f", "avx512vl", "avx512bw", "avx512dq"});
   }
+  if (HasBFloat16Dot(*target.get())) names.push_back("avx512bf16");
   if (features.fma) names.push_back("fma");
   if (features.f16_convert) names.push_back("f16c");
   return names;

@@ -19,4 +19,8 @@ TargetFeatures CompilerCpuFeatures(const TargetNode& target);
 /// Instruction sets that native code for the target uses, by LLVM's names.
 std::vector<std::string> CpuFeatureNames(const Target& target);
 
+/// Whether native code for the target has an instruction that sums products of bfloat16 in float32 (AVX512_BF16, ARM's
+/// BF16).
+bool HasBFloat16Dot(const TargetNode& target);
+
 }  // namespace treadle::targets

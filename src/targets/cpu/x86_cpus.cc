@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <set>
 
 namespace treadle {
 namespace {
@@ -146,6 +147,15 @@ void ApplyX86Host(TargetFeatures* features) {
 #if defined(__x86_64__)
   features->vnni = __builtin_cpu_supports("avx512vnni");
 #endif
+}
+
+bool X86HasBFloat16(const std::string& name) {
+#if defined(__x86_64__)
+  if (name == "native") return __builtin_cpu_supports("avx512bf16") != 0;
+#endif
+  static const std::set<std::string> names = {"cooperlake",      "sapphirerapids", "emeraldrapids", "graniterapids",
+                                              "graniterapids-d", "znver4",         "znver5"};
+  return names.count(name) != 0;
 }
 
 void ApplyHostCaches(TargetFeatures* features) {

@@ -12,6 +12,8 @@ namespace treadle {
 void ApplyX86Cpu(const std::string& name, TargetFeatures* features);
 /// Those of the machine that this runs on.
 void ApplyX86Host(TargetFeatures* features);
+/// Whether the processor of that name ("native": this machine) has AVX512_BF16.
+bool X86HasBFloat16(const std::string& name);
 /// Cache sizes of the machine that this runs on, as far as it tells and they are plausible.
 void ApplyHostCaches(TargetFeatures* features);
 

@@ -109,6 +109,7 @@ Value* FunctionCodegen::VisitExpr_(const CallNode* op) {
   }
   if (Value* value = BitCall(name, op)) return value;
   if (Value* value = FloatCall(name, op)) return value;
+  if (Value* value = PairCall(name, op)) return value;
   if (Value* value = ByteCall(name, op)) return value;
   throw TargetError(StrCat("the llvm backend doesn't know the intrinsic tir.", name, " of ", op->dtype));
 }

@@ -13,6 +13,7 @@
 
 #include <set>
 
+#include "targets/cpu/machine.h"
 #include "targets/llvm/function_codegen.h"
 #include "targets/llvm/module_codegen.h"
 #include "targets/llvm/target_machine.h"
@@ -24,7 +25,11 @@ namespace treadle::targets {
 // ---- ModuleBuilder ----
 
 ModuleBuilder::ModuleBuilder(llvm::Module* module, const Target& target, const CodegenOptions& options)
-    : module_(module), target_(target), features_(target->Features()), options_(options) {
+    : module_(module),
+      target_(target),
+      has_bfloat16_dot_(targets::HasBFloat16Dot(*target.get())),
+      features_(target->Features()),
+      options_(options) {
   if (target->GetIntAttr("debug-info", 0) == 0) return;
   debug_ = std::make_unique<llvm::DIBuilder>(*module);
   debug_file_ = debug_->createFile(options.module_name + ".tir", ".");

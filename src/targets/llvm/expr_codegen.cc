@@ -139,6 +139,14 @@ Value* FunctionCodegen::Float32ToSmallFloat(Value* value, DataType to) {
   }
   const FloatFormat format = FormatOf(to);
   Value* bits = b_.CreateBitCast(value, int_type);
+  if (to.is_bfloat16()) {
+    // The upper half, rounded to nearest even; where that would make infinity of a NaN, the quiet one of its sign.
+    Value* odd = b_.CreateAnd(b_.CreateLShr(bits, 16), IntConstant(i32, 1));
+    Value* rounded = b_.CreateLShr(b_.CreateAdd(b_.CreateAdd(bits, IntConstant(i32, 0x7fff)), odd), 16);
+    Value* sign = b_.CreateAnd(b_.CreateLShr(bits, 16), IntConstant(i32, 0x8000));
+    Value* nan = b_.CreateOr(sign, IntConstant(i32, format.nan()));
+    return b_.CreateTrunc(b_.CreateSelect(b_.CreateFCmpUNO(value, value), nan, rounded), ValueType(to));
+  }
   Value* magnitude = b_.CreateAnd(bits, IntConstant(i32, 0x7fffffffu));
   Value* sign = b_.CreateLShr(b_.CreateAnd(bits, IntConstant(i32, 0x80000000u)), 31 - (format.bits() - 1));
   const int drop = 23 - format.mantissa;
@@ -225,6 +233,8 @@ Value* FunctionCodegen::VisitExpr_(const tir::CastNode* op) {
 Value* FunctionCodegen::VisitExpr_(const tir::AddNode* op) {
   if (Value* sum = AddDotBytes(op->a, op->b)) return sum;
   if (Value* sum = AddDotBytes(op->b, op->a)) return sum;
+  if (Value* sum = AddDotPairs(op->a, op->b)) return sum;
+  if (Value* sum = AddDotPairs(op->b, op->a)) return sum;
   return Sum(op);
 }
 TREADLE_LLVM_ARITHMETIC_AS(Sum, AddNode, CreateAdd, CreateFAdd)

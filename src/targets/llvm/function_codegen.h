@@ -37,6 +37,8 @@ class ModuleBuilder {
   bool fast_math() const { return target_->GetIntAttr("fast-math", 0) != 0; }
   /// Whether intrinsics for arithmetic on bytes are written out, for tests of what uses them: -emulate-intrinsics.
   bool EmulatesIntrinsics() const { return target_->GetIntAttr("emulate-intrinsics", 0) != 0; }
+  /// Whether the machine sums products of bfloat16 in float32 with one instruction.
+  bool HasBFloat16Dot() const { return has_bfloat16_dot_; }
   /// Describes a function for debuggers and profilers, where the target has -debug-info; else null. Its name is what
   /// they show; kernels have no lines.
   llvm::DISubprogram* Describe(llvm::Function* function);
@@ -59,6 +61,7 @@ class ModuleBuilder {
 
   llvm::Module* module_;
   Target target_;
+  bool has_bfloat16_dot_;
   TargetFeatures features_;
   CodegenOptions options_;
   std::unordered_map<std::string, llvm::Value*> strings_;
@@ -182,6 +185,13 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   Value* DotBytes(Value* sum, Value* a, Value* b, int lanes);
   Value* DotOfPairs(Value* a, Value* b, int lanes);
   Value* RoundClamped(const tir::CallNode* op);
+
+  // Products of bfloat16 (pair_codegen.cc).
+  /// The words of two neighbours, and dot products, where the machine has instructions for them; else null.
+  Value* PairCall(const std::string& name, const tir::CallNode* op);
+  /// `sum + dot` in one instruction where `dot` is a dot product of pairs and the machine has one; else null.
+  Value* AddDotPairs(const PrimExpr& sum, const PrimExpr& dot);
+  Value* DotPairs(Value* sum, Value* a, Value* b, int lanes);
 
   Value* StructGet(const tir::CallNode* op);
   Value* CallExternFunction(const tir::CallNode* op);

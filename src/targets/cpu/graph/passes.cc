@@ -11,6 +11,8 @@ void RegisterCpuPasses() {
   RegisterPass("Conv1DToConv2D", [] { return Conv1DToConv2D(); });
   RegisterPass("Conv3DToConv2D", [] { return Conv3DToConv2D(); });
   RegisterPass("WidthToChannels", [] { return WidthToChannels(); });
+  RegisterPrecisionOptions();
+  RegisterPass("ComputePrecision", [] { return ComputePrecision(); });
   RegisterPass("PlanLayout", [] { return PlanLayout(); });
 }
 
@@ -26,6 +28,7 @@ std::vector<transform::Pass> CpuGraphPasses(const Target& target) {
       Conv1DToConv2D(),
       Conv3DToConv2D(),
       WidthToChannels(),
+      ComputePrecision(target),
       FoldConstant(),
       PlanLayout(ops::cpu::MachineOf(target)),
       // What several calls do with a constant weight (steps of a recurrent network) is one constant then.

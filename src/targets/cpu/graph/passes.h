@@ -8,6 +8,15 @@
 #include "treadle/ir/target.h"
 #include "treadle/ir/transform.h"
 
+namespace treadle::relay {
+
+/// Pass options: the number format of products (f32, bf16, f16, mixed), and lines with names of layers that keep
+/// float32.
+inline constexpr const char* kComputePrecision = "relay.precision";
+inline constexpr const char* kKeepPrecision = "relay.precision.keep";
+
+}  // namespace treadle::relay
+
 namespace treadle::relay::transform {
 
 using treadle::transform::Pass;
@@ -18,6 +27,10 @@ Pass Conv1DToConv2D();
 Pass Conv3DToConv2D();
 /// Columns become channels where windows of few channels cover the whole width of images.
 Pass WidthToChannels();
+/// Products in the number format that the model or the user (options above) states, by the instructions that the target
+/// (may be null) has for it.
+Pass ComputePrecision(const Target& target = Target());
+void RegisterPrecisionOptions();
 /// Chooses the kernel and the layout in which each operator runs, for the whole graph.
 Pass PlanLayout(const schedule::Machine& machine = ops::cpu::GenericMachine());
 

@@ -66,6 +66,7 @@ void RegisterKernels() {
     RegisterByteConv();
     RegisterByteMatmul();
     RegisterBlockDenseOp();
+    RegisterPairMatmul();
     RegisterFunctions();
   });
 }

@@ -309,8 +309,10 @@ int RowsOperand(Schedule& sch, const BlockRV& block, size_t rank) {
   return -1;
 }
 
-/// Copies the operand whose rows meet vectors of the other: (.., k / chunk, m / rows, chunk, rows).
-void PackRows(Schedule& sch, const BlockRV& block, size_t rank, const MatmulPlanNode& plan, double work) {
+/// Copies the operand whose rows meet vectors of the other: (.., k / chunk, m / rows, chunk, rows), where two bfloat16
+/// that are multiplied at a time stay neighbours: (.., chunk / 2, rows, 2).
+void PackRows(Schedule& sch, const BlockRV& block, size_t rank, const MatmulProblemNode& p, const MatmulPlanNode& plan,
+              double work) {
   const int operand = RowsOperand(sch, block, rank);
   if (operand < 0) return;
   BlockRV copy = sch.CacheRead(block, operand, "global");
@@ -320,17 +322,26 @@ void PackRows(Schedule& sch, const BlockRV& block, size_t rank, const MatmulPlan
     at.emplace_back(StrCat("i", i), DataType::Int(64));
     if (i + 2 < rank) to.push_back(at.back());
   }
-  const PrimExpr m = at[rank - 2], k = at[rank - 1], rows(plan.mr), chunk(plan.kc);
+  const bool pairs = p.dtype.is_bfloat16() && p.weight_dtype == DataType::Int(32);
+  const PrimExpr two(int64_t{2}), rows(plan.mr), chunk(plan.kc);
+  const PrimExpr m = at[rank - 2], k = pairs ? tir::floordiv(at[rank - 1], two) : PrimExpr(at[rank - 1]);
   const PrimExpr tile = tir::floordiv(m, rows), row = tir::floormod(m, rows);
   if (plan.kc == 0) {
     to.insert(to.end(), {tile, k, row});
   } else {
     to.insert(to.end(), {tir::floordiv(k, chunk), tile, tir::floormod(k, chunk), row});
   }
+  if (pairs) to.push_back(tir::floormod(at[rank - 1], two));
   sch.TransformLayout(copy, true, 0, at, to);
   std::vector<LoopRV> loops = sch.GetLoops(copy);
   std::vector<LoopRV> parts = sch.Split(loops[rank - 2], {kRest, rows});
-  sch.Reorder({parts[0], loops[rank - 1], parts[1]});
+  if (pairs) {
+    std::vector<LoopRV> words = sch.Split(loops[rank - 1], {kRest, two});
+    sch.Reorder({parts[0], words[0], parts[1], words[1]});
+    sch.Vectorize(words[1]);
+  } else {
+    sch.Reorder({parts[0], loops[rank - 1], parts[1]});
+  }
   sch.Unroll(parts[1]);
   std::vector<LoopRV> outer(loops.begin(), loops.begin() + static_cast<std::ptrdiff_t>(rank) - 2);
   outer.push_back(parts[0]);
@@ -405,7 +416,7 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   std::vector<LoopRV> out = sch.GetLoops(OutputOf(sch, stages));  // .., m, n
   const size_t rank = out.size();
   if (rank == 1 || Extent(sch, out[rank - 2]) == 1) return ScheduleVectorProduct(sch, block, out, plan.nr, work);
-  if (plan.pack_a) PackRows(sch, block, rank, plan, work);
+  if (plan.pack_a) PackRows(sch, block, rank, p, plan, work);
   if (plan.kc != 0) return ScheduleChunks(sch, block, packing, out, plan, work);
   std::vector<LoopRV> rows = sch.Split(out[rank - 2], {kRest, PrimExpr(plan.mc_tiles), PrimExpr(plan.mr)});
   std::vector<LoopRV> columns =
@@ -495,7 +506,8 @@ double PackedDenseMacs(const Attrs&, const Array<Type>& arguments, const Type& r
 /// The right operand can't be packed: why, or "".
 std::string WhyNotPacked(const TensorTypeNode* a, const TensorTypeNode* b) {
   if (a == nullptr || b == nullptr || !IsStatic(b)) return "the right operand's shape is dynamic";
-  if (b->dtype != DataType::Float(32) || a->dtype != DataType::Float(32)) return "operands aren't float32";
+  const bool float_weight = b->dtype == DataType::Float(32) || b->dtype.is_float16() || b->dtype.is_bfloat16();
+  if (!float_weight || a->dtype != DataType::Float(32)) return "operands aren't float32";
   return NumElements(StaticShape(b, "packing")) == 0 ? "there are no elements" : "";
 }
 

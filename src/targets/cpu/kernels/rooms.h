@@ -23,6 +23,7 @@ void RegisterRowConv();
 void RegisterByteConv();
 void RegisterByteMatmul();
 void RegisterBlockDenseOp();
+void RegisterPairMatmul();
 
 /// Attributes of the sum of a product with a packed right operand (batch.., n / 16, k, 16), which kernel matmul.packed
 /// schedules.

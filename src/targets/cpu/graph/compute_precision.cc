@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// ComputePrecision: the number format in which products are computed. Those that the model states in 16 bits, and those
+// that the user asks for (option relay.precision), become what the machine computes well: products of bfloat16 summed
+// in float32 where it has an instruction for them, else products of float32 whose constant operand stays in 16 bits in
+// memory and is widened as it is read. Sums are float32 either way, and so is what follows them.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "passes/pass_util.h"
+#include "targets/cpu/graph/passes.h"
+#include "targets/cpu/machine.h"
+#include "treadle/base/half.h"
+#include "treadle/ops/attrs/conv.h"
+#include "treadle/ops/traits.h"
+#include "treadle/relay/layout.h"
+
+namespace treadle::relay {
+namespace {
+
+const DataType kWide = DataType::Float(32);
+
+/// What the user asks for.
+struct Request {
+  DataType narrow = kWide;  ///< of products that the model states in float32
+  bool where_faster = false;
+};
+
+Request RequestOf(const transform::PassContext& context) {
+  const std::string name = context->GetConfigString(kComputePrecision, "f32");
+  if (name == "f32") return {};
+  if (name == "bf16") return {DataType::BFloat(16), false};
+  if (name == "f16") return {DataType::Float(16), false};
+  if (name == "mixed") return {DataType::BFloat(16), true};
+  throw Error(StrCat("precision '", name, "'; expected f32, bf16, f16 or mixed"));
+}
+
+/// Names of layers that keep float32, between newlines.
+bool IsKept(const CallNode* call, const std::string& kept) {
+  return !kept.empty() && call->span.defined() && kept.find(StrCat("\n", call->span.str(), "\n")) != std::string::npos;
+}
+
+runtime::NDArray Narrowed(const runtime::NDArray& from, DataType to) {
+  runtime::NDArray result = runtime::NDArray::Empty(from.shape(), to);
+  const auto* source = from.Data<float>();
+  auto* codes = result.Data<uint16_t>();
+  const int64_t size = from.size();
+  if (!to.is_bfloat16()) {
+    for (int64_t i = 0; i < size; ++i) codes[i] = FloatToHalf(source[i]);
+    return result;
+  }
+  for (int64_t i = 0; i < size; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, source + i, sizeof bits);
+    codes[i] =
+        static_cast<uint16_t>(std::isnan(source[i]) ? (bits >> 16) | 0x40 : (bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+  }
+  return result;
+}
+
+/// Whether every number of a constant is one of float16 that isn't infinite: weights beyond its range stay wide.
+bool FitsHalf(const runtime::NDArray& values) {
+  constexpr float kMost = 65504;
+  const auto* data = values.Data<float>();
+  return std::all_of(data, data + values.size(), [](float x) { return !(std::fabs(x) > kMost); });
+}
+
+bool IsNarrow(const TensorTypeNode* type) {
+  return type != nullptr && (type->dtype.is_float16() || type->dtype.is_bfloat16());
+}
+
+class ProductNarrower : public MixedModeMutator {
+ public:
+  ProductNarrower(const Request& request, std::string kept, bool has_dot)
+      : request_(request), kept_(std::move(kept)), has_dot_(has_dot) {}
+
+ private:
+  using MixedModeMutator::Rewrite_;
+
+  Expr Cast(const Expr& e, DataType dtype) {
+    if (const auto* constant = e.as<ConstantNode>();
+        constant != nullptr && constant->data.dtype() == kWide && constant->data.IsCompact()) {
+      Expr& known = casts_[{e.get(), dtype.code()}];
+      if (!known.defined()) known = Constant(Narrowed(constant->data, dtype), e->span);
+      return known;
+    }
+    Expr& known = casts_[{e.get(), dtype.code()}];
+    if (!known.defined()) known = ops::MakeCast(e, dtype);
+    kept_alive_.push_back(e);
+    return known;
+  }
+
+  template <typename AttrsT>
+  static Expr WithSums(const CallNode* call, const Array<Expr>& args) {
+    auto attrs = MakeObject<AttrsT>(*call->attrs.as<AttrsT>());
+    attrs->out_dtype = kWide;
+    return Call(call->op, args, Attrs(ObjectPtr<Object>(attrs)), {}, call->span);
+  }
+  /// The call, with sums in float32; null where it isn't a product of matrices.
+  static Expr Product(const CallNode* call, const Array<Expr>& args) {
+    if (call->attrs.as<ops::DenseAttrs>() != nullptr) return WithSums<ops::DenseAttrs>(call, args);
+    if (call->attrs.as<ops::MatmulAttrs>() != nullptr) return WithSums<ops::MatmulAttrs>(call, args);
+    if (call->attrs.as<ops::BatchMatmulAttrs>() != nullptr) return WithSums<ops::BatchMatmulAttrs>(call, args);
+    return Expr();
+  }
+  static bool IsMatrixProduct(const std::string& name) {
+    return name == "nn.dense" || name == "nn.matmul" || name == "nn.batch_matmul";
+  }
+  static bool IsConvolution(const std::string& name) {
+    return name == "nn.conv1d" || name == "nn.conv2d" || name == "nn.conv3d" || name == "nn.conv2d_transpose";
+  }
+
+  /// Whether narrow operands make a product faster: enough arithmetic to make up for rounding the left one.
+  static bool Pays(const CallNode* pre) {
+    constexpr int64_t kLeastColumns = 32;
+    const auto* weight = TensorTypeOf(pre->args[1]);
+    const int64_t* columns = AsConstInt(weight->shape[weight->shape.size() - 1]);
+    const int64_t* rows = AsConstInt(weight->shape[weight->shape.size() - 2]);
+    return columns != nullptr && rows != nullptr && std::min(*columns, *rows) >= kLeastColumns;
+  }
+
+  /// A product that the model states in float32, computed as asked.
+  Expr Narrow(const CallNode* pre, const CallNode* call) {
+    const Expr &data = call->args[0], &weight = call->args[1];
+    const bool constant = weight.as<ConstantNode>() != nullptr;
+    if (request_.narrow == kWide || IsKept(pre, kept_)) return Expr();
+    if (request_.where_faster && !Pays(pre)) return Expr();
+    if (request_.narrow.is_bfloat16() && has_dot_) {
+      return Product(call, {Cast(data, request_.narrow), Cast(weight, request_.narrow)});
+    }
+    if (!constant || (request_.narrow.is_float16() && !FitsHalf(weight.as<ConstantNode>()->data))) return Expr();
+    return Product(call, {data, Cast(weight, request_.narrow)});
+  }
+
+  /// A product that the model states in 16 bits.
+  Expr Stated(const CallNode* pre, const CallNode* call) {
+    Expr data = call->args[0], weight = call->args[1];
+    const bool pairs =
+        TensorTypeOf(pre->args[0])->dtype.is_bfloat16() && TensorTypeOf(pre->args[1])->dtype.is_bfloat16() && has_dot_;
+    if (!pairs) {
+      data = Cast(data, kWide);
+      if (weight.as<ConstantNode>() == nullptr) weight = Cast(weight, kWide);
+    }
+    Expr sum = Product(call, {data, weight});
+    const DataType out = TensorTypeOf(GetRef<Expr>(pre))->dtype;
+    return out == kWide ? sum : ops::MakeCast(sum, out);
+  }
+
+  Expr Rewrite_(const CallNode* pre, const Expr& post) override {
+    const auto* call = post.as<CallNode>();
+    const auto* op = pre->op.as<OpNode>();
+    if (call == nullptr || op == nullptr || call->args.size() < 2) return post;
+    if (ops::MixedPrecisionRuleOf(GetRef<Op>(op)) != MixedPrecisionKind::kAlways) return post;
+    const auto *data = TensorTypeOf(pre->args[0]), *weight = TensorTypeOf(pre->args[1]);
+    const auto* out = TensorTypeOf(GetRef<Expr>(pre));
+    if (data == nullptr || weight == nullptr || out == nullptr) return post;
+    Expr result;
+    if (IsMatrixProduct(op->name) && weight->shape.size() >= 2) {
+      if (data->dtype == kWide && weight->dtype == kWide && out->dtype == kWide) {
+        result = Narrow(pre, call);
+      } else if (IsNarrow(data) && data->dtype == weight->dtype) {
+        result = Stated(pre, call);
+      }
+    } else if (IsConvolution(op->name) && IsNarrow(data) && data->dtype == weight->dtype && out->dtype == data->dtype) {
+      Array<Expr> args = call->args.Map([&](const Expr& arg) { return Cast(arg, kWide); });
+      auto attrs = call->attrs;
+      result = ops::MakeCast(Call(call->op, args, call->attrs, {}, call->span), out->dtype);
+    }
+    return result.defined() ? result : post;
+  }
+
+  const Request request_;
+  const std::string kept_;
+  const bool has_dot_;
+  std::map<std::pair<const Object*, int>, Expr> casts_;
+  std::vector<Expr> kept_alive_;
+};
+
+}  // namespace
+
+namespace transform {
+
+void RegisterPrecisionOptions() {
+  treadle::transform::RegisterPassConfig(kComputePrecision, "string",
+                                         "number format of products: f32, bf16, f16, or mixed (bf16 where faster)");
+  treadle::transform::RegisterPassConfig(kKeepPrecision, "string", "lines with names of layers that keep float32");
+}
+
+Pass ComputePrecision(const Target& target) {
+  const bool has_dot =
+      target.defined() && (targets::HasBFloat16Dot(*target.get()) || target->GetIntAttr("emulate-intrinsics", 0) != 0);
+  return CreateFunctionPass(
+      [has_dot](const Function& func, const IRModule&, const PassContext& context) {
+        const std::string kept = context->GetConfigString(kKeepPrecision, "");
+        ProductNarrower narrower(RequestOf(context), kept.empty() ? "" : StrCat("\n", kept, "\n"), has_dot);
+        return Downcast<Function>(narrower.Mutate(func));
+      },
+      {"ComputePrecision", 0, {"InferType"}, "computes products in the number format that is asked for"});
+}
+
+}  // namespace transform
+}  // namespace treadle::relay

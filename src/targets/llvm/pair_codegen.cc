@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of bfloat16 (treadle/tir/pair_ops.h) with the instructions that the machine has for them.
+#include <llvm/IR/IntrinsicsAArch64.h>
+#include <llvm/IR/IntrinsicsX86.h>
+
+#include "targets/llvm/function_codegen.h"
+#include "treadle/arith/analyzer.h"
+#include "treadle/tir/pair_ops.h"
+
+namespace treadle::targets {
+
+using llvm::Value;
+using tir::CallNode;
+
+namespace {
+
+/// The load of the first of two neighbours in memory; null where they aren't neighbours.
+const tir::BufferLoadNode* FirstOfTwo(const CallNode* op) {
+  const auto* low = op->args[0].as<tir::BufferLoadNode>();
+  const auto* high = op->args[1].as<tir::BufferLoadNode>();
+  if (low == nullptr || high == nullptr || !low->buffer.same_as(high->buffer)) return nullptr;
+  if (low->indices.size() != 1 || high->indices.size() != 1 || !low->dtype.is_scalar() || !high->dtype.is_scalar()) {
+    return nullptr;
+  }
+  arith::Analyzer analyzer;
+  return tir::is_const_int(analyzer.Simplify(high->indices[0] - low->indices[0]), 1) ? low : nullptr;
+}
+
+}  // namespace
+
+/// `sum` (null: 0) plus the dot products of the words of `a` and `b`; null where the machine has no instruction.
+Value* FunctionCodegen::DotPairs(Value* sum, Value* a, Value* b, int lanes) {
+  const TargetFeatures& features = module_->features();
+  const int widest = features.vector_lanes(32);
+  if (lanes < 4 || (lanes & (lanes - 1)) != 0 || lanes > 64) return nullptr;
+  auto* sums = llvm::FixedVectorType::get(b_.getFloatTy(), static_cast<unsigned>(lanes));
+  if (sum == nullptr) sum = llvm::Constant::getNullValue(sums);
+  if (lanes > widest || lanes > 16) {
+    auto half = [&](Value* v, int from) -> Value* {
+      std::vector<int> picked;
+      for (int i = 0; i < lanes / 2; ++i) picked.push_back(from + i);
+      return b_.CreateShuffleVector(v, picked);
+    };
+    Value* parts[2];
+    for (int i = 0; i < 2; ++i) {
+      const int from = i * lanes / 2;
+      parts[i] = DotPairs(half(sum, from), half(a, from), half(b, from), lanes / 2);
+      if (parts[i] == nullptr) return nullptr;
+    }
+    std::vector<int> all;
+    for (int i = 0; i < lanes; ++i) all.push_back(i);
+    return b_.CreateShuffleVector(parts[0], parts[1], all);
+  }
+  auto* pairs = llvm::FixedVectorType::get(b_.getBFloatTy(), static_cast<unsigned>(lanes) * 2);
+  a = b_.CreateBitCast(a, pairs);
+  b = b_.CreateBitCast(b, pairs);
+  if (features.arch == "x86_64") {
+    const llvm::Intrinsic::ID id = lanes == 4   ? llvm::Intrinsic::x86_avx512bf16_dpbf16ps_128
+                                   : lanes == 8 ? llvm::Intrinsic::x86_avx512bf16_dpbf16ps_256
+                                                : llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512;
+    return b_.CreateIntrinsic(sums, id, {sum, a, b});
+  }
+  if (features.arch != "aarch64" && features.arch != "arm64") return nullptr;
+  return b_.CreateIntrinsic(llvm::Intrinsic::aarch64_neon_bfdot, {sums, pairs}, {sum, a, b});
+}
+
+Value* FunctionCodegen::PairCall(const std::string& name, const CallNode* op) {
+  if (module_->EmulatesIntrinsics()) return nullptr;
+  if (name == "pack_pair") {
+    if (const auto* first = FirstOfTwo(op)) {
+      return b_.CreateAlignedLoad(b_.getInt32Ty(), ElementPointer(first->buffer, first->indices[0]), llvm::Align(1));
+    }
+  }
+  if (name != "dot_pairs" || !module_->HasBFloat16Dot()) return nullptr;
+  Value* a = VisitExpr(op->args[0]);
+  return DotPairs(nullptr, a, VisitExpr(op->args[1]), op->dtype.lanes());
+}
+
+Value* FunctionCodegen::AddDotPairs(const PrimExpr& sum, const PrimExpr& dot) {
+  const auto* call = dot.as<CallNode>();
+  if (call == nullptr || !tir::IsCallTo(call, "tir.dot_pairs") || module_->EmulatesIntrinsics() ||
+      !module_->HasBFloat16Dot() || dot.dtype().lanes() < 4) {
+    return nullptr;
+  }
+  Value* start = VisitExpr(sum);
+  Value* a = VisitExpr(call->args[0]);
+  return DotPairs(start, a, VisitExpr(call->args[1]), call->dtype.lanes());
+}
+
+}  // namespace treadle::targets

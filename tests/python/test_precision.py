@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products in bfloat16 and float16: rounded operands, sums in float32, beside NumPy's in float64."""
+import pathlib
+import re
+import subprocess
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import treadle
+
+PROGRAM = pathlib.Path(treadle.__file__).parent / "bin/treadle"
+PAIRS = "llvm -mcpu=native -emulate-intrinsics=1"  # the form of instructions for bfloat16, on any machine
+WIDENED = "llvm -mcpu=x86-64-v3"  # weights of 16 bits, no such instructions
+SHAPES = [((1, 64), (64, 32)), ((5, 33), (33, 17)), ((128, 768), (768, 512)), ((127, 751), (751, 528)),
+          ((50, 512), (512, 1024)), ((2, 30, 100), (100, 70)), ((3, 9, 40), (3, 40, 48))]
+
+
+def round_bf16(x):
+    """To the nearest bfloat16, halves to even."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    return ((bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000).view(np.float32)
+
+
+def snr(reference, actual):
+    reference, actual = np.asarray(reference, np.float64), np.asarray(actual, np.float64)
+    noise = np.sum((reference - actual)**2)
+    return 999 if noise == 0 else 10 * np.log10(np.sum(reference**2) / noise)
+
+
+def product(shape_a, shape_b, constant=True, dtype=TensorProto.FLOAT):
+    rng = np.random.default_rng(5)
+    kind = helper.tensor_dtype_to_np_dtype(dtype)
+    a, b = (rng.standard_normal(shape, dtype=np.float32).astype(kind) for shape in (shape_a, shape_b))
+    inputs = {"a": a} if constant else {"a": a, "b": b}
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["a", "b"], ["p"], name="product"), helper.make_node("Relu", ["p"], ["y"])], "g",
+        [helper.make_tensor_value_info(name, dtype, x.shape) for name, x in inputs.items()],
+        [helper.make_tensor_value_info("y", dtype, None)], [numpy_helper.from_array(b, "b")] if constant else [])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), inputs, a, b
+
+
+@pytest.mark.parametrize("target", [PAIRS, "llvm -mcpu=native"])
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("shape_a, shape_b", SHAPES)
+def test_operands_are_rounded_sums_are_not(shape_a, shape_b, constant, target):
+    model, inputs, a, b = product(shape_a, shape_b, constant)
+    y = treadle.compile(model, precision="bf16", target=target)(**inputs)["y"]
+    exact = np.maximum(a.astype(np.float64) @ b, 0)
+    rounded = np.maximum(round_bf16(a).astype(np.float64) @ round_bf16(b), 0)
+    # Without the instruction the left operand isn't rounded, which is nearer to the exact product.
+    assert snr(rounded, y) > 110 or snr(exact, y) > 52
+    assert snr(exact, y) > 48
+
+
+@pytest.mark.parametrize("precision, least", [("bf16", 52), ("f16", 70)])
+@pytest.mark.parametrize("shape_a, shape_b", SHAPES)
+def test_weights_are_widened(shape_a, shape_b, precision, least):
+    model, inputs, a, b = product(shape_a, shape_b)
+    y = treadle.compile(model, precision=precision, target=WIDENED)(**inputs)["y"]
+    exact = np.maximum(a.astype(np.float64) @ b, 0)
+    kept = np.maximum(a.astype(np.float64) @ (round_bf16(b) if precision == "bf16" else b.astype(np.float16)), 0)
+    assert snr(kept, y) > 110
+    assert snr(exact, y) > least
+
+
+@pytest.mark.parametrize("dtype", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
+@pytest.mark.parametrize("target", [PAIRS, WIDENED, "llvm -mcpu=native"])
+@pytest.mark.parametrize("constant", [True, False])
+def test_models_of_16_bits(dtype, target, constant):
+    model, inputs, a, b = product((17, 65), (65, 40), constant, dtype)
+    y = treadle.compile(model, target=target)(**inputs)["y"]
+    assert y.dtype == a.dtype
+    exact = np.maximum(a.astype(np.float64) @ b.astype(np.float64), 0)
+    assert snr(exact, y) > (50 if dtype == TensorProto.BFLOAT16 else 68)
+
+
+def test_a_weight_beyond_float16_stays():
+    model, inputs, a, b = product((4, 32), (32, 16))
+    b = b.copy()
+    b[0, 0] = 1e6
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(b, "b"))
+    y = treadle.compile(model, precision="f16")(**inputs)["y"]
+    assert snr(np.maximum(a.astype(np.float64) @ b, 0), y) > 110
+
+
+def test_infinity_and_nan_stay():
+    model, inputs, a, b = product((4, 32), (32, 16), constant=False)
+    a = a.copy()
+    a[1, 3], a[2, 5] = np.inf, np.nan
+    y = treadle.compile(model, precision="bf16")(a=a, b=np.abs(b))["y"]
+    assert np.isinf(y[1]).all() and np.isnan(y[2]).all() and np.isfinite(y[0]).all()
+
+
+def test_unknown_precision_is_refused():
+    model, *_ = product((4, 32), (32, 16))
+    with pytest.raises(treadle.Error, match="precision is 'fp8'; expected one of f32, bf16"):
+        treadle.compile(model, precision="fp8")
+    with pytest.raises(treadle.Error, match="precision 'half'; expected"):
+        treadle.compile(model, pass_config={"relay.precision": "half"})
+
+
+def test_named_layers_keep_float32():
+    model, inputs, a, b = product((4, 32), (32, 16))
+    kept = treadle.compile(model, precision="bf16", pass_config={"relay.precision.keep": "product"})
+    assert snr(np.maximum(a.astype(np.float64) @ b, 0), kept(**inputs)["y"]) > 110
+
+
+@pytest.mark.parametrize("target, instruction", [
+    ("llvm -mcpu=znver4", r"vdpbf16ps\s.*zmm"), ("llvm -mcpu=sapphirerapids", r"vdpbf16ps\s.*zmm"),
+    ("llvm -mcpu=cooperlake -vector-width=256", r"vdpbf16ps\s.*ymm"),
+    ("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-v1 -mattr=+bf16", r"bfdot\s+v")])
+def test_instructions(target, instruction, tmp_path):
+    import onnx
+    model, *_ = product((64, 256), (256, 256))
+    onnx.save(model, tmp_path / "m.onnx")
+    subprocess.run([PROGRAM, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.tar", "--precision", "bf16",
+                    "--target", target, "--dump", "asm", "--dump-dir", tmp_path], check=True)
+    text = "".join(path.read_text() for path in tmp_path.glob("*.s"))
+    assert len(re.findall(instruction, text)) >= 8

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "../passes/pass_test.h"
+#include "targets/cpu/graph/passes.h"
+#include "treadle/targets/target_spec.h"
+
+namespace treadle::targets {
+namespace {
+
+using relay::transform::ComputePrecision;
+using testing::ExpectPass;
+using testing::PassContext;
+
+PassContext Asking(const std::string& precision, const std::string& keep = "") {
+  PassContext context = PassContext::Create();
+  context.CopyOnWrite()->config.Set(relay::kComputePrecision, String(precision));
+  if (!keep.empty()) context.CopyOnWrite()->config.Set(relay::kKeepPrecision, String(keep));
+  return context;
+}
+
+const char* kDense = R"(
+fn (%x: Tensor[(2, 64), float32], %w: Tensor[(48, 64), float32]) { nn.softmax(nn.dense(%x, %w)) })";
+
+TEST(ComputePrecision, RoundsOperandsWhereTheMachineSumsPairs) {
+  PassContext::Scope scope(Asking("bf16"));
+  ExpectPass(ComputePrecision(Target("llvm -mcpu=znver4")), kDense, R"(
+fn (%x: Tensor[(2, 64), float32], %w: Tensor[(48, 64), float32]) {
+  nn.softmax(nn.dense(cast(%x, dtype="bfloat16"), cast(%w, dtype="bfloat16"), out_dtype="float32"))
+})");
+}
+
+TEST(ComputePrecision, LeavesWhatTheMachineDoesNotSpeedUp) {
+  PassContext::Scope scope(Asking("bf16"));
+  ExpectPass(ComputePrecision(Target("llvm -mcpu=skylake-avx512")), kDense, kDense);
+}
+
+TEST(ComputePrecision, IsOffUnlessAskedFor) {
+  ExpectPass(ComputePrecision(Target("llvm -mcpu=znver4")), kDense, kDense);
+}
+
+TEST(ComputePrecision, MixedTakesProductsThatPay) {
+  PassContext::Scope scope(Asking("mixed"));
+  const char* small = R"(
+fn (%x: Tensor[(2, 64), float32], %w: Tensor[(8, 64), float32]) { nn.dense(%x, %w) })";
+  ExpectPass(ComputePrecision(Target("llvm -mcpu=znver4")), small, small);
+}
+
+TEST(ComputePrecision, SumsModelsOf16BitsInFloat32) {
+  const char* before = R"(
+fn (%x: Tensor[(2, 64), float16], %w: Tensor[(48, 64), float16]) { nn.relu(nn.dense(%x, %w)) })";
+  ExpectPass(ComputePrecision(Target("llvm -mcpu=znver4")), before, R"(
+fn (%x: Tensor[(2, 64), float16], %w: Tensor[(48, 64), float16]) {
+  nn.relu(cast(nn.dense(cast(%x, dtype="float32"), cast(%w, dtype="float32"), out_dtype="float32"), dtype="float16"))
+})");
+}
+
+TEST(ComputePrecision, RefusesNamesThatItDoesNotKnow) {
+  PassContext::Scope scope(Asking("fp8"));
+  const IRModule module = testing::Parse(kDense);
+  EXPECT_THROW(ComputePrecision(Target("llvm -mcpu=znver4"))(module), Error);
+}
+
+}  // namespace
+}  // namespace treadle::targets
