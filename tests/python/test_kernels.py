@@ -46,6 +46,36 @@ class Layer:
         np.testing.assert_allclose(y, self.expected, rtol=1e-3, atol=1e-4)
 
 
+def product_problem(m, k, n, batch=1, packs_b=False):
+    """The problem of a product with a packed right operand, as loops see it."""
+    return {"type": "schedule.MatmulProblem", "batch": batch, "m": m, "n": n, "k": k, "dtype": "float32",
+            "weight_dtype": "float32", "out_dtype": "float32", "transpose_b": False, "constant_b": False, "n_block": 16,
+            "packs_b": packs_b, "b_is_parameter": False}
+
+
+class Product:
+    """A matrix product and ReLU, with its results in float64; the right operand is constant or an input."""
+
+    def __init__(self, m, k, n, constant):
+        rng = np.random.default_rng(m + k + n)
+        self.feeds = {"x": rng.standard_normal((m, k)).astype(np.float32)}
+        w = rng.standard_normal((k, n)).astype(np.float32)
+        inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, (m, k))]
+        if not constant:
+            inputs.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, (k, n)))
+            self.feeds["w"] = w
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Relu", ["p"], ["y"])]
+        graph = helper.make_graph(nodes, "product", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+                                  [numpy_helper.from_array(w, "w")] if constant else [])
+        self.model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        self.expected = np.maximum(self.feeds["x"].astype(np.float64) @ w.astype(np.float64), 0)
+
+    def run(self, plans):
+        model = treadle.compile(self.model, target=V3, pass_config={"schedule.plans": plans})
+        (y,) = model.run(None, self.feeds)
+        np.testing.assert_allclose(y, self.expected, rtol=1e-4, atol=1e-4)
+
+
 def some(plans, count):
     """Of many plans some from all over the space, the first and the last among them."""
     return plans if len(plans) <= count else [plans[round(i * (len(plans) - 1) / (count - 1))] for i in range(count)]
@@ -89,3 +119,27 @@ def test_a_record_that_does_not_fit_is_left_out():
 def test_small_images_have_a_kernel(size):
     """Of images of one Winograd tile, and of one pixel, whatever the cost model prefers."""
     Layer(32, size, 32, 3, 1, 1).run("")
+
+
+PRODUCTS = {"row": (1, 40, 112, True), "rows": (13, 1040, 96, True), "packing": (13, 1040, 64, False), "ragged": (9, 33, 70, True)}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_plans_of_products_compute_the_same(name):
+    m, k, n, constant = PRODUCTS[name]
+    product = Product(m, k, n, constant)
+    problem = product_problem(m, k, n, packs_b=not constant)
+    plans = [json.loads(str(plan)) for plan in plans_of("matmul.packed", json.dumps(problem), V3)]
+    assert len({json.dumps(plan) for plan in plans}) == len(plans)
+    for plan in some(plans, 6):
+        product.run(json.dumps({"problem": problem, "kernel": "matmul.packed", "plan": plan}))
+
+
+def test_cycles_are_those_of_plans_that_fit():
+    problem = json.dumps(product_problem(128, 768, 768))
+    cycles_of = treadle.get_global_func("schedule.Cycles")
+    plans = [str(plan) for plan in plans_of("matmul.packed", problem, V3)]
+    assert all(cycles_of("matmul.packed", problem, V3, plan) > 128 * 768 * 768 / 16 for plan in plans)
+    for kernel, plan in (("matmul.packed", json.dumps({**json.loads(plans[0]), "nr": 7})), ("conv2d.direct", plans[0])):
+        with pytest.raises(treadle.error.Error):
+            cycles_of(kernel, problem, V3, plan)

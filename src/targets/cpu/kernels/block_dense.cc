@@ -2,6 +2,12 @@
 // Matrix products of weights of 4 or 8 bits that have a scale and a zero point for every block of rows. Rows of the
 // data come as bytes with a scale per block as well, so that what is read of the weights is multiplied as it is: the
 // sums of a block are exact in int32, and scaled once per block.
+//
+// For 16 columns and some rows, block after block of the weights, whose sums stay in registers. Few rows are bound by
+// reading the weights, of which each is read once; more pass in tiles while the weights of their columns are in the L1
+// cache.
+#include <algorithm>
+
 #include "ops/infer.h"
 #include "ops/macs.h"
 #include "ops/qnn.h"
@@ -15,6 +21,7 @@
 namespace treadle::ops::cpu {
 namespace {
 
+constexpr const char* kName = "block_dense";
 constexpr int64_t kBlock = kPackedColumns, kBytes = 4;
 const DataType kFloat = DataType::Float(32), kWord = DataType::Int(32);
 
@@ -44,6 +51,36 @@ Type BlockDenseInfer(const InferContext& context) {
   return TensorType({data->shape[0], Dim(attrs->units)}, kFloat);
 }
 
+/// data (m, k) times weights (k, n), which have a scale for every `block` numbers along k.
+class BlockDenseProblemNode : public schedule::ProblemNode {
+ public:
+  int64_t m = 0, n = 0, k = 0, block = 0, bits = 8, digits = 1;
+  bool symmetric = false;
+  TREADLE_NODE(BlockDenseProblemNode, schedule::ProblemNode, "schedule.BlockDenseProblem")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("m", &BlockDenseProblemNode::m).Doc("rows; -1: dynamic");
+    r.Field("n", &BlockDenseProblemNode::n).Doc("columns, with those that fill the last panel of 16");
+    r.Field("k", &BlockDenseProblemNode::k);
+    r.Field("block", &BlockDenseProblemNode::block).Doc("numbers along k that share a scale");
+    r.Field("bits", &BlockDenseProblemNode::bits).Doc("of a weight: 4 or 8");
+    r.Field("digits", &BlockDenseProblemNode::digits).Doc("bytes of a number of the data");
+    r.Field("symmetric", &BlockDenseProblemNode::symmetric).Doc("whether weights have no zero points of their own");
+  }
+};
+
+Problem ProblemOf(const BlockDenseAttrs* a, const Array<Tensor>& inputs) {
+  return Make<Problem, BlockDenseProblemNode>([&](auto& p) {
+    p.m = DimValue(inputs[0]->shape[0]);
+    p.k = DimValue(inputs[0]->shape[1]);
+    p.n = DimValue(inputs[4]->shape[0]) * kBlock;
+    p.block = p.k / DimValue(inputs[5]->shape[1]);
+    p.bits = a->bits;
+    p.digits = a->digits;
+    p.symmetric = a->symmetric;
+  });
+}
+
 /// Numbers k .. k + 3 of row `m`.
 PrimExpr WordAt(const Tensor& data, const PrimExpr& m, const PrimExpr& k) {
   return tir::pack_bytes(data(m, k), data(m, k + Index(1)), data(m, k + Index(2)), data(m, k + Index(3)));
@@ -56,7 +93,7 @@ Array<Tensor> BlockDenseCompute(const Attrs& attrs, const Array<Tensor>& inputs,
   const PrimExpr rows = type->shape[0], columns = weight->shape[0], blocks = weight_scales->shape[1];
   const int64_t words = DimValue(weight->shape[1]) / DimValue(blocks), numbers = words * 32 / a->bits;
   /// Sums of products of a block, for digits of the data.
-  auto dots = [&](const Tensor& data, const char* name) {
+  auto dots = [&](const Tensor& data, const char* name, const char* role) {
     te::IterVar w = te::ReduceAxis(tir::Range(Index(words)), "w");
     return te::Compute(
         {rows, columns, blocks, Index(kBlock)},
@@ -70,11 +107,11 @@ Array<Tensor> BlockDenseCompute(const Attrs& attrs, const Array<Tensor>& inputs,
                              tir::dot_bytes(tir::bitwise_and(high, mask), WordAt(data, i[0], k + Index(kBytes))),
                          {w});
         },
-        name, name);
+        name, name, StageAttrs(kName, role));
   };
-  const Tensor first = dots(inputs[0], "block_dots");
+  const Tensor first = dots(inputs[0], "block_dots", "dots");
   std::optional<Tensor> second;
-  if (a->digits == 2) second = dots(inputs[1], "block_dots_low");
+  if (a->digits == 2) second = dots(inputs[1], "block_dots_low", "dots_low");
   te::IterVar b = te::ReduceAxis(tir::Range(blocks), "b");
   auto product = [&](const PrimExpr& m, const PrimExpr& column, const PrimExpr& lane) {
     PrimExpr dot = tir::cast(kFloat, first(m, column, b->var, lane));
@@ -87,7 +124,7 @@ Array<Tensor> BlockDenseCompute(const Attrs& attrs, const Array<Tensor>& inputs,
   };
   Tensor sums = te::Compute(
       {rows, columns, Index(kBlock)}, [&](const Array<te::Var>& i) { return product(i[0], i[1], i[2]); }, "block_dense",
-      "block_dense");
+      "block_dense", AnchorAttrs(kName, "sum", ProblemOf(a, inputs)));
   return {te::Compute(
       type->shape,
       [&](const Array<te::Var>& i) {
@@ -98,6 +135,120 @@ Array<Tensor> BlockDenseCompute(const Attrs& attrs, const Array<Tensor>& inputs,
 
 double BlockDenseMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
   return Elements(ShapeOf(result)) * DimOf(arguments[0], -1);
+}
+
+// ---- Plans and what they cost ----
+
+class BlockDensePlanNode : public PlanNode {
+ public:
+  int64_t mr = 1, k_words = 1;
+  TREADLE_NODE(BlockDensePlanNode, PlanNode, "schedule.BlockDensePlan")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("mr", &BlockDensePlanNode::mr).Doc("register tile: rows");
+    r.Field("k_words", &BlockDensePlanNode::k_words).Doc("words of a block's weights that are written out");
+  }
+};
+
+constexpr int64_t kMostRows = 8, kMostWords = 8;
+
+int64_t RegistersOf(const Machine& machine) {
+  return std::max<int64_t>(1, kBlock / std::max(1, machine.vector_lanes(32)));
+}
+
+/// Rows of a tile: each has two sums in registers, or three.
+int64_t RowsOfTile(int64_t rows, const Machine& machine) {
+  const int64_t most = std::clamp<int64_t>((machine.vector_registers - 6) / (3 * RegistersOf(machine)), 1, kMostRows);
+  if (rows < 0) return most;
+  const int64_t tiles = (rows + most - 1) / most;
+  return (rows + tiles - 1) / tiles;
+}
+
+int64_t WordsOfBlock(const BlockDenseProblemNode& p) { return p.block * p.bits / 32; }
+
+/// Whether so many words of a block can be written out.
+bool DividesBlock(const BlockDenseProblemNode& p, int64_t words) {
+  return words == 1 || (WordsOfBlock(p) > words && WordsOfBlock(p) % words == 0);
+}
+
+std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
+  constexpr int64_t kFirstWords = 4;
+  const auto& p = *problem.as<BlockDenseProblemNode>();
+  std::vector<Plan> plans;
+  auto add = [&](int64_t rows, int64_t words) {
+    plans.push_back(Make<Plan, BlockDensePlanNode>([&](auto& plan) {
+      plan.mr = rows;
+      plan.k_words = words;
+    }));
+  };
+  const int64_t first = RowsOfTile(p.m, machine), words = DividesBlock(p, kFirstWords) ? kFirstWords : 1;
+  add(first, words);
+  for (int64_t rows = std::min(kMostRows, p.m < 0 ? kMostRows : p.m); rows >= 1; --rows) {
+    for (int64_t w = kMostWords; w >= 1; w /= 2) {
+      if (DividesBlock(p, w) && (rows != first || w != words)) add(rows, w);
+    }
+  }
+  return plans;
+}
+
+double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
+  // Instructions: those that part a word of 4 bits in two; those that scale the sum of a block. Without dot products of
+  // bytes, four stand for one. A loop's own share; sums that have no register are stored and loaded again.
+  constexpr double kPart = 3, kScale = 4, kPairs = 4, kLoop = 1.5, kSpilled = 1.3;
+  const auto& p = *problem.as<BlockDenseProblemNode>();
+  const auto& plan = *chosen.as<BlockDensePlanNode>();
+  const int64_t m = p.m < 0 ? kSymbolicWidth : std::max<int64_t>(1, p.m), registers = RegistersOf(machine);
+  const auto rows = static_cast<double>(plan.mr), vectors = static_cast<double>(registers);
+  const auto words = static_cast<double>(WordsOfBlock(p)), digits = static_cast<double>(p.digits);
+  const double dot = machine.fma_cycles * (machine.vnni ? 1 : kPairs), dots = p.bits == 4 ? 2 : 1;
+  const double load = vectors * (machine.load_cycles + (p.bits == 4 ? kPart * machine.fma_cycles : 0));
+  const double multiply = rows * digits * dots * (vectors * dot + machine.load_cycles);
+  double tile =
+      words * (std::max(machine.fma_latency_cycles, load + multiply) + kLoop / static_cast<double>(plan.k_words)) +
+      rows * digits * vectors * kScale * machine.fma_cycles;
+  if (plan.mr * registers * (p.digits + 1) + 3 * registers > machine.vector_registers) tile *= kSpilled;
+  const double tiles = static_cast<double>((m + plan.mr - 1) / plan.mr) * static_cast<double>(p.n / kBlock);
+  const double bytes = static_cast<double>(p.n * p.bits) / 8 * static_cast<double>(p.k);
+  const double alone = tiles * static_cast<double>(p.k / p.block) * tile + bytes * machine.weight_cycles_per_byte;
+  const int64_t threads = ModelledThreads(machine);
+  return alone * (1 + LoadImbalance(p.n / kBlock, 1, 1, 1, threads)) / 2;
+}
+
+std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chosen) {
+  const auto& p = *problem.as<BlockDenseProblemNode>();
+  const auto& plan = *chosen.as<BlockDensePlanNode>();
+  if (plan.mr < 1 || plan.mr > kMostRows || (p.m >= 0 && plan.mr > std::max<int64_t>(1, p.m))) {
+    return StrCat("tiles of ", plan.mr, " rows, of ", p.m);
+  }
+  const bool fits = plan.k_words >= 1 && plan.k_words <= kMostWords && DividesBlock(p, plan.k_words);
+  return fits ? "" : StrCat(plan.k_words, " words of ", WordsOfBlock(p));
+}
+
+// ---- The schedule ----
+
+void Apply(Schedule& sch, Stages& stages, const Problem&, const Machine&, const Plan& chosen) {
+  const auto& plan = *chosen.as<BlockDensePlanNode>();
+  const BlockRV& product = stages.anchor();
+  const double work = Work(sch, product) * static_cast<double>(kBlock);
+  std::vector<LoopRV> out = sch.GetLoops(OutputOf(sch, stages, true));  // .., rows, columns
+  const size_t rank = out.size();
+  std::vector<LoopRV> rows = sch.Split(out[rank - 2], {kRest, PrimExpr(plan.mr)});
+  std::vector<LoopRV> columns = sch.Split(out[rank - 1], {kRest, PrimExpr(kBlock)});
+  sch.Reorder({columns[0], rows[0], rows[1], columns[1]});
+  ComputeTile(sch, product, rows[0], {0}, 2);
+  // The loop over blocks is the one that the sums' block is in.
+  LoopRV blocks;
+  for (const LoopRV& loop : sch.GetLoops(product)) {
+    if (sch.Get(loop)->kind == tir::ForKind::kSerial) blocks = loop;
+  }
+  for (const char* role : {"dots_low", "dots"}) {
+    if (stages.Has(role)) ComputeTile(sch, stages.At(role), blocks, {0}, 3, 1, plan.k_words);
+  }
+  sch.Vectorize(columns[1]);
+  sch.Unroll(rows[1]);
+  std::vector<LoopRV> outer(out.begin(), out.end() - 2);
+  outer.push_back(columns[0]);
+  FuseParallel(sch, outer, work);
 }
 
 }  // namespace
@@ -119,6 +270,18 @@ void RegisterBlockDenseOp() {
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
       .Set(relay::kMacCount, relay::FMacCount(BlockDenseMacs))
       .Set(kCompute, FTECompute(BlockDenseCompute));
+  BlockDenseProblemNode::StaticTypeInfo();
+  Kernel kernel;
+  kernel.name = kName;
+  kernel.op = "qnn.contrib_block_dense";
+  kernel.target = "cpu";
+  kernel.plan_type = BlockDensePlanNode::StaticTypeInfo();
+  kernel.least_gain = 0.95;
+  kernel.space = Space;
+  kernel.cycles = Cycles;
+  kernel.why_not_plan = WhyNotPlan;
+  kernel.apply = Apply;
+  schedule::RegisterKernel(std::move(kernel));
 }
 
 }  // namespace treadle::ops::cpu

@@ -42,6 +42,18 @@ void RegisterFunctions() {
     }
     return plans;
   });
+  Registry::RegisterTyped(
+      "schedule.Cycles", [](std::string name, std::string problem, std::string target, std::string plan) {
+        const Kernel* kernel = schedule::FindKernel(name);
+        if (kernel == nullptr) throw Error(StrCat("there is no kernel '", name, "'"));
+        const Problem p = schedule::ProblemFromJson(problem);
+        const Machine machine = MachineOf(Target(target));
+        const Plan chosen = schedule::PlanFromJson(plan);
+        if (chosen->type_info() != kernel->plan_type) throw Error(StrCat(chosen->type_key(), " is no plan of ", name));
+        const std::string reason = kernel->why_not_plan ? kernel->why_not_plan(p, machine, chosen) : "";
+        if (!reason.empty()) throw Error(StrCat(name, ": ", reason));
+        return kernel->cycles ? kernel->cycles(p, machine, chosen) : -1.0;
+      });
 }
 
 }  // namespace

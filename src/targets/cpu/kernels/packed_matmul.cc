@@ -17,6 +17,7 @@
 #include "ops/infer.h"
 #include "ops/macs.h"
 #include "ops/te_util.h"
+#include "targets/cpu/kernels/matmul_plan.h"
 #include "targets/cpu/kernels/packing.h"
 #include "targets/cpu/kernels/rooms.h"
 #include "treadle/base/checked_math.h"
@@ -35,7 +36,6 @@ using relay::LaidOutCall;
 
 constexpr const char* kName = "matmul.packed";
 constexpr int64_t kBlock = kPackedColumns;
-constexpr int64_t kLanes = kPackedColumns;
 
 // ---- The computation ----
 
@@ -160,139 +160,9 @@ Array<te::Tensor> PackingMatmulCompute(const Attrs& attrs, const Array<te::Tenso
   return PackedSum(inputs[0], packed, OutTensor(out_type), true);
 }
 
-// ---- Plans ----
-
-class MatmulPlanNode : public PlanNode {
- public:
-  int64_t mr = 1, nr = 1, mc_tiles = 1, nc_tiles = 1, kc = 0;
-  bool pack_a = false;
-  TREADLE_NODE(MatmulPlanNode, PlanNode, "schedule.MatmulPlan")
-  template <typename R>
-  static void Reflect(R& r) {
-    r.Field("mr", &MatmulPlanNode::mr).Doc("register tile: rows");
-    r.Field("nr", &MatmulPlanNode::nr).Doc("register tile: panels of 16 columns");
-    r.Field("mc_tiles", &MatmulPlanNode::mc_tiles).Doc("tiles of rows that use a panel before the next one");
-    r.Field("nc_tiles", &MatmulPlanNode::nc_tiles)
-        .Doc("tiles of columns that are packed together, or whose results are complete together");
-    r.Field("kc", &MatmulPlanNode::kc).Doc("elements of K that are summed at a time; 0: all");
-    r.Field("pack_a", &MatmulPlanNode::pack_a).Doc("whether rows are packed");
-  }
-};
-
-constexpr int64_t kRowBytes = 4 << 20;
-/// Addresses so far apart share a set of the first-level cache.
-constexpr int64_t kSetBytes = 4096;
-
+constexpr int64_t kLanes = kPackedColumns;
 /// Unrolled steps of K: the more, the fewer places that weights are prefetched at.
 constexpr int64_t kUnrollK = 4, kUnrollKNoPrefetch = 2;
-
-/// Rows of a tile with `channels` lanes, for `width` rows in all. A vector of channels takes `registers` of the
-/// machine's; two multiply-adds start per cycle, each takes four, and some registers are left for operands.
-int64_t TileRows(int64_t width, int64_t channels, const Machine& machine) {
-  constexpr double kLatency = 4, kPerStep = 0.5;  // cycles; of the loop around the tile
-  int64_t lanes = std::max(1, machine.vector_lanes(32));
-  int64_t registers = std::max<int64_t>(1, (channels + lanes - 1) / lanes);
-  int64_t widest = std::max<int64_t>(1, (machine.vector_registers - 4) / registers);
-  widest = std::min<int64_t>(widest, kMaxTileWidth);
-  auto step = [&](int64_t t) { return std::max(static_cast<double>(t * registers) / 2, kLatency) + kPerStep; };
-  // Rows that the last tile lacks are computed, too, and dropped.
-  auto cost = [&](int64_t t) { return static_cast<double>((width + t - 1) / t) * step(t); };
-  if (width <= widest) return width;
-  int64_t best = widest;
-  for (int64_t t = widest; t >= std::max<int64_t>(1, widest / 2); --t) {
-    if (cost(t) < cost(best)) best = t;
-  }
-  return best;
-}
-
-/// A divisor of `k` so that that much of a panel stays in the first-level cache beside rows; 0 for all of it.
-int64_t KChunk(int64_t k, int64_t columns, const Machine& machine) {
-  const int64_t fit = machine.l1_bytes / 2 / (columns * 4);
-  if (k <= fit * 3 / 2) return 0;
-  for (int64_t chunk = fit * 5 / 4; chunk >= fit / 2; --chunk) {
-    if (k % chunk == 0) return chunk;
-  }
-  return 0;
-}
-
-/// Panels that are packed together, of `panels` in all: rows of the right operand are read in runs of some cache lines,
-/// what is packed stays in the second-level cache, and threads have enough to share.
-int64_t PanelsAtOnce(int64_t panels, int64_t panel_bytes, const Machine& machine) {
-  constexpr int64_t kMost = 8, kEnough = 8;
-  for (int64_t n = kMost; n > 1; --n) {
-    const bool fair = panels / n >= kEnough || panels / n % 2 == 0;
-    if (panels % n == 0 && fair && n * panel_bytes <= std::max(machine.l2_bytes, 2 * panel_bytes)) return n;
-  }
-  return 1;
-}
-
-/// Rows of one: bound by reading the right operand. Several panels at once are several streams of memory and as many
-/// chains of sums.
-Plan VectorPlan(const MatmulProblemNode& p, const Machine& machine) {
-  const int64_t panels = (p.n + kLanes - 1) / kLanes, most = machine.vector_lanes(32) >= kLanes ? 8 : 5;
-  return Make<Plan, MatmulPlanNode>([&](auto& plan) {
-    for (int64_t n = 1; n <= most; ++n) {
-      if (panels % n == 0) plan.nr = n;
-    }
-  });
-}
-
-int64_t LargestDivisor(int64_t value, int64_t most) {
-  int64_t best = 1;
-  for (int64_t n = 1; n <= most; ++n) {
-    if (value % n == 0) best = n;
-  }
-  return best;
-}
-
-std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
-  constexpr int64_t kMinPackedColumns = 512, kMinPackedTiles = 4, kMaxChunkedRows = 768, kShortRow = 512;
-  constexpr int64_t kMaxChunkedTiles = 4;
-  const auto& p = *problem.as<MatmulProblemNode>();
-  if (p.m == 1) return {VectorPlan(p, machine)};
-  const bool dynamic = p.m < 0;
-  return {Make<Plan, MatmulPlanNode>([&](auto& plan) {
-    plan.mr = TileRows(dynamic ? kSymbolicWidth : p.m, kLanes, machine);
-    // A vector register that holds a whole panel leaves room for sums of two: half the loads per sum.
-    plan.nr = machine.vector_lanes(32) >= kLanes && p.n % (2 * kLanes) == 0 ? 2 : 1;
-    // Rows that stay in a cache near by while panels pass over them: the fewer blocks of them the better, for each
-    // reads all of the right operand. Of a dynamic number of rows as many as the L2 cache holds.
-    const int64_t bytes = dynamic ? machine.l2_bytes / 2 : std::max(kRowBytes, machine.l3_bytes / 4);
-    const int64_t most = std::max<int64_t>(1, bytes / (std::max<int64_t>(1, p.k) * 4 * plan.mr));
-    const int64_t tiles = (std::max<int64_t>(p.m, 0) + plan.mr - 1) / plan.mr;
-    const int64_t blocks = p.packs_b ? 1 : (tiles + most - 1) / most;
-    plan.mc_tiles = dynamic ? most : (tiles + blocks - 1) / blocks;
-    // Rows of bytes are read as words of four neighbours, which packing would part.
-    const bool bytes_of_a = p.dtype.bits() == 8;
-    plan.pack_a = !bytes_of_a && !dynamic && p.n >= kMinPackedColumns && tiles >= kMinPackedTiles;
-    // Panels that are packed just now are in the L2 cache: short rows have to be packed only where all of a tile fall
-    // into the same sets of the L1 cache.
-    if (p.packs_b) plan.pack_a = plan.pack_a && (p.k > kShortRow || p.k * 4 % kSetBytes == 0);
-    if (plan.pack_a && !p.packs_b && p.m < kMaxChunkedRows) plan.kc = KChunk(p.k, plan.nr * kLanes, machine);
-    const int64_t columns = plan.nr * kLanes, column_tiles = (p.n + columns - 1) / columns;
-    if (plan.kc != 0) plan.nc_tiles = LargestDivisor(column_tiles, kMaxChunkedTiles);
-    if (plan.kc == 0 && p.packs_b) plan.nc_tiles = PanelsAtOnce(column_tiles, p.k * columns * 4, machine);
-  })};
-}
-
-std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chosen) {
-  constexpr int64_t kMaxPanels = 8;
-  const auto& p = *problem.as<MatmulProblemNode>();
-  const auto& plan = *chosen.as<MatmulPlanNode>();
-  const int64_t panels = (p.n + kLanes - 1) / kLanes;
-  if (plan.nr < 1 || plan.nr > kMaxPanels || panels % plan.nr != 0) {
-    return StrCat("tiles of ", plan.nr, " panels don't divide ", panels);
-  }
-  if (plan.mr < 1 || plan.mr > kMaxTileWidth || (p.m >= 0 && plan.mr > p.m))
-    return StrCat("tiles of ", plan.mr, " rows");
-  if (plan.mc_tiles < 1) return StrCat(plan.mc_tiles, " tiles of rows");
-  if (plan.nc_tiles < 1 || panels / plan.nr % plan.nc_tiles != 0) {
-    return StrCat(plan.nc_tiles, " tiles of columns don't divide ", panels / plan.nr);
-  }
-  if (plan.kc < 0 || (plan.kc > 0 && (p.k % plan.kc != 0 || p.m < 0))) return StrCat("chunks of ", plan.kc, " of K");
-  if (plan.pack_a && p.dtype.bits() == 8) return "rows of bytes can't be packed";
-  return plan.pack_a && p.m < 0 ? "a dynamic number of rows can't be packed" : "";
-}
 
 // ---- The schedule ----
 
@@ -530,6 +400,9 @@ std::string WhyNotBatch(const TensorTypeNode* a, const TensorTypeNode* b) {
   return AsConstInt(a->shape[rank - 2]) == nullptr ? "the number of rows is dynamic" : "";
 }
 
+/// Plans that the model says to be less than this much better than that of rules of thumb don't take its place.
+constexpr double kLeastGain = 0.95;
+
 void RegisterProduct(const std::string& op, const std::string& name, bool applies) {
   Kernel kernel;
   kernel.name = name + ".packed";
@@ -537,8 +410,10 @@ void RegisterProduct(const std::string& op, const std::string& name, bool applie
   kernel.target = "cpu";
   kernel.plan_type = MatmulPlanNode::StaticTypeInfo();
   kernel.why_not = WhyNot;
-  kernel.space = Space;
-  kernel.why_not_plan = WhyNotPlan;
+  kernel.least_gain = kLeastGain;
+  kernel.space = MatmulSpace;
+  kernel.cycles = MatmulCycles;
+  kernel.why_not_plan = WhyNotMatmulPlan;
   kernel.rewrite = Rewrite;
   if (applies) kernel.apply = Apply;
   schedule::RegisterKernel(std::move(kernel));

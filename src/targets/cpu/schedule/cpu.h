@@ -91,9 +91,6 @@ void ScheduleChannelWindow(Schedule& sch, const BlockRV& block, const BlockRV& o
                            int64_t oh_block, int64_t tile_ow);
 /// Pooling on NCHW..c.
 void SchedulePool(Schedule& sch, const BlockRV& block, BlockRV epilogue, const schedule::Machine& machine);
-/// Whether the function is a product of weights of few bits, and its schedule.
-bool IsBlockDense(Schedule& sch);
-void ScheduleBlockDense(Schedule& sch, const TargetFeatures& features);
 /// The block that adds zeros around what `block` reads, if there is one.
 BlockRV PaddingOf(Schedule& sch, const BlockRV& block);
 /// Rows of outputs, out of `rows` (-1: dynamic), of which the padded input is made just before use.

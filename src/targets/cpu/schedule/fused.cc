@@ -151,10 +151,6 @@ tir::PrimFunc ScheduleForCpu(const tir::PrimFunc& func, const schedule::Machine&
     if (cpu::Work(sch, block) == 0) return func;  // tensors without elements: nothing to make fast
   }
   cpu::InlineInjective(sch);
-  if (cpu::IsBlockDense(sch)) {
-    cpu::ScheduleBlockDense(sch, machine);
-    return sch.func();
-  }
   cpu::ScheduleStages(sch, machine);
   return sch.func();
 }

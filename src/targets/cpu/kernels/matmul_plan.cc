@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/kernels/matmul_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <tuple>
+
+#include "targets/cpu/kernels/packing.h"
+#include "treadle/runtime/reflection.h"
+
+namespace treadle::ops::cpu {
+
+TREADLE_DEFINE_NODE(MatmulPlanNode);
+
+namespace {
+
+constexpr int64_t kLanes = kPackedColumns;
+constexpr int64_t kWord = 4;  ///< bytes of an element of K: a float, or four bytes
+constexpr int64_t kRowBytes = 4 << 20;
+/// Addresses so far apart share a set of the L1 cache.
+constexpr int64_t kSetBytes = 4096;
+/// Panels of a tile at most.
+constexpr int64_t kMaxPanels = 8;
+
+// ---- Cost ----
+
+/// What costs depend on; sizes that only the run tells are guessed.
+struct ProductSizes {
+  int64_t batch, m, n, k, panels;
+  bool words;  ///< of bytes
+
+  explicit ProductSizes(const MatmulProblemNode& p)
+      : batch(std::max<int64_t>(1, p.batch)),
+        m(p.m < 0 ? kSymbolicWidth : std::max<int64_t>(1, p.m)),
+        n(std::max<int64_t>(1, p.n)),
+        k(std::max<int64_t>(1, p.k)),
+        panels((n + kLanes - 1) / kLanes),
+        words(p.dtype.bits() == 8 || p.weight_dtype.bits() == 8 || p.out_dtype.is_int()) {}
+  double b_bytes() const { return static_cast<double>(panels * kLanes * kWord) * static_cast<double>(k); }
+};
+
+/// A multiply-add of words of bytes: one instruction, or the pairs of 16 bits that stand for it.
+double MultiplyAddFactor(const ProductSizes& s, const Machine& machine) {
+  constexpr double kPairs = 4;
+  return s.words && !machine.vnni ? kPairs : 1;
+}
+
+/// Cycles of a tile for one step of K.
+double StepCycles(const ProductSizes& s, const MatmulPlanNode& plan, Machine machine) {
+  // Sums that have no register are stored and loaded again.
+  constexpr double kSpilled = 1.3;
+  machine.fma_cycles *= MultiplyAddFactor(s, machine);
+  const RegisterTile tile{plan.mr, plan.nr};
+  const double step = TileCycles(tile, plan.mr, kLanes, machine) * static_cast<double>(plan.nr);
+  const int64_t sums = plan.mr * plan.nr * std::max<int64_t>(1, kLanes / std::max(1, machine.vector_lanes(32)));
+  const bool fits = FitsRegisters(tile, kLanes, machine) && sums + 2 <= machine.vector_registers;
+  return fits ? step : kSpilled * step;
+}
+
+/// Cycles that threads take together for what one does in `alone`, in `parts` equal ones, and the mean of both.
+double MeanOfThreads(double alone, int64_t parts, const Machine& machine) {
+  const int64_t threads = ModelledThreads(machine);
+  if (threads == 1) return alone;
+  return alone * (1 + LoadImbalance(parts, 1, 1, 1, threads)) / 2;
+}
+
+/// Work that goes on while memory is read, as far as both don't overlap.
+double Overlapped(double work, double memory) {
+  constexpr double kBoth = 0.15;
+  return std::max(work, memory) + kBoth * std::min(work, memory);
+}
+
+/// One row: bound by reading the right operand, in as many streams as there are panels in a tile.
+double VectorCycles(const ProductSizes& s, const MatmulPlanNode& plan, const Machine& machine) {
+  const int64_t tiles = s.panels / plan.nr;
+  const double steps = static_cast<double>(tiles) * static_cast<double>(s.k) * StepCycles(s, plan, machine);
+  const double memory = s.b_bytes() * machine.weight_cycles_per_byte;
+  return MeanOfThreads(static_cast<double>(s.batch) * Overlapped(steps, memory), s.batch * tiles, machine);
+}
+
+/// Cycles that bytes of rows take on their way to the registers, once for all of them.
+double RowBytesCycles(const ProductSizes& s, const MatmulPlanNode& plan, const Machine& machine) {
+  // As many streams as the tile has rows, beside one; of rows that share sets of the cache.
+  constexpr double kStreams = 2.5, kSharedSets = 4;
+  const int64_t depth = plan.kc != 0 ? plan.kc : s.k, rows = std::min(s.m, plan.mc_tiles * plan.mr);
+  const bool near = rows * depth * kWord <= machine.l2_bytes / 2;
+  // One stream is fetched ahead by the machine, wherever it comes from.
+  if (plan.pack_a) {
+    const bool beyond = rows * depth * kWord > std::max(kRowBytes, machine.l3_bytes / 4);
+    return beyond ? machine.beyond_l2_cycles_per_byte : machine.l2_cycles_per_byte;
+  }
+  const double streams = s.k * kWord % kSetBytes == 0 && plan.mr > 1 ? kSharedSets : kStreams;
+  return machine.l2_cycles_per_byte * streams * (near ? 1 : 2);
+}
+
+/// Cycles of one product on one thread.
+double CyclesAlone(const ProductSizes& s, const MatmulPlanNode& plan, bool packs_b, const Machine& machine) {
+  // Of a tile: its first loads and its last sums, and storing it; what a chunk adds: loading what was stored. Of a byte
+  // that is packed.
+  constexpr double kTile = 12, kStore = 1, kReload = 2, kPackByte = 0.15, kOneTile = 8;
+  const auto tiles_m = static_cast<double>((s.m + plan.mr - 1) / plan.mr);
+  const auto tiles_n = static_cast<double>(s.panels) / static_cast<double>(plan.nr);
+  const int64_t depth = plan.kc != 0 ? plan.kc : s.k;
+  const double chunks = static_cast<double>(s.k) / static_cast<double>(depth), tiles = tiles_m * tiles_n;
+  const double registers = static_cast<double>(plan.mr * plan.nr * kLanes) / std::max(1, machine.vector_lanes(32));
+  double cycles = tiles * static_cast<double>(s.k) * StepCycles(s, plan, machine);
+  cycles += tiles * (chunks * (kTile + kStore * registers) + (chunks > 1 ? chunks * kReload * registers : 0));
+  // Rows pass once for each tile of columns, panels once for each block of rows.
+  const double a_bytes = static_cast<double>(s.m * kWord) * static_cast<double>(s.k);
+  cycles += a_bytes * tiles_n * RowBytesCycles(s, plan, machine);
+  if (plan.pack_a) cycles += kPackByte * a_bytes;
+  const double panel = static_cast<double>(depth * plan.nr * kLanes * kWord);
+  const bool in_l1 = panel <= static_cast<double>(machine.l1_bytes) * 3 / 4;
+  if (!in_l1) cycles += tiles * chunks * panel * machine.l2_cycles_per_byte;
+  if (packs_b) {
+    // The longer the runs of a row that are read, the fewer lines are fetched more than once; runs of one tile are
+    // fetched beside others that share their sets of the cache.
+    const double runs = 1 + 2 / static_cast<double>(plan.nr * plan.nc_tiles);
+    return cycles + s.b_bytes() * kPackByte * (plan.nc_tiles == 1 ? kOneTile : runs);
+  }
+  const double blocks = std::max(1.0, std::ceil(tiles_m / static_cast<double>(plan.mc_tiles)));
+  const double again = plan.kc != 0 ? 0 : (blocks - 1) * machine.beyond_l2_cycles_per_byte;
+  return Overlapped(cycles + s.b_bytes() * again, s.b_bytes() * machine.weight_cycles_per_byte);
+}
+
+// ---- The space ----
+
+/// Rows of a tile: of those that need the fewest cycles for `width` rows, the most.
+int64_t TileRows(int64_t width, const Machine& machine) {
+  constexpr double kLatency = 4, kPerStep = 0.5;  // cycles; of the loop around the tile
+  int64_t registers = std::max<int64_t>(1, kLanes / std::max(1, machine.vector_lanes(32)));
+  int64_t widest = std::max<int64_t>(1, (machine.vector_registers - 4) / registers);
+  widest = std::min<int64_t>(widest, kMaxTileWidth);
+  auto step = [&](int64_t t) { return std::max(static_cast<double>(t * registers) / 2, kLatency) + kPerStep; };
+  // Rows that the last tile lacks are computed, too, and dropped.
+  auto cost = [&](int64_t t) { return static_cast<double>((width + t - 1) / t) * step(t); };
+  if (width <= widest) return width;
+  int64_t best = widest;
+  for (int64_t t = widest; t >= std::max<int64_t>(1, widest / 2); --t) {
+    if (cost(t) < cost(best)) best = t;
+  }
+  return best;
+}
+
+/// A divisor of `k` so that that much of a panel stays in the first-level cache beside rows; 0 for all of it.
+int64_t KChunk(int64_t k, int64_t columns, const Machine& machine) {
+  const int64_t fit = machine.l1_bytes / 2 / (columns * kWord);
+  if (k <= fit * 3 / 2) return 0;
+  for (int64_t chunk = fit * 5 / 4; chunk >= fit / 2; --chunk) {
+    if (k % chunk == 0) return chunk;
+  }
+  return 0;
+}
+
+/// Panels that are packed together, of `panels` in all: rows of the right operand are read in runs of some cache lines,
+/// what is packed stays in the second-level cache, and threads have enough to share.
+int64_t PanelsAtOnce(int64_t panels, int64_t panel_bytes, const Machine& machine) {
+  constexpr int64_t kMost = 8, kEnough = 8;
+  for (int64_t n = kMost; n > 1; --n) {
+    const bool fair = panels / n >= kEnough || panels / n % 2 == 0;
+    if (panels % n == 0 && fair && n * panel_bytes <= std::max(machine.l2_bytes, 2 * panel_bytes)) return n;
+  }
+  return 1;
+}
+
+int64_t LargestDivisor(int64_t value, int64_t most) {
+  int64_t best = 1;
+  for (int64_t n = 1; n <= most; ++n) {
+    if (value % n == 0) best = n;
+  }
+  return best;
+}
+
+/// Rows that stay in a cache near by while panels pass over them: the fewer blocks of them the better, for each reads
+/// all of the right operand. Of a dynamic number of rows as many as the L2 cache holds. In tiles.
+int64_t TilesOfBlock(const MatmulProblemNode& p, int64_t mr, const Machine& machine) {
+  const bool dynamic = p.m < 0;
+  const int64_t bytes = dynamic ? machine.l2_bytes / 2 : std::max(kRowBytes, machine.l3_bytes / 4);
+  const int64_t most = std::max<int64_t>(1, bytes / (std::max<int64_t>(1, p.k) * kWord * mr));
+  const int64_t tiles = (std::max<int64_t>(p.m, 0) + mr - 1) / mr;
+  const int64_t blocks = p.packs_b ? 1 : (tiles + most - 1) / most;
+  return dynamic ? most : (tiles + blocks - 1) / blocks;
+}
+
+/// Rows of bytes are read as words of four neighbours, which packing would part; a dynamic number isn't packed.
+bool CanPackRows(const MatmulProblemNode& p) { return p.m > 1 && p.dtype.bits() != 8; }
+
+/// The plan that rules of thumb give.
+MatmulPlanNode FirstPlan(const MatmulProblemNode& p, const Machine& machine) {
+  constexpr int64_t kMinPackedColumns = 512, kMinPackedTiles = 4, kMaxChunkedRows = 768, kShortRow = 512;
+  constexpr int64_t kMaxChunkedTiles = 4;
+  MatmulPlanNode plan;
+  plan.mr = TileRows(p.m < 0 ? kSymbolicWidth : p.m, machine);
+  // A vector register that holds a whole panel leaves room for sums of two: half the loads per sum.
+  plan.nr = machine.vector_lanes(32) >= kLanes && p.n % (2 * kLanes) == 0 ? 2 : 1;
+  plan.mc_tiles = TilesOfBlock(p, plan.mr, machine);
+  const int64_t tiles = (std::max<int64_t>(p.m, 0) + plan.mr - 1) / plan.mr;
+  plan.pack_a = CanPackRows(p) && p.n >= kMinPackedColumns && tiles >= kMinPackedTiles;
+  // Panels that are packed just now are in the L2 cache: short rows have to be packed only where all of a tile fall
+  // into the same sets of the L1 cache.
+  if (p.packs_b) plan.pack_a = plan.pack_a && (p.k > kShortRow || p.k * kWord % kSetBytes == 0);
+  if (plan.pack_a && !p.packs_b && p.m < kMaxChunkedRows) plan.kc = KChunk(p.k, plan.nr * kLanes, machine);
+  const int64_t columns = plan.nr * kLanes, column_tiles = (p.n + columns - 1) / columns;
+  if (plan.kc != 0) plan.nc_tiles = LargestDivisor(column_tiles, kMaxChunkedTiles);
+  if (plan.kc == 0 && p.packs_b) plan.nc_tiles = PanelsAtOnce(column_tiles, p.k * columns * kWord, machine);
+  return plan;
+}
+
+/// Plans without duplicates, in the order in which they were added.
+class PlanList {
+ public:
+  void Add(const MatmulPlanNode& plan) {
+    Plan made = Make<Plan, MatmulPlanNode>([&](auto& p) {
+      p.mr = plan.mr;
+      p.nr = plan.nr;
+      p.mc_tiles = plan.mc_tiles;
+      p.nc_tiles = plan.nc_tiles;
+      p.kc = plan.kc;
+      p.pack_a = plan.pack_a;
+    });
+    const auto key = std::make_tuple(plan.mr, plan.nr, plan.mc_tiles, plan.nc_tiles, plan.kc, plan.pack_a);
+    if (seen_.insert(key).second) plans.push_back(std::move(made));
+  }
+  std::vector<Plan> plans;
+
+ private:
+  std::set<std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, bool>> seen_;
+};
+
+/// Tiles of rows: for each number of tiles that the rows can be divided into, the smallest.
+std::vector<int64_t> RowTiles(int64_t rows, int64_t panels, const Machine& machine) {
+  std::vector<int64_t> tiles;
+  int64_t widest = std::min(rows, kMaxTileWidth);
+  while (widest > 1 && !FitsRegisters({widest, panels}, kLanes, machine)) --widest;
+  for (int64_t t = widest; t >= std::max<int64_t>(1, widest / 2); --t) {
+    const int64_t count = (rows + t - 1) / t, mr = (rows + count - 1) / count;
+    if (tiles.empty() || tiles.back() != mr) tiles.push_back(mr);
+  }
+  return tiles;
+}
+
+/// The tile of registers is `plan`'s; blocks around it.
+void AddBlocks(const MatmulProblemNode& p, MatmulPlanNode plan, const Machine& machine, PlanList* list) {
+  const int64_t columns = plan.nr * kLanes, column_tiles = (p.n + columns - 1) / columns;
+  const int64_t all = TilesOfBlock(p, plan.mr, machine);
+  const int64_t near = std::max<int64_t>(1, machine.l2_bytes / 2 / (std::max<int64_t>(1, p.k) * kWord * plan.mr));
+  for (const bool pack_a : {false, true}) {
+    if (pack_a && !CanPackRows(p)) continue;
+    plan.pack_a = pack_a;
+    plan.kc = 0;
+    for (const int64_t mc_tiles : {all, std::min(all, near)}) {
+      plan.mc_tiles = mc_tiles;
+      for (int64_t nc = p.packs_b ? 8 : 1; nc >= 1; nc /= 2) {
+        plan.nc_tiles = nc;
+        if (column_tiles % nc == 0) list->Add(plan);
+      }
+    }
+    if (p.m < 0) continue;
+    plan.mc_tiles = all;
+    for (const int64_t share : {1, 2}) {
+      plan.kc = KChunk(p.k, columns * share, machine);
+      for (int64_t nc = 4; plan.kc != 0 && nc >= 1; nc /= 2) {
+        plan.nc_tiles = nc;
+        if (column_tiles % nc == 0) list->Add(plan);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Plan> MatmulSpace(const Problem& problem, const Machine& machine) {
+  const auto& p = *problem.as<MatmulProblemNode>();
+  const int64_t panels = (p.n + kLanes - 1) / kLanes;
+  PlanList list;
+  if (p.m == 1) {
+    // One row: as many streams of the right operand, and chains of sums, as panels at once.
+    const int64_t most = machine.vector_lanes(32) >= kLanes ? 8 : 5;
+    MatmulPlanNode plan;
+    plan.nr = LargestDivisor(panels, most);
+    list.Add(plan);
+    for (plan.nr = 1; plan.nr <= kMaxPanels; ++plan.nr) {
+      if (panels % plan.nr == 0) list.Add(plan);
+    }
+    return list.plans;
+  }
+  list.Add(FirstPlan(p, machine));
+  for (const int64_t nr : {1, 2, 3, 4}) {
+    if (panels % nr != 0) continue;
+    MatmulPlanNode plan;
+    plan.nr = nr;
+    for (const int64_t mr : RowTiles(p.m < 0 ? kSymbolicWidth : p.m, nr, machine)) {
+      plan.mr = mr;
+      AddBlocks(p, plan, machine, &list);
+    }
+  }
+  return list.plans;
+}
+
+double MatmulCycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
+  const auto& p = *problem.as<MatmulProblemNode>();
+  const ProductSizes s(p);
+  const auto& plan = *chosen.as<MatmulPlanNode>();
+  if (p.m == 1) return VectorCycles(s, plan, machine);
+  const double alone = static_cast<double>(s.batch) * CyclesAlone(s, plan, p.packs_b, machine);
+  const int64_t tiles_m = (s.m + plan.mr - 1) / plan.mr, groups = s.panels / plan.nr / plan.nc_tiles;
+  const bool one_block = p.packs_b || plan.kc != 0;
+  const int64_t blocks = one_block ? 1 : (tiles_m + plan.mc_tiles - 1) / plan.mc_tiles;
+  const double cycles = MeanOfThreads(alone, s.batch * blocks * groups, machine);
+  // Packed rows are another parallel loop.
+  return plan.pack_a && ModelledThreads(machine) > 1 ? cycles + machine.fork_join_cycles : cycles;
+}
+
+std::string WhyNotMatmulPlan(const Problem& problem, const Machine&, const Plan& chosen) {
+  const auto& p = *problem.as<MatmulProblemNode>();
+  const auto& plan = *chosen.as<MatmulPlanNode>();
+  const int64_t panels = (p.n + kLanes - 1) / kLanes;
+  if (plan.nr < 1 || plan.nr > kMaxPanels || panels % plan.nr != 0) {
+    return StrCat("tiles of ", plan.nr, " panels don't divide ", panels);
+  }
+  if (plan.mr < 1 || plan.mr > kMaxTileWidth || (p.m >= 0 && plan.mr > p.m)) {
+    return StrCat("tiles of ", plan.mr, " rows");
+  }
+  if (plan.mc_tiles < 1) return StrCat(plan.mc_tiles, " tiles of rows");
+  if (plan.nc_tiles < 1 || panels / plan.nr % plan.nc_tiles != 0) {
+    return StrCat(plan.nc_tiles, " tiles of columns don't divide ", panels / plan.nr);
+  }
+  if (plan.kc < 0 || (plan.kc > 0 && (p.k % plan.kc != 0 || p.m < 0))) return StrCat("chunks of ", plan.kc, " of K");
+  if (plan.pack_a && p.dtype.bits() == 8) return "rows of bytes can't be packed";
+  return plan.pack_a && p.m < 0 ? "a dynamic number of rows can't be packed" : "";
+}
+
+}  // namespace treadle::ops::cpu
