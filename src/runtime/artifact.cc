@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "runtime/hash64.h"
+#include "runtime/mapped_memory.h"
 #include "treadle/base/error.h"
 
 namespace treadle::runtime {
@@ -13,50 +14,106 @@ namespace {
 constexpr char kMagic[] = "TRDLBLOB";
 constexpr uint64_t kHeaderBytes = 64, kEntryBytes = 64, kNameBytes = 24;
 constexpr uint64_t kSealedFlag = 1, kBulkFlag = 1;
-constexpr size_t kSampleStep = size_t{1} << 20, kSampleBytes = 4096;
+constexpr size_t kSampleStep = size_t{1} << 20, kSampleBytes = 4096, kReleaseStep = 64 * kSampleStep;
 
 uint64_t HashSamples(std::string_view bytes) {
   uint64_t hash = bytes.size();
-  for (size_t at = 0; at < bytes.size(); at += kSampleStep) hash = Hash64(bytes.substr(at, kSampleBytes), hash);
+  for (size_t at = 0; at < bytes.size(); at += kSampleStep) {
+    hash = Hash64(bytes.substr(at, kSampleBytes), hash);
+    // The system may map much more than what is looked at.
+    if (at % kReleaseStep == 0 && at != 0) ReleasePages(bytes.data() + at - kReleaseStep, kReleaseStep);
+  }
   // The end as well: it is what a truncated copy lacks.
   if (bytes.size() > kSampleBytes) hash = Hash64(bytes.substr(bytes.size() - kSampleBytes), hash);
   return hash;
 }
 
+struct Hashes {
+  uint64_t whole, samples;
+};
+
+/// Hash64 and HashSamples of the concatenated pieces.
+Hashes HashPieces(const std::vector<std::string_view>& pieces, uint64_t bytes) {
+  Hasher64 whole;
+  uint64_t samples = bytes, at = 0, next = 0;  // `next`: where the next sample begins
+  std::string sample;
+  auto take = [&](std::string_view piece) {
+    // What of the sample that begins at `next` lies in the piece; whole samples are hashed.
+    const uint64_t from = next + sample.size(), end = std::min<uint64_t>(next + kSampleBytes, bytes);
+    if (from < at || from >= at + piece.size()) return false;
+    sample += piece.substr(from - at, end - from);
+    if (next + sample.size() < end) return false;
+    samples = Hash64(sample, samples);
+    sample.clear();
+    return true;
+  };
+  for (std::string_view piece : pieces) {
+    whole.Update(piece);
+    while (next < bytes && take(piece)) next += kSampleStep;
+    at += piece.size();
+    ReleasePages(piece.data(), piece.size());
+  }
+  // The end overlaps what came before, so it is gathered backwards.
+  if (bytes > kSampleBytes) {
+    std::string end;
+    for (size_t i = pieces.size(); i-- > 0 && end.size() < kSampleBytes;) {
+      const std::string_view piece = pieces[i];
+      const size_t wanted = std::min(kSampleBytes - end.size(), piece.size());
+      end.insert(0, piece.substr(piece.size() - wanted));
+    }
+    samples = Hash64(end, samples);
+  }
+  return {whole.Finish(), samples};
+}
+
 uint64_t AlignUp(uint64_t value) { return (value + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment; }
+
+/// Zeros up to where a tensor or section may begin.
+void AppendPadding(std::vector<std::string_view>* pieces, uint64_t* bytes) {
+  static constexpr char kZeros[kTensorAlignment] = {};
+  const uint64_t padding = AlignUp(*bytes) - *bytes;
+  if (padding != 0) pieces->emplace_back(kZeros, padding);
+  *bytes += padding;
+}
 
 }  // namespace
 
 void ArtifactWriter::AddSection(const std::string& name, std::string bytes, bool bulk) {
-  TREADLE_ICHECK(!name.empty() && name.size() < kNameBytes) << "section name \"" << name << "\"";
-  for (const Section& section : sections_) {
-    TREADLE_ICHECK(section.name != name) << "section \"" << name << "\" is there already";
+  texts_.push_back(std::move(bytes));
+  Add({name, {texts_.back()}, texts_.back().size(), bulk});
+}
+
+void ArtifactWriter::Add(Section section) {
+  TREADLE_ICHECK(!section.name.empty() && section.name.size() < kNameBytes) << "section name \"" << section.name << '"';
+  for (const Section& other : sections_) {
+    TREADLE_ICHECK(other.name != section.name) << "section \"" << section.name << "\" is there already";
   }
-  sections_.push_back({name, std::move(bytes), bulk});
+  sections_.push_back(std::move(section));
 }
 
 void ArtifactWriter::AddParams(const ParamList& params) {
-  ByteWriter index, data;
-  size_t total = 0;
-  for (const auto& [name, array] : params) total += AlignUp(static_cast<size_t>(array.nbytes()));
-  data.Reserve(total);
+  ByteWriter index;
+  Section data{"params", {}, 0, true};
   index.Write<uint64_t>(params.size());
   for (const auto& [name, array] : params) {
-    NDArray host = array.device().device_type == kDLCPU && array.IsCompact() ? array : array.Copy();
-    data.Align(kTensorAlignment);
+    const NDArray host = array.device().device_type == kDLCPU && array.IsCompact() ? array : array.Copy();
+    const auto bytes = static_cast<uint64_t>(host.nbytes());
+    AppendPadding(&data.pieces, &data.bytes);
     index.WriteString(name);
     index.Write<DLDataType>(host.dtype());
     index.Write<uint64_t>(host.shape().size());
     for (int64_t dim : host.shape()) index.Write<int64_t>(dim);
-    index.Write<uint64_t>(data.size());
-    index.Write<uint64_t>(static_cast<uint64_t>(host.nbytes()));
-    data.WriteRaw(host.data_ptr(), static_cast<size_t>(host.nbytes()));
+    index.Write<uint64_t>(data.bytes);
+    index.Write<uint64_t>(bytes);
+    if (bytes != 0) data.pieces.emplace_back(static_cast<const char*>(host.data_ptr()), bytes);
+    data.bytes += bytes;
+    tensors_.push_back(host);
   }
   AddSection("param_index", std::move(index.bytes()));
-  AddSection("params", std::move(data.bytes()), true);
+  Add(std::move(data));
 }
 
-std::string ArtifactWriter::Finish(bool sealed) const {
+std::vector<std::string_view> ArtifactWriter::Pieces(bool sealed) {
   // Bulk sections last, so that they are one range.
   std::vector<const Section*> order;
   for (bool bulk : {false, true}) {
@@ -65,38 +122,42 @@ std::string ArtifactWriter::Finish(bool sealed) const {
     }
   }
   ByteWriter table;
-  uint64_t offset = AlignUp(kHeaderBytes + order.size() * kEntryBytes);
-  uint64_t total = offset;
+  uint64_t total = AlignUp(kHeaderBytes + order.size() * kEntryBytes);
+  std::vector<std::string_view> pieces = {{}};  // the first will be the header and the table
   for (const Section* section : order) {
+    AppendPadding(&pieces, &total);
     char name[kNameBytes] = {};
     std::memcpy(name, section->name.data(), section->name.size());
+    const Hashes hashes = HashPieces(section->pieces, section->bytes);
     table.WriteRaw(name, kNameBytes);
-    table.Write<uint64_t>(offset);
-    table.Write<uint64_t>(section->bytes.size());
-    table.Write<uint64_t>(Hash64(section->bytes));
-    table.Write<uint64_t>(HashSamples(section->bytes));
+    table.Write<uint64_t>(total);
+    table.Write<uint64_t>(section->bytes);
+    table.Write<uint64_t>(hashes.whole);
+    table.Write<uint64_t>(hashes.samples);
     table.Write<uint64_t>(section->bulk ? kBulkFlag : 0);
-    total = offset + section->bytes.size();
-    offset = AlignUp(total);
+    pieces.insert(pieces.end(), section->pieces.begin(), section->pieces.end());
+    total += section->bytes;
   }
-  ByteWriter blob;
-  blob.Reserve(total);
-  blob.WriteRaw(kMagic, 8);
-  blob.Write<uint32_t>(kArtifactVersion);
-  blob.Write<uint32_t>(kHeaderBytes);
-  blob.Write<uint64_t>(total);
-  blob.Write<uint64_t>(order.size());
-  blob.Write<uint64_t>(Hash64(table.bytes()));
-  blob.Write<uint64_t>(sealed ? kSealedFlag : 0);
-  blob.Align(kHeaderBytes);
-  blob.WriteRaw(table.bytes().data(), table.size());
-  blob.Align(kTensorAlignment);
-  for (const Section* section : order) {
-    blob.Align(kTensorAlignment);
-    blob.WriteRaw(section->bytes.data(), section->bytes.size());
-  }
-  TREADLE_ICHECK(blob.size() == total) << blob.size() << " vs " << total;
-  return std::move(blob.bytes());
+  ByteWriter head;
+  head.WriteRaw(kMagic, 8);
+  head.Write<uint32_t>(kArtifactVersion);
+  head.Write<uint32_t>(kHeaderBytes);
+  head.Write<uint64_t>(total);
+  head.Write<uint64_t>(order.size());
+  head.Write<uint64_t>(Hash64(table.bytes()));
+  head.Write<uint64_t>(sealed ? kSealedFlag : 0);
+  head.Align(kHeaderBytes);
+  head.WriteRaw(table.bytes().data(), table.size());
+  head.Align(kTensorAlignment);
+  head_ = std::move(head.bytes());
+  pieces[0] = head_;
+  return pieces;
+}
+
+std::string ArtifactWriter::Finish(bool sealed) {
+  std::string blob;
+  for (std::string_view piece : Pieces(sealed)) blob += piece;
+  return blob;
 }
 
 ArtifactReader::ArtifactReader(std::string_view bytes, std::string what) : what_(std::move(what)) {

@@ -2,7 +2,6 @@
 #include "runtime/file_io.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/mapped_memory.h"
 #include "treadle/base/error.h"
 
 namespace treadle::runtime {
@@ -39,15 +39,8 @@ MappedFile::MappedFile(const std::string& path) {
   if (!S_ISREG(info.st_mode)) FailRead(path, "it isn't a regular file");
   size_ = static_cast<size_t>(info.st_size);
   if (size_ == 0) return;
-  data_ = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-  if (data_ == MAP_FAILED) {
-    data_ = nullptr;
-    FailRead(path, std::strerror(errno));
-  }
-}
-
-MappedFile::~MappedFile() {
-  if (data_ != nullptr) munmap(data_, size_);
+  data_ = MapReadOnly(fd.get(), size_);
+  if (data_ == nullptr) FailRead(path, std::strerror(errno));
 }
 
 std::string ReadFile(const std::string& path) { return std::string(MappedFile(path).bytes()); }

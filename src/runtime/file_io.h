@@ -2,6 +2,7 @@
 // Whole files: reading, mapping, and writing so that a reader never sees half of one.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,13 +77,12 @@ class MappedFile {
  public:
   /// Throws ModelFormatError, naming the file and the system's reason.
   explicit MappedFile(const std::string& path);
-  ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
-  std::string_view bytes() const { return {static_cast<const char*>(data_), size_}; }
+  std::string_view bytes() const { return {static_cast<const char*>(data_.get()), size_}; }
 
  private:
-  void* data_ = nullptr;
+  std::shared_ptr<const void> data_;
   size_t size_ = 0;
 };
 

@@ -21,7 +21,8 @@
 #include <mutex>
 #include <thread>
 
-#include "runtime/file_io.h"
+#include "runtime/mapped_memory.h"
+#include "targets/elf_data.h"
 #include "treadle/base/error.h"
 
 LLD_HAS_DRIVER(elf)
@@ -29,26 +30,13 @@ LLD_HAS_DRIVER(elf)
 namespace treadle::targets {
 namespace {
 
-template <typename T>
-void Append(std::string* out, const T& value) {
-  out->append(reinterpret_cast<const char*>(&value), sizeof(value));
-}
-
 llvm::Triple MachineOf(const std::string& triple) {
   return llvm::Triple(triple.empty() ? llvm::sys::getDefaultTargetTriple() : triple);
 }
 
-/// Names in a string table; offset 0 is the empty name.
-class StringTable {
- public:
-  uint32_t Add(const std::string& name) {
-    const auto offset = static_cast<uint32_t>(bytes.size());
-    bytes += name;
-    bytes.push_back('\0');
-    return offset;
-  }
-  std::string bytes = std::string(1, '\0');
-};
+uint16_t ElfMachine(const llvm::Triple& triple) {
+  return triple.getArch() == llvm::Triple::aarch64 ? EM_AARCH64 : EM_X86_64;
+}
 
 /// While it lives, the linker's exit on an error that it can't go on after (an output that can't be opened) ends the
 /// link, not the process.
@@ -61,10 +49,10 @@ class RecoverFromExit {
 };
 
 /// Takes the linker's output from a pipe. The linker would map a file into memory and write there, which ends the
-/// process (SIGBUS) where the disk is full; what is written here fails with an error instead.
+/// process (SIGBUS) where the disk is full.
 class LinkerOutput {
  public:
-  LinkerOutput(std::string path, runtime::OutputFile* output) : path_(std::move(path)), output_(output) {
+  explicit LinkerOutput(std::string path) : path_(std::move(path)) {
     if (mkfifo(path_.c_str(), 0600) != 0) {
       throw RuntimeError(StrCat("can't make the pipe ", path_, ": ", std::strerror(errno)));
     }
@@ -78,10 +66,11 @@ class LinkerOutput {
   LinkerOutput& operator=(const LinkerOutput&) = delete;
   const std::string& path() const { return path_; }
 
-  /// Once the linker is done.
-  void Finish() {
+  /// The library, once the linker is done.
+  std::string Finish() {
     Stop();
-    if (error_ != 0) output_->Fail(error_);
+    if (out_of_memory_) throw RuntimeError("not enough memory for the library's code");
+    return std::move(library_);
   }
 
  private:
@@ -98,8 +87,7 @@ class LinkerOutput {
       const bool last = done_;  // looked at first: what is in the pipe now is all then
       const ssize_t got = read(fd_, buffer.data(), buffer.size());
       if (got > 0) {
-        // What can't be written is still taken, so that the linker comes to its end.
-        if (error_ == 0 && !runtime::WriteAll(output_->fd(), {buffer.data(), static_cast<size_t>(got)})) error_ = errno;
+        Keep({buffer.data(), static_cast<size_t>(got)});
         continue;
       }
       if (last) return;
@@ -108,10 +96,18 @@ class LinkerOutput {
     }
   }
 
-  std::string path_;
-  runtime::OutputFile* output_;
+  /// What can't be kept is still taken from the pipe, so that the linker comes to its end.
+  void Keep(std::string_view bytes) {
+    try {
+      if (!out_of_memory_) library_ += bytes;
+    } catch (const std::bad_alloc&) {
+      out_of_memory_ = true;
+    }
+  }
+
+  std::string path_, library_;
   int fd_ = -1;
-  int error_ = 0;
+  bool out_of_memory_ = false;
   std::atomic<bool> done_{false};
   std::thread thread_;
 };
@@ -119,94 +115,12 @@ class LinkerOutput {
 }  // namespace
 
 std::string MakeDataObject(const EmbeddedData& data, const std::string& triple) {
-  const llvm::Triple machine = MachineOf(triple);
   uint64_t size = 0;
-  for (const auto& piece : data.pieces) size += piece.size();
-  TREADLE_ICHECK(data.alignment != 0 && (data.alignment & (data.alignment - 1)) == 0)
-      << "alignment isn't a power of two";
-
-  StringTable names, sections;
-  const uint32_t data_name = names.Add(data.symbol);
-  const uint32_t size_name = names.Add(data.symbol + "_size");
-  const uint32_t section_name[] = {0,
-                                   sections.Add(".treadle_data"),
-                                   sections.Add(".symtab"),
-                                   sections.Add(".strtab"),
-                                   sections.Add(".shstrtab"),
-                                   sections.Add(".note.GNU-stack")};
-  // The contents: data, padding to 8, its size.
-  const uint64_t size_offset = (size + 7) / 8 * 8;
-  const uint64_t start = (sizeof(Elf64_Ehdr) + data.alignment - 1) / data.alignment * data.alignment;
-
-  std::string symbols;
-  Append(&symbols, Elf64_Sym{});
-  auto add_symbol = [&](uint32_t name, uint64_t value, uint64_t bytes) {
-    Elf64_Sym symbol{};
-    symbol.st_name = name;
-    symbol.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT);
-    symbol.st_shndx = 1;
-    symbol.st_value = value;
-    symbol.st_size = bytes;
-    Append(&symbols, symbol);
-  };
-  add_symbol(data_name, 0, size);
-  add_symbol(size_name, size_offset, 8);
-
-  const uint64_t content_end = start + size_offset + 8;
-  const uint64_t strings_at = content_end + symbols.size();
-  const uint64_t sections_at = strings_at + names.bytes.size();
-  const uint64_t headers_at = (sections_at + sections.bytes.size() + 7) / 8 * 8;
-
-  Elf64_Ehdr header{};
-  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
-  header.e_ident[EI_CLASS] = ELFCLASS64;
-  header.e_ident[EI_DATA] = ELFDATA2LSB;
-  header.e_ident[EI_VERSION] = EV_CURRENT;
-  header.e_type = ET_REL;
-  header.e_machine = machine.getArch() == llvm::Triple::aarch64 ? EM_AARCH64 : EM_X86_64;
-  header.e_version = EV_CURRENT;
-  header.e_shoff = headers_at;
-  header.e_ehsize = sizeof(Elf64_Ehdr);
-  header.e_shentsize = sizeof(Elf64_Shdr);
-  header.e_shnum = 6;
-  header.e_shstrndx = 4;
-
-  std::string out;
-  out.reserve(headers_at + 6 * sizeof(Elf64_Shdr));
-  Append(&out, header);
-  out.resize(start);
-  for (const auto& piece : data.pieces) out.append(piece);
-  out.resize(start + size_offset);
-  Append(&out, size);
-  out += symbols;
-  out += names.bytes;
-  out += sections.bytes;
-  out.resize(headers_at);
-
-  auto add_section = [&](int index, uint32_t type, uint64_t flags, uint64_t offset, uint64_t bytes, uint32_t link,
-                         uint32_t info, uint64_t align, uint64_t entry) {
-    Elf64_Shdr section{};
-    section.sh_name = section_name[index];
-    section.sh_type = type;
-    section.sh_flags = flags;
-    section.sh_offset = offset;
-    section.sh_size = bytes;
-    section.sh_link = link;
-    section.sh_info = info;
-    section.sh_addralign = align;
-    section.sh_entsize = entry;
-    Append(&out, section);
-  };
-  add_section(0, SHT_NULL, 0, 0, 0, 0, 0, 0, 0);
-  add_section(1, SHT_PROGBITS, SHF_ALLOC, start, size_offset + 8, 0, 0, data.alignment, 0);
-  add_section(2, SHT_SYMTAB, 0, content_end, symbols.size(), 3, 1, 8, sizeof(Elf64_Sym));
-  add_section(3, SHT_STRTAB, 0, strings_at, names.bytes.size(), 0, 0, 1, 0);
-  add_section(4, SHT_STRTAB, 0, sections_at, sections.bytes.size(), 0, 0, 1, 0);
-  add_section(5, SHT_PROGBITS, 0, headers_at, 0, 0, 0, 1, 0);
-  return out;
+  for (std::string_view piece : data.pieces) size += piece.size();
+  return MakeDataObject(data.symbol, data.pieces, size, data.alignment, ElfMachine(MachineOf(triple)));
 }
 
-void LinkSharedLibrary(const std::vector<std::string>& objects, const std::vector<EmbeddedData>& data,
+void LinkSharedLibrary(const std::vector<std::string>& objects, const std::optional<EmbeddedData>& data,
                        runtime::OutputFile* output, const LinkOptions& options) {
   const llvm::Triple triple = MachineOf(options.triple);
   runtime::TemporaryDirectory directory;
@@ -218,13 +132,20 @@ void LinkSharedLibrary(const std::vector<std::string>& objects, const std::vecto
                                    // it anew, whether or not its objects refer to it.
                                    "--undefined=_GLOBAL_OFFSET_TABLE_"};
   for (size_t i = 0; i < objects.size(); ++i) args.push_back(directory.Write(StrCat("k", i, ".o"), objects[i]));
-  for (size_t i = 0; i < data.size(); ++i) {
-    args.push_back(directory.Write(StrCat("d", i, ".o"), MakeDataObject(data[i], options.triple)));
+  if (data) {
+    uint64_t size = 0;
+    for (std::string_view piece : data->pieces) size += piece.size();
+    // A place for it, the last segment; the bytes come in afterwards.
+    args.push_back(directory.Write(
+        "data.o", MakeDataObject(data->symbol, {std::string_view("", 1)}, size, data->alignment, ElfMachine(triple))));
+    const std::string section = kDataSection;
+    args.push_back(
+        directory.Write("data.ld", StrCat("SECTIONS { ", section, " : { *(", section, ") } } INSERT AFTER .bss;\n")));
   }
   if (!options.keep_debug_info) args.push_back("--strip-debug");
   if (!options.libraries.empty()) args.push_back("--as-needed");
   args.insert(args.end(), options.libraries.begin(), options.libraries.end());
-  LinkerOutput received(directory.Path("output"), output);
+  LinkerOutput received(directory.Path("output"));
   args.insert(args.end(), {"-o", received.path()});
   std::vector<const char*> raw;
   for (const std::string& arg : args) raw.push_back(arg.c_str());
@@ -248,8 +169,13 @@ void LinkSharedLibrary(const std::vector<std::string>& objects, const std::vecto
     usable = result.canRunAgain || result.retCode < kSignals;
     if (!result.canRunAgain && usable) lld::CommonLinkerContext::destroy();
   }
-  received.Finish();
+  std::string library = received.Finish();
   if (result.retCode != 0) throw Error(StrCat("linking '", output->path(), "' failed: ", messages));
+  if (!data) return output->Write(library);
+  for (std::string_view piece : ExtendData(&library, data->pieces)) {
+    output->Write(piece);
+    runtime::ReleasePages(piece.data(), piece.size());
+  }
 }
 
 }  // namespace treadle::targets

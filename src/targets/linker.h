@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,9 +27,11 @@ inline constexpr const char* kBlobSymbol = "__treadle_blob";
 /// Bytes of a relocatable ELF object that defines `data` and nothing else. `triple` says for which machine; "": this.
 std::string MakeDataObject(const EmbeddedData& data, const std::string& triple);
 
-/// Links relocatable objects (their bytes) and embedded data into a shared library, which the caller commits.
-/// An undefined symbol is an Error that names it; a full disk a RuntimeError. Safe to call from several threads.
-void LinkSharedLibrary(const std::vector<std::string>& objects, const std::vector<EmbeddedData>& data,
+/// Links relocatable objects (their bytes) and embedded data (nothing, or one) into a shared library, which the caller
+/// commits. The data is the last segment, so that code and its constants stay near each other, and isn't copied: it may
+/// have any size. An undefined symbol is an Error that names it; a full disk a RuntimeError. Safe to call from several
+/// threads.
+void LinkSharedLibrary(const std::vector<std::string>& objects, const std::optional<EmbeddedData>& data,
                        runtime::OutputFile* output, const LinkOptions& options);
 
 }  // namespace treadle::targets

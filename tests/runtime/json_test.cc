@@ -48,6 +48,20 @@ TEST(Json, QuotesSoThatItReadsItself) {
   EXPECT_EQ(JsonValue::Parse(JsonQuote(text), "t").AsString("t"), text);
 }
 
+TEST(Hash64, PiecesHashAsTheWhole) {
+  std::string text;
+  for (int i = 0; i < 200; ++i) text.push_back(static_cast<char>(i * 37));
+  for (size_t a = 0; a <= text.size(); a += 3) {
+    for (size_t b = a; b <= text.size(); b += 7) {
+      Hasher64 hasher(5);
+      hasher.Update(std::string_view(text).substr(0, a));
+      hasher.Update(std::string_view(text).substr(a, b - a));
+      hasher.Update(std::string_view(text).substr(b));
+      EXPECT_EQ(hasher.Finish(), Hash64(text, 5)) << a << ' ' << b;
+    }
+  }
+}
+
 TEST(Hash64, AgreesWithTheReferenceVectors) {
   EXPECT_EQ(Hash64(""), 0xEF46DB3751D8E999u);
   EXPECT_EQ(Hash64("abc"), 0x44BC2CF5AD770999u);

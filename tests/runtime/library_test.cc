@@ -184,6 +184,30 @@ TEST(Artifact, SamplesOfWeightsAreCheckedWhenLoadingAllOnRequest) {
               ThrowsMessage<ModelFormatError>(HasSubstr("checksum of section \"params\" is wrong")));
 }
 
+/// Weights are hashed piece by piece as they are written, and as a whole when they are read.
+TEST(Artifact, PiecesHaveTheHashesOfTheWhole) {
+  for (const std::vector<int64_t>& sizes : std::vector<std::vector<int64_t>>{{0},
+                                                                             {1, 4095},
+                                                                             {4096},
+                                                                             {4097, 0, 3},
+                                                                             {1 << 20, 5},
+                                                                             {(1 << 20) + 100, 1000, 300000, 1},
+                                                                             {700001, 700001, 900000}}) {
+    ArtifactWriter writer;
+    ParamList params;
+    for (int64_t size : sizes) {
+      std::vector<float> values(size);
+      for (int64_t i = 0; i < size; ++i) values[i] = static_cast<float>(i % 1021);
+      params.emplace_back(StrCat("p", params.size()), NDArray::FromVector(values, {size}, kF32));
+    }
+    writer.AddParams(params);
+    const std::string blob = writer.Finish();
+    ArtifactReader reader(blob, "t");
+    reader.VerifyAll();
+    EXPECT_EQ(reader.Require("params").size() % kTensorAlignment, 4 * sizes.back() % kTensorAlignment);
+  }
+}
+
 TEST(Params, FileFormatIsChecked) {
   ParamList params = {{"a", Floats({1, 2}, {2})}, {"b", Floats({}, {0})}};
   std::string bytes = SaveParams(params);

@@ -2,6 +2,7 @@
 #include "targets/linker.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -30,7 +31,7 @@ te::Tensor Input() { return te::Placeholder({PrimExpr(8)}, DataType::Float(32), 
 
 std::string TempPath(const char* name) { return std::string(::testing::TempDir()) + name; }
 
-void Link(const std::string& object, const std::vector<EmbeddedData>& data, const std::string& path,
+void Link(const std::string& object, const std::optional<EmbeddedData>& data, const std::string& path,
           const Target& target) {
   runtime::OutputFile output(path, runtime::FileKind::kLibrary);
   LinkSharedLibrary({object}, data, &output, GetLinkOptions(target));
@@ -42,7 +43,7 @@ TEST(LinkerTest, LibraryRunsAndCarriesData) {
   te::Tensor a = Input();
   const std::string object = ObjectOf([&](const Array<tir::Var>& i) { return tir::exp(a(i[0])); }, a, target);
   const std::string path = TempPath("linker_test.so");
-  Link(object, {{kBlobSymbol, {"hello ", "world"}, 64}}, path, target);
+  Link(object, EmbeddedData{kBlobSymbol, {"hello ", "world"}, 64}, path, target);
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();
   const auto* blob = static_cast<const char*>(dlsym(library, kBlobSymbol));
@@ -60,6 +61,28 @@ TEST(LinkerTest, LibraryRunsAndCarriesData) {
   std::remove(path.c_str());
 }
 
+/// Data between code and its constants would put them out of reach of each other: 2 GiB of weights didn't link.
+TEST(LinkerTest, DataIsTheLastSegment) {
+  const Target target("llvm -mcpu=native");
+  te::Tensor a = Input();
+  const std::string object = ObjectOf([&](const Array<tir::Var>& i) { return tir::exp(a(i[0])); }, a, target);
+  const std::string path = TempPath("linker_last.so");
+  Link(object, EmbeddedData{kBlobSymbol, {std::string_view("0123456789")}, 4096}, path, target);
+  const std::string bytes = runtime::ReadFile(path);
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  EXPECT_EQ(header.e_shoff % 8, 0u);
+  Elf64_Phdr last{};
+  for (int i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    std::memcpy(&segment, bytes.data() + header.e_phoff + i * sizeof(segment), sizeof(segment));
+    if (segment.p_type == PT_LOAD && segment.p_vaddr > last.p_vaddr) last = segment;
+  }
+  EXPECT_EQ(bytes.substr(last.p_offset, last.p_filesz), "0123456789");
+  EXPECT_EQ(last.p_flags, static_cast<uint32_t>(PF_R));
+  std::remove(path.c_str());
+}
+
 TEST(LinkerTest, NamesUndefinedSymbols) {
   const Target target("llvm -mcpu=native");
   te::Tensor a = Input();
@@ -68,7 +91,7 @@ TEST(LinkerTest, NamesUndefinedSymbols) {
       a, target);
   const std::string path = TempPath("linker_undefined.so");
   try {
-    Link(object, {}, path, target);
+    Link(object, std::nullopt, path, target);
     FAIL() << "linked";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("not_there_at_all"), std::string::npos) << error.what();
@@ -83,7 +106,7 @@ TEST(LinkerTest, FullDisksAreErrors) {
   const std::string object = ObjectOf([&](const Array<tir::Var>& i) { return tir::exp(a(i[0])); }, a, target);
   const std::string blob(200000, 'x');
   const std::string path = TempPath("linker_full.so");
-  Link(object, {{kBlobSymbol, {blob}, 4096}}, path, target);
+  Link(object, EmbeddedData{kBlobSymbol, {blob}, 4096}, path, target);
   const uintmax_t whole = std::filesystem::file_size(path);
   std::remove(path.c_str());
   rlimit old{};
@@ -93,7 +116,7 @@ TEST(LinkerTest, FullDisksAreErrors) {
   setrlimit(RLIMIT_FSIZE, &small);
   std::string message;
   try {
-    Link(object, {{kBlobSymbol, {blob}, 4096}}, path, target);
+    Link(object, EmbeddedData{kBlobSymbol, {blob}, 4096}, path, target);
   } catch (const RuntimeError& error) {
     message = error.what();
   }
@@ -101,7 +124,7 @@ TEST(LinkerTest, FullDisksAreErrors) {
   signal(SIGXFSZ, handler);
   EXPECT_NE(message.find("can't write"), std::string::npos) << message;
   EXPECT_EQ(std::fopen(path.c_str(), "rb"), nullptr);
-  Link(object, {{kBlobSymbol, {blob}, 4096}}, path, target);  // the linker is usable still
+  Link(object, EmbeddedData{kBlobSymbol, {blob}, 4096}, path, target);  // the linker is usable still
   std::remove(path.c_str());
 }
 

@@ -27,6 +27,7 @@
 //   u64 offset and u64 size of the bulk range (0 when none), u64 0, u64 XXH64 of the 56 bytes before.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,20 +46,31 @@ inline constexpr size_t kBlobAlignment = 64;
 /// Builds a blob.
 class ArtifactWriter {
  public:
+  ArtifactWriter() = default;
+  ArtifactWriter(const ArtifactWriter&) = delete;
+  ArtifactWriter& operator=(const ArtifactWriter&) = delete;
   /// Adds a section; names are unique, of 1 to 23 characters.
   void AddSection(const std::string& name, std::string bytes, bool bulk = false);
-  /// Adds "params" and "param_index".
+  /// Adds "params" and "param_index". Tensors in the CPU's memory aren't copied.
   void AddParams(const ParamList& params);
-  /// The blob. `sealed`: SealFile will be called on the file that holds it.
-  std::string Finish(bool sealed = true) const;
+  /// The blob, as pieces to be concatenated, so that weights are never copied together; valid while this object lives
+  /// and stays as it is. `sealed`: SealFile will be called on the file that holds it.
+  std::vector<std::string_view> Pieces(bool sealed = true);
+  /// The blob in one piece.
+  std::string Finish(bool sealed = true);
 
  private:
   struct Section {
     std::string name;
-    std::string bytes;
+    std::vector<std::string_view> pieces;
+    uint64_t bytes;
     bool bulk;
   };
+  void Add(Section section);
   std::vector<Section> sections_;
+  std::deque<std::string> texts_;  ///< what pieces are views of: this
+  std::vector<NDArray> tensors_;   ///< and these
+  std::string head_;
 };
 
 /// Reads a blob in place.

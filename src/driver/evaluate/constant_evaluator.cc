@@ -2,6 +2,7 @@
 #include "driver/evaluate/constant_evaluator.h"
 
 #include "driver/evaluate/op_evaluator.h"
+#include "runtime/mapped_memory.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/evaluate.h"
 #include "treadle/relay/expr_functor.h"
@@ -14,6 +15,16 @@ using relay::Constant;
 using relay::ConstantNode;
 using relay::Expr;
 using runtime::NDArray;
+
+/// Gives back the pages of operands that are mapped from a model's files, once they have been read.
+struct ReleaseOperands {
+  const std::vector<NDArray>& operands;
+  ~ReleaseOperands() {
+    for (const NDArray& operand : operands) {
+      if (operand.IsCompact()) runtime::ReleasePages(operand.data_ptr(), static_cast<size_t>(operand.nbytes()));
+    }
+  }
+};
 
 }  // namespace
 
@@ -48,6 +59,8 @@ Expr EvaluateConstant(const Expr& expr) {
     if (type == nullptr || !IsStatic(type)) return Expr();
     if (runtime::TensorBytes(StaticShape(type, op->name), type->dtype) > kMaxFoldedBytes) return Expr();
   }
+  // Weights that have been packed aren't needed in their first form, as a rule.
+  const ReleaseOperands release{args};
   if (types.size() == 1) {
     auto direct = ops::EvaluateInBulk(op, args, call->attrs, types[0]);
     if (direct) return Constant(*direct, call->span);

@@ -64,11 +64,10 @@ void Collect(const Module& module, std::set<const Object*>* seen, Contents* cont
   for (const Module& import : module.imports()) Collect(import, seen, contents);
 }
 
-std::string WriteObjects(const Contents& contents, const runtime::ArtifactWriter& writer) {
+std::string WriteObjects(const Contents& contents, runtime::ArtifactWriter& writer) {
   std::vector<TarMember> members;
   for (size_t i = 0; i < contents.objects.size(); ++i) members.push_back({StrCat("lib", i, ".o"), contents.objects[i]});
-  const std::string blob = writer.Finish(/*sealed=*/false);
-  targets::EmbeddedData data{targets::kBlobSymbol, {blob}, 4096};
+  const targets::EmbeddedData data{targets::kBlobSymbol, writer.Pieces(/*sealed=*/false), 4096};
   members.push_back({"devc.o", targets::MakeDataObject(data, contents.link.triple)});
   return MakeTar(members);
 }
@@ -91,7 +90,7 @@ void AddGraph(const std::string& json, runtime::ArtifactWriter* writer) {
   writer->AddSection("main", std::move(hash.bytes()));
 }
 
-void Write(const Contents& contents, const runtime::ArtifactWriter& writer, const std::string& path) {
+void Write(const Contents& contents, runtime::ArtifactWriter& writer, const std::string& path) {
   if (!path.ends_with(".tar")) {
     return WriteLibrary(contents.objects, &writer, path, contents.link);
   }
@@ -100,19 +99,15 @@ void Write(const Contents& contents, const runtime::ArtifactWriter& writer, cons
 
 }  // namespace
 
-void WriteLibrary(const std::vector<std::string>& objects, const runtime::ArtifactWriter* writer,
-                  const std::string& path, const targets::LinkOptions& options) {
+void WriteLibrary(const std::vector<std::string>& objects, runtime::ArtifactWriter* writer, const std::string& path,
+                  const targets::LinkOptions& options) {
   runtime::OutputFile output(path, runtime::FileKind::kLibrary);
   if (writer == nullptr) {
-    targets::LinkSharedLibrary(objects, {}, &output, options);
+    targets::LinkSharedLibrary(objects, std::nullopt, &output, options);
     return output.Commit();
   }
-  std::string blob = writer->Finish();
-  targets::EmbeddedData data;
-  data.symbol = targets::kBlobSymbol;
-  data.pieces = {blob};
-  data.alignment = 4096;
-  targets::LinkSharedLibrary(objects, {data}, &output, options);
+  const targets::EmbeddedData data{targets::kBlobSymbol, writer->Pieces(), 4096};
+  targets::LinkSharedLibrary(objects, data, &output, options);
   runtime::SealFile(output.temporary());  // before it has its name, so that nobody loads half a library
   output.Commit();
 }

@@ -14,8 +14,8 @@ namespace treadle::driver {
 
 /// Links objects and, unless it has no sections, the blob of `writer` into a sealed library at `path`, which appears
 /// only when it is complete.
-void WriteLibrary(const std::vector<std::string>& objects, const runtime::ArtifactWriter* writer,
-                  const std::string& path, const targets::LinkOptions& options);
+void WriteLibrary(const std::vector<std::string>& objects, runtime::ArtifactWriter* writer, const std::string& path,
+                  const targets::LinkOptions& options);
 
 /// Stores parameters that executors find in the library itself when they are given none.
 void AddLinkedParams(const runtime::ParamList& params, runtime::ArtifactWriter* writer);

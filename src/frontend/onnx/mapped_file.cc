@@ -2,7 +2,6 @@
 #include "frontend/onnx/mapped_file.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 
 #include "frontend/onnx/model.h"
 #include "runtime/file_io.h"
+#include "runtime/mapped_memory.h"
 #include "treadle/base/error.h"
 
 namespace treadle::onnx {
@@ -25,11 +25,9 @@ std::string ErrnoText() { return std::strerror(errno); }
 
 MappedBytes MapDescriptor(int fd, int64_t size, const std::string& what) {
   if (size == 0) return {};
-  void* address = mmap(nullptr, static_cast<size_t>(size), PROT_READ, MAP_PRIVATE, fd, 0);
-  if (address == MAP_FAILED) throw ModelFormatError(StrCat(what, " can't be mapped: ", ErrnoText()));
-  std::shared_ptr<const void> owner(address,
-                                    [size](const void* p) { munmap(const_cast<void*>(p), static_cast<size_t>(size)); });
-  return {std::string_view(static_cast<const char*>(address), static_cast<size_t>(size)), std::move(owner)};
+  std::shared_ptr<const void> owner = runtime::MapReadOnly(fd, static_cast<size_t>(size));
+  if (owner == nullptr) throw ModelFormatError(StrCat(what, " can't be mapped: ", ErrnoText()));
+  return {std::string_view(static_cast<const char*>(owner.get()), static_cast<size_t>(size)), std::move(owner)};
 }
 
 /// Size of the regular file behind `fd`; anything else is refused.
