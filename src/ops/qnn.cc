@@ -21,6 +21,7 @@ namespace treadle::ops {
 TREADLE_DEFINE_NODE(QuantizeAttrs);
 TREADLE_DEFINE_NODE(DequantizeAttrs);
 TREADLE_DEFINE_NODE(RequantizeAttrs);
+TREADLE_DEFINE_NODE(RoundClipAttrs);
 TREADLE_DEFINE_NODE(BlockDenseAttrs);
 
 namespace qnn {
@@ -71,7 +72,15 @@ std::optional<int64_t> KnownZero(const Expr& zero_point) {
 
 }  // namespace
 
-Expr Saturate(Expr real, const Expr& zero_point, DataType dtype) {
+Expr Quotient(Expr real, const Expr& scale, const Expr& zero_point, DataType dtype) {
+  const auto* constant = scale.as<relay::ConstantNode>();
+  const bool scalar = constant != nullptr && constant->data.dtype() == DataType::Float(32) &&
+                      constant->data.shape().empty() && KnownZero(zero_point);
+  if (!scalar) return Saturate(CallOp("divide", {real, scale}), zero_point, dtype);
+  return Saturate(real, zero_point, dtype, *constant->data.Data<float>());
+}
+
+Expr Saturate(Expr real, const Expr& zero_point, DataType dtype, double divisor) {
   const DataType f32 = DataType::Float(32);
   const double low = dtype.is_uint() ? 0 : -static_cast<double>(int64_t{1} << (dtype.bits() - 1));
   const double high = static_cast<double>(int64_t{1} << (dtype.is_uint() ? dtype.bits() : dtype.bits() - 1)) - 1;
@@ -79,13 +88,15 @@ Expr Saturate(Expr real, const Expr& zero_point, DataType dtype) {
   const auto zero = KnownZero(zero_point);
   if (zero && std::abs(*zero) <= kLargest) {
     const auto z = static_cast<double>(*zero);
-    Expr rounded = CallWith<ClipAttrs>("qnn.contrib_round_clip", {real}, [&](auto& a) {
+    Expr rounded = CallWith<RoundClipAttrs>("qnn.contrib_round_clip", {real}, [&](auto& a) {
       a.a_min = low - z;
       a.a_max = high - z;
+      a.divisor = divisor;
     });
     if (*zero != 0) rounded = Add(rounded, ScalarConstant(DataType::Int(32), *zero));
     return MakeCast(rounded, dtype);
   }
+  if (divisor != 1) real = CallOp("divide", {real, ScalarConstant(f32, divisor)});
   real = Add(CallOp("round", {real}), MakeCast(zero_point, f32));
   return MakeCast(MakeClip(real, low, high), dtype);
 }
@@ -137,8 +148,8 @@ Type QuantizeInfer(const InferContext& context) {
 Expr QuantizeRule(const Attrs& attrs, const Array<Expr>& args, const Array<Type>& types) {
   const auto* a = attrs.as<QuantizeAttrs>();
   const size_t rank = types[0].as<TensorTypeNode>()->shape.size();
-  Expr scaled = CallOp("divide", {args[0], AlongAxis(args[1], types[1], a->axis, rank)});
-  return Saturate(scaled, AlongAxis(args[2], types[2], a->axis, rank), a->out_dtype);
+  const Expr scale = AlongAxis(args[1], types[1], a->axis, rank);
+  return Quotient(args[0], scale, AlongAxis(args[2], types[2], a->axis, rank), a->out_dtype);
 }
 
 Type DequantizeInfer(const InferContext& context) {
@@ -180,7 +191,7 @@ Expr RequantizeRule(const Attrs& attrs, const Array<Expr>& args, const Array<Typ
 
 Type RoundClipInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
-  const auto* attrs = context.attrs<ClipAttrs>();
+  const auto* attrs = context.attrs<RoundClipAttrs>();
   constexpr double kLargest = 1 << 23;
   if (data->dtype != DataType::Float(32)) throw DTypeError(StrCat("data must be float32, not ", data->dtype));
   for (double bound : {attrs->a_min, attrs->a_max}) {
@@ -192,11 +203,16 @@ Type RoundClipInfer(const InferContext& context) {
 }
 
 Array<Tensor> RoundClipCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type&) {
-  const auto* a = attrs.as<ClipAttrs>();
+  const auto* a = attrs.as<RoundClipAttrs>();
   const DataType f32 = DataType::Float(32);
   const PrimExpr low = tir::make_const(f32, a->a_min), high = tir::make_const(f32, a->a_max);
+  const PrimExpr divisor = tir::make_const(f32, a->divisor);
   return {Compute(
-      inputs[0]->shape, [&](const Array<PrimExpr>& i) { return tir::round_clamped(inputs[0](i), low, high); },
+      inputs[0]->shape,
+      [&](const Array<PrimExpr>& i) {
+        const PrimExpr x = inputs[0](i);
+        return tir::round_clamped(a->divisor == 1 ? x : x / divisor, low, high);
+      },
       "round_clip", tag::kElemWise)};
 }
 
@@ -262,9 +278,9 @@ void RegisterQnnOps() {
       .Relation(Rule<RequantizeInfer>)
       .Set(relay::kQnnCanonicalize, relay::FLegalize(RequantizeRule));
   OpRegistration("qnn.contrib_round_clip")
-      .Describe("Real numbers clamped to [a_min, a_max] and rounded half to even, in int32; NaN gives a_min.")
+      .Describe("data / divisor, clamped to [a_min, a_max] and rounded half to even, in int32; NaN gives a_min.")
       .Arguments({{"data", "Tensor", "float32"}})
-      .AttrsType<ClipAttrs>()
+      .AttrsType<RoundClipAttrs>()
       .SupportLevel(11)
       .Relation(Rule<RoundClipInfer>)
       .Set(kOpPattern, OpPatternKind::kElemWise)

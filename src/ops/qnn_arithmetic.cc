@@ -23,7 +23,7 @@ Type BinaryInfer(const InferContext& context) {
 
 Expr BinaryRule(const char* plain, const Array<Expr>& args, const Array<Type>& types) {
   Expr real = CallOp(plain, {Dequantized(args[0], args[2], args[3]), Dequantized(args[1], args[4], args[5])});
-  return Saturate(CallOp("divide", {real, args[6]}), args[7], DTypeOf(types[0]));
+  return Quotient(real, args[6], args[7], DTypeOf(types[0]));
 }
 
 void RegisterBinary(const char* name, const char* plain, const char* doc) {
@@ -74,8 +74,8 @@ Expr ConcatenateRule(const Attrs& attrs, const Array<Expr>& args, const Array<Ty
   Array<Expr> parts;
   for (size_t i = 0; i < data_types->fields.size(); ++i) {
     const bool same = field(1, i).same_as(args[3]) && field(2, i).same_as(args[4]);
-    Expr real = same ? Expr() : CallOp("divide", {Dequantized(field(0, i), field(1, i), field(2, i)), args[3]});
-    parts.push_back(same ? field(0, i) : Saturate(real, args[4], dtype));
+    parts.push_back(same ? field(0, i)
+                         : Quotient(Dequantized(field(0, i), field(1, i), field(2, i)), args[3], args[4], dtype));
   }
   return MakeConcatenate(parts, attrs.as<ConcatenateAttrs>()->axis);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "passes/lookup_tables.h"
 
+#include <algorithm>
 #include <numeric>
 #include <set>
 #include <unordered_map>
@@ -10,63 +11,147 @@
 namespace treadle::relay {
 namespace {
 
-/// What takes longer than reading a table.
-bool IsExpensive(const std::string& name) {
+/// What reading a table takes, in operations on vectors of floats.
+constexpr int kLookupCost = 15;
+
+int CostOf(const std::string& name) {
   static const std::set<std::string> kExpensive = {"exp",     "log",      "erf",  "tanh", "sigmoid", "power",
                                                    "sqrt",    "rsqrt",    "sinh", "cosh", "atan",    "nn.gelu",
                                                    "nn.mish", "softsign", "tan",  "sin",  "cos",     "nn.softplus"};
-  return kExpensive.count(name) != 0;
+  if (kExpensive.count(name) != 0) return kLookupCost;
+  constexpr int kDivide = 4, kQuantize = 6, kDequantize = 3;
+  if (name == "divide") return kDivide;
+  if (name == "qnn.quantize") return kQuantize;
+  return name == "qnn.dequantize" ? kDequantize : 1;
 }
 
+/// One number, quantised or not.
 bool IsNumber(const Expr& e) {
-  const auto* constant = e.as<ConstantNode>();
+  const CallNode* dequantize = AsCallOf(e, "qnn.dequantize");
+  const auto* constant = (dequantize != nullptr ? dequantize->args[0] : e).as<ConstantNode>();
   return constant != nullptr && constant->data.size() == 1 && constant->data.shape().size() <= 1;
 }
 
-/// The element-wise functions of one tensor that a value is made of.
+/// Whether scale and zero point of a call of qnn.quantize or qnn.dequantize are known numbers.
+bool OfOneScale(const CallNode* call) {
+  return std::all_of(call->args.begin() + 1, call->args.end(), [](const Expr& e) {
+    const auto* parameter = e.as<ConstantNode>();
+    return parameter != nullptr && parameter->data.shape().empty();
+  });
+}
+
+bool IsByte(DataType dtype) { return dtype == DataType::UInt(8) || dtype == DataType::Int(8); }
+
+/// The element-wise functions, of numbers and bytes, that a value is made of.
 class Chain {
  public:
-  /// Whether `e` is such a chain, ending at one call of qnn.dequantize.
-  bool Follow(const Expr& e) {
-    constexpr size_t kLongest = 64;
-    std::vector<Expr> open{e};
-    while (!open.empty()) {
-      const Expr next = open.back();
-      open.pop_back();
-      if (IsNumber(next) || !seen_.insert(next.get()).second) continue;
-      if (seen_.size() > kLongest) return false;
-      const auto* call = next.as<CallNode>();
-      if (call == nullptr || call->op.as<OpNode>() == nullptr) return false;
-      if (OpName(call) == "qnn.dequantize") {
-        if (source_ != nullptr && source_ != call) return false;
-        source_ = call;
-        continue;
-      }
-      const Op op = Downcast<Op>(call->op);
-      if (op.GetAttr(kOpPattern, OpPatternKind::kOpaque) > OpPatternKind::kBroadcast) return false;
-      expensive_ = expensive_ || IsExpensive(OpName(call));
-      for (const Expr& arg : call->args) open.push_back(arg);
-    }
-    return source_ != nullptr && expensive_;
-  }
-  const CallNode* source() const { return source_; }
+  Chain(const Expr& result, const std::function<DataType(const CallNode*)>& integers)
+      : result_(result), integers_(integers) {}
 
-  /// The chain with `value` in place of where it ends.
-  Expr With(const Expr& e, const Expr& value) {
-    if (IsNumber(e)) return e;
-    if (e.get() == source_) return value;
-    Expr& known = made_[e.get()];
-    if (!known.defined()) {
-      const auto* call = e.as<CallNode>();
-      Array<Expr> args = call->args.Map([&](const Expr& arg) { return With(arg, value); });
-      known = Call(call->op, args, call->attrs, call->type_args, call->span);
+  /// Whether the result depends on one tensor of bytes only, source(), and takes long enough.
+  bool Find() {
+    Collect();
+    // In the order in which they were met: the first that all depends on is the nearest.
+    for (const Expr& candidate : bytes_) {
+      cost_ = 0;
+      if (!DependsOnlyOn(candidate)) continue;
+      source_ = candidate;
+      // A table of a table is a table.
+      while (const CallNode* lookup = AsCallOf(source_, "qnn.contrib_lookup")) {
+        source_ = lookup->args[0];
+        cost_ = kLookupCost;
+      }
+      return cost_ >= kLookupCost;
     }
-    return made_[e.get()];
+    return false;
+  }
+  const Expr& source() const { return source_; }
+
+  /// The table: the result for all bytes in place of the source, in the order of their bits.
+  Expr Table() {
+    // Tables are read by bits: where nothing else reads the source, its type doesn't matter.
+    DataType dtype = DataType::UInt(8);
+    for (const CallNode* dequantize : dequantized_) {
+      if (dequantize->args[0].same_as(source_)) dtype = integers_(dequantize);
+    }
+    runtime::NDArray all = runtime::NDArray::Empty({256}, dtype);
+    std::iota(all.Data<uint8_t>(), all.Data<uint8_t>() + 256, uint8_t{0});
+    return With(result_, Constant(all));
   }
 
  private:
-  const CallNode* source_ = nullptr;
-  bool expensive_ = false;
+  /// The operands on which a value depends element by element; nothing where it isn't such a value.
+  std::optional<std::vector<Expr>> Operands(const Expr& e) const {
+    const auto* call = e.as<CallNode>();
+    if (call == nullptr || call->op.as<OpNode>() == nullptr) return std::nullopt;
+    const std::string& name = OpName(call);
+    if (name == "qnn.contrib_lookup") return std::vector<Expr>{call->args[0]};
+    if (name == "qnn.dequantize" || name == "qnn.quantize") {
+      if (!OfOneScale(call)) return std::nullopt;
+      if (name == "qnn.dequantize" && !IsByte(integers_(call))) return std::nullopt;
+      return std::vector<Expr>{call->args[0]};
+    }
+    const Op op = Downcast<Op>(call->op);
+    if (op.GetAttr(kOpPattern, OpPatternKind::kOpaque) > OpPatternKind::kBroadcast) return std::nullopt;
+    std::vector<Expr> operands;
+    std::copy_if(call->args.begin(), call->args.end(), std::back_inserter(operands),
+                 [](const Expr& arg) { return !IsNumber(arg); });
+    return operands;
+  }
+
+  /// Finds the tensors of bytes, the nearest first.
+  void Collect() {
+    constexpr size_t kLongest = 64;
+    std::vector<Expr> queue{result_};
+    for (size_t i = 0; i < queue.size() && queue.size() < kLongest; ++i) {
+      const Expr next = queue[i];
+      const auto operands = Operands(next);
+      if (!operands) continue;
+      const CallNode* dequantize = AsCallOf(next, "qnn.dequantize");
+      if (dequantize != nullptr) dequantized_.push_back(dequantize);
+      if (dequantize != nullptr || AsCallOf(next, "qnn.contrib_lookup") != nullptr) bytes_.push_back((*operands)[0]);
+      for (const Expr& operand : *operands) {
+        if (seen_.insert(operand.get()).second) queue.push_back(operand);
+      }
+    }
+  }
+
+  bool DependsOnlyOn(const Expr& source) {
+    std::vector<Expr> open{result_};
+    std::set<const Object*> visited{source.get()};
+    bool met = false;
+    while (!open.empty()) {
+      const Expr next = open.back();
+      open.pop_back();
+      met = met || next.same_as(source);
+      if (!visited.insert(next.get()).second) continue;
+      // What isn't among those collected is too far away.
+      if (!next.same_as(result_) && seen_.count(next.get()) == 0) return false;
+      const auto operands = Operands(next);
+      if (!operands) return false;
+      cost_ += AsCallOf(next, "qnn.contrib_lookup") != nullptr ? kLookupCost : CostOf(OpName(next.as<CallNode>()));
+      open.insert(open.end(), operands->begin(), operands->end());
+    }
+    return met;
+  }
+
+  Expr With(const Expr& e, const Expr& value) {
+    if (e.same_as(source_)) return value;
+    if (e.as<ConstantNode>() != nullptr) return e;
+    if (Expr& known = made_[e.get()]; known.defined()) return known;
+    const auto* call = e.as<CallNode>();
+    Array<Expr> args = call->args;
+    // Tables, scales and zero points stay.
+    const bool first_only = OpName(call).starts_with("qnn.");
+    for (size_t i = 0; i < (first_only ? 1 : args.size()); ++i) args.Set(i, With(args[i], value));
+    return made_[e.get()] = Call(call->op, args, call->attrs, call->type_args, call->span);
+  }
+
+  Expr result_, source_;
+  const std::function<DataType(const CallNode*)>& integers_;
+  int cost_ = 0;
+  std::vector<Expr> bytes_;
+  std::vector<const CallNode*> dequantized_;
   std::set<const Object*> seen_;
   std::unordered_map<const Object*, Expr> made_;
 };
@@ -74,24 +159,11 @@ class Chain {
 }  // namespace
 
 Expr AsLookup(const CallNode* quantize, const Expr& real, const std::function<DataType(const CallNode*)>& integers) {
-  Chain chain;
-  if (!chain.Follow(real)) return Expr();
-  const CallNode* source = chain.source();
-  const DataType dtype = integers(source);
-  if (dtype != DataType::UInt(8) && dtype != DataType::Int(8)) return Expr();
-  for (size_t i = 1; i < 3; ++i) {
-    for (const CallNode* call : {source, quantize}) {
-      const auto* parameter = call->args[i].as<ConstantNode>();
-      if (parameter == nullptr || !parameter->data.shape().empty()) return Expr();
-    }
-  }
-  // What becomes of each byte, in the order of their bits.
-  runtime::NDArray all = runtime::NDArray::Empty({256}, dtype);
-  std::iota(all.Data<uint8_t>(), all.Data<uint8_t>() + 256, uint8_t{0});
-  Expr value = Call(source->op, {Constant(all), source->args[1], source->args[2]}, source->attrs, {}, source->span);
-  Expr table = Call(quantize->op, {chain.With(real, value), quantize->args[1], quantize->args[2]}, quantize->attrs, {},
-                    quantize->span);
-  return ops::CallOp("qnn.contrib_lookup", {source->args[0], table});
+  if (!OfOneScale(quantize)) return Expr();
+  const Array<Expr> args{real, quantize->args[1], quantize->args[2]};
+  Chain chain(Call(quantize->op, args, quantize->attrs, {}, quantize->span), integers);
+  if (!chain.Find()) return Expr();
+  return ops::CallOp("qnn.contrib_lookup", {chain.source(), chain.Table()});
 }
 
 }  // namespace treadle::relay

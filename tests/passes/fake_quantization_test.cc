@@ -53,6 +53,22 @@ TEST(FakeQuantizationToInteger, CheapFunctionsOfBytesStayArithmetic) {
   ExpectIntegers(kBytes, text, text);
 }
 
+TEST(FakeQuantizationToInteger, ChainsThatMeetInOneTensorBecomeATable) {
+  const IRModule module = transform::FakeQuantizationToInteger()(
+      Parse(kBytes + " { %0 = qnn.dequantize(%x, 0.5f, 3); %1 = qnn.quantize(clip(%0, a_min=0, a_max=1), 0.01f, 0, "
+                     "out_dtype=\"uint8\"); qnn.quantize(multiply(%0, qnn.dequantize(%1, 0.01f, 0)), 0.5f, 3, "
+                     "out_dtype=\"uint8\") }"));
+  const std::string text = Show(module);
+  EXPECT_NE(text.find("qnn.contrib_lookup(%x, "), std::string::npos) << text;
+}
+
+TEST(FakeQuantizationToInteger, TablesOfTwoTensorsAreNone) {
+  const char* text =
+      "qnn.quantize(tanh(add(qnn.dequantize(%x, 0.5f, 3), qnn.dequantize(%y, 0.5f, 3))), 0.5f, 3, "
+      "out_dtype=\"uint8\")";
+  ExpectIntegers("fn (%x: Tensor[(2, 8), uint8], %y: Tensor[(2, 8), uint8])", text, text);
+}
+
 TEST(FakeQuantizationToInteger, JoinedPartsAreQuantisedFirst) {
   ExpectIntegers(kBytes,
                  "qnn.quantize(concatenate((qnn.dequantize(%x, 0.5f, 3), qnn.dequantize(%x, 0.5f, 3))), 0.5f, 3, "

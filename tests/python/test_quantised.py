@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators on quantised tensors, bit for bit against exact integers in NumPy."""
+import platform
+
 import numpy as np
 import pytest
 
@@ -8,11 +10,20 @@ from treadle import relay
 from treadle.ir import IRModule
 
 SCALE = np.float32(0.0123)
+#: Instructions of this machine; what AVX2 has, where it is one; intrinsics written out, as any machine can have them.
+TARGETS = ["llvm", "llvm -emulate-intrinsics=1"]
+if platform.machine() == "x86_64":
+    TARGETS.append("llvm -mcpu=x86-64-v3")
 
 
 def run(text_or_function, *arrays):
+    """The same result on all of TARGETS, which is returned."""
     module = IRModule.from_expr(text_or_function) if not isinstance(text_or_function, IRModule) else text_or_function
-    return relay.create_executor("graph", mod=module, target="llvm").evaluate()(*arrays).numpy()
+    results = [relay.create_executor("graph", mod=module, target=target).evaluate()(*arrays).numpy()
+               for target in TARGETS]
+    for target, result in zip(TARGETS[1:], results[1:]):
+        np.testing.assert_array_equal(result, results[0], err_msg=target)
+    return results[0]
 
 
 def program(source):
@@ -82,3 +93,36 @@ def test_requantize_uses_one_factor_in_float32():
       qnn.requantize(%x, %s, 0, 0.0123f, 3, axis=1, out_dtype="uint8") }""")
     expected = saturate(np.rint(x.astype(np.float32) * (scales / SCALE)).astype(np.int64) + 3, np.uint8)
     np.testing.assert_array_equal(run(source, x, scales), expected)
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.0123, 1 / 3, 1.9999999, 1e-30, 1e30, 1e-38])
+def test_quotients_are_those_of_a_division(scale):
+    rng = np.random.default_rng(2)
+    scale = np.float32(scale)
+    halves = (np.arange(-130, 131, dtype=np.float32) + np.float32(0.5)) * scale
+    near = [np.nextafter(halves, np.float32(side)) for side in (-np.inf, np.inf)]
+    with np.errstate(over="ignore", under="ignore"):
+        x = np.concatenate([halves, *near, (rng.standard_normal(1000) * 60).astype(np.float32) * scale,
+                            np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-45], np.float32)])
+        quotient = np.where(np.isnan(x), -np.inf, x / scale)
+    source = program(f"""def @main(%x: Tensor[({x.size}), float32]) {{
+      qnn.quantize(%x, {scale!r}f, 3, out_dtype="int8") }}""".replace("np.float32(", "").replace(")f", "f"))
+    expected = saturate(np.rint(np.clip(quotient, -1e6, 1e6)).astype(np.int64) + 3, np.int8)
+    np.testing.assert_array_equal(run(source, x), expected)
+
+
+@pytest.mark.parametrize("dtype,zero", [("uint8", 10), ("int8", -7)])
+@pytest.mark.parametrize("size", [7, 16, 24, 64, 1000])
+def test_functions_of_bytes_are_tables(dtype, zero, size):
+    """HardSwish as exporters quantise it, with what is rounded in between."""
+    x = np.resize(np.arange(np.iinfo(dtype).min, np.iinfo(dtype).max + 1), size).astype(dtype)
+    source = program(f"""def @main(%x: Tensor[({size}), {dtype}]) {{
+      %0 = qnn.dequantize(%x, 0.05f, {zero});
+      %1 = clip(%0 * 0.1666667f + 0.5f, a_min=0f, a_max=1f);
+      %2 = qnn.dequantize(qnn.quantize(%1, 0.004f, 0, out_dtype="uint8"), 0.004f, 0);
+      qnn.quantize(%0 * %2, 0.03f, 5, out_dtype="{dtype}") }}""")
+    f32 = np.float32
+    real = (x.astype(np.int32) - zero).astype(f32) * f32(0.05)
+    gate = np.clip(np.rint(np.clip(real * f32(0.1666667) + f32(0.5), 0, 1) / f32(0.004)), 0, 255) * f32(0.004)
+    expected = saturate(np.rint(real * gate / f32(0.03)).astype(np.int64) + 5, dtype)
+    np.testing.assert_array_equal(run(source, x), expected)

@@ -90,16 +90,55 @@ Value* FunctionCodegen::DotBytes(Value* sum, Value* a, Value* b, int lanes) {
   return sum == nullptr ? product : b_.CreateAdd(sum, product);
 }
 
+namespace {
+
+/// A number that all lanes of `e` are; nothing where there is none.
+std::optional<double> NumberOf(const PrimExpr& e) {
+  const auto* broadcast = e.as<tir::BroadcastNode>();
+  const auto* number = (broadcast != nullptr ? broadcast->value : e).as<FloatImmNode>();
+  return number == nullptr ? std::nullopt : std::optional<double>(number->value);
+}
+
+}  // namespace
+
+/// x / d rounded to float32 for x within [low * d, high * d], to which it's clamped: by the reciprocal of `d` and what
+/// that leaves (Markstein 1990), which is exact and much quicker than a division. Null where `x` isn't a quotient by
+/// such a number.
+Value* FunctionCodegen::ClampedQuotient(const CallNode* op) {
+  constexpr float kLeast = 0x1p-100F, kLargest = 0x1p100F;  // products and remainders are normal numbers
+  const auto* quotient = op->args[0].as<tir::DivNode>();
+  const auto divisor = quotient == nullptr ? std::nullopt : NumberOf(quotient->b);
+  const auto low = NumberOf(op->args[1]), high = NumberOf(op->args[2]);
+  if (!divisor || !low || !high || !module_->features().fma) return nullptr;
+  const auto d = static_cast<float>(*divisor);
+  if (!(d >= kLeast && d <= kLargest)) return nullptr;
+  llvm::Type* type = ValueType(quotient->dtype);
+  auto number = [&](float v) { return llvm::ConstantFP::get(type, v); };
+  Value* x = VisitExpr(quotient->a);
+  Value *least = number(static_cast<float>(*low) * d), *most = number(static_cast<float>(*high) * d);
+  x = b_.CreateSelect(b_.CreateFCmpOGT(x, least), x, least);
+  x = b_.CreateSelect(b_.CreateFCmpOLT(x, most), x, most);
+  Value* reciprocal = number(1 / d);
+  Value* near = b_.CreateFMul(x, reciprocal);
+  Value* rest = b_.CreateIntrinsic(type, llvm::Intrinsic::fma, {b_.CreateFNeg(near), number(d), x});
+  return b_.CreateIntrinsic(type, llvm::Intrinsic::fma, {rest, reciprocal, near});
+}
+
 Value* FunctionCodegen::RoundClamped(const CallNode* op) {
-  const int lanes = op->dtype.lanes();
+  if (Value* quotient = ClampedQuotient(op)) return RoundToInt(quotient, op->dtype.lanes());
   Value* x = VisitExpr(op->args[0]);
   Value* low = VisitExpr(op->args[1]);
   Value* high = VisitExpr(op->args[2]);
   // As one instruction each, which give their second operand for NaN.
   x = b_.CreateSelect(b_.CreateFCmpOGT(x, low), x, low);
   x = b_.CreateSelect(b_.CreateFCmpOLT(x, high), x, high);
+  return RoundToInt(x, op->dtype.lanes());
+}
+
+/// `x`, in the range of int32, rounded half to even.
+Value* FunctionCodegen::RoundToInt(Value* x, int lanes) {
   const TargetFeatures& features = module_->features();
-  llvm::Type* words = ValueType(op->dtype);
+  llvm::Type* words = ValueType(DataType::Int(32, lanes));
   if (features.arch == "x86_64" && lanes * 32 <= features.vector_bits) {
     // They round as the processor is set, which is to the nearest, halves to even.
     if (lanes == 4) return b_.CreateIntrinsic(words, llvm::Intrinsic::x86_sse2_cvtps2dq, {x});
@@ -110,6 +149,48 @@ Value* FunctionCodegen::RoundClamped(const CallNode* op) {
     }
   }
   return b_.CreateFPToSI(b_.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, x), words);
+}
+
+/// Entries of a table of bytes in memory for each byte of `index` (uint8): with VBMI the table is in registers. Null
+/// for machines without.
+Value* FunctionCodegen::LookUpBytes(Value* table, Value* index, int lanes) {
+  constexpr int kLanes = 64, kTables = 4;
+  if (lanes < 8 || lanes > kLanes || module_->features().vector_bits < 512 || !module_->HasFeature("avx512vbmi")) {
+    return nullptr;
+  }
+  auto* bytes = llvm::FixedVectorType::get(b_.getInt8Ty(), kLanes);
+  std::vector<int> widen, narrow;
+  for (int i = 0; i < kLanes; ++i) widen.push_back(i < lanes ? i : -1);
+  for (int i = 0; i < lanes; ++i) narrow.push_back(i);
+  if (lanes < kLanes) index = b_.CreateShuffleVector(index, widen);
+  Value* parts[kTables];
+  for (int i = 0; i < kTables; ++i) {
+    Value* at = b_.CreateConstInBoundsGEP1_64(bytes, table, static_cast<uint64_t>(i));
+    parts[i] = b_.CreateAlignedLoad(bytes, at, llvm::Align(1));
+  }
+  auto of_two = [&](Value* a, Value* b) {
+    return b_.CreateIntrinsic(bytes, llvm::Intrinsic::x86_avx512_vpermi2var_qi_512, {a, index, b});
+  };
+  Value* low = of_two(parts[0], parts[1]);
+  Value* high = of_two(parts[2], parts[3]);
+  Value* upper = b_.CreateICmpSLT(index, llvm::Constant::getNullValue(bytes));
+  Value* result = b_.CreateSelect(upper, high, low);
+  return lanes < kLanes ? b_.CreateShuffleVector(result, narrow) : result;
+}
+
+/// A load from a table of 256 bytes by bytes; null for other loads.
+Value* FunctionCodegen::LoadByBytes(const tir::BufferLoadNode* op) {
+  constexpr int64_t kEntries = 256;
+  const auto* index = op->indices[0].as<tir::CastNode>();
+  const DataType dtype = op->buffer->dtype;
+  if (index == nullptr || module_->EmulatesIntrinsics() || dtype.bits() != 8 || !dtype.is_integral() ||
+      dtype.lanes() != 1 || op->buffer->shape.size() != 1 || !tir::is_const_int(op->buffer->shape[0], kEntries) ||
+      index->value.dtype().element_of() != DataType::UInt(8)) {
+    return nullptr;
+  }
+  if (!module_->HasFeature("avx512vbmi")) return nullptr;
+  Value* bytes = VisitExpr(index->value);
+  return LookUpBytes(VisitExpr(op->buffer->data), bytes, index->dtype.lanes());
 }
 
 Value* FunctionCodegen::ByteCall(const std::string& name, const CallNode* op) {

@@ -38,6 +38,14 @@ ModuleBuilder::ModuleBuilder(llvm::Module* module, const Target& target, const C
   module->addModuleFlag(llvm::Module::Warning, "Dwarf Version", 4);
 }
 
+bool ModuleBuilder::HasFeature(const char* name) {
+  auto known = has_feature_.find(name);
+  if (known == has_feature_.end()) {
+    known = has_feature_.emplace(name, treadle::targets::HasFeature(ResolveLLVMTarget(target_), name)).first;
+  }
+  return known->second;
+}
+
 llvm::DISubprogram* ModuleBuilder::Describe(llvm::Function* function) {
   if (debug_ == nullptr) return nullptr;
   auto* type = debug_->createSubroutineType(debug_->getOrCreateTypeArray({}));

@@ -6,6 +6,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -39,6 +40,8 @@ class ModuleBuilder {
   bool EmulatesIntrinsics() const { return target_->GetIntAttr("emulate-intrinsics", 0) != 0; }
   /// Whether the machine sums products of bfloat16 in float32 with one instruction.
   bool HasBFloat16Dot() const { return has_bfloat16_dot_; }
+  /// Whether LLVM's view of the target has a feature, by LLVM's name for it ("avx512vbmi").
+  bool HasFeature(const char* name);
   /// Describes a function for debuggers and profilers, where the target has -debug-info; else null. Its name is what
   /// they show; kernels have no lines.
   llvm::DISubprogram* Describe(llvm::Function* function);
@@ -65,6 +68,7 @@ class ModuleBuilder {
   TargetFeatures features_;
   CodegenOptions options_;
   std::unordered_map<std::string, llvm::Value*> strings_;
+  std::map<std::string, bool> has_feature_;
   std::unique_ptr<llvm::DIBuilder> debug_;
   llvm::DIFile* debug_file_ = nullptr;
 };
@@ -185,6 +189,10 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   Value* DotBytes(Value* sum, Value* a, Value* b, int lanes);
   Value* DotOfPairs(Value* a, Value* b, int lanes);
   Value* RoundClamped(const tir::CallNode* op);
+  Value* ClampedQuotient(const tir::CallNode* op);
+  Value* RoundToInt(Value* x, int lanes);
+  Value* LoadByBytes(const tir::BufferLoadNode* op);
+  Value* LookUpBytes(Value* table, Value* index, int lanes);
 
   // Products of bfloat16 (pair_codegen.cc).
   /// The words of two neighbours, and dot products, where the machine has instructions for them; else null.

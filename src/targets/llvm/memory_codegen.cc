@@ -208,7 +208,10 @@ Value* FunctionCodegen::VisitExpr_(const tir::BufferLoadNode* op) {
     return LoadElements(op->buffer, VisitExpr(op->buffer->data), ElementLanes(op->buffer));
   }
   const PrimExpr& index = op->indices[0];
-  if (index.dtype().is_vector()) return LoadLanes(op, nullptr, nullptr);
+  if (index.dtype().is_vector()) {
+    Value* entries = LoadByBytes(op);
+    return entries != nullptr ? entries : LoadLanes(op, nullptr, nullptr);
+  }
   return LoadElements(op->buffer, ElementPointer(op->buffer, index), ElementLanes(op->buffer));
 }
 

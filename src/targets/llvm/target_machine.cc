@@ -112,6 +112,15 @@ LLVMTargetInfo ResolveLLVMTarget(const Target& target) {
   return info;
 }
 
+bool HasFeature(const LLVMTargetInfo& info, const std::string& name) {
+  InitializeLLVM();
+  std::string error;
+  const llvm::Target* target = llvm::TargetRegistry::lookupTarget(info.triple, error);
+  if (target == nullptr) return false;
+  std::unique_ptr<llvm::MCSubtargetInfo> subtarget(target->createMCSubtargetInfo(info.triple, info.cpu, info.features));
+  return subtarget != nullptr && subtarget->checkFeatures("+" + name);
+}
+
 std::unique_ptr<llvm::TargetMachine> MakeTargetMachine(const LLVMTargetInfo& info, int opt_level) {
   InitializeLLVM();
   std::string error;

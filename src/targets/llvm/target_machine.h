@@ -5,6 +5,7 @@
 #include <llvm/Target/TargetMachine.h>
 
 #include <memory>
+#include <string>
 
 #include "targets/llvm/codegen.h"
 
@@ -14,5 +15,7 @@ namespace treadle::targets {
 void InitializeLLVM();
 /// A machine that generates position-independent code. Throws TargetError naming what LLVM doesn't know.
 std::unique_ptr<llvm::TargetMachine> MakeTargetMachine(const LLVMTargetInfo& info, int opt_level);
+/// Whether the processor or the options have a feature, by LLVM's name for it.
+bool HasFeature(const LLVMTargetInfo& info, const std::string& name);
 
 }  // namespace treadle::targets

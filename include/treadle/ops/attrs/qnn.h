@@ -46,6 +46,18 @@ class RequantizeAttrs : public AttrsNode {
   }
 };
 
+class RoundClipAttrs : public AttrsNode {
+ public:
+  double a_min = 0, a_max = 0, divisor = 1;
+  TREADLE_DECLARE_NODE(RoundClipAttrs, AttrsNode, "relay.attrs.RoundClipAttrs");
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("a_min", &RoundClipAttrs::a_min).Doc("Least result, an integer within +-2^23");
+    r.Field("a_max", &RoundClipAttrs::a_max).Doc("Largest result, an integer within +-2^23");
+    r.Field("divisor", &RoundClipAttrs::divisor).Doc("What data are divided by first, a float32");
+  }
+};
+
 class BlockDenseAttrs : public AttrsNode {
  public:
   int64_t units = 0;
