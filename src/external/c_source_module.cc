@@ -154,7 +154,31 @@ Module CSourceModule(std::string code, std::string format, std::vector<std::stri
       MakeObject<CSourceModuleNode>(std::move(code), std::move(format), std::move(functions), std::move(constants))));
 }
 
+namespace {
+
+/// The packed functions that a text defines: "TREADLE_API int32_t name(".
+std::vector<std::string> DefinedFunctions(const std::string& code) {
+  std::vector<std::string> names;
+  for (const std::string marker : {"TREADLE_API int32_t ", "TREADLE_API int "}) {
+    for (size_t at = code.find(marker); at != std::string::npos; at = code.find(marker, at + 1)) {
+      const size_t begin = at + marker.size(), end = code.find('(', begin);
+      if (end != std::string::npos) names.push_back(code.substr(begin, end - begin));
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
 void RegisterCSourceModule() {
+  // The name of older versions, which weren't told what the text defines.
+  Registry::RegisterTyped(
+      "module.csource_module_create",
+      [](std::string code, std::string format) {
+        std::vector<std::string> functions = DefinedFunctions(code);
+        return CSourceModule(std::move(code), std::move(format), std::move(functions));
+      },
+      /*override=*/true);
   Registry::RegisterTyped(
       "runtime.CSourceModuleCreate",
       [](std::string code, std::string format, Array<String> functions, Array<String> constants) {

@@ -97,8 +97,9 @@ std::string CompileC(const std::string& source, const Target& target) {
 std::vector<std::string> CLibraries() {
   runtime::TemporaryDirectory directory;
   std::vector<std::string> paths;
-  // The last ones are the dynamic linker, which finds thread-local variables.
-  for (const std::string library : {"libm.so.6", "libc.so.6", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}) {
+  // Beside those of C: C++'s, for sources in it, and the dynamic linker, which finds thread-local variables.
+  for (const std::string library :
+       {"libm.so.6", "libc.so.6", "libstdc++.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}) {
     const std::string output = directory.Path(library);
     std::vector<std::string> command = FindCCompiler();
     command.push_back(StrCat("-print-file-name=", library));
@@ -106,7 +107,7 @@ std::vector<std::string> CLibraries() {
     std::string path = runtime::ReadFile(output);
     path = path.substr(0, path.find('\n'));
     const bool found = status == 0 && path.find('/') != std::string::npos;
-    if (!found && library.starts_with("ld-")) continue;
+    if (!found && library != "libm.so.6" && library != "libc.so.6") continue;
     if (!found) {
       throw TargetError(StrCat("target c: ", command[0], " doesn't know where ", library, " is"));
     }
