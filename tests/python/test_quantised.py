@@ -85,6 +85,54 @@ def test_convolution_pads_with_the_zero_point(data_zero, groups):
     np.testing.assert_array_equal(run(program(source), x, w), expected)
 
 
+def convolve(x, w, strides, pads, dilation, groups):
+    """Exact sums of a convolution, x being centred and not yet padded."""
+    padded = np.pad(x, [(0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])])
+    rows = (padded.shape[2] - (w.shape[2] - 1) * dilation[0] - 1) // strides[0] + 1
+    columns = (padded.shape[3] - (w.shape[3] - 1) * dilation[1] - 1) // strides[1] + 1
+    result = np.zeros((x.shape[0], w.shape[0], rows, columns), np.int64)
+    outputs, inputs = w.shape[0] // groups, w.shape[1]
+    for i, j in np.ndindex(*w.shape[2:]):
+        top, left = i * dilation[0], j * dilation[1]
+        window = padded[:, :, top: top + (rows - 1) * strides[0] + 1: strides[0],
+                        left: left + (columns - 1) * strides[1] + 1: strides[1]]
+        for g in range(groups):
+            part = np.einsum("nchw,oc->nohw", window[:, g * inputs: (g + 1) * inputs],
+                             w[g * outputs: (g + 1) * outputs, :, i, j])
+            result[:, g * outputs: (g + 1) * outputs] += part
+    return result
+
+
+@pytest.mark.parametrize("data,zero", [("uint8", 255), ("int8", -100)])
+@pytest.mark.parametrize("inputs,outputs,groups,kernel,strides,pads,dilation", [
+    (16, 16, 16, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)), (24, 24, 24, (5, 5), (2, 2), (2, 2, 2, 2), (1, 1)),
+    (5, 5, 5, (3, 4), (1, 2), (0, 0, 0, 0), (1, 1)), (40, 40, 40, (7, 1), (1, 1), (3, 0, 3, 0), (1, 1)),
+    (16, 16, 16, (3, 3), (1, 1), (2, 2, 2, 2), (2, 2)), (3, 16, 1, (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)),
+    (20, 33, 1, (1, 1), (2, 1), (0, 0, 0, 0), (1, 1)), (32, 32, 4, (3, 3), (1, 1), (1, 0, 0, 1), (1, 1)),
+    (8, 16, 1, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1))])
+def test_convolutions_by_constants_are_exact(data, zero, inputs, outputs, groups, kernel, strides, pads, dilation):
+    rng = np.random.default_rng(inputs)
+    x = ends(rng, (1, inputs, 11, 13), data)
+    w = ends(rng, (outputs, inputs // groups, *kernel), "int8")
+    var = relay.var("x", shape=x.shape, dtype=data)
+    call = relay.qnn.op.conv2d(var, relay.const(w), relay.const(zero, "int32"), relay.const(0, "int32"),
+                               relay.const(np.float32(1)), relay.const(np.float32(1)), kernel_size=kernel,
+                               channels=outputs, strides=strides, padding=pads, dilation=dilation, groups=groups)
+    expected = convolve(x.astype(np.int64) - zero, w.astype(np.int64), strides, pads, dilation, groups)
+    np.testing.assert_array_equal(run(relay.Function([var], call), x), expected)
+
+
+@pytest.mark.parametrize("weight", [-128, 127])
+def test_sums_near_the_wrap_of_32_bits_are_exact(weight):
+    """255 * -128 * 65,793 is within 128 of -2^31."""
+    k = 65793
+    x, w = np.full((2, k), 255, np.uint8), np.full((3, k), weight, np.int8)
+    var = relay.var("x", shape=x.shape, dtype="uint8")
+    call = relay.qnn.op.dense(var, relay.const(w), relay.const(0, "int32"), relay.const(0, "int32"),
+                              relay.const(np.float32(1)), relay.const(np.float32(1)), units=3)
+    np.testing.assert_array_equal(run(relay.Function([var], call), x), x.astype(np.int64) @ w.astype(np.int64).T)
+
+
 def test_requantize_uses_one_factor_in_float32():
     rng = np.random.default_rng(1)
     x = rng.integers(-(2**24), 2**24, (64, 16)).astype(np.int32)

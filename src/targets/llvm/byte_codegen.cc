@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arithmetic on bytes (treadle/tir/byte_ops.h) with the instructions that the machine has for it.
+#include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include "targets/llvm/function_codegen.h"
@@ -13,20 +14,25 @@ using tir::CallNode;
 
 namespace {
 
-/// The load of the first of four neighbours in memory; null where they aren't neighbours.
+/// The load of the first of four that lie next to each other in memory, elements or vectors; null where they don't.
 const tir::BufferLoadNode* FirstOfFour(const CallNode* op) {
+  auto start = [](const tir::BufferLoadNode* load) -> PrimExpr {
+    if (load == nullptr || load->indices.size() != 1 || load->buffer->dtype.lanes() != 1) return PrimExpr();
+    const PrimExpr& index = load->indices[0];
+    if (index.dtype().is_scalar()) return index;
+    const auto* ramp = index.as<tir::RampNode>();
+    return ramp != nullptr && tir::is_one(ramp->stride) ? ramp->base : PrimExpr();
+  };
   const auto* first = op->args[0].as<tir::BufferLoadNode>();
-  if (first == nullptr || first->indices.size() != 1 || !first->dtype.is_scalar() ||
-      !first->indices[0].dtype().is_scalar()) {
-    return nullptr;
-  }
+  const PrimExpr from = start(first);
+  if (!from.defined()) return nullptr;
   arith::Analyzer analyzer;
   for (size_t i = 1; i < 4; ++i) {
     const auto* load = op->args[i].as<tir::BufferLoadNode>();
-    if (load == nullptr || !load->buffer.same_as(first->buffer) || load->indices.size() != 1) return nullptr;
-    if (!tir::is_const_int(analyzer.Simplify(load->indices[0] - first->indices[0]), static_cast<int64_t>(i))) {
-      return nullptr;
-    }
+    const PrimExpr at = start(load);
+    if (!at.defined() || !load->buffer.same_as(first->buffer)) return nullptr;
+    const int64_t apart = static_cast<int64_t>(i) * first->dtype.lanes();
+    if (!tir::is_const_int(analyzer.Simplify(at - from), apart)) return nullptr;
   }
   return first;
 }
@@ -34,10 +40,27 @@ const tir::BufferLoadNode* FirstOfFour(const CallNode* op) {
 }  // namespace
 
 Value* FunctionCodegen::PackBytes(const CallNode* op) {
-  if (const auto* first = FirstOfFour(op)) {
+  const auto* first = FirstOfFour(op);
+  const int lanes = op->dtype.lanes();
+  if (first != nullptr && lanes == 1) {
     return b_.CreateAlignedLoad(Int32(), ElementPointer(first->buffer, first->indices[0]), llvm::Align(1));
   }
-  return VisitExpr(tir::ExpandByteOp(op));
+  constexpr int kMostLanes = 64;
+  if (lanes == 1 || lanes > kMostLanes) return VisitExpr(tir::ExpandByteOp(op));
+  // Bytes of four vectors in turns.
+  Value* all = nullptr;
+  if (first != nullptr) {
+    auto* type = llvm::FixedVectorType::get(b_.getInt8Ty(), static_cast<unsigned>(lanes) * 4);
+    const PrimExpr base = first->indices[0].as<tir::RampNode>()->base;
+    all = b_.CreateAlignedLoad(type, ElementPointer(first->buffer, base), llvm::Align(1));
+  } else {
+    std::vector<Value*> parts;
+    for (const PrimExpr& part : op->args) parts.push_back(VisitExpr(part));
+    all = llvm::concatenateVectors(b_, parts);
+  }
+  std::vector<int> turns;
+  for (int i = 0; i < lanes * 4; ++i) turns.push_back(i % 4 * lanes + i / 4);
+  return b_.CreateBitCast(b_.CreateShuffleVector(all, turns), ValueType(op->dtype));
 }
 
 /// Where the machine multiplies pairs of 16-bit numbers and adds them (vpmaddwd): bytes widened to 16 bits, which is

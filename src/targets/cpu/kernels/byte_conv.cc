@@ -113,8 +113,8 @@ Problem ProblemOf(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel
       p.ic_block = DimValue(kernel->shape[4]);
       p.ic = DimValue(kernel->shape[1]) * p.ic_block * p.groups;
     }
-    p.kh = DimValue(kernel->shape[2]);
-    p.kw = DimValue(kernel->shape[3]);
+    p.kh = (*a->kernel_size)[0];
+    p.kw = (*a->kernel_size)[1];
     p.dtype = data->dtype;
     p.weight_dtype = kernel->dtype;
     p.out_dtype = type->dtype;
@@ -166,21 +166,30 @@ Array<Tensor> ByteConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
                       {"n", "oc", "oh", "ow", "oci"})};
 }
 
-/// data (N, C/b, H, W, b) uint8; weight (C/b, 1, KH, KW, b) int8; what pads hold. Result: (N, C/b, OH, OW, b) int32.
+/// data (N, C/b, H, W, b) uint8; weight (C/b, 1, KH, ceil(KW / 4), b) words of four taps along W, 0 beyond KW; what
+/// pads hold. Result: (N, C/b, OH, OW, b) int32. One element of four neighbouring columns, which lie next to each other
+/// in memory, makes a word of each channel.
 Array<Tensor> ByteDepthwiseCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const auto* a = attrs.as<Conv2DAttrs>();
   const Tensor& kernel = inputs[1];
-  Tensor data = PadWith(inputs[0], NormalizePadding(a->padding, 2), inputs[2], kDepthwise);
+  std::vector<int64_t> pads = NormalizePadding(a->padding, 2);
+  // Columns that the last word of a row reads beyond the window.
+  pads[3] += (DimValue(kernel->shape[3]) * kBytes - (*a->kernel_size)[1]) * a->dilation[1];
+  Tensor data = PadWith(inputs[0], pads, inputs[2], kDepthwise);
   const Problem problem = ProblemOf(a, inputs[0], kernel, OutTensor(out_type));
   te::IterVar kh = te::ReduceAxis(tir::Range(kernel->shape[2]), "kh");
   te::IterVar kw = te::ReduceAxis(tir::Range(kernel->shape[3]), "kw");
   return {te::Compute(OutTensor(out_type)->shape,
                       [&](const Array<Var>& i) {
                         const PrimExpr row = PrimExpr(i[2]) * a->strides[0] + PrimExpr(kh->var) * a->dilation[0];
-                        const PrimExpr column = PrimExpr(i[3]) * a->strides[1] + PrimExpr(kw->var) * a->dilation[1];
-                        const PrimExpr x = data(i[0], i[1], row, column, i[4]);
-                        const PrimExpr w = kernel(i[1], Index(0), kh->var, kw->var, i[4]);
-                        return te::Sum(tir::cast(kSum, x) * tir::cast(kSum, w), {kh, kw});
+                        PrimExpr bytes[kBytes];
+                        for (int64_t tap = 0; tap < kBytes; ++tap) {
+                          const PrimExpr at = PrimExpr(kw->var) * Index(kBytes) + Index(tap);
+                          bytes[tap] =
+                              data(i[0], i[1], row, PrimExpr(i[3]) * a->strides[1] + at * a->dilation[1], i[4]);
+                        }
+                        const PrimExpr word = tir::pack_bytes(bytes[0], bytes[1], bytes[2], bytes[3]);
+                        return te::Sum(tir::dot_bytes(word, kernel(i[1], Index(0), kh->var, kw->var, i[4])), {kh, kw});
                       },
                       "depthwise_conv2d_NCHWc", "depthwise_conv2d_NCHWc", AnchorAttrs(kDepthwise, "sum", problem),
                       {"n", "c", "oh", "ow", "ci"})};
@@ -267,14 +276,16 @@ LaidOutCall Blocked(const char* op, const CallNode* call, const Expr& data, cons
 LaidOutCall DepthwiseConv(const CallNode* call, const Conv2DAttrs* a, LayoutArgs& args, const runtime::NDArray& weight,
                           const std::string& layout) {
   const int64_t channels = weight.shape()[0], block = BlockOf(layout), filled = relay::ChannelsIn(layout, channels);
-  const int64_t taps = weight.shape()[2] * weight.shape()[3];
-  runtime::NDArray packed =
-      runtime::NDArray::Empty({filled / block, 1, weight.shape()[2], weight.shape()[3], block}, DataType::Int(8));
+  const int64_t rows = weight.shape()[2], columns = weight.shape()[3], words = (columns + kBytes - 1) / kBytes;
+  runtime::NDArray packed = runtime::NDArray::Empty({filled / block, 1, rows, words, block}, DataType::Int(32));
   auto* to = packed.Data<int8_t>();
-  std::fill(to, to + packed.size(), int8_t{0});
+  std::fill(to, to + packed.size() * kBytes, int8_t{0});
   const auto* from = weight.Data<int8_t>();
   for (int64_t c = 0; c < channels; ++c) {
-    for (int64_t t = 0; t < taps; ++t) to[(c / block * taps + t) * block + c % block] = *from++;
+    for (int64_t tap = 0; tap < rows * columns; ++tap) {
+      const int64_t column = tap % columns, row = c / block * rows + tap / columns;
+      to[((row * words + column / kBytes) * block + c % block) * kBytes + column % kBytes] = *from++;
+    }
   }
   return Blocked("qnn.contrib_depthwise_conv2d_NCHWc", call, args.Get(0, layout), packed,
                  ByteAttrs(a, weight, layout, layout, filled, filled), args, layout);
@@ -345,7 +356,7 @@ void RegisterByteConv() {
   RegisterByteOp("qnn.contrib_conv2d_NCHWc", "Convolution of channel-blocked bytes, in int32.",
                  "(OC/ob, IC/groups/ib, KH, KW, ib/4, ob) words of four int8", FTECompute(ByteConvCompute));
   RegisterByteOp("qnn.contrib_depthwise_conv2d_NCHWc", "Convolution of each channel of blocked bytes, in int32.",
-                 "(C/b, 1, KH, KW, b) int8", FTECompute(ByteDepthwiseCompute));
+                 "(C/b, 1, KH, ceil(KW / 4), b) words of four int8", FTECompute(ByteDepthwiseCompute));
   OpRegistration("qnn.contrib_conv2d").Set(relay::kLayoutRule, relay::FLayoutRule(ByteConvRule));
 }
 
