@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RewriteAnnotatedOps: turns on_device annotations into copies along the edges between devices; and the devices that
 // copies imply.
+#include <map>
 #include <numeric>
 
 #include "passes/pass_util.h"
@@ -29,6 +30,20 @@ const DeviceCopyAttrs* AsCopy(const Expr& expr) {
   return OpName(call) == "device_copy" ? call->attrs_as<DeviceCopyAttrs>() : nullptr;
 }
 
+/// How messages name a value: "add(%x, nn.relu(..))".
+std::string ValueName(const Expr& expr, int depth = 0) {
+  if (const auto* var = expr.as<VarNode>()) return "%" + var->name_hint();
+  if (expr.as<ConstantNode>() != nullptr) return "a constant";
+  if (const auto* item = expr.as<TupleGetItemNode>()) return StrCat(ValueName(item->tuple, depth), ".", item->index);
+  const auto* call = expr.as<CallNode>();
+  if (call == nullptr || call->op.as<OpNode>() == nullptr) return "a value";
+  if (AsOnDevice(expr) != nullptr) return ValueName(call->args[0], depth);
+  if (depth > 1) return OpName(call) + "(..)";
+  std::string args;
+  for (const Expr& arg : call->args) args += (args.empty() ? "" : ", ") + ValueName(arg, depth + 1);
+  return StrCat(OpName(call), "(", args, ")");
+}
+
 class AnnotationRewriter : public ExprMutator {
  public:
   AnnotationRewriter(const Expr& root, int fallback) : fallback_(fallback) {
@@ -50,9 +65,16 @@ class AnnotationRewriter : public ExprMutator {
   void Record(const Expr& expr, int device) {
     auto [it, inserted] = device_of_.emplace(expr, device);
     if (!inserted && it->second != device) {
-      throw Error(StrCat(expr->span.defined() ? expr->span.str() + ": " : "", "a value is annotated for device type ",
-                         it->second, " and for ", device));
+      throw Error(StrCat(expr->span.defined() ? expr->span.str() + ": " : "", ValueName(expr),
+                         " is annotated for device type ", it->second, " and for ", device));
     }
+  }
+
+  /// The copy of `value`, which all readers on `to` share.
+  Expr Copied(const Expr& value, int from, int to) {
+    Expr& copy = copies_[{value.get(), to}];
+    if (!copy.defined()) copy = MakeDeviceCopy(value, from, to);
+    return copy;
   }
 
   /// `src` as `dst` (of the original graph) reads it.
@@ -60,10 +82,10 @@ class AnnotationRewriter : public ExprMutator {
     Expr value = Mutate(src);
     auto s = device_of_.find(src), d = device_of_.find(GetRef<Expr>(dst));
     int to = d == device_of_.end() ? fallback_ : d->second;
-    if (s != device_of_.end()) return s->second == to ? value : MakeDeviceCopy(value, s->second, to);
+    if (s != device_of_.end()) return s->second == to ? value : Copied(value, s->second, to);
     bool computed = src.as<CallNode>() || src.as<FunctionNode>();
     if (d == device_of_.end() || to == fallback_ || !computed) return value;
-    return MakeDeviceCopy(value, fallback_, to);
+    return Copied(value, fallback_, to);
   }
 
   Expr VisitExpr_(const CallNode* call) override {
@@ -101,6 +123,7 @@ class AnnotationRewriter : public ExprMutator {
 
   int fallback_;
   DeviceMap device_of_;
+  std::map<std::pair<const Object*, int>, Expr> copies_;  ///< by rewritten value (which the copy keeps) and destination
 };
 
 /// Values that must be on one device, as a union-find forest.

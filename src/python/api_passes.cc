@@ -4,7 +4,10 @@
 #include "driver/memory/memory_plan.h"
 #include "passes/split_args.h"
 #include "python/api.h"
+#include "treadle/ops/attrs/annotation.h"
 #include "treadle/passes/passes.h"
+
+#include "treadle/relay/device.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/mac_count.h"
 #include "treadle/relay/type_infer.h"
@@ -117,6 +120,20 @@ void RegisterPassesApi() {
   });
   Registry::RegisterTyped("relay.ir.Bind",
                           [](RelayExpr expr, Map<relay::Var, RelayExpr> args) { return relay::Bind(expr, args); });
+  Registry::RegisterTyped("relay.analysis.CollectDeviceInfo", [](RelayExpr expr) {
+    Map<RelayExpr, IntImm> devices;
+    for (const auto& [e, device] : relay::CollectDeviceInfo(expr)) devices.Set(e, IntImm(DataType::Int(64), device));
+    return devices;
+  });
+  Registry::RegisterTyped("relay.analysis.CollectDeviceAnnotationOps", [](RelayExpr expr) {
+    Map<RelayExpr, IntImm> devices;
+    relay::PostOrderVisit(expr, [&](const RelayExpr& e) {
+      const auto* call = e.as<relay::CallNode>();
+      const auto* attrs = call == nullptr ? nullptr : call->attrs.as<ops::OnDeviceAttrs>();
+      if (attrs != nullptr) devices.Set(e, IntImm(DataType::Int(64), attrs->device_type));
+    });
+    return devices;
+  });
   Registry::RegisterTyped("relay.analysis.total_mac_count", [](RelayExpr expr) { return relay::TotalMacCount(expr); });
   Registry::RegisterTyped("relay.analysis.free_vars", [](RelayExpr expr) { return relay::FreeVars(expr); });
   Registry::RegisterTyped("relay.analysis.all_vars", [](RelayExpr expr) { return relay::AllVars(expr); });

@@ -99,7 +99,7 @@ std::string Copies(const std::string& text, int fallback) {
   return found;
 }
 
-TEST(RewriteAnnotatedOps, OneCopyPerEdge) {
+TEST(RewriteAnnotatedOps, ReadersOnOneDeviceShareACopy) {
   EXPECT_EQ(Copies(R"(
 fn (%x: Tensor[(5), float32], %y: Tensor[(5), float32], %z: Tensor[(5), float32]) {
   %0 = add(%x, %y);
@@ -108,7 +108,7 @@ fn (%x: Tensor[(5), float32], %y: Tensor[(5), float32], %z: Tensor[(5), float32]
   (subtract(%1, %z), subtract(%2, %z))
 })",
                    1),
-            "2>1 2>1");
+            "2>1");
 }
 
 TEST(RewriteAnnotatedOps, NoCopiesOnOneDevice) {

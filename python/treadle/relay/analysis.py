@@ -232,6 +232,18 @@ def _operands(node):
     return [node.value] if isinstance(node, RefCreate) else []
 
 
+def collect_device_info(expr):
+    """The device type of each value of a function in which device_copy stands where values move (after
+    RewriteAnnotatedOps; before or after fusion): a dict from expressions to numbers. Parameters are where they are read.
+    Empty where nothing is copied."""
+    return {key: int(value) for key, value in _api.CollectDeviceInfo(expr).items()}
+
+
+def collect_device_annotation_ops(expr):
+    """The calls of on_device in an expression, with the device types that they name."""
+    return {key: int(value) for key, value in _api.CollectDeviceAnnotationOps(expr).items()}
+
+
 def get_total_mac_number(expr):
     """The multiply-adds of convolutions and matrix products in a typed expression, as the operators are defined
     (a Winograd convolution counts as the direct one). Calls with a symbolic shape count nothing."""
