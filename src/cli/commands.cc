@@ -27,6 +27,7 @@ void CompileFlags::AddTo(Verb* verb) {
                 "of products: f32, bf16, f16 (accumulated in float32), mixed (bf16 where faster)")
           .OneOf({"f32", "bf16", "f16", "mixed"}),
       verb->Add("--pass-config", &pass_config, "option of a pass: key=value").OneEach(),
+      verb->Add("--records", &records, "file of records that treadle tune wrote: its plans are used"),
       verb->Add("--pass-timing", &request.pass_timing, "print how long each pass over the graph took"),
       verb->Add("--check-passes", &check_passes,
                 "check the graph around each pass: types; numbers (slow: runs it in the interpreter)")
@@ -51,6 +52,7 @@ CompileRequest CompileFlags::Parse() const {
   parsed.required_pass = SplitLists(required_pass);
   parsed.pass_config = ParsePairs("--pass-config", pass_config);
   if (!precision.empty()) parsed.pass_config["relay.precision"] = precision;
+  if (!records.empty()) parsed.pass_config["schedule.records"] = records;
   parsed.dump = SplitLists(dump);
   parsed.check_passes = SplitLists(check_passes);
   return parsed;

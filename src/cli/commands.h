@@ -15,7 +15,7 @@ struct CompileFlags {
   CompileRequest request;
   std::vector<std::string> input_shapes, dims, external, disabled_pass, required_pass, pass_config, dump, check_passes;
   std::string precision;  ///< of products; empty: as the model states
-  std::string max_model_memory, max_tensor_bytes, huge_pages;
+  std::string records, max_model_memory, max_tensor_bytes, huge_pages;
 
   void AddTo(Verb* verb);
   /// The request, its flags parsed. Throws Error where flags of compiling are given for a compiled model.
@@ -31,6 +31,8 @@ void AddBench(CLI::App* app, Action* action);
 void AddVerify(CLI::App* app, Action* action);
 void AddInspect(CLI::App* app, Action* action);
 void AddCache(CLI::App* app, Action* action);
+void AddTune(CLI::App* app, Action* action);      ///< tune, records
+void AddMeasure(CLI::App* app, Action* action);   ///< what a tuner runs
 void AddListings(CLI::App* app, Action* action);  ///< ops, targets, doctor
 
 /// Parses the command line and runs the verb; errors go to stderr as one line. Returns the exit status.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -26,6 +27,32 @@ struct CompileRequest {
   bool pass_timing = false;               ///< measure the passes over the graph
   std::vector<std::string> check_passes;  ///< around each pass: "types" (well-formedness, types), "numbers" (results)
   bool use_cache = true;                  ///< of kernels, on disk
+};
+
+struct TuneRequest {
+  CompileRequest compile;  ///< its output isn't used
+  std::string output;      ///< file of records
+  double seconds = 600;
+  int threads = 0, jobs = 0;
+  int64_t seed = 0;
+  bool resume = true, dry_run = false;
+  std::function<void(const std::string& line)> progress;
+};
+
+struct TuneResult {
+  std::string text, json;
+};
+
+struct RecordRow {
+  std::string state, kernel, problem, plan, machine;
+  std::string why_not;  ///< why this build wouldn't take it; "" where it would
+  double ratio = 1, hi = 1;
+};
+
+struct RecordsSummary {
+  size_t lines = 0;
+  std::vector<RecordRow> rows;
+  std::vector<std::string> faults;  ///< lines that are left out
 };
 
 /// The cache of kernels on disk.
@@ -64,6 +91,11 @@ struct CompilerApi {
   /// Nodes of a model that can't be imported, a text for each: name, operator, version, reason. Names other rows by the
   /// operator, and gives how often the model has it.
   std::vector<std::string> (*check_model)(const std::string& path, std::vector<ListRow>* operators);
+  TuneResult (*tune)(const TuneRequest& request);
+  /// Records of a file's text; `best`: those that builds on their machines take.
+  RecordsSummary (*check_records)(const std::string& text, bool best);
+  /// The text of a file without what builds don't take.
+  std::string (*prune_records)(const std::string& text);
 };
 
 /// Loads the compiler; a RuntimeError that says what is missing when it isn't installed.

@@ -167,6 +167,8 @@ int RunVerb(int argc, char** argv) {
   AddVerify(&app, &action);
   AddBench(&app, &action);
   AddInspect(&app, &action);
+  AddTune(&app, &action);
+  AddMeasure(&app, &action);
   AddCache(&app, &action);
   AddListings(&app, &action);
   const std::string verb = argc > 1 ? argv[1] : "";

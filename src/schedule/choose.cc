@@ -10,6 +10,7 @@
 
 #include "treadle/ir/transform.h"
 #include "treadle/schedule/kernel.h"
+#include "treadle/schedule/records.h"
 
 namespace treadle::schedule {
 namespace {
@@ -213,6 +214,8 @@ void Candidate::Log(const Problem& problem) const {
 
 void RegisterScheduleOptions() {
   transform::RegisterPassConfig(kPlansOption, "string", "lines of problem, kernel and plan that --dump kernels prints");
+  transform::RegisterPassConfig(kRecordsOption, "string",
+                                "file of records of measured plans, as treadle tune writes it");
 }
 
 std::string ToText(const Choice& choice) {

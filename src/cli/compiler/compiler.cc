@@ -2,7 +2,9 @@
 // The verbs that compile, in terms of the driver.
 #include "cli/compiler_api.h"
 
+#include <algorithm>
 #include <set>
+#include <thread>
 
 #include "driver/build/compile_relay.h"
 #include "driver/evaluate/numeric_check.h"
@@ -17,6 +19,9 @@
 #include "treadle/ir/target.h"
 #include "treadle/relay/instrument.h"
 #include "treadle/runtime/plugin.h"
+#include "treadle/schedule/records.h"
+#include "tune/records_writer.h"
+#include "tune/session.h"
 
 namespace treadle::cli {
 namespace {
@@ -162,8 +167,55 @@ void SetCacheLimit(uint64_t bytes) {
   RequireCache().Trim();
 }
 
-constexpr CompilerApi kApi{&Compile,       &DeclaredInputs, &ListOps,       &ListTargets, &DescribeMachine,
-                           &GetCacheStats, &ClearCache,     &SetCacheLimit, &CheckModel};
+TuneResult RunTune(const TuneRequest& request) {
+  driver::RegisterAll();
+  for (const std::string& plugin : request.compile.plugins) runtime::LoadPluginFile(plugin);
+  tune::TuneOptions options;
+  options.model = request.compile.model;
+  options.compile = ToOptions(request.compile);
+  options.output = request.output;
+  options.seconds = request.seconds;
+  options.seed = static_cast<uint64_t>(request.seed);
+  options.resume = request.resume;
+  options.dry_run = request.dry_run;
+  options.progress = request.progress;
+  options.measure.threads = request.threads;
+  options.measure.build.jobs =
+      request.jobs > 0 ? request.jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  options.measure.build.opt_level = request.compile.opt_level;
+  const tune::TuneReport report = tune::Tune(options);
+  return {report.ToText(), report.ToJson()};
+}
+
+RecordsSummary CheckRecords(const std::string& text, bool best) {
+  driver::RegisterAll();
+  const schedule::RecordFile file = schedule::ReadRecords(text);
+  RecordsSummary summary{file.lines, {}, file.faults};
+  std::vector<schedule::TuningRecord> records = file.records;
+  if (best) {
+    std::set<std::string> machines;
+    for (const auto& record : file.records) machines.insert(record.machine);
+    records.clear();
+    for (const std::string& machine : machines) {
+      for (const auto& record : schedule::BestRecords(file.records, machine)) records.push_back(record);
+    }
+  }
+  for (const auto& r : records) {
+    tune::Task task;
+    task.problem = r.problem;
+    summary.rows.push_back(
+        {r.state, r.kernel, task.Name(), r.plan, r.machine, schedule::WhyNotRecord(r), r.ratio, r.hi});
+  }
+  return summary;
+}
+
+std::string PruneRecords(const std::string& text) {
+  driver::RegisterAll();
+  return tune::PruneRecords(schedule::ReadRecords(text));
+}
+
+constexpr CompilerApi kApi{&Compile,    &DeclaredInputs, &ListOps,    &ListTargets, &DescribeMachine, &GetCacheStats,
+                           &ClearCache, &SetCacheLimit,  &CheckModel, &RunTune,     &CheckRecords,    &PruneRecords};
 
 }  // namespace
 }  // namespace treadle::cli

@@ -4,6 +4,7 @@
 #include <sstream>
 #include <thread>
 
+#include "driver/build/context.h"
 #include "driver/build/dump.h"
 #include "driver/build/external_choice.h"
 #include "driver/build/optimize.h"
@@ -23,28 +24,6 @@
 
 namespace treadle::driver {
 namespace {
-
-transform::PassContext MakeContext(const CompileOptions& options) {
-  transform::PassContext context = transform::PassContext::Create();
-  auto* node = context.CopyOnWrite();
-  node->opt_level = options.opt_level;
-  node->required_pass = options.required_pass;
-  node->disabled_pass = options.disabled_pass;
-  node->instruments = options.instruments;
-  for (const auto& [key, text] : options.config) {
-    char* end = nullptr;
-    long long number = std::strtoll(text.c_str(), &end, 0);
-    bool is_number = !text.empty() && *end == '\0';
-    if (text == "true" || text == "false") {
-      node->config.Set(key, IntImm(DataType::Bool(), text == "true"));
-    } else if (is_number) {
-      node->config.Set(key, IntImm(DataType::Int(64), number));
-    } else {
-      node->config.Set(key, String(text));
-    }
-  }
-  return context;
-}
 
 /// Refuses names of passes that don't exist: a mistyped one would be left out, or run, without a word.
 void CheckPassNames(const CompileOptions& options, const BuildTargets& targets) {
@@ -216,6 +195,11 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
   BuildTargets targets = ResolveTargets(given);
   const CompileOptions options = WithTargetOptions(given, targets.default_target());
   if (!options.inherit_context) CheckPassNames(options, targets);
+  std::optional<transform::PassContext::Scope> with_records;
+  if (const auto context = WithRecords(transform::PassContext::Current(), targets.default_target());
+      !context.same_as(transform::PassContext::Current())) {
+    with_records.emplace(context);
+  }
   Dumper dump(options.dump);
 
   CompiledModel model;

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tune/measure.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace treadle::tune {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Libraries after which a child is replaced: those that are closed leave something behind.
+constexpr int kMostLoaded = 64;
+
+Json AskJson(MeasureChild* child, const Json& request, double seconds) {
+  const Json answer = Json::parse(child->Ask(request.dump(), seconds), nullptr, /*allow_exceptions=*/false);
+  if (!answer.is_object()) throw ChildGone("gave no answer");
+  if (answer.contains("error")) throw Error(answer["error"].get<std::string>());
+  return answer;
+}
+
+int64_t BytesOf(const Task& task) {
+  int64_t bytes = 0;
+  for (const Argument& a : task.arguments) bytes += runtime::TensorBytes(a.shape, a.dtype);
+  return bytes;
+}
+
+/// Bytes that copies of constants take at least, so that a run doesn't find them in a cache.
+int64_t ColdBytes(const Task& task) {
+  constexpr int64_t kMost = 256 << 20;
+  return std::min(kMost, 2 * task.target->Features().l3_bytes);
+}
+
+}  // namespace
+
+Worker::Worker(const MeasureOptions& options) : options_(options) {}
+
+void Worker::DropChild() {
+  child_.reset();
+  child_state_.clear();
+  loaded_ = 0;
+}
+
+Built Worker::BuildOne(const Task& task, const std::string& plan) {
+  const Built built =
+      BuildCandidates(task, {plan}, folder_.Path(""), StrCat("b", builds_++, "-"), options_.build).at(0);
+  if (built.path.empty()) throw Error(StrCat(task.Name(), ": ", built.error));
+  return built;
+}
+
+MeasureChild& Worker::Child(const Task& task, const Built& incumbent) {
+  const std::string state = task.problem + incumbent.path;
+  if (child_ != nullptr && loaded_ >= kMostLoaded) DropChild();
+  if (child_ == nullptr) {
+    constexpr int64_t kMiB = 1 << 20;
+    const int64_t tensors = 3 * BytesOf(task) + 2 * ColdBytes(task);
+    // Threads' stacks and the allocator's arenas reserve address space that isn't used.
+    constexpr int kReserved = 4096;
+    const int memory =
+        options_.memory_mib == 0 ? 0 : options_.memory_mib + kReserved + static_cast<int>(tensors / kMiB);
+    child_ = std::make_unique<MeasureChild>(MeasureProgram(), options_.threads, memory);
+    child_state_.clear();
+  }
+  if (child_state_ == state) return *child_;
+  Json arguments{{"do", "arguments"}, {"outputs", task.num_outputs}, {"copies", ColdBytes(task)}};
+  arguments["tensors"] = Json::array();
+  for (const Argument& a : task.arguments) {
+    arguments["tensors"].push_back({{"shape", a.shape}, {"dtype", a.dtype.str()}, {"constant", a.constant}});
+  }
+  AskJson(child_.get(), arguments, options_.patience);
+  const Json answer =
+      AskJson(child_.get(), Json{{"do", "kernel"}, {"slot", 0}, {"path", incumbent.path}, {"symbol", task.symbol}},
+              options_.patience);
+  incumbent_seconds_ = answer.value("seconds", 0.0);
+  ++loaded_;
+  child_state_ = state;
+  return *child_;
+}
+
+std::vector<Pair> Worker::Pairs(MeasureChild* child, int count, double block, double seconds) {
+  const double patience = options_.patience + 4 * count * std::max(block, 4 * seconds);
+  const Json answer =
+      AskJson(child, Json{{"do", "pairs"}, {"a", 0}, {"b", 1}, {"count", count}, {"block", block}}, patience);
+  std::vector<Pair> pairs;
+  for (const Json& pair : answer.at("pairs")) {
+    pairs.push_back({pair.at(0).get<double>(), pair.at(1).get<double>(), pair.at(2).get<int>() != 0});
+  }
+  return pairs;
+}
+
+Measured Worker::RaceOne(const Task& task, const Built& incumbent, const Built& candidate) {
+  constexpr int kPairsAtOnce = 4;
+  Measured measured;
+  measured.state = "error";
+  try {
+    MeasureChild& child = Child(task, incumbent);
+    measured.seconds = incumbent_seconds_;
+    const double patience = options_.watchdog + 100 * incumbent_seconds_;
+    const Json loaded = AskJson(
+        &child, Json{{"do", "kernel"}, {"slot", 1}, {"path", candidate.path}, {"symbol", task.symbol}}, patience);
+    ++loaded_;
+    const double worst = AskJson(&child, Json{{"do", "compare"}, {"a", 0}, {"b", 1}}, patience).at("worst");
+    if (!(worst <= options_.tolerance)) {
+      measured.error = StrCat("wrong result: off by ", worst, " of the range");
+      return measured;
+    }
+    Race race(options_.race);
+    constexpr size_t kEnough = 12;
+    std::vector<double> all;
+    while (!race.decided() && race.pairs() + race.disturbed() < 4 * options_.race.most_pairs) {
+      for (const Pair& pair :
+           Pairs(&child, race.pairs() == 0 ? 1 : kPairsAtOnce, options_.block, loaded.value("seconds", 0.0))) {
+        race.Add(pair);
+        all.push_back(pair.candidate / pair.incumbent);
+      }
+      // Whatever disturbs the machine disturbs both: what is slower by far needn't wait for silence.
+      if (all.size() >= kEnough && MedianOf(all).lo > 1) break;
+    }
+    measured.result = race.pairs() > 0 ? race.result() : MedianOf(all);
+    measured.pairs = race.pairs() > 0 ? race.pairs() : static_cast<int>(all.size());
+    measured.disturbed = race.disturbed();
+    measured.state = race.accepted() ? "raced" : "rejected";
+    if (!race.accepted())
+      measured.error = race.decided()           ? race.verdict()
+                       : measured.result.lo > 1 ? "not faster"
+                                                : "the machine is too noisy";
+  } catch (const ChildGone& e) {
+    DropChild();
+    measured.error = e.what();
+  } catch (const Error& e) {
+    measured.error = e.what();
+  }
+  return measured;
+}
+
+std::vector<Measured> Worker::Batch(const Task& task, const std::string& incumbent,
+                                    const std::vector<std::string>& plans,
+                                    const std::function<void(const Measured&)>& each) {
+  std::vector<std::string> all{incumbent};
+  all.insert(all.end(), plans.begin(), plans.end());
+  DropChild();  // it wouldn't be idle while others build
+  const std::vector<Built> built =
+      BuildCandidates(task, all, folder_.Path(""), StrCat("c", builds_++, "-"), options_.build);
+  if (built[0].path.empty()) throw Error(StrCat(task.Name(), ": ", built[0].error));
+  std::map<uint64_t, size_t> met{{built[0].hash, 0}};
+  std::vector<Measured> results;
+  for (size_t i = 1; i < all.size(); ++i) {
+    Measured measured;
+    auto [same, first] = built[i].path.empty() ? std::pair{met.end(), true} : met.emplace(built[i].hash, i);
+    if (built[i].path.empty()) {
+      measured.state = "error";
+      measured.error = built[i].error;
+    } else if (!first && same->second == 0) {
+      measured.state = "rejected";
+      measured.error = "the same code as the incumbent's";
+    } else if (!first) {
+      measured = results[same->second - 1];
+      if (measured.state == "raced") measured.state = "rejected";
+      measured.error = "the same code as another's";
+    } else {
+      measured = RaceOne(task, built[0], built[i]);
+    }
+    measured.plan = all[i];
+    results.push_back(measured);
+    if (each) each(measured);
+  }
+  for (const Built& b : built) {
+    if (!b.path.empty()) std::remove(b.path.c_str());
+  }
+  return results;
+}
+
+double Worker::Time(const Task& task, const std::string& plan) {
+  const Built built = BuildOne(task, plan);
+  Child(task, built);
+  return incumbent_seconds_;
+}
+
+Confirmation Worker::ConfirmPlan(const Task& task, const std::string& plan) {
+  DropChild();
+  const std::vector<Built> built =
+      BuildCandidates(task, {task.plan, plan}, folder_.Path(""), StrCat("f", builds_++, "-"), options_.build);
+  std::vector<std::vector<Pair>> processes;
+  for (const Built& b : built) {
+    if (b.path.empty()) return {};
+  }
+  try {
+    for (int i = 0; i < options_.processes; ++i) {
+      DropChild();
+      MeasureChild& child = Child(task, built[0]);
+      AskJson(&child, Json{{"do", "kernel"}, {"slot", 1}, {"path", built[1].path}, {"symbol", task.symbol}},
+              options_.patience);
+      std::vector<Pair> usable;
+      for (int tries = 0; tries < 6 && static_cast<int>(usable.size()) < options_.pairs; ++tries) {
+        for (const Pair& pair : Pairs(&child, options_.pairs, options_.block, incumbent_seconds_)) {
+          if (!pair.disturbed) usable.push_back(pair);
+        }
+      }
+      processes.push_back(usable);
+    }
+  } catch (const Error&) {
+    DropChild();
+    return {};
+  }
+  return Confirm(processes, options_.race.at_most);
+}
+
+Interval Worker::RaceModels(const std::string& a, const std::string& b, double seconds, int pairs, double* worst) {
+  DropChild();
+  MeasureChild child(MeasureProgram(), options_.threads, 0);
+  std::vector<double> ratios, disturbed;
+  constexpr double kLoading = 120;
+  const double first = AskJson(&child, Json{{"do", "model"}, {"slot", 0}, {"path", a}}, kLoading).value("seconds", 0.0);
+  AskJson(&child, Json{{"do", "model"}, {"slot", 1}, {"path", b}}, kLoading);
+  *worst = AskJson(&child, Json{{"do", "compare"}, {"a", 0}, {"b", 1}}, kLoading).at("worst");
+  constexpr double kBlock = 0.02;
+  double spent = 0;
+  while (spent < seconds && static_cast<int>(ratios.size()) < pairs) {
+    for (const Pair& pair : Pairs(&child, 4, kBlock, first)) {
+      (pair.disturbed ? disturbed : ratios).push_back(pair.candidate / pair.incumbent);
+      spent += std::max(kBlock, pair.incumbent) + std::max(kBlock, pair.candidate);
+    }
+  }
+  // A model's run is long: on a machine that others use nearly every one is disturbed, both alike.
+  if (ratios.size() < disturbed.size() / 4) ratios.insert(ratios.end(), disturbed.begin(), disturbed.end());
+  return MedianOf(ratios);
+}
+
+}  // namespace treadle::tune

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tune/race.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace treadle::tune {
+namespace {
+
+/// What a won pair adds to the evidence, and what a lost one does.
+double Step(bool won, double odds) { return std::log((won ? odds : 1 - odds) / 0.5); }
+double Bound(double error) { return std::log((1 - error) / error); }
+
+bool IsUsable(const Pair& pair) { return !pair.disturbed && pair.incumbent > 0 && pair.candidate > 0; }
+
+}  // namespace
+
+Interval MedianOf(std::vector<double> ratios) {
+  if (ratios.empty()) return {};
+  std::sort(ratios.begin(), ratios.end());
+  const size_t n = ratios.size();
+  const double median = n % 2 == 1 ? ratios[n / 2] : (ratios[n / 2 - 1] + ratios[n / 2]) / 2;
+  // Ranks n/2 -+ 0.98 sqrt(n): the normal approximation of the binomial distribution.
+  const double half = 0.98 * std::sqrt(static_cast<double>(n));
+  const double low = std::floor(static_cast<double>(n) / 2 - half), high = std::ceil(static_cast<double>(n) / 2 + half);
+  const auto first = static_cast<size_t>(std::max(0.0, low));
+  const size_t last = std::min(n - 1, static_cast<size_t>(high));
+  return {median, ratios[first], ratios[last]};
+}
+
+void Race::Add(const Pair& pair) {
+  if (decided()) return;
+  if (!IsUsable(pair)) {
+    ++disturbed_;
+    return;
+  }
+  const double ratio = pair.candidate / pair.incumbent;
+  ratios_.push_back(ratio);
+  if (ratios_.size() == 1 && ratio > rules_.hopeless) {
+    verdict_ = "hopeless";
+    return;
+  }
+  evidence_ += Step(ratio < 1, rules_.odds);
+  const double bound = Bound(rules_.error);
+  if (evidence_ <= -bound) {
+    verdict_ = "not faster";
+  } else if (evidence_ >= bound) {
+    if (MedianOf(ratios_).ratio <= rules_.at_most) {
+      verdict_ = "faster";
+    } else if (pairs() >= rules_.most_pairs) {
+      verdict_ = "not faster";
+    }
+  } else if (pairs() >= rules_.most_pairs) {
+    verdict_ = "no decision";
+  }
+}
+
+Confirmation Confirm(const std::vector<std::vector<Pair>>& processes, double at_most) {
+  constexpr double kError = 0.001;
+  Confirmation confirmation;
+  std::vector<double> all;
+  double evidence = 0;
+  bool agree = !processes.empty();
+  for (const std::vector<Pair>& pairs : processes) {
+    std::vector<double> own;
+    for (const Pair& pair : pairs) {
+      if (!IsUsable(pair)) continue;
+      own.push_back(pair.candidate / pair.incumbent);
+      evidence += Step(own.back() < 1, RaceRules().odds);
+    }
+    agree = agree && !own.empty() && MedianOf(own).ratio < 1;
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  confirmation.pairs = static_cast<int>(all.size());
+  confirmation.result = MedianOf(all);
+  confirmation.accepted = agree && evidence >= Bound(kError) && confirmation.result.ratio <= at_most;
+  return confirmation;
+}
+
+}  // namespace treadle::tune

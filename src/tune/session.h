@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// `treadle tune`: the tasks of a model in turns, until the time is up; then the whole model decides what stays.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "treadle/schedule/records.h"
+#include "tune/measure.h"
+#include "tune/search.h"
+
+namespace treadle::tune {
+
+struct TuneOptions {
+  std::string model;  ///< path: .onnx or .relay
+  driver::CompileOptions compile;
+  std::string output;  ///< file of records, appended to
+  double seconds = 600;
+  uint64_t seed = 0;
+  bool resume = true;    ///< plans that the file has needn't be measured again
+  bool dry_run = false;  ///< only tells what there is to tune
+  MeasureOptions measure;
+  SearchOptions search;
+  /// A line for people, several times a second at most; `done` of the tasks' work, 0 to 1.
+  std::function<void(const std::string& line)> progress;
+};
+
+struct TaskReport {
+  std::string name, plan;
+  int uses = 1, measured = 0, errors = 0;
+  double seconds = 0, ratio = 1, lo = 1, hi = 1;
+  std::string state;  ///< "default", "confirmed", "not confirmed", "withdrawn"
+  std::string first_error;
+};
+
+struct TuneReport {
+  std::vector<TaskReport> tasks;
+  Interval model;         ///< tuned over default
+  bool accepted = false;  ///< the model is faster with the records
+  double predicted = 1;   ///< from the kernels' ratios and shares
+  double seconds = 0;
+  int measured = 0;
+  std::string ToJson() const;
+  std::string ToText() const;
+};
+
+/// Throws Error where nothing can be measured; what single candidates do is recorded.
+TuneReport Tune(const TuneOptions& options);
+
+/// Plans that did well for the most similar problems of the same kernel, nearest first.
+std::vector<std::string> NearestPlans(const std::vector<schedule::TuningRecord>& records, const Task& task,
+                                      size_t count);
+
+}  // namespace treadle::tune

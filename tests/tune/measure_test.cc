@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Candidates that go wrong: each is an entry with its reason, and the session goes on.
+#include "tune/measure.h"
+
+#include <gtest/gtest.h>
+
+#include "treadle/driver/compile.h"
+
+namespace treadle::tune {
+namespace {
+
+class MeasureTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { driver::RegisterAll(); }
+  MeasureTest() : worker_(Options()) {
+    task_.problem = R"({"m":1})";
+    task_.symbol = "planted";
+    task_.target = Target("llvm");
+    task_.arguments = {{{64}, DataType::Float(32), false}, {{64}, DataType::Float(32), false}};
+  }
+  static MeasureOptions Options() {
+    MeasureOptions options;
+    options.threads = 1;
+    options.watchdog = 1;
+    options.block = 1e-5;
+    options.memory_mib = 512;
+    return options;
+  }
+  Measured Race(const std::string& candidate) {
+    return worker_.RaceOne(task_, {TREADLE_PLANTED_RIGHT, "", 1}, {candidate, "", 2});
+  }
+
+  Task task_;
+  Worker worker_;
+};
+
+TEST_F(MeasureTest, WhatGoesWrongIsRecordedAndTheNextOneIsMeasured) {
+  const std::pair<const char*, const char*> planted[] = {{TREADLE_PLANTED_WRONG, "wrong result"},
+                                                         {TREADLE_PLANTED_CRASH, "crashed: signal 11"},
+                                                         {TREADLE_PLANTED_HANG, "took longer than"},
+                                                         {TREADLE_PLANTED_ALLOC, "crashed: signal 6"},
+                                                         {"/nowhere.so", "nowhere"}};
+  for (const auto& [path, reason] : planted) {
+    const Measured measured = Race(path);
+    EXPECT_EQ(measured.state, "error") << path;
+    EXPECT_THAT(measured.error, ::testing::HasSubstr(reason));
+    const Measured right = Race(TREADLE_PLANTED_RIGHT);
+    EXPECT_NE(right.state, "error") << right.error;
+    EXPECT_GT(right.pairs, 0);
+  }
+}
+
+TEST_F(MeasureTest, TasksTravelAsText) {
+  task_.source = relay::Function({}, relay::Tuple(Array<relay::Expr>{}), Type());
+  const Task again = Task::FromJson(task_.ToJson());
+  EXPECT_EQ(again.ToJson(), task_.ToJson());
+  EXPECT_THROW(Task::FromJson("{}"), Error);
+}
+
+}  // namespace
+}  // namespace treadle::tune

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Races and confirmations on simulated clocks: no test measures time.
+#include "tune/race.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace treadle::tune {
+namespace {
+
+/// Times on a machine whose speed drifts, with noise of `sigma` on each block and now and then a long interruption that
+/// nobody reports.
+class Machine {
+ public:
+  Machine(uint64_t seed, double sigma, double spikes) : random_(seed), sigma_(sigma), spikes_(spikes) {}
+  Pair Measure(double ratio) {
+    drift_ *= std::exp(0.01 * normal_(random_));
+    return {Block(1), Block(ratio)};
+  }
+
+ private:
+  double Block(double seconds) {
+    double time = seconds * drift_ * std::exp(sigma_ * normal_(random_));
+    if (std::uniform_real_distribution<double>(0, 1)(random_) < spikes_) time *= 1.5;
+    return time;
+  }
+  std::mt19937_64 random_;
+  std::normal_distribution<double> normal_;
+  double sigma_, spikes_, drift_ = 1;
+};
+
+bool Accepts(Machine* machine, double ratio, int* pairs = nullptr) {
+  Race race{RaceRules()};
+  while (!race.decided()) race.Add(machine->Measure(ratio));
+  if (pairs != nullptr) *pairs = race.pairs();
+  return race.accepted();
+}
+
+bool Confirms(Machine* machine, double ratio) {
+  std::vector<std::vector<Pair>> processes(3);
+  for (auto& pairs : processes) {
+    for (int i = 0; i < 14; ++i) pairs.push_back(machine->Measure(ratio));
+  }
+  return Confirm(processes).accepted;
+}
+
+TEST(RaceTest, APlanAgainstItselfIsNeverConfirmed) {
+  int accepted = 0, confirmed = 0;
+  for (int i = 0; i < 1000; ++i) {
+    Machine quiet(i, 0.005, 0.01), noisy(5000 + i, 0.05, 0.1);
+    for (Machine* machine : {&quiet, &noisy}) {
+      if (!Accepts(machine, 1)) continue;
+      ++accepted;
+      confirmed += Confirms(machine, 1) ? 1 : 0;
+    }
+  }
+  EXPECT_LE(accepted, 100);  // 5 % of 2,000
+  EXPECT_EQ(confirmed, 0);
+}
+
+TEST(RaceTest, ThreePercentAreFound) {
+  int found = 0, confirmed = 0;
+  for (int i = 0; i < 500; ++i) {
+    Machine machine(i, 0.01, 0.02);
+    int pairs = 0;
+    found += Accepts(&machine, 0.97, &pairs) ? 1 : 0;
+    EXPECT_LE(pairs, 40);
+    confirmed += Confirms(&machine, 0.97) ? 1 : 0;
+  }
+  EXPECT_GE(found, 475);
+  EXPECT_GE(confirmed, 475);
+}
+
+TEST(RaceTest, ThreePercentSlowerAreRejected) {
+  int accepted = 0;
+  for (int i = 0; i < 500; ++i) {
+    Machine machine(i, 0.01, 0.02);
+    accepted += Accepts(&machine, 1.03) ? 1 : 0;
+  }
+  EXPECT_EQ(accepted, 0);
+}
+
+TEST(RaceTest, WhatIsFarSlowerIsOutAfterOnePair) {
+  Race race{RaceRules()};
+  race.Add({1, 2, false});
+  EXPECT_EQ(race.verdict(), "hopeless");
+}
+
+TEST(RaceTest, DisturbedPairsDontCount) {
+  Race race{RaceRules()};
+  for (int i = 0; i < 100; ++i) race.Add({1, 0.5, true});
+  EXPECT_FALSE(race.decided());
+  EXPECT_EQ(race.disturbed(), 100);
+}
+
+TEST(RaceTest, OneProcessThatDisagreesIsEnoughToRefuse) {
+  const std::vector<Pair> faster(20, Pair{1, 0.9, false}), slower(20, Pair{1, 1.01, false});
+  EXPECT_TRUE(Confirm({faster, faster, faster}).accepted);
+  EXPECT_FALSE(Confirm({faster, faster, slower}).accepted);
+  EXPECT_FALSE(Confirm({faster, faster, {}}).accepted);
+  EXPECT_FALSE(Confirm({}).accepted);
+}
+
+}  // namespace
+}  // namespace treadle::tune
