@@ -64,7 +64,7 @@ struct Tuned {
 
 /// Measures each round with `workers` that take its plans in turns: outcomes come in the order of the round.
 Tuned Tune(const schedule::Kernel& kernel, int workers, uint64_t seed = 0, const std::vector<std::string>& seeds = {},
-         const std::set<std::string>& tried = {}) {
+           const std::set<std::string>& tried = {}) {
   const Problem problem = Make<Problem, schedule::MatmulProblemNode>([](auto&) {});
   const std::string first = schedule::ToJson(At(4, 4));
   SearchOptions options;
