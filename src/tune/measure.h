@@ -18,8 +18,8 @@ struct MeasureOptions {
   BuildLimits build;
   int threads = 0;          ///< that kernels run on; 0: all
   double block = 0.002;     ///< seconds of a block of runs
-  double patience = 20;      ///< seconds that the child may take to load and fill what it needs
-  double watchdog = 3;       ///< seconds that a candidate may take for a few runs, besides 100 times the incumbent
+  double patience = 20;     ///< seconds that the child may take to load and fill what it needs
+  double watchdog = 3;      ///< seconds that a candidate may take for a few runs, besides 100 times the incumbent
   int memory_mib = 4096;    ///< of the child, besides the tensors
   double tolerance = 1e-4;  ///< largest difference of results, as a part of their range
   int processes = 3;        ///< of a confirmation
