@@ -111,6 +111,22 @@ class AttentionPlanNode : public PlanNode {
   }
 };
 
+/// Rows are padded to tiles, at most so many in each.
+int64_t PaddedTile(int64_t rows) {
+  int64_t best = 6;
+  for (int64_t t : {5, 4}) {
+    if ((rows + t - 1) / t * t < (rows + best - 1) / best * best) best = t;
+  }
+  return best;
+}
+
+/// Rows that are computed: as long as they aren't packed, with those that will fill the last tile.
+int64_t RowsOf(const AttentionProblemNode& p) {
+  if (p.n_block != 0) return p.m;
+  const int64_t tile = PaddedTile(p.m);
+  return (p.m + tile - 1) / tile * tile;
+}
+
 /// Rows of a query block: whole tiles, so many that scores stay in half of the second-level cache and threads have
 /// enough to share.
 int64_t QueryBlock(int64_t rows, int64_t tile, int64_t keys, const Machine& machine) {
@@ -134,25 +150,62 @@ int64_t TileRows(int64_t rows, const Machine& machine) {
 
 std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
   const auto& p = *problem.as<AttentionProblemNode>();
+  const int64_t rows = RowsOf(p);
   std::vector<Plan> plans;
   // The widest tile first; narrower ones for blocks of other sizes.
-  const int64_t best = TileRows(p.m, machine);
-  for (int64_t tile = best; tile >= 1; --tile) {
-    if (p.m % tile != 0) continue;
+  const int64_t best = TileRows(rows, machine);
+  auto add = [&](int64_t tile, int64_t block) {
     plans.push_back(Make<Plan, AttentionPlanNode>([&](auto& plan) {
       plan.tile_m = tile;
-      plan.m_block = QueryBlock(p.m, tile, p.n, machine);
+      plan.m_block = block;
     }));
+  };
+  for (int64_t tile = best; tile >= 1; --tile) {
+    if (rows % tile != 0) continue;
+    const int64_t most = QueryBlock(rows, tile, p.n, machine);
+    for (int64_t block = most; block >= std::max<int64_t>(2, tile); block -= tile) {
+      if (rows % block == 0) add(tile, block);
+    }
   }
   return plans;
+}
+
+double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
+  // Of a tile of a product: its first loads, its last sums, and storing it. Of a vector of scores: scale, mask,
+  // maximum, exponential, sum.
+  constexpr double kTile = 12, kStore = 1, kSoftmax = 26;
+  const auto& p = *problem.as<AttentionProblemNode>();
+  const auto& plan = *chosen.as<AttentionPlanNode>();
+  const int64_t m = RowsOf(p), n = std::max<int64_t>(1, p.n), lanes = machine.vector_lanes(32);
+  const auto panels_n = static_cast<double>((n + kLanes - 1) / kLanes);
+  const auto panels_d = static_cast<double>((p.d + kLanes - 1) / kLanes);
+  const double registers = static_cast<double>(plan.tile_m * kLanes) / static_cast<double>(std::max<int64_t>(1, lanes));
+  const double tile = kTile + kStore * registers, step = TileCycles({plan.tile_m, 1}, plan.tile_m, kLanes, machine);
+  const double tiles = static_cast<double>(m) / static_cast<double>(plan.tile_m);
+  const double products =
+      tiles * (panels_n * (static_cast<double>(p.s) * step + tile) + panels_d * (static_cast<double>(n) * step + tile));
+  const double scores = static_cast<double>(m) * panels_n * kLanes;
+  const double softmax = scores / static_cast<double>(std::max<int64_t>(1, lanes)) * kSoftmax * machine.fma_cycles;
+  // Scores are written and read three times over; keys and values pass once for each block of queries.
+  const bool near = plan.m_block * n * 8 <= machine.l2_bytes / 2;
+  const double score_bytes = 6 * 4 * scores * (near ? machine.l2_cycles_per_byte : machine.beyond_l2_cycles_per_byte);
+  const double blocks = static_cast<double>(m) / static_cast<double>(plan.m_block);
+  const double operands = 4 * static_cast<double>(n) * static_cast<double>(p.s + p.d);
+  const double passes = operands * blocks *
+                        (operands <= static_cast<double>(machine.l2_bytes) / 2 ? machine.l2_cycles_per_byte
+                                                                               : machine.beyond_l2_cycles_per_byte);
+  const int64_t batch = std::max<int64_t>(1, p.batch);
+  const double alone = static_cast<double>(batch) * (products + softmax + score_bytes + passes);
+  const int64_t threads = ModelledThreads(machine);
+  return alone * (1 + LoadImbalance(std::max<int64_t>(1, m / plan.m_block), 1, batch, 1, threads)) / 2;
 }
 
 std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chosen) {
   const auto& p = *problem.as<AttentionProblemNode>();
   const auto& plan = *chosen.as<AttentionPlanNode>();
   if (plan.tile_m < 1 || plan.tile_m > kMaxTileWidth) return StrCat("tiles of ", plan.tile_m, " rows");
-  const bool divides = plan.m_block >= 1 && plan.m_block % plan.tile_m == 0 && p.m % plan.m_block == 0;
-  return divides ? "" : StrCat("blocks of ", plan.m_block, " queries, of ", p.m);
+  const bool divides = plan.m_block > 1 && plan.m_block % plan.tile_m == 0 && RowsOf(p) % plan.m_block == 0;
+  return divides ? "" : StrCat("blocks of ", plan.m_block, " queries, of ", RowsOf(p));
 }
 
 // ---- The schedule ----
@@ -276,15 +329,6 @@ std::string WhyNot(const Problem& problem, const Machine&) {
   return p.m < kMinRows ? StrCat("fewer than ", kMinRows, " queries") : "";
 }
 
-/// Rows are padded to tiles, at most so many in each.
-int64_t PaddedTile(int64_t rows) {
-  int64_t best = 6;
-  for (int64_t t : {5, 4}) {
-    if ((rows + t - 1) / t * t < (rows + best - 1) / best * best) best = t;
-  }
-  return best;
-}
-
 Expr PadDim(const Expr& data, size_t rank, size_t dim, int64_t missing, double value) {
   if (missing == 0) return data;
   std::vector<std::pair<int64_t, int64_t>> widths(rank, {0, 0});
@@ -358,7 +402,9 @@ void RegisterPackedAttention() {
   kernel.target = "cpu";
   kernel.plan_type = AttentionPlanNode::StaticTypeInfo();
   kernel.why_not = WhyNot;
+  kernel.least_gain = 0.95;
   kernel.space = Space;
+  kernel.cycles = Cycles;
   kernel.why_not_plan = WhyNotPlan;
   kernel.rewrite = Rewrite;
   kernel.apply = ApplyPacked;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Depthwise convolution on channel-blocked activations: a window over each channel by itself. Little is computed per
 // element, so the padded input of some rows is made just before its use and doesn't go through memory.
+#include <algorithm>
+#include <cmath>
+
 #include "ops/change_layout.h"
 #include "ops/infer.h"
 #include "targets/cpu/kernels/conv_layout.h"
@@ -56,12 +59,69 @@ class DepthwisePlanNode : public PlanNode {
   }
 };
 
+/// Widths of register tiles: for each number of tiles that a row can be divided into, the smallest.
+std::vector<int64_t> TileWidths(int64_t width, int64_t channels, const Machine& machine) {
+  std::vector<int64_t> widths;
+  for (int64_t t = std::min(width, kMaxTileWidth); t >= 1; --t) {
+    if (!FitsRegisters({t, 1}, channels, machine)) continue;
+    const int64_t count = (width + t - 1) / t, smallest = (width + count - 1) / count;
+    if (widths.empty() || widths.back() != smallest) widths.push_back(smallest);
+  }
+  return widths;
+}
+
 std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
+  constexpr int64_t kMostRows = 32;
   const auto& p = *problem.as<ConvProblemNode>();
-  return {Make<Plan, DepthwisePlanNode>([&](auto& plan) {
-    plan.oh_block = RowsAtOnce(p.oh);
-    plan.tile_ow = ChooseTile(p.ow, p.oc_block, 1, machine).width;
-  })};
+  const int64_t first_rows = RowsAtOnce(p.oh), first_tile = ChooseTile(p.ow, p.oc_block, 1, machine).width;
+  std::vector<Plan> plans;
+  auto add = [&](int64_t rows, int64_t tile) {
+    plans.push_back(Make<Plan, DepthwisePlanNode>([&](auto& plan) {
+      plan.oh_block = rows;
+      plan.tile_ow = tile;
+    }));
+  };
+  add(first_rows, first_tile);
+  if (p.oh < 0 || p.ow < 0) return plans;
+  for (int64_t rows = 1; rows <= p.oh; ++rows) {
+    const bool divides = p.oh % rows == 0 && rows <= kMostRows;
+    if (!divides && rows != first_rows && rows != p.oh) continue;
+    for (const int64_t tile : TileWidths(p.ow, p.oc_block, machine)) {
+      if (rows != first_rows || tile != first_tile) add(rows, tile);
+    }
+  }
+  return plans;
+}
+
+double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
+  // Of a tile: its first loads, and storing it. Of a byte of padded input that is made. Bytes are widened first.
+  constexpr double kTile = 6, kStore = 1, kPadByte = 0.06, kWiden = 1.5;
+  const auto& p = *problem.as<ConvProblemNode>();
+  const auto& plan = *chosen.as<DepthwisePlanNode>();
+  if (p.oh < 0 || p.ow < 0 || p.oc_block < 1) return -1;
+  const auto rows = static_cast<double>(p.oh), taps = static_cast<double>(p.kh * p.kw);
+  const double registers =
+      std::ceil(static_cast<double>(p.oc_block) / std::max(1, machine.vector_lanes(32))) * static_cast<double>(p.ow);
+  double row = taps * TileCycles({plan.tile_ow, 1}, p.ow, p.oc_block, machine) + kStore * registers +
+               kTile * std::ceil(static_cast<double>(p.ow) / static_cast<double>(plan.tile_ow));
+  if (p.dtype.bits() == 8) row *= kWiden;
+  // Rows that a strip reads, of one block of channels.
+  const int64_t strips = (p.oh + plan.oh_block - 1) / plan.oh_block;
+  const int64_t read = (plan.oh_block - 1) * p.stride_h + (p.kh - 1) * p.dilation_h + 1;
+  const int64_t elements = read * (std::max<int64_t>(0, p.iw) + p.pad_l + p.pad_r) * p.oc_block;
+  const double bytes = static_cast<double>(elements * p.dtype.bytes());
+  const bool padded = p.pad_t + p.pad_l + p.pad_b + p.pad_r != 0;
+  double strip = bytes * machine.beyond_l2_cycles_per_byte + (padded ? kPadByte * bytes : 0);
+  if (bytes > static_cast<double>(machine.l1_bytes) * 3 / 4) {
+    strip += bytes * static_cast<double>(p.kh) * machine.l2_cycles_per_byte;
+  }
+  // What is made then goes to the next cache and comes back.
+  if (padded && bytes > static_cast<double>(machine.l2_bytes)) strip += 2 * bytes * machine.beyond_l2_cycles_per_byte;
+  const int64_t blocks = p.oc / p.oc_block, batch = std::max<int64_t>(1, p.batch);
+  const double alone = static_cast<double>(batch * blocks) * (rows * row + static_cast<double>(strips) * strip);
+  const int64_t threads = ModelledThreads(machine);
+  const double last = static_cast<double>(p.oh - (strips - 1) * plan.oh_block) / static_cast<double>(plan.oh_block);
+  return alone * (1 + LoadImbalance(strips, last, blocks, batch, threads)) / 2;
 }
 
 std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chosen) {
@@ -109,7 +169,9 @@ void RegisterDepthwiseConv() {
     if (!p.is_depthwise()) return "not one channel in each group";
     return p.in_layout.empty() ? StrCat(p.oc, " channels fill too little of their blocks") : "";
   };
+  kernel.least_gain = 0.95;
   kernel.space = Space;
+  kernel.cycles = Cycles;
   kernel.why_not_plan = WhyNotPlan;
   kernel.rewrite = Rewrite;
   kernel.apply = Apply;

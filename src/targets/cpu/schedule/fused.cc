@@ -96,6 +96,7 @@ bool ScheduleKernel(Schedule& sch, const BlockRV& block, const schedule::Machine
     problem = schedule::ProblemFromJson(stage.problem);
     chosen = schedule::ChoosePlan(*kernel, problem, machine);
     chosen.Log(problem);
+    if (!chosen.why_not.empty()) return false;  // its loops stay as the computation has them
   }
   auto apply = [&](const schedule::Plan& plan) {
     schedule::Stages stages(sch, block);
