@@ -9,6 +9,7 @@ from treadle import te, tir, topi
 
 TARGETS = ["llvm", "c", "stackvm"]
 targets = pytest.mark.parametrize("target", TARGETS)
+K = te.reduce_axis((0, 3), name="k")
 
 
 def run(s, args, arrays, target):
@@ -232,3 +233,28 @@ def test_options_of_unrolling():
     with tvm.transform.PassContext(config={"tir.UnrollLoop": {"auto_max_step": 8}}):
         assert "for (" not in str(tvm.lower(s, [a, b]))
     assert "for (" in str(tvm.lower(s, [a, b]))
+
+
+@pytest.mark.parametrize("shape, read, message", [
+    ((8,), lambda z, i: z[i + 4], r"stage 'C' reads Z outside of it: index \(i \+ 4\) of dimension 0 is 4 to 11 where 0 to 7"),
+    ((8,), lambda z, i: z[6 - i], "is -1 to 6 where 0 to 7"),
+    ((7,), lambda z, i: te.sum(z[i + K], axis=K), "is 0 to 8 where 0 to 7"),
+])
+def test_reads_outside_of_a_tensor_are_refused_by_the_schedule(shape, read, message):
+    z = te.placeholder((8,), name="Z")
+    with pytest.raises(tvm.Error, match=message):
+        te.create_schedule(te.compute(shape, lambda i: read(z, i), name="C").op)
+
+
+def test_reads_under_a_condition_or_that_fit_are_taken():
+    z = te.placeholder((8,), name="Z")
+    n = te.var("n")
+    y = te.placeholder((n,), name="Y")
+    for computed in (te.compute((10,), lambda i: te.if_then_else(i < 8, z[i], 0.0)),
+                     te.compute((16,), lambda i: z[i // 2]),
+                     te.compute((8,), lambda i: z[7 - i]),
+                     te.compute((6,), lambda i: te.sum(z[i + K], axis=K)),
+                     te.compute((n,), lambda i: y[n - 1 - i])):
+        te.create_schedule(computed.op)
+    with pytest.raises(tvm.Error, match="1 to n where 0 to"):
+        te.create_schedule(te.compute((n,), lambda i: y[i + 1]).op)

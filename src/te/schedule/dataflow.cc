@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "te/schedule/dataflow.h"
+
+#include "te/schedule/check_reads.h"
 #include "treadle/ir/prim_functor.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/te/scan.h"
@@ -90,7 +92,9 @@ TeSchedule CreateSchedule(const Array<Operation>& outputs) {
   for (const Operation& op : outputs) tensors.push_back(Tensor(op->output_shape(0), op->output_dtype(0), op, 0));
   auto node = MakeObject<TeScheduleNode>();
   node->outputs = outputs;
-  for (const Operation& op : PostOrder(tensors)) {
+  const auto operations = PostOrder(tensors);
+  CheckReads({operations.begin(), operations.end()});
+  for (const Operation& op : operations) {
     bool is_output = false;
     for (const Operation& out : outputs) is_output |= out.same_as(op);
     node->stages.push_back(MakeStage(op, is_output));

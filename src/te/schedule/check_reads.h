@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "treadle/te/tensor.h"
+
+namespace treadle::te {
+
+/// Throws ScheduleError that names stage, tensor, index and both ranges where one of `operations` certainly reads
+/// outside a tensor: an index that is linear in the axes, without a condition before it, leaves the dimension for some
+/// values of the axes.
+void CheckReads(const std::vector<Operation>& operations);
+
+}  // namespace treadle::te
