@@ -35,8 +35,14 @@ ConvSizes ResolveConv(const ConvAttrs* attrs, size_t rank, const Array<PrimExpr>
   CheckSpatial(attrs->dilation, rank, 1, "dilation");
   if (attrs->groups < 1) throw ShapeError(StrCat("groups must be at least 1, is ", attrs->groups));
   sizes.padding = NormalizePadding(attrs->padding, rank);
-  sizes.data = LogicalShape(Layout(attrs->data_layout), data, "NC" + spatial, "data");
-  if (weight != nullptr) sizes.weight = LogicalShape(Layout(attrs->kernel_layout), *weight, "OI" + spatial, "weight");
+  const Layout data_layout = attrs->ParsedDataLayout();
+  for (size_t i = 0; i < rank; ++i) {
+    if (data_layout.BlockOf(spatial[i]) == 1 || sizes.padding[i] + sizes.padding[rank + i] == 0) continue;
+    throw ShapeError(StrCat("padding of dimension ", spatial[i], ", which is blocked in layout ", data_layout.str(),
+                            ", isn't implemented"));
+  }
+  sizes.data = LogicalShape(data_layout, data, "NC" + spatial, "data");
+  if (weight != nullptr) sizes.weight = LogicalShape(attrs->ParsedKernelLayout(), *weight, "OI" + spatial, "weight");
   bool inferable = attrs->channels.has_value() && attrs->kernel_size.has_value();
   if (weight == nullptr && !inferable) return sizes;
 
@@ -99,16 +105,14 @@ Type ConvInfer(const InferContext& context) {
     weight_dtype = weight->dtype;
   }
   std::string spatial = SpatialNames(kRank);
-  Layout kernel_layout(attrs->kernel_layout);
-  context.Expect(1, TensorType(PhysicalShape(kernel_layout, sizes.weight, "OI" + spatial), weight_dtype));
-  Layout out_layout(attrs->out_layout.empty() ? attrs->data_layout : attrs->out_layout);
-  return TensorType(PhysicalShape(out_layout, sizes.out, "NC" + spatial), sizes.out_dtype);
+  context.Expect(1, TensorType(PhysicalShape(attrs->ParsedKernelLayout(), sizes.weight, "OI" + spatial), weight_dtype));
+  return TensorType(PhysicalShape(attrs->ParsedOutLayout(), sizes.out, "NC" + spatial), sizes.out_dtype);
 }
 
 /// As if the data were plain and had the channels that argument 2 names.
 template <typename F>
 auto WithSelected(const Conv2DAttrs* attrs, const Array<PrimExpr>& data, const Array<PrimExpr>& channels, F f) {
-  Array<PrimExpr> selected = LogicalShape(Layout(attrs->data_layout), data, "NCHW", "data");
+  Array<PrimExpr> selected = LogicalShape(attrs->ParsedDataLayout(), data, "NCHW", "data");
   selected.Set(1, channels[0]);
   auto plain = MakeObject<Conv2DAttrs>(*attrs);
   plain->data_layout = "NCHW";
@@ -125,8 +129,8 @@ Type SelectingConvInfer(const InferContext& context) {
   const ConvSizes sizes = WithSelected(attrs, data->shape, channels->shape, [&](const Conv2DAttrs* plain, auto& shape) {
     return ResolveConv(plain, 2, shape, data->dtype, &weight->shape);
   });
-  context.Expect(1, TensorType(PhysicalShape(Layout(attrs->kernel_layout), sizes.weight, "OIHW"), data->dtype));
-  return TensorType(PhysicalShape(Layout(attrs->out_layout), sizes.out, "NCHW"), sizes.out_dtype);
+  context.Expect(1, TensorType(PhysicalShape(attrs->ParsedKernelLayout(), sizes.weight, "OIHW"), data->dtype));
+  return TensorType(PhysicalShape(attrs->ParsedOutLayout(), sizes.out, "NCHW"), sizes.out_dtype);
 }
 
 double SelectingConvMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
@@ -178,8 +182,7 @@ Array<Tensor> ConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, const
   const TensorTypeNode* out = OutTensor(out_type);
   ConvSizes sizes = ResolveConv(a, kRank, inputs[0]->shape, inputs[0]->dtype, &inputs[1]->shape);
   std::string spatial = SpatialNames(kRank);
-  Layout data_layout(a->data_layout);
-  Layout out_layout(a->out_layout.empty() ? a->data_layout : a->out_layout);
+  const Layout data_layout = a->ParsedDataLayout(), out_layout = a->ParsedOutLayout();
   std::vector<int64_t> before(data_layout.ndim(), 0), after(data_layout.ndim(), 0);
   for (size_t i = 0; i < kRank; ++i) {
     auto at = static_cast<size_t>(data_layout.IndexOf(spatial[i]));
@@ -187,7 +190,7 @@ Array<Tensor> ConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, const
     after[at] = sizes.padding[kRank + i];
   }
   Tensor data = Pad(inputs[0], before, after, tir::make_zero(inputs[0]->dtype));
-  ConvBody body{a, sizes, kRank, data_layout, Layout(a->kernel_layout), data, inputs[1], AccumulatorDType(out->dtype)};
+  ConvBody body{a, sizes, kRank, data_layout, a->ParsedKernelLayout(), data, inputs[1], AccumulatorDType(out->dtype)};
 
   bool depthwise = a->groups > 1 && DimValue(sizes.data[1]) == a->groups;
   Array<te::IterVar> taps = ReduceAxes(sizes.kernel, "k");
@@ -199,9 +202,9 @@ Array<Tensor> ConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, const
   }
   for (const te::IterVar& tap : taps) axes.push_back(tap);
   std::string kind = depthwise ? "depthwise_conv" : a->groups > 1 ? "group_conv" : "conv";
-  std::string name = StrCat(kind, kRank, "d_", LowerCase(out_layout.text()));
+  std::string name = StrCat(kind, kRank, "d_", LowerCase(out_layout.str()));
   // Rows of plain images have a schedule of their own.
-  const bool rows = kRank == 2 && out_layout.text() == "NCHW";
+  const bool rows = kRank == 2 && out_layout.str() == "NCHW";
   const Map<String, ObjectRef> stage = rows ? te::StageAttrs("conv2d.rows", te::kAnchor) : Map<String, ObjectRef>();
   Tensor sum = te::ComputeStage(
       out->shape,

@@ -20,6 +20,12 @@ TREADLE_DEFINE_NODE(Conv1DTransposeAttrs);
 TREADLE_DEFINE_NODE(Conv2DTransposeAttrs);
 TREADLE_DEFINE_NODE(Conv3DTransposeAttrs);
 
+Layout ConvTransposeAttrs::ParsedKernelLayout() const {
+  const Layout layout(kernel_layout);
+  if (layout.ndim() < 2 || layout[0].name != 'O' || layout[1].name != 'I') return layout;
+  return Layout("IO" + layout.str().substr(2));
+}
+
 namespace {
 
 struct TransposeSizes {
@@ -27,13 +33,6 @@ struct TransposeSizes {
   std::vector<int64_t> kernel, padding, output_padding;
   bool resolved = false;
 };
-
-/// The layout whose first letter is the input channel; "OIHW" means the same here.
-std::string KernelLayout(const ConvTransposeAttrs* attrs) {
-  std::string layout = attrs->kernel_layout;
-  if (layout.rfind("OI", 0) == 0) std::swap(layout[0], layout[1]);
-  return layout;
-}
 
 TransposeSizes Resolve(const ConvTransposeAttrs* attrs, size_t rank, const Array<PrimExpr>& data,
                        const Array<PrimExpr>* weight) {
@@ -46,8 +45,13 @@ TransposeSizes Resolve(const ConvTransposeAttrs* attrs, size_t rank, const Array
   CheckSpatial(sizes.output_padding, rank, 0, "output_padding");
   if (attrs->groups < 1) throw ShapeError(StrCat("groups must be at least 1, is ", attrs->groups));
   sizes.padding = NormalizePadding(attrs->padding, rank, true);
-  sizes.data = LogicalShape(Layout(attrs->data_layout), data, "NC" + spatial, "data");
-  if (weight != nullptr) sizes.weight = LogicalShape(Layout(KernelLayout(attrs)), *weight, "IO" + spatial, "weight");
+  const Layout data_layout = attrs->ParsedDataLayout();
+  for (char name : spatial) {
+    if (data_layout.BlockOf(name) == 1) continue;
+    throw ShapeError(StrCat("transposed convolution in layout ", data_layout.str(), " isn't implemented"));
+  }
+  sizes.data = LogicalShape(data_layout, data, "NC" + spatial, "data");
+  if (weight != nullptr) sizes.weight = LogicalShape(attrs->ParsedKernelLayout(), *weight, "IO" + spatial, "weight");
   if (weight == nullptr && !(attrs->channels.has_value() && attrs->kernel_size.has_value())) return sizes;
 
   PrimExpr in_channels = sizes.data[1];
@@ -96,9 +100,9 @@ Type ConvTransposeInfer(const InferContext& context) {
   if (!sizes.resolved) return Type();
   if (known) CheckSameDType(data, weight);
   std::string spatial = SpatialNames(kRank);
-  context.Expect(1, TensorType(PhysicalShape(Layout(KernelLayout(attrs)), sizes.weight, "IO" + spatial), data->dtype));
-  Layout out_layout(attrs->out_layout.empty() ? attrs->data_layout : attrs->out_layout);
-  return TensorType(PhysicalShape(out_layout, sizes.out, "NC" + spatial), ConvOutDType(data->dtype, attrs->out_dtype));
+  context.Expect(1, TensorType(PhysicalShape(attrs->ParsedKernelLayout(), sizes.weight, "IO" + spatial), data->dtype));
+  return TensorType(PhysicalShape(attrs->ParsedOutLayout(), sizes.out, "NC" + spatial),
+                    ConvOutDType(data->dtype, attrs->out_dtype));
 }
 
 int64_t FloorDiv(int64_t a, int64_t b) { return a / b - ((a % b != 0 && a < 0) ? 1 : 0); }
@@ -155,8 +159,7 @@ Array<Tensor> ConvTransposeCompute(const Attrs& attrs, const Array<Tensor>& inpu
   const TensorTypeNode* out = OutTensor(out_type);
   TransposeSizes sizes = Resolve(a, kRank, inputs[0]->shape, &inputs[1]->shape);
   std::string names = "NC" + SpatialNames(kRank);
-  Layout data_layout(a->data_layout);
-  Layout out_layout(a->out_layout.empty() ? a->data_layout : a->out_layout);
+  const Layout data_layout = a->ParsedDataLayout(), out_layout = a->ParsedOutLayout();
   std::vector<Phase> phases;
   std::vector<int64_t> before(data_layout.ndim(), 0), after(data_layout.ndim(), 0), taps;
   Array<PrimExpr> shape = {sizes.out[0], sizes.out[1]};
@@ -173,7 +176,7 @@ Array<Tensor> ConvTransposeCompute(const Attrs& attrs, const Array<Tensor>& inpu
   }
   for (const PrimExpr& step : steps) shape.push_back(step);
   Tensor data = Pad(inputs[0], before, after, tir::make_zero(inputs[0]->dtype));
-  Tensor weight = PhaseWeight(inputs[1], Layout(KernelLayout(a)), "IO" + SpatialNames(kRank), phases);
+  Tensor weight = PhaseWeight(inputs[1], a->ParsedKernelLayout(), "IO" + SpatialNames(kRank), phases);
 
   DataType dtype = AccumulatorDType(out->dtype);
   PrimExpr in_per_group = DimFloorDiv(sizes.data[1], Dim(a->groups));

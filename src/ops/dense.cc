@@ -170,7 +170,7 @@ Array<Tensor> BatchMatmulCompute(const Attrs& attrs, const Array<Tensor>& inputs
 int64_t PackedBlock(const DensePackAttrs* attrs) {
   Layout layout(attrs->weight_layout);
   if (layout.ndim() != 3 || layout[0].name != 'N' || layout[1].name != 'C' || layout[2].name != 'n') {
-    throw ShapeError(StrCat("weight_layout must be like NC8n, not \"", attrs->weight_layout, "\""));
+    throw ShapeError(StrCat("weight_layout must be like NC8n, not \"", layout, "\""));
   }
   return layout[2].factor;
 }

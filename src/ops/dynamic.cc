@@ -2,9 +2,11 @@
 // Operators whose shape is an operand. DynamicToStatic replaces those whose shape is known by their static twins.
 #include <algorithm>
 
+#include "ops/conv.h"
 #include "ops/dynamic.h"
 #include "ops/families.h"
 #include "ops/infer.h"
+#include "ops/layout.h"
 #include "treadle/ops/attrs/algorithm.h"
 #include "treadle/ops/attrs/image.h"
 #include "treadle/ops/attrs/nn.h"
@@ -131,28 +133,27 @@ Type OneHotInfer(const InferContext& context) {
   return TensorType(out, attrs->dtype.is_void() ? context.Tensor(1, "on_value")->dtype : attrs->dtype);
 }
 
-/// Spatial dimensions become unknown: (data, size, ..) in NCHW, NHWC and the like.
-Type AnySpatial(const InferContext& context, const std::string& layout, DataType dtype) {
+/// Spatial dimensions become unknown: (data, size, ..) in NCHW, NHWC and the like, without blocks.
+Type AnySpatial(const InferContext& context, const std::string& text, size_t rank, DataType dtype) {
   const auto* data = context.Tensor(0, "data");
-  if (layout.size() != data->shape.size()) {
-    throw ShapeError(
-        StrCat("data of layout ", layout, " must have ", layout.size(), " dimensions, not ", TypeText(data)));
-  }
+  const Layout layout(text);
+  const std::string spatial = SpatialNames(rank);
+  LogicalShape(layout, data->shape, "NC" + spatial, "data");
+  if (!layout.IsPlain())
+    throw ShapeError(StrCat("resizing to a dynamic size in layout ", layout, " isn't implemented"));
   Array<PrimExpr> out = data->shape;
-  for (size_t i = 0; i < layout.size(); ++i) {
-    if (layout[i] == 'D' || layout[i] == 'H' || layout[i] == 'W') out.Set(i, AnyDim());
-  }
+  for (char name : spatial) out.Set(static_cast<size_t>(layout.IndexOf(name)), AnyDim());
   return TensorType(out, dtype.is_void() ? data->dtype : dtype);
 }
 Type ResizeInfer(const InferContext& context) {
   const auto* attrs = context.attrs<ResizeAttrs>();
-  return AnySpatial(context, attrs->layout, attrs->out_dtype);
+  return AnySpatial(context, attrs->layout, 2, attrs->out_dtype);
 }
 Type UpSamplingInfer(const InferContext& context) {
-  return AnySpatial(context, context.attrs<UpSamplingAttrs>()->layout, DataType());
+  return AnySpatial(context, context.attrs<UpSamplingAttrs>()->layout, 2, DataType());
 }
 Type UpSampling3DInfer(const InferContext& context) {
-  return AnySpatial(context, context.attrs<UpSampling3DAttrs>()->layout, DataType());
+  return AnySpatial(context, context.attrs<UpSampling3DAttrs>()->layout, 3, DataType());
 }
 
 /// One row of coordinates for each nonzero element.

@@ -5,6 +5,7 @@
 
 #include "ops/dynamic.h"
 #include "ops/infer.h"
+#include "ops/layout.h"
 #include "ops/loops.h"
 #include "ops/resize_compute.h"
 #include "ops/te_util.h"
@@ -232,12 +233,17 @@ Array<Tensor> PadCompute(const Attrs& attrs, const Array<Tensor>& inputs, const 
       "pad", tag::kInjective)};
 }
 
+/// Positions of H and W in the layout, which the type rule has checked.
+std::vector<size_t> RowsAndColumns(const ResizeAttrs* attrs) {
+  const Layout layout(attrs->layout);
+  return {static_cast<size_t>(layout.IndexOf('H')), static_cast<size_t>(layout.IndexOf('W'))};
+}
+
 /// (data, size of the dimensions H and W, roi); layouts without blocks.
 Shapes Resize2DShapes(const Attrs& attrs, const Array<TensorType>& operands, const ElementOf& element) {
-  const std::string& layout = attrs.as<ResizeAttrs>()->layout;
+  const auto axes = RowsAndColumns(attrs.as<ResizeAttrs>());
   Array<PrimExpr> out = operands[0]->shape;
-  out.Set(layout.find('H'), tir::max(element(1, 0), Index(0)));
-  out.Set(layout.find('W'), tir::max(element(1, 1), Index(0)));
+  for (size_t d = 0; d < axes.size(); ++d) out.Set(axes[d], tir::max(element(1, static_cast<int64_t>(d)), Index(0)));
   return {out};
 }
 
@@ -246,7 +252,7 @@ Array<Tensor> Resize2DCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
   if (a->antialias || a->coordinate_transformation_mode == "tf_crop_and_resize") {
     throw UnsupportedOpError("dyn.image.resize2d with antialiasing or a region isn't implemented", {});
   }
-  return {ResizeTensor(*a, inputs[0], {a->layout.find('H'), a->layout.find('W')}, OutTensor(out_type))};
+  return {ResizeTensor(*a, inputs[0], RowsAndColumns(a), OutTensor(out_type))};
 }
 
 Shapes OneHotShapes(const Attrs& attrs, const Array<TensorType>& operands, const ElementOf& element) {

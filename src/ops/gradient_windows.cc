@@ -62,7 +62,7 @@ Expr GroupedWeightGradient(const Site& s, const ConvAttrs* attrs, const std::vec
 
 Grads OfConv2D(const Site& s) {
   const auto* attrs = s.call->attrs_as<ConvAttrs>();
-  if (attrs->data_layout != "NCHW" || attrs->kernel_layout != "OIHW") {
+  if (!attrs->IsIn("NCHW", "OIHW")) {
     throw Error("the gradient of nn.conv2d is implemented for layouts NCHW and OIHW");
   }
   const auto *data = s.type(0), *weight = s.type(1), *out = s.result_type();
@@ -89,7 +89,7 @@ namespace {
 class Windows {
  public:
   explicit Windows(const Site& s) : s_(s), attrs_(s.call->attrs_as<PoolAttrs>()), pad_(Padding4(attrs_->padding)) {
-    if (attrs_->layout != "NCHW") throw Error("the gradient of pooling is implemented for layout NCHW");
+    if (!attrs_->IsIn("NCHW")) throw Error("the gradient of pooling is implemented for layout NCHW");
     for (size_t i = 0; i < 2; ++i) {
       in_.push_back(Dim(s.type(0), i + 2));
       out_.push_back(Dim(s.result_type(), i + 2));
@@ -189,7 +189,7 @@ Grads OfAvgPool2D(const Site& s) {
 namespace {
 
 void CheckGlobalLayout(const Site& s) {
-  if (s.call->attrs_as<GlobalPoolAttrs>()->layout != "NCHW") {
+  if (!s.call->attrs_as<GlobalPoolAttrs>()->IsIn("NCHW")) {
     throw Error("the gradient of global pooling is implemented for layout NCHW");
   }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that follow the layout of their inputs: where an input exists channel-blocked, they run blocked too.
 #include <algorithm>
-#include <string>
 
 #include "ops/change_layout.h"
 #include "ops/layout_rules.h"
@@ -18,13 +17,14 @@ namespace treadle::ops {
 namespace {
 
 using relay::CallNode;
+using relay::ChannelLayout;
 using relay::Expr;
 using relay::LaidOutCall;
 using relay::LayoutArgs;
 
 using Shape = std::vector<int64_t>;
 
-/// Dimensions; -1 for those that only the run tells.
+/// Dimensions; -1 for dynamic ones.
 Shape ShapeOf(const TensorTypeNode* type) {
   Shape shape;
   for (const PrimExpr& dim : type->shape) shape.push_back(AsConstInt(dim) != nullptr ? *AsConstInt(dim) : -1);
@@ -47,49 +47,45 @@ Expr ExpandDims(const Expr& data, int axis, size_t count) {
                      }));
 }
 
-LaidOutCall SameCall(const CallNode* call, Array<Expr> args, Attrs attrs, const std::string& layout) {
+LaidOutCall SameCall(const CallNode* call, Array<Expr> args, Attrs attrs, const ChannelLayout& layout) {
   return {relay::Call(call->op, std::move(args), std::move(attrs), {}, call->span), layout};
 }
 
-using relay::IsFilled;
-using relay::WithoutGroups;
-
-/// The layout of argument 0 where its channels are in order; else "".
-std::string OrderedLayout(const LayoutArgs& args) {
-  std::string layout = args.Layout(0);
-  return relay::IsInOrder(layout) ? layout : "";
+/// The layout of argument 0 where its channels are in order; else plain.
+ChannelLayout OrderedLayout(const LayoutArgs& args) {
+  const ChannelLayout layout = args.LayoutOf(0);
+  return layout.is_in_order() ? layout : ChannelLayout();
 }
 
 }  // namespace
 
 /// One tensor in, one of the same shape out.
 std::optional<LaidOutCall> ElementwiseLayoutRule(const CallNode* call, LayoutArgs& args) {
-  std::string layout = args.Layout(0);
-  if (layout.empty()) return std::nullopt;
-  // What fills a block must stay finite.
+  const ChannelLayout layout = args.LayoutOf(0);
+  if (layout.is_plain()) return std::nullopt;
+  // What pads a block must stay finite.
   const Shape shape = ShapeOf(args.Type(0));
   const bool of_integers = args.Type(0)->dtype.is_integral() || call->type_as<TensorTypeNode>()->dtype.is_integral();
   const bool keeps_finite = of_integers || FiniteRuleOf(Downcast<Op>(call->op)) == FiniteRule::kAlways;
-  if (!keeps_finite && shape.size() == 4 && IsFilled(layout, shape[1])) return std::nullopt;
+  if (!keeps_finite && shape.size() == 4 && layout.HasPadding(shape[1])) return std::nullopt;
   return SameCall(call, {args.Get(0, layout)}, call->attrs, layout);
 }
 
 namespace {
 
 /// A tensor of that shape (NCHW, none of it symbolic), whatever its own, in `layout`.
-Expr InBlocks(const Expr& plain, const Shape& shape, DataType dtype, const std::string& layout) {
-  const int64_t block = relay::BlockOf(layout);
-  if (shape[0] == 1 && shape[2] == 1 && shape[3] == 1 && relay::IsInOrder(layout) && !IsFilled(layout, shape[1])) {
-    return Reshape(plain, {1, shape[1] / block, 1, 1, block});
+Expr InBlocks(const Expr& plain, const Shape& shape, DataType dtype, const ChannelLayout& layout) {
+  if (shape[0] == 1 && shape[2] == 1 && shape[3] == 1 && layout.is_in_order() && !layout.HasPadding(shape[1])) {
+    return Reshape(plain, {1, shape[1] / layout.block, 1, 1, layout.block});
   }
   Array<PrimExpr> dims;
   for (int64_t dim : shape) dims.push_back(PrimExpr(dim));
   const TensorType type(dims, dtype);
-  return ChangeLayout(Reshape(plain, shape), type.as<TensorTypeNode>(), "", layout);
+  return ChangeLayout(Reshape(plain, shape), type.as<TensorTypeNode>(), {}, layout);
 }
 
 /// An operand of a broadcast, made to line up with a result of `full` (NCHW) in `layout`.
-std::optional<Expr> BroadcastOperand(LayoutArgs& args, size_t i, const Shape& full, const std::string& layout) {
+std::optional<Expr> BroadcastOperand(LayoutArgs& args, size_t i, const Shape& full, const ChannelLayout& layout) {
   Shape shape = ShapeOf(args.Type(i));
   const bool is_static = IsStatic(args.Type(i));
   if (is_static && shape == full) return args.Get(i, layout);
@@ -98,20 +94,20 @@ std::optional<Expr> BroadcastOperand(LayoutArgs& args, size_t i, const Shape& fu
   Shape aligned(missing, 1);
   aligned.insert(aligned.end(), shape.begin(), shape.end());
   if (aligned[1] == -1) return std::nullopt;
-  // One channel that fills a block with others: the block must come from the operand that is in the layout.
-  if (missing == 0 && aligned[1] == full[1] && args.Layout(i) == layout) return args.Get(i, layout);
+  // One channel whose block is padded: the block must come from the operand that is in the layout.
+  if (missing == 0 && aligned[1] == full[1] && args.LayoutOf(i) == layout) return args.Get(i, layout);
   if (aligned[1] == 1) {
     // The same for all channels: one more dimension of extent 1.
-    if (!is_static) return ExpandDims(ExpandDims(args.Get(i, ""), 0, missing), 4, 1);
-    if (NumElements(shape) == 1) return args.Get(i, "");
+    if (!is_static) return ExpandDims(ExpandDims(args.Plain(i), 0, missing), 4, 1);
+    if (NumElements(shape) == 1) return args.Plain(i);
     aligned.push_back(1);
-    return Reshape(args.Get(i, ""), aligned);
+    return Reshape(args.Plain(i), aligned);
   }
   if (missing == 0) return args.Get(i, layout);
-  Expr plain = args.Get(i, "");
+  Expr plain = args.Plain(i);
   if (!is_static) {
-    if (!relay::IsInOrder(layout) || IsFilled(layout, aligned[1])) return std::nullopt;
-    return LayoutTransform(ExpandDims(plain, 0, missing), "NCHW", layout);
+    if (!layout.is_in_order() || layout.HasPadding(aligned[1])) return std::nullopt;
+    return LayoutTransform(ExpandDims(plain, 0, missing), "NCHW", layout.axes());
   }
   return InBlocks(plain, aligned, args.Type(i)->dtype, layout);
 }
@@ -122,17 +118,17 @@ std::optional<Expr> BroadcastOperand(LayoutArgs& args, size_t i, const Shape& fu
 std::optional<LaidOutCall> BroadcastLayoutRule(const CallNode* call, LayoutArgs& args) {
   Shape full = ShapeOf(call->type_as<TensorTypeNode>());
   if (full.size() != 4 || full[1] == -1) return std::nullopt;
-  std::string layout;
+  ChannelLayout layout;
   for (size_t i = 0; i < args.size(); ++i) {
     Shape shape = ShapeOf(args.Type(i));
     if (shape.size() != 4 || shape[1] != full[1]) continue;
     // What comes from a convolution of groups goes to one, most often.
-    const std::string own = args.Layout(i);
-    if (layout.empty() || (relay::IsInOrder(layout) && !relay::IsInOrder(own))) layout = own;
+    const ChannelLayout own = args.LayoutOf(i);
+    if (layout.is_plain() || (layout.is_in_order() && !own.is_in_order())) layout = own;
   }
-  if (layout.empty()) return std::nullopt;
-  if (IsFilled(layout, full[1])) {
-    // What fills a block must stay finite.
+  if (layout.is_plain()) return std::nullopt;
+  if (layout.HasPadding(full[1])) {
+    // What pads a block must stay finite.
     const FiniteRule rule = FiniteRuleOf(Downcast<Op>(call->op));
     const bool by_scalar = IsStatic(args.Type(1)) && NumElements(ShapeOf(args.Type(1))) == 1;
     if (rule == FiniteRule::kNever || (rule == FiniteRule::kByScalar && !by_scalar)) return std::nullopt;
@@ -148,11 +144,11 @@ std::optional<LaidOutCall> BroadcastLayoutRule(const CallNode* call, LayoutArgs&
 
 std::optional<LaidOutCall> BiasAddLayoutRule(const CallNode* call, LayoutArgs& args) {
   const auto* attrs = call->attrs_as<BiasAddAttrs>();
-  std::string layout = args.Layout(0);
+  const ChannelLayout layout = args.LayoutOf(0);
   Shape full = ShapeOf(call->type_as<TensorTypeNode>());
-  if (layout.empty() || attrs->axis != 1 || full.size() != 4 || full[1] == -1) return std::nullopt;
+  if (layout.is_plain() || attrs->axis != 1 || full.size() != 4 || full[1] == -1) return std::nullopt;
   static const Op add = Op::Get("add");
-  Expr bias = InBlocks(args.Get(1, ""), {1, full[1], 1, 1}, args.Type(1)->dtype, layout);
+  Expr bias = InBlocks(args.Plain(1), {1, full[1], 1, 1}, args.Type(1)->dtype, layout);
   return LaidOutCall{relay::Call(add, {args.Get(0, layout), bias}, Attrs(), {}, call->span), layout};
 }
 
@@ -161,12 +157,10 @@ namespace {
 template <typename PoolAttrsType>
 std::optional<LaidOutCall> PoolIn(const CallNode* call, LayoutArgs& args) {
   const auto* attrs = call->attrs_as<PoolAttrsType>();
-  std::string layout = args.Layout(0);
-  if (layout.empty() || attrs->layout != "NCHW" || !(attrs->out_layout.empty() || attrs->out_layout == "NCHW")) {
-    return std::nullopt;
-  }
+  const ChannelLayout layout = args.LayoutOf(0);
+  if (layout.is_plain() || !attrs->IsIn("NCHW")) return std::nullopt;
   auto node = MakeObject<PoolAttrsType>(*attrs);
-  node->layout = node->out_layout = WithoutGroups(layout);
+  node->layout = node->out_layout = layout.axes();
   return SameCall(call, {args.Get(0, layout)}, Attrs(ObjectPtr<Object>(node)), layout);
 }
 
@@ -182,28 +176,28 @@ std::optional<LaidOutCall> ConcatenateLayoutRule(const CallNode* call, LayoutArg
   const auto* attrs = call->attrs_as<ConcatenateAttrs>();
   if (attrs->axis != 1 || call->type_as<TensorTypeNode>()->shape.size() != 4) return std::nullopt;
   // The layout that most inputs have; ties go to the first.
-  std::string layout;
+  ChannelLayout layout;
   size_t best = 0;
   for (size_t i = 0; i < args.size(); ++i) {
     size_t count = 0;
-    const std::string own = WithoutGroups(args.Layout(i));
-    for (size_t j = 0; j < args.size(); ++j) count += WithoutGroups(args.Layout(j)) == own;
-    if (!own.empty() && count > best) {
+    const ChannelLayout own = args.LayoutOf(i).WithoutGroups();
+    for (size_t j = 0; j < args.size(); ++j) count += args.LayoutOf(j).WithoutGroups() == own;
+    if (own.is_blocked() && count > best) {
       best = count;
       layout = own;
     }
   }
-  if (layout.empty()) return std::nullopt;
+  if (layout.is_plain()) return std::nullopt;
   // All but the last must have whole blocks; smaller ones are more often whole.
-  auto fits = [&](const std::string& blocks) {
+  auto fits = [&](const ChannelLayout& blocks) {
     for (size_t i = 0; i < args.size(); ++i) {
       const int64_t* channels = AsConstInt(args.Type(i)->shape[1]);
       if (channels == nullptr) return false;
-      if (i + 1 < args.size() && *channels % relay::BlockOf(blocks) != 0) return false;
+      if (i + 1 < args.size() && *channels % blocks.block != 0) return false;
     }
     return true;
   };
-  if (!fits(layout)) layout = "NCHW8c";
+  if (!fits(layout)) layout = {8};
   if (!fits(layout)) return std::nullopt;
   Array<Expr> fields;
   for (size_t i = 0; i < args.size(); ++i) fields.push_back(args.Get(i, layout));
@@ -211,9 +205,9 @@ std::optional<LaidOutCall> ConcatenateLayoutRule(const CallNode* call, LayoutArg
 }
 
 std::optional<LaidOutCall> LRNLayoutRule(const CallNode* call, LayoutArgs& args) {
-  const std::string layout = OrderedLayout(args);
-  if (layout.empty() || call->attrs_as<LRNAttrs>()->axis != 1) return std::nullopt;
-  if (IsFilled(layout, ShapeOf(args.Type(0))[1])) return std::nullopt;  // neighbours are read
+  const ChannelLayout layout = OrderedLayout(args);
+  if (layout.is_plain() || call->attrs_as<LRNAttrs>()->axis != 1) return std::nullopt;
+  if (layout.HasPadding(ShapeOf(args.Type(0))[1])) return std::nullopt;  // neighbours are read
   static const Op blocked = Op::Get("nn.contrib_lrn_NCHWc");
   return LaidOutCall{relay::Call(blocked, {args.Get(0, layout)}, call->attrs, {}, call->span), layout};
 }
@@ -223,7 +217,7 @@ namespace {
 /// Dimensions of `call`'s only tensor argument where it is a static rank-4 tensor that exists blocked; else nothing.
 std::optional<Shape> BlockedArgument(const LayoutArgs& args) {
   const auto* type = args.Type(0);
-  if (args.Layout(0).empty() || type == nullptr || type->shape.size() != 4 || !IsStatic(type)) return std::nullopt;
+  if (args.LayoutOf(0).is_plain() || type == nullptr || type->shape.size() != 4 || !IsStatic(type)) return std::nullopt;
   return ShapeOf(type);
 }
 
@@ -233,9 +227,9 @@ std::optional<Shape> BlockedArgument(const LayoutArgs& args) {
 std::optional<LaidOutCall> StridedSliceLayoutRule(const CallNode* call, LayoutArgs& args) {
   const auto* a = call->attrs_as<StridedSliceAttrs>();
   auto shape = BlockedArgument(args);
-  const std::string layout = OrderedLayout(args);
-  if (!shape || layout.empty() || a->slice_mode != "end") return std::nullopt;
-  const int64_t block = relay::BlockOf(layout);
+  const ChannelLayout layout = OrderedLayout(args);
+  if (!shape || layout.is_plain() || a->slice_mode != "end") return std::nullopt;
+  const int64_t block = layout.block;
   StridedSliceAttrs blocked = *a;
   std::vector<int64_t> axes;
   for (size_t i = 0; i < a->begin.size(); ++i) {
@@ -262,27 +256,27 @@ std::optional<LaidOutCall> PadLayoutRule(const CallNode* call, LayoutArgs& args)
   if (!shape || a->pad_width.size() != 4 || !tir::is_zero(a->pad_width[1][0]) || !tir::is_zero(a->pad_width[1][1])) {
     return std::nullopt;
   }
-  const std::string layout = args.Layout(0);
+  const ChannelLayout layout = args.LayoutOf(0);
   auto blocked = MakeObject<PadAttrs>(*a);
   blocked->pad_width.push_back(a->pad_width[1]);
   Array<Expr> operands{args.Get(0, layout)};
-  for (size_t i = 1; i < args.size(); ++i) operands.push_back(args.Get(i, ""));
+  for (size_t i = 1; i < args.size(); ++i) operands.push_back(args.Plain(i));
   return SameCall(call, operands, Attrs(ObjectPtr<Object>(blocked)), layout);
 }
 
 namespace {
 
-/// Where nothing reads the result blocked, the smaller of argument and result becomes plain.
+/// Without a blocked consumer the smaller of argument and result becomes plain.
 template <typename ResizeAttrsType>
 std::optional<LaidOutCall> ResizeIn(const CallNode* call, LayoutArgs& args) {
   const auto* a = call->attrs_as<ResizeAttrsType>();
   auto shape = BlockedArgument(args);
   if (!shape || a->layout != "NCHW") return std::nullopt;
   const Shape result = ShapeOf(call->type_as<TensorTypeNode>());
-  if (!args.ReadBlocked() && result[2] * result[3] >= (*shape)[2] * (*shape)[3]) return std::nullopt;
-  const std::string layout = args.Layout(0);
+  if (!args.HasBlockedConsumer() && result[2] * result[3] >= (*shape)[2] * (*shape)[3]) return std::nullopt;
+  const ChannelLayout layout = args.LayoutOf(0);
   auto blocked = MakeObject<ResizeAttrsType>(*a);
-  blocked->layout = WithoutGroups(layout);
+  blocked->layout = layout.axes();
   return SameCall(call, {args.Get(0, layout)}, Attrs(ObjectPtr<Object>(blocked)), layout);
 }
 
@@ -303,14 +297,14 @@ std::optional<LaidOutCall> ReduceLayoutRule(const CallNode* call, LayoutArgs& ar
     if (axis < 0) axis += 4;
     if (axis < 2) return std::nullopt;
   }
-  const std::string layout = args.Layout(0);
+  const ChannelLayout layout = args.LayoutOf(0);
   LaidOutCall result = SameCall(call, {args.Get(0, layout)}, Attrs(ObjectPtr<Object>(blocked)), layout);
   if (a->keepdims) return result;
   Array<PrimExpr> kept = args.Type(0)->shape;
   for (int64_t axis : *blocked->axis) kept.Set(static_cast<size_t>(axis), PrimExpr(int64_t{1}));
   const TensorType type(kept, args.Type(0)->dtype);
-  Expr plain = ChangeLayout(result.expr, type.as<TensorTypeNode>(), layout, "");
-  return LaidOutCall{Reshape(plain, ShapeOf(call->type_as<TensorTypeNode>())), ""};
+  Expr plain = ChangeLayout(result.expr, type.as<TensorTypeNode>(), layout, {});
+  return LaidOutCall{Reshape(plain, ShapeOf(call->type_as<TensorTypeNode>())), {}};
 }
 
 }  // namespace treadle::ops

@@ -33,10 +33,6 @@ TREADLE_DEFINE_NODE(AdaptivePool3DAttrs);
 
 namespace {
 
-Layout OutLayout(const std::string& layout, const std::string& out_layout) {
-  return Layout(out_layout.empty() ? layout : out_layout);
-}
-
 /// Sizes N C spatial of the result of window pooling.
 Array<PrimExpr> PoolShape(const PoolAttrs* attrs, size_t rank, const Array<PrimExpr>& data) {
   CheckSpatial(attrs->pool_size, rank, 1, "pool_size");
@@ -70,9 +66,9 @@ Type PoolInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
   const auto* attrs = context.attrs<PoolAttrs>();
   std::string names = "NC" + SpatialNames(kRank);
-  Array<PrimExpr> sizes = LogicalShape(Layout(attrs->layout), data->shape, names, "data");
+  Array<PrimExpr> sizes = LogicalShape(attrs->ParsedLayout(), data->shape, names, "data");
   Array<PrimExpr> out = PoolShape(attrs, kRank, sizes);
-  return TensorType(PhysicalShape(OutLayout(attrs->layout, attrs->out_layout), out, names), data->dtype);
+  return TensorType(PhysicalShape(attrs->ParsedOutLayout(), out, names), data->dtype);
 }
 
 template <size_t kRank>
@@ -80,9 +76,9 @@ Type GlobalPoolInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
   const auto* attrs = context.attrs<GlobalPoolAttrs>();
   std::string names = "NC" + SpatialNames(kRank);
-  Array<PrimExpr> out = LogicalShape(Layout(attrs->layout), data->shape, names, "data");
+  Array<PrimExpr> out = LogicalShape(attrs->ParsedLayout(), data->shape, names, "data");
   for (size_t i = 0; i < kRank; ++i) out.Set(2 + i, Dim(1));
-  return TensorType(PhysicalShape(OutLayout(attrs->layout, attrs->out_layout), out, names), data->dtype);
+  return TensorType(PhysicalShape(attrs->ParsedOutLayout(), out, names), data->dtype);
 }
 
 template <size_t kRank>
@@ -90,26 +86,25 @@ Type AdaptivePoolInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
   const auto* attrs = context.attrs<AdaptivePoolAttrs>();
   std::string names = "NC" + SpatialNames(kRank);
-  Array<PrimExpr> out = LogicalShape(Layout(attrs->layout), data->shape, names, "data");
+  Array<PrimExpr> out = LogicalShape(attrs->ParsedLayout(), data->shape, names, "data");
   if (!attrs->output_size.empty()) {
     std::vector<int64_t> size = attrs->output_size;
     if (size.size() == 1) size.resize(kRank, size[0]);
     CheckSpatial(size, kRank, 1, "output_size");
     for (size_t i = 0; i < kRank; ++i) out.Set(2 + i, Dim(size[i]));
   }
-  return TensorType(PhysicalShape(OutLayout(attrs->layout, attrs->out_layout), out, names), data->dtype);
+  return TensorType(PhysicalShape(attrs->ParsedOutLayout(), out, names), data->dtype);
 }
 
 /// Positions of the spatial dimensions in a layout that doesn't block them and is the result's too.
-std::vector<size_t> SpatialAxes(const std::string& layout, const std::string& out_layout, size_t rank) {
-  if (!out_layout.empty() && out_layout != layout) {
+std::vector<size_t> SpatialAxes(const Layout& layout, const Layout& out_layout, size_t rank) {
+  if (out_layout != layout) {
     throw ShapeError(StrCat("pooling from layout ", layout, " to ", out_layout, " isn't implemented"));
   }
-  Layout parsed(layout);
   std::vector<size_t> axes;
   for (char name : SpatialNames(rank)) {
-    if (parsed.BlockOf(name) != 1) throw ShapeError(StrCat("pooling in layout ", layout, " isn't implemented"));
-    axes.push_back(static_cast<size_t>(parsed.IndexOf(name)));
+    if (layout.BlockOf(name) != 1) throw ShapeError(StrCat("pooling in layout ", layout, " isn't implemented"));
+    axes.push_back(static_cast<size_t>(layout.IndexOf(name)));
   }
   return axes;
 }
@@ -123,7 +118,7 @@ struct Window {
 
 Window ResolveWindow(const PoolAttrs* attrs, size_t rank, const Tensor& data, const Array<PrimExpr>& out) {
   Window window;
-  window.axes = SpatialAxes(attrs->layout, attrs->out_layout, rank);
+  window.axes = SpatialAxes(attrs->ParsedLayout(), attrs->ParsedOutLayout(), rank);
   window.before.assign(data.ndim(), 0);
   window.after.assign(data.ndim(), 0);
   std::vector<int64_t> padding = NormalizePadding(attrs->padding, rank);
@@ -231,7 +226,7 @@ Array<Tensor> GlobalPoolCompute(const Attrs& attrs, const Array<Tensor>& inputs,
   const auto* a = attrs.as<GlobalPoolAttrs>();
   const TensorTypeNode* out = OutTensor(out_type);
   const Tensor& data = inputs[0];
-  std::vector<size_t> axes = SpatialAxes(a->layout, a->out_layout, kRank);
+  std::vector<size_t> axes = SpatialAxes(a->ParsedLayout(), a->ParsedOutLayout(), kRank);
   Array<te::IterVar> k;
   PrimExpr count = Dim(1);
   for (size_t axis : axes) {
@@ -268,7 +263,7 @@ Array<Tensor> AdaptivePoolCompute(const Attrs& attrs, const Array<Tensor>& input
   const auto* a = attrs.as<AdaptivePoolAttrs>();
   const TensorTypeNode* out = OutTensor(out_type);
   const Tensor& data = inputs[0];
-  std::vector<size_t> axes = SpatialAxes(a->layout, a->out_layout, kRank);
+  std::vector<size_t> axes = SpatialAxes(a->ParsedLayout(), a->ParsedOutLayout(), kRank);
   Array<te::IterVar> k;
   for (size_t axis : axes) {
     // ceil((i + 1) * in / out) - floor(i * in / out) is at most ceil(in / out) + 1.

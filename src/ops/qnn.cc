@@ -239,9 +239,9 @@ Array<Tensor> LookupCompute(const Attrs&, const Array<Tensor>& inputs, const Typ
 
 /// The data's layout; the table stays as it is.
 std::optional<relay::LaidOutCall> LookupLayoutRule(const relay::CallNode* call, relay::LayoutArgs& args) {
-  const std::string layout = args.Layout(0);
-  if (layout.empty()) return std::nullopt;
-  return relay::LaidOutCall{relay::Call(call->op, {args.Get(0, layout), args.Get(1, "")}, call->attrs, {}, call->span),
+  const relay::ChannelLayout layout = args.LayoutOf(0);
+  if (layout.is_plain()) return std::nullopt;
+  return relay::LaidOutCall{relay::Call(call->op, {args.Get(0, layout), args.Plain(1)}, call->attrs, {}, call->span),
                             layout};
 }
 

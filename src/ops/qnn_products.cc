@@ -199,15 +199,15 @@ Expr BatchMatmulRule(const Attrs& attrs, const Array<Expr>& args, const Array<Ty
 
 /// Any layouts and zero points: bytes widened to int32, zero points subtracted before the convolution.
 Expr WidenedConv2d(const Conv2DAttrs* a, const Array<Expr>& args, const Array<Type>& types) {
-  auto centred = [&](size_t i, const std::string& layout, char axis) {
+  auto centred = [&](size_t i, const Layout& layout, char axis) {
     Expr x = MakeCast(args[i], kInt32);
     if (IsZero(args[i + 2])) return x;
-    const int at = static_cast<int>(layout.find(axis));
-    return Sub(x, MakeCast(AlongAxis(args[i + 2], types[i + 2], at, layout.size()), kInt32));
+    const int at = layout.IndexOf(axis);
+    return Sub(x, MakeCast(AlongAxis(args[i + 2], types[i + 2], at, layout.ndim()), kInt32));
   };
   auto sums = MakeObject<Conv2DAttrs>(*a);
   sums->out_dtype = kInt32;
-  return CallOp("nn.conv2d", {centred(0, a->data_layout, 'C'), centred(1, a->kernel_layout, 'O')},
+  return CallOp("nn.conv2d", {centred(0, a->ParsedDataLayout(), 'C'), centred(1, a->ParsedKernelLayout(), 'O')},
                 Attrs(ObjectPtr<Object>(sums)));
 }
 
@@ -221,8 +221,7 @@ Expr ByteConv2d(const Conv2DAttrs* a, const Expr& data, const Expr& weight, cons
 Expr Conv2dRule(const Attrs& attrs, const Array<Expr>& args, const Array<Type>& types) {
   const auto* a = attrs.as<Conv2DAttrs>();
   const auto* zero_type = types[2].as<TensorTypeNode>();
-  const bool plain = a->data_layout == "NCHW" && a->kernel_layout == "OIHW" &&
-                     (a->out_layout.empty() || a->out_layout == "NCHW") && zero_type->shape.empty();
+  const bool plain = a->IsIn("NCHW", "OIHW") && zero_type->shape.empty();
   const Operands o(args, types);
   const auto* weight = types[1].as<TensorTypeNode>();
   const bool symmetric = IsZero(o.weight_zero);

@@ -206,12 +206,8 @@ Type BatchFlattenInfer(const InferContext& context) {
 Type LayoutTransformInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
   const auto* attrs = context.attrs<LayoutTransformAttrs>();
-  Layout src(attrs->src_layout);
-  Layout dst(attrs->dst_layout);
-  std::string names;
-  for (size_t i = 0; i < src.ndim(); ++i) {
-    if (!src[i].is_inner()) names += src[i].name;
-  }
+  const Layout src(attrs->src_layout), dst(attrs->dst_layout);
+  const std::string& names = src.primal_axes();
   return TensorType(PhysicalShape(dst, LogicalShape(src, data->shape, names, "data"), names), data->dtype);
 }
 
@@ -309,12 +305,8 @@ Array<Tensor> TransposeCompute(const Attrs& attrs, const Array<Tensor>& inputs, 
 
 Array<Tensor> LayoutTransformCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const auto* a = attrs.as<LayoutTransformAttrs>();
-  Layout src(a->src_layout);
-  Layout dst(a->dst_layout);
-  std::string names;
-  for (size_t i = 0; i < src.ndim(); ++i) {
-    if (!src[i].is_inner()) names += src[i].name;
-  }
+  const Layout src(a->src_layout), dst(a->dst_layout);
+  const std::string& names = src.primal_axes();
   return {InjectiveTensor(
       OutTensor(out_type)->shape,
       [&](const Array<PrimExpr>& i) { return inputs[0](PhysicalIndex(src, LogicalIndex(dst, i, names), names)); },

@@ -91,11 +91,10 @@ Type UpSampling3DInfer(const InferContext& context) {
   return TensorType(PhysicalShape(layout, sizes, "NCDHW"), data->dtype);
 }
 
-std::vector<size_t> SpatialAxes(const std::string& text, size_t rank) {
-  Layout layout(text);
+std::vector<size_t> SpatialAxes(const Layout& layout, size_t rank) {
   std::vector<size_t> axes;
   for (char name : SpatialNames(rank)) {
-    if (layout.BlockOf(name) != 1) throw ShapeError(StrCat("resizing in layout ", text, " isn't implemented"));
+    if (layout.BlockOf(name) != 1) throw ShapeError(StrCat("resizing in layout ", layout, " isn't implemented"));
     axes.push_back(static_cast<size_t>(layout.IndexOf(name)));
   }
   return axes;
@@ -104,7 +103,7 @@ std::vector<size_t> SpatialAxes(const std::string& text, size_t rank) {
 template <size_t kRank>
 Array<Tensor> ResizeCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const auto* a = attrs.as<ResizeAttrs>();
-  return {ResizeTensor(*a, inputs[0], SpatialAxes(a->layout, kRank), OutTensor(out_type))};
+  return {ResizeTensor(*a, inputs[0], SpatialAxes(Layout(a->layout), kRank), OutTensor(out_type))};
 }
 
 Array<Tensor> UpSamplingCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
@@ -114,7 +113,7 @@ Array<Tensor> UpSamplingCompute(const Attrs& attrs, const Array<Tensor>& inputs,
   resize.method = nearest ? a->method : a->method == "bilinear" ? "linear" : "cubic";
   resize.coordinate_transformation_mode = nearest ? "asymmetric" : a->align_corners ? "align_corners" : "half_pixel";
   resize.scales = {a->scale_h, a->scale_w};
-  return {ResizeTensor(resize, inputs[0], SpatialAxes(a->layout, 2), OutTensor(out_type))};
+  return {ResizeTensor(resize, inputs[0], SpatialAxes(Layout(a->layout), 2), OutTensor(out_type))};
 }
 
 Array<Tensor> UpSampling3DCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
@@ -124,7 +123,7 @@ Array<Tensor> UpSampling3DCompute(const Attrs& attrs, const Array<Tensor>& input
   resize.method = nearest ? a->method : "linear";
   resize.coordinate_transformation_mode = nearest ? "asymmetric" : a->coordinate_transformation_mode;
   resize.scales = {a->scale_d, a->scale_h, a->scale_w};
-  return {ResizeTensor(resize, inputs[0], SpatialAxes(a->layout, 3), OutTensor(out_type))};
+  return {ResizeTensor(resize, inputs[0], SpatialAxes(Layout(a->layout), 3), OutTensor(out_type))};
 }
 
 OpRegistration Image(const char* name, const char* text, TypeRelationFn relation, FTECompute compute) {

@@ -216,16 +216,15 @@ class Conv2DCombiner : public WideCombiner {
   using WideCombiner::WideCombiner;
 
  private:
-  static int Find(const std::string& layout, char dim) { return static_cast<int>(layout.find(dim)); }
   bool Supported(const CallNode* call) override {
     const auto* attrs = AsCallOf(GetRef<Expr>(call), "nn.conv2d") ? call->attrs.as<ops::ConvAttrs>() : nullptr;
     if (attrs == nullptr || attrs->groups != 1) return false;
     const auto* type = call->type_as<TensorTypeNode>();
     const auto* weight = call->args[1]->type_as<TensorTypeNode>();
-    const std::string& layout = attrs->out_layout.empty() ? attrs->data_layout : attrs->out_layout;
-    return type != nullptr && weight != nullptr && IsStatic(weight) && layout.size() == type->shape.size() &&
-           attrs->kernel_layout.size() == weight->shape.size() &&
-           AsConstInt(type->shape[static_cast<size_t>(Find(layout, 'C'))]) != nullptr;
+    const Layout out = attrs->ParsedOutLayout();
+    return type != nullptr && weight != nullptr && IsStatic(weight) && out.IsPlain() &&
+           attrs->ParsedKernelLayout().IsPlain() &&
+           AsConstInt(type->shape[static_cast<size_t>(out.IndexOf('C'))]) != nullptr;
   }
   bool Compatible(const CallNode* a, const CallNode* b) override {
     const auto* x = a->attrs_as<ops::ConvAttrs>();
@@ -237,15 +236,16 @@ class Conv2DCombiner : public WideCombiner {
         x->out_dtype != y->out_dtype || wa->dtype != wb->dtype) {
       return false;
     }
+    const Layout kernel = x->ParsedKernelLayout();
     for (size_t i = 0; i < wa->shape.size(); ++i) {
-      if (x->kernel_layout[i] != 'O' && *AsConstInt(wa->shape[i]) != *AsConstInt(wb->shape[i])) return false;
+      if (kernel[i].name != 'O' && *AsConstInt(wa->shape[i]) != *AsConstInt(wb->shape[i])) return false;
     }
     return true;
   }
   void Combine(const std::vector<const CallNode*>& group) override {
     const auto* attrs = group[0]->attrs_as<ops::ConvAttrs>();
-    const std::string& layout = attrs->out_layout.empty() ? attrs->data_layout : attrs->out_layout;
-    CombineWide(group, Find(layout, 'C'), Find(attrs->kernel_layout, 'O'), [&](int64_t channels) {
+    const int out_axis = attrs->ParsedOutLayout().IndexOf('C'), kernel_axis = attrs->ParsedKernelLayout().IndexOf('O');
+    CombineWide(group, out_axis, kernel_axis, [&](int64_t channels) {
       auto copy = MakeObject<ops::Conv2DAttrs>(*static_cast<const ops::Conv2DAttrs*>(group[0]->attrs.get()));
       copy->channels = channels;
       return Attrs(ObjectPtr<Object>(copy));

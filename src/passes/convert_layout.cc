@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ConvertLayout and AlterOpLayout: an operator that runs in another layout gets layout_transform around it; these are
 // then moved behind what doesn't care about the layout, until those of neighbours meet and cancel.
-#include <algorithm>
-
+#include "ops/change_layout.h"
 #include "passes/pass_util.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/attrs/pool.h"
@@ -11,12 +10,15 @@
 namespace treadle::relay {
 namespace {
 
-Expr Transform(const Expr& data, const std::string& from, const std::string& to) {
-  if (from == to) return data;
-  return ops::CallWith<ops::LayoutTransformAttrs>("layout_transform", {data}, [&](auto& a) {
-    a.src_layout = from;
-    a.dst_layout = to;
-  });
+Expr Transform(const Expr& data, const Layout& from, const Layout& to) {
+  return from == to ? data : ops::LayoutTransform(data, from.str(), to.str());
+}
+
+Layout SourceOf(const CallNode* transform) {
+  return Layout(transform->attrs_as<ops::LayoutTransformAttrs>()->src_layout);
+}
+Layout TargetOf(const CallNode* transform) {
+  return Layout(transform->attrs_as<ops::LayoutTransformAttrs>()->dst_layout);
 }
 
 template <typename AttrsT, typename Change>
@@ -26,17 +28,10 @@ Attrs Changed(const Attrs& attrs, Change&& change) {
   return Attrs(ObjectPtr<Object>(copy));
 }
 
-/// Whether `layout` names the same dimensions as `other`, in some order.
-bool SameDims(std::string layout, std::string other) {
-  std::sort(layout.begin(), layout.end());
-  std::sort(other.begin(), other.end());
-  return layout == other;
-}
-
 /// The weight layout that goes with a data layout when "default" is asked for.
-std::string DefaultKernelLayout(const std::string& data_layout, const std::string& kernel_layout, int groups) {
-  if (data_layout == "NHWC") return groups > 1 ? "HWOI" : "HWIO";
-  if (data_layout == "NCHW") return "OIHW";
+Layout DefaultKernelLayout(const Layout& data_layout, const Layout& kernel_layout, int groups) {
+  if (data_layout.str() == "NHWC") return Layout(groups > 1 ? "HWOI" : "HWIO");
+  if (data_layout.str() == "NCHW") return Layout("OIHW");
   return kernel_layout;
 }
 
@@ -50,7 +45,7 @@ class LayoutConverter : public MixedModeMutator {
     auto wanted = op == nullptr ? std::nullopt : desired_.Get(op->name);
     if (!wanted || wanted->empty() || (*wanted)[0] == "default") return post;
     const auto* call = static_cast<const CallNode*>(post.get());
-    std::string data_layout = (*wanted)[0];
+    const Layout data_layout((*wanted)[0].str());
     if (op->name == "nn.conv2d") {
       return Conv2D(call, data_layout, wanted->size() > 1 ? (*wanted)[1].str() : "default");
     }
@@ -59,37 +54,37 @@ class LayoutConverter : public MixedModeMutator {
                        "'; it knows nn.conv2d, nn.max_pool2d and nn.avg_pool2d"));
   }
 
-  static Expr Conv2D(const CallNode* call, const std::string& data_layout, std::string kernel_layout) {
+  static Expr Conv2D(const CallNode* call, const Layout& data_layout, const std::string& kernel) {
     const auto* attrs = call->attrs_as<ops::Conv2DAttrs>();
-    std::string out = attrs->out_layout.empty() ? attrs->data_layout : attrs->out_layout;
-    if (kernel_layout == "default") {
-      kernel_layout = DefaultKernelLayout(data_layout, attrs->kernel_layout, attrs->groups);
-    }
-    if (!SameDims(attrs->data_layout, data_layout) || !SameDims(attrs->kernel_layout, kernel_layout)) {
+    const Layout from = attrs->ParsedDataLayout(), kernel_from = attrs->ParsedKernelLayout();
+    const Layout kernel_layout =
+        kernel == "default" ? DefaultKernelLayout(data_layout, kernel_from, attrs->groups) : Layout(kernel);
+    if (!from.HasAxesOf(data_layout) || !kernel_from.HasAxesOf(kernel_layout)) {
       throw Error(StrCat("ConvertLayout: nn.conv2d in ", attrs->data_layout, "/", attrs->kernel_layout,
                          " can't be converted to ", data_layout, "/", kernel_layout));
     }
     Attrs changed = Changed<ops::Conv2DAttrs>(call->attrs, [&](auto& a) {
-      a.data_layout = data_layout;
-      a.kernel_layout = kernel_layout;
+      a.data_layout = data_layout.str();
+      a.kernel_layout = kernel_layout.str();
       a.out_layout = "";
     });
-    Expr data = Transform(call->args[0], attrs->data_layout, data_layout);
-    Expr weight = Transform(call->args[1], attrs->kernel_layout, kernel_layout);
-    return Transform(Call(call->op, {data, weight}, changed, {}, call->span), data_layout, out);
+    Expr data = Transform(call->args[0], from, data_layout);
+    Expr weight = Transform(call->args[1], kernel_from, kernel_layout);
+    return Transform(Call(call->op, {data, weight}, changed, {}, call->span), data_layout, attrs->ParsedOutLayout());
   }
 
-  static Expr Pool(const CallNode* call, const std::string& layout) {
-    std::string from = call->attrs_as<ops::PoolAttrs>()->layout;
-    if (!SameDims(from, layout))
+  static Expr Pool(const CallNode* call, const Layout& layout) {
+    const Layout from = call->attrs_as<ops::PoolAttrs>()->ParsedLayout(),
+                 out = call->attrs_as<ops::PoolAttrs>()->ParsedOutLayout();
+    if (!from.HasAxesOf(layout))
       throw Error(StrCat("ConvertLayout: pooling in ", from, " can't be converted to ", layout));
     auto change = [&](auto& a) {
-      a.layout = layout;
+      a.layout = layout.str();
       a.out_layout = "";
     };
     Attrs changed = OpName(call) == "nn.max_pool2d" ? Changed<ops::MaxPool2DAttrs>(call->attrs, change)
                                                     : Changed<ops::AvgPool2DAttrs>(call->attrs, change);
-    return Transform(Call(call->op, {Transform(call->args[0], from, layout)}, changed, {}, call->span), layout, from);
+    return Transform(Call(call->op, {Transform(call->args[0], from, layout)}, changed, {}, call->span), layout, out);
   }
 
   Map<String, Array<String>> desired_;
@@ -105,7 +100,7 @@ class TransformSinker : public MixedModeMutator {
     if (const auto* outer = AsCallOf(post, "layout_transform")) return Cancel(outer, post);
     if (op->name == "nn.bias_add") return SinkThroughBias(call, post);
     if (GetRef<Op>(op).GetAttr(kOpPattern, OpPatternKind::kOpaque) > OpPatternKind::kBroadcast) return post;
-    const ops::LayoutTransformAttrs* common = nullptr;
+    const CallNode* common = nullptr;
     Array<Expr> args;
     for (size_t i = 0; i < call->args.size(); ++i) {
       const auto* type = TensorTypeOf(pre->args[i]);
@@ -117,36 +112,30 @@ class TransformSinker : public MixedModeMutator {
       if (transform == nullptr || type == nullptr || !ShapesEqual(type->shape, pre->type_as<TensorTypeNode>()->shape)) {
         return post;
       }
-      const auto* attrs = transform->attrs_as<ops::LayoutTransformAttrs>();
-      if (common != nullptr && (common->src_layout != attrs->src_layout || common->dst_layout != attrs->dst_layout)) {
+      if (common != nullptr && (SourceOf(common) != SourceOf(transform) || TargetOf(common) != TargetOf(transform))) {
         return post;
       }
-      common = attrs;
+      common = transform;
       args.push_back(transform->args[0]);
     }
     if (common == nullptr) return post;
-    return Transform(Call(call->op, args, call->attrs, {}, call->span), common->src_layout, common->dst_layout);
+    return Transform(Call(call->op, args, call->attrs, {}, call->span), SourceOf(common), TargetOf(common));
   }
 
   static Expr Cancel(const CallNode* outer, const Expr& post) {
     const auto* inner = AsCallOf(outer->args[0], "layout_transform");
     if (inner == nullptr) return post;
-    const auto* a = outer->attrs_as<ops::LayoutTransformAttrs>();
-    const auto* b = inner->attrs_as<ops::LayoutTransformAttrs>();
-    return a->src_layout == b->dst_layout && a->dst_layout == b->src_layout ? inner->args[0] : post;
+    return SourceOf(outer) == TargetOf(inner) && TargetOf(outer) == SourceOf(inner) ? inner->args[0] : post;
   }
 
   static Expr SinkThroughBias(const CallNode* call, const Expr& post) {
     const auto* transform = AsCallOf(call->args[0], "layout_transform");
     if (transform == nullptr) return post;
-    const auto* attrs = transform->attrs_as<ops::LayoutTransformAttrs>();
-    size_t rank = attrs->dst_layout.size();
-    if (attrs->src_layout.size() != rank) return post;
-    char dim = attrs->dst_layout[static_cast<size_t>(PositiveAxis(call->attrs_as<ops::BiasAddAttrs>()->axis, rank))];
-    size_t axis = attrs->src_layout.find(dim);
-    if (axis == std::string::npos) return post;
-    Expr sum = ops::MakeBiasAdd(transform->args[0], call->args[1], static_cast<int>(axis));
-    return Transform(sum, attrs->src_layout, attrs->dst_layout);
+    const Layout from = SourceOf(transform), to = TargetOf(transform);
+    if (!from.IsPlain() || !to.IsPlain()) return post;
+    const auto at = static_cast<size_t>(PositiveAxis(call->attrs_as<ops::BiasAddAttrs>()->axis, to.ndim()));
+    const Expr sum = ops::MakeBiasAdd(transform->args[0], call->args[1], from.IndexOf(to[at].name));
+    return Transform(sum, from, to);
   }
 };
 

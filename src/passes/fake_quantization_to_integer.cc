@@ -259,7 +259,7 @@ class IntegerRewriter : public MixedModeMutator {
     int from = 0, to = -1;
     if (name == "nn.conv2d") {
       const auto* attrs = call->attrs_as<ops::Conv2DAttrs>();
-      if (attrs->data_layout != "NCHW" || attrs->kernel_layout != "OIHW") return Expr();
+      if (!attrs->IsIn("NCHW", "OIHW")) return Expr();
       to = 1;
     } else if (name == "nn.matmul") {
       const auto* attrs = call->attrs_as<ops::MatmulAttrs>();

@@ -80,9 +80,10 @@ class Layer {
     weight_ = call->args[1]->type_as<TensorTypeNode>();
     valid_ = weight_ != nullptr && IsStatic(weight_) && call->type_as<TensorTypeNode>() != nullptr;
     if (valid_ && conv_ != nullptr) {
-      valid_ = conv_->kernel_layout.size() == weight_->shape.size() && Find(conv_->kernel_layout, 'O') >= 0 &&
-               Find(conv_->kernel_layout, 'I') >= 0 && Find(conv_->data_layout, 'C') >= 0 &&
-               conv_->data_layout.size() == weight_->shape.size();
+      data_ = conv_->ParsedDataLayout();
+      kernel_ = conv_->ParsedKernelLayout();
+      out_ = conv_->ParsedOutLayout();
+      valid_ = data_.IsPlain() && kernel_.IsPlain() && out_.IsPlain();
     }
   }
   bool valid() const { return valid_; }
@@ -94,9 +95,8 @@ class Layer {
       if (scale.axis != static_cast<int>(rank) - 1) return Expr();
       return Times(weight, AlongAxis(scale.vector, 0, 2));
     }
-    const std::string& layout = conv_->out_layout.empty() ? conv_->data_layout : conv_->out_layout;
-    if (scale.axis != Find(layout, 'C')) return Expr();
-    return Times(weight, AlongAxis(scale.vector, Find(conv_->kernel_layout, 'O'), weight_->shape.size()));
+    if (scale.axis != out_.IndexOf('C')) return Expr();
+    return Times(weight, AlongAxis(scale.vector, kernel_.IndexOf('O'), weight_->shape.size()));
   }
 
   /// The weight with the inputs scaled, or null.
@@ -106,8 +106,8 @@ class Layer {
       if (scale.axis != static_cast<int>(rank) - 1) return Expr();
       return Times(weight, scale.vector);
     }
-    if (scale.axis != Find(conv_->data_layout, 'C')) return Expr();
-    int in = Find(conv_->kernel_layout, 'I'), out = Find(conv_->kernel_layout, 'O');
+    if (scale.axis != data_.IndexOf('C')) return Expr();
+    const int in = kernel_.IndexOf('I'), out = kernel_.IndexOf('O');
     size_t kernel_rank = weight_->shape.size();
     if (conv_->groups == 1) return Times(weight, AlongAxis(scale.vector, in, kernel_rank));
     // Depthwise with one output per channel: output i reads input i.
@@ -118,12 +118,9 @@ class Layer {
   }
 
  private:
-  static int Find(const std::string& layout, char dim) {
-    size_t at = layout.find(dim);
-    return at == std::string::npos ? -1 : static_cast<int>(at);
-  }
   const CallNode* call_;
   const ops::ConvAttrs* conv_ = nullptr;
+  Layout data_, kernel_, out_;  ///< of a convolution
   bool dense_ = false;
   const TensorTypeNode* weight_ = nullptr;
   bool valid_ = false;
@@ -140,8 +137,7 @@ bool Commutes(const CallNode* call, const Scale& scale) {
   if (rule == ops::ScaleRule::kNever || (rule == ops::ScaleRule::kPositive && !scale.positive)) return false;
   // Pooling keeps the channels.
   const auto* pool = call->attrs.as<ops::PoolAttrs>();
-  const auto axis = static_cast<size_t>(scale.axis);
-  return pool == nullptr || (axis < pool->layout.size() && pool->layout[axis] == 'C');
+  return pool == nullptr || scale.axis == pool->ParsedLayout().IndexOf('C');
 }
 
 class BackwardFolder : public MixedModeMutator {

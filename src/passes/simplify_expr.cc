@@ -174,8 +174,7 @@ Expr DropDeadTaps(const Site& site) {
   auto data = site.arg_type(0) ? ops::ConstInts(site.arg_type(0)->shape) : std::nullopt;
   auto weight = site.arg_type(1) ? ops::ConstInts(site.arg_type(1)->shape) : std::nullopt;
   auto out = ops::ConstInts(site.type()->shape);
-  if (!data || !weight || !out || a->data_layout != "NCHW" || a->kernel_layout != "OIHW" ||
-      !(a->out_layout.empty() || a->out_layout == "NCHW") || site.arg(1).as<ConstantNode>() == nullptr) {
+  if (!data || !weight || !out || !a->IsIn("NCHW", "OIHW") || site.arg(1).as<ConstantNode>() == nullptr) {
     return Expr();
   }
   std::vector<int64_t> pads = a->padding, begin{0, 0}, end{(*weight)[2], (*weight)[3]};

@@ -6,83 +6,73 @@
 namespace treadle::relay {
 namespace {
 
-constexpr const char* kMarks = "*%";
-constexpr int64_t kBlock = 16, kHalf = 8;
+constexpr int64_t kBlock = 16, kHalfBlock = 8;
 
 int64_t RoundUp(int64_t value, int64_t block) { return (value + block - 1) / block * block; }
 
-/// The number of groups of a layout, 1 where it has none.
-int64_t GroupsOf(const std::string& layout) {
-  const size_t mark = layout.find_first_of(kMarks);
-  return mark == std::string::npos ? 1 : std::stoll(layout.substr(mark + 1));
-}
-
-bool IsShuffled(const std::string& layout) { return layout.find('%') != std::string::npos; }
-
-std::string Blocked(int64_t block) { return StrCat("NCHW", block, "c"); }
-
 }  // namespace
 
-std::string BlockedLayout(int64_t channels) {
-  for (int64_t block : {kBlock, kHalf}) {
-    if (channels > 0 && channels % block == 0) return Blocked(block);
-  }
-  return "";
+std::string ChannelLayout::axes() const { return is_plain() ? "NCHW" : StrCat("NCHW", block, "c"); }
+
+std::string ChannelLayout::str() const { return is_in_order() ? axes() : StrCat(axes(), shuffled ? "%" : "*", groups); }
+
+int64_t ChannelLayout::PaddedChannels(int64_t channels) const {
+  if (is_plain()) return channels;
+  TREADLE_ICHECK(channels % groups == 0) << channels << " channels in layout " << str();
+  return groups * RoundUp(channels / groups, block);
 }
 
-std::string FilledLayout(int64_t channels, int lanes, int64_t groups) {
-  if (channels <= 0 || channels % groups != 0) return "";
-  const int64_t each = channels / groups, filled = RoundUp(each, kBlock), half = RoundUp(each, kHalf);
+bool ChannelLayout::HasPadding(int64_t channels) const { return channels >= 0 && PaddedChannels(channels) != channels; }
+
+std::vector<int64_t> ChannelLayout::ChannelIndexMap(int64_t channels) const {
+  const int64_t each = channels / groups, padded = PaddedChannels(channels) / groups;
+  std::vector<int64_t> index;
+  for (int64_t c = 0; c < channels; ++c) {
+    index.push_back(shuffled ? c % groups * padded + c / groups : c / each * padded + c % each);
+  }
+  return index;
+}
+
+ChannelLayout ChannelLayout::Shuffled(int64_t channels, int64_t shuffle_groups) const {
+  if (is_plain() || shuffle_groups <= 1 || channels % shuffle_groups != 0) return {};
+  const bool whole_blocks = is_in_order() && channels / shuffle_groups % block == 0;
+  if (!whole_blocks && *this != ChannelLayout{block, shuffle_groups}) return {};
+  return {block, shuffle_groups, true};
+}
+
+std::strong_ordering ChannelLayout::operator<=>(const ChannelLayout& other) const {
+  if (is_plain() != other.is_plain()) return other.is_plain() <=> is_plain();
+  if (block != other.block) return other.block <=> block;
+  if (is_in_order() != other.is_in_order()) return other.is_in_order() <=> is_in_order();
+  if (shuffled != other.shuffled) return other.shuffled <=> shuffled;
+  return groups <=> other.groups;
+}
+
+ChannelLayout DividingLayout(int64_t channels) {
+  for (int64_t block : {kBlock, kHalfBlock}) {
+    if (channels > 0 && channels % block == 0) return {block};
+  }
+  return {};
+}
+
+ChannelLayout PaddedLayout(int64_t channels, int lanes, int64_t groups) {
+  if (channels <= 0 || channels % groups != 0) return {};
+  const int64_t each = channels / groups, padded = RoundUp(each, kBlock), half = RoundUp(each, kHalfBlock);
   int64_t block = 0;
   if (each % kBlock == 0) {
     block = kBlock;
   } else if (lanes >= kBlock) {
     // A half vector takes as long as a whole one.
-    constexpr int64_t kMost = 8, kOf = 5;
-    block = filled < 2 * half && filled * kOf <= each * kMost ? kBlock : half * 2 <= each * 3 ? kHalf : 0;
+    constexpr int64_t kMaxPadded = 8, kOfChannels = 5;
+    block = padded < 2 * half && padded * kOfChannels <= each * kMaxPadded ? kBlock
+            : half * 2 <= each * 3                                         ? kHalfBlock
+                                                                           : 0;
   } else {
-    const bool whole = each % kHalf == 0;
-    block = !whole && filled * 7 <= each * 8 ? kBlock : half * 2 <= each * 3 ? kHalf : 0;
+    const bool divides = each % kHalfBlock == 0;
+    block = !divides && padded * 7 <= each * 8 ? kBlock : half * 2 <= each * 3 ? kHalfBlock : 0;
   }
-  if (block == 0) return "";
-  return groups == 1 || each % block == 0 ? Blocked(block) : StrCat(Blocked(block), "*", groups);
-}
-
-int64_t BlockOf(const std::string& layout) {
-  size_t digit = layout.find_first_of("0123456789");
-  TREADLE_ICHECK(digit != std::string::npos) << "layout " << layout << " isn't blocked";
-  return std::stoll(layout.substr(digit));
-}
-
-std::string WithoutGroups(const std::string& layout) { return layout.substr(0, layout.find_first_of(kMarks)); }
-
-bool IsInOrder(const std::string& layout) { return layout.find_first_of(kMarks) == std::string::npos; }
-
-int64_t ChannelsIn(const std::string& layout, int64_t channels) {
-  if (layout.empty()) return channels;
-  const int64_t groups = GroupsOf(layout);
-  TREADLE_ICHECK(channels % groups == 0) << channels << " channels in layout " << layout;
-  return groups * RoundUp(channels / groups, BlockOf(layout));
-}
-
-bool IsFilled(const std::string& layout, int64_t channels) {
-  return channels >= 0 && ChannelsIn(layout, channels) != channels;
-}
-
-std::vector<int64_t> ChannelPlaces(const std::string& layout, int64_t channels) {
-  const int64_t groups = GroupsOf(layout), each = channels / groups, whole = ChannelsIn(layout, channels) / groups;
-  std::vector<int64_t> places;
-  for (int64_t c = 0; c < channels; ++c) {
-    places.push_back(IsShuffled(layout) ? c % groups * whole + c / groups : c / each * whole + c % each);
-  }
-  return places;
-}
-
-std::string ShuffledLayout(const std::string& layout, int64_t channels, int64_t groups) {
-  if (layout.empty() || groups <= 1 || channels % groups != 0) return "";
-  const bool whole = IsInOrder(layout) && channels / groups % BlockOf(layout) == 0;
-  if (!whole && layout != StrCat(WithoutGroups(layout), "*", groups)) return "";
-  return StrCat(WithoutGroups(layout), "%", groups);
+  if (block == 0) return {};
+  return {block, each % block == 0 ? 1 : groups};
 }
 
 }  // namespace treadle::relay

@@ -6,6 +6,7 @@
 #include "treadle/ops/attrs/algorithm.h"
 #include "treadle/ops/attrs/annotation.h"
 #include "treadle/ops/attrs/image.h"
+#include "treadle/ops/attrs/pool.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/make.h"
 
@@ -229,6 +230,35 @@ TEST(Infer, LayoutTransform) {
                     a.dst_layout = "NCHW16c";
                   })),
             "Tensor[(1, 2, 4, 4, 16), float32]");
+}
+
+TEST(Infer, MalformedLayoutsAreRefusedWithTheirPlace) {
+  auto infer = [](const char* layout) {
+    return Infer("nn.max_pool2d", {F32({1, 32, 4, 4})}, MakeAttrs<MaxPool2DAttrs>([layout](auto& a) {
+                   a.pool_size = {2, 2};
+                   a.layout = layout;
+                 }));
+  };
+  EXPECT_EQ(infer("NCHW8"), "layout \"NCHW8\", character 6: it ends in a number; expected the small letter of a block");
+  EXPECT_EQ(infer("NC8cHW8c"), "layout \"NC8cHW8c\", character 8: 'c' occurs twice");
+  EXPECT_EQ(infer("NCDW"), "data: layout \"NCDW\" isn't an order of \"NCHW\"");
+}
+
+TEST(Infer, ConvRefusesPaddingOfABlockedDimension) {
+  EXPECT_EQ(Infer("nn.conv2d", {F32({1, 3, 4, 8, 2}), F32({4, 3, 3, 3})}, MakeAttrs<Conv2DAttrs>([](auto& a) {
+                    a.data_layout = "NCHW2h";
+                    a.padding = {1, 1};
+                  })),
+            "padding of dimension H, which is blocked in layout NCHW2h, isn't implemented");
+}
+
+TEST(Infer, ResizingToADynamicSizeNeedsRowsAndColumns) {
+  auto infer = [](const char* layout) {
+    return Infer("dyn.image.resize2d", {F32({1, 3, 8, 8}), I64({2}), F32({0})},
+                 MakeAttrs<Resize2DAttrs>([layout](auto& a) { a.layout = layout; }));
+  };
+  EXPECT_EQ(infer("NHWC"), "Tensor[(1, ?, ?, 8), float32]");
+  EXPECT_EQ(infer("NCXY"), "data: layout \"NCXY\" isn't an order of \"NCHW\"");
 }
 
 TEST(Ops, EachHasADescriptionAndARelation) {

@@ -149,6 +149,20 @@ fn (%x: Tensor[(2, 3, 8, 8), float32], %w: Tensor[(4, 3, 3, 3), float32], %b: Te
   }
 }
 
+TEST(Gradient, RefusesConvolutionsWithResultsInAnotherLayout) {
+  IRModule module = Parse(R"(
+fn (%x: Tensor[(1, 3, 8, 8), float32], %w: Tensor[(4, 3, 3, 3), float32]) {
+  nn.conv2d(%x, %w, out_layout="NHWC")
+})");
+  try {
+    Gradient(Downcast<Function>(module->Lookup("main")));
+    FAIL() << "a gradient in the layout of the data";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("implemented for layouts NCHW and OIHW"), std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(Conv1DToConv2D, KeepsElementWiseOperatorsBetweenConvolutionsWide) {
   ExpectPass(transform::Conv1DToConv2D(), R"(
 fn (%x: Tensor[(1, 4, 9), float32], %w: Tensor[(8, 4, 3), float32], %b: Tensor[(8, 1), float32],

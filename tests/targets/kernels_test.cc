@@ -31,7 +31,7 @@ Problem Conv(int64_t ic, int64_t size, int64_t oc, int64_t kernel, int64_t strid
     p.stride_h = p.stride_w = stride;
     p.pad_t = p.pad_l = p.pad_b = p.pad_r = kernel / 2;
     p.ic_block = p.oc_block = 16;
-    p.in_layout = p.out_layout = "NCHW16c";
+    p.in_layout = p.out_layout = {16};
   });
 }
 

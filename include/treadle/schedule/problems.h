@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "treadle/relay/layout.h"
 #include "treadle/runtime/ndarray.h"
 #include "treadle/schedule/plan.h"
 
@@ -25,10 +26,10 @@ class ConvProblemNode : public ProblemNode {
   int64_t data_ic = 0;      ///< channels of the data, more than ic where some aren't read; 0: ic
 
   // What isn't part of the key; set while a graph is laid out.
-  std::string not_blocked;            ///< why it can't run on blocked activations at all, or ""
-  std::string in_layout, out_layout;  ///< blocked forms of NCHW, "" for the plain one
-  runtime::NDArray weight;            ///< OIHW, with output channels that pad the last block; null where unknown
-  runtime::NDArray padded_weight;     ///< with input channels as they are in in_layout, too
+  std::string not_blocked;  ///< why it can't run on blocked activations at all, or ""
+  relay::ChannelLayout in_layout, out_layout;
+  runtime::NDArray weight;         ///< OIHW, with output channels that pad the last block; null where unknown
+  runtime::NDArray padded_weight;  ///< with input channels as they are in in_layout, too
 
   bool is_static() const { return ih >= 0 && iw >= 0 && oh >= 0 && ow >= 0; }
   bool is_depthwise() const { return groups > 1 && groups == ic && oc == ic; }

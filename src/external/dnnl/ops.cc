@@ -51,9 +51,10 @@ size_t SpatialRank(const CallNode* call) { return TensorOf(call->args[0]).shape.
 
 std::string DataLayout(size_t rank) { return rank == 1 ? "NCW" : rank == 2 ? "NCHW" : "NCDHW"; }
 
-bool PlainLayout(const std::string& layout, const std::string& out_layout, size_t rank, std::string* reason) {
-  if (layout == DataLayout(rank) && (out_layout.empty() || out_layout == layout)) return true;
-  *reason = StrCat("layout ", layout, out_layout.empty() ? "" : " to " + out_layout, " rather than ", DataLayout(rank));
+bool IsPlain(const Layout& layout, const Layout& out_layout, size_t rank, std::string* reason) {
+  if (layout.str() == DataLayout(rank) && out_layout == layout) return true;
+  *reason = StrCat("layout ", layout, out_layout == layout ? "" : " to " + out_layout.str(), " rather than ",
+                   DataLayout(rank));
   return false;
 }
 
@@ -76,7 +77,7 @@ bool TakesConv(const CallNode* call, std::string* reason) {
     *reason = StrCat("kernel layout ", attrs->kernel_layout, " rather than ", kernel);
     return false;
   }
-  return PlainLayout(attrs->data_layout, attrs->out_layout, rank, reason);
+  return IsPlain(attrs->ParsedDataLayout(), attrs->ParsedOutLayout(), rank, reason);
 }
 
 bool TakesConvTranspose(const CallNode* call, std::string* reason) {
@@ -94,7 +95,7 @@ bool TakesConvTranspose(const CallNode* call, std::string* reason) {
     *reason = "more output padding than padding";
     return false;
   }
-  return PlainLayout(attrs->data_layout, attrs->out_layout, rank, reason);
+  return IsPlain(attrs->ParsedDataLayout(), attrs->ParsedOutLayout(), rank, reason);
 }
 
 /// The padding at the end that gives the output its size.
@@ -112,7 +113,7 @@ bool TakesPool(const CallNode* call, std::string* reason) {
   if (!Floats(call, reason)) return false;
   const size_t rank = SpatialRank(call);
   const auto* attrs = call->attrs_as<ops::PoolAttrs>();
-  if (!PlainLayout(attrs->layout, attrs->out_layout, rank, reason)) return false;
+  if (!IsPlain(attrs->ParsedLayout(), attrs->ParsedOutLayout(), rank, reason)) return false;
   for (int64_t d : attrs->dilation) {
     if (d == 1) continue;
     *reason = "dilation";
@@ -137,7 +138,7 @@ bool TakesPool(const CallNode* call, std::string* reason) {
 bool TakesGlobalPool(const CallNode* call, std::string* reason) {
   if (!Floats(call, reason)) return false;
   const auto* attrs = call->attrs_as<ops::GlobalPoolAttrs>();
-  return PlainLayout(attrs->layout, attrs->out_layout, SpatialRank(call), reason);
+  return IsPlain(attrs->ParsedLayout(), attrs->ParsedOutLayout(), SpatialRank(call), reason);
 }
 
 bool TakesDense(const CallNode* call, std::string* reason) { return Floats(call, reason); }

@@ -5,9 +5,11 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "treadle/ir/attrs.h"
+#include "treadle/ir/layout.h"
 
 namespace treadle::ops {
 
@@ -28,6 +30,14 @@ class ConvAttrs : public AttrsNode {
         dilation(rank, 1),
         data_layout(std::move(data)),
         kernel_layout(std::move(kernel)) {}
+  /// The layouts, parsed. ShapeError where one is malformed.
+  Layout ParsedDataLayout() const { return Layout(data_layout); }
+  Layout ParsedKernelLayout() const { return Layout(kernel_layout); }
+  Layout ParsedOutLayout() const { return Layout(out_layout.empty() ? data_layout : out_layout); }
+  /// Whether data and results are in `data` and the weight in `kernel`.
+  bool IsIn(std::string_view data, std::string_view kernel) const {
+    return data_layout == data && kernel_layout == kernel && (out_layout.empty() || out_layout == data);
+  }
   TREADLE_DECLARE_NODE(ConvAttrs, AttrsNode, "relay.attrs.ConvAttrs");
   template <typename R>
   static void Reflect(R& r) {
@@ -79,6 +89,15 @@ class ConvTransposeAttrs : public AttrsNode {
         dilation(rank, 1),
         data_layout(std::move(data)),
         kernel_layout(std::move(kernel)) {}
+  /// The layouts, parsed. ShapeError where one is malformed.
+  Layout ParsedDataLayout() const { return Layout(data_layout); }
+  /// Input channels first, whichever of its two names the layout has.
+  Layout ParsedKernelLayout() const;
+  Layout ParsedOutLayout() const { return Layout(out_layout.empty() ? data_layout : out_layout); }
+  /// Whether data and results are in `data` and the weight in `kernel`.
+  bool IsIn(std::string_view data, std::string_view kernel) const {
+    return data_layout == data && kernel_layout == kernel && (out_layout.empty() || out_layout == data);
+  }
   TREADLE_DECLARE_NODE(ConvTransposeAttrs, AttrsNode, "relay.attrs.ConvTransposeAttrs");
   template <typename R>
   static void Reflect(R& r) {

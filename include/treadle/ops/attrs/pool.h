@@ -3,9 +3,11 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "treadle/ir/attrs.h"
+#include "treadle/ir/layout.h"
 
 namespace treadle::ops {
 
@@ -19,6 +21,11 @@ class PoolAttrs : public AttrsNode {
   PoolAttrs() = default;
   PoolAttrs(int rank, std::string layout)
       : strides(rank, 1), dilation(rank, 1), padding(rank, 0), layout(std::move(layout)) {}
+  /// The layouts, parsed. ShapeError where one is malformed.
+  Layout ParsedLayout() const { return Layout(layout); }
+  Layout ParsedOutLayout() const { return Layout(out_layout.empty() ? layout : out_layout); }
+  /// Whether data and results are in `data`.
+  bool IsIn(std::string_view data) const { return layout == data && (out_layout.empty() || out_layout == data); }
   TREADLE_DECLARE_NODE(PoolAttrs, AttrsNode, "relay.attrs.PoolAttrs");
   template <typename R>
   static void Reflect(R& r) {
@@ -81,6 +88,11 @@ class GlobalPoolAttrs : public AttrsNode {
   std::string layout, out_layout;
   GlobalPoolAttrs() = default;
   explicit GlobalPoolAttrs(std::string layout) : layout(std::move(layout)) {}
+  /// The layouts, parsed. ShapeError where one is malformed.
+  Layout ParsedLayout() const { return Layout(layout); }
+  Layout ParsedOutLayout() const { return Layout(out_layout.empty() ? layout : out_layout); }
+  /// Whether data and results are in `data`.
+  bool IsIn(std::string_view data) const { return layout == data && (out_layout.empty() || out_layout == data); }
   TREADLE_DECLARE_NODE(GlobalPoolAttrs, AttrsNode, "relay.attrs.GlobalPoolAttrs");
   template <typename R>
   static void Reflect(R& r) {
@@ -111,6 +123,11 @@ class AdaptivePoolAttrs : public AttrsNode {
   std::string layout, out_layout;
   AdaptivePoolAttrs() = default;
   explicit AdaptivePoolAttrs(std::string layout) : layout(std::move(layout)) {}
+  /// The layouts, parsed. ShapeError where one is malformed.
+  Layout ParsedLayout() const { return Layout(layout); }
+  Layout ParsedOutLayout() const { return Layout(out_layout.empty() ? layout : out_layout); }
+  /// Whether data and results are in `data`.
+  bool IsIn(std::string_view data) const { return layout == data && (out_layout.empty() || out_layout == data); }
   TREADLE_DECLARE_NODE(AdaptivePoolAttrs, AttrsNode, "relay.attrs.AdaptivePoolAttrs");
   template <typename R>
   static void Reflect(R& r) {

@@ -72,8 +72,7 @@ class Widener : public MixedModeMutator {
 
   Expr Convolution(const CallNode* call) {
     const auto* narrow = call->attrs_as<ops::Conv1DAttrs>();
-    if (narrow->data_layout != "NCW" || narrow->kernel_layout != "OIW" ||
-        (!narrow->out_layout.empty() && narrow->out_layout != "NCW")) {
+    if (!narrow->IsIn("NCW", "OIW")) {
       return Expr();
     }
     Expr data = WideForm(call->args[0]);
@@ -91,8 +90,7 @@ class Widener : public MixedModeMutator {
 
   Expr Transposed(const CallNode* call) {
     const auto* narrow = call->attrs_as<ops::Conv1DTransposeAttrs>();
-    if (narrow->data_layout != "NCW" || (narrow->kernel_layout != "IOW" && narrow->kernel_layout != "OIW") ||
-        (!narrow->out_layout.empty() && narrow->out_layout != "NCW")) {
+    if (!(narrow->IsIn("NCW", "IOW") || narrow->IsIn("NCW", "OIW"))) {
       return Expr();
     }
     auto attrs = MakeAttrs<ops::Conv2DTransposeAttrs>([&](auto& a) {
@@ -146,7 +144,7 @@ class Widener : public MixedModeMutator {
   template <typename From, typename To>
   Expr Pool(const CallNode* call, const char* name) {
     const auto* narrow = call->attrs_as<From>();
-    if (narrow->layout != "NCW" || (!narrow->out_layout.empty() && narrow->out_layout != "NCW")) return Expr();
+    if (!narrow->IsIn("NCW")) return Expr();
     auto attrs = MakeAttrs<To>([&](auto& a) {
       a.pool_size = {1, narrow->pool_size[0]};
       a.strides = {1, narrow->strides[0]};

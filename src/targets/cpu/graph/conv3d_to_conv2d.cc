@@ -104,8 +104,7 @@ class Flattener : public MixedModeMutator {
   Expr Convolution(const CallNode* pre, const CallNode* call, const Ints& shape) {
     const auto* a = call->attrs_as<ops::Conv3DAttrs>();
     auto data = StaticShape(pre->args[0]), weight = StaticShape(pre->args[1]);
-    if (!data || !weight || call->args[1].as<ConstantNode>() == nullptr || a->data_layout != "NCDHW" ||
-        a->kernel_layout != "OIDHW" || !(a->out_layout.empty() || a->out_layout == "NCDHW")) {
+    if (!data || !weight || call->args[1].as<ConstantNode>() == nullptr || !a->IsIn("NCDHW", "OIDHW")) {
       return Expr();
     }
     const bool depthwise = a->groups > 1 && a->groups == (*data)[1] && (*weight)[1] == 1;
@@ -144,9 +143,8 @@ class Flattener : public MixedModeMutator {
   Expr Transposed(const CallNode* pre, const CallNode* call, const Ints& shape) {
     const auto* a = call->attrs_as<ops::Conv3DTransposeAttrs>();
     auto data = StaticShape(pre->args[0]), weight = StaticShape(pre->args[1]);
-    if (!data || !weight || call->args[1].as<ConstantNode>() == nullptr || a->data_layout != "NCDHW" ||
-        (a->kernel_layout != "IODHW" && a->kernel_layout != "OIDHW") || a->groups != 1 ||
-        !(a->out_layout.empty() || a->out_layout == "NCDHW")) {
+    if (!data || !weight || call->args[1].as<ConstantNode>() == nullptr || a->groups != 1 ||
+        !(a->IsIn("NCDHW", "IODHW") || a->IsIn("NCDHW", "OIDHW"))) {
       return Expr();
     }
     const Ints pads = SixPads(a->padding), &w = *weight;
@@ -193,9 +191,7 @@ class Flattener : public MixedModeMutator {
     return w;
   }
 
-  static bool IsPlain(const ops::PoolAttrs* a) {
-    return a->layout == "NCDHW" && (a->out_layout.empty() || a->out_layout == "NCDHW");
-  }
+  static bool IsPlain(const ops::PoolAttrs* a) { return a->IsIn("NCDHW"); }
 
   Expr MaxPool(const CallNode* pre, const CallNode* call, const Ints& shape) {
     const auto* a = call->attrs_as<ops::MaxPool3DAttrs>();
@@ -234,7 +230,7 @@ class Flattener : public MixedModeMutator {
   Expr GlobalAvgPool(const CallNode* pre, const CallNode* call, const Ints& shape) {
     auto data = StaticShape(pre->args[0]);
     const auto* a = call->attrs_as<ops::GlobalPool3DAttrs>();
-    if (!data || a->layout != "NCDHW" || !(a->out_layout.empty() || a->out_layout == "NCDHW")) return Expr();
+    if (!data || !a->IsIn("NCDHW")) return Expr();
     Expr planes = ops::CallOp("nn.global_avg_pool2d", {Known(call->args[0])}, Attrs(), call->span);
     Expr apart = ops::MakeReshape(planes, Ints{(*data)[2], shape[0], shape[1]});
     return ops::MakeReshape(ops::MakeReduce("mean", apart, Ints{0}), Ints{shape[0], shape[1], 1, 1});

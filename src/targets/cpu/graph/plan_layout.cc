@@ -24,13 +24,13 @@ namespace treadle::relay {
 
 namespace {
 
-/// Expressions that something reads which runs blocked, as far as that can be told before layouts are chosen.
-class BlockedReaders {
+/// Values with a consumer in a blocked layout, as far as that can be told before layouts are chosen.
+class BlockedConsumers {
  public:
-  BlockedReaders(const Expr& body, int lanes) : lanes_(lanes) {
+  BlockedConsumers(const Expr& body, int lanes) : lanes_(lanes) {
     std::vector<Expr> order;
     PostOrderVisit(body, [&order](const Expr& e) { order.push_back(e); });
-    // Readers first.
+    // Consumers first.
     for (size_t i = order.size(); i-- > 0;) {
       if (const auto* call = order[i].as<CallNode>()) {
         Visit(call);
@@ -52,7 +52,7 @@ class BlockedReaders {
     if (callee->name == "nn.conv2d" || callee->name == "nn.conv2d_transpose") {
       const auto* type = call->type_as<TensorTypeNode>();
       const int64_t* channels = type == nullptr || type->shape.size() != 4 ? nullptr : AsConstInt(type->shape[1]);
-      if (channels != nullptr && !FilledLayout(*channels, lanes_).empty()) found_.insert(call->args[0].get());
+      if (channels != nullptr && PaddedLayout(*channels, lanes_).is_blocked()) found_.insert(call->args[0].get());
       return;
     }
     // Beside another image, one that is blocked is likely.
@@ -73,14 +73,14 @@ class BlockedReaders {
   std::unordered_set<const Object*> found_;
 };
 
-/// An expression in the layouts in which it exists so far; "" is the plain one.
-using Forms = std::map<std::string, Expr>;
+/// An expression in the layouts in which it exists so far.
+using LayoutVariants = std::map<ChannelLayout, Expr>;
 
 class LayoutPlanner : public ExprMutator {
  public:
   Function Plan(const Function& func) {
     // Nested functions are seen with the one around them.
-    if (!readers_) readers_.emplace(func->body, lanes());
+    if (!consumers_) consumers_.emplace(func->body, lanes());
     Expr body = Plain(func->body);
     if (body.same_as(func->body)) return func;
     Function result = func;
@@ -92,33 +92,33 @@ class LayoutPlanner : public ExprMutator {
   int lanes() const { return machine_.vector_lanes(32); }
 
   /// `e` (of the old graph) in `layout`.
-  Expr InLayout(const Expr& e, const std::string& layout) {
+  Expr InLayout(const Expr& e, const ChannelLayout& layout) {
     Expr plain_or_any = Mutate(e);
-    Forms& forms = forms_[e];
-    if (forms.empty()) forms[""] = plain_or_any;
-    auto it = forms.find(layout);
-    if (it != forms.end()) return it->second;
+    LayoutVariants& variants = variants_[e];
+    if (variants.empty()) variants[{}] = plain_or_any;
+    auto it = variants.find(layout);
+    if (it != variants.end()) return it->second;
     const auto* type = e->type_as<TensorTypeNode>();
     // From blocks to other blocks vectors move; else from the plain form.
-    auto from = forms.begin();
-    if (!layout.empty() && IsInOrder(layout)) {
-      for (it = forms.begin(); it != forms.end(); ++it) {
-        if (!it->first.empty() && IsInOrder(it->first)) from = it;
+    auto from = variants.begin();
+    if (layout.is_blocked() && layout.is_in_order()) {
+      for (it = variants.begin(); it != variants.end(); ++it) {
+        if (it->first.is_blocked() && it->first.is_in_order()) from = it;
       }
     }
-    if (!layout.empty() && !(IsInOrder(layout) && IsInOrder(from->first))) {
-      return forms[layout] = ops::ChangeLayout(InLayout(e, ""), type, "", layout);
+    if (layout.is_blocked() && !(layout.is_in_order() && from->first.is_in_order())) {
+      return variants[layout] = ops::ChangeLayout(Plain(e), type, {}, layout);
     }
-    return forms[layout] = ops::ChangeLayout(from->second, type, from->first, layout);
+    return variants[layout] = ops::ChangeLayout(from->second, type, from->first, layout);
   }
-  Expr Plain(const Expr& e) { return InLayout(e, ""); }
-  bool ReadBlocked(const CallNode* call) const { return readers_->Has(call); }
-  /// The layout in which `e` is made; where that is the plain one, a blocked one in which it exists, too.
-  std::string LayoutOf(const Expr& e) {
+  Expr Plain(const Expr& e) { return InLayout(e, {}); }
+  bool HasBlockedConsumer(const CallNode* call) const { return consumers_->Has(call); }
+  /// The layout of the producer of `e`; where that is the plain one, a blocked one in which it exists, too.
+  ChannelLayout LayoutOf(const Expr& e) {
     Mutate(e);
-    if (auto it = made_.find(e); it != made_.end()) return it->second;
-    const Forms& forms = forms_[e];
-    return forms.empty() ? "" : forms.rbegin()->first;
+    if (auto it = producer_layout_.find(e); it != producer_layout_.end()) return it->second;
+    const LayoutVariants& variants = variants_[e];
+    return variants.empty() ? ChannelLayout() : variants.rbegin()->first;
   }
 
   Expr VisitExpr_(const CallNode* call) override;
@@ -151,18 +151,19 @@ class LayoutPlanner : public ExprMutator {
   Expr VisitExpr_(const FunctionNode* op) override { return Plan(GetRef<Function>(op)); }
 
  private:
-  Expr Made(const Expr& e, const std::string& layout, const Expr& form) {
-    made_[e] = layout;
-    return forms_[e][layout] = form;
+  /// States that `result` is what `e` has become, in `layout`.
+  Expr Produced(const Expr& e, const ChannelLayout& layout, const Expr& result) {
+    producer_layout_[e] = layout;
+    return variants_[e][layout] = result;
   }
 
   /// The call as the kernel that was chosen for it computes it; nothing where that is the operator's own.
   std::optional<LaidOutCall> ByKernel(const CallNode* call, LayoutArgs& args);
 
   const schedule::Machine machine_;
-  std::unordered_map<Expr, Forms, ObjectPtrHash, ObjectPtrEqual> forms_;
-  std::optional<BlockedReaders> readers_;
-  std::unordered_map<Expr, std::string, ObjectPtrHash, ObjectPtrEqual> made_;
+  std::unordered_map<Expr, LayoutVariants, ObjectPtrHash, ObjectPtrEqual> variants_;
+  std::optional<BlockedConsumers> consumers_;
+  std::unordered_map<Expr, ChannelLayout, ObjectPtrHash, ObjectPtrEqual> producer_layout_;
 };
 
 class CallArgs : public LayoutArgs {
@@ -177,9 +178,9 @@ class CallArgs : public LayoutArgs {
     }
   }
   size_t size() const override { return args_.size(); }
-  std::string Layout(size_t i) const override { return planner_->LayoutOf(args_.at(i)); }
-  Expr Get(size_t i, const std::string& layout) override { return planner_->InLayout(args_.at(i), layout); }
-  bool ReadBlocked() const override { return planner_->ReadBlocked(call_); }
+  ChannelLayout LayoutOf(size_t i) const override { return planner_->LayoutOf(args_.at(i)); }
+  Expr Get(size_t i, const ChannelLayout& layout) override { return planner_->InLayout(args_.at(i), layout); }
+  bool HasBlockedConsumer() const override { return planner_->HasBlockedConsumer(call_); }
   const TensorTypeNode* Type(size_t i) const override { return args_.at(i)->type_as<TensorTypeNode>(); }
   int lanes() const override { return planner_->lanes(); }
 
@@ -194,13 +195,13 @@ Expr LayoutPlanner::BlockedPart(const TupleGetItemNode* op) {
   if (split == nullptr) return Expr();
   const auto* type = TensorTypeOf(split->args[0]);
   const auto* attrs = split->attrs_as<ops::SplitAttrs>();
-  const std::string layout = LayoutOf(split->args[0]);
-  if (layout.empty() || !IsInOrder(layout) || type == nullptr || type->shape.size() != 4 ||
+  const ChannelLayout layout = LayoutOf(split->args[0]);
+  if (layout.is_plain() || !layout.is_in_order() || type == nullptr || type->shape.size() != 4 ||
       PositiveAxis(attrs->axis, 4) != 1) {
     return Expr();
   }
-  // Blocks are whole up to the last part, which may end in one that is filled up.
-  const int64_t block = BlockOf(layout);
+  // Blocks are whole up to the last part, which may end in one that is padded.
+  const int64_t block = layout.block;
   int64_t begin = 0, end = 0;
   const auto* parts = op->tuple->type_as<TupleTypeNode>();
   for (int i = 0; i <= op->index; ++i) {
@@ -214,7 +215,7 @@ Expr LayoutPlanner::BlockedPart(const TupleGetItemNode* op) {
   if (end % block != 0 && !last) return Expr();
   Expr result = ops::MakeStridedSlice(InLayout(split->args[0], layout), {begin / block}, {(end + block - 1) / block},
                                       {1}, std::vector<int64_t>{1});
-  return Made(GetRef<Expr>(op), layout, result);
+  return Produced(GetRef<Expr>(op), layout, result);
 }
 
 Expr LayoutPlanner::Shuffled(const CallNode* call) {
@@ -234,13 +235,13 @@ Expr LayoutPlanner::Shuffled(const CallNode* call) {
     if (*AsConstInt(middle->shape[i == 0 ? 0 : i + 1]) != *AsConstInt(from->shape[i])) return Expr();
   }
   const int64_t channels = *AsConstInt(from->shape[1]), groups = *AsConstInt(middle->shape[1]);
-  std::string layout = LayoutOf(data), shuffled = ShuffledLayout(layout, channels, groups);
-  if (!layout.empty() && shuffled.empty()) {
-    layout = FilledLayout(channels, lanes(), groups);
-    shuffled = ShuffledLayout(layout, channels, groups);
+  ChannelLayout layout = LayoutOf(data), shuffled = layout.Shuffled(channels, groups);
+  if (layout.is_blocked() && shuffled.is_plain()) {
+    layout = PaddedLayout(channels, lanes(), groups);
+    shuffled = layout.Shuffled(channels, groups);
   }
-  if (shuffled.empty()) return Expr();
-  return Made(GetRef<Expr>(call), shuffled, InLayout(data, layout));
+  if (shuffled.is_plain()) return Expr();
+  return Produced(GetRef<Expr>(call), shuffled, InLayout(data, layout));
 }
 
 std::optional<LaidOutCall> LayoutPlanner::ByKernel(const CallNode* call, LayoutArgs& args) {
@@ -266,12 +267,12 @@ Expr LayoutPlanner::VisitExpr_(const CallNode* call) {
     const auto* type = call->type_as<TensorTypeNode>();
     if (type != nullptr) {
       CallArgs args(this, call);
-      if (auto result = ByKernel(call, args)) return Made(self, result->layout, result->expr);
+      if (auto result = ByKernel(call, args)) return Produced(self, result->layout, result->expr);
     }
     if (rule != nullptr && type != nullptr) {
       CallArgs args(this, call);
       if (auto result = rule(call, args)) {
-        return Made(self, result->layout, result->expr);
+        return Produced(self, result->layout, result->expr);
       }
     }
   }

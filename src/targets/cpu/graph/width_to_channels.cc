@@ -49,9 +49,8 @@ class Folder : public MixedModeMutator {
   static Expr Convolution(const CallNode* pre, const CallNode* call, const Sizes& out) {
     const auto* a = call->attrs_as<ops::Conv2DAttrs>();
     std::optional<Sizes> data = SizesOf(pre->args[0]), weight = SizesOf(pre->args[1]);
-    const bool plain = a->data_layout == "NCHW" && a->kernel_layout == "OIHW" &&
-                       (a->out_layout.empty() || a->out_layout == "NCHW") && a->groups == 1 && a->padding.size() == 4 &&
-                       a->strides.size() == 2 && a->dilation.size() == 2;
+    const bool plain = a->IsIn("NCHW", "OIHW") && a->groups == 1 && a->padding.size() == 4 && a->strides.size() == 2 &&
+                       a->dilation.size() == 2;
     if (!plain || !data || !weight) return Expr();
     const auto [n, channels, height, width] = *data;
     const bool covers = (*weight)[3] == width && out[3] == 1 && a->padding[1] == 0 && a->padding[3] == 0;

@@ -344,15 +344,15 @@ std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem&,
   int64_t size = DimValue(value->shape[rank - 1]);
   const int64_t tile = PaddedTile(rows), rows_missing = (tile - rows % tile) % tile;
   const int64_t keys_missing = (kPackedColumns - keys % kPackedColumns) % kPackedColumns;
-  Expr mask_arg = request.args.Get(3, "");
+  Expr mask_arg = request.args.Plain(3);
   if (rows_missing != 0 && masked >= 2 && DimValue(mask->shape[masked - 2]) == rows) {
     mask_arg = PadDim(mask_arg, masked, masked - 2, rows_missing, 0);
   }
   mask_arg = PadDim(mask_arg, masked, masked - 1, keys_missing, -std::numeric_limits<double>::infinity());
   Expr result = CallOp(
       "nn.contrib_packed_attention",
-      {PadDim(request.args.Get(0, ""), rank, rank - 2, rows_missing, 0),
-       PackColumns(request.args.Get(1, ""), key, false), PackColumns(request.args.Get(2, ""), value, true), mask_arg},
+      {PadDim(request.args.Plain(0), rank, rank - 2, rows_missing, 0), PackColumns(request.args.Plain(1), key, false),
+       PackColumns(request.args.Plain(2), value, true), mask_arg},
       request.call->attrs, request.call->span);
   if (rows_missing != 0 || size % kPackedColumns != 0) {
     std::vector<int64_t> begin(rank, 0), end;
@@ -360,7 +360,7 @@ std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem&,
     end.back() = size;
     result = MakeStridedSlice(result, begin, end);
   }
-  return LaidOutCall{result, ""};
+  return LaidOutCall{result, {}};
 }
 
 }  // namespace

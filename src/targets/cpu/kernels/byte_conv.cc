@@ -16,13 +16,11 @@
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/make.h"
-#include "treadle/relay/layout.h"
 #include "treadle/tir/byte_ops.h"
 
 namespace treadle::ops::cpu {
 namespace {
 
-using relay::BlockOf;
 using relay::CallNode;
 using relay::ConstantNode;
 using relay::Expr;
@@ -42,7 +40,7 @@ Type ByteConvInfer(const InferContext& context) {
   if (data->dtype != DataType::UInt(8)) throw DTypeError(StrCat("data must be uint8, not ", data->dtype));
   if (!attrs->channels || !attrs->kernel_size) throw ShapeError("channels and kernel_size must be given");
   const ops::ConvSizes sizes = ResolveConv(attrs, 2, data->shape, data->dtype, nullptr);
-  return TensorType(PhysicalShape(Layout(attrs->out_layout), sizes.out, "NCHW"), kSum);
+  return TensorType(PhysicalShape(attrs->ParsedOutLayout(), sizes.out, "NCHW"), kSum);
 }
 
 /// `data` with rows and columns of `value` around it.
@@ -197,7 +195,7 @@ Array<Tensor> ByteDepthwiseCompute(const Attrs& attrs, const Array<Tensor>& inpu
 
 double ByteConvMacs(const Attrs& attrs, const Array<Type>& arguments, const Type& result) {
   const auto* a = attrs.as<Conv2DAttrs>();
-  const Array<PrimExpr> data = LogicalShape(Layout(a->data_layout), ShapeOf(arguments[0]), "NCHW", "data");
+  const Array<PrimExpr> data = LogicalShape(a->ParsedDataLayout(), ShapeOf(arguments[0]), "NCHW", "data");
   double macs = Elements(ShapeOf(result)) * static_cast<double>(std::max<int64_t>(1, DimValue(data[1]) / a->groups));
   for (int64_t taps : *a->kernel_size) macs *= static_cast<double>(taps);
   return macs;
@@ -205,11 +203,11 @@ double ByteConvMacs(const Attrs& attrs, const Array<Type>& arguments, const Type
 
 // ---- Choosing layouts ----
 
-/// The layout of so many channels, of which the last block may be filled up.
-std::string BlocksFor(int64_t channels, int lanes) {
-  const std::string layout = relay::FilledLayout(channels, lanes);
-  if (!layout.empty()) return layout;
-  return channels > 8 && lanes > 8 ? "NCHW16c" : "NCHW8c";
+/// The layout of so many channels, the last block of which may be padded.
+ChannelLayout BlocksFor(int64_t channels, int lanes) {
+  const ChannelLayout layout = relay::PaddedLayout(channels, lanes);
+  if (layout.is_blocked()) return layout;
+  return {channels > 8 && lanes > 8 ? 16 : 8};
 }
 
 /// A convolution whose groups, some taken as one, are blocks.
@@ -255,29 +253,29 @@ runtime::NDArray PackedWeight(const runtime::NDArray& weight, int64_t in_block, 
   return packed;
 }
 
-Attrs ByteAttrs(const Conv2DAttrs* a, const runtime::NDArray& weight, const std::string& in, const std::string& out,
+Attrs ByteAttrs(const Conv2DAttrs* a, const runtime::NDArray& weight, const ChannelLayout& in, const ChannelLayout& out,
                 int64_t channels, int64_t groups) {
   auto node = MakeObject<Conv2DAttrs>(*a);
   node->channels = channels;
   node->kernel_size = std::vector<int64_t>{weight.shape()[2], weight.shape()[3]};
   node->groups = static_cast<decltype(node->groups)>(groups);
-  node->data_layout = in;
-  node->out_layout = out;
+  node->data_layout = in.axes();
+  node->out_layout = out.axes();
   node->out_dtype = kSum;
   return Attrs(ObjectPtr<Object>(node));
 }
 
 LaidOutCall Blocked(const char* op, const CallNode* call, const Expr& data, const runtime::NDArray& weight,
-                    const Attrs& attrs, LayoutArgs& args, const std::string& out) {
-  Array<Expr> operands{data, relay::Constant(weight), args.Get(2, "")};
+                    const Attrs& attrs, LayoutArgs& args, const ChannelLayout& out) {
+  Array<Expr> operands{data, relay::Constant(weight), args.Plain(2)};
   return LaidOutCall{relay::Call(Op::Get(op), operands, attrs, {}, call->span), out};
 }
 
 LaidOutCall DepthwiseConv(const CallNode* call, const Conv2DAttrs* a, LayoutArgs& args, const runtime::NDArray& weight,
-                          const std::string& layout) {
-  const int64_t channels = weight.shape()[0], block = BlockOf(layout), filled = relay::ChannelsIn(layout, channels);
+                          const ChannelLayout& layout) {
+  const int64_t channels = weight.shape()[0], block = layout.block, padded = layout.PaddedChannels(channels);
   const int64_t rows = weight.shape()[2], columns = weight.shape()[3], words = (columns + kBytes - 1) / kBytes;
-  runtime::NDArray packed = runtime::NDArray::Empty({filled / block, 1, rows, words, block}, DataType::Int(32));
+  runtime::NDArray packed = runtime::NDArray::Empty({padded / block, 1, rows, words, block}, DataType::Int(32));
   auto* to = packed.Data<int8_t>();
   std::fill(to, to + packed.size() * kBytes, int8_t{0});
   const auto* from = weight.Data<int8_t>();
@@ -288,7 +286,7 @@ LaidOutCall DepthwiseConv(const CallNode* call, const Conv2DAttrs* a, LayoutArgs
     }
   }
   return Blocked("qnn.contrib_depthwise_conv2d_NCHWc", call, args.Get(0, layout), packed,
-                 ByteAttrs(a, weight, layout, layout, filled, filled), args, layout);
+                 ByteAttrs(a, weight, layout, layout, padded, padded), args, layout);
 }
 
 /// Few channels of plain data as words.
@@ -306,34 +304,34 @@ std::optional<LaidOutCall> ByteConvRule(const CallNode* call, LayoutArgs& args) 
   const auto* a = call->attrs.as<Conv2DAttrs>();
   const auto *data = args.Type(0), *kernel = args.Type(1);
   const auto* constant = call->args[1].as<ConstantNode>();
-  if (a == nullptr || constant == nullptr || !constant->data.IsCompact() || a->data_layout != "NCHW" ||
-      a->kernel_layout != "OIHW" || data->shape.size() != 4 || DimValue(data->shape[1]) < 1 ||
-      data->dtype != DataType::UInt(8) || kernel->dtype != DataType::Int(8)) {
+  if (a == nullptr || constant == nullptr || !constant->data.IsCompact() || !a->IsIn("NCHW", "OIHW") ||
+      data->shape.size() != 4 || DimValue(data->shape[1]) < 1 || data->dtype != DataType::UInt(8) ||
+      kernel->dtype != DataType::Int(8)) {
     return std::nullopt;
   }
   constexpr int64_t kLeastBlocked = 8;
   const runtime::NDArray& weight = constant->data;
   const int64_t inputs = DimValue(data->shape[1]), outputs = weight.shape()[0], groups = a->groups;
   const int lanes = args.lanes();
-  std::string in = args.Layout(0);
-  if (!relay::IsInOrder(in)) in.clear();
+  ChannelLayout in = args.LayoutOf(0);
+  if (!in.is_in_order()) in = {};
   if (groups > 1 && groups == inputs && outputs == inputs) {
-    return DepthwiseConv(call, a, args, weight, in.empty() ? BlocksFor(inputs, lanes) : in);
+    return DepthwiseConv(call, a, args, weight, in.is_plain() ? BlocksFor(inputs, lanes) : in);
   }
   if (groups > 1) {
     const auto blocks = BlockGroups(groups, inputs / groups, outputs / groups, lanes);
     if (!blocks) return std::nullopt;
-    const std::string layout = StrCat("NCHW", blocks->block, "c");
+    const ChannelLayout layout{blocks->block};
     return Blocked("qnn.contrib_conv2d_NCHWc", call, args.Get(0, layout),
                    PackedWeight(weight, blocks->block, blocks->block, blocks->groups, blocks->merged),
                    ByteAttrs(a, weight, layout, layout, outputs, blocks->groups), args, layout);
   }
-  const std::string out = BlocksFor(outputs, lanes);
-  const bool plain = in.empty() && inputs < kLeastBlocked;
-  if (in.empty()) in = plain ? "NCHW4c" : BlocksFor(inputs, lanes);
-  const Expr blocked = plain ? ChannelsAsWords(args.Get(0, ""), inputs) : args.Get(0, in);
-  return Blocked("qnn.contrib_conv2d_NCHWc", call, blocked, PackedWeight(weight, BlockOf(in), BlockOf(out), 1, 1),
-                 ByteAttrs(a, weight, in, out, relay::ChannelsIn(out, outputs), 1), args, out);
+  const ChannelLayout out = BlocksFor(outputs, lanes);
+  const bool plain = in.is_plain() && inputs < kLeastBlocked;
+  if (in.is_plain()) in = plain ? ChannelLayout{kBytes} : BlocksFor(inputs, lanes);
+  const Expr blocked = plain ? ChannelsAsWords(args.Plain(0), inputs) : args.Get(0, in);
+  return Blocked("qnn.contrib_conv2d_NCHWc", call, blocked, PackedWeight(weight, in.block, out.block, 1, 1),
+                 ByteAttrs(a, weight, in, out, out.PaddedChannels(outputs), 1), args, out);
 }
 
 void RegisterByteOp(const char* name, const char* doc, const char* weight, FTECompute compute) {

@@ -177,14 +177,14 @@ std::optional<LaidOutCall> ByteProduct(const CallNode* call, LayoutArgs& args, b
     packed = PackedConstant(constant->data, k_first);
   } else {
     packed =
-        CallWith<MatmulAttrs>("qnn.contrib_pack_words", {args.Get(1, "")}, [&](auto& a) { a.transpose_b = !k_first; });
+        CallWith<MatmulAttrs>("qnn.contrib_pack_words", {args.Plain(1)}, [&](auto& a) { a.transpose_b = !k_first; });
   }
-  Expr product = CallWith<DenseAttrs>("qnn.contrib_packed_dense", {args.Get(0, ""), packed}, [&](auto& a) {
+  Expr product = CallWith<DenseAttrs>("qnn.contrib_packed_dense", {args.Plain(0), packed}, [&](auto& a) {
     a.units = DimValue(weight->shape[k_first ? rank - 1 : rank - 2]);
     a.out_dtype = kWord;
   });
   const auto* made = product.as<CallNode>();
-  return LaidOutCall{relay::Call(made->op, made->args, made->attrs, {}, call->span), ""};
+  return LaidOutCall{relay::Call(made->op, made->args, made->attrs, {}, call->span), {}};
 }
 
 /// Whether operands are bytes of which a product can be packed: the right one of known shape, batches equal.

@@ -22,8 +22,7 @@ namespace {
 std::string WhyNotBlockedCall(const CallNode* call, const relay::LayoutArgs& args) {
   const auto* a = call->attrs.as<Conv2DAttrs>();
   const auto *data = args.Type(0), *kernel = args.Type(1);
-  const bool nchw = a != nullptr && a->data_layout == "NCHW" && a->kernel_layout == "OIHW" &&
-                    (a->out_layout.empty() || a->out_layout == "NCHW") && data->shape.size() == 4;
+  const bool nchw = a != nullptr && a->IsIn("NCHW", "OIHW") && data->shape.size() == 4;
   if (!nchw) return "the model's layouts aren't NCHW and OIHW";
   if (AsConstInt(data->shape[1]) == nullptr || !IsStatic(kernel)) return "the number of channels is dynamic";
   if (data->dtype != DataType::Float(32)) return StrCat("the data are ", data->dtype, ", not float32");
@@ -35,15 +34,15 @@ std::string WhyNotBlockedCall(const CallNode* call, const relay::LayoutArgs& arg
 void SetLayouts(const relay::LayoutArgs& args, int64_t ic, int64_t oc, int lanes, ConvProblemNode* p) {
   constexpr int64_t kMinPadded = 8;
   const int64_t pixels = p->oh >= 0 && p->ow >= 0 && p->batch >= 0 ? p->oh * p->ow : -1;
-  p->in_layout = args.Layout(0);
+  p->in_layout = args.LayoutOf(0);
   if (p->is_depthwise()) {
-    if (p->in_layout.empty()) p->in_layout = ConvLayout(oc, pixels, lanes);
+    if (p->in_layout.is_plain()) p->in_layout = ConvLayout(oc, pixels, lanes);
     p->out_layout = p->in_layout;
     return;
   }
   p->out_layout = ConvLayout(oc, pixels, lanes);
-  if (p->in_layout.empty()) {
-    p->in_layout = ic >= kMinPadded ? ConvLayout(ic, pixels, lanes) : relay::BlockedLayout(ic);
+  if (p->in_layout.is_plain()) {
+    p->in_layout = ic >= kMinPadded ? ConvLayout(ic, pixels, lanes) : relay::DividingLayout(ic);
   }
 }
 
@@ -80,16 +79,16 @@ Problem ConvProblem(const CallNode* call, const relay::LayoutArgs& args, const M
     p.groups = a->groups;
     if (!p.not_blocked.empty()) return;
     SetLayouts(args, p.ic, p.oc, machine.vector_lanes(32), &p);
-    if (p.groups != 1 || p.out_layout.empty()) return;
+    if (p.groups != 1 || p.out_layout.is_plain()) return;
     p.weight = PadOutputChannels(call->args[1].as<ConstantNode>()->data, p.out_layout);
     p.oc = p.weight.shape()[0];
-    p.oc_block = relay::BlockOf(p.out_layout);
+    p.oc_block = p.out_layout.block;
     p.padded_weight = p.weight;
-    if (p.in_layout.empty()) return;
-    const int64_t padded = relay::ChannelsIn(p.in_layout, p.ic);
-    p.padded_weight = ScatterChannels(p.weight, 1, relay::ChannelPlaces(p.in_layout, p.ic), padded);
-    p.ic_block = relay::BlockOf(p.in_layout);
-    p.indexed_ic = !relay::IsInOrder(p.in_layout) && padded > p.ic;
+    if (p.in_layout.is_plain()) return;
+    const int64_t padded = p.in_layout.PaddedChannels(p.ic);
+    p.padded_weight = ScatterChannels(p.weight, 1, p.in_layout.ChannelIndexMap(p.ic), padded);
+    p.ic_block = p.in_layout.block;
+    p.indexed_ic = !p.in_layout.is_in_order() && padded > p.ic;
     if (p.indexed_ic) {
       p.data_ic = padded;
       p.ic_block = 1;
@@ -138,13 +137,17 @@ std::string WhyNotBlocked(const ConvProblemNode& p) {
   return p.oc_block == 0 ? StrCat(p.oc, " output channels fill too little of their blocks") : "";
 }
 
-Attrs BlockedAttrs(const Conv2DAttrs* attrs, const std::string& data, const std::string& kernel,
-                   const std::string& out) {
+std::string BlockedKernelLayout(int64_t ic_block, int64_t oc_block) {
+  return ic_block == 0 ? StrCat("OIHW", oc_block, "o") : StrCat("OIHW", ic_block, "i", oc_block, "o");
+}
+
+Attrs BlockedAttrs(const Conv2DAttrs* attrs, const ChannelLayout& data, const std::string& kernel,
+                   const ChannelLayout& out) {
   auto node = MakeObject<Conv2DAttrs>(*attrs);
   node->channels.reset();  // the weight says, which may have more
-  node->data_layout = relay::WithoutGroups(data);
+  node->data_layout = data.axes();
   node->kernel_layout = kernel;
-  node->out_layout = relay::WithoutGroups(out);
+  node->out_layout = out.axes();
   return Attrs(ObjectPtr<Object>(node));
 }
 
@@ -168,37 +171,36 @@ NDArray ScatterChannels(const NDArray& weight, size_t axis, const std::vector<in
   return result;
 }
 
-NDArray PadOutputChannels(const NDArray& weight, const std::string& layout) {
+NDArray PadOutputChannels(const NDArray& weight, const ChannelLayout& layout) {
   const int64_t channels = weight.shape()[0];
-  return ScatterChannels(weight, 0, relay::ChannelPlaces(layout, channels), relay::ChannelsIn(layout, channels));
+  return ScatterChannels(weight, 0, layout.ChannelIndexMap(channels), layout.PaddedChannels(channels));
 }
 
-std::string ConvLayout(int64_t channels, int64_t pixels, int lanes) {
-  std::string layout = relay::FilledLayout(channels, lanes);
+ChannelLayout ConvLayout(int64_t channels, int64_t pixels, int lanes) {
+  const ChannelLayout layout = relay::PaddedLayout(channels, lanes);
   // Of one vector per channel little is computed: blocks of any kind are better than changing the layout.
-  return layout.empty() && pixels == 1 ? "NCHW8c" : layout;
+  return layout.is_plain() && pixels == 1 ? ChannelLayout{8} : layout;
 }
 
-LaidOutCall BlockedConv(const LayoutRequest& request, const NDArray& weight, const std::string& in,
-                        const std::string& out, int64_t groups) {
+LaidOutCall BlockedConv(const LayoutRequest& request, const NDArray& weight, const ChannelLayout& in,
+                        const ChannelLayout& out, int64_t groups) {
   const CallNode* call = request.call;
-  const std::string o = std::to_string(relay::BlockOf(out)) + "o";
-  const std::string kernel_layout = in.empty() ? "OIHW" + o : StrCat("OIHW", relay::BlockOf(in), "i", o);
+  const std::string kernel_layout = BlockedKernelLayout(in.block, out.block);
   const bool same = weight.same_as(call->args[1].as<ConstantNode>()->data);
   Expr w = LayoutTransform(same ? call->args[1] : Expr(relay::Constant(weight)), "OIHW", kernel_layout);
-  auto attrs = MakeObject<Conv2DAttrs>(
-      *BlockedAttrs(call->attrs.as<Conv2DAttrs>(), in.empty() ? "NCHW" : in, kernel_layout, out).as<Conv2DAttrs>());
+  auto attrs =
+      MakeObject<Conv2DAttrs>(*BlockedAttrs(call->attrs.as<Conv2DAttrs>(), in, kernel_layout, out).as<Conv2DAttrs>());
   attrs->groups = static_cast<decltype(attrs->groups)>(groups);
   static const Op op = Op::Get("nn.contrib_conv2d_NCHWc");
   return {relay::Call(op, {request.args.Get(0, in), w}, Attrs(ObjectPtr<Object>(attrs)), {}, call->span), out};
 }
 
-LaidOutCall IndexedConv(const LayoutRequest& request, const NDArray& weight, const std::string& in,
-                        const std::string& out, int64_t groups) {
+LaidOutCall IndexedConv(const LayoutRequest& request, const NDArray& weight, const ChannelLayout& in,
+                        const ChannelLayout& out, int64_t groups) {
   const CallNode* call = request.call;
-  const std::string kernel_layout = StrCat("OIHW1i", relay::BlockOf(out), "o");
+  const std::string kernel_layout = BlockedKernelLayout(1, out.block);
   Expr w = LayoutTransform(relay::Constant(weight), "OIHW", kernel_layout);
-  const std::vector<int64_t> index = relay::ChannelPlaces(in, weight.shape()[1] * groups);
+  const std::vector<int64_t> index = in.ChannelIndexMap(weight.shape()[1] * groups);
   NDArray channels = NDArray::Empty({static_cast<int64_t>(index.size())}, DataType::Int(32));
   std::copy(index.begin(), index.end(), channels.Data<int32_t>());
   auto attrs =
@@ -226,9 +228,9 @@ std::optional<LaidOutCall> FlatPointwiseConv(const LayoutRequest& request) {
   const auto *data = request.args.Type(0), *kernel = request.args.Type(1);
   const int64_t batch = DimValue(data->shape[0]), ic = DimValue(data->shape[1]), oc = DimValue(kernel->shape[0]);
   const int64_t height = DimValue(data->shape[2]), width = DimValue(data->shape[3]);
-  Expr row = MakeReshape(request.args.Get(0, ""), std::vector<int64_t>{batch, ic, 1, height * width});
+  Expr row = MakeReshape(request.args.Plain(0), std::vector<int64_t>{batch, ic, 1, height * width});
   Expr conv = relay::Call(call->op, {row, call->args[1]}, call->attrs, {}, call->span);
-  return LaidOutCall{MakeReshape(conv, std::vector<int64_t>{batch, oc, height, width}), ""};
+  return LaidOutCall{MakeReshape(conv, std::vector<int64_t>{batch, oc, height, width}), {}};
 }
 
 te::Tensor PadSpatial(const te::Tensor& data, const std::vector<int64_t>& pads, const std::string& kernel) {

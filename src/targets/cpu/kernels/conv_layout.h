@@ -12,6 +12,8 @@
 
 namespace treadle::ops::cpu {
 
+using relay::ChannelLayout;
+
 /// The problem of a call of nn.conv2d, with the layouts that activations would have.
 Problem ConvProblem(const relay::CallNode* call, const relay::LayoutArgs& args, const Machine& machine);
 
@@ -26,26 +28,28 @@ bool FusesSpatial(const ConvProblemNode& p);
 /// Why a convolution can't run on blocked activations at all; "" where it can.
 std::string WhyNotBlocked(const ConvProblemNode& p);
 
+/// The layout of weights in blocks of input (0: not blocked) and output channels, innermost: "OIHW8i16o".
+std::string BlockedKernelLayout(int64_t ic_block, int64_t oc_block);
 /// The attributes of a convolution with other layouts.
-Attrs BlockedAttrs(const Conv2DAttrs* attrs, const std::string& data, const std::string& kernel,
-                   const std::string& out);
+Attrs BlockedAttrs(const Conv2DAttrs* attrs, const ChannelLayout& data, const std::string& kernel,
+                   const ChannelLayout& out);
 
 /// The weight (OIHW) with entry i of dimension `axis` at index[i] of `extent`, zeros elsewhere.
 runtime::NDArray ScatterChannels(const runtime::NDArray& weight, size_t axis, const std::vector<int64_t>& index,
                                  int64_t extent);
 /// The weight with the output channels of `layout`, those that pad blocks zero.
-runtime::NDArray PadOutputChannels(const runtime::NDArray& weight, const std::string& layout);
+runtime::NDArray PadOutputChannels(const runtime::NDArray& weight, const ChannelLayout& layout);
 
 /// The layout for `channels` of a convolution whose result has `pixels` (-1: dynamic).
-std::string ConvLayout(int64_t channels, int64_t pixels, int lanes);
+ChannelLayout ConvLayout(int64_t channels, int64_t pixels, int lanes);
 
-/// The convolution of an argument in layout `in` ("": plain). `weight`: OIHW, with the channels that pad blocks.
-relay::LaidOutCall BlockedConv(const LayoutRequest& request, const runtime::NDArray& weight, const std::string& in,
-                               const std::string& out, int64_t groups);
+/// The convolution of an argument in layout `in`. `weight`: OIHW, with the channels that pad blocks.
+relay::LaidOutCall BlockedConv(const LayoutRequest& request, const runtime::NDArray& weight, const ChannelLayout& in,
+                               const ChannelLayout& out, int64_t groups);
 /// The same for channels that aren't in the order of the weight's, or where many only pad blocks. Only outputs of
 /// `weight` are padded.
-relay::LaidOutCall IndexedConv(const LayoutRequest& request, const runtime::NDArray& weight, const std::string& in,
-                               const std::string& out, int64_t groups);
+relay::LaidOutCall IndexedConv(const LayoutRequest& request, const runtime::NDArray& weight, const ChannelLayout& in,
+                               const ChannelLayout& out, int64_t groups);
 /// A pointwise convolution on plain data with all pixels in one row, so that vectors are full; nothing where that
 /// doesn't pay.
 std::optional<relay::LaidOutCall> FlatPointwiseConv(const LayoutRequest& request);

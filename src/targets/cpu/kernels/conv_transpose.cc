@@ -5,22 +5,21 @@
 
 #include "ops/change_layout.h"
 #include "ops/infer.h"
+#include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/rooms.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/make.h"
-#include "treadle/relay/layout.h"
 
 namespace treadle::ops::cpu {
 namespace {
 
-using relay::BlockOf;
 using relay::CallNode;
 using relay::ConstantNode;
 using relay::Expr;
 using relay::LaidOutCall;
 using runtime::NDArray;
 
-/// Sizes of one; arrays are vertical, horizontal; -1 where only the run tells.
+/// Sizes of one; arrays are vertical, horizontal; -1 where they are dynamic.
 struct Sizes {
   int64_t batch, in_channels, out_channels;
   int64_t in[2], out[2], kernel[2], stride[2], pad[2], taps[2];
@@ -39,8 +38,7 @@ std::optional<Sizes> SizesOf(const CallNode* call, const relay::LayoutArgs& args
   const auto* a = call->attrs.as<ConvTransposeAttrs>();
   if (a == nullptr || call->args[1].as<ConstantNode>() == nullptr) return refuse("the weight isn't constant");
   const auto *data = args.Type(0), *kernel = args.Type(1), *out = call->type_as<TensorTypeNode>();
-  const bool nchw = a->data_layout == "NCHW" && (a->kernel_layout == "IOHW" || a->kernel_layout == "OIHW") &&
-                    (a->out_layout.empty() || a->out_layout == "NCHW") && data->shape.size() == 4;
+  const bool nchw = (a->IsIn("NCHW", "IOHW") || a->IsIn("NCHW", "OIHW")) && data->shape.size() == 4;
   if (!nchw) return refuse("the model's layouts aren't NCHW and IOHW");
   if (a->groups != 1) return refuse("several groups");
   if (AsConstInt(data->shape[1]) == nullptr || !IsStatic(kernel)) return refuse("the number of channels is dynamic");
@@ -110,21 +108,20 @@ Expr Crop(const Expr& data, const Sizes& s) {
 
 /// Of phases (N, phase and channel, H, W[, block]) the whole, where sizes are known when it runs: dimensions are split
 /// and joined one at a time, so that indices stay simple.
-LaidOutCall Interleave(Expr phases, const Sizes& s, const std::string& layout) {
-  const int64_t block = layout.empty() ? 1 : BlockOf(layout);
-  const int64_t channels = relay::ChannelsIn(layout, s.out_channels) / block;
+LaidOutCall Interleave(Expr phases, const Sizes& s, const ChannelLayout& layout) {
+  const int64_t channels = layout.PaddedChannels(s.out_channels) / (layout.is_plain() ? 1 : layout.block);
   using Codes = std::vector<int64_t>;
   auto reshape = [&](Codes codes) {
-    if (!layout.empty()) codes.push_back(0);
+    if (layout.is_blocked()) codes.push_back(0);
     phases = MakeReshape(phases, codes);
   };
-  if (layout.empty()) {
+  if (layout.is_plain()) {
     phases = LayoutTransform(phases, "NCHW8c", "NCHW");
     phases = MakeStridedSlice(phases, {0}, {s.Phases() * s.out_channels}, {1}, Codes{1});
   }
   reshape({0, -4, s.stride[0], s.stride[1] * channels, 0, 0});
   reshape({0, 0, -4, s.stride[1], channels, 0, 0});
-  phases = MakeTranspose(phases, layout.empty() ? Codes{0, 3, 4, 1, 5, 2} : Codes{0, 3, 4, 1, 5, 2, 6});
+  phases = MakeTranspose(phases, layout.is_plain() ? Codes{0, 3, 4, 1, 5, 2} : Codes{0, 3, 4, 1, 5, 2, 6});
   reshape({0, 0, -3, 0, 0});
   reshape({0, 0, 0, -3});
   return {phases, layout};
@@ -139,39 +136,39 @@ std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem&,
   if (!sizes) return std::nullopt;
   const Sizes& s = *sizes;
   // Channels of a result that has no blocks go to the next block with zeros.
-  const std::string layout = relay::FilledLayout(s.out_channels, args.lanes());
-  const int64_t each = relay::ChannelsIn(layout, s.out_channels), channels = (s.Phases() * each + 7) / 8 * 8;
-  const int64_t block = layout.empty() ? 8 : BlockOf(layout);
-  const std::string out = "NCHW" + std::to_string(block) + "c", o = std::to_string(block) + "o";
-  std::string in = args.Layout(0);
-  if (in.empty() || !relay::IsInOrder(in)) in = relay::FilledLayout(s.in_channels, args.lanes());
-  const std::string kernel_layout = in.empty() ? "OIHW" + o : "OIHW" + std::to_string(BlockOf(in)) + "i" + o;
+  const ChannelLayout layout = relay::PaddedLayout(s.out_channels, args.lanes());
+  const int64_t each = layout.PaddedChannels(s.out_channels), channels = (s.Phases() * each + 7) / 8 * 8;
+  const int64_t block = layout.is_plain() ? 8 : layout.block;
+  const ChannelLayout out{block};
+  ChannelLayout in = args.LayoutOf(0);
+  if (in.is_plain() || !in.is_in_order()) in = relay::PaddedLayout(s.in_channels, args.lanes());
+  const std::string kernel_layout = BlockedKernelLayout(in.block, block);
   Attrs attrs = MakeAttrs<Conv2DAttrs>([&](auto& conv) {
     conv.padding = {s.taps[0] - 1, s.taps[1] - 1};
-    conv.data_layout = in.empty() ? "NCHW" : in;
+    conv.data_layout = in.axes();
     conv.kernel_layout = kernel_layout;
-    conv.out_layout = out;
+    conv.out_layout = out.axes();
   });
-  Expr kernel = LayoutTransform(
-      relay::Constant(PhaseKernel(weight->data, s, {channels, relay::ChannelsIn(in, s.in_channels), each})), "OIHW",
-      kernel_layout);
+  Expr kernel =
+      LayoutTransform(relay::Constant(PhaseKernel(weight->data, s, {channels, in.PaddedChannels(s.in_channels), each})),
+                      "OIHW", kernel_layout);
   static const Op op = Op::Get("nn.contrib_conv2d_NCHWc");
   Expr phases = relay::Call(op, {args.Get(0, in), kernel}, attrs, {}, call->span);
   if (!s.is_static) return Interleave(phases, s, layout);
   const int64_t high = s.stride[0] * s.Steps(0), wide = s.stride[1] * s.Steps(1);
-  if (!layout.empty()) {
+  if (layout.is_blocked()) {
     const int64_t blocks = each / block;
     phases = MakeReshape(
         phases, std::vector<int64_t>{s.batch, s.stride[0], s.stride[1], blocks, s.Steps(0), s.Steps(1), block});
     phases = MakeTranspose(phases, {0, 3, 4, 1, 5, 2, 6});
     return LaidOutCall{Crop(MakeReshape(phases, std::vector<int64_t>{s.batch, blocks, high, wide, block}), s), layout};
   }
-  phases = LayoutTransform(phases, out, "NCHW");
+  phases = LayoutTransform(phases, out.axes(), "NCHW");
   phases = MakeStridedSlice(phases, {0}, {s.Phases() * s.out_channels}, {1}, std::vector<int64_t>{1});
   phases = MakeReshape(phases,
                        std::vector<int64_t>{s.batch, s.stride[0], s.stride[1], s.out_channels, s.Steps(0), s.Steps(1)});
   phases = MakeTranspose(phases, {0, 3, 4, 1, 5, 2});
-  return LaidOutCall{Crop(MakeReshape(phases, std::vector<int64_t>{s.batch, s.out_channels, high, wide}), s), ""};
+  return LaidOutCall{Crop(MakeReshape(phases, std::vector<int64_t>{s.batch, s.out_channels, high, wide}), s), {}};
 }
 
 }  // namespace

@@ -141,12 +141,12 @@ void Apply(Schedule& sch, Stages& stages, const Problem&, const Machine&, const 
 std::optional<relay::LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& problem, const Plan&) {
   const auto& p = *problem.as<ConvProblemNode>();
   const relay::CallNode* call = request.call;
-  const std::string& layout = p.in_layout;
-  const std::string kernel_layout = StrCat("OIHW", relay::BlockOf(layout), "o");
+  const ChannelLayout& layout = p.in_layout;
+  const std::string kernel_layout = BlockedKernelLayout(0, layout.block);
   relay::Expr weight = relay::Constant(PadOutputChannels(call->args[1].as<relay::ConstantNode>()->data, layout));
   auto attrs = MakeObject<Conv2DAttrs>(
       *BlockedAttrs(call->attrs.as<Conv2DAttrs>(), layout, kernel_layout, layout).as<Conv2DAttrs>());
-  attrs->groups = static_cast<decltype(attrs->groups)>(relay::ChannelsIn(layout, p.oc));
+  attrs->groups = static_cast<decltype(attrs->groups)>(layout.PaddedChannels(p.oc));
   static const Op op = Op::Get("nn.contrib_depthwise_conv2d_NCHWc");
   return relay::LaidOutCall{
       relay::Call(op, {request.args.Get(0, layout), LayoutTransform(weight, "OIHW", kernel_layout)},
@@ -167,7 +167,7 @@ void RegisterDepthwiseConv() {
     const auto& p = *problem.as<ConvProblemNode>();
     if (!p.not_blocked.empty()) return p.not_blocked;
     if (!p.is_depthwise()) return "not one channel in each group";
-    return p.in_layout.empty() ? StrCat(p.oc, " channels fill too little of their blocks") : "";
+    return p.in_layout.is_plain() ? StrCat(p.oc, " channels fill too little of their blocks") : "";
   };
   kernel.least_gain = 0.95;
   kernel.space = Space;

@@ -43,21 +43,21 @@ std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& 
   auto flat = [&]() { return WhyNotFlatPointwise(p).empty() ? FlatPointwiseConv(request) : std::nullopt; };
   int64_t groups = p.groups;
   runtime::NDArray weight = request.call->args[1].as<ConstantNode>()->data;
-  std::string out = relay::FilledLayout(p.oc, lanes, groups), in = request.args.Layout(0);
-  if (out.empty()) {
+  ChannelLayout out = relay::PaddedLayout(p.oc, lanes, groups), in = request.args.LayoutOf(0);
+  if (out.is_plain()) {
     const int64_t merged = GroupsToMerge(groups, p.ic / groups, p.oc / groups);
     // A plain row of pixels takes less time than multiplying as many zeros as numbers.
     std::optional<LaidOutCall> plain = flat();
     if (plain || merged == 0) return plain;
     weight = MergeGroups(weight, groups, merged);
     groups /= merged;
-    out = relay::FilledLayout(p.oc, lanes, groups);
+    out = relay::PaddedLayout(p.oc, lanes, groups);
   }
-  if (in.empty()) in = relay::FilledLayout(p.ic, lanes, groups);
-  if (in.empty()) in = relay::FilledLayout(p.ic, lanes);
-  if (in.empty() || out.empty()) return flat();
+  if (in.is_plain()) in = relay::PaddedLayout(p.ic, lanes, groups);
+  if (in.is_plain()) in = relay::PaddedLayout(p.ic, lanes);
+  if (in.is_plain() || out.is_plain()) return flat();
   weight = PadOutputChannels(weight, out);
-  const bool whole_blocks = relay::IsInOrder(in) && p.ic / groups % relay::BlockOf(in) == 0;
+  const bool whole_blocks = in.is_in_order() && p.ic / groups % in.block == 0;
   return whole_blocks ? BlockedConv(request, weight, in, out, groups) : IndexedConv(request, weight, in, out, groups);
 }
 

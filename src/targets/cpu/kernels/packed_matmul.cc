@@ -329,21 +329,21 @@ LaidOutCall PackedProduct(const LayoutRequest& request, bool k_first, DataType o
   size_t rank = type->shape.size();
   int64_t units = *AsConstInt(type->shape[k_first ? rank - 1 : rank - 2]);
   if (PacksAsItGoes(call, type, units)) {
-    Expr product = CallWith<MatmulAttrs>("nn.packing_matmul", {args.Get(0, ""), args.Get(1, "")}, [&](auto& a) {
+    Expr product = CallWith<MatmulAttrs>("nn.packing_matmul", {args.Plain(0), args.Plain(1)}, [&](auto& a) {
       a.units = units;
       a.out_dtype = out_dtype;
       a.transpose_b = !k_first;
     });
     const auto* made = product.as<CallNode>();
-    return LaidOutCall{relay::Call(made->op, made->args, made->attrs, {}, call->span), ""};
+    return LaidOutCall{relay::Call(made->op, made->args, made->attrs, {}, call->span), {}};
   }
-  Expr packed = PackColumns(args.Get(1, ""), type, k_first);
-  Expr dense = CallWith<DenseAttrs>("nn.packed_dense", {args.Get(0, ""), packed}, [&](auto& a) {
+  Expr packed = PackColumns(args.Plain(1), type, k_first);
+  Expr dense = CallWith<DenseAttrs>("nn.packed_dense", {args.Plain(0), packed}, [&](auto& a) {
     a.units = units;
     a.out_dtype = out_dtype;
   });
   const auto* made = dense.as<CallNode>();
-  return LaidOutCall{relay::Call(made->op, made->args, made->attrs, {}, call->span), ""};
+  return LaidOutCall{relay::Call(made->op, made->args, made->attrs, {}, call->span), {}};
 }
 
 std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& problem, const Plan&) {

@@ -190,14 +190,14 @@ LaidOutCall PairProduct(const CallNode* call, LayoutArgs& args, bool k_first) {
     packed = PackedConstant(constant->data, k_first);
   } else {
     packed =
-        CallWith<MatmulAttrs>("nn.contrib_pack_pairs", {args.Get(1, "")}, [&](auto& a) { a.transpose_b = !k_first; });
+        CallWith<MatmulAttrs>("nn.contrib_pack_pairs", {args.Plain(1)}, [&](auto& a) { a.transpose_b = !k_first; });
   }
-  Expr product = CallWith<DenseAttrs>("nn.contrib_packed_dense_pairs", {args.Get(0, ""), packed}, [&](auto& a) {
+  Expr product = CallWith<DenseAttrs>("nn.contrib_packed_dense_pairs", {args.Plain(0), packed}, [&](auto& a) {
     a.units = DimValue(weight->shape[k_first ? rank - 1 : rank - 2]);
     a.out_dtype = kSum;
   });
   const auto* made = product.as<CallNode>();
-  return LaidOutCall{relay::Call(made->op, made->args, made->attrs, {}, call->span), ""};
+  return LaidOutCall{relay::Call(made->op, made->args, made->attrs, {}, call->span), {}};
 }
 
 /// The rule that the operator has, with that for pairs before it.
