@@ -15,4 +15,5 @@ from .ir import IRModule
 from .model import Model, compile, load, load_plugin
 from . import onnxruntime
 from .onnxruntime import InferenceSession
+from .quantization import quantize
 from ._version import __version__

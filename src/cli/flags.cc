@@ -96,6 +96,15 @@ Flag Verb::Add(const std::string& names, bool* value, const std::string& text) {
   return Flag(app_->add_flag(names, *value, text));
 }
 
+void Verb::PassOn(std::vector<std::string>* arguments) {
+  app_->prefix_command();
+  app_->set_help_flag();
+  app_->parse_complete_callback([app = app_, arguments] {
+    *arguments = app->remaining_for_passthrough();
+    std::reverse(arguments->begin(), arguments->end());
+  });
+}
+
 namespace {
 
 std::string Join(const std::vector<std::string>& names) {
@@ -166,6 +175,7 @@ int RunVerb(int argc, char** argv) {
   AddRun(&app, &action);
   AddVerify(&app, &action);
   AddBench(&app, &action);
+  AddQuantize(&app, &action);
   AddInspect(&app, &action);
   AddTune(&app, &action);
   AddMeasure(&app, &action);
@@ -179,7 +189,7 @@ int RunVerb(int argc, char** argv) {
       if (argc > 2) arguments.emplace_back(argv[2]);
       if (argc > 2) CheckVerb(app, argv[2]);
       app.parse(arguments);
-      return 0;
+      return action ? action() : 0;  // verbs of other programs print their own
     }
     app.parse(argc, argv);
   } catch (const CLI::ExtrasError&) {

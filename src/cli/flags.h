@@ -48,6 +48,8 @@ class Verb {
   Flag Add(const std::string& names, double* value, const std::string& text);
   /// Without a value; "!--no-x" sets it to false.
   Flag Add(const std::string& names, bool* value, const std::string& text);
+  /// All arguments go to `arguments`, --help too, for a program that reads them itself.
+  void PassOn(std::vector<std::string>* arguments);
 
  private:
   CLI::App* app_;

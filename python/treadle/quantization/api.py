@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""treadle.quantize."""
+import dataclasses
+import os
+
+import numpy as np
+
+from ..error import Error
+from ..model import compile as compile_model
+from .calibrate import collect
+from .graph import Graph, matches, save
+from .layers import find_layers
+from .products import dynamic, weight_only
+from .ranges import sqnr
+from .report import as_json, as_text
+from .samples import read_samples
+from .smooth import awq, smooth_quant
+from .static import StaticQuantizer
+
+_METHODS = ("minmax", "percentile", "mse")
+
+
+@dataclasses.dataclass
+class _Options:
+    mode: str
+    method: str
+    percentile: float
+    weight_method: str
+    per_channel: bool
+    reduce_range: bool
+    symmetric_activations: bool
+    activation_dtype: type
+    bias_correction: bool
+    bits: int
+    block: int
+    symmetric_weights: bool
+    accuracy_level: int
+
+
+@dataclasses.dataclass
+class Quantized:
+    """A quantised model (onnx.ModelProto), and what became of each layer."""
+    model: object
+    report: dict
+
+    def save(self, path):
+        save(self.model, path)
+
+    def text(self):
+        return as_text(self.report)
+
+    def json(self):
+        return as_json(self.report)
+
+
+def _check(name, value, allowed):
+    if value not in allowed:
+        raise Error(f"{name} is {value!r}; expected {' or '.join(map(str, allowed))}")
+
+
+def _rewrite(model, options, samples, keep_float, smooth, use_awq, extra):
+    """One quantised model: (ModelProto, report, outputs of the float model)."""
+    graph = Graph(model)
+    layers = find_layers(graph)
+    if options.mode != "static":
+        layers = [layer for layer in layers if layer.is_product]
+    kept = [{"name": l.name, "op": l.node.op_type, "macs": l.macs,
+             "why": "asked for" if matches(l.node, keep_float) else "lost most"}
+            for l in layers if matches(l.node, keep_float) or l.name in extra]
+    skipped = {row["name"] for row in kept}
+    layers = [layer for layer in layers if layer.name not in skipped]
+    results, domain = [], None
+    if options.mode == "static":
+        quantizer = StaticQuantizer(graph, layers, options)
+        statistics, results = collect(graph, quantizer.axes(), samples, options.method != "minmax")
+        if smooth is not None and smooth_quant(graph, layers, statistics, smooth):
+            # Divided values take the places of those that they were made of.
+            quantizer = StaticQuantizer(graph, layers, options)
+        rows = quantizer.rewrite(statistics)
+    else:
+        scales = {}
+        if samples:
+            wanted = {layer.data: -1 for layer in layers} if use_awq else {}
+            statistics, results = collect(graph, wanted, samples, False)
+            if use_awq:
+                scales = awq(graph, layers, statistics, options)
+        if options.mode == "dynamic":
+            rows = dynamic(graph, layers, options)
+        else:
+            rows = weight_only(graph, layers, options, scales)
+            domain = "com.microsoft"
+    report = {"mode": options.mode, "method": options.method, "layers": rows, "kept_float": kept, "outputs": {}}
+    return graph.finish(domain if rows else None), report, results
+
+
+def _compare(model, samples, results, report):
+    """Ratios of the outputs of the quantised model, by Treadle."""
+    if not results:
+        return
+    quantised = compile_model(model)
+    outputs = [quantised(**sample) for sample in samples[:len(results)]]
+    for name in results[0]:
+        kind = np.asarray(results[0][name]).dtype
+        if not np.issubdtype(kind, np.floating):
+            continue
+        report["outputs"][name] = sqnr(np.concatenate([np.ravel(r[name]) for r in results]),
+                                       np.concatenate([np.ravel(o[name]) for o in outputs]))
+
+
+def quantize(model, output=None, calibration_data=None, mode="static", method=None, percentile=99.99,
+             weight_method="mse", per_channel=True, symmetric_activations=False, activation_type="uint8",
+             reduce_range=False, bias_correction=True, bits=4, block_size=32, symmetric_weights=True, accuracy_level=4,
+             smooth_quant=None, awq=False, keep_float=(), keep_float_budget=None, max_samples=128):
+    """Quantises an ONNX model (path, bytes or ModelProto) after training; a Quantized, written to `output` if given.
+
+    mode: "static" (QuantizeLinear and DequantizeLinear around products and convolutions; needs calibration_data),
+    "dynamic" (products whose rows are quantised at run time), "weight_only" (com.microsoft.MatMulNBits with `bits` 4 or
+    8, a scale for `block_size` elements; awq scales channels by their activations first).
+    calibration_data: a directory of .npz files, one such file, or dicts of arrays by input name.
+    method: of activations' ranges: "minmax", "percentile" or "mse" (least squared error; the default).
+    smooth_quant: exponent (0.5) that moves differences between channels of products' inputs to their weights.
+    keep_float: names or kinds of operators that stay float ("head/*", "Gemm"); keep_float_budget: layers that lose most
+    stay float until each output has that ratio, in dB, beside the float model.
+    """
+    _check("mode", mode, ("static", "dynamic", "weight_only"))
+    _check("method", method or "mse", _METHODS)
+    _check("weight_method", weight_method, ("max", "mse"))
+    _check("activation_type", activation_type, ("uint8", "int8"))
+    _check("bits", bits, (4, 8))
+    if block_size < 16 or block_size & (block_size - 1):
+        raise Error(f"block_size is {block_size}; expected a power of two of 16 or more")
+    if not 50 < percentile <= 100:
+        raise Error(f"percentile is {percentile}; expected more than 50, at most 100")
+    if isinstance(model, (str, os.PathLike)) and not os.path.exists(model):
+        raise Error(f"can't open {model}: no such file")
+    needs = "static quantisation" if mode == "static" else "awq" if awq else \
+        "keep_float_budget" if keep_float_budget is not None else None
+    if calibration_data is None and needs:
+        raise Error(f"{needs} needs calibration data: a directory of .npz files, or dicts of arrays by input name")
+    keep_float = (keep_float,) if isinstance(keep_float, str) else tuple(keep_float)
+    options = _Options(mode, method or "mse", percentile, weight_method, per_channel, reduce_range,
+                       symmetric_activations, np.dtype(activation_type).type, bias_correction, bits, block_size,
+                       symmetric_weights, accuracy_level)
+    samples = read_samples(calibration_data, max_samples) if calibration_data is not None else []
+    extra, doubled = set(), 1
+    while True:
+        result, report, results = _rewrite(model, options, samples, keep_float, smooth_quant, awq, extra)
+        _compare(result, samples, results[:8], report)
+        worst = min(report["outputs"].values(), default=np.inf)
+        if keep_float_budget is None or worst >= keep_float_budget or not report["layers"]:
+            break
+        order = sorted(report["layers"], key=lambda r: min(r.get("input_sqnr", np.inf), r["weight_sqnr"]))
+        extra |= {row["name"] for row in order[:doubled]}
+        doubled *= 2
+    quantised = Quantized(result, report)
+    if output is not None:
+        quantised.save(output)
+    return quantised

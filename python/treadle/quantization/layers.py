@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layers that quantisation is about: products and convolutions with constant weights."""
+import dataclasses
+
+import numpy as np
+
+
+@dataclasses.dataclass
+class Layer:
+    node: object
+    data: str  # names of values
+    weight: str
+    bias: str | None
+    axis: int  # of the weight, along output channels
+    macs: float = 0
+
+    @property
+    def name(self):
+        return self.node.name
+
+    @property
+    def is_product(self):
+        return self.node.op_type in ("MatMul", "Gemm")
+
+    def matrix(self, array):
+        """The weight of a product as (n, k)."""
+        return array if self.axis == 0 else np.ascontiguousarray(array.T)
+
+
+def attribute(node, name, otherwise=None):
+    for item in node.attribute:
+        if item.name == name:
+            return {1: item.f, 2: item.i, 3: item.s}.get(item.type, list(item.ints))
+    return otherwise
+
+
+def find_layers(graph):
+    """In the order of the graph; a weight in float32 that isn't scalar."""
+    found = []
+    for node in graph.sorted_nodes():
+        if node.domain not in ("", "ai.onnx") or len(node.input) < 2 or not graph.is_constant(node.input[1]):
+            continue
+        tensor = graph.constants[node.input[1]]
+        if tensor.data_type != graph.onnx.TensorProto.FLOAT or graph.is_constant(node.input[0]):
+            continue
+        rank = len(tensor.dims)
+        bias = node.input[2] if len(node.input) > 2 and node.input[2] else None
+        if node.op_type == "Conv" and rank >= 3:
+            axis = 0
+        elif node.op_type == "MatMul" and rank == 2:
+            axis = 1
+        elif node.op_type == "Gemm" and not attribute(node, "transA", 0) and attribute(node, "alpha", 1.0) == 1.0 and \
+                attribute(node, "beta", 1.0) == 1.0:
+            axis = 0 if attribute(node, "transB", 0) else 1
+        else:
+            continue
+        shape = graph.shape(node.output[0])
+        known = shape is not None and all(shape)
+        positions = float(np.prod(shape)) / tensor.dims[axis] if known else 0.0
+        found.append(Layer(node, node.input[0], node.input[1], bias, axis, positions * float(np.prod(tensor.dims))))
+    return found

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// `treadle quantize`: graphs of ONNX are rewritten in Python (treadle.quantization), which reads the arguments.
+#include <filesystem>
+
+#include "cli/commands.h"
+#include "cli/compare.h"
+#include "treadle/base/error.h"
+
+namespace treadle::cli {
+namespace {
+
+// Arguments: the folder that the package is in ("": where Python finds it), then those of the verb.
+constexpr const char* kScript = R"py(
+import sys
+if sys.argv[1]:
+    sys.path.insert(0, sys.argv[1])
+try:
+    from treadle import Error
+    from treadle.quantization.__main__ import main
+except ImportError as error:
+    print(f"error: the Python {sys.executable} can't quantise: {error}", file=sys.stderr)
+    sys.exit(4)
+try:
+    main(sys.argv[2:])
+except Error as error:
+    print(f"error: {error}", file=sys.stderr)
+    sys.exit(2)
+)py";
+
+/// The folder with the package that this program belongs to; empty where it was installed without one.
+std::string PackageFolder() {
+  std::error_code ignored;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  const std::filesystem::path root = program.parent_path().parent_path();
+  if (std::filesystem::exists(root / "quantization", ignored)) return root.parent_path();  // treadle/bin/treadle
+  if (std::filesystem::exists(root / "python" / "treadle" / "quantization", ignored)) return root / "python";
+  return "";
+}
+
+struct QuantizeVerb {
+  std::vector<std::string> arguments;
+
+  int Run() const {
+    std::vector<std::string> command{PythonProgram(), "-c", kScript, PackageFolder()};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    const int status = RunProgram(command);
+    constexpr int kNoProgram = 127;
+    if (status == kNoProgram) {
+      throw RuntimeError(StrCat("can't start ", PythonProgram(), ", which quantises; set TREADLE_PYTHON"));
+    }
+    return status;
+  }
+};
+
+}  // namespace
+
+void AddQuantize(CLI::App* app, Action* action) {
+  auto verb = std::make_shared<QuantizeVerb>();
+  Verb(app, "quantize", "make an 8- or 4-bit model of a float one", action, [verb] {
+    return verb->Run();
+  }).PassOn(&verb->arguments);
+}
+
+}  // namespace treadle::cli
