@@ -13,7 +13,7 @@ from . import topi
 from .contrib import graph_executor
 from .ir import IRModule
 from .model import Model, compile, load, load_plugin
-from . import onnxruntime
+from . import onnxruntime, rpc
 from .onnxruntime import InferenceSession
 from .quantization import quantize
 from ._version import __version__

@@ -149,7 +149,10 @@ def argument(index, value):
 
 
 def array(value, device=None, dtype=None):
-    """A new tensor with a copy of `value`."""
+    """A new tensor with a copy of `value`. device: one of this process, or of a session (treadle.rpc)."""
+    session = getattr(device, "rpc_session", None)
+    if session is not None:
+        return session.array(value, device, dtype)
     if isinstance(value, NDArray):
         return _core.nd_copy(value, device or cpu())
     value = np.asarray(value, dtype=None if dtype is None else to_numpy(dtype))
@@ -164,6 +167,9 @@ def array(value, device=None, dtype=None):
 def empty(shape, dtype="float32", device=None):
     """A new tensor with unspecified elements."""
     shape = (shape,) if isinstance(shape, int) else tuple(int(dim) for dim in shape)
+    session = getattr(device, "rpc_session", None)
+    if session is not None:
+        return session.empty(shape, dtype, device)
     return _core.nd_empty(shape, str(dtype) if isinstance(dtype, str) else of_numpy(dtype), device or cpu())
 
 

@@ -52,9 +52,14 @@ class GraphModule:
     def set_input(self, key=None, value=None, **params):
         """Copies an input (by name or index), and further ones by name. Arrays are converted to the input's type."""
         for name, array in ([(key, value)] if key is not None else []) + list(params.items()):
-            if not isinstance(array, nd.NDArray):
-                array = nd.array(array, dtype=self._get_input(name).dtype)
-            self._set_input(name, array)
+            self._set_input(name, self._tensor(name, array))
+
+    def _tensor(self, name, value):
+        """A value for an input as a tensor that the executor can read: of its session, where it is a remote one."""
+        if not isinstance(value, nd.NDArray) and not hasattr(value, "rpc_session"):
+            value = nd.array(value, dtype=self._get_input(name).dtype)
+        session = getattr(self.module, "rpc_session", None)
+        return session.array(value) if session is not None and isinstance(value, nd.NDArray) else value
 
     def set_input_zero_copy(self, key=None, value=None, **params):
         """Uses the memory of tensors as inputs: contiguous, aligned to 64 bytes, of the input's shape and type, and on
@@ -75,13 +80,15 @@ class GraphModule:
         """Sets inputs, runs, and returns the outputs on a device."""
         flat = []
         for name, value in inputs.items():
-            flat += [name, value if isinstance(value, nd.NDArray) else nd.array(value, dtype=self._get_input(name).dtype)]
+            flat += [name, self._tensor(name, value)]
         return list(self._run_from_inputs(device.device_type, device.device_id, *flat))
 
     def get_output(self, index, out=None):
         """An output; copied into `out` when that is given."""
         if out is None:
             return self._get_output(index)
+        if hasattr(self.module, "rpc_session") and isinstance(out, nd.NDArray):
+            return self._get_output(index).copyto(out)
         self._get_output(index, out)
         return out
 

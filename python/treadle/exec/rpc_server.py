@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python -m treadle.exec.rpc_server: runs what clients send (docs/rpc.md)."""
+import argparse
+import sys
+
+from ..rpc import _wire
+from ..rpc.server import run
+
+
+def _address(text):
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--host", default="127.0.0.1", help="where to listen; 0.0.0.0: for other machines, too")
+    parser.add_argument("--port", type=int, default=9090)
+    parser.add_argument("--port-end", type=int, default=9199)
+    parser.add_argument("--key", default="", help="what clients ask the tracker for")
+    parser.add_argument("--tracker", type=_address, help="host:port of a tracker")
+    parser.add_argument("--custom-addr", help="the host that the tracker tells clients")
+    parser.add_argument("--load-library", action="append", default=[], help="a plug-in to load first")
+    parser.add_argument("--announce", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--silent", action="store_true")
+    options = parser.parse_args()
+    from .. import load_plugin
+
+    for library in options.load_library:
+        load_plugin(library)
+    sock = _wire.listen(options.host, options.port, options.port_end)
+    if options.announce:
+        print("port", sock.getsockname()[1], flush=True)
+    elif not options.silent:
+        print(f"listening at {options.host}:{sock.getsockname()[1]}", file=sys.stderr)
+    try:
+        run(sock, options.key, options.tracker, options.custom_addr)
+    except KeyboardInterrupt:
+        pass
+
+
+if __name__ == "__main__":
+    main()

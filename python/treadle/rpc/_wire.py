@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes over a connection: frames of multiprocessing.connection, whose two ends prove by HMAC that they know the same
+token. A message is a JSON object and some blobs; nothing that is received is executed or unpickled."""
+import json
+import os
+import pathlib
+import secrets
+import socket
+from multiprocessing import AuthenticationError
+from multiprocessing import connection as mp
+
+from ..error import Error
+
+MAX_HEADER = 1 << 24
+MAX_BLOB = 1 << 34
+HANDSHAKE_SECONDS = 10
+
+
+class RPCError(Error):
+    """A session that can't be had, or that ended."""
+
+
+def find_token(token=None):
+    """The secret that both ends know, as bytes: `token`, $TREADLE_RPC_TOKEN, or a file of this user's, which is made
+    when it isn't there: processes of one user on one machine find each other without more."""
+    token = token or os.environ.get("TREADLE_RPC_TOKEN")
+    if token:
+        return token.encode() if isinstance(token, str) else bytes(token)
+    folder = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "treadle"
+    path = folder / "rpc_token"
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(secrets.token_hex(32))
+    except FileExistsError:
+        pass
+    state = path.stat()
+    if state.st_uid != os.getuid() or state.st_mode & 0o077:
+        raise RPCError(f"{path} can be read by others than this user; remove it, or set TREADLE_RPC_TOKEN")
+    return path.read_bytes()
+
+
+def listen(host, port, port_end=None):
+    """A listening socket at the first free port from `port` up to `port_end` (excluded)."""
+    for candidate in range(port, max(port_end or 0, port + 1)):
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind((host, candidate))
+            sock.listen(64)
+            return sock
+        except OSError as error:
+            sock.close()
+            problem = error
+    raise RPCError(f"can't listen at {host}:{port}{f' to {port_end - 1}' if port_end else ''}: {problem}")
+
+
+class Link:
+    """One end of a connection whose other end knows the token."""
+
+    def __init__(self, sock, token, accepts, peer):
+        """accepts: whether this is the end that was called."""
+        self.peer = peer
+        sock.settimeout(None)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._conn = mp.Connection(sock.detach())
+        try:
+            steps = (mp.deliver_challenge, mp.answer_challenge)
+            for step in steps if accepts else reversed(steps):
+                if step is mp.answer_challenge and not self._conn.poll(HANDSHAKE_SECONDS):
+                    raise RPCError(f"{peer} doesn't answer")
+                step(self._conn, token)
+        except (AuthenticationError, AssertionError) as error:
+            self.close()
+            raise RPCError(f"{peer} has another token (TREADLE_RPC_TOKEN): {error}") from None
+        except (EOFError, OSError) as error:
+            self.close()
+            raise RPCError(f"{peer} ended the connection before it began (another token?): {error}") from None
+
+    @classmethod
+    def call(cls, host, port, token, timeout=HANDSHAKE_SECONDS):
+        try:
+            sock = socket.create_connection((host, int(port)), timeout=timeout)
+        except OSError as error:
+            raise RPCError(f"nothing answers at {host}:{port}: {error}") from None
+        return cls(sock, token, False, f"{host}:{port}")
+
+    def send(self, header, blobs=()):
+        header = dict(header, blobs=len(blobs))
+        self._conn.send_bytes(json.dumps(header).encode())
+        for blob in blobs:
+            self._conn.send_bytes(blob)
+
+    def receive(self):
+        """(header, blobs); EOFError when the other end is gone."""
+        header = json.loads(self._conn.recv_bytes(MAX_HEADER))
+        if not isinstance(header, dict) or not 0 <= int(header.get("blobs", 0)) <= 4096:
+            raise RPCError(f"{self.peer} sent something that isn't a message")
+        return header, [self._conn.recv_bytes(MAX_BLOB) for _ in range(int(header.get("blobs", 0)))]
+
+    def waits(self, seconds):
+        """Whether something (or the end) can be received within some seconds."""
+        return self._conn.poll(seconds)
+
+    def fileno(self):
+        return self._conn.fileno()
+
+    def close(self):
+        self._conn.close()

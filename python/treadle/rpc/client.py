@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client's side: sessions with functions, modules and tensors of a server."""
+import os
+import threading
+import time
+
+import numpy as np
+
+from .. import error as errors
+from .. import nd
+from .._dtype import DataType, of_numpy, to_numpy
+from ..contrib.graph_executor import BenchmarkResult
+from . import _values, _wire
+
+
+class _Remote:
+    """What lives in the server until this is collected."""
+
+    def __init__(self, session, number):
+        self.rpc_session, self._id = session, number
+
+    def rpc_value(self, _blobs):
+        return {"t": "ref", "id": self._id}
+
+    def __del__(self):
+        self.rpc_session._forget(self._id)  # pylint: disable=protected-access
+
+
+class RemoteArray(_Remote):
+    """A tensor of the server."""
+
+    def __init__(self, session, number, shape, dtype, device):
+        super().__init__(session, number)
+        self.shape, self.dtype = tuple(shape), DataType(dtype)
+        self.device = RemoteDevice(session, *device)
+
+    def numpy(self):
+        """A copy of the elements, here."""
+        return self.rpc_session._ask({"op": "read", "id": self._id}).numpy()
+
+    asnumpy = numpy
+
+    def __array__(self, dtype=None, copy=None):
+        return self.numpy() if dtype is None else self.numpy().astype(dtype)
+
+    def copyfrom(self, source):
+        """Replaces the elements by those of an array of the same shape and type."""
+        if not isinstance(source, nd.NDArray):
+            source = nd.array(np.asarray(source, dtype=to_numpy(self.dtype)))
+        blobs = []
+        packed = _values.pack_tensor(source, blobs)
+        self.rpc_session._ask({"op": "write", "id": self._id, "tensor": packed}, blobs)
+        return self
+
+    def copyto(self, target):
+        """Copies to a tensor here, to one of the session, or to a device of it."""
+        if isinstance(target, RemoteDevice):
+            return self.rpc_session._ask({"op": "copy", "id": self._id, "device": target.pair})
+        if isinstance(target, nd.Device):
+            return nd.array(self.numpy(), target)
+        return target.copyfrom(self.numpy())
+
+    def __repr__(self):
+        return f"<RemoteArray shape={self.shape}, {self.dtype}, {self.device}>"
+
+
+class RemoteFunction(_Remote):
+    """A function of the server."""
+
+    def __call__(self, *args):
+        for i, arg in enumerate(args):
+            if isinstance(arg, (nd.NDArray, np.ndarray)):
+                raise errors.Error(f"argument {i} is a tensor of this process, which the function can't write to; "
+                                   "nd.array(value, session.cpu()) makes one of the session's")
+        blobs = []
+        packed = [_values.pack(arg, blobs) for arg in args]
+        return self.rpc_session._ask({"op": "call", "id": self._id, "args": packed}, blobs)
+
+
+class RemoteModule(_Remote):
+    """A module of the server."""
+
+    entry_name = "__tvm_main__"
+
+    def get_function(self, name, query_imports=False):
+        return self.rpc_session._ask({"op": "function", "id": self._id, "name": name, "imports": query_imports})
+
+    __getitem__ = get_function
+
+    def __call__(self, *args):
+        return self.get_function(self.entry_name)(*args)
+
+    @property
+    def entry_func(self):
+        return self.get_function(self.entry_name)
+
+    def get_source(self, fmt=""):
+        return self.rpc_session._ask({"op": "source", "id": self._id, "format": fmt})
+
+    def import_module(self, module):
+        self.rpc_session._ask({"op": "import", "id": self._id, "other": module._id})
+
+    def time_evaluator(self, func_name, dev=None, number=10, repeat=1, min_repeat_ms=0, **_):
+        """A function that runs `func_name` in the server and returns its times there, in seconds."""
+        pair = dev.pair if isinstance(dev, RemoteDevice) else [1, 0]
+
+        def evaluate(*args):
+            blobs = []
+            packed = [_values.pack(arg, blobs) for arg in args]
+            times = self.rpc_session._ask({"op": "time", "id": self._id, "name": func_name, "device": pair,
+                                           "number": number, "repeat": repeat, "min_repeat_ms": min_repeat_ms,
+                                           "args": packed}, blobs)
+            return BenchmarkResult(times)
+
+        return evaluate
+
+
+class RemoteDevice:
+    """A device of the server."""
+
+    def __init__(self, session, device_type, device_id=0):
+        self.rpc_session, self.pair = session, [int(device_type), int(device_id)]
+
+    device_type = property(lambda self: self.pair[0])
+    device_id = property(lambda self: self.pair[1])
+
+    @property
+    def exist(self):
+        return self.rpc_session._ask({"op": "device_exists", "device": self.pair})
+
+    def rpc_value(self, _blobs):
+        return {"t": "device", "v": self.pair}
+
+    def __eq__(self, other):
+        return isinstance(other, RemoteDevice) and (self.rpc_session, self.pair) == (other.rpc_session, other.pair)
+
+    def __hash__(self):
+        return hash((id(self.rpc_session), *self.pair))
+
+    def __repr__(self):
+        return f"remote {nd.Device(*self.pair)}"
+
+
+class RPCSession:
+    """A session with a server. Threads take turns."""
+
+    def __init__(self, link, session_timeout=0):
+        self._link, self._timeout = link, session_timeout
+        self._lock, self._freed = threading.RLock(), []
+        self._ended = None
+        self._ask_raw({"op": "hello", "timeout": int(session_timeout)}, [])
+
+    def _ask_raw(self, header, blobs):
+        with self._lock:
+            if self._ended:
+                raise _wire.RPCError(self._ended)
+            try:
+                self._link.send(header, blobs)
+                return self._link.receive()
+            except (EOFError, OSError) as error:
+                after = f", or the session lasted {self._timeout} s, its limit" if self._timeout else ""
+                self._ended = (f"the session with {self._link.peer} ended at request '{header['op']}': the server was "
+                               f"stopped, or what it ran failed{after} ({error or 'no more data'})")
+                raise _wire.RPCError(self._ended) from None
+
+    def _ask(self, header, blobs=()):
+        with self._lock:
+            if self._freed:
+                freed, self._freed = self._freed, []
+                self._ask_raw({"op": "free", "ids": freed}, [])
+            answer, out = self._ask_raw(header, list(blobs))
+        if "error" in answer:
+            kind = getattr(errors, str(answer.get("kind")), None)
+            kind = kind if isinstance(kind, type) and issubclass(kind, Exception) else errors.Error
+            if answer.get("kind") == "AttributeError":
+                kind = AttributeError
+            raise kind(f"{self._link.peer}: {answer['error']}")
+        return _values.unpack(answer["ok"], out, self._resolve)
+
+    def _resolve(self, value):
+        if value["kind"] == "tensor":
+            return RemoteArray(self, value["id"], value["shape"], value["dtype"], value["device"])
+        return (RemoteModule if value["kind"] == "module" else RemoteFunction)(self, value["id"])
+
+    def _forget(self, number):
+        self._freed.append(number)
+
+    def upload(self, data, target=None):
+        """Puts a file (its path, or bytes with the name `target`) into the session's folder."""
+        if isinstance(data, (bytes, bytearray)):
+            if not target:
+                raise ValueError("bytes need the name of the file that they become: upload(data, target)")
+        else:
+            target = target or os.path.basename(os.fspath(data))
+            with open(data, "rb") as file:
+                data = file.read()
+        self._ask({"op": "upload", "name": target}, [bytes(data)])
+
+    def download(self, path):
+        """The bytes of a file of the session."""
+        return self._ask({"op": "download", "name": path})
+
+    def remove(self, path):
+        self._ask({"op": "remove", "name": path})
+
+    def load_module(self, path):
+        """Loads an uploaded library, or objects (.o, .tar), which are linked there."""
+        return self._ask({"op": "load_module", "name": path})
+
+    def get_function(self, name):
+        """A function registered in the server."""
+        return self._ask({"op": "global", "name": name})
+
+    def device(self, dev_type, dev_id=0):
+        kind = nd.device(dev_type) if isinstance(dev_type, str) else nd.Device(int(dev_type), 0)
+        return RemoteDevice(self, kind.device_type, dev_id)
+
+    context = device
+
+    def cpu(self, dev_id=0):
+        return self.device("cpu", dev_id)
+
+    def cl(self, dev_id=0):
+        return self.device("opencl", dev_id)
+
+    opencl = cl
+
+    def empty(self, shape, dtype, device):
+        """A tensor of the session (nd.empty with one of its devices)."""
+        name = str(dtype) if isinstance(dtype, (str, DataType)) else of_numpy(np.dtype(dtype))
+        return self._ask({"op": "empty", "shape": [int(d) for d in shape], "dtype": name, "device": device.pair})
+
+    def array(self, value, device=None, dtype=None):
+        """A tensor of the session with a copy of `value` (nd.array with one of its devices)."""
+        local = value if isinstance(value, nd.NDArray) else nd.array(value, dtype=dtype)
+        return self.empty(local.shape, local.dtype, device or self.cpu()).copyfrom(local)
+
+    def close(self):
+        """Ends the session; what came from it can't be used any more."""
+        with self._lock:
+            self._ended = self._ended or "the session was closed"
+            self._link.close()
+
+
+class LocalSession(RPCSession):
+    """A session with this process itself."""
+
+    def __init__(self):  # pylint: disable=super-init-not-called
+        import tempfile
+
+        from .session import Session
+
+        self._folder = tempfile.TemporaryDirectory(prefix="treadle-rpc-")
+        self._session = Session(self._folder.name)
+        self._lock, self._freed = threading.RLock(), []
+        self._link = type("Here", (), {"peer": "this process", "close": lambda self: None})()
+
+    def _ask_raw(self, header, blobs):
+        try:
+            result, out = self._session.handle(header, blobs)
+            return {"ok": result}, out
+        except Exception as error:  # pylint: disable=broad-except
+            return {"error": str(error), "kind": type(error).__name__}, []
+
+
+class TrackerSession:
+    """A connection to a tracker."""
+
+    def __init__(self, host, port, token=None):
+        self._address, self._token = (host, int(port)), _wire.find_token(token)
+        _wire.Link.call(host, port, self._token).close()
+
+    def _link(self):
+        return _wire.Link.call(*self._address, self._token)
+
+    def summary(self):
+        """Servers, and per key how many are free and how many requests wait: a dict."""
+        link = self._link()
+        try:
+            link.send({"op": "summary"})
+            return link.receive()[0]
+        finally:
+            link.close()
+
+    def text_summary(self):
+        data = self.summary()
+        lines = ["Server List", "-" * 44] + [f"{s['addr'][0]}:{s['addr'][1]}  {s['key']}" for s in data["server_info"]]
+        lines += ["-" * 44, "", "Queue Status", "-" * 44, f"{'key':24s}{'free':>8s}{'pending':>10s}", "-" * 44]
+        lines += [f"{key:24s}{q['free']:8d}{q['pending']:10d}" for key, q in data["queue_info"].items()]
+        return "\n".join(lines + ["-" * 44]) + "\n"
+
+    def request(self, key, priority=1, session_timeout=0, max_retry=5):
+        """A session with a free server of that key; waits for one. Higher priorities come first. session_timeout: after
+        how many seconds the server ends the session (0: never)."""
+        problem = None
+        for _ in range(max(1, max_retry)):
+            link = self._link()
+            try:
+                link.send({"op": "request", "key": key, "priority": int(priority)})
+                host, port = link.receive()[0]["addr"]
+                return RPCSession(_wire.Link.call(host, port, self._token), session_timeout)
+            except (_wire.RPCError, EOFError, OSError) as error:
+                problem = error
+                time.sleep(0.2)
+            finally:
+                link.close()
+        raise _wire.RPCError(f"no server for '{key}' could be had in {max_retry} tries: {problem}")
+
+    def request_and_run(self, key, func, priority=1, session_timeout=0, max_retry=2):
+        """func(session), with another server where one fails."""
+        problem = None
+        for _ in range(max(1, max_retry)):
+            try:
+                session = self.request(key, priority, session_timeout)
+                try:
+                    return func(session)
+                finally:
+                    session.close()
+            except _wire.RPCError as error:
+                problem = error
+        raise problem
+
+
+def connect(url, port, key="", session_timeout=0, session_constructor_args=None, token=None):
+    """A session with the server at a host and port. session_timeout: after how many seconds the server ends it."""
+    if session_constructor_args:
+        raise ValueError("session_constructor_args isn't supported: sessions reach no further servers")
+    return RPCSession(_wire.Link.call(url, port, _wire.find_token(token)), session_timeout)
+
+
+def connect_tracker(url, port, token=None):
+    """A connection to the tracker at a host and port."""
+    return TrackerSession(url, port, token)

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers in other processes: what runs there, who gets in, and what happens when one is killed."""
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import treadle as tvm
+from treadle import relay, rpc, te
+from treadle.contrib import graph_executor, utils
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def token():
+    previous = os.environ.get("TREADLE_RPC_TOKEN")
+    os.environ["TREADLE_RPC_TOKEN"] = "of this test"
+    yield "of this test"
+    if previous is None:
+        del os.environ["TREADLE_RPC_TOKEN"]
+    else:
+        os.environ["TREADLE_RPC_TOKEN"] = previous
+
+
+@pytest.fixture(scope="module")
+def server(token):
+    with rpc.Server() as running:
+        yield running
+
+
+@pytest.fixture
+def remote(server):
+    session = rpc.connect(server.host, server.port)
+    yield session
+    session.close()
+
+
+def add_one(n=1024):
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] + 1.0, name="B")
+    return tvm.build(te.create_schedule(b.op), [a, b], target="llvm", name="add_one")
+
+
+def uploaded(remote, name="lib.so"):
+    temp = utils.tempdir()
+    path = temp.relpath(name)
+    add_one().export_library(path)
+    remote.upload(path)
+    return remote.load_module(name)
+
+
+@pytest.mark.parametrize("name", ["lib.so", "lib.tar"])
+def test_a_function_runs_there_on_tensors_there(remote, name):
+    func = uploaded(remote, name)
+    dev = remote.cpu()
+    a = tvm.nd.array(np.arange(1024, dtype="float32"), dev)
+    b = tvm.nd.empty((1024,), "float32", dev)
+    func["add_one"](a, b)
+    np.testing.assert_array_equal(b.numpy(), a.numpy() + 1)
+    times = func.time_evaluator("add_one", dev, number=3, repeat=2)(a, b)
+    assert len(times.results) == 2 and times.mean > 0
+
+
+def test_a_model_runs_there(remote):
+    x = relay.var("x", shape=(2, 8))
+    w = np.random.default_rng(0).random((4, 8), "float32")
+    lib = relay.build(relay.Function([x], relay.nn.relu(relay.nn.dense(x, relay.const(w)))), "llvm")
+    temp = utils.tempdir()
+    lib.export_library(temp.relpath("net.so"))
+    remote.upload(temp.relpath("net.so"))
+    dev = remote.cpu(0)
+    module = graph_executor.GraphModule(remote.load_module("net.so")["default"](dev))
+    value = np.random.default_rng(1).random((2, 8), "float32")
+    module.set_input("x", tvm.nd.array(value))
+    module.run()
+    np.testing.assert_allclose(module.get_output(0).numpy(), np.maximum(value @ w.T, 0), rtol=1e-5)
+    np.testing.assert_allclose(module.get_output(0, tvm.nd.empty((2, 4))).numpy(), np.maximum(value @ w.T, 0), rtol=1e-5)
+    assert module.benchmark(dev, number=2, repeat=2).mean > 0
+
+
+def test_files_and_registered_functions(remote):
+    remote.upload(b"content", "a.txt")
+    assert remote.download("a.txt") == b"content"
+    assert remote.get_function("ir.IntImm") is not None
+    for name in ("../a.txt", "/etc/passwd", ""):
+        with pytest.raises(tvm.Error, match="isn't the name of a file"):
+            remote.download(name)
+
+
+def test_errors_come_back_with_their_class(remote):
+    func = uploaded(remote)
+    small = tvm.nd.empty((3,), "float32", remote.cpu())
+    with pytest.raises(tvm.Error, match="arg0.shape"):
+        func["add_one"](small, small)
+    with pytest.raises(AttributeError, match="nothing"):
+        func["nothing"]
+    with pytest.raises(tvm.Error, match="tensor of this process"):
+        func["add_one"](tvm.nd.empty((1024,)), small)
+    assert remote.cpu().exist  # the session goes on
+
+
+def test_another_token_is_refused(server):
+    with pytest.raises(rpc.RPCError, match="token"):
+        rpc.connect(server.host, server.port, token="another")
+    rpc.connect(server.host, server.port).close()  # others still get in
+
+
+def test_a_session_ends_after_its_time(server):
+    session = rpc.connect(server.host, server.port, session_timeout=1)
+    session.cpu()
+    time.sleep(1.5)
+    with pytest.raises(rpc.RPCError, match="lasted 1 s"):
+        session.upload(b"x", "x")
+
+
+def test_a_killed_server_is_an_error():
+    victim = rpc.Server()
+    session = rpc.connect(victim.host, victim.port)
+    children = [int(pid) for pid in open(f"/proc/{victim.proc.pid}/task/{victim.proc.pid}/children").read().split()]
+    for pid in [victim.proc.pid, *children]:
+        os.kill(pid, signal.SIGKILL)
+    with pytest.raises(rpc.RPCError, match="ended at request 'upload'"):
+        session.upload(b"x", "x")
+    with pytest.raises(rpc.RPCError, match="ended"):
+        session.upload(b"x", "x")  # and stays one
+    with pytest.raises(rpc.RPCError):
+        rpc.connect(victim.host, victim.port)
+
+
+@pytest.fixture
+def tracker():
+    with rpc.tracker.Tracker(port=9190, port_end=9290) as running:
+        yield running
+
+
+def waits_for(condition):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_tracker_gives_each_server_to_one_client_at_a_time(tracker):
+    with rpc.Server(key="board", tracker_addr=(tracker.host, tracker.port)):
+        queue = rpc.connect_tracker(tracker.host, tracker.port)
+        waits_for(lambda: queue.summary()["queue_info"].get("board", {}).get("free") == 1)
+        assert "board" in queue.text_summary()
+        first = queue.request("board", session_timeout=30)
+        order = []
+
+        def ask(priority):
+            session = queue.request("board", priority=priority)
+            order.append(priority)
+            session.close()
+
+        threads = []
+        for priority in (1, 5):
+            threads.append(threading.Thread(target=ask, args=(priority,)))
+            threads[-1].start()
+            waits_for(lambda: queue.summary()["queue_info"]["board"]["pending"] == len(threads))
+        assert first.cpu().exist and not order
+        first.close()
+        for thread in threads:
+            thread.join(30)
+        assert order == [5, 1]
+        assert queue.request_and_run("board", lambda session: session.cpu().exist)
+
+
+def test_a_server_that_is_gone_is_forgotten(tracker):
+    queue = rpc.connect_tracker(tracker.host, tracker.port)
+    with rpc.Server(key="board", tracker_addr=(tracker.host, tracker.port)):
+        waits_for(lambda: queue.summary()["server_info"])
+    waits_for(lambda: not queue.summary()["server_info"])
+
+
+def test_a_session_with_this_process():
+    session = rpc.LocalSession()
+    func = uploaded(session)
+    a = tvm.nd.array(np.ones(1024, "float32"), session.cpu())
+    b = tvm.nd.empty((1024,), "float32", session.cpu())
+    func["add_one"](a, b)
+    assert b.numpy()[0] == 2
