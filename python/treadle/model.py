@@ -6,7 +6,7 @@ import os
 import pathlib
 from typing import NamedTuple
 
-from . import _core
+from . import _core, _encoded
 from ._dtype import DataType
 from ._ffi import Api, get_global_func
 from ._nd import _view, as_tensor
@@ -22,10 +22,13 @@ class TensorInfo:
     name: str
     shape: tuple
     dtype: DataType
+    value_type: str = ""  # of what isn't a tensor of numbers
 
     @property
     def type(self):
         """The type as ONNX Runtime writes it: tensor(float)."""
+        if self.value_type:
+            return self.value_type
         names = {"float32": "float", "float64": "double"}
         return f"tensor({names.get(self.dtype, self.dtype)})"
 
@@ -42,13 +45,20 @@ class OperatorTime(NamedTuple):
     macs: float
 
 
-def _infos(rows):
-    return [TensorInfo(name, shape, DataType(dtype)) for name, shape, dtype in rows]
+def _infos(rows, described):
+    types = [info.get("value_type", "") for info in described]
+    return [TensorInfo(name, shape, DataType(dtype), value_type) for (name, shape, dtype), value_type in zip(rows, types)]
 
 
-def _to_numpy(tensor):
-    """An array over a tensor that nobody else writes."""
-    return _view(tensor)
+def _to_tensor(value, info):
+    """What the executor takes for an input (`info` is None where the model has no such input)."""
+    return _encoded.to_bytes(value, info.value_type) if info is not None and info.value_type else as_tensor(value)
+
+
+def _to_python(tensor, info):
+    """An array over a tensor that nobody else writes; a list, a dict or strings where the model gives such."""
+    array = _view(tensor)
+    return _encoded.from_bytes(array) if info.value_type else array
 
 
 class Context:
@@ -56,19 +66,20 @@ class Context:
 
     def __init__(self, model, threads):
         self._context = model._model.create_context()
-        self._names = [info.name for info in model.outputs]
+        self._inputs = {info.name: info for info in model.inputs}
+        self._outputs = model.outputs
         self._context.set_threads(threads)
 
     def __call__(self, **inputs):
         for name, value in inputs.items():
-            self._context.set_input(name, as_tensor(value))
+            self._context.set_input(name, _to_tensor(value, self._inputs.get(name)))
         self._context.run()
-        return {name: _to_numpy(self._context.get_output(i)) for i, name in enumerate(self._names)}
+        return {info.name: _to_python(self._context.get_output(i), info) for i, info in enumerate(self._outputs)}
 
     def profile(self, **inputs):
         """Runs once; a list of OperatorTime."""
         for name, value in inputs.items():
-            self._context.set_input(name, as_tensor(value))
+            self._context.set_input(name, _to_tensor(value, self._inputs.get(name)))
         return [OperatorTime(*times) for times in self._context.profile()]
 
 
@@ -78,20 +89,23 @@ class Model:
 
     def __init__(self, model, threads=0, compiled=None, path=None):
         self._model, self._compiled, self._path, self.threads = model, compiled, path, threads
-        self.inputs = _infos(model.inputs())
-        self.outputs = _infos(model.outputs())
+        manifest = json.loads(model.manifest())
+        self.inputs = _infos(model.inputs(), manifest["inputs"])
+        self.outputs = _infos(model.outputs(), manifest["outputs"])
+        self._inputs = {info.name: info for info in self.inputs}
 
     def run(self, output_names, inputs):
         """The outputs called `output_names` (all of them for None), as a list of arrays. `inputs`: dict."""
-        tensors = {name: as_tensor(value) for name, value in inputs.items()}
+        tensors = {name: _to_tensor(value, self._inputs.get(name)) for name, value in inputs.items()}
         results = self._model.run(tensors, self.threads)
         if output_names is None:
-            return [_to_numpy(result) for result in results]
+            return [_to_python(result, info) for result, info in zip(results, self.outputs)]
         names = [info.name for info in self.outputs]
         unknown = [name for name in output_names if name not in names]
         if unknown:
             raise Error(f"the model has no output '{unknown[0]}'; it has: {', '.join(names)}")
-        return [_to_numpy(results[names.index(name)]) for name in output_names]
+        chosen = [names.index(name) for name in output_names]
+        return [_to_python(results[i], self.outputs[i]) for i in chosen]
 
     def __call__(self, *args, **inputs):
         """The outputs by name. Inputs are given by name, or by position, or as one dict."""

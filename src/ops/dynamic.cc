@@ -247,6 +247,7 @@ void RegisterDynamicOps() {
   RegisterDynamicComputes();
   RegisterNmsOps();
   RegisterDynamicAxisOps();
+  RegisterHostOps();
   RegisterSampleOps();
 }
 

@@ -7,6 +7,7 @@ namespace treadle::ops {
 void RegisterDynamicComputes();
 void RegisterNmsOps();
 void RegisterDynamicAxisOps();
+void RegisterHostOps();
 void RegisterSampleOps();
 
 }  // namespace treadle::ops

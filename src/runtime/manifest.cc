@@ -16,7 +16,9 @@ std::string TensorsToJson(const std::vector<TensorInfo>& tensors) {
       bool symbol = t.shape[d] < 0 && d < t.dim_names.size() && !t.dim_names[d].empty();
       out += (d != 0 ? "," : "") + (symbol ? JsonQuote(t.dim_names[d]) : std::to_string(t.shape[d]));
     }
-    out += StrCat("],\"dtype\":", JsonQuote(t.dtype.str()), "}");
+    out += StrCat("],\"dtype\":", JsonQuote(t.dtype.str()));
+    if (!t.value_type.empty()) out += StrCat(",\"value_type\":", JsonQuote(t.value_type));
+    out += "}";
   }
   return out + "]";
 }
@@ -39,6 +41,7 @@ std::vector<TensorInfo> TensorsFromJson(const JsonValue& json, const std::string
     }
     if (!symbolic) t.dim_names.clear();
     t.dtype = DataType::FromString(item.At("dtype", path).AsString(path + ".dtype"));
+    if (item.Find("value_type") != nullptr) t.value_type = item.At("value_type", path).AsString(path + ".value_type");
     tensors.push_back(std::move(t));
   }
   return tensors;

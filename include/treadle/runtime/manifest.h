@@ -17,6 +17,9 @@ struct TensorInfo {
   std::vector<int64_t> shape;          ///< -1 for a dimension that is only known when the model runs
   std::vector<std::string> dim_names;  ///< empty, or one per dimension: the symbol of a dynamic one, else ""
   DataType dtype;
+  /// Not empty for what isn't a tensor of numbers: its type as ONNX Runtime writes it, such as "tensor(string)" or
+  /// "seq(tensor(float))". It passes as a vector of bytes (src/runtime/vm/host/values.cc says which).
+  std::string value_type;
 
   /// "float32 (batch, 3, 224, 224)".
   std::string str() const;

@@ -28,6 +28,12 @@ CompiledModel CompileOnnx(const onnx::Model& model, const std::string& name, con
   std::vector<std::pair<std::string, runtime::NDArray>> params(imported.params.begin(), imported.params.end());
   CompiledModel compiled = Build(module, params, options);
   compiled.manifest.name = name;
+  for (auto* infos : {&compiled.manifest.inputs, &compiled.manifest.outputs}) {
+    for (runtime::TensorInfo& info : *infos) {
+      auto type = imported.value_types.find(info.name);
+      if (type != imported.value_types.end()) info.value_type = type->second;
+    }
+  }
   return compiled;
 }
 

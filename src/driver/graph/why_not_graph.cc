@@ -63,6 +63,8 @@ std::string WhyNotGraph(const IRModule& module) {
         why = "it calls functions";
       } else if (const auto* func = call->op.as<FunctionNode>(); func != nullptr && !IsKernel(func)) {
         why = "it calls a closure";
+      } else if (const auto* op = call->op.as<OpNode>(); op != nullptr && op->name == "vm.host_call") {
+        why = "it calls host functions";
       } else if (call->checked_type_.defined() && !IsStaticTensors(call->checked_type_)) {
         why = "the shape of a result isn't static";
       }

@@ -4,6 +4,7 @@
 #include "treadle/base/checked_math.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ops/attrs/dynamic.h"
+#include "treadle/ops/attrs/host.h"
 
 namespace treadle::driver {
 
@@ -136,6 +137,13 @@ VmValuePtr VmFunctionCompiler::CallOperator(const CallNode* call, const std::vec
   if (op->name == "raise") {
     out_.Emit(Opcode::kFatal, -1, -1, -1, program_->String(call->attrs_as<ops::RaiseAttrs>()->message));
     return FromRegister(out_.NewRegister(), call->checked_type());
+  }
+  if (op->name == "vm.host_call") {
+    std::vector<int> operands = Registers(args);
+    int reg = out_.NewRegister();
+    int name = program_->String(call->attrs_as<ops::HostCallAttrs>()->function);
+    out_.Emit(Opcode::kCallHost, reg, -1, -1, name, operands);
+    return FromRegister(reg, call->checked_type());
   }
   if (op.GetAttr(kNonComputational, false)) {
     if (args.size() == 1) return args[0];

@@ -5,6 +5,7 @@
 #include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/rules.h"
 #include "frontend/onnx/tensor_data.h"
+#include "frontend/onnx/values.h"
 
 namespace treadle::onnx {
 namespace {
@@ -23,6 +24,10 @@ Expr ImportConstant(NodeImport& n) {
   if (name == "value") {
     const Attribute* value = n.Find("value");
     if (value->type != Attribute::Type::kTensor) n.Invalid("'value' isn't a tensor");
+    if (value->t->data_type == ElemType::kString) {
+      n.MarkText();
+      return TextConstant(n, *value->t);
+    }
     n.ToType(value->t->data_type);  // refuses elements of 4 and 2 bits
     return n.Const(ToNDArray(*value->t, where));
   }
@@ -38,6 +43,16 @@ Expr ImportConstant(NodeImport& n) {
   if (name == "value_floats") {
     std::vector<double> values = n.Floats("value_floats");
     return n.Const(ArrayOf(values, {static_cast<int64_t>(values.size())}, DataType::Float(32)));
+  }
+  if (name == "value_string") {
+    n.MarkText();
+    return TextConstant(n, {}, {n.Str("value_string")});
+  }
+  if (name == "value_strings") {
+    n.MarkText();
+    const Attribute* strings = n.Find("value_strings");
+    if (strings->type != Attribute::Type::kStrings) n.Invalid("'value_strings' isn't a list of strings");
+    return TextVector(n, strings->strings);
   }
   n.Unsupported(StrCat("attribute ", QuoteName(name), " isn't implemented"));
 }

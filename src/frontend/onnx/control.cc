@@ -5,6 +5,7 @@
 
 #include "frontend/onnx/loop.h"
 #include "frontend/onnx/rules.h"
+#include "frontend/onnx/values.h"
 #include "treadle/ir/structural.h"
 
 namespace treadle::onnx {
@@ -23,8 +24,11 @@ std::optional<bool> KnownBool(NodeImport& n, const Expr& expr) {
 }
 
 std::vector<Expr> ImportIf(NodeImport& n) {
-  n.Find("then_branch");
+  const Attribute* branch = n.Find("then_branch");
   n.Find("else_branch");
+  for (size_t i = 0; branch != nullptr && branch->g && i < branch->g->outputs.size(); ++i) {
+    if (HasText(branch->g->outputs[i].type)) n.MarkText(i);
+  }
   Expr condition = n.In(0);
   if (TypeOf(condition)->dtype != DataType::Bool()) n.Invalid("the condition isn't bool");
   if (auto known = KnownBool(n, condition)) return n.Subgraph(*known ? "then_branch" : "else_branch", {});
@@ -80,6 +84,9 @@ std::optional<std::vector<Expr>> Unroll(NodeImport& n, const Graph& body) {
 std::vector<Expr> ImportLoop(NodeImport& n) {
   const Attribute* body = n.Find("body");
   if (body == nullptr || !body->g) n.Invalid("attribute 'body' is missing");
+  for (size_t i = 1; i < body->g->outputs.size(); ++i) {
+    if (HasText(body->g->outputs[i].type)) n.MarkText(i - 1);
+  }
   if (auto unrolled = Unroll(n, *body->g)) return *unrolled;
   return ImportDynamicLoop(n);
 }

@@ -14,7 +14,9 @@
 #include "frontend/onnx/op_versions.h"
 #include "frontend/onnx/rules.h"
 #include "frontend/onnx/tensor_data.h"
+#include "frontend/onnx/values.h"
 #include "treadle/base/error.h"
+#include "treadle/ops/attrs/host.h"
 #include "treadle/ops/compute.h"
 
 namespace treadle::onnx {
@@ -34,7 +36,7 @@ class Importer;
 class Value : public NodeInput {
  public:
   Value() = default;
-  explicit Value(Expr e) : expr_(std::move(e)) {}
+  explicit Value(Expr e, bool text = false) : expr_(std::move(e)), text_(text) {}
   Value(Importer* importer, std::string name, std::shared_ptr<const Tensor> tensor)
       : importer_(importer), name_(std::move(name)), tensor_(std::move(tensor)) {}
   Value(Importer* importer, std::string name, std::shared_ptr<const SparseTensor> tensor)
@@ -43,9 +45,10 @@ class Value : public NodeInput {
   Expr expr() override;
   std::optional<NDArray> known() override;
   bool sub_byte() const override {
-    return (tensor_ && ElemTypeBits(tensor_->data_type) < 8) ||
+    return (tensor_ && !is_text() && ElemTypeBits(tensor_->data_type) < 8) ||
            (sparse_ && ElemTypeBits(sparse_->values.data_type) < 8);
   }
+  bool is_text() const override { return text_ || (tensor_ && tensor_->data_type == ElemType::kString); }
   bool poisoned() const { return !expr_.defined() && tensor_ == nullptr && sparse_ == nullptr; }
 
  private:
@@ -57,6 +60,7 @@ class Value : public NodeInput {
   std::shared_ptr<const SparseTensor> sparse_;
   NDArray array_;
   Expr expr_;
+  bool text_ = false;
 };
 
 /// Names of one graph; `outer` is the graph around it.
@@ -86,11 +90,11 @@ struct Scope {
     if (auto known = value.known()) return std::make_shared<Value>(MakeConstant(*known, Span(name)));
     Expr expr = value.expr();
     for (const auto& [var, source] : captured) {
-      if (source.same_as(expr)) return std::make_shared<Value>(Expr(var));
+      if (source.same_as(expr)) return std::make_shared<Value>(Expr(var), value.is_text());
     }
     relay::Var var = MakeVar(name, expr->checked_type(), expr->span);
     captured.emplace_back(var, expr);
-    return std::make_shared<Value>(Expr(var));
+    return std::make_shared<Value>(Expr(var), value.is_text());
   }
   template <typename... Args>
   void Define(const std::string& name, Args&&... args) {
@@ -132,6 +136,7 @@ class Importer : public SubgraphImporter {
                             bool check_only);
   std::vector<Expr> ApplyRule(const ImportRule& rule, const Node& node, int version, int64_t opset,
                               std::vector<NodeInput*> inputs);
+  std::vector<Expr> EncodedOutputs(const std::vector<Expr>& outputs, Scope& scope);
   void InlineFunction(const Function& function, const Node& node, Scope& scope);
   void AddUnsupported(const Node& node, int64_t opset, const std::string& reason);
   [[noreturn]] void ThrowUnsupported() const;
@@ -140,15 +145,17 @@ class Importer : public SubgraphImporter {
   const Model& model_;
   const ImportOptions& options_;
   std::map<std::tuple<std::string, std::string, std::string>, const Function*> functions_;
-  ImportResult result_{IRModule::Empty(), {}, {}, {}};
+  ImportResult result_{IRModule::Empty(), {}, {}, {}, {}};
   Array<relay::Var> input_vars_, weight_vars_;
   std::vector<std::string> unsupported_;
   std::map<std::string, int> unsupported_ops_;
+  bool uses_data_ = false;  ///< values of the types of treadle/ops/attrs/host.h
   int function_depth_ = 0;
   int forks_ = 0;
   int functions_opened_ = 0;
   int64_t node_count_ = 0;
   Scope* current_scope_ = nullptr;
+  std::set<size_t> text_outputs_;                        ///< of the node that was imported last
   std::vector<std::unique_ptr<Scope>> function_scopes_;  ///< of the functions that are open
   std::vector<std::pair<GlobalVar, relay::Function>> defined_;
   const OpsetImports* current_opsets_ = nullptr;
@@ -163,11 +170,16 @@ const NDArray& Value::array() {
 }
 
 Expr Value::expr() {
+  if (!expr_.defined() && is_text()) {
+    ExprBuilder builder{Span(name_)};
+    expr_ = TextConstant(builder, *tensor_);
+  }
   if (!expr_.defined()) expr_ = importer_->WeightExpr(name_, array());
   return expr_;
 }
 
 std::optional<NDArray> Value::known() {
+  if (is_text()) return std::nullopt;
   if (tensor_ != nullptr || sparse_ != nullptr) return array();
   const auto* constant = expr_.as<relay::ConstantNode>();
   if (constant == nullptr) return std::nullopt;
@@ -214,6 +226,19 @@ void Importer::DefineInputs(Scope& scope) {
   InputTypes types(inputs, options_);
   for (const ValueInfo* input : inputs) {
     try {
+      if (PassesAsBytes(input->type)) {
+        if (options_.constants.count(input->name) != 0 || options_.shapes.count(input->name) != 0) {
+          throw Error(StrCat("input ", QuoteName(input->name), " is a ", TypeText(input->type),
+                             ": neither its shape nor its value can be given when compiling"));
+        }
+        relay::Var var = MakeVar(input->name, TensorType({AnyDim()}, DataType::UInt(8)), Span(input->name));
+        ExprBuilder builder{Span(input->name)};
+        scope.Define(input->name, DecodeInput(builder, *input, var), HasText(input->type));
+        input_vars_.push_back(var);
+        result_.input_names.push_back(input->name);
+        result_.value_types[input->name] = TypeText(input->type);
+        continue;
+      }
       auto constant = options_.constants.find(input->name);
       if (constant != options_.constants.end()) {
         InputTypes::CheckValue(*input, constant->second);
@@ -308,8 +333,15 @@ std::vector<Expr> Importer::RunRule(const Node& node, const OpsetImports& opsets
 std::vector<Expr> Importer::ApplyRule(const ImportRule& rule, const Node& node, int version, int64_t opset,
                                       std::vector<NodeInput*> inputs) {
   NodeImport n(node, version, opset, std::move(inputs), this);
+  const std::vector<int>* text_inputs = TextInputs(FullOpName(node.domain, node.op_type));
+  if (text_inputs != nullptr) n.AllowText();
   std::vector<Expr> outputs = rule(n);
   n.CheckAllRead();
+  text_outputs_ = n.text_outputs();
+  for (int input : text_inputs != nullptr ? *text_inputs : std::vector<int>()) {
+    if (!n.IsText(static_cast<size_t>(input))) continue;
+    for (size_t i = 0; i < n.num_outputs(); ++i) text_outputs_.insert(i);
+  }
   for (size_t i = 0; i < n.num_outputs(); ++i) {
     if (!n.WantsOutput(i) || (i < outputs.size() && outputs[i].defined())) continue;
     throw UnsupportedNode(StrCat("output ", i, " isn't implemented"));
@@ -338,6 +370,7 @@ void Importer::ImportNode(const Node& node, const OpsetImports& opsets, Scope& s
     inputs.push_back(value);
   }
   std::vector<Expr> outputs;
+  text_outputs_.clear();
   Scope* saved_scope = current_scope_;
   const OpsetImports* saved_opsets = current_opsets_;
   const size_t open_functions = function_scopes_.size();
@@ -364,7 +397,9 @@ void Importer::ImportNode(const Node& node, const OpsetImports& opsets, Scope& s
   current_opsets_ = saved_opsets;
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].empty()) continue;
-    scope.Define(node.outputs[i], i < outputs.size() ? outputs[i] : Expr());
+    const bool defined = i < outputs.size() && outputs[i].defined();
+    uses_data_ = uses_data_ || (defined && outputs[i]->checked_type_.as<TypeCallNode>() != nullptr);
+    scope.Define(node.outputs[i], i < outputs.size() ? outputs[i] : Expr(), text_outputs_.count(i) != 0);
   }
 }
 
@@ -481,7 +516,9 @@ std::vector<Expr> Importer::ImportSubgraph(const Graph& graph, const std::vector
     throw ModelFormatError(
         StrCat("subgraph ", QuoteName(graph.name), " has ", graph.inputs.size(), " inputs, ", inputs.size(), " given"));
   }
-  for (size_t i = 0; i < inputs.size(); ++i) scope.Define(graph.inputs[i].name, inputs[i]);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    scope.Define(graph.inputs[i].name, inputs[i], HasText(graph.inputs[i].type));
+  }
   return ImportBody(graph, 0, *current_opsets_, scope);
 }
 
@@ -546,12 +583,33 @@ void Importer::InlineFunction(const Function& function, const Node& node, Scope&
 
 /// The element type of an output is what the model says, or the model isn't sound. (Of shapes many aren't.)
 void Importer::CheckDeclaredType(const ValueInfo& output, const Expr& value) const {
-  if (output.type.kind != TypeProto::Kind::kTensor || ElemTypeBits(output.type.elem_type) < 8) return;
+  if (output.type.kind != TypeProto::Kind::kTensor || PassesAsBytes(output.type) ||
+      ElemTypeBits(output.type.elem_type) < 8)
+    return;
   const auto declared = ToDataType(output.type.elem_type);
   const auto* type = value->checked_type_.as<TensorTypeNode>();
   if (!declared || declared->is_float8() || type == nullptr || type->dtype == *declared) return;
   throw ModelFormatError(StrCat(model_.source, ": output ", QuoteName(output.name), " is declared as ", *declared,
                                 ", but the graph computes ", type->dtype));
+}
+
+/// What isn't a tensor of numbers passes as bytes.
+std::vector<Expr> Importer::EncodedOutputs(const std::vector<Expr>& outputs, Scope& scope) {
+  std::vector<Expr> encoded;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const ValueInfo& declared = model_.graph.outputs[i];
+    const Value* value = scope.Find(declared.name);
+    const bool text = value != nullptr && value->is_text();
+    const bool tensor = outputs[i]->type_as<TensorTypeNode>() != nullptr;
+    if (!text && tensor && !PassesAsBytes(declared.type)) {
+      encoded.push_back(outputs[i]);
+      continue;
+    }
+    ExprBuilder builder{Span(declared.name)};
+    encoded.push_back(EncodeOutput(builder, outputs[i], text || HasText(declared.type)));
+    result_.value_types[declared.name] = TypeText(declared.type);
+  }
+  return encoded;
 }
 
 ImportResult Importer::Run() {
@@ -561,7 +619,8 @@ ImportResult Importer::Run() {
   DefineInputs(scope);
   Array<Expr> outputs;
   try {
-    for (const Expr& output : ImportBody(model_.graph, 0, model_.opset_imports, scope)) outputs.push_back(output);
+    std::vector<Expr> values = ImportBody(model_.graph, 0, model_.opset_imports, scope);
+    for (const Expr& output : EncodedOutputs(values, scope)) outputs.push_back(output);
   } catch (const UnsupportedNode& e) {
     if (unsupported_.empty()) unsupported_.emplace_back(e.what());
   }
@@ -573,6 +632,7 @@ ImportResult Importer::Run() {
   for (const relay::Var& var : weight_vars_) params.push_back(var);
   result_.mod = IRModule::FromExpr(relay::Function(params, body));
   for (const auto& [var, function] : defined_) result_.mod.CopyOnWrite()->Add(var, function);
+  if (uses_data_ || !result_.value_types.empty()) ops::DefineHostTypes(&result_.mod);
   return std::move(result_);
 }
 

@@ -31,6 +31,8 @@ struct ImportResult {
   std::map<std::string, NDArray> params;  ///< the weights, by the name of their parameter
   std::vector<std::string> input_names;   ///< parameters of "main" that aren't weights
   std::vector<std::string> output_names;  ///< of the result's fields (one output: of the result)
+  /// Of inputs and outputs that aren't tensors of numbers: their type, see runtime::TensorInfo::value_type.
+  std::map<std::string, std::string> value_types;
 };
 
 /// Imports a model. "main" returns the graph's output, or a tuple of them.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "frontend/onnx/values.h"
 #include "treadle/ir/structural.h"
 
 namespace treadle::onnx {
@@ -23,40 +24,14 @@ E WithType(E expr, const Type& type) {
 
 TensorType TensorTypeOf(const Expr& e) { return TensorType(TypeOf(e)->shape, TypeOf(e)->dtype); }
 
-bool SameKnownDim(const PrimExpr& a, const PrimExpr& b) {
-  const int64_t* x = AsConstInt(a);
-  const int64_t* y = AsConstInt(b);
-  if (x != nullptr || y != nullptr) return x != nullptr && y != nullptr && *x == *y;
-  return !IsAnyDim(a) && !IsAnyDim(b) && StructuralEqual(a, b);
-}
-
-/// The dimensions that both shapes are known to share.
-TensorType Common(const TensorType& a, const TensorType& b, const std::string& what) {
-  if (a->dtype != b->dtype) throw ModelFormatError(StrCat(what, " is ", a->dtype, " and ", b->dtype));
-  if (a->shape.size() != b->shape.size()) throw UnsupportedNode(StrCat(what, " has more than one rank"));
-  Array<PrimExpr> shape;
-  for (size_t i = 0; i < a->shape.size(); ++i) {
-    bool keep = SameKnownDim(a->shape[i], b->shape[i]);
-    shape.push_back(keep ? a->shape[i] : IsAnyDim(a->shape[i]) ? a->shape[i] : AnyDim());
-  }
-  return TensorType(shape, a->dtype);
-}
-
-bool SameShape(const TensorType& a, const TensorType& b) {
-  for (size_t i = 0; i < a->shape.size(); ++i) {
-    bool both_any = IsAnyDim(a->shape[i]) && IsAnyDim(b->shape[i]);
-    if (!both_any && !SameKnownDim(a->shape[i], b->shape[i])) return false;
+/// Whether the second type, which both have in common, knows as much as the first.
+bool SameType(const Type& a, const Type& b) {
+  const auto *x = a.as<TensorTypeNode>(), *y = b.as<TensorTypeNode>();
+  if (x == nullptr || y == nullptr) return StructuralEqual(a, b);
+  for (size_t i = 0; i < x->shape.size(); ++i) {
+    if (IsAnyDim(x->shape[i]) != IsAnyDim(y->shape[i])) return false;
   }
   return true;
-}
-
-/// The value, of a type that knows no more than `type`.
-Expr AsType(ExprBuilder& n, const Expr& value, const TensorType& type) {
-  Ints forget;
-  for (size_t i = 0; i < type->shape.size(); ++i) {
-    if (!SameKnownDim(type->shape[i], TypeOf(value)->shape[i])) forget.push_back(static_cast<int64_t>(i));
-  }
-  return forget.empty() ? value : n.Call("dyn.forget_shape", {value}, {{"axes", forget}});
 }
 
 Expr ScalarOf(ExprBuilder& n, const Expr& e) { return TypeOf(e)->shape.empty() ? e : n.Reshape(e, Ints{}); }
@@ -93,7 +68,7 @@ class LoopMaker {
       : n_(n), init_(std::move(carried)), limit_(std::move(limit)), go_on_(std::move(go_on)), trip_(std::move(trip)) {}
 
   std::vector<Expr> Run() {
-    for (const Expr& value : init_) types_.push_back(TensorTypeOf(value));
+    for (const Expr& value : init_) types_.push_back(CarriedType(value));
     constexpr int kMaxRounds = 16;
     for (int round = 0;; ++round) {
       if (round == kMaxRounds) n_.Unsupported("the shapes of the loop's values don't settle");
@@ -111,7 +86,7 @@ class LoopMaker {
     go_on_var_ = MakeVar("go_on", TensorType::Scalar(DataType::Bool()), Span());
     params_.clear();
     std::vector<Expr> values;
-    for (const TensorType& type : types_) {
+    for (const Type& type : types_) {
       params_.push_back(MakeVar(StrCat("carried", params_.size()), type, Span()));
       values.push_back(params_.back());
     }
@@ -119,8 +94,8 @@ class LoopMaker {
     captured_ = n_.CloseFunction();
     bool settled = true;
     for (size_t i = 0; i < types_.size(); ++i) {
-      TensorType common = Common(types_[i], TensorTypeOf(body_.carried[i]), StrCat("carried value ", i));
-      settled = settled && SameShape(common, types_[i]);
+      Type common = CommonType(types_[i], body_.carried[i]->checked_type(), StrCat("carried value ", i));
+      settled = settled && SameType(types_[i], common);
       types_[i] = common;
     }
     return settled;
@@ -167,7 +142,7 @@ class LoopMaker {
   std::vector<Expr> init_;
   Expr limit_, go_on_;
   TripFn trip_;
-  std::vector<TensorType> types_;
+  std::vector<Type> types_;
   GlobalVar function_ = GlobalVar(ObjectPtr<Object>());
   Var number_ = Var(ObjectPtr<Object>()), limit_var_ = Var(ObjectPtr<Object>()), go_on_var_ = Var(ObjectPtr<Object>());
   std::vector<Var> params_;
@@ -182,14 +157,16 @@ std::vector<Expr> JoinBranches(ExprBuilder& n, const Expr& condition, const std:
   Array<Expr> then_values, else_values;
   Array<Type> types;
   for (size_t i = 0; i < std::max(yes.size(), no.size()); ++i) {
-    TensorType type = yes.empty() ? TensorTypeOf(no[i])
-                      : no.empty()
-                          ? TensorTypeOf(yes[i])
-                          : Common(TensorTypeOf(yes[i]), TensorTypeOf(no[i]), StrCat("output ", i, " of the branches"));
+    Type type = yes.empty()  ? CarriedType(no[i])
+                : no.empty() ? CarriedType(yes[i])
+                             : CommonType(yes[i]->checked_type(), no[i]->checked_type(),
+                                          StrCat("output ", i, " of the branches"));
     auto raise = [&]() -> Expr {
-      Array<PrimExpr> shape = type->shape.Map(
+      const auto* tensor = type.as<TensorTypeNode>();
+      if (tensor == nullptr) throw UnsupportedNode(reason);
+      Array<PrimExpr> shape = tensor->shape.Map(
           [](const PrimExpr& dim) -> PrimExpr { return AsConstInt(dim) ? dim : PrimExpr(int64_t{-1}); });
-      Expr error = n.Call("raise", {}, {{"message", reason}, {"shape", ObjectRef(shape)}, {"dtype", type->dtype}});
+      Expr error = n.Call("raise", {}, {{"message", reason}, {"shape", ObjectRef(shape)}, {"dtype", tensor->dtype}});
       return AsType(n, error, type);
     };
     then_values.push_back(yes.empty() ? raise() : AsType(n, yes[i], type));
@@ -210,7 +187,8 @@ std::vector<Expr> ImportBranch(NodeImport& n, const Expr& condition) {
   std::vector<Expr> no = n.Subgraph("else_branch", {});
   if (yes.size() != no.size()) n.Invalid("the branches have different numbers of outputs");
   for (size_t i = 0; i < yes.size(); ++i) {
-    if (RankOf(yes[i]) != RankOf(no[i])) throw RankFork{condition, yes, no};
+    const auto *a = yes[i]->type_as<TensorTypeNode>(), *b = no[i]->type_as<TensorTypeNode>();
+    if (a != nullptr && b != nullptr && a->shape.size() != b->shape.size()) throw RankFork{condition, yes, no};
   }
   return JoinBranches(n, condition, yes, no, "");
 }

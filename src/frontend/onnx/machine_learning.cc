@@ -6,6 +6,7 @@
 #include <set>
 
 #include "frontend/onnx/composed.h"
+#include "frontend/onnx/labels.h"
 #include "frontend/onnx/matmul.h"
 #include "frontend/onnx/run_time_axes.h"
 #include "frontend/onnx/tensor_data.h"
@@ -145,61 +146,6 @@ Expr ImportSvmRegressor(NodeImport& n) {
   return y.As(kFloat32);
 }
 
-/// Keys and values of a LabelEncoder that are numbers.
-struct Labels {
-  NDArray keys, values;
-  double otherwise = 0;
-};
-
-std::optional<NDArray> NumbersOf(NodeImport& n, const std::string& prefix) {
-  const std::string where = StrCat("node ", QuoteName(n.node().DisplayName()));
-  if (const Attribute* tensor = n.Find((prefix + "_tensor").c_str())) {
-    if (tensor->type != Attribute::Type::kTensor) n.Invalid(StrCat("'", prefix, "_tensor' isn't a tensor"));
-    if (tensor->t->data_type == ElemType::kString) return std::nullopt;
-    return ToNDArray(*tensor->t, where);
-  }
-  if (n.HasAttr((prefix + "_int64s").c_str())) {
-    IntList values = n.Ints((prefix + "_int64s").c_str());
-    return ArrayOf(values, {static_cast<int64_t>(values.size())}, kInt64);
-  }
-  if (n.HasAttr((prefix + "_floats").c_str())) {
-    Doubles values = n.Floats((prefix + "_floats").c_str());
-    return ArrayOf(values, {static_cast<int64_t>(values.size())}, kFloat32);
-  }
-  return std::nullopt;
-}
-
-Expr ImportLabelEncoder(NodeImport& n) {
-  if (n.version() < 2) n.Unsupported("keys or values that are strings aren't implemented");
-  std::optional<NDArray> keys = NumbersOf(n, "keys"), values = NumbersOf(n, "values");
-  if (!keys || !values) n.Unsupported("keys or values that are strings aren't implemented");
-  if (keys->size() != values->size() || keys->size() == 0) n.Invalid("there are as many keys as values, one at least");
-  Term x = In(n, 0), key(n, n.Const(keys->CreateView({keys->size()}, keys->dtype())));
-  Term value(n, n.Const(values->CreateView({values->size()}, values->dtype())));
-  if (key.dtype() != x.dtype()) n.Invalid(StrCat("keys are ", key.dtype(), ", the operand ", x.dtype()));
-  n.Ignore({"default_string", "default_int64", "default_float"});
-  Term otherwise = value.dtype().is_floating() ? value.Number(n.Float("default_float", -0.0))
-                                               : value.Number(static_cast<double>(n.Int("default_int64", -1)));
-  if (const Attribute* given = n.Find("default_tensor")) {
-    if (given->type != Attribute::Type::kTensor) n.Invalid("'default_tensor' isn't a tensor");
-    otherwise = Term(n, n.Const(ToNDArray(*given->t, "default_tensor"))).Reshape({}).As(value.dtype());
-  }
-  Term same = x.Expand(-1) == key;  // (.., keys)
-  if (x.dtype().is_floating()) same = same || (x.Expand(-1).Op("isnan") && key.Op("isnan"));
-  const IntList last{x.rank()};
-  Term found = same.Reduce("any", last),
-       index(n, n.Call("argmax", {same.As(DataType::Int(32))},
-                       {{"axis", last}, {"keepdims", false}, {"select_last_index", true}}));
-  return found.Select(value.Take(index.As(kInt64)), otherwise);
-}
-
-Expr ImportOneHotEncoder(NodeImport& n) {
-  if (n.HasAttr("cats_strings")) n.Unsupported("categories that are strings aren't implemented");
-  n.Ignore({"zeros"});
-  Term x = In(n, 0);
-  return (x.As(kInt64).Expand(-1) == IntVec(n, n.Ints("cats_int64s"))).As(kFloat32);
-}
-
 Term PostTransform(NodeImport& n, const Term& scores, const std::string& transform) {
   const IntList last{scores.rank() - 1};
   if (transform == "NONE") return scores;
@@ -209,16 +155,16 @@ Term PostTransform(NodeImport& n, const Term& scores, const std::string& transfo
 }
 
 /// The label of the best score of each row.
-Term Best(NodeImport& n, const Term& scores, const IntList& labels) {
+Term Best(NodeImport& n, const Term& scores, const ClassLabels& labels) {
+  if (labels.text) n.MarkText();
   Term index(n, n.Call("argmax", {scores}, {{"axis", IntList{1}}, {"keepdims", false}}));
-  return IntVec(n, labels).Take(index.As(kInt64));
+  return Term(n, labels.values).Take(index.As(kInt64));
 }
 
 std::vector<Expr> ImportLinearClassifier(NodeImport& n) {
-  if (n.HasAttr("classlabels_strings")) n.Unsupported("labels that are strings aren't implemented");
   n.Ignore({"multi_class"});
   const std::string transform = n.Str("post_transform", "NONE");
-  IntList labels = n.Ints("classlabels_ints");
+  const ClassLabels labels = ReadClassLabels(n, "classlabels_ints", "classlabels_strings");
   Term x = Floats(In(n, 0));
   if (x.rank() != 2) n.Invalid("the operand's rank isn't 2");
   const int64_t features = n.StaticDim(x, 1);
@@ -226,15 +172,15 @@ std::vector<Expr> ImportLinearClassifier(NodeImport& n) {
   if (features < 1 || count % features != 0) n.Invalid("'coefficients' doesn't fit the operand");
   Term scores(n, MatMulAnyRank(n, x, Matrix(n, "coefficients", count / features, x.dtype()).Permute({1, 0})));
   if (n.HasAttr("intercepts")) scores = scores + Row(n, n.Floats("intercepts"), x.dtype());
-  if (count == features && labels.size() == 2) scores = Concat({scores * -1.0, scores}, 1);
+  if (count == features && labels.count == 2) scores = Concat({scores * -1.0, scores}, 1);
   scores = PostTransform(n, scores.As(kFloat32), transform);
   if (n.StaticDim(scores, 1) > 1) {
-    if (n.StaticDim(scores, 1) != static_cast<int64_t>(labels.size())) n.Invalid("there are other scores than labels");
+    if (n.StaticDim(scores, 1) != labels.count) n.Invalid("there are other scores than labels");
     return {Best(n, scores, labels), scores};
   }
-  if (labels.size() != 1) n.Invalid("there are other scores than labels");
+  if (labels.count != 1 || labels.text) n.Invalid("there are other scores than labels");
   Term above = (scores >= (transform == "NONE" ? 0.0 : 0.5)).Squeeze({1});
-  return {above.As(kInt64) * static_cast<double>(labels[0]), scores};
+  return {above.As(kInt64) * Term(n, labels.values).Reshape({}), scores};
 }
 
 Doubles NumbersAttr(NodeImport& n, const std::string& name) {
@@ -316,16 +262,15 @@ Expr ImportTreeRegressor(NodeImport& n) {
 }
 
 std::vector<Expr> ImportTreeClassifier(NodeImport& n) {
-  if (n.HasAttr("classlabels_strings")) n.Unsupported("labels that are strings aren't implemented");
-  const IntList labels = n.Ints("classlabels_int64s");
-  if (labels.size() < 2) n.Unsupported("less than two labels aren't implemented");
-  Trees trees = OldTrees(n, "class", static_cast<int64_t>(labels.size()));
+  const ClassLabels labels = ReadClassLabels(n, "classlabels_int64s", "classlabels_strings");
+  if (labels.count < 2) n.Unsupported("less than two labels aren't implemented");
+  Trees trees = OldTrees(n, "class", labels.count);
   std::set<int64_t> used;
   for (const TreeWeight& weight : trees.weights) used.insert(weight.output);
   const std::string transform = n.Str("post_transform", "NONE");
   Term scores = WithBase(n, EvaluateTrees(n, trees, Floats(In(n, 0)), "SUM")).As(kFloat32);
   if (used.size() == 1) {  // the scores of one of two classes
-    if (labels.size() != 2) n.Unsupported("weights of one of several classes aren't implemented");
+    if (labels.count != 2) n.Unsupported("weights of one of several classes aren't implemented");
     Term one = scores.Slice(1, 0, 1);
     scores = Concat({transform == "NONE" || transform == "PROBIT" ? 1.0 - one : one * -1.0, one}, 1);
   }
@@ -376,8 +321,6 @@ void RegisterMachineLearningRules(RuleTable& table) {
   table.Add1("ai.onnx.ml.LinearRegressor", {1}, ImportLinearRegressor);
   table.Add("ai.onnx.ml.LinearClassifier", {1}, ImportLinearClassifier);
   table.Add1("ai.onnx.ml.SVMRegressor", {1}, ImportSvmRegressor);
-  table.Add1("ai.onnx.ml.LabelEncoder", {1, 2, 4}, ImportLabelEncoder);
-  table.Add1("ai.onnx.ml.OneHotEncoder", {1}, ImportOneHotEncoder);
   table.Add1("ai.onnx.ml.TreeEnsembleRegressor", {1, 3, 5}, ImportTreeRegressor);
   table.Add("ai.onnx.ml.TreeEnsembleClassifier", {1, 3, 5}, ImportTreeClassifier);
   table.Add1("ai.onnx.ml.TreeEnsemble", {5}, ImportTreeEnsemble);

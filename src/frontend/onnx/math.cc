@@ -6,6 +6,7 @@
 #include "frontend/onnx/narrow_types.h"
 #include "frontend/onnx/rules.h"
 #include "frontend/onnx/tensor_data.h"
+#include "frontend/onnx/values.h"
 
 namespace treadle::onnx {
 namespace {
@@ -180,6 +181,11 @@ ElemType TypeByName(NodeImport& n, const std::string& name) {
 
 NarrowRounding RoundingOf(NodeImport& n) { return {n.Flag("saturate", true), n.Str("round_mode", "up")}; }
 
+Expr CastToText(NodeImport& n) {
+  n.MarkText();
+  return n.IsText(0) ? n.In(0) : ToText(n, n.In(0));
+}
+
 Expr ImportCast(NodeImport& n) {
   n.AllowSubByte();
   ElemType to;
@@ -191,11 +197,19 @@ Expr ImportCast(NodeImport& n) {
     to = static_cast<ElemType>(number);
   }
   if (!IsKnownElemType(to)) n.Invalid(StrCat("element type ", static_cast<int32_t>(to), " isn't one of ONNX's"));
-  if (to == ElemType::kString) n.Unsupported("type string isn't implemented");
-  return ConvertTo(n, n.In(0), StoredType(to, "'to'"), RoundingOf(n));
+  const NarrowRounding rounding = RoundingOf(n);
+  if (to == ElemType::kString) return CastToText(n);
+  if (n.IsText(0)) return FromText(n, n.In(0), StoredType(to, "'to'"));
+  return ConvertTo(n, n.In(0), StoredType(to, "'to'"), rounding);
 }
 
-Expr ImportCastLike(NodeImport& n) { return ConvertTo(n, n.In(0), n.DType(1), RoundingOf(n)); }
+Expr ImportCastLike(NodeImport& n) {
+  const NarrowRounding rounding = RoundingOf(n);
+  const DataType to = n.DType(1);
+  if (n.IsText(1)) return CastToText(n);
+  if (n.IsText(0)) return FromText(n, n.In(0), to);
+  return ConvertTo(n, n.In(0), to, rounding);
+}
 
 Expr ImportWhere(NodeImport& n) { return n.Call("where", {n.In(0), n.In(1), n.In(2)}); }
 

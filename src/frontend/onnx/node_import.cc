@@ -30,6 +30,7 @@ NodeInput* NodeImport::Read(size_t i) {
   if (inputs_[i]->sub_byte() && !allow_sub_byte_) {
     Unsupported(StrCat("input ", i, " has elements of 4 or 2 bits, which isn't implemented"));
   }
+  if (inputs_[i]->is_text() && !allow_text_) Unsupported(StrCat("input ", i, " has strings, which isn't implemented"));
   return inputs_[i];
 }
 

@@ -38,6 +38,8 @@ class NodeInput {
   virtual std::optional<NDArray> known() = 0;
   /// Whether the element type has 4 or 2 bits (the array has a byte per element then).
   virtual bool sub_byte() const = 0;
+  /// Whether the elements are strings: the expression is of their numbers (values.h).
+  virtual bool is_text() const { return false; }
 };
 
 /// Imports the graphs that a node has as attributes.
@@ -78,6 +80,12 @@ class NodeImport : public ExprBuilder {
   /// From here on inputs may have elements of 4 or 2 bits, which come as int8 and uint8. Refused otherwise: most
   /// operators would take them for bytes.
   void AllowSubByte() { allow_sub_byte_ = true; }
+  /// As AllowSubByte, of strings.
+  void AllowText() { allow_text_ = true; }
+  bool IsText(size_t i) const { return Has(i) && inputs_[i]->is_text(); }
+  /// Says that an output is of strings.
+  void MarkText(size_t output = 0) { text_outputs_.insert(output); }
+  const std::set<size_t>& text_outputs() const { return text_outputs_; }
   /// All inputs, none of which may be left out.
   Array<relay::Expr> AllInputs();
   /// The value of an input that has to be known when compiling; `name` is its name in the standard.
@@ -148,7 +156,8 @@ class NodeImport : public ExprBuilder {
   std::vector<NodeInput*> inputs_;
   SubgraphImporter* subgraphs_;
   size_t num_outputs_ = 0;
-  bool allow_sub_byte_ = false;
+  bool allow_sub_byte_ = false, allow_text_ = false;
+  std::set<size_t> text_outputs_;
   std::set<size_t> read_inputs_;
   std::set<std::string> read_attributes_;
 };

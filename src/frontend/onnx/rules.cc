@@ -27,6 +27,7 @@ const RuleTable& RuleTable::All() {
     RegisterEinsumRules(*t);
     RegisterFourierRules(*t);
     RegisterIndexRules(*t);
+    RegisterLabelRules(*t);
     RegisterLossRules(*t);
     RegisterMachineLearningRules(*t);
     RegisterMathRules(*t);
@@ -43,6 +44,7 @@ const RuleTable& RuleTable::All() {
     RegisterShapeRules(*t);
     RegisterSignalRules(*t);
     RegisterStateRules(*t);
+    RegisterTextRules(*t);
     RegisterTrainingRules(*t);
     RegisterUniqueRules(*t);
     return t;

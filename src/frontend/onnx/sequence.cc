@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequences whose length is known when compiling: tuples. Optional values are the values themselves.
+// Sequences and optionals. Sequences whose length is known when compiling are tuples, optional values that are known to
+// be there the values themselves; others are values of the virtual machine.
 #include <algorithm>
 
 #include "frontend/onnx/compose.h"
 #include "frontend/onnx/composed.h"
+#include "frontend/onnx/loop.h"
+#include "frontend/onnx/values.h"
+#include "treadle/ops/attrs/host.h"
 
 namespace treadle::onnx {
 namespace {
@@ -17,7 +21,17 @@ std::vector<Expr> FieldsOf(NodeImport& n, const Expr& sequence) {
   for (size_t i = 0; i < type->fields.size(); ++i) fields.push_back(n.Item(sequence, static_cast<int>(i)));
   return fields;
 }
-bool IsSequence(const Expr& e) { return e->type_as<TupleTypeNode>() != nullptr; }
+bool IsTuple(const Expr& e) { return e->type_as<TupleTypeNode>() != nullptr; }
+/// Whether the sequence's length is known, and the position that input `i` gives (if there is one).
+bool IsStaticAt(NodeImport& n, size_t i) { return IsTuple(n.In(0)) && (!n.Has(i) || n.IsKnown(i)); }
+const DataType kInt64 = DataType::Int(64);
+
+/// A sequence that differs from input 0 in what it holds.
+Expr Changed(NodeImport& n, const char* function, const Array<Expr>& args, const Expr& added) {
+  Type type = CarriedType(n.In(0));
+  if (added.defined()) type = CommonType(type, n.MakeTuple({added})->checked_type(), "the sequence");
+  return HostSequence(n, function, args, type);
+}
 
 /// A position counted from 0, which may be `end` where that is allowed.
 size_t Position(NodeImport& n, size_t input, size_t length, bool end) {
@@ -33,18 +47,27 @@ size_t Position(NodeImport& n, size_t input, size_t length, bool end) {
 Expr ImportSequenceConstruct(NodeImport& n) { return n.MakeTuple(n.AllInputs()); }
 
 Expr ImportSequenceEmpty(NodeImport& n) {
-  n.Ignore({"dtype"});
+  if (n.Int("dtype", 1) == static_cast<int64_t>(ElemType::kString)) n.MarkText();
   return n.MakeTuple({});
 }
 
 Expr ImportSequenceAt(NodeImport& n) {
+  if (!IsStaticAt(n, 1)) return SequenceElement(n, n.In(0), n.In(1));
   std::vector<Expr> fields = FieldsOf(n, n.In(0));
   return fields[Position(n, 1, fields.size(), false)];
 }
 
-Expr ImportSequenceLength(NodeImport& n) { return IntNum(n, static_cast<int64_t>(FieldsOf(n, n.In(0)).size())); }
+Expr ImportSequenceLength(NodeImport& n) {
+  if (!IsTuple(n.In(0))) return HostCall(n, "sequence.length", {n.In(0)}, {"tensor", kInt64, 0});
+  return IntNum(n, static_cast<int64_t>(FieldsOf(n, n.In(0)).size()));
+}
 
 Expr ImportSequenceInsert(NodeImport& n) {
+  if (!IsStaticAt(n, 2)) {
+    Array<Expr> args{AsSequence(n, n.In(0)), n.In(1)};
+    if (n.Has(2)) args.push_back(n.Cast(n.In(2), kInt64));
+    return Changed(n, "sequence.insert", args, n.In(1));
+  }
   std::vector<Expr> fields = FieldsOf(n, n.In(0));
   size_t at = n.Has(2) ? Position(n, 2, fields.size(), true) : fields.size();
   fields.insert(fields.begin() + static_cast<std::ptrdiff_t>(at), n.In(1));
@@ -52,6 +75,11 @@ Expr ImportSequenceInsert(NodeImport& n) {
 }
 
 Expr ImportSequenceErase(NodeImport& n) {
+  if (!IsStaticAt(n, 1)) {
+    Array<Expr> args{AsSequence(n, n.In(0))};
+    if (n.Has(1)) args.push_back(n.Cast(n.In(1), kInt64));
+    return Changed(n, "sequence.erase", args, Expr());
+  }
   std::vector<Expr> fields = FieldsOf(n, n.In(0));
   if (fields.empty()) n.Invalid("the sequence is empty");
   size_t at = n.Has(1) ? Position(n, 1, fields.size(), false) : fields.size() - 1;
@@ -59,7 +87,21 @@ Expr ImportSequenceErase(NodeImport& n) {
   return n.MakeTuple(fields);
 }
 
+Expr ConcatAtRunTime(NodeImport& n) {
+  const bool stacks = n.Flag("new_axis", false);
+  Expr sequence = n.In(0);
+  const Type element = ops::ElementOfSequence(sequence->checked_type());
+  const auto* type = element.as<TensorTypeNode>();
+  if (type == nullptr) n.Unsupported("the rank of the sequence's elements isn't known when compiling");
+  const int rank = static_cast<int>(type->shape.size()) + (stacks ? 1 : 0);
+  Expr axis = IntNum(n, n.Axis(n.Int("axis"), rank));
+  Expr shape = n.IntVector({type->dtype.code(), type->dtype.bits(), rank});
+  return HostCall(n, "sequence.concat", {sequence, axis, shape, IntNum(n, stacks ? 1 : 0)},
+                  {"tensor", type->dtype, rank});
+}
+
 Expr ImportConcatFromSequence(NodeImport& n) {
+  if (!IsTuple(n.In(0))) return ConcatAtRunTime(n);
   std::vector<Expr> fields = FieldsOf(n, n.In(0));
   if (fields.empty()) n.Invalid("the sequence is empty");
   const bool stacks = n.Flag("new_axis", false);
@@ -74,6 +116,13 @@ Expr ImportSplitToSequence(NodeImport& n) {
   Term x = In(n, 0);
   const int axis = n.Axis(n.Int("axis", 0), x.rank());
   const bool keepdims = n.Flag("keepdims", true);
+  const bool known = AsConstInt(x.shape()[static_cast<size_t>(axis)]) != nullptr && (!n.Has(1) || n.IsKnown(1));
+  if (!known) {
+    Expr sizes = n.Has(1) ? n.Cast(n.In(1), kInt64) : Expr(IntNum(n, 1));
+    const bool keep = n.Has(1) || keepdims;
+    return HostCall(n, "sequence.split", {x, IntNum(n, axis), sizes, IntNum(n, keep ? 1 : 0)},
+                    {"sequence", x.dtype(), x.rank() - (keep ? 0 : 1)});
+  }
   const int64_t extent = n.StaticDim(x, axis);
   std::vector<int64_t> sizes;
   if (n.Has(1) && n.Rank(1) == 1) {
@@ -96,17 +145,47 @@ Expr ImportSplitToSequence(NodeImport& n) {
   return n.MakeTuple(parts);
 }
 
+/// The body for each element, as a loop that inserts what it gives into sequences.
+std::vector<Expr> MapAtRunTime(NodeImport& n, const Graph& body) {
+  std::vector<Expr> carried;
+  for (size_t i = 0; i < n.num_inputs(); ++i) {
+    carried.push_back(IsSequence(n.In(i)) ? AsSequence(n, n.In(i)) : n.In(i));
+  }
+  const size_t inputs = carried.size();
+  for (size_t i = 0; i < body.outputs.size(); ++i) carried.push_back(AsSequence(n, n.MakeTuple({})));
+  auto trip = [&](const std::vector<Expr>& values, const Expr& number) {
+    std::vector<Expr> arguments;
+    for (size_t i = 0; i < inputs; ++i) {
+      arguments.push_back(IsSequence(values[i]) ? SequenceElement(n, values[i], number) : values[i]);
+    }
+    std::vector<Expr> outputs = n.Subgraph("body", arguments);
+    LoopTrip result{{values.begin(), values.begin() + static_cast<std::ptrdiff_t>(inputs)}, {}, Expr()};
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Expr& sequence = values[inputs + i];
+      const Type type = CommonType(CarriedType(sequence), n.MakeTuple({outputs[i]})->checked_type(), "a result");
+      result.carried.push_back(HostSequence(n, "sequence.insert", {sequence, outputs[i]}, type));
+    }
+    return result;
+  };
+  Expr length = HostCall(n, "sequence.length", {carried[0]}, {"tensor", kInt64, 0});
+  std::vector<Expr> all = ImportCountedLoop(n, carried, length, trip);
+  return {all.begin() + static_cast<std::ptrdiff_t>(inputs), all.end()};
+}
+
 /// The body for each element; inputs that aren't sequences are the same for all.
 std::vector<Expr> ImportSequenceMap(NodeImport& n) {
   const Attribute* body = n.Find("body");
   if (body == nullptr || !body->g) n.Invalid("attribute 'body' is missing");
+  for (size_t i = 0; i < n.num_inputs(); ++i) {
+    if (IsSequence(n.In(i)) && !IsTuple(n.In(i))) return MapAtRunTime(n, *body->g);
+  }
   const std::vector<Expr> first = FieldsOf(n, n.In(0));
   std::vector<std::vector<Expr>> results(body->g->outputs.size());
   for (size_t k = 0; k < first.size(); ++k) {
     std::vector<Expr> arguments;
     for (size_t i = 0; i < n.num_inputs(); ++i) {
       Expr input = n.In(i);
-      if (IsSequence(input)) {
+      if (IsTuple(input)) {
         std::vector<Expr> fields = FieldsOf(n, input);
         if (fields.size() != first.size()) n.Invalid("the sequences have different lengths");
         input = fields[k];
@@ -122,13 +201,30 @@ std::vector<Expr> ImportSequenceMap(NodeImport& n) {
 }
 
 Expr ImportOptional(NodeImport& n) {
-  n.Ignore({"type"});
-  if (!n.Has(0)) n.Unsupported("an optional value that is absent isn't implemented");
-  return n.In(0);
+  const Attribute* type = n.Find("type");
+  if (n.Has(0)) return n.In(0);
+  if (type == nullptr || type->tp == nullptr) n.Invalid("an absent value needs attribute 'type'");
+  if (HasText(*type->tp)) n.MarkText();
+  return ImportOptionalNone(n, *type->tp);
 }
-Expr ImportOptionalGetElement(NodeImport& n) { return n.In(0); }
+
+Expr ImportOptionalGetElement(NodeImport& n) {
+  Expr value = n.In(0);
+  const Type inner = ops::ValueOfOptional(value->checked_type());
+  if (!inner.defined()) return value;
+  if (ops::ElementOfSequence(inner).defined()) return HostSequence(n, "optional.get", {value}, inner);
+  const auto* type = inner.as<TensorTypeNode>();
+  if (type == nullptr) n.Unsupported("the rank of the optional tensor isn't known when compiling");
+  return HostTensor(n, "optional.get", {value}, type->dtype, static_cast<int64_t>(type->shape.size()));
+}
+
 Expr ImportOptionalHasElement(NodeImport& n) {
-  if (n.Has(0)) n.In(0);
+  if (n.Has(0)) {
+    Expr value = n.In(0);
+    if (ops::ValueOfOptional(value->checked_type()).defined()) {
+      return HostCall(n, "optional.has", {value}, {"tensor", DataType::Bool(), 0});
+    }
+  }
   return n.Const(ArrayOf(std::vector<int64_t>{n.Has(0) ? 1 : 0}, std::vector<int64_t>{}, DataType::Bool()));
 }
 

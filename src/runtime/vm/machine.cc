@@ -140,6 +140,18 @@ VmModel::VmModel(Program program, Module library, std::vector<NDArray> constants
     kernel.resource = kernel.packed->c_resource();
     kernels_.push_back(std::move(kernel));
   }
+  host_functions_.resize(program_.strings.size(), nullptr);
+  for (const Function& function : program_.functions) {
+    for (const Instruction& i : function.code) {
+      if (i.op != Opcode::kCallHost) continue;
+      const auto name = static_cast<size_t>(i.imm);
+      host_functions_[name] = FindHostFunction(program_.strings[name]);
+      if (host_functions_[name] == nullptr) {
+        throw ModelFormatError(StrCat("the program calls ", StrCat("\"", program_.strings[name], "\""),
+                                      ", which this runtime doesn't have"));
+      }
+    }
+  }
 }
 
 VirtualMachine::VirtualMachine(std::shared_ptr<const VmModel> model)
@@ -316,6 +328,7 @@ ObjectRef VirtualMachine::Invoke(uint32_t function, std::vector<ObjectRef> args)
     }
     r_ = nullptr;
     i_ = nullptr;
+    strings_.Clear();
   };
   try {
     call_args_ = std::move(args);
@@ -514,9 +527,20 @@ void VirtualMachine::ExecuteData(const Instruction& i) {
     case Opcode::kRefWrite:
       ObjectAt<RefValueNode>(i.a, "a reference")->value = r_[i.b];
       break;
+    case Opcode::kCallHost:
+      CallHost(i);
+      break;
     default:
       Fail("unknown instruction");
   }
+}
+
+void VirtualMachine::CallHost(const Instruction& i) {
+  const uint32_t* operands = frames_.back().function->operands.data() + i.args_begin;
+  std::vector<ObjectRef> args(i.num_args);
+  for (uint32_t k = 0; k < i.num_args; ++k) args[k] = r_[operands[k]];
+  HostRun run{strings_, [this](const std::vector<int64_t>& shape, DataType dtype) { return Alloc(shape, dtype); }};
+  r_[i.dst] = model_->host_functions_[static_cast<size_t>(i.imm)](run, args);
 }
 
 void VirtualMachine::RunKernel(const Instruction& i) {

@@ -180,6 +180,7 @@ const OpcodeInfo& InfoOf(Opcode op) {
       {"reshape", r, r, n, i, Imm::kNone, false},        {"make_ints", r, n, n, i, Imm::kDType, false},
       {"append", r, r, r, n, Imm::kNone, false},         {"take_rows", r, r, i, n, Imm::kNone, false},
       {"kill", n, r, n, n, Imm::kNone, false},           {"rank", n, r, n, n, Imm::kIndex, false},
+      {"host", r, n, n, r, Imm::kString, false},
   }};
   return table[static_cast<size_t>(op)];
 }

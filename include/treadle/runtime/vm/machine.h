@@ -13,6 +13,7 @@
 #include "treadle/runtime/module.h"
 #include "treadle/runtime/ndarray.h"
 #include "treadle/runtime/sole_user.h"
+#include "treadle/runtime/vm/host.h"
 #include "treadle/runtime/vm/program.h"
 #include "treadle/runtime/vm/values.h"
 
@@ -37,6 +38,7 @@ class VmModel {
   Module library_;
   std::vector<NDArray> constants_;
   std::vector<Kernel> kernels_;
+  std::vector<HostFunction> host_functions_;  ///< by string; null where the string isn't the name of one
 };
 
 /// Bounds on what a program may use; 0: none. Going beyond one is an Error that names it.
@@ -92,6 +94,7 @@ class VirtualMachine {
   [[noreturn]] void Fail(const std::string& problem) const;
   void ExecuteTensor(const Instruction& i);
   void ExecuteData(const Instruction& i);
+  void CallHost(const Instruction& i);
 
   std::shared_ptr<const VmModel> model_;
   std::shared_ptr<TensorPool> pool_;
@@ -110,6 +113,7 @@ class VirtualMachine {
   std::vector<ObjectRef> call_args_;
   std::vector<TreadleValue> values_;
   std::vector<int> codes_;
+  StringTable strings_;  ///< of the run in progress
   std::vector<OpTiming>* timings_ = nullptr;
   bool stop_at_nan_ = false;
   double profile_start_ = 0;

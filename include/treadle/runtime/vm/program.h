@@ -54,8 +54,9 @@ enum class Opcode : uint8_t {
   kTakeRows,     ///< r dst = the first i b rows of r a, in the same memory
   kKill,         ///< r a = null
   kRank,         ///< throws ShapeError string b unless r a is a tensor of rank imm
+  kCallHost,     ///< r dst = the host function called string imm (host.h) (r args)
 };
-inline constexpr int kNumOpcodes = static_cast<int>(Opcode::kRank) + 1;
+inline constexpr int kNumOpcodes = static_cast<int>(Opcode::kCallHost) + 1;
 
 /// Arithmetic wraps; division by zero is an error. Comparisons give 0 or 1.
 enum class IntOp : uint8_t {

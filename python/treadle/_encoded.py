@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs and outputs that aren't tensors of numbers as bytes, in the form that src/runtime/vm/host/values.cc describes:
+strings, sequences (lists), optionals (a value or None), maps (dicts)."""
+import struct
+
+import numpy as np
+
+from ._dtype import DataType, of_numpy, to_numpy
+from ._nd import NDArray, as_tensor
+from .error import DTypeError, ModelFormatError
+
+NOTHING, TENSOR, STRINGS, SEQUENCE, MAP = range(5)
+
+
+def _shape(array):
+    return struct.pack(f"<I{array.ndim}q", array.ndim, *array.shape)
+
+
+def _strings(array):
+    parts = [bytes([STRINGS]), _shape(array)]
+    for text in array.ravel():
+        data = text if isinstance(text, bytes) else str(text).encode(errors="surrogateescape")
+        parts += [struct.pack("<Q", len(data)), data]
+    return b"".join(parts)
+
+
+def encode(value):
+    """The bytes of an array, a list, a dict or None."""
+    if value is None:
+        return bytes([NOTHING])
+    if isinstance(value, dict):
+        keys, values = list(value), list(value.values())
+        return bytes([MAP]) + encode(np.array(keys)) + encode(np.array(values))
+    if isinstance(value, (list, tuple)):
+        return b"".join([bytes([SEQUENCE]), struct.pack("<Q", len(value))] + [encode(item) for item in value])
+    if isinstance(value, NDArray):
+        value = value.numpy()
+    array = np.asarray(value)
+    if array.dtype.kind in "OUS" or array.dtype.kind == "T":
+        return _strings(array)
+    code, bits = _core_type(array.dtype)
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    return bytes([TENSOR, code, bits]) + _shape(array) + array.reshape(-1).view(np.uint8).tobytes()
+
+
+def _core_type(dtype):
+    """DLPack's type code and number of bits; bool is an unsigned integer of one bit."""
+    name = str(DataType(of_numpy(dtype)))
+    if name == "bool":
+        return 1, 1
+    code = {"int": 0, "uint": 1, "float": 2, "bfloat": 4}.get(name.rstrip("0123456789"))
+    if code is None:
+        raise DTypeError(f"elements of type {name} can't be part of a sequence, an optional or a map")
+    return code, DataType(name).bits
+
+
+def _type_name(code, bits):
+    if (code, bits) == (1, 1):
+        return "bool"
+    return {0: "int", 1: "uint", 2: "float", 4: "bfloat"}.get(code, "?") + str(bits)
+
+
+class _Reader:
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, count):
+        if count < 0 or count > len(self.data) - self.at:
+            raise ModelFormatError(f"truncated value: {count} bytes wanted at offset {self.at} of {len(self.data)}")
+        part = self.data[self.at:self.at + count]
+        self.at += count
+        return part
+
+    def unpack(self, form):
+        return struct.unpack("<" + form, self.take(struct.calcsize("<" + form)))
+
+    def shape(self):
+        rank, = self.unpack("I")
+        return self.unpack(f"{rank}q")
+
+    def value(self):
+        kind, = self.unpack("B")
+        if kind == NOTHING:
+            return None
+        if kind == SEQUENCE:
+            count, = self.unpack("Q")
+            return [self.value() for _ in range(count)]
+        if kind == MAP:
+            keys, values = self.value(), self.value()
+            return dict(zip(keys.tolist(), values.tolist()))
+        if kind == STRINGS:
+            shape = self.shape()
+            texts = [self.take(*self.unpack("Q")).decode(errors="surrogateescape") for _ in range(int(np.prod(shape)))]
+            array = np.empty(len(texts), object)
+            array[:] = texts
+            return array.reshape(shape)
+        if kind != TENSOR:
+            raise ModelFormatError(f"kind {kind} of value")
+        code, bits = self.unpack("BB")
+        shape, dtype = self.shape(), to_numpy(DataType(_type_name(code, bits)))
+        count = int(np.prod(shape))
+        return np.frombuffer(self.take(count * dtype.itemsize), dtype).reshape(shape).copy()
+
+
+def to_bytes(value, value_type):
+    """What the model takes for a value of that type."""
+    if value_type.startswith("tensor("):
+        value = np.asarray(value, object)
+    return as_tensor(np.frombuffer(encode(value), np.uint8).copy())
+
+
+def from_bytes(array):
+    """The value that a model gave."""
+    return _Reader(np.asarray(array).tobytes()).value()

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// ai.onnx.ml: labels and categories, numbers or strings, and maps of them.
+#include "frontend/onnx/labels.h"
+
+#include <cmath>
+
+#include "frontend/onnx/composed.h"
+#include "frontend/onnx/tensor_data.h"
+#include "frontend/onnx/values.h"
+
+namespace treadle::onnx {
+namespace {
+
+using relay::Expr;
+using IntList = std::vector<int64_t>;
+using Doubles = std::vector<double>;
+
+const DataType kInt64 = DataType::Int(64);
+const DataType kFloat32 = DataType::Float(32);
+
+const std::vector<std::string>* StringsOf(NodeImport& n, const std::string& name) {
+  const Attribute* strings = n.Find(name.c_str());
+  if (strings == nullptr) return nullptr;
+  if (strings->type != Attribute::Type::kStrings) n.Invalid(StrCat("'", name, "' isn't a list of strings"));
+  return &strings->strings;
+}
+
+/// A vector of numbers or strings.
+struct Labels {
+  Expr values;
+  int64_t count = 0;
+  bool text = false;
+};
+
+std::optional<Labels> ReadLabels(NodeImport& n, const std::string& prefix) {
+  auto numbers = [&](const NDArray& array) -> Labels {
+    return {n.Const(array.CreateView({array.size()}, array.dtype())), array.size(), false};
+  };
+  if (const Attribute* tensor = n.Find((prefix + "_tensor").c_str())) {
+    if (tensor->type != Attribute::Type::kTensor) n.Invalid(StrCat("'", prefix, "_tensor' isn't a tensor"));
+    if (tensor->t->data_type != ElemType::kString) return numbers(ToNDArray(*tensor->t, prefix));
+    const int64_t count = tensor->t->NumElements();
+    return Labels{n.Reshape(TextConstant(n, *tensor->t), {count}), count, true};
+  }
+  if (const auto* strings = StringsOf(n, prefix + "_strings")) {
+    return Labels{TextVector(n, *strings), static_cast<int64_t>(strings->size()), true};
+  }
+  if (n.HasAttr((prefix + "_int64s").c_str())) {
+    IntList values = n.Ints((prefix + "_int64s").c_str());
+    return numbers(ArrayOf(values, {static_cast<int64_t>(values.size())}, kInt64));
+  }
+  if (n.HasAttr((prefix + "_floats").c_str())) {
+    Doubles values = n.Floats((prefix + "_floats").c_str());
+    return numbers(ArrayOf(values, {static_cast<int64_t>(values.size())}, kFloat32));
+  }
+  return std::nullopt;
+}
+
+/// The value whose key each element of `x` is, or `otherwise`.
+Term Lookup(NodeImport& n, const Term& x, const Term& keys, const Term& values, const Term& otherwise) {
+  Term same = x.Expand(-1) == keys;  // (.., keys)
+  if (x.dtype().is_floating()) same = same || (x.Expand(-1).Op("isnan") && keys.Op("isnan"));
+  const IntList last{x.rank()};
+  Term found = same.Reduce("any", last);
+  Term index(n, n.Call("argmax", {same.As(DataType::Int(32))},
+                       {{"axis", last}, {"keepdims", false}, {"select_last_index", true}}));
+  return found.Select(values.Take(index.As(kInt64)), otherwise);
+}
+
+/// Version 1: strings to their positions in a list, or positions to strings.
+Expr ImportLabelEncoder1(NodeImport& n, const char* list) {
+  const auto* strings = StringsOf(n, list);
+  if (strings == nullptr || strings->empty()) n.Invalid(StrCat("'", list, "' is missing"));
+  const auto count = static_cast<int64_t>(strings->size());
+  IntList positions;
+  for (int64_t i = 0; i < count; ++i) positions.push_back(i);
+  Term texts(n, TextVector(n, *strings)), numbers = IntVec(n, positions);
+  if (n.IsText(0)) return Lookup(n, In(n, 0), texts, numbers, IntNum(n, n.Int("default_int64", -1)));
+  n.MarkText();
+  Term otherwise(n, TextConstant(n, {}, {n.Str("default_string", "_Unused")}));
+  return Lookup(n, In(n, 0).As(kInt64), numbers, texts, otherwise);
+}
+
+Expr Otherwise(NodeImport& n, const Labels& values) {
+  const Attribute* given = n.Find("default_tensor");
+  if (given != nullptr && given->type != Attribute::Type::kTensor) n.Invalid("'default_tensor' isn't a tensor");
+  if (values.text) {
+    if (given == nullptr) return TextConstant(n, {}, {n.Str("default_string", "_Unused")});
+    if (given->t->data_type != ElemType::kString) n.Invalid("'default_tensor' isn't of strings");
+    return n.Reshape(TextConstant(n, *given->t), {});
+  }
+  const DataType dtype = TypeOf(values.values)->dtype;
+  if (given != nullptr) return n.Cast(n.Reshape(n.Const(ToNDArray(*given->t, "default_tensor")), {}), dtype);
+  return dtype.is_floating() ? n.Scalar(dtype, n.Float("default_float", -0.0))
+                             : n.Scalar(dtype, static_cast<double>(n.Int("default_int64", -1)));
+}
+
+Expr ImportLabelEncoder(NodeImport& n) {
+  n.Ignore({"default_string", "default_int64", "default_float"});
+  if (n.version() < 2) return ImportLabelEncoder1(n, "classes_strings");
+  std::optional<Labels> keys = ReadLabels(n, "keys"), values = ReadLabels(n, "values");
+  if (!keys || !values) n.Invalid("keys or values are missing");
+  if (keys->count != values->count || keys->count == 0) n.Invalid("there are as many keys as values, one at least");
+  Term x = In(n, 0);
+  if (TypeOf(keys->values)->dtype != x.dtype() || keys->text != n.IsText(0)) {
+    n.Invalid("the keys are of another type than the operand");
+  }
+  if (values->text) n.MarkText();
+  return Lookup(n, x, {n, keys->values}, {n, values->values}, {n, Otherwise(n, *values)});
+}
+
+/// As LabelEncoder, with the integers listed.
+Expr ImportCategoryMapper(NodeImport& n) {
+  const auto* strings = StringsOf(n, "cats_strings");
+  IntList ints = n.Ints("cats_int64s");
+  n.Ignore({"default_string", "default_int64"});
+  if (strings == nullptr || strings->size() != ints.size() || ints.empty()) n.Invalid("the categories don't fit");
+  Term texts(n, TextVector(n, *strings)), numbers = IntVec(n, ints);
+  if (n.IsText(0)) return Lookup(n, In(n, 0), texts, numbers, IntNum(n, n.Int("default_int64", -1)));
+  n.MarkText();
+  return Lookup(n, In(n, 0), numbers, texts, {n, TextConstant(n, {}, {n.Str("default_string", "_Unused")})});
+}
+
+Expr ImportOneHotEncoder(NodeImport& n) {
+  const bool zeros = n.Flag("zeros", true);
+  const auto* strings = StringsOf(n, "cats_strings");
+  if ((strings != nullptr) != n.IsText(0)) n.Invalid("the categories are of another type than the operand");
+  if (!zeros) n.Unsupported("categories that have to be known ('zeros' is 0) aren't implemented");
+  Term categories = strings != nullptr ? Term(n, TextVector(n, *strings)) : IntVec(n, n.Ints("cats_int64s"));
+  return (In(n, 0).As(kInt64).Expand(-1) == categories).As(kFloat32);
+}
+
+/// A map from labels to the scores of each row.
+Expr ImportZipMap(NodeImport& n) {
+  ClassLabels labels = ReadClassLabels(n, "classlabels_int64s", "classlabels_strings");
+  Term x = In(n, 0);
+  if (x.rank() == 1) x = x.Expand(0);
+  if (x.rank() != 2) n.Invalid(StrCat("the operand has rank ", x.rank(), ", expected 1 or 2"));
+  return HostCall(n, labels.text ? "map.zip_text" : "map.zip", {x, labels.values}, {"sequence", DataType(), -1});
+}
+
+/// Values of a map in the order of a vocabulary; 0 where it has none.
+Expr ImportDictVectorizer(NodeImport& n) {
+  const auto* strings = StringsOf(n, "string_vocabulary");
+  Term vocabulary = strings != nullptr ? Term(n, TextVector(n, *strings)) : IntVec(n, n.Ints("int64_vocabulary"));
+  Expr map = n.In(0);
+  Term keys(n, HostTensor(n, "map.keys", {map}, kInt64, 1));
+  Term values(n, HostTensor(n, "map.values", {map}, kFloat32, 1));
+  Term same = (vocabulary.Expand(1) == keys.Expand(0)).As(kFloat32);
+  return (same * values.Expand(0)).Sum({1}).Expand(0);
+}
+
+}  // namespace
+
+ClassLabels ReadClassLabels(NodeImport& n, const char* ints, const char* strings) {
+  const auto* texts = StringsOf(n, strings);
+  if (texts != nullptr && !texts->empty()) {
+    n.Find(ints);
+    return {TextVector(n, *texts), static_cast<int64_t>(texts->size()), true};
+  }
+  const IntList values = n.Ints(ints);
+  return {n.IntVector(values), static_cast<int64_t>(values.size()), false};
+}
+
+void RegisterLabelRules(RuleTable& table) {
+  table.Add1("ai.onnx.ml.LabelEncoder", {1, 2, 4}, ImportLabelEncoder);
+  table.Add1("ai.onnx.ml.CategoryMapper", {1}, ImportCategoryMapper);
+  table.Add1("ai.onnx.ml.OneHotEncoder", {1}, ImportOneHotEncoder);
+  table.Add1("ai.onnx.ml.ZipMap", {1}, ImportZipMap);
+  table.Add1("ai.onnx.ml.DictVectorizer", {1}, ImportDictVectorizer);
+}
+
+}  // namespace treadle::onnx

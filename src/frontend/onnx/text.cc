@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operators on strings.
+#include <algorithm>
+
+#include "frontend/onnx/compose.h"
+#include "frontend/onnx/composed.h"
+#include "frontend/onnx/values.h"
+#include "treadle/runtime/regex.h"
+
+namespace treadle::onnx {
+namespace {
+
+using relay::Expr;
+using IntList = std::vector<int64_t>;
+
+const DataType kInt64 = DataType::Int(64);
+
+void CheckText(NodeImport& n, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    n.In(i);
+    if (!n.IsText(i)) n.Invalid(StrCat("input ", i, " isn't of strings"));
+  }
+}
+
+std::vector<std::string> Strings(NodeImport& n, const char* name) {
+  const Attribute* strings = n.Find(name);
+  if (strings == nullptr) return {};
+  if (strings->type != Attribute::Type::kStrings) n.Invalid(StrCat("'", name, "' isn't a list of strings"));
+  return strings->strings;
+}
+
+Expr ImportStringConcat(NodeImport& n) {
+  CheckText(n, 2);
+  n.MarkText();
+  return HostCall(n, "string.concat", {n.In(0), n.In(1)}, {"tensor", kInt64, std::max(n.Rank(0), n.Rank(1))});
+}
+
+Expr ImportRegexFullMatch(NodeImport& n) {
+  CheckText(n, 1);
+  const std::string pattern = n.Str("pattern");
+  try {
+    runtime::Regex checked(pattern);
+  } catch (const Error& error) {
+    n.Unsupported(error.what());
+  }
+  return HostCall(n, "string.regex_full_match", {n.In(0), BytesConstant(n, pattern)},
+                  {"tensor", DataType::Bool(), n.Rank(0)});
+}
+
+Expr ImportStringNormalizer(NodeImport& n) {
+  CheckText(n, 1);
+  n.MarkText();
+  n.Ignore({"locale"});  // letters are Unicode's
+  const std::string change = n.Str("case_change_action", "NONE");
+  if (change != "NONE" && change != "LOWER" && change != "UPPER") {
+    n.Invalid(StrCat("'case_change_action' is ", QuoteName(change)));
+  }
+  const int64_t action = change == "NONE" ? 0 : change == "LOWER" ? 1 : 2;
+  Expr stopwords = TextVector(n, Strings(n, "stopwords"));
+  Expr sensitive = IntNum(n, n.Flag("is_case_sensitive", false) ? 1 : 0);
+  return HostCall(n, "string.normalize", {n.In(0), stopwords, IntNum(n, action), sensitive},
+                  {"tensor", kInt64, n.Rank(0)});
+}
+
+std::vector<Expr> ImportStringSplit(NodeImport& n) {
+  CheckText(n, 1);
+  n.MarkText(0);
+  Array<Expr> args{n.In(0), BytesConstant(n, n.Str("delimiter", "")), IntNum(n, n.Int("maxsplit", -1))};
+  return {HostCall(n, "string.split", args, {"tensor", kInt64, n.Rank(0) + 1}),
+          HostCall(n, "string.split_counts", args, {"tensor", kInt64, n.Rank(0)})};
+}
+
+/// Counts of n-grams, of strings or of integers.
+Expr ImportTfIdfVectorizer(NodeImport& n) {
+  Term x = n.IsText(0) ? In(n, 0) : In(n, 0).As(kInt64);
+  if (x.rank() < 1 || x.rank() > 2) n.Invalid(StrCat("the operand has rank ", x.rank(), ", expected 1 or 2"));
+  const IntList counts = n.Ints("ngram_counts"), indexes = n.Ints("ngram_indexes");
+  const int64_t shortest = n.Int("min_gram_length"), longest = n.Int("max_gram_length"),
+                skips = n.Int("max_skip_count");
+  if (shortest < 1 || longest < shortest || longest > 1000 || skips < 0 || skips > 100000) {
+    n.Invalid("'min_gram_length', 'max_gram_length' or 'max_skip_count' is out of range");
+  }
+  const std::string mode = n.Str("mode");
+  if (mode != "TF" && mode != "IDF" && mode != "TFIDF") n.Invalid(StrCat("'mode' is ", QuoteName(mode)));
+  if (indexes.empty()) n.Invalid("'ngram_indexes' is empty");
+  const int64_t columns = *std::max_element(indexes.begin(), indexes.end()) + 1;
+  if (*std::min_element(indexes.begin(), indexes.end()) < 0 || columns > (int64_t{1} << 28)) {
+    n.Invalid("'ngram_indexes' is out of range");
+  }
+  const bool text_pool = n.Find("pool_strings") != nullptr;
+  if (text_pool != n.IsText(0)) n.Invalid("the pool and the operand are of different types");
+  Expr pool = text_pool ? TextVector(n, Strings(n, "pool_strings")) : n.IntVector(n.Ints("pool_int64s"));
+  const std::vector<double> weights = n.Floats("weights", std::vector<double>());
+  Expr weight = n.Const(ArrayOf(weights, {static_cast<int64_t>(weights.size())}, DataType::Float(32)));
+  const int64_t kind = mode == "TF" ? 0 : mode == "IDF" ? 1 : 2;
+  Expr options = n.IntVector({shortest, longest, skips, columns, kind});
+  return HostCall(n, "text.count_grams", {x, pool, n.IntVector(counts), n.IntVector(indexes), weight, options},
+                  {"tensor", DataType::Float(32), x.rank()});
+}
+
+}  // namespace
+
+void RegisterTextRules(RuleTable& table) {
+  table.Add1("StringConcat", {20}, ImportStringConcat);
+  table.Add1("RegexFullMatch", {20}, ImportRegexFullMatch);
+  table.Add1("StringNormalizer", {10}, ImportStringNormalizer);
+  table.Add("StringSplit", {20}, ImportStringSplit);
+  table.Add1("TfIdfVectorizer", {9}, ImportTfIdfVectorizer);
+}
+
+}  // namespace treadle::onnx

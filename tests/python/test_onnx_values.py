@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models that take and give strings, sequences, optionals and maps."""
+import re
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import treadle
+
+STRING, FLOAT, INT64 = TensorProto.STRING, TensorProto.FLOAT, TensorProto.INT64
+
+
+def model(nodes, inputs, outputs, initializers=()):
+    graph = helper.make_graph(nodes, "g", inputs, outputs, list(initializers))
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 3)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def tensor(name, kind, shape):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def run(nodes, inputs, outputs, feeds, initializers=()):
+    return treadle.compile(model(nodes, inputs, outputs, initializers)).run(None, feeds)
+
+
+def texts(*values):
+    return np.array(values, object)
+
+
+def test_strings_move_and_compare():
+    nodes = [helper.make_node("Gather", ["x", "i"], ["g"]), helper.make_node("Concat", ["g", "w"], ["c"], axis=0),
+             helper.make_node("Equal", ["c", "w"], ["e"])]
+    weight = helper.make_tensor("w", STRING, [1], [b"b"])
+    values, equal = run(nodes, [tensor("x", STRING, ["n"]), tensor("i", INT64, ["m"])],
+                        [tensor("c", STRING, None), tensor("e", TensorProto.BOOL, None)],
+                        {"x": texts("a", "b", "é"), "i": np.array([2, 1, 1])}, [weight])
+    assert values.tolist() == ["é", "b", "b", "b"] and equal.tolist() == [False, True, True, True]
+
+
+def test_strings_are_refused_where_numbers_are_computed():
+    with pytest.raises(treadle.UnsupportedOpError, match="has strings"):
+        run([helper.make_node("Add", ["x", "x"], ["y"])], [tensor("x", STRING, [1])], [tensor("y", STRING, [1])], {})
+
+
+@pytest.mark.parametrize("number", [0.1, 1e16, -2.5, 1e-5, 123456.0, float("inf"), 3.4028235e38])
+def test_floats_become_strings_as_numpy_writes_them(number):
+    x = np.array([number], np.float32)
+    text, = run([helper.make_node("Cast", ["x"], ["y"], to=STRING)], [tensor("x", FLOAT, [1])], [tensor("y", STRING, [1])],
+                {"x": x})
+    assert text.tolist() == [str(x[0])]
+
+
+def test_strings_become_numbers():
+    feeds = {"x": texts(" 12 ", "-3", "+7")}
+    y, = run([helper.make_node("Cast", ["x"], ["y"], to=INT64)], [tensor("x", STRING, [3])], [tensor("y", INT64, [3])], feeds)
+    assert y.tolist() == [12, -3, 7]
+    with pytest.raises(treadle.Error, match="isn't a number"):
+        run([helper.make_node("Cast", ["x"], ["y"], to=FLOAT)], [tensor("x", STRING, [1])], [tensor("y", FLOAT, [1])],
+            {"x": texts("x1")})
+
+
+PATTERNS = [r"a*", r"(ab|c)+d?", r"[^\d\s]{2,3}", r"\w+@\w+\.(com|org)", r".*", r"^x$|y", r"(?i)Hello", r"a{2}b{0,1}", r"\bw\b",
+            r"(a|b)*abb", r"[\-\]x]+", r"\x41\.", "é+", r"(a?){5}a{5}"]
+TEXTS = ["", "a", "aaaa", "ababcd", "cd", "xy", "xyz", "a1", "me@x.com", "me@x.net", "x", "y", "hELLo", "aab", "aabb", "w", "abb",
+         "babb", "-]x", "A.", "éé", "a\nb", "aaaaa"]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_regular_expressions_agree_with_python(pattern):
+    y, = run([helper.make_node("RegexFullMatch", ["x"], ["y"], pattern=pattern)], [tensor("x", STRING, ["n"])],
+             [tensor("y", TensorProto.BOOL, ["n"])], {"x": texts(*TEXTS)})
+    expected = [re.fullmatch(pattern, text) is not None for text in TEXTS]
+    assert y.tolist() == expected
+
+
+@pytest.mark.parametrize("pattern", ["(", "a**", "[b-a]", r"\1", "(?=a)", "a{2000}", "[", r"\p{L}"])
+def test_other_patterns_are_refused(pattern):
+    with pytest.raises(treadle.UnsupportedOpError, match="regular expression"):
+        run([helper.make_node("RegexFullMatch", ["x"], ["y"], pattern=pattern)], [tensor("x", STRING, ["n"])],
+            [tensor("y", TensorProto.BOOL, ["n"])], {})
+
+
+def test_patterns_that_backtracking_would_never_end():
+    y, = run([helper.make_node("RegexFullMatch", ["x"], ["y"], pattern="(a*)*b")], [tensor("x", STRING, ["n"])],
+             [tensor("y", TensorProto.BOOL, ["n"])], {"x": texts("a" * 20000, "a" * 20000 + "b")})
+    assert y.tolist() == [False, True]
+
+
+def test_sequences_of_a_length_that_the_run_tells():
+    """A loop that collects what it sees; positions and splits at run time."""
+    sequence = helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, ["k"]))
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["again"]), helper.make_node("Cast", ["t"], ["f"], to=FLOAT),
+         helper.make_node("Reshape", ["f", "one"], ["row"]), helper.make_node("SequenceInsert", ["s", "row"], ["t_s"])],
+        "body", [tensor("t", INT64, []), tensor("go", TensorProto.BOOL, []), helper.make_value_info("s", sequence)],
+        [tensor("again", TensorProto.BOOL, []), helper.make_value_info("t_s", sequence)],
+        [helper.make_tensor("one", INT64, [1], [1])])
+    nodes = [helper.make_node("SequenceEmpty", [], ["empty"]), helper.make_node("Loop", ["n", "", "empty"], ["all"], body=body),
+             helper.make_node("SequenceAt", ["all", "at"], ["one"]), helper.make_node("SequenceLength", ["all"], ["length"]),
+             helper.make_node("ConcatFromSequence", ["all"], ["joined"], axis=0)]
+    compiled = treadle.compile(model(nodes, [tensor("n", INT64, []), tensor("at", INT64, [])],
+                                     [helper.make_value_info("all", sequence), tensor("one", FLOAT, None),
+                                      tensor("length", INT64, None), tensor("joined", FLOAT, None)]))
+    for n in (1, 5):
+        every, one, length, joined = compiled.run(None, {"n": np.array(n), "at": np.array(-1)})
+        assert [x.tolist() for x in every] == [[k] for k in range(n)]
+        assert one.tolist() == [n - 1] and length == n and joined.tolist() == list(range(n))
+    with pytest.raises(treadle.Error, match="out of range"):
+        compiled.run(None, {"n": np.array(2), "at": np.array(2)})
+
+
+def test_elements_of_another_rank_are_refused():
+    sequence = helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, ["k"]))
+    compiled = treadle.compile(model([helper.make_node("SequenceAt", ["s", "i"], ["y"])],
+                                     [helper.make_value_info("s", sequence), tensor("i", INT64, [])], [tensor("y", FLOAT, None)]))
+    assert compiled.inputs[0].type == "seq(tensor(float))"
+    assert compiled.run(None, {"s": [np.ones(3, np.float32)], "i": np.array(0)})[0].tolist() == [1, 1, 1]
+    with pytest.raises(treadle.ShapeError, match="rank 1"):
+        compiled.run(None, {"s": [np.ones((3, 1), np.float32)], "i": np.array(0)})
+    with pytest.raises(treadle.DTypeError, match="float64"):
+        compiled.run(None, {"s": [np.ones(3)], "i": np.array(0)})
+    with pytest.raises(treadle.Error):
+        compiled.run(None, {"s": np.ones(3, np.float32), "i": np.array(0)})
+
+
+def test_optionals():
+    optional = helper.make_optional_type_proto(helper.make_tensor_type_proto(FLOAT, [2]))
+    get = helper.make_graph([helper.make_node("OptionalGetElement", ["x"], ["v"])], "get", [], [tensor("v", FLOAT, [2])])
+    zero = helper.make_graph([helper.make_node("Constant", [], ["z"], value_floats=[0.0, 0.0])], "zero", [],
+                             [tensor("z", FLOAT, [2])])
+    compiled = treadle.compile(model(
+        [helper.make_node("OptionalHasElement", ["x"], ["has"]), helper.make_node("If", ["has"], ["y"], then_branch=get, else_branch=zero)],
+        [helper.make_value_info("x", optional)], [tensor("y", FLOAT, [2])]))
+    assert compiled.run(None, {"x": np.array([1, 2], np.float32)})[0].tolist() == [1, 2]
+    assert compiled.run(None, {"x": None})[0].tolist() == [0, 0]
+
+
+def test_labels_and_maps():
+    nodes = [helper.make_node("LabelEncoder", ["x"], ["i"], domain="ai.onnx.ml", keys_strings=["a", "b"], values_int64s=[1, 2],
+                              default_int64=-1),
+             helper.make_node("OneHotEncoder", ["x"], ["h"], domain="ai.onnx.ml", cats_strings=["a", "b", "c"]),
+             helper.make_node("ZipMap", ["h"], ["m"], domain="ai.onnx.ml", classlabels_strings=["A", "B", "C"])]
+    maps = onnx.TypeProto()
+    maps.sequence_type.elem_type.map_type.key_type = STRING
+    maps.sequence_type.elem_type.map_type.value_type.tensor_type.elem_type = FLOAT
+    labels, zipped = run(nodes, [tensor("x", STRING, ["n"])],
+                         [tensor("i", INT64, ["n"]), onnx.ValueInfoProto(name="m", type=maps)], {"x": texts("b", "?")})
+    assert labels.tolist() == [2, -1]
+    assert zipped == [{"A": 0.0, "B": 1.0, "C": 0.0}, {"A": 0.0, "B": 0.0, "C": 0.0}]
+
+
+@pytest.mark.parametrize("data", [b"", b"\x02", b"\x07", b"\x03" + b"\xff" * 8, b"\x02\x01\0\0\0" + b"\xff" * 8, b"\x03\x01" + b"\0" * 7 + b"\x03"])
+def test_malformed_bytes_are_refused(data):
+    compiled = treadle.compile(model([helper.make_node("Identity", ["x"], ["y"])], [tensor("x", STRING, ["n"])],
+                                     [tensor("y", STRING, ["n"])]))
+    with pytest.raises(treadle.Error):
+        compiled._model.run({"x": treadle.nd.array(np.frombuffer(data, np.uint8).copy())}, 1)
