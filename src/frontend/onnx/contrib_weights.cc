@@ -71,9 +71,21 @@ Ints BlockOfRow(NodeImport& n, const NBits& w) {
   return block;
 }
 
-/// Rows `y` (rows, columns) in the shape of what they were made of.
-Expr Restored(NodeImport& n, const Expr& y, const Array<PrimExpr>& shape) {
-  return n.Call("reshape", {y}, {{"newshape", ObjectRef(shape)}});
+/// Rows `y` (rows, columns) in the shape of `x`, which they were made of, but for its last dimension.
+Expr Restored(NodeImport& n, const Expr& y, const Expr& x, int64_t columns) {
+  Array<PrimExpr> shape = TypeOf(x)->shape;
+  const auto last = static_cast<int64_t>(shape.size()) - 1;
+  shape.Set(shape.size() - 1, PrimExpr(columns));
+  if (std::all_of(shape.begin(), shape.end(), [](const PrimExpr& d) { return AsConstInt(d) != nullptr; })) {
+    return n.Call("reshape", {y}, {{"newshape", ObjectRef(shape)}});
+  }
+  // A kernel that is given rows only can't tell how they are divided: by what `x` has when the model runs.
+  const DataType i64 = DataType::Int(64);
+  const Expr sizes = n.Call("shape_of", {x}, {{"dtype", i64}});
+  const Expr units = n.Reshape(n.Scalar(i64, static_cast<double>(columns)), {1});
+  Ints hints(shape.size(), -1);
+  hints.back() = columns;
+  return n.Call("dyn.reshape", {y, n.Concat({n.Slice(sizes, 0, 0, last), units}, 0)}, {{"newshape", hints}});
 }
 
 /// Weights in the order in which kernels read them, with their scales and scaled zero points.
@@ -191,9 +203,7 @@ Expr ImportMatMulNBits(NodeImport& n) {
       if (zero != zeros[0]) zero_point.reset();
     }
     y = BlockProduct(n, n.Cast(n.In(0), DataType::Float(32)), w, Pack(w, packed, scales, zeros), zero_point, accuracy);
-    Array<PrimExpr> shape = TypeOf(n.In(0))->shape;
-    shape.Set(shape.size() - 1, PrimExpr(w.n));
-    if (shape.size() != 2) y = Restored(n, y, shape);
+    if (n.Rank(0) != 2) y = Restored(n, y, n.In(0), w.n);
     y = n.Cast(y, dtype);
   }
   return n.Has(5) ? n.Call("add", {y, n.In(5)}) : y;

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Generates tokens with a decoder: prefill of the prompts, then one token at a time, keys and values kept between.
+
+    python generate.py --config qwen2-0.5b --precision bf16 --tokens 32
+    python generate.py --model model.onnx --prompt "1,15,27" --prompt "8,3" --top-p 0.9 --temperature 0.8 --stop 2
+
+A model has the inputs input_ids, attention_mask, position_ids and past_key_values.N.key|value, as optimum writes them. Prompts are numbers of tokens, or text where --tokenizer names a
+tokenizer.json and the package tokenizers is there. Prints what was generated, tokens per second, and what the bandwidth
+of memory would allow: each token reads all weights once."""
+import argparse
+import json
+import pathlib
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+import decoder
+import sampling
+import treadle
+
+
+class Generator:
+    """A decoder compiled for many tokens at a time, and for one."""
+
+    def __init__(self, model, batch, **options):
+        self.prefill = treadle.compile(model, dims={"batch_size": batch}, **options)
+        self.step = treadle.compile(model, dims={"batch_size": batch, "sequence_length": 1}, **options)
+        self.batch = batch
+        self.inputs = {info.name: info for info in self.prefill.inputs}
+
+    @property
+    def weight_bytes(self):
+        return self.step.memory["weights"]
+
+    def _empty(self):
+        past = {}
+        for name, info in self.inputs.items():
+            if name.startswith("past_key_values."):
+                _, heads, _, size = info.shape
+                past[name] = np.zeros((self.batch, heads, 0, size), info.dtype)
+        return past
+
+    def _run(self, model, tokens, seen, past):
+        """Logits of the last position, and what is past then. `seen` says which of all positions hold tokens."""
+        inputs = {"input_ids": tokens.astype(np.int64), "attention_mask": seen, **past}
+        if "position_ids" in self.inputs:
+            positions = np.maximum(np.cumsum(seen, axis=1) - 1, 0)
+            inputs["position_ids"] = np.ascontiguousarray(positions[:, -tokens.shape[1]:])
+        outputs = model(**inputs)
+        return outputs["logits"][:, -1], {name: outputs[name.replace("past_key_values", "present")] for name in past}
+
+    def __call__(self, prompts, count, sampler, stop=()):
+        """A list of prompts: lists of at most `count` new tokens, which end before one of `stop`; and the seconds that
+        prompts and tokens took, and the steps of one token. Shorter prompts are filled up on the left."""
+        if len(prompts) != self.batch or not all(prompts):
+            raise ValueError(f"there are {len(prompts)} prompts; expected {self.batch} of at least one token")
+        longest = max(map(len, prompts))
+        tokens = np.array([[0] * (longest - len(row)) + row for row in prompts], np.int64)
+        seen = np.array([[0] * (longest - len(row)) + [1] * len(row) for row in prompts], np.int64)
+        start = time.perf_counter()
+        logits, past = self._run(self.prefill, tokens, seen, self._empty())
+        first = time.perf_counter()
+        results, done, steps = [[] for _ in prompts], np.zeros(self.batch, bool), 0
+        while True:
+            tokens = sampler(logits)
+            for i, token in enumerate(tokens):
+                done[i] = done[i] or int(token) in stop
+                if not done[i]:
+                    results[i].append(int(token))
+            if done.all() or steps + 1 == count:
+                return results, first - start, time.perf_counter() - first, steps
+            seen = np.concatenate([seen, np.ones((self.batch, 1), np.int64)], axis=1)
+            logits, past = self._run(self.step, np.asarray(tokens)[:, None], seen, past)
+            steps += 1
+
+
+def read_bandwidth(size=1 << 28, repeat=5):
+    """Bytes per second that all threads read, by Treadle itself: the sum of more numbers than caches hold."""
+    from onnx import TensorProto, helper
+    rows = 64
+    graph = helper.make_graph([helper.make_node("ReduceMax", ["x"], ["y"], axes=[1], keepdims=0)], "read",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, size // 4 // rows])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [rows])])
+    context = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)],
+                                                ir_version=8)).create_context()
+    x, times = np.ones((rows, size // 4 // rows), np.float32), []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        context(x=x)
+        times.append(time.perf_counter() - start)
+    return size / min(times)
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--model", help="an .onnx file; else one with random weights is made")
+    add("--config", choices=sorted(decoder.CONFIGS), default="tiny", help="shapes of that one (tiny)")
+    add("--prompt", action="append", help="numbers of tokens, or text with --tokenizer; one for each row of the batch")
+    add("--tokenizer", help="tokenizer.json")
+    add("--tokens", type=int, default=16, help="most new tokens (16)")
+    add("--temperature", type=float, default=0.0, help="0: the most likely token (0)")
+    add("--top-p", type=float, default=1.0, help="draw from the likeliest tokens of that probability (1)")
+    add("--seed", type=int, default=0)
+    add("--stop", action="append", type=int, default=[], help="a token that ends a sequence")
+    add("--precision", default="f32", help="f32, bf16, f16 or mixed (f32)")
+    add("--weights", type=int, choices=(4, 8), help="bits that weights are quantised to")
+    add("--threads", type=int, default=0, help="0: all")
+    add("--target", default="llvm -mcpu=native")
+    add("--json", action="store_true", help="machine-readable output")
+    return parser.parse_args(arguments)
+
+
+def read_prompts(texts, tokenizer):
+    return [tokenizer.encode(text).ids if tokenizer else [int(t) for t in text.split(",")] for text in texts]
+
+
+def main(arguments=None):
+    a = parse(arguments)
+    tokenizer = None
+    if a.tokenizer:
+        import tokenizers
+        tokenizer = tokenizers.Tokenizer.from_file(a.tokenizer)
+    prompts = read_prompts(a.prompt or ["1,2,3,4,5,6,7,8"], tokenizer)
+    with tempfile.TemporaryDirectory(prefix="generate-") as folder:
+        path = pathlib.Path(a.model) if a.model else pathlib.Path(folder) / "model.onnx"
+        if not a.model:
+            decoder.save(decoder.build(decoder.CONFIGS[a.config], a.seed), path)
+        if a.weights:
+            treadle.quantize(path, pathlib.Path(folder) / "quantised.onnx", mode="weight_only", bits=a.weights,
+                             weight_method="max")
+            path = pathlib.Path(folder) / "quantised.onnx"
+        generator = Generator(path, len(prompts), threads=a.threads, precision=a.precision, target=a.target)
+    sampler = sampling.Sampler(a.temperature, a.top_p, a.seed)
+    generator(prompts, 3, sampler)  # the first run of a shape plans its memory
+    sampler = sampling.Sampler(a.temperature, a.top_p, a.seed)
+    results, prompt_seconds, seconds, steps = generator(prompts, a.tokens, sampler, a.stop)
+    bandwidth = read_bandwidth()
+    report = {"tokens": results, "prompt_tokens_per_second": sum(map(len, prompts)) / prompt_seconds,
+              "tokens_per_second": len(prompts) * steps / seconds if steps else None,
+              "bound_tokens_per_second": len(prompts) * bandwidth / generator.weight_bytes,
+              "weight_bytes": generator.weight_bytes, "read_bytes_per_second": bandwidth}
+    if tokenizer:
+        report["texts"] = [tokenizer.decode(row) for row in results]
+    if a.json:
+        print(json.dumps(report))
+        return
+    for row in report.get("texts", results):
+        print(row)
+    print(f"prompt: {report['prompt_tokens_per_second']:.1f} tokens/s")
+    if steps:
+        print(f"decode: {report['tokens_per_second']:.1f} tokens/s; reading {generator.weight_bytes / 1e6:.0f} MB of "
+              f"weights at {bandwidth / 1e9:.1f} GB/s allows {report['bound_tokens_per_second']:.1f}")
+
+
+if __name__ == "__main__":
+    main()
