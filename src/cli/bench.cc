@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <chrono>
+#include <exception>
 #include <iostream>
+#include <numeric>
+#include <thread>
 
 #include "cli/commands.h"
 #include "cli/compare.h"
@@ -16,12 +20,14 @@
 namespace treadle::cli {
 namespace {
 
-// Arguments: engine, model, inputs.npz, threads, repeat. Prints one time per line.
+// Arguments: engine, model, inputs.npz, threads, repeat, seconds, warm-up, requests. Prints one time per line; with
+// several requests at once the runs per second of all alone.
 constexpr const char* kPeerScript = R"py(
-import os, sys, time
+import os, sys, threading, time
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-engine, path, inputs_file, threads, repeat = sys.argv[1:6]
-threads, repeat = int(threads), int(repeat)
+engine, path, inputs_file = sys.argv[1:4]
+threads, repeat, seconds, warm_up, requests = (float(text) for text in sys.argv[4:9])
+threads, repeat, warm_up, requests = int(threads), int(repeat), int(warm_up), int(requests)
 try:
     import numpy as np
     inputs = dict(np.load(inputs_file))
@@ -30,38 +36,96 @@ try:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 3
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        run = lambda: session.run(None, inputs)
+        make = lambda: lambda: session.run(None, inputs)
     else:
         import openvino
         model = openvino.Core().read_model(path)
         model.reshape({name: list(value.shape) for name, value in inputs.items()})
-        config = {"INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY",
-                  "ENABLE_HYPER_THREADING": True, "ENABLE_CPU_PINNING": False}
+        config = {"INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": requests, "ENABLE_CPU_PINNING": False,
+                  "PERFORMANCE_HINT": "LATENCY" if requests == 1 else "THROUGHPUT", "ENABLE_HYPER_THREADING": True}
         if threads:
-            config["INFERENCE_NUM_THREADS"] = threads
-        request = openvino.compile_model(model, "CPU", config).create_infer_request()
-        run = lambda: request.infer(inputs)
+            config["INFERENCE_NUM_THREADS"] = threads * requests
+        compiled = openvino.compile_model(model, "CPU", config)
+        def make():
+            request = compiled.create_infer_request()
+            return lambda: request.infer(inputs)
 except ImportError as error:
     sys.exit(f"error: the Python {sys.executable} has no {engine}: {error}")
 except Exception as error:
     sys.exit(f"error: {engine} fails: " + str(error).splitlines()[0])
-for _ in range(3):
-    run()
-for _ in range(repeat):
-    start = time.perf_counter()
-    run()
-    print(time.perf_counter() - start)
+runs = [make() for _ in range(requests)]
+for run in runs:
+    for _ in range(warm_up):
+        run()
+def measure(run, times):
+    begin = time.perf_counter()
+    while (time.perf_counter() - begin < seconds) if seconds else (len(times) < repeat):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+if requests == 1:
+    times = []
+    measure(runs[0], times)
+    print("\n".join(map(repr, times)))
+else:
+    counts = [[] for _ in runs]
+    workers = [threading.Thread(target=measure, args=pair) for pair in zip(runs, counts)]
+    begin = time.perf_counter()
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    print(sum(map(len, counts)) / (time.perf_counter() - begin))
 )py";
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// How much is measured at a time.
+struct Budget {
+  int runs = 0;
+  double seconds = 0;  ///< where this isn't 0, runs don't count
+};
+
+/// Runs until the budget is spent.
+std::vector<double> TimeRuns(runtime::ModelContext* context, const Budget& budget) {
+  std::vector<double> times;
+  const auto begin = Clock::now();
+  while (budget.seconds > 0 ? SecondsSince(begin) < budget.seconds : static_cast<int>(times.size()) < budget.runs) {
+    const auto start = Clock::now();
+    context->Run();
+    times.push_back(SecondsSince(start));
+  }
+  return times;
+}
+
+/// Of this process so far, in bytes.
+double PeakMemory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return 1024.0 * static_cast<double>(usage.ru_maxrss);
+}
+
+/// What one engine did.
+struct Measured {
+  std::vector<double> times;  ///< of single runs, seconds
+  double rate = 0;            ///< runs per second with several requests; 0: not measured
+};
+
+constexpr int kMaxRequests = 1024;
 
 struct BenchVerb {
   CompileFlags flags;
-  std::vector<std::string> inputs, compare;
-  int repeat = 20, threads = 0;
+  InputFlags inputs;
+  std::vector<std::string> compare;
+  int repeat = 20, threads = 0, warm_up = 3, requests = 1;
+  double seconds = 0;
   std::string json_file;
 
   int Run() const {
-    double compile_seconds = 0;
-    const CompileRequest request = WithInputShapes(flags.Parse(), inputs, /*fills=*/true);
+    Preparation spent;
+    const CompileRequest request = WithInputShapes(flags.Parse(), inputs.texts, /*fills=*/true);
     const std::vector<std::string> peers = SplitLists(compare);
     for (const std::string& peer : peers) {
       if (peer != "onnxruntime" && peer != "openvino") {
@@ -70,22 +134,29 @@ struct BenchVerb {
       if (!IsOnnx(request.model))
         throw Error(StrCat(request.model, ": --compare needs the .onnx file, not the compiled one"));
     }
-    const runtime::Model model = LoadOrCompile(request, &compile_seconds);
-    const runtime::NamedTensors values = MakeInputs(model, inputs, "random");
+    const runtime::Model model = LoadOrCompile(request, &spent);
+    const runtime::NamedTensors values = MakeInputs(model, inputs.texts, "random", inputs.Parse());
+    const double first_run = TimeFirstRun(model, values);
 
     // In turns, so that what else the machine does hits all.
     constexpr int kRounds = 3;
-    std::vector<std::vector<double>> times(1 + peers.size());
+    std::vector<Measured> engines(1 + peers.size());
     runtime::TemporaryDirectory folder;
     if (!peers.empty()) WriteTensors(folder.Path("inputs.npz"), {values.begin(), values.end()});
     for (int round = 0; round < kRounds; ++round) {
-      const int per_round = repeat / kRounds + (round < repeat % kRounds ? 1 : 0);
-      if (per_round == 0) break;
-      Append(&times[0], TimeOwn(model, values, per_round));
+      const Budget budget{repeat / kRounds + (round < repeat % kRounds ? 1 : 0), seconds / kRounds};
+      if (budget.runs == 0 && seconds <= 0) break;
+      Append(&engines[0].times, TimeOwn(model, values, budget));
       for (size_t i = 0; i < peers.size(); ++i)
-        Append(&times[i + 1], TimePeer(peers[i], request.model, folder, per_round));
+        Append(&engines[i + 1].times, TimePeer(peers[i], request.model, folder, budget, 1));
     }
-    Report(peers, times, compile_seconds, WhatIsMeasured(model, values));
+    if (requests > 1) {
+      const Budget budget{repeat, seconds};
+      engines[0].rate = OwnRate(model, values, budget);
+      for (size_t i = 0; i < peers.size(); ++i)
+        engines[i + 1].rate = TimePeer(peers[i], request.model, folder, budget, requests).at(0);
+    }
+    Report(peers, engines, spent, first_run, WhatIsMeasured(model, values));
     return 0;
   }
 
@@ -93,30 +164,72 @@ struct BenchVerb {
     all->insert(all->end(), some.begin(), some.end());
   }
 
-  std::vector<double> TimeOwn(const runtime::Model& model, const runtime::NamedTensors& values, int runs) const {
+  static runtime::ModelContext MakeContext(const runtime::Model& model, const runtime::NamedTensors& values,
+                                           int threads) {
     runtime::ModelContext context = model.CreateContext();
     context.SetThreads(threads);
     for (const auto& [name, tensor] : values) context.SetInput(name, tensor);
-    for (int i = 0; i < 3; ++i) context.Run();
-    std::vector<double> times;
-    for (int i = 0; i < runs; ++i) {
-      const auto start = std::chrono::steady_clock::now();
-      context.Run();
-      times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    return context;
+  }
+
+  double TimeFirstRun(const runtime::Model& model, const runtime::NamedTensors& values) const {
+    const auto start = Clock::now();
+    MakeContext(model, values, threads).Run();
+    return SecondsSince(start);
+  }
+
+  std::vector<double> TimeOwn(const runtime::Model& model, const runtime::NamedTensors& values,
+                              const Budget& budget) const {
+    runtime::ModelContext context = MakeContext(model, values, threads);
+    TimeRuns(&context, {warm_up});
+    return TimeRuns(&context, budget);
+  }
+
+  /// Threads of one of several requests: the flag's, or one.
+  int RequestThreads() const { return threads == 0 ? 1 : threads; }
+
+  /// Runs per second of `requests` contexts side by side.
+  double OwnRate(const runtime::Model& model, const runtime::NamedTensors& values, const Budget& budget) const {
+    std::vector<runtime::ModelContext> contexts;
+    for (int i = 0; i < requests; ++i) {
+      contexts.push_back(MakeContext(model, values, RequestThreads()));
+      TimeRuns(&contexts.back(), {warm_up});
     }
-    return times;
+    std::vector<size_t> counts(contexts.size());
+    std::vector<std::exception_ptr> errors(contexts.size());
+    std::vector<std::thread> workers;
+    const auto begin = Clock::now();
+    for (size_t i = 0; i < contexts.size(); ++i) {
+      workers.emplace_back([&, i] {
+        try {
+          counts[i] = TimeRuns(&contexts[i], budget).size();
+        } catch (...) {
+          errors[i] = std::current_exception();
+        }
+      });
+    }
+    for (std::thread& worker : workers) worker.join();
+    const double spent = SecondsSince(begin);
+    for (const std::exception_ptr& error : errors) {
+      if (error) std::rethrow_exception(error);
+    }
+    return static_cast<double>(std::accumulate(counts.begin(), counts.end(), size_t{0})) / spent;
   }
 
   std::vector<double> TimePeer(const std::string& peer, const std::string& model,
-                               const runtime::TemporaryDirectory& folder, int runs) const {
+                               const runtime::TemporaryDirectory& folder, const Budget& budget,
+                               int side_by_side) const {
     const std::string file = folder.Path("times");
-    const int status = RunProgram(
-        {PythonProgram(), "-c", kPeerScript, peer, model, folder.Path("inputs.npz"), StrCat(threads), StrCat(runs)},
-        file);
+    const int own_threads = side_by_side > 1 ? RequestThreads() : threads;
+    const int status =
+        RunProgram({PythonProgram(), "-c", kPeerScript, peer, model, folder.Path("inputs.npz"), StrCat(own_threads),
+                    StrCat(budget.runs), fmt::format("{}", budget.seconds), StrCat(warm_up), StrCat(side_by_side)},
+                   file);
     if (status == 127) throw RuntimeError(StrCat("can't start ", PythonProgram(), "; set TREADLE_PYTHON"));
     if (status != 0) throw RuntimeError(StrCat(peer, " couldn't be measured"));
     std::vector<double> times;
     for (const std::string& word : SplitWords(ReadWholeFile(file))) times.push_back(ParseDouble(word).value_or(0));
+    if (times.empty()) throw RuntimeError(StrCat(peer, " measured nothing"));
     return times;
   }
 
@@ -130,20 +243,37 @@ struct BenchVerb {
                   model.manifest().target);
   }
 
-  void Report(const std::vector<std::string>& peers, const std::vector<std::vector<double>>& times,
-              double compile_seconds, const std::string& what) const {
-    const TimeSummary own = Summarise(times[0]);
+  void Report(const std::vector<std::string>& peers, const std::vector<Measured>& engines, const Preparation& spent,
+              double first_run, const std::string& what) const {
+    const TimeSummary own = Summarise(engines[0].times);
+    const double memory = PeakMemory();
     std::cout << what << "\n";
-    Json report{
-        {"model", flags.request.model}, {"threads", threads}, {"compile_s", compile_seconds}, {"measured", what}};
-    report["engines"]["treadle"] = ToJson(own);
-    std::cout << fmt::format("{:12s} {}\n", "treadle", ToText(own));
-    for (size_t i = 0; i < peers.size(); ++i) {
-      const TimeSummary peer = Summarise(times[i + 1]);
-      report["engines"][peers[i]] = ToJson(peer);
-      report["engines"][peers[i]]["treadle_ratio"] = own.median / peer.median;
-      std::cout << fmt::format("{:12s} {}; treadle takes {:.2f} x its time\n", peers[i], ToText(peer),
-                               own.median / peer.median);
+    if (spent.compile > 0) std::cout << fmt::format("compile {:.2f} s, ", spent.compile);
+    std::cout << fmt::format("load {:.1f} ms, first run {:.1f} ms, peak memory {:.0f} MiB{}\n", spent.load * 1e3,
+                             first_run * 1e3, memory / (1 << 20), spent.compile > 0 ? " (compiling)" : "");
+    Json report{{"model", flags.request.model},
+                {"threads", threads},
+                {"compile_s", spent.compile},
+                {"load_ms", spent.load * 1e3},
+                {"first_run_ms", first_run * 1e3},
+                {"peak_memory_bytes", memory},
+                {"measured", what}};
+    for (size_t i = 0; i < engines.size(); ++i) {
+      const std::string name = i == 0 ? "treadle" : peers[i - 1];
+      const TimeSummary times = Summarise(engines[i].times);
+      Json& entry = report["engines"][name];
+      entry = ToJson(times);
+      std::cout << fmt::format("{:12s} {}", name, ToText(times));
+      if (engines[i].rate > 0) {
+        entry["runs_per_s"] = engines[i].rate;
+        std::cout << fmt::format("; {:.1f} runs/s of {} requests of {} thread{}", engines[i].rate, requests,
+                                 RequestThreads(), RequestThreads() == 1 ? "" : "s");
+      }
+      if (i > 0) {
+        entry["treadle_ratio"] = own.median / times.median;
+        std::cout << fmt::format("; treadle takes {:.2f} x its time", own.median / times.median);
+      }
+      std::cout << "\n";
     }
     if (!json_file.empty()) WriteWholeFile(json_file, report.dump(1) + "\n");
   }
@@ -155,8 +285,12 @@ void AddBench(CLI::App* app, Action* action) {
   auto verb = std::make_shared<BenchVerb>();
   Verb sub(app, "bench", "measure how long a model takes", action, [verb] { return verb->Run(); });
   sub.Add("model", &verb->flags.request.model, "an .onnx file, or a compiled .so").Required();
-  sub.Add("-i,--input", &verb->inputs, "as in run; random where not given").OneEach();
+  verb->inputs.AddTo(&sub, "; others are random");
   sub.Add("--repeat", &verb->repeat, "number of measured runs (20)").Positive();
+  sub.Add("-t,--time", &verb->seconds, "seconds to measure for, instead of a number of runs").NonNegative();
+  sub.Add("--warm-up", &verb->warm_up, "runs before those that are measured (3)").NonNegative();
+  sub.Add("--requests", &verb->requests, "also measure runs per second of so many requests at once (1)")
+      .Between(1, kMaxRequests);
   sub.Add("--threads", &verb->threads, "threads (all)").Threads();
   sub.Add("--compare", &verb->compare, "also measure: onnxruntime,openvino (Python packages)");
   sub.Add("--json", &verb->json_file, "write the results to this file");

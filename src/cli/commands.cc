@@ -2,7 +2,6 @@
 #include "cli/commands.h"
 
 #include "cli/options.h"
-#include "cli/session.h"
 #include "treadle/base/error.h"
 #include "treadle/runtime/limits.h"
 
@@ -33,6 +32,26 @@ void CompileFlags::AddTo(Verb* verb) {
                 "check the graph around each pass: types; numbers (slow: runs it in the interpreter)")
           .OneEach(),
   };
+}
+
+void InputFlags::AddTo(Verb* verb, const std::string& others) {
+  verb->Add("-i,--input", &texts,
+            "name=file (.npy, .npz, .pb, or a picture), or random, ones, zeros" + others + "; repeatable")
+      .OneEach();
+  verb->Add("--seed", &seed, "of random inputs (0)").NonNegative();
+  verb->Add("--mean", &mean, "taken from a picture's values of 0 to 255: 123.7,116.3,103.5 (0)");
+  verb->Add("--scale", &scale, "then divides them: 58.4,57.1,57.4 (255 for floats, 1 for integers)");
+}
+
+InputOptions InputFlags::Parse() const {
+  InputOptions options;
+  options.seed = static_cast<unsigned>(seed);
+  options.pictures.mean = ParseNumbers("--mean", mean);
+  options.pictures.scale = ParseNumbers("--scale", scale);
+  for (double value : options.pictures.scale) {
+    if (value == 0) throw Error("--scale divides: it can't be 0");
+  }
+  return options;
 }
 
 CompileRequest CompileFlags::Parse() const {

@@ -7,6 +7,7 @@
 
 #include "cli/compiler_api.h"
 #include "cli/flags.h"
+#include "cli/session.h"
 
 namespace treadle::cli {
 
@@ -25,8 +26,20 @@ struct CompileFlags {
   std::vector<Flag> how_;  ///< those that say how to compile
 };
 
+/// Flags of verbs that run a model.
+struct InputFlags {
+  std::vector<std::string> texts;  ///< of --input
+  int seed = 0;
+  std::string mean, scale;
+
+  /// `others`: what becomes of inputs that aren't given.
+  void AddTo(Verb* verb, const std::string& others = "");
+  InputOptions Parse() const;
+};
+
 void AddCompile(CLI::App* app, Action* action);
 void AddRun(CLI::App* app, Action* action);
+void AddProfile(CLI::App* app, Action* action);
 void AddBench(CLI::App* app, Action* action);
 void AddVerify(CLI::App* app, Action* action);
 void AddQuantize(CLI::App* app, Action* action);

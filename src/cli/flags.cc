@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cli/commands.h"
+#include "cli/describe.h"
 #include "runtime/unfinished.h"
 #include "treadle/base/error.h"
 #include "treadle/base/suggest.h"
@@ -176,11 +177,25 @@ int RunVerb(int argc, char** argv) {
   AddVerify(&app, &action);
   AddBench(&app, &action);
   AddQuantize(&app, &action);
+  AddProfile(&app, &action);
   AddInspect(&app, &action);
   AddTune(&app, &action);
   AddMeasure(&app, &action);
   AddCache(&app, &action);
   AddListings(&app, &action);
+  std::string shell, page;
+  Verb(&app, "completion", "print a script that completes this program's arguments", &action,
+       [&] {
+         std::cout << CompletionScript(app, shell);
+         return 0;
+       })
+      .Add("shell", &shell, "bash, zsh or fish")
+      .Required();
+  Verb(&app, "man", "print a manual page: treadle man bench | man -l -", &action, [&] {
+    if (!page.empty()) CheckVerb(app, page);
+    std::cout << ManualPage(app, page);
+    return 0;
+  }).Add("verb", &page, "of which verb; none: of the program");
   const std::string verb = argc > 1 ? argv[1] : "";
   if (!verb.empty() && verb[0] != '-') CheckVerb(app, verb);
   try {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flags of a verb, in terms that need no CLI11: its headers take seconds to compile, so one file includes them.
+// The flags of a verb, in terms that need no CLI11: its headers take seconds to compile, so only flags.cc and
+// describe.cc include them.
 #pragma once
 
 #include <functional>

@@ -18,7 +18,7 @@ constexpr int64_t kUnknown = -1;
 /// What texts of --input give.
 struct Given {
   std::map<std::string, std::vector<int64_t>> shapes;  ///< of tensors in files, by input
-  std::set<std::string> filled;
+  std::set<std::string> filled;                        ///< or pictures, which are resized
   bool fills_all = false;
 };
 
@@ -40,6 +40,11 @@ Given ReadGiven(const std::vector<DeclaredInput>& declared, const std::vector<st
     if (!input.name.empty()) FindInput(declared, input.name);
     if (input.is_fill()) {
       input.name.empty() ? void(given.fills_all = true) : void(given.filled.insert(input.name));
+      continue;
+    }
+    if (IsPicture(input.source)) {
+      if (!input.name.empty() || declared.size() == 1)
+        given.filled.insert(input.name.empty() ? declared[0].name : input.name);
       continue;
     }
     for (const auto& [inside, tensor] : ReadTensors(input.source)) {

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "treadle/base/error.h"
+#include "treadle/base/text.h"
 
 namespace treadle::cli {
 namespace {
@@ -94,6 +95,16 @@ std::vector<std::string> SplitLists(const std::vector<std::string>& texts) {
     }
   }
   return items;
+}
+
+std::vector<double> ParseNumbers(const std::string& flag, const std::string& text) {
+  std::vector<double> values;
+  for (const std::string& item : SplitLists({text})) {
+    const std::optional<double> value = ParseDouble(item);
+    if (!value) throw Error(StrCat(flag, ": expected numbers such as 0.485,0.456,0.406, got '", item, "'"));
+    values.push_back(*value);
+  }
+  return values;
 }
 
 uint64_t ParseSize(const std::string& text) {

@@ -16,6 +16,8 @@ std::map<std::string, std::vector<int64_t>> ParseShapes(const std::vector<std::s
 std::map<std::string, int64_t> ParseDims(const std::vector<std::string>& texts);
 /// "key=value" pairs of a flag.
 std::map<std::string, std::string> ParsePairs(const std::string& flag, const std::vector<std::string>& texts);
+/// "0.485,0.456,0.406" of a flag.
+std::vector<double> ParseNumbers(const std::string& flag, const std::string& text);
 /// "512MiB", "2GiB", "1000000", "0" in bytes.
 uint64_t ParseSize(const std::string& text);
 /// Items of comma-separated lists, in order, without empty ones.

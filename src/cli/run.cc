@@ -1,26 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
-#include <iomanip>
 #include <iostream>
-#include <map>
+#include <numeric>
+#include <sstream>
 
 #include "cli/commands.h"
 #include "cli/input_shapes.h"
 #include "cli/json.h"
+#include "cli/profile.h"
 #include "cli/session.h"
 #include "cli/timing.h"
 #include "runtime/file_io.h"
 #include "treadle/base/error.h"
+#include "treadle/runtime/scalar.h"
 
 namespace treadle::cli {
 namespace {
 
 struct RunVerb {
   CompileFlags flags;
-  std::vector<std::string> inputs;
-  std::string output, profile, dump_tensors, device = "cpu";
-  int repeat = 1, threads = 0;
+  InputFlags inputs;
+  std::string output, profile, dump_tensors, labels, device = "cpu";
+  int repeat = 1, threads = 0, top_k = 0;
   bool json = false, check_nan = false;
 
   int Run() const {
@@ -28,8 +32,8 @@ struct RunVerb {
       throw TargetError(StrCat("device ", device, " isn't available; this build runs on: cpu"));
     }
     CheckOutputs();
-    const runtime::Model model = LoadOrCompile(WithInputShapes(flags.Parse(), inputs, /*fills=*/false));
-    const runtime::NamedTensors values = MakeInputs(model, inputs);
+    const runtime::Model model = LoadOrCompile(WithInputShapes(flags.Parse(), inputs.texts, /*fills=*/false));
+    const runtime::NamedTensors values = MakeInputs(model, inputs.texts, "", inputs.Parse());
     runtime::ModelContext context = model.CreateContext();
     context.SetThreads(threads);
     for (const auto& [name, tensor] : values) context.SetInput(name, tensor);
@@ -53,7 +57,7 @@ struct RunVerb {
   /// Before anything is computed. None may be the model or an input.
   void CheckOutputs() const {
     std::vector<std::string> files{flags.request.model};
-    for (const std::string& input : inputs) files.push_back(input.substr(input.find('=') + 1));
+    for (const std::string& input : inputs.texts) files.push_back(input.substr(input.find('=') + 1));
     for (const std::string& path : {output, profile, dump_tensors}) {
       if (!path.empty()) runtime::CheckOutputPath(path, runtime::FileKind::kAny, files);
     }
@@ -68,8 +72,43 @@ struct RunVerb {
       std::cout << report.dump() << "\n";
       return;
     }
-    for (const auto& [name, tensor] : outputs) std::cout << name << ": " << Describe(tensor) << "\n";
+    const std::vector<std::string> names =
+        labels.empty() ? std::vector<std::string>() : SplitLines(ReadWholeFile(labels));
+    for (const auto& [name, tensor] : outputs) {
+      std::cout << name << ": " << Describe(tensor) << "\n";
+      if (top_k > 0) std::cout << TopText(tensor, names);
+    }
     std::cout << ToText(Summarise(times)) << "\n";
+  }
+
+  static std::vector<std::string> SplitLines(const std::string& text) {
+    std::vector<std::string> lines;
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);)
+      lines.push_back(line.ends_with('\r') ? line.substr(0, line.size() - 1) : line);
+    return lines;
+  }
+
+  /// The largest elements along the last axis, of each row.
+  std::string TopText(const NDArray& tensor, const std::vector<std::string>& names) const {
+    if (tensor.shape().empty() || tensor.size() == 0 || tensor.shape().back() == 0) return "";
+    const std::vector<double> values = runtime::ToDoubles(tensor);
+    const auto width = static_cast<size_t>(tensor.shape().back());
+    const size_t rows = values.size() / width, count = std::min(width, static_cast<size_t>(top_k));
+    std::string text;
+    std::vector<size_t> order(width);
+    for (size_t row = 0; row < rows; ++row) {
+      const double* begin = values.data() + row * width;
+      std::iota(order.begin(), order.end(), size_t{0});
+      std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
+                        [&](size_t a, size_t b) { return begin[a] != begin[b] ? begin[a] > begin[b] : a < b; });
+      if (rows > 1) text += StrCat("  row ", row, ":\n");
+      for (size_t i = 0; i < count; ++i) {
+        const std::string name = order[i] < names.size() ? "  " + names[order[i]] : "";
+        text += fmt::format("  {:>12.6g}  {:>6}{}\n", begin[order[i]], order[i], name);
+      }
+    }
+    return text;
   }
 
   /// Writes what every call of one run computes: <node>, or <node>.<output> where there are several.
@@ -85,34 +124,14 @@ struct RunVerb {
   }
 
   void Profile(runtime::ModelContext* context) const {
-    std::vector<runtime::OpTiming> timings = context->RunProfiled();
+    const std::vector<runtime::OpTiming> timings = context->RunProfiled();
     WriteWholeFile(profile, runtime::ChromeTrace(timings));
     if (json) return;
-    double total = 0;
-    std::map<std::string, std::pair<int, double>> by_compiler;  // calls and seconds
-    for (const auto& timing : timings) {
-      total += timing.seconds;
-      auto& sum = by_compiler[timing.compiler];
-      ++sum.first, sum.second += timing.seconds;
-    }
-    if (by_compiler.size() > 1 || by_compiler.count("") == 0) {
-      for (const auto& [compiler, sum] : by_compiler) {
-        std::cout << (compiler.empty() ? "Treadle" : compiler) << ": " << sum.first << " calls, " << std::fixed
-                  << std::setprecision(3) << sum.second * 1e3 << " ms\n";
-      }
-    }
-    std::sort(timings.begin(), timings.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
-    std::cout << "the slowest of " << timings.size() << " calls (trace: " << profile << "):\n";
-    for (size_t i = 0; i < std::min<size_t>(10, timings.size()); ++i) {
-      std::cout << std::fixed << std::setprecision(3) << std::setw(10) << timings[i].seconds * 1e3 << " ms "
-                << std::setprecision(1) << std::setw(5) << 100 * timings[i].seconds / total << " %  ";
-      if (timings[i].macs > 0) {
-        std::cout << std::setw(7) << 2e-9 * timings[i].macs / timings[i].seconds << " GFLOP/s  ";
-      } else {
-        std::cout << std::string(17, ' ');
-      }
-      std::cout << timings[i].func_name << "\n";
-    }
+    const std::vector<ProfileRow> compilers = MakeProfile(timings, ProfileBy::kCompiler);
+    if (compilers.size() > 1 || timings.empty() || !timings[0].compiler.empty()) std::cout << ToText(compilers, 0);
+    constexpr size_t kShown = 10;
+    std::cout << "calls by time (trace: " << profile << "):\n"
+              << ToText(MakeProfile(timings, ProfileBy::kCall), kShown);
   }
 };
 
@@ -122,11 +141,13 @@ void AddRun(CLI::App* app, Action* action) {
   auto verb = std::make_shared<RunVerb>();
   Verb sub(app, "run", "run a model", action, [verb] { return verb->Run(); });
   sub.Add("model", &verb->flags.request.model, "a compiled .so, or an .onnx file").Required();
-  sub.Add("-i,--input", &verb->inputs, "name=file (.npy, .npz, .pb), or random, ones, zeros; repeatable").OneEach();
+  verb->inputs.AddTo(&sub);
   sub.Add("-o,--output", &verb->output, "where the outputs go: .npz (keys are their names) or .npy");
   sub.Add("--repeat", &verb->repeat, "number of runs (1)").Positive();
   sub.Add("--threads", &verb->threads, "threads (all)").Threads();
   sub.Add("--profile", &verb->profile, "write a trace for ui.perfetto.dev");
+  sub.Add("--top-k", &verb->top_k, "print the largest elements of each row of the outputs").Positive();
+  sub.Add("--labels", &verb->labels, "a text file of their names, a line each (with --top-k)");
   sub.Add("--dump-tensors", &verb->dump_tensors, "write the results of all calls to an .npz file");
   sub.Add("--check-nan", &verb->check_nan, "run call by call first, and stop at the first NaN");
   sub.Add("--device", &verb->device, "where to run (cpu)");

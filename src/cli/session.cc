@@ -35,21 +35,28 @@ InputText ParseInput(const std::string& text) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-Model LoadOrCompile(const CompileRequest& request, double* compile_seconds) {
+Model LoadOrCompile(const CompileRequest& request, Preparation* spent) {
   CheckExists(request.model);
-  if (compile_seconds != nullptr) *compile_seconds = 0;
+  Preparation unused;
+  Preparation& times = spent != nullptr ? *spent : unused;
+  using Clock = std::chrono::steady_clock;
+  const auto load = [&](const std::string& path) {
+    const auto start = Clock::now();
+    Model model = Model::Load(path);  // stays mapped after the file is gone
+    times.load = std::chrono::duration<double>(Clock::now() - start).count();
+    return model;
+  };
   if (!IsSource(request.model)) {
     for (const std::string& plugin : request.plugins) runtime::LoadPluginFile(plugin);
-    return Model::Load(request.model);
+    return load(request.model);
   }
   runtime::TemporaryDirectory folder;
   CompileRequest with_output = request;
   with_output.output = folder.Path("model.so");
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   Compiler().compile(with_output);
-  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-  if (compile_seconds != nullptr) *compile_seconds = spent.count();
-  return Model::Load(with_output.output);  // stays mapped after the file is gone
+  times.compile = std::chrono::duration<double>(Clock::now() - start).count();
+  return load(with_output.output);
 }
 
 namespace {
@@ -101,8 +108,11 @@ const std::string& OnlyInput(const Model& model, const std::string& what) {
 
 }  // namespace
 
-runtime::NamedTensors MakeInputs(const Model& model, const std::vector<std::string>& texts, const std::string& fill) {
+runtime::NamedTensors MakeInputs(const Model& model, const std::vector<std::string>& texts, const std::string& fill,
+                                 const InputOptions& options) {
   runtime::NamedTensors inputs;
+  constexpr unsigned kInputsOfSeed = 1000;
+  const unsigned first = options.seed * kInputsOfSeed;
   std::string rest = fill;
   const auto put = [&](const std::string& name, const NDArray& tensor) {
     inputs.insert_or_assign(FindInput(model, name).name, tensor);
@@ -113,7 +123,10 @@ runtime::NamedTensors MakeInputs(const Model& model, const std::vector<std::stri
     if (given.is_fill() && name.empty()) {
       rest = source;
     } else if (given.is_fill()) {
-      put(name, Fill(FindInput(model, name), source, static_cast<unsigned>(inputs.size())));
+      put(name, Fill(FindInput(model, name), source, first + static_cast<unsigned>(inputs.size())));
+    } else if (IsPicture(source)) {
+      const TensorInfo& info = FindInput(model, name.empty() ? OnlyInput(model, source) : name);
+      put(info.name, ReadPicture(source, info, options.pictures));
     } else {
       if (!name.empty()) FindInput(model, name);
       NamedTensors tensors = ReadTensors(source);
@@ -127,14 +140,14 @@ runtime::NamedTensors MakeInputs(const Model& model, const std::vector<std::stri
     }
   }
   std::string missing;
-  unsigned seed = 0;
+  unsigned of_input = first;
   for (const TensorInfo& info : model.inputs()) {
-    ++seed;
+    ++of_input;
     if (inputs.count(info.name) != 0) continue;
     if (rest.empty()) {
       missing += StrCat(missing.empty() ? "" : ", ", info.name, " ", info.str());
     } else {
-      inputs.emplace(info.name, Fill(info, rest, seed));
+      inputs.emplace(info.name, Fill(info, rest, of_input));
     }
   }
   if (!missing.empty())

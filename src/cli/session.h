@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/compiler_api.h"
+#include "cli/picture.h"
 #include "cli/tensor_file.h"
 #include "runtime/file_io.h"
 #include "treadle/runtime/model.h"
@@ -28,15 +29,27 @@ struct InputText {
 };
 InputText ParseInput(const std::string& text);
 
+/// How long it took until a model could run, in seconds.
+struct Preparation {
+  double compile = 0;  ///< 0 for a compiled model
+  double load = 0;
+};
+
 /// Loads a compiled model, compiling `request.model` first when it is an ONNX file. A missing file is an Error that
-/// names it. `compile_seconds` (may be null) gets the time that compiling took, 0 for a compiled model.
-runtime::Model LoadOrCompile(const CompileRequest& request, double* compile_seconds = nullptr);
+/// names it. `spent` may be null.
+runtime::Model LoadOrCompile(const CompileRequest& request, Preparation* spent = nullptr);
+
+/// How inputs are made.
+struct InputOptions {
+  unsigned seed = 0;  ///< of random ones
+  PictureScaling pictures;
+};
 
 /// The inputs of `model` from texts of --input: "name=file", "file" (names inside, or the only input),
 /// "name=random", "name=ones", "name=zeros", "random", "ones", "zeros". Inputs that no text gives are `fill`, or an
 /// Error that lists them when `fill` is empty. Throws Error for names the model lacks.
 runtime::NamedTensors MakeInputs(const runtime::Model& model, const std::vector<std::string>& texts,
-                                 const std::string& fill = "");
+                                 const std::string& fill = "", const InputOptions& options = {});
 
 /// Pairs of outputs and their names.
 NamedTensors NameOutputs(const runtime::Model& model, const std::vector<NDArray>& outputs);

@@ -11,7 +11,7 @@ namespace treadle::cli {
 
 struct TimeSummary {
   size_t runs = 0;
-  double min = 0, p25 = 0, median = 0, p75 = 0, max = 0, mean = 0;  ///< seconds
+  double min = 0, p25 = 0, median = 0, p75 = 0, p90 = 0, p99 = 0, max = 0, mean = 0;  ///< seconds
 };
 
 TimeSummary Summarise(std::vector<double> seconds);

@@ -20,7 +20,7 @@ struct Comparison {
 
 struct VerifyVerb {
   CompileFlags flags;
-  std::vector<std::string> inputs;
+  InputFlags inputs;
   std::string reference = "onnxruntime";
   Tolerance tolerance;
   double atol = -1, snr = 0;
@@ -32,10 +32,10 @@ struct VerifyVerb {
     constexpr double kHealthy = 30;
     if (snr > 0) tolerance.snr = snr;
     if (snr == 0 && !flags.precision.empty() && flags.precision != "f32") tolerance.snr = kHealthy;
-    const CompileRequest request = WithInputShapes(flags.Parse(), inputs, /*fills=*/true);
+    const CompileRequest request = WithInputShapes(flags.Parse(), inputs.texts, /*fills=*/true);
     if (layers) return RunLayers(request);
     const runtime::Model model = LoadOrCompile(request);
-    const runtime::NamedTensors values = MakeInputs(model, inputs, "random");
+    const runtime::NamedTensors values = MakeInputs(model, inputs.texts, "random", inputs.Parse());
     const NamedTensors actual = NameOutputs(model, model.Run(values, threads));
     const NamedTensors given(values.begin(), values.end());
     return Report(CompareAll(actual, Expected(request, given)));
@@ -108,7 +108,7 @@ struct VerifyVerb {
     }
     // The copy has another name for each value's storage but the same inputs; those come from the model itself.
     const runtime::Model plain = LoadOrCompile(request);
-    const runtime::NamedTensors values = MakeInputs(plain, inputs, "random");
+    const runtime::NamedTensors values = MakeInputs(plain, inputs.texts, "random", inputs.Parse());
     runtime::TemporaryDirectory folder;
     const std::string exposed = folder.Path("exposed.onnx");
     const NamedTensors expected = RunOnnxRuntime(request.model, {values.begin(), values.end()}, true, exposed);
@@ -143,7 +143,7 @@ void AddVerify(CLI::App* app, Action* action) {
   Verb sub(app, "verify", "compare a model's outputs with a reference's", action, [verb] { return verb->Run(); });
   sub.Add("model", &verb->flags.request.model, "an .onnx file, or a compiled .so").Required();
   sub.Add("--reference", &verb->reference, "onnxruntime, interp, or a file of outputs (.npz) (onnxruntime)");
-  sub.Add("-i,--input", &verb->inputs, "as in run; random where not given").OneEach();
+  verb->inputs.AddTo(&sub, "; others are random");
   sub.Add("--rtol", &verb->tolerance.rtol, "relative tolerance (1e-3)").NonNegative();
   sub.Add("--atol", &verb->atol, "absolute tolerance (1e-5 of the output's range)");
   sub.Add("--snr", &verb->snr, "instead: least signal-to-noise ratio in dB (30 where --precision is lower)")

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/describe.h"
+
+#include <CLI/CLI.hpp>
+
+#include "treadle/base/error.h"
+#include "treadle/runtime/manifest.h"
+
+namespace treadle::cli {
+namespace {
+
+/// Flags of a verb, without arguments by position.
+std::vector<const CLI::Option*> FlagsOf(const CLI::App& app) {
+  std::vector<const CLI::Option*> flags;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->nonpositional()) flags.push_back(option);
+  }
+  return flags;
+}
+
+std::string LongNames(const CLI::App& app) {
+  std::string text;
+  for (const CLI::Option* option : FlagsOf(app)) {
+    for (const std::string& name : option->get_lnames()) text += (text.empty() ? "--" : " --") + name;
+  }
+  return text;
+}
+
+std::string VerbNames(const CLI::App& app) {
+  std::string text;
+  for (const CLI::App* verb : app.get_subcommands(nullptr)) text += (text.empty() ? "" : " ") + verb->get_name();
+  return text;
+}
+
+std::string Replace(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+/// Within single quotes of a shell.
+std::string Quoted(const std::string& text) { return "'" + Replace(text, "'", "'\\''") + "'"; }
+
+std::string Bash(const CLI::App& app) {
+  std::string cases;
+  for (const CLI::App* verb : app.get_subcommands(nullptr)) {
+    cases += StrCat("    ", verb->get_name(), ") words=", Quoted(LongNames(*verb)), " ;;\n");
+  }
+  return StrCat(R"(# bash completion of treadle; load it with: source <(treadle completion bash)
+_treadle() {
+  local current=${COMP_WORDS[COMP_CWORD]} words
+  if [ "$COMP_CWORD" = 1 ]; then
+    words=)",
+                Quoted(VerbNames(app) + " help --version --help"), R"(
+    COMPREPLY=($(compgen -W "$words" -- "$current"))
+    return
+  fi
+  case ${COMP_WORDS[1]} in
+)",
+                cases, "    help) words=", Quoted(VerbNames(app)), R"( ;;
+  esac
+  case $current in
+    -*) COMPREPLY=($(compgen -W "$words" -- "$current")) ;;
+    *) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames ;;
+  esac
+  if [ "${COMP_WORDS[1]}" = help ]; then COMPREPLY=($(compgen -W "$words" -- "$current")); fi
+}
+complete -F _treadle treadle
+)");
+}
+
+std::string Zsh(const CLI::App& app) {
+  // A colon and brackets are part of what _arguments reads.
+  const auto text_of = [](const std::string& text) {
+    return Replace(Replace(Replace(text, "[", "("), "]", ")"), ":", "\\:");
+  };
+  std::string verbs, cases;
+  for (const CLI::App* verb : app.get_subcommands(nullptr)) {
+    verbs += StrCat("    ", Quoted(verb->get_name() + ":" + text_of(verb->get_description())), "\n");
+    cases += StrCat("    ", verb->get_name(), ") _arguments");
+    for (const CLI::Option* option : FlagsOf(*verb)) {
+      for (const std::string& name : option->get_lnames()) {
+        const std::string value = option->get_items_expected_max() > 0 ? ":value:_files" : "";
+        cases +=
+            StrCat(" \\\n      ", Quoted(StrCat("*--", name, "[", text_of(option->get_description()), "]", value)));
+      }
+    }
+    cases += " \\\n      '*:file:_files' ;;\n";
+  }
+  return StrCat(R"(#compdef treadle
+# zsh completion of treadle; put it where $fpath looks, as _treadle
+_treadle() {
+  local -a verbs
+  verbs=(
+)",
+                verbs, R"(  )
+  if (( CURRENT == 2 )); then
+    _describe verb verbs
+    return
+  fi
+  case $words[2] in
+)",
+                cases, R"(  esac
+}
+compdef _treadle treadle
+)");
+}
+
+std::string Fish(const CLI::App& app) {
+  std::string text = "# fish completion of treadle; put it into ~/.config/fish/completions/treadle.fish\n";
+  for (const CLI::App* verb : app.get_subcommands(nullptr)) {
+    text += StrCat("complete -c treadle -f -n __fish_use_subcommand -a ", verb->get_name(), " -d ",
+                   Quoted(verb->get_description()), "\n");
+    for (const CLI::Option* option : FlagsOf(*verb)) {
+      for (const std::string& name : option->get_lnames()) {
+        text +=
+            StrCat("complete -c treadle -n '__fish_seen_subcommand_from ", verb->get_name(), "' -l ", name,
+                   option->get_items_expected_max() > 0 ? " -r" : "", " -d ", Quoted(option->get_description()), "\n");
+      }
+    }
+  }
+  return text;
+}
+
+/// Text of a manual page: backslashes, hyphens of flags and leading dots mean something to roff.
+std::string Roff(const std::string& text) {
+  std::string escaped = Replace(Replace(text, "\\", "\\e"), "-", "\\-");
+  return escaped.starts_with('.') || escaped.starts_with('\'') ? "\\&" + escaped : escaped;
+}
+
+std::string OptionsOf(const CLI::App& app) {
+  std::string positions, flags;
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string names = option->nonpositional() ? option->get_name(false, true) : option->get_name(true);
+    std::string& text = option->nonpositional() ? flags : positions;
+    const bool takes = option->nonpositional() && option->get_items_expected_max() > 0;
+    text += StrCat(".TP\n\\fB", Roff(Replace(names, ",", ", ")), "\\fR", takes ? " \\fIvalue\\fR" : "", "\n",
+                   Roff(option->get_description()), "\n");
+  }
+  return (positions.empty() ? "" : ".SH ARGUMENTS\n" + positions) + ".SH OPTIONS\n" + flags;
+}
+
+constexpr const char* kExitStatus = R"(.SH EXIT STATUS
+0: it worked; 1: a comparison or verification failed; 2: wrong usage; 3: the model needs something that isn't
+implemented; 4: a damaged file or text; 5: a failure while running; 70: a bug in Treadle.
+)";
+
+}  // namespace
+
+std::string CompletionScript(const CLI::App& app, const std::string& shell) {
+  if (shell == "bash") return Bash(app);
+  if (shell == "zsh") return Zsh(app);
+  if (shell == "fish") return Fish(app);
+  throw Error(StrCat("no completion for the shell '", shell, "'\nhelp: there are: bash, zsh, fish"));
+}
+
+std::string ManualPage(const CLI::App& app, const std::string& verb) {
+  const std::string version = runtime::VersionString();
+  const CLI::App* described = &app;
+  for (const CLI::App* sub : app.get_subcommands(nullptr)) {
+    if (sub->get_name() == verb) described = sub;
+  }
+  const std::string name = verb.empty() ? "treadle" : "treadle-" + verb;
+  std::string text = StrCat(".TH ", Replace(name, "-", "\\-"), " 1 \"\" \"Treadle ", version, "\"\n.SH NAME\n",
+                            Roff(name), " \\- ", Roff(described->get_description()), "\n.SH SYNOPSIS\n.B treadle ",
+                            verb.empty() ? "\\fIverb\\fR" : verb, " [\\fIoption\\fR]... [\\fIargument\\fR]...\n");
+  if (verb.empty()) {
+    text += ".SH VERBS\n";
+    for (const CLI::App* sub : app.get_subcommands(nullptr)) {
+      text += StrCat(".TP\n\\fB", sub->get_name(), "\\fR\n", Roff(sub->get_description()), "\n");
+    }
+  }
+  text += OptionsOf(*described) + kExitStatus;
+  return text +
+         (verb.empty() ? ".SH SEE ALSO\n\\fBtreadle help\\fR \\fIverb\\fR\n" : ".SH SEE ALSO\n\\fBtreadle\\fR(1)\n");
+}
+
+}  // namespace treadle::cli

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <map>
+
+#include "cli/commands.h"
+#include "cli/input_shapes.h"
+#include "cli/session.h"
+#include "cli/timing.h"
+#include "runtime/file_io.h"
+#include "treadle/base/error.h"
+
+namespace treadle::cli {
+namespace {
+
+using runtime::OpTiming;
+
+double Total(const std::vector<ProfileRow>& rows) {
+  double total = 0;
+  for (const ProfileRow& row : rows) total += row.seconds;
+  return total;
+}
+
+double Percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+/// 0 where the row has no multiply-adds.
+double Gflops(const ProfileRow& row) { return row.seconds > 0 ? 2e-9 * row.macs / row.seconds : 0; }
+
+std::string CsvField(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + "\"";
+}
+
+}  // namespace
+
+std::vector<OpTiming> MedianOfRuns(const std::vector<std::vector<OpTiming>>& runs) {
+  std::vector<OpTiming> result = runs.back();
+  for (size_t i = 0; i < result.size(); ++i) {
+    std::vector<double> seconds;
+    for (const std::vector<OpTiming>& run : runs) {
+      if (run.size() == result.size() && run[i].name == result[i].name) seconds.push_back(run[i].seconds);
+    }
+    result[i].seconds = Summarise(seconds).median;
+  }
+  return result;
+}
+
+std::vector<ProfileRow> MakeProfile(const std::vector<OpTiming>& timings, ProfileBy by) {
+  std::vector<ProfileRow> rows;
+  std::map<std::string, size_t> known;
+  for (const OpTiming& timing : timings) {
+    const std::string compiler = timing.compiler.empty() ? "Treadle" : timing.compiler;
+    const std::string& key = by == ProfileBy::kCall     ? timing.name
+                             : by == ProfileBy::kKernel ? timing.func_name
+                                                        : compiler;
+    const auto [it, fresh] = known.emplace(key, rows.size());
+    if (fresh || by == ProfileBy::kCall) {
+      it->second = rows.size();
+      rows.push_back({key, by == ProfileBy::kCompiler ? "" : timing.func_name, timing.shapes, 0, 0, 0});
+    }
+    ProfileRow& row = rows[it->second];
+    if (++row.calls > 1) row.shapes.clear();
+    row.seconds += timing.seconds;
+    row.macs += std::max(0.0, timing.macs);
+  }
+  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return a.seconds != b.seconds ? a.seconds > b.seconds : a.name < b.name;
+  });
+  return rows;
+}
+
+std::string ToText(const std::vector<ProfileRow>& rows, size_t top) {
+  const double total = Total(rows);
+  const size_t shown = top == 0 ? rows.size() : std::min(top, rows.size());
+  std::string text = fmt::format("{:>10}  {:>6}  {:>9}  {:>5}  {}\n", "ms", "%", "GFLOP/s", "calls", "name");
+  size_t calls = 0;
+  double rest = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const ProfileRow& row = rows[i];
+    calls += row.calls;
+    if (i >= shown) {
+      rest += row.seconds;
+      continue;
+    }
+    const std::string rate = row.macs > 0 ? fmt::format("{:.1f}", Gflops(row)) : "";
+    text += fmt::format("{:10.3f}  {:6.1f}  {:>9}  {:5}  {}", row.seconds * 1e3, Percent(row.seconds, total), rate,
+                        row.calls, row.name);
+    text += !row.function.empty() && row.function != row.name ? StrCat("  ", row.function, "\n") : "\n";
+  }
+  if (shown < rows.size()) {
+    text += fmt::format("{:10.3f}  {:6.1f}  {:>9}  {:>5}  {} more (--top 0 shows all)\n", rest * 1e3,
+                        Percent(rest, total), "", "", rows.size() - shown);
+  }
+  return text + fmt::format("{:10.3f}  {:6.1f}  {:>9}  {:5}  in all\n", total * 1e3, 100.0, "", calls);
+}
+
+std::string ToCsv(const std::vector<ProfileRow>& rows) {
+  const double total = Total(rows);
+  std::string text = "name,function,calls,ms,percent,gflops,shapes\n";
+  for (const ProfileRow& row : rows) {
+    text += fmt::format("{},{},{},{:.6f},{:.3f},{:.3f},{}\n", CsvField(row.name), CsvField(row.function), row.calls,
+                        row.seconds * 1e3, Percent(row.seconds, total), Gflops(row), CsvField(row.shapes));
+  }
+  return text;
+}
+
+Json ToJson(const std::vector<ProfileRow>& rows) {
+  Json list = Json::array();
+  const double total = Total(rows);
+  for (const ProfileRow& row : rows) {
+    list.push_back({{"name", row.name},
+                    {"function", row.function},
+                    {"calls", row.calls},
+                    {"ms", row.seconds * 1e3},
+                    {"percent", Percent(row.seconds, total)},
+                    {"gflops", Gflops(row)},
+                    {"shapes", row.shapes}});
+  }
+  return list;
+}
+
+namespace {
+
+struct ProfileVerb {
+  CompileFlags flags;
+  InputFlags inputs;
+  std::string by = "call", csv, trace;
+  int repeat = 10, threads = 0, top = 20;
+  bool json = false;
+
+  int Run() const {
+    for (const std::string& path : {csv, trace}) {
+      if (!path.empty()) runtime::CheckOutputPath(path, runtime::FileKind::kAny, {flags.request.model});
+    }
+    const runtime::Model model = LoadOrCompile(WithInputShapes(flags.Parse(), inputs.texts, /*fills=*/true));
+    runtime::ModelContext context = model.CreateContext();
+    context.SetThreads(threads);
+    for (const auto& [name, tensor] : MakeInputs(model, inputs.texts, "random", inputs.Parse()))
+      context.SetInput(name, tensor);
+    std::vector<double> whole;
+    std::vector<std::vector<OpTiming>> runs;
+    context.Run();
+    for (int i = 0; i < repeat; ++i) {  // in turns, so that what else the machine does hits both
+      const auto start = std::chrono::steady_clock::now();
+      context.Run();
+      whole.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      runs.push_back(context.RunProfiled());
+    }
+    const std::vector<OpTiming> timings = MedianOfRuns(runs);
+    const std::vector<ProfileRow> rows = MakeProfile(timings, by == "call"     ? ProfileBy::kCall
+                                                              : by == "kernel" ? ProfileBy::kKernel
+                                                                               : ProfileBy::kCompiler);
+    if (!csv.empty()) WriteWholeFile(csv, ToCsv(rows));
+    if (!trace.empty()) WriteWholeFile(trace, runtime::ChromeTrace(runs.back()));
+    if (json) {
+      std::cout
+          << Json{{"model", flags.request.model}, {"run", ToJson(Summarise(whole))}, {"rows", ToJson(rows)}}.dump()
+          << "\n";
+    } else {
+      std::cout << ToText(rows, static_cast<size_t>(top)) << "without measuring calls: " << ToText(Summarise(whole))
+                << "\n";
+    }
+    return 0;
+  }
+};
+
+}  // namespace
+
+void AddProfile(CLI::App* app, Action* action) {
+  auto verb = std::make_shared<ProfileVerb>();
+  Verb sub(app, "profile", "measure how long each call of a model takes", action, [verb] { return verb->Run(); });
+  sub.Add("model", &verb->flags.request.model, "a compiled .so, or an .onnx file").Required();
+  verb->inputs.AddTo(&sub, "; others are random");
+  sub.Add("--by", &verb->by, "a row for each call, kernel or compiler (call)").OneOf({"call", "kernel", "compiler"});
+  sub.Add("--top", &verb->top, "rows to show, 0: all (20)").NonNegative();
+  sub.Add("--repeat", &verb->repeat, "number of runs (10)").Positive();
+  sub.Add("--threads", &verb->threads, "threads (all)").Threads();
+  sub.Add("--csv", &verb->csv, "write all rows to a file");
+  sub.Add("--trace", &verb->trace, "write the last run's trace for ui.perfetto.dev");
+  sub.Add("--json", &verb->json, "machine-readable output");
+  verb->flags.AddTo(&sub);
+}
+
+}  // namespace treadle::cli
