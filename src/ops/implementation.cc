@@ -13,6 +13,7 @@ constexpr int kDefaultLevel = 10;
 struct Table {
   std::mutex mutex;
   std::map<std::string, std::vector<Implementation>> by_op;
+  std::map<std::string, FStrategy> strategies;
   std::atomic<bool> any{false};  ///< so that the usual case takes no lock
   static Table& Global() {
     static auto* table = new Table();
@@ -28,7 +29,27 @@ std::vector<Implementation> AddedFor(const std::string& op_name) {
   return it == table.by_op.end() ? std::vector<Implementation>() : it->second;
 }
 
+FStrategy StrategyOf(const std::string& op_name) {
+  Table& table = Table::Global();
+  if (!table.any) return nullptr;
+  std::lock_guard<std::mutex> lock(table.mutex);
+  auto it = table.strategies.find(op_name);
+  return it == table.strategies.end() ? FStrategy() : it->second;
+}
+
 }  // namespace
+
+void SetStrategy(const std::string& op_name, FStrategy strategy) {
+  Op::Get(op_name);  // throws when there is no such operator
+  Table& table = Table::Global();
+  std::lock_guard<std::mutex> lock(table.mutex);
+  if (strategy) {
+    table.strategies[op_name] = std::move(strategy);
+  } else {
+    table.strategies.erase(op_name);
+  }
+  table.any = !table.by_op.empty() || !table.strategies.empty();
+}
 
 void AddImplementation(const std::string& op_name, Implementation implementation) {
   Op::Get(op_name);  // throws when there is no such operator
@@ -47,7 +68,7 @@ bool RemoveImplementation(const std::string& op_name, const std::string& name) {
   if (it == table.by_op.end()) return false;
   const bool removed = std::erase_if(it->second, [&](const Implementation& i) { return i.name == name; }) != 0;
   if (it->second.empty()) table.by_op.erase(it);
-  table.any = !table.by_op.empty();
+  table.any = !table.by_op.empty() || !table.strategies.empty();
   return removed;
 }
 
@@ -56,6 +77,7 @@ bool HasAddedImplementations() { return Table::Global().any; }
 FTECompute SelectImplementation(const Op& op, const ImplementationContext& context,
                                 std::vector<ImplementationChoice>* choices) {
   std::vector<Implementation> candidates;
+  if (const FStrategy strategy = StrategyOf(op->name)) candidates = strategy(context);
   if (const FTECompute* own = op.GetAttr(kCompute)) {
     candidates.push_back({op->name + ".generic", kDefaultLevel, nullptr, *own});
   }

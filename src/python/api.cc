@@ -8,6 +8,7 @@ namespace treadle::python {
 void RegisterApi() {
   RegisterIrApi();
   RegisterOpAttrsApi();
+  RegisterNewOpApi();
   RegisterTransformApi();
   RegisterRelayApi();
   RegisterTextApi();

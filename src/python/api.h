@@ -23,6 +23,7 @@ void RegisterApi();
 
 void RegisterIrApi();
 void RegisterOpAttrsApi();
+void RegisterNewOpApi();
 void RegisterTransformApi();
 void RegisterRelayApi();
 void RegisterTextApi();

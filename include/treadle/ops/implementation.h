@@ -41,6 +41,11 @@ struct ImplementationChoice {
 void AddImplementation(const std::string& op_name, Implementation implementation);
 /// Takes an added implementation away; false where there is none.
 bool RemoveImplementation(const std::string& op_name, const std::string& name);
+/// Gives the implementations of a call, those that can't be used with the reason (why_not). Of equal level they come
+/// before the operator's own compute.
+using FStrategy = std::function<std::vector<Implementation>(const ImplementationContext&)>;
+/// Sets an operator's strategy; null takes it away. An operator that doesn't exist is an Error. Thread-safe.
+void SetStrategy(const std::string& op_name, FStrategy strategy);
 /// Whether any were added: what is compiled then depends on more than the compiler.
 bool HasAddedImplementations();
 

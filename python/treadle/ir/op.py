@@ -33,6 +33,29 @@ class Op(RelayExpr):
     def support_level(self):
         return _api.OpSupportLevel(self)
 
+    def add_type_rel(self, rel_name, type_rel_func):
+        """How the type of a result follows: type_rel_func(types of the operands, attrs) -> type, or None where it must
+        know more."""
+        if not callable(type_rel_func):
+            raise TypeError(f"type relation {rel_name} of {self.name}: expected a function")
+        _api.OpAddTypeRel(self, lambda types, attrs: type_rel_func(list(types), attrs))
+
+    def add_argument(self, name, type, description):  # pylint: disable=redefined-builtin
+        """Documents an operand."""
+        _api.OpAddArgument(self, name, type, description)
+
+    def set_num_inputs(self, n):
+        """How many operands it takes; -1: any number."""
+        _api.OpSetNumInputs(self, int(n))
+
+    def set_support_level(self, level):
+        _api.OpSetSupportLevel(self, int(level))
+
+    def set_attrs_type_key(self, key):
+        """The class of its attributes: only "DictAttrs", any, as calls state them."""
+        if key != "DictAttrs":
+            raise ValueError(f"operators that Python registers have attributes of class DictAttrs, not {key}")
+
     def has_attr(self, attr_name):
         return bool(_api.OpHasAttr(self, attr_name))
 

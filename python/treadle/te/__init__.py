@@ -8,6 +8,7 @@ from . import hybrid
 from ..tir.reduction import argmax, argmin, comm_reducer, max, min, prod, sum  # noqa: A004
 from .operation import (compute, create_prim_func, extern, placeholder, reduce_axis, scan, size_var, thread_axis, var)
 from .schedule import Schedule, Stage, create_schedule
+from .specialized_condition import SpecializedCondition
 from .tag import tag_scope
 from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, Tensor, TensorSlice
 from ..tir import TensorIntrin

@@ -79,14 +79,25 @@ tir::PrimFunc Schedule(const tir::PrimFunc& func, const Target& target) {
   return spec.schedule ? spec.schedule(func, target) : func;
 }
 
-void LowerKernel(Kernel* kernel) {
-  TensorFunction tensors = LowerToTensors(kernel->source, kernel->target);
-  Array<te::Tensor> args = AllTensors(tensors);
+/// What users' functions make of the kernel: the one that lowers everything, or the schedule of the implementation that
+/// was chosen (null: it has none).
+ObjectRef LowerByUser(const Kernel& kernel, const TensorFunction& tensors, const Array<te::Tensor>& args) {
   if (runtime::PackedFunc hook = runtime::Registry::Get(kLowerHook)) {
     Array<te::Operation> outputs;
     for (const te::Tensor& out : tensors.outputs) outputs.push_back(out->op);
-    ObjectRef result = hook(te::CreateSchedule(outputs), args, kernel->symbol, kernel->source);
-    kernel->scheduled = FromHook(result, kernel->symbol);
+    return hook(te::CreateSchedule(outputs), args, kernel.symbol, kernel.source);
+  }
+  if (!ops::HasAddedImplementations()) return ObjectRef();
+  runtime::PackedFunc schedule = runtime::Registry::Get(kScheduleHook);
+  return schedule ? schedule(tensors.outputs, args, kernel.symbol, kernel.target).As<ObjectRef>() : ObjectRef();
+}
+
+void LowerKernel(Kernel* kernel) {
+  TensorFunction tensors = LowerToTensors(kernel->source, kernel->target);
+  Array<te::Tensor> args = AllTensors(tensors);
+  const ObjectRef by_user = LowerByUser(*kernel, tensors, args);
+  if (by_user.defined() || runtime::Registry::Get(kLowerHook)) {
+    kernel->scheduled = FromHook(by_user, kernel->symbol);
     const bool lowered = kernel->scheduled->body.as<tir::BlockRealizeNode>() == nullptr;
     kernel->lowered =
         lowered ? kernel->scheduled : LowerPrimFunc(kernel->scheduled, kernel->target, LowerOptions::FromContext());

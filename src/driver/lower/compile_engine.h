@@ -24,6 +24,9 @@ namespace treadle::driver {
 /// (te.Schedule), the tensors that are parameters, the kernel's name and the fused function, and returns a tir.PrimFunc
 /// or an IRModule with one.
 inline constexpr const char* kLowerHook = "relay.backend.lower";
+/// Name of the function (outputs, args, symbol, target) -> PrimFunc, IRModule or null that schedules kernels whose
+/// implementation brings a schedule (relay.op.OpStrategy).
+inline constexpr const char* kScheduleHook = "relay.backend.schedule_implementation";
 
 /// What makes two kernels one: the function's structure and the target's text.
 struct KernelKey {

@@ -97,6 +97,31 @@ class GlobalEngine {
   std::vector<std::pair<CCacheKey, ObjectPtr<CCacheValueNode>>> list_;
 };
 
+ops::FTECompute Computes(const PackedFunc& compute) {
+  return [compute](const Attrs& attrs, const Array<te::Tensor>& inputs, const Type& out_type) {
+    auto result = compute(attrs, inputs, out_type).As<ObjectRef>();
+    if (result.as<te::TensorNode>() != nullptr) return Array<te::Tensor>{Downcast<te::Tensor>(result)};
+    return Downcast<Array<te::Tensor>>(result);
+  };
+}
+
+/// A strategy that is a packed function: (attrs, inputs, out_type, target) -> array of (name, level, why not or "",
+/// compute).
+void SetPackedStrategy(std::string op_name, PackedFunc strategy) {
+  if (!strategy) return ops::SetStrategy(op_name, nullptr);
+  ops::SetStrategy(op_name, [strategy](const ops::ImplementationContext& context) {
+    std::vector<ops::Implementation> found;
+    auto rows = strategy(context.attrs, context.inputs, context.out_type, context.target).As<Array<Array<ObjectRef>>>();
+    for (const Array<ObjectRef>& row : rows) {
+      const std::string why_not = Downcast<String>(row[2]).str();
+      found.push_back({Downcast<String>(row[0]).str(), static_cast<int>(Downcast<IntImm>(row[1])->value),
+                       [why_not](const ops::ImplementationContext&) { return why_not; },
+                       Computes(PackedFunc(row[3].data()))});
+    }
+    return found;
+  });
+}
+
 /// An implementation whose parts are packed functions: why_not(attrs, inputs, out_type, target) -> text or null, and
 /// compute(attrs, inputs, out_type) -> a tensor or an array of tensors.
 void AddPackedImplementation(std::string op_name, std::string name, int plevel, PackedFunc why_not,
@@ -110,11 +135,7 @@ void AddPackedImplementation(std::string op_name, std::string name, int plevel, 
       return reason.is_null() ? std::string() : reason.As<std::string>();
     };
   }
-  implementation.compute = [compute](const Attrs& attrs, const Array<te::Tensor>& inputs, const Type& out_type) {
-    auto result = compute(attrs, inputs, out_type).As<ObjectRef>();
-    if (result.as<te::TensorNode>() != nullptr) return Array<te::Tensor>{Downcast<te::Tensor>(result)};
-    return Downcast<Array<te::Tensor>>(result);
-  };
+  implementation.compute = Computes(compute);
   ops::AddImplementation(op_name, std::move(implementation));
 }
 
@@ -150,6 +171,7 @@ void RegisterEngineFunctions() {
     return ExplainImplementations(CCacheKey(func, target)->source_func, target);
   });
   Registry::RegisterTyped("relay.backend.AddImplementation", &AddPackedImplementation);
+  Registry::RegisterTyped("relay.backend.SetStrategy", &SetPackedStrategy);
   Registry::RegisterTyped("relay.backend.RemoveImplementation", [](std::string op_name, std::string name) {
     return ops::RemoveImplementation(op_name, name);
   });

@@ -5,6 +5,9 @@ from ...ir import Op, RelayExpr, register_op_attr
 from ..expr import Call, as_expr
 from . import _functions, contrib
 from ._make import OpNamespace, call_op, make
+from .strategy import (OpImplementation, OpSpecialization, OpStrategy, register_broadcast_schedule, register_compute,
+                       register_injective_schedule, register_reduce_schedule, register_schedule, register_strategy,
+                       remove_strategy)
 
 nn = OpNamespace("nn.", _functions.NN)
 image = OpNamespace("image.", _functions.IMAGE)
@@ -68,6 +71,14 @@ register_legalize = _register("FTVMLegalize")
 register_alter_op_layout = _register("FTVMAlterOpLayout")
 register_pattern = _register("TOpPattern")
 register_stateful = _register("TOpIsStateful")
+def register(op_name, describe=""):
+    """A new operator. Op.get(op_name) takes its type relation, operands and so on."""
+    from ...ir.base import _api
+
+    _api.RegisterOp(op_name, describe)
+    return Op.get(op_name)
+
+
 register_mixed_precision_conversion = _register("FTVMMixedPrecisionConversionType")
 
 
