@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decoders as optimum's exporter writes them (text-generation-with-past: attention, rotary positions and normalisation as
-plain operators), in the shapes of published models, with seeded weights."""
+"""Decoders as optimum's exporter writes them (text-generation-with-past: attention, rotary positions and normalisation
+as plain operators), in the shapes of published models, with seeded weights."""
 import dataclasses
 
 import numpy as np
@@ -103,8 +103,8 @@ class _Builder:
         low = self.add("Slice", [x, self.integers(0), self.integers(half), self.integers(3)], f"{name}.low")
         high = self.add("Slice", [x, self.integers(half), self.integers(end), self.integers(3)], f"{name}.high")
         turned = self.add("Concat", [self.add("Neg", [high], f"{name}.Neg"), low], f"{name}.turned", axis=-1)
-        return self.add("Add", [self.add("Mul", [x, cos], f"{name}.cos"), self.add("Mul", [turned, sin], f"{name}.sin")],
-                        f"{name}.rotated")
+        x, turned = self.add("Mul", [x, cos], f"{name}.cos"), self.add("Mul", [turned, sin], f"{name}.sin")
+        return self.add("Add", [x, turned], f"{name}.rotated")
 
     def heads(self, x, count, name):
         split = self.add("Reshape", [x, self.integers(0, 0, count, self.config.head)], f"{name}.heads")
@@ -117,7 +117,8 @@ class _Builder:
         group = c.heads // c.kv_heads
         if group == 1:
             return x
-        x = self.add("Expand", [self.one_more(x, [2], f"{name}.5d"), self.integers(1, 1, group, 1, 1)], f"{name}.Expand")
+        x = self.one_more(x, [2], f"{name}.5d")
+        x = self.add("Expand", [x, self.integers(1, 1, group, 1, 1)], f"{name}.Expand")
         return self.add("Reshape", [x, self.integers(0, c.heads, -1, c.head)], f"{name}.repeated")
 
     def attention(self, i, y, shared):

@@ -5,7 +5,8 @@
     python generate.py --config qwen2-0.5b --precision bf16 --tokens 32
     python generate.py --model model.onnx --prompt "1,15,27" --prompt "8,3" --top-p 0.9 --temperature 0.8 --stop 2
 
-A model has the inputs input_ids, attention_mask, position_ids and past_key_values.N.key|value, as optimum writes them. Prompts are numbers of tokens, or text where --tokenizer names a
+A model has the inputs input_ids, attention_mask, position_ids and past_key_values.N.key|value, as optimum writes them.
+Prompts are numbers of tokens, or text where --tokenizer names a
 tokenizer.json and the package tokenizers is there. Prints what was generated, tokens per second, and what the bandwidth
 of memory would allow: each token reads all weights once."""
 import argparse

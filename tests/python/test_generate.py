@@ -77,8 +77,9 @@ def test_prompts_are_checked(generator):
 
 def test_the_program(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    result = subprocess.run([sys.executable, FOLDER / "generate.py", "--tokens", "5", "--precision", "bf16", "--weights",
-                             "8", "--prompt", "1,2,3", "--json"], capture_output=True, text=True, env=environment)
+    command = [sys.executable, FOLDER / "generate.py", "--tokens", "5", "--precision", "bf16", "--weights", "8",
+               "--prompt", "1,2,3", "--json"]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
     assert len(report["tokens"][0]) == 5 and report["tokens_per_second"] > 0

@@ -119,3 +119,62 @@ def test_instructions(target, instruction, tmp_path):
                     "--target", target, "--dump", "asm", "--dump-dir", tmp_path], check=True)
     text = "".join(path.read_text() for path in tmp_path.glob("*.s"))
     assert len(re.findall(instruction, text)) >= 8
+
+
+def convolution(size, inputs, outputs, kernel, strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)):
+    rng = np.random.default_rng(9)
+    x = rng.standard_normal((1, inputs, *size), dtype=np.float32)
+    w = rng.standard_normal((outputs, inputs, *kernel), dtype=np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["c"], strides=strides, pads=pads, dilations=dilations, name="conv"),
+         helper.make_node("Relu", ["c"], ["y"])], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [numpy_helper.from_array(w, "w")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), x, w
+
+
+@pytest.mark.parametrize("arguments", [
+    ((14, 14), 32, 48, (1, 1)), ((15, 13), 24, 20, (3, 3), (1, 1), (1, 1, 1, 1)),
+    ((16, 16), 16, 32, (3, 3), (2, 2), (1, 0, 1, 2)), ((9, 40), 17, 33, (1, 1), (2, 2)),
+    ((12, 12), 64, 16, (3, 3), (1, 1), (2, 2, 2, 2), (2, 2)), ((7, 7), 40, 64, (5, 1), (1, 1), (2, 0, 2, 0))])
+@pytest.mark.parametrize("target", [PAIRS, "llvm -mcpu=native", PAIRS + " -vector-width=256"])
+def test_convolutions(arguments, target):
+    import onnxruntime as ort
+    model, x, w = convolution(*arguments)
+    y = treadle.compile(model, precision="bf16", target=target)(x=x)["y"]
+
+    def reference(x, w):
+        rounded = type(model)()
+        rounded.CopyFrom(model)
+        rounded.graph.initializer[0].CopyFrom(numpy_helper.from_array(w, "w"))
+        session = ort.InferenceSession(rounded.SerializeToString(), providers=["CPUExecutionProvider"])
+        return session.run(None, {"x": x})[0]
+
+    exact = reference(x, w)
+    assert snr(exact, y) > 48
+    assert snr(reference(round_bf16(x), round_bf16(w)), y) > 110 or snr(exact, y) > 110
+
+
+def test_a_network_of_convolutions_stays_near():
+    """What is added and pooled between convolutions stays float32."""
+    import onnx
+    rng, nodes, weights = np.random.default_rng(2), [], []
+
+    def conv(x, i, o, k):
+        weight = rng.standard_normal((o, i, k, k), dtype=np.float32) * np.float32((2 / (i * k * k))**0.5)
+        weights.append(numpy_helper.from_array(weight, f"w{len(weights)}"))
+        nodes.append(helper.make_node("Conv", [x, weights[-1].name], [f"c{len(nodes)}"], pads=[k // 2] * 4))
+        nodes.append(helper.make_node("Relu", [nodes[-1].output[0]], [f"r{len(nodes)}"]))
+        return nodes[-1].output[0]
+
+    x = conv("x", 3, 32, 3)
+    for _ in range(4):
+        nodes.append(helper.make_node("Add", [conv(conv(x, 32, 32, 3), 32, 32, 1), x], [f"a{len(nodes)}"]))
+        x = nodes[-1].output[0]
+    nodes.append(helper.make_node("GlobalAveragePool", [x], ["y"]))
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 28, 28])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], weights)
+    model = onnx.helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    value = rng.standard_normal((1, 3, 28, 28), dtype=np.float32)
+    wide, narrow = (treadle.compile(model, precision=p)(x=value)["y"] for p in ("f32", "bf16"))
+    assert snr(wide, narrow) > 40

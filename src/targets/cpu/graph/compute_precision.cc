@@ -147,6 +147,20 @@ class ProductNarrower : public MixedModeMutator {
     return out == kWide ? sum : ops::MakeCast(sum, out);
   }
 
+  /// A convolution with operands in bfloat16, where kernels multiply pairs of channels; else null.
+  Expr NarrowConv(const CallNode* pre, const CallNode* call, const TensorTypeNode* weight) {
+    constexpr int64_t kLeastChannels = 16;
+    const auto* attrs = call->attrs.as<ops::Conv2DAttrs>();
+    if (!request_.narrow.is_bfloat16() || !has_dot_ || IsKept(pre, kept_) || attrs == nullptr || attrs->groups != 1 ||
+        !attrs->out_dtype.is_void() || !attrs->IsIn("NCHW", "OIHW") || call->args[1].as<ConstantNode>() == nullptr) {
+      return Expr();
+    }
+    const int64_t outputs = *AsConstInt(weight->shape[0]), inputs = *AsConstInt(weight->shape[1]);
+    if (outputs < kLeastChannels || inputs < kLeastChannels) return Expr();
+    return WithSums<ops::Conv2DAttrs>(call,
+                                      {Cast(call->args[0], request_.narrow), Cast(call->args[1], request_.narrow)});
+  }
+
   Expr Rewrite_(const CallNode* pre, const Expr& post) override {
     const auto* call = post.as<CallNode>();
     const auto* op = pre->op.as<OpNode>();
@@ -162,9 +176,10 @@ class ProductNarrower : public MixedModeMutator {
       } else if (IsNarrow(data) && data->dtype == weight->dtype) {
         result = Stated(pre, call);
       }
+    } else if (op->name == "nn.conv2d" && data->dtype == kWide && weight->dtype == kWide && out->dtype == kWide) {
+      result = NarrowConv(pre, call, weight);
     } else if (IsConvolution(op->name) && IsNarrow(data) && data->dtype == weight->dtype && out->dtype == data->dtype) {
       Array<Expr> args = call->args.Map([&](const Expr& arg) { return Cast(arg, kWide); });
-      auto attrs = call->attrs;
       result = ops::MakeCast(Call(call->op, args, call->attrs, {}, call->span), out->dtype);
     }
     return result.defined() ? result : post;

@@ -79,6 +79,7 @@ void RegisterKernels() {
     RegisterByteMatmul();
     RegisterBlockDenseOp();
     RegisterPairMatmul();
+    RegisterPairConv();
     RegisterFunctions();
   });
 }

@@ -24,6 +24,7 @@ void RegisterByteConv();
 void RegisterByteMatmul();
 void RegisterBlockDenseOp();
 void RegisterPairMatmul();
+void RegisterPairConv();
 
 /// Attributes of the sum of a product with a packed right operand (batch.., n / 16, k, 16), which kernel matmul.packed
 /// schedules.
