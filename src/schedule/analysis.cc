@@ -50,11 +50,11 @@ const BlockRealizeNode* FindRealize(Schedule& sch, const BlockRV& block) {
 
 }  // namespace
 
-std::string TagOf(Schedule& sch, const BlockRV& block) {
+te::Tag TagOf(Schedule& sch, const BlockRV& block) {
   tir::Block node = sch.Get(block);
   auto tag = node->annotations.Get("tag");
   const auto* text = tag ? tag->as<StringNode>() : nullptr;
-  return text ? text->value : "";
+  return text != nullptr ? te::Tag::Parse(text->value) : te::Tag();
 }
 
 bool IsReduction(Schedule& sch, const BlockRV& block) {

@@ -4,12 +4,11 @@
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/structural.h"
 #include "treadle/schedule/analysis.h"
+#include "treadle/schedule/kernel.h"
 #include "treadle/tir/stmt_functor.h"
 
 namespace treadle::schedule {
 namespace {
-
-bool Contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 /// Whether computing the value twice would cost.
 bool IsExpensive(Schedule& sch, const BlockRV& block) {
@@ -58,33 +57,29 @@ bool IsPartOfRow(Schedule& sch, const BlockRV& block, const BlockRV& consumer) {
   return chooses;
 }
 
-bool ReadsManyTimes(const std::string& tag) {
-  return Contains(tag, "conv") || Contains(tag, "dense") || Contains(tag, "matmul") || Contains(tag, "pool");
-}
-
 }  // namespace
 
 void InlineInjective(Schedule& sch) {
   auto inline_or_keep = [&](const BlockRV& block) {
     try {
       sch.ComputeInline(block);
-    } catch (const tir::ScheduleError&) {
-      // It stays a stage of its own.
+    } catch (const tir::ScheduleError& e) {
+      ChoiceLog::Note(StrCat("# stays a stage of its own: ", e.what()));
     }
   };
   std::vector<BlockRV> read_often;
   for (const BlockRV& block : sch.GetBlocks()) {
     if (sch.IsOutput(block) || IsReduction(sch, block)) continue;
-    std::string tag = TagOf(sch, block);
-    if (!Contains(tag, "injective") && !Contains(tag, "elemwise") && !Contains(tag, "broadcast")) continue;
+    const te::Tag tag = TagOf(sch, block);
+    if (!tag.is_injective()) continue;
     std::vector<BlockRV> consumers = sch.GetConsumers(block);
     bool repeated = false;
     for (const BlockRV& consumer : consumers) {
       if (!IsReduction(sch, consumer)) continue;
       // A reduction reads each element once unless it slides a window or multiplies matrices.
-      repeated |= ReadsManyTimes(TagOf(sch, consumer));
+      repeated |= TagOf(sch, consumer).reuses_operands();
     }
-    if (repeated && !Contains(tag, "constant")) continue;
+    if (repeated && !tag.constant) continue;
     if (consumers.size() <= 1) {
       constexpr double kCostly = 2;
       const bool costly = consumers.size() == 1 && (IsExpensive(sch, block) || ElementCost(sch, block) >= kCostly);

@@ -3,9 +3,9 @@
 // with.
 #pragma once
 
-#include <string>
 #include <vector>
 
+#include "treadle/te/tag.h"
 #include "treadle/tir/schedule.h"
 
 namespace treadle::schedule {
@@ -14,8 +14,8 @@ using tir::BlockRV;
 using tir::LoopRV;
 using tir::Schedule;
 
-/// The tag of the tensor computation that the block comes from (block annotation "tag"), or "".
-std::string TagOf(Schedule& sch, const BlockRV& block);
+/// The tag of the tensor computation that the block comes from (block annotation "tag").
+te::Tag TagOf(Schedule& sch, const BlockRV& block);
 bool IsReduction(Schedule& sch, const BlockRV& block);
 /// Product of the extents of the block's axes; of symbolic ones a guess.
 double Work(Schedule& sch, const BlockRV& block);
@@ -36,7 +36,8 @@ int ContiguousAxis(Schedule& sch, const BlockRV& block);
 /// -1.
 int TransposedAxis(Schedule& sch, const BlockRV& block);
 
-/// Computes injective blocks inside their consumers where that doesn't repeat work.
+/// Computes injective blocks inside their consumers where that doesn't repeat work. Those that can't be are noted in
+/// the ChoiceLog (kernel.h).
 void InlineInjective(Schedule& sch);
 /// The block that consumes the result of `block` element by element and writes the output, if it is the only consumer.
 BlockRV EpilogueOf(Schedule& sch, const BlockRV& block);

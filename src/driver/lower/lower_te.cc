@@ -73,7 +73,7 @@ class TensorLowerer : public relay::ExprFunctor<Array<te::Tensor>(const Expr&)> 
   Array<te::Tensor> VisitExpr_(const ConstantNode* op) override {
     if (!op->is_scalar()) throw InternalError("internal error: a kernel holds a non-scalar constant");
     PrimExpr value = ScalarOf(op->data);
-    return {te::Compute({}, [&](const Array<te::Var>&) { return value; }, "constant", "injective,constant")};
+    return {te::Compute({}, [&](const Array<te::Var>&) { return value; }, "constant", te::tag::kConstant)};
   }
 
   Array<te::Tensor> VisitExpr_(const TupleNode* op) override {
@@ -141,7 +141,7 @@ class TensorLowerer : public relay::ExprFunctor<Array<te::Tensor>(const Expr&)> 
       }
       result.push_back(te::Compute(
           t->shape, [&](const Array<te::Var>& i) { return t(Array<PrimExpr>(i.begin(), i.end())); }, "copy",
-          "injective"));
+          te::tag::kInjective));
     }
     return result;
   }

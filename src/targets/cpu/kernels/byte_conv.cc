@@ -141,7 +141,7 @@ Array<Tensor> FusedSpatialCompute(const Problem& problem, const Conv2DAttrs* a, 
   return {te::Compute(
       type->shape,
       [&](const Array<Var>& i) { return flat(Array<PrimExpr>{i[0], i[1], PrimExpr(i[2]) * width + i[3], i[4]}); },
-      "conv2d_NCHWc_output", "injective", {}, {"n", "oc", "oh", "ow", "oci"})};
+      "conv2d_NCHWc_output", tag::kInjective, {}, {"n", "oc", "oh", "ow", "oci"})};
 }
 
 /// data (N, IC/ib, H, W, ib) uint8; weight (OC/ob, IC/groups/ib, KH, KW, ib/4, ob) words of four input channels; what

@@ -5,7 +5,6 @@
 
 #include "targets/cpu/schedule/cpu.h"
 #include "treadle/ir/prim_ops.h"
-#include "treadle/ops/compute.h"
 #include "treadle/schedule/kernel.h"
 #include "treadle/te/stage.h"
 #include "treadle/tir/stmt_functor.h"
@@ -16,15 +15,14 @@ namespace {
 
 /// Pooling on NCHW..c.
 bool IsBlockedPool(Schedule& sch, const BlockRV& block) {
-  const std::string tag = TagOf(sch, block);
   tir::Block node = sch.Get(block);
-  return (tag == tag::kPoolMax || tag == tag::kPoolAvg) && node->writes.size() == 1 &&
+  return TagOf(sch, block).kind == te::ComputeKind::kPool && node->writes.size() == 1 &&
          node->writes[0]->buffer->shape.size() == 5;
 }
 
 /// Whether the block adds zeros around the input of pooling on channel-blocked data, and of nothing else.
 bool PadsPool(Schedule& sch, const BlockRV& block) {
-  if (TagOf(sch, block) != tag::kPad || sch.IsOutput(block)) return false;
+  if (!TagOf(sch, block).pads || sch.IsOutput(block)) return false;
   std::vector<BlockRV> consumers = sch.GetConsumers(block);
   return consumers.size() == 1 && IsReduction(sch, consumers[0]) && IsBlockedPool(sch, consumers[0]);
 }

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "targets/cpu/schedule/cpu.h"
+#include "treadle/schedule/kernel.h"
 #include "treadle/tir/stmt_functor.h"
 
 namespace treadle::ops::cpu {
@@ -156,14 +157,15 @@ void PrefetchWeights(Schedule& sch, const BlockRV& block, const LoopRV& tile, in
   }
   try {
     sch.PrefetchNext(block, weights, tile, at);
-  } catch (const tir::ScheduleError&) {
-    // Sizes that only the run tells: nothing is fetched ahead.
+  } catch (const tir::ScheduleError& e) {
+    // Of dynamic sizes, for example.
+    schedule::ChoiceLog::Note(StrCat("# weights aren't prefetched: ", e.what()));
   }
 }
 
 BlockRV PaddingOf(Schedule& sch, const BlockRV& block) {
   for (const BlockRV& producer : sch.GetProducers(block)) {
-    bool pads = TagOf(sch, producer).find("pad") != std::string::npos && !IsReduction(sch, producer);
+    const bool pads = TagOf(sch, producer).pads && !IsReduction(sch, producer);
     if (pads && !sch.IsOutput(producer) && sch.GetConsumers(producer).size() == 1) return producer;
   }
   return BlockRV();

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "treadle/schedule/analysis.h"
+#include "treadle/schedule/kernel.h"
 
 namespace treadle::ops {
 namespace {
@@ -82,8 +83,8 @@ tir::PrimFunc ScheduleForGpu(const tir::PrimFunc& func, const Target& target) {
       ScheduleBlock(trial, block, epilogue, target);
       if (!consumer.empty()) done.insert(consumer);
       result = trial.func();
-    } catch (const tir::ScheduleError&) {
-      // It runs in a kernel of one thread.
+    } catch (const tir::ScheduleError& e) {
+      schedule::ChoiceLog::Note(StrCat("# block ", name, " runs in a kernel of one thread: ", e.what()));
     }
   }
   return result;
