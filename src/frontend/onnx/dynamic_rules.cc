@@ -198,14 +198,19 @@ Expr ImportDynamicExpand(NodeImport& n) {
 Expr ImportDynamicPad(NodeImport& n) {
   Expr x = n.In(0), pads = n.Cast(n.In(1), kInt64);
   std::string mode = n.Str("mode", "constant");
-  int64_t rank = n.Rank(0), count = ListLength(n, 1, "pads") / 2;
+  int64_t rank = n.Rank(0);
   Ints axes;
   if (n.version() >= 18 && n.Has(3)) {
     axes = n.Axes(n.ConstantInts(3, "axes"), static_cast<int>(rank));
   } else {
     for (int64_t i = 0; i < rank; ++i) axes.push_back(i);
   }
-  if (static_cast<int64_t>(axes.size()) != count) n.Invalid("'pads' has another number of entries than there are axes");
+  const auto count = static_cast<int64_t>(axes.size());
+  if (n.Rank(1) == 1 && AsConstInt(TypeOf(pads)->shape[0]) == nullptr) {
+    pads = n.Reshape(pads, {2 * count});  // checked when it runs
+  } else if (ListLength(n, 1, "pads") != 2 * count) {
+    n.Invalid("'pads' has another number of entries than there are axes");
+  }
   // (rank, 2), from all begins and then all ends of the axes.
   Array<Expr> rows;
   for (int64_t d = 0; d < rank; ++d) {
@@ -326,8 +331,7 @@ Expr NonZeroRows(NodeImport& n, const Expr& x) {
 
 Expr ImportNonZero(NodeImport& n) {
   Expr x = n.In(0);
-  // A scalar counts as a vector of one element (NumPy), without coordinates in ONNX.
-  if (RankOf(x) == 0) n.Unsupported("the operand is a scalar");
+  if (RankOf(x) == 0) x = n.Reshape(x, {1});  // counts as a vector
   return n.Transpose(NonZeroRows(n, x), {1, 0});
 }
 

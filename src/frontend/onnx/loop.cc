@@ -183,8 +183,25 @@ std::vector<Expr> JoinBranches(ExprBuilder& n, const Expr& condition, const std:
 }
 
 std::vector<Expr> ImportBranch(NodeImport& n, const Expr& condition) {
-  std::vector<Expr> yes = n.Subgraph("then_branch", {});
-  std::vector<Expr> no = n.Subgraph("else_branch", {});
+  // A branch that doesn't fit the shapes is one that isn't taken with them; it stops the run if it is.
+  std::string reasons[2];
+  auto branch = [&](int side) -> std::vector<Expr> {
+    try {
+      return n.Subgraph(side == 0 ? "then_branch" : "else_branch", {});
+    } catch (const ShapeError& e) {
+      reasons[side] = e.what();
+    } catch (const DTypeError& e) {
+      reasons[side] = e.what();
+    } catch (const ModelFormatError& e) {
+      reasons[side] = e.what();
+    }
+    return {};
+  };
+  std::vector<Expr> yes = branch(0), no = branch(1);
+  if (!reasons[0].empty() && !reasons[1].empty()) throw ShapeError(reasons[0]);
+  if (!reasons[0].empty() || !reasons[1].empty()) {
+    return JoinBranches(n, condition, yes, no, StrCat("this branch can't be run: ", reasons[0], reasons[1]));
+  }
   if (yes.size() != no.size()) n.Invalid("the branches have different numbers of outputs");
   for (size_t i = 0; i < yes.size(); ++i) {
     const auto *a = yes[i]->type_as<TensorTypeNode>(), *b = no[i]->type_as<TensorTypeNode>();

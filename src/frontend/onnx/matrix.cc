@@ -5,6 +5,7 @@
 #include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/matmul.h"
 #include "frontend/onnx/rules.h"
+#include "treadle/ir/structural.h"
 
 namespace treadle::onnx {
 namespace {
@@ -73,8 +74,8 @@ Expr ToBatches(NodeImport& n, Expr x, const std::vector<int64_t>& batch) {
   return n.Reshape(x, {Product(batch), shape[shape.size() - 2], shape.back()});
 }
 
-/// As MatMul, of shapes that aren't known when compiling. Batch dimensions that neither operand knows are taken to be
-/// equal, which is checked when it runs.
+/// As MatMul, of shapes that aren't known when compiling. Of batch dimensions that neither operand knows, and that may
+/// differ, one may turn out to be 1: both operands are broadcast, which moves them once more.
 Expr DynamicMatMul(NodeImport& n, Expr a, Expr b, const ProductRule& rule) {
   if (RankOf(b) == 2) return Dense(n, rule, a, b, false);
   const int rank = std::max(RankOf(a), RankOf(b));
@@ -89,6 +90,15 @@ Expr DynamicMatMul(NodeImport& n, Expr a, Expr b, const ProductRule& rule) {
     const int64_t* y = dim(b, i);
     if (x != nullptr && y != nullptr && *x != *y && *x != 1 && *y != 1) {
       n.Invalid(StrCat("batch dimensions ", *x, " and ", *y, " don't broadcast"));
+    }
+    const PrimExpr of_x = TypeOf(a)->shape[static_cast<size_t>(i)], of_y = TypeOf(b)->shape[static_cast<size_t>(i)];
+    if (x == nullptr && y == nullptr && (IsAnyDim(of_x) || IsAnyDim(of_y) || !StructuralEqual(of_x, of_y))) {
+      expand_a = expand_b = true;
+      Expr rows = DimOf(n, a, i), one = n.Const(ArrayOf(std::vector<int64_t>{1}, {}, DataType::Int(64)));
+      Expr size = n.Call("where", {n.Call("equal", {rows, one}), DimOf(n, b, i), rows});
+      sizes.push_back(n.Reshape(size, {1}));
+      hints.push_back(PrimExpr(int64_t{-1}));
+      continue;
     }
     bool of_b = x != nullptr && *x == 1;
     expand_a = expand_a || (of_b && !(y != nullptr && *y == 1));
@@ -116,6 +126,15 @@ Expr DynamicMatMul(NodeImport& n, Expr a, Expr b, const ProductRule& rule) {
     if (expand) {
       x = n.Call("dyn.broadcast_to", {x, shape_with(x, rank - 2, x, rank - 1)},
                  {{"shape", hints_with(x, rank - 2, x, rank - 1)}, {"dtype", TypeOf(x)->dtype}});
+    }
+    if (expand_a && expand_b) {  // one expression for the batch of both: it is seen to be the same
+      Expr batch = sizes[0];
+      for (size_t i = 1; i < sizes.size(); ++i) batch = n.Call("multiply", {batch, sizes[i]});
+      Expr rows = n.Reshape(DimOf(n, x, rank - 2), {1}), columns = n.Reshape(DimOf(n, x, rank - 1), {1});
+      Array<PrimExpr> known{PrimExpr(int64_t{-1})};
+      for (int d : {rank - 2, rank - 1}) known.push_back(PrimExpr(dim(x, d) != nullptr ? *dim(x, d) : int64_t{-1}));
+      return n.Call("dyn.reshape", {x, n.Concat({batch, rows, columns}, 0)},
+                    {{"newshape", ObjectRef(known)}, {"allowzero", true}});
     }
     for (int i = rank; i > 3; --i) x = n.Reshape(x, {-3, -2});
     return x;

@@ -121,6 +121,8 @@ Expr ImportResize(NodeImport& n) {
       (!old_version && !given(1) && n.Str("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize")) {
     return ImportResizeByAxis(n);
   }
+  const bool counted = old_version || !n.Has(3) || AsConstInt(TypeOf(n.In(3))->shape[0]) != nullptr;
+  if (!counted) return ImportResizeByAxis(n);
   if (!IsStatic(TypeOf(n.In(0))) || (!old_version && !given(3))) return ImportDynamicResize(n);
   Resampling r;
   r.shape = n.StaticShape(0);
@@ -205,9 +207,12 @@ Expr ImportGridSample(NodeImport& n) {
   const std::string mode = n.Str("mode", n.version() == 16 ? "bilinear" : "linear");
   auto method = kMethods.find(mode);
   if (method == kMethods.end()) n.Invalid(StrCat("mode \"", mode, "\" isn't one of the operator's"));
-  Ints axes{0, rank - 1};
+  Ints axes{0, rank - 1}, same(static_cast<size_t>(rank), 0);
   for (int i = 1; i + 1 < rank; ++i) axes.push_back(i);
-  return n.Call("image.grid_sample", {n.In(0), n.Transpose(n.In(1), axes)},
+  same.back() = rank - 2;  // coordinates; checked when it runs where the type doesn't say so
+  Expr grid = n.In(1);
+  if (AsConstInt(TypeOf(grid)->shape.back()) == nullptr) grid = n.Reshape(grid, same);
+  return n.Call("image.grid_sample", {n.In(0), n.Transpose(grid, axes)},
                 {{"method", std::string(method->second)},
                  {"layout", std::string(rank == 4 ? "NCHW" : "NCDHW")},
                  {"padding_mode", n.Str("padding_mode", "zeros")},

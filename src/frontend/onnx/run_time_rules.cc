@@ -214,11 +214,12 @@ Expr ImportResizeByAxis(NodeImport& n) {
   }
   n.Ignore({"keep_aspect_ratio_policy", "cubic_coeff_a", "exclude_outside", "extrapolation_value", "antialias"});
   auto check = [&](const Term& list) {
+    const auto count = static_cast<int64_t>(axes.size());
     const int64_t* length = list.rank() == 1 ? AsConstInt(list.shape()[0]) : nullptr;
-    if (length == nullptr || *length != static_cast<int64_t>(axes.size())) {
+    if (list.rank() != 1 || (length != nullptr && *length != count)) {
       n.Invalid("scales or sizes have another length than there are axes");
     }
-    return list;
+    return length != nullptr ? list : list.Reshape({count});  // checked when it runs
   };
   auto by_scales = [&]() -> ResizePlan {
     const size_t input = old ? 1 : 2;
@@ -226,7 +227,7 @@ Expr ImportResizeByAxis(NodeImport& n) {
         upsample && n.version() < 9
             ? Term(n, n.Const(ArrayOf(n.Floats("scales"), {static_cast<int64_t>(n.Floats("scales").size())}, kFloat32)))
             : In(n, input).As(kFloat32);
-    check(scales);
+    scales = check(scales);
     // In float32, as the standard has the scales: 10 x 0.7f is 7.
     return {axes, (scales * dims.As(kFloat32)).Op("floor").As(kInt64), scales};
   };

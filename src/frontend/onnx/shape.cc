@@ -2,7 +2,9 @@
 // Shape, order and extent of tensors: reshape, transpose, concat, split, slice, pad, ...
 #include <algorithm>
 
+#include "frontend/onnx/compose.h"
 #include "frontend/onnx/dynamic_rules.h"
+#include "frontend/onnx/loop.h"
 #include "frontend/onnx/rules.h"
 
 namespace treadle::onnx {
@@ -60,21 +62,31 @@ Expr ImportTranspose(NodeImport& n) {
   return n.Transpose(n.In(0), perm);
 }
 
+/// Removes all dimensions of 1. Where one that isn't known may be 1, what follows is imported for either rank.
+Expr SqueezeAll(NodeImport& n) {
+  Expr x = n.In(0);
+  Ints axes, unknown;
+  for (int i = 0; i < RankOf(x); ++i) {
+    const int64_t* dim = AsConstInt(TypeOf(x)->shape[static_cast<size_t>(i)]);
+    if (dim == nullptr) unknown.push_back(i);
+    if (dim != nullptr && *dim == 1) axes.push_back(i);
+  }
+  if (unknown.empty()) return n.Squeeze(x, axes);
+  if (unknown.size() > 1) {
+    n.Unsupported(StrCat("which dimensions are 1 isn't known when compiling: dimensions ", unknown[0], " and ",
+                         unknown[1], " are symbolic (give 'axes', or fix them with --input-shapes or --dim)"));
+  }
+  Term size = DimOf(Term(n, x), static_cast<int>(unknown[0]));
+  Expr kept = n.Squeeze(x, axes);
+  axes.push_back(unknown[0]);
+  throw RankFork{size == IntNum(n, 1), {n.Squeeze(x, axes)}, {kept}};
+}
+
 Expr ImportSqueeze(NodeImport& n) {
   if (n.version() >= 13 && n.Has(1) && !n.IsKnown(1)) return ImportRunTimeSqueeze(n);
   int rank = n.Rank(0);
   std::optional<Ints> axes = n.version() < 13 ? n.OptInts("axes") : n.OptionalInts(1, "axes");
-  if (!axes) {
-    axes.emplace();
-    for (int i = 0; i < rank; ++i) {
-      const int64_t* dim = AsConstInt(TypeOf(n.In(0))->shape[static_cast<size_t>(i)]);
-      if (dim == nullptr) {
-        n.Unsupported(StrCat("which dimensions are 1 isn't known when compiling: dimension ", i,
-                             " is symbolic (give 'axes', or fix it with --input-shapes or --dim)"));
-      }
-      if (*dim == 1) axes->push_back(i);
-    }
-  }
+  if (!axes) return SqueezeAll(n);
   return n.Squeeze(n.In(0), n.Axes(*axes, rank));
 }
 

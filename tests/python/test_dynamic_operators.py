@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators whose operands' dimensions are all symbols, several shapes each, against ONNX Runtime."""
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import treadle
+
+ort = pytest.importorskip("onnxruntime")
+FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+RNG = np.random.default_rng(0)
+
+
+def floats(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def check(nodes, inputs, outputs, feeds, initializers=(), opset=18, rtol=2e-4):
+    """`inputs`: name -> (type, shape); `feeds`: one dict for each run."""
+    values = [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in inputs.items()]
+    results = [onnx.ValueInfoProto(name=name) for name in outputs]
+    weights = [numpy_helper.from_array(array, name) for name, array in dict(initializers).items()]
+    model = helper.make_model(helper.make_graph(nodes, "g", values, results, weights),
+                              opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+    model = onnx.shape_inference.infer_shapes(model)
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    compiled = treadle.compile(model)
+    for feed in feeds:
+        for expected, actual in zip(session.run(None, feed), compiled.run(None, feed)):
+            assert actual.shape == expected.shape and actual.dtype == expected.dtype
+            np.testing.assert_allclose(actual, expected, rtol=rtol, atol=2e-5)
+
+
+@pytest.mark.parametrize("shape_a, shape_b, feeds", [
+    (["p", "m", "k"], ["q", "k", "n"], [((3, 4, 5), (1, 5, 6)), ((1, 4, 5), (2, 5, 6)), ((2, 4, 5), (2, 5, 6))]),
+    (["p", "m", "k"], ["c", "q", "k", "n"], [((3, 4, 5), (2, 3, 5, 6)), ((1, 4, 5), (2, 3, 5, 6))]),
+    (["b", "h", "m", "k"], ["b", "h", "k", "n"], [((2, 3, 4, 5), (2, 3, 5, 6))]),
+    (["b", "h", "m", "k"], ["k", "n"], [((2, 3, 4, 5), (5, 6))]),
+    (["k"], ["c", "k", "n"], [((5,), (2, 5, 6))])])
+def test_matmul(shape_a, shape_b, feeds):
+    check([helper.make_node("MatMul", ["a", "b"], ["y"])], {"a": (FLOAT, shape_a), "b": (FLOAT, shape_b)}, ["y"],
+          [{"a": floats(*a), "b": floats(*b)} for a, b in feeds])
+
+
+def test_batches_that_do_not_broadcast_are_refused_when_it_runs():
+    values = [helper.make_tensor_value_info(name, FLOAT, shape) for name, shape in (("a", ["p", 2, 3]), ("b", ["q", 3, 2]))]
+    model = helper.make_model(helper.make_graph([helper.make_node("MatMul", ["a", "b"], ["y"])], "g", values,
+                                                [onnx.ValueInfoProto(name="y")]), ir_version=9)
+    compiled = treadle.compile(onnx.shape_inference.infer_shapes(model))
+    with pytest.raises(treadle.Error):
+        compiled.run(None, {"a": floats(2, 2, 3), "b": floats(3, 3, 2)})
+
+
+def test_resize_by_lists_of_a_length_that_is_not_declared():
+    check([helper.make_node("Resize", ["x", "", "s"], ["y"])], {"x": (FLOAT, ["n", "c", "h", "w"]), "s": (FLOAT, ["k"])}, ["y"],
+          [{"x": floats(1, 2, 4, 4), "s": np.array(s, np.float32)} for s in ([1, 1, 2, 2], [1, 1, 0.5, 3])])
+
+
+def test_pad_by_a_list_of_a_length_that_is_not_declared():
+    check([helper.make_node("Pad", ["x", "p"], ["y"])], {"x": (FLOAT, ["a", "b"]), "p": (INT64, ["k"])}, ["y"],
+          [{"x": floats(2, 3), "p": np.array([1, 0, 2, 3])}])
+
+
+def test_grid_whose_coordinates_are_not_declared():
+    check([helper.make_node("GridSample", ["x", "g"], ["y"])],
+          {"x": (FLOAT, ["n", "c", "h", "w"]), "g": (FLOAT, ["n", "p", "q", "two"])}, ["y"],
+          [{"x": floats(1, 2, 4, 4), "g": floats(1, 3, 3, 2)}], opset=16)
+
+
+def test_squeeze_of_one_dimension_that_may_be_one():
+    nodes = [helper.make_node("Squeeze", ["x"], ["s"]), helper.make_node("Shape", ["s"], ["y"])]
+    feeds = [{"x": floats(n, 1, 4)} for n in (3, 1, 2)]
+    model = helper.make_model(helper.make_graph(
+        [nodes[0], helper.make_node("ReduceSum", ["s"], ["y"], keepdims=0)], "g",
+        [helper.make_tensor_value_info("x", FLOAT, ["n", 1, 4])], [helper.make_tensor_value_info("y", FLOAT, [])]),
+        opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    compiled = treadle.compile(model)
+    for feed in feeds:
+        np.testing.assert_allclose(compiled.run(None, feed)[0], feed["x"].sum(), rtol=1e-5)
+
+
+def test_nonzero_of_a_scalar():
+    check([helper.make_node("NonZero", ["x"], ["y"])], {"x": (FLOAT, [])}, ["y"],
+          [{"x": np.array(v, np.float32)} for v in (2, 0)])
+
+
+def test_branch_that_does_not_fit_the_shapes():
+    """Fixed shapes suit one branch; the other stops the run where it is taken."""
+    def branch(name, weight):
+        return helper.make_graph([helper.make_node("MatMul", ["x", weight], [name])], name, [],
+                                 [helper.make_tensor_value_info(name, FLOAT, None)])
+
+    values = [helper.make_tensor_value_info("x", FLOAT, ["n", "k"]), helper.make_tensor_value_info("c", BOOL, [])]
+    weights = [numpy_helper.from_array(floats(4, 3), "w4"), numpy_helper.from_array(floats(5, 3), "w5")]
+    model = helper.make_model(helper.make_graph(
+        [helper.make_node("If", ["c"], ["y"], then_branch=branch("t", "w4"), else_branch=branch("e", "w5"))], "g", values,
+        [helper.make_tensor_value_info("y", FLOAT, None)], weights), opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    compiled = treadle.compile(model, shapes={"x": [2, 4]})
+    x = floats(2, 4)
+    np.testing.assert_allclose(compiled.run(None, {"x": x, "c": np.array(True)})[0],
+                               x @ numpy_helper.to_array(weights[0]), rtol=1e-4, atol=1e-5)
+    with pytest.raises(treadle.Error, match="this branch can't be run"):
+        compiled.run(None, {"x": x, "c": np.array(False)})
