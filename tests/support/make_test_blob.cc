@@ -43,8 +43,8 @@ int main(int argc, char** argv) {
   if (variant == "cpu") manifest.cpu_features = {"avx9000"};
   if (variant == "executor") manifest.executor = "test_executor";
   treadle::DataType f32 = treadle::DataType::Float(32);
-  manifest.inputs = {{"x", {2, 3}, {}, f32}};
-  manifest.outputs = {{"y", {6}, {}, f32}};
+  manifest.inputs = {{"x", {2, 3}, {}, f32, ""}};
+  manifest.outputs = {{"y", {6}, {}, f32, ""}};
   rt::ArtifactWriter writer;
   writer.AddSection("manifest", manifest.ToJson());
   writer.AddSection("graph", kGraph);
