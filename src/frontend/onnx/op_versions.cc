@@ -13,12 +13,14 @@ struct OpVersions {
 };
 
 // From the operator schemas of ONNX 1.23 (opset 28 of ai.onnx). Sorted by name; those of other domains are written with
-// the domain in front.
+// the domain in front. Beside them those of the first opsets that were taken out again (experimental.cc).
 constexpr OpVersions kOpVersions[] = {
+    {"ATen", "1"},
     {"Abs", "1 6 13"},
     {"Acos", "7 22"},
     {"Acosh", "9 22"},
     {"Add", "1 6 7 13 14"},
+    {"Affine", "1"},
     {"AffineGrid", "20"},
     {"And", "1 7"},
     {"ArgMax", "1 11 12 13"},
@@ -73,6 +75,7 @@ constexpr OpVersions kOpVersions[] = {
     {"Exp", "1 6 13"},
     {"Expand", "8 13"},
     {"EyeLike", "9 22"},
+    {"FC", "1"},
     {"Flatten", "1 9 11 13 21 23 24 25"},
     {"Floor", "1 6 13"},
     {"GRU", "1 3 7 14 22"},
@@ -137,6 +140,7 @@ constexpr OpVersions kOpVersions[] = {
     {"Or", "1 7"},
     {"PRelu", "1 6 7 9 16"},
     {"Pad", "1 2 11 13 18 19 21 23 24 25"},
+    {"ParametricSoftplus", "1"},
     {"Pow", "1 7 12 13 15"},
     {"QLinearConv", "10"},
     {"QLinearMatMul", "10 21"},
@@ -168,6 +172,8 @@ constexpr OpVersions kOpVersions[] = {
     {"RotaryEmbedding", "23"},
     {"Round", "11 22"},
     {"STFT", "17"},
+    {"Scale", "1"},
+    {"ScaledTanh", "1"},
     {"Scan", "8 9 11 16 19 21 23 24 25"},
     {"Scatter", "9 11"},
     {"ScatterElements", "11 13 16 18"},
@@ -193,6 +199,7 @@ constexpr OpVersions kOpVersions[] = {
     {"Softplus", "1 22"},
     {"Softsign", "1 22"},
     {"SpaceToDepth", "1 13 28"},
+    {"SpatialBN", "1"},
     {"Split", "1 2 11 13 18"},
     {"SplitToSequence", "11 24"},
     {"Sqrt", "1 6 13"},

@@ -25,6 +25,7 @@ const RuleTable& RuleTable::All() {
     RegisterControlRules(*t);
     RegisterConvRules(*t);
     RegisterEinsumRules(*t);
+    RegisterExperimentalRules(*t);
     RegisterFourierRules(*t);
     RegisterIndexRules(*t);
     RegisterLabelRules(*t);

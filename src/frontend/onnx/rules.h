@@ -48,6 +48,7 @@ void RegisterConstantRules(RuleTable& table);
 void RegisterControlRules(RuleTable& table);
 void RegisterConvRules(RuleTable& table);
 void RegisterEinsumRules(RuleTable& table);
+void RegisterExperimentalRules(RuleTable& table);
 void RegisterIndexRules(RuleTable& table);
 void RegisterLossRules(RuleTable& table);
 void RegisterMathRules(RuleTable& table);
