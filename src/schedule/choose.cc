@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <atomic>
 #include <cmath>
-#include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -19,7 +20,10 @@ using Json = nlohmann::ordered_json;
 
 struct Registry {
   std::mutex mutex;
-  std::deque<Kernel> kernels;  ///< addresses stay
+  std::vector<std::unique_ptr<const Kernel>> kernels;
+  std::vector<std::unique_ptr<const Kernel>> retired;  ///< somebody may still look at them
+  std::map<std::string, std::function<std::vector<Kernel>(const CallContext&)>> of_calls;
+  std::atomic<int> added{0};  ///< with computations, so that the usual case takes no lock
   static Registry& Global() {
     static auto* registry = new Registry();
     return *registry;
@@ -122,19 +126,56 @@ void RegisterKernel(Kernel kernel) {
   TREADLE_ICHECK(kernel.plan_type == nullptr || kernel.plan_type->IsA(PlanNode::StaticTypeInfo())) << kernel.name;
   Registry& registry = Registry::Global();
   std::lock_guard<std::mutex> lock(registry.mutex);
-  for (Kernel& other : registry.kernels) {
-    if (other.name != kernel.name) continue;
-    other = std::move(kernel);
+  if (kernel.compute) ++registry.added;
+  auto made = std::make_unique<const Kernel>(std::move(kernel));
+  for (auto& other : registry.kernels) {
+    if (other->name != made->name || other->op != made->op) continue;
+    if (other->compute) --registry.added;
+    std::swap(other, made);
+    registry.retired.push_back(std::move(made));
     return;
   }
-  registry.kernels.push_back(std::move(kernel));
+  registry.kernels.push_back(std::move(made));
+}
+
+bool RemoveKernel(const std::string& op, const std::string& name) {
+  Registry& registry = Registry::Global();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  for (auto it = registry.kernels.begin(); it != registry.kernels.end(); ++it) {
+    if ((*it)->name != name || (*it)->op != op) continue;
+    if ((*it)->compute) --registry.added;
+    registry.retired.push_back(std::move(*it));
+    registry.kernels.erase(it);
+    return true;
+  }
+  return false;
+}
+
+void SetKernelsOfCalls(const std::string& op, std::function<std::vector<Kernel>(const CallContext&)> kernels) {
+  Registry& registry = Registry::Global();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  registry.added -= static_cast<int>(registry.of_calls.erase(op));
+  if (!kernels) return;
+  registry.of_calls[op] = std::move(kernels);
+  ++registry.added;
+}
+
+bool HasAddedKernels() { return Registry::Global().added > 0; }
+
+bool HasAddedKernels(const std::string& op) {
+  Registry& registry = Registry::Global();
+  if (registry.added == 0) return false;
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  if (registry.of_calls.count(op) != 0) return true;
+  return std::any_of(registry.kernels.begin(), registry.kernels.end(),
+                     [&](const auto& kernel) { return kernel->compute && kernel->op == op; });
 }
 
 const Kernel* FindKernel(const std::string& name) {
   Registry& registry = Registry::Global();
   std::lock_guard<std::mutex> lock(registry.mutex);
-  for (const Kernel& kernel : registry.kernels) {
-    if (kernel.name == name) return &kernel;
+  for (const auto& kernel : registry.kernels) {
+    if (kernel->name == name) return kernel.get();
   }
   return nullptr;
 }
@@ -143,39 +184,140 @@ std::vector<const Kernel*> KernelsOf(const std::string& op, const std::string& t
   Registry& registry = Registry::Global();
   std::lock_guard<std::mutex> lock(registry.mutex);
   std::vector<const Kernel*> found;
-  for (const Kernel& kernel : registry.kernels) {
-    if (kernel.op == op && kernel.target == target) found.push_back(&kernel);
+  for (const auto& kernel : registry.kernels) {
+    if (kernel->op == op && (kernel->target.empty() || kernel->target == target)) found.push_back(kernel.get());
   }
   return found;
 }
 
-Choice ChooseKernel(const std::string& op, const std::string& target, const Problem& problem, const Machine& machine) {
-  Choice choice;
+namespace {
+
+/// What becomes of a kernel for a problem: its record's plan, or its best one.
+void Judge(const Problem& problem, const Machine& machine, Candidate* candidate) {
+  const Kernel& kernel = *candidate->kernel;
+  if (kernel.why_not) candidate->why_not = kernel.why_not(problem, machine);
+  if (!candidate->why_not.empty()) return;
   const Record* record = FindRecord(problem);
+  if (record != nullptr && record->kernel == kernel.name) {
+    const std::string reason = TakeRecord(*record, problem, machine, candidate);
+    if (!reason.empty()) ChoiceLog::Note(StrCat("# record of ", kernel.name, " left out: ", reason));
+  }
+  if (!candidate->recorded) FillBest(kernel, problem, machine, candidate);
+}
+
+/// The same of a kernel that has a computation.
+void JudgeCall(const CallContext& call, const Machine& machine, Candidate* candidate) {
+  const Kernel& kernel = *candidate->kernel;
+  if (kernel.why_not_call) candidate->why_not = kernel.why_not_call(call);
+  if (!candidate->why_not.empty() || !kernel.problem) return;
+  if (const Problem problem = kernel.problem(call); problem.defined()) Judge(problem, machine, candidate);
+}
+
+/// Usable ones first; a record's before others; then those of the highest level; of them those that say what they cost,
+/// the cheapest first. Candidates go to `sorted`.
+Choice Sorted(std::vector<Candidate> candidates, Choice sorted) {
+  auto rank = [&](size_t i) {
+    const Candidate& c = candidates[i];
+    return std::make_tuple(!c.why_not.empty(), !c.recorded, -c.kernel->level, !c.of_call, c.cycles < 0,
+                           c.cycles * c.kernel->handicap, i);
+  };
+  std::vector<size_t> order;
+  for (size_t i = 0; i < candidates.size(); ++i) order.push_back(i);
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rank(a) < rank(b); });
+  for (size_t i : order) sorted.candidates.push_back(std::move(candidates[i]));
+  return sorted;
+}
+
+/// What stands for the operator's own computation: a kernel that says nothing. Lives as long as the process.
+const Kernel* OwnComputation(const Op& op) {
+  static std::mutex mutex;
+  static auto* known = new std::map<std::string, std::unique_ptr<const Kernel>>();
+  std::lock_guard<std::mutex> lock(mutex);
+  std::unique_ptr<const Kernel>& own = (*known)[op->name];
+  if (own == nullptr) {
+    Kernel kernel;
+    kernel.name = op->name + ".generic";
+    kernel.op = op->name;
+    own = std::make_unique<const Kernel>(std::move(kernel));
+  }
+  return own.get();
+}
+
+/// Adds those that the operator's function makes for the call.
+void AddKernelsOfCall(const std::string& op, const CallContext& call, const Machine& machine,
+                      std::vector<Candidate>* candidates, Choice* owner) {
+  Registry& registry = Registry::Global();
+  if (registry.added == 0) return;
+  std::function<std::vector<Kernel>(const CallContext&)> make;
+  {
+    std::lock_guard<std::mutex> lock(registry.mutex);
+    auto it = registry.of_calls.find(op);
+    if (it == registry.of_calls.end()) return;
+    make = it->second;
+  }
+  for (Kernel& made : make(call)) {
+    owner->kernels_of_call.push_back(std::make_shared<const Kernel>(std::move(made)));
+    Candidate candidate;
+    candidate.kernel = owner->kernels_of_call.back().get();
+    candidate.of_call = true;
+    JudgeCall(call, machine, &candidate);
+    candidates->push_back(std::move(candidate));
+  }
+}
+
+/// Kernels of the operator with a computation, for targets like this one (null: for all).
+std::vector<const Kernel*> AddedKernels(const std::string& op, const Target& target) {
+  std::vector<const Kernel*> found;
+  Registry& registry = Registry::Global();
+  if (registry.added == 0) return found;
+  const std::vector<std::string> keys = target.defined() ? target->keys : std::vector<std::string>();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  for (const auto& kernel : registry.kernels) {
+    if (!kernel->compute || kernel->op != op) continue;
+    const bool all = kernel->target.empty();
+    if (all || std::count(keys.begin(), keys.end(), kernel->target) != 0) found.push_back(kernel.get());
+  }
+  return found;
+}
+
+}  // namespace
+
+Choice ChooseKernel(const std::string& op, const std::string& target, const Problem& problem, const Machine& machine,
+                    const CallContext* call) {
+  std::vector<Candidate> candidates;
   for (const Kernel* kernel : KernelsOf(op, target)) {
     Candidate candidate;
     candidate.kernel = kernel;
-    if (kernel->why_not) candidate.why_not = kernel->why_not(problem, machine);
-    if (candidate.why_not.empty()) {
-      if (record != nullptr && record->kernel == kernel->name) {
-        const std::string reason = TakeRecord(*record, problem, machine, &candidate);
-        if (!reason.empty()) ChoiceLog::Note(StrCat("# record of ", kernel->name, " left out: ", reason));
-      }
-      if (!candidate.recorded) FillBest(*kernel, problem, machine, &candidate);
+    if (kernel->compute) {
+      if (call == nullptr) continue;
+      JudgeCall(*call, machine, &candidate);
+    } else if (problem.defined()) {
+      Judge(problem, machine, &candidate);
+    } else {
+      continue;
     }
-    choice.candidates.push_back(std::move(candidate));
+    candidates.push_back(std::move(candidate));
   }
-  // Usable ones first; a record's before others; then those that say what they cost, the cheapest first.
-  auto rank = [&](size_t i) {
-    const Candidate& c = choice.candidates[i];
-    return std::make_tuple(!c.why_not.empty(), !c.recorded, c.cycles < 0, c.cycles * c.kernel->handicap, i);
-  };
-  std::vector<size_t> order;
-  for (size_t i = 0; i < choice.candidates.size(); ++i) order.push_back(i);
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return rank(a) < rank(b); });
-  Choice sorted;
-  for (size_t i : order) sorted.candidates.push_back(std::move(choice.candidates[i]));
-  return sorted;
+  Choice choice;
+  if (call != nullptr) AddKernelsOfCall(op, *call, machine, &candidates, &choice);
+  return Sorted(std::move(candidates), std::move(choice));
+}
+
+Choice ChooseComputation(const Op& op, const CallContext& call, const Machine& machine) {
+  std::vector<Candidate> candidates;
+  if (op.GetAttr(ops::kCompute) != nullptr) {
+    candidates.emplace_back();
+    candidates.back().kernel = OwnComputation(op);
+  }
+  for (const Kernel* kernel : AddedKernels(op->name, call.target)) {
+    Candidate candidate;
+    candidate.kernel = kernel;
+    JudgeCall(call, machine, &candidate);
+    candidates.push_back(std::move(candidate));
+  }
+  Choice choice;
+  AddKernelsOfCall(op->name, call, machine, &candidates, &choice);
+  return Sorted(std::move(candidates), std::move(choice));
 }
 
 Candidate ChoosePlan(const Kernel& kernel, const Problem& problem, const Machine& machine) {
@@ -228,6 +370,7 @@ std::string ToText(const Choice& choice) {
       continue;
     }
     text += candidate.cycles < 0 ? "cost not modelled" : StrCat(std::llround(candidate.cycles), " cycles");
+    if (candidate.kernel->level != kDefaultLevel) text += StrCat(", level ", candidate.kernel->level);
     if (candidate.recorded) text += ", recorded";
     if (candidate.plan.defined()) text += ", " + ToJson(candidate.plan);
     text += "\n";

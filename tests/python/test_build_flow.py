@@ -291,6 +291,37 @@ def test_users_may_add_implementations():
     assert "* exp.generic, level 10" in text
 
 
+def test_added_implementations_compete_with_kernels():
+    """A product that a kernel packs otherwise: the graph and the loops make one choice."""
+    te = tvm.te
+
+    def doubled(attrs, inputs, out_type):
+        k = te.reduce_axis((0, inputs[0].shape[1]), name="k")
+        return te.compute((inputs[0].shape[0], inputs[1].shape[0]),
+                          lambda i, j: te.sum(2.0 * inputs[0][i, k] * inputs[1][j, k], axis=k), name="doubled")
+
+    def few_rows(attrs, inputs, out_type, target):
+        return None if int(inputs[0].shape[0]) < 8 else "8 rows and more"
+
+    x, w = np.random.RandomState(0).randn(4, 32).astype("float32"), np.random.RandomState(1).randn(16, 32).astype("float32")
+
+    def product(rows):
+        value = np.resize(x, (rows, 32))
+        data = relay.var("x", shape=(rows, 32))
+        mod = tvm.IRModule.from_expr(relay.Function([data], relay.nn.dense(data, relay.const(w))))
+        with tvm.transform.PassContext(opt_level=3):
+            return run(relay.build(mod, target="llvm"), x=value)[0], value @ w.T
+
+    tvm.get_global_func("relay.backend.AddImplementation")("nn.dense", "dense.doubled", 15, few_rows, doubled)
+    try:
+        (mine, expected), (packed, plain) = product(4), product(8)
+    finally:
+        assert tvm.get_global_func("relay.backend.RemoveImplementation")("nn.dense", "dense.doubled")
+    np.testing.assert_allclose(mine, 2 * expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(packed, plain, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(product(4)[0], expected, rtol=1e-4, atol=1e-4)
+
+
 def test_kernels_are_cached_on_disk(tmp_path, monkeypatch, mlp, image):
     mod, params = mlp
     monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path / "cache"))

@@ -8,10 +8,12 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "treadle/ops/compute.h"
 #include "treadle/relay/layout.h"
 #include "treadle/schedule/machine.h"
 #include "treadle/schedule/plan.h"
@@ -25,11 +27,25 @@ struct LayoutRequest {
   relay::LayoutArgs& args;
 };
 
+/// A call of an operator, with tensors for its operands: those that compute them, or, where a graph is laid out,
+/// placeholders.
+struct CallContext {
+  const Attrs& attrs;
+  const Array<te::Tensor>& inputs;  ///< of tuples each field
+  const Type& out_type;
+  const Target& target;  ///< null where there is none (constant folding)
+};
+
+/// Level of kernels that don't say another.
+inline constexpr int kDefaultLevel = 10;
+
 /// One algorithm. Functions that are null don't apply to it.
 struct Kernel {
   std::string name;    ///< "conv2d.winograd"
   std::string op;      ///< the operator of the graph that it computes: "nn.conv2d"
-  std::string target;  ///< key of the targets that it is for: "cpu"
+  std::string target;  ///< key of the targets that it is for: "cpu"; "": of all
+  /// Of those that can be used, kernels of the highest level are compared by their costs.
+  int level = kDefaultLevel;
   /// Raised when `apply` or what the plan's fields mean changes: older records don't fit then.
   int revision = 1;
   /// Class of its plans; null where there is nothing to choose.
@@ -48,6 +64,14 @@ struct Kernel {
   std::function<double(const Problem&, const Machine&, const Plan&)> cycles;
   /// Why a plan that didn't come from `space` can't be applied; "" where it can.
   std::function<std::string(const Problem&, const Machine&, const Plan&)> why_not_plan;
+  /// The computation, where it isn't that of an operator of the kernel's own (`rewrite`). Then the call stays in the
+  /// graph as it is, and the choice among those that have one is made again when tensor expressions are made.
+  ops::FTECompute compute;
+  /// Of kernels with `compute`: why it can't compute a call; "" where it can.
+  std::function<std::string(const CallContext&)> why_not_call;
+  /// Of kernels with `compute`: the problem that `why_not`, `space` and `cycles` are asked about. Null: they aren't
+  /// asked.
+  std::function<Problem(const CallContext&)> problem;
   /// The call in terms of this kernel's own operator, or nothing: then the call stays as it is.
   std::function<std::optional<relay::LaidOutCall>(const LayoutRequest&, const Problem&, const Plan&)> rewrite;
   /// Schedules the stages that the kernel's computation consists of, and its epilogue, which it takes (Stages::Take).
@@ -55,8 +79,17 @@ struct Kernel {
 };
 
 /// Adds a kernel; one of the same name is replaced. Kernels that don't say what they cost are preferred in the order in
-/// which they were added. Thread-safe.
+/// which they were added. Thread-safe; pointers to kernels that are replaced or removed stay valid.
 void RegisterKernel(Kernel kernel);
+/// Takes a kernel away; false where there is none of that name for the operator.
+bool RemoveKernel(const std::string& op, const std::string& name);
+/// Sets a function that makes kernels with `compute` for a call of the operator; null takes it away. Of equal level
+/// they come before all others. Thread-safe.
+void SetKernelsOfCalls(const std::string& op, std::function<std::vector<Kernel>(const CallContext&)> kernels);
+/// Whether there are kernels with `compute`: what is compiled then depends on more than the compiler.
+bool HasAddedKernels();
+/// Whether there are such for the operator.
+bool HasAddedKernels(const std::string& op);
 /// The kernel of that name, or null.
 const Kernel* FindKernel(const std::string& name);
 /// All kernels for the operator on targets of that key, in the order in which they were added.
@@ -69,6 +102,7 @@ struct Candidate {
   Plan plan;              ///< its best one; may be null
   double cycles = -1;     ///< of that; -1: not modelled
   bool recorded = false;  ///< the plan is from a record
+  bool of_call = false;   ///< made for the call (SetKernelsOfCalls)
   /// Adds to the log of this thread, as a record: what kPlansOption takes.
   void Log(const Problem& problem) const;
 };
@@ -77,11 +111,18 @@ struct Candidate {
 /// fewest cycles, else the first of those that don't say. `candidates` has all kernels, the chosen one first.
 struct Choice {
   std::vector<Candidate> candidates;
+  std::vector<std::shared_ptr<const Kernel>> kernels_of_call;  ///< keeps those that were made for it
   const Candidate* best() const {
     return candidates.empty() || !candidates[0].why_not.empty() ? nullptr : &candidates[0];
   }
 };
-Choice ChooseKernel(const std::string& op, const std::string& target, const Problem& problem, const Machine& machine);
+/// `problem` may be null: of an operator that the target has no kernels of its own for. `call`: for kernels with
+/// `compute`, which aren't asked without.
+Choice ChooseKernel(const std::string& op, const std::string& target, const Problem& problem, const Machine& machine,
+                    const CallContext* call = nullptr);
+/// The choice among computations of a call: those of kernels that have one, and the operator's own,
+/// "<operator>.generic", of kDefaultLevel. By the same order.
+Choice ChooseComputation(const Op& op, const CallContext& call, const Machine& machine);
 
 /// The plan for a kernel that was chosen before: a record's, else the one of least cost.
 Candidate ChoosePlan(const Kernel& kernel, const Problem& problem, const Machine& machine);

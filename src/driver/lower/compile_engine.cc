@@ -14,7 +14,6 @@
 #include "driver/lower/lower_tir.h"
 #include "tir/in_place.h"
 #include "treadle/ir/transform.h"
-#include "treadle/ops/implementation.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/runtime/registry.h"
 #include "treadle/schedule/kernel.h"
@@ -87,12 +86,13 @@ ObjectRef LowerByUser(const Kernel& kernel, const TensorFunction& tensors, const
     for (const te::Tensor& out : tensors.outputs) outputs.push_back(out->op);
     return hook(te::CreateSchedule(outputs), args, kernel.symbol, kernel.source);
   }
-  if (!ops::HasAddedImplementations()) return ObjectRef();
+  if (!schedule::HasAddedKernels()) return ObjectRef();
   runtime::PackedFunc schedule = runtime::Registry::Get(kScheduleHook);
   return schedule ? schedule(tensors.outputs, args, kernel.symbol, kernel.target).As<ObjectRef>() : ObjectRef();
 }
 
 void LowerKernel(Kernel* kernel) {
+  schedule::ChoiceLog log;
   TensorFunction tensors = LowerToTensors(kernel->source, kernel->target);
   Array<te::Tensor> args = AllTensors(tensors);
   const ObjectRef by_user = LowerByUser(*kernel, tensors, args);
@@ -105,7 +105,6 @@ void LowerKernel(Kernel* kernel) {
   }
   tir::PrimFunc func = te::CreatePrimFunc(args, kernel->symbol);
   const LowerOptions options = LowerOptions::FromContext();
-  schedule::ChoiceLog log;
   try {
     kernel->scheduled = Schedule(func, kernel->target);
   } catch (const tir::ScheduleError& e) {
@@ -135,7 +134,7 @@ std::string PlansOf(const Kernel& kernel) {
 
 /// What users add isn't known to the cache, and may be functions of an interpreter, which one thread at a time may
 /// enter.
-bool HasHooks() { return runtime::Registry::Get(kLowerHook) || ops::HasAddedImplementations(); }
+bool HasHooks() { return runtime::Registry::Get(kLowerHook) || schedule::HasAddedKernels(); }
 
 /// Calls `work`, whose errors then name the kernel.
 template <typename F>

@@ -4,11 +4,12 @@
 #include <functional>
 #include <unordered_map>
 
+#include "targets/cpu/machine_costs.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ops/compute.h"
-#include "treadle/ops/implementation.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/runtime/scalar.h"
+#include "treadle/schedule/kernel.h"
 
 namespace treadle::driver {
 namespace {
@@ -104,11 +105,7 @@ class TensorLowerer : public relay::ExprFunctor<Array<te::Tensor>(const Expr&)> 
     for (const Expr& arg : call->args) {
       for (const te::Tensor& t : VisitExpr(arg)) inputs.push_back(t);
     }
-    const ops::ImplementationContext context{call->attrs, inputs, call->checked_type(), target_};
-    std::vector<ops::ImplementationChoice> choices;
-    const ops::FTECompute compute =
-        ops::SelectImplementation(Downcast<Op>(call->op), context, explanation_ == nullptr ? nullptr : &choices);
-    if (explanation_ != nullptr) *explanation_ += Explain(call, choices);
+    const ops::FTECompute compute = ComputationOf(call, inputs);
     if (!compute) {
       std::string place = call->span.defined() ? call->span.str() : op->name;
       throw UnsupportedOpError(StrCat("no implementation of operator '", op->name, "' (at ", place, ")"), {place});
@@ -117,13 +114,42 @@ class TensorLowerer : public relay::ExprFunctor<Array<te::Tensor>(const Expr&)> 
   }
 
  private:
-  static std::string Explain(const CallNode* call, const std::vector<ops::ImplementationChoice>& choices) {
+  /// The computation that is chosen for a call; null where there is none.
+  ops::FTECompute ComputationOf(const CallNode* call, const Array<te::Tensor>& inputs) {
+    const Op op = Downcast<Op>(call->op);
+    const ops::FTECompute* own = op.GetAttr(ops::kCompute);
+    if (explanation_ == nullptr && !schedule::HasAddedKernels(op->name))
+      return own == nullptr ? ops::FTECompute() : *own;
+    const schedule::CallContext context{call->attrs, inputs, call->checked_type(), target_};
+    const schedule::Choice choice = schedule::ChooseComputation(op, context, MachineOfTarget());
+    if (explanation_ != nullptr) *explanation_ += Explain(call, choice);
+    const schedule::Candidate* best = choice.best();
+    if (schedule::ChoiceLog::IsOn() && choice.candidates.size() > 1) {
+      const std::string place = call->span.defined() ? StrCat(" (", call->span.str(), ")") : "";
+      schedule::ChoiceLog::Note(StrCat("# ", op->name, place, "\n", schedule::ToText(choice)));
+    }
+    if (best == nullptr) return ops::FTECompute();
+    return best->kernel->compute ? best->kernel->compute : *own;
+  }
+
+  schedule::Machine MachineOfTarget() const {
+    return target_.defined() ? ops::cpu::MachineOf(target_) : schedule::Machine();
+  }
+
+  static std::string Explain(const CallNode* call, const schedule::Choice& choice) {
     std::string text = call->op.as<OpNode>()->name;
     if (call->span.defined()) text += " (" + call->span.str() + ")";
     text += ":\n";
-    for (const auto& choice : choices) {
-      text +=
-          StrCat("  ", choice.chosen ? "* " : "  ", choice.name, ", level ", choice.plevel, ": ", choice.reason, "\n");
+    for (const schedule::Candidate& candidate : choice.candidates) {
+      const bool chosen = &candidate == choice.best();
+      std::string reason = candidate.why_not;
+      if (chosen) {
+        reason = choice.candidates.size() == 1 ? "the only one" : "of the highest level among those that can be used";
+      } else if (reason.empty()) {
+        reason = "another has a higher level, costs less, or comes first";
+      }
+      text += StrCat("  ", chosen ? "* " : "  ", candidate.kernel->name, ", level ", candidate.kernel->level, ": ",
+                     reason, "\n");
     }
     return text;
   }

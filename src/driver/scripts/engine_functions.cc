@@ -9,8 +9,8 @@
 #include "driver/lower/lower_te.h"
 #include "treadle/driver/build_module.h"
 #include "treadle/ir/transform.h"
-#include "treadle/ops/implementation.h"
 #include "treadle/runtime/registry.h"
+#include "treadle/schedule/implementation.h"
 
 namespace treadle::driver {
 namespace {
@@ -108,14 +108,14 @@ ops::FTECompute Computes(const PackedFunc& compute) {
 /// A strategy that is a packed function: (attrs, inputs, out_type, target) -> array of (name, level, why not or "",
 /// compute).
 void SetPackedStrategy(std::string op_name, PackedFunc strategy) {
-  if (!strategy) return ops::SetStrategy(op_name, nullptr);
-  ops::SetStrategy(op_name, [strategy](const ops::ImplementationContext& context) {
-    std::vector<ops::Implementation> found;
+  if (!strategy) return schedule::SetStrategy(op_name, nullptr);
+  schedule::SetStrategy(op_name, [strategy](const schedule::CallContext& context) {
+    std::vector<schedule::Implementation> found;
     auto rows = strategy(context.attrs, context.inputs, context.out_type, context.target).As<Array<Array<ObjectRef>>>();
     for (const Array<ObjectRef>& row : rows) {
       const std::string why_not = Downcast<String>(row[2]).str();
       found.push_back({Downcast<String>(row[0]).str(), static_cast<int>(Downcast<IntImm>(row[1])->value),
-                       [why_not](const ops::ImplementationContext&) { return why_not; },
+                       [why_not](const schedule::CallContext&) { return why_not; },
                        Computes(PackedFunc(row[3].data()))});
     }
     return found;
@@ -126,17 +126,17 @@ void SetPackedStrategy(std::string op_name, PackedFunc strategy) {
 /// compute(attrs, inputs, out_type) -> a tensor or an array of tensors.
 void AddPackedImplementation(std::string op_name, std::string name, int plevel, PackedFunc why_not,
                              PackedFunc compute) {
-  ops::Implementation implementation;
+  schedule::Implementation implementation;
   implementation.name = std::move(name);
   implementation.plevel = plevel;
   if (why_not) {
-    implementation.why_not = [why_not](const ops::ImplementationContext& context) {
+    implementation.why_not = [why_not](const schedule::CallContext& context) {
       runtime::RetValue reason = why_not(context.attrs, context.inputs, context.out_type, context.target);
       return reason.is_null() ? std::string() : reason.As<std::string>();
     };
   }
   implementation.compute = Computes(compute);
-  ops::AddImplementation(op_name, std::move(implementation));
+  schedule::AddImplementation(op_name, std::move(implementation));
 }
 
 KernelCache& Cache() {
@@ -172,9 +172,8 @@ void RegisterEngineFunctions() {
   });
   Registry::RegisterTyped("relay.backend.AddImplementation", &AddPackedImplementation);
   Registry::RegisterTyped("relay.backend.SetStrategy", &SetPackedStrategy);
-  Registry::RegisterTyped("relay.backend.RemoveImplementation", [](std::string op_name, std::string name) {
-    return ops::RemoveImplementation(op_name, name);
-  });
+  Registry::RegisterTyped("relay.backend.RemoveImplementation",
+                          [](std::string op_name, std::string name) { return schedule::RemoveKernel(op_name, name); });
   Registry::RegisterTyped("driver.KernelCacheStats", [] {
     const KernelCache::Stats stats = Cache().GetStats();
     Map<String, ObjectRef> map;

@@ -30,7 +30,7 @@ std::vector<transform::Pass> CpuGraphPasses(const Target& target) {
       WidthToChannels(),
       ComputePrecision(target),
       FoldConstant(),
-      PlanLayout(ops::cpu::MachineOf(target)),
+      PlanLayout(ops::cpu::MachineOf(target), target),
       // What several calls do with a constant weight (steps of a recurrent network) is one constant then.
       EliminateCommonSubexpr(),
   };

@@ -32,7 +32,8 @@ Pass WidthToChannels();
 Pass ComputePrecision(const Target& target = Target());
 void RegisterPrecisionOptions();
 /// Chooses the kernel and the layout in which each operator runs, for the whole graph.
-Pass PlanLayout(const schedule::Machine& machine = ops::cpu::GenericMachine());
+Pass PlanLayout(const schedule::Machine& machine = ops::cpu::GenericMachine(),
+                const Target& target = Target(ObjectPtr<Object>()));
 
 /// Registers them by name.
 void RegisterCpuPasses();

@@ -88,7 +88,7 @@ class LayoutPlanner : public ExprMutator {
     return result;
   }
 
-  explicit LayoutPlanner(const schedule::Machine& machine) : machine_(machine) {}
+  LayoutPlanner(const schedule::Machine& machine, Target target) : machine_(machine), target_(std::move(target)) {}
   int lanes() const { return machine_.vector_lanes(32); }
 
   /// `e` (of the old graph) in `layout`.
@@ -157,10 +157,15 @@ class LayoutPlanner : public ExprMutator {
     return variants_[e][layout] = result;
   }
 
-  /// The call as the kernel that was chosen for it computes it; nothing where that is the operator's own.
-  std::optional<LaidOutCall> ByKernel(const CallNode* call, LayoutArgs& args);
+  struct Chosen {
+    std::optional<LaidOutCall> rewritten;  ///< the call as the kernel computes it
+    bool as_it_is = false;                 ///< the kernel computes the call as the model has it
+  };
+  /// The call as the kernel that was chosen for it computes it; neither where that is the operator's own.
+  Chosen ByKernel(const CallNode* call, LayoutArgs& args);
 
   const schedule::Machine machine_;
+  const Target target_;  ///< may be null
   std::unordered_map<Expr, LayoutVariants, ObjectPtrHash, ObjectPtrEqual> variants_;
   std::optional<BlockedConsumers> consumers_;
   std::unordered_map<Expr, ChannelLayout, ObjectPtrHash, ObjectPtrEqual> producer_layout_;
@@ -244,19 +249,41 @@ Expr LayoutPlanner::Shuffled(const CallNode* call) {
   return Produced(GetRef<Expr>(call), shuffled, InLayout(data, layout));
 }
 
-std::optional<LaidOutCall> LayoutPlanner::ByKernel(const CallNode* call, LayoutArgs& args) {
+/// Placeholders for the (flattened) operands of a call.
+Array<te::Tensor> PlaceholdersOf(const LayoutArgs& args) {
+  Array<te::Tensor> tensors;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const auto* type = args.Type(i);
+    if (type == nullptr) return {};
+    tensors.push_back(te::Placeholder(type->shape, type->dtype, StrCat("operand", i)));
+  }
+  return tensors;
+}
+
+LayoutPlanner::Chosen LayoutPlanner::ByKernel(const CallNode* call, LayoutArgs& args) {
   const schedule::Problem problem = ops::cpu::MakeProblem(call, args, machine_);
-  if (!problem.defined()) return std::nullopt;
   const std::string& op = call->op.as<OpNode>()->name;
-  const schedule::Choice choice = schedule::ChooseKernel(op, "cpu", problem, machine_);
+  const bool added = schedule::HasAddedKernels(op);
+  if (!problem.defined() && !added) return {};
+  schedule::Choice choice;
+  if (added) {
+    const Array<te::Tensor> operands = PlaceholdersOf(args);
+    const schedule::CallContext context{call->attrs, operands, call->checked_type(), target_};
+    choice = schedule::ChooseKernel(op, "cpu", problem, machine_, operands.empty() ? nullptr : &context);
+  } else {
+    choice = schedule::ChooseKernel(op, "cpu", problem, machine_);
+  }
   const schedule::Candidate* best = choice.best();
   if (schedule::ChoiceLog::IsOn()) {
     const std::string place = call->span.defined() ? StrCat(" (", call->span.str(), ")") : "";
     schedule::ChoiceLog::Note(StrCat("# ", op, place, "\n", schedule::ToText(choice)));
-    if (best != nullptr) best->Log(problem);
+    if (best != nullptr && problem.defined() && !best->kernel->compute) best->Log(problem);
   }
-  if (best == nullptr || !best->kernel->rewrite) return std::nullopt;
-  return best->kernel->rewrite({call, args}, problem, best->plan);
+  if (best == nullptr) return {};
+  // Users' computations are of the operator as the model has it.
+  if (best->kernel->compute) return {std::nullopt, true};
+  if (!best->kernel->rewrite) return {};
+  return {best->kernel->rewrite({call, args}, problem, best->plan), false};
 }
 
 Expr LayoutPlanner::VisitExpr_(const CallNode* call) {
@@ -264,12 +291,15 @@ Expr LayoutPlanner::VisitExpr_(const CallNode* call) {
   if (Expr shuffled = Shuffled(call); shuffled.defined()) return shuffled;
   if (call->op.as<OpNode>() != nullptr) {
     const FLayoutRule rule = ops::LayoutRuleOf(Downcast<Op>(call->op));
+    bool stays_plain = false;
     const auto* type = call->type_as<TensorTypeNode>();
     if (type != nullptr) {
       CallArgs args(this, call);
-      if (auto result = ByKernel(call, args)) return Produced(self, result->layout, result->expr);
+      const Chosen chosen = ByKernel(call, args);
+      if (chosen.rewritten) return Produced(self, chosen.rewritten->layout, chosen.rewritten->expr);
+      stays_plain = chosen.as_it_is;
     }
-    if (rule != nullptr && type != nullptr) {
+    if (rule != nullptr && type != nullptr && !stays_plain) {
       CallArgs args(this, call);
       if (auto result = rule(call, args)) {
         return Produced(self, result->layout, result->expr);
@@ -286,10 +316,12 @@ Expr LayoutPlanner::VisitExpr_(const CallNode* call) {
 
 namespace transform {
 
-Pass PlanLayout(const schedule::Machine& machine) {
+Pass PlanLayout(const schedule::Machine& machine, const Target& target) {
   ops::cpu::RegisterKernels();
   return CreateFunctionPass(
-      [machine](Function func, const IRModule&, const PassContext&) { return LayoutPlanner(machine).Plan(func); },
+      [machine, target](Function func, const IRModule&, const PassContext&) {
+        return LayoutPlanner(machine, target).Plan(func);
+      },
       {"PlanLayout", 3, {"InferType"}, "run convolutions and what follows them on channel-blocked activations"});
 }
 
