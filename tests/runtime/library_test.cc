@@ -227,7 +227,7 @@ TEST(Manifest, RoundTrips) {
   Manifest manifest;
   manifest.name = "m \"quoted\"";
   manifest.cpu_features = {"avx2", "fma"};
-  manifest.inputs = {{"x", {1, -1}, {"", "width"}, kF32}};
+  manifest.inputs = {{"x", {1, -1}, {"", "width"}, kF32, ""}};
   Manifest back = Manifest::FromJson(manifest.ToJson(), "m");
   EXPECT_EQ(back.ToJson(), manifest.ToJson());
   EXPECT_EQ(back.inputs[0].str(), "float32 (1, width)");
