@@ -5,17 +5,16 @@
 #include <algorithm>
 
 #include "ops/change_layout.h"
-#include "ops/conv.h"
 #include "ops/infer.h"
-#include "ops/layout.h"
-#include "ops/macs.h"
 #include "ops/qnn.h"
 #include "ops/te_util.h"
+#include "targets/cpu/kernels/conv_compute.h"
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/rooms.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/make.h"
+#include "treadle/relay/mac_count.h"
 #include "treadle/tir/byte_ops.h"
 
 namespace treadle::ops::cpu {
@@ -28,84 +27,16 @@ using relay::LaidOutCall;
 using relay::LayoutArgs;
 using te::Var;
 
-constexpr const char *kDirect = "conv2d.direct", *kDepthwise = "conv2d.depthwise";
-
 constexpr int64_t kBytes = 4;
 const DataType kSum = DataType::Int(32);
 
-/// The type of the sums: of data in data_layout, `channels` of them; the weight's form is the kernel's own.
-Type ByteConvInfer(const InferContext& context) {
-  const auto* data = context.Tensor(0, "data");
-  const auto* attrs = context.attrs<Conv2DAttrs>();
-  if (data->dtype != DataType::UInt(8)) throw DTypeError(StrCat("data must be uint8, not ", data->dtype));
-  if (!attrs->channels || !attrs->kernel_size) throw ShapeError("channels and kernel_size must be given");
-  const ops::ConvSizes sizes = ResolveConv(attrs, 2, data->shape, data->dtype, nullptr);
-  return TensorType(PhysicalShape(attrs->ParsedOutLayout(), sizes.out, "NCHW"), kSum);
-}
-
-/// `data` with rows and columns of `value` around it.
-Tensor PadWith(const Tensor& data, const std::vector<int64_t>& pads, const Tensor& value, const char* kernel) {
-  if (pads[0] + pads[1] + pads[2] + pads[3] == 0) return data;
-  Array<PrimExpr> shape = data->shape;
-  const PrimExpr height = shape[2], width = shape[3];
-  shape.Set(2, height + (pads[0] + pads[2]));
-  shape.Set(3, width + (pads[1] + pads[3]));
-  return te::Compute(
-      shape,
-      [&](const Array<Var>& i) {
-        Array<PrimExpr> at(i.begin(), i.end());
-        const PrimExpr h = PrimExpr(i[2]) - pads[0], w = PrimExpr(i[3]) - pads[1];
-        at.Set(2, h);
-        at.Set(3, w);
-        const PrimExpr inside = PrimExpr(i[2]) >= pads[0] && h < height && PrimExpr(i[3]) >= pads[1] && w < width;
-        return tir::if_then_else(inside, data(at), value(Array<PrimExpr>{}));
-      },
-      "pad", tag::kPad, StageAttrs(kernel, "pad"));
-}
-
-/// The elements that a strided window of one element meets, next to each other.
-Tensor PackStrided(const Conv2DAttrs* a, const Tensor& data, const TensorTypeNode* type) {
-  return te::Compute(
-      {data->shape[0], data->shape[1], type->shape[2], type->shape[3], data->shape[4]},
-      [&](const Array<Var>& i) {
-        return data(Array<PrimExpr>{i[0], i[1], PrimExpr(i[2]) * a->strides[0], PrimExpr(i[3]) * a->strides[1], i[4]});
-      },
-      "pack_strided", tag::kPad, StageAttrs(kDirect, "pad"), {"n", "cb", "h", "w", "ci"});
-}
-
-/// What a convolution of words sums over.
-struct WordSum {
-  te::IterVar ic, kh, kw, ii;  ///< blocks of input channels; rows and columns of the kernel; words of a block
-  PrimExpr outputs, inputs;    ///< blocks of a group
-  bool grouped;
-
-  WordSum(const Conv2DAttrs* a, const Tensor& kernel)
-      : ic(te::ReduceAxis(tir::Range(kernel->shape[1]), "ic")),
-        kh(te::ReduceAxis(tir::Range(kernel->shape[2]), "kh")),
-        kw(te::ReduceAxis(tir::Range(kernel->shape[3]), "kw")),
-        ii(te::ReduceAxis(tir::Range(kernel->shape[4]), "ici")),
-        outputs(tir::floordiv(kernel->shape[0], PrimExpr(int64_t{a->groups}))),
-        inputs(kernel->shape[1]),
-        grouped(a->groups > 1) {}
-
-  PrimExpr Product(const Tensor& data, const Tensor& kernel, const PrimExpr& n, const PrimExpr& out,
-                   const PrimExpr& row, const PrimExpr& column, const PrimExpr& lane) const {
-    PrimExpr channel = ic->var;
-    if (grouped) channel = tir::floordiv(out, outputs) * inputs + channel;
-    PrimExpr bytes[kBytes];
-    for (int64_t i = 0; i < kBytes; ++i) {
-      bytes[i] = data(n, channel, row, column, PrimExpr(ii->var) * Index(kBytes) + Index(i));
-    }
-    const PrimExpr word = tir::pack_bytes(bytes[0], bytes[1], bytes[2], bytes[3]);
-    return te::Sum(tir::dot_bytes(word, kernel(out, ic->var, kh->var, kw->var, ii->var, lane)), {ic, kh, kw, ii});
-  }
-};
+Type ByteConvInfer(const InferContext& context) { return PackedConvInfer(context, DataType::UInt(8), kSum); }
 
 /// Channels of the data are bytes, those of the weight words.
 Problem ProblemOf(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel, const TensorTypeNode* type) {
   constexpr size_t kWordsRank = 6;
   return Make<Problem, ConvProblemNode>([&](auto& p) {
-    SetBlockedSizes(a, data->shape, type->shape, &p);
+    SetConvProblem(a, data, kernel, type, &p);
     if (kernel.ndim() == kWordsRank) {
       p.data_ic = p.ic;
       p.ic_block = DimValue(kernel->shape[4]);
@@ -113,35 +44,15 @@ Problem ProblemOf(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel
     }
     p.kh = (*a->kernel_size)[0];
     p.kw = (*a->kernel_size)[1];
-    p.dtype = data->dtype;
-    p.weight_dtype = kernel->dtype;
-    p.out_dtype = type->dtype;
   });
 }
 
-/// With OH and OW fused, so that rows of any width fill tiles.
-Array<Tensor> FusedSpatialCompute(const Problem& problem, const Conv2DAttrs* a, const Tensor& data,
-                                  const Tensor& kernel, const TensorTypeNode* type) {
-  const WordSum sum(a, kernel);
-  const PrimExpr width = type->shape[3];
-  std::vector<int64_t> strides = a->strides;
-  Tensor from = data;
-  if (tir::is_one(kernel->shape[2]) && tir::is_one(kernel->shape[3]) && strides != std::vector<int64_t>{1, 1}) {
-    from = PackStrided(a, data, type);
-    strides = {1, 1};
-  }
-  Tensor flat = te::Compute(
-      {type->shape[0], type->shape[1], type->shape[2] * width, type->shape[4]},
-      [&](const Array<Var>& i) {
-        const PrimExpr row = tir::floordiv(i[2], width) * strides[0] + PrimExpr(sum.kh->var) * a->dilation[0];
-        const PrimExpr column = tir::floormod(i[2], width) * strides[1] + PrimExpr(sum.kw->var) * a->dilation[1];
-        return sum.Product(from, kernel, i[0], i[1], row, column, i[3]);
-      },
-      "conv2d_NCHWc", "conv2d_NCHWc_flat", AnchorAttrs(kDirect, "sum", problem), {"n", "oc", "pixel", "oci"});
-  return {te::Compute(
-      type->shape,
-      [&](const Array<Var>& i) { return flat(Array<PrimExpr>{i[0], i[1], PrimExpr(i[2]) * width + i[3], i[4]}); },
-      "conv2d_NCHWc_output", tag::kInjective, {}, {"n", "oc", "oh", "ow", "oci"})};
+/// The word of four bytes that byte(0) to byte(3) give.
+template <typename F>
+PrimExpr WordOf(F&& byte) {
+  PrimExpr bytes[kBytes];
+  for (int64_t i = 0; i < kBytes; ++i) bytes[i] = byte(i);
+  return tir::pack_bytes(bytes[0], bytes[1], bytes[2], bytes[3]);
 }
 
 /// data (N, IC/ib, H, W, ib) uint8; weight (OC/ob, IC/groups/ib, KH, KW, ib/4, ob) words of four input channels; what
@@ -150,18 +61,17 @@ Array<Tensor> ByteConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
   const auto* a = attrs.as<Conv2DAttrs>();
   const TensorTypeNode* type = OutTensor(out_type);
   const Tensor& kernel = inputs[1];
-  Tensor data = PadWith(inputs[0], NormalizePadding(a->padding, 2), inputs[2], kDirect);
+  Tensor data = PadSpatial(inputs[0], NormalizePadding(a->padding, 2), kDirectConv, inputs[2](Array<PrimExpr>{}));
   const Problem problem = ProblemOf(a, inputs[0], kernel, type);
-  if (FusesSpatial(*problem.as<ConvProblemNode>())) return FusedSpatialCompute(problem, a, data, kernel, type);
-  const WordSum sum(a, kernel);
-  return {te::Compute(type->shape,
-                      [&](const Array<Var>& i) {
-                        const PrimExpr row = PrimExpr(i[2]) * a->strides[0] + PrimExpr(sum.kh->var) * a->dilation[0];
-                        const PrimExpr column = PrimExpr(i[3]) * a->strides[1] + PrimExpr(sum.kw->var) * a->dilation[1];
-                        return sum.Product(data, kernel, i[0], i[1], row, column, i[4]);
-                      },
-                      "conv2d_NCHWc", "conv2d_NCHWc", AnchorAttrs(kDirect, "sum", problem),
-                      {"n", "oc", "oh", "ow", "oci"})};
+  const ConvReduceAxes axes(a, kernel);
+  auto term = [&](const Tensor& from, const PrimExpr& n, const PrimExpr& oc, const PrimExpr& row,
+                  const PrimExpr& column, const PrimExpr& lane) {
+    const PrimExpr word = WordOf([&](int64_t byte) {
+      return from(n, axes.InputBlock(oc), row, column, PrimExpr(axes.ii->var) * Index(kBytes) + Index(byte));
+    });
+    return tir::dot_bytes(word, axes.Weight(kernel, oc, lane));
+  };
+  return DirectConvSums(problem, a, data, kernel, type, axes, term);
 }
 
 /// data (N, C/b, H, W, b) uint8; weight (C/b, 1, KH, ceil(KW / 4), b) words of four taps along W, 0 beyond KW; what
@@ -173,42 +83,24 @@ Array<Tensor> ByteDepthwiseCompute(const Attrs& attrs, const Array<Tensor>& inpu
   std::vector<int64_t> pads = NormalizePadding(a->padding, 2);
   // Columns that the last word of a row reads beyond the window.
   pads[3] += (DimValue(kernel->shape[3]) * kBytes - (*a->kernel_size)[1]) * a->dilation[1];
-  Tensor data = PadWith(inputs[0], pads, inputs[2], kDepthwise);
+  Tensor data = PadSpatial(inputs[0], pads, kDepthwiseConv, inputs[2](Array<PrimExpr>{}));
   const Problem problem = ProblemOf(a, inputs[0], kernel, OutTensor(out_type));
   te::IterVar kh = te::ReduceAxis(tir::Range(kernel->shape[2]), "kh");
   te::IterVar kw = te::ReduceAxis(tir::Range(kernel->shape[3]), "kw");
   return {te::Compute(OutTensor(out_type)->shape,
                       [&](const Array<Var>& i) {
                         const PrimExpr row = PrimExpr(i[2]) * a->strides[0] + PrimExpr(kh->var) * a->dilation[0];
-                        PrimExpr bytes[kBytes];
-                        for (int64_t tap = 0; tap < kBytes; ++tap) {
+                        const PrimExpr word = WordOf([&](int64_t tap) {
                           const PrimExpr at = PrimExpr(kw->var) * Index(kBytes) + Index(tap);
-                          bytes[tap] =
-                              data(i[0], i[1], row, PrimExpr(i[3]) * a->strides[1] + at * a->dilation[1], i[4]);
-                        }
-                        const PrimExpr word = tir::pack_bytes(bytes[0], bytes[1], bytes[2], bytes[3]);
+                          return data(i[0], i[1], row, PrimExpr(i[3]) * a->strides[1] + at * a->dilation[1], i[4]);
+                        });
                         return te::Sum(tir::dot_bytes(word, kernel(i[1], Index(0), kh->var, kw->var, i[4])), {kh, kw});
                       },
-                      "depthwise_conv2d_NCHWc", "depthwise_conv2d_NCHWc", AnchorAttrs(kDepthwise, "sum", problem),
+                      "depthwise_conv2d_NCHWc", "depthwise_conv2d_NCHWc", AnchorAttrs(kDepthwiseConv, "sum", problem),
                       {"n", "c", "oh", "ow", "ci"})};
 }
 
-double ByteConvMacs(const Attrs& attrs, const Array<Type>& arguments, const Type& result) {
-  const auto* a = attrs.as<Conv2DAttrs>();
-  const Array<PrimExpr> data = LogicalShape(a->ParsedDataLayout(), ShapeOf(arguments[0]), "NCHW", "data");
-  double macs = Elements(ShapeOf(result)) * static_cast<double>(std::max<int64_t>(1, DimValue(data[1]) / a->groups));
-  for (int64_t taps : *a->kernel_size) macs *= static_cast<double>(taps);
-  return macs;
-}
-
 // ---- Choosing layouts ----
-
-/// The layout of so many channels, the last block of which may be padded.
-ChannelLayout BlocksFor(int64_t channels, int lanes) {
-  const ChannelLayout layout = relay::PaddedLayout(channels, lanes);
-  if (layout.is_blocked()) return layout;
-  return {channels > 8 && lanes > 8 ? 16 : 8};
-}
 
 /// A convolution whose groups, some taken as one, are blocks.
 struct GroupsInBlocks {
@@ -316,7 +208,7 @@ std::optional<LaidOutCall> ByteConvRule(const CallNode* call, LayoutArgs& args) 
   ChannelLayout in = args.LayoutOf(0);
   if (!in.is_in_order()) in = {};
   if (groups > 1 && groups == inputs && outputs == inputs) {
-    return DepthwiseConv(call, a, args, weight, in.is_plain() ? BlocksFor(inputs, lanes) : in);
+    return DepthwiseConv(call, a, args, weight, in.is_plain() ? BlockedLayout(inputs, lanes) : in);
   }
   if (groups > 1) {
     const auto blocks = BlockGroups(groups, inputs / groups, outputs / groups, lanes);
@@ -326,9 +218,9 @@ std::optional<LaidOutCall> ByteConvRule(const CallNode* call, LayoutArgs& args) 
                    PackedWeight(weight, blocks->block, blocks->block, blocks->groups, blocks->merged),
                    ByteAttrs(a, weight, layout, layout, outputs, blocks->groups), args, layout);
   }
-  const ChannelLayout out = BlocksFor(outputs, lanes);
+  const ChannelLayout out = BlockedLayout(outputs, lanes);
   const bool plain = in.is_plain() && inputs < kLeastBlocked;
-  if (in.is_plain()) in = plain ? ChannelLayout{kBytes} : BlocksFor(inputs, lanes);
+  if (in.is_plain()) in = plain ? ChannelLayout{kBytes} : BlockedLayout(inputs, lanes);
   const Expr blocked = plain ? ChannelsAsWords(args.Plain(0), inputs) : args.Get(0, in);
   return Blocked("qnn.contrib_conv2d_NCHWc", call, blocked, PackedWeight(weight, in.block, out.block, 1, 1),
                  ByteAttrs(a, weight, in, out, out.PaddedChannels(outputs), 1), args, out);
@@ -344,7 +236,7 @@ void RegisterByteOp(const char* name, const char* doc, const char* weight, FTECo
       .SupportLevel(11)
       .Relation(Rule<ByteConvInfer>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
-      .Set(relay::kMacCount, relay::FMacCount(ByteConvMacs))
+      .Set(relay::kMacCount, relay::FMacCount(PackedConvMacs))
       .Set(kCompute, std::move(compute));
 }
 

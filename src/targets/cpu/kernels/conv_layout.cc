@@ -176,6 +176,12 @@ NDArray PadOutputChannels(const NDArray& weight, const ChannelLayout& layout) {
   return ScatterChannels(weight, 0, layout.ChannelIndexMap(channels), layout.PaddedChannels(channels));
 }
 
+ChannelLayout BlockedLayout(int64_t channels, int lanes) {
+  const ChannelLayout layout = relay::PaddedLayout(channels, lanes);
+  if (layout.is_blocked()) return layout;
+  return {channels > 8 && lanes > 8 ? 16 : 8};
+}
+
 ChannelLayout ConvLayout(int64_t channels, int64_t pixels, int lanes) {
   const ChannelLayout layout = relay::PaddedLayout(channels, lanes);
   // Of one vector per channel little is computed: blocks of any kind are better than changing the layout.
@@ -231,25 +237,6 @@ std::optional<LaidOutCall> FlatPointwiseConv(const LayoutRequest& request) {
   Expr row = MakeReshape(request.args.Plain(0), std::vector<int64_t>{batch, ic, 1, height * width});
   Expr conv = relay::Call(call->op, {row, call->args[1]}, call->attrs, {}, call->span);
   return LaidOutCall{MakeReshape(conv, std::vector<int64_t>{batch, oc, height, width}), {}};
-}
-
-te::Tensor PadSpatial(const te::Tensor& data, const std::vector<int64_t>& pads, const std::string& kernel) {
-  if (pads[0] + pads[1] + pads[2] + pads[3] == 0) return data;
-  Array<PrimExpr> shape = data->shape;
-  PrimExpr height = shape[2], width = shape[3];
-  shape.Set(2, height + (pads[0] + pads[2]));
-  shape.Set(3, width + (pads[1] + pads[3]));
-  return te::Compute(
-      shape,
-      [&](const Array<te::Var>& i) {
-        Array<PrimExpr> indices(i.begin(), i.end());
-        PrimExpr h = PrimExpr(i[2]) - pads[0], w = PrimExpr(i[3]) - pads[1];
-        indices.Set(2, h);
-        indices.Set(3, w);
-        PrimExpr inside = PrimExpr(i[2]) >= pads[0] && h < height && PrimExpr(i[3]) >= pads[1] && w < width;
-        return tir::if_then_else(inside, data(indices), tir::make_zero(data->dtype));
-      },
-      "pad", tag::kPad, StageAttrs(kernel, "pad"));
 }
 
 }  // namespace treadle::ops::cpu

@@ -40,6 +40,8 @@ runtime::NDArray ScatterChannels(const runtime::NDArray& weight, size_t axis, co
 /// The weight with the output channels of `layout`, those that pad blocks zero.
 runtime::NDArray PadOutputChannels(const runtime::NDArray& weight, const ChannelLayout& layout);
 
+/// A blocked layout for `channels`, whatever share of the last block only pads.
+ChannelLayout BlockedLayout(int64_t channels, int lanes);
 /// The layout for `channels` of a convolution whose result has `pixels` (-1: dynamic).
 ChannelLayout ConvLayout(int64_t channels, int64_t pixels, int lanes);
 
@@ -55,8 +57,5 @@ relay::LaidOutCall IndexedConv(const LayoutRequest& request, const runtime::NDAr
 std::optional<relay::LaidOutCall> FlatPointwiseConv(const LayoutRequest& request);
 /// Why FlatPointwiseConv gives nothing, or "".
 std::string WhyNotFlatPointwise(const ConvProblemNode& p);
-
-/// Adds zeros around dimensions 2 and 3: stage "pad" of `kernel`. `pads`: top, left, bottom, right.
-te::Tensor PadSpatial(const te::Tensor& data, const std::vector<int64_t>& pads, const std::string& kernel);
 
 }  // namespace treadle::ops::cpu

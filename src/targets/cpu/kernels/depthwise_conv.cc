@@ -6,6 +6,7 @@
 
 #include "ops/change_layout.h"
 #include "ops/infer.h"
+#include "targets/cpu/kernels/conv_compute.h"
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/rooms.h"
 #include "treadle/ir/prim_ops.h"
@@ -17,7 +18,7 @@ namespace {
 using te::Tensor;
 using te::Var;
 
-constexpr const char* kName = "conv2d.depthwise";
+constexpr const char* kName = kDepthwiseConv;
 
 /// data: (N, C/b, H, W, b), kernel: (C/b, 1, KH, KW, b). Result: (N, C/b, OH, OW, b).
 Array<Tensor> DepthwiseCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
@@ -25,14 +26,8 @@ Array<Tensor> DepthwiseCompute(const Attrs& attrs, const Array<Tensor>& inputs, 
   const auto* type = out_type.as<TensorTypeNode>();
   Tensor data = PadSpatial(inputs[0], NormalizePadding(a->padding, 2, true), kName);
   Tensor kernel = inputs[1];
-  const Problem problem = Make<Problem, ConvProblemNode>([&](auto& p) {
-    SetBlockedSizes(a, inputs[0]->shape, type->shape, &p);
-    p.kh = DimValue(kernel->shape[2]);
-    p.kw = DimValue(kernel->shape[3]);
-    p.dtype = inputs[0]->dtype;
-    p.weight_dtype = kernel->dtype;
-    p.out_dtype = type->dtype;
-  });
+  const Problem problem =
+      Make<Problem, ConvProblemNode>([&](auto& p) { SetConvProblem(a, inputs[0], kernel, type, &p); });
   te::IterVar kh = te::ReduceAxis(tir::Range(kernel->shape[2]), "kh");
   te::IterVar kw = te::ReduceAxis(tir::Range(kernel->shape[3]), "kw");
   DataType dtype = type->dtype;

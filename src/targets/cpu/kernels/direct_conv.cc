@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "ops/infer.h"
+#include "targets/cpu/kernels/conv_compute.h"
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/rooms.h"
 #include "treadle/ir/prim_ops.h"
@@ -17,83 +18,22 @@ namespace {
 using te::Tensor;
 using te::Var;
 
-constexpr const char* kName = "conv2d.direct";
+constexpr const char* kName = kDirectConv;
 
 /// Where threads find less to do than this many parts, pixels are divided among them too.
 constexpr int64_t kMinParallel = 16;
 
 // ---- The computation ----
 
-/// The elements that a strided window of one element meets, next to each other.
-Tensor PackStrided(const Conv2DAttrs* a, const Tensor& data, const TensorTypeNode* type) {
-  return te::Compute(
-      {data->shape[0], data->shape[1], type->shape[2], type->shape[3], data->shape[4]},
-      [&](const Array<Var>& i) {
-        return data(Array<PrimExpr>{i[0], i[1], PrimExpr(i[2]) * a->strides[0], PrimExpr(i[3]) * a->strides[1], i[4]});
-      },
-      "pack_strided", tag::kPad, StageAttrs(kName, "pad"), {"n", "cb", "h", "w", "ci"});
-}
-
-/// What a convolution sums over.
-struct ConvReduceAxes {
-  te::IterVar ic, kh, kw, ii;  ///< input channels: blocks, and in a block; rows and columns of the kernel
-  PrimExpr outputs, inputs;    ///< blocks of a group
-  bool grouped;
-  std::optional<Tensor> channels;  ///< where each input channel is in the data; none: where its block says
-  PrimExpr block;                  ///< channels in a block of the data
-
-  ConvReduceAxes(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel, std::optional<Tensor> channels)
-      : ic(te::ReduceAxis(tir::Range(kernel->shape[1]), "ic")),
-        kh(te::ReduceAxis(tir::Range(kernel->shape[2]), "kh")),
-        kw(te::ReduceAxis(tir::Range(kernel->shape[3]), "kw")),
-        ii(te::ReduceAxis(tir::Range(kernel->shape[4]), "ici")),
-        outputs(tir::floordiv(kernel->shape[0], PrimExpr(int64_t{a->groups}))),
-        inputs(kernel->shape[1]),
-        grouped(a->groups > 1),
-        channels(std::move(channels)),
-        block(data->shape[4]) {}
-  Array<te::IterVar> Axes() const { return {ic, kh, kw, ii}; }
-  /// The element of `data` at that row and column for a block of outputs.
-  PrimExpr Element(const Tensor& data, const PrimExpr& n, const PrimExpr& out, const PrimExpr& row,
-                   const PrimExpr& column) const {
-    PrimExpr channel = ic->var, lane = ii->var;
-    if (grouped) channel = tir::floordiv(out, outputs) * inputs + channel;
-    if (channels) {
-      // Blocks are of 8 or 16 channels, no index is negative.
-      const int64_t size = *AsConstInt(block);
-      const PrimExpr place = tir::cast(DataType::Int(64), (*channels)(channel));
-      channel = tir::right_shift(place, PrimExpr(int64_t{size == 16 ? 4 : 3}));
-      lane = tir::bitwise_and(place, PrimExpr(size - 1));
-    }
-    return data(n, channel, row, column, lane);
-  }
-};
-
-/// Convolution of blocked data with OH and OW fused into one axis, so that rows of any width fill tiles.
-Array<Tensor> FusedSpatialCompute(const Problem& problem, const Conv2DAttrs* a, const Tensor& data,
-                                  const Tensor& kernel, const std::optional<Tensor>& channels,
-                                  const TensorTypeNode* type) {
-  const ConvReduceAxes sum(a, data, kernel, channels);
-  PrimExpr width = type->shape[3];
-  std::vector<int64_t> strides = a->strides;
-  Tensor from = data;
-  if (tir::is_one(kernel->shape[2]) && tir::is_one(kernel->shape[3]) && strides != std::vector<int64_t>{1, 1}) {
-    from = PackStrided(a, data, type);
-    strides = {1, 1};
-  }
-  Tensor flat = te::Compute(
-      {type->shape[0], type->shape[1], type->shape[2] * width, type->shape[4]},
-      [&](const Array<Var>& i) {
-        PrimExpr row = tir::floordiv(i[2], width) * strides[0], column = tir::floormod(i[2], width) * strides[1];
-        PrimExpr value = sum.Element(from, i[0], i[1], row + PrimExpr(sum.kh->var) * a->dilation[0],
-                                     column + PrimExpr(sum.kw->var) * a->dilation[1]);
-        return te::Sum(value * kernel(i[1], sum.ic->var, sum.kh->var, sum.kw->var, sum.ii->var, i[3]), sum.Axes());
-      },
-      "conv2d_NCHWc", "conv2d_NCHWc_flat", AnchorAttrs(kName, "sum", problem), {"n", "oc", "pixel", "oci"});
-  return {te::Compute(
-      type->shape,
-      [&](const Array<Var>& i) { return flat(Array<PrimExpr>{i[0], i[1], PrimExpr(i[2]) * width + i[3], i[4]}); },
-      "conv2d_NCHWc_output", tag::kInjective, {}, {"n", "oc", "oh", "ow", "oci"})};
+/// The element of blocked `data` at that row and column. `channels` says where each input channel is; none: its block.
+PrimExpr ElementOf(const ConvReduceAxes& axes, const Tensor& data, const std::optional<Tensor>& channels,
+                   const PrimExpr& n, const PrimExpr& oc, const PrimExpr& row, const PrimExpr& column) {
+  if (!channels) return data(n, axes.InputBlock(oc), row, column, axes.ii->var);
+  // Blocks are of 8 or 16 channels, no index is negative.
+  const int64_t block = *AsConstInt(data->shape[4]);
+  const PrimExpr place = tir::cast(DataType::Int(64), (*channels)(axes.InputBlock(oc)));
+  return data(n, tir::right_shift(place, PrimExpr(int64_t{block == 16 ? 4 : 3})), row, column,
+              tir::bitwise_and(place, PrimExpr(block - 1)));
 }
 
 /// A convolution of plain data: few input channels.
@@ -117,18 +57,13 @@ Problem ProblemOf(const Conv2DAttrs* a, const Array<Tensor>& inputs, const Tenso
   constexpr size_t kBlockedRank = 5;
   const Tensor &data = inputs[0], &kernel = inputs[1];
   return Make<Problem, ConvProblemNode>([&](auto& p) {
-    SetBlockedSizes(a, data->shape, type->shape, &p);
+    SetConvProblem(a, data, kernel, type, &p);
     if (data.ndim() == kBlockedRank) {
       p.indexed_ic = inputs.size() > 2;
       p.data_ic = p.indexed_ic ? p.ic : 0;
       p.ic_block = DimValue(kernel->shape[4]);
       p.ic = DimValue(kernel->shape[1]) * p.ic_block * p.groups;
     }
-    p.kh = DimValue(kernel->shape[2]);
-    p.kw = DimValue(kernel->shape[3]);
-    p.dtype = data->dtype;
-    p.weight_dtype = kernel->dtype;
-    p.out_dtype = type->dtype;
   });
 }
 
@@ -144,22 +79,13 @@ Array<Tensor> BlockedConv2dCompute(const Attrs& attrs, const Array<Tensor>& inpu
   if (data.ndim() != 5) return PlainInputCompute(problem, a, data, kernel, type);
   std::optional<Tensor> channels;
   if (inputs.size() > 2) channels = inputs[2];
-  if (FusesSpatial(*problem.as<ConvProblemNode>())) {
-    return FusedSpatialCompute(problem, a, data, kernel, channels, type);
-  }
-  const ConvReduceAxes sum(a, data, kernel, channels);
-  DataType dtype = type->dtype;
-  Tensor out =
-      te::Compute(type->shape,
-                  [&](const Array<Var>& i) {
-                    PrimExpr value = sum.Element(
-                        data, i[0], i[1], PrimExpr(i[2]) * a->strides[0] + PrimExpr(sum.kh->var) * a->dilation[0],
-                        PrimExpr(i[3]) * a->strides[1] + PrimExpr(sum.kw->var) * a->dilation[1]);
-                    PrimExpr weight = kernel(i[1], sum.ic->var, sum.kh->var, sum.kw->var, sum.ii->var, i[4]);
-                    return te::Sum(tir::cast(dtype, value) * tir::cast(dtype, weight), sum.Axes());
-                  },
-                  "conv2d_NCHWc", "conv2d_NCHWc", AnchorAttrs(kName, "sum", problem), {"n", "oc", "oh", "ow", "oci"});
-  return {out};
+  const ConvReduceAxes axes(a, kernel);
+  auto term = [&](const Tensor& from, const PrimExpr& n, const PrimExpr& oc, const PrimExpr& row,
+                  const PrimExpr& column, const PrimExpr& lane) {
+    const PrimExpr value = ElementOf(axes, from, channels, n, oc, row, column);
+    return tir::cast(type->dtype, value) * tir::cast(type->dtype, axes.Weight(kernel, oc, lane));
+  };
+  return DirectConvSums(problem, a, data, kernel, type, axes, term);
 }
 
 // ---- Plans and what they cost ----

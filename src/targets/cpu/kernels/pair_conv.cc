@@ -5,16 +5,15 @@
 #include <algorithm>
 
 #include "ops/change_layout.h"
-#include "ops/conv.h"
 #include "ops/infer.h"
-#include "ops/layout.h"
-#include "ops/macs.h"
 #include "ops/te_util.h"
+#include "targets/cpu/kernels/conv_compute.h"
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/rooms.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/make.h"
+#include "treadle/relay/mac_count.h"
 #include "treadle/tir/pair_ops.h"
 
 namespace treadle::ops::cpu {
@@ -24,88 +23,22 @@ using relay::CallNode;
 using relay::ConstantNode;
 using relay::LaidOutCall;
 using relay::LayoutArgs;
-using te::Var;
 
-constexpr const char* kDirect = "conv2d.direct";
 constexpr int64_t kPair = 2;
 const DataType kHalf = DataType::BFloat(16), kSum = DataType::Float(32);
 
-/// The type of the sums: of data in data_layout, `channels` of them; the weight's form is the kernel's own.
-Type PairConvInfer(const InferContext& context) {
-  const auto* data = context.Tensor(0, "data");
-  const auto* attrs = context.attrs<Conv2DAttrs>();
-  if (data->dtype != kHalf) throw DTypeError(StrCat("data must be bfloat16, not ", data->dtype));
-  if (!attrs->channels || !attrs->kernel_size) throw ShapeError("channels and kernel_size must be given");
-  const ops::ConvSizes sizes = ResolveConv(attrs, 2, data->shape, data->dtype, nullptr);
-  return TensorType(PhysicalShape(attrs->ParsedOutLayout(), sizes.out, "NCHW"), kSum);
-}
-
-/// What a convolution of words sums over.
-struct PairSum {
-  te::IterVar ic, kh, kw, ii;  ///< blocks of input channels; rows and columns of the kernel; words of a block
-
-  explicit PairSum(const Tensor& kernel)
-      : ic(te::ReduceAxis(tir::Range(kernel->shape[1]), "ic")),
-        kh(te::ReduceAxis(tir::Range(kernel->shape[2]), "kh")),
-        kw(te::ReduceAxis(tir::Range(kernel->shape[3]), "kw")),
-        ii(te::ReduceAxis(tir::Range(kernel->shape[4]), "ici")) {}
-
-  PrimExpr Product(const Tensor& data, const Tensor& kernel, const PrimExpr& n, const PrimExpr& out,
-                   const PrimExpr& row, const PrimExpr& column, const PrimExpr& lane) const {
-    const PrimExpr at = PrimExpr(ii->var) * Index(kPair);
-    const PrimExpr word = tir::pack_pair(data(n, ic->var, row, column, at), data(n, ic->var, row, column, at + 1));
-    return te::Sum(tir::dot_pairs(word, kernel(out, ic->var, kh->var, kw->var, ii->var, lane)), {ic, kh, kw, ii});
-  }
-};
+Type PairConvInfer(const InferContext& context) { return PackedConvInfer(context, kHalf, kSum); }
 
 /// Channels of the data are bfloat16, those of the weight words.
 Problem ProblemOf(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel, const TensorTypeNode* type) {
   return Make<Problem, ConvProblemNode>([&](auto& p) {
-    SetBlockedSizes(a, data->shape, type->shape, &p);
+    SetConvProblem(a, data, kernel, type, &p);
     p.data_ic = p.ic;
     p.ic_block = DimValue(kernel->shape[4]);
     p.ic = DimValue(kernel->shape[1]) * p.ic_block;
     p.kh = (*a->kernel_size)[0];
     p.kw = (*a->kernel_size)[1];
-    p.dtype = data->dtype;
-    p.weight_dtype = kernel->dtype;
-    p.out_dtype = type->dtype;
   });
-}
-
-/// The elements that a strided window of one element meets, next to each other.
-Tensor PackStrided(const Conv2DAttrs* a, const Tensor& data, const TensorTypeNode* type) {
-  return te::Compute(
-      {data->shape[0], data->shape[1], type->shape[2], type->shape[3], data->shape[4]},
-      [&](const Array<Var>& i) {
-        return data(Array<PrimExpr>{i[0], i[1], PrimExpr(i[2]) * a->strides[0], PrimExpr(i[3]) * a->strides[1], i[4]});
-      },
-      "pack_strided", tag::kPad, StageAttrs(kDirect, "pad"), {"n", "cb", "h", "w", "ci"});
-}
-
-/// With OH and OW fused, so that rows of any width fill tiles.
-Array<Tensor> FusedSpatialCompute(const Problem& problem, const Conv2DAttrs* a, const Tensor& data,
-                                  const Tensor& kernel, const TensorTypeNode* type) {
-  const PairSum sum(kernel);
-  const PrimExpr width = type->shape[3];
-  std::vector<int64_t> strides = a->strides;
-  Tensor from = data;
-  if (tir::is_one(kernel->shape[2]) && tir::is_one(kernel->shape[3]) && strides != std::vector<int64_t>{1, 1}) {
-    from = PackStrided(a, data, type);
-    strides = {1, 1};
-  }
-  Tensor flat = te::Compute(
-      {type->shape[0], type->shape[1], type->shape[2] * width, type->shape[4]},
-      [&](const Array<Var>& i) {
-        const PrimExpr row = tir::floordiv(i[2], width) * strides[0] + PrimExpr(sum.kh->var) * a->dilation[0];
-        const PrimExpr column = tir::floormod(i[2], width) * strides[1] + PrimExpr(sum.kw->var) * a->dilation[1];
-        return sum.Product(from, kernel, i[0], i[1], row, column, i[3]);
-      },
-      "conv2d_NCHWc", "conv2d_NCHWc_flat", AnchorAttrs(kDirect, "sum", problem), {"n", "oc", "pixel", "oci"});
-  return {te::Compute(
-      type->shape,
-      [&](const Array<Var>& i) { return flat(Array<PrimExpr>{i[0], i[1], PrimExpr(i[2]) * width + i[3], i[4]}); },
-      "conv2d_NCHWc_output", "injective", {}, {"n", "oc", "oh", "ow", "oci"})};
 }
 
 /// data (N, IC/ib, H, W, ib) bfloat16; weight (OC/ob, IC/ib, KH, KW, ib/2, ob) words of two input channels. Result:
@@ -114,38 +47,19 @@ Array<Tensor> PairConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
   const auto* a = attrs.as<Conv2DAttrs>();
   const TensorTypeNode* type = OutTensor(out_type);
   const Tensor& kernel = inputs[1];
-  const std::vector<int64_t> pads = NormalizePadding(a->padding, 2);
-  const bool padded = std::any_of(pads.begin(), pads.end(), [](int64_t p) { return p != 0; });
-  Tensor data = padded ? PadSpatial(inputs[0], pads, kDirect) : inputs[0];
+  const Tensor data = PadSpatial(inputs[0], NormalizePadding(a->padding, 2), kDirectConv);
   const Problem problem = ProblemOf(a, inputs[0], kernel, type);
-  if (FusesSpatial(*problem.as<ConvProblemNode>())) return FusedSpatialCompute(problem, a, data, kernel, type);
-  const PairSum sum(kernel);
-  return {te::Compute(type->shape,
-                      [&](const Array<Var>& i) {
-                        const PrimExpr row = PrimExpr(i[2]) * a->strides[0] + PrimExpr(sum.kh->var) * a->dilation[0];
-                        const PrimExpr column = PrimExpr(i[3]) * a->strides[1] + PrimExpr(sum.kw->var) * a->dilation[1];
-                        return sum.Product(data, kernel, i[0], i[1], row, column, i[4]);
-                      },
-                      "conv2d_NCHWc", "conv2d_NCHWc", AnchorAttrs(kDirect, "sum", problem),
-                      {"n", "oc", "oh", "ow", "oci"})};
-}
-
-double PairConvMacs(const Attrs& attrs, const Array<Type>& arguments, const Type& result) {
-  const auto* a = attrs.as<Conv2DAttrs>();
-  const Array<PrimExpr> data = LogicalShape(a->ParsedDataLayout(), ShapeOf(arguments[0]), "NCHW", "data");
-  double macs = Elements(ShapeOf(result)) * static_cast<double>(std::max<int64_t>(1, DimValue(data[1])));
-  for (int64_t taps : *a->kernel_size) macs *= static_cast<double>(taps);
-  return macs;
+  const ConvReduceAxes axes(a, kernel);
+  auto term = [&](const Tensor& from, const PrimExpr& n, const PrimExpr& oc, const PrimExpr& row,
+                  const PrimExpr& column, const PrimExpr& lane) {
+    const PrimExpr ib = axes.InputBlock(oc), at = PrimExpr(axes.ii->var) * Index(kPair);
+    const PrimExpr word = tir::pack_pair(from(n, ib, row, column, at), from(n, ib, row, column, at + 1));
+    return tir::dot_pairs(word, axes.Weight(kernel, oc, lane));
+  };
+  return DirectConvSums(problem, a, data, kernel, type, axes, term);
 }
 
 // ---- Choosing layouts ----
-
-/// The layout of so many channels, the last block of which may be padded.
-ChannelLayout BlocksFor(int64_t channels, int lanes) {
-  const ChannelLayout layout = relay::PaddedLayout(channels, lanes);
-  if (layout.is_blocked()) return layout;
-  return {channels > 8 && lanes > 8 ? 16 : 8};
-}
 
 /// `weight` (OIHW) in (out / ob, in / ib, KH, KW, ib / 2, ob) words.
 runtime::NDArray PackedWeight(const runtime::NDArray& weight, int64_t in_block, int64_t out_block) {
@@ -183,8 +97,8 @@ std::optional<LaidOutCall> PairConvRule(const CallNode* call, LayoutArgs& args) 
   const runtime::NDArray& weight = constant->data;
   const int lanes = args.lanes();
   ChannelLayout in = args.LayoutOf(0);
-  if (in.is_plain() || !in.is_in_order()) in = BlocksFor(DimValue(data->shape[1]), lanes);
-  const ChannelLayout out = BlocksFor(weight.shape()[0], lanes);
+  if (in.is_plain() || !in.is_in_order()) in = BlockedLayout(DimValue(data->shape[1]), lanes);
+  const ChannelLayout out = BlockedLayout(weight.shape()[0], lanes);
   auto attrs = MakeObject<Conv2DAttrs>(*a);
   attrs->channels = out.PaddedChannels(weight.shape()[0]);
   attrs->kernel_size = std::vector<int64_t>{weight.shape()[2], weight.shape()[3]};
@@ -207,7 +121,7 @@ void RegisterPairConv() {
       .SupportLevel(11)
       .Relation(Rule<PairConvInfer>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
-      .Set(relay::kMacCount, relay::FMacCount(PairConvMacs))
+      .Set(relay::kMacCount, relay::FMacCount(PackedConvMacs))
       .Set(kCompute, FTECompute(PairConvCompute));
   const auto* own = Op::Get("nn.conv2d").GetAttr(relay::kLayoutRule);
   rule_of_others = own == nullptr ? nullptr : *own;

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What computations of convolutions on channel-blocked activations share, whatever their elements are: floats, words of
+// bytes (byte_conv.cc) or pairs of bfloat16 (pair_conv.cc). Their form is what kernel conv2d.direct schedules.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ops/infer.h"
+#include "targets/cpu/kernels/kernels.h"
+#include "treadle/ops/attrs/conv.h"
+#include "treadle/te/tensor.h"
+
+namespace treadle::ops::cpu {
+
+inline constexpr const char* kDirectConv = "conv2d.direct";
+inline constexpr const char* kDepthwiseConv = "conv2d.depthwise";
+
+/// The problem of a computation: the sizes of SetBlockedSizes (conv_layout.h), the window's and the types. `kernel` is
+/// (OC/ob, IC/groups/ib, KH, KW, ...).
+void SetConvProblem(const Conv2DAttrs* attrs, const te::Tensor& data, const te::Tensor& kernel,
+                    const TensorTypeNode* type, ConvProblemNode* problem);
+/// The type of sums of `sum` over data of `dtype` where the weight's form is the kernel's own: attributes say channels
+/// and window.
+Type PackedConvInfer(const InferContext& context, DataType dtype, DataType sum);
+/// Multiply-adds of such a convolution.
+double PackedConvMacs(const Attrs& attrs, const Array<Type>& arguments, const Type& result);
+
+/// Puts `value` (a scalar; null: zeros) around dimensions 2 and 3: stage "pad" of `kernel`. `pads`: top, left, bottom,
+/// right.
+te::Tensor PadSpatial(const te::Tensor& data, const std::vector<int64_t>& pads, const std::string& kernel,
+                      const PrimExpr& value = PrimExpr());
+
+/// What a direct convolution sums over, for a weight (OC/ob, IC/groups/ib, KH, KW, parts of ib, ob).
+struct ConvReduceAxes {
+  te::IterVar ic, kh, kw, ii;  ///< blocks of input channels; rows and columns of the kernel; parts of a block
+  PrimExpr outputs, inputs;    ///< blocks of a group
+  bool grouped;
+
+  ConvReduceAxes(const Conv2DAttrs* attrs, const te::Tensor& kernel);
+  Array<te::IterVar> Axes() const { return {ic, kh, kw, ii}; }
+  /// The block of input channels that block `oc` of output channels meets.
+  PrimExpr InputBlock(const PrimExpr& oc) const {
+    return grouped ? tir::floordiv(oc, outputs) * inputs + ic->var : PrimExpr(ic->var);
+  }
+  PrimExpr Weight(const te::Tensor& kernel, const PrimExpr& oc, const PrimExpr& lane) const {
+    return kernel(oc, ic->var, kh->var, kw->var, ii->var, lane);
+  }
+};
+
+/// A product of the sum at image `n` and channel `lane` of block `oc`, of the element of `data` at `row`, `column`.
+using ConvTerm = std::function<PrimExpr(const te::Tensor& data, const PrimExpr& n, const PrimExpr& oc,
+                                        const PrimExpr& row, const PrimExpr& column, const PrimExpr& lane)>;
+/// The sums (N, OC/ob, OH, OW, ob) of a direct convolution of padded `data`; OH and OW are one axis where the problem
+/// fuses them, so that rows of any width fill tiles.
+Array<te::Tensor> DirectConvSums(const Problem& problem, const Conv2DAttrs* attrs, const te::Tensor& data,
+                                 const te::Tensor& kernel, const TensorTypeNode* type, const ConvReduceAxes& axes,
+                                 const ConvTerm& term);
+
+}  // namespace treadle::ops::cpu
