@@ -70,21 +70,23 @@ class _Builder:
         y = self.add("MatMul", [x, self.weight(f"{name}.weight", inputs, outputs)], f"{name}.MatMul")
         return self.add("Add", [self.weight(f"{name}.bias", outputs, scale=0.1), y], f"{name}.Add") if bias else y
 
-    def length(self, value, axis, name):
-        """The size of one dimension, rank 0."""
-        shape = self.add("Shape", [value], f"{name}.Shape")
-        return self.add("Gather", [shape, self.constant(f"{name}.axis", np.array(axis, np.int64))], name, axis=0)
+    def counting(self, value, name):
+        """0, 1, .. along the rows of integers [batch, length]."""
+        ones = self.add("Add", [self.add("Mul", [value, "zero"], f"{name}.zeros"), "one"], f"{name}.ones")
+        return self.add("Sub", [self.add("CumSum", [ones, self.integers(1)], f"{name}.CumSum"), "one"], name)
 
     def mask(self):
         """What is added to scores: nothing for keys up to the query's own place that the attention mask has."""
-        past, total = self.length("past_key_values.0.key", 2, "past"), self.length("attention_mask", 1, "total")
-        zero, one = self.constant("zero", np.array(0, np.int64)), self.constant("one", np.array(1, np.int64))
-        keys = self.one_more(self.add("Range", [zero, total, one], "keys"), [0], "keys.row")
-        queries = self.one_more(self.add("Range", [past, total, one], "queries"), [1], "queries.column")
-        causal = self.add("LessOrEqual", [keys, queries], "causal")
+        self.constant("zero", np.array(0, np.int64))
+        self.constant("one", np.array(1, np.int64))
+        keys = self.one_more(self.counting("attention_mask", "keys"), [1, 2], "keys.row")
+        shape = self.add("Shape", ["past_key_values.0.key"], "past.Shape")
+        past = self.add("Gather", [shape, self.constant("past.axis", np.array(2, np.int64))], "past", axis=0)
+        queries = self.add("Add", [self.counting("input_ids", "new"), past], "queries")
+        causal = self.add("LessOrEqual", [keys, self.one_more(queries, [1, 3], "queries.column")], "causal")
         there = self.add("Cast", [self.one_more("attention_mask", [1, 2], "attention_mask.4d")], "there",
                          to=TensorProto.BOOL)
-        seen = self.add("And", [self.one_more(causal, [0, 1], "causal.4d"), there], "seen")
+        seen = self.add("And", [causal, there], "seen")
         return self.add("Where", [seen, self.constant("nothing", np.float32(0)),
                                   self.constant("lowest", np.float32(np.finfo(np.float32).min))], "mask")
 
@@ -176,5 +178,5 @@ def build(config, seed=0):
 
 def save(model, path):
     """With weights beside the file where they are too many for one."""
-    large = model.ByteSize() > 1 << 30
+    large = sum(len(tensor.raw_data) for tensor in model.graph.initializer) > 1 << 30
     onnx.save(model, path, **({"save_as_external_data": True, "location": path.name + ".data"} if large else {}))

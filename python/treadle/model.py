@@ -6,7 +6,7 @@ import os
 import pathlib
 from typing import NamedTuple
 
-from . import _core, _encoded
+from . import _core, _encoded, _precision
 from ._dtype import DataType
 from ._ffi import Api, get_global_func
 from ._nd import _view, as_tensor
@@ -168,12 +168,32 @@ def _serialised(model):
         raise Error(f"can't open {path}: {error.strerror}") from None
 
 
-_PRECISIONS = ("f32", "bf16", "f16", "mixed")
+_PRECISIONS = ("f32", "bf16", "f16", "mixed", "auto")
+
+
+def _narrowed_layers(model):
+    """Names of the layers of a compiled model that --precision narrowed."""
+    attributes = _api.CompiledModel_Optimized(model._compiled)["main"].attrs
+    return [str(name) for name in attributes["narrowed_layers"]] if "narrowed_layers" in attributes else []
+
+
+def _compile_auto(build, pass_config, max_error, samples):
+    """The model with the layers in bfloat16 that stay within an error; what was measured is its attribute `precision`."""
+    def keeping(keep):
+        if keep is None:
+            return build(pass_config), []
+        model = build({**(pass_config or {}), "relay.precision": "mixed", "relay.precision.keep": "".join(f"{k}\n" for k in keep)})
+        return model, _narrowed_layers(model)
+
+    choice = _precision.choose(keeping, samples, max_error)
+    model, _ = keeping(choice.keep)
+    model.precision = choice
+    return model
 
 
 def compile(model, shapes=None, dims=None, target="llvm -mcpu=native", opt_level=3, threads=0, disabled_pass=(),  # noqa: A001
             required_pass=(), pass_config=None, constants=None, external=(), plugins=(), max_model_memory=0,
-            precision="f32"):
+            precision="f32", max_error=0.01, samples=None):
     """Compiles an ONNX model (path, bytes or onnx.ModelProto) to native code.
 
     shapes: shapes of inputs by name; dims: sizes of symbolic dimensions by name. threads: for running, 0 for all.
@@ -182,17 +202,22 @@ def compile(model, shapes=None, dims=None, target="llvm -mcpu=native", opt_level
     constants: inputs that are fixed to a value when compiling (axes, sizes, ...), by name.
     max_model_memory: bytes that the parts of the file may take in memory; 0: about ten times its size.
     precision: of products that the model states in float32: "f32", "bf16" or "f16" (accumulated in float32), "mixed"
-    (bfloat16 where that is faster).
+    (bfloat16 where that is faster), "auto": "mixed", but for layers that float32 is needed for so that no output is
+    off by more than max_error, relative to its norm, on `samples` (dicts of inputs; one of random numbers otherwise).
     """
     if precision not in _PRECISIONS:
         raise Error(f"precision is {precision!r}; expected one of {', '.join(_PRECISIONS)}")
-    if precision != "f32":
+    if precision not in ("f32", "auto"):
         pass_config = {**(pass_config or {}), "relay.precision": precision}
     for plugin in plugins:
         load_plugin(plugin)
     data, directory = _serialised(model)
-    return _compile_serialised(data, directory, shapes, dims, target, opt_level, threads, disabled_pass, required_pass,
-                               pass_config, constants, external, max_model_memory)
+
+    def build(pass_config):
+        return _compile_serialised(data, directory, shapes, dims, target, opt_level, threads, disabled_pass,
+                                   required_pass, pass_config, constants, external, max_model_memory)
+
+    return _compile_auto(build, pass_config, max_error, samples) if precision == "auto" else build(pass_config)
 
 
 def _compile_serialised(data, directory, shapes=None, dims=None, target="llvm -mcpu=native", opt_level=3, threads=0,

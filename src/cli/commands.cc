@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/commands.h"
 
+#include "cli/choose_precision.h"
 #include "cli/options.h"
 #include "treadle/base/error.h"
 #include "treadle/runtime/limits.h"
@@ -23,8 +24,11 @@ void CompileFlags::AddTo(Verb* verb) {
       verb->Add("--max-model-memory", &max_model_memory,
                 "what the parts of an ONNX file may take: 2GiB (about ten times its size)"),
       verb->Add("--precision", &precision,
-                "of products: f32, bf16, f16 (accumulated in float32), mixed (bf16 where faster)")
-          .OneOf({"f32", "bf16", "f16", "mixed"}),
+                "of products: f32, bf16, f16 (accumulated in float32), mixed (bf16 where faster), auto (within "
+                "--max-error)")
+          .OneOf({"f32", "bf16", "f16", "mixed", "auto"}),
+      verb->Add("--max-error", &max_error, "of outputs, relative to their norm, with --precision auto (0.01)")
+          .NonNegative(),
       verb->Add("--pass-config", &pass_config, "option of a pass: key=value").OneEach(),
       verb->Add("--records", &records, "file of records that treadle tune wrote: its plans are used"),
       verb->Add("--pass-timing", &request.pass_timing, "print how long each pass over the graph took"),
@@ -70,10 +74,14 @@ CompileRequest CompileFlags::Parse() const {
   parsed.disabled_pass = SplitLists(disabled_pass);
   parsed.required_pass = SplitLists(required_pass);
   parsed.pass_config = ParsePairs("--pass-config", pass_config);
-  if (!precision.empty()) parsed.pass_config["relay.precision"] = precision;
   if (!records.empty()) parsed.pass_config["schedule.records"] = records;
   parsed.dump = SplitLists(dump);
   parsed.check_passes = SplitLists(check_passes);
+  if (precision == "auto") {
+    ChoosePrecision(&parsed, max_error);
+  } else if (!precision.empty()) {
+    parsed.pass_config["relay.precision"] = precision;
+  }
   return parsed;
 }
 

@@ -37,5 +37,7 @@ NamedTensors RunOnnxRuntime(const std::string& model, const NamedTensors& inputs
 int RunProgram(const std::vector<std::string>& arguments, const std::string& stdout_file = "");
 /// The Python to use for reference engines.
 std::string PythonProgram();
+/// The folder with the Python package that this program belongs to; empty where it was installed without one.
+std::string PackageFolder();
 
 }  // namespace treadle::cli

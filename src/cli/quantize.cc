@@ -27,7 +27,8 @@ except Error as error:
     sys.exit(2)
 )py";
 
-/// The folder with the package that this program belongs to; empty where it was installed without one.
+}  // namespace
+
 std::string PackageFolder() {
   std::error_code ignored;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
@@ -36,6 +37,8 @@ std::string PackageFolder() {
   if (std::filesystem::exists(root / "python" / "treadle" / "quantization", ignored)) return root / "python";
   return "";
 }
+
+namespace {
 
 struct QuantizeVerb {
   std::vector<std::string> arguments;

@@ -178,3 +178,52 @@ def test_a_network_of_convolutions_stays_near():
     value = rng.standard_normal((1, 3, 28, 28), dtype=np.float32)
     wide, narrow = (treadle.compile(model, precision=p)(x=value)["y"] for p in ("f32", "bf16"))
     assert snr(wide, narrow) > 40
+
+
+def layers(sensitive):
+    """Products of which one is the difference of two large numbers."""
+    rng, nodes, weights = np.random.default_rng(4), [], []
+    for i in range(6):
+        w = rng.standard_normal((64, 64), dtype=np.float32) / 8
+        if i == sensitive:
+            w[1:] = -w[:1] + 1e-3 * w[1:]
+        weights.append(numpy_helper.from_array(w, f"w{i}"))
+        nodes.append(helper.make_node("MatMul", [f"v{i}", f"w{i}"], [f"p{i}"], name=f"layer{i}"))
+        nodes.append(helper.make_node("Tanh", [f"p{i}"], [f"v{i + 1}"]))
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("v0", TensorProto.FLOAT, [8, 64])],
+                              [helper.make_tensor_value_info("v6", TensorProto.FLOAT, None)], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_auto_keeps_what_needs_float32():
+    model = layers(sensitive=3)
+    x = {"v0": np.random.default_rng(1).standard_normal((8, 64), dtype=np.float32)}
+    target = PAIRS
+    wide = treadle.compile(model, target=target)(**x)["v6"]
+    loose = treadle.compile(model, target=target, precision="auto", max_error=0.5, samples=[x])
+    assert loose.precision.keep == []
+    limit = loose.precision.error / 2
+    tight = treadle.compile(model, target=target, precision="auto", max_error=limit, samples=[x])
+    assert 0 < len(tight.precision.keep) < 6
+    error = np.linalg.norm(tight(**x)["v6"] - wide) / np.linalg.norm(wide)
+    assert error <= limit and tight.precision.error == pytest.approx(error, rel=1e-3)
+    assert len(tight.precision.rows) > 2
+    none = treadle.compile(model, target=target, precision="auto", max_error=1e-7)
+    assert len(none.precision.keep) == 6
+    with pytest.raises(treadle.Error, match="max_error is 0; expected"):
+        treadle.compile(model, precision="auto", max_error=0)
+
+
+def test_auto_on_the_command_line(tmp_path, monkeypatch):
+    import sys
+
+    import onnx
+    onnx.save(layers(sensitive=2), tmp_path / "m.onnx")
+    monkeypatch.setenv("TREADLE_PYTHON", sys.executable)
+    command = [PROGRAM, "compile", "m.onnx", "-o", "m.so", "--target", PAIRS, "--precision", "auto", "--max-error"]
+    loose, none = (subprocess.run([*command, error], cwd=tmp_path, capture_output=True, text=True)
+                   for error in ("0.9", "1e-7"))
+    assert loose.returncode == 0 and "0 layers keep float32" in loose.stderr, loose.stderr
+    assert none.returncode == 0 and "6 layers keep float32" in none.stderr and "layer3" in none.stderr
+    wrong = subprocess.run([*command, "3"], cwd=tmp_path, capture_output=True, text=True)
+    assert wrong.returncode != 0 and "expected a relative error between 0 and 1" in wrong.stderr

@@ -6,9 +6,8 @@ import os
 import numpy as np
 
 from ..error import Error
-from ..model import compile as compile_model
 from .calibrate import collect
-from .graph import Graph, matches, save
+from .graph import Graph, compile_model, matches, save
 from .layers import find_layers
 from .products import dynamic, weight_only
 from .ranges import sqnr

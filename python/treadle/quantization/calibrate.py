@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..error import Error
-from ..model import compile as compile_model
+from .graph import compile_model
 from .ranges import range_of
 
 _BINS, _KEPT, _ROWS = 2048, 1 << 16, 64

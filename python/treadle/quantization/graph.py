@@ -3,9 +3,11 @@
 import fnmatch
 import os
 import pathlib
+import tempfile
 
 import numpy as np
 
+from .. import model as model_module
 from ..error import Error
 
 LEAST_OPSET = 13  # scales per channel
@@ -202,6 +204,21 @@ def matches(node, patterns):
 
 def save(model, path):
     onnx = onnx_package()
-    large = model.ByteSize() >= _PROTO_LIMIT - (1 << 20)
     name = pathlib.Path(path).name
+    large = is_large(model)
     onnx.save(model, path, **({"save_as_external_data": True, "location": name + ".data"} if large else {}))
+
+
+def is_large(model):
+    """Whether its weights are too many for one protobuf."""
+    return sum(len(tensor.raw_data) for tensor in model.graph.initializer) > _PROTO_LIMIT * 3 // 4
+
+
+def compile_model(model, **arguments):
+    """A ModelProto of any size, compiled."""
+    if not is_large(model):
+        return model_module.compile(model, **arguments)
+    with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
+        path = pathlib.Path(folder) / "model.onnx"
+        save(model, path)
+        return model_module.compile(path, **arguments)

@@ -75,6 +75,9 @@ class ProductNarrower : public MixedModeMutator {
   ProductNarrower(const Request& request, std::string kept, bool has_dot)
       : request_(request), kept_(std::move(kept)), has_dot_(has_dot) {}
 
+  /// Names of the layers that were narrowed.
+  const Array<String>& narrowed() const { return narrowed_; }
+
  private:
   using MixedModeMutator::Rewrite_;
 
@@ -111,9 +114,22 @@ class ProductNarrower : public MixedModeMutator {
     return name == "nn.conv1d" || name == "nn.conv2d" || name == "nn.conv3d" || name == "nn.conv2d_transpose";
   }
 
+  static constexpr double kFewRows = 8;
+  static double RowsOf(const Expr& data) {
+    double rows = 1;
+    const auto* type = TensorTypeOf(data);
+    for (size_t i = 0; i + 1 < type->shape.size(); ++i) {
+      const int64_t* extent = AsConstInt(type->shape[i]);
+      rows *= extent == nullptr ? kFewRows + 1 : static_cast<double>(*extent);
+    }
+    return rows;
+  }
+
   /// Whether narrow operands make a product faster: enough arithmetic to make up for rounding the left one.
-  static bool Pays(const CallNode* pre) {
+  bool Pays(const CallNode* pre) const {
     constexpr int64_t kLeastColumns = 32;
+    // Widening weights pays where reading them is what takes time.
+    if (!has_dot_ && RowsOf(pre->args[0]) > kFewRows) return false;
     const auto* weight = TensorTypeOf(pre->args[1]);
     const int64_t* columns = AsConstInt(weight->shape[weight->shape.size() - 1]);
     const int64_t* rows = AsConstInt(weight->shape[weight->shape.size() - 2]);
@@ -161,6 +177,11 @@ class ProductNarrower : public MixedModeMutator {
                                       {Cast(call->args[0], request_.narrow), Cast(call->args[1], request_.narrow)});
   }
 
+  Expr Noted(const CallNode* pre, const Expr& result) {
+    if (result.defined() && pre->span.defined()) narrowed_.push_back(pre->span.str());
+    return result;
+  }
+
   Expr Rewrite_(const CallNode* pre, const Expr& post) override {
     const auto* call = post.as<CallNode>();
     const auto* op = pre->op.as<OpNode>();
@@ -172,12 +193,12 @@ class ProductNarrower : public MixedModeMutator {
     Expr result;
     if (IsMatrixProduct(op->name) && weight->shape.size() >= 2) {
       if (data->dtype == kWide && weight->dtype == kWide && out->dtype == kWide) {
-        result = Narrow(pre, call);
+        result = Noted(pre, Narrow(pre, call));
       } else if (IsNarrow(data) && data->dtype == weight->dtype) {
         result = Stated(pre, call);
       }
     } else if (op->name == "nn.conv2d" && data->dtype == kWide && weight->dtype == kWide && out->dtype == kWide) {
-      result = NarrowConv(pre, call, weight);
+      result = Noted(pre, NarrowConv(pre, call, weight));
     } else if (IsConvolution(op->name) && IsNarrow(data) && data->dtype == weight->dtype && out->dtype == data->dtype) {
       Array<Expr> args = call->args.Map([&](const Expr& arg) { return Cast(arg, kWide); });
       result = ops::MakeCast(Call(call->op, args, call->attrs, {}, call->span), out->dtype);
@@ -190,6 +211,7 @@ class ProductNarrower : public MixedModeMutator {
   const bool has_dot_;
   std::map<std::pair<const Object*, int>, Expr> casts_;
   std::vector<Expr> kept_alive_;
+  Array<String> narrowed_;
 };
 
 }  // namespace
@@ -209,7 +231,8 @@ Pass ComputePrecision(const Target& target) {
       [has_dot](const Function& func, const IRModule&, const PassContext& context) {
         const std::string kept = context->GetConfigString(kKeepPrecision, "");
         ProductNarrower narrower(RequestOf(context), kept.empty() ? "" : StrCat("\n", kept, "\n"), has_dot);
-        return Downcast<Function>(narrower.Mutate(func));
+        auto result = Downcast<Function>(narrower.Mutate(func));
+        return narrower.narrowed().empty() ? result : WithAttr(result, kNarrowedLayers, narrower.narrowed());
       },
       {"ComputePrecision", 0, {"InferType"}, "computes products in the number format that is asked for"});
 }
