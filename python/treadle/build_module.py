@@ -13,8 +13,24 @@ _te = Api("te")
 _tir = Api("tir")
 
 
-def functions(inputs, args=None, name="main", binds=None):
-    """The module of functions that a schedule (with its parameters), a function or a module stands for."""
+def auto_schedule(args, target=None, name="main"):
+    """The function of tensors (and scalar variables), scheduled for the target: matrix products by its kernels, other
+    sums in register tiles, all of it in vectors and threads. Sums may be in another order than written."""
+    target = Target(target or Target.current() or "llvm")
+    args = [args] if isinstance(args, te.Tensor) else list(args)
+    if all(isinstance(arg, te.Tensor) for arg in args):
+        args = list(_te.WithKernels(args, target))
+    return _te.AutoSchedule(te.create_prim_func(args, name), target)
+
+
+def functions(inputs, args=None, name="main", binds=None, target=None):
+    """The module of functions that a schedule (with its parameters), a function or a module stands for; tensors without
+    a schedule get one for the target."""
+    if isinstance(inputs, (list, tuple, te.Tensor)):
+        if args is not None or binds:
+            raise ValueError("tensors without a schedule are given as one list of parameters; args and binds belong to a "
+                             "schedule")
+        inputs = auto_schedule(inputs, target, name)
     if isinstance(inputs, te.Schedule):
         if args is None:
             raise ValueError("lowering a schedule needs the list of tensors that are its parameters")
@@ -29,15 +45,16 @@ def functions(inputs, args=None, name="main", binds=None):
 
 
 def lower(inputs, args=None, name="main", binds=None, simple_mode=False, target=None):
-    """The module of loops that a schedule (with its parameters), a function or a module of blocks stands for. `binds`:
-    a dict from tensors to buffers (tir.decl_buffer) that they live in."""
+    """The module of loops that a schedule (with its parameters), a function or a module of blocks stands for; a list of
+    tensors is scheduled for the target. `binds`: a dict from tensors to buffers (tir.decl_buffer) that they live in."""
     target = Target(target or Target.current() or "llvm")
-    return _api.LowerModule(lower_intrinsics(functions(inputs, args, name, binds), target), str(target), simple_mode)
+    return _api.LowerModule(lower_intrinsics(functions(inputs, args, name, binds, target), target), str(target), simple_mode)
 
 
 def build(inputs, args=None, target=None, target_host=None, runtime=None, name="main", binds=None):
-    """Compiles a schedule, function or module; the result's functions can be called. A dict from targets to modules
-    gives a module for the first that imports the others."""
+    """Compiles a schedule, function or module; the result's functions can be called. A list of tensors, inputs and
+    results, is scheduled for the target (auto_schedule). A dict from targets to modules gives a module for the first
+    that imports the others."""
     if isinstance(inputs, dict):
         modules = [build(module, target=key, target_host=target_host) for key, module in inputs.items()]
         if not modules:
@@ -48,7 +65,7 @@ def build(inputs, args=None, target=None, target_host=None, runtime=None, name="
     target = Target(target or Target.current() or "llvm")
     if target_host is not None and target.host is None:
         target = Target(target, host=target_host)
-    inputs = functions(inputs, args, name, binds)
+    inputs = functions(inputs, args, name, binds, target)
     for var, function in inputs.functions.items():
         fault = _tir.FindFault(function) if function._type_key() == "tir.PrimFunc" else ""
         if fault:

@@ -11,6 +11,7 @@
 #include "treadle/ir/prim_ops.h"
 #include "treadle/relay/text.h"
 #include "treadle/relay/type_infer.h"
+#include "treadle/targets/auto_schedule.h"
 #include "treadle/te/schedule.h"
 #include "treadle/tir/schedule.h"
 #include "treadle/tir/text.h"
@@ -164,6 +165,8 @@ void RegisterTensors() {
   Reg("te.CreatePrimFunc", [](Array<ObjectRef> params, Array<ObjectRef> buffers, std::string name) {
     return te::MakePrimFunc(Parameters(params, buffers), name);
   });
+  Reg("te.WithKernels", [](Array<Tensor> tensors, Target target) { return targets::WithKernels(tensors, target); });
+  Reg("te.AutoSchedule", [](tir::PrimFunc func, Target target) { return targets::AutoSchedule(func, target); });
 }
 
 void RegisterTeSchedule() {

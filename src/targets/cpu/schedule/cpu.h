@@ -80,6 +80,10 @@ void TransposeTile(Schedule& sch, const LoopRV& contiguous, const LoopRV& last);
 
 /// Element-wise, broadcasting and data-moving blocks at the root.
 void ScheduleInjective(Schedule& sch, const BlockRV& block);
+/// Sums in which vectors of results share operands, where no operator says what they are. False, and nothing done,
+/// where a block is none. What it did may be a part of it where a ScheduleError is thrown.
+bool ScheduleContraction(Schedule& sch, const BlockRV& block, const BlockRV& epilogue,
+                         const schedule::Machine& machine);
 /// Reductions that have no schedule of their own; `epilogue` (may be null) consumes the result element by element.
 void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilogue);
 /// The block that a kernel's results leave through: the epilogue of its anchor, or a copy to the output; where

@@ -6,6 +6,7 @@
 #include "targets/cpu/schedule/cpu.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/schedule/kernel.h"
+#include "treadle/targets/auto_schedule.h"
 #include "treadle/te/stage.h"
 #include "treadle/tir/stmt_functor.h"
 
@@ -117,7 +118,20 @@ bool ScheduleKernel(Schedule& sch, const BlockRV& block, const schedule::Machine
   return true;
 }
 
-void ScheduleStages(Schedule& sch, const schedule::Machine& machine) {
+/// As ScheduleContraction; where that fails, nothing is done.
+bool TryContraction(Schedule& sch, const BlockRV& block, const BlockRV& epilogue, const schedule::Machine& machine) {
+  Schedule before = sch.Copy();
+  try {
+    if (ScheduleContraction(sch, block, epilogue, machine)) return true;
+  } catch (const tir::ScheduleError&) {
+    // Not one that can be tiled so.
+  }
+  sch = std::move(before);
+  return false;
+}
+
+/// `any`: of expressions that no operator stands for.
+void ScheduleStages(Schedule& sch, const schedule::Machine& machine, bool any) {
   std::set<std::string> done;
   for (const BlockRV& block : sch.GetBlocks()) {
     if (!done.insert(block->name).second) continue;
@@ -135,7 +149,7 @@ void ScheduleStages(Schedule& sch, const schedule::Machine& machine) {
     if (epilogue.defined()) done.insert(epilogue->name);
     if (IsBlockedPool(sch, block)) {
       SchedulePool(sch, block, epilogue, machine);
-    } else {
+    } else if (!any || !TryContraction(sch, block, epilogue, machine)) {
       ScheduleReduction(sch, block, epilogue);
     }
   }
@@ -150,7 +164,7 @@ tir::PrimFunc ScheduleForCpu(const tir::PrimFunc& func, const schedule::Machine&
     if (cpu::Work(sch, block) == 0) return func;  // tensors without elements: nothing to make fast
   }
   cpu::InlineInjective(sch);
-  cpu::ScheduleStages(sch, machine);
+  cpu::ScheduleStages(sch, machine, func->HasNonzeroAttr(targets::kAnyExpressions));
   return sch.func();
 }
 

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "treadle/targets/auto_schedule.h"
+
+#include <algorithm>
+
+#include "targets/cpu/schedule/products.h"
+#include "treadle/targets/target_spec.h"
+#include "treadle/tir/schedule.h"
+
+namespace treadle::targets {
+namespace {
+
+bool IsCpu(const Target& target) {
+  return std::find(target->keys.begin(), target->keys.end(), "cpu") != target->keys.end();
+}
+
+}  // namespace
+
+Array<te::Tensor> WithKernels(const Array<te::Tensor>& tensors, const Target& target) {
+  return IsCpu(target) && GetTargetSpec(target).schedule ? ops::cpu::WithPackedProducts(tensors) : tensors;
+}
+
+tir::PrimFunc AutoSchedule(const tir::PrimFunc& func, const Target& target) {
+  const TargetSpec& spec = GetTargetSpec(target);
+  if (!spec.schedule) return func;
+  try {
+    return spec.schedule(WithAttr(func, kAnyExpressions, IntImm(DataType::Bool(), 1)), target);
+  } catch (const tir::ScheduleError&) {
+    return func;
+  }
+}
+
+}  // namespace treadle::targets

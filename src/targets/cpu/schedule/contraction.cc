@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums of products that no kernel is for: convolutions in any layout, products with other axes than a matrix product's.
+// Neighbouring results fill a vector; along an axis of results whose vectors are the same for all, several are summed
+// in registers at once.
+#include <algorithm>
+#include <optional>
+
+#include "targets/cpu/schedule/cpu.h"
+#include "treadle/arith/analyzer.h"
+#include "treadle/ir/prim_ops.h"
+#include "treadle/tir/stmt_functor.h"
+
+namespace treadle::ops::cpu {
+namespace {
+
+/// What a load's address moves by, in elements, from one iteration of an axis to the next; nothing where that isn't
+/// constant.
+std::optional<int64_t> StrideAlong(const tir::BufferLoadNode* load, const tir::Var& axis) {
+  arith::Analyzer analyzer;
+  int64_t stride = 0, elements = 1;
+  Map<tir::Var, PrimExpr> next;
+  next.Set(axis, axis + tir::make_const(axis.dtype(), 1));
+  for (size_t d = load->indices.size(); d-- > 0;) {
+    const PrimExpr step = analyzer.Simplify(tir::Substitute(load->indices[d], next) - load->indices[d]);
+    const int64_t* value = AsConstInt(step);
+    const int64_t* extent = AsConstInt(load->buffer->shape[d]);
+    if (value == nullptr || extent == nullptr) return std::nullopt;
+    stride += *value * elements;
+    elements *= *extent;
+  }
+  return stride;
+}
+
+/// A sum's axes as they are used.
+struct Roles {
+  int vector = -1, rows = -1;  ///< rows: -1: there is none
+  int lanes = 0;
+  RegisterTile tile{1, 1};
+};
+
+std::vector<const tir::BufferLoadNode*> LoadsOf(const tir::Block& node) {
+  std::vector<const tir::BufferLoadNode*> loads;
+  tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
+    const auto* load = e.as<tir::BufferLoadNode>();
+    if (load != nullptr && !load->buffer.same_as(node->writes[0]->buffer)) loads.push_back(load);
+  });
+  return loads;
+}
+
+int64_t ExtentOf(const tir::Block& node, size_t axis) {
+  const int64_t* extent = AsConstInt(node->iter_vars[axis]->dom->extent);
+  return extent == nullptr ? -1 : *extent;
+}
+
+std::optional<Roles> FindRoles(const tir::Block& node, size_t spatial, const schedule::Machine& machine) {
+  constexpr int64_t kWidestStride = 4;
+  Roles roles;
+  roles.vector = static_cast<int>(spatial) - 1;
+  const std::vector<const tir::BufferLoadNode*> loads = LoadsOf(node);
+  std::vector<const tir::BufferLoadNode*> vectors;
+  bool shared = false;
+  for (const tir::BufferLoadNode* load : loads) {
+    const auto stride = StrideAlong(load, node->iter_vars[spatial - 1]->var);
+    if (!stride || *stride < 0 || *stride > kWidestStride) return std::nullopt;
+    if (*stride > 0) vectors.push_back(load);
+    shared |= *stride == 0 && !load->indices.empty();
+  }
+  if (vectors.empty() || !shared) return std::nullopt;
+  for (size_t i = spatial - 1; i-- > 0 && roles.rows < 0;) {
+    bool same = ExtentOf(node, i) > 1;
+    for (const tir::BufferLoadNode* load : vectors) same = same && StrideAlong(load, node->iter_vars[i]->var) == 0;
+    if (same) roles.rows = static_cast<int>(i);
+  }
+  const int bits = node->writes[0]->buffer->dtype.bits();
+  const int64_t width = ExtentOf(node, spatial - 1);
+  const int widest = std::max(1, machine.vector_bits / bits);
+  roles.lanes = widest;
+  while (roles.lanes > width) roles.lanes /= 2;
+  // A tail that is most of the row isn't worth the wider vectors.
+  while (roles.lanes > 4 && width % roles.lanes != 0 && width < 4 * roles.lanes) roles.lanes /= 2;
+  if (roles.lanes < 2) return std::nullopt;
+  const int64_t blocks = width % roles.lanes == 0 ? width / roles.lanes : 1;
+  constexpr int kFloatBits = 32;
+  if (roles.rows >= 0) {
+    roles.tile = ChooseTile(ExtentOf(node, static_cast<size_t>(roles.rows)), int64_t{roles.lanes} * bits / kFloatBits,
+                            blocks, machine);
+  } else {
+    for (int64_t b : {4, 3, 2}) {
+      if (roles.tile.blocks == 1 && blocks % b == 0) roles.tile.blocks = b;
+    }
+  }
+  return roles;
+}
+
+}  // namespace
+
+bool ScheduleContraction(Schedule& sch, const BlockRV& block, const BlockRV& epilogue,
+                         const schedule::Machine& machine) {
+  constexpr int64_t kEnoughParts = 16;
+  const tir::Block node = sch.Get(block);
+  if (node->writes.size() != 1 || node->body.as<tir::BufferStoreNode>() == nullptr) return false;
+  size_t spatial = 0;
+  for (const tir::IterVar& v : node->iter_vars) spatial += v->iter_type == tir::IterVarType::kDataPar;
+  if (spatial == 0 || sch.GetLoops(block).size() != node->iter_vars.size()) return false;
+  for (size_t i = 0; i < node->iter_vars.size(); ++i) {
+    if (ExtentOf(node, i) < 1) return false;
+    if ((i < spatial) != (node->iter_vars[i]->iter_type == tir::IterVarType::kDataPar)) return false;
+  }
+  const std::optional<Roles> roles = FindRoles(node, spatial, machine);
+  if (!roles) return false;
+  const double work = Work(sch, block);
+  const BlockRV out = epilogue.defined() ? epilogue : sch.CacheWrite(block, 0, "local");
+  const std::vector<LoopRV> loops = sch.GetLoops(out);
+  if (loops.size() != spatial) return false;
+  std::vector<LoopRV> columns =
+      sch.Split(loops[spatial - 1], {kRest, PrimExpr(roles->tile.blocks), PrimExpr(int64_t{roles->lanes})});
+  std::vector<LoopRV> rows, outer;
+  if (roles->rows >= 0) rows = sch.Split(loops[static_cast<size_t>(roles->rows)], {kRest, PrimExpr(roles->tile.width)});
+  int64_t parts = Extent(sch, columns[0]);
+  for (size_t i = 0; i + 1 < spatial; ++i) {
+    if (static_cast<int>(i) == roles->rows) continue;
+    outer.push_back(loops[i]);
+    parts *= Extent(sch, loops[i]);
+  }
+  outer.push_back(columns[0]);
+  std::vector<LoopRV> order = outer;
+  order.insert(order.end(), rows.begin(), rows.end());
+  order.insert(order.end(), {columns[1], columns[2]});
+  sch.Reorder(order);
+  const LoopRV tile = rows.empty() ? columns[0] : rows[0];
+  std::vector<int> unrolled;
+  if (roles->rows >= 0) unrolled.push_back(roles->rows);
+  ComputeTile(sch, block, tile, unrolled, roles->vector, roles->tile.blocks);
+  sch.Vectorize(columns[2]);
+  sch.Unroll(columns[1]);
+  if (!rows.empty()) {
+    sch.Unroll(rows[1]);
+    if (parts < kEnoughParts) outer.push_back(rows[0]);
+  }
+  FuseParallel(sch, outer, work);
+  return true;
+}
+
+}  // namespace treadle::ops::cpu

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensor expressions without a schedule: `treadle.build([inputs and results])` makes one that computes the same."""
+import numpy as np
+import pytest
+
+import treadle
+from treadle import te
+
+V3 = "llvm -mcpu=x86-64-v3 -num-cores=2"
+
+
+def check(tensors, reference, loops=()):
+    """Builds and compares with `reference` in float64; `loops`: words that the scheduled function has."""
+    rng = np.random.default_rng(1)
+    arrays = [rng.standard_normal([int(d) for d in t.shape]).astype(np.float32) for t in tensors[:-1]]
+    text = str(te.auto_schedule(tensors, V3))
+    for word in loops:
+        assert word in text
+    out = treadle.nd.array(np.zeros([int(d) for d in tensors[-1].shape], np.float32))
+    treadle.build(tensors, target=V3)(*[treadle.nd.array(a) for a in arrays], out)
+    expected = reference(*[a.astype(np.float64) for a in arrays])
+    np.testing.assert_allclose(out.numpy(), expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+    return text
+
+
+@pytest.mark.parametrize("m,n,k", [(32, 48, 40), (33, 37, 19), (8, 8, 1), (64, 100, 64)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_matrix_products_are_the_kernels(m, n, k, transposed):
+    a = te.placeholder((m, k), name="a")
+    b = te.placeholder((n, k) if transposed else (k, n), name="b")
+    r = te.reduce_axis((0, k), "r")
+    c = te.compute((m, n), lambda i, j: te.sum(a[i, r] * (b[j, r] if transposed else b[r, j]), axis=r), "c")
+    check([a, b, c], lambda x, y: x @ (y.T if transposed else y), ["packed_columns"])
+
+
+def test_a_product_between_other_computations():
+    x, w, bias = te.placeholder((24, 40), name="x"), te.placeholder((40, 36), name="w"), te.placeholder((36,), name="bias")
+    twice = te.compute((24, 40), lambda i, j: x[i, j] * 2.0, "twice")
+    r = te.reduce_axis((0, 40), "r")
+    c = te.compute((24, 36), lambda i, j: te.sum(twice[i, r] * w[r, j], axis=r), "c")
+    y = te.compute((24, 36), lambda i, j: te.max(c[i, j] + bias[j], te.const(0.0)), "y")
+    check([x, w, bias, y], lambda p, q, s: np.maximum(2 * p @ q + s, 0), ["packed_columns", "vectorized"])
+
+
+def test_batches():
+    x, y, shared = (te.placeholder(s) for s in ((3, 16, 24), (3, 24, 32), (24, 32)))
+    r, s = te.reduce_axis((0, 24)), te.reduce_axis((0, 24))
+    check([x, y, te.compute((3, 16, 32), lambda h, i, j: te.sum(x[h, i, r] * y[h, r, j], axis=r))],
+          lambda p, q: p @ q, ["packed_columns"])
+    check([x, shared, te.compute((3, 16, 32), lambda h, i, j: te.sum(x[h, i, s] * shared[s, j], axis=s))],
+          lambda p, q: p @ q, ["packed_columns"])
+
+
+def test_products_of_other_axes_are_tiled():
+    a, b = te.placeholder((40, 48), name="a"), te.placeholder((40, 32), name="b")
+    r = te.reduce_axis((0, 40))
+    check([a, b, te.compute((48, 32), lambda i, j: te.sum(a[r, i] * b[r, j], axis=r))], lambda p, q: p.T @ q,
+          ["vectorized", "unroll", "local"])
+
+
+@pytest.mark.parametrize("stride,width", [(1, 18), (2, 19), (1, 9)])
+def test_convolutions(stride, width):
+    out = (width - 3) // stride + 1
+    d, w = te.placeholder((2, 5, width, width), name="d"), te.placeholder((7, 5, 3, 3), name="w")
+    rc, ry, rx = te.reduce_axis((0, 5)), te.reduce_axis((0, 3)), te.reduce_axis((0, 3))
+    c = te.compute((2, 7, out, out), lambda n, f, y, x: te.sum(
+        d[n, rc, y * stride + ry, x * stride + rx] * w[f, rc, ry, rx], axis=[rc, ry, rx]), "c")
+
+    def reference(x, y):
+        views = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))[:, :, ::stride, ::stride]
+        return np.einsum("ncyxab,fcab->nfyx", views, y)
+
+    check([d, w, c], reference, ["vectorized"])
+
+
+def test_softmax_and_scan():
+    x, state = te.placeholder((20, 50), name="x"), te.placeholder((20, 50), name="state")
+    r, s = te.reduce_axis((0, 50)), te.reduce_axis((0, 50))
+    most = te.compute((20,), lambda i: te.max(x[i, r], axis=r), "most")
+    e = te.compute((20, 50), lambda i, j: te.exp(x[i, j] - most[i]), "e")
+    total = te.compute((20,), lambda i: te.sum(e[i, s], axis=s), "total")
+
+    def softmax(v):
+        v = np.exp(v - v.max(axis=1, keepdims=True))
+        return v / v.sum(axis=1, keepdims=True)
+
+    check([x, te.compute((20, 50), lambda i, j: e[i, j] / total[i], "y")], softmax)
+    first = te.compute((1, 50), lambda _, j: x[0, j], "first")
+    update = te.compute((20, 50), lambda t, j: state[t - 1, j] + x[t, j], "update")
+    check([x, te.scan(first, update, state, inputs=[x])], lambda v: v.cumsum(axis=0))
+
+
+def test_several_results_and_symbolic_sizes():
+    n = te.var("n")
+    x = te.placeholder((n,), name="x")
+    y = te.compute((n,), lambda i: x[i] + 1.0, "y")
+    z = te.compute((n,), lambda i: y[i] * 2.0, "z")
+    built = te.build([x, y, z], V3)
+    arrays = [treadle.nd.array(np.arange(5, dtype=np.float32)) for _ in range(3)]
+    built(*arrays)
+    np.testing.assert_array_equal(arrays[1].numpy(), np.arange(5) + 1)
+    np.testing.assert_array_equal(arrays[2].numpy(), (np.arange(5) + 1) * 2)
+
+
+def test_written_schedules_stay_as_they_are():
+    a = te.placeholder((32, 32), name="a")
+    r = te.reduce_axis((0, 32))
+    c = te.compute((32, 32), lambda i, j: te.sum(a[i, r] * a[r, j], axis=r))
+    text = str(treadle.lower(te.create_schedule(c.op), [a, c], target=V3))
+    assert "parallel" not in text and "vectorized" not in text and "packed" not in text
+
+
+def test_arguments_are_one_list():
+    x = te.placeholder((4,))
+    y = te.compute((4,), lambda i: x[i])
+    with pytest.raises(ValueError, match="one list"):
+        treadle.build([x, y], [x, y])
