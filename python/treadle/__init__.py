@@ -16,4 +16,7 @@ from .model import Model, compile, load, load_plugin
 from . import onnxruntime, rpc
 from .onnxruntime import InferenceSession
 from .quantization import quantize
+from .tuning import tune
 from ._version import __version__
+
+te.build = build

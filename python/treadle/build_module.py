@@ -13,16 +13,6 @@ _te = Api("te")
 _tir = Api("tir")
 
 
-def auto_schedule(args, target=None, name="main"):
-    """The function of tensors (and scalar variables), scheduled for the target: matrix products by its kernels, other
-    sums in register tiles, all of it in vectors and threads. Sums may be in another order than written."""
-    target = Target(target or Target.current() or "llvm")
-    args = [args] if isinstance(args, te.Tensor) else list(args)
-    if all(isinstance(arg, te.Tensor) for arg in args):
-        args = list(_te.WithKernels(args, target))
-    return _te.AutoSchedule(te.create_prim_func(args, name), target)
-
-
 def functions(inputs, args=None, name="main", binds=None, target=None):
     """The module of functions that a schedule (with its parameters), a function or a module stands for; tensors without
     a schedule get one for the target."""
@@ -30,7 +20,7 @@ def functions(inputs, args=None, name="main", binds=None, target=None):
         if args is not None or binds:
             raise ValueError("tensors without a schedule are given as one list of parameters; args and binds belong to a "
                              "schedule")
-        inputs = auto_schedule(inputs, target, name)
+        inputs = te.auto_schedule(inputs, target, name)
     if isinstance(inputs, te.Schedule):
         if args is None:
             raise ValueError("lowering a schedule needs the list of tensors that are its parameters")
@@ -53,7 +43,7 @@ def lower(inputs, args=None, name="main", binds=None, simple_mode=False, target=
 
 def build(inputs, args=None, target=None, target_host=None, runtime=None, name="main", binds=None):
     """Compiles a schedule, function or module; the result's functions can be called. A list of tensors, inputs and
-    results, is scheduled for the target (auto_schedule). A dict from targets to modules gives a module for the first
+    results, is scheduled for the target (te.auto_schedule). A dict from targets to modules gives a module for the first
     that imports the others."""
     if isinstance(inputs, dict):
         modules = [build(module, target=key, target_host=target_host) for key, module in inputs.items()]

@@ -4,6 +4,7 @@
 //   {"do":"arguments","tensors":[{"shape":[..],"dtype":"float32","constant":true}],"outputs":1,"copies":67108864}
 //   {"do":"kernel","slot":0,"path":"a.so","symbol":"f"}      {"do":"model","slot":1,"path":"b.so"}
 //   {"do":"compare","a":0,"b":1}        -> {"worst":1e-7}: largest difference, as a part of the values' range
+//   {"do":"time","slot":0,"number":3,"repeat":1,"min_repeat_ms":0}  -> {"costs":[seconds of a run, ..]}
 //   {"do":"pairs","a":0,"b":1,"count":8,"block":0.002}  -> {"pairs":[[seconds of a, seconds of b, disturbed], ..]}
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -17,6 +18,7 @@
 
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "runtime/time_evaluator.h"
 #include "treadle/base/error.h"
 #include "treadle/base/half.h"
 #include "treadle/runtime/model.h"
@@ -114,6 +116,7 @@ class Server {
     if (what == "model") return LoadModel(request);
     if (what == "compare") return Compare(At(request, "a"), At(request, "b"));
     if (what == "pairs") return Pairs(request);
+    if (what == "time") return Time(request);
     throw Error(StrCat("'", what, "' isn't what measure does"));
   }
 
@@ -252,6 +255,13 @@ class Server {
       pairs.push_back({swapped ? second : first, swapped ? first : second, disturbed ? 1 : 0});
     }
     return Json{{"pairs", pairs}};
+  }
+
+  Json Time(const Json& request) {
+    Slot& slot = At(request, "slot");
+    const runtime::RunScope scope(threads_);
+    return Json{{"costs", runtime::TimeRuns(slot.run, request.value("number", 1), request.value("repeat", 1),
+                                            request.value("min_repeat_ms", 0))}};
   }
 
   int threads_;

@@ -21,6 +21,7 @@ void RegisterApi() {
   RegisterInterpreterApi();
   RegisterDataflowApi();
   RegisterVmApi();
+  RegisterTuneApi();
 }
 
 }  // namespace treadle::python

@@ -32,6 +32,7 @@ void RegisterFrontendApi();
 void RegisterTeApi();
 void RegisterTirApi();
 void RegisterDriverApi();
+void RegisterTuneApi();
 void RegisterExternalApi();
 void RegisterInterpreterApi();
 void RegisterDataflowApi();

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-#include "targets/cpu/schedule/products.h"
+#include "targets/cpu/kernels/products.h"
+#include "targets/cpu/schedule/any_expressions.h"
 #include "treadle/targets/target_spec.h"
 #include "treadle/tir/schedule.h"
 
@@ -24,7 +25,7 @@ tir::PrimFunc AutoSchedule(const tir::PrimFunc& func, const Target& target) {
   const TargetSpec& spec = GetTargetSpec(target);
   if (!spec.schedule) return func;
   try {
-    return spec.schedule(WithAttr(func, kAnyExpressions, IntImm(DataType::Bool(), 1)), target);
+    return spec.schedule(WithAttr(func, ops::cpu::kAnyExpressions, IntImm(DataType::Bool(), 1)), target);
   } catch (const tir::ScheduleError&) {
     return func;
   }

@@ -95,7 +95,7 @@ def test_several_results_and_symbolic_sizes():
     x = te.placeholder((n,), name="x")
     y = te.compute((n,), lambda i: x[i] + 1.0, "y")
     z = te.compute((n,), lambda i: y[i] * 2.0, "z")
-    built = te.build([x, y, z], V3)
+    built = te.build([x, y, z], target=V3)
     arrays = [treadle.nd.array(np.arange(5, dtype=np.float32)) for _ in range(3)]
     built(*arrays)
     np.testing.assert_array_equal(arrays[1].numpy(), np.arange(5) + 1)

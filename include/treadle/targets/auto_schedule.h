@@ -8,9 +8,6 @@
 
 namespace treadle::targets {
 
-/// Attribute of functions whose computations no operator stands for: schedules look at what they compute.
-inline constexpr const char* kAnyExpressions = "tir.any_expressions";
-
 /// The tensors with computations that the target has a kernel for in that kernel's form: on CPUs, matrix products whose
 /// right operand is packed as it goes. Placeholders stay; others may be new tensors of the same values, whose sums are
 /// in another order. A graph with statements (te::Extern) or scans stays as it is.

@@ -5,7 +5,7 @@ from ..tir import (abs, acos, all, any, asin, atan, ceil, const, cos, cosh, div,
                    sigmoid, sin, sinh, sqrt, tan, tanh, trunc, truncdiv, truncmod)
 from ..tir.expr import exp2, exp10, fmod, nearbyint, power as pow, select  # noqa: A004
 from . import hybrid
-from .build import auto_schedule, build
+from .auto_schedule import auto_schedule
 from ..tir.reduction import argmax, argmin, comm_reducer, max, min, prod, sum  # noqa: A004
 from .operation import (compute, create_prim_func, extern, placeholder, reduce_axis, scan, size_var, thread_axis, var)
 from .schedule import Schedule, Stage, create_schedule

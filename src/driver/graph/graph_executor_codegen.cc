@@ -228,7 +228,9 @@ Module LinkModules(const GraphCode& code, const BuildTargets& targets, runtime::
   }
   Module root;
   if (!objects.empty() || (devices.empty() && MakesObjects(native))) {
-    auto lowered = [engine = code.engine] {
+    // Lowered later, they are what the code is of: by the options of this build.
+    auto lowered = [engine = code.engine, context = transform::PassContext::Current()] {
+      transform::PassContext::Scope scope(context);
       std::vector<tir::PrimFunc> functions;
       engine->LowerAll(1);
       for (const auto& kernel : engine->kernels()) {

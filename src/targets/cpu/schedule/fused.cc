@@ -3,10 +3,10 @@
 // its kind.
 #include <set>
 
+#include "targets/cpu/schedule/any_expressions.h"
 #include "targets/cpu/schedule/cpu.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/schedule/kernel.h"
-#include "treadle/targets/auto_schedule.h"
 #include "treadle/te/stage.h"
 #include "treadle/tir/stmt_functor.h"
 
@@ -164,7 +164,7 @@ tir::PrimFunc ScheduleForCpu(const tir::PrimFunc& func, const schedule::Machine&
     if (cpu::Work(sch, block) == 0) return func;  // tensors without elements: nothing to make fast
   }
   cpu::InlineInjective(sch);
-  cpu::ScheduleStages(sch, machine, func->HasNonzeroAttr(targets::kAnyExpressions));
+  cpu::ScheduleStages(sch, machine, func->HasNonzeroAttr(cpu::kAnyExpressions));
   return sch.func();
 }
 

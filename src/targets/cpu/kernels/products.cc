@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "targets/cpu/schedule/products.h"
+#include "targets/cpu/kernels/products.h"
 
 #include <optional>
 #include <unordered_map>

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tuners call after each round."""
+import logging
+import sys
+
+from . import record
+
+
+def log_to_file(file_out, protocol="json"):
+    """Appends each measurement to a file."""
+
+    def callback(_tuner, inputs, results):
+        lines = "".join(record.encode(i, r) + "\n" for i, r in zip(inputs, results))
+        if hasattr(file_out, "write"):
+            file_out.write(lines)
+            return
+        with open(file_out, "a", encoding="utf-8") as file:
+            file.write(lines)
+
+    return callback
+
+
+def progress_bar(total, prefix="", si_prefix="G"):
+    """Writes how far the tuner is to stderr."""
+    state = {"count": 0, "best": 0.0}
+
+    def callback(tuner, inputs, results):
+        state["count"] += len(results)
+        for result in results:
+            if result.error_no == 0 and tuner.task.flop:
+                state["best"] = max(state["best"], tuner.task.flop / min(result.costs) / 1e9)
+        sys.stderr.write(f"\r{prefix} {state['count']}/{total}, best {state['best']:.2f} GFLOPS")
+        if state["count"] >= total:
+            sys.stderr.write("\n")
+
+    return callback
+
+
+def log_to_redis(*_args, **_kwargs):
+    from ..error import Error
+
+    raise Error("log_to_redis isn't there; use log_to_file, whose files merge by concatenation")
+
+
+logger = logging.getLogger("autotvm")

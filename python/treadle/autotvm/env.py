@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which configuration a template is run with when it is called."""
+import threading
+
+from .space import FallbackConfigEntity
+
+_local = threading.local()
+
+
+class DispatchContext:
+    """Base of those that know configurations; the innermost that does gives it."""
+
+    def __enter__(self):
+        stack = getattr(_local, "stack", None) or []
+        _local.stack = [*stack, self]
+        return self
+
+    def __exit__(self, *_):
+        _local.stack = _local.stack[:-1]
+
+    def find(self, target, workload):
+        return None
+
+    @staticmethod
+    def query(target, workload):
+        for context in reversed(getattr(_local, "stack", None) or []):
+            config = context.find(target, workload)
+            if config is not None:
+                return config
+        return FallbackConfigEntity()
+
+
+class FallbackContext(DispatchContext):
+    """Knows none: templates run with the first value of each knob."""
+
+
+class ApplyHistoryBest(DispatchContext):
+    """The fastest configurations of logs (paths, or pairs of inputs and results), for equal targets only."""
+
+    def __init__(self, records):
+        from .record import load_from_file
+
+        self.best = {}
+        for item in [records] if isinstance(records, (str, bytes)) or hasattr(records, "__fspath__") else [records]:
+            for measure_input, result in load_from_file(item) if not isinstance(item, (list, tuple)) else item:
+                if result.error_no != 0:
+                    continue
+                key = (str(measure_input.task.target), repr(measure_input.task.workload))
+                cost = sum(result.costs) / len(result.costs)
+                if key not in self.best or cost < self.best[key][0]:
+                    self.best[key] = (cost, measure_input.config)
+
+    def find(self, target, workload):
+        if target is not None:
+            found = self.best.get((str(target), repr(workload)))
+            return found and found[1]
+        known = [value for (_, other), value in self.best.items() if other == repr(workload)]
+        return min(known, key=lambda pair: pair[0])[1] if known else None
+
+
+apply_history_best = ApplyHistoryBest

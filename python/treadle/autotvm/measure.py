@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Building and running configurations."""
+import enum
+import os
+import tempfile
+import time
+from typing import NamedTuple
+
+from .. import build_module
+from .._measure import Failed, Runner
+from ..error import Error
+
+
+class MeasureErrorNo(enum.IntEnum):
+    NO_ERROR = 0
+    INSTANTIATION_ERROR = 1
+    COMPILE_HOST = 2
+    COMPILE_DEVICE = 3
+    RUNTIME_DEVICE = 4
+    WRONG_ANSWER = 5
+    BUILD_TIMEOUT = 6
+    RUN_TIMEOUT = 7
+    UNKNOWN_ERROR = 8
+
+
+class _Named(NamedTuple):
+    name: str
+    args: tuple
+    target: object
+
+    @property
+    def workload(self):
+        return (self.name, *self.args)
+
+
+class MeasureInput(NamedTuple):
+    target: object
+    task: object
+    config: object
+
+
+class MeasureResult(NamedTuple):
+    """costs: seconds; 1e9 where there was an error, whose text is `error`."""
+
+    costs: tuple
+    error_no: int
+    all_cost: float
+    timestamp: float
+    error: str = ""
+
+
+class LocalBuilder:
+    """Compiles in this process, one after the other: nothing is compiled while something is measured."""
+
+    def __init__(self, timeout=10, n_parallel=None, build_kwargs=None, build_func="default", do_fork=False, runtime=None):
+        if build_func != "default":
+            raise Error(f"LocalBuilder: build_func={build_func!r} isn't there; only 'default' is")
+        self.timeout = timeout
+
+
+class LocalRunner:
+    """Runs in a process without compiler; one that crashes or hangs is a result with an error."""
+
+    def __init__(self, timeout=10, number=4, repeat=3, min_repeat_ms=0, cooldown_interval=0.0,
+                 enable_cpu_cache_flush=False, module_loader=None):
+        if enable_cpu_cache_flush or module_loader is not None:
+            raise Error("LocalRunner: enable_cpu_cache_flush and module_loader have no counterpart")
+        self.number, self.repeat, self.min_repeat_ms = number, repeat, min_repeat_ms
+        self.cooldown_interval = cooldown_interval
+        self._runner = Runner(timeout=timeout)
+
+    def run(self, path, shapes):
+        if self.cooldown_interval:
+            time.sleep(self.cooldown_interval)
+        return self._runner.costs(path, "main", shapes, number=self.number, repeat=self.repeat,
+                                  min_repeat_ms=self.min_repeat_ms)
+
+
+class RPCRunner:
+    def __init__(self, *_args, **_kwargs):
+        raise Error("RPCRunner: there is no tracker; measure on other machines with treadle.fleet (docs/tuning.md)")
+
+
+class _Option(NamedTuple):
+    builder: object
+    runner: object
+
+
+def measure_option(builder, runner):
+    """How configurations are built and run; "local" for either."""
+    builder = LocalBuilder() if builder == "local" else builder
+    return _Option(builder, LocalRunner() if runner == "local" else runner)
+
+
+def measure(task, config, option):
+    """Builds and times one configuration."""
+    start = time.time()
+
+    def result(costs, error_no, error=""):
+        return MeasureResult(tuple(costs), int(error_no), time.time() - start, time.time(), error)
+
+    try:
+        schedule, args = task.instantiate(config)
+        if not config.valid():
+            return result([1e9], MeasureErrorNo.INSTANTIATION_ERROR, "; ".join(config.errors))
+    except Exception as error:  # noqa: BLE001 - users' code
+        return result([1e9], MeasureErrorNo.INSTANTIATION_ERROR, str(error))
+    with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
+        path = os.path.join(folder, "candidate.so")
+        try:
+            build_module.build(schedule, args, target=task.target, name="main").export_library(path)
+        except Error as error:
+            return result([1e9], MeasureErrorNo.COMPILE_HOST, str(error))
+        try:
+            shapes = [([int(d) for d in arg.shape], str(arg.dtype)) for arg in args]
+            return result(option.runner.run(path, shapes), MeasureErrorNo.NO_ERROR)
+        except Failed as error:
+            kind = MeasureErrorNo.RUN_TIMEOUT if error.kind == "timeout" else MeasureErrorNo.RUNTIME_DEVICE
+            return result([1e9], kind, str(error))

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Logs: one JSON object per line."""
+import json
+
+from .measure import MeasureInput, MeasureResult, _Named
+from .space import ConfigEntity
+
+VERSION = 0.2
+
+
+def _plain(value):
+    return tuple(_plain(v) for v in value) if isinstance(value, list) else value
+
+
+def encode(measure_input, result, protocol="json"):
+    """The line of a measurement."""
+    task = measure_input.task
+    return json.dumps({"input": [str(measure_input.target), task.name, list(task.args), {}],
+                       "config": measure_input.config.to_json_dict(),
+                       "result": [list(result.costs), result.error_no, result.all_cost, result.timestamp],
+                       "error": result.error, "version": VERSION})
+
+
+def decode(row, protocol="json"):
+    """The measurement of a line; None where it is none."""
+    try:
+        data = json.loads(row)
+        target, name, args, _ = data["input"]
+        config = ConfigEntity.from_json_dict(data["config"])
+        result = MeasureResult(tuple(data["result"][0]), *data["result"][1:], data.get("error", ""))
+    except (ValueError, KeyError, TypeError):
+        return None
+    return MeasureInput(target, _Named(name, _plain(args), target), config), result
+
+
+def load_from_file(path):
+    """Pairs of inputs and results of a log; lines that are torn or foreign are left out."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            pair = decode(line) if line.strip() and not line.startswith("#") else None
+            if pair is not None:
+                yield pair
+
+
+def pick_best(in_file, out_file):
+    """Writes the fastest measurement of each workload and target."""
+    best = {}
+    for measure_input, result in load_from_file(in_file):
+        key = (str(measure_input.target), repr(measure_input.task.workload))
+        if result.error_no == 0 and (key not in best or _mean(result) < _mean(best[key][1])):
+            best[key] = (measure_input, result)
+    with open(out_file, "w", encoding="utf-8") as file:
+        file.writelines(encode(*pair) + "\n" for pair in best.values())
+
+
+def _mean(result):
+    return sum(result.costs) / len(result.costs)

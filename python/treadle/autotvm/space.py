@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a template leaves open."""
+import itertools
+import math
+
+
+class SplitEntity:
+    """Sizes of the parts of an axis, outermost first."""
+
+    def __init__(self, size):
+        self.size = list(size)
+
+    def apply(self, sch, op, axis):
+        """Splits the axis of a stage; its parts, outermost first."""
+        parts = []
+        for factor in reversed(self.size[1:]):
+            axis, inner = sch[op].split(axis, factor=int(factor))
+            parts.insert(0, inner)
+        return [axis, *parts]
+
+    def __repr__(self):
+        return str(self.size)
+
+
+class ReorderEntity:
+    """An order of axes."""
+
+    def __init__(self, perm):
+        self.perm = list(perm)
+
+    def apply(self, sch, op, axes):
+        ordered = [axes[i] for i in self.perm]
+        sch[op].reorder(*ordered)
+        return ordered
+
+    def __repr__(self):
+        return str(self.perm)
+
+
+class AnnotateEntity:
+    """What is done with each of some axes: "unroll", "vec" or "none"."""
+
+    def __init__(self, anns):
+        self.anns = list(anns)
+
+    def apply(self, sch, op, axes, axis_lens=None, max_unroll=None, vec_size=None, cfg=None, source=None):
+        for i, (axis, ann) in enumerate(zip(axes, self.anns)):
+            length = None if axis_lens is None else axis_lens[i]
+            if ann == "unroll" and (max_unroll is None or length is None or length <= max_unroll):
+                sch[op].unroll(axis)
+            if ann == "vec" and (vec_size is None or length is None or length in vec_size):
+                sch[op].vectorize(axis)
+        return list(axes)
+
+    def __repr__(self):
+        return str(self.anns)
+
+
+class OtherOptionEntity:
+    """A value of a knob."""
+
+    def __init__(self, val):
+        self.val = val
+
+    def __repr__(self):
+        return str(self.val)
+
+
+_KINDS = {"sp": SplitEntity, "re": ReorderEntity, "an": AnnotateEntity, "ot": OtherOptionEntity}
+
+
+def _value(entity):
+    if isinstance(entity, SplitEntity):
+        return ["sp", entity.size]
+    if isinstance(entity, ReorderEntity):
+        return ["re", entity.perm]
+    if isinstance(entity, AnnotateEntity):
+        return ["an", entity.anns]
+    return ["ot", entity.val]
+
+
+def _extent(axis):
+    return int(axis) if isinstance(axis, int) else int(axis.dom.extent)
+
+
+def _factors(n):
+    return sorted({d for i in range(1, math.isqrt(n) + 1) if n % i == 0 for d in (i, n // i)})
+
+
+def _splits(extent, outputs, policy):
+    if policy not in ("factors", "power2", "verbose", "candidate", "all"):
+        raise ValueError(f"define_split: policy {policy!r}; there are: factors, power2, verbose, candidate")
+    if policy == "power2":
+        sizes = [1 << i for i in range(extent.bit_length())]
+    else:
+        sizes = _factors(extent)
+    for inner in itertools.product(sizes, repeat=outputs - 1):
+        product = math.prod(inner)
+        if product <= extent and (policy == "power2" or extent % product == 0):
+            yield SplitEntity([-1, *inner])
+
+
+class _Axis:
+    """Stands for an axis, or a part of one, while a space is made."""
+
+
+class ConfigSpace:
+    """The knobs of a template, while it is run for the first time; `len` is the number of configurations."""
+
+    is_fallback = False
+
+    def __init__(self):
+        self.space_map, self._chosen, self.flop, self.errors = {}, {}, 0, []
+
+    @staticmethod
+    def axis(value):
+        return value
+
+    reduce_axis = axis
+
+    def _define(self, name, entities):
+        if name in self.space_map:
+            return
+        if not entities:
+            raise ValueError(f"knob {name!r} has no value that its filter lets through")
+        self.space_map[name] = entities
+        self._chosen[name] = entities[0]
+
+    def define_split(self, name, axis, policy="factors", num_outputs=2, filter=None, max_factor=None,  # noqa: A002
+                     candidate=None, no_tail=True):
+        extent = _extent(axis)
+        if policy == "candidate" or candidate is not None:
+            entities = [SplitEntity(sizes) for sizes in candidate or []]
+        else:
+            entities = list(_splits(extent, num_outputs, policy))
+        if max_factor is not None:
+            entities = [e for e in entities if max(e.size[1:]) <= max_factor]
+        if filter is not None:
+            entities = [e for e in entities if filter(SplitEntity([extent // math.prod(e.size[1:]), *e.size[1:]]))]
+        self._define(name, entities)
+        return [_Axis() for _ in range(num_outputs)]
+
+    def define_reorder(self, name, axes, policy, candidate=None):
+        count = len(axes)
+        if policy == "candidate":
+            orders = [[axes.index(axis) for axis in order] for order in candidate]
+        elif policy == "identity":
+            orders = [list(range(count))]
+        elif policy == "all":
+            orders = [list(order) for order in itertools.permutations(range(count))]
+        else:
+            raise ValueError(f"define_reorder: policy {policy!r}; there are: all, identity, candidate")
+        self._define(name, [ReorderEntity(order) for order in orders])
+        return list(axes)
+
+    def define_annotate(self, name, axes, policy, candidate=None):
+        count = len(axes)
+        if policy == "try_unroll":
+            choices = [["none"] * (count - i) + ["unroll"] * i for i in range(count + 1)]
+        elif policy == "try_vec":
+            choices = [["none"] * count] + [["none"] * i + ["vec"] + ["none"] * (count - i - 1) for i in range(count)]
+        elif policy == "try_unroll_vec":
+            choices = [list(c) for c in itertools.product(("none", "unroll"), repeat=count - 1)]
+            choices = [[*c, last] for c in choices for last in ("none", "unroll", "vec")]
+        elif policy == "candidate":
+            choices = candidate
+        else:
+            raise ValueError(f"define_annotate: policy {policy!r}; there are: try_unroll, try_vec, try_unroll_vec, candidate")
+        self._define(name, [AnnotateEntity(anns) for anns in choices])
+        return list(axes)
+
+    def define_knob(self, name, candidate):
+        self._define(name, [OtherOptionEntity(value) for value in candidate])
+
+    def add_flop(self, flop):
+        self.flop += float(flop)
+
+    def raise_error(self, message):
+        self.errors.append(message)
+
+    def valid(self):
+        return not self.errors
+
+    def __getitem__(self, name):
+        if name not in self._chosen:
+            raise KeyError(f"there is no knob {name!r}; there are: {', '.join(self.space_map) or 'none'}")
+        return self._chosen[name]
+
+    @property
+    def dims(self):
+        return [len(entities) for entities in self.space_map.values()]
+
+    def __len__(self):
+        return math.prod(self.dims)
+
+    def get(self, index):
+        """Configuration number `index`."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"configuration {index} of {len(self)}")
+        entity_map, rest = {}, index
+        for name, entities in self.space_map.items():
+            entity_map[name] = entities[rest % len(entities)]
+            rest //= len(entities)
+        return ConfigEntity(index, entity_map)
+
+    def index_of(self, choice):
+        """The number of the configuration that takes value number choice[i] of knob i."""
+        index, scale = 0, 1
+        for knob, size in zip(choice, self.dims):
+            index += knob * scale
+            scale *= size
+        return index
+
+    def choice_of(self, index):
+        choice = []
+        for size in self.dims:
+            choice.append(index % size)
+            index //= size
+        return choice
+
+    def __repr__(self):
+        lines = [f" {i:2} {name}: {len(entities)} values" for i, (name, entities) in enumerate(self.space_map.items())]
+        return f"ConfigSpace (len={len(self)}, space_map=\n" + "\n".join(lines) + "\n)"
+
+
+class ConfigEntity(ConfigSpace):
+    """One configuration: a template that gets it runs with its values."""
+
+    def __init__(self, index, entity_map):
+        super().__init__()
+        self.index = index
+        self._chosen = dict(entity_map)
+
+    def _define(self, name, entities):
+        if name not in self._chosen:
+            raise KeyError(f"the configuration has no knob {name!r}: it is from another template")
+
+    def to_json_dict(self):
+        return {"index": self.index, "code_hash": None,
+                "entity": [[name, *_value(entity)] for name, entity in self._chosen.items()]}
+
+    @staticmethod
+    def from_json_dict(data):
+        return ConfigEntity(data["index"], {name: _KINDS[kind](value) for name, kind, value in data["entity"]})
+
+    def __len__(self):
+        return 1
+
+    def __repr__(self):
+        return f"{list(self._chosen.items())},None,{self.index}"
+
+
+class FallbackConfigEntity(ConfigSpace):
+    """Where no record is known: the first value of each knob, as the template defines them."""
+
+    is_fallback = True
+    index = 0

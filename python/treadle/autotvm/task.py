@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Templates and their tasks."""
+import functools
+import threading
+
+from .. import te
+from ..error import Error
+from ..target import Target
+from . import env
+from .space import ConfigSpace
+
+TEMPLATES = {}
+_local = threading.local()
+
+
+def get_config():
+    """The configuration that the template is run with: to define knobs on, and to read them from."""
+    config = getattr(_local, "config", None)
+    if config is None:
+        raise Error("get_config belongs into a template (autotvm.template) that is run by a task or by a call")
+    return config
+
+
+def _run(name, function, args, kwargs, config):
+    before, _local.config = getattr(_local, "config", None), config
+    try:
+        return function(*args, **kwargs)
+    finally:
+        _local.config = before
+
+
+def template(task_name, func=None):
+    """Decorator: the function of sizes returns a schedule and the list of its parameters. Called within
+    ApplyHistoryBest, it uses what is recorded for its arguments; else the first value of each knob."""
+
+    def decorate(function):
+        TEMPLATES[task_name] = function
+
+        @functools.wraps(function)
+        def call(*args, **kwargs):
+            if getattr(_local, "config", None) is not None:
+                return function(*args, **kwargs)
+            workload = (task_name, *args)
+            return _run(task_name, function, args, kwargs, env.DispatchContext.query(Target.current(), workload))
+
+        return call
+
+    return decorate if func is None else decorate(func)
+
+
+class Task:
+    """A template with its arguments, for a target."""
+
+    def __init__(self, name, args, target):
+        if name not in TEMPLATES:
+            raise Error(f"there is no template {name!r}; there are: {', '.join(sorted(TEMPLATES)) or 'none'}")
+        self.name, self.args, self.kwargs = name, tuple(args), {}
+        self.target = Target(target or Target.current() or "llvm")
+        self.workload = (name, *self.args)
+        self.config_space = ConfigSpace()
+        self.instantiate(self.config_space)
+        self.flop = self.config_space.flop
+
+    def instantiate(self, config):
+        """The schedule and parameters of a configuration."""
+        with self.target:
+            result = _run(self.name, TEMPLATES[self.name], self.args, self.kwargs, config)
+        if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], te.Schedule)):
+            raise TypeError(f"template {self.name} must return a schedule and the list of its parameters")
+        return result
+
+    def __repr__(self):
+        return f"Task(func_name={self.name}, args={self.args}, kwargs={self.kwargs}, workload={self.workload})"
+
+
+def create(task_name, args, target=None, target_host=None):
+    """The task of a template with these arguments."""
+    return Task(task_name if isinstance(task_name, str) else task_name.__name__, args, target)
+
+
+def extract_from_program(*_args, **_kwargs):
+    """Refused: models are tuned by treadle.tune, whose tasks are plans of kernels."""
+    raise Error("autotvm.task.extract_from_program: operators here have plans instead of templates; use "
+                "treadle.tune(model, 'records.jsonl'), which extracts and tunes them (docs/tuning.md)")
+
+
+extract_from_multiple_program = extract_from_program

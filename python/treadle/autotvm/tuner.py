@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tuners: orders in which configurations are measured. The learned ones (XGBTuner, GATuner) walk along the knobs from
+the best configuration: no model is trained, as the spaces of templates are small."""
+import logging
+import random
+
+from .measure import MeasureInput, measure
+
+logger = logging.getLogger("autotvm")
+
+
+class Tuner:
+    """Base: `_next` gives numbers of configurations, `update` hears of results."""
+
+    def __init__(self, task, **_options):
+        self.task, self.space = task, task.config_space
+        self.best_config, self.best_cost, self.best_flops = None, float("inf"), 0.0
+        self.seen, self.first_errors = set(), {}
+
+    def has_next(self):
+        return len(self.seen) < len(self.space)
+
+    def next_batch(self, batch_size):
+        batch = []
+        while len(batch) < batch_size and self.has_next():
+            index = self._next()
+            if index not in self.seen:
+                self.seen.add(index)
+                batch.append(self.space.get(index))
+        return batch
+
+    def update(self, inputs, results):
+        pass
+
+    def load_history(self, data_set, min_seed_records=500):
+        """Measurements of earlier sessions: not made again, and the best one is where walks begin."""
+        for measure_input, result in data_set:
+            if measure_input.task.workload == self.task.workload and measure_input.config.index < len(self.space):
+                self.seen.add(measure_input.config.index)
+                self._note(measure_input, result)
+
+    def _note(self, measure_input, result):
+        if result.error_no != 0:
+            return False
+        cost = sum(result.costs) / len(result.costs)
+        if cost >= self.best_cost:
+            return False
+        self.best_cost, self.best_config = cost, measure_input.config
+        self.best_flops = self.task.flop / cost
+        return True
+
+    def tune(self, n_trial, measure_option, early_stopping=None, callbacks=(), si_prefix="G"):
+        """Measures up to `n_trial` configurations; stops after `early_stopping` without a better one."""
+        trials, since_best = 0, 0
+        while trials < n_trial and self.has_next():
+            configs = self.next_batch(min(8, n_trial - trials))
+            if not configs:
+                break
+            inputs = [MeasureInput(self.task.target, self.task, config) for config in configs]
+            results = [measure(self.task, config, measure_option) for config in configs]
+            for measure_input, result in zip(inputs, results):
+                trials, since_best = trials + 1, since_best + 1
+                if self._note(measure_input, result):
+                    since_best = 0
+                if result.error_no and result.error_no not in self.first_errors:
+                    self.first_errors[result.error_no] = result.error
+                    logger.warning("%s: configuration %d: %s", self.task.name, measure_input.config.index, result.error)
+            self.update(inputs, results)
+            for callback in callbacks:
+                callback(self, inputs, results)
+            if early_stopping and since_best >= early_stopping:
+                break
+        return self.best_config
+
+
+class GridSearchTuner(Tuner):
+    """All configurations in their order."""
+
+    _at = -1
+
+    def _next(self):
+        self._at += 1
+        return self._at % len(self.space)
+
+
+class RandomTuner(Tuner):
+    """Configurations at random, each once."""
+
+    def __init__(self, task, range_idx=None, **options):
+        super().__init__(task, **options)
+        self._random = random.Random(options.get("seed", 0))
+
+    def _next(self):
+        return self._random.randrange(len(self.space))
+
+
+class WalkTuner(RandomTuner):
+    """Neighbours of the best configuration, one knob moved by one value; others at random where all are known."""
+
+    def _next(self):
+        if self.best_config is not None:
+            choice = self.space.choice_of(self.best_config.index)
+            near = []
+            for knob, size in enumerate(self.space.dims):
+                for step in (-1, 1):
+                    moved = list(choice)
+                    moved[knob] += step
+                    if 0 <= moved[knob] < size and (index := self.space.index_of(moved)) not in self.seen:
+                        near.append(index)
+            if near:
+                return self._random.choice(near)
+        return self._random.randrange(len(self.space))
+
+
+class XGBTuner(WalkTuner):
+    def __init__(self, task, plan_size=64, feature_type="itervar", loss_type="rank", num_threads=None, optimizer="sa",
+                 diversity_filter_ratio=None, log_interval=50, **options):
+        super().__init__(task, **options)
+
+
+class GATuner(WalkTuner):
+    def __init__(self, task, pop_size=100, elite_num=3, mutation_prob=0.1, **options):
+        super().__init__(task, **options)
+
+
+class DropletTuner(WalkTuner):
+    def __init__(self, task, start_position=None, pvalue=0.05, **options):
+        super().__init__(task, **options)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measured plans for a model's kernels: `tune` writes records that builds take. docs/tuning.md."""
+import json
+import os
+import re
+import tempfile
+
+from ._ffi import Api
+from .error import Error
+from .model import _serialised
+
+_api = Api("tune")
+
+
+def seconds_of(time):
+    """A number of seconds, or text such as 90s, 10m, 1h."""
+    match = re.fullmatch(r"([0-9.]+)([smh]?)", str(time).strip())
+    try:
+        value = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
+    except (TypeError, ValueError):
+        value = 0
+    if not value > 0:
+        raise Error(f"time: expected seconds, or text such as 90s, 10m or 1h, not {time!r}")
+    return value
+
+
+class Report:
+    """What a tuning session tried and found. `ratio`, `interval`: the model's time over that with default plans;
+    `accepted`: whether records of it are in use; `tasks`: a dict for each problem."""
+
+    def __init__(self, data):
+        self.data = data
+        self.tasks = data["tasks"]
+        self.ratio = data["model"]["ratio"]
+        self.interval = (data["model"]["lo"], data["model"]["hi"])
+        self.accepted = data["model"]["accepted"]
+
+    def __str__(self):
+        return self.data["text"]
+
+
+def tune(model, output=None, time="10m", target="llvm -mcpu=native", shapes=None, dims=None, threads=0, jobs=0, seed=0,
+         resume=True, dry_run=False, opt_level=3, pass_config=None, progress=None):
+    """Measures plans of the kernels of an ONNX model (path, bytes or onnx.ModelProto) for `time`, and appends to the
+    file of records `output` what it finds. Returns a Report.
+
+    threads: that kernels run on (0: all); jobs: processes that compile candidates (0: one per processor); resume: what
+    the file has isn't measured again; progress: called with a line of text now and then.
+    """
+    if output is None and not dry_run:
+        raise Error("tune: say where records go: output='records.jsonl'")
+    options = {"output": "" if output is None else os.fspath(output), "seconds": seconds_of(time), "seed": int(seed),
+               "resume": bool(resume), "dry_run": bool(dry_run), "threads": int(threads),
+               "jobs": int(jobs) or os.cpu_count() or 1, "target": str(target), "opt_level": int(opt_level),
+               "shapes": {name: [int(dim) for dim in shape] for name, shape in (shapes or {}).items()},
+               "dims": {name: int(dim) for name, dim in (dims or {}).items()},
+               "config": {key: str(value) for key, value in (pass_config or {}).items()}}
+    if isinstance(model, (str, os.PathLike)):
+        return Report(json.loads(_api.Tune(os.fspath(model), json.dumps(options), progress)))
+    with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
+        path = os.path.join(folder, "model.onnx")
+        with open(path, "wb") as file:
+            file.write(_serialised(model)[0])
+        return Report(json.loads(_api.Tune(path, json.dumps(options), progress)))
+
+
+class Search:
+    """The search for one task's plan, step by step, for those who measure elsewhere: `propose` gives plans (JSON) to
+    race against `incumbent`, `tell` takes what became of them, in the same order: (valid, better, ratio to the default
+    plan's time) of each. Proposals are a function of the seed and of the outcomes."""
+
+    def __init__(self, task, seed=0, batch=32, seeds=(), tried=()):
+        self._module = _api.Search(task, json.dumps({"seed": seed, "batch": batch}), list(seeds), list(tried))
+        self._functions = {name: self._module[name] for name in ("propose", "tell", "state")}
+
+    def propose(self):
+        return [str(plan) for plan in self._functions["propose"]()]
+
+    def tell(self, outcomes):
+        self._functions["tell"](json.dumps([list(outcome) for outcome in outcomes]))
+
+    @property
+    def state(self):
+        return json.loads(str(self._functions["state"]()))
+
+    @property
+    def incumbent(self):
+        return self.state["incumbent"]
+
+    @property
+    def ratio(self):
+        return self.state["ratio"]
+
+
+def tasks(path, target="llvm -mcpu=native"):
+    """The tasks of an ONNX file, as JSON texts that other processes take."""
+    return [str(task) for task in _api.Tasks(os.fspath(path), str(target))]
+
+
+def measure_batch(task, incumbent, plans, threads=0, jobs=1):
+    """Builds plans of a task and races each against the incumbent; a dict for each."""
+    lines = _api.MeasureBatch(task, incumbent, list(plans), json.dumps({"threads": threads, "jobs": jobs}))
+    return [json.loads(str(line)) for line in lines]
+
+
+def confirm(task, plan, threads=0):
+    """Races a plan against the default one in fresh processes; a dict."""
+    return json.loads(str(_api.ConfirmPlan(task, plan, json.dumps({"threads": threads}))))
+
+
+def record_line(task, **fields):
+    """The line of a record: plan, state, ratio, lo, hi, pairs, procs, threads, us, err, t."""
+    return str(_api.RecordLine(task, json.dumps(fields)))
+
+
+def append_records(path, lines):
+    """Appends whole lines to a file of records, under a lock."""
+    _api.Append(os.fspath(path), "".join(lines))
+
+
+def read_records(path):
+    """What a file of records has: {"lines", "faults", "records"}."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return json.loads(str(_api.ReadRecords(file.read())))

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AutoTVM's names, as its tutorials use them. Times come from a simulated runner, but for one test that runs a few."""
+import json
+
+import numpy as np
+import pytest
+
+import treadle as tvm
+from treadle import autotvm, te
+
+TARGET = "llvm -mcpu=x86-64-v3"
+
+
+@autotvm.template("test/matmul")
+def matmul(n, l, m):  # noqa: E741
+    a, b = te.placeholder((n, l), name="A"), te.placeholder((l, m), name="B")
+    k = te.reduce_axis((0, l), name="k")
+    c = te.compute((n, m), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    s = te.create_schedule(c.op)
+    y, x = s[c].op.axis
+    k = s[c].op.reduce_axis[0]
+    cfg = autotvm.get_config()
+    cfg.define_split("tile_y", y, num_outputs=2)
+    cfg.define_split("tile_x", x, num_outputs=2, filter=lambda e: e.size[-1] <= 16)
+    cfg.define_knob("vectorize", [False, True])
+    cfg.add_flop(2 * n * l * m)
+    yo, yi = cfg["tile_y"].apply(s, c, y)
+    xo, xi = cfg["tile_x"].apply(s, c, x)
+    s[c].reorder(yo, xo, k, yi, xi)
+    if cfg["vectorize"].val:
+        s[c].vectorize(xi)
+    return s, [a, b, c]
+
+
+@autotvm.template("test/knobs")
+def knobs(n):
+    x = te.placeholder((n,))
+    cfg = autotvm.get_config()
+    for i in range(3):
+        cfg.define_knob(f"k{i}", list(range(6)))
+    y = te.compute((n,), lambda i: x[i] + 1.0)
+    return te.create_schedule(y.op), [x, y]
+
+
+class Clock:
+    """Stands for LocalRunner: the time is what the configuration says, or it crashes."""
+
+    def __init__(self, crash=()):
+        self.crash = crash
+
+
+@pytest.fixture
+def simulated(monkeypatch):
+    """Tuners' measurements without compiling: least where all knobs are 3."""
+
+    def measure(task, config, option):
+        values = [config[f"k{i}"].val for i in range(3)]
+        if values in option.runner.crash:
+            return autotvm.MeasureResult((1e9,), 4, 0.0, 0.0, "crashed: signal 11")
+        return autotvm.MeasureResult((1 + sum((v - 3) ** 2 for v in values),), 0, 0.0, 0.0)
+
+    monkeypatch.setattr(autotvm.tuner, "measure", measure)
+
+
+def option(crash=()):
+    return autotvm.measure_option(builder="local", runner=Clock([list(c) for c in crash]))
+
+
+def test_a_task_has_the_space_of_its_template():
+    task = autotvm.task.create("test/matmul", args=(16, 8, 32), target=TARGET)
+    assert len(task.config_space) == 5 * 5 * 2 and task.flop == 2 * 16 * 8 * 32
+    assert task.config_space.get(7)["tile_y"].size == [-1, 4]
+    data = task.config_space.get(7).to_json_dict()
+    assert autotvm.ConfigEntity.from_json_dict(json.loads(json.dumps(data))).to_json_dict() == data
+
+
+@pytest.mark.parametrize("name", ["XGBTuner", "GATuner", "DropletTuner"])
+def test_walks_find_the_best_of_a_space(simulated, name):
+    task = autotvm.task.create("test/knobs", args=(8,), target=TARGET)
+    tuner = getattr(autotvm.tuner, name)(task)
+    tuner.tune(n_trial=100, measure_option=option())
+    assert [tuner.best_config[f"k{i}"].val for i in range(3)] == [3, 3, 3]
+
+
+def test_grid_and_random_measure_everything_once(simulated, tmp_path):
+    for name in ("GridSearchTuner", "RandomTuner"):
+        task, log = autotvm.task.create("test/knobs", args=(8,), target=TARGET), tmp_path / name
+        tuner = getattr(autotvm.tuner, name)(task)
+        tuner.tune(n_trial=1000, measure_option=option(), callbacks=[autotvm.callback.log_to_file(str(log))])
+        indices = [i.config.index for i, _ in autotvm.record.load_from_file(log)]
+        assert sorted(indices) == list(range(216))
+
+
+def test_errors_are_results_and_early_stopping_stops(simulated, tmp_path, caplog):
+    task = autotvm.task.create("test/knobs", args=(8,), target=TARGET)
+    tuner = autotvm.tuner.GridSearchTuner(task)
+    tuner.tune(n_trial=216, measure_option=option(crash=[(1, 0, 0)]), early_stopping=20)
+    assert tuner.best_config is not None and len(tuner.seen) < 216
+    assert "crashed: signal 11" in caplog.text
+
+
+def test_the_best_of_a_log_is_what_calls_get(simulated, tmp_path):
+    task, log = autotvm.task.create("test/knobs", args=(8,), target=TARGET), tmp_path / "log.json"
+    autotvm.tuner.GridSearchTuner(task).tune(216, option(), callbacks=[autotvm.callback.log_to_file(str(log))])
+    with open(log, "a") as file:
+        file.write('{"torn')
+    best = tmp_path / "best.json"
+    autotvm.record.pick_best(log, best)
+    assert len(best.read_text().splitlines()) == 1
+    with autotvm.apply_history_best(str(best)), tvm.target.Target(TARGET):
+        context = autotvm.env.DispatchContext.query(tvm.target.Target.current(), ("test/knobs", 8))
+        assert [context[f"k{i}"].val for i in range(3)] == [3, 3, 3]
+    with autotvm.apply_history_best(str(best)), tvm.target.Target("llvm"):  # another target
+        assert autotvm.env.DispatchContext.query(tvm.target.Target.current(), ("test/knobs", 8)).is_fallback
+
+
+def test_the_tutorial(tmp_path):
+    """Tunes a small product for real: a few runs each, in processes of their own."""
+    log = str(tmp_path / "matmul.log")
+    task = autotvm.task.create("test/matmul", args=(32, 32, 32), target=TARGET)
+    tuner = autotvm.tuner.RandomTuner(task)
+    tuner.tune(n_trial=4, measure_option=autotvm.measure_option(builder="local", runner=autotvm.LocalRunner(number=1, repeat=1)),
+               callbacks=[autotvm.callback.log_to_file(log)])
+    assert all(result.error_no == 0 for _, result in autotvm.record.load_from_file(log))
+    with autotvm.apply_history_best(log):
+        with tvm.target.Target(TARGET):
+            s, arg_bufs = matmul(32, 32, 32)
+            func = tvm.build(s, arg_bufs)
+    a, b = (np.random.default_rng(i).random((32, 32), np.float32) for i in range(2))
+    c = tvm.nd.array(np.zeros((32, 32), np.float32))
+    func(tvm.nd.array(a), tvm.nd.array(b), c)
+    np.testing.assert_allclose(c.numpy(), a @ b, rtol=1e-4)
+
+
+def test_what_has_no_counterpart_is_refused_by_name():
+    with pytest.raises(tvm.Error, match="treadle.tune"):
+        autotvm.task.extract_from_program(None, {}, TARGET)
+    with pytest.raises(tvm.Error, match="RPCRunner"):
+        autotvm.RPCRunner("key", "host", 9190)
+    with pytest.raises(tvm.Error, match="no template 'test/unheard'"):
+        autotvm.task.create("test/unheard", args=(), target=TARGET)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records of measured plans: builds take them, and only where they fit. Times are simulated; what is measured isn't
+checked for how long it took."""
+import json
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import treadle
+from treadle import tuning
+from treadle.relay.frontend import from_onnx
+
+NATIVE = "llvm -mcpu=native"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A convolution of 5 x 5 (the direct kernel) and ReLU."""
+    rng = np.random.default_rng(0)
+    w = (rng.standard_normal((32, 16, 5, 5)) * 0.1).astype(np.float32)
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[2] * 4), helper.make_node("Relu", ["c"], ["y"])]
+    graph = helper.make_graph(nodes, "layer", [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 16, 12, 12))],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+                              [numpy_helper.from_array(w, "w")])
+    path = tmp_path_factory.mktemp("tuning") / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def task(model):
+    (task,) = tuning.tasks(model)
+    return task
+
+
+def other_plan(task):
+    """A plan of other code than the default one's."""
+    plan = json.loads(json.loads(task)["plan"])
+    plan["tile_ow"] = 5
+    return json.dumps(plan, separators=(",", ":"))
+
+
+def kernels(model, tmp_path, **options):
+    """What the build says about the plans it took."""
+    treadle.compile(model, **options)  # fills the cache, from which the dump mustn't come
+    folder = tmp_path / "dump"
+    treadle.model._api.CompileOnnx(model.read_bytes(), "", {
+        "target": NATIVE, "dump": ["kernels"], "dump_dir": str(folder),
+        "config": {k: str(v) for k, v in options.get("pass_config", {}).items()}})
+    return (folder / "kernels.txt").read_text()
+
+
+def test_tasks_say_what_can_be_tuned(model, task):
+    data = json.loads(task)
+    assert data["kernel"] == "conv2d.direct" and [a["constant"] for a in data["arguments"]] == [False, True, False]
+    report = treadle.tune(model, dry_run=True)
+    assert [t["state"] for t in report.tasks] == ["default"] and "conv2d.direct" in str(report)
+
+
+def test_builds_take_confirmed_plans_from_the_file_that_is_named(model, task, tmp_path, monkeypatch):
+    plan = other_plan(task)
+    records = tmp_path / "records.jsonl"
+    tuning.append_records(records, [tuning.record_line(task, plan=plan, state="confirmed", ratio=0.9, lo=0.89, hi=0.91)])
+    assert plan not in kernels(model, tmp_path / "a")
+    config = {"schedule.records": records}
+    assert plan in kernels(model, tmp_path / "b", pass_config=config)
+    x = np.random.default_rng(1).standard_normal((1, 16, 12, 12)).astype(np.float32)
+    (plain,), (tuned,) = (treadle.compile(model, pass_config=c).run(None, {"x": x}) for c in ({}, config))
+    np.testing.assert_allclose(tuned, plain, rtol=1e-4, atol=1e-4)
+    monkeypatch.setenv("TREADLE_RECORDS", str(records))
+    assert plan in kernels(model, tmp_path / "c")
+
+
+def test_relay_builds_take_them_too(model, task, tmp_path):
+    plan = other_plan(task)
+    records = tmp_path / "records.jsonl"
+    tuning.append_records(records, [tuning.record_line(task, plan=plan, state="confirmed", ratio=0.9, lo=0.89, hi=0.91)])
+    mod, params = from_onnx(onnx.load(model))
+    sources = []
+    for config in ({}, {"schedule.records": str(records)}):
+        with treadle.transform.PassContext(opt_level=3, config=config):
+            sources.append(treadle.relay.build(mod, target=NATIVE, params=params).get_lib().get_source("tir"))
+    assert sources[0] != sources[1]
+
+
+@pytest.mark.parametrize("fields", [{"state": "raced"}, {"state": "confirmed", "machine": "elsewhere"}])
+def test_others_are_left_alone(model, task, tmp_path, fields):
+    records = tmp_path / "records.jsonl"
+    plan = other_plan(task)
+    tuning.append_records(records, [tuning.record_line(task, plan=plan, ratio=0.5, lo=0.5, hi=0.5, **fields)])
+    assert plan not in kernels(model, tmp_path, pass_config={"schedule.records": records})
+
+
+def test_a_missing_file_is_an_error(model, tmp_path):
+    with pytest.raises(treadle.Error, match="nowhere.jsonl"):
+        treadle.compile(model, pass_config={"schedule.records": tmp_path / "nowhere.jsonl"})
+
+
+def test_a_session_writes_records_and_continues(model, tmp_path):
+    """For real, but short: that it works, not what it finds."""
+    records = tmp_path / "records.jsonl"
+    lines = []
+    first = treadle.tune(model, records, time=4, progress=lines.append)
+    read = tuning.read_records(records)
+    assert not read["faults"] and lines
+    assert first.data["measured"] == sum(r["err"] != "not confirmed" and r["state"] in ("raced", "rejected", "error")
+                                         for r in read["records"])
+    tried = {r["plan"] for r in read["records"] if r["state"] != "raced"}
+    treadle.tune(model, records, time=2)
+    again = tuning.read_records(records)["records"][len(read["records"]):]
+    assert not [r for r in again if r["plan"] in tried and r["err"] not in ("not confirmed", "the whole model wasn't faster")]
+
+
+def test_search_is_a_function_of_seed_and_outcomes(task):
+    def proposals(workers, seed):
+        search = tuning.Search(task, seed=seed, batch=8)
+        everything = []
+        for _ in range(4):
+            plans = search.propose()
+            outcomes = [None] * len(plans)
+            for first in range(workers):
+                for i in range(first, len(plans), workers):
+                    ratio = 0.5 + (hash_of(plans[i]) % 1000) / 1000
+                    outcomes[i] = (True, ratio < search.ratio, ratio)
+            search.tell(outcomes)
+            everything += plans
+        return everything
+
+    def hash_of(text):
+        return sum(ord(c) * (i + 1) for i, c in enumerate(text))
+
+    assert proposals(1, 0) == proposals(3, 0)
+
+
+@pytest.mark.parametrize("time", ["", "ten", 0, "-3s"])
+def test_times_are_checked(model, time):
+    with pytest.raises(treadle.Error, match="time"):
+        treadle.tune(model, "r.jsonl", time=time)
