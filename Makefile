@@ -35,7 +35,7 @@ test: build
 	cmake --build build -j $(JOBS)
 	@status=0; \
 	ctest --test-dir build --output-on-failure -j $(JOBS) || status=1; \
-	$(PYTHON) -m pytest -q tests/python || status=1; \
+	$(PYTHON) -m pytest -q tests/python tests/rows || status=1; \
 	exit $$status
 
 cpp-test: build
@@ -43,7 +43,7 @@ cpp-test: build
 	ctest --test-dir build --output-on-failure -j $(JOBS)
 
 python-test: build
-	$(PYTHON) -m pytest -q tests/python
+	$(PYTHON) -m pytest -q tests/python tests/rows
 
 demo: build
 	$(PYTHON) examples/ocr/demo.py

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows 21 to 30: tensor expressions, code generators, ONNX and the executor. See conftest.py."""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import onnxruntime
+import pytest
+import zoo
+
+import treadle as tvm
+from treadle import relay, te
+from treadle.contrib import graph_executor
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PACKAGE = pathlib.Path(tvm.__file__).parent
+CXX = next((c for c in ("c++", "g++", "clang++", "clang++-19") if shutil.which(c)), None)
+CC = next((c for c in ("cc", "gcc", "clang", "clang-19") if shutil.which(c)), None)
+needs_cxx = pytest.mark.skipif(CXX is None or CC is None, reason="no compiler")
+
+
+def product(n):
+    k = te.reduce_axis((0, n), name="k")
+    a, b = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
+    return a, b, te.compute((n, n), lambda x, y: te.sum(a[x, k] * b[k, y], axis=k), name="C")
+
+
+def add_one():
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a[i] + 1.0, name="B")
+    return te.create_schedule(b.op), [a, b]
+
+
+def test_row_21_tensor_expressions(row):
+    """Tensor expressions, schedules and the text of loops."""
+    a, b, c = product(1024)
+    text = str(tvm.lower(te.create_schedule(c.op), [a, b, c], name="mmult"))
+    assert "for (x: int32, 0, 1024) {" in text and "C_2[((x*1024) + y)] = 0f32" in text
+    a, b, c = product(64)
+    s = te.create_schedule(c.op)
+    x, y = s[c].op.axis
+    xo, yo, xi, yi = s[c].tile(x, y, 16, 16)
+    s[c].reorder(xo, yo, s[c].op.reduce_axis[0], xi, yi)
+    s[c].vectorize(yi)
+    s[c].parallel(xo)
+    values = [np.random.default_rng(i).random((64, 64), "float32") for i in range(2)]
+    out = tvm.nd.empty((64, 64))
+    tvm.build(s, [a, b, c], "llvm", name="mmult")(*map(tvm.nd.array, values), out)
+    np.testing.assert_allclose(out.numpy(), values[0] @ values[1], rtol=1e-4)
+    row.works("the article's product lowers to its text; tiled, vectorised and parallel it computes the same")
+    z = te.placeholder((8,), name="Z")
+    with pytest.raises(tvm.Error, match="stage 'C' reads Z outside of it"):
+        te.create_schedule(te.compute((8,), lambda i: z[i + 4], name="C").op)
+    row.better("reads outside of a tensor are refused when the schedule is made, with the stage and both ranges")
+
+
+@needs_cxx
+def test_row_22_c_target(row, tmp_path):
+    """Target c."""
+    s, args = add_one()
+    module = tvm.build(s, args, "c", name="add_one")
+    source = tmp_path / "k.c"
+    source.write_text(module.get_source())
+    subprocess.run([CC, "-O2", "-Wall", "-Wextra", "-Werror", "-c", source, "-o", tmp_path / "k.o",
+                    f"-I{ROOT / 'include'}"], check=True)
+    out = tvm.nd.empty((8,))
+    module["add_one"](tvm.nd.array(np.arange(8, dtype="float32")), out)
+    np.testing.assert_array_equal(out.numpy(), np.arange(8) + 1)
+    row.works("the text compiles without a warning and computes the right thing")
+    with pytest.raises(tvm.Error, match="arg0"):
+        module["add_one"](tvm.nd.empty((3,)), out)
+    assert "restrict" in module.get_source()
+    row.better("it checks its arguments, and pointers are restrict")
+
+
+def test_row_23_native_code(row):
+    """Native code."""
+    s, args = add_one()
+    function = tvm.build(s, args, "llvm", name="f")
+    good = tvm.nd.empty((8,))
+    for dtype in ("float64", "int8", "uint16", "int64", "float16"):
+        a = te.placeholder((19,), dtype, name="A")
+        b = te.compute((19,), lambda i, a=a: a[i] + a[i], name="B")
+        t = te.create_schedule(b.op)
+        outer, inner = t[b].split(b.op.axis[0], factor=4)
+        t[b].vectorize(inner)
+        value, out = np.arange(19).astype(dtype), tvm.nd.empty((19,), dtype)
+        tvm.build(t, [a, b], "llvm")(tvm.nd.array(value), out)
+        np.testing.assert_array_equal(out.numpy(), value + value)
+    row.works("five element types, vectorised, with a tail")
+    for args, message in (((good,), "f: num_args should be 2"), ((1, good), "f: .*arg"),
+                          ((tvm.nd.empty((8, 1)), good), "f: arg0.ndim is expected to equal 1"),
+                          ((tvm.nd.empty((8,), "int32"), good), "f: arg0.dtype is expected to be float32"),
+                          ((tvm.nd.empty((9,)), good), r"f: arg0.shape\[0\] is expected to equal 8")):
+        with pytest.raises(tvm.Error, match="^" + message):
+            function(*args)
+    row.better("five wrong calls are errors that name the function once, the argument and what was expected")
+
+
+def test_row_24_stackvm(row, tmp_path):
+    """The interpreter StackVM."""
+    a = te.placeholder((8,), name="A")
+    t = te.compute((8,), lambda i: te.exp(a[i]), name="T")
+    b = te.compute((8,), lambda i: t[i] * t[7 - i], name="B")
+    module = tvm.build(te.create_schedule(b.op), [a, b], "stackvm", name="f")
+    value, out = np.random.default_rng(0).random(8).astype("float32"), tvm.nd.empty((8,))
+    module.save(str(tmp_path / "f.stackvm"))
+    tvm.runtime.load_module(tmp_path / "f.stackvm")["f"](tvm.nd.array(value), out)
+    expected = np.exp(value) * np.exp(value[::-1])
+    np.testing.assert_allclose(out.numpy(), expected, rtol=1e-6)
+    row.works("a function is saved, loaded and run")
+    row.better("it computes in float32 and allocates memory")
+
+
+def article_graph(kind, symbol=None):
+    inputs = [relay.var(f"{kind}_input{i}", shape=(10, 10)) for i in range(4)]
+    body = (inputs[0] + inputs[1] - inputs[2]) * inputs[3]
+    if symbol is None:
+        return tvm.IRModule.from_expr(relay.Function(inputs, body))
+    function = relay.Function(inputs, body)
+    for key, value in {"Primitive": 1, "Compiler": kind, "global_symbol": symbol}.items():
+        function = function.with_attr(key, value)
+    outer = [relay.var(f"x{i}", shape=(10, 10)) for i in range(4)]
+    return tvm.IRModule.from_expr(relay.Function(outer, relay.tanh(relay.Call(function, outer))))
+
+
+def test_row_25_partitioning(row):
+    """Parts of a graph for external code generators."""
+    mod = article_graph("ccompiler")
+    for step in (relay.transform.AnnotateTarget(["ccompiler"]), relay.transform.MergeCompilerRegions(),
+                 relay.transform.PartitionGraph()):
+        mod = step(mod)
+    (name,) = [var.name_hint for var in mod.get_global_vars() if var.name_hint != "main"]
+    assert name == "tvmgen_default_ccompiler_main_0"
+    assert mod[name].attrs["Compiler"] == "ccompiler" and len(mod[name].params) == 4
+    row.works("(a + b - c) * d is @tvmgen_default_ccompiler_main_0 with four parameters")
+    x = relay.var("x", shape=(4,))
+    lib = relay.build(relay.Function([x], relay.tanh(relay.exp(x) + x)), "llvm", external=["ccompiler"])
+    assert "tanh" in lib.get_source("partition")
+    row.better("the report says for each operator that stayed why")
+
+
+def compiled_article(name, tmp_path):
+    """The article's classes, with other include lines and namespaces, as a library beside the package."""
+    library = tmp_path / f"lib{name}.so"
+    folder = (PACKAGE / "lib").resolve()
+    subprocess.run([CXX, "-std=c++20", "-O0", "-shared", "-fPIC", f"-I{ROOT / 'include'}",
+                    ROOT / "tests" / "rows" / f"{name}.cc", "-o", library, f"-L{folder}", "-ltreadle",
+                    "-ltreadle_runtime", f"-Wl,-rpath,{folder}"], check=True)
+    return library
+
+
+def in_a_process(library, kind, symbol, more):
+    """Builds, exports, loads and runs the article's graph in a process that has loaded `library`."""
+    script = textwrap.dedent(f"""
+        import ctypes, sys
+        import numpy as np
+        import treadle as tvm
+        from treadle import relay
+        from treadle.contrib import graph_executor
+        sys.path[:0] = [{str(ROOT / 'tests' / 'rows')!r}, {str(ROOT / 'bench')!r}]
+        ctypes.CDLL({str(library)!r}, ctypes.RTLD_GLOBAL)
+        from test_rows_code import article_graph
+        lib = relay.build(article_graph({kind!r}, {symbol!r}), "llvm")
+        external = lib.get_external_modules()[0]
+        source = external.get_source()
+        values = {{f"x{{i}}": np.random.default_rng(i).random((10, 10), "float32") for i in range(4)}}
+        inner = (values["x0"] + values["x1"] - values["x2"]) * values["x3"]
+        lib.export_library("o.so")
+        for each in (lib, tvm.runtime.load_module("o.so")):
+            module = graph_executor.GraphModule(each["default"](tvm.cpu()))
+            module.run(**values)
+            np.testing.assert_allclose(module.get_output(0).numpy(), np.tanh(inner), rtol=1e-5, atol=1e-6)
+    """) + textwrap.dedent(more)
+    done = subprocess.run([sys.executable, "-c", script], cwd=library.parent, capture_output=True, text=True,
+                          env=dict(os.environ, PYTHONPATH=str(PACKAGE.parent)))
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@needs_cxx
+def test_row_26_c_code_generator(row, tmp_path):
+    """The article's code generator that writes C."""
+    library = compiled_article("article_codegen_c", tmp_path)
+    source = in_a_process(library, "ccompiler", "gcc_0", "print(source)")
+    for line in ("CSOURCE_BINARY_OP_2D(gcc_0_0, *, 10, 10);", "CSOURCE_BINARY_OP_2D(gcc_0_2, +, 10, 10);",
+                 "gcc_0_2(ccompiler_input0, ccompiler_input1, buf_0);", "int gcc_0_wrapper_(DLTensor* arg0"):
+        assert line in source.replace(", , ", ", "), source
+    row.works("CodegenC and CSourceCodegen of the article compile, with other include lines and namespaces, and run")
+    x = relay.var("x", shape=(7,))
+    y = relay.var("y", shape=(3, 7))
+    lib = relay.build(relay.Function([x, y], (x + y) - x), "llvm", external=["ccompiler"])
+    module = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    values = {"x": np.ones(7, "float32"), "y": np.random.default_rng(0).random((3, 7), "float32")}
+    module.run(**values)
+    np.testing.assert_allclose(module.get_output(0).numpy(), values["y"], atol=1e-6)
+    assert "0 with Treadle" in lib.get_source("partition")
+    row.better("memory that can't be had is an error; Treadle's own writes any rank, broadcasts and reused inputs")
+
+
+@needs_cxx
+def test_row_27_examplejson(row, tmp_path):
+    """The article's ExampleJSON: code generator and run-time module."""
+    library = compiled_article("article_codegen_json", tmp_path)
+    out = in_a_process(library, "examplejsoncompiler", "subgraph_0", """
+        open("mysubgraph.examplejson", "w").write(source)
+        function = tvm.runtime.load_module("mysubgraph.examplejson", "examplejson")["subgraph_0"]
+        result = tvm.nd.empty((10, 10))
+        function(*map(tvm.nd.array, values.values()), result)
+        np.testing.assert_allclose(result.numpy(), inner, rtol=1e-6)
+        print(source)
+    """)
+    assert out.split() == """subgraph_0 input 0 10 10 input 1 10 10 input 2 10 10 input 3 10 10
+        add 4 inputs: 0 1 shape: 10 10 sub 5 inputs: 4 2 shape: 10 10 mul 6 inputs: 5 3 shape: 10 10""".split()
+    row.works("ExampleJsonCodeGen and ExampleJsonModule of the article compile, write its lines, are stored and loaded")
+    bad = tmp_path / "bad.examplejson"
+    bad.write_text("g\n  input 0 2 -4\n")
+    with pytest.raises(tvm.Error, match="line 2"):
+        tvm.runtime.load_module(bad, "examplejson")
+    row.better("Treadle's own reader names the line of what is wrong")
+
+
+@needs_cxx
+def test_row_28_registration(row):
+    """Registration of code generators."""
+    names = relay.external.list_codegens()
+    assert "ccompiler" in names and "examplejsoncompiler" in names
+    cmake = (ROOT / "cmake" / "ExternalCodegens.cmake").read_text(encoding="utf-8")
+    assert "_CODEGEN" in cmake
+    row.works("each code generator has a switch of the build and a name")
+
+    @tvm.register_func("relay.ext.rowtest", override=True)
+    def compile_region(function):
+        symbol = str(function.attrs["global_symbol"])
+        code = ('#include "treadle/runtime/c_types.h"\nTREADLE_API int ' + symbol + "(TreadleValue* a, int* t, int n, "
+                "TreadleValue* r, int* c, void* x) { float* in = ((DLTensor*)a[0].v_handle)->data; float* out = "
+                "((DLTensor*)a[1].v_handle)->data; for (int i = 0; i < 4; ++i) out[i] = -in[i]; return 0; }\n")
+        return tvm.get_global_func("runtime.CSourceModuleCreate")(code, "c", [symbol], [])
+
+    tvm.ir.register_op_attr("negative", "target.rowtest", True)
+    x = relay.var("x", shape=(4,))
+    lib = relay.build(relay.Function([x], relay.negative(x)), "llvm", external=["rowtest"])
+    module = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    module.run(x=np.arange(4, dtype="float32"))
+    np.testing.assert_array_equal(module.get_output(0).numpy(), -np.arange(4, dtype="float32"))
+    assert len(lib.get_external_modules()) == 1
+    row.better("a program adds one while it runs, without a change of Treadle")
+
+
+def test_row_29_onnx(row, tmp_path):
+    """The article's script: an ONNX model, compiled, saved and run."""
+    model = zoo.resnet18()
+    name = model.graph.input[0].name
+    data = np.random.default_rng(0).standard_normal((1, 3, 224, 224)).astype("float32")
+    mod, params = relay.frontend.from_onnx(model, {name: data.shape})
+    with tvm.transform.PassContext(opt_level=3):
+        lib = relay.build(mod, target="llvm", params=params)
+    lib.export_library(tmp_path / "mod.so")
+    module = graph_executor.GraphModule(tvm.runtime.load_module(tmp_path / "mod.so")["default"](tvm.cpu()))
+    module.set_input(name, data)
+    module.run()
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    assert zoo.compare(module.get_output(0).numpy(), session.run(None, {name: data})[0]) is None
+    row.works("ResNet-18 gives what ONNX Runtime gives, after the library was saved and loaded")
+    listed = subprocess.run([PACKAGE / "bin" / "treadle", "ops"], check=True, capture_output=True, text=True).stdout
+    names = {line.split()[0] for line in listed.splitlines() if line.strip()}
+    assert {"Trilu", "RNN", "Scan", "MatMulInteger", "SequenceAt", "ATen", "FC"} <= names and len(names) >= 200
+    row.better("operators that the original's importer lacked are there: Trilu, RNN, Scan, MatMulInteger, sequences")
+
+
+def test_row_30_graph_executor(row):
+    """The graph executor."""
+    x, y = relay.var("x", shape=(2, 3)), relay.var("y", shape=(2, 3))
+    lib = relay.build(relay.Function([x, y], relay.tanh(x) * y), "llvm")
+    module = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    values = [np.random.default_rng(i).random((2, 3), "float32") for i in range(2)]
+    module.set_input("x", values[0])
+    module.set_input(1, values[1])
+    module.run()
+    out = tvm.nd.empty((2, 3))
+    module.get_output(0, out)
+    np.testing.assert_allclose(out.numpy(), np.tanh(values[0]) * values[1], rtol=1e-5)
+    with pytest.raises(tvm.Error):
+        module.get_output(0, tvm.nd.empty((3, 3)))
+    from treadle.contrib.debugger import debug_executor
+
+    debug = debug_executor.create(lib.get_graph_json(), lib.get_lib(), tvm.cpu())
+    report = str(debug.profile(x=values[0], y=values[1]))
+    assert all(column in report for column in ("Name", "Duration", "Percent", "Device", "Count", "Argument Shapes"))
+    row.works("inputs by name and number, outputs into tensors of the right shape, a profile by kernel")
+    with pytest.raises(tvm.Error, match="no_such_input"):
+        module.set_input("no_such_input", values[0])
+    row.better("an input that doesn't exist is an error")
