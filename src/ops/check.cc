@@ -26,9 +26,10 @@ Type CheckValuesInfer(const InferContext& context) {
   const auto* attrs = context.attrs<CheckValuesAttrs>();
   CheckIntegral(values, "values");
   CheckIntegral(limits, "limits");
-  if (attrs->rule != "index" && attrs->rule != "at_most" && attrs->rule != "not_zero" && attrs->rule != "total" &&
-      attrs->rule != "broadcast") {
-    throw ShapeError(StrCat("rule must be index, at_most, not_zero, total or broadcast, not \"", attrs->rule, "\""));
+  if (attrs->rule != "index" && attrs->rule != "at_most" && attrs->rule != "at_least" && attrs->rule != "not_zero" &&
+      attrs->rule != "total" && attrs->rule != "broadcast") {
+    throw ShapeError(
+        StrCat("rule must be index, at_most, at_least, not_zero, total or broadcast, not \"", attrs->rule, "\""));
   }
   if (limits->shape.size() > 1 || (limits->shape.size() == 1 && values->shape.empty())) {
     throw ShapeError(StrCat("limits ", TypeText(limits), " must be a scalar, or a vector for values ", TypeText(values),
@@ -46,6 +47,7 @@ struct Checked {
     PrimExpr fits;
     if (attrs->rule == "index") fits = value >= Index(0) - limit && value < limit;
     if (attrs->rule == "at_most") fits = value >= 0 && value <= limit;
+    if (attrs->rule == "at_least") fits = value >= limit;
     if (attrs->rule == "not_zero") fits = tir::not_equal(value, Index(0));
     if (attrs->rule == "total") fits = value >= 0;
     if (attrs->rule == "broadcast") {

@@ -155,12 +155,19 @@ PrimExpr SliceBegin(const PrimExpr& begin, const PrimExpr& stride, const PrimExp
   return Select(stride > 0, forward, Clamp(b, Index(-1), size - 1));
 }
 
+/// Steps beyond any dimension leave one element: less of them can't overflow.
+PrimExpr SliceStride(const PrimExpr& stride) {
+  constexpr int64_t kFar = int64_t{1} << 48;
+  if (const int64_t* s = AsConstInt(stride)) return Index(std::clamp(*s, -kFar, kFar));
+  return Clamp(stride, Index(-kFar), Index(kFar));
+}
+
 Shapes StridedSliceShapes(const Attrs& attrs, const Array<TensorType>& operands, const ElementOf& element) {
   Array<PrimExpr> out = operands[0]->shape;
   std::vector<size_t> axes = SlicedAxes(attrs, out.size(), Length(operands[1]));
   for (size_t i = 0; i < axes.size(); ++i) {
     auto k = static_cast<int64_t>(i);
-    PrimExpr size = out[axes[i]], stride = element(3, k), begin = SliceBegin(element(1, k), stride, size);
+    PrimExpr size = out[axes[i]], stride = SliceStride(element(3, k)), begin = SliceBegin(element(1, k), stride, size);
     PrimExpr end = SliceBegin(element(2, k), stride, size);
     PrimExpr up = tir::floordiv(end - begin + stride - 1, tir::max(stride, Index(1)));
     if (const int64_t* s = AsConstInt(stride); s != nullptr && *s > 0) {
@@ -220,8 +227,10 @@ Array<Tensor> PadCompute(const Attrs& attrs, const Array<Tensor>& inputs, const 
           PrimExpr size = x->shape[d], position = i[d] - before;
           inside = inside && position >= 0 && position < size;
           if (mode == "reflect") {
-            position = Select(position < 0, Index(0) - position, position);
-            position = Select(position >= size, (size - 1) * 2 - position, position);
+            // As often as it takes, there and back.
+            PrimExpr period = (size - 1) * 2;
+            position = tir::floormod(position, tir::max(period, Index(1)));
+            position = Select(position >= size, period - position, position);
           } else if (mode == "wrap") {
             position = tir::floormod(position, tir::max(size, Index(1)));
           }

@@ -71,6 +71,15 @@ Type GatherNDInfer(const InferContext& context) {
     throw ShapeError(StrCat("an index of ", length, " entries after ", batch, " batch dimensions doesn't fit ",
                             TypeText(data), " with indices ", TypeText(indices)));
   }
+  for (size_t i = 0; i < static_cast<size_t>(batch); ++i) {
+    const PrimExpr& own = data->shape[i];
+    const PrimExpr& other = indices->shape[i + 1];
+    const bool known = AsConstInt(own) != nullptr && AsConstInt(other) != nullptr;
+    if (!SameDim(own, other) && (known || !context.Equal(own, other))) {
+      throw ShapeError(
+          StrCat("batch dimension ", i, " of ", TypeText(data), " and indices ", TypeText(indices), " differs"));
+    }
+  }
   Array<PrimExpr> out;
   for (size_t i = 1; i < indices->shape.size(); ++i) out.push_back(indices->shape[i]);
   for (auto i = static_cast<size_t>(length + batch); i < data->shape.size(); ++i) out.push_back(data->shape[i]);

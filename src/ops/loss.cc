@@ -13,6 +13,14 @@ TREADLE_DEFINE_NODE(NLLLossAttrs);
 
 namespace {
 
+/// A dimension of `name` that has to be one of the predictions'.
+void CheckEqualDim(const InferContext& context, const PrimExpr& expected, const PrimExpr& dim, const char* name) {
+  const bool known = AsConstInt(expected) != nullptr && AsConstInt(dim) != nullptr;
+  if (SameDim(expected, dim) || (!known && context.Equal(expected, dim))) return;
+  throw ShapeError(StrCat("a dimension of ", name, " differs from that of predictions: ", ShapeText({dim}), " and ",
+                          ShapeText({expected})));
+}
+
 /// predictions, targets (batch, classes) -> scalar
 Type CrossEntropyInfer(const InferContext& context) {
   const auto* predictions = context.Tensor(0, "predictions");
@@ -20,7 +28,7 @@ Type CrossEntropyInfer(const InferContext& context) {
   CheckRank(predictions, 2, "predictions");
   CheckRank(targets, 2, "targets");
   CheckSameDType(predictions, targets);
-  BroadcastShape(context, predictions->shape, targets->shape);
+  for (size_t i = 0; i < 2; ++i) CheckEqualDim(context, predictions->shape[i], targets->shape[i], "targets");
   return TensorType::Scalar(predictions->dtype);
 }
 
@@ -59,6 +67,10 @@ Type NLLLossInfer(const InferContext& context) {
   CheckIntegral(targets, "targets");
   CheckRank(weights, 1, "weights");
   CheckSameDType(predictions, weights);
+  CheckEqualDim(context, predictions->shape[1], weights->shape[0], "weights");
+  for (size_t i = 0; i < targets->shape.size(); ++i) {
+    CheckEqualDim(context, predictions->shape[i == 0 ? 0 : i + 1], targets->shape[i], "targets");
+  }
   if (attrs->reduction == "none") return TensorType(targets->shape, predictions->dtype);
   if (attrs->reduction != "mean" && attrs->reduction != "sum") {
     throw ShapeError(StrCat("reduction must be mean, sum or none, not \"", attrs->reduction, "\""));

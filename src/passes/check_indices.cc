@@ -3,6 +3,7 @@
 // negative ones counting from the end; anything else is refused, with the node, the index and the size.
 #include "passes/check_indices.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,7 +11,9 @@
 #include "passes/pass_util.h"
 #include "treadle/ops/attrs/algorithm.h"
 #include "treadle/ops/attrs/check.h"
+#include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/attrs/transform.h"
+#include "treadle/ops/make.h"
 
 namespace treadle::relay {
 namespace {
@@ -20,6 +23,8 @@ struct IndexUse {
   size_t arg = 1;
   std::vector<size_t> axes;
   bool by_row = false;
+  std::optional<int64_t> exempt = std::nullopt;  ///< an index that picks nothing
+  bool from_start = false;                       ///< negative ones are out of range, too
 };
 
 std::vector<size_t> Rows(const CallNode* call, size_t arg, int64_t first_axis) {
@@ -44,21 +49,39 @@ std::vector<IndexUse> UsesOf(const CallNode* call) {
   if (name == "gather") return {{1, axis(call->attrs_as<ops::GatherAttrs>()->axis), false}};
   if (name == "gather_nd") return {{1, Rows(call, 1, call->attrs_as<ops::GatherNDAttrs>()->batch_dims), true}};
   if (name == "scatter" || name == "scatter_add") return {{1, axis(call->attrs_as<ops::ScatterAttrs>()->axis), false}};
+  if (name == "nn.nll_loss") return {{1, {1}, false, call->attrs_as<ops::NLLLossAttrs>()->ignore_index, true}};
   if (name == "scatter_nd") return {{1, Rows(call, 1, 0), true}};
   return {};
 }
 
 class IndexChecker : public MixedModeMutator {
   Expr Rewrite_(const CallNode* pre, const Expr& post) override {
+    const auto* call = static_cast<const CallNode*>(post.get());
+    if (OpName(pre) == "adv_index") return CheckFields(pre, call);
     const std::vector<IndexUse> uses = UsesOf(pre);
     if (uses.empty()) return post;
-    const auto* call = static_cast<const CallNode*>(post.get());
     Array<Expr> args = call->args;
     for (const IndexUse& use : uses) {
       if (use.by_row && use.axes.empty()) continue;  // as many as the run tells: those stay within the tensor
-      args.Set(use.arg, Checked(pre, use, args[use.arg]));
+      args.Set(use.arg, Checked(pre, pre->args[0], TensorTypeOf(pre->args[0]), use, args[use.arg]));
     }
     return args.same_as(call->args) ? post : Call(call->op, args, call->attrs, call->type_args, call->span);
+  }
+
+  /// The operand is a tuple: the data, and indices of each of its first dimensions.
+  static Expr CheckFields(const CallNode* pre, const CallNode* call) {
+    auto field = [](const Expr& tuple, size_t i) -> Expr {
+      if (const auto* fields = tuple.as<TupleNode>()) return fields->fields[i];
+      return TupleGetItem(tuple, static_cast<int>(i));
+    };
+    const Array<Type>& types = pre->args[0]->type_as<TupleTypeNode>()->fields;
+    Expr data = field(pre->args[0], 0);
+    Array<Expr> fields{field(call->args[0], 0)};
+    for (size_t i = 1; i < types.size(); ++i) {
+      const auto* type = types[0].as<TensorTypeNode>();
+      fields.push_back(Checked(pre, data, type, {i, {i - 1}, false, {}, false}, field(call->args[0], i)));
+    }
+    return Call(call->op, {Tuple(fields)}, call->attrs, call->type_args, call->span);
   }
 
   /// Number of elements that an index of the use may pick from, by axis; empty where some size isn't known.
@@ -83,8 +106,9 @@ class IndexChecker : public MixedModeMutator {
     return place.empty() ? OpName(call) : StrCat(place, " (", OpName(call), ")");
   }
 
-  static Expr Checked(const CallNode* call, const IndexUse& use, const Expr& indices) {
-    const std::vector<int64_t> sizes = Sizes(TensorTypeOf(call->args[0])->shape, use);
+  static Expr Checked(const CallNode* call, const Expr& picked, const TensorTypeNode* type, const IndexUse& use,
+                      const Expr& indices) {
+    const std::vector<int64_t> sizes = Sizes(type->shape, use);
     if (const auto* constant = indices.as<ConstantNode>(); constant != nullptr && !sizes.empty()) {
       const NDArray& data = constant->data;
       if (auto values = ConstIntegers(Constant(data.CreateView({data.size()}, data.dtype())))) {
@@ -92,14 +116,18 @@ class IndexChecker : public MixedModeMutator {
         return indices;
       }
     }
-    Expr limits = Limits(call, use, sizes);
+    Expr limits = Limits(picked, use, sizes);
+    if (use.from_start)
+      limits = Call(Op::Get("subtract"), {limits, ops::ScalarConstant(DataType::Int(64), int64_t{1})});
     return ops::CallWith<ops::CheckValuesAttrs>("check_values", {indices, limits}, [&](auto& attrs) {
+      attrs.rule = use.from_start ? "at_most" : "index";
       attrs.where = Where(call);
       attrs.what = "index";
+      attrs.exempt = use.exempt;
     });
   }
 
-  static Expr Limits(const CallNode* call, const IndexUse& use, const std::vector<int64_t>& sizes) {
+  static Expr Limits(const Expr& data, const IndexUse& use, const std::vector<int64_t>& sizes) {
     if (!sizes.empty()) {
       const std::vector<int64_t> shape =
           use.by_row ? std::vector{static_cast<int64_t>(sizes.size())} : std::vector<int64_t>();
@@ -107,8 +135,8 @@ class IndexChecker : public MixedModeMutator {
       std::copy(sizes.begin(), sizes.end(), values.Data<int64_t>());
       return Constant(values);
     }
-    Expr shape = ops::CallWith<ops::ShapeOfAttrs>("shape_of", {call->args[0]},
-                                                  [](auto& attrs) { attrs.dtype = DataType::Int(64); });
+    Expr shape =
+        ops::CallWith<ops::ShapeOfAttrs>("shape_of", {data}, [](auto& attrs) { attrs.dtype = DataType::Int(64); });
     if (use.axes.empty()) return ops::MakeReduce("prod", shape, std::vector<int64_t>{0});
     NDArray axes = NDArray::Empty(
         use.by_row ? std::vector{static_cast<int64_t>(use.axes.size())} : std::vector<int64_t>(), DataType::Int(64));
@@ -124,9 +152,10 @@ class IndexChecker : public MixedModeMutator {
     const size_t per_row = values.size() / std::max<size_t>(sizes.size(), 1);
     for (size_t i = 0; i < values.size(); ++i) {
       const int64_t size = use.by_row ? sizes[i / per_row] : sizes[0];
-      if (values[i] >= -size && values[i] < size) continue;
+      const int64_t least = use.from_start ? 0 : -size;
+      if ((values[i] >= least && values[i] < size) || (use.exempt && values[i] == *use.exempt)) continue;
       throw ShapeError(StrCat(Where(call), ": index ", values[i], " is out of range for ", size, " elements; expected ",
-                              -size, " to ", size - 1));
+                              least, " to ", size - 1));
     }
   }
 };

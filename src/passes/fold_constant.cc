@@ -19,8 +19,12 @@ namespace {
 constexpr int64_t kMaxResultBytes = int64_t{512} << 20;
 constexpr int64_t kMaxTotalBytes = int64_t{1} << 30;
 
-/// Multiply-adds that one run of the pass spends: about a second of one core.
-constexpr double kMaxMacs = 4e9;
+/// Multiply-adds that one run of the pass spends: some seconds of the interpreter that folds.
+constexpr double kMaxMacs = 1e8;
+
+/// What a folded reduction reads, in bytes. The interpreter adds one after the other, generated code in many sums,
+/// which is faster and loses fewer digits.
+constexpr int64_t kMaxReducedBytes = int64_t{1} << 18;
 
 ConstantEvaluator& Evaluator() {
   static auto* evaluator = new ConstantEvaluator();
@@ -131,6 +135,11 @@ class Folder : public ExprMutator {
     }
     auto bytes = StaticBytes(pre->checked_type());
     if (!bytes || *bytes > kMaxResultBytes) return Expr();
+    int64_t given = 0;
+    for (const Expr& arg : call->args) given += StaticBytes(SetType(arg)).value_or(0);
+    if (op.GetAttr(kOpPattern, OpPatternKind::kOpaque) == OpPatternKind::kCommReduce && given > kMaxReducedBytes) {
+      return Expr();
+    }
     int64_t added = *bytes;
     for (const Expr& arg : call->args) added -= StaticBytes(SetType(arg)).value_or(0);
     added = std::max<int64_t>(added, 0);

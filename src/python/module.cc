@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
 #include <map>
 
 #include "python/api.h"
@@ -43,7 +44,10 @@ void Translate(const std::exception_ptr& pointer, void*) {
     auto& classes = ErrorClasses();
     auto it = classes.find(error.kind());
     nb::object cls = it == classes.end() ? classes.at("Error") : it->second;
-    nb::object instance = cls(nb::str(error.what()));
+    // What a message quotes may be bytes of any kind.
+    auto text = nb::steal<nb::object>(
+        PyUnicode_DecodeUTF8(error.what(), static_cast<Py_ssize_t>(std::strlen(error.what())), "replace"));
+    nb::object instance = cls(text);
     instance.attr("exit_code") = static_cast<int>(error.code());
     if (const auto* unsupported = dynamic_cast<const UnsupportedOpError*>(&error)) {
       instance.attr("nodes") = unsupported->nodes();

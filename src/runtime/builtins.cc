@@ -74,6 +74,8 @@ void ReportValue(const std::string& rule, const std::string& where, const std::s
     text += StrCat(" is out of range for ", limit, " elements; expected ", -limit, " to ", limit - 1);
   } else if (rule == "at_most") {
     text += StrCat(" is out of range; expected 0 to ", limit);
+  } else if (rule == "at_least") {
+    text += StrCat(" is out of range; expected at least ", limit);
   } else if (rule == "not_zero") {
     text += "; expected anything else";
   } else if (rule == "total") {

@@ -2,6 +2,7 @@
 #include "driver/vm/symbolic_kernel.h"
 
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -112,6 +113,50 @@ Type BroadcastAny(const Type& type, const Array<Type>& args) {
     shape.push_back(dim);
   }
   return TensorType(shape, result->dtype);
+}
+
+/// Operators that broadcast operands: how many of the last dimensions they don't (products of matrices), and which
+/// operands; none for the others.
+struct Broadcasting {
+  size_t first = 0;     ///< the first tensor that is broadcast
+  size_t matrix = 0;    ///< last dimensions that are another matter
+  size_t trailing = 0;  ///< last dimensions of the result that no operand has
+};
+
+std::optional<Broadcasting> BroadcastingOf(const Op& op, const std::vector<TensorType>& tensors, size_t rank) {
+  if (op->name == "nn.batch_matmul") return Broadcasting{0, 2, 0};
+  if (op->name == "adv_index") return Broadcasting{1, 0, tensors[0]->shape.size() - (tensors.size() - 1)};
+  if (op.GetAttr(kOpPattern, OpPatternKind::kOpaque) > OpPatternKind::kBroadcast) return std::nullopt;
+  if (tensors.size() < 2) return std::nullopt;
+  for (const TensorType& tensor : tensors) {
+    if (tensor->shape.size() > rank) return std::nullopt;
+  }
+  return Broadcasting{};
+}
+
+/// What has to be so when the model runs: each dimension is 1 or that of the result.
+void RequireBroadcast(const Op& op, const Type& type, const Array<Type>& args,
+                      std::vector<std::pair<PrimExpr, PrimExpr>>* equalities) {
+  const auto* result = type.as<TensorTypeNode>();
+  if (result == nullptr || op.GetAttr(kDataDependentShape, false)) return;
+  std::vector<TensorType> tensors;
+  for (const Type& arg : args) FlattenTensorTypes(arg, &tensors);
+  const auto how = BroadcastingOf(op, tensors, result->shape.size());
+  if (!how) return;
+  arith::Analyzer analyzer;
+  const size_t rank = result->shape.size() - how->trailing;
+  for (size_t k = how->first; k < tensors.size(); ++k) {
+    const Array<PrimExpr>& own = tensors[k]->shape;
+    for (size_t i = 0; i + how->matrix < own.size() && own.size() <= rank; ++i) {
+      const PrimExpr& dim = own[i];
+      const PrimExpr& out = result->shape[i + rank - own.size()];
+      const int64_t* size = AsConstInt(dim);
+      if ((size != nullptr && (*size == 1 || AsConstInt(out) != nullptr)) || IsAnyDim(out)) continue;
+      if (analyzer.CanProveEqual(dim, out)) continue;
+      PrimExpr one(int64_t{1});
+      equalities->emplace_back(size != nullptr ? dim : tir::select(tir::equal(dim, one), out, dim), out);
+    }
+  }
 }
 
 class KernelMaker {
@@ -290,8 +335,9 @@ Type InferSymbolic(const Op& op, const Array<Type>& arg_types, const Attrs& attr
   bool broadcasts = op.GetAttr(kOpPattern, OpPatternKind::kOpaque) <= OpPatternKind::kBroadcast;
   if (broadcasts && !op.GetAttr(kDataDependentShape, false) && type.as<TensorTypeNode>() != nullptr &&
       TypeHasAny(type)) {
-    return BroadcastAny(type, arg_types);
+    type = BroadcastAny(type, arg_types);
   }
+  RequireBroadcast(op, type, arg_types, equalities);
   return type;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "frontend/onnx/compose.h"
 #include "frontend/onnx/rules.h"
 
 namespace treadle::onnx {
@@ -8,5 +9,7 @@ namespace treadle::onnx {
 /// The integers, if they keep the rule when the model runs; else it stops with an error. See CheckValuesAttrs.
 relay::Expr CheckedValues(NodeImport& n, const relay::Expr& values, const char* rule, const relay::Expr& limits,
                           const char* what);
+/// The integers, none of which may be less: refused at once where they are known.
+Term AtLeast(const Term& values, int64_t least, const char* what);
 
 }  // namespace treadle::onnx

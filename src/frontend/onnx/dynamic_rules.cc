@@ -60,6 +60,17 @@ Expr CheckedValues(NodeImport& n, const Expr& values, const char* rule, const Ex
                 {{"rule", std::string(rule)}, {"where", n.span().str()}, {"what", std::string(what)}});
 }
 
+Term AtLeast(const Term& values, int64_t least, const char* what) {
+  NodeImport& n = values.node();
+  if (auto known = n.KnownElements(values)) {
+    for (int64_t value : *known) {
+      if (value < least) n.Invalid(StrCat("the ", what, " is ", value, ", expected at least ", least));
+    }
+    return values;
+  }
+  return {n, CheckedValues(n, values, "at_least", IntNum(n, least), what)};
+}
+
 /// Sizes that are those of the operand are copied, one that isn't known is what is left; with more of them the shape is
 /// computed when the model runs.
 Expr ImportDynamicReshape(NodeImport& n) {
@@ -132,15 +143,16 @@ Expr ImportDynamicSlice(NodeImport& n) {
     // Bounds of all dimensions, from those of the axes that the run tells.
     const int64_t rank = RankOf(x);
     if (ListLength(n, 3, "axes") != length) n.Invalid("'axes' has another length than 'starts'");
-    Expr given = n.Cast(n.In(3), kInt64);
-    Expr negative = n.Call("less", {given, IntScalar(n, 0)});
-    given = n.Call("where", {negative, n.Call("add", {given, IntScalar(n, rank)}), given});
+    // The check counts negative ones from the end.
+    Expr given = CheckedValues(n, n.Cast(n.In(3), kInt64), "index", IntScalar(n, rank), "axis");
     for (int64_t d = 0; d < rank; ++d) axes.push_back(d);
     Expr is_axis = n.Call("equal", {n.ExpandDims(n.IntVector(axes), 1), n.ExpandDims(given, 0)});  // (rank, length)
     auto sum = [&](const Expr& values) {
       return n.Call("sum", {n.Call("where", {is_axis, n.ExpandDims(values, 0), IntScalar(n, 0)})}, {{"axis", Ints{1}}});
     };
-    Expr listed = n.Call("greater", {sum(n.IntVector(Ints(static_cast<size_t>(length), 1))), IntScalar(n, 0)});
+    Expr count = sum(n.IntVector(Ints(static_cast<size_t>(length), 1)));
+    count = CheckedValues(n, count, "at_most", IntScalar(n, 1), "number of times that an axis is listed");
+    Expr listed = n.Call("greater", {count, IntScalar(n, 0)});
     begin = sum(begin);
     end = n.Call("where", {listed, sum(end), IntScalar(n, INT64_MAX)});
     steps = n.Call("where", {listed, sum(steps), IntScalar(n, 1)});
@@ -239,6 +251,17 @@ std::vector<Expr> ImportDynamicSplit(NodeImport& n, int axis) {
     sizes = n.version() >= 13 ? n.Cast(n.In(1), kInt64) : n.IntVector(n.Ints("split"));
     if (n.version() < 13 && static_cast<int64_t>(n.Ints("split").size()) != outputs)
       n.Invalid("'split' has another length");
+    if (RankOf(sizes) != 1) n.Invalid("'split' isn't a vector");
+    const PrimExpr& entries = TypeOf(sizes)->shape[0];
+    if (const int64_t* count = AsConstInt(entries); count != nullptr && *count != outputs) {
+      n.Invalid(StrCat("there are ", *count, " sizes for ", outputs, " outputs"));
+    } else if (count == nullptr) {
+      Expr given_count = CheckedValues(n, DimOf(n, sizes, 0), "at_most", IntScalar(n, outputs), "number of parts");
+      given_count = n.Reshape(given_count, {1});
+      sizes = n.Call(
+          "dyn.strided_slice", {sizes, n.IntVector({0}), given_count, n.IntVector({1})},
+          {{"begin", Ints{0}}, {"end", Ints{0}}, {"strides", Ints{0}}, {"axes", Ints{0}}, {"slice_mode", "end"}});
+    }
     sizes = CheckedValues(n, sizes, "total", DimOf(n, x, axis), "size of a part");
   } else {
     int64_t count = n.Int("num_outputs", outputs);

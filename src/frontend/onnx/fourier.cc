@@ -3,6 +3,7 @@
 // matrices of waves, in float64.
 #include <cmath>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/composed.h"
 #include "frontend/onnx/matmul.h"
 #include "frontend/onnx/run_time_axes.h"
@@ -134,8 +135,7 @@ Expr ImportDft(NodeImport& n) {
   if (s.imaginary) moved.imaginary = move(*s.imaginary, order.order);
   Term size = DimOf(moved.real, rank - 2), length = inverse && onesided ? (size - 1) * 2 : size;
   if (n.Has(1)) length = ScalarIn(n, 1, kInt64);
-  if (auto known = n.KnownElements(length); known && (*known)[0] < 1)
-    n.Invalid(StrCat("'dft_length' is ", (*known)[0]));
+  if (n.Has(1)) length = AtLeast(length, 1, "'dft_length'");
   if (inverse && onesided) return move(InverseOfHalf(moved, length), order.position).Expand(rank - 1).As(x.dtype());
   Signal y = Transform(moved, length, inverse, onesided);
   Signal back{move(y.real, order.position), move(*y.imaginary, order.position)};
@@ -150,8 +150,10 @@ Expr ImportStft(NodeImport& n) {
   Signal s = Parts(n, x);
   Term size = DimOf(x, 1);
   Term length = n.Has(3) ? ScalarIn(n, 3, kInt64) : n.Has(2) ? DimOf(In(n, 2), 0) : size;
-  if (auto known = n.KnownElements(step); known && (*known)[0] < 1) n.Invalid("'frame_step' isn't positive");
-  Term frames = Max(FloorDiv(size - length, Max(step, 1)) + 1, 0);
+  step = AtLeast(step, 1, "'frame_step'");
+  length = AtLeast(length, 1, "frame's length");
+  Term spare = AtLeast(size - length, 0, "signal's length beyond that of a frame");
+  Term frames = FloorDiv(spare, step) + 1;
   Term index = (Iota(frames) * step).Expand(1) + Iota(length).Expand(0);
   auto framed = [&](const Term& t) {
     Term y = t.Take(index, 1);  // (batch, frames, length)
@@ -166,7 +168,8 @@ Expr ImportStft(NodeImport& n) {
 /// lower_edge_hertz, upper_edge_hertz.
 Expr ImportMelWeightMatrix(NodeImport& n) {
   const DataType dtype = n.TypeAttr("output_datatype", ElemType::kFloat);
-  Term bins = ScalarIn(n, 0, kInt64), length = ScalarIn(n, 1, kInt64);
+  Term bins = AtLeast(ScalarIn(n, 0, kInt64), 0, "'num_mel_bins'");
+  Term length = AtLeast(ScalarIn(n, 1, kInt64), 1, "'dft_length'");
   Term rate = ScalarIn(n, 2, kFloat64), lower = ScalarIn(n, 3, kFloat64), upper = ScalarIn(n, 4, kFloat64);
   const double log10 = std::log(10.0);
   auto mels = [&](const Term& hertz) { return (hertz * (1.0 / 700) + 1.0).Op("log") * (2595 / log10); };

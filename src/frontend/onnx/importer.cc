@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "frontend/onnx/contrib.h"
+#include "frontend/onnx/declared_types.h"
 #include "frontend/onnx/input_types.h"
 #include "frontend/onnx/loop.h"
 #include "frontend/onnx/node_import.h"
@@ -106,7 +107,8 @@ using OpsetImports = std::map<std::string, int64_t>;
 
 class Importer : public SubgraphImporter {
  public:
-  Importer(const Model& model, const ImportOptions& options) : model_(model), options_(options) {
+  Importer(const Model& model, const ImportOptions& options)
+      : model_(model), options_(options), declared_(model, options) {
     for (const Function& function : model.functions) {
       functions_[{function.domain, function.name, function.overload}] = &function;
     }
@@ -140,10 +142,13 @@ class Importer : public SubgraphImporter {
   void InlineFunction(const Function& function, const Node& node, Scope& scope);
   void AddUnsupported(const Node& node, int64_t opset, const std::string& reason);
   [[noreturn]] void ThrowUnsupported() const;
-  void CheckDeclaredType(const ValueInfo& output, const Expr& value) const;
+  /// Compares the outputs of a node with what the graph that it stands in declares of them, and with what fits.
+  void CheckDeclared(const Node& node, const std::vector<Expr>& outputs);
 
   const Model& model_;
   const ImportOptions& options_;
+  DeclaredTypes declared_;
+  const Graph* current_graph_ = nullptr;  ///< null within functions of the model
   std::map<std::tuple<std::string, std::string, std::string>, const Function*> functions_;
   ImportResult result_{IRModule::Empty(), {}, {}, {}, {}};
   Array<relay::Var> input_vars_, weight_vars_;
@@ -209,6 +214,7 @@ void Importer::CheckOpsets() const {
 }
 
 void Importer::DefineInitializers(const Graph& graph, Scope& scope) {
+  declared_.CheckInitializers(graph);
   for (const auto& tensor : graph.initializers) {
     scope.Define(tensor->name, this, tensor->name, tensor);
   }
@@ -247,6 +253,8 @@ void Importer::DefineInputs(Scope& scope) {
       }
       relay::Var var = MakeVar(input->name, types.TypeOf(*input), Span(input->name));
       scope.Define(input->name, Expr(var));
+      if (const ValueInfo* info = declared_.Find(model_.graph, input->name))
+        declared_.Check(*info, var, false, "input");
       input_vars_.push_back(var);
       result_.input_names.push_back(input->name);
     } catch (const UnsupportedOpError& e) {
@@ -391,6 +399,7 @@ void Importer::ImportNode(const Node& node, const OpsetImports& opsets, Scope& s
   } catch (const ModelFormatError& e) {
     Rethrow(e, node);
   }
+  CheckDeclared(node, outputs);
   // A rule that gave up may have left these open.
   function_scopes_.resize(open_functions);
   current_scope_ = saved_scope;
@@ -406,6 +415,7 @@ void Importer::ImportNode(const Node& node, const OpsetImports& opsets, Scope& s
 void Importer::ImportNodes(const std::vector<Node>& nodes, const OpsetImports& opsets, Scope& scope) {
   Scope* outer_scope = std::exchange(current_scope_, &scope);
   const OpsetImports* outer_opsets = std::exchange(current_opsets_, &opsets);
+  const Graph* outer_graph = std::exchange(current_graph_, nullptr);
   for (const Node& node : nodes) {
     try {
       ImportNode(node, opsets, scope);
@@ -413,6 +423,7 @@ void Importer::ImportNodes(const std::vector<Node>& nodes, const OpsetImports& o
       AddUnsupported(node, 0, "the branches give results of different ranks within a function");
     }
   }
+  current_graph_ = outer_graph;
   current_scope_ = outer_scope;
   current_opsets_ = outer_opsets;
 }
@@ -476,7 +487,9 @@ std::vector<Expr> Importer::Fork(const Graph& graph, size_t at, const OpsetImpor
 std::vector<Expr> Importer::ImportBody(const Graph& graph, size_t begin, const OpsetImports& opsets, Scope& scope) {
   Scope* outer_scope = std::exchange(current_scope_, &scope);
   const OpsetImports* outer_opsets = std::exchange(current_opsets_, &opsets);
+  const Graph* outer_graph = std::exchange(current_graph_, &graph);
   auto restore = [&] {
+    current_graph_ = outer_graph;
     current_scope_ = outer_scope;
     current_opsets_ = outer_opsets;
   };
@@ -489,6 +502,7 @@ std::vector<Expr> Importer::ImportBody(const Graph& graph, size_t begin, const O
         function_scopes_.resize(open_functions);
         current_scope_ = &scope;
         current_opsets_ = &opsets;
+        current_graph_ = &graph;
         std::vector<Expr> outputs = Fork(graph, i, opsets, scope, fork);
         restore();
         return outputs;
@@ -504,8 +518,23 @@ std::vector<Expr> Importer::ImportBody(const Graph& graph, size_t begin, const O
     Value* value = scope.Find(output.name);
     if (value == nullptr || value->poisoned()) throw UnsupportedNode("a node of its subgraph can't be imported");
     outputs.push_back(value->expr());
+    declared_.Check(output, outputs.back(), value->is_text(), StrCat("graph ", QuoteName(graph.name)));
   }
   return outputs;
+}
+
+void Importer::CheckDeclared(const Node& node, const std::vector<Expr>& outputs) {
+  for (const Expr& output : outputs) {
+    if (output.defined()) declared_.CheckSize(output, node);
+  }
+  if (current_graph_ == nullptr) return;
+  for (size_t i = 0; i < node.outputs.size() && i < outputs.size(); ++i) {
+    if (node.outputs[i].empty() || !outputs[i].defined()) continue;
+    const ValueInfo* info = declared_.Find(*current_graph_, node.outputs[i]);
+    if (info == nullptr) continue;
+    declared_.Check(*info, outputs[i], text_outputs_.count(i) != 0,
+                    StrCat("node ", QuoteName(node.DisplayName()), " (", node.op_type, ")"));
+  }
 }
 
 std::vector<Expr> Importer::ImportSubgraph(const Graph& graph, const std::vector<Expr>& inputs) {
@@ -581,18 +610,6 @@ void Importer::InlineFunction(const Function& function, const Node& node, Scope&
   }
 }
 
-/// The element type of an output is what the model says, or the model isn't sound. (Of shapes many aren't.)
-void Importer::CheckDeclaredType(const ValueInfo& output, const Expr& value) const {
-  if (output.type.kind != TypeProto::Kind::kTensor || PassesAsBytes(output.type) ||
-      ElemTypeBits(output.type.elem_type) < 8)
-    return;
-  const auto declared = ToDataType(output.type.elem_type);
-  const auto* type = value->checked_type_.as<TensorTypeNode>();
-  if (!declared || declared->is_float8() || type == nullptr || type->dtype == *declared) return;
-  throw ModelFormatError(StrCat(model_.source, ": output ", QuoteName(output.name), " is declared as ", *declared,
-                                ", but the graph computes ", type->dtype));
-}
-
 /// What isn't a tensor of numbers passes as bytes.
 std::vector<Expr> Importer::EncodedOutputs(const std::vector<Expr>& outputs, Scope& scope) {
   std::vector<Expr> encoded;
@@ -625,7 +642,6 @@ ImportResult Importer::Run() {
     if (unsupported_.empty()) unsupported_.emplace_back(e.what());
   }
   if (!unsupported_.empty()) ThrowUnsupported();
-  for (size_t i = 0; i < outputs.size(); ++i) CheckDeclaredType(model_.graph.outputs[i], outputs[i]);
   for (const ValueInfo& output : model_.graph.outputs) result_.output_names.push_back(output.name);
   Expr body = outputs.size() == 1 ? outputs[0] : ExprBuilder(Span(model_.graph.name)).MakeTuple(outputs);
   Array<relay::Var> params = input_vars_;

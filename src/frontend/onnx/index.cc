@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/rules.h"
 
@@ -180,7 +181,9 @@ Expr ImportReverseSequence(NodeImport& n) {
   int64_t batch = n.Int("batch_axis", 1);
   int64_t time = n.Int("time_axis", 0);
   if (batch < 0 || batch > 1 || time != 1 - batch) n.Invalid("'batch_axis' and 'time_axis' have to be 0 and 1");
-  return n.Call("reverse_sequence", {n.In(0), n.In(1)}, {{"seq_axis", time}, {"batch_axis", batch}});
+  if (n.Rank(0) < 2 || n.Rank(1) != 1) n.Invalid("the operands' ranks don't fit");
+  Expr lengths = CheckedValues(n, n.In(1), "at_most", DimOf(n, n.In(0), static_cast<int>(time)), "sequence length");
+  return n.Call("reverse_sequence", {n.In(0), lengths}, {{"seq_axis", time}, {"batch_axis", batch}});
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Losses of classifications.
-#include "frontend/onnx/rules.h"
+#include "frontend/onnx/checked_values.h"
 
 namespace treadle::onnx {
 namespace {
@@ -21,6 +21,7 @@ Expr NegativeLogLikelihood(NodeImport& n, const Expr& scores) {
     kept = n.Call("not_equal", {target, n.Scalar(index, static_cast<double>(n.Int("ignore_index")))});
     target = n.Call("where", {kept, target, n.Scalar(index, 0)});
   }
+  target = AtLeast(Term(n, target), 0, "class");
   Expr picked = n.Call("gather", {scores, n.ExpandDims(target, 1)}, {{"axis", int64_t{1}}});
   Expr loss = n.Call("negative", {n.Squeeze(picked, {1})});
   Expr weight;

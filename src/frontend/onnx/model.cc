@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "frontend/onnx/utf8.h"
 #include "treadle/base/checked_math.h"
 
 namespace treadle::onnx {
@@ -48,16 +49,20 @@ const char* AttributeTypeName(Attribute::Type type) {
 std::string QuoteName(std::string_view name) {
   constexpr size_t kMaxShown = 200;
   std::string result = "'";
-  for (char c : name.substr(0, kMaxShown)) {
-    auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
+  size_t shown = 0;
+  while (shown < name.size() && shown < kMaxShown) {
+    const size_t length = Utf8CharacterLength(name.substr(shown));
+    const auto byte = static_cast<unsigned char>(name[shown]);
+    if (length == 0 || byte < 0x20 || byte == 0x7f) {
       constexpr char kHex[] = "0123456789abcdef";
       result += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+      ++shown;
     } else {
-      result += c;
+      result += name.substr(shown, length);
+      shown += length;
     }
   }
-  if (name.size() > kMaxShown) result += "...";
+  if (shown < name.size()) result += "...";
   return result + "'";
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/loop.h"
 #include "frontend/onnx/rules.h"
@@ -30,6 +31,7 @@ struct Recurrent {
   std::vector<Activation> activations;  ///< those of the first direction, then of the second
   size_t per_direction = 0;
   Expr x;
+  Expr lengths;  ///< of the sequences, where they may end early
 
   Recurrent(NodeImport& node, int64_t gate_count, const std::vector<std::string>& default_activations);
   Expr Call(const char* op, const Array<Expr>& args) const { return n.Call(op, args); }
@@ -146,6 +148,7 @@ Recurrent::Recurrent(NodeImport& node, int64_t gate_count, const std::vector<std
   }
   CheckShape(3, "B", {directions, 2 * gates * hidden});
   CheckShape(4, "sequence_lens", {batch});
+  if (HasLengths()) lengths = CheckedValues(n, n.In(4), "at_most", DimOf(n, x, 0), "sequence length");
   if (gates == 4) CheckShape(7, "P", {directions, 3 * hidden});
   if (steps == 0) n.Unsupported("empty sequences aren't implemented");
   if (steps > kMaxSteps) n.Unsupported(StrCat("sequences of more than ", kMaxSteps, " steps aren't implemented"));
@@ -225,7 +228,7 @@ Unrolled LoopOver(const Recurrent& r, int64_t d, const Expr& projected, const st
   std::vector<Expr> carried = states;
   carried.push_back(projected);
   carried.push_back(length);
-  if (has_lengths) carried.push_back(n.In(4));
+  if (has_lengths) carried.push_back(r.lengths);
   auto trip = [&](const std::vector<Expr>& values, const Expr& number) {
     const std::vector<Expr> before(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(num_states));
     const Expr one = n.Const(ArrayOf(Ints{1}, Ints{}, DataType::Int(64)));
@@ -257,7 +260,7 @@ Unrolled Unroll(const Recurrent& r, int64_t d, const Expr& projected, std::vecto
     Expr output = next[0];
     if (has_lengths) {
       Expr number = r.n.Scalar(r.n.DType(4), static_cast<double>(t));
-      output = r.Keep(r.InSequence(number, r.n.In(4)), next, states);
+      output = r.Keep(r.InSequence(number, r.lengths), next, states);
     }
     states = std::move(next);
     result.outputs[static_cast<size_t>(t)] = output;

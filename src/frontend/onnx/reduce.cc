@@ -2,6 +2,7 @@
 // Reductions along axes.
 #include <optional>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/rules.h"
 
@@ -123,8 +124,14 @@ ImportRule ArgReduce(const char* op) {
     int64_t axis = n.Axis(n.Int("axis", 0), n.Rank(0));
     bool keepdims = n.Flag("keepdims", true);
     bool last = n.Flag("select_last_index", false);
+    const int64_t* size = AsConstInt(TypeOf(n.In(0))->shape[static_cast<size_t>(axis)]);
+    if (size != nullptr && *size == 0) n.Invalid(StrCat("dimension ", axis, " has no elements to choose from"));
     Expr index = n.Call(op, {n.In(0)}, {{"axis", Axes{axis}}, {"keepdims", keepdims}, {"select_last_index", last}});
-    return {n.Cast(index, DataType::Int(64))};
+    index = n.Cast(index, DataType::Int(64));
+    if (size != nullptr) return {index};
+    // Of a dimension without elements the index would be none of them.
+    Term elements = AtLeast(Term(n, DimOf(n, n.In(0), static_cast<int>(axis))), 1, "number of elements to choose from");
+    return {Min(Term(n, index), elements - 1)};
   };
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/run_time_axes.h"
 
@@ -105,7 +106,7 @@ Expr ImportRunTimeTrilu(NodeImport& n) {
 Expr ImportRunTimeWindow(NodeImport& n, double a0, double a1, double a2) {
   const bool periodic = n.Flag("periodic", true);
   const DataType dtype = n.TypeAttr("output_datatype", ElemType::kFloat);
-  Term size = ScalarIn(n, 0, kInt64);
+  Term size = AtLeast(ScalarIn(n, 0, kInt64), 0, "size");
   Term period = Max(periodic ? size : size - 1, 1).As(kFloat64);
   Term t = Iota(size).As(kFloat64) * (2 * kPi) / period;
   return (a0 - a1 * t.Op("cos") + a2 * (2.0 * t).Op("cos")).As(dtype);
@@ -144,7 +145,7 @@ Expr ImportRunTimePadAxes(NodeImport& n) {
 }
 
 Expr ImportRunTimeCenterCropPad(NodeImport& n) {
-  Term x = In(n, 0), target = ListIn(n, 1, "shape");
+  Term x = In(n, 0), target = AtLeast(ListIn(n, 1, "shape"), 0, "size");
   const int rank = x.rank();
   Axes axes;
   for (int i = 0; i < rank; ++i) axes.push_back(i);
@@ -228,8 +229,10 @@ Expr ImportResizeByAxis(NodeImport& n) {
             ? Term(n, n.Const(ArrayOf(n.Floats("scales"), {static_cast<int64_t>(n.Floats("scales").size())}, kFloat32)))
             : In(n, input).As(kFloat32);
     scales = check(scales);
+    // NaN is not above 0 either.
+    Term above = AtLeast((scales > 0.0).As(kInt64), 1, "truth of every scale being above 0");
     // In float32, as the standard has the scales: 10 x 0.7f is 7.
-    return {axes, (scales * dims.As(kFloat32)).Op("floor").As(kInt64), scales};
+    return {axes, (scales * dims.As(kFloat32)).Op("floor").As(kInt64) * above, scales};
   };
   ResizePlan plan = by_sizes ? FromSizes(n, axes, dims, check(In(n, 3).As(kInt64))) : by_scales();
   const bool crop = transform == "tf_crop_and_resize";

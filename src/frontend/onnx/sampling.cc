@@ -2,6 +2,7 @@
 // Elements put or read at computed places: Col2Im, MaxUnpool, AffineGrid, DeformConv.
 #include <numeric>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/composed.h"
 #include "frontend/onnx/matmul.h"
 #include "frontend/onnx/run_time_axes.h"
@@ -21,9 +22,9 @@ Term Product(const std::vector<Term>& factors, NodeImport& n) {
   return product;
 }
 
-/// A list of known length as scalars.
-std::vector<Term> Listed(NodeImport& n, size_t i, const char* name) {
-  Term list = In(n, i).As(kInt64);
+/// A list of known length as scalars, none below `least`.
+std::vector<Term> Listed(NodeImport& n, size_t i, const char* name, int64_t least) {
+  Term list = AtLeast(In(n, i).As(kInt64), least, name);
   const int64_t* length = list.rank() == 1 ? AsConstInt(list.shape()[0]) : nullptr;
   if (length == nullptr) n.Unsupported(StrCat("the number of entries of '", name, "' isn't known when compiling"));
   std::vector<Term> entries;
@@ -33,7 +34,7 @@ std::vector<Term> Listed(NodeImport& n, size_t i, const char* name) {
 
 /// Columns, one for each place of a block, added up in an image: input, image_shape, block_shape.
 Expr ImportCol2Im(NodeImport& n) {
-  std::vector<Term> image = Listed(n, 1, "image_shape"), block = Listed(n, 2, "block_shape");
+  std::vector<Term> image = Listed(n, 1, "image_shape", 0), block = Listed(n, 2, "block_shape", 1);
   const size_t rank = image.size();
   if (rank < 1 || block.size() != rank || n.Rank(0) != 3) n.Invalid("the operands' ranks don't fit");
   const IntList ones(rank, 1);
@@ -89,11 +90,13 @@ Expr ImportMaxUnpool(NodeImport& n) {
     dims.push_back(Max(size + static_cast<double>(kernel[d] - pads[d] - pads[spatial + d]), 0));
   }
   Term zeros = Full(x.Number(0), Stack({Product(dims, n)}));
+  // Not counted from the end, as those of Scatter are.
+  indices = AtLeast(indices, 0, "index");
   Term y = ReshapeTo(Term(n, n.Call("scatter", {zeros, indices.Reshape({-1}), x.Reshape({-1})},
                                     {{"axis", int64_t{0}}, {"reduction", std::string("update")}})),
                      dims);
   if (!n.Has(2)) return y;
-  std::vector<Term> wanted = Listed(n, 2, "output_shape"), widths;
+  std::vector<Term> wanted = Listed(n, 2, "output_shape", 0), widths;
   if (wanted.size() != dims.size()) n.Invalid("'output_shape' has another rank");
   for (size_t d = 0; d < dims.size(); ++d) {
     widths.push_back(IntNum(n, 0));
@@ -106,7 +109,7 @@ Expr ImportMaxUnpool(NodeImport& n) {
 /// theta (N, d, d + 1), size (N, C, spatial) -> (N, spatial, d): where an affine map puts each point of a grid.
 Expr ImportAffineGrid(NodeImport& n) {
   Term theta = In(n, 0);
-  std::vector<Term> size = Listed(n, 1, "size");
+  std::vector<Term> size = Listed(n, 1, "size", 0);
   const size_t spatial = size.size() - 2;
   if (size.size() < 4 || size.size() > 5 || theta.rank() != 3) n.Invalid("'size' has to have 4 or 5 entries");
   const bool align = n.Flag("align_corners", false);

@@ -57,9 +57,12 @@ Expr ImportTranspose(NodeImport& n) {
   int rank = n.Rank(0);
   Ints reversed;
   for (int i = rank; i-- > 0;) reversed.push_back(i);
-  Ints perm = n.Axes(n.Ints("perm", reversed), rank);
+  Ints perm = n.Ints("perm", reversed);
   if (static_cast<int>(perm.size()) != rank) n.Invalid(StrCat("'perm' has ", perm.size(), " entries for rank ", rank));
-  return n.Transpose(n.In(0), perm);
+  for (int64_t axis : perm) {
+    if (axis < 0) n.Invalid(StrCat("'perm' has an entry ", axis));
+  }
+  return n.Transpose(n.In(0), n.Axes(perm, rank));
 }
 
 /// Removes all dimensions of 1. Where one that isn't known may be 1, what follows is imported for either rank.
@@ -130,7 +133,8 @@ Ints SplitSizes(NodeImport& n, int64_t extent) {
       n.Invalid(StrCat(extent, " can't be split into ", count, " equal parts"));
     int64_t size = (extent + count - 1) / count;
     sizes.emplace();
-    for (int64_t i = 0; i < count; ++i) sizes->push_back(std::clamp<int64_t>(extent - i * size, 0, size));
+    if (extent < (count - 1) * size) n.Invalid(StrCat(extent, " elements don't make ", count, " parts of ", size));
+    for (int64_t i = 0; i < count; ++i) sizes->push_back(std::min(extent - i * size, size));
   }
   int64_t sum = 0;
   for (int64_t size : *sizes) {
@@ -272,7 +276,11 @@ Expr ImportTile(NodeImport& n) {
     reps.assign(static_cast<size_t>(rank), 1);
     reps[static_cast<size_t>(n.Axis(n.ConstantInt(2, "axis"), rank))] = n.ConstantInt(1, "tiles");
   } else {
-    if (!n.IsKnown(1)) return n.Call("dyn.tile", {n.In(0), n.In(1)});
+    if (!n.IsKnown(1)) {
+      const int64_t* entries = n.Rank(1) == 1 ? AsConstInt(TypeOf(n.In(1))->shape[0]) : nullptr;
+      if (entries != nullptr && *entries != rank) n.Invalid(StrCat(*entries, " repeats for rank ", rank));
+      return n.Call("dyn.tile", {n.In(0), n.In(1)});
+    }
     reps = n.ConstantInts(1, "repeats");
   }
   if (static_cast<int>(reps.size()) != rank) n.Invalid(StrCat(reps.size(), " repeats for rank ", rank));

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "frontend/onnx/utf8.h"
 #include "treadle/base/error.h"
 
 namespace treadle::onnx {
@@ -96,6 +97,7 @@ std::string MessageReader::Name() {
     context_.Fail(StrCat("a name of ", bytes.size(), " bytes; the limit is ", context_.limits.max_name_bytes));
   }
   if (bytes.find('\0') != std::string_view::npos) context_.Fail(StrCat("the name ", QuoteName(bytes), " holds a NUL"));
+  if (!IsUtf8(bytes)) context_.Fail(StrCat("the name ", QuoteName(bytes), " isn't UTF-8"));
   return Copied(bytes);
 }
 

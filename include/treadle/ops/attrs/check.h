@@ -21,7 +21,8 @@ class CheckValuesAttrs : public AttrsNode {
     r.Field("rule", &CheckValuesAttrs::rule)
         .Doc(
             "index: from -n to n - 1 for a limit of n, the result counts from the start; at_most: from 0 to the limit; "
-            "not_zero; total: none negative, their sum is the limit; broadcast: 1 or the limit, or anything from 0 on "
+            "at_least: the limit or more; not_zero; total: none negative, their sum is the limit; broadcast: 1 or the "
+            "limit, or anything from 0 on "
             "where that is 1");
     r.Field("where", &CheckValuesAttrs::where).Doc("What an error says of the place: the node's name");
     r.Field("what", &CheckValuesAttrs::what).Doc("What an error calls the value");

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The types that a model declares for values that it computes, beside what they are.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "frontend/onnx/importer.h"
+#include "treadle/relay/expr.h"
+
+namespace treadle::onnx {
+
+/// Refuses types that contradict the values. Dimensions are compared where both are known and the caller hasn't given
+/// the model's inputs other sizes than it declares.
+class DeclaredTypes {
+ public:
+  DeclaredTypes(const Model& model, const ImportOptions& options);
+
+  /// Throws ModelFormatError that names `where` and the value. `text`: the value is a tensor of strings.
+  void Check(const ValueInfo& declared, const relay::Expr& value, bool text, const std::string& where) const;
+  /// Inputs and values of the graph that are initializers, too.
+  void CheckInitializers(const Graph& graph) const;
+  /// Refuses a result of known size that is larger than a buffer may be. Fused with what reads it, it wouldn't be
+  /// stored; but a few bytes of a file must not ask for days of work.
+  void CheckSize(const relay::Expr& value, const Node& node) const;
+  /// What `graph` declares for a value within; null where it says nothing.
+  const ValueInfo* Find(const Graph& graph, const std::string& name);
+
+ private:
+  /// No `dtype`: strings.
+  void CheckTensor(const ValueInfo& declared, std::optional<DataType> dtype, const Array<PrimExpr>& shape,
+                   const std::string& where) const;
+
+  const std::string& source_;
+  bool same_sizes_ = true;
+  std::unordered_map<const Graph*, std::unordered_map<std::string_view, const ValueInfo*>> by_graph_;
+};
+
+}  // namespace treadle::onnx

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs cases: in this process, or each in a child with limits of time and memory."""
+import json
+import os
+import resource
+import signal
+import tempfile
+import time
+import warnings
+
+import numpy as np
+
+SECONDS = 10
+BYTES = 2 << 30  # of address space beyond what the process has
+
+
+def reference(case):
+    """What ONNX's reference evaluator answers; None where it can't."""
+    import onnx
+    import onnx.inliner
+    from onnx.reference import ReferenceEvaluator
+
+    if case.files is not None or case.size > 1 << 20:
+        return None
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            loaded = onnx.load_model_from_string(case.data)
+            return ReferenceEvaluator(onnx.inliner.inline_local_functions(loaded)).run(None, case.feeds)
+        except Exception:  # noqa: BLE001 - it refuses in many ways
+            return None
+
+
+def wrong(answers, expected):
+    """Why `answers` aren't what is expected; None where they are."""
+    for index, (ours, theirs) in enumerate(zip(answers, expected)):
+        theirs = np.asarray(theirs)
+        if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+            return f"output {index}: {ours.dtype}{list(ours.shape)}, expected {theirs.dtype}{list(theirs.shape)}"
+        if not np.allclose(ours.astype("float64"), theirs.astype("float64"), 1e-4, 1e-5, equal_nan=True):
+            return f"output {index}: {ours.ravel()[:8]}, expected {theirs.ravel()[:8]}"
+    return None
+
+
+def answer(case, opt_level=3, target=None):
+    """("ok", outputs) or ("error", text)."""
+    import treadle
+
+    options = {"opt_level": opt_level, **({"target": target} if target else {})}
+    with tempfile.TemporaryDirectory() as folder:
+        source = case.data
+        if case.files is not None:
+            source = os.path.join(folder, "model", "m.onnx")
+            os.mkdir(os.path.dirname(source))
+            case.files(os.path.dirname(source))
+            with open(source, "wb") as file:
+                file.write(case.data)
+        try:
+            compiled = treadle.compile(source, **options)
+            return "ok", [np.asarray(value) for value in compiled.run(None, case.feeds)]
+        except (treadle.InternalError, MemoryError) as error:
+            return "internal", f"{type(error).__name__}: {error}"
+        except treadle.Error as error:
+            return "error", str(error)
+
+
+def run_case(case, opt_level=3, target=None, **_):
+    """None where all is well, else what is wrong."""
+    kind, result = answer(case, opt_level, target)
+    if kind == "internal":
+        return result
+    if kind == "error":
+        if case.want == "ok":
+            return f"refused: {result}"
+        return None if len(result) > 10 else f"no reason given: {result!r}"
+    if case.want == "error":
+        return "accepted: " + ", ".join(f"{a.dtype}{list(a.shape)} {a.ravel()[:6]}" for a in result)
+    expected = case.expected if case.expected is not None else reference(case)
+    if expected is None:
+        return "accepted, and nobody knows the answer" if case.want == "ok" else None
+    text = wrong(result, expected)
+    return text and f"wrong: {text}"
+
+
+def in_child(case, seconds=SECONDS, extra=BYTES, **options):
+    """run_case in a child; crashes, hangs and memory beyond the limits are faults."""
+    read, write = os.pipe()
+    start = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.close(read)
+            with open("/proc/self/statm", encoding="ascii") as file:
+                used = int(file.read().split()[0]) * 4096
+            resource.setrlimit(resource.RLIMIT_AS, (used + extra, used + extra))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            signal.alarm(seconds)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            text = run_case(case, **options)
+            os.write(write, json.dumps(text)[:4000].encode())
+            status = 0
+        except BaseException as error:  # noqa: BLE001 - nothing else would tell
+            os.write(write, json.dumps(f"{type(error).__name__}: {error}")[:4000].encode())
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(write)
+    with os.fdopen(read, "rb") as file:
+        data = file.read()
+    _, status, usage = os.wait4(child, 0)
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        return (f"hang: more than {seconds} s" if number == signal.SIGALRM else f"crash: signal {number}"), usage
+    del start
+    try:
+        return json.loads(data), usage
+    except ValueError:
+        return data.decode(errors="replace") or "died without a word", usage
+
+
+def run_all(cases, report=None, **options):
+    """{name: fault}, of those cases that have one."""
+    faults = {}
+    for case in cases:
+        fault, usage = in_child(case, **options)
+        if fault:
+            faults[case.name] = fault
+        if report:
+            report(case, fault, usage)
+    return faults

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A part of tests/fuzz/hostile; all of it: tools/hostile_models.py."""
+import pathlib
+import sys
+import zlib
+
+import pytest
+
+import treadle  # noqa: F401  loaded once, before children are forked
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "fuzz"))
+
+import hostile  # noqa: E402
+
+# Each was accepted, gave a wrong answer, or hung.
+ONCE_WRONG = """declared_value_as_float64 declared_value_rank_1 declared_output_transposed declared_initializer_input_shape
+    declared_output_as_string declared_value_of_branch_output declared_feed_of_unbroadcastable_sizes
+    empty_add_no_broadcast_dynamic attr_lstm_lens_beyond attr_gru_lens_negative attr_transpose_negative
+    attr_split_more_than_size size_expand_reduced size_fold_products size_fold_many index_gathernd_batch_sizes
+    index_maxunpool_-1 index_nllloss_-1_input index_reversesequence_beyond_input shape_tile_short_input
+    shape_split_count_input shape_split_count_dynamic shape_slice_axis_beyond_input shape_slice_axis_twice_input
+    shape_slice_smallest_step_input shape_slice_largest_step_dynamic shape_resize_nan_input shape_pad_reflect_far_input
+    shape_centercrop_negative_input shape_col2im_input shape_affinegrid_negative_constant number_dft_of_negative
+    number_window_negative number_stft_step_zero number_stft_frame_beyond number_melweight empty_argmax_dynamic
+    wire_mutant_14""".split()
+CASES = {case.name: case for case in hostile.all_cases()}
+PART = [name for name in CASES if zlib.crc32(name.encode()) % 12 == 0 and not name.startswith("size_")]
+
+
+@pytest.mark.parametrize("name", sorted(set(PART + ONCE_WRONG)))
+def test_hostile_model(name):
+    fault, _ = hostile.in_child(CASES[name], seconds=60)
+    assert fault is None
