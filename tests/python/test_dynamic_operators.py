@@ -2,6 +2,7 @@
 """Operators whose operands' dimensions are all symbols, several shapes each, against ONNX Runtime."""
 import numpy as np
 import onnx
+import onnx.reference
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -102,3 +103,32 @@ def test_branch_that_does_not_fit_the_shapes():
                                x @ numpy_helper.to_array(weights[0]), rtol=1e-4, atol=1e-5)
     with pytest.raises(treadle.Error, match="this branch can't be run"):
         compiled.run(None, {"x": x, "c": np.array(False)})
+
+
+@pytest.mark.parametrize("heads", [(2, 2), (4, 2)])
+def test_attention_of_symbols_only(heads):
+    """Heads, their sizes and lengths: nothing is known when compiling."""
+    q_heads, kv_heads = heads
+    values = [helper.make_tensor_value_info(name, FLOAT, [f"{name}{d}" for d in range(4)]) for name in "QKV"]
+    model = helper.make_model(helper.make_graph([helper.make_node("Attention", ["Q", "K", "V"], ["Y"], is_causal=1)], "g", values,
+                                                [onnx.ValueInfoProto(name="Y")]),
+                              opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
+    compiled = treadle.compile(onnx.shape_inference.infer_shapes(model))
+    evaluator = onnx.reference.ReferenceEvaluator(model)
+    for batch, length in ((1, 3), (2, 5)):
+        feed = {"Q": floats(batch, q_heads, length, 8), "K": floats(batch, kv_heads, length, 8),
+                "V": floats(batch, kv_heads, length, 6)}
+        np.testing.assert_allclose(compiled.run(None, feed)[0], evaluator.run(None, feed)[0], rtol=1e-4, atol=1e-5)
+
+
+def test_scatter_of_indices_whose_length_is_not_declared():
+    check([helper.make_node("ScatterND", ["x", "i", "u"], ["y"])],
+          {"x": (FLOAT, ["a", "b"]), "i": (INT64, ["n", "k"]), "u": (FLOAT, ["n", "b"])}, ["y"],
+          [{"x": floats(4, 3), "i": np.array([[1], [3]]), "u": floats(2, 3)}])
+
+
+def test_scales_of_a_length_that_is_not_declared():
+    check([helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], axis=1),
+           helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], axis=1)],
+          {"x": (FLOAT, ["a", "b"]), "s": (FLOAT, ["k"]), "z": (TensorProto.UINT8, ["k"])}, ["y"],
+          [{"x": floats(4, 3), "s": np.full(k, 0.1, np.float32), "z": np.full(k, 7, np.uint8)} for k in (3,)])

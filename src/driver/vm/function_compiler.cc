@@ -517,9 +517,13 @@ PrimExpr VmFunctionCompiler::Shorten(const PrimExpr& e) {
   NodeCounter counter;
   counter(simple);
   if (counter.count <= 12) return simple;
-  auto named = ints_.find(simple);
-  int reg = named != ints_.end() ? named->second : EmitInt(simple);
-  return BindDim(reg);
+  auto named = names_.find(simple);
+  if (named != names_.end()) return named->second;
+  auto known = ints_.find(simple);
+  const tir::Var name = BindDim(known != ints_.end() ? known->second : EmitInt(simple));
+  names_.emplace(simple, name);
+  undo_.push_back([this, simple] { names_.erase(simple); });
+  return name;
 }
 
 int VmFunctionCompiler::EmitInt(const PrimExpr& e) {

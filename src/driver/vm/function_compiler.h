@@ -124,7 +124,8 @@ class VmFunctionCompiler {
   int EmitIntNode(const PrimExpr& e);
   bool CanEmit(const PrimExpr& e);
   tir::Var BindDim(int int_register);
-  /// Long expressions are given a name, so that they don't grow.
+  /// Long expressions are given a name, so that they don't grow; equal ones the same, so that they are seen to be
+  /// equal.
   PrimExpr Shorten(const PrimExpr& e);
   TensorType BindParamDims(int reg, const TensorType& type, const std::string& name);
 
@@ -138,6 +139,7 @@ class VmFunctionCompiler {
   std::unordered_map<relay::Expr, VmValuePtr, ObjectPtrHash, ObjectPtrEqual> memo_;
   std::unordered_map<const Object*, VmValuePtr> vars_;  ///< by Id
   std::unordered_map<PrimExpr, int, StructuralHashFn, StructuralEqualFn> ints_;
+  std::unordered_map<PrimExpr, tir::Var, StructuralHashFn, StructuralEqualFn> names_;  ///< of long dimensions
   std::vector<std::function<void()>> undo_;
   int fresh_dims_ = 0;
 };

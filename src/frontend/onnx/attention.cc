@@ -34,6 +34,8 @@ class Attention {
  private:
   Expr Heads(size_t i, const char* attribute);
   Expr WithPast(const Expr& value, size_t past);
+  Expr RepeatHeads(const Expr& x, const Expr& q);
+  Expr RootOfScale(const Expr& q);
   /// bool, broadcastable to the scores: which keys a query may see by position; null: all.
   Expr AllowedPositions();
   Expr PaddedMask();
@@ -61,6 +63,11 @@ Expr Attention::Heads(size_t i, const char* attribute) {
     return x;
   }
   int64_t heads = n_.Int(attribute);
+  if (RankOf(x) == 3 && heads > 0 && AsConstInt(TypeOf(x)->shape[2]) == nullptr) {
+    Term columns = FloorDiv(DimOf(Term(n_, x), 2), static_cast<double>(heads));
+    Term y = ReshapeTo(Term(n_, x), {DimOf(Term(n_, x), 0), DimOf(Term(n_, x), 1), IntNum(n_, heads), columns});
+    return n_.Transpose(y, {0, 2, 1, 3});
+  }
   const int64_t size = RankOf(x) == 3 ? n_.StaticDim(x, 2) : -1;
   if (size < 0 || heads < 1 || size % heads != 0) {
     n_.Invalid(StrCat("'", attribute, "' is ", heads, ", which doesn't fit the operand"));
@@ -139,24 +146,42 @@ Expr Attention::Masked(Expr scores) {
   return n_.Call("where", {allowed, scores, Num(kMinusInf)});
 }
 
+/// Heads of keys or values, each as often as it has heads of queries.
+Expr Attention::RepeatHeads(const Expr& x, const Expr& q) {
+  const PrimExpr of_q = TypeOf(q)->shape[1], of_x = TypeOf(x)->shape[1];
+  const int64_t *queries = AsConstInt(of_q), *heads = AsConstInt(of_x);
+  if (queries == nullptr || heads == nullptr) {
+    if (!IsAnyDim(of_q) && StructuralEqual(of_q, of_x)) return x;
+    Term count = DimOf(Term(n_, q), 1);
+    return Term(n_, x).Take(FloorDiv(Iota(count) * DimOf(Term(n_, x), 1), Max(count, 1)), 1);
+  }
+  if (*heads < 1 || *queries % *heads != 0) n_.Invalid(StrCat(*queries, " heads of queries and ", *heads, " of keys"));
+  const int64_t group = *queries / *heads;
+  return group == 1 ? x : n_.Call("repeat", {x}, {{"repeats", group}, {"axis", int64_t{1}}});
+}
+
+/// What queries and keys are multiplied by each.
+Expr Attention::RootOfScale(const Expr& q) {
+  const int64_t* size = AsConstInt(TypeOf(q)->shape[3]);
+  if (!n_.HasAttr("scale") && size == nullptr) {
+    return 1.0 / DimOf(Term(n_, q), 3).As(dtype_).Op("sqrt").Op("sqrt");
+  }
+  const double scale = n_.HasAttr("scale") ? n_.Float("scale") : 1 / std::sqrt(static_cast<double>(*size));
+  if (!(scale >= 0)) n_.Unsupported(StrCat("a scale of ", scale, " isn't implemented"));
+  return Num(std::sqrt(scale));
+}
+
 std::vector<Expr> Attention::Import() {
   if (n_.Has(4) != n_.Has(5)) n_.Invalid("past key and value have to be given together");
   if (n_.Has(4) && HasLengths()) n_.Invalid("past keys and numbers of keys in use can't be combined");
   Expr q = Heads(0, "q_num_heads");
   Expr present_key = WithPast(Heads(1, "kv_num_heads"), 4);
   Expr present_value = WithPast(Heads(2, "kv_num_heads"), 5);
-  const int64_t q_heads = n_.StaticDim(q, 1), heads = n_.StaticDim(present_key, 1), size = n_.StaticDim(q, 3);
   queries_ = DimOf(Term(n_, q), 2);
   keys_ = DimOf(Term(n_, present_key), 2);
   keys_dim_ = TypeOf(present_key)->shape[2];
-  if (heads < 1 || q_heads % heads != 0) n_.Invalid(StrCat(q_heads, " heads of queries and ", heads, " of keys"));
-  const int64_t group = q_heads / heads;
-  auto repeated = [&](const Expr& x) {
-    return group == 1 ? x : n_.Call("repeat", {x}, {{"repeats", group}, {"axis", int64_t{1}}});
-  };
-  double scale = n_.HasAttr("scale") ? n_.Float("scale") : 1 / std::sqrt(static_cast<double>(size));
-  if (!(scale >= 0)) n_.Unsupported(StrCat("a scale of ", scale, " isn't implemented"));
-  Expr factor = Num(std::sqrt(scale));
+  auto repeated = [&](const Expr& x) { return RepeatHeads(x, q); };
+  Expr factor = RootOfScale(q);
   Expr keys = n_.Transpose(repeated(present_key), {0, 1, 3, 2});
   auto scaled = [&](const Expr& x) { return n_.Call("multiply", {n_.Cast(x, dtype_), factor}); };
   Expr raw = MatMulAnyRank(n_, scaled(q), scaled(keys));
@@ -172,8 +197,7 @@ std::vector<Expr> Attention::Import() {
   }
   Expr y = MatMulAnyRank(n_, probability, n_.Cast(repeated(present_value), dtype_));
   if (flat_) {
-    const int64_t columns = n_.StaticDim(y, 3);
-    y = n_.Reshape(n_.Transpose(y, {0, 2, 1, 3}), {0, 0, q_heads * columns});
+    y = n_.Reshape(n_.Transpose(y, {0, 2, 1, 3}), {0, 0, -3});
   }
   int64_t mode = n_.Int("qk_matmul_output_mode", 0);
   if (mode < 0 || mode > 3) n_.Invalid(StrCat("'qk_matmul_output_mode' is ", mode));

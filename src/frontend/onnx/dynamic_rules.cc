@@ -307,13 +307,20 @@ Expr ImportDynamicEyeLike(NodeImport& n) {
   return n.Cast(diagonal, dtype);
 }
 
+Expr OneHotValues(NodeImport& n) {
+  Expr values = n.In(2);
+  const int64_t* size = RankOf(values) == 1 ? AsConstInt(TypeOf(values)->shape[0]) : nullptr;
+  if (RankOf(values) != 1 || (size != nullptr && *size != 2)) n.Invalid("'values' has to hold two numbers");
+  return size != nullptr ? values : n.Reshape(values, {2});
+}
+
 Expr ImportDynamicOneHot(NodeImport& n) {
   int axis = n.Axis(n.Int("axis", -1), n.Rank(0) + 1);
   Expr depth = n.Cast(ScalarOf(n, n.In(1)), kInt64), indices = n.Cast(n.In(0), kInt64);
   Expr negative = n.Call("less", {indices, IntScalar(n, 0)});
   indices = n.Call("where", {negative, n.Call("add", {indices, depth}), indices});
-  if (n.Rank(2) != 1 || n.StaticDim(n.In(2), 0) != 2) n.Invalid("'values' has to hold two numbers");
-  Expr off = n.Squeeze(n.Slice(n.In(2), 0, 0, 1), {0}), on = n.Squeeze(n.Slice(n.In(2), 0, 1, 2), {0});
+  const Expr values = OneHotValues(n);
+  Expr off = n.Squeeze(n.Slice(values, 0, 0, 1), {0}), on = n.Squeeze(n.Slice(values, 0, 1, 2), {0});
   return n.Call("dyn.one_hot", {indices, on, off, depth},
                 {{"depth", int64_t{1}}, {"axis", int64_t{axis}}, {"dtype", n.DType(2)}});
 }

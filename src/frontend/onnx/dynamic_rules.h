@@ -24,6 +24,8 @@ std::vector<relay::Expr> ImportDynamicSplit(NodeImport& n, int axis);
 relay::Expr ImportDynamicRange(NodeImport& n);
 relay::Expr ImportDynamicEyeLike(NodeImport& n);
 relay::Expr ImportDynamicOneHot(NodeImport& n);
+/// The two values of OneHot; a vector of unknown length is checked when it runs.
+relay::Expr OneHotValues(NodeImport& n);
 bool TopKIsDynamic(NodeImport& n, int axis);
 std::vector<relay::Expr> ImportDynamicTopK(NodeImport& n, int axis);
 relay::Expr ImportDynamicCompress(NodeImport& n);

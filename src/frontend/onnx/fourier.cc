@@ -103,7 +103,13 @@ Term InverseOfHalf(const Signal& x, const Term& length) {
 /// X [..., 1 or 2]: real and imaginary parts.
 Signal Parts(NodeImport& n, const Term& x) {
   const int last = x.rank() - 1;
-  const int64_t parts = n.StaticDim(x, last);
+  const int64_t* known = AsConstInt(x.shape()[static_cast<size_t>(last)]);
+  if (known == nullptr) {  // one or two: where there is one, it counts nothing as the second
+    Term count = DimOf(x, last), second = Min(count - 1, 1);
+    Term imaginary = x.Take(second, last).As(kFloat64) * second.As(kFloat64);
+    return {x.Slice(last, 0, 1).Squeeze({last}).As(kFloat64), imaginary};
+  }
+  const int64_t parts = *known;
   if (parts != 1 && parts != 2) n.Invalid(StrCat("the last dimension is ", parts, ", expected 1 or 2"));
   auto part = [&](int64_t i) { return x.Slice(last, i, i + 1).Squeeze({last}).As(kFloat64); };
   if (parts == 1) return {part(0), std::nullopt};

@@ -41,10 +41,15 @@ Expr ImportGatherElements(NodeImport& n) {
 }
 
 /// Indices of several dimensions, with the dimension that they run along in front.
-Expr NdIndices(NodeImport& n, int batch_dims) {
+Expr NdIndices(NodeImport& n, int batch_dims, int entries = -1) {
   const int rank = n.Rank(0), index_rank = n.Rank(1);
   if (index_rank == 0) n.Invalid("the indices are a scalar");
   Expr indices = n.In(1);
+  if (entries > 0 && AsConstInt(TypeOf(indices)->shape.back()) == nullptr) {
+    Ints same(static_cast<size_t>(index_rank), 0);
+    same.back() = entries;  // checked when it runs
+    indices = n.Reshape(indices, same);
+  }
   const int64_t length = n.StaticDim(indices, index_rank - 1);
   if (length < 1 || length + batch_dims > rank) n.Invalid(StrCat("indices of ", length, " entries for rank ", rank));
   Term sizes = ShapeOf(In(n, 0)).Slice(0, batch_dims, batch_dims + length);
@@ -84,7 +89,9 @@ Expr ImportScatterElements(NodeImport& n) {
 }
 
 Expr ImportScatterNd(NodeImport& n) {
-  return n.Call("scatter_nd", {n.In(0), NdIndices(n, 0), n.In(2)}, {{"mode", Reduction(n)}});
+  // What the indices leave of the operand's dimensions are the updates' last ones.
+  const int entries = n.Rank(1) - 1 + n.Rank(0) - n.Rank(2);
+  return n.Call("scatter_nd", {n.In(0), NdIndices(n, 0, entries), n.In(2)}, {{"mode", Reduction(n)}});
 }
 
 /// Indices out of [-depth, depth) have no 1.
@@ -99,9 +106,9 @@ Expr ImportOneHot(NodeImport& n) {
   DataType dtype = DataType::Int(64);
   Expr negative = n.Call("less", {indices, n.Scalar(dtype, 0)});
   indices = n.Call("where", {negative, n.Call("add", {indices, n.Scalar(dtype, std::floor(depth))}), indices});
-  if (n.Rank(2) != 1 || n.StaticDim(n.In(2), 0) != 2) n.Invalid("'values' has to hold two numbers");
-  Expr off = n.Squeeze(n.Slice(n.In(2), 0, 0, 1), {0});
-  Expr on = n.Squeeze(n.Slice(n.In(2), 0, 1, 2), {0});
+  const Expr values = OneHotValues(n);
+  Expr off = n.Squeeze(n.Slice(values, 0, 0, 1), {0});
+  Expr on = n.Squeeze(n.Slice(values, 0, 1, 2), {0});
   return n.Call("one_hot", {indices, on, off},
                 {{"depth", static_cast<int64_t>(depth)}, {"axis", int64_t{axis}}, {"dtype", n.DType(2)}});
 }

@@ -13,12 +13,20 @@ namespace {
 using relay::Expr;
 using Ints = std::vector<int64_t>;
 
+/// Whether a scale or zero point is known to be one number.
+bool IsOneElement(const Expr& value) {
+  if (RankOf(value) == 0) return true;
+  const int64_t* size = AsConstInt(TypeOf(value)->shape[0]);
+  return RankOf(value) == 1 && size != nullptr && *size == 1;
+}
+
 /// Scale or zero point, shaped so that it broadcasts to an operand of `shape`: one number, one per element of `axis`,
 /// or (with `block` > 0) one per `block` elements of it.
 Expr Spread(NodeImport& n, const Expr& value, const Array<PrimExpr>& shape, int64_t axis, int64_t block) {
   int rank = static_cast<int>(shape.size());
-  if (RankOf(value) == 0 || (RankOf(value) == 1 && n.StaticDim(value, 0) == 1)) {
-    return RankOf(value) == 0 ? value : n.Reshape(value, {});
+  if (IsOneElement(value)) return RankOf(value) == 0 ? value : n.Reshape(value, {});
+  if (block == 0 && RankOf(value) == 1 && AsConstInt(TypeOf(value)->shape[0]) == nullptr && axis >= rank) {
+    return n.Reshape(value, {});  // there is no such axis: one number, which is checked when it runs
   }
   int at = n.Axis(axis, rank);
   if (block == 0) {
@@ -47,7 +55,7 @@ Expr Saturate(NodeImport& n, const Expr& scaled, const Expr& zero_point, DataTyp
 
 /// A scale or zero point as qnn.* operators take it: rank 0 where it has one element.
 Expr Parameter(NodeImport& n, const Expr& value) {
-  return RankOf(value) == 1 && n.StaticDim(value, 0) == 1 ? n.Reshape(value, {}) : value;
+  return RankOf(value) == 1 && IsOneElement(value) ? n.Reshape(value, {}) : value;
 }
 
 Expr ZeroPoint(NodeImport& n, size_t i, DataType otherwise) {
@@ -63,8 +71,10 @@ int64_t ParameterAxis(NodeImport& n, int64_t axis) {
 /// Whether scale and zero point of input `i` (inputs i + 1, i + 2) are such that qnn.* operators take them: float32, of
 /// one number or one for each element of a dimension.
 bool IsPlainQuantised(NodeImport& n, size_t i, int64_t block) {
-  return block == 0 && n.DType(i + 1) == DataType::Float(32) && n.Rank(i + 1) <= 1 &&
-         (!n.Has(i + 2) || n.Rank(i + 2) <= 1);
+  auto counted = [&](size_t k) {
+    return !n.Has(k) || n.Rank(k) == 0 || (n.Rank(k) == 1 && AsConstInt(TypeOf(n.In(k))->shape[0]) != nullptr);
+  };
+  return block == 0 && n.DType(i + 1) == DataType::Float(32) && counted(i + 1) && counted(i + 2);
 }
 
 Expr ImportQuantizeLinear(NodeImport& n) {

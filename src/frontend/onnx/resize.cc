@@ -229,7 +229,9 @@ Expr ImportRoiAlign(NodeImport& n) {
   Expr images = n.Call("subtract", {DimOf(n, n.In(0), 0), n.Scalar(DataType::Int(64), 1)});
   Expr batch = CheckedValues(n, n.In(2), "at_most", images, "batch index");
   batch = n.ExpandDims(n.Cast(batch, n.DType(1)), 1);
-  return n.Call("vision.roi_align", {n.In(0), n.Concat({batch, n.In(1)}, 1)},
+  Expr rois = n.In(1);
+  if (n.Rank(1) == 2 && AsConstInt(TypeOf(rois)->shape[1]) == nullptr) rois = n.Reshape(rois, {0, 4});
+  return n.Call("vision.roi_align", {n.In(0), n.Concat({batch, rois}, 1)},
                 {{"pooled_size", Ints{n.Int("output_height", 1), n.Int("output_width", 1)}},
                  {"spatial_scale", n.Float("spatial_scale", 1.0)},
                  {"sample_ratio", n.Int("sampling_ratio", 0)},
