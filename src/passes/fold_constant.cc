@@ -151,8 +151,22 @@ class Folder : public ExprMutator {
     if (result.defined()) {
       TREADLE_ICHECK(IsConstant(result)) << "evaluation of " << op->name << " gave something that isn't constant";
       total_bytes_ += added;
+      KeepName(call, result);
     }
     return result;
+  }
+
+  /// What is made of a named constant (a weight in another layout) has its name: that of the largest operand.
+  static void KeepName(const CallNode* call, const Expr& result) {
+    const ConstantNode* largest = nullptr;
+    for (const Expr& arg : call->args) {
+      const auto* constant = arg.as<ConstantNode>();
+      if (constant == nullptr || !constant->span.defined() || constant->span->line != 0) continue;
+      if (largest == nullptr || constant->data.nbytes() > largest->data.nbytes()) largest = constant;
+    }
+    if (largest != nullptr && result.as<ConstantNode>() != nullptr) {
+      const_cast<ExprNode*>(result.get())->span = largest->span;
+    }
   }
 
   /// The call with types on all nodes, as evaluators want it.

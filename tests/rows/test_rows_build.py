@@ -72,7 +72,13 @@ def test_row_14_graph_json(row):
     row.works("the five parts, and attributes for every entry")
     names = [node["name"] for node in graph["nodes"]]
     assert len(names) == len(set(names)) and lib.get_graph_json() == relay.build(mod, "llvm").get_graph_json()
-    row.better("names are unique, two builds give the same text")
+    weight = relay.var("layer1.weight", shape=(6, 4))
+    x = relay.var("x", shape=(2, 4))
+    named = relay.build(relay.Function([x, weight], relay.nn.dense(x, weight)), "llvm",
+                        params={"layer1.weight": np.ones((6, 4), "float32")})
+    assert named.param_names == {"p0": "layer1.weight"} and list(named.params) == ["p0"]
+    row.better("names are unique, two builds give the same text, and the model's names of parameters are in it, also of "
+               "those that were brought into another layout")
 
 
 def test_row_15_codegen_module(row):

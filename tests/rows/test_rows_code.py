@@ -292,7 +292,7 @@ def test_row_30_graph_executor(row):
 
     debug = debug_executor.create(lib.get_graph_json(), lib.get_lib(), tvm.cpu())
     report = str(debug.profile(x=values[0], y=values[1]))
-    assert all(column in report for column in ("Name", "Duration", "Percent", "Device", "Count", "Argument Shapes"))
+    assert all(column in report for column in ("Name", "Duration", "Percent", "Device", "Count", "Argument Shapes", "Hash"))
     row.works("inputs by name and number, outputs into tensors of the right shape, a profile by kernel")
     with pytest.raises(tvm.Error, match="no_such_input"):
         module.set_input("no_such_input", values[0])

@@ -35,6 +35,13 @@ class GraphExecutorFactoryModule:
 
     params = property(get_params)
 
+    @property
+    def param_names(self):
+        """The model's own names of parameters, by the graph's: {"p0": "layer1.conv.weight"}."""
+        import json
+
+        return json.loads(self.get_graph_json()).get("metadata", {}).get("param_names", {})
+
     def get_lib(self):
         """The kernels alone."""
         return _api.CompiledModel_Lib(self._model)

@@ -67,6 +67,8 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
     std::string name = UniqueName("p" + std::to_string(result_.params.size()), &names_);
     result_.params.emplace_back(name, op->data);
     result_.param_storage[name] = plan_.at(GetRef<Expr>(op)).storage_ids.at(0);
+    // Parameters that values were bound to, and constants of imported models, have their names for places.
+    if (op->span.defined() && op->span->line == 0) param_names_[name] = op->span->source_name;
     Json node;
     node["op"] = "null";
     node["name"] = name;
@@ -233,12 +235,15 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
     }
     graph["attrs"] = std::move(attrs);
     graph["node_row_ptr"] = row_ptr_;
+    // Last: readers of the format stop at what they don't know.
+    if (!param_names_.empty()) graph["metadata"]["param_names"] = param_names_;
     return graph.dump(1);
   }
 
   const MemoryPlan& plan_;
   const bool arena_;
   const int default_device_;
+  std::map<std::string, std::string> param_names_;  ///< those that the model has for them
   const KernelSymbol& kernel_symbol_;
   ExecutorGraph result_;
   std::vector<Json> nodes_;

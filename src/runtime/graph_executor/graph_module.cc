@@ -197,6 +197,11 @@ class GraphExecutorModule final : public ModuleNode {
       int count = 0;
       std::string shapes;
     };
+    std::map<std::string, std::string> hashes;  // of the fused functions, by kernel
+    for (const GraphSpec::Node& node : context_.model().spec().nodes) {
+      auto hash = node.attrs.find("hash");
+      if (hash != node.attrs.end()) hashes.emplace(node.func_name, hash->second);
+    }
     std::map<std::string, Row> by_function;
     double total = 0;
     for (const OpTiming& t : timings) {
@@ -211,12 +216,12 @@ class GraphExecutorModule final : public ModuleNode {
       return std::tie(b.second.seconds, a.first) < std::tie(a.second.seconds, b.first);
     });
     std::string device = DeviceName(context_.model().num_outputs() > 0 ? context_.GetOutput(0).device() : Cpu());
-    std::string text = "Name\tDuration (us)\tPercent\tDevice\tCount\tArgument Shapes\n";
+    std::string text = "Name\tDuration (us)\tPercent\tDevice\tCount\tArgument Shapes\tHash\n";
     for (const auto& [name, row] : rows) {
       text += StrCat(name, "\t", row.seconds * 1e6, "\t", total > 0 ? row.seconds / total * 100 : 0, "\t", device, "\t",
-                     row.count, "\t", row.shapes, "\n");
+                     row.count, "\t", row.shapes, "\t", hashes[name], "\n");
     }
-    return text + StrCat("Total\t", total * 1e6, "\t100\t", device, "\t", timings.size(), "\t\n");
+    return text + StrCat("Total\t", total * 1e6, "\t100\t", device, "\t", timings.size(), "\t\t\n");
   }
 
   GraphContext context_;
