@@ -62,6 +62,52 @@ Kernels CountKernels(const std::string& graph_json) {
   return kernels;
 }
 
+/// A module and what it imports: type, the function that it is asked for, sizes of its text and of what is stored.
+Json ModuleTree(const runtime::Module& module) {
+  Json tree{{"type", module.module_type()}};
+  for (const char* name : {"get_symbol", "get_func_names"}) {
+    const runtime::PackedFunc function = module.GetFunction(name);
+    if (!function) continue;
+    const runtime::RetValue value = function();
+    if (value.view().IsText()) tree["symbol"] = value.As<std::string>();
+  }
+  if (const std::string source = module->GetSource(""); !source.empty()) tree["source_bytes"] = source.size();
+  if (module.module_type() != "library" && !module->IsDSOExportable()) {
+    try {
+      runtime::ByteWriter writer;
+      module->SaveToBinary(&writer);
+      tree["stored_bytes"] = writer.size();
+    } catch (const Error&) {
+      // Not all modules can be stored.
+    }
+  }
+  tree["imports"] = Json::array();
+  for (const runtime::Module& import : module.imports()) tree["imports"].push_back(ModuleTree(import));
+  return tree;
+}
+
+/// Weights: the graph's name, the model's, type, shape and bytes.
+Json Constants(const std::string& graph_json, const std::vector<runtime::TensorInfo>& inputs) {
+  Json list = Json::array();
+  if (graph_json.empty()) return list;
+  const Json graph = Json::parse(graph_json);
+  const Json& attrs = graph.at("attrs");
+  const Json names = graph.value("metadata", Json::object()).value("param_names", Json::object());
+  for (const Json& id : graph.at("arg_nodes")) {
+    const std::string name = graph.at("nodes").at(id.get<size_t>()).at("name").get<std::string>();
+    if (std::any_of(inputs.begin(), inputs.end(), [&](const auto& input) { return input.name == name; })) continue;
+    const auto entry = graph.at("node_row_ptr").at(id.get<size_t>()).get<size_t>();
+    const std::string dtype = attrs.at("dltype").at(1).at(entry).get<std::string>();
+    const Json& shape = attrs.at("shape").at(1).at(entry);
+    list.push_back({{"name", name},
+                    {"model_name", names.value(name, "")},
+                    {"dtype", dtype},
+                    {"shape", shape},
+                    {"bytes", runtime::TensorBytes(shape.get<std::vector<int64_t>>(), DataType::FromString(dtype))}});
+  }
+  return list;
+}
+
 struct InspectVerb {
   CompileFlags flags;
   std::string html;
@@ -97,6 +143,8 @@ struct InspectVerb {
     report["calls"] = kernels.calls;
     report["kernels"] = Json::object();
     for (const auto& [name, count] : kernels.count) report["kernels"][name] = count;
+    report["modules"] = ModuleTree(model.library());
+    report["constants"] = Constants(model.graph_json(), model.inputs());
     return report;
   }
 
@@ -105,6 +153,15 @@ struct InspectVerb {
       std::cout << fmt::format("{:12s} {} {} {}\n", title, item["name"].get<std::string>(),
                                item["dtype"].get<std::string>(), item["shape"].dump());
     }
+  }
+
+  static void PrintModule(const Json& module, size_t depth) {
+    std::string what = module["type"].get<std::string>();
+    if (module.contains("symbol")) what += " " + module["symbol"].get<std::string>();
+    if (module.contains("source_bytes")) what += fmt::format(", text of {} bytes", module["source_bytes"].dump());
+    if (module.contains("stored_bytes")) what += fmt::format(", {} bytes stored", module["stored_bytes"].dump());
+    std::cout << fmt::format("{:12s} {:>{}}{}\n", depth == 0 ? "modules" : "", "", 2 * depth, what);
+    for (const Json& import : module["imports"]) PrintModule(import, depth + 1);
   }
 
   void Print(const Json& report) const {
@@ -119,6 +176,14 @@ struct InspectVerb {
     std::cout << fmt::format("{:12s} weights {} KiB, inputs {} KiB, activations {} KiB\n", "memory",
                              bytes["weights"].get<int64_t>() / 1024, bytes["inputs"].get<int64_t>() / 1024,
                              bytes["activations"].get<int64_t>() / 1024);
+    PrintModule(report["modules"], 0);
+    if (memory) {
+      for (const Json& constant : report["constants"]) {
+        std::cout << fmt::format("{:12s} {} {} {} {} bytes {}\n", "constant", constant["name"].get<std::string>(),
+                                 constant["dtype"].get<std::string>(), constant["shape"].dump(),
+                                 constant["bytes"].dump(), constant["model_name"].get<std::string>());
+      }
+    }
     if (ops) {
       for (const auto& [name, count] : report["kernels"].items()) {
         std::cout << fmt::format("{:>6} x {}\n", count.get<size_t>(), name);
@@ -173,7 +238,7 @@ void AddInspect(CLI::App* app, Action* action) {
   sub.Add("model", &verb->flags.request.model, "a compiled .so, or an .onnx file").Required();
   sub.Add("--html", &verb->html, "write a report");
   sub.Add("--ops", &verb->ops, "list the kernels");
-  sub.Add("--memory", &verb->memory, "show where memory goes");
+  sub.Add("--memory", &verb->memory, "show where memory goes, constants one by one");
   sub.Add("--json", &verb->json, "machine-readable output");
   verb->flags.AddTo(&sub);
 }

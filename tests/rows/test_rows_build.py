@@ -192,12 +192,12 @@ def test_row_20_export(row, tmp_path):
     subprocess.run([sys.executable, "-c", script, path, tmp_path / "in.npy", tmp_path / "out.npy"], check=True, env=env)
     close(np.load(tmp_path / "out.npy"), expected)
     row.works("a library gives the same results after loading, in this process and in another")
-    shown = subprocess.run([BIN, "inspect", path], check=True, capture_output=True, text=True).stdout
-    assert "data" in shown and "weights" in shown
+    shown = subprocess.run([BIN, "inspect", path, "--memory"], check=True, capture_output=True, text=True).stdout
+    assert "input        data float32 [1,8,16,16]" in shown and "modules" in shown and "constant     p0 float32" in shown
     broken = tmp_path / "broken.so"
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     broken.write_bytes(content)
     with pytest.raises(tvm.Error):
         tvm.runtime.load_module(broken)
-    row.better("one file holds kernels, graph and weights, says what it is, and is refused when one bit differs")
+    row.better("one file holds kernels, graph and weights; inspect prints the tree of modules and each constant; one other bit is refused")
