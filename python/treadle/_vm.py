@@ -28,6 +28,29 @@ class Executable(Object):
         """Writes the program as one shared library, that load_executable, treadle.load and `treadle run` take."""
         _api.Export(self, str(file_name))
 
+    def save(self):
+        """(code, lib): the program as bytes, and what writes it as a library (lib.export_library(path)); load_exec reads
+        them back."""
+        import pathlib
+        import tempfile
+
+        with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
+            path = pathlib.Path(folder) / "program.so"
+            self.export_library(path)
+            return bytearray(path.read_bytes()), self
+
+    @staticmethod
+    def load_exec(bytecode, lib=None):
+        """The program of the bytes that `save` gave. Its kernels are in them: `lib` isn't needed."""
+        import pathlib
+        import tempfile
+
+        del lib
+        with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
+            path = pathlib.Path(folder) / "program.so"
+            path.write_bytes(bytes(bytecode))
+            return load_executable(path)
+
     @property
     def stats(self):
         lines = self.bytecode.splitlines()

@@ -9,6 +9,7 @@ from .ir import Node
 
 _api = Api("target")
 _scopes = threading.local()
+_tags = {}
 
 
 class TargetKind(str):
@@ -26,7 +27,10 @@ def _text(target):
             target = json.loads(target)
         except ValueError as error:
             raise TargetError(f"a target given as JSON can't be read: {error}") from None
-    if isinstance(target, (str, Target)):
+    if isinstance(target, str):
+        name, _, more = target.strip().partition(" ")
+        return f"{_tags[name]} {more}".strip() if name in _tags else target
+    if isinstance(target, Target):
         return str(target)
     if not isinstance(target, dict):
         raise TargetError(f"a target is given as a string, a dict or a Target, not as {type(target).__name__}")
@@ -92,6 +96,25 @@ class Target(Node):
         return None
 
     @staticmethod
+    def from_device(device):
+        """The target of a device of this machine."""
+        from . import nd
+
+        device = nd.device(device) if isinstance(device, str) else device
+        kinds = {1: "llvm -mcpu=native", 4: "opencl"}
+        if device.device_type not in kinds:
+            raise TargetError(f"no target compiles for {device}; there are those for cpu and opencl")
+        return Target(kinds[device.device_type])
+
+    def export(self):
+        """The target as a dict: kind, keys and options."""
+        found = {"kind": str(self.kind), "keys": [str(key) for key in self.keys], "tag": str(self.tag)}
+        found.update({str(key): str(value) for key, value in self.attrs.items()})
+        if self.host is not None:
+            found["host"] = Target(self.host).export()
+        return found
+
+    @staticmethod
     def list_kinds():
         """Names of all kinds of targets."""
         return list(list_kinds())
@@ -117,3 +140,85 @@ def list_options(kind):
     "expected", and a line about it, "doc"."""
     return {str(row["name"]): {key: str(row[key]) for key in ("type", "expected", "doc")}
             for row in _api.ListOptions(str(kind))}
+
+
+def register_tag(name, config, override=False):
+    """Gives a target a name: Target(name) is the one that `config`, a text or a dict, describes."""
+    if name in _tags and not override:
+        raise TargetError(f"there is a target called '{name}' already")
+    if not name or any(c in name for c in " -='\""):
+        raise TargetError(f"a target can't be called '{name}'")
+    made = Target(config)
+    _tags[name] = str(made)
+    return made
+
+
+def list_tags():
+    """The names that register_tag gave, with their targets."""
+    return {name: Target(text) for name, text in _tags.items()}
+
+
+def _options(options):
+    return " " + " ".join([options] if isinstance(options, str) else options) if options else ""
+
+
+def _opencl(device):
+    def make(model="unknown", options=None):
+        return Target(f"opencl -device={device} -model={model}{_options(options)}")
+
+    make.__name__ = make.__qualname__ = device
+    make.__doc__ = f"OpenCL on {device}."
+    return make
+
+
+mali, bifrost, intel_graphics = (_opencl(device) for device in ("mali", "bifrost", "intel_graphics"))
+
+
+def arm_cpu(model="unknown", options=None):
+    """64-bit ARM processors (32-bit ones aren't supported)."""
+    if model in ("pynq", "rasp3b", "rasp4b", "ultra96", "beagleai"):
+        raise TargetError(f"{model} runs 32-bit ARM code, which no target generates; there is code for aarch64")
+    return Target(f"llvm -keys=arm_cpu,cpu -device=arm_cpu -mtriple=aarch64-linux-gnu -mattr=+neon -model={model}"
+                  f"{_options(options)}")
+
+
+def _absent(kind):
+    def make(*_, **__):
+        raise TargetError(f"there is no target {kind}; there are: {', '.join(list_kinds())}")
+
+    make.__name__ = make.__qualname__ = kind
+    make.__doc__ = f"Refused: no code is generated for {kind}."
+    return make
+
+
+cuda, rocm, hexagon, vulkan, metal = (_absent(kind) for kind in ("cuda", "rocm", "hexagon", "vulkan", "metal"))
+
+
+class GenericFunc:
+    """A function with others for some targets: the one is called whose key the current target has first."""
+
+    def __init__(self, function):
+        self._default, self._by_key = function, {}
+        self.__name__, self.__doc__ = getattr(function, "__name__", "generic"), function.__doc__
+
+    def register(self, func, key_list=None, allow_override=False):
+        """Adds a function for targets with one of the keys; without `func` a decorator."""
+        if callable(func):
+            for key in [key_list] if isinstance(key_list, str) else key_list or []:
+                if key in self._by_key and not allow_override:
+                    raise TargetError(f"{self.__name__} has a function for '{key}' already")
+                self._by_key[key] = func
+            return func
+        return lambda function: self.register(function, func, bool(key_list))
+
+    def __call__(self, *args):
+        current = Target.current()
+        for key in [str(key) for key in current.keys] if current is not None else []:
+            if key in self._by_key:
+                return self._by_key[key](*args)
+        return self._default(*args)
+
+
+def generic_func(fdefault):
+    """Decorator: a GenericFunc with this function as the default."""
+    return GenericFunc(fdefault)

@@ -82,6 +82,16 @@ void RegisterModules() {
     module.CopyOnWrite()->Add(var, func);
     return module;
   });
+  Registry::RegisterTyped("ir.Module_WithAttr", [](IRModule module, std::string key, ObjectRef value) {
+    Map<String, ObjectRef> attrs = module->attrs.defined() ? module->attrs->dict : Map<String, ObjectRef>();
+    attrs.Set(key, value);
+    module.CopyOnWrite()->attrs = DictAttrs(attrs);
+    return module;
+  });
+  Registry::RegisterTyped("ir.Module_GetAttr", [](IRModule module, std::string key) {
+    auto value = module->attrs.defined() ? module->attrs->dict.Get(key) : std::nullopt;
+    return value ? *value : ObjectRef();
+  });
   Registry::RegisterTyped("ir.Module_Update", [](IRModule module, IRModule other) {
     IRModuleNode* node = module.CopyOnWrite();
     for (const auto& [var, type] : other->type_definitions) {

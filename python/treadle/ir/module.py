@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules: functions by name, and definitions of types."""
-from .._ffi import register_object
+from .._ffi import get_global_func, register_object
 from ..error import Error
 from .base import Node, _api
 from .expr import GlobalVar
@@ -73,6 +73,29 @@ class IRModule(Node):
         if var not in self:
             raise Error(f"the module has no function '{getattr(var, 'name_hint', var)}'")
         self[var] = func
+
+    def with_attr(self, attr_key, attr_value):
+        """A copy of the module with an attribute."""
+        return _api.Module_WithAttr(self, attr_key, attr_value)
+
+    def get_attr(self, attr_key):
+        """An attribute of the module, or None."""
+        return _api.Module_GetAttr(self, attr_key)
+
+    def shallow_copy(self):
+        """A module of its own with the same functions."""
+        return IRModule(dict(self.functions.items()), dict(self.type_definitions.items()))
+
+    def import_from_std(self, file_to_import):
+        """Adds the definitions of "prelude.rly": lists, options and trees."""
+        if str(file_to_import) not in ("prelude.rly", "prelude"):
+            raise Error(f"there is no standard file '{file_to_import}'; there is prelude.rly")
+        self.update(get_global_func("relay.Prelude")())
+
+    def import_(self, file_to_import):
+        """Adds the functions and types of a file in text form."""
+        with open(file_to_import, encoding="utf-8") as file:
+            self.update(get_global_func("relay.parser.ParseModule")(str(file_to_import), file.read()))
 
     def __contains__(self, key):
         return bool(_api.Module_ContainGlobalVar(self, key if isinstance(key, str) else key.name_hint))

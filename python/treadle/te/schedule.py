@@ -161,6 +161,22 @@ class Stage(Object):
                            check_factor("prefetch", f"the offset of tensor {tensor.name}", offset))
 
 
+class Group:
+    """Stages that Schedule.create_group put together."""
+
+    def __init__(self, stages):
+        self.stages = stages
+
+    def compute_at(self, parent, scope):
+        """Computes all of them inside one axis of another stage."""
+        for stage in self.stages:
+            stage.compute_at(parent, scope)
+
+    def compute_root(self):
+        for stage in self.stages:
+            stage.compute_root()
+
+
 @register_object("te.Schedule")
 class Schedule(Object):
     """Stages by tensor or operation: s[C]."""
@@ -195,6 +211,22 @@ class Schedule(Object):
         partials = list(_api.ScheduleRFactor(self, tensor, axis, factor_axis))
         return partials[0] if len(partials) == 1 else partials
 
+    def create_group(self, outputs, inputs, include_inputs=False):
+        """The stages between inputs and outputs, which are placed together."""
+        outputs, inputs = ([_operation("create_group", t) for t in (ts if isinstance(ts, (list, tuple)) else [ts])]
+                           for ts in (outputs, inputs))
+        members, waiting = [], list(outputs)
+        while waiting:
+            op = waiting.pop()
+            if any(op.same_as(known) for known in members):
+                continue
+            stop = any(op.same_as(known) for known in inputs)
+            if not stop or include_inputs:
+                members.append(op)
+            if not stop:
+                waiting += [t.op for t in op.input_tensors if type(t.op).__name__ != "PlaceholderOp"]
+        return Group([self[op] for op in members if type(op).__name__ != "PlaceholderOp"])
+
     def normalize(self):
         """The schedule itself: it is always in normal form."""
         return self
@@ -208,3 +240,21 @@ def create_schedule(ops):
     return _api.CreateSchedule([_operation("create_schedule", op) for op in ops])
 
 
+
+
+def InferBound(schedule):  # pylint: disable=invalid-name
+    """The range of each axis of the stages: a dict."""
+    if not isinstance(schedule, Schedule):
+        raise ScheduleError(f"InferBound: expected a schedule, not {schedule!r}")
+    return {axis: axis.dom for stage in schedule.stages for axis in stage.all_iter_vars if axis.dom is not None}
+
+
+def ScheduleOps(schedule, bounds=None, debug_keep_trivial_loop=False):  # pylint: disable=invalid-name
+    """The loops that a schedule stands for, as a statement over its placeholders and outputs. `bounds`, as InferBound
+    gives them, follow from the schedule."""
+    del bounds, debug_keep_trivial_loop
+    from .parameters import parameters
+
+    args = [stage.op.output(0) for stage in schedule.stages if type(stage.op).__name__ == "PlaceholderOp"]
+    args += [op.output(i) for op in schedule.outputs for i in range(op.num_outputs)]
+    return _api.ScheduleApply(schedule, *parameters(args, None), "main").body

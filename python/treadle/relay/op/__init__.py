@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators of the graph IR as functions: relay.op.nn.conv2d, relay.op.add, ... Each takes its operands, then its
 attributes; help() of a function shows what the operator declares."""
+import sys
+
 from ...ir import Op, RelayExpr, register_op_attr
 from ..expr import Call, as_expr
 from . import _functions, contrib
@@ -21,6 +23,12 @@ dyn = OpNamespace("dyn.")
 vm = OpNamespace("vm.")
 # The original's modules of operators without a prefix.
 tensor = transform = reduce = algorithm = root = OpNamespace("", _functions.ROOT)
+
+
+# `from treadle.relay.op.nn import conv2d` and `import treadle.relay.op.annotation` find them.
+for _name in ("nn", "image", "vision", "annotation", "memory", "random", "dyn", "vm", "tensor", "transform", "reduce",
+              "algorithm"):
+    sys.modules[f"{__name__}.{_name}"] = globals()[_name]
 
 
 class _ExprOperators:

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions about loop-level functions, under the original's names."""
+from ..ir import structural_equal
+from .expr import Var
+from .function import PrimFunc
+from .stmt import AttrStmt, For, LetStmt
+from .stmt_functor import post_order_visit
+
+
+def expr_deep_equal(lhs, rhs):
+    """Whether two expressions are equal, their free variables being the same ones."""
+    return structural_equal(lhs, rhs, tolerance=0)
+
+
+def _bindings(body):
+    """The variables that a body binds, once for each time."""
+    bound = []
+
+    def visit(node):
+        if isinstance(node, For):
+            bound.append(node.loop_var)
+        elif isinstance(node, LetStmt) or node._type_key() in ("tir.Let", "tir.Allocate"):
+            for name in ("var", "buffer_var"):
+                if name in node._field_names():
+                    bound.append(getattr(node, name))
+        elif isinstance(node, AttrStmt) and node.node is not None and "var" in getattr(node.node, "_field_names", list)():
+            bound.append(node.node.var)
+
+    post_order_visit(body, visit)
+    return bound
+
+
+def verify_ssa(func):
+    """Whether each variable of a function is bound once."""
+    body = func.body if isinstance(func, PrimFunc) else func
+    seen = []
+    for var in _bindings(body):
+        if any(var.same_as(known) for known in seen):
+            return False
+        seen.append(var)
+    return True
+
+
+def undefined_vars(node, defs=()):
+    """The variables that a statement or expression uses without binding them, except those of `defs`."""
+    bound, found = [*_bindings(node), *defs], []
+
+    def visit(inner):
+        if isinstance(inner, Var) and not any(inner.same_as(known) for known in (*bound, *found)):
+            found.append(inner)
+
+    post_order_visit(node, visit)
+    return found
+
+
+def _threads(func):
+    """Extents of thread axes by tag."""
+    extents = {}
+
+    def visit(node):
+        if isinstance(node, For) and getattr(node, "thread_binding", None) is not None:
+            extents.setdefault(str(node.thread_binding.thread_tag), []).append(node.extent)
+        if isinstance(node, AttrStmt) and str(node.attr_key) == "thread_extent":
+            extents.setdefault(str(node.node.thread_tag), []).append(node.value)
+
+    post_order_visit(func.body, visit)
+    return extents
+
+
+def verify_memory(func):
+    """Whether the host touches no memory of a device: a function for one ("target" opencl) binds thread axes."""
+    attrs = func.attrs
+    target = str(attrs["target"]) if attrs is not None and "target" in attrs else ""
+    return not target.startswith("opencl") or bool(_threads(func))
+
+
+def verify_gpu_code(func, constraints):
+    """Whether a function keeps to limits of a GPU: "max_threads_per_block", "max_thread_x", "_y", "_z"."""
+    limits = {str(key): int(value) for key, value in constraints.items()}
+    unknown = set(limits) - {"max_threads_per_block", "max_thread_x", "max_thread_y", "max_thread_z"}
+    if unknown:
+        raise ValueError(f"verify_gpu_code knows no limit '{unknown.pop()}'")
+    total = 1
+    for tag, extents in _threads(func).items():
+        if not tag.startswith("threadIdx."):
+            continue
+        if len({int(extent) for extent in extents}) != 1:
+            return False
+        total *= int(extents[0])
+        if int(extents[0]) > limits.get(f"max_thread_{tag[-1]}", 1 << 62):
+            return False
+    return total <= limits.get("max_threads_per_block", 1 << 62)
+
+
+def calculate_workspace_bytes(func, workspace_byte_alignment=1):
+    """The bytes that a function's allocations of constant size take, each rounded up to the alignment."""
+    total = 0
+
+    def visit(node):
+        nonlocal total
+        if node._type_key() == "tir.Allocate":
+            size = node.dtype.bits * node.dtype.lanes // 8
+            for extent in node.extents:
+                size *= int(extent)
+            total += -(-size // workspace_byte_alignment) * workspace_byte_alignment
+
+    post_order_visit(func.body, visit)
+    return total
+
+
+__all__ = ["calculate_workspace_bytes", "expr_deep_equal", "undefined_vars", "verify_gpu_code", "verify_memory",
+           "verify_ssa"]

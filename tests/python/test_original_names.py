@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions and classes under the original's names, each with its effect."""
+import numpy as np
+import pytest
+
+import treadle as tvm
+from treadle import relay, te, tir
+
+
+def test_modules_of_operators_can_be_imported():
+    from treadle.relay.op.annotation import on_device
+    from treadle.relay.op.nn import relu
+    import treadle.relay.op.nn
+
+    x = relay.var("x", shape=(2,))
+    assert relu(x).op.name == "nn.relu" and "on_device" in on_device(x, 1).op.name
+    assert treadle.relay.op.nn is relay.op.nn
+
+
+def test_attributes_and_copies_of_modules(tmp_path):
+    x = relay.var("x", shape=(2,))
+    mod = tvm.IRModule.from_expr(relay.Function([x], x))
+    marked = mod.with_attr("owner", "me")
+    assert marked.get_attr("owner") == "me" and mod.get_attr("owner") is None
+    copy = mod.shallow_copy()
+    copy["other"] = relay.Function([x], relay.exp(x))
+    assert "other" in copy and "other" not in mod
+    copy.import_from_std("prelude.rly")
+    assert copy.get_type("List")
+    with pytest.raises(tvm.Error, match="prelude.rly"):
+        mod.import_from_std("nothing.rly")
+    (tmp_path / "f.rly").write_text('#[version = "0.0.5"]\ndef @f(%y: Tensor[(3), float32]) { tanh(%y) }\n')
+    mod.import_(tmp_path / "f.rly")
+    assert "f" in mod
+
+
+def copied():
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a[i] + 1.0, name="B")
+    return a, b, te.create_schedule(b.op)
+
+
+def test_analysis_of_loops():
+    a, b, s = copied()
+    func = tvm.lower(s, [a, b])["main"]
+    assert tir.analysis.verify_ssa(func) and tir.analysis.verify_memory(func)
+    x = te.var("x")
+    assert [v.name for v in tir.analysis.undefined_vars(x + 1)] == ["x"]
+    assert tir.analysis.expr_deep_equal(x + 1, x + 1) and not tir.analysis.expr_deep_equal(x + 1, x + 2)
+    outer, inner = s[b].split(b.op.axis[0], factor=4)
+    s[b].bind(outer, te.thread_axis("blockIdx.x"))
+    s[b].bind(inner, te.thread_axis("threadIdx.x"))
+    bound = tvm.lower(s, [a, b], target="opencl")["main"].with_attr("target", "opencl")
+    assert tir.analysis.verify_gpu_code(bound, {"max_threads_per_block": 4})
+    assert not tir.analysis.verify_gpu_code(bound, {"max_threads_per_block": 2})
+    host = func.with_attr("target", "opencl")
+    assert not tir.analysis.verify_memory(host)
+    with pytest.raises(tvm.Error, match="thread axes"):
+        tir.transform.VerifyMemory()(tvm.IRModule({"f": host}))
+
+
+def test_passes_over_loops():
+    a, b, s = copied()
+    mod = tvm.lower(s, [a, b])
+    assert len(tir.transform.Filter(lambda f: False)(mod).functions) == 0
+    named = tir.transform.Apply(lambda f: f.with_attr("mark", 1))(mod)
+    assert "mark" in named["main"].attrs
+    for name in ("StorageFlatten", "LowerInitBlock", "BF16Legalize", "InstrumentBoundCheckers", "Simplify", "SkipAssert"):
+        assert getattr(tir.transform, name)()(mod)["main"]
+    with pytest.raises(AttributeError):
+        tir.transform.NoSuchPass  # noqa: B018
+
+
+def test_names_of_targets():
+    assert str(tvm.target.mali().kind) == "opencl" and tvm.target.intel_graphics().keys[0] == "intel_graphics"
+    assert tvm.target.arm_cpu("pixel2").model == "pixel2"
+    for absent in (tvm.target.cuda, tvm.target.rocm):
+        with pytest.raises(tvm.TargetError, match="there is no target"):
+            absent()
+    with pytest.raises(tvm.TargetError, match="32-bit"):
+        tvm.target.arm_cpu("rasp3b")
+    made = tvm.target.register_tag("lab/desk", {"kind": "llvm", "num-cores": 2}, override=True)
+    assert str(tvm.target.Target("lab/desk")) == str(made) and "lab/desk" in tvm.target.list_tags()
+    assert tvm.target.Target("lab/desk -opt-level=1").attrs["opt-level"] == "1"
+    assert tvm.target.Target("llvm -num-cores=2").export()["num-cores"] == "2"
+    assert str(tvm.target.Target.from_device(tvm.cpu()).kind) == "llvm"
+
+
+def test_generic_functions():
+    @tvm.target.generic_func
+    def which(x):
+        return "any", x
+
+    @which.register("cpu")
+    def of_cpus(x):
+        return "cpu", x
+
+    assert which(1) == ("any", 1)
+    with tvm.target.Target("llvm"):
+        assert which(1) == ("cpu", 1)
+    with tvm.target.Target("opencl"):
+        assert which(1) == ("any", 1)
+
+
+def test_groups_and_bounds_of_schedules():
+    a = te.placeholder((8, 8), name="A")
+    b = te.compute((8, 8), lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.compute((8, 8), lambda i, j: b[i, j] * 2.0, name="C")
+    d = te.compute((8, 8), lambda i, j: c[i, j] - 3.0, name="D")
+    s = te.create_schedule(d.op)
+    group = s.create_group(outputs=c, inputs=a)
+    assert sorted(stage.op.name for stage in group.stages) == ["B", "C"]
+    group.compute_at(s[d], d.op.axis[0])
+    value, out = np.random.default_rng(0).random((8, 8), "float32"), tvm.nd.empty((8, 8))
+    tvm.build(s, [a, d], "llvm")(tvm.nd.array(value), out)
+    np.testing.assert_allclose(out.numpy(), (value + 1) * 2 - 3, rtol=1e-5)
+    bounds = te.schedule.InferBound(s)
+    assert {int(r.extent) for r in bounds.values()} == {8}
+    assert te.schedule.ScheduleOps(s, bounds)._type_key().startswith("tir.")
+
+
+def test_programs_of_the_virtual_machine_as_bytes(tmp_path):
+    x, c = relay.var("x", shape=(2,)), relay.var("c", shape=(), dtype="bool")
+    mod = tvm.IRModule.from_expr(relay.Function([x, c], relay.If(c, relay.exp(x), x)))
+    code, lib = relay.vm.compile(mod, "llvm").save()
+    lib.export_library(tmp_path / "lib.so")
+    loaded = tvm.runtime.vm.Executable.load_exec(code, lib)
+    machine = tvm.runtime.vm.VirtualMachine(loaded, tvm.cpu())
+    np.testing.assert_allclose(machine.run(np.zeros(2, "float32"), np.array(True)).numpy(), np.ones(2))
