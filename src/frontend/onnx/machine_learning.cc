@@ -11,6 +11,7 @@
 #include "frontend/onnx/run_time_axes.h"
 #include "frontend/onnx/tensor_data.h"
 #include "frontend/onnx/trees.h"
+#include "frontend/onnx/values.h"
 
 namespace treadle::onnx {
 namespace {
@@ -151,7 +152,19 @@ Term PostTransform(NodeImport& n, const Term& scores, const std::string& transfo
   if (transform == "NONE") return scores;
   if (transform == "LOGISTIC") return scores.Op("sigmoid");
   if (transform == "SOFTMAX") return scores.Op("nn.softmax", {{"axis", last[0]}});
-  n.Unsupported(StrCat("post_transform ", transform, " isn't implemented"));
+  if (transform == "SOFTMAX_ZERO") {  // zeros keep no weight
+    Term largest = scores.Reduce("max", last, true);
+    Term parts = (scores.Op("abs") > 1e-7).Select((scores - largest).Op("exp"), scores * (largest * -1.0).Op("exp"));
+    Term sum = parts.Sum(last, true);
+    return (sum == 0.0).Select(parts * 0.0 + 0.5, parts / sum);
+  }
+  if (transform != "PROBIT") n.Invalid(StrCat("'post_transform' is ", QuoteName(transform)));
+  // The inverse of erf by Winitzki's formula, as the standard's reference has it.
+  Term x = scores * 2.0 - 1.0, rest = 1.0 - x * x;
+  Term log = rest.Op("log"), v = log * 0.5 + 2 / (3.14159265358979323846 * 0.147);
+  Term root = ((v * v - log * (1 / 0.147)).Op("sqrt") - v).Op("sqrt");
+  Term inverse = (rest == 0.0).Select(root * 0.0, x.Op("sign") * root);
+  return inverse * 1.41421356;
 }
 
 /// The label of the best score of each row.
@@ -159,6 +172,103 @@ Term Best(NodeImport& n, const Term& scores, const ClassLabels& labels) {
   if (labels.text) n.MarkText();
   Term index(n, n.Call("argmax", {scores}, {{"axis", IntList{1}}, {"keepdims", false}}));
   return Term(n, labels.values).Take(index.As(kInt64));
+}
+
+/// Support vectors of several classes, each pair of which has a score.
+struct SvmPairs {
+  Term scores;  ///< (rows, pairs)
+  Term votes;   ///< (rows, classes)
+  int64_t pairs;
+};
+
+SvmPairs ScorePairs(NodeImport& n, const Term& x, const IntList& counts) {
+  const auto classes = static_cast<int64_t>(counts.size());
+  int64_t vectors = 0;
+  std::vector<int64_t> starts;
+  for (int64_t count : counts) {
+    if (count < 0 || count > INT32_MAX) n.Invalid("'vectors_per_class' is out of range");
+    starts.push_back(vectors);
+    vectors += count;
+  }
+  const Doubles coefficients = n.Floats("coefficients"), rho = n.Floats("rho");
+  const int64_t pairs = classes * (classes - 1) / 2;
+  if (static_cast<int64_t>(coefficients.size()) != (classes - 1) * vectors ||
+      static_cast<int64_t>(rho.size()) < pairs) {
+    n.Invalid("'coefficients' or 'rho' doesn't fit 'vectors_per_class'");
+  }
+  Doubles weights(static_cast<size_t>(pairs * vectors), 0), first(static_cast<size_t>(pairs * classes), 0),
+      second = first;
+  int64_t pair = 0;
+  auto at = [&](int64_t row, int64_t vector) { return coefficients[static_cast<size_t>(row * vectors + vector)]; };
+  for (int64_t i = 0; i < classes; ++i) {
+    for (int64_t j = i + 1; j < classes; ++j, ++pair) {
+      auto set = [&](int64_t of, int64_t row) {
+        for (int64_t v = starts[static_cast<size_t>(of)];
+             v < starts[static_cast<size_t>(of)] + counts[static_cast<size_t>(of)]; ++v) {
+          weights[static_cast<size_t>(pair * vectors + v)] = at(row, v);
+        }
+      };
+      set(i, j - 1);
+      set(j, i);
+      first[static_cast<size_t>(pair * classes + i)] = 1;
+      second[static_cast<size_t>(pair * classes + j)] = 1;
+    }
+  }
+  auto matrix = [&](const Doubles& values, int64_t columns) {
+    return Term(n, n.Const(ArrayOf(values, {pairs, columns}, x.dtype())));
+  };
+  Term kernels = Kernels(n, x, Matrix(n, "support_vectors", vectors, x.dtype()));
+  Term scores = Term(n, MatMulAnyRank(n, kernels, matrix(weights, vectors).Permute({1, 0}))) +
+                Row(n, Doubles(rho.begin(), rho.begin() + pairs), x.dtype());
+  Term wins = (scores > 0.0).As(x.dtype());
+  Term votes(n, n.Call("add", {MatMulAnyRank(n, wins, matrix(first, classes)),
+                               MatMulAnyRank(n, 1.0 - wins, matrix(second, classes))}));
+  return {scores, votes, pairs};
+}
+
+std::vector<Expr> ImportSvmClassifier(NodeImport& n) {
+  n.Ignore({"support_vectors", "kernel_params", "kernel_type", "prob_a", "prob_b"});
+  const std::string transform = n.Str("post_transform", "NONE");
+  const ClassLabels labels = ReadClassLabels(n, "classlabels_ints", "classlabels_strings");
+  const IntList counts = n.Ints("vectors_per_class", IntList());
+  const Doubles coefficients = n.Floats("coefficients"), rho = n.Floats("rho");
+  Term x = Floats(In(n, 0));
+  if (x.rank() != 2) n.Invalid("the operand's rank isn't 2");
+  if (labels.count < 2 || coefficients.empty() || rho.empty()) n.Unsupported("less than two labels aren't implemented");
+  const bool positive = *std::min_element(coefficients.begin(), coefficients.end()) >= 0;
+  const bool linear = std::all_of(counts.begin(), counts.end(), [](int64_t count) { return count == 0; });
+  std::optional<Term> scores, ranking;
+  bool has_probabilities = false;
+  if (linear) {
+    if (rho.size() == 1 && labels.count > 2)
+      n.Unsupported("linear machines of more than two labels aren't implemented");
+    scores = Term(n, MatMulAnyRank(n, x, Matrix(n, "coefficients", labels.count, x.dtype()).Permute({1, 0}))) + rho[0];
+    ranking = scores;
+  } else {
+    if (static_cast<int64_t>(counts.size()) != labels.count) n.Invalid("there are other classes than labels");
+    SvmPairs pairs = ScorePairs(n, x, counts);
+    scores = pairs.scores;
+    ranking = pairs.votes;
+    const Doubles a = n.Floats("prob_a", Doubles()), b = n.Floats("prob_b", Doubles());
+    has_probabilities = !a.empty();
+    if (has_probabilities) {
+      if (static_cast<int64_t>(a.size()) != pairs.pairs || b.size() != a.size())
+        n.Invalid("'prob_a' or 'prob_b' doesn't fit");
+      Term p = ((pairs.scores * Row(n, a, x.dtype()) + Row(n, b, x.dtype())) * -1.0).Op("sigmoid").As(kFloat32);
+      scores = Term(n, HostCall(n, "svm.couple", {p, IntNum(n, labels.count)}, {"tensor", kFloat32, 2}));
+    }
+  }
+  Term index(n, n.Call("argmax", {*ranking}, {{"axis", IntList{1}}, {"keepdims", false}}));
+  index = index.As(kInt64);
+  if (labels.count == 2 && rho.size() == 1 && !has_probabilities && positive) {
+    Term best = ranking->Reduce("max", {1});
+    index = (best >= 0.5).Select(index * 0.0 + 1.0, index);
+  }
+  if (labels.text) n.MarkText();
+  Term y = scores->As(kFloat32);
+  const bool one_score = !linear && !has_probabilities && labels.count == 2;
+  if (one_score) y = transform == "PROBIT" ? y : Concat({y * -1.0, y}, 1);
+  return {Term(n, labels.values).Take(index), PostTransform(n, y, transform)};
 }
 
 std::vector<Expr> ImportLinearClassifier(NodeImport& n) {
@@ -321,6 +431,7 @@ void RegisterMachineLearningRules(RuleTable& table) {
   table.Add1("ai.onnx.ml.LinearRegressor", {1}, ImportLinearRegressor);
   table.Add("ai.onnx.ml.LinearClassifier", {1}, ImportLinearClassifier);
   table.Add1("ai.onnx.ml.SVMRegressor", {1}, ImportSvmRegressor);
+  table.Add("ai.onnx.ml.SVMClassifier", {1}, ImportSvmClassifier);
   table.Add1("ai.onnx.ml.TreeEnsembleRegressor", {1, 3, 5}, ImportTreeRegressor);
   table.Add("ai.onnx.ml.TreeEnsembleClassifier", {1, 3, 5}, ImportTreeClassifier);
   table.Add1("ai.onnx.ml.TreeEnsemble", {5}, ImportTreeEnsemble);

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole graphs in the form in which exporters write them, compiled once without shapes and run with several, against
+ONNX Runtime: shapes computed by Shape, Gather, Concat and Reshape, masks, caches, selections by value."""
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import treadle
+
+ort = pytest.importorskip("onnxruntime")
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+
+
+class Graph:
+    """Nodes in order; arrays given as operands become weights."""
+
+    def __init__(self):
+        self.nodes, self.weights, self.inputs, self.rng = [], [], [], np.random.default_rng(0)
+
+    def constant(self, value):
+        array = np.asarray(value)
+        array = array.astype(np.float32) if array.dtype == np.float64 else array
+        self.weights.append(numpy_helper.from_array(array, f"w{len(self.weights)}"))
+        return self.weights[-1].name
+
+    def op(self, kind, *operands, outputs=1, **attributes):
+        names = [value if isinstance(value, str) else self.constant(value) for value in operands]
+        results = [f"{kind.lower()}{len(self.nodes)}_{i}" for i in range(outputs)]
+        self.nodes.append(helper.make_node(kind, names, results, name=results[0], **attributes))
+        return results[0] if outputs == 1 else results
+
+    def input(self, name, kind, shape):
+        self.inputs.append(helper.make_tensor_value_info(name, kind, shape))
+        return name
+
+    def weight(self, *shape):
+        fan = shape[-2] if len(shape) > 1 else 10
+        return self.constant((self.rng.standard_normal(shape) / np.sqrt(fan)).astype(np.float32))
+
+    def size(self, x, axis):
+        return self.op("Gather", self.op("Shape", x), np.int64(axis), axis=0)
+
+    def sizes(self, *dims):
+        parts = [self.op("Unsqueeze", dim, np.array([0])) if isinstance(dim, str) else np.array([dim]) for dim in dims]
+        return self.op("Concat", *parts, axis=0)
+
+    def linear(self, x, inner, outer):
+        return self.op("Add", self.op("MatMul", x, self.weight(inner, outer)), self.weight(outer))
+
+    def heads(self, x, count, size):
+        shape = self.sizes(self.size(x, 0), -1, count, size)
+        return self.op("Transpose", self.op("Reshape", x, shape), perm=[0, 2, 1, 3])
+
+    def merged(self, x, size):
+        x = self.op("Transpose", x, perm=[0, 2, 1, 3])
+        return self.op("Reshape", x, self.sizes(self.size(x, 0), self.size(x, 1), size))
+
+    def attention(self, q, k, v, scale, mask=None):
+        scores = self.op("Mul", self.op("MatMul", q, self.op("Transpose", k, perm=[0, 1, 3, 2])), np.float32(scale))
+        scores = scores if mask is None else self.op("Add", scores, mask)
+        return self.op("MatMul", self.op("Softmax", scores, axis=-1), v)
+
+    def model(self, outputs, opset):
+        graph = helper.make_graph(self.nodes, "g", self.inputs, [onnx.ValueInfoProto(name=name) for name in outputs], self.weights)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+
+
+def encoder():
+    """BERT: embeddings, a mask of padded tokens, attention, layer normalization written out."""
+    g = Graph()
+    ids, mask = g.input("ids", INT64, ["batch", "seq"]), g.input("mask", INT64, ["batch", "seq"])
+    bias = g.op("Cast", g.op("Unsqueeze", mask, np.array([1, 2])), to=FLOAT)
+    bias = g.op("Mul", g.op("Sub", np.float32(1), bias), np.float32(-1e9))
+    end = g.op("Unsqueeze", g.size(ids, 1), np.array([0]))
+    positions = g.op("Slice", np.arange(64)[None], np.array([0]), end, np.array([1]))
+    x = g.op("Add", g.op("Gather", g.weight(100, 32), ids), g.op("Gather", g.weight(64, 32), positions))
+    q, k, v = (g.heads(g.linear(x, 32, 32), 4, 8) for _ in range(3))
+    x = g.op("Add", x, g.linear(g.merged(g.attention(q, k, v, 8 ** -0.5, bias), 32), 32, 32))
+    centred = g.op("Sub", x, g.op("ReduceMean", x, axes=[-1]))
+    variance = g.op("ReduceMean", g.op("Pow", centred, np.float32(2)), axes=[-1])
+    x = g.op("Div", centred, g.op("Sqrt", g.op("Add", variance, np.float32(1e-5))))
+    feeds = [{"ids": g.rng.integers(0, 100, (b, t)), "mask": np.tile((np.arange(t) < max(1, t - b)).astype(np.int64), (b, 1))}
+             for b, t in ((1, 1), (1, 7), (2, 16), (3, 33), (4, 5))]
+    return g.model([x], 17), feeds
+
+
+def decoder():
+    """A step of a decoder: keys and values so far as inputs, fewer heads of them, positions by Range."""
+    g = Graph()
+    ids = g.input("ids", INT64, ["batch", "seq"])
+    past_k, past_v = (g.input(name, FLOAT, ["batch", 2, "past", 8]) for name in ("past_k", "past_v"))
+    x = g.op("Gather", g.weight(50, 32), ids)
+    start, count = g.size(past_k, 2), g.size(ids, 1)
+    end = g.op("Add", start, count)
+    q = g.heads(g.op("MatMul", x, g.weight(32, 32)), 4, 8)
+    k, v = (g.op("Concat", past, g.heads(g.op("MatMul", x, g.weight(32, 16)), 2, 8), axis=2) for past in (past_k, past_v))
+
+    def repeated(t):
+        batch, total = g.size(t, 0), g.size(t, 2)
+        t = g.op("Expand", g.op("Unsqueeze", t, np.array([2])), g.sizes(batch, 2, 2, total, 8))
+        return g.op("Reshape", t, g.sizes(batch, 4, total, 8))
+
+    rows = g.op("Unsqueeze", g.op("Range", start, end, np.int64(1)), np.array([1]))
+    columns = g.op("Unsqueeze", g.op("Range", np.int64(0), end, np.int64(1)), np.array([0]))
+    mask = g.op("Where", g.op("Greater", columns, rows), np.float32(-1e9), np.float32(0))
+    x = g.op("Add", x, g.merged(g.attention(q, repeated(k), repeated(v), 8 ** -0.5, mask), 32))
+    feeds = [{"ids": g.rng.integers(0, 50, (b, t)), "past_k": g.rng.standard_normal((b, 2, p, 8)).astype(np.float32),
+              "past_v": g.rng.standard_normal((b, 2, p, 8)).astype(np.float32)}
+             for b, t, p in ((1, 5, 0), (1, 1, 5), (2, 1, 9), (2, 3, 4), (1, 1, 31))]
+    return g.model([g.op("MatMul", x, g.weight(32, 50)), k, v], 17), feeds
+
+
+def detector():
+    """Boxes on a grid of the image's size, non-maximum suppression, the best of what is left."""
+    g = Graph()
+    x = g.input("x", FLOAT, ["batch", 3, "h", "w"])
+    features = g.op("Relu", g.op("Conv", x, g.weight(8, 3, 3, 3), pads=[1, 1, 1, 1], strides=[2, 2]))
+    head = g.op("Conv", features, g.weight(6, 8, 1, 1))
+    rows = g.op("Transpose", g.op("Reshape", head, g.sizes(g.size(head, 0), 6, -1)), perm=[0, 2, 1])
+    height, width = g.size(features, 2), g.size(features, 3)
+    grid = [g.op("Expand", g.op("Unsqueeze", g.op("Range", np.int64(0), size, np.int64(1)), np.array([axis])),
+                 g.sizes(height, width)) for size, axis in ((width, 0), (height, 1))]
+    grid = g.op("Concat", *[g.op("Unsqueeze", part, np.array([2])) for part in grid], axis=2)
+    grid = g.op("Cast", g.op("Reshape", grid, np.array([1, -1, 2])), to=FLOAT)
+    center, extent, scores = g.op("Split", rows, np.array([2, 2, 2]), axis=2, outputs=3)
+    center, half = g.op("Add", g.op("Sigmoid", center), grid), g.op("Exp", extent)
+    boxes = g.op("Concat", g.op("Sub", center, half), g.op("Add", center, half), axis=2)
+    scores = g.op("Transpose", g.op("Sigmoid", scores), perm=[0, 2, 1])
+    chosen = g.op("NonMaxSuppression", boxes, scores, np.array([10]), np.array([0.5], np.float32), np.array([0.45], np.float32))
+    kept = g.op("GatherND", boxes, g.op("Gather", chosen, np.array([0, 2]), axis=1))
+    best, order = g.op("TopK", g.op("GatherND", scores, chosen), g.op("Min", g.op("Shape", g.op("GatherND", scores, chosen)),
+                                                                      np.array([5])), outputs=2, axis=0)
+    feeds = [{"x": g.rng.standard_normal((b, 3, h, w)).astype(np.float32)}
+             for b, h, w in ((1, 16, 16), (1, 20, 28), (2, 16, 24), (1, 33, 17), (1, 8, 8))]
+    return g.model([best, g.op("Gather", kept, order, axis=0)], 17), feeds
+
+
+def tagger():
+    """A bidirectional LSTM over sequences of any length."""
+    g = Graph()
+    x = g.op("Transpose", g.op("Gather", g.weight(50, 16), g.input("x", INT64, ["batch", "seq"])), perm=[1, 0, 2])
+    state = g.op("ConstantOfShape", g.sizes(2, g.size(x, 1), 24))
+    y = g.op("LSTM", x, g.weight(2, 96, 16), g.weight(2, 96, 24), g.weight(2, 192), "", state, state, outputs=3, hidden_size=24,
+             direction="bidirectional")[0]
+    y = g.op("Reshape", g.op("Transpose", y, perm=[0, 2, 1, 3]), np.array([0, 0, -1]))
+    feeds = [{"x": g.rng.integers(0, 50, (b, t))} for b, t in ((1, 1), (1, 40), (2, 13), (4, 7), (1, 100))]
+    return g.model([g.op("Transpose", g.linear(y, 48, 7), perm=[1, 0, 2])], 17), feeds
+
+
+@pytest.mark.parametrize("make", [encoder, decoder, detector, tagger])
+def test_model(make):
+    model, feeds = make()
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    compiled = treadle.compile(model)
+    for feed in feeds:
+        for expected, actual in zip(session.run(None, feed), compiled.run(None, feed)):
+            assert actual.shape == expected.shape
+            np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-4)
