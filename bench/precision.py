@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Measures one network in float32, with 8-bit integers (QDQ and operators of its own) and a stack of layers with 4-bit
-weights, beside ONNX Runtime at the same precision; the engines take turns. Prints medians in milliseconds."""
+weights, beside ONNX Runtime at the same precision; a network and a transformer in float32, bfloat16 and float16, beside
+ONNX Runtime and OpenVINO in float32 and by its default. The engines take turns. Prints medians in milliseconds."""
 import argparse
 import pathlib
 import statistics
@@ -76,6 +77,39 @@ def layers_of_few_bits(path, rows=1, width=2048, inner=5632, block=32):
     return (rows, width)
 
 
+def transformer(path, tokens=128, width=768, heads=12, layers=2):
+    """Layers as BERT's: attention, normalisation, and GELU between two products."""
+    graph = Graph()
+    shapes = {name: graph.weight(np.array(value, np.int64)) for name, value in
+              (("split", [0, 0, heads, width // heads]), ("join", [0, 0, width]))}
+    scale, root, one, half = (graph.weight(np.float32(value)) for value in
+                              ((width // heads)**-0.5, 2**0.5, 1.0, 0.5))
+
+    def product(x, inputs, outputs):
+        weight = RNG.standard_normal((inputs, outputs), dtype=np.float32) * np.float32(inputs**-0.5)
+        bias = RNG.standard_normal(outputs, dtype=np.float32) * np.float32(0.1)
+        return graph.add("Add", [graph.add("MatMul", [x, graph.weight(weight)]), graph.weight(bias)])
+
+    def normalise(x):
+        return graph.add("LayerNormalization", [x, graph.weight(np.ones(width, np.float32)),
+                                                graph.weight(np.zeros(width, np.float32))], axis=-1)
+
+    x = "x"
+    for _ in range(layers):
+        q, k, v = (graph.add("Reshape", [product(x, width, width), shapes["split"]]) for _ in range(3))
+        q, k, v = (graph.add("Transpose", [part], perm=perm) for part, perm in
+                   ((q, [0, 2, 1, 3]), (k, [0, 2, 3, 1]), (v, [0, 2, 1, 3])))
+        scores = graph.add("Softmax", [graph.add("Mul", [graph.add("MatMul", [q, k]), scale])], axis=-1)
+        y = graph.add("Transpose", [graph.add("MatMul", [scores, v])], perm=[0, 2, 1, 3])
+        x = normalise(graph.add("Add", [x, product(graph.add("Reshape", [y, shapes["join"]]), width, width)]))
+        y = product(x, width, 4 * width)
+        erf = graph.add("Add", [graph.add("Erf", [graph.add("Div", [y, root])]), one])
+        y = graph.add("Mul", [graph.add("Mul", [y, erf]), half])
+        x = normalise(graph.add("Add", [x, product(y, 4 * width, width)]))
+    graph.save(path, x, [1, tokens, width])
+    return (1, tokens, width)
+
+
 class Samples(CalibrationDataReader):
     def __init__(self, shape):
         self.left = [RNG.standard_normal(shape).astype(np.float32) for _ in range(2)]
@@ -110,6 +144,45 @@ def compare(name, path, shape, threads, seconds):
     print(f"{name:24} ONNX Runtime {peer:8.2f}  Treadle {own:8.2f}  ratio {peer / own:5.2f}  {quality}", flush=True)
 
 
+def openvino_runs(path, x, threads):
+    """{precision: what runs the model once} where the package is there; its default is bfloat16 on machines that have
+    instructions for it."""
+    try:
+        import openvino
+    except ImportError:
+        return {}
+    core, runs = openvino.Core(), {}
+    for name, hint in (("OpenVINO f32", {"INFERENCE_PRECISION_HINT": "f32"}), ("OpenVINO default", {})):
+        config = {"NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", **hint}
+        request = core.compile_model(core.read_model(path), "CPU", config).create_infer_request()
+        runs[name] = lambda request=request: np.array(next(iter(request.infer({"x": x}).values())))
+    return runs
+
+
+def compare_floats(name, path, shape, threads, seconds):
+    """Formats of floats of each engine, in turns."""
+    x = RNG.standard_normal(shape).astype(np.float32)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = threads, 3
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    runs = {"ONNX Runtime f32": lambda: session.run(None, {"x": x})[0], **openvino_runs(path, x, threads)}
+    for precision in ("f32", "bf16", "f16"):
+        context = treadle.compile(path, precision=precision).create_context(threads=threads)
+        runs[f"Treadle {precision}"] = lambda context=context: np.array(next(iter(context(x=x).values())))
+    wanted = runs["ONNX Runtime f32"]().astype(np.float64)
+    times = {engine: [] for engine in runs}
+    for _ in range(3):
+        for engine, run in runs.items():
+            times[engine].append(median(run, seconds))
+    own = min(times["Treadle f32"])
+    for engine, run in runs.items():
+        noise = np.square(run() - wanted).sum()
+        quality = "equal" if noise == 0 else f"{10 * np.log10(np.square(wanted).sum() / noise):.0f} dB"
+        own_share = own / min(times[engine])
+        print(f"{name:24} {engine:18} {min(times[engine]):8.2f} ms  Treadle f32 / this {own_share:5.2f}  {quality}",
+              flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=1)
@@ -123,6 +196,10 @@ def main():
                             activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8)
         for name in ("f32", "qdq", "qop"):
             compare(f"residual network, {name}", path[name], shape, arguments.threads, arguments.seconds)
+        compare_floats("residual network", path["f32"], shape, arguments.threads, arguments.seconds)
+        path["transformer"] = str(pathlib.Path(folder) / "transformer.onnx")
+        shape = transformer(path["transformer"])
+        compare_floats("transformer", path["transformer"], shape, arguments.threads, arguments.seconds)
         for name, rows in (("w4", 1), ("w4_rows", 32)):
             compare(f"4-bit layers, {rows} rows", path[name], layers_of_few_bits(path[name], rows), arguments.threads,
                     arguments.seconds)

@@ -15,8 +15,9 @@ from .ir import IRModule
 from .model import Model, compile, load, load_plugin
 from . import onnxruntime, rpc
 from .onnxruntime import InferenceSession
-from .quantization import quantize
+from .quantization import graph_ir as _graph_ir, quantize
 from .tuning import tune
 from ._version import __version__
 
 te.build = build
+relay.quantize = _graph_ir
