@@ -282,6 +282,8 @@ constexpr Intrinsic kIntrinsics[] = {
     {"fma", 3, kP, "a*b+c rounded once"},
     {"pack_bytes", 4, kP, "the word (int32) of four bytes, the first in the low bits"},
     {"dot_bytes", 2, kP, "sum of products of the bytes of two words, uint8 by int8"},
+    {"pack_shorts", 2, kP, "the word (int32) of two int16, the first in the low half"},
+    {"dot_shorts", 2, kP, "sum of products of the int16 of two words"},
     {"round_clamped", 3, kP, "(x, low, high): clamped and rounded half to even, as int32; NaN becomes low"},
     {"pack_pair", 2, kP, "the word (int32) of two bfloat16, the first in the low half"},
     {"dot_pairs", 2, kP, "sum of products of the bfloat16 of two words, in float32"},

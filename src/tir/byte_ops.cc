@@ -39,6 +39,24 @@ PrimExpr dot_bytes(PrimExpr a, PrimExpr b) {
   return Call(word, Op::Get("tir.dot_bytes"), {std::move(a), std::move(b)});
 }
 
+PrimExpr pack_shorts(PrimExpr low, PrimExpr high) {
+  const DataType word = Word(low);
+  for (const PrimExpr& half : {low, high}) {
+    if (half.dtype().element_of() != DataType::Int(16) || half.dtype() != low.dtype()) {
+      throw DTypeError(StrCat("tir.pack_shorts takes two int16, not ", half.dtype()));
+    }
+  }
+  return Call(word, Op::Get("tir.pack_shorts"), {std::move(low), std::move(high)});
+}
+
+PrimExpr dot_shorts(PrimExpr a, PrimExpr b) {
+  if (a.dtype().element_of() != DataType::Int(32) || b.dtype() != a.dtype()) {
+    throw DTypeError(StrCat("tir.dot_shorts takes words (int32), not ", a.dtype(), " and ", b.dtype()));
+  }
+  const DataType word = Word(a);
+  return Call(word, Op::Get("tir.dot_shorts"), {std::move(a), std::move(b)});
+}
+
 PrimExpr round_clamped(PrimExpr x, PrimExpr low, PrimExpr high) {
   if (x.dtype().element_of() != DataType::Float(32)) {
     throw DTypeError(StrCat("tir.round_clamped takes float32, not ", x.dtype()));
@@ -66,6 +84,16 @@ PrimExpr ExpandByteOp(const CallNode* call) {
       result = i == 0 ? product : result + product;
     }
     return result;
+  }
+  if (IsCallTo(call, "tir.pack_shorts")) {
+    const PrimExpr low = bitwise_and(cast(word, call->args[0]), make_const(word, int64_t{65535}));
+    return bitwise_or(low, left_shift(cast(word, call->args[1]), make_const(word, int64_t{16})));
+  }
+  if (IsCallTo(call, "tir.dot_shorts")) {
+    const PrimExpr half = make_const(word, int64_t{16});
+    auto high = [&](const PrimExpr& e) { return right_shift(e, half); };
+    auto low = [&](const PrimExpr& e) { return right_shift(left_shift(e, half), half); };
+    return low(call->args[0]) * low(call->args[1]) + high(call->args[0]) * high(call->args[1]);
   }
   if (IsCallTo(call, "tir.round_clamped")) {
     const PrimExpr &x = call->args[0], &low = call->args[1], &high = call->args[2];

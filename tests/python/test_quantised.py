@@ -1,27 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators on quantised tensors, bit for bit against exact integers in NumPy."""
+import pathlib
 import platform
+import re
+import subprocess
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import treadle
 from treadle import relay
 from treadle.ir import IRModule
 
 SCALE = np.float32(0.0123)
+PROGRAM = pathlib.Path(treadle.__file__).parent / "bin/treadle"
 #: Instructions of this machine; what AVX2 has, where it is one; intrinsics written out, as any machine can have them.
 TARGETS = ["llvm", "llvm -emulate-intrinsics=1"]
 if platform.machine() == "x86_64":
     TARGETS.append("llvm -mcpu=x86-64-v3")
+#: The words of AVX2, written out.
+OTHERS = ["llvm", "llvm -mcpu=x86-64-v3 -emulate-intrinsics=1"]
 
 
-def run(text_or_function, *arrays):
-    """The same result on all of TARGETS, which is returned."""
+def run(text_or_function, *arrays, targets=TARGETS):
+    """The result, which is the same on all targets."""
     module = IRModule.from_expr(text_or_function) if not isinstance(text_or_function, IRModule) else text_or_function
     results = [relay.create_executor("graph", mod=module, target=target).evaluate()(*arrays).numpy()
-               for target in TARGETS]
-    for target, result in zip(TARGETS[1:], results[1:]):
+               for target in targets]
+    for target, result in zip(targets[1:], results[1:]):
         np.testing.assert_array_equal(result, results[0], err_msg=target)
     return results[0]
 
@@ -119,7 +127,8 @@ def test_convolutions_by_constants_are_exact(data, zero, inputs, outputs, groups
                                relay.const(np.float32(1)), relay.const(np.float32(1)), kernel_size=kernel,
                                channels=outputs, strides=strides, padding=pads, dilation=dilation, groups=groups)
     expected = convolve(x.astype(np.int64) - zero, w.astype(np.int64), strides, pads, dilation, groups)
-    np.testing.assert_array_equal(run(relay.Function([var], call), x), expected)
+    result = run(relay.Function([var], call), x, targets=TARGETS if data == "uint8" else OTHERS)
+    np.testing.assert_array_equal(result, expected)
 
 
 @pytest.mark.parametrize("weight", [-128, 127])
@@ -174,3 +183,21 @@ def test_functions_of_bytes_are_tables(dtype, zero, size):
     gate = np.clip(np.rint(np.clip(real * f32(0.1666667) + f32(0.5), 0, 1) / f32(0.004)), 0, 255) * f32(0.004)
     expected = saturate(np.rint(real * gate / f32(0.03)).astype(np.int64) + 5, dtype)
     np.testing.assert_array_equal(run(source, x), expected)
+
+
+@pytest.mark.parametrize("target, instruction", [
+    ("llvm -mcpu=znver4", r"vpdpbusd\s.*zmm"), ("llvm -mcpu=alderlake", r"\{vex\}\s+vpdpbusd\s.*ymm|vpdpbusd\s.*ymm"),
+    ("llvm -mcpu=haswell", r"vpmaddwd\s.*ymm"), ("llvm -mcpu=skylake-avx512", r"vpmaddwd\s.*zmm"),
+    ("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-v2", r"usdot\s+v"),
+    ("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1", r"sdot\s+v")])
+def test_products_use_the_instructions_of_the_machine(tmp_path, target, instruction):
+    weight = numpy_helper.from_array(np.ones((64, 48), np.int8), "w")
+    zeros = [numpy_helper.from_array(np.zeros((), kind), name) for kind, name in [(np.uint8, "za"), (np.int8, "zb")]]
+    graph = helper.make_graph([helper.make_node("MatMulInteger", ["x", "w", "za", "zb"], ["y"])], "products",
+                              [helper.make_tensor_value_info("x", TensorProto.UINT8, (8, 64))],
+                              [helper.make_tensor_value_info("y", TensorProto.INT32, (8, 48))], [weight, *zeros])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    subprocess.run([PROGRAM, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.tar", "--target", target,
+                    "--dump", "asm", "--dump-dir", tmp_path], check=True)
+    text = "".join(path.read_text() for path in tmp_path.glob("*.s"))
+    assert len(re.findall(instruction, text)) >= 8

@@ -12,6 +12,10 @@ namespace treadle::tir {
 PrimExpr pack_bytes(PrimExpr b0, PrimExpr b1, PrimExpr b2, PrimExpr b3);
 /// sum of a[i] * b[i] over the bytes of two words, those of `a` taken as uint8, those of `b` as int8. Exact; int32.
 PrimExpr dot_bytes(PrimExpr a, PrimExpr b);
+/// The word of two int16: one load where they are neighbours in memory. int32.
+PrimExpr pack_shorts(PrimExpr low, PrimExpr high);
+/// sum of a[i] * b[i] over the int16 of two words. Exact but for -2^15 everywhere; int32.
+PrimExpr dot_shorts(PrimExpr a, PrimExpr b);
 /// `x` (float32), clamped to [low, high] and rounded half to even; NaN becomes `low`. The bounds must be integers
 /// within
 /// +-2^23. int32.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arithmetic on bytes (treadle/tir/byte_ops.h) with the instructions that the machine has for it.
 #include <llvm/Analysis/VectorUtils.h>
+#include <llvm/IR/InlineAsm.h>
+#include <llvm/IR/IntrinsicsAArch64.h>
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include "targets/llvm/function_codegen.h"
@@ -14,8 +16,8 @@ using tir::CallNode;
 
 namespace {
 
-/// The load of the first of four that lie next to each other in memory, elements or vectors; null where they don't.
-const tir::BufferLoadNode* FirstOfFour(const CallNode* op) {
+/// The load of the first operand where all lie next to each other in memory, elements or vectors; else null.
+const tir::BufferLoadNode* FirstOfAll(const CallNode* op) {
   auto start = [](const tir::BufferLoadNode* load) -> PrimExpr {
     if (load == nullptr || load->indices.size() != 1 || load->buffer->dtype.lanes() != 1) return PrimExpr();
     const PrimExpr& index = load->indices[0];
@@ -27,7 +29,7 @@ const tir::BufferLoadNode* FirstOfFour(const CallNode* op) {
   const PrimExpr from = start(first);
   if (!from.defined()) return nullptr;
   arith::Analyzer analyzer;
-  for (size_t i = 1; i < 4; ++i) {
+  for (size_t i = 1; i < op->args.size(); ++i) {
     const auto* load = op->args[i].as<tir::BufferLoadNode>();
     const PrimExpr at = start(load);
     if (!at.defined() || !load->buffer.same_as(first->buffer)) return nullptr;
@@ -39,18 +41,19 @@ const tir::BufferLoadNode* FirstOfFour(const CallNode* op) {
 
 }  // namespace
 
-Value* FunctionCodegen::PackBytes(const CallNode* op) {
-  const auto* first = FirstOfFour(op);
-  const int lanes = op->dtype.lanes();
+/// Words of as many neighbours as there are operands, bytes or int16.
+Value* FunctionCodegen::PackWord(const CallNode* op) {
+  const auto* first = FirstOfAll(op);
+  const int lanes = op->dtype.lanes(), count = static_cast<int>(op->args.size());
   if (first != nullptr && lanes == 1) {
     return b_.CreateAlignedLoad(Int32(), ElementPointer(first->buffer, first->indices[0]), llvm::Align(1));
   }
   constexpr int kMostLanes = 64;
   if (lanes == 1 || lanes > kMostLanes) return VisitExpr(tir::ExpandByteOp(op));
-  // Bytes of four vectors in turns.
+  // Elements of the vectors in turns.
   Value* all = nullptr;
   if (first != nullptr) {
-    auto* type = llvm::FixedVectorType::get(b_.getInt8Ty(), static_cast<unsigned>(lanes) * 4);
+    llvm::Type* type = ValueType(first->dtype.with_lanes(lanes * count));
     const PrimExpr base = first->indices[0].as<tir::RampNode>()->base;
     all = b_.CreateAlignedLoad(type, ElementPointer(first->buffer, base), llvm::Align(1));
   } else {
@@ -59,58 +62,94 @@ Value* FunctionCodegen::PackBytes(const CallNode* op) {
     all = llvm::concatenateVectors(b_, parts);
   }
   std::vector<int> turns;
-  for (int i = 0; i < lanes * 4; ++i) turns.push_back(i % 4 * lanes + i / 4);
+  for (int i = 0; i < lanes * count; ++i) turns.push_back(i % count * lanes + i / count);
   return b_.CreateBitCast(b_.CreateShuffleVector(all, turns), ValueType(op->dtype));
 }
 
-/// Where the machine multiplies pairs of 16-bit numbers and adds them (vpmaddwd): bytes widened to 16 bits, which is
-/// exact. The form that multiplies bytes saturates.
-Value* FunctionCodegen::DotOfPairs(Value* a, Value* b, int lanes) {
+/// vpmaddwd: the dot products of pairs of int16.
+Value* FunctionCodegen::MultiplyPairs(Value* a, Value* b, int lanes) {
   auto* shorts = llvm::FixedVectorType::get(b_.getInt16Ty(), static_cast<unsigned>(lanes) * 2);
   auto* words = llvm::FixedVectorType::get(Int32(), static_cast<unsigned>(lanes));
-  auto number = [&](uint64_t n) { return llvm::ConstantInt::get(shorts, n); };
-  a = b_.CreateBitCast(a, shorts);
-  b = b_.CreateBitCast(b, shorts);
   const llvm::Intrinsic::ID id = lanes == 4   ? llvm::Intrinsic::x86_sse2_pmadd_wd
                                  : lanes == 8 ? llvm::Intrinsic::x86_avx2_pmadd_wd
                                               : llvm::Intrinsic::x86_avx512_pmaddw_d_512;
-  Value* even = b_.CreateIntrinsic(
-      words, id, {b_.CreateAnd(a, number(255)), b_.CreateAShr(b_.CreateShl(b, number(8)), number(8))});
-  Value* odd = b_.CreateIntrinsic(words, id, {b_.CreateLShr(a, number(8)), b_.CreateAShr(b, number(8))});
+  return b_.CreateIntrinsic(words, id, {b_.CreateBitCast(a, shorts), b_.CreateBitCast(b, shorts)});
+}
+
+/// Words of bytes by that instruction: bytes widened to 16 bits, which is exact. The form that multiplies bytes
+/// saturates.
+Value* FunctionCodegen::DotOfPairs(Value* a, Value* b, int lanes) {
+  auto* shorts = llvm::FixedVectorType::get(b_.getInt16Ty(), static_cast<unsigned>(lanes) * 2);
+  auto number = [&](uint64_t n) { return llvm::ConstantInt::get(shorts, n); };
+  a = b_.CreateBitCast(a, shorts);
+  b = b_.CreateBitCast(b, shorts);
+  Value* even =
+      MultiplyPairs(b_.CreateAnd(a, number(255)), b_.CreateAShr(b_.CreateShl(b, number(8)), number(8)), lanes);
+  Value* odd = MultiplyPairs(b_.CreateLShr(a, number(8)), b_.CreateAShr(b, number(8)), lanes);
   return b_.CreateAdd(even, odd);
 }
 
-/// `sum` (null: 0) plus the dot products of the words of `a` (uint8) and `b` (int8).
-Value* FunctionCodegen::DotBytes(Value* sum, Value* a, Value* b, int lanes) {
+/// Words of bytes by ARM's dot products of four words; null where it has none. Without the mixed form x * w is
+/// (x - 128) * w + 64 * w + 64 * w.
+Value* FunctionCodegen::DotOfArm(Value* sum, Value* a, Value* b) {
+  auto* bytes = llvm::FixedVectorType::get(b_.getInt8Ty(), 16);
+  a = b_.CreateBitCast(a, bytes);
+  b = b_.CreateBitCast(b, bytes);
+  if (module_->HasFeature("i8mm")) {
+    return b_.CreateIntrinsic(llvm::Intrinsic::aarch64_neon_usdot, {sum->getType(), bytes}, {sum, a, b});
+  }
+  if (!module_->HasFeature("dotprod")) return nullptr;
+  auto dot = [&](Value* to, Value* x) {
+    return b_.CreateIntrinsic(llvm::Intrinsic::aarch64_neon_sdot, {sum->getType(), bytes}, {to, x, b});
+  };
+  Value* half = llvm::ConstantInt::get(bytes, 64);
+  return dot(dot(dot(sum, b_.CreateXor(a, llvm::ConstantInt::get(bytes, 128))), half), half);
+}
+
+/// The same value, of which the optimiser knows nothing. Otherwise sums of integers over several steps get another
+/// order, in which products wait for each other and sums have no registers.
+Value* FunctionCodegen::InOrder(Value* sum) {
+  auto* type = llvm::FunctionType::get(sum->getType(), {sum->getType()}, false);
+  return b_.CreateCall(type, llvm::InlineAsm::get(type, "", "=v,0", /*hasSideEffects=*/false), {sum});
+}
+
+/// `sum` plus the dot products of words of one register: of bytes, or of int16.
+Value* FunctionCodegen::DotOfRegister(Value* sum, Value* a, Value* b, int lanes, bool of_shorts) {
   const TargetFeatures& features = module_->features();
-  const int widest = features.vector_lanes(32);
-  if (features.arch != "x86_64" || lanes < 4 || (lanes & (lanes - 1)) != 0 || lanes > 64) return nullptr;
-  if (lanes > widest || lanes > 16) {
-    auto half = [&](Value* v, int from) -> Value* {
-      std::vector<int> picked;
-      for (int i = 0; i < lanes / 2; ++i) picked.push_back(from + i);
-      return b_.CreateShuffleVector(v, picked);
-    };
-    Value* parts[2];
-    for (int i = 0; i < 2; ++i) {
-      const int from = i * lanes / 2;
-      parts[i] = DotBytes(sum == nullptr ? nullptr : half(sum, from), half(a, from), half(b, from), lanes / 2);
-      if (parts[i] == nullptr) return nullptr;
-    }
-    std::vector<int> all;
-    for (int i = 0; i < lanes; ++i) all.push_back(i);
-    return b_.CreateShuffleVector(parts[0], parts[1], all);
+  if (features.arch != "x86_64") return lanes == 4 && !of_shorts ? DotOfArm(sum, a, b) : nullptr;
+  if (of_shorts) return InOrder(b_.CreateAdd(sum, MultiplyPairs(a, b, lanes)));
+  if (!features.vnni) return InOrder(b_.CreateAdd(sum, DotOfPairs(a, b, lanes)));
+  const llvm::Intrinsic::ID id = lanes == 4   ? llvm::Intrinsic::x86_avx512_vpdpbusd_128
+                                 : lanes == 8 ? llvm::Intrinsic::x86_avx512_vpdpbusd_256
+                                              : llvm::Intrinsic::x86_avx512_vpdpbusd_512;
+  return b_.CreateIntrinsic(sum->getType(), id, {sum, a, b});
+}
+
+/// `sum` (null: 0) plus the dot products of the words of `a` and `b`: uint8 by int8, or int16. Null where the machine
+/// has no instruction for them.
+Value* FunctionCodegen::DotWords(Value* sum, Value* a, Value* b, int lanes, bool of_shorts) {
+  const TargetFeatures& features = module_->features();
+  const bool arm = features.arch == "aarch64" || features.arch == "arm64";
+  const int widest = std::min(features.vector_lanes(32), 16);
+  if ((features.arch != "x86_64" && !arm) || lanes < 4 || (lanes & (lanes - 1)) != 0 || lanes > 64) return nullptr;
+  if (sum == nullptr) {
+    sum = llvm::Constant::getNullValue(llvm::FixedVectorType::get(Int32(), static_cast<unsigned>(lanes)));
   }
-  auto* words = llvm::FixedVectorType::get(Int32(), static_cast<unsigned>(lanes));
-  if (features.vnni) {
-    const llvm::Intrinsic::ID id = lanes == 4   ? llvm::Intrinsic::x86_avx512_vpdpbusd_128
-                                   : lanes == 8 ? llvm::Intrinsic::x86_avx512_vpdpbusd_256
-                                                : llvm::Intrinsic::x86_avx512_vpdpbusd_512;
-    Value* start = sum == nullptr ? llvm::Constant::getNullValue(words) : sum;
-    return b_.CreateIntrinsic(words, id, {start, a, b});
+  if (lanes <= widest) return DotOfRegister(sum, a, b, lanes, of_shorts);
+  auto half = [&](Value* v, int from) -> Value* {
+    std::vector<int> picked;
+    for (int i = 0; i < lanes / 2; ++i) picked.push_back(from + i);
+    return b_.CreateShuffleVector(v, picked);
+  };
+  Value* parts[2];
+  for (int i = 0; i < 2; ++i) {
+    const int from = i * lanes / 2;
+    parts[i] = DotWords(half(sum, from), half(a, from), half(b, from), lanes / 2, of_shorts);
+    if (parts[i] == nullptr) return nullptr;
   }
-  Value* product = DotOfPairs(a, b, lanes);
-  return sum == nullptr ? product : b_.CreateAdd(sum, product);
+  std::vector<int> all;
+  for (int i = 0; i < lanes; ++i) all.push_back(i);
+  return b_.CreateShuffleVector(parts[0], parts[1], all);
 }
 
 namespace {
@@ -174,18 +213,21 @@ Value* FunctionCodegen::RoundToInt(Value* x, int lanes) {
   return b_.CreateFPToSI(b_.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, x), words);
 }
 
-/// Entries of a table of bytes in memory for each byte of `index` (uint8): with VBMI the table is in registers. Null
-/// for machines without.
-Value* FunctionCodegen::LookUpBytes(Value* table, Value* index, int lanes) {
+namespace {
+
+std::vector<int> Counted(int count, int used) {
+  std::vector<int> lanes;
+  for (int i = 0; i < count; ++i) lanes.push_back(i < used ? i : -1);
+  return lanes;
+}
+
+}  // namespace
+
+/// Entries of a table of bytes for each byte of `index`, at most 64 of them, by VBMI: the table is in four registers.
+Value* FunctionCodegen::LookUpByPermutation(Value* table, Value* index, int lanes) {
   constexpr int kLanes = 64, kTables = 4;
-  if (lanes < 8 || lanes > kLanes || module_->features().vector_bits < 512 || !module_->HasFeature("avx512vbmi")) {
-    return nullptr;
-  }
   auto* bytes = llvm::FixedVectorType::get(b_.getInt8Ty(), kLanes);
-  std::vector<int> widen, narrow;
-  for (int i = 0; i < kLanes; ++i) widen.push_back(i < lanes ? i : -1);
-  for (int i = 0; i < lanes; ++i) narrow.push_back(i);
-  if (lanes < kLanes) index = b_.CreateShuffleVector(index, widen);
+  index = b_.CreateShuffleVector(index, Counted(kLanes, lanes));
   Value* parts[kTables];
   for (int i = 0; i < kTables; ++i) {
     Value* at = b_.CreateConstInBoundsGEP1_64(bytes, table, static_cast<uint64_t>(i));
@@ -197,8 +239,39 @@ Value* FunctionCodegen::LookUpBytes(Value* table, Value* index, int lanes) {
   Value* low = of_two(parts[0], parts[1]);
   Value* high = of_two(parts[2], parts[3]);
   Value* upper = b_.CreateICmpSLT(index, llvm::Constant::getNullValue(bytes));
-  Value* result = b_.CreateSelect(upper, high, low);
-  return lanes < kLanes ? b_.CreateShuffleVector(result, narrow) : result;
+  return b_.CreateShuffleVector(b_.CreateSelect(upper, high, low), Counted(lanes, lanes));
+}
+
+/// The same for at most 16 bytes by AVX2's shuffles, which give 0 where the top bit is set: rows of 16 entries, one of
+/// each half of the table at a time, of which one applies.
+Value* FunctionCodegen::LookUpByShuffles(Value* table, Value* index, int lanes) {
+  constexpr int kRow = 16, kRows = 8, kWide = 32;
+  auto* row = llvm::FixedVectorType::get(b_.getInt8Ty(), kRow);
+  auto* bytes = llvm::FixedVectorType::get(b_.getInt8Ty(), kWide);
+  auto number = [&](uint64_t n) { return llvm::ConstantInt::get(bytes, n); };
+  // The upper half's rows are in the upper lanes, for which the top bit is turned around.
+  std::vector<int> twice;
+  std::vector<llvm::Constant*> turned;
+  for (int i = 0; i < kWide; ++i) {
+    twice.push_back(i % kRow < lanes ? i % kRow : -1);
+    turned.push_back(b_.getInt8(i < kRow ? 0 : 128));
+  }
+  index = b_.CreateXor(b_.CreateShuffleVector(index, twice), llvm::ConstantVector::get(turned));
+  Value* result = nullptr;
+  for (int i = 0; i < kRows; ++i) {
+    auto load = [&](int at) {
+      return b_.CreateAlignedLoad(row, b_.CreateConstInBoundsGEP1_64(row, table, static_cast<uint64_t>(at)),
+                                  llvm::Align(1));
+    };
+    Value* rows = b_.CreateShuffleVector(load(i), load(i + kRows), Counted(kWide, kWide));
+    Value* at = b_.CreateBinaryIntrinsic(llvm::Intrinsic::uadd_sat,
+                                         b_.CreateXor(index, number(static_cast<uint64_t>(i) * kRow)), number(112));
+    Value* found = b_.CreateIntrinsic(bytes, llvm::Intrinsic::x86_avx2_pshuf_b, {rows, at});
+    result = result == nullptr ? found : b_.CreateOr(result, found);
+  }
+  std::vector<int> upper;
+  for (int i = 0; i < lanes; ++i) upper.push_back(kRow + i);
+  return b_.CreateOr(b_.CreateShuffleVector(result, Counted(lanes, lanes)), b_.CreateShuffleVector(result, upper));
 }
 
 /// A load from a table of 256 bytes by bytes; null for other loads.
@@ -211,18 +284,23 @@ Value* FunctionCodegen::LoadByBytes(const tir::BufferLoadNode* op) {
       index->value.dtype().element_of() != DataType::UInt(8)) {
     return nullptr;
   }
-  if (!module_->HasFeature("avx512vbmi")) return nullptr;
+  const int lanes = index->dtype.lanes(), width = module_->features().vector_bits;
+  if (module_->features().arch != "x86_64" || lanes < 8 || lanes > 64 || width < 256) return nullptr;
+  const bool permutes = width >= 512 && module_->HasFeature("avx512vbmi");
+  if (!permutes && (lanes > 16 || !module_->HasFeature("avx2"))) return nullptr;
   Value* bytes = VisitExpr(index->value);
-  return LookUpBytes(VisitExpr(op->buffer->data), bytes, index->dtype.lanes());
+  Value* table = VisitExpr(op->buffer->data);
+  return permutes ? LookUpByPermutation(table, bytes, lanes) : LookUpByShuffles(table, bytes, lanes);
 }
 
 Value* FunctionCodegen::ByteCall(const std::string& name, const CallNode* op) {
   const bool emulate = module_->EmulatesIntrinsics();
-  if (name == "pack_bytes" && !emulate) return PackBytes(op);
+  if ((name == "pack_bytes" || name == "pack_shorts") && !emulate) return PackWord(op);
   if (name == "round_clamped" && !emulate) return RoundClamped(op);
-  if (name == "dot_bytes" && !emulate) {
+  if ((name == "dot_bytes" || name == "dot_shorts") && !emulate) {
     Value* a = VisitExpr(op->args[0]);
-    if (Value* dot = DotBytes(nullptr, a, VisitExpr(op->args[1]), op->dtype.lanes())) return dot;
+    Value* dot = DotWords(nullptr, a, VisitExpr(op->args[1]), op->dtype.lanes(), name == "dot_shorts");
+    if (dot != nullptr) return dot;
   }
   const PrimExpr plain = tir::ExpandByteOp(op);
   return plain.defined() ? VisitExpr(plain) : nullptr;
@@ -230,11 +308,12 @@ Value* FunctionCodegen::ByteCall(const std::string& name, const CallNode* op) {
 
 namespace {
 
-/// The dot products of bytes that are the summands of `e`; false where it has others.
+/// The dot products of words that are the summands of `e`; false where it has others.
 bool DotsOf(const PrimExpr& e, std::vector<const CallNode*>* dots) {
   if (const auto* sum = e.as<tir::AddNode>()) return DotsOf(sum->a, dots) && DotsOf(sum->b, dots);
   const auto* call = e.as<CallNode>();
-  if (call == nullptr || !tir::IsCallTo(call, "tir.dot_bytes")) return false;
+  if (call == nullptr) return false;
+  if (!tir::IsCallTo(call, "tir.dot_bytes") && !tir::IsCallTo(call, "tir.dot_shorts")) return false;
   dots->push_back(call);
   return true;
 }
@@ -243,12 +322,14 @@ bool DotsOf(const PrimExpr& e, std::vector<const CallNode*>* dots) {
 
 Value* FunctionCodegen::AddDotBytes(const PrimExpr& sum, const PrimExpr& dot) {
   std::vector<const CallNode*> dots;
-  if (module_->EmulatesIntrinsics() || module_->features().arch != "x86_64" || dot.dtype().lanes() < 4) return nullptr;
-  if (!DotsOf(dot, &dots)) return nullptr;
+  if (module_->EmulatesIntrinsics() || dot.dtype().lanes() < 4 || !DotsOf(dot, &dots)) return nullptr;
   Value* result = VisitExpr(sum);
   for (const CallNode* call : dots) {
     Value* a = VisitExpr(call->args[0]);
-    result = DotBytes(result, a, VisitExpr(call->args[1]), call->dtype.lanes());
+    Value* b = VisitExpr(call->args[1]);
+    const bool of_shorts = tir::IsCallTo(call, "tir.dot_shorts");
+    Value* with = DotWords(result, a, b, call->dtype.lanes(), of_shorts);
+    result = with != nullptr ? with : b_.CreateAdd(result, VisitExpr(tir::ExpandByteOp(call)));
   }
   return result;
 }

@@ -183,16 +183,21 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
 
   // Arithmetic on bytes (byte_codegen.cc).
   Value* ByteCall(const std::string& name, const tir::CallNode* op);
-  /// `sum + dot` in one instruction where `dot` is a dot product of bytes and the machine has one; else null.
+  /// `sum + dot` in one instruction where `dot` is a dot product of words and the machine has one; else null.
   Value* AddDotBytes(const PrimExpr& sum, const PrimExpr& dot);
-  Value* PackBytes(const tir::CallNode* op);
-  Value* DotBytes(Value* sum, Value* a, Value* b, int lanes);
+  Value* PackWord(const tir::CallNode* op);
+  Value* DotWords(Value* sum, Value* a, Value* b, int lanes, bool of_shorts);
+  Value* DotOfRegister(Value* sum, Value* a, Value* b, int lanes, bool of_shorts);
   Value* DotOfPairs(Value* a, Value* b, int lanes);
+  Value* InOrder(Value* sum);
+  Value* DotOfArm(Value* sum, Value* a, Value* b);
+  Value* MultiplyPairs(Value* a, Value* b, int lanes);
   Value* RoundClamped(const tir::CallNode* op);
   Value* ClampedQuotient(const tir::CallNode* op);
   Value* RoundToInt(Value* x, int lanes);
   Value* LoadByBytes(const tir::BufferLoadNode* op);
-  Value* LookUpBytes(Value* table, Value* index, int lanes);
+  Value* LookUpByPermutation(Value* table, Value* index, int lanes);
+  Value* LookUpByShuffles(Value* table, Value* index, int lanes);
 
   // Products of bfloat16 (pair_codegen.cc).
   /// The words of two neighbours, and dot products, where the machine has instructions for them; else null.

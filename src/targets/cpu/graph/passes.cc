@@ -13,6 +13,7 @@ void RegisterCpuPasses() {
   RegisterPass("WidthToChannels", [] { return WidthToChannels(); });
   RegisterPrecisionOptions();
   RegisterPass("ComputePrecision", [] { return ComputePrecision(); });
+  RegisterPass("WidenBytes", [] { return WidenBytes(); });
   RegisterPass("PlanLayout", [] { return PlanLayout(); });
 }
 
@@ -30,6 +31,7 @@ std::vector<transform::Pass> CpuGraphPasses(const Target& target) {
       WidthToChannels(),
       ComputePrecision(target),
       FoldConstant(),
+      WidenBytes(target),
       PlanLayout(ops::cpu::MachineOf(target), target),
       // What several calls do with a constant weight (steps of a recurrent network) is one constant then.
       EliminateCommonSubexpr(),

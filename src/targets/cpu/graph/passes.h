@@ -33,6 +33,8 @@ Pass WidthToChannels();
 /// (may be null) has for it.
 Pass ComputePrecision(const Target& target = Target());
 void RegisterPrecisionOptions();
+/// Widens bytes that are multiplied to 16 bits where the target (null: any) multiplies those only.
+Pass WidenBytes(const Target& target = Target());
 /// Chooses the kernel and the layout in which each operator runs, for the whole graph.
 Pass PlanLayout(const schedule::Machine& machine = ops::cpu::GenericMachine(),
                 const Target& target = Target(ObjectPtr<Object>()));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions of bytes on channel-blocked activations. Words of four neighbouring channels take the place of floats
-// (byte_matmul.cc), so that convolutions have the form, and the schedules, of those of floats (direct_conv.cc,
-// depthwise_conv.cc).
+// Convolutions of bytes on channel-blocked activations. Words of four neighbouring channels, or two where bytes are
+// widened to 16 bits first, take the place of floats (words.h), so that convolutions have the form, and the schedules,
+// of those of floats (direct_conv.cc, depthwise_conv.cc).
 #include <algorithm>
 
 #include "ops/change_layout.h"
@@ -11,11 +11,11 @@
 #include "targets/cpu/kernels/conv_compute.h"
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/words.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/make.h"
 #include "treadle/relay/mac_count.h"
-#include "treadle/tir/byte_ops.h"
 
 namespace treadle::ops::cpu {
 namespace {
@@ -30,7 +30,11 @@ using te::Var;
 constexpr int64_t kBytes = 4;
 const DataType kSum = DataType::Int(32);
 
-Type ByteConvInfer(const InferContext& context) { return PackedConvInfer(context, DataType::UInt(8), kSum); }
+/// Data are uint8, or int16 where they were widened.
+Type ByteConvInfer(const InferContext& context) {
+  const bool wide = context.Tensor(0, "data")->dtype == DataType::Int(16);
+  return PackedConvInfer(context, wide ? DataType::Int(16) : DataType::UInt(8), kSum);
+}
 
 /// Channels of the data are bytes, those of the weight words.
 Problem ProblemOf(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel, const TensorTypeNode* type) {
@@ -47,15 +51,7 @@ Problem ProblemOf(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel
   });
 }
 
-/// The word of four bytes that byte(0) to byte(3) give.
-template <typename F>
-PrimExpr WordOf(F&& byte) {
-  PrimExpr bytes[kBytes];
-  for (int64_t i = 0; i < kBytes; ++i) bytes[i] = byte(i);
-  return tir::pack_bytes(bytes[0], bytes[1], bytes[2], bytes[3]);
-}
-
-/// data (N, IC/ib, H, W, ib) uint8; weight (OC/ob, IC/groups/ib, KH, KW, ib/4, ob) words of four input channels; what
+/// data (N, IC/ib, H, W, ib); weight (OC/ob, IC/groups/ib, KH, KW, ib/4 or ib/2, ob) words of input channels; what
 /// pads hold. Result: (N, OC/ob, OH, OW, ob) int32.
 Array<Tensor> ByteConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const auto* a = attrs.as<Conv2DAttrs>();
@@ -66,10 +62,11 @@ Array<Tensor> ByteConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
   const ConvReduceAxes axes(a, kernel);
   auto term = [&](const Tensor& from, const PrimExpr& n, const PrimExpr& oc, const PrimExpr& row,
                   const PrimExpr& column, const PrimExpr& lane) {
-    const PrimExpr word = WordOf([&](int64_t byte) {
-      return from(n, axes.InputBlock(oc), row, column, PrimExpr(axes.ii->var) * Index(kBytes) + Index(byte));
+    const DataType dtype = from->dtype;
+    const PrimExpr word = MakeWord(dtype, [&](int64_t i) {
+      return from(n, axes.InputBlock(oc), row, column, PrimExpr(axes.ii->var) * Index(PerWord(dtype)) + Index(i));
     });
-    return tir::dot_bytes(word, axes.Weight(kernel, oc, lane));
+    return DotOfWords(dtype, word, axes.Weight(kernel, oc, lane));
   };
   return DirectConvSums(problem, a, data, kernel, type, axes, term);
 }
@@ -90,7 +87,7 @@ Array<Tensor> ByteDepthwiseCompute(const Attrs& attrs, const Array<Tensor>& inpu
   return {te::Compute(OutTensor(out_type)->shape,
                       [&](const Array<Var>& i) {
                         const PrimExpr row = PrimExpr(i[2]) * a->strides[0] + PrimExpr(kh->var) * a->dilation[0];
-                        const PrimExpr word = WordOf([&](int64_t tap) {
+                        const PrimExpr word = MakeWord(DataType::UInt(8), [&](int64_t tap) {
                           const PrimExpr at = PrimExpr(kw->var) * Index(kBytes) + Index(tap);
                           return data(i[0], i[1], row, PrimExpr(i[3]) * a->strides[1] + at * a->dilation[1], i[4]);
                         });
@@ -119,30 +116,38 @@ std::optional<GroupsInBlocks> BlockGroups(int64_t groups, int64_t inputs, int64_
   return std::nullopt;
 }
 
-/// Bytes of `weight` (OIHW) at their places in (out / ob, in / ib, KH, KW, ib / 4, ob) words. Group g of the `merged`
-/// that form one has its inputs from g * I on.
-runtime::NDArray PackedWeight(const runtime::NDArray& weight, int64_t in_block, int64_t out_block, int64_t groups,
-                              int64_t merged) {
+/// Elements of `weight` (OIHW) at their places in (out / ob, in / ib, KH, KW, ib / elements of a word, ob) words. Group
+/// g of the `merged` that form one has its inputs from g * I on.
+template <typename T>
+runtime::NDArray PackedWords(const runtime::NDArray& weight, int64_t in_block, int64_t out_block, int64_t groups,
+                             int64_t merged) {
+  constexpr auto kEach = static_cast<int64_t>(sizeof(int32_t) / sizeof(T));
   const std::vector<int64_t>& shape = weight.shape();
   const int64_t outputs = shape[0], inputs = shape[1], taps = shape[2] * shape[3];
   const int64_t in_blocks = (inputs * merged + in_block - 1) / in_block;
   const int64_t out_blocks = (outputs + out_block - 1) / out_block, each = outputs / groups / merged;
   runtime::NDArray packed = runtime::NDArray::Empty(
-      {out_blocks, in_blocks, shape[2], shape[3], in_block / kBytes, out_block}, DataType::Int(32));
-  auto* to = packed.Data<int8_t>();
-  std::fill(to, to + packed.size() * kBytes, int8_t{0});
-  const auto* from = weight.Data<int8_t>();
+      {out_blocks, in_blocks, shape[2], shape[3], in_block / kEach, out_block}, DataType::Int(32));
+  auto* to = packed.Data<T>();
+  std::fill(to, to + packed.size() * kEach, T{0});
+  const auto* from = weight.Data<T>();
   for (int64_t o = 0; o < outputs; ++o) {
     for (int64_t i = 0; i < inputs; ++i) {
       const int64_t c = o / each % merged * inputs + i;
       for (int64_t t = 0; t < taps; ++t) {
-        int64_t place = ((o / out_block * in_blocks + c / in_block) * taps + t) * (in_block / kBytes);
-        place = (place + c % in_block / kBytes) * out_block + o % out_block;
-        to[place * kBytes + c % kBytes] = *from++;
+        int64_t place = ((o / out_block * in_blocks + c / in_block) * taps + t) * (in_block / kEach);
+        place = (place + c % in_block / kEach) * out_block + o % out_block;
+        to[place * kEach + c % kEach] = *from++;
       }
     }
   }
   return packed;
+}
+
+runtime::NDArray PackedWeight(const runtime::NDArray& weight, int64_t in_block, int64_t out_block, int64_t groups,
+                              int64_t merged) {
+  return weight.dtype().bits() == 8 ? PackedWords<int8_t>(weight, in_block, out_block, groups, merged)
+                                    : PackedWords<int16_t>(weight, in_block, out_block, groups, merged);
 }
 
 Attrs ByteAttrs(const Conv2DAttrs* a, const runtime::NDArray& weight, const ChannelLayout& in, const ChannelLayout& out,
@@ -182,11 +187,11 @@ LaidOutCall DepthwiseConv(const CallNode* call, const Conv2DAttrs* a, LayoutArgs
 }
 
 /// Few channels of plain data as words.
-Expr ChannelsAsWords(const Expr& data, int64_t channels) {
+Expr ChannelsAsWords(const Expr& data, int64_t channels, DataType dtype) {
   const int64_t missing = (kBytes - channels % kBytes) % kBytes;
   Expr whole = data;
   if (missing > 0) {
-    whole = MakePad(data, {{0, 0}, {0, missing}, {0, 0}, {0, 0}}, ScalarConstant(DataType::UInt(8), int64_t{0}));
+    whole = MakePad(data, {{0, 0}, {0, missing}, {0, 0}, {0, 0}}, ScalarConstant(dtype, int64_t{0}));
   }
   return LayoutTransform(whole, "NCHW", "NCHW4c");
 }
@@ -197,8 +202,7 @@ std::optional<LaidOutCall> ByteConvRule(const CallNode* call, LayoutArgs& args) 
   const auto *data = args.Type(0), *kernel = args.Type(1);
   const auto* constant = call->args[1].as<ConstantNode>();
   if (a == nullptr || constant == nullptr || !constant->data.IsCompact() || !a->IsIn("NCHW", "OIHW") ||
-      data->shape.size() != 4 || DimValue(data->shape[1]) < 1 || data->dtype != DataType::UInt(8) ||
-      kernel->dtype != DataType::Int(8)) {
+      data->shape.size() != 4 || DimValue(data->shape[1]) < 1 || !HasWords(data->dtype, kernel->dtype)) {
     return std::nullopt;
   }
   constexpr int64_t kLeastBlocked = 8;
@@ -207,7 +211,7 @@ std::optional<LaidOutCall> ByteConvRule(const CallNode* call, LayoutArgs& args) 
   const int lanes = args.lanes();
   ChannelLayout in = args.LayoutOf(0);
   if (!in.is_in_order()) in = {};
-  if (groups > 1 && groups == inputs && outputs == inputs) {
+  if (groups > 1 && groups == inputs && outputs == inputs && data->dtype == DataType::UInt(8)) {
     return DepthwiseConv(call, a, args, weight, in.is_plain() ? BlockedLayout(inputs, lanes) : in);
   }
   if (groups > 1) {
@@ -221,7 +225,7 @@ std::optional<LaidOutCall> ByteConvRule(const CallNode* call, LayoutArgs& args) 
   const ChannelLayout out = BlockedLayout(outputs, lanes);
   const bool plain = in.is_plain() && inputs < kLeastBlocked;
   if (in.is_plain()) in = plain ? ChannelLayout{kBytes} : BlockedLayout(inputs, lanes);
-  const Expr blocked = plain ? ChannelsAsWords(args.Plain(0), inputs) : args.Get(0, in);
+  const Expr blocked = plain ? ChannelsAsWords(args.Plain(0), inputs, data->dtype) : args.Get(0, in);
   return Blocked("qnn.contrib_conv2d_NCHWc", call, blocked, PackedWeight(weight, in.block, out.block, 1, 1),
                  ByteAttrs(a, weight, in, out, out.PaddedChannels(outputs), 1), args, out);
 }
@@ -229,9 +233,9 @@ std::optional<LaidOutCall> ByteConvRule(const CallNode* call, LayoutArgs& args) 
 void RegisterByteOp(const char* name, const char* doc, const char* weight, FTECompute compute) {
   OpRegistration(name)
       .Describe(doc)
-      .Arguments({{"data", "Tensor", "uint8, in data_layout"},
+      .Arguments({{"data", "Tensor", "uint8 or int16, in data_layout"},
                   {"weight", "Tensor", weight},
-                  {"pad_value", "Tensor", "uint8 scalar"}})
+                  {"pad_value", "Tensor", "Scalar of the data's type"}})
       .AttrsType<Conv2DAttrs>()
       .SupportLevel(11)
       .Relation(Rule<ByteConvInfer>)
@@ -244,7 +248,8 @@ void RegisterByteOp(const char* name, const char* doc, const char* weight, FTECo
 
 void RegisterByteConv() {
   RegisterByteOp("qnn.contrib_conv2d_NCHWc", "Convolution of channel-blocked bytes, in int32.",
-                 "(OC/ob, IC/groups/ib, KH, KW, ib/4, ob) words of four int8", FTECompute(ByteConvCompute));
+                 "(OC/ob, IC/groups/ib, KH, KW, ib/4, ob) words of four int8, or twice as many of two int16",
+                 FTECompute(ByteConvCompute));
   RegisterByteOp("qnn.contrib_depthwise_conv2d_NCHWc", "Convolution of each channel of blocked bytes, in int32.",
                  "(C/b, 1, KH, ceil(KW / 4), b) words of four int8", FTECompute(ByteDepthwiseCompute));
   OpRegistration("qnn.contrib_conv2d").Set(relay::kLayoutRule, relay::FLayoutRule(ByteConvRule));

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products of bytes with a packed right operand. A word of four bytes along k takes the place of a float: the
-// right operand is packed as (n / 16, k / 4, 16) words, rows of the left one are read as words, and the product has the
-// form, and the schedule, of a packed product of floats (packed_matmul.cc).
+// Matrix products of bytes with a packed right operand. A word of four bytes along k, or of two int16 where bytes are
+// widened first (words.h), takes the place of a float: the right operand is packed as (n / 16, k / 4, 16) words, rows
+// of the left one are read as words, and the product has the form, and the schedule, of a packed product of floats
+// (packed_matmul.cc).
 #include "ops/infer.h"
 #include "ops/macs.h"
 #include "ops/qnn.h"
 #include "ops/te_util.h"
 #include "targets/cpu/kernels/packing.h"
 #include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/words.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/make.h"
 #include "treadle/relay/layout.h"
-#include "treadle/tir/byte_ops.h"
 
 namespace treadle::ops::cpu {
 namespace {
@@ -24,37 +25,37 @@ using relay::Expr;
 using relay::LaidOutCall;
 using relay::LayoutArgs;
 
-constexpr int64_t kBlock = kPackedColumns, kBytes = 4;
+constexpr int64_t kBlock = kPackedColumns;
 const DataType kWord = DataType::Int(32);
 
-PrimExpr Words(const PrimExpr& bytes) {
-  const int64_t* known = AsConstInt(bytes);
-  return known != nullptr ? Index((*known + kBytes - 1) / kBytes) : tir::floordiv(bytes + (kBytes - 1), Index(kBytes));
+PrimExpr Words(const PrimExpr& elements, DataType dtype) {
+  const int64_t* known = AsConstInt(elements);
+  const int64_t each = PerWord(dtype);
+  if (known != nullptr) return Index((*known + each - 1) / each);
+  return tir::floordiv(elements + (each - 1), Index(each));
 }
 
-/// The word of bytes element(4 * word) and the three that follow; 0 where they are beyond `extent`.
+/// Word `word` of element(0), element(1), ..; 0 where they are beyond `extent`.
 template <typename F>
 PrimExpr WordOf(const PrimExpr& word, const PrimExpr& extent, DataType dtype, F element) {
   const int64_t* known = AsConstInt(extent);
-  const bool whole = known != nullptr && *known % kBytes == 0;
-  PrimExpr bytes[kBytes];
-  for (int64_t i = 0; i < kBytes; ++i) {
-    const PrimExpr at = word * Index(kBytes) + Index(i);
-    bytes[i] = whole ? element(at) : tir::if_then_else(at < extent, element(at), tir::make_zero(dtype));
-  }
-  return tir::pack_bytes(bytes[0], bytes[1], bytes[2], bytes[3]);
+  const bool whole = known != nullptr && *known % PerWord(dtype) == 0;
+  return MakeWord(dtype, [&](int64_t i) {
+    const PrimExpr at = word * Index(PerWord(dtype)) + Index(i);
+    return whole ? element(at) : tir::if_then_else(at < extent, element(at), tir::make_zero(dtype));
+  });
 }
 
-/// data (batch.., m.., k) uint8, weight (batch.., ceil(units / 16), ceil(k / 4), 16) int32: (batch.., m.., units)
-/// int32.
+/// data (batch.., m.., k) uint8 or int16, weight (batch.., ceil(units / 16), words of k, 16) int32: (batch.., m..,
+/// units) int32.
 Type ByteDenseInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
   const auto* weight = context.Tensor(1, "weight");
   const auto* attrs = context.attrs<DenseAttrs>();
   const size_t rank = weight->shape.size();
-  if (rank < 3 || data->shape.empty() || !attrs->units.has_value() || data->dtype != DataType::UInt(8) ||
-      weight->dtype != kWord) {
-    throw ShapeError("needs uint8 data of rank 1 and more, int32 weights of rank 3 and more, and units");
+  if (rank < 3 || data->shape.empty() || !attrs->units.has_value() || weight->dtype != kWord ||
+      (data->dtype != DataType::UInt(8) && data->dtype != DataType::Int(16))) {
+    throw ShapeError("needs uint8 or int16 data of rank 1 and more, int32 weights of rank 3 and more, and units");
   }
   if (rank > 3 && data->shape.size() != rank - 1) throw ShapeError("data and weight must have the same batch");
   Array<PrimExpr> out = data->shape;
@@ -77,9 +78,9 @@ Array<Tensor> ByteDenseCompute(const Attrs&, const Array<Tensor>& inputs, const 
   };
   // Rows that aren't made of whole words are filled up first.
   std::optional<Tensor> words;
-  if (known == nullptr || *known % kBytes != 0) {
+  if (known == nullptr || *known % PerWord(data->dtype) != 0) {
     Array<PrimExpr> shape = data->shape;
-    shape.Set(last, Words(k));
+    shape.Set(last, Words(k, data->dtype));
     words = Compute(shape, word, "words", tag::kInjective);
   }
   te::IterVar step = te::ReduceAxis(tir::Range(weight->shape[batch + 1]), "k");
@@ -91,7 +92,7 @@ Array<Tensor> ByteDenseCompute(const Attrs&, const Array<Tensor>& inputs, const 
     at.push_back(tir::floordiv(unit, Index(kBlock)));
     at.push_back(step->var);
     at.push_back(tir::floormod(unit, Index(kBlock)));
-    return te::Sum(tir::dot_bytes(words ? (*words)(from) : word(from), weight(at)), {step});
+    return te::Sum(DotOfWords(data->dtype, words ? (*words)(from) : word(from), weight(at)), {step});
   };
   const Map<String, ObjectRef> stage = PackedMatmulStage(words ? *words : data, weight, type);
   const int64_t* units = AsConstInt(type->shape.back());
@@ -105,18 +106,20 @@ Array<Tensor> ByteDenseCompute(const Attrs&, const Array<Tensor>& inputs, const 
       Compute(type->shape, [&](const Array<PrimExpr>& i) { return sum(i); }, "packed_dense_result", tag::kInjective)};
 }
 
-/// weight (batch.., k, n) or, transpose_b, (batch.., n, k) int8, static: (batch.., ceil(n / 16), ceil(k / 4), 16)
-/// int32.
+/// weight (batch.., k, n) or, transpose_b, (batch.., n, k) int8 or int16, static: (batch.., ceil(n / 16), words of
+/// k, 16) int32.
 Type PackWordsInfer(const InferContext& context) {
   const auto* weight = context.Tensor(0, "weight");
   const auto* attrs = context.attrs<MatmulAttrs>();
   const size_t rank = weight->shape.size();
-  if (rank < 2 || !IsStatic(weight) || weight->dtype.bits() != 8) throw ShapeError("needs bytes of a known shape");
+  if (rank < 2 || !IsStatic(weight) || (weight->dtype.bits() != 8 && weight->dtype != DataType::Int(16))) {
+    throw ShapeError("needs bytes or int16 of a known shape");
+  }
   Array<PrimExpr> out;
   for (size_t i = 0; i + 2 < rank; ++i) out.push_back(weight->shape[i]);
   const int64_t n = DimValue(weight->shape[attrs->transpose_b ? rank - 2 : rank - 1]);
   out.push_back(Dim((n + kBlock - 1) / kBlock));
-  out.push_back(Words(weight->shape[attrs->transpose_b ? rank - 1 : rank - 2]));
+  out.push_back(Words(weight->shape[attrs->transpose_b ? rank - 1 : rank - 2], weight->dtype));
   out.push_back(Dim(kBlock));
   return TensorType(out, kWord);
 }
@@ -143,30 +146,30 @@ Array<Tensor> PackWordsCompute(const Attrs& attrs, const Array<Tensor>& inputs, 
 }
 
 /// A constant right operand, packed.
+template <typename T>
 Expr PackedConstant(const runtime::NDArray& weight, bool k_first) {
   std::vector<int64_t> shape = weight.shape();
   const size_t rank = shape.size();
   const int64_t n = shape[k_first ? rank - 1 : rank - 2], k = shape[k_first ? rank - 2 : rank - 1];
-  const int64_t blocks = (n + kBlock - 1) / kBlock, words = (k + kBytes - 1) / kBytes;
+  constexpr auto kEach = static_cast<int64_t>(sizeof(int32_t) / sizeof(T));
+  const int64_t blocks = (n + kBlock - 1) / kBlock, words = (k + kEach - 1) / kEach;
   shape.resize(rank - 2);
   const int64_t batch = NumElements(shape);
   shape.insert(shape.end(), {blocks, words, kBlock});
   runtime::NDArray packed = runtime::NDArray::Empty(shape, kWord);
-  auto* to = packed.Data<int8_t>();
-  std::fill(to, to + packed.size() * kBytes, int8_t{0});
-  const auto* from = weight.Data<int8_t>();
+  auto* to = packed.Data<T>();
+  std::fill(to, to + packed.size() * kEach, T{0});
+  const auto* from = weight.Data<T>();
   const int64_t step_n = k_first ? 1 : k, step_k = k_first ? n : 1;
   for (int64_t b = 0; b < batch; ++b) {
     for (int64_t i = 0; i < n; ++i) {
-      int8_t* column = to + ((b * blocks + i / kBlock) * words * kBlock + i % kBlock) * kBytes;
-      const int8_t* source = from + b * n * k + i * step_n;
-      for (int64_t j = 0; j < k; ++j) column[j / kBytes * kBlock * kBytes + j % kBytes] = source[j * step_k];
+      T* column = to + ((b * blocks + i / kBlock) * words * kBlock + i % kBlock) * kEach;
+      const T* source = from + b * n * k + i * step_n;
+      for (int64_t j = 0; j < k; ++j) column[j / kEach * kBlock * kEach + j % kEach] = source[j * step_k];
     }
   }
   return relay::Constant(packed);
 }
-
-bool IsBytes(const TensorTypeNode* type, DataType dtype) { return type != nullptr && type->dtype == dtype; }
 
 std::optional<LaidOutCall> ByteProduct(const CallNode* call, LayoutArgs& args, bool k_first) {
   const auto* weight = args.Type(1);
@@ -174,7 +177,8 @@ std::optional<LaidOutCall> ByteProduct(const CallNode* call, LayoutArgs& args, b
   const auto* constant = call->args[1].as<ConstantNode>();
   Expr packed;
   if (constant != nullptr && constant->data.IsCompact()) {
-    packed = PackedConstant(constant->data, k_first);
+    packed = weight->dtype.bits() == 8 ? PackedConstant<int8_t>(constant->data, k_first)
+                                       : PackedConstant<int16_t>(constant->data, k_first);
   } else {
     packed =
         CallWith<MatmulAttrs>("qnn.contrib_pack_words", {args.Plain(1)}, [&](auto& a) { a.transpose_b = !k_first; });
@@ -187,10 +191,10 @@ std::optional<LaidOutCall> ByteProduct(const CallNode* call, LayoutArgs& args, b
   return LaidOutCall{relay::Call(made->op, made->args, made->attrs, {}, call->span), {}};
 }
 
-/// Whether operands are bytes of which a product can be packed: the right one of known shape, batches equal.
+/// Whether operands are bytes, or int16, of which a product can be packed: the right one of known shape, batches equal.
 bool CanPack(LayoutArgs& args) {
   const auto *data = args.Type(0), *weight = args.Type(1);
-  if (!IsBytes(data, DataType::UInt(8)) || !IsBytes(weight, DataType::Int(8)) || !IsStatic(weight)) return false;
+  if (data == nullptr || weight == nullptr || !HasWords(data->dtype, weight->dtype) || !IsStatic(weight)) return false;
   if (NumElements(StaticShape(weight, "packing")) == 0) return false;
   const size_t rank = weight->shape.size();
   if (rank == 2) return true;
@@ -237,8 +241,9 @@ double ByteDenseMacs(const Attrs&, const Array<Type>& arguments, const Type& res
 void RegisterByteMatmul() {
   OpRegistration("qnn.contrib_packed_dense")
       .Describe("Matrix product of bytes with a packed right operand, in int32.")
-      .Arguments({{"data", "Tensor", "(batch.., m.., k) uint8"},
-                  {"weight", "Tensor", "(batch.., ceil(units / 16), ceil(k / 4), 16) words of four int8"}})
+      .Arguments({{"data", "Tensor", "(batch.., m.., k) uint8 or int16"},
+                  {"weight", "Tensor",
+                   "(batch.., ceil(units / 16), ceil(k / 4), 16) words of four int8, or ceil(k / 2) of two int16"}})
       .AttrsType<DenseAttrs>()
       .SupportLevel(11)
       .Relation(Rule<ByteDenseInfer>)
@@ -247,7 +252,7 @@ void RegisterByteMatmul() {
       .Set(kCompute, FTECompute(ByteDenseCompute));
   OpRegistration("qnn.contrib_pack_words")
       .Describe("The right operand of a matrix product, packed in words of four bytes along k.")
-      .Arguments({{"weight", "Tensor", "(batch.., k, n) bytes"}})
+      .Arguments({{"weight", "Tensor", "(batch.., k, n) bytes or int16"}})
       .AttrsType<MatmulAttrs>()
       .SupportLevel(11)
       .Relation(Rule<PackWordsInfer>)

@@ -211,9 +211,12 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   return static_cast<double>(s.batch) * image;
 }
 
-std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
+std::vector<Plan> Space(const Problem& problem, const Machine& target) {
   constexpr int64_t kMaxStrips = 64;
   const ConvSizes s(*problem.as<ConvProblemNode>());
+  Machine machine = target;
+  // Products of int16 are in registers of their own before they are added.
+  if (problem.as<ConvProblemNode>()->dtype == DataType::Int(16)) machine.vector_registers -= 2;
   std::vector<Plan> plans;
   auto add = [&](int64_t rows, const RegisterTile& tile, int64_t group, int64_t chunk) {
     plans.push_back(Make<Plan, DirectConvPlanNode>([&](auto& plan) {

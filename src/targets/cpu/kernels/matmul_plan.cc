@@ -28,7 +28,8 @@ constexpr int64_t kMaxPanels = 8;
 /// What costs depend on; sizes that only the run tells are guessed.
 struct ProductSizes {
   int64_t batch, m, n, k, panels;
-  bool words;  ///< of bytes
+  bool words;   ///< of bytes
+  bool shorts;  ///< of int16
 
   explicit ProductSizes(const MatmulProblemNode& p)
       : batch(std::max<int64_t>(1, p.batch)),
@@ -36,14 +37,22 @@ struct ProductSizes {
         n(std::max<int64_t>(1, p.n)),
         k(std::max<int64_t>(1, p.k)),
         panels((n + kLanes - 1) / kLanes),
-        words(p.dtype.bits() == 8 || p.weight_dtype.bits() == 8 || p.out_dtype.is_int()) {}
+        words(p.dtype.bits() == 8 || p.weight_dtype.bits() == 8 || p.out_dtype.is_int()),
+        shorts(p.dtype == DataType::Int(16)) {}
   double b_bytes() const { return static_cast<double>(panels * kLanes * kWord) * static_cast<double>(k); }
 };
 
 /// A multiply-add of words of bytes: one instruction, or the pairs of 16 bits that stand for it.
 double MultiplyAddFactor(const ProductSizes& s, const Machine& machine) {
-  constexpr double kPairs = 4;
+  constexpr double kPairs = 4, kShorts = 2;
+  if (s.shorts) return kShorts;
   return s.words && !machine.vnni ? kPairs : 1;
+}
+
+/// Products of int16 are in registers of their own before they are added.
+Machine WithProducts(const MatmulProblemNode& p, Machine machine) {
+  if (p.dtype == DataType::Int(16)) machine.vector_registers -= 2;
+  return machine;
 }
 
 /// Cycles of a tile for one step of K.
@@ -183,8 +192,11 @@ int64_t TilesOfBlock(const MatmulProblemNode& p, int64_t mr, const Machine& mach
   return dynamic ? most : (tiles + blocks - 1) / blocks;
 }
 
-/// Rows of bytes are read as words of four neighbours, which packing would part; a dynamic number isn't packed.
-bool CanPackRows(const MatmulProblemNode& p) { return p.m > 1 && p.dtype.bits() != 8; }
+/// Whether rows are read as words of neighbours, which packing would part.
+bool ReadsWords(const MatmulProblemNode& p) { return p.dtype.bits() == 8 || p.dtype == DataType::Int(16); }
+
+/// A dynamic number of rows isn't packed.
+bool CanPackRows(const MatmulProblemNode& p) { return p.m > 1 && !ReadsWords(p); }
 
 /// The plan that rules of thumb give.
 MatmulPlanNode FirstPlan(const MatmulProblemNode& p, const Machine& machine) {
@@ -270,8 +282,9 @@ void AddBlocks(const MatmulProblemNode& p, MatmulPlanNode plan, const Machine& m
 
 }  // namespace
 
-std::vector<Plan> MatmulSpace(const Problem& problem, const Machine& machine) {
+std::vector<Plan> MatmulSpace(const Problem& problem, const Machine& target) {
   const auto& p = *problem.as<MatmulProblemNode>();
+  const Machine machine = WithProducts(p, target);
   const int64_t panels = (p.n + kLanes - 1) / kLanes;
   PlanList list;
   if (p.m == 1) {
@@ -298,8 +311,9 @@ std::vector<Plan> MatmulSpace(const Problem& problem, const Machine& machine) {
   return list.plans;
 }
 
-double MatmulCycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
+double MatmulCycles(const Problem& problem, const Machine& target, const Plan& chosen) {
   const auto& p = *problem.as<MatmulProblemNode>();
+  const Machine machine = WithProducts(p, target);
   const ProductSizes s(p);
   const auto& plan = *chosen.as<MatmulPlanNode>();
   if (p.m == 1) return VectorCycles(s, plan, machine);
@@ -327,7 +341,7 @@ std::string WhyNotMatmulPlan(const Problem& problem, const Machine&, const Plan&
     return StrCat(plan.nc_tiles, " tiles of columns don't divide ", panels / plan.nr);
   }
   if (plan.kc < 0 || (plan.kc > 0 && (p.k % plan.kc != 0 || p.m < 0))) return StrCat("chunks of ", plan.kc, " of K");
-  if (plan.pack_a && p.dtype.bits() == 8) return "rows of bytes can't be packed";
+  if (plan.pack_a && ReadsWords(p)) return "rows of words can't be packed";
   return plan.pack_a && p.m < 0 ? "a dynamic number of rows can't be packed" : "";
 }
 

@@ -84,6 +84,11 @@ void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, const 
     reduce.back() = parts[0];
     step = parts[1];
   }
+  // A loop of two steps costs more than it saves.
+  while (reduce.size() > 1 && Extent(sch, reduce.back()) > 0 && Extent(sch, reduce.back()) <= 2 && !step.defined()) {
+    step = reduce.back();
+    reduce.pop_back();
+  }
   // Written out twice by the code generator, the code of a full tile has too few registers.
   if (!reduce.empty()) sch.Annotate(reduce.back(), "no_unroll", IntImm(DataType::Int(64), 1));
   std::vector<LoopRV> order = reduce;
