@@ -9,6 +9,9 @@ set(TREADLE_EXTERNAL_RUNTIMES)
 # Decides whether code generator `name` is built: sets TREADLE_HAS_<NAME>. `found`: whether what it needs is there.
 function(treadle_external_option name found)
   string(TOUPPER ${name} upper)
+  if(name STREQUAL "c" AND DEFINED USE_CODEGENC)  # the name of the articles
+    set(USE_C_CODEGEN ${USE_CODEGENC} CACHE STRING "External code generator c: ON, OFF or AUTO" FORCE)
+  endif()
   set(USE_${upper}_CODEGEN AUTO CACHE STRING "External code generator ${name}: ON, OFF or AUTO")
   set_property(CACHE USE_${upper}_CODEGEN PROPERTY STRINGS AUTO ON OFF)
   set(choice ${USE_${upper}_CODEGEN})

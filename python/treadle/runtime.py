@@ -125,10 +125,10 @@ def load_param_dict(param_bytes):
 
 
 def enabled(name):
-    """Whether this build has a target or device."""
+    """Whether this build has a target or device, or "rpc"."""
     from ._ffi import get_global_func
 
-    return get_global_func(f"target.build.{name.split()[0]}", allow_missing=True) is not None
+    return str(name).split()[0] in {"cpu", "rpc", *get_global_func("target.ListKinds")()}
 
 
 from . import _vm as vm  # noqa: E402

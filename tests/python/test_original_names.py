@@ -127,3 +127,32 @@ def test_programs_of_the_virtual_machine_as_bytes(tmp_path):
     loaded = tvm.runtime.vm.Executable.load_exec(code, lib)
     machine = tvm.runtime.vm.VirtualMachine(loaded, tvm.cpu())
     np.testing.assert_allclose(machine.run(np.zeros(2, "float32"), np.array(True)).numpy(), np.ones(2))
+
+
+@tvm.testing.parametrize_targets("llvm", "opencl")
+def test_schedules_by_kind_of_operator(target, dev):
+    a, b = te.placeholder((32, 48), name="A"), te.placeholder((48,), name="B")
+    total = tvm.topi.sum(tvm.topi.nn.relu(tvm.topi.add(a, b)), axis=1)
+    both = tvm.topi.exp(tvm.topi.add(a, b))
+    for out, door in ((total, tvm.topi.x86.schedule_reduce), (both, tvm.topi.generic.schedule_injective)):
+        with tvm.target.Target(target):
+            s = door([out])
+        values = [np.random.default_rng(i).standard_normal(shape).astype("float32") for i, shape in
+                  enumerate(((32, 48), (48,)))]
+        result = tvm.nd.empty([int(d) for d in out.shape], "float32", dev)
+        tvm.build(s, [a, b, out], target)(*(tvm.nd.array(v, dev) for v in values), result)
+        sums = values[0] + values[1]
+        expected = np.maximum(sums, 0).sum(1) if out is total else np.exp(sums)
+        np.testing.assert_allclose(result.numpy(), expected, rtol=1e-4)
+
+
+def test_the_cache_of_kernels_can_be_switched_off(tmp_path, monkeypatch):
+    monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))
+    x = relay.var("x", shape=(3,))
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.exp(x)))
+    with tvm.transform.PassContext(config={"relay.backend.disable_compile_engine_cache": True}):
+        assert [relay.build(mod, "llvm").kernel_counts[1] for _ in range(2)] == [0, 0]
+
+
+def test_what_this_build_has():
+    assert tvm.runtime.enabled("llvm") and tvm.runtime.enabled("cpu") and not tvm.runtime.enabled("cuda")

@@ -223,7 +223,9 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
   model.manifest = MakeManifest(main, targets.default_target(), /*any_type=*/options.executor == "vm");
   model.manifest.module_name = options.module_name;
   const int threads = CompileThreads(options);
-  EngineOptions engine{threads, DumpedTexts(options.dump), options.use_cache};
+  const bool no_cache =
+      transform::PassContext::Current()->GetConfigBool("relay.backend.disable_compile_engine_cache", false);
+  EngineOptions engine{threads, DumpedTexts(options.dump), options.use_cache && !no_cache};
   GraphCode code = vm ? GenerateProgram(module, targets, options, &model)
                       : GenerateGraphCode(main, targets, options.module_name, engine);
   if (vm) {

@@ -49,6 +49,8 @@ int UnrollOption(const transform::PassContext& context, const std::string& name,
 void RegisterLowerOptions() {
   transform::RegisterPassConfig("tir.disable_vectorize", "bool", "vectorized loops become serial ones (false)");
   transform::RegisterPassConfig("tir.instrument_bound_checkers", "bool", "each access is checked at run time (false)");
+  transform::RegisterPassConfig("relay.backend.disable_compile_engine_cache", "bool",
+                                "the cache of kernels on disk isn't used (false)");
   transform::RegisterPassConfig("tir.noalias", "bool", "parameters of functions don't overlap (true)");
   transform::RegisterPassConfig(kUserPasses, "object",
                                 "[phase, pass] pairs: run before lowering (0), once buffers are flat (1), once loops "
