@@ -174,3 +174,34 @@ def test_what_isnt_implemented_is_named():
     model, _ = model_of("BeamSearch", {"x": real(2, 3)}, [], {"y": "float32"})
     with pytest.raises(treadle.Error, match="com.microsoft.BeamSearch"):
         treadle.compile(model)
+
+
+def index(*values):
+    return np.array(values, np.int64)
+
+
+@pytest.mark.parametrize("op, inputs, constants, outputs, attributes", [
+    ("ExpandDims", {"x": real(2, 3), "axis": np.array([-1], np.int32)}, ("axis",), None, {}),
+    ("Trilu", {"x": real(3, 4), "k": np.array(1, np.int64)}, (), None, {"upper": 0}),
+    ("GatherND", {"x": real(3, 4, 2), "i": index([0, 1], [2, 3])}, (), None, {}),
+    ("GridSample", {"x": real(1, 2, 4, 4), "g": real(1, 3, 3, 2)}, (), None, {"mode": "bilinear", "align_corners": 1}),
+    ("Range", {"a": number(1), "b": number(7)}, (), None, {}),
+    ("Pad", {"x": real(2, 3), "p": index([0, 1, 2, 0])}, (), None, {"mode": "constant"}),
+    ("Unique", {"x": np.array([2, 1, 1, 3, 4, 3], np.float32)}, (), {"y": "float32", "i": "int64", "c": "int64"}, {}),
+    ("CDist", {"a": real(4, 3), "b": real(5, 3)}, (), None, {"metric": "euclidean"}),
+    ("CDist", {"a": real(4, 3), "b": real(5, 3)}, (), None, {"metric": "sqeuclidean"}),
+    ("TransposeMatMul", {"a": real(3, 4), "b": real(5, 3)}, (), None, {"transA": 1, "transB": 1, "alpha": 0.5}),
+])
+def test_forms_of_standard_operators(op, inputs, constants, outputs, attributes):
+    near(*both(op, inputs, constants, outputs, **attributes))
+
+
+def test_group_norm_of_channels_in_the_last_dimension():
+    """No CPU kernel of ONNX Runtime: its definition."""
+    x, scale, bias = real(2, 3, 4, 6), real(6), real(6)
+    model, feed = model_of("GroupNorm", {"x": x, "s": scale, "b": bias}, ("s", "b"), {"y": "float32"}, groups=3, activation=1)
+    y, = treadle.compile(model).run(None, feed)
+    groups = x.reshape(2, 12, 3, 2).astype(np.float64)
+    normal = (groups - groups.mean((1, 3), keepdims=True)) / np.sqrt(groups.var((1, 3), keepdims=True) + 1e-5)
+    wanted = normal.reshape(x.shape) * scale + bias
+    np.testing.assert_allclose(y, wanted / (1 + np.exp(-wanted)), rtol=1e-4, atol=1e-5)

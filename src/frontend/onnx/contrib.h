@@ -24,6 +24,7 @@ void AddContrib1(RuleTable& table, const std::string& op_type, F rule) {
 
 void RegisterContribFusedRules(RuleTable& table);
 void RegisterContribQuantizeRules(RuleTable& table);
+void RegisterContribStandardRules(RuleTable& table);
 void RegisterContribTransformerRules(RuleTable& table);
 void RegisterContribWeightRules(RuleTable& table);
 

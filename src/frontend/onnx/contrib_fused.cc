@@ -32,14 +32,17 @@ Expr Activated(NodeImport& n, const Expr& x, const std::string& name, const std:
   n.Unsupported(StrCat("the activation ", name, " isn't implemented"));
 }
 
-/// X, W, B, Z: the convolution, plus Z, activated.
-Expr ImportFusedConv(NodeImport& n) {
+/// X, W, B, Z: the convolution, plus Z, activated. With `last` channels of X, Z and the result are the last dimension.
+Expr FusedConvOf(NodeImport& n, bool last) {
   StandardOp op(n, "Conv", kOpset);
-  op.Operand(n.In(0)).Operand(n.In(1)).Operand(n.Has(2) ? n.In(2) : Expr());
+  op.Operand(last ? ChannelsFirst(n, n.In(0)) : n.In(0)).Operand(n.In(1)).Operand(n.Has(2) ? n.In(2) : Expr());
   Expr y = op.Take({"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"}).Import1();
+  if (last) y = ChannelsLast(n, y);
   if (n.Has(3)) y = n.Call("add", {y, n.In(3)});
   return Activated(n, y, n.Str("activation", ""), n.Floats("activation_params", std::vector<double>{}));
 }
+Expr ImportFusedConv(NodeImport& n) { return FusedConvOf(n, false); }
+Expr ImportNhwcFusedConv(NodeImport& n) { return FusedConvOf(n, true); }
 
 Expr ImportFusedGemm(NodeImport& n) {
   StandardOp op(n, "Gemm", kOpset);
@@ -106,8 +109,11 @@ Expr ImportBiasSplitGelu(NodeImport& n) {
 
 void RegisterContribFusedRules(RuleTable& table) {
   AddContrib1(table, "FusedConv", ImportFusedConv);
+  AddContrib1(table, "NhwcFusedConv", ImportNhwcFusedConv);
+  AddContrib1(table, "NhwcConv", ImportNhwcFusedConv);
   AddContrib1(table, "FusedGemm", ImportFusedGemm);
   AddContrib1(table, "FusedMatMul", ImportFusedMatMul);
+  AddContrib1(table, "TransposeMatMul", ImportFusedMatMul);
   AddContrib1(table, "NhwcMaxPool", ImportNhwcMaxPool);
   AddContrib1(table, "Gelu", ImportGelu);
   AddContrib1(table, "BiasGelu", ImportBiasGelu);

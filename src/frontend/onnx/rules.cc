@@ -20,6 +20,7 @@ const RuleTable& RuleTable::All() {
     RegisterConstantRules(*t);
     RegisterContribFusedRules(*t);
     RegisterContribQuantizeRules(*t);
+    RegisterContribStandardRules(*t);
     RegisterContribTransformerRules(*t);
     RegisterContribWeightRules(*t);
     RegisterControlRules(*t);
