@@ -4,8 +4,10 @@
 #include <fstream>
 #include <iostream>
 
+#include "cli/bounded.h"
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/options.h"
 #include "cli/session.h"
 #include "runtime/file_io.h"
 #include "runtime/unfinished.h"
@@ -25,8 +27,14 @@ uintmax_t SizeOf(const std::string& path) {
 struct CompileVerb {
   CompileFlags flags;
   bool json = false;
+  double max_seconds = 0;
+  std::string max_memory;
 
   int Run() const {
+    const Bounds bounds{max_seconds, max_memory.empty() ? 0 : static_cast<int64_t>(ParseSize(max_memory))};
+    if (bounds.any()) {
+      if (const auto status = ContinueInChild(bounds, StrCat("compiling ", flags.request.model))) return *status;
+    }
     const CompileRequest request = flags.Parse();
     CheckExists(request.model);
     const bool folder = request.output.ends_with('/');
@@ -87,6 +95,9 @@ void AddCompile(CLI::App* app, Action* action) {
           "stages to write as text: relay,relay-opt,fusion,partition,kernels,tir,ll,asm,c,graph");
   sub.Add("--dump-dir", &verb->flags.request.dump_dir, "where to (.)");
   sub.Add("--threads", &verb->flags.request.threads, "for compiling (all)").Threads();
+  sub.Add("--max-compile-seconds", &verb->max_seconds, "compile in a child process, for no longer (no limit)")
+      .NonNegative();
+  sub.Add("--max-compile-memory", &verb->max_memory, "compile in a child process, in no more memory: 2GiB (no limit)");
   sub.Add("--json", &verb->json, "machine-readable output");
   AddExplain(app, action);
 }

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <iostream>
 #include <new>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -227,6 +228,8 @@ int Main(int argc, char** argv) {
       return Report(error.what(), error.code());
     } catch (const std::bad_alloc&) {
       return Report("out of memory", ExitCode::kRuntime);
+    } catch (const std::system_error& error) {  // a thread that can't be started
+      return Report(StrCat("the system refuses: ", error.what()), ExitCode::kRuntime);
     } catch (const std::exception& error) {
       return Report(StrCat("internal error: ", error.what()), ExitCode::kInternal);
     }
