@@ -88,7 +88,8 @@ LibraryModuleNode::~LibraryModuleNode() {
 void* LibraryModuleNode::Symbol(const std::string& name) const { return dlsym(handle_, name.c_str()); }
 
 PackedFunc LibraryModuleNode::GetFunction(const std::string& name) const {
-  if (name == kBlobSymbol || name.rfind("__Treadle", 0) == 0) return nullptr;  // data, not functions
+  if (name == kBlobSymbol || name.rfind("__Treadle", 0) == 0 || name.rfind("__TVM", 0) == 0)
+    return nullptr;  // data, not functions
   if (name == kEntryFunction) {
     const auto entry = blob_ ? blob_->Section("entry") : std::nullopt;
     if (entry) return GetFunction(std::string(*entry));
@@ -129,6 +130,20 @@ void LibraryModuleNode::BindBackendFunctions() {
   BindFunction(handle_, "TreadleBackendGetFuncFromEnv", &TreadleBackendGetFuncFromEnv);
   BindFunction(handle_, "TreadleBackendFuncCall", &TreadleBackendFuncCall);
   if (void* slot = dlsym(handle_, "__treadle_module_ctx")) *static_cast<void**>(slot) = static_cast<ModuleNode*>(this);
+  // Kernels that TVM compiled: the calling convention and these functions are the same, under other names.
+  BindFunction(handle_, "TVMBackendParallelLaunch", &TreadleBackendParallelLaunch);
+  BindFunction(handle_, "TVMBackendAllocWorkspace", &TreadleBackendAllocWorkspace);
+  BindFunction(handle_, "TVMBackendFreeWorkspace", &TreadleBackendFreeWorkspace);
+  BindFunction(handle_, "TVMAPISetLastError", &TreadleBackendSetLastError);
+  BindFunction(handle_, "TVMBackendGetFuncFromEnv", &TreadleBackendGetFuncFromEnv);
+  BindFunction(handle_, "TVMFuncCall", &TreadleBackendFuncCall);
+  if (void* slot = dlsym(handle_, "__tvm_module_ctx")) *static_cast<void**>(slot) = static_cast<ModuleNode*>(this);
+  if (dlsym(handle_, "__tvm_dev_mblob") != nullptr) {
+    throw ModelFormatError(StrCat(path_,
+                                  ": holds modules that TVM stored in a format of its own; what can be read is a "
+                                  "library of kernels alone (lib.get_lib().export_library), its graph's JSON and its "
+                                  "parameters"));
+  }
 }
 
 void LibraryModuleNode::ReadBlob() {
