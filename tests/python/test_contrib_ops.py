@@ -205,3 +205,20 @@ def test_group_norm_of_channels_in_the_last_dimension():
     normal = (groups - groups.mean((1, 3), keepdims=True)) / np.sqrt(groups.var((1, 3), keepdims=True) + 1e-5)
     wanted = normal.reshape(x.shape) * scale + bias
     np.testing.assert_allclose(y, wanted / (1 + np.exp(-wanted)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("weight", ["int8", "uint8"])
+def test_attention_of_bytes(weight, columns):
+    scale = RNG.uniform(0.001, 0.01, 48 if columns else ()).astype(np.float32)
+    inputs = {"x": byte((2, 5, 24)), "w": byte((24, 48), weight), "bias": real(48), "xs": number(0.02), "ws": scale,
+              "mask": np.array([5, 3], np.int32), "xz": number(100, "uint8"), "wz": number(3, weight),
+              "past": real(2, 2, 4, 3, 4)}
+    if columns:
+        inputs["wz"] = np.full(48, 3, weight)
+    mask_of_all = dict(inputs, mask=np.array([[1] * 8, [1] * 6 + [0] * 2], np.int32))
+    outputs = {"y": "float32", "present": "float32"}
+    constants = ["w", "bias", "xs", "ws", "xz", "wz"]
+    near(*both("QAttention", mask_of_all, constants, outputs, num_heads=4), tolerance=1e-4)
+    near(*both("QAttention", dict(inputs, past=None), constants, {"y": "float32"}, num_heads=4, unidirectional=1),
+         tolerance=1e-4)

@@ -57,6 +57,10 @@ class StandardOp {
 relay::Expr Dequantized(NodeImport& n, size_t i, size_t scale, size_t zero_point, int64_t axis = 0);
 /// `real` as integers of scale and zero point at those inputs; of type `otherwise` where there is no zero point.
 relay::Expr Quantized(NodeImport& n, const relay::Expr& real, size_t scale, size_t zero_point, DataType otherwise);
+/// The integers `a` of given scale and zero point (null: 0) times input `b` of scale and zero point at those inputs:
+/// float32.
+relay::Expr IntegerProduct(NodeImport& n, const relay::Expr& a, const relay::Expr& a_scale, const relay::Expr& a_zero,
+                           size_t b, size_t b_scale, size_t b_zero);
 /// NCHW of a tensor whose channels are its last dimension, and back.
 relay::Expr ChannelsFirst(NodeImport& n, const relay::Expr& x);
 relay::Expr ChannelsLast(NodeImport& n, const relay::Expr& x);

@@ -5,6 +5,17 @@
 #include "frontend/onnx/matmul.h"
 
 namespace treadle::onnx {
+
+relay::Expr IntegerProduct(NodeImport& n, const relay::Expr& a, const relay::Expr& a_scale, const relay::Expr& a_zero,
+                           size_t b, size_t b_scale, size_t b_zero) {
+  StandardOp op(n, "MatMulInteger", 10);
+  relay::Expr product =
+      op.Operand(a).Operand(n.In(b)).Operand(a_zero).Operand(n.Has(b_zero) ? n.In(b_zero) : relay::Expr()).Import1();
+  relay::Expr scale = n.In(b_scale);
+  if (RankOf(scale) == 1 && n.StaticDim(scale, 0) == 1) scale = n.Reshape(scale, {});
+  return n.Call("multiply", {n.Cast(product, DataType::Float(32)), n.Call("multiply", {a_scale, scale})});
+}
+
 namespace {
 
 using relay::Expr;
@@ -115,17 +126,6 @@ Expr ImportQLinearConv(NodeImport& n) {
 
 /// A bias that is added where there is one.
 Expr WithBias(NodeImport& n, const Expr& y, size_t i) { return n.Has(i) ? n.Call("add", {y, n.In(i)}) : y; }
-
-/// `b` (inputs b, scale, zero point) times the integers `a` of given scale and zero point: float32.
-Expr IntegerProduct(NodeImport& n, const Expr& a, const Expr& a_scale, const Expr& a_zero, size_t b, size_t b_scale,
-                    size_t b_zero) {
-  StandardOp op(n, "MatMulInteger", 10);
-  Expr product =
-      op.Operand(a).Operand(n.In(b)).Operand(a_zero).Operand(n.Has(b_zero) ? n.In(b_zero) : Expr()).Import1();
-  Expr scale = n.In(b_scale);
-  if (RankOf(scale) == 1 && n.StaticDim(scale, 0) == 1) scale = n.Reshape(scale, {});
-  return n.Call("multiply", {n.Cast(product, kFloat), n.Call("multiply", {a_scale, scale})});
-}
 
 /// A (float32), B, its scale and zero point, bias.
 Expr ImportDynamicQuantizeMatMul(NodeImport& n) {

@@ -2,6 +2,7 @@
 // com.microsoft operators of transformers: normalisations with a residual, rotary embedding, attention.
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "frontend/onnx/contrib.h"
 #include "frontend/onnx/matmul.h"
@@ -211,14 +212,14 @@ std::vector<Expr> ImportMultiHeadAttention(NodeImport& n) {
   return {Joined(n, Attended(n, q, k, v, ScaleOf(n, n.StaticDim(q, 3)), bias)), k, v};
 }
 
-/// input [batch, sequence, I], weights [I, 2 H + Hv], bias, mask, past [2, batch, heads, past, size], attention bias.
-std::vector<Expr> ImportMsAttention(NodeImport& n) {
+/// Attention over `all` [batch, sequence, 2 H + Hv]: queries, keys and values beside each other. The inputs at which
+/// the mask, the past [2, batch, heads, past, size] and the attention bias are, where there are any.
+std::vector<Expr> AttendedToItself(NodeImport& n, const Expr& all, size_t mask, size_t past,
+                                   std::optional<size_t> attention_bias) {
   const int64_t heads = n.Int("num_heads");
   const double masked = n.Float("mask_filter_value", kMasked);
   if (n.Flag("do_rotary", false)) n.Unsupported("'do_rotary' isn't implemented");
   n.Ignore({"rotary_embedding_dim", "past_present_share_buffer"});
-  Expr all = MatMulAnyRank(n, n.In(0), n.In(1));
-  if (n.Has(2)) all = Add(n, all, n.In(2));
   const int64_t width = n.StaticDim(all, 2);
   Ints sizes = n.Ints("qkv_hidden_sizes", Ints{width / 3, width / 3, width / 3});
   if (sizes.size() != 3 || sizes[0] != sizes[1] || sizes[0] + sizes[1] + sizes[2] != width) {
@@ -227,19 +228,34 @@ std::vector<Expr> ImportMsAttention(NodeImport& n) {
   Expr q = Heads(n, n.Slice(all, 2, 0, sizes[0]), heads);
   Expr k = Heads(n, n.Slice(all, 2, sizes[0], sizes[0] + sizes[1]), heads);
   Expr v = Heads(n, n.Slice(all, 2, sizes[0] + sizes[1], width), heads);
-  if (n.Has(4)) {
-    k = n.Concat({n.Squeeze(n.Slice(n.In(4), 0, 0, 1), {0}), k}, 2);
-    v = n.Concat({n.Squeeze(n.Slice(n.In(4), 0, 1, 2), {0}), v}, 2);
+  if (n.Has(past)) {
+    k = n.Concat({n.Squeeze(n.Slice(n.In(past), 0, 0, 1), {0}), k}, 2);
+    v = n.Concat({n.Squeeze(n.Slice(n.In(past), 0, 1, 2), {0}), v}, 2);
   }
   const int64_t queries = n.StaticDim(q, 2), keys = n.StaticDim(k, 2);
-  const DataType dtype = n.DType(0);
-  Expr bias = n.Has(5) ? n.In(5) : Expr();
-  if (n.Has(3)) bias = Sum(n, bias, MaskBias(n, 3, n.StaticDim(q, 0), keys, dtype, masked));
+  const DataType dtype = TypeOf(all)->dtype;
+  Expr bias = attention_bias && n.Has(*attention_bias) ? n.In(*attention_bias) : Expr();
+  if (n.Has(mask)) bias = Sum(n, bias, MaskBias(n, mask, n.StaticDim(q, 0), keys, dtype, masked));
   if (n.Flag("unidirectional", false)) bias = Sum(n, bias, CausalBias(n, queries, keys, dtype, masked));
   Expr y = Joined(n, Attended(n, q, k, v, ScaleOf(n, n.StaticDim(q, 3)), bias));
   Expr present;
   if (n.WantsOutput(1)) present = n.Concat({n.ExpandDims(k, 0), n.ExpandDims(v, 0)}, 0);
   return {y, present};
+}
+
+/// input [batch, sequence, I], weights [I, 2 H + Hv], bias, mask, past, attention bias.
+std::vector<Expr> ImportMsAttention(NodeImport& n) {
+  Expr all = MatMulAnyRank(n, n.In(0), n.In(1));
+  if (n.Has(2)) all = Add(n, all, n.In(2));
+  return AttendedToItself(n, all, 3, 4, 5);
+}
+
+/// input [batch, sequence, I] and weights [I, 3 H] in bytes, bias, their scales, mask, their zero points, past.
+std::vector<Expr> ImportQAttention(NodeImport& n) {
+  if (n.Rank(0) != 3) n.Invalid(StrCat("the operand has rank ", n.Rank(0), ", expected 3"));
+  const Expr scale = n.Reshape(n.In(3), {});
+  Expr all = IntegerProduct(n, n.In(0), scale, n.Has(6) ? n.In(6) : Expr(), 1, 4, 7);
+  return AttendedToItself(n, Add(n, all, n.In(2)), 5, 8, std::nullopt);
 }
 
 /// Attention with fewer heads of keys than of queries, and the keys and values of steps before: query, key, value (or
@@ -358,6 +374,7 @@ void RegisterContribTransformerRules(RuleTable& table) {
   AddContrib1(table, "RotaryEmbedding", ImportRotaryEmbedding);
   AddContrib(table, "MultiHeadAttention", ImportMultiHeadAttention);
   AddContrib(table, "Attention", ImportMsAttention);
+  AddContrib(table, "QAttention", ImportQAttention);
   AddContrib(table, "GroupQueryAttention", ImportGroupQueryAttention);
 }
 
