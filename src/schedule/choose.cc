@@ -370,7 +370,8 @@ std::string ToText(const Choice& choice) {
       continue;
     }
     text += candidate.cycles < 0 ? "cost not modelled" : StrCat(std::llround(candidate.cycles), " cycles");
-    if (candidate.kernel->level != kDefaultLevel) text += StrCat(", level ", candidate.kernel->level);
+    const int level = candidate.kernel->level;
+    if (level != kDefaultLevel && level != kPlainLevel) text += StrCat(", level ", level);
     if (candidate.recorded) text += ", recorded";
     if (candidate.plan.defined()) text += ", " + ToJson(candidate.plan);
     text += "\n";

@@ -88,6 +88,142 @@ TEST_P(EveryMachine, EveryPlanOfASpaceIsAccepted) {
   }
 }
 
+/// A product with a packed right operand, as loops see it.
+Problem Product(int64_t m, int64_t k, int64_t n, bool packs_b = false) {
+  return Make<Problem, MatmulProblemNode>([&](auto& p) {
+    p.m = m;
+    p.k = k;
+    p.n = n;
+    p.n_block = 16;
+    p.packs_b = packs_b;
+  });
+}
+
+/// The same as a call states it.
+Problem Dense(int64_t m, int64_t k, int64_t n, bool constant) {
+  return Make<Problem, MatmulProblemNode>([&](auto& p) {
+    p.m = m;
+    p.k = k;
+    p.n = n;
+    p.transpose_b = true;
+    p.constant_b = constant;
+  });
+}
+
+Problem Depthwise(int64_t channels, int64_t size, int64_t kernel) {
+  return Make<Problem, ConvProblemNode>([&](auto& p) {
+    p.ic = p.oc = p.groups = channels;
+    p.ih = p.iw = p.oh = p.ow = size;
+    p.kh = p.kw = kernel;
+    p.pad_t = p.pad_l = p.pad_b = p.pad_r = kernel / 2;
+    p.ic_block = p.oc_block = 16;
+    p.in_layout = p.out_layout = {16};
+  });
+}
+
+std::vector<std::string> UsableFor(const std::string& op, const Problem& problem, const std::string& machine) {
+  RegisterKernels();
+  std::vector<std::string> names;
+  for (const Candidate& c : ChooseKernel(op, "cpu", problem, MachineFor(machine)).candidates) {
+    if (c.why_not.empty()) names.push_back(c.kernel->name);
+  }
+  return names;
+}
+
+/// Value of a field of a kernel's best plan.
+int64_t BestField(const char* kernel, const Problem& problem, const std::string& machine, const std::string& field) {
+  RegisterKernels();
+  const Candidate best = DefaultPlan(*schedule::FindKernel(kernel), problem, MachineFor(machine));
+  const std::string text = ToJson(best.plan), key = "\"" + field + "\":";
+  return std::stoll(text.substr(text.find(key) + key.size()));
+}
+
+TEST_P(EveryMachine, ProductsWithConstantsArePackedThenPlain) {
+  const std::vector<std::string> order{"dense.packed", "dense.plain"}, plain{"dense.plain"};
+  EXPECT_EQ(UsableFor("nn.dense", Dense(1, 1024, 1000, true), GetParam()), order);
+  EXPECT_EQ(UsableFor("nn.dense", Dense(128, 768, 768, true), GetParam()), order);
+  EXPECT_EQ(UsableFor("nn.dense", Dense(128, 768, 768, false), GetParam()), order);
+  EXPECT_EQ(UsableFor("nn.dense", Dense(2, 768, 768, false), GetParam()), plain);
+}
+
+TEST_P(EveryMachine, DepthwiseConvolutionsHaveTheirOwnKernel) {
+  const std::vector<std::string> order{"conv2d.depthwise", "conv2d.plain"};
+  EXPECT_EQ(UsableFor("nn.conv2d", Depthwise(96, 56, 3), GetParam()), order);
+  EXPECT_EQ(UsableFor("nn.conv2d", Depthwise(960, 7, 5), GetParam()), order);
+}
+
+TEST_P(EveryMachine, TilesOfProductsFitRegistersAndHideLatency) {
+  const Machine machine = MachineFor(GetParam());
+  for (const Problem& problem : {Product(1024, 1024, 1024), Product(197, 768, 3072), Product(256, 256, 256, true)}) {
+    const int64_t mr = BestField("matmul.packed", problem, GetParam(), "mr");
+    const int64_t nr = BestField("matmul.packed", problem, GetParam(), "nr");
+    const int64_t sums = mr * nr * std::max(1, 16 / machine.vector_lanes(32));
+    EXPECT_TRUE(FitsRegisters({mr, nr}, 16, machine)) << mr << " x " << nr;
+    EXPECT_GE(static_cast<double>(sums) * machine.fma_cycles, machine.fma_latency_cycles) << mr << " x " << nr;
+  }
+}
+
+TEST(KernelsTest, RowsOfManyColumnsArePacked) {
+  RegisterKernels();
+  const schedule::Kernel& packed = *schedule::FindKernel("matmul.packed");
+  const Problem wide = Product(512, 512, 4096), narrow = Product(3136, 64, 64);
+  for (const char* machine : {"avx2", "avx512", "amx"}) {
+    for (const Problem& problem : {wide, narrow}) {
+      const std::string text = ToJson(DefaultPlan(packed, problem, MachineFor(machine)).plan);
+      EXPECT_EQ(text.find("\"pack_a\":true") != std::string::npos, problem.same_as(wide)) << machine << text;
+    }
+  }
+}
+
+TEST_P(EveryMachine, CostsGrowWithWork) {
+  RegisterKernels();
+  const Machine machine = MachineFor(GetParam());
+  auto cycles = [&](const char* kernel, const Problem& problem) {
+    return DefaultPlan(*schedule::FindKernel(kernel), problem, machine).cycles;
+  };
+  EXPECT_LT(cycles("matmul.packed", Product(128, 768, 768)), cycles("matmul.packed", Product(256, 768, 768)));
+  EXPECT_LT(cycles("matmul.packed", Product(1, 768, 768)), cycles("matmul.packed", Product(128, 768, 768)));
+  EXPECT_LT(cycles("conv2d.depthwise", Depthwise(96, 56, 3)), cycles("conv2d.depthwise", Depthwise(96, 56, 5)));
+}
+
+TEST(KernelsTest, TilesOfRegistersAreThoseOfTheMachine) {
+  const Problem square = Product(1024, 1024, 1024);
+  EXPECT_EQ(BestField("matmul.packed", square, "avx2", "mr"), 6);
+  EXPECT_EQ(BestField("matmul.packed", square, "avx2", "nr"), 1);
+  EXPECT_EQ(BestField("matmul.packed", square, "avx512", "nr"), 2);
+  EXPECT_EQ(BestField("matmul.packed", square, "neon", "nr"), 1);
+  EXPECT_EQ(BestField("conv2d.depthwise", Depthwise(96, 56, 3), "avx512", "tile_ow"), 14);
+  EXPECT_EQ(BestField("conv2d.depthwise", Depthwise(96, 56, 3), "avx2", "tile_ow"), 6);
+}
+
+TEST(KernelsTest, UsersKernelsAreRankedByLevel) {
+  RegisterKernels();
+  const Machine machine = MachineFor("avx2");
+  schedule::Kernel mine;
+  mine.name = "test.mine";
+  mine.op = "nn.dense";
+  mine.compute = [](const Attrs&, const Array<te::Tensor>& inputs, const Type&) { return inputs; };
+  const Array<te::Tensor> inputs{te::Placeholder({PrimExpr(8), PrimExpr(16)}),
+                                 te::Placeholder({PrimExpr(16), PrimExpr(16)})};
+  const Attrs attrs;
+  const Type type;
+  const Target target;
+  const schedule::CallContext call{attrs, inputs, type, target};
+  auto chosen = [&](int level, const schedule::CallContext* context) {
+    mine.level = level;
+    schedule::RegisterKernel(mine);
+    return ChooseKernel("nn.dense", "cpu", Dense(8, 16, 16, true), machine, context).best()->kernel->name;
+  };
+  EXPECT_EQ(chosen(11, &call), "test.mine");
+  EXPECT_EQ(chosen(10, &call), "dense.packed");  // it says what it costs
+  EXPECT_EQ(chosen(11, nullptr), "dense.packed");
+  EXPECT_TRUE(schedule::HasAddedKernels("nn.dense"));
+  EXPECT_FALSE(schedule::HasAddedKernels("nn.matmul"));
+  EXPECT_TRUE(schedule::RemoveKernel("nn.dense", "test.mine"));
+  EXPECT_FALSE(schedule::RemoveKernel("nn.dense", "test.mine"));
+  EXPECT_FALSE(schedule::HasAddedKernels());
+}
+
 TEST(KernelsTest, ReasonsNameWhatIsInTheWay) {
   EXPECT_EQ(WhyNot(Conv(64, 56, 64, 5), "conv2d.winograd"), "the kernel is 5 x 5, not 3 x 3");
   EXPECT_EQ(WhyNot(Conv(64, 56, 64, 3), "conv2d.depthwise"), "not one channel in each group");

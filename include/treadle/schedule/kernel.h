@@ -38,6 +38,8 @@ struct CallContext {
 
 /// Level of kernels that don't say another.
 inline constexpr int kDefaultLevel = 10;
+/// Level of an operator's own computation beside kernels.
+inline constexpr int kPlainLevel = 0;
 
 /// One algorithm. Functions that are null don't apply to it.
 struct Kernel {

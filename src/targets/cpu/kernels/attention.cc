@@ -390,7 +390,7 @@ Problem AttentionProblem(const relay::CallNode*, const relay::LayoutArgs& args) 
   });
 }
 
-void RegisterPackedAttention() {
+void RegisterAttention() {
   AttentionOp("nn.contrib_packed_attention",
               "Attention with packed keys (.., n / 16, s, 16) and values (.., d / 16, n, 16).")
       .Relation(Rule<PackedAttentionInfer>)
@@ -413,6 +413,7 @@ void RegisterPackedAttention() {
   plain.name = "attention.plain";
   plain.op = "nn.attention";
   plain.target = "cpu";
+  plain.level = schedule::kPlainLevel;
   plain.apply = ApplyPlain;
   schedule::RegisterKernel(std::move(plain));
 }

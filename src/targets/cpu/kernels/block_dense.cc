@@ -253,7 +253,7 @@ void Apply(Schedule& sch, Stages& stages, const Problem&, const Machine&, const 
 
 }  // namespace
 
-void RegisterBlockDenseOp() {
+void RegisterBlockDense() {
   OpRegistration("qnn.contrib_block_dense")
       .Describe("Data of 8 or 16 bits times weights of 4 or 8 bits, both with scales per block, in float32.")
       .Arguments(

@@ -206,6 +206,7 @@ void RegisterConvTranspose() {
   plain.name = "conv2d_transpose.plain";
   plain.op = "nn.conv2d_transpose";
   plain.target = "cpu";
+  plain.level = schedule::kPlainLevel;
   schedule::RegisterKernel(std::move(plain));
 }
 

@@ -10,6 +10,11 @@
 
 namespace treadle::ops::cpu {
 
+// Made of the names of the files when configuring (cmake/TreadleLibrary.cmake).
+#define KERNEL_ROOM(Name) void Register##Name();
+#include "kernel_rooms.inc"
+#undef KERNEL_ROOM
+
 Problem MakeProblem(const relay::CallNode* call, const relay::LayoutArgs& args, const Machine& machine) {
   const auto* op = call->op.as<OpNode>();
   if (op == nullptr) return Problem();
@@ -66,20 +71,9 @@ void RegisterKernels() {
     ConvProblemNode::StaticTypeInfo();
     MatmulProblemNode::StaticTypeInfo();
     AttentionProblemNode::StaticTypeInfo();
-    RegisterDepthwiseConv();
-    RegisterGroupedConv();
-    RegisterWinograd();
-    RegisterDirectConv();
-    RegisterFlatPointwiseConv();
-    RegisterConvTranspose();
-    RegisterPackedMatmul();
-    RegisterPackedAttention();
-    RegisterRowConv();
-    RegisterByteConv();
-    RegisterByteMatmul();
-    RegisterBlockDenseOp();
-    RegisterPairMatmul();
-    RegisterPairConv();
+#define KERNEL_ROOM(Name) Register##Name();
+#include "kernel_rooms.inc"
+#undef KERNEL_ROOM
     RegisterFunctions();
   });
 }

@@ -421,6 +421,7 @@ void RegisterProduct(const std::string& op, const std::string& name, bool applie
   plain.name = name + ".plain";
   plain.op = op;
   plain.target = "cpu";
+  plain.level = schedule::kPlainLevel;
   schedule::RegisterKernel(std::move(plain));
 }
 

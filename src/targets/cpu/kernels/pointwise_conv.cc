@@ -5,7 +5,7 @@
 
 namespace treadle::ops::cpu {
 
-void RegisterFlatPointwiseConv() {
+void RegisterPointwiseConv() {
   Kernel kernel;
   kernel.name = "conv2d.flat_pointwise";
   kernel.op = "nn.conv2d";
@@ -20,6 +20,7 @@ void RegisterFlatPointwiseConv() {
   plain.name = "conv2d.plain";
   plain.op = "nn.conv2d";
   plain.target = "cpu";
+  plain.level = schedule::kPlainLevel;
   schedule::RegisterKernel(std::move(plain));
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rooms that the list of kernels (kernels.cc) is made of.
+// What rooms give others: problems of calls, and the stage of packed products. Rooms themselves are listed by their
+// files' names (kernels.cc).
 #pragma once
 
 #include "targets/cpu/kernels/kernels.h"
@@ -10,21 +11,6 @@ namespace treadle::ops::cpu {
 Problem ConvTransposeProblem(const relay::CallNode* call, const relay::LayoutArgs& args);
 Problem MatmulProblem(const relay::CallNode* call, const relay::LayoutArgs& args);
 Problem AttentionProblem(const relay::CallNode* call, const relay::LayoutArgs& args);
-
-void RegisterDepthwiseConv();
-void RegisterGroupedConv();
-void RegisterWinograd();
-void RegisterDirectConv();
-void RegisterFlatPointwiseConv();
-void RegisterConvTranspose();
-void RegisterPackedMatmul();
-void RegisterPackedAttention();
-void RegisterRowConv();
-void RegisterByteConv();
-void RegisterByteMatmul();
-void RegisterBlockDenseOp();
-void RegisterPairMatmul();
-void RegisterPairConv();
 
 /// Attributes of the sum of a product with a packed right operand (batch.., n / 16, k, 16), which kernel matmul.packed
 /// schedules.
