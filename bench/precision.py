@@ -127,82 +127,87 @@ def median(run, seconds):
     return statistics.median(times) * 1e3
 
 
-def compare(name, path, shape, threads, seconds):
-    x = RNG.standard_normal(shape).astype(np.float32)
+def onnxruntime_runner(path, x, threads):
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = threads, 3
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    context = treadle.compile(path).create_context(threads=threads)
-    wanted, = session.run(None, {"x": x})
-    result = context(x=x)
-    result = np.asarray(next(iter(result.values())) if isinstance(result, dict) else result[0])
-    noise = np.square(result - wanted).sum()
-    quality = "equal" if noise == 0 else f"{10 * np.log10(np.square(wanted).sum() / noise):.0f} dB"
-    times = [(median(lambda: session.run(None, {"x": x}), seconds), median(lambda: context(x=x), seconds))
-             for _ in range(3)]
-    peer, own = (min(column) for column in zip(*times))
-    print(f"{name:24} ONNX Runtime {peer:8.2f}  Treadle {own:8.2f}  ratio {peer / own:5.2f}  {quality}", flush=True)
+    return lambda: session.run(None, {"x": x})[0]
 
 
-def openvino_runs(path, x, threads):
-    """{precision: what runs the model once} where the package is there; its default is bfloat16 on machines that have
-    instructions for it."""
+def treadle_runner(path, x, threads, precision):
+    context = treadle.compile(path, precision=precision).create_context(threads=threads)
+
+    def run():
+        result = context(x=x)
+        return next(iter(result.values())) if isinstance(result, dict) else result[0]
+
+    return run
+
+
+def openvino_runner(path, x, threads, precision):
+    import openvino
+
+    options = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY"}
+    if precision == "f32":
+        options["INFERENCE_PRECISION_HINT"] = "f32"
+    compiled = openvino.Core().compile_model(path, "CPU", options)
+    request = compiled.create_infer_request()
+    return lambda: request.infer({"x": x})[compiled.outputs[0]]
+
+
+def compare(name, path, shape, precision, threads, seconds):
+    """A row: what is measured, threads, milliseconds by engine, decibels of Treadle's result."""
+    x = RNG.standard_normal(shape).astype(np.float32)
+    wanted = onnxruntime_runner(path, x, threads)()
+    runners = {"treadle": treadle_runner(path, x, threads, precision)}
+    if precision == "f32":
+        runners["onnxruntime"] = onnxruntime_runner(path, x, threads)
     try:
-        import openvino
-    except ImportError:
-        return {}
-    core, runs = openvino.Core(), {}
-    for name, hint in (("OpenVINO f32", {"INFERENCE_PRECISION_HINT": "f32"}), ("OpenVINO default", {})):
-        config = {"NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", **hint}
-        request = core.compile_model(core.read_model(path), "CPU", config).create_infer_request()
-        runs[name] = lambda request=request: np.array(next(iter(request.infer({"x": x}).values())))
-    return runs
-
-
-def compare_floats(name, path, shape, threads, seconds):
-    """Formats of floats of each engine, in turns."""
-    x = RNG.standard_normal(shape).astype(np.float32)
-    options = ort.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = threads, 3
-    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    runs = {"ONNX Runtime f32": lambda: session.run(None, {"x": x})[0], **openvino_runs(path, x, threads)}
-    for precision in ("f32", "bf16", "f16"):
-        context = treadle.compile(path, precision=precision).create_context(threads=threads)
-        runs[f"Treadle {precision}"] = lambda context=context: np.array(next(iter(context(x=x).values())))
-    wanted = runs["ONNX Runtime f32"]().astype(np.float64)
-    times = {engine: [] for engine in runs}
+        runners["openvino"] = openvino_runner(path, x, threads, precision)
+    except (ImportError, RuntimeError):  # not installed, or it refuses the model
+        pass
+    noise = np.square(np.asarray(runners["treadle"]()) - wanted).sum()
+    quality = None if noise == 0 else round(float(10 * np.log10(np.square(wanted).sum() / noise)), 1)
+    times = {engine: [] for engine in runners}
     for _ in range(3):
-        for engine, run in runs.items():
+        for engine, run in runners.items():
             times[engine].append(median(run, seconds))
-    own = min(times["Treadle f32"])
-    for engine, run in runs.items():
-        noise = np.square(run() - wanted).sum()
-        quality = "equal" if noise == 0 else f"{10 * np.log10(np.square(wanted).sum() / noise):.0f} dB"
-        own_share = own / min(times[engine])
-        print(f"{name:24} {engine:18} {min(times[engine]):8.2f} ms  Treadle f32 / this {own_share:5.2f}  {quality}",
-              flush=True)
+    return {"name": name, "threads": threads, "decibels": quality,
+            "ms": {engine: min(values) for engine, values in times.items()}}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=1.0, help="per engine and turn, three turns")
-    arguments = parser.parse_args()
+def text_of(row):
+    quality = "equal" if row["decibels"] is None else f"{row['decibels']:.0f} dB"
+    own = row["ms"]["treadle"]
+    peers = "  ".join(f"{engine} {ms:.2f} ms, ratio {ms / own:.2f}" for engine, ms in row["ms"].items()
+                      if engine != "treadle")
+    return f"{row['name']:24} {row['threads']} thr  treadle {own:.2f} ms  {peers}  {quality}"
+
+
+def rows(threads, seconds):
+    """All rows, one after the other."""
     with tempfile.TemporaryDirectory() as folder:
         path = {name: str(pathlib.Path(folder) / f"{name}.onnx") for name in ("f32", "qdq", "qop", "w4", "w4_rows")}
         shape = residual_network(path["f32"])
         for form, kind in (("qdq", QuantFormat.QDQ), ("qop", QuantFormat.QOperator)):
             quantize_static(path["f32"], path[form], Samples(shape), quant_format=kind, per_channel=True,
                             activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8)
-        for name in ("f32", "qdq", "qop"):
-            compare(f"residual network, {name}", path[name], shape, arguments.threads, arguments.seconds)
-        compare_floats("residual network", path["f32"], shape, arguments.threads, arguments.seconds)
-        path["transformer"] = str(pathlib.Path(folder) / "transformer.onnx")
-        shape = transformer(path["transformer"])
-        compare_floats("transformer", path["transformer"], shape, arguments.threads, arguments.seconds)
-        for name, rows in (("w4", 1), ("w4_rows", 32)):
-            compare(f"4-bit layers, {rows} rows", path[name], layers_of_few_bits(path[name], rows), arguments.threads,
-                    arguments.seconds)
+        cases = [("network, f32", path["f32"], shape, "f32"), ("network, bf16", path["f32"], shape, "bf16"),
+                 ("network, int8 QDQ", path["qdq"], shape, "f32"), ("network, int8 operators", path["qop"], shape, "f32")]
+        for name, count in (("w4", 1), ("w4_rows", 32)):
+            cases.append((f"4-bit layers, {count} rows", path[name], layers_of_few_bits(path[name], count), "f32"))
+        for case in cases:
+            for count in threads:
+                yield compare(*case, count, seconds)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", default="1", help="such as 1,2")
+    parser.add_argument("--seconds", type=float, default=1.0, help="per engine and turn, three turns")
+    arguments = parser.parse_args()
+    for row in rows([int(n) for n in arguments.threads.split(",")], arguments.seconds):
+        print(text_of(row), flush=True)
 
 
 if __name__ == "__main__":

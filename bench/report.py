@@ -146,6 +146,29 @@ def _plots(result, names, peers):
     return "".join(_speed_plot(plt, result, peers, count) + _roofline(plt, result, names, count) for count in threads)
 
 
+def _precision(result):
+    """Milliseconds and ratios at other precisions than float32."""
+    rows = result.get("precision")
+    if not rows:
+        return ""
+    engines = [name for name in ("treadle", "onnxruntime", "openvino") if any(name in row["ms"] for row in rows)]
+
+    def cell(row, name):
+        if name not in row["ms"]:
+            return "<td></td>"
+        ratio = f" ({row['ms'][name] / row['ms']['treadle']:.2f})" if name != "treadle" else ""
+        return f"<td>{row['ms'][name]:.2f}{ratio}</td>"
+
+    body = "".join(f"<tr><td>{escape(row['name'])}</td><td>{row['threads']}</td>"
+                   + "".join(cell(row, name) for name in engines)
+                   + f"<td>{'' if row['decibels'] is None else row['decibels']}</td></tr>" for row in rows)
+    heads = "".join(f"<th>{escape(name)}</th>" for name in engines)
+    return f"""<h2>Precisions</h2><p>Milliseconds (over those of Treadle), every engine at the same precision; OpenVINO's
+default where it is bfloat16. Signal to noise of Treadle's results against ONNX Runtime's, in decibels.</p>
+<table><thead><tr><th>model</th><th>threads</th>{heads}<th>dB</th></tr></thead><tbody>{body}</tbody></table>
+"""
+
+
 def html(result):
     names = list(result["versions"])
     peers = [name for name in names if name != "treadle"]
@@ -172,5 +195,5 @@ output's range). Times are medians with quartiles. Speed of Treadle over that of
 {_times(result, names, peers)}
 {_costs(result, names)}
 {_operators(result)}
-{product}</body></html>
+{_precision(result)}{product}</body></html>
 """

@@ -241,6 +241,12 @@ def main():
     if peak and not args.models:
         result["gemm"] = gemm_in_one_thread()
         print(gemm.table(result["gemm"]), flush=True)
+    if "onnxruntime" in names and not args.models:
+        import precision  # needs a peer, which makes its models
+        result["precision"] = []
+        for row in precision.rows(threads, args.seconds / 4):
+            result["precision"].append(row)
+            print(precision.text_of(row), flush=True)
     result["speeds"] = speeds(result["rows"], names)
     for name, entries in result["speeds"].items():
         for entry in entries:
