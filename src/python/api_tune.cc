@@ -74,11 +74,14 @@ class SearchModule final : public runtime::ModuleNode {
     const tune::Task task = tune::Task::FromJson(task_text);
     const schedule::Kernel* kernel = schedule::FindKernel(task.kernel);
     if (kernel == nullptr || !kernel->space) throw Error(StrCat("kernel ", task.kernel, " has no plans to search"));
+    const auto machine = ops::cpu::MachineOf(task.target);
+    const schedule::Problem problem = schedule::ProblemFromJson(task.problem);
+    std::string first = task.plan;
+    if (first.empty()) first = schedule::ToJson(schedule::DefaultPlan(*kernel, problem, machine).plan);
     tune::SearchOptions search;
     search.seed = options.value("seed", uint64_t{0});
     search.batch = options.value("batch", search.batch);
-    search_ = std::make_shared<tune::Search>(*kernel, schedule::ProblemFromJson(task.problem),
-                                             ops::cpu::MachineOf(task.target), task.plan, seeds,
+    search_ = std::make_shared<tune::Search>(*kernel, problem, machine, first, seeds,
                                              std::set<std::string>(tried.begin(), tried.end()), search);
   }
   std::string module_type() const override { return "tune_search"; }

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Logs: one JSON object per line. {"i": [[workload key, target], plans], "r": [costs, error_no, all_cost, timestamp],
+"v": "treadle-1"}: a list of plans says what each kernel of the computation does."""
+import json
+from typing import NamedTuple
+
+VERSION = "treadle-1"
+
+
+class MeasureInput(NamedTuple):
+    workload_key: str
+    target: str
+    plans: tuple
+
+
+class MeasureResult(NamedTuple):
+    """costs: seconds; 1e9 where there was an error, whose text is `error_msg`."""
+
+    costs: tuple
+    error_no: int
+    all_cost: float
+    timestamp: float
+    error_msg: str = ""
+
+
+def dump(measure_input, result):
+    return json.dumps({"i": [[measure_input.workload_key, measure_input.target], list(measure_input.plans)],
+                       "r": [list(result.costs), result.error_no, result.all_cost, result.timestamp],
+                       "e": result.error_msg, "v": VERSION})
+
+
+def _load(line):
+    try:
+        data = json.loads(line)
+        (key, target), plans = data["i"]
+        if data["v"] != VERSION:
+            return None
+        return MeasureInput(key, target, tuple(plans)), MeasureResult(tuple(data["r"][0]), *data["r"][1:], data["e"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+class RecordReader:
+    """Pairs of inputs and results of a log; lines that are torn or of other programs are left out."""
+
+    def __init__(self, filename):
+        self.filename = filename
+
+    def __iter__(self):
+        with open(self.filename, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                pair = _load(line)
+                if pair is not None:
+                    yield pair
+
+    def read_lines(self, max_lines=None, skip_lines=0):
+        pairs = list(self)[skip_lines:]
+        pairs = pairs if max_lines is None else pairs[:max_lines]
+        return [i for i, _ in pairs], [r for _, r in pairs]
+
+
+load_records = RecordReader
+
+
+class RecordToFile:
+    """A callback that appends each measurement to a log."""
+
+    def __init__(self, filename):
+        self.filename = filename
+
+    def __call__(self, inputs, results):
+        save_records(self.filename, inputs, results)
+
+
+def save_records(filename, inputs, results):
+    with open(filename, "a", encoding="utf-8") as file:
+        file.write("".join(dump(i, r) + "\n" for i, r in zip(inputs, results)))
+
+
+def load_best_record(filename, workload_key=None, target=None):
+    """The fastest (input, result) of a workload and target; (None, None) where there is none."""
+    best = (None, None)
+    for measure_input, result in RecordReader(filename):
+        if workload_key not in (None, measure_input.workload_key) or str(target or measure_input.target) != measure_input.target:
+            continue
+        if result.error_no == 0 and (best[1] is None or min(result.costs) < min(best[1].costs)):
+            best = (measure_input, result)
+    return best

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks: a computation, its arguments, a target."""
+import json
+import logging
+import os
+import tempfile
+import time
+
+from .. import build_module, te, transform, tuning
+from .._ffi import Api
+from .._measure import Failed, Runner
+from ..error import Error
+from ..target import Target
+from .records import MeasureInput, MeasureResult, load_best_record
+
+logger = logging.getLogger("auto_scheduler")
+_te = Api("te")
+WORKLOADS = {}
+
+
+def register_workload(func_name, f=None, override=False):
+    """Decorator: a function of sizes that returns the list of its inputs and results."""
+
+    def register(function, name=None):
+        name = name or function.__name__
+        if name in WORKLOADS and not override:
+            raise Error(f"workload {name!r} is registered already; override=True replaces it")
+        WORKLOADS[name] = function
+        return function
+
+    if callable(func_name):
+        return register(func_name)
+    return register(f, func_name) if f is not None else lambda function: register(function, func_name)
+
+
+def make_workload_key(func, args):
+    """Text that names a workload with its arguments."""
+    name = func if isinstance(func, str) else func.__name__
+    if name not in WORKLOADS:
+        raise Error(f"there is no workload {name!r} (auto_scheduler.register_workload); there are: "
+                    f"{', '.join(sorted(WORKLOADS)) or 'none'}")
+    return json.dumps([name, *args])
+
+
+class LocalBuilder:
+    """Compiles in this process, while nothing is measured."""
+
+    def __init__(self, timeout=15, n_parallel=None, build_func="default"):
+        if build_func != "default":
+            raise Error(f"LocalBuilder: build_func={build_func!r} isn't there; only 'default' is")
+
+
+class LocalRunner:
+    """Runs in a process without compiler."""
+
+    def __init__(self, timeout=10, number=3, repeat=1, min_repeat_ms=100, cooldown_interval=0.0, enable_cpu_cache_flush=False):
+        if enable_cpu_cache_flush:
+            raise Error("LocalRunner: enable_cpu_cache_flush has no counterpart")
+        self.number, self.repeat, self.min_repeat_ms, self.cooldown_interval = number, repeat, min_repeat_ms, cooldown_interval
+        self._runner = Runner(timeout=timeout)
+
+    def run(self, path, shapes, num_outputs):
+        time.sleep(self.cooldown_interval)
+        return self._runner.costs(path, "main", shapes, num_outputs, self.number, self.repeat, self.min_repeat_ms)
+
+
+class LocalRPCMeasureContext:
+    """Has a runner: candidates run in processes of their own anyway."""
+
+    def __init__(self, priority=1, n_parallel=1, timeout=10, number=3, repeat=1, min_repeat_ms=0, cooldown_interval=0.0,
+                 enable_cpu_cache_flush=False):
+        self.runner = LocalRunner(timeout, number, repeat, min_repeat_ms, cooldown_interval, enable_cpu_cache_flush)
+
+
+class TuningOptions:
+    def __init__(self, num_measure_trials=0, early_stopping=None, num_measures_per_round=64, verbose=1, builder="local",
+                 runner="local", measure_callbacks=None):
+        if num_measure_trials < 0 or num_measures_per_round < 1:
+            raise Error(f"TuningOptions: {num_measure_trials} trials, {num_measures_per_round} in a round")
+        self.num_measure_trials, self.early_stopping, self.verbose = num_measure_trials, early_stopping, verbose
+        self.num_measures_per_round = num_measures_per_round
+        self.runner = LocalRunner() if runner == "local" else runner
+        self.measure_callbacks = list(measure_callbacks or [])
+
+
+def _kernels(tensors):
+    """(kernel, problem) of the computations that a kernel stands for."""
+    found, work, met = [], list(tensors), []
+    while work:
+        op = work.pop(0).op
+        if any(op.same_as(other) for other in met):
+            continue
+        met.append(op)
+        if "problem" in op.attrs:
+            found.append((str(op.attrs["kernel"]), str(op.attrs["problem"])))
+        work += list(op.input_tensors)
+    return found
+
+
+class SearchTask:
+    """A workload with arguments and a target, to be tuned."""
+
+    def __init__(self, func=None, args=None, compute_dag=None, workload_key=None, target=None, target_host=None,
+                 hardware_params=None, layout_rewrite_option=None, task_inputs=None, task_inputs_overwrite=False,
+                 task_inputs_save_to_file=False, desc=""):
+        given = {"compute_dag": compute_dag, "hardware_params": hardware_params, "task_inputs": task_inputs,
+                 "layout_rewrite_option": layout_rewrite_option}
+        for name, value in given.items():
+            if value is not None:
+                raise Error(f"SearchTask: {name} has no counterpart: the target says what the machine is, and packing of "
+                            "operands is part of the kernels")
+        self.workload_key = workload_key or make_workload_key(func, args or ())
+        name, *arguments = json.loads(self.workload_key)
+        if name not in WORKLOADS:
+            raise Error(f"there is no workload {name!r} (auto_scheduler.register_workload)")
+        self.target, self.desc = Target(target or Target.current() or "llvm", host=target_host), desc
+        self.tensors = list(WORKLOADS[name](*arguments))
+
+    @property
+    def compute_dag(self):
+        return te.create_prim_func(self.tensors)
+
+    def build(self, plans=()):
+        """The function with these plans, scheduled."""
+        with transform.PassContext(config={"schedule.plans": "\n".join(plans)}):
+            return te.auto_schedule(self.tensors, self.target)
+
+    def measure(self, plans, runner):
+        """Builds and times a choice of plans."""
+        start = time.time()
+
+        def result(costs, error_no=0, error=""):
+            return MeasureResult(tuple(costs), error_no, time.time() - start, time.time(), error)
+
+        with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
+            path = os.path.join(folder, "candidate.so")
+            try:
+                build_module.build(self.build(plans), target=self.target).export_library(path)
+            except Error as error:
+                return result([1e9], 2, str(error))
+            shapes = [([int(d) for d in t.shape], str(t.dtype)) for t in self.tensors]
+            outputs = sum(1 for t in self.tensors if not isinstance(t.op, te.PlaceholderOp))
+            try:
+                return result(runner.run(path, shapes, outputs))
+            except Failed as error:
+                return result([1e9], 7 if error.kind == "timeout" else 4, str(error))
+
+    def tune(self, tuning_options, search_policy=None):
+        """Measures plans and tells the callbacks; the first one is what `te.auto_schedule` takes by itself."""
+        if search_policy is not None:
+            raise Error("SearchTask.tune: search_policy has no counterpart; plans are ranked by the cost model and walked along")
+        options, done, best_at = tuning_options, 0, 0
+        best = self._round([()], options)[0]
+        fixed = []
+        for kernel, problem in _kernels(list(_te.WithKernels(self.tensors, self.target))):
+            task = json.dumps({"problem": problem, "kernel": kernel, "plan": "", "symbol": "main", "source": "",
+                               "target": str(self.target), "uses": 1, "outputs": 1, "seconds": 0, "arguments": []})
+            search, base = tuning.Search(task, batch=options.num_measures_per_round), best
+            while done < options.num_measure_trials:
+                lines = [json.dumps({"problem": json.loads(problem), "kernel": kernel, "plan": json.loads(plan)})
+                         for plan in search.propose()][:options.num_measure_trials - done]
+                if not lines or (options.early_stopping and done - best_at >= options.early_stopping):
+                    break
+                costs = self._round([(*fixed, line) for line in lines], options)
+                search.tell([(cost < 1e9, cost < base * search.ratio, cost / base) for cost in costs])
+                done += len(lines)
+                if min(costs) < best:
+                    best, best_at = min(costs), done
+            if search.ratio < 1:
+                fixed.append(json.dumps({"problem": json.loads(problem), "kernel": kernel, "plan": json.loads(search.incumbent)}))
+        if options.verbose:
+            logger.info("%s: %d plans, the best takes %.3f ms", self.workload_key, done, best * 1e3)
+
+    def _round(self, choices, options):
+        inputs = [MeasureInput(self.workload_key, str(self.target), tuple(plans)) for plans in choices]
+        results = [self.measure(plans, options.runner) for plans in choices]
+        for result in results:
+            if result.error_no:
+                logger.warning("%s: %s", self.workload_key, result.error_msg)
+        for callback in options.measure_callbacks:
+            callback(inputs, results)
+        return [sum(r.costs) / len(r.costs) for r in results]
+
+    def _best(self, log_file):
+        found, _ = load_best_record(log_file, self.workload_key, self.target)
+        if found is None:
+            raise Error(f"{log_file} has no measurement of {self.workload_key} for {self.target}")
+        return found.plans
+
+    def apply_best(self, log_file, include_compatible=False, layout_rewrite_option=None):
+        """(scheduled function, its tensors), as treadle.build takes them."""
+        return self.build(self._best(log_file)), self.tensors
+
+    def print_best(self, log_file, print_mode="schedule"):
+        """The loops of the best plans, as text."""
+        return str(self.build(self._best(log_file)))
+
+
+def create_task(func, args, target, target_host=None, hardware_params=None):
+    return SearchTask(func=func, args=args, target=target, target_host=target_host, hardware_params=hardware_params)

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tuning on many devices with Ray (extra treadle[tune]). Ray carries batches; what is true is in the file of records, and
+a driver that is started again continues from it. docs/tuning.md."""
+import collections
+import dataclasses
+import json
+import os
+import time as clock
+
+from . import tuning
+from .error import Error
+
+
+@dataclasses.dataclass
+class Batch:
+    """Plans of a task for one worker, which races each against the incumbent."""
+
+    id: int
+    task: int
+    incumbent: str
+    plans: list
+    attempt: int = 0
+
+
+class _Session:
+    """The search of one task: a round at a time, whose batches may come back in any order."""
+
+    def __init__(self, task, search):
+        self.task, self.search = task, search
+        self.rounds, self.open, self.results = 0, 0, []
+
+    def start_round(self, batch_size):
+        """The plans of the next round, in batches; none: the search is over."""
+        plans = self.search.propose()
+        self.rounds += 1
+        self.results = [None] * len(plans)
+        parts = [(start, plans[start:start + batch_size]) for start in range(0, len(plans), batch_size)]
+        self.open = len(parts)
+        return parts
+
+
+class Coordinator:
+    """Which worker measures what, without knowing how work travels. Results count in the order of proposals, so that
+    the number of workers changes the time and nothing else. A batch that is lost is given again, `retries` times; then
+    its plans are errors: one of them may be what ends workers."""
+
+    def __init__(self, tasks, seed=0, batch=8, round_size=32, max_rounds=8, retries=2, tried=None, seeds=None, now=lambda: 0,
+                 make_search=tuning.Search):
+        self.batch_size, self.max_rounds, self.retries, self.now = batch, max_rounds, retries, now
+        self.sessions = [_Session(task, make_search(task, seed=seed, batch=round_size, seeds=(seeds or {}).get(i, ()),
+                                                    tried=(tried or {}).get(i, ()))) for i, task in enumerate(tasks)]
+        self.waiting, self.running, self._places = collections.deque(), {}, {}
+        self.lines, self._next_id, self.measured_again = [], 0, 0
+        for index in range(len(self.sessions)):
+            self._advance(index)
+
+    def _advance(self, index):
+        session = self.sessions[index]
+        if session.rounds >= self.max_rounds:
+            return
+        incumbent = session.search.incumbent
+        for start, plans in session.start_round(self.batch_size):
+            self._places[self._next_id] = start
+            self.waiting.append(Batch(self._next_id, index, incumbent, plans))
+            self._next_id += 1
+
+    def next_batch(self):
+        """A batch to measure now; None: all are running or done."""
+        if not self.waiting:
+            return None
+        batch = self.waiting.popleft()
+        self.running[batch.id] = batch
+        return batch
+
+    @property
+    def finished(self):
+        return not self.waiting and not self.running
+
+    def lost(self, batch_id):
+        """The worker that had it is gone."""
+        batch = self.running.pop(batch_id, None)
+        if batch is None:
+            return
+        if batch.attempt >= self.retries:
+            self.running[batch_id] = batch
+            self.done(batch_id, [{"plan": plan, "state": "error", "err": "the worker was lost each time", "ratio": 1.0,
+                                  "lo": 1.0, "hi": 1.0, "pairs": 0, "us": 0.0} for plan in batch.plans])
+            return
+        batch.attempt += 1
+        self.measured_again += 1
+        self.waiting.appendleft(batch)
+
+    def done(self, batch_id, results):
+        """What became of a batch; a second answer is ignored."""
+        batch = self.running.pop(batch_id, None)
+        if batch is None:
+            return
+        session, start = self.sessions[batch.task], self._places.pop(batch_id)
+        session.results[start:start + len(results)] = results
+        session.open -= 1
+        if session.open:
+            return
+        before = session.search.ratio
+        session.search.tell([(r["state"] == "raced" or r["pairs"] > 0, r["state"] == "raced", before * r["ratio"])
+                             for r in session.results])
+        for result in session.results:
+            fields = {**result, **{key: result[key] * before for key in ("ratio", "lo", "hi")}}
+            self.lines.append(tuning.record_line(session.task, t=int(self.now()), **fields))
+        self._advance(batch.task)
+
+    def take_lines(self):
+        """Records since the last call, in the order in which rounds ended."""
+        lines, self.lines = self.lines, []
+        return lines
+
+    def winners(self):
+        """(task, plan) of those that are faster than their default."""
+        return [(s.task, s.search.incumbent) for s in self.sessions if s.search.ratio < 1]
+
+
+class Slot:
+    """What a device does: builds and races batches. An actor of Ray, or used as it is."""
+
+    def __init__(self, threads=0, jobs=0):
+        self.threads, self.jobs = threads, jobs or os.cpu_count() or 1
+
+    def measure(self, task, incumbent, plans):
+        return tuning.measure_batch(task, incumbent, plans, self.threads, self.jobs)
+
+    def confirm(self, task, plan):
+        return tuning.confirm(task, plan, self.threads)
+
+
+def _ray():
+    try:
+        import ray
+    except ImportError:
+        raise Error("tuning on a fleet needs Ray: pip install 'treadle[tune]'") from None
+    return ray
+
+
+def _run(ray, coordinator, actors, until, report, output):
+    """Keeps each actor busy with a batch and one in line behind it."""
+    credit = dict.fromkeys(range(len(actors)), 2)
+    pending = {}
+    while clock.monotonic() < until:
+        for index in [i for i, left in credit.items() if left > 0]:
+            while credit[index] > 0 and (batch := coordinator.next_batch()) is not None:
+                credit[index] -= 1
+                call = actors[index].measure.remote(coordinator.sessions[batch.task].task, batch.incumbent, batch.plans)
+                pending[call] = (index, batch.id)
+        if not pending:
+            break
+        ready, _ = ray.wait(list(pending), num_returns=1, timeout=1)
+        for call in ready:
+            index, batch_id = pending.pop(call)
+            credit[index] += 1
+            try:
+                coordinator.done(batch_id, ray.get(call))
+            except ray.exceptions.RayActorError:
+                coordinator.lost(batch_id)
+            except ray.exceptions.RayTaskError as error:
+                report(f"a batch failed: {error}")
+                coordinator.running[batch_id].attempt = coordinator.retries
+                coordinator.lost(batch_id)
+        tuning.append_records(output, coordinator.take_lines())
+        report(f"{len(pending)} batches on {len(actors)} slots, {coordinator.measured_again} measured again")
+    return pending
+
+
+def tune(model, output, time="10m", target="llvm -mcpu=native", ray="auto", slots=None, threads=0, seed=0, batch=8,
+         max_rounds=8, runtime_env=None, progress=None):
+    """Tunes a model on the slots of a cluster, and appends to `output`. `ray`: "local" starts Ray here, "auto" takes the
+    cluster that this machine belongs to, else an address. Nodes say how many slots they have by the resource
+    treadle_slot (`ray start --resources='{"treadle_slot": 1}'`); `slots` are that many actors. All devices must be of one
+    kind: of several kinds run one session each, with their own target. Returns the number of confirmed plans; whether
+    the whole model is faster, `treadle tune model -o output` on one of the devices decides."""
+    report = progress or (lambda line: None)
+    module = _ray()
+    started = not module.is_initialized()
+    if started:
+        module.init(address=None if ray == "local" else ray, include_dashboard=False, log_to_driver=False,
+                    runtime_env=runtime_env)
+    try:
+        have = int(module.cluster_resources().get("treadle_slot", 0))
+        count = slots or have or 1
+        actor = module.remote(num_cpus=0 if have else 1, resources={"treadle_slot": 1} if have else None, max_restarts=-1,
+                              max_task_retries=0, max_concurrency=1)(Slot)
+        actors = [actor.remote(threads) for _ in range(count)]
+        tasks = tuning.tasks(model, target)
+        old = tuning.read_records(output)["records"] if os.path.exists(output) else []
+        tried = {i: [r["plan"] for r in old if r["problem"] == json.loads(t)["problem"] and not r["why_not"]
+                     and r["state"] != "raced"] for i, t in enumerate(tasks)}
+        seeds = {i: [r["plan"] for r in old if r["problem"] == json.loads(t)["problem"] and r["state"] == "raced"]
+                 for i, t in enumerate(tasks)}
+        coordinator = Coordinator(tasks, seed, batch, max_rounds=max_rounds, tried=tried, seeds=seeds, now=clock.time)
+        _run(module, coordinator, actors, clock.monotonic() + tuning.seconds_of(time), report, output)
+        confirmed = 0
+        calls = [(task, plan, actors[i % count].confirm.remote(task, plan))
+                 for i, (task, plan) in enumerate(coordinator.winners())]
+        for task, plan, call in calls:
+            try:
+                found = module.get(call)
+            except module.exceptions.RayError as error:
+                report(f"a plan couldn't be confirmed: {error}")
+                continue
+            state = "confirmed" if found.pop("accepted") else "rejected"
+            confirmed += state == "confirmed"
+            tuning.append_records(output, [tuning.record_line(task, plan=plan, state=state, procs=3, t=int(clock.time()), **found)])
+        return confirmed
+    finally:
+        if started:
+            module.shutdown()

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The coordinator of a fleet with simulated workers: the number of workers, their order and their loss change nothing
+but the time. With Ray itself: tests/fleet (needs treadle[tune])."""
+import json
+import random
+
+import pytest
+
+import treadle
+from treadle import fleet, tuning
+
+TARGET = "llvm -mcpu=x86-64-v3 -num-cores=2"
+
+
+def task(m):
+    problem = {"type": "schedule.MatmulProblem", "batch": 1, "m": m, "n": 256, "k": 256, "dtype": "float32",
+               "weight_dtype": "float32", "out_dtype": "float32", "transpose_b": False, "constant_b": False, "n_block": 16,
+               "packs_b": False, "b_is_parameter": False}
+    return json.dumps({"problem": json.dumps(problem, separators=(",", ":")), "kernel": "matmul.packed", "plan": "",
+                       "symbol": "f", "source": "", "target": TARGET, "uses": 1, "outputs": 1, "seconds": 0, "arguments": []})
+
+
+def simulated_time(text):
+    plan = json.loads(text)
+    return 1 + abs(plan["mr"] - 5) / 10 + abs(plan["nr"] - 2) / 5 + plan["kc"] / 4096
+
+
+def answer(batch):
+    results = []
+    for plan in batch.plans:
+        ratio = simulated_time(plan) / simulated_time(batch.incumbent)
+        results.append({"plan": plan, "state": "raced" if ratio < 0.985 else "rejected", "err": "", "ratio": ratio,
+                        "lo": ratio, "hi": ratio, "pairs": 8, "us": 1.0})
+    return results
+
+
+def run(workers, seed=0, loss=0.0, poison=None):
+    """`workers` work at once and end in random order; some are lost."""
+    rng = random.Random(workers)
+    coordinator = fleet.Coordinator([task(m) for m in (64, 96, 512)], seed=seed, batch=4, round_size=16, max_rounds=5)
+    busy, lines = [], []
+    while not coordinator.finished:
+        while len(busy) < workers and (batch := coordinator.next_batch()) is not None:
+            busy.append(batch)
+        batch = busy.pop(rng.randrange(len(busy)))
+        if rng.random() < loss or poison in batch.plans:
+            coordinator.lost(batch.id)
+        else:
+            coordinator.done(batch.id, answer(batch))
+            coordinator.done(batch.id, answer(batch))  # a second answer
+        lines += coordinator.take_lines()
+    return sorted(lines), coordinator
+
+
+def test_records_dont_depend_on_the_number_of_workers():
+    one, _ = run(1)
+    assert one and run(3)[0] == one and run(8)[0] == one
+    assert run(1, seed=1)[0] != one
+
+
+def test_losing_workers_costs_measurements_and_nothing_else():
+    lines, coordinator = run(3, loss=0.1)
+    assert coordinator.measured_again > 0
+    assert lines == run(3)[0]
+
+
+def test_a_plan_that_ends_workers_is_an_error_and_the_session_goes_on():
+    poison = tuning.Search(task(64), batch=16).propose()[2]
+    lines, coordinator = run(2, poison=poison)
+    errors = [json.loads(line) for line in lines if '"state":"error"' in line]
+    assert poison in [json.dumps(e["plan"], separators=(",", ":")) for e in errors]
+    assert all(e["err"] == "the worker was lost each time" for e in errors)
+    assert len(coordinator.winners()) == 3
+
+
+def test_without_ray_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    with pytest.raises(treadle.Error, match=r"treadle\[tune\]"):
+        fleet.tune("m.onnx", "r.jsonl")
