@@ -76,10 +76,13 @@ class Coordinator:
     def finished(self):
         return not self.waiting and not self.running
 
-    def lost(self, batch_id):
-        """The worker that had it is gone."""
+    def lost(self, batch_id, begun=True):
+        """The worker that had it is gone; `begun`: with the batch under way, not in line."""
         batch = self.running.pop(batch_id, None)
         if batch is None:
+            return
+        if not begun:
+            self.waiting.appendleft(batch)
             return
         if batch.attempt >= self.retries:
             self.running[batch_id] = batch
@@ -142,27 +145,38 @@ def _ray():
 def _run(ray, coordinator, actors, until, report, output):
     """Keeps each actor busy with a batch and one in line behind it."""
     credit = dict.fromkeys(range(len(actors)), 2)
-    pending = {}
+    line = {index: [] for index in credit}  # batches of each actor, the one under way first
+    away = dict.fromkeys(credit, 0.0)  # until when a lost actor isn't asked
+    under_way, pending, answered = {}, {}, False
     while clock.monotonic() < until:
-        for index in [i for i, left in credit.items() if left > 0]:
+        for index in [i for i, left in credit.items() if left > 0 and away[i] <= clock.monotonic()]:
             while credit[index] > 0 and (batch := coordinator.next_batch()) is not None:
                 credit[index] -= 1
                 call = actors[index].measure.remote(coordinator.sessions[batch.task].task, batch.incumbent, batch.plans)
                 pending[call] = (index, batch.id)
-        if not pending:
+                line[index].append(batch.id)
+        if not pending and coordinator.finished:
             break
-        ready, _ = ray.wait(list(pending), num_returns=1, timeout=1)
+        ready, _ = ray.wait(list(pending), num_returns=1, timeout=1) if pending else (clock.sleep(0.1) or [], [])
         for call in ready:
             index, batch_id = pending.pop(call)
             credit[index] += 1
             try:
                 coordinator.done(batch_id, ray.get(call))
-            except ray.exceptions.RayActorError:
-                coordinator.lost(batch_id)
+                answered = True
+            except ray.exceptions.RayActorError as error:
+                report(f"a slot was lost: {error}")
+                if away[index] <= clock.monotonic():
+                    under_way[index] = line[index][0]
+                coordinator.lost(batch_id, begun=under_way[index] == batch_id)
+                away[index] = clock.monotonic() + 2
+                if not answered and coordinator.measured_again > 2 * len(actors):
+                    raise Error(f"no slot answers: {error}") from None
             except ray.exceptions.RayTaskError as error:
                 report(f"a batch failed: {error}")
                 coordinator.running[batch_id].attempt = coordinator.retries
                 coordinator.lost(batch_id)
+            line[index].remove(batch_id)
         tuning.append_records(output, coordinator.take_lines())
         report(f"{len(pending)} batches on {len(actors)} slots, {coordinator.measured_again} measured again")
     return pending
