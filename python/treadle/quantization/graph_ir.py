@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """relay.quantize: quantisation of graph IR under TVM's names. qconfig and quantize put scales around products and
-convolutions; building makes integers of what lies between (FakeQuantizationToInteger). treadle.quantize is for ONNX, with
-with more methods."""
+convolutions; building makes integers of what lies between (FakeQuantizationToInteger). treadle.quantize is for ONNX
+and has more methods."""
 import dataclasses
 import threading
 
