@@ -20,10 +20,11 @@ PassContext Asking(const std::string& precision, const std::string& keep = "") {
 const char* kDense = R"(
 fn (%x: Tensor[(2, 64), float32], %w: Tensor[(48, 64), float32]) { nn.softmax(nn.dense(%x, %w)) })";
 
+// The function says which layers were narrowed, by name: here their place in the text.
 TEST(ComputePrecision, RoundsOperandsWhereTheMachineSumsPairs) {
   PassContext::Scope scope(Asking("bf16"));
   ExpectPass(ComputePrecision(Target("llvm -mcpu=znver4")), kDense, R"(
-fn (%x: Tensor[(2, 64), float32], %w: Tensor[(48, 64), float32]) {
+fn (%x: Tensor[(2, 64), float32], %w: Tensor[(48, 64), float32], narrowed_layers=["text:2:86"]) {
   nn.softmax(nn.dense(cast(%x, dtype="bfloat16"), cast(%w, dtype="bfloat16"), out_dtype="float32"))
 })");
 }

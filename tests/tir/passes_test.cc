@@ -218,6 +218,19 @@ TEST(StridedAccess, IsDescribedPerLoop) {
             "loop j vectorize: stores A with stride 1\n");
 }
 
+TEST(LegalizeNarrowFloat, RoundsAtTheEndOfAnExpression) {
+  const char* head = R"(primfn(a: handle, n: int32) -> ()
+  attr = {"global_symbol": "f"}
+  buffers = {A: Buffer(p: Pointer(float16), float16, [64], [])}
+  buffer_map = {a: A} {
+)";
+  const PrimFunc f = ParsePrimFunc(std::string(head) + "A[0] = ((A[1] + A[2]) * A[3]) }");
+  const PrimFunc expected =
+      ParsePrimFunc(std::string(head) +
+                    "A[0] = cast(float16, ((cast(float32, A[1]) + cast(float32, A[2])) * cast(float32, A[3]))) }");
+  EXPECT_EQ(AsText(LegalizeNarrowFloat(f, LowerConfig()), false), AsText(expected, false));
+}
+
 TEST(LegalizeNarrowFloat, IsComputedAsFloat32) {
   const char* head = R"(primfn(a: handle, n: int32) -> ()
   attr = {"global_symbol": "f"}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic on float16 and bfloat16 becomes arithmetic on float32, rounded after each operation: that is what
-// hardware with such arithmetic gives, as float32 has more than twice the digits.
+// Arithmetic on float16 and bfloat16 becomes arithmetic on float32, rounded where its result is stored or is an operand
+// of something else. What lies between operations of one expression isn't rounded, as C allows (FLT_EVAL_METHOD): that
+// is faster and nearer to the exact result.
 #include "tir/passes/pass_util.h"
 
 namespace treadle::tir {
@@ -11,7 +12,11 @@ class NarrowFloatLegalizer : public FoldingMutator {
   using FoldingMutator::VisitExpr_;
 
   static bool IsNarrow(DataType t) { return t.is_float16() || t.is_bfloat16(); }
-  static PrimExpr Wide(const PrimExpr& e) { return Cast(DataType::Float(32, e.dtype().lanes()), e); }
+  static PrimExpr Wide(const PrimExpr& e) {
+    const DataType wide = DataType::Float(32, e.dtype().lanes());
+    const auto* rounded = e.as<CastNode>();
+    return rounded != nullptr && rounded->value.dtype() == wide ? rounded->value : PrimExpr(Cast(wide, e));
+  }
 
   /// `op` of `a` and `b` widened; the result is narrow again unless it is a truth value.
   template <typename Ref, typename Node>
