@@ -98,6 +98,7 @@ void ForEachBuiltin(const AddBuiltin& add) {
   AddCheckFunctions(add);
   AddGraphExecutorFunctions(add);
   AddLibraryFunctions(add);
+  AddDeviceCallFunctions(add);
   AddMetadataFunctions(add);
 }
 

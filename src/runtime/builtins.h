@@ -17,6 +17,7 @@ void ForEachBuiltin(const AddBuiltin& add);
 /// The parts of the list that live beside what they are about.
 void AddGraphExecutorFunctions(const AddBuiltin& add);
 void AddLibraryFunctions(const AddBuiltin& add);
+void AddDeviceCallFunctions(const AddBuiltin& add);
 void AddMetadataFunctions(const AddBuiltin& add);
 
 }  // namespace treadle::runtime

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values on several devices: copies between them, and which device each value is on."""
+import numpy as np
 import pytest
 
 import treadle
@@ -83,3 +84,21 @@ def test_a_conflict_names_the_value():
     value = relay.add(x, relay.exp(x))
     with pytest.raises(treadle.Error, match=r"add\(%x, exp\(%x\)\) is annotated for device type 2 and for 1"):
         rewritten([x], on(2, value) + on(1, value), 1)
+
+
+@pytest.mark.skipif(not treadle.opencl().exist, reason="no OpenCL device")
+def test_control_flow_across_devices(tmp_path):
+    x, c = relay.var("x", shape=SHAPE), relay.var("c", shape=(), dtype="bool")
+    inner = on(4, relay.tanh(relay.exp(x) + x))
+    body = relay.If(c, on(4, relay.sqrt(relay.exp(inner))), relay.negative(inner) + x)
+    lib = relay.build(relay.Function([x, c], body), {"cpu": "llvm", "opencl": "opencl"})
+    assert sorted(str(target).split()[0] for target in lib.lowered_ir_mods) == ["llvm", "opencl"]
+    lib.export_library(tmp_path / "m.so")
+    model = treadle.load(tmp_path / "m.so")
+    value = np.random.default_rng(0).standard_normal(SHAPE).astype("float32")
+    tanh = np.tanh(np.exp(value) + value)
+    for flag, expected in ((True, np.sqrt(np.exp(tanh))), (False, value - tanh)):
+        result = model(x=value, c=np.array(flag))
+        result = list(result.values())[0] if isinstance(result, dict) else result
+        result = result[0] if isinstance(result, (list, tuple)) else result
+        np.testing.assert_allclose(np.asarray(result), expected, rtol=1e-4, atol=1e-5)

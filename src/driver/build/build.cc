@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <thread>
@@ -18,7 +20,9 @@
 #include "treadle/driver/compile.h"
 #include "treadle/ir/transform.h"
 #include "treadle/passes/passes.h"
+#include "treadle/relay/device.h"
 #include "treadle/relay/expr_functor.h"
+#include "treadle/runtime/device_calls.h"
 #include "treadle/schedule/kernel.h"
 #include "treadle/targets/target_spec.h"
 
@@ -166,17 +170,69 @@ CompileOptions WithTargetOptions(const CompileOptions& given, const Target& targ
   return options;
 }
 
-/// The program in `model`; what is given back holds its kernels.
-GraphCode GenerateProgram(const IRModule& module, const BuildTargets& targets, const CompileOptions& options,
-                          CompiledModel* model) {
+constexpr char kKernelDevice[] = "device_type";
+
+/// Says of each kernel that main calls which device it runs on.
+class DeviceMarker : public relay::ExprMutator {
+ public:
+  DeviceMarker(const relay::Expr& main, int otherwise)
+      : devices_(relay::CollectDeviceInfo(main)), otherwise_(otherwise) {}
+  using ExprMutator::VisitExpr_;
+  relay::Expr VisitExpr_(const relay::CallNode* call) override {
+    auto found = devices_.find(GetRef<relay::Expr>(call));
+    relay::Expr result = ExprMutator::VisitExpr_(call);
+    const auto* post = result.as<relay::CallNode>();
+    const auto* func = post->op.as<relay::FunctionNode>();
+    if (func == nullptr || !func->is_primitive()) return result;
+    const int device = found == devices_.end() ? otherwise_ : found->second;
+    relay::Function marked = WithAttr(GetRef<relay::Function>(func), kKernelDevice, IntImm(DataType::Int(32), device));
+    return relay::Call(marked, post->args, post->attrs, post->type_args, post->span);
+  }
+  relay::Expr VisitExpr_(const relay::FunctionNode* func) override {
+    return IsKernel(func) ? GetRef<relay::Expr>(func) : ExprMutator::VisitExpr_(func);
+  }
+
+ private:
+  relay::DeviceMap devices_;
+  int otherwise_;
+};
+
+/// How many tensors a kernel reads.
+uint32_t NumTensors(const relay::Function& func) {
+  std::function<uint32_t(const Type&)> count = [&](const Type& type) -> uint32_t {
+    const auto* tuple = type.as<TupleTypeNode>();
+    if (tuple == nullptr) return 1;
+    uint32_t sum = 0;
+    for (const Type& field : tuple->fields) sum += count(field);
+    return sum;
+  };
+  uint32_t sum = 0;
+  for (const relay::Var& param : func->params) sum += count(param->checked_type());
+  return sum;
+}
+
+/// The program in `model`; what is given back holds its kernels. `device_calls`: those on other devices than the CPU.
+GraphCode GenerateProgram(IRModule module, const BuildTargets& targets, const CompileOptions& options,
+                          CompiledModel* model, std::map<std::string, runtime::DeviceCall>* device_calls) {
   // A value that several branches or functions use is bound where all of them see it, so that each is compiled once.
   IRModule bound = relay::transform::InferType()(relay::transform::ToBasicBlockNormalForm()(module));
   GraphCode code;
   code.main = Downcast<relay::Function>(bound->Lookup("main"));
   code.engine = std::make_shared<CompileEngine>(options.module_name);
   code.graph.plain = false;
-  VmProgram program = GenerateVmProgram(
-      bound, [&](const relay::Function& f) { return code.engine->Declare(f, targets.default_target()).symbol; });
+  if (targets.heterogeneous()) {
+    const GlobalVar main = bound->GetGlobalVar("main");
+    bound.CopyOnWrite()->Add(
+        main, Downcast<relay::Function>(DeviceMarker(code.main, targets.default_device()).Mutate(code.main)));
+    bound = relay::transform::InferType()(bound);
+  }
+  VmProgram program = GenerateVmProgram(bound, [&](const relay::Function& f) {
+    const auto given = f->GetAttr<IntImm>(kKernelDevice);
+    const int device = given ? static_cast<int>((*given)->value) : targets.default_device();
+    const std::string& symbol = code.engine->Declare(f, targets.ForDevice(device)).symbol;
+    if (device != kDLCPU && targets.heterogeneous()) (*device_calls)[symbol] = {device, NumTensors(f)};
+    return symbol;
+  });
   model->manifest.executor = "vm";
   model->vm_program = program.program.Save();
   model->vm_text = program.program.Disassemble();
@@ -226,7 +282,8 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
   const bool no_cache =
       transform::PassContext::Current()->GetConfigBool("relay.backend.disable_compile_engine_cache", false);
   EngineOptions engine{threads, DumpedTexts(options.dump), options.use_cache && !no_cache};
-  GraphCode code = vm ? GenerateProgram(module, targets, options, &model)
+  std::map<std::string, runtime::DeviceCall> device_calls;
+  GraphCode code = vm ? GenerateProgram(module, targets, options, &model, &device_calls)
                       : GenerateGraphCode(main, targets, options.module_name, engine);
   if (vm) {
     dump.Write("vm", [&] { return model.vm_text; });
@@ -242,6 +299,7 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
   model.num_kernels = code.engine->kernels().size();
   for (const auto& kernel : code.engine->kernels()) model.cached_kernels += kernel->from_cache ? 1 : 0;
   model.library = LinkModules(code, targets, &model.params);
+  if (!device_calls.empty()) model.library = runtime::MakeDeviceCallsModule(device_calls, model.library);
   model.code = std::make_shared<GraphCode>(code);
   model.lowered = [engine = code.engine, context = transform::PassContext::Current()] {
     transform::PassContext::Scope inner(context);

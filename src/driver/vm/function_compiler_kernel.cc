@@ -63,6 +63,10 @@ VmValuePtr VmFunctionCompiler::TryElements(const SymbolicKernel& kernel, const s
 
 VmValuePtr VmFunctionCompiler::CallKernel(const Function& func, const std::vector<VmValuePtr>& args,
                                           const CallNode* call) {
+  // The machine's values are on the CPU; kernels of other devices copy (runtime/device_calls.h).
+  const auto* body = func->body.as<CallNode>();
+  const auto* op = body == nullptr ? nullptr : body->op.as<OpNode>();
+  if (op != nullptr && op->name == "device_copy" && args.size() == 1) return args[0];
   std::vector<VmValuePtr> tensors;
   Array<Type> types;
   for (const VmValuePtr& arg : args) {
