@@ -72,6 +72,9 @@ NDArray Fill(const TensorInfo& info, const std::string& how, unsigned seed) {
   std::vector<int64_t> shape = info.shape;
   for (int64_t& dim : shape) dim = std::max<int64_t>(dim, 1);  // symbolic: the smallest size
   NDArray tensor = NDArray::Empty(shape, info.dtype);
+  if (!info.value_type.empty()) {
+    throw DTypeError(StrCat("can't fill input '", info.name, "', a ", info.value_type, "; run the model from Python"));
+  }
   if (!runtime::IsNumber(info.dtype)) {
     throw DTypeError(StrCat("can't fill input '", info.name, "' of type ", info.dtype, "; give a file"));
   }

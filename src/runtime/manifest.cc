@@ -50,6 +50,7 @@ std::vector<TensorInfo> TensorsFromJson(const JsonValue& json, const std::string
 }  // namespace
 
 std::string TensorInfo::str() const {
+  if (!value_type.empty()) return value_type + " as bytes";
   std::string text = dtype.str() + " (";
   for (size_t d = 0; d < shape.size(); ++d) {
     std::string dim = std::to_string(shape[d]);
