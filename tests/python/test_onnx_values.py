@@ -158,3 +158,13 @@ def test_malformed_bytes_are_refused(data):
                                      [tensor("y", STRING, ["n"])]))
     with pytest.raises(treadle.Error):
         compiled._model.run({"x": treadle.nd.array(np.frombuffer(data, np.uint8).copy())}, 1)
+
+
+@pytest.mark.parametrize("data", [b"", b"P6 1 1 255\n", b"P6 99999 99999 255\n", b"\x89PNG\r\n\x1a\n" + b"\0" * 40, b"\xff\xd8\xff\xe0" + b"\0" * 20])
+def test_bytes_that_are_no_image_are_refused(data):
+    compiled = treadle.compile(model([helper.make_node("ImageDecoder", ["x"], ["y"])], [tensor("x", TensorProto.UINT8, ["n"])],
+                                     [tensor("y", TensorProto.UINT8, ["h", "w", "c"])]))
+    image, = compiled.run(None, {"x": np.frombuffer(b"P6 2 1 255\n\x01\x02\x03\x04\x05\x06", np.uint8).copy()})
+    assert image.tolist() == [[[1, 2, 3], [4, 5, 6]]]
+    with pytest.raises(treadle.Error, match="image"):
+        compiled.run(None, {"x": np.frombuffer(data, np.uint8).copy()})

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators on strings.
+// Operators on strings, and on bytes of compressed images.
 #include <algorithm>
 
 #include "frontend/onnx/compose.h"
@@ -98,6 +98,14 @@ Expr ImportTfIdfVectorizer(NodeImport& n) {
                   {"tensor", DataType::Float(32), x.rank()});
 }
 
+Expr ImportImageDecoder(NodeImport& n) {
+  const std::string format = n.Str("pixel_format", "RGB");
+  if (format != "RGB" && format != "BGR" && format != "Grayscale") n.Invalid(StrCat("'pixel_format' is ", format));
+  if (n.Rank(0) != 1 || n.DType(0) != DataType::UInt(8)) n.Invalid("the operand isn't a vector of bytes");
+  const int64_t order = format == "RGB" ? 0 : format == "BGR" ? 1 : 2;
+  return HostCall(n, "image.decode", {n.In(0), IntNum(n, order)}, {"tensor", DataType::UInt(8), 3});
+}
+
 }  // namespace
 
 void RegisterTextRules(RuleTable& table) {
@@ -105,6 +113,7 @@ void RegisterTextRules(RuleTable& table) {
   table.Add1("RegexFullMatch", {20}, ImportRegexFullMatch);
   table.Add1("StringNormalizer", {10}, ImportStringNormalizer);
   table.Add("StringSplit", {20}, ImportStringSplit);
+  table.Add1("ImageDecoder", {20}, ImportImageDecoder);
   table.Add1("TfIdfVectorizer", {9}, ImportTfIdfVectorizer);
 }
 

@@ -30,6 +30,7 @@ HostFunction FindHostFunction(const std::string& name) {
   static const HostTable* table = [] {
     auto* t = new HostTable();  // never destroyed
     AddValueFunctions(t);
+    AddImageFunctions(t);
     AddProbabilityFunctions(t);
     AddSequenceFunctions(t);
     AddStringFunctions(t);

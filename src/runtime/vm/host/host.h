@@ -15,6 +15,7 @@ using HostArgs = std::vector<ObjectRef>;
 using HostTable = std::unordered_map<std::string, HostFunction>;
 
 void AddValueFunctions(HostTable* table);
+void AddImageFunctions(HostTable* table);
 void AddProbabilityFunctions(HostTable* table);
 void AddSequenceFunctions(HostTable* table);
 void AddStringFunctions(HostTable* table);
