@@ -181,3 +181,16 @@ def test_sequences_normalised():
     net.add("Relu")
     net.conv(32, 16, 3)
     net.check()
+
+
+@pytest.mark.parametrize("kernel, stride, size", [(1, 2, 1), (1, 3, 4), (2, 2, 4), (2, 3, 5)])
+def test_unknown_sizes_made_larger_by_kernels_within_the_stride(kernel, stride, size):
+    rng = np.random.default_rng(4)
+    weight = numpy_helper.from_array(rng.standard_normal((5, 2, kernel)).astype(np.float32), "w")
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[stride])
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 5, "l"])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 2, None])], [weight])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    x = {"x": rng.standard_normal((3, 5, size)).astype(np.float32)}
+    expected = ReferenceEvaluator(model).run(None, x)[0]
+    np.testing.assert_allclose(treadle.compile(model).run(None, x)[0], expected, rtol=1e-4, atol=1e-5)

@@ -64,6 +64,11 @@ int64_t Product(const std::vector<int64_t>& dims) {
   return product;
 }
 
+/// To that shape, in which 0 is a size.
+Expr ReshapeTo(NodeImport& n, const Expr& x, const std::vector<int64_t>& shape) {
+  return n.Call("reshape", {x}, {{"newshape", shape}, {"allowzero", true}});
+}
+
 /// x with its batch dimensions broadcast to `batch` and made one: [B, rows, columns].
 Expr ToBatches(NodeImport& n, Expr x, const std::vector<int64_t>& batch) {
   std::vector<int64_t> shape = n.StaticShapeOf(x);
@@ -71,7 +76,7 @@ Expr ToBatches(NodeImport& n, Expr x, const std::vector<int64_t>& batch) {
   target.insert(target.end(), shape.end() - 2, shape.end());
   if (shape != target) x = n.Call("broadcast_to", {x}, {{"shape", target}});
   if (batch.size() == 1) return x;
-  return n.Reshape(x, {Product(batch), shape[shape.size() - 2], shape.back()});
+  return ReshapeTo(n, x, {Product(batch), shape[shape.size() - 2], shape.back()});
 }
 
 /// As MatMul, of shapes that aren't known when compiling. Of batch dimensions that neither operand knows, and that may
@@ -165,10 +170,11 @@ Expr MatMul(NodeImport& n, const Expr& a, const Expr& b, const ProductRule& rule
     }
     if (one_batch) return Dense(n, rule, a, b, false);
     // Rows of all batches are rows of one matrix.
-    Array<PrimExpr> shape;
-    for (int i = 0; i < rank_a - 1; ++i) shape.push_back(TypeOf(a)->shape[static_cast<size_t>(i)]);
-    shape.push_back(TypeOf(b)->shape[1]);
-    return n.Call("reshape", {Dense(n, rule, n.Reshape(a, {-1, k}), b, false)}, {{"newshape", ObjectRef(shape)}});
+    std::vector<int64_t> shape = n.StaticShapeOf(a);
+    shape.pop_back();
+    Expr rows = ReshapeTo(n, a, {Product(shape), k});
+    shape.push_back(n.StaticDim(b, 1));
+    return ReshapeTo(n, Dense(n, rule, rows, b, false), shape);
   }
   if (rank_a == 3 && rank_b == 3) {
     const int64_t* x = AsConstInt(TypeOf(a)->shape[0]);
@@ -185,7 +191,7 @@ Expr MatMul(NodeImport& n, const Expr& a, const Expr& b, const ProductRule& rule
   if (batch.size() == 1) return product;
   batch.push_back(shape_a[shape_a.size() - 2]);
   batch.push_back(shape_b.back());
-  return n.Reshape(product, batch);
+  return ReshapeTo(n, product, batch);
 }
 
 Expr ImportMatMul(NodeImport& n) { return MatMulAnyRank(n, n.In(0), n.In(1)); }

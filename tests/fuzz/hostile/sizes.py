@@ -81,6 +81,11 @@ def empty_cases():
     yield from made("gemm_sum", "Gemm", {"a": f32(2, 0), "b": f32(0, 4), "c": f32(4)})
     zero8 = np.zeros((2, 0), "uint8")
     yield from made("matmulinteger_sum", "MatMulInteger", {"a": zero8, "b": zero8.reshape(0, 2)})
+    yield from made("matmulinteger_batches", "MatMulInteger", {"a": np.zeros((7, 4, 0, 9), "uint8"), "b": np.ones(
+        (9, 3), "uint8")})
+    yield from made("matmul_batches", "MatMul", {"a": f32(2, 3, 0, 5), "b": f32(2, 1, 5, 4)})
+    yield from made("matmul_batched_sum", "MatMul", {"a": f32(2, 3, 0), "b": f32(0, 4)})
+    yield from made("matmul_no_batches", "MatMul", {"a": f32(0, 2, 3, 5), "b": f32(0, 1, 5, 4)})
     yield from made("matmulinteger_rows", "MatMulInteger", {"a": zero8.reshape(0, 2), "b": np.ones((2, 3), "uint8")})
     for op, value in {"ReduceSum": 0, "ReduceProd": 1, "ReduceMax": -np.inf, "ReduceMin": np.inf, "ReduceL1": 0, "ReduceL2": 0,
                       "ReduceSumSquare": 0, "ReduceLogSum": -np.inf, "ReduceLogSumExp": -np.inf}.items():

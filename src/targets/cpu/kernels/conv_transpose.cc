@@ -64,7 +64,9 @@ std::optional<Sizes> SizesOf(const CallNode* call, const relay::LayoutArgs& args
     // What isn't cut out of the phases would have to be made: negative padding, or output_padding beyond them.
     bool inside = s.pad[d] >= 0 && s.pad[d] + s.out[d] <= s.stride[d] * s.Steps(static_cast<int>(d));
     // Of sizes that aren't known, those that give whole phases.
-    if (!s.is_static) inside = s.taps[d] == 1 && pads[d] == 0 && pads[2 + d] == 0 && a->output_padding[d] == 0;
+    // A kernel smaller than the stride leaves less than a stride behind the last element.
+    if (!s.is_static)
+      inside = s.kernel[d] == s.stride[d] && pads[d] == 0 && pads[2 + d] == 0 && a->output_padding[d] == 0;
     if (a->dilation[d] != 1) return refuse("the kernel is dilated");
     if (!inside || s.in[d] == 0) return refuse("outputs lie outside of the phases of its stride");
   }
