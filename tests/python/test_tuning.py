@@ -113,6 +113,16 @@ def test_a_session_writes_records_and_continues(model, tmp_path):
     assert not [r for r in again if r["plan"] in tried and r["err"] not in ("not confirmed", "the whole model wasn't faster")]
 
 
+def test_batches_are_measured_for_workers(task):
+    """What a fleet's slots do: a plan of other code, the incumbent itself, and one that can't be applied."""
+    default, other = json.loads(task)["plan"], other_plan(task)
+    foreign = other.replace('"tile_ow":5', '"tile_ow":99')
+    raced, same, refused = tuning.measure_batch(task, default, [other, default, foreign])
+    assert raced["pairs"] > 0 and raced["state"] in ("raced", "rejected")
+    assert same["err"] == "the same code as the incumbent's"
+    assert refused["state"] == "error" and "tiles of 99 outputs" in refused["err"]
+
+
 def test_search_is_a_function_of_seed_and_outcomes(task):
     def proposals(workers, seed):
         search = tuning.Search(task, seed=seed, batch=8)
