@@ -113,6 +113,7 @@ PrimExpr Mish(PrimExpr x) {
 PrimExpr Gelu(PrimExpr x) {
   const DataType dtype = x.dtype();
   auto number = [&](double v) { return tir::make_const(dtype, v); };
+  if (dtype.bits() == 16) return tir::cast(dtype, Gelu(tir::cast(DataType::Float(32, dtype.lanes()), x)));
   if (dtype.bits() != 32) return number(0.5) * x * (tir::erf(x * number(0.70710678118654752)) + number(1));
   constexpr double kEnd = 5.5;
   constexpr double kP[] = {0.3989422346213427,     0.03385277424812132,   0.004677268909427957,

@@ -47,13 +47,15 @@ Expr OperandOfSoftplus(const Expr& e) {
   return Expr();
 }
 
-/// x of erf(x / sqrt(2)), as a quotient or a product; else null.
-Expr OperandOfErf(const Expr& e) {
-  constexpr double kRoot = 1.41421356237309505, kTolerance = 1e-5;
+/// x of erf(x / sqrt(2)), as a quotient or a product; else null. `dtype`: of the numbers.
+Expr OperandOfErf(const Expr& e, DataType dtype) {
+  constexpr double kRoot = 1.41421356237309505;
   const CallNode* erf = AsCallOf(e, "erf");
   if (erf == nullptr) return Expr();
-  auto is = [](const std::optional<double>& value, double wanted) {
-    return value && std::abs(*value - wanted) < kTolerance;
+  // Models of 16 bits hold the root rounded to their type.
+  const double tolerance = dtype.bits() != 16 ? 1e-5 : dtype.is_float16() ? 1e-3 : 8e-3;
+  auto is = [tolerance](const std::optional<double>& value, double wanted) {
+    return value && std::abs(*value - wanted) < tolerance;
   };
   if (const CallNode* quotient = AsCallOf(erf->args[0], "divide")) {
     return is(NumberIn(quotient->args[1]), kRoot) ? quotient->args[0] : Expr();
@@ -77,16 +79,18 @@ class ActivationRecognizer : public MixedModeMutator {
     const auto* call = post.as<CallNode>();
     const auto* type = TensorTypeOf(GetRef<Expr>(pre));
     if (call == nullptr || call->op.as<OpNode>() == nullptr || OpName(call) != "multiply" || type == nullptr ||
-        type->dtype != DataType::Float(32) || type->shape.empty()) {
+        type->shape.empty()) {
       return post;
     }
-    for (size_t i = 0; i < 2; ++i) {
+    const bool narrow = type->dtype.is_float16() || type->dtype.is_bfloat16();
+    if (type->dtype != DataType::Float(32) && !narrow) return post;
+    for (size_t i = 0; i < 2 && !narrow; ++i) {
       const CallNode* tanh = AsCallOf(call->args[1 - i], "tanh");
       Expr x = tanh == nullptr ? Expr() : OperandOfSoftplus(tanh->args[0]);
       if (x.defined() && x.same_as(call->args[i])) return Unary("nn.mish", x, call->span);
     }
     for (size_t open = 0; open < 2; ++open) {
-      if (Expr result = OfHalf(call, FactorsOf(call, open)); result.defined()) return result;
+      if (Expr result = OfHalf(call, FactorsOf(call, open), type->dtype); result.defined()) return result;
     }
     return post;
   }
@@ -96,7 +100,7 @@ class ActivationRecognizer : public MixedModeMutator {
   }
 
   /// A product of 1/2, of (1 + erf(..)) or (1 + tanh(..)), and maybe of something else.
-  static Expr OfHalf(const CallNode* call, std::vector<Expr> factors) {
+  static Expr OfHalf(const CallNode* call, std::vector<Expr> factors, DataType dtype) {
     static const Op multiply = Op::Get("multiply");
     auto half = std::find_if(factors.begin(), factors.end(), [](const Expr& e) { return NumberIn(e) == 0.5; });
     if (half == factors.end()) return Expr();
@@ -104,13 +108,12 @@ class ActivationRecognizer : public MixedModeMutator {
     for (size_t i = 0; i < factors.size(); ++i) {
       Expr inner = BesideNumber(factors[i], "add", 1);
       if (!inner.defined()) continue;
-      if (Expr x = OperandOfErf(inner); x.defined() && factors.size() == 2 && x.same_as(factors[1 - i])) {
+      if (Expr x = OperandOfErf(inner, dtype); x.defined() && factors.size() == 2 && x.same_as(factors[1 - i])) {
         return Unary("nn.gelu", x, call->span);
       }
       const CallNode* tanh = AsCallOf(inner, "tanh");
       if (tanh == nullptr || factors.size() > 2) continue;
-      Expr twice =
-          Call(multiply, {tanh->args[0], ops::ScalarConstant(DataType::Float(32), 2.0)}, Attrs(), {}, call->span);
+      Expr twice = Call(multiply, {tanh->args[0], ops::ScalarConstant(dtype, 2.0)}, Attrs(), {}, call->span);
       Expr gate = Unary("sigmoid", twice, call->span);
       if (factors.size() == 1) return gate;
       return Call(multiply, {factors[1 - i], gate}, Attrs(), {}, call->span);

@@ -24,6 +24,12 @@ TEST(RecognizeActivations, MishOfSomethingElseStays) {
   ExpectActivation(other, other);
 }
 
+TEST(RecognizeActivations, GeluOfModelsIn16Bits) {
+  const std::string head = "fn (%x: Tensor[(2, 8), float16]) { ", sum = "add(erf(divide(%x, 1.41406f16)), 1f16)";
+  ExpectPass(transform::RecognizeActivations(), head + "multiply(multiply(%x, " + sum + "), 0.5f16) }",
+             head + "nn.gelu(%x) }");
+}
+
 TEST(RecognizeActivations, GeluHoweverFactorsAreGrouped) {
   const std::string sum = "add(erf(divide(%x, 1.41421354f)), 1f)";
   ExpectActivation("multiply(multiply(%x, " + sum + "), 0.5f)", "nn.gelu(%x)");
