@@ -146,6 +146,27 @@ TEST_P(EveryMachine, ProductsWithConstantsArePackedThenPlain) {
   EXPECT_EQ(UsableFor("nn.dense", Dense(2, 768, 768, false), GetParam()), plain);
 }
 
+TEST_P(EveryMachine, ProductsOfWordsHaveTheirOwnKernels) {
+  auto usable = [&](DataType data, DataType weight, DataType out) {
+    const Problem problem = Make<Problem, MatmulProblemNode>([&](auto& p) {
+      p.m = 32;
+      p.k = 70;
+      p.n = 48;
+      p.dtype = data;
+      p.weight_dtype = weight;
+      p.out_dtype = out;
+      p.constant_b = true;
+    });
+    return UsableFor("nn.matmul", problem, GetParam());
+  };
+  using Names = std::vector<std::string>;
+  const DataType half = DataType::BFloat(16), word = DataType::Int(32), number = DataType::Float(32);
+  EXPECT_EQ(usable(DataType::UInt(8), DataType::Int(8), word), (Names{"matmul.bytes", "matmul.plain"}));
+  EXPECT_EQ(usable(half, half, number), (Names{"matmul.pairs", "matmul.plain"}));
+  EXPECT_EQ(usable(number, half, number), (Names{"matmul.packed", "matmul.plain"}));
+  EXPECT_EQ(usable(DataType::Int(8), DataType::Int(8), word), Names{"matmul.plain"});
+}
+
 TEST_P(EveryMachine, DepthwiseConvolutionsHaveTheirOwnKernel) {
   const std::vector<std::string> order{"conv2d.depthwise", "conv2d.plain"};
   EXPECT_EQ(UsableFor("nn.conv2d", Depthwise(96, 56, 3), GetParam()), order);

@@ -7,6 +7,7 @@
 #include "ops/macs.h"
 #include "ops/qnn.h"
 #include "ops/te_util.h"
+#include "targets/cpu/kernels/matmul_plan.h"
 #include "targets/cpu/kernels/packing.h"
 #include "targets/cpu/kernels/rooms.h"
 #include "targets/cpu/kernels/words.h"
@@ -205,31 +206,15 @@ bool CanPack(LayoutArgs& args) {
   return true;
 }
 
-template <typename AttrsT>
-bool IsTransposed(const AttrsT* attrs) {
-  if constexpr (std::is_same_v<AttrsT, DenseAttrs>) {
-    return false;
-  } else {
-    return attrs->transpose_a;
-  }
+std::string WhyNot(const Problem& problem, const Machine&) {
+  const auto& p = *problem.as<MatmulProblemNode>();
+  const bool bytes = p.dtype == DataType::UInt(8) && p.weight_dtype == DataType::Int(8) && p.out_dtype == kWord;
+  return bytes ? p.not_packed : "operands aren't uint8 and int8, summed in int32";
 }
 
-/// The rule of a product of floats, with that for bytes before it.
-template <typename AttrsT, int kIndex>
-void AddByteRule(const char* name) {
-  static relay::FLayoutRule of_floats = nullptr;
-  const auto* own = Op::Get(name).GetAttr(relay::kLayoutRule);
-  of_floats = own == nullptr ? nullptr : *own;
-  auto rule = [](const CallNode* call, LayoutArgs& args) -> std::optional<LaidOutCall> {
-    const auto* attrs = call->attrs.as<AttrsT>();
-    if (attrs != nullptr && attrs->out_dtype == kWord && !IsTransposed(attrs) && CanPack(args)) {
-      bool k_first = false;
-      if constexpr (!std::is_same_v<AttrsT, DenseAttrs>) k_first = !attrs->transpose_b;
-      return ByteProduct(call, args, k_first);
-    }
-    return of_floats == nullptr ? std::nullopt : of_floats(call, args);
-  };
-  OpRegistration(name).Set(relay::kLayoutRule, relay::FLayoutRule(+rule));
+std::optional<LaidOutCall> Rewrite(const schedule::LayoutRequest& request, const Problem& problem, const Plan&) {
+  if (!CanPack(request.args)) return std::nullopt;
+  return ByteProduct(request.call, request.args, !problem.as<MatmulProblemNode>()->transpose_b);
 }
 
 double ByteDenseMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
@@ -258,9 +243,7 @@ void RegisterByteMatmul() {
       .Relation(Rule<PackWordsInfer>)
       .Set(kOpPattern, OpPatternKind::kInjective)
       .Set(kCompute, FTECompute(PackWordsCompute));
-  AddByteRule<DenseAttrs, 0>("nn.dense");
-  AddByteRule<MatmulAttrs, 1>("nn.matmul");
-  AddByteRule<BatchMatmulAttrs, 2>("nn.batch_matmul");
+  RegisterWordProducts("bytes", WhyNot, Rewrite);
 }
 
 }  // namespace treadle::ops::cpu

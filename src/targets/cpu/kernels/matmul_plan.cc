@@ -25,6 +25,12 @@ constexpr int64_t kMaxPanels = 8;
 
 // ---- Cost ----
 
+/// Numbers along k that one word of the packed operand will hold; 1 once k counts words.
+int64_t NumbersOfWord(const MatmulProblemNode& p) {
+  if (p.n_block != 0 || p.dtype.bits() > 16) return 1;
+  return p.dtype.bits() == 8 ? 4 : 2;
+}
+
 /// What costs depend on; sizes that only the run tells are guessed.
 struct ProductSizes {
   int64_t batch, m, n, k, panels;
@@ -35,7 +41,7 @@ struct ProductSizes {
       : batch(std::max<int64_t>(1, p.batch)),
         m(p.m < 0 ? kSymbolicWidth : std::max<int64_t>(1, p.m)),
         n(std::max<int64_t>(1, p.n)),
-        k(std::max<int64_t>(1, p.k)),
+        k(std::max<int64_t>(1, (p.k + NumbersOfWord(p) - 1) / NumbersOfWord(p))),
         panels((n + kLanes - 1) / kLanes),
         words(p.dtype.bits() == 8 || p.weight_dtype.bits() == 8 || p.out_dtype.is_int()),
         shorts(p.dtype == DataType::Int(16)) {}
@@ -343,6 +349,23 @@ std::string WhyNotMatmulPlan(const Problem& problem, const Machine&, const Plan&
   if (plan.kc < 0 || (plan.kc > 0 && (p.k % plan.kc != 0 || p.m < 0))) return StrCat("chunks of ", plan.kc, " of K");
   if (plan.pack_a && ReadsWords(p)) return "rows of words can't be packed";
   return plan.pack_a && p.m < 0 ? "a dynamic number of rows can't be packed" : "";
+}
+
+void RegisterWordProducts(const std::string& name, decltype(Kernel::why_not) why_not,
+                          decltype(Kernel::rewrite) rewrite) {
+  for (const char* op : {"matmul", "dense", "batch_matmul"}) {
+    Kernel kernel;
+    kernel.name = StrCat(op, ".", name);
+    kernel.op = StrCat("nn.", op);
+    kernel.target = "cpu";
+    kernel.plan_type = MatmulPlanNode::StaticTypeInfo();
+    kernel.why_not = why_not;
+    kernel.space = MatmulSpace;
+    kernel.cycles = MatmulCycles;
+    kernel.why_not_plan = WhyNotMatmulPlan;
+    kernel.rewrite = rewrite;
+    schedule::RegisterKernel(std::move(kernel));
+  }
 }
 
 }  // namespace treadle::ops::cpu

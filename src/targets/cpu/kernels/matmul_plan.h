@@ -35,4 +35,9 @@ double MatmulCycles(const Problem& problem, const Machine& machine, const Plan& 
 /// Why a plan of a record can't be applied, or "".
 std::string WhyNotMatmulPlan(const Problem& problem, const Machine& machine, const Plan& plan);
 
+/// Registers kernels "matmul.<name>", "dense.<name>" and "batch_matmul.<name>" whose operands are words of several
+/// numbers. What they make is scheduled as packed products are.
+void RegisterWordProducts(const std::string& name, decltype(Kernel::why_not) why_not,
+                          decltype(Kernel::rewrite) rewrite);
+
 }  // namespace treadle::ops::cpu

@@ -355,12 +355,19 @@ std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& 
   return PackedProduct(request, !problem.as<MatmulProblemNode>()->transpose_b, out_dtype);
 }
 
+/// Weights may be kept in 16 bits.
+bool IsFloatProduct(DataType data, DataType weight) {
+  const bool float_weight = weight == DataType::Float(32) || weight.is_float16() || weight.is_bfloat16();
+  return float_weight && data == DataType::Float(32);
+}
+
 /// Packing pays always for a constant, for enough rows and columns otherwise.
 std::string WhyNot(const Problem& problem, const Machine&) {
   // With so many rows, packing the right operand takes less time than it saves; it takes longer where the operand has
   // to be transposed.
   constexpr int64_t kMinRows = 4, kMinRowsTransposed = 8;
   const auto& p = *problem.as<MatmulProblemNode>();
+  if (!IsFloatProduct(p.dtype, p.weight_dtype)) return "operands aren't float32";
   if (!p.not_packed.empty()) return p.not_packed;
   if (p.constant_b) return "";
   if (p.m < 0) return "the number of rows is dynamic";
@@ -376,8 +383,6 @@ double PackedDenseMacs(const Attrs&, const Array<Type>& arguments, const Type& r
 /// The right operand can't be packed: why, or "".
 std::string WhyNotPacked(const TensorTypeNode* a, const TensorTypeNode* b) {
   if (a == nullptr || b == nullptr || !IsStatic(b)) return "the right operand's shape is dynamic";
-  const bool float_weight = b->dtype == DataType::Float(32) || b->dtype.is_float16() || b->dtype.is_bfloat16();
-  if (!float_weight || a->dtype != DataType::Float(32)) return "operands aren't float32";
   return NumElements(StaticShape(b, "packing")) == 0 ? "there are no elements" : "";
 }
 
@@ -397,7 +402,9 @@ std::string WhyNotBatch(const TensorTypeNode* a, const TensorTypeNode* b) {
   for (size_t i = 0; i + 2 < rank; ++i) {
     if (!SameDim(a->shape[i], b->shape[i])) return "operands differ in batch";
   }
-  return AsConstInt(a->shape[rank - 2]) == nullptr ? "the number of rows is dynamic" : "";
+  // Words of several numbers are read as they are.
+  const bool any_rows = AsConstInt(a->shape[rank - 2]) != nullptr || !IsFloatProduct(a->dtype, b->dtype);
+  return any_rows ? "" : "the number of rows is dynamic";
 }
 
 /// Plans that the model says to be less than this much better than that of rules of thumb don't take its place.

@@ -8,6 +8,7 @@
 #include "ops/infer.h"
 #include "ops/macs.h"
 #include "ops/te_util.h"
+#include "targets/cpu/kernels/matmul_plan.h"
 #include "targets/cpu/kernels/packing.h"
 #include "targets/cpu/kernels/rooms.h"
 #include "treadle/base/checked_math.h"
@@ -200,25 +201,15 @@ LaidOutCall PairProduct(const CallNode* call, LayoutArgs& args, bool k_first) {
   return LaidOutCall{relay::Call(made->op, made->args, made->attrs, {}, call->span), {}};
 }
 
-/// The rule that the operator has, with that for pairs before it.
-template <typename AttrsT, int kIndex>
-void AddPairRule(const char* name) {
-  static relay::FLayoutRule of_others = nullptr;
-  const auto* own = Op::Get(name).GetAttr(relay::kLayoutRule);
-  of_others = own == nullptr ? nullptr : *own;
-  auto rule = [](const CallNode* call, LayoutArgs& args) -> std::optional<LaidOutCall> {
-    const auto* attrs = call->attrs.as<AttrsT>();
-    bool k_first = false, transposed = false;
-    if constexpr (!std::is_same_v<AttrsT, DenseAttrs>) {
-      k_first = attrs != nullptr && !attrs->transpose_b;
-      transposed = attrs != nullptr && attrs->transpose_a;
-    }
-    if (attrs != nullptr && attrs->out_dtype == kSum && !transposed && CanPack(args)) {
-      return PairProduct(call, args, k_first);
-    }
-    return of_others == nullptr ? std::nullopt : of_others(call, args);
-  };
-  OpRegistration(name).Set(relay::kLayoutRule, relay::FLayoutRule(+rule));
+std::string WhyNot(const Problem& problem, const Machine&) {
+  const auto& p = *problem.as<MatmulProblemNode>();
+  const bool pairs = p.dtype == kHalf && p.weight_dtype == kHalf && p.out_dtype == kSum;
+  return pairs ? p.not_packed : "operands aren't bfloat16, summed in float32";
+}
+
+std::optional<LaidOutCall> Rewrite(const schedule::LayoutRequest& request, const Problem& problem, const Plan&) {
+  if (!CanPack(request.args)) return std::nullopt;
+  return PairProduct(request.call, request.args, !problem.as<MatmulProblemNode>()->transpose_b);
 }
 
 double PairDenseMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
@@ -246,9 +237,7 @@ void RegisterPairMatmul() {
       .Relation(Rule<PackPairsInfer>)
       .Set(kOpPattern, OpPatternKind::kInjective)
       .Set(kCompute, FTECompute(PackPairsCompute));
-  AddPairRule<DenseAttrs, 0>("nn.dense");
-  AddPairRule<MatmulAttrs, 1>("nn.matmul");
-  AddPairRule<BatchMatmulAttrs, 2>("nn.batch_matmul");
+  RegisterWordProducts("pairs", WhyNot, Rewrite);
 }
 
 }  // namespace treadle::ops::cpu
