@@ -2,6 +2,8 @@
 """Records of measured plans: builds take them, and only where they fit. Times are simulated; what is measured isn't
 checked for how long it took."""
 import json
+import pathlib
+import subprocess
 
 import numpy as np
 import onnx
@@ -148,3 +150,23 @@ def test_search_is_a_function_of_seed_and_outcomes(task):
 def test_times_are_checked(model, time):
     with pytest.raises(treadle.Error, match="time"):
         treadle.tune(model, "r.jsonl", time=time)
+
+
+def test_the_command_line_lists_checks_merges_and_prunes(task, tmp_path):
+    program = pathlib.Path(treadle.__file__).parent / "bin" / "treadle"
+
+    def treadle_records(*arguments):
+        return subprocess.run([program, "records", *map(str, arguments)], capture_output=True, text=True)
+
+    plan, a, b, both = other_plan(task), tmp_path / "a.jsonl", tmp_path / "b.jsonl", tmp_path / "both.jsonl"
+    tuning.append_records(a, [tuning.record_line(task, plan=plan, state="confirmed", ratio=0.9, lo=0.89, hi=0.91)])
+    tuning.append_records(b, [tuning.record_line(task, plan=plan, state="raced", ratio=0.8, lo=0.8, hi=0.8), "torn\n"])
+    assert "0.900" in treadle_records("best", a).stdout and treadle_records("best", b).stdout.startswith("left out: line 2")
+    assert treadle_records("merge", a, b, "-o", both).returncode == 0
+    checked = treadle_records("check", both)
+    assert checked.returncode == 4 and "3 lines, 2 records" in checked.stdout and "line 3" in checked.stdout
+    small = tmp_path / "small.jsonl"
+    assert treadle_records("prune", both, "-o", small).returncode == 0
+    assert small.read_text() == a.read_text()
+    listed = json.loads(treadle_records("list", both, "--json").stdout)
+    assert [r["state"] for r in listed["records"]] == ["confirmed", "raced"]
