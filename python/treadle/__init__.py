@@ -13,7 +13,7 @@ from . import topi
 from .contrib import graph_executor
 from .ir import IRModule
 from .model import Model, compile, load, load_plugin
-from . import onnxruntime, rpc
+from . import onnxruntime, profiler_vm, rpc
 from .onnxruntime import InferenceSession
 from .quantization import graph_ir as _graph_ir, quantize
 from .tuning import tune

@@ -121,6 +121,22 @@ void RegisterVmApi() {
   });
   Registry::RegisterTyped("relay.vm.Invoke", &Invoke);
   Registry::RegisterTyped("relay.vm.InvokeClosure", &InvokeClosure);
+  Registry::RegisterTyped("relay.vm.Profile", [](VmMachine self, std::string name, Array<Value> args) {
+    std::vector<runtime::OpTiming> timings;
+    self->machine->SetProfile(&timings, /*stop_at_nan=*/false);
+    try {
+      Invoke(self, name, args);
+    } catch (...) {
+      self->machine->SetProfile(nullptr, false);
+      throw;
+    }
+    self->machine->SetProfile(nullptr, false);
+    Array<Array<ObjectRef>> rows;
+    for (const runtime::OpTiming& timing : timings) {
+      rows.push_back({String(timing.func_name), FloatImm(DataType::Float(64), timing.seconds), String(timing.shapes)});
+    }
+    return rows;
+  });
   Registry::RegisterTyped("relay.vm.SetLimits", [](VmMachine self, int64_t call_depth, int64_t instructions) {
     runtime::vm::VmLimits limits;
     if (call_depth > 0) limits.call_depth = call_depth;

@@ -156,3 +156,17 @@ def test_the_cache_of_kernels_can_be_switched_off(tmp_path, monkeypatch):
 
 def test_what_this_build_has():
     assert tvm.runtime.enabled("llvm") and tvm.runtime.enabled("cpu") and not tvm.runtime.enabled("cuda")
+
+
+def test_kernels_of_the_virtual_machine_are_timed():
+    from treadle.runtime import profiler_vm
+
+    x, c = relay.var("x", shape=(2,)), relay.var("c", shape=(), dtype="bool")
+    mod = tvm.IRModule.from_expr(relay.Function([x, c], relay.If(c, relay.exp(x), relay.tanh(x) + x)))
+    machine = profiler_vm.VirtualMachineProfiler(relay.vm.compile(mod, "llvm"), tvm.cpu())
+    for flag, name in ((True, "exp"), (False, "tanh")):
+        report = machine.profile(np.zeros(2, "float32"), np.array(flag))
+        (row,) = report.calls
+        assert name in row["Name"] and int(row["Count"]) == 1 and float(row["Duration (us)"]) > 0
+        assert "float32 (2,)" in row["Argument Shapes"]
+    np.testing.assert_allclose(machine.run(np.zeros(2, "float32"), np.array(True)).numpy(), np.ones(2))
