@@ -17,10 +17,20 @@ import tempfile
 import time
 
 import numpy as np
+import onnx
 
 import decoder
 import sampling
 import treadle
+
+
+def table_bytes(model):
+    """Bytes of the constants of a model (path or ModelProto) that only Gather reads."""
+    graph = (model if hasattr(model, "graph") else onnx.load(model, load_external_data=False)).graph
+    others = {name for node in graph.node if node.op_type != "Gather" for name in node.input}
+    tables = {node.input[0] for node in graph.node if node.op_type == "Gather"} - others
+    return sum(4 * int(np.prod(tensor.dims)) for tensor in graph.initializer
+               if tensor.name in tables and tensor.data_type == onnx.TensorProto.FLOAT)
 
 
 class Generator:
@@ -29,12 +39,13 @@ class Generator:
     def __init__(self, model, batch, **options):
         self.prefill = treadle.compile(model, dims={"batch_size": batch}, **options)
         self.step = treadle.compile(model, dims={"batch_size": batch, "sequence_length": 1}, **options)
-        self.batch = batch
+        self.batch, self.table_bytes = batch, table_bytes(model)
         self.inputs = {info.name: info for info in self.prefill.inputs}
 
     @property
     def weight_bytes(self):
-        return self.step.memory["weights"]
+        """What one token reads: of tables of embeddings it reads a row."""
+        return self.step.memory["weights"] - self.table_bytes
 
     def _empty(self):
         past = {}
@@ -78,10 +89,11 @@ class Generator:
             steps += 1
 
 
-def read_bandwidth(size=1 << 28, repeat=5):
-    """Bytes per second that all threads read, by Treadle itself: the sum of more numbers than caches hold."""
+def read_bandwidth(size, repeat=5):
+    """Bytes per second that all threads read, by Treadle itself: the largest of `size` bytes of numbers, 1 GiB at most."""
     from onnx import TensorProto, helper
     rows = 64
+    size = min(max(size, 1 << 20), 1 << 30) // (4 * rows) * (4 * rows)
     graph = helper.make_graph([helper.make_node("ReduceMax", ["x"], ["y"], axes=[1], keepdims=0)], "read",
                               [helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, size // 4 // rows])],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, [rows])])
@@ -139,7 +151,7 @@ def main(arguments=None):
     generator(prompts, 3, sampler)  # the first run of a shape plans its memory
     sampler = sampling.Sampler(a.temperature, a.top_p, a.seed)
     results, prompt_seconds, seconds, steps = generator(prompts, a.tokens, sampler, a.stop)
-    bandwidth = read_bandwidth()
+    bandwidth = read_bandwidth(generator.weight_bytes)
     report = {"tokens": results, "prompt_tokens_per_second": sum(map(len, prompts)) / prompt_seconds,
               "tokens_per_second": len(prompts) * steps / seconds if steps else None,
               "bound_tokens_per_second": len(prompts) * bandwidth / generator.weight_bytes,
