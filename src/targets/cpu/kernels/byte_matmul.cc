@@ -208,8 +208,8 @@ bool CanPack(LayoutArgs& args) {
 
 std::string WhyNot(const Problem& problem, const Machine&) {
   const auto& p = *problem.as<MatmulProblemNode>();
-  const bool bytes = p.dtype == DataType::UInt(8) && p.weight_dtype == DataType::Int(8) && p.out_dtype == kWord;
-  return bytes ? p.not_packed : "operands aren't uint8 and int8, summed in int32";
+  const bool words = HasWords(p.dtype, p.weight_dtype) && p.out_dtype == kWord;
+  return words ? p.not_packed : "operands aren't uint8 and int8, or int16, summed in int32";
 }
 
 std::optional<LaidOutCall> Rewrite(const schedule::LayoutRequest& request, const Problem& problem, const Plan&) {
