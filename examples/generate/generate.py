@@ -90,7 +90,7 @@ class Generator:
 
 
 def read_bandwidth(size, repeat=5):
-    """Bytes per second that all threads read, by Treadle itself: the largest of `size` bytes of numbers, 1 GiB at most."""
+    """Bytes per second that all threads read, by Treadle: the largest of `size` bytes of numbers, at most 1 GiB."""
     from onnx import TensorProto, helper
     rows = 64
     size = min(max(size, 1 << 20), 1 << 30) // (4 * rows) * (4 * rows)
