@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The virtual machine: runs programs with control flow, data types, recursion and shapes that only the run tells."""
+"""The virtual machine: runs programs with control flow, data types, recursion and dynamic shapes."""
 from ._core import Object
 from ._ffi import Api, register_object
 from ._values import to_value

@@ -134,6 +134,37 @@ std::optional<LinearForm> AnalyzerImpl::MergeFloorDivs(const LinearForm& x, int6
   return LinearFloorDiv(z, LinearForm::Const(x.dtype, product));
 }
 
+namespace {
+
+/// x = d * quotient + rest, where rest has the terms that don't have d's factors.
+void SplitByTerm(const LinearForm& x, const Term& d, LinearForm* quotient, LinearForm* rest) {
+  *quotient = LinearForm::Const(x.dtype, 0);
+  *rest = LinearForm::Const(x.dtype, x.constant);
+  for (const Term& t : x.terms) {
+    Term left{t.coeff, t.factors};
+    bool divisible = t.coeff % d.coeff == 0;
+    for (const PrimExpr& factor : d.factors) {
+      auto at = std::find_if(left.factors.begin(), left.factors.end(),
+                             [&](const PrimExpr& f) { return ExprDeepEqual(f, factor); });
+      divisible &= at != left.factors.end();
+      if (!divisible) break;
+      left.factors.erase(at);
+    }
+    if (!divisible) {
+      rest->AddTerm(t);
+      continue;
+    }
+    left.coeff = t.coeff / d.coeff;
+    if (left.factors.empty()) {
+      quotient->constant += left.coeff;
+    } else {
+      quotient->AddTerm(left);
+    }
+  }
+}
+
+}  // namespace
+
 LinearForm AnalyzerImpl::LinearFloorDiv(const LinearForm& x, const LinearForm& y) {
   auto atom = [&](const LinearForm& a) {
     if (!y.is_const() || y.constant != 0) {
@@ -148,28 +179,8 @@ LinearForm AnalyzerImpl::LinearFloorDiv(const LinearForm& x, const LinearForm& y
     if (IsData(x) || IsData(y)) return atom(x);
     // x = y * q + rest with 0 <= rest < y, terms being divisible when they have y's factors.
     if (y.terms.size() == 1 && y.constant == 0) {
-      const Term& d = y.terms[0];
-      LinearForm quotient = LinearForm::Const(x.dtype, 0), rest = LinearForm::Const(x.dtype, x.constant);
-      for (const Term& t : x.terms) {
-        Term left{t.coeff, t.factors};
-        bool divisible = t.coeff % d.coeff == 0;
-        for (const PrimExpr& factor : d.factors) {
-          auto at = std::find_if(left.factors.begin(), left.factors.end(),
-                                 [&](const PrimExpr& f) { return ExprDeepEqual(f, factor); });
-          divisible &= at != left.factors.end();
-          if (!divisible) break;
-          left.factors.erase(at);
-        }
-        if (!divisible) {
-          rest.AddTerm(t);
-          continue;
-        }
-        left.coeff = t.coeff / d.coeff;
-        if (left.factors.empty())
-          quotient.constant += left.coeff;
-        else
-          quotient.AddTerm(left);
-      }
+      LinearForm quotient, rest;
+      SplitByTerm(x, y.terms[0], &quotient, &rest);
       LinearForm gap = y;
       gap.Add(rest, -1);
       gap.constant -= 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators along axes, or with factors, that only the run tells. Semantics: NumPy transpose; ONNX Resize-19.
+// Operators along dynamic axes, or with dynamic factors. Semantics: NumPy transpose; ONNX Resize-19.
 #include <algorithm>
 
 #include "ops/dynamic.h"

@@ -203,7 +203,7 @@ Array<PrimExpr> BroadcastShape(const InferContext&, const Array<PrimExpr>& a, co
     } else if (DimValue(x) == 1) {
       result.push_back(y);
     } else if (AsConstInt(x) == nullptr || AsConstInt(y) == nullptr) {
-      // A symbolic dimension is 1 or that of the other operand, which only the run tells.
+      // A symbolic dimension is 1 or that of the other operand, which is known at run time.
       result.push_back(AsConstInt(x) != nullptr ? x : AsConstInt(y) != nullptr ? y : SymbolicBroadcast(x, y, a, b));
     } else {
       throw ShapeError(StrCat("Incompatible broadcast type ", ShapeText(a), " and ", ShapeText(b)));

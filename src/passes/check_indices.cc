@@ -62,7 +62,7 @@ class IndexChecker : public MixedModeMutator {
     if (uses.empty()) return post;
     Array<Expr> args = call->args;
     for (const IndexUse& use : uses) {
-      if (use.by_row && use.axes.empty()) continue;  // as many as the run tells: those stay within the tensor
+      if (use.by_row && use.axes.empty()) continue;  // a dynamic number: those stay within the tensor
       args.Set(use.arg, Checked(pre, pre->args[0], TensorTypeOf(pre->args[0]), use, args[use.arg]));
     }
     return args.same_as(call->args) ? post : Call(call->op, args, call->attrs, call->type_args, call->span);

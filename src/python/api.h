@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The compiler's API as registered functions, under the names of the original: what python/treadle calls.
+// The compiler's API as registered functions, under TVM's names: what python/treadle calls.
 #pragma once
 
 #include "treadle/ir/attrs.h"

@@ -239,7 +239,7 @@ void CheckNodes(const ObjectRef& root) {
 bool MustBeGiven(const FieldInfo& field, const std::string& owner) {
   // What the static twin takes as attribute is an operand of dyn.* operators.
   if (owner.compare(0, 4, "dyn.") == 0) return false;
-  // Optional fields may be marked as required so that they are always printed, as the original does.
+  // Optional fields may be marked as required so that they are always printed, as TVM does.
   return field.required && field.kind != FieldKind::kOptInt64 && field.kind != FieldKind::kOptDouble &&
          field.kind != FieldKind::kOptInt64s;
 }

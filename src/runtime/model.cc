@@ -26,7 +26,7 @@ struct ModelData {
     idle.pop_back();
     return context;
   }
-  void GiveBack(std::unique_ptr<ExecutionContext> context) const {
+  void Release(std::unique_ptr<ExecutionContext> context) const {
     context->ReleaseInputs();
     std::lock_guard<std::mutex> lock(mutex);
     idle.push_back(std::move(context));
@@ -240,10 +240,10 @@ std::vector<NDArray> Model::Run(const NamedTensors& inputs, int threads) const {
     context->Run();
     outputs = OwnedOutputs(manifest(), context.get());
   } catch (...) {
-    data_->GiveBack(std::move(context));
+    data_->Release(std::move(context));
     throw;
   }
-  data_->GiveBack(std::move(context));
+  data_->Release(std::move(context));
   return outputs;
 }
 

@@ -94,9 +94,9 @@ thread_local bool tls_in_run = false;   // inside a RunScope: counted as at work
 /// About what waking a thread that sleeps costs the one who wakes it.
 constexpr std::chrono::microseconds kWakeTime{5};
 
-/// Loops that took less than waking a thread when they were launched last: nobody is woken for them. Loops that share
-/// a slot push each other out.
-class BriefLoops {
+/// Loops that took less than waking a thread when they were launched last: nobody is woken for them. A direct-mapped
+/// cache: loops that collide evict each other.
+class ShortLoopCache {
  public:
   bool Contains(TreadleParallelLambda loop) { return Slot(loop).load(std::memory_order_relaxed) == loop; }
   void Note(TreadleParallelLambda loop, bool brief) {
@@ -114,9 +114,9 @@ class BriefLoops {
   std::array<std::atomic<TreadleParallelLambda>, 512> slots_{};
 };
 
-/// Tasks that one participant begins with and others take from when they are done with theirs. A task that is claimed
-/// past the end is none.
-struct alignas(64) Share {
+/// The tasks that one participant begins with; others steal from it when they are done with theirs. A fetched index at
+/// or past the end says that the range is exhausted.
+struct alignas(64) TaskRange {
   std::atomic<int> next{0};
   int end = 0;
 
@@ -142,7 +142,7 @@ struct Job {
   int participants = 1;
   Worker* const* workers = nullptr;  // of participants 1 and up
   uint32_t float_mode = 0;
-  Share share{};  // participant 0's
+  TaskRange share{};  // participant 0's
   // Of the launcher alone: whether workers sleep that it hasn't woken, and since when it is at work.
   bool unwoken = false;
   Clock::time_point start{};
@@ -151,7 +151,7 @@ struct Job {
   std::mutex mutex{};  // of what follows
   std::exception_ptr error{};
 
-  Share& ShareOf(int participant);
+  TaskRange& ShareOf(int participant);
 
   /// Gives each participant consecutive tasks, so that a thread tends to work on what it worked on in the last job.
   void Divide() {
@@ -167,7 +167,7 @@ struct Job {
     tls_in_task = true;
     for (int i = 0; i < participants; ++i) {
       int victim = participant + i < participants ? participant + i : participant + i - participants;
-      Share& tasks = ShareOf(victim);
+      TaskRange& tasks = ShareOf(victim);
       for (int task; (task = tasks.Claim()) >= 0;) {
         RunTask(task);
         if (participant == 0 && unwoken && Clock::now() - start > kWakeTime) WakeWorkers();
@@ -217,9 +217,9 @@ struct Job {
 /// phase of an earlier job is never taken for one of this job:
 ///   idle ──Post──▶ posted ──worker──▶ running ──worker──▶ idle (of the next job)
 ///                    └──Revoke──▶ idle (of the next job)
-/// Who is done with its own tasks takes those that others haven't begun, and the launcher takes back the job from a
-/// worker that hasn't begun at all: a worker that sleeps, or waits for a processor, costs no more than not having had
-/// it, and one that loses its processor keeps the others waiting for one task only.
+/// Work stealing: who is done with its own tasks takes those that others haven't begun, and the launcher takes back the
+/// job from a worker that hasn't begun at all: a worker that sleeps, or waits for a processor, costs no more than not
+/// having had it, and one that loses its processor keeps the others waiting for one task only.
 struct Worker {
   static constexpr uint32_t kPosted = 1, kRunning = 2, kPhase = 3, kNextJob = 4;
 
@@ -229,7 +229,7 @@ struct Worker {
   std::atomic<bool> awaited{false};
   Job* job = nullptr;  // written by the claimer before it posts
   int participant = 0;
-  Share share;
+  TaskRange share;
 
   static uint32_t Idle(uint32_t posted) { return (posted & ~kPhase) + kNextJob; }
 
@@ -288,7 +288,7 @@ struct Worker {
   }
 };
 
-inline Share& Job::ShareOf(int participant) { return participant == 0 ? share : workers[participant - 1]->share; }
+inline TaskRange& Job::ShareOf(int participant) { return participant == 0 ? share : workers[participant - 1]->share; }
 
 inline void Job::WakeWorkers() {
   for (int p = 1; p < participants; ++p) workers[p - 1]->Wake();
@@ -413,7 +413,7 @@ class Pool {
   std::array<Worker*, kMaxWorkers> workers_{};
   std::atomic<int> count_{0};
   std::atomic<int> busy_{0};  // threads at work: those in a RunScope, launchers, claimed workers
-  BriefLoops brief_;
+  ShortLoopCache brief_;
 };
 
 std::atomic<Pool*> Pool::global_{nullptr};

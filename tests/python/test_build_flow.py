@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The build flow from Python: scripts of the original, its parts one by one, memory, devices, modules, the cache."""
+"""The build flow from Python: TVM's scripts, its parts one by one, memory, devices, modules, the cache."""
 import json
 import os
 import re

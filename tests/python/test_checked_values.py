@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indices, sizes and steps that only the run tells: what breaks the rule is refused with node, value and what was
+"""Dynamic indices, sizes and steps: what breaks the rule is refused with node, value and what was
 expected; never clamped in silence."""
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""External code generators from Python: partitioning under the original's names, building, exporting, loading."""
+"""External code generators from Python: partitioning under TVM's names, building, exporting, loading."""
 import os
 import subprocess
 import sys

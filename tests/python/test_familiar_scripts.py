@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scripts as people write them for the original run with the imports changed only: `import treadle as tvm`."""
+"""Scripts as people write them for TVM run with the imports changed only: `import treadle as tvm`."""
 import numpy as np
 import onnxruntime
 import pytest

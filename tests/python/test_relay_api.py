@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package under the original's names: operators, analyses, visitors, networks; and that each name it asks the
+"""The package under TVM's names: operators, analyses, visitors, networks; and that each name it asks the
 compiler for is there."""
 import ast
 import inspect

@@ -13,7 +13,7 @@
 //
 // The compiled function takes the tensors of the inputs, then those of the outputs (a tuple's fields in order, nested
 // tuples flattened), compact and on the CPU, and returns nothing. It may be called by several threads at once.
-// Everything is also reachable by name, as in the original, so that Python can bring a code generator:
+// Everything is also reachable by name, as in TVM, so that Python can bring a code generator:
 //   relay.ext.NAME(function) -> module
 //   relay.ext.NAME.constant_updater(function, symbol) -> {name: tensor}
 //   relay.ext.NAME.patterns(module), .optimize(module) -> module: groups patterns; rewrites the regions' functions

@@ -190,7 +190,7 @@ class NDArray : public treadle::runtime::NDArray {
   void CopyTo(const DLTensor* other) const { CopyTo(*other); }
 };
 
-/// A module whose class has type_key, GetFunction, SaveToBinary and GetSource as in the original.
+/// A module whose class has type_key, GetFunction, SaveToBinary and GetSource as in TVM.
 class ModuleNode : public treadle::runtime::ModuleNode {
  public:
   virtual const char* type_key() const = 0;

@@ -71,8 +71,8 @@ class GraphModel {
   void FindMain();
   void BindParams(const ParamList& params);
   void FindAliases();
-  /// Once it is clear that the model runs again and again.
-  void SettleParams() const;
+  /// For models that run repeatedly.
+  void MoveParamsToHugePages() const;
   bool Overlap(uint32_t a, uint32_t b) const;
 
   GraphSpec spec_;

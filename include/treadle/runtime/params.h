@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parameter files: named tensors.
 //
-// Format (little-endian), that of the original's .params files:
+// Format (little-endian), that of TVM's .params files:
 //   u64 0xF7E58D4F05049CB7, u64 0, u64 count, names (u64 length, bytes), u64 count, tensors.
 //   A tensor: u64 0xDD5E40F096B4A13F, u64 0, i32 device type (1), i32 device id (0), i32 rank, dtype {u8 code, u8 bits,
 //   u16 lanes}, i64 dimensions, i64 bytes, the elements.

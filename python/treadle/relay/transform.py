@@ -95,7 +95,7 @@ def __dir__():
 def gradient(expr, mod=None, mode="first_order"):
     """The function that returns (value, (gradients of the parameters)). Its types are inferred.
 
-    Gradients are of first order and of data flow, whatever the mode ("first_order" or the original's "higher_order").
+    Gradients are of first order and of data flow, whatever the mode ("first_order" or TVM's "higher_order").
     """
     if mode not in ("first_order", "higher_order"):
         raise ValueError(f"mode is first_order or higher_order, not {mode}")

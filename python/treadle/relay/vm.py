@@ -11,7 +11,7 @@ _api = Api("relay.vm")
 __all__ = ["Executable", "VirtualMachine", "compile"]
 
 
-def compile(mod, target=None, target_host=None, params=None):  # noqa: A001 - the original's name
+def compile(mod, target=None, target_host=None, params=None):  # noqa: A001 - TVM's name
     """An Executable of all functions of the module."""
     module = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
     tensors = {name: value if isinstance(value, nd.NDArray) else nd.array(value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running compiled code in other processes and on other machines, under the original's names. docs/rpc.md."""
+"""Running compiled code in other processes and on other machines, under TVM's names. docs/rpc.md."""
 from ._wire import RPCError
 from .client import (LocalSession, RemoteArray, RemoteDevice, RemoteModule, RPCSession, TrackerSession, connect,
                      connect_tracker)

@@ -106,9 +106,9 @@ class CodegenC {
     body_ += StrCat("  ", call, names_[i], ");\n");
     for (int input : node.inputs) {
       const int root = Root(input);
-      if (last_use_[static_cast<size_t>(root)] == index) GiveBack(names_[static_cast<size_t>(root)]);
+      if (last_use_[static_cast<size_t>(root)] == index) Release(names_[static_cast<size_t>(root)]);
     }
-    if (last_use_[i] < 0) GiveBack(names_[i]);
+    if (last_use_[i] < 0) Release(names_[i]);
   }
 
   /// A buffer that nobody uses any more if one is large enough, else a new one.
@@ -122,7 +122,7 @@ class CodegenC {
     buffers_.push_back({bytes, type.dtype, Bytes(type), false});
     return StrCat("buf_", buffers_.size() - 1);
   }
-  void GiveBack(const std::string& name) {
+  void Release(const std::string& name) {
     if (name.rfind("buf_", 0) == 0) buffers_[std::stoul(name.substr(4))].free = true;
   }
 
@@ -193,7 +193,7 @@ void RegisterUnder(const std::string& name, const std::string& doc) {
 
 void RegisterCCodegen() {
   RegisterUnder("c", "element-wise operators and matrix products as C source");
-  RegisterUnder("ccompiler", "the same by the original's name");
+  RegisterUnder("ccompiler", "the same by TVM's name");
 }
 
 }  // namespace treadle::external

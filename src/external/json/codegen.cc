@@ -121,7 +121,7 @@ void RegisterUnder(const std::string& name, const std::string& doc) {
 
 void RegisterJsonCodegen() {
   RegisterUnder("json", "sums, differences and products as a graph in text (ExampleJSON)");
-  RegisterUnder("examplejsoncompiler", "the same by the original's name");
+  RegisterUnder("examplejsoncompiler", "the same by TVM's name");
 }
 
 }  // namespace treadle::external

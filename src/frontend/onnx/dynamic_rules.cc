@@ -140,7 +140,7 @@ Expr ImportDynamicSlice(NodeImport& n) {
   Ints axes;
   Expr steps = n.Has(4) ? n.Cast(n.In(4), kInt64) : n.IntVector(Ints(static_cast<size_t>(length), 1));
   if (n.Has(3) && !n.IsKnown(3)) {
-    // Bounds of all dimensions, from those of the axes that the run tells.
+    // Bounds of all dimensions, from those of the dynamic axes.
     const int64_t rank = RankOf(x);
     if (ListLength(n, 3, "axes") != length) n.Invalid("'axes' has another length than 'starts'");
     // The check counts negative ones from the end.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Axes that only the run tells: the operand is transposed so that they come last.
+// Dynamic axes: the operand is transposed so that they come last.
 #pragma once
 
 #include <functional>

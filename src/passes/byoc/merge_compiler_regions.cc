@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// MergeCompilerRegions: joins neighbouring regions of one compiler unless that would make regions wait for each other.
+// MergeCompilerRegions: joins neighbouring regions of one compiler unless that would make regions depend on each other
+// in a cycle.
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -65,10 +66,20 @@ class RegionGraph {
         if (--waiting[child] == 0) order_.push_back(child);
       }
     }
-    if (order_.size() != count) throw Error("annotated regions wait for each other");
+    if (order_.size() != count) ThrowCycle(waiting);
     first_.resize(count);
     for (size_t k = 0; k < count; ++k) first_[order_[k]] = static_cast<int>(k);
     last_ = first_;
+  }
+
+  [[noreturn]] void ThrowCycle(const std::vector<size_t>& waiting) const {
+    std::string names;
+    for (size_t i = 0; i < waiting.size(); ++i) {
+      if (waiting[i] > 0)
+        names += StrCat(names.empty() ? "" : ", ", "region ", i, " (", Compiler(static_cast<int>(i)), ")");
+    }
+    throw Error(StrCat("annotated regions depend on each other in a cycle, or on regions of one: ", names,
+                       "; a region's inputs must not depend on its results"));
   }
 
   /// What `begin` reads may come from several regions, through tuples and lets outside of all.

@@ -239,7 +239,7 @@ std::string TextPrinter::Print(const Expr& expr, bool try_inline) {
 }
 
 std::string TextPrinter::PrintDataFlow(const Expr& root, bool try_inline) {
-  // The order of lines is that of the original: what all operands of a node need comes first, then the operands.
+  // The order of lines is TVM's: what all operands of a node need comes first, then the operands.
   struct Frame {
     std::vector<Expr> children;
     size_t next = 0;

@@ -341,7 +341,7 @@ void GraphContext::RunMain() {
 void GraphContext::Run() {
   const SoleUser::Use use(&user_);
   RunScope scope(threads_);
-  if (runs_ < 2 && ++runs_ == 2) model_->SettleParams();
+  if (runs_ < 2 && ++runs_ == 2) model_->MoveParamsToHugePages();
   if (model_->has_main()) return RunMain();
   for (const Op& op : model_->ops_) RunOp(op);
 }

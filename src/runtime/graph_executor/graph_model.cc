@@ -116,7 +116,7 @@ void GraphModel::FindMain() {
   main_ = reinterpret_cast<GraphMainFunction>(library->Symbol("__treadle_main__"));
 }
 
-void GraphModel::SettleParams() const {
+void GraphModel::MoveParamsToHugePages() const {
   if (const LibraryModuleNode* library = FindLibrary(library_)) library->MoveParamsToHugePages();
 }
 

@@ -339,7 +339,7 @@ Module MakeGraphFactoryModule(std::string graph_json, ParamList params, std::str
 }
 
 void AddGraphExecutorFunctions(const AddBuiltin& add) {
-  // Under the original's names, which scripts use.
+  // Under TVM's names, which scripts use.
   add("tvm.graph_executor.create", PackedFunc([](Args args, RetValue* ret) { *ret = CreateFromArgs(args, false); }));
   add("tvm.graph_executor_debug.create",
       PackedFunc([](Args args, RetValue* ret) { *ret = CreateFromArgs(args, true); }));

@@ -50,10 +50,10 @@ std::shared_ptr<void> TensorPool::Take(int64_t bytes) {
       throw;
     }
   }
-  return std::shared_ptr<void>(data, [pool = shared_from_this(), cls](void* p) { pool->GiveBack(p, cls); });
+  return std::shared_ptr<void>(data, [pool = shared_from_this(), cls](void* p) { pool->Release(p, cls); });
 }
 
-void TensorPool::GiveBack(void* data, int cls) {
+void TensorPool::Release(void* data, int cls) {
   std::vector<void*> release;
   {
     std::lock_guard<std::mutex> lock(mutex_);

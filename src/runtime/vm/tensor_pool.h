@@ -27,7 +27,7 @@ class TensorPool : public std::enable_shared_from_this<TensorPool> {
   static constexpr int kClasses = 4 * 49;
   static int ClassOf(int64_t bytes);
   static int64_t ClassBytes(int cls);
-  void GiveBack(void* data, int cls);
+  void Release(void* data, int cls);
 
   mutable std::mutex mutex_;
   std::array<std::vector<void*>, kClasses> free_;

@@ -30,6 +30,17 @@ bool IsLikely(const PrimExpr& condition) {
   return op != nullptr && op->name == "tir.likely";
 }
 
+/// vectorlow, vectorhigh: half of `a`; vectorcombine: `a` and `b`.
+Value* PickLanes(llvm::IRBuilder<>* builder, const std::string& name, Value* a, Value* b, int lanes) {
+  std::vector<int> picked;
+  if (b != nullptr) {
+    for (int i = 0; i < 2 * lanes; ++i) picked.push_back(i);
+    return builder->CreateShuffleVector(a, b, picked);
+  }
+  for (int i = 0; i < lanes / 2; ++i) picked.push_back(name == "vectorhigh" ? lanes / 2 + i : i);
+  return builder->CreateShuffleVector(a, picked);
+}
+
 }  // namespace
 
 Value* FunctionCodegen::VisitExpr_(const CallNode* op) {
@@ -98,14 +109,8 @@ Value* FunctionCodegen::VisitExpr_(const CallNode* op) {
   }
   if (name.rfind("vector", 0) == 0) {
     Value* a = VisitExpr(op->args[0]);
-    const int lanes = op->args[0].dtype().lanes();
-    std::vector<int> picked;
-    if (name == "vectorcombine") {
-      for (int i = 0; i < 2 * lanes; ++i) picked.push_back(i);
-      return b_.CreateShuffleVector(a, VisitExpr(op->args[1]), picked);
-    }
-    for (int i = 0; i < lanes / 2; ++i) picked.push_back(name == "vectorhigh" ? lanes / 2 + i : i);
-    return b_.CreateShuffleVector(a, picked);
+    Value* b = name == "vectorcombine" ? VisitExpr(op->args[1]) : nullptr;
+    return PickLanes(&b_, name, a, b, op->args[0].dtype().lanes());
   }
   if (Value* value = BitCall(name, op)) return value;
   if (Value* value = FloatCall(name, op)) return value;

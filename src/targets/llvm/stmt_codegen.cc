@@ -183,6 +183,38 @@ void FunctionCodegen::VisitStmt_(const tir::WhileNode* op) {
   b_.SetInsertPoint(after);
 }
 
+namespace {
+
+/// int lambda(int task_id, TreadleParallelGroupEnv* env, void* closure): runs `task` on the part of the iterations that
+/// is the task's. The closure holds the loop's begin and extent, then what the task takes beyond its begin and end.
+llvm::Function* NewLambda(ModuleBuilder* module, const std::string& name, llvm::Function* task,
+                          llvm::StructType* closure_type) {
+  llvm::LLVMContext& context = module->context();
+  llvm::Type *pointer = llvm::PointerType::getUnqual(context), *int32 = llvm::Type::getInt32Ty(context);
+  auto* type = llvm::FunctionType::get(int32, {int32, pointer, pointer}, false);
+  llvm::Function* lambda = module->NewFunction(type, name, false);
+  llvm::IRBuilder<> b(llvm::BasicBlock::Create(context, "entry", lambda));
+  auto* env_type = llvm::StructType::get(context, {b.getPtrTy(), b.getInt32Ty()});
+  Value* id = b.CreateSExt(lambda->getArg(0), b.getInt64Ty());
+  Value* tasks =
+      b.CreateSExt(b.CreateLoad(b.getInt32Ty(), b.CreateStructGEP(env_type, lambda->getArg(1), 1)), b.getInt64Ty());
+  std::vector<Value*> args;
+  for (unsigned i = 0; i < closure_type->getNumElements(); ++i) {
+    args.push_back(
+        b.CreateLoad(closure_type->getElementType(i), b.CreateStructGEP(closure_type, lambda->getArg(2), i)));
+  }
+  // Tasks differ by at most one iteration.
+  Value* first = b.CreateSDiv(b.CreateMul(id, args[1]), tasks);
+  Value* last = b.CreateSDiv(b.CreateMul(b.CreateAdd(id, b.getInt64(1)), args[1]), tasks);
+  Value* min = args[0];
+  args[0] = b.CreateAdd(min, first);
+  args[1] = b.CreateAdd(min, last);
+  b.CreateRet(b.CreateCall(task->getFunctionType(), task, args));
+  return lambda;
+}
+
+}  // namespace
+
 /// The loop's body becomes a function that runs the iterations of one task; pointers stay non-aliasing arguments.
 void FunctionCodegen::ParallelLoop(const tir::ForNode* op) {
   std::vector<Var> captured;
@@ -232,27 +264,7 @@ void FunctionCodegen::ParallelLoop(const tir::ForNode* op) {
     if (inner.b_.GetInsertBlock()->getTerminator() == nullptr) inner.Return(inner.b_.getInt32(0));
   }
 
-  // int lambda(int task_id, TreadleParallelGroupEnv* env, void* closure)
-  auto* lambda_type = llvm::FunctionType::get(Int32(), {Int32(), b_.getPtrTy(), b_.getPtrTy()}, false);
-  llvm::Function* lambda = module_->NewFunction(lambda_type, base + "_lambda", false);
-  {
-    llvm::IRBuilder<> lb(llvm::BasicBlock::Create(context(), "entry", lambda));
-    auto* env_type = llvm::StructType::get(context(), {lb.getPtrTy(), lb.getInt32Ty()});
-    Value* id = lb.CreateSExt(lambda->getArg(0), lb.getInt64Ty());
-    Value* tasks = lb.CreateSExt(lb.CreateLoad(lb.getInt32Ty(), lb.CreateStructGEP(env_type, lambda->getArg(1), 1)),
-                                 lb.getInt64Ty());
-    std::vector<Value*> args;
-    for (unsigned i = 0; i < fields.size(); ++i) {
-      args.push_back(lb.CreateLoad(fields[i], lb.CreateStructGEP(closure_type, lambda->getArg(2), i)));
-    }
-    // Tasks differ by at most one iteration.
-    Value* first = lb.CreateSDiv(lb.CreateMul(id, args[1]), tasks);
-    Value* last = lb.CreateSDiv(lb.CreateMul(lb.CreateAdd(id, lb.getInt64(1)), args[1]), tasks);
-    Value* min = args[0];
-    args[0] = lb.CreateAdd(min, first);
-    args[1] = lb.CreateAdd(min, last);
-    lb.CreateRet(lb.CreateCall(task_type, task, args));
-  }
+  llvm::Function* lambda = NewLambda(module_, base + "_lambda", task, closure_type);
   auto* launch_type = llvm::FunctionType::get(Int32(), {b_.getPtrTy(), b_.getPtrTy(), Int32()}, false);
   // No more tasks than iterations.
   Value* most = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, extent, b_.getInt64(INT32_MAX));

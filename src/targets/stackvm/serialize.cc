@@ -149,7 +149,7 @@ std::string VmProgram::Save() const {
 
 VmProgram VmProgram::Load(const std::string& bytes) {
   ByteReader reader(bytes, "stackvm program");
-  if (reader.Read<uint64_t>() != kMagic) reader.Fail("it doesn't begin with the right bytes");
+  if (reader.Read<uint64_t>() != kMagic) reader.Fail("bad magic number: it isn't a program of the StackVM");
   VmProgram program;
   program.name = reader.ReadString();
   const uint32_t registers = reader.Read<uint32_t>();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Incomplete register tiles: where the end of a row cuts off part of an unrolled loop that fills a local buffer, and
-// only the run tells where, the elements beyond the end repeat the last one. What they hold is never used; the tile
+// Incomplete register tiles: where the end of a row of dynamic length cuts off part of an unrolled loop that fills a
+// local buffer, the elements beyond the end repeat the last one. What they hold is never used; the tile
 // is computed without a branch per element.
 #include <optional>
 

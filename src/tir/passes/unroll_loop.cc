@@ -81,7 +81,7 @@ class LoopUnroller : public StmtExprMutator {
       steps_ = Plus(steps_, Times(body_steps, extent != nullptr ? *extent : 16));
       depth_ = std::max(outer_depth, depth_ + 1);
       if (loop->kind != ForKind::kUnrolled) return stmt;
-      // A part of a loop that was cut where only the run tells: it stays a loop.
+      // Part of a loop that was partitioned at a dynamic bound: it stays a loop.
       For serial = GetRef<For>(loop);
       serial.CopyOnWrite()->kind = ForKind::kSerial;
       return serial;

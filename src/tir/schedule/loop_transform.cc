@@ -208,7 +208,7 @@ void RequireAnyOrder(const PlacedBlock& b, const std::vector<Var>& loops) {
   // order of the loops could come to that iteration late.
   if (!b.block()->init.defined()) return;
   for (const Var& var : loops) {
-    const auto [data, reduction] = DrivenBy(b, var);
+    const auto [data, reduction] = IterKindsBoundTo(b, var);
     if (!data || !reduction) continue;
     throw ScheduleError(StrCat("reorder: loop ", LoopName(var), " drives both data and reduction axes of block '",
                                b.name(), "'; decompose the reduction or don't fuse them"));

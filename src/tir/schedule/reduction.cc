@@ -111,8 +111,8 @@ void CheckComputesOnce(const PlacedBlock& placed, const std::vector<For>& loops)
   };
   for (const For& loop : loops) {
     const Var& var = loop->loop_var;
-    if (DrivenBy(placed, var).reduction || is_const_int(analyzer.Simplify(loop->extent), 1)) continue;
-    if (DrivenBy(placed, var).data) {
+    if (IterKindsBoundTo(placed, var).reduction || is_const_int(analyzer.Simplify(loop->extent), 1)) continue;
+    if (IterKindsBoundTo(placed, var).data) {
       data.push_back(loop);
     } else if (!RunsOnce(placed, loop, loops)) {
       refuse(StrCat("in each iteration of loop ", LoopName(var)));
@@ -149,7 +149,7 @@ Stmt InitNest(const PlacedBlock& placed, const std::vector<For>& loops, const st
   Map<Var, PrimExpr> renamed;
   std::vector<For> kept;
   for (const For& loop : loops) {
-    const auto [data, reduction] = DrivenBy(placed, loop->loop_var);
+    const auto [data, reduction] = IterKindsBoundTo(placed, loop->loop_var);
     if (data && reduction) {
       throw ScheduleError(StrCat("decompose_reduction: loop ", LoopName(loop->loop_var),
                                  " drives both data and "
@@ -178,7 +178,7 @@ Stmt InitNest(const PlacedBlock& placed, const std::vector<For>& loops, const st
     bool on_reduction = false, on_others = false;
     for (const For& loop : placed.Loops()) {
       if (!UsesLoopVar(condition, loop->loop_var)) continue;
-      (DrivenBy(placed, loop->loop_var).reduction ? on_reduction : on_others) = true;
+      (IterKindsBoundTo(placed, loop->loop_var).reduction ? on_reduction : on_others) = true;
     }
     if (on_reduction && on_others) {
       throw ScheduleError(StrCat("decompose_reduction: a condition of block '", block->name_hint,

@@ -61,7 +61,7 @@ PartialAxes AxesOf(const Reduction& p) {
   result.loop_map.Set(p.loop->loop_var, result.factor);
   // Each other loop that drives a reduction becomes an axis of its own.
   for (const For& loop : p.placed.Loops()) {
-    const Driven driven = DrivenBy(p.placed, loop->loop_var);
+    const IterKinds driven = IterKindsBoundTo(p.placed, loop->loop_var);
     if (loop->loop_var.same_as(p.loop->loop_var) || !driven.reduction) continue;
     if (driven.data) {
       throw ScheduleError(StrCat(kName, ": loop ", LoopName(loop->loop_var), " drives both data and reduction axes of ",

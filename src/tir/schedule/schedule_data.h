@@ -49,7 +49,7 @@ struct ScheduleData {
     // A one-element initialiser list of an object is read as that object.
     if (!inputs.is_array()) inputs = nlohmann::json::array({inputs});
     if (!outputs.is_array()) outputs = nlohmann::json::array({outputs});
-    if (name.rfind("get_", 0) != 0) state.RefreshEnclosing();
+    if (name.rfind("get_", 0) != 0) state.UpdateEnclosingRegions();
     steps.push_back({std::move(name), std::move(inputs), std::move(outputs)});
   }
 

@@ -302,7 +302,7 @@ void ScheduleState::RemoveAlloc(const Buffer& buffer) {
       if (!body.same_as(op->body)) block.CopyOnWrite()->body = body;
       return block;
     }
-    // What was to be fetched early isn't there any more.
+    // A prefetch of the removed buffer has no target left.
     Stmt VisitStmt_(const EvaluateNode* op) override {
       const auto* call = op->value.as<CallNode>();
       if (call == nullptr || !IsCallTo(call, "tir.prefetch")) return GetRef<Stmt>(op);
@@ -324,15 +324,15 @@ void ScheduleState::RemoveAlloc(const Buffer& buffer) {
   SetBody(Remover(buffer)(func_->body));
 }
 
-void ScheduleState::RefreshEnclosing() {
+void ScheduleState::UpdateEnclosingRegions() {
   class Refresher : public StmtMutator {
    protected:
     using StmtMutator::VisitStmt_;
     Stmt VisitStmt_(const BlockNode* op) override {
       Block block = Downcast<Block>(StmtMutator::VisitStmt_(op));
-      // The root and what an intrinsic stands for say nothing, or know better.
-      const bool says = !op->iter_vars.empty() && op->match_buffers.empty();
-      return says && !BlocksIn(block->body).empty() ? WithDetectedAccess(block) : block;
+      // The root has no regions, tensorised blocks those of their intrinsic.
+      const bool inferred = !op->iter_vars.empty() && op->match_buffers.empty();
+      return inferred && !BlocksIn(block->body).empty() ? WithDetectedAccess(block) : block;
     }
   };
   bool nested = false;
@@ -428,8 +428,8 @@ bool UsesLoopVar(const PrimExpr& e, const Var& var) {
   return arith::UsesVar(e, [&](const VarNode* v) { return v == var.get(); });
 }
 
-Driven DrivenBy(const PlacedBlock& placed, const Var& loop) {
-  Driven driven;
+IterKinds IterKindsBoundTo(const PlacedBlock& placed, const Var& loop) {
+  IterKinds driven;
   for (size_t i = 0; i < placed.block()->iter_vars.size(); ++i) {
     if (!UsesLoopVar(placed.realize->iter_values[i], loop)) continue;
     const bool reduced = placed.block()->iter_vars[i]->iter_type == IterVarType::kCommReduce;

@@ -62,8 +62,9 @@ class ScheduleState {
   /// Adds the buffers to the alloc_buffers of the root block.
   void AddAlloc(const Buffer& buffer);
   void RemoveAlloc(const Buffer& buffer);
-  /// Blocks that hold blocks say again what those read and write, after these changed.
-  void RefreshEnclosing();
+  /// Recomputes the regions that enclosing blocks read and write, after blocks inside changed; the root and tensorised
+  /// blocks keep theirs.
+  void UpdateEnclosingRegions();
   /// Binds in the analyzer the loops on the path and non-negative shape variables.
   void BindContext(arith::Analyzer& analyzer, const Path& path) const;
 
@@ -79,12 +80,12 @@ Stmt AddPredicate(const Stmt& stmt, const PrimExpr& predicate);
 std::vector<PlacedBlock> BlocksIn(const Stmt& stmt);
 bool Contains(const Stmt& stmt, const Object* what);
 bool UsesLoopVar(const PrimExpr& e, const Var& var);
-/// Kinds of a block's axes that a loop drives.
-struct Driven {
+/// Kinds of a block's axes whose bindings use a loop.
+struct IterKinds {
   bool data = false;  ///< one that isn't reduced
   bool reduction = false;
 };
-Driven DrivenBy(const PlacedBlock& placed, const Var& loop);
+IterKinds IterKindsBoundTo(const PlacedBlock& placed, const Var& loop);
 bool ReadsBuffer(const BlockNode* block, const Buffer& buffer);
 bool WritesBuffer(const BlockNode* block, const Buffer& buffer);
 bool IsReduction(const BlockNode* block);

@@ -77,7 +77,7 @@ Array<Tensor> ByteDenseCompute(const Attrs&, const Array<Tensor>& inputs, const 
       return data(from);
     });
   };
-  // Rows that aren't made of whole words are filled up first.
+  // Rows that aren't made of whole words are padded first.
   std::optional<Tensor> words;
   if (known == nullptr || *known % PerWord(data->dtype) != 0) {
     Array<PrimExpr> shape = data->shape;

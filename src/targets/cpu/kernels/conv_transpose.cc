@@ -73,7 +73,7 @@ std::optional<Sizes> SizesOf(const CallNode* call, const relay::LayoutArgs& args
   return s;
 }
 
-/// Channels of the convolution with those that fill blocks: outputs of all phases, inputs, outputs of one phase.
+/// Channels of the convolution with those that pad blocks: outputs of all phases, inputs, outputs of one phase.
 struct PhaseChannels {
   int64_t all, inputs, outputs;
 };

@@ -31,7 +31,7 @@ int64_t NumbersOfWord(const MatmulProblemNode& p) {
   return p.dtype.bits() == 8 ? 4 : 2;
 }
 
-/// What costs depend on; sizes that only the run tells are guessed.
+/// What costs depend on; dynamic sizes are guessed.
 struct ProductSizes {
   int64_t batch, m, n, k, panels;
   bool words;   ///< of bytes

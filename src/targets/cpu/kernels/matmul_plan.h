@@ -30,7 +30,7 @@ class MatmulPlanNode : public PlanNode {
 
 /// Plans for a product: that of rules of thumb first, then those around it. Words of four bytes count as elements of K.
 std::vector<Plan> MatmulSpace(const Problem& problem, const Machine& machine);
-/// Cycles of one product; -1 is never given: sizes that only the run tells are guessed.
+/// Cycles of one product; -1 is never given: dynamic sizes are guessed.
 double MatmulCycles(const Problem& problem, const Machine& machine, const Plan& plan);
 /// Why a plan of a record can't be applied, or "".
 std::string WhyNotMatmulPlan(const Problem& problem, const Machine& machine, const Plan& plan);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pointwise convolutions of channels that don't fill blocks: on plain data, all pixels in one row.
+// Pointwise convolutions of channels that don't divide into blocks: on plain data, all pixels in one row.
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/rooms.h"
 
