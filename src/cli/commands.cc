@@ -12,6 +12,8 @@ void CompileFlags::AddTo(Verb* verb) {
   verb->Add("--plugin", &request.plugins, "library that brings an external code generator or its run time").OneEach();
   verb->Add("--max-tensor-bytes", &max_tensor_bytes, "largest buffer: 4GiB (the machine's memory)");
   verb->Add("--huge-pages", &huge_pages, "for weights: auto, on or off (auto)");
+  verb->Add("-q,--quiet", &quiet, "no progress, no notes");
+  verb->Add("-v,--verbose", &verbose, "print each pass and kernel as it is compiled");
   how_ = {
       verb->Add("--target", &request.target, "what code is for (llvm -mcpu=native)"),
       verb->Add("--input-shapes", &input_shapes, "shapes of inputs: \"x:[1,3,224,224] y:[8]\""),
@@ -68,6 +70,8 @@ CompileRequest CompileFlags::Parse() const {
   if (!max_model_memory.empty()) parsed.max_model_memory = static_cast<int64_t>(ParseSize(max_model_memory));
   if (!max_tensor_bytes.empty()) runtime::SetMaxTensorBytes(static_cast<int64_t>(ParseSize(max_tensor_bytes)));
   if (!huge_pages.empty()) runtime::SetHugePages(runtime::ParseHugePages(huge_pages));
+  if (quiet && verbose) throw Error("--quiet and --verbose contradict each other");
+  parsed.verbosity = quiet ? Verbosity::kQuiet : verbose ? Verbosity::kVerbose : Verbosity::kNormal;
   parsed.input_shapes = ParseShapes(input_shapes);
   parsed.dims = ParseDims(dims);
   parsed.external = SplitLists(external);

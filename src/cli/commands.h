@@ -17,6 +17,7 @@ struct CompileFlags {
   std::vector<std::string> input_shapes, dims, external, disabled_pass, required_pass, pass_config, dump, check_passes;
   std::string precision;    ///< of products; empty: as the model states
   double max_error = 0.01;  ///< of outputs, relative to their norm, with precision auto
+  bool quiet = false, verbose = false;
   std::string records, max_model_memory, max_tensor_bytes, huge_pages;
 
   void AddTo(Verb* verb);

@@ -41,7 +41,7 @@ struct CompileVerb {
     const auto kind = request.output.ends_with(".tar") ? runtime::FileKind::kArchive : runtime::FileKind::kLibrary;
     if (!folder) runtime::CheckOutputPath(request.output, kind, {request.model});
     const auto start = std::chrono::steady_clock::now();
-    const std::string report = Compiler().compile(request);
+    const std::string report = CompileWatched(request);
     std::cerr << report;
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
     const auto bytes = SizeOf(request.output);
@@ -66,7 +66,7 @@ struct ExplainVerb {
     request.output = folder.Path("model.so");
     request.dump = {"kernels"};
     request.dump_dir = folder.Path("");
-    Compiler().compile(request);
+    CompileWatched(request);
     std::cout << std::ifstream(folder.Path("kernels.txt")).rdbuf();
     return 0;
   }

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/progress.h"
+
 namespace treadle::cli {
 
 struct CompileRequest {
@@ -27,6 +29,9 @@ struct CompileRequest {
   bool pass_timing = false;               ///< measure the passes over the graph
   std::vector<std::string> check_passes;  ///< around each pass: "types" (well-formedness, types), "numbers" (results)
   bool use_cache = true;                  ///< of kernels, on disk
+  Verbosity verbosity = Verbosity::kNormal;
+  std::function<void(const std::string& pass)> on_pass;                     ///< before each pass; may be null
+  std::function<void(size_t done, size_t total, size_t cached)> on_kernel;  ///< after each kernel; may be null
 };
 
 struct TuneRequest {

@@ -105,7 +105,9 @@ void Complete(const DeclaredInput& input, CompileRequest* request, std::vector<s
           StrCat("dimension ", i, name.empty() ? "" : " (" + name + ")", " of input ", ShapeTemplate(input)));
       continue;
     }
-    std::cerr << "note: input '" << input.name << "': " << (name.empty() ? "dimension 0" : name) << " = 1 (assumed)\n";
+    if (request->verbosity != Verbosity::kQuiet)
+      std::cerr << "note: input '" << input.name << "': " << (name.empty() ? "dimension 0" : name)
+                << " = 1 (assumed)\n";
     if (name.empty()) {
       shape[i] = 1;
       changed = true;

@@ -35,6 +35,17 @@ InputText ParseInput(const std::string& text) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
+std::string CompileWatched(CompileRequest request) {
+  ProgressLine line(request.verbosity);
+  if (request.verbosity != Verbosity::kQuiet) {
+    request.on_pass = [&](const std::string& pass) { line.Stage(pass); };
+    request.on_kernel = [&](size_t done, size_t total, size_t cached) {
+      line.Count("kernels", done, total, cached == 0 ? "" : StrCat(", ", cached, " of the cache"));
+    };
+  }
+  return Compiler().compile(request);
+}
+
 Model LoadOrCompile(const CompileRequest& request, Preparation* spent) {
   CheckExists(request.model);
   Preparation unused;
@@ -54,7 +65,7 @@ Model LoadOrCompile(const CompileRequest& request, Preparation* spent) {
   CompileRequest with_output = request;
   with_output.output = folder.Path("model.so");
   const auto start = Clock::now();
-  Compiler().compile(with_output);
+  CompileWatched(with_output);
   times.compile = std::chrono::duration<double>(Clock::now() - start).count();
   return load(with_output.output);
 }

@@ -29,6 +29,9 @@ struct InputText {
 };
 InputText ParseInput(const std::string& text);
 
+/// Compiles; says how far it is as `request.verbosity` has it. Returns what the request asked to be told.
+std::string CompileWatched(CompileRequest request);
+
 /// How long it took until a model could run, in seconds.
 struct Preparation {
   double compile = 0;  ///< 0 for a compiled model

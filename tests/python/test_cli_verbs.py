@@ -2,6 +2,7 @@
 """Verbs of the command line that measure, read pictures and describe the program itself."""
 import csv
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -154,3 +155,36 @@ def test_manual_pages_have_every_flag():
         assert flag in page
     assert "\\fBbench\\fR" in run("man").stdout
     assert "did you mean 'bench'" in run("man", "bnch").stderr
+
+
+def test_compiling_says_how_far_it_is(library, tmp_path):
+    model = library.with_suffix(".onnx")
+    verbose = run("compile", model, "-o", tmp_path / "v.so", "-v")
+    lines = verbose.stderr.splitlines()
+    assert verbose.returncode == 0 and "FuseOps" in lines
+    total = lines[-1].split("/")[1].split()[0]
+    assert lines[-1].startswith(f"{total}/{total} kernels")
+    # Nothing but errors where nobody watches, or on request.
+    assert run("compile", model, "-o", tmp_path / "n.so").stderr == ""
+    assert run("compile", model, "-o", tmp_path / "q.so", "-q").stderr == ""
+    refused = run("compile", model, "-o", tmp_path / "b.so", "-q", "-v")
+    assert refused.stderr.startswith("error: --quiet and --verbose contradict each other")
+
+
+def test_bars_of_terminals_end_at_the_whole(library, tmp_path):
+    import pty
+
+    parent, child = pty.openpty()
+    with subprocess.Popen([PROGRAM, "compile", library.with_suffix(".onnx"), "-o", tmp_path / "t.so", "--no-cache"],
+                          stdout=subprocess.DEVNULL, stderr=child, env={**os.environ, "TERM": "xterm"}) as process:
+        os.close(child)
+        shown = b""
+        while True:
+            try:
+                shown += os.read(parent, 4096)
+            except OSError:  # the other end is closed
+                break
+        process.wait()
+    os.close(parent)
+    last = shown.decode().split("\r")[-2]
+    assert last.startswith("[========================]") and shown.endswith(b"\r\x1b[K")

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "treadle/driver/progress.h"
 #include "treadle/ir/module.h"
 #include "treadle/ir/transform.h"
 #include "treadle/runtime/manifest.h"
@@ -48,9 +49,10 @@ struct CompileOptions {
   std::vector<ObjectPtr<transform::PassInstrument>> instruments;  ///< watch the passes
   /// The passes run in the thread's PassContext, instruments included; level, passes and config above aren't used.
   bool inherit_context = false;
-  int64_t max_model_memory = 0;  ///< bytes that the parts of an ONNX file may take; 0: about ten times its size
-  int threads = 0;               ///< for compiling; 0: all that the machine gives this process
-  bool use_cache = true;         ///< the cache of kernels on disk
+  int64_t max_model_memory = 0;   ///< bytes that the parts of an ONNX file may take; 0: about ten times its size
+  int threads = 0;                ///< for compiling; 0: all that the machine gives this process
+  bool use_cache = true;          ///< the cache of kernels on disk
+  ProgressFn progress = nullptr;  ///< null: nobody watches
 };
 
 /// Kernels in memory with the graph that calls them.

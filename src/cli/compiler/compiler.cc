@@ -65,6 +65,13 @@ std::string Compile(const CompileRequest& request) {
   AddChecks(request.check_passes, &options);
   auto timing = treadle::transform::MakePassTiming();
   if (request.pass_timing) options.instruments.push_back(timing);
+  if (request.on_pass) {
+    options.instruments.push_back(treadle::transform::MakePassObserver(
+        {}, /*before=*/true, [&](const IRModule&, const transform::PassInfo& info) { request.on_pass(info.name); }));
+  }
+  if (request.on_kernel) {
+    options.progress = [&](const driver::Progress& p) { request.on_kernel(p.done, p.total, p.cached); };
+  }
   const bool text = driver::IsRelayFile(request.model);
   driver::ExportLibrary(
       text ? driver::CompileRelayFile(request.model, options) : driver::CompileOnnxFile(request.model, options),

@@ -281,7 +281,7 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
   const int threads = CompileThreads(options);
   const bool no_cache =
       transform::PassContext::Current()->GetConfigBool("relay.backend.disable_compile_engine_cache", false);
-  EngineOptions engine{threads, DumpedTexts(options.dump), options.use_cache && !no_cache};
+  EngineOptions engine{threads, DumpedTexts(options.dump), options.use_cache && !no_cache, options.progress};
   std::map<std::string, runtime::DeviceCall> device_calls;
   GraphCode code = vm ? GenerateProgram(module, targets, options, &model, &device_calls)
                       : GenerateGraphCode(main, targets, options.module_name, engine);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <exception>
 #include <functional>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <unordered_set>
@@ -274,8 +275,10 @@ void CompileEngine::FindInPlace(const std::vector<Kernel*>& kernels, const Engin
 void CompileEngine::CompileAll(const EngineOptions& options) {
   const bool hooked = HasHooks();
   KernelCache* cache = options.use_cache && !hooked && options.texts.empty() ? KernelCache::Default() : nullptr;
-  ParallelFor(declared_.size(), hooked ? 1 : options.threads, [&](size_t i) {
-    Kernel& kernel = *declared_[i];
+  std::mutex watched;
+  Progress progress;
+  progress.total = declared_.size();
+  const auto compile = [&](Kernel& kernel) {
     if (!MakesObjects(kernel.target)) return Lower(&kernel);
     if (!kernel.object.empty()) return;
     std::string key;
@@ -299,6 +302,14 @@ void CompileEngine::CompileAll(const EngineOptions& options) {
       kernel.texts = std::move(artifact.texts);
     });
     if (cache != nullptr) cache->Store(key, kernel.object);
+  };
+  ParallelFor(declared_.size(), hooked ? 1 : options.threads, [&](size_t i) {
+    compile(*declared_[i]);
+    if (options.progress == nullptr) return;
+    const std::lock_guard<std::mutex> lock(watched);
+    ++progress.done;
+    progress.cached += declared_[i]->from_cache ? 1 : 0;
+    options.progress(progress);
   });
   if (cache != nullptr) cache->Trim();
 }

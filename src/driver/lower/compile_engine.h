@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "treadle/driver/progress.h"
 #include "treadle/ir/structural.h"
 #include "treadle/ir/target.h"
 #include "treadle/relay/expr.h"
@@ -64,6 +65,7 @@ struct EngineOptions {
   int threads = 1;
   std::vector<std::string> texts;  ///< formats of texts to keep (TargetSpec::texts)
   bool use_cache = true;           ///< the cache on disk
+  ProgressFn progress = nullptr;   ///< may be null
 };
 
 class CompileEngine {
