@@ -47,6 +47,25 @@ TEST(PartitionGraph, RegionAroundAnotherOperatorIsntMerged) {
   EXPECT_EQ(result->functions.size(), 3u) << Show(result);
 }
 
+TEST(PartitionGraph, RegionsInACycleAreNamed) {
+  // Annotated by hand: the product is in one region with the sum, which what it multiplies with depends on.
+  const IRModule module = Parse(R"(
+fn (%x: Tensor[(4), float32]) {
+  %0 = add(annotation.compiler_begin(%x, compiler="first"), annotation.compiler_begin(%x, compiler="first"));
+  %1 = annotation.compiler_end(%0, compiler="first");
+  %2 = annotation.compiler_end(exp(annotation.compiler_begin(%1, compiler="second")), compiler="second");
+  annotation.compiler_end(multiply(%0, annotation.compiler_begin(%2, compiler="first")), compiler="first")
+})");
+  try {
+    transform::MergeCompilerRegions()(module);
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    const std::string text = e.what();
+    EXPECT_NE(text.find("in a cycle, or on regions of one: region 0 (first), region 1 (second)"), std::string::npos)
+        << text;
+  }
+}
+
 TEST(PartitionGraph, SeveralResultsBecomeATuple) {
   IRModule result =
       Partition("fn (%a: Tensor[(4), float32]) { %0 = add(%a, %a); %1 = multiply(%0, %0); (exp(%0), exp(%1)) }");
