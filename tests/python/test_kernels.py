@@ -106,6 +106,43 @@ def test_plans_of_a_space_compute_the_same(name):
         layer.run("\n".join([*lines, line]))
 
 
+# Whole blocks in each group; groups that become one; groups with blocks that are padded; a size to which pads add.
+GROUPED = {"blocks": (64, 7, 64, 3, 4, 1), "merged": (16, 6, 32, 3, 4, 1), "padded": (24, 6, 24, 3, 2, 1), "wide": (48, 5, 96, 1, 3, 0)}
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_plans_of_grouped_convolutions_compute_the_same(name):
+    problem = conv_problem(*GROUPED[name], block=0)
+    layer = Layer(*GROUPED[name])
+    plans = [json.loads(str(plan)) for plan in plans_of("conv2d.grouped", json.dumps(problem), V3)]
+    assert len({json.dumps(plan) for plan in plans}) == len(plans) > 1
+    for plan in some(plans, 6):
+        layer.run(json.dumps({"problem": problem, "kernel": "conv2d.grouped", "plan": plan}))
+
+
+@pytest.mark.parametrize("ic, size, oc, kernel, stride, pad", [(16, 6, 24, 4, 2, 1), (32, 5, 3, 3, 2, 0), (5, 4, 16, 3, 1, 1)])
+def test_plans_of_transposed_convolutions_compute_the_same(ic, size, oc, kernel, stride, pad):
+    rng = np.random.default_rng(ic)
+    x = rng.standard_normal((1, ic, size, size)).astype(np.float32)
+    w = rng.standard_normal((ic, oc, kernel, kernel)).astype(np.float32)
+    out = (size - 1) * stride + kernel - 2 * pad
+    whole = np.zeros((1, oc, out + 2 * pad, out + 2 * pad))
+    for i, j in np.ndindex(size, size):
+        whole[0, :, i * stride:i * stride + kernel, j * stride:j * stride + kernel] += np.einsum("i,iohw->ohw", x[0, :, i, j].astype(np.float64), w)
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[stride] * 2, pads=[pad] * 4)
+    graph = helper.make_graph([node], "layer", [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [numpy_helper.from_array(w, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    problem = {**conv_problem(ic, size, oc, kernel, block=0), "oh": out, "ow": out, "stride_h": stride, "stride_w": stride,
+               "pad_t": pad, "pad_l": pad}
+    plans = [json.loads(str(plan)) for plan in plans_of("conv2d_transpose.phases", json.dumps(problem), V3)]
+    assert len({json.dumps(plan) for plan in plans}) == len(plans) > 1
+    for plan in some(plans, 6):
+        record = json.dumps({"problem": problem, "kernel": "conv2d_transpose.phases", "plan": plan})
+        (y,) = treadle.compile(model, target=V3, pass_config={"schedule.plans": record}).run(None, {"x": x})
+        np.testing.assert_allclose(y, whole[:, :, pad:pad + out, pad:pad + out], rtol=1e-4, atol=1e-4)
+
+
 def test_a_record_that_does_not_fit_is_left_out():
     layer = Layer(32, 12, 64, 5, 1, 2)
     loops = conv_problem(32, 12, 64, 5, 1, 2)

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "targets/cpu/machine_costs.h"
+#include "treadle/ir/transform.h"
 
 namespace treadle::ops::cpu {
 namespace {
@@ -86,6 +87,29 @@ TEST_P(EveryMachine, EveryPlanOfASpaceIsAccepted) {
       }
     }
   }
+}
+
+/// As a graph states it: blocks are open.
+Problem Grouped(int64_t groups, int64_t ic, int64_t size, int64_t oc, int64_t kernel) {
+  return Make<Problem, ConvProblemNode>([&](auto& p) {
+    p.groups = groups;
+    p.ic = ic;
+    p.oc = oc;
+    p.ih = p.iw = p.oh = p.ow = size;
+    p.kh = p.kw = kernel;
+    p.pad_t = p.pad_l = p.pad_b = p.pad_r = kernel / 2;
+  });
+}
+
+Problem Transposed(int64_t ic, int64_t size, int64_t oc, int64_t kernel, int64_t stride) {
+  return Make<Problem, ConvProblemNode>([&](auto& p) {
+    p.ic = ic;
+    p.oc = oc;
+    p.ih = p.iw = size;
+    p.oh = p.ow = (size - 1) * stride + kernel;
+    p.kh = p.kw = kernel;
+    p.stride_h = p.stride_w = stride;
+  });
 }
 
 /// A product with a packed right operand, as loops see it.
@@ -172,6 +196,60 @@ TEST_P(EveryMachine, DepthwiseConvolutionsHaveTheirOwnKernel) {
   const std::vector<std::string> order{"conv2d.depthwise", "conv2d.plain"};
   EXPECT_EQ(UsableFor("nn.conv2d", Depthwise(96, 56, 3), GetParam()), order);
   EXPECT_EQ(UsableFor("nn.conv2d", Depthwise(960, 7, 5), GetParam()), order);
+}
+
+TEST_P(EveryMachine, GroupedConvolutionsHaveTheirOwnKernel) {
+  const std::vector<std::string> order{"conv2d.grouped", "conv2d.plain"};
+  EXPECT_EQ(UsableFor("nn.conv2d", Grouped(32, 256, 56, 256, 3), GetParam()), order);
+  EXPECT_EQ(UsableFor("nn.conv2d", Grouped(32, 128, 56, 128, 3), GetParam()), order);
+  EXPECT_EQ(UsableFor("nn.conv2d", Grouped(2, 96, 28, 96, 5), GetParam()), order);
+  // Groups of 3 have no whole blocks, however many become one.
+  EXPECT_EQ(UsableFor("nn.conv2d", Grouped(3, 9, 28, 9, 3), GetParam()), std::vector<std::string>{"conv2d.plain"});
+}
+
+TEST_P(EveryMachine, TransposedConvolutionsAreThoseOfTheirPhases) {
+  const std::vector<std::string> order{"conv2d_transpose.phases", "conv2d_transpose.plain"};
+  EXPECT_EQ(UsableFor("nn.conv2d_transpose", Transposed(64, 16, 32, 2, 2), GetParam()), order);
+  EXPECT_EQ(UsableFor("nn.conv2d_transpose", Transposed(32, 13, 3, 4, 2), GetParam()), order);
+}
+
+TEST(KernelsTest, GroupsBecomeOneWhereTheyHaveNoWholeBlocks) {
+  for (const char* machine : {"avx2", "avx512"}) {
+    EXPECT_EQ(BestField("conv2d.grouped", Grouped(32, 256, 56, 256, 3), machine, "merged"), 1);
+    EXPECT_EQ(BestField("conv2d.grouped", Grouped(32, 128, 56, 128, 3), machine, "merged"), 2);
+  }
+}
+
+TEST(KernelsTest, PhasesOfFewChannelsFillVectors) {
+  // 4 phases of 3 channels.
+  EXPECT_EQ(BestField("conv2d_transpose.phases", Transposed(32, 13, 3, 4, 2), "avx2", "oc_block"), 8);
+  EXPECT_EQ(BestField("conv2d_transpose.phases", Transposed(32, 13, 3, 4, 2), "avx512", "oc_block"), 16);
+}
+
+TEST_P(EveryMachine, PlansOfGraphsCostAndReplay) {
+  RegisterKernels();
+  const Machine machine = MachineFor(GetParam());
+  auto replay = [&](const char* name, const Problem& problem) {
+    const schedule::Kernel& kernel = *schedule::FindKernel(name);
+    const std::vector<Plan> plans = kernel.space(problem, machine);
+    EXPECT_GT(plans.size(), 1U) << name;
+    for (const Plan& plan : plans) {
+      EXPECT_EQ(kernel.why_not_plan(problem, machine, plan), "") << ToJson(plan);
+      EXPECT_GT(kernel.cycles(problem, machine, plan), 0) << ToJson(plan);
+      const std::string record =
+          StrCat(R"({"problem":)", ToJson(problem), R"(,"kernel":")", name, R"(","plan":)", ToJson(plan), "}");
+      transform::PassContext context = transform::PassContext::Create();
+      context.CopyOnWrite()->config.Set(schedule::kPlansOption, String(record));
+      transform::PassContext::Scope scope(context);
+      const Choice choice = ChooseKernel(kernel.op, "cpu", problem, machine);
+      ASSERT_NE(choice.best(), nullptr);
+      EXPECT_TRUE(choice.best()->recorded) << record;
+      EXPECT_EQ(ToJson(choice.best()->plan), ToJson(plan));
+    }
+  };
+  replay("conv2d.grouped", Grouped(32, 128, 14, 128, 3));
+  replay("conv2d.grouped", Grouped(4, 64, 14, 128, 3));
+  replay("conv2d_transpose.phases", Transposed(32, 13, 24, 4, 2));
 }
 
 TEST_P(EveryMachine, TilesOfProductsFitRegistersAndHideLatency) {

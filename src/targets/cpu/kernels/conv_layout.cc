@@ -30,7 +30,7 @@ std::string WhyNotBlockedCall(const CallNode* call, const relay::LayoutArgs& arg
   return "";
 }
 
-/// The layouts that activations of a convolution of one group have.
+/// The layouts that activations of a convolution have; of several groups its kernel decides (grouped_conv.cc).
 void SetLayouts(const relay::LayoutArgs& args, int64_t ic, int64_t oc, int lanes, ConvProblemNode* p) {
   constexpr int64_t kMinPadded = 8;
   const int64_t pixels = p->oh >= 0 && p->ow >= 0 && p->batch >= 0 ? p->oh * p->ow : -1;
@@ -40,6 +40,7 @@ void SetLayouts(const relay::LayoutArgs& args, int64_t ic, int64_t oc, int lanes
     p->out_layout = p->in_layout;
     return;
   }
+  if (p->groups != 1) return;
   p->out_layout = ConvLayout(oc, pixels, lanes);
   if (p->in_layout.is_plain()) {
     p->in_layout = ic >= kMinPadded ? ConvLayout(ic, pixels, lanes) : relay::DividingLayout(ic);
@@ -186,6 +187,11 @@ ChannelLayout ConvLayout(int64_t channels, int64_t pixels, int lanes) {
   const ChannelLayout layout = relay::PaddedLayout(channels, lanes);
   // Of one vector per channel little is computed: blocks of any kind are better than changing the layout.
   return layout.is_plain() && pixels == 1 ? ChannelLayout{8} : layout;
+}
+
+double LayoutChangeCycles(const ConvProblemNode& p, const Machine& machine) {
+  const auto bytes = static_cast<double>(std::max<int64_t>(1, p.batch) * p.ic * p.dtype.bytes());
+  return 2 * bytes * static_cast<double>(p.ih * p.iw) * machine.beyond_l2_cycles_per_byte;
 }
 
 LaidOutCall BlockedConv(const LayoutRequest& request, const NDArray& weight, const ChannelLayout& in,

@@ -45,6 +45,9 @@ ChannelLayout BlockedLayout(int64_t channels, int lanes);
 /// The layout for `channels` of a convolution whose result has `pixels` (-1: dynamic).
 ChannelLayout ConvLayout(int64_t channels, int64_t pixels, int lanes);
 
+/// Cycles of giving the input another layout: it is loaded and stored. Of static sizes.
+double LayoutChangeCycles(const ConvProblemNode& p, const Machine& machine);
+
 /// The convolution of an argument in layout `in`. `weight`: OIHW, with the channels that pad blocks.
 relay::LaidOutCall BlockedConv(const LayoutRequest& request, const runtime::NDArray& weight, const ChannelLayout& in,
                                const ChannelLayout& out, int64_t groups);

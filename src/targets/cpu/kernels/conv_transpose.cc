@@ -5,6 +5,7 @@
 
 #include "ops/change_layout.h"
 #include "ops/infer.h"
+#include "targets/cpu/kernels/conv_compute.h"
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/rooms.h"
 #include "treadle/ops/attrs/conv.h"
@@ -110,7 +111,7 @@ Expr Crop(const Expr& data, const Sizes& s) {
 
 /// Of phases (N, phase and channel, H, W[, block]) the whole, where sizes are known when it runs: dimensions are split
 /// and joined one at a time, so that indices stay simple.
-LaidOutCall Interleave(Expr phases, const Sizes& s, const ChannelLayout& layout) {
+LaidOutCall Interleave(Expr phases, const Sizes& s, const ChannelLayout& blocks, const ChannelLayout& layout) {
   const int64_t channels = layout.PaddedChannels(s.out_channels) / (layout.is_plain() ? 1 : layout.block);
   using Codes = std::vector<int64_t>;
   auto reshape = [&](Codes codes) {
@@ -118,7 +119,7 @@ LaidOutCall Interleave(Expr phases, const Sizes& s, const ChannelLayout& layout)
     phases = MakeReshape(phases, codes);
   };
   if (layout.is_plain()) {
-    phases = LayoutTransform(phases, "NCHW8c", "NCHW");
+    phases = LayoutTransform(phases, blocks.axes(), "NCHW");
     phases = MakeStridedSlice(phases, {0}, {s.Phases() * s.out_channels}, {1}, Codes{1});
   }
   reshape({0, -4, s.stride[0], s.stride[1] * channels, 0, 0});
@@ -129,7 +130,105 @@ LaidOutCall Interleave(Expr phases, const Sizes& s, const ChannelLayout& layout)
   return {phases, layout};
 }
 
-std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem&, const Plan&) {
+// ---- Plans and what they cost ----
+
+class ConvTransposePlanNode : public PlanNode {
+ public:
+  int64_t ic_block = 0, oc_block = 8;
+  bool blocked_result = true;
+  TREADLE_NODE(ConvTransposePlanNode, PlanNode, "schedule.ConvTransposePlan")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("ic_block", &ConvTransposePlanNode::ic_block).Doc("channels of a block of the input; 0: plain");
+    r.Field("oc_block", &ConvTransposePlanNode::oc_block).Doc("channels of a block of the phases");
+    r.Field("blocked_result", &ConvTransposePlanNode::blocked_result)
+        .Doc("phases have blocks of their own, in which the result stays; else it is plain");
+  }
+  ChannelLayout In() const { return {ic_block}; }
+  ChannelLayout Result() const { return blocked_result ? ChannelLayout{oc_block} : ChannelLayout(); }
+  /// Channels of the convolution. Those of a result that has no blocks go to the next block with zeros.
+  PhaseChannels Channels(int64_t ic, int64_t oc, int64_t phases) const {
+    const int64_t each = Result().PaddedChannels(oc), all = (phases * each + oc_block - 1) / oc_block * oc_block;
+    return {all, In().PaddedChannels(ic), each};
+  }
+};
+
+std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
+  constexpr int64_t kBlock = 16, kHalfBlock = 8;
+  const auto& p = *problem.as<ConvProblemNode>();
+  const int lanes = machine.vector_lanes(32);
+  const ChannelLayout out = relay::PaddedLayout(p.oc, lanes);
+  const bool exists = p.in_layout.is_blocked() && p.in_layout.is_in_order();
+  const ChannelLayout in = exists ? p.in_layout : relay::PaddedLayout(p.ic, lanes);
+  std::vector<std::pair<int64_t, bool>> results{{out.is_plain() ? kHalfBlock : out.block, out.is_blocked()}};
+  std::vector<int64_t> inputs{in.block};
+  // Of dynamic sizes nothing says which is faster.
+  if (p.is_static()) {
+    for (const int64_t block : {kBlock, kHalfBlock}) {
+      if (block != in.block && p.ic % block == 0) inputs.push_back(block);
+      for (const bool blocked : {true, false}) {
+        const bool fits = !blocked || p.oc % block == 0;
+        if (fits && results.front() != std::pair(block, blocked)) results.emplace_back(block, blocked);
+      }
+    }
+  }
+  std::vector<Plan> plans;
+  for (const auto& [block, blocked] : results) {
+    for (const int64_t input : inputs) {
+      plans.push_back(Make<Plan, ConvTransposePlanNode>([&, block = block, blocked = blocked](auto& plan) {
+        plan.ic_block = input;
+        plan.oc_block = block;
+        plan.blocked_result = blocked;
+      }));
+    }
+  }
+  return plans;
+}
+
+/// That of the convolution that computes the phases, as conv2d.direct is asked for it.
+Problem PhaseProblem(const ConvProblemNode& p, const ConvTransposePlanNode& plan) {
+  return Make<Problem, ConvProblemNode>([&](auto& phases) {
+    const PhaseChannels channels = plan.Channels(p.ic, p.oc, p.stride_h * p.stride_w);
+    phases.batch = p.batch;
+    phases.ic = channels.inputs;
+    phases.oc = channels.all;
+    phases.ic_block = plan.ic_block;
+    phases.oc_block = plan.oc_block;
+    phases.ih = p.ih;
+    phases.iw = p.iw;
+    phases.kh = (p.kh + p.stride_h - 1) / p.stride_h;
+    phases.kw = (p.kw + p.stride_w - 1) / p.stride_w;
+    phases.oh = p.ih + phases.kh - 1;
+    phases.ow = p.iw + phases.kw - 1;
+    phases.pad_t = phases.pad_b = phases.kh - 1;
+    phases.pad_l = phases.pad_r = phases.kw - 1;
+  });
+}
+
+double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
+  const auto& p = *problem.as<ConvProblemNode>();
+  const auto& plan = *chosen.as<ConvTransposePlanNode>();
+  if (!p.is_static()) return -1;
+  const Problem phases = PhaseProblem(p, plan);
+  const double sums = DefaultPlan(*schedule::FindKernel(kDirectConv), phases, machine).cycles;
+  if (sums < 0) return -1;
+  // Interleaving loads phases and stores results, of plain ones number by number.
+  const auto& s = *phases.as<ConvProblemNode>();
+  const auto elements = static_cast<double>(std::max<int64_t>(1, p.batch) * s.oc * s.oh * s.ow);
+  const double store = plan.blocked_result ? 0 : machine.load_cycles;
+  const double moved =
+      elements * (store + 2 * static_cast<double>(p.dtype.bytes()) * machine.beyond_l2_cycles_per_byte);
+  return sums + moved + (plan.In() == p.in_layout ? 0 : LayoutChangeCycles(p, machine));
+}
+
+std::string WhyNotPlan(const Problem&, const Machine&, const Plan& chosen) {
+  const auto& plan = *chosen.as<ConvTransposePlanNode>();
+  auto is_block = [](int64_t block) { return block == 8 || block == 16; };
+  const bool fits = (plan.ic_block == 0 || is_block(plan.ic_block)) && is_block(plan.oc_block);
+  return fits ? "" : "blocks are of 8 or 16 channels";
+}
+
+std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem&, const Plan& chosen) {
   const CallNode* call = request.call;
   relay::LayoutArgs& args = request.args;
   const auto* weight = call->args[1].as<ConstantNode>();
@@ -137,33 +236,28 @@ std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem&,
   auto sizes = SizesOf(call, args, &why_not);
   if (!sizes) return std::nullopt;
   const Sizes& s = *sizes;
-  // Channels of a result that has no blocks go to the next block with zeros.
-  const ChannelLayout layout = relay::PaddedLayout(s.out_channels, args.lanes());
-  const int64_t each = layout.PaddedChannels(s.out_channels), channels = (s.Phases() * each + 7) / 8 * 8;
-  const int64_t block = layout.is_plain() ? 8 : layout.block;
-  const ChannelLayout out{block};
-  ChannelLayout in = args.LayoutOf(0);
-  if (in.is_plain() || !in.is_in_order()) in = relay::PaddedLayout(s.in_channels, args.lanes());
-  const std::string kernel_layout = BlockedKernelLayout(in.block, block);
+  const auto& plan = *chosen.as<ConvTransposePlanNode>();
+  const ChannelLayout in = plan.In(), out{plan.oc_block}, layout = plan.Result();
+  const PhaseChannels channels = plan.Channels(s.in_channels, s.out_channels, s.Phases());
+  const std::string kernel_layout = BlockedKernelLayout(in.block, out.block);
   Attrs attrs = MakeAttrs<Conv2DAttrs>([&](auto& conv) {
     conv.padding = {s.taps[0] - 1, s.taps[1] - 1};
     conv.data_layout = in.axes();
     conv.kernel_layout = kernel_layout;
     conv.out_layout = out.axes();
   });
-  Expr kernel =
-      LayoutTransform(relay::Constant(PhaseKernel(weight->data, s, {channels, in.PaddedChannels(s.in_channels), each})),
-                      "OIHW", kernel_layout);
+  Expr kernel = LayoutTransform(relay::Constant(PhaseKernel(weight->data, s, channels)), "OIHW", kernel_layout);
   static const Op op = Op::Get("nn.contrib_conv2d_NCHWc");
   Expr phases = relay::Call(op, {args.Get(0, in), kernel}, attrs, {}, call->span);
-  if (!s.is_static) return Interleave(phases, s, layout);
+  if (!s.is_static) return Interleave(phases, s, out, layout);
   const int64_t high = s.stride[0] * s.Steps(0), wide = s.stride[1] * s.Steps(1);
   if (layout.is_blocked()) {
-    const int64_t blocks = each / block;
+    const int64_t blocks = channels.outputs / out.block;
     phases = MakeReshape(
-        phases, std::vector<int64_t>{s.batch, s.stride[0], s.stride[1], blocks, s.Steps(0), s.Steps(1), block});
+        phases, std::vector<int64_t>{s.batch, s.stride[0], s.stride[1], blocks, s.Steps(0), s.Steps(1), out.block});
     phases = MakeTranspose(phases, {0, 3, 4, 1, 5, 2, 6});
-    return LaidOutCall{Crop(MakeReshape(phases, std::vector<int64_t>{s.batch, blocks, high, wide, block}), s), layout};
+    return LaidOutCall{Crop(MakeReshape(phases, std::vector<int64_t>{s.batch, blocks, high, wide, out.block}), s),
+                       layout};
   }
   phases = LayoutTransform(phases, out.axes(), "NCHW");
   phases = MakeStridedSlice(phases, {0}, {s.Phases() * s.out_channels}, {1}, std::vector<int64_t>{1});
@@ -180,6 +274,7 @@ Problem ConvTransposeProblem(const relay::CallNode* call, const relay::LayoutArg
     auto sizes = SizesOf(call, args, &p.not_blocked);
     if (!sizes) return;
     const Sizes& s = *sizes;
+    p.in_layout = args.LayoutOf(0);
     p.batch = s.batch;
     p.ic = s.in_channels;
     p.ih = s.in[0];
@@ -201,7 +296,13 @@ void RegisterConvTranspose() {
   kernel.name = "conv2d_transpose.phases";
   kernel.op = "nn.conv2d_transpose";
   kernel.target = "cpu";
+  kernel.plan_type = ConvTransposePlanNode::StaticTypeInfo();
+  // Blocks decide about what follows in the graph, too: another form than that of the neighbours must pay.
+  kernel.least_gain = 0.8;
   kernel.why_not = [](const Problem& problem, const Machine&) { return problem.as<ConvProblemNode>()->not_blocked; };
+  kernel.space = Space;
+  kernel.cycles = Cycles;
+  kernel.why_not_plan = WhyNotPlan;
   kernel.rewrite = Rewrite;
   schedule::RegisterKernel(std::move(kernel));
   Kernel plain;
