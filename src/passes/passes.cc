@@ -31,6 +31,7 @@ void RegisterPasses() {
   RegisterPass("DynamicToStatic", [] { return transform::DynamicToStatic(); });
   RegisterPass("RecognizeActivations", [] { return transform::RecognizeActivations(); });
   RegisterPass("FakeQuantizationToInteger", [] { return transform::FakeQuantizationToInteger(); });
+  RegisterPass("PackBlockWeights", [] { return transform::PackBlockWeights(); });
   RegisterPass("QnnCanonicalize", [] { return transform::QnnCanonicalize(); });
   RegisterPass("FastMath", [] { return transform::FastMath(); });
   RegisterPass("Legalize", [] { return transform::Legalize(); });

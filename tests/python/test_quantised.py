@@ -201,3 +201,34 @@ def test_products_use_the_instructions_of_the_machine(tmp_path, target, instruct
                     "--dump", "asm", "--dump-dir", tmp_path], check=True)
     text = "".join(path.read_text() for path in tmp_path.glob("*.s"))
     assert len(re.findall(instruction, text)) >= 8
+
+
+@pytest.mark.parametrize("kind,axis,zeros,rows,gemm", [
+    ("int4", 0, False, 1, False), ("uint4", 0, True, 9, True), ("int8", 1, True, 3, True), ("uint8", 1, True, 1, False)])
+def test_weights_with_a_scale_per_block(kind, axis, zeros, rows, gemm):
+    runtime = pytest.importorskip("onnxruntime")
+    rng, k, n, block = np.random.default_rng(5), 144, 72, 32  # the last block of k is short
+    least, end = {"int4": (-8, 8), "uint4": (0, 16), "int8": (-128, 128), "uint8": (0, 256)}[kind]
+    element = getattr(TensorProto, kind.upper())
+    shape, scales = ((k, n), (-(-k // block), n)) if axis == 0 else ((n, k), (n, -(-k // block)))
+    numbers = lambda name, dims: helper.make_tensor(name, element, dims, rng.integers(least, end, dims).ravel())
+    constants = [numbers("q", shape), numbers("z", scales),
+                 numpy_helper.from_array(rng.uniform(0.01, 0.1, scales).astype(np.float32), "s")]
+    names = ["q", "s", "z"] if zeros else ["q", "s"]
+    nodes = [helper.make_node("DequantizeLinear", names, ["w"], axis=axis, block_size=block)]
+    if gemm:
+        nodes.append(helper.make_node("Gemm", ["x", "w"], ["y"], transB=axis))
+    else:
+        if axis == 1:
+            nodes.append(helper.make_node("Transpose", ["w"], ["t"], perm=[1, 0]))
+        nodes.append(helper.make_node("MatMul", ["x", "t" if axis else "w"], ["y"]))
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, k])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [rows, n])],
+                              constants if zeros else [constants[0], constants[2]])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10).SerializeToString()
+    x = rng.standard_normal((rows, k)).astype(np.float32)
+    options = runtime.SessionOptions()
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    wanted = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    np.testing.assert_allclose(treadle.compile(model).run(None, {"x": x})[0], wanted, rtol=2e-4,
+                               atol=2e-4 * np.abs(wanted).max())

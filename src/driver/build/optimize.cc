@@ -154,6 +154,7 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& build, const Pass& part
       ToBasicBlockNormalForm(),
       Legalize(),
       // Quantised operators become plain ones on integers before anything looks at what is computed.
+      PackBlockWeights(),
       FakeQuantizationToInteger(),
       QnnCanonicalize(),
       // What only training needs goes first: everything after sees arithmetic.

@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // com.microsoft operators whose weights have 2, 4 or 8 bits and a scale per block.
 #include <algorithm>
-#include <optional>
 
 #include "frontend/onnx/contrib.h"
+#include "ops/block_weights.h"
 
 namespace treadle::onnx {
 namespace {
 
+using ops::qnn::Unpacked;
 using relay::Expr;
 using Ints = std::vector<int64_t>;
-
-/// Number `i` of numbers of `bits` bits packed in bytes, the first in the low bits.
-int Unpacked(const uint8_t* bytes, int64_t i, int64_t bits) {
-  const int64_t at = i * bits;
-  return (bytes[at / 8] >> (at % 8)) & ((1 << bits) - 1);
-}
+using NBits = ops::qnn::BlockWeights;
 
 int64_t BlockSize(NodeImport& n, int64_t otherwise) {
   const int64_t size = n.Int("block_size", otherwise);
@@ -30,11 +26,6 @@ int64_t Bits(NodeImport& n) {
   if (bits != 2 && bits != 4 && bits != 8) n.Unsupported(StrCat("'bits' of ", bits, " isn't implemented"));
   return bits;
 }
-
-/// Columns, rows and packing of the weight of MatMulNBits.
-struct NBits {
-  int64_t k, n, bits, block, blocks;
-};
 
 /// Zero points (input 3): packed as the weights are, rows padded to whole bytes, or numbers of A's type.
 std::vector<double> ZeroPoints(NodeImport& n, const NBits& w) {
@@ -88,77 +79,6 @@ Expr Restored(NodeImport& n, const Expr& y, const Expr& x, int64_t columns) {
   return n.Call("dyn.reshape", {y, n.Concat({n.Slice(sizes, 0, 0, last), units}, 0)}, {{"newshape", hints}});
 }
 
-/// Weights in the order in which kernels read them, with their scales and scaled zero points.
-struct PackedWeights {
-  NDArray words, scales, zeros;
-};
-
-PackedWeights Pack(const NBits& w, const NDArray& packed, const std::vector<double>& scales,
-                   const std::vector<double>& zeros) {
-  constexpr int64_t kLanes = 16;
-  const int64_t columns = (w.n + kLanes - 1) / kLanes, numbers = 32 / w.bits, padded = w.blocks * w.block;
-  const int64_t words = padded / numbers, bytes = w.block * w.bits / 8;
-  PackedWeights result{NDArray::Empty({columns, words, kLanes}, DataType::Int(32)),
-                       NDArray::Empty({columns, w.blocks, kLanes}, DataType::Float(32)),
-                       NDArray::Empty({columns, w.blocks, kLanes}, DataType::Float(32))};
-  auto* to = result.words.Data<uint32_t>();
-  std::fill(to, to + result.words.size(), 0U);
-  std::fill(result.scales.Data<float>(), result.scales.Data<float>() + result.scales.size(), 0.0F);
-  std::fill(result.zeros.Data<float>(), result.zeros.Data<float>() + result.zeros.size(), 0.0F);
-  for (int64_t column = 0; column < w.n; ++column) {
-    const uint8_t* from = packed.Data<uint8_t>() + column * w.blocks * bytes;
-    for (int64_t i = 0; i < padded; ++i) {
-      const auto value = static_cast<uint32_t>(Unpacked(from, i, w.bits));
-      const int64_t in_word = i % numbers;
-      // Of 8 numbers of 4 bits the first four are the low halves of bytes.
-      const int64_t shift = w.bits == 8 ? 8 * in_word : in_word < 4 ? 8 * in_word : 8 * (in_word - 4) + 4;
-      to[(column / kLanes * words + i / numbers) * kLanes + column % kLanes] |= value << shift;
-    }
-    for (int64_t b = 0; b < w.blocks; ++b) {
-      const auto at = static_cast<size_t>(column * w.blocks + b);
-      const int64_t place = (column / kLanes * w.blocks + b) * kLanes + column % kLanes;
-      const auto scale = static_cast<float>(scales[at]);
-      result.scales.Data<float>()[place] = scale;
-      result.zeros.Data<float>()[place] = scale * static_cast<float>(zeros[at]);
-    }
-  }
-  return result;
-}
-
-/// Rows of `x` (float32, k columns) as bytes with a scale for every block, times the weights. Two bytes for each number
-/// unless one will do for `accuracy`, the level that the node allows.
-Expr BlockProduct(NodeImport& n, Expr x, const NBits& w, const PackedWeights& weights, std::optional<double> zero_point,
-                  int64_t accuracy) {
-  constexpr int64_t kInt8Level = 4;
-  const DataType f32 = DataType::Float(32), i32 = DataType::Int(32), i8 = DataType::Int(8);
-  const int64_t padded = w.blocks * w.block;
-  const int digits = accuracy == kInt8Level ? 1 : 2;
-  const double most = digits == 1 ? 127 : 127 * 128;
-  x = n.Reshape(x, {-1, w.k});
-  if (padded > w.k) x = n.Pad(x, {0, 0}, {0, padded - w.k}, n.Scalar(f32, 0), "constant");
-  Expr blocks = n.Reshape(x, {-1, w.blocks, w.block});
-  const AttrList last{{"axis", Ints{2}}, {"keepdims", true}};
-  Expr scale = n.Call("divide", {n.Call("max", {n.Call("abs", {blocks})}, last), n.Scalar(f32, most)});
-  // Blocks of zeros have scale 0, and become whatever 0 / 0 becomes, times 0.
-  Expr numbers =
-      n.Call("qnn.contrib_round_clip", {n.Call("divide", {blocks, scale})}, {{"a_min", -most}, {"a_max", most}});
-  Expr sums = n.Cast(n.Call("sum", {numbers}, {{"axis", Ints{2}}}), f32);
-  Expr of_rows = n.Reshape(scale, {-1, w.blocks});
-  sums = n.Call("multiply", {sums, of_rows});
-  if (zero_point) sums = n.Call("multiply", {sums, n.Scalar(f32, *zero_point)});
-  Expr high = numbers, low;
-  if (digits == 2) {
-    high = n.Call("right_shift", {n.Call("add", {numbers, n.Scalar(i32, 64)}), n.Scalar(i32, 7)});
-    low = n.Call("subtract", {numbers, n.Call("left_shift", {high, n.Scalar(i32, 7)})});
-  }
-  auto rows = [&](const Expr& values) { return n.Reshape(n.Cast(values, i8), {-1, padded}); };
-  Expr bytes = rows(high);
-  return n.Call("qnn.contrib_block_dense",
-                {bytes, low.defined() ? rows(low) : bytes, of_rows, sums, n.Const(weights.words),
-                 n.Const(weights.scales), n.Const(zero_point ? weights.scales : weights.zeros)},
-                {{"units", w.n}, {"bits", w.bits}, {"digits", int64_t{digits}}, {"symmetric", zero_point.has_value()}});
-}
-
 /// The weight as float32 (N, K).
 NDArray Unfolded(const NBits& w, const NDArray& packed, const std::vector<double>& scales,
                  const std::vector<double>& zeros, const Ints& block) {
@@ -191,18 +111,16 @@ Expr ImportMatMulNBits(NodeImport& n) {
   }
   const DataType dtype = n.DType(0);
   if (n.StaticDim(n.In(0), n.Rank(0) - 1) != w.k) n.Invalid(StrCat("'K' is ", w.k, ", rows of A have another size"));
-  // Sums of a block must stay within 24 bits to be exact.
-  constexpr int64_t kLongestBlock = 256;
   Expr y;
-  if (n.Has(4) || w.bits == 2 || w.block > kLongestBlock) {
+  if (n.Has(4) || w.bits == 2 || w.block > ops::qnn::kLongestBlock) {
     NDArray weight = Unfolded(w, packed, scales, zeros, BlockOfRow(n, w));
     y = n.Call("nn.dense", {n.In(0), n.Cast(n.Const(weight), dtype)}, {{"units", w.n}});
   } else {
-    std::optional<double> zero_point = zeros[0];
-    for (double zero : zeros) {
-      if (zero != zeros[0]) zero_point.reset();
-    }
-    y = BlockProduct(n, n.Cast(n.In(0), DataType::Float(32)), w, Pack(w, packed, scales, zeros), zero_point, accuracy);
+    constexpr int64_t kInt8Level = 4;
+    const Expr rows = n.Reshape(n.Cast(n.In(0), DataType::Float(32)), {-1, w.k});
+    y = ops::qnn::BlockProduct(rows, w, packed, scales, zeros, accuracy == kInt8Level ? 1 : 2);
+    const_cast<relay::ExprNode*>(y.get())->checked_type_ =
+        TensorType({TypeOf(rows)->shape[0], PrimExpr(w.n)}, DataType::Float(32));
     if (n.Rank(0) != 2) y = Restored(n, y, n.In(0), w.n);
     y = n.Cast(y, dtype);
   }

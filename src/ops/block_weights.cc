@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/block_weights.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "ops/qnn.h"
+#include "treadle/ops/attrs/qnn.h"
+
+namespace treadle::ops::qnn {
+namespace {
+
+using relay::Expr;
+using runtime::NDArray;
+
+/// Weights in the order in which kernels read them, with their scales and scaled zero points.
+struct PackedWeights {
+  NDArray words, scales, zeros;
+};
+
+PackedWeights Pack(const BlockWeights& w, const NDArray& packed, const std::vector<double>& scales,
+                   const std::vector<double>& zeros) {
+  constexpr int64_t kLanes = 16;
+  const int64_t columns = (w.n + kLanes - 1) / kLanes, numbers = 32 / w.bits, padded = w.blocks * w.block;
+  const int64_t words = padded / numbers, bytes = w.block * w.bits / 8;
+  PackedWeights result{NDArray::Empty({columns, words, kLanes}, DataType::Int(32)),
+                       NDArray::Empty({columns, w.blocks, kLanes}, DataType::Float(32)),
+                       NDArray::Empty({columns, w.blocks, kLanes}, DataType::Float(32))};
+  auto* to = result.words.Data<uint32_t>();
+  std::fill(to, to + result.words.size(), 0U);
+  std::fill(result.scales.Data<float>(), result.scales.Data<float>() + result.scales.size(), 0.0F);
+  std::fill(result.zeros.Data<float>(), result.zeros.Data<float>() + result.zeros.size(), 0.0F);
+  for (int64_t column = 0; column < w.n; ++column) {
+    const uint8_t* from = packed.Data<uint8_t>() + column * w.blocks * bytes;
+    for (int64_t i = 0; i < padded; ++i) {
+      const auto value = static_cast<uint32_t>(Unpacked(from, i, w.bits));
+      const int64_t in_word = i % numbers;
+      // Of 8 numbers of 4 bits the first four are the low halves of bytes.
+      const int64_t shift = w.bits == 8 ? 8 * in_word : in_word < 4 ? 8 * in_word : 8 * (in_word - 4) + 4;
+      to[(column / kLanes * words + i / numbers) * kLanes + column % kLanes] |= value << shift;
+    }
+    for (int64_t b = 0; b < w.blocks; ++b) {
+      const auto at = static_cast<size_t>(column * w.blocks + b);
+      const int64_t place = (column / kLanes * w.blocks + b) * kLanes + column % kLanes;
+      const auto scale = static_cast<float>(scales[at]);
+      result.scales.Data<float>()[place] = scale;
+      result.zeros.Data<float>()[place] = scale * static_cast<float>(zeros[at]);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+Expr BlockProduct(const Expr& x, const BlockWeights& w, const NDArray& packed, const std::vector<double>& scales,
+                  const std::vector<double>& zeros, int digits) {
+  const DataType f32 = DataType::Float(32), i32 = DataType::Int(32), i8 = DataType::Int(8);
+  const PackedWeights weights = Pack(w, packed, scales, zeros);
+  std::optional<double> zero_point = zeros[0];
+  if (std::any_of(zeros.begin(), zeros.end(), [&](double zero) { return zero != zeros[0]; })) zero_point.reset();
+  const int64_t padded = w.blocks * w.block;
+  const double most = digits == 1 ? 127 : 127 * 128;
+  auto number = [](DataType dtype, double value) { return ScalarConstant(dtype, value); };
+  const Expr whole = padded > w.k ? MakePad(x, {{0, 0}, {0, padded - w.k}}, number(f32, 0)) : x;
+  const Expr blocks = MakeReshape(whole, std::vector<int64_t>{-1, w.blocks, w.block});
+  const Expr largest = MakeReduce("max", CallOp("abs", {blocks}), std::vector<int64_t>{2}, true);
+  const Expr scale = CallOp("divide", {largest, number(f32, most)});
+  // Blocks of zeros have scale 0, and become whatever 0 / 0 becomes, times 0.
+  const Expr numbers =
+      CallWith<RoundClipAttrs>("qnn.contrib_round_clip", {CallOp("divide", {blocks, scale})}, [&](auto& a) {
+        a.a_min = -most;
+        a.a_max = most;
+      });
+  const Expr of_rows = MakeReshape(scale, std::vector<int64_t>{-1, w.blocks});
+  Expr sums = Mul(MakeCast(MakeReduce("sum", numbers, std::vector<int64_t>{2}), f32), of_rows);
+  if (zero_point) sums = Mul(sums, number(f32, *zero_point));
+  auto rows = [&](const Expr& values) { return MakeReshape(MakeCast(values, i8), std::vector<int64_t>{-1, padded}); };
+  Expr bytes, low;
+  if (digits == 2) {
+    const Expr high = CallOp("right_shift", {Add(numbers, number(i32, 64)), number(i32, 7)});
+    bytes = rows(high);
+    low = rows(Sub(numbers, CallOp("left_shift", {high, number(i32, 7)})));
+  } else {
+    bytes = low = rows(numbers);
+  }
+  return CallWith<BlockDenseAttrs>(
+      "qnn.contrib_block_dense",
+      {bytes, low, of_rows, sums, relay::Constant(weights.words), relay::Constant(weights.scales),
+       relay::Constant(zero_point ? weights.scales : weights.zeros)},
+      [&](auto& a) {
+        a.units = w.n;
+        a.bits = static_cast<int>(w.bits);
+        a.digits = digits;
+        a.symmetric = zero_point.has_value();
+      });
+}
+
+}  // namespace treadle::ops::qnn
