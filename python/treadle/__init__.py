@@ -12,6 +12,7 @@ from .build_module import build, lower
 from . import topi
 from .contrib import graph_executor
 from .ir import IRModule
+from ._progress import Progress
 from .model import Model, compile, load, load_plugin
 from . import onnxruntime, profiler_vm, rpc
 from .onnxruntime import InferenceSession

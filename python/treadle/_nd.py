@@ -115,10 +115,16 @@ def _view(tensor):
     return _core.nd_bytes(host).view(to_numpy(tensor.dtype)).reshape(tensor.shape)
 
 
+def _refuse_masked(value):
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise Error("a masked array with masked elements: give them values first, by filled(..)")
+
+
 def as_tensor(value):
     """A tensor that shares the memory of `value` where it can; `value`: NDArray, NumPy or DLPack array, number, list."""
     if isinstance(value, NDArray):
         return value
+    _refuse_masked(value)
     if not isinstance(value, np.ndarray):
         if hasattr(value, "__dlpack__") and not hasattr(value, "__array_interface__"):
             return from_dlpack(value)
@@ -155,6 +161,7 @@ def array(value, device=None, dtype=None):
         return session.array(value, device, dtype)
     if isinstance(value, NDArray):
         return _core.nd_copy(value, device or cpu())
+    _refuse_masked(value)
     value = np.asarray(value, dtype=None if dtype is None else to_numpy(dtype))
     if value.dtype == object:
         raise DTypeError(f"can't make a tensor of a {type(value).__name__}")

@@ -1,16 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiling, loading and running models."""
+import concurrent.futures
 import dataclasses
 import json
 import os
 import pathlib
-from typing import NamedTuple
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
-from . import _core, _encoded, _precision
-from ._dtype import DataType
+import numpy as np
+
+from . import _arguments, _core, _encoded, _evaluate, _precision, _progress
+from ._dtype import DataType, to_numpy
 from ._ffi import Api, get_global_func
 from ._nd import _view, as_tensor
-from .error import Error
+from .error import DTypeError, Error, ShapeError, VerifyError
+from .target import Target, _text as _target_text
+
+__all__ = ["Context", "Model", "OperatorTime", "TensorInfo", "compile", "load", "load_plugin"]
 
 _api = Api("driver")
 
@@ -20,17 +29,23 @@ class TensorInfo:
     """An input or output: `shape` has ints, and names for dimensions that are known only when the model runs."""
 
     name: str
-    shape: tuple
+    shape: tuple[int | str, ...]
     dtype: DataType
     value_type: str = ""  # of what isn't a tensor of numbers
 
     @property
-    def type(self):
+    def type(self) -> str:
         """The type as ONNX Runtime writes it: tensor(float)."""
         if self.value_type:
             return self.value_type
         names = {"float32": "float", "float64": "double"}
         return f"tensor({names.get(self.dtype, self.dtype)})"
+
+
+class SupportsSerialize(Protocol):
+    """What onnx.ModelProto is asked for."""
+
+    def SerializeToString(self) -> bytes: ...  # noqa: N802 - protobuf's name
 
 
 class OperatorTime(NamedTuple):
@@ -50,9 +65,21 @@ def _infos(rows, described):
     return [TensorInfo(name, shape, DataType(dtype), value_type) for (name, shape, dtype), value_type in zip(rows, types)]
 
 
-def _to_tensor(value, info):
-    """What the executor takes for an input (`info` is None where the model has no such input)."""
-    return _encoded.to_bytes(value, info.value_type) if info is not None and info.value_type else as_tensor(value)
+def _to_tensor(name, value, infos):
+    """What the executor takes for an input of a model with inputs `infos`."""
+    info = infos.get(name)
+    if info is None:
+        raise Error(f'no input "{name}"; the inputs are: {", ".join(infos) or "none"}' + _arguments.suggest(name, infos))
+    if info.value_type:
+        return _encoded.to_bytes(value, info.value_type)
+    return as_tensor(value if _arguments.is_array(value) else _arguments.converted(name, value, info.dtype))
+
+
+def _to_tensors(inputs, infos):
+    if not isinstance(inputs, Mapping):
+        raise DTypeError(f"inputs are given as a dict by name, not as {type(inputs).__name__}; the inputs are: "
+                         f"{', '.join(infos) or 'none'}")
+    return {name: _to_tensor(name, value, infos) for name, value in inputs.items()}
 
 
 def _to_python(tensor, info):
@@ -61,98 +88,327 @@ def _to_python(tensor, info):
     return _encoded.from_bytes(array) if info.value_type else array
 
 
-class Context:
-    """One thread's state of a model, for many runs without setting up."""
+def _threads(value):
+    """0 (all), or a number of threads that isn't beyond reason."""
+    return _arguments.whole("threads", value, 0, max(64, 8 * (os.cpu_count() or 1)))
 
-    def __init__(self, model, threads):
+
+class Context:
+    """One thread's state of a model, for many runs without setting up; made by Model.create_context."""
+
+    def __init__(self, model: "Model", threads: int):
         self._context = model._model.create_context()
         self._inputs = {info.name: info for info in model.inputs}
         self._outputs = model.outputs
+        self._bound: dict[str, np.ndarray] = {}
         self._context.set_threads(threads)
 
-    def __call__(self, **inputs):
-        for name, value in inputs.items():
-            self._context.set_input(name, _to_tensor(value, self._inputs.get(name)))
-        self._context.run()
-        return {info.name: _to_python(self._context.get_output(i), info) for i, info in enumerate(self._outputs)}
+    def _set(self, inputs):
+        for name, tensor in _to_tensors(inputs, self._inputs).items():
+            self._context.set_input(name, tensor)
 
-    def profile(self, **inputs):
-        """Runs once; a list of OperatorTime."""
-        for name, value in inputs.items():
-            self._context.set_input(name, _to_tensor(value, self._inputs.get(name)))
+    def __call__(self, **inputs: Any) -> dict[str, Any]:
+        """The outputs by name. An input that isn't given keeps its value of the last run. Errors: as Model.run."""
+        self._set(inputs)
+        self._context.run()
+        results = {info.name: _to_python(self._context.get_output(i), info) for i, info in enumerate(self._outputs)}
+        for name, array in self._bound.items():
+            if results[name].shape != array.shape:
+                raise ShapeError(f"output '{name}' is {list(results[name].shape)}, but it is bound to an array "
+                                 f"{list(array.shape)}")
+            array[...] = results[name]
+            results[name] = array
+        return results
+
+    def bind_output(self, name: str, array: "np.ndarray | None") -> None:
+        """Later runs of this context copy the output into `array` and give that; None: a new array again.
+
+        The array: NumPy, writable, of the output's type and shape. Errors: Error for an unknown output, DTypeError and
+        ShapeError for arrays that don't fit (a shape that depends on the inputs is looked at when it is known).
+
+        >>> context, y = model.create_context(), np.empty(2, np.float32)
+        >>> context.bind_output("y", y)
+        >>> context(x=[-1, 2])["y"] is y
+        True
+        >>> y
+        array([0., 2.], dtype=float32)
+        """
+        infos = {info.name: info for info in self._outputs}
+        if name not in infos:
+            raise Error(f"the model has no output '{name}'; it has: {', '.join(infos)}" + _arguments.suggest(name, infos))
+        if array is None:
+            self._bound.pop(name, None)
+            return
+        info = infos[name]
+        if info.value_type:
+            raise DTypeError(f"output '{name}' is of type {info.value_type}; only tensors of numbers can be bound")
+        if not isinstance(array, np.ndarray) or array.dtype != to_numpy(info.dtype) or not array.flags.writeable:
+            raise DTypeError(f"output '{name}' is bound to a writable NumPy array of {info.dtype}, not to "
+                             f"{getattr(array, 'dtype', type(array).__name__)}")
+        shape = info.shape
+        if len(shape) != array.ndim or any(isinstance(d, int) and d not in (-1, n) for d, n in zip(shape, array.shape)):
+            raise ShapeError(f"output '{name}' is {list(shape)}, not {list(array.shape)}")
+        self._bound[name] = array
+
+    def profile(self, **inputs: Any) -> list[OperatorTime]:
+        """Runs once; what each call of a kernel took, in seconds and in order."""
+        self._set(inputs)
         return [OperatorTime(*times) for times in self._context.profile()]
 
 
 class Model:
     """A compiled model. Call it with inputs by name, or run it as ONNX Runtime's sessions are run. Any number of
-    threads may use it at once."""
+    threads may use it at once. Made by treadle.compile and treadle.load.
 
-    def __init__(self, model, threads=0, compiled=None, path=None):
+    inputs, outputs: TensorInfo of each; threads: that runs use, 0 for all. Arrays (NumPy, DLPack) are taken as they
+    are, of exactly the input's type; lists and numbers are converted where that keeps their values.
+
+    >>> import numpy as np, onnx.parser, treadle
+    >>> relu = onnx.parser.parse_model(
+    ...     '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }')
+    >>> model = treadle.compile(relu)
+    >>> model(x=np.array([-1, 2], np.float32))
+    {'y': array([0., 2.], dtype=float32)}
+
+    The examples below are of this model.
+    """
+
+    inputs: list[TensorInfo]
+    outputs: list[TensorInfo]
+    threads: int
+    precision: Any  # what precision="auto" measured
+
+    def __init__(self, model: Any, threads: int = 0, compiled: Any = None, path: str | None = None):
         self._model, self._compiled, self._path, self.threads = model, compiled, path, threads
+        self._source: _Source | None = None
         manifest = json.loads(model.manifest())
         self.inputs = _infos(model.inputs(), manifest["inputs"])
         self.outputs = _infos(model.outputs(), manifest["outputs"])
         self._inputs = {info.name: info for info in self.inputs}
+        self._lock = threading.Lock()
+        self._pool: concurrent.futures.ThreadPoolExecutor | None = None
 
-    def run(self, output_names, inputs):
-        """The outputs called `output_names` (all of them for None), as a list of arrays. `inputs`: dict."""
-        tensors = {name: _to_tensor(value, self._inputs.get(name)) for name, value in inputs.items()}
-        results = self._model.run(tensors, self.threads)
+    def run(self, output_names: Sequence[str] | None, inputs: Mapping[str, Any]) -> list[Any]:
+        """The outputs called `output_names` (all of them for None), as a list of arrays. `inputs`: dict.
+
+        Errors: Error for names that the model doesn't have, ShapeError and DTypeError for values that don't fit,
+        treadle.error.RuntimeError for what fails while it runs.
+
+        >>> model.run(["y"], {"x": [-1, 2]})
+        [array([0., 2.], dtype=float32)]
+        """
+        results = self._model.run(_to_tensors(inputs, self._inputs), self.threads)
         if output_names is None:
             return [_to_python(result, info) for result, info in zip(results, self.outputs)]
         names = [info.name for info in self.outputs]
-        unknown = [name for name in output_names if name not in names]
-        if unknown:
-            raise Error(f"the model has no output '{unknown[0]}'; it has: {', '.join(names)}")
-        chosen = [names.index(name) for name in output_names]
+        wanted = _arguments.strings("output_names", output_names)
+        for name in wanted:
+            if name not in names:
+                raise Error(f"the model has no output '{name}'; it has: {', '.join(names)}" + _arguments.suggest(name, names))
+        chosen = [names.index(name) for name in wanted]
         return [_to_python(results[i], self.outputs[i]) for i in chosen]
 
-    def __call__(self, *args, **inputs):
-        """The outputs by name. Inputs are given by name, or by position, or as one dict."""
+    def __call__(self, *args: Any, **inputs: Any) -> dict[str, Any]:
+        """The outputs by name. Inputs are given by name, or by position, or as one dict. Errors: as `run`."""
+        return dict(zip((info.name for info in self.outputs), self.run(None, self._named(args, inputs))))
+
+    def _named(self, args, inputs):
         if len(args) == 1 and isinstance(args[0], dict):
-            inputs = {**args[0], **inputs}
-        elif args:
-            if len(args) > len(self.inputs):
-                raise Error(f"the model has {len(self.inputs)} inputs, got {len(args)}")
-            inputs = {**{info.name: value for info, value in zip(self.inputs, args)}, **inputs}
-        return dict(zip((info.name for info in self.outputs), self.run(None, inputs)))
+            return {**args[0], **inputs}
+        if len(args) > len(self.inputs):
+            raise Error(f"the model has {len(self.inputs)} inputs, got {len(args)}")
+        by_position = {info.name: value for info, value in zip(self.inputs, args)}
+        for name in by_position:
+            if name in inputs:
+                raise Error(f'input "{name}" is given by position and by name')
+        return {**by_position, **inputs}
 
-    def create_context(self, threads=None):
-        """State for one thread that runs the model often."""
-        return Context(self, self.threads if threads is None else threads)
+    def run_async(self, *args: Any, **inputs: Any) -> "concurrent.futures.Future[dict[str, Any]]":
+        """As calling the model, in a thread: a Future, whose result() waits for the outputs or raises the error.
 
-    def export_library(self, path):
-        """Writes the model as one shared library, for `load`."""
+        Inputs mustn't be written until then. As many runs as there are processors go on at once.
+
+        >>> future = model.run_async(x=[-1, 2])
+        >>> future.result()
+        {'y': array([0., 2.], dtype=float32)}
+        """
+        with self._lock:
+            if self._pool is None:
+                self._pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1, "treadle-run")
+        return self._pool.submit(self, *args, **inputs)
+
+    def create_context(self, threads: int | None = None) -> Context:
+        """State for one thread that runs the model often; `threads`: that its runs use, 0 for all."""
+        return Context(self, self.threads if threads is None else _threads(threads))
+
+    def _sample(self, inputs):
+        """The inputs of a measurement: those given, random ones otherwise, which need all sizes."""
+        if inputs is not None:
+            if not isinstance(inputs, Mapping):
+                _to_tensors(inputs, self._inputs)  # says what was expected
+            return dict(inputs)
+        for info in self.inputs:
+            if info.value_type or any(not isinstance(dim, int) or dim < 0 for dim in info.shape):
+                raise ShapeError(f"there are no random values for input '{info.name}' ({info.value_type or info.dtype}"
+                                 f"{list(info.shape)}): give inputs={{'{info.name}': array, ..}}")
+        return _precision.random_inputs(self.inputs)
+
+    @_arguments.refuses_unknown
+    def benchmark(self, inputs: Mapping[str, Any] | None = None, *, repeat: int = 20, warm_up: int = 3,
+                  seconds: float | None = None, threads: int | None = None) -> _evaluate.Times:
+        """What runs take: `repeat` of them, or as many as fit into `seconds`, after `warm_up` that aren't measured.
+
+        inputs: dict of arrays; random ones where all shapes are known. Setting inputs is part of a run. Returns
+        `seconds` of each run, median, mean, min, percentile(95), all in seconds. Errors: as `run`; ShapeError where
+        shapes aren't known and inputs aren't given.
+
+        >>> times = model.benchmark(repeat=5)
+        >>> len(times.seconds), times.min <= times.median <= times.percentile(95)
+        (5, True)
+        """
+        repeat, warm_up = _arguments.whole("repeat", repeat, 1), _arguments.whole("warm_up", warm_up)
+        if seconds is not None and not seconds > 0:
+            raise Error(f"seconds is {seconds!r}; expected a number above 0")
+        context, feed = self.create_context(threads), _to_tensors(self._sample(inputs), self._inputs)
+        threads = self.threads if threads is None else threads
+        return _evaluate.measure(lambda: context(**feed), repeat, warm_up, seconds, threads)
+
+    @_arguments.refuses_unknown
+    def profile(self, inputs: Mapping[str, Any] | None = None, *, threads: int | None = None) -> list[OperatorTime]:
+        """What each call of a kernel takes in the second of two runs: node, kernel, seconds, shapes, multiply-adds.
+
+        inputs: as of `benchmark`, errors too.
+
+        >>> [(time.name, time.seconds > 0) for time in model.profile()]
+        [('treadle_default_fused_nn_relu', True)]
+        """
+        context, feed = self.create_context(threads), _to_tensors(self._sample(inputs), self._inputs)
+        context(**feed)
+        return context.profile()
+
+    def explain(self) -> str:
+        """For each operator the kernels to choose from with their costs, and why not others; as `treadle explain`.
+
+        Compiles again, from the cache of kernels on disk. Error where the model was loaded: only compiling chooses.
+
+        >>> print(model.explain().splitlines()[0])
+        # Operators of the graph: the kernel that was chosen (*), and the others.
+        """
+        if self._source is None:
+            raise Error("a loaded model doesn't know how it was chosen; use treadle.compile(..).explain()")
+        with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
+            self._source.compile({"dump": ["kernels"], "dump_dir": folder})
+            return pathlib.Path(folder, "kernels.txt").read_text(encoding="utf-8")
+
+    @_arguments.refuses_unknown
+    def verify(self, inputs: Mapping[str, Any] | None = None, reference: Any = None, *, rtol: float = 1e-3,
+               atol: float | None = None) -> list[_evaluate.OutputError]:
+        """Compares the outputs with a reference: a VerifyError where one is out of tolerance, else the differences.
+
+        inputs: as of `benchmark`. reference: dict of the outputs to expect, or an ONNX model (path, bytes,
+        onnx.ModelProto) that the package onnxruntime runs; None: the model that was compiled. rtol: relative
+        tolerance; atol: absolute (None: 1e-5 of the largest magnitude of each output). NaN equals NaN.
+
+        >>> print(model.verify({"x": [-1, 2]})[0])
+        y: agrees, largest difference 0
+        >>> model.verify({"x": [-1, 2]}, reference={"y": np.float32([1, 2])})
+        Traceback (most recent call last):
+        ...
+        treadle.error.VerifyError: outputs differ from the reference: y: differs in 1 of 2 elements, largest difference 1
+        """
+        feed = self._sample(inputs)
+        feed = {name: value if _arguments.is_array(value) or name not in self._inputs or self._inputs[name].value_type
+                else _arguments.converted(name, value, self._inputs[name].dtype) for name, value in feed.items()}
+        outputs = self(feed)
+        expected = self._expected(feed, reference)
+        missing = [name for name in outputs if name not in expected]
+        if missing:
+            raise Error(f"the reference has no output '{missing[0]}'; it has: {', '.join(expected)}")
+        rows = [_evaluate.compare(name, value, expected[name], rtol, atol) for name, value in outputs.items()]
+        wrong = "; ".join(str(row) for row in rows if not row.agrees)
+        if wrong:
+            raise VerifyError(f"outputs differ from the reference: {wrong}")
+        return rows
+
+    def _expected(self, feed, reference):
+        if isinstance(reference, Mapping):
+            return reference
+        constants = {}
+        if reference is None:
+            if self._source is None:
+                raise Error("a loaded model doesn't know its ONNX model: give reference='model.onnx', or a dict of outputs")
+            reference, constants = self._source.model, self._source.constants
+        if hasattr(reference, "SerializeToString"):
+            reference = reference.SerializeToString()
+        feed = {name: value if isinstance(value, (np.ndarray, list)) else np.asarray(value) for name, value in
+                {**feed, **constants}.items()}
+        names = [info.name for info in self.outputs]
+        return dict(zip(names, _evaluate.onnxruntime_outputs(reference, feed, names)))
+
+    def export_library(self, path: "str | os.PathLike[str]") -> None:
+        """Writes the model as one shared library, for `load`. A path that ends in ".tar" gets the objects instead."""
         if self._compiled is not None:
             _api.CompiledModel_Export(self._compiled, os.fspath(path))
-        else:
-            pathlib.Path(path).write_bytes(pathlib.Path(self._path).read_bytes())
+            return
+        target, data = pathlib.Path(path), pathlib.Path(self._path).read_bytes()
+        # Beside it and then renamed: nobody sees half of it, and what is loaded from that path stays whole.
+        part = target.with_name(f"{target.name}.part{os.getpid()}")
+        try:
+            part.write_bytes(data)
+            part.chmod(0o755)
+            part.replace(target)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise Error(f"can't write {target}: {error.strerror}") from None
+
+    def save(self, path: "str | os.PathLike[str]") -> None:
+        """Writes the model with its weights as one shared library, which treadle.load, C++ and C programs take.
+
+        The file appears whole or not at all. Error where it can't be written.
+
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.save(pathlib.Path(folder, "relu.so"))
+        ...     treadle.load(pathlib.Path(folder, "relu.so"))(x=[-1, 2])
+        {'y': array([0., 2.], dtype=float32)}
+        """
+        self.export_library(path)
 
     @property
-    def manifest(self):
+    def manifest(self) -> dict[str, Any]:
         """What the model says about itself: target, CPU features, versions, inputs, outputs."""
         return json.loads(self._model.manifest())
 
     @property
-    def graph_json(self):
+    def graph_json(self) -> str:
+        """The calls of kernels, as JSON."""
         return self._model.graph_json()
 
     @property
-    def memory(self):
+    def memory(self) -> dict[str, int]:
         """Bytes of weights (shared), and of inputs and activations (for each context)."""
         return self._model.memory()
 
-    def get_source(self, fmt="ll"):
+    def get_source(self, fmt: str = "ll") -> str:
         """The kernels as text: "tir", "ll" or "asm"; only of models that were compiled in this process."""
         if self._compiled is None:
             raise Error("a loaded model has no source; compile it in this process")
         return _api.CompiledModel_Source(self._compiled, fmt)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         def text(infos):
             return ", ".join(f"{info.name}: {info.dtype}{list(info.shape)}" for info in infos)
 
         return f"<treadle.Model ({text(self.inputs)}) -> ({text(self.outputs)})>"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Source:
+    """What a model was compiled from: path or bytes, constants, and how to do it again with more options."""
+
+    model: "str | bytes"
+    constants: dict[str, Any]
+    compile: Callable[[dict[str, Any]], Any]
 
 
 def _serialised(model):
@@ -161,6 +417,8 @@ def _serialised(model):
         return model.SerializeToString(), ""
     if isinstance(model, (bytes, bytearray, memoryview)):
         return bytes(model), ""
+    if not isinstance(model, (str, os.PathLike)):
+        raise DTypeError(f"a model is given as a path, bytes or an onnx.ModelProto, not as {type(model).__name__}")
     path = pathlib.Path(model)
     try:
         return path.read_bytes(), str(path.parent)
@@ -182,7 +440,7 @@ def _compile_auto(build, pass_config, max_error, samples):
     def keeping(keep):
         if keep is None:
             return build(pass_config), []
-        model = build({**(pass_config or {}), "relay.precision": "mixed", "relay.precision.keep": "".join(f"{k}\n" for k in keep)})
+        model = build({**pass_config, "relay.precision": "mixed", "relay.precision.keep": "".join(f"{k}\n" for k in keep)})
         return model, _narrowed_layers(model)
 
     choice = _precision.choose(keeping, samples, max_error)
@@ -191,12 +449,21 @@ def _compile_auto(build, pass_config, max_error, samples):
     return model
 
 
-def compile(model, shapes=None, dims=None, target="llvm -mcpu=native", opt_level=3, threads=0, disabled_pass=(),  # noqa: A001
-            required_pass=(), pass_config=None, constants=None, external=(), plugins=(), max_model_memory=0,
-            precision="f32", max_error=0.01, samples=None):
+@_arguments.refuses_unknown
+def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | SupportsSerialize",  # noqa: A001
+            shapes: Mapping[str, Iterable[int]] | None = None, dims: Mapping[str, int] | None = None,
+            target: str | Mapping[str, Any] | Target = "llvm -mcpu=native", opt_level: int = 3, threads: int = 0,
+            disabled_pass: Iterable[str] = (), required_pass: Iterable[str] = (),
+            pass_config: Mapping[str, Any] | None = None, constants: Mapping[str, Any] | None = None,
+            external: str | Iterable[str] = (), plugins: "Iterable[str | os.PathLike[str]]" = (),
+            max_model_memory: int = 0, precision: str = "f32", max_error: float = 0.01,
+            samples: Sequence[Mapping[str, Any]] | None = None,
+            progress: bool | Callable[[_progress.Progress], object] | None = None) -> Model:
     """Compiles an ONNX model (path, bytes or onnx.ModelProto) to native code.
 
     shapes: shapes of inputs by name; dims: sizes of symbolic dimensions by name. threads: for running, 0 for all.
+    target: text, a dict such as {"kind": "llvm", "mcpu": "native"}, or a treadle.target.Target.
+    opt_level: 0 to 4; disabled_pass, required_pass: names of passes; pass_config: options of passes by name.
     external: names of external code generators that may take parts of it, the preferred ones first; plugins: libraries
     that bring them.
     constants: inputs that are fixed to a value when compiling (axes, sizes, ...), by name.
@@ -204,48 +471,93 @@ def compile(model, shapes=None, dims=None, target="llvm -mcpu=native", opt_level
     precision: of products that the model states in float32: "f32", "bf16" or "f16" (accumulated in float32), "mixed"
     (bfloat16 where that is faster), "auto": "mixed", but for layers that float32 is needed for so that no output is
     off by more than max_error, relative to its norm, on `samples` (dicts of inputs; one of random numbers otherwise).
+    progress: a function that is called with a treadle.Progress after each kernel, in the thread that compiles; True:
+    a bar of the package tqdm or rich where one is installed, else a line on standard error. Ctrl-C ends compiling.
+
+    Errors: ModelFormatError (not an ONNX model, or a broken one), UnsupportedOpError (operators that aren't
+    implemented), ShapeError, TargetError, Error (other mistakes of use, such as names that the model doesn't have),
+    TypeError (unknown arguments). An error that `progress` raises ends compiling, too.
+
+    >>> import onnx.parser, treadle
+    >>> relu = onnx.parser.parse_model(
+    ...     '<ir_version: 8, opset_import: ["": 17]> g (float[n, 2] x) => (float[n, 2] y) { y = Relu(x) }')
+    >>> treadle.compile(relu)
+    <treadle.Model (x: float32['n', 2]) -> (y: float32['n', 2])>
+    >>> treadle.compile(relu, dims={"n": 3})
+    <treadle.Model (x: float32[3, 2]) -> (y: float32[3, 2])>
+    >>> treadle.compile(relu, dims={"m": 3})
+    Traceback (most recent call last):
+    ...
+    treadle.error.Error: no input has a dimension called 'm'; there are: 'n'
     """
     if precision not in _PRECISIONS:
         raise Error(f"precision is {precision!r}; expected one of {', '.join(_PRECISIONS)}")
+    config = _arguments.mapping("pass_config", pass_config, "{'relay.FuseOps.max_depth': 10}")
     if precision not in ("f32", "auto"):
-        pass_config = {**(pass_config or {}), "relay.precision": precision}
-    for plugin in plugins:
+        config["relay.precision"] = precision
+    options = {"shapes": _arguments.shapes(shapes), "dims": _arguments.dims(dims), "target": _target_text(target),
+               "opt_level": _arguments.whole("opt_level", opt_level, 0, 4), "threads": _threads(threads),
+               "disabled_pass": _arguments.strings("disabled_pass", disabled_pass),
+               "required_pass": _arguments.strings("required_pass", required_pass),
+               "constants": _arguments.mapping("constants", constants, "{'axes': [0, 1]}"),
+               "external": _arguments.strings("external", external),
+               "max_model_memory": _arguments.whole("max_model_memory", max_model_memory)}
+    for plugin in [plugins] if isinstance(plugins, (str, os.PathLike)) else plugins:
         load_plugin(plugin)
     data, directory = _serialised(model)
+    path = os.path.abspath(os.fspath(model)) if isinstance(model, (str, os.PathLike)) else None
 
-    def build(pass_config):
-        return _compile_serialised(data, directory, shapes, dims, target, opt_level, threads, disabled_pass,
-                                   required_pass, pass_config, constants, external, max_model_memory)
+    with _progress.watcher(progress) as watch:
+        def build(config):
+            built = _progress.interruptible(lambda callback: _compile_serialised(
+                data, directory, pass_config=config, progress=callback, **options), watch)
+            built._source = _source(path, data, directory, {**options, "pass_config": config})
+            return built
 
-    return _compile_auto(build, pass_config, max_error, samples) if precision == "auto" else build(pass_config)
+        return _compile_auto(build, config, max_error, samples) if precision == "auto" else build(config)
+
+
+def _source(path, data, directory, options):
+    """How a model was compiled; of a file its path is kept only."""
+    constants, kept = options["constants"], None if path else data
+
+    def again(more):
+        return _compile_serialised(_serialised(path)[0] if path else kept, directory, **options, more=more)
+
+    return _Source(path or data, constants, again)
 
 
 def _compile_serialised(data, directory, shapes=None, dims=None, target="llvm -mcpu=native", opt_level=3, threads=0,
                         disabled_pass=(), required_pass=(), pass_config=None, constants=None, external=(),
-                        max_model_memory=0):
-    """As `compile`, of a serialised ModelProto whose external data is in `directory`."""
-    import tempfile
-
-    if opt_level not in range(5):
-        raise Error(f"opt_level is {opt_level}; expected 0 to 4")
-    compiled = _api.CompileOnnx(data, directory, {
+                        max_model_memory=0, progress=None, more=None):
+    """As `compile`, of a serialised ModelProto whose external data is in `directory`; the arguments have been checked.
+    `more`: further options of the driver."""
+    options = {
         "target": str(target), "opt_level": opt_level, "max_model_memory": max_model_memory, "dims": dict(dims or {}),
-        "shapes": {name: [int(dim) for dim in shape] for name, shape in (shapes or {}).items()},
-        "constants": {name: as_tensor(value) for name, value in (constants or {}).items()},
-        "disabled_pass": list(disabled_pass), "required_pass": list(required_pass),
-        "external": [external] if isinstance(external, str) else list(external),
-        "config": {key: str(value) for key, value in (pass_config or {}).items()}})
+        "shapes": dict(shapes or {}), "constants": {name: as_tensor(value) for name, value in (constants or {}).items()},
+        "disabled_pass": list(disabled_pass), "required_pass": list(required_pass), "external": list(external),
+        "config": {key: str(value) for key, value in (pass_config or {}).items()}, **(more or {})}
+    if progress is not None:
+        options["progress"] = progress
+    compiled = _api.CompileOnnx(data, directory, options)
     with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
         path = os.path.join(folder, "model.so")
         _api.CompiledModel_Export(compiled, path)
         return Model(_core.Model.load(path), threads, compiled)  # stays mapped after the file is gone
 
 
-def load_plugin(path):
+def load_plugin(path: "str | os.PathLike[str]") -> str:
     """Loads a library that brings an external code generator, or what its compiled models need; returns its name."""
     return get_global_func("runtime.LoadPlugin")(os.fspath(path))
 
 
-def load(path, threads=0):
-    """Loads a compiled model."""
-    return Model(_core.Model.load(os.fspath(path)), threads, path=os.fspath(path))
+@_arguments.refuses_unknown
+def load(path: "str | os.PathLike[str]", threads: int = 0) -> Model:
+    """Loads a compiled model, a shared library that Model.save or `treadle compile` wrote. threads: of runs, 0 for all.
+
+    Errors: ModelFormatError for what can't be read or is of another machine.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise DTypeError(f"a compiled model is loaded from a path, not from {type(path).__name__}; treadle.compile takes "
+                         "ONNX models")
+    return Model(_core.Model.load(os.fspath(path)), _threads(threads), path=os.fspath(path))

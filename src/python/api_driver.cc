@@ -98,6 +98,14 @@ runtime::ParamList ToParams(const Map<String, NDArray>& map) {
   return params;
 }
 
+/// Calls `function` with the numbers of kernels done, of those that came from the cache, and of all.
+driver::ProgressFn ToProgress(PackedFunc function) {
+  return [function = std::move(function)](const driver::Progress& progress) {
+    function(static_cast<int64_t>(progress.done), static_cast<int64_t>(progress.cached),
+             static_cast<int64_t>(progress.total));
+  };
+}
+
 /// Compiles serialised ONNX; the keys of `flags` are those of CompileOptions.
 CompiledModelRef CompileOnnx(std::string data, std::string directory, Map<String, ObjectRef> flags) {
   CompileOptions options;
@@ -117,6 +125,7 @@ CompiledModelRef CompileOnnx(std::string data, std::string directory, Map<String
     if (name == "required_pass") options.required_pass = ToStrings(Downcast<Array<String>>(value));
     if (name == "dump") options.dump.stages = ToStrings(Downcast<Array<String>>(value));
     if (name == "dump_dir") options.dump.directory = Downcast<String>(value).str();
+    if (name == "progress") options.progress = ToProgress(Downcast<PackedFunc>(value));
     if (name == "config") {
       for (const auto& [option, text] : Downcast<Map<String, String>>(value)) options.config[option.str()] = text.str();
     }

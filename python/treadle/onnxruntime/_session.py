@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """InferenceSession: compiles a model once for all shapes, and in the background for shapes that are seen often."""
 import collections
+import collections.abc
 import concurrent.futures
 import json
 import os
@@ -10,7 +11,7 @@ import time
 
 import numpy as np
 
-from .. import error, model as _model
+from .. import _arguments, _progress, error, model as _model
 from .._dtype import to_numpy
 from .._ffi import get_global_func
 from . import _errors
@@ -90,7 +91,8 @@ class _Models:
             self._refusal = refusal
 
     def _compile(self, shapes):
-        return _model._compile_serialised(self._data, self._directory, shapes=dict(shapes or {}), **self._options)
+        return _progress.interruptible(lambda callback: _model._compile_serialised(
+            self._data, self._directory, shapes=dict(shapes or {}), progress=callback, **self._options), None)
 
     def find(self, feed):
         """The model to run on `feed`."""
@@ -152,7 +154,8 @@ class InferenceSession:
     def __init__(self, path_or_bytes, sess_options=None, providers=None, provider_options=None, **kwargs):
         unknown = sorted(set(kwargs) - {"disabled_optimizers", "enable_fallback", "session_options"})
         if unknown:
-            raise TypeError(f"InferenceSession has no argument '{unknown[0]}'")
+            known = ("sess_options", "providers", "provider_options", "disabled_optimizers", "enable_fallback")
+            raise TypeError(f"InferenceSession has no argument '{unknown[0]}'" + _arguments.suggest(unknown[0], known))
         for provider in providers or []:
             check_provider(provider if isinstance(provider, str) else provider[0])
         self._options = sess_options if sess_options is not None else SessionOptions()
@@ -281,6 +284,9 @@ class InferenceSession:
 
     def _checked(self, input_feed):
         """The inputs as arrays of the declared types; refuses what doesn't fit, in ONNX Runtime's words."""
+        if not isinstance(input_feed, collections.abc.Mapping):
+            raise TypeError(f"inputs are given as a dict by name, not as {type(input_feed).__name__}; the inputs are: "
+                            f"{', '.join(self._by_name)}")
         missing = [name for name in self._by_name if name not in input_feed]
         if missing:
             raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(input_feed)}).")
@@ -300,7 +306,10 @@ def _as_declared(declared, value):
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise _errors.InvalidArgument(f"input '{declared.name}' is a masked array; fill its mask first")
     if not hasattr(value, "dtype") and not hasattr(value, "__dlpack__"):
-        value = np.asarray(value, dtype)  # lists take the declared type
+        try:
+            value = _arguments.converted(declared.name, value, dtype)  # lists take the declared type
+        except (error.DTypeError, error.ShapeError) as problem:
+            raise _errors.InvalidArgument(str(problem)) from None
     actual = getattr(value, "dtype", None)
     if isinstance(actual, np.dtype) and actual.newbyteorder("=") != dtype:
         raise _errors.InvalidArgument(f"Unexpected input data type. Actual: ({type_string(actual)}) , expected: "

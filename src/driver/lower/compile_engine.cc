@@ -170,6 +170,7 @@ void ParallelFor(size_t count, int threads, const std::function<void(size_t)>& w
         work(i);
       } catch (...) {
         errors[i] = std::current_exception();
+        next = count;  // the others of lower number are being worked on: the first error stays the first
       }
     }
   };

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments of public functions: checked where they come in, so that mistakes are told in the caller's words."""
+import difflib
+import functools
+import inspect
+import numbers
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ._dtype import to_numpy
+from .error import DTypeError, Error, ShapeError
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def suggest(name: object, known: Any) -> str:
+    """"; did you mean 'x'?" with the nearest of the known names, or nothing."""
+    found = difflib.get_close_matches(str(name), [str(k) for k in known], 1)
+    return f"; did you mean '{found[0]}'?" if found else ""
+
+
+def refuses_unknown(function: _F) -> _F:
+    """Decorator: unknown keyword arguments are a TypeError that says which was meant, or lists all."""
+    known = [p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.POSITIONAL_ONLY]
+
+    @functools.wraps(function)
+    def checked(*args, **keywords):
+        for name in keywords:
+            if name not in known:
+                raise TypeError(f"{function.__name__}() has no argument '{name}'"
+                                + (suggest(name, known) or f"; it has: {', '.join(k for k in known if k != 'self')}"))
+        return function(*args, **keywords)
+
+    return checked  # type: ignore[return-value]
+
+
+def mapping(what: str, value: Any, example: str) -> dict:
+    """A dict by name; None is an empty one."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise DTypeError(f"{what}: expected a dict such as {example}, got {type(value).__name__} {_short(value)}")
+    wrong = [name for name in value if not isinstance(name, str)]
+    if wrong:
+        raise DTypeError(f"{what}: names are strings, got {_short(wrong[0])}; a dict such as {example} is expected")
+    return dict(value)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+
+
+def whole(what: str, value: Any, least: int = 0, most: int | None = None) -> int:
+    """A whole number within limits."""
+    if not _whole(value) or value < least or (most is not None and value > most):
+        limits = f"{least} or more" if most is None else f"{least} to {most}"
+        raise Error(f"{what} is {_short(value)}; expected {limits}")
+    return int(value)
+
+
+def shapes(value: Any) -> dict[str, list[int]]:
+    """Shapes of inputs by name."""
+    result = {}
+    for name, shape in mapping("shapes", value, "{'x': (1, 3, 224, 224)}").items():
+        if isinstance(shape, (str, bytes, Mapping)) or not hasattr(shape, "__iter__"):
+            raise ShapeError(f"shapes['{name}']: expected a tuple of whole numbers, got {_short(shape)}")
+        shape = list(shape)
+        for i, dim in enumerate(shape):
+            if _whole(dim) and dim >= 0:
+                continue
+            help_text = "expected a whole number"
+            if dim is None or isinstance(dim, str) or dim == -1:
+                help_text += "; to fix only some dimensions and leave the others open, give those by name: dims={'batch': 1}"
+            raise ShapeError(f"shapes['{name}'][{i}] is {_short(dim)}; {help_text}")
+        result[name] = [int(dim) for dim in shape]
+    return result
+
+
+def dims(value: Any) -> dict[str, int]:
+    """Sizes of symbolic dimensions by name."""
+    result = {}
+    for name, size in mapping("dims", value, "{'batch': 1}").items():
+        if not _whole(size) or size < 0:
+            raise ShapeError(f"dims['{name}'] is {_short(size)}; expected a whole number (names that aren't given stay open)")
+        result[name] = int(size)
+    return result
+
+
+def strings(what: str, value: Any) -> list[str]:
+    """A list of names; one string is a list of one."""
+    if isinstance(value, str):
+        return [value]
+    if value is None:
+        return []
+    try:
+        names = list(value)
+    except TypeError:
+        names = [None]
+    wrong = [name for name in names if not isinstance(name, str)]
+    if wrong:
+        raise DTypeError(f"{what}: expected a list of names, got {_short(value)}")
+    return names
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value has an element type of its own: NumPy and DLPack arrays, tensors, not lists nor numbers."""
+    return any(hasattr(value, name) for name in ("dtype", "__dlpack__", "__array__", "__array_interface__"))
+
+
+def converted(name: str, value: Any, dtype: Any) -> np.ndarray:
+    """A list or number as an array of an input's type (`dtype`: of NumPy, or a name), where that keeps its values:
+    fractions don't become integers, nor large integers small ones. Floats are rounded to the type."""
+    wanted = to_numpy(dtype) if isinstance(dtype, str) else np.dtype(dtype)
+    if value is None:
+        raise DTypeError(f'input "{name}" is None; expected an array of {wanted}')
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ShapeError(f'input "{name}": the rows of the list differ in length') from None
+    if array.dtype.kind not in "biuf" and not array.dtype.isbuiltin == 2:  # 2: types such as bfloat16
+        raise DTypeError(f'input "{name}": expected numbers for {wanted}, got {_short(value)}')
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = array.astype(wanted)
+    if wanted.kind in "biu" and array.size and not np.array_equal(result.astype(array.dtype), array):
+        raise DTypeError(f'input "{name}": not all values of {_short(value)} are of type {wanted}')
+    return result

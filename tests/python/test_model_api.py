@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""treadle.Model's methods beyond those that docstrings show, progress and interruption."""
+import signal
+import sys
+import threading
+import time
+import types
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import treadle
+
+
+def products(count=8):
+    """A chain of matrix products, each a kernel of its own."""
+    rng = np.random.default_rng(0)
+    nodes, weights, rows = [], [], 4
+    for i in range(count):
+        weights.append(numpy_helper.from_array(rng.standard_normal((rows, rows + 1), dtype=np.float32), f"w{i}"))
+        nodes.append(helper.make_node("MatMul", [f"t{i}", f"w{i}"], [f"t{i + 1}"]))
+        rows += 1
+    graph = helper.make_graph(nodes, "products", [helper.make_tensor_value_info("t0", TensorProto.FLOAT, [3, 4])],
+                              [helper.make_tensor_value_info(f"t{count}", TensorProto.FLOAT, [3, rows])], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def relu(shape):
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", infos[:1], infos[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return treadle.compile(products())
+
+
+@pytest.fixture(scope="module")
+def dynamic():
+    return treadle.compile(relu(["n", 2]))
+
+
+def test_verify_compares_with_onnxruntime(model):
+    rows = model.verify()
+    assert [row.name for row in rows] == ["t8"] and rows[0].agrees
+
+
+def test_verify_names_what_differs(model):
+    t0 = np.ones((3, 4), np.float32)
+    right = model(t0)["t8"]
+    with pytest.raises(treadle.VerifyError, match=r"t8: is float32\[3, 12\] instead of float64\[3, 12\]"):
+        model.verify({"t0": t0}, {"t8": right.astype(np.float64)})
+    wrong = right.copy()
+    wrong[1, 2] = np.nan
+    with pytest.raises(treadle.VerifyError, match="t8: differs in 1 of 36 elements"):
+        model.verify({"t0": t0}, {"t8": wrong})
+    with pytest.raises(treadle.Error, match="the reference has no output 't8'"):
+        model.verify({"t0": t0}, {"t7": right})
+
+
+def test_verify_runs_constants_that_were_fixed():
+    infos = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3]),
+             helper.make_tensor_value_info("s", TensorProto.INT64, [1])]
+    graph = helper.make_graph([helper.make_node("Reshape", ["x", "s"], ["y"])], "g", infos,
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])])
+    onnx_model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    assert treadle.compile(onnx_model, constants={"s": [6]}).verify()[0].agrees
+
+
+def test_loaded_models_keep_what_needs_no_source(model, tmp_path):
+    model.save(tmp_path / "m.so")
+    loaded = treadle.load(tmp_path / "m.so")
+    loaded.save(tmp_path / "m.so")
+    assert loaded.verify(reference=products())[0].agrees
+    assert len(loaded.profile()) == len(model.profile())
+    for call in (loaded.explain, loaded.verify, loaded.get_source):
+        with pytest.raises(treadle.Error, match="a loaded model"):
+            call()
+    with pytest.raises(treadle.Error, match="can't write .*nodir"):
+        loaded.save(tmp_path / "nodir" / "m.so")
+
+
+def test_explain_is_the_text_of_the_command_line(model, tmp_path):
+    text = model.explain()
+    assert "matmul" in text or "dense" in text
+    onnx.save(products(), tmp_path / "m.onnx")
+    assert treadle.compile(tmp_path / "m.onnx").explain() == text
+
+
+def test_measuring_needs_sizes(dynamic):
+    for call in (dynamic.benchmark, dynamic.profile, dynamic.verify):
+        with pytest.raises(treadle.ShapeError, match=r"no random values for input 'x' \(float32\['n', 2\]\): give inputs="):
+            call()
+    assert len(dynamic.benchmark({"x": [[1, 2]]}, repeat=2).seconds) == 2
+    assert len(dynamic.benchmark({"x": [[1, 2]]}, seconds=1e-9, warm_up=0).seconds) == 1
+
+
+def test_bound_outputs_are_written(dynamic):
+    context, y = dynamic.create_context(), np.zeros((3, 2), np.float32)
+    context.bind_output("y", y)
+    assert context(x=np.full((3, 2), 5, np.float32))["y"] is y and (y == 5).all()
+    with pytest.raises(treadle.ShapeError, match=r"output 'y' is \[1, 2\], but it is bound to an array \[3, 2\]"):
+        context(x=np.ones((1, 2), np.float32))
+    context.bind_output("y", None)
+    assert context(x=np.ones((1, 2), np.float32))["y"].shape == (1, 2)
+    for wrong, error in ((np.zeros((3, 3), np.float32), treadle.ShapeError), (np.zeros((3, 2)), treadle.DTypeError),
+                         ([[0, 0]], treadle.DTypeError)):
+        with pytest.raises(error, match="output 'y' is"):
+            context.bind_output("y", wrong)
+    with pytest.raises(treadle.Error, match="no output 'yy'; it has: y; did you mean 'y'?"):
+        context.bind_output("yy", y)
+
+
+def test_runs_in_other_threads_give_results_and_errors(model):
+    inputs = [np.full((3, 4), i, np.float32) for i in range(10)]
+    futures = [model.run_async(x) for x in inputs]
+    for x, future in zip(inputs, futures):
+        np.testing.assert_array_equal(future.result(60)["t8"], model(x)["t8"])
+    with pytest.raises(treadle.ShapeError):
+        model.run_async(np.ones(3, np.float32)).result(60)
+
+
+def test_progress_counts_kernels():
+    seen = []
+    treadle.compile(products(), progress=seen.append)
+    assert [p.done for p in seen] == list(range(1, len(seen) + 1)) and seen[-1].done == seen[-1].total >= 8
+    assert all(p.cached <= p.done for p in seen)
+    with pytest.raises(treadle.Error, match="progress is 3; expected True"):
+        treadle.compile(products(), progress=3)
+
+
+def test_errors_of_progress_end_compiling():
+    def fail(_):
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(ZeroDivisionError, match="mine"):
+        treadle.compile(products(), progress=fail)
+
+
+def test_progress_bar_of_tqdm_or_a_line(monkeypatch, capsys):
+    class Bar:
+        made = []
+
+        def __init__(self, desc, unit):
+            self.n, self.total = 0, None
+            Bar.made.append(self)
+
+        def update(self, count):
+            self.n += count
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+    monkeypatch.setitem(sys.modules, "tqdm", types.ModuleType("tqdm"))
+    monkeypatch.setitem(sys.modules, "tqdm.auto", types.SimpleNamespace(tqdm=Bar))
+    treadle.compile(products(), progress=True)
+    assert Bar.made[0].n == Bar.made[0].total >= 8
+    for name in ("tqdm", "tqdm.auto", "rich", "rich.progress"):
+        monkeypatch.setitem(sys.modules, name, None)
+    treadle.compile(products(), progress=True)
+    assert "compiling: 8/8 kernels\n" in capsys.readouterr().err
+
+
+def test_interrupting_ends_compiling():
+    seen = []
+
+    def interrupt(progress):
+        seen.append(progress)
+        if len(seen) == 1:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        time.sleep(0.05)
+
+    with pytest.raises(KeyboardInterrupt):
+        treadle.compile(products(24), progress=interrupt)
+    for thread in threading.enumerate():
+        if thread.name == "treadle-compile":
+            thread.join(60)
+    assert len(seen) < seen[0].total
+    assert treadle.compile(products())(np.ones((3, 4), np.float32))["t8"].shape == (3, 12)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mistakes in Python: each is told in the caller's words, with what was expected."""
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import treadle
+
+
+def relu(shape=("batch", 4), dtype=TensorProto.FLOAT):
+    infos = [helper.make_tensor_value_info(name, dtype, list(shape)) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", infos[:1], infos[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+BY_NAME = "; to fix only some dimensions and leave the others open, give those by name: dims={'batch': 1}"
+
+
+@pytest.mark.parametrize("arguments, error, text", [
+    ({"shapes": [1, 4]}, treadle.DTypeError, "shapes: expected a dict such as {'x': (1, 3, 224, 224)}, got list [1, 4]"),
+    ({"shapes": {0: [1, 4]}}, treadle.DTypeError,
+     "shapes: names are strings, got 0; a dict such as {'x': (1, 3, 224, 224)} is expected"),
+    ({"shapes": {"x": [None, 4]}}, treadle.ShapeError, "shapes['x'][0] is None; expected a whole number" + BY_NAME),
+    ({"shapes": {"x": ["batch", 4]}}, treadle.ShapeError, "shapes['x'][0] is 'batch'; expected a whole number" + BY_NAME),
+    ({"shapes": {"x": [-1, 4]}}, treadle.ShapeError, "shapes['x'][0] is -1; expected a whole number" + BY_NAME),
+    ({"shapes": {"x": [2.5, 4]}}, treadle.ShapeError, "shapes['x'][0] is 2.5; expected a whole number"),
+    ({"shapes": {"x": 4}}, treadle.ShapeError, "shapes['x']: expected a tuple of whole numbers, got 4"),
+    ({"shapes": {"x": "1,4"}}, treadle.ShapeError, "shapes['x']: expected a tuple of whole numbers, got '1,4'"),
+    ({"dims": [2]}, treadle.DTypeError, "dims: expected a dict such as {'batch': 1}, got list [2]"),
+    ({"dims": {"batch": None}}, treadle.ShapeError,
+     "dims['batch'] is None; expected a whole number (names that aren't given stay open)"),
+    ({"target": None}, treadle.TargetError, "a target is given as a string, a dict or a Target, not as NoneType"),
+    ({"target": {"mcpu": "native"}}, treadle.TargetError, 'a target given as a dict needs "kind", such as "llvm"'),
+    ({"opt_level": 9}, treadle.Error, "opt_level is 9; expected 0 to 4"),
+    ({"opt_level": "3"}, treadle.Error, "opt_level is '3'; expected 0 to 4"),
+    ({"opt_levle": 3}, TypeError, "compile() has no argument 'opt_levle'; did you mean 'opt_level'?"),
+    ({"pass_config": ["a"]}, treadle.DTypeError,
+     "pass_config: expected a dict such as {'relay.FuseOps.max_depth': 10}, got list ['a']"),
+    ({"disabled_pass": ["FuseOpps"]}, treadle.Error, "disabled pass 'FuseOpps' doesn't exist; did you mean 'FuseOps'?"),
+    ({"disabled_pass": 3}, treadle.DTypeError, "disabled_pass: expected a list of names, got 3"),
+    ({"external": [3]}, treadle.DTypeError, "external: expected a list of names, got [3]"),
+    ({"constants": [1]}, treadle.DTypeError, "constants: expected a dict such as {'axes': [0, 1]}, got list [1]"),
+    ({"precision": "F32"}, treadle.Error, "precision is 'F32'; expected one of f32, bf16, f16, mixed, auto"),
+])
+def test_arguments_of_compile(arguments, error, text):
+    with pytest.raises(error) as caught:
+        treadle.compile(relu(), **arguments)
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize("threads", [-1, 100000, "all", 1.5, True])
+def test_threads_are_a_number_within_reason(threads):
+    with pytest.raises(treadle.Error, match=f"threads is {threads!r}; expected 0 to"):
+        treadle.compile(relu(), threads=threads)
+
+
+@pytest.mark.parametrize("model", [3, None, ["m.onnx"]])
+def test_models_of_other_types(model):
+    with pytest.raises(treadle.DTypeError, match="a model is given as a path, bytes or an onnx.ModelProto, not as"):
+        treadle.compile(model)
+    with pytest.raises(treadle.DTypeError, match="a compiled model is loaded from a path, not from"):
+        treadle.load(model)
+
+
+def test_targets_and_names_in_forms_that_mean_one_thing():
+    x = np.ones((1, 4), np.float32)
+    for arguments in ({"target": {"kind": "llvm", "mcpu": "native"}}, {"disabled_pass": "FuseOps"}, {"shapes": {"x": np.array([1, 4])}}):
+        np.testing.assert_array_equal(treadle.compile(relu(), **arguments)(x)["y"], x)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return treadle.compile(relu())
+
+
+MASKED = np.ma.masked_array(np.ones((1, 4), np.float32), mask=[[1, 0, 0, 0]])
+
+
+@pytest.mark.parametrize("value, error, text", [
+    (None, treadle.DTypeError, 'input "x" is None; expected an array of float32'),
+    ([[1, 2], [3]], treadle.ShapeError, 'input "x": the rows of the list differ in length'),
+    ([["a", "b", "c", "d"]], treadle.DTypeError, 'input "x": expected numbers for float32, got [[\'a\', \'b\', \'c\', \'d\']]'),
+    ([[1j, 2, 3, 4]], treadle.DTypeError, 'input "x": expected numbers for float32, got [[1j, 2, 3, 4]]'),
+    (MASKED, treadle.Error, "a masked array with masked elements: give them values first, by filled(..)"),
+    (np.ones((1, 4)), treadle.DTypeError, 'input "x": expected float32 (batch, 4) but got float64 (1, 4)'),
+    (3.0, treadle.ShapeError, 'input "x": expected float32 (batch, 4) but got float32 ()'),
+])
+def test_inputs(model, value, error, text):
+    for run in (model, lambda x: model.create_context()(x=x), lambda x: model.run_async(x).result(60)):
+        with pytest.raises(error) as caught:
+            run(value)
+        assert str(caught.value) == text
+
+
+def test_ways_to_give_inputs(model):
+    x = np.ones((1, 4), np.float32)
+    for call, text in ((lambda: model(xx=x), 'no input "xx"; the inputs are: x; did you mean \'x\'?'),
+                       (lambda: model.run(None, [x]), "inputs are given as a dict by name, not as list; the inputs are: x"),
+                       (lambda: model(x, x=x), 'input "x" is given by position and by name'),
+                       (lambda: model.run(["yy"], {"x": x}), "the model has no output 'yy'; it has: y; did you mean 'y'?")):
+        with pytest.raises(treadle.Error) as caught:
+            call()
+        assert str(caught.value) == text
+    with pytest.raises(TypeError, match=r"benchmark\(\) has no argument 'repeats'; did you mean 'repeat'?"):
+        model.benchmark({"x": x}, repeats=3)
+
+
+@pytest.mark.parametrize("dtype, value, expected", [
+    (TensorProto.FLOAT, [[1, 2.5, 3, 4]], [[1, 2.5, 3, 4]]), (TensorProto.FLOAT, [[True, False, 1, 2]], [[1, 0, 1, 2]]),
+    (TensorProto.INT32, [[1, 2, 3, -4]], [[1, 2, 3, 0]]), (TensorProto.INT32, [[1.0, 2.0, 3.0, 4.0]], [[1, 2, 3, 4]]),
+    (TensorProto.BFLOAT16, [[1, 2, 3, 0.5]], [[1, 2, 3, 0.5]]), (TensorProto.FLOAT16, [(1, 2, 3, 0.5)], [[1, 2, 3, 0.5]]),
+])
+def test_lists_become_arrays_of_the_declared_type(dtype, value, expected):
+    model = treadle.compile(relu((1, 4), dtype))
+    result = model(value)["y"]
+    assert model.outputs[0].dtype == result.dtype.name
+    np.testing.assert_array_equal(result.astype(np.float64), expected)
+
+
+@pytest.mark.parametrize("value", [[[1.5, 2, 3, 4]], [[2**40, 0, 0, 0]], [[float("nan"), 0, 0, 0]]])
+def test_lists_do_not_lose_values(value):
+    with pytest.raises(treadle.DTypeError, match='input "x": not all values of .* are of type int32'):
+        treadle.compile(relu((1, 4), TensorProto.INT32))(value)
+
+
+def test_sessions():
+    from treadle.onnxruntime.capi import onnxruntime_pybind11_state as state
+
+    with pytest.raises(state.InvalidProtobuf, match="Load model failed: model: the file is text, not an ONNX model"):
+        treadle.InferenceSession(b"bad")
+    with pytest.raises(TypeError, match="no argument 'provider'; did you mean 'providers'?"):
+        treadle.InferenceSession(relu().SerializeToString(), provider=["CPUExecutionProvider"])
+    session = treadle.InferenceSession(relu().SerializeToString())
+    with pytest.raises(TypeError, match="inputs are given as a dict by name, not as list"):
+        session.run(None, [1])
+    with pytest.raises(state.InvalidArgument, match="the rows of the list differ in length"):
+        session.run(None, {"x": [[1, 2], [3]]})
+    with pytest.raises(state.InvalidArgument, match="input 'x' is a masked array; fill its mask first"):
+        session.run(None, {"x": MASKED})
+
+
+def test_masked_arrays_as_tensors():
+    with pytest.raises(treadle.Error, match="a masked array with masked elements"):
+        treadle.nd.array(MASKED)
+    unmasked = np.ma.masked_array(np.ones(2, np.float32), mask=[0, 0])
+    np.testing.assert_array_equal(treadle.nd.array(unmasked).numpy(), [1, 1])
