@@ -78,13 +78,33 @@ class _Reader:
         rank, = self.unpack("I")
         return self.unpack(f"{rank}q")
 
+    def maps(self, count):
+        """Elements of a sequence that are maps of numbers with the same keys, taken apart all at once: classifiers give
+        one for each row. None for others."""
+        begin = self.at
+        if count < 2 or self.data[begin:begin + 1] != bytes([MAP]):
+            return None
+        self.at += 1
+        keys, values = self.value(), self.value()
+        size, self.at = self.at - begin, begin
+        head = size - values.nbytes
+        if values.dtype == object or values.size == 0 or count * size > len(self.data) - begin:
+            return None
+        rows = np.frombuffer(self.data, np.uint8, count * size, begin).reshape(count, size)
+        if not (rows[:, :head] == rows[0, :head]).all():
+            return None
+        self.at = begin + count * size
+        names, table = keys.tolist(), np.ascontiguousarray(rows[:, head:]).view(values.dtype).tolist()
+        return [dict(zip(names, row)) for row in table]
+
     def value(self):
         kind, = self.unpack("B")
         if kind == NOTHING:
             return None
         if kind == SEQUENCE:
             count, = self.unpack("Q")
-            return [self.value() for _ in range(count)]
+            maps = self.maps(count)
+            return [self.value() for _ in range(count)] if maps is None else maps
         if kind == MAP:
             keys, values = self.value(), self.value()
             return dict(zip(keys.tolist(), values.tolist()))

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace treadle::runtime {
@@ -17,6 +18,9 @@ class Regex {
   explicit Regex(std::string_view pattern);
   /// Whether the whole text (UTF-8; other bytes stand for themselves) matches.
   bool FullMatch(std::string_view text) const;
+  /// The parts of a text (its characters' code points) that match, from left to right: of those that begin first the
+  /// longest, none empty, [begin, end).
+  std::vector<std::pair<size_t, size_t>> FindAll(const std::vector<uint32_t>& characters) const;
 
   struct Range {
     uint32_t low, high;
@@ -33,6 +37,7 @@ class Regex {
   };
 
  private:
+  std::pair<size_t, size_t> Find(const std::vector<uint32_t>& characters, size_t from) const;
   void Add(int32_t state, bool begin, bool end, bool boundary, std::vector<int32_t>* list, std::vector<uint32_t>* marks,
            uint32_t mark) const;
   bool Contains(const Set& set, uint32_t c) const;

@@ -71,6 +71,11 @@ def _read(path_or_bytes):
     return path.read_bytes(), str(path.parent)
 
 
+def _takes_shape(value):
+    """Whether a model can be compiled for shapes of that input: a tensor of numbers."""
+    return value["type"].startswith("tensor(") and value["type"] != "tensor(string)"
+
+
 class _Models:
     """The compiled forms of one model: for all shapes where that is possible, and for single ones."""
 
@@ -86,7 +91,8 @@ class _Models:
             self._general = self._compile(None)
         except (error.UnsupportedOpError, error.ShapeError, error.Error) as refusal:
             # What can't be compiled for all shapes may be for each: sizes are known then.
-            if static or isinstance(refusal, (error.ModelFormatError, error.InternalError)):
+            hopeless = static or not any(_takes_shape(value) for value in inputs)
+            if hopeless or isinstance(refusal, (error.ModelFormatError, error.InternalError)):
                 raise
             self._refusal = refusal
 
@@ -98,7 +104,8 @@ class _Models:
         """The model to run on `feed`."""
         if self._static:
             return self._general
-        shapes = tuple(sorted((name, tuple(value.shape)) for name, value in feed.items()))
+        shaped = {value["name"] for value in self._inputs if _takes_shape(value)}
+        shapes = tuple(sorted((name, tuple(value.shape)) for name, value in feed.items() if name in shaped))
         with self._lock:
             found = self._special.get(shapes)
             if found is not None:

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/composed.h"
 #include "frontend/onnx/tensor_data.h"
 #include "frontend/onnx/values.h"
@@ -125,9 +126,12 @@ Expr ImportOneHotEncoder(NodeImport& n) {
   const bool zeros = n.Flag("zeros", true);
   const auto* strings = StringsOf(n, "cats_strings");
   if ((strings != nullptr) != n.IsText(0)) n.Invalid("the categories are of another type than the operand");
-  if (!zeros) n.Unsupported("categories that have to be known ('zeros' is 0) aren't implemented");
   Term categories = strings != nullptr ? Term(n, TextVector(n, *strings)) : IntVec(n, n.Ints("cats_int64s"));
-  return (In(n, 0).As(kInt64).Expand(-1) == categories).As(kFloat32);
+  Term x = In(n, 0), same = x.As(kInt64).Expand(-1) == categories;
+  if (zeros) return same.As(kFloat32);
+  // An element that is of no category stops the model.
+  Term known = AtLeast(same.As(kInt64).Sum({x.rank()}, true), 1, "number of categories that an element is of");
+  return (same && known > int64_t{0}).As(kFloat32);
 }
 
 /// A map from labels to the scores of each row.

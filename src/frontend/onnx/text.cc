@@ -35,14 +35,18 @@ Expr ImportStringConcat(NodeImport& n) {
   return HostCall(n, "string.concat", {n.In(0), n.In(1)}, {"tensor", kInt64, std::max(n.Rank(0), n.Rank(1))});
 }
 
-Expr ImportRegexFullMatch(NodeImport& n) {
-  CheckText(n, 1);
-  const std::string pattern = n.Str("pattern");
+void CheckPattern(NodeImport& n, const std::string& pattern) {
   try {
     runtime::Regex checked(pattern);
   } catch (const Error& error) {
     n.Unsupported(error.what());
   }
+}
+
+Expr ImportRegexFullMatch(NodeImport& n) {
+  CheckText(n, 1);
+  const std::string pattern = n.Str("pattern");
+  CheckPattern(n, pattern);
   return HostCall(n, "string.regex_full_match", {n.In(0), BytesConstant(n, pattern)},
                   {"tensor", DataType::Bool(), n.Rank(0)});
 }
@@ -98,6 +102,31 @@ Expr ImportTfIdfVectorizer(NodeImport& n) {
                   {"tensor", DataType::Float(32), x.rank()});
 }
 
+/// com.microsoft: strings to tokens, which are characters, what matches `tokenexp`, or what is between `separators`.
+Expr ImportTokenizer(NodeImport& n) {
+  CheckText(n, 1);
+  n.MarkText();
+  const int rank = n.Rank(0);
+  if (rank < 1 || rank > 2) n.Invalid(StrCat("the operand has rank ", rank, ", expected 1 or 2"));
+  std::vector<std::string> patterns = Strings(n, "separators");
+  const std::string token = n.Str("tokenexp", "");
+  if (patterns.empty() == token.empty()) n.Invalid("either 'separators' or 'tokenexp' is needed");
+  const bool matches = !token.empty();
+  if (matches) patterns = {token};
+  const bool characters = patterns.size() == 1 && (patterns[0].empty() || (matches && patterns[0] == "."));
+  const int64_t fewest = n.Int("mincharnum"), how = characters ? 0 : matches ? 1 : 2;
+  if (fewest < 1 || (characters && fewest > 1)) n.Invalid(StrCat("'mincharnum' is ", fewest));
+  if (characters) patterns.clear();
+  for (const std::string& pattern : patterns) {
+    if (pattern.empty()) n.Invalid("a separator is empty");
+    CheckPattern(n, pattern);
+  }
+  Expr special = TextVector(n, {n.Str("pad_value"), "\x02", "\x03"});
+  Expr options = n.IntVector({how, fewest, n.Flag("mark", false) ? 1 : 0});
+  return HostCall(n, "text.tokenize", {n.In(0), TextVector(n, patterns), special, options},
+                  {"tensor", kInt64, rank + 1});
+}
+
 Expr ImportImageDecoder(NodeImport& n) {
   const std::string format = n.Str("pixel_format", "RGB");
   if (format != "RGB" && format != "BGR" && format != "Grayscale") n.Invalid(StrCat("'pixel_format' is ", format));
@@ -115,6 +144,7 @@ void RegisterTextRules(RuleTable& table) {
   table.Add("StringSplit", {20}, ImportStringSplit);
   table.Add1("ImageDecoder", {20}, ImportImageDecoder);
   table.Add1("TfIdfVectorizer", {9}, ImportTfIdfVectorizer);
+  table.Add1("com.microsoft.Tokenizer", {1}, ImportTokenizer);
 }
 
 }  // namespace treadle::onnx

@@ -181,6 +181,7 @@ const std::vector<int>* TextInputs(const std::string& op) {
       {"StringSplit", {}},
       {"RegexFullMatch", {}},
       {"TfIdfVectorizer", {}},
+      {"com.microsoft.Tokenizer", {}},
       {"ai.onnx.ml.LabelEncoder", {}},
       {"ai.onnx.ml.CategoryMapper", {}},
       {"ai.onnx.ml.OneHotEncoder", {}},

@@ -456,4 +456,52 @@ bool Regex::FullMatch(std::string_view text) const {
                      [&](int32_t at) { return states_[static_cast<size_t>(at)].kind == Kind::kMatch; });
 }
 
+/// The first match from a position on, empty at the end of the text where there is none. All beginnings are walked at
+/// once: states are in the order of the beginnings that reach them, so that of two in one state the first stays.
+std::pair<size_t, size_t> Regex::Find(const std::vector<uint32_t>& characters, size_t from) const {
+  const size_t length = characters.size();
+  std::vector<int32_t> current, next;
+  std::vector<size_t> begins, next_begins;
+  std::vector<uint32_t> marks(states_.size(), 0);
+  auto word = [&](size_t i) { return i < length && IsWord(characters[i]); };
+  auto add = [&](int32_t state, size_t i, size_t begin, std::vector<int32_t>* list, std::vector<size_t>* list_begins) {
+    Add(state, i == 0, i == length, (i > 0 && word(i - 1)) != word(i), list, &marks, static_cast<uint32_t>(i + 1));
+    list_begins->resize(list->size(), begin);
+  };
+  std::pair<size_t, size_t> found{length, length};
+  for (size_t i = from; i <= length; ++i) {
+    const bool matched = found.first < found.second;
+    if (!matched) add(start_, i, i, &current, &begins);
+    if (current.empty() && matched) break;
+    next.clear();
+    next_begins.clear();
+    for (size_t k = 0; k < current.size(); ++k) {
+      const State& s = states_[static_cast<size_t>(current[k])];
+      if (s.kind == Kind::kMatch && begins[k] < i) {
+        // Those that begin later lose; states of the same beginning may still reach further.
+        if (found.first == found.second || begins[k] <= found.first) found = {begins[k], i};
+      }
+    }
+    for (size_t k = 0; k < current.size() && i < length; ++k) {
+      if (found.first < found.second && begins[k] > found.first) continue;
+      const State& s = states_[static_cast<size_t>(current[k])];
+      if (s.kind != Kind::kSet || !Contains(sets_[static_cast<size_t>(s.set)], characters[i])) continue;
+      add(s.next, i + 1, begins[k], &next, &next_begins);
+    }
+    current.swap(next);
+    begins.swap(next_begins);
+  }
+  return found;
+}
+
+std::vector<std::pair<size_t, size_t>> Regex::FindAll(const std::vector<uint32_t>& characters) const {
+  std::vector<std::pair<size_t, size_t>> parts;
+  for (size_t at = 0; at < characters.size(); at = parts.back().second) {
+    const std::pair<size_t, size_t> part = Find(characters, at);
+    if (part.first == part.second) break;
+    parts.push_back(part);
+  }
+  return parts;
+}
+
 }  // namespace treadle::runtime

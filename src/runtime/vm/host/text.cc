@@ -9,6 +9,7 @@
 
 #include "runtime/vm/host/host.h"
 #include "runtime/vm/host/utf8.h"
+#include "treadle/runtime/regex.h"
 
 namespace treadle::runtime::vm {
 namespace {
@@ -175,6 +176,73 @@ ObjectRef CountGrams(HostRun& run, const HostArgs& args) {
   return result;
 }
 
+// ---- Tokens.
+
+using Characters = std::vector<uint32_t>;
+
+enum class Tokens : uint8_t { kCharacters, kMatches, kBetween };
+
+std::vector<Characters> Tokenize(const Characters& text, Tokens how, const std::vector<Regex>& patterns) {
+  std::vector<Characters> parts;
+  auto part = [](const Characters& of, size_t begin, size_t end) {
+    return Characters(of.begin() + static_cast<std::ptrdiff_t>(begin), of.begin() + static_cast<std::ptrdiff_t>(end));
+  };
+  if (how == Tokens::kCharacters) {
+    for (uint32_t c : text) parts.push_back({c});
+  } else if (how == Tokens::kMatches) {
+    for (const auto& [begin, end] : patterns.at(0).FindAll(text)) parts.push_back(part(text, begin, end));
+  } else {
+    parts.push_back(text);
+    for (const Regex& separator : patterns) {
+      std::vector<Characters> smaller;
+      for (const Characters& whole : parts) {
+        size_t at = 0;
+        for (const auto& [begin, end] : separator.FindAll(whole)) {
+          smaller.push_back(part(whole, at, begin));
+          at = end;
+        }
+        smaller.push_back(part(whole, at, whole.size()));
+      }
+      parts.swap(smaller);
+    }
+  }
+  return parts;
+}
+
+/// (strings, patterns, {padding, start of text, end of text}, {how, fewest characters of a token, whether start and end
+/// are marked}): the tokens of each string, padded to as many as the longest has.
+ObjectRef TokenizeTexts(HostRun& run, const HostArgs& args) {
+  std::vector<Regex> patterns;
+  for (std::string_view pattern : TextsArg(run, args, 1)) patterns.emplace_back(pattern);
+  const NDArray special = TensorArg(args, 2), options = TensorArg(args, 3);
+  const auto* option = options.Data<int64_t>();
+  const bool marked = option[2] != 0;
+  std::vector<std::vector<int64_t>> rows;
+  size_t most = 0;
+  for (std::string_view text : TextsArg(run, args, 0)) {
+    std::vector<int64_t>& row = rows.emplace_back();
+    for (const Characters& token : Tokenize(Utf8CodePoints(text), static_cast<Tokens>(option[0]), patterns)) {
+      if (token.empty() || static_cast<int64_t>(token.size()) < option[1]) continue;
+      std::string bytes;
+      for (uint32_t c : token) AppendUtf8(c, &bytes);
+      row.push_back(run.strings.Intern(bytes));
+    }
+    most = std::max(most, row.size());
+  }
+  std::vector<int64_t> numbers;
+  const auto* mark = special.Data<int64_t>();
+  for (const std::vector<int64_t>& row : rows) {
+    if (most == 0) break;
+    if (marked) numbers.push_back(mark[1]);
+    numbers.insert(numbers.end(), row.begin(), row.end());
+    if (marked) numbers.push_back(mark[2]);
+    numbers.insert(numbers.end(), most - row.size(), mark[0]);
+  }
+  std::vector<int64_t> shape = TensorArg(args, 0).shape();
+  shape.push_back(static_cast<int64_t>(most == 0 ? 0 : most + (marked ? 2 : 0)));
+  return MakeInts(run, shape, numbers);
+}
+
 }  // namespace
 
 void AddTextFunctions(HostTable* table) {
@@ -182,6 +250,7 @@ void AddTextFunctions(HostTable* table) {
   (*table)["string.split"] = Split;
   (*table)["string.split_counts"] = SplitCounts;
   (*table)["text.count_grams"] = CountGrams;
+  (*table)["text.tokenize"] = TokenizeTexts;
 }
 
 }  // namespace treadle::runtime::vm
