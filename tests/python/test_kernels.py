@@ -182,6 +182,38 @@ def test_cycles_are_those_of_plans_that_fit():
             cycles_of(kernel, problem, V3, plan)
 
 
+@pytest.mark.parametrize("bits, digits, zeros", [(4, 2, False), (8, 1, True)])
+def test_plans_of_weights_of_few_bits_compute_the_same(bits, digits, zeros):
+    m, k, n, block = 5, 128, 24, 64
+    rng = np.random.default_rng(bits)
+    weights, points = rng.integers(0, 1 << bits, (n, k)), np.full((n, k // block), 1 << (bits - 1))
+    scales = rng.uniform(0.01, 0.1, points.shape).astype(np.float32)
+    if zeros:
+        points = rng.integers(0, 1 << bits, points.shape)
+    packed = weights if bits == 8 else weights[:, ::2] | weights[:, 1::2] << 4
+    constants = {"b": packed.astype(np.uint8).reshape(n, k // block, -1), "s": scales.reshape(-1)}
+    if zeros:
+        constants["z"] = points.astype(np.uint8).reshape(-1)
+    node = helper.make_node("MatMulNBits", ["x", *constants], ["y"], domain="com.microsoft", K=k, N=n, bits=bits,
+                            block_size=block, accuracy_level=4 if digits == 1 else 0)
+    graph = helper.make_graph([node], "layer", [helper.make_tensor_value_info("x", TensorProto.FLOAT, (m, k))],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+                              [numpy_helper.from_array(value, name) for name, value in constants.items()])
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17),
+                                                                  helper.make_opsetid("com.microsoft", 1)])
+    x = rng.standard_normal((m, k)).astype(np.float32)
+    expected = x @ ((weights - np.repeat(points, block, 1)) * np.repeat(scales.astype(np.float64), block, 1)).T
+    problem = {"type": "schedule.BlockDenseProblem", "m": m, "n": 32, "k": k, "block": block, "bits": bits,
+               "digits": digits, "symmetric": not zeros}
+    plans = [json.loads(str(plan)) for plan in plans_of("block_dense", json.dumps(problem), V3)]
+    assert len({json.dumps(plan) for plan in plans}) == len(plans) == 5 * (3 if bits == 4 else 4)
+    for plan in plans:
+        record = json.dumps({"problem": problem, "kernel": "block_dense", "plan": plan})
+        (y,) = treadle.compile(model, target=V3, pass_config={"schedule.plans": record}).run(None, {"x": x})
+        # Of data in 8 bits as exact as that: a step of a 127th of the largest of a block.
+        np.testing.assert_allclose(y, expected, rtol=0, atol=(0.02 if digits == 1 else 3e-4) * np.abs(expected).max())
+
+
 def test_plans_of_attention_compute_the_same():
     batch, rows, keys, size = 2, 24, 32, 16
     rng = np.random.default_rng(3)
