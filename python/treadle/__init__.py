@@ -14,7 +14,7 @@ from .contrib import graph_executor
 from .ir import IRModule
 from ._progress import Progress
 from .model import Model, compile, load, load_plugin
-from . import onnxruntime, profiler_vm, rpc
+from . import onnxruntime, profiler_vm, rpc, script
 from .onnxruntime import InferenceSession
 from .quantization import graph_ir as _graph_ir, quantize
 from .tuning import tune

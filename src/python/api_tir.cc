@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "python/checked.h"
+#include "tir/block_access.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/te/scan.h"
 #include "treadle/tir/function.h"
@@ -117,6 +118,55 @@ void RegisterStatements() {
   Reg("tir.Allocate", [](Buffer buffer, ObjectRef body) { return tir::Allocate(buffer, StmtOf(body)); });
 }
 
+/// What schedulable functions are made of, for those who write them down.
+void RegisterBlocks() {
+  Reg("tir.BufferRegion", [](Buffer buffer, Array<tir::Range> region) {
+    if (region.size() != buffer->shape.size()) {
+      throw ShapeError(StrCat("buffer ", buffer->name, " has ", buffer->shape.size(), " dimensions but the region has ",
+                              region.size()));
+    }
+    return tir::BufferRegion(buffer, region);
+  });
+  Reg("tir.MatchBufferRegion",
+      [](Buffer buffer, tir::BufferRegion source) { return tir::MatchBufferRegion(buffer, source); });
+  // Null reads and writes are found in the body.
+  Reg("tir.Block",
+      [](Array<tir::IterVar> axes, ObjectRef reads, ObjectRef writes, std::string name, ObjectRef body, ObjectRef init,
+         Array<Buffer> allocated, Array<tir::MatchBufferRegion> matched, Map<String, ObjectRef> annotations) {
+        const Stmt inner = StmtOf(body);
+        const Stmt first = init.defined() ? StmtOf(init) : Stmt();
+        const tir::BlockAccess found = tir::DetectBlockAccess(inner, first, allocated);
+        return tir::Block(axes, reads.defined() ? Downcast<Array<tir::BufferRegion>>(reads) : found.reads,
+                          writes.defined() ? Downcast<Array<tir::BufferRegion>>(writes) : found.writes, name, inner,
+                          first, allocated, matched, annotations);
+      });
+  Reg("tir.BlockRealize", [](Array<PrimExpr> values, PrimExpr predicate, Stmt block) {
+    RequireBool(predicate, "a block");
+    const tir::Block realized = Downcast<tir::Block>(block);
+    if (values.size() != realized->iter_vars.size()) {
+      throw Error(StrCat("block '", realized->name_hint, "' has ", realized->iter_vars.size(), " axes, which ",
+                         values.size(), " values are bound to"));
+    }
+    return tir::BlockRealize(values, predicate, realized);
+  });
+  Reg("tir.AnnotatedFor", [](Var var, PrimExpr min, PrimExpr extent, int kind, ObjectRef body, ObjectRef thread,
+                             Map<String, ObjectRef> annotations) {
+    if (kind < 0 || kind > 4) throw Error(StrCat("there is no kind of loop ", kind));
+    if (!min.dtype().is_integral() || !extent.dtype().is_integral()) {
+      throw DTypeError(
+          StrCat("the range of loop ", var->name_hint, " has dtype ", extent.dtype(), "; expected integers"));
+    }
+    return tir::For(var, min, extent, static_cast<tir::ForKind>(kind), StmtOf(body),
+                    thread.defined() ? Downcast<tir::IterVar>(thread) : tir::IterVar(), annotations);
+  });
+  Reg("tir.BufferOver", [](Var data, Array<PrimExpr> shape, DataType dtype, std::string name, Array<PrimExpr> strides,
+                           ObjectRef elem_offset, int align, int offset_factor) {
+    return Buffer(data, dtype, shape, strides,
+                  elem_offset.defined() ? Downcast<PrimExpr>(elem_offset) : PrimExpr(ObjectPtr<Object>()), name,
+                  align <= 0 ? 64 : align, offset_factor);
+  });
+}
+
 void RegisterBuffers() {
   Reg("tir.decl_buffer", [](Array<PrimExpr> shape, DataType dtype, std::string name, std::string scope,
                             Array<PrimExpr> strides, ObjectRef elem_offset, int align, int offset_factor) {
@@ -226,6 +276,7 @@ void RegisterTirApi() {
   RegisterFunctors();
   RegisterVectors();
   RegisterStatements();
+  RegisterBlocks();
   RegisterBuffers();
   RegisterOperations();
 }

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TVMScript: functions written in Python, built, scheduled, printed and read again; mistakes with their place."""
+import numpy as np
+import pytest
+
+import treadle as tvm
+from treadle import te, tir
+from treadle.script import ScriptError, from_source
+from treadle.script import ir as I
+from treadle.script import tir as T
+
+N = 16
+
+
+@T.prim_func
+def matmul(A: T.Buffer((N, N), "float32"), B: T.Buffer((N, N), "float32"), C: T.Buffer((N, N), "float32")):
+    for i, j, k in T.grid(N, N, N):
+        with T.block("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = 0.0
+            C[vi, vj] += A[vi, vk] * B[vk, vj]
+
+
+@T.prim_func
+def relu(a: T.handle, b: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n, 8), "float32")
+    B = T.match_buffer(b, (n, 8), "float32")
+    for i in T.serial(n):
+        for j in T.vectorized(8):
+            B[i, j] = T.max(A[i, j], T.float32(0))
+
+
+@T.prim_func
+def softmax(A: T.Buffer((4, N), "float32"), B: T.Buffer((4, N), "float32")):
+    T.func_attr({"tir.noalias": True})
+    top = T.alloc_buffer((4,), "float32")
+    total = T.alloc_buffer((4,), "float32")
+    for i, k in T.grid(4, N):
+        with T.block("top"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            T.reads(A[vi, vk])
+            T.writes(top[vi])
+            with T.init():
+                top[vi] = T.min_value("float32")
+            top[vi] = T.max(top[vi], A[vi, vk])
+    for i, k in T.grid(4, N):
+        with T.block("total"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                total[vi] = T.float32(0)
+            total[vi] = total[vi] + T.exp(A[vi, vk] - top[vi])
+    for i, j in T.grid(4, N):
+        with T.block("softmax"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = T.exp(A[vi, vj] - top[vi]) / total[vi]
+
+
+@T.prim_func
+def conv(X: T.Buffer((1, 3, 8, 8), "float32"), W: T.Buffer((4, 3, 3, 3), "float32"), Y: T.Buffer((1, 4, 8, 8), "float32")):
+    P = T.alloc_buffer((1, 3, 10, 10), "float32")
+    for n, c, h, w in T.grid(1, 3, 10, 10):
+        with T.block("pad"):
+            vn, vc, vh, vw = T.axis.remap("SSSS", [n, c, h, w])
+            P[vn, vc, vh, vw] = T.if_then_else(1 <= vh < 9 and 1 <= vw < 9, X[vn, vc, vh - 1, vw - 1], 0.0)
+    for n, o, h, w, c, y, x in T.grid(1, 4, 8, 8, 3, 3, 3):
+        with T.block("conv"):
+            vn, vo, vh, vw, vc, vy, vx = T.axis.remap("SSSSRRR", [n, o, h, w, c, y, x])
+            with T.init():
+                Y[vn, vo, vh, vw] = T.float32(0)
+            Y[vn, vo, vh, vw] = Y[vn, vo, vh, vw] + P[vn, vc, vh + vy, vw + vx] * W[vo, vc, vy, vx]
+
+
+def arrays(*shapes):
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal(s, "float32") for s in shapes]
+
+
+def run(func, out, *inputs):
+    """What the function writes, the same by two code generators."""
+    results = []
+    for target in ("llvm", "stackvm"):
+        values = [tvm.nd.array(x) for x in (*inputs, np.zeros(out, "float32"))]
+        tvm.build(func, target=target)(*values)
+        results.append(values[-1].numpy())
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-4, atol=1e-5)
+    return results[0]
+
+
+def round_trip(func):
+    text = func.script()
+    back = from_source(text)
+    tvm.ir.assert_structural_equal(func, back)
+    assert back.script() == text
+
+
+def test_matmul():
+    a, b = arrays((N, N), (N, N))
+    np.testing.assert_allclose(run(matmul, (N, N), a, b), a @ b, rtol=1e-4, atol=1e-5)
+
+
+def test_relu_of_a_size_known_at_run_time():
+    a, = arrays((5, 8))
+    np.testing.assert_array_equal(run(relu, (5, 8), a), np.maximum(a, 0))
+
+
+def test_softmax():
+    a, = arrays((4, N))
+    e = np.exp(a - a.max(1, keepdims=True))
+    np.testing.assert_allclose(run(softmax, (4, N), a), e / e.sum(1, keepdims=True), rtol=1e-5)
+
+
+def test_convolution():
+    x, w = arrays((1, 3, 8, 8), (4, 3, 3, 3))
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+    np.testing.assert_allclose(run(conv, (1, 4, 8, 8), x, w), np.einsum("nchwyx,ocyx->nohw", windows, w), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("func", [matmul, relu, softmax, conv], ids=["matmul", "relu", "softmax", "conv"])
+def test_round_trip(func):
+    round_trip(func)
+
+
+def test_schedules_of_scripts():
+    sch = tir.Schedule(matmul)
+    i, j, k = sch.get_loops(sch.get_block("C"))
+    outer, inner = sch.split(i, [None, 5])
+    sch.parallel(outer)
+    sch.vectorize(j)
+    sch.reorder(outer, inner, k, j)
+    sch.annotate(k, "pragma_auto_unroll_max_step", 16)
+    sch.decompose_reduction("C", k)
+    round_trip(sch.func)
+    text = sch.func.script()
+    assert "for i_0 in T.parallel(4):" in text and "T.where(i_0 * 5 + i_1 < 16)" in text
+    a, b = arrays((N, N), (N, N))
+    np.testing.assert_allclose(run(from_source(text), (N, N), a, b), a @ b, rtol=1e-4, atol=1e-5)
+
+
+def test_vectors_added_then_scheduled_step_by_step():
+    @I.ir_module
+    class Module:
+        @T.prim_func
+        def main(a: T.handle, b: T.handle):
+            T.func_attr({"global_symbol": "main", "tir.noalias": True})
+            A = T.match_buffer(a, (64,), dtype="float32")
+            B = T.match_buffer(b, (64,), dtype="float32")
+            for i in range(64):
+                with T.block("B"):
+                    vi = T.axis.spatial(64, i)
+                    B[vi] = A[vi] + 1.0
+
+    sch = tir.Schedule(Module)
+    i, = sch.get_loops(sch.get_block("B"))
+    outer, middle, inner = sch.split(i, factors=[2, 4, 8])
+    sch.reorder(outer, inner, middle)
+    round_trip(sch.mod)
+    assert "for i_0, i_2, i_1 in T.grid(2, 8, 4):" in sch.mod.script()
+    a, = arrays(64)
+    np.testing.assert_array_equal(run(sch.mod, 64, a), a + 1)
+
+
+def test_threads():
+    sch = tir.Schedule(matmul)
+    i, j, _ = sch.get_loops("C")
+    sch.bind(i, "blockIdx.x")
+    sch.bind(j, "threadIdx.x")
+    round_trip(sch.func)
+    assert "T.thread_binding(0, 16, thread=\"threadIdx.x\")" in sch.func.script()
+
+
+def test_lowered_functions():
+    module = tvm.lower(matmul)
+    text = module.script()
+    back = from_source(text)
+    assert back.script() == text
+    a, b = arrays((N, N), (N, N))
+    np.testing.assert_allclose(run(back, (N, N), a, b), a @ b, rtol=1e-4, atol=1e-5)
+
+
+def test_literals_and_operators():
+    x = te.placeholder((4,), "int64", name="x")
+    y = te.compute((4,), lambda i: te.if_then_else(te.any(x[i] // 3 > 1, te.all(x[i] % 5 == 2, tir.Not(x[i] < 0))),
+                                                    x[i].astype("float64") * 0.1, -(x[i] - (x[i] - 2) * 3).astype("float64")))
+    z = te.compute((4,), lambda i: tir.Select(x[i] != 7, te.power(y[i], 2.0), tvm.tir.infinity("float64")))
+    small = te.compute((4,), lambda i: y[i].astype("float32") + 1e-45 + 0.1 + 16777216.0 + 3.4028234e38)
+    round_trip(te.create_prim_func([x, z, small]))
+
+
+def test_statements():
+    @T.prim_func
+    def func(A: T.Buffer((8,), "int32"), n: T.int32):
+        assert n <= 8, "too \"many\""
+        part = T.allocate([4], "int32", "global")
+        half: T.int32 = n // 2
+        for i in range(4):
+            part[i] = half * i
+        for i in T.unroll(2, 6):
+            if i < n:
+                A[i] = part[i % 4]
+            else:
+                A[i] = -1
+        T.evaluate(0)
+
+    round_trip(func)
+    values = tvm.nd.array(np.zeros(8, "int32"))
+    tvm.build(func)(values, 5)
+    np.testing.assert_array_equal(values.numpy(), [0, 0, 4, 6, 0, -1, 0, 0])
+
+
+def test_modules():
+    @I.ir_module
+    class Module:
+        @T.prim_func
+        def one(A: T.Buffer((4,), "float32")):
+            for i in range(4):
+                A[i] = A[i] + T.float32(1)
+
+        @T.prim_func
+        def two(A: T.Buffer((4,), "float32")):
+            for i in range(4):
+                A[i] = A[i] * T.float32(2)
+
+    assert isinstance(Module, tvm.IRModule)
+    round_trip(Module)
+    values = tvm.nd.array(np.ones(4, "float32"))
+    built = tvm.build(Module)
+    built["one"](values)
+    built["two"](values)
+    np.testing.assert_array_equal(values.numpy(), np.full(4, 4, "float32"))
+
+
+HEAD = "@T.prim_func\ndef f(A: T.Buffer((4, 4), \"float32\"), n: T.int32):\n"
+
+
+@pytest.mark.parametrize("body,line,column,message", [
+    ("A[0] = T.float32(1)", 3, 3, "2 dimensions"),
+    ("for i in range(4):\n    A[i, 0] = B[i]", 4, 17, "there is no 'B'"),
+    ("A[0, 0] = n", 3, 13, "holds float32, not int32"),
+    ("A[0, 0] = A", 3, 13, "expected a scalar expression, not buffer A"),
+    ("A[0, 0] = T.nothing(n)", 3, 13, "there is no expression T.nothing"),
+    ("for i in T.grid(2, 3):\n    pass", 3, 7, "as many variables"),
+    ("for i in [1, 2]:\n    pass", 3, 3, "a loop runs over"),
+    ("with T.block(\"b\"):\n    v = T.axis.remap(\"S\", [n])", 4, 11, "'v' is to be S or R of a loop variable"),
+    ("with open(\"f\"):\n    pass", 3, 8, "there is no with open"),
+    ("A[0, 0] = n.__class__", 3, 13, "'__class__' can't be reached"),
+    ("A[0, 0] = T.tir.const(1)", 3, 13, "there is no expression T.tir.const"),
+    ("A[0, 0] = lambda: 1", 3, 13, "TVMScript has no Lambda"),
+    ("return n", 3, 3, "returns nothing"),
+    ("if n:\n    A[0, 0] = 1.0", 3, 3, "expected bool"),
+    ("A[0, 0] = (1", 3, 13, "syntax error"),
+    ("A[0, 0] = 10 ** 10 ** 10", 3, 19, "of two numbers"),
+    ("T.reads(A[0:2])", 3, 11, "2 dimensions, the region 1"),
+])
+def test_mistakes_name_their_place(body, line, column, message):
+    text = HEAD + "".join(f"  {row}\n" for row in body.splitlines())
+    with pytest.raises(ScriptError, match=f"^<script>:{line}:{column}: .*{message}") as caught:
+        from_source(text)
+    assert (caught.value.line, caught.value.column) == (line, column)
+
+
+def test_mistakes_in_decorated_functions_name_the_file():
+    with pytest.raises(ScriptError, match=r"test_script.py:\d+:\d+: there is no 'missing'"):
+        @T.prim_func
+        def func(A: T.Buffer((4,), "float32")):
+            for i in range(4):
+                A[i] = missing[i]  # noqa: F821
+
+
+def test_deep_nesting_is_refused():
+    deep = "(" * 3000 + "n" + ")" * 3000
+    with pytest.raises(ScriptError):
+        from_source(HEAD + f"  A[0, 0] = {deep}\n")
+    with pytest.raises(ScriptError):
+        from_source(HEAD + f"  A[0, 0] = {' + '.join(['A[0, 0]'] * 5000)}\n")
