@@ -10,11 +10,15 @@
 
 #include "treadle/base/error.h"
 
-#if defined(__SANITIZE_ADDRESS__) || (defined(__has_feature) && __has_feature(address_sanitizer))
+// GCC says which sanitizer it builds for by macros, clang by features.
+#ifndef __has_feature
+#define __has_feature(feature) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
 #define TREADLE_ASAN 1
 #include <sanitizer/common_interface_defs.h>
 #endif
-#if defined(__SANITIZE_THREAD__) || (defined(__has_feature) && __has_feature(thread_sanitizer))
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
 #define TREADLE_TSAN 1
 #include <sanitizer/tsan_interface.h>
 #endif
@@ -27,7 +31,11 @@ constexpr size_t kReserve = size_t{192} << 10;  // what one level of recursion a
 // ThreadSanitizer keeps 65,536 return addresses of a stack and doesn't look whether there is room for more: no more of
 // a stack is used than so many of the smallest frames take.
 constexpr size_t kSegment = size_t{2} << 20;
+#ifdef __clang__
 #define TREADLE_NOT_INSTRUMENTED __attribute__((disable_sanitizer_instrumentation))
+#else
+#define TREADLE_NOT_INSTRUMENTED __attribute__((no_sanitize("thread")))
+#endif
 #else
 constexpr size_t kSegment = size_t{64} << 20;  // pages are only taken when touched
 #define TREADLE_NOT_INSTRUMENTED
