@@ -157,3 +157,41 @@ def test_model(make):
         for expected, actual in zip(session.run(None, feed), compiled.run(None, feed)):
             assert actual.shape == expected.shape
             np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_top_k_of_rows_of_any_length(axis, largest):
+    graph = helper.make_graph(
+        [helper.make_node("TopK", ["x", "k"], ["values", "indices"], "pick", axis=axis, largest=largest)], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["a", "b"])],
+        [helper.make_tensor_value_info("values", TensorProto.FLOAT, None), helper.make_tensor_value_info("indices", TensorProto.INT64, None)],
+        [numpy_helper.from_array(np.array([3], np.int64), "k")])
+    model = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9))
+    for shape in ((3, 9), (40, 3), (17, 33)):
+        x = np.random.default_rng(0).integers(0, 9, shape).astype(np.float32)
+        order = np.argsort(-x if largest else x, axis=axis, kind="stable").take(range(3), axis)
+        values, indices = model.run(None, {"x": x})
+        np.testing.assert_array_equal(indices, order)
+        np.testing.assert_array_equal(values, np.take_along_axis(x, order, axis))
+    for size in (0, 2):
+        with pytest.raises(treadle.Error, match=f"pick.*K 3 is out of range; expected 0 to {size}"):
+            model.run(None, {"x": np.zeros((size, 4) if axis == 0 else (4, size), np.float32)})
+
+
+def test_scan_of_a_known_number_of_rows_has_as_many_results():
+    body = helper.make_graph([helper.make_node("Sub", ["x", "row"], ["d"]), helper.make_node("Abs", ["d"], ["y"]),
+                              helper.make_node("Identity", ["x"], ["same"])], "body",
+                             [helper.make_tensor_value_info("x", TensorProto.FLOAT, None),
+                              helper.make_tensor_value_info("row", TensorProto.FLOAT, None)],
+                             [helper.make_tensor_value_info("same", TensorProto.FLOAT, None),
+                              helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    rows = np.random.default_rng(0).standard_normal((300, 4)).astype(np.float32)
+    graph = helper.make_graph([helper.make_node("Scan", ["x", "rows"], ["last", "all"], body=body, num_scan_inputs=1)], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])],
+                              [helper.make_tensor_value_info("all", TensorProto.FLOAT, None)],
+                              [numpy_helper.from_array(rows, "rows")])
+    model = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9))
+    assert model.outputs[0].shape[0] == 300
+    x = np.random.default_rng(1).standard_normal((5, 4)).astype(np.float32)
+    np.testing.assert_allclose(model.run(None, {"x": x})[0], abs(x[None] - rows[:, None]), rtol=1e-6)

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "frontend/onnx/checked_values.h"
+#include "frontend/onnx/run_time_axes.h"
 #include "treadle/ir/structural.h"
 
 namespace treadle::onnx {
@@ -330,15 +331,24 @@ bool TopKIsDynamic(NodeImport& n, int axis) {
   return !known || AsConstInt(TypeOf(n.In(0))->shape[static_cast<size_t>(axis)]) == nullptr;
 }
 
-/// Sorts all, and takes the first K.
+/// A K that is known keeps as many elements of each row; else all are sorted, and the first K taken.
 std::vector<Expr> ImportDynamicTopK(NodeImport& n, int axis) {
   Expr x = n.In(0), k = n.version() == 1 ? IntScalar(n, n.Int("k")) : n.Cast(ScalarOf(n, n.In(1)), kInt64);
   bool largest = n.Flag("largest", true);
   n.Ignore({"sorted"});
-  k = CheckedValues(n, k, "at_most", DimOf(n, x, axis), "K");
-  Expr both = n.Call(
-      "topk", {x},
-      {{"k", int64_t{0}}, {"axis", int64_t{axis}}, {"ret_type", "both"}, {"is_ascend", !largest}, {"dtype", kInt64}});
+  const auto elements = n.KnownElements(k);
+  const int64_t known = elements && (*elements)[0] > 0 ? (*elements)[0] : 0;
+  const Expr size = DimOf(n, x, axis);
+  k = CheckedValues(n, k, "at_most", size, "K");
+  if (known > 0) {
+    // The slice, of all, waits for the check: the kernel reads K elements of each row.
+    const Term end = Term(n, size) + (Term(n, k) - known);
+    x = SliceAxis({n, x}, axis, IntNum(n, 0), end);
+  }
+  Expr both =
+      n.Call("topk", {x},
+             {{"k", known}, {"axis", int64_t{axis}}, {"ret_type", "both"}, {"is_ascend", !largest}, {"dtype", kInt64}});
+  if (known > 0) return {n.Item(both, 0), n.Item(both, 1)};
   std::vector<Expr> outputs;
   for (int i = 0; i < 2; ++i) {
     Ints zero{0};

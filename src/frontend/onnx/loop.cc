@@ -238,6 +238,7 @@ std::vector<Expr> ImportCountedLoop(NodeImport& n, const std::vector<Expr>& carr
 
 std::vector<Expr> ImportDynamicScan(NodeImport& n, const ScanSpec& spec) {
   size_t num_states = spec.states.size();
+  const int64_t* trips = AsConstInt(TypeOf(spec.sequences[0])->shape[static_cast<size_t>(spec.in_axes[0])]);
   Expr shape = n.Call("shape_of", {spec.sequences[0]}, {{"dtype", kInt64}});
   Expr length = n.Call("take", {shape, IntScalar(n, spec.in_axes[0])}, {{"axis", int64_t{0}}, {"mode", "error"}});
   // The sequences are carried along: each trip reads a slice of them.
@@ -262,6 +263,11 @@ std::vector<Expr> ImportDynamicScan(NodeImport& n, const ScanSpec& spec) {
   for (size_t i = carried.size(); i < all.size(); ++i) {
     size_t k = i - carried.size();
     Expr rows = all[i];
+    if (trips != nullptr && *trips > 0) {
+      Ints known_length(static_cast<size_t>(RankOf(rows)), 0);  // 0: as it is
+      known_length[0] = *trips;
+      rows = n.Reshape(rows, known_length);
+    }
     if (spec.out_directions[k] != 0) rows = n.Call("reverse", {rows}, {{"axis", int64_t{0}}});
     int rank = RankOf(rows), axis = n.Axis(spec.out_axes[k], rank);
     if (axis != 0) {
