@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators of com.microsoft beside ONNX Runtime, which defines them."""
 import numpy as np
+import onnx
 import pytest
 from onnx import helper, numpy_helper
 
@@ -168,6 +169,52 @@ def test_attention_of_decoders(step):
               "all": np.array(past + step, np.int32), "cos": real(16, 8), "sin": real(16, 8)}
     outputs = {"y": "float32", "key": "float32", "value": "float32"}
     near(*both("GroupQueryAttention", inputs, [], outputs, num_heads=4, kv_num_heads=2, do_rotary=1))
+
+
+def decoder_step(rows, room, used, total, known=True, sinks=False, bias=False, packed=False, **attributes):
+    """One node with keys and values of steps before, and its inputs."""
+    batch, heads, kept, size = len(used), 4, 2, 16
+    parts = {"q": real(batch, rows, (heads + 2 * kept) * size)} if packed else {
+        "q": real(batch, rows, heads * size), "k": real(batch, rows, kept * size), "v": real(batch, rows, kept * size)}
+    inputs = {"q": None, "k": None, "v": None, **parts, "pk": real(batch, kept, room, size),
+              "pv": real(batch, kept, room, size), "used": np.array(used, np.int32), "all": np.array(total, np.int32),
+              "cos": real(32, size // 2), "sin": real(32, size // 2), "positions": None,
+              "bias": real(1, 1, rows, total) if bias else None, "sinks": real(heads) if sinks else None}
+    model, feed = model_of("GroupQueryAttention", inputs, [], {"y": "float32", "key": "float32", "value": "float32"},
+                           num_heads=heads, kv_num_heads=kept, do_rotary=1, **attributes)
+    if not known:
+        model = onnx.load_from_string(model)
+        for value in model.graph.input:
+            dims = value.type.tensor_type.shape.dim
+            for i, name in {"p": {0: "batch", 2: "past"}, "u": {0: "batch"}}.get(value.name[0], {}).items():
+                dims[i].dim_param = name
+            if value.name in ("q", "k", "v"):
+                dims[0].dim_param, dims[1].dim_param = "batch", "rows"
+        model = model.SerializeToString()
+    return model, feed
+
+
+@pytest.mark.parametrize("step", [
+    dict(rows=1, room=12, used=(6, 8), total=9),  # buffers with room for more
+    dict(rows=1, room=12, used=(6, 8), total=9, local_window_size=4),
+    dict(rows=1, room=12, used=(6, 8), total=9, sinks=True, local_window_size=3),
+    dict(rows=1, room=12, used=(6, 8), total=9, smooth_softmax=1),
+    dict(rows=1, room=12, used=(6, 8), total=9, bias=True, packed=True, softcap=5.0, rotary_interleaved=1),
+    dict(rows=3, room=12, used=(7,), total=8),
+    dict(rows=6, room=12, used=(5, 3), total=6),  # a prompt
+    dict(rows=1, room=8, used=(8, 8), total=9, known=False, local_window_size=4),  # grows
+    dict(rows=6, room=0, used=(5, 5), total=6, known=False),
+    dict(rows=3, room=5, used=(7,), total=8, known=False),
+])
+def test_attention_with_keys_of_steps_before(step):
+    model, feed = decoder_step(**step)
+    expected = ort.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, feed)
+    results = [np.asarray(result) for result in treadle.compile(model).run(None, feed)]
+    assert [r.shape for r in results] == [e.shape for e in expected]
+    for row, last in enumerate(feed["used"]):  # what stands behind is of no one's
+        of_prompt = slice(0, last + 1) if step["total"] == step["rows"] else slice(None)
+        near([results[0][row, of_prompt]], [expected[0][row, of_prompt]])
+        near([r[row, :, :last + 1] for r in results[1:]], [e[row, :, :last + 1] for e in expected[1:]])
 
 
 def test_what_isnt_implemented_is_named():

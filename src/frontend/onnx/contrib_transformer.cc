@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "frontend/onnx/contrib.h"
+#include "frontend/onnx/group_query_attention.h"
 #include "frontend/onnx/matmul.h"
 
 namespace treadle::onnx {
@@ -67,35 +68,6 @@ std::vector<Expr> ImportEmbedLayerNormalization(NodeImport& n) {
   Expr count;
   if (n.Has(7)) count = n.Call("sum", {n.Cast(n.In(7), DataType::Int(32))}, {{"axis", Ints{1}}});
   return {y, count, sum};
-}
-
-/// x [batch, heads, sequence, size] turned by cosines and sines that broadcast to [batch, 1, sequence, rotated / 2].
-Expr Rotated(NodeImport& n, const Expr& x, const Expr& cos, const Expr& sin, bool interleaved) {
-  const Ints shape = n.StaticShapeOf(x);
-  const int64_t size = shape[3], half = n.StaticDim(cos, RankOf(cos) - 1), rotated = 2 * half;
-  if (rotated > size) n.Invalid("the caches of cosines and sines are too wide");
-  Expr turning = rotated == size ? x : n.Slice(x, 3, 0, rotated), first, second;
-  if (interleaved) {
-    Expr both = n.Reshape(turning, {shape[0], shape[1], shape[2], half, 2});
-    first = n.Squeeze(n.Slice(both, 4, 0, 1), {4});
-    second = n.Squeeze(n.Slice(both, 4, 1, 2), {4});
-  } else {
-    first = n.Slice(turning, 3, 0, half);
-    second = n.Slice(turning, 3, half, rotated);
-  }
-  Expr real = n.Call("subtract", {Mul(n, first, cos), Mul(n, second, sin)});
-  Expr imaginary = Add(n, Mul(n, first, sin), Mul(n, second, cos));
-  Expr y = interleaved ? n.Reshape(n.Concat({n.ExpandDims(real, 4), n.ExpandDims(imaginary, 4)}, 4),
-                                   {shape[0], shape[1], shape[2], rotated})
-                       : n.Concat({real, imaginary}, 3);
-  return rotated == size ? y : n.Concat({y, n.Slice(x, 3, rotated, size)}, 3);
-}
-
-/// Rows `positions` ([sequence] or [batch, sequence]) of a cache, as Rotated takes them.
-Expr CacheRows(NodeImport& n, const Expr& cache, const Expr& positions) {
-  Expr rows = n.Call("take", {cache, positions}, {{"axis", int64_t{0}}, {"mode", "clip"}});
-  if (RankOf(rows) == 2) rows = n.ExpandDims(rows, 0);
-  return n.ExpandDims(rows, 1);
 }
 
 Expr Counting(NodeImport& n, int64_t count) {
@@ -257,112 +229,6 @@ std::vector<Expr> ImportQAttention(NodeImport& n) {
   Expr all = IntegerProduct(n, n.In(0), scale, n.Has(6) ? n.In(6) : Expr(), 1, 4, 7);
   return AttendedToItself(n, Add(n, all, n.In(2)), 5, 8, std::nullopt);
 }
-
-/// Attention with fewer heads of keys than of queries, and the keys and values of steps before: query, key, value (or
-/// all in the first), past key and value [batch, heads, past, size], keys in use per row less 1, and in all; caches of
-/// cosines and sines; positions; bias.
-class GroupQueryAttention {
- public:
-  explicit GroupQueryAttention(NodeImport& n) : n_(n), heads_(n.Int("num_heads")), kv_heads_(n.Int("kv_num_heads")) {}
-  std::vector<Expr> Import();
-
- private:
-  void Split();
-  Expr Positions();
-  Expr Bias(int64_t keys);
-
-  NodeImport& n_;
-  int64_t heads_, kv_heads_;
-  int64_t queries_ = 0, past_ = 0;
-  Expr q_, k_, v_;
-};
-
-void GroupQueryAttention::Split() {
-  if (heads_ < 1 || kv_heads_ < 1 || heads_ % kv_heads_ != 0) {
-    n_.Invalid(StrCat("'num_heads' is ", heads_, ", 'kv_num_heads' ", kv_heads_));
-  }
-  if (n_.Has(1) && n_.Has(2)) {
-    q_ = Heads(n_, n_.In(0), heads_);
-    k_ = Heads(n_, n_.In(1), kv_heads_);
-    v_ = Heads(n_, n_.In(2), kv_heads_);
-    return;
-  }
-  const int64_t size = n_.StaticDim(n_.In(0), 2) / (heads_ + 2 * kv_heads_), split = heads_ * size;
-  q_ = Heads(n_, n_.Slice(n_.In(0), 2, 0, split), heads_);
-  k_ = Heads(n_, n_.Slice(n_.In(0), 2, split, split + kv_heads_ * size), kv_heads_);
-  v_ = Heads(n_, n_.Slice(n_.In(0), 2, split + kv_heads_ * size, split + 2 * kv_heads_ * size), kv_heads_);
-}
-
-/// Of the queries: [batch, sequence], the last one of a row being the last that is in use.
-Expr GroupQueryAttention::Positions() {
-  const DataType i64 = DataType::Int(64);
-  if (n_.Has(9)) return n_.Cast(n_.In(9), i64);
-  Expr first = n_.Call("subtract", {n_.Cast(n_.In(5), i64), n_.Scalar(i64, static_cast<double>(queries_ - 1))});
-  // Rows of a first step may be shorter than the longest; their positions begin at 0.
-  if (past_ == 0) first = n_.Call("multiply", {first, n_.Scalar(i64, 0)});
-  first = n_.Reshape(first, {-1, 1});
-  return Add(n_, n_.Reshape(Counting(n_, queries_), {1, queries_}), first);
-}
-
-/// What keeps a query from keys after its own, and from those outside of its window.
-Expr GroupQueryAttention::Bias(int64_t keys) {
-  const DataType dtype = TypeOf(q_)->dtype, i64 = DataType::Int(64);
-  const int64_t window = n_.Int("local_window_size", -1);
-  Expr bias = n_.Has(10) ? n_.In(10) : Expr();
-  if (!n_.Flag("causal", true)) return bias;
-  Expr at = n_.ExpandDims(n_.ExpandDims(Positions(), 1), 3);  // batch, 1, queries, 1
-  Expr key = n_.Reshape(Counting(n_, keys), {1, 1, 1, keys});
-  Expr seen = n_.Call("less_equal", {key, at});
-  if (window > 0) {
-    Expr from = n_.Call("subtract", {at, n_.Scalar(i64, static_cast<double>(window))});
-    seen = n_.Call("logical_and", {seen, n_.Call("greater", {key, from})});
-  }
-  const double masked = std::numeric_limits<float>::lowest();
-  Expr hidden = n_.Call("where", {seen, n_.Scalar(dtype, 0), n_.Scalar(dtype, dtype.bits() == 16 ? -65504 : masked)});
-  return Sum(n_, bias, hidden);
-}
-
-std::vector<Expr> GroupQueryAttention::Import() {
-  n_.IgnoreInput(6);
-  for (size_t i = 11; i < n_.num_inputs(); ++i) {
-    if (n_.Has(i)) n_.Unsupported("sinks, quantised caches and normalised queries aren't implemented");
-  }
-  n_.Ignore({"kv_cache_bit_width", "k_quant_type", "v_quant_type", "sliding_window_cache"});
-  if (n_.Int("smooth_softmax", 0) > 0) n_.Unsupported("'smooth_softmax' isn't implemented");
-  if (n_.Int("qk_output", 0) != 0) n_.Unsupported("'qk_output' isn't implemented");
-  Split();
-  queries_ = n_.StaticDim(q_, 2);
-  if (n_.Has(3) != n_.Has(4)) n_.Invalid("past key and value have to be given together");
-  if (n_.Has(3)) past_ = n_.StaticDim(n_.In(3), 2);
-  if (n_.Flag("do_rotary", false)) {
-    Expr at = Positions(), cos = CacheRows(n_, n_.In(7), at), sin = CacheRows(n_, n_.In(8), at);
-    const bool interleaved = n_.Flag("rotary_interleaved", false);
-    q_ = Rotated(n_, q_, cos, sin, interleaved);
-    k_ = Rotated(n_, k_, cos, sin, interleaved);
-  } else {
-    n_.Ignore({"rotary_interleaved"});
-    for (size_t i : {7, 8}) {
-      if (n_.Has(i)) n_.IgnoreInput(i);
-    }
-  }
-  if (past_ > 0) {
-    k_ = n_.Concat({n_.In(3), k_}, 2);
-    v_ = n_.Concat({n_.In(4), v_}, 2);
-  } else if (n_.Has(3)) {
-    n_.IgnoreInput(3);
-    n_.IgnoreInput(4);
-  }
-  const int64_t group = heads_ / kv_heads_;
-  auto repeated = [&](const Expr& x) {
-    return group == 1 ? x : n_.Call("repeat", {x}, {{"repeats", group}, {"axis", int64_t{1}}});
-  };
-  Expr bias = Bias(past_ + queries_);
-  const double scale = ScaleOf(n_, n_.StaticDim(q_, 3));
-  Expr y = Attended(n_, q_, repeated(k_), repeated(v_), scale, bias, n_.Float("softcap", 0.0));
-  return {Joined(n_, y), k_, v_};
-}
-
-std::vector<Expr> ImportGroupQueryAttention(NodeImport& n) { return GroupQueryAttention(n).Import(); }
 
 }  // namespace
 

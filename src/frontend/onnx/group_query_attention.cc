@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention with fewer heads of keys than of queries, and the keys and values of steps before. These may stand in
+// buffers with room for more: how much is in use, row by row, is known when the model runs.
+#include "frontend/onnx/group_query_attention.h"
+
+#include <cmath>
+#include <limits>
+
+#include "frontend/onnx/compose.h"
+#include "frontend/onnx/matmul.h"
+
+namespace treadle::onnx {
+namespace {
+
+using relay::Expr;
+
+const DataType kInt64 = DataType::Int(64);
+
+/// Inputs: query, key, value (or all in the first), past key and value [batch, heads, past, size], keys in use per row
+/// less 1, and in the longest row; caches of cosines and sines; positions; bias; sinks, a score per head that takes its
+/// share of attention and has no value.
+class GroupQueryAttention {
+ public:
+  explicit GroupQueryAttention(NodeImport& n)
+      : n_(n),
+        heads_(n.Int("num_heads")),
+        kv_heads_(n.Int("kv_num_heads")),
+        queries_(IntNum(n, 0)),
+        keys_(IntNum(n, 0)),
+        first_(IntNum(n, 0)),
+        q_(In(n, 0)),
+        k_(q_),
+        v_(q_) {}
+  std::vector<Expr> Import();
+
+ private:
+  enum Input : size_t { kPastKey = 3, kPastValue, kUsed, kTotal, kCos, kSin, kPositions, kBias, kSinks };
+
+  void Refuse();
+  Term Heads(const Term& x, int64_t heads);
+  void Split();
+  void Rotate();
+  Term Joined(size_t past, const Term& added);
+  Term Masked(const Term& scores);
+  Term Softmax(const Term& scores);
+
+  NodeImport& n_;
+  int64_t heads_, kv_heads_;
+  bool has_past_ = false;
+  Term queries_, keys_;  ///< numbers of them, int64; keys with those of steps before
+  Term first_;           ///< the position of each row's first query, (batch, 1) or (1, 1), int64
+  Term q_, k_, v_;
+};
+
+void GroupQueryAttention::Refuse() {
+  for (size_t i = kSinks + 1; i < n_.num_inputs(); ++i) {
+    if (n_.Has(i)) n_.Unsupported("quantised caches and normalised queries aren't implemented");
+  }
+  n_.Ignore({"kv_cache_bit_width", "k_quant_type", "v_quant_type", "sliding_window_cache"});
+  if (n_.Int("qk_output", 0) != 0) n_.Unsupported("'qk_output' isn't implemented");
+  if (n_.Has(kPastKey) != n_.Has(kPastValue)) n_.Invalid("past key and value have to be given together");
+  for (size_t i : {kPastKey, kPastValue}) {
+    if (n_.Has(i) && n_.Rank(i) != 4) n_.Invalid("past keys and values have to have rank 4");
+  }
+  if (heads_ < 1 || kv_heads_ < 1 || heads_ % kv_heads_ != 0) {
+    n_.Invalid(StrCat("'num_heads' is ", heads_, ", 'kv_num_heads' ", kv_heads_));
+  }
+}
+
+/// [batch, sequence, heads * size] as [batch, heads, sequence, size].
+Term GroupQueryAttention::Heads(const Term& x, int64_t heads) {
+  const int64_t width = x.rank() == 3 ? n_.StaticDim(x, 2) : -1;
+  if (width < 1 || width % heads != 0) n_.Invalid(StrCat(heads, " heads don't divide the operand"));
+  return x.Reshape({0, 0, heads, width / heads}).Permute({0, 2, 1, 3});
+}
+
+void GroupQueryAttention::Split() {
+  const Term all = In(n_, 0);
+  if (n_.Has(1) && n_.Has(2)) {
+    q_ = Heads(all, heads_);
+    k_ = Heads(In(n_, 1), kv_heads_);
+    v_ = Heads(In(n_, 2), kv_heads_);
+    return;
+  }
+  if (all.rank() != 3) n_.Invalid("the operand's rank isn't 3");
+  const int64_t size = n_.StaticDim(all, 2) / (heads_ + 2 * kv_heads_), split = heads_ * size, one = kv_heads_ * size;
+  q_ = Heads(all.Slice(2, 0, split), heads_);
+  k_ = Heads(all.Slice(2, split, split + one), kv_heads_);
+  v_ = Heads(all.Slice(2, split + one, split + 2 * one), kv_heads_);
+}
+
+void GroupQueryAttention::Rotate() {
+  if (!n_.Flag("do_rotary", false)) {
+    n_.Ignore({"rotary_interleaved"});
+    for (size_t i : {kCos, kSin, kPositions}) n_.IgnoreInput(i);
+    return;
+  }
+  const Term at = n_.Has(kPositions) ? In(n_, kPositions).As(kInt64) : Iota(queries_).Expand(0) + first_;
+  const Expr cos = CacheRows(n_, n_.In(kCos), at), sin = CacheRows(n_, n_.In(kSin), at);
+  const bool interleaved = n_.Flag("rotary_interleaved", false);
+  q_ = Term(n_, Rotated(n_, q_, cos, sin, interleaved));
+  k_ = Term(n_, Rotated(n_, k_, cos, sin, interleaved));
+}
+
+/// The keys or values of steps before with those of this one: as many as the longest row has, or as there is room for
+/// in `past`. What a row doesn't use are copies of its last one.
+Term GroupQueryAttention::Joined(size_t past, const Term& added) {
+  if (!has_past_) return added;
+  const Term before = In(n_, past), both = Concat({before, added}, 2), room = DimOf(before, 2);
+  const Term place = Iota(keys_).Expand(0);  // (1, keys)
+  const Term is_new = place >= first_;
+  const Term from = is_new.Select(Min(place - first_ + room, queries_ + room - 1.0), place);
+  const int64_t* batch = AsConstInt(TypeOf(from)->shape[0]);
+  if (batch != nullptr && *batch == 1) {
+    return {n_, n_.Call("take", {both, from.Squeeze({0})}, {{"axis", int64_t{2}}, {"mode", std::string("clip")}})};
+  }
+  const Term shape = Stack({DimOf(added, 0), DimOf(added, 1), keys_, DimOf(added, 3)});
+  const Term index = BroadcastTo(from.Expand(1).Expand(3), shape);
+  return {n_, n_.Call("gather", {both, index}, {{"axis", int64_t{2}}})};
+}
+
+/// `scores` with the bias, and without keys after the query's own and those outside of its window.
+Term GroupQueryAttention::Masked(const Term& scores) {
+  const int64_t window = n_.Int("local_window_size", -1);
+  Term result = scores;
+  if (n_.Has(kBias)) {  // has no columns for room that isn't used
+    const Term bias = In(n_, kBias), column = Min(Iota(keys_), DimOf(bias, 3) - 1.0);
+    result = result + bias.Take(column, 3);
+  }
+  if (!n_.Flag("causal", true)) {
+    if (has_past_) n_.Unsupported("'causal' of 0 isn't implemented with steps before");
+    return result;
+  }
+  const Term at = (Iota(queries_).Expand(0) + first_).Expand(1).Expand(3);  // batch, 1, queries, 1
+  const Term key = Iota(keys_).Expand(0, 3);
+  Term seen = at >= key;
+  if (window > 0) seen = seen.Op("logical_and", key > at - static_cast<double>(window));
+  const double lowest = scores.dtype().bits() == 16 ? -65504 : std::numeric_limits<float>::lowest();
+  return seen.Select(result, result.Number(lowest));
+}
+
+Term GroupQueryAttention::Softmax(const Term& scores) {
+  const bool smooth = n_.Int("smooth_softmax", 0) > 0;
+  if (!smooth && !n_.Has(kSinks)) return scores.Op("nn.softmax", {{"axis", int64_t{3}}});
+  const Term sink = n_.Has(kSinks) ? In(n_, kSinks).As(scores.dtype()).Reshape({1, heads_, 1, 1}) : scores.Number(0);
+  const Term most = Max(scores.Reduce("max", {3}, true), sink), power = (scores - most).Op("exp");
+  return power / (power.Sum({3}, true) + (sink - most).Op("exp"));
+}
+
+std::vector<Expr> GroupQueryAttention::Import() {
+  Refuse();
+  Split();
+  queries_ = DimOf(q_, 2);
+  if (n_.Has(kPastKey)) {
+    const int64_t* room = AsConstInt(TypeOf(n_.In(kPastKey))->shape[2]);
+    has_past_ = room == nullptr || *room > 0;
+  }
+  first_ = IntNum(n_, 0).Reshape({1, 1});
+  keys_ = queries_;
+  if (has_past_) {
+    const Term total = In(n_, kTotal).As(kInt64).Reshape({});
+    keys_ = Max(total, DimOf(In(n_, kPastKey), 2));
+    // In a first step rows may be shorter than the longest; all begin at 0.
+    const Term used = In(n_, kUsed).As(kInt64).Reshape({-1, 1});
+    first_ = total.Op("equal", queries_).Select(used * 0.0, used + 1.0 - queries_);
+  } else {
+    for (size_t i : {kPastKey, kPastValue, kUsed, kTotal}) n_.IgnoreInput(i);
+  }
+  Rotate();
+  const Term keys = Joined(kPastKey, k_), values = Joined(kPastValue, v_);
+  const int64_t group = heads_ / kv_heads_;
+  auto repeated = [&](const Term& x) {
+    return group == 1 ? x : x.Op("repeat", {{"repeats", group}, {"axis", int64_t{1}}});
+  };
+  double scale = n_.Float("scale", 0.0);
+  if (scale == 0) scale = 1 / std::sqrt(static_cast<double>(n_.StaticDim(q_, 3)));
+  Term scores = Term(n_, MatMulAnyRank(n_, q_, repeated(keys).Permute({0, 1, 3, 2}))) * scale;
+  if (const double cap = n_.Float("softcap", 0.0); cap > 0) scores = (scores * (1 / cap)).Op("tanh") * cap;
+  const Term y(n_, MatMulAnyRank(n_, Softmax(Masked(scores)), repeated(values)));
+  return {y.Permute({0, 2, 1, 3}).Reshape({0, 0, -3}), keys, values};
+}
+
+}  // namespace
+
+Expr Rotated(NodeImport& n, const Expr& x, const Expr& cos, const Expr& sin, bool interleaved) {
+  const int64_t size = n.StaticDim(x, 3), half = n.StaticDim(cos, RankOf(cos) - 1), rotated = 2 * half;
+  if (rotated > size) n.Invalid("the caches of cosines and sines are too wide");
+  Expr turning = rotated == size ? x : n.Slice(x, 3, 0, rotated), first, second;
+  if (interleaved) {
+    Expr both = n.Reshape(turning, {0, 0, 0, half, 2});
+    first = n.Squeeze(n.Slice(both, 4, 0, 1), {4});
+    second = n.Squeeze(n.Slice(both, 4, 1, 2), {4});
+  } else {
+    first = n.Slice(turning, 3, 0, half);
+    second = n.Slice(turning, 3, half, rotated);
+  }
+  auto mul = [&](const Expr& a, const Expr& b) { return n.Call("multiply", {a, b}); };
+  Expr real = n.Call("subtract", {mul(first, cos), mul(second, sin)});
+  Expr imaginary = n.Call("add", {mul(first, sin), mul(second, cos)});
+  Expr y = interleaved ? n.Reshape(n.Concat({n.ExpandDims(real, 4), n.ExpandDims(imaginary, 4)}, 4), {0, 0, 0, rotated})
+                       : n.Concat({real, imaginary}, 3);
+  return rotated == size ? y : n.Concat({y, n.Slice(x, 3, rotated, size)}, 3);
+}
+
+Expr CacheRows(NodeImport& n, const Expr& cache, const Expr& positions) {
+  Expr rows = n.Call("take", {cache, positions}, {{"axis", int64_t{0}}, {"mode", "clip"}});
+  if (RankOf(rows) == 2) rows = n.ExpandDims(rows, 0);
+  return n.ExpandDims(rows, 1);
+}
+
+std::vector<Expr> ImportGroupQueryAttention(NodeImport& n) { return GroupQueryAttention(n).Import(); }
+
+}  // namespace treadle::onnx
