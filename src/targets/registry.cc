@@ -10,8 +10,9 @@
 namespace treadle::targets {
 namespace {
 
-/// The list. The first target for a device type is the one that is taken where none is named.
-constexpr TargetSpec (*kBuiltin[])() = {LLVMTarget, CTarget, OpenCLTarget, StackVMTarget, NullTarget};
+#define TREADLE_LIST_TARGET(Name) Name,
+constexpr TargetSpec (*kBuiltin[])() = {TREADLE_BUILTIN_TARGETS(TREADLE_LIST_TARGET)};
+#undef TREADLE_LIST_TARGET
 
 /// Entries stay where they are: references to them are handed out.
 struct Table {

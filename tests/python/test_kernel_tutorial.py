@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernel of docs/add-a-kernel.md and the pass of docs/add-a-pass.md compile outside of the tree, and run."""
+"""The kernel of docs/add-a-kernel.md, the pass of docs/add-a-pass.md and the operator of docs/add-an-operator.md compile
+outside of the tree, and run."""
 import re
 
 import pytest
@@ -82,4 +83,28 @@ def test_pass_runs_by_name(tmp_path):
         mod = relay.transform.DoubleNegation()(treadle.IRModule.from_expr(relay.Function([x], three)))
         expected = treadle.IRModule.from_expr(relay.Function([x], relay.negative(relay.exp(x))))
         assert treadle.ir.structural_equal(mod, relay.transform.InferType()(expected)), mod
+    """)
+
+
+def test_operator_is_one_like_any_other(tmp_path):
+    build(tmp_path, "add-an-operator.md", "softshrink")
+    run_script(tmp_path, """
+        import numpy as np, treadle
+        from treadle import relay
+        from treadle.contrib import graph_executor
+        treadle.load_plugin("./libsoftshrink.so")
+        text = "fn (%x: Tensor[(3, 5), float32]) { nn.relu(mine.softshrink(exp(%x), lambd=1.5)) }"
+        mod = relay.fromtext('#[version = "0.0.5"]\\ndef @main' + text[3:])
+        values = np.random.RandomState(0).randn(3, 5).astype("float32")
+        expected = np.maximum(np.exp(values) - 1.5, 0)
+        for target in ("llvm", "c", "stackvm"):
+            lib = relay.build(mod, target=target)
+            module = graph_executor.GraphModule(lib["default"](treadle.cpu()))
+            module.run(x=values)
+            np.testing.assert_allclose(module.get_output(0).numpy(), expected, rtol=1e-5, atol=1e-6)
+        try:
+            relay.transform.InferType()(relay.fromtext("def @main(%x: Tensor[(3), int32]) { mine.softshrink(%x) }"))
+            raise SystemExit("no error")
+        except treadle.error.Error as e:
+            assert "the data must be floats" in str(e), e
     """)
