@@ -191,6 +191,18 @@ void RegisterTeSchedule() {
     auto [outer, inner] = s.Split(axis, none, nparts);
     return Array<IterVar>{outer, inner};
   });
+  // [axes before, axes after, factor, nparts] of each split and fuse; the last two are null of a fuse.
+  Reg("te.StageSteps", [](Stage s) {
+    Array<ObjectRef> steps;
+    for (const te::StageStep& step : s->steps) {
+      if (step.kind == te::StageStep::Kind::kReorder) continue;
+      Array<tir::IterVar> before, after;
+      for (const IterVar& axis : step.inputs) before.push_back(axis);
+      for (const IterVar& axis : step.outputs) after.push_back(axis);
+      steps.push_back(Array<ObjectRef>{before, after, step.factor, step.nparts});
+    }
+    return steps;
+  });
   Reg("te.StageFuse", [](Stage s, Array<IterVar> axes) { return s.Fuse(axes); });
   Reg("te.StageReorder", [](Stage s, Array<IterVar> order) { s.Reorder(order); });
   Reg("te.StageTile",

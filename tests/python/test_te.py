@@ -301,3 +301,17 @@ def test_products_of_matrices_and_convolutions_by_the_original_names():
     assert [int(d) for d in c.shape] == [4, 6]
     assert [int(d) for d in topi.nn.conv2d_nchw(x, w, 1, 1, 1).shape] == [1, 4, 8, 8]
     assert [int(d) for d in topi.nn.pad(a, (0, 1), (2, 3)).shape] == [6, 9]
+
+
+def test_relations_of_axes():
+    a = te.placeholder((8, 8), name="A")
+    b = te.compute((8, 8), lambda i, j: a[i, j] + 1.0, name="B")
+    s = te.create_schedule(b.op)
+    i, j = b.op.axis
+    outer, inner = s[b].split(i, factor=4)
+    s[b].reorder(j, outer, *s[b].split(inner, nparts=2))
+    s[b].fuse(j, outer)
+    assert list(map(repr, s[b].relations)) == [
+        "Split(i -> i.outer, i.inner, factor=4)", "Split(i.inner -> i.inner.outer, i.inner.inner, nparts=2)",
+        "Fuse(j, i.outer -> j.i.outer.fused)"]
+    assert s[b].relations[0].parent.same_as(i)

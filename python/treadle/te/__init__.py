@@ -7,6 +7,7 @@ from ..tir.expr import exp2, exp10, fmod, nearbyint, power as pow, select  # noq
 from . import hybrid
 from .auto_schedule import auto_schedule
 from ..tir.reduction import argmax, argmin, comm_reducer, max, min, prod, sum  # noqa: A004
+from .gradient import gradient
 from .operation import (compute, create_prim_func, extern, placeholder, reduce_axis, scan, size_var, thread_axis, var)
 from .schedule import Schedule, Stage, create_schedule
 from .specialized_condition import SpecializedCondition

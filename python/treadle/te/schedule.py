@@ -20,6 +20,27 @@ def _operation(what, value):
 _UNROLLING = ("auto_unroll_max_step", "auto_unroll_max_depth", "auto_unroll_max_extent", "unroll_explicit")
 
 
+class Split:
+    """An axis became two: `factor` is the extent of the inner one, or `nparts` that of the outer one."""
+
+    def __init__(self, parent, outer, inner, factor, nparts):
+        self.parent, self.outer, self.inner, self.factor, self.nparts = parent, outer, inner, factor, nparts
+
+    def __repr__(self):
+        size = f"factor={self.factor}" if self.factor is not None else f"nparts={self.nparts}"
+        return f"Split({self.parent.var.name} -> {self.outer.var.name}, {self.inner.var.name}, {size})"
+
+
+class Fuse:
+    """Axes next to each other became one; `outer` and `inner` are the first and the last."""
+
+    def __init__(self, axes, fused):
+        self.axes, self.outer, self.inner, self.fused = axes, axes[0], axes[-1], fused
+
+    def __repr__(self):
+        return f"Fuse({', '.join(a.var.name for a in self.axes)} -> {self.fused.var.name})"
+
+
 @register_object("te.Stage")
 class Stage(Object):
     """One operation and what is wanted of its loops."""
@@ -46,6 +67,12 @@ class Stage(Object):
         """The axes of the operation and those that they became."""
         own = list(getattr(self.op, "axis", [])) + list(getattr(self.op, "reduce_axis", []))
         return own + [a for a in self.leaf_iter_vars if not any(a.same_as(b) for b in own)]
+
+    @property
+    def relations(self):
+        """How axes became others, in order: te.schedule.Split and Fuse."""
+        return [Split(*before, *after, factor, nparts) if len(after) == 2 else Fuse(list(before), *after)
+                for before, after, factor, nparts in _api.StageSteps(self)]
 
     def split(self, parent, factor=None, nparts=None):
         """(outer, inner) axis: `factor` is the extent of the inner one, `nparts` that of the outer one."""
