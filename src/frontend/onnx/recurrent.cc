@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// RNN, GRU and LSTM: unrolled over a sequence of known length, else a loop. Products with the inputs of all steps are
-// one.
+// RNN, GRU, LSTM and DynamicQuantizeLSTM: unrolled over a sequence of known length, else a loop. Products with the
+// inputs of all steps are one.
 #include <algorithm>
 #include <functional>
 
 #include "frontend/onnx/checked_values.h"
+#include "frontend/onnx/contrib.h"
 #include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/loop.h"
 #include "frontend/onnx/rules.h"
@@ -18,10 +19,17 @@ using Activation = std::function<Expr(const Expr&)>;
 
 constexpr int64_t kMaxSteps = 10000;
 
-/// What all three operators share: sizes, operands in [seq, batch, ...] order, activations.
+/// A matrix that rows are multiplied by. That of bytes stands as (k, n) with a scale and a zero point, or as many as it
+/// has columns; that of real numbers as (n, k).
+struct Weight {
+  Expr values, scale, zero;
+};
+
+/// What all operators share: sizes, operands in [seq, batch, ...] order, activations.
 struct Recurrent {
   NodeImport& n;
   int64_t gates;
+  bool quantised;  ///< weights are bytes
   DataType dtype;
   int64_t steps = 0, batch = 0;  ///< -1: known when the model runs
   int64_t input = 0, hidden = 0, directions = 1;
@@ -33,7 +41,8 @@ struct Recurrent {
   Expr x;
   Expr lengths;  ///< of the sequences, where they may end early
 
-  Recurrent(NodeImport& node, int64_t gate_count, const std::vector<std::string>& default_activations);
+  Recurrent(NodeImport& node, int64_t gate_count, const std::vector<std::string>& default_activations,
+            bool weights_are_bytes = false);
   Expr Call(const char* op, const Array<Expr>& args) const { return n.Call(op, args); }
   /// Part `d` of an operand whose first dimension is the direction.
   Expr OfDirection(const Expr& value, int64_t d) const { return n.Squeeze(n.Slice(value, 0, d, d + 1), {0}); }
@@ -48,6 +57,10 @@ struct Recurrent {
   Expr Projected(int64_t d, int64_t biased_gates) const;
   /// An input that holds weights, where it may stand inside a loop.
   Expr Weights(size_t i, const char* name) const { return steps >= 0 ? n.In(i) : n.Const(n.Constant(i, name)); }
+  /// Input `i` of direction `d`; scale and zero point are inputs `scale` and the next where weights are bytes.
+  Weight WeightOf(size_t i, const char* name, size_t scale, int64_t d) const;
+  /// Rows times a weight. Those for bytes become bytes, of one scale for all.
+  Expr Product(const Expr& rows, const Weight& weight) const;
   Expr StepOf(const Expr& projected, int64_t t) const {
     if (batch >= 0) return n.Slice(projected, 0, t * batch, (t + 1) * batch);
     return n.Squeeze(n.Slice(n.Reshape(projected, {steps, -1, gates * hidden}), 0, t, t + 1), {0});
@@ -119,8 +132,9 @@ void Recurrent::ReadActivations(const std::vector<std::string>& defaults) {
   }
 }
 
-Recurrent::Recurrent(NodeImport& node, int64_t gate_count, const std::vector<std::string>& default_activations)
-    : n(node), gates(gate_count), dtype(node.DType(0)) {
+Recurrent::Recurrent(NodeImport& node, int64_t gate_count, const std::vector<std::string>& default_activations,
+                     bool weights_are_bytes)
+    : n(node), gates(gate_count), quantised(weights_are_bytes), dtype(node.DType(0)) {
   if (n.version() < 7) n.Ignore({"output_sequence"});
   batch_first = n.Int("layout", 0) != 0;
   clip = n.Float("clip", 0.0);
@@ -139,9 +153,13 @@ Recurrent::Recurrent(NodeImport& node, int64_t gate_count, const std::vector<std
   const int64_t* known_batch = AsConstInt(TypeOf(x)->shape[1]);
   batch = known_batch != nullptr ? *known_batch : -1;
   Ints w = n.StaticShape(1), r = n.StaticShape(2);
-  hidden = r[2];
+  hidden = r[quantised ? 1 : 2];
   if (const int64_t stated = n.Int("hidden_size", hidden); stated != hidden) {
     n.Invalid(StrCat("'hidden_size' is ", stated, ", but the recurrent weights are of size ", hidden));
+  }
+  if (quantised) {
+    std::swap(w[1], w[2]);
+    std::swap(r[1], r[2]);
   }
   if (w != Ints{directions, gates * hidden, input} || r != Ints{directions, gates * hidden, hidden}) {
     n.Invalid("the weights' shapes don't fit the input, the directions and each other");
@@ -185,9 +203,32 @@ Expr Recurrent::InitialState(size_t i, int64_t d) const {
   return OfDirection(state, d);
 }
 
+Weight Recurrent::WeightOf(size_t i, const char* name, size_t scale, int64_t d) const {
+  Weight weight{OfDirection(Weights(i, name), d), Expr(), Expr()};
+  if (!quantised) return weight;
+  auto parameter = [&](size_t k) {
+    const Ints shape = n.StaticShape(k);
+    if (shape != Ints{directions} && shape != Ints{directions, gates * hidden}) {
+      n.Invalid(StrCat("scales or zero points have the wrong shape: ", runtime::ShapeString(shape)));
+    }
+    return OfDirection(Weights(k, "scale or zero point"), d);
+  };
+  weight.scale = parameter(scale);
+  weight.zero = parameter(scale + 1);
+  return weight;
+}
+
+Expr Recurrent::Product(const Expr& rows, const Weight& weight) const {
+  if (!quantised) return n.Call("nn.dense", {rows, weight.values});
+  const std::vector<Expr> bytes = StandardOp(n, "DynamicQuantizeLinear", 11).Operand(rows).Import(3);
+  StandardOp product(n, "MatMulInteger", 10);
+  product.Operand(bytes[0]).Operand(weight.values).Operand(bytes[2]).Operand(weight.zero);
+  return n.Call("multiply", {n.Cast(product.Import1(), dtype), n.Call("multiply", {bytes[1], weight.scale})});
+}
+
 Expr Recurrent::Projected(int64_t d, int64_t biased_gates) const {
   const Expr rows = steps < 0 ? x : n.Reshape(x, {batch < 0 ? -1 : steps * batch, input});
-  Expr y = n.Call("nn.dense", {rows, OfDirection(n.In(1), d)});
+  Expr y = Product(rows, quantised ? WeightOf(1, "W", 8, d) : Weight{OfDirection(n.In(1), d), Expr(), Expr()});
   if (!n.Has(3)) return y;
   Expr biases = OfDirection(n.In(3), d);
   int64_t width = gates * hidden;
@@ -349,13 +390,13 @@ std::vector<Expr> ImportGru(NodeImport& n) {
 }
 
 /// Gates in the order i, o, f, c; peepholes (input 7) in the order i, o, f.
-std::vector<Expr> ImportLstm(NodeImport& n) {
-  Recurrent r(n, 4, {"Sigmoid", "Tanh", "Tanh"});
+std::vector<Expr> ImportLstmOf(NodeImport& n, bool quantised) {
+  Recurrent r(n, 4, {"Sigmoid", "Tanh", "Tanh"}, quantised);
   bool input_forget = n.Flag("input_forget", false);
   std::vector<Unrolled> unrolled;
   for (int64_t d = 0; d < r.directions; ++d) {
     Expr projected = r.Projected(d, 4);
-    Expr recurrence = r.OfDirection(r.Weights(2, "R"), d);
+    const Weight recurrence = r.WeightOf(2, "R", 10, d);
     Expr peepholes;
     if (n.Has(7)) peepholes = r.OfDirection(r.Weights(7, "P"), d);
     auto peep = [&](const Expr& gate, const Expr& cell, int64_t g) {
@@ -365,7 +406,7 @@ std::vector<Expr> ImportLstm(NodeImport& n) {
     std::vector<Expr> initial{r.InitialState(5, d), r.InitialState(6, d)};
     unrolled.push_back(Unroll(r, d, projected, initial, [&](const Expr& x, const std::vector<Expr>& s) {
       const Expr& c = s[1];
-      Expr all = n.Call("add", {x, n.Call("nn.dense", {s[0], recurrence})});
+      Expr all = n.Call("add", {x, r.Product(s[0], recurrence)});
       Expr in = r.Activate(d, 0, peep(r.Gate(all, 0), c, 0));
       Expr forget =
           input_forget ? n.Call("subtract", {n.Scalar(r.dtype, 1), in}) : r.Activate(d, 0, peep(r.Gate(all, 2), c, 2));
@@ -378,12 +419,18 @@ std::vector<Expr> ImportLstm(NodeImport& n) {
   return Outputs(r, unrolled);
 }
 
+std::vector<Expr> ImportLstm(NodeImport& n) { return ImportLstmOf(n, false); }
+
+/// Weights of bytes [directions, input, 4 hidden], with scales and zero points at inputs 8 to 11.
+std::vector<Expr> ImportDynamicQuantizeLstm(NodeImport& n) { return ImportLstmOf(n, true); }
+
 }  // namespace
 
 void RegisterRecurrentRules(RuleTable& table) {
   table.Add("RNN", {1, 7, 14, 22}, ImportRnn);
   table.Add("GRU", {3, 7, 14, 22}, ImportGru);
   table.Add("LSTM", {1, 7, 14, 22}, ImportLstm);
+  AddContrib(table, "DynamicQuantizeLSTM", ImportDynamicQuantizeLstm);
 }
 
 }  // namespace treadle::onnx
