@@ -16,12 +16,19 @@ def _shape(array):
     return struct.pack(f"<I{array.ndim}q", array.ndim, *array.shape)
 
 
+def _string(text):
+    data = text if isinstance(text, bytes) else str(text).encode(errors="surrogateescape")
+    return len(data).to_bytes(8, "little") + data
+
+
 def _strings(array):
-    parts = [bytes([STRINGS]), _shape(array)]
-    for text in array.ravel():
-        data = text if isinstance(text, bytes) else str(text).encode(errors="surrogateescape")
-        parts += [struct.pack("<Q", len(data)), data]
-    return b"".join(parts)
+    texts = array.ravel().tolist()
+    if set(map(type, texts)) <= {str, np.str_}:  # others may be equal and have different texts: 1 and 1.0
+        known = {text: _string(text) for text in set(texts)}  # categories come again and again
+        parts = [known[text] for text in texts]
+    else:
+        parts = [_string(text) for text in texts]
+    return b"".join([bytes([STRINGS]), _shape(array), *parts])
 
 
 def encode(value):
@@ -78,6 +85,21 @@ class _Reader:
         rank, = self.unpack("I")
         return self.unpack(f"{rank}q")
 
+    def strings(self):
+        shape = self.shape()
+        parts, data, at = [], self.data, self.at
+        for _ in range(int(np.prod(shape))):
+            begin = at + 8
+            at = begin + int.from_bytes(data[at:begin], "little")
+            if at > len(data):
+                raise ModelFormatError(f"truncated value: a string up to offset {at} of {len(data)}")
+            parts.append(data[begin:at])
+        self.at = at
+        texts = {part: part.decode(errors="surrogateescape") for part in set(parts)}  # labels come again and again
+        array = np.empty(len(parts), object)
+        array[:] = [texts[part] for part in parts]
+        return array.reshape(shape)
+
     def maps(self, count):
         """Elements of a sequence that are maps of numbers with the same keys, taken apart all at once: classifiers give
         one for each row. None for others."""
@@ -109,11 +131,7 @@ class _Reader:
             keys, values = self.value(), self.value()
             return dict(zip(keys.tolist(), values.tolist()))
         if kind == STRINGS:
-            shape = self.shape()
-            texts = [self.take(*self.unpack("Q")).decode(errors="surrogateescape") for _ in range(int(np.prod(shape)))]
-            array = np.empty(len(texts), object)
-            array[:] = texts
-            return array.reshape(shape)
+            return self.strings()
         if kind != TENSOR:
             raise ModelFormatError(f"kind {kind} of value")
         code, bits = self.unpack("BB")

@@ -70,3 +70,11 @@ def test_maps_of_rows(rows, labels):
     actual, = treadle.onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     keys = next(iter(labels.values()))
     assert actual == [dict(zip(keys, row)) for row in x.tolist()]
+
+
+@pytest.mark.parametrize("values", [["a", "b", "a", "é", ""], ["1", 1, 1.0, True], [b"a", "a"], []])
+def test_strings_pass_as_they_are(values):
+    expected = [value.decode() if isinstance(value, bytes) else str(value) for value in values]
+    model = model_of([helper.make_node("Identity", ["x"], ["y"])], TensorProto.STRING, ["n"], TensorProto.STRING, 1)
+    actual, = treadle.onnxruntime.InferenceSession(model).run(None, {"x": np.array(values, object)})
+    assert actual.tolist() == expected

@@ -4,8 +4,8 @@
 #include <wctype.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
+#include <unordered_map>
 
 #include "runtime/vm/host/host.h"
 #include "runtime/vm/host/utf8.h"
@@ -111,11 +111,33 @@ ObjectRef SplitCounts(HostRun& run, const HostArgs& args) {
   return MakeInts(run, TensorArg(args, 0).shape(), counts);
 }
 
-/// n-grams by their elements: index of what counts them.
-using Grams = std::map<std::vector<int64_t>, std::vector<size_t>>;
+std::string_view GramKey(const int64_t* elements, int64_t count) {
+  return {reinterpret_cast<const char*>(elements), static_cast<size_t>(count) * sizeof(int64_t)};
+}
+
+/// n-grams by their elements, which stay in the pool: the first and the last index of what counts them; the others are
+/// behind one another.
+struct Grams {
+  static constexpr size_t kNone = SIZE_MAX;
+  std::unordered_map<std::string_view, std::pair<size_t, size_t>> found;
+  std::vector<size_t> next;
+
+  void Add(std::string_view gram, size_t index) {
+    next.push_back(kNone);
+    auto [it, fresh] = found.try_emplace(gram, index, index);
+    if (fresh) return;
+    next[it->second.second] = index;
+    it->second.second = index;
+  }
+  size_t First(std::string_view gram) const {
+    auto it = found.find(gram);
+    return it == found.end() ? kNone : it->second.first;
+  }
+};
 
 Grams GramsOf(const NDArray& pool, const NDArray& counts, size_t indexes) {
   Grams grams;
+  grams.found.reserve(indexes);
   const int64_t* elements = pool.Data<int64_t>();
   size_t next = 0;
   for (int64_t k = 0; k < counts.size(); ++k) {
@@ -127,7 +149,7 @@ Grams GramsOf(const NDArray& pool, const NDArray& counts, size_t indexes) {
     }
     for (int64_t at = begin; at < end; at += length, ++next) {
       if (next >= indexes) throw RuntimeError("there are more n-grams than 'ngram_indexes'");
-      grams[{elements + at, elements + at + length}].push_back(next);
+      grams.Add(GramKey(elements + at, length), next);
     }
   }
   return grams;
@@ -161,9 +183,7 @@ ObjectRef CountGrams(HostRun& run, const HostArgs& args) {
         for (int64_t at = 0; at + step * (size - 1) < length; ++at) {
           gram.clear();
           for (int64_t k = 0; k < size; ++k) gram.push_back(from[at + k * step]);
-          auto found = grams.find(gram);
-          if (found == grams.end()) continue;
-          for (size_t k : found->second) {
+          for (size_t k = grams.First(GramKey(gram.data(), size)); k != Grams::kNone; k = grams.next[k]) {
             const int64_t column = indexes.Data<int64_t>()[k];
             if (column < 0 || column >= columns) throw RuntimeError("'ngram_indexes' is out of range");
             const float weight = weights.size() == 0 || mode == 0 ? 1.0F : weights.Data<float>()[k];
