@@ -72,6 +72,7 @@ nightly: libraries
 	tools/ci/sanitize.sh tsan
 	tools/ci/fuzz.sh $(or $(FUZZ_SECONDS),600)
 	PYTHONPATH=build/python $(PYTHON) tools/hostile_models.py
+	PYTHONPATH=build/python $(PYTHON) tools/onnx_suite.py --check
 	PYTHONPATH=build/python $(PYTHON) bench/soak.py
 	$(MAKE) tidy
 
