@@ -65,6 +65,7 @@ format:
 check-sources: setup
 	git ls-files '*.cc' '*.h' '*.c' | xargs clang-format-19 --dry-run --Werror
 	@for check in tools/lint/check_*.py; do $(PYTHON) $$check || exit 1; done
+	@if $(PYTHON) -c 'import mypy' 2>/dev/null; then $(PYTHON) -m mypy --cache-dir build/mypy; else echo 'mypy: not installed'; fi
 
 nightly: libraries
 	cmake --preset gcc && cmake --build build-gcc -j $(JOBS)

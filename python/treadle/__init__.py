@@ -20,5 +20,14 @@ from .quantization import graph_ir as _graph_ir, quantize
 from .tuning import tune
 from ._version import __version__
 
+__all__ = [
+    "DTypeError", "DataType", "Device", "Error", "IRModule", "InferenceSession", "InternalError", "Model",
+    "ModelFormatError", "Object", "Progress", "ShapeError", "TVMError", "TargetError", "UnsupportedOpError",
+    "VerifyError", "arith", "build", "cl", "compile", "contrib", "convert", "cpu", "cuda", "device", "error",
+    "get_global_func", "gpu", "graph_executor", "instrument", "ir", "list_global_func_names", "load",
+    "load_plugin", "lower", "nd", "onnxruntime", "opencl", "parser", "profiler_vm", "quantization", "quantize",
+    "register_func", "register_object", "relay", "rpc", "runtime", "target", "te", "testing", "tir", "topi",
+    "transform", "tune"]
+
 te.build = build
 relay.quantize = _graph_ir

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Element types: strings such as "float32" with what they mean, and their NumPy counterparts."""
 import re
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -22,38 +23,38 @@ class DataType(str):
 
     __slots__ = ()
 
-    def __new__(cls, name):
+    def __new__(cls, name: Any) -> "DataType":
         return super().__new__(cls, name if isinstance(name, str) else of_numpy(name))
 
     @property
-    def bits(self):
+    def bits(self) -> int:
         if self == "bool":
             return 1
         match = _PATTERN.match(self)
         return int(match["bits"]) if match and match["bits"] else (64 if self == "handle" else 0)
 
     @property
-    def lanes(self):
+    def lanes(self) -> int:
         match = _PATTERN.match(self)
         return int(match["lanes"]) if match and match["lanes"] else 1
 
     @property
-    def element(self):
+    def element(self) -> "DataType":
         """The type of one lane."""
         return DataType(self[:self.rindex("x")]) if self.lanes > 1 else self
 
     @property
-    def itemsize(self):
+    def itemsize(self) -> int:
         return (self.bits + 7) // 8 * self.lanes
 
 
-def to_numpy(name):
+def to_numpy(name: Any) -> np.dtype:
     """The NumPy dtype of a type's name."""
     name = str(name)
     return _EXTENSION[name] if name in _EXTENSION else np.dtype(name)
 
 
-def of_numpy(dtype):
+def of_numpy(dtype: Any) -> str:
     """The name of a NumPy dtype; a DTypeError for those that have none, such as strings and records."""
     from .error import DTypeError
 

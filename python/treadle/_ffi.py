@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions by name, nodes and modules: everything that the rest of the package is built on."""
 import functools
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from . import _core
 from ._core import Object
 
+_C = TypeVar("_C", bound=type)
 
-def register_object(type_key):
+
+def register_object(type_key: str) -> Callable[[_C], _C]:
     """Class decorator: nodes of type `type_key` are instances of the class, which derives from Object."""
 
-    def register(cls):
+    def register(cls: _C) -> _C:
         _core.register_object(type_key, cls)
         return cls
 
@@ -20,17 +24,17 @@ def register_object(type_key):
 class PackedFunc(Object):
     """A function that C++, compiled code or Python provides."""
 
-    def __init__(self, function):
+    def __init__(self, function: Any) -> None:
         super().__init__(_core.to_function(function))
 
     # Functions of modules may write to NumPy arrays that they get; others get copies, which they may keep.
     writes_arrays = False
 
-    def __call__(self, *args):
+    def __call__(self, *args: Any) -> Any:
         if self.writes_arrays and any(type(a).__name__ == "ndarray" for a in args):
             from ._nd import argument
 
-            args = [argument(i, a) for i, a in enumerate(args)]
+            args = tuple(argument(i, a) for i, a in enumerate(args))
         return _core.call(self, *args)
 
 
@@ -38,13 +42,13 @@ class PackedFunc(Object):
 class Array(Object):
     """A sequence that can't be changed."""
 
-    def __init__(self, items=()):
+    def __init__(self, items: Any = ()) -> None:
         super().__init__(_core.convert(list(items)))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return _core.array_size(self)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         index = index.__index__()
@@ -54,10 +58,10 @@ class Array(Object):
             raise IndexError(f"index {index} of an array of {len(self)}")
         return _core.array_item(self, index)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return (_core.array_item(self, i) for i in range(len(self)))
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if isinstance(other, Array) and self.same_as(other):
             return True
         if not isinstance(other, (Array, list, tuple)):
@@ -66,7 +70,7 @@ class Array(Object):
 
     __hash__ = Object.__hash__
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "[" + ", ".join(map(repr, self)) + "]"
 
 
@@ -74,48 +78,48 @@ class Array(Object):
 class Map(Object):
     """A mapping that can't be changed; strings are equal by value, other keys by identity."""
 
-    def __init__(self, items=()):
+    def __init__(self, items: Any = ()) -> None:
         super().__init__(_core.convert(dict(items)))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return _core.map_size(self)
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> Any:
         return _core.map_item(self, key)
 
-    def __contains__(self, key):
+    def __contains__(self, key: object) -> bool:
         try:
             _core.map_item(self, key)
         except KeyError:
             return False
         return True
 
-    def get(self, key, default=None):
+    def get(self, key: Any, default: Any = None) -> Any:
         try:
             return self[key]
         except KeyError:
             return default
 
-    def items(self):
+    def items(self) -> list[tuple[Any, Any]]:
         return _core.map_items(self)
 
-    def keys(self):
+    def keys(self) -> list[Any]:
         return [key for key, _ in self.items()]
 
-    def values(self):
+    def values(self) -> list[Any]:
         return [value for _, value in self.items()]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.keys())
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "{" + ", ".join(f"{key!r}: {value!r}" for key, value in self.items()) + "}"
 
 
-convert = _core.convert
+convert: Callable[[Any], Any] = _core.convert
 
 
-def get_global_func(name, allow_missing=False):
+def get_global_func(name: str, allow_missing: bool = False) -> Any:
     """The function registered as `name`."""
     function = _core.get_global(name)
     if function is None and not allow_missing:
@@ -123,25 +127,25 @@ def get_global_func(name, allow_missing=False):
     return function
 
 
-def register_func(name, function=None, override=False):
+def register_func(name: Any, function: Any = None, override: bool = False) -> Any:
     """Registers a function under a name; also a decorator: @register_func("name")."""
     if callable(name):  # @register_func without arguments
         _core.register_global(name.__name__, name, override)
         return name
 
-    def register(function):
+    def register(function: Any) -> Any:
         _core.register_global(name, function, override)
         return function
 
     return register if function is None else register(function)
 
 
-def remove_global_func(name):
+def remove_global_func(name: str) -> None:
     """Takes a function out of the registry."""
     _core.remove_global(name)
 
 
-def list_global_func_names():
+def list_global_func_names() -> list[str]:
     """The names of all registered functions."""
     return _core.list_globals()
 
@@ -149,14 +153,14 @@ def list_global_func_names():
 class Api:
     """The functions registered under a prefix, as attributes: Api("relay._transform").FuseOps."""
 
-    def __init__(self, prefix):
+    def __init__(self, prefix: str) -> None:
         self._prefix = prefix
 
     @functools.cached_property
-    def _functions(self):
+    def _functions(self) -> dict[str, Any]:
         return {}
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         functions = self._functions

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors and devices, exchanged with NumPy and, by DLPack, with everyone else."""
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 
 from . import _core
@@ -8,17 +11,17 @@ from ._dtype import DataType, of_numpy, to_numpy
 from .error import DTypeError, Error, ShapeError
 
 
-def cpu(index=0):
+def cpu(index: int = 0) -> Device:
     """The CPU."""
     return device("cpu", index)
 
 
-def cuda(index=0):
+def cuda(index: int = 0) -> Device:
     """A CUDA device."""
     return device("cuda", index)
 
 
-def opencl(index=0):
+def opencl(index: int = 0) -> Device:
     """An OpenCL device."""
     return device("opencl", index)
 
@@ -26,7 +29,7 @@ def opencl(index=0):
 cl = opencl
 
 
-def device(name, index=None):
+def device(name: str | int, index: int | None = None) -> Device:
     """The device called `name`: "cpu", "cuda:1", ..., or a target's name such as "llvm"."""
     found = Device(str(name).split()[0]) if isinstance(name, str) else Device(int(name), 0)
     return found if index is None else Device(found.device_type, index)
@@ -36,65 +39,66 @@ class NDArray(_core.Object):
     """A tensor."""
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, ...]:
         return _core.nd_shape(self)
 
     @property
-    def dtype(self):
+    def dtype(self) -> DataType:
         return DataType(_core.nd_dtype(self))
 
     @property
-    def device(self):
+    def device(self) -> Device:
         return _core.nd_device(self)
 
     @property
-    def ndim(self):
+    def ndim(self) -> int:
         return len(self.shape)
 
     @property
-    def size(self):
+    def size(self) -> int:
         return int(np.prod(self.shape, dtype=np.int64))
 
-    def numpy(self):
+    def numpy(self) -> np.ndarray:
         """A NumPy array with a copy of the elements."""
         return _view(self).copy()
 
     asnumpy = numpy
 
-    def copyfrom(self, source):
+    def copyfrom(self, source: Any) -> "NDArray":
         """Replaces the elements by those of an array of the same shape and type."""
         source = source if isinstance(source, NDArray) else array(np.asarray(source, dtype=to_numpy(self.dtype)))
         _core.nd_copy_from(self, source)
         return self
 
-    def copyto(self, target):
+    def copyto(self, target: "Device | NDArray") -> "NDArray":
         """Copies to another tensor, or to a new one on a device."""
         if isinstance(target, Device):
             return _core.nd_copy(self, target)
         return target.copyfrom(self)
 
-    def __setitem__(self, key, value):
+    def __setitem__(self, key: slice, value: Any) -> None:
         if not isinstance(key, slice) or key != slice(None):
             raise Error("only x[:] = value is supported; change a NumPy copy instead")
         self.copyfrom(value)
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         result = self.numpy()
         return result if dtype is None else result.astype(dtype)
 
-    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
             raise BufferError(f"the tensor is on {self.device}")
         tensor = _core.nd_copy(self, self.device) if copy else self
         return _core.nd_to_capsule(tensor, max_version is not None and max_version[0] >= 1)
 
-    def __dlpack_device__(self):
+    def __dlpack_device__(self) -> tuple[int, int]:
         return (self.device.device_type, self.device.device_id)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.shape[0]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         text = repr(self.numpy()) if self.device.device_type == 1 else "..."
         return f"<treadle.nd.NDArray shape={self.shape}, {self.device}>\n{text}"
 
@@ -106,7 +110,7 @@ class NDArray(_core.Object):
 _core.register_object("runtime.NDArray", NDArray)
 
 
-def _view(tensor):
+def _view(tensor: NDArray) -> np.ndarray:
     """A NumPy array over the elements of a tensor (copied first when they aren't on the CPU)."""
     shared = _core.nd_to_numpy(tensor)
     if shared is not None:
@@ -115,12 +119,12 @@ def _view(tensor):
     return _core.nd_bytes(host).view(to_numpy(tensor.dtype)).reshape(tensor.shape)
 
 
-def _refuse_masked(value):
+def _refuse_masked(value: Any) -> None:
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise Error("a masked array with masked elements: give them values first, by filled(..)")
 
 
-def as_tensor(value):
+def as_tensor(value: Any) -> NDArray:
     """A tensor that shares the memory of `value` where it can; `value`: NDArray, NumPy or DLPack array, number, list."""
     if isinstance(value, NDArray):
         return value
@@ -142,7 +146,7 @@ def as_tensor(value):
     return _core.nd_from_bytes(flat, compact.shape, name, False, compact)
 
 
-def argument(index, value):
+def argument(index: int, value: Any) -> Any:
     """An argument of a compiled function: a NumPy array as a tensor over its memory, which the function may write."""
     if not isinstance(value, np.ndarray):
         return value
@@ -154,7 +158,7 @@ def argument(index, value):
     return as_tensor(value)
 
 
-def array(value, device=None, dtype=None):
+def array(value: Any, device: Device | None = None, dtype: Any = None) -> NDArray:
     """A new tensor with a copy of `value`. device: one of this process, or of a session (treadle.rpc)."""
     session = getattr(device, "rpc_session", None)
     if session is not None:
@@ -171,7 +175,7 @@ def array(value, device=None, dtype=None):
     return result if device is None or device == cpu() else _core.nd_copy(result, device)
 
 
-def empty(shape, dtype="float32", device=None):
+def empty(shape: int | Iterable[int], dtype: Any = "float32", device: Device | None = None) -> NDArray:
     """A new tensor with unspecified elements."""
     shape = (shape,) if isinstance(shape, int) else tuple(int(dim) for dim in shape)
     session = getattr(device, "rpc_session", None)
@@ -180,7 +184,7 @@ def empty(shape, dtype="float32", device=None):
     return _core.nd_empty(shape, str(dtype) if isinstance(dtype, str) else of_numpy(dtype), device or cpu())
 
 
-def from_dlpack(value):
+def from_dlpack(value: Any) -> NDArray:
     """A tensor over the memory of an array of another library (or over a DLPack capsule)."""
     if not hasattr(value, "__dlpack__"):
         return _core.nd_from_capsule(value)

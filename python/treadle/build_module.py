@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """From schedules to functions that run."""
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from . import te, tir
 from ._ffi import Api
 from .error import Error
 from .ir import IRModule
+from .runtime import Module
 from .target import Target
 from .te.parameters import parameters
 from .tir.intrin_lowering import lower_intrinsics
@@ -13,7 +17,7 @@ _te = Api("te")
 _tir = Api("tir")
 
 
-def functions(inputs, args=None, name="main", binds=None, target=None):
+def functions(inputs: Any, args: Any = None, name: str = "main", binds: Any = None, target: Any = None) -> IRModule:
     """The module of functions that a schedule (with its parameters), a function or a module stands for; tensors without
     a schedule get one for the target."""
     if isinstance(inputs, (list, tuple, te.Tensor)):
@@ -34,14 +38,16 @@ def functions(inputs, args=None, name="main", binds=None, target=None):
     return inputs
 
 
-def lower(inputs, args=None, name="main", binds=None, simple_mode=False, target=None):
+def lower(inputs: Any, args: Sequence[Any] | None = None, name: str = "main", binds: Mapping[Any, Any] | None = None,
+          simple_mode: bool = False, target: Any = None) -> IRModule:
     """The module of loops that a schedule (with its parameters), a function or a module of blocks stands for; a list of
     tensors is scheduled for the target. `binds`: a dict from tensors to buffers (tir.decl_buffer) that they live in."""
     target = Target(target or Target.current() or "llvm")
     return _api.LowerModule(lower_intrinsics(functions(inputs, args, name, binds, target), target), str(target), simple_mode)
 
 
-def build(inputs, args=None, target=None, target_host=None, runtime=None, name="main", binds=None):
+def build(inputs: Any, args: Sequence[Any] | None = None, target: Any = None, target_host: Any = None,
+          runtime: Any = None, name: str = "main", binds: Mapping[Any, Any] | None = None) -> Module:
     """Compiles a schedule, function or module; the result's functions can be called. A list of tensors, inputs and
     results, is scheduled for the target (te.auto_schedule). A dict from targets to modules gives a module for the first
     that imports the others."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors that Treadle raises. Each has `exit_code`: what the command line exits with for it."""
 import builtins
+from collections.abc import Sequence
 
 from . import _core
 
@@ -15,7 +16,7 @@ class UnsupportedOpError(Error):
     """A valid model uses what Treadle doesn't implement. `nodes` has one line for each node at fault."""
 
     exit_code = 3
-    nodes = ()
+    nodes: Sequence[str] = ()
 
 
 class ShapeError(Error, ValueError):

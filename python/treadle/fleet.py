@@ -136,7 +136,7 @@ class Slot:
 
 def _ray():
     try:
-        import ray
+        import ray  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
         raise Error("tuning on a fleet needs Ray: pip install 'treadle[tune]'") from None
     return ray

@@ -350,7 +350,7 @@ class Model:
         if self._compiled is not None:
             _api.CompiledModel_Export(self._compiled, os.fspath(path))
             return
-        target, data = pathlib.Path(path), pathlib.Path(self._path).read_bytes()
+        target, data = pathlib.Path(path), pathlib.Path(str(self._path)).read_bytes()
         # Beside it and then renamed: nobody sees half of it, and what is loaded from that path stays whole.
         part = target.with_name(f"{target.name}.part{os.getpid()}")
         try:

@@ -37,4 +37,4 @@ def enabled():
 
 
 # The original's place: tvm.runtime.profiler_vm.
-runtime.profiler_vm = sys.modules[runtime.__name__ + ".profiler_vm"] = sys.modules[__name__]
+runtime.profiler_vm = sys.modules[runtime.__name__ + ".profiler_vm"] = sys.modules[__name__]  # type: ignore[attr-defined]

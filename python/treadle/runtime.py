@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What running a compiled model takes: tensors, devices, functions and modules."""
+import os
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from . import _core
 from ._core import Device, Object
@@ -8,6 +11,8 @@ from ._dtype import DataType
 from ._ffi import Array, Map, PackedFunc, convert, register_object
 from .error import Error
 from ._nd import NDArray, array, cpu, cuda, device
+
+Path = str | os.PathLike[str]
 
 __all__ = ["Array", "DataType", "Device", "Map", "Module", "NDArray", "Object", "PackedFunc", "convert", "cpu", "cuda",
            "device", "enabled", "load_module", "load_param_dict", "save_param_dict"]
@@ -18,18 +23,18 @@ class Module(Object):
     """Functions of one kind: compiled code, source text, a graph; modules import each other."""
 
     @property
-    def type_key(self):
+    def type_key(self) -> str:
         return _core.module_type(self)
 
     @property
-    def imported_modules(self):
+    def imported_modules(self) -> "list[Module]":
         return _core.module_imports(self)
 
-    def import_module(self, module):
+    def import_module(self, module: "Module") -> None:
         """Adds an import."""
         _core.module_import(self, module)
 
-    def get_function(self, name, query_imports=False):
+    def get_function(self, name: str, query_imports: bool = False) -> PackedFunc:
         """The function called `name`; an AttributeError when there is none."""
         function = _core.module_function(self, name, query_imports)
         if function is None:
@@ -37,7 +42,7 @@ class Module(Object):
         function.writes_arrays = True
         return function
 
-    def implements_function(self, name, query_imports=False):
+    def implements_function(self, name: str, query_imports: bool = False) -> bool:
         return _core.module_function(self, name, query_imports) is not None
 
     __getitem__ = get_function
@@ -45,31 +50,33 @@ class Module(Object):
     entry_name = "__tvm_main__"
 
     @property
-    def entry_func(self):
+    def entry_func(self) -> PackedFunc:
         function = _core.module_function(self, self.entry_name, False)
         if function is None:
             raise Error(f"a module of type {self.type_key} has no entry function; call one by name: module[\"name\"](..)")
         function.writes_arrays = True
         return function
 
-    def __call__(self, *args):
+    def __call__(self, *args: Any) -> Any:
         return self.entry_func(*args)
 
-    def get_source(self, fmt=""):
+    def get_source(self, fmt: str = "") -> str:
         """The text of the module: source code, LLVM IR ("ll"), assembly ("s"), graph JSON."""
         return _core.module_source(self, fmt)
 
-    def save(self, file_name, fmt=""):
+    def save(self, file_name: Path, fmt: str = "") -> None:
         _core.module_save(self, str(file_name), fmt)
 
-    def export_library(self, file_name, fcompile=None, addons=None, workspace_dir=None, **options):
+    def export_library(self, file_name: Path, fcompile: Callable[..., object] | None = None,
+                       addons: Sequence[Path] | None = None, workspace_dir: Path | None = None, **options: Any) -> None:
         """Writes the module and its imports as one shared library; a ".tar" gets the objects. See `link_library`."""
         from ._ffi import get_global_func
 
         link_library(lambda path: get_global_func("runtime.ModuleExportLibrary")(self, path), file_name, fcompile,
                      addons, workspace_dir, **options)
 
-    def time_evaluator(self, func_name, dev=None, number=10, repeat=1, min_repeat_ms=0):
+    def time_evaluator(self, func_name: str, dev: Device | None = None, number: int = 10, repeat: int = 1,
+                       min_repeat_ms: float = 0) -> Callable[..., Any]:
         """A function that runs `func_name` and returns its times, in seconds."""
         import statistics
         import time
@@ -77,7 +84,7 @@ class Module(Object):
         function = self.get_function(func_name)
 
         class Result:
-            def __init__(self, results):
+            def __init__(self, results: list[float]) -> None:
                 self.results = results
                 self.mean = statistics.fmean(results)
                 self.median = statistics.median(results)
@@ -85,7 +92,7 @@ class Module(Object):
                 self.max = max(results)
                 self.std = statistics.pstdev(results)
 
-        def evaluate(*args):
+        def evaluate(*args: Any) -> Result:
             function(*args)
             results = []
             for _ in range(repeat):
@@ -104,12 +111,12 @@ class Module(Object):
         return evaluate
 
 
-def load_module(path, fmt=""):
+def load_module(path: Path, fmt: str = "") -> Module:
     """Loads a compiled module."""
     return _core.module_load(str(path), fmt)
 
 
-def save_param_dict(params):
+def save_param_dict(params: Mapping[str, Any]) -> bytes:
     """Bytes that hold the tensors of a dict."""
     from ._ffi import get_global_func
 
@@ -117,14 +124,14 @@ def save_param_dict(params):
     return get_global_func("runtime.SaveParams")(tensors)
 
 
-def load_param_dict(param_bytes):
+def load_param_dict(param_bytes: bytes | bytearray) -> dict[str, NDArray]:
     """The tensors that save_param_dict wrote."""
     from ._ffi import get_global_func
 
     return dict(get_global_func("runtime.LoadParams")(bytes(param_bytes)).items())
 
 
-def enabled(name):
+def enabled(name: str) -> bool:
     """Whether this build has a target or device, or "rpc"."""
     from ._ffi import get_global_func
 
@@ -136,7 +143,8 @@ from . import _vm as vm  # noqa: E402
 sys.modules[__name__ + ".vm"] = vm
 
 
-def link_library(export, file_name, fcompile=None, addons=None, workspace_dir=None, **options):
+def link_library(export: Callable[[str], object], file_name: Path, fcompile: Callable[..., object] | None = None,
+                 addons: Sequence[Path] | None = None, workspace_dir: Path | None = None, **options: Any) -> None:
     """Writes a library with `export` (of a path), by Treadle's own linker unless more is asked for:
 
     fcompile: links instead, called as fcompile(file_name, objects, **options); contrib.cc.create_shared where only

@@ -9,7 +9,7 @@ from .ir import Node
 
 _api = Api("target")
 _scopes = threading.local()
-_tags = {}
+_tags: dict = {}
 
 
 class TargetKind(str):

@@ -4,19 +4,23 @@ import json
 import os
 import re
 import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+from . import _arguments
 from ._ffi import Api
 from .error import Error
 from .model import _serialised
+from .target import Target, _text as _target_text
 
 _api = Api("tune")
 
 
-def seconds_of(time):
+def seconds_of(time: object) -> float:
     """A number of seconds, or text such as 90s, 10m, 1h."""
     match = re.fullmatch(r"([0-9.]+)([smh]?)", str(time).strip())
     try:
-        value = float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
+        value = 0.0 if match is None else float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
     except (TypeError, ValueError):
         value = 0
     if not value > 0:
@@ -39,8 +43,12 @@ class Report:
         return self.data["text"]
 
 
-def tune(model, output=None, time="10m", target="llvm -mcpu=native", shapes=None, dims=None, threads=0, jobs=0, seed=0,
-         resume=True, dry_run=False, opt_level=3, pass_config=None, progress=None):
+@_arguments.refuses_unknown
+def tune(model: Any, output: "str | os.PathLike[str] | None" = None, time: float | str = "10m",
+         target: str | Mapping[str, Any] | Target = "llvm -mcpu=native", shapes: Mapping[str, Iterable[int]] | None = None,
+         dims: Mapping[str, int] | None = None, threads: int = 0, jobs: int = 0, seed: int = 0, resume: bool = True,
+         dry_run: bool = False, opt_level: int = 3, pass_config: Mapping[str, Any] | None = None,
+         progress: Callable[[str], object] | None = None) -> Report:
     """Measures plans of the kernels of an ONNX model (path, bytes or onnx.ModelProto) for `time`, and appends to the
     file of records `output` what it finds. Returns a Report.
 
@@ -51,9 +59,9 @@ def tune(model, output=None, time="10m", target="llvm -mcpu=native", shapes=None
         raise Error("tune: say where records go: output='records.jsonl'")
     options = {"output": "" if output is None else os.fspath(output), "seconds": seconds_of(time), "seed": int(seed),
                "resume": bool(resume), "dry_run": bool(dry_run), "threads": int(threads),
-               "jobs": int(jobs) or os.cpu_count() or 1, "target": str(target), "opt_level": int(opt_level),
-               "shapes": {name: [int(dim) for dim in shape] for name, shape in (shapes or {}).items()},
-               "dims": {name: int(dim) for name, dim in (dims or {}).items()},
+               "jobs": int(jobs) or os.cpu_count() or 1, "target": _target_text(target), "opt_level": int(opt_level),
+               "shapes": _arguments.shapes(shapes),
+               "dims": _arguments.dims(dims),
                "config": {key: str(value) for key, value in (pass_config or {}).items()}}
     if isinstance(model, (str, os.PathLike)):
         return Report(json.loads(_api.Tune(os.fspath(model), json.dumps(options), progress)))

@@ -15,7 +15,7 @@ from .records import MeasureInput, MeasureResult, load_best_record
 
 logger = logging.getLogger("auto_scheduler")
 _te = Api("te")
-WORKLOADS = {}
+WORKLOADS: dict = {}
 
 
 def register_workload(func_name, f=None, override=False):

@@ -9,7 +9,7 @@ from ..target import Target
 from . import env
 from .space import ConfigSpace
 
-TEMPLATES = {}
+TEMPLATES: dict = {}
 _local = threading.local()
 
 

@@ -13,4 +13,4 @@ def tar(output, files):
             archive.add(path, arcname=os.path.basename(path))
 
 
-tar.output_format = "tar"
+tar.output_format = "tar"  # type: ignore[attr-defined]

@@ -3,7 +3,7 @@
 from .._ffi import Api
 
 _api = Api("ir")
-_rules = {}  # (intrinsic, kind of target) -> (level, function)
+_rules: dict = {}  # (intrinsic, kind of target) -> (level, function)
 
 
 def register_intrin_lowering(op_name, target, *, f=None, level=10):

@@ -83,7 +83,7 @@ class Op(RelayExpr):
         _api.OpResetAttr(self, attr_name)
 
 
-_op_rules = {}
+_op_rules: dict = {}
 
 
 def register_op_attr(op_name, attr_key, value=None, level=10):

@@ -15,44 +15,44 @@ SessionIOBinding = IOBinding
 _severity = {"level": 2, "verbosity": 0}
 
 
-def get_version_string():
+def get_version_string() -> str:
     return __version__
 
 
-def get_build_info():
+def get_build_info() -> str:
     from .._version import __version__ as own
 
     return f"Treadle {own}"
 
 
-def set_default_logger_severity(level):
+def set_default_logger_severity(level: int) -> None:
     """0 (verbose) to 4 (fatal). Kept; Treadle logs nothing."""
     if level not in range(5):
         raise capi.onnxruntime_pybind11_state.InvalidArgument(f"Invalid logging severity {level}; expected 0 to 4")
     _severity["level"] = level
 
 
-def set_default_logger_verbosity(level):
+def set_default_logger_verbosity(level: int) -> None:
     _severity["verbosity"] = level
 
 
-def set_seed(seed):
+def set_seed(seed: int) -> None:
     """Random operators of compiled models take the seeds that the model states."""
 
 
-def disable_telemetry_events():
+def disable_telemetry_events() -> None:
     """There is no telemetry."""
 
 
-def enable_telemetry_events():
+def enable_telemetry_events() -> None:
     """There is no telemetry."""
 
 
-def preload_dlls(cuda=True, cudnn=True, msvc=True, directory=None):
+def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: str | None = None) -> None:
     """There is nothing to load."""
 
 
-def install():
+def install() -> None:
     """From now on `import onnxruntime` in this process gives this module. Throws where the other one is loaded."""
     loaded = sys.modules.get("onnxruntime")
     this = sys.modules[__name__]

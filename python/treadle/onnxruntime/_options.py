@@ -2,6 +2,8 @@
 """Options of sessions and runs. What has no meaning for compiled models is kept, and can be read back."""
 import enum
 import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from ._errors import InvalidArgument, NotImplemented
 
@@ -34,15 +36,15 @@ class ExecutionOrder(enum.IntEnum):
 class _Config:
     """Entries of a configuration by key."""
 
-    def __init__(self):
-        self._entries = {}
+    def __init__(self) -> None:
+        self._entries: dict[str, str] = {}
 
-    def _set(self, key, value):
+    def _set(self, key: str, value: str) -> None:
         if not isinstance(key, str) or not isinstance(value, str):
             raise TypeError(f"configuration entries are strings, not {type(key).__name__}: {type(value).__name__}")
         self._entries[key] = value
 
-    def _get(self, key):
+    def _get(self, key: str) -> str:
         if key not in self._entries:
             raise InvalidArgument(f"there is no configuration entry '{key}'")
         return self._entries[key]
@@ -52,7 +54,24 @@ class SessionOptions(_Config):
     """What a session is made with. Of effect: intra_op_num_threads, graph_optimization_level, enable_profiling,
     profile_file_prefix, add_free_dimension_override_by_name, add_initializer (refused)."""
 
-    _FIELDS = {
+    intra_op_num_threads: int
+    inter_op_num_threads: int
+    graph_optimization_level: GraphOptimizationLevel
+    execution_mode: ExecutionMode
+    execution_order: ExecutionOrder
+    enable_profiling: bool
+    profile_file_prefix: str
+    enable_cpu_mem_arena: bool
+    enable_mem_pattern: bool
+    enable_mem_reuse: bool
+    log_severity_level: int
+    log_verbosity_level: int
+    logid: str
+    optimized_model_filepath: str
+    use_deterministic_compute: bool
+    use_per_session_threads: bool
+
+    _FIELDS: dict[str, Any] = {
         "intra_op_num_threads": 0, "inter_op_num_threads": 0, "graph_optimization_level":
         GraphOptimizationLevel.ORT_ENABLE_ALL, "execution_mode": ExecutionMode.ORT_SEQUENTIAL,
         "execution_order": ExecutionOrder.DEFAULT, "enable_profiling": False, "profile_file_prefix": "treadle_profile",
@@ -60,63 +79,64 @@ class SessionOptions(_Config):
         "log_verbosity_level": 0, "logid": "", "optimized_model_filepath": "", "use_deterministic_compute": False,
         "use_per_session_threads": True}
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         for name, value in self._FIELDS.items():
             object.__setattr__(self, name, value)
-        self._dims = {}
+        self._dims: dict[str, int] = {}
 
-    def __setattr__(self, name, value):
-        if not name.startswith("_") and name not in self._FIELDS:
-            raise AttributeError(f"SessionOptions has no field '{name}'; it has: {', '.join(sorted(self._FIELDS))}")
-        if name == "optimized_model_filepath" and value:
-            warnings.warn("optimized_model_filepath: compiled models aren't written as ONNX; use treadle.compile and "
-                          "export_library", stacklevel=2)
-        if name == "intra_op_num_threads" and int(value) < 0:
-            raise InvalidArgument(f"intra_op_num_threads is {value}; expected 0 (all) or more")
-        object.__setattr__(self, name, value)
+    if not TYPE_CHECKING:  # a type checker has the fields above
+        def __setattr__(self, name: str, value: Any) -> None:
+            if not name.startswith("_") and name not in self._FIELDS:
+                raise AttributeError(f"SessionOptions has no field '{name}'; it has: {', '.join(sorted(self._FIELDS))}")
+            if name == "optimized_model_filepath" and value:
+                warnings.warn("optimized_model_filepath: compiled models aren't written as ONNX; use treadle.compile and "
+                              "export_library", stacklevel=2)
+            if name == "intra_op_num_threads" and int(value) < 0:
+                raise InvalidArgument(f"intra_op_num_threads is {value}; expected 0 (all) or more")
+            object.__setattr__(self, name, value)
 
-    def add_session_config_entry(self, key, value):
+    def add_session_config_entry(self, key: str, value: str) -> None:
         self._set(key, value)
 
-    def get_session_config_entry(self, key):
+    def get_session_config_entry(self, key: str) -> str:
         return self._get(key)
 
-    def add_free_dimension_override_by_name(self, name, size):
+    def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
         """Fixes a symbolic dimension: the model is compiled for that size."""
         self._dims[name] = int(size)
 
-    def add_free_dimension_override_by_denotation(self, denotation, size):
+    def add_free_dimension_override_by_denotation(self, denotation: str, size: int) -> None:
         raise NotImplemented(f"dimensions are fixed by name, not by denotation ('{denotation}'): use "
                              "add_free_dimension_override_by_name")
 
-    def add_initializer(self, name, value):
+    def add_initializer(self, name: Any, value: Any) -> None:
         raise NotImplemented(f"initializers can't be replaced ('{name}'): give the model with its data")
 
     add_external_initializers = add_initializer
 
-    def register_custom_ops_library(self, path):
+    def register_custom_ops_library(self, path: str) -> None:
         raise NotImplemented(f"libraries of custom operators for ONNX Runtime can't be loaded ({path})")
 
-    def add_provider(self, name, options=None):
+    def add_provider(self, name: str, options: Mapping[str, str] | None = None) -> None:
         check_provider(name)
 
-    def has_providers(self):
+    def has_providers(self) -> bool:
         return True
 
 
 class RunOptions(_Config):
     """Options of one run; none changes what is computed."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.log_severity_level, self.log_verbosity_level, self.logid = -1, 0, ""
         self.only_execute_path_to_fetches, self.terminate = False, False
 
-    def add_run_config_entry(self, key, value):
+    def add_run_config_entry(self, key: str, value: str) -> None:
         self._set(key, value)
 
-    def get_run_config_entry(self, key):
+    def get_run_config_entry(self, key: str) -> str:
         return self._get(key)
 
 
@@ -131,19 +151,19 @@ KNOWN_PROVIDERS = [
     "ACLExecutionProvider", "RknpuExecutionProvider", CPU]
 
 
-def get_available_providers():
+def get_available_providers() -> list[str]:
     return [CPU]
 
 
-def get_all_providers():
+def get_all_providers() -> list[str]:
     return list(KNOWN_PROVIDERS)
 
 
-def get_device():
+def get_device() -> str:
     return "CPU"
 
 
-def check_provider(name):
+def check_provider(name: str) -> None:
     """Warns of a provider that isn't available; refuses a name that no provider has."""
     if name not in KNOWN_PROVIDERS:
         raise InvalidArgument(f"unknown execution provider '{name}'; available: {CPU}")

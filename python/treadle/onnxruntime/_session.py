@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """InferenceSession: compiles a model once for all shapes, and in the background for shapes that are seen often."""
 import collections
-import collections.abc
 import concurrent.futures
 import json
 import os
 import pathlib
 import threading
 import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -32,17 +33,21 @@ _DTYPES = {"float": "float32", "double": "float64"}
 class NodeArg:
     """An input or output: name, type ("tensor(float)"), shape (numbers, names, None for what isn't known)."""
 
-    def __init__(self, info):
+    name: str
+    type: str
+    shape: list[int | str | None]
+
+    def __init__(self, info: Mapping[str, Any]) -> None:
         self.name, self.type, self.shape = info["name"], info["type"], info["shape"] or []
         self._rank_known = info["shape"] is not None
 
-    def _dtype(self):
+    def _dtype(self) -> np.dtype | None:
         """The NumPy dtype of a tensor; None for what isn't a tensor of numbers."""
         kind, _, inside = self.type.partition("(")
         name = inside.rstrip(")")
         return None if kind != "tensor" or name == "string" else to_numpy(_DTYPES.get(name, name))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"NodeArg(name='{self.name}', type='{self.type}', shape={self.shape})"
 
     __str__ = __repr__
@@ -51,7 +56,15 @@ class NodeArg:
 class ModelMetadata:
     """What the model file says of itself."""
 
-    def __init__(self, info):
+    producer_name: str
+    graph_name: str
+    domain: str
+    description: str
+    graph_description: str
+    version: int
+    custom_metadata_map: dict[str, str]
+
+    def __init__(self, info: Mapping[str, Any]) -> None:
         self.producer_name, self.graph_name, self.domain = info["producer_name"], info["graph_name"], info["domain"]
         self.description, self.graph_description = info["description"], info["graph_description"]
         self.version, self.custom_metadata_map = info["version"], info["metadata"]
@@ -158,7 +171,9 @@ class InferenceSession:
     Errors: those of this module (InvalidArgument, NoSuchFile, InvalidProtobuf, ...), all of class treadle.Error.
     """
 
-    def __init__(self, path_or_bytes, sess_options=None, providers=None, provider_options=None, **kwargs):
+    def __init__(self, path_or_bytes: Any, sess_options: SessionOptions | None = None,
+                 providers: Sequence[str | tuple[str, Mapping[Any, Any]]] | None = None,
+                 provider_options: Sequence[Mapping[Any, Any]] | None = None, **kwargs: Any) -> None:
         unknown = sorted(set(kwargs) - {"disabled_optimizers", "enable_fallback", "session_options"})
         if unknown:
             known = ("sess_options", "providers", "provider_options", "disabled_optimizers", "enable_fallback")
@@ -166,13 +181,15 @@ class InferenceSession:
         for provider in providers or []:
             check_provider(provider if isinstance(provider, str) else provider[0])
         self._options = sess_options if sess_options is not None else SessionOptions()
-        self._profile, self._started = [], time.time_ns()
+        self._profile: list[dict[str, Any]] = []
+        self._started = time.time_ns()
+        self._models: _Models | None = None
+        self._model: _model.Model | None = None
         threads = int(getattr(self._options, "intra_op_num_threads", 0) or 0)
         if isinstance(path_or_bytes, (str, os.PathLike)) and os.fspath(path_or_bytes).endswith(".so"):
-            self._models, self._model = None, _model.load(path_or_bytes, threads)
+            self._model = _model.load(path_or_bytes, threads)
             info = _info_of_library(self._model)
         else:
-            self._model = None
             data, directory = _read(path_or_bytes)
             info = self._model_info(data, directory)
             self._models = self._compile(data, directory, info, threads)
@@ -182,13 +199,13 @@ class InferenceSession:
         self._by_name = {value.name: value for value in self._inputs}
 
     @staticmethod
-    def _model_info(data, directory):
+    def _model_info(data: bytes, directory: str) -> dict[str, Any]:
         try:
             return json.loads(get_global_func("frontend.onnx.ModelInfo")(data, directory))
         except error.ModelFormatError as problem:
             raise _errors.InvalidProtobuf(f"Load model failed: {problem}") from None
 
-    def _compile(self, data, directory, info, threads):
+    def _compile(self, data: bytes, directory: str, info: Mapping[str, Any], threads: int) -> "_Models":
         dims = dict(getattr(self._options, "_dims", {}))
         level = getattr(self._options, "graph_optimization_level", GraphOptimizationLevel.ORT_ENABLE_ALL)
         options = {"threads": threads, "dims": dims, "opt_level": _LEVELS.get(level, 3)}
@@ -200,41 +217,41 @@ class InferenceSession:
         except error.ModelFormatError as problem:
             raise _errors.InvalidGraph(str(problem)) from problem
 
-    def get_inputs(self):
+    def get_inputs(self) -> list[NodeArg]:
         return list(self._inputs)
 
-    def get_outputs(self):
+    def get_outputs(self) -> list[NodeArg]:
         return list(self._outputs)
 
-    def get_overridable_initializers(self):
+    def get_overridable_initializers(self) -> list[NodeArg]:
         return []
 
-    def get_modelmeta(self):
+    def get_modelmeta(self) -> ModelMetadata:
         return self._meta
 
-    def get_providers(self):
+    def get_providers(self) -> list[str]:
         return [CPU]
 
-    def get_provider_options(self):
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
         return {CPU: {}}
 
-    def set_providers(self, providers=None, provider_options=None):
+    def set_providers(self, providers: Any = None, provider_options: Any = None) -> None:
         for provider in providers or []:
             check_provider(provider if isinstance(provider, str) else provider[0])
 
-    def get_session_options(self):
+    def get_session_options(self) -> SessionOptions:
         return self._options
 
-    def enable_fallback(self):
+    def enable_fallback(self) -> None:
         """There is one provider: nothing to fall back to."""
 
-    def disable_fallback(self):
+    def disable_fallback(self) -> None:
         """There is one provider: nothing to fall back to."""
 
-    def get_profiling_start_time_ns(self):
+    def get_profiling_start_time_ns(self) -> int:
         return self._started
 
-    def end_profiling(self):
+    def end_profiling(self) -> str:
         """Writes what runs took since the session was made, as a Chrome trace; returns the file's name."""
         if not self._options.enable_profiling:
             return ""
@@ -242,7 +259,8 @@ class InferenceSession:
         pathlib.Path(path).write_text(json.dumps(self._profile), encoding="utf-8")
         return path
 
-    def run(self, output_names, input_feed, run_options=None):
+    def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any],
+            run_options: RunOptions | None = None) -> list[Any]:
         """The outputs called `output_names` (all for None or []), as a list of arrays."""
         feed = self._checked(input_feed)
         names = list(output_names) if output_names else None
@@ -250,7 +268,7 @@ class InferenceSession:
         for name in names or []:
             if name not in known:
                 raise _errors.InvalidArgument(f"Invalid output name:{name}; the model has: {', '.join(known)}")
-        model = self._model if self._models is None else self._models.find(feed)
+        model: Any = self._model if self._models is None else self._models.find(feed)
         try:
             if self._options.enable_profiling:
                 self._record(model.create_context().profile(**feed))
@@ -260,38 +278,41 @@ class InferenceSession:
         except error.RuntimeError as problem:
             raise _errors.RuntimeException(str(problem)) from problem
 
-    def run_async(self, output_names, input_feed, callback, user_data, run_options=None):
+    def run_async(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any],
+                  callback: Callable[[list[Any], Any, str], object], user_data: Any,
+                  run_options: RunOptions | None = None) -> None:
         """Runs in a thread of its own, then calls callback(results, user_data, error message)."""
 
-        def work():
+        def work() -> None:
             try:
                 results, message = self.run(output_names, input_feed, run_options), ""
             except Exception as problem:  # noqa: BLE001 - the callback gets it
-                results, message = [], str(problem)
+                results, message = list[Any](), str(problem)
             callback(results, user_data, message)
 
         threading.Thread(target=work, name="treadle-run-async").start()
 
-    def run_with_ort_values(self, output_names, input_dict_ort_values, run_options=None):
+    def run_with_ort_values(self, output_names: Sequence[str] | None, input_dict_ort_values: Mapping[str, OrtValue],
+                            run_options: RunOptions | None = None) -> list[OrtValue]:
         feed = {name: to_array(value) for name, value in input_dict_ort_values.items()}
         return [OrtValue(result) for result in self.run(output_names, feed, run_options)]
 
-    def io_binding(self):
+    def io_binding(self) -> IOBinding:
         return IOBinding(self)
 
-    def run_with_iobinding(self, iobinding, run_options=None):
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
         iobinding.run()
 
-    def _record(self, times):
+    def _record(self, times: list[_model.OperatorTime]) -> None:
         now = (time.time_ns() - self._started) // 1000
         for call in times:
             self._profile.append({"cat": "Node", "name": f"{call.name}_kernel_time", "ph": "X", "pid": os.getpid(),
                                   "tid": 0, "ts": now + int(call.start * 1e6), "dur": int(call.seconds * 1e6),
                                   "args": {"op_name": call.kernel, "provider": CPU}})
 
-    def _checked(self, input_feed):
+    def _checked(self, input_feed: Mapping[str, Any]) -> dict[str, Any]:
         """The inputs as arrays of the declared types; refuses what doesn't fit, in ONNX Runtime's words."""
-        if not isinstance(input_feed, collections.abc.Mapping):
+        if not isinstance(input_feed, Mapping):
             raise TypeError(f"inputs are given as a dict by name, not as {type(input_feed).__name__}; the inputs are: "
                             f"{', '.join(self._by_name)}")
         missing = [name for name in self._by_name if name not in input_feed]

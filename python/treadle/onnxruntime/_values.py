@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values and bindings: OrtValue, OrtDevice, IOBinding."""
 import ctypes
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,13 +15,13 @@ _ELEM_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "in
 _ORT_NAMES = {"float32": "float", "float64": "double", "object": "string"}
 
 
-def type_string(dtype):
+def type_string(dtype: Any) -> str:
     """"tensor(float)" of a NumPy dtype."""
     name = np.dtype(dtype).name if np.dtype(dtype).kind not in "OUS" else "object"
     return f"tensor({_ORT_NAMES.get(name, name)})"
 
 
-def _check_device(name):
+def _check_device(name: str) -> None:
     if str(name).lower() not in ("cpu", "cuda_pinned"):
         raise NotImplemented(f"values are on the CPU; there is no device '{name}'")
 
@@ -27,107 +29,109 @@ def _check_device(name):
 class OrtDevice:
     """A device; there is the CPU only."""
 
-    def __init__(self, device="cpu", device_id=0):
+    def __init__(self, device: str = "cpu", device_id: int = 0) -> None:
         _check_device(device)
         self._id = device_id
 
     @staticmethod
-    def make(ort_device_name, device_id=0, vendor_id=-1):
+    def make(ort_device_name: str, device_id: int = 0, vendor_id: int = -1) -> "OrtDevice":
         return OrtDevice(ort_device_name, device_id)
 
     @staticmethod
-    def cpu():
+    def cpu() -> int:
         return 0
 
     @staticmethod
-    def default_memory():
+    def default_memory() -> int:
         return 0
 
-    def device_id(self):
+    def device_id(self) -> int:
         return self._id
 
-    def device_type(self):
+    def device_type(self) -> int:
         return 0
 
 
 class OrtValue:
     """A tensor, over a NumPy array."""
 
-    def __init__(self, array):
+    def __init__(self, array: Any) -> None:
         self._array = array
 
     @classmethod
-    def ortvalue_from_numpy(cls, numpy_obj, device_type="cpu", device_id=0, vendor_id=-1):
+    def ortvalue_from_numpy(cls, numpy_obj: Any, device_type: str = "cpu", device_id: int = 0,
+                            vendor_id: int = -1) -> "OrtValue":
         _check_device(device_type)
         return cls(np.ascontiguousarray(numpy_obj).reshape(np.shape(numpy_obj)))
 
     @classmethod
-    def ortvalue_from_shape_and_type(cls, shape, element_type, device_type="cpu", device_id=0, vendor_id=-1):
+    def ortvalue_from_shape_and_type(cls, shape: Sequence[int], element_type: Any, device_type: str = "cpu",
+                                     device_id: int = 0, vendor_id: int = -1) -> "OrtValue":
         _check_device(device_type)
         if isinstance(element_type, int):
             element_type = next((name for name, number in _ELEM_TYPES.items() if number == element_type), element_type)
         return cls(np.zeros(shape, element_type))
 
     @classmethod
-    def from_dlpack(cls, dlpack, is_bool_tensor=False):
+    def from_dlpack(cls, dlpack: Any, is_bool_tensor: bool = False) -> "OrtValue":
         array = np.from_dlpack(dlpack)
         return cls(array.view(np.bool_) if is_bool_tensor else array)
 
-    def __dlpack__(self, **keywords):
+    def __dlpack__(self, **keywords: Any) -> Any:
         return self._array.__dlpack__(**keywords)
 
-    def __dlpack_device__(self):
+    def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
 
-    def numpy(self):
+    def numpy(self) -> Any:
         return self._array
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self._array, dtype)
 
-    def shape(self):
+    def shape(self) -> list[int]:
         return list(self._array.shape)
 
-    def data_type(self):
+    def data_type(self) -> str:
         return type_string(self._array.dtype)
 
-    def element_type(self):
+    def element_type(self) -> int:
         return _ELEM_TYPES[np.dtype(self._array.dtype).name]
 
-    def data_ptr(self):
+    def data_ptr(self) -> int:
         return self._array.ctypes.data
 
-    def tensor_size_in_bytes(self):
+    def tensor_size_in_bytes(self) -> int:
         return self._array.nbytes
 
-    def device_name(self):
+    def device_name(self) -> str:
         return "cpu"
 
-    def has_value(self):
+    def has_value(self) -> bool:
         return True
 
-    def is_tensor(self):
+    def is_tensor(self) -> bool:
         return True
 
-    def is_sparse_tensor(self):
+    def is_sparse_tensor(self) -> bool:
         return False
 
-    def is_tensor_sequence(self):
+    def is_tensor_sequence(self) -> bool:
         return False
 
-    def update_inplace(self, np_arr):
+    def update_inplace(self, np_arr: Any) -> None:
         if np.shape(np_arr) != self._array.shape or np.asarray(np_arr).dtype != self._array.dtype:
             raise InvalidArgument(f"the value is {self._array.dtype}{list(self._array.shape)}, not "
                                   f"{np.asarray(np_arr).dtype}{list(np.shape(np_arr))}")
         self._array[...] = np_arr
 
 
-def to_array(value):
+def to_array(value: Any) -> Any:
     """The NumPy array of an OrtValue; other values as they are."""
     return value.numpy() if isinstance(value, OrtValue) else value
 
 
-def _array_at(pointer, shape, dtype):
+def _array_at(pointer: int, shape: Sequence[int], dtype: Any) -> np.ndarray:
     dtype = np.dtype(dtype)
     count = int(np.prod(shape, dtype=np.int64))
     buffer = (ctypes.c_char * max(1, count * dtype.itemsize)).from_address(pointer)
@@ -137,39 +141,44 @@ def _array_at(pointer, shape, dtype):
 class IOBinding:
     """Inputs and outputs of a session that are set before it runs."""
 
-    def __init__(self, session):
-        self._session, self._inputs, self._outputs, self._results = session, {}, {}, []
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self._inputs: dict[str, Any] = {}
+        self._outputs: dict[str, Any] = {}
+        self._results: list[Any] = []
 
-    def bind_cpu_input(self, name, arr_on_cpu):
+    def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
         self._inputs[name] = arr_on_cpu
 
-    def bind_input(self, name, device_type, device_id, element_type, shape, buffer_ptr):
+    def bind_input(self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int],
+                   buffer_ptr: int) -> None:
         _check_device(device_type)
         self._inputs[name] = _array_at(buffer_ptr, shape, element_type)
 
-    def bind_ortvalue_input(self, name, ortvalue):
+    def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
         self._inputs[name] = ortvalue.numpy()
 
-    def bind_output(self, name, device_type="cpu", device_id=0, element_type=None, shape=None, buffer_ptr=None):
+    def bind_output(self, name: str, device_type: str = "cpu", device_id: int = 0, element_type: Any = None,
+                    shape: Sequence[int] | None = None, buffer_ptr: int | None = None) -> None:
         _check_device(device_type)
-        self._outputs[name] = None if buffer_ptr is None else _array_at(buffer_ptr, shape, element_type)
+        self._outputs[name] = None if buffer_ptr is None else _array_at(buffer_ptr, shape or (), element_type)
 
-    def bind_ortvalue_output(self, name, ortvalue):
+    def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
         self._outputs[name] = ortvalue.numpy()
 
-    def clear_binding_inputs(self):
+    def clear_binding_inputs(self) -> None:
         self._inputs = {}
 
-    def clear_binding_outputs(self):
+    def clear_binding_outputs(self) -> None:
         self._outputs, self._results = {}, []
 
-    def synchronize_inputs(self):
+    def synchronize_inputs(self) -> None:
         """Values are on the CPU: there is nothing to wait for."""
 
-    def synchronize_outputs(self):
+    def synchronize_outputs(self) -> None:
         """Values are on the CPU: there is nothing to wait for."""
 
-    def run(self):
+    def run(self) -> None:
         names = list(self._outputs) or None
         results = self._session.run(names, self._inputs)
         bound = [self._outputs.get(name) for name in names or [output.name for output in self._session.get_outputs()]]
@@ -183,8 +192,8 @@ class IOBinding:
             results[index] = target
         self._results = results
 
-    def get_outputs(self):
+    def get_outputs(self) -> list[OrtValue]:
         return [OrtValue(result) for result in self._results]
 
-    def copy_outputs_to_cpu(self):
+    def copy_outputs_to_cpu(self) -> list[np.ndarray]:
         return [np.array(result) for result in self._results]

@@ -2,9 +2,12 @@
 """treadle.quantize."""
 import dataclasses
 import os
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
+from .. import _arguments
 from ..error import Error
 from .calibrate import collect
 from .graph import Graph, compile_model, matches, save
@@ -39,16 +42,16 @@ class _Options:
 @dataclasses.dataclass
 class Quantized:
     """A quantised model (onnx.ModelProto), and what became of each layer."""
-    model: object
+    model: Any
     report: dict
 
-    def save(self, path):
+    def save(self, path: "str | os.PathLike[str]") -> None:
         save(self.model, path)
 
-    def text(self):
+    def text(self) -> str:
         return as_text(self.report)
 
-    def json(self):
+    def json(self) -> Any:
         return as_json(self.report)
 
 
@@ -106,10 +109,14 @@ def _compare(model, samples, results, report):
                                        np.concatenate([np.ravel(o[name]) for o in outputs]))
 
 
-def quantize(model, output=None, calibration_data=None, mode="static", method=None, percentile=99.99,
-             weight_method="mse", per_channel=True, symmetric_activations=False, activation_type="uint8",
-             reduce_range=False, bias_correction=True, bits=4, block_size=32, symmetric_weights=True, accuracy_level=4,
-             smooth_quant=None, awq=False, keep_float=(), keep_float_budget=None, max_samples=128):
+@_arguments.refuses_unknown
+def quantize(model: Any, output: "str | os.PathLike[str] | None" = None, calibration_data: Any = None, mode: str = "static",
+             method: str | None = None, percentile: float = 99.99, weight_method: str = "mse", per_channel: bool = True,
+             symmetric_activations: bool = False, activation_type: str = "uint8", reduce_range: bool = False,
+             bias_correction: bool = True, bits: int = 4, block_size: int = 32, symmetric_weights: bool = True,
+             accuracy_level: int = 4, smooth_quant: float | None = None, awq: bool = False,
+             keep_float: str | Iterable[str] = (), keep_float_budget: float | None = None,
+             max_samples: int = 128) -> Quantized:
     """Quantises an ONNX model (path, bytes or ModelProto) after training; a Quantized, written to `output` if given.
 
     mode: "static" (QuantizeLinear and DequantizeLinear around products and convolutions; needs calibration_data),
@@ -141,7 +148,8 @@ def quantize(model, output=None, calibration_data=None, mode="static", method=No
                        symmetric_activations, np.dtype(activation_type).type, bias_correction, bits, block_size,
                        symmetric_weights, accuracy_level)
     samples = read_samples(calibration_data, max_samples) if calibration_data is not None else []
-    extra, doubled = set(), 1
+    extra: set[str] = set()
+    doubled = 1
     while True:
         result, report, results = _rewrite(model, options, samples, keep_float, smooth_quant, awq, extra)
         _compare(result, samples, results[:8], report)

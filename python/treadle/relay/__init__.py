@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The graph IR: building, reading, transforming and compiling graphs of operators."""
+import types as _types
+import typing as _typing
+
 from ..ir import (FuncType, GlobalTypeVar, GlobalVar, RelayExpr, RelayRefType, TensorType, TupleType, Type, TypeCall,
                   TypeData, TypeKind, TypeVar)
 from . import op
@@ -24,8 +27,21 @@ from . import build_module  # the module, for relay.build_module.build
 
 RefType = RelayRefType
 
+__all__ = [
+    "Any", "Call", "Clause", "Constant", "Constructor", "Expr", "ExprFunctor", "ExprMutator", "ExprVisitor",
+    "FuncType", "Function", "GlobalTypeVar", "GlobalVar", "If", "Let", "Match", "MixedModeMutator",
+    "MixedModeVisitor", "PatternConstructor", "PatternTuple", "PatternVar", "PatternWildcard", "RefCreate",
+    "RefRead", "RefType", "RefWrite", "RelayExpr", "RelayRefType", "ScopeBuilder", "Span", "TensorType", "Tuple",
+    "TupleGetItem", "TupleType", "TupleWrapper", "Type", "TypeCall", "TypeData", "TypeFunctor", "TypeKind",
+    "TypeMutator", "TypeVar", "TypeVisitor", "Var", "analysis", "annotation", "astext", "backend", "bind", "build",
+    "build_config", "build_module", "build_module_build", "const", "create_executor", "dataflow_pattern", "dyn",
+    "external", "fromtext", "frontend", "gradient", "image", "load_param_dict", "memory", "nn", "op", "optimize",
+    "parse", "parse_expr", "prelude", "qnn", "quantize", "random", "save_param_dict", "transform", "var", "vision",
+    "vm"]
+quantize: _types.ModuleType  # treadle/__init__.py sets it
 
-def __getattr__(name):
+
+def __getattr__(name: str) -> _typing.Any:
     if name == "testing":  # uses the operators, which are functions of this module
         import importlib
 
@@ -33,7 +49,7 @@ def __getattr__(name):
     return getattr(op.root, name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *dir(op.root), "testing"})
 
 # TVM has it in both places.

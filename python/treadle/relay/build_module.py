@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiling a module of the graph IR."""
-from .. import nd
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .. import _arguments, nd
 from .._ffi import Api, get_global_func
 from .._nd import Device
 from ..ir import IRModule
@@ -9,6 +12,8 @@ from ..target import Target
 from ..transform import PassContext
 
 _api = Api("driver")
+
+create_executor: Any  # of relay.interpreter; relay/__init__.py sets it
 
 
 class GraphExecutorFactoryModule:
@@ -162,8 +167,10 @@ def _options(target, executor, runtime):
     return " ".join(option for option in options if option not in text)
 
 
-def build(ir_mod=None, target=None, target_host=None, executor=None, params=None, mod_name="default", mod=None,
-          runtime=None, external=(), **unknown):  # noqa: A002
+@_arguments.refuses_unknown
+def build(ir_mod: Any = None, target: Any = None, target_host: Any = None, executor: Any = None,
+          params: Mapping[str, Any] | None = None, mod_name: str = "default", mod: Any = None, runtime: Any = None,
+          external: str | Iterable[str] = ()) -> GraphExecutorFactoryModule:  # noqa: A002
     """Compiles a module (or function) for a target, with the options of the current PassContext.
 
     target: a target, its text, or a dict from devices (numbers, names or Device) to targets; target_host: the one of
@@ -171,8 +178,6 @@ def build(ir_mod=None, target=None, target_host=None, executor=None, params=None
     the virtual machine. params: values of parameters of main, by name. external: names of external code generators that
     may take parts of it, the preferred ones first (default: those of the target's option libs).
     """
-    if unknown:
-        raise TypeError(f"build() got an unexpected keyword argument '{next(iter(unknown))}'")
     if isinstance(executor, dict):  # build(mod, target, target_host, params), as of older versions
         executor, params = None, executor
     if str(executor) not in ("graph", "vm", "None"):
@@ -186,13 +191,14 @@ def build(ir_mod=None, target=None, target_host=None, executor=None, params=None
     return GraphExecutorFactoryModule(model, mod_name)
 
 
-def optimize(mod, target=None, params=None):
+def optimize(mod: Any, target: Any = None, params: Mapping[str, Any] | None = None) -> tuple[IRModule, dict[str, Any]]:
     """(module, params) after the passes that build runs before it generates code."""
     builder = BuildModule()
     return builder.optimize(_module_of(mod, params), target, params)
 
 
-def build_config(opt_level=2, required_pass=None, disabled_pass=None, trace=None, **_):
+def build_config(opt_level: int = 2, required_pass: Any = None, disabled_pass: Any = None, trace: Any = None,
+                 **_: Any) -> PassContext:
     """A PassContext, by its old name."""
     return PassContext(opt_level, required_pass, disabled_pass)
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Expressions of the graph IR."""
+import typing
+
 import numpy as np
 
 from .. import nd
@@ -10,7 +12,7 @@ from ..ir import BaseFunc, Node, RelayExpr, TensorType, Type, as_text
 _api = Api("relay.ir")
 
 
-def as_expr(value):
+def as_expr(value: typing.Any) -> RelayExpr:
     """Numbers and arrays as constants; sequences of expressions as tuples."""
     if isinstance(value, RelayExpr):
         return value
@@ -212,7 +214,8 @@ class Match(Expr):
         super().__init__(_api.Match(data, list(clauses), complete))
 
 
-def var(name_hint, type_annotation=None, shape=None, dtype="float32"):
+def var(name_hint: str, type_annotation: typing.Any = None, shape: typing.Any = None,
+        dtype: typing.Any = "float32") -> Var:
     """A variable; its type is given, or that of a tensor of `shape` and `dtype`."""
     if isinstance(type_annotation, (list, tuple)):
         shape, type_annotation = type_annotation, None
@@ -227,7 +230,7 @@ def var(name_hint, type_annotation=None, shape=None, dtype="float32"):
     return Var(name_hint, type_annotation)
 
 
-def const(value, dtype=None):
+def const(value: typing.Any, dtype: typing.Any = None) -> Constant:
     """A constant. Python's float becomes float32, its int becomes int32 where it fits."""
     if isinstance(value, nd.NDArray):
         return Constant(value)
@@ -241,12 +244,12 @@ def const(value, dtype=None):
     return Constant(nd.array(value))
 
 
-def bind(expr, binds):
+def bind(expr: typing.Any, binds: typing.Any) -> typing.Any:
     """Replaces variables by expressions."""
     from .._ffi import get_global_func
 
     return get_global_func("relay.ir.Bind")(expr, {key: as_expr(value) for key, value in binds.items()})
 
 
-def astext(expr, show_meta_data=True):
+def astext(expr: typing.Any, show_meta_data: bool = True) -> str:
     return as_text(expr, show_meta_data)

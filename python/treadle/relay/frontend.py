@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Importers."""
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from .._ffi import get_global_func
+from .._nd import NDArray
+from ..ir import IRModule
 
 
 def _model_bytes(model):
@@ -55,8 +61,9 @@ def _check_dtype(dtype, inputs):
         DataType(dtype)
 
 
-def from_onnx(model, shape=None, dtype="float32", opset=None, freeze_params=True, convert_config=None,
-              export_node_renamed_model_path=None):
+def from_onnx(model: Any, shape: Mapping[str, Iterable[int]] | None = None, dtype: str | Mapping[str, str] = "float32",
+              opset: int | None = None, freeze_params: bool = True, convert_config: Mapping[str, Any] | None = None,
+              export_node_renamed_model_path: "str | os.PathLike[str] | None" = None) -> tuple[IRModule, dict[str, NDArray]]:
     """(module, params) of an ONNX model: onnx.ModelProto, bytes, or the path of a file.
 
     shape: dict from input names to shapes. dtype: of inputs; a dict has to agree with the model. opset: version of the

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluating programs: the interpreter of the whole language, and graphs compiled on the spot."""
 import inspect
+from collections.abc import Mapping
+from typing import Any
 
 from .. import runtime
 from .._ffi import Api, register_object
@@ -128,7 +130,8 @@ class VMExecutor(Executor):
         return call if isinstance(expr, (BaseFunc, GlobalVar)) else call()
 
 
-def create_executor(kind="debug", mod=None, device=None, target="llvm", params=None):
+def create_executor(kind: str = "debug", mod: IRModule | None = None, device: Any = None, target: Any = "llvm",
+                    params: Mapping[str, Any] | None = None) -> Executor:
     """`kind`: "debug", the interpreter of the whole language; "vm", which compiles it; "graph", which compiles data
     flow."""
     if kind == "debug":

@@ -4,12 +4,14 @@ import re
 
 from .._ffi import convert, get_global_func
 from ..error import ModelFormatError
+from ..ir import IRModule, RelayExpr
 
 _META_MARK = "#[metadata]"
 _LOOP_LEVEL = re.compile(r'\s*(#\[version = "[^"]*"\]\s*)?(@\w+ = )?primfn\(')
 
 
-def parse(source, source_name="from_string", init_module=None, init_meta_table=None):
+def parse(source: str, source_name: str = "from_string", init_module: IRModule | None = None,
+          init_meta_table: dict | None = None) -> IRModule:
     """The module that a text describes, its types inferred. The text may use the definitions of `init_module`; it may
     be one of loop-level functions.
 
@@ -28,12 +30,12 @@ def parse(source, source_name="from_string", init_module=None, init_meta_table=N
     return get_global_func("relay.parser.ParseModule")(source_name, source)
 
 
-def parse_expr(source):
+def parse_expr(source: str) -> RelayExpr:
     """The expression that a text describes."""
     return get_global_func("relay.parser.ParseExpr")("from_string", source)
 
 
-def fromtext(source, source_name="from_string"):
+def fromtext(source: str, source_name: str = "from_string") -> IRModule:
     return parse(source, source_name)
 
 

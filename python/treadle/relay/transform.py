@@ -28,7 +28,7 @@ def MergeComposite(pattern_table):  # pylint: disable=invalid-name
 
 
 # Parameters of passes that have some, in order, with their defaults.
-_PARAMETERS = {
+_PARAMETERS: dict = {
     "FuseOps": (("fuse_opt_level", -1),),
     "DeadCodeElimination": (("inline_once", False), ("ignore_impurity", False)),
     "CombineParallelConv2D": (("min_num_branches", 3),),

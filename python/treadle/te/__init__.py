@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensor expressions: what to compute, and schedules for how."""
+from collections.abc import Callable
+from typing import Any
+
 from ..tir import (abs, acos, all, any, asin, atan, ceil, const, cos, cosh, div, erf, exp, floor, floordiv, floormod,
                    if_then_else, indexdiv, indexmod, infinity, isfinite, isinf, isnan, likely, log, log1p, log2, log10, max_value, min_value, power, round, rsqrt,
                    sigmoid, sin, sinh, sqrt, tan, tanh, trunc, truncdiv, truncmod)
@@ -15,3 +18,5 @@ from .tag import tag_scope
 from .tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, Tensor, TensorSlice
 from ..tir import TensorIntrin
 from .tensor_intrin import decl_tensor_intrin
+
+build: Callable[..., Any]  # treadle.build; treadle/__init__.py sets it

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scalar expressions, with Python's operators."""
 import re
+from typing import TYPE_CHECKING, Any
 
 from .._core import Object
 from .._ffi import Api, get_global_func, register_object
@@ -8,6 +9,9 @@ from ..error import DTypeError
 from ..ir import FloatImm, IntImm, Node, PrimExpr
 
 _api = Api("tir")
+
+if TYPE_CHECKING:  # classes and functions that are made from tables below
+    def __getattr__(name: str) -> Any: ...
 
 
 class EqualOp:

@@ -29,7 +29,7 @@ class BufferVar:
     def __eq__(self, other):
         return isinstance(other, BufferVar) and self.buffer.same_as(other.buffer)
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def _indices(self, index):
         index = list(index) if isinstance(index, (tuple, list)) else [index]

@@ -14,7 +14,7 @@ class TensorIntrin(Node):
     def __init__(self, name, desc, body=None, update=None):
         super().__init__(_api.TensorIntrin(name, desc, body, update))
 
-    _known = {}
+    _known: dict = {}
 
     @staticmethod
     def register(name, desc, impl, override=False):

@@ -78,7 +78,7 @@ def _operator(name):
     return compute
 
 
-_tensor.operators = _operator  # arithmetic of tensors
+_tensor.operators = _operator  # type: ignore[assignment] # arithmetic of tensors
 
 
 def elemwise_sum(xs):

@@ -16,7 +16,7 @@ image = OpNamespace("image.", _functions.IMAGE)
 vision = OpNamespace("vision.")
 annotation = OpNamespace("annotation.", _functions.ANNOTATION)
 qnn = OpNamespace("qnn.")
-qnn.op = qnn  # both relay.qnn.op.conv2d and relay.op.qnn.conv2d
+qnn.op = qnn  # type: ignore[attr-defined] # both relay.qnn.op.conv2d and relay.op.qnn.conv2d
 memory = OpNamespace("memory.")
 random = OpNamespace("random.")
 dyn = OpNamespace("dyn.")
@@ -47,7 +47,7 @@ class _ExprOperators:
         return Call(function, args)
 
 
-RelayExpr._operators = _ExprOperators
+RelayExpr._operators = _ExprOperators  # type: ignore[assignment]
 
 
 class OpPattern:

@@ -11,7 +11,7 @@ from ...target import Target
 from ...te.specialized_condition import SpecializedCondition
 
 _chosen = threading.local()
-_strategies = {}  # operator -> (level, function, schedules by level)
+_strategies: dict = {}  # operator -> (level, function, schedules by level)
 
 
 class OpImplementation:
@@ -166,7 +166,8 @@ def remove_strategy(op_name):
         get_global_func("relay.backend.SetStrategy")(op_name, None)
 
 
-_computes, _schedules = {}, {}
+_computes: dict = {}
+_schedules: dict = {}
 
 
 def _from_parts(op_name, level):

@@ -2,7 +2,7 @@
 """Pattern tables by name of the code generator."""
 from ...._ffi import get_global_func, register_func
 
-_TABLES = {}
+_TABLES: dict = {}
 
 
 def register_pattern_table(compiler, table=None):

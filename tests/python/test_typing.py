@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Annotations of the public API: complete, and what mypy makes of programs that use it."""
+import importlib
+import importlib.util
+import inspect
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+import treadle
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PUBLIC = ["treadle", "treadle.model", "treadle.nd", "treadle.onnxruntime", "treadle.runtime"]
+RELAY = ["build", "build_config", "const", "create_executor", "optimize", "parse", "parse_expr", "var"]
+needs_mypy = pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy isn't installed")
+
+
+def functions_of(thing, name):
+    """Functions of a class or a function itself, with their names; those that other classes define don't count."""
+    if inspect.isfunction(thing):
+        yield name, thing
+    if inspect.isclass(thing) and thing.__module__.startswith("treadle"):
+        for key, value in vars(thing).items():
+            value = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
+            if inspect.isfunction(value) and (not key.startswith("_") or key == "__init__") and value.__module__ == thing.__module__:
+                yield f"{name}.{key}", value
+
+
+def public_things():
+    for module in PUBLIC:
+        loaded = importlib.import_module(module)
+        for name in loaded.__all__:
+            yield f"{module}.{name}", getattr(loaded, name)
+    for name in RELAY:
+        yield f"treadle.relay.{name}", getattr(treadle.relay, name)
+
+
+def test_public_functions_are_annotated():
+    missing = []
+    for name, thing in public_things():
+        if name in ("treadle.IRModule",):  # of treadle.ir
+            continue
+        for where, function in functions_of(thing, name):
+            signature = inspect.signature(function)
+            parameters = [p for p in signature.parameters.values() if p.name not in ("self", "cls")]
+            if any(p.annotation is p.empty for p in parameters) or (
+                    signature.return_annotation is signature.empty and not where.endswith("__init__")):
+                missing.append(where)
+    assert not missing
+
+
+@pytest.mark.parametrize("module", PUBLIC + ["treadle.relay"])
+def test_public_names_exist_and_are_listed_once(module):
+    loaded = importlib.import_module(module)
+    assert len(set(loaded.__all__)) == len(loaded.__all__)
+    assert [name for name in loaded.__all__ if not hasattr(loaded, name)] == []
+
+
+def test_help_lists_what_there_is():
+    assert {"compile", "load", "Model", "InferenceSession", "tune", "quantize"} <= set(treadle.__all__)
+    assert (pathlib.Path(treadle.__file__).parent / "py.typed").exists()
+
+
+def mypy(tmp_path_factory, *paths):
+    cache = tmp_path_factory.getbasetemp() / "mypy"
+    command = [sys.executable, "-m", "mypy", "--cache-dir", cache, "--config-file", ROOT / "pyproject.toml", *paths]
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=ROOT,
+                          env={**os.environ, "MYPYPATH": str(ROOT / "python")})
+
+
+@needs_mypy
+def test_the_package_and_a_program_that_uses_it_type_check(tmp_path_factory):
+    result = mypy(tmp_path_factory, "python/treadle", "tests/typing/right.py")
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@needs_mypy
+def test_mistakes_are_found_where_they_are(tmp_path_factory):
+    result = mypy(tmp_path_factory, "tests/typing/wrong.py")
+    found = re.findall(r"^tests/typing/wrong.py:(\d+): error: .*\[([a-z-]+)\]$", result.stdout, re.M)
+    lines = (ROOT / "tests/typing/wrong.py").read_text().splitlines()
+    expected = [(str(i + 1), line.rpartition("# error: ")[2]) for i, line in enumerate(lines) if "# error: " in line]
+    assert sorted(set(found)) == sorted(expected), result.stdout

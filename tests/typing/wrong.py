@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mistakes that type checkers have to find: each line with an "error" comment, with that code, and no other."""
+import treadle
+from treadle import onnxruntime, relay, runtime
+
+model = treadle.compile("m.onnx", opt_level="3")  # error: arg-type
+treadle.compile("m.onnx", shapes=[1, 3])  # error: arg-type
+treadle.compile("m.onnx", shapes={"x": (None, 3)})  # error: dict-item
+treadle.compile("m.onnx", opt_levle=3)  # error: call-arg
+treadle.compile(3)  # error: arg-type
+treadle.load(b"m.so")  # error: arg-type
+model.runn(None, {})  # error: attr-defined
+model.run(None, [1, 2])  # error: arg-type
+model.benchmark(repeats=3)  # error: call-arg
+model.save()  # error: call-arg
+seconds: str = model.benchmark().median  # error: assignment
+treadle.no_such_function()  # error: attr-defined
+treadle.cpu("0")  # error: arg-type
+runtime.load_module(3)  # error: arg-type
+relay.var(3)  # error: arg-type
+onnxruntime.SessionOptions().intra_op_num_threads = "1"  # error: assignment
+onnxruntime.SessionOptions().intra_op_threads = 1  # error: attr-defined
