@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 
@@ -88,7 +89,19 @@ struct VerifyVerb {
     }
     report["agrees"] = agrees;
     if (json) std::cout << report.dump() << "\n";
+    if (!agrees && !tolerance.snr && IsQuantised(flags.request.model)) {
+      std::cerr << "help: engines round quantised models apart; --snr 30 compares by the ratio of signal to noise\n";
+    }
     return static_cast<int>(agrees ? ExitCode::kOk : ExitCode::kCheckFailed);
+  }
+
+  static bool IsQuantised(const std::string& model) {
+    if (!IsOnnx(model)) return false;
+    std::vector<ListRow> operators;
+    Compiler().check_model(model, &operators);
+    return std::any_of(operators.begin(), operators.end(), [](const ListRow& row) {
+      return row.name.find("QLinear") != std::string::npos || row.name.find("Quantize") != std::string::npos;
+    });
   }
 
   std::string SnrText(const Difference& difference) const {

@@ -142,7 +142,8 @@ def quantize(model: Any, output: "str | os.PathLike[str] | None" = None, calibra
     needs = "static quantisation" if mode == "static" else "awq" if awq else \
         "keep_float_budget" if keep_float_budget is not None else None
     if calibration_data is None and needs:
-        raise Error(f"{needs} needs calibration data: a directory of .npz files, or dicts of arrays by input name")
+        raise Error(f"{needs} needs calibration data: a directory of .npz files, or dicts of arrays by input name\n"
+                    "help: give it (calibration_data=, --calibration-data DIR); what needs none: --dynamic, --weight-only 4")
     keep_float = (keep_float,) if isinstance(keep_float, str) else tuple(keep_float)
     options = _Options(mode, method or "mse", percentile, weight_method, per_channel, reduce_range,
                        symmetric_activations, np.dtype(activation_type).type, bias_correction, bits, block_size,
