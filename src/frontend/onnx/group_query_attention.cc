@@ -43,6 +43,7 @@ class GroupQueryAttention {
   Term Joined(size_t past, const Term& added);
   Term Masked(const Term& scores);
   Term Softmax(const Term& scores);
+  Term Product(const Term& left, const Term& kept, bool transposed);
 
   NodeImport& n_;
   int64_t heads_, kv_heads_;
@@ -147,6 +148,22 @@ Term GroupQueryAttention::Softmax(const Term& scores) {
   return power / (power.Sum({3}, true) + (sink - most).Op("exp"));
 }
 
+/// `left` [batch, heads, queries, ..] times `kept` [batch, kept heads, .., ..] or its transpose, each of whose heads
+/// serves a group of heads: [batch, heads, queries, ..].
+Term GroupQueryAttention::Product(const Term& left, const Term& kept, bool transposed) {
+  const int64_t group = heads_ / kv_heads_;
+  const int64_t *batch = AsConstInt(TypeOf(q_)->shape[0]), *queries = AsConstInt(TypeOf(q_)->shape[2]);
+  if (batch == nullptr || queries == nullptr) {
+    const Term all = group == 1 ? kept : kept.Op("repeat", {{"repeats", group}, {"axis", int64_t{1}}});
+    return {n_, MatMulAnyRank(n_, left, transposed ? all.Permute({0, 1, 3, 2}) : all)};
+  }
+  // The queries of a group are rows of one product: what is kept is read once for all, and as it stands.
+  const Term rows = left.Reshape({0, -4, kv_heads_, group, 0, 0}).Reshape({-3, -3, 0});
+  const Term product =
+      rows.Op("nn.batch_matmul", kept.Reshape({-3, 0, 0}), {{"transpose_a", false}, {"transpose_b", transposed}});
+  return product.Reshape({-4, *batch, kv_heads_, -4, group, *queries, 0}).Reshape({0, -3, 0, 0});
+}
+
 std::vector<Expr> GroupQueryAttention::Import() {
   Refuse();
   Split();
@@ -168,15 +185,11 @@ std::vector<Expr> GroupQueryAttention::Import() {
   }
   Rotate();
   const Term keys = Joined(kPastKey, k_), values = Joined(kPastValue, v_);
-  const int64_t group = heads_ / kv_heads_;
-  auto repeated = [&](const Term& x) {
-    return group == 1 ? x : x.Op("repeat", {{"repeats", group}, {"axis", int64_t{1}}});
-  };
   double scale = n_.Float("scale", 0.0);
   if (scale == 0) scale = 1 / std::sqrt(static_cast<double>(n_.StaticDim(q_, 3)));
-  Term scores = Term(n_, MatMulAnyRank(n_, q_, repeated(keys).Permute({0, 1, 3, 2}))) * scale;
+  Term scores = Product(q_, keys, true) * scale;
   if (const double cap = n_.Float("softcap", 0.0); cap > 0) scores = (scores * (1 / cap)).Op("tanh") * cap;
-  const Term y(n_, MatMulAnyRank(n_, Softmax(Masked(scores)), repeated(values)));
+  const Term y = Product(Softmax(Masked(scores)), values, false);
   return {y.Permute({0, 2, 1, 3}).Reshape({0, 0, -3}), keys, values};
 }
 
