@@ -159,7 +159,15 @@ def argument(index: int, value: Any) -> Any:
 
 
 def array(value: Any, device: Device | None = None, dtype: Any = None) -> NDArray:
-    """A new tensor with a copy of `value`. device: one of this process, or of a session (treadle.rpc)."""
+    """A new tensor with a copy of `value` (array, list or number), of its element type or of `dtype`.
+
+    device: one of this process, or of a session (treadle.rpc). Errors: DTypeError for what isn't numbers, Error for
+    masked elements.
+
+    >>> tensor = treadle.nd.array([1, 2, 3], dtype="float32")
+    >>> tensor.shape, tensor.dtype, tensor.numpy().sum()
+    ((3,), 'float32', np.float32(6.0))
+    """
     session = getattr(device, "rpc_session", None)
     if session is not None:
         return session.array(value, device, dtype)
@@ -176,7 +184,11 @@ def array(value: Any, device: Device | None = None, dtype: Any = None) -> NDArra
 
 
 def empty(shape: int | Iterable[int], dtype: Any = "float32", device: Device | None = None) -> NDArray:
-    """A new tensor with unspecified elements."""
+    """A new tensor with unspecified elements.
+
+    >>> treadle.nd.empty((2, 3), "int8").shape
+    (2, 3)
+    """
     shape = (shape,) if isinstance(shape, int) else tuple(int(dim) for dim in shape)
     session = getattr(device, "rpc_session", None)
     if session is not None:
@@ -185,7 +197,14 @@ def empty(shape: int | Iterable[int], dtype: Any = "float32", device: Device | N
 
 
 def from_dlpack(value: Any) -> NDArray:
-    """A tensor over the memory of an array of another library (or over a DLPack capsule)."""
+    """A tensor over the memory of an array of another library (or over a DLPack capsule): nothing is copied.
+
+    >>> values = np.zeros(2)
+    >>> tensor = treadle.nd.from_dlpack(values)
+    >>> values[0] = 7
+    >>> tensor.numpy()
+    array([7., 0.])
+    """
     if not hasattr(value, "__dlpack__"):
         return _core.nd_from_capsule(value)
     try:

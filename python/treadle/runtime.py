@@ -112,12 +112,17 @@ class Module(Object):
 
 
 def load_module(path: Path, fmt: str = "") -> Module:
-    """Loads a compiled module."""
+    """Loads a compiled module (.so, or what `fmt` says). Errors: Error for what can't be read."""
     return _core.module_load(str(path), fmt)
 
 
 def save_param_dict(params: Mapping[str, Any]) -> bytes:
-    """Bytes that hold the tensors of a dict."""
+    """Bytes that hold the tensors of a dict, in the form that TVM reads and writes.
+
+    >>> data = treadle.runtime.save_param_dict({"w": [1.0, 2.0]})
+    >>> treadle.runtime.load_param_dict(data)["w"].numpy()
+    array([1., 2.])
+    """
     from ._ffi import get_global_func
 
     tensors = {name: value if isinstance(value, NDArray) else array(value) for name, value in params.items()}
@@ -125,7 +130,7 @@ def save_param_dict(params: Mapping[str, Any]) -> bytes:
 
 
 def load_param_dict(param_bytes: bytes | bytearray) -> dict[str, NDArray]:
-    """The tensors that save_param_dict wrote."""
+    """The tensors that save_param_dict wrote, by name. ModelFormatError for other bytes."""
     from ._ffi import get_global_func
 
     return dict(get_global_func("runtime.LoadParams")(bytes(param_bytes)).items())

@@ -169,6 +169,15 @@ class InferenceSession:
     path_or_bytes: an ONNX model (path, bytes, onnx.ModelProto), or a compiled library (.so). Models of static shapes are
     compiled for them; others once for all shapes, and for shapes that are seen often in the background.
     Errors: those of this module (InvalidArgument, NoSuchFile, InvalidProtobuf, ...), all of class treadle.Error.
+
+    >>> import onnx.parser, treadle.onnxruntime as ort
+    >>> relu = onnx.parser.parse_model(
+    ...     '<ir_version: 8, opset_import: ["": 17]> g (float[n, 2] x) => (float[n, 2] y) { y = Relu(x) }')
+    >>> session = ort.InferenceSession(relu.SerializeToString(), providers=["CPUExecutionProvider"])
+    >>> session.get_inputs()
+    [NodeArg(name='x', type='tensor(float)', shape=['n', 2])]
+    >>> session.run(None, {"x": [[-1, 2]]})
+    [array([[0., 2.]], dtype=float32)]
     """
 
     def __init__(self, path_or_bytes: Any, sess_options: SessionOptions | None = None,
