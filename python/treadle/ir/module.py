@@ -92,6 +92,16 @@ class IRModule(Node):
             raise Error(f"there is no standard file '{file_to_import}'; there is prelude.rly")
         self.update(get_global_func("relay.Prelude")())
 
+    @staticmethod
+    def from_import(file_to_import):
+        """A module of the functions and types of a file in text form, or of "prelude.rly"."""
+        module = IRModule()
+        if str(file_to_import) in ("prelude.rly", "prelude"):
+            module.import_from_std(file_to_import)
+        else:
+            module.import_(file_to_import)
+        return module
+
     def import_(self, file_to_import):
         """Adds the functions and types of a file in text form."""
         with open(file_to_import, encoding="utf-8") as file:

@@ -46,6 +46,7 @@ IRModule LowerModule(const IRModule& module, const Target& target, bool simple_m
   for (const auto& [var, func] : module->functions) {
     if (!func.as<tir::PrimFuncNode>()) continue;
     tir::PrimFunc prim = Downcast<tir::PrimFunc>(func);
+    if (options.disable_assert) prim = WithoutAsserts(prim);
     prim = IsLowered(prim) ? tir::LowerIntrin(prim, ConfigFor(target, options)) : LowerPrimFunc(prim, target, options);
     result.CopyOnWrite()->Add(var, prim);
   }

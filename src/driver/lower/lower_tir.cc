@@ -18,6 +18,8 @@ constexpr const char* kUnrollOption = "tir.UnrollLoop";
 constexpr const char* kUserPasses = "tir.add_lower_pass";
 
 constexpr const char* kPartitionOption = "tir.LoopPartition";
+constexpr const char* kHoistOption = "tir.HoistIfThenElse";
+constexpr const char* kDoubleBufferOption = "tir.InjectDoubleBuffer";
 
 /// An integer (or bool) of an option that is a map, such as tir.UnrollLoop, which takes the given names.
 int MapOption(const transform::PassContext& context, const char* option, const std::vector<std::string>& names,
@@ -44,11 +46,36 @@ int UnrollOption(const transform::PassContext& context, const std::string& name,
                    name, otherwise);
 }
 
+/// Options that the original has for what is done here in one way.
+void CheckFixedOptions(const transform::PassContext& context) {
+  if (MapOption(context, kHoistOption, {"support_block_scope_hosting"}, "support_block_scope_hosting", 0) != 0) {
+    throw Error(StrCat(kHoistOption,
+                       ": support_block_scope_hosting must be false: conditions stay within loops bound to ",
+                       "threads, which all have to reach the barriers"));
+  }
+  const int split = MapOption(context, kDoubleBufferOption, {"split_loop"}, "split_loop", 1);
+  if (split < 0 || split > 1) {
+    throw Error(StrCat(kDoubleBufferOption, ": split_loop is ", split, "; expected 1: the loop around a double buffer ",
+                       "isn't split here, do it in the schedule and unroll the inner loop"));
+  }
+}
+
+/// Leaves out assertions.
+class AssertRemover : public tir::StmtMutator {
+ protected:
+  using StmtMutator::VisitStmt_;
+  tir::Stmt VisitStmt_(const tir::AssertStmtNode* op) override { return VisitStmt(op->body); }
+};
+
 }  // namespace
 
 void RegisterLowerOptions() {
   transform::RegisterPassConfig("tir.disable_vectorize", "bool", "vectorized loops become serial ones (false)");
   transform::RegisterPassConfig("tir.instrument_bound_checkers", "bool", "each access is checked at run time (false)");
+  transform::RegisterPassConfig("tir.disable_assert", "bool", "assertions written in functions are left out (false)");
+  transform::RegisterPassConfig(
+      kHoistOption, "map", "support_block_scope_hosting (false): must be false; conditions leave other loops always");
+  transform::RegisterPassConfig(kDoubleBufferOption, "map", "split_loop (1): must be 1; loops are split in schedules");
   transform::RegisterPassConfig("relay.backend.disable_compile_engine_cache", "bool",
                                 "the cache of kernels on disk isn't used (false)");
   transform::RegisterPassConfig("tir.noalias", "bool", "parameters of functions don't overlap (true)");
@@ -70,6 +97,8 @@ LowerOptions LowerOptions::FromContext() {
   options.disable_vectorize = context->GetConfigBool("tir.disable_vectorize", false);
   options.bounds_check = context->GetConfigBool("tir.instrument_bound_checkers", false);
   options.noalias = context->GetConfigBool("tir.noalias", true);
+  options.disable_assert = context->GetConfigBool("tir.disable_assert", false);
+  CheckFixedOptions(context);
   MapOption(context, kPartitionOption,
             {"partition_const_loop", "no_unroll_loop_with_extent_one", "unroll_loop_with_partition_hint_no_interval"},
             "", 0);
@@ -161,12 +190,18 @@ tir::PrimFunc WithUserPasses(tir::PrimFunc func, int phase) {
 
 }  // namespace
 
+tir::PrimFunc WithoutAsserts(tir::PrimFunc func) {
+  func.CopyOnWrite()->body = AssertRemover()(func->body);
+  return func;
+}
+
 tir::PrimFunc LowerPrimFunc(tir::PrimFunc func, const Target& target, const LowerOptions& options) {
   const tir::LowerConfig config = ConfigFor(target, options);
   func = WithImports(std::move(func), target);
   if (!func->attrs->dict.contains(attr::kNoAlias)) {
     func = WithAttr(func, attr::kNoAlias, IntImm(DataType::Bool(), options.noalias ? 1 : 0));
   }
+  if (options.disable_assert) func = WithoutAsserts(std::move(func));
   func = WithUserPasses(std::move(func), 0);
   for (const tir::LoweringPass& pass : tir::LoweringPasses()) {
     func = pass.run(std::move(func), config);

@@ -5,9 +5,10 @@ import numpy as np
 from ...ir import IRModule
 from .. import transform
 from ..expr import Function
-from . import (dcgan, densenet, dqn, inception_v3, init, layers, lstm, mlp, mobilenet, resnet, squeezenet, temp_op_attr,
+from . import (dcgan, densenet, dqn, inception_v3, init, layers, lstm, mlp, mobilenet, nat, resnet, squeezenet, temp_op_attr,
                vgg)
 from .init import create_workload
+from .nat import add_nat_definitions, count, make_nat_expr, make_nat_value
 from .temp_op_attr import TempOpAttr
 
 

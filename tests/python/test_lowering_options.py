@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of the pass context that lowering looks at: they have an effect or are refused by name."""
+import numpy as np
+import pytest
+
+import treadle as tvm
+from treadle.script import tir as T
+
+
+@T.prim_func
+def checked(A: T.Buffer((4,), "int32"), n: T.int32):
+    assert n < 4, "n is too large"
+    for i in range(4):
+        A[i] = n
+
+
+def build(**config):
+    with tvm.transform.PassContext(config=config):
+        return tvm.build(checked)
+
+
+def test_assertions_are_left_out():
+    values = tvm.nd.array(np.zeros(4, "int32"))
+    with pytest.raises(tvm.Error, match="n is too large"):
+        build()(values, 7)
+    build(**{"tir.disable_assert": True})(values, 7)
+    np.testing.assert_array_equal(values.numpy(), [7] * 4)
+    with pytest.raises(tvm.Error, match="num_args"):  # checks of arguments stay
+        build(**{"tir.disable_assert": True})(values)
+
+
+@pytest.mark.parametrize("key,value", [("tir.HoistIfThenElse", {"support_block_scope_hosting": False}),
+                                       ("tir.InjectDoubleBuffer", {"split_loop": 1})])
+def test_options_with_the_only_value(key, value):
+    build(**{key: value})
+
+
+@pytest.mark.parametrize("key,value,message", [
+    ("tir.HoistIfThenElse", {"support_block_scope_hosting": True}, "support_block_scope_hosting must be false: .*barriers"),
+    ("tir.InjectDoubleBuffer", {"split_loop": 2}, "split_loop is 2; expected 1: .*schedule"),
+    ("tir.InjectDoubleBuffer", {"loop": 2}, "no integer option 'loop'; it has: split_loop"),
+    ("tir.disable_assert", 3.5, "disable_assert"),
+])
+def test_refused_options(key, value, message):
+    with pytest.raises(tvm.Error, match=message):
+        build(**{key: value})
