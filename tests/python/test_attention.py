@@ -87,3 +87,23 @@ def test_scores_that_are_used_elsewhere_stay():
     softmax = next(node for node in model.graph.node if node.op_type == "Softmax")
     model.graph.output.append(helper.make_tensor_value_info(softmax.output[0], TensorProto.FLOAT, (1, 2, 16, 16)))
     assert "attention" not in treadle.compile(model).graph_json
+
+
+@pytest.mark.parametrize("past", [33, "past"])
+def test_steps_of_decoders_move_no_keys(past):
+    """Heads that share keys are rows of one product: nothing as large as the cache is made but the longer cache."""
+    runtime = pytest.importorskip("onnxruntime")
+    rng, outputs = np.random.default_rng(2), ["y", "keys", "values"]
+    shapes = {"q": (2, 6, 1, 16), "k": (2, 3, 1, 16), "v": (2, 3, 1, 16), "pk": (2, 3, past, 16), "pv": (2, 3, past, 16)}
+    graph = helper.make_graph(
+        [helper.make_node("Attention", ["q", "k", "v", "", "pk", "pv"], outputs, is_causal=1)], "step",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in outputs])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
+    module, _ = treadle.relay.frontend.from_onnx(model)
+    text = module.astext(show_meta_data=False)
+    assert "repeat(" not in text and "transpose(" not in text
+    feed = {n: rng.standard_normal([33 if d == past else d for d in s]).astype(np.float32) for n, s in shapes.items()}
+    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    for result, wanted in zip(treadle.compile(model).run(None, feed), session.run(None, feed)):
+        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)

@@ -36,6 +36,9 @@ class Attention {
   Expr WithPast(const Expr& value, size_t past);
   Expr RepeatHeads(const Expr& x, const Expr& q);
   Expr RootOfScale(const Expr& q);
+  /// Whether few queries of known number meet keys and values whose heads are known: a step of a decoder.
+  bool IsStep(const Expr& q, const Expr& key, const Expr& value);
+  Expr StepProduct(const Expr& left, const Expr& kept, bool transposed);
   /// bool, broadcastable to the scores: which keys a query may see by position; null: all.
   Expr AllowedPositions();
   Expr PaddedMask();
@@ -171,6 +174,28 @@ Expr Attention::RootOfScale(const Expr& q) {
   return Num(std::sqrt(scale));
 }
 
+bool Attention::IsStep(const Expr& q, const Expr& key, const Expr& value) {
+  constexpr int64_t kFew = 8;  // more are worth a kernel of their own, which takes one head of keys for each of queries
+  auto dim = [](const Expr& x, size_t i) {
+    const int64_t* size = AsConstInt(TypeOf(x)->shape[i]);
+    return size == nullptr ? int64_t{-1} : *size;
+  };
+  const int64_t batch = dim(q, 0), heads = dim(q, 1), kept = dim(key, 1), queries = dim(q, 2);
+  return batch > 0 && dim(key, 0) == batch && dim(value, 0) == batch && kept > 0 && dim(value, 1) == kept &&
+         heads % kept == 0 && queries > 0 && queries <= kFew;
+}
+
+/// `left` [batch, heads, queries, ..] times `kept` [batch, kept heads, .., ..] or its transpose: the queries of heads
+/// that share one of keys are rows of one product, so that what is kept is read once and isn't moved.
+Expr Attention::StepProduct(const Expr& left, const Expr& kept, bool transposed) {
+  const Ints known = {n_.StaticDim(left, 0), n_.StaticDim(left, 1), n_.StaticDim(left, 2), n_.StaticDim(kept, 1)};
+  const int64_t group = known[1] / known[3];
+  const Expr rows = n_.Reshape(n_.Reshape(left, {0, -4, known[3], group, 0, 0}), {-3, -3, 0});
+  const Expr product = n_.Call("nn.batch_matmul", {rows, n_.Reshape(kept, {-3, 0, 0})},
+                               {{"transpose_a", false}, {"transpose_b", transposed}});
+  return n_.Reshape(n_.Reshape(product, {-4, known[0], known[3], -4, group, known[2], 0}), {0, -3, 0, 0});
+}
+
 std::vector<Expr> Attention::Import() {
   if (n_.Has(4) != n_.Has(5)) n_.Invalid("past key and value have to be given together");
   if (n_.Has(4) && HasLengths()) n_.Invalid("past keys and numbers of keys in use can't be combined");
@@ -182,9 +207,10 @@ std::vector<Expr> Attention::Import() {
   keys_dim_ = TypeOf(present_key)->shape[2];
   auto repeated = [&](const Expr& x) { return RepeatHeads(x, q); };
   Expr factor = RootOfScale(q);
-  Expr keys = n_.Transpose(repeated(present_key), {0, 1, 3, 2});
   auto scaled = [&](const Expr& x) { return n_.Call("multiply", {n_.Cast(x, dtype_), factor}); };
-  Expr raw = MatMulAnyRank(n_, scaled(q), scaled(keys));
+  const bool step = IsStep(q, present_key, present_value);
+  Expr raw = step ? StepProduct(scaled(scaled(q)), n_.Cast(present_key, dtype_), true)
+                  : MatMulAnyRank(n_, scaled(q), scaled(n_.Transpose(repeated(present_key), {0, 1, 3, 2})));
   Expr capped = raw;
   double cap = n_.Float("softcap", 0.0);
   if (cap > 0) capped = n_.Call("multiply", {n_.Call("tanh", {n_.Call("divide", {raw, Num(cap)})}), Num(cap)});
@@ -195,7 +221,8 @@ std::vector<Expr> Attention::Import() {
     Expr best = n_.Call("max", {scores}, {{"axis", Ints{3}}, {"keepdims", true}});
     probability = n_.Call("where", {n_.Call("equal", {best, Num(kMinusInf)}), Num(0), probability});
   }
-  Expr y = MatMulAnyRank(n_, probability, n_.Cast(repeated(present_value), dtype_));
+  Expr y = step ? StepProduct(probability, n_.Cast(present_value, dtype_), false)
+                : MatMulAnyRank(n_, probability, n_.Cast(repeated(present_value), dtype_));
   if (flat_) {
     y = n_.Reshape(n_.Transpose(y, {0, 2, 1, 3}), {0, 0, -3});
   }
