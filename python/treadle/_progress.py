@@ -111,7 +111,10 @@ def interruptible(build: Callable[[Callable[[int, int, int], None]], _T], watch:
             finished.set()
 
     # Not a daemon: a process that ends waits for the kernels that are being compiled.
-    threading.Thread(target=work, name="treadle-compile").start()
+    try:
+        threading.Thread(target=work, name="treadle-compile").start()
+    except RuntimeError:  # no more threads to be had, or the interpreter is ending
+        return build(callback)
     try:
         finished.wait()
     except BaseException:

@@ -183,3 +183,11 @@ def test_interrupting_ends_compiling():
             thread.join(60)
     assert len(seen) < seen[0].total
     assert treadle.compile(products())(np.ones((3, 4), np.float32))["t8"].shape == (3, 12)
+
+
+def test_compiling_without_a_thread_to_be_had(monkeypatch):
+    def refuse(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert treadle.compile(relu([2]))([-1, 2])["y"].tolist() == [0, 2]
