@@ -210,6 +210,33 @@ def test_statements():
     np.testing.assert_array_equal(values.numpy(), [0, 0, 4, 6, 0, -1, 0, 0])
 
 
+def test_views():
+    @T.prim_func
+    def func(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 4), "float32")):
+        for i in range(4):
+            with T.block("b"):
+                vi = T.axis.spatial(4, i)
+                offset = T.var("int32")
+                stride = T.var("int32")
+                row = T.match_buffer(A[vi, 2:6], (1, 4), "float32", strides=[stride, 1], elem_offset=offset)
+                for j in range(4):
+                    B[vi, j] = row[0, j]
+
+    a, = arrays((4, 8))
+    np.testing.assert_array_equal(run(func, (4, 4), a), a[:, 2:6])
+    round_trip(func)
+
+
+def test_conditions_around_a_function():
+    @T.prim_func
+    def func(A: T.Buffer((4,), "float32")):
+        T.where(False)
+        for i in range(4):
+            A[i] = 1.0
+
+    np.testing.assert_array_equal(run(func, 4), np.zeros(4))
+
+
 def test_modules():
     @I.ir_module
     class Module:

@@ -69,6 +69,11 @@ def test_convolution(stride):
         x[n, c, h * stride + y, v * stride + z] * w[o, c, y, z], axis=[c, y, z])), [x, w])
 
 
+def test_convolution_with_sizes_of_64_bits():
+    x, w = tensors((1, 3, 6, 6), (2, 3, 3, 3))
+    check(topi.nn.conv2d(x, w, 1, 1, 1), [x, w])
+
+
 @pytest.mark.parametrize("reducer", [te.sum, te.max, te.min, te.prod])
 def test_reductions(reducer):
     x, = tensors((3, 5))

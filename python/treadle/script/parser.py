@@ -413,7 +413,9 @@ class Functions(Statements):
         if root.axes or root.init is not None:
             self.fail(node, "axes and T.init() belong in a block: with T.block(..)")
         single = body._type_key() == "tir.BlockRealize" and not holds_block(body)
-        if root.allocated or root.matched or (not single and (holds_block(body) or body._type_key() == "tir.BlockRealize")):
+        said = root.reads is not None or root.writes is not None or root.annotations or not (
+            isinstance(root.predicate, IntImm) and root.predicate.value)
+        if root.allocated or root.matched or said or (not single and (holds_block(body) or body._type_key() == "tir.BlockRealize")):
             root.reads, root.writes = root.reads or [], root.writes or []
             body = root.realize(body)
         if not private:

@@ -285,6 +285,8 @@ class _Adjoint:
                 continue
             rest = _substitute(index, {axis.var: const(0, str(axis.var.dtype))})
             found = Analyzer().simplify(target - rest if sign > 0 else rest - target)
+            if str(found.dtype) != str(axis.var.dtype):
+                found = Cast(str(axis.var.dtype), found)
             solved = {v: _substitute(e, {axis.var: found}) for v, e in solved.items()}
             conditions = [_substitute(c, {axis.var: found}) for c in conditions]
             solved[axis.var] = found
@@ -311,6 +313,8 @@ def _coefficient(e, var):
     if isinstance(e, Var):
         return int(e.same_as(var))
     kind = e._type_key()
+    if kind == "tir.Cast":
+        return _coefficient(e.value, var) if str(e.value.dtype).startswith("int") else 0
     if kind in ("tir.Add", "tir.Sub"):
         left, right = _coefficient(e.a, var), _coefficient(e.b, var)
         if left and not _depends(e.b, var):
