@@ -118,6 +118,15 @@ void RegisterStatements() {
   Reg("tir.Allocate", [](Buffer buffer, ObjectRef body) { return tir::Allocate(buffer, StmtOf(body)); });
 }
 
+/// Regions in which what a view shows stands for the view.
+Array<tir::BufferRegion> BehindView(const Array<tir::BufferRegion>& regions, const tir::MatchBufferRegion& match) {
+  Array<tir::BufferRegion> result;
+  for (const tir::BufferRegion& region : regions) {
+    result.push_back(region->buffer.same_as(match->buffer) ? match->source : region);
+  }
+  return result;
+}
+
 /// What schedulable functions are made of, for those who write them down.
 void RegisterBlocks() {
   Reg("tir.BufferRegion", [](Buffer buffer, Array<tir::Range> region) {
@@ -135,7 +144,11 @@ void RegisterBlocks() {
          Array<Buffer> allocated, Array<tir::MatchBufferRegion> matched, Map<String, ObjectRef> annotations) {
         const Stmt inner = StmtOf(body);
         const Stmt first = init.defined() ? StmtOf(init) : Stmt();
-        const tir::BlockAccess found = tir::DetectBlockAccess(inner, first, allocated);
+        tir::BlockAccess found = tir::DetectBlockAccess(inner, first, allocated);
+        for (const tir::MatchBufferRegion& match : matched) {
+          found.reads = BehindView(found.reads, match);
+          found.writes = BehindView(found.writes, match);
+        }
         return tir::Block(axes, reads.defined() ? Downcast<Array<tir::BufferRegion>>(reads) : found.reads,
                           writes.defined() ? Downcast<Array<tir::BufferRegion>>(writes) : found.writes, name, inner,
                           first, allocated, matched, annotations);
@@ -161,6 +174,10 @@ void RegisterBlocks() {
   });
   Reg("tir.BufferOver", [](Var data, Array<PrimExpr> shape, DataType dtype, std::string name, Array<PrimExpr> strides,
                            ObjectRef elem_offset, int align, int offset_factor) {
+    if (data->type_annotation.as<PointerTypeNode>() == nullptr) {
+      throw DTypeError(StrCat("the data of buffer ", name, " is '", data->name_hint, "' of dtype ", data.dtype(),
+                              "; expected a pointer, such as the data of another buffer"));
+    }
     return Buffer(data, dtype, shape, strides,
                   elem_offset.defined() ? Downcast<PrimExpr>(elem_offset) : PrimExpr(ObjectPtr<Object>()), name,
                   align <= 0 ? 64 : align, offset_factor);

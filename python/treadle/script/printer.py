@@ -295,16 +295,16 @@ class Printer:
         if not (isinstance(realize.predicate, IntImm) and realize.predicate.value):
             lines.append(f"T.where({self.expr(realize.predicate)})")
         matched = [(self.region(m.source), m.buffer) for m in block.match_buffers]
-        if not root:
-            for word, regions in (("reads", block.reads), ("writes", block.writes)):
-                lines.append(f"T.{word}({', '.join(self.region(r) for r in regions)})")
-        if len(block.annotations) > 0:
-            lines.append(f"T.block_attr({self._mapping(block.annotations)})")
         for buffer in block.alloc_buffers:
             layout = self._layout(buffer, scope=True)
             lines.append(f"{self._declare(buffer)} = T.alloc_buffer({layout})")
         for source, buffer in matched:
             lines += self._match(buffer, source)
+        if not root:
+            for word, regions in (("reads", block.reads), ("writes", block.writes)):
+                lines.append(f"T.{word}({', '.join(self.region(r) for r in regions)})")
+        if len(block.annotations) > 0:
+            lines.append(f"T.block_attr({self._mapping(block.annotations)})")
         if block.init is not None:
             lines += ["with T.init():", *_indented(self.body(block.init))]
         return lines + self.body(block.body)
