@@ -237,6 +237,14 @@ def test_conditions_around_a_function():
     np.testing.assert_array_equal(run(func, 4), np.zeros(4))
 
 
+def test_buffers_over_pointers():
+    text = ("# from treadle.script import tir as T\n\n@T.prim_func\ndef f():\n    p = T.var(\"handle\", \"float32\", \"shared\")\n"
+            "    A = T.Buffer((4,), \"float32\", data=p)\n    A[0] = T.float32(1.0)\n")
+    assert from_source(text).script() == text
+    with pytest.raises(ScriptError, match="<script>:6:5: .*expected a pointer"):
+        from_source(text.replace(', "float32", "shared"', ""))
+
+
 def test_modules():
     @I.ir_module
     class Module:

@@ -331,6 +331,8 @@ class Statements(Expressions):
 
     def _make_var(self, call, name):
         args, _ = self.arguments(call)
+        if len(args) > 1:  # "handle", what it points to, and the scope
+            return _stmts.PointerVar(name, args[1], args[2] if len(args) > 2 else "global")
         return Var(name, args[0] if args else "int32")
 
     def _make_alloc_buffer(self, call, name):

@@ -95,8 +95,10 @@ class Printer:
     def _Var(self, e):
         if e not in self._names:  # a pointer or size that nothing declares
             name = self.name(e, e.name)
-            dtype = str(e.dtype)
-            self._free.append(f"{name} = T.var(\"{dtype}\")")
+            kind = e.type_annotation
+            words = [e.dtype] if kind is None or kind._type_key() != "PointerType" else [
+                "handle", kind.element_type.dtype, kind.storage_scope]
+            self._free.append(f"{name} = T.var({', '.join(_quoted(str(w)) for w in words)})")
         return self._names[e]
 
     def _IterVar(self, e):
