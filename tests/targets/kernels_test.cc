@@ -207,6 +207,19 @@ TEST_P(EveryMachine, GroupedConvolutionsHaveTheirOwnKernel) {
   EXPECT_EQ(UsableFor("nn.conv2d", Grouped(3, 9, 28, 9, 3), GetParam()), std::vector<std::string>{"conv2d.plain"});
 }
 
+TEST_P(EveryMachine, PixelsInOneRowAreForChannelsWithoutBlocks) {
+  const std::vector<std::string> row{"conv2d.flat_pointwise", "conv2d.plain"};
+  // 10 channels fill too little of blocks of 8.
+  EXPECT_EQ(Usable(Grouped(1, 10, 20, 10, 1), GetParam()), row);
+  // Where blocks are possible, leaving them costs more.
+  EXPECT_EQ(Usable(Conv(48, 13, 192, 1), GetParam()).front(), "conv2d.direct");
+  RegisterKernels();
+  const schedule::Kernel& flat = *schedule::FindKernel("conv2d.flat_pointwise");
+  auto cycles = [&](int64_t oc) { return flat.cycles(Conv(48, 13, oc, 1), MachineFor(GetParam()), Plan()); };
+  EXPECT_GT(cycles(48), 0);
+  EXPECT_LT(cycles(48), cycles(96));
+}
+
 TEST_P(EveryMachine, TransposedConvolutionsAreThoseOfTheirPhases) {
   const std::vector<std::string> order{"conv2d_transpose.phases", "conv2d_transpose.plain"};
   EXPECT_EQ(UsableFor("nn.conv2d_transpose", Transposed(64, 16, 32, 2, 2), GetParam()), order);

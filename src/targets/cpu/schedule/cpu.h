@@ -99,6 +99,12 @@ void SchedulePool(Schedule& sch, const BlockRV& block, BlockRV epilogue, const s
 BlockRV PaddingOf(Schedule& sch, const BlockRV& block);
 /// Rows of outputs, out of `rows` (-1: dynamic), of which the padded input is made just before use.
 int64_t RowsAtOnce(int64_t rows);
+/// Of convolutions in NCHW: channels that share what is loaded of the input (RegisterTile::width), for a vector of
+/// `lanes` neighbouring outputs. `width` of a row; -1: dynamic.
+struct RowTile {
+  int64_t channels, lanes;
+};
+RowTile ChooseRowTile(int64_t channels, int64_t width);
 /// Convolutions in NCHW, for channels that don't divide into blocks.
 void ScheduleRowWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue);
 

@@ -226,21 +226,24 @@ void SchedulePool(Schedule& sch, const BlockRV& block, BlockRV epilogue, const s
   ScheduleChannelWindow(sch, block, epilogue, PaddingOf(sch, block), RowsAtOnce(Extent(sch, out[2])), tile.width);
 }
 
+RowTile ChooseRowTile(int64_t channels, int64_t width) {
+  int64_t tile = 1;
+  for (int64_t t : {6, 4, 3, 2}) {
+    if (tile == 1 && channels % t == 0) tile = t;
+  }
+  if (width < 0) return {tile, 8};
+  return {tile, width % 16 == 0 || width >= 32 ? 16 : width >= 8 ? 8 : 4};
+}
+
 void ScheduleRowWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue) {
   double work = Work(sch, block);
   if (!epilogue.defined()) epilogue = sch.CacheWrite(block, 0, "local");
   std::vector<LoopRV> out = sch.GetLoops(epilogue);  // n, oc, oh, ow
   TREADLE_ICHECK(out.size() == 4) << "outputs in NCHW have four loops";
-  int64_t channels = Extent(sch, out[1]), width = Extent(sch, out[3]);
   // Vectors of neighbouring outputs; some channels at once share what is loaded of the input.
-  int64_t tile = 1;
-  for (int64_t t : {6, 4, 3, 2}) {
-    if (tile == 1 && channels % t == 0) tile = t;
-  }
-  int64_t lanes = width % 16 == 0 || width >= 32 ? 16 : width >= 8 ? 8 : 4;
-  if (width < 0) lanes = 8;
-  std::vector<LoopRV> oc = sch.Split(out[1], {kRest, PrimExpr(tile)});
-  std::vector<LoopRV> ow = sch.Split(out[3], {kRest, PrimExpr(lanes)});
+  const RowTile tile = ChooseRowTile(Extent(sch, out[1]), Extent(sch, out[3]));
+  std::vector<LoopRV> oc = sch.Split(out[1], {kRest, PrimExpr(tile.channels)});
+  std::vector<LoopRV> ow = sch.Split(out[3], {kRest, PrimExpr(tile.lanes)});
   sch.Reorder({oc[0], out[2], ow[0], oc[1], ow[1]});
   ComputeTile(sch, block, ow[0], {1}, 3);
   sch.Vectorize(ow[1]);
