@@ -119,8 +119,27 @@ def stop_process(process):
     process.stdout.close()
 
 
-class Server:
-    """A server in a process of its own. host, port, port_end: where it listens (default: only this machine, any free
+class Service:
+    """A process that start_process began, as `proc`; it ends with this object."""
+
+    proc = None
+
+    def terminate(self):
+        """Ends the process."""
+        stop_process(self.proc)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.terminate()
+
+    def __del__(self):
+        self.terminate()
+
+
+class Server(Service):
+    """A server in a process of its own; sessions that run go on when it ends, until their clients end. host, port, port_end: where it listens (default: only this machine, any free
     port). tracker_addr: (host, port) of a tracker, which gives it to those who ask for `key`. custom_addr: the host that
     the tracker tells clients. token: the secret that clients must know; see docs/rpc.md."""
 
@@ -148,17 +167,3 @@ class Server:
             elif token:
                 os.environ["TREADLE_RPC_TOKEN"] = previous
         self.host = host
-
-    def terminate(self):
-        """Ends the server; sessions that run go on until their clients end."""
-        stop_process(self.proc)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.terminate()
-
-    def __del__(self):
-        if getattr(self, "proc", None) is not None:
-            self.terminate()

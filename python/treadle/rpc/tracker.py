@@ -5,7 +5,7 @@ import socket
 import threading
 
 from . import _wire
-from .server import start_process, stop_process
+from .server import Service, start_process
 
 
 class _Book:
@@ -96,23 +96,10 @@ def run(sock, token=None):
         threading.Thread(target=_connection, args=(book, accepted, address, secret), daemon=True).start()
 
 
-class Tracker:
+class Tracker(Service):
     """A tracker in a process of its own."""
 
     def __init__(self, host="127.0.0.1", port=9190, port_end=9199, silent=False):
         arguments = ["--host", host, "--port", str(port), "--port-end", str(port_end or 0), "--announce"]
         self.proc, self.port = start_process("treadle.exec.rpc_tracker", arguments + ["--silent"] * silent, "tracker")
         self.host = host
-
-    def terminate(self):
-        stop_process(self.proc)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.terminate()
-
-    def __del__(self):
-        if getattr(self, "proc", None) is not None:
-            self.terminate()
