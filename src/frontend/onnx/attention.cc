@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "frontend/onnx/compose.h"
+#include "frontend/onnx/group_query_attention.h"
 #include "frontend/onnx/matmul.h"
 #include "frontend/onnx/rules.h"
 #include "treadle/ir/structural.h"
@@ -262,26 +263,7 @@ Expr ImportRotaryEmbedding(NodeImport& n) {
     return n.ExpandDims(values, 2);
   };
   Expr cos = cache(1), sin = cache(2);
-  Expr turning = n.Slice(x, 3, 0, rotated);
-  Expr first, second;
-  if (interleaved) {
-    Expr both = n.Reshape(turning, {0, 0, 0, half, 2});
-    first = n.Squeeze(n.Slice(both, 4, 0, 1), {4});
-    second = n.Squeeze(n.Slice(both, 4, 1, 2), {4});
-  } else {
-    first = n.Slice(turning, 3, 0, half);
-    second = n.Slice(turning, 3, half, rotated);
-  }
-  auto mul = [&](const Expr& a, const Expr& b) { return n.Call("multiply", {a, b}); };
-  Expr real = n.Call("subtract", {mul(cos, first), mul(sin, second)});
-  Expr imaginary = n.Call("add", {mul(sin, first), mul(cos, second)});
-  Expr y;
-  if (interleaved) {
-    y = n.Reshape(n.Concat({n.ExpandDims(real, 4), n.ExpandDims(imaginary, 4)}, 4), {0, 0, 0, rotated});
-  } else {
-    y = n.Concat({real, imaginary}, 3);
-  }
-  if (rotated < size) y = n.Concat({y, n.Slice(x, 3, rotated, size)}, 3);
+  const Expr y = Rotated(n, x, cos, sin, interleaved);
   return flat ? n.Reshape(y, {0, 0, columns}) : n.Transpose(y, {0, 2, 1, 3});
 }
 

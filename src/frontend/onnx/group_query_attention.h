@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// com.microsoft.GroupQueryAttention, and rotary positions as operators of com.microsoft have them.
+// com.microsoft.GroupQueryAttention, and rotary positions as both domains have them.
 #pragma once
 
 #include "frontend/onnx/node_import.h"
 
 namespace treadle::onnx {
 
-/// x [batch, heads, sequence, size] turned by cosines and sines that broadcast to [batch, 1, sequence, rotated / 2].
+/// x of rank 4, [.., size], its first elements turned by cosines and sines of rank 3 and more that broadcast to it,
+/// with rotated / 2 elements in the last dimension.
 relay::Expr Rotated(NodeImport& n, const relay::Expr& x, const relay::Expr& cos, const relay::Expr& sin,
                     bool interleaved);
 /// Rows `positions` ([sequence] or [batch, sequence]) of a cache, as Rotated takes them.
