@@ -1,246 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products of bytes with a packed right operand. A word of four bytes along k, or of two int16 where bytes are
-// widened first (words.h), takes the place of a float: the right operand is packed as (n / 16, k / 4, 16) words, rows
-// of the left one are read as words, and the product has the form, and the schedule, of a packed product of floats
-// (packed_matmul.cc).
-#include "ops/infer.h"
+// Matrix products of bytes with a packed right operand, by words of four bytes along k, or of two int16 where bytes are
+// widened first (word_matmul.h).
 #include "ops/macs.h"
 #include "ops/qnn.h"
-#include "ops/te_util.h"
 #include "targets/cpu/kernels/matmul_plan.h"
-#include "targets/cpu/kernels/packing.h"
-#include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/word_matmul.h"
 #include "targets/cpu/kernels/words.h"
-#include "treadle/base/checked_math.h"
 #include "treadle/ops/attrs/nn.h"
-#include "treadle/ops/compute.h"
-#include "treadle/ops/make.h"
-#include "treadle/relay/layout.h"
 
 namespace treadle::ops::cpu {
 namespace {
 
-using relay::CallNode;
-using relay::ConstantNode;
-using relay::Expr;
-using relay::LaidOutCall;
-using relay::LayoutArgs;
+const WordOps kOps{"qnn.contrib_packed_dense", "qnn.contrib_pack_words", DataType::Int(32)};
 
-constexpr int64_t kBlock = kPackedColumns;
-const DataType kWord = DataType::Int(32);
+bool IsData(DataType dtype) { return dtype == DataType::UInt(8) || dtype == DataType::Int(16); }
+bool IsWeight(DataType dtype) { return dtype.bits() == 8 || dtype == DataType::Int(16); }
 
-PrimExpr Words(const PrimExpr& elements, DataType dtype) {
-  const int64_t* known = AsConstInt(elements);
-  const int64_t each = PerWord(dtype);
-  if (known != nullptr) return Index((*known + each - 1) / each);
-  return tir::floordiv(elements + (each - 1), Index(each));
-}
-
-/// Word `word` of element(0), element(1), ..; 0 where they are beyond `extent`.
-template <typename F>
-PrimExpr WordOf(const PrimExpr& word, const PrimExpr& extent, DataType dtype, F element) {
-  const int64_t* known = AsConstInt(extent);
-  const bool whole = known != nullptr && *known % PerWord(dtype) == 0;
-  return MakeWord(dtype, [&](int64_t i) {
-    const PrimExpr at = word * Index(PerWord(dtype)) + Index(i);
-    return whole ? element(at) : tir::if_then_else(at < extent, element(at), tir::make_zero(dtype));
-  });
-}
-
-/// data (batch.., m.., k) uint8 or int16, weight (batch.., ceil(units / 16), words of k, 16) int32: (batch.., m..,
-/// units) int32.
-Type ByteDenseInfer(const InferContext& context) {
-  const auto* data = context.Tensor(0, "data");
-  const auto* weight = context.Tensor(1, "weight");
-  const auto* attrs = context.attrs<DenseAttrs>();
-  const size_t rank = weight->shape.size();
-  if (rank < 3 || data->shape.empty() || !attrs->units.has_value() || weight->dtype != kWord ||
-      (data->dtype != DataType::UInt(8) && data->dtype != DataType::Int(16))) {
-    throw ShapeError("needs uint8 or int16 data of rank 1 and more, int32 weights of rank 3 and more, and units");
-  }
-  if (rank > 3 && data->shape.size() != rank - 1) throw ShapeError("data and weight must have the same batch");
-  Array<PrimExpr> out = data->shape;
-  out.Set(out.size() - 1, Dim(*attrs->units));
-  return TensorType(out, kWord);
-}
-
-Array<Tensor> ByteDenseCompute(const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
-  const TensorTypeNode* type = OutTensor(out_type);
-  const Tensor &data = inputs[0], &weight = inputs[1];
-  const size_t batch = weight.ndim() - 3, last = data.ndim() - 1;
-  const PrimExpr k = data->shape[last];
-  const int64_t* known = AsConstInt(k);
-  auto word = [&](const Array<PrimExpr>& at) {
-    return WordOf(at[last], k, data->dtype, [&](const PrimExpr& i) {
-      Array<PrimExpr> from = at;
-      from.Set(last, i);
-      return data(from);
-    });
-  };
-  // Rows that aren't made of whole words are padded first.
-  std::optional<Tensor> words;
-  if (known == nullptr || *known % PerWord(data->dtype) != 0) {
-    Array<PrimExpr> shape = data->shape;
-    shape.Set(last, Words(k, data->dtype));
-    words = Compute(shape, word, "words", tag::kInjective);
-  }
-  te::IterVar step = te::ReduceAxis(tir::Range(weight->shape[batch + 1]), "k");
-  auto product = [&](const Array<te::Var>& i) {
-    Array<PrimExpr> from = Indices(i), at;
-    const PrimExpr unit = from.back();
-    from.Set(last, step->var);
-    for (size_t d = 0; d < batch; ++d) at.push_back(from[d]);
-    at.push_back(tir::floordiv(unit, Index(kBlock)));
-    at.push_back(step->var);
-    at.push_back(tir::floormod(unit, Index(kBlock)));
-    return te::Sum(DotOfWords(data->dtype, words ? (*words)(from) : word(from), weight(at)), {step});
-  };
-  const Map<String, ObjectRef> stage = PackedMatmulStage(words ? *words : data, weight, type);
-  const int64_t* units = AsConstInt(type->shape.back());
-  if (units != nullptr && *units % kBlock == 0) {
-    return {te::Compute(type->shape, product, "packed_dense", "packed_dense", stage)};
-  }
-  Array<PrimExpr> padded = type->shape;
-  padded.Set(last, DimMul(weight->shape[batch], Dim(kBlock)));
-  Tensor sum = te::Compute(padded, product, "packed_dense", "packed_dense", stage);
-  return {
-      Compute(type->shape, [&](const Array<PrimExpr>& i) { return sum(i); }, "packed_dense_result", tag::kInjective)};
-}
-
-/// weight (batch.., k, n) or, transpose_b, (batch.., n, k) int8 or int16, static: (batch.., ceil(n / 16), words of
-/// k, 16) int32.
-Type PackWordsInfer(const InferContext& context) {
-  const auto* weight = context.Tensor(0, "weight");
-  const auto* attrs = context.attrs<MatmulAttrs>();
-  const size_t rank = weight->shape.size();
-  if (rank < 2 || !IsStatic(weight) || (weight->dtype.bits() != 8 && weight->dtype != DataType::Int(16))) {
-    throw ShapeError("needs bytes or int16 of a known shape");
-  }
-  Array<PrimExpr> out;
-  for (size_t i = 0; i + 2 < rank; ++i) out.push_back(weight->shape[i]);
-  const int64_t n = DimValue(weight->shape[attrs->transpose_b ? rank - 2 : rank - 1]);
-  out.push_back(Dim((n + kBlock - 1) / kBlock));
-  out.push_back(Words(weight->shape[attrs->transpose_b ? rank - 1 : rank - 2], weight->dtype));
-  out.push_back(Dim(kBlock));
-  return TensorType(out, kWord);
-}
-
-Array<Tensor> PackWordsCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
-  const Tensor& weight = inputs[0];
-  const bool k_first = !attrs.as<MatmulAttrs>()->transpose_b;
-  const size_t rank = weight.ndim();
-  const PrimExpr k = weight->shape[k_first ? rank - 2 : rank - 1], n = weight->shape[k_first ? rank - 1 : rank - 2];
-  return {Compute(
-      OutTensor(out_type)->shape,
-      [&](const Array<PrimExpr>& i) {
-        const PrimExpr unit = i[rank - 2] * Index(kBlock) + i[rank];
-        return WordOf(i[rank - 1], k, weight->dtype, [&](const PrimExpr& byte) {
-          Array<PrimExpr> at;
-          for (size_t d = 0; d + 2 < rank; ++d) at.push_back(i[d]);
-          at.push_back(k_first ? byte : unit);
-          at.push_back(k_first ? unit : byte);
-          if (DimValue(n) % kBlock == 0) return weight(at);
-          return tir::if_then_else(unit < n, weight(at), tir::make_zero(weight->dtype));
-        });
-      },
-      "pack_words", tag::kInjective)};
-}
-
-/// A constant right operand, packed.
-template <typename T>
-Expr PackedConstant(const runtime::NDArray& weight, bool k_first) {
-  std::vector<int64_t> shape = weight.shape();
-  const size_t rank = shape.size();
-  const int64_t n = shape[k_first ? rank - 1 : rank - 2], k = shape[k_first ? rank - 2 : rank - 1];
-  constexpr auto kEach = static_cast<int64_t>(sizeof(int32_t) / sizeof(T));
-  const int64_t blocks = (n + kBlock - 1) / kBlock, words = (k + kEach - 1) / kEach;
-  shape.resize(rank - 2);
-  const int64_t batch = NumElements(shape);
-  shape.insert(shape.end(), {blocks, words, kBlock});
-  runtime::NDArray packed = runtime::NDArray::Empty(shape, kWord);
-  auto* to = packed.Data<T>();
-  std::fill(to, to + packed.size() * kEach, T{0});
-  const auto* from = weight.Data<T>();
-  const int64_t step_n = k_first ? 1 : k, step_k = k_first ? n : 1;
-  for (int64_t b = 0; b < batch; ++b) {
-    for (int64_t i = 0; i < n; ++i) {
-      T* column = to + ((b * blocks + i / kBlock) * words * kBlock + i % kBlock) * kEach;
-      const T* source = from + b * n * k + i * step_n;
-      for (int64_t j = 0; j < k; ++j) column[j / kEach * kBlock * kEach + j % kEach] = source[j * step_k];
-    }
-  }
-  return relay::Constant(packed);
-}
-
-std::optional<LaidOutCall> ByteProduct(const CallNode* call, LayoutArgs& args, bool k_first) {
-  const auto* weight = args.Type(1);
-  const size_t rank = weight->shape.size();
-  const auto* constant = call->args[1].as<ConstantNode>();
-  Expr packed;
-  if (constant != nullptr && constant->data.IsCompact()) {
-    packed = weight->dtype.bits() == 8 ? PackedConstant<int8_t>(constant->data, k_first)
-                                       : PackedConstant<int16_t>(constant->data, k_first);
-  } else {
-    packed =
-        CallWith<MatmulAttrs>("qnn.contrib_pack_words", {args.Plain(1)}, [&](auto& a) { a.transpose_b = !k_first; });
-  }
-  Expr product = CallWith<DenseAttrs>("qnn.contrib_packed_dense", {args.Plain(0), packed}, [&](auto& a) {
-    a.units = DimValue(weight->shape[k_first ? rank - 1 : rank - 2]);
-    a.out_dtype = kWord;
-  });
-  const auto* made = product.as<CallNode>();
-  return LaidOutCall{relay::Call(made->op, made->args, made->attrs, {}, call->span), {}};
-}
-
-/// Whether operands are bytes, or int16, of which a product can be packed: the right one of known shape, batches equal.
-bool CanPack(LayoutArgs& args) {
-  const auto *data = args.Type(0), *weight = args.Type(1);
-  if (data == nullptr || weight == nullptr || !HasWords(data->dtype, weight->dtype) || !IsStatic(weight)) return false;
-  if (NumElements(StaticShape(weight, "packing")) == 0) return false;
-  const size_t rank = weight->shape.size();
-  if (rank == 2) return true;
-  if (data->shape.size() != rank || rank > 8) return false;
-  for (size_t i = 0; i + 2 < rank; ++i) {
-    if (!SameDim(data->shape[i], weight->shape[i])) return false;
-  }
-  return true;
-}
+Type DenseInfer(const InferContext& context) { return WordDenseInfer(context, IsData, kOps.sum, "uint8 or int16"); }
+Type PackInfer(const InferContext& context) { return PackWordsInfer(context, IsWeight, "bytes or int16"); }
 
 std::string WhyNot(const Problem& problem, const Machine&) {
   const auto& p = *problem.as<MatmulProblemNode>();
-  const bool words = HasWords(p.dtype, p.weight_dtype) && p.out_dtype == kWord;
+  const bool words = HasWords(p.dtype, p.weight_dtype) && p.out_dtype == kOps.sum;
   return words ? p.not_packed : "operands aren't uint8 and int8, or int16, summed in int32";
 }
 
-std::optional<LaidOutCall> Rewrite(const schedule::LayoutRequest& request, const Problem& problem, const Plan&) {
-  if (!CanPack(request.args)) return std::nullopt;
-  return ByteProduct(request.call, request.args, !problem.as<MatmulProblemNode>()->transpose_b);
-}
-
-double ByteDenseMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
-  return Elements(ShapeOf(result)) * DimOf(arguments[0], -1);
+std::optional<relay::LaidOutCall> Rewrite(const schedule::LayoutRequest& request, const Problem& problem, const Plan&) {
+  if (!CanPackWords(request.args, HasWords)) return std::nullopt;
+  return WordProduct(request.call, request.args, !problem.as<MatmulProblemNode>()->transpose_b, kOps);
 }
 
 }  // namespace
 
 void RegisterByteMatmul() {
-  OpRegistration("qnn.contrib_packed_dense")
+  OpRegistration(kOps.dense)
       .Describe("Matrix product of bytes with a packed right operand, in int32.")
       .Arguments({{"data", "Tensor", "(batch.., m.., k) uint8 or int16"},
                   {"weight", "Tensor",
                    "(batch.., ceil(units / 16), ceil(k / 4), 16) words of four int8, or ceil(k / 2) of two int16"}})
       .AttrsType<DenseAttrs>()
       .SupportLevel(11)
-      .Relation(Rule<ByteDenseInfer>)
+      .Relation(Rule<DenseInfer>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
-      .Set(relay::kMacCount, relay::FMacCount(ByteDenseMacs))
-      .Set(kCompute, FTECompute(ByteDenseCompute));
-  OpRegistration("qnn.contrib_pack_words")
+      .Set(relay::kMacCount, relay::FMacCount(WordDenseMacs))
+      .Set(kCompute, FTECompute(WordDenseCompute));
+  OpRegistration(kOps.pack)
       .Describe("The right operand of a matrix product, packed in words of four bytes along k.")
       .Arguments({{"weight", "Tensor", "(batch.., k, n) bytes or int16"}})
       .AttrsType<MatmulAttrs>()
       .SupportLevel(11)
-      .Relation(Rule<PackWordsInfer>)
+      .Relation(Rule<PackInfer>)
       .Set(kOpPattern, OpPatternKind::kInjective)
       .Set(kCompute, FTECompute(PackWordsCompute));
   RegisterWordProducts("bytes", WhyNot, Rewrite);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words (int32) of neighbouring integers, which take the place of floats in products: four bytes, uint8 by int8, or two
-// int16 (treadle/tir/byte_ops.h).
+// Words (int32) of neighbouring numbers, which take the place of floats in products: four bytes, uint8 by int8, two
+// int16 (treadle/tir/byte_ops.h), or two bfloat16 (treadle/tir/pair_ops.h).
 #pragma once
 
 #include "treadle/tir/byte_ops.h"
+#include "treadle/tir/pair_ops.h"
 
 namespace treadle::ops::cpu {
 
-/// Elements of a word: 4 bytes or 2 int16.
+/// Elements of a word: 4 bytes, 2 int16 or 2 bfloat16.
 inline int64_t PerWord(DataType dtype) { return 32 / dtype.bits(); }
 
-/// Whether products of such data and weights are computed by words.
+/// Whether products of such integers are computed by words.
 inline bool HasWords(DataType data, DataType weight) {
   return (data == DataType::UInt(8) && weight == DataType::Int(8)) ||
          (data == DataType::Int(16) && weight == DataType::Int(16));
@@ -19,12 +20,14 @@ inline bool HasWords(DataType data, DataType weight) {
 /// The word of element(0), element(1), .. of `dtype`.
 template <typename F>
 PrimExpr MakeWord(DataType dtype, F element) {
+  if (dtype == DataType::BFloat(16)) return tir::pack_pair(element(0), element(1));
   if (PerWord(dtype) == 2) return tir::pack_shorts(element(0), element(1));
   return tir::pack_bytes(element(0), element(1), element(2), element(3));
 }
 
-/// The sum of products of two words' elements.
+/// The sum of products of two words' elements: float32 of bfloat16, else int32.
 inline PrimExpr DotOfWords(DataType dtype, const PrimExpr& data, const PrimExpr& weight) {
+  if (dtype == DataType::BFloat(16)) return tir::dot_pairs(data, weight);
   return PerWord(dtype) == 2 ? tir::dot_shorts(data, weight) : tir::dot_bytes(data, weight);
 }
 

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/kernels/word_matmul.h"
+
+#include <algorithm>
+
+#include "ops/macs.h"
+#include "targets/cpu/kernels/packing.h"
+#include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/words.h"
+#include "treadle/base/checked_math.h"
+#include "treadle/ops/attrs/nn.h"
+#include "treadle/ops/make.h"
+
+namespace treadle::ops::cpu {
+namespace {
+
+using relay::ConstantNode;
+using relay::Expr;
+
+constexpr int64_t kBlock = kPackedColumns;
+
+PrimExpr Words(const PrimExpr& elements, DataType dtype) {
+  const int64_t* known = AsConstInt(elements);
+  const int64_t each = PerWord(dtype);
+  if (known != nullptr) return Index((*known + each - 1) / each);
+  return tir::floordiv(elements + (each - 1), Index(each));
+}
+
+/// Word `word` of element(0), element(1), ..; 0 where they are beyond `extent`, which its first one never is.
+template <typename F>
+PrimExpr WordOf(const PrimExpr& word, const PrimExpr& extent, DataType dtype, F element) {
+  const int64_t* known = AsConstInt(extent);
+  const bool whole = known != nullptr && *known % PerWord(dtype) == 0;
+  return MakeWord(dtype, [&](int64_t i) {
+    const PrimExpr at = word * Index(PerWord(dtype)) + Index(i);
+    return whole || i == 0 ? element(at) : tir::if_then_else(at < extent, element(at), tir::make_zero(dtype));
+  });
+}
+
+/// A constant right operand, packed.
+template <typename T>
+Expr PackedConstant(const runtime::NDArray& weight, bool k_first) {
+  std::vector<int64_t> shape = weight.shape();
+  const size_t rank = shape.size();
+  const int64_t n = shape[k_first ? rank - 1 : rank - 2], k = shape[k_first ? rank - 2 : rank - 1];
+  constexpr auto kEach = static_cast<int64_t>(sizeof(int32_t) / sizeof(T));
+  const int64_t blocks = (n + kBlock - 1) / kBlock, words = (k + kEach - 1) / kEach;
+  shape.resize(rank - 2);
+  const int64_t batch = NumElements(shape);
+  shape.insert(shape.end(), {blocks, words, kBlock});
+  runtime::NDArray packed = runtime::NDArray::Empty(shape, kWord);
+  auto* to = packed.Data<T>();
+  std::fill(to, to + packed.size() * kEach, T{0});
+  const auto* from = weight.Data<T>();
+  const int64_t step_n = k_first ? 1 : k, step_k = k_first ? n : 1;
+  for (int64_t b = 0; b < batch; ++b) {
+    for (int64_t i = 0; i < n; ++i) {
+      T* column = to + ((b * blocks + i / kBlock) * words * kBlock + i % kBlock) * kEach;
+      const T* source = from + b * n * k + i * step_n;
+      for (int64_t j = 0; j < k; ++j) column[j / kEach * kBlock * kEach + j % kEach] = source[j * step_k];
+    }
+  }
+  return relay::Constant(packed);
+}
+
+}  // namespace
+
+Type WordDenseInfer(const InferContext& context, bool (*fits)(DataType), DataType sum, const char* expected) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* weight = context.Tensor(1, "weight");
+  const auto* attrs = context.attrs<DenseAttrs>();
+  const size_t rank = weight->shape.size();
+  if (rank < 3 || data->shape.empty() || !attrs->units.has_value() || weight->dtype != kWord || !fits(data->dtype)) {
+    throw ShapeError(
+        StrCat("needs ", expected, " data of rank 1 and more, int32 weights of rank 3 and more, and units"));
+  }
+  if (rank > 3 && data->shape.size() != rank - 1) throw ShapeError("data and weight must have the same batch");
+  Array<PrimExpr> out = data->shape;
+  out.Set(out.size() - 1, Dim(*attrs->units));
+  return TensorType(out, sum);
+}
+
+Array<Tensor> WordDenseCompute(const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
+  const TensorTypeNode* type = OutTensor(out_type);
+  const Tensor &data = inputs[0], &weight = inputs[1];
+  const size_t batch = weight.ndim() - 3, last = data.ndim() - 1;
+  const PrimExpr k = data->shape[last];
+  const int64_t* known = AsConstInt(k);
+  auto word = [&](const Array<PrimExpr>& at) {
+    return WordOf(at[last], k, data->dtype, [&](const PrimExpr& i) {
+      Array<PrimExpr> from = at;
+      from.Set(last, i);
+      return data(from);
+    });
+  };
+  // Rows that aren't made of whole words are padded first.
+  std::optional<Tensor> words;
+  if (known == nullptr || *known % PerWord(data->dtype) != 0) {
+    Array<PrimExpr> shape = data->shape;
+    shape.Set(last, Words(k, data->dtype));
+    words = Compute(shape, word, "words", tag::kInjective);
+  }
+  te::IterVar step = te::ReduceAxis(tir::Range(weight->shape[batch + 1]), "k");
+  auto product = [&](const Array<te::Var>& i) {
+    Array<PrimExpr> from = Indices(i), at;
+    const PrimExpr unit = from.back();
+    from.Set(last, step->var);
+    for (size_t d = 0; d < batch; ++d) at.push_back(from[d]);
+    at.push_back(tir::floordiv(unit, Index(kBlock)));
+    at.push_back(step->var);
+    at.push_back(tir::floormod(unit, Index(kBlock)));
+    return te::Sum(DotOfWords(data->dtype, words ? (*words)(from) : word(from), weight(at)), {step});
+  };
+  const Map<String, ObjectRef> stage = PackedMatmulStage(words ? *words : data, weight, type);
+  const int64_t* units = AsConstInt(type->shape.back());
+  if (units != nullptr && *units % kBlock == 0) {
+    return {te::Compute(type->shape, product, "packed_dense", "packed_dense", stage)};
+  }
+  Array<PrimExpr> padded = type->shape;
+  padded.Set(last, DimMul(weight->shape[batch], Dim(kBlock)));
+  Tensor sum = te::Compute(padded, product, "packed_dense", "packed_dense", stage);
+  return {
+      Compute(type->shape, [&](const Array<PrimExpr>& i) { return sum(i); }, "packed_dense_result", tag::kInjective)};
+}
+
+Type PackWordsInfer(const InferContext& context, bool (*fits)(DataType), const char* expected) {
+  const auto* weight = context.Tensor(0, "weight");
+  const auto* attrs = context.attrs<MatmulAttrs>();
+  const size_t rank = weight->shape.size();
+  if (rank < 2 || !IsStatic(weight) || !fits(weight->dtype)) {
+    throw ShapeError(StrCat("needs ", expected, " of a known shape"));
+  }
+  Array<PrimExpr> out;
+  for (size_t i = 0; i + 2 < rank; ++i) out.push_back(weight->shape[i]);
+  const int64_t n = DimValue(weight->shape[attrs->transpose_b ? rank - 2 : rank - 1]);
+  out.push_back(Dim((n + kBlock - 1) / kBlock));
+  out.push_back(Words(weight->shape[attrs->transpose_b ? rank - 1 : rank - 2], weight->dtype));
+  out.push_back(Dim(kBlock));
+  return TensorType(out, kWord);
+}
+
+Array<Tensor> PackWordsCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const Tensor& weight = inputs[0];
+  const bool k_first = !attrs.as<MatmulAttrs>()->transpose_b;
+  const size_t rank = weight.ndim();
+  const PrimExpr k = weight->shape[k_first ? rank - 2 : rank - 1], n = weight->shape[k_first ? rank - 1 : rank - 2];
+  return {Compute(
+      OutTensor(out_type)->shape,
+      [&](const Array<PrimExpr>& i) {
+        const PrimExpr unit = i[rank - 2] * Index(kBlock) + i[rank];
+        return WordOf(i[rank - 1], k, weight->dtype, [&](const PrimExpr& element) {
+          Array<PrimExpr> at;
+          for (size_t d = 0; d + 2 < rank; ++d) at.push_back(i[d]);
+          at.push_back(k_first ? element : unit);
+          at.push_back(k_first ? unit : element);
+          if (DimValue(n) % kBlock == 0) return weight(at);
+          return tir::if_then_else(unit < n, weight(at), tir::make_zero(weight->dtype));
+        });
+      },
+      "pack_words", tag::kInjective)};
+}
+
+bool CanPackWords(relay::LayoutArgs& args, bool (*fits)(DataType data, DataType weight)) {
+  constexpr size_t kMaxRank = 8;
+  const auto *data = args.Type(0), *weight = args.Type(1);
+  if (data == nullptr || weight == nullptr || !fits(data->dtype, weight->dtype) || !IsStatic(weight)) return false;
+  if (NumElements(StaticShape(weight, "packing")) == 0) return false;
+  const size_t rank = weight->shape.size();
+  if (rank == 2) return !data->shape.empty();
+  if (data->shape.size() != rank || rank > kMaxRank) return false;
+  for (size_t i = 0; i + 2 < rank; ++i) {
+    if (!SameDim(data->shape[i], weight->shape[i])) return false;
+  }
+  return true;
+}
+
+relay::LaidOutCall WordProduct(const relay::CallNode* call, relay::LayoutArgs& args, bool k_first, const WordOps& ops) {
+  const auto* weight = args.Type(1);
+  const size_t rank = weight->shape.size();
+  const auto* constant = call->args[1].as<ConstantNode>();
+  Expr packed;
+  if (constant != nullptr && constant->data.IsCompact()) {
+    packed = weight->dtype.bits() == 8 ? PackedConstant<int8_t>(constant->data, k_first)
+                                       : PackedConstant<int16_t>(constant->data, k_first);
+  } else {
+    packed = CallWith<MatmulAttrs>(ops.pack, {args.Plain(1)}, [&](auto& a) { a.transpose_b = !k_first; });
+  }
+  Expr product = CallWith<DenseAttrs>(ops.dense, {args.Plain(0), packed}, [&](auto& a) {
+    a.units = DimValue(weight->shape[k_first ? rank - 1 : rank - 2]);
+    a.out_dtype = ops.sum;
+  });
+  const auto* made = product.as<relay::CallNode>();
+  return relay::LaidOutCall{relay::Call(made->op, made->args, made->attrs, {}, call->span), {}};
+}
+
+double WordDenseMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
+  return Elements(ShapeOf(result)) * DimOf(arguments[0], -1);
+}
+
+}  // namespace treadle::ops::cpu

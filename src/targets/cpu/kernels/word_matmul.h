@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What matrix products by words (words.h) share, of bytes (byte_matmul.cc) and of bfloat16 (pair_matmul.cc): the right
+// operand is packed as (n / 16, words of k, 16), rows of the left one are read as words, and the product has the form,
+// and the schedule, of a packed product of floats (packed_matmul.cc).
+#pragma once
+
+#include "ops/infer.h"
+#include "ops/te_util.h"
+#include "treadle/ops/compute.h"
+#include "treadle/relay/layout.h"
+
+namespace treadle::ops::cpu {
+
+inline const DataType kWord = DataType::Int(32);
+
+/// The operators of one kind of product.
+struct WordOps {
+  const char* dense;
+  const char* pack;
+  DataType sum;
+};
+
+/// data (batch.., m.., k), weight (batch.., ceil(units / 16), words of k, 16) int32: (batch.., m.., units) of `sum`.
+/// `expected`: the data types that `fits` accepts, for errors.
+Type WordDenseInfer(const InferContext& context, bool (*fits)(DataType), DataType sum, const char* expected);
+Array<Tensor> WordDenseCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type);
+double WordDenseMacs(const Attrs& attrs, const Array<Type>& arguments, const Type& result);
+
+/// weight (batch.., k, n) or, transpose_b, (batch.., n, k), static: (batch.., ceil(n / 16), words of k, 16) int32.
+Type PackWordsInfer(const InferContext& context, bool (*fits)(DataType), const char* expected);
+Array<Tensor> PackWordsCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type);
+
+/// Whether operands are of types of which a product can be packed: the right one of known shape, batches equal.
+bool CanPackWords(relay::LayoutArgs& args, bool (*fits)(DataType data, DataType weight));
+/// The product of `call`, its right operand packed: when compiling where it is constant.
+relay::LaidOutCall WordProduct(const relay::CallNode* call, relay::LayoutArgs& args, bool k_first, const WordOps& ops);
+
+}  // namespace treadle::ops::cpu
