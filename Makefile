@@ -6,11 +6,12 @@ JOBS ?= $(shell nproc)
 export ORT_DISABLE_TELEMETRY := 1
 
 .PHONY: help setup configure libraries build test cpp-test python-test demo bench lint tidy format check-sources nightly \
-  clean
+  clean aarch64
 
 help:
 	@echo 'make build   build into build/, install the Python package into .venv/'
 	@echo 'make test    build, then all tests: ctest and pytest'
+	@echo 'make aarch64 the runtime for ARM into build-aarch64/, with which tests run code for ARM under qemu'
 	@echo 'make demo    compile a real text recogniser, read a picture with it'
 	@echo 'make bench   measure against the installed peers, write build/bench/report.html (ARGS=--quick: shorter)'
 	@echo 'make lint    clang-format, clang-tidy (changed files; ALL=1: every file), include directions, licence headers'
@@ -31,18 +32,26 @@ libraries: configure
 build: libraries
 	@tools/install_python.sh
 
-test: build
+aarch64: setup
+	@if [ ! -f build-aarch64/build.ninja ]; then cmake --preset aarch64; fi
+	cmake --build build-aarch64 -j $(JOBS)
+
+test: build aarch64
 	cmake --build build -j $(JOBS)
 	@status=0; \
 	ctest --test-dir build --output-on-failure -j $(JOBS) || status=1; \
 	$(PYTHON) -m pytest -q tests/python tests/rows || status=1; \
 	exit $$status
 
-cpp-test: build
+cpp-aarch64: setup
+	@if [ ! -f build-aarch64/build.ninja ]; then cmake --preset aarch64; fi
+	cmake --build build-aarch64 -j $(JOBS)
+
+test: build aarch64
 	cmake --build build -j $(JOBS)
 	ctest --test-dir build --output-on-failure -j $(JOBS)
 
-python-test: build
+python-test: build aarch64
 	$(PYTHON) -m pytest -q tests/python tests/rows
 
 demo: build

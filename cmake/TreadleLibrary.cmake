@@ -44,7 +44,9 @@ function(treadle_library name)
   treadle_compile_options(treadle_${name}_objects)
   target_include_directories(treadle_${name}_objects PRIVATE ${CMAKE_SOURCE_DIR}/src)
   target_include_directories(treadle_${name}_objects SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
-  target_link_libraries(treadle_${name}_objects PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
+  if(NOT name MATCHES "^(base|runtime)$")  # these need the standard library alone
+    target_link_libraries(treadle_${name}_objects PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
+  endif()
   treadle_use_precompiled(treadle_${name}_objects std)
   if(name STREQUAL "targets")
     treadle_kernel_rooms(treadle_targets_objects)
@@ -92,6 +94,14 @@ function(treadle_shared_library target)
   if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")  # sanitizers leave their run time to the program
     target_link_options(${target} PRIVATE -Wl,--no-undefined)
   endif()
+endfunction()
+
+# libtreadle_runtime.so.
+function(treadle_runtime_library)
+  treadle_shared_library(treadle_runtime FOLDERS base runtime)
+  target_link_libraries(treadle_runtime PRIVATE ${CMAKE_DL_LIBS} Threads::Threads)
+  # Its worker threads live as long as the process: unloading the library must not take their code away.
+  target_link_options(treadle_runtime PRIVATE -Wl,-z,nodelete)
 endfunction()
 
 # Each src/targets/NAME/runtime is a plug-in of the runtime, libtreadle_NAME.so, that it loads when a device or a module

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <thread>
 
+#include "targets/cpu/arm_cpus.h"
 #include "targets/cpu/x86_cpus.h"
 
 namespace treadle::targets {
@@ -51,6 +52,7 @@ TargetFeatures Features(const TargetNode& target, bool native_code) {
     f.vector_registers = 32;
     f.fma = true;
     f.f16_convert = true;
+    f.vnni = ArmInstructionsOf(cpu).dotprod;
   }
   if (!native_code) f.fma = f.f16_convert = false;
   ApplyFeatureFlags(target.GetAttr("mattr", ""), &f);
@@ -83,7 +85,7 @@ bool HasBFloat16Dot(const TargetNode& target) {
   const TargetFeatures features = CpuFeatures(target);
   const bool x86 = features.arch == "x86_64";
   const char* name = x86 ? "avx512bf16" : "bf16";
-  bool has = x86 && X86HasBFloat16(cpu);
+  bool has = x86 ? X86HasBFloat16(cpu) : ArmInstructionsOf(cpu).bf16;
   std::istringstream in(target.GetAttr("mattr", ""));
   for (std::string flag; std::getline(in, flag, ',');) {
     if (flag == StrCat("+", name)) has = true;
