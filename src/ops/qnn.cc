@@ -216,6 +216,25 @@ Array<Tensor> RoundClipCompute(const Attrs& attrs, const Array<Tensor>& inputs, 
       "round_clip", tag::kElemWise)};
 }
 
+/// data, low, high: float32, the bounds of rank 0.
+Type RoundClampInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  for (int i = 0; i < 3; ++i) {
+    const auto* type = context.Tensor(i, i == 0 ? "data" : "bound");
+    if (type->dtype != DataType::Float(32)) throw DTypeError(StrCat("operands must be float32, not ", type->dtype));
+    if (i > 0) CheckRank(type, 0, "bound");
+  }
+  return TensorType(data->shape, DataType::Int(32));
+}
+
+Array<Tensor> RoundClampCompute(const Attrs&, const Array<Tensor>& inputs, const Type&) {
+  const Array<PrimExpr> number;
+  return {Compute(
+      inputs[0]->shape,
+      [&](const Array<PrimExpr>& i) { return tir::round_clamped(inputs[0](i), inputs[1](number), inputs[2](number)); },
+      "round_clamp", tag::kElemWise)};
+}
+
 /// data (8 bits), table (256).
 Type LookupInfer(const InferContext& context) {
   const auto *data = context.Tensor(0, "data"), *table = context.Tensor(1, "table");
@@ -286,6 +305,16 @@ void RegisterQnnOps() {
       .Set(kOpPattern, OpPatternKind::kElemWise)
       .Set(kFiniteRule, FiniteRule::kAlways)
       .Set(kCompute, FTECompute(RoundClipCompute));
+  OpRegistration("qnn.contrib_round_clamp")
+      .Describe("data clamped to [low, high] and rounded half to even, in int32; NaN gives low.")
+      .Arguments({{"data", "Tensor", "float32"},
+                  {"low", "Tensor", "Scalar, an integer within +-2^23"},
+                  {"high", "Tensor", "Scalar, an integer within +-2^23"}})
+      .SupportLevel(11)
+      .Relation(Rule<RoundClampInfer>)
+      .Set(kOpPattern, OpPatternKind::kBroadcast)
+      .Set(kFiniteRule, FiniteRule::kAlways)
+      .Set(kCompute, FTECompute(RoundClampCompute));
   OpRegistration("qnn.contrib_lookup")
       .Describe("The table's entry for each byte, in the order of their bits.")
       .Arguments({{"data", "Tensor", "uint8 or int8"}, {"table", "Tensor", "256 entries"}})

@@ -6,6 +6,7 @@
 #include "passes/fuse_attention.h"
 #include "passes/qnn_passes.h"
 #include "passes/recognize_activations.h"
+#include "passes/share_kernels.h"
 #include "passes/split_args.h"
 
 namespace treadle::relay {
@@ -54,6 +55,7 @@ void RegisterPasses() {
   RegisterPass("PlanDevices", [] { return transform::PlanDevices(/*default_device_type=*/1); });
   RegisterPass("CheckIndices", [] { return transform::CheckIndices(); });
   RegisterPass("SplitArgs", [] { return transform::SplitArgs(transform::kMaxJoined); });
+  RegisterPass("ShareKernels", [] { return transform::ShareKernels(); });
   RegisterPass("LabelOps", [] { return transform::LabelOps(); });
 }
 

@@ -13,6 +13,7 @@
 #include "passes/check_indices.h"
 #include "passes/qnn_passes.h"
 #include "passes/recognize_activations.h"
+#include "passes/share_kernels.h"
 #include "passes/split_args.h"
 #include "treadle/ops/attrs/annotation.h"
 #include "treadle/passes/passes.h"
@@ -198,6 +199,8 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& build, const Pass& part
   passes.push_back(SplitArgs(kMaxJoined));
   passes.push_back(FuseOps());
   passes.push_back(LiftConstants());
+  // Layers of a quantised network differ in scales: they are arguments of one kernel, not reasons for many.
+  if (one_device) passes.push_back(ShareKernels());
   passes.push_back(InlineExternalFunctions());
   passes.push_back(LabelOps());
   passes.push_back(InferType());
