@@ -72,8 +72,31 @@ PrimExpr FloorMod(PrimExpr a, PrimExpr b) {
 }
 PrimExpr Power(PrimExpr a, PrimExpr b) {
   if (a.dtype().is_floating()) return tir::pow(a, b);
-  DataType wide = DataType::Float(64);
-  return tir::cast(a.dtype(), tir::pow(tir::cast(wide, a), tir::cast(wide, b)));
+  // By squaring, wrapping as NumPy does. Beyond 63 only 0, 1 and -1 keep a value; below 0 only 1 and -1 have one.
+  const DataType wide = DataType::Int(64);
+  tir::Var base("base", a.dtype()), exponent("exponent", wide);
+  PrimExpr square = base, result = tir::make_const(a.dtype(), 1);
+  std::vector<std::pair<tir::Var, PrimExpr>> steps;
+  auto named = [&](const char* name, const PrimExpr& value) {
+    steps.emplace_back(tir::Var(name, value.dtype()), value);
+    return PrimExpr(steps.back().first);
+  };
+  for (int bit = 0; bit < 6; ++bit) {
+    const PrimExpr set =
+        tir::bitwise_and(tir::right_shift(exponent, tir::make_const(wide, bit)), tir::make_const(wide, 1));
+    result = named("power", tir::select(tir::not_equal(set, tir::make_zero(wide)), result * square, result));
+    if (bit < 5) square = named("square", square * square);
+  }
+  const PrimExpr one = tir::make_const(a.dtype(), 1), zero = tir::make_zero(a.dtype());
+  PrimExpr beyond = tir::select(tir::equal(base, one), one, zero);
+  if (a.dtype().is_int()) {
+    const PrimExpr odd = tir::not_equal(tir::bitwise_and(exponent, tir::make_const(wide, 1)), tir::make_zero(wide));
+    const PrimExpr minus_one = tir::make_const(a.dtype(), -1);
+    beyond = tir::select(tir::equal(base, minus_one), tir::select(odd, minus_one, one), beyond);
+  }
+  result = tir::select(exponent < 0 || exponent > 63, beyond, result);
+  for (auto it = steps.rbegin(); it != steps.rend(); ++it) result = tir::Let(it->first, it->second, result);
+  return tir::Let(base, a, tir::Let(exponent, tir::cast(wide, b), result));
 }
 
 /// Shifts by the width or more (a negative amount counts as such) give what shifting one by one would.

@@ -136,6 +136,64 @@ Tensor ReduceTensor(const Reduction& reduction, const Tensor& data, const Array<
       name, reduction.none() ? tag::kElemWise : tag::kCommReduce);
 }
 
+/// How many parts a long sum of float32 has, about as many as each has elements: what is added one after another stays
+/// short, as rounding errors grow with it. `cut`: which of the axes is cut. 1: none of them.
+int64_t PartsOfSum(const Reduction& reduction, DataType dtype, size_t* cut) {
+  constexpr int64_t kLong = 1 << 15, kMostInPart = 1 << 18;
+  const int64_t count = DimValue(reduction.count);
+  if (dtype != DataType::Float(32) || count < kLong) return 1;
+  int64_t parts = 1, longest = count / 4;
+  for (size_t axis = 0; axis < reduction.axes.size(); ++axis) {
+    const int64_t extent = DimValue(reduction.axes[axis]->dom->extent);
+    for (int64_t size = 1; size <= std::min(extent / 2, kMostInPart); ++size) {
+      const int64_t n = extent / size, in_part = count / n;
+      if (extent % size != 0 || std::max(n, in_part) >= longest) continue;
+      parts = n;
+      longest = std::max(n, in_part);
+      *cut = axis;
+    }
+  }
+  return parts;
+}
+
+/// A sum, of the sums of parts where it is long; in float64 where nobody knows how long it is.
+Tensor SumTensor(const Reduction& reduction, const Tensor& data, const Array<PrimExpr>& shape, DataType dtype,
+                 const std::string& name) {
+  if (dtype == DataType::Float(32) && AsConstInt(reduction.count) == nullptr) dtype = DataType::Float(64);
+  size_t cut = 0;
+  const int64_t parts = PartsOfSum(reduction, dtype, &cut);
+  if (parts == 1) return ReduceTensor(reduction, data, shape, dtype, te::Sum, name);
+  const int64_t extent = DimValue(reduction.axes[cut]->dom->extent) / parts;
+  Reduction part = reduction;
+  part.axes.clear();
+  for (size_t i = 0; i < reduction.axes.size(); ++i) {
+    const PrimExpr size = i == cut ? Dim(extent) : reduction.axes[i]->dom->extent;
+    part.axes.push_back(te::ReduceAxis(tir::Range(size), StrCat("k", i)));
+  }
+  Array<PrimExpr> partial_shape{Dim(parts)};
+  for (const PrimExpr& size : shape) partial_shape.push_back(size);
+  const Tensor partial = Compute(
+      partial_shape,
+      [&](const Array<PrimExpr>& i) {
+        Reduction at = part;
+        Array<PrimExpr> source = at.Source(Array<PrimExpr>(i.begin() + 1, i.end()));
+        size_t dim = 0;
+        for (size_t axis = 0; axis <= cut; ++dim) axis += at.reduced[dim];
+        source.Set(dim - 1, i[0] * Dim(extent) + source[dim - 1]);
+        return te::Sum(tir::cast(dtype, data(source)), at.axes, {});
+      },
+      name + "_part", tag::kCommReduce);
+  const te::IterVar k = te::ReduceAxis(tir::Range(Dim(parts)), "part");
+  return Compute(
+      shape,
+      [&](const Array<PrimExpr>& i) {
+        Array<PrimExpr> at{k->var};
+        for (const PrimExpr& index : i) at.push_back(index);
+        return te::Sum(partial(at), {k}, {});
+      },
+      name, tag::kCommReduce);
+}
+
 /// Sums and products accumulate narrow floats in float32; others keep the type. `logic`: for bool.
 FTECompute SimpleReduce(std::string name, ReduceFn arithmetic, bool accumulate, ReduceFn logic = nullptr) {
   return [=](const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
@@ -143,7 +201,8 @@ FTECompute SimpleReduce(std::string name, ReduceFn arithmetic, bool accumulate, 
     const ReduceFn fn = out->dtype.is_bool() && logic != nullptr ? logic : arithmetic;
     Reduction reduction(attrs.as<ReduceAttrs>(), inputs[0]->shape);
     DataType dtype = accumulate && out->dtype.is_floating() ? AccumulatorDType(out->dtype) : out->dtype;
-    Tensor result = ReduceTensor(reduction, inputs[0], out->shape, dtype, fn, name);
+    Tensor result = fn == te::Sum ? SumTensor(reduction, inputs[0], out->shape, dtype, name)
+                                  : ReduceTensor(reduction, inputs[0], out->shape, dtype, fn, name);
     return Array<Tensor>{CastTo(result, out->dtype, name + "_cast")};
   };
 }
@@ -169,7 +228,7 @@ Array<Tensor> DivideByCount(const Tensor& sum, const PrimExpr& count, DataType o
 Array<Tensor> MeanCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const TensorTypeNode* out = OutTensor(out_type);
   Reduction reduction(attrs.as<ReduceAttrs>(), inputs[0]->shape);
-  Tensor sum = ReduceTensor(reduction, inputs[0], out->shape, AccumulatorDType(out->dtype), te::Sum, "mean_sum");
+  Tensor sum = SumTensor(reduction, inputs[0], out->shape, AccumulatorDType(out->dtype), "mean_sum");
   return DivideByCount(sum, reduction.count, out->dtype, "mean");
 }
 
@@ -186,7 +245,7 @@ Array<Tensor> VarianceCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
       },
       "variance_squares", tag::kBroadcast);
   Reduction reduction(a, x->shape);
-  Tensor sum = ReduceTensor(reduction, squares, out->shape, dtype, te::Sum, "variance_sum");
+  Tensor sum = SumTensor(reduction, squares, out->shape, dtype, "variance_sum");
   return DivideByCount(sum, a->unbiased ? DimSub(reduction.count, Dim(1)) : reduction.count, out->dtype, "variance");
 }
 

@@ -99,10 +99,11 @@ Expr ImportRange(NodeImport& n) {
   if (count > static_cast<double>(kMaxStoredBytes / 8)) n.Unsupported("a range of so many elements isn't implemented");
   auto size = static_cast<size_t>(count);
   if (dtype.is_integral()) {
-    int64_t first = IntsOf(start)[0], d = IntsOf(delta)[0];
-    Ints values(size);
-    for (size_t i = 0; i < size; ++i) values[i] = first + static_cast<int64_t>(i) * d;
-    return n.Const(ArrayOf(values, {static_cast<int64_t>(size)}, dtype));
+    // Exact: doubles would miss a step of numbers beyond 2^53.
+    const __int128 end = IntsOf(limit)[0], d = IntsOf(delta)[0];
+    Ints values;
+    for (__int128 i = IntsOf(start)[0]; d > 0 ? i < end : i > end; i += d) values.push_back(static_cast<int64_t>(i));
+    return n.Const(ArrayOf(values, {static_cast<int64_t>(values.size())}, dtype));
   }
   std::vector<double> values(size);
   for (size_t i = 0; i < size; ++i) values[i] = DoublesOf(start)[0] + static_cast<double>(i) * step;

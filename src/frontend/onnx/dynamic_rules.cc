@@ -283,16 +283,30 @@ std::vector<Expr> ImportDynamicSplit(NodeImport& n, int axis) {
   return parts;
 }
 
+/// Integers from `start` up or down to `limit`; they may be as far apart as their type allows.
+Term CountOfSteps(const Term& start, const Term& limit, const Term& delta) {
+  const DataType wide = DataType::UInt(64);
+  auto bits = [&](const Term& x) { return x.As(kInt64).As(wide); };
+  const Term up = delta > 0, from = bits(start), to = bits(limit), step = bits(delta);
+  const Term span = up.Select(to - from, from - to), size = up.Select(step, step.Number(0) - step);
+  const Term count = (span - 1) / size + 1;
+  const Term any = up.Select(start < limit, limit < start);
+  return any.Select(count.Op("minimum", count.Number(0x1p62)), 0).As(kInt64);
+}
+
 Expr ImportDynamicRange(NodeImport& n) {
   DataType dtype = n.DType(0);
   Expr start = ScalarOf(n, n.In(0)), limit = ScalarOf(n, n.In(1)), delta = ScalarOf(n, n.In(2));
-  Expr span = n.Call("subtract", {limit, start}), count;
+  Expr count;
   auto step = dtype.is_integral() ? n.KnownElements(delta) : std::nullopt;
   if (step && (*step)[0] == 0) n.Invalid("'delta' is 0");
   if (dtype.is_integral() && !step) delta = CheckedValues(n, delta, "not_zero", IntScalar(n, 0), "delta");
   if (step && (*step)[0] == 1) {
-    count = n.Cast(span, kInt64);
+    count = n.Call("subtract", {n.Cast(limit, kInt64), n.Cast(start, kInt64)});
+  } else if (dtype.is_integral()) {
+    count = CountOfSteps({n, start}, {n, limit}, {n, delta});
   } else {
+    Expr span = n.Call("subtract", {limit, start});
     Expr ratio = n.Call("divide", {n.Cast(span, DataType::Float(64)), n.Cast(delta, DataType::Float(64))});
     count = n.Cast(n.Call("ceil", {ratio}), kInt64);
   }

@@ -88,9 +88,16 @@ Expr ImportPow(NodeImport& n) {
   }
   Expr exponent = n.In(1);
   if (n.version() < 7) exponent = LegacyBroadcast(n, base, exponent);
-  // Integers are raised in float64, which is exact below 2^53.
-  DataType wide = dtype.is_integral() ? DataType::Float(64) : dtype;
-  return n.Cast(n.Call("power", {n.Cast(base, wide), n.Cast(exponent, wide)}), dtype);
+  if (!dtype.is_integral()) return n.Call("power", {base, n.Cast(exponent, dtype)});
+  if (TypeOf(exponent)->dtype.is_integral()) {
+    const DataType wide = DataType::Int(64);
+    return n.Cast(n.Call("power", {n.Cast(base, wide), n.Cast(exponent, wide)}), dtype);
+  }
+  // What is an integer but for the last digits is one: the cast would cut off nearly 1.
+  const DataType wide = DataType::Float(64);
+  const Term power(n, n.Call("power", {n.Cast(base, wide), n.Cast(exponent, wide)}));
+  const Term nearest = power.Op("round"), slack = power.Op("abs") * std::ldexp(1.0, -48);
+  return ((power - nearest).Op("abs") <= slack).Select(nearest, power).As(dtype);
 }
 
 /// fmod = 0: the sign of the divisor (before opset 28 only for integers); fmod = 1: of the dividend.

@@ -142,10 +142,10 @@ std::vector<Expr> ImportDynamicQuantizeLinear(NodeImport& n) {
   Expr high = n.Call("maximum", {n.Call("max", {x}, all), zero});
   Expr low = n.Call("minimum", {n.Call("min", {x}, all), zero});
   Expr scale = n.Call("divide", {n.Call("subtract", {high, low}), n.Scalar(real, 255)});
-  Expr is_zero = n.Call("equal", {scale, zero});
-  Expr divisor = n.Call("where", {is_zero, n.Scalar(real, 1), scale});
-  Expr zero_point = Saturate(n, n.Call("divide", {n.Call("negative", {low}), divisor}), Expr(), DataType::UInt(8));
-  Expr y = Saturate(n, n.Call("divide", {x, divisor}), zero_point, DataType::UInt(8));
+  // Of zeros alone: the standard divides by 0, ONNX Runtime takes 1.
+  scale = n.Call("where", {n.Call("equal", {scale, zero}), n.Scalar(real, 1), scale});
+  Expr zero_point = Saturate(n, n.Call("divide", {n.Call("negative", {low}), scale}), Expr(), DataType::UInt(8));
+  Expr y = Saturate(n, n.Call("divide", {x, scale}), zero_point, DataType::UInt(8));
   return {y, scale, zero_point};
 }
 

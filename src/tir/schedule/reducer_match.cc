@@ -93,8 +93,15 @@ class Matcher {
         operations.push_back(min);
       } else if (Combines<MaxNode>(values[i], i)) {
         operations.push_back(max);
+      } else if (Combines<AndNode>(values[i], i)) {
+        operations.push_back([](PrimExpr a, PrimExpr b) { return a && b; });
+        identities[i] = make_bool(true);
+      } else if (Combines<OrNode>(values[i], i)) {
+        operations.push_back([](PrimExpr a, PrimExpr b) { return a || b; });
+        identities[i] = make_bool(false);
       } else {
-        Refuse("isn't a sum, product, minimum or maximum, nor a selection of one of two tuples");
+        Refuse(
+            "isn't a sum, product, minimum, maximum, conjunction or disjunction, nor a selection of one of two tuples");
       }
     }
     auto combine = [operations](const Array<PrimExpr>& a, const Array<PrimExpr>& b) {

@@ -464,6 +464,7 @@ Problem MatmulProblem(const relay::CallNode* call, const relay::LayoutArgs& args
       for (size_t i = 0; i + 2 < rank; ++i) p.batch = p.batch < 0 ? -1 : p.batch * DimValue(b->shape[i]);
       if (!IsStatic(a)) p.m = -1;
     }
+    if (p.batch == 0 || p.m == 0 || p.n == 0 || p.k == 0) p.not_packed = "there are no elements";
     p.dtype = a->dtype;
     p.weight_dtype = b->dtype;
     p.out_dtype = call->type_as<TensorTypeNode>() != nullptr ? call->type_as<TensorTypeNode>()->dtype : p.dtype;

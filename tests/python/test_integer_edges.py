@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integers at the ends of their types, tensors without elements and long sums, against NumPy."""
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import treadle
+
+LEAST, MOST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+
+
+def run(op, *operands, constants=(), outputs=1, kind=TensorProto.FLOAT, **attributes):
+    """All outputs of one node; constants: numbers of the operands that are part of the model."""
+    names = [f"x{i}" for i in range(len(operands))]
+    operands = dict(zip(names, (np.asarray(x) for x in operands)))
+    fixed = [names[i] for i in constants]
+    inputs = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+              for n, x in operands.items() if n not in fixed]
+    results = [f"y{i}" for i in range(outputs)]
+    graph = helper.make_graph([helper.make_node(op, names, results, **attributes)], "g", inputs,
+                              [helper.make_empty_tensor_value_info(n) for n in results],
+                              [numpy_helper.from_array(operands[n], n) for n in fixed])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8)
+    return [np.asarray(y) for y in
+            treadle.compile(model).run(None, {n: x for n, x in operands.items() if n not in fixed})]
+
+
+@pytest.mark.parametrize("base", [np.int32, np.int64])
+@pytest.mark.parametrize("exponent", [np.int32, np.int64, np.float32, np.float64])
+def test_powers_of_integers_are_exact(base, exponent):
+    x, y = np.meshgrid(np.arange(-12, 13, dtype=base), np.arange(7, dtype=exponent))
+    expected = x.astype(np.int64) ** y.astype(np.int64)
+    np.testing.assert_array_equal(run("Pow", x, y)[0], expected.astype(base))
+
+
+def test_large_powers_wrap_and_negative_ones_vanish():
+    x, y = np.array([3, 3, 2, 2, -1, -1, 1, 5, -1, 0], np.int64), np.array([39, 41, 62, 70, 99, 64, -3, -2, -5, 0], np.int64)
+    with np.errstate(over="ignore"):
+        expected = np.array([3**39, 3**41 - 2**64 * ((3**41 + 2**63) // 2**64), 2**62, 0, -1, 1, 1, 0, -1, 1], np.int64)
+    np.testing.assert_array_equal(run("Pow", x, y)[0], expected)
+
+
+@pytest.mark.parametrize("constants", [(), (0, 1, 2)])
+@pytest.mark.parametrize("start, limit, delta", [
+    (LEAST, MOST, 2**62), (LEAST, MOST, MOST), (MOST, LEAST, LEAST), (MOST, LEAST, -(2**62)), (0, 2**62 + 1, 2**62),
+    (MOST - 3, MOST, 2), (5, 5, 1), (5, 4, 2), (4, 5, -1), (-3, 4, 3), (4, -3, -3)])
+def test_ranges_may_span_all_integers(start, limit, delta, constants):
+    numbers = [np.array(v, np.int64) for v in (start, limit, delta)]
+    expected = np.array(range(start, limit, delta), np.int64)
+    np.testing.assert_array_equal(run("Range", *numbers, constants=constants)[0], expected)
+
+
+def test_a_range_of_too_many_integers_is_an_error():
+    with pytest.raises(treadle.Error, match="size of a tensor|elements|memory"):
+        run("Range", *(np.array(v, np.int64) for v in (LEAST, MOST, 1)))
+
+
+@pytest.mark.parametrize("rows", [[0], [2, 0], [0, 3], [1, 0, 5]])
+@pytest.mark.parametrize("columns", [1, 16, 17])
+def test_products_without_rows(rows, columns):
+    x, w = np.zeros([*rows, 8], np.float32), np.ones((8, columns), np.float32)
+    assert run("MatMul", x, w, constants=(1,))[0].shape == (*rows, columns)
+
+
+def test_products_of_nothing_are_zero():
+    x, w = np.zeros([5, 0], np.float32), np.ones((0, 16), np.float32)
+    np.testing.assert_array_equal(run("MatMul", x, w, constants=(1,))[0], np.zeros((5, 16), np.float32))
+
+
+@pytest.mark.parametrize("n", [8, 16, 40, 100])
+@pytest.mark.parametrize("op, reduce", [("ReduceMax", np.any), ("ReduceMin", np.all)])
+def test_truth_values_reduce_along_rows(n, op, reduce):
+    x = np.random.default_rng(0).random((6, n)) > (0.97 if op == "ReduceMax" else 0.03)
+    np.testing.assert_array_equal(run(op, x, np.array([1]), keepdims=0)[0], reduce(x, axis=1))
+
+
+def test_quantising_zeros_has_a_scale():
+    y, scale, zero_point = run("DynamicQuantizeLinear", np.zeros(3, np.float32), outputs=3)
+    assert scale == 1 and zero_point == 0 and not y.any()
+
+
+@pytest.mark.parametrize("op, reduce", [("ReduceMean", np.mean), ("ReduceSum", np.sum)])
+@pytest.mark.parametrize("shape, axes", [((1000000, 4), (0,)), ((4, 1000000), (1,)), ((1, 3, 700, 500), (2, 3)),
+                                         ((200000,), (0,)), ((500, 2, 600), (0, 2))])
+def test_long_sums_keep_their_digits(op, reduce, shape, axes):
+    x = (100 + np.random.default_rng(0).random(shape) / 8).astype(np.float32)
+    ours = run(op, x, np.array(axes), keepdims=0)[0]
+    np.testing.assert_allclose(ours, reduce(x.astype(np.float64), axis=axes), rtol=3e-6)
+
+
+def test_long_sums_of_unknown_length_keep_their_digits():
+    x = (100 + np.random.default_rng(0).random((300000, 4)) / 8).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("ReduceMean", ["x", "axes"], ["y"], keepdims=0)], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])], [helper.make_empty_tensor_value_info("y")],
+        [numpy_helper.from_array(np.array([0]), "axes")])
+    model = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8))
+    np.testing.assert_allclose(model(x=x)["y"], x.astype(np.float64).mean(axis=0), rtol=3e-6)
