@@ -30,11 +30,12 @@ def seconds_of(time: object) -> float:
 
 class Report:
     """What a tuning session tried and found. `ratio`, `interval`: the model's time over that with default plans;
-    `accepted`: whether records of it are in use; `tasks`: a dict for each problem."""
+    `accepted`: whether records of it are in use; `tasks`: a dict for each problem; `graph`: one for each algorithm or
+    layout that was tried in the whole model; `save` writes a page."""
 
     def __init__(self, data):
         self.data = data
-        self.tasks = data["tasks"]
+        self.tasks, self.graph = data["tasks"], data["graph"]
         self.ratio = data["model"]["ratio"]
         self.interval = (data["model"]["lo"], data["model"]["hi"])
         self.accepted = data["model"]["accepted"]
@@ -42,23 +43,30 @@ class Report:
     def __str__(self):
         return self.data["text"]
 
+    def save(self, path):
+        """Writes a page that needs nothing beside itself; with the ending .json the data."""
+        json_wanted = os.fspath(path).endswith(".json")
+        data = {key: value for key, value in self.data.items() if key not in ("text", "html")}
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(json.dumps(data, indent=1) + "\n" if json_wanted else self.data["html"])
+
 
 @_arguments.refuses_unknown
 def tune(model: Any, output: "str | os.PathLike[str] | None" = None, time: float | str = "10m",
          target: str | Mapping[str, Any] | Target = "llvm -mcpu=native", shapes: Mapping[str, Iterable[int]] | None = None,
          dims: Mapping[str, int] | None = None, threads: int = 0, jobs: int = 0, seed: int = 0, resume: bool = True,
-         dry_run: bool = False, opt_level: int = 3, pass_config: Mapping[str, Any] | None = None,
+         dry_run: bool = False, graph: bool = True, opt_level: int = 3, pass_config: Mapping[str, Any] | None = None,
          progress: Callable[[str], object] | None = None) -> Report:
     """Measures plans of the kernels of an ONNX model (path, bytes or onnx.ModelProto) for `time`, and appends to the
     file of records `output` what it finds. Returns a Report.
 
     threads: that kernels run on (0: all); jobs: processes that compile candidates (0: one per processor); resume: what
-    the file has isn't measured again; progress: called with a line of text now and then.
+    the file has isn't measured again; graph: algorithms and layouts, too; progress: called with a line of text now and then.
     """
     if output is None and not dry_run:
         raise Error("tune: say where records go: output='records.jsonl'")
     options = {"output": "" if output is None else os.fspath(output), "seconds": seconds_of(time), "seed": int(seed),
-               "resume": bool(resume), "dry_run": bool(dry_run), "threads": int(threads),
+               "resume": bool(resume), "dry_run": bool(dry_run), "graph": bool(graph), "threads": int(threads),
                "jobs": int(jobs) or os.cpu_count() or 1, "target": _target_text(target), "opt_level": int(opt_level),
                "shapes": _arguments.shapes(shapes),
                "dims": _arguments.dims(dims),

@@ -40,12 +40,12 @@ struct TuneRequest {
   double seconds = 600;
   int threads = 0, jobs = 0;
   int64_t seed = 0;
-  bool resume = true, dry_run = false;
+  bool resume = true, dry_run = false, graph = true;
   std::function<void(const std::string& line)> progress;
 };
 
 struct TuneResult {
-  std::string text, json;
+  std::string text, json, html;
 };
 
 struct RecordRow {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <set>
@@ -34,6 +35,8 @@ double ParseSeconds(const std::string& text) {
   }
   return *value * unit;
 }
+
+bool IsJson(const std::string& path) { return std::filesystem::path(path).extension() == ".json"; }
 
 /// A line that is overwritten on a terminal; elsewhere one every few seconds.
 class StatusLine {
@@ -81,7 +84,7 @@ struct TuneVerb {
     StatusLine status;
     request.progress = [&status](const std::string& line) { status(line); };
     const TuneResult result = Compiler().tune(request);
-    if (!report.empty()) WriteWholeFile(report, result.json + "\n");
+    if (!report.empty()) WriteWholeFile(report, IsJson(report) ? result.json + "\n" : result.html);
     std::cout << (json ? result.json + "\n" : "\n" + result.text);
     if (!json && !request.dry_run) {
       std::cout << "records: " << request.output << "; compile with --records " << request.output << "\n";
@@ -170,7 +173,8 @@ void AddTune(CLI::App* app, Action* action) {
   sub.Add("--seed", &verb->seed, "of the choice of candidates (0)").NonNegative();
   sub.Add("!--no-resume", &verb->tune.resume, "measure again what the file has");
   sub.Add("--dry-run", &verb->tune.dry_run, "only show what there is to tune");
-  sub.Add("--report", &verb->report, "write what was tried, and what won, as JSON");
+  sub.Add("!--no-graph", &verb->tune.graph, "only plans of kernels: algorithms and layouts stay as they are");
+  sub.Add("--report", &verb->report, "write a page of what was tried, and what won; .json: as data");
   sub.Add("--json", &verb->json, "machine-readable output");
   verb->flags.AddTo(&sub);
 

@@ -49,6 +49,7 @@ std::string Tune(std::string model, std::string options_text, PackedFunc progres
   options.seed = json.value("seed", uint64_t{0});
   options.resume = json.value("resume", true);
   options.dry_run = json.value("dry_run", false);
+  options.graph = json.value("graph", true);
   options.measure = MeasureOf(json);
   options.compile.target = json.value("target", options.compile.target);
   options.compile.opt_level = json.value("opt_level", 3);
@@ -61,6 +62,7 @@ std::string Tune(std::string model, std::string options_text, PackedFunc progres
   const tune::TuneReport report = tune::Tune(options);
   Json result = Json::parse(report.ToJson());
   result["text"] = report.ToText();
+  result["html"] = report.ToHtml();
   return result.dump();
 }
 

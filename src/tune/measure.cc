@@ -12,6 +12,8 @@ using Json = nlohmann::ordered_json;
 
 /// Libraries after which a child is replaced: those that are closed leave something behind.
 constexpr int kMostLoaded = 64;
+/// Seconds that loading and comparing whole models may take; of a block of their runs.
+constexpr double kLoading = 120, kModelBlock = 0.02;
 
 Json AskJson(MeasureChild* child, const Json& request, double seconds) {
   const Json answer = Json::parse(child->Ask(request.dump(), seconds), nullptr, /*allow_exceptions=*/false);
@@ -206,20 +208,76 @@ Confirmation Worker::ConfirmPlan(const Task& task, const std::string& plan) {
   return Confirm(processes, options_.race.at_most);
 }
 
+double Worker::LoadLibraries(MeasureChild* child, const std::string& a, const std::string& b) {
+  const double seconds =
+      AskJson(child, Json{{"do", "model"}, {"slot", 0}, {"path", a}}, kLoading).value("seconds", 0.0);
+  AskJson(child, Json{{"do", "model"}, {"slot", 1}, {"path", b}}, kLoading);
+  return seconds;
+}
+
+Measured Worker::RaceLibraries(const std::string& a, const std::string& b, const RaceRules& rules, double tolerance) {
+  constexpr int kPairsAtOnce = 4;
+  DropChild();
+  Measured measured;
+  measured.state = "error";
+  try {
+    MeasureChild child(MeasureProgram(), options_.threads, 0);
+    measured.seconds = LoadLibraries(&child, a, b);
+    const double worst = AskJson(&child, Json{{"do", "compare"}, {"a", 0}, {"b", 1}}, kLoading).at("worst");
+    if (!(worst <= tolerance)) {
+      measured.error = StrCat("wrong result: off by ", worst, " of the range");
+      return measured;
+    }
+    // A model's run is long: where others use the machine nearly every one is disturbed, both alike.
+    Race calm(rules), any(rules);
+    int count = 0;
+    auto race = [&]() -> const Race& { return 4 * calm.pairs() >= count ? calm : any; };
+    while (!race().decided() && count < 2 * rules.most_pairs) {
+      for (Pair pair : Pairs(&child, count == 0 ? 1 : kPairsAtOnce, kModelBlock, measured.seconds)) {
+        ++count;
+        calm.Add(pair);
+        pair.disturbed = false;
+        any.Add(pair);
+      }
+    }
+    measured.result = race().result();
+    measured.pairs = race().pairs();
+    measured.disturbed = calm.disturbed();
+    measured.state = race().accepted() ? "raced" : "rejected";
+    if (!race().accepted()) measured.error = race().decided() ? race().verdict() : "no decision";
+  } catch (const Error& e) {
+    measured.error = e.what();
+  }
+  return measured;
+}
+
+Confirmation Worker::ConfirmLibraries(const std::string& a, const std::string& b, double at_most) {
+  DropChild();
+  std::vector<std::vector<Pair>> processes;
+  try {
+    for (int i = 0; i < options_.processes; ++i) {
+      MeasureChild child(MeasureProgram(), options_.threads, 0);
+      const double seconds = LoadLibraries(&child, a, b);
+      processes.push_back(Pairs(&child, options_.pairs, kModelBlock, seconds));
+      for (Pair& pair : processes.back()) pair.disturbed = false;
+    }
+  } catch (const Error&) {
+    return {};
+  }
+  return Confirm(processes, at_most);
+}
+
 Interval Worker::RaceModels(const std::string& a, const std::string& b, double seconds, int pairs, double* worst) {
   DropChild();
   MeasureChild child(MeasureProgram(), options_.threads, 0);
   std::vector<double> ratios, disturbed;
-  constexpr double kLoading = 120;
-  const double first = AskJson(&child, Json{{"do", "model"}, {"slot", 0}, {"path", a}}, kLoading).value("seconds", 0.0);
-  AskJson(&child, Json{{"do", "model"}, {"slot", 1}, {"path", b}}, kLoading);
+  const double first = LoadLibraries(&child, a, b);
   *worst = AskJson(&child, Json{{"do", "compare"}, {"a", 0}, {"b", 1}}, kLoading).at("worst");
-  constexpr double kBlock = 0.02;
   double spent = 0;
   while (spent < seconds && static_cast<int>(ratios.size()) < pairs) {
-    for (const Pair& pair : Pairs(&child, 4, kBlock, first)) {
+    for (const Pair& pair : Pairs(&child, 4, kModelBlock, first)) {
       (pair.disturbed ? disturbed : ratios).push_back(pair.candidate / pair.incumbent);
-      spent += std::max(kBlock, pair.incumbent) + std::max(kBlock, pair.candidate);
+      spent += std::max(kModelBlock, pair.incumbent) + std::max(kModelBlock, pair.candidate);
     }
   }
   // A model's run is long: on a machine that others use nearly every one is disturbed, both alike.

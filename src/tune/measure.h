@@ -51,6 +51,11 @@ class Worker {
   double Time(const Task& task, const std::string& plan);
   /// In fresh processes against the default plan.
   Confirmation ConfirmPlan(const Task& task, const std::string& plan);
+  /// Two compiled models in turns, until it is clear whether `b` is faster than `a`, in a fresh process. Throws where
+  /// `a` can't be run.
+  Measured RaceLibraries(const std::string& a, const std::string& b, const RaceRules& rules, double tolerance);
+  /// The same in several fresh processes, of so many pairs each.
+  Confirmation ConfirmLibraries(const std::string& a, const std::string& b, double at_most);
   /// Two compiled models in turns: the ratio of b's times to a's.
   Interval RaceModels(const std::string& a, const std::string& b, double seconds, int pairs, double* worst);
 
@@ -58,6 +63,8 @@ class Worker {
   /// A child that has the task's arguments, and the incumbent in slot 0.
   MeasureChild& Child(const Task& task, const Built& incumbent);
   void DropChild();
+  /// Two compiled models into the slots; seconds of a run of the first.
+  static double LoadLibraries(MeasureChild* child, const std::string& a, const std::string& b);
   std::vector<Pair> Pairs(MeasureChild* child, int count, double block, double seconds);
   Built BuildOne(const Task& task, const std::string& plan);
 

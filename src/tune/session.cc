@@ -12,9 +12,12 @@
 #include <set>
 
 #include "driver/build/compile_relay.h"
+#include "runtime/file_io.h"
 #include "runtime/hash64.h"
 #include "targets/cpu/machine_costs.h"
 #include "treadle/runtime/manifest.h"
+#include "treadle/schedule/alternatives.h"
+#include "tune/graph_search.h"
 #include "tune/records_writer.h"
 
 namespace treadle::tune {
@@ -28,6 +31,8 @@ using schedule::TuningRecord;
 constexpr double kLeastShare = 0.005;
 /// Part of the time that confirmations and the race of the whole models have.
 constexpr double kFinalShare = 0.2, kMostFinal = 90;
+/// Ratio of the whole model's times from which on an algorithm or layout is worth having.
+constexpr double kModelGain = 0.9975;
 
 /// A task while it is tuned.
 struct State {
@@ -36,6 +41,7 @@ struct State {
   std::vector<double> gains;  ///< of the last rounds, relative
   std::string confirmed;      ///< plan that is confirmed; "" while there is none
   Interval confirmation;
+  double base = 1;  ///< of a kernel that the graph has from a record: that record's ratio
   bool over = false;
   TaskReport report;
 
@@ -61,16 +67,21 @@ class Session {
 
   TuneReport Run() {
     Say("compiling the model with default plans");
-    driver::CompileOptions plain = options_.compile;
-    plain.config.erase(schedule::kRecordsOption);
-    const driver::CompiledModel model = Compile(plain);
-    default_ = folder_.Path("default.so");
-    driver::ExportLibrary(model, default_);
     ReadOld();
+    std::vector<schedule::GraphChoice> choices;
+    driver::CompiledModel model = CompileWith("", &choices);
+    target_ = Target(model.target);
+    machine_ = schedule::MachineId(target_->Features());
+    default_ = Library(model);
+    if (!options_.dry_run) {
+      writer_ = std::make_unique<RecordsWriter>(options_.output);
+      WriteHeader();
+    }
+    if (options_.graph) TakeOldChoices(choices);
+    if (options_.graph && !options_.dry_run) SearchGraph(choices);
+    if (const std::string lines = GraphLines(); !lines.empty()) model = CompileWith(lines, nullptr);
     for (Task& task : ExtractTasks(model)) AddTask(std::move(task));
-    if (options_.dry_run || states_.empty()) return Report();
-    writer_ = std::make_unique<RecordsWriter>(options_.output);
-    WriteHeader();
+    if (options_.dry_run) return Report();
     TimeTasks();
     Search();
     ConfirmAll();
@@ -79,9 +90,22 @@ class Session {
   }
 
  private:
-  driver::CompiledModel Compile(const driver::CompileOptions& options) const {
-    return driver::IsRelayFile(options_.model) ? driver::CompileRelayFile(options_.model, options)
-                                               : driver::CompileOnnxFile(options_.model, options);
+  /// The model with lines of kPlansOption, whatever records the environment names. `choices`: what its graph chose.
+  driver::CompiledModel CompileWith(const std::string& lines, std::vector<schedule::GraphChoice>* choices) const {
+    driver::CompileOptions options = options_.compile;
+    options.config[schedule::kRecordsOption] = schedule::kNoRecords;
+    options.config[schedule::kPlansOption] = lines + options.config[schedule::kPlansOption];
+    schedule::AlternativesLog log;
+    driver::CompiledModel model = driver::IsRelayFile(options_.model)
+                                      ? driver::CompileRelayFile(options_.model, options)
+                                      : driver::CompileOnnxFile(options_.model, options);
+    if (choices != nullptr) *choices = log.choices();
+    return model;
+  }
+  std::string Library(const driver::CompiledModel& model) {
+    const std::string path = folder_.Path(StrCat("model", libraries_++, ".so"));
+    driver::ExportLibrary(model, path);
+    return path;
   }
 
   double Spent() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
@@ -94,14 +118,15 @@ class Session {
                              " plans measured, ", static_cast<int>(left), " s left"));
   }
 
-  /// The model's time as a part of the default's, by the tasks' ratios; other kernels count as they are.
+  /// The model's time as a part of the default's, by what its graph gained and the tasks' ratios; other kernels count
+  /// as they are.
   double Predicted() const {
     double before = 0, after = 0;
     for (const State& s : states_) {
       before += s.task.uses * s.task.seconds;
       after += s.task.uses * s.task.seconds * (s.search ? s.search->ratio() : 1);
     }
-    return before > 0 ? after / before : 1;
+    return graph_ratio_ * (before > 0 ? after / before : 1);
   }
 
   void ReadOld() {
@@ -114,7 +139,6 @@ class Session {
   void AddTask(Task task) {
     const schedule::Kernel* kernel = schedule::FindKernel(task.kernel);
     const auto machine = ops::cpu::MachineOf(task.target);
-    machine_ = schedule::MachineId(task.target->Features());
     std::set<std::string> tried;
     std::vector<std::string> seeds;
     const TuningRecord* best = nullptr;
@@ -132,16 +156,20 @@ class Session {
     SearchOptions search = options_.search;
     search.seed = SeedOf(task, options_.seed);
     State state;
+    for (const TuningRecord& choice : graph_) {
+      if (choice.problem == task.problem && choice.kernel == task.kernel) state.base = choice.hi;
+    }
+    if (best != nullptr && best->plan == task.plan) best = nullptr;  // that is the choice of the graph
     state.report.name = task.Name();
     state.report.uses = task.uses;
-    state.report.plan = task.plan;
+    state.report.plan = state.report.default_plan = task.plan;
     state.report.state = "default";
     state.search = std::make_unique<tune::Search>(*kernel, schedule::ProblemFromJson(task.problem), machine, task.plan,
                                                   seeds, tried, search);
     if (best != nullptr) {
       state.confirmed = best->plan;
-      state.confirmation = {best->ratio, best->lo, best->hi};
-      state.search->StartFrom(best->plan, best->ratio);
+      state.confirmation = {best->ratio / state.base, best->lo / state.base, best->hi / state.base};
+      state.search->StartFrom(best->plan, best->ratio / state.base);
     }
     state.task = std::move(task);
     states_.push_back(std::move(state));
@@ -151,7 +179,7 @@ class Session {
     const Json header{{"f", "treadle-tune"},
                       {"v", 1},
                       {"m", machine_},
-                      {"target", states_[0].task.target.str()},
+                      {"target", target_.str()},
                       {"build", runtime::VersionString()},
                       {"seed", options_.seed},
                       {"model", std::filesystem::path(options_.model).filename().string()},
@@ -160,18 +188,115 @@ class Session {
   }
 
   TuningRecord RecordOf(const Task& task, const std::string& plan) const {
-    const schedule::Kernel* kernel = schedule::FindKernel(task.kernel);
+    TuningRecord record = RecordOf(task.problem, task.kernel, plan);
+    record.microseconds = task.seconds * 1e6;
+    return record;
+  }
+  TuningRecord RecordOf(const std::string& problem, const std::string& name, const std::string& plan) const {
+    const schedule::Kernel* kernel = schedule::FindKernel(name);
     TuningRecord record;
-    record.problem = task.problem;
-    record.kernel = task.kernel;
+    record.problem = problem;
+    record.kernel = name;
     record.plan = plan;
     record.revision = kernel->revision;
     record.schema = kernel->plan_type == nullptr ? "" : schedule::SchemaHash(kernel->plan_type);
     record.machine = machine_;
     record.threads = options_.measure.threads;
-    record.microseconds = task.seconds * 1e6;
     record.time = static_cast<int64_t>(std::time(nullptr));
     return record;
+  }
+
+  /// Choices of the file for this graph: other kernels than costs choose, other forms, other layouts.
+  void TakeOldChoices(const std::vector<schedule::GraphChoice>& choices) {
+    for (const TuningRecord& r : schedule::BestRecords(old_.records, machine_)) {
+      for (const schedule::GraphChoice& choice : choices) {
+        if (choice.problem != r.problem) continue;
+        const bool other = std::any_of(choice.others.begin(), choice.others.end(), [&](const auto& a) {
+          return a.kernel == r.kernel && (r.kernel != choice.chosen.kernel || a.plan == r.plan);
+        });
+        if (other) graph_.push_back(r);
+      }
+    }
+  }
+  std::string GraphLines() const { return schedule::PlanLines(graph_); }
+
+  /// Algorithms and layouts, by races of the whole model.
+  void SearchGraph(const std::vector<schedule::GraphChoice>& choices) {
+    constexpr double kShare = 0.4, kTolerance = 1e-3;
+    const double until = Spent() + kShare * (SearchUntil() - Spent());
+    const std::vector<TuningRecord> chosen = schedule::BestRecords(old_.records, machine_);
+    RaceRules rules = options_.measure.race;
+    rules.at_most = kModelGain;
+    GraphSearch::Hooks hooks;
+    hooks.build = [&](const std::string& lines) {
+      GraphBuild build;
+      build.path = Library(CompileWith(lines, &build.choices));
+      build.hash = runtime::Hash64(runtime::ReadFile(build.path));
+      return build;
+    };
+    hooks.race = [&](const std::string& a, const std::string& b) {
+      return worker_.RaceLibraries(a, b, rules, kTolerance);
+    };
+    hooks.confirm = [&](const std::string& a, const std::string& b) {
+      return worker_.ConfirmLibraries(a, b, kModelGain);
+    };
+    hooks.time_is_up = [&] { return Spent() > until; };
+    hooks.tried = [&](const std::string& problem, const schedule::Alternative& a) {
+      return options_.resume && std::any_of(old_.records.begin(), old_.records.end(), [&](const TuningRecord& r) {
+               return r.problem == problem && r.kernel == a.kernel && r.plan == a.plan && r.machine == machine_ &&
+                      schedule::WhyNotRecord(r).empty();
+             });
+    };
+    hooks.note = [&](const GraphStep& step) { NoteStep(step, chosen); };
+    GraphSearch search(hooks);
+    const std::string lines = schedule::PlanLines(chosen);
+    search.Run(lines, lines.empty() ? GraphBuild{default_, runtime::Hash64(runtime::ReadFile(default_)), choices}
+                                    : hooks.build(lines));
+    graph_ratio_ = search.ratio();
+  }
+
+  /// Records what became of an alternative. Its ratio is that of the model, times that of what the file had for the
+  /// problem before: so the last one that won comes first.
+  void NoteStep(const GraphStep& step, const std::vector<TuningRecord>& chosen) {
+    double before = 1;
+    for (const std::vector<TuningRecord>& records : {chosen, graph_}) {
+      for (const TuningRecord& r : records) {
+        if (r.problem == step.problem) before = std::min(before, r.hi);
+      }
+    }
+    const bool won = step.measured.state == "raced";
+    const Interval result = won ? step.confirmation.result : step.measured.result;
+    TuningRecord record = RecordOf(step.problem, step.to.kernel, step.to.plan);
+    record.state = won ? "confirmed" : step.measured.state;
+    record.error = step.measured.error;
+    record.ratio = result.ratio * before;
+    record.lo = result.lo * before;
+    record.hi = result.hi * before;
+    record.pairs = won ? step.confirmation.pairs : step.measured.pairs;
+    record.processes = won ? options_.measure.processes : step.measured.pairs > 0 ? 1 : 0;
+    record.microseconds = step.measured.seconds * 1e6;
+    writer_->Write(record.ToLine());
+    if (won) {
+      std::erase_if(graph_, [&](const TuningRecord& r) { return r.problem == record.problem; });
+      graph_.push_back(record);
+    }
+    ++measured_;
+    Task task;
+    task.problem = step.problem;
+    graph_reports_.push_back({step.op, task.Name(), FormOf(step.from), FormOf(step.to), record.state, record.error,
+                              result.ratio, result.lo, result.hi, Spent()});
+    Say(StrCat(step.op, task.Name(), ": ", FormOf(step.to), " instead of ", FormOf(step.from), ": ", won ? "" : "not ",
+               "faster, ", FixedText(result.ratio, 4), " of the model's time"));
+  }
+
+  /// "conv2d.winograd side=4": a kernel with the fields of its plan that the graph depends on.
+  static std::string FormOf(const schedule::Alternative& a) {
+    std::string text = a.kernel;
+    const schedule::Kernel* kernel = schedule::FindKernel(a.kernel);
+    const Json plan = Json::parse(a.plan);
+    if (kernel == nullptr || !plan.is_object()) return text;
+    for (const std::string& field : kernel->graph_fields) text += StrCat(" ", field, "=", plan.at(field).dump());
+    return text;
   }
 
   /// What a call of each takes; those that don't matter are left out.
@@ -239,12 +364,14 @@ class Session {
     TuningRecord record = RecordOf(s->task, m.plan);
     record.state = m.state;
     record.error = m.error;
-    record.ratio = m.result.ratio * incumbent_ratio;
-    record.lo = m.result.lo * incumbent_ratio;
-    record.hi = m.result.hi * incumbent_ratio;
+    record.ratio = m.result.ratio * incumbent_ratio * s->base;
+    record.lo = m.result.lo * incumbent_ratio * s->base;
+    record.hi = m.result.hi * incumbent_ratio * s->base;
     record.pairs = m.pairs;
     record.processes = m.pairs > 0 ? 1 : 0;
     writer_->Write(record.ToLine());
+    s->report.trials.push_back(
+        {m.plan, m.state, m.error, record.ratio / s->base, record.lo / s->base, record.hi / s->base, Spent()});
     if (Spent() - synced_ > 1) {
       synced_ = Spent();
       writer_->Sync();
@@ -256,7 +383,7 @@ class Session {
       if (s->report.first_error.empty()) s->report.first_error = m.error;
     }
     Say(StrCat("racing plans of ", s->report.name, ": ", m.state == "raced" ? "one is faster, " : "",
-               FixedText(record.ratio, 3), " of the default's time"));
+               FixedText(record.ratio / s->base, 3), " of the default's time"));
   }
 
   void ConfirmAll() {
@@ -267,9 +394,9 @@ class Session {
       const Confirmation confirmation = worker_.ConfirmPlan(s.task, plan);
       s.report.state = "not confirmed";
       TuningRecord record = RecordOf(s.task, plan);
-      record.ratio = confirmation.result.ratio;
-      record.lo = confirmation.result.lo;
-      record.hi = confirmation.result.hi;
+      record.ratio = confirmation.result.ratio * s.base;
+      record.lo = confirmation.result.lo * s.base;
+      record.hi = confirmation.result.hi * s.base;
       record.pairs = confirmation.pairs;
       record.processes = options_.measure.processes;
       record.state = confirmation.accepted ? "confirmed" : "rejected";
@@ -282,38 +409,55 @@ class Session {
     writer_->Sync();
   }
 
-  /// The whole model decides: whatever plans it isn't faster with are withdrawn.
-  void Gate() {
-    std::vector<State*> tuned;
+  /// What was confirmed, for the whole model to decide about.
+  struct Winner {
+    TuningRecord record;
+    double saved = 0;        ///< seconds of a run of the model, about
+    State* state = nullptr;  ///< of plans; null: of the graph
+  };
+  std::vector<Winner> Winners() {
+    std::vector<Winner> winners;
     for (State& s : states_) {
-      if (!s.confirmed.empty()) tuned.push_back(&s);
+      if (s.confirmed.empty()) continue;
+      TuningRecord record = RecordOf(s.task, s.confirmed);
+      record.ratio = s.confirmation.ratio * s.base;
+      record.lo = s.confirmation.lo * s.base;
+      record.hi = s.confirmation.hi * s.base;
+      winners.push_back({record, s.task.uses * s.task.seconds * (1 - s.confirmation.ratio), &s});
     }
-    if (tuned.empty()) return;
-    std::sort(tuned.begin(), tuned.end(), [](const State* a, const State* b) {
-      return a->task.uses * a->task.seconds * (1 - a->confirmation.ratio) >
-             b->task.uses * b->task.seconds * (1 - b->confirmation.ratio);
+    // The plan of a problem whose kernel is the graph's choice states that kernel, too: it comes later.
+    for (const TuningRecord& r : graph_) winners.push_back({r, r.microseconds * 1e-6 * (1 - r.ratio), nullptr});
+    std::sort(winners.begin(), winners.end(), [](const Winner& a, const Winner& b) {
+      return std::make_pair(-a.saved, a.record.problem) < std::make_pair(-b.saved, b.record.problem);
     });
-    std::vector<State*> kept = tuned;
+    return winners;
+  }
+
+  /// The whole model decides: whatever it isn't faster with is withdrawn.
+  void Gate() {
+    const std::vector<Winner> winners = Winners();
+    if (winners.empty()) return;
+    std::vector<Winner> kept = winners;
     constexpr int kTries = 3;
     for (int i = 0; i < kTries && !kept.empty(); ++i) {
       if (Passes(kept)) break;
       // Those that save most are the most certain to save anything.
       kept.resize(i + 1 == kTries ? 0 : kept.size() / 2);
     }
-    for (State* s : tuned) {
-      s->report.plan = s->confirmed;
-      s->report.ratio = s->confirmation.ratio;
-      s->report.lo = s->confirmation.lo;
-      s->report.hi = s->confirmation.hi;
-      s->report.state = "confirmed";
-      if (std::find(kept.begin(), kept.end(), s) != kept.end()) continue;
-      s->report.state = "withdrawn";
-      TuningRecord record = RecordOf(s->task, s->confirmed);
-      record.ratio = s->confirmation.ratio;
-      record.lo = s->confirmation.lo;
-      record.hi = s->confirmation.hi;
+    for (size_t i = 0; i < winners.size(); ++i) {
+      const bool stays = i < kept.size();
+      if (State* s = winners[i].state) {
+        s->report.plan = s->confirmed;
+        s->report.ratio = s->confirmation.ratio;
+        s->report.lo = s->confirmation.lo;
+        s->report.hi = s->confirmation.hi;
+        s->report.state = stays ? "confirmed" : "withdrawn";
+      }
+      if (stays) continue;
+      TuningRecord record = winners[i].record;
       record.state = "withdrawn";
       record.error = "the whole model wasn't faster";
+      record.time = static_cast<int64_t>(std::time(nullptr));
       writer_->Write(record.ToLine());
     }
     const Json line{{"m", machine_},         {"model", std::filesystem::path(options_.model).filename().string()},
@@ -324,17 +468,14 @@ class Session {
     writer_->Sync();
   }
 
-  bool Passes(const std::vector<State*>& states) {
+  bool Passes(const std::vector<Winner>& winners) {
     constexpr int kPairs = 100;
     constexpr double kMostSeconds = 60, kTolerance = 1e-3;
-    Say(StrCat("racing the whole model with ", states.size(), " tuned plans"));
-    driver::CompileOptions options = options_.compile;
-    std::string plans;
-    for (const State* s : states) plans += schedule::PlanLines({RecordOf(s->task, s->confirmed)});
-    options.config.erase(schedule::kRecordsOption);
-    options.config[schedule::kPlansOption] = plans + options.config[schedule::kPlansOption];
-    const std::string path = folder_.Path(StrCat("tuned", gates_++, ".so"));
-    driver::ExportLibrary(Compile(options), path);
+    Say(StrCat("racing the whole model with ", winners.size(), " tuned plans"));
+    // Of two lines for a problem the later one counts: plans are more than the choice of their kernel.
+    std::string graph, plans;
+    for (const Winner& w : winners) (w.state == nullptr ? graph : plans) += schedule::PlanLines({w.record});
+    const std::string path = Library(CompileWith(graph + plans, nullptr));
     double worst = 0;
     const double seconds = std::clamp(options_.seconds - Spent(), 5.0, kMostSeconds);
     model_ = worker_.RaceModels(default_, path, seconds, kPairs, &worst);
@@ -344,6 +485,10 @@ class Session {
 
   TuneReport Report() {
     TuneReport report;
+    report.name = std::filesystem::path(options_.model).filename().string();
+    report.target = target_.str();
+    report.machine = machine_;
+    report.graph = graph_reports_;
     for (State& s : states_) report.tasks.push_back(s.report);
     report.model = model_;
     report.accepted = accepted_;
@@ -358,11 +503,15 @@ class Session {
   runtime::TemporaryDirectory folder_;
   Clock::time_point start_;
   std::string default_, machine_;
+  Target target_;
   schedule::RecordFile old_;
   std::vector<State> states_;
   std::unique_ptr<RecordsWriter> writer_;
   double synced_ = 0;
-  int measured_ = 0, gates_ = 0;
+  int measured_ = 0, libraries_ = 0;
+  std::vector<TuningRecord> graph_;  ///< of the graph: those of the file, then those that won
+  std::vector<GraphReport> graph_reports_;
+  double graph_ratio_ = 1;
   Interval model_;
   bool accepted_ = false;
 };
@@ -400,48 +549,6 @@ std::vector<std::string> NearestPlans(const std::vector<TuningRecord>& records, 
     if (plans.size() < count && std::find(plans.begin(), plans.end(), plan) == plans.end()) plans.push_back(plan);
   }
   return plans;
-}
-
-std::string TuneReport::ToJson() const {
-  Json json{{"seconds", seconds},
-            {"measured", measured},
-            {"predicted", predicted},
-            {"model", {{"ratio", model.ratio}, {"lo", model.lo}, {"hi", model.hi}, {"accepted", accepted}}}};
-  json["tasks"] = Json::array();
-  for (const TaskReport& t : tasks) {
-    json["tasks"].push_back({{"name", t.name},
-                             {"uses", t.uses},
-                             {"us", t.seconds * 1e6},
-                             {"state", t.state},
-                             {"ratio", t.ratio},
-                             {"lo", t.lo},
-                             {"hi", t.hi},
-                             {"plan", Json::parse(t.plan)},
-                             {"measured", t.measured},
-                             {"errors", t.errors},
-                             {"error", t.first_error}});
-  }
-  return json.dump(1);
-}
-
-std::string TuneReport::ToText() const {
-  std::string text;
-  for (const TaskReport& t : tasks) {
-    text += StrCat(t.name, " x", t.uses, ": ", FixedText(t.seconds * 1e6, 1), " us, ", t.measured, " plans, ", t.state);
-    if (t.state == "confirmed" || t.state == "withdrawn") {
-      text += StrCat(", ", FixedText(t.ratio, 3), " (", FixedText(t.lo, 3), " to ", FixedText(t.hi, 3), ")");
-    }
-    if (t.errors > 0) text += StrCat(", ", t.errors, " failed");
-    if (!t.first_error.empty()) text += StrCat(", first: ", t.first_error.substr(0, 200));
-    text += "\n";
-  }
-  if (tasks.empty()) text += "there is nothing to tune: no kernel of this model has several plans\n";
-  if (measured > 0) {
-    text += accepted ? StrCat("the model takes ", FixedText(model.ratio, 3), " of its time (", FixedText(model.lo, 3),
-                              " to ", FixedText(model.hi, 3), ")\n")
-                     : "the model keeps its default plans: nothing faster was found for certain\n";
-  }
-  return text;
 }
 
 TuneReport Tune(const TuneOptions& options) {

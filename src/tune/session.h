@@ -20,21 +20,39 @@ struct TuneOptions {
   uint64_t seed = 0;
   bool resume = true;    ///< plans that the file has needn't be measured again
   bool dry_run = false;  ///< only tells what there is to tune
+  bool graph = true;     ///< algorithms and layouts, too; else plans of kernels alone
   MeasureOptions measure;
   SearchOptions search;
   /// A line for people, several times a second at most; `done` of the tasks' work, 0 to 1.
   std::function<void(const std::string& line)> progress;
 };
 
+/// A candidate that was measured.
+struct Trial {
+  std::string plan, state, error;
+  double ratio = 1, lo = 1, hi = 1;  ///< of its time to that of the default plan
+  double at = 0;                     ///< seconds since the session began
+};
+
 struct TaskReport {
-  std::string name, plan;
+  std::string name, plan, default_plan;
   int uses = 1, measured = 0, errors = 0;
   double seconds = 0, ratio = 1, lo = 1, hi = 1;
   std::string state;  ///< "default", "confirmed", "not confirmed", "withdrawn"
   std::string first_error;
+  std::vector<Trial> trials;
+};
+
+/// An algorithm or layout that the graph could have had.
+struct GraphReport {
+  std::string op, name, from, to, state, error;
+  double ratio = 1, lo = 1, hi = 1;  ///< of the whole model's time
+  double at = 0;
 };
 
 struct TuneReport {
+  std::string name, target, machine;
+  std::vector<GraphReport> graph;
   std::vector<TaskReport> tasks;
   Interval model;         ///< tuned over default
   bool accepted = false;  ///< the model is faster with the records
@@ -43,6 +61,8 @@ struct TuneReport {
   int measured = 0;
   std::string ToJson() const;
   std::string ToText() const;
+  /// A page that needs nothing beside itself.
+  std::string ToHtml() const;
 };
 
 /// Throws Error where nothing can be measured; what single candidates do is recorded.

@@ -115,6 +115,71 @@ def test_a_session_writes_records_and_continues(model, tmp_path):
     assert not [r for r in again if r["plan"] in tried and r["err"] not in ("not confirmed", "the whole model wasn't faster")]
 
 
+def graph_model(path):
+    """Two convolutions of 3 x 3, of 24 and of 40 channels, and a sum beside them: blocks of 8 and of 16 channels meet."""
+    rng = np.random.default_rng(1)
+    weights = {"a": (24, 16, 3, 3), "b": (40, 24, 3, 3), "c": (40, 24, 1, 1)}
+    nodes = [helper.make_node("Conv", ["x", "a"], ["t"], pads=[1] * 4), helper.make_node("Relu", ["t"], ["u"]),
+             helper.make_node("Conv", ["u", "b"], ["v"], pads=[1] * 4), helper.make_node("Conv", ["u", "c"], ["w"]),
+             helper.make_node("Add", ["v", "w"], ["y"])]
+    graph = helper.make_graph(nodes, "graph", [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 16, 12, 12))],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+                              [numpy_helper.from_array((rng.standard_normal(s) * 0.1).astype(np.float32), n) for n, s in weights.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def graph_problems(path, target, tmp_path, plans=""):
+    """(problem, kernel) of the convolutions of the graph, as the build chose them."""
+    folder = tmp_path / "dump"
+    treadle.model._api.CompileOnnx(path.read_bytes(), "", {
+        "target": target, "dump": ["kernels"], "dump_dir": str(folder), "config": {"schedule.plans": plans}})
+    graph = (folder / "kernels.txt").read_text().split("# Loops of its kernels.")[0]
+    assert "left out" not in graph
+    lines = [json.loads(line) for line in graph.splitlines() if line.startswith("{")]
+    return [(line["problem"], line["kernel"]) for line in lines]
+
+
+@pytest.mark.parametrize("target", ["llvm -mcpu=x86-64-v3", "llvm -mcpu=znver4"])
+def test_records_state_algorithms_and_blocks_of_channels(target, tmp_path):
+    path = graph_model(tmp_path / "graph.onnx")
+    x = {"x": np.random.default_rng(2).standard_normal((1, 16, 12, 12)).astype(np.float32)}
+    usual = graph_problems(path, target, tmp_path)
+    expected = treadle.compile(path, target="llvm").run(None, x)[0]
+    for problem, kernel in usual:
+        for block in {8, 16} - {problem["oc_block"]}:
+            plan = {"type": "schedule.ConvBlockPlan", "block": block}
+            line = json.dumps({"problem": problem, "kernel": "conv2d.block", "plan": plan})
+            blocks = [p["oc_block"] for p, _ in graph_problems(path, target, tmp_path, line)]
+            assert blocks != [p["oc_block"] for p, _ in usual] and block in blocks
+            runs_here = "v3" in target
+            if runs_here:
+                result = treadle.compile(path, target=target, pass_config={"schedule.plans": line}).run(None, x)[0]
+                np.testing.assert_allclose(result, expected, atol=1e-4)
+        line = json.dumps({"problem": problem, "kernel": "conv2d.plain", "plan": None})
+        kernels = [k for p, k in graph_problems(path, target, tmp_path, line) if p == problem]
+        assert kernels == ["conv2d.plain"]
+
+
+def test_a_report_is_a_page_or_data(model, tmp_path):
+    report = treadle.tune(model, tmp_path / "records.jsonl", time=3)
+    page, data = tmp_path / "report.html", tmp_path / "report.json"
+    report.save(page)
+    report.save(data)
+    html = page.read_text()
+    assert "conv2d.direct" in html and "<svg" in html and "http" not in html and html.count("<details") == len(report.tasks)
+    assert json.loads(data.read_text())["tasks"] == report.tasks
+
+
+def test_what_the_environment_names_is_no_default(model, task, tmp_path, monkeypatch):
+    """While tuning: records are compared with default plans."""
+    records = tmp_path / "records.jsonl"
+    tuning.append_records(records, [tuning.record_line(task, plan=other_plan(task), state="confirmed", ratio=0.5, lo=0.4, hi=0.6)])
+    monkeypatch.setenv("TREADLE_RECORDS", str(records))
+    (found,) = treadle.tune(model, dry_run=True).tasks
+    assert found["plan"] == json.loads(json.loads(task)["plan"])
+
+
 def test_batches_are_measured_for_workers(task):
     """What a fleet's slots do: a plan of other code, the incumbent itself, and one that can't be applied."""
     default, other = json.loads(task)["plan"], other_plan(task)

@@ -59,6 +59,9 @@ struct Kernel {
 
   /// Why it can't compute the problem, or doesn't as accurately as others; "" where it can.
   std::function<std::string(const Problem&, const Machine&)> why_not;
+  /// Fields of a plan that `rewrite` depends on: plans that differ in them are other graphs. The other fields are
+  /// chosen again when loops are scheduled.
+  std::vector<std::string> graph_fields;
   /// Plans to choose from, at least one where `why_not` gives "".
   std::function<std::vector<Plan>(const Problem&, const Machine&)> space;
   /// Cycles of one run: the mean of the time on one thread and, where there are several, the time of all of them. Null:

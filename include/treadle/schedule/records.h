@@ -20,6 +20,8 @@ namespace treadle::schedule {
 
 /// Option of the pass context: path of a file of records. Build takes the confirmed plans of this machine from it.
 inline constexpr const char* kRecordsOption = "schedule.records";
+/// Instead of a path: no records, whatever the environment says.
+inline constexpr const char* kNoRecords = "none";
 /// Environment variable with such a path, for builds whose context names none.
 inline constexpr const char* kRecordsVariable = "TREADLE_RECORDS";
 

@@ -185,13 +185,14 @@ TuneResult RunTune(const TuneRequest& request) {
   options.seed = static_cast<uint64_t>(request.seed);
   options.resume = request.resume;
   options.dry_run = request.dry_run;
+  options.graph = request.graph;
   options.progress = request.progress;
   options.measure.threads = request.threads;
   options.measure.build.jobs =
       request.jobs > 0 ? request.jobs : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   options.measure.build.opt_level = request.compile.opt_level;
   const tune::TuneReport report = tune::Tune(options);
-  return {report.ToText(), report.ToJson()};
+  return {report.ToText(), report.ToJson(), report.ToHtml()};
 }
 
 RecordsSummary CheckRecords(const std::string& text, bool best) {

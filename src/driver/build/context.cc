@@ -35,9 +35,12 @@ transform::PassContext WithRecords(const transform::PassContext& context, const 
   const char* variable = std::getenv(schedule::kRecordsVariable);
   if (path.empty() && variable != nullptr) path = variable;
   if (path.empty()) return context;
-  const schedule::RecordFile file = schedule::ReadRecordFile(path);
-  const std::string machine = schedule::MachineId(target->Features());
-  const std::string plans = schedule::PlanLines(schedule::BestRecords(file.records, machine));
+  std::string plans;
+  if (path != schedule::kNoRecords) {
+    const schedule::RecordFile file = schedule::ReadRecordFile(path);
+    const std::string machine = schedule::MachineId(target->Features());
+    plans = schedule::PlanLines(schedule::BestRecords(file.records, machine));
+  }
   transform::PassContext with = context;
   auto* node = with.CopyOnWrite();
   // The path isn't part of what is built; the plans are.

@@ -19,6 +19,7 @@
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/layout.h"
 #include "treadle/relay/transform.h"
+#include "treadle/schedule/alternatives.h"
 
 namespace treadle::relay {
 
@@ -280,6 +281,7 @@ LayoutPlanner::Chosen LayoutPlanner::ByKernel(const CallNode* call, LayoutArgs& 
     if (best != nullptr && problem.defined() && !best->kernel->compute) best->Log(problem);
   }
   if (best == nullptr) return {};
+  if (problem.defined()) schedule::AlternativesLog::Note(op, problem, machine_, choice);
   // Users' computations are of the operator as the model has it.
   if (best->kernel->compute) return {std::nullopt, true};
   if (!best->kernel->rewrite) return {};

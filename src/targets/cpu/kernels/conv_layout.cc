@@ -47,10 +47,35 @@ void SetLayouts(const relay::LayoutArgs& args, int64_t ic, int64_t oc, int lanes
   }
 }
 
+/// The problem with channels and weights as its layouts want them.
+Problem LaidOut(const Problem& open, const CallNode* call) {
+  const auto& from = *open.as<ConvProblemNode>();
+  if (!from.not_blocked.empty() || from.groups != 1 || from.out_layout.is_plain()) return open;
+  auto node = MakeObject<ConvProblemNode>(from);
+  ConvProblemNode& p = *node;
+  p.weight = PadOutputChannels(call->args[1].as<ConstantNode>()->data, p.out_layout);
+  p.oc = p.weight.shape()[0];
+  p.oc_block = p.out_layout.block;
+  p.padded_weight = p.weight;
+  if (p.in_layout.is_blocked()) {
+    const int64_t padded = p.in_layout.PaddedChannels(p.ic);
+    p.padded_weight = ScatterChannels(p.weight, 1, p.in_layout.ChannelIndexMap(p.ic), padded);
+    p.ic_block = p.in_layout.block;
+    p.indexed_ic = !p.in_layout.is_in_order() && padded > p.ic;
+    if (p.indexed_ic) {
+      p.data_ic = padded;
+      p.ic_block = 1;
+    } else {
+      p.ic = padded;
+    }
+  }
+  return Problem(ObjectPtr<Object>(node));
+}
+
 }  // namespace
 
 Problem ConvProblem(const CallNode* call, const relay::LayoutArgs& args, const Machine& machine) {
-  return Make<Problem, ConvProblemNode>([&](auto& p) {
+  const Problem open = Make<Problem, ConvProblemNode>([&](auto& p) {
     p.not_blocked = WhyNotBlockedCall(call, args);
     const auto* a = call->attrs.as<Conv2DAttrs>();
     const auto *data = args.Type(0), *kernel = args.Type(1), *type = call->type_as<TensorTypeNode>();
@@ -80,23 +105,13 @@ Problem ConvProblem(const CallNode* call, const relay::LayoutArgs& args, const M
     p.groups = a->groups;
     if (!p.not_blocked.empty()) return;
     SetLayouts(args, p.ic, p.oc, machine.vector_lanes(32), &p);
-    if (p.groups != 1 || p.out_layout.is_plain()) return;
-    p.weight = PadOutputChannels(call->args[1].as<ConstantNode>()->data, p.out_layout);
-    p.oc = p.weight.shape()[0];
-    p.oc_block = p.out_layout.block;
-    p.padded_weight = p.weight;
-    if (p.in_layout.is_plain()) return;
-    const int64_t padded = p.in_layout.PaddedChannels(p.ic);
-    p.padded_weight = ScatterChannels(p.weight, 1, p.in_layout.ChannelIndexMap(p.ic), padded);
-    p.ic_block = p.in_layout.block;
-    p.indexed_ic = !p.in_layout.is_in_order() && padded > p.ic;
-    if (p.indexed_ic) {
-      p.data_ic = padded;
-      p.ic_block = 1;
-    } else {
-      p.ic = padded;
-    }
   });
+  const Problem usual = LaidOut(open, call);
+  const std::optional<ChannelLayout> recorded = RecordedConvLayout(usual, machine);
+  if (!recorded) return usual;
+  auto other = MakeObject<ConvProblemNode>(*open.as<ConvProblemNode>());
+  other->out_layout = *recorded;
+  return LaidOut(Problem(ObjectPtr<Object>(other)), call);
 }
 
 void SetBlockedSizes(const Conv2DAttrs* attrs, const Array<PrimExpr>& data, const Array<PrimExpr>& out,

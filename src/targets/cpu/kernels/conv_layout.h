@@ -45,6 +45,9 @@ ChannelLayout BlockedLayout(int64_t channels, int lanes);
 /// The layout for `channels` of a convolution whose result has `pixels` (-1: dynamic).
 ChannelLayout ConvLayout(int64_t channels, int64_t pixels, int lanes);
 
+/// The layout of the result that a record states for a problem with the usual one (conv_block.cc); nothing without.
+std::optional<ChannelLayout> RecordedConvLayout(const Problem& problem, const Machine& machine);
+
 /// Cycles of giving the input another layout: it is loaded and stored. Of static sizes.
 double LayoutChangeCycles(const ConvProblemNode& p, const Machine& machine);
 

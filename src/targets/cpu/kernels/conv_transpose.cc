@@ -297,6 +297,7 @@ void RegisterConvTranspose() {
   kernel.op = "nn.conv2d_transpose";
   kernel.target = "cpu";
   kernel.plan_type = ConvTransposePlanNode::StaticTypeInfo();
+  kernel.graph_fields = {"ic_block", "oc_block", "blocked_result"};
   // Blocks decide about what follows in the graph, too: another form than that of the neighbours must pay.
   kernel.least_gain = 0.8;
   kernel.why_not = [](const Problem& problem, const Machine&) { return problem.as<ConvProblemNode>()->not_blocked; };

@@ -187,6 +187,7 @@ void RegisterGroupedConv() {
   kernel.op = "nn.conv2d";
   kernel.target = "cpu";
   kernel.plan_type = GroupedConvPlanNode::StaticTypeInfo();
+  kernel.graph_fields = {"merged", "ic_block", "ic_groups", "ic_shuffled", "oc_block"};
   // Blocks decide about what follows in the graph, too: another form than that of the neighbours must pay.
   kernel.least_gain = 0.8;
   kernel.why_not = WhyNot;

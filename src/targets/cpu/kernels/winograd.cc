@@ -489,6 +489,7 @@ void RegisterWinograd() {
   kernel.target = "cpu";
   kernel.handicap = 1 / 0.85;  // a less accurate result must be expected in 15 % less time
   kernel.plan_type = WinogradPlanNode::StaticTypeInfo();
+  kernel.graph_fields = {"side"};
   kernel.why_not = WhyNot;
   kernel.space = Space;
   kernel.cycles = Cycles;
