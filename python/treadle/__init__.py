@@ -14,7 +14,7 @@ from .contrib import graph_executor
 from .ir import IRModule
 from ._progress import Progress
 from .model import Model, compile, load, load_plugin
-from . import onnxruntime, profiler_vm, rpc, script
+from . import onnxruntime, profiler_vm, report, rpc, script
 from .onnxruntime import InferenceSession
 from .quantization import graph_ir as _graph_ir, quantize
 from .tuning import tune
@@ -26,7 +26,7 @@ __all__ = [
     "VerifyError", "arith", "build", "cl", "compile", "contrib", "convert", "cpu", "cuda", "device", "error",
     "get_global_func", "gpu", "graph_executor", "instrument", "ir", "list_global_func_names", "load",
     "load_plugin", "lower", "nd", "onnxruntime", "opencl", "parser", "profiler_vm", "quantization", "quantize",
-    "register_func", "register_object", "relay", "rpc", "runtime", "target", "te", "testing", "tir", "topi",
+    "register_func", "register_object", "relay", "report", "rpc", "runtime", "target", "te", "testing", "tir", "topi",
     "transform", "tune"]
 
 te.build = build

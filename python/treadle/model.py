@@ -50,7 +50,8 @@ class SupportsSerialize(Protocol):
 
 class OperatorTime(NamedTuple):
     """What one call took in a profiled run: the node, its kernel, seconds from the run's start and of its own, types
-    of its arguments, and the multiply-adds of its convolutions and matrix products (0: none, or not known)."""
+    of its arguments, and the multiply-adds of its convolutions and matrix products (0: none, or not known); the
+    model's nodes that it computes ("" where that isn't known), and the external code generator that made it."""
 
     name: str
     kernel: str
@@ -58,6 +59,8 @@ class OperatorTime(NamedTuple):
     seconds: float
     shapes: str
     macs: float
+    nodes: str = ""
+    compiler: str = ""
 
 
 def _infos(rows, described):
@@ -285,6 +288,26 @@ class Model:
         context, feed = self.create_context(threads), _to_tensors(self._sample(inputs), self._inputs)
         context(**feed)
         return context.profile()
+
+    def report(self, path: "str | os.PathLike[str]", inputs: Mapping[str, Any] | None = None, *, repeat: int = 10,
+               threads: int | None = None) -> None:
+        """Writes one HTML page about the model, which needs nothing else: graph, time against the machine's roofline,
+        memory, kernels, what to do next. docs/report.md.
+
+        inputs: as of `benchmark`, errors too; Error for a path that can't be written.
+
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.report(folder + "/relu.html", repeat=2)
+        ...     os.listdir(folder)
+        ['relu.html']
+        """
+        times = self.benchmark(inputs, repeat=repeat, threads=threads)
+        profile = self.profile(inputs, threads=threads)
+        path_of = self._path or (self._source.model if self._source else None)
+        name = os.path.basename(path_of) if isinstance(path_of, str) else "model"
+        self._model.write_page(os.fspath(path), name, self.explain() if self._source else "", times.median,
+                               self.threads if threads is None else threads, profile)
 
     def explain(self) -> str:
         """For each operator the kernels to choose from with their costs, and why not others; as `treadle explain`.

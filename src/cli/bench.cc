@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <numeric>
 #include <thread>
@@ -12,6 +13,7 @@
 #include "cli/compare.h"
 #include "cli/input_shapes.h"
 #include "cli/json.h"
+#include "cli/measured_run.h"
 #include "cli/options.h"
 #include "cli/session.h"
 #include "cli/timing.h"
@@ -121,7 +123,7 @@ struct BenchVerb {
   std::vector<std::string> compare;
   int repeat = 20, threads = 0, warm_up = 3, requests = 1;
   double seconds = 0;
-  std::string json_file;
+  std::string json_file, page_file;
 
   int Run() const {
     Preparation spent;
@@ -157,7 +159,22 @@ struct BenchVerb {
         engines[i + 1].rate = TimePeer(peers[i], request.model, folder, budget, requests).at(0);
     }
     Report(peers, engines, spent, first_run, WhatIsMeasured(model, values));
+    if (!page_file.empty()) WriteModelPage(model, values, peers, engines);
     return 0;
+  }
+
+  void WriteModelPage(const runtime::Model& model, const runtime::NamedTensors& values,
+                      const std::vector<std::string>& peers, const std::vector<Measured>& engines) const {
+    constexpr int kProfiledRuns = 5;
+    PageRequest page;
+    page.output = page_file;
+    page.title = std::filesystem::path(flags.request.model).filename().string();
+    page.model = model;
+    Measure(values, kProfiledRuns, threads, &page);
+    for (size_t i = 0; i < engines.size(); ++i) {
+      page.engines.emplace_back(i == 0 ? "treadle" : peers[i - 1], engines[i].times);
+    }
+    Compiler().write_page(page);
   }
 
   static void Append(std::vector<double>* all, const std::vector<double>& some) {
@@ -293,6 +310,7 @@ void AddBench(CLI::App* app, Action* action) {
       .Between(1, kMaxRequests);
   sub.Add("--threads", &verb->threads, "threads (all)").Threads();
   sub.Add("--compare", &verb->compare, "also measure: onnxruntime,openvino (Python packages)");
+  sub.Add("--report", &verb->page_file, "write a page about the model, as treadle report does, with these times");
   sub.Add("--json", &verb->json_file, "write the results to this file");
   verb->flags.AddTo(&sub);
 }

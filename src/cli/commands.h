@@ -45,6 +45,7 @@ void AddProfile(CLI::App* app, Action* action);
 void AddBench(CLI::App* app, Action* action);
 void AddVerify(CLI::App* app, Action* action);
 void AddQuantize(CLI::App* app, Action* action);
+void AddReport(CLI::App* app, Action* action);
 void AddInspect(CLI::App* app, Action* action);
 void AddCache(CLI::App* app, Action* action);
 void AddTune(CLI::App* app, Action* action);      ///< tune, records

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 
 #include "cli/bounded.h"
@@ -60,14 +59,7 @@ struct ExplainVerb {
   CompileFlags flags;
 
   int Run() const {
-    CompileRequest request = flags.Parse();
-    CheckExists(request.model);
-    const runtime::TemporaryDirectory folder;
-    request.output = folder.Path("model.so");
-    request.dump = {"kernels"};
-    request.dump_dir = folder.Path("");
-    CompileWatched(request);
-    std::cout << std::ifstream(folder.Path("kernels.txt")).rdbuf();
+    std::cout << ExplainAndLoad(flags.Parse(), nullptr);
     return 0;
   }
 };

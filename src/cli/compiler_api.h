@@ -7,9 +7,11 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/progress.h"
+#include "treadle/runtime/model.h"
 
 namespace treadle::cli {
 
@@ -32,6 +34,24 @@ struct CompileRequest {
   Verbosity verbosity = Verbosity::kNormal;
   std::function<void(const std::string& pass)> on_pass;                     ///< before each pass; may be null
   std::function<void(size_t done, size_t total, size_t cached)> on_kernel;  ///< after each kernel; may be null
+};
+
+/// A measured run of a model, for its page.
+struct PageRequest {
+  std::string output;  ///< the file to write
+  std::string title;
+  runtime::Model model;
+  std::vector<runtime::OpTiming> timings;  ///< of each call, in the order of the run
+  double seconds = 0;                      ///< a run's, without measuring its calls
+  int threads = 0;
+  std::string choices;  ///< what explain prints; "" for a compiled file
+  struct Layer {
+    std::string name;
+    double largest = 0, snr = 0;  ///< absolute difference; dB
+  };
+  std::vector<Layer> layers;                                         ///< compared with a reference's; may be empty
+  std::vector<std::pair<std::string, std::string>> facts;            ///< further ones: name, value
+  std::vector<std::pair<std::string, std::vector<double>>> engines;  ///< seconds of runs, by engine; may be empty
 };
 
 struct TuneRequest {
@@ -101,6 +121,7 @@ struct CompilerApi {
   RecordsSummary (*check_records)(const std::string& text, bool best);
   /// The text of a file without what builds don't take.
   std::string (*prune_records)(const std::string& text);
+  void (*write_page)(const PageRequest& request);
 };
 
 /// Loads the compiler; a RuntimeError that says what is missing when it isn't installed.

@@ -179,6 +179,7 @@ int RunVerb(int argc, char** argv) {
   AddBench(&app, &action);
   AddQuantize(&app, &action);
   AddProfile(&app, &action);
+  AddReport(&app, &action);
   AddInspect(&app, &action);
   AddTune(&app, &action);
   AddMeasure(&app, &action);

@@ -4,12 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
+#include <filesystem>
 #include <iostream>
 #include <map>
 
 #include "cli/commands.h"
 #include "cli/input_shapes.h"
+#include "cli/measured_run.h"
 #include "cli/session.h"
 #include "cli/timing.h"
 #include "runtime/file_io.h"
@@ -66,7 +67,8 @@ std::vector<ProfileRow> MakeProfile(const std::vector<OpTiming>& timings, Profil
     const auto [it, fresh] = known.emplace(key, rows.size());
     if (fresh || by == ProfileBy::kCall) {
       it->second = rows.size();
-      rows.push_back({key, by == ProfileBy::kCompiler ? "" : timing.func_name, timing.shapes, 0, 0, 0});
+      rows.push_back({key, by == ProfileBy::kCompiler ? "" : timing.func_name,
+                      by == ProfileBy::kCall ? timing.origin : "", timing.shapes, 0, 0, 0});
     }
     ProfileRow& row = rows[it->second];
     if (++row.calls > 1) row.shapes.clear();
@@ -94,7 +96,7 @@ std::string ToText(const std::vector<ProfileRow>& rows, size_t top) {
     }
     const std::string rate = row.macs > 0 ? fmt::format("{:.1f}", Gflops(row)) : "";
     text += fmt::format("{:10.3f}  {:6.1f}  {:>9}  {:5}  {}", row.seconds * 1e3, Percent(row.seconds, total), rate,
-                        row.calls, row.name);
+                        row.calls, row.origin.empty() ? row.name : row.origin);
     text += !row.function.empty() && row.function != row.name ? StrCat("  ", row.function, "\n") : "\n";
   }
   if (shown < rows.size()) {
@@ -106,10 +108,11 @@ std::string ToText(const std::vector<ProfileRow>& rows, size_t top) {
 
 std::string ToCsv(const std::vector<ProfileRow>& rows) {
   const double total = Total(rows);
-  std::string text = "name,function,calls,ms,percent,gflops,shapes\n";
+  std::string text = "name,function,nodes,calls,ms,percent,gflops,shapes\n";
   for (const ProfileRow& row : rows) {
-    text += fmt::format("{},{},{},{:.6f},{:.3f},{:.3f},{}\n", CsvField(row.name), CsvField(row.function), row.calls,
-                        row.seconds * 1e3, Percent(row.seconds, total), Gflops(row), CsvField(row.shapes));
+    text += fmt::format("{},{},{},{},{:.6f},{:.3f},{:.3f},{}\n", CsvField(row.name), CsvField(row.function),
+                        CsvField(row.origin), row.calls, row.seconds * 1e3, Percent(row.seconds, total), Gflops(row),
+                        CsvField(row.shapes));
   }
   return text;
 }
@@ -120,6 +123,7 @@ Json ToJson(const std::vector<ProfileRow>& rows) {
   for (const ProfileRow& row : rows) {
     list.push_back({{"name", row.name},
                     {"function", row.function},
+                    {"nodes", row.origin},
                     {"calls", row.calls},
                     {"ms", row.seconds * 1e3},
                     {"percent", Percent(row.seconds, total)},
@@ -134,34 +138,30 @@ namespace {
 struct ProfileVerb {
   CompileFlags flags;
   InputFlags inputs;
-  std::string by = "call", csv, trace;
+  std::string by = "call", csv, trace, page_file;
   int repeat = 10, threads = 0, top = 20;
   bool json = false;
 
   int Run() const {
-    for (const std::string& path : {csv, trace}) {
+    for (const std::string& path : {csv, trace, page_file}) {
       if (!path.empty()) runtime::CheckOutputPath(path, runtime::FileKind::kAny, {flags.request.model});
     }
     const runtime::Model model = LoadOrCompile(WithInputShapes(flags.Parse(), inputs.texts, /*fills=*/true));
-    runtime::ModelContext context = model.CreateContext();
-    context.SetThreads(threads);
-    for (const auto& [name, tensor] : MakeInputs(model, inputs.texts, "random", inputs.Parse()))
-      context.SetInput(name, tensor);
-    std::vector<double> whole;
-    std::vector<std::vector<OpTiming>> runs;
-    context.Run();
-    for (int i = 0; i < repeat; ++i) {  // in turns, so that what else the machine does hits both
-      const auto start = std::chrono::steady_clock::now();
-      context.Run();
-      whole.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-      runs.push_back(context.RunProfiled());
-    }
-    const std::vector<OpTiming> timings = MedianOfRuns(runs);
-    const std::vector<ProfileRow> rows = MakeProfile(timings, by == "call"     ? ProfileBy::kCall
-                                                              : by == "kernel" ? ProfileBy::kKernel
-                                                                               : ProfileBy::kCompiler);
+    PageRequest page;
+    page.model = model;
+    std::vector<OpTiming> last;
+    const std::vector<double> whole =
+        Measure(MakeInputs(model, inputs.texts, "random", inputs.Parse()), repeat, threads, &page, &last);
+    const std::vector<ProfileRow> rows = MakeProfile(page.timings, by == "call"     ? ProfileBy::kCall
+                                                                   : by == "kernel" ? ProfileBy::kKernel
+                                                                                    : ProfileBy::kCompiler);
     if (!csv.empty()) WriteWholeFile(csv, ToCsv(rows));
-    if (!trace.empty()) WriteWholeFile(trace, runtime::ChromeTrace(runs.back()));
+    if (!trace.empty()) WriteWholeFile(trace, runtime::ChromeTrace(last));
+    if (!page_file.empty()) {
+      page.output = page_file;
+      page.title = std::filesystem::path(flags.request.model).filename().string();
+      Compiler().write_page(page);
+    }
     if (json) {
       std::cout
           << Json{{"model", flags.request.model}, {"run", ToJson(Summarise(whole))}, {"rows", ToJson(rows)}}.dump()
@@ -187,6 +187,7 @@ void AddProfile(CLI::App* app, Action* action) {
   sub.Add("--threads", &verb->threads, "threads (all)").Threads();
   sub.Add("--csv", &verb->csv, "write all rows to a file");
   sub.Add("--trace", &verb->trace, "write the last run's trace for ui.perfetto.dev");
+  sub.Add("--report", &verb->page_file, "write a page about the model, as treadle report does");
   sub.Add("--json", &verb->json, "machine-readable output");
   verb->flags.AddTo(&sub);
 }

@@ -14,6 +14,7 @@ namespace treadle::cli {
 struct ProfileRow {
   std::string name;      ///< of the call, the kernel or the compiler
   std::string function;  ///< the kernel's; empty where rows are compilers
+  std::string origin;    ///< the model's nodes that the call computes, where that is known
   std::string shapes;    ///< of the only call; empty for several
   size_t calls = 0;      ///< of one run
   double seconds = 0;    ///< of one run
@@ -30,7 +31,7 @@ std::vector<runtime::OpTiming> MedianOfRuns(const std::vector<std::vector<runtim
 std::vector<ProfileRow> MakeProfile(const std::vector<runtime::OpTiming>& timings, ProfileBy by);
 /// The first `top` rows (0: all), for a terminal; the last line is the sum.
 std::string ToText(const std::vector<ProfileRow>& rows, size_t top);
-/// A header and all rows: name,function,calls,ms,percent,gflops,shapes (RFC 4180).
+/// A header and all rows: name,function,nodes,calls,ms,percent,gflops,shapes (RFC 4180).
 std::string ToCsv(const std::vector<ProfileRow>& rows);
 Json ToJson(const std::vector<ProfileRow>& rows);
 

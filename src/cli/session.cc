@@ -46,6 +46,17 @@ std::string CompileWatched(CompileRequest request) {
   return Compiler().compile(request);
 }
 
+std::string ExplainAndLoad(CompileRequest request, Model* model) {
+  CheckExists(request.model);
+  const runtime::TemporaryDirectory folder;
+  request.output = folder.Path("model.so");
+  request.dump = {"kernels"};
+  request.dump_dir = folder.Path("");
+  CompileWatched(request);
+  if (model != nullptr) *model = Model::Load(request.output);
+  return ReadWholeFile(folder.Path("kernels.txt"));
+}
+
 Model LoadOrCompile(const CompileRequest& request, Preparation* spent) {
   CheckExists(request.model);
   Preparation unused;

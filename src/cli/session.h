@@ -32,6 +32,10 @@ InputText ParseInput(const std::string& text);
 /// Compiles; says how far it is as `request.verbosity` has it. Returns what the request asked to be told.
 std::string CompileWatched(CompileRequest request);
 
+/// As CompileWatched, for a model whose output isn't kept; returns what `--dump kernels` says. `model`, if not null,
+/// becomes the loaded model.
+std::string ExplainAndLoad(CompileRequest request, runtime::Model* model);
+
 /// How long it took until a model could run, in seconds.
 struct Preparation {
   double compile = 0;  ///< 0 for a compiled model

@@ -7,17 +7,12 @@
 #include "cli/compare.h"
 #include "cli/input_shapes.h"
 #include "cli/json.h"
+#include "cli/layers.h"
 #include "cli/session.h"
 #include "treadle/base/error.h"
 
 namespace treadle::cli {
 namespace {
-
-/// Where each output of `reference` agrees or not.
-struct Comparison {
-  std::string name;
-  Difference difference;
-};
 
 struct VerifyVerb {
   CompileFlags flags;
@@ -39,7 +34,7 @@ struct VerifyVerb {
     const runtime::NamedTensors values = MakeInputs(model, inputs.texts, "random", inputs.Parse());
     const NamedTensors actual = NameOutputs(model, model.Run(values, threads));
     const NamedTensors given(values.begin(), values.end());
-    return Report(CompareAll(actual, Expected(request, given)));
+    return Report(CompareOutputs(actual, Expected(request, given), tolerance));
   }
 
   NamedTensors Expected(const CompileRequest& request, const NamedTensors& given) const {
@@ -60,20 +55,7 @@ struct VerifyVerb {
     return ReadTensors(reference);
   }
 
-  std::vector<Comparison> CompareAll(const NamedTensors& actual, const NamedTensors& expected) const {
-    std::vector<Comparison> comparisons;
-    for (size_t i = 0; i < actual.size(); ++i) {
-      const NDArray* found = nullptr;
-      for (const auto& [name, tensor] : expected) {
-        if (name == actual[i].first || (name.empty() && actual.size() == 1)) found = &tensor;
-      }
-      if (found == nullptr) throw Error(StrCat("the reference has no value for output '", actual[i].first, "'"));
-      comparisons.push_back({actual[i].first, Compare(actual[i].second, *found, tolerance)});
-    }
-    return comparisons;
-  }
-
-  int Report(const std::vector<Comparison>& comparisons) const {
+  int Report(const std::vector<LayerComparison>& comparisons) const {
     bool agrees = true;
     Json report{{"outputs", Json::array()}};
     for (const auto& [name, difference] : comparisons) {
@@ -109,7 +91,7 @@ struct VerifyVerb {
   }
 
   /// Where a precision was asked for: what each value lost up to there.
-  void PrintLayers(const std::vector<Comparison>& all) const {
+  void PrintLayers(const std::vector<LayerComparison>& all) const {
     if (!tolerance.snr || json) return;
     for (const auto& [name, difference] : all) std::cout << name << ": " << difference.snr << " dB\n";
   }
@@ -119,16 +101,9 @@ struct VerifyVerb {
     if (!IsOnnx(request.model) || reference != "onnxruntime") {
       throw Error("--layers needs an .onnx model and --reference onnxruntime");
     }
-    // The copy has another name for each value's storage but the same inputs; those come from the model itself.
     const runtime::Model plain = LoadOrCompile(request);
     const runtime::NamedTensors values = MakeInputs(plain, inputs.texts, "random", inputs.Parse());
-    runtime::TemporaryDirectory folder;
-    const std::string exposed = folder.Path("exposed.onnx");
-    const NamedTensors expected = RunOnnxRuntime(request.model, {values.begin(), values.end()}, true, exposed);
-    CompileRequest changed = request;
-    changed.model = exposed;
-    const runtime::Model model = LoadOrCompile(changed);
-    const std::vector<Comparison> all = CompareAll(NameOutputs(model, model.Run(values, threads)), expected);
+    const std::vector<LayerComparison> all = CompareLayers(request, {values.begin(), values.end()}, tolerance, threads);
     PrintLayers(all);
     for (const auto& [name, difference] : all) {
       if (difference.agrees) continue;

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "python/api.h"
+#include "report/page.h"
 #include "runtime/file_io.h"
 #include "targets/cpu/machine_costs.h"
 #include "treadle/runtime/registry.h"
@@ -216,6 +217,7 @@ void RegisterTuneApi() {
   Registry::RegisterTyped("tune.Append",
                           [](std::string path, std::string lines) { tune::RecordsWriter(path).Write(lines); });
   Registry::RegisterTyped("tune.MeasureProgram", &tune::MeasureProgram);
+  Registry::RegisterTyped("report.WritePage", &report::WritePage);
 }
 
 }  // namespace treadle::python

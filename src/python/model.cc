@@ -7,6 +7,9 @@
 #include <nanobind/stl/vector.h>
 
 #include "python/convert.h"
+#include "report/model_page.h"
+#include "report/page.h"
+#include "report/peaks.h"
 #include "treadle/base/error.h"
 
 namespace treadle::python {
@@ -74,10 +77,27 @@ nb::list Profile(ModelContext& context) {
   }
   nb::list list;
   for (const auto& timing : timings) {
-    list.append(
-        nb::make_tuple(timing.name, timing.func_name, timing.start, timing.seconds, timing.shapes, timing.macs));
+    list.append(nb::make_tuple(timing.name, timing.func_name, timing.start, timing.seconds, timing.shapes, timing.macs,
+                               timing.origin, timing.compiler));
   }
   return list;
+}
+
+/// The page about a model. `timings`: tuples as Profile gives them.
+void WritePage(const Model& model, const std::string& path, const std::string& title, const std::string& choices,
+               double seconds, int threads, const nb::list& timings) {
+  report::ModelRun run;
+  run.title = title;
+  run.model = model;
+  run.seconds = seconds;
+  run.threads = threads;
+  run.choices = choices;
+  for (nb::handle item : timings) {
+    run.timings.push_back({nb::cast<std::string>(item[0]), nb::cast<std::string>(item[1]), nb::cast<double>(item[2]),
+                           nb::cast<double>(item[3]), nb::cast<std::string>(item[4]), nb::cast<std::string>(item[7]),
+                           nb::cast<double>(item[5]), nb::cast<std::string>(item[6])});
+  }
+  report::WritePage(path, report::ModelPage(run, report::MeasurePeaks(model.manifest().target, threads)));
 }
 
 }  // namespace
@@ -100,6 +120,7 @@ void BindModel(nb::module_& module) {
       .def("library", [](const Model& self) { return FromObjectRef(self.library()); })
       .def("memory", &Memory)
       .def("create_context", &Model::CreateContext)
+      .def("write_page", &WritePage)
       .def("run", &Run);
 }
 

@@ -104,6 +104,7 @@ struct OpTiming {
   std::string shapes;      ///< types of the arguments: "float32 (1, 3), float32 (3,) -> float32 (1,)"
   std::string compiler{};  ///< external code generator that made the function; "": Treadle
   double macs = 0;         ///< multiply-adds of its convolutions and matrix products as defined; 0: none, or not known
+  std::string origin{};    ///< the model's nodes that it computes: "Conv_3, Relu_4"; "" where that isn't known
 };
 
 class GraphContext {

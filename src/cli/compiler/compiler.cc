@@ -12,6 +12,9 @@
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/model_info.h"
 #include "frontend/onnx/proto_reader.h"
+#include "report/model_page.h"
+#include "report/page.h"
+#include "report/peaks.h"
 #include "treadle/base/error.h"
 #include "treadle/driver/compile.h"
 #include "treadle/external/codegen.h"
@@ -222,8 +225,25 @@ std::string PruneRecords(const std::string& text) {
   return tune::PruneRecords(schedule::ReadRecords(text));
 }
 
-constexpr CompilerApi kApi{&Compile,    &DeclaredInputs, &ListOps,    &ListTargets, &DescribeMachine, &GetCacheStats,
-                           &ClearCache, &SetCacheLimit,  &CheckModel, &RunTune,     &CheckRecords,    &PruneRecords};
+void WriteModelPage(const PageRequest& request) {
+  driver::RegisterAll();
+  report::ModelRun run;
+  run.title = request.title;
+  run.model = request.model;
+  run.timings = request.timings;
+  run.seconds = request.seconds;
+  run.threads = request.threads;
+  run.choices = request.choices;
+  for (const auto& layer : request.layers) run.layers.push_back({layer.name, layer.largest, layer.snr});
+  run.facts = request.facts;
+  run.engines = request.engines;
+  const report::Peaks peaks = report::MeasurePeaks(request.model.manifest().target, request.threads);
+  report::WritePage(request.output, report::ModelPage(run, peaks));
+}
+
+constexpr CompilerApi kApi{&Compile,       &DeclaredInputs, &ListOps,       &ListTargets, &DescribeMachine,
+                           &GetCacheStats, &ClearCache,     &SetCacheLimit, &CheckModel,  &RunTune,
+                           &CheckRecords,  &PruneRecords,   &WriteModelPage};
 
 }  // namespace
 }  // namespace treadle::cli

@@ -133,6 +133,17 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
     return name;
   }
 
+  /// The imported nodes that a function computes, in the order of their places: "Conv_3, Relu_4".
+  static std::string OriginOf(const Function& function) {
+    std::string names;
+    std::set<std::string> known;
+    relay::PostOrderVisit(function->body, [&](const Expr& e) {
+      if (!e.as<CallNode>() || !e->span.defined() || e->span->line != 0) return;
+      if (known.insert(e->span->source_name).second) names += (names.empty() ? "" : ", ") + e->span->source_name;
+    });
+    return names;
+  }
+
   Entries AddCall(const Expr& call, const Function& function, const Entries& inputs) {
     const StorageInfo& storage = plan_.at(call);
     bool aliases =
@@ -161,6 +172,7 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
       }
     }
     if (double macs = TotalMacCount(function); macs > 0) attrs["macs"] = std::to_string(macs);
+    if (std::string origin = OriginOf(function); !origin.empty()) attrs["origin"] = origin;
     Json node;
     node["op"] = "tvm_op";
     node["name"] = aliases ? UniqueName(storage.moves_nothing ? "in_place_nop" : "reshape_nop", &names_)

@@ -382,7 +382,7 @@ std::vector<OpTiming> GraphContext::RunProfiled(bool stop_at_nan) {
       return it == node.attrs.end() ? std::string() : it->second;
     };
     timings.push_back({node.name, node.func_name, seconds(start - begin), seconds(end - start), ShapesOf(op),
-                       attr("Compiler"), ParseDouble(attr("macs")).value_or(0)});
+                       attr("Compiler"), ParseDouble(attr("macs")).value_or(0), attr("origin")});
     for (uint32_t k = 0; stop_at_nan && k < node.num_outputs; ++k) {
       if (HasNan(EntryValue(model_->spec_.EntryId(op.node, k)))) {
         throw VerifyError(

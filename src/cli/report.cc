@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <iostream>
+
+#include "cli/commands.h"
+#include "cli/input_shapes.h"
+#include "cli/layers.h"
+#include "cli/measured_run.h"
+#include "cli/session.h"
+#include "runtime/file_io.h"
+
+namespace treadle::cli {
+namespace {
+
+struct ReportVerb {
+  CompileFlags flags;
+  InputFlags inputs;
+  std::string output;
+  int repeat = 10, threads = 0;
+  bool verify = false;
+
+  int Run() const {
+    const std::filesystem::path model_path = flags.request.model;
+    const std::string path = output.empty() ? model_path.stem().string() + ".html" : output;
+    runtime::CheckOutputPath(path, runtime::FileKind::kAny, {flags.request.model});
+    const CompileRequest request = WithInputShapes(flags.Parse(), inputs.texts, /*fills=*/true);
+    PageRequest page;
+    if (IsSource(request.model)) {
+      page.choices = ExplainAndLoad(request, &page.model);
+    } else {
+      page.model = LoadOrCompile(request);
+    }
+    const runtime::NamedTensors values = MakeInputs(page.model, inputs.texts, "random", inputs.Parse());
+    Measure(values, repeat, threads, &page);
+    if (verify) {
+      for (const LayerComparison& layer : CompareLayers(request, {values.begin(), values.end()}, {}, threads)) {
+        page.layers.push_back({layer.name, layer.difference.largest, layer.difference.snr});
+      }
+    }
+    page.output = path;
+    page.title = model_path.filename().string();
+    page.facts.emplace_back("File", request.model);
+    Compiler().write_page(page);
+    std::cout << path << ": " << std::filesystem::file_size(path) / 1024 << " KiB, for any browser\n";
+    return 0;
+  }
+};
+
+}  // namespace
+
+void AddReport(CLI::App* app, Action* action) {
+  auto verb = std::make_shared<ReportVerb>();
+  Verb sub(app, "report", "one offline page about a model: graph, time, roofline, memory, what to do next", action,
+           [verb] { return verb->Run(); });
+  sub.Add("model", &verb->flags.request.model, "an .onnx file, or a compiled .so").Required();
+  sub.Add("-o,--output", &verb->output, "the page to write (the model's name with .html)");
+  verb->inputs.AddTo(&sub, "; others are random");
+  sub.Add("--repeat", &verb->repeat, "number of measured runs (10)").Positive();
+  sub.Add("--threads", &verb->threads, "threads (all)").Threads();
+  sub.Add("--verify", &verb->verify, "compare every value of the model with ONNX Runtime's");
+  verb->flags.AddTo(&sub);
+}
+
+}  // namespace treadle::cli

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report/peaks.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "targets/cpu/machine_costs.h"
+#include "treadle/base/error.h"
+#include "treadle/ir/target.h"
+
+namespace treadle::report {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// Cycles per second: additions that wait for each other take a cycle each. 0 where it isn't known how to write them.
+double MeasureClock() {
+#if defined(__x86_64__) || defined(__aarch64__)
+  double best = 0;
+  for (int trial = 0; trial < 8; ++trial) {
+    constexpr int kRounds = 100'000, kPerRound = 16;
+    uint64_t value = 0;
+    const auto start = Clock::now();
+    for (int i = 0; i < kRounds; ++i) {
+#if defined(__x86_64__)
+#define TREADLE_ADD "add $1, %0\n\t"
+#else
+#define TREADLE_ADD "add %0, %0, #1\n\t"
+#endif
+      asm volatile(TREADLE_ADD TREADLE_ADD TREADLE_ADD TREADLE_ADD TREADLE_ADD TREADLE_ADD TREADLE_ADD TREADLE_ADD
+                       TREADLE_ADD TREADLE_ADD TREADLE_ADD TREADLE_ADD TREADLE_ADD TREADLE_ADD TREADLE_ADD TREADLE_ADD
+                   : "+r"(value));
+    }
+    best = std::max(best, kRounds * kPerRound / SecondsSince(start));
+  }
+  return best;
+#else
+  return 0;
+#endif
+}
+
+/// Bytes per second that each of `threads` threads reads from a block of its own, together.
+double MeasureSpeed(size_t threads, double block_bytes, double least_bytes) {
+  const auto count = static_cast<size_t>(block_bytes / sizeof(uint64_t));
+  const auto rounds = static_cast<size_t>(std::max(1.0, least_bytes / block_bytes));
+  std::vector<double> speeds(threads);
+  std::vector<std::thread> workers;
+  for (double& speed : speeds) {
+    workers.emplace_back([&speed, count, rounds] {
+      const std::vector<uint64_t> block(count, 1);
+      constexpr int kTrials = 5;
+      for (int trial = 0; trial < kTrials; ++trial) {
+        const auto start = Clock::now();
+        uint64_t total = 0;
+        for (size_t i = 0; i < rounds; ++i) {
+          total += std::accumulate(block.begin(), block.end(), i);
+          asm volatile("" : : "r"(block.data()) : "memory");  // read again in each round
+        }
+        asm volatile("" : : "r"(total));
+        speed = std::max(speed, static_cast<double>(rounds * count * sizeof(uint64_t)) / SecondsSince(start));
+      }
+    });
+  }
+  for (std::thread& worker : workers) worker.join();
+  return std::accumulate(speeds.begin(), speeds.end(), 0.0);
+}
+
+std::vector<MemoryLevel> MeasureLevels(const TargetFeatures& machine, size_t threads) {
+  const auto n = static_cast<double>(threads);
+  const auto l2 = static_cast<double>(machine.l2_bytes), l3 = static_cast<double>(machine.l3_bytes);
+  constexpr double kRead = 16 << 20, kLargest = 256 << 20;
+  std::vector<MemoryLevel> levels{{"L2 cache", l2 * n, MeasureSpeed(threads, l2 / 2, kRead)}};
+  if (l3 > l2 * n) levels.push_back({"L3 cache", l3, MeasureSpeed(threads, l3 / 2 / n, kRead)});
+  levels.push_back({"memory", std::numeric_limits<double>::infinity(),
+                    MeasureSpeed(threads, std::min(kLargest, 4 * std::max(l3, l2)) / n, 0)});
+  return levels;
+}
+
+}  // namespace
+
+Peaks MeasurePeaks(const std::string& target_text, int threads) {
+  try {
+    const Target target(target_text);
+    const TargetFeatures own = Target("llvm -mcpu=native")->Features();
+    const schedule::Machine machine = ops::cpu::MachineOf(target);
+    if (machine.arch != own.arch) return {};
+    const auto count = static_cast<size_t>(threads > 0 ? threads : std::max(1, own.num_cores));
+    const double per_cycle = 2 * machine.vector_lanes(32) / machine.fma_cycles;
+    return {static_cast<double>(count) * per_cycle * MeasureClock(), MeasureLevels(own, count)};
+  } catch (const Error&) {
+    return {};  // a target of another kind
+  }
+}
+
+}  // namespace treadle::report
