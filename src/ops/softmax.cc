@@ -70,9 +70,11 @@ struct SoftmaxParts {
 Array<Tensor> SoftmaxCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   SoftmaxParts parts(attrs, inputs[0]);
   DataType dtype = OutTensor(out_type)->dtype;
+  // One division for a row.
+  const PrimExpr one = tir::make_const(parts.x->dtype, 1.0);
   return {Compute(
       inputs[0]->shape,
-      [&](const Array<PrimExpr>& i) { return tir::cast(dtype, tir::div(parts.exp(i), parts.sum(parts.Without(i)))); },
+      [&](const Array<PrimExpr>& i) { return tir::cast(dtype, parts.exp(i) * (one / parts.sum(parts.Without(i)))); },
       "softmax", tag::kSoftmaxOutput)};
 }
 

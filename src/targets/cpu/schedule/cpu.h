@@ -2,6 +2,7 @@
 // Schedules for CPUs with vector registers.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -86,6 +87,9 @@ bool ScheduleContraction(Schedule& sch, const BlockRV& block, const BlockRV& epi
                          const schedule::Machine& machine);
 /// Reductions that have no schedule of their own; `epilogue` (may be null) consumes the result element by element.
 void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilogue);
+/// Softmax of contiguous rows, row by row, where `output` divides by the sums; the blocks of it are added to `done`.
+/// False, and nothing done, where it's none.
+bool ScheduleSoftmax(Schedule& sch, const BlockRV& output, std::set<std::string>* done);
 /// The block that a kernel's results leave through: the epilogue of its anchor, or a copy to the output; where
 /// `fused_spatial`, the only consumer of the anchor. The kernel takes it.
 BlockRV OutputOf(Schedule& sch, schedule::Stages& stages, bool fused_spatial = false);

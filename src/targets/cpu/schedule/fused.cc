@@ -133,6 +133,7 @@ bool TryContraction(Schedule& sch, const BlockRV& block, const BlockRV& epilogue
 /// `any`: of expressions that no operator stands for.
 void ScheduleStages(Schedule& sch, const schedule::Machine& machine, bool any) {
   std::set<std::string> done;
+  for (const BlockRV& block : sch.GetBlocks()) ScheduleSoftmax(sch, block, &done);
   for (const BlockRV& block : sch.GetBlocks()) {
     if (!done.insert(block->name).second) continue;
     tir::Block node = sch.Get(block);

@@ -25,7 +25,9 @@ bool VectorizeAlongReduction(Schedule& sch, const BlockRV& block, int axis) {
   LoopRV k = axes[static_cast<size_t>(axis)];
   if (!k.defined()) return false;
   int64_t extent = Extent(sch, k);
-  int lanes = std::min(VectorLanes(extent), 8);
+  // Of long rows what is left of the vectors is a masked one.
+  constexpr int64_t kLeastMasked = 32;
+  int lanes = VectorLanes(extent) == 0 && extent >= kLeastMasked ? kTailLanes : std::min(VectorLanes(extent), 8);
   if (lanes < 4 || extent <= lanes) return false;
   // Several vectors of partial results hide the latency of the additions; combining them must stay cheap.
   int unroll = 1;

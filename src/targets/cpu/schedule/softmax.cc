@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Softmax along contiguous memory: maximum, exponentials, sum and quotients of a row while it's in the first-level
+// cache.
+#include <algorithm>
+
+#include "targets/cpu/schedule/cpu.h"
+
+namespace treadle::ops::cpu {
+namespace {
+
+constexpr int64_t kLanes = 16;
+
+/// The computations of one softmax; blocks are null where it isn't one that is scheduled here.
+struct Softmax {
+  BlockRV max, exp, sum, output;
+};
+
+Softmax PartsOf(Schedule& sch, const BlockRV& output) {
+  Softmax parts;
+  parts.output = output;
+  for (const BlockRV& producer : sch.GetProducers(output)) {
+    if (!IsReduction(sch, producer)) continue;
+    for (const BlockRV& source : sch.GetProducers(producer)) {
+      if (TagOf(sch, source).text != te::tag::kSoftmaxExp) continue;
+      parts.sum = producer;
+      parts.exp = source;
+    }
+  }
+  if (!parts.exp.defined()) return parts;
+  for (const BlockRV& producer : sch.GetProducers(parts.exp)) {
+    if (IsReduction(sch, producer)) parts.max = producer;
+  }
+  return parts;
+}
+
+/// Whether the rows are contiguous, of known length, and long enough for vectors.
+bool HasLongRows(Schedule& sch, const Softmax& parts) {
+  if (!parts.max.defined() || !parts.sum.defined()) return false;
+  for (const BlockRV& reduction : {parts.max, parts.sum}) {
+    const int axis = ContiguousAxis(sch, reduction);
+    tir::Block node = sch.Get(reduction);
+    if (axis < 0 || node->iter_vars[static_cast<size_t>(axis)]->iter_type != tir::IterVarType::kCommReduce)
+      return false;
+  }
+  for (const BlockRV& block : {parts.exp, parts.output}) {
+    const std::vector<LoopRV> loops = sch.GetLoops(block);
+    if (loops.size() < 2 || Extent(sch, loops.back()) < 2 * kLanes) return false;
+  }
+  return true;
+}
+
+/// Vectors and, where they don't divide the row, what is left.
+void VectorizeRow(Schedule& sch, const LoopRV& row) {
+  const int lanes = VectorLanes(Extent(sch, row));
+  sch.Vectorize(sch.Split(row, {kRest, PrimExpr(lanes == 0 ? kLanes : int64_t{lanes})})[1]);
+}
+
+/// A reduction of the row: into the lanes of a vector, then of those.
+void ReduceRow(Schedule& sch, const BlockRV& reduction, const LoopRV& at, std::set<std::string>* done) {
+  const size_t spatial = sch.Get(reduction)->writes[0]->buffer->shape.size();
+  const LoopRV k = AxisLoops(sch, reduction).back();
+  const int lanes = VectorLanes(Extent(sch, k));
+  const BlockRV partial =
+      sch.RFactor(sch.Split(k, {kRest, PrimExpr(lanes == 0 ? kLanes : int64_t{lanes})})[1], static_cast<int>(spatial));
+  sch.ComputeAt(reduction, at);
+  sch.ComputeAt(partial, at);
+  sch.SetScope(reduction, 0, "local");
+  sch.SetScope(partial, 0, "local");
+  const std::vector<LoopRV> inner = LoopsUnder(sch, partial, at);
+  const LoopRV lane = inner[spatial], step = inner.back();
+  sch.Reorder({step, lane});
+  const BlockRV init = sch.DecomposeReduction(partial, step);
+  sch.Vectorize(lane);
+  sch.Vectorize(sch.GetLoops(init).back());
+  for (const BlockRV& block : {reduction, partial, init}) done->insert(block->name);
+}
+
+}  // namespace
+
+bool ScheduleSoftmax(Schedule& sch, const BlockRV& output, std::set<std::string>* done) {
+  if (TagOf(sch, output).text != te::tag::kSoftmaxOutput) return false;
+  Softmax parts = PartsOf(sch, output);
+  if (!HasLongRows(sch, parts)) return false;
+  const double work = Work(sch, parts.exp) * ElementCost(sch, parts.exp);
+  BlockRV last = output;
+  if (const BlockRV epilogue = EpilogueOf(sch, output); epilogue.defined() && IsFlatElementwise(sch, epilogue)) {
+    sch.ComputeInline(output);
+    last = epilogue;
+  }
+  std::vector<LoopRV> rows = sch.GetLoops(last);
+  const LoopRV row = rows.back();
+  rows.pop_back();
+  const LoopRV at = FuseParallel(sch, rows, work);
+  VectorizeRow(sch, row);
+  ReduceRow(sch, parts.sum, at, done);
+  sch.ComputeAt(parts.exp, at);
+  VectorizeRow(sch, LoopsUnder(sch, parts.exp, at).back());
+  ReduceRow(sch, parts.max, at, done);
+  for (const BlockRV& block : {parts.exp, last}) done->insert(block->name);
+  return true;
+}
+
+}  // namespace treadle::ops::cpu
