@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ops/layout.h"
+#include "ops/slice.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/attrs/transform.h"
@@ -55,10 +56,11 @@ void StridedCopy(const char* in, char* out, const Shape& shape, const Shape& str
   }
 }
 
-NDArray CopyWithStrides(const NDArray& data, const Shape& shape, const Shape& strides) {
+/// `first`: the element that the result begins with.
+NDArray CopyWithStrides(const NDArray& data, const Shape& shape, const Shape& strides, int64_t first = 0) {
   NDArray out = NDArray::Empty(shape, data.dtype());
-  StridedCopy(data.Data<char>(), out.Data<char>(), shape, strides,
-              static_cast<size_t>(runtime::ElementBytes(data.dtype())));
+  const auto bytes = static_cast<size_t>(runtime::ElementBytes(data.dtype()));
+  StridedCopy(data.Data<char>() + first * static_cast<int64_t>(bytes), out.Data<char>(), shape, strides, bytes);
   return out;
 }
 
@@ -89,6 +91,41 @@ std::optional<NDArray> Transpose(const Attrs& attributes, const NDArray& data, c
       strides.push_back(in_strides.at(static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(rank) : axis)));
   }
   return CopyWithStrides(data, out_shape, strides);
+}
+
+std::optional<NDArray> Slice(const Attrs& attributes, const NDArray& data, const Shape& out_shape) {
+  if (data.size() == 0 || NumElements(out_shape) == 0) return NDArray::Empty(out_shape, data.dtype());
+  Array<PrimExpr> shape;
+  for (int64_t dim : data.shape()) shape.push_back(PrimExpr(dim));
+  const SliceBounds bounds = ResolveSlice(attributes.as<StridedSliceAttrs>(), shape);
+  Shape strides = RowMajorStrides(data.shape());
+  int64_t first = 0;
+  for (size_t i = 0; i < strides.size(); ++i) {
+    first += *AsConstInt(bounds.begin[i]) * strides[i];
+    strides[i] *= bounds.stride[i];
+  }
+  return CopyWithStrides(data, out_shape, strides, first);
+}
+
+std::optional<NDArray> Concatenate(const Attrs& attributes, const std::vector<NDArray>& parts, const Shape& shape,
+                                   DataType dtype) {
+  int axis = attributes.as<ConcatenateAttrs>()->axis;
+  if (axis < 0) axis += static_cast<int>(shape.size());
+  int64_t rows = 1;
+  for (int i = 0; i < axis; ++i) rows *= shape[static_cast<size_t>(i)];
+  NDArray out = NDArray::Empty(shape, dtype);
+  if (out.size() == 0) return out;
+  const auto bytes = static_cast<size_t>(runtime::ElementBytes(dtype));
+  const size_t row_bytes = static_cast<size_t>(out.size() / rows) * bytes;
+  size_t at = 0;
+  for (const NDArray& part : parts) {
+    const size_t part_bytes = static_cast<size_t>(part.size() / rows) * bytes;
+    for (size_t row = 0; part_bytes > 0 && row < static_cast<size_t>(rows); ++row) {
+      std::memcpy(out.Data<char>() + row * row_bytes + at, part.Data<char>() + row * part_bytes, part_bytes);
+    }
+    at += part_bytes;
+  }
+  return out;
 }
 
 /// NumPy broadcasting of two float32 tensors, row by row.
@@ -195,8 +232,10 @@ std::optional<NDArray> EvaluateInBulk(const Op& op, const std::vector<NDArray>& 
     if (op.GetAttr(kReshapeOp, false)) return args[0].CreateView(shape, dtype);
     if (name == "layout_transform") return TransformLayout(attrs.as<LayoutTransformAttrs>(), args[0], shape);
     if (name == "transpose") return Transpose(attrs, args[0], shape);
+    if (name == "strided_slice") return Slice(attrs, args[0], shape);
     if (name == "full") return CopyWithStrides(args[0], shape, Shape(shape.size(), 0));
   }
+  if (name == "concatenate" && !shape.empty()) return Concatenate(attrs, args, shape, dtype);
   if (name == "nn.pad" && args.size() == 2 && args[0].dtype() == dtype) return Pad(attrs, args[0], args[1], shape);
   if (args.size() == 2 && dtype == DataType::Float(32)) {
     if (name == "add") return Broadcast(args[0], args[1], shape, [](float x, float y) { return x + y; });

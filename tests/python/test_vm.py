@@ -383,6 +383,48 @@ def test_recurrent_layers_over_sequences_of_any_length(op, gates, direction, len
             np.testing.assert_allclose(a, e, rtol=1e-4, atol=1e-5)
 
 
+def constant_slices(name, rows, hidden):
+    """Nodes that give weight `name` (1, gates * hidden, ..), put together from `rows` as exporters do."""
+    nodes = [helper.make_node("Slice", [rows, f"at{k}", f"at{k + 1}", "at0"], [f"{name}_{k}"]) for k in range(2)]
+    nodes += [helper.make_node("Concat", [f"{name}_0", f"{name}_1"], [f"{name}_all"], axis=0),
+              helper.make_node("Unsqueeze", [f"{name}_all", "at0"], [name])]
+    return nodes, [helper.make_tensor(f"at{k}", TensorProto.INT64, [1], [k * hidden]) for k in range(3)]
+
+
+@pytest.mark.parametrize("op,gates", [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+@pytest.mark.parametrize("linear", [0, 1])
+def test_recurrent_weights_may_be_inputs(op, gates, linear):
+    ort = pytest.importorskip("onnxruntime")
+    d, hidden, size = 2, 5, 3
+    shapes = {"w": (d, gates * hidden, size), "r": (d, gates * hidden, hidden), "b": (d, 2 * gates * hidden)}
+    attributes = {"linear_before_reset": linear} if op == "GRU" else {}
+    names = ["x", "w", "r", "b"]
+    if op == "LSTM" and linear:
+        shapes["p"] = (d, 3 * hidden)
+        names += ["", "", "", "p"]
+    node = helper.make_node(op, names, ["y", "h"], hidden_size=hidden, direction="bidirectional", **attributes)
+    inputs = [floats("x", ["t", "n", size]), *(floats(name, list(shape)) for name, shape in shapes.items())]
+    model = model_of([node], inputs, [floats("y", None), floats("h", None)], [])
+    feeds = {"x": rand(6, 2, size), **{name: rand(*shape) for name, shape in shapes.items()}}
+    expected = ort.InferenceSession(model.SerializeToString()).run(None, feeds)
+    for a, e in zip(treadle.compile(model).run(None, feeds), expected):
+        np.testing.assert_allclose(a, e, rtol=1e-4, atol=1e-5)
+
+
+def test_recurrent_weights_may_be_put_together():
+    ort = pytest.importorskip("onnxruntime")
+    hidden = size = 8
+    rows = helper.make_tensor("rows", TensorProto.FLOAT, (2 * hidden, size), rand(2 * hidden, size).ravel())
+    nodes, constants = constant_slices("w", "rows", hidden)
+    # As a hidden size of 16: both halves.
+    nodes.append(helper.make_node("Concat", ["w", "w"], ["r"], axis=2))
+    nodes.append(helper.make_node("RNN", ["x", "w", "r"], ["y"], hidden_size=2 * hidden))
+    model = model_of(nodes, [floats("x", ["t", "n", size])], [floats("y", None)], [rows, *constants])
+    feeds = {"x": rand(6, 2, size)}
+    expected = ort.InferenceSession(model.SerializeToString()).run(None, feeds)
+    np.testing.assert_allclose(treadle.compile(model).run(None, feeds)[0], expected[0], rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("mode,transform", [("linear", "half_pixel"), ("linear", "align_corners"),
                                             ("nearest", "asymmetric"), ("cubic", "half_pixel"),
                                             ("linear", "pytorch_half_pixel")])

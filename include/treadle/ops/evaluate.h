@@ -22,7 +22,8 @@ inline constexpr int64_t kMaxEvaluatedElements = 4096;
 std::optional<NDArray> EvaluateCall(const Op& op, const Array<relay::Expr>& args, const Attrs& attrs, const Type& type);
 
 /// As EvaluateCall, of operands of any size, for what needs no more than a pass over memory: operators that only move
-/// or repeat elements in regular steps (reshape, transpose, layout_transform, pad, full), and + - * / of float32.
+/// or repeat elements in regular steps (reshape, transpose, slice, concatenate, layout_transform, pad, full), and
+/// + - * / of float32. The fields of a tuple count as operands.
 std::optional<NDArray> EvaluateInBulk(const Op& op, const std::vector<NDArray>& args, const Attrs& attrs,
                                       const TensorTypeNode* type);
 

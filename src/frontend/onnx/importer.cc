@@ -11,6 +11,7 @@
 #include "frontend/onnx/declared_types.h"
 #include "frontend/onnx/input_types.h"
 #include "frontend/onnx/loop.h"
+#include "frontend/onnx/moved_weights.h"
 #include "frontend/onnx/node_import.h"
 #include "frontend/onnx/op_versions.h"
 #include "frontend/onnx/rules.h"
@@ -62,6 +63,7 @@ class Value : public NodeInput {
   NDArray array_;
   Expr expr_;
   bool text_ = false;
+  bool computed_ = false;  ///< by the model when it runs: `known` has looked
 };
 
 /// Names of one graph; `outer` is the graph around it.
@@ -186,9 +188,11 @@ Expr Value::expr() {
 std::optional<NDArray> Value::known() {
   if (is_text()) return std::nullopt;
   if (tensor_ != nullptr || sparse_ != nullptr) return array();
-  const auto* constant = expr_.as<relay::ConstantNode>();
-  if (constant == nullptr) return std::nullopt;
-  return constant->data;
+  if (!expr_.defined() || computed_) return std::nullopt;
+  std::optional<NDArray> value = MovedWeight(expr_);
+  if (value && expr_.as<relay::ConstantNode>() == nullptr) expr_ = MakeConstant(*value, expr_->span);
+  computed_ = !value;
+  return value;
 }
 
 Expr Importer::WeightExpr(const std::string& name, const NDArray& value) {

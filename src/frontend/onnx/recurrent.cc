@@ -8,6 +8,7 @@
 #include "frontend/onnx/contrib.h"
 #include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/loop.h"
+#include "frontend/onnx/moved_weights.h"
 #include "frontend/onnx/rules.h"
 
 namespace treadle::onnx {
@@ -55,10 +56,14 @@ struct Recurrent {
   /// x * W' + the sum of both biases (`recurrent_bias` of them only for gates below `biased_gates`), of all steps:
   /// [steps * batch, gates * hidden].
   Expr Projected(int64_t d, int64_t biased_gates) const;
-  /// An input that holds weights, where it may stand inside a loop.
-  Expr Weights(size_t i, const char* name) const { return steps >= 0 ? n.In(i) : n.Const(n.Constant(i, name)); }
+  /// What every step reads; within a loop, the variables that carry it. Weights stay constants there.
+  std::vector<Expr> shared;
+  /// The number of `value` in `shared`.
+  size_t Share(const Expr& value);
   /// Input `i` of direction `d`; scale and zero point are inputs `scale` and the next where weights are bytes.
-  Weight WeightOf(size_t i, const char* name, size_t scale, int64_t d) const;
+  Weight WeightOf(size_t i, size_t scale, int64_t d) const;
+  /// A weight that every step reads.
+  std::function<Weight()> SharedWeight(size_t i, size_t scale, int64_t d);
   /// Rows times a weight. Those for bytes become bytes, of one scale for all.
   Expr Product(const Expr& rows, const Weight& weight) const;
   Expr StepOf(const Expr& projected, int64_t t) const {
@@ -203,19 +208,33 @@ Expr Recurrent::InitialState(size_t i, int64_t d) const {
   return OfDirection(state, d);
 }
 
-Weight Recurrent::WeightOf(size_t i, const char* name, size_t scale, int64_t d) const {
-  Weight weight{OfDirection(Weights(i, name), d), Expr(), Expr()};
+size_t Recurrent::Share(const Expr& value) {
+  std::optional<NDArray> weight = steps < 0 ? MovedWeight(value) : std::nullopt;
+  shared.push_back(weight ? n.Const(*weight) : value);
+  return shared.size() - 1;
+}
+
+Weight Recurrent::WeightOf(size_t i, size_t scale, int64_t d) const {
+  Weight weight{OfDirection(n.In(i), d), Expr(), Expr()};
   if (!quantised) return weight;
   auto parameter = [&](size_t k) {
     const Ints shape = n.StaticShape(k);
     if (shape != Ints{directions} && shape != Ints{directions, gates * hidden}) {
       n.Invalid(StrCat("scales or zero points have the wrong shape: ", runtime::ShapeString(shape)));
     }
-    return OfDirection(Weights(k, "scale or zero point"), d);
+    return OfDirection(n.In(k), d);
   };
   weight.scale = parameter(scale);
   weight.zero = parameter(scale + 1);
   return weight;
+}
+
+std::function<Weight()> Recurrent::SharedWeight(size_t i, size_t scale, int64_t d) {
+  const Weight weight = WeightOf(i, scale, d);
+  const size_t values = Share(weight.values);
+  if (!quantised) return [this, values] { return Weight{shared[values], Expr(), Expr()}; };
+  const size_t scales = Share(weight.scale), zeros = Share(weight.zero);
+  return [this, values, scales, zeros] { return Weight{shared[values], shared[scales], shared[zeros]}; };
 }
 
 Expr Recurrent::Product(const Expr& rows, const Weight& weight) const {
@@ -228,7 +247,7 @@ Expr Recurrent::Product(const Expr& rows, const Weight& weight) const {
 
 Expr Recurrent::Projected(int64_t d, int64_t biased_gates) const {
   const Expr rows = steps < 0 ? x : n.Reshape(x, {batch < 0 ? -1 : steps * batch, input});
-  Expr y = Product(rows, quantised ? WeightOf(1, "W", 8, d) : Weight{OfDirection(n.In(1), d), Expr(), Expr()});
+  Expr y = Product(rows, WeightOf(1, 8, d));
   if (!n.Has(3)) return y;
   Expr biases = OfDirection(n.In(3), d);
   int64_t width = gates * hidden;
@@ -260,8 +279,7 @@ struct Unrolled {
 using Step = std::function<std::vector<Expr>(const Expr& x, const std::vector<Expr>& states)>;
 
 /// As many steps as the run says.
-Unrolled LoopOver(const Recurrent& r, int64_t d, const Expr& projected, const std::vector<Expr>& states,
-                  const Step& step) {
+Unrolled LoopOver(Recurrent& r, int64_t d, const Expr& projected, const std::vector<Expr>& states, const Step& step) {
   NodeImport& n = r.n;
   const size_t num_states = states.size();
   const bool has_lengths = r.HasLengths(), reversed = r.Reversed(d);
@@ -270,19 +288,30 @@ Unrolled LoopOver(const Recurrent& r, int64_t d, const Expr& projected, const st
   carried.push_back(projected);
   carried.push_back(length);
   if (has_lengths) carried.push_back(r.lengths);
+  const std::vector<Expr> outside = r.shared;
+  const size_t first_shared = carried.size();
+  for (const Expr& value : outside) {
+    if (KnownValue(value) == nullptr) carried.push_back(value);
+  }
   auto trip = [&](const std::vector<Expr>& values, const Expr& number) {
     const std::vector<Expr> before(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(num_states));
     const Expr one = n.Const(ArrayOf(Ints{1}, Ints{}, DataType::Int(64)));
     const Expr t = reversed ? n.Call("subtract", {n.Call("subtract", {values[num_states + 1], one}), number}) : number;
     Expr x = n.Call("take", {values[num_states], t}, {{"axis", int64_t{0}}, {"mode", "error"}});
+    size_t variable = first_shared;
+    for (Expr& value : r.shared) {
+      if (KnownValue(value) == nullptr) value = values[variable++];
+    }
     LoopTrip result{step(x, before), {}, Expr()};
+    r.shared = outside;
     Expr output = result.carried[0];
-    if (has_lengths) output = r.Keep(r.InSequence(t, values.back()), result.carried, before);
+    if (has_lengths) output = r.Keep(r.InSequence(t, values[num_states + 2]), result.carried, before);
     result.rows = {output};
     result.carried.insert(result.carried.end(), values.begin() + static_cast<std::ptrdiff_t>(num_states), values.end());
     return result;
   };
   std::vector<Expr> all = ImportCountedLoop(n, carried, length, trip);
+  r.shared.clear();
   Unrolled result;
   result.states.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(num_states));
   result.all_outputs = reversed ? n.Call("reverse", {all.back()}, {{"axis", int64_t{0}}}) : all.back();
@@ -290,7 +319,7 @@ Unrolled LoopOver(const Recurrent& r, int64_t d, const Expr& projected, const st
 }
 
 /// Calls `step` for each step, and keeps states where a sequence has ended.
-Unrolled Unroll(const Recurrent& r, int64_t d, const Expr& projected, std::vector<Expr> states, const Step& step) {
+Unrolled Unroll(Recurrent& r, int64_t d, const Expr& projected, std::vector<Expr> states, const Step& step) {
   if (r.steps < 0) return LoopOver(r, d, projected, states, step);
   Unrolled result;
   result.outputs.resize(static_cast<size_t>(r.steps));
@@ -306,6 +335,7 @@ Unrolled Unroll(const Recurrent& r, int64_t d, const Expr& projected, std::vecto
     states = std::move(next);
     result.outputs[static_cast<size_t>(t)] = output;
   }
+  r.shared.clear();
   result.states = std::move(states);
   return result;
 }
@@ -340,9 +370,9 @@ std::vector<Expr> ImportRnn(NodeImport& n) {
   std::vector<Unrolled> unrolled;
   for (int64_t d = 0; d < r.directions; ++d) {
     Expr projected = r.Projected(d, 1);
-    Expr recurrence = r.OfDirection(r.Weights(2, "R"), d);
+    const auto recurrence = r.SharedWeight(2, 0, d);
     unrolled.push_back(Unroll(r, d, projected, {r.InitialState(5, d)}, [&](const Expr& x, const std::vector<Expr>& s) {
-      Expr sum = n.Call("add", {x, n.Call("nn.dense", {s[0], recurrence})});
+      Expr sum = n.Call("add", {x, r.Product(s[0], recurrence())});
       return std::vector<Expr>{r.Activate(d, 0, sum)};
     }));
   }
@@ -356,30 +386,25 @@ std::vector<Expr> ImportGru(NodeImport& n) {
   std::vector<Unrolled> unrolled;
   for (int64_t d = 0; d < r.directions; ++d) {
     Expr projected = r.Projected(d, linear ? 2 : 3);
-    Expr recurrence = r.OfDirection(r.Weights(2, "R"), d);
-    Expr hidden_bias;
-    if (linear && n.Has(3)) hidden_bias = n.Slice(r.OfDirection(r.Weights(3, "B"), d), 0, 5 * r.hidden, 6 * r.hidden);
-    auto first_gates = [&] { return n.Slice(recurrence, 0, 0, 2 * r.hidden); };
-    // All steps share the weights; a loop's body has constants of its own.
-    Expr gates, last_gate;
-    if (r.steps >= 0 && !linear) {
-      gates = first_gates();
-      last_gate = r.Gate(recurrence, 2, 0);
-    }
+    const Expr recurrence = r.OfDirection(n.In(2), d);
+    // One product for all gates that are multiplied with the state as it was.
+    const size_t gates = r.Share(linear ? recurrence : n.Slice(recurrence, 0, 0, 2 * r.hidden));
+    const bool biased = linear && n.Has(3);
+    size_t last_gate = 0, hidden_bias = 0;
+    if (!linear) last_gate = r.Share(r.Gate(recurrence, 2, 0));
+    if (biased) hidden_bias = r.Share(n.Slice(r.OfDirection(n.In(3), d), 0, 5 * r.hidden, 6 * r.hidden));
     unrolled.push_back(Unroll(r, d, projected, {r.InitialState(5, d)}, [&](const Expr& x, const std::vector<Expr>& s) {
       const Expr& h = s[0];
-      // One product for all gates that are multiplied with the state as it was.
-      Expr products = n.Call("nn.dense", {h, linear ? recurrence : gates.defined() ? gates : first_gates()});
+      Expr products = n.Call("nn.dense", {h, r.shared[gates]});
       Expr update = r.Activate(d, 0, n.Call("add", {r.Gate(x, 0), r.Gate(products, 0)}));
       Expr reset = r.Activate(d, 0, n.Call("add", {r.Gate(x, 1), r.Gate(products, 1)}));
       Expr recurrent;
       if (linear) {
         recurrent = r.Gate(products, 2);
-        if (hidden_bias.defined()) recurrent = n.Call("add", {recurrent, hidden_bias});
+        if (biased) recurrent = n.Call("add", {recurrent, r.shared[hidden_bias]});
         recurrent = n.Call("multiply", {reset, recurrent});
       } else {
-        Expr weight = last_gate.defined() ? last_gate : r.Gate(recurrence, 2, 0);
-        recurrent = n.Call("nn.dense", {n.Call("multiply", {reset, h}), weight});
+        recurrent = n.Call("nn.dense", {n.Call("multiply", {reset, h}), r.shared[last_gate]});
       }
       Expr candidate = r.Activate(d, 1, n.Call("add", {r.Gate(x, 2), recurrent}));
       Expr rest = n.Call("subtract", {n.Scalar(r.dtype, 1), update});
@@ -396,17 +421,16 @@ std::vector<Expr> ImportLstmOf(NodeImport& n, bool quantised) {
   std::vector<Unrolled> unrolled;
   for (int64_t d = 0; d < r.directions; ++d) {
     Expr projected = r.Projected(d, 4);
-    const Weight recurrence = r.WeightOf(2, "R", 10, d);
-    Expr peepholes;
-    if (n.Has(7)) peepholes = r.OfDirection(r.Weights(7, "P"), d);
+    const auto recurrence = r.SharedWeight(2, 10, d);
+    const size_t peepholes = n.Has(7) ? r.Share(r.OfDirection(n.In(7), d)) : 0;
     auto peep = [&](const Expr& gate, const Expr& cell, int64_t g) {
-      if (!peepholes.defined()) return gate;
-      return n.Call("add", {gate, n.Call("multiply", {r.Gate(peepholes, g, 0), cell})});
+      if (!n.Has(7)) return gate;
+      return n.Call("add", {gate, n.Call("multiply", {r.Gate(r.shared[peepholes], g, 0), cell})});
     };
     std::vector<Expr> initial{r.InitialState(5, d), r.InitialState(6, d)};
     unrolled.push_back(Unroll(r, d, projected, initial, [&](const Expr& x, const std::vector<Expr>& s) {
       const Expr& c = s[1];
-      Expr all = n.Call("add", {x, r.Product(s[0], recurrence)});
+      Expr all = n.Call("add", {x, r.Product(s[0], recurrence())});
       Expr in = r.Activate(d, 0, peep(r.Gate(all, 0), c, 0));
       Expr forget =
           input_forget ? n.Call("subtract", {n.Scalar(r.dtype, 1), in}) : r.Activate(d, 0, peep(r.Gate(all, 2), c, 2));
