@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from . import _arguments, _core, _encoded, _evaluate, _precision, _progress
+from . import _arguments, _core, _encoded, _evaluate, _precision, _progress, _specialise
 from ._dtype import DataType, to_numpy
 from ._ffi import Api, get_global_func
 from ._nd import _view, as_tensor
@@ -184,6 +184,7 @@ class Model:
     def __init__(self, model: Any, threads: int = 0, compiled: Any = None, path: str | None = None):
         self._model, self._compiled, self._path, self.threads = model, compiled, path, threads
         self._source: _Source | None = None
+        self._forms: _specialise.ShapeForms | None = None
         manifest = json.loads(model.manifest())
         self.inputs = _infos(model.inputs(), manifest["inputs"])
         self.outputs = _infos(model.outputs(), manifest["outputs"])
@@ -200,7 +201,10 @@ class Model:
         >>> model.run(["y"], {"x": [-1, 2]})
         [array([0., 2.], dtype=float32)]
         """
-        results = self._model.run(_to_tensors(inputs, self._inputs), self.threads)
+        tensors = _to_tensors(inputs, self._inputs)
+        form = None if self._forms is None else self._forms.find(_specialise.shapes_of(
+            (name, tensor) for name, tensor in tensors.items() if not self._inputs[name].value_type))
+        results = (form or self)._model.run(tensors, self.threads)
         if output_names is None:
             return [_to_python(result, info) for result, info in zip(results, self.outputs)]
         names = [info.name for info in self.outputs]
@@ -480,7 +484,7 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
             pass_config: Mapping[str, Any] | None = None, constants: Mapping[str, Any] | None = None,
             external: str | Iterable[str] = (), plugins: "Iterable[str | os.PathLike[str]]" = (),
             max_model_memory: int = 0, precision: str = "f32", max_error: float = 0.01,
-            samples: Sequence[Mapping[str, Any]] | None = None,
+            samples: Sequence[Mapping[str, Any]] | None = None, specialise: int = 0,
             progress: bool | Callable[[_progress.Progress], object] | None = None) -> Model:
     """Compiles an ONNX model (path, bytes or onnx.ModelProto) to native code.
 
@@ -494,6 +498,8 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
     precision: of products that the model states in float32: "f32", "bf16" or "f16" (accumulated in float32), "mixed"
     (bfloat16 where that is faster), "auto": "mixed", but for layers that float32 is needed for so that no output is
     off by more than max_error, relative to its norm, on `samples` (dicts of inputs; one of random numbers otherwise).
+    specialise: for how many combinations of input shapes, seen twice or more, the model may be compiled as well: in the
+    background, while it runs; later runs of it with these shapes use that. The least recently used is dropped.
     progress: a function that is called with a treadle.Progress after each kernel, in the thread that compiles; True:
     a bar of the package tqdm or rich where one is installed, else a line on standard error. Ctrl-C ends compiling.
 
@@ -525,6 +531,7 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
                "constants": _arguments.mapping("constants", constants, "{'axes': [0, 1]}"),
                "external": _arguments.strings("external", external),
                "max_model_memory": _arguments.whole("max_model_memory", max_model_memory)}
+    most = _arguments.whole("specialise", specialise, 0, 1024)
     for plugin in [plugins] if isinstance(plugins, (str, os.PathLike)) else plugins:
         load_plugin(plugin)
     data, directory = _serialised(model)
@@ -534,10 +541,21 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
         def build(config):
             built = _progress.interruptible(lambda callback: _compile_serialised(
                 data, directory, pass_config=config, progress=callback, **options), watch)
-            built._source = _source(path, data, directory, {**options, "pass_config": config})
+            settings = {**options, "pass_config": config}
+            built._source = _source(path, data, directory, settings)
+            built._forms = _shape_forms(built, most, lambda **sizes: _compile_serialised(
+                _serialised(path)[0] if path else data, directory, **{**settings, **sizes}))
             return built
 
         return _compile_auto(build, config, max_error, samples) if precision == "auto" else build(config)
+
+
+def _shape_forms(model, most, compile_again):
+    """Where the model has dynamic dimensions; compile_again: for shapes and dims."""
+    if most == 0 or all(isinstance(dim, int) and dim >= 0 for info in model.inputs for dim in info.shape):
+        return None
+    return _specialise.ShapeForms(lambda shapes: _progress.interruptible(
+        lambda callback: compile_again(shapes=dict(shapes), dims={}, progress=callback), None), most)
 
 
 def _source(path, data, directory, options):

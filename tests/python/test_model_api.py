@@ -8,6 +8,7 @@ import types
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -191,3 +192,31 @@ def test_compiling_without_a_thread_to_be_had(monkeypatch):
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     assert treadle.compile(relu([2]))([-1, 2])["y"].tolist() == [0, 2]
+
+
+def test_shapes_seen_often_get_a_form_of_their_own():
+    relu = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[n, 2] x, int64[2] axes) => (float y)'
+        '{ r = Relu(x)  y = ReduceSum<keepdims = 0>(r, axes) }')
+    model = treadle.compile(relu, specialise=2)
+    axes = np.array([0, 1], np.int64)
+    for _ in range(2):
+        for n in (3, 4):
+            assert model.run(None, {"x": np.ones((n, 2), np.float32), "axes": axes})[0] == 2 * n
+    model._forms.settle()
+    shapes = (("axes", (2,)), ("x", (4, 2)))
+    assert model._forms.find(shapes).inputs[0].shape == (4, 2)
+    assert model(x=np.ones((4, 2), np.float32), axes=axes)["y"] == 8
+    for n in (5, 6):  # the least recently used go
+        for _ in range(2):
+            model(x=np.ones((n, 2), np.float32), axes=axes)
+    model._forms.settle()
+    assert len(model._forms._forms) == 2 and model._forms.find(shapes) is None
+
+
+def test_static_models_have_no_forms():
+    with pytest.raises(treadle.Error, match="specialise"):
+        treadle.compile(onnx.parser.parse_model(
+            '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }'), specialise=-1)
+    assert treadle.compile(onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }'), specialise=3)._forms is None

@@ -76,7 +76,7 @@ def test_shapes_seen_often_are_compiled_in_the_background(data, peer):
         session.run(None, {"x": np.ones((batch, 4), np.float32)})
         session.run(None, {"x": np.ones((batch, 4), np.float32)})
     session._models.settle()
-    assert len(session._models._special) <= 8
+    assert len(session._models._forms._forms) <= 8
 
 
 def test_lists_take_the_declared_type(session, peer):

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """InferenceSession: compiles a model once for all shapes, and in the background for shapes that are seen often."""
-import collections
-import concurrent.futures
 import json
 import os
 import pathlib
@@ -12,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _arguments, _progress, error, model as _model
+from .. import _arguments, _progress, _specialise, error, model as _model
 from .._dtype import to_numpy
 from .._ffi import get_global_func
 from . import _errors
@@ -21,8 +19,6 @@ from ._values import IOBinding, OrtValue, to_array, type_string
 
 # Compiled for one combination of shapes each, besides the model for all shapes; the least recently used goes.
 MAX_SPECIALISED = 8
-# A combination of shapes that was seen this often is compiled for in the background.
-SEEN_OFTEN = 2
 
 _LEVELS = {GraphOptimizationLevel.ORT_DISABLE_ALL: 0, GraphOptimizationLevel.ORT_ENABLE_BASIC: 2}
 
@@ -94,73 +90,34 @@ class _Models:
 
     def __init__(self, data, directory, inputs, options, static):
         self._data, self._directory, self._inputs, self._options = data, directory, inputs, options
-        self._lock = threading.Lock()
-        self._seen = collections.Counter()
-        self._special = collections.OrderedDict()  # shapes -> Model, or a Future of one
-        self._worker = None
-        self._general, self._refusal = None, None
+        self._forms = _specialise.ShapeForms(self._compile, MAX_SPECIALISED)
+        self._general = None
         self._static = static
         try:
-            self._general = self._compile(None)
+            self._general = self._compile(())
         except (error.UnsupportedOpError, error.ShapeError, error.Error) as refusal:
             # What can't be compiled for all shapes may be for each: sizes are known then.
             hopeless = static or not any(_takes_shape(value) for value in inputs)
             if hopeless or isinstance(refusal, (error.ModelFormatError, error.InternalError)):
                 raise
-            self._refusal = refusal
 
     def _compile(self, shapes):
         return _progress.interruptible(lambda callback: _model._compile_serialised(
-            self._data, self._directory, shapes=dict(shapes or {}), progress=callback, **self._options), None)
+            self._data, self._directory, shapes=dict(shapes), progress=callback, **self._options), None)
 
     def find(self, feed):
         """The model to run on `feed`."""
         if self._static:
             return self._general
         shaped = {value["name"] for value in self._inputs if _takes_shape(value)}
-        shapes = tuple(sorted((name, tuple(value.shape)) for name, value in feed.items() if name in shaped))
-        with self._lock:
-            found = self._special.get(shapes)
-            if found is not None:
-                self._special.move_to_end(shapes)
-            if isinstance(found, concurrent.futures.Future) and found.done():
-                self._special[shapes] = found = found.result()
-            if isinstance(found, _model.Model):
-                return found
-            if self._general is not None:
-                self._specialise(shapes, found)
-                return self._general
-            self._special[shapes] = found = self._compile(shapes)
-            self._trim()
-            return found
-
-    def _specialise(self, shapes, running):
-        if running is not None or len(self._seen) > 4096:
-            return
-        self._seen[shapes] += 1
-        if self._seen[shapes] < SEEN_OFTEN:
-            return
-        if self._worker is None:
-            self._worker = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="treadle-specialise")
-        self._special[shapes] = self._worker.submit(self._compile_or_general, shapes)
-        self._trim()
-
-    def _compile_or_general(self, shapes):
-        try:
-            return self._compile(shapes)
-        except error.Error:
-            return self._general
-
-    def _trim(self):
-        while len(self._special) > MAX_SPECIALISED:
-            shapes, model = self._special.popitem(last=False)
-            self._seen.pop(shapes, None)
-            if isinstance(model, concurrent.futures.Future):
-                model.cancel()
+        shapes = _specialise.shapes_of((name, value) for name, value in feed.items() if name in shaped)
+        if self._general is None:
+            return self._forms.find_or_compile(shapes)
+        return self._forms.find(shapes) or self._general
 
     def settle(self):
         """Waits for what is compiled in the background; for measurements and tests."""
-        concurrent.futures.wait([m for m in list(self._special.values()) if isinstance(m, concurrent.futures.Future)])
+        self._forms.settle()
 
 
 class InferenceSession:

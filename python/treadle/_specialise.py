@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forms of one model for single combinations of input shapes, compiled in the background while it runs."""
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from . import error
+
+# Names of inputs and their shapes, ordered by name.
+Shapes: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
+
+# A combination of shapes that was seen this often is compiled for.
+SEEN_OFTEN = 2
+_MOST_COUNTED = 4096
+
+
+class ShapeForms:
+    """At most `most` forms; the least recently used goes. Any number of threads may ask.
+
+    compile_for: compiles the model for shapes, in a thread of its own; where it raises treadle.Error, these shapes keep
+    to the general form.
+    """
+
+    def __init__(self, compile_for: Callable[[Shapes], Any], most: int) -> None:
+        self._compile_for, self._most = compile_for, most
+        self._lock = threading.Lock()
+        self._seen: collections.Counter[Shapes] = collections.Counter()
+        self._forms: collections.OrderedDict[Shapes, concurrent.futures.Future[Any]] = collections.OrderedDict()
+        self._worker: concurrent.futures.ThreadPoolExecutor | None = None
+
+    def find(self, shapes: Shapes) -> Any:
+        """The form for these shapes; None: there is none, or none yet."""
+        with self._lock:
+            found = self._forms.get(shapes)
+            if found is not None:
+                self._forms.move_to_end(shapes)
+                return found.result() if found.done() and not found.cancelled() else None
+            if shapes in self._seen or len(self._seen) < _MOST_COUNTED:
+                self._seen[shapes] += 1
+            if self._seen[shapes] >= SEEN_OFTEN:
+                if self._worker is None:
+                    self._worker = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="treadle-specialise")
+                self._keep(shapes, self._worker.submit(self._compiled, shapes))
+            return None
+
+    def find_or_compile(self, shapes: Shapes) -> Any:
+        """As find, of a model that has no general form: waits for the form. Raises what compiling raises."""
+        with self._lock:
+            found = self._forms.get(shapes)
+            if found is None:
+                found = concurrent.futures.Future()
+                found.set_result(self._compile_for(shapes))
+                self._keep(shapes, found)
+            self._forms.move_to_end(shapes)
+            return found.result()
+
+    def settle(self) -> None:
+        """Waits for what is compiled in the background; for measurements and tests."""
+        concurrent.futures.wait(list(self._forms.values()))
+
+    def _compiled(self, shapes):
+        try:
+            return self._compile_for(shapes)
+        except error.Error:
+            return None
+
+    def _keep(self, shapes, form):
+        self._forms[shapes] = form
+        while len(self._forms) > self._most:
+            oldest, dropped = self._forms.popitem(last=False)
+            self._seen.pop(oldest, None)
+            dropped.cancel()
+
+
+def shapes_of(values: Iterable[tuple[str, Any]]) -> Shapes:
+    """The shapes of named arrays."""
+    return tuple(sorted((name, tuple(value.shape)) for name, value in values))
