@@ -84,6 +84,7 @@ nightly: libraries
 	PYTHONPATH=build/python $(PYTHON) tools/hostile_models.py
 	PYTHONPATH=build/python $(PYTHON) tools/onnx_suite.py --check
 	PYTHONPATH=build/python $(PYTHON) bench/soak.py
+	tools/ci/torch.sh
 	$(MAKE) tidy
 
 clean:

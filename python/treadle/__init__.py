@@ -14,6 +14,8 @@ from .contrib import graph_executor
 from .ir import IRModule
 from ._progress import Progress
 from .model import Model, compile, load, load_plugin
+from . import pytorch
+from .pytorch import from_torch
 from . import onnxruntime, profiler_vm, report, rpc, script
 from .onnxruntime import InferenceSession
 from .quantization import graph_ir as _graph_ir, quantize
@@ -23,7 +25,7 @@ from ._version import __version__
 __all__ = [
     "DTypeError", "DataType", "Device", "Error", "IRModule", "InferenceSession", "InternalError", "Model",
     "ModelFormatError", "Object", "Progress", "ShapeError", "TVMError", "TargetError", "UnsupportedOpError",
-    "VerifyError", "arith", "build", "cl", "compile", "contrib", "convert", "cpu", "cuda", "device", "error",
+    "VerifyError", "arith", "build", "cl", "compile", "contrib", "convert", "cpu", "cuda", "device", "error", "from_torch",
     "get_global_func", "gpu", "graph_executor", "instrument", "ir", "list_global_func_names", "load",
     "load_plugin", "lower", "nd", "onnxruntime", "opencl", "parser", "profiler_vm", "quantization", "quantize",
     "register_func", "register_object", "relay", "report", "rpc", "runtime", "target", "te", "testing", "tir", "topi",
