@@ -2,6 +2,7 @@
 #include "runtime/cpu_topology.h"
 
 #include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -154,6 +155,17 @@ int DefaultThreads(const std::vector<int>& cpus) {
 
 namespace {
 
+/// Asks the operating system for AMX's registers, which a process has to do once for all of its threads (Linux 5.16,
+/// Documentation/arch/x86/xstate.rst). False where it doesn't give them.
+[[maybe_unused]] bool AllowTileRegisters() {
+#if defined(__x86_64__) && defined(SYS_arch_prctl)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 std::vector<std::string> DetectCpuFeatures() {
   std::vector<std::string> features;
 #if defined(__x86_64__)
@@ -186,9 +198,11 @@ std::vector<std::string> DetectCpuFeatures() {
 #if defined(__clang__) || __GNUC__ >= 13
   TREADLE_CPU_FEATURE("avxvnni");
   TREADLE_CPU_FEATURE("avx512fp16");
-  TREADLE_CPU_FEATURE("amx-tile");
-  TREADLE_CPU_FEATURE("amx-int8");
-  TREADLE_CPU_FEATURE("amx-bf16");
+  if (__builtin_cpu_supports("amx-tile") && AllowTileRegisters()) {
+    TREADLE_CPU_FEATURE("amx-tile");
+    TREADLE_CPU_FEATURE("amx-int8");
+    TREADLE_CPU_FEATURE("amx-bf16");
+  }
 #endif
 #undef TREADLE_CPU_FEATURE
 #endif

@@ -27,7 +27,7 @@ int64_t MachineMemory(const std::string& root = "");
 int DefaultThreads(const std::vector<int>& cpus);
 
 /// Instruction-set extensions of this machine that the operating system enables, by LLVM's names ("avx2", "fma"),
-/// sorted.
+/// sorted. The first call asks for what a process must ask for before it is used (AMX's registers).
 const std::vector<std::string>& HostCpuFeatures();
 /// Those of `required` that this machine lacks.
 std::vector<std::string> MissingCpuFeatures(const std::vector<std::string>& required);

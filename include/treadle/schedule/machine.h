@@ -17,6 +17,10 @@ struct Machine : TargetFeatures {
   double load_cycles = 0.6;         ///< of a load from the L1 cache into a vector register, or a broadcast
   double fma_latency_cycles = 4.8;  ///< until the result of a multiply-add can be added to
 
+  double byte_tile_cycles = 0;  ///< of a product of tiles of bytes (treadle/tir/tile_ops.h); 0: it has none
+  double pair_tile_cycles = 0;  ///< the same of bfloat16
+  double tile_load_cycles = 8;  ///< of a tile register from the L1 cache
+
   // ---- Bytes, as far as their transfer isn't hidden by what is computed meanwhile ----
   double l2_cycles_per_byte = 0.004;         ///< stored to or loaded from the L2 cache
   double beyond_l2_cycles_per_byte = 0.023;  ///< of activations from the L3 cache or memory

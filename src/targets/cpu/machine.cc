@@ -79,20 +79,38 @@ TargetFeatures CompilerCpuFeatures(const TargetNode& target) {
   return f;
 }
 
-bool HasBFloat16Dot(const TargetNode& target) {
-  const std::string triple = target.GetAttr("mtriple", "");
-  const std::string cpu = target.GetAttr("mcpu", triple.empty() ? "native" : "generic");
-  const TargetFeatures features = CpuFeatures(target);
-  const bool x86 = features.arch == "x86_64";
-  const char* name = x86 ? "avx512bf16" : "bf16";
-  bool has = x86 ? X86HasBFloat16(cpu) : ArmInstructionsOf(cpu).bf16;
+namespace {
+
+std::string CpuOf(const TargetNode& target) {
+  return target.GetAttr("mcpu", target.GetAttr("mtriple").has_value() ? "generic" : "native");
+}
+
+/// `has`, unless -mattr says otherwise of one of the features.
+bool AsAttributesSay(const TargetNode& target, const std::string& name, bool has) {
   std::istringstream in(target.GetAttr("mattr", ""));
   for (std::string flag; std::getline(in, flag, ',');) {
     if (flag == StrCat("+", name)) has = true;
     if (flag == StrCat("-", name)) has = false;
   }
+  return has;
+}
+
+}  // namespace
+
+bool HasBFloat16Dot(const TargetNode& target) {
+  const TargetFeatures features = CpuFeatures(target);
+  const bool x86 = features.arch == "x86_64";
+  const std::string cpu = CpuOf(target);
+  const bool has =
+      AsAttributesSay(target, x86 ? "avx512bf16" : "bf16", x86 ? X86HasBFloat16(cpu) : ArmInstructionsOf(cpu).bf16);
   constexpr int kAvx512Registers = 32;
   return has && (!x86 || features.vector_registers >= kAvx512Registers);
+}
+
+TileInstructions TilesOf(const TargetNode& target) {
+  if (CpuFeatures(target).arch != "x86_64") return {};
+  const bool has = X86HasTiles(CpuOf(target));
+  return {AsAttributesSay(target, "amx-int8", has), AsAttributesSay(target, "amx-bf16", has)};
 }
 
 std::vector<std::string> CpuFeatureNames(const Target& target) {
@@ -106,6 +124,11 @@ std::vector<std::string> CpuFeatureNames(const Target& target) {
     names.insert(names.end(), {"avx512f", "avx512vl", "avx512bw", "avx512dq"});
   }
   if (HasBFloat16Dot(*target.get())) names.push_back("avx512bf16");
+  if (target->GetIntAttr("emulate-intrinsics", 0) == 0) {
+    const TileInstructions tiles = TilesOf(*target.get());
+    if (tiles.bytes) names.push_back("amx-int8");
+    if (tiles.pairs) names.push_back("amx-bf16");
+  }
   if (features.fma) names.push_back("fma");
   if (features.f16_convert) names.push_back("f16c");
   return names;

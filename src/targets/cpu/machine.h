@@ -23,4 +23,10 @@ std::vector<std::string> CpuFeatureNames(const Target& target);
 /// BF16).
 bool HasBFloat16Dot(const TargetNode& target);
 
+/// Whether native code for the target may use products of tiles: AMX-INT8, AMX-BF16.
+struct TileInstructions {
+  bool bytes = false, pairs = false;
+};
+TileInstructions TilesOf(const TargetNode& target);
+
 }  // namespace treadle::targets

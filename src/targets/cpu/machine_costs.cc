@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "targets/cpu/machine.h"
+
 namespace treadle::ops::cpu {
 
 using schedule::Machine;
@@ -61,6 +63,11 @@ schedule::Machine MachineOf(const Target& target) {
   constexpr double kFma = 1.04, kLoad = 1.2, kLatency = 1.2;
   Machine machine;
   static_cast<TargetFeatures&>(machine) = target->Features();
+  // Intel's manual: a product of tiles starts every 16 cycles.
+  constexpr double kTile = 16;
+  const targets::TileInstructions tiles = targets::TilesOf(*target.get());
+  if (tiles.bytes) machine.byte_tile_cycles = kTile;
+  if (tiles.pairs) machine.pair_tile_cycles = kTile;
   const Row* row = FindRow(target->GetAttr("mcpu", "native"));
   if (row == nullptr) return machine;
   machine.costs_of = row->name;

@@ -10,6 +10,8 @@
 #include <map>
 #include <set>
 
+#include "runtime/cpu_topology.h"
+
 namespace treadle {
 namespace {
 
@@ -155,6 +157,13 @@ bool X86HasBFloat16(const std::string& name) {
 #endif
   static const std::set<std::string> names = {"cooperlake",      "sapphirerapids", "emeraldrapids", "graniterapids",
                                               "graniterapids-d", "znver4",         "znver5"};
+  return names.count(name) != 0;
+}
+
+bool X86HasTiles(const std::string& name) {
+  if (name == "native") return runtime::MissingCpuFeatures({"amx-bf16", "amx-int8"}).empty();
+  static const std::set<std::string> names = {"sapphirerapids", "emeraldrapids", "graniterapids", "graniterapids-d",
+                                              "diamondrapids"};
   return names.count(name) != 0;
 }
 

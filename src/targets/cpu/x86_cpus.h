@@ -14,6 +14,8 @@ void ApplyX86Cpu(const std::string& name, TargetFeatures* features);
 void ApplyX86Host(TargetFeatures* features);
 /// Whether the processor of that name ("native": this machine) has AVX512_BF16.
 bool X86HasBFloat16(const std::string& name);
+/// Whether it has AMX, for bytes and for bfloat16, and the operating system lets processes use it.
+bool X86HasTiles(const std::string& name);
 /// Cache sizes of the machine that this runs on, as far as it tells and they are plausible.
 void ApplyHostCaches(TargetFeatures* features);
 

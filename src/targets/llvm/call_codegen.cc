@@ -116,6 +116,7 @@ Value* FunctionCodegen::VisitExpr_(const CallNode* op) {
   if (Value* value = FloatCall(name, op)) return value;
   if (Value* value = PairCall(name, op)) return value;
   if (Value* value = ByteCall(name, op)) return value;
+  if (Value* value = TileCall(op)) return value;
   throw TargetError(StrCat("the llvm backend doesn't know the intrinsic tir.", name, " of ", op->dtype));
 }
 

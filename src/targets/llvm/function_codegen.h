@@ -206,6 +206,9 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   Value* AddDotPairs(const PrimExpr& sum, const PrimExpr& dot);
   Value* DotPairs(Value* sum, Value* a, Value* b, int lanes);
 
+  /// A product of tiles (tile_codegen.cc): by AMX, or written out; null for other calls.
+  Value* TileCall(const tir::CallNode* op);
+
   Value* StructGet(const tir::CallNode* op);
   Value* CallExternFunction(const tir::CallNode* op);
   Value* CallPackedFunction(const tir::CallNode* op);

@@ -4,6 +4,7 @@
 #include <llvm/TargetParser/Host.h>
 #include <llvm/TargetParser/Triple.h>
 
+#include "runtime/cpu_topology.h"
 #include "targets/llvm/module_codegen.h"
 #include "targets/llvm/target_machine.h"
 #include "treadle/runtime/c_backend_api.h"
@@ -65,6 +66,7 @@ std::unique_ptr<JitModule> JitObject(const std::string& object, const Target& ta
     throw TargetError(StrCat("code for ", info.triple, " can't run in this process on ", host.str(),
                              "; export it and load it there"));
   }
+  runtime::HostCpuFeatures();  // asks the operating system for what the code may need
   return std::make_unique<LLJitModule>(llvm::MemoryBuffer::getMemBufferCopy(object, "treadle"), info);
 }
 

@@ -10,6 +10,7 @@
 #include "treadle/ir/prim_ops.h"
 #include "treadle/tir/byte_ops.h"
 #include "treadle/tir/stmt_functor.h"
+#include "treadle/tir/tile_ops.h"
 
 namespace treadle::targets {
 namespace {
@@ -186,6 +187,9 @@ class VmCompiler : public tir::ExprFunctor<Lanes(const PrimExpr&)>, public tir::
   }
   void VisitStmt_(const tir::EvaluateNode* op) override {
     if (op->value.as<IntImmNode>()) return;
+    if (const auto* call = op->value.as<tir::CallNode>()) {
+      if (const auto tiles = tir::TileProductOf(call)) return StmtBase::VisitStmt(tir::ExpandTileProduct(*tiles));
+    }
     InScope([&] { VisitExpr(op->value); });
   }
   void VisitStmt_(const tir::ForNode* op) override {

@@ -80,6 +80,9 @@ class RegionCollector : public StmtExprVisitor {
     VisitExpr(op->value);
   }
   void VisitExpr_(const CallNode* op) override {
+    // The elements between two are used.
+    constexpr size_t kBoth = 2;
+    if (IsCallTo(op, "tir.address_of") && op->args.size() == kBoth) return StmtExprVisitor::VisitExpr_(op);
     if (IsCallTo(op, "tir.address_of") || IsCallTo(op, "tir.tvm_access_ptr")) {
       for (const PrimExpr& arg : op->args) {
         if (const auto* load = arg.as<BufferLoadNode>()) VisitExpr(load->buffer->data);

@@ -90,11 +90,13 @@ class Matcher {
       return GetRef<PrimExpr>(op);
     }).Run(expected->value);
     size_t next = 0;
+    std::vector<Array<PrimExpr>> read;
     PrimExpr actual = Normalizer([&](const BufferLoadNode* op) -> PrimExpr {
                         Array<PrimExpr> indices = Rewritten(op->indices);
                         if (next >= wanted.size()) Refuse("it reads more than the intrinsic");
                         const BufferLoadNode* load = wanted[next++];
                         Access(load->buffer, load->indices, op->buffer, indices);
+                        read.push_back(indices);
                         return BufferLoad(op->buffer, indices);
                       }).Run(found->value);
     actual = Substitute(actual, axes_);
@@ -105,11 +107,15 @@ class Matcher {
                              Refuse(StrCat("it doesn't read what the intrinsic calls ", op->buffer->name));
                            const Place& place = it->second;
                            Array<PrimExpr> indices;
+                           if (next >= read.size()) Refuse("it reads less than the intrinsic");
+                           const Array<PrimExpr>& same = read[next++];
                            const size_t skip = place.begin.size() - op->indices.size();
                            for (size_t d = 0; d < place.begin.size(); ++d) {
                              PrimExpr index = place.begin[d];
                              if (d >= skip) index = index + cast(index.dtype(), op->indices[d - skip]);
-                             indices.push_back(analyzer_.Simplify(index));
+                             // Equal ones may be written in another order.
+                             const bool equal = d < same.size() && analyzer_.CanProveEqual(index, same[d]);
+                             indices.push_back(equal ? same[d] : analyzer_.Simplify(index));
                            }
                            return BufferLoad(place.buffer, indices);
                          }).Run(expected->value);

@@ -226,7 +226,8 @@ void RegisterPrecisionOptions() {
 
 Pass ComputePrecision(const Target& target) {
   const bool has_dot =
-      target.defined() && (targets::HasBFloat16Dot(*target.get()) || target->GetIntAttr("emulate-intrinsics", 0) != 0);
+      target.defined() && (targets::HasBFloat16Dot(*target.get()) || targets::TilesOf(*target.get()).pairs ||
+                           target->GetIntAttr("emulate-intrinsics", 0) != 0);
   return CreateFunctionPass(
       [has_dot](const Function& func, const IRModule&, const PassContext& context) {
         const std::string kept = context->GetConfigString(kKeepPrecision, "");

@@ -5,6 +5,7 @@
 #include "passes/pass_util.h"
 #include "targets/cpu/graph/passes.h"
 #include "targets/cpu/kernels/words.h"
+#include "targets/cpu/machine.h"
 #include "treadle/ops/attrs/nn.h"
 
 namespace treadle::relay {
@@ -55,11 +56,12 @@ class ByteWidener : public MixedModeMutator {
   std::vector<Expr> kept_;  ///< keys of the above stay alive
 };
 
-/// Whether `target` has vpmaddwd and no dot product of bytes.
+/// Whether `target` has vpmaddwd and no products of bytes.
 bool MultipliesPairs(const Target& target) {
   if (!target.defined()) return true;
   const TargetFeatures features = target->Features();
-  return target->kind == "llvm" && features.arch == "x86_64" && !features.vnni;
+  return target->kind == "llvm" && features.arch == "x86_64" && !features.vnni &&
+         !targets::TilesOf(*target.get()).bytes;
 }
 
 }  // namespace

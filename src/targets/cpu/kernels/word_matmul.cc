@@ -19,32 +19,16 @@ using relay::Expr;
 
 constexpr int64_t kBlock = kPackedColumns;
 
-PrimExpr Words(const PrimExpr& elements, DataType dtype) {
-  const int64_t* known = AsConstInt(elements);
-  const int64_t each = PerWord(dtype);
-  if (known != nullptr) return Index((*known + each - 1) / each);
-  return tir::floordiv(elements + (each - 1), Index(each));
-}
+int64_t RoundUp(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-/// Word `word` of element(0), element(1), ..; 0 where they are beyond `extent`, which its first one never is.
-template <typename F>
-PrimExpr WordOf(const PrimExpr& word, const PrimExpr& extent, DataType dtype, F element) {
-  const int64_t* known = AsConstInt(extent);
-  const bool whole = known != nullptr && *known % PerWord(dtype) == 0;
-  return MakeWord(dtype, [&](int64_t i) {
-    const PrimExpr at = word * Index(PerWord(dtype)) + Index(i);
-    return whole || i == 0 ? element(at) : tir::if_then_else(at < extent, element(at), tir::make_zero(dtype));
-  });
-}
-
-/// A constant right operand, packed.
+/// A constant right operand, packed, its words of k a multiple of `k_words`.
 template <typename T>
-Expr PackedConstant(const runtime::NDArray& weight, bool k_first) {
+Expr PackedConstant(const runtime::NDArray& weight, bool k_first, int64_t k_words) {
   std::vector<int64_t> shape = weight.shape();
   const size_t rank = shape.size();
   const int64_t n = shape[k_first ? rank - 1 : rank - 2], k = shape[k_first ? rank - 2 : rank - 1];
   constexpr auto kEach = static_cast<int64_t>(sizeof(int32_t) / sizeof(T));
-  const int64_t blocks = (n + kBlock - 1) / kBlock, words = (k + kEach - 1) / kEach;
+  const int64_t blocks = (n + kBlock - 1) / kBlock, words = RoundUp((k + kEach - 1) / kEach, k_words);
   shape.resize(rank - 2);
   const int64_t batch = NumElements(shape);
   shape.insert(shape.end(), {blocks, words, kBlock});
@@ -123,7 +107,7 @@ Array<Tensor> WordDenseCompute(const Attrs&, const Array<Tensor>& inputs, const 
       Compute(type->shape, [&](const Array<PrimExpr>& i) { return sum(i); }, "packed_dense_result", tag::kInjective)};
 }
 
-Type PackWordsInfer(const InferContext& context, bool (*fits)(DataType), const char* expected) {
+Type PackWordsInfer(const InferContext& context, bool (*fits)(DataType), const char* expected, int64_t k_words) {
   const auto* weight = context.Tensor(0, "weight");
   const auto* attrs = context.attrs<MatmulAttrs>();
   const size_t rank = weight->shape.size();
@@ -134,7 +118,8 @@ Type PackWordsInfer(const InferContext& context, bool (*fits)(DataType), const c
   for (size_t i = 0; i + 2 < rank; ++i) out.push_back(weight->shape[i]);
   const int64_t n = DimValue(weight->shape[attrs->transpose_b ? rank - 2 : rank - 1]);
   out.push_back(Dim((n + kBlock - 1) / kBlock));
-  out.push_back(Words(weight->shape[attrs->transpose_b ? rank - 1 : rank - 2], weight->dtype));
+  const PrimExpr words = Words(weight->shape[attrs->transpose_b ? rank - 1 : rank - 2], weight->dtype);
+  out.push_back(Dim(RoundUp(DimValue(words), k_words)));
   out.push_back(Dim(kBlock));
   return TensorType(out, kWord);
 }
@@ -144,11 +129,12 @@ Array<Tensor> PackWordsCompute(const Attrs& attrs, const Array<Tensor>& inputs, 
   const bool k_first = !attrs.as<MatmulAttrs>()->transpose_b;
   const size_t rank = weight.ndim();
   const PrimExpr k = weight->shape[k_first ? rank - 2 : rank - 1], n = weight->shape[k_first ? rank - 1 : rank - 2];
+  const Array<PrimExpr>& shape = OutTensor(out_type)->shape;
   return {Compute(
-      OutTensor(out_type)->shape,
+      shape,
       [&](const Array<PrimExpr>& i) {
         const PrimExpr unit = i[rank - 2] * Index(kBlock) + i[rank];
-        return WordOf(i[rank - 1], k, weight->dtype, [&](const PrimExpr& element) {
+        const PrimExpr word = WordOf(i[rank - 1], k, weight->dtype, [&](const PrimExpr& element) {
           Array<PrimExpr> at;
           for (size_t d = 0; d + 2 < rank; ++d) at.push_back(i[d]);
           at.push_back(k_first ? element : unit);
@@ -156,6 +142,9 @@ Array<Tensor> PackWordsCompute(const Attrs& attrs, const Array<Tensor>& inputs, 
           if (DimValue(n) % kBlock == 0) return weight(at);
           return tir::if_then_else(unit < n, weight(at), tir::make_zero(weight->dtype));
         });
+        const PrimExpr words = Words(k, weight->dtype);
+        if (DimValue(words) == DimValue(shape[rank - 1])) return word;
+        return tir::if_then_else(i[rank - 1] < words, word, tir::make_zero(kWord));
       },
       "pack_words", tag::kInjective)};
 }
@@ -180,8 +169,8 @@ relay::LaidOutCall WordProduct(const relay::CallNode* call, relay::LayoutArgs& a
   const auto* constant = call->args[1].as<ConstantNode>();
   Expr packed;
   if (constant != nullptr && constant->data.IsCompact()) {
-    packed = weight->dtype.bits() == 8 ? PackedConstant<int8_t>(constant->data, k_first)
-                                       : PackedConstant<int16_t>(constant->data, k_first);
+    packed = weight->dtype.bits() == 8 ? PackedConstant<int8_t>(constant->data, k_first, ops.k_words)
+                                       : PackedConstant<int16_t>(constant->data, k_first, ops.k_words);
   } else {
     packed = CallWith<MatmulAttrs>(ops.pack, {args.Plain(1)}, [&](auto& a) { a.transpose_b = !k_first; });
   }

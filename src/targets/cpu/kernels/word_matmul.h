@@ -18,6 +18,7 @@ struct WordOps {
   const char* dense;
   const char* pack;
   DataType sum;
+  int64_t k_words = 1;  ///< words of k are a multiple of this, zeros at their end
 };
 
 /// data (batch.., m.., k), weight (batch.., ceil(units / 16), words of k, 16) int32: (batch.., m.., units) of `sum`.
@@ -26,8 +27,9 @@ Type WordDenseInfer(const InferContext& context, bool (*fits)(DataType), DataTyp
 Array<Tensor> WordDenseCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type);
 double WordDenseMacs(const Attrs& attrs, const Array<Type>& arguments, const Type& result);
 
-/// weight (batch.., k, n) or, transpose_b, (batch.., n, k), static: (batch.., ceil(n / 16), words of k, 16) int32.
-Type PackWordsInfer(const InferContext& context, bool (*fits)(DataType), const char* expected);
+/// weight (batch.., k, n) or, transpose_b, (batch.., n, k), static: (batch.., ceil(n / 16), words of k, 16) int32,
+/// words a multiple of `k_words`.
+Type PackWordsInfer(const InferContext& context, bool (*fits)(DataType), const char* expected, int64_t k_words = 1);
 Array<Tensor> PackWordsCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type);
 
 /// Whether operands are of types of which a product can be packed: the right one of known shape, batches equal.

@@ -3,6 +3,7 @@
 // int16 (treadle/tir/byte_ops.h), or two bfloat16 (treadle/tir/pair_ops.h).
 #pragma once
 
+#include "ops/te_util.h"
 #include "treadle/tir/byte_ops.h"
 #include "treadle/tir/pair_ops.h"
 
@@ -23,6 +24,25 @@ PrimExpr MakeWord(DataType dtype, F element) {
   if (dtype == DataType::BFloat(16)) return tir::pack_pair(element(0), element(1));
   if (PerWord(dtype) == 2) return tir::pack_shorts(element(0), element(1));
   return tir::pack_bytes(element(0), element(1), element(2), element(3));
+}
+
+/// Words that hold so many elements.
+inline PrimExpr Words(const PrimExpr& elements, DataType dtype) {
+  const int64_t* known = AsConstInt(elements);
+  const int64_t each = PerWord(dtype);
+  if (known != nullptr) return Index((*known + each - 1) / each);
+  return tir::floordiv(elements + (each - 1), Index(each));
+}
+
+/// Word `word` of element(0), element(1), ..; 0 where they are beyond `extent`, which its first one never is.
+template <typename F>
+PrimExpr WordOf(const PrimExpr& word, const PrimExpr& extent, DataType dtype, F element) {
+  const int64_t* known = AsConstInt(extent);
+  const bool whole = known != nullptr && *known % PerWord(dtype) == 0;
+  return MakeWord(dtype, [&](int64_t i) {
+    const PrimExpr at = word * Index(PerWord(dtype)) + Index(i);
+    return whole || i == 0 ? element(at) : tir::if_then_else(at < extent, element(at), tir::make_zero(dtype));
+  });
 }
 
 /// The sum of products of two words' elements: float32 of bfloat16, else int32.

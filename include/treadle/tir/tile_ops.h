@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products of tiles: what machines with tile registers (AMX) do in a few instructions. Operands are words
+// (int32) of four bytes (treadle/tir/byte_ops.h) or of two bfloat16 (treadle/tir/pair_ops.h) along k; the right one is
+// packed in panels of 16 columns, (panels, words, 16), as products of vectors want it.
+#pragma once
+
+#include "treadle/ir/prim_ops.h"
+#include "treadle/tir/stmt.h"
+
+namespace treadle::tir {
+
+/// Rows, and words of k, that a tile register holds; columns of a panel.
+inline constexpr int64_t kTileRows = 16;
+
+/// c (rows, panels * 16) = a (rows, words) times b (panels, words, 16). c is int32 of bytes, uint8 by int8, or float32
+/// of bfloat16; a has its numbers, or words of them; b words. Of each operand the first element, the one a row (of b: a
+/// panel) later, whose places may be far apart, and the last one.
+struct TileProduct {
+  struct Operand {
+    BufferLoad first, next, last;
+  };
+  Operand c, a, b;
+  int64_t rows = kTileRows;  ///< a multiple of kTileRows
+  int64_t panels = 1;
+  int64_t words = kTileRows;  ///< a multiple of kTileRows
+};
+
+/// The call that computes it: tir.tile_dot_bytes or tir.tile_dot_pairs, by the type of c.
+PrimExpr tile_product(const TileProduct& product);
+/// What a call states; nothing of other calls.
+std::optional<TileProduct> TileProductOf(const CallNode* call);
+/// The elements from one row (or panel) to the next, of operands whose buffers have one dimension.
+PrimExpr TileStride(const TileProduct::Operand& operand);
+
+/// The same in loops and arithmetic that every target has. Buffers must have one dimension.
+Stmt ExpandTileProduct(const TileProduct& product);
+
+}  // namespace treadle::tir

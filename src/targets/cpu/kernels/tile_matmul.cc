@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products on tile registers (AMX): uint8 by int8 in int32, bfloat16 in float32. The right operand is packed as
+// it is for products of vectors (word_matmul.h): a panel's 16 words of k are a tile as they stand. The left one is read
+// where it is, in tiles of 16 rows; it is copied only where its rows don't fill tiles, or k doesn't.
+//
+// A call of the intrinsic (treadle/tir/tile_ops.h) makes mr rows of nc panels, all of k, in memory of its own, from
+// which what follows the product reads. Rows of all blocks meet some panels before the next ones, which so stay in the
+// L2 cache.
+#include <algorithm>
+
+#include "ops/infer.h"
+#include "ops/macs.h"
+#include "targets/cpu/kernels/packing.h"
+#include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/word_matmul.h"
+#include "targets/cpu/kernels/words.h"
+#include "treadle/ops/attrs/nn.h"
+#include "treadle/te/tensor.h"
+#include "treadle/tir/tensor_intrin.h"
+#include "treadle/tir/tile_ops.h"
+
+namespace treadle::ops::cpu {
+namespace {
+
+constexpr const char* kName = "matmul.tiles";
+constexpr int64_t kBytesOfWord = 4;
+constexpr int64_t kTile = tir::kTileRows, kColumns = kPackedColumns;
+static_assert(kTile == kColumns, "a tile of sums is as wide as a panel");
+
+const WordOps kByteOps{"qnn.contrib_tile_dense", "qnn.contrib_pack_tiles", DataType::Int(32), kTile};
+const WordOps kPairOps{"nn.contrib_tile_dense_pairs", "nn.contrib_pack_tile_pairs", DataType::Float(32), kTile};
+
+bool IsByte(DataType dtype) { return dtype == DataType::UInt(8); }
+bool IsByteWeight(DataType dtype) { return dtype == DataType::Int(8); }
+bool IsHalf(DataType dtype) { return dtype.is_bfloat16(); }
+bool HasTiles(DataType data, DataType weight) {
+  return (IsByte(data) && IsByteWeight(weight)) || (IsHalf(data) && IsHalf(weight));
+}
+
+int64_t RoundUp(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+// ---- The computation ----
+
+Problem ProblemOf(const Tensor& data, const Tensor& weight, const TensorTypeNode* type) {
+  return Make<Problem, MatmulProblemNode>([&](auto& p) {
+    const size_t rank = type->shape.size();
+    for (size_t i = 0; i + 2 < rank; ++i) p.batch = p.batch < 0 ? -1 : p.batch * DimValue(type->shape[i]);
+    p.m = DimValue(type->shape[rank - 2]);
+    p.n = DimValue(type->shape[rank - 1]);
+    p.k = DimValue(data->shape[rank - 1]);
+    p.dtype = data->dtype;
+    p.weight_dtype = weight->dtype;
+    p.out_dtype = type->dtype;
+    p.n_block = kColumns;
+  });
+}
+
+/// Rows and words of `data`, zeros beyond them.
+Tensor WholeTiles(const Tensor& data, int64_t rows, int64_t words) {
+  const size_t last = data.ndim() - 1;
+  const PrimExpr m = data->shape[last - 1], k = data->shape[last], used = Words(k, data->dtype);
+  Array<PrimExpr> shape = data->shape;
+  shape.Set(last - 1, Dim(rows));
+  shape.Set(last, Dim(words));
+  auto word = [&](const Array<PrimExpr>& at) {
+    const PrimExpr inside = at[last - 1] < m && at[last] < used;
+    const PrimExpr value = WordOf(at[last], k, data->dtype, [&](const PrimExpr& i) {
+      Array<PrimExpr> from = at;
+      from.Set(last, i);
+      return data(from);
+    });
+    return tir::if_then_else(inside, value, tir::make_zero(kWord));
+  };
+  return Compute(shape, word, "words", tag::kInjective);
+}
+
+Array<Tensor> TileDenseCompute(const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
+  const TensorTypeNode* type = OutTensor(out_type);
+  const Tensor &data = inputs[0], &weight = inputs[1];
+  const size_t batch = weight.ndim() - 3, last = data.ndim() - 1;
+  const DataType dtype = data->dtype;
+  const int64_t m = DimValue(data->shape[last - 1]), words = DimValue(weight->shape[batch + 1]);
+  const int64_t rows = RoundUp(m, kTile), columns = DimValue(weight->shape[batch]) * kColumns;
+  const bool whole = rows == m && DimValue(data->shape[last]) == words * PerWord(dtype);
+  const Tensor left = whole ? data : WholeTiles(data, rows, words);
+  te::IterVar step = te::ReduceAxis(tir::Range(weight->shape[batch + 1]), "k");
+  Array<PrimExpr> shape = type->shape;
+  shape.Set(last - 1, Dim(rows));
+  shape.Set(last, Dim(columns));
+  auto product = [&](const Array<te::Var>& i) {
+    Array<PrimExpr> from = Indices(i), at;
+    const PrimExpr unit = from.back();
+    for (size_t d = 0; d < batch; ++d) at.push_back(from[d]);
+    for (const PrimExpr& e :
+         {tir::floordiv(unit, Index(kColumns)), PrimExpr(step->var), tir::floormod(unit, Index(kColumns))}) {
+      at.push_back(e);
+    }
+    auto element = [&](const PrimExpr& k) {
+      from.Set(last, k);
+      return left(from);
+    };
+    const PrimExpr word =
+        whole ? MakeWord(dtype,
+                         [&](int64_t e) { return element(PrimExpr(step->var) * Index(PerWord(dtype)) + Index(e)); })
+              : element(step->var);
+    return te::Sum(DotOfWords(dtype, word, weight(at)), {step});
+  };
+  const Tensor sum = te::Compute(shape, product, "tile_dense", "packed_dense",
+                                 AnchorAttrs(kName, "sum", ProblemOf(data, weight, type)));
+  if (rows == m && columns == DimValue(type->shape[last])) return {sum};
+  return {Compute(type->shape, [&](const Array<PrimExpr>& i) { return sum(i); }, "tile_dense_result", tag::kInjective)};
+}
+
+// ---- Plans and what they cost ----
+
+class TilePlanNode : public PlanNode {
+ public:
+  int64_t mr = kTile, nc = 1;
+  TREADLE_NODE(TilePlanNode, PlanNode, "schedule.TilePlan")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("mr", &TilePlanNode::mr).Doc("rows that are computed at a time: 16 or 32");
+    r.Field("nc", &TilePlanNode::nc).Doc("panels of 16 columns that are computed at a time");
+  }
+};
+
+struct Sizes {
+  int64_t rows, panels, words;
+  explicit Sizes(const MatmulProblemNode& p)
+      : rows(RoundUp(std::max<int64_t>(1, p.m), kTile)),
+        panels(RoundUp(std::max<int64_t>(1, p.n), kColumns) / kColumns),
+        words(RoundUp(std::max<int64_t>(1, p.k), kTile * PerWord(p.dtype)) / PerWord(p.dtype)) {}
+};
+
+std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chosen) {
+  const Sizes s(*problem.as<MatmulProblemNode>());
+  const auto& plan = *chosen.as<TilePlanNode>();
+  if ((plan.mr != kTile && plan.mr != 2 * kTile) || s.rows % plan.mr != 0) return StrCat(plan.mr, " rows at a time");
+  return plan.nc >= 1 && s.panels % plan.nc == 0 ? "" : StrCat(plan.nc, " panels don't divide ", s.panels);
+}
+
+std::vector<Plan> Space(const Problem& problem, const Machine&) {
+  constexpr int64_t kMostPanels = 16;
+  const Sizes s(*problem.as<MatmulProblemNode>());
+  std::vector<Plan> plans;
+  for (int64_t mr = 2 * kTile; mr >= kTile; mr -= kTile) {
+    for (int64_t nc = std::min(kMostPanels, s.panels); nc >= 1; --nc) {
+      if (s.rows % mr != 0 || s.panels % nc != 0) continue;
+      plans.push_back(Make<Plan, TilePlanNode>([&](auto& plan) {
+        plan.mr = mr;
+        plan.nc = nc;
+      }));
+    }
+  }
+  return plans;
+}
+
+double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
+  // Of setting the registers up, of storing one and loading what it held again, of copying a word of rows that don't
+  // fill tiles; as much of reading weights isn't hidden.
+  constexpr double kConfigure = 60, kStore = 32, kCopy = 0.6, kBoth = 0.15;
+  const auto& p = *problem.as<MatmulProblemNode>();
+  const auto& plan = *chosen.as<TilePlanNode>();
+  const Sizes s(p);
+  const double dot = IsHalf(p.dtype) ? machine.pair_tile_cycles : machine.byte_tile_cycles;
+  auto block = [&](int64_t width) {
+    const auto height = static_cast<double>(plan.mr / kTile), columns = static_cast<double>(width);
+    const double step = std::max(height * columns * dot, (height + columns) * machine.tile_load_cycles);
+    return static_cast<double>(s.words / kTile) * step + height * columns * kStore;
+  };
+  const double call = kConfigure + static_cast<double>(plan.nc / 2) * block(2) + (plan.nc % 2 != 0 ? block(1) : 0);
+  const int64_t batch = std::max<int64_t>(1, p.batch), calls = batch * (s.rows / plan.mr) * (s.panels / plan.nc);
+  const double words = static_cast<double>(batch * s.rows) * static_cast<double>(s.words);
+  const bool copied = s.rows != p.m || s.words * PerWord(p.dtype) != p.k;
+  const double bytes = static_cast<double>(batch * s.panels * kColumns) * static_cast<double>(s.words * kBytesOfWord);
+  const double held = static_cast<double>(plan.nc * kColumns * s.words * kBytesOfWord);
+  const bool in_l2 = held <= static_cast<double>(machine.l2_bytes) * 3 / 4;
+  double work = static_cast<double>(calls) * call + (copied ? kCopy * words : 0);
+  if (!in_l2) work += bytes * static_cast<double>(s.rows / plan.mr - 1) * machine.beyond_l2_cycles_per_byte;
+  const double memory = bytes * machine.weight_cycles_per_byte;
+  const double alone = std::max(work, memory) + kBoth * std::min(work, memory);
+  const int64_t threads = ModelledThreads(machine);
+  return threads == 1 ? alone : alone * (1 + LoadImbalance(calls, 1, 1, 1, threads)) / 2;
+}
+
+std::string WhyNot(const Problem& problem, const Machine& machine) {
+  const auto& p = *problem.as<MatmulProblemNode>();
+  if (!HasTiles(p.dtype, p.weight_dtype)) return "operands aren't uint8 and int8, or bfloat16";
+  if (p.out_dtype != (IsHalf(p.dtype) ? kPairOps.sum : kByteOps.sum)) return "sums aren't int32 or float32";
+  if ((IsHalf(p.dtype) ? machine.pair_tile_cycles : machine.byte_tile_cycles) == 0) return "no tile registers";
+  if (!p.not_packed.empty()) return p.not_packed;
+  if (p.m < 0) return "the number of rows is dynamic";
+  return p.m < 2 ? "one row" : "";
+}
+
+std::optional<relay::LaidOutCall> Rewrite(const schedule::LayoutRequest& request, const Problem& problem, const Plan&) {
+  const auto& p = *problem.as<MatmulProblemNode>();
+  const auto* data = request.args.Type(0);
+  // Rows are those of the last dimension but one.
+  if (!CanPackWords(request.args, HasTiles) || data->shape.size() < 2) return std::nullopt;
+  return WordProduct(request.call, request.args, !p.transpose_b, IsHalf(p.dtype) ? kPairOps : kByteOps);
+}
+
+// ---- The schedule ----
+
+/// What a call computes: `rows` of the left operand (of `type`: its numbers, or words of them) by `panels`.
+tir::TensorIntrin TileIntrin(DataType dtype, DataType type, int64_t rows, int64_t panels, int64_t words) {
+  const int64_t each = type == kWord ? 1 : PerWord(dtype);
+  const Tensor a = te::Placeholder({Index(rows), Index(words * each)}, type, "a");
+  const Tensor b = te::Placeholder({Index(panels), Index(words), Index(kColumns)}, kWord, "b");
+  te::IterVar k = te::ReduceAxis(tir::Range(Index(words)), "k");
+  const Tensor c = te::Compute(
+      {Index(rows), Index(panels * kColumns)},
+      [&](const Array<te::Var>& i) {
+        auto element = [&](int64_t e) { return a(i[0], PrimExpr(k->var) * Index(each) + Index(e)); };
+        const PrimExpr word = type == kWord ? a(i[0], k->var) : MakeWord(dtype, element);
+        const PrimExpr right = b(tir::floordiv(i[1], Index(kColumns)), k->var, tir::floormod(i[1], Index(kColumns)));
+        return te::Sum(DotOfWords(dtype, word, right), {k});
+      },
+      "c");
+  const tir::PrimFunc desc = te::CreatePrimFunc({a, b, c});
+  Array<tir::Var> params;
+  Map<tir::Var, tir::Buffer> buffers;
+  auto operand = [&](const Tensor& tensor) {
+    const tir::Var handle(tensor->op->name, DataType::Handle());
+    Array<PrimExpr> strides;
+    for (size_t d = 0; d + 1 < tensor.ndim(); ++d) {
+      strides.push_back(tir::Var(StrCat(tensor->op->name, "_stride", d), DataType::Int(64)));
+    }
+    strides.push_back(Index(1));
+    const tir::Buffer buffer(tir::Var(StrCat(tensor->op->name, "_data"), PointerType(PrimType(tensor->dtype))),
+                             tensor->dtype, tensor->shape, strides, PrimExpr(), tensor->op->name);
+    params.push_back(handle);
+    buffers.Set(handle, buffer);
+    auto load = [&](bool last, int64_t row) {
+      Array<PrimExpr> at;
+      for (const PrimExpr& dim : tensor->shape) at.push_back(Index(last ? DimValue(dim) - 1 : 0));
+      if (!last) at.Set(0, Index(row));
+      return tir::BufferLoad(buffer, at);
+    };
+    return tir::TileProduct::Operand{load(false, 0), load(false, DimValue(tensor->shape[0]) > 1 ? 1 : 0),
+                                     load(true, 0)};
+  };
+  tir::TileProduct product{{}, {}, {}, rows, panels, words};
+  product.a = operand(a);
+  product.b = operand(b);
+  product.c = operand(c);
+  const tir::PrimFunc body(params, tir::Evaluate(tir::tile_product(product)), Type(), buffers);
+  return tir::TensorIntrin("tile_product", desc, body, tir::PrimFunc(ObjectPtr<Object>()));
+}
+
+void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&, const Plan& chosen) {
+  const auto& p = *problem.as<MatmulProblemNode>();
+  const auto& plan = *chosen.as<TilePlanNode>();
+  const Sizes s(p);
+  const BlockRV block = stages.anchor();
+  const double work = Work(sch, block);
+  std::vector<LoopRV> out = sch.GetLoops(OutputOf(sch, stages));  // .., m, n
+  const size_t rank = out.size();
+  const std::vector<LoopRV> rows = sch.Split(out[rank - 2], {kRest, PrimExpr(plan.mr)});
+  const std::vector<LoopRV> columns = sch.Split(out[rank - 1], {kRest, PrimExpr(plan.nc), PrimExpr(kColumns)});
+  sch.Reorder({columns[0], rows[0], rows[1], columns[1], columns[2]});
+  sch.SetScope(block, 0, "local");
+  sch.ComputeAt(block, rows[0]);
+  const std::vector<LoopRV> axes = LoopsUnder(sch, block, rows[0]);  // .., m, n, k
+  DataType type = p.dtype;
+  for (const tir::BufferRegion& region : sch.Get(block)->reads) {
+    if (region->buffer->shape.size() == rank && !region->buffer.same_as(sch.Get(block)->writes[0]->buffer)) {
+      type = region->buffer->dtype;
+    }
+  }
+  sch.Tensorize(axes[rank - 2], TileIntrin(p.dtype, type, plan.mr, plan.nc, s.words));
+  sch.Vectorize(columns[2]);
+  std::vector<LoopRV> outer(out.begin(), out.end() - 2);
+  outer.insert(outer.end(), {columns[0], rows[0]});
+  FuseParallel(sch, outer, work);
+}
+
+// ---- Registration ----
+
+Type DenseInfer(const InferContext& context, bool (*fits)(DataType), const WordOps& ops, const char* expected) {
+  const auto *data = context.Tensor(0, "data"), *weight = context.Tensor(1, "weight");
+  if (!IsStatic(data) || !IsStatic(weight) || data->shape.size() < 2) {
+    throw ShapeError("needs data of rank 2 and more, and of known shape");
+  }
+  return WordDenseInfer(context, fits, ops.sum, expected);
+}
+Type ByteDenseInfer(const InferContext& context) { return DenseInfer(context, IsByte, kByteOps, "uint8"); }
+Type PairDenseInfer(const InferContext& context) { return DenseInfer(context, IsHalf, kPairOps, "bfloat16"); }
+Type BytePackInfer(const InferContext& context) { return PackWordsInfer(context, IsByteWeight, "int8", kTile); }
+Type PairPackInfer(const InferContext& context) { return PackWordsInfer(context, IsHalf, "bfloat16", kTile); }
+
+void RegisterOps(const WordOps& ops, const char* numbers, TypeRelationFn dense, TypeRelationFn pack) {
+  OpRegistration(ops.dense)
+      .Describe(StrCat("Matrix product of ", numbers, " with a packed right operand, on tile registers."))
+      .Arguments({{"data", "Tensor", "(batch.., m, k) uint8 or bfloat16"},
+                  {"weight", "Tensor", "(batch.., ceil(units / 16), words of k, 16) words; words a multiple of 16"}})
+      .AttrsType<DenseAttrs>()
+      .SupportLevel(11)
+      .Relation(dense)
+      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(relay::kMacCount, relay::FMacCount(WordDenseMacs))
+      .Set(kCompute, FTECompute(TileDenseCompute));
+  OpRegistration(ops.pack)
+      .Describe(StrCat("The right operand of a matrix product of ", numbers, ", packed in words along k."))
+      .Arguments({{"weight", "Tensor", "(batch.., k, n)"}})
+      .AttrsType<MatmulAttrs>()
+      .SupportLevel(11)
+      .Relation(pack)
+      .Set(kOpPattern, OpPatternKind::kInjective)
+      .Set(kCompute, FTECompute(PackWordsCompute));
+}
+
+}  // namespace
+
+void RegisterTileMatmul() {
+  RegisterOps(kByteOps, "bytes", Rule<ByteDenseInfer>, Rule<BytePackInfer>);
+  RegisterOps(kPairOps, "bfloat16", Rule<PairDenseInfer>, Rule<PairPackInfer>);
+  for (const char* op : {"matmul", "dense", "batch_matmul"}) {
+    Kernel kernel;
+    kernel.name = StrCat(op, ".tiles");
+    kernel.op = StrCat("nn.", op);
+    kernel.target = "cpu";
+    kernel.plan_type = TilePlanNode::StaticTypeInfo();
+    kernel.why_not = WhyNot;
+    kernel.space = Space;
+    kernel.cycles = Cycles;
+    kernel.why_not_plan = WhyNotPlan;
+    kernel.rewrite = Rewrite;
+    if (kernel.name == kName) kernel.apply = Apply;
+    schedule::RegisterKernel(std::move(kernel));
+  }
+}
+
+}  // namespace treadle::ops::cpu

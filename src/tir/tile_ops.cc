@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "treadle/tir/tile_ops.h"
+
+#include "treadle/arith/analyzer.h"
+#include "treadle/tir/byte_ops.h"
+#include "treadle/tir/pair_ops.h"
+
+namespace treadle::tir {
+namespace {
+
+constexpr size_t kArguments = 9;
+
+/// Pointers to the first element, with the last one as the end of what is used (tir.address_of), and to the next row.
+void AddOperand(const TileProduct::Operand& operand, Array<PrimExpr>* args) {
+  args->push_back(CallIntrin(DataType::Handle(), "tir.address_of", {operand.first, operand.last}));
+  args->push_back(CallIntrin(DataType::Handle(), "tir.address_of", {operand.next, operand.next}));
+}
+
+BufferLoad PlaceOf(const PrimExpr& address, size_t which) {
+  const auto* call = address.as<CallNode>();
+  TREADLE_ICHECK(call != nullptr && IsCallTo(call, "tir.address_of") && call->args.size() == 2)
+      << "a tile product takes addresses of two elements";
+  return Downcast<BufferLoad>(call->args[which]);
+}
+
+TileProduct::Operand OperandOf(const CallNode* call, size_t at) {
+  return {PlaceOf(call->args[at], 0), PlaceOf(call->args[at + 1], 0), PlaceOf(call->args[at], 1)};
+}
+
+}  // namespace
+
+PrimExpr tile_product(const TileProduct& product) {
+  const DataType sum = product.c.first->buffer->dtype;
+  if (sum != DataType::Int(32) && sum != DataType::Float(32)) {
+    throw DTypeError(StrCat("tiles are summed in int32 or float32, not ", sum));
+  }
+  if (product.rows % kTileRows != 0 || product.words % kTileRows != 0 || product.rows < 1 || product.words < 1) {
+    throw ShapeError(StrCat("a tile product has rows and words in multiples of ", kTileRows, ", not ", product.rows,
+                            " and ", product.words));
+  }
+  Array<PrimExpr> args;
+  for (const auto* operand : {&product.c, &product.a, &product.b}) AddOperand(*operand, &args);
+  for (const int64_t number : {product.rows, product.panels, product.words}) args.push_back(PrimExpr(number));
+  return CallIntrin(DataType::Int(32), sum.is_int() ? "tir.tile_dot_bytes" : "tir.tile_dot_pairs", args);
+}
+
+std::optional<TileProduct> TileProductOf(const CallNode* call) {
+  if (!IsCallTo(call, "tir.tile_dot_bytes") && !IsCallTo(call, "tir.tile_dot_pairs")) return std::nullopt;
+  TREADLE_ICHECK(call->args.size() == kArguments) << "a tile product has " << kArguments << " arguments";
+  auto number = [&](size_t i) { return as_int(call->args[i], "size of a tile product"); };
+  return TileProduct{OperandOf(call, 0), OperandOf(call, 2), OperandOf(call, 4), number(6), number(7), number(8)};
+}
+
+PrimExpr TileStride(const TileProduct::Operand& operand) {
+  return arith::Analyzer().Simplify(operand.next->indices[0] - operand.first->indices[0]);
+}
+
+Stmt ExpandTileProduct(const TileProduct& product) {
+  const DataType index = product.c.first->indices[0].dtype(), word = DataType::Int(32);
+  const bool bytes = product.c.first->buffer->dtype.is_int();
+  const Var panel("panel", index), row("row", index), column("column", index), k("k", index);
+  auto number = [&](int64_t value) { return make_const(index, value); };
+  auto at = [&](const TileProduct::Operand& operand, const PrimExpr& rows, const PrimExpr& offset) {
+    return operand.first->indices[0] + rows * cast(index, TileStride(operand)) + offset;
+  };
+  const Buffer &a = product.a.first->buffer, &b = product.b.first->buffer, &c = product.c.first->buffer;
+  PrimExpr left;
+  if (a->dtype == word) {
+    left = BufferLoad(a, {at(product.a, row, k)});
+  } else {
+    const int64_t each = bytes ? 4 : 2;
+    auto element = [&](int64_t i) { return BufferLoad(a, {at(product.a, row, k * number(each) + number(i))}); };
+    left = bytes ? pack_bytes(element(0), element(1), element(2), element(3)) : pack_pair(element(0), element(1));
+  }
+  const PrimExpr right = BufferLoad(b, {at(product.b, panel, k * number(kTileRows) + column)});
+  const Array<PrimExpr> place{at(product.c, row, panel * number(kTileRows) + column)};
+  const PrimExpr dot = bytes ? dot_bytes(left, right) : dot_pairs(left, right);
+  auto loop = [&](const Var& var, int64_t extent, const Stmt& body) {
+    return For(var, number(0), number(extent), ForKind::kSerial, body);
+  };
+  const Stmt sum = loop(k, product.words, BufferStore(c, BufferLoad(c, place) + dot, place));
+  Stmt body = SeqStmt::Flatten({BufferStore(c, make_zero(c->dtype), place), sum});
+  body = loop(row, product.rows, loop(column, kTileRows, body));
+  return loop(panel, product.panels, body);
+}
+
+}  // namespace treadle::tir

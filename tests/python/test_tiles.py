@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products on AMX's tile registers: what they compute, written out and by the instructions themselves. Where the
+processor lacks those, a handler of SIGILL does what they do (tests/support/amx_emulator.c), as encoded in the code."""
+import ctypes
+import pathlib
+import platform
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import treadle
+from test_precision import product, round_bf16, snr
+
+PROGRAM = pathlib.Path(treadle.__file__).parent / "bin/treadle"
+TILES = "llvm -mcpu=x86-64-v3 -mattr=+amx-tile,+amx-int8,+amx-bf16"
+WRITTEN_OUT = TILES + " -emulate-intrinsics=1"
+#: Rows, k and columns that fill tiles, or don't; one panel, odd numbers of them, one tile of k and many.
+SIZES = [(32, 64, 32), (5, 64, 40), (16, 128, 16), (33, 65, 47), (64, 200, 144), (50, 63, 272)]
+CC = shutil.which("cc") or shutil.which("clang-19")
+needs_x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="the instructions are x86's")
+
+
+@pytest.fixture(scope="module")
+def instructions(tmp_path_factory):
+    """How many instructions of AMX's were emulated so far; null where the processor has them."""
+    if "amx_int8" in pathlib.Path("/proc/cpuinfo").read_text():
+        yield None
+        return
+    if CC is None:
+        pytest.skip("the processor lacks AMX, and there is no C compiler for what emulates it")
+    path = tmp_path_factory.mktemp("amx") / "emulator.so"
+    source = pathlib.Path(__file__).resolve().parents[1] / "support/amx_emulator.c"
+    subprocess.run([CC, "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-o", path, source], check=True)
+    library = ctypes.CDLL(str(path))
+    library.emulator_count.restype = ctypes.c_long
+    assert library.emulator_install() == 0
+    yield library.emulator_count
+    assert library.emulator_remove() == 0
+
+
+def run(model, inputs, target, **options):
+    """In this process: a library is refused on processors without AMX."""
+    module, params = treadle.relay.frontend.from_onnx(model)
+    with treadle.transform.PassContext(opt_level=3, config=options):
+        built = treadle.relay.build(module, target=target, params=params)
+    executor = treadle.contrib.graph_executor.GraphModule(built["default"](treadle.cpu()))
+    executor.run(**inputs)
+    return executor.get_output(0).numpy()
+
+
+def bytes_product(m, k, n, batch=None):
+    """With zero points of both operands, and both ends of their ranges."""
+    rng = np.random.default_rng(m + k)
+    x = rng.integers(0, 256, (*([batch] if batch else []), m, k)).astype(np.uint8)
+    w = rng.integers(-128, 128, (*([batch] if batch else []), k, n)).astype(np.int8)
+    x[..., : m // 2, :] = 255
+    w[..., : k // 2, :] = np.where(rng.random(w[..., : k // 2, :].shape) < 0.5, -128, 127)
+    zeros = [numpy_helper.from_array(np.uint8(131), "zx"), numpy_helper.from_array(np.int8(-5), "zw")]
+    graph = helper.make_graph([helper.make_node("MatMulInteger", ["x", "w", "zx", "zw"], ["y"])], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.UINT8, x.shape)],
+                              [helper.make_tensor_value_info("y", TensorProto.INT32, None)],
+                              [numpy_helper.from_array(w, "w"), *zeros])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return model, {"x": x}, np.matmul(x.astype(np.int64) - 131, w.astype(np.int64) + 5)
+
+
+@pytest.mark.parametrize("m, k, n", SIZES)
+def test_sums_of_bytes_are_exact(m, k, n):
+    model, inputs, expected = bytes_product(m, k, n)
+    np.testing.assert_array_equal(run(model, inputs, WRITTEN_OUT), expected)
+
+
+def test_batches(batch=3):
+    model, inputs, expected = bytes_product(20, 70, 40, batch)
+    np.testing.assert_array_equal(run(model, inputs, WRITTEN_OUT), expected)
+
+
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("m, k, n", SIZES)
+def test_sums_of_bfloat16(m, k, n, constant):
+    model, inputs, a, b = product((m, k), (k, n), constant)
+    y = run(model, inputs, WRITTEN_OUT, **{"relay.precision": "bf16"})
+    assert snr(np.maximum(round_bf16(a).astype(np.float64) @ round_bf16(b), 0), y) > 110
+
+
+@needs_x86
+@pytest.mark.parametrize("m, k, n", SIZES)
+def test_instructions_for_bytes(m, k, n, instructions):
+    model, inputs, expected = bytes_product(m, k, n)
+    before = 0 if instructions is None else instructions()
+    np.testing.assert_array_equal(run(model, inputs, TILES), expected)
+    assert instructions is None or instructions() > before
+
+
+@needs_x86
+@pytest.mark.parametrize("m, k, n", SIZES)
+def test_instructions_for_bfloat16(m, k, n, instructions):
+    model, inputs, a, b = product((m, k), (k, n))
+    before = 0 if instructions is None else instructions()
+    y = run(model, inputs, TILES, **{"relay.precision": "bf16"})
+    assert snr(np.maximum(round_bf16(a).astype(np.float64) @ round_bf16(b), 0), y) > 110
+    assert instructions is None or instructions() > before
+
+
+def test_what_the_processor_lacks_is_said(tmp_path):
+    if "amx_int8" in pathlib.Path("/proc/cpuinfo").read_text():
+        pytest.skip("the processor has AMX")
+    model, *_ = bytes_product(32, 64, 32)
+    onnx.save(model, tmp_path / "m.onnx")
+    subprocess.run([PROGRAM, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--target", TILES], check=True)
+    with pytest.raises(treadle.Error, match="this processor lacks .*amx-int8"):
+        treadle.load(tmp_path / "m.so")
+
+
+@pytest.mark.parametrize("precision, instruction", [("f32", "tdpbusd"), ("bf16", "tdpbf16ps")])
+def test_four_products_for_four_loads(precision, instruction, tmp_path):
+    """Two by two registers of sums, operands read where they are, weights of one layout."""
+    model = bytes_product(64, 256, 256)[0] if precision == "f32" else product((64, 256), (256, 256))[0]
+    onnx.save(model, tmp_path / "m.onnx")
+    subprocess.run([PROGRAM, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.tar", "--precision", precision,
+                    "--target", "llvm -mcpu=sapphirerapids", "--dump", "asm", "--dump-dir", tmp_path], check=True)
+    text = "".join(path.read_text() for path in tmp_path.glob("*.s"))
+    count = lambda name: len(re.findall(rf"\s{name}\s", text))
+    assert count(instruction) >= 4 and count(instruction) == count("tileloadd")
+    assert count("tilestored") % 4 == 0 and count("ldtilecfg") == 1 and count("tilerelease") == 1
