@@ -13,7 +13,7 @@ from . import topi
 from .contrib import graph_executor
 from .ir import IRModule
 from ._progress import Progress
-from .model import Model, compile, load, load_plugin
+from .model import CancelToken, Model, compile, load, load_plugin
 from . import pytorch
 from .pytorch import from_torch
 from . import onnxruntime, profiler_vm, report, rpc, script
@@ -23,7 +23,7 @@ from .tuning import tune
 from ._version import __version__
 
 __all__ = [
-    "DTypeError", "DataType", "Device", "Error", "IRModule", "InferenceSession", "InternalError", "Model",
+    "CancelToken", "DTypeError", "DataType", "Device", "Error", "IRModule", "InferenceSession", "InternalError", "Model",
     "ModelFormatError", "Object", "Progress", "ShapeError", "TVMError", "TargetError", "UnsupportedOpError",
     "VerifyError", "arith", "build", "cl", "compile", "contrib", "convert", "cpu", "cuda", "device", "error", "from_torch",
     "get_global_func", "gpu", "graph_executor", "instrument", "ir", "list_global_func_names", "load",

@@ -49,6 +49,14 @@ class RuntimeError(Error, builtins.RuntimeError):  # noqa: A001 - the name of th
     exit_code = 5
 
 
+class RunCancelled(RuntimeError):
+    """A run that a CancelToken ended."""
+
+
+class RunTimeout(RuntimeError, builtins.TimeoutError):
+    """A run that took longer than its `timeout`."""
+
+
 class InternalError(Error):
     """A bug in Treadle."""
 
@@ -58,5 +66,5 @@ class InternalError(Error):
 TreadleError = TVMError = Error
 
 for _cls in (Error, UnsupportedOpError, ShapeError, DTypeError, ModelFormatError, TargetError, VerifyError, RuntimeError,
-             InternalError):
+             RunCancelled, RunTimeout, InternalError):
     _core.register_error(_cls.__name__, _cls)

@@ -3,6 +3,7 @@
 import concurrent.futures
 import dataclasses
 import json
+import numbers
 import os
 import pathlib
 import tempfile
@@ -12,7 +13,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from . import _arguments, _core, _encoded, _evaluate, _precision, _progress, _specialise
+from . import _arguments, _bounded, _core, _encoded, _evaluate, _precision, _progress, _specialise
+from ._core import CancelToken
 from ._dtype import DataType, to_numpy
 from ._ffi import Api, get_global_func
 from ._nd import _view, as_tensor
@@ -96,6 +98,15 @@ def _threads(value):
     return _arguments.whole("threads", value, 0, max(64, 8 * (os.cpu_count() or 1)))
 
 
+def _seconds(timeout, name="timeout"):
+    """A time limit; None is none."""
+    if timeout is None:
+        return 0.0
+    if isinstance(timeout, bool) or not isinstance(timeout, numbers.Real) or not timeout > 0:
+        raise Error(f"{name} is {timeout!r}; expected seconds above 0, or None for no limit")
+    return float(timeout)
+
+
 class Context:
     """One thread's state of a model, for many runs without setting up; made by Model.create_context."""
 
@@ -112,8 +123,13 @@ class Context:
 
     def __call__(self, **inputs: Any) -> dict[str, Any]:
         """The outputs by name. An input that isn't given keeps its value of the last run. Errors: as Model.run."""
+        return self.run(inputs)
+
+    def run(self, inputs: Mapping[str, Any], *, timeout: float | None = None,
+            cancel: CancelToken | None = None) -> dict[str, Any]:
+        """As calling the context, with the limits of Model.run."""
         self._set(inputs)
-        self._context.run()
+        self._context.run(_seconds(timeout), cancel)
         results = {info.name: _to_python(self._context.get_output(i), info) for i, info in enumerate(self._outputs)}
         for name, array in self._bound.items():
             if results[name].shape != array.shape:
@@ -185,6 +201,7 @@ class Model:
         self._model, self._compiled, self._path, self.threads = model, compiled, path, threads
         self._source: _Source | None = None
         self._forms: _specialise.ShapeForms | None = None
+        self._folder: Any = None  # of a library that goes with the model
         manifest = json.loads(model.manifest())
         self.inputs = _infos(model.inputs(), manifest["inputs"])
         self.outputs = _infos(model.outputs(), manifest["outputs"])
@@ -192,8 +209,13 @@ class Model:
         self._lock = threading.Lock()
         self._pool: concurrent.futures.ThreadPoolExecutor | None = None
 
-    def run(self, output_names: Sequence[str] | None, inputs: Mapping[str, Any]) -> list[Any]:
+    def run(self, output_names: Sequence[str] | None, inputs: Mapping[str, Any], *, timeout: float | None = None,
+            cancel: CancelToken | None = None) -> list[Any]:
         """The outputs called `output_names` (all of them for None), as a list of arrays. `inputs`: dict.
+
+        timeout: seconds that the run may take, else it ends with treadle.error.RunTimeout. cancel: a CancelToken, with
+        which another thread may end it (treadle.error.RunCancelled). Both are looked at between kernels and at the
+        parallel tasks of one: what has begun is finished.
 
         Errors: Error for names that the model doesn't have, ShapeError and DTypeError for values that don't fit,
         treadle.error.RuntimeError for what fails while it runs.
@@ -204,7 +226,7 @@ class Model:
         tensors = _to_tensors(inputs, self._inputs)
         form = None if self._forms is None else self._forms.find(_specialise.shapes_of(
             (name, tensor) for name, tensor in tensors.items() if not self._inputs[name].value_type))
-        results = (form or self)._model.run(tensors, self.threads)
+        results = (form or self)._model.run(tensors, self.threads, _seconds(timeout), cancel)
         if output_names is None:
             return [_to_python(result, info) for result, info in zip(results, self.outputs)]
         names = [info.name for info in self.outputs]
@@ -485,7 +507,8 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
             external: str | Iterable[str] = (), plugins: "Iterable[str | os.PathLike[str]]" = (),
             max_model_memory: int = 0, precision: str = "f32", max_error: float = 0.01,
             samples: Sequence[Mapping[str, Any]] | None = None, specialise: int = 0,
-            progress: bool | Callable[[_progress.Progress], object] | None = None) -> Model:
+            progress: bool | Callable[[_progress.Progress], object] | None = None,
+            max_seconds: float | None = None, max_memory: int = 0) -> Model:
     """Compiles an ONNX model (path, bytes or onnx.ModelProto) to native code.
 
     shapes: shapes of inputs by name; dims: sizes of symbolic dimensions by name. threads: for running, 0 for all.
@@ -502,6 +525,8 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
     background, while it runs; later runs of it with these shapes use that. The least recently used is dropped.
     progress: a function that is called with a treadle.Progress after each kernel, in the thread that compiles; True:
     a bar of the package tqdm or rich where one is installed, else a line on standard error. Ctrl-C ends compiling.
+    max_seconds, max_memory (bytes of data; 0: no limit): compiles in a child process that may take so much. What ends
+    it, running out of memory included, is an error here; `progress`, `specialise` and precision="auto" aren't to be had then.
 
     Errors: ModelFormatError (not an ONNX model, or a broken one), UnsupportedOpError (operators that aren't
     implemented), ShapeError, TargetError, Error (other mistakes of use, such as names that the model doesn't have),
@@ -532,9 +557,20 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
                "external": _arguments.strings("external", external),
                "max_model_memory": _arguments.whole("max_model_memory", max_model_memory)}
     most = _arguments.whole("specialise", specialise, 0, 1024)
-    for plugin in [plugins] if isinstance(plugins, (str, os.PathLike)) else plugins:
-        load_plugin(plugin)
+    libraries = [os.fspath(plugin) for plugin in ([plugins] if isinstance(plugins, (str, os.PathLike)) else plugins)]
     data, directory = _serialised(model)
+    if max_seconds is not None or max_memory:
+        if precision == "auto" or progress not in (None, False) or most:
+            raise Error("max_seconds and max_memory compile in a child process: without progress, specialise and "
+                        "precision='auto'")
+        limits = _seconds(max_seconds, "max_seconds"), _arguments.whole("max_memory", max_memory)
+        task = {"data": data, "directory": directory, "pass_config": config, **options, "plugins": libraries}
+        folder, library = _bounded.compile_in_child(task, *limits)
+        bounded = Model(_core.Model.load(library), threads, path=library)
+        bounded._folder = folder
+        return bounded
+    for plugin in libraries:
+        load_plugin(plugin)
     path = os.path.abspath(os.fspath(model)) if isinstance(model, (str, os.PathLike)) else None
 
     with _progress.watcher(progress) as watch:
@@ -568,11 +604,24 @@ def _source(path, data, directory, options):
     return _Source(path or data, constants, again)
 
 
-def _compile_serialised(data, directory, shapes=None, dims=None, target="llvm -mcpu=native", opt_level=3, threads=0,
-                        disabled_pass=(), required_pass=(), pass_config=None, constants=None, external=(),
-                        max_model_memory=0, progress=None, more=None):
-    """As `compile`, of a serialised ModelProto whose external data is in `directory`; the arguments have been checked.
-    `more`: further options of the driver."""
+def _export_serialised(path, threads, **options):
+    """As _compile_serialised, to a library."""
+    _api.CompiledModel_Export(_build_serialised(**options), path)
+
+
+def _compile_serialised(data, directory, threads=0, **options):
+    """As `compile`, of a serialised ModelProto whose external data is in `directory`; the arguments have been checked."""
+    compiled = _build_serialised(data, directory, **options)
+    with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
+        path = os.path.join(folder, "model.so")
+        _api.CompiledModel_Export(compiled, path)
+        return Model(_core.Model.load(path), threads, compiled)  # stays mapped after the file is gone
+
+
+def _build_serialised(data, directory, shapes=None, dims=None, target="llvm -mcpu=native", opt_level=3, disabled_pass=(),
+                      required_pass=(), pass_config=None, constants=None, external=(), max_model_memory=0, progress=None,
+                      more=None):
+    """The driver's model. `more`: further options of the driver."""
     options = {
         "target": str(target), "opt_level": opt_level, "max_model_memory": max_model_memory, "dims": dict(dims or {}),
         "shapes": dict(shapes or {}), "constants": {name: as_tensor(value) for name, value in (constants or {}).items()},
@@ -580,11 +629,7 @@ def _compile_serialised(data, directory, shapes=None, dims=None, target="llvm -m
         "config": {key: str(value) for key, value in (pass_config or {}).items()}, **(more or {})}
     if progress is not None:
         options["progress"] = progress
-    compiled = _api.CompileOnnx(data, directory, options)
-    with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
-        path = os.path.join(folder, "model.so")
-        _api.CompiledModel_Export(compiled, path)
-        return Model(_core.Model.load(path), threads, compiled)  # stays mapped after the file is gone
+    return _api.CompileOnnx(data, directory, options)
 
 
 def load_plugin(path: "str | os.PathLike[str]") -> str:

@@ -49,6 +49,17 @@ Flag& Flag::Positive() {
   return *this;
 }
 
+Flag& Flag::AboveZero() {
+  option_->check(CLI::Validator(
+      [](std::string& text) {
+        double value = 0;
+        if (CLI::detail::lexical_cast(text, value) && value > 0) return std::string();
+        return StrCat("expected a number above 0, got '", text, "'");
+      },
+      "ABOVE ZERO"));
+  return *this;
+}
+
 Flag& Flag::NonNegative() {
   option_->check(AtLeast(0, "NONNEGATIVE"));
   return *this;

@@ -25,6 +25,7 @@ class Flag {
   /// Takes one value each time it is given; else all that follow.
   Flag& OneEach();
   Flag& Positive();
+  Flag& AboveZero();
   Flag& NonNegative();
   Flag& Between(int least, int most);
   Flag& OneOf(std::vector<std::string> values);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <iostream>
 #include <numeric>
+#include <optional>
 #include <sstream>
 
 #include "cli/commands.h"
@@ -15,6 +16,7 @@
 #include "cli/timing.h"
 #include "runtime/file_io.h"
 #include "treadle/base/error.h"
+#include "treadle/runtime/run_limits.h"
 #include "treadle/runtime/scalar.h"
 
 namespace treadle::cli {
@@ -25,6 +27,7 @@ struct RunVerb {
   InputFlags inputs;
   std::string output, profile, dump_tensors, labels, device = "cpu";
   int repeat = 1, threads = 0, top_k = 0;
+  double timeout = 0;
   bool json = false, check_nan = false;
 
   int Run() const {
@@ -42,6 +45,8 @@ struct RunVerb {
     std::vector<double> times;
     for (int i = 0; i < std::max(1, repeat); ++i) {
       const auto start = std::chrono::steady_clock::now();
+      std::optional<runtime::RunLimitScope> limits;
+      if (timeout > 0) limits.emplace(runtime::RunLimits{.cancel = std::nullopt, .timeout_s = timeout});
       context.Run();
       times.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
@@ -145,6 +150,8 @@ void AddRun(CLI::App* app, Action* action) {
   sub.Add("-o,--output", &verb->output, "where the outputs go: .npz (keys are their names) or .npy");
   sub.Add("--repeat", &verb->repeat, "number of runs (1)").Positive();
   sub.Add("--threads", &verb->threads, "threads (all)").Threads();
+  sub.Add("--timeout", &verb->timeout, "seconds that a run may take, else it ends with an error (no limit)")
+      .AboveZero();
   sub.Add("--profile", &verb->profile, "write a trace for ui.perfetto.dev");
   sub.Add("--top-k", &verb->top_k, "print the largest elements of each row of the outputs").Positive();
   sub.Add("--labels", &verb->labels, "a text file of their names, a line each (with --top-k)");

@@ -147,19 +147,20 @@ std::vector<size_t> SlicedAxes(const Attrs& attrs, size_t rank, size_t length) {
   return axes;
 }
 
+/// A bound or step of a slice. What is beyond any dimension does as well, and can't overflow.
+PrimExpr SliceNumber(const PrimExpr& number) {
+  constexpr int64_t kFar = int64_t{1} << 48;
+  if (const int64_t* known = AsConstInt(number)) return Index(std::clamp(*known, -kFar, kFar));
+  return Clamp(number, Index(-kFar), Index(kFar));
+}
+
 /// First index of a slice of a dimension of `size`, which may be `size` (or -1 going backwards): nothing is left then.
-PrimExpr SliceBegin(const PrimExpr& begin, const PrimExpr& stride, const PrimExpr& size) {
+PrimExpr SliceBegin(const PrimExpr& number, const PrimExpr& stride, const PrimExpr& size) {
+  const PrimExpr begin = SliceNumber(number);
   PrimExpr b = Select(begin < 0, begin + size, begin);
   PrimExpr forward = Clamp(b, Index(0), size);
   if (const int64_t* s = AsConstInt(stride); s != nullptr && *s > 0) return forward;
   return Select(stride > 0, forward, Clamp(b, Index(-1), size - 1));
-}
-
-/// Steps beyond any dimension leave one element: less of them can't overflow.
-PrimExpr SliceStride(const PrimExpr& stride) {
-  constexpr int64_t kFar = int64_t{1} << 48;
-  if (const int64_t* s = AsConstInt(stride)) return Index(std::clamp(*s, -kFar, kFar));
-  return Clamp(stride, Index(-kFar), Index(kFar));
 }
 
 Shapes StridedSliceShapes(const Attrs& attrs, const Array<TensorType>& operands, const ElementOf& element) {
@@ -167,7 +168,7 @@ Shapes StridedSliceShapes(const Attrs& attrs, const Array<TensorType>& operands,
   std::vector<size_t> axes = SlicedAxes(attrs, out.size(), Length(operands[1]));
   for (size_t i = 0; i < axes.size(); ++i) {
     auto k = static_cast<int64_t>(i);
-    PrimExpr size = out[axes[i]], stride = SliceStride(element(3, k)), begin = SliceBegin(element(1, k), stride, size);
+    PrimExpr size = out[axes[i]], stride = SliceNumber(element(3, k)), begin = SliceBegin(element(1, k), stride, size);
     PrimExpr end = SliceBegin(element(2, k), stride, size);
     PrimExpr up = tir::floordiv(end - begin + stride - 1, tir::max(stride, Index(1)));
     if (const int64_t* s = AsConstInt(stride); s != nullptr && *s > 0) {

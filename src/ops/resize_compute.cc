@@ -310,6 +310,15 @@ Value ValueOf(const ResizeAttrs& attrs, const std::vector<Resampler>& dims, cons
   return ByTaps(dims, data, axes);
 }
 
+/// Integers cut off digits: what is one but for the rounding of weights and products has to be that one first.
+PrimExpr Stored(const PrimExpr& value, DataType dtype) {
+  if (!dtype.is_integral() || !value.dtype().is_floating()) return tir::cast(dtype, value);
+  const tir::Var x("value", value.dtype());
+  const PrimExpr nearest = tir::nearbyint(x);
+  const PrimExpr is_integer = tir::abs(x - nearest) <= tir::make_const(x.dtype(), 1.0 / 8192);
+  return tir::Let(x, value, tir::cast(dtype, tir::select(is_integer, nearest, x)));
+}
+
 }  // namespace
 
 Tensor ResizeTensor(const ResizeAttrs& attrs, const Tensor& data, const std::vector<size_t>& axes,
@@ -325,7 +334,7 @@ Tensor ResizeTensor(const ResizeAttrs& attrs, const Tensor& data, const std::vec
   const bool crops = attrs.coordinate_transformation_mode == "tf_crop_and_resize";
   auto element = [&](const Array<PrimExpr>& i) {
     if (empty) return tir::make_zero(out->dtype);
-    PrimExpr result = tir::cast(out->dtype, value(i));
+    PrimExpr result = Stored(value(i), out->dtype);
     if (!crops) return result;
     PrimExpr inside;
     for (size_t d = 0; d < axes.size(); ++d) {

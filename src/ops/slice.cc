@@ -60,9 +60,10 @@ void SliceDim(int64_t begin, int64_t end, int64_t stride, const PrimExpr& size, 
   PrimExpr e = ClampSymbolicBound(end, size, backward);
   PrimExpr distance = backward ? DimSub(b, e) : DimSub(e, b);
   *first = b;
-  int64_t step = backward ? -std::max<int64_t>(stride, -INT64_MAX) : stride;
+  constexpr int64_t kFar = int64_t{1} << 48;  // beyond any dimension: one element, and sums don't overflow
+  const int64_t step = std::min(backward ? -std::max(stride, -kFar) : stride, kFar);
   PrimExpr n = step == 1 ? distance : DimFloorDiv(DimAdd(distance, Dim(step - 1)), Dim(step));
-  *count = begin == 0 || b.same_as(e) ? n : tir::max(n, Dim(0));
+  *count = (begin == 0 && !backward) || b.same_as(e) ? n : tir::max(n, Dim(0));
 }
 
 }  // namespace

@@ -6,11 +6,14 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
+
 #include "python/convert.h"
 #include "report/model_page.h"
 #include "report/page.h"
 #include "report/peaks.h"
 #include "treadle/base/error.h"
+#include "treadle/runtime/run_limits.h"
 
 namespace treadle::python {
 namespace {
@@ -50,11 +53,23 @@ nb::list FromTensors(const std::vector<NDArray>& tensors) {
   return list;
 }
 
-nb::list Run(const Model& model, nb::dict inputs, int threads) {
+runtime::RunLimits Limits(double timeout, const runtime::CancelToken* cancel) {
+  runtime::RunLimits limits;
+  limits.timeout_s = timeout;
+  if (cancel != nullptr) limits.cancel = *cancel;
+  return limits;
+}
+
+/// Whether runs have to look after a limit at all: a graph then calls its kernels one by one.
+bool IsLimited(double timeout, const runtime::CancelToken* cancel) { return timeout != 0 || cancel != nullptr; }
+
+nb::list Run(const Model& model, nb::dict inputs, int threads, double timeout, const runtime::CancelToken* cancel) {
   const runtime::NamedTensors tensors = ToTensors(inputs);
   std::vector<NDArray> outputs;
   {
     nb::gil_scoped_release unlocked;
+    std::optional<runtime::RunLimitScope> limits;
+    if (IsLimited(timeout, cancel)) limits.emplace(Limits(timeout, cancel));
     outputs = model.Run(tensors, threads);
   }
   return FromTensors(outputs);
@@ -108,7 +123,13 @@ void BindModel(nb::module_& module) {
            [](ModelContext& self, const std::string& name, nb::handle value) { self.SetInput(name, TensorOf(value)); })
       .def("set_threads", &ModelContext::SetThreads)
       .def(
-          "run", [](ModelContext& self) { self.Run(); }, nb::call_guard<nb::gil_scoped_release>())
+          "run",
+          [](ModelContext& self, double timeout, const runtime::CancelToken* cancel) {
+            std::optional<runtime::RunLimitScope> limits;
+            if (IsLimited(timeout, cancel)) limits.emplace(Limits(timeout, cancel));
+            self.Run();
+          },
+          nb::arg("timeout") = 0.0, nb::arg("cancel") = nb::none(), nb::call_guard<nb::gil_scoped_release>())
       .def("get_output", [](ModelContext& self, size_t i) { return FromObjectRef(self.GetOutput(i)); })
       .def("profile", &Profile);
   nb::class_<Model>(module, "Model")
@@ -121,7 +142,17 @@ void BindModel(nb::module_& module) {
       .def("memory", &Memory)
       .def("create_context", &Model::CreateContext)
       .def("write_page", &WritePage)
-      .def("run", &Run);
+      .def("run", &Run, nb::arg("inputs"), nb::arg("threads"), nb::arg("timeout") = 0.0,
+           nb::arg("cancel") = nb::none());
+  nb::class_<runtime::CancelToken>(module, "CancelToken",
+                                   "A wish to end runs: given to Model.run(cancel=), set by another thread.")
+      .def(nb::init<>())
+      .def(
+          "cancel", [](const runtime::CancelToken& self) { self.Cancel(); },
+          "Ends runs under this token, those that begin later too, until reset is called.")
+      .def(
+          "reset", [](const runtime::CancelToken& self) { self.Cancel(false); }, "Takes the wish back.")
+      .def_prop_ro("cancelled", &runtime::CancelToken::IsCancelled);
 }
 
 }  // namespace treadle::python

@@ -8,6 +8,7 @@
 #include "treadle/runtime/last_error.h"
 #include "treadle/runtime/model.h"
 #include "treadle/runtime/registry.h"
+#include "treadle/runtime/run_limits.h"
 #include "treadle/runtime/thread_pool.h"
 
 namespace rt = treadle::runtime;
@@ -18,6 +19,8 @@ using treadle::ObjectPtr;
 struct TreadleModel {
   rt::Model model;
   rt::ModelContext context;
+  rt::CancelToken cancel{};
+  double timeout_s = 0;
 };
 
 namespace {
@@ -229,7 +232,22 @@ int TreadleModelSetInput(TreadleModelHandle model, const char* name, const DLTen
 }
 
 int TreadleModelRun(TreadleModelHandle model) {
-  return Guard([&] { Checked(model)->context.Run(); });
+  return Guard([&] {
+    TreadleModel* checked = Checked(model);
+    const rt::RunLimitScope limits({.cancel = checked->cancel, .timeout_s = checked->timeout_s});
+    checked->context.Run();
+  });
+}
+
+int TreadleModelSetTimeLimit(TreadleModelHandle model, double seconds) {
+  return Guard([&] {
+    const rt::RunLimitScope checks_seconds({.cancel = std::nullopt, .timeout_s = seconds});
+    Checked(model)->timeout_s = seconds;
+  });
+}
+
+int TreadleModelCancel(TreadleModelHandle model, int cancelled) {
+  return Guard([&] { Checked(model)->cancel.Cancel(cancelled != 0); });
 }
 
 int TreadleModelGetOutput(TreadleModelHandle model, int index, DLTensor** out) {

@@ -22,6 +22,7 @@
 #include "runtime/cpu_topology.h"
 #include "treadle/base/error.h"
 #include "treadle/runtime/last_error.h"
+#include "treadle/runtime/run_limits.h"
 
 namespace treadle::runtime {
 namespace {
@@ -140,7 +141,8 @@ struct Job {
   void* cdata;
   TreadleParallelGroupEnv env;
   int participants = 1;
-  Worker* const* workers = nullptr;  // of participants 1 and up
+  Worker* const* workers = nullptr;                        // of participants 1 and up
+  const RunLimitScope* limits = RunLimitScope::Current();  // the launcher's; may be null
   uint32_t float_mode = 0;
   TaskRange share{};  // participant 0's
   // Of the launcher alone: whether workers sleep that it hasn't woken, and since when it is at work.
@@ -182,6 +184,7 @@ struct Job {
     if (task > failed_task.load(std::memory_order_relaxed)) return;  // only the lowest failure is reported
     int status = -1;
     try {
+      if (limits != nullptr) limits->Check();
       status = lambda(task, &env, cdata);
     } catch (...) {
       SetLastErrorFromException();

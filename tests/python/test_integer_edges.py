@@ -96,3 +96,26 @@ def test_long_sums_of_unknown_length_keep_their_digits():
         [numpy_helper.from_array(np.array([0]), "axes")])
     model = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8))
     np.testing.assert_allclose(model(x=x)["y"], x.astype(np.float64).mean(axis=0), rtol=3e-6)
+
+
+@pytest.mark.parametrize("step", [1, 3, MOST, -1, LEAST])
+@pytest.mark.parametrize("end", [LEAST, MOST, 2])
+@pytest.mark.parametrize("start", [LEAST, MOST, 0, -100])
+def test_slices_of_unknown_sizes_take_any_bound(start, end, step):
+    x = np.arange(7, dtype=np.float32)
+    node = helper.make_node("Slice", ["x", "start", "end", "axes", "step"], ["y"])
+    graph = helper.make_graph(
+        [node], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])],
+        [helper.make_empty_tensor_value_info("y")],
+        [numpy_helper.from_array(np.array([v], np.int64), n) for n, v in
+         {"start": start, "end": end, "axes": 0, "step": step}.items()])
+    model = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8))
+    np.testing.assert_array_equal(model(x=x)["y"], x[start:end:step])
+
+
+def test_resized_integers_stay_whole():
+    x = np.full((1, 1, 5, 6), 7, np.int8)
+    sizes = np.array([1, 1, 7, 15], np.int64)
+    for mode in ("linear", "cubic"):
+        np.testing.assert_array_equal(run("Resize", x, np.zeros(0, np.float32), np.zeros(0, np.float32), sizes,
+                                          constants=(1, 2, 3), mode=mode)[0], np.full((1, 1, 7, 15), 7, np.int8))

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <cmath>
 
 #include <vector>
 
@@ -65,6 +66,8 @@ TEST_F(CApiMisuse, NullModels) {
   ExpectError(TreadleModelSetNumThreads(nullptr, 1), null);
   ExpectError(TreadleModelSetInput(nullptr, "x", tensor_), null);
   ExpectError(TreadleModelRun(nullptr), null);
+  ExpectError(TreadleModelSetTimeLimit(nullptr, 1), null);
+  ExpectError(TreadleModelCancel(nullptr, 1), null);
   ExpectError(TreadleModelGetOutput(nullptr, 0, &other_tensor_), null);
   TreadleModelFree(nullptr);
 }
@@ -130,6 +133,27 @@ TEST_F(CApiMisuse, HandlesOfOthersAndFreedOnes) {
   TreadleModelFree(clone);
   TreadleModelFree(clone);
   ExpectError(TreadleModelRun(clone), foreign);
+}
+
+TEST_F(CApiMisuse, CancelledModelsDontRun) {
+  ASSERT_EQ(TreadleModelSetInput(model_, "x", tensor_), 0);
+  ASSERT_EQ(TreadleModelCancel(model_, 1), 0);
+  ExpectError(TreadleModelRun(model_), "cancelled");
+  EXPECT_STREQ(TreadleGetLastErrorKind(), "RunCancelled");
+  EXPECT_EQ(TreadleGetLastErrorCode(), 5);
+  ASSERT_EQ(TreadleModelCancel(model_, 0), 0);
+  EXPECT_EQ(TreadleModelRun(model_), 0) << TreadleGetLastError();
+}
+
+TEST_F(CApiMisuse, TimeLimits) {
+  ASSERT_EQ(TreadleModelSetInput(model_, "x", tensor_), 0);
+  ExpectError(TreadleModelSetTimeLimit(model_, -1), "time limit");
+  ExpectError(TreadleModelSetTimeLimit(model_, std::nan("")), "time limit");
+  ASSERT_EQ(TreadleModelSetTimeLimit(model_, 1e-9), 0);
+  ExpectError(TreadleModelRun(model_), "longer than its time limit");
+  EXPECT_STREQ(TreadleGetLastErrorKind(), "RunTimeout");
+  ASSERT_EQ(TreadleModelSetTimeLimit(model_, 0), 0);
+  EXPECT_EQ(TreadleModelRun(model_), 0) << TreadleGetLastError();
 }
 
 TEST_F(CApiMisuse, TensorsOfTheCallersOwnCanBeCopied) {

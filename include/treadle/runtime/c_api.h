@@ -45,6 +45,11 @@ TREADLE_API int TreadleModelSetNumThreads(TreadleModelHandle model, int threads)
 /** Copies a value. */
 TREADLE_API int TreadleModelSetInput(TreadleModelHandle model, const char* name, const DLTensor* value);
 TREADLE_API int TreadleModelRun(TreadleModelHandle model);
+/** Later runs of the handle that take longer than so many seconds end with a RunTimeout; 0: no limit. */
+TREADLE_API int TreadleModelSetTimeLimit(TreadleModelHandle model, double seconds);
+/** `cancelled` != 0: the run of the handle that is going on ends with a RunCancelled, as do later ones, until this is
+ * called with 0. Any thread may call it at any time before the handle is freed. */
+TREADLE_API int TreadleModelCancel(TreadleModelHandle model, int cancelled);
 /** An output of the last run as a tensor of its own, to be freed with TreadleTensorFree. */
 TREADLE_API int TreadleModelGetOutput(TreadleModelHandle model, int index, DLTensor** out);
 

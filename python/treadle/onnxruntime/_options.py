@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from .._core import CancelToken
 from ._errors import InvalidArgument, NotImplemented
 
 
@@ -126,12 +127,21 @@ class SessionOptions(_Config):
 
 
 class RunOptions(_Config):
-    """Options of one run; none changes what is computed."""
+    """Options of one run; none changes what is computed. `terminate` set to True by another thread ends the run."""
 
     def __init__(self) -> None:
         super().__init__()
         self.log_severity_level, self.log_verbosity_level, self.logid = -1, 0, ""
-        self.only_execute_path_to_fetches, self.terminate = False, False
+        self.only_execute_path_to_fetches = False
+        self._cancel = CancelToken()
+
+    @property
+    def terminate(self) -> bool:
+        return self._cancel.cancelled
+
+    @terminate.setter
+    def terminate(self, value: bool) -> None:
+        self._cancel.cancel() if value else self._cancel.reset()
 
     def add_run_config_entry(self, key: str, value: str) -> None:
         self._set(key, value)

@@ -238,7 +238,7 @@ class InferenceSession:
         try:
             if self._options.enable_profiling:
                 self._record(model.create_context().profile(**feed))
-            return model.run(names, feed)
+            return model.run(names, feed, cancel=run_options._cancel if run_options is not None else None)
         except (error.ShapeError, error.DTypeError) as problem:
             raise _errors.InvalidArgument(str(problem)) from problem
         except error.RuntimeError as problem:

@@ -14,6 +14,7 @@
 #include "treadle/base/half.h"
 #include "treadle/runtime/graph_executor.h"
 #include "treadle/runtime/last_error.h"
+#include "treadle/runtime/run_limits.h"
 #include "treadle/runtime/thread_pool.h"
 
 namespace treadle::runtime {
@@ -309,6 +310,7 @@ void GraphContext::FailOp(const Op& op) const {
 }
 
 void GraphContext::RunOp(const Op& op) {
+  if (const RunLimitScope* limits = RunLimitScope::Current(); limits != nullptr) limits->Check();
   TreadleValue* values = values_.data() + op.arg_begin;
   int* codes = codes_.data() + op.arg_begin;
   if (op.function != nullptr) {
@@ -342,7 +344,8 @@ void GraphContext::Run() {
   const SoleUser::Use use(&user_);
   RunScope scope(threads_);
   if (runs_ < 2 && ++runs_ == 2) model_->MoveParamsToHugePages();
-  if (model_->has_main()) return RunMain();
+  // Compiled code that calls all kernels in a row can't be ended between them.
+  if (model_->has_main() && RunLimitScope::Current() == nullptr) return RunMain();
   for (const Op& op : model_->ops_) RunOp(op);
 }
 

@@ -11,6 +11,7 @@
 #include "treadle/base/checked_math.h"
 #include "treadle/base/error.h"
 #include "treadle/runtime/last_error.h"
+#include "treadle/runtime/run_limits.h"
 #include "treadle/runtime/thread_pool.h"
 
 namespace treadle::runtime::vm {
@@ -304,7 +305,6 @@ ObjectRef VirtualMachine::Invoke(uint32_t function, std::vector<ObjectRef> args)
     throw Error(StrCat("function ", f.name, " takes ", f.params.size(), " arguments, got ", args.size()));
   }
   RunScope scope(threads_);
-  cancelled_.store(false, std::memory_order_relaxed);
   // Arguments that aren't tensors have no shape that a plan could be kept for.
   ShapePlans::Key key{function};
   bool only_tensors = true;
@@ -348,6 +348,7 @@ ObjectRef VirtualMachine::Invoke(uint32_t function, std::vector<ObjectRef> args)
 
 void VirtualMachine::Loop(size_t base) {
   int64_t executed = 0;
+  const RunLimitScope* ends = RunLimitScope::Current();
   while (frames_.size() >= base) {
     Frame& frame = frames_.back();
     const Instruction& i = frame.function->code[frame.pc++];
@@ -377,13 +378,15 @@ void VirtualMachine::Loop(size_t base) {
       case Opcode::kApply:
       case Opcode::kTailInvoke:
       case Opcode::kTailApply:
-        if (cancelled_.load(std::memory_order_relaxed)) Fail("cancelled");
+        if (ends != nullptr) ends->Check();
         Call(i, i.op == Opcode::kTailInvoke || i.op == Opcode::kTailApply);
         break;
       case Opcode::kKernel:
+        if (ends != nullptr) ends->Check();
         timings_ == nullptr ? RunKernel(i) : ProfileKernel(i);
         break;
       case Opcode::kJump:
+        if (ends != nullptr) ends->Check();
         frame.pc = static_cast<size_t>(i.imm);
         break;
       case Opcode::kJumpIfZero:

@@ -3,7 +3,6 @@
 // at a time.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -64,8 +63,6 @@ class VirtualMachine {
   ObjectRef InvokeEntry(std::vector<ObjectRef> args) { return Invoke(model_->program().entry, std::move(args)); }
   void SetThreads(int threads);
   void SetLimits(const VmLimits& limits) { limits_ = limits; }
-  /// Asks the invocation that runs to stop; callable from any thread.
-  void Cancel() { cancelled_.store(true, std::memory_order_relaxed); }
   /// While set, the time of each kernel is appended to it.
   void SetProfile(std::vector<OpTiming>* timings, bool stop_at_nan);
   /// Bytes that the pool holds: in use and free.
@@ -102,7 +99,6 @@ class VirtualMachine {
   std::shared_ptr<RunMemory> memory_;  ///< of the run in progress
   VmLimits limits_;
   SoleUser user_;
-  std::atomic<bool> cancelled_{false};
   int threads_ = 0;
   std::vector<Frame> frames_;
   std::vector<ObjectRef> registers_;
