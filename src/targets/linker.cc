@@ -3,23 +3,30 @@
 
 #include <lld/Common/CommonLinkerContext.h>
 #include <lld/Common/Driver.h>
+#include <llvm/Object/ObjectFile.h>
 #include <llvm/Support/CrashRecoveryContext.h>
+#include <llvm/Support/MemoryBufferRef.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/TargetParser/Host.h>
 #include <llvm/TargetParser/Triple.h>
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <mutex>
+#include <set>
 #include <thread>
+#include <tuple>
+#include <utility>
 
 #include "runtime/mapped_memory.h"
 #include "targets/elf_data.h"
@@ -120,6 +127,67 @@ std::string MakeDataObject(const EmbeddedData& data, const std::string& triple) 
   return MakeDataObject(data.symbol, data.pieces, size, data.alignment, ElfMachine(MachineOf(triple)));
 }
 
+namespace {
+
+/// Runs the linker: the library, or (false, its messages).
+std::pair<bool, std::string> RunLinker(std::vector<std::string> args, const std::string& output_path) {
+  LinkerOutput received(output_path);
+  args.insert(args.end(), {"-o", received.path()});
+  std::vector<const char*> raw;
+  for (const std::string& arg : args) raw.push_back(arg.c_str());
+  std::string messages;
+  lld::Result result{};
+  {
+    static std::mutex linker_mutex;  // lld keeps global state
+    static bool usable = true;
+    std::lock_guard<std::mutex> lock(linker_mutex);
+    if (!usable) throw InternalError("internal error: the linker can't run again after it crashed");
+    llvm::raw_string_ostream stream(messages);
+    const RecoverFromExit recover;
+    try {
+      result = lld::lldMain(raw, stream, stream, {{lld::Gnu, &lld::elf::link}});
+    } catch (...) {
+      lld::CommonLinkerContext::destroy();  // as lldMain would have done: the next link starts anew
+      throw;
+    }
+    constexpr int kSignals = 128;  // and more: it crashed
+    usable = result.canRunAgain || result.retCode < kSignals;
+    if (!result.canRunAgain && usable) lld::CommonLinkerContext::destroy();
+  }
+  std::string library = received.Finish();
+  if (result.retCode != 0) return {false, messages};
+  return {true, std::move(library)};
+}
+
+/// Whether this process knows all that the objects don't define: functions of libraries that were loaded for everybody
+/// (RTLD_GLOBAL), which whoever loads the result has to load as well.
+bool ProcessDefinesTheRest(const std::vector<std::string>& objects) {
+  std::set<std::string> defined, undefined;
+  for (const std::string& bytes : objects) {
+    auto object = llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(bytes, "object"));
+    if (!object) {
+      llvm::consumeError(object.takeError());
+      return false;
+    }
+    for (const llvm::object::SymbolRef& symbol : (*object)->symbols()) {
+      auto flags = symbol.getFlags();
+      auto name = symbol.getName();
+      if (!flags || !name) {
+        if (!flags) llvm::consumeError(flags.takeError());
+        if (!name) llvm::consumeError(name.takeError());
+        return false;
+      }
+      if ((*flags & llvm::object::SymbolRef::SF_FormatSpecific) != 0) continue;
+      ((*flags & llvm::object::SymbolRef::SF_Undefined) != 0 ? undefined : defined).insert(name->str());
+    }
+  }
+  return std::all_of(undefined.begin(), undefined.end(), [&](const std::string& name) {
+    return name == "_GLOBAL_OFFSET_TABLE_" || defined.count(name) != 0 || dlsym(RTLD_DEFAULT, name.c_str()) != nullptr;
+  });
+}
+
+}  // namespace
+
 void LinkSharedLibrary(const std::vector<std::string>& objects, const std::optional<EmbeddedData>& data,
                        runtime::OutputFile* output, const LinkOptions& options) {
   const llvm::Triple triple = MachineOf(options.triple);
@@ -145,32 +213,12 @@ void LinkSharedLibrary(const std::vector<std::string>& objects, const std::optio
   if (!options.keep_debug_info) args.push_back("--strip-debug");
   if (!options.libraries.empty()) args.push_back("--as-needed");
   args.insert(args.end(), options.libraries.begin(), options.libraries.end());
-  LinkerOutput received(directory.Path("output"));
-  args.insert(args.end(), {"-o", received.path()});
-  std::vector<const char*> raw;
-  for (const std::string& arg : args) raw.push_back(arg.c_str());
-
-  std::string messages;
-  lld::Result result{};
-  {
-    static std::mutex linker_mutex;  // lld keeps global state
-    static bool usable = true;
-    std::lock_guard<std::mutex> lock(linker_mutex);
-    if (!usable) throw InternalError("internal error: the linker can't run again after it crashed");
-    llvm::raw_string_ostream stream(messages);
-    const RecoverFromExit recover;
-    try {
-      result = lld::lldMain(raw, stream, stream, {{lld::Gnu, &lld::elf::link}});
-    } catch (...) {
-      lld::CommonLinkerContext::destroy();  // as lldMain would have done: the next link starts anew
-      throw;
-    }
-    constexpr int kSignals = 128;  // and more: it crashed
-    usable = result.canRunAgain || result.retCode < kSignals;
-    if (!result.canRunAgain && usable) lld::CommonLinkerContext::destroy();
+  auto [linked, library] = RunLinker(args, directory.Path("output"));
+  if (!linked && triple == MachineOf("") && ProcessDefinesTheRest(objects)) {
+    args.push_back("--unresolved-symbols=ignore-all");
+    std::tie(linked, library) = RunLinker(args, directory.Path("output2"));
   }
-  std::string library = received.Finish();
-  if (result.retCode != 0) throw Error(StrCat("linking '", output->path(), "' failed: ", messages));
+  if (!linked) throw Error(StrCat("linking '", output->path(), "' failed: ", library));
   if (!data) return output->Write(library);
   for (std::string_view piece : ExtendData(&library, data->pieces)) {
     output->Write(piece);

@@ -29,8 +29,9 @@ std::string MakeDataObject(const EmbeddedData& data, const std::string& triple);
 
 /// Links relocatable objects (their bytes) and embedded data (nothing, or one) into a shared library, which the caller
 /// commits. The data is the last segment, so that code and its constants stay near each other, and isn't copied: it may
-/// have any size. An undefined symbol is an Error that names it; a full disk a RuntimeError. Safe to call from several
-/// threads.
+/// have any size. An undefined symbol is an Error that names it, unless it is one of a library that this process has
+/// loaded for everybody: then whoever loads the result has to load that before. A full disk is a RuntimeError. Safe to
+/// call from several threads.
 void LinkSharedLibrary(const std::vector<std::string>& objects, const std::optional<EmbeddedData>& data,
                        runtime::OutputFile* output, const LinkOptions& options);
 
