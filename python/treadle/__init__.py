@@ -20,6 +20,7 @@ from . import onnxruntime, profiler_vm, report, rpc, script
 from .onnxruntime import InferenceSession
 from .quantization import graph_ir as _graph_ir, quantize
 from .tuning import tune
+from . import _other_paths
 from ._version import __version__
 
 __all__ = [
@@ -33,3 +34,4 @@ __all__ = [
 
 te.build = build
 relay.quantize = _graph_ir
+_other_paths.install()

@@ -6,7 +6,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-_PATTERN = re.compile(r"(?P<code>[a-z]+?)(?P<bits>\d+)?(?P<format>_[a-z0-9]+?)?(x(?P<lanes>\d+))?$")
+_PATTERN = re.compile(r"(?P<code>custom\[\w+\]|[a-z]+?)(?P<bits>\d+)?(?P<format>_[a-z0-9]+?)?(x(?P<lanes>\d+))?$")
+
+_CODES = {"int": 0, "uint": 1, "bool": 1, "float": 2, "handle": 3, "bfloat": 4}
 
 # Types that NumPy has through ml_dtypes.
 _EXTENSION = {
@@ -44,6 +46,17 @@ class DataType(str):
         return DataType(self[:self.rindex("x")]) if self.lanes > 1 else self
 
     @property
+    def type_code(self) -> int:
+        """The number of the kind of type: DLPack's, or a user's (target.datatype). -1 for float8 and narrower ones."""
+        match = _PATTERN.match(self)
+        code = match["code"] if match and not match["format"] else ""
+        if code.startswith("custom["):
+            from . import _core
+
+            return _core.call(_core.get_global("runtime._datatype_get_type_code"), code[len("custom["):-1])
+        return _CODES.get(code, -1)
+
+    @property
     def itemsize(self) -> int:
         return (self.bits + 7) // 8 * self.lanes
 
@@ -51,6 +64,10 @@ class DataType(str):
 def to_numpy(name: Any) -> np.dtype:
     """The NumPy dtype of a type's name."""
     name = str(name)
+    if name.startswith("custom["):
+        from .error import DTypeError
+
+        raise DTypeError(f"NumPy has no type for {name}: cast the tensor first, such as with relay.cast(x, \"float32\")")
     return _EXTENSION[name] if name in _EXTENSION else np.dtype(name)
 
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "treadle/ir/attrs.h"
+#include "treadle/runtime/custom_datatype.h"
 
 namespace treadle {
 
@@ -70,7 +71,7 @@ IntImm::IntImm(DataType dtype, int64_t value, Span span) {
 }
 
 FloatImm::FloatImm(DataType dtype, double value, Span span) {
-  if (!dtype.is_scalar() || !dtype.is_floating()) {
+  if (!dtype.is_scalar() || !runtime::ActsAsFloat(dtype)) {
     throw DTypeError(StrCat("a floating-point constant can't have dtype ", dtype));
   }
   auto node = MakeObject<FloatImmNode>();

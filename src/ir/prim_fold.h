@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "treadle/ir/prim_ops.h"
+#include "treadle/runtime/custom_datatype.h"
 
 namespace treadle::tir {
 
@@ -148,7 +149,7 @@ PrimExpr FoldBinary(const PrimExpr& a, const PrimExpr& b) {
   }
   const auto* u = a.as<FloatImmNode>();
   const auto* v = b.as<FloatImmNode>();
-  if (u && v) {
+  if (u && v && !runtime::IsCustomDatatype(a.dtype())) {
     bool truth;
     if (detail::FoldCompare<Node>(u->value, v->value, &truth)) return make_bool(truth);
     double value;

@@ -11,7 +11,12 @@
 namespace treadle::tir {
 
 PrimExpr FoldCast(DataType dtype, const PrimExpr& x) {
-  if (!dtype.is_scalar()) return PrimExpr();
+  if (!dtype.is_scalar() || runtime::IsCustomDatatype(x.dtype())) return PrimExpr();
+  if (runtime::IsCustomDatatype(dtype)) {  // a constant of that type, which a function makes of the number
+    if (const auto* imm = x.as<IntImmNode>()) return FloatImm(dtype, static_cast<double>(imm->value));
+    if (const auto* imm = x.as<FloatImmNode>()) return FloatImm(dtype, imm->value);
+    return PrimExpr();
+  }
   if (const auto* imm = x.as<IntImmNode>()) {
     bool wide_unsigned = imm->dtype.is_uint() && imm->dtype.bits() == 64;
     if (dtype.is_bool()) return make_bool(imm->value != 0);
@@ -50,7 +55,7 @@ PrimExpr FoldCast(DataType dtype, const PrimExpr& x) {
 namespace {
 
 PrimExpr AsFloating(PrimExpr x) {
-  if (x.dtype().is_floating()) return x;
+  if (runtime::ActsAsFloat(x.dtype())) return x;
   if (!x.dtype().is_integral()) throw DTypeError(StrCat("a floating-point function can't take ", x.dtype()));
   return cast(DataType::Float(32, x.dtype().lanes()), x);
 }

@@ -10,9 +10,13 @@
 #include "ir/prim_fold.h"
 #include "treadle/base/half.h"
 #include "treadle/ir/prim_functor.h"
+#include "treadle/runtime/custom_datatype.h"
+#include "treadle/runtime/registry.h"
 #include "treadle/runtime/scalar.h"
 
 namespace treadle::tir {
+
+using runtime::ActsAsFloat;
 namespace {
 
 /// The scalar constant behind `x`: itself, or the value of a broadcast.
@@ -23,7 +27,7 @@ const PrimExprNode* ScalarConst(const PrimExpr& x) {
   return nullptr;
 }
 
-bool IsNumeric(DataType dtype) { return dtype.is_integral() || dtype.is_floating(); }
+bool IsNumeric(DataType dtype) { return dtype.is_integral() || ActsAsFloat(dtype); }
 
 /// Whether the integer constant fits `dtype`.
 bool ConstFits(const PrimExpr& x, DataType dtype) {
@@ -31,8 +35,8 @@ bool ConstFits(const PrimExpr& x, DataType dtype) {
   if (scalar == nullptr) return false;
   if (dtype.is_bool()) return false;
   const auto* imm = scalar->IsInstance<IntImmNode>() ? static_cast<const IntImmNode*>(scalar) : nullptr;
-  if (imm == nullptr) return dtype.is_floating();
-  if (dtype.is_floating()) return true;
+  if (imm == nullptr) return ActsAsFloat(dtype);
+  if (ActsAsFloat(dtype)) return true;
   return WrapInt(dtype, imm->value) == imm->value && !(dtype.is_uint() && imm->value < 0);
 }
 
@@ -41,12 +45,12 @@ DataType CommonScalarType(DataType a, DataType b, const char* op_name) {
   if (!IsNumeric(a) || !IsNumeric(b)) {
     throw DTypeError(StrCat("operands of ", op_name, " have no common dtype: ", a, " and ", b));
   }
-  if (a.is_floating() && b.is_floating()) {
+  if (ActsAsFloat(a) && ActsAsFloat(b)) {
     if (a.bits() != b.bits()) return a.bits() > b.bits() ? a : b;
     return DataType::Float(32);
   }
-  if (a.is_floating()) return a;
-  if (b.is_floating()) return b;
+  if (ActsAsFloat(a)) return a;
+  if (ActsAsFloat(b)) return b;
   if (a.is_bool()) return b;
   if (b.is_bool()) return a;
   if (a.code() == b.code()) return a.bits() > b.bits() ? a : b;
@@ -103,7 +107,7 @@ PrimExpr broadcast(const PrimExpr& x, int lanes) {
 PrimExpr make_const(DataType dtype, int64_t value) {
   DataType scalar = dtype.element_of();
   PrimExpr result;
-  if (scalar.is_floating()) {
+  if (ActsAsFloat(scalar)) {
     result = FloatImm(scalar, RoundToDType(scalar, static_cast<double>(value)));
   } else {
     result = IntImm(scalar, value);
@@ -113,7 +117,7 @@ PrimExpr make_const(DataType dtype, int64_t value) {
 
 PrimExpr make_const(DataType dtype, double value) {
   DataType scalar = dtype.element_of();
-  if (scalar.is_floating()) return broadcast(FloatImm(scalar, RoundToDType(scalar, value)), dtype.lanes());
+  if (ActsAsFloat(scalar)) return broadcast(FloatImm(scalar, RoundToDType(scalar, value)), dtype.lanes());
   if (value != std::trunc(value) || std::abs(value) >= 9223372036854775808.0) {
     throw DTypeError(StrCat("constant ", value, " doesn't fit into ", dtype));
   }
@@ -147,6 +151,19 @@ double LargestFinite(DataType dtype) {
   return 65504;
 }
 
+/// What the function registered for a user's type gives.
+PrimExpr LeastCustom(DataType dtype) {
+  const std::string name = *runtime::CustomDatatypeName(dtype.code());
+  runtime::PackedFunc least = runtime::Registry::Get("tvm.datatype.min." + name);
+  if (!least) {
+    throw DTypeError(StrCat("the least value of ", dtype,
+                            " isn't known: give it with target.datatype.register_min_func(", "..., \"", name, "\")"));
+  }
+  const PrimExpr value = least(dtype.bits()).As<PrimExpr>();
+  if (value.dtype() == dtype) return value;
+  throw DTypeError(StrCat("the least value of ", dtype, " is an expression of ", value.dtype()));
+}
+
 bool HasInfinity(DataType dtype) {
   return dtype.is_float() || dtype.code() == DataType::kBFloat || dtype.code() == DataType::kFloat8E5M2;
 }
@@ -166,6 +183,7 @@ PrimExpr max_value(DataType dtype) {
 
 PrimExpr min_value(DataType dtype) {
   DataType scalar = dtype.element_of();
+  if (runtime::IsCustomDatatype(scalar)) return broadcast(LeastCustom(scalar), dtype.lanes());
   if (scalar.is_floating()) return broadcast(FloatImm(scalar, -LargestFinite(scalar)), dtype.lanes());
   if (!scalar.is_integral()) throw DTypeError(StrCat(dtype, " has no least value"));
   if (scalar.is_uint()) return make_const(dtype, int64_t{0});
@@ -263,17 +281,17 @@ PrimExpr div(PrimExpr a, PrimExpr b) { return Division<Div, DivNode>(Widen(std::
 PrimExpr truncdiv(PrimExpr a, PrimExpr b) { return div(std::move(a), std::move(b)); }
 PrimExpr truncmod(PrimExpr a, PrimExpr b) {
   MatchTypes(a, b, "%");
-  if (a.dtype().is_floating()) return fmod(std::move(a), std::move(b));
+  if (ActsAsFloat(a.dtype())) return fmod(std::move(a), std::move(b));
   return Division<Mod, ModNode>(std::move(a), std::move(b));
 }
 PrimExpr floordiv(PrimExpr a, PrimExpr b) {
   MatchTypes(a, b, "floordiv");
-  if (a.dtype().is_floating()) return floor(div(std::move(a), std::move(b)));
+  if (ActsAsFloat(a.dtype())) return floor(div(std::move(a), std::move(b)));
   return Division<FloorDiv, FloorDivNode>(std::move(a), std::move(b));
 }
 PrimExpr floormod(PrimExpr a, PrimExpr b) {
   MatchTypes(a, b, "floormod");
-  if (a.dtype().is_floating()) return a - floordiv(a, b) * b;
+  if (ActsAsFloat(a.dtype())) return a - floordiv(a, b) * b;
   return Division<FloorMod, FloorModNode>(std::move(a), std::move(b));
 }
 PrimExpr ceildiv(PrimExpr a, PrimExpr b) {
@@ -294,7 +312,7 @@ PrimExpr greater_equal(PrimExpr a, PrimExpr b) { return Arithmetic<GE, GENode>(s
 PrimExpr neg(PrimExpr a) {
   a = Widen(std::move(a));
   RequireNumeric(a, "unary -");
-  if (a.dtype().is_floating()) {
+  if (ActsAsFloat(a.dtype())) {
     // 0 - x would turn 0 into +0.
     if (const auto* imm = a.as<FloatImmNode>()) return FloatImm(a.dtype(), -imm->value);
     return a * make_const(a.dtype(), int64_t{-1});

@@ -8,6 +8,7 @@
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/traits.h"
+#include "treadle/runtime/custom_datatype.h"
 
 namespace treadle::ops {
 namespace {
@@ -61,17 +62,19 @@ FTECompute BinaryCompute(std::string name, BinaryFn fn) {
 }
 
 PrimExpr FloorDivide(PrimExpr a, PrimExpr b) {
-  return a.dtype().is_floating() ? tir::floor(tir::div(a, b)) : tir::floordiv(a, b);
+  return runtime::ActsAsFloat(a.dtype()) ? tir::floor(tir::div(a, b)) : tir::floordiv(a, b);
 }
-PrimExpr TruncMod(PrimExpr a, PrimExpr b) { return a.dtype().is_floating() ? tir::fmod(a, b) : tir::truncmod(a, b); }
+PrimExpr TruncMod(PrimExpr a, PrimExpr b) {
+  return runtime::ActsAsFloat(a.dtype()) ? tir::fmod(a, b) : tir::truncmod(a, b);
+}
 PrimExpr FloorMod(PrimExpr a, PrimExpr b) {
-  if (!a.dtype().is_floating()) return tir::floormod(a, b);
+  if (!runtime::ActsAsFloat(a.dtype())) return tir::floormod(a, b);
   PrimExpr rest = tir::fmod(a, b);
   PrimExpr other_sign = tir::not_equal(rest, tir::make_zero(a.dtype())) && tir::not_equal(rest < 0, b < 0);
   return tir::select(other_sign, rest + b, rest);
 }
 PrimExpr Power(PrimExpr a, PrimExpr b) {
-  if (a.dtype().is_floating()) return tir::pow(a, b);
+  if (runtime::ActsAsFloat(a.dtype())) return tir::pow(a, b);
   // By squaring, wrapping as NumPy does. Beyond 63 only 0, 1 and -1 keep a value; below 0 only 1 and -1 have one.
   const DataType wide = DataType::Int(64);
   tir::Var base("base", a.dtype()), exponent("exponent", wide);

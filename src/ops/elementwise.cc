@@ -10,6 +10,7 @@
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/traits.h"
+#include "treadle/runtime/custom_datatype.h"
 
 namespace treadle::ops {
 
@@ -25,7 +26,7 @@ Type BoolInfer(const InferContext& context) { return TensorType(context.Tensor(0
 
 Type FloatInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
-  if (!data->dtype.is_floating()) {
+  if (!runtime::ActsAsFloat(data->dtype)) {
     throw DTypeError(StrCat("data must be of a floating-point type, not ", data->dtype));
   }
   return context.type(0);
@@ -91,7 +92,7 @@ PrimExpr LogicalNot(PrimExpr x) {
 PrimExpr Copy(PrimExpr x) { return x; }
 PrimExpr NearestEven(PrimExpr x) { return tir::nearbyint(std::move(x)); }
 PrimExpr Negative(PrimExpr x) {
-  if (x.dtype().is_floating()) return tir::neg(std::move(x));  // 0 - x would make 0 of 0 instead of -0
+  if (runtime::ActsAsFloat(x.dtype())) return tir::neg(std::move(x));  // 0 - x would make 0 of 0 instead of -0
   return tir::make_zero(x.dtype()) - x;
 }
 

@@ -9,6 +9,7 @@
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/traits.h"
+#include "treadle/runtime/custom_datatype.h"
 
 namespace treadle::ops {
 
@@ -213,13 +214,13 @@ Array<Tensor> DivideByCount(const Tensor& sum, const PrimExpr& count, DataType o
       sum->shape,
       [&](const Array<PrimExpr>& i) {
         DataType dtype = sum->dtype;
-        if (dtype.is_floating() && DimValue(count) > 0) {
+        if (runtime::ActsAsFloat(dtype) && DimValue(count) > 0) {
           return tir::cast(out, sum(i) * tir::make_const(dtype, 1.0 / static_cast<double>(DimValue(count))));
         }
-        PrimExpr n = AsConstInt(count) != nullptr && dtype.is_floating()
+        PrimExpr n = AsConstInt(count) != nullptr && runtime::ActsAsFloat(dtype)
                          ? tir::make_const(dtype, static_cast<double>(DimValue(count)))
                          : tir::cast(dtype, count);
-        if (!dtype.is_floating() && DimValue(count) == 0) return tir::make_zero(out);
+        if (!runtime::ActsAsFloat(dtype) && DimValue(count) == 0) return tir::make_zero(out);
         return tir::cast(out, tir::div(sum(i), n));
       },
       name, tag::kElemWise)};

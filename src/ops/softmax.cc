@@ -8,6 +8,7 @@
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/traits.h"
+#include "treadle/runtime/custom_datatype.h"
 
 namespace treadle::ops {
 
@@ -19,7 +20,7 @@ namespace {
 Type SoftmaxInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
   NormalizeAxis(context.attrs<SoftmaxAttrs>()->axis, data->shape.size());
-  if (!data->dtype.is_floating()) {
+  if (!runtime::ActsAsFloat(data->dtype)) {
     throw DTypeError(StrCat("data must be of a floating-point type, not ", data->dtype));
   }
   return context.type(0);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ops/infer.h"
+#include "treadle/runtime/custom_datatype.h"
 
 namespace treadle::ops {
 
@@ -96,7 +97,7 @@ Tensor Pad(const Tensor& data, const std::vector<int64_t>& before, const std::ve
 }
 
 PrimExpr SaturatedConst(DataType dtype, double value) {
-  if (dtype.is_floating()) {
+  if (runtime::ActsAsFloat(dtype)) {
     if (std::isinf(value)) return value > 0 ? tir::infinity(dtype) : tir::neg_infinity(dtype);
     return tir::make_const(dtype, value);
   }

@@ -100,6 +100,7 @@ void ForEachBuiltin(const AddBuiltin& add) {
   AddLibraryFunctions(add);
   AddDeviceCallFunctions(add);
   AddMetadataFunctions(add);
+  AddCustomDatatypeFunctions(add);
 }
 
 }  // namespace treadle::runtime

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "treadle/base/error.h"
+#include "treadle/runtime/custom_datatype.h"
 
 namespace treadle {
 namespace {
@@ -62,8 +63,30 @@ int ParseNumber(std::string_view text, int max) {
   return value <= max ? value : -1;
 }
 
+constexpr std::string_view kCustom = "custom[";
+
+/// The type that "custom[name]bits" stands for, void if it doesn't look like that. Throws DTypeError where no such type
+/// is registered.
+DataType FindCustom(std::string_view text) {
+  const size_t end = text.find(']');
+  if (text.substr(0, kCustom.size()) != kCustom || end == std::string_view::npos) return DataType::Void();
+  const int bits = ParseNumber(text.substr(end + 1), 255);
+  if (bits < 0) return DataType::Void();
+  const std::string name(text.substr(kCustom.size(), end - kCustom.size()));
+  const auto code = runtime::CustomDatatypeCode(name);
+  if (!code) {
+    throw DTypeError(StrCat("unknown custom data type \"", name.substr(0, 64),
+                            "\": it has to be registered first, with target.datatype.register"));
+  }
+  if (bits != 8 && bits != 16 && bits != 32 && bits != 64) {
+    throw DTypeError(StrCat("custom[", name, "] of ", bits, " bits: expected 8, 16, 32 or 64"));
+  }
+  return DataType(*code, bits);
+}
+
 /// The scalar type called `name`, or void.
 DataType FindScalar(std::string_view name) {
+  if (const DataType custom = FindCustom(name); !custom.is_void()) return custom;
   for (const NamedType& type : kNamedTypes) {
     if (name == type.name) return DataType(type.code, type.bits);
   }
@@ -107,6 +130,9 @@ std::string DataType::str() const {
     if (code() == kBFloat) prefix = "bfloat";
     if (code() == kDLBool) prefix = "dlbool";
     name = prefix + std::to_string(bits());
+    if (const auto custom = runtime::CustomDatatypeName(code())) {
+      name = StrCat(kCustom, *custom, "]", bits());
+    }
   }
   if (lanes() != 1) name += "x" + std::to_string(lanes());
   return name;

@@ -7,7 +7,8 @@ from typing import Any
 from .. import runtime
 from .._ffi import Api, register_object
 from .._core import Object
-from ..ir import BaseFunc, GlobalVar, IRModule
+from ..ir import BaseFunc, GlobalVar, IRModule, RelayExpr
+from ..tir import datatype
 from .._values import Closure, ConstructorValue, RefValue, TupleValue, to_value
 from .expr import Function
 
@@ -47,13 +48,17 @@ class Executor:
 
 
 class Interpreter(Executor):
-    """The semantic reference: control flow, data types, references and recursion, operator by operator."""
+    """The semantic reference: control flow, data types, references and recursion, operator by operator. What computes
+    with element types of users (target.datatype) is in libraries, which code calls: such programs are compiled."""
 
-    def __init__(self, mod=None, max_steps=0, max_depth=0):
+    def __init__(self, mod=None, max_steps=0, max_depth=0, target="llvm"):
         super().__init__(mod)
+        self._target = target
         self._interpreter = _api.Create(self.mod, max_steps, max_depth)
 
     def _evaluate(self, expr):
+        if datatype.occurs_in(self.mod) or (isinstance(expr, RelayExpr) and datatype.occurs_in(expr)):
+            return VMExecutor(self.mod, target=self._target).evaluate(expr)
         value = _api.Evaluate(self._interpreter, expr)
         if not isinstance(value, Closure):
             return value
@@ -137,7 +142,7 @@ def create_executor(kind: str = "debug", mod: IRModule | None = None, device: An
     if kind == "debug":
         if params:
             raise ValueError('params are bound by the kind "graph"; pass them as arguments')
-        return Interpreter(mod)
+        return Interpreter(mod, target=target)
     if kind == "graph":
         return GraphExecutor(mod, device, target, params)
     if kind == "vm":

@@ -13,6 +13,6 @@ from .function import Buffer, PrimFunc, decl_buffer, from_text
 from .schedule import BlockRV, LoopRV, Schedule, ScheduleError, Trace
 from .stmt import (Allocate, AssertStmt, AttrStmt, Block, BlockRealize, BufferStore, Evaluate, For, ForKind, IfThenElse,
                    LetStmt, SeqStmt, Stmt, While, stmt_seq)
-from . import analysis, ir_builder, stmt_functor, transform
+from . import analysis, datatype, ir_builder, stmt_functor, transform
 from .reduction import comm_reducer, prod, sum  # noqa: A004
 from .tensor_intrin import TensorIntrin

@@ -6,6 +6,7 @@
 #include "treadle/ops/compute.h"
 #include "treadle/ops/evaluate.h"
 #include "treadle/relay/expr_functor.h"
+#include "treadle/runtime/custom_datatype.h"
 
 namespace treadle::driver {
 namespace {
@@ -49,6 +50,9 @@ Expr EvaluateConstant(const Expr& expr) {
       return Expr();
     }
   }
+  for (const NDArray& arg : args) {
+    if (runtime::IsCustomDatatype(arg.dtype())) return Expr();
+  }
   std::vector<const TensorTypeNode*> types;
   if (const auto* tuple = call->type_as<TupleTypeNode>()) {
     for (const Type& field : tuple->fields) types.push_back(field.as<TensorTypeNode>());
@@ -56,7 +60,7 @@ Expr EvaluateConstant(const Expr& expr) {
     types.push_back(call->type_as<TensorTypeNode>());
   }
   for (const TensorTypeNode* type : types) {
-    if (type == nullptr || !IsStatic(type)) return Expr();
+    if (type == nullptr || !IsStatic(type) || runtime::IsCustomDatatype(type->dtype)) return Expr();
     if (runtime::TensorBytes(StaticShape(type, op->name), type->dtype) > kMaxFoldedBytes) return Expr();
   }
   // Weights that have been packed aren't needed in their first form, as a rule.

@@ -14,8 +14,10 @@
 #include "driver/lower/lower_te.h"
 #include "driver/lower/lower_tir.h"
 #include "tir/in_place.h"
+#include "tir/passes/passes.h"
 #include "treadle/ir/transform.h"
 #include "treadle/relay/expr_functor.h"
+#include "treadle/runtime/custom_datatype.h"
 #include "treadle/runtime/registry.h"
 #include "treadle/schedule/kernel.h"
 #include "treadle/te/schedule.h"
@@ -104,13 +106,16 @@ void LowerKernel(Kernel* kernel) {
         lowered ? kernel->scheduled : LowerPrimFunc(kernel->scheduled, kernel->target, LowerOptions::FromContext());
     return;
   }
-  tir::PrimFunc func = te::CreatePrimFunc(args, kernel->symbol);
   const LowerOptions options = LowerOptions::FromContext();
+  const tir::PrimFunc created = te::CreatePrimFunc(args, kernel->symbol);
+  // First: schedules are made for what is computed in the end.
+  const tir::PrimFunc func = tir::LowerCustomDatatypes(created, ConfigFor(kernel->target, options));
   try {
     kernel->scheduled = Schedule(func, kernel->target);
   } catch (const tir::ScheduleError& e) {
-    // Schedules are made for constant sizes: one that doesn't do for symbolic ones isn't a reason to fail, but slow.
-    if (!HasSymbolicDims(args)) throw;
+    // Schedules are made for constant sizes and for arithmetic: one that doesn't do for symbolic sizes or for what
+    // users' element types call isn't a reason to fail, but slow.
+    if (!HasSymbolicDims(args) && func.same_as(created)) throw;
     schedule::ChoiceLog::Note(StrCat("# not scheduled: ", e.what()));
     kernel->scheduled = WithAttr(func, kUnscheduled, String(e.what()));
   }
@@ -135,7 +140,9 @@ std::string PlansOf(const Kernel& kernel) {
 
 /// What users add isn't known to the cache, and may be functions of an interpreter, which one thread at a time may
 /// enter.
-bool HasHooks() { return runtime::Registry::Get(kLowerHook) || schedule::HasAddedKernels(); }
+bool HasHooks() {
+  return runtime::Registry::Get(kLowerHook) || schedule::HasAddedKernels() || runtime::HasCustomDatatypes();
+}
 
 /// Calls `work`, whose errors then name the kernel.
 template <typename F>

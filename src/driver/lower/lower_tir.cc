@@ -110,6 +110,7 @@ LowerOptions LowerOptions::FromContext() {
 
 tir::LowerConfig ConfigFor(const Target& target, const LowerOptions& options) {
   tir::LowerConfig config;
+  config.target_kind = target->kind;
   config.features = target->Features();
   config.simple_mode = options.simple_mode;
   const targets::LoweringTraits& traits = targets::GetTargetSpec(target).lowering;

@@ -81,6 +81,7 @@ class Parser {
   // Types.
   Type ParseType();
   Type ParseTypeKind();
+  std::string ParseDTypeName(const Token& first);
   Type ParseTensorType();
   Type ParseNamedType();
   TypeRelation ParseTypeRelation();

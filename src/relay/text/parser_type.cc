@@ -98,9 +98,12 @@ Type Parser::ParseNamedType() {
     type = types_.at(token.text);
   } else {
     std::optional<DataType> dtype;
+    const std::string text = ParseDTypeName(token);
     try {
-      dtype = DataType::FromString(token.text);
-    } catch (const Error&) {  // not a scalar type, so the name of a type that is defined further down
+      dtype = DataType::FromString(text);
+    } catch (const Error& e) {
+      if (text != token.text) Fail(token, e.what());
+      // not a scalar type, so the name of a type that is defined further down
     }
     if (dtype) {
       if (dtype->is_void() || dtype->is_handle()) Fail(token, StrCat("tensors can't have elements of ", token.text));
@@ -116,6 +119,15 @@ Type Parser::ParseNamedType() {
   Array<Type> args;
   ParseList("]", "after a type argument", [&] { args.push_back(ParseType()); });
   return args.empty() ? type : TypeCall(type, args, SpanFrom(token.begin));
+}
+
+/// "float32", or the tokens of "custom[name]bits" together.
+std::string Parser::ParseDTypeName(const Token& first) {
+  if (first.text != "custom" || !Peek().Is("[")) return first.text;
+  Next();
+  const std::string name = Next().text;
+  Expect("]", "after the name of a custom data type");
+  return StrCat(first.text, "[", name, "]", Next().text);
 }
 
 Type Parser::ParseTensorType() {
@@ -136,11 +148,12 @@ Type Parser::ParseTensorType() {
   Expect(",", "between shape and dtype");
   Token token = Next();
   if (token.kind != TokenKind::kIdent) Fail(token, "expected a dtype such as float32 but found " + Describe(token));
+  const std::string text = ParseDTypeName(token);
   DataType dtype;
   try {
-    dtype = DataType::FromString(token.text);
+    dtype = DataType::FromString(text);
   } catch (const Error&) {
-    Fail(token, StrCat("unknown dtype '", token.text, "'"));
+    Fail(token, StrCat("unknown dtype '", text, "'"));
   }
   Expect("]", "after the dtype");
   return TensorType(shape, dtype, SpanFrom(begin));

@@ -137,6 +137,13 @@ class ArgBinder {
     }
   }
 
+  /// The type that arguments are expected to have.
+  DataType ElementType(const Tensor& tensor) const {
+    auto types = func_->GetAttr<Map<Var, String>>(kCustomTypes);
+    auto custom = types ? types->Get(tensor.handle) : std::nullopt;
+    return custom ? DataType::FromString(*custom) : tensor.buffer->dtype;
+  }
+
   void BindTensor(const Tensor& tensor) {
     const Var& handle = tensor.handle;
     const Buffer& buffer = tensor.buffer;
@@ -146,7 +153,7 @@ class ArgBinder {
     Assert(!IsNull(handle), StrCat(name_, ": ", arg, " is expected to be a tensor, not null", about_));
     Assert(equal(Field(handle, StructField::kNDim, kInt32), IntImm(kInt32, rank)),
            StrCat(name_, ": ", arg, ".ndim is expected to equal ", rank, about_));
-    const DataType dtype = buffer->dtype;
+    const DataType dtype = ElementType(tensor);
     PrimExpr code = Field(handle, StructField::kTypeCode, kInt32), bits = Field(handle, StructField::kTypeBits, kInt32);
     PrimExpr same = equal(code, IntImm(kInt32, dtype.code())) && equal(bits, IntImm(kInt32, dtype.bits()));
     if (dtype.is_bool()) {  // bools come as DLPack's own kind or as bytes of 0 and 1

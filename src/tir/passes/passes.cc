@@ -7,6 +7,7 @@ namespace treadle::tir {
 
 const std::vector<LoweringPass>& LoweringPasses() {
   static const std::vector<LoweringPass> passes = {
+      {"LowerCustomDatatypes", LowerCustomDatatypes, "what users' element types do is written out"},
       {"LowerThreadAllreduce", LowerThreadAllreduce, "threads combine what each of them adds up of a reduction"},
       {"LowerInit", LowerInit, "reductions are initialised before their loops"},
       {"LowerBlocks", LowerBlocks, "blocks become plain statements, buffers are allocated where they are used"},

@@ -13,6 +13,7 @@ namespace treadle::tir {
 
 /// Options that passes look at.
 struct LowerConfig {
+  std::string target_kind;  ///< such as "llvm"
   TargetFeatures features;
   bool simple_mode = false;
   bool disable_vectorize = false;
@@ -29,6 +30,9 @@ inline constexpr const char* kImportC = "tir.import_c";
 /// The same of pragmas "import_llvm": modules of LLVM IR as text.
 inline constexpr const char* kImportLLVM = "tir.import_llvm";
 
+/// What LowerCustomDatatypes leaves: the names of the element types of parameters that users define (a Map from Var).
+inline constexpr const char* kCustomTypes = "tir.custom_types";
+
 struct LoweringPass {
   const char* name;
   PrimFunc (*run)(PrimFunc func, const LowerConfig& config);
@@ -37,6 +41,8 @@ struct LoweringPass {
 /// The list.
 const std::vector<LoweringPass>& LoweringPasses();
 
+/// Values of users' element types become unsigned integers, and what is computed with them what their functions say.
+PrimFunc LowerCustomDatatypes(PrimFunc func, const LowerConfig& config);
 /// Reductions along loops that are bound to threads of a block become partial results of each thread in shared memory,
 /// which the threads combine in pairs.
 PrimFunc LowerThreadAllreduce(PrimFunc func, const LowerConfig& config);

@@ -4,9 +4,9 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .._ffi import get_global_func
-from .._nd import NDArray
-from ..ir import IRModule
+from ..._ffi import get_global_func
+from ..._nd import NDArray
+from ...ir import IRModule
 
 
 def _model_bytes(model):
@@ -47,8 +47,8 @@ def _write_renamed(data, path):
 
 def _check_dtype(dtype, inputs):
     """Element types come from the model; what a caller says of them has to agree."""
-    from .._dtype import DataType
-    from ..error import DTypeError, Error
+    from ..._dtype import DataType
+    from ...error import DTypeError, Error
 
     names = {name: var.type_annotation for name, var in inputs.items()}
     if isinstance(dtype, dict):
@@ -71,7 +71,7 @@ def from_onnx(model: Any, shape: Mapping[str, Iterable[int]] | None = None, dtyp
     export_node_renamed_model_path: where the model is written with each node named by its operator and number.
     convert_config has no options; a dict with any is an Error.
     """
-    from ..error import Error
+    from ...error import Error
 
     if convert_config:
         raise Error(f"convert_config: unknown option '{next(iter(convert_config))}'; there are none")

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules where TVM has, under another path, what stands elsewhere here: `from treadle.relay.ty import TensorType`."""
+import sys
+import types
+
+# path: (where its names are, and which; none: all public ones)
+_PATHS = {
+    "driver": ("treadle.build_module", "build lower"),
+    "container": ("treadle.runtime", "Array Map"),
+    "ir.adt": ("treadle.ir", "Constructor TypeData"),
+    "ir.container": ("treadle.ir", "Array Map"),
+    "ir.tensor_type": ("treadle.ir", "TensorType"),
+    "relay.adt": ("treadle.relay", "Clause Constructor Match PatternConstructor PatternTuple PatternVar PatternWildcard "
+                                   "TypeData"),
+    "relay.backend.interpreter": ("treadle._values", "Closure ConstructorValue RefValue TupleValue"),
+    "relay.backend.vm": ("treadle.relay.vm", ""),
+    "relay.base": ("treadle.ir", "Node Span"),
+    "relay.function": ("treadle.relay", "Function"),
+    "relay.op.op": ("treadle.relay.op", ""),
+    "relay.ty": ("treadle.ir", "FuncType GlobalTypeVar IncompleteType RelayRefType TensorType TupleType Type TypeCall "
+                               "TypeData TypeKind TypeVar"),
+    "rpc.base": ("treadle.rpc", ""),
+    "runtime.container": ("treadle.runtime", "Array Map"),
+    "runtime.module": ("treadle.runtime", "Module enabled load_module"),
+    "runtime.ndarray": ("treadle.nd", ""),
+    "runtime.packed_func": ("treadle._ffi", "PackedFunc"),
+    "target.datatype": ("treadle.tir.datatype", ""),
+    "target.target": ("treadle.target", ""),
+    "tir.buffer": ("treadle.tir", "Buffer decl_buffer"),
+    "tir.op": ("treadle.tir.expr", ""),
+    "topi.math": ("treadle.topi", ""),
+    "topi.tag": ("treadle.te.tag", ""),
+}
+
+
+def install():
+    """Puts them where `import` and attributes find them."""
+    for path, (source, names) in _PATHS.items():
+        origin = sys.modules[source]
+        module = types.ModuleType(f"treadle.{path}", f"Names of {source}.")
+        if names:
+            vars(module).update({name: getattr(origin, name) for name in names.split()})
+        else:
+            module.__getattr__ = lambda name, origin=origin: getattr(origin, name)  # type: ignore[method-assign]
+            module.__dir__ = lambda origin=origin: dir(origin)  # type: ignore[method-assign]
+        sys.modules[module.__name__] = module
+        parent, _, name = module.__name__.rpartition(".")
+        setattr(sys.modules[parent], name, module)
