@@ -16,7 +16,7 @@ from ._progress import Progress
 from .model import CancelToken, Model, compile, load, load_plugin
 from . import pytorch
 from .pytorch import from_torch
-from . import onnxruntime, profiler_vm, report, rpc, script
+from . import onnxruntime, profiler_vm, report, rpc, script, support
 from .onnxruntime import InferenceSession
 from .quantization import graph_ir as _graph_ir, quantize
 from .tuning import tune

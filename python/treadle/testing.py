@@ -45,3 +45,100 @@ def requires_llvm(function):
     from .runtime import enabled
 
     return pytest.mark.skipif(not enabled("llvm"), reason="this build has no target llvm")(function)
+
+
+def _marked(functions, condition, reason):
+    """As a decorator, with or without a call: @requires_gpu, @requires_gpu()."""
+    import pytest
+
+    mark = pytest.mark.skipif(not condition, reason=reason)
+    return mark(functions[0]) if functions else mark
+
+
+def _requires_target(kind):
+    def requires(*functions):
+        return _marked(functions, device_enabled(kind), f"needs a device for target {kind}")
+
+    requires.__name__ = f"requires_{kind}"
+    requires.__doc__ = f"Decorator: the test needs target {kind} and a device for it."
+    return requires
+
+
+requires_opencl = _requires_target("opencl")
+requires_cuda = _requires_target("cuda")
+requires_metal = _requires_target("metal")
+requires_rocm = _requires_target("rocm")
+requires_vulkan = _requires_target("vulkan")
+
+
+def requires_gpu(*functions):
+    """Decorator: the test needs a GPU."""
+    return _marked(functions, device_enabled("opencl"), "needs a GPU")
+
+
+def requires_rpc(*functions):
+    """Decorator: the test needs RPC, which every build has."""
+    return _marked(functions, True, "needs RPC")
+
+
+def uses_gpu(*functions):
+    """Decorator: the test uses a GPU if there is one."""
+    return _marked(functions, True, "uses a GPU")
+
+
+def parameter(*values, ids=None):
+    """A fixture of pytest for each value: `size = parameter(1, 16)` in a module runs tests that take `size` twice."""
+    import pytest
+
+    @pytest.fixture(params=values, ids=ids)
+    def value(request):
+        return request.param
+
+    return value
+
+
+def fixture(function=None, *, cache_return_value=False):
+    """A fixture of pytest; cache_return_value: made once for all tests."""
+    import pytest
+
+    mark = pytest.fixture(scope="session" if cache_return_value else "function")
+    return mark if function is None else mark(function)
+
+
+def assert_prim_expr_equal(lhs, rhs):
+    """Raises AssertionError unless two expressions are provably equal for all values of their variables."""
+    from . import arith
+
+    if not arith.Analyzer().can_prove_equal(lhs, rhs):
+        raise AssertionError(f"{lhs} and {rhs} aren't provably equal")
+
+
+def check_numerical_grads(function, input_values, grad_values, function_value=None, delta=1e-3, atol=1e-2, rtol=0.1):
+    """Raises AssertionError where derivatives differ from differences of function(*inputs), or function(**inputs).
+
+    grad_values: as input_values, a list or a dict of arrays. At each input some 64 elements are compared."""
+    import numpy as np
+
+    by_name = isinstance(input_values, dict)
+    names = list(input_values) if by_name else range(len(input_values))
+    values = {name: np.array(input_values[name], "float64") for name in names}
+
+    def call(changed):
+        inputs = {**values, **changed}
+        given = {name: inputs[name].astype(np.asarray(input_values[name]).dtype) for name in names}
+        result = function(**given) if by_name else function(*given.values())
+        return float(np.sum(np.asarray(result, "float64")))
+
+    for name in names:
+        found = np.asarray(grad_values[name], "float64")
+        if found.shape != values[name].shape:
+            raise AssertionError(f"derivatives by {name} have shape {found.shape}, not {values[name].shape}")
+        for index in np.linspace(0, found.size - 1, min(64, found.size)).astype(int):
+            difference = [0.0, 0.0]
+            for side, sign in enumerate((-1, 1)):
+                moved = values[name].copy()
+                moved.flat[index] += sign * delta
+                difference[side] = call({name: moved})
+            expected = (difference[1] - difference[0]) / (2 * delta)
+            np.testing.assert_allclose(found.flat[index], expected, atol=atol, rtol=rtol,
+                                       err_msg=f"derivative by element {index} of {name}")
