@@ -95,6 +95,10 @@ class NDArray(_core.Object):
     def __dlpack_device__(self) -> tuple[int, int]:
         return (self.device.device_type, self.device.device_id)
 
+    def to_dlpack(self) -> Any:
+        """A DLPack capsule of the tensor, which shares its memory."""
+        return self.__dlpack__()
+
     def __len__(self) -> int:
         return self.shape[0]
 

@@ -21,6 +21,13 @@ class Executable(Object):
         """Names of the functions."""
         return [str(name) for name in _api.Functions(self)]
 
+    @property
+    def primitive_ops(self):
+        """Names of the kernels that the instructions call."""
+        import re
+
+        return sorted(set(re.findall(r"^.*: kernel (\w+)", self.bytecode, re.MULTILINE)))
+
     def get_function_params(self, func_name):
         return [str(name) for name in _api.FunctionParams(self, func_name)]
 

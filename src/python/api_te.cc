@@ -127,6 +127,16 @@ void RegisterScalars() {
     arith::ConstIntBound b = analyzer.Bound(e);
     return Array<PrimExpr>{PrimExpr(b.min), PrimExpr(b.max)};
   });
+  Reg("arith.ModularSet", [](PrimExpr e, Map<Var, Range> ranges) {
+    arith::Analyzer analyzer;
+    for (const auto& [var, range] : ranges) analyzer.Bind(var, range);
+    const arith::ModularSet m = analyzer.Modular(e);
+    return Array<PrimExpr>{PrimExpr(m.coeff), PrimExpr(m.base)};
+  });
+  Reg("arith.DetectLinearEquation", [](PrimExpr e, Array<Var> vars) {
+    const std::vector<PrimExpr> form = arith::Analyzer().DetectLinear(e, {vars.begin(), vars.end()});
+    return Array<PrimExpr>(form.begin(), form.end());
+  });
 }
 
 /// Tensors and variables, and the buffers (or null) that the tensors are to live in.

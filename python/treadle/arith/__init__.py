@@ -37,6 +37,21 @@ class ConstIntBound:
         return f"ConstIntBound[{self.min_value}, {self.max_value}]"
 
 
+class ModularSet:
+    """The values coeff * n + base for integers n."""
+
+    def __init__(self, coeff, base):
+        self.coeff, self.base = coeff, base
+
+    def __repr__(self):
+        return f"ModularSet({self.coeff}, {self.base})"
+
+
+def detect_linear_equation(expr, var_list):
+    """[coefficient of each variable..., the rest]; an empty list where the expression isn't linear in them."""
+    return list(_api.DetectLinearEquation(as_expr(expr), list(var_list)))
+
+
 class Analyzer:
     """What can be known of expressions, given ranges of their variables."""
 
@@ -66,6 +81,11 @@ class Analyzer:
 
     def can_prove_equal(self, lhs, rhs):
         return self.can_prove(as_expr(lhs).equal(rhs))
+
+    def modular_set(self, expr):
+        """What is known of the expression's remainders."""
+        coeff, base = _api.ModularSet(self._known(expr), self._ranges)
+        return ModularSet(int(coeff), int(base))
 
     def const_int_bound(self, expr):
         return ConstIntBound(*const_int_bound(self._known(expr), self._ranges))

@@ -130,6 +130,21 @@ def _tensors(params):
             for name, value in (params or {}).items()}
 
 
+def _bindable(mod, params):
+    """Tensors for the parameters of main. A name that main doesn't have, as those that were bound already, is left out
+    with a warning."""
+    if not params:
+        return {}
+    there = {var.name_hint for var in mod["main"].params}
+    unknown = [name for name in params if name not in there]
+    if unknown:
+        import warnings
+
+        warnings.warn(f"main has no parameters {', '.join(unknown[:3])}{', ...' if len(unknown) > 3 else ''}: "
+                      f"{len(unknown)} of params aren't used", stacklevel=3)
+    return _tensors({name: value for name, value in params.items() if name in there})
+
+
 def _module_of(mod, params):
     if isinstance(mod, IRModule):
         return mod
@@ -187,7 +202,7 @@ def build(ir_mod: Any = None, target: Any = None, target_host: Any = None, execu
     if executor is not None:
         flags["executor"] = str(executor)
     flags["external"] = [external] if isinstance(external, str) else list(external)
-    model = _api.Build(module, _tensors(params), flags)
+    model = _api.Build(module, _bindable(module, params), flags)
     return GraphExecutorFactoryModule(model, mod_name)
 
 
@@ -222,9 +237,10 @@ class BuildModule:
 
     def optimize(self, mod, target=None, params=None):
         """(module, params) after the optimisation passes."""
+        module = _module_of(mod, params)
         if params:
-            self.set_params(params)
-        return self._optimize(_module_of(mod, params), _targets(target)), self.get_params()
+            self.set_params(_bindable(module, params))
+        return self._optimize(module, _targets(target)), self.get_params()
 
     def set_params(self, params):
         """Values of parameters of main, which become constants."""

@@ -36,10 +36,10 @@ def _apply(name, build, args, kwargs):
 
     args = [replaced(a) for a in args]
     kwargs = {key: replaced(value) for key, value in kwargs.items()}
-    if not tensors:
+    if not tensors and name in _BINARY:
         raise TypeError(f"topi.{name} needs a tensor among its arguments")
-    dtype = str(tensors[0].dtype)
     if name in _BINARY:  # numbers beside tensors
+        dtype = str(tensors[0].dtype)
         args = [relay.const(a, dtype) if isinstance(a, (int, float)) else a for a in args]
     body = build(*args, **kwargs)
     if isinstance(body, relay.expr.TupleWrapper):
@@ -87,6 +87,17 @@ def elemwise_sum(xs):
     for x in xs[1:]:
         total = total + x
     return total
+
+
+def full(shape, dtype, fill_value):
+    """A tensor whose elements are all fill_value."""
+    return _operator("full")(relay.const(fill_value, dtype), list(shape), dtype)
+
+
+def arange(start, stop=None, step=1, dtype="float32"):
+    """Numbers from start (0, if only one is given) up to stop, which isn't included."""
+    start, stop = (0, start) if stop is None else (start, stop)
+    return _operator("arange")(*(relay.const(v, dtype) for v in (start, stop, step)), dtype=dtype)
 
 
 def matmul(a, b, transp_a=False, transp_b=False):
