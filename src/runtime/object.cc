@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "treadle/runtime/object.h"
 
-#include <deque>
+#include <array>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <unordered_map>
+#include <vector>
 
 #include "treadle/runtime/reflection.h"
 
@@ -61,19 +63,41 @@ const TypeInfo* Object::StaticTypeInfo() {
 }
 
 void Object::Destroy(const Object* object) {
-  // Deleting a node releases its children, which come back here: queue them instead of recursing.
-  thread_local std::vector<const Object*>* pending = nullptr;
+  // Deleting a node releases its children, which come back here: queue them instead of recursing. Destructors run when
+  // memory is short too: what the queue has no room for is deleted at once.
+  struct Queue {
+    std::array<const Object*, 64> first;
+    size_t count = 0;
+    std::vector<const Object*> more;
+
+    bool Push(const Object* o) noexcept {
+      if (count < first.size()) {
+        first[count++] = o;
+        return true;
+      }
+      try {
+        more.push_back(o);
+        return true;
+      } catch (const std::bad_alloc&) {
+        return false;
+      }
+    }
+    const Object* Pop() {
+      if (more.empty()) return count == 0 ? nullptr : first[--count];
+      const Object* last = more.back();
+      more.pop_back();
+      return last;
+    }
+  };
+  thread_local Queue* pending = nullptr;
+  if (pending != nullptr && pending->Push(object)) return;
   if (pending != nullptr) {
-    pending->push_back(object);
+    delete object;
     return;
   }
-  std::vector<const Object*> queue{object};
+  Queue queue;
   pending = &queue;
-  while (!queue.empty()) {
-    const Object* next = queue.back();
-    queue.pop_back();
-    delete next;
-  }
+  for (; object != nullptr; object = queue.Pop()) delete object;
   pending = nullptr;
 }
 

@@ -82,3 +82,26 @@ def test_running_out_of_memory_is_an_error(place):
     for at in np.linspace(total // 20, total - 1, 60).astype(int):
         result, _ = run(place, arguments, "malloc", at)
         assert result.returncode == 0 or is_error(result), (at, result.returncode, result.stderr)
+
+
+FAULTS = SOURCE.parents[2] / "build" / "bin" / "treadle_allocation_faults"
+
+
+@pytest.mark.skipif(not FAULTS.exists(), reason="the C++ tests aren't built")
+def test_every_allocation_of_loading_and_running_may_fail(place):
+    """One by one, and all from each on: an error, and the right result afterwards."""
+    command = [str(FAULTS), "run", "llvm -mcpu=native", str(place / "m.onnx"), "1"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert int(result.stdout.split()[0]) > 100
+
+
+@pytest.mark.parametrize("call", ["write", "open"])
+@pytest.mark.parametrize("code", ["EIO", "EACCES", "EDQUOT"])
+def test_other_causes_of_failure_are_errors(place, call, code, monkeypatch):
+    monkeypatch.setenv("FAULT_ERRNO", str(getattr(__import__("errno"), code)))
+    output = place / "out.so"
+    result, total = run(place, ["compile", place / "m.onnx", "-o", output], call, 0)
+    assert is_error(result) or result.returncode == 0 and call == "open", (result.returncode, result.stderr)
+    assert leftovers(place) == leftovers(place / "tmp") == []
+    output.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Preloaded into a program: call number FAULT_AT of malloc, write or open (FAULT_CALL) and the FAULT_COUNT - 1 after it
- * fail. FAULT_LOG names a file that gets the number of calls. */
+ * fail, write and open with the errno FAULT_ERRNO (ENOSPC). FAULT_LOG names a file that gets the number of calls. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -16,6 +16,7 @@ extern void* __libc_malloc(size_t bytes);
 
 static const char* call = "";
 static long first = -1, count = 1;
+static int error = ENOSPC;
 static atomic_long calls;
 
 __attribute__((constructor)) static void Begin(void) {
@@ -23,6 +24,7 @@ __attribute__((constructor)) static void Begin(void) {
   if (text != NULL) first = atol(text);
   if ((text = getenv("FAULT_COUNT")) != NULL) count = atol(text);
   if ((text = getenv("FAULT_CALL")) != NULL) call = text;
+  if ((text = getenv("FAULT_ERRNO")) != NULL) error = atoi(text);
 }
 
 __attribute__((destructor)) static void End(void) {
@@ -53,7 +55,7 @@ ssize_t write(int fd, const void* data, size_t bytes) {
   static ssize_t (*next)(int, const void*, size_t);
   if (next == NULL) next = (ssize_t(*)(int, const void*, size_t))dlsym(RTLD_NEXT, "write");
   if (fd > 2 && Fails("write")) {
-    errno = ENOSPC;
+    errno = error;
     return -1;
   }
   return next(fd, data, bytes);
@@ -62,7 +64,7 @@ ssize_t write(int fd, const void* data, size_t bytes) {
 static int Open(const char* name, const char* path, int flags, int mode) {
   int (*next)(const char*, int, ...) = (int (*)(const char*, int, ...))dlsym(RTLD_NEXT, name);
   if ((flags & (O_WRONLY | O_RDWR)) != 0 && Fails("open")) {
-    errno = ENOSPC;
+    errno = error;
     return -1;
   }
   return next(path, flags, mode);
