@@ -58,7 +58,7 @@ struct TuneRequest {
   CompileRequest compile;  ///< its output isn't used
   std::string output;      ///< file of records
   double seconds = 600;
-  int threads = 0, jobs = 0;
+  int threads = 0, jobs = 0, trials = 0;
   int64_t seed = 0;
   bool resume = true, dry_run = false, graph = true;
   std::function<void(const std::string& line)> progress;

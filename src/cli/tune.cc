@@ -168,6 +168,7 @@ void AddTune(CLI::App* app, Action* action) {
   sub.Add("model", &verb->flags.request.model, "an .onnx or .relay file").Required();
   sub.Add("-o,--output", &verb->tune.output, "file of records, appended to; what it has isn't measured again");
   sub.Add("--time", &verb->time, "how long: 90s, 10m, 1h (10m)");
+  sub.Add("--trials", &verb->tune.trials, "candidates to measure at most (as many as there is time for)").NonNegative();
   sub.Add("--threads", &verb->tune.threads, "threads that kernels run on (all)").Threads();
   sub.Add("--jobs", &verb->tune.jobs, "processes that compile candidates (one per processor)").Threads();
   sub.Add("--seed", &verb->seed, "of the choice of candidates (0)").NonNegative();

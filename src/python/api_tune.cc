@@ -6,6 +6,7 @@
 #include "report/page.h"
 #include "runtime/file_io.h"
 #include "targets/cpu/machine_costs.h"
+#include "treadle/runtime/params.h"
 #include "treadle/runtime/registry.h"
 #include "tune/records_writer.h"
 #include "tune/session.h"
@@ -41,7 +42,28 @@ tune::MeasureOptions MeasureOf(const Json& json) {
   return options;
 }
 
-std::string Tune(std::string model, std::string options_text, PackedFunc progress) {
+/// Options of the build of a model: target, opt_level, shapes, dims, config.
+driver::CompileOptions CompileOf(const Json& json) {
+  driver::CompileOptions options;
+  options.target = json.value("target", options.target);
+  options.opt_level = json.value("opt_level", 3);
+  for (const auto& [name, shape] : json.at("shapes").items()) {
+    options.input_shapes[name] = shape.get<std::vector<int64_t>>();
+  }
+  for (const auto& [name, value] : json.at("dims").items()) options.dims[name] = value.get<int64_t>();
+  for (const auto& [key, value] : json.at("config").items()) options.config[key] = value.get<std::string>();
+  return options;
+}
+
+using Params = Map<String, runtime::NDArray>;
+driver::CompiledModel BuildModule(const IRModule& module, const Params& params, const driver::CompileOptions& options) {
+  runtime::ParamList list;
+  for (const auto& [name, tensor] : params) list.emplace_back(name.str(), tensor);
+  return driver::Build(module, list, options);
+}
+
+/// A file, or `module` with `params` where that is defined.
+std::string Tune(std::string model, std::string options_text, PackedFunc progress, IRModule module, Params params) {
   const Json json = Json::parse(options_text);
   tune::TuneOptions options;
   options.model = std::move(model);
@@ -52,13 +74,13 @@ std::string Tune(std::string model, std::string options_text, PackedFunc progres
   options.dry_run = json.value("dry_run", false);
   options.graph = json.value("graph", true);
   options.measure = MeasureOf(json);
-  options.compile.target = json.value("target", options.compile.target);
-  options.compile.opt_level = json.value("opt_level", 3);
-  for (const auto& [name, shape] : json.at("shapes").items()) {
-    options.compile.input_shapes[name] = shape.get<std::vector<int64_t>>();
+  options.compile = CompileOf(json);
+  options.trials = json.value("trials", 0);
+  if (module.defined()) {
+    options.compile_model = [module, params](const driver::CompileOptions& compile) {
+      return BuildModule(module, params, compile);
+    };
   }
-  for (const auto& [name, value] : json.at("dims").items()) options.compile.dims[name] = value.get<int64_t>();
-  for (const auto& [key, value] : json.at("config").items()) options.compile.config[key] = value.get<std::string>();
   if (progress) options.progress = [progress](const std::string& line) { progress(line); };
   const tune::TuneReport report = tune::Tune(options);
   Json result = Json::parse(report.ToJson());
@@ -195,7 +217,19 @@ std::string ReadRecords(std::string text) {
 }  // namespace
 
 void RegisterTuneApi() {
-  Registry::RegisterTyped("tune.Tune", &Tune);
+  Registry::RegisterTyped("tune.Tune", [](std::string model, std::string options, PackedFunc progress) {
+    return Tune(std::move(model), std::move(options), std::move(progress), IRModule(), Params());
+  });
+  Registry::RegisterTyped("tune.TuneModule",
+                          [](IRModule module, Params params, std::string options, PackedFunc progress) {
+                            return Tune("module", std::move(options), std::move(progress), module, params);
+                          });
+  Registry::RegisterTyped("tune.ModuleTasks", [](IRModule module, Params params, std::string options) {
+    Array<String> tasks;
+    const driver::CompiledModel model = BuildModule(module, params, CompileOf(Json::parse(options)));
+    for (const tune::Task& task : tune::ExtractTasks(model)) tasks.push_back(task.ToJson());
+    return tasks;
+  });
   Registry::RegisterTyped("tune.Tasks", [](std::string model, std::string target) {
     driver::CompileOptions options;
     options.target = std::move(target);

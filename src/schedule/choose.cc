@@ -358,6 +358,9 @@ void RegisterScheduleOptions() {
   transform::RegisterPassConfig(kPlansOption, "string", "lines of problem, kernel and plan that --dump kernels prints");
   transform::RegisterPassConfig(kRecordsOption, "string",
                                 "file of records of measured plans, as treadle tune writes it");
+  for (const char* name : {"relay.backend.use_auto_scheduler", "relay.backend.use_meta_schedule"}) {
+    transform::RegisterPassConfig(name, "bool", "no effect: records are taken wherever they are named");
+  }
 }
 
 std::string ToText(const Choice& choice) {

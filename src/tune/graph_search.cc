@@ -2,6 +2,7 @@
 #include "tune/graph_search.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <tuple>
 
 namespace treadle::tune {
@@ -13,6 +14,15 @@ double PromiseOf(const schedule::Alternative& chosen, const schedule::Alternativ
   if (other.cycles >= 0 && chosen.cycles > 0) return cycles * std::max(0.0, kHopeless - other.cycles / cycles);
   const schedule::Kernel* kernel = schedule::FindKernel(other.kernel);
   return cycles * (kernel != nullptr && kernel->level == schedule::kPlainLevel ? kPlain : kLayout);
+}
+
+std::string FormOf(const schedule::Alternative& alternative) {
+  std::string text = alternative.kernel;
+  const schedule::Kernel* kernel = schedule::FindKernel(alternative.kernel);
+  const auto plan = nlohmann::ordered_json::parse(alternative.plan);
+  if (kernel == nullptr || !plan.is_object()) return text;
+  for (const std::string& field : kernel->graph_fields) text += StrCat(" ", field, "=", plan.at(field).dump());
+  return text;
 }
 
 std::string GraphStep::Line() const {
@@ -27,7 +37,7 @@ std::vector<GraphStep> GraphSearch::Steps() const {
     for (const schedule::Alternative& other : choice.others) {
       GraphStep step{choice.op, choice.problem, choice.chosen, other, {}, {}};
       const double promise = PromiseOf(choice.chosen, other);
-      if (promise <= 0 || std::find(done_.begin(), done_.end(), step.Line()) != done_.end()) continue;
+      if (promise <= 0 || done_.count(choice.problem + FormOf(other)) != 0) continue;
       if (hooks_.tried(choice.problem, other)) continue;
       ranked.emplace_back(-promise, ranked.size(), std::move(step));
     }
@@ -42,7 +52,7 @@ std::vector<GraphStep> GraphSearch::Steps() const {
 
 bool GraphSearch::Try(GraphStep* step) {
   const std::string line = step->Line();
-  done_.push_back(line);
+  done_.insert(step->problem + FormOf(step->to));
   Measured& measured = step->measured;
   measured.state = "error";
   GraphBuild build;
@@ -66,9 +76,7 @@ bool GraphSearch::Try(GraphStep* step) {
     return false;
   }
   lines_ += line;
-  GraphStep back = *step;
-  std::swap(back.from, back.to);
-  done_.push_back(back.Line());  // it lost this race
+  done_.insert(step->problem + FormOf(step->from));  // it lost this race
   best_ = std::move(build);
   ratio_ *= step->confirmation.result.ratio;
   return true;

@@ -5,7 +5,7 @@
 #pragma once
 
 #include <functional>
-#include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -66,9 +66,12 @@ class GraphSearch {
   std::string lines_;
   GraphBuild best_;
   std::vector<GraphStep> won_;
-  std::vector<std::string> done_;  ///< lines that were tried
+  std::set<std::string> done_;  ///< problems with forms that were tried, or lost
   double ratio_ = 1;
 };
+
+/// "conv2d.winograd side=4": a kernel with the fields of its plan that the graph depends on.
+std::string FormOf(const schedule::Alternative& alternative);
 
 /// Seconds, in units of the cost model, that an alternative may save: more for dear problems and near costs. 0: not
 /// worth measuring.

@@ -2,6 +2,7 @@
 #include "tune/measure.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -12,8 +13,10 @@ using Json = nlohmann::ordered_json;
 
 /// Libraries after which a child is replaced: those that are closed leave something behind.
 constexpr int kMostLoaded = 64;
-/// Seconds that loading and comparing whole models may take; of a block of their runs.
-constexpr double kLoading = 120, kModelBlock = 0.02;
+/// Seconds that loading and comparing whole models may take.
+constexpr double kLoading = 120;
+/// Seconds of a block of runs of a model that takes `seconds`.
+double ModelBlock(double seconds) { return std::clamp(8 * seconds, 0.002, 0.02); }
 
 Json AskJson(MeasureChild* child, const Json& request, double seconds) {
   const Json answer = Json::parse(child->Ask(request.dump(), seconds), nullptr, /*allow_exceptions=*/false);
@@ -233,7 +236,7 @@ Measured Worker::RaceLibraries(const std::string& a, const std::string& b, const
     int count = 0;
     auto race = [&]() -> const Race& { return 4 * calm.pairs() >= count ? calm : any; };
     while (!race().decided() && count < 2 * rules.most_pairs) {
-      for (Pair pair : Pairs(&child, count == 0 ? 1 : kPairsAtOnce, kModelBlock, measured.seconds)) {
+      for (Pair pair : Pairs(&child, count == 0 ? 1 : kPairsAtOnce, ModelBlock(measured.seconds), measured.seconds)) {
         ++count;
         calm.Add(pair);
         pair.disturbed = false;
@@ -258,7 +261,7 @@ Confirmation Worker::ConfirmLibraries(const std::string& a, const std::string& b
     for (int i = 0; i < options_.processes; ++i) {
       MeasureChild child(MeasureProgram(), options_.threads, 0);
       const double seconds = LoadLibraries(&child, a, b);
-      processes.push_back(Pairs(&child, options_.pairs, kModelBlock, seconds));
+      processes.push_back(Pairs(&child, options_.pairs, ModelBlock(seconds), seconds));
       for (Pair& pair : processes.back()) pair.disturbed = false;
     }
   } catch (const Error&) {
@@ -273,11 +276,11 @@ Interval Worker::RaceModels(const std::string& a, const std::string& b, double s
   std::vector<double> ratios, disturbed;
   const double first = LoadLibraries(&child, a, b);
   *worst = AskJson(&child, Json{{"do", "compare"}, {"a", 0}, {"b", 1}}, kLoading).at("worst");
-  double spent = 0;
-  while (spent < seconds && static_cast<int>(ratios.size()) < pairs) {
-    for (const Pair& pair : Pairs(&child, 4, kModelBlock, first)) {
+  const auto start = std::chrono::steady_clock::now();
+  auto spent = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  while (spent() < seconds && static_cast<int>(ratios.size()) < pairs) {
+    for (const Pair& pair : Pairs(&child, 4, ModelBlock(first), first)) {
       (pair.disturbed ? disturbed : ratios).push_back(pair.candidate / pair.incumbent);
-      spent += std::max(kModelBlock, pair.incumbent) + std::max(kModelBlock, pair.candidate);
     }
   }
   // A model's run is long: on a machine that others use nearly every one is disturbed, both alike.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <ctime>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -96,7 +97,8 @@ class Session {
     options.config[schedule::kRecordsOption] = schedule::kNoRecords;
     options.config[schedule::kPlansOption] = lines + options.config[schedule::kPlansOption];
     schedule::AlternativesLog log;
-    driver::CompiledModel model = driver::IsRelayFile(options_.model)
+    driver::CompiledModel model = options_.compile_model ? options_.compile_model(options)
+                                  : driver::IsRelayFile(options_.model)
                                       ? driver::CompileRelayFile(options_.model, options)
                                       : driver::CompileOnnxFile(options_.model, options);
     if (choices != nullptr) *choices = log.choices();
@@ -109,6 +111,9 @@ class Session {
   }
 
   double Spent() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  int TrialsLeft() const {
+    return options_.trials == 0 ? std::numeric_limits<int>::max() : options_.trials - measured_;
+  }
   double SearchUntil() const { return options_.seconds - std::min(kMostFinal, kFinalShare * options_.seconds); }
 
   void Say(const std::string& what) const {
@@ -240,7 +245,9 @@ class Session {
     hooks.confirm = [&](const std::string& a, const std::string& b) {
       return worker_.ConfirmLibraries(a, b, kModelGain);
     };
-    hooks.time_is_up = [&] { return Spent() > until; };
+    const int trials = options_.trials == 0 ? std::numeric_limits<int>::max()
+                                            : std::max(1, static_cast<int>(kShare * options_.trials));
+    hooks.time_is_up = [&] { return Spent() > until || measured_ >= trials; };
     hooks.tried = [&](const std::string& problem, const schedule::Alternative& a) {
       return options_.resume && std::any_of(old_.records.begin(), old_.records.end(), [&](const TuningRecord& r) {
                return r.problem == problem && r.kernel == a.kernel && r.plan == a.plan && r.machine == machine_ &&
@@ -289,16 +296,6 @@ class Session {
                "faster, ", FixedText(result.ratio, 4), " of the model's time"));
   }
 
-  /// "conv2d.winograd side=4": a kernel with the fields of its plan that the graph depends on.
-  static std::string FormOf(const schedule::Alternative& a) {
-    std::string text = a.kernel;
-    const schedule::Kernel* kernel = schedule::FindKernel(a.kernel);
-    const Json plan = Json::parse(a.plan);
-    if (kernel == nullptr || !plan.is_object()) return text;
-    for (const std::string& field : kernel->graph_fields) text += StrCat(" ", field, "=", plan.at(field).dump());
-    return text;
-  }
-
   /// What a call of each takes; those that don't matter are left out.
   void TimeTasks() {
     double total = 0;
@@ -320,7 +317,7 @@ class Session {
   }
 
   void Search() {
-    while (Spent() < SearchUntil()) {
+    while (Spent() < SearchUntil() && TrialsLeft() > 0) {
       State* next = nullptr;
       double most = 0;
       for (State& s : states_) {
@@ -336,11 +333,12 @@ class Session {
   }
 
   void Round(State* s) {
-    const std::vector<std::string> plans = s->search->Propose();
+    std::vector<std::string> plans = s->search->Propose();
     if (plans.empty()) {
       s->over = true;
       return;
     }
+    plans.resize(std::min<size_t>(plans.size(), static_cast<size_t>(TrialsLeft())));
     const double before = s->search->ratio();
     std::vector<Outcome> outcomes;
     Say(StrCat("building ", plans.size(), " plans of ", s->report.name));
@@ -477,9 +475,15 @@ class Session {
     for (const Winner& w : winners) (w.state == nullptr ? graph : plans) += schedule::PlanLines({w.record});
     const std::string path = Library(CompileWith(graph + plans, nullptr));
     double worst = 0;
-    const double seconds = std::clamp(options_.seconds - Spent(), 5.0, kMostSeconds);
-    model_ = worker_.RaceModels(default_, path, seconds, kPairs, &worst);
-    accepted_ = model_.hi < 1 && worst <= kTolerance;
+    const double seconds = std::clamp(std::min(options_.seconds - Spent(), Spent()), 5.0, kMostSeconds);
+    try {
+      model_ = worker_.RaceModels(default_, path, seconds, kPairs, &worst);
+      accepted_ = model_.hi < 1 && worst <= kTolerance;
+    } catch (const Error& e) {  // the child is gone: what can't be shown isn't accepted
+      Say(StrCat("the whole model couldn't be raced: ", e.what()));
+      model_ = {};
+      accepted_ = false;
+    }
     return accepted_;
   }
 

@@ -13,10 +13,13 @@
 namespace treadle::tune {
 
 struct TuneOptions {
-  std::string model;  ///< path: .onnx or .relay
+  std::string model;  ///< path: .onnx or .relay; a name where there is `compile_model`
   driver::CompileOptions compile;
+  /// Compiles what isn't a file.
+  std::function<driver::CompiledModel(const driver::CompileOptions&)> compile_model;
   std::string output;  ///< file of records, appended to
   double seconds = 600;
+  int trials = 0;  ///< candidates to measure at most; 0: as many as there is time for
   uint64_t seed = 0;
   bool resume = true;    ///< plans that the file has needn't be measured again
   bool dry_run = false;  ///< only tells what there is to tune

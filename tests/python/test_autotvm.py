@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import treadle as tvm
-from treadle import autotvm, te
+from treadle import autotvm, relay, te
 
 TARGET = "llvm -mcpu=x86-64-v3"
 
@@ -133,9 +133,31 @@ def test_the_tutorial(tmp_path):
 
 
 def test_what_has_no_counterpart_is_refused_by_name():
-    with pytest.raises(tvm.Error, match="treadle.tune"):
-        autotvm.task.extract_from_program(None, {}, TARGET)
+    with pytest.raises(tvm.Error, match="graph_tuner.DPTuner: .*treadle.tune"):
+        autotvm.graph_tuner.DPTuner(None, {}, "log.json", [], TARGET)
     with pytest.raises(tvm.Error, match="RPCRunner"):
         autotvm.RPCRunner("key", "host", 9190)
     with pytest.raises(tvm.Error, match="no template 'test/unheard'"):
         autotvm.task.create("test/unheard", args=(), target=TARGET)
+
+
+def test_kernels_of_networks_are_tasks(tmp_path):
+    """As the tutorial on networks has it, for real, but short."""
+    data, weight = relay.var("data", shape=(1, 16, 12, 12)), relay.var("weight", shape=(32, 16, 3, 3))
+    body = relay.nn.relu(relay.nn.conv2d(data, weight, padding=(1, 1), channels=32, kernel_size=(3, 3)))
+    mod, target = tvm.IRModule.from_expr(relay.Function([data, weight], body)), "llvm -mcpu=native"
+    params = {"weight": tvm.nd.array((np.random.default_rng(0).standard_normal((32, 16, 3, 3)) * 0.1).astype("float32"))}
+    log = str(tmp_path / "log.json")
+    tasks = autotvm.task.extract_from_program(mod["main"], target=target, params=params)
+    assert len(tasks) == 1 and len(tasks[0].config_space) > 1
+    for task in tasks:
+        tuner = autotvm.tuner.XGBTuner(task, loss_type="rank")
+        tuner.tune(n_trial=3, early_stopping=800, measure_option=autotvm.measure_option("local", "local"),
+                   callbacks=[autotvm.callback.progress_bar(3), autotvm.callback.log_to_file(log)])
+    assert len(autotvm.record.lines_of_networks(log)) >= 3
+    with autotvm.apply_history_best(log):
+        with tvm.transform.PassContext(opt_level=3):
+            library = relay.build(mod, target=target, params=params)
+    executor = tvm.graph_executor.GraphModule(library["default"](tvm.cpu()))
+    executor.run(data=np.ones((1, 16, 12, 12), "float32"))
+    assert np.isfinite(executor.get_output(0).numpy()).all()

@@ -15,14 +15,7 @@ def _refused(name, instead):
 _NETWORKS = ("networks are tuned by treadle.tune(model, 'records.jsonl'), and builds take its records by "
              "PassContext(config={'schedule.records': 'records.jsonl'}) (docs/tuning.md)")
 
-ApplyHistoryBest = _refused("ApplyHistoryBest", _NETWORKS)
 ApplyHistoryBestOrSample = _refused("ApplyHistoryBestOrSample", _NETWORKS)
-TaskScheduler = _refused("TaskScheduler", _NETWORKS)
 RPCRunner = _refused("RPCRunner", "there is no tracker; measure on other machines with treadle.fleet (docs/tuning.md)")
 SketchPolicy = _refused("SketchPolicy", "plans are ranked by the cost model and walked along; SearchTask.tune takes no policy")
 XGBModel = _refused("XGBModel", "plans are ranked by the kernels' own cost models; no other is trained")
-
-
-def extract_tasks(*_args, **_kwargs):
-    """Refused: networks are tuned by treadle.tune."""
-    raise Error(f"auto_scheduler.extract_tasks: {_NETWORKS}")

@@ -10,11 +10,14 @@ from .. import build_module, te, transform, tuning
 from .._ffi import Api
 from .._measure import Failed, Runner
 from ..error import Error
+from ..meta_schedule.sketch import Sketch
+from ..meta_schedule.tir_integration import Search as SketchSearch
 from ..target import Target
 from .records import MeasureInput, MeasureResult, load_best_record
 
 logger = logging.getLogger("auto_scheduler")
 _te = Api("te")
+SKETCH = "sketch"  # key of a line that is a decision, not a kernel's plan
 WORKLOADS: dict = {}
 
 
@@ -121,7 +124,10 @@ class SearchTask:
         return te.create_prim_func(self.tensors)
 
     def build(self, plans=()):
-        """The function with these plans, scheduled."""
+        """The function with these plans, scheduled; or by the decision of a sketch."""
+        decisions = [json.loads(plan)[SKETCH] for plan in plans if SKETCH in json.loads(plan)]
+        if decisions:
+            return Sketch(self.compute_dag).apply(decisions[0]).func
         with transform.PassContext(config={"schedule.plans": "\n".join(plans)}):
             return te.auto_schedule(self.tensors, self.target)
 
@@ -152,7 +158,8 @@ class SearchTask:
         options, done, best_at = tuning_options, 0, 0
         best = self._round([()], options)[0]
         fixed = []
-        for kernel, problem in _kernels(list(_te.WithKernels(self.tensors, self.target))):
+        found = _kernels(list(_te.WithKernels(self.tensors, self.target)))
+        for kernel, problem in found:
             task = json.dumps({"problem": problem, "kernel": kernel, "plan": "", "symbol": "main", "source": "",
                                "target": str(self.target), "uses": 1, "outputs": 1, "seconds": 0, "arguments": []})
             search, base = tuning.Search(task, batch=options.num_measures_per_round), best
@@ -168,8 +175,25 @@ class SearchTask:
                     best, best_at = min(costs), done
             if search.ratio < 1:
                 fixed.append(json.dumps({"problem": json.loads(problem), "kernel": kernel, "plan": json.loads(search.incumbent)}))
+        if not found:
+            done, best = self._tune_sketch(options, best)
         if options.verbose:
             logger.info("%s: %d plans, the best takes %.3f ms", self.workload_key, done, best * 1e3)
+
+    def _tune_sketch(self, options, best):
+        """Of a computation that no kernel is for: (candidates that were measured, seconds of the best)."""
+        search, done, best_at = SketchSearch(Sketch(self.compute_dag)), 0, 0
+        while search.sketch.parts and done < options.num_measure_trials:
+            decisions = search.propose(min(options.num_measures_per_round, 16, options.num_measure_trials - done))
+            if not decisions or (options.early_stopping and done - best_at >= options.early_stopping):
+                break
+            costs = self._round([(json.dumps({SKETCH: decision}),) for decision in decisions], options)
+            done += len(decisions)
+            for decision, cost in zip(decisions, costs):
+                search.tell(decision, cost)
+                if cost < best:
+                    best, best_at = cost, done
+        return done, best
 
     def _round(self, choices, options):
         inputs = [MeasureInput(self.workload_key, str(self.target), tuple(plans)) for plans in choices]

@@ -2,6 +2,7 @@
 """Which configuration a template is run with when it is called."""
 import threading
 
+from .._networks import Records
 from .space import FallbackConfigEntity
 
 _local = threading.local()
@@ -35,12 +36,15 @@ class FallbackContext(DispatchContext):
 
 
 class ApplyHistoryBest(DispatchContext):
-    """The fastest configurations of logs (paths, or pairs of inputs and results), for equal targets only."""
+    """The fastest configurations of logs (paths, or pairs of inputs and results), for equal targets only. Builds of
+    networks inside take what a log confirms of their kernels."""
 
     def __init__(self, records):
-        from .record import load_from_file
+        from .record import lines_of_networks, load_from_file
 
         self.best = {}
+        path = records if isinstance(records, str) or hasattr(records, "__fspath__") else None
+        self._of_networks = Records(path) if path is not None and lines_of_networks(path) else None
         for item in [records] if isinstance(records, (str, bytes)) or hasattr(records, "__fspath__") else [records]:
             for measure_input, result in load_from_file(item) if not isinstance(item, (list, tuple)) else item:
                 if result.error_no != 0:
@@ -49,6 +53,16 @@ class ApplyHistoryBest(DispatchContext):
                 cost = sum(result.costs) / len(result.costs)
                 if key not in self.best or cost < self.best[key][0]:
                     self.best[key] = (cost, measure_input.config)
+
+    def __enter__(self):
+        if self._of_networks is not None:
+            self._of_networks.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        if self._of_networks is not None:
+            self._of_networks.__exit__(*error)
+        super().__exit__(*error)
 
     def find(self, target, workload):
         if target is not None:

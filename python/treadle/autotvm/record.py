@@ -15,6 +15,8 @@ def _plain(value):
 def encode(measure_input, result, protocol="json"):
     """The line of a measurement."""
     task = measure_input.task
+    if hasattr(task, "record_line"):
+        return task.record_line(measure_input.config)
     return json.dumps({"input": [str(measure_input.target), task.name, list(task.args), {}],
                        "config": measure_input.config.to_json_dict(),
                        "result": [list(result.costs), result.error_no, result.all_cost, result.timestamp],
@@ -43,7 +45,7 @@ def load_from_file(path):
 
 
 def pick_best(in_file, out_file):
-    """Writes the fastest measurement of each workload and target."""
+    """Writes the fastest measurement of each workload and target, and what is recorded of kernels of networks."""
     best = {}
     for measure_input, result in load_from_file(in_file):
         key = (str(measure_input.target), repr(measure_input.task.workload))
@@ -51,6 +53,13 @@ def pick_best(in_file, out_file):
             best[key] = (measure_input, result)
     with open(out_file, "w", encoding="utf-8") as file:
         file.writelines(encode(*pair) + "\n" for pair in best.values())
+        file.writelines(lines_of_networks(in_file))
+
+
+def lines_of_networks(path):
+    """The lines of a log that are records of treadle.tune."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return [line for line in file if line.startswith('{"kind":"plan"') and line.endswith("\n")]
 
 
 def _mean(result):

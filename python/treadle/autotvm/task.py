@@ -7,6 +7,7 @@ from .. import te
 from ..error import Error
 from ..target import Target
 from . import env
+from .network import extract_from_multiple_program, extract_from_program  # noqa: F401
 from .space import ConfigSpace
 
 TEMPLATES: dict = {}
@@ -76,12 +77,3 @@ class Task:
 def create(task_name, args, target=None, target_host=None):
     """The task of a template with these arguments."""
     return Task(task_name if isinstance(task_name, str) else task_name.__name__, args, target)
-
-
-def extract_from_program(*_args, **_kwargs):
-    """Refused: models are tuned by treadle.tune, whose tasks are plans of kernels."""
-    raise Error("autotvm.task.extract_from_program: operators here have plans instead of templates; use "
-                "treadle.tune(model, 'records.jsonl'), which extracts and tunes them (docs/tuning.md)")
-
-
-extract_from_multiple_program = extract_from_program

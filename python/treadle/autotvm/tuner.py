@@ -5,6 +5,7 @@ import logging
 import random
 
 from .measure import MeasureInput, measure
+from .network import NetworkTask
 
 logger = logging.getLogger("autotvm")
 
@@ -50,7 +51,11 @@ class Tuner:
         return True
 
     def tune(self, n_trial, measure_option, early_stopping=None, callbacks=(), si_prefix="G"):
-        """Measures up to `n_trial` configurations; stops after `early_stopping` without a better one."""
+        """Measures up to `n_trial` configurations; stops after `early_stopping` without a better one. Kernels of networks
+        have a search of their own, whatever the tuner."""
+        if isinstance(self.task, NetworkTask):
+            self.best_config = self.task.tune(self, n_trial, early_stopping, callbacks)
+            return self.best_config
         trials, since_best = 0, 0
         while trials < n_trial and self.has_next():
             configs = self.next_batch(min(8, n_trial - trials))

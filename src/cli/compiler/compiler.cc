@@ -189,6 +189,7 @@ TuneResult RunTune(const TuneRequest& request) {
   options.resume = request.resume;
   options.dry_run = request.dry_run;
   options.graph = request.graph;
+  options.trials = request.trials;
   options.progress = request.progress;
   options.measure.threads = request.threads;
   options.measure.build.jobs =

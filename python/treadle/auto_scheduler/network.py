@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks: their kernels as tasks, tuned together by `treadle.tune`. The log is its file of records."""
+from .. import _networks
+from ..error import Error
+from .records import RecordToFile
+
+
+def extract_tasks(mod, params, target, target_host=None, hardware_params=None, include_simple_tasks=False,
+                  dump_workload_to_dag_log=None, opt_level=3, other_targets=None):
+    """(tasks, how often each is called) of the kernels that have plans to choose from."""
+    given = {"hardware_params": hardware_params, "dump_workload_to_dag_log": dump_workload_to_dag_log,
+             "other_targets": other_targets}
+    for name, value in given.items():
+        if value is not None:
+            raise Error(f"auto_scheduler.extract_tasks: {name} has no counterpart: the target says what the machine is")
+    tasks = _networks.tasks(mod, params, target, opt_level)
+    return tasks, [task.weight for task in tasks]
+
+
+class TaskScheduler:
+    """Tunes the kernels of one network: those that promise most come first, and the whole network decides in the end."""
+
+    def __init__(self, tasks, task_weights=None, objective_func=None, strategy="gradient", load_model_file=None,
+                 load_log_file=None, alpha=0.2, beta=2, gamma=0.5, backward_window_size=3, callbacks=None):
+        for name, value in (("objective_func", objective_func), ("load_model_file", load_model_file), ("callbacks", callbacks)):
+            if value is not None:
+                raise Error(f"auto_scheduler.TaskScheduler: {name} has no counterpart: the network's time is what counts")
+        networks = {id(task.network): task.network for task in tasks}
+        if len(networks) != 1:
+            raise Error(f"auto_scheduler.TaskScheduler: expected tasks of one network, not of {len(networks)}")
+        (self.network,) = networks.values()
+        self.tasks, self.log = list(tasks), load_log_file
+
+    def tune(self, tune_option, search_policy="default", search_policy_params=None, adapative_training=False,
+             per_task_early_stopping=None):
+        """Measures `num_measure_trials` candidates, and appends to the file of the RecordToFile among the callbacks."""
+        files = [callback.filename for callback in tune_option.measure_callbacks if isinstance(callback, RecordToFile)]
+        if len(files) != 1 or (self.log is not None and self.log != files[0]):
+            raise Error("auto_scheduler.TaskScheduler.tune: say where records go by one measure callback "
+                        "RecordToFile(path); what that file has isn't measured again")
+        return _networks.tune(self.network, files[0], max(1, tune_option.num_measure_trials))
+
+
+class ApplyHistoryBest(_networks.Records):
+    """Builds inside take the confirmed records of a file."""
+
+    def __init__(self, records, n_lines=None, include_compatible=False):
+        if n_lines is not None or include_compatible:
+            raise Error("auto_scheduler.ApplyHistoryBest: n_lines and include_compatible have no counterpart: records hold "
+                        "for the machine that they were measured on")
+        super().__init__(records)

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of networks as tasks of tuners. Their configurations are the kernels' plans, their logs records of
+treadle.tune, which builds take inside ApplyHistoryBest."""
+import json
+import time
+
+from .. import _networks, tuning
+from .._ffi import get_global_func
+from ..error import Error
+from .measure import MeasureErrorNo, MeasureInput, MeasureResult
+
+
+class PlanConfig:
+    """A plan, and what became of it."""
+
+    def __init__(self, fields):
+        self.fields = fields
+
+    def __repr__(self):
+        return self.fields["plan"]
+
+
+class NetworkTask:
+    """A kernel of a network. `config_space` has its plans."""
+
+    def __init__(self, kernel_task):
+        self.data = kernel_task.data
+        data = kernel_task.json
+        self.name, self.args, self.kwargs, self.flop = data["kernel"], (data["problem"],), {}, 0.0
+        self.workload, self.target = (self.name, *self.args), kernel_task.target
+        self.config_space = list(get_global_func("schedule.Plans")(data["kernel"], data["problem"], data["target"]))
+
+    def __repr__(self):
+        return f"Task(func_name={self.name}, args={self.args}, kwargs={{}}, workload={self.workload})"
+
+    def record_line(self, config):
+        """The line of a log."""
+        return tuning.record_line(self.data, t=int(time.time()), **config.fields).rstrip("\n")
+
+    def tune(self, tuner, n_trial, early_stopping, callbacks, threads=0):
+        """Races plans against the best one so far, then confirms that one in fresh processes."""
+        search, done, since_best = tuning.Search(self.data, batch=min(32, n_trial)), 0, 0
+        while done < n_trial and (plans := search.propose()[:n_trial - done]):
+            before = search.ratio
+            results = tuning.measure_batch(self.data, search.incumbent, plans, threads)
+            search.tell([(r["state"] == "raced" or r["pairs"] > 0, r["state"] == "raced", before * r["ratio"]) for r in results])
+            for result in results:
+                result.update({key: result[key] * before for key in ("ratio", "lo", "hi")})
+            done += len(plans)
+            since_best = 0 if search.ratio < before else since_best + len(plans)
+            self._tell(tuner, results, callbacks)
+            if early_stopping and since_best >= early_stopping:
+                break
+        if search.ratio < 1:
+            found = tuning.confirm(self.data, search.incumbent, threads)
+            state = "confirmed" if found.pop("accepted") else "rejected"
+            self._tell(tuner, [{"plan": search.incumbent, "state": state, "procs": 3, **found}], callbacks)
+        return PlanConfig({"plan": search.incumbent})
+
+    def _tell(self, tuner, fields, callbacks):
+        inputs = [MeasureInput(self.target, self, PlanConfig(each)) for each in fields]
+        results = []
+        for each in fields:
+            failed = each["state"] == "error"
+            cost = 1e9 if failed else each.get("us", 0.0) * 1e-6 * each["ratio"]
+            error_no = MeasureErrorNo.UNKNOWN_ERROR if failed else MeasureErrorNo.NO_ERROR
+            results.append(MeasureResult((cost,), int(error_no), 0.0, time.time(), each.get("err", "")))
+        for callback in callbacks:
+            callback(tuner, inputs, results)
+
+
+def extract_from_program(mod, params, target, target_host=None, ops=None):
+    """The kernels of a network that have plans to choose from. `ops` is None: which operators they are of isn't asked."""
+    if ops is not None:
+        raise Error("autotvm.task.extract_from_program: ops has no counterpart: all kernels with several plans are tasks")
+    return [NetworkTask(task) for task in _networks.tasks(mod, params, target)]
+
+
+def extract_from_multiple_program(mods, params, target, target_host=None, ops=None):
+    """The same of several networks, equal kernels once."""
+    found = {}
+    for mod, given in zip(mods, params):
+        for task in extract_from_program(mod, given, target, target_host, ops):
+            found.setdefault(json.dumps(task.workload), task)
+    return list(found.values())

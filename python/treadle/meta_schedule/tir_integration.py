@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loop-level functions: random decisions within sketches, then what differs a little from the fastest ones."""
+import logging
+import random
+
+from ..error import Error
+from ..ir import IRModule
+from ..target import Target
+from ..te.auto_schedule import _api as _te
+from ..tir import Schedule
+from ..tir.checks import ScheduleError
+from ..tir.function import PrimFunc
+from .database import Database, mean_of
+from .runner import LocalRunner
+from .sketch import Sketch
+
+logger = logging.getLogger("meta_schedule")
+BEST = 8  # those that new candidates differ a little from
+EPSILON = 0.25  # part of a round that is drawn anew
+
+
+def function_of(mod):
+    """The one function of a module, or the function itself."""
+    if isinstance(mod, PrimFunc):
+        return mod
+    functions = [f for f in mod.functions.values() if isinstance(f, PrimFunc)] if isinstance(mod, IRModule) else []
+    if len(functions) != 1:
+        raise Error(f"meta_schedule: expected a function or a module with one, not {len(functions) or type(mod).__name__}")
+    return functions[0]
+
+
+def usual(function, target):
+    """The schedule that functions without one get."""
+    return _te.AutoSchedule(function, Target(target))
+
+
+class Search:
+    """Rounds of decisions, a function of the seed and of what was measured."""
+
+    def __init__(self, sketch, seed=0):
+        self.sketch, self._random = sketch, random.Random(seed)
+        self.best, self._seen = [], set()
+
+    def propose(self, count):
+        """Decisions that weren't proposed before."""
+        found, tries = [], 0
+        while len(found) < count and tries < 20 * count:
+            tries += 1
+            fresh = not self.best or self._random.random() < EPSILON
+            decision = (self.sketch.sample(self._random) if fresh
+                        else self.sketch.mutate(self._random.choice(self.best)[1], self._random))
+            if str(decision) not in self._seen:
+                self._seen.add(str(decision))
+                found.append(decision)
+        return found
+
+    def tell(self, decision, seconds):
+        self.best = sorted([*self.best, (seconds, decision)], key=lambda pair: pair[0])[:BEST]
+
+
+def tune_tir(mod, target, work_dir=None, max_trials_global=64, *, num_trials_per_iter=64, builder="local", runner="local",
+             database=None, cost_model=None, measure_callbacks=None, task_scheduler="round-robin", space="post-order-apply",
+             strategy="evolutionary", task_name="main", num_tuning_cores="physical", seed=None):
+    """Measures schedules of a function, `max_trials_global` of them, and gives the database of what they took. The
+    schedule that functions without one get is measured first; another one is the best only where it is faster in turns."""
+    for name, value in (("cost_model", cost_model), ("measure_callbacks", measure_callbacks)):
+        if value not in (None, "xgb", "default"):
+            raise Error(f"tune_tir: {name} has no counterpart: candidates are measured, no model is trained")
+    function, target = function_of(mod), Target(target)
+    runner = LocalRunner() if runner == "local" else runner
+    database = Database(work_dir) if database in (None, "json") else database
+    first = usual(function, target)
+    base = runner.time(first, target)
+    database.commit(function, target, None, base.seconds, base.error)
+    sketch = Sketch(function)
+    search, done = Search(sketch, seed or 0), 1
+    for record in database.of(function, target):
+        if record["decision"] is not None and record["run_secs"]:
+            search.tell(record["decision"], mean_of(record))
+    while sketch.parts and done < max_trials_global:
+        decisions = search.propose(min(num_trials_per_iter, 16, max_trials_global - done))
+        if not decisions:
+            break
+        for decision in decisions:
+            done += 1
+            try:
+                candidate = sketch.apply(decision).func
+            except ScheduleError as error:
+                database.commit(function, target, decision, (), str(error))
+                continue
+            timed = runner.time(candidate, target)
+            database.commit(function, target, decision, timed.seconds, timed.error)
+            if not timed.error:
+                search.tell(decision, timed.mean)
+    _settle(function, target, sketch, first, runner, database)
+    return database
+
+
+def _settle(function, target, sketch, first, runner, database):
+    """Times of different moments aren't compared: the fastest ones against the usual schedule in turns. One that doesn't
+    win is an error in the database, so that nobody takes it."""
+    while (best := database.best(function, target)) is not None and best["decision"] is not None:
+        ratios = sorted(runner.ratios(first, sketch.apply(best["decision"]).func, target))
+        if ratios and sum(r < 1 for r in ratios) >= 0.75 * len(ratios):
+            logger.info("%.3f of the usual schedule's time", ratios[len(ratios) // 2])
+            return
+        database.commit(function, target, best["decision"], (), "not faster in turns, or another result")
+
+
+def compile_tir(database, mod, target):
+    """The schedule of the fastest measurement; None where there is none of this function and target."""
+    function, target = function_of(mod), Target(target)
+    best = database.best(function, target)
+    if best is None:
+        return None
+    return Schedule(usual(function, target)) if best["decision"] is None else Sketch(function).apply(best["decision"])
