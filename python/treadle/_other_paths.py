@@ -5,6 +5,8 @@ import types
 
 # path: (where its names are, and which; none: all public ones)
 _PATHS = {
+    "_ffi.base": ("treadle.error", "TVMError"),
+    "arith.analyzer": ("treadle.arith", ""),
     "driver": ("treadle.build_module", "build lower"),
     "container": ("treadle.runtime", "Array Map"),
     "ir.adt": ("treadle.ir", "Constructor TypeData"),
@@ -15,6 +17,7 @@ _PATHS = {
     "relay.backend.interpreter": ("treadle._values", "Closure ConstructorValue RefValue TupleValue"),
     "relay.backend.vm": ("treadle.relay.vm", ""),
     "relay.base": ("treadle.ir", "Node Span"),
+    "relay.frontend.onnx": ("treadle.relay.frontend", "from_onnx"),
     "relay.function": ("treadle.relay", "Function"),
     "relay.op.op": ("treadle.relay.op", ""),
     "relay.ty": ("treadle.ir", "FuncType GlobalTypeVar IncompleteType RelayRefType TensorType TupleType Type TypeCall "
@@ -25,12 +28,21 @@ _PATHS = {
     "runtime.ndarray": ("treadle.nd", ""),
     "runtime.packed_func": ("treadle._ffi", "PackedFunc"),
     "target.datatype": ("treadle.tir.datatype", ""),
+    "target.generic_func": ("treadle.target", "GenericFunc generic_func"),
+    "target.tag": ("treadle.target", ""),
     "target.target": ("treadle.target", ""),
+    "te.autodiff": ("treadle.te", "gradient"),
     "tir.buffer": ("treadle.tir", "Buffer decl_buffer"),
     "tir.op": ("treadle.tir.expr", ""),
+    "topi.broadcast": ("treadle.topi", ""),
     "topi.math": ("treadle.topi", ""),
+    "topi.reduction": ("treadle.topi", ""),
     "topi.tag": ("treadle.te.tag", ""),
+    "topi.transform": ("treadle.topi", ""),
 }
+
+# Attributes that are modules in TVM.
+_ATTRIBUTES = ("relay.qnn", "relay.quantize", "topi.arm_cpu", "topi.cuda", "topi.image", "topi.nn", "topi.vision", "topi.x86")
 
 
 def install():
@@ -46,3 +58,6 @@ def install():
         sys.modules[module.__name__] = module
         parent, _, name = module.__name__.rpartition(".")
         setattr(sys.modules[parent], name, module)
+    for path in _ATTRIBUTES:
+        parent, _, name = f"treadle.{path}".rpartition(".")
+        sys.modules[f"treadle.{path}"] = getattr(sys.modules[parent], name)

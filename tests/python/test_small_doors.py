@@ -68,3 +68,74 @@ def test_equal_expressions():
 def test_what_a_build_has():
     info = tvm.support.libinfo()
     assert info["USE_LLVM"] == "ON" and info["USE_ROCM"] == "OFF"
+
+
+def test_references_agree_with_operators():
+    from treadle.topi import testing
+
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((2, 4, 9, 9)).astype("float32"), rng.standard_normal((6, 2, 3, 3)).astype("float32")
+
+    def graph(function, *values):
+        params = [relay.var(f"x{i}", shape=v.shape) for i, v in enumerate(values)]
+        mod = tvm.IRModule.from_expr(relay.Function(params, function(*params)))
+        return relay.create_executor("graph", mod=mod).evaluate()(*values).numpy()
+
+    np.testing.assert_allclose(
+        testing.conv2d_nchw_python(x, w, 2, (1, 1), groups=2),
+        graph(lambda a, b: relay.nn.conv2d(a, b, strides=(2, 2), padding=(1, 1), groups=2), x, w), rtol=1e-4, atol=1e-4)
+    same = testing.conv2d_nchw_python(x, rng.standard_normal((3, 4, 4, 4)).astype("float32"), 2, "SAME")
+    assert same.shape == (2, 3, 5, 5)
+    np.testing.assert_allclose(testing.softmax_python(x), graph(lambda a: relay.nn.softmax(a, axis=1), x), rtol=1e-4)
+    np.testing.assert_allclose(testing.log_softmax_python(x), graph(lambda a: relay.nn.log_softmax(a, axis=1), x),
+                               rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(testing.l2_normalize_python(x, 1e-3, 1),
+                               graph(lambda a: relay.nn.l2_normalize(a, eps=1e-3, axis=[1]), x), rtol=1e-4)
+
+
+def test_loops_of_the_graph_ir():
+    from treadle.relay import loops
+
+    first = relay.var("first", shape=(2,))
+    values = loops.for_loop(0, 5, 2, [first, relay.const(1.0)], lambda i, v, n: [v * relay.const(2.0), n + relay.const(1.0)])
+    mod = tvm.IRModule.from_expr(relay.Function([first], values))
+    for kind in ("debug", "vm"):
+        doubled, count = relay.create_executor(kind, mod=mod).evaluate()(np.array([1, 2], "float32"))
+        np.testing.assert_array_equal(doubled.numpy(), [8, 16])
+        assert float(count.numpy()) == 4
+
+
+def test_partition_for_dnnl():
+    from treadle.relay.op.contrib import dnnl
+
+    if "dnnl" not in relay.external.list_codegens():
+        pytest.skip("this build has no code generator dnnl")
+    assert "dnnl.gelu" in [entry[0] for entry in dnnl.pattern_table()]
+    x, w = relay.var("x", shape=(4, 8)), relay.var("w", shape=(6, 8))
+    mod = tvm.IRModule.from_expr(relay.Function([x, w], relay.nn.relu(relay.nn.dense(x, w))))
+    divided = dnnl.partition_for_dnnl(mod, {"w": np.ones((6, 8), "float32")})
+    assert 'Compiler="dnnl"' in divided.astext(False) and len(divided["main"].params) == 1
+
+
+def test_functions_of_scalars():
+    x = te.placeholder((4,), name="x")
+    for function, expected in [(tvm.tir.asinh, np.arcsinh), (tvm.tir.atanh, np.arctanh),
+                               (lambda v: tvm.tir.max(v, tvm.tir.min(v, 0.2)),
+                                lambda v: np.maximum(v, np.minimum(v, 0.2)))]:
+        y = te.compute((4,), lambda i, function=function: function(x[i]))
+        value, out = tvm.nd.array(np.array([-0.5, 0, 0.25, 0.9], "float32")), tvm.nd.empty((4,))
+        tvm.build(te.create_schedule(y.op), [x, y], "llvm")(value, out)
+        np.testing.assert_allclose(out.numpy(), expected(value.numpy()), rtol=1e-5, atol=1e-6)
+
+
+def test_operators_without_a_pattern_stay_by_themselves_when_fused():
+    x = relay.var("x", shape=(1, 4, 8, 8))
+    w = relay.const(np.ones((4, 4, 1, 1), "float32"))
+    vectors = [relay.const(np.full(4, v, "float32")) for v in (1.0, 2.0, 3.0, 4.0)]
+    conv = relay.nn.conv2d(x, w, kernel_size=(1, 1), channels=4)
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.nn.relu(relay.nn.batch_norm(conv, *vectors)[0])))
+    fused = relay.transform.FuseOps()(relay.transform.InferType()(mod))
+    assert fused.astext(False).count("Primitive=1") == 3
+    value = np.ones((1, 4, 8, 8), "float32")
+    expected = relay.create_executor("debug", mod=mod).evaluate()(value).numpy()
+    np.testing.assert_allclose(relay.create_executor("graph", mod=fused).evaluate()(value).numpy(), expected, rtol=1e-5)

@@ -6,7 +6,7 @@ from .expr import (Add, And, Broadcast, BufferLoad, Call, CallEffectKind, Cast, 
                    Var, abs, all, any, atan2, call_extern, call_intrin, call_packed, call_pure_extern, const, div,
                    floordiv, floormod, fmod, if_then_else, indexdiv, indexmod, infinity, isfinite, isinf, isnan, likely,
                    max_value, min_value, power, truncdiv, truncmod)
-from .expr import (acos, asin, atan, ceil, cos, cosh, erf, exp, exp2, exp10, floor, log, log1p, log2, log10, nearbyint,
+from .expr import (acos, acosh, asin, asinh, atan, atanh, ceil, cos, cosh, erf, exp, exp2, exp10, floor, log, log1p, log2, log10, nearbyint,
                    round, rsqrt, sigmoid, sin, sinh, sqrt, tan, tanh, trunc)
 from .expr import power as pow  # noqa: A004 - the familiar name
 from .function import Buffer, PrimFunc, decl_buffer, from_text
@@ -14,5 +14,5 @@ from .schedule import BlockRV, LoopRV, Schedule, ScheduleError, Trace
 from .stmt import (Allocate, AssertStmt, AttrStmt, Block, BlockRealize, BufferStore, Evaluate, For, ForKind, IfThenElse,
                    LetStmt, SeqStmt, Stmt, While, stmt_seq)
 from . import analysis, datatype, ir_builder, stmt_functor, transform
-from .reduction import comm_reducer, prod, sum  # noqa: A004
+from .reduction import comm_reducer, max, min, prod, sum  # noqa: A004
 from .tensor_intrin import TensorIntrin

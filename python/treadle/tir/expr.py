@@ -183,8 +183,8 @@ def _unary(name):
 
 
 for _name in ("exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "asin",
-              "acos", "atan", "sinh", "cosh", "tanh", "erf", "sigmoid", "floor", "ceil", "trunc", "round", "nearbyint",
-          "abs", "isnan", "isinf", "isfinite", "likely", "isinf", "isfinite", "likely"):
+              "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "sigmoid", "floor", "ceil",
+              "trunc", "round", "nearbyint", "abs", "isnan", "isinf", "isfinite", "likely"):
     globals()[_name] = _unary(_name)
 
 

@@ -158,7 +158,7 @@ def __getattr__(name):
     return _operator(name)
 
 
-from . import generic, utils  # noqa: E402 - uses what is above
+from . import generic, testing, utils  # noqa: E402 - uses what is above
 
 # The original's modules by machine: the schedule asks the current target.
 x86 = arm_cpu = cuda = gpu = mali = intel_graphics = generic

@@ -91,13 +91,8 @@ OpPatternKind PatternOf(const CallNode* call) {
   Op ref = GetRef<Op>(op);
   // The kernel of an operator whose shape function reads values can't run inside another kernel.
   if (ref.GetAttr(kDataDependentShape, false) && IsDynamicType(call->checked_type())) return OpPatternKind::kOpaque;
-  const OpPatternKind* pattern = ref.GetAttr(kOpPattern);
-  if (pattern == nullptr) {
-    std::string place = call->span.defined() ? call->span.str() + ": " : "";
-    throw Error(StrCat(place, "operator '", op->name,
-                       "' has no fusion pattern; it must be rewritten (see SimplifyInference) before FuseOps"));
-  }
-  return *pattern;
+  // One without a pattern, such as batch_norm before SimplifyInference, stays by itself.
+  return ref.GetAttr(kOpPattern, OpPatternKind::kOpaque);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ struct ForwardNode {
 /// Cost: linear in nodes and edges; the depth of the graph doesn't matter.
 class IndexedForwardGraph {
  public:
-  /// The graph of `body`, usually a Function. Throws Error for an operator that has no fusion pattern.
+  /// The graph of `body`, usually a Function. Operators without a fusion pattern are opaque.
   static IndexedForwardGraph Create(const Expr& body);
 
   const std::vector<ForwardNode>& nodes() const { return nodes_; }
