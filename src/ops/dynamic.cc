@@ -37,11 +37,13 @@ Array<PrimExpr> AnyShape(size_t rank) {
   return shape;
 }
 
-/// Dimensions of an operand that lists sizes; those above `least` that the attribute repeats are known.
+/// Dimensions of an operand that lists sizes; known are numbers above `least` and expressions that the attribute
+/// repeats.
 Array<PrimExpr> HintedShape(size_t rank, const Array<PrimExpr>& hints, int64_t least) {
   Array<PrimExpr> shape = AnyShape(rank);
   for (size_t i = 0; hints.size() == rank && i < rank; ++i) {
-    if (DimValue(hints[i]) > least) shape.Set(i, hints[i]);
+    const int64_t* size = AsConstInt(hints[i]);
+    if (size == nullptr || *size > least) shape.Set(i, hints[i]);
   }
   return shape;
 }

@@ -175,8 +175,19 @@ Array<PrimExpr> MakeDims(const std::vector<int64_t>& dims) {
 
 namespace {
 
+/// Whether `part` is as large as `whole` where both are neither 1 nor different: min(whole, n) with n above 1.
+bool IsPartOf(const PrimExpr& part, const PrimExpr& whole) {
+  const auto* least = part.as<tir::MinNode>();
+  if (least == nullptr) return false;
+  const PrimExpr& limit = AsConstInt(least->b) != nullptr ? least->b : least->a;
+  return AsConstInt(limit) != nullptr && DimValue(limit) > 1 &&
+         SameDim(limit.same_as(least->b) ? least->a : least->b, whole);
+}
+
 PrimExpr SymbolicBroadcast(const PrimExpr& x, const PrimExpr& y, const Array<PrimExpr>& a, const Array<PrimExpr>& b) {
   if (IsAnyDim(x) || IsAnyDim(y)) return AnyDim();
+  if (IsPartOf(y, x)) return x;
+  if (IsPartOf(x, y)) return y;
   arith::Analyzer analyzer;
   auto difference = analyzer.ConstDifference(x, y);
   if (!difference) return AnyDim();

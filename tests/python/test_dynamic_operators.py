@@ -132,3 +132,51 @@ def test_scales_of_a_length_that_is_not_declared():
            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], axis=1)],
           {"x": (FLOAT, ["a", "b"]), "s": (FLOAT, ["k"]), "z": (TensorProto.UINT8, ["k"])}, ["y"],
           [{"x": floats(4, 3), "s": np.full(k, 0.1, np.float32), "z": np.full(k, 7, np.uint8)} for k in (3,)])
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_of_a_dynamic_number_of_columns(transposed):
+    inputs = {"a": (FLOAT, ["b", 2, "m", 24]), "c": (FLOAT, ["b", 2, "n", 24] if transposed else ["b", 2, 24, "n"]),
+              "mask": (FLOAT, ["b", 1, 1, "n"])}
+    nodes = [helper.make_node("Transpose", ["c"], ["d"], perm=[0, 1, 3, 2])] if transposed else []
+    nodes += [helper.make_node("MatMul", ["a", "d" if transposed else "c"], ["s"]), helper.make_node("Add", ["s", "mask"], ["y"])]
+    feeds = [{"a": floats(b, 2, m, 24), "c": floats(*((b, 2, n, 24) if transposed else (b, 2, 24, n))),
+              "mask": floats(b, 1, 1, n)} for b, m, n in [(1, 1, 1), (2, 3, 5), (1, 20, 16), (3, 14, 17), (1, 33, 64)]]
+    check(nodes, inputs, ["y"], feeds)
+
+
+def embedding(table_rows):
+    """Positions as exporters write them: the beginning of a table, as long as the sequence, widened to the batch."""
+    constants = {"table": floats(table_rows, 8), "words": floats(50, 8), "zero": np.array([0], np.int64),
+                 "positions": np.arange(table_rows, dtype=np.int64)[None], "one": np.array([1], np.int64)}
+    nodes = [helper.make_node("Shape", ["ids"], ["shape"]),
+             helper.make_node("Slice", ["shape", "one", "two", "zero"], ["length"]),
+             helper.make_node("Slice", ["positions", "zero", "length", "one"], ["used"]),
+             helper.make_node("Expand", ["used", "shape"], ["each"]),
+             helper.make_node("Gather", ["words", "ids"], ["w"]), helper.make_node("Gather", ["table", "each"], ["p"]),
+             helper.make_node("Gather", ["table", "used"], ["q"]),
+             helper.make_node("Add", ["w", "p"], ["wp"]), helper.make_node("Add", ["wp", "q"], ["y"])]
+    constants["two"] = np.array([2], np.int64)
+    return nodes, constants
+
+
+def embedding_model(table_rows):
+    nodes, constants = embedding(table_rows)
+    weights = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    ids = helper.make_tensor_value_info("ids", INT64, ["batch", "sequence"])
+    return helper.make_model(helper.make_graph(nodes, "g", [ids], [onnx.ValueInfoProto(name="y")], weights),
+                             opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+def test_sizes_computed_from_symbols_are_symbols():
+    nodes, constants = embedding(32)
+    module, _ = treadle.relay.frontend.from_onnx(embedding_model(32))
+    typed = treadle.relay.transform.InferType()(module)
+    assert "Tensor[(batch, sequence, 8), float32]" in str(typed["main"].checked_type.ret_type)
+    feeds = [{"ids": RNG.integers(0, 50, (b, s))} for b, s in [(1, 1), (2, 7), (1, 32), (3, 1)]]
+    check(nodes, {"ids": (INT64, ["batch", "sequence"])}, ["y"], feeds, constants, declared=False)
+
+
+def test_positions_beyond_a_table_are_refused():
+    with pytest.raises(treadle.Error):
+        treadle.compile(embedding_model(4)).run(None, {"ids": RNG.integers(0, 50, (2, 5))})

@@ -9,6 +9,7 @@
 #include "treadle/arith/analyzer.h"
 #include "treadle/ir/prim_functor.h"
 #include "treadle/ir/prim_ops.h"
+#include "treadle/ops/attrs/transform.h"
 #include "treadle/relay/expr_functor.h"
 
 namespace treadle::driver {
@@ -159,6 +160,41 @@ void RequireBroadcast(const Op& op, const Type& type, const Array<Type>& args,
   }
 }
 
+/// Batch dimensions of a product that nothing shows to be the same have to be when it runs: what may have to be
+/// broadcast is, before the product.
+Type WithEqualBatches(const Type& type, const Array<Type>& args,
+                      std::vector<std::pair<PrimExpr, PrimExpr>>* equalities) {
+  const auto *result = type.as<TensorTypeNode>(), *a = args[0].as<TensorTypeNode>(), *b = args[1].as<TensorTypeNode>();
+  if (a == nullptr || b == nullptr || a->shape.size() != b->shape.size()) return type;
+  Array<PrimExpr> shape = result->shape;
+  for (size_t i = 0; i + 2 < shape.size(); ++i) {
+    if (!IsAnyDim(shape[i])) continue;
+    shape.Set(i, a->shape[i]);
+    equalities->emplace_back(a->shape[i], b->shape[i]);
+  }
+  return TensorType(shape, result->dtype);
+}
+
+/// Expressions of the caller's dimensions as -1, "not known": a kernel has variables of its own.
+Array<PrimExpr> WithoutSymbols(const Array<PrimExpr>& sizes) {
+  return sizes.Map([](const PrimExpr& size) { return AsConstInt(size) != nullptr ? size : PrimExpr(int64_t{-1}); });
+}
+
+/// What the importer knew of a result's shape, in terms of the caller, is left out: it is found anew.
+Attrs OwnAttrs(const Attrs& attrs) {
+  if (const auto* reshape = attrs.as<ops::ReshapeAttrs>()) {
+    auto own = MakeObject<ops::ReshapeAttrs>(*reshape);
+    own->newshape = WithoutSymbols(own->newshape);
+    return Attrs(own);
+  }
+  if (const auto* init = attrs.as<ops::InitOpAttrs>()) {
+    auto own = MakeObject<ops::InitOpAttrs>(*init);
+    own->shape = WithoutSymbols(own->shape);
+    return Attrs(own);
+  }
+  return attrs;
+}
+
 class KernelMaker {
  public:
   KernelMaker(const relay::Function& func, const Array<Type>& arg_types, const ArgumentElement& element,
@@ -242,10 +278,11 @@ class KernelMaker {
     for (const Expr& arg : args) types.push_back(arg->checked_type());
     Op op = Downcast<Op>(call->op);
     std::vector<std::pair<PrimExpr, PrimExpr>> equalities;
-    Type type = InferSymbolic(op, types, call->attrs, call->span, &equalities);
+    const Attrs attrs = OwnAttrs(call->attrs);
+    Type type = InferSymbolic(op, types, attrs, call->span, &equalities);
     for (const auto& [a, b] : equalities) result_.equalities.emplace_back(ToCaller(a), ToCaller(b));
     if (TypeHasAny(type)) type = ShapeFromValues(call, op, types, type);
-    relay::Call copy(call->op, args, call->attrs, call->type_args, call->span);
+    relay::Call copy(call->op, args, attrs, call->type_args, call->span);
     SetType(copy, type);
     return copy;
   }
@@ -337,6 +374,7 @@ Type InferSymbolic(const Op& op, const Array<Type>& arg_types, const Attrs& attr
       TypeHasAny(type)) {
     type = BroadcastAny(type, arg_types);
   }
+  if (op->name == "nn.batch_matmul" && TypeHasAny(type)) type = WithEqualBatches(type, arg_types, equalities);
   RequireBroadcast(op, type, arg_types, equalities);
   return type;
 }

@@ -4,6 +4,7 @@
 
 #include "frontend/onnx/dynamic_rules.h"
 #include "frontend/onnx/rules.h"
+#include "frontend/onnx/symbolic_dims.h"
 #include "frontend/onnx/tensor_data.h"
 #include "frontend/onnx/values.h"
 
@@ -68,7 +69,10 @@ Expr ImportConstantOfShape(NodeImport& n) {
     if (value.size() != 1) n.Invalid(StrCat("'value' has ", value.size(), " elements, expected one"));
     value = value.CreateView({}, value.dtype());
   }
-  if (!known) return n.Call("dyn.full", {n.Const(value), n.In(0)}, {{"dtype", value.dtype()}});
+  if (!known) {
+    Expr filled = n.Call("dyn.full", {n.Const(value), n.In(0)}, {{"dtype", value.dtype()}});
+    return WithDims(n, filled, SizeHints(n.ShapeElements(n.In(0)), RankOf(filled)));
+  }
   for (int64_t dim : shape) {
     if (dim < 0) n.Invalid(StrCat("the shape has a dimension of ", dim));
   }

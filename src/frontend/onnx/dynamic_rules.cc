@@ -6,6 +6,7 @@
 
 #include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/run_time_axes.h"
+#include "frontend/onnx/symbolic_dims.h"
 #include "treadle/ir/structural.h"
 
 namespace treadle::onnx {
@@ -28,25 +29,14 @@ int64_t ListLength(NodeImport& n, size_t i, const char* name) {
   return *length;
 }
 
-Array<PrimExpr> Hints(const std::optional<std::vector<PrimExpr>>& elements, int64_t length) {
-  Array<PrimExpr> hints;
-  for (int64_t i = 0; i < length; ++i) {
-    PrimExpr hint(int64_t{-1});
-    if (elements) {
-      const PrimExpr& element = (*elements)[static_cast<size_t>(i)];
-      if (element.defined() && AsConstInt(element) != nullptr && *AsConstInt(element) > 0) hint = element;
-    }
-    hints.push_back(hint);
-  }
-  return hints;
-}
-
 bool AllKnown(const std::optional<std::vector<PrimExpr>>& elements) {
   return elements && std::all_of(elements->begin(), elements->end(), [](const PrimExpr& e) { return e.defined(); });
 }
 
 /// Numbers 0, 1, .. below a count.
-Expr Iota(NodeImport& n, const Expr& count) { return n.Call("dyn.iota", {ScalarOf(n, count)}); }
+Expr Iota(NodeImport& n, const Expr& count) {
+  return WithDims(n, n.Call("dyn.iota", {ScalarOf(n, count)}), SizeHints(n.ShapeElements(count), 1));
+}
 
 }  // namespace
 
@@ -95,7 +85,7 @@ Expr ImportDynamicReshape(NodeImport& n) {
     return n.Call("reshape", {x}, {{"newshape", codes}, {"allowzero", allow_zero}});
   }
   return n.Call("dyn.reshape", {x, n.Cast(shape, kInt64)},
-                {{"newshape", ObjectRef(Hints(elements, length))}, {"allowzero", allow_zero}});
+                {{"newshape", ObjectRef(SizeHints(elements, length))}, {"allowzero", allow_zero}});
 }
 
 Expr ImportDynamicFlatten(NodeImport& n, int axis) {
@@ -170,8 +160,16 @@ Expr ImportDynamicSlice(NodeImport& n) {
     steps = CheckedValues(n, steps, "not_zero", IntScalar(n, 0), "step");
   }
   Ints zeros(static_cast<size_t>(length), 0);
-  return n.Call("dyn.strided_slice", {x, begin, end, steps},
-                {{"begin", zeros}, {"end", zeros}, {"strides", zeros}, {"axes", axes}, {"slice_mode", "end"}});
+  Expr result = n.Call("dyn.strided_slice", {x, begin, end, steps},
+                       {{"begin", zeros}, {"end", zeros}, {"strides", zeros}, {"axes", axes}, {"slice_mode", "end"}});
+  const auto first = n.ShapeElements(begin), last = n.ShapeElements(end);
+  const auto step = n.KnownElements(steps);
+  Array<PrimExpr> dims = TypeOf(result)->shape;
+  for (size_t i = 0; first && last && step && i < axes.size(); ++i) {
+    const auto axis = static_cast<size_t>(axes[i]);
+    if ((*step)[i] == 1) dims.Set(axis, SliceSize(TypeOf(x)->shape[axis], (*first)[i], (*last)[i]));
+  }
+  return WithDims(n, result, dims);
 }
 
 /// Both the operand and the shape are broadcast: where the shape says 1, the operand's size stays.
@@ -202,6 +200,9 @@ Expr ImportDynamicExpand(NodeImport& n) {
     if (known != nullptr && *known == 1 && from < 0) hint = PrimExpr(int64_t{1});
     if (known != nullptr && *known == 1 && size != nullptr && *size > 0) hint = PrimExpr(*size);
     if (size != nullptr && *size > 1) hint = PrimExpr(*size);
+    if (element.defined() && known == nullptr && AsConstInt(hint) != nullptr && *AsConstInt(hint) == -1) {
+      hint = SizeHints(std::vector<PrimExpr>{element}, 1)[0];
+    }
     hints.push_back(hint);
   }
   shape = n.Call("where", {n.Call("equal", {shape, IntScalar(n, 1)}), sizes, shape});

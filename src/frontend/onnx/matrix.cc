@@ -79,6 +79,9 @@ Expr ToBatches(NodeImport& n, Expr x, const std::vector<int64_t>& batch) {
   return ReshapeTo(n, x, {Product(batch), shape[shape.size() - 2], shape.back()});
 }
 
+/// A dimension as an attribute repeats it: -1 where it isn't known.
+PrimExpr Hint(const PrimExpr& dim) { return IsAnyDim(dim) ? PrimExpr(int64_t{-1}) : dim; }
+
 /// As MatMul, of shapes that aren't known when compiling. Of batch dimensions that neither operand knows, and that may
 /// differ, one may turn out to be 1: both operands are broadcast, which moves them once more.
 Expr DynamicMatMul(NodeImport& n, Expr a, Expr b, const ProductRule& rule) {
@@ -109,10 +112,8 @@ Expr DynamicMatMul(NodeImport& n, Expr a, Expr b, const ProductRule& rule) {
     expand_a = expand_a || (of_b && !(y != nullptr && *y == 1));
     expand_b = expand_b || (!of_b && y != nullptr && *y == 1);
     sizes.push_back(n.Reshape(DimOf(n, of_b ? b : a, i), {1}));
-    const int64_t* known = of_b ? y : x;
-    hints.push_back(known != nullptr                   ? PrimExpr(*known)
-                    : !of_b && y != nullptr && *y != 1 ? PrimExpr(*y)
-                                                       : PrimExpr(int64_t{-1}));
+    const PrimExpr& known = of_b ? of_y : of_x;
+    hints.push_back(!of_b && x == nullptr && y != nullptr && *y != 1 ? PrimExpr(*y) : Hint(known));
   }
   auto shape_with = [&](const Expr& rows, int row_axis, const Expr& columns, int column_axis) {
     Array<Expr> all = sizes;
@@ -122,9 +123,8 @@ Expr DynamicMatMul(NodeImport& n, Expr a, Expr b, const ProductRule& rule) {
   };
   auto hints_with = [&](const Expr& rows, int row_axis, const Expr& columns, int column_axis) {
     Array<PrimExpr> all = hints;
-    for (const int64_t* size : {dim(rows, row_axis), dim(columns, column_axis)}) {
-      all.push_back(PrimExpr(size != nullptr ? *size : int64_t{-1}));
-    }
+    all.push_back(Hint(TypeOf(rows)->shape[static_cast<size_t>(row_axis)]));
+    all.push_back(Hint(TypeOf(columns)->shape[static_cast<size_t>(column_axis)]));
     return ObjectRef(all);
   };
   auto prepare = [&](Expr x, bool expand) {
@@ -137,7 +137,7 @@ Expr DynamicMatMul(NodeImport& n, Expr a, Expr b, const ProductRule& rule) {
       for (size_t i = 1; i < sizes.size(); ++i) batch = n.Call("multiply", {batch, sizes[i]});
       Expr rows = n.Reshape(DimOf(n, x, rank - 2), {1}), columns = n.Reshape(DimOf(n, x, rank - 1), {1});
       Array<PrimExpr> known{PrimExpr(int64_t{-1})};
-      for (int d : {rank - 2, rank - 1}) known.push_back(PrimExpr(dim(x, d) != nullptr ? *dim(x, d) : int64_t{-1}));
+      for (int d : {rank - 2, rank - 1}) known.push_back(Hint(TypeOf(x)->shape[static_cast<size_t>(d)]));
       return n.Call("dyn.reshape", {x, n.Concat({batch, rows, columns}, 0)},
                     {{"newshape", ObjectRef(known)}, {"allowzero", true}});
     }

@@ -204,6 +204,9 @@ bool ReadsWords(const MatmulProblemNode& p) { return p.dtype.bits() == 8 || p.dt
 /// A dynamic number of rows isn't packed.
 bool CanPackRows(const MatmulProblemNode& p) { return p.m > 1 && !ReadsWords(p); }
 
+/// Panels of the right operand; a dynamic number of them is taken one by one.
+int64_t Panels(const MatmulProblemNode& p) { return p.n < 0 ? 1 : (p.n + kLanes - 1) / kLanes; }
+
 /// The plan that rules of thumb give.
 MatmulPlanNode FirstPlan(const MatmulProblemNode& p, const Machine& machine) {
   constexpr int64_t kMinPackedColumns = 512, kMinPackedTiles = 4, kMaxChunkedRows = 768, kShortRow = 512;
@@ -219,7 +222,7 @@ MatmulPlanNode FirstPlan(const MatmulProblemNode& p, const Machine& machine) {
   // into the same sets of the L1 cache.
   if (p.packs_b) plan.pack_a = plan.pack_a && (p.k > kShortRow || p.k * kWord % kSetBytes == 0);
   if (plan.pack_a && !p.packs_b && p.m < kMaxChunkedRows) plan.kc = KChunk(p.k, plan.nr * kLanes, machine);
-  const int64_t columns = plan.nr * kLanes, column_tiles = (p.n + columns - 1) / columns;
+  const int64_t columns = plan.nr * kLanes, column_tiles = (Panels(p) + plan.nr - 1) / plan.nr;
   if (plan.kc != 0) plan.nc_tiles = LargestDivisor(column_tiles, kMaxChunkedTiles);
   if (plan.kc == 0 && p.packs_b) plan.nc_tiles = PanelsAtOnce(column_tiles, p.k * columns * kWord, machine);
   return plan;
@@ -260,7 +263,7 @@ std::vector<int64_t> RowTiles(int64_t rows, int64_t panels, const Machine& machi
 
 /// The tile of registers is `plan`'s; blocks around it.
 void AddBlocks(const MatmulProblemNode& p, MatmulPlanNode plan, const Machine& machine, PlanList* list) {
-  const int64_t columns = plan.nr * kLanes, column_tiles = (p.n + columns - 1) / columns;
+  const int64_t columns = plan.nr * kLanes, column_tiles = (Panels(p) + plan.nr - 1) / plan.nr;
   const int64_t all = TilesOfBlock(p, plan.mr, machine);
   const int64_t near = std::max<int64_t>(1, machine.l2_bytes / 2 / (std::max<int64_t>(1, p.k) * kWord * plan.mr));
   for (const bool pack_a : {false, true}) {
@@ -291,7 +294,7 @@ void AddBlocks(const MatmulProblemNode& p, MatmulPlanNode plan, const Machine& m
 std::vector<Plan> MatmulSpace(const Problem& problem, const Machine& target) {
   const auto& p = *problem.as<MatmulProblemNode>();
   const Machine machine = WithProducts(p, target);
-  const int64_t panels = (p.n + kLanes - 1) / kLanes;
+  const int64_t panels = Panels(p);
   PlanList list;
   if (p.m == 1) {
     // One row: as many streams of the right operand, and chains of sums, as panels at once.
@@ -335,7 +338,7 @@ double MatmulCycles(const Problem& problem, const Machine& target, const Plan& c
 std::string WhyNotMatmulPlan(const Problem& problem, const Machine&, const Plan& chosen) {
   const auto& p = *problem.as<MatmulProblemNode>();
   const auto& plan = *chosen.as<MatmulPlanNode>();
-  const int64_t panels = (p.n + kLanes - 1) / kLanes;
+  const int64_t panels = Panels(p);
   if (plan.nr < 1 || plan.nr > kMaxPanels || panels % plan.nr != 0) {
     return StrCat("tiles of ", plan.nr, " panels don't divide ", panels);
   }

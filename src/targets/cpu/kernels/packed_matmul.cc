@@ -113,20 +113,21 @@ Array<te::Tensor> PackedDenseCompute(const Attrs&, const Array<te::Tensor>& inpu
   return PackedSum(inputs[0], inputs[1], OutTensor(out_type), false);
 }
 
-/// data (batch.., m.., k), weight (batch.., k, n) or, transpose_b, (batch.., n, k), static: (batch.., m.., n).
+/// data (batch.., m.., k), weight (batch.., k, n) or, transpose_b, (batch.., n, k): (batch.., m.., n).
 Type PackingMatmulInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
   const auto* weight = context.Tensor(1, "weight");
   const auto* attrs = context.attrs<MatmulAttrs>();
   const size_t rank = weight->shape.size();
-  if (rank < 2 || data->shape.empty() || attrs->transpose_a || !IsStatic(weight)) {
-    throw ShapeError("needs data of rank 1 and more that isn't transposed, and a weight of known shape");
+  if (rank < 2 || data->shape.empty() || attrs->transpose_a) {
+    throw ShapeError("needs data of rank 1 and more that isn't transposed, and a weight of rank 2 and more");
   }
+  auto differ = [&](const PrimExpr& a, const PrimExpr& b) { return !SameDim(a, b) && !context.Equal(a, b); };
   if (rank > 2 && data->shape.size() != rank) throw ShapeError("data and weight must have the same batch");
   for (size_t i = 0; i + 2 < rank; ++i) {
-    if (!SameDim(data->shape[i], weight->shape[i])) throw ShapeError("the batches of data and weight differ");
+    if (differ(data->shape[i], weight->shape[i])) throw ShapeError("the batches of data and weight differ");
   }
-  if (!SameDim(data->shape.back(), weight->shape[attrs->transpose_b ? rank - 1 : rank - 2])) {
+  if (differ(data->shape.back(), weight->shape[attrs->transpose_b ? rank - 1 : rank - 2])) {
     throw ShapeError("the inner dimensions of data and weight differ");
   }
   Array<PrimExpr> out = data->shape;
@@ -139,10 +140,10 @@ Array<te::Tensor> PackingMatmulCompute(const Attrs& attrs, const Array<te::Tenso
   const bool k_first = !attrs.as<MatmulAttrs>()->transpose_b;
   const size_t rank = weight.ndim();
   const PrimExpr k = weight->shape[k_first ? rank - 2 : rank - 1], n = weight->shape[k_first ? rank - 1 : rank - 2];
-  const int64_t columns = *AsConstInt(n);
+  const int64_t columns = DimValue(n);  // -1: known when the model runs
   Array<PrimExpr> shape;
   for (size_t d = 0; d + 2 < rank; ++d) shape.push_back(weight->shape[d]);
-  shape.push_back(Index((columns + kBlock - 1) / kBlock));
+  shape.push_back(DimFloorDiv(DimAdd(n, Dim(kBlock - 1)), Dim(kBlock)));
   shape.push_back(k);
   shape.push_back(Index(kBlock));
   te::Tensor packed = te::ComputeStage(
@@ -153,7 +154,7 @@ Array<te::Tensor> PackingMatmulCompute(const Attrs& attrs, const Array<te::Tenso
         for (size_t d = 0; d + 2 < rank; ++d) at.push_back(i[d]);
         at.push_back(k_first ? i[rank - 1] : unit);
         at.push_back(k_first ? unit : i[rank - 1]);
-        if (columns % kBlock == 0) return weight(at);
+        if (columns >= 0 && columns % kBlock == 0) return weight(at);
         return tir::if_then_else(unit < n, weight(at), tir::make_zero(weight->dtype));
       },
       "packed_columns", StageAttrs(kName, "pack_b"));
@@ -327,10 +328,10 @@ LaidOutCall PackedProduct(const LayoutRequest& request, bool k_first, DataType o
   relay::LayoutArgs& args = request.args;
   const auto* type = args.Type(1);
   size_t rank = type->shape.size();
-  int64_t units = *AsConstInt(type->shape[k_first ? rank - 1 : rank - 2]);
-  if (PacksAsItGoes(call, type, units)) {
+  const int64_t units = DimValue(type->shape[k_first ? rank - 1 : rank - 2]);
+  if (units < 0 || PacksAsItGoes(call, type, units)) {
     Expr product = CallWith<MatmulAttrs>("nn.packing_matmul", {args.Plain(0), args.Plain(1)}, [&](auto& a) {
-      a.units = units;
+      if (units >= 0) a.units = units;
       a.out_dtype = out_dtype;
       a.transpose_b = !k_first;
     });
@@ -370,6 +371,7 @@ std::string WhyNot(const Problem& problem, const Machine&) {
   if (!IsFloatProduct(p.dtype, p.weight_dtype)) return "operands aren't float32";
   if (!p.not_packed.empty()) return p.not_packed;
   if (p.constant_b) return "";
+  if (p.n < 0) return "";
   if (p.m < 0) return "the number of rows is dynamic";
   const int64_t least = p.transpose_b ? kMinRowsTransposed : kMinRows;
   if (p.m < least) return StrCat("fewer than ", least, " rows share what is packed");
@@ -380,9 +382,15 @@ double PackedDenseMacs(const Attrs&, const Array<Type>& arguments, const Type& r
   return Elements(ShapeOf(result)) * DimOf(arguments[0], -1);
 }
 
-/// The right operand can't be packed: why, or "".
-std::string WhyNotPacked(const TensorTypeNode* a, const TensorTypeNode* b) {
-  if (a == nullptr || b == nullptr || !IsStatic(b)) return "the right operand's shape is dynamic";
+/// The right operand can't be packed: why, or "". A dynamic number of columns is packed where it is multiplied.
+std::string WhyNotPacked(const TensorTypeNode* a, const TensorTypeNode* b, bool transpose_b) {
+  if (a == nullptr || b == nullptr) return "an operand isn't a tensor";
+  const size_t rank = b->shape.size();
+  if (!IsStatic(b)) {
+    const bool columns = rank > 2 && DimValue(b->shape[transpose_b ? rank - 1 : rank - 2]) > 0 &&
+                         DimValue(b->shape[transpose_b ? rank - 2 : rank - 1]) < 0;
+    return columns && IsFloatProduct(a->dtype, b->dtype) ? "" : "the right operand's shape is dynamic";
+  }
   return NumElements(StaticShape(b, "packing")) == 0 ? "there are no elements" : "";
 }
 
@@ -403,7 +411,8 @@ std::string WhyNotBatch(const TensorTypeNode* a, const TensorTypeNode* b) {
     if (!SameDim(a->shape[i], b->shape[i])) return "operands differ in batch";
   }
   // Words of several numbers are read as they are.
-  const bool any_rows = AsConstInt(a->shape[rank - 2]) != nullptr || !IsFloatProduct(a->dtype, b->dtype);
+  const bool any_rows =
+      AsConstInt(a->shape[rank - 2]) != nullptr || !IsStatic(b) || !IsFloatProduct(a->dtype, b->dtype);
   return any_rows ? "" : "the number of rows is dynamic";
 }
 
@@ -441,7 +450,6 @@ Map<String, ObjectRef> PackedMatmulStage(const te::Tensor& data, const te::Tenso
 Problem MatmulProblem(const relay::CallNode* call, const relay::LayoutArgs& args) {
   return Make<Problem, MatmulProblemNode>([&](auto& p) {
     const auto *a = args.Type(0), *b = args.Type(1);
-    p.not_packed = WhyNotPacked(a, b);
     bool transpose_a = false;
     p.transpose_b = true;
     if (const auto* matmul = call->attrs.as<MatmulAttrs>()) {
@@ -452,8 +460,9 @@ Problem MatmulProblem(const relay::CallNode* call, const relay::LayoutArgs& args
     if (batch != nullptr) {
       transpose_a = batch->transpose_a;
       p.transpose_b = batch->transpose_b;
-      if (p.not_packed.empty()) p.not_packed = WhyNotBatch(a, b);
     }
+    p.not_packed = WhyNotPacked(a, b, p.transpose_b);
+    if (batch != nullptr && p.not_packed.empty()) p.not_packed = WhyNotBatch(a, b);
     if (transpose_a) p.not_packed = "the left operand is transposed";
     if (a == nullptr || b == nullptr || a->shape.empty() || b->shape.size() < 2) return;
     const size_t rank = b->shape.size();
