@@ -57,7 +57,8 @@ def install():
             module.__dir__ = lambda origin=origin: dir(origin)  # type: ignore[method-assign]
         sys.modules[module.__name__] = module
         parent, _, name = module.__name__.rpartition(".")
-        setattr(sys.modules[parent], name, module)
+        if name not in vars(sys.modules[parent]):  # target.generic_func is a function, too
+            setattr(sys.modules[parent], name, module)
     for path in _ATTRIBUTES:
         parent, _, name = f"treadle.{path}".rpartition(".")
         sys.modules[f"treadle.{path}"] = getattr(sys.modules[parent], name)

@@ -153,7 +153,7 @@ vision = _Namespace("vision.")
 
 
 def __getattr__(name):
-    if name.startswith("__"):
+    if name.startswith("__") or name == "testing":  # a module, also of the graph IR
         raise AttributeError(name)
     return _operator(name)
 
