@@ -19,8 +19,9 @@ namespace {
 constexpr int64_t kLanes = 16;
 
 constexpr const char* kPlain = "attention.plain";
+const DataType kSum = DataType::Float(32);
 
-/// query (batch.., m, s), key (batch.., n, s), value (batch.., n, d), mask (..., n): (batch.., m, d).
+/// query (batch.., m, s), key (batch.., n, s), value (batch.., n, d), mask (..., n): (batch.., m, d) float32.
 Type AttentionInfer(const InferContext& context) {
   const auto *query = context.Tensor(0, "query"), *key = context.Tensor(1, "key"), *value = context.Tensor(2, "value");
   context.attrs<AttentionAttrs>();
@@ -28,7 +29,11 @@ Type AttentionInfer(const InferContext& context) {
   if (rank < 2 || key->shape.size() != rank || value->shape.size() != rank) {
     throw ShapeError("query, key and value must have the same rank, at least 2");
   }
-  if (query->dtype != DataType::Float(32)) throw DTypeError(StrCat("attention is of float32, not ", query->dtype));
+  const bool floats = query->dtype == DataType::Float(32) || query->dtype.is_bfloat16();
+  if (!floats || key->dtype != query->dtype || value->dtype != query->dtype) {
+    throw DTypeError(
+        StrCat("attention is of float32 or bfloat16, not ", query->dtype, ", ", key->dtype, " and ", value->dtype));
+  }
   CheckAttentionBatch(context, query, key, rank - 2);
   CheckAttentionBatch(context, query, value, rank - 2);
   CheckAttentionInner(query->shape[rank - 1], key->shape[rank - 1], "queries and keys", context);
@@ -36,7 +41,7 @@ Type AttentionInfer(const InferContext& context) {
   CheckAttentionMask(context, query, key->shape[rank - 2]);
   Array<PrimExpr> out = query->shape;
   out.Set(rank - 1, value->shape[rank - 1]);
-  return TensorType(out, query->dtype);
+  return TensorType(out, kSum);
 }
 
 /// Combines the lanes of values[i.., 0 .. lanes) pairwise.
@@ -67,7 +72,8 @@ Array<Tensor> AttentionCompute(const Attrs& attrs, const Array<Tensor>& inputs, 
       by_lane,
       [&](const Array<PrimExpr>& i) {
         PrimExpr at = s->var * Index(lanes) + i[rank];
-        return te::Sum(query(ReplaceLast(i, rank - 1, {at})) * key(ReplaceLast(i, batch, {i[rank - 1], at})), {s});
+        const PrimExpr q = query(ReplaceLast(i, rank - 1, {at})), k = key(ReplaceLast(i, batch, {i[rank - 1], at}));
+        return te::Sum(tir::cast(kSum, q) * tir::cast(kSum, k), {s});
       },
       "attention_dots", te::StageAttrs(kPlain, "dots"));
   Tensor products = te::ComputeStage(
@@ -81,8 +87,8 @@ Array<Tensor> AttentionCompute(const Attrs& attrs, const Array<Tensor>& inputs, 
     return te::ComputeStage(
         OutTensor(out_type)->shape,
         [&](const Array<PrimExpr>& i) {
-          return te::Sum(
-              weights(ReplaceLast(i, rank - 1, {n->var})) * value(ReplaceLast(i, batch, {n->var, i[rank - 1]})), {n});
+          const PrimExpr v = value(ReplaceLast(i, batch, {n->var, i[rank - 1]}));
+          return te::Sum(weights(ReplaceLast(i, rank - 1, {n->var})) * tir::cast(kSum, v), {n});
         },
         "attention_mixed", te::StageAttrs(kPlain, "mixed"));
   };
@@ -189,7 +195,7 @@ OpRegistration AttentionOp(const char* name, const char* text) {
 }
 
 void RegisterAttentionOps() {
-  AttentionOp("nn.attention", "softmax(scale * query key^T + mask) value, of float32.")
+  AttentionOp("nn.attention", "softmax(scale * query key^T + mask) value, in float32; of float32 or bfloat16.")
       .Relation(Rule<AttentionInfer>)
       .Set(relay::kMacCount, relay::FMacCount(AttentionMacs))
       .Set(kCompute, FTECompute(AttentionCompute));

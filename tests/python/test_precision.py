@@ -180,6 +180,33 @@ def test_a_network_of_convolutions_stays_near():
     assert snr(wide, narrow) > 40
 
 
+@pytest.mark.parametrize("queries, keys, size, depth", [(32, 32, 64, 64), (17, 33, 30, 20), (197, 197, 64, 64)])
+@pytest.mark.parametrize("target", [PAIRS, "llvm -mcpu=native", PAIRS + " -vector-width=256"])
+def test_attention(queries, keys, size, depth, target):
+    rng = np.random.default_rng(queries)
+    inputs = {name: rng.standard_normal((2, 3, rows, width), dtype=np.float32)
+              for name, rows, width in (("q", queries, size), ("k", keys, size), ("v", keys, depth))}
+    nodes = [helper.make_node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]),
+             helper.make_node("MatMul", ["q", "kt"], ["s"]), helper.make_node("Mul", ["s", "scale"], ["t"]),
+             helper.make_node("Softmax", ["t"], ["w"]), helper.make_node("MatMul", ["w", "v"], ["y"], name="attention")]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info(name, TensorProto.FLOAT, x.shape) for name, x in inputs.items()],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.float32(size**-0.5), "scale")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+    def reference(q, k, v):
+        scores = np.exp(q.astype(np.float64) @ k.astype(np.float64).swapaxes(2, 3) * size**-0.5)
+        return scores / scores.sum(-1, keepdims=True) @ v
+
+    y = treadle.compile(model, precision="bf16", target=target)(**inputs)["y"]
+    exact, rounded = reference(**inputs), reference(*(round_bf16(x) for x in inputs.values()))
+    wide = treadle.compile(model, target=target)(**inputs)["y"]
+    assert snr(exact, wide) > 110
+    # Weights of the values are rounded, too.
+    assert snr(exact, y) > 110 or (snr(rounded, y) > 52 and snr(exact, y) > 44)
+
+
 def layers(sensitive):
     """Products of which one is the difference of two large numbers."""
     rng, nodes, weights = np.random.default_rng(4), [], []

@@ -177,6 +177,20 @@ class ProductNarrower : public MixedModeMutator {
                                       {Cast(call->args[0], request_.narrow), Cast(call->args[1], request_.narrow)});
   }
 
+  /// Attention with operands in bfloat16, where its products are those of pairs; else null.
+  Expr NarrowAttention(const CallNode* pre, const CallNode* call) {
+    constexpr int64_t kLeastQueries = 8;
+    if (!request_.narrow.is_bfloat16() || !has_dot_ || IsKept(pre, kept_)) return Expr();
+    const auto* query = TensorTypeOf(pre->args[0]);
+    const size_t rank = query->shape.size();
+    const int64_t *queries = AsConstInt(query->shape[rank - 2]), *size = AsConstInt(query->shape[rank - 1]);
+    const bool pays = queries != nullptr && *queries >= kLeastQueries && size != nullptr && *size % 2 == 0;
+    if (!pays || query->dtype != kWide || !IsStatic(TensorTypeOf(pre->args[1]))) return Expr();
+    Array<Expr> args = call->args;
+    for (size_t i = 0; i < 3; ++i) args.Set(i, Cast(args[i], request_.narrow));
+    return Call(call->op, args, call->attrs, {}, call->span);
+  }
+
   Expr Noted(const CallNode* pre, const Expr& result) {
     if (result.defined() && pre->span.defined()) narrowed_.push_back(pre->span.str());
     return result;
@@ -186,6 +200,10 @@ class ProductNarrower : public MixedModeMutator {
     const auto* call = post.as<CallNode>();
     const auto* op = pre->op.as<OpNode>();
     if (call == nullptr || op == nullptr || call->args.size() < 2) return post;
+    if (op->name == "nn.attention") {
+      const Expr narrow = Noted(pre, NarrowAttention(pre, call));
+      return narrow.defined() ? narrow : post;
+    }
     if (ops::MixedPrecisionRuleOf(GetRef<Op>(op)) != MixedPrecisionKind::kAlways) return post;
     const auto *data = TensorTypeOf(pre->args[0]), *weight = TensorTypeOf(pre->args[1]);
     const auto* out = TensorTypeOf(GetRef<Expr>(pre));

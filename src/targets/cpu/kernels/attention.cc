@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention: for a block of queries, scores of all keys, their softmax and its product with the values, all in cache.
 // With packed keys and values both products are register tiles; else a query at a time reads them as they are (a
-// decoder's step, bound by memory).
+// decoder's step, bound by memory). Of bfloat16, products are of words of two neighbours (treadle/tir/pair_ops.h), sums
+// and the softmax of float32; its results are rounded before they meet the values.
 #include "ops/attention.h"
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "ops/macs.h"
 #include "targets/cpu/kernels/packing.h"
 #include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/words.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/attrs/attention.h"
 #include "treadle/ops/attrs/nn.h"
@@ -24,13 +26,14 @@ using relay::LaidOutCall;
 using tir::floordiv;
 using tir::floormod;
 
-constexpr const char* kName = "attention.packed";
+constexpr const char *kName = "attention.packed", *kPairs = "attention.pairs";
+const DataType kHalf = DataType::BFloat(16), kSum = DataType::Float(32);
 constexpr int64_t kLanes = kPackedColumns;
 
 // ---- The computation ----
 
 /// query (batch.., m, s), key (batch.., nb, s, 16), value (batch.., db, n, 16), mask (..., 16 nb), -inf where there is
-/// no key: (batch.., m, 16 db).
+/// no key: (batch.., m, 16 db). Keys and values have words, half of s and of n, for queries of bfloat16.
 Type PackedAttentionInfer(const InferContext& context) {
   const auto *query = context.Tensor(0, "query"), *key = context.Tensor(1, "key"), *value = context.Tensor(2, "value");
   context.attrs<AttentionAttrs>();
@@ -40,11 +43,16 @@ Type PackedAttentionInfer(const InferContext& context) {
   }
   CheckAttentionBatch(context, query, key, rank - 2);
   CheckAttentionBatch(context, query, value, rank - 2);
-  CheckAttentionInner(query->shape[rank - 1], key->shape[rank - 1], "queries and keys", context);
+  const bool pairs = query->dtype == kHalf;
+  const PrimExpr inner = pairs ? Words(query->shape[rank - 1], kHalf) : query->shape[rank - 1];
+  CheckAttentionInner(inner, key->shape[rank - 1], "queries and keys", context);
+  if (pairs && (key->dtype != DataType::Int(32) || value->dtype != DataType::Int(32))) {
+    throw DTypeError("keys and values must be words of two bfloat16");
+  }
   CheckAttentionMask(context, query, DimMul(key->shape[rank - 2], Dim(kPackedColumns)));
   Array<PrimExpr> out = query->shape;
   out.Set(rank - 1, DimMul(value->shape[rank - 2], Dim(kPackedColumns)));
-  return TensorType(out, query->dtype);
+  return TensorType(out, kSum);
 }
 
 Problem PackedProblem(const Array<te::Tensor>& inputs) {
@@ -63,34 +71,40 @@ Problem PackedProblem(const Array<te::Tensor>& inputs) {
 
 Array<te::Tensor> PackedAttentionCompute(const Attrs& attrs, const Array<te::Tensor>& inputs, const Type& out_type) {
   const te::Tensor &query = inputs[0], &key = inputs[1], &value = inputs[2];
-  size_t rank = query.ndim(), batch = rank - 2;
-  PrimExpr block = Index(kPackedColumns);
-  te::IterVar s = te::ReduceAxis(tir::Range(query->shape[rank - 1]), "s");
+  const size_t rank = query.ndim(), batch = rank - 2;
+  const bool pairs = query->dtype == kHalf;
+  const char* kernel = pairs ? kPairs : kName;
+  const PrimExpr block = Index(kPackedColumns);
+  /// The product of element (or word) `k` of a row of `left` and of a column of `right`.
+  auto term = [&](const te::Tensor& left, const te::Tensor& right, const Array<PrimExpr>& i, const PrimExpr& k) {
+    const PrimExpr column = i[rank - 1];
+    const PrimExpr packed = right(ReplaceLast(i, batch, {floordiv(column, block), k, floormod(column, block)}));
+    auto element = [&](const PrimExpr& at) { return left(ReplaceLast(i, rank - 1, {at})); };
+    if (!pairs) return element(k) * packed;
+    const PrimExpr first = k * Index(2);
+    return tir::dot_pairs(tir::pack_pair(element(first), element(first + Index(1))), packed);
+  };
+  te::IterVar s = te::ReduceAxis(tir::Range(key->shape[rank - 1]), "s");
   Array<PrimExpr> shape = query->shape;
   shape.Set(rank - 1, DimMul(key->shape[batch], Dim(kPackedColumns)));
   te::Tensor products = te::ComputeStage(
-      shape,
-      [&](const Array<PrimExpr>& i) {
-        PrimExpr n = i[rank - 1];
-        return te::Sum(query(ReplaceLast(i, rank - 1, {s->var})) *
-                           key(ReplaceLast(i, batch, {floordiv(n, block), s->var, floormod(n, block)})),
-                       {s});
-      },
-      "attention_products", StageAttrs(kName, "products"));
+      shape, [&](const Array<PrimExpr>& i) { return te::Sum(term(query, key, i, s->var), {s}); }, "attention_products",
+      StageAttrs(kernel, "products"));
   auto mix = [&](const te::Tensor& weights) {
+    te::Tensor left = weights;
+    if (pairs) {
+      left = te::ComputeStage(
+          shape, [&](const Array<PrimExpr>& i) { return tir::cast(kHalf, weights(i)); }, "attention_rounded",
+          StageAttrs(kernel, "rounded"));
+    }
     te::IterVar n = te::ReduceAxis(tir::Range(value->shape[rank - 1]), "n");
     return te::ComputeStage(
         OutTensor(out_type)->shape,
-        [&](const Array<PrimExpr>& i) {
-          PrimExpr d = i[rank - 1];
-          return te::Sum(weights(ReplaceLast(i, rank - 1, {n->var})) *
-                             value(ReplaceLast(i, batch, {floordiv(d, block), n->var, floormod(d, block)})),
-                         {n});
-        },
-        "attention_mixed", StageAttrs(kName, "mixed"));
+        [&](const Array<PrimExpr>& i) { return te::Sum(term(left, value, i, n->var), {n}); }, "attention_mixed",
+        StageAttrs(kernel, "mixed"));
   };
-  return {FinishAttention(products, inputs[3], attrs.as<AttentionAttrs>()->scale, kName,
-                          AnchorAttrs(kName, "output", PackedProblem(inputs)), mix)};
+  return {FinishAttention(products, inputs[3], attrs.as<AttentionAttrs>()->scale, kernel,
+                          AnchorAttrs(kernel, "output", PackedProblem(inputs)), mix)};
 }
 
 double PackedAttentionMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
@@ -182,15 +196,16 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   const double registers = static_cast<double>(plan.tile_m * kLanes) / static_cast<double>(std::max<int64_t>(1, lanes));
   const double tile = kTile + kStore * registers, step = TileCycles({plan.tile_m, 1}, plan.tile_m, kLanes, machine);
   const double tiles = static_cast<double>(m) / static_cast<double>(plan.tile_m);
-  const double products =
-      tiles * (panels_n * (static_cast<double>(p.s) * step + tile) + panels_d * (static_cast<double>(n) * step + tile));
+  const double each = p.dtype == kHalf ? 2 : 1;  // numbers of a word
+  const double products = tiles * (panels_n * (static_cast<double>(p.s) / each * step + tile) +
+                                   panels_d * (static_cast<double>(n) / each * step + tile));
   const double scores = static_cast<double>(m) * panels_n * kLanes;
   const double softmax = scores / static_cast<double>(std::max<int64_t>(1, lanes)) * kSoftmax * machine.fma_cycles;
   // Scores are written and read three times over; keys and values pass once for each block of queries.
   const bool near = plan.m_block * n * 8 <= machine.l2_bytes / 2;
   const double score_bytes = 6 * 4 * scores * (near ? machine.l2_cycles_per_byte : machine.beyond_l2_cycles_per_byte);
   const double blocks = static_cast<double>(m) / static_cast<double>(plan.m_block);
-  const double operands = 4 * static_cast<double>(n) * static_cast<double>(p.s + p.d);
+  const double operands = 4 / each * static_cast<double>(n) * static_cast<double>(p.s + p.d);
   const double passes = operands * blocks *
                         (operands <= static_cast<double>(machine.l2_bytes) / 2 ? machine.l2_cycles_per_byte
                                                                                : machine.beyond_l2_cycles_per_byte);
@@ -265,6 +280,7 @@ void ApplyPacked(Schedule& sch, Stages& stages, const Problem&, const Machine&, 
   std::vector<LoopRV> m = sch.Split(out[rank - 2], {kRest, PrimExpr(plan.m_block)});
   const LoopRV block = m[0];
   ScheduleProduct(sch, stages.At("mixed"), m[1], out[rank - 1], tile);
+  if (stages.Has("rounded")) VectorizeLast(sch, At(sch, stages.At("rounded"), block).axes.back());
   ScheduleRowReduction(sch, stages, "sum", block);
   VectorizeLast(sch, At(sch, stages.At("exp"), block).axes.back());
   ScheduleRowReduction(sch, stages, "max", block);
@@ -321,19 +337,30 @@ void ApplyPlain(Schedule& sch, Stages& stages, const Problem&, const Machine&, c
 
 // ---- The graph ----
 
-std::string WhyNot(const Problem& problem, const Machine&) {
+/// Of operands of `dtype`.
+std::string WhyNotOf(const Problem& problem, DataType dtype) {
   // With some rows packing keys and values takes less time than it saves.
   constexpr int64_t kMinRows = 4;
   const auto& p = *problem.as<AttentionProblemNode>();
   if (!p.not_packed.empty()) return p.not_packed;
+  if (p.dtype != dtype) return StrCat("operands are ", p.dtype, ", not ", dtype);
+  if (dtype == kHalf && p.s % 2 != 0) return "words would be part of two rows";
   return p.m < kMinRows ? StrCat("fewer than ", kMinRows, " queries") : "";
 }
+std::string WhyNot(const Problem& problem, const Machine&) { return WhyNotOf(problem, kSum); }
+std::string WhyNotPairs(const Problem& problem, const Machine&) { return WhyNotOf(problem, kHalf); }
 
-Expr PadDim(const Expr& data, size_t rank, size_t dim, int64_t missing, double value) {
+Expr PadDim(const Expr& data, size_t rank, size_t dim, int64_t missing, double value, DataType dtype = kSum) {
   if (missing == 0) return data;
   std::vector<std::pair<int64_t, int64_t>> widths(rank, {0, 0});
   widths[dim] = {0, missing};
-  return MakePad(data, widths, ScalarConstant(DataType::Float(32), value));
+  return MakePad(data, widths, ScalarConstant(dtype, value));
+}
+
+/// Keys (k_first: values), packed.
+Expr PackOperand(const Expr& operand, const TensorTypeNode* type, bool k_first) {
+  if (type->dtype != kHalf) return PackColumns(operand, type, k_first);
+  return CallWith<MatmulAttrs>("nn.contrib_pack_pairs", {operand}, [&](auto& a) { a.transpose_b = !k_first; });
 }
 
 std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem&, const Plan&) {
@@ -351,8 +378,8 @@ std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem&,
   mask_arg = PadDim(mask_arg, masked, masked - 1, keys_missing, -std::numeric_limits<double>::infinity());
   Expr result = CallOp(
       "nn.contrib_packed_attention",
-      {PadDim(request.args.Plain(0), rank, rank - 2, rows_missing, 0), PackColumns(request.args.Plain(1), key, false),
-       PackColumns(request.args.Plain(2), value, true), mask_arg},
+      {PadDim(request.args.Plain(0), rank, rank - 2, rows_missing, 0, query->dtype),
+       PackOperand(request.args.Plain(1), key, false), PackOperand(request.args.Plain(2), value, true), mask_arg},
       request.call->attrs, request.call->span);
   if (rows_missing != 0 || size % kPackedColumns != 0) {
     std::vector<int64_t> begin(rank, 0), end;
@@ -408,7 +435,10 @@ void RegisterAttention() {
   kernel.why_not_plan = WhyNotPlan;
   kernel.rewrite = Rewrite;
   kernel.apply = ApplyPacked;
-  schedule::RegisterKernel(std::move(kernel));
+  schedule::RegisterKernel(kernel);
+  kernel.name = kPairs;
+  kernel.why_not = WhyNotPairs;
+  schedule::RegisterKernel(kernel);
   Kernel plain;
   plain.name = "attention.plain";
   plain.op = "nn.attention";
