@@ -82,6 +82,9 @@ nightly: libraries
 	tools/ci/sanitize.sh tsan
 	tools/ci/fuzz.sh $(or $(FUZZ_SECONDS),600)
 	PYTHONPATH=build/python $(PYTHON) tools/hostile_models.py
+	PYTHONPATH=build/python $(PYTHON) tools/mutate_models.py --minutes 60
+	PYTHONPATH=build/python $(PYTHON) tools/fuzz_onnx.py --minutes 60
+	PYTHONPATH=build/python TREADLE_STRESS=10 $(PYTHON) -m pytest -q tests/python/test_threads.py
 	PYTHONPATH=build/python $(PYTHON) tools/onnx_suite.py --check
 	PYTHONPATH=build/python $(PYTHON) bench/soak.py
 	tools/ci/torch.sh

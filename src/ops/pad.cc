@@ -40,7 +40,8 @@ Array<PrimExpr> PaddedShape(const TensorTypeNode* data, const std::vector<std::p
     auto [before, after] = pairs[i];
     PrimExpr dim = data->shape[i];
     int64_t n = DimValue(dim);
-    if (limit >= 0 && AsConstInt(dim) != nullptr && (before > n - limit || after > n - limit)) {
+    const int64_t most = std::max<int64_t>(n - limit, 0);  // nothing can be added to nothing
+    if (limit >= 0 && AsConstInt(dim) != nullptr && (before > most || after > most)) {
       throw ShapeError(StrCat("padding (", before, ", ", after, ") of dimension ", i, " needs more elements than ",
                               TypeText(data), " has"));
     }

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A part of tests/fuzz/hostile; all of it: tools/hostile_models.py."""
+import os
 import pathlib
+import subprocess
 import sys
 import zlib
 
@@ -31,3 +33,13 @@ PART = [name for name in CASES if zlib.crc32(name.encode()) % 12 == 0 and not na
 def test_hostile_model(name):
     fault, _ = hostile.in_child(CASES[name], seconds=60)
     assert fault is None
+
+
+def test_damaged_models_give_results_or_errors(tmp_path):
+    """Short form of tools/mutate_models.py."""
+    tool = pathlib.Path(__file__).resolve().parents[2] / "tools" / "mutate_models.py"
+    result = subprocess.run([sys.executable, str(tool), "--minutes", "0.15", "--output", str(tmp_path)],
+                            capture_output=True, text=True, timeout=300, check=False,
+                            env={**os.environ, "PYTHONPATH": str(pathlib.Path(treadle.__file__).parents[1])})
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "refused" in result.stdout

@@ -119,3 +119,9 @@ def test_resized_integers_stay_whole():
     for mode in ("linear", "cubic"):
         np.testing.assert_array_equal(run("Resize", x, np.zeros(0, np.float32), np.zeros(0, np.float32), sizes,
                                           constants=(1, 2, 3), mode=mode)[0], np.full((1, 1, 7, 15), 7, np.int8))
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_dimensions_without_elements_are_padded_by_nothing(mode):
+    x = np.zeros((0, 3), np.float32)
+    assert run("Pad", x, np.array([0, 1, 0, 1]), constants=(1,), mode=mode)[0].shape == (0, 5)

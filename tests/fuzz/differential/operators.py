@@ -255,6 +255,7 @@ def gather(g):
         shape[axis] = g.integer(1, 4)
         return g.add(kind, [x, _indices(g, shape, size)], axis=axis)
     length = g.integer(1, x.rank)
+    g.need(all(_least(x, d) > 0 for d in range(length)))
     columns = [g.numpy.integers(-_least(x, d), _least(x, d), (g.integer(1, 3) if d == 0 else 1,)) for d in range(length)]
     rows = max(len(c) for c in columns)
     indices = np.stack([np.resize(c, rows) for c in columns], -1).astype(np.int64)

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models that somebody damaged: fields of a ModelProto changed at random, or bytes of the file."""
+import struct
+
+import onnx
+from onnx import AttributeProto, TensorProto
+
+INTEGERS = [0, 1, -1, 2, 3, 5, 7, 63, 64, 65, 127, 128, 255, 256, 2**31 - 1, 2**31, -2**31, 2**32, 2**40, 2**62, 2**63 - 1,
+            -2**63]
+FLOATS = [0.0, -0.0, 1.0, -1.0, float("inf"), float("-inf"), float("nan"), 1e38, -1e38, 1e-45, 0.5, 1e10]
+STRINGS = [b"", b"x", b"SAME_UPPER", b"constant", b"linear", b"\xff\xfe", b"reflect", b"add"]
+OPERATORS = ("Conv Slice Pad Reshape Gather TopK Resize LSTM Loop Scan If Einsum ConvTranspose MaxPool Unique NonZero Split "
+             "Concat OneHot Range Tile Expand ScatterND GatherND DFT Attention").split()
+OPSETS = [1, 6, 7, 9, 11, 13, 17, 18, 21, 22, 23, 25, 28, 0, -1, 1000]
+TYPES = range(28)
+
+
+def _attribute(random, a):
+    if a.type == AttributeProto.INT:
+        a.i = random.choice(INTEGERS)
+    elif a.type == AttributeProto.FLOAT:
+        a.f = random.choice(FLOATS)
+    elif a.type == AttributeProto.STRING:
+        a.s = random.choice(STRINGS)
+    elif a.type == AttributeProto.GRAPH and a.g.node:
+        _change(random, a.g)
+    elif a.type == AttributeProto.INTS:
+        way = random.randrange(4)
+        if way == 0 and a.ints:
+            a.ints[random.randrange(len(a.ints))] = random.choice(INTEGERS)
+        elif way == 1:
+            a.ints.append(random.choice(INTEGERS))
+        elif a.ints:
+            del a.ints[-1 if way == 2 else 0:]
+
+
+def _tensor(random, t):
+    way = random.randrange(5)
+    if way == 0 and t.dims:
+        t.dims[random.randrange(len(t.dims))] = random.choice(INTEGERS)
+    elif way == 1:
+        t.data_type = random.choice(TYPES)
+    elif way == 2 and t.raw_data:
+        data = bytearray(t.raw_data)
+        for _ in range(random.randint(1, 8)):
+            data[random.randrange(len(data))] = random.choice([0, 1, 0x7F, 0x80, 0xFF, random.randrange(256)])
+        t.raw_data = bytes(data)
+    elif way == 3 and t.data_type == TensorProto.INT64:
+        count = len(t.raw_data) // 8
+        t.raw_data = struct.pack(f"<{count}q", *(random.choice(INTEGERS) for _ in range(count)))
+    else:
+        t.dims.append(random.choice([0, 1, 2]))
+
+
+def _input(random, value):
+    kind = value.type.tensor_type
+    way = random.randrange(4)
+    if way == 1:
+        kind.elem_type = random.choice(TYPES)
+    elif way == 2:
+        kind.shape.dim.add().dim_value = random.choice([0, 1, 3])
+    elif kind.shape.dim:
+        dim = random.choice(kind.shape.dim)
+        if way == 0:
+            dim.dim_value = random.choice(INTEGERS)
+        else:
+            dim.dim_param = random.choice(["n", "m", "", "?"])
+
+
+def _change(random, graph):
+    node = random.choice(graph.node)
+    names = [name for n in graph.node for name in [*n.input, *n.output]] + [t.name for t in graph.initializer]
+    way = random.randrange(13)
+    if way <= 3 and node.attribute:
+        _attribute(random, random.choice(node.attribute))
+    elif way == 4 and node.attribute:
+        node.attribute.remove(random.choice(node.attribute))
+    elif way == 5 and node.input:
+        node.input[random.randrange(len(node.input))] = random.choice([*names, "", "nowhere"])
+    elif way == 6 and node.input:
+        if random.random() < 0.5:
+            del node.input[-1]
+        else:
+            node.input.append(random.choice(names))
+    elif way in (7, 8) and graph.initializer:
+        _tensor(random, random.choice(graph.initializer))
+    elif way == 9 and graph.input:
+        _input(random, random.choice(graph.input))
+    elif way == 10:
+        node.op_type = random.choice([*OPERATORS, *(n.op_type for n in graph.node)])
+    elif way == 11 and node.output:
+        node.output[random.randrange(len(node.output))] = random.choice([*names, ""])
+    else:
+        graph.node.add().CopyFrom(node)
+
+
+def of_model(random, model):
+    """The file of a model after one to three changes; None where protobuf can't write it."""
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    try:
+        if random.random() < 0.05:
+            changed.opset_import[0].version = random.choice(OPSETS)
+        for _ in range(random.choice([1, 1, 1, 2, 3])):
+            _change(random, changed.graph)
+        return changed.SerializeToString()
+    except (ValueError, TypeError):
+        return None
+
+
+def of_bytes(random, data):
+    """The file after one to sixteen bytes changed, came or went."""
+    data = bytearray(data)
+    for _ in range(random.choice([1, 1, 2, 4, 16])):
+        way, at = random.randrange(4), random.randrange(len(data))
+        if way == 0:
+            data[at] = random.randrange(256)
+        elif way == 1:
+            data[at] ^= 1 << random.randrange(8)
+        elif way == 2 and len(data) > 16:
+            del data[at:at + random.randint(1, 9)]
+        else:
+            data[at:at] = bytes(random.randrange(256) for _ in range(random.randint(1, 6)))
+    return bytes(data)
