@@ -47,10 +47,11 @@ def lower(inputs: Any, args: Sequence[Any] | None = None, name: str = "main", bi
 
 
 def build(inputs: Any, args: Sequence[Any] | None = None, target: Any = None, target_host: Any = None,
-          runtime: Any = None, name: str = "main", binds: Mapping[Any, Any] | None = None) -> Module:
+          runtime: Any = None, name: str | None = None, binds: Mapping[Any, Any] | None = None) -> Module:
     """Compiles a schedule, function or module; the result's functions can be called. A list of tensors, inputs and
     results, is scheduled for the target (te.auto_schedule). A dict from targets to modules gives a module for the first
-    that imports the others."""
+    that imports the others. name: of the function that a schedule becomes ("main"; "default_function" in C, whose main
+    is another)."""
     if isinstance(inputs, dict):
         modules = [build(module, target=key, target_host=target_host) for key, module in inputs.items()]
         if not modules:
@@ -61,6 +62,7 @@ def build(inputs: Any, args: Sequence[Any] | None = None, target: Any = None, ta
     target = Target(target or Target.current() or "llvm")
     if target_host is not None and target.host is None:
         target = Target(target, host=target_host)
+    name = name or ("default_function" if str(target.kind) == "c" else "main")
     inputs = functions(inputs, args, name, binds, target)
     for var, function in inputs.functions.items():
         fault = _tir.FindFault(function) if function._type_key() == "tir.PrimFunc" else ""

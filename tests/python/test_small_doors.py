@@ -139,3 +139,21 @@ def test_operators_without_a_pattern_stay_by_themselves_when_fused():
     value = np.ones((1, 4, 8, 8), "float32")
     expected = relay.create_executor("debug", mod=mod).evaluate()(value).numpy()
     np.testing.assert_allclose(relay.create_executor("graph", mod=fused).evaluate()(value).numpy(), expected, rtol=1e-5)
+
+
+def test_c_has_no_function_main(tmp_path):
+    import shutil
+    import subprocess
+
+    a = te.placeholder((8,), name="a")
+    b = te.compute((8,), lambda i: a[i] + 1, name="b")
+    s = te.create_schedule(b.op)
+    module = tvm.build(s, [a, b], "c")
+    x, out = tvm.nd.array(np.arange(8, dtype="float32")), tvm.nd.empty((8,))
+    module(x, out)
+    np.testing.assert_array_equal(out.numpy(), x.numpy() + 1)
+    assert module.get_function("default_function") and tvm.build(s, [a, b], "llvm").get_function("main")
+    if shutil.which("gcc") is None:
+        pytest.skip("no gcc")
+    (tmp_path / "m.c").write_text(module.get_source())
+    subprocess.run(["gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-c", "m.c"], cwd=tmp_path, check=True)
