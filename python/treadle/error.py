@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from . import _core
 
 
-class Error(Exception):
-    """Base of all of Treadle's errors; raised itself for plain mistakes of use."""
+class Error(builtins.RuntimeError):
+    """Base of all of Treadle's errors; raised itself for plain mistakes of use. A RuntimeError, as TVM's are."""
 
     exit_code = 2
 

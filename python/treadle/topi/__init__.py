@@ -3,8 +3,11 @@
 
 Arguments are those of the operator of the same name in `treadle.relay`, with tensors (treadle.te) for expressions.
 """
-from .. import relay
+import operator
+
+from .. import relay, te, tir
 from .._ffi import Api
+from ..ir import PrimExpr
 from ..target import Target
 from ..te import Tensor
 from ..te import tensor as _tensor
@@ -18,8 +21,22 @@ def _current_target():
     return str(Target.current() or "llvm")
 
 
+_SCALAR = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": tir.div, "maximum": te.max,
+           "minimum": te.min, "power": tir.power}
+
+
+def _with_scalar(name, args):
+    """An operation of a tensor and a scalar whose value isn't known, such as te.var("k")."""
+    tensor = next(a for a in args if isinstance(a, Tensor))
+    return te.compute(tensor.shape, lambda *i: _SCALAR[name](*(a(*i) if isinstance(a, Tensor) else a for a in args)),
+                      name=f"T_{name}", tag="broadcast")
+
+
 def _apply(name, build, args, kwargs):
     """The results of the operator: a tensor, or a list of several."""
+    if name in _SCALAR and len(args) == 2 and sum(isinstance(a, Tensor) for a in args) == 1 and any(
+            isinstance(a, PrimExpr) for a in args):
+        return _with_scalar(name, args)
     tensors, variables = [], []
 
     def replaced(value):

@@ -62,6 +62,13 @@ class Applier {
     }
   }
 
+  bool HasStage(const Operation& op) const {
+    for (const Stage& stage : schedule_->stages) {
+      if (stage->op.same_as(op) || stage->origin_op.same_as(op)) return true;
+    }
+    return false;
+  }
+
   tir::PrimFunc MakeFunction(const std::vector<Parameter>& params, const std::string& name) {
     std::vector<Parameter> current = params;
     TeSchedule schedule{ObjectPtr<Object>(const_cast<TeScheduleNode*>(schedule_))};
@@ -69,6 +76,7 @@ class Applier {
     for (Parameter& param : current) {
       if (!param.tensor.defined()) continue;
       const Tensor arg = param.tensor;
+      if (arg->op.as<PlaceholderOpNode>() && !HasStage(arg->op)) continue;  // a parameter that nothing reads
       Stage stage = schedule[arg];
       Operation op = stage->op;
       if (stage->attach_type == AttachType::kInline && op.as<ComputeOpNode>()) {
