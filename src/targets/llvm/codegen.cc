@@ -180,14 +180,31 @@ void ModuleBuilder::AddFunction(const tir::SplitFunction& func) {
 
 namespace {
 
-void Optimize(llvm::Module* module, llvm::TargetMachine* machine, int opt_level) {
+/// The passes over each function. Kernels come scheduled: vectors, register tiles and hoisted index arithmetic are the
+/// work of TIR's passes, and default<O3> repeats InstCombine, GVN, jump threading and the like on large unrolled blocks
+/// for more time than code generation takes. What is left for LLVM: scalar loops are vectorized, short loops unrolled,
+/// and of the stores to one element of a local buffer (an unrolled reduction) only the last stays.
+constexpr const char* kKernelPasses =
+    "function<eager-inv>("
+    "simplifycfg<keep-loops>,sroa<modify-cfg>,early-cse<memssa>,instcombine<no-verify-fixpoint>,"
+    "loop-mssa(loop-rotate<header-duplication>,licm<allowspeculation>),"
+    "loop(indvars,loop-unroll-full),sroa<modify-cfg>,early-cse<memssa>,"
+    "loop-vectorize,simplifycfg<no-keep-loops;hoist-common-insts;sink-common-insts>,"
+    "loop-unroll<O3;no-runtime;no-partial>,instcombine<no-verify-fixpoint>,"
+    "early-cse<memssa>,loop-mssa(licm<allowspeculation>),dse,simplifycfg<keep-loops>),"
+    "globaldce";
+
+/// What costs little and without which code would be several times as slow: code that is soon replaced.
+constexpr const char* kQuickPasses =
+    "function<eager-inv>(simplifycfg<keep-loops>,sroa<modify-cfg>,early-cse<memssa>,loop-mssa(licm<allowspeculation>)),"
+    "globaldce";
+
+void Optimize(llvm::Module* module, llvm::TargetMachine* machine, int opt_level, bool has_imports) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager components;
   llvm::ModuleAnalysisManager modules;
   llvm::PipelineTuningOptions tuning;
-  tuning.LoopVectorization = opt_level >= 2;
-  tuning.LoopInterleaving = opt_level >= 2;
   tuning.SLPVectorization = false;
   llvm::PassBuilder builder(machine, tuning);
   // There is no C library: no loop may become a call of memset, no intrinsic a call of libm.
@@ -201,11 +218,15 @@ void Optimize(llvm::Module* module, llvm::TargetMachine* machine, int opt_level)
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, components, modules);
-  const auto level = opt_level >= 3   ? llvm::OptimizationLevel::O3
-                     : opt_level == 2 ? llvm::OptimizationLevel::O2
-                     : opt_level == 1 ? llvm::OptimizationLevel::O1
-                                      : llvm::OptimizationLevel::O0;
-  auto passes = opt_level == 0 ? builder.buildO0DefaultPipeline(level) : builder.buildPerModuleDefaultPipeline(level);
+  llvm::ModulePassManager passes;
+  if (opt_level == 0) {
+    passes = builder.buildO0DefaultPipeline(llvm::OptimizationLevel::O0);
+  } else if (has_imports) {
+    passes = builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);  // users' functions are to be inlined
+  } else {
+    llvm::Error problem = builder.parsePassPipeline(passes, opt_level == 1 ? kQuickPasses : kKernelPasses);
+    TREADLE_ICHECK(!problem) << llvm::toString(std::move(problem));
+  }
   passes.run(*module, modules);
 }
 
@@ -218,8 +239,9 @@ std::string Emit(llvm::Module* module, llvm::TargetMachine* machine, llvm::CodeG
   return std::string(bytes.data(), bytes.size());
 }
 
-/// Functions that come as text (pragma import_llvm) become part of the module, visible in it only.
-void LinkImported(llvm::Module* module, const std::vector<tir::PrimFunc>& lowered) {
+/// Functions that come as text (pragma import_llvm) become part of the module, visible in it only. Whether there are
+/// any.
+bool LinkImported(llvm::Module* module, const std::vector<tir::PrimFunc>& lowered) {
   std::set<std::string> texts;
   for (const tir::PrimFunc& func : lowered) {
     auto imported = func->GetAttr<Array<String>>(tir::kImportLLVM);
@@ -250,6 +272,7 @@ void LinkImported(llvm::Module* module, const std::vector<tir::PrimFunc>& lowere
       }
     }
   }
+  return !texts.empty();
 }
 
 }  // namespace
@@ -264,7 +287,7 @@ std::unique_ptr<llvm::Module> BuildLLVMModule(llvm::LLVMContext* context, const 
   module->setDataLayout(machine->createDataLayout());
   ModuleBuilder builder(module.get(), target, options);
   for (const tir::PrimFunc& func : lowered) builder.AddFunction(tir::MakePackedApi(func, options.packed_api));
-  LinkImported(module.get(), lowered);
+  const bool has_imports = LinkImported(module.get(), lowered);
   for (const tir::PrimFunc& func : lowered) {
     if (!func->HasNonzeroAttr("tir.is_entry_func")) continue;
     const std::string name = (*func->GetAttr<String>(attr::kGlobalSymbol)).str();
@@ -282,7 +305,7 @@ std::unique_ptr<llvm::Module> BuildLLVMModule(llvm::LLVMContext* context, const 
   llvm::raw_string_ostream stream(problem);
   TREADLE_ICHECK(!llvm::verifyModule(*module, &stream))
       << "LLVM rejects the code of " << options.module_name << ": " << problem;
-  Optimize(module.get(), machine, options.opt_level);
+  Optimize(module.get(), machine, options.opt_level, has_imports);
   return module;
 }
 
