@@ -136,6 +136,7 @@ def convolution(size, inputs, outputs, kernel, strides=(1, 1), pads=(0, 0, 0, 0)
 @pytest.mark.parametrize("arguments", [
     ((14, 14), 32, 48, (1, 1)), ((15, 13), 24, 20, (3, 3), (1, 1), (1, 1, 1, 1)),
     ((16, 16), 16, 32, (3, 3), (2, 2), (1, 0, 1, 2)), ((9, 40), 17, 33, (1, 1), (2, 2)),
+    ((20, 22), 3, 32, (7, 7), (2, 2), (3, 3, 3, 3)), ((11, 9), 2, 16, (3, 3)), ((8, 8), 5, 24, (1, 1)),
     ((12, 12), 64, 16, (3, 3), (1, 1), (2, 2, 2, 2), (2, 2)), ((7, 7), 40, 64, (5, 1), (1, 1), (2, 0, 2, 0))])
 @pytest.mark.parametrize("target", [PAIRS, "llvm -mcpu=native", PAIRS + " -vector-width=256"])
 def test_convolutions(arguments, target):

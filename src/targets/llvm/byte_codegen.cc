@@ -90,7 +90,7 @@ Value* FunctionCodegen::DotOfPairs(Value* a, Value* b, int lanes) {
 }
 
 /// Words of bytes by ARM's dot products of four words; null where it has none. Without the mixed form x * w is
-/// (x - 128) * w + 64 * w + 64 * w.
+/// (x - 128) * w - (-128) * w, of which the second is the same for all rows of a tile.
 Value* FunctionCodegen::DotOfArm(Value* sum, Value* a, Value* b) {
   auto* bytes = llvm::FixedVectorType::get(b_.getInt8Ty(), 16);
   a = b_.CreateBitCast(a, bytes);
@@ -102,8 +102,8 @@ Value* FunctionCodegen::DotOfArm(Value* sum, Value* a, Value* b) {
   auto dot = [&](Value* to, Value* x) {
     return b_.CreateIntrinsic(llvm::Intrinsic::aarch64_neon_sdot, {sum->getType(), bytes}, {to, x, b});
   };
-  Value* half = llvm::ConstantInt::get(bytes, 64);
-  return dot(dot(dot(sum, b_.CreateXor(a, llvm::ConstantInt::get(bytes, 128))), half), half);
+  llvm::Constant* offset = llvm::ConstantInt::get(bytes, 128);
+  return b_.CreateSub(dot(sum, b_.CreateXor(a, offset)), dot(llvm::Constant::getNullValue(sum->getType()), offset));
 }
 
 /// The same value, of which the optimiser knows nothing. Otherwise sums of integers over several steps get another

@@ -171,8 +171,9 @@ class ProductNarrower : public MixedModeMutator {
         !attrs->out_dtype.is_void() || !attrs->IsIn("NCHW", "OIHW") || call->args[1].as<ConstantNode>() == nullptr) {
       return Expr();
     }
+    // Of one channel half of each word would be empty.
     const int64_t outputs = *AsConstInt(weight->shape[0]), inputs = *AsConstInt(weight->shape[1]);
-    if (outputs < kLeastChannels || inputs < kLeastChannels) return Expr();
+    if (outputs < kLeastChannels || inputs < 2) return Expr();
     return WithSums<ops::Conv2DAttrs>(call,
                                       {Cast(call->args[0], request_.narrow), Cast(call->args[1], request_.narrow)});
   }

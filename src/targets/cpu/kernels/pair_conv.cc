@@ -83,6 +83,15 @@ runtime::NDArray PackedWeight(const runtime::NDArray& weight, int64_t in_block, 
   return packed;
 }
 
+/// Few channels of plain data in one block of whole words.
+relay::Expr ChannelsAsWords(const relay::Expr& data, int64_t channels, int64_t block) {
+  relay::Expr whole = data;
+  if (channels < block) {
+    whole = MakePad(data, {{0, 0}, {0, block - channels}, {0, 0}, {0, 0}}, ScalarConstant(kHalf, int64_t{0}));
+  }
+  return LayoutTransform(whole, "NCHW", StrCat("NCHW", block, "c"));
+}
+
 relay::FLayoutRule rule_of_others = nullptr;
 
 /// Runs nn.conv2d of bfloat16 with constant weights and sums in float32 on blocked activations.
@@ -96,15 +105,23 @@ std::optional<LaidOutCall> PairConvRule(const CallNode* call, LayoutArgs& args) 
   if (!applies) return rule_of_others == nullptr ? std::nullopt : rule_of_others(call, args);
   const runtime::NDArray& weight = constant->data;
   const int lanes = args.lanes();
+  constexpr int64_t kLeastBlocked = 8;
+  const int64_t inputs = DimValue(data->shape[1]);
   ChannelLayout in = args.LayoutOf(0);
-  if (in.is_plain() || !in.is_in_order()) in = BlockedLayout(DimValue(data->shape[1]), lanes);
+  const bool few = in.is_plain() && inputs < kLeastBlocked;
+  if (few) {
+    in = ChannelLayout{(inputs + kPair - 1) / kPair * kPair};
+  } else if (in.is_plain() || !in.is_in_order()) {
+    in = BlockedLayout(inputs, lanes);
+  }
   const ChannelLayout out = BlockedLayout(weight.shape()[0], lanes);
   auto attrs = MakeObject<Conv2DAttrs>(*a);
   attrs->channels = out.PaddedChannels(weight.shape()[0]);
   attrs->kernel_size = std::vector<int64_t>{weight.shape()[2], weight.shape()[3]};
   attrs->data_layout = in.axes();
   attrs->out_layout = out.axes();
-  Array<relay::Expr> operands{args.Get(0, in), relay::Constant(PackedWeight(weight, in.block, out.block))};
+  const relay::Expr blocked = few ? ChannelsAsWords(args.Plain(0), inputs, in.block) : args.Get(0, in);
+  Array<relay::Expr> operands{blocked, relay::Constant(PackedWeight(weight, in.block, out.block))};
   return LaidOutCall{
       relay::Call(Op::Get("nn.contrib_conv2d_NCHWc_pairs"), operands, Attrs(ObjectPtr<Object>(attrs)), {}, call->span),
       out};
