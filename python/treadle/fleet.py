@@ -76,6 +76,12 @@ class Coordinator:
     def finished(self):
         return not self.waiting and not self.running
 
+    def failed(self, batch_id, why):
+        """A batch that ends with an error each time: its plans are errors with that text."""
+        batch = self.running[batch_id]
+        self.done(batch_id, [{"plan": plan, "state": "error", "err": why, "ratio": 1.0, "lo": 1.0, "hi": 1.0, "pairs": 0,
+                              "us": 0.0} for plan in batch.plans])
+
     def lost(self, batch_id, begun=True):
         """The worker that had it is gone; `begun`: with the batch under way, not in line."""
         batch = self.running.pop(batch_id, None)
@@ -86,8 +92,7 @@ class Coordinator:
             return
         if batch.attempt >= self.retries:
             self.running[batch_id] = batch
-            self.done(batch_id, [{"plan": plan, "state": "error", "err": "the worker was lost each time", "ratio": 1.0,
-                                  "lo": 1.0, "hi": 1.0, "pairs": 0, "us": 0.0} for plan in batch.plans])
+            self.failed(batch_id, "the worker was lost each time")
             return
         batch.attempt += 1
         self.measured_again += 1
@@ -174,8 +179,9 @@ def _run(ray, coordinator, actors, until, report, output):
                     raise Error(f"no slot answers: {error}") from None
             except ray.exceptions.RayTaskError as error:
                 report(f"a batch failed: {error}")
-                coordinator.running[batch_id].attempt = coordinator.retries
-                coordinator.lost(batch_id)
+                if not answered:
+                    raise Error(f"the first batch failed: {error.cause}") from None
+                coordinator.failed(batch_id, str(error.cause))
             line[index].remove(batch_id)
         tuning.append_records(output, coordinator.take_lines())
         report(f"{len(pending)} batches on {len(actors)} slots, {coordinator.measured_again} measured again")

@@ -55,18 +55,20 @@ class Report:
 def tune(model: Any, output: "str | os.PathLike[str] | None" = None, time: float | str = "10m",
          target: str | Mapping[str, Any] | Target = "llvm -mcpu=native", shapes: Mapping[str, Iterable[int]] | None = None,
          dims: Mapping[str, int] | None = None, threads: int = 0, jobs: int = 0, seed: int = 0, resume: bool = True,
-         dry_run: bool = False, graph: bool = True, opt_level: int = 3, pass_config: Mapping[str, Any] | None = None,
+         dry_run: bool = False, graph: bool = True, trials: int = 0, opt_level: int = 3, pass_config: Mapping[str, Any] | None = None,
          progress: Callable[[str], object] | None = None) -> Report:
     """Measures plans of the kernels of an ONNX model (path, bytes or onnx.ModelProto) for `time`, and appends to the
     file of records `output` what it finds. Returns a Report.
 
     threads: that kernels run on (0: all); jobs: processes that compile candidates (0: one per processor); resume: what
-    the file has isn't measured again; graph: algorithms and layouts, too; progress: called with a line of text now and then.
+    the file has isn't measured again; graph: algorithms and layouts, too; trials: candidates to measure at
+    most (0: as many as there is time for); progress: called with a line of text now and then.
     """
     if output is None and not dry_run:
         raise Error("tune: say where records go: output='records.jsonl'")
     options = {"output": "" if output is None else os.fspath(output), "seconds": seconds_of(time), "seed": int(seed),
-               "resume": bool(resume), "dry_run": bool(dry_run), "graph": bool(graph), "threads": int(threads),
+               "resume": bool(resume), "dry_run": bool(dry_run), "graph": bool(graph),
+               "trials": _arguments.whole("trials", trials), "threads": int(threads),
                "jobs": int(jobs) or os.cpu_count() or 1, "target": _target_text(target), "opt_level": int(opt_level),
                "shapes": _arguments.shapes(shapes),
                "dims": _arguments.dims(dims),

@@ -6,9 +6,11 @@
 #include <sstream>
 
 #include "driver/graph/graph_executor_codegen.h"
+#include "relay/node_check.h"
 #include "targets/cpu/machine_costs.h"
 #include "treadle/ir/serialization.h"
 #include "treadle/relay/expr_functor.h"
+#include "treadle/relay/text.h"
 
 namespace treadle::tune {
 namespace {
@@ -92,6 +94,9 @@ std::string Task::ToJson() const {
 }
 
 Task Task::FromJson(const std::string& text) {
+  // A worker's first call may be this one.
+  driver::RegisterAll();
+  relay::RegisterNodeTypes();
   try {
     const Json json = Json::parse(text);
     Task task;
@@ -101,7 +106,9 @@ Task Task::FromJson(const std::string& text) {
     task.symbol = json.at("symbol").get<std::string>();
     // A search needs no function: it is for those who measure in another way.
     if (const auto source = json.at("source").get<std::string>(); !source.empty()) {
-      task.source = Downcast<relay::Function>(LoadJson(source));
+      const ObjectRef root = LoadJson(source);
+      relay::CheckNodes(root);
+      task.source = Downcast<relay::Function>(root);
     }
     task.target = Target(json.at("target").get<std::string>());
     task.uses = json.at("uses").get<int>();

@@ -4,6 +4,8 @@ checked for how long it took."""
 import json
 import pathlib
 import subprocess
+import sys
+import time
 
 import numpy as np
 import onnx
@@ -113,6 +115,32 @@ def test_a_session_writes_records_and_continues(model, tmp_path):
     treadle.tune(model, records, time=2)
     again = tuning.read_records(records)["records"][len(read["records"]):]
     assert not [r for r in again if r["plan"] in tried and r["err"] not in ("not confirmed", "the whole model wasn't faster")]
+
+
+def test_a_new_process_measures_what_another_one_extracted(task, tmp_path):
+    """A worker's first call: nothing was imported, parsed or compiled there before."""
+    script = ("import json, sys; from treadle import tuning; task = sys.stdin.read(); plan = json.loads(task)['plan']; "
+              "print(tuning.measure_batch(task, plan, [plan])[0]['err'])")
+    result = subprocess.run([sys.executable, "-c", script], input=task, capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "the same code as the incumbent's"
+
+
+def test_a_session_that_is_killed_loses_what_it_was_measuring(model, tmp_path):
+    """The file has whole lines of all that was said to be measured, and the next session goes on from them."""
+    records = tmp_path / "records.jsonl"
+    command = [str(pathlib.Path(treadle.__file__).parents[2] / "bin" / "treadle"), "tune", str(model), "-o", str(records),
+               "--time", "60s", "--no-graph"]
+    session = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while time.monotonic() < until and (not records.exists() or records.read_text().count("\n") < 4):
+        time.sleep(0.02)
+    session.kill()
+    session.wait()
+    killed = tuning.read_records(records)
+    assert not killed["faults"] and len(killed["records"]) >= 3
+    treadle.tune(model, records, time=60, graph=False, trials=2)
+    assert [r["plan"] for r in tuning.read_records(records)["records"][:len(killed["records"])]] == [
+        r["plan"] for r in killed["records"]]
 
 
 def graph_model(path):

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/file_io.h"
 #include "treadle/driver/compile.h"
+#include "treadle/relay/text.h"
 
 namespace treadle::tune {
 namespace {
@@ -48,6 +50,31 @@ TEST_F(MeasureTest, WhatGoesWrongIsRecordedAndTheNextOneIsMeasured) {
     EXPECT_NE(right.state, "error") << right.error;
     EXPECT_GT(right.pairs, 0);
   }
+}
+
+TEST_F(MeasureTest, CompilingIsBoundedInTimeAndMemory) {
+  driver::CompileOptions options;
+  options.target = "llvm -mcpu=x86-64-v3";
+  options.use_cache = false;
+  const IRModule module = relay::ParseModule(R"(#[version = "0.0.5"]
+def @main(%a: Tensor[(64, 256), float32], %b: Tensor[(256, 256), float32]) { nn.matmul(%a, %b) }
+)",
+                                             "test");
+  const std::vector<Task> tasks = ExtractTasks(driver::Build(module, {}, options));
+  ASSERT_EQ(tasks.size(), 1);
+  runtime::TemporaryDirectory folder;
+  auto build = [&](const char* prefix, double seconds, int memory_mib) {
+    BuildLimits limits;
+    limits.seconds = seconds;
+    limits.memory_mib = memory_mib;
+    return BuildCandidates(tasks[0], {tasks[0].plan, tasks[0].plan}, folder.Path(""), prefix, limits);
+  };
+  for (const Built& built : build("slow", 1e-4, 4096)) {
+    EXPECT_EQ(built.path, "");
+    EXPECT_THAT(built.error, ::testing::HasSubstr("compiling took longer than"));
+  }
+  for (const Built& built : build("large", 30, 1)) EXPECT_NE(built.error, "");
+  for (const Built& built : build("right", 30, 4096)) EXPECT_EQ(built.error, "");
 }
 
 TEST_F(MeasureTest, TasksTravelAsText) {
