@@ -94,6 +94,7 @@ DataType FindScalar(std::string_view name) {
     std::string_view prefix = type.prefix;
     if (name.substr(0, prefix.size()) != prefix) continue;
     std::string_view digits = name.substr(prefix.size());
+    if (digits.empty() && type.code != kDLComplex) return DataType(type.code, 32);  // "int", "float"
     if (ParseNumber(digits, 255) < 0) continue;
     if (type.bits.find(" " + std::string(digits) + " ") == std::string_view::npos) continue;
     return DataType(type.code, ParseNumber(digits, 255));

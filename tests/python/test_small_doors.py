@@ -181,3 +181,69 @@ def test_tensors_with_scalars_that_are_parameters(function):
 def test_errors_are_runtime_errors():
     with pytest.raises(RuntimeError, match="isn't part of the schedule|no operations"):
         te.create_schedule([])
+
+
+def test_types_without_a_width_have_32_bits():
+    assert [str(te.placeholder((1,), dtype).dtype) for dtype in ("int", "uint", "float")] == ["int32", "uint32", "float32"]
+    mod = tvm.parser.fromtext('#[version = "0.0.5"]\ndef @main(%x: int) { %x }')
+    assert str(relay.transform.InferType()(mod)["main"].params[0].checked_type.dtype) == "int32"
+
+
+def test_none_stands_for_defaults_of_attributes():
+    x, like = relay.var("x", shape=(4, 4)), relay.var("y", shape=(2, 3))
+    mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.slice_like(x, like, axes=None)))
+    assert list(mod["main"].ret_type.shape) == [2, 3]
+
+
+def test_statements_take_names():
+    i = te.var("i")
+    loop = tvm.tir.For(loop_var=i, min_val=0, extent=4, kind=0, body=tvm.tir.Evaluate(value=i), span=None)
+    both = tvm.tir.SeqStmt([loop, tvm.tir.Evaluate(tvm.tir.call_extern("int32", "f"))])
+    assert len(both) == 2 and both[0].same_as(loop)
+
+
+def test_graphs_run_on_servers_by_their_parts():
+    from treadle import rpc
+    from treadle.contrib import graph_executor, utils
+
+    x = relay.var("x", shape=(3,))
+    graph, lib, params = relay.build(tvm.IRModule.from_expr(relay.Function([x], relay.exp(x) + relay.const(1.0))), "llvm")
+    folder = utils.tempdir()
+    path = folder.relpath("lib.tar")
+    lib.export_library(path)
+    server = rpc.Server("127.0.0.1", port=0)
+    try:
+        remote = rpc.connect("127.0.0.1", server.port)
+        remote.upload(path)
+        module = graph_executor.create(graph, remote.load_module("lib.tar"), remote.cpu(0))
+        module.load_params(relay.save_param_dict(params))
+        module.run(x=np.zeros(3, "float32"))
+        np.testing.assert_array_equal(module.get_output(0).numpy(), np.full(3, 2))
+    finally:
+        server.terminate()
+
+
+def test_kernels_for_devices_by_the_builder():
+    n = te.var("n")
+    a, b = te.placeholder((n,), name="a"), te.placeholder((n,), name="b")
+
+    def add(x, y, out):
+        ib = tvm.tir.ir_builder.create()
+        block, thread = te.thread_axis("blockIdx.x"), te.thread_axis("threadIdx.x")
+        ib.scope_attr(block, "thread_extent", (n + 31) // 32)
+        ib.scope_attr(thread, "thread_extent", 32)
+        i = block.var * 32 + thread.var
+        x, y, out = (ib.buffer_ptr(t) for t in (x, y, out))
+        with ib.if_scope(ib.likely(i < n)):
+            out[i] = x[i] + y[i]
+        return ib.get()
+
+    c = te.extern(a.shape, [a, b], lambda ins, outs: add(ins[0], ins[1], outs[0]), name="c", dtype="float32")
+    with pytest.raises(tvm.TargetError, match="blockIdx.x is bound to a thread"):
+        tvm.build(te.create_schedule(c.op), [a, b, c], "llvm")
+    for target in [name for name, _ in tvm.testing.enabled_targets() if name == "opencl"]:
+        f, dev = tvm.build(te.create_schedule(c.op), [a, b, c], target), tvm.device(target)
+        values = [np.random.default_rng(i).random(1000, "float32") for i in range(2)]
+        out = tvm.nd.array(np.zeros(1000, "float32"), dev)
+        f(*(tvm.nd.array(v, dev) for v in values), out)
+        np.testing.assert_array_equal(out.numpy(), values[0] + values[1])

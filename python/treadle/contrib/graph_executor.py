@@ -12,10 +12,12 @@ def _devices(device):
 
 def create(graph_json_str, libmod, device):
     """An executor for a graph with the kernels of a module; parameters are loaded afterwards. `device`: one, or a list
-    of those that the graph uses."""
+    of those that the graph uses; with a module and devices of an RPC session, the executor runs there."""
     libmod = libmod.module if hasattr(libmod, "get_graph_json") and hasattr(libmod, "module") else libmod
-    create_function = get_global_func("tvm.graph_executor.create")
-    return GraphModule(create_function(graph_json_str, libmod, *_devices(device)))
+    devices = _devices(device)
+    session = getattr(devices[0], "rpc_session", None) if devices else None
+    find = get_global_func if session is None else session.get_function
+    return GraphModule(find("tvm.graph_executor.create")(graph_json_str, libmod, *devices))
 
 
 class BenchmarkResult:

@@ -3,7 +3,7 @@
 from contextlib import contextmanager
 
 from .._ffi import Api
-from .expr import Var, as_expr
+from .expr import IterVar, Var, as_expr
 from .function import Buffer, decl_buffer
 from .stmt import (Allocate, AssertStmt, AttrStmt, BufferStore, Evaluate, For, ForKind, IfThenElse, LetStmt, SeqStmt, Stmt, While)
 
@@ -140,7 +140,11 @@ class IRBuilder:
         return var
 
     def scope_attr(self, node, key, value):
-        """An attribute of what follows."""
+        """An attribute of what follows. "thread_extent" or "virtual_thread" of a thread axis: that many threads run it."""
+        if key in ("thread_extent", "virtual_thread") and isinstance(node, IterVar):
+            thread_binding = 4
+            self.emit(lambda body: _api.AnnotatedFor(node.var, as_expr(0), as_expr(value), thread_binding, body, node, {}))
+            return
         self.emit(lambda body: AttrStmt(node, key, value, body))
 
     def assert_stmt(self, condition, message):

@@ -26,8 +26,9 @@ class Stmt(Printed, Node):
 
 
 def _kind(name, doc, make=None):
-    def init(self, *args):
-        super(cls, self).__init__(make(*args))
+    def init(self, *args, **kwargs):
+        kwargs.pop("span", None)
+        super(cls, self).__init__(make(*args, **kwargs))
 
     members = {"__doc__": doc}
     if make is not None:
@@ -50,14 +51,14 @@ class ForKind:
 Block = _kind("Block", "A unit of computation that schedules move.")
 BlockRealize = _kind("BlockRealize", "A block with what its axes are bound to.")
 For = _kind("For", "A loop: For(var, min, extent, kind, body).",
-            lambda var, min_val, extent, kind, body: _api.For(var, as_expr(min_val), as_expr(extent), kind, body))
+            lambda loop_var, min_val, extent, kind, body: _api.For(loop_var, as_expr(min_val), as_expr(extent), kind, body))
 While = _kind("While", "A loop while a condition holds.", lambda condition, body: _api.While(as_expr(condition), body))
 IfThenElse = _kind("IfThenElse", "A conditional.",
-                   lambda condition, then, otherwise=None: _api.IfThenElse(as_expr(condition), then, otherwise))
+                   lambda condition, then_case, else_case=None: _api.IfThenElse(as_expr(condition), then_case, else_case))
 LetStmt = _kind("LetStmt", "A variable bound in a statement.",
                 lambda var, value, body: _api.LetStmt(var, as_expr(value), body))
 AttrStmt = _kind("AttrStmt", "An attribute of a node within a statement.",
-                 lambda node, key, value, body: _api.AttrStmt(node, key, as_expr(value), body))
+                 lambda node, attr_key, value, body: _api.AttrStmt(node, attr_key, as_expr(value), body))
 AssertStmt = _kind("AssertStmt", "A check at run time, then a statement.",
                    lambda condition, message, body: _api.AssertStmt(as_expr(condition), str(message), body))
 Allocate = _kind("Allocate", "Memory of a buffer within a statement.", lambda buffer, body: _api.Allocate(buffer, body))
@@ -65,6 +66,8 @@ BufferStore = _kind("BufferStore", "A store of an element.",
                     lambda buffer, value, indices: _api.BufferStore(buffer, cast_to(buffer.dtype, value),
                                                                     _exprs(indices)))
 SeqStmt = _kind("SeqStmt", "Statements in order.", lambda seq: _api.SeqStmt(list(seq)))
+SeqStmt.__getitem__ = lambda self, i: self.seq[i]  # type: ignore[attr-defined]
+SeqStmt.__len__ = lambda self: len(self.seq)  # type: ignore[attr-defined]
 Evaluate = _kind("Evaluate", "An expression for its effect.", lambda value: _api.Evaluate(as_expr(value)))
 
 
