@@ -2,6 +2,7 @@
 """Products on AMX's tile registers: what they compute, written out and by the instructions themselves. Where the
 processor lacks those, a handler of SIGILL does what they do (tests/support/amx_emulator.c), as encoded in the code."""
 import ctypes
+import json
 import pathlib
 import platform
 import re
@@ -73,6 +74,19 @@ def bytes_product(m, k, n, batch=None):
 def test_sums_of_bytes_are_exact(m, k, n):
     model, inputs, expected = bytes_product(m, k, n)
     np.testing.assert_array_equal(run(model, inputs, WRITTEN_OUT), expected)
+
+
+@pytest.mark.parametrize("mr, nc", [(16, 1), (16, 3), (16, 6), (32, 1), (32, 2), (32, 6), (48, 1), (32, 4)])
+def test_plans(mr, nc, tmp_path):
+    model, inputs, expected = bytes_product(61, 130, 90)  # 64 rows, 6 panels
+    onnx.save(model, tmp_path / "m.onnx")
+    subprocess.run([PROGRAM, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--target", WRITTEN_OUT,
+                    "--dump", "kernels", "--dump-dir", tmp_path], check=True)
+    lines = [json.loads(line) for line in (tmp_path / "kernels.txt").read_text().splitlines() if line[:1] == "{"]
+    (record,) = [line for line in lines if line["kernel"] == "matmul.tiles" and line["problem"]["n_block"] == 16]
+    record["plan"].update(mr=mr, nc=nc)
+    y = run(model, inputs, WRITTEN_OUT, **{"schedule.plans": json.dumps(record)})
+    np.testing.assert_array_equal(y, expected)  # those that don't fit are left out
 
 
 def test_batches(batch=3):
