@@ -10,6 +10,7 @@
 #include "frontend/onnx/loop.h"
 #include "frontend/onnx/moved_weights.h"
 #include "frontend/onnx/rules.h"
+#include "frontend/onnx/symbolic_dims.h"
 
 namespace treadle::onnx {
 namespace {
@@ -54,8 +55,9 @@ struct Recurrent {
   /// Initial state of direction `d` from input `i`: [batch, hidden], zeros when it is left out.
   Expr InitialState(size_t i, int64_t d) const;
   /// x * W' + the sum of both biases (`recurrent_bias` of them only for gates below `biased_gates`), of all steps:
-  /// [steps * batch, gates * hidden].
+  /// [steps * batch, gates * hidden]; [steps, batch, gates * hidden] for a loop.
   Expr Projected(int64_t d, int64_t biased_gates) const;
+  Expr BySteps(const Expr& projected) const;
   /// What every step reads; within a loop, the variables that carry it. Weights stay constants there.
   std::vector<Expr> shared;
   /// The number of `value` in `shared`.
@@ -246,9 +248,10 @@ Expr Recurrent::Product(const Expr& rows, const Weight& weight) const {
 }
 
 Expr Recurrent::Projected(int64_t d, int64_t biased_gates) const {
-  const Expr rows = steps < 0 ? x : n.Reshape(x, {batch < 0 ? -1 : steps * batch, input});
+  // One product for the rows of all steps, however many there are.
+  const Expr rows = n.Reshape(x, {steps < 0 || batch < 0 ? -1 : steps * batch, input});
   Expr y = Product(rows, WeightOf(1, 8, d));
-  if (!n.Has(3)) return y;
+  if (!n.Has(3)) return BySteps(y);
   Expr biases = OfDirection(n.In(3), d);
   int64_t width = gates * hidden;
   Expr bias = n.Slice(biases, 0, 0, width);
@@ -258,7 +261,16 @@ Expr Recurrent::Projected(int64_t d, int64_t biased_gates) const {
                                 {(gates - biased_gates) * hidden}, dtype));
     recurrent = n.Concat({recurrent, none}, 0);
   }
-  return n.Call("add", {y, n.Call("add", {bias, recurrent})});
+  return BySteps(n.Call("add", {y, n.Call("add", {bias, recurrent})}));
+}
+
+Expr Recurrent::BySteps(const Expr& projected) const {
+  if (steps >= 0) return projected;
+  const int64_t width = gates * hidden;
+  if (batch >= 0) return n.Reshape(projected, {-1, batch, width});
+  Expr shape = n.Concat({n.Reshape(DimOf(n, x, 0), {1}), n.Reshape(DimOf(n, x, 1), {1}), n.IntVector({width})}, 0);
+  const Array<PrimExpr> hints = SizeHints(n.ShapeElements(shape), 3);
+  return n.Call("dyn.reshape", {projected, shape}, {{"newshape", ObjectRef(hints)}, {"allowzero", true}});
 }
 
 bool Recurrent::HasLengths() const {
