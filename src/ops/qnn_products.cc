@@ -138,9 +138,15 @@ Expr WeightSums(const Expr& weight, const Ints& axes) {
   std::fill(to, to + size, 0);
   const auto* from = constant->data.Data<int8_t>();
   Ints index(shape.size(), 0);
-  for (int64_t n = 0, place = 0; n < constant->data.size(); ++n) {
-    to[place] += from[n];
-    for (size_t i = shape.size(); i-- > 0;) {
+  // Along the last dimension in one go: into one sum, or into neighbouring ones.
+  const int64_t run = shape.back();
+  for (int64_t n = 0, place = 0; n < constant->data.size(); n += run) {
+    if (stride.back() == 0) {
+      to[place] += std::accumulate(from + n, from + n + run, 0);
+    } else {
+      for (int64_t i = 0; i < run; ++i) to[place + i] += from[n + i];
+    }
+    for (size_t i = shape.size() - 1; i-- > 0;) {
       place += stride[i];
       if (++index[i] < shape[i]) break;
       place -= stride[i] * shape[i];
