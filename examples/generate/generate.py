@@ -34,9 +34,15 @@ def table_bytes(model):
 
 
 class Generator:
-    """A decoder compiled for many tokens at a time, and for one."""
+    """A decoder compiled for many tokens at a time, for one, and, where it's to guess, for one and `guesses` more."""
 
-    def __init__(self, model, batch, **options):
+    def __init__(self, model, batch, guesses=0, **options):
+        if guesses and batch != 1:
+            raise ValueError(f"guessed tokens are for one prompt, not for {batch}")
+        self.guesses = guesses
+        if guesses:
+            dims = {"batch_size": batch, "sequence_length": 1 + guesses}
+            self.check = treadle.compile(model, dims=dims, **options)
         self.prefill = treadle.compile(model, dims={"batch_size": batch}, **options)
         self.step = treadle.compile(model, dims={"batch_size": batch, "sequence_length": 1}, **options)
         self.batch, self.table_bytes = batch, table_bytes(model)
@@ -56,13 +62,13 @@ class Generator:
         return past
 
     def _run(self, model, tokens, seen, past):
-        """Logits of the last position, and what is past then. `seen` says which of all positions hold tokens."""
+        """Logits of all positions, and what is past then. `seen` says which of all positions hold tokens."""
         inputs = {"input_ids": tokens.astype(np.int64), "attention_mask": seen, **past}
         if "position_ids" in self.inputs:
             positions = np.maximum(np.cumsum(seen, axis=1) - 1, 0)
             inputs["position_ids"] = np.ascontiguousarray(positions[:, -tokens.shape[1]:])
         outputs = model(**inputs)
-        return outputs["logits"][:, -1], {name: outputs[name.replace("past_key_values", "present")] for name in past}
+        return outputs["logits"], {name: outputs[name.replace("past_key_values", "present")] for name in past}
 
     def __call__(self, prompts, count, sampler, stop=()):
         """A list of prompts: lists of at most `count` new tokens, which end before one of `stop`; and the seconds that
@@ -77,7 +83,7 @@ class Generator:
         first = time.perf_counter()
         results, done, steps = [[] for _ in prompts], np.zeros(self.batch, bool), 0
         while True:
-            tokens = sampler(logits)
+            tokens = sampler(logits[:, -1])
             for i, token in enumerate(tokens):
                 done[i] = done[i] or int(token) in stop
                 if not done[i]:
@@ -87,6 +93,47 @@ class Generator:
             seen = np.concatenate([seen, np.ones((self.batch, 1), np.int64)], axis=1)
             logits, past = self._run(self.step, np.asarray(tokens)[:, None], seen, past)
             steps += 1
+
+
+    def speculate(self, prompt, count, sampler, stop=()):
+        """As calling with one prompt, with fewer runs: tokens that followed when the text last ended so are guessed, and
+        one run tells which of them would have been drawn. What is drawn has the same distribution."""
+        start = time.perf_counter()
+        logits, past = self._run(self.prefill, np.array([prompt], np.int64), np.ones((1, len(prompt)), np.int64),
+                                 self._empty())
+        first = time.perf_counter()
+        text, steps, drawn = list(prompt), 0, [int(sampler(logits[:, -1])[0])]
+        while True:
+            # Of what was drawn all but the last token were guessed right, and have their keys and values.
+            for token in drawn:
+                if token in stop or len(text) - len(prompt) == count:
+                    break
+                text.append(token)
+            else:
+                token = None
+            if token is not None or len(text) - len(prompt) == count:
+                return [text[len(prompt):]], first - start, time.perf_counter() - first, steps
+            guess = continuation(text, self.guesses)
+            model, run = (self.check, [text[-1], *guess]) if guess else (self.step, [text[-1]])
+            logits, past = self._run(model, np.array([run], np.int64), np.ones((1, len(text) + len(guess)), np.int64),
+                                     past)
+            steps += 1
+            drawn = [int(sampler(logits[:, 0])[0])]
+            while len(drawn) <= len(guess) and drawn[-1] == guess[len(drawn) - 1]:
+                drawn.append(int(sampler(logits[:, len(drawn)])[0]))
+            known = len(text) + len(drawn) - 1
+            past = {name: np.ascontiguousarray(value[:, :, :known]) for name, value in past.items()}
+
+
+def continuation(text, count, longest=3):
+    """`count` tokens that followed the last place where the end of `text` stands in it too; [] where it's new."""
+    for length in range(min(longest, len(text) - 1), 0, -1):
+        end = text[-length:]
+        for at in range(len(text) - length - 1, -1, -1):
+            if text[at:at + length] == end:
+                found = text[at + length:at + length + count]
+                return found + [found[-1]] * (count - len(found))
+    return []
 
 
 def read_bandwidth(size, repeat=5):
@@ -119,6 +166,8 @@ def parse(arguments):
     add("--top-p", type=float, default=1.0, help="draw from the likeliest tokens of that probability (1)")
     add("--seed", type=int, default=0)
     add("--stop", action="append", type=int, default=[], help="a token that ends a sequence")
+    add("--speculate", type=int, default=0, metavar="N",
+        help="guess N tokens at a time from what the text repeats, for one prompt (0)")
     add("--precision", default="f32", help="f32, bf16, f16 or mixed (f32)")
     add("--weights", type=int, choices=(4, 8), help="bits that weights are quantised to")
     add("--threads", type=int, default=0, help="0: all")
@@ -146,14 +195,18 @@ def main(arguments=None):
             treadle.quantize(path, pathlib.Path(folder) / "quantised.onnx", mode="weight_only", bits=a.weights,
                              weight_method="max")
             path = pathlib.Path(folder) / "quantised.onnx"
-        generator = Generator(path, len(prompts), threads=a.threads, precision=a.precision, target=a.target)
+        generator = Generator(path, len(prompts), guesses=a.speculate, threads=a.threads, precision=a.precision, target=a.target)
     sampler = sampling.Sampler(a.temperature, a.top_p, a.seed)
     generator(prompts, 3, sampler)  # the first run of a shape plans its memory
     sampler = sampling.Sampler(a.temperature, a.top_p, a.seed)
-    results, prompt_seconds, seconds, steps = generator(prompts, a.tokens, sampler, a.stop)
+    if a.speculate:
+        results, prompt_seconds, seconds, steps = generator.speculate(prompts[0], a.tokens, sampler, a.stop)
+    else:
+        results, prompt_seconds, seconds, steps = generator(prompts, a.tokens, sampler, a.stop)
+    tokens = max(map(len, results)) - 1 if a.speculate else steps  # the first is the prefill's
     bandwidth = read_bandwidth(generator.weight_bytes)
     report = {"tokens": results, "prompt_tokens_per_second": sum(map(len, prompts)) / prompt_seconds,
-              "tokens_per_second": len(prompts) * steps / seconds if steps else None,
+              "tokens_per_second": len(prompts) * tokens / seconds if steps else None, "steps": steps,
               "bound_tokens_per_second": len(prompts) * bandwidth / generator.weight_bytes,
               "weight_bytes": generator.weight_bytes, "read_bytes_per_second": bandwidth}
     if tokenizer:

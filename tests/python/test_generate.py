@@ -56,6 +56,31 @@ def test_a_row_stops_by_itself(generator):
     assert tokens == [row[:row.index(stop)] if stop in row else row for row in whole]
 
 
+@pytest.fixture(scope="module")
+def guessing(model):
+    return generate.Generator(model, 1, guesses=3)
+
+
+@pytest.mark.parametrize("prompt", [[1, 2, 3, 4, 5], [7, 8, 7, 8, 7]])
+def test_guessing_changes_no_token(guessing, prompt):
+    whole, *_, runs = guessing([prompt], 16, sampling.Sampler())
+    tokens, *_, fewer = guessing.speculate(prompt, 16, sampling.Sampler())
+    assert tokens == whole and fewer <= runs
+    stop = whole[0][6]
+    assert guessing.speculate(prompt, 16, sampling.Sampler(), {stop})[0] == [whole[0][:whole[0].index(stop)]]
+
+
+def test_guesses_are_what_followed_before():
+    assert generate.continuation([1, 2, 3, 9, 1, 2], 2) == [3, 9]
+    assert generate.continuation([1, 2, 3, 1, 2], 4) == [3, 1, 2, 2]
+    assert generate.continuation([1, 2, 3], 2) == []
+
+
+def test_one_prompt_for_guessing(model):
+    with pytest.raises(ValueError, match="for one prompt, not for 2"):
+        generate.Generator(model, 2, guesses=3)
+
+
 def test_drawn_tokens_repeat_with_the_seed(generator):
     runs = [generator(PROMPTS, 8, sampling.Sampler(1.0, 0.9, seed))[0] for seed in (1, 1, 2)]
     assert runs[0] == runs[1] != runs[2]
