@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from . import _arguments, _bounded, _core, _encoded, _evaluate, _precision, _progress, _specialise
+from . import _arguments, _bounded, _core, _encoded, _evaluate, _nd, _precision, _progress, _specialise
 from ._core import CancelToken
 from ._dtype import DataType, to_numpy
 from ._ffi import Api, get_global_func
@@ -110,14 +110,78 @@ def _seconds(timeout, name="timeout"):
 class Context:
     """One thread's state of a model, for many runs without setting up; made by Model.create_context."""
 
-    def __init__(self, model: "Model", threads: int):
+    def __init__(self, model: "Model", threads: int, state: "Mapping[str, str] | Context | None" = None):
         self._context = model._model.create_context()
         self._inputs = {info.name: info for info in model.inputs}
         self._outputs = model.outputs
         self._bound: dict[str, np.ndarray] = {}
         self._context.set_threads(threads)
+        shared = isinstance(state, Context)
+        self._pairs: dict[str, str] = dict(state._pairs if shared else state or {})
+        self._state: dict[str, Any] = state._state if shared else {}
+        self._in_place: dict[str, Any] = {}  # what an input and an output are both bound to
+        self._positions = {info.name: i for i, info in enumerate(self._outputs)}
+        for name, output in self._pairs.items():
+            self._check_pair(name, output)
+            if name not in self._state and all(isinstance(d, int) and d >= 0 for d in self._inputs[name].shape):
+                self._state[name] = _nd.array(np.zeros(self._inputs[name].shape, to_numpy(self._inputs[name].dtype)))
+
+    def _check_pair(self, name, output):
+        if name not in self._inputs:
+            raise Error(f"state: the model has no input '{name}'" + _arguments.suggest(name, self._inputs))
+        if output not in self._positions:
+            raise Error(f"state: the model has no output '{output}'" + _arguments.suggest(output, self._positions))
+        before, after = self._inputs[name], self._outputs[self._positions[output]]
+        known = all(not isinstance(a, int) or not isinstance(b, int) or a == b
+                    for a, b in zip(before.shape, after.shape))
+        if before.dtype != after.dtype or len(before.shape) != len(after.shape) or not known:
+            raise ShapeError(f"state: input '{name}' is {before.dtype} {list(before.shape)}, output '{output}' "
+                             f"{after.dtype} {list(after.shape)}")
+
+    @property
+    def state(self) -> "dict[str, np.ndarray]":
+        """The values that inputs named as `state` of create_context have in the next run. Where the model changes them
+        in place, these are the memory itself."""
+        return {name: _view(tensor) for name, tensor in self._state.items()}
+
+    def bind_state(self, name: str, array: "np.ndarray") -> None:
+        """Keeps the state of input `name` in `array` (of its type and shape), which runs change where they can do so in
+        place.
+
+        Errors: Error for an input that isn't named as a state, DTypeError and ShapeError for arrays that don't fit."""
+        if name not in self._pairs:
+            raise Error(f"input '{name}' is no state; there are: {', '.join(self._pairs) or 'none'}")
+        info = self._inputs[name]
+        if not isinstance(array, np.ndarray) or array.dtype != to_numpy(info.dtype) or not array.flags.writeable:
+            raise DTypeError(f"the state of '{name}' is a writable NumPy array of {info.dtype}, not "
+                             f"{getattr(array, 'dtype', type(array).__name__)}")
+        if array.ndim != len(info.shape) or any(isinstance(d, int) and d != n for d, n in zip(info.shape, array.shape)):
+            raise ShapeError(f"the state of '{name}' is {list(info.shape)}, not {list(array.shape)}")
+        self._state[name] = as_tensor(array)
+
+    def _bind_state(self):
+        for name, output in self._pairs.items():
+            value = self._state.get(name)
+            if value is None or self._in_place.get(name) is value:
+                continue
+            if self._context.bind_state(name, output, value):
+                self._in_place[name] = value
+            else:
+                self._context.set_input(name, value)
+
+    def _keep_state(self):
+        for name, output in self._pairs.items():
+            if self._in_place.get(name) is not self._state.get(name) or name not in self._state:
+                self._state[name] = self._context.get_output(self._positions[output])
 
     def _set(self, inputs):
+        if self._pairs and isinstance(inputs, Mapping):
+            inputs = dict(inputs)
+        for name in self._pairs:
+            if name in inputs:
+                value = inputs.pop(name)
+                self._state[name] = _nd.array(np.array(value, to_numpy(self._inputs[name].dtype)))
+        self._bind_state()
         for name, tensor in _to_tensors(inputs, self._inputs).items():
             self._context.set_input(name, tensor)
 
@@ -130,7 +194,10 @@ class Context:
         """As calling the context, with the limits of Model.run."""
         self._set(inputs)
         self._context.run(_seconds(timeout), cancel)
-        results = {info.name: _to_python(self._context.get_output(i), info) for i, info in enumerate(self._outputs)}
+        kept = set(self._pairs.values())
+        results = {info.name: _to_python(self._context.get_output(i), info) for i, info in enumerate(self._outputs)
+                   if info.name not in kept}
+        self._keep_state()
         for name, array in self._bound.items():
             if results[name].shape != array.shape:
                 raise ShapeError(f"output '{name}' is {list(results[name].shape)}, but it is bound to an array "
@@ -172,7 +239,9 @@ class Context:
     def profile(self, **inputs: Any) -> list[OperatorTime]:
         """Runs once; what each call of a kernel took, in seconds and in order."""
         self._set(inputs)
-        return [OperatorTime(*times) for times in self._context.profile()]
+        times = self._context.profile()
+        self._keep_state()
+        return [OperatorTime(*row) for row in times]
 
 
 class Model:
@@ -266,9 +335,16 @@ class Model:
                 self._pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1, "treadle-run")
         return self._pool.submit(self, *args, **inputs)
 
-    def create_context(self, threads: int | None = None) -> Context:
-        """State for one thread that runs the model often; `threads`: that its runs use, 0 for all."""
-        return Context(self, self.threads if threads is None else _threads(threads))
+    def create_context(self, threads: int | None = None,
+                       state: "Mapping[str, str] | Context | None" = None) -> Context:
+        """State for one thread that runs the model often; `threads`: that its runs use, 0 for all.
+
+        `state` names inputs that are outputs of the run before, {"past": "present"}: such outputs aren't returned, and
+        such inputs begin with zeros, or with what a run is given. Caches that TensorScatter writes to are changed in
+        place: a run touches the rows that it writes, and no others. A context in place of names: its state is shared,
+        as by a prefill and the steps after it. Errors: Error for unknown names, ShapeError where shapes differ.
+        """
+        return Context(self, self.threads if threads is None else _threads(threads), state)
 
     def _sample(self, inputs):
         """The inputs of a measurement: those given, random ones otherwise, which need all sizes."""

@@ -30,6 +30,7 @@ void RegisterReshapeOps();
 void RegisterResizeOps();
 void RegisterScanOps();
 void RegisterScatterOps();
+void RegisterWriteRowsOps();
 void RegisterShapeOps();
 void RegisterSliceOps();
 void RegisterSoftmaxOps();

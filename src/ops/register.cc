@@ -33,6 +33,7 @@ void RegisterAllOps() {
     RegisterSortOps();
     RegisterScanOps();
     RegisterScatterOps();
+    RegisterWriteRowsOps();
     RegisterCheckOps();
     RegisterDynamicOps();
     RegisterGridOps();

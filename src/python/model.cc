@@ -121,6 +121,8 @@ void BindModel(nb::module_& module) {
   nb::class_<ModelContext>(module, "ModelContext")
       .def("set_input",
            [](ModelContext& self, const std::string& name, nb::handle value) { self.SetInput(name, TensorOf(value)); })
+      .def("bind_state", [](ModelContext& self, const std::string& input, const std::string& output,
+                            nb::handle value) { return self.BindState(input, output, TensorOf(value)); })
       .def("set_threads", &ModelContext::SetThreads)
       .def(
           "run",

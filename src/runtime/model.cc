@@ -142,6 +142,19 @@ void ModelContext::CopyInput(const std::string& name, const DLTensor& value) {
   is_set_[index] = true;
 }
 
+bool ModelContext::BindState(const std::string& input, const std::string& output, const NDArray& value) {
+  const SoleUser::Use use(context_->user());
+  const Manifest& manifest = model_->manifest;
+  const size_t from = InputPosition(manifest, input);
+  size_t to = 0;
+  while (to < manifest.outputs.size() && manifest.outputs[to].name != output) ++to;
+  if (to == manifest.outputs.size()) throw Error(StrCat("no output \"", output, "\""));
+  CheckInput(manifest.inputs[from], value);
+  if (!context_->BindState(from, to, value)) return false;
+  is_set_[from] = true;
+  return true;
+}
+
 void ModelContext::Run() {
   const SoleUser::Use use(context_->user());
   for (size_t i = 0; i < is_set_.size(); ++i) {

@@ -41,6 +41,9 @@ class GraphModel {
   size_t num_outputs() const { return spec_.heads.size(); }
   /// Position among the arguments (inputs and parameters, in graph order) of the one called `name`, or -1.
   int InputIndex(const std::string& name) const;
+  /// Whether output `output` may be computed in the memory of argument `input`: by a function that touches only what it
+  /// changes, and that is the only one to read the argument.
+  bool UpdatesInput(size_t output, size_t input) const;
   /// Positions of the arguments that have no parameter: the inputs proper.
   const std::vector<uint32_t>& input_positions() const { return free_inputs_; }
   const std::string& InputName(size_t index) const { return spec_.nodes[spec_.arg_nodes[index]].name; }

@@ -12,6 +12,8 @@
 // Treadle's own, optional: "storage_offset":["list_int",[..]], the entry's byte offset in one arena of
 //   "arena_bytes":["size_t",n] bytes, or -1 for an entry that has the storage of its storage_id. Inputs and parameters
 //   are never in the arena. Offsets are multiples of 64.
+// Attribute "updates_operand" of a node, "1": where its output lies in the memory of its first input, its function
+// touches only what it changes.
 // Two functions are the executor's: "__nop" and "__copy" (between devices). "__nop" does nothing: its output is its
 // input with another shape; or, in the arena, its inputs lie one after the other where its output is, or its outputs
 // where its input is.
@@ -26,6 +28,8 @@
 #include "treadle/runtime/data_type.h"
 
 namespace treadle::runtime {
+
+inline constexpr const char* kUpdatesOperand = "updates_operand";
 
 struct GraphSpec {
   struct Ref {

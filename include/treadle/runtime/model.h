@@ -36,6 +36,11 @@ class ExecutionContext {
   virtual void Run() = 0;
   /// Result `index`; overwritten by the next run unless `owned` was asked for.
   virtual NDArray GetOutput(size_t index, bool owned) = 0;
+  /// Result `output` of each run goes into `value`, which is input `input` as well: a state that the model changes in
+  /// place. False, and nothing done, where it doesn't compute the one from the other in that way.
+  virtual bool BindState(size_t input, size_t output, const NDArray& value) {
+    return (void)input, (void)output, (void)value, false;
+  }
   virtual void SetThreads(int threads) = 0;
   /// Runs with a time for each call.
   virtual std::vector<OpTiming> RunProfiled(bool stop_at_nan) = 0;
@@ -73,6 +78,9 @@ class ModelContext {
   void SetInput(size_t index, const NDArray& value);
   /// As SetInput, but always copies.
   void CopyInput(const std::string& name, const DLTensor& value);
+  /// Makes `value` input `input` and output `output` of the runs to come, changed in place; what GetOutput gives is
+  /// `value` then. False, and nothing done, where the model needs both at a time.
+  bool BindState(const std::string& input, const std::string& output, const NDArray& value);
   /// Runs with the inputs set before; a missing one is an Error.
   void Run();
   /// Sets all inputs, runs, and returns the outputs, which are the caller's.

@@ -6,8 +6,10 @@
 #include <set>
 #include <unordered_map>
 
+#include "treadle/ops/write_rows.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/mac_count.h"
+#include "treadle/runtime/graph_spec.h"
 
 namespace treadle::driver {
 namespace {
@@ -156,6 +158,8 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
     std::string symbol = aliases  ? "__nop"
                          : copies ? "__copy"
                                   : kernel_symbol_(function, devices.empty() ? 0 : devices[0]);
+    const bool updates = inner != nullptr && inner->op.as<OpNode>() != nullptr &&
+                         Downcast<Op>(inner->op).GetAttr(ops::kUpdatesOperand, false) && !aliases;
     result_.plain &= !copies && !function->attrs->dict.contains(treadle::attr::kCompiler);
     if (!aliases) result_.calls.push_back({symbol, result_.num_call_args});
     if (!aliases) result_.num_call_args += static_cast<int64_t>(inputs.size() + storage.storage_ids.size());
@@ -171,6 +175,7 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
         attrs[key.str()] = text->value;
       }
     }
+    if (updates) attrs[runtime::kUpdatesOperand] = "1";
     if (double macs = TotalMacCount(function); macs > 0) attrs["macs"] = std::to_string(macs);
     if (std::string origin = OriginOf(function); !origin.empty()) attrs["origin"] = origin;
     Json node;

@@ -62,20 +62,10 @@ Expr ImportTensorScatter(NodeImport& n) {
   const std::string mode = n.Str("mode", "linear");
   if (mode != "linear" && mode != "circular") n.Invalid(StrCat("'mode' is ", QuoteName(mode)));
   if (axis == 0 || update.rank() != rank) n.Invalid("the axis is that of samples, or the ranks differ");
-  Term size = DimOf(cache, axis), length = DimOf(update, axis);
-  // Which row of the update each row of the cache gets: (batch, .., size, ..).
-  Term row = Iota(size).Expand(0);
-  if (n.Has(2)) row = row - In(n, 2).As(kInt64).Expand(1);
-  if (mode == "circular") row = row.Op("floor_mod", Max(size, 1));
-  Term written = row >= IntNum(n, 0) && row < length;
-  auto shaped = [&](const Term& t) {
-    Term y = t;
-    for (int d = 1; d < axis; ++d) y = y.Expand(1);
-    return axis + 1 < rank ? y.Expand(axis + 1, rank - axis - 1) : y;
-  };
-  Term from = BroadcastTo(shaped(Max(Min(row, length - 1), 0)), ShapeOf(cache));
-  Term rows(n, n.Call("gather", {update, from}, {{"axis", int64_t{axis}}}));
-  return shaped(written).Select(rows, cache);
+  const bool circular = mode == "circular";
+  const Term samples = DimOf(cache, 0);
+  const Term begin = n.Has(2) ? In(n, 2).As(kInt64) : BroadcastTo(IntNum(n, 0), Stack({samples}));
+  return n.Call("nn.contrib_write_rows", {cache, update, begin}, {{"axis", int64_t{axis}}, {"circular", circular}});
 }
 
 /// A state of (keys, values) per head that each step reads and writes.

@@ -10,7 +10,10 @@ namespace {
 class GraphExecution final : public ExecutionContext {
  public:
   GraphExecution(std::shared_ptr<const GraphModel> model, std::shared_ptr<const std::vector<uint32_t>> positions)
-      : context_(std::move(model)), positions_(std::move(positions)), outputs_(context_.model().num_outputs()) {}
+      : context_(std::move(model)),
+        positions_(std::move(positions)),
+        outputs_(context_.model().num_outputs()),
+        is_state_(outputs_.size()) {}
 
   void SetInput(size_t index, const NDArray& value) override { context_.BindInput((*positions_)[index], value); }
   void CopyInput(size_t index, const DLTensor& value) override { context_.SetInput((*positions_)[index], value); }
@@ -30,6 +33,14 @@ class GraphExecution final : public ExecutionContext {
     if (outputs_[index].defined()) return outputs_[index];
     return context_.GetOutput(index).Copy();
   }
+  bool BindState(size_t input, size_t output, const NDArray& value) override {
+    const uint32_t position = (*positions_)[input];
+    if (!context_.model().UpdatesInput(output, position) || !context_.BindOutput(output, value)) return false;
+    context_.BindInput(position, value);
+    outputs_[output] = value;
+    is_state_[output] = true;
+    return true;
+  }
   void ReleaseInputs() override {
     for (uint32_t position : *positions_) context_.ReleaseInput(position);
   }
@@ -40,6 +51,7 @@ class GraphExecution final : public ExecutionContext {
   void PrepareOutputs() {
     for (size_t i = 0; i < outputs_.size(); ++i) {
       NDArray& output = outputs_[i];
+      if (is_state_[i]) continue;
       // The other reference is the context's.
       if (output.defined() && output->use_count() <= 2) continue;
       const GraphSpec::Entry& entry = context_.model().OutputEntry(i);
@@ -53,6 +65,7 @@ class GraphExecution final : public ExecutionContext {
   GraphContext context_;
   std::shared_ptr<const std::vector<uint32_t>> positions_;  ///< of the manifest's inputs among the arguments
   std::vector<NDArray> outputs_;                            ///< null where the plan doesn't let them be replaced
+  std::vector<bool> is_state_;                              ///< outputs that are inputs, too: not replaced
   bool tried_ = false;
 };
 

@@ -189,6 +189,20 @@ void GraphModel::FindAliases() {
   }
 }
 
+bool GraphModel::UpdatesInput(size_t output, size_t input) const {
+  const GraphSpec::Ref head = spec_.heads[output];
+  const GraphSpec::Node& node = spec_.nodes[head.node];
+  const uint32_t argument = spec_.arg_nodes[input];
+  if (!node.is_op || node.attrs.count(kUpdatesOperand) == 0 || node.inputs.empty()) return false;
+  if (node.inputs[0].node != argument || params_[input].defined()) return false;
+  auto reads = [argument](const std::vector<GraphSpec::Ref>& refs) {
+    return std::count_if(refs.begin(), refs.end(), [&](GraphSpec::Ref ref) { return ref.node == argument; });
+  };
+  auto count = reads(spec_.heads);
+  for (const GraphSpec::Node& other : spec_.nodes) count += reads(other.inputs);
+  return count == 1;
+}
+
 MemoryReport GraphModel::Memory() const {
   MemoryReport report;
   for (const NDArray& param : params_) {

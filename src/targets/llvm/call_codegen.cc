@@ -56,6 +56,7 @@ Value* FunctionCodegen::VisitExpr_(const CallNode* op) {
     // Floats of less than a byte are bytes in registers; integers have their width.
     Value* value = VisitExpr(op->args[0]);
     llvm::Type* type = ValueType(op->dtype);
+    if (value->getType()->isPointerTy() && type->isIntegerTy()) return b_.CreatePtrToInt(value, type);
     const bool widths_differ = value->getType()->getPrimitiveSizeInBits() != type->getPrimitiveSizeInBits();
     return widths_differ ? b_.CreateZExtOrTrunc(value, type) : b_.CreateBitCast(value, type);
   }
