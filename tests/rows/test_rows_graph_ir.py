@@ -222,7 +222,12 @@ def test_row_07_fusion(row):
         module.run(x=value)
         results.append(module.get_output(0).numpy())
     np.testing.assert_allclose(*results, rtol=1e-5)
-    row.better("limits are options; fused moves, joins and sums give what the operators one by one do")
+    image, vectors = relay.var("image", shape=(1, 4, 8, 8)), [relay.const(np.ones(4, "float32")) for _ in range(4)]
+    normal = relay.nn.relu(relay.nn.batch_norm(image, *vectors)[0])
+    apart = fused(tvm.IRModule.from_expr(relay.Function([image], normal)))
+    assert sorted(groups(apart)) == [["nn.batch_norm"], ["nn.relu"]]
+    row.better("limits are options; operators without a pattern, such as batch_norm, stay by themselves; fused moves, joins "
+               "and sums give what the operators one by one do")
 
 
 def test_row_08_post_dominators(row):
