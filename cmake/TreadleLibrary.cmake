@@ -98,6 +98,7 @@ endfunction()
 
 # libtreadle_runtime.so.
 function(treadle_runtime_library)
+  treadle_compile_version()
   treadle_shared_library(treadle_runtime FOLDERS base runtime)
   target_link_libraries(treadle_runtime PRIVATE ${CMAKE_DL_LIBS} Threads::Threads)
   # Its worker threads live as long as the process: unloading the library must not take their code away.

@@ -22,6 +22,12 @@ namespace treadle::cli {
 
 namespace {
 
+std::string Join(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
 CLI::Validator AtLeast(int least, const std::string& name) {
   return CLI::Validator(
       [=](std::string& text) {
@@ -66,12 +72,25 @@ Flag& Flag::NonNegative() {
 }
 
 Flag& Flag::Between(int least, int most) {
-  option_->check(CLI::Range(least, most));
+  option_->check(CLI::Validator(
+      [=](std::string& text) {
+        int value = 0;
+        if (CLI::detail::lexical_cast(text, value) && value >= least && value <= most) return std::string();
+        return StrCat("expected a whole number from ", least, " to ", most, ", got '", text, "'");
+      },
+      StrCat("INT in [", least, " - ", most, "]")));
   return *this;
 }
 
 Flag& Flag::OneOf(std::vector<std::string> values) {
-  option_->check(CLI::IsMember(std::move(values)));
+  std::string known;
+  for (const std::string& value : values) known += StrCat(known.empty() ? "" : ",", value);
+  option_->check(CLI::Validator(
+      [values = std::move(values)](std::string& text) {
+        if (std::find(values.begin(), values.end(), text) != values.end()) return std::string();
+        return StrCat("expected one of ", Join(values), ", got '", text, "'", DidYouMean(text, values));
+      },
+      StrCat("{", known, "}")));
   return *this;
 }
 
@@ -119,12 +138,6 @@ void Verb::PassOn(std::vector<std::string>* arguments) {
 }
 
 namespace {
-
-std::string Join(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
 
 /// CLI11 doesn't name a verb that it doesn't know.
 void CheckVerb(const CLI::App& app, const std::string& name) {
@@ -181,7 +194,7 @@ void HandleSignals() {
 int RunVerb(int argc, char** argv) {
   CLI::App app{"Treadle: compiles ONNX models to native code and runs them"};
   app.name("treadle");
-  app.set_version_flag("--version", runtime::VersionString());
+  app.set_version_flag("--version", FullVersion());
   app.require_subcommand(1);
   Action action;
   AddCompile(&app, &action);
@@ -211,6 +224,11 @@ int RunVerb(int argc, char** argv) {
   }).Add("verb", &page, "of which verb; none: of the program");
   const std::string verb = argc > 1 ? argv[1] : "";
   if (!verb.empty() && verb[0] != '-') CheckVerb(app, verb);
+  const std::vector<std::string> own{"--help", "-h", "--version"};
+  if (verb.starts_with("-") && std::find(own.begin(), own.end(), verb) == own.end()) {
+    throw Error(StrCat("treadle has no option '", verb, "'", DidYouMean(verb, {"--help", "--version"}),
+                       "\nhelp: options of a verb stand behind it: treadle compile model.onnx -o model.so"));
+  }
   try {
     if (verb == "help") {                            // "treadle help bench" is "treadle bench --help"
       std::vector<std::string> arguments{"--help"};  // read from the back

@@ -39,6 +39,9 @@ class Flag {
   CLI::Option* option_;
 };
 
+/// "0.1.0 (commit 1a2b3c4d5e)", without a commit where it was built outside of git.
+std::string FullVersion();
+
 class Verb {
  public:
   /// Of `app`; when it is chosen, `*action` becomes `run`.

@@ -7,14 +7,13 @@
 #include <vector>
 
 #include "treadle/ir/op.h"
+#include "treadle/runtime/manifest.h"
 #include "treadle/runtime/ndarray.h"
 
 namespace treadle {
 namespace {
 
 using nlohmann::json;
-
-constexpr const char* kVersion = "0.1.0";
 
 std::string NumberText(double value) {
   char buffer[64];
@@ -88,7 +87,7 @@ class Saver {
     all["root"] = root_id;
     all["nodes"] = std::move(nodes_);
     all["b64ndarrays"] = std::move(tensors_);
-    all["attrs"] = {{"treadle_version", kVersion}};
+    all["attrs"] = {{"treadle_version", runtime::VersionString()}};
     return all.dump(2, ' ', true, json::error_handler_t::replace);
   }
 

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+
+# Compiles an ONNX model when `target` is built:
+#   treadle_add_model(target model.onnx [OUTPUT resnet.so] [OPTIONS --dim batch=1 ..])
+# OUTPUT is in the build folder, the model's name with .so by default; `target` gets its path as the macro
+# TREADLE_MODEL_<NAME> (letters, digits and _ of the output's name, upper case), and links the runtime.
+function(treadle_add_model target model)
+  cmake_parse_arguments(ARG "" "OUTPUT" "OPTIONS" ${ARGN})
+  if(ARG_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "treadle_add_model: not expected: ${ARG_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT TARGET ${target})
+    message(FATAL_ERROR "treadle_add_model: there is no target ${target}")
+  endif()
+  if(NOT TREADLE_PROGRAM)
+    message(FATAL_ERROR "treadle_add_model: the program treadle isn't found; set TREADLE_PROGRAM to its path")
+  endif()
+  get_filename_component(model ${model} ABSOLUTE)
+  if(NOT EXISTS ${model})
+    message(FATAL_ERROR "treadle_add_model: there is no model ${model}")
+  endif()
+  get_filename_component(name ${model} NAME_WE)
+  if(ARG_OUTPUT)
+    get_filename_component(name ${ARG_OUTPUT} NAME_WE)
+  else()
+    set(ARG_OUTPUT ${name}.so)
+  endif()
+  get_filename_component(output ${ARG_OUTPUT} ABSOLUTE BASE_DIR ${CMAKE_CURRENT_BINARY_DIR})
+  add_custom_command(OUTPUT ${output} COMMAND ${TREADLE_PROGRAM} compile ${model} -o ${output} --quiet ${ARG_OPTIONS}
+    DEPENDS ${model} COMMENT "Compiling ${model}" VERBATIM)
+  string(MAKE_C_IDENTIFIER ${name} identifier)
+  string(TOUPPER ${identifier} identifier)
+  add_custom_target(${target}_model_${identifier} DEPENDS ${output})
+  add_dependencies(${target} ${target}_model_${identifier})
+  target_compile_definitions(${target} PRIVATE TREADLE_MODEL_${identifier}="${output}")
+  target_link_libraries(${target} PRIVATE treadle::treadle_runtime)
+endfunction()
