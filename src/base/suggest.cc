@@ -36,7 +36,7 @@ std::string DidYouMean(const std::string& name, const std::vector<std::string>& 
   const std::string* nearest = nullptr;
   for (const std::string& other : known) {
     const size_t distance = EditDistance(name, other);
-    if (distance < least) {
+    if (distance < least && distance < std::max(name.size(), other.size())) {
       least = distance;
       nearest = &other;
     }

@@ -18,6 +18,7 @@
 #include "cli/session.h"
 #include "cli/timing.h"
 #include "treadle/base/error.h"
+#include "treadle/base/suggest.h"
 
 namespace treadle::cli {
 namespace {
@@ -131,7 +132,8 @@ struct BenchVerb {
     const std::vector<std::string> peers = SplitLists(compare);
     for (const std::string& peer : peers) {
       if (peer != "onnxruntime" && peer != "openvino") {
-        throw Error(StrCat("--compare: unknown engine '", peer, "'; known: onnxruntime, openvino"));
+        throw Error(StrCat("--compare: unknown engine '", peer, "'; known: onnxruntime, openvino",
+                           DidYouMean(peer, {"onnxruntime", "openvino"})));
       }
       if (!IsOnnx(request.model))
         throw Error(StrCat(request.model, ": --compare needs the .onnx file, not the compiled one"));

@@ -16,8 +16,14 @@ namespace {
 
 Json ToJson(const std::vector<runtime::TensorInfo>& infos) {
   Json list = Json::array();
-  for (const auto& info : infos)
-    list.push_back({{"name", info.name}, {"shape", info.shape}, {"dtype", info.dtype.str()}});
+  for (const auto& info : infos) {
+    Json shape = Json::array();
+    for (size_t d = 0; d < info.shape.size(); ++d) {
+      const bool named = info.shape[d] < 0 && d < info.dim_names.size() && !info.dim_names[d].empty();
+      shape.push_back(named ? Json(info.dim_names[d]) : Json(info.shape[d]));
+    }
+    list.push_back({{"name", info.name}, {"shape", shape}, {"dtype", info.dtype.str()}});
+  }
   return list;
 }
 
@@ -136,6 +142,7 @@ struct InspectVerb {
                 {"target", manifest.target},
                 {"cpu_features", manifest.cpu_features},
                 {"source_hash", manifest.source_hash},
+                {"provenance", manifest.provenance},
                 {"inputs", ToJson(model.inputs())},
                 {"outputs", ToJson(model.outputs())},
                 {"memory", {{"weights", bytes.params}, {"inputs", bytes.inputs}, {"activations", bytes.activations}}}};
@@ -164,18 +171,48 @@ struct InspectVerb {
     for (const Json& import : module["imports"]) PrintModule(import, depth + 1);
   }
 
+  static void PrintProvenance(const Json& report) {
+    const Json& made = report["provenance"];
+    for (const char* name : {"cpu", "source", "command"}) {
+      if (const std::string text = made.value(name, ""); !text.empty())
+        std::cout << fmt::format("{:12s} {}\n", name, text);
+    }
+    if (const std::string hash = report["source_hash"].get<std::string>(); !hash.empty())
+      std::cout << fmt::format("{:12s} {}\n", "source hash", hash);
+  }
+
+  /// Why the weights take what they take.
+  static void PrintWeights(const Json& report) {
+    const Json& made = report["provenance"];
+    if (!made.contains("weights")) return;
+    const int64_t before = std::stoll(made["weights"].get<std::string>()),
+                  winograd = std::stoll(made.value("winograd", "0"));
+    const auto stored = report["memory"]["weights"].get<int64_t>();
+    std::cout << fmt::format("{:12s} {} KiB in the model, {} KiB packed for the kernels", "weights", before / 1024,
+                             stored / 1024);
+    if (winograd > 0) std::cout << fmt::format("; {} KiB of them transformed for Winograd's method", winograd / 1024);
+    std::cout << (stored > before + winograd ? "; channels are padded to whole vectors\n" : "\n");
+  }
+
   void Print(const Json& report) const {
     std::cout << fmt::format("{:12s} {} ({} KiB), treadle {}\n", "model", report["file"].get<std::string>(),
                              report["bytes"].get<int64_t>() / 1024, report["treadle_version"].get<std::string>());
     std::cout << fmt::format("{:12s} {}\n", "target", report["target"].get<std::string>());
+    PrintProvenance(report);
     PrintTensors("input", report["inputs"]);
     PrintTensors("output", report["outputs"]);
-    std::cout << fmt::format("{:12s} {} calls of {} kernels\n", "graph", report["calls"].get<size_t>(),
-                             report["kernels"].size());
+    if (report["executor"] == "vm") {
+      std::cout << fmt::format("{:12s} run by the virtual machine: sizes that are known at run time, or control flow\n",
+                               "program");
+    } else {
+      std::cout << fmt::format("{:12s} {} calls of {} kernels\n", "graph", report["calls"].get<size_t>(),
+                               report["kernels"].size());
+    }
     const Json& bytes = report["memory"];
     std::cout << fmt::format("{:12s} weights {} KiB, inputs {} KiB, activations {} KiB\n", "memory",
                              bytes["weights"].get<int64_t>() / 1024, bytes["inputs"].get<int64_t>() / 1024,
                              bytes["activations"].get<int64_t>() / 1024);
+    PrintWeights(report);
     PrintModule(report["modules"], 0);
     if (memory) {
       for (const Json& constant : report["constants"]) {

@@ -4,6 +4,8 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <thread>
@@ -12,7 +14,9 @@
 #include "cli/compare.h"
 #include "cli/json.h"
 #include "treadle/base/error.h"
+#include "treadle/runtime/limits.h"
 #include "treadle/runtime/manifest.h"
+#include "treadle/runtime/plugin.h"
 
 namespace treadle::cli {
 namespace {
@@ -46,6 +50,15 @@ int CheckModel(const std::string& path, bool json) {
   return unsupported.empty() ? 0 : static_cast<int>(ExitCode::kUnsupported);
 }
 
+/// As the system calls it; "" where it doesn't say.
+std::string ProcessorName() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name")) return line.substr(std::min(line.find(':') + 2, line.size()));
+  }
+  return "";
+}
+
 std::string CoresText() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -70,7 +83,8 @@ std::string PythonText() {
 }
 
 int Doctor(bool json) {
-  std::vector<ListRow> rows{{"treadle", runtime::VersionString()}, {"cores", CoresText()}};
+  std::vector<ListRow> rows{{"treadle", FullVersion()}, {"cores", CoresText()}};
+  if (const std::string name = ProcessorName(); !name.empty()) rows.push_back({"processor", name});
   rows.push_back(
       {"memory", StrCat(static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE) >> 20, " MiB")});
   if (FindCompiler() == nullptr) {
@@ -78,7 +92,16 @@ int Doctor(bool json) {
   } else {
     rows.push_back({"compiler", "found"});
     for (const ListRow& row : Compiler().describe_machine()) rows.push_back(row);
+    const CacheStats cache = Compiler().cache_stats();
+    rows.push_back({"cache", cache.directory.empty() ? "off"
+                             : !cache.problem.empty()
+                                 ? "not used: " + cache.problem
+                                 : StrCat(cache.directory, ": ", cache.entries, " kernels, ", cache.bytes >> 20,
+                                          " of at most ", cache.limit >> 20, " MiB")});
   }
+  rows.push_back({"largest tensor", StrCat(runtime::MaxTensorBytes() >> 20, " MiB (--max-tensor-bytes)")});
+  const char* plugins = std::getenv("TREADLE_PLUGIN_PATH");
+  rows.push_back({"plug-ins", StrCat(runtime::RuntimeDirectory(), plugins != nullptr ? StrCat(", ", plugins) : "")});
   rows.push_back({"python", PythonText()});
   return Print(rows, json);
 }

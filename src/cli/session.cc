@@ -140,7 +140,8 @@ runtime::NamedTensors MakeInputs(const Model& model, const std::vector<std::stri
   const unsigned first = options.seed * kInputsOfSeed;
   std::string rest = fill;
   const auto put = [&](const std::string& name, const NDArray& tensor) {
-    inputs.insert_or_assign(FindInput(model, name).name, tensor);
+    if (!inputs.emplace(FindInput(model, name).name, tensor).second)
+      throw Error(StrCat("input '", name, "' is given twice"));
   };
   for (const std::string& text : texts) {
     const InputText given = ParseInput(text);

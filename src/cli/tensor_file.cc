@@ -10,6 +10,7 @@
 #include "runtime/file_io.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/base/error.h"
+#include "treadle/base/suggest.h"
 
 namespace treadle::cli {
 namespace {
@@ -37,7 +38,9 @@ NamedTensors ReadTensors(const std::string& path) {
   if (extension == ".npy") return {{"", ParseNpy(ReadWholeFile(path), path)}};
   if (extension == ".npz") return ParseNpz(ReadWholeFile(path), path);
   if (extension == ".pb") return {ParseTensorProto(ReadWholeFile(path), path)};
-  throw Error(StrCat("can't tell the format of ", path, " by its name; expected .npy, .npz or .pb"));
+  throw Error(StrCat("can't tell the format of ", path,
+                     " by its name; expected .npy, .npz, .pb or a picture, or random, ones, zeros",
+                     DidYouMean(path, {"random", "ones", "zeros"})));
 }
 
 void WriteTensors(const std::string& path, const NamedTensors& tensors) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 
 #include "cli/commands.h"
 #include "cli/compare.h"
@@ -9,7 +10,9 @@
 #include "cli/json.h"
 #include "cli/layers.h"
 #include "cli/session.h"
+#include "cli/single_node.h"
 #include "treadle/base/error.h"
+#include "treadle/base/suggest.h"
 
 namespace treadle::cli {
 namespace {
@@ -22,8 +25,10 @@ struct VerifyVerb {
   double atol = -1, snr = 0;
   int threads = 0;
   bool layers = false, json = false;
+  std::string reduce;
 
   int Run() {
+    if (!reduce.empty()) layers = true;
     if (atol >= 0) tolerance.atol = atol;
     constexpr double kHealthy = 30;
     if (snr > 0) tolerance.snr = snr;
@@ -51,6 +56,10 @@ struct VerifyVerb {
       plain.opt_level = 0;
       const runtime::Model model = LoadOrCompile(plain);
       return NameOutputs(model, model.Run({given.begin(), given.end()}));
+    }
+    if (!std::filesystem::exists(reference)) {
+      throw Error(StrCat("there is no reference '", reference, "'; expected onnxruntime, interp, or a file of outputs",
+                         DidYouMean(reference, {"onnxruntime", "interp"})));
     }
     return ReadTensors(reference);
   }
@@ -96,31 +105,85 @@ struct VerifyVerb {
     for (const auto& [name, difference] : all) std::cout << name << ": " << difference.snr << " dB\n";
   }
 
-  /// Compares the result of every operator: a copy of the model that gives them all out is compiled and run.
+  /// Compares the outputs, and the result of every operator. What is out of tolerance is computed again by itself, from
+  /// the reference's operands: that tells an operator that is wrong from errors of rounding that add up.
   int RunLayers(const CompileRequest& request) const {
     if (!IsOnnx(request.model) || reference != "onnxruntime") {
       throw Error("--layers needs an .onnx model and --reference onnxruntime");
     }
-    const runtime::Model plain = LoadOrCompile(request);
-    const runtime::NamedTensors values = MakeInputs(plain, inputs.texts, "random", inputs.Parse());
-    const std::vector<LayerComparison> all = CompareLayers(request, {values.begin(), values.end()}, tolerance, threads);
+    const runtime::Model model = LoadOrCompile(request);
+    const runtime::NamedTensors values = MakeInputs(model, inputs.texts, "random", inputs.Parse());
+    const NamedTensors given(values.begin(), values.end());
+    const std::vector<LayerComparison> outputs =
+        CompareOutputs(NameOutputs(model, model.Run(values, threads)), RunOnnxRuntime(request.model, given), tolerance);
+    const int status = json ? OutputStatus(outputs) : Report(outputs);
+    const std::vector<LayerComparison> all = CompareLayers(request, given, tolerance, threads);
     PrintLayers(all);
-    for (const auto& [name, difference] : all) {
-      if (difference.agrees) continue;
-      if (json) {
-        std::cout << Json{{"agrees", false}, {"first_difference", name}, {"explanation", difference.explanation}}.dump()
-                  << "\n";
-      } else {
-        std::cout << "the first operator that differs computes '" << name << "': " << difference.explanation << "\n";
-      }
-      return static_cast<int>(ExitCode::kCheckFailed);
+    std::vector<const LayerComparison*> suspects;
+    for (const LayerComparison& layer : all) {
+      if (!layer.difference.agrees) suspects.push_back(&layer);
     }
+    const std::optional<Culprit> culprit = FindCulprit(request, given, suspects);
+    PrintVerdict(all.size(), suspects.size(), culprit, status == 0);
+    return culprit ? static_cast<int>(ExitCode::kCheckFailed) : status;
+  }
+
+  struct Culprit {
+    std::string value, node, explanation;
+  };
+
+  /// The first of the operators behind `suspects` (the first few) that is out of tolerance by itself.
+  std::optional<Culprit> FindCulprit(const CompileRequest& request, const NamedTensors& given,
+                                     const std::vector<const LayerComparison*>& suspects) const {
+    constexpr size_t kMostTried = 12;
+    const runtime::TemporaryDirectory own;
+    if (!reduce.empty()) std::filesystem::create_directories(reduce);
+    const std::string folder = reduce.empty() ? own.Path("") : reduce;
+    for (size_t i = 0; i < std::min(kMostTried, suspects.size()); ++i) {
+      const SingleNode node = ExtractNode(request.model, given, suspects[i]->name, folder);
+      CompileRequest alone = request;
+      alone.model = node.model;
+      alone.input_shapes.clear();
+      alone.dims.clear();
+      const runtime::Model model = LoadOrCompile(alone);
+      const NamedTensors operands = ReadTensors(node.inputs);
+      const std::vector<LayerComparison> result =
+          CompareOutputs(NameOutputs(model, model.Run({operands.begin(), operands.end()}, threads)),
+                         ReadTensors(node.expected), tolerance);
+      if (!result[0].difference.agrees) return Culprit{suspects[i]->name, node.text, result[0].difference.explanation};
+    }
+    if (!reduce.empty()) {
+      for (const char* file : {"/node.onnx", "/inputs.npz", "/expected.npz"}) std::filesystem::remove(reduce + file);
+    }
+    return std::nullopt;
+  }
+
+  static int OutputStatus(const std::vector<LayerComparison>& outputs) {
+    const bool agrees =
+        std::all_of(outputs.begin(), outputs.end(), [](const auto& output) { return output.difference.agrees; });
+    return static_cast<int>(agrees ? ExitCode::kOk : ExitCode::kCheckFailed);
+  }
+
+  void PrintVerdict(size_t all, size_t suspects, const std::optional<Culprit>& culprit, bool agrees) const {
     if (json) {
-      std::cout << Json{{"agrees", true}, {"layers", all.size()}}.dump() << "\n";
+      Json report{{"agrees", agrees && !culprit}, {"layers", all}, {"out_of_tolerance", suspects}};
+      if (culprit) {
+        report["first_difference"] = culprit->value;
+        report["node"] = culprit->node;
+        report["explanation"] = culprit->explanation;
+      }
+      std::cout << report.dump() << "\n";
+    } else if (culprit) {
+      std::cout << "the first operator that differs by itself is " << culprit->node << ", which computes '"
+                << culprit->value << "': " << culprit->explanation << "\n";
+      if (!reduce.empty()) std::cout << reduce << ": node.onnx, inputs.npz, expected.npz\n";
+    } else if (suspects == 0) {
+      std::cout << "all " << all << " intermediate values agree\n";
     } else {
-      std::cout << "all " << all.size() << " intermediate values agree\n";
+      std::cout << suspects << " of " << all
+                << " intermediate values are out of tolerance, but each operator agrees by itself: errors of rounding "
+                   "add up\n";
     }
-    return 0;
   }
 };
 
@@ -137,7 +200,8 @@ void AddVerify(CLI::App* app, Action* action) {
   sub.Add("--snr", &verb->snr, "instead: least signal-to-noise ratio in dB (30 where --precision is lower)")
       .NonNegative();
   sub.Add("--threads", &verb->threads, "threads (all)").Threads();
-  sub.Add("--layers", &verb->layers, "compare every operator's result, name the first that differs");
+  sub.Add("--layers", &verb->layers, "compare every operator's result, name the first that differs by itself");
+  sub.Add("--reduce", &verb->reduce, "folder for that operator as a model of its own, with its operands (--layers)");
   sub.Add("--json", &verb->json, "machine-readable output");
   verb->flags.AddTo(&sub);
 }

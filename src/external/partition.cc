@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "treadle/base/error.h"
+#include "treadle/base/suggest.h"
 #include "treadle/passes/passes.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/runtime/registry.h"
@@ -64,7 +65,8 @@ void CheckNames(const std::vector<std::string>& names) {
   std::vector<std::string> known = ListCodegens();
   for (const std::string& name : names) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw TargetError(StrCat("unknown external code generator '", name, "'; there are: ", Join(known)));
+      throw TargetError(
+          StrCat("unknown external code generator '", name, "'; there are: ", Join(known), DidYouMean(name, known)));
     }
     const Codegen* codegen = FindCodegen(name);
     if (codegen == nullptr || !codegen->require) continue;

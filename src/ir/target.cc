@@ -9,6 +9,7 @@
 #include <sstream>
 #include <utility>
 
+#include "treadle/base/suggest.h"
 #include "treadle/ir/target_kind.h"
 
 namespace treadle {
@@ -215,7 +216,7 @@ const TargetKind& GetTargetKind(const std::string& name) {
   if (it != registry.kinds.end()) return it->second;
   std::string known;
   for (const std::string& kind : registry.order) known += (known.empty() ? "" : ", ") + kind;
-  throw TargetError(StrCat("unknown target kind \"", name, "\"; known are: ", known));
+  throw TargetError(StrCat("unknown target kind \"", name, "\"; known are: ", known, DidYouMean(name, registry.order)));
 }
 
 Target::Target(const std::string& text) {

@@ -61,11 +61,14 @@ std::string TensorInfo::str() const {
 }
 
 std::string Manifest::ToJson() const {
+  std::string made;
+  for (const auto& [key, value] : provenance)
+    made += StrCat(made.empty() ? "" : ",", JsonQuote(key), ":", JsonQuote(value));
   return StrCat("{\"treadle_version\":", JsonQuote(treadle_version), ",\"name\":", JsonQuote(name),
                 ",\"executor\":", JsonQuote(executor), ",\"module_name\":", JsonQuote(module_name),
                 ",\"target\":", JsonQuote(target), ",\"cpu_features\":", JsonArray(cpu_features),
-                ",\"source_hash\":", JsonQuote(source_hash), ",\"inputs\":", TensorsToJson(inputs),
-                ",\"outputs\":", TensorsToJson(outputs), "}");
+                ",\"source_hash\":", JsonQuote(source_hash), ",\"provenance\":{", made,
+                "},\"inputs\":", TensorsToJson(inputs), ",\"outputs\":", TensorsToJson(outputs), "}");
 }
 
 Manifest Manifest::FromJson(std::string_view text, const std::string& what) {
@@ -79,6 +82,11 @@ Manifest Manifest::FromJson(std::string_view text, const std::string& what) {
   manifest.target = string_of("target");
   manifest.cpu_features = json.At("cpu_features", what).AsStrings(what + ".cpu_features");
   manifest.source_hash = string_of("source_hash");
+  if (const JsonValue* made = json.Find("provenance"); made != nullptr) {
+    for (const auto& [key, value] : made->AsObject(what + ".provenance")) {
+      manifest.provenance[key] = value.AsString(what + ".provenance." + key);
+    }
+  }
   try {
     manifest.inputs = TensorsFromJson(json.At("inputs", what), what + ".inputs");
     manifest.outputs = TensorsFromJson(json.At("outputs", what), what + ".outputs");
@@ -88,6 +96,6 @@ Manifest Manifest::FromJson(std::string_view text, const std::string& what) {
   return manifest;
 }
 
-const char* VersionString() { return "0.1.0"; }
+const char* VersionString() { return TREADLE_VERSION; }
 
 }  // namespace treadle::runtime

@@ -4,8 +4,10 @@ import csv
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
+import sys
 
 import numpy as np
 import onnx
@@ -188,3 +190,90 @@ def test_bars_of_terminals_end_at_the_whole(library, tmp_path):
     os.close(parent)
     last = shown.decode().split("\r")[-2]
     assert last.startswith("[========================]") and shown.endswith(b"\r\x1b[K")
+
+
+def test_doctor_says_what_there_is():
+    rows = {row["name"]: row["text"] for row in json.loads(run("doctor", "--json").stdout)}
+    assert rows["treadle"].startswith(treadle.__version__)
+    assert rows["LLVM"].startswith("19.") and rows["-mcpu=native"] and rows["instructions"]
+    assert {"cores", "memory", "compiler", "cache", "largest tensor", "plug-ins", "python", "opencl"} <= set(rows)
+    assert "kernels" in rows["cache"] or rows["cache"] == "off" or rows["cache"].startswith("not used")
+
+
+def test_version_names_the_commit():
+    text = run("--version").stdout.strip()
+    assert text == treadle.__version__ or text.startswith(f"{treadle.__version__} (commit ")
+
+
+def test_models_know_how_they_were_made(library, tmp_path):
+    source = library.with_suffix(".onnx")
+    report = json.loads(run("inspect", library, "--json").stdout)
+    made = report["provenance"]
+    assert (made["source"], made["weights"]) == ("m.onnx", str(3 * 5 * 4))
+    assert made["cpu"] not in ("", "native")
+    assert report["source_hash"].startswith("blake3:") and len(report["source_hash"]) == 7 + 64
+    text = run("inspect", library).stdout
+    assert "source hash  blake3:" in text and "weights      0 KiB in the model" in text
+
+
+def test_the_command_that_a_model_remembers_compiles_it_again(library, tmp_path):
+    source = library.with_suffix(".onnx")
+    command = json.loads(run("inspect", library, "--json").stdout)["provenance"]["command"]
+    words = [str(source) if word == "m.onnx" else word for word in shlex.split(command)[1:]]
+    result = run(*words, "-o", tmp_path / "again.so")
+    assert result.returncode == 0, result.stderr
+
+
+def test_inspect_names_open_dimensions(tmp_path):
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", 3])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["rows", 3])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "d.onnx")
+    text = run("inspect", tmp_path / "d.onnx").stdout
+    assert 'input        x float32 ["rows",3]' in text
+    assert "program      run by the virtual machine" in text
+
+
+def products(path, tail):
+    """A product of 64 x 64 and what `tail` adds: nodes and weights."""
+    rng = np.random.default_rng(3)
+    weights = {"w": rng.standard_normal((64, 64)).astype("float32")}
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["a"], "product"), *tail(weights)]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [8, 64])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [8, 64])],
+                              [numpy_helper.from_array(value, name) for name, value in weights.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+PYTHON = {**os.environ, "TREADLE_PYTHON": sys.executable}
+
+
+def verify(*args):
+    return subprocess.run([PROGRAM, "verify", *map(str, args)], capture_output=True, text=True, timeout=300, env=PYTHON)
+
+
+def test_rounding_that_adds_up_is_no_alarm(tmp_path):
+    def cancel(weights):
+        weights["almost"] = weights["w"] * np.float32(1 + 2e-7)
+        return [helper.make_node("MatMul", ["x", "almost"], ["b"], "other"), helper.make_node("Sub", ["a", "b"], ["c"], "difference"),
+                helper.make_node("Add", ["a", "c"], ["y"], "sum")]
+
+    model = products(tmp_path / "m.onnx", cancel)
+    np.save(tmp_path / "x.npy", np.random.default_rng(4).standard_normal((8, 64)).astype("float32"))
+    result = verify(model, "-i", tmp_path / "x.npy", "--layers", "--rtol", "1e-5")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "y: agrees" in result.stdout
+    assert "each operator agrees by itself" in result.stdout or "all 4 intermediate values agree" in result.stdout
+
+
+def test_the_operator_that_differs_becomes_a_model_of_its_own(tmp_path):
+    model = products(tmp_path / "m.onnx", lambda weights: [helper.make_node("Relu", ["a"], ["y"], "relu")])
+    result = verify(model, "--precision", "bf16", "--snr", "90", "--reduce", tmp_path / "case")
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert "the first operator that differs by itself is MatMul 'product', which computes 'a'" in result.stdout
+    alone = onnx.load(tmp_path / "case/node.onnx")
+    assert [node.op_type for node in alone.graph.node] == ["MatMul"]
+    operands, expected = np.load(tmp_path / "case/inputs.npz"), np.load(tmp_path / "case/expected.npz")
+    weight = numpy_helper.to_array(alone.graph.initializer[0])
+    np.testing.assert_allclose(operands["x"] @ weight, expected["a"], rtol=1e-4, atol=1e-4)

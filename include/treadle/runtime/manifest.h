@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,7 +37,10 @@ struct Manifest {
   std::string module_name = "default";    ///< name of the executor factory
   std::string target;                     ///< as given to the compiler
   std::vector<std::string> cpu_features;  ///< instruction sets that the code uses, by LLVM's names
-  std::string source_hash;                ///< of what was compiled
+  std::string source_hash;                ///< of what was compiled: "blake3:" and 64 hexadecimal digits
+  /// How it was made, by name: "source" (file), "command" (a command line that compiles the same), "cpu" (-mcpu=native
+  /// resolved), "weights" (bytes of the model's weights before packing), "winograd" (bytes of transformed ones).
+  std::map<std::string, std::string> provenance;
   std::vector<TensorInfo> inputs, outputs;
 
   std::string ToJson() const;

@@ -15,6 +15,7 @@
 #include "report/model_page.h"
 #include "report/page.h"
 #include "report/peaks.h"
+#include "targets/llvm/describe.h"
 #include "treadle/base/error.h"
 #include "treadle/driver/compile.h"
 #include "treadle/external/codegen.h"
@@ -148,13 +149,24 @@ std::vector<std::string> CheckModel(const std::string& path, std::vector<ListRow
 
 std::vector<ListRow> DescribeMachine() {
   driver::RegisterAll();
-  const TargetFeatures features = Target("llvm -mcpu=native")->Features();
-  return {{"architecture", features.arch},
-          {"vector registers", StrCat(features.vector_registers, " of ", features.vector_bits, " bits")},
-          {"fused multiply-add", features.fma ? "yes" : "no"},
-          {"8-bit dot products", features.vnni ? "yes" : "no"},
-          {"caches", StrCat(features.l1_bytes >> 10, " KiB, ", features.l2_bytes >> 10, " KiB, ",
-                            features.l3_bytes >> 20, " MiB")}};
+  const Target native("llvm -mcpu=native");
+  const TargetFeatures features = native->Features();
+  std::string codegens;
+  for (const std::string& name : external::ListCodegens()) codegens += StrCat(codegens.empty() ? "" : ", ", name);
+  std::string problem;
+  if (runtime::LoadRuntimeOfKind("opencl", &problem)) problem = "run time found";
+  std::vector<ListRow> rows;
+  for (const auto& [name, text] : targets::DescribeNative()) rows.push_back({name, text});
+  rows.insert(rows.end(),
+              {{"external codegens", codegens},
+               {"opencl", problem},
+               {"architecture", features.arch},
+               {"vector registers", StrCat(features.vector_registers, " of ", features.vector_bits, " bits")},
+               {"fused multiply-add", features.fma ? "yes" : "no"},
+               {"8-bit dot products", features.vnni ? "yes" : "no"},
+               {"caches", StrCat(features.l1_bytes >> 10, " KiB, ", features.l2_bytes >> 10, " KiB, ",
+                                 features.l3_bytes >> 20, " MiB")}});
+  return rows;
 }
 
 driver::KernelCache& RequireCache() {

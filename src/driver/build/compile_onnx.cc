@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "driver/build/provenance.h"
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/proto_reader.h"
+#include "runtime/file_io.h"
 #include "treadle/driver/compile.h"
 #include "treadle/relay/expr.h"
 
@@ -13,7 +15,8 @@ onnx::ReadLimits Limits(const CompileOptions& options) {
   return limits;
 }
 
-CompiledModel CompileOnnx(const onnx::Model& model, const std::string& name, const CompileOptions& options) {
+CompiledModel CompileOnnx(const onnx::Model& model, const std::string& name, const std::string& file,
+                          std::string_view bytes, const CompileOptions& options) {
   RegisterAll();
   onnx::ImportOptions import_options;
   import_options.shapes = options.input_shapes;
@@ -28,6 +31,9 @@ CompiledModel CompileOnnx(const onnx::Model& model, const std::string& name, con
   std::vector<std::pair<std::string, runtime::NDArray>> params(imported.params.begin(), imported.params.end());
   CompiledModel compiled = Build(module, params, options);
   compiled.manifest.name = name;
+  int64_t weight_bytes = 0;
+  for (const auto& [param, value] : params) weight_bytes += value.nbytes();
+  AddProvenance(file, bytes, weight_bytes, options, &compiled);
   for (auto* infos : {&compiled.manifest.inputs, &compiled.manifest.outputs}) {
     for (runtime::TensorInfo& info : *infos) {
       auto type = imported.value_types.find(info.name);
@@ -41,12 +47,15 @@ CompiledModel CompileOnnx(const onnx::Model& model, const std::string& name, con
 
 CompiledModel CompileOnnxFile(const std::string& path, const CompileOptions& options) {
   std::string name = path.substr(path.find_last_of('/') + 1);
-  return CompileOnnx(onnx::ReadModelFile(path, Limits(options)), name.substr(0, name.find_last_of('.')), options);
+  const onnx::Model model = onnx::ReadModelFile(path, Limits(options));
+  const runtime::MappedFile file(path);
+  return CompileOnnx(model, name.substr(0, name.find_last_of('.')), name, file.bytes(), options);
 }
 
 CompiledModel CompileOnnxBytes(const std::string& bytes, const CompileOptions& options, const std::string& directory) {
   auto owner = std::make_shared<std::string>(bytes);
-  return CompileOnnx(onnx::ReadModelBytes(*owner, owner, "model", directory, Limits(options)), "model", options);
+  return CompileOnnx(onnx::ReadModelBytes(*owner, owner, "model", directory, Limits(options)), "model", "", *owner,
+                     options);
 }
 
 }  // namespace treadle::driver

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "runtime/file_io.h"
+#include "treadle/base/suggest.h"
 #include "treadle/relay/text.h"
 #include "treadle/targets/target_spec.h"
 #include "treadle/tir/text.h"
@@ -46,8 +47,12 @@ Dumper::Dumper(const DumpOptions& options) : options_(options) {
   for (const std::string& stage : options.stages) {
     if (stages.count(stage) != 0) continue;
     std::string known;
-    for (const auto& [name, extension] : stages) known += (known.empty() ? "" : ", ") + name;
-    throw Error(StrCat("can't dump '", stage, "'; stages are: ", known));
+    std::vector<std::string> names;
+    for (const auto& [name, extension] : stages) {
+      known += (known.empty() ? "" : ", ") + name;
+      names.push_back(name);
+    }
+    throw Error(StrCat("can't dump '", stage, "'; stages are: ", known, DidYouMean(stage, names)));
   }
   if (options.stages.empty()) return;
   std::error_code error;

@@ -5,6 +5,7 @@
 
 #include "frontend/onnx/narrow_types.h"
 #include "treadle/base/error.h"
+#include "treadle/base/suggest.h"
 #include "treadle/ir/prim_expr.h"
 
 namespace treadle::onnx {
@@ -34,17 +35,20 @@ InputTypes::InputTypes(const std::vector<const ValueInfo*>& inputs, const Import
   }
   for (const auto& [name, shape] : options.shapes) {
     if (!names.count(name)) {
-      throw Error(StrCat("the model has no input ", QuoteName(name), "; its inputs are: ", List(names)));
+      throw Error(StrCat("the model has no input ", QuoteName(name), "; its inputs are: ", List(names),
+                         DidYouMean(name, {names.begin(), names.end()})));
     }
   }
   for (const auto& [name, value] : options.constants) {
     if (!names.count(name)) {
-      throw Error(StrCat("the model has no input ", QuoteName(name), "; its inputs are: ", List(names)));
+      throw Error(StrCat("the model has no input ", QuoteName(name), "; its inputs are: ", List(names),
+                         DidYouMean(name, {names.begin(), names.end()})));
     }
   }
   for (const auto& [symbol, value] : options.dims) {
     if (!symbols.count(symbol)) {
-      throw Error(StrCat("no input has a dimension called ", QuoteName(symbol), "; there are: ", List(symbols)));
+      throw Error(StrCat("no input has a dimension called ", QuoteName(symbol), "; there are: ", List(symbols),
+                         DidYouMean(symbol, {symbols.begin(), symbols.end()})));
     }
     if (value < 0) throw ShapeError(StrCat("dimension ", QuoteName(symbol), " can't be ", value));
     SetSymbol(symbol, value, StrCat("dimension ", QuoteName(symbol)));

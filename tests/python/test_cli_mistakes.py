@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mistakes on the command line: the first line of each message, word for word, and the exit status."""
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import treadle
+
+PROGRAM = pathlib.Path(treadle.__file__).parent / "bin/treadle"
+
+
+def relu(shape):
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"], name="my_relu")], "small", infos[:1], infos[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """m.onnx and m.so (x: 2 x 3), d.onnx (sizes open), and files that are something else."""
+    path = tmp_path_factory.mktemp("mistakes")
+    onnx.save(relu([2, 3]), path / "m.onnx")
+    onnx.save(relu(["batch", "height"]), path / "d.onnx")
+    for name, data in (("text.onnx", b"hello\n"), ("empty.onnx", b""), ("zip.onnx", b"PK\3\4" + bytes(60)),
+                       ("text.so", b"hello\n"), ("notes.txt", b"hello\n")):
+        (path / name).write_bytes(data)
+    np.save(path / "i.npy", np.ones((2, 3), "int64"))
+    np.save(path / "big.npy", np.ones((4, 3), "float32"))
+    np.savez(path / "other.npz", z=np.ones((2, 3), "float32"))
+    np.savez(path / "golden.npz", q=np.ones((2, 3), "float32"))
+    (path / "folder").mkdir()
+    subprocess.run([PROGRAM, "compile", "m.onnx", "-o", "m.so"], cwd=path, check=True, capture_output=True)
+    return path
+
+
+def of_compile(*arguments):
+    return ("compile", "m.onnx", "-o", "out.so", *arguments)
+
+
+def of_run(*arguments):
+    return ("run", "m.so", "-i", "x=ones", *arguments)
+
+
+SHAPES = "; expected name:[dim,dim,...], such as \"x:[1,3,224,224]\""
+KINDS = "; known are: llvm, c, opencl, stackvm, null"
+
+
+@pytest.mark.parametrize("arguments, status, text", [
+    # Verbs and flags.
+    (("compil",), 2, "unknown verb 'compil'; did you mean 'compile'?"),
+    (("traget",), 2, "unknown verb 'traget'; did you mean 'targets'?"),
+    (("man", "bnch"), 2, "unknown verb 'bnch'; did you mean 'bench'?"),
+    (("help", "bnch"), 2, "unknown verb 'bnch'; did you mean 'bench'?"),
+    (("--verson",), 2, "treadle has no option '--verson'; did you mean '--version'?"),
+    (("-x",), 2, "treadle has no option '-x'"),
+    (("compile",), 2, "model is required"),
+    (("compile", "m.onnx"), 2, "--output is required"),
+    (("profile",), 2, "model is required"),
+    (("records",), 2, "action is required"),
+    (("completion",), 2, "shell is required"),
+    (("completion", "csh"), 2, "no completion for the shell 'csh'"),
+    (of_compile("--traget", "llvm"), 2, "compile has no option '--traget'; did you mean '--target'?"),
+    (of_compile("extra"), 2, "unexpected argument 'extra' for compile"),
+    (("compile", "d.onnx", "-o", "a.so", "--dim", "batch=1", "height=3"), 2, "unexpected argument 'height=3' for compile"),
+    (of_compile("-q", "-v"), 2, "--quiet and --verbose contradict each other"),
+    (of_compile("--opt-level", "9"), 2, "--opt-level: expected a whole number from 0 to 4, got '9'"),
+    (of_compile("--opt-level", "x"), 2, "--opt-level: expected a whole number from 0 to 4, got 'x'"),
+    (of_compile("--precision", "f8"), 2, "--precision: expected one of f32, bf16, f16, mixed, auto, got 'f8'"),
+    (of_compile("--max-model-memory", "2XB"), 2, "\"2XB\" isn't a size; examples: 512MiB, 2GiB, 0"),
+    (("cache", "cler"), 2, "action: expected one of show, clear, limit, got 'cler'; did you mean 'clear'?"),
+    (("cache", "limit"), 2, "cache limit: say how much, such as 512MiB"),
+    (("cache", "limit", "2XB"), 2, "\"2XB\" isn't a size; examples: 512MiB, 2GiB, 0"),
+    (("profile", "m.so", "--by", "kernl"), 2,
+     "--by: expected one of call, kernel, compiler, got 'kernl'; did you mean 'kernel'?"),
+    (("bench", "m.so", "--repeat", "0"), 2, "--repeat: expected a number of 1 or more, got '0'"),
+    (("bench", "m.so", "--requests", "0"), 2, "--requests: expected a whole number from 1 to 1024, got '0'"),
+    (("bench", "m.so", "-t", "-1"), 2, "--time: expected a number of 0 or more, got '-1'"),
+    (("bench", "m.so", "--warm-up", "-1"), 2, "--warm-up: expected a number of 0 or more, got '-1'"),
+    (("verify", "m.onnx", "--rtol", "-1"), 2, "--rtol: expected a number of 0 or more, got '-1'"),
+    (("verify", "m.onnx", "--snr", "x"), 2, "--snr: expected a number of 0 or more, got 'x'"),
+    (of_run("--top-k", "0"), 2, "--top-k: expected a number of 1 or more, got '0'"),
+    (("tune", "m.so", "-o", "r.jsonl"), 2, "m.so is compiled already: tune the .onnx file"),
+    (("tune", "m.onnx"), 2, "tune: say where records go: -o records.jsonl"),
+    # Files.
+    (("compile", "none.onnx", "-o", "a.so"), 2, "can't open none.onnx: no such file"),
+    (("compile", "folder", "-o", "a.so"), 4, "can't read folder: it is a directory"),
+    (("compile", "text.onnx", "-o", "a.so"), 4, "text.onnx: the file is text, not an ONNX model"),
+    (("compile", "empty.onnx", "-o", "a.so"), 4, "empty.onnx: the file is empty"),
+    (("compile", "zip.onnx", "-o", "a.so"), 4, "zip.onnx: the file is a ZIP archive, not an ONNX model"),
+    (("compile", "m.so", "-o", "a.so"), 4, "m.so: the file is an ELF binary, not an ONNX model"),
+    (("explain", "m.so"), 4, "m.so: the file is an ELF binary, not an ONNX model"),
+    (("compile", "m.onnx", "-o", "m.onnx"), 2, "can't write 'm.onnx': it is the input 'm.onnx'"),
+    (("compile", "m.onnx", "-o", "notes.txt"), 2,
+     "can't write 'notes.txt': there is a file that isn't a shared library; remove it first, or choose another name"),
+    (("compile", "m.onnx", "-o", "nodir/a.so"), 2, "can't write 'nodir/a.so': there is no folder 'nodir'"),
+    (("compile", "m.onnx", "-o", "folder"), 2, "can't write 'folder': it is a directory"),
+    (("run", "none.so"), 2, "can't open none.so: no such file"),
+    (("run", "text.so"), 4, "text.so: not a compiled model (no shared library)"),
+    (("inspect", "none.so"), 2, "can't open none.so: no such file"),
+    (("ops", "--model", "none.onnx"), 2, "file 'none.onnx' can't be opened: No such file or directory"),
+    (("report", "m.onnx", "-o", "m.onnx"), 2, "can't write 'm.onnx': it is the input 'm.onnx'"),
+    (("report", "m.onnx", "-o", "nodir/r.html"), 2, "can't write 'nodir/r.html': there is no folder 'nodir'"),
+    (("profile", "m.so", "--csv", "nodir/p.csv"), 2, "can't write 'nodir/p.csv': there is no folder 'nodir'"),
+    (of_run("-o", "nodir/o.npz"), 2, "can't write 'nodir/o.npz': there is no folder 'nodir'"),
+    (of_run("-o", "m.so"), 2, "can't write 'm.so': it is the input 'm.so'"),
+    (of_run("--labels", "none.txt", "--top-k", "1"), 2, "can't open none.txt: No such file or directory"),
+    (of_compile("--plugin", "none.so"), 2,
+     "can't load plug-in none.so: ./none.so: cannot open shared object file: No such file or directory"),
+    (of_compile("--records", "none.jsonl"), 4, "can't read none.jsonl: No such file or directory"),
+    # Targets, passes, stages.
+    (of_compile("--target", "lvm"), 2, "unknown target kind \"lvm\"" + KINDS + "; did you mean 'llvm'?"),
+    (of_compile("--target", "cuda"), 2, "unknown target kind \"cuda\"" + KINDS),
+    (of_compile("--target", ""), 2, "the target string is empty; an example: \"llvm -mcpu=native\""),
+    (of_compile("--disabled-pass", "FuseOpps"), 2, "disabled pass 'FuseOpps' doesn't exist; did you mean 'FuseOps'?"),
+    (of_compile("--required-pass", "FuseOpps"), 2, "required pass 'FuseOpps' doesn't exist; did you mean 'FuseOps'?"),
+    (of_compile("--pass-config", "a"), 2, "--pass-config: expected name=value, got 'a'"),
+    (of_compile("--check-passes", "tpyes"), 2, "unknown check of passes 'tpyes'; there are: types, numbers"),
+    (of_compile("--dump", "tirr"), 2, "can't dump 'tirr'; stages are: asm, c, fusion, graph, kernels, ll, partition, relay, "
+     "relay-opt, tir, vm; did you mean 'tir'?"),
+    # Shapes and sizes.
+    (of_compile("--input-shapes", "x"), 2, "--input-shapes: can't read 'x'" + SHAPES),
+    (of_compile("--input-shapes", "x:[1,"), 2, "--input-shapes: can't read 'x:[1,'" + SHAPES),
+    (of_compile("--input-shapes", "x:[1,a]"), 2, "--input-shapes: 'a' isn't an integer"),
+    (of_compile("--input-shapes", "z:[2,3]"), 2, "the model has no input 'z'; its inputs are: 'x'"),
+    (of_compile("--input-shapes", "x:[2,3,4]"), 2, "input 'x' has rank 2, the given shape has rank 3"),
+    (of_compile("--input-shapes", "x:[2,3]", "--input-shapes", "x:[2,3]"), 2, "--input-shapes: input 'x' is given twice"),
+    (of_compile("--dim", "batch"), 2, "--dim: expected name=value, got 'batch'"),
+    (of_compile("--dim", "batch=0"), 2, "--dim: batch=0 must be positive"),
+    (of_compile("--dim", "batch=1"), 2, "no input has a dimension called 'batch'; there are: none"),
+    (("compile", "d.onnx", "-o", "a.so", "--dim", "bacth=1"), 2,
+     "no input has a dimension called 'bacth'; there are: 'batch', 'height'; did you mean 'batch'?"),
+    # Inputs and references.
+    (("run", "m.so"), 2, "no value for input x float32 (2, 3)"),
+    (("run", "m.so", "-i", "z=ones"), 2, "the model has no input 'z'; it has: x"),
+    (("run", "m.so", "-i", "x=ons"), 2, "can't tell the format of ons by its name; expected .npy, .npz, .pb or a picture, or "
+     "random, ones, zeros; did you mean 'ones'?"),
+    (("run", "m.so", "-i", "x=i.npy"), 2, "input \"x\": expected float32 (2, 3) but got int64 (2, 3)"),
+    (("run", "m.so", "-i", "x=big.npy"), 2, "input \"x\": expected float32 (2, 3) but got float32 (4, 3)"),
+    (("run", "m.so", "-i", "x=none.npy"), 2, "can't open none.npy: No such file or directory"),
+    (("run", "m.so", "-i", "x=notes.txt"), 2, "can't tell the format of notes.txt by its name; expected .npy, .npz, .pb or a "
+     "picture, or random, ones, zeros"),
+    (("run", "m.so", "-i", "other.npz"), 2, "the model has no input 'z'; it has: x"),
+    (of_run("-i", "x=zeros"), 2, "input 'x' is given twice"),
+    (of_run("--dim", "batch=1"), 2, "--dim says how to compile, but m.so is compiled already"),
+    (("bench", "m.so", "--compare", "onnxrutime"), 2,
+     "--compare: unknown engine 'onnxrutime'; known: onnxruntime, openvino; did you mean 'onnxruntime'?"),
+    (("bench", "m.so", "--compare", "onnxruntime"), 2, "m.so: --compare needs the .onnx file, not the compiled one"),
+    (("verify", "m.so"), 2, "m.so: onnxruntime needs the .onnx file, not the compiled one"),
+    (("verify", "m.onnx", "--reference", "tensorflow"), 2,
+     "there is no reference 'tensorflow'; expected onnxruntime, interp, or a file of outputs"),
+    (("verify", "m.so", "--layers"), 2, "--layers needs an .onnx model and --reference onnxruntime"),
+    (("verify", "m.so", "-i", "x=ones", "--reference", "golden.npz"), 2, "the reference has no value for output 'y'"),
+], ids=lambda value: " ".join(value) if isinstance(value, tuple) else "")
+def test_what_is_said(folder, arguments, status, text):
+    result = subprocess.run([PROGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=120, check=False,
+                            env={**os.environ, "TREADLE_PYTHON": sys.executable})
+    lines = result.stderr.splitlines()
+    assert (result.returncode, lines[0]) == (status, "error: " + text)
+    assert all(line.startswith("help: ") for line in lines[1:])
+
+
+def test_sizes_that_are_not_known_are_asked_for(folder):
+    result = subprocess.run([PROGRAM, "bench", "d.onnx"], cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 2
+    assert result.stderr.splitlines() == [
+        "note: input 'x': batch = 1 (assumed)",
+        "error: d.onnx: sizes aren't known: dimension 1 (height) of input x:[batch,height]",
+        "help: give values (-i name=file.npy), sizes by name (--dim height=480 --dim width=640), or shapes "
+        "(--input-shapes \"name:[1,3,480,640]\")"]
