@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 JOBS ?= $(shell nproc)
 export ORT_DISABLE_TELEMETRY := 1
 
-.PHONY: help setup configure libraries build test cpp-test python-test demo bench lint tidy format check-sources nightly \
+.PHONY: help setup configure libraries build test cpp-test python-test demo bench docs lint tidy format check-sources nightly \
   clean aarch64
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo 'make aarch64 the runtime for ARM into build-aarch64/, with which tests run code for ARM under qemu'
 	@echo 'make demo    compile a real text recogniser, read a picture with it'
 	@echo 'make bench   measure against the installed peers, write build/bench/report.html (ARGS=--quick: shorter)'
+	@echo 'make docs    the documentation site, build/site/index.html'
 	@echo 'make lint    clang-format, clang-tidy (changed files; ALL=1: every file), include directions, licence headers'
 	@echo 'make tidy    clang-tidy, every file (FILES=...: these)'
 	@echo 'make format  format the C++ sources in place'
@@ -60,6 +61,9 @@ demo: build
 bench: build
 	@tools/setup.sh bench
 	$(PYTHON) bench/run.py --html build/bench/report.html --json build/bench/results.json $(ARGS)
+
+docs: build
+	tools/docs/build.sh
 
 lint: configure
 	@tools/lint/lint.sh $(if $(ALL),--all)
