@@ -8,6 +8,7 @@ import os
 import time as clock
 
 from . import tuning
+from ._fleet_page import Page
 from .error import Error
 
 
@@ -147,8 +148,9 @@ def _ray():
     return ray
 
 
-def _run(ray, coordinator, actors, until, report, output):
+def _run(ray, coordinator, actors, until, report, output, page=None):
     """Keeps each actor busy with a batch and one in line behind it."""
+    page = page or Page(None, len(actors))
     credit = dict.fromkeys(range(len(actors)), 2)
     line = {index: [] for index in credit}  # batches of each actor, the one under way first
     away = dict.fromkeys(credit, 0.0)  # until when a lost actor isn't asked
@@ -167,10 +169,13 @@ def _run(ray, coordinator, actors, until, report, output):
             index, batch_id = pending.pop(call)
             credit[index] += 1
             try:
-                coordinator.done(batch_id, ray.get(call))
+                results = ray.get(call)
+                coordinator.done(batch_id, results)
+                page.done(index, len(results), [session.search.ratio for session in coordinator.sessions])
                 answered = True
             except ray.exceptions.RayActorError as error:
                 report(f"a slot was lost: {error}")
+                page.lost(index)
                 if away[index] <= clock.monotonic():
                     under_way[index] = line[index][0]
                 coordinator.lost(batch_id, begun=under_way[index] == batch_id)
@@ -189,12 +194,13 @@ def _run(ray, coordinator, actors, until, report, output):
 
 
 def tune(model, output, time="10m", target="llvm -mcpu=native", ray="auto", slots=None, threads=0, seed=0, batch=8,
-         max_rounds=8, runtime_env=None, progress=None):
+         max_rounds=8, runtime_env=None, progress=None, page=None):
     """Tunes a model on the slots of a cluster, and appends to `output`. `ray`: "local" starts Ray here, "auto" takes the
     cluster that this machine belongs to, else an address. Nodes say how many slots they have by the resource
     treadle_slot (`ray start --resources='{"treadle_slot": 1}'`); `slots` are that many actors. All devices must be of one
     kind: of several kinds run one session each, with their own target. Returns the number of confirmed plans; whether
-    the whole model is faster, `treadle tune model -o output` on one of the devices decides."""
+    the whole model is faster, `treadle tune model -o output` on one of the devices decides. `page`: a file that tells how
+    the session goes, for a browser."""
     report = progress or (lambda line: None)
     module = _ray()
     started = not module.is_initialized()
@@ -214,7 +220,9 @@ def tune(model, output, time="10m", target="llvm -mcpu=native", ray="auto", slot
         seeds = {i: [r["plan"] for r in old if r["problem"] == json.loads(t)["problem"] and r["state"] == "raced"]
                  for i, t in enumerate(tasks)}
         coordinator = Coordinator(tasks, seed, batch, max_rounds=max_rounds, tried=tried, seeds=seeds, now=clock.time)
-        _run(module, coordinator, actors, clock.monotonic() + tuning.seconds_of(time), report, output)
+        shown = Page(page, count)
+        _run(module, coordinator, actors, clock.monotonic() + tuning.seconds_of(time), report, output, shown)
+        shown.write(last=True)
         confirmed = 0
         calls = [(task, plan, actors[i % count].confirm.remote(task, plan))
                  for i, (task, plan) in enumerate(coordinator.winners())]

@@ -97,8 +97,9 @@ def test_one_and_three_nodes_and_a_lost_one_give_the_same_records(model, tmp_pat
 def test_a_real_slot(model, tmp_path):
     """With the compiler, the child that measures, and a confirmation where there is a winner."""
     output = tmp_path / "records.jsonl"
-    fleet.tune(model, output, time="60s", ray="local", batch=4, max_rounds=1)
+    fleet.tune(model, output, time="60s", ray="local", batch=4, max_rounds=1, page=tmp_path / "fleet.html")
     records = tuning.read_records(output)["records"]
+    assert "Fleet, ended" in (tmp_path / "fleet.html").read_text()
     assert len(records) >= 8 and not {r["err"] for r in records if r["state"] == "error"}
 
 

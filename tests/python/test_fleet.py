@@ -8,6 +8,7 @@ import pytest
 
 import treadle
 from treadle import fleet, tuning
+from treadle._fleet_page import Page
 
 TARGET = "llvm -mcpu=x86-64-v3 -num-cores=2"
 
@@ -77,3 +78,16 @@ def test_without_ray_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     with pytest.raises(treadle.Error, match=r"treadle\[tune\]"):
         fleet.tune("m.onnx", "r.jsonl")
+
+
+def test_the_page_tells_devices_rates_and_gain(tmp_path):
+    seconds = iter(range(100))
+    page = Page(tmp_path / "fleet.html", 2, now=lambda: next(seconds))
+    page.done(0, 8, [1.0, 1.0])
+    page.done(1, 4, [0.9, 1.0])
+    page.lost(1)
+    page.write(last=True)
+    text = (tmp_path / "fleet.html").read_text()
+    assert "<b>12</b> candidates" in text and "0.949" in text and "<td>slot 1</td><td>4</td>" in text
+    assert "http-equiv" in page.text() and "http-equiv" not in text and "//" not in text
+    Page(None, 1).write(last=True)  # nobody watches
