@@ -6,7 +6,9 @@ import subprocess
 import sys
 import zlib
 
+import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import treadle  # noqa: F401  loaded once, before children are forked
 
@@ -43,3 +45,12 @@ def test_damaged_models_give_results_or_errors(tmp_path):
                             env={**os.environ, "PYTHONPATH": str(pathlib.Path(treadle.__file__).parents[1])})
     assert result.returncode == 0, result.stdout + result.stderr
     assert "refused" in result.stdout
+
+
+def test_indices_that_are_numbers_are_refused():
+    x = numpy_helper.from_array(np.ones((2, 2)), "x")
+    graph = helper.make_graph([helper.make_node("ScatterND", ["a", "x", "x"], ["y"])], "g",
+                              [helper.make_tensor_value_info("a", TensorProto.DOUBLE, [2, 2])],
+                              [helper.make_tensor_value_info("y", TensorProto.DOUBLE, None)], [x])
+    with pytest.raises(treadle.DTypeError, match="ScatterND.*expected integers"):
+        treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8))

@@ -185,7 +185,7 @@ const NDArrayNode* KnownValue(const Expr& expr) {
 }
 
 std::vector<int64_t> IntsOf(const NDArray& array) {
-  TREADLE_ICHECK(array.dtype().is_integral()) << "integers of a " << array.dtype() << " tensor";
+  if (!array.dtype().is_integral()) throw DTypeError(StrCat("expected integers, got a tensor of ", array.dtype()));
   return runtime::ToInt64s(array);
 }
 
