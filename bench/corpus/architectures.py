@@ -70,7 +70,7 @@ class Detector(torch.nn.Module):
 def _detector(name, size=320, **options):
     import torchvision
 
-    # random weights score all boxes alike: few are kept, so that a rounding doesn't decide
+    # random weights score boxes alike: the order of boxes whose scores differ by a rounding isn't the same everywhere
     module = torchvision.models.get_model(name, weights=None, weights_backbone=None, **options)
     return Entry(Detector(module), {"image": torch.rand(3, size, size)}, {"image": {1: "height", 2: "width"}},
                  ({"height": size + 64, "width": size},))
