@@ -34,7 +34,7 @@ file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/other_targets.cc CONTENT "${
 
 function(treadle_link_compiler target)
   find_program(TREADLE_LLVM_CONFIG NAMES llvm-config llvm-config-19 HINTS ${LLVM_TOOLS_BINARY_DIR} REQUIRED)
-  execute_process(COMMAND ${TREADLE_LLVM_CONFIG} --link-static --libfiles x86 aarch64 lto passes option
+  execute_process(COMMAND ${TREADLE_LLVM_CONFIG} --link-static --libfiles x86 aarch64 lto passes option orcjit
     OUTPUT_VARIABLE files OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
   separate_arguments(files UNIX_COMMAND "${files}")
   list(FILTER files EXCLUDE REGEX "/libPolly")
