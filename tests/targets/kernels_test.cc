@@ -212,6 +212,25 @@ TEST_P(EveryMachine, GroupedConvolutionsHaveTheirOwnKernel) {
   EXPECT_EQ(UsableFor("nn.conv2d", Grouped(3, 9, 28, 9, 3), GetParam()), std::vector<std::string>{"conv2d.plain"});
 }
 
+TEST_P(EveryMachine, ConvolutionsOfBytesHaveTheirOwnKernels) {
+  auto of_bytes = [](Problem problem) {
+    auto node = MakeObject<ConvProblemNode>(*problem.as<ConvProblemNode>());
+    node->dtype = DataType::UInt(8);
+    node->weight_dtype = DataType::Int(8);
+    node->out_dtype = DataType::Int(32);
+    node->in_layout = {};
+    node->ic_block = node->oc_block = 0;
+    return Problem(ObjectPtr<Object>(node));
+  };
+  const std::vector<std::string> direct{"qnn_conv2d.direct", "qnn_conv2d.plain"};
+  EXPECT_EQ(UsableFor("qnn.contrib_conv2d", of_bytes(Conv(64, 56, 64, 3)), GetParam()), direct);
+  EXPECT_EQ(UsableFor("qnn.contrib_conv2d", of_bytes(Grouped(32, 256, 56, 256, 3)), GetParam()), direct);
+  const std::vector<std::string> depthwise{"qnn_conv2d.depthwise", "qnn_conv2d.plain"};
+  EXPECT_EQ(UsableFor("qnn.contrib_conv2d", of_bytes(Depthwise(96, 56, 3)), GetParam()), depthwise);
+  // Of three channels of plain data a word is made.
+  EXPECT_EQ(BestField("qnn_conv2d.direct", of_bytes(Conv(3, 224, 64, 7, 2)), GetParam(), "ic_block"), 4);
+}
+
 TEST_P(EveryMachine, PixelsInOneRowAreForChannelsWithoutBlocks) {
   const std::vector<std::string> row{"conv2d.flat_pointwise", "conv2d.plain"};
   // 10 channels fill too little of blocks of 8.
@@ -268,6 +287,8 @@ TEST_P(EveryMachine, PlansOfGraphsCostAndReplay) {
   replay("conv2d.grouped", Grouped(32, 128, 14, 128, 3));
   replay("conv2d.grouped", Grouped(4, 64, 14, 128, 3));
   replay("conv2d_transpose.phases", Transposed(32, 13, 24, 4, 2));
+  replay("qnn_conv2d.direct", Grouped(4, 64, 14, 128, 3));
+  replay("qnn_conv2d.depthwise", Depthwise(32, 14, 3));
 }
 
 TEST_P(EveryMachine, TilesOfProductsFitRegistersAndHideLatency) {

@@ -3,6 +3,7 @@
 // widened to 16 bits first, take the place of floats (words.h), so that convolutions have the form, and the schedules,
 // of those of floats (direct_conv.cc, depthwise_conv.cc).
 #include <algorithm>
+#include <vector>
 
 #include "ops/change_layout.h"
 #include "ops/infer.h"
@@ -97,23 +98,25 @@ Array<Tensor> ByteDepthwiseCompute(const Attrs& attrs, const Array<Tensor>& inpu
                       {"n", "c", "oh", "ow", "ci"})};
 }
 
-// ---- Choosing layouts ----
+// ---- Weights in words ----
 
 /// A convolution whose groups, some taken as one, are blocks.
 struct GroupsInBlocks {
-  int64_t groups, merged, block;  ///< groups now; how many of the model's each is; channels of a block
+  int64_t merged, block;  ///< groups of the model that become one; channels of a block
 };
 
-std::optional<GroupsInBlocks> BlockGroups(int64_t groups, int64_t inputs, int64_t outputs, int lanes) {
+/// The usual one first; none where no block has channels of one group only.
+std::vector<GroupsInBlocks> BlockGroups(int64_t groups, int64_t inputs, int64_t outputs, int lanes) {
+  std::vector<GroupsInBlocks> found;
   for (int64_t block : {int64_t{16}, int64_t{8}}) {
     if (block > lanes && block > 8) continue;
     for (int64_t merged : {1, 2, 4, 8, 16}) {
       if (groups % merged == 0 && inputs * merged % block == 0 && outputs * merged % block == 0) {
-        return GroupsInBlocks{groups / merged, merged, block};
+        found.push_back({merged, block});
       }
     }
   }
-  return std::nullopt;
+  return found;
 }
 
 /// Elements of `weight` (OIHW) at their places in (out / ob, in / ib, KH, KW, ib / elements of a word, ob) words. Group
@@ -196,38 +199,188 @@ Expr ChannelsAsWords(const Expr& data, int64_t channels, DataType dtype) {
   return LayoutTransform(whole, "NCHW", "NCHW4c");
 }
 
-/// Runs qnn.contrib_conv2d with constant weights on blocked activations.
-std::optional<LaidOutCall> ByteConvRule(const CallNode* call, LayoutArgs& args) {
+// ---- Kernels ----
+
+/// Of fewer channels of plain data words are made, not blocks.
+constexpr int64_t kLeastBlocked = 8;
+
+/// What the graph decides; loops are planned by conv2d.direct and conv2d.depthwise, which say what they cost, too.
+class ByteConvPlanNode : public PlanNode {
+ public:
+  int64_t merged = 1, ic_block = 16, oc_block = 16;
+  TREADLE_NODE(ByteConvPlanNode, PlanNode, "schedule.ByteConvPlan")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("merged", &ByteConvPlanNode::merged).Doc("groups that become one, with zeros in the weight between them");
+    r.Field("ic_block", &ByteConvPlanNode::ic_block).Doc("channels of a block of the input; 4: plain data as words");
+    r.Field("oc_block", &ByteConvPlanNode::oc_block).Doc("channels of a block of the result");
+  }
+};
+
+/// Adds a plan that isn't there yet.
+void AddPlan(int64_t merged, int64_t ic_block, int64_t oc_block, std::vector<Plan>* plans) {
+  const auto same = [&](const Plan& other) {
+    const auto& plan = *other.as<ByteConvPlanNode>();
+    return plan.merged == merged && plan.ic_block == ic_block && plan.oc_block == oc_block;
+  };
+  if (std::any_of(plans->begin(), plans->end(), same)) return;
+  plans->push_back(Make<Plan, ByteConvPlanNode>([&](auto& plan) {
+    plan.merged = merged;
+    plan.ic_block = ic_block;
+    plan.oc_block = oc_block;
+  }));
+}
+
+std::string WhyNotWords(const CallNode* call, const LayoutArgs& args) {
   const auto* a = call->attrs.as<Conv2DAttrs>();
   const auto *data = args.Type(0), *kernel = args.Type(1);
   const auto* constant = call->args[1].as<ConstantNode>();
-  if (a == nullptr || constant == nullptr || !constant->data.IsCompact() || !a->IsIn("NCHW", "OIHW") ||
-      data->shape.size() != 4 || DimValue(data->shape[1]) < 1 || !HasWords(data->dtype, kernel->dtype)) {
-    return std::nullopt;
+  if (a == nullptr || !a->IsIn("NCHW", "OIHW") || data->shape.size() != 4) return "the layouts aren't NCHW and OIHW";
+  if (constant == nullptr || !constant->data.IsCompact()) return "the weight isn't constant";
+  if (DimValue(data->shape[1]) < 1) return "the number of channels is dynamic";
+  if (!HasWords(data->dtype, kernel->dtype)) {
+    return StrCat("no words of ", data->dtype, " data and ", kernel->dtype, " weights");
   }
-  constexpr int64_t kLeastBlocked = 8;
-  const runtime::NDArray& weight = constant->data;
-  const int64_t inputs = DimValue(data->shape[1]), outputs = weight.shape()[0], groups = a->groups;
-  const int lanes = args.lanes();
-  ChannelLayout in = args.LayoutOf(0);
-  if (!in.is_in_order()) in = {};
-  if (groups > 1 && groups == inputs && outputs == inputs && data->dtype == DataType::UInt(8)) {
-    return DepthwiseConv(call, a, args, weight, in.is_plain() ? BlockedLayout(inputs, lanes) : in);
+  return "";
+}
+
+/// Bytes whose windows are of one channel; wider integers take the way of groups.
+bool IsByteDepthwise(const ConvProblemNode& p) { return p.is_depthwise() && p.dtype == DataType::UInt(8); }
+
+std::string WhyNotConv(const Problem& problem, const Machine& machine) {
+  const auto& p = *problem.as<ConvProblemNode>();
+  if (!p.not_blocked.empty()) return p.not_blocked;
+  if (IsByteDepthwise(p)) return "one channel in each group";
+  const bool fits =
+      p.groups == 1 || !BlockGroups(p.groups, p.ic / p.groups, p.oc / p.groups, machine.vector_lanes(32)).empty();
+  return fits ? "" : StrCat(p.oc / p.groups, " channels of a group don't fill blocks");
+}
+
+std::string WhyNotDepthwise(const Problem& problem, const Machine&) {
+  const auto& p = *problem.as<ConvProblemNode>();
+  if (!p.not_blocked.empty()) return p.not_blocked;
+  if (!p.is_depthwise()) return "not one channel in each group";
+  return IsByteDepthwise(p) ? "" : StrCat("the data are ", p.dtype, ", not uint8");
+}
+
+std::vector<Plan> ConvSpace(const Problem& problem, const Machine& machine) {
+  const auto& p = *problem.as<ConvProblemNode>();
+  const int lanes = machine.vector_lanes(32);
+  std::vector<Plan> plans;
+  if (p.groups > 1) {
+    for (const GroupsInBlocks& blocks : BlockGroups(p.groups, p.ic / p.groups, p.oc / p.groups, lanes)) {
+      AddPlan(blocks.merged, blocks.block, blocks.block, &plans);
+    }
+    return plans;
   }
-  if (groups > 1) {
-    const auto blocks = BlockGroups(groups, inputs / groups, outputs / groups, lanes);
-    if (!blocks) return std::nullopt;
-    const ChannelLayout layout{blocks->block};
-    return Blocked("qnn.contrib_conv2d_NCHWc", call, args.Get(0, layout),
-                   PackedWeight(weight, blocks->block, blocks->block, blocks->groups, blocks->merged),
-                   ByteAttrs(a, weight, layout, layout, outputs, blocks->groups), args, layout);
+  const int64_t ic_block = p.in_layout.is_blocked() ? p.in_layout.block
+                           : p.ic < kLeastBlocked   ? kBytes
+                                                    : BlockedLayout(p.ic, lanes).block;
+  for (const int64_t oc_block : {BlockedLayout(p.oc, lanes).block, int64_t{16}, int64_t{8}}) {
+    AddPlan(1, ic_block, oc_block, &plans);
   }
-  const ChannelLayout out = BlockedLayout(outputs, lanes);
-  const bool plain = in.is_plain() && inputs < kLeastBlocked;
-  if (in.is_plain()) in = plain ? ChannelLayout{kBytes} : BlockedLayout(inputs, lanes);
-  const Expr blocked = plain ? ChannelsAsWords(args.Plain(0), inputs, data->dtype) : args.Get(0, in);
-  return Blocked("qnn.contrib_conv2d_NCHWc", call, blocked, PackedWeight(weight, in.block, out.block, 1, 1),
-                 ByteAttrs(a, weight, in, out, out.PaddedChannels(outputs), 1), args, out);
+  return plans;
+}
+
+std::vector<Plan> DepthwiseSpace(const Problem& problem, const Machine& machine) {
+  const auto& p = *problem.as<ConvProblemNode>();
+  const int64_t usual =
+      p.in_layout.is_blocked() ? p.in_layout.block : BlockedLayout(p.oc, machine.vector_lanes(32)).block;
+  std::vector<Plan> plans;
+  for (const int64_t block : {usual, int64_t{16}, int64_t{8}}) AddPlan(1, block, block, &plans);
+  return plans;
+}
+
+std::string WhyNotConvPlan(const Problem& problem, const Machine&, const Plan& chosen) {
+  const auto& p = *problem.as<ConvProblemNode>();
+  const auto& plan = *chosen.as<ByteConvPlanNode>();
+  auto is_block = [](int64_t block) { return block == 8 || block == 16; };
+  const bool words = plan.ic_block == kBytes && p.groups == 1 && p.in_layout.is_plain() && p.ic < kLeastBlocked;
+  if ((!is_block(plan.ic_block) && !words) || !is_block(plan.oc_block)) return "blocks are of 8 or 16 channels";
+  if (plan.merged < 1 || p.groups % plan.merged != 0) {
+    return StrCat(plan.merged, " of ", p.groups, " groups can't become one");
+  }
+  const int64_t groups = p.groups / plan.merged;
+  const bool whole = groups == 1 || (p.ic / groups % plan.ic_block == 0 && p.oc / groups % plan.oc_block == 0);
+  return whole ? "" : "a block would have channels of two groups";
+}
+
+std::string WhyNotDepthwisePlan(const Problem&, const Machine&, const Plan& chosen) {
+  const auto& plan = *chosen.as<ByteConvPlanNode>();
+  const bool fits = plan.merged == 1 && plan.ic_block == plan.oc_block && (plan.oc_block == 8 || plan.oc_block == 16);
+  return fits ? "" : "the blocks of the input are those of the result, of 8 or 16 channels";
+}
+
+/// What the kernel of the loops is asked to compute.
+Problem LoopProblem(const ConvProblemNode& p, const ByteConvPlanNode& plan) {
+  auto loops = MakeObject<ConvProblemNode>(p);
+  loops->groups = p.is_depthwise() ? p.groups : p.groups / plan.merged;
+  loops->ic = ChannelLayout{plan.ic_block}.PaddedChannels(p.ic);
+  loops->oc = ChannelLayout{plan.oc_block}.PaddedChannels(p.oc);
+  loops->ic_block = plan.ic_block;
+  loops->oc_block = plan.oc_block;
+  return Problem(ObjectPtr<Object>(loops));
+}
+
+double Cycles(const char* loops, const Problem& problem, const Machine& machine, const Plan& chosen) {
+  const auto& p = *problem.as<ConvProblemNode>();
+  if (!p.is_static()) return -1;
+  return DefaultPlan(*schedule::FindKernel(loops), LoopProblem(p, *chosen.as<ByteConvPlanNode>()), machine).cycles;
+}
+
+std::optional<LaidOutCall> RewriteConv(const LayoutRequest& request, const Problem& problem, const Plan& chosen) {
+  const auto& p = *problem.as<ConvProblemNode>();
+  const auto& plan = *chosen.as<ByteConvPlanNode>();
+  const auto* call = request.call;
+  const runtime::NDArray& weight = call->args[1].as<ConstantNode>()->data;
+  const ChannelLayout in{plan.ic_block}, out{plan.oc_block};
+  const int64_t groups = p.groups / plan.merged;
+  const Expr data =
+      in.block < kLeastBlocked ? ChannelsAsWords(request.args.Plain(0), p.ic, p.dtype) : request.args.Get(0, in);
+  const Attrs attrs = ByteAttrs(call->attrs.as<Conv2DAttrs>(), weight, in, out, out.PaddedChannels(p.oc), groups);
+  return Blocked("qnn.contrib_conv2d_NCHWc", call, data, PackedWeight(weight, in.block, out.block, groups, plan.merged),
+                 attrs, request.args, out);
+}
+
+std::optional<LaidOutCall> RewriteDepthwise(const LayoutRequest& request, const Problem&, const Plan& chosen) {
+  const auto* call = request.call;
+  return DepthwiseConv(call, call->attrs.as<Conv2DAttrs>(), request.args, call->args[1].as<ConstantNode>()->data,
+                       ChannelLayout{chosen.as<ByteConvPlanNode>()->oc_block});
+}
+
+Kernel ByteKernel(const char* name, const char* loops) {
+  Kernel kernel;
+  kernel.name = name;
+  kernel.op = "qnn.contrib_conv2d";
+  kernel.target = "cpu";
+  kernel.plan_type = ByteConvPlanNode::StaticTypeInfo();
+  kernel.graph_fields = {"merged", "ic_block", "oc_block"};
+  kernel.least_gain = 0;  // blocks decide about what follows, too: others than the usual ones by a record only
+  kernel.cycles = [loops](const Problem& problem, const Machine& machine, const Plan& plan) {
+    return Cycles(loops, problem, machine, plan);
+  };
+  return kernel;
+}
+
+void RegisterKernelsOfBytes() {
+  Kernel conv = ByteKernel("qnn_conv2d.direct", kDirectConv);
+  conv.why_not = WhyNotConv;
+  conv.space = ConvSpace;
+  conv.why_not_plan = WhyNotConvPlan;
+  conv.rewrite = RewriteConv;
+  schedule::RegisterKernel(std::move(conv));
+  Kernel depthwise = ByteKernel("qnn_conv2d.depthwise", kDepthwiseConv);
+  depthwise.why_not = WhyNotDepthwise;
+  depthwise.space = DepthwiseSpace;
+  depthwise.why_not_plan = WhyNotDepthwisePlan;
+  depthwise.rewrite = RewriteDepthwise;
+  schedule::RegisterKernel(std::move(depthwise));
+  Kernel plain;
+  plain.name = "qnn_conv2d.plain";  // stays as the operator computes it
+  plain.op = "qnn.contrib_conv2d";
+  plain.target = "cpu";
+  plain.level = schedule::kPlainLevel;
+  schedule::RegisterKernel(std::move(plain));
 }
 
 void RegisterByteOp(const char* name, const char* doc, const char* weight, FTECompute compute) {
@@ -246,13 +399,22 @@ void RegisterByteOp(const char* name, const char* doc, const char* weight, FTECo
 
 }  // namespace
 
+Problem ByteConvProblem(const CallNode* call, const LayoutArgs& args) {
+  return Make<Problem, ConvProblemNode>([&](auto& p) {
+    p.not_blocked = WhyNotWords(call, args);
+    SetCallSizes(call, args, &p);
+    p.in_layout = args.LayoutOf(0);
+    if (!p.in_layout.is_in_order()) p.in_layout = {};
+  });
+}
+
 void RegisterByteConv() {
   RegisterByteOp("qnn.contrib_conv2d_NCHWc", "Convolution of channel-blocked bytes, in int32.",
                  "(OC/ob, IC/groups/ib, KH, KW, ib/4, ob) words of four int8, or twice as many of two int16",
                  FTECompute(ByteConvCompute));
   RegisterByteOp("qnn.contrib_depthwise_conv2d_NCHWc", "Convolution of each channel of blocked bytes, in int32.",
                  "(C/b, 1, KH, ceil(KW / 4), b) words of four int8", FTECompute(ByteDepthwiseCompute));
-  OpRegistration("qnn.contrib_conv2d").Set(relay::kLayoutRule, relay::FLayoutRule(ByteConvRule));
+  RegisterKernelsOfBytes();
 }
 
 }  // namespace treadle::ops::cpu

@@ -74,35 +74,39 @@ Problem LaidOut(const Problem& open, const CallNode* call) {
 
 }  // namespace
 
+void SetCallSizes(const CallNode* call, const relay::LayoutArgs& args, ConvProblemNode* p) {
+  const auto* a = call->attrs.as<Conv2DAttrs>();
+  const auto *data = args.Type(0), *kernel = args.Type(1), *type = call->type_as<TensorTypeNode>();
+  p->dtype = data->dtype;
+  p->weight_dtype = kernel->dtype;
+  p->out_dtype = type->dtype;
+  p->constant_weight = call->args[1].as<ConstantNode>() != nullptr;
+  if (a == nullptr || data->shape.size() != 4 || kernel->shape.size() != 4 || type->shape.size() != 4) return;
+  const std::vector<int64_t> pads = NormalizePadding(a->padding, 2, true);
+  p->batch = DimValue(type->shape[0]);
+  p->ic = DimValue(data->shape[1]);
+  p->ih = DimValue(data->shape[2]);
+  p->iw = DimValue(data->shape[3]);
+  p->oc = DimValue(kernel->shape[0]);
+  p->oh = DimValue(type->shape[2]);
+  p->ow = DimValue(type->shape[3]);
+  p->kh = DimValue(kernel->shape[2]);
+  p->kw = DimValue(kernel->shape[3]);
+  p->stride_h = a->strides[0];
+  p->stride_w = a->strides[1];
+  p->dilation_h = a->dilation[0];
+  p->dilation_w = a->dilation[1];
+  p->pad_t = pads[0];
+  p->pad_l = pads[1];
+  p->pad_b = pads[2];
+  p->pad_r = pads[3];
+  p->groups = a->groups;
+}
+
 Problem ConvProblem(const CallNode* call, const relay::LayoutArgs& args, const Machine& machine) {
   const Problem open = Make<Problem, ConvProblemNode>([&](auto& p) {
     p.not_blocked = WhyNotBlockedCall(call, args);
-    const auto* a = call->attrs.as<Conv2DAttrs>();
-    const auto *data = args.Type(0), *kernel = args.Type(1), *type = call->type_as<TensorTypeNode>();
-    p.dtype = data->dtype;
-    p.weight_dtype = kernel->dtype;
-    p.out_dtype = type->dtype;
-    p.constant_weight = call->args[1].as<ConstantNode>() != nullptr;
-    if (a == nullptr || data->shape.size() != 4 || kernel->shape.size() != 4 || type->shape.size() != 4) return;
-    const std::vector<int64_t> pads = NormalizePadding(a->padding, 2, true);
-    p.batch = DimValue(type->shape[0]);
-    p.ic = DimValue(data->shape[1]);
-    p.ih = DimValue(data->shape[2]);
-    p.iw = DimValue(data->shape[3]);
-    p.oc = DimValue(kernel->shape[0]);
-    p.oh = DimValue(type->shape[2]);
-    p.ow = DimValue(type->shape[3]);
-    p.kh = DimValue(kernel->shape[2]);
-    p.kw = DimValue(kernel->shape[3]);
-    p.stride_h = a->strides[0];
-    p.stride_w = a->strides[1];
-    p.dilation_h = a->dilation[0];
-    p.dilation_w = a->dilation[1];
-    p.pad_t = pads[0];
-    p.pad_l = pads[1];
-    p.pad_b = pads[2];
-    p.pad_r = pads[3];
-    p.groups = a->groups;
+    SetCallSizes(call, args, &p);
     if (!p.not_blocked.empty()) return;
     SetLayouts(args, p.ic, p.oc, machine.vector_lanes(32), &p);
   });

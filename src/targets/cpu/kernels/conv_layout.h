@@ -17,6 +17,9 @@ using relay::ChannelLayout;
 /// The problem of a call of nn.conv2d, with the layouts that activations would have.
 Problem ConvProblem(const relay::CallNode* call, const relay::LayoutArgs& args, const Machine& machine);
 
+/// What a call of a convolution in NCHW says itself: sizes and dtypes. Left as they are for other ranks.
+void SetCallSizes(const relay::CallNode* call, const relay::LayoutArgs& args, ConvProblemNode* problem);
+
 /// Sizes of a convolution on blocked data (N, IC/ib, H, W, ib), or plain data, with results (N, OC/ob, OH, OW, ob); all
 /// but the kernel's.
 void SetBlockedSizes(const Conv2DAttrs* attrs, const Array<PrimExpr>& data, const Array<PrimExpr>& out,

@@ -19,6 +19,7 @@ Problem MakeProblem(const relay::CallNode* call, const relay::LayoutArgs& args, 
   const auto* op = call->op.as<OpNode>();
   if (op == nullptr) return Problem();
   if (op->name == "nn.conv2d") return ConvProblem(call, args, machine);
+  if (op->name == "qnn.contrib_conv2d") return ByteConvProblem(call, args);
   if (op->name == "nn.conv2d_transpose") return ConvTransposeProblem(call, args);
   if (op->name == "nn.attention") return AttentionProblem(call, args);
   if (op->name == "nn.dense" || op->name == "nn.matmul" || op->name == "nn.batch_matmul") {

@@ -8,6 +8,7 @@
 
 namespace treadle::ops::cpu {
 
+Problem ByteConvProblem(const relay::CallNode* call, const relay::LayoutArgs& args);
 Problem ConvTransposeProblem(const relay::CallNode* call, const relay::LayoutArgs& args);
 Problem MatmulProblem(const relay::CallNode* call, const relay::LayoutArgs& args);
 Problem AttentionProblem(const relay::CallNode* call, const relay::LayoutArgs& args);
