@@ -6,15 +6,17 @@ function(treadle_compile_options target)
   target_compile_options(${target} PRIVATE -Wall -Wextra $<$<BOOL:${TREADLE_WERROR}>:-Werror>)
 endfunction()
 
-# Compiles `header` once into build/precompiled/NAME.pch, with `flags` beside those of every target; clang only. Standard
-# and third-party headers only, so that it is rarely compiled anew. A precompiled header holds absolute paths: what ccache
-# compares is the preprocessed text in NAME.pch.sum, so that trees in different places share their objects.
-function(treadle_precompiled_header name header flags)
+# Compiles cmake/precompiled_NAME.h once into build/precompiled/NAME.pch, with `flags` beside those of every target; clang
+# only. A precompiled header holds absolute paths: what ccache compares is the preprocessed text in NAME.pch.sum, so that
+# trees in different places share their objects.
+function(treadle_precompiled_header name flags)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     return()
   endif()
   string(TOUPPER "${CMAKE_BUILD_TYPE}" config)
   separate_arguments(all UNIX_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${config}} -std=c++20 ${flags}")
+  list(APPEND all -I${CMAKE_SOURCE_DIR}/include -fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=)
+  set(header ${CMAKE_SOURCE_DIR}/cmake/precompiled_${name}.h)
   set(out ${CMAKE_BINARY_DIR}/precompiled/${name}.pch)
   file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/precompiled)
   add_custom_command(OUTPUT ${out} ${out}.sum
@@ -47,7 +49,11 @@ function(treadle_library name)
   if(NOT name MATCHES "^(base|runtime)$")  # these need the standard library alone
     target_link_libraries(treadle_${name}_objects PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
   endif()
-  treadle_use_precompiled(treadle_${name}_objects std)
+  if(name MATCHES "^(ir|arith|relay|tir|te|ops|frontend)$")
+    treadle_use_precompiled(treadle_${name}_objects compiler)
+  else()
+    treadle_use_precompiled(treadle_${name}_objects std)
+  endif()
   if(name STREQUAL "targets")
     treadle_kernel_rooms(treadle_targets_objects)
   endif()

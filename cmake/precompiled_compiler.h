@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// As precompiled_std.h, for the folders from ir to frontend: besides standard headers those of the project that nearly
+// every file there includes. A change in one of them would compile nearly all of these anew without this, too.
+#include "precompiled_std.h"
+#include "treadle/base/error.h"
+#include "treadle/base/stack_guard.h"
+#include "treadle/base/text.h"
+#include "treadle/ir/attrs.h"
+#include "treadle/ir/expr.h"
+#include "treadle/ir/functor.h"
+#include "treadle/ir/module.h"
+#include "treadle/ir/op.h"
+#include "treadle/ir/prim_expr.h"
+#include "treadle/ir/prim_ops.h"
+#include "treadle/ir/span.h"
+#include "treadle/ir/target.h"
+#include "treadle/ir/type.h"
+#include "treadle/runtime/container.h"
+#include "treadle/runtime/ndarray.h"
+#include "treadle/runtime/object.h"
+#include "treadle/runtime/reflection.h"
+#include "treadle/tir/function.h"
+#include "treadle/tir/stmt.h"
