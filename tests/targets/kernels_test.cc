@@ -287,8 +287,6 @@ TEST_P(EveryMachine, PlansOfGraphsCostAndReplay) {
   replay("conv2d.grouped", Grouped(32, 128, 14, 128, 3));
   replay("conv2d.grouped", Grouped(4, 64, 14, 128, 3));
   replay("conv2d_transpose.phases", Transposed(32, 13, 24, 4, 2));
-  replay("qnn_conv2d.direct", Grouped(4, 64, 14, 128, 3));
-  replay("qnn_conv2d.depthwise", Depthwise(32, 14, 3));
 }
 
 TEST_P(EveryMachine, TilesOfProductsFitRegistersAndHideLatency) {

@@ -217,18 +217,12 @@ class ByteConvPlanNode : public PlanNode {
   }
 };
 
-/// Adds a plan that isn't there yet.
-void AddPlan(int64_t merged, int64_t ic_block, int64_t oc_block, std::vector<Plan>* plans) {
-  const auto same = [&](const Plan& other) {
-    const auto& plan = *other.as<ByteConvPlanNode>();
-    return plan.merged == merged && plan.ic_block == ic_block && plan.oc_block == oc_block;
-  };
-  if (std::any_of(plans->begin(), plans->end(), same)) return;
-  plans->push_back(Make<Plan, ByteConvPlanNode>([&](auto& plan) {
+Plan MakePlan(int64_t merged, int64_t ic_block, int64_t oc_block) {
+  return Make<Plan, ByteConvPlanNode>([&](auto& plan) {
     plan.merged = merged;
     plan.ic_block = ic_block;
     plan.oc_block = oc_block;
-  }));
+  });
 }
 
 std::string WhyNotWords(const CallNode* call, const LayoutArgs& args) {
@@ -263,32 +257,25 @@ std::string WhyNotDepthwise(const Problem& problem, const Machine&) {
   return IsByteDepthwise(p) ? "" : StrCat("the data are ", p.dtype, ", not uint8");
 }
 
+/// The usual blocks: they decide about what follows in the graph, too, so that others are taken from a record only.
 std::vector<Plan> ConvSpace(const Problem& problem, const Machine& machine) {
   const auto& p = *problem.as<ConvProblemNode>();
   const int lanes = machine.vector_lanes(32);
-  std::vector<Plan> plans;
   if (p.groups > 1) {
-    for (const GroupsInBlocks& blocks : BlockGroups(p.groups, p.ic / p.groups, p.oc / p.groups, lanes)) {
-      AddPlan(blocks.merged, blocks.block, blocks.block, &plans);
-    }
-    return plans;
+    const GroupsInBlocks blocks = BlockGroups(p.groups, p.ic / p.groups, p.oc / p.groups, lanes).front();
+    return {MakePlan(blocks.merged, blocks.block, blocks.block)};
   }
   const int64_t ic_block = p.in_layout.is_blocked() ? p.in_layout.block
                            : p.ic < kLeastBlocked   ? kBytes
                                                     : BlockedLayout(p.ic, lanes).block;
-  for (const int64_t oc_block : {BlockedLayout(p.oc, lanes).block, int64_t{16}, int64_t{8}}) {
-    AddPlan(1, ic_block, oc_block, &plans);
-  }
-  return plans;
+  return {MakePlan(1, ic_block, BlockedLayout(p.oc, lanes).block)};
 }
 
 std::vector<Plan> DepthwiseSpace(const Problem& problem, const Machine& machine) {
   const auto& p = *problem.as<ConvProblemNode>();
-  const int64_t usual =
+  const int64_t block =
       p.in_layout.is_blocked() ? p.in_layout.block : BlockedLayout(p.oc, machine.vector_lanes(32)).block;
-  std::vector<Plan> plans;
-  for (const int64_t block : {usual, int64_t{16}, int64_t{8}}) AddPlan(1, block, block, &plans);
-  return plans;
+  return {MakePlan(1, block, block)};
 }
 
 std::string WhyNotConvPlan(const Problem& problem, const Machine&, const Plan& chosen) {
@@ -355,7 +342,6 @@ Kernel ByteKernel(const char* name, const char* loops) {
   kernel.target = "cpu";
   kernel.plan_type = ByteConvPlanNode::StaticTypeInfo();
   kernel.graph_fields = {"merged", "ic_block", "oc_block"};
-  kernel.least_gain = 0;  // blocks decide about what follows, too: others than the usual ones by a record only
   kernel.cycles = [loops](const Problem& problem, const Machine& machine, const Plan& plan) {
     return Cycles(loops, problem, machine, plan);
   };
