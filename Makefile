@@ -44,11 +44,7 @@ test: build aarch64
 	$(PYTHON) -m pytest -q tests/python tests/rows || status=1; \
 	exit $$status
 
-cpp-aarch64: setup
-	@if [ ! -f build-aarch64/build.ninja ]; then cmake --preset aarch64; fi
-	cmake --build build-aarch64 -j $(JOBS)
-
-test: build aarch64
+cpp-test: build
 	cmake --build build -j $(JOBS)
 	ctest --test-dir build --output-on-failure -j $(JOBS)
 

@@ -53,8 +53,8 @@ def install():
         if names:
             vars(module).update({name: getattr(origin, name) for name in names.split()})
         else:
-            module.__getattr__ = lambda name, origin=origin: getattr(origin, name)  # type: ignore[method-assign]
-            module.__dir__ = lambda origin=origin: dir(origin)  # type: ignore[method-assign]
+            module.__getattr__ = lambda name, origin=origin: getattr(origin, name)
+            module.__dir__ = lambda origin=origin: dir(origin)
         sys.modules[module.__name__] = module
         parent, _, name = module.__name__.rpartition(".")
         if name not in vars(sys.modules[parent]):  # target.generic_func is a function, too

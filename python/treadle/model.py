@@ -116,9 +116,8 @@ class Context:
         self._outputs = model.outputs
         self._bound: dict[str, np.ndarray] = {}
         self._context.set_threads(threads)
-        shared = isinstance(state, Context)
-        self._pairs: dict[str, str] = dict(state._pairs if shared else state or {})
-        self._state: dict[str, Any] = state._state if shared else {}
+        self._pairs: dict[str, str] = dict(state._pairs if isinstance(state, Context) else state or {})
+        self._state: dict[str, Any] = state._state if isinstance(state, Context) else {}
         self._in_place: dict[str, Any] = {}  # what an input and an output are both bound to
         self._positions = {info.name: i for i, info in enumerate(self._outputs)}
         for name, output in self._pairs.items():

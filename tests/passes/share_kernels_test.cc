@@ -73,6 +73,7 @@ TEST(ShareKernels, BoundsOfRoundingBecomeArguments) {
 TEST(ShareKernels, TheLimitOfArgumentsHolds) {
   const std::string text =
       kHead + "{" + Scaled("%0", "p", "2f") + " %1 = %0(%x); " + Scaled("%2", "p", "3f") + " %2(%1) }";
+  relay::RegisterPasses();  // and their options
   PassContext context = PassContext::Create();
   context.CopyOnWrite()->config.Set(kFuseMaxArgs, IntImm(DataType::Int(64), 2));
   PassContext::Scope scope(context);
