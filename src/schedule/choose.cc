@@ -96,6 +96,7 @@ void FillBest(const Kernel& kernel, const Problem& problem, const Machine& machi
   double least = HUGE_VAL;
   for (const Plan& plan : plans) {
     const double cycles = kernel.cycles(problem, machine, plan);
+    if (cycles < 0) continue;  // not modelled: only the first plan can be taken without a cost
     if (cycles >= least * (least == HUGE_VAL ? 1 : kernel.least_gain)) continue;
     least = cycles;
     candidate->plan = plan;

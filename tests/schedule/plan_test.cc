@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "treadle/schedule/kernel.h"
+#include "treadle/schedule/machine.h"
 #include "treadle/schedule/problems.h"
 
 namespace treadle::schedule {
@@ -79,6 +81,20 @@ TEST(PlanTest, RefusesWhatIsNoPlan) {
 TEST(PlanTest, SchemasOfDifferentFieldsDiffer) {
   EXPECT_EQ(SchemaHash(TestPlanNode::StaticTypeInfo()).size(), 16U);
   EXPECT_NE(SchemaHash(TestPlanNode::StaticTypeInfo()), SchemaHash(OtherPlanNode::StaticTypeInfo()));
+}
+
+TEST(DefaultPlanTest, APlanWithoutACostReplacesNoneThatHasOne) {
+  Kernel kernel;
+  kernel.space = [](const Problem&, const Machine&) {
+    return std::vector<Plan>{TestPlan(1), TestPlan(2), TestPlan(3)};
+  };
+  kernel.cycles = [](const Problem&, const Machine&, const Plan& plan) {
+    const int64_t rows = plan.as<TestPlanNode>()->rows;
+    return rows == 2 ? -1.0 : 10.0 / static_cast<double>(rows);
+  };
+  const Candidate best = DefaultPlan(kernel, Problem(), Machine());
+  EXPECT_EQ(best.plan.as<TestPlanNode>()->rows, 3);
+  EXPECT_EQ(best.cycles, 10.0 / 3);
 }
 
 TEST(ProblemTest, TheKeyLeavesOutWhatIsKnownOfTheGraph) {
