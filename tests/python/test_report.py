@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pages of one file: `treadle report`, treadle.report, Model.report. Drawn by a browser where there is one."""
 import json
+import os
 import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import numpy as np
 import onnx
@@ -22,7 +24,8 @@ pytest.importorskip("netron", reason="the build has no libraries of report pages
 
 
 def run(*args):
-    return subprocess.run([PROGRAM, *map(str, args)], capture_output=True, text=True, timeout=300)
+    return subprocess.run([PROGRAM, *map(str, args)], capture_output=True, text=True, timeout=300,
+                          env={**os.environ, "TREADLE_PYTHON": sys.executable})
 
 
 def data_of(path):

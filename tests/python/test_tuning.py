@@ -128,7 +128,7 @@ def test_a_new_process_measures_what_another_one_extracted(task, tmp_path):
 def test_a_session_that_is_killed_loses_what_it_was_measuring(model, tmp_path):
     """The file has whole lines of all that was said to be measured, and the next session goes on from them."""
     records = tmp_path / "records.jsonl"
-    command = [str(pathlib.Path(treadle.__file__).parents[2] / "bin" / "treadle"), "tune", str(model), "-o", str(records),
+    command = [str(pathlib.Path(treadle.__file__).parent / "bin" / "treadle"), "tune", str(model), "-o", str(records),
                "--time", "60s", "--no-graph"]
     session = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     until = time.monotonic() + 60

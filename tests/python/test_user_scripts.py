@@ -243,7 +243,7 @@ def test_wrong_expressions_say_what_was_expected():
 def test_variables_that_nothing_defines_are_named(target):
     a, n = te.placeholder((4,), name="A"), te.var("n")
     b = te.compute((4,), lambda i: a[i] + n, name="B")
-    with pytest.raises(tvm.Error, match="function main isn't well formed: .*n") as caught:
+    with pytest.raises(tvm.Error, match="function (main|default_function) isn't well formed: .*n") as caught:
         tvm.build(te.create_schedule(b.op), [a, b], target)
     assert not isinstance(caught.value, tvm.InternalError)
 

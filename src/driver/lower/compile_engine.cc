@@ -138,10 +138,21 @@ std::string PlansOf(const Kernel& kernel) {
   return plans;
 }
 
+bool UsesCustomDatatypes(const Kernel& kernel) {
+  bool found = false;
+  relay::PostOrderVisit(kernel.source, [&](const relay::Expr& e) {
+    const auto* type = e->type_as<TensorTypeNode>();
+    found = found || (type != nullptr && runtime::IsCustomDatatype(type->dtype));
+  });
+  return found;
+}
+
 /// What users add isn't known to the cache, and may be functions of an interpreter, which one thread at a time may
 /// enter.
-bool HasHooks() {
-  return runtime::Registry::Get(kLowerHook) || schedule::HasAddedKernels() || runtime::HasCustomDatatypes();
+bool HasHooks(const std::vector<Kernel*>& kernels) {
+  if (runtime::Registry::Get(kLowerHook) || schedule::HasAddedKernels()) return true;
+  return runtime::HasCustomDatatypes() &&
+         std::any_of(kernels.begin(), kernels.end(), [](const Kernel* kernel) { return UsesCustomDatatypes(*kernel); });
 }
 
 /// Calls `work`, whose errors then name the kernel.
@@ -248,11 +259,11 @@ void CompileEngine::Lower(Kernel* kernel) {
 }
 
 void CompileEngine::LowerAll(int threads) {
-  ParallelFor(declared_.size(), HasHooks() ? 1 : threads, [this](size_t i) { Lower(declared_[i]); });
+  ParallelFor(declared_.size(), HasHooks(declared_) ? 1 : threads, [this](size_t i) { Lower(declared_[i]); });
 }
 
 void CompileEngine::FindInPlace(const std::vector<Kernel*>& kernels, const EngineOptions& options) {
-  if (HasHooks()) return;
+  if (HasHooks(kernels)) return;
   KernelCache* cache = options.use_cache ? KernelCache::Default() : nullptr;
   std::unordered_set<Kernel*> met;
   std::vector<Kernel*> distinct;
@@ -281,7 +292,7 @@ void CompileEngine::FindInPlace(const std::vector<Kernel*>& kernels, const Engin
 }
 
 void CompileEngine::CompileAll(const EngineOptions& options) {
-  const bool hooked = HasHooks();
+  const bool hooked = HasHooks(declared_);
   KernelCache* cache = options.use_cache && !hooked && options.texts.empty() ? KernelCache::Default() : nullptr;
   std::mutex watched;
   Progress progress;
