@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// As precompiled_std.h, for the folders from ir to frontend: besides standard headers those of the project that nearly
+// As precompiled_std.h, for the folders from ir to driver: besides standard headers those of the project that nearly
 // every file there includes. A change in one of them would compile nearly all of these anew without this, too.
 #include "precompiled_std.h"
 #include "treadle/base/error.h"
