@@ -10,6 +10,7 @@
 #include "cli/json.h"
 #include "cli/session.h"
 #include "treadle/base/error.h"
+#include "treadle/base/html.h"
 
 namespace treadle::cli {
 namespace {
@@ -25,29 +26,6 @@ Json ToJson(const std::vector<runtime::TensorInfo>& infos) {
     list.push_back({{"name", info.name}, {"shape", shape}, {"dtype", info.dtype.str()}});
   }
   return list;
-}
-
-std::string EscapeHtml(const std::string& text) {
-  std::string result;
-  for (char c : text) {
-    switch (c) {
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '&':
-        result += "&amp;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      default:
-        result += c;
-    }
-  }
-  return result;
 }
 
 /// Calls in the graph and how often each kernel is called.

@@ -8,31 +8,12 @@
 #include "report/resources.h"
 #include "runtime/file_io.h"
 #include "treadle/base/error.h"
+#include "treadle/base/html.h"
 
 namespace treadle::report {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string EscapeHtml(const std::string& text) {
-  std::string result;
-  for (char c : text) {
-    switch (c) {
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '&':
-        result += "&amp;";
-        break;
-      default:
-        result += c;
-    }
-  }
-  return result;
-}
 
 /// JSON as the text of a script element: "<" can't end or comment it. Bytes that aren't UTF-8 are replaced.
 std::string ScriptText(const Json& data) {

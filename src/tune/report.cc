@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "treadle/base/html.h"
 #include "tune/session.h"
 
 namespace treadle::tune {
@@ -87,24 +88,6 @@ std::string TuneReport::ToText() const {
 
 namespace {
 
-std::string Escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '<') {
-      result += "&lt;";
-    } else if (c == '>') {
-      result += "&gt;";
-    } else if (c == '&') {
-      result += "&amp;";
-    } else if (c == '"') {
-      result += "&quot;";
-    } else {
-      result += c;
-    }
-  }
-  return result;
-}
-
 /// "0.953 (0.951 to 0.956)".
 std::string WithInterval(double ratio, double lo, double hi) {
   return StrCat(FixedText(ratio, 3), " (", FixedText(lo, 3), " to ", FixedText(hi, 3), ")");
@@ -142,7 +125,7 @@ std::string Scatter(const std::vector<Trial>& trials, double seconds) {
     const double x = kLeft + (kWidth - kLeft) * (seconds > 0 ? std::min(1.0, trial.at / seconds) : 0);
     svg += StrCat("<circle class=\"", ClassOf(trial.state), "\" r=\"3.5\" cx=\"", FixedText(x, 1), "\" cy=\"",
                   FixedText(y(trial.state == "error" ? kMost : trial.ratio), 1), "\"><title>",
-                  Escaped(StrCat(trial.state, " ", FixedText(trial.ratio, 3), " ", trial.error, " ", trial.plan)),
+                  EscapeHtml(StrCat(trial.state, " ", FixedText(trial.ratio, 3), " ", trial.error, " ", trial.plan)),
                   "</title></circle>");
   }
   return svg + "</svg>";
@@ -165,13 +148,13 @@ details{border:1px solid var(--line);border-radius:8px;margin:.6rem 0;padding:.5
 std::string TaskSection(const TaskReport& t, double seconds) {
   const bool won = t.state == "confirmed";
   std::string html = StrCat("<details", won ? " open" : "", "><summary><span class=\"", won ? "won" : "dim", "\">",
-                            t.state, "</span> ", Escaped(t.name), " <span class=\"dim\">× ", t.uses, ", ",
+                            t.state, "</span> ", EscapeHtml(t.name), " <span class=\"dim\">× ", t.uses, ", ",
                             FixedText(t.seconds * 1e6, 1), " µs, ", t.measured, " plans</span></summary>");
   if (won || t.state == "withdrawn") {
     html += StrCat("<p>", WithInterval(t.ratio, t.lo, t.hi),
-                   " of the default's time: ", Escaped(Difference(t.default_plan, t.plan)), "</p>");
+                   " of the default's time: ", EscapeHtml(Difference(t.default_plan, t.plan)), "</p>");
   }
-  if (!t.first_error.empty()) html += StrCat("<p class=\"failed\">first error: ", Escaped(t.first_error), "</p>");
+  if (!t.first_error.empty()) html += StrCat("<p class=\"failed\">first error: ", EscapeHtml(t.first_error), "</p>");
   if (t.trials.empty()) return html + "<p class=\"dim\">Nothing was measured.</p></details>";
   html += Scatter(t.trials, seconds);
   html +=
@@ -185,8 +168,8 @@ std::string TaskSection(const TaskReport& t, double seconds) {
   for (const Trial* trial : best) {
     const std::string ratio = trial->state == "error" ? "" : WithInterval(trial->ratio, trial->lo, trial->hi);
     html += StrCat("<tr><td class=\"n\">", ratio, "</td><td class=\"", ClassOf(trial->state), "\">", trial->state,
-                   trial->error.empty() ? "" : ": ", Escaped(trial->error), "</td><td>",
-                   Escaped(Difference(t.default_plan, trial->plan)), "</td></tr>");
+                   trial->error.empty() ? "" : ": ", EscapeHtml(trial->error), "</td><td>",
+                   EscapeHtml(Difference(t.default_plan, trial->plan)), "</td></tr>");
   }
   return html + "</table></div></details>";
 }
@@ -198,9 +181,9 @@ std::string GraphSection(const std::vector<GraphReport>& graph) {
       "model's time</th><th>state</th></tr>";
   for (const GraphReport& g : graph) {
     const std::string ratio = g.state == "error" || g.ratio == 1 ? "" : WithInterval(g.ratio, g.lo, g.hi);
-    html += StrCat("<tr><td>", Escaped(g.op + g.name), "</td><td>", Escaped(g.from), "</td><td>", Escaped(g.to),
-                   "</td><td class=\"n\">", ratio, "</td><td class=\"", ClassOf(g.state), "\">", g.state,
-                   g.error.empty() ? "" : ": ", Escaped(g.error), "</td></tr>");
+    html += StrCat("<tr><td>", EscapeHtml(g.op + g.name), "</td><td>", EscapeHtml(g.from), "</td><td>",
+                   EscapeHtml(g.to), "</td><td class=\"n\">", ratio, "</td><td class=\"", ClassOf(g.state), "\">",
+                   g.state, g.error.empty() ? "" : ": ", EscapeHtml(g.error), "</td></tr>");
   }
   return html + "</table></div>";
 }
@@ -211,8 +194,8 @@ std::string TuneReport::ToHtml() const {
   std::string html = StrCat(
       "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
       "content=\"width=device-width\"><title>Tuning of ",
-      Escaped(name), "</title><style>", kStyle, "</style></head><body><h1>Tuning of ", Escaped(name),
-      "</h1><p class=\"dim\">", Escaped(target), "<br>", Escaped(machine), "</p><div class=\"headline\">");
+      EscapeHtml(name), "</title><style>", kStyle, "</style></head><body><h1>Tuning of ", EscapeHtml(name),
+      "</h1><p class=\"dim\">", EscapeHtml(target), "<br>", EscapeHtml(machine), "</p><div class=\"headline\">");
   if (accepted) {
     html += StrCat("<b class=\"won\">", FixedText(model.ratio, 3), "</b> of the default's time, 95 % interval ",
                    FixedText(model.lo, 3), " to ", FixedText(model.hi, 3), ": ",

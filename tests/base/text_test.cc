@@ -9,6 +9,7 @@
 #include <locale>
 
 #include "treadle/base/error.h"
+#include "treadle/base/html.h"
 
 namespace treadle {
 namespace {
@@ -70,6 +71,10 @@ TEST_P(UnderAnyLocale, ReadsNumbers) {
   for (const char* text : {"", "0,5", "1.5x", " 1"}) EXPECT_FALSE(ParseDouble(text)) << text;
   EXPECT_FALSE(ParseInt("9223372036854775808"));
   EXPECT_EQ(SplitWords("  a b\t1.5\n"), (std::vector<std::string>{"a", "b", "1.5"}));
+}
+
+TEST(HtmlTest, EscapesWhatHasAMeaning) {
+  EXPECT_EQ(EscapeHtml("<a b=\"c\"> & \xc3\xa4"), "&lt;a b=&quot;c&quot;&gt; &amp; \xc3\xa4");
 }
 
 }  // namespace
