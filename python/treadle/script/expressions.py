@@ -90,9 +90,13 @@ class Expressions:
 
     def eval(self, node):
         """The value of an expression; mistakes name its place."""
-        method = getattr(self, f"_{type(node).__name__}", None)
+        return self.dispatch("_", node, "")
+
+    def dispatch(self, prefix, node, kind):
+        """What the method named after the node's class makes of it; mistakes name its place."""
+        method = getattr(self, f"{prefix}{type(node).__name__}", None)
         if method is None:
-            self.fail(node, f"TVMScript has no {type(node).__name__}")
+            self.fail(node, f"TVMScript has no {kind}{type(node).__name__}")
         try:
             return method(node)
         except ScriptError:

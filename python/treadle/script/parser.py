@@ -10,7 +10,7 @@ from ..tir import Buffer, PrimFunc, Var, const, decl_buffer
 from ..tir.expr import _api, as_expr
 from ..tir.stmt import (Allocate, AssertStmt, AttrStmt, BufferStore, Evaluate, IfThenElse, LetStmt, SeqStmt, Stmt, While,
                         _api as _stmts)
-from .expressions import _MISTAKES, Expressions, ScriptError, Source, annotation, extent_of, is_number
+from .expressions import Expressions, ScriptError, Source, annotation, extent_of, is_number
 from .printer import holds_block
 
 _KINDS = {"serial": 0, "parallel": 1, "vectorized": 2, "unroll": 3, "thread_binding": 4}
@@ -54,15 +54,7 @@ class Statements(Expressions):
 
     def statement(self, node):
         """One statement."""
-        method = getattr(self, f"_do_{type(node).__name__}", None)
-        if method is None:
-            self.fail(node, f"TVMScript has no statement {type(node).__name__}")
-        try:
-            return method(node)
-        except ScriptError:
-            raise
-        except _MISTAKES as error:
-            self.fail(node, str(error), error)
+        return self.dispatch("_do_", node, "statement ")
 
     def _do_Pass(self, node):
         return None
