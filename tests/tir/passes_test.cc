@@ -53,6 +53,40 @@ TEST(InjectVirtualThread, FewThreadsAreUnrolled) {
              "for (i: int32, 0, 4) unroll { A[i] = 1f32 }");
 }
 
+TEST(LoopPartition, IterationsBeyondADynamicEndDoNotRun) {
+  const char* text = R"(
+    for (i: int32, 0, 8) {
+      for (k: int32, 0, 4) {
+        evaluate(@tir.prefetch(@tir.address_of((float32*)p[k], dtype=handle), 0, 2, 1, dtype=int32))
+        for (r: int32, 0, 8) { if (((i*8) + r) < n) { A[((i*8) + r)] = 1f32 } }
+      }
+    })";
+  const std::string after = AsText(LoopPartition(ParsePrimFunc(kHead + std::string(text) + "}"), LowerConfig()), false);
+  // Whole tiles, and what is left: up to ceil(n / 8), not to 8.
+  EXPECT_THAT(after, HasSubstr("0, max(0, min(floordiv(n, 8), 8))"));
+  EXPECT_THAT(after, HasSubstr("floordiv((n + 7), 8)"));
+}
+
+TEST(NarrowTails, TilesOfFewRowsHaveFormsOfTheirOwn) {
+  const char* text = R"(
+    for (i: int32, 0, n) {
+      allocate(t: Pointer(local float32), float32, [14]), storage_scope = "local";
+      for (k: int32, 0, 4) {
+        for (r: int32, 0, 14) unroll { if (((i*14) + r) < n) { t[r] = A[k] } }
+      }
+      for (r, 0, 14) unroll { if (((i*14) + r) < n) { A[((i*14) + r)] = t[r] } }
+    })";
+  const std::string after = AsText(NarrowTails(ParsePrimFunc(kHead + std::string(text) + "}"), LowerConfig()), false);
+  EXPECT_THAT(after, HasSubstr("for (r: int32, 0, 4) unroll"));
+  EXPECT_THAT(after, HasSubstr("(r, 0, 8) unroll"));
+  EXPECT_THAT(after, HasSubstr("(r, 0, 14) unroll"));
+}
+
+TEST(NarrowTails, OneFormIsEnoughForWhatNothingRepeats) {
+  const char* text = "for (i: int32, 0, n) { for (r: int32, 0, 14) unroll { if (((i*14) + r) < n) { A[r] = 1f32 } } }";
+  ExpectBody(NarrowTails, text, text);
+}
+
 TEST(StorageRewrite, BuffersThatDontLiveTogetherShareMemory) {
   const char* text = R"(
     allocate(x: Pointer(global float32), float32, [4096]), storage_scope = "global";

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops whose body tests boundaries (of imperfect splits, of padding) are cut into a part where the tests always hold,
 // without them, and the rest. A parallel loop isn't cut: its body gets two forms.
+#include <algorithm>
+
 #include "arith/loop_scope.h"
 #include "tir/passes/pass_util.h"
 #include "treadle/arith/analyzer.h"
@@ -88,6 +90,58 @@ class ConditionRemover : public FoldingMutator {
   const std::unordered_set<const Object*>& removed_;
 };
 
+/// What a loop's body does to memory that outlives it, with the conditions and the loops around each such statement.
+class EffectCollector : public StmtVisitor {
+ public:
+  struct Effect {
+    std::vector<PrimExpr> conditions;
+    std::vector<std::pair<Var, Range>> inner;  ///< loops between, outermost first
+  };
+  std::vector<Effect> effects;
+
+ protected:
+  using StmtVisitor::VisitStmt_;
+  void VisitStmt_(const ForNode* op) override {
+    inner_.emplace_back(op->loop_var, Range::FromMinExtent(op->min, op->extent));
+    VisitStmt(op->body);
+    inner_.pop_back();
+  }
+  void VisitStmt_(const IfThenElseNode* op) override {
+    const size_t outer = conditions_.size();
+    for (const PrimExpr& part : SplitConjunction(op->condition)) {
+      if (!arith::ReadsData(part) && !UsesAnyVar(part, bound_)) conditions_.push_back(part);
+    }
+    VisitStmt(op->then_case);
+    conditions_.resize(outer);
+    if (op->else_case.defined()) VisitStmt(op->else_case);
+  }
+  void VisitStmt_(const LetStmtNode* op) override {
+    bound_.insert(op->var.get());
+    VisitStmt(op->body);
+  }
+  void VisitStmt_(const AllocateNode* op) override {
+    own_.insert(op->buffer->data.get());
+    VisitStmt(op->body);
+  }
+  void VisitStmt_(const BufferStoreNode* op) override {
+    if (own_.count(op->buffer->data.get()) == 0) Add();
+  }
+  void VisitStmt_(const EvaluateNode* op) override {
+    const auto* call = op->value.as<CallNode>();
+    if (call == nullptr || !IsCallTo(call, "tir.prefetch")) Add();
+  }
+  void VisitStmt_(const AssertStmtNode* op) override {
+    Add();
+    VisitStmt(op->body);
+  }
+
+ private:
+  void Add() { effects.push_back({conditions_, inner_}); }
+  std::vector<PrimExpr> conditions_;
+  std::vector<std::pair<Var, Range>> inner_;
+  std::unordered_set<const Object*> own_, bound_;
+};
+
 class Partitioner : public StmtExprMutator {
  public:
   Stmt Run(const Stmt& body) { return VisitStmt(body); }
@@ -99,6 +153,7 @@ class Partitioner : public StmtExprMutator {
   Stmt VisitStmt_(const ForNode* op) override {
     // Threads that wait for each other in the body have to run the loop equally often.
     const bool thread = op->kind == ForKind::kThreadBinding;
+    loops_.insert(op->loop_var.get());
     const bool together = threads_around_ > 0 && HoldsThreads(op->body);
     const bool fit = (op->kind == ForKind::kSerial || op->kind == ForKind::kParallel) && !together;
     arith::LoopScope own_range(analyzer_, op->loop_var, Range::FromMinExtent(op->min, op->extent));
@@ -128,6 +183,7 @@ class Partitioner : public StmtExprMutator {
     auto add = [&](const PrimExpr& from, const PrimExpr& to, const Stmt& body, bool again) {
       if (analyzer_.CanProveLessEqual(to, from)) return;
       Var var(op->loop_var->name_hint, op->loop_var.dtype());
+      loops_.insert(var.get());
       PrimExpr extent = analyzer_.Simplify(to - from);
       arith::LoopScope part_range(analyzer_, var, Range::FromMinExtent(from, extent));
       Map<Var, PrimExpr> vmap;
@@ -138,17 +194,54 @@ class Partitioner : public StmtExprMutator {
     };
     add(op->min, low, op->body, false);
     add(low, high, free_body, true);
-    add(high, end, op->body, AsConstInt(high) == nullptr);  // the rest of unknown size may have a main part of its own
+    const bool dynamic = AsConstInt(high) == nullptr;
+    // The rest of unknown size may have a main part of its own, and iterations that do nothing.
+    add(high, dynamic ? LiveEnd(op, high, end) : end, op->body, dynamic);
     return SeqStmt::Flatten(parts);
   }
 
  private:
+  /// Whether a condition depends on more than loops.
+  bool UsesSizes(const ConditionCollector::Condition& condition) const {
+    return arith::UsesVar(condition.comparison, [&](const VarNode* v) {
+      const bool inner = std::any_of(condition.inner.begin(), condition.inner.end(),
+                                     [&](const auto& loop) { return loop.first.get() == v; });
+      return !inner && loops_.count(v) == 0;
+    });
+  }
+
   static bool HoldsThreads(const Stmt& body) {
     bool found = false;
     PostOrderVisit(body, [&](const ObjectRef& node) {
       found |= node.as<ForNode>() != nullptr && node.as<ForNode>()->kind == ForKind::kThreadBinding;
     });
     return found;
+  }
+
+  /// Where the iterations end that do something: from there to `end` some condition around each effect fails.
+  PrimExpr LiveEnd(const ForNode* op, const PrimExpr& high, const PrimExpr& end) {
+    EffectCollector collector;
+    collector(op->body);
+    PrimExpr live = high;
+    for (const EffectCollector::Effect& effect : collector.effects) {
+      PrimExpr last;  // the first iteration without this effect
+      for (const PrimExpr& condition : effect.conditions) {
+        auto difference = DifferenceOf(condition);
+        if (!difference) continue;
+        const auto& [a, b, slack] = *difference;
+        std::vector<PrimExpr> linear = analyzer_.DetectLinear(a - b + make_const(a.dtype(), slack), {op->loop_var});
+        const int64_t* coefficient = linear.size() == 2 ? AsConstInt(analyzer_.Simplify(linear[0])) : nullptr;
+        if (coefficient == nullptr || *coefficient <= 0) continue;
+        PrimExpr rest = MaximumOver(neg(linear[1]), effect.inner);
+        if (!rest.defined() || UsesInner(rest, effect.inner)) continue;
+        const DataType dtype = op->loop_var.dtype();
+        PrimExpr bound = floordiv(cast(dtype, rest), make_const(dtype, *coefficient)) + 1;
+        last = last.defined() ? min(last, bound) : bound;
+      }
+      if (!last.defined()) return end;
+      live = max(live, last);
+    }
+    return analyzer_.Simplify(min(live, end));
   }
 
   /// [low, high), either of which may be missing, within the loop.
@@ -194,7 +287,11 @@ class Partitioner : public StmtExprMutator {
     };
     Stmt body = VisitStmt(op->body);
     if (leaves.removed.size() < all.removed.size()) body = choose(leaves, body);
-    body = choose(all, body);
+    // Where serial loops inside are cut by dynamic sizes in any case, one more form of them gains nothing.
+    const bool cut_inside =
+        leaves.removed.empty() && std::any_of(conditions.begin(), conditions.end(),
+                                              [&](const auto& c) { return c.in_serial_loop && UsesSizes(c); });
+    if (!cut_inside) body = choose(all, body);
     return For(op->loop_var, op->min, op->extent, op->kind, body, op->thread_binding, op->annotations, op->span);
   }
 
@@ -213,8 +310,8 @@ class Partitioner : public StmtExprMutator {
     return result;
   }
 
-  static bool UsesInner(const PrimExpr& e, const ConditionCollector::Condition& condition) {
-    for (const auto& [var, range] : condition.inner) {
+  static bool UsesInner(const PrimExpr& e, const std::vector<std::pair<Var, Range>>& inner) {
+    for (const auto& [var, range] : inner) {
       if (arith::UsesVar(e, [&, v = var.get()](const VarNode* other) { return v == other; })) return true;
     }
     return false;
@@ -230,7 +327,7 @@ class Partitioner : public StmtExprMutator {
     const int64_t* coefficient = AsConstInt(analyzer_.Simplify(linear[0]));
     if (coefficient == nullptr || *coefficient == 0) return false;
     PrimExpr rest = MaximumOver(linear[1], condition.inner);
-    if (!rest.defined() || UsesInner(rest, condition)) return false;
+    if (!rest.defined() || UsesInner(rest, condition.inner)) return false;
     const DataType dtype = op->loop_var.dtype();
     rest = cast(dtype, rest);
     if (*coefficient > 0) {  // c v + rest <= 0: v <= floor(-rest / c)
@@ -254,7 +351,7 @@ class Partitioner : public StmtExprMutator {
     auto is_own = [&](const VarNode* v) { return v == op->loop_var.get(); };
     if (!arith::UsesVar(whole, is_own)) return PrimExpr();
     PrimExpr most = MaximumOver(whole, condition.inner);
-    return most.defined() && arith::UsesVar(most, is_own) && !UsesInner(most, condition) ? most : PrimExpr();
+    return most.defined() && arith::UsesVar(most, is_own) && !UsesInner(most, condition.inner) ? most : PrimExpr();
   }
 
   /// An upper bound of `e` while the variables run, in terms of the others; null where there is none.
@@ -274,6 +371,7 @@ class Partitioner : public StmtExprMutator {
   }
 
   arith::Analyzer analyzer_;
+  std::unordered_set<const Object*> loops_;  ///< variables of loops
   int threads_around_ = 0;
 };
 

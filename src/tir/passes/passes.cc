@@ -17,6 +17,7 @@ const std::vector<LoweringPass>& LoweringPasses() {
       {"Simplify", SimplifyFunc, "index arithmetic in normal form, decided conditions removed"},
       {"InstrumentBoundsChecks", InstrumentBoundsChecks, "every index is checked, where that is asked for"},
       {"LoopPartition", LoopPartition, "the main part of loops does without boundary conditions"},
+      {"NarrowTails", NarrowTails, "incomplete register tiles of few rows get narrower forms"},
       {"RelaxTails", RelaxTails, "incomplete register tiles repeat their last element instead of testing each"},
       {"InjectVirtualThread", InjectVirtualThread, "virtual threads become copies of the loop's body"},
       {"InjectDoubleBuffer", InjectDoubleBuffer, "marked buffers are filled one iteration ahead"},

@@ -61,6 +61,8 @@ PrimFunc FlattenBuffer(PrimFunc func, const LowerConfig& config);
 PrimFunc SimplifyFunc(PrimFunc func, const LowerConfig& config);
 /// Loops with boundary conditions are cut into parts, so that the main part has none.
 PrimFunc LoopPartition(PrimFunc func, const LowerConfig& config);
+/// Unrolled tiles of which a dynamic end leaves few rows get narrower forms, chosen when they run.
+PrimFunc NarrowTails(PrimFunc func, const LowerConfig& config);
 /// Elements of incomplete register tiles that aren't used repeat the last one that is, instead of being left out.
 PrimFunc RelaxTails(PrimFunc func, const LowerConfig& config);
 /// Vectorised loops become vector expressions; what can't be one stays a serial loop.
