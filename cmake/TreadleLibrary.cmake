@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+include(CheckLinkerFlag)
 
 # Warnings and include paths that every target of the project has.
 function(treadle_compile_options target)
@@ -49,7 +50,9 @@ function(treadle_library name)
   if(NOT name MATCHES "^(base|runtime)$")  # these need the standard library alone
     target_link_libraries(treadle_${name}_objects PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
   endif()
-  if(name MATCHES "^(ir|arith|relay|tir|te|ops|frontend|passes|schedule|targets|driver)$")
+  if(name MATCHES "^(base|runtime)$")
+    treadle_small_objects(treadle_${name}_objects)
+  elseif(name MATCHES "^(ir|arith|relay|tir|te|ops|frontend|passes|schedule|targets|driver)$")
     treadle_use_precompiled(treadle_${name}_objects compiler)
   else()
     treadle_use_precompiled(treadle_${name}_objects std)
@@ -102,10 +105,38 @@ function(treadle_shared_library target)
   endif()
 endfunction()
 
+# Files of the runtime whose loops runs spend time in: compiled for speed.
+set(TREADLE_HOT_RUNTIME c_backend_api cpu_device huge_pages packed_func run_limits thread_pool time_evaluator vm/machine
+  vm/shape_plans vm/tensor_pool)
+
+# The rest of the runtime is compiled for size, without precompiled headers: those were made for speed.
+function(treadle_small_objects target)
+  foreach(name ${TREADLE_HOT_RUNTIME})
+    set_source_files_properties(${CMAKE_SOURCE_DIR}/src/runtime/${name}.cc PROPERTIES COMPILE_OPTIONS
+      "$<$<CONFIG:Release>:-O2>")
+  endforeach()
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Os> -ffunction-sections -fdata-sections)
+endfunction()
+
+# Links `target` without what nothing refers to, and exports the project's own names only: those of templates of the
+# standard library would be a seventh of the file. Options that the linker doesn't know are left out.
+function(treadle_small_library target)
+  target_link_options(${target} PRIVATE -Wl,--gc-sections)
+  if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+    target_link_options(${target} PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/runtime_exports.map)
+    set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/runtime_exports.map)
+  endif()
+  check_linker_flag(CXX "${CMAKE_SHARED_LINKER_FLAGS} -Wl,--icf=safe" TREADLE_LINKER_FOLDS)
+  if(TREADLE_LINKER_FOLDS)
+    target_link_options(${target} PRIVATE -Wl,--icf=safe -Wl,-Bsymbolic-non-weak-functions)
+  endif()
+endfunction()
+
 # libtreadle_runtime.so.
 function(treadle_runtime_library)
   treadle_compile_version()
   treadle_shared_library(treadle_runtime FOLDERS base runtime)
+  treadle_small_library(treadle_runtime)
   target_link_libraries(treadle_runtime PRIVATE ${CMAKE_DL_LIBS} Threads::Threads)
   # Its worker threads live as long as the process: unloading the library must not take their code away.
   target_link_options(treadle_runtime PRIVATE -Wl,-z,nodelete)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layer that everything in Python is built on: tensors, functions, nodes, errors."""
+"""The layer that everything in Python is built on: tensors, functions, nodes, errors; the size of its library."""
+import pathlib
+import struct
 import threading
 
 import ml_dtypes
@@ -105,3 +107,11 @@ def test_functions_are_called_from_many_threads():
 def test_missing_module_file_is_an_error_that_names_it():
     with pytest.raises(treadle.Error, match="/no/such/module.so"):
         treadle.runtime.load_module("/no/such/module.so")
+
+
+def test_the_runtime_is_smaller_than_a_megabyte():
+    """What is loaded of the file, which is what is left of it when it is stripped."""
+    data = (pathlib.Path(treadle.__file__).parent / "lib/libtreadle_runtime.so").read_bytes()
+    (table,), (size, count) = struct.unpack_from("<Q", data, 32), struct.unpack_from("<HH", data, 54)
+    headers = [struct.unpack_from("<IIQQQQ", data, table + i * size) for i in range(count)]
+    assert max(offset + length for kind, _, offset, _, _, length in headers if kind == 1) < 1_000_000
