@@ -3,6 +3,7 @@
 #include "driver/evaluate/numeric_check.h"
 #include "driver/graph/why_not_graph.h"
 #include "python/api.h"
+#include "python/build_options.h"
 #include "treadle/base/error.h"
 #include "treadle/driver/compile.h"
 #include "treadle/ir/target.h"
@@ -32,8 +33,8 @@ class CompiledModelRef : public ObjectRef {
   TREADLE_BASE_REF(CompiledModelRef, ObjectRef, CompiledModelNode);
 };
 
-/// Options of a build in the pass context of the calling thread. `flags`: target (text, or a map from device type to
-/// text), target_host, mod_name.
+}  // namespace
+
 CompileOptions BuildOptions(const Map<String, ObjectRef>& flags) {
   CompileOptions options;
   options.inherit_context = true;
@@ -54,6 +55,8 @@ CompileOptions BuildOptions(const Map<String, ObjectRef>& flags) {
   }
   return options;
 }
+
+namespace {
 
 std::map<std::string, int64_t> ToDims(const Map<String, ObjectRef>& map) {
   std::map<std::string, int64_t> dims;

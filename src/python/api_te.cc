@@ -213,6 +213,20 @@ void RegisterTeSchedule() {
     }
     return steps;
   });
+  // [key, axis (may be null), text, value (may be null)] of each mark.
+  Reg("te.StageMarks", [](Stage s) {
+    Array<ObjectRef> marks;
+    for (const te::StageMark& mark : s->marks) {
+      marks.push_back(Array<ObjectRef>{String(mark.key), mark.axis, String(mark.text), mark.value});
+    }
+    return marks;
+  });
+  // [AttachType, stage, axis]; the last two are null where the stage isn't computed in a loop of another.
+  Reg("te.StageAttachment", [](Stage s) {
+    const auto type = IntImm(DataType::Int(32), static_cast<int>(s->attach_type));
+    if (s->attach_stage == nullptr) return Array<ObjectRef>{type, ObjectRef(), ObjectRef()};
+    return Array<ObjectRef>{type, GetRef<Stage>(s->attach_stage), s->attach_ivar};
+  });
   Reg("te.StageFuse", [](Stage s, Array<IterVar> axes) { return s.Fuse(axes); });
   Reg("te.StageReorder", [](Stage s, Array<IterVar> order) { s.Reorder(order); });
   Reg("te.StageTile",

@@ -4,6 +4,7 @@
 
 #include "driver/vm/vm_values.h"
 #include "python/api.h"
+#include "python/build_options.h"
 #include "runtime/unfinished.h"
 #include "treadle/driver/compile.h"
 #include "treadle/relay/type_infer.h"
@@ -51,11 +52,9 @@ class VmMachine : public ObjectRef {
   TREADLE_BASE_REF(VmMachine, ObjectRef, VmMachineNode);
 };
 
-VmExecutable Compile(IRModule module, Map<String, runtime::NDArray> params, std::string target) {
-  driver::CompileOptions options;
-  options.target = target;
+VmExecutable Compile(IRModule module, Map<String, runtime::NDArray> params, Map<String, ObjectRef> flags) {
+  driver::CompileOptions options = BuildOptions(flags);
   options.opt_level = treadle::transform::PassContext::Current()->opt_level;
-  options.inherit_context = true;
   options.executor = "vm";
   std::vector<std::pair<std::string, runtime::NDArray>> values;
   for (const auto& [name, value] : params) values.emplace_back(name.str(), value);

@@ -60,13 +60,18 @@ class DeviceCallsModule final : public ModuleNode {
     std::vector<TreadleValue> values(count);
     std::vector<int> codes(count, kTreadleDLTensor);
     for (size_t i = 0; i < count; ++i) {
-      const DLTensor* here = args[static_cast<int>(i)].AsDLTensor();
-      there.push_back(NDArray::Empty({here->shape, here->shape + here->ndim}, DataType(here->dtype), device));
-      if (i < call.num_inputs) there.back().CopyFrom(*here);
-      values[i].v_handle = there.back().handle();
+      DLTensor* tensor = args[static_cast<int>(i)].AsDLTensor();
+      values[i].v_handle = tensor;
+      there.emplace_back();
+      if (tensor->device.device_type == call.device_type) continue;
+      there[i] = NDArray::Empty({tensor->shape, tensor->shape + tensor->ndim}, DataType(tensor->dtype), device);
+      if (i < call.num_inputs) there[i].CopyFrom(*tensor);
+      values[i].v_handle = there[i].handle();
     }
     kernel.CallPacked(Args(values.data(), codes.data(), args.size()), ret);
-    for (size_t i = call.num_inputs; i < count; ++i) there[i].CopyTo(*args[static_cast<int>(i)].AsDLTensor());
+    for (size_t i = call.num_inputs; i < count; ++i) {
+      if (there[i].defined()) there[i].CopyTo(*args[static_cast<int>(i)].AsDLTensor());
+    }
   }
 
   std::map<std::string, DeviceCall> calls_;

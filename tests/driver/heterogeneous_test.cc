@@ -12,6 +12,7 @@
 #include "treadle/ir/transform.h"
 #include "treadle/runtime/device.h"
 #include "treadle/runtime/graph_executor.h"
+#include "treadle/runtime/vm/machine.h"
 
 namespace treadle::driver {
 namespace {
@@ -105,6 +106,49 @@ TEST(Heterogeneous, ResultsAreThoseOfOneDevice) {
   for (int i = 0; i < 32; ++i) {
     const float sum = x.Data<float>()[i] + y.Data<float>()[i];
     EXPECT_NEAR(host.Data<float>()[i], std::exp(std::sqrt(sum) - std::log(sum)), 1e-4F);
+  }
+}
+
+/// Branches on the other device, between values of the CPU: both kernels of the first branch read %0.
+const char* const kBranch = R"(
+  fn (%x: Tensor[(4), float32], %c: bool) {
+    %0 = on_device(add(%x, %x), device_type=12);
+    %1 = if (%c) {
+      %2 = on_device(exp(%0), device_type=12);
+      %3 = on_device(multiply(%2, 3f), device_type=12);
+      %4 = on_device(sum(%0, axis=[0], keepdims=True), device_type=12);
+      on_device(subtract(%4, %3), device_type=12)
+    } else {
+      on_device(negative(%0), device_type=12)
+    };
+    negative(%1)
+  })";
+
+TEST(Heterogeneous, ProgramsOfTheVirtualMachinePlaceTheirValues) {
+  MemoryDevice::Get();
+  CompiledModel split = Build(Parse(kBranch), {}, TwoDevices());
+  ASSERT_EQ(split.manifest.executor, "vm");
+  EXPECT_THAT(split.vm_text, ::testing::HasSubstr("device_copy r1 to cpu"));  // the condition
+  EXPECT_THAT(split.vm_text, ::testing::HasSubstr("on ext_dev"));
+  std::vector<NDArray> constants;
+  for (const auto& [name, value] : split.params) constants.push_back(value);
+  auto model = std::make_shared<const runtime::vm::VmModel>(
+      runtime::vm::Program::Load(split.vm_program, static_cast<uint32_t>(constants.size())), split.library, constants);
+  runtime::vm::VirtualMachine machine(model);
+  NDArray x = NDArray::Empty({4}, DataType::Float(32)), c = NDArray::Empty({}, DataType::Bool());
+  for (int i = 0; i < 4; ++i) x.Data<float>()[i] = 1 + static_cast<float>(i);
+  for (const bool taken : {true, false}) {
+    c.Data<uint8_t>()[0] = taken ? 1 : 0;
+    const int before = MemoryDevice::Get()->copies;
+    auto result = Downcast<NDArray>(machine.InvokeEntry({x, c}));
+    // To the device once, however many kernels read the value, and back once.
+    EXPECT_EQ(MemoryDevice::Get()->copies - before, 2) << split.vm_text;
+    ASSERT_EQ(result.device().device_type, kDLCPU);
+    for (int i = 0; i < 4; ++i) {
+      const float twice = 2 * x.Data<float>()[i];
+      const float expected = taken ? 3 * std::exp(twice) - 20 : twice;
+      EXPECT_NEAR(result.Data<float>()[i], expected, std::abs(expected) * 1e-5F);
+    }
   }
 }
 

@@ -18,10 +18,10 @@ VmProgram Compile(const std::string& text, int* kernels = nullptr) {
   std::vector<relay::Function> seen;
   VmProgram program = GenerateVmProgram(module, [&](const relay::Function& func) {
     for (size_t i = 0; i < seen.size(); ++i) {
-      if (StructuralEqual(seen[i], func)) return "kernel" + std::to_string(i);
+      if (StructuralEqual(seen[i], func)) return DeclaredKernel{"kernel" + std::to_string(i)};
     }
     seen.push_back(func);
-    return "kernel" + std::to_string(seen.size() - 1);
+    return DeclaredKernel{"kernel" + std::to_string(seen.size() - 1)};
   });
   if (kernels != nullptr) *kernels = static_cast<int>(seen.size());
   return program;

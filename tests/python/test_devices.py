@@ -102,3 +102,18 @@ def test_control_flow_across_devices(tmp_path):
         result = list(result.values())[0] if isinstance(result, dict) else result
         result = result[0] if isinstance(result, (list, tuple)) else result
         np.testing.assert_allclose(np.asarray(result), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(not treadle.opencl().exist, reason="no OpenCL device")
+@pytest.mark.parametrize("targets", [{"cpu": "llvm", "opencl": "opencl"}, "opencl"])
+def test_programs_of_the_virtual_machine_on_devices(targets):
+    x, c = relay.var("x", shape=SHAPE), relay.var("c", shape=(), dtype="bool")
+    weight = relay.const(np.full(SHAPE, 2, "float32"))
+    body = relay.If(c, on(4, relay.exp(x) * weight), on(4, relay.tanh(x)))
+    program = relay.vm.compile(treadle.IRModule.from_expr(relay.Function([x, c], body)), targets)
+    assert "load_const 0 on opencl" in program.bytecode and "alloc_tensor float32 on opencl" in program.bytecode
+    machine = treadle.runtime.vm.VirtualMachine(program, [treadle.cpu(), treadle.opencl()])
+    value = np.random.default_rng(0).standard_normal(SHAPE).astype("float32")
+    for flag, expected in ((True, np.exp(value) * 2), (False, np.tanh(value))):
+        result = machine.run(value, np.array(flag)).numpy()
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of other devices, called with tensors of the CPU.
+// Kernels of other devices, called with tensors of any device.
 #pragma once
 
 #include <map>
@@ -15,9 +15,9 @@ struct DeviceCall {
   uint32_t num_inputs = 0;
 };
 
-/// A module of type "device_calls" that imports `library`. Of its functions those in `calls` take tensors of the CPU:
-/// inputs are copied to the device and results from it. The virtual machine, whose values are on the CPU, runs programs
-/// on several devices so.
+/// A module of type "device_calls" that imports `library`. Of its functions those in `calls` take tensors of any
+/// device: inputs that are elsewhere are copied to the kernel's device, and results from it. Programs of the virtual
+/// machine place values where kernels want them; this is for those that don't.
 Module MakeDeviceCallsModule(std::map<std::string, DeviceCall> calls, const Module& library);
 
 }  // namespace treadle::runtime

@@ -14,7 +14,7 @@ from .expr import (Call, Clause, Constant, Expr, Function, If, Let, Match, Patte
                    PatternWildcard, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, TupleWrapper, Var, astext, bind,
                    const, var)
 from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor, MixedModeMutator, MixedModeVisitor
-from .interpreter import create_executor
+from .interpreter import VMExecutor as _VMExecutor, create_executor
 from .param_dict import load_param_dict, save_param_dict
 from .parser import Any, fromtext, parse, parse_expr
 from .scope_builder import ScopeBuilder
@@ -54,3 +54,4 @@ def __dir__() -> list[str]:
 
 # TVM has it in both places.
 build_module.create_executor = create_executor
+vm.VMExecutor = _VMExecutor  # type: ignore[attr-defined]

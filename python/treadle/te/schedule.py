@@ -41,9 +41,39 @@ class Fuse:
         return f"Fuse({', '.join(a.var.name for a in self.axes)} -> {self.fused.var.name})"
 
 
+class IterVarAttr:
+    """How the loop of one axis runs."""
+
+    _KINDS = {"parallel": IterVar.Parallelized, "vectorize": IterVar.Vectorized, "unroll": IterVar.Unrolled,
+              "tensorize": IterVar.Tensorized}
+
+    def __init__(self, iter_type):
+        self.iter_type = iter_type
+        self.bind_thread = None  # name of the thread axis
+        self.tensor_intrin = None
+        self.pragma_keys, self.pragma_values = [], []
+        self.prefetch_data = []  # names of tensors
+        self.prefetch_offset = []
+
+    def _add(self, key, text, value):
+        self.iter_type = self._KINDS.get(key, self.iter_type)
+        if key == "bind":
+            self.bind_thread = text
+        elif key == "tensorize":
+            self.tensor_intrin = value
+        elif key == "pragma":
+            self.pragma_keys.append(text)
+            self.pragma_values.append(value)
+        elif key == "prefetch":
+            self.prefetch_data.append(text)
+            self.prefetch_offset.append(value)
+
+
 @register_object("te.Stage")
 class Stage(Object):
     """One operation and what is wanted of its loops."""
+
+    GROUPROOT, INLINE, _, SCOPE = 1, 2, 3, 4
 
     def _axis(self, primitive, axis, stage=None):
         if not isinstance(axis, IterVar):
@@ -65,8 +95,37 @@ class Stage(Object):
     @property
     def all_iter_vars(self):
         """The axes of the operation and those that they became."""
-        own = list(getattr(self.op, "axis", [])) + list(getattr(self.op, "reduce_axis", []))
-        return own + [a for a in self.leaf_iter_vars if not any(a.same_as(b) for b in own)]
+        axes = list(getattr(self.op, "axis", [])) + list(getattr(self.op, "reduce_axis", []))
+        made = [axis for _, after, _, _ in _api.StageSteps(self) for axis in after]
+        for axis in made + list(self.leaf_iter_vars):
+            if not any(axis.same_as(known) for known in axes):
+                axes.append(axis)
+        return axes
+
+    @property
+    def iter_var_attrs(self):
+        """How axes run, for those of which something was said: a dict from axes to IterVarAttr."""
+        found = {}
+        for key, axis, text, value in _api.StageMarks(self):
+            if axis is not None:
+                found.setdefault(axis, IterVarAttr(axis.iter_type))._add(key, text, value)
+        return found
+
+    @property
+    def attach_type(self):
+        """Where the stage is computed: GROUPROOT (by itself), INLINE, or SCOPE (inside a loop of another stage)."""
+        return {1: Stage.INLINE, 2: Stage.SCOPE, 3: Stage.INLINE, 4: Stage.SCOPE}.get(_api.StageAttachment(self)[0],
+                                                                                     Stage.GROUPROOT)
+
+    @property
+    def attach_stage(self):
+        """The stage that this one is computed in; None: none."""
+        return _api.StageAttachment(self)[1]
+
+    @property
+    def attach_ivar(self):
+        """The axis of attach_stage that this stage is computed in."""
+        return _api.StageAttachment(self)[2]
 
     @property
     def relations(self):

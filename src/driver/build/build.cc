@@ -172,11 +172,14 @@ CompileOptions WithTargetOptions(const CompileOptions& given, const Target& targ
 
 constexpr char kKernelDevice[] = "device_type";
 
-/// Says of each kernel that main calls which device it runs on.
+/// Says of each kernel that a function calls which device it runs on.
 class DeviceMarker : public relay::ExprMutator {
  public:
-  DeviceMarker(const relay::Expr& main, int otherwise)
-      : devices_(relay::CollectDeviceInfo(main)), otherwise_(otherwise) {}
+  DeviceMarker(const relay::Function& func, int otherwise)
+      : devices_(relay::CollectDeviceInfo(func)), otherwise_(otherwise) {
+    // A function without copies is on one device, which planning wrote down where it isn't the default.
+    if (auto planned = func->GetAttr<IntImm>("result_device_type")) otherwise_ = static_cast<int>((*planned)->value);
+  }
   using ExprMutator::VisitExpr_;
   relay::Expr VisitExpr_(const relay::CallNode* call) override {
     auto found = devices_.find(GetRef<relay::Expr>(call));
@@ -221,18 +224,24 @@ GraphCode GenerateProgram(IRModule module, const BuildTargets& targets, const Co
   code.engine = std::make_shared<CompileEngine>(options.module_name);
   code.graph.plain = false;
   if (targets.heterogeneous()) {
-    const GlobalVar main = bound->GetGlobalVar("main");
-    bound.CopyOnWrite()->Add(
-        main, Downcast<relay::Function>(DeviceMarker(code.main, targets.default_device()).Mutate(code.main)));
+    const IRModule planned = bound;
+    for (const auto& [var, base] : planned->functions) {
+      const auto* func = base.as<relay::FunctionNode>();
+      if (func == nullptr || IsKernel(func)) continue;
+      DeviceMarker marker(GetRef<relay::Function>(func), targets.default_device());
+      bound.CopyOnWrite()->Add(var, Downcast<relay::Function>(marker.Mutate(GetRef<relay::Function>(func))));
+    }
     bound = relay::transform::InferType()(bound);
   }
-  VmProgram program = GenerateVmProgram(bound, [&](const relay::Function& f) {
+  const auto declare = [&](const relay::Function& f) {
     const auto given = f->GetAttr<IntImm>(kKernelDevice);
     const int device = given ? static_cast<int>((*given)->value) : targets.default_device();
     const std::string& symbol = code.engine->Declare(f, targets.ForDevice(device)).symbol;
-    if (device != kDLCPU && targets.heterogeneous()) (*device_calls)[symbol] = {device, NumTensors(f)};
-    return symbol;
-  });
+    if (device != kDLCPU) (*device_calls)[symbol] = {device, NumTensors(f)};
+    return DeclaredKernel{symbol, device};
+  };
+  const bool has_devices = targets.heterogeneous() || targets.default_device() != kDLCPU;
+  VmProgram program = GenerateVmProgram(bound, declare, has_devices);
   model->manifest.executor = "vm";
   model->vm_program = program.program.Save();
   model->vm_text = program.program.Disassemble();

@@ -398,6 +398,29 @@ int VmFunctionCompiler::Register(const VmValuePtr& value) {
   return reg;
 }
 
+int VmFunctionCompiler::RegisterOn(const VmValuePtr& value, int device_type) {
+  const bool is_tensor = !value->is_tuple && !value->is_function;
+  if (!is_tensor || value->device_type == device_type || (!program_->has_devices && device_type == kDLCPU)) {
+    return Register(value);
+  }
+  if (auto known = value->copies.find(device_type); known != value->copies.end()) return known->second;
+  int reg = -1;
+  if (value->constant.defined()) {
+    if (device_type == kDLCPU) return Register(value);
+    reg = out_.NewRegister();
+    out_.Emit(Opcode::kLoadConst, reg, -1, device_type, program_->Constant(value->constant));
+  } else {
+    const bool made_here = value->has_elements && value->reg < 0;
+    int source = Register(value);
+    if (made_here && device_type == kDLCPU) return source;
+    reg = out_.NewRegister();
+    out_.Emit(Opcode::kDeviceCopy, reg, source, -1, device_type);
+  }
+  value->copies[device_type] = reg;
+  undo_.push_back([value, device_type] { value->copies.erase(device_type); });
+  return reg;
+}
+
 std::vector<int> VmFunctionCompiler::Registers(const std::vector<VmValuePtr>& values) {
   std::vector<int> registers;
   for (const VmValuePtr& value : values) registers.push_back(Register(value));

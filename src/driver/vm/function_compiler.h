@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -21,7 +22,8 @@ namespace treadle::driver {
 /// What the functions of one program share.
 class VmProgramBuilder {
  public:
-  VmProgramBuilder(IRModule module, const DeclareKernel& declare) : module(std::move(module)), declare_(declare) {}
+  VmProgramBuilder(IRModule module, const DeclareKernel& declare, bool has_devices)
+      : module(std::move(module)), has_devices(has_devices), declare_(declare) {}
 
   VmProgram Run();
   /// Index of a global function, which is compiled when it is first asked for.
@@ -31,9 +33,14 @@ class VmProgramBuilder {
   int AddClosure(const relay::Function& func, const Array<relay::Var>& captured, const relay::Var& self);
   int Constant(const runtime::NDArray& value);
   int String(const std::string& text);
-  int Kernel(const relay::Function& func, uint32_t tensors, uint32_t outputs);
+  struct KernelRef {
+    int index;
+    int device_type;
+  };
+  KernelRef Kernel(const relay::Function& func, uint32_t tensors, uint32_t outputs);
 
   IRModule module;
+  bool has_devices;  ///< kernels run elsewhere than on the CPU
 
  private:
   struct Pending {
@@ -51,10 +58,14 @@ class VmProgramBuilder {
   std::unordered_map<const Object*, int> constants_;
 };
 
+inline constexpr int kUnknownDevice = 0;
+
 /// A value while a function is compiled.
 struct VmValue {
-  Type type;     ///< dimensions are constants or expressions that EmitInt computes
-  int reg = -1;  ///< -1: not in a register (yet)
+  Type type;                         ///< dimensions are constants or expressions that EmitInt computes
+  int reg = -1;                      ///< -1: not in a register (yet)
+  int device_type = kUnknownDevice;  ///< of a tensor in a register
+  std::map<int, int> copies;         ///< registers of what was copied, by device type
   bool is_tuple = false;
   std::vector<std::shared_ptr<VmValue>> fields;  ///< of a tuple
   std::vector<PrimExpr> elements;                ///< of an integer tensor whose elements are known as expressions
@@ -103,6 +114,7 @@ class VmFunctionCompiler {
   VmValuePtr CallKernel(const relay::Function& func, const std::vector<VmValuePtr>& args, const relay::CallNode* call);
   VmValuePtr CallOperator(const relay::CallNode* call, const std::vector<VmValuePtr>& args);
   VmValuePtr CallRows(const relay::CallNode* call, const std::vector<VmValuePtr>& args);
+  VmValuePtr EmitDeviceCopy(const VmValuePtr& input, int device_type);
   VmValuePtr EmitReshape(const VmValuePtr& input, const TensorType& type);
   VmValuePtr TryElements(const SymbolicKernel& kernel, const std::vector<VmValuePtr>& tensors);
   PrimExpr ElementOf(const VmValuePtr& tensor, int64_t index);
@@ -110,6 +122,9 @@ class VmFunctionCompiler {
   // ---- Values.
   /// The object register of a value.
   int Register(const VmValuePtr& value);
+  /// The register of a tensor that is on a device: another one than Register's where it was copied.
+  int RegisterOn(const VmValuePtr& value, int device_type);
+  int HostRegister(const VmValuePtr& value) { return RegisterOn(value, kDLCPU); }
   std::vector<int> Registers(const std::vector<VmValuePtr>& values);
   /// A value that is in a register, with dimensions that only its type's constants tell.
   VmValuePtr FromRegister(int reg, const Type& type);

@@ -3,6 +3,7 @@
 #include "driver/vm/function_compiler.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ir/prim_ops.h"
+#include "treadle/ops/attrs/annotation.h"
 #include "treadle/ops/attrs/dynamic.h"
 #include "treadle/ops/attrs/host.h"
 
@@ -13,7 +14,7 @@ using runtime::vm::PackDType;
 
 PrimExpr VmFunctionCompiler::ElementOf(const VmValuePtr& tensor, int64_t index) {
   if (tensor->has_elements) return tensor->elements.at(static_cast<size_t>(index));
-  int source = Register(tensor), reg = out_.NewInt();
+  int source = HostRegister(tensor), reg = out_.NewInt();
   out_.Emit(Opcode::kReadInt, reg, source, -1, index);
   tir::Var var("v" + std::to_string(fresh_dims_++), DataType::Int(64));
   ints_[var] = reg;
@@ -34,6 +35,21 @@ VmValuePtr VmFunctionCompiler::EmitReshape(const VmValuePtr& input, const Tensor
   int reg = out_.NewRegister();
   out_.Emit(Opcode::kReshape, reg, source, -1, 0, dims);
   VmValuePtr value = TensorValue(reg, type);
+  value->elements = input->elements;
+  value->has_elements = input->has_elements;
+  value->device_type = input->device_type;
+  return value;
+}
+
+VmValuePtr VmFunctionCompiler::EmitDeviceCopy(const VmValuePtr& input, int device_type) {
+  if (!program_->has_devices || input->is_function) return input;
+  if (input->is_tuple) {
+    std::vector<VmValuePtr> fields;
+    for (const VmValuePtr& field : input->fields) fields.push_back(EmitDeviceCopy(field, device_type));
+    return MakeTuple(std::move(fields));
+  }
+  VmValuePtr value = TensorValue(RegisterOn(input, device_type), input->type);
+  value->device_type = device_type;
   value->elements = input->elements;
   value->has_elements = input->has_elements;
   return value;
@@ -63,10 +79,11 @@ VmValuePtr VmFunctionCompiler::TryElements(const SymbolicKernel& kernel, const s
 
 VmValuePtr VmFunctionCompiler::CallKernel(const Function& func, const std::vector<VmValuePtr>& args,
                                           const CallNode* call) {
-  // The machine's values are on the CPU; kernels of other devices copy (runtime/device_calls.h).
   const auto* body = func->body.as<CallNode>();
   const auto* op = body == nullptr ? nullptr : body->op.as<OpNode>();
-  if (op != nullptr && op->name == "device_copy" && args.size() == 1) return args[0];
+  if (op != nullptr && op->name == "device_copy" && args.size() == 1) {
+    return EmitDeviceCopy(args[0], body->attrs_as<ops::DeviceCopyAttrs>()->dst_dev_type);
+  }
   std::vector<VmValuePtr> tensors;
   Array<Type> types;
   for (const VmValuePtr& arg : args) {
@@ -100,18 +117,21 @@ VmValuePtr VmFunctionCompiler::CallKernel(const Function& func, const std::vecto
   if (!external) {
     if (VmValuePtr known = TryElements(kernel, tensors)) return known;
   }
-  std::vector<int> operands = Registers(tensors);
+  const auto count = static_cast<uint32_t>(tensors.size() + results.size());
+  const auto [index, device] = program_->Kernel(kernel.func, count, static_cast<uint32_t>(results.size()));
+  std::vector<int> operands;
+  for (const VmValuePtr& tensor : tensors) operands.push_back(RegisterOn(tensor, device));
   std::vector<VmValuePtr> outputs;
   for (const TensorType& result : results) {
     std::vector<int> dims;
     for (const PrimExpr& dim : result->shape) dims.push_back(EmitInt(dim));
     int reg = out_.NewRegister();
-    out_.Emit(Opcode::kAllocTensor, reg, -1, -1, PackDType(result->dtype), dims);
+    const int32_t place = device == kDLCPU ? runtime::vm::kOnCpu : device;
+    out_.Emit(Opcode::kAllocTensor, reg, -1, place, PackDType(result->dtype), dims);
     outputs.push_back(TensorValue(reg, result));
+    outputs.back()->device_type = device;
     operands.push_back(reg);
   }
-  auto count = static_cast<uint32_t>(operands.size());
-  int index = program_->Kernel(kernel.func, count, static_cast<uint32_t>(outputs.size()));
   // The builder wants to know how many operands are objects.
   out_.Emit(Opcode::kKernel, -1, -1, static_cast<int>(count), index, operands);
   size_t next = 0;
@@ -121,9 +141,9 @@ VmValuePtr VmFunctionCompiler::CallKernel(const Function& func, const std::vecto
 /// Operators on the rows of a tensor, which the machine has instructions for.
 VmValuePtr VmFunctionCompiler::CallRows(const CallNode* call, const std::vector<VmValuePtr>& args) {
   bool append = call->op.as<OpNode>()->name == "dyn.append";
-  int rows = Register(args[0]), reg = out_.NewRegister();
+  int rows = HostRegister(args[0]), reg = out_.NewRegister();
   if (append) {
-    out_.Emit(Opcode::kAppend, reg, rows, Register(args[1]), 0);
+    out_.Emit(Opcode::kAppend, reg, rows, HostRegister(args[1]), 0);
     return FromRegister(reg, call->checked_type());
   }
   int count = EmitInt(ElementOf(args[1], 0));
@@ -143,11 +163,15 @@ VmValuePtr VmFunctionCompiler::CallOperator(const CallNode* call, const std::vec
     return FromRegister(out_.NewRegister(), call->checked_type());
   }
   if (op->name == "vm.host_call") {
-    std::vector<int> operands = Registers(args);
+    std::vector<int> operands;
+    for (const VmValuePtr& arg : args) operands.push_back(HostRegister(arg));
     int reg = out_.NewRegister();
     int name = program_->String(call->attrs_as<ops::HostCallAttrs>()->function);
     out_.Emit(Opcode::kCallHost, reg, -1, -1, name, operands);
     return FromRegister(reg, call->checked_type());
+  }
+  if (op->name == "device_copy" && args.size() == 1) {
+    return EmitDeviceCopy(args[0], call->attrs_as<ops::DeviceCopyAttrs>()->dst_dev_type);
   }
   if (op.GetAttr(kNonComputational, false)) {
     if (args.size() == 1) return args[0];

@@ -67,22 +67,20 @@ int VmProgramBuilder::String(const std::string& text) {
   return it->second;
 }
 
-int VmProgramBuilder::Kernel(const Function& func, uint32_t tensors, uint32_t outputs) {
-  std::string symbol;
+VmProgramBuilder::KernelRef VmProgramBuilder::Kernel(const Function& func, uint32_t tensors, uint32_t outputs) {
   if (func->attrs->dict.contains(treadle::attr::kCompiler)) {
     throw Error(StrCat("functions of the external code generator \"",
                        func->GetAttr<treadle::String>(treadle::attr::kCompiler)->str(),
                        "\" can't be called by the virtual machine: fix the shapes, or build without it"));
-  } else {
-    symbol = declare_(func);
   }
-  auto [it, inserted] = kernels_.emplace(symbol, static_cast<int>(result_.program.kernels.size()));
-  if (inserted) result_.program.kernels.push_back({symbol, tensors, outputs, 0});
-  return it->second;
+  const DeclaredKernel kernel = declare_(func);
+  auto [it, inserted] = kernels_.emplace(kernel.symbol, static_cast<int>(result_.program.kernels.size()));
+  if (inserted) result_.program.kernels.push_back({kernel.symbol, tensors, outputs, 0});
+  return {it->second, kernel.device_type};
 }
 
-VmProgram GenerateVmProgram(const IRModule& module, const DeclareKernel& declare) {
-  return VmProgramBuilder(module, declare).Run();
+VmProgram GenerateVmProgram(const IRModule& module, const DeclareKernel& declare, bool has_devices) {
+  return VmProgramBuilder(module, declare, has_devices).Run();
 }
 
 }  // namespace treadle::driver

@@ -19,8 +19,12 @@ struct VmProgram {
   std::vector<runtime::NDArray> constants;
 };
 
-/// Gives the symbol of the kernel for a fused function.
-using DeclareKernel = std::function<std::string(const relay::Function&)>;
+/// The kernel for a fused function.
+struct DeclaredKernel {
+  std::string symbol;
+  int device_type = kDLCPU;  ///< where its arguments and results are
+};
+using DeclareKernel = std::function<DeclaredKernel(const relay::Function&)>;
 
 /// Compiles each function of the module that isn't a kernel; "main" is the entry where there is one. Functions are
 /// typed; operators are fused into primitive functions, or called directly (then each is a kernel of its own).
@@ -28,6 +32,10 @@ using DeclareKernel = std::function<std::string(const relay::Function&)>;
 /// Dimensions: a variable in the type of a parameter is bound to the argument's dimension when the function starts,
 /// and a mismatch where it occurs again is a ShapeError then; dimensions of results are computed from those, or from
 /// values where operators say so.
-VmProgram GenerateVmProgram(const IRModule& module, const DeclareKernel& declare);
+///
+/// Devices: a kernel's results are where it runs. What it reads is copied there where it is elsewhere, once for each
+/// value and device on a path; constants are placed when the program is loaded. What the machine itself reads
+/// (conditions, dimensions, what host functions take) is brought to the CPU. Without `has_devices` all is on the CPU.
+VmProgram GenerateVmProgram(const IRModule& module, const DeclareKernel& declare, bool has_devices = false);
 
 }  // namespace treadle::driver

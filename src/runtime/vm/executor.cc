@@ -59,6 +59,8 @@ class VmExecution final : public ExecutionContext {
   void SetOutput(size_t index, const ObjectRef& value) {
     if (!value.as<NDArrayNode>()) throw ModelFormatError(StrCat("result ", index, " of the program isn't a tensor"));
     outputs_[index] = Downcast<NDArray>(value);
+    // A model's results are on the CPU, wherever it runs.
+    if (outputs_[index].device().device_type != kDLCPU) outputs_[index] = outputs_[index].Copy();
     CheckDeclared(index);
     shared_.resize(outputs_.size());
     shared_[index] = outputs_[index].read_only();

@@ -26,6 +26,9 @@ class GrowingTensorNode final : public NDArrayNode {
 
 constexpr size_t kMaxStackBytes = size_t{4} << 30;
 
+/// Programs know types of devices: the first one of the type is meant.
+Device FirstOf(int64_t device_type) { return {static_cast<DLDeviceType>(device_type), 0}; }
+
 int64_t ReadElement(const NDArrayNode* tensor, int64_t index) {
   DataType dtype(tensor->tensor.dtype);
   const char* data = static_cast<const char*>(tensor->tensor.data) + tensor->tensor.byte_offset;
@@ -141,6 +144,7 @@ VmModel::VmModel(Program program, Module library, std::vector<NDArray> constants
     kernel.resource = kernel.packed->c_resource();
     kernels_.push_back(std::move(kernel));
   }
+  PlaceConstants();
   host_functions_.resize(program_.strings.size(), nullptr);
   for (const Function& function : program_.functions) {
     for (const Instruction& i : function.code) {
@@ -151,6 +155,16 @@ VmModel::VmModel(Program program, Module library, std::vector<NDArray> constants
         throw ModelFormatError(StrCat("the program calls ", StrCat("\"", program_.strings[name], "\""),
                                       ", which this runtime doesn't have"));
       }
+    }
+  }
+}
+
+void VmModel::PlaceConstants() {
+  for (const Function& function : program_.functions) {
+    for (const Instruction& i : function.code) {
+      if (i.op != Opcode::kLoadConst || i.b == kOnCpu) continue;
+      auto [it, inserted] = placed_.emplace(std::pair(i.imm, i.b), NDArray());
+      if (inserted) it->second = constants_[static_cast<size_t>(i.imm)].Copy(FirstOf(i.b));
     }
   }
 }
@@ -187,6 +201,15 @@ const T* VirtualMachine::ObjectAt(int64_t index, const char* what) const {
 
 const NDArrayNode* VirtualMachine::TensorAt(int64_t index) const { return ObjectAt<NDArrayNode>(index, "a tensor"); }
 
+const NDArrayNode* VirtualMachine::HostTensorAt(int64_t index) const {
+  const NDArrayNode* tensor = TensorAt(index);
+  if (tensor->tensor.device.device_type != kDLCPU) {
+    Fail(StrCat("the tensor in register r", index, " is on ", DeviceName(tensor->tensor.device),
+                "; its elements are read on the CPU"));
+  }
+  return tensor;
+}
+
 std::vector<int64_t> VirtualMachine::ShapeOf(const Instruction& i) const {
   const uint32_t* operands = frames_.back().function->operands.data() + i.args_begin;
   std::vector<int64_t> shape(i.num_args);
@@ -194,12 +217,13 @@ std::vector<int64_t> VirtualMachine::ShapeOf(const Instruction& i) const {
   return shape;
 }
 
-NDArray VirtualMachine::Alloc(const std::vector<int64_t>& shape, DataType dtype) {
+NDArray VirtualMachine::Alloc(const std::vector<int64_t>& shape, DataType dtype, int32_t device_type) {
   int64_t bytes = TensorBytes(shape, dtype);
   if (limits_.tensor_bytes > 0 && bytes > limits_.tensor_bytes) {
     throw RuntimeError(StrCat("a tensor of shape ", ShapeString(shape), " needs ", bytes, " bytes; the limit is ",
                               limits_.tensor_bytes));
   }
+  if (device_type != kOnCpu) return NDArray::Empty(shape, dtype, FirstOf(device_type));
   std::shared_ptr<void> storage = memory_ != nullptr ? memory_->Take(bytes) : pool_->Take(bytes);
   void* data = storage.get();
   return NDArray::View(data, shape, dtype, Cpu(), std::move(storage));
@@ -418,6 +442,7 @@ void VirtualMachine::Loop(size_t base) {
       case Opcode::kAppend:
       case Opcode::kTakeRows:
       case Opcode::kRank:
+      case Opcode::kDeviceCopy:
         ExecuteTensor(i);
         break;
       default:
@@ -430,13 +455,25 @@ void VirtualMachine::Loop(size_t base) {
 void VirtualMachine::ExecuteTensor(const Instruction& i) {
   switch (i.op) {
     case Opcode::kLoadConst:
-      r_[i.dst] = model_->constants_[static_cast<size_t>(i.imm)];
+      r_[i.dst] = i.b == kOnCpu ? model_->constants_[static_cast<size_t>(i.imm)] : model_->placed_.at({i.imm, i.b});
       break;
+    case Opcode::kDeviceCopy: {
+      const NDArrayNode* tensor = TensorAt(i.a);
+      ObjectRef value = r_[i.a];
+      if (tensor->tensor.device.device_type != i.imm) {
+        NDArray copy = Alloc(tensor->shape, DataType(tensor->tensor.dtype),
+                             i.imm == kDLCPU ? kOnCpu : static_cast<int32_t>(i.imm));
+        copy.CopyFrom(tensor->tensor);
+        value = copy;
+      }
+      r_[i.dst] = value;
+      break;
+    }
     case Opcode::kAllocTensor:
-      r_[i.dst] = Alloc(ShapeOf(i), UnpackDType(i.imm));
+      r_[i.dst] = Alloc(ShapeOf(i), UnpackDType(i.imm), i.b);
       break;
     case Opcode::kReadInt: {
-      const NDArrayNode* tensor = TensorAt(i.a);
+      const NDArrayNode* tensor = HostTensorAt(i.a);
       if (i.imm >= NumElements(tensor->shape))
         Fail(StrCat("element ", i.imm, " of a tensor ", ShapeString(tensor->shape)));
       i_[i.dst] = ReadElement(tensor, i.imm);
@@ -471,8 +508,8 @@ void VirtualMachine::ExecuteTensor(const Instruction& i) {
       break;
     }
     case Opcode::kAppend: {
-      TensorAt(i.a);
-      TensorAt(i.b);
+      HostTensorAt(i.a);
+      HostTensorAt(i.b);
       r_[i.dst] = AppendRow(r_[i.a], NDArray(ObjectPtr<Object>(const_cast<Object*>(r_[i.b].get()))));
       break;
     }
@@ -541,7 +578,10 @@ void VirtualMachine::ExecuteData(const Instruction& i) {
 void VirtualMachine::CallHost(const Instruction& i) {
   const uint32_t* operands = frames_.back().function->operands.data() + i.args_begin;
   std::vector<ObjectRef> args(i.num_args);
-  for (uint32_t k = 0; k < i.num_args; ++k) args[k] = r_[operands[k]];
+  for (uint32_t k = 0; k < i.num_args; ++k) {
+    args[k] = r_[operands[k]];
+    if (args[k].as<NDArrayNode>() != nullptr) HostTensorAt(operands[k]);
+  }
   HostRun run{strings_, [this](const std::vector<int64_t>& shape, DataType dtype) { return Alloc(shape, dtype); }};
   r_[i.dst] = model_->host_functions_[static_cast<size_t>(i.imm)](run, args);
 }
@@ -580,8 +620,10 @@ void VirtualMachine::ProfileKernel(const Instruction& i) {
   const KernelDecl& decl = model_->program_.kernels[static_cast<size_t>(i.imm)];
   double start = now();
   RunKernel(i);
-  double end = now();
   const uint32_t* operands = frames_.back().function->operands.data() + i.args_begin;
+  const Device device = decl.tensors == 0 ? Cpu() : TensorAt(operands[decl.tensors - 1])->tensor.device;
+  if (device.device_type != kDLCPU) DeviceAPI::Get(device)->StreamSync(device, nullptr);
+  double end = now();
   std::string shapes;
   for (uint32_t k = 0; k < decl.tensors; ++k) {
     const NDArrayNode* tensor = TensorAt(operands[k]);
@@ -591,8 +633,10 @@ void VirtualMachine::ProfileKernel(const Instruction& i) {
                                                                    : "",
                      DataType(tensor->tensor.dtype), " ", ShapeString(tensor->shape));
     if (!stop_at_nan_ || !is_output || DataType(tensor->tensor.dtype) != DataType::Float(32)) continue;
-    const auto* data = static_cast<const float*>(tensor->tensor.data);
-    for (int64_t e = 0, n = NumElements(tensor->shape); e < n; ++e) {
+    const NDArray value(ObjectPtr<Object>(const_cast<NDArrayNode*>(tensor)));
+    const NDArray here = device.device_type == kDLCPU ? value : value.Copy();
+    const auto* data = here.Data<float>();
+    for (int64_t e = 0, n = here.size(); e < n; ++e) {
       if (data[e] != data[e]) throw VerifyError(StrCat("a result of ", decl.name, " has a NaN; arguments: ", shapes));
     }
   }

@@ -7,6 +7,7 @@
 #include "runtime/vm/opcodes.h"
 #include "treadle/base/error.h"
 #include "treadle/runtime/byte_stream.h"
+#include "treadle/runtime/device.h"
 
 namespace treadle::runtime::vm {
 namespace {
@@ -152,6 +153,9 @@ class Verifier {
     }
     if (i.op == Opcode::kMakeInts && ((i.b != 0 && i.b != 1) || (i.b == 0 && i.num_args != 1))) Fail("bad rank");
     if (i.op == Opcode::kRank) CheckIndex(i.b, program_.strings.size(), "string");
+    const bool makes_tensor = i.op == Opcode::kLoadConst || i.op == Opcode::kAllocTensor;
+    if (makes_tensor && i.b != kOnCpu) CheckIndex(i.b, kMaxDeviceTypes, "device type");
+    if (i.op == Opcode::kDeviceCopy) CheckIndex(i.imm, kMaxDeviceTypes, "device type");
   }
 
   const Program& program_;
@@ -180,7 +184,7 @@ const OpcodeInfo& InfoOf(Opcode op) {
       {"reshape", r, r, n, i, Imm::kNone, false},        {"make_ints", r, n, n, i, Imm::kDType, false},
       {"append", r, r, r, n, Imm::kNone, false},         {"take_rows", r, r, i, n, Imm::kNone, false},
       {"kill", n, r, n, n, Imm::kNone, false},           {"rank", n, r, n, n, Imm::kIndex, false},
-      {"host", r, n, n, r, Imm::kString, false},
+      {"host", r, n, n, r, Imm::kString, false},         {"device_copy", r, r, n, n, Imm::kIndex, false},
   }};
   return table[static_cast<size_t>(op)];
 }
@@ -270,6 +274,10 @@ void PrintInstruction(const Program& program, const Function& f, const Instructi
       break;
     case Imm::kConstant:
     case Imm::kIndex:
+      if (i.op == Opcode::kDeviceCopy) {
+        os << " to " << DeviceTypeName(static_cast<int>(i.imm));
+        break;
+      }
       os << " " << i.imm;
       break;
     case Imm::kTarget:
@@ -285,6 +293,8 @@ void PrintInstruction(const Program& program, const Function& f, const Instructi
       if (i.op == Opcode::kAllocData) os << " tag " << i.imm;
       break;
   }
+  const bool makes_tensor = i.op == Opcode::kLoadConst || i.op == Opcode::kAllocTensor;
+  if (makes_tensor && i.b != kOnCpu) os << " on " << DeviceTypeName(i.b);
   if (info.args == Slot::kNone) return;
   size_t objects = info.args == Slot::kObject ? i.num_args : 0;
   if (i.op == Opcode::kKernel) objects = program.kernels[static_cast<size_t>(i.imm)].tensors;

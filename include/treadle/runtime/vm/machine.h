@@ -4,8 +4,10 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "treadle/runtime/model.h"
@@ -21,7 +23,9 @@ namespace treadle::runtime::vm {
 /// A program with its kernels found and its constants in place.
 class VmModel {
  public:
-  /// `library` and what it imports hold the kernels. Throws ModelFormatError when one is missing.
+  /// `library` and what it imports hold the kernels. Throws ModelFormatError when one is missing, RuntimeError when a
+  /// device that the program uses isn't in this process. Constants that it reads elsewhere than on the CPU are copied
+  /// there, once.
   VmModel(Program program, Module library, std::vector<NDArray> constants);
   const Program& program() const { return program_; }
   const std::vector<NDArray>& constants() const { return constants_; }
@@ -35,7 +39,10 @@ class VmModel {
   };
   Program program_;
   Module library_;
+  void PlaceConstants();
+
   std::vector<NDArray> constants_;
+  std::map<std::pair<int64_t, int32_t>, NDArray> placed_;  ///< constants by number and device type
   std::vector<Kernel> kernels_;
   std::vector<HostFunction> host_functions_;  ///< by string; null where the string isn't the name of one
 };
@@ -82,9 +89,11 @@ class VirtualMachine {
   void Loop(size_t base);
   void RunKernel(const Instruction& i);
   void ProfileKernel(const Instruction& i);
-  NDArray Alloc(const std::vector<int64_t>& shape, DataType dtype);
+  NDArray Alloc(const std::vector<int64_t>& shape, DataType dtype, int32_t device_type = kOnCpu);
   NDArray AppendRow(ObjectRef& acc, const NDArray& row);
   const NDArrayNode* TensorAt(int64_t index) const;
+  /// As TensorAt; fails for tensors that aren't on the CPU, whose elements the machine can't reach.
+  const NDArrayNode* HostTensorAt(int64_t index) const;
   template <typename T>
   const T* ObjectAt(int64_t index, const char* what) const;
   std::vector<int64_t> ShapeOf(const Instruction& i) const;

@@ -27,13 +27,13 @@ enum class Opcode : uint8_t {
   kFatal,        ///< throws string imm
   kMove,         ///< r dst = r a
   kReturn,       ///< r a
-  kLoadConst,    ///< r dst = constant imm
+  kLoadConst,    ///< r dst = constant imm on device type b (-1: the CPU)
   kInvoke,       ///< r dst = function imm (r args)
   kTailInvoke,   ///< return function imm (r args)
   kApply,        ///< r dst = closure r a (r args)
   kTailApply,    ///< return closure r a (r args)
   kKernel,       ///< kernel imm: r args (inputs, then outputs), then i args (scalars)
-  kAllocTensor,  ///< r dst = new tensor of dtype imm (PackDType) and shape i args
+  kAllocTensor,  ///< r dst = new tensor of dtype imm (PackDType) and shape i args, on device type b (-1: the CPU)
   kAllocData,    ///< r dst = data of tag imm and fields r args
   kGetField,     ///< r dst = field imm of r a
   kGetTag,       ///< i dst = tag of r a
@@ -55,8 +55,13 @@ enum class Opcode : uint8_t {
   kKill,         ///< r a = null
   kRank,         ///< throws ShapeError string b unless r a is a tensor of rank imm
   kCallHost,     ///< r dst = the host function called string imm (host.h) (r args)
+  kDeviceCopy,   ///< r dst = r a on device type imm; r a itself where it is there
 };
-inline constexpr int kNumOpcodes = static_cast<int>(Opcode::kCallHost) + 1;
+inline constexpr int kNumOpcodes = static_cast<int>(Opcode::kDeviceCopy) + 1;
+/// What b says where tensors are made.
+inline constexpr int32_t kOnCpu = -1;
+/// Device types of programs are below.
+inline constexpr int32_t kMaxDeviceTypes = 64;
 
 /// Arithmetic wraps; division by zero is an error. Comparisons give 0 or 1.
 enum class IntOp : uint8_t {
