@@ -3,6 +3,7 @@
 #include "treadle/passes/passes.h"
 
 #include "passes/check_indices.h"
+#include "passes/constant_arguments.h"
 #include "passes/fuse_attention.h"
 #include "passes/qnn_passes.h"
 #include "passes/recognize_activations.h"
@@ -25,6 +26,7 @@ void RegisterPasses() {
   RegisterPass("EliminateCommonSubexpr", [] { return transform::EliminateCommonSubexpr(); });
   RegisterPass("DeadCodeElimination", [] { return transform::DeadCodeElimination(); });
   RegisterPass("RemoveUnusedFunctions", [] { return transform::RemoveUnusedFunctions(); });
+  RegisterPass("PropagateConstantArguments", [] { return transform::PropagateConstantArguments(); });
   RegisterPass("Inline", [] { return transform::Inline(); });
   RegisterPass("CanonicalizeOps", [] { return transform::CanonicalizeOps(); });
   RegisterPass("FuseAttention", [] { return transform::FuseAttention(); });

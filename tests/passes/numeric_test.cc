@@ -2,6 +2,7 @@
 // Every pass that keeps what a program computes: numbers and types before and after, in the interpreter.
 #include <functional>
 
+#include "passes/constant_arguments.h"
 #include "passes/pass_test.h"
 #include "targets/cpu/graph/passes.h"
 #include "tests_common/relay_eval.h"
@@ -58,6 +59,7 @@ const NamedPass kPasses[] = {
     {"CanonicalizeCast", [] { return transform::CanonicalizeCast(); }},
     {"DynamicToStatic", [] { return transform::DynamicToStatic(); }},
     {"Inline", [] { return transform::Inline(); }},
+    {"PropagateConstantArguments", [] { return transform::PropagateConstantArguments(); }},
     {"RemoveUnusedFunctions", [] { return transform::RemoveUnusedFunctions(); }},
     {"ToANormalForm", [] { return transform::ToANormalForm(); }},
     {"ToANormalFormAndBack",

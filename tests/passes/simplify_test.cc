@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes that simplify: inference, constants, identities, common subexpressions, dead code, inlining.
+#include "passes/constant_arguments.h"
 #include "passes/pass_test.h"
 
 namespace treadle::relay {
@@ -145,6 +146,28 @@ def @main(%x: Tensor[(4), float32]) -> Tensor[(4), float32] { @f(%x) }
 )"));
   EXPECT_TRUE(result->ContainGlobalVar("f"));
   EXPECT_FALSE(result->ContainGlobalVar("g"));
+}
+
+TEST(PropagateConstantArguments, WhatALoopHandsOnBecomesPartOfIt) {
+  IRModule result = transform::PropagateConstantArguments()(Parse(R"(
+def @loop(%t: int64, %w: float32, %x: Tensor[(4), float32], %c: float32) -> Tensor[(4), float32] {
+  if (less(%t, 3i64)) { @loop(add(%t, 1i64), %w, multiply(%x, %w), add(%c, 1f)) } else { add(%x, %c) }
+}
+def @main(%x: Tensor[(4), float32]) -> Tensor[(4), float32] { @loop(0i64, 2f, %x, 5f) }
+)"));
+  const std::string text = Show(result);
+  // %w is always 2; %t and %c change from call to call.
+  EXPECT_NE(text.find("multiply(%x, 2f"), std::string::npos) << text;
+  EXPECT_NE(text.find("@loop(0i64, %x"), std::string::npos) << text;
+  EXPECT_EQ(text.find("%w"), std::string::npos) << text;
+}
+
+TEST(PropagateConstantArguments, CallsThatDifferKeepTheParameter) {
+  const char* text = R"(
+def @f(%w: float32, %x: Tensor[(4), float32]) -> Tensor[(4), float32] { multiply(%x, %w) }
+def @main(%x: Tensor[(4), float32]) -> Tensor[(4), float32] { @f(2f, @f(3f, %x)) }
+)";
+  EXPECT_NE(Show(transform::PropagateConstantArguments()(Parse(text))).find("%w"), std::string::npos);
 }
 
 TEST(CanonicalizeOps, ExpandsBiasAdd) {

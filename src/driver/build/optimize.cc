@@ -11,6 +11,7 @@
 #include "driver/lower/compile_engine.h"
 #include "driver/lower/device_code.h"
 #include "passes/check_indices.h"
+#include "passes/constant_arguments.h"
 #include "passes/qnn_passes.h"
 #include "passes/recognize_activations.h"
 #include "passes/share_kernels.h"
@@ -161,6 +162,9 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& build, const Pass& part
       // What only training needs goes first: everything after sees arithmetic.
       SimplifyInference(),
       DynamicToStatic(),
+      FoldConstant(),
+      // Weights that loops hand on are constants from here on, as others are.
+      PropagateConstantArguments(),
       FoldConstant(),
   };
   // What runs on a device can't stop the model: indices out of range are read as the nearest there.

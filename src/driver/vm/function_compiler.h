@@ -112,6 +112,7 @@ class VmFunctionCompiler {
 
   // ---- Kernels.
   VmValuePtr CallKernel(const relay::Function& func, const std::vector<VmValuePtr>& args, const relay::CallNode* call);
+  void EmitKernel(const SymbolicKernel& kernel, const std::vector<int>& operands, size_t outputs);
   VmValuePtr CallOperator(const relay::CallNode* call, const std::vector<VmValuePtr>& args);
   VmValuePtr CallRows(const relay::CallNode* call, const std::vector<VmValuePtr>& args);
   VmValuePtr EmitDeviceCopy(const VmValuePtr& input, int device_type);

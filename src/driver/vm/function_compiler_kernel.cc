@@ -6,11 +6,42 @@
 #include "treadle/ops/attrs/annotation.h"
 #include "treadle/ops/attrs/dynamic.h"
 #include "treadle/ops/attrs/host.h"
+#include "treadle/ops/size_forms.h"
+#include "treadle/relay/expr_functor.h"
 
 namespace treadle::driver {
 
 using namespace relay;  // NOLINT(google-build-using-namespace): this file is about graph IR
 using runtime::vm::PackDType;
+
+namespace {
+
+/// Whether the kernel holds a product that is worth a form for sizes that are all 1: of dynamic rows only.
+bool HasFormForOne(const Function& func) {
+  bool found = false, other = false, by_values = false;
+  PostOrderVisit(func->body, [&](const Expr& e) {
+    const auto* call = e.as<CallNode>();
+    if (call == nullptr || call->op.as<OpNode>() == nullptr) return;
+    const Op op = Downcast<Op>(call->op);
+    if (op.GetAttr(ops::kFormForOne, false)) {
+      const auto* rows = call->args[0]->type_as<TensorTypeNode>();
+      (AsConstInt(rows->shape.back()) != nullptr ? found : other) = true;
+    }
+    by_values = by_values || op.GetAttr(kDataDependentShape, false);
+  });
+  return found && !other && !by_values;
+}
+
+Type WithDims(const Type& type, const Array<tir::Var>& variables, const std::vector<PrimExpr>& values) {
+  if (const auto* tuple = type.as<TupleTypeNode>()) {
+    return TupleType(tuple->fields.Map([&](const Type& field) { return WithDims(field, variables, values); }));
+  }
+  const auto* tensor = type.as<TensorTypeNode>();
+  return TensorType(tensor->shape.Map([&](const PrimExpr& dim) { return SubstituteDims(dim, variables, values); }),
+                    tensor->dtype);
+}
+
+}  // namespace
 
 PrimExpr VmFunctionCompiler::ElementOf(const VmValuePtr& tensor, int64_t index) {
   if (tensor->has_elements) return tensor->elements.at(static_cast<size_t>(index));
@@ -132,10 +163,42 @@ VmValuePtr VmFunctionCompiler::CallKernel(const Function& func, const std::vecto
     outputs.back()->device_type = device;
     operands.push_back(reg);
   }
-  // The builder wants to know how many operands are objects.
-  out_.Emit(Opcode::kKernel, -1, -1, static_cast<int>(count), index, operands);
+  EmitKernel(kernel, operands, outputs.size());
   size_t next = 0;
   return Unflatten(external ? call->checked_type() : kernel.func->body->checked_type(), outputs, &next);
+}
+
+/// A kernel, or the one for dynamic sizes that are all 1 where they are.
+void VmFunctionCompiler::EmitKernel(const SymbolicKernel& kernel, const std::vector<int>& operands, size_t outputs) {
+  auto emit = [&](const Function& func) {
+    const auto count = static_cast<uint32_t>(operands.size());
+    const int index = program_->Kernel(func, count, static_cast<uint32_t>(outputs)).index;
+    // The builder wants to know how many operands are objects.
+    out_.Emit(Opcode::kKernel, -1, -1, static_cast<int>(count), index, operands);
+  };
+  if (kernel.variables.empty() || !HasFormForOne(kernel.func)) return emit(kernel.func);
+  const std::vector<PrimExpr> ones(kernel.variables.size(), PrimExpr(int64_t{1}));
+  Array<Type> single;
+  for (const relay::Var& param : kernel.func->params) {
+    single.push_back(WithDims(param->type_annotation, kernel.variables, ones));
+  }
+  auto no_element = [](size_t, int64_t) -> PrimExpr {
+    throw InternalError("internal error: the shape of a product depends on values");
+  };
+  const SymbolicKernel one = MakeSymbolicKernel(kernel.func, single, no_element, &analyzer_);
+  PrimExpr all;
+  for (const PrimExpr& value : kernel.values) {
+    const PrimExpr is_one = tir::equal(value, PrimExpr(int64_t{1}));
+    all = all.defined() ? tir::And(all, is_one) : is_one;
+  }
+  const size_t to_general = out_.EmitJumpIfZero(EmitInt(all));
+  const size_t begin = out_.position();
+  emit(one.func);
+  const size_t to_end = out_.EmitJump();
+  out_.Land(to_general);
+  emit(kernel.func);
+  out_.Land(to_end);
+  out_.EndConditional(begin);
 }
 
 /// Operators on the rows of a tensor, which the machine has instructions for.

@@ -309,7 +309,8 @@ Unrolled LoopOver(Recurrent& r, int64_t d, const Expr& projected, const std::vec
     const std::vector<Expr> before(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(num_states));
     const Expr one = n.Const(ArrayOf(Ints{1}, Ints{}, DataType::Int(64)));
     const Expr t = reversed ? n.Call("subtract", {n.Call("subtract", {values[num_states + 1], one}), number}) : number;
-    Expr x = n.Call("take", {values[num_states], t}, {{"axis", int64_t{0}}, {"mode", "error"}});
+    // Steps are counted by the rows that there are: no index has to be checked.
+    Expr x = n.Call("take", {values[num_states], t}, {{"axis", int64_t{0}}, {"mode", "clip"}});
     size_t variable = first_shared;
     for (Expr& value : r.shared) {
       if (KnownValue(value) == nullptr) value = values[variable++];

@@ -25,6 +25,7 @@
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/make.h"
+#include "treadle/ops/size_forms.h"
 
 namespace treadle::ops::cpu {
 namespace {
@@ -505,6 +506,7 @@ void RegisterPackedMatmul() {
       .Relation(Rule<PackedDenseInfer, 2>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
       .Set(relay::kMacCount, relay::FMacCount(PackedDenseMacs))
+      .Set(kFormForOne, true)
       .Set(kCompute, FTECompute(PackedDenseCompute));
   OpRegistration("nn.packing_matmul")
       .Describe("Matrix product that packs its right operand as it goes.")
