@@ -551,6 +551,7 @@ def _serialised(model):
 
 
 _PRECISIONS = ("f32", "bf16", "f16", "mixed", "auto")
+_ACCURACIES = ("strict", "default", "fast")
 
 
 def _narrowed_layers(model):
@@ -580,7 +581,7 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
             disabled_pass: Iterable[str] = (), required_pass: Iterable[str] = (),
             pass_config: Mapping[str, Any] | None = None, constants: Mapping[str, Any] | None = None,
             external: str | Iterable[str] = (), plugins: "Iterable[str | os.PathLike[str]]" = (),
-            max_model_memory: int = 0, precision: str = "f32", max_error: float = 0.01,
+            max_model_memory: int = 0, precision: str = "f32", max_error: float = 0.01, accuracy: str = "default",
             samples: Sequence[Mapping[str, Any]] | None = None, specialise: int = 0,
             progress: bool | Callable[[_progress.Progress], object] | None = None,
             max_seconds: float | None = None, max_memory: int = 0) -> Model:
@@ -596,6 +597,8 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
     precision: of products that the model states in float32: "f32", "bf16" or "f16" (accumulated in float32), "mixed"
     (bfloat16 where that is faster), "auto": "mixed", but for layers that float32 is needed for so that no output is
     off by more than max_error, relative to its norm, on `samples` (dicts of inputs; one of random numbers otherwise).
+    accuracy: what methods may lose beside plain sums in float32: "strict" (nothing), "default" (little), "fast" (in a
+    layer 1e-3 of its range): which convolutions may use Winograd's method, how rows meet 4-bit weights.
     specialise: for how many combinations of input shapes, seen twice or more, the model may be compiled as well: in the
     background, while it runs; later runs of it with these shapes use that. The least recently used is dropped.
     progress: a function that is called with a treadle.Progress after each kernel, in the thread that compiles; True:
@@ -621,7 +624,11 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
     """
     if precision not in _PRECISIONS:
         raise Error(f"precision is {precision!r}; expected one of {', '.join(_PRECISIONS)}")
+    if accuracy not in _ACCURACIES:
+        raise Error(f"accuracy is {accuracy!r}; expected one of {', '.join(_ACCURACIES)}")
     config = _arguments.mapping("pass_config", pass_config, "{'relay.FuseOps.max_depth': 10}")
+    if accuracy != "default":
+        config["relay.accuracy"] = accuracy
     if precision not in ("f32", "auto"):
         config["relay.precision"] = precision
     options = {"shapes": _arguments.shapes(shapes), "dims": _arguments.dims(dims), "target": _target_text(target),

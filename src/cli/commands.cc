@@ -31,6 +31,9 @@ void CompileFlags::AddTo(Verb* verb) {
           .OneOf({"f32", "bf16", "f16", "mixed", "auto"}),
       verb->Add("--max-error", &max_error, "of outputs, relative to their norm, with --precision auto (0.01)")
           .NonNegative(),
+      verb->Add("--accuracy", &accuracy,
+                "what methods may lose: strict (nothing), default (little), fast (1e-3 of a layer's range)")
+          .OneOf({"strict", "default", "fast"}),
       verb->Add("--pass-config", &pass_config, "option of a pass: key=value").OneEach(),
       verb->Add("--records", &records, "file of records that treadle tune wrote: its plans are used"),
       verb->Add("--pass-timing", &request.pass_timing, "print how long each pass over the graph took"),
@@ -78,6 +81,7 @@ CompileRequest CompileFlags::Parse() const {
   parsed.disabled_pass = SplitLists(disabled_pass);
   parsed.required_pass = SplitLists(required_pass);
   parsed.pass_config = ParsePairs("--pass-config", pass_config);
+  if (!accuracy.empty()) parsed.pass_config["relay.accuracy"] = accuracy;
   if (!records.empty()) parsed.pass_config["schedule.records"] = records;
   parsed.dump = SplitLists(dump);
   parsed.check_passes = SplitLists(check_passes);

@@ -16,6 +16,7 @@ struct CompileFlags {
   CompileRequest request;
   std::vector<std::string> input_shapes, dims, external, disabled_pass, required_pass, pass_config, dump, check_passes;
   std::string precision;    ///< of products; empty: as the model states
+  std::string accuracy;     ///< strict, default or fast; empty: default
   double max_error = 0.01;  ///< of outputs, relative to their norm, with precision auto
   bool quiet = false, verbose = false;
   std::string records, max_model_memory, max_tensor_bytes, huge_pages;

@@ -125,6 +125,20 @@ Difference Compare(const NDArray& actual, const NDArray& expected, const Toleran
   return result;
 }
 
+double ErrorOverRange(const NDArray& actual, const NDArray& expected) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (actual.shape() != expected.shape()) return kInfinity;
+  const std::vector<double> a = runtime::ToDoubles(actual), e = runtime::ToDoubles(expected);
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == e[i] || (std::isnan(a[i]) && std::isnan(e[i]))) continue;
+    const double difference = std::abs(a[i] - e[i]);
+    largest = std::max(largest, std::isnan(difference) ? kInfinity : difference);
+  }
+  const double range = RangeOf(e);
+  return range > 0 ? largest / range : largest;
+}
+
 std::string PythonProgram() {
   const char* chosen = std::getenv("TREADLE_PYTHON");
   return chosen != nullptr && *chosen != '\0' ? chosen : "python3";

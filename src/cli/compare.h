@@ -26,6 +26,10 @@ struct Difference {
 /// types must be equal. With a ratio in `tolerance`, that of finite values decides instead.
 Difference Compare(const NDArray& actual, const NDArray& expected, const Tolerance& tolerance);
 
+/// The largest absolute difference over the range of what is expected (its largest magnitude where all are equal).
+/// Infinite where shapes differ, or one value isn't finite and the other isn't the same.
+double ErrorOverRange(const NDArray& actual, const NDArray& expected);
+
 /// Runs a model with ONNX Runtime, by Python (environment variable TREADLE_PYTHON, else python3) in a process of its
 /// own. With `all_values`, also writes a model whose outputs are all intermediate values of the first to
 /// `exposed_model`, and returns all of these in the model's order.

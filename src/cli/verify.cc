@@ -6,6 +6,7 @@
 
 #include "cli/commands.h"
 #include "cli/compare.h"
+#include "cli/float64_errors.h"
 #include "cli/input_shapes.h"
 #include "cli/json.h"
 #include "cli/layers.h"
@@ -24,7 +25,7 @@ struct VerifyVerb {
   Tolerance tolerance;
   double atol = -1, snr = 0;
   int threads = 0;
-  bool layers = false, json = false;
+  bool layers = false, json = false, float64 = false;
   std::string reduce;
 
   int Run() {
@@ -39,6 +40,7 @@ struct VerifyVerb {
     const runtime::NamedTensors values = MakeInputs(model, inputs.texts, "random", inputs.Parse());
     const NamedTensors actual = NameOutputs(model, model.Run(values, threads));
     const NamedTensors given(values.begin(), values.end());
+    if (float64) return ReportErrors(Float64Errors(request, given, actual));
     return Report(CompareOutputs(actual, Expected(request, given), tolerance));
   }
 
@@ -83,6 +85,25 @@ struct VerifyVerb {
     if (!agrees && !tolerance.snr && IsQuantised(flags.request.model)) {
       std::cerr << "help: engines round quantised models apart; --snr 30 compares by the ratio of signal to noise\n";
     }
+    return static_cast<int>(agrees ? ExitCode::kOk : ExitCode::kCheckFailed);
+  }
+
+  /// Errors against float64; out of tolerance where Treadle's is above --rtol.
+  int ReportErrors(const std::vector<Float64Error>& errors) const {
+    Json report{{"outputs", Json::array()}};
+    bool agrees = true;
+    for (const Float64Error& error : errors) {
+      agrees = agrees && error.treadle <= tolerance.rtol;
+      Json row{{"name", error.output}, {"treadle", error.treadle}};
+      if (error.onnxruntime) row["onnxruntime"] = *error.onnxruntime;
+      report["outputs"].push_back(row);
+      if (json) continue;
+      std::cout << error.output << ": error of the range against float64: treadle " << error.treadle;
+      if (error.onnxruntime) std::cout << ", onnxruntime " << *error.onnxruntime;
+      std::cout << "\n";
+    }
+    report["agrees"] = agrees;
+    if (json) std::cout << report.dump() << "\n";
     return static_cast<int>(agrees ? ExitCode::kOk : ExitCode::kCheckFailed);
   }
 
@@ -202,6 +223,7 @@ void AddVerify(CLI::App* app, Action* action) {
   sub.Add("--threads", &verb->threads, "threads (all)").Threads();
   sub.Add("--layers", &verb->layers, "compare every operator's result, name the first that differs by itself");
   sub.Add("--reduce", &verb->reduce, "folder for that operator as a model of its own, with its operands (--layers)");
+  sub.Add("--float64", &verb->float64, "print the errors of Treadle and ONNX Runtime against the model in float64");
   sub.Add("--json", &verb->json, "machine-readable output");
   verb->flags.AddTo(&sub);
 }

@@ -7,6 +7,7 @@
 #include "ops/infer.h"
 #include "ops/layout.h"
 #include "ops/layout_rules.h"
+#include "ops/long_sum.h"
 #include "ops/te_util.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/compute.h"
@@ -176,9 +177,11 @@ Array<Tensor> AvgPoolCompute(const Attrs& attrs, const Array<Tensor>& inputs, co
   const auto* a = attrs.as<AvgPoolAttrs>();
   const TensorTypeNode* out = OutTensor(out_type);
   Window window = ResolveWindow(a, kRank, inputs[0], out->shape);
-  DataType dtype = AccumulatorDType(out->dtype);
   Tensor data = Pad(inputs[0], window.before, window.after, tir::make_zero(inputs[0]->dtype));
   Array<te::IterVar> k = ReduceAxes(a->pool_size, "k");
+  PrimExpr taps = Dim(1);
+  for (int64_t size : a->pool_size) taps = DimMul(taps, Dim(size));
+  DataType dtype = LongSumDType(out->dtype, taps);
   Tensor sum = Compute(
       out->shape,
       [&](const Array<PrimExpr>& i) { return te::Sum(tir::cast(dtype, data(WindowIndex(a, window, i, k))), k); },
@@ -233,7 +236,7 @@ Array<Tensor> GlobalPoolCompute(const Attrs& attrs, const Array<Tensor>& inputs,
     k.push_back(te::ReduceAxis(tir::Range(data->shape[axis]), StrCat("k", k.size())));
     count = DimMul(count, data->shape[axis]);
   }
-  DataType dtype = kMax ? out->dtype : AccumulatorDType(out->dtype);
+  DataType dtype = kMax ? out->dtype : LongSumDType(out->dtype, count);
   Tensor reduced = Compute(
       out->shape,
       [&](const Array<PrimExpr>& i) {
@@ -265,6 +268,7 @@ Array<Tensor> AdaptivePoolCompute(const Attrs& attrs, const Array<Tensor>& input
   const Tensor& data = inputs[0];
   std::vector<size_t> axes = SpatialAxes(a->ParsedLayout(), a->ParsedOutLayout(), kRank);
   Array<te::IterVar> k;
+  PrimExpr most = Dim(1);
   for (size_t axis : axes) {
     // ceil((i + 1) * in / out) - floor(i * in / out) is at most ceil(in / out) + 1.
     PrimExpr in = data->shape[axis];
@@ -273,6 +277,7 @@ Array<Tensor> AdaptivePoolCompute(const Attrs& attrs, const Array<Tensor>& input
     PrimExpr extent =
         divides ? DimFloorDiv(in, size) : DimAdd(DimFloorDiv(DimAdd(in, DimSub(size, Dim(1))), size), Dim(1));
     k.push_back(te::ReduceAxis(tir::Range(extent), StrCat("k", k.size())));
+    most = DimMul(most, extent);
   }
   auto start = [&](const Array<PrimExpr>& i, size_t d) {
     return tir::floordiv(i[axes[d]] * data->shape[axes[d]], out->shape[axes[d]]);
@@ -281,7 +286,7 @@ Array<Tensor> AdaptivePoolCompute(const Attrs& attrs, const Array<Tensor>& input
     PrimExpr size = out->shape[axes[d]];
     return tir::floordiv((i[axes[d]] + 1) * data->shape[axes[d]] + (size - 1), size);
   };
-  DataType dtype = kMax ? out->dtype : AccumulatorDType(out->dtype);
+  DataType dtype = kMax ? out->dtype : LongSumDType(out->dtype, most);
   Tensor reduced = Compute(
       out->shape,
       [&](const Array<PrimExpr>& i) {

@@ -5,6 +5,7 @@
 #include "ops/gradients.h"
 #include "ops/infer.h"
 #include "ops/layout_rules.h"
+#include "ops/long_sum.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
@@ -157,10 +158,12 @@ int64_t PartsOfSum(const Reduction& reduction, DataType dtype, size_t* cut) {
   return parts;
 }
 
-/// A sum, of the sums of parts where it is long; in float64 where nobody knows how long it is.
+/// A sum, of the sums of parts where it is long; in float64 where nobody knows how long it is, or vectors run along
+/// another dimension.
 Tensor SumTensor(const Reduction& reduction, const Tensor& data, const Array<PrimExpr>& shape, DataType dtype,
                  const std::string& name) {
-  if (dtype == DataType::Float(32) && AsConstInt(reduction.count) == nullptr) dtype = DataType::Float(64);
+  const bool by_vectors = !reduction.none() && reduction.reduced.back();
+  if (!by_vectors || AsConstInt(reduction.count) == nullptr) dtype = LongSumDType(dtype, reduction.count);
   size_t cut = 0;
   const int64_t parts = PartsOfSum(reduction, dtype, &cut);
   if (parts == 1) return ReduceTensor(reduction, data, shape, dtype, te::Sum, name);

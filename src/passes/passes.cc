@@ -9,6 +9,7 @@
 #include "passes/recognize_activations.h"
 #include "passes/share_kernels.h"
 #include "passes/split_args.h"
+#include "passes/widen_floats.h"
 
 namespace treadle::relay {
 
@@ -17,6 +18,7 @@ void RegisterFuseOpsOptions();
 void RegisterPasses() {
   using treadle::transform::RegisterPass;
   RegisterFuseOpsOptions();
+  transform::RegisterWidenFloatsOption();
   RegisterPass("InferType", [] { return transform::InferType(); });
   RegisterPass("FuseOps", [] { return transform::FuseOps(); });
   RegisterPass("DefuseOps", [] { return transform::DefuseOps(); });
@@ -59,6 +61,7 @@ void RegisterPasses() {
   RegisterPass("SplitArgs", [] { return transform::SplitArgs(transform::kMaxJoined); });
   RegisterPass("ShareKernels", [] { return transform::ShareKernels(); });
   RegisterPass("LabelOps", [] { return transform::LabelOps(); });
+  RegisterPass("WidenFloats", [] { return transform::WidenFloats(); });
 }
 
 }  // namespace treadle::relay

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <optional>
+
+#include "driver/build/context.h"
 #include "driver/build/provenance.h"
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/proto_reader.h"
@@ -15,6 +18,17 @@ onnx::ReadLimits Limits(const CompileOptions& options) {
   return limits;
 }
 
+/// In the context of the build, whose options rules may ask for; what watches passes isn't called.
+onnx::ImportResult Import(const onnx::Model& model, const onnx::ImportOptions& how, const CompileOptions& options) {
+  std::optional<transform::PassContext::Scope> scope;
+  if (!options.inherit_context) {
+    CompileOptions unwatched = options;
+    unwatched.instruments.clear();
+    scope.emplace(MakeContext(unwatched));
+  }
+  return onnx::FromOnnx(model, how);
+}
+
 CompiledModel CompileOnnx(const onnx::Model& model, const std::string& name, const std::string& file,
                           std::string_view bytes, const CompileOptions& options) {
   RegisterAll();
@@ -22,7 +36,7 @@ CompiledModel CompileOnnx(const onnx::Model& model, const std::string& name, con
   import_options.shapes = options.input_shapes;
   import_options.dims = options.dims;
   import_options.constants = options.constants;
-  onnx::ImportResult imported = onnx::FromOnnx(model, import_options);
+  onnx::ImportResult imported = Import(model, import_options, options);
   auto main = Downcast<relay::Function>(imported.mod->Lookup("main"));
   Array<String> names;
   for (const std::string& output : imported.output_names) names.push_back(output);

@@ -10,12 +10,14 @@
 #include "driver/graph/why_not_graph.h"
 #include "driver/lower/compile_engine.h"
 #include "driver/lower/device_code.h"
+#include "ir/accuracy.h"
 #include "passes/check_indices.h"
 #include "passes/constant_arguments.h"
 #include "passes/qnn_passes.h"
 #include "passes/recognize_activations.h"
 #include "passes/share_kernels.h"
 #include "passes/split_args.h"
+#include "passes/widen_floats.h"
 #include "treadle/ops/attrs/annotation.h"
 #include "treadle/passes/passes.h"
 #include "treadle/relay/expr_functor.h"
@@ -167,6 +169,7 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& build, const Pass& part
       PropagateConstantArguments(),
       FoldConstant(),
   };
+  if (PassContext::Current()->GetConfigBool(kWidenFloats, false)) passes.insert(passes.begin(), WidenFloats());
   // What runs on a device can't stop the model: indices out of range are read as the nearest there.
   if (one_device && !IsDevice(build.default_target())) passes.push_back(CheckIndices());
   // Equal or parallel calls may be on different devices.
@@ -190,7 +193,7 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& build, const Pass& part
   // Rules that users register for operators (register_alter_op_layout) come before Treadle's own plan.
   passes.push_back(AlterOpLayout());
   passes.push_back(RecognizeActivations());
-  passes.push_back(FastMath());
+  if (treadle::transform::CurrentAccuracy() != treadle::transform::Accuracy::kStrict) passes.push_back(FastMath());
   // Layouts are chosen when the graph has its final operators, and before fusion, which must not cross a change.
   // A model on several devices keeps the layouts that it states.
   const targets::TargetSpec& spec = targets::GetTargetSpec(build.default_target());

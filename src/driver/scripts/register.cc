@@ -9,6 +9,7 @@
 #include "driver/package/export_library.h"
 #include "driver/scripts/build_functions.h"
 #include "driver/scripts/engine_functions.h"
+#include "ir/accuracy.h"
 #include "targets/cpu/kernels/kernels.h"
 #include "treadle/driver/compile.h"
 #include "treadle/external/codegen.h"
@@ -37,6 +38,7 @@ void RegisterAll() {
     RegisterBuildFunctions();
     RegisterEngineFunctions();
     RegisterLowerOptions();
+    transform::RegisterAccuracyOption();
     transform::RegisterPassConfig(kFallbackDevice, "int",
                                   "device type of what isn't annotated, with several devices (1)");
     transform::RegisterPassConfig(kPlannerOption, "string", "memory planner: arena (default) or relay");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "frontend/onnx/contrib.h"
+#include "ir/accuracy.h"
 #include "ops/block_weights.h"
 
 namespace treadle::onnx {
@@ -96,10 +97,24 @@ NDArray Unfolded(const NBits& w, const NDArray& packed, const std::vector<double
   return weight;
 }
 
+/// Whether rows are rounded to a byte per element, where the model allows it or not; else to two.
+bool RowsAsBytes(bool allowed) {
+  switch (treadle::transform::CurrentAccuracy()) {
+    case treadle::transform::Accuracy::kStrict:
+      return false;
+    case treadle::transform::Accuracy::kDefault:
+      return allowed;
+    case treadle::transform::Accuracy::kFast:
+      break;
+  }
+  return true;
+}
+
 /// A, B (N, blocks, bytes of a block), scales (N, blocks), zero points, g_idx, bias: A times B', dequantised.
 Expr ImportMatMulNBits(NodeImport& n) {
   NBits w{n.Int("K"), n.Int("N"), Bits(n), BlockSize(n, -1), 0};
-  const int64_t accuracy = n.Int("accuracy_level", 0);
+  constexpr int64_t kInt8Level = 4;
+  const bool bytes = RowsAsBytes(n.Int("accuracy_level", 0) == kInt8Level);
   if (n.Int("weight_prepacked", 0) != 0) n.Unsupported("weights packed for other devices aren't implemented");
   if (w.k < 1 || w.n < 1) n.Invalid(StrCat("'K' is ", w.k, ", 'N' is ", w.n));
   w.blocks = (w.k + w.block - 1) / w.block;
@@ -116,9 +131,8 @@ Expr ImportMatMulNBits(NodeImport& n) {
     NDArray weight = Unfolded(w, packed, scales, zeros, BlockOfRow(n, w));
     y = n.Call("nn.dense", {n.In(0), n.Cast(n.Const(weight), dtype)}, {{"units", w.n}});
   } else {
-    constexpr int64_t kInt8Level = 4;
     const Expr rows = n.Reshape(n.Cast(n.In(0), DataType::Float(32)), {-1, w.k});
-    y = ops::qnn::BlockProduct(rows, w, packed, scales, zeros, accuracy == kInt8Level ? 1 : 2);
+    y = ops::qnn::BlockProduct(rows, w, packed, scales, zeros, bytes ? 1 : 2);
     const_cast<relay::ExprNode*>(y.get())->checked_type_ =
         TensorType({TypeOf(rows)->shape[0], PrimExpr(w.n)}, DataType::Float(32));
     if (n.Rank(0) != 2) y = Restored(n, y, n.In(0), w.n);

@@ -310,7 +310,7 @@ std::vector<int64_t> SidesOf(const ConvProblemNode& p) {
 }
 
 bool IsAccurate(const ConvProblemNode& p, int64_t side) {
-  return !p.padded_weight.defined() || SampleWinogradError(p.padded_weight, side).small();
+  return !p.padded_weight.defined() || SampleWinogradError(p.padded_weight, side).Within(transform::CurrentAccuracy());
 }
 
 std::vector<Plan> Space(const Problem& problem, const Machine& machine) {

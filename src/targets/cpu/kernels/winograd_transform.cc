@@ -51,6 +51,19 @@ void TransformWeight(int64_t a, const float* g, float* to, int64_t stride) {
 
 }  // namespace
 
+bool WinogradError::Within(treadle::transform::Accuracy accuracy) const {
+  using treadle::transform::Accuracy;
+  switch (accuracy) {
+    case Accuracy::kStrict:
+      return of_plain <= 1;
+    case Accuracy::kDefault:
+      return of_plain <= 4 || of_range <= 1e-4;
+    case Accuracy::kFast:
+      break;
+  }
+  return of_range <= 1e-3;
+}
+
 WinogradError SampleWinogradError(const NDArray& weight, int64_t a) {
   constexpr int64_t kChannels = 4, kTiles = 4;
   const int64_t out_channels = weight.shape()[0], in_channels = weight.shape()[1], m = TileOf(a), stride = StrideOf(a);

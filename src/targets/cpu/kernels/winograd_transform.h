@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ir/accuracy.h"
 #include "treadle/runtime/ndarray.h"
 
 namespace treadle::ops::cpu {
@@ -46,8 +47,7 @@ std::vector<T> OutputTransform(int64_t a, const std::vector<T>& v) {
 /// largest error against float64, as a multiple of that of the plain sum, and as a part of the range of the outputs.
 struct WinogradError {
   double of_plain, of_range;
-  /// About as accurate as direct sums.
-  bool small() const { return of_plain <= 4 || of_range <= 1e-4; }
+  bool Within(treadle::transform::Accuracy accuracy) const;
 };
 WinogradError SampleWinogradError(const runtime::NDArray& weight, int64_t side);
 

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors against float64: of the reference in float64 itself, of long sums, of the levels of accuracy."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from onnx import numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import treadle
+
+PROGRAM = pathlib.Path(treadle.__file__).parent / "bin/treadle"
+RNG = np.random.default_rng(3)
+
+
+def network(pool, channels=16, size=48):
+    """A convolution, a mean over the picture, one row times a long weight."""
+    weights = {"w": RNG.standard_normal((channels, 3, 3, 3)) / 5, "v": RNG.standard_normal((channels, 40)),
+               "s": np.array([1.5])}
+    text = f"""<ir_version: 8, opset_import: ["": 17]> g (float[1, 3, {size}, {size}] x) => (float[1, 40] y) {{
+        c = Conv <pads = [1, 1, 1, 1]> (x, w)
+        r = Relu (c)
+        e = Mul (r, s)
+        p = {pool} (e)
+        f = Flatten (p)
+        m = MatMul (f, v)
+        y = Sigmoid (m)
+    }}"""
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.extend(numpy_helper.from_array(w.astype(np.float32), name) for name, w in weights.items())
+    return model
+
+
+def in_float64(model):
+    """The model in types of float64."""
+    wide = onnx.ModelProto.FromString(model.SerializeToString())
+    for value in (*wide.graph.input, *wide.graph.output):
+        value.type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
+    for i, weight in enumerate(model.graph.initializer):
+        array = numpy_helper.to_array(weight).astype(np.float64)
+        wide.graph.initializer[i].CopyFrom(numpy_helper.from_array(array, weight.name))
+    return wide
+
+
+def test_widened_model_computes_in_float64():
+    model, x = network("GlobalAveragePool"), RNG.standard_normal((1, 3, 48, 48)).astype(np.float32)
+    wide = treadle.compile(model, pass_config={"relay.WidenFloats": "true"})
+    assert str(wide.outputs[0].dtype) == "float64"
+    expected = ReferenceEvaluator(in_float64(model)).run(None, {"x": x.astype(np.float64)})[0]
+    np.testing.assert_allclose(wide({"x": x})["y"], expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("pool", ["GlobalAveragePool (r)", "ReduceMean <axes = [2, 3]> (r)", "ReduceSum (r, axes)"])
+def test_means_of_pictures_keep_float32(pool):
+    """Thousands of positive terms, added one after another for each channel."""
+    text = f"""<ir_version: 8, opset_import: ["": 17]> g (float[1, 32, 96, 96] x) => (float[a, b, c, d] y)
+        <int64[2] axes = {{2, 3}}> {{
+        r = Conv (x, w)
+        y = {pool}
+    }}"""
+    model = onnx.parser.parse_model(text)
+    eye = np.eye(32, dtype=np.float32).reshape(32, 32, 1, 1)
+    model.graph.initializer.append(numpy_helper.from_array(eye, "w"))
+    x = RNG.random((1, 32, 96, 96), dtype=np.float32)
+    y = treadle.compile(model)({"x": x})["y"]
+    exact = x.astype(np.float64).sum((2, 3), keepdims=True) / (1 if "Sum" in pool else 96 * 96)
+    np.testing.assert_allclose(y, exact, rtol=1.2e-7)  # rounded once
+
+
+def convolution():
+    text = """<ir_version: 8, opset_import: ["": 17]> g (float[1, 64, 56, 56] x) => (float[a, b, c, d] y) {
+        y = Conv <pads = [1, 1, 1, 1]> (x, w)
+    }"""
+    model = onnx.parser.parse_model(text)
+    weight = RNG.standard_normal((64, 64, 3, 3)).astype(np.float32) / 24
+    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    return model
+
+
+def chosen_side(**how):
+    """Of the squares of inputs that Winograd's method takes; "" where another is chosen."""
+    found = re.search(r'\* conv2d.winograd: .*"side":(\d)', treadle.compile(convolution(), **how).explain())
+    return found[1] if found else ""
+
+
+def test_strict_takes_no_method_that_loses():
+    assert chosen_side() == "6"  # tiles of 4 x 4
+    assert chosen_side(accuracy="strict") in ("", "4")  # tiles of 2 x 2 lose nothing beside plain sums
+
+
+def test_levels_of_accuracy():
+    with pytest.raises(treadle.Error, match="expected one of strict, default, fast"):
+        treadle.compile(convolution(), accuracy="exact")
+    with pytest.raises(treadle.Error, match="relay.accuracy is 'strickt'; expected strict, default or fast"):
+        treadle.compile(convolution(), pass_config={"relay.accuracy": "strickt"})
+
+
+def test_quantised_models_widen_what_is_float():
+    text = """<ir_version: 8, opset_import: ["": 17]> g (float[4, 8] x) => (float[4, 8] y)
+        <float s = {0.1}, int8 z = {0}> {
+        q = QuantizeLinear (x, s, z)
+        d = DequantizeLinear (q, s, z)
+        y = Exp (d)
+    }"""
+    x = RNG.standard_normal((4, 8)).astype(np.float32)
+    y = treadle.compile(onnx.parser.parse_model(text), pass_config={"relay.WidenFloats": "true"})({"x": x})["y"]
+    scale = np.float32(0.1)
+    exact = np.exp((np.clip(np.rint(x / scale), -128, 127).astype(np.float32) * scale).astype(np.float64))
+    np.testing.assert_allclose(y, exact, rtol=1e-14)
+
+
+def test_verify_prints_errors_against_float64(tmp_path):
+    path = tmp_path / "m.onnx"
+    onnx.save(network("GlobalAveragePool"), path)
+    result = subprocess.run([PROGRAM, "verify", path, "--float64"], capture_output=True, text=True, timeout=300,
+                            env={**os.environ, "TREADLE_PYTHON": sys.executable})
+    assert result.returncode == 0, result.stderr
+    assert "y: error of the range against float64: treadle " in result.stdout and ", onnxruntime " in result.stdout
