@@ -199,8 +199,8 @@ void RegisterDynamicOps() {
       .Set(kReshapeOp, true);
   Dynamic("dyn.tile", "tile", {data, {"reps", "Tensor", "Copies along each dimension."}}, Rule<TileInfer>)
       .AttrsType<TileAttrs>();
-  Dynamic("dyn.broadcast_to", "broadcast_to", {data, shape}, Rule<BroadcastToInfer>, OpPatternKind::kBroadcast)
-      .AttrsType<InitOpAttrs>();
+  // No pattern of broadcasting: its second operand isn't data.
+  Dynamic("dyn.broadcast_to", "broadcast_to", {data, shape}, Rule<BroadcastToInfer>).AttrsType<InitOpAttrs>();
   Dynamic("dyn.zeros", "zeros", {shape}, Rule<InitInfer>).AttrsType<InitOpAttrs>();
   Dynamic("dyn.ones", "ones", {shape}, Rule<InitInfer>).AttrsType<InitOpAttrs>();
   Dynamic("dyn.full", "full", {{"fill_value", "Tensor", "Scalar."}, shape}, Rule<FullInfer>).AttrsType<InitOpAttrs>();

@@ -162,6 +162,13 @@ Array<PrimExpr> At(const Array<PrimExpr>& i, size_t axis, const PrimExpr& positi
   return at;
 }
 
+/// An element that counts nothing may be infinite.
+PrimExpr Weighted(const PrimExpr& value, const PrimExpr& weight) {
+  const DataType dtype = value.dtype();
+  return tir::select(tir::equal(weight, tir::make_zero(weight.dtype())), tir::make_zero(dtype),
+                     value * tir::cast(dtype, weight));
+}
+
 /// With a kernel as wide as the factor asks for: all elements that may be in reach.
 Tensor Antialiased(const ResizeAxisAttrs* a, const AxisSampler& sampler, const Tensor& x, const TensorTypeNode* out) {
   const size_t axis = sampler.Axis();
@@ -184,7 +191,7 @@ Tensor Antialiased(const ResizeAxisAttrs* a, const AxisSampler& sampler, const T
       out->shape,
       [&](const Array<PrimExpr>& i) {
         PrimExpr value = x(At(i, axis, Clamp(k->var - reach, Index(0), in - 1)));
-        return te::Sum(value * tir::cast(out->dtype, weights(i[axis], k->var)), {k});
+        return te::Sum(Weighted(value, weights(i[axis], k->var)), {k});
       },
       "resize_sum", tag::kCommReduce);
   return Compute(
@@ -201,7 +208,7 @@ PrimExpr Interpolated(const ResizeAxisAttrs* a, const AxisSampler& sampler, cons
   for (int offset = cubic ? -1 : 0; offset <= (cubic ? 2 : 1); ++offset) {
     PrimExpr from = base + sampler.F(offset), weight = sampler.Weight(tir::abs(from - position));
     if (cubic && a->exclude_outside) weight = tir::select(sampler.Inside(from), weight, sampler.F(0));
-    PrimExpr term = x(At(i, axis, sampler.ClampIndex(from))) * tir::cast(x->dtype, weight);
+    PrimExpr term = Weighted(x(At(i, axis, sampler.ClampIndex(from))), weight);
     sum = sum.defined() ? sum + term : term;
     total = total.defined() ? total + weight : weight;
   }

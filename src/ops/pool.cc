@@ -34,6 +34,13 @@ TREADLE_DEFINE_NODE(AdaptivePool3DAttrs);
 
 namespace {
 
+/// Number of windows along one dimension. None where it is less than a stride too short for one; an error beyond that.
+PrimExpr WindowCount(const PrimExpr& size, int64_t padding, int64_t span, int64_t stride) {
+  if (AsConstInt(size) == nullptr) return WindowDim(size, padding, span, stride);
+  const int64_t spare = CheckedAdd(DimValue(size), padding - span, "dimension");
+  return spare < 0 && spare >= -stride ? Dim(0) : WindowDim(size, padding, span, stride);
+}
+
 /// Sizes N C spatial of the result of window pooling.
 Array<PrimExpr> PoolShape(const PoolAttrs* attrs, size_t rank, const Array<PrimExpr>& data) {
   CheckSpatial(attrs->pool_size, rank, 1, "pool_size");
@@ -47,11 +54,11 @@ Array<PrimExpr> PoolShape(const PoolAttrs* attrs, size_t rank, const Array<PrimE
     int64_t stride = attrs->strides[i];
     PrimExpr size = data[2 + i];
     if (!attrs->ceil_mode) {
-      out.push_back(WindowDim(size, pad, span, stride));
+      out.push_back(WindowCount(size, pad, span, stride));
       continue;
     }
     // Rounding up may add a window; one that starts past the input and its leading padding is dropped.
-    PrimExpr rounded = WindowDim(size, CheckedAdd(pad, stride - 1, "padding"), span, stride);
+    PrimExpr rounded = WindowCount(size, CheckedAdd(pad, stride - 1, "padding"), span, stride);
     PrimExpr starting = DimFloorDiv(DimAdd(size, Dim(padding[i] + stride - 1)), Dim(stride));
     if (IsAnyDim(size)) {
       out.push_back(rounded);

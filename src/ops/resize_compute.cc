@@ -126,12 +126,18 @@ class Resampler {
     if (attrs_.method == "linear") {
       add(0, F(1) - t);
       add(1, t);
-      return taps;
+    } else {
+      for (int offset = -1; offset <= 2; ++offset) add(offset, CubicWeight(tir::abs(F(offset) - t)));
     }
-    for (int offset = -1; offset <= 2; ++offset) add(offset, CubicWeight(tir::abs(F(offset) - t)));
-    if (attrs_.cubic_exclude) {
+    if (attrs_.method != "linear" && attrs_.cubic_exclude) {
       PrimExpr total = taps[0].weight + taps[1].weight + taps[2].weight + taps[3].weight;
       for (Tap& tap : taps) tap.weight = tir::div(tap.weight, total);
+    }
+    // At an element itself all taps are that element: neighbours count nothing, not even infinite ones.
+    const PrimExpr exact = tir::equal(t, F(0)), here = ClampIndex(base);
+    for (Tap& tap : taps) {
+      tap.index = tir::select(exact, here, tap.index);
+      tap.weight = tir::select(exact, F(1.0 / static_cast<double>(taps.size())), tap.weight);
     }
     return taps;
   }
@@ -208,7 +214,9 @@ Tensor Antialiased(const std::vector<Resampler>& dims, Tensor data, const std::v
         [&](const Array<PrimExpr>& i) {
           Array<PrimExpr> at = i;
           at.Set(axis, dim.StretchedTap(i[axis], k->var, bases(i[axis])).index);
-          return te::Sum(tir::cast(kCoord, source(at)) * weights(i[axis], k->var), {k});
+          // What counts nothing may be infinite.
+          PrimExpr weight = weights(i[axis], k->var), term = tir::cast(kCoord, source(at)) * weight;
+          return te::Sum(tir::select(tir::equal(weight, F(0)), F(0), term), {k});
         },
         StrCat("resize_sum", d), tag::kCommReduce);
     data = Compute(

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import treadle
 
@@ -22,7 +22,7 @@ def run(op, *operands, target="llvm -mcpu=native", **attributes):
     inputs = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
               for n, x in zip(names, operands)]
     graph = helper.make_graph([helper.make_node(op, names, ["y"], **attributes)], "g", inputs,
-                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+                              [helper.make_empty_tensor_value_info("y")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
     return np.asarray(treadle.compile(model, target=target).run(None, dict(zip(names, operands)))[0])
 
@@ -61,3 +61,58 @@ def test_normalised_constant_rows_are_zero():
     x = np.full((4, 515), 148.3, np.float32)
     y = run("LayerNormalization", x, np.ones(515, np.float32), np.zeros(515, np.float32))
     np.testing.assert_allclose(y, 0, atol=1e-4)
+
+
+DOUBLES = np.array([1e30, 1e300, -1e22, 1e17, 2.0**20, 1048577.5, 1e10, 6381956970095103 * 2.0**797, -123456.75, 3.0, 1e-310,
+                    0.0, np.inf, np.nan])
+
+
+@pytest.mark.parametrize("target", ["llvm -mcpu=native", "c", "stackvm"])
+@pytest.mark.parametrize("op, function", [("Sin", np.sin), ("Cos", np.cos), ("Tan", np.tan)])
+def test_angles_of_any_size_in_float64(op, function, target):
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(run(op, DOUBLES, target=target), function(DOUBLES), rtol=2e-15)
+
+
+@pytest.mark.parametrize("target", ["llvm -mcpu=native", "c", "stackvm"])
+def test_remainders_of_float64_are_exact(target):
+    x, y = np.meshgrid(DOUBLES, [7e-5, 3.0, -0.1, 1e-320, 1e300, 2.5, 0.0, np.inf, np.nan])
+    with np.errstate(invalid="ignore"):
+        expected = np.fmod(x, y)
+    ours = run("Mod", x, y, target=target, fmod=1)
+    np.testing.assert_array_equal(ours, expected)
+    number = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(ours[number]), np.signbit(expected[number]))
+
+
+def resize(x, sizes, known, **attributes):
+    """The sizes are known when compiling, or an operand."""
+    inputs = [helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)]
+    fixed = [numpy_helper.from_array(np.array(sizes, np.int64), "sizes")] if known else []
+    inputs += [] if known else [helper.make_tensor_value_info("sizes", TensorProto.INT64, [len(sizes)])]
+    node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], coordinate_transformation_mode="align_corners",
+                            **attributes)
+    graph = helper.make_graph([node], "g", inputs, [helper.make_empty_tensor_value_info("y")], fixed)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    feeds = {"x": x} if known else {"x": x, "sizes": np.array(sizes, np.int64)}
+    return np.asarray(treadle.compile(model).run(None, feeds)[0])
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("mode, antialias", [("linear", 0), ("cubic", 0), ("linear", 1)])
+def test_neighbours_of_resized_elements_count_nothing(mode, antialias, known):
+    x = np.array([[[[1, np.inf, np.nan, 2], [3, 4, 5, -np.inf]]]], np.float32)
+    np.testing.assert_array_equal(resize(x, [1, 1, 2, 4], known, mode=mode, antialias=antialias), x)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_resizing_keeps_what_is_infinite_apart(known):
+    x = np.array([[[[1, np.inf, 3, 5, 7]]]], np.float32)
+    expected = [[[[1, np.inf, np.inf, np.inf, 3, 4, 5, 6, 7]]]]
+    np.testing.assert_array_equal(resize(x, [1, 1, 1, 9], known, mode="linear"), expected)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_resized_integers_are_the_same_whenever_sizes_are_known(known):
+    x = np.full((1, 1, 5, 6), 7, np.int8)
+    np.testing.assert_array_equal(resize(x, [1, 1, 7, 15], known, mode="cubic"), np.full((1, 1, 7, 15), 7, np.int8))

@@ -125,3 +125,26 @@ def test_resized_integers_stay_whole():
 def test_dimensions_without_elements_are_padded_by_nothing(mode):
     x = np.zeros((0, 3), np.float32)
     assert run("Pad", x, np.array([0, 1, 0, 1]), constants=(1,), mode=mode)[0].shape == (0, 5)
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize("size, kernel, stride, windows", [(2, 3, 1, 0), (2, 4, 2, 0), (1, 2, 1, 0), (3, 3, 2, 1)])
+def test_pools_without_windows_are_empty(op, size, kernel, stride, windows):
+    x = np.ones((1, 1, size), np.float32)
+    assert run(op, x, kernel_shape=[kernel], strides=[stride])[0].shape == (1, 1, windows)
+
+
+def test_a_window_far_beyond_the_operand_is_an_error():
+    with pytest.raises(treadle.Error, match="a window of 5 elements doesn't fit into dimension 2"):
+        run("MaxPool", np.ones((1, 1, 2), np.float32), kernel_shape=[5])
+
+
+@pytest.mark.parametrize("shape, axis", [((7, 300), 0), ((5, 3, 2), 1), ((1, 3), 0), ((4, 40, 20), 2), ((9, 257), 0)])
+@pytest.mark.parametrize("dtype", [np.int64, np.float32])
+def test_unique_slices_of_any_size(shape, axis, dtype):
+    x = np.random.default_rng(0).integers(-1, 2, shape)
+    x = np.take(x, np.arange(shape[axis]) % max(1, shape[axis] - 2), axis).astype(dtype)  # some slices twice
+    ours = run("Unique", x, outputs=4, axis=axis)
+    expected = np.unique(x, True, True, True, axis=axis)
+    for mine, theirs in zip(ours, expected):
+        np.testing.assert_array_equal(mine, theirs.reshape(mine.shape))

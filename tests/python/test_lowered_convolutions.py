@@ -8,6 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import treadle
+from treadle import relay
 
 
 class Net:
@@ -194,3 +195,39 @@ def test_unknown_sizes_made_larger_by_kernels_within_the_stride(kernel, stride, 
     x = {"x": rng.standard_normal((3, 5, size)).astype(np.float32)}
     expected = ReferenceEvaluator(model).run(None, x)[0]
     np.testing.assert_allclose(treadle.compile(model).run(None, x)[0], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_expanded_results_of_one_dimensional_convolutions():
+    """The shape that is an operand of an expansion isn't data: it doesn't get the convolution's second dimension."""
+    weight = np.random.default_rng(0).standard_normal((2, 1, 3)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("Expand", ["c", "s"], ["y"]),
+         helper.make_node("Mul", ["c", "c"], ["z"])], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 1, 6])],
+        [helper.make_empty_tensor_value_info(name) for name in "yz"],
+        [numpy_helper.from_array(weight, "w"), numpy_helper.from_array(np.array([3, 1, 1], np.int64), "s")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    x = {"x": np.random.default_rng(1).standard_normal((3, 1, 6)).astype(np.float32)}
+    for ours, theirs in zip(treadle.compile(model).run(None, x), ReferenceEvaluator(model).run(None, x)):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("axis", [1, 2, -1, -2])
+@pytest.mark.parametrize("op", ["bias_add", "prelu"])
+def test_vectors_along_any_axis_of_one_dimensional_convolutions(op, axis):
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((1, 2, 9)).astype(np.float32), rng.standard_normal((4, 2, 3)).astype(np.float32)
+    vector = rng.standard_normal((4, 7)[0 if axis in (1, -2) else 1]).astype(np.float32)
+    data = relay.var("x", shape=x.shape, dtype="float32")
+    conv = relay.nn.conv1d(data, relay.const(w), channels=4, kernel_size=3)
+    results = {}
+    for name, body in {"conv": conv, op: getattr(relay.nn, op)(conv, relay.const(vector), axis=axis)}.items():
+        with treadle.transform.PassContext(opt_level=3):
+            library = relay.build(treadle.IRModule.from_expr(relay.Function([data], body)), target="llvm -mcpu=native")
+        executor = treadle.contrib.graph_executor.GraphModule(library["default"](treadle.cpu()))
+        executor.run(x=x)
+        results[name] = executor.get_output(0).numpy()
+    along = vector.reshape(-1, 1) if axis in (1, -2) else vector
+    plain = results["conv"]
+    expected = plain + along if op == "bias_add" else np.where(plain > 0, plain, along * plain)
+    np.testing.assert_allclose(results[op], expected, rtol=1e-5, atol=1e-6)

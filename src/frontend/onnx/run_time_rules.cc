@@ -256,7 +256,10 @@ Expr ImportResizeByAxis(NodeImport& n) {
                         {"antialias", n.Flag("antialias", false)},
                         {"extrapolation_value", n.Float("extrapolation_value", 0.0)}}));
   }
-  return x.As(dtype);
+  if (x.dtype() == dtype || !dtype.is_integral()) return x.As(dtype);
+  // Digits are cut off: what is an integer but for the rounding of weights has to be that one first.
+  Term nearest = x.Op("round");
+  return ((x - nearest).Op("abs") <= 1.0 / 8192).Select(nearest, x).As(dtype);
 }
 
 }  // namespace treadle::onnx

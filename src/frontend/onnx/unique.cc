@@ -9,8 +9,6 @@ namespace {
 using relay::Expr;
 
 const DataType kInt64 = DataType::Int(64);
-constexpr int64_t kMaxColumns = 256;
-
 Term SortOrder(const Term& x) {
   return x.Op("argsort", {{"axis", int64_t{0}}, {"is_ascend", true}, {"dtype", kInt64}});
 }
@@ -29,13 +27,41 @@ Term Positions(const Term& mask) {
   return Term(n, n.Call("dyn.take_rows", {n.Item(both, 0), n.Item(both, 1)})).Squeeze({1});
 }
 
-/// The order that sorts rows of (n, columns), the first column first.
+/// Whether neighbours along the first dimension differ; all NaNs are one.
+Term DiffersFromAbove(const Term& in_order, const Term& count) {
+  const Term zero = IntNum(in_order.node(), 0);
+  Term above = SliceAxis(in_order, 0, zero, Max(count - 1, 0)), below = SliceAxis(in_order, 0, zero + 1, count);
+  Term differs = above != below;
+  if (!in_order.dtype().is_floating()) return differs;
+  return differs && (above.Op("isnan") && below.Op("isnan")).Not();
+}
+
+/// For each element of (n, columns) how many different ones of its column come before it.
+Term Ranks(const Term& x) {
+  NodeImport& n = x.node();
+  const AttrList along{{"axis", int64_t{0}}};
+  Term order = SortOrder(x), in_order = x.Op("gather", order, along);
+  Term steps = DiffersFromAbove(in_order, DimOf(x, 0)).As(kInt64);
+  // The first row differs from nothing.
+  Term zeros = Full(IntNum(n, 0), ShapeOf(x)), none = SliceAxis(zeros, 0, IntNum(n, 0), Min(DimOf(x, 0), 1));
+  Term rank = Concat({none, steps}, 0).Op("cumsum", {{"axis", int64_t{0}}, {"dtype", kInt64}});
+  return {n, n.Call("scatter", {zeros, order, rank}, {{"axis", int64_t{0}}, {"reduction", std::string("update")}})};
+}
+
+/// The order that sorts rows of (n, columns), the first column first: neighbouring columns become one, whose elements
+/// are pairs of ranks, until one is left.
 Term RowOrder(const Term& rows, int64_t columns) {
-  Term order = SortOrder(rows.Slice(1, columns - 1, columns).Squeeze({1}));
-  for (int64_t c = columns - 1; c-- > 0;) {
-    order = order.Take(SortOrder(rows.Slice(1, c, c + 1).Squeeze({1}).Take(order)));
+  Term x = rows;
+  while (columns > 1) {
+    const Term ranks = Ranks(x);
+    const int64_t pairs = columns / 2;
+    const Term paired = ranks.Slice(1, 0, 2 * pairs).Reshape({-1, pairs, 2});
+    const Term high = paired.Slice(2, 0, 1).Squeeze({2}), low = paired.Slice(2, 1, 2).Squeeze({2});
+    Term joined = high * DimOf(rows, 0) + low;
+    x = columns % 2 == 0 ? joined : Concat({joined, ranks.Slice(1, columns - 1, columns)}, 1);
+    columns = pairs + columns % 2;
   }
-  return order;
+  return SortOrder(x.Squeeze({1}));
 }
 
 /// Inputs: X. Outputs: distinct elements (or slices along an axis), where each stands first, which of them each of X
@@ -52,8 +78,7 @@ std::vector<Expr> ImportUnique(NodeImport& n) {
       if (d == axis) continue;
       order.push_back(d);
       columns *= n.StaticDim(x, d);
-      if (columns < 1 || columns > kMaxColumns)
-        n.Unsupported(StrCat("slices of more than ", kMaxColumns, " elements, or none, aren't implemented"));
+      if (columns < 1) n.Unsupported("slices without elements aren't implemented");
     }
     rows = x.Permute(order).Reshape({-1, columns});
   } else {
@@ -62,11 +87,7 @@ std::vector<Expr> ImportUnique(NodeImport& n) {
   }
   Term count = DimOf(rows, 0), zero = IntNum(n, 0);
   Term order = RowOrder(rows, columns), in_order = rows.Take(order);
-  Term above = SliceAxis(in_order, 0, zero, Max(count - 1, 0)), below = SliceAxis(in_order, 0, zero + 1, count);
-  Term differs = above != below;
-  if (x.dtype().is_floating()) {  // all NaNs are one
-    differs = differs && (above.Op("isnan") && below.Op("isnan")).Not();
-  }
+  Term differs = DiffersFromAbove(in_order, count);
   Term first_differs = Term(n, n.Const(ArrayOf(std::vector<int64_t>{1}, {1}, DataType::Bool())));
   Term begins = SliceAxis(Concat({first_differs, differs.Reduce("any", {1})}, 0), 0, zero, count);
   Term group = begins.As(kInt64).Op("cumsum", {{"axis", int64_t{0}}, {"dtype", kInt64}}) - 1;

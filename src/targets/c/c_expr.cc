@@ -331,8 +331,8 @@ std::string CWriter::FloatCall(const std::string& name, const CallNode* op) {
     return StrCat("(", x, " != ", x, ")");
   }
   static const std::unordered_map<std::string, const char*> math = {
-      {"sqrt", "sqrt"}, {"floor", "floor"}, {"ceil", "ceil"},         {"trunc", "trunc"},
-      {"fabs", "fabs"}, {"fma", "fma"},     {"copysign", "copysign"}, {"nearbyint", "nearbyint"}};
+      {"sqrt", "sqrt"}, {"floor", "floor"},       {"ceil", "ceil"},           {"trunc", "trunc"}, {"fabs", "fabs"},
+      {"fma", "fma"},   {"copysign", "copysign"}, {"nearbyint", "nearbyint"}, {"fmod", "fmod"}};
   auto it = math.find(name);
   if (it == math.end() || !from.is_floating()) return "";
   std::string text = StrCat(it->second, from.bits() == 64 ? "" : "f", "(");

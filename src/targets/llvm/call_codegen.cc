@@ -223,6 +223,10 @@ Value* FunctionCodegen::FloatCall(const std::string& name, const CallNode* op) {
     Value* a = argument(0);
     return Convert(b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, a, argument(1)), type, op->dtype);
   }
+  if (name == "fmod" && dtype.bits() == 64) {
+    Value* x = argument(0);
+    return Fmod(x, argument(1));
+  }
   if (name == "fma") {
     Value* a = argument(0);
     Value* b = argument(1);

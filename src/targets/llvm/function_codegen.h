@@ -180,6 +180,8 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   Value* LikelyLanes(Value* condition, const PrimExpr& yes, const PrimExpr& no);
   Value* BitCall(const std::string& name, const tir::CallNode* op);
   Value* FloatCall(const std::string& name, const tir::CallNode* op);
+  /// The remainder of float64, lane by lane.
+  Value* Fmod(Value* x, Value* y);
 
   // Arithmetic on bytes (byte_codegen.cc).
   Value* ByteCall(const std::string& name, const tir::CallNode* op);

@@ -244,16 +244,71 @@ class MathBuilder {
     return {n, Bind((turn + low) * Num(x, kPi / 2))};
   }
 
-  /// float64; sine and cosine of x by the quadrant that x lies in. `full`: of float64, else of float32 arguments, for
-  /// which fewer terms do.
-  PrimExpr SinCos(const PrimExpr& x, bool cosine, bool full) {
-    auto [n, r] = ReduceAngle(x);
-    if (!full) {
-      Angle large = ReduceLargeAngle(x);
-      PrimExpr is_large = Bind(Abs(x) >= Num(x, 0x1p24));
-      n = Bind(select(is_large, large.quarters, n));
-      r = Bind(select(is_large, large.rest, r));
+  /// For a float64 m * 2^e of at least 2^20, m of 53 bits: m times 192 bits of 2/pi, from the first one whose product
+  /// isn't a multiple of 4. That is the angle in quarter turns modulo 4, in units of 2^-190.
+  Angle ReduceAnyAngle(const PrimExpr& x) {
+    constexpr int kCandidates = 17;  // words of 64 bits that may come first
+    constexpr int kBias = 1013;      // of the exponent of x: the place of the first bit in the words below
+    // 64 zeros, then the bits of 2/pi.
+    static constexpr uint64_t kWords[kCandidates + 3] = {
+        0x0000000000000000, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561,
+        0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484, 0xe99c7026b45f7e41,
+        0x3991d639835339f4, 0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7,
+        0x4f463f669e5fea2d, 0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab};
+    const int lanes = x.dtype().lanes();
+    const DataType u64 = DataType::UInt(64, lanes), i64 = DataType::Int(64, lanes);
+    auto number = [&](int64_t value) { return make_const(u64, value); };
+    auto up = [&](const PrimExpr& v, int by) { return left_shift(v, number(by)); };
+    auto down = [&](const PrimExpr& v, int by) { return right_shift(v, number(by)); };
+    auto low = [&](const PrimExpr& v) { return bitwise_and(v, number(0xffffffff)); };
+    const PrimExpr bits = Bind(reinterpret(u64, Abs(x)));
+    const PrimExpr m = Bind(bitwise_or(bitwise_and(bits, number((int64_t{1} << 52) - 1)), number(int64_t{1} << 52)));
+    const PrimExpr place = Bind(down(bits, 52) - number(kBias));
+    const PrimExpr first = Bind(down(place, 6)), shift = Bind(bitwise_and(place, number(63)));
+    std::vector<PrimExpr> words, limbs;
+    for (int k = 0; k < 4; ++k) {
+      auto word = [&](int i) { return make_const(i64, static_cast<int64_t>(kWords[i + k])); };
+      PrimExpr chosen = word(kCandidates - 1);
+      for (int i = kCandidates - 2; i >= 0; --i) chosen = select(first <= number(i), word(i), chosen);
+      words.push_back(Bind(reinterpret(u64, chosen)));
     }
+    // Least significant first. Shifts by 64 leave nothing.
+    for (int k = 2; k >= 0; --k) {
+      const PrimExpr word = Bind(bitwise_or(left_shift(words[static_cast<size_t>(k)], shift),
+                                            right_shift(words[static_cast<size_t>(k) + 1], number(64) - shift)));
+      limbs.push_back(Bind(low(word)));
+      limbs.push_back(Bind(down(word, 32)));
+    }
+    const PrimExpr m_low = Bind(low(m)), m_high = Bind(down(m, 32));
+    std::vector<PrimExpr> product;
+    PrimExpr carry = number(0);
+    for (size_t i = 0; i < limbs.size(); ++i) {
+      const PrimExpr part = Bind(limbs[i] * m_low + carry);
+      const PrimExpr sum = i == 0 ? low(part) : Bind(limbs[i - 1] * m_high + low(part));
+      product.push_back(Bind(low(sum)));
+      carry = Bind(i == 0 ? down(part, 32) : down(part, 32) + down(sum, 32));
+    }
+    const PrimExpr high = Bind(bitwise_or(up(product[5], 32), product[4]));
+    const PrimExpr rest = Bind(bitwise_or(up(product[3], 32), product[2]));
+    // What is behind the quarter turns, as a number in [-1/2, 1/2) of 64 bits, and 62 more.
+    const PrimExpr turn = Bind(bitwise_or(up(high, 2), down(rest, 62)));
+    const PrimExpr quarters = down(high, 62) + down(turn, 63);
+    auto real = [&](const PrimExpr& v, int exponent) {
+      return cast(x.dtype(), reinterpret(i64, v)) * Num(x, std::ldexp(1.0, exponent));
+    };
+    const PrimExpr upper = cast(x.dtype(), right_shift(reinterpret(i64, turn), make_const(i64, 32)));
+    PrimExpr r = Bind(upper * Num(x, std::ldexp(1.0, -32)) + real(low(turn), -64));
+    r = Bind(r + real(down(up(rest, 2), 32), -96));
+    r = Bind(Bind(r + real(low(up(rest, 2)), -128)) * Num(x, kPi / 2));
+    const PrimExpr sign = Bind(CopySign(Num(x, 1), x));
+    const PrimExpr nan = Num(x, std::numeric_limits<double>::quiet_NaN());
+    return {Bind(real(quarters, 0) * sign), Bind(select(Abs(x) < infinity(x.dtype()), r * sign, nan))};
+  }
+
+  /// float64; sine or cosine of x by the quadrant that its angle lies in. `full`: of float64, else of float32
+  /// arguments, for which fewer terms do.
+  PrimExpr SinCosOfAngle(const PrimExpr& x, const Angle& angle, bool cosine, bool full) {
+    const PrimExpr& r = angle.rest;
     PrimExpr z = Bind(r * r);
     std::vector<double> s, c;
     double factorial = 1;
@@ -265,13 +320,39 @@ class MathBuilder {
     }
     PrimExpr sine = Bind(r + r * (z * Polynomial(z, s)));
     PrimExpr cosine_value = Bind(Num(x, 1) + z * Polynomial(z, c));
-    PrimExpr quadrant = n + Num(x, cosine ? 1 : 0);
+    PrimExpr quadrant = angle.quarters + Num(x, cosine ? 1 : 0);
     PrimExpr q = Bind(quadrant - Num(x, 4) * Floor(quadrant * Num(x, 0.25)));
     PrimExpr odd = equal(q, Num(x, 1)) || equal(q, Num(x, 3));
     PrimExpr value = Bind(select(odd, cosine_value, sine));
     value = select(q >= Num(x, 2), Num(x, 0) - value, value);
     // Also keeps the sign of zero.
     return cosine ? value : select(equal(x, Num(x, 0)), x, value);
+  }
+
+  using OfAngle = std::function<PrimExpr(MathBuilder& m, const Angle& angle)>;
+  /// float64; a function of the angle x, however large. Angles beyond 2^20 are rare: all that they need is computed
+  /// where there is one.
+  PrimExpr AnyAngle(const PrimExpr& x, bool full, const OfAngle& function) {
+    Angle angle = ReduceAngle(x);
+    if (!full) {
+      Angle large = ReduceLargeAngle(x);
+      PrimExpr is_large = Bind(Abs(x) >= Num(x, 0x1p24));
+      return function(*this, {Bind(select(is_large, large.quarters, angle.quarters)),
+                              Bind(select(is_large, large.rest, angle.rest))});
+    }
+    PrimExpr value = Bind(function(*this, angle));
+    MathBuilder rare;
+    PrimExpr large = function(rare, rare.ReduceAnyAngle(x));
+    PrimExpr usual = likely(Abs(x) <= Num(x, 0x1p20));
+    return CallIntrin(x.dtype(), "tir.if_then_else", {usual, value, rare.Finish(large)});
+  }
+  PrimExpr SinCos(const PrimExpr& x, bool cosine, bool full) {
+    return AnyAngle(x, full, [&](MathBuilder& m, const Angle& a) { return m.SinCosOfAngle(x, a, cosine, full); });
+  }
+  PrimExpr Tan(const PrimExpr& x, bool full) {
+    return AnyAngle(x, full, [&](MathBuilder& m, const Angle& a) {
+      return m.Bind(m.SinCosOfAngle(x, a, false, full)) / m.SinCosOfAngle(x, a, true, full);
+    });
   }
 
   /// Of float32. Angles of up to 2^13 are reduced in float32: pi/2 is taken in parts of few bits, with which products
@@ -385,11 +466,13 @@ class MathBuilder {
     return select(equal(y, zero) || equal(x, one) || unit, one, value);
   }
 
-  /// Remainder with the sign of x. Each step takes up to 28 bits off the quotient, exactly.
-  PrimExpr Fmod(const PrimExpr& x, const PrimExpr& y, int steps) {
+  /// Remainder with the sign of x, of float32 in float64: each step takes up to 28 bits off the quotient, whose
+  /// products with the 24 bits of y are exact.
+  PrimExpr Fmod(const PrimExpr& x, const PrimExpr& y) {
+    constexpr int kSteps = 10;
     PrimExpr b = Bind(Abs(y));
     PrimExpr r = Bind(Abs(x));
-    for (int k = steps - 1; k >= 0; --k) {
+    for (int k = kSteps - 1; k >= 0; --k) {
       PrimExpr divisor = Bind(b * Num(x, std::ldexp(1.0, 28 * k)));
       PrimExpr q = Bind(Floor(r / divisor));
       PrimExpr next = Bind(r - q * divisor);
@@ -426,8 +509,7 @@ const std::map<std::string, Function>& WideFunctions() {
       {"log1p", [](MathBuilder& m, const Args& a, bool full) { return m.Log1p(a[0], log_terms(full)); }},
       {"sin", [](MathBuilder& m, const Args& a, bool full) { return m.SinCos(a[0], false, full); }},
       {"cos", [](MathBuilder& m, const Args& a, bool full) { return m.SinCos(a[0], true, full); }},
-      {"tan", [](MathBuilder& m, const Args& a,
-                 bool full) { return m.Bind(m.SinCos(a[0], false, full)) / m.SinCos(a[0], true, full); }},
+      {"tan", [](MathBuilder& m, const Args& a, bool full) { return m.Tan(a[0], full); }},
       {"atan", [](MathBuilder& m, const Args& a, bool full) { return m.Atan(a[0], atan_terms(full)); }},
       {"atan2", [](MathBuilder& m, const Args& a, bool full) { return m.Atan2(a[0], a[1], atan_terms(full)); }},
       {"asin",
@@ -476,7 +558,7 @@ const std::map<std::string, Function>& WideFunctions() {
        }},
       {"pow", [](MathBuilder& m, const Args& a, bool full) { return m.Pow(a[0], a[1], log_terms(full)); }},
       {"hypot", [](MathBuilder& m, const Args& a, bool) { return m.Sqrt(a[0] * a[0] + a[1] * a[1]); }},
-      {"fmod", [](MathBuilder& m, const Args& a, bool full) { return m.Fmod(a[0], a[1], full ? 3 : 10); }},
+      {"fmod", [](MathBuilder& m, const Args& a, bool) { return m.Fmod(a[0], a[1]); }},
       // Of float64 arguments; float32 has functions of its own.
       {"tanh", [](MathBuilder& m, const Args& a, bool) { return m.TanhFloat64(a[0]); }},
       {"erf", [](MathBuilder& m, const Args& a, bool) { return m.ErfFloat64(a[0]); }},
@@ -534,6 +616,7 @@ PrimExpr Expand(MathBuilder& m, const std::string& name, const Args& a) {
   if (!wide && name == "erf") return m.ErfFloat32(x);
   if (!wide && (name == "sin" || name == "cos")) return m.SinCosFloat32(x, name == "cos");
   if (!wide && name == "log") return m.LogFloat32(x);
+  if (wide && name == "fmod") return PrimExpr();  // a loop, which is the target's business
   auto it = WideFunctions().find(name);
   if (it == WideFunctions().end()) return PrimExpr();
   if (wide) return it->second(m, a, true);

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "passes/pass_util.h"
+#include "targets/cpu/graph/channel_axis.h"
 
 namespace treadle::relay {
 namespace {
@@ -161,6 +162,7 @@ class Widener : public MixedModeMutator {
     OpPatternKind pattern = Downcast<Op>(call->op).GetAttr(kOpPattern, OpPatternKind::kOpaque);
     if (pattern > OpPatternKind::kBroadcast || call->args.size() > 3) return Expr();
     if (call->args.size() == 1 && pattern != OpPatternKind::kElemWise) return Expr();
+    if (!NamesChannelsOnly(pre)) return Expr();
     const auto* type = TensorTypeOf(GetRef<Expr>(pre));
     if (type == nullptr || type->shape.size() != 3) return Expr();
     bool any = false;

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "passes/pass_util.h"
+#include "targets/cpu/graph/channel_axis.h"
 
 namespace treadle::relay {
 namespace {
@@ -267,6 +268,7 @@ class Flattener : public MixedModeMutator {
     OpPatternKind pattern = Downcast<Op>(call->op).GetAttr(kOpPattern, OpPatternKind::kOpaque);
     if (pattern > OpPatternKind::kBroadcast || call->args.empty() || call->args.size() > 2) return Expr();
     if (call->args.size() == 1 && pattern != OpPatternKind::kElemWise) return Expr();
+    if (!NamesChannelsOnly(pre)) return Expr();
     if (std::none_of(call->args.begin(), call->args.end(), [&](const Expr& e) { return Known(e).defined(); })) {
       return Expr();
     }
