@@ -122,3 +122,15 @@ def test_verify_prints_errors_against_float64(tmp_path):
                             env={**os.environ, "TREADLE_PYTHON": sys.executable})
     assert result.returncode == 0, result.stderr
     assert "y: error of the range against float64: treadle " in result.stdout and ", onnxruntime " in result.stdout
+
+
+@pytest.mark.parametrize("rows", [1, 3, 20])
+def test_long_products_of_few_rows(rows):
+    """4096 terms: errors grow as those of 256, the length of a chunk."""
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["": 17]>
+        g (float[{rows}, 4096] x) => (float[{rows}, 48] y) {{ y = MatMul (x, w) }}""")
+    weight, x = (RNG.random(shape, dtype=np.float32) for shape in ((4096, 48), (rows, 4096)))
+    model.graph.initializer.append(numpy_helper.from_array(weight, "w"))
+    exact = x.astype(np.float64) @ weight
+    error = treadle.compile(model)({"x": x})["y"] - exact
+    assert np.sqrt(np.mean(error ** 2) / np.mean(exact ** 2)) < 2e-7  # 1e-6 for sums of 4096 terms at once

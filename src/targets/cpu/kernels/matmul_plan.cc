@@ -168,6 +168,17 @@ int64_t KChunk(int64_t k, int64_t columns, const Machine& machine) {
   return 0;
 }
 
+/// Where few rows leave no other reason for chunks, a divisor of `k` that keeps sums short: rounding errors grow with
+/// the number of terms that are added one after another. 0: no chunks.
+int64_t ShortSums(const MatmulProblemNode& p) {
+  constexpr int64_t kFewRows = 32, kShort = 384, kMost = 256, kLeast = 64;
+  if (p.m < 0 || p.m > kFewRows || p.k <= kShort || !p.out_dtype.is_floating() || p.n < 0) return 0;
+  for (int64_t chunk = kMost; chunk >= kLeast; --chunk) {
+    if (p.k % chunk == 0) return chunk;
+  }
+  return 0;
+}
+
 /// Panels that are packed together, of `panels` in all: rows of the right operand are read in runs of some cache lines,
 /// what is packed stays in the second-level cache, and threads have enough to share.
 int64_t PanelsAtOnce(int64_t panels, int64_t panel_bytes, const Machine& machine) {
@@ -224,6 +235,7 @@ MatmulPlanNode FirstPlan(const MatmulProblemNode& p, const Machine& machine) {
   if (plan.pack_a && !p.packs_b && p.m < kMaxChunkedRows) plan.kc = KChunk(p.k, plan.nr * kLanes, machine);
   const int64_t columns = plan.nr * kLanes, column_tiles = (Panels(p) + plan.nr - 1) / plan.nr;
   if (plan.kc != 0) plan.nc_tiles = LargestDivisor(column_tiles, kMaxChunkedTiles);
+  if (plan.kc == 0) plan.kc = ShortSums(p);
   if (plan.kc == 0 && p.packs_b) plan.nc_tiles = PanelsAtOnce(column_tiles, p.k * columns * kWord, machine);
   return plan;
 }
@@ -269,7 +281,7 @@ void AddBlocks(const MatmulProblemNode& p, MatmulPlanNode plan, const Machine& m
   for (const bool pack_a : {false, true}) {
     if (pack_a && !CanPackRows(p)) continue;
     plan.pack_a = pack_a;
-    plan.kc = 0;
+    plan.kc = ShortSums(p);
     for (const int64_t mc_tiles : {all, std::min(all, near)}) {
       plan.mc_tiles = mc_tiles;
       for (int64_t nc = p.packs_b ? 8 : 1; nc >= 1; nc /= 2) {
@@ -300,6 +312,7 @@ std::vector<Plan> MatmulSpace(const Problem& problem, const Machine& target) {
     // One row: as many streams of the right operand, and chains of sums, as panels at once.
     const int64_t most = machine.vector_lanes(32) >= kLanes ? 8 : 5;
     MatmulPlanNode plan;
+    plan.kc = ShortSums(p);
     plan.nr = LargestDivisor(panels, most);
     list.Add(plan);
     for (plan.nr = 1; plan.nr <= kMaxPanels; ++plan.nr) {

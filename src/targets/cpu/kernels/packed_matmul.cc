@@ -261,18 +261,21 @@ void ScheduleChunks(Schedule& sch, const BlockRV& block, const BlockRV& packing,
   sch.ComputeAt(block, columns[0]);
   std::vector<LoopRV> axes = LoopsUnder(sch, block, columns[0]);  // .., m, n, chunk
   LoopRV sum = axes[rank];
-  std::vector<LoopRV> m = sch.Split(axes[rank - 2], {kRest, PrimExpr(plan.mr)});
   std::vector<LoopRV> n = sch.Split(axes[rank - 1], {kRest, PrimExpr(plan.nr), PrimExpr(kLanes)});
-  sch.Reorder({sum, n[0], m[0], m[1], n[1], n[2]});
-  ComputeTile(sch, partial, m[0], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1, plan.nr, kUnrollK);
+  const bool one_row = !axes[rank - 2].defined();
+  if (one_row) {
+    sch.Reorder({sum, n[0], n[1], n[2]});
+    ComputeTile(sch, partial, n[0], {}, static_cast<int>(rank) - 1, plan.nr);
+  } else {
+    std::vector<LoopRV> m = sch.Split(axes[rank - 2], {kRest, PrimExpr(plan.mr)});
+    sch.Reorder({sum, n[0], m[0], m[1], n[1], n[2]});
+    ComputeTile(sch, partial, m[0], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1, plan.nr, kUnrollK);
+    sch.Unroll(m[1]);
+    if (!packing.defined()) PrefetchWeights(sch, partial, m[0], plan.mc_tiles, plan.kc % kUnrollK == 0);
+  }
   sch.Vectorize(n[2]);
   sch.Unroll(n[1]);
-  sch.Unroll(m[1]);
-  if (packing.defined()) {
-    PackPanels(sch, packing, columns[0]);
-  } else {
-    PrefetchWeights(sch, partial, m[0], plan.mc_tiles, plan.kc % kUnrollK == 0);
-  }
+  if (packing.defined()) PackPanels(sch, packing, columns[0]);
   sch.DecomposeReduction(block, sum);
   sch.Vectorize(columns[2]);
   std::vector<LoopRV> outer(out.begin(), out.end() - 2);
@@ -287,7 +290,9 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   double work = Work(sch, block);
   std::vector<LoopRV> out = sch.GetLoops(OutputOf(sch, stages));  // .., m, n
   const size_t rank = out.size();
-  if (rank == 1 || Extent(sch, out[rank - 2]) == 1) return ScheduleVectorProduct(sch, block, out, plan.nr, work);
+  if (rank == 1 || (Extent(sch, out[rank - 2]) == 1 && plan.kc == 0)) {
+    return ScheduleVectorProduct(sch, block, out, plan.nr, work);
+  }
   if (plan.pack_a) PackRows(sch, block, rank, p, plan, work);
   if (plan.kc != 0) return ScheduleChunks(sch, block, packing, out, plan, work);
   std::vector<LoopRV> rows = sch.Split(out[rank - 2], {kRest, PrimExpr(plan.mc_tiles), PrimExpr(plan.mr)});
