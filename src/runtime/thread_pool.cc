@@ -253,13 +253,16 @@ struct Worker {
 
   uint32_t WaitForJob() {
     uint32_t seen = 0;
-    if (SpinUntil([&] { return IsPosted(seen = state.load(std::memory_order_relaxed)); })) return seen;
-    // Post() stores `state` and then looks at `sleeping`; both orders are sequentially consistent, so that either it
-    // sees us asleep or we see the job.
-    sleeping.store(true, std::memory_order_seq_cst);
-    while (!IsPosted(seen = state.load(std::memory_order_seq_cst))) state.wait(seen, std::memory_order_seq_cst);
-    sleeping.store(false, std::memory_order_relaxed);
-    return seen;
+    for (;;) {
+      if (SpinUntil([&] { return IsPosted(seen = state.load(std::memory_order_relaxed)); })) return seen;
+      // Post() stores `state` and then looks at `sleeping`; both orders are sequentially consistent, so that either it
+      // sees us asleep or we see the job.
+      sleeping.store(true, std::memory_order_seq_cst);
+      if (!IsPosted(seen = state.load(std::memory_order_seq_cst))) state.wait(seen, std::memory_order_seq_cst);
+      sleeping.store(false, std::memory_order_relaxed);
+      // Woken too late, for a job that was taken back, we spin for the next one: of many loops that are shorter than
+      // waking takes, the worker would get none otherwise.
+    }
   }
 
   /// Whether the worker must be woken to see the job.
