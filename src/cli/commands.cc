@@ -36,6 +36,7 @@ void CompileFlags::AddTo(Verb* verb) {
           .OneOf({"strict", "default", "fast"}),
       verb->Add("--pass-config", &pass_config, "option of a pass: key=value").OneEach(),
       verb->Add("--records", &records, "file of records that treadle tune wrote: its plans are used"),
+      verb->Add("!--no-calibration", &calibration, "don't use what doctor --calibrate measured of this machine"),
       verb->Add("--pass-timing", &request.pass_timing, "print how long each pass over the graph took"),
       verb->Add("--check-passes", &check_passes,
                 "check the graph around each pass: types; numbers (slow: runs it in the interpreter)")
@@ -83,6 +84,7 @@ CompileRequest CompileFlags::Parse() const {
   parsed.pass_config = ParsePairs("--pass-config", pass_config);
   if (!accuracy.empty()) parsed.pass_config["relay.accuracy"] = accuracy;
   if (!records.empty()) parsed.pass_config["schedule.records"] = records;
+  if (!calibration) parsed.pass_config["schedule.calibration"] = "none";
   parsed.dump = SplitLists(dump);
   parsed.check_passes = SplitLists(check_passes);
   if (precision == "auto") {

@@ -18,7 +18,7 @@ struct CompileFlags {
   std::string precision;    ///< of products; empty: as the model states
   std::string accuracy;     ///< strict, default or fast; empty: default
   double max_error = 0.01;  ///< of outputs, relative to their norm, with precision auto
-  bool quiet = false, verbose = false;
+  bool quiet = false, verbose = false, calibration = true;
   std::string records, max_model_memory, max_tensor_bytes, huge_pages;
 
   void AddTo(Verb* verb);

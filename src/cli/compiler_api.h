@@ -110,6 +110,8 @@ struct CompilerApi {
   std::vector<ListRow> (*list_ops)();
   std::vector<ListRow> (*list_targets)();
   std::vector<ListRow> (*describe_machine)();
+  std::string (*calibrate)();    ///< measures this machine for the cost models; what it found
+  bool (*forget_calibration)();  ///< whether there was one
   CacheStats (*cache_stats)();
   uint64_t (*cache_clear)();  ///< returns the number of kernels removed
   void (*cache_set_limit)(uint64_t bytes);

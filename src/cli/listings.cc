@@ -106,6 +106,14 @@ int Doctor(bool json) {
   return Print(rows, json);
 }
 
+/// Measures this machine for the compiler's cost models.
+int Calibrate(bool json) { return Print({{"calibration", Compiler().calibrate()}}, json); }
+
+int ForgetCalibration() {
+  std::cout << (Compiler().forget_calibration() ? "the calibration is forgotten\n" : "there is no calibration\n");
+  return 0;
+}
+
 }  // namespace
 
 void AddListings(CLI::App* app, Action* action) {
@@ -121,7 +129,15 @@ void AddListings(CLI::App* app, Action* action) {
   ops.Add("--model", model.get(), "a model: list its operators, and each node that can't be imported");
   add("targets", "list targets and external code generators",
       [json] { return Print(Compiler().list_targets(), *json); });
-  add("doctor", "show what this machine has and what is missing", [json] { return Doctor(*json); });
+  auto calibrate = std::make_shared<bool>(false), forget = std::make_shared<bool>(false);
+  Verb doctor(app, "doctor", "show what this machine has and what is missing, or measure it", action,
+              [json, calibrate, forget] {
+                return *calibrate ? Calibrate(*json) : *forget ? ForgetCalibration() : Doctor(*json);
+              });
+  doctor.Add("--json", json.get(), "machine-readable output");
+  doctor.Add("--calibrate", calibrate.get(),
+             "measure this machine in some seconds, for the choice of kernels of -mcpu=native from then on");
+  doctor.Add("--forget-calibration", forget.get(), "choose kernels as without it again");
 }
 
 }  // namespace treadle::cli

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "targets/cpu/machine_costs.h"
+#include "targets/cpu/measure_calibration.h"
 #include "treadle/base/error.h"
 #include "treadle/ir/target.h"
 
@@ -18,32 +19,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-/// Cycles per second: additions that wait for each other take a cycle each. 0 where it isn't known how to write them.
-double MeasureClock() {
-#if defined(__x86_64__) || defined(__aarch64__)
-  double best = 0;
-  for (int trial = 0; trial < 8; ++trial) {
-    constexpr int kRounds = 100'000, kPerRound = 16;
-    uint64_t value = 0;
-    const auto start = Clock::now();
-    for (int i = 0; i < kRounds; ++i) {
-#if defined(__x86_64__)
-#define TREADLE_ADD "add $1, %0\n\t"
-#else
-#define TREADLE_ADD "add %0, %0, #1\n\t"
-#endif
-      asm volatile(TREADLE_ADD TREADLE_ADD TREADLE_ADD TREADLE_ADD TREADLE_ADD TREADLE_ADD TREADLE_ADD TREADLE_ADD
-                       TREADLE_ADD TREADLE_ADD TREADLE_ADD TREADLE_ADD TREADLE_ADD TREADLE_ADD TREADLE_ADD TREADLE_ADD
-                   : "+r"(value));
-    }
-    best = std::max(best, kRounds * kPerRound / SecondsSince(start));
-  }
-  return best;
-#else
-  return 0;
-#endif
-}
 
 /// Bytes per second that each of `threads` threads reads from a block of its own, together.
 double MeasureSpeed(size_t threads, double block_bytes, double least_bytes) {
@@ -92,7 +67,7 @@ Peaks MeasurePeaks(const std::string& target_text, int threads) {
     if (machine.arch != own.arch) return {};
     const auto count = static_cast<size_t>(threads > 0 ? threads : std::max(1, own.num_cores));
     const double per_cycle = 2 * machine.vector_lanes(32) / machine.fma_cycles;
-    return {static_cast<double>(count) * per_cycle * MeasureClock(), MeasureLevels(own, count)};
+    return {static_cast<double>(count) * per_cycle * targets::MeasureClock(), MeasureLevels(own, count)};
   } catch (const Error&) {
     return {};  // a target of another kind
   }

@@ -200,6 +200,19 @@ def test_doctor_says_what_there_is():
     assert "kernels" in rows["cache"] or rows["cache"] == "off" or rows["cache"].startswith("not used")
 
 
+def test_doctor_calibrates(tmp_path, monkeypatch):
+    monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))
+
+    def stored():
+        return next(row["text"] for row in json.loads(run("doctor", "--json").stdout) if row["name"] == "calibration")
+
+    assert stored().startswith("none")
+    measured = json.loads(run("doctor", "--calibrate", "--json").stdout)[0]["text"]
+    assert stored() == measured and {"bits", "multiply-adds", "l2", "memory"} <= {w.split("=")[0] for w in measured.split()}
+    assert run("doctor", "--forget-calibration").stdout == "the calibration is forgotten\n"
+    assert stored().startswith("none")
+
+
 def test_version_names_the_commit():
     text = run("--version").stdout.strip()
     assert text == treadle.__version__ or text.startswith(f"{treadle.__version__} (commit ")

@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "driver/build/calibrate.h"
 #include "driver/build/compile_relay.h"
 #include "driver/evaluate/numeric_check.h"
 #include "driver/lower/kernel_cache.h"
@@ -147,6 +148,16 @@ std::vector<std::string> CheckModel(const std::string& path, std::vector<ListRow
   return {};
 }
 
+std::string CalibrateMachine() {
+  driver::RegisterAll();
+  return ToText(driver::Calibrate());
+}
+
+bool ForgetMachine() {
+  driver::RegisterAll();
+  return driver::ForgetCalibration();
+}
+
 std::vector<ListRow> DescribeMachine() {
   driver::RegisterAll();
   const Target native("llvm -mcpu=native");
@@ -157,6 +168,8 @@ std::vector<ListRow> DescribeMachine() {
   if (runtime::LoadRuntimeOfKind("opencl", &problem)) problem = "run time found";
   std::vector<ListRow> rows;
   for (const auto& [name, text] : targets::DescribeNative()) rows.push_back({name, text});
+  const std::string calibration = driver::StoredCalibration();
+  rows.push_back({"calibration", calibration.empty() ? "none (doctor --calibrate makes one)" : calibration});
   rows.insert(rows.end(),
               {{"external codegens", codegens},
                {"opencl", problem},
@@ -254,9 +267,9 @@ void WriteModelPage(const PageRequest& request) {
   report::WritePage(request.output, report::ModelPage(run, peaks));
 }
 
-constexpr CompilerApi kApi{&Compile,       &DeclaredInputs, &ListOps,       &ListTargets, &DescribeMachine,
-                           &GetCacheStats, &ClearCache,     &SetCacheLimit, &CheckModel,  &RunTune,
-                           &CheckRecords,  &PruneRecords,   &WriteModelPage};
+constexpr CompilerApi kApi{&Compile,          &DeclaredInputs, &ListOps,       &ListTargets,  &DescribeMachine,
+                           &CalibrateMachine, &ForgetMachine,  &GetCacheStats, &ClearCache,   &SetCacheLimit,
+                           &CheckModel,       &RunTune,        &CheckRecords,  &PruneRecords, &WriteModelPage};
 
 }  // namespace
 }  // namespace treadle::cli

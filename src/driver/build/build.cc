@@ -6,6 +6,7 @@
 #include <sstream>
 #include <thread>
 
+#include "driver/build/calibrate.h"
 #include "driver/build/context.h"
 #include "driver/build/dump.h"
 #include "driver/build/external_choice.h"
@@ -260,10 +261,11 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
   BuildTargets targets = ResolveTargets(given);
   const CompileOptions options = WithTargetOptions(given, targets.default_target());
   if (!options.inherit_context) CheckPassNames(options, targets);
-  std::optional<transform::PassContext::Scope> with_records;
-  if (const auto context = WithRecords(transform::PassContext::Current(), targets.default_target());
-      !context.same_as(transform::PassContext::Current())) {
-    with_records.emplace(context);
+  const transform::PassContext current = transform::PassContext::Current();
+  const Target& target = targets.default_target();
+  std::optional<transform::PassContext::Scope> with_measured;
+  if (const auto context = WithCalibration(WithRecords(current, target), target); !context.same_as(current)) {
+    with_measured.emplace(context);
   }
   Dumper dump(options.dump);
 
@@ -287,6 +289,10 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
   const bool vm = UsesVm(options.executor, module);
   model.manifest = MakeManifest(main, targets.default_target(), /*any_type=*/options.executor == "vm");
   model.manifest.module_name = options.module_name;
+  if (const auto text = transform::PassContext::Current()->GetConfigString(targets::kCalibrationOption, "");
+      !text.empty()) {
+    model.manifest.provenance["calibration"] = text;
+  }
   const int threads = CompileThreads(options);
   const bool no_cache =
       transform::PassContext::Current()->GetConfigBool("relay.backend.disable_compile_engine_cache", false);

@@ -2,8 +2,8 @@
 // Entries are <directory>/kernels/<key>.o, 64 bytes of header and then the object:
 //   char[8] "TRDLKRNL", u32 2, u32 0, char[16] first half of the key, u8[32] code of all that the header and the object
 //   say, made with the folder's key: who can't read that can't make an entry that is taken.
-// Their time of modification is the time of their last use. <directory>/kernels/limit holds the limit in bytes, as
-// text.
+// Their time of modification is the time of their last use. <directory>/kernels/<key>.note is text,
+// <directory>/kernels/limit the limit in bytes, as text.
 #include "driver/lower/kernel_cache.h"
 
 #include <dlfcn.h>
@@ -189,6 +189,23 @@ void KernelCache::Store(const std::string& key, std::string_view object) {
   if (!folder->Write(key + ".o", bytes)) return;
   std::lock_guard<std::mutex> lock(mutex_);
   ++stored_;
+}
+
+std::string KernelCache::ReadNote(const std::string& key) const {
+  const auto folder = Folder(/*make=*/false, nullptr);
+  return folder ? folder->Read(key + PrivateFolder::kNote) : "";
+}
+
+void KernelCache::WriteNote(const std::string& key, const std::string& text) {
+  std::string why;
+  const auto folder = Folder(/*make=*/true, &why);
+  if (folder && folder->Write(key + PrivateFolder::kNote, text)) return;
+  throw Error(StrCat("can't write to the cache of kernels ", directory_, why.empty() ? "" : ": ", why));
+}
+
+bool KernelCache::RemoveNote(const std::string& key) {
+  const auto folder = Folder(/*make=*/false, nullptr);
+  return folder && folder->Remove(key + PrivateFolder::kNote);
 }
 
 void KernelCache::Trim() {

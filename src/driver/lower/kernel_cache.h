@@ -36,6 +36,12 @@ class KernelCache {
   /// The object stored for a key (of KernelCacheKey).
   std::optional<std::string> Find(const std::string& key);
   void Store(const std::string& key, std::string_view object);
+  /// A note on this machine, kept beside the kernels under a key of 32 hexadecimal digits; Clear and Trim leave it.
+  /// Empty where there is none.
+  std::string ReadNote(const std::string& key) const;
+  /// Throws Error where it can't be written.
+  void WriteNote(const std::string& key, const std::string& text);
+  bool RemoveNote(const std::string& key);
   /// Removes entries until the rest is within the limit.
   void Trim();
   /// Removes all entries; returns their number. Throws Error where the directory isn't Treadle's.

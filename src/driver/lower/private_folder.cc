@@ -31,7 +31,7 @@ bool OwnedByUser(const struct stat& info) { return info.st_uid == geteuid(); }
 bool IsOwnName(std::string_view name) {
   if (name == PrivateFolder::kTag || name == kKey || name == "limit") return true;
   return IsHexName(name.substr(0, std::min(name.size(), kEntryDigits)), kEntryDigits, "") &&
-         (name.ends_with(".o") || name.ends_with(".tmp"));
+         (name.ends_with(".o") || name.ends_with(".tmp") || name.ends_with(PrivateFolder::kNote));
 }
 
 }  // namespace

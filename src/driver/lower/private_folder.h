@@ -21,6 +21,7 @@ class PrivateFolder {
  public:
   using Code = std::array<uint8_t, 32>;
   static constexpr const char* kTag = "CACHEDIR.TAG";
+  static constexpr const char* kNote = ".note";  ///< ending of the names of texts beside the entries
 
   /// The folder at `path`; `make`: made where it isn't there. Nothing where it can't be used, with the reason in `why`
   /// (may be null; empty where it just isn't there).

@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <string>
-#include <vector>
 
+#include "targets/cpu/calibration.h"
 #include "targets/cpu/machine.h"
+#include "targets/cpu/machine_models.h"
 
 namespace treadle::ops::cpu {
 
@@ -13,54 +14,47 @@ using schedule::Machine;
 
 namespace {
 
-/// Instructions that a core can start per cycle, of vectors of `bits`. Measured with bench/fma_peak.cc where it says
-/// so, else from the makers' guides. Costs of bytes and of threads (treadle/schedule/machine.h) are those of Zen 3,
-/// fitted with bench/layers.py, bench/memory_bandwidth.cc and bench/fork_join.cc, until somebody measures another.
-struct Row {
-  const char* name;
-  std::vector<std::string> cpus;  ///< of -mcpu
-  int bits;
-  double multiply_adds, loads;  ///< per cycle; loads from the L1 cache
-  double latency;               ///< of a multiply-add, cycles
-};
+/// Loops reach so much less than the peak: what surrounds multiply-adds and loads takes its share.
+constexpr double kFma = 1.04, kLoad = 1.2, kLatency = 1.2;
 
-const std::vector<Row>& Rows() {
-  static const std::vector<Row> rows = {
-      // Measured on Zen 3.
-      {"zen3", {"x86-64-v3", "znver2", "znver3"}, 256, 2, 2, 4},
-      // From the published peak of Zen 4, whose registers of 512 bits go through units of 256 bits; not fitted.
-      {"zen4", {"znver4"}, 512, 1, 1, 4},
-      // Intel, "64 and IA-32 Architectures Optimization Reference Manual": two units, two loads; before Skylake a
-      // multiply-add takes 5 cycles.
-      {"skylake-avx512",
-       {"x86-64-v4", "skylake-avx512", "cascadelake", "cooperlake", "icelake-server", "sapphirerapids", "emeraldrapids",
-        "graniterapids"},
-       512,
-       2,
-       2,
-       4},
-      {"haswell", {"haswell", "broadwell"}, 256, 2, 2, 5},
-      {"skylake", {"skylake", "icelake-client", "alderlake", "raptorlake"}, 256, 2, 2, 4},
-      // Arm, "Neoverse N1, N2, V1, V2 Core Software Optimization Guide", with vectors of 128 bits.
-      {"neoverse-n1", {"neoverse-n1", "cortex-a76", "cortex-a77", "cortex-a78"}, 128, 2, 2, 4},
-      {"neoverse-n2", {"neoverse-n2", "cortex-a710"}, 128, 2, 3, 4},
-      {"neoverse-v2", {"neoverse-v1", "neoverse-v2"}, 128, 4, 3, 4},
-  };
-  return rows;
+/// What a core of the machine reads per cycle, and an empty parallel loop costs there, that the costs of bytes and of
+/// threads in treadle/schedule/machine.h were fitted on: those costs are what isn't hidden by computing meanwhile, and
+/// on other machines they are in proportion. Published and, by MeasureCalibration, measured.
+constexpr double kFittedL2Published = 32;
+constexpr targets::Calibration kFitted{.l2 = 31, .l3 = 27, .memory = 5, .other_core = 6.3, .fork_join_cycles = 5000};
+
+/// A cost for each byte, where bytes come at another rate than on the machine that it was fitted on.
+void Scale(double fitted_rate, double rate, double* cycles_per_byte) {
+  if (rate > 0) *cycles_per_byte *= fitted_rate / rate;
 }
 
-const Row* FindRow(const std::string& cpu) {
-  for (const Row& row : Rows()) {
-    if (std::find(row.cpus.begin(), row.cpus.end(), cpu) != row.cpus.end()) return &row;
+void ApplyModel(const targets::MachineModel& model, Machine* machine) {
+  machine->costs_of = model.name;
+  // Of narrower vectors, as many as two units start.
+  const bool narrow = machine->vector_bits < model.bits;
+  machine->fma_cycles = kFma / (narrow ? std::max(2.0, model.multiply_adds) : model.multiply_adds);
+  machine->load_cycles = kLoad / (narrow ? std::max(2.0, model.loads) : model.loads);
+  machine->fma_latency_cycles = kLatency * model.latency;
+  Scale(kFittedL2Published, model.l2_bytes, &machine->l2_cycles_per_byte);
+}
+
+void ApplyCalibration(const targets::Calibration& c, Machine* machine) {
+  machine->costs_of = "calibration";
+  if (c.bits == machine->vector_bits) {
+    if (c.multiply_adds > 0) machine->fma_cycles = kFma / c.multiply_adds;
+    if (c.loads > 0) machine->load_cycles = kLoad / c.loads;
+    if (c.latency > 0) machine->fma_latency_cycles = kLatency * c.latency;
   }
-  return nullptr;
+  Scale(kFitted.l2, c.l2, &machine->l2_cycles_per_byte);
+  Scale(kFitted.l3, c.l3, &machine->beyond_l2_cycles_per_byte);
+  Scale(kFitted.memory, c.memory, &machine->weight_cycles_per_byte);
+  Scale(kFitted.other_core, c.other_core, &machine->coherence_cycles_per_byte);
+  if (c.fork_join_cycles > 0) machine->fork_join_cycles *= c.fork_join_cycles / kFitted.fork_join_cycles;
 }
 
 }  // namespace
 
 schedule::Machine MachineOf(const Target& target) {
-  // Loops reach so much less than the peak: what surrounds multiply-adds and loads takes its share.
-  constexpr double kFma = 1.04, kLoad = 1.2, kLatency = 1.2;
   Machine machine;
   static_cast<TargetFeatures&>(machine) = target->Features();
   // Intel's manual: a product of tiles starts every 16 cycles.
@@ -68,14 +62,8 @@ schedule::Machine MachineOf(const Target& target) {
   const targets::TileInstructions tiles = targets::TilesOf(*target.get());
   if (tiles.bytes) machine.byte_tile_cycles = kTile;
   if (tiles.pairs) machine.pair_tile_cycles = kTile;
-  const Row* row = FindRow(target->GetAttr("mcpu", "native"));
-  if (row == nullptr) return machine;
-  machine.costs_of = row->name;
-  // Of narrower vectors, as many as two units start.
-  const bool narrow = machine.vector_bits < row->bits;
-  machine.fma_cycles = kFma / (narrow ? std::max(2.0, row->multiply_adds) : row->multiply_adds);
-  machine.load_cycles = kLoad / (narrow ? std::max(2.0, row->loads) : row->loads);
-  machine.fma_latency_cycles = kLatency * row->latency;
+  if (const auto* model = targets::FindMachineModel(target->GetAttr("mcpu", ""))) ApplyModel(*model, &machine);
+  if (const auto calibration = targets::CalibrationFor(target)) ApplyCalibration(*calibration, &machine);
   return machine;
 }
 

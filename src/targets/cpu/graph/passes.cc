@@ -2,6 +2,7 @@
 #include "targets/cpu/graph/passes.h"
 
 #include "passes/fuse_attention.h"
+#include "targets/cpu/calibration.h"
 #include "treadle/passes/passes.h"
 
 namespace treadle::relay::transform {
@@ -14,6 +15,8 @@ void RegisterCpuPasses() {
   RegisterPrecisionOptions();
   RegisterPass("ComputePrecision", [] { return ComputePrecision(); });
   RegisterPass("WidenBytes", [] { return WidenBytes(); });
+  treadle::transform::RegisterPassConfig(targets::kCalibrationOption, "string",
+                                         "what treadle doctor --calibrate measured of this machine, or none");
   RegisterPass("PlanLayout", [] { return PlanLayout(); });
 }
 

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/machine_models.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "targets/cpu/machine_costs.h"
+#include "targets/llvm/codegen.h"
+
+namespace treadle::targets {
+namespace {
+
+Target TargetFor(const MachineModel& model, const std::string& cpu) {
+  const char* triple = model.bits == 128 ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu";
+  return Target(StrCat("llvm -mtriple=", triple, " -mcpu=", cpu, " -num-cores=1"));
+}
+
+TEST(MachineModelsTest, NoProcessorIsInTwo) {
+  std::set<std::string> names, cpus;
+  for (const MachineModel& model : MachineModels()) {
+    EXPECT_TRUE(names.insert(model.name).second) << model.name;
+    for (const std::string& cpu : model.cpus) EXPECT_TRUE(cpus.insert(cpu).second) << cpu;
+  }
+}
+
+TEST(MachineModelsTest, LLVMKnowsTheProcessors) {
+  for (const MachineModel& model : MachineModels()) {
+    for (const std::string& cpu : model.cpus) {
+      EXPECT_NO_THROW(CodegenLLVM({}, TargetFor(model, cpu), {})) << cpu;
+    }
+  }
+}
+
+TEST(MachineModelsTest, VectorsAreThoseThatCodeHas) {
+  for (const MachineModel& model : MachineModels()) {
+    for (const std::string& cpu : model.cpus) {
+      EXPECT_EQ(TargetFor(model, cpu)->Features().vector_bits, model.bits) << cpu;
+    }
+  }
+}
+
+TEST(MachineModelsTest, RatesAreThoseOfCores) {
+  for (const MachineModel& model : MachineModels()) {
+    EXPECT_GE(model.multiply_adds, 1) << model.name;
+    EXPECT_LE(model.multiply_adds, 4) << model.name;
+    EXPECT_GE(model.loads, 0.5) << model.name;
+    EXPECT_LE(model.loads, 3) << model.name;
+    EXPECT_GE(model.latency, 2) << model.name;
+    EXPECT_LE(model.latency, 6) << model.name;
+  }
+}
+
+TEST(MachineModelsTest, BothSpellingsOfANameAreOne) {
+  EXPECT_EQ(FindMachineModel("skylake_avx512"), FindMachineModel("skylake-avx512"));
+  EXPECT_EQ(FindMachineModel("no-such-processor"), nullptr);
+}
+
+TEST(MachineModelsTest, CostsFollowTheModel) {
+  const auto costs = [](const char* cpu) { return ops::cpu::MachineOf(TargetFor(*FindMachineModel(cpu), cpu)); };
+  EXPECT_EQ(costs("znver4").costs_of, "zen4");
+  EXPECT_DOUBLE_EQ(costs("znver4").fma_cycles, 2 * costs("znver5").fma_cycles);
+  EXPECT_DOUBLE_EQ(costs("icelake-client").fma_cycles, 2 * costs("icelake-server").fma_cycles);
+  EXPECT_DOUBLE_EQ(costs("neoverse-n1").fma_cycles, 2 * costs("neoverse-v1").fma_cycles);
+  EXPECT_LT(costs("alderlake").load_cycles, costs("skylake").load_cycles);
+}
+
+}  // namespace
+}  // namespace treadle::targets
