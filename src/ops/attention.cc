@@ -5,6 +5,7 @@
 #include "ops/attention.h"
 
 #include "ops/macs.h"
+#include "treadle/arith/analyzer.h"
 #include "treadle/ops/attrs/attention.h"
 #include "treadle/ops/compute.h"
 #include "treadle/te/stage.h"
@@ -20,29 +21,6 @@ constexpr int64_t kLanes = 16;
 
 constexpr const char* kPlain = "attention.plain";
 const DataType kSum = DataType::Float(32);
-
-/// query (batch.., m, s), key (batch.., n, s), value (batch.., n, d), mask (..., n): (batch.., m, d) float32.
-Type AttentionInfer(const InferContext& context) {
-  const auto *query = context.Tensor(0, "query"), *key = context.Tensor(1, "key"), *value = context.Tensor(2, "value");
-  context.attrs<AttentionAttrs>();
-  size_t rank = query->shape.size();
-  if (rank < 2 || key->shape.size() != rank || value->shape.size() != rank) {
-    throw ShapeError("query, key and value must have the same rank, at least 2");
-  }
-  const bool floats = query->dtype == DataType::Float(32) || query->dtype.is_bfloat16();
-  if (!floats || key->dtype != query->dtype || value->dtype != query->dtype) {
-    throw DTypeError(
-        StrCat("attention is of float32 or bfloat16, not ", query->dtype, ", ", key->dtype, " and ", value->dtype));
-  }
-  CheckAttentionBatch(context, query, key, rank - 2);
-  CheckAttentionBatch(context, query, value, rank - 2);
-  CheckAttentionInner(query->shape[rank - 1], key->shape[rank - 1], "queries and keys", context);
-  CheckAttentionInner(key->shape[rank - 2], value->shape[rank - 2], "keys and values", context);
-  CheckAttentionMask(context, query, key->shape[rank - 2]);
-  Array<PrimExpr> out = query->shape;
-  out.Set(rank - 1, value->shape[rank - 1]);
-  return TensorType(out, kSum);
-}
 
 /// Combines the lanes of values[i.., 0 .. lanes) pairwise.
 template <typename Combine>
@@ -92,7 +70,8 @@ Array<Tensor> AttentionCompute(const Attrs& attrs, const Array<Tensor>& inputs, 
         },
         "attention_mixed", te::StageAttrs(kPlain, "mixed"));
   };
-  return {FinishAttention(products, inputs[3], attrs.as<AttentionAttrs>()->scale, kPlain,
+  auto mask = [&](const Array<PrimExpr>& i) { return LoadBroadcast(inputs[3], i, shape); };
+  return {FinishAttention(products, mask, attrs.as<AttentionAttrs>()->scale, kPlain,
                           te::StageAttrs(kPlain, te::kAnchor), mix)};
 }
 
@@ -103,6 +82,28 @@ double AttentionMacs(const Attrs&, const Array<Type>& arguments, const Type& res
 }
 
 }  // namespace
+
+Type AttentionInfer(const InferContext& context) {
+  const auto *query = context.Tensor(0, "query"), *key = context.Tensor(1, "key"), *value = context.Tensor(2, "value");
+  context.attrs<AttentionAttrs>();
+  size_t rank = query->shape.size();
+  if (rank < 2 || key->shape.size() != rank || value->shape.size() != rank) {
+    throw ShapeError("query, key and value must have the same rank, at least 2");
+  }
+  const bool floats = query->dtype == DataType::Float(32) || query->dtype.is_bfloat16();
+  if (!floats || key->dtype != query->dtype || value->dtype != query->dtype) {
+    throw DTypeError(
+        StrCat("attention is of float32 or bfloat16, not ", query->dtype, ", ", key->dtype, " and ", value->dtype));
+  }
+  CheckAttentionBatch(context, query, key, rank - 2);
+  CheckAttentionBatch(context, query, value, rank - 2);
+  CheckAttentionInner(query->shape[rank - 1], key->shape[rank - 1], "queries and keys", context);
+  CheckAttentionInner(key->shape[rank - 2], value->shape[rank - 2], "keys and values", context);
+  CheckAttentionMask(context, query, key->shape[rank - 2]);
+  Array<PrimExpr> out = query->shape;
+  out.Set(rank - 1, value->shape[rank - 1]);
+  return TensorType(out, kSum);
+}
 
 void CheckAttentionBatch(const InferContext& context, const TensorTypeNode* query, const TensorTypeNode* other,
                          size_t batch) {
@@ -120,7 +121,7 @@ void CheckAttentionMask(const InferContext& context, const TensorTypeNode* query
   for (size_t i = 0; fits && i < mask->shape.size(); ++i) {
     size_t d = rank - mask->shape.size() + i;
     PrimExpr full = d + 1 == rank ? keys : query->shape[d];
-    bool one = DimValue(mask->shape[i]) == 1 && d + 1 != rank;
+    bool one = DimValue(mask->shape[i]) == 1;
     fits = one || SameDim(mask->shape[i], full) || context.Equal(mask->shape[i], full);
   }
   if (!fits) throw ShapeError(StrCat("a mask ", TypeText(mask), " doesn't broadcast to queries times keys"));
@@ -137,19 +138,17 @@ Array<PrimExpr> ReplaceLast(const Array<PrimExpr>& index, size_t keep, const std
   return result;
 }
 
-Tensor FinishAttention(const Tensor& products, const Tensor& mask, double scale, const std::string& kernel,
-                       const Map<String, ObjectRef>& anchor, const std::function<Tensor(const Tensor& weights)>& mix) {
+Tensor FinishAttention(const Tensor& products, const std::function<PrimExpr(const Array<PrimExpr>&)>& mask,
+                       double scale, const std::string& kernel, const Map<String, ObjectRef>& anchor,
+                       const std::function<Tensor(const Tensor& weights)>& mix) {
   size_t rank = products.ndim(), row = rank - 1;
   DataType dtype = products->dtype;
   Array<PrimExpr> shape = products->shape, rows = ReplaceLast(shape, row, {});
   Tensor scores = te::ComputeStage(
-      shape,
-      [&](const Array<PrimExpr>& i) {
-        return products(i) * tir::make_const(dtype, scale) + LoadBroadcast(mask, i, shape);
-      },
+      shape, [&](const Array<PrimExpr>& i) { return products(i) * tir::make_const(dtype, scale) + mask(i); },
       "attention_scores", te::StageAttrs(kernel, "scores"));
-  const int64_t columns = DimValue(shape[row]);
-  const bool vectors = columns > 0 && columns % kLanes == 0;
+  arith::Analyzer analyzer;
+  const bool vectors = DimValue(shape[row]) != 0 && analyzer.CanProveEqual(tir::floormod(shape[row], Index(kLanes)), 0);
   /// Reduces along the last dimension, by lanes where it is vectors.
   auto reduce = [&](const Tensor& x, const std::string& name, auto sum, auto combine) {
     if (!vectors) {
@@ -158,7 +157,7 @@ Tensor FinishAttention(const Tensor& products, const Tensor& mask, double scale,
           rows, [&](const Array<PrimExpr>& i) { return sum(x(ReplaceLast(i, row, {k->var})), k); }, "attention_" + name,
           te::StageAttrs(kernel, name));
     }
-    te::IterVar k = te::ReduceAxis(tir::Range(Index(columns / kLanes)), "k");
+    te::IterVar k = te::ReduceAxis(tir::Range(analyzer.Simplify(tir::floordiv(shape[row], Index(kLanes)))), "k");
     Tensor lanes = te::ComputeStage(
         ReplaceLast(shape, row, {Index(kLanes)}),
         [&](const Array<PrimExpr>& i) { return sum(x(ReplaceLast(i, row, {k->var * Index(kLanes) + i[row]})), k); },
@@ -188,7 +187,7 @@ OpRegistration AttentionOp(const char* name, const char* text) {
       .Arguments({{"query", "Tensor", "Queries."},
                   {"key", "Tensor", "Keys."},
                   {"value", "Tensor", "Values."},
-                  {"mask", "Tensor", "What is added to the scores; broadcast, but for its last dimension."}})
+                  {"mask", "Tensor", "What is added to the scores; broadcast."}})
       .AttrsType<AttentionAttrs>()
       .SupportLevel(10)
       .Set(kOpPattern, OpPatternKind::kOpaque);

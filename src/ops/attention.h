@@ -18,6 +18,8 @@ void RegisterAttentionOps();
 /// Starts the registration of a form of attention: arguments query, key, value and mask.
 OpRegistration AttentionOp(const char* name, const char* text);
 
+/// query (batch.., m, s), key (batch.., n, s), value (batch.., n, d), mask (..., n): (batch.., m, d) float32.
+Type AttentionInfer(const InferContext& context);
 /// ShapeError where the operands' batches, inner dimensions or the mask don't fit; `keys` is the number of scores.
 void CheckAttentionBatch(const InferContext& context, const TensorTypeNode* query, const TensorTypeNode* other,
                          size_t batch);
@@ -29,8 +31,10 @@ Array<PrimExpr> ReplaceLast(const Array<PrimExpr>& index, size_t keep, const std
 
 /// The stages after `products` (batch.., m, n'), the products of queries and keys: scores, maximum, exponentials, sum,
 /// `mix` (their product with the values), and the result, which is the anchor of `kernel`. Of the products all are
-/// looked at, so that those beyond the keys must be masked. `anchor`: attributes of the result.
-Tensor FinishAttention(const Tensor& products, const Tensor& mask, double scale, const std::string& kernel,
-                       const Map<String, ObjectRef>& anchor, const std::function<Tensor(const Tensor& weights)>& mix);
+/// looked at, so that those beyond the keys must be masked. `mask`: what is added to the score at an index. `anchor`:
+/// attributes of the result.
+Tensor FinishAttention(const Tensor& products, const std::function<PrimExpr(const Array<PrimExpr>&)>& mask,
+                       double scale, const std::string& kernel, const Map<String, ObjectRef>& anchor,
+                       const std::function<Tensor(const Tensor& weights)>& mix);
 
 }  // namespace treadle::ops

@@ -24,13 +24,20 @@ struct Scores {
 };
 
 bool IsFloatMatrix(const TensorTypeNode* type) {
-  return type != nullptr && type->dtype == DataType::Float(32) && type->shape.size() >= 2 && IsStatic(type);
+  return type != nullptr && type->dtype == DataType::Float(32) && type->shape.size() >= 2;
 }
 
 /// Dimensions of the last two axes.
-std::pair<int64_t, int64_t> MatrixOf(const TensorTypeNode* type) {
+Array<PrimExpr> MatrixOf(const TensorTypeNode* type) {
   size_t rank = type->shape.size();
-  return {*AsConstInt(type->shape[rank - 2]), *AsConstInt(type->shape[rank - 1])};
+  return {type->shape[rank - 2], type->shape[rank - 1]};
+}
+
+/// Known to be the same: sizes that aren't known are the same as no other.
+bool SameSize(const PrimExpr& a, const PrimExpr& b) { return !IsAnyDim(a) && !IsAnyDim(b) && ShapesEqual({a}, {b}); }
+bool SameMatrix(const TensorTypeNode* a, const TensorTypeNode* b) {
+  const Array<PrimExpr> x = MatrixOf(a), y = MatrixOf(b);
+  return SameSize(x[0], y[0]) && SameSize(x[1], y[1]);
 }
 
 class AttentionFuser : public MixedModeMutator {
@@ -46,14 +53,15 @@ class AttentionFuser : public MixedModeMutator {
     const CallNode* softmax = SkipReshapes(pre->args[0]).as<CallNode>();
     if (softmax == nullptr || OpName(softmax) != "nn.softmax" || uses_[softmax] != 1) return post;
     const auto* type = TensorTypeOf(softmax->args[0]);
-    if (!IsFloatMatrix(type) || MatrixOf(type) != MatrixOf(TensorTypeOf(pre->args[0]))) return post;
+    if (!IsFloatMatrix(type) || !SameMatrix(type, TensorTypeOf(pre->args[0]))) return post;
     if (PositiveAxis(softmax->attrs_as<ops::SoftmaxAttrs>()->axis, type->shape.size()) + 1 !=
         static_cast<int>(type->shape.size())) {
       return post;
     }
     Scores scores = FindScores(softmax->args[0], type);
     if (scores.product == nullptr || !IsWorthIt(scores, pre)) return post;
-    return Fused(pre, scores, type);
+    Expr fused = Fused(pre, scores, type);
+    return fused.defined() ? fused : post;
   }
 
   /// A product of float32 matrices with equal batches and a first operand as it is.
@@ -63,7 +71,7 @@ class AttentionFuser : public MixedModeMutator {
     if (attrs->transpose_a || !IsFloatMatrix(a) || !IsFloatMatrix(b) || a->shape.size() != b->shape.size())
       return false;
     for (size_t i = 0; i + 2 < a->shape.size(); ++i) {
-      if (*AsConstInt(a->shape[i]) != *AsConstInt(b->shape[i])) return false;
+      if (!SameSize(a->shape[i], b->shape[i])) return false;
     }
     const auto* out = call->type_as<TensorTypeNode>();
     return out != nullptr && out->dtype == DataType::Float(32);
@@ -72,10 +80,11 @@ class AttentionFuser : public MixedModeMutator {
   /// Reshapes that only group the batch.
   Expr SkipReshapes(Expr e) {
     for (;;) {
-      const auto* reshape = AsCallOf(e, "reshape");
+      const CallNode* reshape = AsCallOf(e, "reshape");
+      if (reshape == nullptr) reshape = AsCallOf(e, "dyn.reshape");
       if (reshape == nullptr || uses_[reshape] > 1) return e;
       const auto *to = TensorTypeOf(e), *from = TensorTypeOf(reshape->args[0]);
-      if (!IsFloatMatrix(to) || !IsFloatMatrix(from) || MatrixOf(to) != MatrixOf(from)) return e;
+      if (!IsFloatMatrix(to) || !IsFloatMatrix(from) || !SameMatrix(to, from)) return e;
       e = reshape->args[0];
     }
   }
@@ -123,52 +132,91 @@ class AttentionFuser : public MixedModeMutator {
     }
   }
 
-  /// Whether it broadcasts to the scores, in all but their last dimension.
+  /// Whether it is known to broadcast to the scores, in all but their last dimension.
   static bool IsMask(const Expr& e, const TensorTypeNode* scores) {
     const auto* mask = TensorTypeOf(e);
-    if (mask == nullptr || mask->dtype != DataType::Float(32) || mask->shape.empty() || !IsStatic(mask)) return false;
-    return *AsConstInt(mask->shape.back()) == *AsConstInt(scores->shape.back()) &&
-           mask->shape.size() <= scores->shape.size();
+    if (mask == nullptr || mask->dtype != DataType::Float(32) || mask->shape.empty()) return false;
+    const size_t rank = mask->shape.size(), skip = scores->shape.size() - rank;
+    if (rank > scores->shape.size() || !SameSize(mask->shape.back(), scores->shape.back())) return false;
+    for (size_t i = 0; i + 1 < rank; ++i) {
+      if (!tir::is_const_int(mask->shape[i], 1) && !SameSize(mask->shape[i], scores->shape[i + skip])) return false;
+    }
+    return true;
   }
 
   /// A few queries (a decoder's step) run on keys as they are, in vectors along their elements.
   static bool IsWorthIt(const Scores& scores, const CallNode* mixed) {
     constexpr int64_t kFewRows = 4, kVector = 8;
-    auto [rows, size] = MatrixOf(TensorTypeOf(scores.product->args[0]));
-    int64_t values = MatrixOf(mixed->type_as<TensorTypeNode>()).second;
-    for (const PrimExpr& dim : mixed->type_as<TensorTypeNode>()->shape) {
-      if (*AsConstInt(dim) == 0) return false;
+    const auto *query = TensorTypeOf(scores.product->args[0]), *result = mixed->type_as<TensorTypeNode>();
+    bool is_static = true;
+    for (const PrimExpr& dim : result->shape) {
+      const int64_t* known = AsConstInt(dim);
+      if (IsAnyDim(dim) || (known != nullptr && *known == 0)) return false;
+      is_static = is_static && known != nullptr;
     }
-    return rows >= kFewRows || (size % kVector == 0 && values % kVector == 0);
+    const int64_t *rows = AsConstInt(MatrixOf(query)[0]), *size = AsConstInt(MatrixOf(query)[1]);
+    const int64_t* values = AsConstInt(MatrixOf(result)[1]);
+    if (size == nullptr || values == nullptr) return false;
+    is_static = is_static && AsConstInt(scores.product->type_as<TensorTypeNode>()->shape.back()) != nullptr;
+    const bool many = rows == nullptr || *rows >= kFewRows;
+    // Sizes that the run decides are for one kernel, of values that fill vectors.
+    constexpr int64_t kWideVector = 16;
+    if (!is_static) return many && *values % kWideVector == 0;
+    return many || (*size % kVector == 0 && *values % kVector == 0);
   }
 
-  /// `e` with the batch dimensions of the scores.
-  Expr WithBatch(const Expr& e, const TensorTypeNode* scores, std::pair<int64_t, int64_t> matrix) {
-    std::vector<int64_t> shape;
-    for (size_t i = 0; i + 2 < scores->shape.size(); ++i) shape.push_back(*AsConstInt(scores->shape[i]));
-    shape.push_back(matrix.first);
-    shape.push_back(matrix.second);
-    return ops::MakeReshape(e, shape);
+  static bool SameBatch(const TensorTypeNode* a, const TensorTypeNode* b) {
+    if (a->shape.size() != b->shape.size()) return false;
+    for (size_t i = 0; i + 2 < a->shape.size(); ++i) {
+      if (!SameSize(a->shape[i], b->shape[i])) return false;
+    }
+    return true;
   }
 
-  /// The operand (.., n, k), whichever way it was given; (.., k, n) if `k_first`.
+  /// `e`, of type `type`, with the batch dimensions of `like`, of which it has as many elements; null: that can't be
+  /// written without knowing sizes.
+  static Expr WithBatch(const Expr& e, const TensorTypeNode* type, const TensorTypeNode* like) {
+    if (SameBatch(type, like)) return e;
+    const size_t rank = like->shape.size();
+    Array<PrimExpr> shape;
+    bool is_static = IsStatic(type);
+    for (size_t i = 0; i + 2 < rank; ++i) {
+      shape.push_back(like->shape[i]);
+      is_static = is_static && AsConstInt(like->shape[i]) != nullptr;
+    }
+    for (const PrimExpr& dim : MatrixOf(type)) shape.push_back(dim);
+    if (is_static) return ops::MakeReshape(e, shape);
+    if (type->shape.size() == 4 && rank == 3) return ops::MakeReshape(e, std::vector<int64_t>{-3, -2});
+    const int64_t* heads = rank == 4 ? AsConstInt(like->shape[1]) : nullptr;
+    if (type->shape.size() != 3 || heads == nullptr) return Expr();
+    return ops::MakeReshape(e, std::vector<int64_t>{-4, -1, *heads, -2});
+  }
+
+  /// The operand (.., n, k), whichever way it was given; (.., k, n) if `k_first`. Null where its batch can't be
+  /// written.
   Expr Operand(const CallNode* product, size_t i, const TensorTypeNode* scores, bool k_first) {
-    Expr e = WithBatch(Mutate(product->args[i]), scores, MatrixOf(TensorTypeOf(product->args[i])));
+    Expr e = WithBatch(Mutate(product->args[i]), TensorTypeOf(product->args[i]), scores);
     const bool given_k_first = i == 0 ? false : !product->attrs_as<ops::BatchMatmulAttrs>()->transpose_b;
-    if (i == 0 || given_k_first == k_first) return e;
+    if (!e.defined() || i == 0 || given_k_first == k_first) return e;
     std::vector<int64_t> axes;
     for (size_t d = 0; d < scores->shape.size(); ++d) axes.push_back(static_cast<int64_t>(d));
     std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
     return ops::MakeTranspose(e, axes);
   }
 
+  /// Null where batches can't be written.
   Expr Fused(const CallNode* mixed, const Scores& scores, const TensorTypeNode* type) {
-    Expr mask = scores.mask.defined() ? Mutate(scores.mask) : ops::MakeZeros({type->shape.back()}, DataType::Float(32));
-    Expr result = ops::CallOp("nn.attention",
-                              {Operand(scores.product, 0, type, false), Operand(scores.product, 1, type, false),
-                               Operand(mixed, 1, type, true), mask},
+    const Expr query = Operand(scores.product, 0, type, false), key = Operand(scores.product, 1, type, false),
+               value = Operand(mixed, 1, type, true);
+    if (!query.defined() || !key.defined() || !value.defined()) return Expr();
+    // One zero does for scores whose number the run decides.
+    const PrimExpr masked = AsConstInt(type->shape.back()) != nullptr ? type->shape.back() : PrimExpr(int64_t{1});
+    Expr mask = scores.mask.defined() ? Mutate(scores.mask) : ops::MakeZeros({masked}, DataType::Float(32));
+    Expr result = ops::CallOp("nn.attention", {query, key, value, mask},
                               MakeAttrs<ops::AttentionAttrs>([&](auto& a) { a.scale = scores.scale; }), mixed->span);
-    return ops::MakeReshape(result, mixed->type_as<TensorTypeNode>()->shape);
+    Array<PrimExpr> shape = type->shape;
+    shape.Set(shape.size() - 1, mixed->type_as<TensorTypeNode>()->shape.back());
+    return WithBatch(result, TensorType(shape, type->dtype).get(), mixed->type_as<TensorTypeNode>());
   }
 
   std::unordered_map<const Object*, int> uses_;

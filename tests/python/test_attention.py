@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention as exporters write it: recognised, and equal to its definition."""
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -69,6 +70,29 @@ def test_equals_its_definition(case, threads):
     x = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
     expected = definition(x, case.get("transposed", True), case.get("scale", ("Div", 3.0)))
     np.testing.assert_allclose(compiled.run(None, x)[0], expected, rtol=2e-5, atol=1e-5)
+
+
+DYNAMIC = [
+    dict(batch="b", heads=2, queries="m", keys="n", size=24, values=32, mask=("b", 1, "m", "n")),
+    dict(batch="b", heads=2, queries="m", keys="m", size=16, values=16),
+    dict(batch="b", heads=3, queries=20, keys=37, size=64, values=64, mask=(1, 1, 20, 37)),
+    dict(batch=2, heads=2, queries=6, keys="n", size=20, values=48, mask=("n",), transposed=False),
+]
+
+
+@pytest.mark.parametrize("case", DYNAMIC)
+def test_sizes_that_the_run_decides(case, tmp_path):
+    model, shapes = attention_model(**case)
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path)
+    compiled = treadle.compile(path, threads=2)
+    assert "attention.packing" in compiled.explain()
+    rng = np.random.default_rng(2)
+    for b, m, n in ((1, 1, 1), (2, 3, 16), (1, 14, 17), (3, 15, 31), (1, 128, 300), (1, 301, 5), (2, 130, 33)):
+        sizes = {"b": b, "m": m, "n": n}
+        x = {name: rng.standard_normal([sizes.get(d, d) for d in shape]).astype(np.float32) for name, shape in shapes.items()}
+        expected = definition(x, case.get("transposed", True), ("Div", 3.0))
+        np.testing.assert_allclose(list(compiled(**x).values())[0], expected, rtol=0, atol=2e-5)
 
 
 def test_masked_keys_have_no_weight():

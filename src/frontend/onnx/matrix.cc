@@ -147,6 +147,12 @@ Expr DynamicMatMul(NodeImport& n, Expr a, Expr b, const ProductRule& rule) {
   Expr product = rule("nn.batch_matmul", prepare(a, expand_a), prepare(b, expand_b),
                       {{"transpose_a", false}, {"transpose_b", false}});
   if (rank == 3) return product;
+  // A batch of which one of two dimensions is known is divided without computing its shape.
+  if (rank == 4 && !expand_a && !expand_b) {
+    const int64_t *first = dim(a, 0), *second = dim(a, 1);
+    if (second != nullptr && *second > 0) return n.Reshape(product, {-4, -1, *second, -2});
+    if (first != nullptr && *first > 0) return n.Reshape(product, {-4, *first, -1, -2});
+  }
   return n.Call("dyn.reshape", {product, shape_with(a, rank - 2, b, rank - 1)},
                 {{"newshape", hints_with(a, rank - 2, b, rank - 1)}, {"allowzero", true}});
 }

@@ -26,7 +26,9 @@ using relay::LaidOutCall;
 using tir::floordiv;
 using tir::floormod;
 
-constexpr const char *kName = "attention.packed", *kPairs = "attention.pairs";
+constexpr const char *kName = "attention.packed", *kPairs = "attention.pairs", *kPacking = "attention.packing";
+/// AttentionProblemNode::not_packed of operands that only "attention.packing" takes.
+constexpr const char* kDynamic = "sizes are dynamic";
 const DataType kHalf = DataType::BFloat(16), kSum = DataType::Float(32);
 constexpr int64_t kLanes = kPackedColumns;
 
@@ -53,6 +55,32 @@ Type PackedAttentionInfer(const InferContext& context) {
   Array<PrimExpr> out = query->shape;
   out.Set(rank - 1, DimMul(value->shape[rank - 2], Dim(kPackedColumns)));
   return TensorType(out, kSum);
+}
+
+/// The product of dimensions; -1 where one is dynamic.
+int64_t BatchOf(const Array<PrimExpr>& shape) {
+  int64_t batch = 1;
+  for (size_t i = 0; i + 2 < shape.size(); ++i)
+    batch = batch < 0 || DimValue(shape[i]) < 0 ? -1 : batch * DimValue(shape[i]);
+  return batch;
+}
+
+/// Of operands as they are: dynamic sizes are -1.
+void SetSizes(const Array<PrimExpr>& query, const Array<PrimExpr>& key, const Array<PrimExpr>& value,
+              AttentionProblemNode* p) {
+  const size_t rank = query.size();
+  p->batch = BatchOf(query);
+  p->m = DimValue(query[rank - 2]);
+  p->s = DimValue(query[rank - 1]);
+  p->n = DimValue(key[rank - 2]);
+  p->d = DimValue(value[rank - 1]);
+}
+
+Problem PackingProblem(const Array<te::Tensor>& inputs) {
+  return Make<Problem, AttentionProblemNode>([&](auto& p) {
+    SetSizes(inputs[0]->shape, inputs[1]->shape, inputs[2]->shape, &p);
+    p.dtype = inputs[0]->dtype;
+  });
 }
 
 Problem PackedProblem(const Array<te::Tensor>& inputs) {
@@ -103,8 +131,53 @@ Array<te::Tensor> PackedAttentionCompute(const Attrs& attrs, const Array<te::Ten
         [&](const Array<PrimExpr>& i) { return te::Sum(term(left, value, i, n->var), {n}); }, "attention_mixed",
         StageAttrs(kernel, "mixed"));
   };
-  return {FinishAttention(products, inputs[3], attrs.as<AttentionAttrs>()->scale, kernel,
+  auto mask = [&](const Array<PrimExpr>& i) { return LoadBroadcast(inputs[3], i, shape); };
+  return {FinishAttention(products, mask, attrs.as<AttentionAttrs>()->scale, kernel,
                           AnchorAttrs(kernel, "output", PackedProblem(inputs)), mix)};
+}
+
+/// Of dynamic sizes: query (batch.., m, s), key (batch.., n, s), value (batch.., n, d), mask (..., n). Keys are packed
+/// for each block of queries; what is beyond them in the last panel is masked.
+Array<te::Tensor> PackingAttentionCompute(const Attrs& attrs, const Array<te::Tensor>& inputs, const Type& out_type) {
+  const te::Tensor &query = inputs[0], &key = inputs[1], &value = inputs[2];
+  const size_t rank = query.ndim(), batch = rank - 2;
+  const PrimExpr block = Index(kPackedColumns), n = key->shape[batch];
+  const PrimExpr panels = DimFloorDiv(DimAdd(n, Dim(kPackedColumns - 1)), Dim(kPackedColumns));
+  const DataType dtype = query->dtype;
+  te::Tensor packed = te::ComputeStage(
+      ReplaceLast(key->shape, batch, {panels, key->shape[rank - 1], block}),
+      [&](const Array<PrimExpr>& i) {
+        const PrimExpr at = i[batch] * block + i[rank];
+        const PrimExpr element = key(ReplaceLast(i, batch, {at, i[batch + 1]}));
+        return tir::if_then_else(at < n, element, tir::make_zero(dtype));
+      },
+      "attention_keys", StageAttrs(kPacking, "keys"));
+  te::IterVar s = te::ReduceAxis(tir::Range(key->shape[rank - 1]), "s");
+  const Array<PrimExpr> shape = ReplaceLast(query->shape, rank - 1, {DimMul(panels, block)});
+  te::Tensor products = te::ComputeStage(
+      shape,
+      [&](const Array<PrimExpr>& i) {
+        const PrimExpr column = i[rank - 1];
+        const PrimExpr k = packed(ReplaceLast(i, batch, {floordiv(column, block), s->var, floormod(column, block)}));
+        return te::Sum(query(ReplaceLast(i, rank - 1, {s->var})) * k, {s});
+      },
+      "attention_products", StageAttrs(kPacking, "products"));
+  auto mask = [&](const Array<PrimExpr>& i) {
+    const Array<PrimExpr> scores = ReplaceLast(shape, rank - 1, {n});
+    return tir::if_then_else(i[rank - 1] < n, LoadBroadcast(inputs[3], i, scores), tir::neg_infinity(dtype));
+  };
+  auto mix = [&](const te::Tensor& weights) {
+    te::IterVar k = te::ReduceAxis(tir::Range(n), "n");
+    return te::ComputeStage(
+        OutTensor(out_type)->shape,
+        [&](const Array<PrimExpr>& i) {
+          return te::Sum(
+              weights(ReplaceLast(i, rank - 1, {k->var})) * value(ReplaceLast(i, batch, {k->var, i[rank - 1]})), {k});
+        },
+        "attention_mixed", StageAttrs(kPacking, "mixed"));
+  };
+  return {FinishAttention(products, mask, attrs.as<AttentionAttrs>()->scale, kPacking,
+                          AnchorAttrs(kPacking, "output", PackingProblem(inputs)), mix)};
 }
 
 double PackedAttentionMacs(const Attrs&, const Array<Type>& arguments, const Type& result) {
@@ -136,6 +209,7 @@ int64_t PaddedTile(int64_t rows) {
 
 /// Rows that are computed: as long as they aren't packed, with those that will fill the last tile.
 int64_t RowsOf(const AttentionProblemNode& p) {
+  if (p.m < 0) return kSymbolicWidth;
   if (p.n_block != 0) return p.m;
   const int64_t tile = PaddedTile(p.m);
   return (p.m + tile - 1) / tile * tile;
@@ -184,6 +258,23 @@ std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
   return plans;
 }
 
+/// Blocks of whole tiles, the last of them incomplete: as few as scores of a usual number of keys allow.
+std::vector<Plan> PackingSpace(const Problem& problem, const Machine& machine) {
+  constexpr int64_t kUsualKeys = 512;
+  const auto& p = *problem.as<AttentionProblemNode>();
+  const int64_t keys = p.n > 0 ? p.n : kUsualKeys, tile = TileRows(kSymbolicWidth, machine);
+  const int64_t most = std::max<int64_t>(2, machine.l2_bytes / 2 / (keys * 8 * tile));
+  const int64_t tiles = p.m < 0 ? most : (p.m + tile - 1) / tile, blocks = (tiles + most - 1) / most;
+  std::vector<Plan> plans;
+  for (int64_t count = (tiles + blocks - 1) / blocks; count >= 1; count /= 2) {
+    plans.push_back(Make<Plan, AttentionPlanNode>([&](auto& plan) {
+      plan.tile_m = tile;
+      plan.m_block = std::max<int64_t>(2, count * tile);
+    }));
+  }
+  return plans;
+}
+
 double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
   // Of a tile of a product: its first loads, its last sums, and storing it. Of a vector of scores: scale, mask,
   // maximum, exponential, sum.
@@ -223,6 +314,13 @@ std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chose
   return divides ? "" : StrCat("blocks of ", plan.m_block, " queries, of ", RowsOf(p));
 }
 
+std::string WhyNotPackingPlan(const Problem&, const Machine&, const Plan& chosen) {
+  const auto& plan = *chosen.as<AttentionPlanNode>();
+  if (plan.tile_m < 1 || plan.tile_m > kMaxTileWidth) return StrCat("tiles of ", plan.tile_m, " rows");
+  const bool tiles = plan.m_block > 1 && plan.m_block % plan.tile_m == 0;
+  return tiles ? "" : StrCat("blocks of ", plan.m_block, " queries aren't whole tiles");
+}
+
 // ---- The schedule ----
 
 /// The block's loops under `under`: its axes, outermost first; some may be missing.
@@ -236,10 +334,11 @@ Nest At(Schedule& sch, const BlockRV& block, const LoopRV& loop) {
   return {block, LoopsUnder(sch, block, loop)};
 }
 
-/// The last axis as vectors, where it divides.
+/// The last axis as vectors, where it divides; dynamic ones consist of panels.
 void VectorizeLast(Schedule& sch, const LoopRV& last) {
   if (!last.defined()) return;
-  int lanes = VectorLanes(Extent(sch, last));
+  const int64_t extent = Extent(sch, last);
+  int lanes = extent < 0 ? static_cast<int>(kLanes) : VectorLanes(extent);
   if (lanes == 0) return;
   sch.Vectorize(Extent(sch, last) == lanes ? last : sch.Split(last, {kRest, PrimExpr(int64_t{lanes})})[1]);
 }
@@ -286,6 +385,10 @@ void ApplyPacked(Schedule& sch, Stages& stages, const Problem&, const Machine&, 
   ScheduleRowReduction(sch, stages, "max", block);
   const Nest scores = At(sch, stages.At("scores"), block);
   ScheduleProduct(sch, stages.At("products"), scores.axes[rank - 2], scores.axes[rank - 1], tile);
+  if (stages.Has("keys")) {
+    const Nest keys = At(sch, stages.At("keys"), block);  // batch.., n / 16, s, 16
+    if (keys.axes[rank - 1].defined()) TransposeTile(sch, keys.axes[rank - 1], keys.axes[rank]);
+  }
   std::vector<LoopRV> outer(out.begin(), out.end() - 2);
   outer.push_back(block);
   FuseParallel(sch, outer, work);
@@ -349,6 +452,21 @@ std::string WhyNotOf(const Problem& problem, DataType dtype) {
 }
 std::string WhyNot(const Problem& problem, const Machine&) { return WhyNotOf(problem, kSum); }
 std::string WhyNotPairs(const Problem& problem, const Machine&) { return WhyNotOf(problem, kHalf); }
+std::string WhyNotPacking(const Problem& problem, const Machine&) {
+  const auto& p = *problem.as<AttentionProblemNode>();
+  if (p.not_packed != kDynamic) return p.not_packed.empty() ? "sizes are known" : p.not_packed;
+  if (p.dtype != kSum) return StrCat("operands are ", p.dtype, ", not ", kSum);
+  if (p.s <= 0 || p.d <= 0) return "sizes of queries or values are dynamic";
+  return p.d % kLanes == 0 ? "" : StrCat("values of ", p.d, " don't fill vectors");
+}
+
+std::optional<LaidOutCall> RewritePacking(const LayoutRequest& request, const Problem&, const Plan&) {
+  relay::LayoutArgs& args = request.args;
+  return LaidOutCall{
+      CallOp("nn.contrib_packing_attention", {args.Plain(0), args.Plain(1), args.Plain(2), args.Plain(3)},
+             request.call->attrs, request.call->span),
+      {}};
+}
 
 Expr PadDim(const Expr& data, size_t rank, size_t dim, int64_t missing, double value, DataType dtype = kSum) {
   if (missing == 0) return data;
@@ -397,22 +515,18 @@ Problem AttentionProblem(const relay::CallNode*, const relay::LayoutArgs& args) 
   return Make<Problem, AttentionProblemNode>([&](auto& p) {
     for (size_t i = 0; i < 4; ++i) {
       const auto* type = args.Type(i);
-      if (type == nullptr || !IsStatic(type)) {
-        p.not_packed = "sizes are dynamic";
-      } else if (NumElements(StaticShape(type, "attention")) == 0) {
-        p.not_packed = "there are no elements";
+      if (type == nullptr) {
+        p.not_packed = "an operand isn't a tensor";
       } else if (type->shape.size() > kMaxRank) {
         p.not_packed = StrCat("more than ", kMaxRank, " dimensions");
+      } else if (!IsStatic(type)) {
+        if (p.not_packed.empty()) p.not_packed = kDynamic;
+      } else if (NumElements(StaticShape(type, "attention")) == 0) {
+        p.not_packed = "there are no elements";
       }
-      if (!p.not_packed.empty()) return;
+      if (!p.not_packed.empty() && p.not_packed != kDynamic) return;
     }
-    const Array<PrimExpr>&query = args.Type(0)->shape, key = args.Type(1)->shape, value = args.Type(2)->shape;
-    const size_t rank = query.size();
-    for (size_t i = 0; i + 2 < rank; ++i) p.batch *= DimValue(query[i]);
-    p.m = DimValue(query[rank - 2]);
-    p.s = DimValue(query[rank - 1]);
-    p.n = DimValue(key[rank - 2]);
-    p.d = DimValue(value[rank - 1]);
+    SetSizes(args.Type(0)->shape, args.Type(1)->shape, args.Type(2)->shape, &p);
     p.dtype = args.Type(0)->dtype;
   });
 }
@@ -438,6 +552,18 @@ void RegisterAttention() {
   schedule::RegisterKernel(kernel);
   kernel.name = kPairs;
   kernel.why_not = WhyNotPairs;
+  schedule::RegisterKernel(kernel);
+  AttentionOp("nn.contrib_packing_attention", "Attention of dynamic sizes, which packs keys as it goes.")
+      .Relation(Rule<AttentionInfer>)
+      .Set(relay::kMacCount, relay::FMacCount([](const Attrs&, const Array<Type>& arguments, const Type& result) {
+             return DimOf(arguments[1], -2) * (Elements(ShapeOf(arguments[0])) + Elements(ShapeOf(result)));
+           }))
+      .Set(kCompute, FTECompute(PackingAttentionCompute));
+  kernel.name = kPacking;
+  kernel.why_not = WhyNotPacking;
+  kernel.space = PackingSpace;
+  kernel.why_not_plan = WhyNotPackingPlan;
+  kernel.rewrite = RewritePacking;
   schedule::RegisterKernel(kernel);
   Kernel plain;
   plain.name = "attention.plain";
