@@ -298,4 +298,20 @@ def test_row_30_graph_executor(row):
     row.works("inputs by name and number, outputs into tensors of the right shape, a profile by kernel")
     with pytest.raises(tvm.Error, match="no_such_input"):
         module.set_input("no_such_input", values[0])
-    row.better("an input that doesn't exist is an error")
+    towers = [relay.var("x", shape=(1, 64))] * 3
+    weights = [relay.var(f"w{i}", shape=(64, 64)) for i in range(3)]
+    for _ in range(16):
+        towers = [relay.tanh(relay.nn.dense(v, w)) for v, w in zip(towers, weights)]
+    side_by_side = relay.build(relay.Function(relay.analysis.free_vars(relay.Tuple(towers)), relay.Tuple(towers)),
+                               "llvm -num-cores=4")
+    assert '"branch": "0.2"' in side_by_side.get_graph_json() and '"branch"' not in lib.get_graph_json()
+    results = graph_executor.GraphModule(side_by_side["default"](tvm.cpu()))
+    inputs = {name: np.random.default_rng(i).random(shape, "float32") / 8 for i, (name, shape) in
+              enumerate([("x", (1, 64)), *((f"w{i}", (64, 64)) for i in range(3))])}
+    results.run(**inputs)
+    for i in range(3):
+        expected = inputs["x"].astype("float64")
+        for _ in range(16):
+            expected = np.tanh(expected @ inputs[f"w{i}"].T)
+        np.testing.assert_allclose(results.get_output(i).numpy(), expected, rtol=1e-3)
+    row.better("an input that doesn't exist is an error; branches of small kernels run side by side, where that pays")

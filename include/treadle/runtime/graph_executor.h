@@ -67,6 +67,12 @@ class GraphModel {
     uint32_t num_args = 0;
   };
 
+  /// Calls begin .. end - 1, those of each branch in order; the branches may run at once.
+  struct Stage {
+    size_t begin = 0, end = 0;
+    std::vector<std::vector<size_t>> branches;
+  };
+
   uint32_t InputEntryId(size_t index) const { return spec_.EntryId(spec_.arg_nodes[index], 0); }
   Device DeviceOf(const GraphSpec::Entry& entry) const;
   void FindArenaDevice();
@@ -74,6 +80,9 @@ class GraphModel {
   void FindMain();
   void BindParams(const ParamList& params);
   void FindAliases();
+  /// Throws ModelFormatError where branches of a stage touch what another one writes.
+  void FindStages();
+  void CheckStage(const Stage& stage) const;
   /// For models that run repeatedly.
   void MoveParamsToHugePages() const;
   bool Overlap(uint32_t a, uint32_t b) const;
@@ -86,6 +95,7 @@ class GraphModel {
   std::vector<NDArray> params_;  ///< by argument position; null for inputs proper
   std::vector<uint32_t> free_inputs_;
   std::vector<Op> ops_;
+  std::vector<Stage> stages_;
   GraphMainFunction main_ = nullptr;
   std::vector<uint32_t> arg_slots_;  ///< tensors that the calls' arguments are; see GraphContext::tensors_
   /// Tensors: one per entry, then flattened ones for functions that want them so. Entry and shape of each.
@@ -167,6 +177,7 @@ class GraphContext {
   std::string WhyNotInPlace(const NDArray& value, const GraphSpec::Entry& entry) const;
   void RunMain();
   void RunOp(const Op& op);
+  void RunStage(const GraphModel::Stage& stage);
   [[noreturn]] void FailOp(const Op& op) const;
   std::string ShapesOf(const Op& op) const;
 

@@ -14,6 +14,8 @@
 //   are never in the arena. Offsets are multiples of 64.
 // Attribute "updates_operand" of a node, "1": where its output lies in the memory of its first input, its function
 // touches only what it changes.
+// Attribute "branch" of a node, "<stage>.<branch>" (numbers): nodes of a stage follow each other, but for nodes without
+//   work; those of different branches run side by side.
 // Two functions are the executor's: "__nop" and "__copy" (between devices). "__nop" does nothing: its output is its
 // input with another shape; or, in the arena, its inputs lie one after the other where its output is, or its outputs
 // where its input is.
@@ -30,6 +32,7 @@
 namespace treadle::runtime {
 
 inline constexpr const char* kUpdatesOperand = "updates_operand";
+inline constexpr const char* kBranch = "branch";
 
 struct GraphSpec {
   struct Ref {

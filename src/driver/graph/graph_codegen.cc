@@ -34,11 +34,13 @@ using Entries = std::vector<Entry>;
 
 class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
  public:
-  GraphGenerator(const MemoryPlan& plan, MemoryPlanner planner, int default_device, const KernelSymbol& kernel_symbol)
+  GraphGenerator(const MemoryPlan& plan, MemoryPlanner planner, int default_device, const KernelSymbol& kernel_symbol,
+                 const BranchNames& branches)
       : plan_(plan),
         arena_(planner == MemoryPlanner::kArena),
         default_device_(default_device),
-        kernel_symbol_(kernel_symbol) {}
+        kernel_symbol_(kernel_symbol),
+        branches_(branches) {}
 
   ExecutorGraph Generate(const Function& main) {
     for (const relay::Var& param : main->params) {
@@ -176,6 +178,10 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
       }
     }
     if (updates) attrs[runtime::kUpdatesOperand] = "1";
+    if (auto branch = branches_.find(call.as<CallNode>()); branch != branches_.end() && !aliases) {
+      attrs[runtime::kBranch] = branch->second;
+      result_.has_branches = true;
+    }
     if (double macs = TotalMacCount(function); macs > 0) attrs["macs"] = std::to_string(macs);
     if (std::string origin = OriginOf(function); !origin.empty()) attrs["origin"] = origin;
     Json node;
@@ -262,6 +268,7 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
   const int default_device_;
   std::map<std::string, std::string> param_names_;  ///< those that the model has for them
   const KernelSymbol& kernel_symbol_;
+  const BranchNames& branches_;
   ExecutorGraph result_;
   std::vector<Json> nodes_;
   std::vector<int> arg_nodes_, row_ptr_, devices_;
@@ -276,8 +283,8 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
 }  // namespace
 
 ExecutorGraph GenerateGraph(const Function& main, const MemoryPlan& plan, MemoryPlanner planner, int default_device,
-                            const KernelSymbol& kernel_symbol) {
-  return GraphGenerator(plan, planner, default_device, kernel_symbol).Generate(main);
+                            const KernelSymbol& kernel_symbol, const BranchNames& branches) {
+  return GraphGenerator(plan, planner, default_device, kernel_symbol, branches).Generate(main);
 }
 
 }  // namespace treadle::driver

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "driver/graph/branches.h"
 #include "driver/memory/memory_plan.h"
 #include "treadle/relay/expr.h"
 #include "treadle/runtime/ndarray.h"
@@ -23,7 +24,8 @@ struct ExecutorGraph {
   /// of all calls.
   std::vector<std::pair<std::string, int64_t>> calls;
   int64_t num_call_args = 0;
-  bool plain = true;  ///< no copies between devices, no external functions
+  bool plain = true;          ///< no copies between devices, no external functions
+  bool has_branches = false;  ///< some of which run side by side
 };
 
 /// Gives the symbol of the kernel that implements a fused (or external) function on a device (0: the default one).
@@ -33,8 +35,8 @@ using KernelSymbol = std::function<std::string(const relay::Function&, int devic
 /// (If, references, nested closures, operators that weren't fused) is an Error that names it.
 /// `plan` holds the storage of each expression of `main`, as `planner` made it. Values that the plan assigns to no
 /// device are on `default_device` (DLDeviceType). Calls that only copy between devices become "__copy", those that only
-/// give their operand another shape "__nop".
+/// give their operand another shape "__nop". Calls of `branches` run side by side; the plan takes that into account.
 ExecutorGraph GenerateGraph(const relay::Function& main, const MemoryPlan& plan, MemoryPlanner planner,
-                            int default_device, const KernelSymbol& kernel_symbol);
+                            int default_device, const KernelSymbol& kernel_symbol, const BranchNames& branches = {});
 
 }  // namespace treadle::driver

@@ -139,6 +139,17 @@ InPlaceRule LowerForPlan(CompileEngine* engine, const Function& main, const Buil
   };
 }
 
+/// The branches that run side by side on the target's cores; tensors keep their memory while they do.
+BranchNames PlanBranches(const Target& target, MemoryProgram* program) {
+  if (!transform::PassContext::Current()->GetConfigBool(kParallelBranches, true)) return {};
+  const TargetFeatures features = target->Features();
+  std::vector<StepCost> costs;
+  for (const PlannedStep& step : program->steps) costs.push_back(EstimateStep(step, features));
+  const std::vector<BranchStage> stages = FindBranchStages(*program, costs, features.num_cores);
+  KeepThroughStages(stages, program);
+  return NamesOfBranches(stages, *program);
+}
+
 /// Whether the host or a target has the option -link-params.
 bool LinksParams(const BuildTargets& targets) {
   bool wanted = targets.host->GetIntAttr("link-params", 0) != 0;
@@ -179,13 +190,16 @@ GraphCode GenerateGraphCode(const Function& main, const BuildTargets& targets, c
   }
   InPlaceRule rule;
   if (planner == MemoryPlanner::kArena) rule = LowerForPlan(code.engine.get(), main, targets, options);
-  code.plan = GraphPlanMemory(main, planner, /*share_reshapes=*/true, targets.default_device(), rule);
+  MemoryProgram program = LinearizeForMemory(main);
+  BranchNames branches;
+  if (planner == MemoryPlanner::kArena) branches = PlanBranches(targets.default_target(), &program);
+  code.plan = PlanMemory(program, planner, targets.default_device(), rule);
   Externals externals;
   auto kernel_symbol = [&](const Function& func, int device_type) {
     if (func->attrs->dict.contains(attr::kCompiler)) return externals.Declare(func);
     return code.engine->Declare(func, targets.ForDevice(device_type)).symbol;
   };
-  code.graph = GenerateGraph(main, code.plan, planner, targets.default_device(), kernel_symbol);
+  code.graph = GenerateGraph(main, code.plan, planner, targets.default_device(), kernel_symbol, branches);
   code.param_storage = code.graph.param_storage;
   code.externals = externals.list();
   for (const Function& func : code.externals) {
@@ -210,7 +224,7 @@ Module LinkModules(const GraphCode& code, const BuildTargets& targets, runtime::
       device_targets.emplace(kernel->target.str(), kernel->target);
     }
   }
-  if (device_functions.empty() && code.graph.plain && !objects.empty()) {
+  if (device_functions.empty() && code.graph.plain && !code.graph.has_branches && !objects.empty()) {
     if (auto main = MainObject(code.graph, native)) objects.push_back(*main);
   }
   std::vector<Module> devices;

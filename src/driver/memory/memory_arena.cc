@@ -60,7 +60,8 @@ class BufferCollector {
 
   int NewBuffer(int tensor, int step) {
     const PlannedTensor& t = program_.tensors[tensor];
-    result_.list.push_back({Align(std::max<int64_t>(t.bytes, 1)), step, t.last_use, t.device_type});
+    const int from = program_.steps[static_cast<size_t>(step)].memory_from;
+    result_.list.push_back({Align(std::max<int64_t>(t.bytes, 1)), from >= 0 ? from : step, t.last_use, t.device_type});
     tensors_of_.emplace_back();
     return static_cast<int>(result_.list.size()) - 1;
   }

@@ -121,7 +121,11 @@ std::vector<TensorPlace> PlanByDevice(const MemoryProgram& program, int default_
 
 MemoryPlan GraphPlanMemory(const relay::Function& func, MemoryPlanner planner, bool share_reshapes, int default_device,
                            const InPlaceRule& rule) {
-  MemoryProgram program = LinearizeForMemory(func, share_reshapes);
+  return PlanMemory(LinearizeForMemory(func, share_reshapes), planner, default_device, rule);
+}
+
+MemoryPlan PlanMemory(const MemoryProgram& program, MemoryPlanner planner, int default_device,
+                      const InPlaceRule& rule) {
   std::vector<TensorPlace> places;
   if (planner == MemoryPlanner::kRelay) {
     for (int64_t id : BlockPlanner(program).Plan()) places.push_back({id, 0});

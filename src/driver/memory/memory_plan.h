@@ -39,6 +39,9 @@ enum class MemoryPlanner {
 MemoryPlan GraphPlanMemory(const relay::Function& func, MemoryPlanner planner = MemoryPlanner::kRelay,
                            bool share_reshapes = true, int default_device = 1, const InPlaceRule& rule = {});
 
+/// The same of a function's steps, whose tensors may have been made to live longer.
+MemoryPlan PlanMemory(const MemoryProgram& program, MemoryPlanner planner, int default_device, const InPlaceRule& rule);
+
 /// Bytes of each storage that the plan uses: the largest of the ends of its tensors.
 std::unordered_map<int64_t, int64_t> StorageSizes(const MemoryPlan& plan);
 

@@ -27,6 +27,7 @@ struct PlannedStep {
   const relay::CallNode* call = nullptr;
   std::vector<int> inputs;  ///< one per argument tensor, repeated as often as used
   std::vector<int> outputs;
+  int memory_from = -1;  ///< step from which its results have their memory for themselves; -1: this one
 };
 
 struct MemoryProgram {

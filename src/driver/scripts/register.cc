@@ -41,6 +41,8 @@ void RegisterAll() {
     transform::RegisterAccuracyOption();
     transform::RegisterPassConfig(kFallbackDevice, "int",
                                   "device type of what isn't annotated, with several devices (1)");
+    transform::RegisterPassConfig(kParallelBranches, "bool",
+                                  "branches of the graph run side by side where that is expected to be quicker");
     transform::RegisterPassConfig(kPlannerOption, "string", "memory planner: arena (default) or relay");
   });
 }

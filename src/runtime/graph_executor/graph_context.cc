@@ -346,7 +346,30 @@ void GraphContext::Run() {
   if (runs_ < 2 && ++runs_ == 2) model_->MoveParamsToHugePages();
   // Compiled code that calls all kernels in a row can't be ended between them.
   if (model_->has_main() && RunLimitScope::Current() == nullptr) return RunMain();
-  for (const Op& op : model_->ops_) RunOp(op);
+  size_t next = 0;
+  if (MaxConcurrency() > 1) {
+    for (const GraphModel::Stage& stage : model_->stages_) {
+      for (; next < stage.begin; ++next) RunOp(model_->ops_[next]);
+      RunStage(stage);
+      next = stage.end;
+    }
+  }
+  for (; next < model_->ops_.size(); ++next) RunOp(model_->ops_[next]);
+}
+
+void GraphContext::RunStage(const GraphModel::Stage& stage) {
+  struct Work {
+    GraphContext* context;
+    const GraphModel::Stage* stage;
+  } work{this, &stage};
+  const auto run = [](int task, TreadleParallelGroupEnv* env, void* data) {
+    const auto& [context, stage] = *static_cast<Work*>(data);
+    for (auto b = static_cast<size_t>(task); b < stage->branches.size(); b += static_cast<size_t>(env->num_task)) {
+      for (size_t op : stage->branches[b]) context->RunOp(context->model_->ops_[op]);
+    }
+    return 0;
+  };
+  if (ParallelLaunch(run, &work, static_cast<int>(stage.branches.size())) != 0) ThrowLastError();
 }
 
 std::string GraphContext::ShapesOf(const Op& op) const {

@@ -2,13 +2,22 @@
 // The part of the graph executor that is made once per model.
 #include <algorithm>
 #include <cstring>
+#include <optional>
+#include <string_view>
 
 #include "runtime/hash64.h"
 #include "runtime/library_module.h"
 #include "treadle/base/error.h"
+#include "treadle/base/text.h"
 #include "treadle/runtime/graph_executor.h"
 
 namespace treadle::runtime {
+namespace {
+
+/// Of a stage: branches, and nodes.
+constexpr size_t kMaxBranches = 4096;
+
+}  // namespace
 
 GraphModel::GraphModel(GraphSpec spec, Module library, std::vector<Device> devices, const ParamList& params)
     : spec_(std::move(spec)), library_(std::move(library)), devices_(std::move(devices)) {
@@ -19,6 +28,7 @@ GraphModel::GraphModel(GraphSpec spec, Module library, std::vector<Device> devic
   FindMain();
   BindParams(params);
   FindAliases();
+  FindStages();
 }
 
 void GraphModel::FindArenaDevice() {
@@ -186,6 +196,57 @@ void GraphModel::FindAliases() {
   }
   for (uint32_t slot = 0; slot < slot_entry_.size(); ++slot) {
     slots_of_root_[alias_root_[slot_entry_[slot]]].push_back(slot);
+  }
+}
+
+void GraphModel::FindStages() {
+  std::string_view last;
+  for (size_t i = 0; i < ops_.size(); ++i) {
+    const GraphSpec::Node& node = spec_.nodes[ops_[i].node];
+    const auto attr = node.attrs.find(kBranch);
+    if (attr == node.attrs.end()) {
+      last = {};
+      continue;
+    }
+    const std::string_view text = attr->second;
+    const size_t dot = text.find('.');
+    const auto branch = dot == text.npos ? std::nullopt : ParseInt(text.substr(dot + 1));
+    if (!branch || *branch < 0 || *branch >= static_cast<int64_t>(kMaxBranches)) {
+      throw ModelFormatError(StrCat("node ", ops_[i].node, " (", node.name, "): \"", text, "\" isn't a branch"));
+    }
+    if (text.substr(0, dot) != last) stages_.push_back({i, i, {}});
+    last = text.substr(0, dot);
+    Stage& stage = stages_.back();
+    stage.end = i + 1;
+    stage.branches.resize(std::max(stage.branches.size(), static_cast<size_t>(*branch) + 1));
+    stage.branches[static_cast<size_t>(*branch)].push_back(i);
+  }
+  for (const Stage& stage : stages_) CheckStage(stage);
+}
+
+void GraphModel::CheckStage(const Stage& stage) const {
+  if (stage.end - stage.begin > kMaxBranches) throw ModelFormatError("a stage of branches has too many nodes");
+  const auto entries_of = [&](size_t op, bool only_outputs) {
+    const GraphSpec::Node& node = spec_.nodes[ops_[op].node];
+    std::vector<uint32_t> entries;
+    for (uint32_t k = 0; k < node.num_outputs; ++k) entries.push_back(spec_.EntryId(ops_[op].node, k));
+    for (size_t k = 0; k < node.inputs.size() && !only_outputs; ++k) entries.push_back(spec_.EntryId(node.inputs[k]));
+    return entries;
+  };
+  for (size_t a = 0; a < stage.branches.size(); ++a) {
+    for (size_t b = 0; b < stage.branches.size(); ++b) {
+      if (a == b) continue;
+      for (size_t writer : stage.branches[a]) {
+        const std::vector<uint32_t> written = entries_of(writer, true);
+        for (size_t other : stage.branches[b]) {
+          for (uint32_t touched : entries_of(other, false)) {
+            if (std::none_of(written.begin(), written.end(), [&](uint32_t e) { return Overlap(e, touched); })) continue;
+            throw ModelFormatError(StrCat("node ", ops_[writer].node, " (", spec_.nodes[ops_[writer].node].name,
+                                          ") writes what node ", ops_[other].node, " of another branch uses"));
+          }
+        }
+      }
+    }
   }
 }
 
