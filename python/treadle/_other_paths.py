@@ -42,7 +42,8 @@ _PATHS = {
 }
 
 # Attributes that are modules in TVM.
-_ATTRIBUTES = ("relay.qnn", "relay.quantize", "topi.arm_cpu", "topi.cuda", "topi.image", "topi.nn", "topi.vision", "topi.x86")
+_ATTRIBUTES = ("relay.qnn", "relay.quantize", "topi.arm_cpu", "topi.bifrost", "topi.cuda", "topi.gpu", "topi.image",
+               "topi.intel_graphics", "topi.mali", "topi.vision", "topi.x86")
 
 
 def install():

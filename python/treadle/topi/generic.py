@@ -10,11 +10,13 @@ _LANES = 16
 _THREADS = 64
 _KINDS = ("adaptive_pool", "argwhere", "batch_matmul", "binarize_pack", "bitserial_conv2d_nchw", "bitserial_conv2d_nhwc",
           "bitserial_dense", "broadcast", "concatenate", "conv1d_ncw", "conv1d_nwc", "conv1d_transpose_ncw",
-          "conv2d_NCHWc", "conv2d_hwcn", "conv2d_nchw", "conv2d_nhwc", "conv2d_transpose_nchw", "conv3d_ncdhw",
-          "conv3d_ndhwc", "conv3d_transpose_ncdhw", "cumsum", "deformable_conv2d_nchw", "dense", "depthwise_conv2d_nchw",
-          "depthwise_conv2d_nhwc", "dilation2d_nchw", "einsum", "elemwise", "extern", "fast_softmax", "gather", "global_pool",
-          "group_conv2d_nchw", "group_conv2d_nhwc", "injective", "lrn", "lstm", "nms", "pool", "reduce", "reorg",
-          "roi_align", "roi_pool", "scatter", "softmax", "sort", "sparse_dense", "topk", "transpose", "unique")
+          "binary_dense", "bitpack", "conv2d_NCHWc", "conv2d_NCHWc_int8", "conv2d_hwcn", "conv2d_nchw", "conv2d_nhwc", "conv2d_transpose_nchw", "conv3d_ncdhw",
+          "conv3d_ndhwc", "conv3d_transpose_ncdhw", "correlation_nchw", "cumsum", "deformable_conv2d_nchw",
+          "deformable_conv2d_nhwc", "dense", "dense_nopack", "dense_pack", "depthwise_conv2d_NCHWc",
+          "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc", "dilation2d_nchw", "dilation2d_nhwc", "einsum", "elemwise", "extern", "fast_softmax", "gather", "global_pool",
+          "get_valid_counts", "group_conv2d_nchw", "group_conv2d_nhwc", "group_conv2d_transpose_nchw", "injective", "lrn", "lstm", "matmul", "multibox_prior", "multibox_transform_loc", "nms", "pool", "pool_grad", "proposal", "reduce", "reorg",
+          "roi_align", "roi_pool", "scatter", "scatter_add", "softmax", "sort", "argsort",
+          "sparse_dense", "sparse_transpose", "topk", "transpose", "unique")
 
 
 def _is_injective(op):
@@ -40,19 +42,29 @@ def schedule(outs):
         if not is_output and _is_injective(op):
             made[op].compute_inline()
         elif threads:
-            _bind(made[op], list(op.axis))
+            _bind(made, op)
         elif len(list(op.axis)) > 0:
             _vectorize(made[op], list(op.axis), _is_injective(op))
     return made
 
 
-def _bind(stage, axes):
-    if not axes:
-        return
-    fused = stage.fuse(*axes) if len(axes) > 1 else axes[0]
-    outer, inner = stage.split(fused, factor=_THREADS)
-    stage.bind(outer, te.thread_axis("blockIdx.x"))
-    stage.bind(inner, te.thread_axis("threadIdx.x"))
+def _bind(made, op):
+    """Elements of the result go to threads; the terms of a single one do, each thread summing some of them first."""
+    stage, axes, terms = made[op], list(op.axis), list(op.reduce_axis)
+    if axes:
+        fused = stage.fuse(*axes) if len(axes) > 1 else axes[0]
+        outer, inner = stage.split(fused, factor=_THREADS)
+        stage.bind(outer, te.thread_axis("blockIdx.x"))
+        stage.bind(inner, te.thread_axis("threadIdx.x"))
+    elif terms and op.num_outputs == 1:
+        fused = stage.fuse(*terms) if len(terms) > 1 else terms[0]
+        _, inner = stage.split(fused, factor=_THREADS)
+        thread = te.thread_axis("threadIdx.x")
+        partial = made.rfactor(op.output(0), inner)
+        last = stage.op.reduce_axis[0]
+        stage.bind(last, thread)
+        made[partial].compute_at(stage, last)
+        stage.set_store_predicate(thread.var.equal(0))
 
 
 def _vectorize(stage, axes, injective):
@@ -85,3 +97,12 @@ def default_schedule(outs, auto_inline=True):
 
 
 __all__ = ["default_schedule", "schedule", *(f"schedule_{kind}" for kind in _KINDS)]
+
+
+def __getattr__(name):
+    """Computes stand beside the schedules in the original's modules: topi.x86.conv2d_nchw."""
+    if name.startswith("_"):
+        raise AttributeError(name)
+    from . import nn
+
+    return getattr(nn, name)

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of networks as tensor expressions, under the original's names. Those that aren't here have the parameters of
+the graph operator of the same name (`treadle.relay.nn`)."""
+from .. import te, tir
+from ._operators import operator_of
+
+_KERNELS = {"NCW": "OIW", "NWC": "WIO", "NCHW": "OIHW", "NHWC": "HWIO", "NCDHW": "OIDHW", "NDHWC": "DHWIO"}
+
+
+def _several(value, count):
+    return [int(value)] * count if isinstance(value, int) or not hasattr(value, "__len__") else [int(v) for v in value]
+
+
+def _padding(padding, sizes, kernel, strides, dilation):
+    """Elements before all spatial dimensions, then behind them. "SAME": so many that a result has ceil(size / stride)
+    elements; "VALID": none."""
+    rank = len(kernel)
+    if padding == "VALID":
+        return [0] * (2 * rank)
+    if padding == "SAME":
+        reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
+        whole = [max(0, (-(-int(n) // s) - 1) * s + r - int(n)) for n, s, r in zip(sizes, strides, reach)]
+        return [w // 2 for w in whole] + [w - w // 2 for w in whole]
+    if isinstance(padding, str):
+        raise ValueError(f"padding {padding!r}; expected numbers, \"SAME\" or \"VALID\"")
+    values = _several(padding, rank)
+    return values * 2 if len(values) == rank else values
+
+
+def _conv(data, weight, strides, padding, dilation, layout, out_dtype, groups=1, kernel_layout=None, channels=None):
+    if layout not in _KERNELS:
+        raise ValueError(f"layout {layout!r}; expected one of {', '.join(_KERNELS)}")
+    kernel_layout = kernel_layout or _KERNELS[layout]
+    spatial = [axis for axis in layout if axis not in "NC"]
+    shape = dict(zip(kernel_layout, (int(d) for d in weight.shape)))
+    kernel = [shape[axis] for axis in spatial]
+    sizes = [dim for axis, dim in zip(layout, data.shape) if axis in spatial]
+    strides, dilation = _several(strides, len(spatial)), _several(dilation, len(spatial))
+    return operator_of(f"nn.conv{len(spatial)}d")(
+        data, weight, strides=strides, padding=_padding(padding, sizes, kernel, strides, dilation), dilation=dilation,
+        groups=groups, channels=channels or shape["O"], kernel_size=kernel, data_layout=layout,
+        kernel_layout=kernel_layout, out_dtype=out_dtype or "void")
+
+
+def conv1d(data, kernel, strides=1, padding="VALID", dilation=1, layout="NCW", out_dtype=None):
+    """A convolution; the kernel is OIW, for layout NWC WIO."""
+    return _conv(data, kernel, strides, padding, dilation, layout, out_dtype)
+
+
+def conv1d_ncw(data, kernel, strides=1, padding="VALID", dilation=1, out_dtype=None):
+    return _conv(data, kernel, strides, padding, dilation, "NCW", out_dtype)
+
+
+def conv1d_nwc(data, kernel, strides=1, padding="VALID", dilation=1, out_dtype=None):
+    return _conv(data, kernel, strides, padding, dilation, "NWC", out_dtype)
+
+
+def conv2d(input, filter, strides=1, padding=0, dilation=1, layout="NCHW", out_dtype=None, groups=1):
+    """A convolution; the filter is OIHW, for layout NHWC HWIO, for HWCN HWIO."""
+    if layout == "HWCN":
+        return conv2d_hwcn(input, filter, strides, padding, dilation, out_dtype)
+    return _conv(input, filter, strides, padding, dilation, layout, out_dtype, groups)
+
+
+def conv2d_nchw(Input, Filter, stride, padding, dilation=1, out_dtype=None):
+    return _conv(Input, Filter, stride, padding, dilation, "NCHW", out_dtype)
+
+
+def conv2d_nhwc(Input, Filter, stride, padding, dilation=1, out_dtype="float32"):
+    return _conv(Input, Filter, stride, padding, dilation, "NHWC", out_dtype)
+
+
+def conv2d_hwcn(Input, Filter, stride, padding, dilation=1, out_dtype=None):
+    """A convolution of (height, width, channels, batch) with (height, width, channels, filters)."""
+    out_dtype = out_dtype or Input.dtype
+    strides, dilation = _several(stride, 2), _several(dilation, 2)
+    kernel = [int(d) for d in Filter.shape[:2]]
+    top, left, bottom, right = _padding(padding, Input.shape[:2], kernel, strides, dilation)
+    padded = pad(Input, [top, left, 0, 0], [bottom, right, 0, 0], name="pad_temp")
+    size = [(int(n) - (k - 1) * d - 1) // s + 1
+            for n, k, d, s in zip(padded.shape[:2], kernel, dilation, strides)]
+    ry, rx = te.reduce_axis((0, kernel[0]), name="ry"), te.reduce_axis((0, kernel[1]), name="rx")
+    rc = te.reduce_axis((0, Input.shape[2]), name="rc")
+    return te.compute(
+        (*size, Filter.shape[3], Input.shape[3]),
+        lambda y, x, f, n: te.sum(
+            padded[y * strides[0] + ry * dilation[0], x * strides[1] + rx * dilation[1], rc, n].astype(out_dtype)
+            * Filter[ry, rx, rc, f].astype(out_dtype), axis=[ry, rx, rc]),
+        name="Conv2dOutput", tag="conv2d_hwcn")
+
+
+def group_conv2d_nchw(Input, Filter, stride, padding, dilation, groups, out_dtype=None):
+    return _conv(Input, Filter, stride, padding, dilation, "NCHW", out_dtype, groups)
+
+
+def group_conv2d_nhwc(Input, Filter, stride, padding, dilation, groups, out_dtype=None):
+    return _conv(Input, Filter, stride, padding, dilation, "NHWC", out_dtype, groups)
+
+
+def depthwise_conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype=None):
+    """Each channel by itself; the filter is (channels, multiplier, height, width)."""
+    channels, multiplier = (int(d) for d in Filter.shape[:2])
+    return _conv(Input, Filter, stride, padding, dilation, "NCHW", out_dtype, channels,
+                 channels=channels * multiplier)
+
+
+def depthwise_conv2d_nhwc(Input, Filter, stride, padding, dilation, out_dtype=None):
+    """Each channel by itself; the filter is (height, width, channels, multiplier)."""
+    channels, multiplier = (int(d) for d in Filter.shape[2:])
+    return _conv(Input, Filter, stride, padding, dilation, "NHWC", out_dtype, channels, "HWOI",
+                 channels * multiplier)
+
+
+def conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype="float32"):
+    """A convolution of blocks of channels: data NCHW16c, kernel OIHW16i16o."""
+    size = [int(d) for d in kernel.shape]
+    strides, dilation = _several(stride, 2), _several(dilation, 2)
+    inner, outer = size[4], size[5]
+    return operator_of("nn.contrib_conv2d_NCHWc")(
+        data, kernel, strides=strides, padding=_padding(padding, data.shape[2:4], size[2:4], strides, dilation),
+        dilation=dilation, channels=size[0] * outer, kernel_size=size[2:4], data_layout=layout,
+        kernel_layout=f"OIHW{inner}i{outer}o", out_layout=out_layout, out_dtype=out_dtype)
+
+
+def conv3d_ncdhw(Input, Filter, stride, padding, dilation, out_dtype=None, groups=1):
+    return _conv(Input, Filter, stride, padding, dilation, "NCDHW", out_dtype, groups)
+
+
+def conv3d_ndhwc(Input, Filter, stride, padding, dilation, groups=1, out_dtype="float32"):
+    return _conv(Input, Filter, stride, padding, dilation, "NDHWC", out_dtype, groups)
+
+
+def _conv_transpose(data, weight, strides, padding, out_dtype, output_padding, groups=1):
+    rank = len(data.shape) - 2
+    kernel = [int(d) for d in weight.shape[2:]]
+    return operator_of(f"nn.conv{rank}d_transpose")(
+        data, weight, strides=_several(strides, rank),
+        padding=_padding(padding, data.shape[2:], kernel, [1] * rank, [1] * rank), groups=groups,
+        channels=int(weight.shape[1]) * groups, kernel_size=kernel, output_padding=_several(output_padding, rank),
+        out_dtype=out_dtype or "")
+
+
+def conv1d_transpose_ncw(data, kernel, stride, padding, out_dtype=None, output_padding=0):
+    """The transpose of a convolution; the kernel is IOW."""
+    return _conv_transpose(data, kernel, stride, padding, out_dtype, output_padding)
+
+
+def conv2d_transpose_nchw(Input, Filter, strides, padding, out_dtype=None, output_padding=(0, 0)):
+    """The transpose of a convolution; the filter is IOHW."""
+    return _conv_transpose(Input, Filter, strides, padding, out_dtype, output_padding)
+
+
+def group_conv2d_transpose_nchw(data, kernel, stride, padding, out_dtype, output_padding, groups):
+    return _conv_transpose(data, kernel, stride, padding, out_dtype, output_padding, groups)
+
+
+def conv3d_transpose_ncdhw(Input, Filter, strides, padding, out_dtype=None, output_padding=(0, 0, 0)):
+    """The transpose of a convolution; the filter is IODHW."""
+    return _conv_transpose(Input, Filter, strides, padding, out_dtype, output_padding)
+
+
+def matmul(tensor_a, tensor_b, bias=None, out_dtype=None, transpose_a=False, transpose_b=False):
+    """The product of two matrices, plus the bias."""
+    product = operator_of("nn.matmul")(tensor_a, tensor_b, None, out_dtype=out_dtype or "void",
+                                       transpose_a=transpose_a, transpose_b=transpose_b)
+    return product if bias is None else operator_of("nn.bias_add")(product, bias, axis=-1)
+
+
+def dense(data, weight, bias=None, out_dtype=None):
+    """data times the transposed weight, plus the bias."""
+    product = operator_of("nn.dense")(data, weight, None, out_dtype=out_dtype or "void")
+    return product if bias is None else operator_of("nn.bias_add")(product, bias, axis=-1)
+
+
+def batch_matmul(tensor_a, tensor_b, oshape=None, out_dtype=None, transpose_a=False, transpose_b=True):
+    """Products of matrices, batch by batch. `oshape` follows from the operands."""
+    del oshape
+    return operator_of("nn.batch_matmul")(tensor_a, tensor_b, out_dtype=out_dtype or "void", transpose_a=transpose_a,
+                                          transpose_b=transpose_b)
+
+
+def flatten(data):
+    """All dimensions but the first as one."""
+    return operator_of("nn.batch_flatten")(data)
+
+
+def _scale_shift(data, scale, shift, axis):
+    index = lambda tensor, i: tensor(i[axis])  # noqa: E731
+    return te.compute(data.shape, lambda *i: data(*i) * index(scale, i) + index(shift, i), name="ScaleShift",
+                      tag="broadcast")
+
+
+def scale_shift_nchw(Input, Scale, Shift):
+    """Input * Scale + Shift, by channel."""
+    return _scale_shift(Input, Scale, Shift, 1)
+
+
+def scale_shift_nhwc(Input, Scale, Shift):
+    """Input * Scale + Shift, by channel."""
+    return _scale_shift(Input, Scale, Shift, 3)
+
+
+def pad(data, pad_before, pad_after=None, pad_value=0.0, name="PadInput"):
+    """Elements of pad_value before and after those of each dimension."""
+    before, after = list(pad_before), list(pad_before if pad_after is None else pad_after)
+    if isinstance(pad_value, (int, float)) and name == "PadInput":
+        return operator_of("nn.pad")(data, [(int(b), int(a)) for b, a in zip(before, after)], pad_value=pad_value)
+    if not any(before) and not any(after):
+        return data
+
+    def element(*index):
+        inside = [check for i, b, a, n in zip(index, before, after, data.shape)
+                  for check in ([i >= b] if b else []) + ([i < n + b] if a else [])]
+        value = tir.const(pad_value, data.dtype) if isinstance(pad_value, (int, float)) else pad_value
+        return tir.if_then_else(tir.all(*inside), data(*(i - b if b else i for i, b in zip(index, before))), value)
+
+    return te.compute([n + b + a for n, b, a in zip(data.shape, before, after)], element, name=name,
+                      tag="injective,pad")
+
+
+def _pool(rank, data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad):
+    if pool_type not in ("max", "avg"):
+        raise ValueError(f"pool_type {pool_type!r}; expected max or avg")
+    more = {"count_include_pad": count_include_pad} if pool_type == "avg" else {}
+    return operator_of(f"nn.{pool_type}_pool{rank}d")(
+        data, pool_size=_several(kernel, rank), strides=_several(stride, rank), dilation=_several(dilation, rank),
+        padding=_several(padding, 2 * rank), layout=layout, ceil_mode=ceil_mode, **more)
+
+
+def pool1d(data, kernel, stride, dilation, padding, pool_type, ceil_mode=False, layout="NCW", count_include_pad=True):
+    """The average or maximum ("avg", "max") of each window."""
+    return _pool(1, data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad)
+
+
+def pool2d(data, kernel, stride, dilation, padding, pool_type, ceil_mode=False, layout="NCHW", count_include_pad=True):
+    """The average or maximum ("avg", "max") of each window."""
+    return _pool(2, data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad)
+
+
+def pool3d(data, kernel, stride, dilation, padding, pool_type, ceil_mode=False, layout="NCDHW",
+           count_include_pad=True):
+    """The average or maximum ("avg", "max") of each window."""
+    return _pool(3, data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad)
+
+
+def global_pool(data, pool_type, layout="NCHW"):
+    """The average or maximum ("avg", "max") of each channel."""
+    return operator_of(f"nn.global_{pool_type}_pool2d")(data, layout=layout)
+
+
+def adaptive_pool(data, output_size, pool_type, layout="NCHW"):
+    """The average or maximum of as many windows as the result has elements."""
+    return operator_of(f"nn.adaptive_{pool_type}_pool2d")(data, list(output_size), layout=layout)
+
+
+def adaptive_pool3d(data, output_size, pool_type, layout="NCDHW"):
+    """The average or maximum of as many windows as the result has elements."""
+    return operator_of(f"nn.adaptive_{pool_type}_pool3d")(data, list(output_size), layout=layout)
+
+
+def layout_transform(tensor, current_layout, desired_layout):
+    """The tensor in another layout: "NCHW" to "NHWC", "NCHW16c", ..."""
+    return operator_of("layout_transform")(tensor, current_layout, desired_layout)
+
+
+def __getattr__(name):
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return operator_of("nn." + name)
