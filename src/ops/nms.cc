@@ -5,12 +5,14 @@
 #include "ops/loops.h"
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/dynamic.h"
+#include "treadle/ops/attrs/vision.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/shape_function.h"
 
 namespace treadle::ops {
 
 TREADLE_DEFINE_NODE(NmsPaddedAttrs);
+TREADLE_DEFINE_NODE(KeepBoxesAttrs);
 
 namespace {
 
@@ -57,14 +59,14 @@ Box CornersOf(const tir::Buffer& boxes, const PrimExpr& batch, const PrimExpr& i
   return {tir::min(at(0), at(2)), tir::min(at(1), at(3)), tir::max(at(0), at(2)), tir::max(at(1), at(3))};
 }
 
-/// Whether two boxes overlap by more than the threshold.
-PrimExpr Overlap(const Box& a, const Box& b, const PrimExpr& threshold) {
+/// What two boxes have in common, and the part of both together that it is.
+std::pair<PrimExpr, PrimExpr> Overlap(const Box& a, const Box& b) {
   const PrimExpr zero = tir::make_zero(DataType::Float(32));
   PrimExpr height = tir::max(tir::min(a.y2, b.y2) - tir::max(a.y1, b.y1), zero);
   PrimExpr width = tir::max(tir::min(a.x2, b.x2) - tir::max(a.x1, b.x1), zero);
   PrimExpr common = height * width;
   PrimExpr all = (a.y2 - a.y1) * (a.x2 - a.x1) + (b.y2 - b.y1) * (b.x2 - b.x1) - common;
-  return tir::div(common, tir::max(all, tir::make_const(DataType::Float(32), 1e-37))) > threshold && common > zero;
+  return {common, tir::div(common, tir::max(all, tir::make_const(DataType::Float(32), 1e-37)))};
 }
 
 Array<Tensor> NmsCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
@@ -87,8 +89,9 @@ Array<Tensor> NmsCompute(const Attrs& attrs, const Array<Tensor>& inputs, const 
       });
       tir::Stmt keep = LetIn("best", best, [&](const PrimExpr& chosen) -> tir::Stmt {
         tir::Stmt close = Loop(count, "j", [&](const PrimExpr& j) -> tir::Stmt {
-          PrimExpr overlaps = Overlap(CornersOf(in[0], batch, chosen, centered), CornersOf(in[0], batch, j, centered),
-                                      Load(in[3], none));
+          const auto [common, ratio] =
+              Overlap(CornersOf(in[0], batch, chosen, centered), CornersOf(in[0], batch, j, centered));
+          const PrimExpr overlaps = ratio > Load(in[3], none) && common > tir::make_zero(DataType::Float(32));
           return tir::IfThenElse(tir::equal(Load(state, {j}), open) && overlaps, Store(state, closed, {j}));
         });
         return tir::SeqStmt::Flatten(Array<tir::Stmt>{
@@ -120,9 +123,76 @@ Array<Tensor> NmsCompute(const Attrs& attrs, const Array<Tensor>& inputs, const 
   return te::Extern({shape, {Index(1)}, {count}}, {index, index, flag}, inputs, body, "nms_padded", "nms_padded");
 }
 
+/// boxes (batch, n, 4), best first, classes (batch, n), eligible (batch, n): which are kept (batch, n), how many
+/// (batch).
+Type KeepBoxesInfer(const InferContext& context) {
+  const auto* boxes = context.Tensor(0, "boxes");
+  const auto* classes = context.Tensor(1, "classes");
+  const auto* eligible = context.Tensor(2, "eligible");
+  CheckRank(boxes, 3, "boxes");
+  CheckRank(classes, 2, "classes");
+  CheckRank(eligible, 2, "eligible");
+  CheckIntegral(eligible, "eligible");
+  if (boxes->dtype != DataType::Float(32)) throw DTypeError("boxes must be float32");
+  if (DimValue(boxes->shape[2]) != -1 && DimValue(boxes->shape[2]) != 4)
+    throw ShapeError("boxes must have 4 coordinates");
+  for (const auto* other : {classes, eligible}) {
+    if (!context.Equal(boxes->shape[0], other->shape[0]) || !context.Equal(boxes->shape[1], other->shape[1])) {
+      throw ShapeError("boxes, classes and eligible must have the same batch and number of boxes");
+    }
+  }
+  const DataType number = DataType::Int(32);
+  return TupleType(Array<Type>{TensorType(Array<PrimExpr>{boxes->shape[0], boxes->shape[1]}, number),
+                               TensorType(Array<PrimExpr>{boxes->shape[0]}, number)});
+}
+
+Array<Tensor> KeepBoxesCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<KeepBoxesAttrs>();
+  const Array<PrimExpr>& shape = OutTensor(out_type, 0)->shape;
+  const DataType number = DataType::Int(32);
+  const PrimExpr none = tir::make_const(number, 0), one = tir::make_const(number, 1);
+  auto body = [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& out) -> tir::Stmt {
+    const tir::Buffer &keep = out[0], &found = out[1];
+    return Loop(shape[0], "batch", [&](const PrimExpr& batch) -> tir::Stmt {
+      tir::Stmt begin = Loop(shape[1], "i", [&](const PrimExpr& i) -> tir::Stmt {
+        const PrimExpr eligible = tir::not_equal(Load(in[2], {batch, i}), tir::make_zero(inputs[2]->dtype));
+        return Store(keep, tir::select(eligible, one, none), {batch, i});
+      });
+      tir::Stmt rounds = Loop(shape[1], "i", [&](const PrimExpr& i) -> tir::Stmt {
+        const PrimExpr category = Load(in[1], {batch, i});
+        tir::Stmt drop = Loop(shape[1], "j", [&](const PrimExpr& j) -> tir::Stmt {
+          const auto ratio = Overlap(CornersOf(in[0], batch, i, false), CornersOf(in[0], batch, j, false)).second;
+          PrimExpr drops = j > i && ratio >= tir::make_const(DataType::Float(32), a->iou_threshold);
+          if (!a->force_suppress) drops = drops && tir::equal(category, Load(in[1], {batch, j}));
+          return tir::IfThenElse(drops, Store(keep, none, {batch, j}));
+        });
+        // Boxes of no class drop none.
+        drop = tir::IfThenElse(category >= tir::make_zero(inputs[1]->dtype), drop);
+        tir::Stmt take = tir::SeqStmt(Array<tir::Stmt>{Store(found, Load(found, {batch}) + one, {batch}), drop});
+        if (a->max_output_size >= 0) {
+          const PrimExpr room = Load(found, {batch}) < tir::make_const(number, a->max_output_size);
+          take = tir::IfThenElse(room, take, Store(keep, none, {batch, i}));
+        }
+        return tir::IfThenElse(tir::equal(Load(keep, {batch, i}), one), take);
+      });
+      return tir::SeqStmt(Array<tir::Stmt>{Store(found, none, {batch}), begin, rounds});
+    });
+  };
+  return te::Extern({shape, {shape[0]}}, {number, number}, inputs, body, "keep_boxes", "keep_boxes");
+}
+
 }  // namespace
 
 void RegisterNmsOps() {
+  OpRegistration("vision.keep_boxes")
+      .Describe("Non-maximum suppression of boxes that are sorted: 1 where a box is kept, and how many are.")
+      .Arguments({{"boxes", "Tensor", "(batch, n, 4): corners, the best box first"},
+                  {"classes", "Tensor", "(batch, n); boxes of a negative class drop no others"},
+                  {"eligible", "Tensor", "(batch, n) integers: 0 for boxes that aren't asked for"}})
+      .AttrsType<KeepBoxesAttrs>()
+      .Relation(Rule<KeepBoxesInfer>)
+      .Set(kOpPattern, OpPatternKind::kOpaque)
+      .Set(kCompute, FTECompute(KeepBoxesCompute));
   OpRegistration("nms_padded")
       .Describe("Non-maximum suppression: (batch, class, box) of the boxes that are kept in the first `count` rows.")
       .Arguments({{"boxes", "Tensor", "(batch, n, 4)"},

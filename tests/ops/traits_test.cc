@@ -134,6 +134,7 @@ TEST(Traits, OperatorsWithoutARuleForNarrowFloats) {
                                           "sort",
                                           "sparse_to_dense",
                                           "topk",
+                                          "vision.keep_boxes",
                                           "vision.roi_align"};
   std::set<std::string> found;
   for (const Op& op : ComputingOps(/*quantised=*/false)) {
@@ -272,6 +273,7 @@ TEST(Traits, OperatorsWithoutAGradient) {
                                           "topk",
                                           "trilu",
                                           "unravel_index",
+                                          "vision.keep_boxes",
                                           "vision.roi_align",
                                           "vision.roi_pool"};
   std::set<std::string> found;

@@ -319,3 +319,13 @@ def test_row_12_device_map(row):
         transform.RewriteAnnotatedOps(1)(tvm.IRModule.from_expr(
             relay.Function([x, y], _on(1, total) + _on(2, total))))
     row.better("parameters are where they are read, as the articles say; a conflict names the value")
+    if not tvm.opencl().exist:
+        return
+    flag = relay.var("flag", shape=(), dtype="bool")
+    branch = relay.If(flag, _on(4, relay.exp(x)), _on(4, relay.sqrt(x)))
+    program = relay.vm.compile(tvm.IRModule.from_expr(relay.Function([x, flag], branch)),
+                               {"cpu": "llvm", "opencl": "opencl"})
+    assert "alloc_tensor float32 on opencl" in program.bytecode
+    result = tvm.runtime.vm.VirtualMachine(program, tvm.opencl()).run(np.full(4, 4, "float32"), np.array(False))
+    np.testing.assert_allclose(result.numpy(), np.full(4, 2), rtol=1e-6)
+    row.better("programs with branches run on several devices, each value where it is computed")

@@ -53,4 +53,18 @@ class YoloReorgAttrs : public AttrsNode {
   }
 };
 
+class KeepBoxesAttrs : public AttrsNode {
+ public:
+  double iou_threshold = 0.5;
+  int64_t max_output_size = -1;
+  bool force_suppress = false;
+  TREADLE_DECLARE_NODE(KeepBoxesAttrs, AttrsNode, "relay.attrs.KeepBoxesAttrs");
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("iou_threshold", &KeepBoxesAttrs::iou_threshold).Doc("Overlap from which on the later box is dropped");
+    r.Field("max_output_size", &KeepBoxesAttrs::max_output_size).Doc("Boxes that are kept at most; below 0: all");
+    r.Field("force_suppress", &KeepBoxesAttrs::force_suppress).Doc("Boxes of other classes drop each other, too");
+  }
+};
+
 }  // namespace treadle::ops

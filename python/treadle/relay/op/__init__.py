@@ -5,24 +5,25 @@ import sys
 
 from ...ir import Op, RelayExpr, register_op_attr
 from ..expr import Call, as_expr
-from . import _functions, contrib
+from . import _composites, _detection, _functions, _refused, _sparse, contrib
 from ._make import OpNamespace, call_op, make
 from .strategy import (OpImplementation, OpSpecialization, OpStrategy, register_broadcast_schedule, register_compute,
                        register_injective_schedule, register_reduce_schedule, register_schedule, register_strategy,
                        remove_strategy)
 
-nn = OpNamespace("nn.", _functions.NN)
-image = OpNamespace("image.", _functions.IMAGE)
-vision = OpNamespace("vision.")
+nn = OpNamespace("nn.", {**_functions.NN, **_composites.NN, **_sparse.NN, **_refused.NN})
+image = OpNamespace("image.", {**_functions.IMAGE, **_composites.IMAGE})
+vision = OpNamespace("vision.", {**_detection.VISION, **_refused.VISION})
 annotation = OpNamespace("annotation.", _functions.ANNOTATION)
-qnn = OpNamespace("qnn.")
+qnn = OpNamespace("qnn.", _composites.QNN)
 qnn.op = qnn  # type: ignore[attr-defined] # both relay.qnn.op.conv2d and relay.op.qnn.conv2d
-memory = OpNamespace("memory.")
-random = OpNamespace("random.")
+memory = OpNamespace("memory.", _refused.MEMORY)
+random = OpNamespace("random.", _refused.RANDOM)
 dyn = OpNamespace("dyn.")
 vm = OpNamespace("vm.")
 # The original's modules of operators without a prefix.
-tensor = transform = reduce = algorithm = root = OpNamespace("", _functions.ROOT)
+tensor = transform = reduce = algorithm = root = OpNamespace("", {
+    **_functions.ROOT, **_composites.ROOT, **_sparse.ROOT, **_refused.ROOT})
 
 
 # `from treadle.relay.op.nn import conv2d` and `import treadle.relay.op.annotation` find them.
