@@ -5,6 +5,7 @@
     tools/fuzz_onnx.py --minutes 10 --seed 1000     try graphs from this seed on; failures go to build/fuzz
     tools/fuzz_onnx.py --replay build/fuzz/1160     try a saved one again
     tools/fuzz_onnx.py --show 1160                  the graph of a seed
+    tools/fuzz_onnx.py --operators --count 1000     single operators with odd operands, on every target and level
 
 Graphs are tried in processes of their own, so that a crash or a hang is a finding like any other. Each failure is made
 small and saved as .onnx with .npz operands; failures that look alike are saved once. Where the two differ, ONNX's
@@ -27,15 +28,21 @@ FAILURES = ("differ", "crash", "hang")
 
 def work():
     """Answers each line {seed} or {path} of its input by a line {kind, text}."""
-    from differential import engines, graphs, shrink
+    from differential import edges, engines, graphs, shrink
 
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever else is printed isn't an answer
     for line in sys.stdin:
         task = json.loads(line)
         try:
-            case = shrink.load(task["path"]) if "path" in task else graphs.generate(task["seed"])
-            verdict = engines.compare(case, task["opt_level"], task["target"])
+            if "path" in task:
+                case = shrink.load(task["path"])
+            else:
+                case = (edges if task["operators"] else graphs).generate(task["seed"])
+            if task["operators"]:
+                verdict = edges.compare(case)
+            else:
+                verdict = engines.compare(case, task["opt_level"], task["target"])
             answer = {"kind": verdict.kind, "text": verdict.text, "signature": list(verdict.signature),
                       "ops": sorted({node.op_type for node in case.model.graph.node})}
         except graphs.Refused:
@@ -55,7 +62,7 @@ class Worker:
             command = [sys.executable, __file__, "--work"]
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                             stderr=subprocess.DEVNULL)
-        task.update(opt_level=self.options.opt_level, target=self.options.target)
+        task.update(opt_level=self.options.opt_level, target=self.options.target, operators=self.options.operators)
         process, hung = self.process, []
         timer = threading.Timer(self.options.seconds, lambda: (hung.append(1), process.kill()))
         timer.start()
@@ -104,8 +111,9 @@ def report(case, answer, folder, name):
 
 
 def run(options):
-    from differential import graphs
+    from differential import edges, graphs
 
+    generate = (edges if options.operators else graphs).generate
     folder = pathlib.Path(options.output)
     folder.mkdir(parents=True, exist_ok=True)
     seeds = iter(range(options.seed, options.seed + (options.count or 10**9)))
@@ -128,8 +136,8 @@ def run(options):
                 wanted = answer["kind"] in FAILURES or (answer["kind"] == "refused" and seen[key] == 1)
             if not wanted:
                 continue
-            case = graphs.generate(seed)
-            if not options.no_shrink:
+            case = generate(seed)
+            if not options.no_shrink and not options.operators:
                 case = make_small(worker, case, answer["signature"], folder)
             with lock:
                 report(case, answer, folder, str(seed))
@@ -152,9 +160,9 @@ def replay(options):
 
 def show(options):
     import onnx
-    from differential import graphs
+    from differential import edges, graphs
 
-    case = graphs.generate(options.show)
+    case = (edges if options.operators else graphs).generate(options.show)
     print(onnx.printer.to_text(case.model))
     print({name: array.shape for name, array in case.feeds[0].items()})
     return 0
@@ -172,6 +180,7 @@ def main():
     parser.add_argument("--output", default=str(ROOT / "build" / "fuzz"), help="folder for failures")
     parser.add_argument("--no-shrink", action="store_true", help="save failures as they are")
     parser.add_argument("--replay", metavar="PATH", help="a saved failure, without its ending")
+    parser.add_argument("--operators", action="store_true", help="one operator each, with operands at the edges")
     parser.add_argument("--show", type=int, metavar="SEED")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

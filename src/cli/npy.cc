@@ -132,6 +132,7 @@ std::string DescrOfType(DataType dtype) {
 /// Copies from column-major to row-major order.
 void Reorder(const char* from, char* to, const std::vector<int64_t>& shape, size_t element) {
   const int64_t count = NumElements(shape);
+  if (count == 0) return;  // other dimensions may be of any size
   std::vector<int64_t> index(shape.size(), 0);
   std::vector<int64_t> stride(shape.size(), 1);
   for (size_t d = 1; d < shape.size(); ++d) stride[d] = stride[d - 1] * shape[d - 1];

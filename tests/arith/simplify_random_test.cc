@@ -5,6 +5,7 @@
 #include <random>
 
 #include "tests_common/eval_expr.h"
+#include "tests_common/random_index_expr.h"
 #include "treadle/arith/analyzer.h"
 
 namespace treadle::arith {
@@ -13,65 +14,10 @@ namespace {
 using testing_util::EvalInt;
 using tir::Var;
 
-class Generator {
- public:
-  explicit Generator(unsigned seed) : random_(seed) {}
-  std::vector<Var> vars{Var("i"), Var("j"), Var("k")};
-
-  PrimExpr Expr(int depth) {
-    if (depth == 0) return Pick(3) == 0 ? PrimExpr(Pick(20) - 8) : PrimExpr(vars[Pick(3)]);
-    PrimExpr a = Expr(depth - 1);
-    switch (Pick(10)) {
-      case 0:
-      case 1:
-        return tir::Add(a, Expr(depth - 1));
-      case 2:
-        return tir::Sub(a, Expr(depth - 1));
-      case 3:
-      case 4:
-        return tir::Mul(a, PrimExpr(Pick(12) - 3));
-      case 5:
-        return tir::FloorDiv(a, PrimExpr(1 + Pick(9)));
-      case 6:
-        return tir::FloorMod(a, PrimExpr(1 + Pick(9)));
-      case 7:
-        return tir::Min(a, Expr(depth - 1));
-      case 8:
-        return tir::Max(a, Expr(depth - 1));
-      default:
-        return Pick(2)   ? PrimExpr(tir::Select(Condition(depth - 1), a, Expr(depth - 1)))
-               : Pick(2) ? PrimExpr(tir::Div(a, PrimExpr(1 + Pick(9))))
-                         : PrimExpr(tir::Mod(a, PrimExpr(1 + Pick(9))));
-    }
-  }
-  PrimExpr Condition(int depth) {
-    PrimExpr a = Expr(depth), b = Expr(depth);
-    switch (Pick(7)) {
-      case 0:
-        return tir::LT(a, b);
-      case 1:
-        return tir::LE(a, b);
-      case 2:
-        return tir::EQ(a, b);
-      case 3:
-        return tir::NE(a, b);
-      case 4:
-        return tir::GE(a, b);
-      case 5:
-        return depth > 0 ? PrimExpr(tir::And(Condition(depth - 1), Condition(depth - 1))) : tir::GT(a, b);
-      default:
-        return tir::Not(tir::GT(a, b));
-    }
-  }
-  int Pick(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
-
- private:
-  std::mt19937 random_;
-};
-
 TEST(SimplifyRandom, ValuesAndBoundsHold) {
   for (unsigned seed = 0; seed < 3000; ++seed) {
-    Generator generate(seed);
+    std::mt19937 random(seed);
+    testing_util::IndexExprGenerator generate([&] { return static_cast<unsigned>(random()); });
     int64_t extents[3] = {1 + generate.Pick(7), 1 + generate.Pick(7), 1 + generate.Pick(7)};
     int64_t mins[3] = {generate.Pick(5) - 2, 0, generate.Pick(3)};
     Analyzer analyzer;

@@ -4,8 +4,11 @@
     PYTHONPATH=build/python .venv/bin/python tests/fuzz/make_seeds.py seeds
     build-fuzz/bin/treadle_onnx_reader_fuzz -max_total_time=120 -rss_limit_mb=4096 seeds/onnx_reader
 """
+import io
+import json
 import pathlib
 import sys
+import tempfile
 
 import numpy as np
 import onnx
@@ -48,6 +51,62 @@ def onnx_models():
                         [value("y", [4, 1, 1, 2])], rows)
 
 
+def integer_models():
+    """What moves, compares and counts: no rounding, so that results are the same whatever computes them."""
+    value = lambda name, shape, kind=TensorProto.INT32: helper.make_tensor_value_info(name, kind, shape)  # noqa: E731
+    ints = lambda name, *numbers: numpy_helper.from_array(np.array(numbers, "int64"), name)  # noqa: E731
+    node = helper.make_node
+
+    def model(nodes, shape, fixed=(), kind=TensorProto.INT32):
+        graph = helper.make_graph(nodes, "g", [value("x", shape, kind)], [helper.make_empty_tensor_value_info("y")], fixed)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+    pads, axes = ints("p", 1, 0, 2, 1), ints("a", 1)
+    yield "pad", model([node("Pad", ["x", "p"], ["t"]), node("Sign", ["t"], ["s"]), node("Mul", ["t", "s"], ["y"])],
+                       [3, 4], [pads])
+    yield "slice", model([node("Slice", ["x", "b", "e", "a", "s"], ["t"]), node("Concat", ["t", "t"], ["y"], axis=0)],
+                         ["n", 7], [ints("b", -2), ints("e", -100), axes, ints("s", -2)])
+    yield "sort", model([node("TopK", ["x", "k"], ["t", "i"]), node("CumSum", ["t", "a"], ["y"])], [2, 9],
+                        [ints("k", 4), axes])
+    yield "bits", model([node("BitwiseNot", ["x"], ["t"]), node("Mod", ["t", "x"], ["u"]), node("Div", ["u", "t"], ["y"])],
+                        [5])
+    yield "reduce", model([node("ReduceSum", ["x", "a"], ["t"], keepdims=0), node("Tile", ["t", "r"], ["u"]),
+                           node("ReduceMax", ["u"], ["y"])], [4, "n", 3], [axes, ints("r", 2, 1)])
+    yield "bytes", model([node("Gather", ["x", "i"], ["t"]), node("Where", ["c", "t", "x"], ["u"]),
+                          node("Cast", ["u"], ["y"], to=TensorProto.INT64)], [4, 2],
+                         [ints("i", 3, -4, 0, 1), numpy_helper.from_array(np.array([True, False]), "c")], TensorProto.UINT8)
+
+
+RECORD = {"kind": "plan", "id": "0", "problem": {"ic": 3}, "kernel": "conv2d.direct", "rev": 1, "schema": "0",
+          "plan": {"ow": 4}, "m": "x86_64", "threads": 2, "ratio": 0.91, "lo": 0.9, "hi": 0.92, "pairs": 36, "procs": 3,
+          "us": 412.7, "state": "confirmed", "err": "", "t": 1763800000}
+
+
+def tensor_files():
+    """(first byte, name, bytes)"""
+    array = np.arange(6, dtype="float32").reshape(2, 3)
+    for name, value in {"array": array, "column_major": np.asfortranarray(array), "bools": array > 2}.items():
+        file = io.BytesIO()
+        np.save(file, value)
+        yield 0, name, file.getvalue()
+    for save in (np.savez, np.savez_compressed):
+        file = io.BytesIO()
+        save(file, a=array, b=np.int64(3))
+        yield 1, save.__name__, file.getvalue()
+    yield 2, "tensor", numpy_helper.from_array(array, "a").SerializeToString()
+
+
+def library_parts(mod, target):
+    """What is within a compiled library: (name, bytes from there on)."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "model.so"
+        tvm.compile(mod, target=target).save(path)
+        data = path.read_bytes()
+    for name, magic in {"artifact": b"TRDLBLOB", "program": b"TVMX", "bytecode": b"TRDLEVM1"}.items():
+        if (at := data.find(magic)) >= 0:
+            yield name, data[at:]
+
+
 def main(folder):
     def write(fuzzer, name, data):
         path = pathlib.Path(folder) / fuzzer
@@ -57,6 +116,14 @@ def main(folder):
     for name, proto in onnx_models():
         for fuzzer in ("onnx_reader", "onnx_model"):
             write(fuzzer, name, proto.SerializeToString())
+    for name, proto in integer_models():
+        for fuzzer in ("onnx_reader", "onnx_differential"):
+            write(fuzzer, name, proto.SerializeToString())
+    for kind, name, data in tensor_files():
+        write("tensor_file", name, bytes([kind]) + data)
+    write("records", "plan", b"\x01" + json.dumps(RECORD, separators=(",", ":")).encode() + b"\n")
+    write("records", "other", b"\x01" + b'{"kind":"session","device":"cpu"}\n')
+    write("simplify", "bytes", bytes(range(64)))
 
     x = relay.var("x", shape=(1, 3, 8, 8), dtype="float32")
     w = relay.const(np.ones((4, 3, 3, 3), "float32"))
@@ -68,6 +135,14 @@ def main(folder):
     write("runtime", "json", b"\x00" + b'{"a": [1, 2.5e3, "\\u00e9", null, true]}')
     write("runtime", "graph", b"\x01" + built.get_graph_json().encode())
     write("runtime", "params", b"\x02" + bytes(relay.save_param_dict(built.get_params())))
+
+    models = dict(onnx_models())
+    for model, target in (("conv", "llvm"), ("if", "llvm"), ("reshape", "stackvm")):
+        for name, data in library_parts(models[model], target):
+            if name == "bytecode":
+                write("stackvm", model, data)
+            else:
+                write("runtime", f"{name}_{model}", {"artifact": b"\x04", "program": b"\x07"}[name] + data)
 
     n = te.var("n")
     a = te.placeholder((n,), name="a")

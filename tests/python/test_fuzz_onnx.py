@@ -28,6 +28,12 @@ def test_random_graphs_agree_with_onnxruntime(tmp_path):
     assert agree >= COUNT // 2, done.stdout
 
 
+def test_single_operators_agree_on_odd_operands(tmp_path):
+    done = fuzz("--operators", "--seed", SEED, "--count", 40, "--output", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(done.stdout.splitlines()[-1].split(" agree")[0].split()[-1]) >= 25, done.stdout
+
+
 def test_a_seed_gives_one_graph():
     for seed in (1, 2):
         one, other = graphs.generate(seed), graphs.generate(seed)

@@ -111,6 +111,18 @@ def compare(case, opt_level=3, target="llvm -mcpu=native"):
     return Verdict("agree")
 
 
+def known_answers(case):
+    """Results of ONNX Runtime and of the reference on the first operands, of those that have any."""
+    found = []
+    try:
+        found.append(_session(case.model).run(None, case.feeds[0]))
+    except Exception:  # noqa: BLE001 - any refusal is one
+        pass
+    names = [output.name for output in case.model.graph.output]
+    reference = _reference(case, 0, names)
+    return found + ([list(reference.values())] if reference is not None else [])
+
+
 def _reference(case, world, names):
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
