@@ -180,3 +180,26 @@ def test_sizes_computed_from_symbols_are_symbols():
 def test_positions_beyond_a_table_are_refused():
     with pytest.raises(treadle.Error):
         treadle.compile(embedding_model(4)).run(None, {"ids": RNG.integers(0, 50, (2, 5))})
+
+
+@pytest.mark.parametrize("opt_level", [0, 3])
+def test_vectors_and_tables_of_dynamic_tensors(opt_level):
+    """What runs along the channels, or is read at values, needn't be as long as the last dimension."""
+    weight, bias = np.ones((4, 2, 3), np.float32), np.arange(4, dtype=np.float32)
+    scale, zero = np.array(0.05, np.float32), np.array(3, np.uint8)
+    fixed = {"w": weight, "b": bias, "s": scale, "z": zero}
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w", "b"], ["y"]), helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+         helper.make_node("Mish", ["d"], ["m"]), helper.make_node("Tanh", ["m"], ["t"]),
+         helper.make_node("QuantizeLinear", ["t", "s", "z"], ["r"])], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2, "m"]),
+         helper.make_tensor_value_info("q", TensorProto.UINT8, ["n"])],
+        [helper.make_empty_tensor_value_info(name) for name in "yr"],
+        [numpy_helper.from_array(array, name) for name, array in fixed.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    y, r = treadle.compile(model, opt_level=opt_level).run(None, {"x": np.ones((5, 2, 9), np.float32),
+                                                                  "q": np.arange(5, dtype=np.uint8)})
+    np.testing.assert_array_equal(y, np.broadcast_to(6 + bias.reshape(-1, 1), (5, 4, 7)))
+    d = (np.arange(5) - 3.0) * 0.05
+    expected = np.rint(np.tanh(d * np.tanh(np.log1p(np.exp(d)))) / 0.05) + 3
+    np.testing.assert_array_equal(r, expected)

@@ -95,6 +95,13 @@ bool TypeHasAny(const Type& type) {
   return false;
 }
 
+/// Whether the last dimensions of all operands are those of the result, or 1. Attributes may say that an operand runs
+/// along another one, as bias_add's does; a table is read at values.
+bool BroadcastsByPosition(const Op& op) {
+  if (op.GetAttr(kOpPattern, OpPatternKind::kOpaque) > OpPatternKind::kBroadcast) return false;
+  return op->num_inputs == 1 || (op->attrs_type == nullptr && op->name != "qnn.contrib_lookup");
+}
+
 /// Dimensions of a broadcasting operator that its rule leaves open.
 Type BroadcastAny(const Type& type, const Array<Type>& args) {
   const auto* result = type.as<TensorTypeNode>();
@@ -127,8 +134,7 @@ struct Broadcasting {
 std::optional<Broadcasting> BroadcastingOf(const Op& op, const std::vector<TensorType>& tensors, size_t rank) {
   if (op->name == "nn.batch_matmul") return Broadcasting{0, 2, 0};
   if (op->name == "adv_index") return Broadcasting{1, 0, tensors[0]->shape.size() - (tensors.size() - 1)};
-  if (op.GetAttr(kOpPattern, OpPatternKind::kOpaque) > OpPatternKind::kBroadcast) return std::nullopt;
-  if (tensors.size() < 2) return std::nullopt;
+  if (!BroadcastsByPosition(op) || tensors.size() < 2) return std::nullopt;
   for (const TensorType& tensor : tensors) {
     if (tensor->shape.size() > rank) return std::nullopt;
   }
@@ -369,8 +375,7 @@ Type InferSymbolic(const Op& op, const Array<Type>& arg_types, const Attrs& attr
   TREADLE_ICHECK(done && reporter.result.defined()) << "type of a call of " << op->name << " stays unknown";
   equalities->insert(equalities->end(), reporter.equalities.begin(), reporter.equalities.end());
   Type type = reporter.result;
-  bool broadcasts = op.GetAttr(kOpPattern, OpPatternKind::kOpaque) <= OpPatternKind::kBroadcast;
-  if (broadcasts && !op.GetAttr(kDataDependentShape, false) && type.as<TensorTypeNode>() != nullptr &&
+  if (BroadcastsByPosition(op) && !op.GetAttr(kDataDependentShape, false) && type.as<TensorTypeNode>() != nullptr &&
       TypeHasAny(type)) {
     type = BroadcastAny(type, arg_types);
   }
