@@ -700,6 +700,19 @@ def _compile_serialised(data, directory, threads=0, **options):
         return Model(_core.Model.load(path), threads, compiled)  # stays mapped after the file is gone
 
 
+def _compile_kept(data, threads=0, progress=None, **options):
+    """As _compile_serialised, of a model without external data; from the cache where it was compiled for that machine
+    and with these options (JSON's types) before."""
+    keep = get_global_func("driver.ModelCacheKey")(data, str(options.get("target", "llvm -mcpu=native")),
+                                                   json.dumps(options, sort_keys=True))
+    with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
+        path = os.path.join(folder, "model.so")
+        if not get_global_func("driver.ModelCacheFetch")(keep, path):
+            _export_serialised(path, threads, data=data, directory="", progress=progress, **options)
+            get_global_func("driver.ModelCacheKeep")(keep, path)
+        return Model(_core.Model.load(path), threads)  # stays mapped after the file is gone
+
+
 def _build_serialised(data, directory, shapes=None, dims=None, target="llvm -mcpu=native", opt_level=3, disabled_pass=(),
                       required_pass=(), pass_config=None, constants=None, external=(), max_model_memory=0, progress=None,
                       more=None):

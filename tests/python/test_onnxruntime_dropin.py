@@ -10,6 +10,7 @@ import onnxruntime as reference
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import treadle
 import treadle.onnxruntime as ort
 
 
@@ -77,6 +78,36 @@ def test_shapes_seen_often_are_compiled_in_the_background(data, peer):
         session.run(None, {"x": np.ones((batch, 4), np.float32)})
     session._models.settle()
     assert len(session._models._forms._forms) <= 8
+
+
+def test_a_model_compiles_once_for_all_processes(tmp_path, monkeypatch, peer):
+    monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))
+    text = affine().SerializeToString()
+    feed = {"x": np.ones((2, 4), np.float32)}
+    ort.InferenceSession(text)
+    monkeypatch.setattr(treadle.model, "_export_serialised", None)  # what compiles
+    np.testing.assert_allclose(ort.InferenceSession(text).run(None, feed)[0], peer.run(None, feed)[0], rtol=1e-5, atol=1e-5)
+    options = ort.SessionOptions()
+    options.add_free_dimension_override_by_name("batch", 2)
+    for other in ({"path_or_bytes": text, "sess_options": options},
+                  {"path_or_bytes": text.replace(b"of the graph", b"of a graph..")}):
+        with pytest.raises(TypeError):  # compiles: another model, or other options
+            ort.InferenceSession(**other)
+    (entry,) = [file for file in (tmp_path / "kernels").glob("*.o") if b"\x7fELF" in file.read_bytes()[64:68]
+                and b"treadle_blob" in file.read_bytes()]
+    entry.write_bytes(entry.read_bytes().replace(b"treadle_blob", b"treadle_blog"))
+    with pytest.raises(TypeError):  # what somebody changed isn't taken
+        ort.InferenceSession(text)
+
+
+def test_declared_axes_of_another_rank_are_hints():
+    """As PyTorch's exporter writes dynamic axes of outputs."""
+    model = affine()
+    model.graph.output[0].type.tensor_type.shape.dim.add().dim_param = "more"
+    feed = {"x": np.ones((2, 4), np.float32)}
+    results = [engine.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feed)
+               for engine in (ort, reference)]
+    np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-5, atol=1e-5)
 
 
 def test_lists_take_the_declared_type(session, peer):

@@ -89,12 +89,15 @@ class _Models:
     """The compiled forms of one model: for all shapes where that is possible, and for single ones."""
 
     def __init__(self, data, directory, inputs, options, static):
+        """directory: of external data; None: there is none, and what is compiled before a run can go on is kept."""
         self._data, self._directory, self._inputs, self._options = data, directory, inputs, options
         self._forms = _specialise.ShapeForms(self._compile, MAX_SPECIALISED)
         self._general = None
         self._static = static
+        self._awaited = True  # what is compiled now; in the background later, unless each shape has to be waited for
         try:
             self._general = self._compile(())
+            self._awaited = False
         except (error.UnsupportedOpError, error.ShapeError, error.Error) as refusal:
             # What can't be compiled for all shapes may be for each: sizes are known then.
             hopeless = static or not any(_takes_shape(value) for value in inputs)
@@ -102,8 +105,14 @@ class _Models:
                 raise
 
     def _compile(self, shapes):
-        return _progress.interruptible(lambda callback: _model._compile_serialised(
-            self._data, self._directory, shapes=dict(shapes), progress=callback, **self._options), None)
+        options = {"shapes": {name: list(shape) for name, shape in shapes}, **self._options}
+
+        def build(callback):
+            if self._directory is None and self._awaited:
+                return _model._compile_kept(self._data, progress=callback, **options)
+            return _model._compile_serialised(self._data, self._directory or "", progress=callback, **options)
+
+        return _progress.interruptible(build, None)
 
     def find(self, feed):
         """The model to run on `feed`."""
@@ -157,21 +166,29 @@ class InferenceSession:
             info = _info_of_library(self._model)
         else:
             data, directory = _read(path_or_bytes)
-            info = self._model_info(data, directory)
-            self._models = self._compile(data, directory, info, threads)
+            info, external = self._model_info(data, directory)
+            self._models = self._compile(data, external, info, threads)
         self._inputs = [NodeArg(value) for value in info["inputs"]]
         self._outputs = [NodeArg(value) for value in info["outputs"]]
         self._meta = ModelMetadata(info)
         self._by_name = {value.name: value for value in self._inputs}
 
     @staticmethod
-    def _model_info(data: bytes, directory: str) -> dict[str, Any]:
+    def _model_info(data: bytes, directory: str) -> "tuple[dict[str, Any], str | None]":
+        """What the model says of itself, and the folder of its external data (None: it has none)."""
+        read = get_global_func("frontend.onnx.ModelInfo")
         try:
-            return json.loads(get_global_func("frontend.onnx.ModelInfo")(data, directory))
+            return json.loads(read(data, "")), None
         except error.ModelFormatError as problem:
-            raise _errors.InvalidProtobuf(f"Load model failed: {problem}") from None
+            refusal = problem
+        try:
+            if directory:
+                return json.loads(read(data, directory)), directory
+        except error.ModelFormatError as problem:
+            refusal = problem
+        raise _errors.InvalidProtobuf(f"Load model failed: {refusal}") from None
 
-    def _compile(self, data: bytes, directory: str, info: Mapping[str, Any], threads: int) -> "_Models":
+    def _compile(self, data: bytes, directory: str | None, info: Mapping[str, Any], threads: int) -> "_Models":
         dims = dict(getattr(self._options, "_dims", {}))
         level = getattr(self._options, "graph_optimization_level", GraphOptimizationLevel.ORT_ENABLE_ALL)
         options = {"threads": threads, "dims": dims, "opt_level": _LEVELS.get(level, 3)}

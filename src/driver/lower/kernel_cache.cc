@@ -266,11 +266,17 @@ KernelCache::Stats KernelCache::GetStats() const {
   return stats;
 }
 
-std::string KernelCacheKey(const std::string& symbol, const relay::Function& source, const Target& target,
-                           const std::string& plans) {
+std::string MachineIdentity(const Target& target) {
   static const std::string* identity = new std::string(StrCat(runtime::VersionString(), "\n", BuildIdentity()));
   const TargetFeatures features = target->Features();
   const targets::TargetSpec& spec = targets::GetTargetSpec(target);
+  return StrCat(*identity, "\n", target.str(), "\n", spec.cache_key ? spec.cache_key(target) : "", "\n", features.arch,
+                " ", features.vector_bits, " ", features.vector_registers, " ", features.l1_bytes, " ",
+                features.l2_bytes, " ", features.l3_bytes, " ", features.num_cores, "\n");
+}
+
+std::string KernelCacheKey(const std::string& symbol, const relay::Function& source, const Target& target,
+                           const std::string& plans) {
   const auto context = transform::PassContext::Current();
   std::map<std::string, std::string> config;
   for (const auto& [key, value] : context->config) {
@@ -281,10 +287,7 @@ std::string KernelCacheKey(const std::string& symbol, const relay::Function& sou
                         : text != nullptr ? text->value
                                           : SaveJson(value, true);
   }
-  std::string all =
-      StrCat(*identity, "\n", target.str(), "\n", spec.cache_key ? spec.cache_key(target) : "", "\n", features.arch,
-             " ", features.vector_bits, " ", features.vector_registers, " ", features.l1_bytes, " ", features.l2_bytes,
-             " ", features.l3_bytes, " ", features.num_cores, "\n", context->opt_level, "\n", symbol, "\n");
+  std::string all = StrCat(MachineIdentity(target), context->opt_level, "\n", symbol, "\n");
   for (const auto& [key, value] : config) all += StrCat(key, "=", value, "\n");
   all += StrCat(plans, "\n", SaveJson(source, /*skip_ignored=*/true));
   return HexText(runtime::Hash64(all), 16) + HexText(runtime::Hash64(all, 0x5851F42D4C957F2Du), 16);

@@ -49,6 +49,7 @@ class KernelCache {
   /// Changes the limit, for all processes from now on. Throws Error where that can't be written.
   void SetLimit(uint64_t bytes);
   Stats GetStats() const;
+  uint64_t limit() const { return limit_; }
 
  private:
   std::optional<PrivateFolder> Folder(bool make, std::string* why) const;
@@ -58,6 +59,10 @@ class KernelCache {
   mutable std::mutex mutex_;
   uint64_t hits_ = 0, misses_ = 0, stored_ = 0;
 };
+
+/// What machine code depends on besides its program and options: the target and the processor that it resolves to, and
+/// this very build of the compiler.
+std::string MachineIdentity(const Target& target);
 
 /// 32 hexadecimal digits that stand for all that the machine code depends on: the function, the symbol, the target and
 /// the processor it resolves to, the options of the pass context, and this very build of the compiler. Of recorded

@@ -7,6 +7,7 @@
 #include "driver/lower/compile_engine.h"
 #include "driver/lower/kernel_cache.h"
 #include "driver/lower/lower_te.h"
+#include "driver/package/model_cache.h"
 #include "treadle/driver/build_module.h"
 #include "treadle/ir/transform.h"
 #include "treadle/runtime/registry.h"
@@ -192,6 +193,12 @@ void RegisterEngineFunctions() {
     Cache().SetLimit(static_cast<uint64_t>(bytes));
     Cache().Trim();
   });
+  Registry::RegisterTyped("driver.ModelCacheKey",
+                          [](const std::string& model, std::string target, std::string options) {
+                            return ModelCacheKey(model, target, options);
+                          });
+  Registry::RegisterTyped("driver.ModelCacheFetch", &FetchModel);
+  Registry::RegisterTyped("driver.ModelCacheKeep", &KeepModel);
 }
 
 }  // namespace treadle::driver

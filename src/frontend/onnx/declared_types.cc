@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontend/onnx/declared_types.h"
 
+#include <algorithm>
+
 #include "frontend/onnx/tensor_data.h"
 #include "treadle/base/error.h"
 #include "treadle/ir/type.h"
@@ -39,7 +41,10 @@ bool SameElements(ElemType declared, std::optional<DataType> dtype) {
 
 bool SameSizes(const std::vector<Dimension>& declared, const Array<PrimExpr>& shape, bool compare) {
   if (declared.empty()) return true;  // what exporters write for a shape that they don't know
-  if (declared.size() != shape.size()) return false;
+  if (declared.size() != shape.size()) {
+    // PyTorch's exporter writes the axes that a script calls dynamic without looking at the value's rank.
+    return std::any_of(declared.begin(), declared.end(), [](const Dimension& dim) { return !dim.value; });
+  }
   for (size_t i = 0; compare && i < shape.size(); ++i) {
     const int64_t* size = AsConstInt(shape[i]);
     // Exporters write -1 for what they don't know.

@@ -55,6 +55,7 @@ def output_cases():
     for name, shape in {"transposed": [3, 2], "rank_1": [6], "rank_3": [1, 2, 3], "larger": [2, 4],
                         "zero": [2, 0], "negative": [2, -3]}.items():
         yield case(f"output_{name}", "error", output=info("y", "float32", shape))
+    yield case("output_symbol_of_another_rank", "ok", output=info("y", "float32", [2, "n", "m"]))
     yield case("output_as_sequence", "error", output=helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT, None))
     yield case("output_one_symbol_two_sizes", "either", output=info("y", "float32", ["n", "n"]),
                inputs=[info("x", "float32", ["n", 3])])
