@@ -29,12 +29,15 @@ def model_of(op, inputs, constants, outputs, domain="com.microsoft", **attribute
     return model.SerializeToString(), feed
 
 
-def both(op, inputs, constants=(), outputs=None, domain="com.microsoft", **attributes):
-    model, feed = model_of(op, inputs, constants, outputs or {"y": "float32"}, domain, **attributes)
+def reference(model, feed):
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    expected = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, feed)
-    return treadle.compile(model).run(None, feed), expected
+    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, feed)
+
+
+def both(op, inputs, constants=(), outputs=None, domain="com.microsoft", **attributes):
+    model, feed = model_of(op, inputs, constants, outputs or {"y": "float32"}, domain, **attributes)
+    return treadle.compile(model).run(None, feed), reference(model, feed)
 
 
 def near(results, expected, quanta=1, share=3e-3, tolerance=2e-5):
@@ -180,12 +183,59 @@ def test_rotary_embedding(interleaved):
     near(*both("RotaryEmbedding", inputs, interleaved=interleaved))
 
 
-def test_attention_of_encoders():
-    inputs = {"x": real(2, 6, 16), "w": real(16, 48), "b": real(48),
-              "mask": np.array([[1, 1, 1, 1, 0, 0], [1] * 6], np.int32)}
-    near(*both("Attention", inputs, ["w", "b"], num_heads=4))
-    heads = {"q": real(2, 6, 16), "k": real(2, 7, 16), "v": real(2, 7, 16)}
-    near(*both("MultiHeadAttention", heads, num_heads=4))
+def open_sizes(model, dims):
+    """The model with named dimensions: {input: {axis: name}}."""
+    model = onnx.load_from_string(model)
+    for value in model.graph.input:
+        for axis, name in dims.get(value.name, {}).items():
+            value.type.tensor_type.shape.dim[axis].dim_param = name
+    return model.SerializeToString()
+
+
+ROWS = {0: "batch", 1: "rows"}
+TRANSFORMER_NODES = {  # drawn by the test: what other tests draw stays
+    "self": lambda: ("Attention", {"x": real(2, 6, 16), "w": real(16, 48), "b": real(48),
+                           "mask": np.array([[1, 1, 1, 1, 0, 0], [1] * 6], np.int32)}, ["w", "b"],
+             {"x": ROWS, "mask": ROWS}, {"num_heads": 4}),
+    "lengths": lambda: ("Attention", {"x": real(2, 6, 16), "w": real(16, 48), "b": real(48), "mask": np.array([3, 6], np.int32)},
+                ["w", "b"], {"x": ROWS, "mask": {0: "batch"}}, {"num_heads": 4, "unidirectional": 1}),
+    "begins": lambda: ("Attention", {"x": real(2, 6, 16), "w": real(16, 48), "b": real(48),
+                             "mask": np.array([5, 6, 1, 0], np.int32)}, ["w", "b"], {"x": {1: "rows"}}, {"num_heads": 4}),
+    "mask_of_scores": lambda: ("Attention", {"x": real(2, 3, 16), "w": real(16, 48), "b": real(48),
+                                     "mask": np.array([[[1, 0, 0], [1, 1, 0], [0, 1, 1]]] * 2, np.int32)}, ["w", "b"],
+                       {"x": ROWS, "mask": {0: "batch", 1: "rows", 2: "rows"}}, {"num_heads": 4}),
+    "past": lambda: ("Attention", {"x": real(2, 3, 16), "w": real(16, 48), "b": real(48), "mask": None, "past": real(2, 2, 4, 5, 4)},
+             ["w", "b"], {"x": ROWS, "past": {1: "batch", 3: "past"}}, {"num_heads": 4, "unidirectional": 1}),
+    "cross": lambda: ("MultiHeadAttention", {"q": real(2, 6, 16), "k": real(2, 7, 16), "v": real(2, 7, 16), "b": real(48),
+                                     "mask": np.array([[1, 1, 1, 1, 0, 0, 1], [1] * 7], np.int32)}, ["b"],
+              {"q": ROWS, "k": {0: "batch", 1: "keys"}, "v": {0: "batch", 1: "keys"}, "mask": {0: "batch", 1: "keys"}},
+              {"num_heads": 4}),
+    "embedding": lambda: ("EmbedLayerNormalization",
+                  {"ids": np.array([[1, 4, 2], [0, 3, 3]], np.int32), "segments": np.array([[0, 0, 1]] * 2, np.int32),
+                   "words": real(5, 8), "positions": real(9, 8), "kinds": real(2, 8), "gamma": real(8), "beta": real(8),
+                   "mask": np.array([[1, 1, 0], [1, 1, 1]], np.int32)},
+                  ["words", "positions", "kinds", "gamma", "beta"], {"ids": ROWS, "segments": ROWS, "mask": ROWS}, {}),
+    "rotation": lambda: ("RotaryEmbedding", {"x": real(2, 5, 32), "at": np.array([2], np.int64), "cos": real(9, 4), "sin": real(9, 4)},
+                 ["cos", "sin"], {"x": ROWS}, {}),
+    "rotation_of_heads": lambda: ("RotaryEmbedding", {"x": real(2, 4, 5, 8), "at": np.array([[0, 1, 2, 3, 4], [3, 4, 5, 6, 7]], np.int64),
+                                              "cos": real(9, 4), "sin": real(9, 4)},
+                          ["cos", "sin"], {"x": {0: "batch", 2: "rows"}, "at": ROWS}, {"interleaved": 1}),
+}
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("name", TRANSFORMER_NODES)
+def test_nodes_of_optimised_transformers(name, known):
+    op, inputs, constants, dims, attributes = TRANSFORMER_NODES[name]()
+    outputs = {"y": "float32"}
+    if "past" in inputs:
+        outputs["present"] = "float32"
+    if op == "EmbedLayerNormalization":
+        outputs["seen"] = "int32"
+    model, feed = model_of(op, inputs, constants, outputs, **attributes)
+    if not known:
+        model = open_sizes(model, dims)
+    near(treadle.compile(model).run(None, feed), reference(model, feed))
 
 
 @pytest.mark.parametrize("step", [1, 4])
@@ -210,14 +260,8 @@ def decoder_step(rows, room, used, total, known=True, sinks=False, bias=False, p
     model, feed = model_of("GroupQueryAttention", inputs, [], {"y": "float32", "key": "float32", "value": "float32"},
                            num_heads=heads, kv_num_heads=kept, do_rotary=1, **attributes)
     if not known:
-        model = onnx.load_from_string(model)
-        for value in model.graph.input:
-            dims = value.type.tensor_type.shape.dim
-            for i, name in {"p": {0: "batch", 2: "past"}, "u": {0: "batch"}}.get(value.name[0], {}).items():
-                dims[i].dim_param = name
-            if value.name in ("q", "k", "v"):
-                dims[0].dim_param, dims[1].dim_param = "batch", "rows"
-        model = model.SerializeToString()
+        past = {0: "batch", 2: "past"}
+        model = open_sizes(model, {"q": ROWS, "k": ROWS, "v": ROWS, "pk": past, "pv": past, "used": {0: "batch"}})
     return model, feed
 
 

@@ -53,6 +53,15 @@ def test_batches_that_do_not_broadcast_are_refused_when_it_runs():
         compiled.run(None, {"a": floats(2, 2, 3), "b": floats(3, 3, 2)})
 
 
+@pytest.mark.parametrize("op, attributes", [
+    ("AveragePool", dict(pads=[1, 0, 1, 2], count_include_pad=1)), ("AveragePool", dict(pads=[1, 0, 1, 2])), ("MaxPool", {}),
+    ("LpPool", dict(pads=[0, 1, 1, 0]))])
+def test_pools_with_partial_windows(op, attributes):
+    node = helper.make_node(op, ["x"], ["y"], kernel_shape=[3, 4], strides=[2, 3], ceil_mode=1, **attributes)
+    check([node], {"x": (FLOAT, ["n", "c", "h", "w"])}, ["y"], [{"x": floats(2, 3, h, w)} for h, w in ((6, 7), (7, 9), (10, 8))],
+          opset=19)
+
+
 def test_resize_by_lists_of_a_length_that_is_not_declared():
     check([helper.make_node("Resize", ["x", "", "s"], ["y"])], {"x": (FLOAT, ["n", "c", "h", "w"]), "s": (FLOAT, ["k"])}, ["y"],
           [{"x": floats(1, 2, 4, 4), "s": np.array(s, np.float32)} for s in ([1, 1, 2, 2], [1, 1, 0.5, 3])])

@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 
+#include "frontend/onnx/compose.h"
 #include "frontend/onnx/contrib.h"
 #include "frontend/onnx/group_query_attention.h"
 #include "frontend/onnx/matmul.h"
@@ -61,7 +62,7 @@ std::vector<Expr> ImportEmbedLayerNormalization(NodeImport& n) {
   if (n.Has(8)) {
     sum = Add(n, sum, rows(3, n.In(8)));
   } else {
-    sum = Add(n, sum, n.Slice(n.In(3), 0, 0, n.StaticDim(n.In(0), 1)));
+    sum = Add(n, sum, SliceAxis(In(n, 3), 0, IntNum(n, 0), DimOf(In(n, 0), 1)));
   }
   if (n.Has(1) && n.Has(4)) sum = Add(n, sum, rows(4, n.In(1)));
   Expr y = Add(n, Normalised(n, sum, n.In(5), n.Float("epsilon", 1e-12), true), n.In(6));
@@ -70,31 +71,33 @@ std::vector<Expr> ImportEmbedLayerNormalization(NodeImport& n) {
   return {y, count, sum};
 }
 
-Expr Counting(NodeImport& n, int64_t count) {
-  Ints numbers(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) numbers[static_cast<size_t>(i)] = i;
-  return n.IntVector(numbers);
+/// [batch, sequence, heads * size] as [batch, heads, sequence, size].
+Expr Heads(NodeImport& n, const Expr& x, int64_t heads) {
+  const int64_t width = RankOf(x) == 3 ? n.StaticDim(x, 2) : -1;
+  if (width < 1 || heads < 1 || width % heads != 0) n.Invalid(StrCat(heads, " heads don't divide the operand"));
+  return n.Transpose(n.Reshape(x, {0, 0, heads, width / heads}), {0, 2, 1, 3});
 }
+Expr Joined(NodeImport& n, const Expr& y) { return n.Reshape(n.Transpose(y, {0, 2, 1, 3}), {0, 0, -3}); }
 
 /// input [batch, sequence, heads * size] or [batch, heads, sequence, size], positions (an offset or all), caches.
 Expr ImportRotaryEmbedding(NodeImport& n) {
   n.Ignore({"is_packed_batching", "rotary_embedding_dim"});
   if (n.Float("scale", 1.0) != 1) n.Unsupported("'scale' other than 1 isn't implemented");
   const bool flat = n.Rank(0) == 3, interleaved = n.Flag("interleaved", false);
-  Ints shape = n.StaticShape(0);
   int64_t heads = n.Int("num_heads", 0);
   Expr x = n.In(0);
   if (flat) {
-    if (heads == 0) heads = shape[2] / (2 * n.StaticDim(n.In(2), 1));
-    if (heads < 1 || shape[2] % heads != 0) n.Invalid(StrCat("'num_heads' is ", heads));
-    x = n.Transpose(n.Reshape(x, {shape[0], shape[1], heads, shape[2] / heads}), {0, 2, 1, 3});
+    const int64_t width = n.StaticDim(x, 2);
+    if (heads == 0) heads = width / (2 * n.StaticDim(n.In(2), 1));
+    if (heads < 1 || width % heads != 0) n.Invalid(StrCat("'num_heads' is ", heads));
+    x = Heads(n, x, heads);
   } else if (n.Rank(0) != 4) {
     n.Invalid(StrCat("the operand has rank ", n.Rank(0), ", expected 3 or 4"));
   }
-  Expr positions = n.Cast(n.In(1), DataType::Int(64));
-  if (RankOf(positions) == 1) positions = Add(n, Counting(n, n.StaticDim(x, 2)), positions);
+  Term positions = In(n, 1).As(DataType::Int(64));
+  if (positions.rank() == 1) positions = Iota(DimOf(Term(n, x), 2)) + positions;
   Expr y = Rotated(n, x, CacheRows(n, n.In(2), positions), CacheRows(n, n.In(3), positions), interleaved);
-  return flat ? n.Reshape(n.Transpose(y, {0, 2, 1, 3}), shape) : y;
+  return flat ? Joined(n, y) : y;
 }
 
 /// Scores and softmax of [batch, heads, sequence, size] operands; `bias` is added to the scores (null: none).
@@ -111,39 +114,31 @@ Expr Attended(NodeImport& n, const Expr& q, const Expr& k, const Expr& v, double
   return MatMulAnyRank(n, n.Call("nn.softmax", {scores}, {{"axis", int64_t{3}}}), v);
 }
 
-Expr Heads(NodeImport& n, const Expr& x, int64_t heads) {
-  const Ints shape = n.StaticShapeOf(x);
-  if (shape.size() != 3 || heads < 1 || shape[2] % heads != 0)
-    n.Invalid(StrCat(heads, " heads don't divide the operand"));
-  return n.Transpose(n.Reshape(x, {shape[0], shape[1], heads, shape[2] / heads}), {0, 2, 1, 3});
-}
-Expr Joined(NodeImport& n, const Expr& y) {
-  const Ints shape = n.StaticShapeOf(y);
-  return n.Reshape(n.Transpose(y, {0, 2, 1, 3}), {shape[0], shape[2], shape[1] * shape[3]});
-}
-
 /// Which of `keys` keys each of `queries` queries may see by position, the last query all: 0 or `masked`.
-Expr CausalBias(NodeImport& n, int64_t queries, int64_t keys, DataType dtype, double masked) {
-  std::vector<double> bias;
-  for (int64_t i = 0; i < queries; ++i) {
-    for (int64_t j = 0; j < keys; ++j) bias.push_back(j <= i + keys - queries ? 0 : masked);
-  }
-  return n.Const(ArrayOf(bias, {1, 1, queries, keys}, dtype));
+Expr CausalBias(NodeImport& n, const Term& queries, const Term& keys, DataType dtype, double masked) {
+  const Term last = Iota(queries).Expand(1) + (keys - queries);  // that a query sees
+  return (Iota(keys).Expand(0) <= last).Select(Term(n, n.Scalar(dtype, 0)), masked).Expand(0, 2);
 }
 
-/// A mask of keys ([batch, keys], 1: seen; [batch]: how many are seen; or of all scores) as what is added to scores.
-Expr MaskBias(NodeImport& n, size_t i, int64_t batch, int64_t keys, DataType dtype, double masked) {
-  Expr mask = n.In(i);
-  const Ints shape = n.StaticShapeOf(mask);
-  if (shape.size() == 1) {
-    if (shape[0] != batch) n.Unsupported("masks of starts and ends aren't implemented");
-    mask = n.Call("less", {n.Reshape(Counting(n, keys), {1, keys}), n.ExpandDims(n.Cast(mask, DataType::Int(64)), 1)});
-  } else if (shape.size() == 4) {
-    n.Unsupported("masks of rank 4 aren't implemented");
+/// A mask of keys as what is added to scores: [batch, keys] or [batch, queries, keys], 1 where one is seen; [batch],
+/// how many are seen; [2 batch], before which the keys end, then at which they begin.
+Expr MaskBias(NodeImport& n, size_t i, const PrimExpr& batch, const Term& keys, DataType dtype, double masked) {
+  Term mask = In(n, i);
+  if (mask.rank() < 1 || mask.rank() > 3) n.Unsupported(StrCat("masks of rank ", mask.rank(), " aren't implemented"));
+  if (mask.rank() == 1) {
+    const int64_t *length = AsConstInt(mask.shape()[0]), *rows = AsConstInt(batch);
+    const Term bounds = mask.As(DataType::Int(64)).Expand(1), key = Iota(keys).Expand(0);
+    if (length != nullptr && rows != nullptr && *length == 2 * *rows) {
+      mask = key < bounds.Slice(0, 0, *rows) && key >= bounds.Slice(0, *rows, 2 * *rows);
+    } else if (length != nullptr && rows != nullptr && *length != *rows) {
+      n.Unsupported(StrCat("masks of ", *length, " numbers for a batch of ", *rows, " aren't implemented"));
+    } else {
+      mask = key < bounds;
+    }
   }
-  Expr seen = n.Cast(mask, dtype);
-  seen = RankOf(seen) == 2 ? n.ExpandDims(seen, 1, 2) : n.ExpandDims(seen, 1);
-  return Mul(n, n.Call("subtract", {n.Scalar(dtype, 1), seen}), n.Scalar(dtype, masked));
+  Term seen = mask.As(dtype);
+  seen = seen.rank() == 2 ? seen.Expand(1, 2) : seen.Expand(1);
+  return (1.0 - seen) * masked;
 }
 
 Expr Sum(NodeImport& n, const Expr& a, const Expr& b) { return !a.defined() ? b : !b.defined() ? a : Add(n, a, b); }
@@ -176,10 +171,10 @@ std::vector<Expr> ImportMultiHeadAttention(NodeImport& n) {
     k = n.Concat({n.In(6), k}, 2);
     v = n.Concat({n.In(7), v}, 2);
   }
-  const int64_t queries = n.StaticDim(q, 2), keys = n.StaticDim(k, 2);
+  const Term queries = DimOf(Term(n, q), 2), keys = DimOf(Term(n, k), 2);
   const DataType dtype = n.DType(0);
   Expr bias = n.Has(5) ? n.In(5) : Expr();
-  if (n.Has(4)) bias = Sum(n, bias, MaskBias(n, 4, n.StaticDim(q, 0), keys, dtype, masked));
+  if (n.Has(4)) bias = Sum(n, bias, MaskBias(n, 4, TypeOf(q)->shape[0], keys, dtype, masked));
   if (n.Flag("unidirectional", false)) bias = Sum(n, bias, CausalBias(n, queries, keys, dtype, masked));
   return {Joined(n, Attended(n, q, k, v, ScaleOf(n, n.StaticDim(q, 3)), bias)), k, v};
 }
@@ -204,10 +199,10 @@ std::vector<Expr> AttendedToItself(NodeImport& n, const Expr& all, size_t mask, 
     k = n.Concat({n.Squeeze(n.Slice(n.In(past), 0, 0, 1), {0}), k}, 2);
     v = n.Concat({n.Squeeze(n.Slice(n.In(past), 0, 1, 2), {0}), v}, 2);
   }
-  const int64_t queries = n.StaticDim(q, 2), keys = n.StaticDim(k, 2);
+  const Term queries = DimOf(Term(n, q), 2), keys = DimOf(Term(n, k), 2);
   const DataType dtype = TypeOf(all)->dtype;
   Expr bias = attention_bias && n.Has(*attention_bias) ? n.In(*attention_bias) : Expr();
-  if (n.Has(mask)) bias = Sum(n, bias, MaskBias(n, mask, n.StaticDim(q, 0), keys, dtype, masked));
+  if (n.Has(mask)) bias = Sum(n, bias, MaskBias(n, mask, TypeOf(q)->shape[0], keys, dtype, masked));
   if (n.Flag("unidirectional", false)) bias = Sum(n, bias, CausalBias(n, queries, keys, dtype, masked));
   Expr y = Joined(n, Attended(n, q, k, v, ScaleOf(n, n.StaticDim(q, 3)), bias));
   Expr present;

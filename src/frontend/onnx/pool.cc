@@ -14,11 +14,17 @@ constexpr const char* kMaxPool[] = {"nn.max_pool1d", "nn.max_pool2d", "nn.max_po
 constexpr const char* kAvgPool[] = {"nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d"};
 constexpr const char* kLayout[] = {"NCW", "NCHW", "NCDHW"};
 
-/// Padding at the ends that makes the last, partial windows of ceil_mode whole.
+/// Padding at the ends that makes the last, partial windows of ceil_mode whole. Of a dynamic dimension as much as it
+/// could need: the windows are the same where none of them could start past the operand and its leading padding.
 std::vector<int64_t> ExtraPadding(NodeImport& n, const Window& w) {
   std::vector<int64_t> extra(w.spatial, 0);
   for (size_t i = 0; i < w.spatial; ++i) {
     if (w.strides[i] == 1) continue;
+    const int64_t* dim = AsConstInt(TypeOf(n.In(0))->shape[i + 2]);
+    if (dim == nullptr && w.Extent(i) >= w.pads[w.spatial + i] + w.strides[i]) {
+      extra[i] = w.strides[i] - 1;
+      continue;
+    }
     int64_t size = n.StaticDim(n.In(0), static_cast<int>(i) + 2);
     int64_t out = OutputSize(w, i, size, true);
     int64_t covered = (out - 1) * w.strides[i] + w.Extent(i);
@@ -54,23 +60,9 @@ Expr ImportAveragePool(NodeImport& n) {
   Window w = ReadWindow(n, {});
   bool include = n.Flag("count_include_pad", false);
   bool ceil = n.Flag("ceil_mode", false);
-  Expr x = n.In(0);
-  std::vector<int64_t> pads = w.pads;
-  if (include && ceil) {
-    // Declared padding counts, what completes the last windows doesn't: the former becomes part of the operand.
-    std::vector<int64_t> extra = ExtraPadding(n, w);
-    std::vector<int64_t> before(2, 0), after(2, 0);
-    before.insert(before.end(), w.pads.begin(), w.pads.begin() + static_cast<std::ptrdiff_t>(w.spatial));
-    after.insert(after.end(), w.pads.begin() + static_cast<std::ptrdiff_t>(w.spatial), w.pads.end());
-    x = n.Pad(x, before, after, n.Scalar(n.DType(0), 0), "constant");
-    std::fill(pads.begin(), pads.end(), 0);
-    for (size_t i = 0; i < w.spatial; ++i) pads[w.spatial + i] = extra[i];
-    include = false;
-    ceil = false;
-  }
-  AttrList attrs = PoolAttrs(w, pads, ceil);
+  AttrList attrs = PoolAttrs(w, w.pads, ceil);
   attrs.push_back({"count_include_pad", include});
-  return n.Call(kAvgPool[w.spatial - 1], {x}, attrs);
+  return n.Call(kAvgPool[w.spatial - 1], {n.In(0)}, attrs);
 }
 
 /// Reduction over all spatial dimensions, which stay as 1.
