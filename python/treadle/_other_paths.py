@@ -22,6 +22,7 @@ _PATHS = {
     "relay.op.op": ("treadle.relay.op", ""),
     "relay.ty": ("treadle.ir", "FuncType GlobalTypeVar IncompleteType RelayRefType TensorType TupleType Type TypeCall "
                                "TypeData TypeKind TypeVar"),
+    "relay.data_dep_optimization": ("treadle.relay.passes.data_dep_optimization", ""),
     "rpc.base": ("treadle.rpc", ""),
     "runtime.container": ("treadle.runtime", "Array Map"),
     "runtime.module": ("treadle.runtime", "Module enabled load_module"),

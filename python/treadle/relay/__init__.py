@@ -25,7 +25,20 @@ from ..ir import Constructor, Span
 from . import vm  # noqa: F401
 from . import build_module  # the module, for relay.build_module.build
 
+from . import loops  # noqa: F401
+from .passes import analyses as _analyses, data_dep_optimization, rewrites as _rewrites  # noqa: F401
+from ..ir import IncompleteType
+from .prelude import Prelude
+
+transform.PASSES.update(_rewrites.PASSES)
+vars(analysis).update(_analyses.NAMES)
 RefType = RelayRefType
+
+
+def scalar_type(dtype: str) -> TensorType:
+    """The type of a tensor without dimensions."""
+    return TensorType((), dtype)
+
 
 __all__ = [
     "Any", "Call", "Clause", "Constant", "Constructor", "Expr", "ExprFunctor", "ExprMutator", "ExprVisitor",
