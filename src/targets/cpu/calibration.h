@@ -22,7 +22,7 @@ struct Calibration {
   double l2 = 0, l3 = 0;        ///< bytes read from these caches
   double memory = 0;            ///< bytes read from memory
   double other_core = 0;        ///< bytes read that another core wrote last
-  double fork_join_cycles = 0;  ///< of a parallel loop that does nothing, on all threads
+  double fork_join_cycles = 0;  ///< of a parallel loop on two threads, beside its work
 };
 
 /// "bits=512 multiply-adds=1 ..": names and values, which ParseCalibration reads; "bits=0" where nothing was measured.

@@ -233,20 +233,20 @@ double OtherCoreRate(double clock, int64_t size) {
   return static_cast<double>(block.bytes()) / (LowerQuartile(seconds) * clock);
 }
 
-/// What a parallel loop on all threads takes beside its work, which has to be so long that all take part; 0 where there
-/// is one thread.
+/// What a parallel loop on two threads takes beside its work, which has to be so long that both take part; 0 where
+/// there is one thread.
 double ForkJoinCycles(double clock) {
   constexpr int kFirst = 50, kCount = 2000, kRounds = 2500;
-  const int threads = runtime::DefaultThreads(runtime::AllowedCpus());
-  if (threads < 2) return 0;
-  const auto launch = [threads] {
+  constexpr int kThreads = 2;
+  if (runtime::DefaultThreads(runtime::AllowedCpus()) < kThreads) return 0;
+  const auto launch = [] {
     TreadleBackendParallelLaunch(
         [](int, TreadleParallelGroupEnv*, void*) {
           uint64_t value = 0;
           for (int i = 0; i < kRounds; ++i) AddInTurn(&value);
           return 0;
         },
-        nullptr, threads);
+        nullptr, kThreads);
   };
   for (int i = 0; i < kFirst; ++i) launch();
   std::vector<double> seconds(kCount);

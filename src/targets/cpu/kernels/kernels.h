@@ -27,8 +27,15 @@ using schedule::Problem;
 using schedule::StageAttrs;
 using schedule::Stages;
 
-/// Threads that costs are modelled for: of more, few would have anything to do in the layers that networks have.
+/// Threads that costs are modelled for: plans for more make parts so small that most networks lose more by them than
+/// they gain (bench/thread_scaling.py).
 inline int64_t ModelledThreads(const Machine& machine) { return std::clamp<int64_t>(machine.num_cores, 1, 16); }
+
+/// Of beginning and ending a parallel loop: the launcher writes to each thread, and waits for it, in turn.
+inline double ForkJoinCycles(const Machine& machine, int64_t threads) {
+  constexpr double kFurther = 300;  // two cache lines from one core to another
+  return machine.fork_join_cycles + kFurther * static_cast<double>(std::max<int64_t>(0, threads - 2));
+}
 
 /// The problem that a call states; null where CPUs have no kernels for its operator.
 Problem MakeProblem(const relay::CallNode* call, const relay::LayoutArgs& args, const Machine& machine);

@@ -345,7 +345,8 @@ double MatmulCycles(const Problem& problem, const Machine& target, const Plan& c
   const int64_t blocks = one_block ? 1 : (tiles_m + plan.mc_tiles - 1) / plan.mc_tiles;
   const double cycles = MeanOfThreads(alone, s.batch * blocks * groups, machine);
   // Packed rows are another parallel loop.
-  return plan.pack_a && ModelledThreads(machine) > 1 ? cycles + machine.fork_join_cycles : cycles;
+  const int64_t threads = ModelledThreads(machine);
+  return plan.pack_a && threads > 1 ? cycles + ForkJoinCycles(machine, threads) : cycles;
 }
 
 std::string WhyNotMatmulPlan(const Problem& problem, const Machine&, const Plan& chosen) {

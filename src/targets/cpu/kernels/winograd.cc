@@ -242,7 +242,7 @@ double CyclesOfThreads(const TileSizes& s, const WinogradPlanNode& plan, double 
   const int64_t parts = plan.by_oc_block ? s.oc_blocks / tile.blocks : s.points;
   const double crossing = plan.by_oc_block ? input * (count + 1) : 2 * (input + product);
   const double steps = static_cast<double>(s.batch * groups * columns) * (plan.by_oc_block ? 2 : 3);
-  return alone / count * LoadImbalance(parts, 1, 1, 1, threads) + machine.fork_join_cycles * steps +
+  return alone / count * LoadImbalance(parts, 1, 1, 1, threads) + ForkJoinCycles(machine, threads) * steps +
          machine.weight_cycles_per_byte / count * s.weight_bytes() +
          machine.coherence_cycles_per_byte * crossing * (1 - 1 / count) / count;
 }
