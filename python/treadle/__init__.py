@@ -6,7 +6,7 @@ from ._dtype import DataType
 from ._ffi import convert, get_global_func, list_global_func_names, register_func, register_object
 from .error import (DTypeError, Error, InternalError, ModelFormatError, ShapeError, TargetError, TVMError,
                     UnsupportedOpError, VerifyError)
-from .nd import cl, cpu, cuda, device, gpu, opencl
+from .nd import cl, cpu, cuda, device, ext_dev, gpu, hexagon, metal, mtl, opencl, rocm, vpi, vulkan, webgpu
 from . import arith, contrib, instrument, ir, parser, relay, target, te, testing, tir, transform
 from .build_module import build, lower
 from . import topi

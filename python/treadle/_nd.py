@@ -29,6 +29,20 @@ def opencl(index: int = 0) -> Device:
 cl = opencl
 
 
+def _no_device(name):
+    def make(index: int = 0) -> Device:
+        return device(name, index)
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"A device of kind {name}; `exist` says whether there is one."
+    return make
+
+
+vulkan, metal, vpi, rocm, ext_dev, hexagon, webgpu = (
+    _no_device(name) for name in ("vulkan", "metal", "vpi", "rocm", "ext_dev", "hexagon", "webgpu"))
+mtl = metal
+
+
 def device(name: str | int, index: int | None = None) -> Device:
     """The device called `name`: "cpu", "cuda:1", ..., or a target's name such as "llvm"."""
     found = Device(str(name).split()[0]) if isinstance(name, str) else Device(int(name), 0)

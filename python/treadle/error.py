@@ -64,6 +64,10 @@ class InternalError(Error):
 
 
 TreadleError = TVMError = Error
+# The original's names.
+OpError = OpNotImplemented = OpAttributeUnImplemented = UnsupportedOpError
+OpAttributeRequired = OpAttributeInvalid = ModelFormatError
+DiagnosticError = Error
 
 for _cls in (Error, UnsupportedOpError, ShapeError, DTypeError, ModelFormatError, TargetError, VerifyError, RuntimeError,
              RunCancelled, RunTimeout, InternalError):

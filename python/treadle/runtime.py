@@ -10,9 +10,18 @@ from ._core import Device, Object
 from ._dtype import DataType
 from ._ffi import Array, Map, PackedFunc, convert, register_object
 from .error import Error
-from ._nd import NDArray, array, cpu, cuda, device
+from ._nd import (NDArray, array, cl, cpu, cuda, device, empty, ext_dev, from_dlpack, hexagon, metal, mtl, opencl, rocm,
+                  vpi, vulkan, webgpu)
 
 Path = str | os.PathLike[str]
+gpu = cuda
+String = str
+convert_to_object = convert
+
+
+def ShapeTuple(shape: Sequence[int]) -> tuple[int, ...]:  # pylint: disable=invalid-name
+    """A shape."""
+    return tuple(int(dim) for dim in shape)
 
 __all__ = ["Array", "DataType", "Device", "Map", "Module", "NDArray", "Object", "PackedFunc", "convert", "cpu", "cuda",
            "device", "enabled", "load_module", "load_param_dict", "save_param_dict"]

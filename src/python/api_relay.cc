@@ -30,6 +30,7 @@ void RegisterRelayApi() {
   });
   Registry::RegisterTyped("relay.ir.FunctionWithAttr",
                           [](Function func, std::string key, ObjectRef value) { return WithAttr(func, key, value); });
+  Registry::RegisterTyped("relay.ir.TempExprRealize", [](TempExpr temp) { return temp->Realize(); });
   Registry::RegisterTyped("relay.ir.PatternWildcard", [] { return PatternWildcard(Span()); });
   Registry::RegisterTyped("relay.ir.PatternVar", [](Var var) { return PatternVar(var); });
   Registry::RegisterTyped("relay.ir.PatternConstructor", [](Constructor constructor, Array<Pattern> patterns) {

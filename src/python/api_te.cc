@@ -6,12 +6,14 @@
 #include "python/checked.h"
 #include "targets/llvm/codegen.h"
 #include "tir/passes/passes.h"
+#include "tir/passes/split_host_device.h"
 #include "treadle/arith/analyzer.h"
 #include "treadle/driver/build_module.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/relay/text.h"
 #include "treadle/relay/type_infer.h"
 #include "treadle/targets/auto_schedule.h"
+#include "treadle/targets/target_spec.h"
 #include "treadle/te/schedule.h"
 #include "treadle/tir/schedule.h"
 #include "treadle/tir/text.h"
@@ -381,6 +383,18 @@ void RegisterTeApi() {
         return pass.run(func, driver::ConfigFor(Target(target), driver::LowerOptions::FromContext()));
     }
     throw Error(StrCat("there is no lowering pass ", name));
+  });
+  // [packed function, the one that it calls]
+  Reg("tir.MakePackedAPI", [](tir::PrimFunc func) {
+    const tir::SplitFunction split = tir::MakePackedApi(func);
+    return Array<tir::PrimFunc>{split.packed, split.compute};
+  });
+  // [host function, kernels ..]
+  Reg("tir.SplitHostDevice", [](tir::PrimFunc func, std::string target) {
+    const tir::HostDevice split = tir::SplitHostDevice(func, targets::GetTargetSpec(Target(target)).device_type);
+    Array<tir::PrimFunc> functions{split.host};
+    for (const tir::PrimFunc& kernel : split.kernels) functions.push_back(kernel);
+    return functions;
   });
   Reg("target.llvm_version_major", [] { return targets::LLVMVersionMajor(); });
   Reg("driver.LowerModule", [](IRModule module, std::string target, bool simple_mode) {

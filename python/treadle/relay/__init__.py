@@ -11,8 +11,8 @@ from . import analysis, backend, dataflow_pattern, external, frontend, prelude, 
 from .build_module import build, build_config, optimize
 from .build_module import build as build_module_build
 from .expr import (Call, Clause, Constant, Expr, Function, If, Let, Match, PatternConstructor, PatternTuple, PatternVar,
-                   PatternWildcard, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, TupleWrapper, Var, astext, bind,
-                   const, var)
+                   PatternWildcard, RefCreate, RefRead, RefWrite, TempExpr, Tuple, TupleGetItem, TupleWrapper, Var, astext,
+                   bind, const, var)
 from .expr_functor import ExprFunctor, ExprMutator, ExprVisitor, MixedModeMutator, MixedModeVisitor
 from .interpreter import VMExecutor as _VMExecutor, create_executor
 from .param_dict import load_param_dict, save_param_dict

@@ -128,6 +128,15 @@ class If(Expr):
         super().__init__(_api.If(as_expr(cond), as_expr(true_branch), as_expr(false_branch), span))
 
 
+@register_object("relay.TempExpr")
+class TempExpr(Expr):
+    """An expression that only stands for another while a pass runs."""
+
+    def realize(self):
+        """The expression that it stands for."""
+        return _api.TempExprRealize(self)
+
+
 @register_object("relay.RefCreate")
 class RefCreate(Expr):
     """A new mutable cell."""

@@ -8,11 +8,14 @@ from .expr import (Add, And, Broadcast, BufferLoad, Call, CallEffectKind, Cast, 
                    max_value, min_value, power, truncdiv, truncmod)
 from .expr import (acos, acosh, asin, asinh, atan, atanh, ceil, cos, cosh, erf, exp, exp2, exp10, floor, log, log1p, log2, log10, nearbyint,
                    round, rsqrt, sigmoid, sin, sinh, sqrt, tan, tanh, trunc)
+from .expr import (call_llvm_intrin, call_llvm_pure_intrin, clz, copysign, hypot, ldexp, nextafter, popcount, q_multiply_shift,
+                   ret)
 from .expr import power as pow  # noqa: A004 - the familiar name
 from .function import Buffer, PrimFunc, decl_buffer, from_text
 from .schedule import BlockRV, LoopRV, Schedule, ScheduleError, Trace
 from .stmt import (Allocate, AssertStmt, AttrStmt, Block, BlockRealize, BufferStore, Evaluate, For, ForKind, IfThenElse,
-                   LetStmt, SeqStmt, Stmt, While, stmt_seq)
+                   LetStmt, SeqStmt, Stmt, While, stmt_list, stmt_seq)
+from .data_layout import BijectiveLayout, Layout, bijective_layout, layout
 from . import analysis, datatype, ir_builder, stmt_functor, transform
 from .reduction import comm_reducer, max, min, prod, sum  # noqa: A004
 from .tensor_intrin import TensorIntrin

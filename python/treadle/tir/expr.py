@@ -289,3 +289,65 @@ def infinity(dtype):
     return _api.infinity(str(dtype))
 
 
+def _of_floats(name, doc):
+    def apply(a, b):
+        a = as_expr(a)
+        return call_intrin(str(a.dtype), f"tir.{name}", a, b)
+
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = doc
+    return apply
+
+
+hypot = _of_floats("hypot", "The length of a vector of two coordinates.")
+copysign = _of_floats("copysign", "The first number with the sign of the second.")
+nextafter = _of_floats("nextafter", "The number that follows the first in direction of the second.")
+
+
+def ldexp(x1, x2):
+    """x1 times 2 to the power of x2."""
+    x1 = as_expr(x1)
+    return x1 * exp2(_api._cast(str(x1.dtype), as_expr(x2)))
+
+
+def popcount(x):
+    """The number of bits that are 1."""
+    x = as_expr(x)
+    return call_intrin(str(x.dtype), "tir.popcount", x)
+
+
+def clz(x):
+    """The number of leading bits that are 0: int32."""
+    return call_intrin("int32", "tir.clz", x)
+
+
+def q_multiply_shift(x, y, q, s):
+    """round(x * y * 2^-s), y a fixed-point number with q bits behind the point: int32, halves upwards."""
+    shift = as_expr(q) + as_expr(s)
+    wide = _api._cast("int64", as_expr(x)) * _api._cast("int64", as_expr(y))
+    shift = _api._cast("int64", shift)
+    rounding = _api.left_shift(const(1, "int64"), shift - const(1, "int64"))
+    return _api._cast("int32", _api.right_shift(wide + rounding, shift))
+
+
+def ret(val):
+    """Ends a function with a value."""
+    val = as_expr(val)
+    return call_intrin(str(val.dtype), "tir.ret", val)
+
+
+def _llvm_call(op, dtype, name, args):
+    # The original wants the number of overloaded types first, as uint32; it follows from the arguments.
+    counted = args and isinstance(args[0], IntImm) and str(args[0].dtype) == "uint32"
+    return call_intrin(dtype, op, StringImm(name), *(args[1:] if counted else args))
+
+
+def call_llvm_intrin(dtype, name, *args):
+    """A call of an intrinsic of LLVM by name ("llvm.fma"), on target llvm. A leading uint32 constant, the original's
+    number of overloaded types, isn't an argument."""
+    return _llvm_call("tir.call_llvm_intrin", dtype, name, args)
+
+
+def call_llvm_pure_intrin(dtype, name, *args):
+    """call_llvm_intrin of one without effects."""
+    return _llvm_call("tir.call_llvm_pure_intrin", dtype, name, args)

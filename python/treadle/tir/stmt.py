@@ -79,3 +79,10 @@ def cast_to(dtype, value):
 def stmt_seq(*args):
     """Statements in order."""
     return SeqStmt([a for arg in args for a in (arg if isinstance(arg, (list, tuple)) else [arg])])
+
+
+def stmt_list(stmt):
+    """The statements that run one after the other, as a list."""
+    if stmt._type_key() != "tir.SeqStmt":
+        return [stmt]
+    return [inner for each in stmt.seq for inner in stmt_list(each)]

@@ -88,6 +88,7 @@ Value* FunctionCodegen::VisitExpr_(const CallNode* op) {
   }
   if (name == "tvm_struct_get") return StructGet(op);
   if (name == "call_extern" || name == "call_pure_extern") return CallExternFunction(op);
+  if (name == "call_llvm_intrin" || name == "call_llvm_pure_intrin") return CallLlvmIntrinsic(op);
   if (name == "tvm_call_packed") return CallPackedFunction(op);
   if (name == "trap") {
     const auto* message = op->args.empty() ? nullptr : op->args[0].as<tir::StringImmNode>();
@@ -285,6 +286,35 @@ Value* FunctionCodegen::CallExternFunction(const CallNode* op) {
   }
   auto* type = llvm::FunctionType::get(ValueType(op->dtype), types, false);
   return b_.CreateCall(module_->module()->getOrInsertFunction(name->value, type), args);
+}
+
+Value* FunctionCodegen::CallLlvmIntrinsic(const CallNode* op) {
+  const auto* name = op->args.empty() ? nullptr : op->args[0].as<tir::StringImmNode>();
+  if (name == nullptr) throw TargetError("call_llvm_intrin takes the name of an intrinsic of LLVM");
+  const llvm::Intrinsic::ID id = llvm::Function::lookupIntrinsicID(name->value);
+  if (id == llvm::Intrinsic::not_intrinsic) {
+    throw TargetError(StrCat("LLVM has no intrinsic called \"", name->value, "\""));
+  }
+  std::vector<Value*> args;
+  std::vector<llvm::Type*> types;
+  std::string given;
+  for (size_t i = 1; i < op->args.size(); ++i) {
+    args.push_back(VisitExpr(op->args[i]));
+    types.push_back(args.back()->getType());
+    given += StrCat(i == 1 ? "" : ", ", op->args[i].dtype());
+  }
+  auto* wanted = llvm::FunctionType::get(ValueType(op->dtype), types, false);
+  llvm::SmallVector<llvm::Intrinsic::IITDescriptor, 8> table;
+  llvm::Intrinsic::getIntrinsicInfoTableEntries(id, table);
+  llvm::ArrayRef<llvm::Intrinsic::IITDescriptor> left = table;
+  llvm::SmallVector<llvm::Type*, 4> overloads;
+  const bool matches =
+      llvm::Intrinsic::matchIntrinsicSignature(wanted, left, overloads) == llvm::Intrinsic::MatchIntrinsicTypes_Match &&
+      !llvm::Intrinsic::matchIntrinsicVarArg(wanted->isVarArg(), left);
+  if (!matches) {
+    throw TargetError(StrCat("the intrinsic ", name->value, " of LLVM doesn't take (", given, ") to give ", op->dtype));
+  }
+  return b_.CreateCall(llvm::Intrinsic::getDeclaration(module_->module(), id, overloads), args);
 }
 
 Value* FunctionCodegen::CallModuleFunction(const CallNode* op, const GlobalVarNode* callee) {

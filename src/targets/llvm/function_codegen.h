@@ -179,6 +179,7 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   /// `yes` in lanes where the condition holds, else `no`, which is computed only where some lane needs it.
   Value* LikelyLanes(Value* condition, const PrimExpr& yes, const PrimExpr& no);
   Value* BitCall(const std::string& name, const tir::CallNode* op);
+  Value* CallLlvmIntrinsic(const tir::CallNode* op);
   Value* FloatCall(const std::string& name, const tir::CallNode* op);
   /// The remainder of float64, lane by lane.
   Value* Fmod(Value* x, Value* y);

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scalar functions, layouts and passes of loop-level code under the original's names."""
+import numpy as np
+import pytest
+
+import treadle as tvm
+from treadle import te, tir
+
+X = np.array([[3, -1, 0.5, 8], [4, 2, -7, 1]], "float32")
+
+
+def elementwise(function, values, dtype="float32", target="llvm"):
+    tensors = [te.placeholder((values.shape[1],), name=f"x{i}", dtype=str(values.dtype)) for i in range(len(values))]
+    out = te.compute((values.shape[1],), lambda i: function(*(t[i] for t in tensors)), name="out")
+    result = tvm.nd.empty((values.shape[1],), str(out.dtype))
+    tvm.build(te.create_schedule(out.op), [*tensors, out], target)(*(tvm.nd.array(v) for v in values), result)
+    return result.numpy()
+
+
+@pytest.mark.parametrize("target", ["llvm", "c", "stackvm"])
+def test_functions_of_two_numbers(target):
+    for function, reference in ((tir.hypot, np.hypot), (tir.copysign, np.copysign), (tir.nextafter, np.nextafter)):
+        np.testing.assert_allclose(elementwise(function, X, target=target), reference(*X), rtol=1e-6)
+    np.testing.assert_allclose(elementwise(lambda a, b: tir.ldexp(a, b), X, target=target), np.ldexp(X[0], X[1].astype(int)),
+                               rtol=1e-6)
+
+
+@pytest.mark.parametrize("target", ["llvm", "c", "stackvm"])
+def test_bits(target):
+    values = np.array([[0, 1, 255, 2 ** 31 - 1]], "int32")
+    assert elementwise(tir.popcount, values, target=target).tolist() == [0, 1, 8, 31]
+    assert elementwise(tir.clz, values, target=target).tolist() == [32, 31, 24, 1]
+    numbers = np.array([[7, -7, 100, -100]], "int32")
+    half = elementwise(lambda x: tir.q_multiply_shift(x, tir.const(2 ** 30, "int32"), 31, 0), numbers, target=target)
+    assert half.tolist() == [4, -3, 50, -50]
+
+
+def test_intrinsics_of_llvm():
+    got = elementwise(lambda a, b: tir.call_llvm_pure_intrin("float32", "llvm.maxnum", tir.const(2, "uint32"), a, b), X)
+    np.testing.assert_array_equal(got, np.maximum(*X))
+    got = elementwise(lambda a, b: tir.call_llvm_intrin("float32", "llvm.fma", a, b, a), X)
+    np.testing.assert_allclose(got, X[0] * X[1] + X[0], rtol=1e-6)
+    for name, message in (("llvm.no_such", "has no intrinsic"), ("llvm.fma", "doesn't take")):
+        with pytest.raises(tvm.TargetError, match=message):
+            elementwise(lambda a, b: tir.call_llvm_pure_intrin("float32", name, a), X)
+
+
+def test_layouts():
+    layout = tir.layout("NCHW16c")
+    assert len(layout) == 5 and layout.index_of("c") == 4 and layout.factor_of("C") == 16 and "W" in layout
+    between = tir.bijective_layout("NCHW", "NCHW16c")
+    assert [int(d) for d in between.forward_shape((1, 32, 7, 7))] == [1, 2, 7, 7, 16]
+    assert [int(d) for d in between.backward_shape((1, 2, 7, 7, 16))] == [1, 32, 7, 7]
+    assert [int(i) for i in between.forward_index([0, 18, 6, 6])] == [0, 1, 6, 6, 2]
+    assert [int(i) for i in between.backward_index([0, 1, 6, 6, 2])] == [0, 18, 6, 6]
+    for name in ("NC16c", "NCc", "16N", "N C", "NN"):
+        if name != "NC16c":
+            with pytest.raises(tvm.ShapeError, match="layout"):
+                tir.layout(name)
+    with pytest.raises(tvm.ShapeError, match="hasn't"):
+        tir.bijective_layout("NCHW", "NCW")
+
+
+def lowered(parallel=False):
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: tir.Select(i < 4, a[i], a[7 - i]), name="B")
+    s = te.create_schedule(b.op)
+    if parallel:
+        s[b].parallel(b.op.axis[0])
+    return tvm.lower(s, [a, b], name="f")
+
+
+def test_passes_over_loops():
+    mod = lowered(parallel=True)
+    assert "parallel" in str(mod) and "parallel" not in str(tir.transform.ConvertForLoopsToSerial()(mod))
+    safe = tir.transform.RewriteUnsafeSelect()(mod)
+    assert "select(" in str(mod) and "select(" not in str(safe) and "if_then_else" in str(safe)
+    packed = tir.transform.MakePackedAPI()(mod)
+    assert sorted(var.name_hint for var in packed.get_global_vars()) == ["f", "f__compute"]
+    assert "ndim" in str(packed["f"]) or "arg0" in str(packed["f"])
+    unpacked = tir.transform.MakeUnpackedAPI()(mod)
+    assert [len(f.params) for f in unpacked.functions.values()] == [2]
+    with tvm.target.Target("opencl"):
+        split = tir.transform.SplitHostDevice()(mod)
+    assert len(split.get_global_vars()) == 2
+    for name in ("ThreadSync", "CoProcSync", "InferFragment"):
+        with pytest.raises(tvm.UnsupportedOpError, match=name):
+            getattr(tir.transform, name)("shared")
+
+
+def test_devices_and_other_names():
+    assert not tvm.vulkan().exist and tvm.nd.rocm(1).device_id == 1 and tvm.runtime.metal().device_type == 8
+    assert tvm.runtime.ShapeTuple([1, 2]) == (1, 2) and tvm.error.OpNotImplemented is tvm.UnsupportedOpError
+    assert tvm.relay.scalar_type("int8").dtype == "int8" and tvm.relay.TempExpr and tvm.relay.Prelude
+    calls = [tir.Evaluate(tir.call_extern("int32", f"f{i}")) for i in range(3)]
+    assert len(tir.stmt_list(tir.stmt_seq(calls[0], tir.stmt_seq(*calls[1:])))) == 3
