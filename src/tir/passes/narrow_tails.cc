@@ -136,7 +136,7 @@ class Narrower : public StmtMutator {
 
 class TailNarrower : public StmtMutator {
  public:
-  /// Forms of a body for some widths of its tiles.
+  /// Forms of a statement for some widths of its tiles.
   Stmt WithForms(const Stmt& body) {
     TailFinder finder(done_, &analyzer_);
     finder(body);
@@ -157,14 +157,10 @@ class TailNarrower : public StmtMutator {
 
  protected:
   using StmtMutator::VisitStmt_;
-  Stmt VisitStmt_(const ForNode* op) override {
+  /// Where the tile lives: sums, their steps and what stores them get one form together.
+  Stmt VisitStmt_(const AllocateNode* op) override {
     Stmt result = StmtMutator::VisitStmt_(op);
-    const auto* loop = result.as<ForNode>();
-    if (loop->kind != ForKind::kSerial && loop->kind != ForKind::kParallel) return result;
-    Stmt body = WithForms(loop->body);
-    if (body.same_as(loop->body)) return result;
-    return For(loop->loop_var, loop->min, loop->extent, loop->kind, body, loop->thread_binding, loop->annotations,
-               loop->span);
+    return op->buffer.scope() == "local" ? WithForms(result) : result;
   }
 
  private:

@@ -2,6 +2,7 @@
 // Incomplete register tiles: where the end of a row of dynamic length cuts off part of an unrolled loop that fills a
 // local buffer, the elements beyond the end repeat the last one. What they hold is never used; the tile
 // is computed without a branch per element.
+#include <algorithm>
 #include <optional>
 
 #include "tir/passes/pass_util.h"
@@ -48,20 +49,29 @@ class LoopStack {
     Var var;
     PrimExpr last;
   };
-  /// The tails that the conditions of a statement that stores into a local buffer cut off; nothing where they are
-  /// something else.
-  std::optional<std::vector<Tail>> TailsOf(const IfThenElseNode* op, const BufferStoreNode* store) {
+  /// The tails that the conditions of a statement that stores into a local buffer cut off, and those conditions that
+  /// hold for a whole tile or not at all.
+  struct Tails {
+    std::vector<Tail> tails;
+    std::vector<PrimExpr> whole;
+  };
+  /// Nothing where conditions are something else.
+  std::optional<Tails> TailsOf(const IfThenElseNode* op, const BufferStoreNode* store) {
     if (op->else_case.defined()) return std::nullopt;
     for (const PrimExpr& index : store->indices) {
       if (UsesAnyVar(index, others_)) return std::nullopt;  // not the buffer of one tile
     }
-    std::vector<Tail> tails;
+    Tails result;
     for (const PrimExpr& part : SplitConjunction(op->condition)) {
+      if (!arith::ReadsData(part) && !UsesTile(part)) {
+        result.whole.push_back(part);
+        continue;
+      }
       auto tail = TailOf(part, store);
       if (!tail) return std::nullopt;
-      tails.push_back(*tail);
+      result.tails.push_back(*tail);
     }
-    return tails;
+    return result;
   }
 
  private:
@@ -96,6 +106,13 @@ class LoopStack {
       if (is_one(loop->extent)) values.Set(loop->loop_var, loop->min);
     }
     return values;
+  }
+  /// Whether it depends on the place in a tile: on unrolled or vectorised loops.
+  bool UsesTile(const PrimExpr& e) const {
+    return arith::UsesVar(e, [&](const VarNode* v) {
+      return std::any_of(loops_.begin(), loops_.end(),
+                         [&](const ForNode* loop) { return loop->loop_var.get() == v && others_.count(v) == 0; });
+    });
   }
   bool UsesUnrolled(const PrimExpr& e) const {
     return arith::UsesVar(e, [&](const VarNode* v) {
@@ -184,7 +201,8 @@ class TailRelaxer : public StmtMutator {
     auto tails = loops_.TailsOf(op, store);
     if (!tails) return StmtMutator::VisitStmt_(op);
     PrimExpr any = make_bool(true), value = store->value;
-    for (const auto& [var, last] : *tails) {
+    for (const PrimExpr& condition : tails->whole) any = any && condition;
+    for (const auto& [var, last] : tails->tails) {
       value = ValueAt(store->buffer, var, min(var, last)).Rewrite(value);
       any = any && (last >= make_zero(last.dtype()));
     }

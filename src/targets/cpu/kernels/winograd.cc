@@ -88,32 +88,54 @@ Array<Tensor> WinogradCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
                     return Choose(i[4], InputTransform(s.a, d));
                   },
                   "winograd_rows", "winograd_rows", StageAttrs(kName, "rows"), {"n", "cb", "ty", "tx", "i", "x", "ci"});
-  Tensor input =
-      te::Compute({side, side, batch, in_blocks, s.tiles_y * s.tiles_x, data->shape[4]},
-                  [&](const Array<te::Var>& i) {
-                    PrimExpr ty = tir::floordiv(i[4], s.tiles_x), tx = tir::floormod(i[4], s.tiles_x);
-                    std::vector<PrimExpr> d;
-                    for (int64_t x = 0; x < s.a; ++x)
-                      d.push_back(rows(Array<PrimExpr>{i[2], i[3], ty, tx, i[0], x, i[5]}));
-                    return Choose(i[1], InputTransform(s.a, d));
-                  },
-                  "winograd_input", "winograd_input", StageAttrs(kName, "input"), {"i", "j", "n", "cb", "tile", "ci"});
+  // Tiles are one axis, or, where the image's size is dynamic, rows and columns of them: indices stay linear.
+  using Names = std::vector<std::string>;
+  const bool flat = AsConstInt(s.tiles_y * s.tiles_x) != nullptr;
+  auto with_tiles = [&](const PrimExpr& channels, const PrimExpr& lanes) {
+    Array<PrimExpr> shape{side, side, batch, channels};
+    for (const PrimExpr& dim : flat ? Array<PrimExpr>{s.tiles_y * s.tiles_x} : Array<PrimExpr>{s.tiles_y, s.tiles_x}) {
+      shape.push_back(dim);
+    }
+    shape.push_back(lanes);
+    return shape;
+  };
+  const Names input_axes =
+      flat ? Names{"i", "j", "n", "cb", "tile", "ci"} : Names{"i", "j", "n", "cb", "ty", "tx", "ci"};
+  const Names product_axes =
+      flat ? Names{"i", "j", "n", "oc", "tile", "oci"} : Names{"i", "j", "n", "oc", "ty", "tx", "oci"};
+  Tensor input = te::Compute(
+      with_tiles(in_blocks, data->shape[4]),
+      [&](const Array<te::Var>& i) {
+        const PrimExpr ty = flat ? tir::floordiv(i[4], s.tiles_x) : PrimExpr(i[4]);
+        const PrimExpr tx = flat ? tir::floormod(i[4], s.tiles_x) : PrimExpr(i[5]);
+        std::vector<PrimExpr> d;
+        for (int64_t x = 0; x < s.a; ++x)
+          d.push_back(rows(Array<PrimExpr>{i[2], i[3], ty, tx, i[0], x, i[i.size() - 1]}));
+        return Choose(i[1], InputTransform(s.a, d));
+      },
+      "winograd_input", "winograd_input", StageAttrs(kName, "input"), input_axes);
   te::IterVar cb = te::ReduceAxis(tir::Range(in_blocks), "ic"), ci = te::ReduceAxis(tir::Range(data->shape[4]), "ici");
-  Tensor product = te::Compute({side, side, batch, out_blocks, s.tiles_y * s.tiles_x, type->shape[4]},
-                               [&](const Array<te::Var>& i) {
-                                 return te::Sum(input(Array<PrimExpr>{i[0], i[1], i[2], cb->var, i[4], ci->var}) *
-                                                    kernel(Array<PrimExpr>{i[0], i[1], i[3], cb->var, ci->var, i[5]}),
-                                                {cb, ci});
-                               },
-                               "winograd_product", "winograd_product", AnchorAttrs(kName, "product", problem),
-                               {"i", "j", "n", "oc", "tile", "oci"});
+  Tensor product = te::Compute(
+      with_tiles(out_blocks, type->shape[4]),
+      [&](const Array<te::Var>& i) -> PrimExpr {
+        const PrimExpr lane = i[i.size() - 1];
+        Array<PrimExpr> at{i[0], i[1], i[2], cb->var, i[4]};
+        if (!flat) at.push_back(i[5]);
+        at.push_back(ci->var);
+        return te::Sum(input(at) * kernel(Array<PrimExpr>{i[0], i[1], i[3], cb->var, ci->var, lane}), {cb, ci});
+      },
+      "winograd_product", "winograd_product", AnchorAttrs(kName, "product", problem), product_axes);
   PrimExpr m(s.m);
   Tensor columns = te::Compute({batch, out_blocks, s.tiles_y, s.tiles_x, m, side, type->shape[4]},
                                [&](const Array<te::Var>& i) {
                                  std::vector<PrimExpr> v;
-                                 PrimExpr position = PrimExpr(i[2]) * s.tiles_x + i[3];
-                                 for (int64_t y = 0; y < s.a; ++y)
-                                   v.push_back(product(Array<PrimExpr>{y, i[5], i[0], i[1], position, i[6]}));
+                                 for (int64_t y = 0; y < s.a; ++y) {
+                                   Array<PrimExpr> at{y, i[5], i[0], i[1]};
+                                   if (flat) at.push_back(PrimExpr(i[2]) * s.tiles_x + i[3]);
+                                   if (!flat) at.push_back(i[2]), at.push_back(i[3]);
+                                   at.push_back(i[6]);
+                                   v.push_back(product(at));
+                                 }
                                  return Choose(i[4], OutputTransform(s.a, v));
                                },
                                "winograd_columns", "winograd_columns", StageAttrs(kName, "columns"),
@@ -182,6 +204,15 @@ class WinogradPlanNode : public schedule::PlanNode {
   }
 };
 
+bool IsDynamic(const ConvProblemNode& p) { return p.oh < 0 || p.ow < 0; }
+
+/// What costs are computed for where the image's size is dynamic: networks have 56 x 56 pixels of 64 channels, 7 x 7 of
+/// 512.
+int64_t SizeOrUsual(int64_t size, int64_t channels) {
+  constexpr int64_t kUsual = 56 * 64, kLeast = 7, kMost = 112;
+  return size < 0 ? std::clamp(kUsual / std::max<int64_t>(1, channels), kLeast, kMost) : size;
+}
+
 /// Sizes in tiles.
 struct TileSizes {
   int64_t batch, rows, columns;  ///< of an image
@@ -190,8 +221,8 @@ struct TileSizes {
 
   TileSizes(const ConvProblemNode& p, int64_t side)
       : batch(std::max<int64_t>(1, p.batch)),
-        rows((p.oh + TileOf(side) - 1) / TileOf(side)),
-        columns((p.ow + TileOf(side) - 1) / TileOf(side)),
+        rows((SizeOrUsual(p.oh, p.ic) + TileOf(side) - 1) / TileOf(side)),
+        columns((SizeOrUsual(p.ow, p.ic) + TileOf(side) - 1) / TileOf(side)),
         points(side * side),
         ic(p.ic),
         oc_block(p.oc_block),
@@ -303,6 +334,34 @@ void AddStrips(const TileSizes& s, int64_t side, const Machine& machine, std::ve
   }
 }
 
+/// The register tile for rows of any number of tiles: the widest, or half of it where that still hides the latency of
+/// multiply-adds, as ends of rows fill narrow tiles better.
+RegisterTile DynamicTile(const TileSizes& s, const Machine& machine) {
+  constexpr int64_t kSums = 12;  // two pipelines, of some cycles of latency, with some to spare
+  RegisterTile tile = ChooseTile(kSymbolicWidth, s.oc_block, s.oc_blocks, machine);
+  const int64_t registers = std::max<int64_t>(1, s.oc_block / std::max(1, machine.vector_lanes(32)));
+  const int64_t half = (tile.width + 1) / 2;
+  if (half * tile.blocks * registers >= kSums) tile.width = half;
+  return tile;
+}
+
+/// Strips of an image of any size: two register tiles of columns, and as many rows as the L2 cache holds, but some, and
+/// more where weights exceed it, as each strip reads all of them. Threads divide strips where weights are small, steps
+/// inside of them where they are large: those are images of few tiles.
+void AddDynamicStrips(const TileSizes& s, int64_t side, const Machine& machine, std::vector<Plan>* plans) {
+  constexpr int64_t kMostRows = 8;
+  const RegisterTile tile = DynamicTile(s, machine);
+  const bool small = s.weight_bytes() <= static_cast<double>(machine.l2_bytes);
+  const int64_t columns = 2 * tile.width, row_bytes = 4 * s.points * s.ic * columns, least = small ? 4 : kMostRows;
+  plans->push_back(Make<Plan, WinogradPlanNode>([&](auto& plan) {
+    plan.side = side;
+    plan.rows = std::clamp(machine.l2_bytes / 2 / row_bytes, least, kMostRows);
+    plan.columns = columns;
+    plan.by_oc_block = true;
+    plan.parallel_strips = small;
+  }));
+}
+
 /// The forms that the problem allows, those with the fewest products first.
 std::vector<int64_t> SidesOf(const ConvProblemNode& p) {
   if (p.winograd_side != 0) return {p.winograd_side};
@@ -317,22 +376,24 @@ std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
   const auto& p = *problem.as<ConvProblemNode>();
   std::vector<Plan> plans;
   for (int64_t side : SidesOf(p)) {
-    if (IsAccurate(p, side)) AddStrips(TileSizes(p, side), side, machine, &plans);
+    if (!IsAccurate(p, side)) continue;
+    (IsDynamic(p) ? AddDynamicStrips : AddStrips)(TileSizes(p, side), side, machine, &plans);
   }
   return plans;
 }
 
 std::string WhyNot(const Problem& problem, const Machine&) {
-  constexpr int64_t kMinChannels = 16;
+  constexpr int64_t kMinChannels = 16, kMinDynamicChannels = 32;
   const auto& p = *problem.as<ConvProblemNode>();
   if (std::string reason = WhyNotBlocked(p); !reason.empty()) return reason;
   if (p.kh != kTaps || p.kw != kTaps) return StrCat("the kernel is ", p.kh, " x ", p.kw, ", not 3 x 3");
   if (p.stride_h != p.stride_w || p.stride_h > 2) return "strides are neither 1 nor 2";
   if (p.dilation_h != 1 || p.dilation_w != 1) return "the kernel is dilated";
   if (p.groups != 1) return StrCat(p.groups, " groups");
-  if (p.oh < 0 || p.ow < 0) return "the image's size is dynamic";
+  if (IsDynamic(p) && p.stride_h != 1) return "the image's size is dynamic, and strides aren't 1";
   if (p.ic_block == 0) return "the input isn't blocked";
-  if (p.ic < kMinChannels || p.oc < kMinChannels) return StrCat("fewer than ", kMinChannels, " channels");
+  const int64_t least = IsDynamic(p) ? kMinDynamicChannels : kMinChannels;
+  if (p.ic < least || p.oc < least) return StrCat("fewer than ", least, " channels");
   if (!transform::PassContext::Current()->GetConfigBool(kOption, true)) return StrCat(kOption, " is off");
   for (int64_t side : SidesOf(p)) {
     if (IsAccurate(p, side)) return "";
@@ -347,6 +408,10 @@ std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& plan)
   const std::vector<int64_t> sides = SidesOf(p);
   if (std::find(sides.begin(), sides.end(), w.side) == sides.end()) return StrCat("no form has side ", w.side);
   const TileSizes s(p, w.side);
+  if (IsDynamic(p)) {
+    const bool some = w.rows >= 1 && w.columns >= 1 && w.rows * w.columns >= 2;
+    return some ? "" : StrCat("strips of ", w.rows, " x ", w.columns, " tiles");
+  }
   if (w.rows < 1 || w.rows > s.rows) return StrCat(w.rows, " rows in a strip of ", s.rows);
   if (w.columns < 1 || s.columns % w.columns != 0) return StrCat(w.columns, " tiles don't divide rows of ", s.columns);
   if (w.columns != s.columns && w.rows != 1) return "strips of several rows have whole rows";
@@ -390,7 +455,9 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
 
   const TileSizes sizes(p, plan.side);
   const int64_t m = TileOf(plan.side);
-  const RegisterTile size = ChooseTile(plan.rows * plan.columns, sizes.oc_block, sizes.oc_blocks, machine);
+  const bool dynamic = IsDynamic(p);
+  const RegisterTile size = dynamic ? DynamicTile(sizes, machine)
+                                    : ChooseTile(plan.rows * plan.columns, sizes.oc_block, sizes.oc_blocks, machine);
 
   BlockRV store = sch.CacheWrite(product, 0, "local");
   std::vector<LoopRV> oh = sch.Split(out[2], {kRest, PrimExpr(plan.rows), PrimExpr(m)});
@@ -414,27 +481,35 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   // Now, as the tiles of registers reach beyond the end of a strip: no more is transformed than is used.
   sch.ComputeAt(product, product_loop);
   sch.ComputeAt(input, strip_loop);
-  std::vector<LoopRV> to = LoopsUnder(sch, store, product_loop);  // i, j, n, oc, tile, oci
-  std::vector<LoopRV> tiles = sch.Split(to[4], {kRest, PrimExpr(size.width)});
+  // i, j, n, oc, tile, oci; of dynamic sizes ty, tx for tile
+  std::vector<LoopRV> to = LoopsUnder(sch, store, product_loop);
+  const size_t tile_axis = dynamic ? 5 : 4, lanes = tile_axis + 1;
+  std::vector<LoopRV> tiles = sch.Split(to[tile_axis], {kRest, PrimExpr(size.width)});
   std::vector<LoopRV> inner{tiles[0]};
   if (to[3].defined()) {
     std::vector<LoopRV> blocks = sch.Split(to[3], {kRest, PrimExpr(size.blocks)});
     inner = {blocks[0], tiles[0], blocks[1]};
     sch.Unroll(blocks[1]);
   }
-  inner.insert(inner.end(), {tiles[1], to[5]});
+  if (dynamic && to[4].defined()) inner.insert(inner.begin() + (to[3].defined() ? 1 : 0), to[4]);
+  inner.insert(inner.end(), {tiles[1], to[lanes]});
   sch.Reorder(inner);
-  ComputeTile(sch, product, tiles[0], {4, 3}, 5);
-  sch.Vectorize(to[5]);
+  ComputeTile(sch, product, tiles[0], {static_cast<int>(tile_axis), 3}, static_cast<int>(lanes));
+  sch.Vectorize(to[lanes]);
   sch.Unroll(tiles[1]);
-  PrefetchWeights(sch, product, tiles[0], Extent(sch, tiles[0]));
+  if (!dynamic) PrefetchWeights(sch, product, tiles[0], Extent(sch, tiles[0]));
 
   std::vector<LoopRV> in = LoopsUnder(sch, input, strip_loop);  // i, j, n, cb, tile, ci
-  std::vector<LoopRV> at = sch.Split(in[4], {kRest, PrimExpr(plan.columns)});
-  sch.Reorder(Defined({in[3], at[0], at[1], in[0], in[1], in[5]}));
+  std::vector<LoopRV> at;
+  if (dynamic) {
+    at = {in[4], in[5]};
+  } else {
+    at = sch.Split(in[4], {kRest, PrimExpr(plan.columns)});
+  }
+  sch.Reorder(Defined({in[3], at[0], at[1], in[0], in[1], in[lanes]}));
   sch.Unroll(in[0]);
   sch.Unroll(in[1]);
-  sch.Vectorize(in[5]);
+  sch.Vectorize(in[lanes]);
   sch.SetScope(rows, 0, "local");
   sch.ComputeAt(rows, at[1]);
   UnrollTransform(sch, rows, at[1]);

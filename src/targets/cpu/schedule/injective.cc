@@ -58,19 +58,21 @@ bool ScheduleTransposed(Schedule& sch, const BlockRV& block, double work) {
   std::vector<LoopRV> loops = sch.GetLoops(block);
   if (axis < 0 || loops.size() != node->iter_vars.size()) return false;
   const auto across = static_cast<size_t>(axis), along = loops.size() - 1;
-  for (const LoopRV& loop : loops) {
-    if (Extent(sch, loop) < 0) return false;
-  }
+  // Dynamic rows are taken for long ones; their ends are tails.
+  auto extent_of = [&](const LoopRV& loop) {
+    const int64_t extent = Extent(sch, loop);
+    return extent < 0 ? kSymbolicWidth : extent;
+  };
   // Rows of an image are one where that is the same.
   auto join = [&](size_t axis) {
-    if (axis == 0 || axis - 1 == across || axis - 1 == along || Extent(sch, loops[axis]) % kLine == 0) return;
+    if (axis == 0 || axis - 1 == across || axis - 1 == along || extent_of(loops[axis]) % kLine == 0) return;
     if (!AreOneRow(node, static_cast<int>(axis) - 1)) return;
     loops[axis] = sch.Fuse({loops[axis - 1], loops[axis]});
     loops[axis - 1] = LoopRV();
   };
   join(along);
   join(across);
-  const int64_t rows = Extent(sch, loops[across]), row = Extent(sch, loops[along]);
+  const int64_t rows = extent_of(loops[across]), row = extent_of(loops[along]);
   int64_t lanes = VectorLanes(row);
   if (lanes == 0) lanes = row > kLine ? kRow * 2 : kRow;  // the tail is split off
   if (rows < kRow || row < lanes) return false;
