@@ -1,41 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Benchmark results as one HTML page that needs nothing else: tables, and plots as SVG inside it."""
-import html as escape_module
-import io
+"""Benchmark results as one page (treadle.report): times, costs, the slowest kernels, bars and rooflines."""
+import treadle.report
 
-STYLE = """
-body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 1200px; color: #222; background: #fff }
-table { border-collapse: collapse; width: 100%; margin: 1em 0 } th, td { padding: .3em .6em; text-align: right }
-th { border-bottom: 2px solid #888; position: sticky; top: 0; background: #fff } td { border-bottom: 1px solid #ddd }
-td:first-child, th:first-child { text-align: left } svg { max-width: 100%; height: auto }
-.slower { color: #b30 } .faster { color: #070 } .error { color: #b30; font-size: 85% } .small { color: #666; font-size: 85% }
-"""
 COLOURS = {"treadle": "#2a8f5f", "onnxruntime": "#3b6fb6", "openvino": "#c77a1e"}
-
-
-def escape(text):
-    return escape_module.escape(str(text))
-
-
-def _table(head, rows):
-    body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
-    return f"<table><thead><tr>{''.join(f'<th>{cell}</th>' for cell in head)}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _time_cell(entry):
-    if "median_ms" not in entry:
-        return f'<td class="error">{escape(entry.get("error", "failed"))}</td>'
-    limits = "".join(f", {entry[key]:.0%} of {what}" for key, what in (("of_peak", "peak"), ("of_bandwidth", "bandwidth"))
-                     if key in entry)
-    return (f'<td>{entry["median_ms"]:.3g}<br><span class="small">{entry["p25_ms"]:.3g} to {entry["p75_ms"]:.3g}, '
-            f'{entry["runs"]} runs{limits}</span></td>')
-
-
-def _ratio_cell(ours, theirs):
-    if "median_ms" not in ours or "median_ms" not in theirs:
-        return "<td></td>"
-    ratio = theirs["median_ms"] / ours["median_ms"]
-    return f'<td class="{"faster" if ratio > 1 else "slower"}">{ratio:.2f}</td>'
 
 
 def speed_text(name, entry):
@@ -44,156 +11,150 @@ def speed_text(name, entry):
             f"geometric mean, least {entry['least']:.2f}x ({entry['worst']})")
 
 
+def _engine(row, name):
+    return row["engines"].get(name, {})
+
+
+def _ratio(row, name):
+    """How many times as long as Treadle the peer takes; None where either has no time."""
+    ours, theirs = _engine(row, "treadle"), _engine(row, name)
+    if "median_ms" not in ours or "median_ms" not in theirs:
+        return None
+    return theirs["median_ms"] / ours["median_ms"]
+
+
+def _colours(names):
+    return {"domain": names, "range": [COLOURS.get(name, "#888") for name in names]}
+
+
+def _facts(result):
+    machine, bandwidth = result["machine"], result.get("bandwidth_gb_s", {})
+    rows = [("processor", f"{machine['cpu']}, {machine['cores']} cores; {machine['system']}; load {machine['load']:.1f}")]
+    rows += [(f"limits on {count} thread(s)", f"{value:.0f} GFLOP/s of float32, {bandwidth.get(count, 0):.1f} GB/s read")
+             for count, value in result["fma_peak_gflops"].items()]
+    rows += [(name, version) for name, version in result["versions"].items()]
+    rows += [("speed of Treadle over", speed_text(name, entry))
+             for name, entries in result["speeds"].items() for entry in entries]
+    for name, ratio in result.get("cost_ratios", {}).items():
+        rows.append((f"loading, memory over {name}",
+                     f"loads {ratio['load']:.1f} times as fast (least {ratio['load_least']:.1f}), "
+                     f"with {ratio['memory']:.2f} of its peak memory (most {ratio['memory_most']:.2f})"))
+    return treadle.report.facts("What was measured", rows, note=(
+        "All engines in one process, taking turns; float32 throughout; outputs compared first (rtol 1e-3, atol 1e-5 of the "
+        "output's range). Times are medians. Load: from a file to the first possible run."))
+
+
+def _speed_chart(result, peers, threads):
+    values = [{"model": row["model"], "peer": name, "speed": ratio} for row in result["rows"] if row["threads"] == threads
+              for name in peers if (ratio := _ratio(row, name)) is not None]
+    if not values:
+        return []
+    return [treadle.report.chart(f"Speed over the peers', {threads} thread(s)", {
+        "data": {"values": values}, "height": {"step": 12},
+        "encoding": {"y": {"field": "model", "type": "nominal", "sort": None, "title": None, "axis": {"labelLimit": 320}}},
+        "layer": [
+            {"mark": {"type": "bar", "tooltip": True}, "encoding": {
+                "x": {"field": "speed", "type": "quantitative", "title": "times as fast as the peer"},
+                "yOffset": {"field": "peer"},
+                "color": {"field": "peer", "scale": _colours(peers), "legend": {"orient": "top", "title": None}}}},
+            {"mark": {"type": "rule", "color": "#888"}, "encoding": {"x": {"datum": 1}, "y": None}}]},
+        note="Right of the line Treadle is faster.")]
+
+
+def _roofline_chart(result, names, threads):
+    peak, bandwidth = result["fma_peak_gflops"].get(threads), result.get("bandwidth_gb_s", {}).get(threads)
+    points = [{"model": row["model"], "engine": name, "intensity": row["flops"] / row["bytes"],
+               "rate": _engine(row, name)["gflops"]} for row in result["rows"] for name in names
+              if row["threads"] == threads and row.get("bytes") and row["flops"] > 0.1 * row["bytes"]
+              and _engine(row, name).get("gflops")]  # others do what isn't counted: recurrent layers
+    if not points or not peak or not bandwidth:
+        return []
+    ends = [min(point["intensity"] for point in points) / 2, max(point["intensity"] for point in points) * 2]
+    knee = min(max(peak / bandwidth, ends[0]), ends[1])
+    roof = [{"intensity": x, "rate": min(peak, bandwidth * x)} for x in sorted({*ends, knee})]
+    axes = {"x": {"field": "intensity", "type": "quantitative", "scale": {"type": "log"},
+                  "title": "operations per byte that must be moved"},
+            "y": {"field": "rate", "type": "quantitative", "scale": {"type": "log"}, "title": "GFLOP/s"}}
+    ours = [point for point in points if point["engine"] == "treadle"]
+    return [treadle.report.chart(f"Roofline, {threads} thread(s)", {
+        "height": 420, "layer": [
+            {"data": {"values": roof}, "mark": {"type": "line", "color": "#888"}, "encoding": axes},
+            {"data": {"values": points},
+             "mark": {"type": "point", "filled": True, "size": 60, "tooltip": {"content": "data"}},
+             "params": [{"name": "zoom", "select": "interval", "bind": "scales"}],
+             "encoding": {**axes, "color": {"field": "engine", "scale": _colours(names),
+                                            "legend": {"orient": "top", "title": None}}}},
+            {"data": {"values": ours}, "mark": {"type": "text", "align": "left", "dx": 6, "angle": -35, "fontSize": 9},
+             "encoding": {**axes, "text": {"field": "model"}}}]},
+        note="Points are models, named where Treadle's are (the wheel zooms); the line is what the machine allows.")]
+
+
 def _times(result, names, peers):
-    head = ["model", "threads", *(f"{escape(name)} {escape(result['versions'][name])}<br>ms" for name in names),
-            *(f"speed / {escape(name)}" for name in peers)]
-    rows = []
-    for row in result["rows"]:
-        cells = [f"<td>{escape(row['model'])}<br><span class='small'>{row['flops'] / 1e9:.2f} GFLOP, at least "
-                 f"{row.get('bytes', 0) / 1e6:.1f} MB</span></td>", f"<td>{row['threads']}</td>"]
-        cells += [_time_cell(row["engines"].get(name, {})) for name in names]
-        cells += [_ratio_cell(row["engines"].get("treadle", {}), row["engines"].get(name, {})) for name in peers]
-        rows.append(cells)
-    return _table(head, rows)
+    def cells(row, name):
+        entry = _engine(row, name)
+        if "median_ms" not in entry:
+            return entry.get("error", "failed") if entry else ""
+        return entry["median_ms"]
+
+    columns = ["model", "threads", "GFLOP", *(f"{name}, ms" for name in names), *(f"times {name}" for name in peers),
+               "of peak", "of bandwidth"]
+    rows = [[row["model"], row["threads"], row["flops"] / 1e9, *(cells(row, name) for name in names),
+             *(_ratio(row, name) for name in peers), _engine(row, "treadle").get("of_peak"),
+             _engine(row, "treadle").get("of_bandwidth")] for row in result["rows"]]
+    return treadle.report.table("Times", columns, rows, note="Peers' times over Treadle's: above 1 Treadle is faster.")
 
 
 def _costs(result, names):
-    fields = [("compile_s", "compile s"), ("compile_memory_mb", "compile MB"), ("artefact_mb", "artefact MB"),
-              ("load_s", "load s"), ("memory_mb", "peak MB")]
-    rows = [[f"<td>{escape(row['model'])}</td>", f"<td>{row['threads']}</td>", f"<td>{escape(name)}</td>",
-             *(f"<td>{costs[key]:.4g}</td>" if key in costs else "<td></td>" for key, _ in fields)]
-            for row in result["rows"] for name in names
-            if (costs := row["engines"].get(name, {}).get("costs"))]
-    if not rows:
-        return ""
-    ratios = "".join(f"<li>loads {r['load']:.1f} times as fast as {escape(name)} (least {r['load_least']:.1f}), with "
-                     f"{r['memory']:.2f} of its peak memory (most {r['memory_most']:.2f})</li>"
-                     for name, r in result.get("cost_ratios", {}).items())
-    return (f"<h2>Compiling, loading, memory</h2><ul>{ratios}</ul><p>Each in a process of its own. Load: from a file to the first possible "
-            "run (a session of the peers, the compiled library of Treadle). Peak memory: above that before loading, "
-            "over three runs.</p>" + _table(["model", "threads", "engine", *(text for _, text in fields)], rows))
+    fields = {"compile_s": "compile s", "compile_memory_mb": "compile MB", "artefact_mb": "artefact MB",
+              "load_s": "load s", "memory_mb": "peak MB"}
+    rows = [[row["model"], row["threads"], name, *(costs.get(key) for key in fields)] for row in result["rows"]
+            for name in names if (costs := _engine(row, name).get("costs"))]
+    note = "Each in a process of its own. Peak memory: above that before loading, over three runs."
+    columns = ["model", "threads", "engine", *fields.values()]
+    return [treadle.report.table("Compiling, loading, memory", columns, rows, note)] if rows else []
 
 
 def _operators(result):
-    parts = []
-    for row in result["rows"]:
-        if row.get("operators"):
-            rows = [[f"<td>{escape(name)}</td>", f"<td>{ms:.3f}</td>", f"<td>{share:.1%}</td>",
-                     f"<td>{'' if of_peak is None else f'{of_peak:.0%}'}</td>"]
-                    for name, ms, share, of_peak in row["operators"]]
-            parts.append(f"<details><summary>{escape(row['model'])}, {row['threads']} threads</summary>"
-                         f"{_table(['kernel', 'ms', 'share', 'of FMA peak'], rows)}</details>")
-    return ("<h2>Slowest kernels of Treadle</h2><p>The least of five profiled runs. Share of the peak: multiply-adds of "
-            "the operators as they are defined; Winograd's method takes fewer, and can be above it.</p>"
-            + "".join(parts) if parts else "")
-
-
-def _svg(figure):
-    out = io.StringIO()
-    figure.savefig(out, format="svg", bbox_inches="tight")
-    text = out.getvalue()
-    return text[text.index("<svg"):]
-
-
-def _speed_plot(plt, result, peers, threads):
-    rows = [row for row in result["rows"] if row["threads"] == threads and "median_ms" in row["engines"].get("treadle", {})]
-    if not rows or not peers:
-        return ""
-    figure, axes = plt.subplots(figsize=(10, 0.32 * len(rows) + 1))
-    height = 0.8 / len(peers)
-    for k, name in enumerate(peers):
-        ratios = [row["engines"][name]["median_ms"] / row["engines"]["treadle"]["median_ms"]
-                  if "median_ms" in row["engines"].get(name, {}) else 0 for row in rows]
-        axes.barh([i + k * height for i in range(len(rows))], ratios, height=height, label=f"against {name}",
-                  color=COLOURS.get(name))
-    axes.set_yticks([i + 0.4 - height / 2 for i in range(len(rows))], [row["model"] for row in rows])
-    axes.invert_yaxis()
-    axes.axvline(1, color="#222", linewidth=1)
-    axes.set_xlabel(f"speed of Treadle over the peer's, {threads} thread(s); right of the line Treadle is faster")
-    axes.legend()
-    return _svg(figure)
-
-
-def _roofline(plt, result, names, threads):
-    peak, bandwidth = result["fma_peak_gflops"].get(threads), result.get("bandwidth_gb_s", {}).get(threads)
-    points = [(row["flops"] / row["bytes"], row["engines"][name]["gflops"], name) for row in result["rows"]
-              for name in names if row["threads"] == threads and row.get("bytes") and
-              "gflops" in row["engines"].get(name, {})]
-    if not points or not peak or not bandwidth:
-        return ""
-    figure, axes = plt.subplots(figsize=(10, 5))
-    low, high = min(p[0] for p in points) / 2, max(p[0] for p in points) * 2
-    xs = [low * (high / low) ** (i / 200) for i in range(201)]
-    axes.loglog(xs, [min(peak, bandwidth * x) for x in xs], color="#222")
-    for name in names:
-        axes.loglog([p[0] for p in points if p[2] == name], [p[1] for p in points if p[2] == name], "o", label=name,
-                    color=COLOURS.get(name), alpha=0.8)
-    axes.set_xlabel(f"operations per byte that must be moved, {threads} thread(s)")
-    axes.set_ylabel("GFLOP/s")
-    axes.legend()
-    return _svg(figure)
-
-
-def _plots(result, names, peers):
-    try:
-        import matplotlib
-    except ImportError:
-        return "<p>(matplotlib isn't installed: no plots)</p>"
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    threads = sorted({row["threads"] for row in result["rows"]})
-    return "".join(_speed_plot(plt, result, peers, count) + _roofline(plt, result, names, count) for count in threads)
+    rows = [[row["model"], row["threads"], name, ms, share, of_peak] for row in result["rows"]
+            for name, ms, share, of_peak in row.get("operators") or []]
+    note = ("The least of five profiled runs. Share of the peak: multiply-adds of the operators as they are defined; "
+            "Winograd's method takes fewer, and can be above it.")
+    return [treadle.report.table("Slowest kernels of Treadle", ["model", "threads", "kernel", "ms", "share", "of FMA peak"],
+                                 rows, note)] if rows else []
 
 
 def _precision(result):
-    """Milliseconds and ratios at other precisions than float32."""
-    rows = result.get("precision")
-    if not rows:
-        return ""
-    engines = [name for name in ("treadle", "onnxruntime", "openvino") if any(name in row["ms"] for row in rows)]
-
-    def cell(row, name):
-        if name not in row["ms"]:
-            return "<td></td>"
-        ratio = f" ({row['ms'][name] / row['ms']['treadle']:.2f})" if name != "treadle" else ""
-        return f"<td>{row['ms'][name]:.2f}{ratio}</td>"
-
-    body = "".join(f"<tr><td>{escape(row['name'])}</td><td>{row['threads']}</td>"
-                   + "".join(cell(row, name) for name in engines)
-                   + f"<td>{'' if row['decibels'] is None else row['decibels']}</td></tr>" for row in rows)
-    heads = "".join(f"<th>{escape(name)}</th>" for name in engines)
-    return f"""<h2>Precisions</h2><p>Milliseconds (over those of Treadle), every engine at the same precision; OpenVINO's
-default where it is bfloat16. Signal to noise of Treadle's results against ONNX Runtime's, in decibels.</p>
-<table><thead><tr><th>model</th><th>threads</th>{heads}<th>dB</th></tr></thead><tbody>{body}</tbody></table>
-"""
+    names = [name for name in ("treadle", "onnxruntime", "openvino")
+             if any(name in row["ms"] for row in result.get("precision") or [])]
+    rows = [[row["name"], row["threads"], *(row["ms"].get(name) for name in names), row["decibels"]]
+            for row in result.get("precision") or []]
+    note = ("Milliseconds, every engine at the same precision; OpenVINO's default where it is bfloat16. dB: signal to noise of "
+            "Treadle's results against ONNX Runtime's.")
+    return [treadle.report.table("Precisions", ["model", "threads", *names, "dB"], rows, note)] if rows else []
 
 
-def html(result):
+def _product(result):
+    gemm = result.get("gemm")
+    if not gemm:
+        return []
+    rows = [[step["name"], step["gflops"], step["of_peak"] * 100] for step in gemm["steps"]]
+    return [treadle.report.table(f"Matrix product {gemm['n']} x {gemm['n']} x {gemm['n']} as a tensor expression",
+                                 ["schedule", "GFLOP/s", "% of peak"], rows,
+                                 f"One core; peak {gemm['peak']:.1f} GFLOP/s. Each step adds to the one before.")]
+
+
+def sections(result):
+    """Of run.py's results, or of the JSON that it wrote."""
+    result = {**result, **{key: {int(count): value for count, value in result.get(key, {}).items()}
+                           for key in ("fma_peak_gflops", "bandwidth_gb_s")}}
     names = list(result["versions"])
     peers = [name for name in names if name != "treadle"]
-    means = "".join(f"<li>{escape(speed_text(name, entry))}</li>"
-                    for name, entries in result["speeds"].items() for entry in entries)
-    machine = result["machine"]
-    limits = ", ".join(f"{value:.0f} GFLOP/s and {result.get('bandwidth_gb_s', {}).get(count, 0):.1f} GB/s on {count}"
-                       for count, value in result["fma_peak_gflops"].items())
-    gemm = result.get("gemm")
-    steps = "".join(f"<tr><td>{escape(step['name'])}</td><td>{step['gflops']}</td>"
-                    f"<td>{step['of_peak'] * 100:.1f}</td></tr>" for step in gemm["steps"]) if gemm else ""
-    product = f"""<h2>Matrix product {gemm['n']}³ as a tensor expression</h2>
-<p>One core; peak {gemm['peak']:.1f} GFLOP/s, measured in turn with the schedules. Each step adds to the one before.</p>
-<table><thead><tr><th>schedule</th><th>GFLOP/s</th><th>% of peak</th></tr></thead><tbody>{steps}</tbody></table>
-""" if gemm else ""
-    return f"""<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Treadle benchmarks</title>
-<style>{STYLE}</style></head><body><h1>Treadle benchmarks</h1>
-<p>{escape(machine['cpu'])}, {machine['cores']} cores, {escape(machine['system'])}; load at the start
-{machine['load']:.1f}. Limits measured in this run (float32 multiply-adds, reading of memory):
-{limits or 'none'} threads.</p>
-<p>All engines in one process, taking turns; float32 throughout; outputs compared first (rtol 1e-3, atol 1e-5 of the
-output's range). Times are medians with quartiles. Speed of Treadle over that of</p><ul>{means}</ul>
-{_plots(result, names, peers)}
-{_times(result, names, peers)}
-{_costs(result, names)}
-{_operators(result)}
-{_precision(result)}{product}</body></html>
-"""
+    charts = [section for count in sorted({row["threads"] for row in result["rows"]})
+              for section in _speed_chart(result, peers, count) + _roofline_chart(result, names, count)]
+    return [_facts(result), *charts, _times(result, names, peers), *_costs(result, names), *_operators(result),
+            *_precision(result), *_product(result)]
+
+
+def write(path, result):
+    """Errors: treadle.Error where this build of Treadle has no libraries to draw pages with."""
+    treadle.report.write(path, "Treadle benchmarks", sections(result), result["machine"]["cpu"])

@@ -257,10 +257,11 @@ def main():
         print(f"loads {ratio['load']:.1f}x as fast as {name} (least {ratio['load_least']:.1f}x), with {ratio['memory']:.2f} "
               f"of its peak memory (most {ratio['memory_most']:.2f}; {ratio['rows']} rows)")
 
-    for path, text in ((args.json, json.dumps(result, indent=1)), (args.html, report.html(result))):
+    for path, write in ((args.json, lambda path: path.write_text(json.dumps(result, indent=1))),
+                        (args.html, lambda path: report.write(path, result))):
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            write(path)
             print(f"wrote {path}")
     wrong = [row for row in result["rows"] if "error" in row["engines"].get("treadle", {})]
     for row in wrong:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the pages of docs/ show works as printed."""
+import json
 import os
 import pathlib
 import re
@@ -56,3 +57,42 @@ def test_references_are_generated(tmp_path):
     assert "### treadle.compile(" in python or "### treadle.model.compile(" in python
     assert "Model.benchmark(" in python and "Errors:" in python
     assert "TreadleModelLoad" in (tmp_path / "reference-c.md").read_text(encoding="utf-8")
+
+
+def bench_results():
+    """As bench/run.py writes them: a model that a peer refuses, and one with all that is measured."""
+    times = {"median_ms": 2.0, "p25_ms": 1.9, "p75_ms": 2.1, "runs": 5, "gflops": 3.0}
+    costs = {"compile_s": 1.0, "compile_memory_mb": 20, "artefact_mb": 3, "load_s": 0.001, "memory_mb": 8}
+    rows = [{"model": name, "threads": 1, "flops": 6e9, "bytes": 1e8, "operators": [["k", 1.0, 0.5, None]], "engines": {
+        "treadle": {**times, "of_peak": 0.5, "costs": costs}, "onnxruntime": {**times, "median_ms": 3.0},
+        "openvino": {"error": "refused"}}} for name in ("one", "two")]
+    entry = {"kind": "models", "threads": 1, "mean": 1.5, "least": 1.5, "worst": "one", "rows": 2}
+    return {"machine": {"cpu": "a CPU", "cores": 2, "system": "Linux", "load": 0.0}, "rows": rows,
+            "versions": {"onnxruntime": "1.0", "treadle": "0.1.0", "openvino": "2.0-3"},
+            "fma_peak_gflops": {"1": 100.0}, "bandwidth_gb_s": {"1": 20.0}, "speeds": {"onnxruntime": [entry]},
+            "precision": [{"name": "one (bf16)", "threads": 1, "ms": {"treadle": 1.0}, "decibels": None}],
+            "gemm": {"n": 64, "peak": 10.0, "steps": [{"name": "tiled", "gflops": 5.0, "of_peak": 0.5}]}}
+
+
+def test_the_page_of_numbers_is_made_of_results(tmp_path):
+    (tmp_path / "results.json").write_text(json.dumps(bench_results()), encoding="utf-8")
+    package = os.path.dirname(os.path.dirname(os.path.abspath(treadle.__file__)))
+    subprocess.run([sys.executable, ROOT / "tools/docs/benchmarks.py", tmp_path / "results.json", tmp_path], check=True,
+                   timeout=120, env={**os.environ, "PYTHONPATH": package})
+    page = (tmp_path / "docs/benchmarks.md").read_text(encoding="utf-8")
+    assert "| one | 1 | 2 ms | 3 ms (1.50 x) | fails |" in page and "1.50 x in the geometric mean of 2 models" in page
+
+
+def test_the_page_of_make_bench_names_its_points():
+    sys.path.insert(0, str(ROOT / "bench"))
+    try:
+        import report
+    finally:
+        sys.path.remove(str(ROOT / "bench"))
+    made = {section["title"]: section for section in report.sections(bench_results())}
+    assert [section["kind"] for section in made.values()].count("table") == 5
+    bars = made["Speed over the peers', 1 thread(s)"]["spec"]
+    assert [value["speed"] for value in bars["data"]["values"]] == [1.5, 1.5]
+    names = made["Roofline, 1 thread(s)"]["spec"]["layer"][2]
+    assert {point["model"] for point in names["data"]["values"]} == {"one", "two"}
+    assert made["Times"]["rows"][0][-2:] == [0.5, None]

@@ -12,7 +12,7 @@ if [ "$(cat $environment/.installed 2>/dev/null)" != "$(sha256sum requirements-d
 fi
 rm -rf build/site-pages
 mkdir -p build/site-pages
-cp docs/*.md build/site-pages
+cp docs/*.md docs/*.svg build/site-pages
 PYTHONPATH=build/python .venv/bin/python tools/docs/generate.py build/site-pages
 NO_MKDOCS_2_WARNING=1 $environment/bin/mkdocs build -q --strict -f mkdocs.yml
 echo "build/site/index.html"
