@@ -10,6 +10,7 @@
 #include "runtime/huge_pages.h"
 #include "treadle/base/error.h"
 #include "treadle/runtime/c_backend_api.h"
+#include "treadle/runtime/unpack_arguments.h"
 
 namespace treadle::runtime {
 
@@ -129,6 +130,7 @@ void LibraryModuleNode::BindBackendFunctions() {
   BindFunction(handle_, "TreadleBackendSetLastError", &TreadleBackendSetLastError);
   BindFunction(handle_, "TreadleBackendGetFuncFromEnv", &TreadleBackendGetFuncFromEnv);
   BindFunction(handle_, "TreadleBackendFuncCall", &TreadleBackendFuncCall);
+  BindFunction(handle_, "TreadleBackendUnpackArguments", &TreadleBackendUnpackArguments);
   if (void* slot = dlsym(handle_, "__treadle_module_ctx")) *static_cast<void**>(slot) = static_cast<ModuleNode*>(this);
   // Kernels that TVM compiled: the calling convention and these functions are the same, under other names.
   BindFunction(handle_, "TVMBackendParallelLaunch", &TreadleBackendParallelLaunch);

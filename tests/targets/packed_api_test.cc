@@ -5,6 +5,7 @@
 #include "driver/lower/lower_tir.h"
 #include "targets/llvm/codegen.h"
 #include "targets/stackvm/stackvm.h"
+#include "tir/passes/argument_table.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/runtime/c_types.h"
 #include "treadle/runtime/last_error.h"
@@ -60,6 +61,31 @@ TEST_F(PackedApiTest, ChecksDTypes) {
 TEST_F(PackedApiTest, ChecksShapes) {
   EXPECT_EQ(Call({Tensor({4, 5}), Tensor({4, 3})}), "f: arg0.shape[1] is expected to equal 3 (tensor A)");
   EXPECT_EQ(Call({Tensor({4, 3}), Tensor({5, 3})}), "f: arg1.shape[0] is expected to equal n (tensor B)");
+}
+
+TEST_F(PackedApiTest, ChecksStridesAndOffsets) {
+  NDArray a = Tensor({4, 3}), b = Tensor({4, 3});
+  int64_t strides[] = {1, 4};
+  DLTensor turned = *a.handle();
+  turned.strides = strides;
+  const NDArray view = NDArray::Borrow(turned);
+  EXPECT_EQ(Call({view, b}), "f: arg0.strides: expected to be compact array (tensor A)");
+  DLTensor moved = *a.handle();
+  moved.byte_offset = 8;
+  EXPECT_EQ(Call({NDArray::Borrow(moved), b}), "f: arg0.byte_offset is expected to equal 0 (tensor A)");
+}
+
+TEST(ArgumentTableTest, HoldsWhatIsPlain) {
+  tir::Var n("n", DataType::Int(64));
+  te::Tensor a = te::Placeholder({n, PrimExpr(3)}, kF32, "A");
+  te::Tensor b = te::Compute({n, PrimExpr(3)}, [&](const Array<tir::Var>& i) { return a(i[0], i[1]); }, "B");
+  const auto table = tir::DescribeArguments(te::CreatePrimFunc({a, b}, "f"));
+  ASSERT_TRUE(table.has_value());
+  EXPECT_EQ(table->numbers, (std::vector<int64_t>{2, 0, 2, 32, 1, 2, -1, 3, 0, 2, 32, 1, 2, -1, 3}));
+  EXPECT_EQ(table->names, "f\nA\nB\nn\n");
+  te::Tensor twice = te::Placeholder({n * 2}, kF32, "T");
+  te::Tensor c = te::Compute({n * 2}, [&](const Array<tir::Var>& i) { return twice(i[0]); }, "C");
+  EXPECT_FALSE(tir::DescribeArguments(te::CreatePrimFunc({twice, c}, "f")).has_value());
 }
 
 TEST(BoundsCheckTest, NamesTheBuffer) {

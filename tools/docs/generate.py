@@ -94,7 +94,7 @@ def python():
 
 def c_interface():
     pages = ["# C\n\nThe headers of `libtreadle_runtime.so`; the text is theirs.\n"]
-    for header in ("c_api.h", "c_types.h", "c_backend_api.h"):
+    for header in ("c_api.h", "c_types.h", "c_backend_api.h", "unpack_arguments.h"):
         text = (ROOT / "include/treadle/runtime" / header).read_text(encoding="utf-8")
         pages.append(f"## treadle/runtime/{header}\n\n```c\n{text}```\n")
     return "\n".join(pages)

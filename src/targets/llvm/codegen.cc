@@ -120,20 +120,48 @@ llvm::Value* ModuleBuilder::CallRuntime(llvm::IRBuilder<>* builder, const std::s
   return builder->CreateCall(type, builder->CreateLoad(pointer, global), args);
 }
 
-void ModuleBuilder::AddRawWrapper(const tir::SplitFunction& func, llvm::Function* compute) {
+llvm::Constant* ModuleBuilder::TableConstant(const std::vector<int64_t>& numbers) {
+  llvm::Constant* data = llvm::ConstantDataArray::get(context(), numbers);
+  auto* global = new llvm::GlobalVariable(*module_, data->getType(), true, llvm::GlobalValue::PrivateLinkage, data);
+  global->setUnnamedAddr(llvm::GlobalValue::UnnamedAddr::Global);
+  return global;
+}
+
+void ModuleBuilder::UnpackByTable(const tir::SplitFunction& func, const tir::ArgumentTable& table,
+                                  llvm::Function* compute, llvm::Function* packed) {
   auto* pointer = llvm::PointerType::get(context(), 0);
   auto* int32 = llvm::Type::getInt32Ty(context());
   auto* int64 = llvm::Type::getInt64Ty(context());
-  llvm::Function* raw =
-      NewFunction(llvm::FunctionType::get(int32, {pointer, pointer}, false), func.name + "__raw", true);
-  llvm::IRBuilder<> b(llvm::BasicBlock::Create(context(), "entry", raw));
+  llvm::IRBuilder<> b(llvm::BasicBlock::Create(context(), "entry", packed));
+  const auto array = [&](llvm::Type* type, size_t count) {
+    return b.CreateAlloca(llvm::ArrayType::get(type, std::max<size_t>(count, 1)));
+  };
+  llvm::Value *data = array(pointer, func.buffers.size()), *scalars = array(int64, func.scalars.size());
+  auto* type = llvm::FunctionType::get(int32, {pointer, pointer, int32, pointer, pointer, pointer, pointer}, false);
+  llvm::Value* status = CallRuntime(&b, "TreadleBackendUnpackArguments", type,
+                                    {packed->getArg(0), packed->getArg(1), packed->getArg(2),
+                                     TableConstant(table.numbers), StringConstant(table.names), data, scalars});
+  llvm::BasicBlock* right = llvm::BasicBlock::Create(context(), "right", packed);
+  llvm::BasicBlock* wrong = llvm::BasicBlock::Create(context(), "wrong", packed);
+  b.CreateCondBr(b.CreateICmpEQ(status, b.getInt32(0)), right, wrong);
+  b.SetInsertPoint(wrong);
+  b.CreateRet(status);
+  b.SetInsertPoint(right);
+  b.CreateRet(b.CreateCall(compute, LoadArguments(&b, func, data, scalars)));
+}
+
+std::vector<llvm::Value*> ModuleBuilder::LoadArguments(llvm::IRBuilder<>* builder, const tir::SplitFunction& func,
+                                                       llvm::Value* data, llvm::Value* scalars) {
+  auto* pointer = llvm::PointerType::get(context(), 0);
+  auto* int64 = llvm::Type::getInt64Ty(context());
+  llvm::IRBuilder<>& b = *builder;
   std::vector<llvm::Value*> args;
   for (size_t i = 0; i < func.buffers.size(); ++i) {
-    args.push_back(b.CreateLoad(pointer, b.CreateConstInBoundsGEP1_64(pointer, raw->getArg(0), i)));
+    args.push_back(b.CreateLoad(pointer, b.CreateConstInBoundsGEP1_64(pointer, data, i)));
   }
   for (size_t i = 0; i < func.scalars.size(); ++i) {
     const DataType dtype = func.scalars[i].dtype();
-    llvm::Value* slot = b.CreateConstInBoundsGEP1_64(int64, raw->getArg(1), i);
+    llvm::Value* slot = b.CreateConstInBoundsGEP1_64(int64, scalars, i);
     if (dtype.is_float()) {
       llvm::Value* value = b.CreateLoad(b.getDoubleTy(), slot);
       args.push_back(dtype.bits() == 64 ? value : b.CreateFPTrunc(value, ValueType(dtype)));
@@ -143,10 +171,21 @@ void ModuleBuilder::AddRawWrapper(const tir::SplitFunction& func, llvm::Function
       args.push_back(b.CreateTrunc(b.CreateLoad(int64, slot), ValueType(dtype)));
     }
   }
-  b.CreateRet(b.CreateCall(compute, args));
+  return args;
 }
 
-void ModuleBuilder::AddFunction(const tir::SplitFunction& func) {
+void ModuleBuilder::AddRawWrapper(const tir::SplitFunction& func, llvm::Function* compute) {
+  auto* pointer = llvm::PointerType::get(context(), 0);
+  auto* int32 = llvm::Type::getInt32Ty(context());
+  llvm::Function* raw =
+      NewFunction(llvm::FunctionType::get(int32, {pointer, pointer}, false), func.name + "__raw", true);
+  llvm::IRBuilder<> b(llvm::BasicBlock::Create(context(), "entry", raw));
+  b.CreateRet(b.CreateCall(compute, LoadArguments(&b, func, raw->getArg(0), raw->getArg(1))));
+}
+
+void ModuleBuilder::AddFunction(const tir::PrimFunc& lowered) {
+  const auto table = options_.packed_api ? tir::DescribeArguments(lowered) : std::nullopt;
+  const tir::SplitFunction func = tir::MakePackedApi(lowered, options_.packed_api && !table);
   std::vector<llvm::Type*> types;
   std::vector<tir::Var> params;
   for (const tir::Var& v : func.compute->params) {
@@ -171,6 +210,7 @@ void ModuleBuilder::AddFunction(const tir::SplitFunction& func) {
     // Straight-line checks gain nothing from optimisation, and there are many of them.
     packed->addFnAttr(llvm::Attribute::OptimizeNone);
     packed->addFnAttr(llvm::Attribute::NoInline);
+    if (table) return UnpackByTable(func, *table, compute, packed);
     std::vector<tir::Var> packed_params(func.packed->params.begin(), func.packed->params.end());
     FunctionCodegen(this, packed).Run(packed_params, func.packed->body);
   }
@@ -286,7 +326,7 @@ std::unique_ptr<llvm::Module> BuildLLVMModule(llvm::LLVMContext* context, const 
   module->setTargetTriple(machine->getTargetTriple().str());
   module->setDataLayout(machine->createDataLayout());
   ModuleBuilder builder(module.get(), target, options);
-  for (const tir::PrimFunc& func : lowered) builder.AddFunction(tir::MakePackedApi(func, options.packed_api));
+  for (const tir::PrimFunc& func : lowered) builder.AddFunction(func);
   const bool has_imports = LinkImported(module.get(), lowered);
   for (const tir::PrimFunc& func : lowered) {
     if (!func->HasNonzeroAttr("tir.is_entry_func")) continue;

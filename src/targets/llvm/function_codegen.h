@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "targets/free_vars.h"
+#include "tir/passes/argument_table.h"
 #include "tir/passes/passes.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/targets/target_spec.h"
@@ -28,7 +29,7 @@ class ModuleBuilder {
   ModuleBuilder(llvm::Module* module, const Target& target, const CodegenOptions& options);
 
   /// Adds name__compute, name__raw and name (as the options say).
-  void AddFunction(const tir::SplitFunction& func);
+  void AddFunction(const tir::PrimFunc& lowered);
 
   llvm::LLVMContext& context() const { return module_->getContext(); }
   llvm::Module* module() const { return module_; }
@@ -61,6 +62,13 @@ class ModuleBuilder {
 
  private:
   void AddRawWrapper(const tir::SplitFunction& func, llvm::Function* compute);
+  /// The body of `packed`: the runtime checks its arguments.
+  void UnpackByTable(const tir::SplitFunction& func, const tir::ArgumentTable& table, llvm::Function* compute,
+                     llvm::Function* packed);
+  /// The arguments of name__compute from arrays of data pointers and of scalars, which have 64 bits each.
+  std::vector<llvm::Value*> LoadArguments(llvm::IRBuilder<>* builder, const tir::SplitFunction& func, llvm::Value* data,
+                                          llvm::Value* scalars);
+  llvm::Constant* TableConstant(const std::vector<int64_t>& numbers);
 
   llvm::Module* module_;
   Target target_;

@@ -8,6 +8,7 @@
 #include "targets/llvm/module_codegen.h"
 #include "targets/llvm/target_machine.h"
 #include "treadle/runtime/c_backend_api.h"
+#include "treadle/runtime/unpack_arguments.h"
 
 namespace treadle::targets {
 namespace {
@@ -32,6 +33,7 @@ class LLJitModule : public JitModule {
     Wire("TreadleBackendSetLastError", reinterpret_cast<void*>(&TreadleBackendSetLastError));
     Wire("TreadleBackendGetFuncFromEnv", reinterpret_cast<void*>(&TreadleBackendGetFuncFromEnv));
     Wire("TreadleBackendFuncCall", reinterpret_cast<void*>(&TreadleBackendFuncCall));
+    Wire("TreadleBackendUnpackArguments", reinterpret_cast<void*>(&TreadleBackendUnpackArguments));
   }
 
   void* GetSymbol(const std::string& name) const override {
