@@ -153,6 +153,17 @@ def test_weights_of_few_bits(bits, k, zeros, rows):
          tolerance=2e-4)
 
 
+@pytest.mark.parametrize("bits, block", [(4, 32), (8, 16)])
+def test_weights_of_few_bits_and_rows_of_open_length(bits, block):
+    inputs = {"a": real(2, 3, 64), "b": byte((24, 64 // block, block * bits // 8)),
+              "scales": RNG.uniform(0.01, 0.1, 24 * 64 // block).astype(np.float32)}
+    model, feed = model_of("MatMulNBits", inputs, ["b", "scales"], {"y": "float32"}, K=64, N=24, bits=bits, block_size=block)
+    compiled = treadle.compile(open_sizes(model, {"a": {0: "batch", 1: "rows", 2: "k"}}))
+    near(compiled.run(None, feed), reference(model, feed), tolerance=2e-4)
+    with pytest.raises(treadle.Error, match="size of a row of A.*64"):  # not four rows of 64
+        compiled.run(None, {"a": real(2, 4, 32)})
+
+
 @pytest.mark.parametrize("op,inputs", [
     ("Gelu", ["x"]), ("BiasGelu", ["x", "b"]), ("FastGelu", ["x", "b"]), ("QuickGelu", ["x"]),
 ])

@@ -2,6 +2,7 @@
 // com.microsoft operators whose weights have 2, 4 or 8 bits and a scale per block.
 #include <algorithm>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/contrib.h"
 #include "ir/accuracy.h"
 #include "ops/block_weights.h"
@@ -110,6 +111,28 @@ bool RowsAsBytes(bool allowed) {
   return true;
 }
 
+/// Operand 0, rows of K elements; if that can't be known before, the run checks it.
+Expr RowsOfBlocks(NodeImport& n, const NBits& w) {
+  const Expr x = n.In(0);
+  if (n.Rank(0) < 1) n.Invalid("A is a scalar");
+  Array<PrimExpr> dims = TypeOf(x)->shape;
+  const size_t last = dims.size() - 1;
+  if (const int64_t* k = AsConstInt(dims[last])) {
+    if (*k != w.k) n.Invalid(StrCat("'K' is ", w.k, ", rows of A have ", *k));
+    return x;
+  }
+  for (size_t i = 0; i < last; ++i) {
+    if (IsAnyDim(dims[i])) dims.Set(i, PrimExpr(int64_t{-1}));
+  }
+  dims.Set(last, PrimExpr(w.k));
+  const Term shape = ShapeOf(Term(n, x)), limit = IntNum(n, w.k);
+  const Term most(n,
+                  CheckedValues(n, shape.Element(static_cast<int64_t>(last)), "at_most", limit, "size of a row of A"));
+  const Term exactly = AtLeast(most, w.k, "size of a row of A");
+  const Expr sizes = n.Concat({shape.Slice(0, 0, static_cast<int64_t>(last)), exactly.Reshape({1})}, 0);
+  return n.Call("dyn.reshape", {x, sizes}, {{"newshape", ObjectRef(dims)}, {"allowzero", true}});
+}
+
 /// A, B (N, blocks, bytes of a block), scales (N, blocks), zero points, g_idx, bias: A times B', dequantised.
 Expr ImportMatMulNBits(NodeImport& n) {
   NBits w{n.Int("K"), n.Int("N"), Bits(n), BlockSize(n, -1), 0};
@@ -125,17 +148,17 @@ Expr ImportMatMulNBits(NodeImport& n) {
     n.Invalid("'B' or 'scales' has the wrong number of elements");
   }
   const DataType dtype = n.DType(0);
-  if (n.StaticDim(n.In(0), n.Rank(0) - 1) != w.k) n.Invalid(StrCat("'K' is ", w.k, ", rows of A have another size"));
+  const Expr x = RowsOfBlocks(n, w);
   Expr y;
   if (n.Has(4) || w.bits == 2 || w.block > ops::qnn::kLongestBlock) {
     NDArray weight = Unfolded(w, packed, scales, zeros, BlockOfRow(n, w));
-    y = n.Call("nn.dense", {n.In(0), n.Cast(n.Const(weight), dtype)}, {{"units", w.n}});
+    y = n.Call("nn.dense", {x, n.Cast(n.Const(weight), dtype)}, {{"units", w.n}});
   } else {
-    const Expr rows = n.Reshape(n.Cast(n.In(0), DataType::Float(32)), {-1, w.k});
+    const Expr rows = n.Reshape(n.Cast(x, DataType::Float(32)), {-1, w.k});
     y = ops::qnn::BlockProduct(rows, w, packed, scales, zeros, bytes ? 1 : 2);
     const_cast<relay::ExprNode*>(y.get())->checked_type_ =
         TensorType({TypeOf(rows)->shape[0], PrimExpr(w.n)}, DataType::Float(32));
-    if (n.Rank(0) != 2) y = Restored(n, y, n.In(0), w.n);
+    if (n.Rank(0) != 2) y = Restored(n, y, x, w.n);
     y = n.Cast(y, dtype);
   }
   return n.Has(5) ? n.Call("add", {y, n.In(5)}) : y;
