@@ -12,12 +12,12 @@
 #include "cli/commands.h"
 #include "cli/compare.h"
 #include "cli/input_shapes.h"
-#include "cli/json.h"
 #include "cli/measured_run.h"
 #include "cli/options.h"
 #include "cli/session.h"
 #include "cli/timing.h"
 #include "treadle/base/error.h"
+#include "treadle/base/json.h"
 #include "treadle/base/suggest.h"
 
 namespace treadle::cli {

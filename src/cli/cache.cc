@@ -2,9 +2,9 @@
 #include <iostream>
 
 #include "cli/commands.h"
-#include "cli/json.h"
 #include "cli/options.h"
 #include "treadle/base/error.h"
+#include "treadle/base/json.h"
 
 namespace treadle::cli {
 namespace {

@@ -2,9 +2,9 @@
 #include "cli/choose_precision.h"
 
 #include "cli/compare.h"
-#include "cli/json.h"
 #include "cli/session.h"
 #include "treadle/base/error.h"
+#include "treadle/base/json.h"
 
 namespace treadle::cli {
 namespace {

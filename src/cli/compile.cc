@@ -5,12 +5,12 @@
 
 #include "cli/bounded.h"
 #include "cli/commands.h"
-#include "cli/json.h"
 #include "cli/options.h"
 #include "cli/session.h"
 #include "runtime/file_io.h"
 #include "runtime/unfinished.h"
 #include "treadle/base/error.h"
+#include "treadle/base/json.h"
 
 namespace treadle::cli {
 namespace {

@@ -7,10 +7,10 @@
 #include <map>
 
 #include "cli/commands.h"
-#include "cli/json.h"
 #include "cli/session.h"
 #include "treadle/base/error.h"
 #include "treadle/base/html.h"
+#include "treadle/base/json.h"
 
 namespace treadle::cli {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "cli/commands.h"
 #include "cli/compare.h"
-#include "cli/json.h"
 #include "treadle/base/error.h"
+#include "treadle/base/json.h"
 #include "treadle/runtime/limits.h"
 #include "treadle/runtime/manifest.h"
 #include "treadle/runtime/plugin.h"

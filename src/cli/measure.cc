@@ -17,10 +17,10 @@
 #include <random>
 
 #include "cli/commands.h"
-#include "cli/json.h"
 #include "runtime/time_evaluator.h"
 #include "treadle/base/error.h"
 #include "treadle/base/half.h"
+#include "treadle/base/json.h"
 #include "treadle/runtime/model.h"
 #include "treadle/runtime/module.h"
 #include "treadle/runtime/thread_pool.h"

@@ -10,12 +10,12 @@
 
 #include "cli/commands.h"
 #include "cli/input_shapes.h"
-#include "cli/json.h"
 #include "cli/profile.h"
 #include "cli/session.h"
 #include "cli/timing.h"
 #include "runtime/file_io.h"
 #include "treadle/base/error.h"
+#include "treadle/base/json.h"
 #include "treadle/runtime/run_limits.h"
 #include "treadle/runtime/scalar.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/json.h"
+#include "treadle/base/json.h"
 
 namespace treadle::cli {
 

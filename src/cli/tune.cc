@@ -11,10 +11,10 @@
 #include <sstream>
 
 #include "cli/commands.h"
-#include "cli/json.h"
 #include "cli/session.h"
 #include "runtime/file_io.h"
 #include "treadle/base/error.h"
+#include "treadle/base/json.h"
 
 namespace treadle::cli {
 namespace {

@@ -8,11 +8,11 @@
 #include "cli/compare.h"
 #include "cli/float64_errors.h"
 #include "cli/input_shapes.h"
-#include "cli/json.h"
 #include "cli/layers.h"
 #include "cli/session.h"
 #include "cli/single_node.h"
 #include "treadle/base/error.h"
+#include "treadle/base/json.h"
 #include "treadle/base/suggest.h"
 
 namespace treadle::cli {

@@ -7,16 +7,14 @@
 //    "outputs": [value, ..]}
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "treadle/base/json.h"
 #include "treadle/external/codegen.h"
 #include "treadle/external/region.h"
 
 namespace treadle::external {
-
-using Json = nlohmann::ordered_json;
 
 class RegionWriter {
  public:

@@ -2,9 +2,9 @@
 // Reads what RegionWriter wrote (region_json.h); for run-time modules.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
+#include "treadle/base/json.h"
 
 #include "treadle/base/error.h"
 #include "treadle/runtime/ndarray.h"
@@ -21,7 +21,7 @@ struct Steps {
     std::string op;
     std::vector<size_t> in;
     size_t out;
-    nlohmann::json attrs;
+    Json attrs;
   };
   std::vector<Value> values;
   size_t inputs = 0, constants = 0;
@@ -30,16 +30,14 @@ struct Steps {
 
   static Steps FromJson(const std::string& text, const std::string& what) {
     try {
-      return Read(nlohmann::json::parse(text));
-    } catch (const nlohmann::json::exception& error) {
-      throw ModelFormatError(StrCat(what, ": ", error.what()));
+      return Read(Json::parse(text));
     } catch (const Error& error) {
       throw ModelFormatError(StrCat(what, ": ", error.what()));
     }
   }
 
  private:
-  static Steps Read(const nlohmann::json& json) {
+  static Steps Read(const Json& json) {
     Steps result;
     for (const auto& value : json.at("values")) {
       result.values.push_back(

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tuning. Tasks, outcomes and records are JSON texts.
-#include <nlohmann/json.hpp>
 
 #include "python/api.h"
 #include "report/page.h"
 #include "runtime/file_io.h"
 #include "targets/cpu/machine_costs.h"
+#include "treadle/base/json.h"
 #include "treadle/runtime/params.h"
 #include "treadle/runtime/registry.h"
 #include "tune/records_writer.h"
@@ -14,7 +14,6 @@
 namespace treadle::python {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using runtime::Args;
 using runtime::Module;
 using runtime::PackedFunc;

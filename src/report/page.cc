@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report/page.h"
 
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
@@ -9,11 +8,10 @@
 #include "runtime/file_io.h"
 #include "treadle/base/error.h"
 #include "treadle/base/html.h"
+#include "treadle/base/json.h"
 
 namespace treadle::report {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// JSON as the text of a script element: "<" can't end or comment it. Bytes that aren't UTF-8 are replaced.
 std::string ScriptText(const Json& data) {

@@ -2,14 +2,12 @@
 // The sections of a model's page, each from what is known of the run. A null value: there is nothing to show.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "report/model_run.h"
+#include "treadle/base/json.h"
 
 namespace treadle::report {
-
-using Json = nlohmann::ordered_json;
 
 Json AdviceSection(const ModelRun& run, const std::vector<Operation>& operations, const Peaks& peaks);
 Json TimeSection(const std::vector<Operation>& operations);

@@ -2,14 +2,13 @@
 #include "treadle/schedule/alternatives.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
 
+#include "treadle/base/json.h"
+
 namespace treadle::schedule {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 thread_local AlternativesLog* current = nullptr;
 

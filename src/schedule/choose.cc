@@ -5,18 +5,16 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <tuple>
 
+#include "treadle/base/json.h"
 #include "treadle/ir/transform.h"
 #include "treadle/schedule/kernel.h"
 #include "treadle/schedule/records.h"
 
 namespace treadle::schedule {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct Registry {
   std::mutex mutex;

@@ -2,8 +2,8 @@
 #include "treadle/schedule/plan.h"
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
+#include "treadle/base/json.h"
 #include "treadle/runtime/reflection.h"
 #include "treadle/schedule/problems.h"
 
@@ -16,8 +16,6 @@ TREADLE_DEFINE_NODE(MatmulProblemNode);
 TREADLE_DEFINE_NODE(AttentionProblemNode);
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kType = "type";
 
@@ -97,8 +95,6 @@ ObjectRef FromJson(const std::string& text) {
     if (!json.contains(field.name)) throw Error(StrCat(key, " without '", field.name, "': ", text.substr(0, 200)));
     try {
       SetValue(field, json[field.name], const_cast<Object*>(result.get()));
-    } catch (const nlohmann::json::exception& e) {
-      throw Error(StrCat(key, ", field '", field.name, "': ", e.what()));
     } catch (const Error& e) {
       throw Error(StrCat(key, ", field '", field.name, "': ", e.what()));
     }

@@ -5,17 +5,15 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "runtime/file_io.h"
 #include "runtime/hash64.h"
+#include "treadle/base/json.h"
 #include "treadle/schedule/kernel.h"
 
 namespace treadle::schedule {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kChecksum = "x";
 constexpr size_t kMaxFaults = 100;
@@ -133,8 +131,6 @@ RecordFile ReadRecords(const std::string& text) {
     }
     try {
       file.records.push_back(FromObject(json));
-    } catch (const nlohmann::json::exception& e) {
-      fault(e.what());
     } catch (const Error& e) {
       fault(e.what());
     }

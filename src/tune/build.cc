@@ -14,19 +14,17 @@
 #include <cstring>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "driver/lower/compile_engine.h"
 #include "driver/package/export_library.h"
 #include "runtime/file_io.h"
 #include "runtime/hash64.h"
+#include "treadle/base/json.h"
 #include "treadle/ir/transform.h"
 
 namespace treadle::tune {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// Compiles one plan to a library. Throws what the compiler throws, and Error where the plan wasn't taken.
 void Build(const Task& task, const std::string& plan, const std::string& path, int opt_level) {

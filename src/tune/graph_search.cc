@@ -2,8 +2,9 @@
 #include "tune/graph_search.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <tuple>
+
+#include "treadle/base/json.h"
 
 namespace treadle::tune {
 
@@ -19,7 +20,7 @@ double PromiseOf(const schedule::Alternative& chosen, const schedule::Alternativ
 std::string FormOf(const schedule::Alternative& alternative) {
   std::string text = alternative.kernel;
   const schedule::Kernel* kernel = schedule::FindKernel(alternative.kernel);
-  const auto plan = nlohmann::ordered_json::parse(alternative.plan);
+  const auto plan = Json::parse(alternative.plan);
   if (kernel == nullptr || !plan.is_object()) return text;
   for (const std::string& field : kernel->graph_fields) text += StrCat(" ", field, "=", plan.at(field).dump());
   return text;

@@ -4,12 +4,11 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <nlohmann/json.hpp>
+
+#include "treadle/base/json.h"
 
 namespace treadle::tune {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// Libraries after which a child is replaced: those that are closed leave something behind.
 constexpr int kMostLoaded = 64;

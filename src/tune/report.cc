@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a tuning session tells: text, JSON, a page.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "treadle/base/html.h"
+#include "treadle/base/json.h"
 #include "tune/session.h"
 
 namespace treadle::tune {
-
-using Json = nlohmann::ordered_json;
 
 std::string TuneReport::ToJson() const {
   Json json{{"name", name},

@@ -2,12 +2,11 @@
 #include "tune/search.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+
+#include "treadle/base/json.h"
 
 namespace treadle::tune {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// Rounds without a better plan after which there is none near.
 constexpr int kPatience = 2;

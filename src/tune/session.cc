@@ -9,13 +9,13 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "driver/build/compile_relay.h"
 #include "runtime/file_io.h"
 #include "runtime/hash64.h"
 #include "targets/cpu/machine_costs.h"
+#include "treadle/base/json.h"
 #include "treadle/runtime/manifest.h"
 #include "treadle/schedule/alternatives.h"
 #include "tune/graph_search.h"
@@ -25,7 +25,6 @@ namespace treadle::tune {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Json = nlohmann::ordered_json;
 using schedule::TuningRecord;
 
 /// Tasks that take a smaller part of the model's time are left alone.

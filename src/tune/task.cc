@@ -2,12 +2,12 @@
 #include "tune/task.h"
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "driver/graph/graph_executor_codegen.h"
 #include "relay/node_check.h"
 #include "targets/cpu/machine_costs.h"
+#include "treadle/base/json.h"
 #include "treadle/ir/serialization.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/text.h"
@@ -15,7 +15,6 @@
 namespace treadle::tune {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using relay::Expr;
 
 /// Appends the tensors of a type; false where one is dynamic or no tensor.
@@ -119,7 +118,7 @@ Task Task::FromJson(const std::string& text) {
                                 DataType::FromString(a.at("dtype").get<std::string>()), a.at("constant").get<bool>()});
     }
     return task;
-  } catch (const nlohmann::json::exception& e) {
+  } catch (const JsonError& e) {
     throw Error(StrCat("a task for a tuner: ", e.what()));
   }
 }

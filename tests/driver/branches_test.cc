@@ -4,9 +4,9 @@
 
 #include <gmock/gmock.h>
 
-#include <nlohmann/json.hpp>
 #include "driver/memory/memory_plan.h"
 #include "passes/pass_test.h"
+#include "treadle/base/json.h"
 #include "treadle/driver/compile.h"
 #include "treadle/runtime/graph_executor.h"
 
@@ -110,9 +110,9 @@ TEST(Branches, ResultsAreThoseOfOneStepAfterAnother) {
 
 TEST(Branches, GraphsWhoseBranchesShareMemoryAreRefused) {
   const CompiledModel model = Build(Parse(Towers(4, 12)), {}, FourCores(true));
-  auto graph = nlohmann::json::parse(model.graph_json);
+  auto graph = Json::parse(model.graph_json);
   auto& offsets = graph["attrs"]["storage_offset"][1];
-  for (auto& offset : offsets) offset = offset.get<int64_t>() < 0 ? -1 : 0;
+  for (size_t i = 0; i < offsets.size(); ++i) offsets[i] = offsets[i].get<int64_t>() < 0 ? -1 : 0;
   const auto load = [&] {
     return runtime::GraphModel(runtime::GraphSpec::FromJson(graph.dump()), model.library, {runtime::Cpu()}, {});
   };
@@ -122,7 +122,8 @@ TEST(Branches, GraphsWhoseBranchesShareMemoryAreRefused) {
   } catch (const ModelFormatError& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("of another branch"));
   }
-  for (auto& node : graph["nodes"]) {
+  for (size_t i = 0; i < graph["nodes"].size(); ++i) {
+    Json& node = graph["nodes"][i];
     if (node.contains("attrs") && node["attrs"].contains("branch")) node["attrs"]["branch"] = "1.x";
   }
   EXPECT_THROW(load(), ModelFormatError);

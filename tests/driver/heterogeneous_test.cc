@@ -6,8 +6,8 @@
 
 #include <gmock/gmock.h>
 
-#include <nlohmann/json.hpp>
 #include "passes/pass_test.h"
+#include "treadle/base/json.h"
 #include "treadle/driver/compile.h"
 #include "treadle/ir/transform.h"
 #include "treadle/runtime/device.h"
@@ -70,13 +70,13 @@ const char* const kSplit = R"(
   })";
 
 std::vector<int64_t> DeviceIndex(const CompiledModel& model) {
-  return nlohmann::json::parse(model.graph_json)["attrs"]["device_index"][1].get<std::vector<int64_t>>();
+  return Json::parse(model.graph_json)["attrs"]["device_index"][1].get<std::vector<int64_t>>();
 }
 
 TEST(Heterogeneous, CopiesStandBetweenDevices) {
   CompiledModel model = Build(Parse(kSplit), {}, TwoDevices());
   EXPECT_EQ(DeviceIndex(model), (std::vector<int64_t>{1, 1, 1, 12, 12, 1, 1, 12, 12}));
-  auto graph = nlohmann::json::parse(model.graph_json);
+  auto graph = Json::parse(model.graph_json);
   int copies = 0;
   for (const auto& node : graph["nodes"]) copies += node["op"] == "tvm_op" && node["attrs"]["func_name"] == "__copy";
   EXPECT_EQ(copies, 3);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Storage ids that Apache TVM 0.11 plans, measured by running it.
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "driver/memory/memory_plan.h"
 #include "passes/pass_test.h"
+#include "treadle/base/json.h"
 
 namespace treadle::driver {
 namespace {
@@ -13,12 +13,12 @@ using namespace treadle::testing;  // NOLINT(google-build-using-namespace)
 
 TEST(RelayMemoryPlan, GoldenPrograms) {
   std::ifstream file(TREADLE_SOURCE_DIR "/tests/data/golden/fusion_and_plan.json");
-  nlohmann::json programs = nlohmann::json::parse(file);
-  for (const auto& program : programs) {
+  const Json programs = Json::parse(std::string(std::istreambuf_iterator<char>(file), {}));
+  for (const Json& program : programs) {
     IRModule fused = relay::transform::FuseOps(2)(Parse(program["text"].get<std::string>()));
     relay::Function main = Downcast<relay::Function>(fused->Lookup("main"));
     MemoryPlan plan = GraphPlanMemory(main, MemoryPlanner::kRelay, /*share_reshapes=*/false);
-    nlohmann::json actual = nlohmann::json::array();
+    Json actual = Json::array();
     relay::PostOrderVisit(main->body, [&](const relay::Expr& e) {
       const char* kind = e.as<relay::VarNode>()        ? "Var"
                          : e.as<relay::CallNode>()     ? "Call"
@@ -26,7 +26,8 @@ TEST(RelayMemoryPlan, GoldenPrograms) {
                                                        : nullptr;
       if (kind != nullptr && plan.count(e)) actual.push_back({kind, plan.at(e).storage_ids});
     });
-    EXPECT_EQ(actual, program["plan"]) << "seed " << program["seed"] << "\n" << Show(fused);
+    EXPECT_EQ(actual.dump(), program["plan"].dump()) << "seed " << program["seed"].get<int64_t>() << "\n"
+                                                     << Show(fused);
   }
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "passes/pass_test.h"
+#include "treadle/base/json.h"
 
 namespace treadle::relay {
 namespace {
@@ -263,9 +263,9 @@ TEST(FuseOps, ReportNamesGroupsAndReasons) {
 /// Groups that Apache TVM 0.11 forms, measured by running it.
 TEST(FuseOps, GoldenPrograms) {
   std::ifstream file(TREADLE_SOURCE_DIR "/tests/data/golden/fusion_and_plan.json");
-  nlohmann::json programs = nlohmann::json::parse(file);
+  const Json programs = Json::parse(std::string(std::istreambuf_iterator<char>(file), {}));
   ASSERT_FALSE(programs.empty());
-  for (const auto& program : programs) {
+  for (const Json& program : programs) {
     IRModule module = Parse(program["text"].get<std::string>());
     for (const auto& [level, functions] : program["fused"].items()) {
       Names expected;
@@ -276,7 +276,7 @@ TEST(FuseOps, GoldenPrograms) {
       }
       std::sort(expected.begin(), expected.end());
       EXPECT_EQ(Groups(transform::FuseOps(std::stoi(level))(module)), expected)
-          << "seed " << program["seed"] << " level " << level << "\n"
+          << "seed " << program["seed"].get<int64_t>() << " level " << level << "\n"
           << program["text"].get<std::string>();
     }
   }

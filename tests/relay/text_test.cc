@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 
+#include "treadle/base/json.h"
 #include "treadle/ir/structural.h"
 #include "treadle/ops/compute.h"
 #include "treadle/relay/text.h"
@@ -41,9 +41,9 @@ void ExpectSameExpr(const std::string& text) {
 
 TEST_F(Text, ProgramsOfTheOriginalRoundTrip) {
   std::ifstream file(TREADLE_SOURCE_DIR "/tests/data/golden/fusion_and_plan.json");
-  nlohmann::json programs = nlohmann::json::parse(file);
+  const Json programs = Json::parse(std::string(std::istreambuf_iterator<char>(file), {}));
   ASSERT_EQ(programs.size(), 24u);
-  for (const auto& program : programs) ExpectSameText(program["text"].get<std::string>(), true);
+  for (const Json& program : programs) ExpectSameText(program["text"].get<std::string>(), true);
 }
 
 TEST_F(Text, SharedOperandIsPrintedOnce) {

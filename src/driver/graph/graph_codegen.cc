@@ -2,10 +2,10 @@
 #include "driver/graph/graph_codegen.h"
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <unordered_map>
 
+#include "treadle/base/json.h"
 #include "treadle/ops/write_rows.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/mac_count.h"
@@ -14,7 +14,6 @@
 namespace treadle::driver {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using relay::CallNode;
 using relay::ConstantNode;
 using relay::Expr;

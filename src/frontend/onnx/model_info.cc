@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontend/onnx/model_info.h"
 
-#include <nlohmann/json.hpp>
 #include <set>
+
+#include "treadle/base/json.h"
 
 namespace treadle::onnx {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// "tensor(float)", "seq(tensor(int64))", ... : the type strings of the ONNX operator documents.
 std::string TypeText(const TypeProto& type) {

@@ -86,7 +86,7 @@ std::vector<BlockRV> Schedule::GetBlocks() {
 
 std::vector<LoopRV> Schedule::GetLoops(const BlockRV& block) {
   std::vector<LoopRV> loops;
-  nlohmann::json outputs = nlohmann::json::array();
+  Json outputs = Json::array();
   for (const For& loop : data_->state.FindBlock(block->name).Loops()) {
     loops.push_back(data_->LoopHandle(loop->loop_var));
     outputs.push_back(ScheduleData::Ref(loops.back()));
@@ -157,7 +157,7 @@ For Schedule::Get(const LoopRV& loop) const { return Downcast<For>(data_->state.
 std::vector<LoopRV> Schedule::Split(const LoopRV& loop, const std::vector<PrimExpr>& factors,
                                     const std::vector<std::string>& names) {
   std::vector<LoopRV> loops;
-  nlohmann::json sizes = nlohmann::json::array(), outputs = nlohmann::json::array();
+  Json sizes = Json::array(), outputs = Json::array();
   for (const PrimExpr& factor : factors) sizes.push_back(ScheduleData::Value(factor));
   for (const Var& var : primitive::Split(data_->state, loop->var, factors, names)) {
     loops.push_back(data_->LoopHandle(var));
@@ -169,25 +169,25 @@ std::vector<LoopRV> Schedule::Split(const LoopRV& loop, const std::vector<PrimEx
 
 LoopRV Schedule::Fuse(const std::vector<LoopRV>& loops, const std::string& name) {
   std::vector<Var> vars;
-  nlohmann::json refs = nlohmann::json::array();
+  Json refs = Json::array();
   for (const LoopRV& loop : loops) {
     vars.push_back(loop->var);
     refs.push_back(ScheduleData::Ref(loop));
   }
   LoopRV fused = data_->LoopHandle(primitive::Fuse(data_->state, vars, name));
-  data_->Record("fuse", nlohmann::json::array({refs}), {ScheduleData::Ref(fused)});
+  data_->Record("fuse", Json::array({refs}), {ScheduleData::Ref(fused)});
   return fused;
 }
 
 void Schedule::Reorder(const std::vector<LoopRV>& loops) {
   std::vector<Var> vars;
-  nlohmann::json refs = nlohmann::json::array();
+  Json refs = Json::array();
   for (const LoopRV& loop : loops) {
     vars.push_back(loop->var);
     refs.push_back(ScheduleData::Ref(loop));
   }
   primitive::Reorder(data_->state, vars);
-  data_->Record("reorder", nlohmann::json::array({refs}));
+  data_->Record("reorder", Json::array({refs}));
 }
 
 std::vector<LoopRV> Schedule::Tile(const LoopRV& y, const LoopRV& x, const PrimExpr& y_factor,
@@ -244,7 +244,7 @@ void Schedule::ReverseComputeInline(const BlockRV& block) {
 BlockRV Schedule::CacheRead(const BlockRV& block, int read_index, const std::string& scope,
                             const std::vector<BlockRV>& consumers) {
   std::vector<std::string> names;
-  nlohmann::json refs = nlohmann::json::array();
+  Json refs = Json::array();
   for (const BlockRV& consumer : consumers) {
     names.push_back(consumer->name);
     refs.push_back(ScheduleData::Ref(consumer));
@@ -303,7 +303,7 @@ void Schedule::Tensorize(const LoopRV& loop, const TensorIntrin& intrin) {
 
 void Schedule::PadEinsum(const BlockRV& block, const std::vector<int64_t>& padding) {
   primitive::PadEinsum(data_->state, block->name, padding);
-  data_->Record("pad_einsum", {ScheduleData::Ref(block), nlohmann::json(padding)});
+  data_->Record("pad_einsum", {ScheduleData::Ref(block), Json(padding)});
 }
 
 // ---- Reductions ----

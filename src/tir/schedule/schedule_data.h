@@ -3,12 +3,12 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "tir/schedule/tree.h"
+#include "treadle/base/json.h"
 
 namespace treadle::tir {
 
@@ -17,8 +17,8 @@ struct ScheduleData {
 
   struct Step {
     std::string name;
-    nlohmann::json inputs;   ///< array; handles are {"block": id} or {"loop": id}
-    nlohmann::json outputs;  ///< array of handles
+    Json inputs;   ///< array; handles are {"block": id} or {"loop": id}
+    Json outputs;  ///< array of handles
   };
 
   ScheduleState state;
@@ -45,18 +45,18 @@ struct ScheduleData {
     node->id = next_loop++;
     return loops.emplace(loop_var.get(), LoopRV(ObjectPtr<Object>(node))).first->second;
   }
-  void Record(std::string name, nlohmann::json inputs, nlohmann::json outputs = nlohmann::json::array()) {
+  void Record(std::string name, Json inputs, Json outputs = Json::array()) {
     // A one-element initialiser list of an object is read as that object.
-    if (!inputs.is_array()) inputs = nlohmann::json::array({inputs});
-    if (!outputs.is_array()) outputs = nlohmann::json::array({outputs});
+    if (!inputs.is_array()) inputs = Json::array({inputs});
+    if (!outputs.is_array()) outputs = Json::array({outputs});
     if (name.rfind("get_", 0) != 0) state.UpdateEnclosingRegions();
     steps.push_back({std::move(name), std::move(inputs), std::move(outputs)});
   }
 
-  static nlohmann::json Ref(const BlockRV& block) { return {{"block", block->id}}; }
-  static nlohmann::json Ref(const LoopRV& loop) { return {{"loop", loop->id}}; }
+  static Json Ref(const BlockRV& block) { return {{"block", block->id}}; }
+  static Json Ref(const LoopRV& loop) { return {{"loop", loop->id}}; }
   /// Of constants and strings; null for what a trace can't hold (symbolic sizes, objects).
-  static nlohmann::json Value(const ObjectRef& value);
+  static Json Value(const ObjectRef& value);
 };
 
 }  // namespace treadle::tir

@@ -8,9 +8,7 @@
 
 namespace treadle::tir {
 
-using nlohmann::json;
-
-json ScheduleData::Value(const ObjectRef& value) {
+Json ScheduleData::Value(const ObjectRef& value) {
   if (const auto* i = value.as<IntImmNode>()) {
     if (i->dtype == DataType::Int(32)) return i->value;
     return {{"int", i->value}, {"dtype", i->dtype.str()}};
@@ -22,7 +20,7 @@ json ScheduleData::Value(const ObjectRef& value) {
   if (const auto* s = value.as<StringNode>()) return s->value;
   if (const auto* s = value.as<StringImmNode>()) return {{"text", s->value}};
   if (const auto* list = value.as<ArrayNode>()) {
-    json items = json::array();
+    Json items = Json::array();
     for (const ObjectRef& item : list->items) {
       items.push_back(Value(item));
       if (items.back().is_null()) return nullptr;
@@ -34,7 +32,7 @@ json ScheduleData::Value(const ObjectRef& value) {
 
 namespace {
 
-std::string Text(const json& value) {
+std::string Text(const Json& value) {
   if (value.is_object() && value.contains("block")) return StrCat("b", value["block"].get<int>());
   if (value.is_object() && value.contains("loop")) return StrCat("l", value["loop"].get<int>());
   if (value.is_null()) return "None";
@@ -43,7 +41,7 @@ std::string Text(const json& value) {
   }
   if (value.is_array()) {
     std::string list;
-    for (const json& item : value) list += (list.empty() ? "" : ", ") + Text(item);
+    for (const Json& item : value) list += (list.empty() ? "" : ", ") + Text(item);
     return "[" + list + "]";
   }
   return value.dump();
@@ -55,17 +53,17 @@ std::string Schedule::TraceText() const {
   std::string text;
   for (const ScheduleData::Step& step : data_->steps) {
     std::string outputs, inputs;
-    for (const json& o : step.outputs) outputs += (outputs.empty() ? "" : ", ") + Text(o);
-    for (const json& i : step.inputs) inputs += (inputs.empty() ? "" : ", ") + Text(i);
+    for (const Json& o : step.outputs) outputs += (outputs.empty() ? "" : ", ") + Text(o);
+    for (const Json& i : step.inputs) inputs += (inputs.empty() ? "" : ", ") + Text(i);
     text += (outputs.empty() ? "" : outputs + " = ") + "sch." + step.name + "(" + inputs + ")\n";
   }
   return text;
 }
 
 std::string Schedule::TraceJson() const {
-  json steps = json::array();
+  Json steps = Json::array();
   for (const ScheduleData::Step& step : data_->steps) steps.push_back({step.name, step.inputs, step.outputs});
-  return json{{"version", 1}, {"steps", steps}}.dump();
+  return Json{{"version", 1}, {"steps", steps}}.dump();
 }
 
 namespace {
@@ -75,37 +73,37 @@ struct Replayed {
   std::map<int, BlockRV> blocks;
   std::map<int, LoopRV> loops;
 
-  BlockRV Block(const json& ref) const {
+  BlockRV Block(const Json& ref) const {
     auto it = blocks.find(ref.at("block").get<int>());
     if (it == blocks.end()) throw ScheduleError(StrCat("trace uses block ", ref.dump(), " before defining it"));
     return it->second;
   }
-  LoopRV Loop(const json& ref) const {
+  LoopRV Loop(const Json& ref) const {
     auto it = loops.find(ref.at("loop").get<int>());
     if (it == loops.end()) throw ScheduleError(StrCat("trace uses loop ", ref.dump(), " before defining it"));
     return it->second;
   }
-  std::vector<LoopRV> Loops(const json& refs) const {
+  std::vector<LoopRV> Loops(const Json& refs) const {
     std::vector<LoopRV> result;
-    for (const json& ref : refs) result.push_back(Loop(ref));
+    for (const Json& ref : refs) result.push_back(Loop(ref));
     return result;
   }
-  std::vector<BlockRV> Blocks(const json& refs) const {
+  std::vector<BlockRV> Blocks(const Json& refs) const {
     std::vector<BlockRV> result;
-    for (const json& ref : refs) result.push_back(Block(ref));
+    for (const Json& ref : refs) result.push_back(Block(ref));
     return result;
   }
-  void DefineLoops(const json& outputs, const std::vector<LoopRV>& values) {
+  void DefineLoops(const Json& outputs, const std::vector<LoopRV>& values) {
     if (outputs.size() != values.size()) {
       throw ScheduleError(
           StrCat("trace doesn't fit the function: a step gave ", values.size(), " loops instead of ", outputs.size()));
     }
     for (size_t i = 0; i < values.size(); ++i) loops[outputs[i].at("loop").get<int>()] = values[i];
   }
-  void DefineBlock(const json& outputs, const BlockRV& value) { blocks[outputs.at(0).at("block").get<int>()] = value; }
+  void DefineBlock(const Json& outputs, const BlockRV& value) { blocks[outputs.at(0).at("block").get<int>()] = value; }
 };
 
-ObjectRef FromJson(const json& value) {
+ObjectRef FromJson(const Json& value) {
   if (value.is_number_integer()) {
     auto v = value.get<int64_t>();
     return v == static_cast<int32_t>(v) ? PrimExpr(static_cast<int32_t>(v)) : PrimExpr(v);
@@ -120,70 +118,70 @@ ObjectRef FromJson(const json& value) {
   if (value.is_object() && value.contains("text")) return StringImm(value["text"].get<std::string>());
   if (value.is_object() && value.contains("list")) {
     Array<ObjectRef> items;
-    for (const json& item : value["list"]) items.push_back(FromJson(item));
+    for (const Json& item : value["list"]) items.push_back(FromJson(item));
     return items;
   }
   throw ScheduleError("a step of the trace has a value that can't be stored (a symbolic size or an object)");
 }
 
-PrimExpr ExprFromJson(const json& value) {
+PrimExpr ExprFromJson(const Json& value) {
   if (value.is_null()) return PrimExpr(ObjectPtr<Object>());
   return Downcast<PrimExpr>(FromJson(value));
 }
 
-using Apply = std::function<void(Schedule&, Replayed&, const json& in, const json& out)>;
+using Apply = std::function<void(Schedule&, Replayed&, const Json& in, const Json& out)>;
 
 const std::map<std::string, Apply>& Appliers() {
   static const std::map<std::string, Apply> table = {
       {"get_block",
-       [](Schedule& s, Replayed& r, const json& in, const json& out) { r.DefineBlock(out, s.GetBlock(in.at(0))); }},
-      {"get_loops", [](Schedule& s, Replayed& r, const json& in,
-                       const json& out) { r.DefineLoops(out, s.GetLoops(r.Block(in.at(0)))); }},
+       [](Schedule& s, Replayed& r, const Json& in, const Json& out) { r.DefineBlock(out, s.GetBlock(in.at(0))); }},
+      {"get_loops", [](Schedule& s, Replayed& r, const Json& in,
+                       const Json& out) { r.DefineLoops(out, s.GetLoops(r.Block(in.at(0)))); }},
       {"split",
-       [](Schedule& s, Replayed& r, const json& in, const json& out) {
+       [](Schedule& s, Replayed& r, const Json& in, const Json& out) {
          std::vector<PrimExpr> factors;
-         for (const json& f : in.at(1)) factors.push_back(ExprFromJson(f));
+         for (const Json& f : in.at(1)) factors.push_back(ExprFromJson(f));
          r.DefineLoops(out, s.Split(r.Loop(in.at(0)), factors));
        }},
-      {"fuse", [](Schedule& s, Replayed& r, const json& in,
-                  const json& out) { r.DefineLoops(out, {s.Fuse(r.Loops(in.at(0)))}); }},
-      {"reorder", [](Schedule& s, Replayed& r, const json& in, const json&) { s.Reorder(r.Loops(in.at(0))); }},
-      {"parallel", [](Schedule& s, Replayed& r, const json& in, const json&) { s.Parallel(r.Loop(in.at(0))); }},
-      {"vectorize", [](Schedule& s, Replayed& r, const json& in, const json&) { s.Vectorize(r.Loop(in.at(0))); }},
-      {"unroll", [](Schedule& s, Replayed& r, const json& in, const json&) { s.Unroll(r.Loop(in.at(0))); }},
-      {"bind", [](Schedule& s, Replayed& r, const json& in, const json&) { s.Bind(r.Loop(in.at(0)), in.at(1)); }},
-      {"add_unit_loop", [](Schedule& s, Replayed& r, const json& in,
-                           const json& out) { r.DefineLoops(out, {s.AddUnitLoop(r.Block(in.at(0)))}); }},
-      {"compute_at", [](Schedule& s, Replayed& r, const json& in,
-                        const json&) { s.ComputeAt(r.Block(in.at(0)), r.Loop(in.at(1)), in.at(2)); }},
-      {"reverse_compute_at", [](Schedule& s, Replayed& r, const json& in,
-                                const json&) { s.ReverseComputeAt(r.Block(in.at(0)), r.Loop(in.at(1)), in.at(2)); }},
+      {"fuse", [](Schedule& s, Replayed& r, const Json& in,
+                  const Json& out) { r.DefineLoops(out, {s.Fuse(r.Loops(in.at(0)))}); }},
+      {"reorder", [](Schedule& s, Replayed& r, const Json& in, const Json&) { s.Reorder(r.Loops(in.at(0))); }},
+      {"parallel", [](Schedule& s, Replayed& r, const Json& in, const Json&) { s.Parallel(r.Loop(in.at(0))); }},
+      {"vectorize", [](Schedule& s, Replayed& r, const Json& in, const Json&) { s.Vectorize(r.Loop(in.at(0))); }},
+      {"unroll", [](Schedule& s, Replayed& r, const Json& in, const Json&) { s.Unroll(r.Loop(in.at(0))); }},
+      {"bind", [](Schedule& s, Replayed& r, const Json& in, const Json&) { s.Bind(r.Loop(in.at(0)), in.at(1)); }},
+      {"add_unit_loop", [](Schedule& s, Replayed& r, const Json& in,
+                           const Json& out) { r.DefineLoops(out, {s.AddUnitLoop(r.Block(in.at(0)))}); }},
+      {"compute_at", [](Schedule& s, Replayed& r, const Json& in,
+                        const Json&) { s.ComputeAt(r.Block(in.at(0)), r.Loop(in.at(1)), in.at(2)); }},
+      {"reverse_compute_at", [](Schedule& s, Replayed& r, const Json& in,
+                                const Json&) { s.ReverseComputeAt(r.Block(in.at(0)), r.Loop(in.at(1)), in.at(2)); }},
       {"compute_inline",
-       [](Schedule& s, Replayed& r, const json& in, const json&) { s.ComputeInline(r.Block(in.at(0))); }},
+       [](Schedule& s, Replayed& r, const Json& in, const Json&) { s.ComputeInline(r.Block(in.at(0))); }},
       {"reverse_compute_inline",
-       [](Schedule& s, Replayed& r, const json& in, const json&) { s.ReverseComputeInline(r.Block(in.at(0))); }},
+       [](Schedule& s, Replayed& r, const Json& in, const Json&) { s.ReverseComputeInline(r.Block(in.at(0))); }},
       {"cache_read",
-       [](Schedule& s, Replayed& r, const json& in, const json& out) {
+       [](Schedule& s, Replayed& r, const Json& in, const Json& out) {
          r.DefineBlock(out, s.CacheRead(r.Block(in.at(0)), in.at(1), in.at(2), r.Blocks(in.at(3))));
        }},
-      {"cache_write", [](Schedule& s, Replayed& r, const json& in,
-                         const json& out) { r.DefineBlock(out, s.CacheWrite(r.Block(in.at(0)), in.at(1), in.at(2))); }},
-      {"set_scope", [](Schedule& s, Replayed& r, const json& in,
-                       const json&) { s.SetScope(r.Block(in.at(0)), in.at(1), in.at(2)); }},
-      {"storage_align", [](Schedule& s, Replayed& r, const json& in,
-                           const json&) { s.StorageAlign(r.Block(in.at(0)), in.at(1), in.at(2), in.at(3), in.at(4)); }},
+      {"cache_write", [](Schedule& s, Replayed& r, const Json& in,
+                         const Json& out) { r.DefineBlock(out, s.CacheWrite(r.Block(in.at(0)), in.at(1), in.at(2))); }},
+      {"set_scope", [](Schedule& s, Replayed& r, const Json& in,
+                       const Json&) { s.SetScope(r.Block(in.at(0)), in.at(1), in.at(2)); }},
+      {"storage_align", [](Schedule& s, Replayed& r, const Json& in,
+                           const Json&) { s.StorageAlign(r.Block(in.at(0)), in.at(1), in.at(2), in.at(3), in.at(4)); }},
       {"double_buffer",
-       [](Schedule& s, Replayed& r, const json& in, const json&) { s.DoubleBuffer(r.Block(in.at(0)), in.at(1)); }},
+       [](Schedule& s, Replayed& r, const Json& in, const Json&) { s.DoubleBuffer(r.Block(in.at(0)), in.at(1)); }},
       {"prefetch",
-       [](Schedule& s, Replayed& r, const json& in, const json&) {
+       [](Schedule& s, Replayed& r, const Json& in, const Json&) {
          s.Prefetch(r.Block(in.at(0)), in.at(1), r.Loop(in.at(2)), ExprFromJson(in.at(3)));
        }},
       {"prefetch_next",
-       [](Schedule& s, Replayed& r, const json& in, const json&) {
+       [](Schedule& s, Replayed& r, const Json& in, const Json&) {
          s.PrefetchNext(r.Block(in.at(0)), in.at(1), r.Loop(in.at(2)), r.Loop(in.at(3)));
        }},
       {"transform_layout",
-       [](Schedule& s, Replayed& r, const json& in, const json&) {
+       [](Schedule& s, Replayed& r, const Json& in, const Json&) {
          auto map = Downcast<Array<ObjectRef>>(LoadJson(in.at(3).get<std::string>()));
          if (map.size() != 2) throw ScheduleError("a step transform_layout of the trace has a malformed map");
          auto vars = Downcast<Array<Var>>(map[0]);
@@ -191,28 +189,28 @@ const std::map<std::string, Apply>& Appliers() {
          s.TransformLayout(r.Block(in.at(0)), in.at(1), in.at(2), vars.ToVector(), indices.ToVector());
        }},
       {"tensorize",
-       [](Schedule& s, Replayed& r, const json& in, const json&) {
+       [](Schedule& s, Replayed& r, const Json& in, const Json&) {
          s.Tensorize(r.Loop(in.at(0)), Downcast<TensorIntrin>(LoadJson(in.at(1).get<std::string>())));
        }},
-      {"pad_einsum", [](Schedule& s, Replayed& r, const json& in,
-                        const json&) { s.PadEinsum(r.Block(in.at(0)), in.at(1).get<std::vector<int64_t>>()); }},
-      {"blockize", [](Schedule& s, Replayed& r, const json& in,
-                      const json& out) { r.DefineBlock(out, s.Blockize(r.Loop(in.at(0)))); }},
+      {"pad_einsum", [](Schedule& s, Replayed& r, const Json& in,
+                        const Json&) { s.PadEinsum(r.Block(in.at(0)), in.at(1).get<std::vector<int64_t>>()); }},
+      {"blockize", [](Schedule& s, Replayed& r, const Json& in,
+                      const Json& out) { r.DefineBlock(out, s.Blockize(r.Loop(in.at(0)))); }},
       {"decompose_reduction",
-       [](Schedule& s, Replayed& r, const json& in, const json& out) {
+       [](Schedule& s, Replayed& r, const Json& in, const Json& out) {
          r.DefineBlock(out, s.DecomposeReduction(r.Block(in.at(0)), r.Loop(in.at(1))));
        }},
-      {"rfactor", [](Schedule& s, Replayed& r, const json& in,
-                     const json& out) { r.DefineBlock(out, s.RFactor(r.Loop(in.at(0)), in.at(1))); }},
+      {"rfactor", [](Schedule& s, Replayed& r, const Json& in,
+                     const Json& out) { r.DefineBlock(out, s.RFactor(r.Loop(in.at(0)), in.at(1))); }},
       {"annotate",
-       [](Schedule& s, Replayed& r, const json& in, const json&) {
+       [](Schedule& s, Replayed& r, const Json& in, const Json&) {
          if (in.at(0).contains("block"))
            s.Annotate(r.Block(in.at(0)), in.at(1), FromJson(in.at(2)));
          else
            s.Annotate(r.Loop(in.at(0)), in.at(1), FromJson(in.at(2)));
        }},
       {"unannotate",
-       [](Schedule& s, Replayed& r, const json& in, const json&) {
+       [](Schedule& s, Replayed& r, const Json& in, const Json&) {
          if (in.at(0).contains("block"))
            s.Unannotate(r.Block(in.at(0)), in.at(1));
          else
@@ -227,16 +225,17 @@ const std::map<std::string, Apply>& Appliers() {
 void Schedule::Replay(const std::string& trace_json) {
   Schedule work = Copy();
   try {
-    json trace = json::parse(trace_json);
-    if (trace.at("version") != 1) throw ScheduleError(StrCat("trace of unknown version ", trace.at("version").dump()));
+    Json trace = Json::parse(trace_json);
+    if (trace.at("version").get<int>() != 1)
+      throw ScheduleError(StrCat("trace of unknown version ", trace.at("version").dump()));
     Replayed handles;
-    for (const json& step : trace.at("steps")) {
+    for (const Json& step : trace.at("steps")) {
       std::string name = step.at(0);
       auto it = Appliers().find(name);
       if (it == Appliers().end()) throw ScheduleError(StrCat("trace has the unknown step '", name, "'"));
       it->second(work, handles, step.at(1), step.at(2));
     }
-  } catch (const json::exception& e) {
+  } catch (const JsonError& e) {
     throw ModelFormatError(StrCat("not a schedule trace: ", e.what()));
   }
   *this = std::move(work);

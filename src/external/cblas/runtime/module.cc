@@ -151,7 +151,7 @@ class CblasModule final : public RegionModule {
            step.attrs.at("transpose").at(1).get<bool>(),
            step.attrs.at("one").at(0).get<bool>(),
            step.attrs.at("one").at(1).get<bool>()};
-    } catch (const nlohmann::json::exception& error) {
+    } catch (const JsonError& error) {
       fail(error.what());
     }
     constexpr int64_t kMax = std::numeric_limits<int>::max();

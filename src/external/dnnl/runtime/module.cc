@@ -106,7 +106,7 @@ class DnnlModule final : public RegionModule {
         own->plan = std::make_unique<Plan>(steps_, constants_);
       } catch (const dnnl::error& error) {
         throw RuntimeError(StrCat("dnnl region ", symbol(), ": ", error.what()));
-      } catch (const nlohmann::json::exception& error) {
+      } catch (const JsonError& error) {
         throw ModelFormatError(StrCat("dnnl region ", symbol(), ": ", error.what()));
       }
     });

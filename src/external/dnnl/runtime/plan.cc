@@ -15,7 +15,6 @@ using api::Desc;
 using api::Dims;
 using dnnl::algorithm;
 using dnnl::memory;
-using nlohmann::json;
 using runtime::NDArray;
 
 namespace {
@@ -36,7 +35,7 @@ algorithm EltwiseAlgorithm(const std::string& name) {
 }
 
 /// alpha and beta as this version of the library wants them.
-std::pair<float, float> EltwiseParameters(const json& attrs) {
+std::pair<float, float> EltwiseParameters(const Json& attrs) {
   if (attrs.at("alg") == "hardswish") return {1.0f / 6, 0.5f};
   return {attrs.at("alpha").get<float>(), attrs.at("beta").get<float>()};
 }
@@ -198,7 +197,7 @@ class PlanBuilder {
     dnnl::post_ops ops;
     if (step.attrs.value("sum", false)) ops.append_sum(1.0f);
     if (step.attrs.contains("post")) {
-      for (const json& post : step.attrs.at("post")) {
+      for (const Json& post : step.attrs.at("post")) {
         auto [alpha, beta] = EltwiseParameters(post);
         api::AppendEltwise(&ops, EltwiseAlgorithm(post.at("alg")), alpha, beta);
       }
@@ -310,10 +309,10 @@ class PlanBuilder {
   }
 
   void BuildMatmul(const Steps::Step& step) {
-    const auto transpose = step.attrs.at("transpose").get<std::vector<bool>>();
+    const Json& transpose = step.attrs.at("transpose");  // of both operands
     auto operand = [&](size_t i) {
       const int plain = Plain(step.in[i]);
-      if (!transpose[i]) return plain;
+      if (!transpose[i].get<bool>()) return plain;
       std::vector<int> axes;
       const size_t rank = DimsOf(step.in[i]).size();
       for (size_t d = 0; d < rank; ++d) axes.push_back(static_cast<int>(d));
