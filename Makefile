@@ -6,7 +6,7 @@ JOBS ?= $(shell nproc)
 export ORT_DISABLE_TELEMETRY := 1
 
 .PHONY: help setup configure libraries build test cpp-test python-test demo bench docs lint tidy format check-sources nightly \
-  clean aarch64
+  clean aarch64 packages
 
 help:
 	@echo 'make build   build into build/, install the Python package into .venv/'
@@ -15,6 +15,7 @@ help:
 	@echo 'make demo    compile a real text recogniser, read a picture with it'
 	@echo 'make bench   measure against the installed peers, write build/bench/report.html (ARGS=--quick: shorter)'
 	@echo 'make docs    the documentation site, build/site/index.html'
+	@echo 'make packages wheels and Debian packages into dist/, each tried where nothing else is (PYTHON=python3.12: abi3)'
 	@echo 'make lint    clang-format, clang-tidy (changed files; ALL=1: every file), include directions, licence headers'
 	@echo 'make tidy    clang-tidy, every file (FILES=...: these)'
 	@echo 'make format  format the C++ sources in place'
@@ -60,6 +61,9 @@ bench: build
 
 docs: build
 	tools/docs/build.sh
+
+packages: libraries
+	tools/ci/packages.sh
 
 lint: configure
 	@tools/lint/lint.sh $(if $(ALL),--all)
