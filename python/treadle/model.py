@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from . import _arguments, _bounded, _core, _encoded, _evaluate, _nd, _precision, _progress, _specialise
+from . import _arguments, _bounded, _core, _encoded, _evaluate, _nd, _precision, _progress, _quick, _specialise
 from ._core import CancelToken
 from ._dtype import DataType, to_numpy
 from ._ffi import Api, get_global_func
@@ -270,6 +270,7 @@ class Model:
         self._source: _Source | None = None
         self._forms: _specialise.ShapeForms | None = None
         self._folder: Any = None  # of a library that goes with the model
+        self._background: _quick.Background | None = None
         manifest = json.loads(model.manifest())
         self.inputs = _infos(model.inputs(), manifest["inputs"])
         self.outputs = _infos(model.outputs(), manifest["outputs"])
@@ -319,6 +320,14 @@ class Model:
             if name in inputs:
                 raise Error(f'input "{name}" is given by position and by name')
         return {**by_position, **inputs}
+
+    def settle(self) -> None:
+        """Waits for the optimised form of a model compiled with `quick`: runs, contexts and `save` take it from then on."""
+        if self._background is not None:
+            self._background.settle()
+
+    def _adopt(self, optimised):
+        self._model, self._compiled = optimised._model, optimised._compiled
 
     def run_async(self, *args: Any, **inputs: Any) -> "concurrent.futures.Future[dict[str, Any]]":
         """As calling the model, in a thread: a Future, whose result() waits for the outputs or raises the error.
@@ -550,6 +559,7 @@ def _serialised(model):
         raise Error(f"can't open {path}: {error.strerror}") from None
 
 
+DEFAULT_TARGET = "llvm -mcpu=native"
 _PRECISIONS = ("f32", "bf16", "f16", "mixed", "auto")
 _ACCURACIES = ("strict", "default", "fast")
 
@@ -582,7 +592,7 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
             pass_config: Mapping[str, Any] | None = None, constants: Mapping[str, Any] | None = None,
             external: str | Iterable[str] = (), plugins: "Iterable[str | os.PathLike[str]]" = (),
             max_model_memory: int = 0, precision: str = "f32", max_error: float = 0.01, accuracy: str = "default",
-            samples: Sequence[Mapping[str, Any]] | None = None, specialise: int = 0,
+            samples: Sequence[Mapping[str, Any]] | None = None, specialise: int = 0, quick: bool = False,
             progress: bool | Callable[[_progress.Progress], object] | None = None,
             max_seconds: float | None = None, max_memory: int = 0) -> Model:
     """Compiles an ONNX model (path, bytes or onnx.ModelProto) to native code.
@@ -601,10 +611,13 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
     layer 1e-3 of its range): which convolutions may use Winograd's method, how rows meet 4-bit weights.
     specialise: for how many combinations of input shapes, seen twice or more, the model may be compiled as well: in the
     background, while it runs; later runs of it with these shapes use that. The least recently used is dropped.
+    quick: compiles with few of LLVM's passes, in about two thirds of the time, and again with all of them in the
+    background, while the model runs; `Model.settle` waits for that form. Contexts keep the form that they were made of.
     progress: a function that is called with a treadle.Progress after each kernel, in the thread that compiles; True:
     a bar of the package tqdm or rich where one is installed, else a line on standard error. Ctrl-C ends compiling.
     max_seconds, max_memory (bytes of data; 0: no limit): compiles in a child process that may take so much. What ends
-    it, running out of memory included, is an error here; `progress`, `specialise` and precision="auto" aren't to be had then.
+    it, running out of memory included, is an error here; `progress`, `specialise`, `quick` and precision="auto" aren't to
+    be had then.
 
     Errors: ModelFormatError (not an ONNX model, or a broken one), UnsupportedOpError (operators that aren't
     implemented), ShapeError, TargetError, Error (other mistakes of use, such as names that the model doesn't have),
@@ -638,6 +651,8 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
                "constants": _arguments.mapping("constants", constants, "{'axes': [0, 1]}"),
                "external": _arguments.strings("external", external),
                "max_model_memory": _arguments.whole("max_model_memory", max_model_memory)}
+    if quick and (max_seconds is not None or max_memory or precision == "auto"):
+        raise Error("quick compiles again in the background: without max_seconds, max_memory and precision='auto'")
     most = _arguments.whole("specialise", specialise, 0, 1024)
     libraries = [os.fspath(plugin) for plugin in ([plugins] if isinstance(plugins, (str, os.PathLike)) else plugins)]
     data, directory = _serialised(model)
@@ -657,12 +672,16 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
 
     with _progress.watcher(progress) as watch:
         def build(config):
-            built = _progress.interruptible(lambda callback: _compile_serialised(
-                data, directory, pass_config=config, progress=callback, **options), watch)
             settings = {**options, "pass_config": config}
+            first = {**settings, "target": _quick.target_of(settings["target"])} if quick else settings
+            built = _progress.interruptible(
+                lambda callback: _compile_serialised(data, directory, progress=callback, **first), watch)
             built._source = _source(path, data, directory, settings)
             built._forms = _shape_forms(built, most, lambda **sizes: _compile_serialised(
                 _serialised(path)[0] if path else data, directory, **{**settings, **sizes}))
+            if quick:
+                built._background = _quick.Background(
+                    lambda callback: _compile_serialised(data, directory, progress=callback, **settings), built._adopt)
             return built
 
         return _compile_auto(build, config, max_error, samples) if precision == "auto" else build(config)
@@ -700,11 +719,22 @@ def _compile_serialised(data, directory, threads=0, **options):
         return Model(_core.Model.load(path), threads, compiled)  # stays mapped after the file is gone
 
 
+def _keep_of(data, options):
+    """Under what name a model compiled with these options (JSON's types) is kept, for this machine."""
+    return get_global_func("driver.ModelCacheKey")(data, str(options.get("target", DEFAULT_TARGET)),
+                                                   json.dumps(options, sort_keys=True))
+
+
+def _is_kept(data, threads=0, **options):
+    """Whether _compile_kept would find it."""
+    with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
+        return bool(get_global_func("driver.ModelCacheFetch")(_keep_of(data, options), os.path.join(folder, "model.so")))
+
+
 def _compile_kept(data, threads=0, progress=None, **options):
     """As _compile_serialised, of a model without external data; from the cache where it was compiled for that machine
     and with these options (JSON's types) before."""
-    keep = get_global_func("driver.ModelCacheKey")(data, str(options.get("target", "llvm -mcpu=native")),
-                                                   json.dumps(options, sort_keys=True))
+    keep = _keep_of(data, options)
     with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
         path = os.path.join(folder, "model.so")
         if not get_global_func("driver.ModelCacheFetch")(keep, path):

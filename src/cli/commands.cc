@@ -8,6 +8,16 @@
 
 namespace treadle::cli {
 
+namespace {
+
+/// The target whose code LLVM makes with few passes; targets without such passes refuse the option by name.
+std::string QuickTarget(const std::string& target) {
+  if (target.find("-opt-level") == std::string::npos) return target + " -opt-level=1";
+  throw Error(StrCat("--quick sets -opt-level, which '", target, "' does, too"));
+}
+
+}  // namespace
+
 void CompileFlags::AddTo(Verb* verb) {
   verb->Add("--plugin", &request.plugins, "library that brings an external code generator or its run time").OneEach();
   verb->Add("--max-tensor-bytes", &max_tensor_bytes, "largest buffer: 4GiB (the machine's memory)");
@@ -31,6 +41,8 @@ void CompileFlags::AddTo(Verb* verb) {
           .OneOf({"f32", "bf16", "f16", "mixed", "auto"}),
       verb->Add("--max-error", &max_error, "of outputs, relative to their norm, with --precision auto (0.01)")
           .NonNegative(),
+      verb->Add("--quick", &quick,
+                "compile with few of LLVM's passes: two thirds of the time, code a few percent slower"),
       verb->Add("--accuracy", &accuracy,
                 "what methods may lose: strict (nothing), default (little), fast (1e-3 of a layer's range)")
           .OneOf({"strict", "default", "fast"}),
@@ -82,6 +94,7 @@ CompileRequest CompileFlags::Parse() const {
   parsed.disabled_pass = SplitLists(disabled_pass);
   parsed.required_pass = SplitLists(required_pass);
   parsed.pass_config = ParsePairs("--pass-config", pass_config);
+  if (quick) parsed.target = QuickTarget(parsed.target);
   if (!accuracy.empty()) parsed.pass_config["relay.accuracy"] = accuracy;
   if (!records.empty()) parsed.pass_config["schedule.records"] = records;
   if (!calibration) parsed.pass_config["schedule.calibration"] = "none";

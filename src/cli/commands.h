@@ -19,6 +19,7 @@ struct CompileFlags {
   std::string accuracy;     ///< strict, default or fast; empty: default
   double max_error = 0.01;  ///< of outputs, relative to their norm, with precision auto
   bool quiet = false, verbose = false, calibration = true;
+  bool quick = false;  ///< few of LLVM's passes
   std::string records, max_model_memory, max_tensor_bytes, huge_pages;
 
   void AddTo(Verb* verb);

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _arguments, _progress, _specialise, error, model as _model
+from .. import _arguments, _progress, _quick, _specialise, error, model as _model
 from .._dtype import to_numpy
 from .._ffi import get_global_func
 from . import _errors
@@ -88,24 +88,41 @@ def _takes_shape(value):
 class _Models:
     """The compiled forms of one model: for all shapes where that is possible, and for single ones."""
 
-    def __init__(self, data, directory, inputs, options, static):
-        """directory: of external data; None: there is none, and what is compiled before a run can go on is kept."""
+    def __init__(self, data, directory, inputs, options, static, quick):
+        """directory: of external data; None: there is none, and what is compiled before a run can go on is kept. quick:
+        whether the first form is compiled with few of LLVM's passes, and replaced when that with all of them is there."""
         self._data, self._directory, self._inputs, self._options = data, directory, inputs, options
         self._forms = _specialise.ShapeForms(self._compile, MAX_SPECIALISED)
         self._general = None
         self._static = static
         self._awaited = True  # what is compiled now; in the background later, unless each shape has to be waited for
+        self._background = None
         try:
-            self._general = self._compile(())
+            # What is kept from an earlier session is there at once.
+            quick = quick and not (directory is None and _model._is_kept(data, **self._all_options(())))
+            self._general = self._compile((), target=_quick.target_of(_model.DEFAULT_TARGET)) if quick else self._compile(())
             self._awaited = False
+            if quick:
+                self._background = _quick.Background(self._compile_optimised, self._adopt)
         except (error.UnsupportedOpError, error.ShapeError, error.Error) as refusal:
             # What can't be compiled for all shapes may be for each: sizes are known then.
             hopeless = static or not any(_takes_shape(value) for value in inputs)
             if hopeless or isinstance(refusal, (error.ModelFormatError, error.InternalError)):
                 raise
 
-    def _compile(self, shapes):
-        options = {"shapes": {name: list(shape) for name, shape in shapes}, **self._options}
+    def _compile_optimised(self, callback):
+        if self._directory is None:
+            return _model._compile_kept(self._data, progress=callback, **self._all_options(()))
+        return _model._compile_serialised(self._data, self._directory, progress=callback, **self._all_options(()))
+
+    def _all_options(self, shapes, **more):
+        return {"shapes": {name: list(shape) for name, shape in shapes}, **self._options, **more}
+
+    def _adopt(self, model):
+        self._general = model
+
+    def _compile(self, shapes, **more):
+        options = self._all_options(shapes, **more)
 
         def build(callback):
             if self._directory is None and self._awaited:
@@ -127,6 +144,8 @@ class _Models:
     def settle(self):
         """Waits for what is compiled in the background; for measurements and tests."""
         self._forms.settle()
+        if self._background is not None:
+            self._background.settle()
 
 
 class InferenceSession:
@@ -194,7 +213,8 @@ class InferenceSession:
         options = {"threads": threads, "dims": dims, "opt_level": _LEVELS.get(level, 3)}
         static = all(isinstance(dim, int) or dim in dims for value in info["inputs"] for dim in value["shape"] or [None])
         try:
-            return _Models(data, directory, info["inputs"], options, static)
+            quick = getattr(self._options, "_entries", {}).get("treadle.quick") == "1"
+            return _Models(data, directory, info["inputs"], options, static, quick)
         except error.UnsupportedOpError as problem:
             raise _errors.NotImplemented(str(problem)) from problem
         except error.ModelFormatError as problem:
