@@ -92,6 +92,7 @@ nightly: libraries
 	PYTHONPATH=build/python TREADLE_STRESS=10 $(PYTHON) -m pytest -q tests/python/test_threads.py
 	PYTHONPATH=build/python $(PYTHON) tools/onnx_suite.py --check
 	PYTHONPATH=build/python $(PYTHON) bench/soak.py
+	tools/ci/codegens.sh
 	tools/ci/torch.sh
 	$(MAKE) tidy
 

@@ -5,7 +5,7 @@ import random
 from .._core import Object
 from .._ffi import Api, register_object
 from ..error import Error
-from ..ir import IntImm, IRModule, Node
+from ..ir import GlobalVar, IntImm, IRModule, Node
 from .checks import ScheduleError, check_factor, check_scope, check_thread
 from .expr import IterVar, Var, as_expr
 from .function import PrimFunc
@@ -57,6 +57,8 @@ class Schedule:
     def __init__(self, mod, *, seed=None, debug_mask=None, debug_mode=None, error_render_level=None):
         if not isinstance(mod, (IRModule, PrimFunc)):
             raise ScheduleError(f"Schedule takes a module or a loop-level function, not {mod!r}")
+        if isinstance(mod, PrimFunc):  # as in the original, whatever the function is called
+            mod = IRModule({GlobalVar("main"): mod})
         self._handle = _api.Schedule(mod)
         self._random = random.Random(seed)
 

@@ -14,8 +14,12 @@
 
 namespace treadle::onnx {
 
+/// In ImportOptions::shapes: a dimension that isn't known, whatever the model declares.
+inline constexpr int64_t kUnknownDim = -2;
+
 struct ImportOptions {
-  /// Shapes of inputs by name; they replace the declared ones. -1 leaves a dimension as declared.
+  /// Shapes of inputs by name; they replace the declared ones. -1 leaves a dimension as declared, kUnknownDim makes it
+  /// unknown.
   std::map<std::string, std::vector<int64_t>> shapes;
   /// Values of symbolic dimensions by name, such as {"batch", 1}.
   std::map<std::string, int64_t> dims;

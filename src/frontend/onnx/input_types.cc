@@ -69,7 +69,7 @@ void InputTypes::SetSymbol(const std::string& symbol, int64_t value, const std::
 
 void InputTypes::BindShape(const ValueInfo& input, const std::vector<int64_t>& shape) {
   for (int64_t dim : shape) {
-    if (dim < -1) throw ShapeError(StrCat(InputText(input), " can't have a dimension of ", dim));
+    if (dim < kUnknownDim) throw ShapeError(StrCat(InputText(input), " can't have a dimension of ", dim));
   }
   if (!input.type.shape) return;
   const std::vector<Dimension>& declared = *input.type.shape;
@@ -107,9 +107,11 @@ TensorType InputTypes::TypeOf(const ValueInfo& input) const {
   size_t rank = input.type.shape ? input.type.shape->size() : given->second.size();
   Array<PrimExpr> shape;
   for (size_t i = 0; i < rank; ++i) {
-    bool fixed = given != options_.shapes.end() && given->second[i] >= 0;
-    if (fixed) {
-      shape.push_back(PrimExpr(given->second[i]));
+    const int64_t wanted = given != options_.shapes.end() ? given->second[i] : -1;
+    if (wanted == kUnknownDim) {
+      shape.push_back(AnyDim());
+    } else if (wanted >= 0) {
+      shape.push_back(PrimExpr(wanted));
     } else {
       shape.push_back(input.type.shape ? DimOf((*input.type.shape)[i]) : AnyDim());
     }

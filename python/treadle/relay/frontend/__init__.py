@@ -6,7 +6,7 @@ from typing import Any
 
 from ..._ffi import get_global_func
 from ..._nd import NDArray
-from ...ir import IRModule
+from ...ir import IntImm, IRModule, PrimExpr
 
 
 def _model_bytes(model):
@@ -61,12 +61,18 @@ def _check_dtype(dtype, inputs):
         DataType(dtype)
 
 
+def _dimension(value):
+    """A dimension as the importer takes it."""
+    unknown = value is None or (isinstance(value, PrimExpr) and not isinstance(value, IntImm))
+    return -2 if unknown else int(value)
+
+
 def from_onnx(model: Any, shape: Mapping[str, Iterable[int]] | None = None, dtype: str | Mapping[str, str] = "float32",
               opset: int | None = None, freeze_params: bool = True, convert_config: Mapping[str, Any] | None = None,
               export_node_renamed_model_path: "str | os.PathLike[str] | None" = None) -> tuple[IRModule, dict[str, NDArray]]:
     """(module, params) of an ONNX model: onnx.ModelProto, bytes, or the path of a file.
 
-    shape: dict from input names to shapes. dtype: of inputs; a dict has to agree with the model. opset: version of the
+    shape: dict from input names to shapes; relay.Any() or None is a dimension that isn't known, -1 leaves the model's. dtype: of inputs; a dict has to agree with the model. opset: version of the
     operators, instead of the one that the model imports. Without freeze_params the initialisers are parameters of main.
     export_node_renamed_model_path: where the model is written with each node named by its operator and number.
     convert_config has no options; a dict with any is an Error.
@@ -75,7 +81,7 @@ def from_onnx(model: Any, shape: Mapping[str, Iterable[int]] | None = None, dtyp
 
     if convert_config:
         raise Error(f"convert_config: unknown option '{next(iter(convert_config))}'; there are none")
-    shapes = {name: list(map(int, dims)) for name, dims in (shape or {}).items()}
+    shapes = {name: list(map(_dimension, dims)) for name, dims in (shape or {}).items()}
     data, directory = _model_bytes(model)
     if opset is not None:
         data = _with_opset(data, opset)
