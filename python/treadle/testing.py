@@ -147,3 +147,13 @@ def check_numerical_grads(function, input_values, grad_values, function_value=No
             raise AssertionError(f"derivatives by {name} are {distance:.3g} away from differences, whose norm is {norm:.3g};"
                                  f" element {elements[worst]}: {found.flat[elements[worst]]:.6g}, expected about "
                                  f"{expected[worst]:.6g}")
+
+
+def requires_package(*packages):
+    """Decorator: a test runs only where Python packages can be imported."""
+    import importlib.util
+
+    import pytest
+
+    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    return pytest.mark.skipif(bool(missing), reason=f"needs the packages {', '.join(missing)}")

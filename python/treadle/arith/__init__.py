@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be known about integer expressions."""
+import contextlib
+
 from .._ffi import Api
-from ..ir import Range
+from ..ir import IntImm, Range
 from ..tir.expr import as_expr
+from .intervals import (IntervalSet, IntSet, conditions_on, deduce_bound, detect_clip_bound, detect_iter_map,
+                        estimate_region_lower_bound, interval_of, inverse_affine_iter_map, normalize_iter_map_to_expr,
+                        solve_linear_equations, solve_linear_inequalities, subspace_divide)
 
 _api = Api("arith")
 _tir = Api("tir")
@@ -52,6 +57,12 @@ def detect_linear_equation(expr, var_list):
     return list(_api.DetectLinearEquation(as_expr(expr), list(var_list)))
 
 
+def _variables(expr):
+    from ..tir.analysis import undefined_vars
+
+    return undefined_vars(as_expr(expr))
+
+
 class Analyzer:
     """What can be known of expressions, given ranges of their variables."""
 
@@ -64,6 +75,37 @@ class Analyzer:
             self._ranges[var] = expr
         else:
             self._values[var] = as_expr(expr)
+
+    def update(self, var, info, override=False):
+        """The variable lies between the ends of a ConstIntBound."""
+        if not isinstance(info, ConstIntBound):
+            raise TypeError(f"Analyzer.update: expected a ConstIntBound, not {info!r}")
+        if not override and var in self._ranges:
+            known = self.const_int_bound(var)
+            if (known.min_value, known.max_value) != (info.min_value, info.max_value):
+                raise ValueError(f"Analyzer.update: {var} is {known} already; say override=True to change it")
+        limit = 1 << 30
+        low, high = max(int(info.min_value), -limit), min(int(info.max_value), limit)
+        self._ranges[var] = Range.from_min_extent(low, high - low + 1)
+
+    @contextlib.contextmanager
+    def constraint_scope(self, constraint):
+        """Within it the condition is known to hold, as far as it compares variables with numbers."""
+        saved = dict(self._ranges)
+        for var in _variables(constraint):
+            known = self.const_int_bound(var)
+            lowers, uppers = conditions_on(var, constraint)
+            low = max([known.min_value, *(int(v) for v in lowers if isinstance(v, IntImm))])
+            high = min([known.max_value, *(int(v) for v in uppers if isinstance(v, IntImm))])
+            self.update(var, ConstIntBound(low, high), override=True)
+        try:
+            yield self
+        finally:
+            self._ranges = saved
+
+    def int_set(self, expr, dom_map):
+        """The interval of an expression, given those of variables."""
+        return interval_of(self._known(expr), dict(dom_map.items()))
 
     def _known(self, expr):
         expr = as_expr(expr)
