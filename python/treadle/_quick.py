@@ -11,7 +11,7 @@ from . import _progress, error
 
 
 def target_of(target: str) -> str:
-    """The target for the first form; targets without LLVM's passes refuse the option by name."""
+    """The target for the first form. Targets other than LLVM's have no such passes: their first form is the last one."""
     if "-opt-level" in target:
         raise error.Error(f"quick sets -opt-level, which '{target}' does, too")
     return target + " -opt-level=1"

@@ -10,7 +10,7 @@ namespace treadle::cli {
 
 namespace {
 
-/// The target whose code LLVM makes with few passes; targets without such passes refuse the option by name.
+/// The target whose code LLVM makes with few passes; of no effect where it isn't LLVM that makes it.
 std::string QuickTarget(const std::string& target) {
   if (target.find("-opt-level") == std::string::npos) return target + " -opt-level=1";
   throw Error(StrCat("--quick sets -opt-level, which '", target, "' does, too"));
