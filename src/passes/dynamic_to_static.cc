@@ -33,7 +33,9 @@ Expr WithAttrs(const CallNode* call, const char* name, Array<Expr> args, Change&
 
 Expr Reshape(const CallNode* call) {
   auto shape = ConstIntegers(call->args[1]);
-  return shape ? ops::MakeReshape(call->args[0], Shape(*shape)) : Expr();
+  if (!shape) return Expr();
+  return WithAttrs<ops::ReshapeAttrs>(call, "reshape", {call->args[0]},
+                                      [&](auto& attrs) { attrs.newshape = Shape(*shape); });
 }
 Expr Squeeze(const CallNode* call) {
   auto axes = ConstIntegers(call->args[1]);

@@ -2,6 +2,7 @@
 // SimplifyExpr: algebraic identities, to a fixed point. A rule sees the call with its rewritten arguments and the
 // types of the original one; identities of floating-point arithmetic are used only where they hold for all values
 // (x + 0, x * 1; not x * 0). One rule rounds once more: DivideGate.
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -19,6 +20,15 @@ struct Site {
   const Expr arg(size_t i) const { return call->args[i]; }
 };
 
+/// A reshape to sizes, of which 0 is one; as a code of reshape it would mean the operand's.
+Expr ReshapeToSizes(const Expr& x, const Array<PrimExpr>& shape) {
+  const bool empty = std::any_of(shape.begin(), shape.end(), [](const PrimExpr& dim) { return tir::is_zero(dim); });
+  return ops::CallWith<ops::ReshapeAttrs>("reshape", {x}, [&](auto& attrs) {
+    attrs.newshape = shape;
+    attrs.allowzero = empty;
+  });
+}
+
 /// x_like becomes the concrete form when its type is static.
 Expr ConcretizeLike(const Site& site) {
   const std::string& name = OpName(site.call);
@@ -27,7 +37,7 @@ Expr ConcretizeLike(const Site& site) {
   if (name == "zeros_like") return ops::MakeZeros(type->shape, type->dtype);
   if (name == "ones_like") return ops::MakeOnes(type->shape, type->dtype);
   if (name == "full_like") return ops::MakeFull(site.arg(1), type->shape, type->dtype);
-  if (name == "reshape_like") return ops::MakeReshape(site.arg(0), type->shape);
+  if (name == "reshape_like") return ReshapeToSizes(site.arg(0), type->shape);
   if (name == "broadcast_to_like") return ops::MakeBroadcastTo(site.arg(0), type->shape);
   if (name == "collapse_sum_like") {
     std::vector<int32_t> dims;
@@ -98,7 +108,7 @@ Expr MergeReshapes(const Site& site) {
   if (inner == nullptr || !IsStatic(type)) return Expr();
   const std::string& name = OpName(inner);
   if (name != "reshape" && name != "contrib_reverse_reshape") return Expr();
-  return ops::MakeReshape(inner->args[0], type->shape);
+  return ReshapeToSizes(inner->args[0], type->shape);
 }
 
 std::vector<int64_t> AxesOf(const CallNode* transpose, size_t rank) {

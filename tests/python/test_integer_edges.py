@@ -148,3 +148,20 @@ def test_unique_slices_of_any_size(shape, axis, dtype):
     expected = np.unique(x, True, True, True, axis=axis)
     for mine, theirs in zip(ours, expected):
         np.testing.assert_array_equal(mine, theirs.reshape(mine.shape))
+
+
+@pytest.mark.parametrize("shape, axis, expected", [((0, 3), 1, (0, 3)), ((2, 0, 3), 1, (2, 0)), ((0, 2, 3), 2, (0, 3))])
+def test_flattened_tensors_without_elements(shape, axis, expected):
+    assert run("Flatten", np.zeros(shape, np.float32), axis=axis)[0].shape == expected
+
+
+def test_reshapes_of_reshapes_keep_sizes_of_zero():
+    """0 is a size here, not the code for the operand's dimension."""
+    nodes = [helper.make_node("Reshape", ["x", "a"], ["t"], allowzero=1),
+             helper.make_node("Reshape", ["t", "b"], ["y"], allowzero=1)]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 0])],
+        [helper.make_empty_tensor_value_info("y")],
+        [numpy_helper.from_array(np.array(v, np.int64), n) for n, v in {"a": [4, 0, 2], "b": [0, 0]}.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8)
+    assert treadle.compile(model).run(None, {"x": np.zeros((3, 0), np.float32)})[0].shape == (0, 0)

@@ -231,3 +231,16 @@ def test_vectors_along_any_axis_of_one_dimensional_convolutions(op, axis):
     plain = results["conv"]
     expected = plain + along if op == "bias_add" else np.where(plain > 0, plain, along * plain)
     np.testing.assert_allclose(results[op], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape, kernel", [((0, 2, 4, 5, 6), (3, 3, 3)), ((0, 2, 7), (3,)), ((0, 2, 5, 5), (3, 3))])
+def test_batches_of_no_images(shape, kernel):
+    net = Net(*shape)
+    net.conv(2, 4, *kernel)
+    net.add("Relu")
+    net.conv(4, 3, *[1] * len(kernel))
+    graph = helper.make_graph(net.nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                              [helper.make_empty_tensor_value_info(net.last)], net.weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    y = treadle.compile(model).run(None, {"x": np.zeros(shape, np.float32)})[0]
+    assert y.shape == (0, 3, *(size - k + 1 for size, k in zip(shape[2:], kernel)))

@@ -44,7 +44,11 @@ Expr ImportFlatten(NodeImport& n) {
   if (axis < -rank || axis > rank) n.Invalid(StrCat("axis ", axis, " is out of range for rank ", rank));
   if (axis < 0) axis += rank;
   PrimExpr rows(int64_t{1}), columns(int64_t{1});
-  if (axis == 1) return n.Call("reshape", {n.In(0)}, {{"newshape", Ints{rank == 0 ? 1 : 0, -1}}});
+  const Array<PrimExpr>& shape = TypeOf(n.In(0))->shape;
+  // -1 stands for nothing in particular next to a dimension of 0.
+  const bool empty =
+      std::any_of(shape.begin(), shape.end(), [](const PrimExpr& dim) { return tir::is_const_int(dim, 0); });
+  if (axis == 1 && !empty) return n.Call("reshape", {n.In(0)}, {{"newshape", Ints{rank == 0 ? 1 : 0, -1}}});
   if (!IsStatic(TypeOf(n.In(0)))) return ImportDynamicFlatten(n, static_cast<int>(axis));
   for (int i = 0; i < rank; ++i) {
     PrimExpr& side = i < axis ? rows : columns;

@@ -18,10 +18,12 @@ using Ints = std::vector<int64_t>;
 
 constexpr size_t kRank = 5;
 
-/// All dimensions, or nothing where one is symbolic.
+/// All dimensions, or nothing where one is symbolic or 0, which isn't worth rearranging.
 std::optional<Ints> StaticShape(const Expr& e) {
   const auto* type = TensorTypeOf(e);
-  return type == nullptr ? std::nullopt : ops::ConstInts(type->shape);
+  std::optional<Ints> shape = type == nullptr ? std::nullopt : ops::ConstInts(type->shape);
+  if (shape && std::find(shape->begin(), shape->end(), 0) != shape->end()) return std::nullopt;
+  return shape;
 }
 
 /// Begins, then ends, of three dimensions.
