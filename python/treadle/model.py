@@ -115,6 +115,8 @@ class Context:
         self._inputs = {info.name: info for info in model.inputs}
         self._outputs = model.outputs
         self._bound: dict[str, np.ndarray] = {}
+        self._written: set[str] = set()  # outputs that kernels write where they are bound
+        self._given: dict[str, Any] = {}  # tensors that inputs may still be read from
         self._context.set_threads(threads)
         self._pairs: dict[str, str] = dict(state._pairs if isinstance(state, Context) else state or {})
         self._state: dict[str, Any] = state._state if isinstance(state, Context) else {}
@@ -182,6 +184,9 @@ class Context:
                 self._state[name] = _nd.array(np.array(value, to_numpy(self._inputs[name].dtype)))
         self._bind_state()
         for name, tensor in _to_tensors(inputs, self._inputs).items():
+            if any(np.may_share_memory(_view(tensor), self._bound[output]) for output in self._written):
+                tensor = _nd.array(np.array(_view(tensor)))  # the run writes there before it has read all of it
+            self._given[name] = tensor
             self._context.set_input(name, tensor)
 
     def __call__(self, **inputs: Any) -> dict[str, Any]:
@@ -193,23 +198,28 @@ class Context:
         """As calling the context, with the limits of Model.run."""
         self._set(inputs)
         self._context.run(_seconds(timeout), cancel)
-        kept = set(self._pairs.values())
+        kept = {*self._pairs.values(), *self._written}
         results = {info.name: _to_python(self._context.get_output(i), info) for i, info in enumerate(self._outputs)
                    if info.name not in kept}
         self._keep_state()
         for name, array in self._bound.items():
+            if name in self._written:
+                results[name] = array
+                continue
             if results[name].shape != array.shape:
                 raise ShapeError(f"output '{name}' is {list(results[name].shape)}, but it is bound to an array "
                                  f"{list(array.shape)}")
             array[...] = results[name]
             results[name] = array
-        return results
+        return {info.name: results[info.name] for info in self._outputs if info.name in results}
 
     def bind_output(self, name: str, array: "np.ndarray | None") -> None:
-        """Later runs of this context copy the output into `array` and give that; None: a new array again.
+        """Later runs of this context write the output into `array` and give that; None: a new array again.
 
-        The array: NumPy, writable, of the output's type and shape. Errors: Error for an unknown output, DTypeError and
-        ShapeError for arrays that don't fit (a shape that depends on the inputs is looked at when it is known).
+        The array: NumPy, writable, of the output's type and shape. Kernels write to it directly where it is contiguous,
+        no input or other output, and of a shape that was known when compiling; else the output is copied there.
+        Errors: Error for an unknown output, DTypeError and ShapeError for arrays that don't fit (a shape that depends on
+        the inputs is looked at when it is known).
 
         >>> context, y = model.create_context(), np.empty(2, np.float32)
         >>> context.bind_output("y", y)
@@ -221,8 +231,10 @@ class Context:
         infos = {info.name: info for info in self._outputs}
         if name not in infos:
             raise Error(f"the model has no output '{name}'; it has: {', '.join(infos)}" + _arguments.suggest(name, infos))
+        if name in self._pairs.values():
+            raise Error(f"output '{name}' is kept as a state; bind_state says where")
         if array is None:
-            self._bound.pop(name, None)
+            self._unbind_output(name)
             return
         info = infos[name]
         if info.value_type:
@@ -233,7 +245,19 @@ class Context:
         shape = info.shape
         if len(shape) != array.ndim or any(isinstance(d, int) and d not in (-1, n) for d, n in zip(shape, array.shape)):
             raise ShapeError(f"output '{name}' is {list(shape)}, not {list(array.shape)}")
+        self._unbind_output(name)
+        others = [*self._bound.values(), *map(_view, self._given.values())]
+        shared = any(np.may_share_memory(array, other) for other in others)
+        if array.flags.c_contiguous and not shared and self._context.bind_output(
+                self._positions[name], as_tensor(array)):
+            self._written.add(name)
         self._bound[name] = array
+
+    def _unbind_output(self, name):
+        self._bound.pop(name, None)
+        if name in self._written:
+            self._written.discard(name)
+            self._context.bind_output(self._positions[name], None)
 
     def profile(self, **inputs: Any) -> list[OperatorTime]:
         """Runs once; what each call of a kernel took, in seconds and in order."""

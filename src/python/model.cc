@@ -123,6 +123,12 @@ void BindModel(nb::module_& module) {
            [](ModelContext& self, const std::string& name, nb::handle value) { self.SetInput(name, TensorOf(value)); })
       .def("bind_state", [](ModelContext& self, const std::string& input, const std::string& output,
                             nb::handle value) { return self.BindState(input, output, TensorOf(value)); })
+      .def(
+          "bind_output",
+          [](ModelContext& self, size_t index, nb::handle value) {
+            return self.BindOutput(index, value.is_none() ? runtime::NDArray() : TensorOf(value));
+          },
+          nb::arg("index"), nb::arg("value").none())
       .def("set_threads", &ModelContext::SetThreads)
       .def(
           "run",

@@ -155,6 +155,12 @@ bool ModelContext::BindState(const std::string& input, const std::string& output
   return true;
 }
 
+bool ModelContext::BindOutput(size_t index, const NDArray& value) {
+  const SoleUser::Use use(context_->user());
+  CheckOutput(index);
+  return context_->BindOutput(index, value);
+}
+
 void ModelContext::Run() {
   const SoleUser::Use use(context_->user());
   for (size_t i = 0; i < is_set_.size(); ++i) {

@@ -13,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import treadle
+from treadle import _nd
 
 
 def products(count=8):
@@ -113,6 +114,39 @@ def test_bound_outputs_are_written(dynamic):
             context.bind_output("y", wrong)
     with pytest.raises(treadle.Error, match="no output 'yy'; it has: y; did you mean 'y'?"):
         context.bind_output("yy", y)
+
+
+def test_bound_outputs_of_known_shape_are_written_in_place():
+    model = treadle.compile(onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[4, 64] x) => (float[4, 64] y, float[4, 64] z) '
+        '{ t = ReduceSum(x) y = Add(x, t) z = Neg(x) }'))
+    x = np.arange(256, dtype=np.float32).reshape(4, 64)
+    expected = model(x=x)
+    context, y = model.create_context(threads=1), np.zeros((4, 64), np.float32)
+    context.bind_output("y", y)
+    assert context(x=x)["y"] is y
+    assert np.shares_memory(_nd._view(context._context.get_output(0)), y)
+    np.testing.assert_array_equal(y, expected["y"])
+    own = context(x=x)["z"]  # isn't touched by later runs
+    context(x=2 * x)
+    np.testing.assert_array_equal(own, expected["z"])
+    # What is read and written at the same time is copied, either way around, as are two outputs in one place.
+    same = x.copy()
+    context.bind_output("y", same)
+    np.testing.assert_array_equal(context(x=same)["y"], expected["y"])
+    same[...] = x
+    context(x=same)
+    context.bind_output("z", same)
+    same[...] = x
+    np.testing.assert_array_equal(context(x=same)["z"], expected["z"])
+    strided = np.zeros((64, 4), np.float32).T
+    context.bind_output("y", strided)
+    np.testing.assert_array_equal(context(x=x)["y"], expected["y"])
+    for name in "yz":
+        context.bind_output(name, None)
+    kept = y.copy()
+    np.testing.assert_array_equal(context(x=x)["y"], expected["y"])
+    np.testing.assert_array_equal(y, kept)
 
 
 def test_runs_in_other_threads_give_results_and_errors(model):

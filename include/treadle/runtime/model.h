@@ -41,6 +41,9 @@ class ExecutionContext {
   virtual bool BindState(size_t input, size_t output, const NDArray& value) {
     return (void)input, (void)output, (void)value, false;
   }
+  /// Later runs write result `index` into `value` (null: into memory of their own again), which is what GetOutput gives
+  /// then. False, and nothing done, where they can't.
+  virtual bool BindOutput(size_t index, const NDArray& value) { return (void)index, !value.defined(); }
   virtual void SetThreads(int threads) = 0;
   /// Runs with a time for each call.
   virtual std::vector<OpTiming> RunProfiled(bool stop_at_nan) = 0;
@@ -81,6 +84,10 @@ class ModelContext {
   /// Makes `value` input `input` and output `output` of the runs to come, changed in place; what GetOutput gives is
   /// `value` then. False, and nothing done, where the model needs both at a time.
   bool BindState(const std::string& input, const std::string& output, const NDArray& value);
+  /// Later runs write output `index` into `value`, which isn't memory of an input, without copying; null: into memory
+  /// of their own again. False, and nothing done, where that can't be: dynamic shapes, an output that is an input as
+  /// well, another type, shape or alignment than the plan's.
+  bool BindOutput(size_t index, const NDArray& value);
   /// Runs with the inputs set before; a missing one is an Error.
   void Run();
   /// Sets all inputs, runs, and returns the outputs, which are the caller's.

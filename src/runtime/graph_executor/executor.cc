@@ -13,7 +13,7 @@ class GraphExecution final : public ExecutionContext {
       : context_(std::move(model)),
         positions_(std::move(positions)),
         outputs_(context_.model().num_outputs()),
-        is_state_(outputs_.size()) {}
+        is_bound_(outputs_.size()) {}
 
   void SetInput(size_t index, const NDArray& value) override { context_.BindInput((*positions_)[index], value); }
   void CopyInput(size_t index, const DLTensor& value) override { context_.SetInput((*positions_)[index], value); }
@@ -38,7 +38,18 @@ class GraphExecution final : public ExecutionContext {
     if (!context_.model().UpdatesInput(output, position) || !context_.BindOutput(output, value)) return false;
     context_.BindInput(position, value);
     outputs_[output] = value;
-    is_state_[output] = true;
+    is_bound_[output] = true;
+    return true;
+  }
+  bool BindOutput(size_t index, const NDArray& value) override {
+    if (!value.defined()) {  // the next run binds memory of its own
+      if (is_bound_[index]) outputs_[index] = MakeOutput(index);
+      is_bound_[index] = false;
+      return true;
+    }
+    if (!context_.BindOutput(index, value)) return false;
+    outputs_[index] = value;
+    is_bound_[index] = true;
     return true;
   }
   void ReleaseInputs() override {
@@ -51,21 +62,26 @@ class GraphExecution final : public ExecutionContext {
   void PrepareOutputs() {
     for (size_t i = 0; i < outputs_.size(); ++i) {
       NDArray& output = outputs_[i];
-      if (is_state_[i]) continue;
+      if (is_bound_[i]) continue;
       // The other reference is the context's.
       if (output.defined() && output->use_count() <= 2) continue;
-      const GraphSpec::Entry& entry = context_.model().OutputEntry(i);
       if (!output.defined() && tried_) continue;
-      NDArray fresh = NDArray::Empty(entry.shape, entry.dtype, context_.GetOutput(i).device());
-      output = context_.BindOutput(i, fresh) ? fresh : NDArray();
+      output = MakeOutput(i);
     }
     tried_ = true;
+  }
+
+  /// Memory that the context writes result `index` to; null where the plan doesn't allow that.
+  NDArray MakeOutput(size_t index) {
+    const GraphSpec::Entry& entry = context_.model().OutputEntry(index);
+    NDArray fresh = NDArray::Empty(entry.shape, entry.dtype, context_.GetOutput(index).device());
+    return context_.BindOutput(index, fresh) ? fresh : NDArray();
   }
 
   GraphContext context_;
   std::shared_ptr<const std::vector<uint32_t>> positions_;  ///< of the manifest's inputs among the arguments
   std::vector<NDArray> outputs_;                            ///< null where the plan doesn't let them be replaced
-  std::vector<bool> is_state_;                              ///< outputs that are inputs, too: not replaced
+  std::vector<bool> is_bound_;                              ///< to memory of the user's: not replaced
   bool tried_ = false;
 };
 
