@@ -99,6 +99,7 @@ void FillBest(const Kernel& kernel, const Problem& problem, const Machine& machi
     least = cycles;
     candidate->plan = plan;
     candidate->cycles = cycles;
+    if (kernel.least_gain == 0) break;  // others are for records
   }
 }
 

@@ -145,6 +145,17 @@ Problem Depthwise(int64_t channels, int64_t size, int64_t kernel) {
   });
 }
 
+/// The same of bytes, as a graph states it: blocks are open.
+Problem OfBytes(const Problem& problem) {
+  auto node = MakeObject<ConvProblemNode>(*problem.as<ConvProblemNode>());
+  node->dtype = DataType::UInt(8);
+  node->weight_dtype = DataType::Int(8);
+  node->out_dtype = DataType::Int(32);
+  node->in_layout = {};
+  node->ic_block = node->oc_block = 0;
+  return Problem(ObjectPtr<Object>(node));
+}
+
 std::vector<std::string> UsableFor(const std::string& op, const Problem& problem, const std::string& machine) {
   RegisterKernels();
   std::vector<std::string> names;
@@ -213,22 +224,13 @@ TEST_P(EveryMachine, GroupedConvolutionsHaveTheirOwnKernel) {
 }
 
 TEST_P(EveryMachine, ConvolutionsOfBytesHaveTheirOwnKernels) {
-  auto of_bytes = [](Problem problem) {
-    auto node = MakeObject<ConvProblemNode>(*problem.as<ConvProblemNode>());
-    node->dtype = DataType::UInt(8);
-    node->weight_dtype = DataType::Int(8);
-    node->out_dtype = DataType::Int(32);
-    node->in_layout = {};
-    node->ic_block = node->oc_block = 0;
-    return Problem(ObjectPtr<Object>(node));
-  };
   const std::vector<std::string> direct{"qnn_conv2d.direct", "qnn_conv2d.plain"};
-  EXPECT_EQ(UsableFor("qnn.contrib_conv2d", of_bytes(Conv(64, 56, 64, 3)), GetParam()), direct);
-  EXPECT_EQ(UsableFor("qnn.contrib_conv2d", of_bytes(Grouped(32, 256, 56, 256, 3)), GetParam()), direct);
+  EXPECT_EQ(UsableFor("qnn.contrib_conv2d", OfBytes(Conv(64, 56, 64, 3)), GetParam()), direct);
+  EXPECT_EQ(UsableFor("qnn.contrib_conv2d", OfBytes(Grouped(32, 256, 56, 256, 3)), GetParam()), direct);
   const std::vector<std::string> depthwise{"qnn_conv2d.depthwise", "qnn_conv2d.plain"};
-  EXPECT_EQ(UsableFor("qnn.contrib_conv2d", of_bytes(Depthwise(96, 56, 3)), GetParam()), depthwise);
+  EXPECT_EQ(UsableFor("qnn.contrib_conv2d", OfBytes(Depthwise(96, 56, 3)), GetParam()), depthwise);
   // Of three channels of plain data a word is made.
-  EXPECT_EQ(BestField("qnn_conv2d.direct", of_bytes(Conv(3, 224, 64, 7, 2)), GetParam(), "ic_block"), 4);
+  EXPECT_EQ(BestField("qnn_conv2d.direct", OfBytes(Conv(3, 224, 64, 7, 2)), GetParam(), "ic_block"), 4);
 }
 
 TEST_P(EveryMachine, PixelsInOneRowAreForChannelsWithoutBlocks) {
@@ -287,6 +289,18 @@ TEST_P(EveryMachine, PlansOfGraphsCostAndReplay) {
   replay("conv2d.grouped", Grouped(32, 128, 14, 128, 3));
   replay("conv2d.grouped", Grouped(4, 64, 14, 128, 3));
   replay("conv2d_transpose.phases", Transposed(32, 13, 24, 4, 2));
+  replay("qnn_conv2d.direct", OfBytes(Grouped(32, 128, 14, 128, 3)));
+  replay("qnn_conv2d.direct", OfBytes(Conv(64, 28, 64, 3)));
+  replay("qnn_conv2d.depthwise", OfBytes(Depthwise(96, 28, 3)));
+}
+
+TEST_P(EveryMachine, BlocksOfBytesAreTheUsualOnesWithoutARecord) {
+  RegisterKernels();
+  const Machine machine = MachineFor(GetParam());
+  for (const Problem& problem : {OfBytes(Conv(64, 28, 64, 3)), OfBytes(Grouped(32, 128, 14, 128, 3))}) {
+    const schedule::Kernel& kernel = *schedule::FindKernel("qnn_conv2d.direct");
+    EXPECT_EQ(ToJson(DefaultPlan(kernel, problem, machine).plan), ToJson(kernel.space(problem, machine).front()));
+  }
 }
 
 TEST_P(EveryMachine, TilesOfProductsFitRegistersAndHideLatency) {

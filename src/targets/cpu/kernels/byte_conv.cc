@@ -13,6 +13,7 @@
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/rooms.h"
 #include "targets/cpu/kernels/words.h"
+#include "treadle/ir/structural.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/make.h"
@@ -257,25 +258,46 @@ std::string WhyNotDepthwise(const Problem& problem, const Machine&) {
   return IsByteDepthwise(p) ? "" : StrCat("the data are ", p.dtype, ", not uint8");
 }
 
-/// The usual blocks: they decide about what follows in the graph, too, so that others are taken from a record only.
+/// Blocks of channels that aren't half empty.
+std::vector<int64_t> BlocksOf(int64_t channels) {
+  return channels > 8 ? std::vector<int64_t>{8, 16} : std::vector<int64_t>{8};
+}
+
+/// `usual`, and the others, which no cost model chooses (Kernel::least_gain): they decide about what follows in the
+/// graph, too.
+std::vector<Plan> WithUsual(const Plan& usual, std::vector<Plan> plans) {
+  std::erase_if(plans, [&](const Plan& plan) { return StructuralEqual(plan, usual); });
+  plans.insert(plans.begin(), usual);
+  return plans;
+}
+
 std::vector<Plan> ConvSpace(const Problem& problem, const Machine& machine) {
   const auto& p = *problem.as<ConvProblemNode>();
   const int lanes = machine.vector_lanes(32);
+  std::vector<Plan> plans;
   if (p.groups > 1) {
-    const GroupsInBlocks blocks = BlockGroups(p.groups, p.ic / p.groups, p.oc / p.groups, lanes).front();
-    return {MakePlan(blocks.merged, blocks.block, blocks.block)};
+    for (const GroupsInBlocks& blocks : BlockGroups(p.groups, p.ic / p.groups, p.oc / p.groups, lanes)) {
+      plans.push_back(MakePlan(blocks.merged, blocks.block, blocks.block));
+    }
+    return plans;
   }
+  const bool words = p.in_layout.is_plain() && p.ic < kLeastBlocked;
   const int64_t ic_block = p.in_layout.is_blocked() ? p.in_layout.block
-                           : p.ic < kLeastBlocked   ? kBytes
+                           : words                  ? kBytes
                                                     : BlockedLayout(p.ic, lanes).block;
-  return {MakePlan(1, ic_block, BlockedLayout(p.oc, lanes).block)};
+  for (const int64_t in : words ? std::vector<int64_t>{kBytes} : BlocksOf(p.ic)) {
+    for (const int64_t out : BlocksOf(p.oc)) plans.push_back(MakePlan(1, in, out));
+  }
+  return WithUsual(MakePlan(1, ic_block, BlockedLayout(p.oc, lanes).block), std::move(plans));
 }
 
 std::vector<Plan> DepthwiseSpace(const Problem& problem, const Machine& machine) {
   const auto& p = *problem.as<ConvProblemNode>();
-  const int64_t block =
+  std::vector<Plan> plans;
+  for (const int64_t block : BlocksOf(p.oc)) plans.push_back(MakePlan(1, block, block));
+  const int64_t usual =
       p.in_layout.is_blocked() ? p.in_layout.block : BlockedLayout(p.oc, machine.vector_lanes(32)).block;
-  return {MakePlan(1, block, block)};
+  return WithUsual(MakePlan(1, usual, usual), std::move(plans));
 }
 
 std::string WhyNotConvPlan(const Problem& problem, const Machine&, const Plan& chosen) {
@@ -342,6 +364,7 @@ Kernel ByteKernel(const char* name, const char* loops) {
   kernel.target = "cpu";
   kernel.plan_type = ByteConvPlanNode::StaticTypeInfo();
   kernel.graph_fields = {"merged", "ic_block", "oc_block"};
+  kernel.least_gain = 0;
   kernel.cycles = [loops](const Problem& problem, const Machine& machine, const Plan& plan) {
     return Cycles(loops, problem, machine, plan);
   };
