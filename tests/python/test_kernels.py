@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans of kernels: what `--dump kernels` writes replays, and every plan of a space computes the same."""
 import json
+import pathlib
+import subprocess
 
 import numpy as np
 import onnx
@@ -10,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 import treadle
 from test_convolution import convolve
 
+PROGRAM = pathlib.Path(treadle.__file__).parent / "bin/treadle"
 V3 = "llvm -mcpu=x86-64-v3 -num-cores=2"
 plans_of = treadle.get_global_func("schedule.Plans")
 
@@ -235,3 +238,28 @@ def test_plans_of_attention_compute_the_same():
         record = json.dumps({"problem": problem, "kernel": "attention.packed", "plan": plan})
         (y,) = treadle.compile(model, target=V3, pass_config={"schedule.plans": record}).run(None, feeds)
         np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("channels, groups, kernel", [(24, 1, "qnn_conv2d.direct"), (32, 8, "qnn_conv2d.direct"),
+                                                      (32, 32, "qnn_conv2d.depthwise")])
+def test_plans_of_convolutions_of_bytes_compute_the_same(channels, groups, kernel, tmp_path):
+    rng = np.random.default_rng(groups)
+    x = rng.integers(0, 256, (1, channels, 9, 7)).astype(np.uint8)
+    w = rng.integers(-128, 128, (channels, channels // groups, 3, 3)).astype(np.int8)
+    node = helper.make_node("ConvInteger", ["x", "w", "z"], ["y"], pads=[1] * 4, group=groups)
+    graph = helper.make_graph([node], "layer", [helper.make_tensor_value_info("x", TensorProto.UINT8, x.shape)],
+                              [helper.make_tensor_value_info("y", TensorProto.INT32, None)],
+                              [numpy_helper.from_array(w, "w"), numpy_helper.from_array(np.uint8(131), "z")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    expected = convolve(x - 131.0, w, np.zeros(channels), (1, 1), (1,) * 4, (1, 1), groups)
+    onnx.save(model, tmp_path / "m.onnx")
+    subprocess.run([PROGRAM, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.so", "--target", V3, "--dump", "kernels",
+                    "--dump-dir", tmp_path], check=True)
+    lines = [json.loads(line) for line in (tmp_path / "kernels.txt").read_text().splitlines() if line[:1] == "{"]
+    (record,) = [line for line in lines if line["kernel"] == kernel]
+    plans = [json.loads(str(plan)) for plan in plans_of(kernel, json.dumps(record["problem"]), V3)]
+    assert len(plans) > 1 and plans[0] == record["plan"]
+    for plan in plans:
+        (y,) = treadle.compile(model, target=V3, pass_config={"schedule.plans": json.dumps({**record, "plan": plan})}).run(
+            None, {"x": x})
+        np.testing.assert_array_equal(y, expected)
