@@ -83,12 +83,15 @@ def shapes(value: Any) -> dict[str, list[int]]:
     return result
 
 
-def dims(value: Any) -> dict[str, int]:
-    """Sizes of symbolic dimensions by name."""
-    result = {}
+def dims(value: Any) -> dict[str, int | str]:
+    """Sizes of symbolic dimensions by name, or ranges ("1..8")."""
+    result: dict[str, int | str] = {}
     for name, size in mapping("dims", value, "{'batch': 1}").items():
+        if isinstance(size, str):
+            result[name] = size
+            continue
         if not _whole(size) or size < 0:
-            raise ShapeError(f"dims['{name}'] is {_short(size)}; expected a whole number (names that aren't given stay open)")
+            raise ShapeError(f"dims['{name}'] is {_short(size)}; expected a whole number, or a range as text: '1..8' (names that aren't given stay open)")
         result[name] = int(size)
     return result
 

@@ -610,7 +610,7 @@ def _compile_auto(build, pass_config, max_error, samples):
 
 @_arguments.refuses_unknown
 def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | SupportsSerialize",  # noqa: A001
-            shapes: Mapping[str, Iterable[int]] | None = None, dims: Mapping[str, int] | None = None,
+            shapes: Mapping[str, Iterable[int]] | None = None, dims: Mapping[str, int | str] | None = None,
             target: str | Mapping[str, Any] | Target = "llvm -mcpu=native", opt_level: int = 3, threads: int = 0,
             disabled_pass: Iterable[str] = (), required_pass: Iterable[str] = (),
             pass_config: Mapping[str, Any] | None = None, constants: Mapping[str, Any] | None = None,
@@ -621,7 +621,8 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
             max_seconds: float | None = None, max_memory: int = 0) -> Model:
     """Compiles an ONNX model (path, bytes or onnx.ModelProto) to native code.
 
-    shapes: shapes of inputs by name; dims: sizes of symbolic dimensions by name. threads: for running, 0 for all.
+    shapes: shapes of inputs by name; dims: sizes of symbolic dimensions by name, or ranges that
+    are checked when it runs ("1..8", "32k" for multiples of 32, "64..640:32k"). threads: for running, 0 for all.
     target: text, a dict such as {"kind": "llvm", "mcpu": "native"}, or a treadle.target.Target.
     opt_level: 0 to 4; disabled_pass, required_pass: names of passes; pass_config: options of passes by name.
     external: names of external code generators that may take parts of it, the preferred ones first; plugins: libraries

@@ -27,7 +27,7 @@ void CompileFlags::AddTo(Verb* verb) {
   how_ = {
       verb->Add("--target", &request.target, "what code is for (llvm -mcpu=native)"),
       verb->Add("--input-shapes", &input_shapes, "shapes of inputs: \"x:[1,3,224,224] y:[8]\""),
-      verb->Add("--dim", &dims, "size of a symbolic dimension: batch=1").OneEach(),
+      verb->Add("--dim", &dims, "sizes of symbolic dimensions, or ranges: batch=1,height=64..640:32k").OneEach(),
       verb->Add("--opt-level", &request.opt_level, "0 to 4 (3)").Between(0, 4),
       verb->Add("--external", &external, "external code generators, best first").OneEach(),
       verb->Add("--disabled-pass", &disabled_pass, "passes to leave out").OneEach(),
@@ -89,7 +89,7 @@ CompileRequest CompileFlags::Parse() const {
   if (quiet && verbose) throw Error("--quiet and --verbose contradict each other");
   parsed.verbosity = quiet ? Verbosity::kQuiet : verbose ? Verbosity::kVerbose : Verbosity::kNormal;
   parsed.input_shapes = ParseShapes(input_shapes);
-  parsed.dims = ParseDims(dims);
+  ParseDims(dims, &parsed);
   parsed.external = SplitLists(external);
   parsed.disabled_pass = SplitLists(disabled_pass);
   parsed.required_pass = SplitLists(required_pass);

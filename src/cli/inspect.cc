@@ -151,7 +151,7 @@ struct InspectVerb {
 
   static void PrintProvenance(const Json& report) {
     const Json& made = report["provenance"];
-    for (const char* name : {"cpu", "source", "command"}) {
+    for (const char* name : {"cpu", "source", "command", "dims"}) {
       if (const std::string text = made.value(name, ""); !text.empty())
         std::cout << fmt::format("{:12s} {}\n", name, text);
     }

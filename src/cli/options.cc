@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/options.h"
 
+#include <algorithm>
 #include <charconv>
 
+#include "cli/compiler_api.h"
 #include "treadle/base/error.h"
 #include "treadle/base/text.h"
 
@@ -65,13 +67,22 @@ std::map<std::string, std::vector<int64_t>> ParseShapes(const std::vector<std::s
   return shapes;
 }
 
-std::map<std::string, int64_t> ParseDims(const std::vector<std::string>& texts) {
-  std::map<std::string, int64_t> dims;
-  for (const auto& [name, value] : ParsePairs("--dim", texts)) {
-    dims[name] = ParseInt("--dim", value);
-    if (dims[name] <= 0) throw Error(StrCat("--dim: ", name, "=", value, " must be positive"));
+void ParseDims(const std::vector<std::string>& texts, CompileRequest* request) {
+  std::vector<std::string> single;
+  for (const std::string& text : texts) {
+    for (size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
+      end = std::min(text.find(',', begin), text.size());
+      single.push_back(text.substr(begin, end - begin));
+    }
   }
-  return dims;
+  for (const auto& [name, value] : ParsePairs("--dim", single)) {
+    if (value.find_first_not_of("-0123456789") != std::string::npos) {
+      request->dim_ranges[name] = value;
+      continue;
+    }
+    request->dims[name] = ParseInt("--dim", value);
+    if (request->dims[name] <= 0) throw Error(StrCat("--dim: ", name, "=", value, " must be positive"));
+  }
 }
 
 std::map<std::string, std::string> ParsePairs(const std::string& flag, const std::vector<std::string>& texts) {

@@ -10,10 +10,13 @@
 
 namespace treadle::cli {
 
+struct CompileRequest;
+
 /// "x:[1,3,224,224] y:[8]" (as tvmc): names may hold ':' and '/'. Throws Error (exit 2) naming the flag.
 std::map<std::string, std::vector<int64_t>> ParseShapes(const std::vector<std::string>& texts);
 /// "batch=1".
-std::map<std::string, int64_t> ParseDims(const std::vector<std::string>& texts);
+/// Sizes and ranges of --dim, "batch=1..8,height=32k", into the request.
+void ParseDims(const std::vector<std::string>& texts, CompileRequest* request);
 /// "key=value" pairs of a flag.
 std::map<std::string, std::string> ParsePairs(const std::string& flag, const std::vector<std::string>& texts);
 /// "0.485,0.456,0.406" of a flag.

@@ -58,14 +58,17 @@ CompileOptions BuildOptions(const Map<String, ObjectRef>& flags) {
 
 namespace {
 
-std::map<std::string, int64_t> ToDims(const Map<String, ObjectRef>& map) {
-  std::map<std::string, int64_t> dims;
+/// Sizes, or texts of ranges.
+void SetDims(const Map<String, ObjectRef>& map, driver::CompileOptions* options) {
   for (const auto& [name, value] : map) {
-    const auto* number = value.as<IntImmNode>();
-    if (number == nullptr) throw Error(StrCat("size of dimension '", name, "' must be an integer"));
-    dims[name.str()] = number->value;
+    if (const auto* number = value.as<IntImmNode>()) {
+      options->dims[name.str()] = number->value;
+    } else if (value.as<StringNode>() != nullptr) {
+      options->dim_ranges[name.str()] = Downcast<String>(value).str();
+    } else {
+      throw Error(StrCat("size of dimension '", name, "' must be an integer or a range"));
+    }
   }
-  return dims;
 }
 
 std::map<std::string, std::vector<int64_t>> ToShapes(const Map<String, Array<IntImm>>& map) {
@@ -119,7 +122,7 @@ CompiledModelRef CompileOnnx(std::string data, std::string directory, Map<String
     if (name == "max_model_memory") options.max_model_memory = Downcast<IntImm>(value)->value;
     if (name == "threads") options.threads = static_cast<int>(Downcast<IntImm>(value)->value);
     if (name == "shapes") options.input_shapes = ToShapes(Downcast<Map<String, Array<IntImm>>>(value));
-    if (name == "dims") options.dims = ToDims(Downcast<Map<String, ObjectRef>>(value));
+    if (name == "dims") SetDims(Downcast<Map<String, ObjectRef>>(value), &options);
     if (name == "constants") {
       for (const auto& [input, tensor] : Downcast<Map<String, NDArray>>(value)) options.constants[input.str()] = tensor;
     }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """run, verify and bench take shapes from the inputs given, assume a batch of 1 aloud, and guess nothing else."""
 import pathlib
+import re
 import subprocess
 
 import numpy as np
@@ -108,3 +109,39 @@ def test_bench_says_what_it_measured(model):
     result = run("bench", model, *sizes, "--repeat", "4", "--threads", "1")
     assert result.returncode == 0, result.stderr
     assert "x float32 (1, 3, 4, 5); 1 thread; llvm" in result.stdout and "4 runs" in result.stdout, result.stdout
+
+
+RANGES = {"batch": "1..8", "height": "32k", "width": "16..64:8k"}
+
+
+@pytest.mark.parametrize("shape, message", [
+    ((9, 3, 32, 16), '"batch" of "x" has to be 1..8; given, and the nearest that fits: 9 and 8'),
+    ((0, 3, 32, 16), '"batch" of "x" has to be 1..8; given, and the nearest that fits: 0 and 1'),
+    ((1, 3, 33, 16), '"height" of "x" has to be a multiple of 32; given, and the nearest that fits: 33 and 32'),
+    ((1, 3, 32, 20), '"width" of "x" has to be 16..64, a multiple of 8; given, and the nearest that fits: 20 and 16'),
+])
+def test_sizes_beyond_what_was_promised_stop_the_run(model, shape, message):
+    compiled = treadle.compile(model, dims=RANGES)
+    x = np.ones((8, 3, 64, 64), np.float32)
+    np.testing.assert_array_equal(compiled(x=x, mask=x)["y"], x)
+    x = np.ones(shape, np.float32)
+    with pytest.raises(treadle.error.ShapeError, match=re.escape(message)):
+        compiled(x=x, mask=x)
+
+
+@pytest.mark.parametrize("text", ["8..1", "x", "0k", "1..2:4k", "", "..", "1..2..3", "3.", "k"])
+def test_ranges_that_hold_no_size_are_refused(model, text):
+    with pytest.raises(treadle.error.Error, match="dimension 'batch'"):
+        treadle.compile(model, dims={"batch": text})
+
+
+def test_ranges_are_named_and_shown(model, tmp_path):
+    result = run("compile", model, "--dim", "batch=1..8,height=32k", "--dim", "width=8", "-o", tmp_path / "m.so")
+    assert result.returncode == 0, result.stderr
+    assert "batch=1..8, height=32k" in run("inspect", tmp_path / "m.so").stdout
+    assert treadle.load(tmp_path / "m.so").inputs[0].shape == ("batch", 3, "height", 8)
+    result = run("compile", model, "--dim", "depth=1..8", "-o", tmp_path / "m.so")
+    assert result.returncode != 0 and "no input has a dimension called 'depth'" in result.stderr
+    result = run("run", model, "-i", "x=ones", "-i", "mask=ones", "--input-shapes", "x:[9,3,4,4] mask:[9,3,4,4]",
+                 "--dim", "batch=1..8")
+    assert result.returncode != 0

@@ -42,6 +42,7 @@ struct CompileOptions {
   std::map<std::string, std::string> config;                 ///< pass options, as text
   std::map<std::string, std::vector<int64_t>> input_shapes;  ///< by input name
   std::map<std::string, int64_t> dims;                       ///< by symbolic dimension
+  std::map<std::string, std::string> dim_ranges;             ///< by symbolic dimension that stays open: DimRange's text
   std::map<std::string, runtime::NDArray> constants;         ///< ONNX inputs that are fixed to a value, by name
   std::string executor = "auto";      ///< or "graph", "vm": the graph executor if it can run the model
   std::vector<std::string> external;  ///< external code generators (external/codegen.h), best first; or "auto"

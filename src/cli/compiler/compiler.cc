@@ -40,6 +40,7 @@ driver::CompileOptions ToOptions(const CompileRequest& request) {
   options.config = request.pass_config;
   options.input_shapes = request.input_shapes;
   options.dims = request.dims;
+  options.dim_ranges = request.dim_ranges;
   options.external = request.external;
   options.dump.stages = request.dump;
   options.dump.directory = request.dump_dir;

@@ -7,6 +7,7 @@
 #include "frontend/onnx/proto_reader.h"
 #include "runtime/file_io.h"
 #include "treadle/driver/compile.h"
+#include "treadle/driver/dim_range.h"
 #include "treadle/relay/expr.h"
 
 namespace treadle::driver {
@@ -29,6 +30,27 @@ onnx::ImportResult Import(const onnx::Model& model, const onnx::ImportOptions& h
   return onnx::FromOnnx(model, how);
 }
 
+/// What is promised of dimensions, as main's attribute; those of one size are fixed.
+Map<String, ObjectRef> DimRanges(const CompileOptions& options, onnx::ImportOptions* import) {
+  Map<String, ObjectRef> ranges;
+  for (const auto& [name, text] : options.dim_ranges) {
+    const DimRange range = DimRange::Parse(name, text);
+    if (auto size = import->dims.find(name); size != import->dims.end()) {
+      if (range.Nearest(size->second) == size->second) continue;
+      throw ShapeError(StrCat("dimension ", onnx::QuoteName(name), " has to be ", range.str(), ", not ", size->second));
+    }
+    if (range.min == range.max) {
+      import->dims[name] = range.min;
+      continue;
+    }
+    import->open_dims.push_back(name);
+    Array<ObjectRef> numbers;
+    for (int64_t value : {range.min, range.max, range.multiple}) numbers.push_back(IntImm(DataType::Int(64), value));
+    ranges.Set(name, numbers);
+  }
+  return ranges;
+}
+
 CompiledModel CompileOnnx(const onnx::Model& model, const std::string& name, const std::string& file,
                           std::string_view bytes, const CompileOptions& options) {
   RegisterAll();
@@ -36,12 +58,15 @@ CompiledModel CompileOnnx(const onnx::Model& model, const std::string& name, con
   import_options.shapes = options.input_shapes;
   import_options.dims = options.dims;
   import_options.constants = options.constants;
+  const Map<String, ObjectRef> ranges = DimRanges(options, &import_options);
   onnx::ImportResult imported = Import(model, import_options, options);
   auto main = Downcast<relay::Function>(imported.mod->Lookup("main"));
   Array<String> names;
   for (const std::string& output : imported.output_names) names.push_back(output);
   IRModule module = imported.mod;
-  module.CopyOnWrite()->Add(module->GetGlobalVar("main"), WithAttr(main, kOutputNames, names));
+  main = WithAttr(main, kOutputNames, names);
+  if (!ranges.empty()) main = WithAttr(main, kDimRanges, ranges);
+  module.CopyOnWrite()->Add(module->GetGlobalVar("main"), main);
   std::vector<std::pair<std::string, runtime::NDArray>> params(imported.params.begin(), imported.params.end());
   CompiledModel compiled = Build(module, params, options);
   compiled.manifest.name = name;

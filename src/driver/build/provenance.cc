@@ -43,6 +43,7 @@ std::string CommandOf(const std::string& source, const CompileOptions& options) 
     add("--input-shapes", StrCat(name, ":[", sizes, "]"));
   }
   for (const auto& [name, size] : options.dims) add("--dim", StrCat(name, "=", size));
+  for (const auto& [name, range] : options.dim_ranges) add("--dim", StrCat(name, "=", range));
   for (const std::string& name : options.external) add("--external", name);
   for (const std::string& name : options.disabled_pass) add("--disabled-pass", name);
   for (const std::string& name : options.required_pass) add("--required-pass", name);
@@ -78,6 +79,9 @@ void AddProvenance(const std::string& source, std::string_view bytes, int64_t we
   manifest.source_hash = Blake3(bytes);
   manifest.provenance["source"] = source;
   manifest.provenance["command"] = CommandOf(source, options);
+  std::string ranges;
+  for (const auto& [name, range] : options.dim_ranges) ranges += StrCat(ranges.empty() ? "" : ", ", name, "=", range);
+  if (!ranges.empty()) manifest.provenance["dims"] = ranges;
   const Target target(options.target);
   const std::string cpu = target->GetAttr("mcpu", "");
   if (!cpu.empty()) manifest.provenance["cpu"] = cpu == "native" ? targets::ResolveLLVMTarget(target).cpu : cpu;

@@ -34,6 +34,7 @@ std::string Place(const Span& span) { return span.defined() ? " at '" + span.str
 
 runtime::vm::Function VmFunctionCompiler::Compile(const Function& func, const Array<Var>& captured, const Var& self,
                                                   int index, const std::string& name) {
+  if (auto ranges = func->GetAttr<Map<String, ObjectRef>>(kDimRanges)) dim_ranges_ = *ranges;
   std::vector<std::string> params;
   std::vector<VmValuePtr> captured_values;
   auto bind = [&](const Var& var) {
@@ -63,6 +64,18 @@ runtime::vm::Function VmFunctionCompiler::Compile(const Function& func, const Ar
   return out_.Finish(name, params);
 }
 
+/// What is promised of a dimension of main.
+DimRange VmFunctionCompiler::RangeOf(const std::string& name) const {
+  DimRange range;
+  auto found = dim_ranges_.Get(name);
+  if (!found) return range;
+  const auto numbers = Downcast<Array<IntImm>>(*found);
+  range.min = numbers[0]->value;
+  range.max = numbers[1]->value;
+  range.multiple = numbers[2]->value;
+  return range;
+}
+
 /// Symbols are bound where they first stand alone; where they stand again the dimension is checked.
 TensorType VmFunctionCompiler::BindParamDims(int reg, const TensorType& type, const std::string& name) {
   bool dynamic = !IsStatic(type.get());
@@ -79,7 +92,15 @@ TensorType VmFunctionCompiler::BindParamDims(int reg, const TensorType& type, co
     const auto* var = dim.as<tir::VarNode>();
     if (var != nullptr && !IsAnyDim(dim) && ints_.count(dim) == 0) {
       ints_[dim] = actual;
-      analyzer_.Bind(GetRef<tir::Var>(var), arith::ConstIntBound{0, INT32_MAX});
+      const DimRange range = RangeOf(var->name_hint);
+      analyzer_.Bind(GetRef<tir::Var>(var), arith::ConstIntBound{range.min, range.max});
+      if (std::string expected = range.str(); !expected.empty()) {
+        const PrimExpr within = tir::min(tir::max(dim, PrimExpr(range.min)), PrimExpr(range.max));
+        const PrimExpr multiple(range.multiple);
+        int text = program_->String(StrCat("dimension \"", var->name_hint, "\" of \"", name, "\" has to be ", expected,
+                                           "; given, and the nearest that fits"));
+        out_.Emit(Opcode::kCheckEqual, -1, actual, EmitInt(tir::floordiv(within, multiple) * multiple), text);
+      }
       shape.push_back(dim);
     } else if (!IsAnyDim(dim) && CanEmit(dim)) {
       std::string symbol = var != nullptr ? "\"" + var->name_hint + "\" " : "";

@@ -13,6 +13,7 @@
 #include "driver/vm/symbolic_kernel.h"
 #include "driver/vm/vm_codegen.h"
 #include "treadle/arith/analyzer.h"
+#include "treadle/driver/dim_range.h"
 #include "treadle/ir/structural.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/runtime/vm/values.h"
@@ -143,6 +144,7 @@ class VmFunctionCompiler {
   /// Long expressions are given a name, so that they don't grow; equal ones the same, so that they are seen to be
   /// equal.
   PrimExpr Shorten(const PrimExpr& e);
+  DimRange RangeOf(const std::string& name) const;
   TensorType BindParamDims(int reg, const TensorType& type, const std::string& name);
 
   // ---- Scopes: what is computed within a branch isn't there after it.
@@ -157,6 +159,7 @@ class VmFunctionCompiler {
   std::unordered_map<PrimExpr, int, StructuralHashFn, StructuralEqualFn> ints_;
   std::unordered_map<PrimExpr, tir::Var, StructuralHashFn, StructuralEqualFn> names_;  ///< of long dimensions
   std::vector<std::function<void()>> undo_;
+  Map<String, ObjectRef> dim_ranges_;  ///< of main, kDimRanges
   int fresh_dims_ = 0;
 };
 

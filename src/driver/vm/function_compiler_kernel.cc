@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of kernels: shapes of results, memory, and what needs no kernel.
+#include <algorithm>
+
 #include "driver/vm/function_compiler.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ir/prim_ops.h"
@@ -176,7 +178,9 @@ void VmFunctionCompiler::EmitKernel(const SymbolicKernel& kernel, const std::vec
     // The builder wants to know how many operands are objects.
     out_.Emit(Opcode::kKernel, -1, -1, static_cast<int>(count), index, operands);
   };
-  if (kernel.variables.empty() || !HasFormForOne(kernel.func)) return emit(kernel.func);
+  const bool may_be_one = std::all_of(kernel.values.begin(), kernel.values.end(),
+                                      [&](const PrimExpr& value) { return analyzer_.Bound(value).min <= 1; });
+  if (kernel.variables.empty() || !may_be_one || !HasFormForOne(kernel.func)) return emit(kernel.func);
   const std::vector<PrimExpr> ones(kernel.variables.size(), PrimExpr(int64_t{1}));
   Array<Type> single;
   for (const relay::Var& param : kernel.func->params) {

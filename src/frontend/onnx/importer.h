@@ -23,6 +23,8 @@ struct ImportOptions {
   std::map<std::string, std::vector<int64_t>> shapes;
   /// Values of symbolic dimensions by name, such as {"batch", 1}.
   std::map<std::string, int64_t> dims;
+  /// Symbolic dimensions that have to exist, and to stay open.
+  std::vector<std::string> open_dims;
   /// Inputs that are fixed to a value when compiling: axes, sizes and the like that a model takes as inputs. They
   /// aren't parameters of the result. Type and shape have to be those that the model declares.
   std::map<std::string, NDArray> constants;

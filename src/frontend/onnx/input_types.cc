@@ -45,14 +45,17 @@ InputTypes::InputTypes(const std::vector<const ValueInfo*>& inputs, const Import
                          DidYouMean(name, {names.begin(), names.end()})));
     }
   }
+  auto check_symbol = [&](const std::string& symbol) {
+    if (symbols.count(symbol)) return;
+    throw Error(StrCat("no input has a dimension called ", QuoteName(symbol), "; there are: ", List(symbols),
+                       DidYouMean(symbol, {symbols.begin(), symbols.end()})));
+  };
   for (const auto& [symbol, value] : options.dims) {
-    if (!symbols.count(symbol)) {
-      throw Error(StrCat("no input has a dimension called ", QuoteName(symbol), "; there are: ", List(symbols),
-                         DidYouMean(symbol, {symbols.begin(), symbols.end()})));
-    }
+    check_symbol(symbol);
     if (value < 0) throw ShapeError(StrCat("dimension ", QuoteName(symbol), " can't be ", value));
     SetSymbol(symbol, value, StrCat("dimension ", QuoteName(symbol)));
   }
+  for (const std::string& symbol : options.open_dims) check_symbol(symbol);
   for (const ValueInfo* input : inputs) {
     auto shape = options.shapes.find(input->name);
     if (shape != options.shapes.end()) BindShape(*input, shape->second);
