@@ -228,6 +228,17 @@ def test_row_07_fusion(row):
     assert sorted(groups(apart)) == [["nn.batch_norm"], ["nn.relu"]]
     row.better("limits are options; operators without a pattern, such as batch_norm, stay by themselves; fused moves, joins "
                "and sums give what the operators one by one do")
+    large = relay.var("large", shape=(512, 2048))
+    readers = tvm.IRModule.from_expr(relay.Function([large], relay.Tuple([relay.exp(large), relay.tanh(large)])))
+    with tvm.transform.PassContext(opt_level=3, config={"relay.FuseSiblings": True}):
+        several = relay.build(readers, "llvm")
+        apart = relay.build(tvm.IRModule.from_expr(relay.Function([x], relay.Tuple([relay.exp(x), relay.tanh(x)]))), "llvm")
+    assert several.get_graph_json().count('"tvm_op"') == 1 and apart.get_graph_json().count('"tvm_op"') == 2
+    module = tvm.contrib.graph_executor.GraphModule(several["default"](tvm.cpu()))
+    value = np.random.default_rng(1).random((512, 2048), "float32")
+    module.run(large=value)
+    np.testing.assert_allclose(module.get_output(1).numpy(), np.tanh(value), rtol=1e-5)
+    row.better("kernels of several results on request, where a tensor is too large to be read twice")
 
 
 def test_row_08_post_dominators(row):

@@ -4,6 +4,7 @@
 #include <functional>
 #include <unordered_map>
 
+#include "passes/fuse_siblings.h"
 #include "targets/cpu/machine_costs.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ops/compute.h"
@@ -65,6 +66,7 @@ class TensorLowerer : public relay::ExprFunctor<Array<te::Tensor>(const Expr&)> 
       if (e.as<OpNode>() == nullptr && memo_.count(e) == 0) memo_[e] = ExprFunctor::VisitExpr(e);
     });
     result.outputs = MakeDistinct(memo_.at(func->body), result.inputs);
+    if (func->HasNonzeroAttr(relay::kSiblings)) result.outputs = InOneNest(result.outputs);
     result.name = FusedFunctionName(func);
     return result;
   }
@@ -152,6 +154,17 @@ class TensorLowerer : public relay::ExprFunctor<Array<te::Tensor>(const Expr&)> 
                      reason, "\n");
     }
     return text;
+  }
+
+  /// Results of one shape as those of one computation, so that they are scheduled as one loop nest.
+  static Array<te::Tensor> InOneNest(const Array<te::Tensor>& outputs) {
+    const te::FBatchCompute elements = [&](const Array<te::Var>& i) {
+      const Array<PrimExpr> index(i.begin(), i.end());
+      Array<PrimExpr> values;
+      for (const te::Tensor& t : outputs) values.push_back(t(index));
+      return values;
+    };
+    return te::BatchCompute(outputs[0]->shape, elements, "siblings", te::tag::kInjective);
   }
 
   /// Outputs must be buffers of their own: those that are inputs or occur twice become copies.

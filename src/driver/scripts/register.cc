@@ -10,6 +10,7 @@
 #include "driver/scripts/build_functions.h"
 #include "driver/scripts/engine_functions.h"
 #include "ir/accuracy.h"
+#include "passes/fuse_siblings.h"
 #include "targets/cpu/kernels/kernels.h"
 #include "treadle/driver/compile.h"
 #include "treadle/external/codegen.h"
@@ -41,6 +42,8 @@ void RegisterAll() {
     transform::RegisterAccuracyOption();
     transform::RegisterPassConfig(kFallbackDevice, "int",
                                   "device type of what isn't annotated, with several devices (1)");
+    transform::RegisterPassConfig(relay::kFuseSiblings, "bool",
+                                  "element-wise kernels that read one tensor too large for a cache become one");
     transform::RegisterPassConfig(kParallelBranches, "bool",
                                   "branches of the graph run side by side where that is expected to be quicker");
     transform::RegisterPassConfig(kPlannerOption, "string", "memory planner: arena (default) or relay");
