@@ -161,9 +161,11 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
   // The loop around stays one of its own if enough others remain: what its iterations share is computed once.
   constexpr int64_t kEnough = 16;
   std::vector<LoopRV> outer(loops.begin(), loops.end() - 1);
+  // Of dynamic extents, too: a fused index is divided by them for each iteration.
+  auto usual = [&](const LoopRV& loop) { return Extent(sch, loop) < 0 ? kEnough : Extent(sch, loop); };
   int64_t others = 1;
-  for (size_t i = 0; i + 1 < outer.size(); ++i) others *= std::max<int64_t>(1, Extent(sch, outer[i]));
-  if (outer.size() > 1 && others >= kEnough && Extent(sch, outer.back()) > 2) outer.pop_back();
+  for (size_t i = 0; i + 1 < outer.size(); ++i) others *= std::max<int64_t>(1, usual(outer[i]));
+  if (outer.size() > 1 && others >= kEnough && usual(outer.back()) > 2) outer.pop_back();
   if (!outer.empty()) FuseParallel(sch, outer, work);
 }
 
