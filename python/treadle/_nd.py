@@ -117,8 +117,7 @@ class NDArray(_core.Object):
         return self.shape[0]
 
     def __repr__(self) -> str:
-        text = repr(self.numpy()) if self.device.device_type == 1 else "..."
-        return f"<treadle.nd.NDArray shape={self.shape}, {self.device}>\n{text}"
+        return f"<treadle.nd.NDArray shape={self.shape}, {self.device}>\n{self.numpy()!r}"
 
     # A tensor equals only itself; compare elements through numpy().
     __eq__ = _core.Object.__eq__

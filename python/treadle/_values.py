@@ -25,6 +25,9 @@ class TupleValue(Object):
     def __iter__(self):
         return iter(self.fields)
 
+    def __repr__(self):
+        return f"({', '.join(repr(field) for field in self.fields)})"
+
 
 @register_object("relay.ConstructorValue")
 class ConstructorValue(Object):

@@ -117,3 +117,8 @@ def test_programs_of_the_virtual_machine_on_devices(targets):
     for flag, expected in ((True, np.exp(value) * 2), (False, np.tanh(value))):
         result = machine.run(value, np.array(flag)).numpy()
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(not treadle.opencl().exist, reason="no OpenCL device")
+def test_tensors_of_devices_show_their_elements():
+    assert "2., 3." in repr(treadle.nd.array(np.array([2, 3], "float32"), treadle.opencl()))

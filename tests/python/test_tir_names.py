@@ -94,3 +94,11 @@ def test_devices_and_other_names():
     assert tvm.relay.scalar_type("int8").dtype == "int8" and tvm.relay.TempExpr and tvm.relay.Prelude
     calls = [tir.Evaluate(tir.call_extern("int32", f"f{i}")) for i in range(3)]
     assert len(tir.stmt_list(tir.stmt_seq(calls[0], tir.stmt_seq(*calls[1:])))) == 3
+
+
+def test_small_names():
+    n = te.var("n")
+    assert int(tvm.arith.simplify(tir.stmt_functor.substitute(tir.ceildiv(n, 4), {n: tir.const(9, "int32")}))) == 3
+    x = tvm.relay.var("x", shape=(2,))
+    assert tvm.relay.testing.count_ops(tvm.relay.exp(tvm.relay.exp(x))) == {"exp": 2}
+    assert tvm.relay.testing.enabled_targets()

@@ -204,6 +204,14 @@ atan2 = _binary("atan2", "Angle of a point.")
 truncdiv = _binary("_OpTruncDiv", "Quotient rounded toward zero.")
 truncmod = _binary("_OpTruncMod", "Remainder of truncdiv.")
 floordiv = _binary("_OpFloorDiv", "Quotient rounded down.")
+
+
+def ceildiv(a, b):
+    """Quotient rounded up."""
+    a, b = as_expr(a), as_expr(b)
+    return floordiv(a + (b - 1), b)
+
+
 floormod = _binary("_OpFloorMod", "Remainder of floordiv.")
 power = _binary("_OpPow", "Power.")
 

@@ -3,7 +3,9 @@
 import numpy as np
 
 from ...ir import IRModule
+from ...testing import enabled_targets  # noqa: F401
 from .. import transform
+from ..analysis import list_op_freqs
 from ..expr import Function
 from . import (dcgan, densenet, dqn, inception_v3, init, layers, lstm, mlp, mobilenet, nat, resnet, squeezenet, temp_op_attr,
                vgg)
@@ -23,6 +25,11 @@ def run_opt_pass(expr, opt_pass, import_prelude=False):
             module = each(module)
     entry = module["main"]
     return entry if isinstance(expr, Function) else entry.body
+
+
+def count_ops(expr):
+    """How often each operator is called: a dict from names."""
+    return list_op_freqs(expr)
 
 
 def run_infer_type(expr):
