@@ -91,6 +91,77 @@ def test_rows_that_are_not_written_are_not_touched():
     assert run.stdout == "done\n", run.stderr
 
 
+def attention_model(room, rows, declared=True, heads=4, kept=2, size=8, batch=2):
+    """GroupQueryAttention that gives back buffers as large as those of the steps before: `declared` so, or with a
+    number of keys that is a constant."""
+    value = helper.make_tensor_value_info
+    cache = [batch, kept, room if declared else "rows", size]
+    node = helper.make_node("GroupQueryAttention", ["q", "k", "v", "pk", "pv", "used", "total"], ["y", "key", "value"],
+                            domain="com.microsoft", num_heads=heads, kv_num_heads=kept)
+    inputs = [value("q", TensorProto.FLOAT, [batch, rows, heads * size]),
+              *(value(name, TensorProto.FLOAT, [batch, rows, kept * size]) for name in "kv"),
+              *(value(name, TensorProto.FLOAT, [batch, kept, room, size]) for name in ("pk", "pv")),
+              value("used", TensorProto.INT32, [batch])]
+    if declared:
+        inputs.append(value("total", TensorProto.INT32, []))
+    constants = [] if declared else [helper.make_tensor("total", TensorProto.INT32, [], [room])]
+    outputs = [value("y", TensorProto.FLOAT, [batch, rows, heads * size]),
+               value("key", TensorProto.FLOAT, cache), value("value", TensorProto.FLOAT, cache)]
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph([node], "g", inputs, outputs, constants)
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def steps_of_attention(rows, totals, heads=4, kept=2, size=8, batch=2):
+    rng = np.random.default_rng(5)
+    for total in totals:
+        widths = {"q": heads * size, "k": kept * size, "v": kept * size}
+        values = {name: rng.standard_normal((batch, rows, width)).astype(np.float32) for name, width in widths.items()}
+        used = np.array([total - 1, total - 1 - (total > rows)], np.int32)  # rows of different lengths
+        yield {**values, "used": used, "total": np.array(total, np.int32)}
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_group_query_attention_changes_its_caches_in_place(declared):
+    ort = pytest.importorskip("onnxruntime")
+    room = 8
+    model = attention_model(room, 1, declared).SerializeToString()
+    context = treadle.compile(model).create_context(state={"pk": "key", "pv": "value"})
+    memory = [context.state[name].ctypes.data for name in ("pk", "pv")]
+    session = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
+    past = {name: np.zeros((2, 2, room, 8), np.float32) for name in ("pk", "pv")}
+    for step in steps_of_attention(1, range(1, room + 1)):
+        if not declared:
+            del step["total"]
+        y, past["pk"], past["pv"] = session.run(None, {**step, **past})
+        np.testing.assert_allclose(context(**step)["y"], y, rtol=1e-4, atol=1e-5)
+        for name in ("pk", "pv"):
+            for row, last in enumerate(step["used"]):
+                np.testing.assert_array_equal(context.state[name][row, :, :last + 1], past[name][row, :, :last + 1])
+    assert [context.state[name].ctypes.data for name in ("pk", "pv")] == memory
+
+
+def test_a_prompt_goes_into_the_caches():
+    ort = pytest.importorskip("onnxruntime")
+    model = attention_model(8, 3).SerializeToString()
+    step = next(steps_of_attention(3, [3]))
+    step["used"] = np.array([2, 2], np.int32)
+    past = {name: np.zeros((2, 2, 8, 8), np.float32) for name in ("pk", "pv")}
+    expected = ort.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, {**step, **past})
+    results = treadle.compile(model).run(None, {**step, **past})
+    np.testing.assert_allclose(results[0], expected[0], rtol=1e-4, atol=1e-5)
+    for result, wanted in zip(results[1:], expected[1:]):
+        np.testing.assert_array_equal(np.asarray(result)[:, :, :3], wanted[:, :, :3])
+
+
+def test_caches_without_room_are_an_error():
+    model = treadle.compile(attention_model(4, 1).SerializeToString())
+    step = next(steps_of_attention(1, [5]))
+    past = {name: np.zeros((2, 2, 4, 8), np.float32) for name in ("pk", "pv")}
+    with pytest.raises(treadle.Error, match="total_sequence_length"):
+        model.run(None, {**step, **past})
+
+
 def test_contexts_share_a_state():
     first = treadle.compile(cache_model(step=STEP).SerializeToString()).create_context(state={"past": "present"})
     second = treadle.compile(cache_model(step=1).SerializeToString()).create_context(state=first)

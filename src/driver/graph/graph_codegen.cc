@@ -159,8 +159,6 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
     std::string symbol = aliases  ? "__nop"
                          : copies ? "__copy"
                                   : kernel_symbol_(function, devices.empty() ? 0 : devices[0]);
-    const bool updates = inner != nullptr && inner->op.as<OpNode>() != nullptr &&
-                         Downcast<Op>(inner->op).GetAttr(ops::kUpdatesOperand, false) && !aliases;
     result_.plain &= !copies && !function->attrs->dict.contains(treadle::attr::kCompiler);
     if (!aliases) result_.calls.push_back({symbol, result_.num_call_args});
     if (!aliases) result_.num_call_args += static_cast<int64_t>(inputs.size() + storage.storage_ids.size());
@@ -176,7 +174,7 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
         attrs[key.str()] = text->value;
       }
     }
-    if (updates) attrs[runtime::kUpdatesOperand] = "1";
+    if (!aliases && UpdatesOperand(function)) attrs[runtime::kUpdatesOperand] = "1";
     if (auto branch = branches_.find(call.as<CallNode>()); branch != branches_.end() && !aliases) {
       attrs[runtime::kBranch] = branch->second;
       result_.has_branches = true;
@@ -280,6 +278,12 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
 };
 
 }  // namespace
+
+bool UpdatesOperand(const Function& function) {
+  const auto* call = function->body.as<CallNode>();
+  return call != nullptr && call->op.as<OpNode>() != nullptr &&
+         Downcast<Op>(call->op).GetAttr(ops::kUpdatesOperand, false);
+}
 
 ExecutorGraph GenerateGraph(const Function& main, const MemoryPlan& plan, MemoryPlanner planner, int default_device,
                             const KernelSymbol& kernel_symbol, const BranchNames& branches) {

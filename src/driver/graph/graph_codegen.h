@@ -31,6 +31,10 @@ struct ExecutorGraph {
 /// Gives the symbol of the kernel that implements a fused (or external) function on a device (0: the default one).
 using KernelSymbol = std::function<std::string(const relay::Function&, int device_type)>;
 
+/// Whether a fused function is an operator that can write its result where its first operand lies
+/// (ops::kUpdatesOperand).
+bool UpdatesOperand(const relay::Function& function);
+
 /// `main` is typed and static; each call in it is of a function with attribute Primitive or Compiler. Something else
 /// (If, references, nested closures, operators that weren't fused) is an Error that names it.
 /// `plan` holds the storage of each expression of `main`, as `planner` made it. Values that the plan assigns to no

@@ -150,6 +150,19 @@ BranchNames PlanBranches(const Target& target, MemoryProgram* program) {
   return NamesOfBranches(stages, *program);
 }
 
+/// Results that can be written where an argument lies share no memory with others: a context may make both one state
+/// (GraphModel::UpdatesInput).
+void KeepStates(MemoryProgram* program) {
+  const int end = static_cast<int>(program->steps.size());
+  for (PlannedStep& step : program->steps) {
+    if (step.call == nullptr || step.call->op.as<relay::FunctionNode>() == nullptr) continue;
+    if (!UpdatesOperand(Downcast<Function>(step.call->op)) || step.inputs.empty() || step.outputs.size() != 1) continue;
+    const PlannedTensor& operand = program->tensors[static_cast<size_t>(step.inputs[0])];
+    const PlannedTensor& result = program->tensors[static_cast<size_t>(step.outputs[0])];
+    if (operand.persistent && operand.uses == 1 && result.last_use == end) step.memory_from = 0;
+  }
+}
+
 /// Whether the host or a target has the option -link-params.
 bool LinksParams(const BuildTargets& targets) {
   bool wanted = targets.host->GetIntAttr("link-params", 0) != 0;
@@ -193,6 +206,7 @@ GraphCode GenerateGraphCode(const Function& main, const BuildTargets& targets, c
   MemoryProgram program = LinearizeForMemory(main);
   BranchNames branches;
   if (planner == MemoryPlanner::kArena) branches = PlanBranches(targets.default_target(), &program);
+  KeepStates(&program);
   code.plan = PlanMemory(program, planner, targets.default_device(), rule);
   Externals externals;
   auto kernel_symbol = [&](const Function& func, int device_type) {

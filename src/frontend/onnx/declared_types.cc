@@ -66,6 +66,16 @@ DeclaredTypes::DeclaredTypes(const Model& model, const ImportOptions& options) :
   }
 }
 
+int64_t DeclaredTypes::SizeOf(const ValueInfo& declared, size_t axis,
+                              const std::map<std::string, int64_t>& dims) const {
+  const TypeProto& type = declared.type;
+  if (!same_sizes_ || type.kind != TypeProto::Kind::kTensor || !type.shape || axis >= type.shape->size()) return -1;
+  const Dimension& dim = (*type.shape)[axis];
+  if (dim.value) return std::max<int64_t>(-1, *dim.value);
+  const auto given = dims.find(dim.symbol);
+  return given == dims.end() ? -1 : given->second;
+}
+
 void DeclaredTypes::CheckTensor(const ValueInfo& declared, std::optional<DataType> dtype, const Array<PrimExpr>& shape,
                                 const std::string& where) const {
   const TypeProto& type = declared.type;

@@ -2,6 +2,7 @@
 // The types that a model declares for values that it computes, beside what they are.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,6 +28,9 @@ class DeclaredTypes {
   void CheckSize(const relay::Expr& value, const Node& node) const;
   /// What `graph` declares for a value within; null where it says nothing.
   const ValueInfo* Find(const Graph& graph, const std::string& name);
+  /// A dimension's declared size, symbols as `dims` has them; -1 where that isn't known, or the caller gives inputs
+  /// other sizes than the model declares.
+  int64_t SizeOf(const ValueInfo& declared, size_t axis, const std::map<std::string, int64_t>& dims) const;
 
  private:
   /// No `dtype`: strings.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/compose.h"
 #include "frontend/onnx/matmul.h"
 
@@ -37,6 +38,7 @@ class GroupQueryAttention {
   enum Input : size_t { kPastKey = 3, kPastValue, kUsed, kTotal, kCos, kSin, kPositions, kBias, kSinks };
 
   void Refuse();
+  bool HasRoom(const Term& total) const;
   Term Heads(const Term& x, int64_t heads);
   void Split();
   void Rotate();
@@ -48,6 +50,7 @@ class GroupQueryAttention {
   NodeImport& n_;
   int64_t heads_, kv_heads_;
   bool has_past_ = false;
+  int64_t room_ = -1;    ///< of the buffers, where results are those of steps before with rows written; else -1
   Term queries_, keys_;  ///< numbers of them, int64; keys with those of steps before
   Term first_;           ///< the position of each row's first query, (batch, 1) or (1, 1), int64
   Term q_, k_, v_;
@@ -66,6 +69,15 @@ void GroupQueryAttention::Refuse() {
   if (heads_ < 1 || kv_heads_ < 1 || heads_ % kv_heads_ != 0) {
     n_.Invalid(StrCat("'num_heads' is ", heads_, ", 'kv_num_heads' ", kv_heads_));
   }
+}
+
+/// Whether the buffers of steps before, of a size that is known, have room for all keys: the model says how many they
+/// are, or gives back as many as it takes.
+bool GroupQueryAttention::HasRoom(const Term& total) const {
+  const int64_t* room = AsConstInt(TypeOf(n_.In(kPastKey))->shape[2]);
+  if (room == nullptr) return false;
+  if (const auto known = n_.KnownElements(total)) return known->size() == 1 && known->front() <= *room;
+  return n_.DeclaredSize(1, 2) == *room && n_.DeclaredSize(2, 2) == *room;
 }
 
 /// [batch, sequence, heads * size] as [batch, heads, sequence, size].
@@ -107,6 +119,11 @@ void GroupQueryAttention::Rotate() {
 /// in `past`. What a row doesn't use are copies of its last one.
 Term GroupQueryAttention::Joined(size_t past, const Term& added) {
   if (!has_past_) return added;
+  if (room_ > 0) {
+    const Term begin = BroadcastTo(first_.Squeeze({1}), Stack({DimOf(added, 0)}));
+    return {n_,
+            n_.Call("nn.contrib_write_rows", {n_.In(past), added, begin}, {{"axis", int64_t{2}}, {"circular", false}})};
+  }
   const Term before = In(n_, past), both = Concat({before, added}, 2), room = DimOf(before, 2);
   const Term place = Iota(keys_).Expand(0);  // (1, keys)
   const Term is_new = place >= first_;
@@ -175,8 +192,13 @@ std::vector<Expr> GroupQueryAttention::Import() {
   first_ = IntNum(n_, 0).Reshape({1, 1});
   keys_ = queries_;
   if (has_past_) {
-    const Term total = In(n_, kTotal).As(kInt64).Reshape({});
+    Term total = In(n_, kTotal).As(kInt64).Reshape({});
     keys_ = Max(total, DimOf(In(n_, kPastKey), 2));
+    if (HasRoom(total)) {
+      room_ = *AsConstInt(TypeOf(n_.In(kPastKey))->shape[2]);
+      keys_ = IntNum(n_, room_);
+      total = Term(n_, CheckedValues(n_, total, "at_most", keys_, "total_sequence_length"));
+    }
     // In a first step rows may be shorter than the longest; all begin at 0.
     const Term used = In(n_, kUsed).As(kInt64).Reshape({-1, 1});
     first_ = total.Op("equal", queries_).Select(used * 0.0, used + 1.0 - queries_);

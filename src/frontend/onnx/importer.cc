@@ -125,6 +125,7 @@ class Importer : public SubgraphImporter {
   void DefineFunction(const GlobalVar& var, const relay::Function& function) override {
     defined_.emplace_back(var, function);
   }
+  int64_t DeclaredSize(const std::string& value, size_t axis) override;
 
  private:
   void CheckOpsets() const;
@@ -539,6 +540,15 @@ void Importer::CheckDeclared(const Node& node, const std::vector<Expr>& outputs)
     declared_.Check(*info, outputs[i], text_outputs_.count(i) != 0,
                     StrCat("node ", QuoteName(node.DisplayName()), " (", node.op_type, ")"));
   }
+}
+
+int64_t Importer::DeclaredSize(const std::string& value, size_t axis) {
+  if (current_graph_ == nullptr) return -1;
+  const ValueInfo* info = declared_.Find(*current_graph_, value);
+  for (const ValueInfo& output : current_graph_->outputs) {
+    if (output.name == value) info = &output;
+  }
+  return info == nullptr ? -1 : declared_.SizeOf(*info, axis, options_.dims);
 }
 
 std::vector<Expr> Importer::ImportSubgraph(const Graph& graph, const std::vector<Expr>& inputs) {

@@ -55,6 +55,8 @@ class SubgraphImporter {
   /// Ends the function that was opened last: its parameters for values of outside, and those values.
   virtual std::vector<std::pair<relay::Var, relay::Expr>> CloseFunction() = 0;
   virtual void DefineFunction(const GlobalVar& var, const relay::Function& function) = 0;
+  /// The size of a dimension that the graph around the node declares for a value; -1 where it says none.
+  virtual int64_t DeclaredSize(const std::string& value, size_t axis) = 0;
 
  private:
   ops::KnownValues known_values_;
@@ -145,6 +147,10 @@ class NodeImport : public ExprBuilder {
   /// Number of outputs that the node names (up to the last that isn't "").
   size_t num_outputs() const { return num_outputs_; }
   bool WantsOutput(size_t i) const { return i < num_outputs_ && !node_.outputs[i].empty(); }
+  /// The size of a dimension that the model declares for an output; -1 where it says none.
+  int64_t DeclaredSize(size_t output, size_t axis) const {
+    return WantsOutput(output) ? subgraphs_->DeclaredSize(node_.outputs[output], axis) : -1;
+  }
 
  private:
   NodeInput* Read(size_t i);
