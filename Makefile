@@ -94,6 +94,7 @@ nightly: libraries
 	PYTHONPATH=build/python $(PYTHON) bench/soak.py
 	tools/ci/codegens.sh
 	tools/ci/torch.sh
+	PYTHONPATH=build/python $(PYTHON) tools/ci/dropin.py
 	$(MAKE) tidy
 
 clean:
