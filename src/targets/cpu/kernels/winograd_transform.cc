@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <random>
 
 namespace treadle::ops::cpu {
@@ -64,7 +65,9 @@ bool WinogradError::Within(treadle::transform::Accuracy accuracy) const {
   return of_range <= 1e-3;
 }
 
-WinogradError SampleWinogradError(const NDArray& weight, int64_t a) {
+namespace {
+
+WinogradError Sample(const NDArray& weight, int64_t a) {
   constexpr int64_t kChannels = 4, kTiles = 4;
   const int64_t out_channels = weight.shape()[0], in_channels = weight.shape()[1], m = TileOf(a), stride = StrideOf(a);
   const float* w = weight.Data<float>();
@@ -78,6 +81,15 @@ WinogradError SampleWinogradError(const NDArray& weight, int64_t a) {
     for (int i = 0; i < kTerms; ++i) sum += std::ldexp(static_cast<double>(bits()), -32);
     return static_cast<float>(sum);
   };
+  // Transformed once for all tiles.
+  const int64_t channels = std::min(kChannels, out_channels);
+  std::vector<std::array<float, 36>> filters(static_cast<size_t>(channels * in_channels));
+  const auto kernel_of = [&](int64_t n) { return w + n * (out_channels / channels) * in_channels * 9; };
+  for (int64_t n = 0; n < channels; ++n) {
+    for (int64_t ic = 0; ic < in_channels; ++ic) {
+      TransformWeight(a, kernel_of(n) + ic * 9, filters[static_cast<size_t>(n * in_channels + ic)].data(), 1);
+    }
+  }
   double error = 0, plain_error = 0, low = HUGE_VAL, high = -HUGE_VAL;
   auto squares = static_cast<size_t>(a * a);
   for (int64_t tile = 0; tile < kTiles; ++tile) {
@@ -88,12 +100,11 @@ WinogradError SampleWinogradError(const NDArray& weight, int64_t a) {
       transformed.push_back(
           Both<float>(a, inputs.back(), [a](const std::vector<float>& d) { return InputTransform(a, d); }));
     }
-    for (int64_t n = 0; n < std::min(kChannels, out_channels); ++n) {
-      const float* kernel = w + n * (out_channels / std::min(kChannels, out_channels)) * in_channels * 9;
+    for (int64_t n = 0; n < channels; ++n) {
+      const float* kernel = kernel_of(n);
       std::vector<float> product(squares, 0);
       for (int64_t ic = 0; ic < in_channels; ++ic) {
-        std::array<float, 36> u;
-        TransformWeight(a, kernel + ic * 9, u.data(), 1);
+        const std::array<float, 36>& u = filters[static_cast<size_t>(n * in_channels + ic)];
         for (size_t i = 0; i < squares; ++i) {
           product[i] = std::fma(transformed[static_cast<size_t>(ic)][i], u[i], product[i]);
         }
@@ -119,6 +130,21 @@ WinogradError SampleWinogradError(const NDArray& weight, int64_t a) {
   }
   auto ratio = [](double part, double whole) { return part == 0 ? 0 : part / whole; };
   return {ratio(error, plain_error), ratio(error, high - low)};
+}
+
+}  // namespace
+
+WinogradError SampleWinogradError(const NDArray& weight, int64_t a) {
+  // Kernels, plans and reasons of one convolution ask again and again.
+  thread_local NDArray last;
+  thread_local std::map<int64_t, WinogradError> errors;
+  if (!weight.same_as(last)) {
+    last = weight;
+    errors.clear();
+  }
+  auto known = errors.find(a);
+  if (known == errors.end()) known = errors.emplace(a, Sample(weight, a)).first;
+  return known->second;
 }
 
 NDArray WinogradWeight(const NDArray& weight, int64_t a, int64_t ib, int64_t ob) {
