@@ -219,7 +219,7 @@ def in_order(*passes):
 
 r = relay.transform
 PASSES = {name: lambda name=name: r.get_pass(name) for name in r.list_pass_names()
-          if name not in ("FirstOrderGradient", "ToMixedPrecision")}
+          if name not in ("FirstOrderGradient", "ToMixedPrecision", "WidenFloats")}
 PASSES.update({
     "inline_once": lambda: r.DeadCodeElimination(inline_once=True),
     "fuse_nothing": lambda: r.FuseOps(0),
