@@ -59,6 +59,18 @@ def test_references_are_generated(tmp_path):
     assert "TreadleModelLoad" in (tmp_path / "reference-c.md").read_text(encoding="utf-8")
 
 
+def test_messages_of_troubleshooting_are_those_of_the_program():
+    text = (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
+    sources = "".join(path.read_text(encoding="utf-8") for folder in ("src", "include", "python")
+                      for path in (ROOT / folder).rglob("*") if path.suffix in (".cc", ".h", ".py"))
+    sources = re.sub(r'"\s*\n?\s*f?"', "", sources)  # literals that are broken into several
+    messages = re.findall(r"^\| `(.*?)` (?:of `verify` )?\|", text, re.MULTILINE)
+    assert len(messages) > 10
+    for message in messages:
+        for part in re.split(r"\.\.|`, `|'|\(.*\)", message):
+            assert part.strip(" :,") in sources, f"{message}: {part}"
+
+
 def bench_results():
     """As bench/run.py writes them: a model that a peer refuses, and one with all that is measured."""
     times = {"median_ms": 2.0, "p25_ms": 1.9, "p75_ms": 2.1, "runs": 5, "gflops": 3.0}
