@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers in other processes: what runs there, who gets in, and what happens when one is killed."""
+import json
 import os
+import random
 import signal
 import threading
 import time
@@ -184,3 +186,35 @@ def test_a_session_with_this_process():
     b = tvm.nd.empty((1024,), "float32", session.cpu())
     func["add_one"](a, b)
     assert b.numpy()[0] == 2
+
+
+def test_odd_requests_end_in_errors_or_answers(tmp_path):
+    """Requests with fields of any kind, as a client with the token could send them."""
+    from treadle.rpc import session
+
+    choose = random.Random(0)
+    operations = sorted(name[3:] for name in dir(session.Session) if name.startswith("do_") and name != "do_time")
+    fields = ["name", "args", "id", "imports", "other", "format", "shape", "dtype", "device", "tensor", "ids"]
+
+    def value(depth=0):
+        kinds = [None, True, -1, 0, 2**31, 2**63, -2**63, 1e308, "", "../x", "lib.so", "float32", "cpu"]
+        if depth < 3 and choose.random() < 0.4:
+            return choose.choice([[value(depth + 1) for _ in range(choose.randrange(3))],
+                                  {"t": choose.choice(["plain", "bytes", "list", "device", "tensor", "ref", "other"]),
+                                   "v": value(depth + 1), "blob": choose.choice([0, -1, 5]), "id": choose.randrange(4),
+                                   "shape": choose.choice([[2], [-1], [2**40, 2**40], [0], "a"]),
+                                   "dtype": choose.choice(["float32", "int8", "other", "float32x4"])}])
+        return choose.choice(kinds)
+
+    state = session.Session(tmp_path)
+    state._refer(tvm.nd.array(np.ones(3, "float32")))
+    answered = 0
+    for _ in range(600):
+        request = {"op": choose.choice(operations), **{f: value() for f in fields if choose.random() < 0.8}}
+        request.update({"id": 1} if choose.random() < 0.5 else {})
+        try:
+            state.handle(json.loads(json.dumps(request)), [b"abc", bytes(12)])
+            answered += 1
+        except Exception as error:  # pylint: disable=broad-except
+            assert type(error).__name__ not in ("InternalError", "SystemError"), (request, error)
+    assert answered > 20
