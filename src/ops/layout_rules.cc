@@ -290,7 +290,11 @@ std::optional<LaidOutCall> ResizeLayoutRule(const CallNode* call, LayoutArgs& ar
 /// Reductions of rows and columns. A result of lower rank becomes plain: it is small.
 std::optional<LaidOutCall> ReduceLayoutRule(const CallNode* call, LayoutArgs& args) {
   const auto* a = call->attrs_as<ReduceAttrs>();
-  if (!BlockedArgument(args) || a->exclude || !a->axis || a->axis->empty()) return std::nullopt;
+  if (a->exclude || !a->axis || a->axis->empty()) return std::nullopt;
+  // Only results of lower rank are written with sizes.
+  const auto* data = args.Type(0);
+  const bool any_size = a->keepdims && !args.LayoutOf(0).is_plain() && data != nullptr && data->shape.size() == 4;
+  if (!any_size && !BlockedArgument(args)) return std::nullopt;
   auto blocked = MakeObject<ReduceAttrs>(*a);
   blocked->keepdims = true;
   for (int64_t& axis : *blocked->axis) {
