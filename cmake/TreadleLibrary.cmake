@@ -112,7 +112,7 @@ endfunction()
 
 # Files of the runtime whose loops runs spend time in: compiled for speed.
 set(TREADLE_HOT_RUNTIME c_backend_api cpu_device huge_pages packed_func run_limits thread_pool time_evaluator
-  unpack_arguments vm/machine vm/shape_plans vm/tensor_pool)
+  vm/shape_plans vm/tensor_pool)
 
 # The rest of the runtime is compiled for size, without precompiled headers: those were made for speed.
 function(treadle_small_objects target)
