@@ -14,7 +14,6 @@ struct CompileRequest;
 
 /// "x:[1,3,224,224] y:[8]" (as tvmc): names may hold ':' and '/'. Throws Error (exit 2) naming the flag.
 std::map<std::string, std::vector<int64_t>> ParseShapes(const std::vector<std::string>& texts);
-/// "batch=1".
 /// Sizes and ranges of --dim, "batch=1..8,height=32k", into the request.
 void ParseDims(const std::vector<std::string>& texts, CompileRequest* request);
 /// "key=value" pairs of a flag.

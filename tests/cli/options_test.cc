@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/options.h"
 
+#include "cli/compiler_api.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,10 +30,13 @@ TEST(ParseShapes, NonsenseIsAnErrorThatSaysWhatIsExpected) {
   }
 }
 
-TEST(ParseDims, PositiveIntegersOnly) {
-  EXPECT_THAT(ParseDims({"batch=4", "a=b=2"}), ElementsAre(Pair("a=b", 2), Pair("batch", 4)));
-  for (const char* text : {"batch", "=1", "batch=", "batch=0", "batch=x"})
-    EXPECT_THROW(ParseDims({text}), Error) << text;
+TEST(ParseDims, SizesArePositiveRangesAreLeftToTheCompiler) {
+  CompileRequest request;
+  ParseDims({"batch=4", "a=b=2", "height=1..8,width=32k"}, &request);
+  EXPECT_THAT(request.dims, ElementsAre(Pair("a=b", 2), Pair("batch", 4)));
+  EXPECT_THAT(request.dim_ranges, ElementsAre(Pair("height", "1..8"), Pair("width", "32k")));
+  for (const char* text : {"batch", "=1", "batch=", "batch=0", "batch=1,batch=2"})
+    EXPECT_THROW(ParseDims({text}, &request), Error) << text;
 }
 
 TEST(SplitLists, CommasAndRepetition) {
