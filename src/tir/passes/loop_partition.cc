@@ -196,7 +196,12 @@ class Partitioner : public StmtExprMutator {
     add(low, high, free_body, true);
     const bool dynamic = AsConstInt(high) == nullptr;
     // The rest of unknown size may have a main part of its own, and iterations that do nothing.
-    add(high, dynamic ? LiveEnd(op, high, end) : end, op->body, dynamic);
+    // Ends become part of the bounds of the loops inside, which would grow exponentially with the depth.
+    const PrimExpr live = dynamic && !in_cut_ ? LiveEnd(op, high, end) : end;
+    const bool outermost = !in_cut_ && !live.same_as(end);
+    in_cut_ = in_cut_ || outermost;
+    add(high, live, op->body, dynamic);
+    if (outermost) in_cut_ = false;
     return SeqStmt::Flatten(parts);
   }
 
@@ -241,7 +246,8 @@ class Partitioner : public StmtExprMutator {
       if (!last.defined()) return end;
       live = max(live, last);
     }
-    return analyzer_.Simplify(min(live, end));
+    live = analyzer_.Simplify(min(live, end));
+    return analyzer_.CanProveEqual(live, end) ? end : live;
   }
 
   /// [low, high), either of which may be missing, within the loop.
@@ -373,6 +379,7 @@ class Partitioner : public StmtExprMutator {
   arith::Analyzer analyzer_;
   std::unordered_set<const Object*> loops_;  ///< variables of loops
   int threads_around_ = 0;
+  bool in_cut_ = false;  ///< in a loop that ends where nothing has an effect any more
 };
 
 }  // namespace
