@@ -22,12 +22,13 @@ void ThrowBadAlloc(void*, const char*, bool) { throw std::bad_alloc(); }
 void ThrowFatal(void*, const char* reason, bool) { throw RuntimeError(StrCat("LLVM can't go on: ", reason)); }
 
 /// Loop strength reduction takes a fifth of the time of compiling. Index arithmetic is hoisted before LLVM sees it, and
-/// the addresses of x86 have a scale: kernels are as fast without. LLVM knows it as an option of the process only.
+/// the addresses of x86 have a scale: kernels are as fast without. LLVM knows it as an option of the process only,
+/// whose initial value it is, since linking sets all options back.
 void LeaveOutStrengthReduction() {
   if (!llvm::Triple(llvm::sys::getDefaultTargetTriple()).isX86()) return;
   auto& options = llvm::cl::getRegisteredOptions();
   auto found = options.find("disable-lsr");
-  if (found != options.end()) static_cast<llvm::cl::opt<bool>*>(found->second)->setValue(true);
+  if (found != options.end()) static_cast<llvm::cl::opt<bool>*>(found->second)->setInitialValue(true);
 }
 
 }  // namespace
