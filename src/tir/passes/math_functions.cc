@@ -285,7 +285,8 @@ class MathBuilder {
     for (size_t i = 0; i < limbs.size(); ++i) {
       const PrimExpr part = Bind(limbs[i] * m_low + carry);
       const PrimExpr sum = i == 0 ? low(part) : Bind(limbs[i - 1] * m_high + low(part));
-      product.push_back(Bind(low(sum)));
+      product.push_back(low(sum));
+      if (i + 1 == limbs.size()) break;
       carry = Bind(i == 0 ? down(part, 32) : down(part, 32) + down(sum, 32));
     }
     const PrimExpr high = Bind(bitwise_or(up(product[5], 32), product[4]));
