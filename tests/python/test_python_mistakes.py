@@ -28,7 +28,7 @@ BY_NAME = "; to fix only some dimensions and leave the others open, give those b
     ({"shapes": {"x": "1,4"}}, treadle.ShapeError, "shapes['x']: expected a tuple of whole numbers, got '1,4'"),
     ({"dims": [2]}, treadle.DTypeError, "dims: expected a dict such as {'batch': 1}, got list [2]"),
     ({"dims": {"batch": None}}, treadle.ShapeError,
-     "dims['batch'] is None; expected a whole number (names that aren't given stay open)"),
+     "dims['batch'] is None; expected a whole number, or a range as text: '1..8' (names that aren't given stay open)"),
     ({"target": None}, treadle.TargetError, "a target is given as a string, a dict or a Target, not as NoneType"),
     ({"target": {"mcpu": "native"}}, treadle.TargetError, 'a target given as a dict needs "kind", such as "llvm"'),
     ({"opt_level": 9}, treadle.Error, "opt_level is 9; expected 0 to 4"),

@@ -112,7 +112,7 @@ def _deliver(text, show_svg, dot_file_path, output_dot_string):
         if shutil.which("dot") is None:
             raise Error("show_svg needs the program 'dot' of Graphviz, which isn't installed; "
                         "dot_file_path writes the text that it draws")
-        from IPython.display import SVG, display
+        from IPython.display import SVG, display  # type: ignore[import-not-found]
 
         display(SVG(subprocess.run(["dot", "-Tsvg"], input=text.encode(), capture_output=True, check=True).stdout))
     return text if output_dot_string else None

@@ -2,6 +2,7 @@
 """Questions about modules that are found in treadle.relay.analysis."""
 from enum import IntEnum
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -205,7 +206,7 @@ def AnnotatedRegionSet(*args, **kwargs):  # pylint: disable=invalid-name
                              "functions of them, and treadle.relay.external lists what stayed and why")
 
 
-NAMES = {function.__name__: function for function in (
+NAMES: dict[str, Any] = {function.__name__: function for function in (
     Feature, check_constant, check_basic_block_normal_form, search_fc_transpose, CallGraph, LayerCounter,
     get_calibration_data, process_params, AnnotatedRegionSet)}
 sparse_dense = ModuleType("treadle.relay.analysis.sparse_dense", "Weights with many zeros.")
