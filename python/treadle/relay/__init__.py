@@ -30,7 +30,7 @@ from .passes import analyses as _analyses, data_dep_optimization, rewrites as _r
 from ..ir import IncompleteType
 from .prelude import Prelude
 
-transform.PASSES.update(_rewrites.PASSES)
+transform._PYTHON_PASSES.update(_rewrites.PASSES)
 vars(analysis).update(_analyses.NAMES)
 RefType = RelayRefType
 

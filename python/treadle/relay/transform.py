@@ -4,7 +4,7 @@ from .._ffi import get_global_func, register_object
 from ..ir.transform import (ApplyPassToFunction, ModulePass, Pass, PassContext, PassInfo, PrintIR, Sequential, get_pass,
                             list_pass_names, make_pass_decorator, module_pass)
 
-PASSES: dict = {}  # those written in Python (treadle.relay.passes), by name
+_PYTHON_PASSES: dict = {}  # those written in Python (treadle.relay.passes), by name
 
 
 @register_object("relay.FunctionPass")
@@ -60,8 +60,8 @@ def _device_type(device):
 def __getattr__(name):
     if name.startswith("_"):
         raise AttributeError(name)
-    if name in PASSES:
-        return PASSES[name]
+    if name in _PYTHON_PASSES:
+        return _PYTHON_PASSES[name]
     function = get_global_func(f"relay._transform.{name}", allow_missing=True)
     if function is None:
         if name not in list_pass_names():
@@ -93,7 +93,7 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({*globals(), *PASSES, *_PARAMETERS, *list_pass_names()})
+    return sorted({*globals(), *_PYTHON_PASSES, *_PARAMETERS, *list_pass_names()})
 
 
 def gradient(expr, mod=None, mode="first_order"):
