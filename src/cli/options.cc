@@ -70,10 +70,7 @@ std::map<std::string, std::vector<int64_t>> ParseShapes(const std::vector<std::s
 void ParseDims(const std::vector<std::string>& texts, CompileRequest* request) {
   std::vector<std::string> single;
   for (const std::string& text : texts) {
-    for (size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
-      end = std::min(text.find(',', begin), text.size());
-      single.push_back(text.substr(begin, end - begin));
-    }
+    for (const std::string& item : Split(text, ',')) single.push_back(item);
   }
   for (const auto& [name, value] : ParsePairs("--dim", single)) {
     if (value.find_first_not_of("-0123456789") != std::string::npos) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 
+#include "targets/cpu/schedule/cpu.h"
 #include "treadle/base/text.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/mac_count.h"
@@ -18,8 +19,6 @@ constexpr double kCyclesPerElement = 1.5;  ///< of one operator on one vector
 constexpr double kCyclesPerMac = 0.8;      ///< of a multiply-add of vectors, loads included
 constexpr double kCyclesPerByte = 0.1;
 constexpr double kForkJoinCycles = 5000;
-/// Work (multiply-adds or elements) below which kernels don't divide their loops among threads.
-constexpr double kParallelWork = 60000;
 /// What a thread gets at least where a kernel divides its work.
 constexpr double kCyclesPerTask = 3000;
 constexpr double kLeastGain = 0.15;
@@ -159,7 +158,7 @@ StepCost EstimateStep(const PlannedStep& step, const TargetFeatures& features) {
   const double lanes = std::max(1, features.vector_lanes(32));
   StepCost cost;
   cost.cycles = kCallCycles + (macs * kCyclesPerMac + elements * kCyclesPerElement) / lanes + bytes * kCyclesPerByte;
-  cost.parallel = std::max(macs, elements) >= kParallelWork;
+  cost.parallel = std::max(macs, elements) >= ops::cpu::kParallelWork;
   return cost;
 }
 

@@ -71,12 +71,6 @@ std::vector<Expr> ImportEmbedLayerNormalization(NodeImport& n) {
   return {y, count, sum};
 }
 
-/// [batch, sequence, heads * size] as [batch, heads, sequence, size].
-Expr Heads(NodeImport& n, const Expr& x, int64_t heads) {
-  const int64_t width = RankOf(x) == 3 ? n.StaticDim(x, 2) : -1;
-  if (width < 1 || heads < 1 || width % heads != 0) n.Invalid(StrCat(heads, " heads don't divide the operand"));
-  return n.Transpose(n.Reshape(x, {0, 0, heads, width / heads}), {0, 2, 1, 3});
-}
 Expr Joined(NodeImport& n, const Expr& y) { return n.Reshape(n.Transpose(y, {0, 2, 1, 3}), {0, 0, -3}); }
 
 /// input [batch, sequence, heads * size] or [batch, heads, sequence, size], positions (an offset or all), caches.
@@ -90,7 +84,7 @@ Expr ImportRotaryEmbedding(NodeImport& n) {
     const int64_t width = n.StaticDim(x, 2);
     if (heads == 0) heads = width / (2 * n.StaticDim(n.In(2), 1));
     if (heads < 1 || width % heads != 0) n.Invalid(StrCat("'num_heads' is ", heads));
-    x = Heads(n, x, heads);
+    x = SplitHeads(n, x, heads);
   } else if (n.Rank(0) != 4) {
     n.Invalid(StrCat("the operand has rank ", n.Rank(0), ", expected 3 or 4"));
   }
@@ -163,9 +157,9 @@ std::vector<Expr> ImportMultiHeadAttention(NodeImport& n) {
     if (RankOf(k) == 3) k = Add(n, k, n.Slice(n.In(3), 0, hidden, 2 * hidden));
     if (RankOf(v) == 3) v = Add(n, v, n.Slice(n.In(3), 0, 2 * hidden, all));
   }
-  q = Heads(n, q, heads);
-  if (RankOf(k) == 3) k = Heads(n, k, heads);
-  if (RankOf(v) == 3) v = Heads(n, v, heads);
+  q = SplitHeads(n, q, heads);
+  if (RankOf(k) == 3) k = SplitHeads(n, k, heads);
+  if (RankOf(v) == 3) v = SplitHeads(n, v, heads);
   if (n.Has(6) != n.Has(7)) n.Invalid("past key and value have to be given together");
   if (n.Has(6)) {
     k = n.Concat({n.In(6), k}, 2);
@@ -192,9 +186,9 @@ std::vector<Expr> AttendedToItself(NodeImport& n, const Expr& all, size_t mask, 
   if (sizes.size() != 3 || sizes[0] != sizes[1] || sizes[0] + sizes[1] + sizes[2] != width) {
     n.Invalid("'qkv_hidden_sizes' doesn't fit the weights");
   }
-  Expr q = Heads(n, n.Slice(all, 2, 0, sizes[0]), heads);
-  Expr k = Heads(n, n.Slice(all, 2, sizes[0], sizes[0] + sizes[1]), heads);
-  Expr v = Heads(n, n.Slice(all, 2, sizes[0] + sizes[1], width), heads);
+  Expr q = SplitHeads(n, n.Slice(all, 2, 0, sizes[0]), heads);
+  Expr k = SplitHeads(n, n.Slice(all, 2, sizes[0], sizes[0] + sizes[1]), heads);
+  Expr v = SplitHeads(n, n.Slice(all, 2, sizes[0] + sizes[1], width), heads);
   if (n.Has(past)) {
     k = n.Concat({n.Squeeze(n.Slice(n.In(past), 0, 0, 1), {0}), k}, 2);
     v = n.Concat({n.Squeeze(n.Slice(n.In(past), 0, 1, 2), {0}), v}, 2);

@@ -39,7 +39,7 @@ class GroupQueryAttention {
 
   void Refuse();
   bool HasRoom(const Term& total) const;
-  Term Heads(const Term& x, int64_t heads);
+  Term Heads(const Term& x, int64_t heads) { return {n_, SplitHeads(n_, x, heads)}; }
   void Split();
   void Rotate();
   Term Joined(size_t past, const Term& added);
@@ -78,13 +78,6 @@ bool GroupQueryAttention::HasRoom(const Term& total) const {
   if (room == nullptr) return false;
   if (const auto known = n_.KnownElements(total)) return known->size() == 1 && known->front() <= *room;
   return n_.DeclaredSize(1, 2) == *room && n_.DeclaredSize(2, 2) == *room;
-}
-
-/// [batch, sequence, heads * size] as [batch, heads, sequence, size].
-Term GroupQueryAttention::Heads(const Term& x, int64_t heads) {
-  const int64_t width = x.rank() == 3 ? n_.StaticDim(x, 2) : -1;
-  if (width < 1 || width % heads != 0) n_.Invalid(StrCat(heads, " heads don't divide the operand"));
-  return x.Reshape({0, 0, heads, width / heads}).Permute({0, 2, 1, 3});
 }
 
 void GroupQueryAttention::Split() {
@@ -216,6 +209,12 @@ std::vector<Expr> GroupQueryAttention::Import() {
 }
 
 }  // namespace
+
+Expr SplitHeads(NodeImport& n, const Expr& x, int64_t heads) {
+  const int64_t width = RankOf(x) == 3 ? n.StaticDim(x, 2) : -1;
+  if (width < 1 || heads < 1 || width % heads != 0) n.Invalid(StrCat(heads, " heads don't divide the operand"));
+  return n.Transpose(n.Reshape(x, {0, 0, heads, width / heads}), {0, 2, 1, 3});
+}
 
 Expr Rotated(NodeImport& n, const Expr& x, const Expr& cos, const Expr& sin, bool interleaved) {
   const int64_t size = n.StaticDim(x, 3), half = n.StaticDim(cos, RankOf(cos) - 1), rotated = 2 * half;

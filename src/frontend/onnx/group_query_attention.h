@@ -6,6 +6,8 @@
 
 namespace treadle::onnx {
 
+/// [batch, sequence, heads * size] as [batch, heads, sequence, size].
+relay::Expr SplitHeads(NodeImport& n, const relay::Expr& x, int64_t heads);
 /// x of rank 4, [.., size], its first elements turned by cosines and sines of rank 3 and more that broadcast to it,
 /// with rotated / 2 elements in the last dimension.
 relay::Expr Rotated(NodeImport& n, const relay::Expr& x, const relay::Expr& cos, const relay::Expr& sin,
