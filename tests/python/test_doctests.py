@@ -18,7 +18,8 @@ def names():
 
 
 @pytest.mark.parametrize("module, least", [
-    ("treadle.model", 10), ("treadle._nd", 5), ("treadle.runtime", 2), ("treadle.onnxruntime._session", 5)])
+    ("treadle.model", 10), ("treadle._nd", 5), ("treadle.runtime", 2), ("treadle.onnxruntime._session", 5),
+    ("treadle.onnxruntime._values", 6)])
 def test_examples_of_docstrings(names, module, least):
     found = doctest.testmod(importlib.import_module(module), extraglobs=names, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert found.failed == 0 and found.attempted >= least

@@ -174,6 +174,62 @@ def test_bindings_and_values(session, peer):
     np.testing.assert_allclose(binding.copy_outputs_to_cpu()[0], expected, rtol=1e-5, atol=1e-5)
 
 
+def test_bound_outputs_of_any_shape_are_written(data, peer):
+    session = ort.InferenceSession(data)
+    binding = session.io_binding()
+    for batch in (2, 2, 2, 5, 5, 2):
+        x = np.random.default_rng(batch).standard_normal((batch, 4), dtype=np.float32)
+        out = ort.OrtValue.ortvalue_from_shape_and_type((batch, 300), np.float32)
+        binding.bind_ortvalue_input("x", ort.OrtValue.ortvalue_from_numpy(x))
+        binding.bind_ortvalue_output("y", out)
+        session.run_with_iobinding(binding)
+        np.testing.assert_allclose(out.numpy(), peer.run(None, {"x": x})[0], rtol=1e-5, atol=1e-5)
+        assert np.shares_memory(binding.get_outputs()[0].numpy(), out.numpy())
+    with pytest.raises(ort.capi.onnxruntime_pybind11_state.InvalidArgument, match="bound to a"):
+        binding.bind_ortvalue_output("y", ort.OrtValue.ortvalue_from_shape_and_type((3, 300), np.float32))
+        session.run_with_iobinding(binding)
+    with pytest.raises(ort.capi.onnxruntime_pybind11_state.InvalidArgument, match="the model has no 'yy'; it has: y"):
+        binding.bind_output("yy")
+
+
+def test_names_are_those_of_the_package():
+    """Each public name of the installed onnxruntime is here, or refused with a reason when it is used."""
+    refused = ort._refused.REASONS
+    known = {"onnxruntime_validation", "contextlib"}  # its own helpers
+    assert [name for name in dir(reference) if not name.startswith("_") and not hasattr(ort, name) and name not in known] == []
+    for name in refused:
+        with pytest.raises(treadle.Error, match=f"onnxruntime.{name} isn't there: "):
+            getattr(ort, name)()
+    for kind in ("InferenceSession", "SessionOptions", "RunOptions", "IOBinding", "OrtValue", "OrtDevice", "ModelMetadata",
+                 "NodeArg"):
+        own, other = getattr(ort, kind), getattr(reference, kind)
+        made = own() if kind == "SessionOptions" else own
+        assert [name for name in dir(other) if not name.startswith("_") and not hasattr(made, name)
+                and name not in getattr(own, "__annotations__", {}) and name not in vars(ort.RunOptions())] == [], kind
+    with pytest.raises(AttributeError, match="has no 'InferenceSesion'; did you mean 'InferenceSession'?"):
+        ort.InferenceSesion
+
+
+def test_values_of_other_types():
+    bits = np.array([0x3F80, 0x4000], np.uint16)
+    value = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, TensorProto.BFLOAT16)
+    np.testing.assert_array_equal(value.numpy().astype(np.float32), [1, 2])
+    assert value.element_type() == TensorProto.BFLOAT16
+    copy = ort.OrtValue.ortvalue_from_shape_and_type((2,), TensorProto.BFLOAT16)
+    ort.copy_tensors([value], [copy])
+    np.testing.assert_array_equal(copy.numpy(), value.numpy())
+    for wrong in (lambda: ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, TensorProto.FLOAT),
+                  lambda: ort.OrtValue.ortvalue_from_shape_and_type((2,), 99), lambda: ort.copy_tensors([value], [])):
+        with pytest.raises(ort.capi.onnxruntime_pybind11_state.InvalidArgument):
+            wrong()
+
+
+def test_threads_of_all_sessions(data, monkeypatch):
+    monkeypatch.setitem(ort._options._threads, "intra", 0)
+    ort.set_global_thread_pool_sizes(1, 1)
+    assert ort.InferenceSession(data)._models._general.threads == 1
+
+
 def test_run_async_calls_back(session):
     done = threading.Event()
     got = []

@@ -46,6 +46,26 @@ TEST(ShapePlans, PlacesInUseArentGivenAway) {
   EXPECT_NE(other.get(), nullptr);
 }
 
+TEST(ShapePlans, ResultsAreMadeWhereTheyAreBound) {
+  auto pool = std::make_shared<TensorPool>();
+  auto first = std::make_shared<RunMemory>(pool, nullptr);
+  auto kept = FourTensors(*first);
+  const void* result = kept[1].get();
+  kept[0] = nullptr;
+  auto plan = first->MakePlan({nullptr, result});
+  EXPECT_EQ(plan->slots[3].result, 1);
+
+  const NDArray place = NDArray::Empty({16}, DataType::Float(32)), larger = NDArray::Empty({17}, DataType::Float(32));
+  const auto result_of = [&](const std::vector<NDArray>& bound) {
+    auto run = std::make_shared<RunMemory>(pool, plan, bound);
+    return FourTensors(*run)[1];
+  };
+  EXPECT_EQ(result_of({NDArray(), place}).get(), place.data_ptr());
+  EXPECT_NE(result_of({place, NDArray()}).get(), place.data_ptr()) << "the place of another result";
+  EXPECT_NE(result_of({NDArray(), larger}).get(), larger.data_ptr()) << "another size";
+  EXPECT_NE(result_of({}).get(), nullptr);
+}
+
 TEST(ShapePlans, OnlyTheLastOnesAreKept) {
   ShapePlans plans;
   for (int64_t i = 0; i < 1000; ++i) {

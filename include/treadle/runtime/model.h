@@ -85,8 +85,9 @@ class ModelContext {
   /// `value` then. False, and nothing done, where the model needs both at a time.
   bool BindState(const std::string& input, const std::string& output, const NDArray& value);
   /// Later runs write output `index` into `value`, which isn't memory of an input, without copying; null: into memory
-  /// of their own again. False, and nothing done, where that can't be: dynamic shapes, an output that is an input as
-  /// well, another type, shape or alignment than the plan's.
+  /// of their own again. Of dynamic shapes the second run of the same ones is the first without a copy, and a shape
+  /// that isn't that of `value` is a ShapeError of Run. False, and nothing done, where that can't be: an output that is
+  /// an input as well, another type, shape or alignment than the plan's.
   bool BindOutput(size_t index, const NDArray& value);
   /// Runs with the inputs set before; a missing one is an Error.
   void Run();

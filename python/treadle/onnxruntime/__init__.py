@@ -2,16 +2,27 @@
 """A drop-in for what programs use of the package onnxruntime: `import treadle.onnxruntime as onnxruntime`, or
 `treadle.onnxruntime.install()` before other packages import it."""
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from . import capi
+from ._devices import (OrtAllocatorType, OrtArenaCfg, OrtDeviceMemoryType, OrtDeviceVendorId,
+                       OrtExecutionProviderDevicePolicy, OrtHardwareDeviceType, OrtMemoryInfo, OrtMemoryInfoDeviceType,
+                       OrtMemType, create_and_register_allocator, create_and_register_allocator_v2, get_ep_devices,
+                       has_collective_ops)
 from ._options import (ExecutionMode, ExecutionOrder, GraphOptimizationLevel, RunOptions, SessionOptions,
-                       get_all_providers, get_available_providers, get_device)
+                       get_all_providers, get_available_providers, get_device, set_global_thread_pool_sizes)
+from ._refused import STAND_INS as _STAND_INS
 from ._session import InferenceSession, ModelMetadata, NodeArg
-from ._values import IOBinding, OrtDevice, OrtValue
+from ._values import IOBinding, OrtDevice, OrtValue, copy_tensors
 
 # The version of ONNX Runtime whose interface this follows: programs compare it.
 __version__ = version = "1.31.1"
+package_name = "onnxruntime"
+cuda_version = ""
+import_capi_exception: Exception | None = None
 SessionIOBinding = IOBinding
+globals().update(_STAND_INS)
 _severity = {"level": 2, "verbosity": 0}
 
 
@@ -36,6 +47,18 @@ def set_default_logger_verbosity(level: int) -> None:
     _severity["verbosity"] = level
 
 
+def set_default_logger_callback(callback: Callable[..., object] | None, severity: int = 2) -> None:
+    """Treadle logs nothing: it is never called."""
+
+
+def print_debug_info() -> None:
+    """What a report of a fault should say; `treadle doctor` says more."""
+    import platform
+
+    print(f"onnxruntime {__version__} as {get_build_info()} has it")
+    print("platform:", platform.platform())
+
+
 def set_seed(seed: int) -> None:
     """Random operators of compiled models take the seeds that the model states."""
 
@@ -53,7 +76,7 @@ def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True, direc
 
 
 def install() -> None:
-    """From now on `import onnxruntime` in this process gives this module. Throws where the other one is loaded."""
+    """From now on `import onnxruntime` in this process gives this module. Error: ImportError where the other is loaded."""
     loaded = sys.modules.get("onnxruntime")
     this = sys.modules[__name__]
     if loaded is this:
@@ -65,9 +88,19 @@ def install() -> None:
             sys.modules["onnxruntime" + name[len(__name__):]] = module
 
 
+def __getattr__(name: str) -> Any:
+    from .._arguments import suggest
+
+    raise AttributeError(f"treadle.onnxruntime has no '{name}'{suggest(name, __all__)}")
+
+
 __all__ = [
     "ExecutionMode", "ExecutionOrder", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "ModelMetadata",
-    "NodeArg", "OrtDevice", "OrtValue", "RunOptions", "SessionIOBinding", "SessionOptions", "capi",
-    "disable_telemetry_events", "enable_telemetry_events", "get_all_providers", "get_available_providers",
-    "get_build_info", "get_device", "get_version_string", "install", "preload_dlls", "set_default_logger_severity",
-    "set_default_logger_verbosity", "set_seed", "version"]
+    "NodeArg", "OrtAllocatorType", "OrtArenaCfg", "OrtDevice", "OrtDeviceMemoryType", "OrtDeviceVendorId",
+    "OrtExecutionProviderDevicePolicy", "OrtHardwareDeviceType", "OrtMemType", "OrtMemoryInfo",
+    "OrtMemoryInfoDeviceType", "OrtValue", "RunOptions", "SessionIOBinding", "SessionOptions", "capi", "copy_tensors",
+    "create_and_register_allocator", "create_and_register_allocator_v2", "disable_telemetry_events",
+    "enable_telemetry_events", "get_all_providers", "get_available_providers", "get_build_info", "get_device",
+    "get_ep_devices", "get_version_string", "has_collective_ops", "install", "preload_dlls", "print_debug_info",
+    "set_default_logger_callback", "set_default_logger_severity", "set_default_logger_verbosity",
+    "set_global_thread_pool_sizes", "set_seed", "version"]

@@ -119,6 +119,28 @@ class SessionOptions(_Config):
     def register_custom_ops_library(self, path: str) -> None:
         raise NotImplemented(f"libraries of custom operators for ONNX Runtime can't be loaded ({path})")
 
+    def add_provider_for_devices(self, devices: Any, options: Mapping[str, str] | None = None) -> None:
+        raise NotImplemented("there are no devices of execution provider libraries")
+
+    def set_provider_selection_policy(self, policy: int) -> None:
+        """There is one provider: it is chosen."""
+
+    def set_provider_selection_policy_delegate(self, delegate: Any) -> None:
+        """There is one provider: it is chosen."""
+
+    def set_load_cancellation_flag(self, value: bool) -> None:
+        if value:
+            raise NotImplemented("a session that is being made is ended by KeyboardInterrupt")
+
+    def add_external_initializers_from_files_in_memory(self, names: Any, buffers: Any, lengths: Any) -> None:
+        raise NotImplemented("external data is read from files: give the model's path")
+
+    def set_ep_context_data_read_func(self, function: Any) -> None:
+        raise NotImplemented("models made for execution providers can't be read")
+
+    def clear_ep_context_data_read_func(self) -> None:
+        """There is none."""
+
     def add_provider(self, name: str, options: Mapping[str, str] | None = None) -> None:
         check_provider(name)
 
@@ -146,8 +168,25 @@ class RunOptions(_Config):
     def add_run_config_entry(self, key: str, value: str) -> None:
         self._set(key, value)
 
+    def add_active_adapter(self, adapter: Any) -> None:
+        raise NotImplemented("adapters aren't applied when a model runs; merge them into its weights")
+
     def get_run_config_entry(self, key: str) -> str:
         return self._get(key)
+
+
+_threads = {"intra": 0}
+
+
+def set_global_thread_pool_sizes(intra_op_num_threads: int = 0, inter_op_num_threads: int = 0) -> None:
+    """How many threads sessions have whose options don't say it; 0: all."""
+    if min(intra_op_num_threads, inter_op_num_threads) < 0:
+        raise InvalidArgument("numbers of threads are 0 (all) or more")
+    _threads["intra"] = int(intra_op_num_threads)
+
+
+def global_threads() -> int:
+    return _threads["intra"]
 
 
 CPU = "CPUExecutionProvider"

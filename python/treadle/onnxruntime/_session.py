@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """InferenceSession: compiles a model once for all shapes, and in the background for shapes that are seen often."""
+import contextlib
 import json
 import os
 import pathlib
@@ -14,7 +15,8 @@ from .. import _arguments, _progress, _quick, _specialise, error, model as _mode
 from .._dtype import to_numpy
 from .._ffi import get_global_func
 from . import _errors
-from ._options import CPU, GraphOptimizationLevel, RunOptions, SessionOptions, check_provider
+from ._devices import OrtMemoryInfo
+from ._options import CPU, GraphOptimizationLevel, RunOptions, SessionOptions, check_provider, global_threads
 from ._values import IOBinding, OrtValue, to_array, type_string
 
 # Compiled for one combination of shapes each, besides the model for all shapes; the least recently used goes.
@@ -179,7 +181,7 @@ class InferenceSession:
         self._started = time.time_ns()
         self._models: _Models | None = None
         self._model: _model.Model | None = None
-        threads = int(getattr(self._options, "intra_op_num_threads", 0) or 0)
+        threads = int(getattr(self._options, "intra_op_num_threads", 0) or 0) or global_threads()
         if isinstance(path_or_bytes, (str, os.PathLike)) and os.fspath(path_or_bytes).endswith(".so"):
             self._model = _model.load(path_or_bytes, threads)
             info = _info_of_library(self._model)
@@ -271,15 +273,21 @@ class InferenceSession:
         for name in names or []:
             if name not in known:
                 raise _errors.InvalidArgument(f"Invalid output name:{name}; the model has: {', '.join(known)}")
+        with _in_their_words():
+            model = self._find(feed)
+            return model.run(names, feed, cancel=_cancel_of(run_options))
+
+    def _find(self, feed):
+        """The compiled form to run on these inputs."""
         model: Any = self._model if self._models is None else self._models.find(feed)
-        try:
-            if self._options.enable_profiling:
-                self._record(model.create_context().profile(**feed))
-            return model.run(names, feed, cancel=run_options._cancel if run_options is not None else None)
-        except (error.ShapeError, error.DTypeError) as problem:
-            raise _errors.InvalidArgument(str(problem)) from problem
-        except error.RuntimeError as problem:
-            raise _errors.RuntimeException(str(problem)) from problem
+        if self._options.enable_profiling:
+            self._record(model.create_context().profile(**feed))
+        return model
+
+    def _run_bound(self, binding: IOBinding, run_options: RunOptions | None) -> list[Any]:
+        feed = self._checked(binding._inputs)
+        with _in_their_words():
+            return binding._run_in_context(self._find(feed), feed, _cancel_of(run_options))
 
     def run_async(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any],
                   callback: Callable[[list[Any], Any, str], object], user_data: Any,
@@ -304,7 +312,43 @@ class InferenceSession:
         return IOBinding(self)
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
-        iobinding.run()
+        iobinding.run(run_options)
+
+    def run_with_ortvaluevector(self, run_options: RunOptions | None, feed_names: Sequence[str], feeds: Sequence[OrtValue],
+                                fetch_names: Sequence[str], fetches: list[OrtValue], fetch_devices: Any = None) -> None:
+        fetches[:] = self.run_with_ort_values(list(fetch_names), dict(zip(feed_names, feeds)), run_options)
+
+    def create_ortvalue_from_shape_and_type(self, shape: Sequence[int], element_type: Any, device_type: str = "cpu",
+                                            device_id: int = 0, vendor_id: int = -1) -> OrtValue:
+        return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id, vendor_id)
+
+    def get_input_memory_infos(self) -> list[OrtMemoryInfo]:
+        return [OrtMemoryInfo("Cpu") for _ in self._inputs]
+
+    def get_output_memory_infos(self) -> list[OrtMemoryInfo]:
+        return [OrtMemoryInfo("Cpu") for _ in self._outputs]
+
+    def get_input_epdevices(self) -> list[Any]:
+        """Inputs are on the CPU, which no execution provider library brings."""
+        return [None for _ in self._inputs]
+
+    def get_provider_graph_assignment_info(self) -> list[Any]:
+        """There is one provider: nothing is assigned. `treadle explain` says how each operator is computed."""
+        return []
+
+    def get_tuning_results(self) -> list[Any]:
+        """Of providers that tune when they run: none. `treadle tune` keeps records of its own."""
+        return []
+
+    def set_tuning_results(self, results: Any, error_on_invalid: bool = False) -> None:
+        """Of no effect, as above."""
+
+    def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
+        if options:
+            raise _errors.InvalidArgument(f"{CPU} has no option '{next(iter(options))}' that changes while it runs")
+
+    def release_captured_graph(self, graph_annotation_id: int = 0) -> None:
+        """No graph is captured."""
 
     def _record(self, times: list[_model.OperatorTime]) -> None:
         now = (time.time_ns() - self._started) // 1000
@@ -328,6 +372,21 @@ class InferenceSession:
                 raise _errors.InvalidArgument(f"Invalid input name: {name}; the model has: {', '.join(self._by_name)}")
             feed[name] = _as_declared(declared, to_array(value))
         return feed
+
+
+@contextlib.contextmanager
+def _in_their_words():
+    """Errors of runs as those of ONNX Runtime's classes."""
+    try:
+        yield
+    except (error.ShapeError, error.DTypeError) as problem:
+        raise _errors.InvalidArgument(str(problem)) from problem
+    except error.RuntimeError as problem:
+        raise _errors.RuntimeException(str(problem)) from problem
+
+
+def _cancel_of(run_options):
+    return run_options._cancel if run_options is not None else None
 
 
 def _as_declared(declared, value):

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from .._arguments import suggest
+from .._dtype import to_numpy
 from ._errors import InvalidArgument, NotImplemented
 
 # TensorProto.DataType by NumPy name, and the names of types that differ from NumPy's.
@@ -13,6 +15,13 @@ _ELEM_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "in
                "bool": 9, "float16": 10, "float64": 11, "uint32": 12, "uint64": 13, "complex64": 14, "complex128": 15,
                "bfloat16": 16}
 _ORT_NAMES = {"float32": "float", "float64": "double", "object": "string"}
+
+
+def _name_of_type(number: int) -> str:
+    for name, known in _ELEM_TYPES.items():
+        if known == number:
+            return name
+    raise InvalidArgument(f"there is no element type {number}; expected a number of onnx.TensorProto.DataType")
 
 
 def type_string(dtype: Any) -> str:
@@ -51,6 +60,12 @@ class OrtDevice:
     def device_type(self) -> int:
         return 0
 
+    def device_mem_type(self) -> int:
+        return 0
+
+    def device_vendor_id(self) -> int:
+        return 0
+
 
 class OrtValue:
     """A tensor, over a NumPy array."""
@@ -68,9 +83,24 @@ class OrtValue:
     def ortvalue_from_shape_and_type(cls, shape: Sequence[int], element_type: Any, device_type: str = "cpu",
                                      device_id: int = 0, vendor_id: int = -1) -> "OrtValue":
         _check_device(device_type)
-        if isinstance(element_type, int):
-            element_type = next((name for name, number in _ELEM_TYPES.items() if number == element_type), element_type)
-        return cls(np.zeros(shape, element_type))
+        dtype = to_numpy(_name_of_type(element_type)) if isinstance(element_type, int) else np.dtype(element_type)
+        return cls(np.zeros(shape, dtype))
+
+    @classmethod
+    def ortvalue_from_numpy_with_onnx_type(cls, data: Any, /, onnx_element_type: int) -> "OrtValue":
+        """Over the memory of an array, whose elements are taken as those of a TensorProto.DataType of the same size."""
+        name = _name_of_type(onnx_element_type)
+        dtype = to_numpy(name)
+        if dtype.itemsize != np.asarray(data).dtype.itemsize:
+            raise InvalidArgument(f"elements of {np.asarray(data).dtype} can't be taken as {name}: their sizes differ")
+        return cls(np.asarray(data).view(dtype))
+
+    @staticmethod
+    def ort_value_from_sparse_tensor(sparse_tensor: Any) -> "OrtValue":
+        raise NotImplemented("values are dense; give the array that the sparse tensor stands for")
+
+    def as_sparse_tensor(self) -> Any:
+        raise NotImplemented("values are dense: there is no sparse tensor in this one")
 
     @classmethod
     def from_dlpack(cls, dlpack: Any, is_bool_tensor: bool = False) -> "OrtValue":
@@ -138,33 +168,63 @@ def _array_at(pointer: int, shape: Sequence[int], dtype: Any) -> np.ndarray:
     return np.frombuffer(buffer, dtype, count).reshape(shape)
 
 
+def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:
+    """Copies values into others of their types and shapes."""
+    if len(src) != len(dst):
+        raise InvalidArgument(f"{len(src)} values are copied to {len(dst)}")
+    for source, target in zip(src, dst):
+        target.update_inplace(source.numpy())
+
+
 class IOBinding:
-    """Inputs and outputs of a session that are set before it runs."""
+    """Inputs and outputs of a session that are set before it runs: inputs are read and outputs are written where they
+    are bound. For one thread at a time.
+
+    >>> import onnx.parser, treadle.onnxruntime as ort
+    >>> relu = onnx.parser.parse_model(
+    ...     '<ir_version: 8, opset_import: ["": 17]> g (float[n, 2] x) => (float[n, 2] y) { y = Relu(x) }')
+    >>> binding, y = ort.InferenceSession(relu).io_binding(), np.zeros((1, 2), np.float32)
+    >>> binding.bind_cpu_input("x", np.float32([[-1, 2]]))
+    >>> binding.bind_output("y", "cpu", 0, np.float32, y.shape, y.ctypes.data)
+    >>> binding.run()
+    >>> y
+    array([[0., 2.]], dtype=float32)
+    """
 
     def __init__(self, session: Any) -> None:
         self._session = session
         self._inputs: dict[str, Any] = {}
-        self._outputs: dict[str, Any] = {}
+        self._outputs: dict[str, np.ndarray | None] = {}
         self._results: list[Any] = []
+        self._model: Any = None  # of the context
+        self._context: Any = None
 
     def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
-        self._inputs[name] = arr_on_cpu
+        self._inputs[self._known(name, self._session.get_inputs())] = arr_on_cpu
 
     def bind_input(self, name: str, device_type: str, device_id: int, element_type: Any, shape: Sequence[int],
                    buffer_ptr: int) -> None:
         _check_device(device_type)
-        self._inputs[name] = _array_at(buffer_ptr, shape, element_type)
+        self._inputs[self._known(name, self._session.get_inputs())] = _array_at(buffer_ptr, shape, element_type)
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
-        self._inputs[name] = ortvalue.numpy()
+        self._inputs[self._known(name, self._session.get_inputs())] = ortvalue.numpy()
 
     def bind_output(self, name: str, device_type: str = "cpu", device_id: int = 0, element_type: Any = None,
                     shape: Sequence[int] | None = None, buffer_ptr: int | None = None) -> None:
         _check_device(device_type)
+        name = self._known(name, self._session.get_outputs())
         self._outputs[name] = None if buffer_ptr is None else _array_at(buffer_ptr, shape or (), element_type)
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
-        self._outputs[name] = ortvalue.numpy()
+        self._outputs[self._known(name, self._session.get_outputs())] = ortvalue.numpy()
+
+    @staticmethod
+    def _known(name, values):
+        names = [value.name for value in values]
+        if name not in names:
+            raise InvalidArgument(f"the model has no '{name}'; it has: {', '.join(names)}{suggest(name, names)}")
+        return name
 
     def clear_binding_inputs(self) -> None:
         self._inputs = {}
@@ -178,22 +238,24 @@ class IOBinding:
     def synchronize_outputs(self) -> None:
         """Values are on the CPU: there is nothing to wait for."""
 
-    def run(self) -> None:
-        names = list(self._outputs) or None
-        results = self._session.run(names, self._inputs)
-        bound = [self._outputs.get(name) for name in names or [output.name for output in self._session.get_outputs()]]
-        for index, (result, target) in enumerate(zip(results, bound)):
-            if target is None:
-                continue
-            if target.shape != result.shape or target.dtype != result.dtype:
-                raise InvalidArgument(f"output {index} is {result.dtype}{list(result.shape)}, the buffer bound to it "
-                                      f"{target.dtype}{list(target.shape)}")
-            target[...] = result
-            results[index] = target
-        self._results = results
+    def run(self, run_options: Any = None) -> None:
+        self._results = self._session._run_bound(self, run_options)
+
+    def _run_in_context(self, model: Any, feed: dict[str, Any], cancel: Any) -> list[Any]:
+        """The outputs that are bound, or all, of a model that the session chose for the inputs' shapes."""
+        if model is not self._model:
+            self._model, self._context = model, model.create_context()
+        names = [info.name for info in model.outputs]
+        for name in names:
+            self._context.bind_output(name, self._outputs.get(name))
+        results = self._context.run(feed, cancel=cancel)
+        return [results[name] for name in self._outputs or names]
 
     def get_outputs(self) -> list[OrtValue]:
         return [OrtValue(result) for result in self._results]
+
+    def get_outputs_as_ortvaluevector(self) -> list[OrtValue]:
+        return self.get_outputs()
 
     def copy_outputs_to_cpu(self) -> list[np.ndarray]:
         return [np.array(result) for result in self._results]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The virtual machine as an executor of models, and as a module.
-#include <mutex>
+#include <algorithm>
+#include <cstdint>
 
 #include "runtime/executors.h"
 #include "runtime/library_module.h"
@@ -18,20 +19,30 @@ class VmExecution final : public ExecutionContext {
       : machine_(std::move(model)), inputs_(num_inputs), outputs_(outputs->size()), declared_(std::move(outputs)) {}
 
   void SetInput(size_t index, const NDArray& value) override {
-    bool in_place = value.IsCompact() && value->tensor.byte_offset == 0 && value.device().device_type == kDLCPU &&
-                    reinterpret_cast<uintptr_t>(value.data_ptr()) % kTensorAlignment == 0;
-    inputs_[index] = in_place ? value : value.Copy();
+    inputs_[index] = FitsKernels(value) ? value : value.Copy();
+  }
+  bool BindOutput(size_t index, const NDArray& value) override {
+    if (value.defined() && (!FitsKernels(value) || value.read_only() || value.dtype() != (*declared_)[index].dtype)) {
+      return false;
+    }
+    bound_.resize(outputs_.size());
+    bound_[index] = value;
+    machine_.BindResults(bound_);
+    return true;
   }
   void SetThreads(int threads) override { machine_.SetThreads(threads); }
   void Run() override {
     for (NDArray& output : outputs_) output = NDArray();
     ObjectRef result = machine_.InvokeEntry(std::vector<ObjectRef>(inputs_.begin(), inputs_.end()));
     const auto* tuple = result.as<AdtValueNode>();
-    if (tuple == nullptr && outputs_.size() == 1) return SetOutput(0, result);
-    if (tuple == nullptr || tuple->fields.size() != outputs_.size()) {
+    if (tuple == nullptr && outputs_.size() == 1) {
+      SetOutput(0, result);
+    } else if (tuple == nullptr || tuple->fields.size() != outputs_.size()) {
       throw ModelFormatError(StrCat("the program doesn't give ", outputs_.size(), " results"));
+    } else {
+      for (size_t i = 0; i < outputs_.size(); ++i) SetOutput(i, tuple->fields[i]);
     }
-    for (size_t i = 0; i < outputs_.size(); ++i) SetOutput(i, tuple->fields[i]);
+    PutBound();
   }
   NDArray GetOutput(size_t index, bool owned) override {
     if (!outputs_[index].defined()) throw Error("there is no result: the model hasn't run");
@@ -56,6 +67,34 @@ class VmExecution final : public ExecutionContext {
   }
 
  private:
+  /// Kernels take tensors from anywhere on the CPU: elements have to be aligned, vectors needn't.
+  static bool FitsKernels(const NDArray& value) {
+    const auto alignment = static_cast<uintptr_t>(std::clamp<int64_t>(ElementBytes(value.dtype()), 1, 8));
+    return value.IsCompact() && value->tensor.byte_offset == 0 && value.device().device_type == kDLCPU &&
+           reinterpret_cast<uintptr_t>(value.data_ptr()) % alignment == 0;
+  }
+
+  /// Results go to where they are bound, those that the run didn't make there by a copy.
+  void PutBound() {
+    for (size_t i = 0; i < bound_.size(); ++i) {
+      if (!bound_[i].defined()) continue;
+      if (bound_[i].shape() != outputs_[i].shape()) {
+        throw ShapeError(StrCat("output \"", (*declared_)[i].name, "\" is ", ShapeString(outputs_[i].shape()),
+                                ", but it is bound to a tensor of ", ShapeString(bound_[i].shape())));
+      }
+      // A run that went another way than the one that was followed may have made another result there.
+      for (size_t other = 0; other < outputs_.size(); ++other) {
+        if (other != i && outputs_[other].data_ptr() == bound_[i].data_ptr()) outputs_[other] = outputs_[other].Copy();
+      }
+    }
+    for (size_t i = 0; i < bound_.size(); ++i) {
+      if (!bound_[i].defined()) continue;
+      if (outputs_[i].data_ptr() != bound_[i].data_ptr()) bound_[i].CopyFrom(outputs_[i]);
+      outputs_[i] = bound_[i];
+      shared_[i] = false;
+    }
+  }
+
   void SetOutput(size_t index, const ObjectRef& value) {
     if (!value.as<NDArrayNode>()) throw ModelFormatError(StrCat("result ", index, " of the program isn't a tensor"));
     outputs_[index] = Downcast<NDArray>(value);
@@ -89,6 +128,7 @@ class VmExecution final : public ExecutionContext {
 
   VirtualMachine machine_;
   std::vector<NDArray> inputs_, outputs_;
+  std::vector<NDArray> bound_;  ///< where results are wanted; empty, or null tensors: anywhere
   std::shared_ptr<const std::vector<TensorInfo>> declared_;
   std::vector<bool> shared_;
 };

@@ -321,6 +321,23 @@ void VirtualMachine::Call(const Instruction& i, bool tail) {
   Enter(*frame.function, frame.registers, frame.ints);
 }
 
+namespace {
+
+/// Where the tensors of a result lie; null for what isn't a tensor.
+std::vector<const void*> DataOf(const ObjectRef& result) {
+  const auto data = [](const ObjectRef& value) -> const void* {
+    const auto* tensor = value.as<NDArrayNode>();
+    return tensor == nullptr ? nullptr : static_cast<const char*>(tensor->tensor.data) + tensor->tensor.byte_offset;
+  };
+  const auto* tuple = result.as<AdtValueNode>();
+  if (tuple == nullptr) return {data(result)};
+  std::vector<const void*> places;
+  for (const ObjectRef& field : tuple->fields) places.push_back(data(field));
+  return places;
+}
+
+}  // namespace
+
 ObjectRef VirtualMachine::Invoke(uint32_t function, std::vector<ObjectRef> args) {
   const SoleUser::Use use(&user_);
   if (function >= model_->program_.functions.size()) throw Error(StrCat("the program has no function ", function));
@@ -339,7 +356,7 @@ ObjectRef VirtualMachine::Invoke(uint32_t function, std::vector<ObjectRef> args)
     key.push_back(static_cast<int64_t>(tensor->shape.size()));
     key.insert(key.end(), tensor->shape.begin(), tensor->shape.end());
   }
-  memory_ = only_tensors ? std::make_shared<RunMemory>(pool_, plans_->Find(key)) : nullptr;
+  memory_ = only_tensors ? std::make_shared<RunMemory>(pool_, plans_->Find(key), bound_) : nullptr;
   auto clear = [this] {
     memory_ = nullptr;
     frames_.clear();
@@ -366,7 +383,7 @@ ObjectRef VirtualMachine::Invoke(uint32_t function, std::vector<ObjectRef> args)
   result_ = ObjectRef();
   std::shared_ptr<RunMemory> memory = memory_;
   clear();
-  if (memory != nullptr && !memory->is_planned()) plans_->Add(std::move(key), memory->MakePlan());
+  if (memory != nullptr && !memory->is_planned()) plans_->Add(std::move(key), memory->MakePlan(DataOf(result)));
   return result;
 }
 

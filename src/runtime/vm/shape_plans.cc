@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "treadle/runtime/ndarray.h"
-
 namespace treadle::runtime::vm {
 
 std::shared_ptr<void> RunMemory::Take(int64_t bytes) {
@@ -17,7 +15,7 @@ std::shared_ptr<void> RunMemory::Take(int64_t bytes) {
     // One more than fits: such a run isn't planned.
     if (lives_.size() > ShapePlans::kMostSlots) return storage;
     index = lives_.size();
-    lives_.push_back({bytes, clock_++, -1});
+    lives_.push_back({bytes, clock_++, -1, storage.get()});
   }
   void* data = storage.get();
   return std::shared_ptr<void>(data, [self = shared_from_this(), index, storage = std::move(storage)](void*) {
@@ -26,10 +24,20 @@ std::shared_ptr<void> RunMemory::Take(int64_t bytes) {
   });
 }
 
+std::shared_ptr<void> RunMemory::TakeBound(const ShapePlan::Slot& slot, int64_t bytes) const {
+  if (slot.result < 0 || static_cast<size_t>(slot.result) >= bound_.size()) return nullptr;
+  const NDArray& place = bound_[static_cast<size_t>(slot.result)];
+  if (!place.defined() || place.nbytes() != bytes) return nullptr;
+  return std::shared_ptr<void>(place.data_ptr(), [place](void*) {});
+}
+
 std::shared_ptr<void> RunMemory::TakePlanned(int64_t bytes) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const size_t index = next_++;
+    if (index < plan_->slots.size()) {
+      if (std::shared_ptr<void> bound = TakeBound(plan_->slots[index], bytes)) return bound;
+    }
     bool fits = index < plan_->slots.size() && plan_->slots[index].bytes == bytes && plan_->slots[index].offset >= 0;
     if (fits) {
       const int64_t begin = plan_->slots[index].offset;
@@ -51,7 +59,7 @@ std::shared_ptr<void> RunMemory::TakePlanned(int64_t bytes) {
   return pool_->Take(bytes);
 }
 
-std::shared_ptr<const ShapePlan> RunMemory::MakePlan() {
+std::shared_ptr<const ShapePlan> RunMemory::MakePlan(const std::vector<const void*>& results) {
   auto plan = std::make_shared<ShapePlan>();
   std::lock_guard<std::mutex> lock(mutex_);
   if (lives_.size() > ShapePlans::kMostSlots) return plan;
@@ -68,7 +76,11 @@ std::shared_ptr<const ShapePlan> RunMemory::MakePlan() {
   for (size_t i : order) {
     ShapePlan::Slot& slot = plan->slots[i];
     slot.bytes = lives_[i].bytes;
-    if (lives_[i].died < 0) continue;
+    if (lives_[i].died < 0) {
+      const auto result = std::find(results.begin(), results.end(), lives_[i].data);
+      if (result != results.end()) slot.result = static_cast<int>(result - results.begin());
+      continue;
+    }
     int64_t offset = 0;
     for (size_t other : placed) {
       const bool together = lives_[other].born < lives_[i].died && lives_[i].born < lives_[other].died;

@@ -69,6 +69,9 @@ class VirtualMachine {
   ObjectRef Invoke(uint32_t function, std::vector<ObjectRef> args);
   ObjectRef InvokeEntry(std::vector<ObjectRef> args) { return Invoke(model_->program().entry, std::move(args)); }
   void SetThreads(int threads);
+  /// Where results of later runs are made, by their index, when the run is as an earlier one of the same shapes was;
+  /// null tensors: anywhere. A run may write there whatever it makes of it.
+  void BindResults(std::vector<NDArray> places) { bound_ = std::move(places); }
   void SetLimits(const VmLimits& limits) { limits_ = limits; }
   /// While set, the time of each kernel is appended to it.
   void SetProfile(std::vector<OpTiming>* timings, bool stop_at_nan);
@@ -106,6 +109,7 @@ class VirtualMachine {
   std::shared_ptr<TensorPool> pool_;
   std::unique_ptr<ShapePlans> plans_;
   std::shared_ptr<RunMemory> memory_;  ///< of the run in progress
+  std::vector<NDArray> bound_;
   VmLimits limits_;
   SoleUser user_;
   int threads_ = 0;
