@@ -19,11 +19,13 @@ std::string QuickTarget(const std::string& target) {
 }  // namespace
 
 void CompileFlags::AddTo(Verb* verb) {
+  verb->Group("General");
   verb->Add("--plugin", &request.plugins, "library that brings an external code generator or its run time").OneEach();
   verb->Add("--max-tensor-bytes", &max_tensor_bytes, "largest buffer: 4GiB (the machine's memory)");
   verb->Add("--huge-pages", &huge_pages, "for weights: auto, on or off (auto)");
   verb->Add("-q,--quiet", &quiet, "no progress, no notes");
   verb->Add("-v,--verbose", &verbose, "print each pass and kernel as it is compiled");
+  verb->Group("How to compile");
   how_ = {
       verb->Add("--target", &request.target, "what code is for (llvm -mcpu=native)"),
       verb->Add("--input-shapes", &input_shapes, "shapes of inputs: \"x:[1,3,224,224] y:[8]\""),
@@ -54,15 +56,19 @@ void CompileFlags::AddTo(Verb* verb) {
                 "check the graph around each pass: types; numbers (slow: runs it in the interpreter)")
           .OneEach(),
   };
+  verb->Group("");
 }
 
 void InputFlags::AddTo(Verb* verb, const std::string& others) {
+  verb->Group("Inputs");
   verb->Add("-i,--input", &texts,
-            "name=file (.npy, .npz, .pb, or a picture), or random, ones, zeros" + others + "; repeatable")
+            "name=file (.npy, .npz, .pb, or a picture), or random, random:0..255, ones, zeros, a number" + others +
+                "; repeatable")
       .OneEach();
   verb->Add("--seed", &seed, "of random inputs (0)").NonNegative();
   verb->Add("--mean", &mean, "taken from a picture's values of 0 to 255: 123.7,116.3,103.5 (0)");
   verb->Add("--scale", &scale, "then divides them: 58.4,57.1,57.4 (255 for floats, 1 for integers)");
+  verb->Group("");
 }
 
 InputOptions InputFlags::Parse() const {

@@ -108,7 +108,8 @@ struct CompilerApi {
   std::string (*compile)(const CompileRequest& request);
   /// The inputs of an ONNX file, without those that have an initial value.
   std::vector<DeclaredInput> (*declared_inputs)(const std::string& path);
-  std::vector<ListRow> (*list_ops)();
+  /// All ONNX operators with their versions; of an opset (0: of all) those in force. Throws Error for one beyond those.
+  std::vector<ListRow> (*list_ops)(int opset);
   std::vector<ListRow> (*list_targets)();
   std::vector<ListRow> (*describe_machine)();
   std::string (*calibrate)();    ///< measures this machine for the cost models; what it found

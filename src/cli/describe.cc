@@ -42,29 +42,57 @@ std::string Replace(std::string text, const std::string& from, const std::string
 /// Within single quotes of a shell.
 std::string Quoted(const std::string& text) { return "'" + Replace(text, "'", "'\\''") + "'"; }
 
+/// "f32 bf16" of an option that takes one of several words; else "".
+std::string ChoicesOf(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const size_t begin = type.find('{'), end = type.rfind('}');
+  return begin == std::string::npos || end < begin ? "" : Replace(type.substr(begin + 1, end - begin - 1), ",", " ");
+}
+
+/// A line of bash's "case" for a verb: its flags, words that its argument may be, and values of the flag before.
+std::string BashCase(const CLI::App& verb, const std::string& common) {
+  std::string values, words;
+  for (const CLI::Option* option : verb.get_options()) {
+    const std::string choices = ChoicesOf(*option);
+    if (choices.empty()) continue;
+    if (!option->nonpositional()) {
+      words = choices;
+    } else if (!option->get_lnames().empty()) {
+      values += StrCat(" --", option->get_lnames()[0], ") values=", Quoted(choices), " ;;");
+    }
+  }
+  return StrCat("    ", verb.get_name(), ") flags=", Quoted(LongNames(verb) + common), "; words=", Quoted(words),
+                values.empty() ? "" : "; case $previous in" + values + " esac", " ;;\n");
+}
+
 std::string Bash(const CLI::App& app) {
   std::string cases;
-  for (const CLI::App* verb : app.get_subcommands(nullptr)) {
-    cases += StrCat("    ", verb->get_name(), ") words=", Quoted(LongNames(*verb)), " ;;\n");
-  }
+  for (const CLI::App* verb : app.get_subcommands(nullptr)) cases += BashCase(*verb, " --config --color --dump-config");
   return StrCat(R"(# bash completion of treadle; load it with: source <(treadle completion bash)
 _treadle() {
-  local current=${COMP_WORDS[COMP_CWORD]} words
+  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} flags= words= values=
+  local verbs=)",
+                Quoted(VerbNames(app)), R"(
   if [ "$COMP_CWORD" = 1 ]; then
-    words=)",
-                Quoted(VerbNames(app) + " help --version --help"), R"(
-    COMPREPLY=($(compgen -W "$words" -- "$current"))
+    COMPREPLY=($(compgen -W "$verbs help --version --help --config --color" -- "$current"))
     return
   fi
   case ${COMP_WORDS[1]} in
 )",
-                cases, "    help) words=", Quoted(VerbNames(app)), R"( ;;
+                cases, R"(    help) words=$verbs ;;
   esac
-  case $current in
-    -*) COMPREPLY=($(compgen -W "$words" -- "$current")) ;;
-    *) COMPREPLY=($(compgen -f -- "$current")); compopt -o filenames ;;
-  esac
-  if [ "${COMP_WORDS[1]}" = help ]; then COMPREPLY=($(compgen -W "$words" -- "$current")); fi
+  case ${COMP_WORDS[1]} in man) words=$verbs ;; completion) words='bash zsh fish' ;; esac
+  case $previous in --color) values='auto always never' ;; esac
+  if [ -n "$values" ]; then
+    COMPREPLY=($(compgen -W "$values" -- "$current"))
+  elif [[ $current == -* ]]; then
+    COMPREPLY=($(compgen -W "$flags" -- "$current"))
+  elif [ -n "$words" ] && [ "$COMP_CWORD" = 2 ]; then
+    COMPREPLY=($(compgen -W "$words" -- "$current"))
+  else
+    COMPREPLY=($(compgen -f -- "$current"))
+    compopt -o filenames
+  fi
 }
 complete -F _treadle treadle
 )");

@@ -11,8 +11,11 @@
 #include <thread>
 #include <utility>
 
+#include "cli/color.h"
 #include "cli/commands.h"
+#include "cli/config_file.h"
 #include "cli/describe.h"
+#include "cli/help.h"
 #include "runtime/unfinished.h"
 #include "treadle/base/error.h"
 #include "treadle/base/suggest.h"
@@ -108,24 +111,29 @@ Verb::Verb(CLI::App* app, const std::string& name, const std::string& text, Acti
   app_->callback([action, run = std::move(run)] { *action = run; });
 }
 
+Flag Verb::Listed(CLI::Option* option) {
+  if (!group_.empty() && option->nonpositional()) option->group(group_);
+  return Flag(option);
+}
+
 Flag Verb::Add(const std::string& names, std::string* value, const std::string& text) {
-  return Flag(app_->add_option(names, *value, text));
+  return Listed(app_->add_option(names, *value, text));
 }
 
 Flag Verb::Add(const std::string& names, std::vector<std::string>* value, const std::string& text) {
-  return Flag(app_->add_option(names, *value, text));
+  return Listed(app_->add_option(names, *value, text));
 }
 
 Flag Verb::Add(const std::string& names, int* value, const std::string& text) {
-  return Flag(app_->add_option(names, *value, text));
+  return Listed(app_->add_option(names, *value, text));
 }
 
 Flag Verb::Add(const std::string& names, double* value, const std::string& text) {
-  return Flag(app_->add_option(names, *value, text));
+  return Listed(app_->add_option(names, *value, text));
 }
 
 Flag Verb::Add(const std::string& names, bool* value, const std::string& text) {
-  return Flag(app_->add_flag(names, *value, text));
+  return Listed(app_->add_flag(names, *value, text));
 }
 
 void Verb::PassOn(std::vector<std::string>* arguments) {
@@ -145,6 +153,14 @@ void CheckVerb(const CLI::App& app, const std::string& name) {
   for (const CLI::App* verb : app.get_subcommands(nullptr)) verbs.push_back(verb->get_name());
   if (std::find(verbs.begin(), verbs.end(), name) != verbs.end()) return;
   throw Error(StrCat("unknown verb '", name, "'", DidYouMean(name, verbs), "\nhelp: there are: ", Join(verbs)));
+}
+
+/// CLI11 speaks of a subcommand that is required.
+void RequireVerb(const CLI::App& app) {
+  for (const std::string& argument : app.remaining()) {
+    if (!argument.starts_with('-')) CheckVerb(app, argument);
+  }
+  throw Error("a verb is required\nhelp: treadle --help lists them");
 }
 
 /// What is wrong with arguments that a verb doesn't take.
@@ -168,7 +184,7 @@ Error Unexpected(const CLI::App& app) {
 }
 
 int Report(const std::string& text, ExitCode code) {
-  std::cerr << "error: " << text << "\n";
+  std::cerr << PaintedMessage("error: " + text + "\n");
   return static_cast<int>(code);
 }
 
@@ -194,7 +210,8 @@ void HandleSignals() {
 int RunVerb(int argc, char** argv) {
   CLI::App app{"Treadle: compiles ONNX models to native code and runs them"};
   app.name("treadle");
-  app.set_version_flag("--version", FullVersion());
+  app.set_help_flag("-h,--help", "print this text, and end");
+  app.set_version_flag("--version", FullVersion(), "print the version and the commit, and end");
   app.require_subcommand(1);
   Action action;
   AddCompile(&app, &action);
@@ -222,11 +239,16 @@ int RunVerb(int argc, char** argv) {
     std::cout << ManualPage(app, page);
     return 0;
   }).Add("verb", &page, "of which verb; none: of the program");
+  std::string color = "auto";
+  app.add_option("--color", color, "auto, always or never (auto: on terminals, where NO_COLOR isn't set)");
+  AddConfig(&app);
+  SetHelp(&app);
   const std::string verb = argc > 1 ? argv[1] : "";
   if (!verb.empty() && verb[0] != '-') CheckVerb(app, verb);
-  const std::vector<std::string> own{"--help", "-h", "--version"};
-  if (verb.starts_with("-") && std::find(own.begin(), own.end(), verb) == own.end()) {
-    throw Error(StrCat("treadle has no option '", verb, "'", DidYouMean(verb, {"--help", "--version"}),
+  const std::vector<std::string> own{"--help", "--version", "--color", "--config", "--dump-config"};
+  const std::string flag = verb.substr(0, verb.find('='));
+  if (verb.starts_with("-") && flag != "-h" && std::find(own.begin(), own.end(), flag) == own.end()) {
+    throw Error(StrCat("treadle has no option '", verb, "'", DidYouMean(verb, own),
                        "\nhelp: options of a verb stand behind it: treadle compile model.onnx -o model.so"));
   }
   try {
@@ -238,10 +260,19 @@ int RunVerb(int argc, char** argv) {
       return action ? action() : 0;  // verbs of other programs print their own
     }
     app.parse(argc, argv);
+    if (color != "auto" && color != "always" && color != "never") {
+      throw Error(StrCat("--color: expected one of auto, always, never, got '", color, "'"));
+    }
+    SetColorMode(color);
+    if (const std::string dumped = DumpedConfig(app); !dumped.empty()) {
+      std::cout << dumped;
+      return 0;
+    }
   } catch (const CLI::ExtrasError&) {
     return Report(Unexpected(app).what(), ExitCode::kUsage);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    if (app.get_subcommands().empty()) RequireVerb(app);
     return Report(error.what(), ExitCode::kUsage);
   }
   return action();

@@ -53,11 +53,16 @@ class Verb {
   Flag Add(const std::string& names, double* value, const std::string& text);
   /// Without a value; "!--no-x" sets it to false.
   Flag Add(const std::string& names, bool* value, const std::string& text);
+  /// The title under which --help lists the flags that are added from now on.
+  void Group(const std::string& title) { group_ = title; }
   /// All arguments go to `arguments`, --help too, for a program that reads them itself.
   void PassOn(std::vector<std::string>* arguments);
 
  private:
+  Flag Listed(CLI::Option* option);
+
   CLI::App* app_;
+  std::string group_;  ///< empty: "Options"
 };
 
 }  // namespace treadle::cli

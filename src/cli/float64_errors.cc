@@ -3,6 +3,7 @@
 
 #include <iostream>
 
+#include "cli/color.h"
 #include "cli/compare.h"
 #include "cli/session.h"
 #include "treadle/base/error.h"
@@ -22,7 +23,7 @@ std::optional<NamedTensors> OfOnnxRuntime(const std::string& model, const NamedT
   try {
     return RunOnnxRuntime(model, inputs);
   } catch (const RuntimeError& e) {
-    std::cerr << "note: without ONNX Runtime: " << e.what() << "\n";
+    std::cerr << PaintedMessage(StrCat("note: without ONNX Runtime: ", e.what(), "\n"));
     return std::nullopt;
   }
 }

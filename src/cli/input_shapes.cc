@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "cli/color.h"
 #include "cli/session.h"
 #include "treadle/base/error.h"
 #include "treadle/base/suggest.h"
@@ -38,7 +39,7 @@ Given ReadGiven(const std::vector<DeclaredInput>& declared, const std::vector<st
   for (const std::string& text : inputs) {
     const InputText input = ParseInput(text);
     if (!input.name.empty()) FindInput(declared, input.name);
-    if (input.is_fill()) {
+    if (input.fill) {
       input.name.empty() ? void(given.fills_all = true) : void(given.filled.insert(input.name));
       continue;
     }
@@ -106,8 +107,8 @@ void Complete(const DeclaredInput& input, CompileRequest* request, std::vector<s
       continue;
     }
     if (request->verbosity != Verbosity::kQuiet)
-      std::cerr << "note: input '" << input.name << "': " << (name.empty() ? "dimension 0" : name)
-                << " = 1 (assumed)\n";
+      std::cerr << PaintedMessage(
+          StrCat("note: input '", input.name, "': ", name.empty() ? "dimension 0" : name, " = 1 (assumed)\n"));
     if (name.empty()) {
       shape[i] = 1;
       changed = true;

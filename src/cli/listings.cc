@@ -21,6 +21,12 @@
 namespace treadle::cli {
 namespace {
 
+int PrintMarkdown(const std::vector<ListRow>& rows) {
+  std::cout << "| operator | |\n|---|---|\n";
+  for (const ListRow& row : rows) std::cout << fmt::format("| {} | {} |\n", row.name, row.text);
+  return 0;
+}
+
 int Print(const std::vector<ListRow>& rows, bool json) {
   if (json) {
     Json list = Json::array();
@@ -49,6 +55,21 @@ int CheckModel(const std::string& path, bool json) {
   }
   return unsupported.empty() ? 0 : static_cast<int>(ExitCode::kUnsupported);
 }
+
+struct OpsVerb {
+  std::string model;
+  int opset = 0;
+  bool json = false, markdown = false;
+
+  int Run() const {
+    if (!model.empty() && (opset > 0 || markdown))
+      throw Error("ops --model lists one model: without --opset, --markdown");
+    if (json && markdown) throw Error("--json and --markdown contradict each other");
+    if (!model.empty()) return CheckModel(model, json);
+    const std::vector<ListRow> rows = Compiler().list_ops(opset);
+    return markdown ? PrintMarkdown(rows) : Print(rows, json);
+  }
+};
 
 /// As the system calls it; "" where it doesn't say.
 std::string ProcessorName() {
@@ -121,12 +142,14 @@ void AddListings(CLI::App* app, Action* action) {
   const auto add = [&](const char* name, const char* text, std::function<int()> run) {
     Verb(app, name, text, action, std::move(run)).Add("--json", json.get(), "machine-readable output");
   };
-  auto model = std::make_shared<std::string>();
-  Verb ops(app, "ops",
-           "list the supported ONNX operators with their versions, or what a model has that isn't supported", action,
-           [json, model] { return model->empty() ? Print(Compiler().list_ops(), *json) : CheckModel(*model, *json); });
-  ops.Add("--json", json.get(), "machine-readable output");
-  ops.Add("--model", model.get(), "a model: list its operators, and each node that can't be imported");
+  auto ops = std::make_shared<OpsVerb>();
+  Verb list(app, "ops",
+            "list the supported ONNX operators with their versions, or what a model has that isn't supported", action,
+            [ops] { return ops->Run(); });
+  list.Add("--json", &ops->json, "machine-readable output");
+  list.Add("--markdown", &ops->markdown, "as a table of Markdown");
+  list.Add("--opset", &ops->opset, "the versions that this opset of ONNX has").Positive();
+  list.Add("--model", &ops->model, "a model: list its operators, and each node that can't be imported");
   add("targets", "list targets and external code generators",
       [json] { return Print(Compiler().list_targets(), *json); });
   auto calibrate = std::make_shared<bool>(false), forget = std::make_shared<bool>(false);

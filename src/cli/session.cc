@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <random>
 #include <set>
 
 #include "treadle/base/error.h"
@@ -31,8 +30,9 @@ void CheckExists(const std::string& path) {
 
 InputText ParseInput(const std::string& text) {
   const size_t equals = text.find('=');
-  if (equals == std::string::npos) return {"", text};
-  return {text.substr(0, equals), text.substr(equals + 1)};
+  if (equals == std::string::npos) return {"", text, ParseFill(text)};
+  const std::string source = text.substr(equals + 1);
+  return {text.substr(0, equals), source, ParseFill(source)};
 }
 
 std::string CompileWatched(CompileRequest request) {
@@ -89,30 +89,6 @@ std::string Names(const std::vector<TensorInfo>& infos) {
   return names;
 }
 
-/// A tensor of an input's shape and type. Random floats are normal, integers from 0 to 9, the same in each run.
-NDArray Fill(const TensorInfo& info, const std::string& how, unsigned seed) {
-  std::vector<int64_t> shape = info.shape;
-  for (int64_t& dim : shape) dim = std::max<int64_t>(dim, 1);  // symbolic: the smallest size
-  NDArray tensor = NDArray::Empty(shape, info.dtype);
-  if (!info.value_type.empty()) {
-    throw DTypeError(StrCat("can't fill input '", info.name, "', a ", info.value_type, "; run the model from Python"));
-  }
-  if (!runtime::IsNumber(info.dtype)) {
-    throw DTypeError(StrCat("can't fill input '", info.name, "' of type ", info.dtype, "; give a file"));
-  }
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> normal;
-  const int64_t count = tensor.size();
-  for (int64_t i = 0; i < count; ++i) {
-    double value = how == "ones" ? 1 : 0;
-    if (how == "random") {
-      value = info.dtype.is_bool() ? generator() % 2 : info.dtype.is_integral() ? generator() % 10 : normal(generator);
-    }
-    runtime::StoreDouble(info.dtype, tensor.data_ptr(), i, value);
-  }
-  return tensor;
-}
-
 const TensorInfo& FindInput(const Model& model, const std::string& name) {
   for (const TensorInfo& info : model.inputs()) {
     if (info.name == name) return info;
@@ -138,18 +114,18 @@ runtime::NamedTensors MakeInputs(const Model& model, const std::vector<std::stri
   runtime::NamedTensors inputs;
   constexpr unsigned kInputsOfSeed = 1000;
   const unsigned first = options.seed * kInputsOfSeed;
-  std::string rest = fill;
+  std::optional<Fill> rest = ParseFill(fill);
   const auto put = [&](const std::string& name, const NDArray& tensor) {
     if (!inputs.emplace(FindInput(model, name).name, tensor).second)
       throw Error(StrCat("input '", name, "' is given twice"));
   };
   for (const std::string& text : texts) {
     const InputText given = ParseInput(text);
-    const auto& [name, source] = given;
-    if (given.is_fill() && name.empty()) {
-      rest = source;
-    } else if (given.is_fill()) {
-      put(name, Fill(FindInput(model, name), source, first + static_cast<unsigned>(inputs.size())));
+    const std::string &name = given.name, &source = given.source;
+    if (given.fill && name.empty()) {
+      rest = given.fill;
+    } else if (given.fill) {
+      put(name, MakeFilled(FindInput(model, name), *given.fill, first + static_cast<unsigned>(inputs.size())));
     } else if (IsPicture(source)) {
       const TensorInfo& info = FindInput(model, name.empty() ? OnlyInput(model, source) : name);
       put(info.name, ReadPicture(source, info, options.pictures));
@@ -170,10 +146,10 @@ runtime::NamedTensors MakeInputs(const Model& model, const std::vector<std::stri
   for (const TensorInfo& info : model.inputs()) {
     ++of_input;
     if (inputs.count(info.name) != 0) continue;
-    if (rest.empty()) {
+    if (!rest) {
       missing += StrCat(missing.empty() ? "" : ", ", info.name, " ", info.str());
     } else {
-      inputs.emplace(info.name, Fill(info, rest, of_input));
+      inputs.emplace(info.name, MakeFilled(info, *rest, of_input));
     }
   }
   if (!missing.empty())

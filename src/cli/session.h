@@ -3,10 +3,12 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/compiler_api.h"
+#include "cli/fill.h"
 #include "cli/picture.h"
 #include "cli/tensor_file.h"
 #include "runtime/file_io.h"
@@ -21,11 +23,11 @@ bool IsSource(const std::string& path);
 /// Throws Error that names a file that doesn't exist.
 void CheckExists(const std::string& path);
 
-/// A text of --input: "name=source" or "source", which is a file, or how to fill: random, ones, zeros.
+/// A text of --input: "name=source" or "source", which is a file, or how to fill (cli/fill.h).
 struct InputText {
   std::string name;  ///< empty: not given
   std::string source;
-  bool is_fill() const { return source == "random" || source == "ones" || source == "zeros"; }
+  std::optional<Fill> fill;
 };
 InputText ParseInput(const std::string& text);
 
@@ -52,9 +54,9 @@ struct InputOptions {
   PictureScaling pictures;
 };
 
-/// The inputs of `model` from texts of --input: "name=file", "file" (names inside, or the only input),
-/// "name=random", "name=ones", "name=zeros", "random", "ones", "zeros". Inputs that no text gives are `fill`, or an
-/// Error that lists them when `fill` is empty. Throws Error for names the model lacks.
+/// The inputs of `model` from texts of --input: "name=file", "file" (names inside, or the only input), "name=random"
+/// and so on (cli/fill.h), "random" for the others. Inputs that no text gives are `fill`, or an Error that lists them
+/// when `fill` is empty. Throws Error for names the model lacks.
 runtime::NamedTensors MakeInputs(const runtime::Model& model, const std::vector<std::string>& texts,
                                  const std::string& fill = "", const InputOptions& options = {});
 

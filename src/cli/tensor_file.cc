@@ -39,7 +39,7 @@ NamedTensors ReadTensors(const std::string& path) {
   if (extension == ".npz") return ParseNpz(ReadWholeFile(path), path);
   if (extension == ".pb") return {ParseTensorProto(ReadWholeFile(path), path)};
   throw Error(StrCat("can't tell the format of ", path,
-                     " by its name; expected .npy, .npz, .pb or a picture, or random, ones, zeros",
+                     " by its name; expected .npy, .npz, .pb or a picture, or random, ones, zeros, a number",
                      DidYouMean(path, {"random", "ones", "zeros"})));
 }
 

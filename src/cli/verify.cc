@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <optional>
 
+#include "cli/color.h"
 #include "cli/commands.h"
 #include "cli/compare.h"
 #include "cli/float64_errors.h"
@@ -77,13 +80,16 @@ struct VerifyVerb {
                                    {"snr_db", difference.snr},
                                    {"explanation", difference.explanation}});
       if (json) continue;
-      std::cout << name << ": " << (difference.agrees ? "agrees" : "DIFFERS: " + difference.explanation)
+      std::cout << name << ": "
+                << (difference.agrees ? Painted("agrees", Color::kGreen, STDOUT_FILENO)
+                                      : Painted("DIFFERS", Color::kRed, STDOUT_FILENO) + ": " + difference.explanation)
                 << " (largest difference " << difference.largest << SnrText(difference) << ")\n";
     }
     report["agrees"] = agrees;
     if (json) std::cout << report.dump() << "\n";
     if (!agrees && !tolerance.snr && IsQuantised(flags.request.model)) {
-      std::cerr << "help: engines round quantised models apart; --snr 30 compares by the ratio of signal to noise\n";
+      std::cerr << PaintedMessage(
+          "help: engines round quantised models apart; --snr 30 compares by the ratio of signal to noise\n");
     }
     return static_cast<int>(agrees ? ExitCode::kOk : ExitCode::kCheckFailed);
   }

@@ -15,8 +15,8 @@ import treadle
 PROGRAM = pathlib.Path(treadle.__file__).parent / "bin/treadle"
 
 
-def relu(shape):
-    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy"]
+def relu(shape, dtype=TensorProto.FLOAT):
+    infos = [helper.make_tensor_value_info(name, dtype, shape) for name in "xy"]
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"], name="my_relu")], "small", infos[:1], infos[1:])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
@@ -27,6 +27,8 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("mistakes")
     onnx.save(relu([2, 3]), path / "m.onnx")
     onnx.save(relu(["batch", "height"]), path / "d.onnx")
+    onnx.save(relu([2, 3], TensorProto.INT8), path / "i8.onnx")
+    (path / "c.toml").write_text("threads = 1")
     for name, data in (("text.onnx", b"hello\n"), ("empty.onnx", b""), ("zip.onnx", b"PK\3\4" + bytes(60)),
                        ("text.so", b"hello\n"), ("notes.txt", b"hello\n")):
         (path / name).write_bytes(data)
@@ -59,6 +61,16 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     (("help", "bnch"), 2, "unknown verb 'bnch'; did you mean 'bench'?"),
     (("--verson",), 2, "treadle has no option '--verson'; did you mean '--version'?"),
     (("-x",), 2, "treadle has no option '-x'"),
+    ((), 2, "a verb is required"),
+    (("--config", "c.toml", "bnch"), 2, "unknown verb 'bnch'; did you mean 'bench'?"),
+    (("--colour", "always"), 2, "treadle has no option '--colour'; did you mean '--color'?"),
+    (("run", "m.so", "--color", "blue"), 2, "--color: expected one of auto, always, never, got 'blue'"),
+    (("run", "m.so", "--config", "none.toml"), 2, "--config: can't read 'none.toml': there is no such file"),
+    (("run", "m.so", "--config", "folder"), 2, "--config: can't read 'folder': it isn't a file"),
+    (("ops", "--opset", "0"), 2, "--opset: expected a number of 1 or more, got '0'"),
+    (("ops", "--opset", "999"), 2, "--opset: 999 isn't known; the newest with an operator of its own is 28"),
+    (("ops", "--json", "--markdown"), 2, "--json and --markdown contradict each other"),
+    (("ops", "--model", "m.onnx", "--opset", "17"), 2, "ops --model lists one model: without --opset, --markdown"),
     (("compile",), 2, "model is required"),
     (("compile", "m.onnx"), 2, "--output is required"),
     (("profile",), 2, "model is required"),
@@ -139,12 +151,18 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     (("run", "m.so"), 2, "no value for input x float32 (2, 3)"),
     (("run", "m.so", "-i", "z=ones"), 2, "the model has no input 'z'; it has: x"),
     (("run", "m.so", "-i", "x=ons"), 2, "can't tell the format of ons by its name; expected .npy, .npz, .pb or a picture, or "
-     "random, ones, zeros; did you mean 'ones'?"),
+     "random, ones, zeros, a number; did you mean 'ones'?"),
     (("run", "m.so", "-i", "x=i.npy"), 2, "input \"x\": expected float32 (2, 3) but got int64 (2, 3)"),
     (("run", "m.so", "-i", "x=big.npy"), 2, "input \"x\": expected float32 (2, 3) but got float32 (4, 3)"),
     (("run", "m.so", "-i", "x=none.npy"), 2, "can't open none.npy: No such file or directory"),
     (("run", "m.so", "-i", "x=notes.txt"), 2, "can't tell the format of notes.txt by its name; expected .npy, .npz, .pb or a "
-     "picture, or random, ones, zeros"),
+     "picture, or random, ones, zeros, a number"),
+    (("run", "m.so", "-i", "x=random:5..1"), 2, "random:5..1: the range ends before it begins"),
+    (("run", "m.so", "-i", "x=random:5"), 2, "random:5: expected a range such as random:0..255"),
+    (("run", "m.so", "-i", "x=random:a..b"), 2, "random:a..b: expected a range such as random:0..255"),
+    (("run", "i8.onnx", "-i", "x=300"), 2, "input 'x' is of type int8, which has no 300"),
+    (("run", "i8.onnx", "-i", "x=1.5"), 2, "input 'x' is of type int8, which has no 1.5"),
+    (("run", "i8.onnx", "-i", "x=random:0..300"), 2, "input 'x' is of type int8, which has no 300"),
     (("run", "m.so", "-i", "other.npz"), 2, "the model has no input 'z'; it has: x"),
     (of_run("-i", "x=zeros"), 2, "input 'x' is given twice"),
     (of_run("--dim", "batch=1"), 2, "--dim says how to compile, but m.so is compiled already"),

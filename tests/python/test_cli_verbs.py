@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -137,7 +138,10 @@ def test_bash_completes_verbs_and_flags(tmp_path):
 
     assert complete("pro") == ["profile"]
     assert "--requests" in complete("bench", "--req")
-    assert complete("help", "verif") == ["verify"]
+    assert complete("help", "verif") == complete("man", "verif") == ["verify"]
+    assert complete("compile", "m.onnx", "--precision", "m") == ["mixed"]
+    assert complete("cache", "cl") == ["clear"]
+    assert complete("run", "--col") == ["--color"]
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
@@ -157,6 +161,85 @@ def test_manual_pages_have_every_flag():
         assert flag in page
     assert "\\fBbench\\fR" in run("man").stdout
     assert "did you mean 'bench'" in run("man", "bnch").stderr
+
+
+VERBS = ("compile", "explain", "run", "verify", "bench", "profile", "report", "inspect", "tune", "records", "cache", "ops",
+         "doctor")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_examples_of_help_are_right(verb):
+    text = run(verb, "--help").stdout
+    examples = re.findall(r"^  treadle (.*)$", text, re.MULTILINE)
+    assert examples and not re.search(r"[A-Z]:[A-Z{]|\{false\}", text)
+    for example in examples:
+        result = run(*shlex.split(example), "--dump-config")
+        assert (result.returncode, result.stderr) == (0, "") and result.stdout.startswith(f"[{verb}]")
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = tmp_path / "treadle.toml"
+    path.write_text('threads = 1 # of all\ntarget = "llvm -mcpu=x86-64-v3"\n[bench]\nrepeat = 5\nquick = true\nthreads = 2\n'
+                    'compare = ["onnxruntime", "openvino"]\n[run]\ntop-k = 3\n', encoding="utf-8")
+    return path
+
+
+def test_options_come_from_a_file_behind_the_command_line(config, library, tmp_path):
+    dumped = run("bench", "m.onnx", "--config", config, "--repeat", 7, "--dump-config").stdout
+    assert dumped.splitlines() == ["[bench]", 'model="m.onnx"', "repeat=7", "threads=2", 'compare=["onnxruntime", "openvino"]',
+                                   'target="llvm -mcpu=x86-64-v3"', "quick=true"]
+    (tmp_path / "again.toml").write_text(dumped, encoding="utf-8")
+    assert run("--config", tmp_path / "again.toml", "bench", "--dump-config").stdout == dumped
+    result = run("compile", library.with_suffix(".onnx"), "-o", tmp_path / "c.so", "--config", config)
+    assert result.returncode == 0, result.stderr
+    assert "mcpu=x86-64-v3" in json.loads(run("inspect", tmp_path / "c.so", "--json").stdout)["target"]
+
+
+@pytest.mark.parametrize("text, message", [
+    ("thread = 1", "no verb has an option 'thread'; did you mean 'threads'?"),
+    ("[bnch]\nrepeat = 1", "there is no verb [bnch]; did you mean 'bench'?"),
+    ("[bench]\nrepeet = 1", "bench has no option 'repeet'; did you mean 'repeat'?"),
+    ("[run]\ncompare = 1", "run has no option 'compare'"),
+    ("[bench]\nrepeat = x", "--repeat: expected a number of 1 or more, got 'x'"),
+    ("these aren't options", "no verb has an option 'these aren't options'"),
+])
+def test_mistakes_in_such_a_file(tmp_path, text, message):
+    (tmp_path / "c.toml").write_text(text, encoding="utf-8")
+    result = run("bench", "m.onnx", "--config", tmp_path / "c.toml")
+    assert (result.returncode, result.stderr.splitlines()[0]) == (2, f"error: {tmp_path / 'c.toml'}: {message}")
+
+
+def test_colours_are_for_terminals_and_on_request(tmp_path):
+    plain = run("run", tmp_path / "none.so")
+    assert plain.stderr.startswith("error: ")
+    assert run("run", tmp_path / "none.so", "--color", "always").stderr == plain.stderr.replace("error:", "\x1b[1;31merror:\x1b[0m")
+
+
+@pytest.mark.parametrize("dtype, source, low, high", [
+    ("float32", "random:0..255", 0, 255), ("int8", "random:-5..5", -5, 5), ("uint8", "random:200..255", 200, 255),
+    ("float32", "2.5", 2.5, 2.5), ("int64", "16000", 16000, 16000), ("bool", "1", 1, 1), ("float32", "nan", None, None),
+])
+def test_inputs_are_filled(tmp_path, dtype, source, low, high):
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    infos = [helper.make_tensor_value_info(name, element, [40, 50]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", infos[:1], infos[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    result = run("run", tmp_path / "m.onnx", "-i", f"x={source}", "-o", tmp_path / "y.npz")
+    assert result.returncode == 0, result.stderr
+    y = np.load(tmp_path / "y.npz")["y"]
+    if low is None:
+        assert np.isnan(y).all()
+        return
+    assert low <= y.min() and y.max() <= high
+    assert low == high or len(np.unique(y)) > 0.8 * min(2000, high - low)
+
+
+def test_versions_of_operators_by_opset():
+    rows = {row["name"]: row["text"] for row in json.loads(run("ops", "--opset", 12, "--json").stdout)}
+    assert rows["Clip"] == "version 12" and rows["Relu"] == "version 6" and "LayerNormalization" not in rows
+    table = run("ops", "--opset", 17, "--markdown").stdout
+    assert "| LayerNormalization | version 17 |" in table.splitlines()
 
 
 def test_compiling_says_how_far_it_is(library, tmp_path):

@@ -27,7 +27,7 @@ def help_of(*verb):
 
 def command_line():
     overview = help_of()
-    verbs = re.findall(r"^  ([a-z]+) +\S", overview[overview.index("Subcommands"):], re.MULTILINE)
+    verbs = re.findall(r"^  ([a-z]+) +\S", overview[overview.index("Verbs:"):], re.MULTILINE)
     pages = [f"# Command line\n\n```\n{overview}\n```\n"]
     pages += [f"## treadle {verb}\n\n```\n{help_of(verb)}\n```\n" for verb in verbs]
     return "\n".join(pages)

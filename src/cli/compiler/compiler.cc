@@ -113,7 +113,29 @@ std::vector<ListRow> ListTargets() {
   return rows;
 }
 
-std::vector<ListRow> ListOps() {
+/// The operators of ONNX's own domain as `opset` has them.
+std::vector<ListRow> ListOpsOf(int opset) {
+  std::vector<ListRow> rows;
+  int newest = 0;
+  for (const onnx::SupportedOp& op : onnx::SupportedOps()) {
+    if (!op.domain.empty()) continue;
+    int version = 0;
+    for (const std::vector<int>* some : {&op.versions, &op.missing_versions}) {
+      for (const int since : *some) {
+        newest = std::max(newest, since);
+        if (since <= opset) version = std::max(version, since);
+      }
+    }
+    const bool imported = std::find(op.versions.begin(), op.versions.end(), version) != op.versions.end();
+    if (version > 0) rows.push_back({op.name, StrCat("version ", version, imported ? "" : "; can't be imported")});
+  }
+  if (opset > newest)
+    throw Error(StrCat("--opset: ", opset, " isn't known; the newest with an operator of its own is ", newest));
+  return rows;
+}
+
+std::vector<ListRow> ListOps(int opset) {
+  if (opset > 0) return ListOpsOf(opset);
   std::vector<ListRow> rows;
   for (const onnx::SupportedOp& op : onnx::SupportedOps()) {
     std::string text;

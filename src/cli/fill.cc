@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/fill.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <random>
+#include <vector>
+
+#include "treadle/base/error.h"
+#include "treadle/base/text.h"
+#include "treadle/runtime/scalar.h"
+
+namespace treadle::cli {
+namespace {
+
+std::pair<double, double> ParseRange(const std::string& text) {
+  const size_t dots = text.find("..");
+  const std::string low = text.substr(0, dots), high = dots == std::string::npos ? "" : text.substr(dots + 2);
+  const std::optional<double> first = ParseDouble(low), last = ParseDouble(high);
+  if (!first || !last || !std::isfinite(*first) || !std::isfinite(*last)) {
+    throw Error(StrCat("random:", text, ": expected a range such as random:0..255"));
+  }
+  if (*first > *last) throw Error(StrCat("random:", text, ": the range ends before it begins"));
+  return {*first, *last};
+}
+
+/// Integers have no fractions and no numbers beyond their ends.
+void CheckHas(const runtime::TensorInfo& info, double value) {
+  if (!info.dtype.is_integral()) return;
+  NDArray element = NDArray::Empty({1}, info.dtype);
+  runtime::StoreDouble(info.dtype, element.data_ptr(), 0, value);
+  if (runtime::LoadDouble(info.dtype, element.data_ptr(), 0) == value) return;
+  throw Error(StrCat("input '", info.name, "' is of type ", info.dtype, ", which has no ", value));
+}
+
+std::function<double(std::mt19937&)> Generator(const runtime::TensorInfo& info, const Fill& fill) {
+  if (info.dtype.is_bool()) return [](std::mt19937& bits) { return static_cast<double>(bits() % 2); };
+  if (!fill.range) {
+    if (info.dtype.is_integral()) return [](std::mt19937& bits) { return static_cast<double>(bits() % 10); };
+    return [normal = std::normal_distribution<float>()](std::mt19937& bits) mutable { return normal(bits); };
+  }
+  const auto [low, high] = *fill.range;
+  if (!info.dtype.is_integral()) {
+    return [uniform = std::uniform_real_distribution<double>(low, high)](std::mt19937& bits) mutable {
+      return uniform(bits);
+    };
+  }
+  CheckHas(info, low);
+  CheckHas(info, high);
+  std::uniform_int_distribution<int64_t> uniform(static_cast<int64_t>(low), static_cast<int64_t>(high));
+  return [uniform](std::mt19937& bits) mutable { return static_cast<double>(uniform(bits)); };
+}
+
+}  // namespace
+
+std::optional<Fill> ParseFill(const std::string& text) {
+  if (text == "random") return Fill{};
+  if (text == "ones") return Fill{.value = 1, .range = {}};
+  if (text == "zeros") return Fill{.value = 0, .range = {}};
+  const std::string ranged = "random:";
+  if (text.starts_with(ranged)) return Fill{.value = {}, .range = ParseRange(text.substr(ranged.size()))};
+  if (const std::optional<double> value = ParseDouble(text)) return Fill{.value = value, .range = {}};
+  return std::nullopt;
+}
+
+NDArray MakeFilled(const runtime::TensorInfo& info, const Fill& fill, unsigned seed) {
+  std::vector<int64_t> shape = info.shape;
+  for (int64_t& dim : shape) dim = std::max<int64_t>(dim, 1);  // symbolic: the smallest size
+  if (!info.value_type.empty()) {
+    throw DTypeError(StrCat("can't fill input '", info.name, "', a ", info.value_type, "; run the model from Python"));
+  }
+  if (!runtime::IsNumber(info.dtype)) {
+    throw DTypeError(StrCat("can't fill input '", info.name, "' of type ", info.dtype, "; give a file"));
+  }
+  if (fill.value) CheckHas(info, *fill.value);
+  NDArray tensor = NDArray::Empty(shape, info.dtype);
+  std::mt19937 bits(seed);
+  const auto next = fill.value ? [value = *fill.value](std::mt19937&) { return value; } : Generator(info, fill);
+  const int64_t count = tensor.size();
+  for (int64_t i = 0; i < count; ++i) runtime::StoreDouble(info.dtype, tensor.data_ptr(), i, next(bits));
+  return tensor;
+}
+
+}  // namespace treadle::cli
