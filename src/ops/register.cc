@@ -46,6 +46,7 @@ void RegisterAllOps() {
     RegisterQnnArithmeticOps();
     RegisterQnnProductOps();
     RegisterAttentionOps();
+    RegisterRecurrentOps();
   });
 }
 

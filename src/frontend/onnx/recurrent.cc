@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RNN, GRU, LSTM and DynamicQuantizeLSTM: unrolled over a sequence of known length, else a loop. Products with the
-// inputs of all steps are one.
+// RNN, GRU, LSTM and DynamicQuantizeLSTM. Layers of the usual form are one operator (nn.lstm, nn.gru); others are
+// unrolled over a sequence of known length, else a loop. Products with the inputs of all steps are one.
 #include <algorithm>
 #include <functional>
 
@@ -40,6 +40,7 @@ struct Recurrent {
   double clip = 0;
   std::vector<Activation> activations;  ///< those of the first direction, then of the second
   size_t per_direction = 0;
+  bool usual_activations = true;
   Expr x;
   Expr lengths;  ///< of the sequences, where they may end early
 
@@ -52,8 +53,14 @@ struct Recurrent {
   Expr Gate(const Expr& value, int64_t g, int axis = 1) const {
     return n.Slice(value, axis, g * hidden, (g + 1) * hidden);
   }
-  /// Initial state of direction `d` from input `i`: [batch, hidden], zeros when it is left out.
-  Expr InitialState(size_t i, int64_t d) const;
+  /// Initial state of direction `d` from input `i`: [batch, hidden], zeros when it is left out; of a `whole` batch, or
+  /// one row that stands for all where that does.
+  Expr InitialState(size_t i, int64_t d, bool whole = false) const;
+  /// Whether the layer is what an operator of its own computes, but for what the cell adds.
+  bool IsUsual() const {
+    const bool floats = dtype == DataType::Float(32) || dtype == DataType::Float(64);
+    return floats && !quantised && usual_activations && clip == 0 && !HasLengths();
+  }
   /// x * W' + the sum of both biases (`recurrent_bias` of them only for gates below `biased_gates`), of all steps:
   /// [steps * batch, gates * hidden]; [steps, batch, gates * hidden] for a loop.
   Expr Projected(int64_t d, int64_t biased_gates) const;
@@ -124,7 +131,10 @@ void Recurrent::ReadActivations(const std::vector<std::string>& defaults) {
   const Attribute* given = n.Find("activations");
   std::vector<std::string> names;
   for (int64_t d = 0; d < directions; ++d) names.insert(names.end(), defaults.begin(), defaults.end());
-  if (given != nullptr) names = given->strings;
+  if (given != nullptr) {
+    usual_activations = given->strings == names;
+    names = given->strings;
+  }
   if (names.size() != per_direction * static_cast<size_t>(directions)) {
     n.Invalid(StrCat("'activations' has ", names.size(), " entries"));
   }
@@ -176,7 +186,6 @@ Recurrent::Recurrent(NodeImport& node, int64_t gate_count, const std::vector<std
   if (HasLengths()) lengths = CheckedValues(n, n.In(4), "at_most", DimOf(n, x, 0), "sequence length");
   if (gates == 4) CheckShape(7, "P", {directions, 3 * hidden});
   if (steps == 0) n.Unsupported("empty sequences aren't implemented");
-  if (steps > kMaxSteps) n.Unsupported(StrCat("sequences of more than ", kMaxSteps, " steps aren't implemented"));
   ReadActivations(default_activations);
 }
 
@@ -191,9 +200,8 @@ void Recurrent::CheckShape(size_t i, const char* name, const Ints& expected) con
   if (!fits) n.Invalid(StrCat(name, " has the wrong shape: expected ", runtime::ShapeString(expected)));
 }
 
-Expr Recurrent::InitialState(size_t i, int64_t d) const {
-  // A state of one row stands for all rows of a batch whose size isn't known.
-  if (!n.Has(i) && batch < 0 && steps < 0) {
+Expr Recurrent::InitialState(size_t i, int64_t d, bool whole) const {
+  if (!n.Has(i) && batch < 0 && (steps < 0 || whole)) {
     Expr shape = n.Concat({n.Reshape(DimOf(n, x, 1), {1}), n.IntVector({hidden})}, 0);
     return n.Call("dyn.full", {n.Scalar(dtype, 0), shape}, {{"dtype", dtype}});
   }
@@ -283,7 +291,7 @@ bool Recurrent::HasLengths() const {
 /// One direction: the hidden state of each step (in the order of the sequence) and the last states.
 struct Unrolled {
   std::vector<Expr> outputs;
-  Expr all_outputs;          ///< of a loop: [steps, batch, hidden]
+  Expr all_outputs;          ///< instead, of a loop or operator: [steps, batch, hidden]
   std::vector<Expr> states;  ///< h, and c of LSTM
 };
 
@@ -334,6 +342,9 @@ Unrolled LoopOver(Recurrent& r, int64_t d, const Expr& projected, const std::vec
 /// Calls `step` for each step, and keeps states where a sequence has ended.
 Unrolled Unroll(Recurrent& r, int64_t d, const Expr& projected, std::vector<Expr> states, const Step& step) {
   if (r.steps < 0) return LoopOver(r, d, projected, states, step);
+  if (r.steps > kMaxSteps) {
+    r.n.Unsupported(StrCat("sequences of more than ", kMaxSteps, " steps aren't implemented for this form of layer"));
+  }
   Unrolled result;
   result.outputs.resize(static_cast<size_t>(r.steps));
   const bool has_lengths = r.HasLengths();
@@ -353,13 +364,29 @@ Unrolled Unroll(Recurrent& r, int64_t d, const Expr& projected, std::vector<Expr
   return result;
 }
 
+/// The layer as one operator, whose operands between the weight and the states are `more`.
+Unrolled AsOperator(const Recurrent& r, const char* op, int64_t d, const Expr& projected, const Array<Expr>& more,
+                    const std::vector<size_t>& states) {
+  NodeImport& n = r.n;
+  const bool stepped = r.steps < 0;
+  const Expr x = stepped ? projected : n.Reshape(projected, {r.steps, r.batch, r.gates * r.hidden});
+  Array<Expr> operands{x, r.OfDirection(n.In(2), d)};
+  for (const Expr& e : more) operands.push_back(e);
+  for (size_t input : states) operands.push_back(r.InitialState(input, d, true));
+  const Expr results = n.Call(op, operands, {{"reverse", r.Reversed(d)}});
+  Unrolled result;
+  result.all_outputs = n.Item(results, 0);
+  for (size_t s = 0; s < states.size(); ++s) result.states.push_back(n.Item(results, static_cast<int>(s) + 1));
+  return result;
+}
+
 /// Y [steps, directions, batch, hidden] and the last states [directions, batch, hidden]; batch first with layout 1.
 std::vector<Expr> Outputs(const Recurrent& r, const std::vector<Unrolled>& unrolled) {
   NodeImport& n = r.n;
   auto join = [&](const Array<Expr>& parts, int axis) { return parts.size() == 1 ? parts[0] : n.Concat(parts, axis); };
   Array<Expr> per_direction;
   for (const Unrolled& u : unrolled) {
-    if (r.steps < 0) {
+    if (u.all_outputs.defined()) {
       per_direction.push_back(n.ExpandDims(u.all_outputs, 1));
       continue;
     }
@@ -399,6 +426,12 @@ std::vector<Expr> ImportGru(NodeImport& n) {
   std::vector<Unrolled> unrolled;
   for (int64_t d = 0; d < r.directions; ++d) {
     Expr projected = r.Projected(d, linear ? 2 : 3);
+    if (linear && r.IsUsual()) {
+      const Expr none = n.Const(ArrayOf(Ints(static_cast<size_t>(r.hidden), 0), {r.hidden}, r.dtype));
+      const Expr bias = n.Has(3) ? n.Slice(r.OfDirection(n.In(3), d), 0, 5 * r.hidden, 6 * r.hidden) : none;
+      unrolled.push_back(AsOperator(r, "nn.gru", d, projected, {bias}, {5}));
+      continue;
+    }
     const Expr recurrence = r.OfDirection(n.In(2), d);
     // One product for all gates that are multiplied with the state as it was.
     const size_t gates = r.Share(linear ? recurrence : n.Slice(recurrence, 0, 0, 2 * r.hidden));
@@ -434,6 +467,10 @@ std::vector<Expr> ImportLstmOf(NodeImport& n, bool quantised) {
   std::vector<Unrolled> unrolled;
   for (int64_t d = 0; d < r.directions; ++d) {
     Expr projected = r.Projected(d, 4);
+    if (!input_forget && !n.Has(7) && r.IsUsual()) {
+      unrolled.push_back(AsOperator(r, "nn.lstm", d, projected, {}, {5, 6}));
+      continue;
+    }
     const auto recurrence = r.SharedWeight(2, 10, d);
     const size_t peepholes = n.Has(7) ? r.Share(r.OfDirection(n.In(7), d)) : 0;
     auto peep = [&](const Expr& gate, const Expr& cell, int64_t g) {

@@ -293,16 +293,10 @@ Expr LayoutPlanner::VisitExpr_(const CallNode* call) {
   if (Expr shuffled = Shuffled(call); shuffled.defined()) return shuffled;
   if (call->op.as<OpNode>() != nullptr) {
     const FLayoutRule rule = ops::LayoutRuleOf(Downcast<Op>(call->op));
-    bool stays_plain = false;
-    const auto* type = call->type_as<TensorTypeNode>();
-    if (type != nullptr) {
-      CallArgs args(this, call);
-      const Chosen chosen = ByKernel(call, args);
-      if (chosen.rewritten) return Produced(self, chosen.rewritten->layout, chosen.rewritten->expr);
-      stays_plain = chosen.as_it_is;
-    }
-    if (rule != nullptr && type != nullptr && !stays_plain) {
-      CallArgs args(this, call);
+    CallArgs args(this, call);
+    const Chosen chosen = ByKernel(call, args);
+    if (chosen.rewritten) return Produced(self, chosen.rewritten->layout, chosen.rewritten->expr);
+    if (rule != nullptr && !chosen.as_it_is && call->type_as<TensorTypeNode>() != nullptr) {
       if (auto result = rule(call, args)) {
         return Produced(self, result->layout, result->expr);
       }

@@ -12,6 +12,7 @@ Problem ByteConvProblem(const relay::CallNode* call, const relay::LayoutArgs& ar
 Problem ConvTransposeProblem(const relay::CallNode* call, const relay::LayoutArgs& args);
 Problem MatmulProblem(const relay::CallNode* call, const relay::LayoutArgs& args);
 Problem AttentionProblem(const relay::CallNode* call, const relay::LayoutArgs& args);
+Problem RecurrentProblem(const relay::CallNode* call, const relay::LayoutArgs& args);
 
 /// Attributes of the sum of a product with a packed right operand (batch.., n / 16, k, 16), which kernel matmul.packed
 /// schedules.

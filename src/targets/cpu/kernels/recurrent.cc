@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recurrent layers of float32: of 16 units at a time, the products of all gates with the state and what follows from
+// them are one tile of registers. Weights are packed in the order in which they are read, (units / 16, units, gates,
+// 16), and stay in the cache from step to step; nothing is made between the product and the new state.
+#include "ops/recurrent.h"
+
+#include <algorithm>
+
+#include "ops/loops.h"
+#include "ops/macs.h"
+#include "ops/te_util.h"
+#include "targets/cpu/kernels/packing.h"
+#include "targets/cpu/kernels/rooms.h"
+#include "treadle/ops/attrs/recurrent.h"
+#include "treadle/ops/compute.h"
+#include "treadle/ops/make.h"
+#include "treadle/relay/mac_count.h"
+
+namespace treadle::ops {
+
+TREADLE_DEFINE_NODE(PackedRecurrentAttrs);
+
+namespace cpu {
+namespace {
+
+using relay::Expr;
+using relay::LaidOutCall;
+using tir::Stmt;
+
+constexpr int64_t kLanes = kPackedColumns;
+const DataType kFloat = DataType::Float(32);
+
+// ---- The problem and its plans ----
+
+class RecurrentProblemNode : public schedule::ProblemNode {
+ public:
+  int64_t batch = 1, units = 1, gates = 4;
+  DataType dtype = kFloat;
+  TREADLE_NODE(RecurrentProblemNode, schedule::ProblemNode, "schedule.RecurrentProblem")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("batch", &RecurrentProblemNode::batch).Doc("-1: dynamic");
+    r.Field("units", &RecurrentProblemNode::units);
+    r.Field("gates", &RecurrentProblemNode::gates).Doc("4: LSTM, 3: GRU");
+    r.Field("dtype", &RecurrentProblemNode::dtype);
+  }
+};
+
+class RecurrentPlanNode : public PlanNode {
+ public:
+  int64_t rows = 1;
+  bool share_panels = false;
+  TREADLE_NODE(RecurrentPlanNode, PlanNode, "schedule.RecurrentPlan")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("rows", &RecurrentPlanNode::rows).Doc("samples of the batch in a register tile; others go one by one");
+    r.Field("share_panels", &RecurrentPlanNode::share_panels).Doc("whether threads share the units of each step");
+  }
+};
+
+constexpr int64_t kMostRows = 8;
+
+/// Rows of a tile whose sums fit the registers, beside a row of weights.
+int64_t MostRows(const RecurrentProblemNode& p, const Machine& machine) {
+  const int64_t registers = std::max<int64_t>(1, kLanes / std::max(1, machine.vector_lanes(32)));
+  const int64_t weights = 2 * registers;
+  return std::clamp<int64_t>((machine.vector_registers - weights) / (p.gates * registers), 1, kMostRows);
+}
+
+std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
+  const auto& p = *problem.as<RecurrentProblemNode>();
+  const int64_t most =
+      p.batch < 0 ? MostRows(p, machine) : std::min(MostRows(p, machine), std::max<int64_t>(1, p.batch));
+  // Tiles that the batch divides into; else the largest.
+  int64_t rows = most;
+  for (int64_t r = most; p.batch > 0 && r > 1 && 2 * r > most; --r) {
+    if (p.batch % r != 0) continue;
+    rows = r;
+    break;
+  }
+  // Threads share a step where it takes several times what beginning and ending a loop does.
+  const double samples = static_cast<double>(std::max<int64_t>(1, p.batch));
+  const double products = samples * static_cast<double>(p.gates * p.units) * static_cast<double>(p.units);
+  const double cycles = products / std::max(1, machine.vector_lanes(32)) * machine.fma_cycles;
+  const bool share = machine.num_cores > 1 && cycles > 8 * ForkJoinCycles(machine, ModelledThreads(machine));
+  return {Make<Plan, RecurrentPlanNode>([&](auto& plan) {
+    plan.rows = rows;
+    plan.share_panels = share;
+  })};
+}
+
+std::string WhyNot(const Problem& problem, const Machine& machine) {
+  const auto& p = *problem.as<RecurrentProblemNode>();
+  if (p.dtype != kFloat) return "numbers aren't float32";
+  return machine.vector_lanes(32) < 4 ? "there are no vectors" : "";
+}
+
+std::string WhyNotPlan(const Problem&, const Machine&, const Plan& chosen) {
+  const int64_t rows = chosen.as<RecurrentPlanNode>()->rows;
+  return rows >= 1 && rows <= kMostRows ? "" : StrCat(rows, " rows at a time");
+}
+
+// ---- The computation ----
+
+/// Writes the statements of one step.
+class StepWriter {
+ public:
+  StepWriter(RecurrentCell cell, const PackedRecurrentAttrs* attrs, const Array<tir::Buffer>& in,
+             const Array<tir::Buffer>& out)
+      : cell_(cell),
+        attrs_(attrs),
+        x_(in[kRecurrentX]),
+        weight_(in[kRecurrentWeight]),
+        out_(out),
+        gates_(GatesOf(cell)),
+        units_(DimValue(out[1]->shape[1])),
+        batch_(out[1]->shape[0]) {
+    if (!is_lstm()) bias_ = in[static_cast<size_t>(StateOperand(cell)) - 1];
+  }
+
+  /// The states before the first step.
+  Stmt Begin(const Array<tir::Buffer>& states) const {
+    Array<Stmt> parts;
+    for (size_t s = 0; s < states.size(); ++s) {
+      parts.push_back(ForUnits([&](const PrimExpr& b, const PrimExpr& unit) {
+        return Store(out_[1 + s], Load(states[s], {b, unit}), {b, unit});
+      }));
+    }
+    return tir::SeqStmt(parts);
+  }
+
+  Stmt Step(const PrimExpr& t) const {
+    const int64_t whole = units_ / kLanes, rest = units_ % kLanes;
+    Array<Stmt> parts;
+    auto panels = [&](const Array<PrimExpr>& i) { return Panel(t, i[0], kLanes); };
+    if (whole > 0) parts.push_back(LoopNest({Index(whole)}, "panel", panels, attrs_->share_panels));
+    if (rest > 0) parts.push_back(Panel(t, Index(whole), rest));
+    // All of the old state has been read.
+    parts.push_back(ForUnits([&](const PrimExpr& b, const PrimExpr& unit) {
+      return Store(out_[1], Load(out_[0], {t, b, unit}), {b, unit});
+    }));
+    return tir::SeqStmt(parts);
+  }
+
+ private:
+  bool is_lstm() const { return cell_ == RecurrentCell::kLstm; }
+
+  static Stmt Lanes(const std::function<Stmt(const PrimExpr&)>& body, int64_t count = kLanes) {
+    tir::Var lane("lane", DataType::Int(64));
+    const auto kind = count == kLanes ? tir::ForKind::kVectorized : tir::ForKind::kSerial;
+    return tir::For(lane, Index(0), Index(count), kind, body(lane));
+  }
+
+  /// Of all units of all samples.
+  Stmt ForUnits(const std::function<Stmt(const PrimExpr& b, const PrimExpr& unit)>& body) const {
+    return Loop(batch_, "b", [&](const PrimExpr& b) -> Stmt {
+      const int64_t whole = units_ / kLanes, rest = units_ % kLanes;
+      Array<Stmt> parts;
+      auto panel = [&](const PrimExpr& p, int64_t count) {
+        return Lanes([&](const PrimExpr& lane) { return body(b, p * Index(kLanes) + lane); }, count);
+      };
+      if (whole > 0) parts.push_back(Loop(Index(whole), "panel", [&](const PrimExpr& p) { return panel(p, kLanes); }));
+      if (rest > 0) parts.push_back(panel(Index(whole), rest));
+      return tir::SeqStmt(parts);
+    });
+  }
+
+  /// The units of panel `p`, of which the first `count` exist, for all samples.
+  Stmt Panel(const PrimExpr& t, const PrimExpr& p, int64_t count) const {
+    const int64_t rows = attrs_->rows;
+    const PrimExpr tiles = tir::floordiv(batch_, Index(rows));
+    Stmt of_tiles = Loop(tiles, "tile", [&](const PrimExpr& i) { return Tile(t, p, count, i * Index(rows), rows); });
+    if (rows == 1) return of_tiles;
+    Stmt of_rest = Loop(batch_ - tiles * Index(rows), "row",
+                        [&](const PrimExpr& i) { return Tile(t, p, count, tiles * Index(rows) + i, 1); });
+    return tir::SeqStmt(Array<Stmt>{of_tiles, of_rest});
+  }
+
+  /// Samples `first` and following.
+  Stmt Tile(const PrimExpr& t, const PrimExpr& p, int64_t count, const PrimExpr& first, int64_t rows) const {
+    tir::Buffer sums = tir::DeclBuffer({Index(rows), Index(gates_), Index(kLanes)}, kFloat, "sums", "local");
+    Array<Stmt> parts;
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t g = 0; g < gates_; ++g) parts.push_back(Given(sums, t, p, count, first, r, g));
+    }
+    constexpr int64_t kUnroll = 4;
+    auto products = [&](const PrimExpr& k, Array<Stmt>* to) {
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t g = 0; g < gates_; ++g) {
+          to->push_back(Lanes([&](const PrimExpr& lane) -> Stmt {
+            const Array<PrimExpr> at{Index(r), Index(g), lane};
+            const PrimExpr h = Load(out_[1], {first + Index(r), k});
+            return Store(sums, Load(sums, at) + h * Load(weight_, {p, k, Index(g), lane}), at);
+          }));
+        }
+      }
+    };
+    parts.push_back(Loop(Index(units_ / kUnroll), "k", [&](const PrimExpr& k) -> Stmt {
+      Array<Stmt> some;
+      for (int64_t i = 0; i < kUnroll; ++i) products(k * Index(kUnroll) + Index(i), &some);
+      return tir::SeqStmt(some);
+    }));
+    for (int64_t k = units_ / kUnroll * kUnroll; k < units_; ++k) products(Index(k), &parts);
+    for (int64_t r = 0; r < rows; ++r) parts.push_back(End(sums, t, p, count, first, r));
+    return tir::Allocate(sums, tir::SeqStmt(parts));
+  }
+
+  /// What is there before the products of a gate.
+  Stmt Given(const tir::Buffer& sums, const PrimExpr& t, const PrimExpr& p, int64_t count, const PrimExpr& first,
+             int64_t r, int64_t g) const {
+    auto store = [&](const PrimExpr& lane, const PrimExpr& value) {
+      return Store(sums, value, {Index(r), Index(g), lane});
+    };
+    Stmt given = Lanes(
+        [&](const PrimExpr& lane) {
+          const PrimExpr unit = p * Index(kLanes) + lane;
+          if (!is_lstm() && g == gates_ - 1) return store(lane, Load(bias_, {unit}));
+          return store(lane, Load(x_, {t, first + Index(r), Index(g * units_) + unit}));
+        },
+        count);
+    if (count == kLanes) return given;
+    Stmt zeros = Lanes([&](const PrimExpr& lane) { return store(lane, tir::make_zero(kFloat)); });
+    return tir::SeqStmt(Array<Stmt>{zeros, given});
+  }
+
+  /// The new state of sample first + r.
+  Stmt End(const tir::Buffer& sums, const PrimExpr& t, const PrimExpr& p, int64_t count, const PrimExpr& first,
+           int64_t r) const {
+    const PrimExpr b = first + Index(r);
+    auto of_units = [&](const std::function<Stmt(const std::vector<PrimExpr>&, const PrimExpr& unit)>& body) {
+      return Lanes(
+          [&](const PrimExpr& lane) {
+            std::vector<PrimExpr> of_gates;
+            for (int64_t g = 0; g < gates_; ++g) of_gates.push_back(Load(sums, {Index(r), Index(g), lane}));
+            return body(of_gates, p * Index(kLanes) + lane);
+          },
+          count);
+    };
+    if (!is_lstm()) {
+      return of_units([&](const std::vector<PrimExpr>& of_gates, const PrimExpr& unit) {
+        const PrimExpr candidate = Load(x_, {t, b, Index((gates_ - 1) * units_) + unit});
+        return Store(out_[0], GruOutput(of_gates, candidate, Load(out_[1], {b, unit})), {t, b, unit});
+      });
+    }
+    Stmt cell = of_units([&](const std::vector<PrimExpr>& of_gates, const PrimExpr& unit) {
+      return Store(out_[2], LstmCell(of_gates, Load(out_[2], {b, unit})), {b, unit});
+    });
+    Stmt output = of_units([&](const std::vector<PrimExpr>& of_gates, const PrimExpr& unit) {
+      return Store(out_[0], LstmOutput(of_gates, Load(out_[2], {b, unit})), {t, b, unit});
+    });
+    return tir::SeqStmt(Array<Stmt>{cell, output});
+  }
+
+  RecurrentCell cell_;
+  const PackedRecurrentAttrs* attrs_;
+  tir::Buffer x_, weight_, bias_ = tir::Buffer(ObjectPtr<Object>());
+  Array<tir::Buffer> out_;
+  int64_t gates_, units_;
+  PrimExpr batch_;
+};
+
+template <RecurrentCell kCell>
+Array<Tensor> PackedCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  constexpr std::ptrdiff_t kState = StateOperand(kCell);
+  constexpr std::ptrdiff_t kStates = kCell == RecurrentCell::kLstm ? 2 : 1;
+  const auto* a = attrs.as<PackedRecurrentAttrs>();
+  const TensorTypeNode* all = OutTensor(out_type, 0);
+  const Array<PrimExpr> state{all->shape[1], all->shape[2]};
+  auto body = [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& out) -> Stmt {
+    const StepWriter writer(kCell, a, in, out);
+    const Array<tir::Buffer> states(in.begin() + kState, in.begin() + kState + kStates);
+    return tir::SeqStmt(Array<Stmt>{
+        writer.Begin(states), ForSteps(all->shape[0], a->reverse, [&](const PrimExpr& t) { return writer.Step(t); })});
+  };
+  std::vector<Array<PrimExpr>> shapes{all->shape};
+  shapes.resize(1 + static_cast<size_t>(kStates), state);
+  const std::vector<DataType> dtypes(shapes.size(), all->dtype);
+  return te::Extern(shapes, dtypes, inputs, body, "packed_recurrent", "packed_recurrent");
+}
+
+template <RecurrentCell kCell>
+Type PackedInfer(const InferContext& context) {
+  const auto *x = context.Tensor(kRecurrentX, "x"), *weight = context.Tensor(kRecurrentWeight, "weight");
+  const auto* attrs = context.attrs<PackedRecurrentAttrs>();
+  const Type result = InferRecurrent(context, kCell);
+  const int64_t units = DimValue(OutTensor(result)->shape[2]);
+  const std::vector<int64_t> expected{(units + kLanes - 1) / kLanes, units, GatesOf(kCell), kLanes};
+  CheckRank(weight, expected.size(), "weight");
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (DimValue(weight->shape[i]) != expected[i]) throw ShapeError("the weight isn't packed for so many units");
+  }
+  if (x->dtype != kFloat || weight->dtype != kFloat) throw DTypeError("x and weight must be float32");
+  if (attrs->rows < 1 || attrs->rows > kMostRows) throw ShapeError("rows is out of range");
+  return result;
+}
+
+/// (gates * units, units) as (units / 16, units, gates, 16); units that only fill the last panel are zeros.
+Expr Pack(Expr weight, int64_t units, int64_t gates) {
+  const int64_t panels = (units + kLanes - 1) / kLanes;
+  weight = MakeReshape(weight, std::vector<int64_t>{gates, units, units});
+  if (units % kLanes != 0) {
+    weight = MakePad(weight, {{0, 0}, {0, panels * kLanes - units}, {0, 0}}, ScalarConstant(kFloat, 0.0));
+  }
+  weight = MakeReshape(weight, std::vector<int64_t>{gates, panels, kLanes, units});
+  return MakeTranspose(weight, {1, 3, 0, 2});
+}
+
+std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& problem, const Plan& chosen) {
+  const auto& p = *problem.as<RecurrentProblemNode>();
+  const auto& plan = *chosen.as<RecurrentPlanNode>();
+  relay::LayoutArgs& args = request.args;
+  Array<Expr> operands;
+  for (size_t i = 0; i < args.size(); ++i) {
+    operands.push_back(i == kRecurrentWeight ? Pack(args.Plain(i), p.units, p.gates) : args.Plain(i));
+  }
+  const Attrs attrs = MakeAttrs<PackedRecurrentAttrs>([&](auto& a) {
+    a.reverse = request.call->attrs_as<RecurrentAttrs>()->reverse;
+    a.rows = plan.rows;
+    a.share_panels = plan.share_panels;
+  });
+  const char* name = p.gates == GatesOf(RecurrentCell::kLstm) ? "nn.contrib_packed_lstm" : "nn.contrib_packed_gru";
+  return LaidOutCall{CallOp(name, operands, attrs, request.call->span), {}};
+}
+
+double PackedMacs(const Attrs&, const Array<Type>& arguments, const Type&) {
+  return Elements(ShapeOf(arguments[kRecurrentX])) * DimOf(arguments[kRecurrentWeight], 1);
+}
+
+template <RecurrentCell kCell>
+void RegisterCell(const char* op, const char* name, const char* kernel_name, const char* text) {
+  RecurrentOp(name, text, kCell, "(units / 16, units, gates, 16)")
+      .AttrsType<PackedRecurrentAttrs>()
+      .SupportLevel(10)
+      .Relation(Rule<PackedInfer<kCell>>)
+      .Set(relay::kMacCount, relay::FMacCount(PackedMacs))
+      .Set(kCompute, FTECompute(PackedCompute<kCell>));
+  Kernel kernel;
+  kernel.name = kernel_name;
+  kernel.op = op;
+  kernel.target = "cpu";
+  kernel.plan_type = RecurrentPlanNode::StaticTypeInfo();
+  kernel.graph_fields = {"rows", "share_panels"};
+  kernel.why_not = WhyNot;
+  kernel.space = Space;
+  kernel.why_not_plan = WhyNotPlan;
+  kernel.rewrite = Rewrite;
+  schedule::RegisterKernel(std::move(kernel));
+}
+
+}  // namespace
+
+Problem RecurrentProblem(const relay::CallNode* call, const relay::LayoutArgs& args) {
+  const bool is_lstm = call->op.as<OpNode>()->name == "nn.lstm";
+  return Make<Problem, RecurrentProblemNode>([&](auto& p) {
+    p.batch = DimValue(args.Type(kRecurrentX)->shape[1]);
+    p.units = DimValue(args.Type(kRecurrentWeight)->shape[1]);
+    p.gates = GatesOf(is_lstm ? RecurrentCell::kLstm : RecurrentCell::kGru);
+    p.dtype = args.Type(kRecurrentX)->dtype;
+  });
+}
+
+void RegisterRecurrent() {
+  RecurrentProblemNode::StaticTypeInfo();
+  RegisterCell<RecurrentCell::kLstm>("nn.lstm", "nn.contrib_packed_lstm", "lstm.packed",
+                                     "nn.lstm with a packed weight.");
+  RegisterCell<RecurrentCell::kGru>("nn.gru", "nn.contrib_packed_gru", "gru.packed", "nn.gru with a packed weight.");
+}
+
+}  // namespace cpu
+}  // namespace treadle::ops

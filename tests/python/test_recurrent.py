@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recurrent layers of the usual form are one operator, whose kernels are compared with ONNX Runtime's."""
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import treadle
+
+ort = pytest.importorskip("onnxruntime")
+
+
+def layer(op, steps, batch, hidden, direction="forward", states=True, size=5):
+    gates = {"LSTM": 4, "GRU": 3}[op]
+    d = 2 if direction == "bidirectional" else 1
+    rng = np.random.default_rng(hidden)
+    weight = lambda name, *shape: helper.make_tensor(  # noqa: E731
+        name, TensorProto.FLOAT, shape, (rng.standard_normal(int(np.prod(shape))) * 0.3).astype("float32"))
+    given = ["h0", "c0"][:gates - 2] if states else []
+    outputs = ["y", "h", "c"] if op == "LSTM" else ["y", "h"]
+    attributes = {"linear_before_reset": 1} if op == "GRU" else {}
+    node = helper.make_node(op, ["x", "w", "r", "b", "", *given], outputs, hidden_size=hidden, direction=direction, **attributes)
+    floats = lambda name, shape: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)  # noqa: E731
+    graph = helper.make_graph(
+        [node], "g", [floats("x", [steps, batch, size]), *(floats(name, [d, batch, hidden]) for name in given)],
+        [floats(name, None) for name in outputs],
+        [weight("w", d, gates * hidden, size), weight("r", d, gates * hidden, hidden), weight("b", d, 2 * gates * hidden)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), d, given
+
+
+def feeds_of(t, n, d, hidden, given, size=5):
+    rng = np.random.default_rng(t)
+    draw = lambda *shape: rng.standard_normal(shape).astype("float32")  # noqa: E731
+    return {"x": draw(t, n, size), **{name: draw(d, n, hidden) for name in given}}
+
+
+def check(model, compiled, feeds):
+    expected = ort.InferenceSession(model.SerializeToString()).run(None, feeds)
+    for actual, wanted in zip(compiled.run(None, feeds), expected):
+        np.testing.assert_allclose(actual, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+@pytest.mark.parametrize("target, hidden", [("llvm", 3), ("llvm", 16), ("llvm", 37), ("llvm -mcpu=x86-64-v3", 37), ("stackvm", 19),
+                                            ("c", 19)])
+def test_any_steps_and_batch(op, target, hidden):
+    model, d, given = layer(op, "t", "n", hidden, "bidirectional")
+    compiled = treadle.compile(model, target=target)
+    for t, n in ((1, 1), (3, 2), (2, 11)):
+        check(model, compiled, feeds_of(t, n, d, hidden, given))
+
+
+@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+@pytest.mark.parametrize("batch", [1, 6, 7])
+def test_known_sizes(op, direction, batch):
+    model, d, given = layer(op, 4, batch, 20, direction, states=False)
+    check(model, treadle.compile(model), feeds_of(4, batch, d, 20, given))
+
+
+@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+def test_some_sizes_known(op):
+    model, d, given = layer(op, 3, "n", 17, states=False)
+    compiled = treadle.compile(model)
+    for n in (1, 5):
+        check(model, compiled, feeds_of(3, n, d, 17, given))
+
+
+@pytest.mark.parametrize("op, problem", [("LSTM", "lstm.packed"), ("GRU", "gru.packed")])
+def test_plans(op, problem):
+    """Threads that share the units of a step, and tiles that don't divide the batch."""
+    model, d, given = layer(op, "t", 5, 40)
+    gates = 4 if op == "LSTM" else 3
+    plan = ('{"problem":{"type":"schedule.RecurrentProblem","batch":5,"units":40,"gates":%d,"dtype":"float32"},'
+            '"kernel":"%s","revision":1,"plan":{"type":"schedule.RecurrentPlan","rows":3,"share_panels":true}}')
+    compiled = treadle.compile(model, target="llvm -num-cores=2", pass_config={"schedule.plans": plan % (gates, problem)})
+    check(model, compiled, feeds_of(6, 5, d, 40, given))
+
+
+def test_long_sequences_are_no_larger_graphs():
+    module = treadle.relay.frontend.from_onnx(layer("LSTM", 20000, 1, 8)[0])
+    calls = []
+    module = module[0] if isinstance(module, tuple) else module
+    treadle.relay.analysis.post_order_visit(module["main"], calls.append)
+    assert len(calls) < 100
+
+
+def test_widths_that_differ_are_refused():
+    text = """#[version = "0.0.5"]
+    def @main(%x: Tensor[(2, 1, 12), float32], %w: Tensor[(12, 3), float32], %s: Tensor[(1, 4), float32]) {
+      nn.lstm(%x, %w, %s, %s)
+    }"""
+    with pytest.raises(treadle.error.TreadleError, match="has the wrong shape|expected a shape"):
+        treadle.relay.transform.InferType()(treadle.parser.parse(text))
