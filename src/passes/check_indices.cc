@@ -63,7 +63,7 @@ class IndexChecker : public MixedModeMutator {
     Array<Expr> args = call->args;
     for (const IndexUse& use : uses) {
       if (use.by_row && use.axes.empty()) continue;  // a dynamic number: those stay within the tensor
-      args.Set(use.arg, Checked(pre, pre->args[0], TensorTypeOf(pre->args[0]), use, args[use.arg]));
+      args.Set(use.arg, Checked(pre, call->args[0], TensorTypeOf(pre->args[0]), use, args[use.arg]));
     }
     return args.same_as(call->args) ? post : Call(call->op, args, call->attrs, call->type_args, call->span);
   }
@@ -75,8 +75,8 @@ class IndexChecker : public MixedModeMutator {
       return TupleGetItem(tuple, static_cast<int>(i));
     };
     const Array<Type>& types = pre->args[0]->type_as<TupleTypeNode>()->fields;
-    Expr data = field(pre->args[0], 0);
-    Array<Expr> fields{field(call->args[0], 0)};
+    const Expr data = field(call->args[0], 0);
+    Array<Expr> fields{data};
     for (size_t i = 1; i < types.size(); ++i) {
       const auto* type = types[0].as<TensorTypeNode>();
       fields.push_back(Checked(pre, data, type, {i, {i - 1}, false, {}, false}, field(call->args[0], i)));
@@ -106,6 +106,7 @@ class IndexChecker : public MixedModeMutator {
     return place.empty() ? OpName(call) : StrCat(place, " (", OpName(call), ")");
   }
 
+  /// `picked`: the rewritten operand; `type` is that of what it replaces.
   static Expr Checked(const CallNode* call, const Expr& picked, const TensorTypeNode* type, const IndexUse& use,
                       const Expr& indices) {
     const std::vector<int64_t> sizes = Sizes(type->shape, use);

@@ -2,6 +2,7 @@
 // Passes that follow rules of operators, and those that join parallel operators: text in, text out.
 #include <gmock/gmock.h>
 
+#include "passes/check_indices.h"
 #include "passes/pass_test.h"
 #include "tests_common/relay_eval.h"
 #include "treadle/ops/make.h"
@@ -27,6 +28,24 @@ class Rule {
  private:
   std::string op_, key_;
 };
+
+/// What the size of an operand is read from is the operand as it has become: else the graph would be computed twice.
+TEST(CheckIndices, ReadsSizesOfWhatIsChecked) {
+  const IRModule module = transform::InferType()(Parse(R"(fn (%x: Tensor[(n, 8), float32], %i: Tensor[(2), int64]) {
+    %0 = exp(take(%x, %i, axis=0, mode="error"));
+    take(exp(take(%0, %i, axis=1, mode="error")), %i, axis=0, mode="error")
+  })"));
+  int exps = 0, takes = 0;
+  PostOrderVisit(transform::CheckIndices()(module)->Lookup("main"), [&](const Expr& e) {
+    const auto* call = e.as<CallNode>();
+    const auto* op = call == nullptr ? nullptr : call->op.as<OpNode>();
+    if (op == nullptr) return;
+    exps += op->name == "exp";
+    takes += op->name == "take" && call->attrs_as<ops::TakeAttrs>()->mode == "error";
+  });
+  EXPECT_EQ(exps, 2);
+  EXPECT_EQ(takes, 3);
+}
 
 TEST(Legalize, RewritesByTheRule) {
   Rule rule("nn.relu", kLegalize, [](const Attrs&, const Array<Expr>& args, const Array<Type>& types) -> Expr {
