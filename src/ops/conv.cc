@@ -6,7 +6,6 @@
 
 #include "ops/families.h"
 #include "ops/gradients.h"
-#include "ops/infer.h"
 #include "ops/layout.h"
 #include "ops/macs.h"
 #include "ops/te_util.h"
@@ -89,6 +88,14 @@ ConvSizes ResolveConv(const ConvAttrs* attrs, size_t rank, const Array<PrimExpr>
   return sizes;
 }
 
+void RequireWindows(const InferContext& context, const ConvSizes& sizes, const ConvAttrs* attrs) {
+  const size_t rank = sizes.kernel.size();
+  for (size_t i = 0; i < rank; ++i) {
+    RequireWindow(context, sizes.data[2 + i], sizes.padding[i] + sizes.padding[rank + i],
+                  (sizes.kernel[i] - 1) * attrs->dilation[i] + 1);
+  }
+}
+
 namespace {
 
 template <size_t kRank>
@@ -99,6 +106,7 @@ Type ConvInfer(const InferContext& context) {
   const auto* weight = known ? context.Tensor(1, "weight") : nullptr;
   ConvSizes sizes = ResolveConv(attrs, kRank, data->shape, data->dtype, known ? &weight->shape : nullptr);
   if (!sizes.resolved) return Type();
+  RequireWindows(context, sizes, attrs);
   DataType weight_dtype = data->dtype;
   if (known && weight->dtype != data->dtype) {
     if (!weight->dtype.is_integral() || !data->dtype.is_integral()) CheckSameDType(data, weight);

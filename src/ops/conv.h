@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/infer.h"
 #include "treadle/ops/attrs/conv.h"
 
 namespace treadle::ops {
@@ -28,5 +29,7 @@ struct ConvSizes {
 /// doesn't fit.
 ConvSizes ResolveConv(const ConvAttrs* attrs, size_t rank, const Array<PrimExpr>& data, DataType data_dtype,
                       const Array<PrimExpr>* weight);
+/// States that the window fits into sizes that only a run knows (RequireWindow of infer.h).
+void RequireWindows(const InferContext& context, const ConvSizes& sizes, const ConvAttrs* attrs);
 
 }  // namespace treadle::ops

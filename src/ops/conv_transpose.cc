@@ -108,7 +108,7 @@ Type ConvTransposeInfer(const InferContext& context) {
 int64_t FloorDiv(int64_t a, int64_t b) { return a / b - ((a % b != 0 && a < 0) ? 1 : 0); }
 
 /// One spatial dimension. Output y = stride * q + phase - pad, q from `first` on, sums over `taps` elements of the
-/// input, of which element q - t meets tap phase + stride * t of the kernel.
+/// input, of which element q - t meets tap phase + stride * t of the kernel, where both exist.
 struct Phase {
   int64_t stride, taps, first, before, after, pad, kernel, dilation;
 
@@ -121,7 +121,17 @@ struct Phase {
     after = FloorDiv(span + sizes.output_padding[i] - sizes.padding[rank + i] - 1, stride);
   }
   bool exact() const { return dilation == 1 && taps * stride == kernel; }
+  /// Whether tap t of a phase is one of the kernel.
+  PrimExpr IsTap(const PrimExpr& phase, const PrimExpr& t) const {
+    const PrimExpr at = phase + t * stride;
+    const PrimExpr inside = at < (kernel - 1) * dilation + 1;
+    return dilation == 1 ? inside : inside && tir::equal(tir::floormod(at, Index(dilation)), 0);
+  }
 };
+
+PrimExpr AllOf(const PrimExpr& conditions, const PrimExpr& more) {
+  return conditions.defined() ? conditions && more : more;
+}
 
 /// The weight (I, O / groups, phases, taps), with zeros where a phase has fewer taps than the others.
 Tensor PhaseWeight(const Tensor& weight, const Layout& layout, const std::string& names,
@@ -138,11 +148,7 @@ Tensor PhaseWeight(const Tensor& weight, const Layout& layout, const std::string
         PrimExpr valid;
         for (size_t d = 0; d < rank; ++d) {
           PrimExpr tap = i[2 + d] + i[2 + rank + d] * phases[d].stride;
-          if (!phases[d].exact()) {
-            PrimExpr inside = tap < (phases[d].kernel - 1) * phases[d].dilation + 1;
-            if (phases[d].dilation > 1) inside = inside && tir::equal(tir::floormod(tap, Index(phases[d].dilation)), 0);
-            valid = valid.defined() ? valid && inside : inside;
-          }
+          if (!phases[d].exact()) valid = AllOf(valid, phases[d].IsTap(i[2 + d], i[2 + rank + d]));
           at.push_back(phases[d].dilation == 1 ? tap : tir::floordiv(tap, Index(phases[d].dilation)));
         }
         PrimExpr value = weight(PhysicalIndex(layout, at, names));
@@ -202,7 +208,20 @@ Array<Tensor> ConvTransposeCompute(const Attrs& attrs, const Array<Tensor>& inpu
         }
         for (const te::IterVar& axis : tap_axes) with.push_back(axis->var);
         PrimExpr x = data(PhysicalIndex(data_layout, from, names));
-        return te::Sum(tir::cast(dtype, x) * tir::cast(dtype, weight(with)), axes);
+        PrimExpr product = tir::cast(dtype, x) * tir::cast(dtype, weight(with));
+        // Zeros in place of taps and elements that don't exist would make NaN of what isn't finite.
+        if (dtype.is_floating()) {
+          PrimExpr exists;
+          for (size_t d = 0; d < kRank; ++d) {
+            const Phase& p = phases[d];
+            if (!p.exact()) exists = AllOf(exists, p.IsTap(i[2 + d], tap_axes[d]->var));
+            const PrimExpr element = from[2 + d] - p.before;
+            if (p.before > 0) exists = AllOf(exists, element >= 0);
+            if (p.after > 0) exists = AllOf(exists, element < sizes.data[2 + d]);
+          }
+          if (exists.defined()) product = tir::select(exists, product, tir::make_zero(dtype));
+        }
+        return te::Sum(product, axes);
       },
       StrCat("conv", kRank, "d_transpose"), tag::kConvTranspose);
   Tensor result = Compute(

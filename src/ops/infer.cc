@@ -161,6 +161,12 @@ PrimExpr WindowDim(const PrimExpr& size, int64_t padding, int64_t span, int64_t 
   return DimFloorDiv(DimAdd(size, Dim(CheckedAdd(spare, stride, "dimension"))), Dim(stride));
 }
 
+void RequireWindow(const InferContext& context, const PrimExpr& size, int64_t padding, int64_t span) {
+  // A window of one element meets nothing that isn't there.
+  if (span == 1 || AsConstInt(size) != nullptr || IsAnyDim(size)) return;
+  context.Equal(tir::min(DimAdd(size, Dim(padding - span)), Dim(0)), Dim(0));
+}
+
 PrimExpr DimProduct(const Array<PrimExpr>& shape, size_t begin, size_t end) {
   PrimExpr product = Dim(1);
   for (size_t i = begin; i < end; ++i) product = DimMul(product, shape[i]);

@@ -91,6 +91,9 @@ PrimExpr DimFloorDiv(const PrimExpr& a, const PrimExpr& b);
 /// Number of windows of `span` elements at steps of `stride` in `size` + `padding` elements; ShapeError where none
 /// fits.
 PrimExpr WindowDim(const PrimExpr& size, int64_t padding, int64_t span, int64_t stride);
+/// States that a window of `span` elements fits into `size` + `padding`, for sizes that only a run knows: WindowDim
+/// gives 0 for those that are less than a stride too small.
+void RequireWindow(const InferContext& context, const PrimExpr& size, int64_t padding, int64_t span);
 /// Product of dimensions; 1 of none.
 PrimExpr DimProduct(const Array<PrimExpr>& shape, size_t begin, size_t end);
 inline PrimExpr Dim(int64_t value) { return PrimExpr(value); }

@@ -8,8 +8,8 @@ namespace treadle::relay::transform {
 using treadle::transform::Pass;
 
 /// Indices that are data are checked before they are used (check_values), constant ones now: a ShapeError. For take of
-/// mode "error", gather, gather_nd, scatter, scatter_add and scatter_nd. Kernels of devices can't stop a
-/// model, so this is for programs that run on CPUs.
+/// mode "error", gather, gather_nd, scatter, scatter_add and scatter_nd. A check runs on
+/// the host (tir/passes/split_host_device.h), which waits for the device there.
 Pass CheckIndices();
 
 }  // namespace treadle::relay::transform

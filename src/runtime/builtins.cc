@@ -60,10 +60,28 @@ void AddModuleFunctions(const AddBuiltin& add) {
       }));
 }
 
+void CopyWithDevice(const DLTensor* host, Device device, void* data, bool to_host) {
+  auto bytes = static_cast<size_t>((host->dtype.bits * host->dtype.lanes + 7) / 8);
+  for (int i = 0; i < host->ndim; ++i) bytes *= static_cast<size_t>(host->shape[i]);
+  if (bytes == 0) return;
+  const Device cpu{kDLCPU, 0};
+  void *from = to_host ? data : host->data, *to = to_host ? host->data : data;
+  DeviceAPI* api = DeviceAPI::Get(device);
+  api->CopyDataFromTo(from, 0, to, 0, bytes, to_host ? device : cpu, to_host ? cpu : device, nullptr);
+  api->StreamSync(device, nullptr);  // the host's memory is used next, or gone
+}
+
 void AddDeviceFunctions(const AddBuiltin& add) {
   // What code for devices calls before it launches: later launches and allocations of this thread go there.
   add("__tvm_set_device",
       PackedFunc::FromTyped([](int type, int id) { SetCurrentDevice({static_cast<DLDeviceType>(type), id}); }));
+  // What such code runs on the host works on copies: a tensor there, the memory on the thread's current device.
+  add("runtime.CopyFromDevice", PackedFunc::FromTyped([](DLTensor* host, int type, void* data) {
+        CopyWithDevice(host, {static_cast<DLDeviceType>(type), CurrentDeviceId(type)}, data, /*to_host=*/true);
+      }));
+  add("runtime.CopyToDevice", PackedFunc::FromTyped([](DLTensor* host, int type, void* data) {
+        CopyWithDevice(host, {static_cast<DLDeviceType>(type), CurrentDeviceId(type)}, data, /*to_host=*/false);
+      }));
 }
 
 /// Called by check_values (src/ops/check.cc) for a value that breaks its rule.

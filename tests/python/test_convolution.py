@@ -185,6 +185,43 @@ def test_transposed(channels, outputs, kernel, strides, pads, output_padding):
     np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
 
 
+def scattered(x, w, stride, dilation, group):
+    """ONNX ConvTranspose in float64: every element meets every tap, and nothing else is multiplied."""
+    rank = x.ndim - 2
+    per_group, outputs = x.shape[1] // group, w.shape[1]
+    y = np.zeros((1, outputs * group, *[(n - 1) * stride + (k - 1) * dilation + 1 for n, k in zip(x.shape[2:], w.shape[2:])]))
+    with np.errstate(invalid="ignore"):
+        for c in range(x.shape[1]):
+            first = c // per_group * outputs
+            for at in np.ndindex(*x.shape[2:]):
+                for tap in np.ndindex(*w.shape[2:]):
+                    place = tuple(a * stride + t * dilation for a, t in zip(at, tap))
+                    y[(0, slice(first, first + outputs), *place)] += float(x[(0, c, *at)]) * w[(c, slice(None), *tap)].astype(float)
+    return y
+
+
+@pytest.mark.parametrize("infinite_weight", [False, True])
+@pytest.mark.parametrize("rank, kernel, stride, dilation, channels, group, static", [
+    (2, 3, 2, 1, 16, 1, True), (2, 5, 3, 1, 3, 1, True), (2, 2, 3, 1, 4, 1, True), (2, 3, 2, 2, 4, 1, True),
+    (2, 3, 2, 1, 8, 8, True), (2, 3, 2, 1, 4, 1, False), (1, 3, 2, 1, 16, 1, True), (3, 3, 2, 1, 4, 2, True)])
+def test_infinities_meet_only_taps_of_a_transposed_kernel(rank, kernel, stride, dilation, channels, group, static,
+                                                          infinite_weight):
+    """Zeros instead of taps and borders that don't exist would make NaN of them."""
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal((1, channels) + (4,) * rank).astype(np.float32)
+    w = rng.standard_normal((channels, 6 // min(group, 2)) + (kernel,) * rank).astype(np.float32)
+    x[(0, 1) + (1,) * rank], x[(0, 0) + (3,) * rank] = np.inf, -np.inf
+    if infinite_weight:
+        w[(0, 0) + (0,) * rank] = np.inf
+    node = helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[stride] * rank, dilations=[dilation] * rank, group=group)
+    shape = x.shape if static else (1, channels, *"hwd"[:rank])
+    graph = helper.make_graph([node], "layer", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [numpy_helper.from_array(w, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    actual = treadle.compile(model).run(None, {"x": x})[0]
+    np.testing.assert_allclose(actual, scattered(x, w, stride, dilation, group), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("name", ["winograd", "pointwise"])
 def test_a_profile_counts_the_multiply_adds_of_the_plain_convolution(name):
     layer = LAYERS[name]

@@ -212,3 +212,24 @@ def test_vectors_and_tables_of_dynamic_tensors(opt_level):
     d = (np.arange(5) - 3.0) * 0.05
     expected = np.rint(np.tanh(d * np.tanh(np.log1p(np.exp(d)))) / 0.05) + 3
     np.testing.assert_array_equal(r, expected)
+
+
+@pytest.mark.parametrize("channels, group", [(2, 1), (2, 2), (16, 1), (16, 16)])
+@pytest.mark.parametrize("kernel, stride, rank", [(3, 1, 1), (5, 2, 1), (3, 1, 2), (3, 2, 2), (5, 2, 2), (4, 3, 2)])
+def test_a_window_that_does_not_fit_is_refused_when_it_runs(kernel, stride, rank, channels, group):
+    """Also one that is less than a stride too large: there is no result without elements, as of static sizes."""
+    w = np.ones((channels, channels // group) + (kernel,) * rank, np.float32)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], strides=[stride] * rank, group=group)
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, channels, *"hw"[:rank]])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+                              [onnx.numpy_helper.from_array(w, "w")])
+    model = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+    for size in range(kernel - stride - 1, kernel + 2):
+        x = np.ones((1, channels) + (size,) * rank, np.float32)
+        if size < kernel:
+            with pytest.raises(treadle.Error, match="window|dimension"):
+                model.run(None, {"x": x})
+        else:
+            y = model.run(None, {"x": x})[0]
+            assert y.shape[2:] == ((size - kernel) // stride + 1,) * rank
+            np.testing.assert_array_equal(y, channels // group * kernel ** rank)

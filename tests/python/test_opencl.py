@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The opencl target, on whatever device the machine has."""
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 
 import treadle
 from treadle import relay, te, tir
@@ -264,3 +267,32 @@ def test_graph_runs_and_agrees_with_llvm(tmp_path):
     np.testing.assert_allclose(run(lib, dev), expected, rtol=1e-5)
     lib.export_library(tmp_path / "m.so")
     np.testing.assert_allclose(run(treadle.runtime.load_module(tmp_path / "m.so"), dev), expected, rtol=1e-5)
+
+
+def indexed(op, inputs, **attributes):
+    """An ONNX operator with indices on the device; its inputs are those of the model."""
+    graph = helper.make_graph(
+        [helper.make_node(op, list(inputs), ["y"], **attributes)], "g",
+        [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+         for name, value in inputs.items()], [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    return treadle.compile(model, target="opencl").run(None, inputs)[0]
+
+
+@pytest.mark.parametrize("op, indices, attributes", [
+    ("Gather", [1, -5], {"axis": 0}), ("GatherElements", [[0, 4, 1]], {"axis": 0}), ("GatherND", [[0], [4]], {}),
+    ("ScatterElements", [[0, 4, 1]], {"axis": 0}), ("ScatterND", [[0], [-5]], {})])
+def test_indices_out_of_range_are_refused(op, indices, attributes):
+    device()
+    x, wrong = np.arange(12, dtype="float32").reshape(4, 3), np.array(indices, "int64")
+    right = np.where(wrong == -5, -1, wrong % 4)
+    more = {}
+    if op.startswith("Scatter"):
+        more["u"] = -np.ones((1, 3) if op == "ScatterElements" else (2, 3), "float32")
+    expected = ReferenceEvaluator(helper.make_model(helper.make_graph(
+        [helper.make_node(op, ["x", "i", *more], ["y"], **attributes)], "g",
+        [onnx.ValueInfoProto(name=name) for name in ("x", "i", *more)], [onnx.ValueInfoProto(name="y")]),
+        opset_imports=[helper.make_opsetid("", 18)])).run(None, {"x": x, "i": right, **more})[0]
+    np.testing.assert_array_equal(indexed(op, {"x": x, "i": right, **more}, **attributes), expected)
+    with pytest.raises(treadle.Error, match=r"index (4|-5) is out of range for 4 elements"):
+        indexed(op, {"x": x, "i": wrong, **more}, **attributes)

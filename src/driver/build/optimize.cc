@@ -171,8 +171,7 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& build, const Pass& part
       FoldConstant(),
   };
   if (PassContext::Current()->GetConfigBool(kWidenFloats, false)) passes.insert(passes.begin(), WidenFloats());
-  // What runs on a device can't stop the model: indices out of range are read as the nearest there.
-  if (one_device && !IsDevice(build.default_target())) passes.push_back(CheckIndices());
+  passes.push_back(CheckIndices());
   // Equal or parallel calls may be on different devices.
   if (one_device) passes.push_back(EliminateCommonSubexpr());
   passes.push_back(SimplifyExpr());

@@ -135,7 +135,11 @@ VmValuePtr VmFunctionCompiler::CallKernel(const Function& func, const std::vecto
     PrimExpr x = analyzer_.Simplify(a), y = analyzer_.Simplify(b);
     if (analyzer_.CanProveEqual(x, y)) continue;
     std::string place = call->span.defined() ? "'" + call->span.str() + "': " : "";
-    int text = program_->String(StrCat(place, "dimensions of operands have to be equal"));
+    const int64_t* least = AsConstInt(y);
+    const char* rule = least != nullptr && *least == 0 && x.as<tir::MinNode>() != nullptr
+                           ? "the window doesn't fit: elements to spare, and how many there have to be"
+                           : "dimensions of operands have to be equal";
+    int text = program_->String(StrCat(place, rule));
     out_.Emit(Opcode::kCheckEqual, -1, EmitInt(x), EmitInt(y), text);
   }
   std::vector<TensorType> results;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tir/passes/split_host_device.h"
 
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
+#include "tir/buffer_replacer.h"
 #include "tir/passes/kernel_body.h"
 #include "tir/passes/pass_util.h"
 #include "tir/thread_axis.h"
@@ -90,17 +92,93 @@ class LargeBuffers : public StmtExprMutator {
   }
 };
 
+/// Whether the statement stops the function or calls others: kernels can't.
+bool NeedsHost(const Stmt& stmt) {
+  bool found = false;
+  PostOrderVisit(stmt, [&](const ObjectRef& n) {
+    const auto* call = n.as<CallNode>();
+    found = found || n.as<AssertStmtNode>() != nullptr || (call != nullptr && IsCallTo(call, "tir.tvm_call_packed"));
+  });
+  return found;
+}
+
+/// A statement that only the host can run, on copies of what it uses of the device's memory.
+class HostCopies : public StmtExprVisitor {
+ public:
+  explicit HostCopies(int device_type) : device_type_(device_type) {}
+
+  Stmt Run(const Stmt& stmt) {
+    VisitStmt(stmt);
+    Array<Stmt> steps;
+    Map<Buffer, Buffer> replacement;
+    for (const Buffer& buffer : used_) replacement.Set(buffer, InHostMemory(buffer));
+    for (const Buffer& storage : storages_) steps.push_back(Copy("runtime.CopyFromDevice", storage));
+    steps.push_back(ReplaceBuffers(stmt, replacement));
+    for (const Buffer& storage : storages_) {
+      if (stored_.count(storage->data.get()) != 0) steps.push_back(Copy("runtime.CopyToDevice", storage));
+    }
+    Stmt body = SeqStmt::Flatten(steps);
+    for (const Buffer& storage : storages_) body = Allocate(InHostMemory(storage), body);
+    return body;
+  }
+
+ protected:
+  using StmtExprVisitor::VisitExpr_;
+  using StmtExprVisitor::VisitStmt_;
+  void VisitExpr_(const BufferLoadNode* op) override {
+    Use(op->buffer);
+    StmtExprVisitor::VisitExpr_(op);
+  }
+  void VisitStmt_(const BufferStoreNode* op) override {
+    Use(op->buffer);
+    stored_.insert(op->buffer->data.get());
+    StmtExprVisitor::VisitStmt_(op);
+  }
+  void VisitStmt_(const AllocateNode* op) override {
+    own_.insert(op->buffer->data.get());
+    StmtExprVisitor::VisitStmt_(op);
+  }
+
+ private:
+  void Use(const Buffer& buffer) {
+    if (own_.count(buffer->data.get()) != 0 || !seen_.insert(buffer.get()).second) return;
+    used_.push_back(buffer);
+    if (host_.emplace(buffer->data.get(), Var(buffer->data->name_hint + "_host", buffer->data->type_annotation))
+            .second) {
+      storages_.push_back(buffer);
+    }
+  }
+  Buffer InHostMemory(const Buffer& buffer) const {
+    Buffer copy = buffer;
+    copy.CopyOnWrite()->data = host_.at(buffer->data.get());
+    return copy;
+  }
+  Stmt Copy(const char* function, const Buffer& storage) const {
+    Array<PrimExpr> tensor{host_.at(storage->data.get()), make_zero(storage->dtype)};
+    for (const PrimExpr& extent : storage->shape) tensor.push_back(extent);
+    return Evaluate(CallPacked(DataType::Int(32), function,
+                               {CallIntrin(DataType::Handle(), "tir.tvm_stack_make_array", tensor),
+                                IntImm(DataType::Int(32), device_type_), storage->data}));
+  }
+
+  int device_type_;
+  std::vector<Buffer> used_, storages_;
+  std::unordered_map<const Object*, Var> host_;
+  std::unordered_set<const Object*> own_, seen_, stored_;
+};
+
 class Splitter {
  public:
   Splitter(std::string name, int device_type) : name_(std::move(name)), device_type_(device_type) {}
 
   Stmt Host(const Stmt& stmt) {
-    if (const auto* op = stmt.as<SeqStmtNode>()) return Sequence(op);
-    if (const auto* op = stmt.as<AllocateNode>()) return DeviceMemory(op->buffer, Host(op->body));
-    if (const auto* op = stmt.as<AttrStmtNode>()) return AttrStmt(op->node, op->attr_key, op->value, Host(op->body));
     if (const auto* op = stmt.as<AssertStmtNode>(); op != nullptr && !ReadsMemory(op->condition)) {
       return AssertStmt(op->condition, op->message, Host(op->body));
     }
+    if (NeedsHost(stmt) && !HasThreads(stmt) && !HasParallel(stmt)) return HostCopies(device_type_).Run(stmt);
+    if (const auto* op = stmt.as<SeqStmtNode>()) return Sequence(op);
+    if (const auto* op = stmt.as<AllocateNode>()) return DeviceMemory(op->buffer, Host(op->body));
+    if (const auto* op = stmt.as<AttrStmtNode>()) return AttrStmt(op->node, op->attr_key, op->value, Host(op->body));
     if (const auto* op = stmt.as<LetStmtNode>(); op != nullptr && !ReadsMemory(op->value)) {
       return LetStmt(op->var, op->value, Host(op->body));
     }
@@ -132,7 +210,7 @@ class Splitter {
       single = {};
     };
     for (const Stmt& s : op->seq) {
-      const bool plain = !HasThreads(s) && !HasParallel(s) && s.as<AllocateNode>() == nullptr;
+      const bool plain = !HasThreads(s) && !HasParallel(s) && s.as<AllocateNode>() == nullptr && !NeedsHost(s);
       if (plain) {
         single.push_back(s);
         continue;

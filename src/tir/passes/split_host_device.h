@@ -31,6 +31,7 @@ inline constexpr const char* kSharedByBlock = "shared_by_block";
 /// parallel loops that no thread runs become blocks; what is outside of both runs in a kernel of one thread, so that
 /// every function can be split. Statements of a block that its threads don't share are run by the first of them.
 /// Of loops bound to an axis within a loop that is bound to it, each thread runs one iteration for all.
+/// Statements that call packed functions or assert run on the host, on copies of the buffers that they use.
 /// TargetError: an axis that doesn't exist, an axis of blocks within itself, blocks that would have to wait for each
 /// other, iterations that threads are to share although they aren't the same for all of them, a barrier that not all
 /// threads would meet.

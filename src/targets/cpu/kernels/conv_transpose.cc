@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transposed convolution in two dimensions as a convolution: outputs at distances of the stride from each other see
-// the same taps of the kernel. One convolution computes all these phases as channels; then they are interleaved.
+// Transposed convolution in two dimensions as convolutions: outputs at distances of the stride from each other see
+// the same taps of the kernel. One convolution computes all phases of as many taps as channels; then they are
+// interleaved. A kernel that isn't a multiple of the stride has phases of two lengths in that dimension: to fill up the
+// short ones with zeros would make NaN of infinities, and cost products.
 #include <algorithm>
+#include <cmath>
 
 #include "ops/change_layout.h"
 #include "ops/infer.h"
@@ -30,6 +33,30 @@ struct Sizes {
   bool is_static = true;
 };
 
+/// Phases of one number of taps; arrays are vertical, horizontal.
+struct PhaseGroup {
+  int64_t first[2], count[2], taps[2];
+  int64_t Phases() const { return count[0] * count[1]; }
+};
+
+/// One group, or two for each dimension in which the kernel isn't a multiple of the stride, rows of phases first.
+std::vector<PhaseGroup> GroupsOf(const int64_t (&kernel)[2], const int64_t (&stride)[2]) {
+  struct Part {
+    int64_t first, count, taps;
+  };
+  std::vector<Part> parts[2];
+  for (size_t d = 0; d < 2; ++d) {
+    const int64_t longer = kernel[d] % stride[d], taps = kernel[d] / stride[d];
+    if (longer > 0) parts[d].push_back({0, longer, taps + 1});
+    parts[d].push_back({longer, stride[d] - longer, taps});
+  }
+  std::vector<PhaseGroup> groups;
+  for (const Part& y : parts[0]) {
+    for (const Part& x : parts[1]) groups.push_back({{y.first, x.first}, {y.count, x.count}, {y.taps, x.taps}});
+  }
+  return groups;
+}
+
 /// The sizes, or nothing with the reason in `why_not`.
 std::optional<Sizes> SizesOf(const CallNode* call, const relay::LayoutArgs& args, std::string* why_not) {
   auto refuse = [why_not](const char* reason) -> std::optional<Sizes> {
@@ -39,11 +66,15 @@ std::optional<Sizes> SizesOf(const CallNode* call, const relay::LayoutArgs& args
   const auto* a = call->attrs.as<ConvTransposeAttrs>();
   if (a == nullptr || call->args[1].as<ConstantNode>() == nullptr) return refuse("the weight isn't constant");
   const auto *data = args.Type(0), *kernel = args.Type(1), *out = call->type_as<TensorTypeNode>();
+  const NDArray& weight = call->args[1].as<ConstantNode>()->data;
   const bool nchw = (a->IsIn("NCHW", "IOHW") || a->IsIn("NCHW", "OIHW")) && data->shape.size() == 4;
   if (!nchw) return refuse("the model's layouts aren't NCHW and IOHW");
   if (a->groups != 1) return refuse("several groups");
   if (AsConstInt(data->shape[1]) == nullptr || !IsStatic(kernel)) return refuse("the number of channels is dynamic");
   if (data->dtype != DataType::Float(32) || out->dtype != data->dtype) return refuse("the data aren't float32");
+  const auto* w = weight.Data<float>();
+  if (!std::all_of(w, w + weight.size(), [](float x) { return std::isfinite(x); }))
+    return refuse("weights are infinite");
   Sizes s{DimValue(data->shape[0]),
           DimValue(data->shape[1]),
           DimValue(out->shape[1]),
@@ -65,36 +96,43 @@ std::optional<Sizes> SizesOf(const CallNode* call, const relay::LayoutArgs& args
     // What isn't cut out of the phases would have to be made: negative padding, or output_padding beyond them.
     bool inside = s.pad[d] >= 0 && s.pad[d] + s.out[d] <= s.stride[d] * s.Steps(static_cast<int>(d));
     // Of sizes that aren't known, those that give whole phases.
-    // A kernel smaller than the stride leaves less than a stride behind the last element.
     if (!s.is_static)
       inside = s.kernel[d] == s.stride[d] && pads[d] == 0 && pads[2 + d] == 0 && a->output_padding[d] == 0;
     if (a->dilation[d] != 1) return refuse("the kernel is dilated");
+    if (s.kernel[d] < s.stride[d]) return refuse("the kernel is smaller than the stride");
     if (!inside || s.in[d] == 0) return refuse("outputs lie outside of the phases of its stride");
   }
   return s;
 }
 
-/// Channels of the convolution with those that pad blocks: outputs of all phases, inputs, outputs of one phase.
+/// Channels of a convolution with those that pad blocks: outputs of all its phases, inputs, outputs of one phase.
 struct PhaseChannels {
   int64_t all, inputs, outputs;
 };
 
-/// The weight (IC, OC, KH, KW) as that of the convolution: (channels, IC, taps), where channel p * OC + oc is phase p
-/// of output channel oc; further channels are zero.
-NDArray PhaseKernel(const NDArray& weight, const Sizes& s, const PhaseChannels& channels) {
-  NDArray result = NDArray::Empty({channels.all, channels.inputs, s.taps[0], s.taps[1]}, DataType::Float(32));
+/// The weight (IC, OC, KH, KW) as that of a group's convolution: (channels, IC, taps), where channel p * OC + oc is the
+/// group's phase p of output channel oc; further channels are zero.
+NDArray PhaseKernel(const NDArray& weight, const Sizes& s, const PhaseGroup& group, const PhaseChannels& channels) {
+  NDArray result = NDArray::Empty({channels.all, channels.inputs, group.taps[0], group.taps[1]}, DataType::Float(32));
   auto* to = result.Data<float>();
   const auto* from = weight.Data<float>();
   std::fill(to, to + result.size(), 0.0F);
-  for (int64_t ic = 0; ic < s.in_channels; ++ic) {
+  // What one phase of one pair of channels has.
+  auto fill = [&](int64_t phase_y, int64_t phase_x, const float* window, float* taps) {
+    for (int64_t y = 0; y < group.taps[0]; ++y) {
+      for (int64_t x = 0; x < group.taps[1]; ++x) {
+        const int64_t row = group.first[0] + phase_y + (group.taps[0] - 1 - y) * s.stride[0];
+        const int64_t column = group.first[1] + phase_x + (group.taps[1] - 1 - x) * s.stride[1];
+        *taps++ = window[row * s.kernel[1] + column];
+      }
+    }
+  };
+  for (int64_t phase = 0; phase < group.Phases(); ++phase) {
     for (int64_t oc = 0; oc < s.out_channels; ++oc) {
-      for (int64_t y = 0; y < s.kernel[0]; ++y) {
-        for (int64_t x = 0; x < s.kernel[1]; ++x) {
-          int64_t phase = y % s.stride[0] * s.stride[1] + x % s.stride[1];
-          int64_t row = s.taps[0] - 1 - y / s.stride[0], column = s.taps[1] - 1 - x / s.stride[1];
-          to[(((phase * channels.outputs + oc) * channels.inputs + ic) * s.taps[0] + row) * s.taps[1] + column] =
-              from[((ic * s.out_channels + oc) * s.kernel[0] + y) * s.kernel[1] + x];
-        }
+      for (int64_t ic = 0; ic < s.in_channels; ++ic) {
+        fill(phase / group.count[1], phase % group.count[1],
+             from + (ic * s.out_channels + oc) * s.kernel[0] * s.kernel[1],
+             to + ((phase * channels.outputs + oc) * channels.inputs + ic) * group.taps[0] * group.taps[1]);
       }
     }
   }
@@ -185,10 +223,10 @@ std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
   return plans;
 }
 
-/// That of the convolution that computes the phases, as conv2d.direct is asked for it.
-Problem PhaseProblem(const ConvProblemNode& p, const ConvTransposePlanNode& plan) {
+/// That of the convolution that computes the phases of a group, as conv2d.direct is asked for it.
+Problem PhaseProblem(const ConvProblemNode& p, const PhaseGroup& group, const ConvTransposePlanNode& plan) {
   return Make<Problem, ConvProblemNode>([&](auto& phases) {
-    const PhaseChannels channels = plan.Channels(p.ic, p.oc, p.stride_h * p.stride_w);
+    const PhaseChannels channels = plan.Channels(p.ic, p.oc, group.Phases());
     phases.batch = p.batch;
     phases.ic = channels.inputs;
     phases.oc = channels.all;
@@ -196,12 +234,14 @@ Problem PhaseProblem(const ConvProblemNode& p, const ConvTransposePlanNode& plan
     phases.oc_block = plan.oc_block;
     phases.ih = p.ih;
     phases.iw = p.iw;
-    phases.kh = (p.kh + p.stride_h - 1) / p.stride_h;
-    phases.kw = (p.kw + p.stride_w - 1) / p.stride_w;
-    phases.oh = p.ih + phases.kh - 1;
-    phases.ow = p.iw + phases.kw - 1;
-    phases.pad_t = phases.pad_b = phases.kh - 1;
-    phases.pad_l = phases.pad_r = phases.kw - 1;
+    phases.kh = group.taps[0];
+    phases.kw = group.taps[1];
+    phases.oh = p.ih + (p.kh + p.stride_h - 1) / p.stride_h - 1;
+    phases.ow = p.iw + (p.kw + p.stride_w - 1) / p.stride_w - 1;
+    phases.pad_t = phases.kh - 1;
+    phases.pad_l = phases.kw - 1;
+    phases.pad_b = phases.oh - p.ih;
+    phases.pad_r = phases.ow - p.iw;
   });
 }
 
@@ -209,12 +249,16 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   const auto& p = *problem.as<ConvProblemNode>();
   const auto& plan = *chosen.as<ConvTransposePlanNode>();
   if (!p.is_static()) return -1;
-  const Problem phases = PhaseProblem(p, plan);
-  const double sums = DefaultPlan(*schedule::FindKernel(kDirectConv), phases, machine).cycles;
-  if (sums < 0) return -1;
+  double sums = 0, elements = 0;
+  for (const PhaseGroup& group : GroupsOf({p.kh, p.kw}, {p.stride_h, p.stride_w})) {
+    const Problem phases = PhaseProblem(p, group, plan);
+    const double cycles = DefaultPlan(*schedule::FindKernel(kDirectConv), phases, machine).cycles;
+    if (cycles < 0) return -1;
+    const auto& s = *phases.as<ConvProblemNode>();
+    sums += cycles;
+    elements += static_cast<double>(std::max<int64_t>(1, p.batch) * s.oc * s.oh * s.ow);
+  }
   // Interleaving loads phases and stores results, of plain ones number by number.
-  const auto& s = *phases.as<ConvProblemNode>();
-  const auto elements = static_cast<double>(std::max<int64_t>(1, p.batch) * s.oc * s.oh * s.ow);
   const double store = plan.blocked_result ? 0 : machine.load_cycles;
   const double moved =
       elements * (store + 2 * static_cast<double>(p.dtype.bytes()) * machine.beyond_l2_cycles_per_byte);
@@ -228,42 +272,81 @@ std::string WhyNotPlan(const Problem&, const Machine&, const Plan& chosen) {
   return fits ? "" : "blocks are of 8 or 16 channels";
 }
 
+/// What Rewrite makes the phases of: the call's operands and the plan's layouts.
+struct PhaseConvs {
+  const CallNode* call;
+  const Sizes& s;
+  const ConvTransposePlanNode& plan;
+  Expr data;  ///< in plan.In()
+
+  /// The convolution of a group: (N, phase and channel, H, W[, block]) in blocks of the plan.
+  Expr Convolve(const PhaseGroup& group) const {
+    const ChannelLayout in = plan.In(), out{plan.oc_block};
+    const std::string kernel_layout = BlockedKernelLayout(in.block, out.block);
+    Attrs attrs = MakeAttrs<Conv2DAttrs>([&](auto& conv) {
+      conv.padding = {group.taps[0] - 1, group.taps[1] - 1, s.taps[0] - 1, s.taps[1] - 1};
+      conv.data_layout = in.axes();
+      conv.kernel_layout = kernel_layout;
+      conv.out_layout = out.axes();
+    });
+    const PhaseChannels channels = plan.Channels(s.in_channels, s.out_channels, group.Phases());
+    const NDArray& weight = call->args[1].as<ConstantNode>()->data;
+    Expr kernel = LayoutTransform(relay::Constant(PhaseKernel(weight, s, group, channels)), "OIHW", kernel_layout);
+    static const Op op = Op::Get("nn.contrib_conv2d_NCHWc");
+    return relay::Call(op, {data, kernel}, attrs, {}, call->span);
+  }
+
+  /// The phases of a group, with dimensions of their own: (N, PH, PW, C, H, W[, block]).
+  Expr Phases(const PhaseGroup& group) const {
+    Expr phases = Convolve(group);
+    const ChannelLayout layout = plan.Result();
+    std::vector<int64_t> shape{s.batch, group.count[0], group.count[1], s.out_channels, s.Steps(0), s.Steps(1)};
+    if (layout.is_blocked()) {
+      shape[3] = layout.PaddedChannels(s.out_channels) / layout.block;
+      shape.push_back(layout.block);
+    } else {
+      phases = LayoutTransform(phases, ChannelLayout{plan.oc_block}.axes(), "NCHW");
+      phases = MakeStridedSlice(phases, {0}, {group.Phases() * s.out_channels}, {1}, std::vector<int64_t>{1});
+    }
+    return MakeReshape(phases, shape);
+  }
+
+  /// All phases, joined by columns of phases, then by rows.
+  Expr Joined() const {
+    const std::vector<PhaseGroup> groups = GroupsOf(s.kernel, s.stride);
+    Array<Expr> rows;
+    for (size_t i = 0; i < groups.size();) {
+      Array<Expr> columns;
+      for (const int64_t row = groups[i].first[0]; i < groups.size() && groups[i].first[0] == row; ++i) {
+        columns.push_back(Phases(groups[i]));
+      }
+      rows.push_back(columns.size() == 1 ? columns[0] : MakeConcatenate(columns, 2));
+    }
+    return rows.size() == 1 ? rows[0] : MakeConcatenate(rows, 1);
+  }
+};
+
 std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem&, const Plan& chosen) {
   const CallNode* call = request.call;
-  relay::LayoutArgs& args = request.args;
-  const auto* weight = call->args[1].as<ConstantNode>();
   std::string why_not;
-  auto sizes = SizesOf(call, args, &why_not);
+  auto sizes = SizesOf(call, request.args, &why_not);
   if (!sizes) return std::nullopt;
   const Sizes& s = *sizes;
   const auto& plan = *chosen.as<ConvTransposePlanNode>();
-  const ChannelLayout in = plan.In(), out{plan.oc_block}, layout = plan.Result();
-  const PhaseChannels channels = plan.Channels(s.in_channels, s.out_channels, s.Phases());
-  const std::string kernel_layout = BlockedKernelLayout(in.block, out.block);
-  Attrs attrs = MakeAttrs<Conv2DAttrs>([&](auto& conv) {
-    conv.padding = {s.taps[0] - 1, s.taps[1] - 1};
-    conv.data_layout = in.axes();
-    conv.kernel_layout = kernel_layout;
-    conv.out_layout = out.axes();
-  });
-  Expr kernel = LayoutTransform(relay::Constant(PhaseKernel(weight->data, s, channels)), "OIHW", kernel_layout);
-  static const Op op = Op::Get("nn.contrib_conv2d_NCHWc");
-  Expr phases = relay::Call(op, {args.Get(0, in), kernel}, attrs, {}, call->span);
-  if (!s.is_static) return Interleave(phases, s, out, layout);
+  const ChannelLayout layout = plan.Result();
+  const PhaseConvs convs{call, s, plan, request.args.Get(0, plan.In())};
+  // Of sizes that aren't known, the kernel is the stride: one group.
+  if (!s.is_static) {
+    return Interleave(convs.Convolve(GroupsOf(s.kernel, s.stride)[0]), s, ChannelLayout{plan.oc_block}, layout);
+  }
   const int64_t high = s.stride[0] * s.Steps(0), wide = s.stride[1] * s.Steps(1);
   if (layout.is_blocked()) {
-    const int64_t blocks = channels.outputs / out.block;
-    phases = MakeReshape(
-        phases, std::vector<int64_t>{s.batch, s.stride[0], s.stride[1], blocks, s.Steps(0), s.Steps(1), out.block});
-    phases = MakeTranspose(phases, {0, 3, 4, 1, 5, 2, 6});
-    return LaidOutCall{Crop(MakeReshape(phases, std::vector<int64_t>{s.batch, blocks, high, wide, out.block}), s),
+    const int64_t blocks = layout.PaddedChannels(s.out_channels) / layout.block;
+    Expr phases = MakeTranspose(convs.Joined(), {0, 3, 4, 1, 5, 2, 6});
+    return LaidOutCall{Crop(MakeReshape(phases, std::vector<int64_t>{s.batch, blocks, high, wide, layout.block}), s),
                        layout};
   }
-  phases = LayoutTransform(phases, out.axes(), "NCHW");
-  phases = MakeStridedSlice(phases, {0}, {s.Phases() * s.out_channels}, {1}, std::vector<int64_t>{1});
-  phases = MakeReshape(phases,
-                       std::vector<int64_t>{s.batch, s.stride[0], s.stride[1], s.out_channels, s.Steps(0), s.Steps(1)});
-  phases = MakeTranspose(phases, {0, 3, 4, 1, 5, 2});
+  Expr phases = MakeTranspose(convs.Joined(), {0, 3, 4, 1, 5, 2});
   return LaidOutCall{Crop(MakeReshape(phases, std::vector<int64_t>{s.batch, s.out_channels, high, wide}), s), {}};
 }
 

@@ -175,6 +175,7 @@ Type WinogradInfer(const InferContext& context) {
                ShapeText(kernel->shape), " for data ", ShapeText(data->shape)));
   }
   std::vector<int64_t> pads = NormalizePadding(attrs->padding, 2);
+  for (size_t i = 0; i < 2; ++i) RequireWindow(context, data->shape[2 + i], pads[i] + pads[2 + i], 3);
   return TensorType({data->shape[0], kernel->shape[2], WindowDim(data->shape[2], pads[0] + pads[2], 3, stride),
                      WindowDim(data->shape[3], pads[1] + pads[3], 3, stride), kernel->shape[5]},
                     data->dtype);
