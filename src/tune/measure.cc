@@ -117,6 +117,7 @@ Measured Worker::RaceOne(const Task& task, const Built& incumbent, const Built& 
            Pairs(&child, race.pairs() == 0 ? 1 : kPairsAtOnce, options_.block, loaded.value("seconds", 0.0))) {
         race.Add(pair);
         all.push_back(pair.candidate / pair.incumbent);
+        measured.seconds = std::min(measured.seconds, pair.incumbent);
       }
       // Whatever disturbs the machine disturbs both: what is slower by far needn't wait for silence.
       if (all.size() >= kEnough && MedianOf(all).lo > 1) break;

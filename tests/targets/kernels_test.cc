@@ -252,6 +252,24 @@ TEST_P(EveryMachine, TransposedConvolutionsAreThoseOfTheirPhases) {
   EXPECT_EQ(UsableFor("nn.conv2d_transpose", Transposed(32, 13, 3, 4, 2), GetParam()), order);
 }
 
+TEST(KernelsTest, OtherCostsHoldForTheirScope) {
+  RegisterKernels();
+  const Problem problem = Product(128, 768, 768);
+  const schedule::Kernel& packed = *schedule::FindKernel("matmul.packed");
+  const Machine machine = MachineFor("avx2");
+  const Plan plan = DefaultPlan(packed, problem, machine).plan;
+  const double before = packed.cycles(problem, machine, plan);
+  {
+    const FittedCosts costs = FittedCostsWith(R"({"product_tile": 1000})");
+    const FittedCostsScope scope(costs);
+    EXPECT_GT(packed.cycles(problem, machine, plan), before);
+  }
+  EXPECT_EQ(packed.cycles(problem, machine, plan), before);
+  EXPECT_THROW(FittedCostsWith(R"({"product_tiles": 1})"), Error);
+  EXPECT_THROW(FittedCostsWith(R"({"product_tile": "1"})"), Error);
+  EXPECT_THROW(FittedCostsWith("12"), Error);
+}
+
 TEST(KernelsTest, GroupsBecomeOneWhereTheyHaveNoWholeBlocks) {
   for (const char* machine : {"avx2", "avx512"}) {
     EXPECT_EQ(BestField("conv2d.grouped", Grouped(32, 256, 56, 256, 3), machine, "merged"), 1);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "targets/cpu/calibration.h"
+#include "targets/cpu/fitted_costs.h"
 #include "targets/cpu/machine.h"
 #include "targets/cpu/machine_models.h"
 
@@ -13,9 +14,6 @@ namespace treadle::ops::cpu {
 using schedule::Machine;
 
 namespace {
-
-/// Loops reach so much less than the peak: what surrounds multiply-adds and loads takes its share.
-constexpr double kFma = 1.04, kLoad = 1.2, kLatency = 1.2;
 
 /// What a core of the machine reads per cycle, and an empty parallel loop costs there, that the costs of bytes and of
 /// threads in treadle/schedule/machine.h were fitted on: those costs are what isn't hidden by computing meanwhile, and
@@ -32,18 +30,18 @@ void ApplyModel(const targets::MachineModel& model, Machine* machine) {
   machine->costs_of = model.name;
   // Of narrower vectors, as many as two units start.
   const bool narrow = machine->vector_bits < model.bits;
-  machine->fma_cycles = kFma / (narrow ? std::max(2.0, model.multiply_adds) : model.multiply_adds);
-  machine->load_cycles = kLoad / (narrow ? std::max(2.0, model.loads) : model.loads);
-  machine->fma_latency_cycles = kLatency * model.latency;
+  machine->fma_cycles = Fitted().fma_over_peak / (narrow ? std::max(2.0, model.multiply_adds) : model.multiply_adds);
+  machine->load_cycles = Fitted().load_over_peak / (narrow ? std::max(2.0, model.loads) : model.loads);
+  machine->fma_latency_cycles = Fitted().latency_over_peak * model.latency;
   Scale(kFittedL2Published, model.l2_bytes, &machine->l2_cycles_per_byte);
 }
 
 void ApplyCalibration(const targets::Calibration& c, Machine* machine) {
   machine->costs_of = "calibration";
   if (c.bits == machine->vector_bits) {
-    if (c.multiply_adds > 0) machine->fma_cycles = kFma / c.multiply_adds;
-    if (c.loads > 0) machine->load_cycles = kLoad / c.loads;
-    if (c.latency > 0) machine->fma_latency_cycles = kLatency * c.latency;
+    if (c.multiply_adds > 0) machine->fma_cycles = Fitted().fma_over_peak / c.multiply_adds;
+    if (c.loads > 0) machine->load_cycles = Fitted().load_over_peak / c.loads;
+    if (c.latency > 0) machine->fma_latency_cycles = Fitted().latency_over_peak * c.latency;
   }
   Scale(kFitted.l2, c.l2, &machine->l2_cycles_per_byte);
   Scale(kFitted.l3, c.l3, &machine->beyond_l2_cycles_per_byte);

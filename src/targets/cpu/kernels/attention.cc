@@ -276,22 +276,22 @@ std::vector<Plan> PackingSpace(const Problem& problem, const Machine& machine) {
 }
 
 double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
-  // Of a tile of a product: its first loads, its last sums, and storing it. Of a vector of scores: scale, mask,
-  // maximum, exponential, sum.
-  constexpr double kTile = 12, kStore = 1, kSoftmax = 26;
+  const FittedCosts& fitted = Fitted();
   const auto& p = *problem.as<AttentionProblemNode>();
   const auto& plan = *chosen.as<AttentionPlanNode>();
   const int64_t m = RowsOf(p), n = std::max<int64_t>(1, p.n), lanes = machine.vector_lanes(32);
   const auto panels_n = static_cast<double>((n + kLanes - 1) / kLanes);
   const auto panels_d = static_cast<double>((p.d + kLanes - 1) / kLanes);
   const double registers = static_cast<double>(plan.tile_m * kLanes) / static_cast<double>(std::max<int64_t>(1, lanes));
-  const double tile = kTile + kStore * registers, step = TileCycles({plan.tile_m, 1}, plan.tile_m, kLanes, machine);
+  const double tile = fitted.attention_tile + fitted.attention_store * registers,
+               step = TileCycles({plan.tile_m, 1}, plan.tile_m, kLanes, machine);
   const double tiles = static_cast<double>(m) / static_cast<double>(plan.tile_m);
   const double each = p.dtype == kHalf ? 2 : 1;  // numbers of a word
   const double products = tiles * (panels_n * (static_cast<double>(p.s) / each * step + tile) +
                                    panels_d * (static_cast<double>(n) / each * step + tile));
   const double scores = static_cast<double>(m) * panels_n * kLanes;
-  const double softmax = scores / static_cast<double>(std::max<int64_t>(1, lanes)) * kSoftmax * machine.fma_cycles;
+  const double softmax =
+      scores / static_cast<double>(std::max<int64_t>(1, lanes)) * fitted.attention_softmax * machine.fma_cycles;
   // Scores are written and read three times over; keys and values pass once for each block of queries.
   const bool near = plan.m_block * n * 8 <= machine.l2_bytes / 2;
   const double score_bytes = 6 * 4 * scores * (near ? machine.l2_cycles_per_byte : machine.beyond_l2_cycles_per_byte);

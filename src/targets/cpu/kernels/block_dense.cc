@@ -192,21 +192,19 @@ std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
 }
 
 double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
-  // Instructions: those that part a word of 4 bits in two; those that scale the sum of a block. Without dot products of
-  // bytes, four stand for one. A loop's own share; sums that have no register are stored and loaded again.
-  constexpr double kPart = 3, kScale = 4, kPairs = 4, kLoop = 1.5, kSpilled = 1.3;
+  const FittedCosts& fitted = Fitted();
   const auto& p = *problem.as<BlockDenseProblemNode>();
   const auto& plan = *chosen.as<BlockDensePlanNode>();
   const int64_t m = p.m < 0 ? kSymbolicWidth : std::max<int64_t>(1, p.m), registers = RegistersOf(machine);
   const auto rows = static_cast<double>(plan.mr), vectors = static_cast<double>(registers);
   const auto words = static_cast<double>(WordsOfBlock(p)), digits = static_cast<double>(p.digits);
-  const double dot = machine.fma_cycles * (machine.vnni ? 1 : kPairs), dots = p.bits == 4 ? 2 : 1;
-  const double load = vectors * (machine.load_cycles + (p.bits == 4 ? kPart * machine.fma_cycles : 0));
+  const double dot = machine.fma_cycles * (machine.vnni ? 1 : fitted.block_pairs), dots = p.bits == 4 ? 2 : 1;
+  const double load = vectors * (machine.load_cycles + (p.bits == 4 ? fitted.block_part * machine.fma_cycles : 0));
   const double multiply = rows * digits * dots * (vectors * dot + machine.load_cycles);
-  double tile =
-      words * (std::max(machine.fma_latency_cycles, load + multiply) + kLoop / static_cast<double>(plan.k_words)) +
-      rows * digits * vectors * kScale * machine.fma_cycles;
-  if (plan.mr * registers * (p.digits + 1) + 3 * registers > machine.vector_registers) tile *= kSpilled;
+  double tile = words * (std::max(machine.fma_latency_cycles, load + multiply) +
+                         fitted.block_loop / static_cast<double>(plan.k_words)) +
+                rows * digits * vectors * fitted.block_scale * machine.fma_cycles;
+  if (plan.mr * registers * (p.digits + 1) + 3 * registers > machine.vector_registers) tile *= fitted.block_spilled;
   const double tiles = static_cast<double>((m + plan.mr - 1) / plan.mr) * static_cast<double>(p.n / kBlock);
   const double bytes = static_cast<double>(p.n * p.bits) / 8 * static_cast<double>(p.k);
   const double alone = tiles * static_cast<double>(p.k / p.block) * tile + bytes * machine.weight_cycles_per_byte;

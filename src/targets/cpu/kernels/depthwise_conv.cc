@@ -89,24 +89,23 @@ std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
 }
 
 double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
-  // Of a tile: its first loads, and storing it. Of a byte of padded input that is made. Bytes are widened first.
-  constexpr double kTile = 6, kStore = 1, kPadByte = 0.06, kWiden = 1.5;
+  const FittedCosts& fitted = Fitted();
   const auto& p = *problem.as<ConvProblemNode>();
   const auto& plan = *chosen.as<DepthwisePlanNode>();
   if (p.oh < 0 || p.ow < 0 || p.oc_block < 1) return -1;
   const auto rows = static_cast<double>(p.oh), taps = static_cast<double>(p.kh * p.kw);
   const double registers =
       std::ceil(static_cast<double>(p.oc_block) / std::max(1, machine.vector_lanes(32))) * static_cast<double>(p.ow);
-  double row = taps * TileCycles({plan.tile_ow, 1}, p.ow, p.oc_block, machine) + kStore * registers +
-               kTile * std::ceil(static_cast<double>(p.ow) / static_cast<double>(plan.tile_ow));
-  if (p.dtype.bits() == 8) row *= kWiden;
+  double row = taps * TileCycles({plan.tile_ow, 1}, p.ow, p.oc_block, machine) + fitted.depthwise_store * registers +
+               fitted.depthwise_tile * std::ceil(static_cast<double>(p.ow) / static_cast<double>(plan.tile_ow));
+  if (p.dtype.bits() == 8) row *= fitted.depthwise_widen;
   // Rows that a strip reads, of one block of channels.
   const int64_t strips = (p.oh + plan.oh_block - 1) / plan.oh_block;
   const int64_t read = (plan.oh_block - 1) * p.stride_h + (p.kh - 1) * p.dilation_h + 1;
   const int64_t elements = read * (std::max<int64_t>(0, p.iw) + p.pad_l + p.pad_r) * p.oc_block;
   const double bytes = static_cast<double>(elements * p.dtype.bytes());
   const bool padded = p.pad_t + p.pad_l + p.pad_b + p.pad_r != 0;
-  double strip = bytes * machine.beyond_l2_cycles_per_byte + (padded ? kPadByte * bytes : 0);
+  double strip = bytes * machine.beyond_l2_cycles_per_byte + (padded ? fitted.depthwise_pad_byte * bytes : 0);
   if (bytes > static_cast<double>(machine.l1_bytes) * 3 / 4) {
     strip += bytes * static_cast<double>(p.kh) * machine.l2_cycles_per_byte;
   }

@@ -6,6 +6,7 @@
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/rooms.h"
 #include "targets/cpu/machine_costs.h"
+#include "targets/cpu/measure_calibration.h"
 #include "treadle/runtime/registry.h"
 
 namespace treadle::ops::cpu {
@@ -31,6 +32,18 @@ Problem MakeProblem(const relay::CallNode* call, const relay::LayoutArgs& args, 
 
 namespace {
 
+double CyclesOf(std::string name, std::string problem, std::string target, std::string plan) {
+  const Kernel* kernel = schedule::FindKernel(name);
+  if (kernel == nullptr) throw Error(StrCat("there is no kernel '", name, "'"));
+  const Problem p = schedule::ProblemFromJson(problem);
+  const Machine machine = MachineOf(Target(target));
+  const Plan chosen = schedule::PlanFromJson(plan);
+  if (chosen->type_info() != kernel->plan_type) throw Error(StrCat(chosen->type_key(), " is no plan of ", name));
+  const std::string reason = kernel->why_not_plan ? kernel->why_not_plan(p, machine, chosen) : "";
+  if (!reason.empty()) throw Error(StrCat(name, ": ", reason));
+  return kernel->cycles ? kernel->cycles(p, machine, chosen) : -1.0;
+}
+
 /// For scripts and tests, with problems and plans as JSON.
 void RegisterFunctions() {
   using runtime::Registry;
@@ -49,18 +62,15 @@ void RegisterFunctions() {
     }
     return plans;
   });
-  Registry::RegisterTyped(
-      "schedule.Cycles", [](std::string name, std::string problem, std::string target, std::string plan) {
-        const Kernel* kernel = schedule::FindKernel(name);
-        if (kernel == nullptr) throw Error(StrCat("there is no kernel '", name, "'"));
-        const Problem p = schedule::ProblemFromJson(problem);
-        const Machine machine = MachineOf(Target(target));
-        const Plan chosen = schedule::PlanFromJson(plan);
-        if (chosen->type_info() != kernel->plan_type) throw Error(StrCat(chosen->type_key(), " is no plan of ", name));
-        const std::string reason = kernel->why_not_plan ? kernel->why_not_plan(p, machine, chosen) : "";
-        if (!reason.empty()) throw Error(StrCat(name, ": ", reason));
-        return kernel->cycles ? kernel->cycles(p, machine, chosen) : -1.0;
-      });
+  Registry::RegisterTyped("schedule.Cycles", CyclesOf);
+  Registry::RegisterTyped("schedule.FittedCosts", FittedCostsJson);
+  Registry::RegisterTyped("schedule.MeasureClock", targets::MeasureClock);
+  Registry::RegisterTyped("schedule.CyclesWith", [](std::string name, std::string problem, std::string target,
+                                                    std::string plan, std::string costs) {
+    const FittedCosts fitted = FittedCostsWith(costs);
+    const FittedCostsScope scope(fitted);
+    return CyclesOf(name, problem, target, plan);
+  });
 }
 
 }  // namespace

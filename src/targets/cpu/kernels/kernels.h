@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "targets/cpu/fitted_costs.h"
 #include "targets/cpu/schedule/cpu.h"
 #include "treadle/schedule/kernel.h"
 #include "treadle/schedule/problems.h"
@@ -33,8 +34,7 @@ inline int64_t ModelledThreads(const Machine& machine) { return std::clamp<int64
 
 /// Of beginning and ending a parallel loop: the launcher writes to each thread, and waits for it, in turn.
 inline double ForkJoinCycles(const Machine& machine, int64_t threads) {
-  constexpr double kFurther = 300;  // two cache lines from one core to another
-  return machine.fork_join_cycles + kFurther * static_cast<double>(std::max<int64_t>(0, threads - 2));
+  return machine.fork_join_cycles + Fitted().fork_join_further * static_cast<double>(std::max<int64_t>(0, threads - 2));
 }
 
 /// The problem that a call states; null where CPUs have no kernels for its operator.

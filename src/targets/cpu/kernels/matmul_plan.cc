@@ -50,9 +50,8 @@ struct ProductSizes {
 
 /// A multiply-add of words of bytes: one instruction, or the pairs of 16 bits that stand for it.
 double MultiplyAddFactor(const ProductSizes& s, const Machine& machine) {
-  constexpr double kPairs = 4, kShorts = 2;
-  if (s.shorts) return kShorts;
-  return s.words && !machine.vnni ? kPairs : 1;
+  if (s.shorts) return Fitted().product_shorts;
+  return s.words && !machine.vnni ? Fitted().product_pairs : 1;
 }
 
 /// Products of int16 are in registers of their own before they are added.
@@ -63,14 +62,12 @@ Machine WithProducts(const MatmulProblemNode& p, Machine machine) {
 
 /// Cycles of a tile for one step of K.
 double StepCycles(const ProductSizes& s, const MatmulPlanNode& plan, Machine machine) {
-  // Sums that have no register are stored and loaded again.
-  constexpr double kSpilled = 1.3;
   machine.fma_cycles *= MultiplyAddFactor(s, machine);
   const RegisterTile tile{plan.mr, plan.nr};
   const double step = TileCycles(tile, plan.mr, kLanes, machine) * static_cast<double>(plan.nr);
   const int64_t sums = plan.mr * plan.nr * std::max<int64_t>(1, kLanes / std::max(1, machine.vector_lanes(32)));
   const bool fits = FitsRegisters(tile, kLanes, machine) && sums + 2 <= machine.vector_registers;
-  return fits ? step : kSpilled * step;
+  return fits ? step : Fitted().product_spilled * step;
 }
 
 /// Cycles that threads take together for what one does in `alone`, in `parts` equal ones, and the mean of both.
@@ -82,8 +79,7 @@ double MeanOfThreads(double alone, int64_t parts, const Machine& machine) {
 
 /// Work that goes on while memory is read, as far as both don't overlap.
 double Overlapped(double work, double memory) {
-  constexpr double kBoth = 0.15;
-  return std::max(work, memory) + kBoth * std::min(work, memory);
+  return std::max(work, memory) + Fitted().product_overlap * std::min(work, memory);
 }
 
 /// One row: bound by reading the right operand, in as many streams as there are panels in a tile.
@@ -96,8 +92,6 @@ double VectorCycles(const ProductSizes& s, const MatmulPlanNode& plan, const Mac
 
 /// Cycles that bytes of rows take on their way to the registers, once for all of them.
 double RowBytesCycles(const ProductSizes& s, const MatmulPlanNode& plan, const Machine& machine) {
-  // As many streams as the tile has rows, beside one; of rows that share sets of the cache.
-  constexpr double kStreams = 2.5, kSharedSets = 4;
   const int64_t depth = plan.kc != 0 ? plan.kc : s.k, rows = std::min(s.m, plan.mc_tiles * plan.mr);
   const bool near = rows * depth * kWord <= machine.l2_bytes / 2;
   // One stream is fetched ahead by the machine, wherever it comes from.
@@ -105,26 +99,26 @@ double RowBytesCycles(const ProductSizes& s, const MatmulPlanNode& plan, const M
     const bool beyond = rows * depth * kWord > std::max(kRowBytes, machine.l3_bytes / 4);
     return beyond ? machine.beyond_l2_cycles_per_byte : machine.l2_cycles_per_byte;
   }
-  const double streams = s.k * kWord % kSetBytes == 0 && plan.mr > 1 ? kSharedSets : kStreams;
+  const bool shared_sets = s.k * kWord % kSetBytes == 0 && plan.mr > 1;
+  const double streams = shared_sets ? Fitted().product_shared_sets : Fitted().product_streams;
   return machine.l2_cycles_per_byte * streams * (near ? 1 : 2);
 }
 
 /// Cycles of one product on one thread.
 double CyclesAlone(const ProductSizes& s, const MatmulPlanNode& plan, bool packs_b, const Machine& machine) {
-  // Of a tile: its first loads and its last sums, and storing it; what a chunk adds: loading what was stored. Of a byte
-  // that is packed.
-  constexpr double kTile = 12, kStore = 1, kReload = 2, kPackByte = 0.15, kOneTile = 8;
+  const FittedCosts& fitted = Fitted();
   const auto tiles_m = static_cast<double>((s.m + plan.mr - 1) / plan.mr);
   const auto tiles_n = static_cast<double>(s.panels) / static_cast<double>(plan.nr);
   const int64_t depth = plan.kc != 0 ? plan.kc : s.k;
   const double chunks = static_cast<double>(s.k) / static_cast<double>(depth), tiles = tiles_m * tiles_n;
   const double registers = static_cast<double>(plan.mr * plan.nr * kLanes) / std::max(1, machine.vector_lanes(32));
   double cycles = tiles * static_cast<double>(s.k) * StepCycles(s, plan, machine);
-  cycles += tiles * (chunks * (kTile + kStore * registers) + (chunks > 1 ? chunks * kReload * registers : 0));
+  cycles += tiles * (chunks * (fitted.product_tile + fitted.product_store * registers) +
+                     (chunks > 1 ? chunks * fitted.product_reload * registers : 0));
   // Rows pass once for each tile of columns, panels once for each block of rows.
   const double a_bytes = static_cast<double>(s.m * kWord) * static_cast<double>(s.k);
   cycles += a_bytes * tiles_n * RowBytesCycles(s, plan, machine);
-  if (plan.pack_a) cycles += kPackByte * a_bytes;
+  if (plan.pack_a) cycles += fitted.product_pack_byte * a_bytes;
   const double panel = static_cast<double>(depth * plan.nr * kLanes * kWord);
   const bool in_l1 = panel <= static_cast<double>(machine.l1_bytes) * 3 / 4;
   if (!in_l1) cycles += tiles * chunks * panel * machine.l2_cycles_per_byte;
@@ -132,7 +126,7 @@ double CyclesAlone(const ProductSizes& s, const MatmulPlanNode& plan, bool packs
     // The longer the runs of a row that are read, the fewer lines are fetched more than once; runs of one tile are
     // fetched beside others that share their sets of the cache.
     const double runs = 1 + 2 / static_cast<double>(plan.nr * plan.nc_tiles);
-    return cycles + s.b_bytes() * kPackByte * (plan.nc_tiles == 1 ? kOneTile : runs);
+    return cycles + s.b_bytes() * fitted.product_pack_byte * (plan.nc_tiles == 1 ? fitted.product_pack_one_tile : runs);
   }
   const double blocks = std::max(1.0, std::ceil(tiles_m / static_cast<double>(plan.mc_tiles)));
   const double again = plan.kc != 0 ? 0 : (blocks - 1) * machine.beyond_l2_cycles_per_byte;
@@ -143,7 +137,7 @@ double CyclesAlone(const ProductSizes& s, const MatmulPlanNode& plan, bool packs
 
 /// Rows of a tile: of those that need the fewest cycles for `width` rows, the most.
 int64_t TileRows(int64_t width, const Machine& machine) {
-  constexpr double kLatency = 4, kPerStep = 0.5;  // cycles; of the loop around the tile
+  constexpr double kLatency = 4, kPerStep = 0.5;  // cycles of a multiply-add, and of the loop around the tile, on Zen 3
   int64_t registers = std::max<int64_t>(1, kLanes / std::max(1, machine.vector_lanes(32)));
   int64_t widest = std::max<int64_t>(1, (machine.vector_registers - 4) / registers);
   widest = std::min<int64_t>(widest, kMaxTileWidth);

@@ -156,9 +156,7 @@ std::vector<Plan> Space(const Problem& problem, const Machine&) {
 }
 
 double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
-  // Of setting the registers up, of storing one and loading what it held again, of copying a word of rows that don't
-  // fill tiles; as much of reading weights isn't hidden.
-  constexpr double kConfigure = 60, kStore = 32, kCopy = 0.6, kBoth = 0.15;
+  const FittedCosts& fitted = Fitted();
   const auto& p = *problem.as<MatmulProblemNode>();
   const auto& plan = *chosen.as<TilePlanNode>();
   const Sizes s(p);
@@ -166,19 +164,20 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   auto block = [&](int64_t width) {
     const auto height = static_cast<double>(plan.mr / kTile), columns = static_cast<double>(width);
     const double step = std::max(height * columns * dot, (height + columns) * machine.tile_load_cycles);
-    return static_cast<double>(s.words / kTile) * step + height * columns * kStore;
+    return static_cast<double>(s.words / kTile) * step + height * columns * fitted.amx_store;
   };
-  const double call = kConfigure + static_cast<double>(plan.nc / 2) * block(2) + (plan.nc % 2 != 0 ? block(1) : 0);
+  const double call =
+      fitted.amx_configure + static_cast<double>(plan.nc / 2) * block(2) + (plan.nc % 2 != 0 ? block(1) : 0);
   const int64_t batch = std::max<int64_t>(1, p.batch), calls = batch * (s.rows / plan.mr) * (s.panels / plan.nc);
   const double words = static_cast<double>(batch * s.rows) * static_cast<double>(s.words);
   const bool copied = s.rows != p.m || s.words * PerWord(p.dtype) != p.k;
   const double bytes = static_cast<double>(batch * s.panels * kColumns) * static_cast<double>(s.words * kBytesOfWord);
   const double held = static_cast<double>(plan.nc * kColumns * s.words * kBytesOfWord);
   const bool in_l2 = held <= static_cast<double>(machine.l2_bytes) * 3 / 4;
-  double work = static_cast<double>(calls) * call + (copied ? kCopy * words : 0);
+  double work = static_cast<double>(calls) * call + (copied ? fitted.amx_copy * words : 0);
   if (!in_l2) work += bytes * static_cast<double>(s.rows / plan.mr - 1) * machine.beyond_l2_cycles_per_byte;
   const double memory = bytes * machine.weight_cycles_per_byte;
-  const double alone = std::max(work, memory) + kBoth * std::min(work, memory);
+  const double alone = std::max(work, memory) + fitted.amx_overlap * std::min(work, memory);
   const int64_t threads = ModelledThreads(machine);
   return threads == 1 ? alone : alone * (1 + LoadImbalance(calls, 1, 1, 1, threads)) / 2;
 }

@@ -281,12 +281,10 @@ double CyclesOfThreads(const TileSizes& s, const WinogradPlanNode& plan, double 
 
 /// Cycles of the transforms of inputs and products, which are the same for all strips.
 double TransformCycles(const TileSizes& s, const Machine& machine) {
-  // Operations for each point of a tile, both dimensions, with what loads and stores take: 4 x 4 outputs of 6 x 6
-  // points take 12 additions and multiplications per column of 6 inputs, and 14 per column of products.
-  constexpr double kInput = 3.5, kOutput = 2.5;
   const auto squares = static_cast<double>(s.batch * s.rows * s.columns * s.points);
   const double operations =
-      squares * (kInput * static_cast<double>(s.ic) + kOutput * static_cast<double>(s.oc_block * s.oc_blocks));
+      squares * (Fitted().winograd_input * static_cast<double>(s.ic) +
+                                     Fitted().winograd_output * static_cast<double>(s.oc_block * s.oc_blocks));
   return operations / std::max(1, machine.vector_lanes(32)) * machine.fma_cycles;
 }
 

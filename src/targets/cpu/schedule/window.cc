@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "targets/cpu/fitted_costs.h"
 #include "targets/cpu/schedule/cpu.h"
 #include "treadle/schedule/kernel.h"
 #include "treadle/tir/stmt_functor.h"
@@ -17,13 +18,10 @@ namespace {
 /// Cycles that a tile of t x blocks takes for one step of the reduction: multiply-adds and loads start side by side,
 /// and a sum can't be added to before its last multiply-add is done.
 double StepCycles(int64_t t, int64_t blocks, int64_t registers, int64_t channels, const schedule::Machine& machine) {
-  // What comes besides, fitted with bench/layers.py: the address of a broadcast, and a weight, which comes from further
-  // away than inputs that neighbouring steps use again.
-  constexpr double kBroadcast = 0.05, kWeight = 0.02;
   auto vectors = static_cast<double>(t * blocks * registers), loads = static_cast<double>(t + blocks * registers);
-  const double weights = kWeight * static_cast<double>(blocks * channels);
+  const double weights = Fitted().tile_weight * static_cast<double>(blocks * channels);
   return std::max({machine.fma_latency_cycles, vectors * machine.fma_cycles, loads * machine.load_cycles}) +
-         kBroadcast * static_cast<double>(t) + weights;
+         Fitted().tile_broadcast * static_cast<double>(t) + weights;
 }
 
 int64_t RegistersOf(int64_t channels, const schedule::Machine& machine) {
@@ -40,11 +38,10 @@ bool FitsRegisters(const RegisterTile& tile, int64_t channels, const schedule::M
 }
 
 double TileCycles(const RegisterTile& tile, int64_t width, int64_t channels, const schedule::Machine& machine) {
-  constexpr double kTail = 0.5;  // another loop for what is left of a row
   if (width < 0) width = kSymbolicWidth;
   const int64_t registers = RegistersOf(channels, machine), full = width / tile.width, tail = width % tile.width;
   double cycles = static_cast<double>(full) * StepCycles(tile.width, tile.blocks, registers, channels, machine);
-  if (tail != 0) cycles += StepCycles(tail, tile.blocks, registers, channels, machine) + kTail;
+  if (tail != 0) cycles += StepCycles(tail, tile.blocks, registers, channels, machine) + Fitted().tile_tail;
   return cycles / static_cast<double>(tile.blocks);
 }
 
