@@ -21,6 +21,7 @@ TREADLE_DEFINE_NODE(ConvAttrs);
 TREADLE_DEFINE_NODE(Conv1DAttrs);
 TREADLE_DEFINE_NODE(Conv2DAttrs);
 TREADLE_DEFINE_NODE(Conv3DAttrs);
+TREADLE_DEFINE_NODE(RowConvProblemNode);
 
 std::string SpatialNames(size_t rank) { return std::string("DHW").substr(3 - rank); }
 
@@ -184,6 +185,30 @@ struct ConvBody {
   }
 };
 
+te::Problem RowConvProblem(const ConvAttrs* attrs, const ConvSizes& sizes, const Tensor& padded, const Tensor& weight,
+                           DataType out_dtype) {
+  return te::Make<te::Problem, RowConvProblemNode>([&](auto& p) {
+    const Array<PrimExpr> data = LogicalShape(attrs->ParsedDataLayout(), padded->shape, "NCHW", "data");
+    p.batch = DimValue(data[0]);
+    p.ic = DimValue(data[1]);
+    p.ih = DimValue(data[2]);
+    p.iw = DimValue(data[3]);
+    p.oc = DimValue(sizes.out[1]);
+    p.oh = DimValue(sizes.out[2]);
+    p.ow = DimValue(sizes.out[3]);
+    p.kh = sizes.kernel[0];
+    p.kw = sizes.kernel[1];
+    p.stride_h = attrs->strides[0];
+    p.stride_w = attrs->strides[1];
+    p.dilation_h = attrs->dilation[0];
+    p.dilation_w = attrs->dilation[1];
+    p.groups = attrs->groups;
+    p.dtype = padded->dtype;
+    p.weight_dtype = weight->dtype;
+    p.out_dtype = out_dtype;
+  });
+}
+
 template <size_t kRank>
 Array<Tensor> ConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const auto* a = attrs.as<ConvAttrs>();
@@ -211,9 +236,10 @@ Array<Tensor> ConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, const
   for (const te::IterVar& tap : taps) axes.push_back(tap);
   std::string kind = depthwise ? "depthwise_conv" : a->groups > 1 ? "group_conv" : "conv";
   std::string name = StrCat(kind, kRank, "d_", LowerCase(out_layout.str()));
-  // Rows of plain images have a schedule of their own.
-  const bool rows = kRank == 2 && out_layout.str() == "NCHW";
-  const Map<String, ObjectRef> stage = rows ? te::StageAttrs("conv2d.rows", te::kAnchor) : Map<String, ObjectRef>();
+  Map<String, ObjectRef> stage;
+  if (kRank == 2 && out_layout.str() == "NCHW") {
+    stage = te::AnchorAttrs(kRowConv, te::kAnchor, RowConvProblem(a, sizes, data, inputs[1], out->dtype));
+  }
   Tensor sum = te::ComputeStage(
       out->shape,
       [&](const Array<PrimExpr>& i) {

@@ -14,12 +14,6 @@ std::string TextOf(const tir::Block& block, const char* key) {
 
 }  // namespace
 
-Map<String, ObjectRef> AnchorAttrs(const std::string& kernel, const std::string& role, const Problem& problem) {
-  Map<String, ObjectRef> attrs = StageAttrs(kernel, role);
-  attrs.Set(te::kStageProblem, String(ToJson(problem)));
-  return attrs;
-}
-
 Stage StageOf(const tir::Schedule& sch, const tir::BlockRV& block) {
   const tir::Block node = sch.Get(block);
   return {TextOf(node, te::kStageKernel), TextOf(node, te::kStageRole), TextOf(node, te::kStageProblem)};

@@ -109,6 +109,41 @@ def test_plans_of_a_space_compute_the_same(name):
         layer.run("\n".join([*lines, line]))
 
 
+def row_problem(ic, size, oc, kernel, groups, pad):
+    """The problem of a convolution that stays in NCHW."""
+    problem = conv_problem(ic, size, oc, kernel, groups)
+    keys = ("batch", "ic", "ih", "iw", "oc", "oh", "ow", "kh", "kw", "stride_h", "stride_w", "dilation_h", "dilation_w",
+            "groups", "dtype", "weight_dtype", "out_dtype")
+    out = size + 2 * pad - kernel + 1
+    return {"type": "schedule.RowConvProblem", **{key: problem[key] for key in keys}, "ih": size + 2 * pad,
+            "iw": size + 2 * pad, "oh": out, "ow": out}
+
+
+# Channels that fill no blocks: all together, each by itself, in groups; a row that vectors don't divide, a short one.
+ROWS = {"plain": (3, 9, 10, 3, 1, 1), "depthwise": (10, 13, 10, 3, 10, 1), "grouped": (9, 8, 9, 3, 3, 1),
+        "short": (3, 3, 5, 3, 1, 1)}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_plans_of_rows_compute_the_same(name):
+    layer, problem = Layer(*ROWS[name]), row_problem(*ROWS[name])
+    plans = [json.loads(str(plan)) for plan in plans_of("conv2d.rows", json.dumps(problem), V3)]
+    for plan in some(plans, 6):
+        layer.run(json.dumps({"problem": problem, "kernel": "conv2d.rows", "plan": plan}))
+
+
+def test_what_a_dump_says_of_rows_replays(tmp_path):
+    onnx.save(Layer(*ROWS["plain"]).model, tmp_path / "m.onnx")
+    arguments = [PROGRAM, "explain", tmp_path / "m.onnx", "--target", V3]
+    before = subprocess.run(arguments, check=True, capture_output=True, text=True).stdout
+    (line,) = [line for line in before.splitlines() if '"conv2d.rows"' in line and line.startswith("{")]
+    assert json.loads(line)["problem"] == row_problem(*ROWS["plain"])
+    other = line.replace('"tile_oc":2,"lanes":8', '"tile_oc":5,"lanes":4')
+    assert other != line
+    after = subprocess.run([*arguments, "--pass-config", f"schedule.plans={other}"], check=True, capture_output=True, text=True).stdout
+    assert other in after
+
+
 # Whole blocks in each group; groups that become one; groups with blocks that are padded; a size to which pads add.
 GROUPED = {"blocks": (64, 7, 64, 3, 4, 1), "merged": (16, 6, 32, 3, 4, 1), "padded": (24, 6, 24, 3, 2, 1), "wide": (48, 5, 96, 1, 3, 0)}
 

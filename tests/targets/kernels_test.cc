@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "ops/conv.h"
 #include "targets/cpu/machine_costs.h"
 #include "treadle/ir/transform.h"
 
@@ -250,6 +253,76 @@ TEST_P(EveryMachine, TransposedConvolutionsAreThoseOfTheirPhases) {
   const std::vector<std::string> order{"conv2d_transpose.phases", "conv2d_transpose.plain"};
   EXPECT_EQ(UsableFor("nn.conv2d_transpose", Transposed(64, 16, 32, 2, 2), GetParam()), order);
   EXPECT_EQ(UsableFor("nn.conv2d_transpose", Transposed(32, 13, 3, 4, 2), GetParam()), order);
+}
+
+/// As the computation of nn.conv2d in NCHW states it.
+Problem Rows(int64_t ic, int64_t size, int64_t oc, int64_t kernel, int64_t stride = 1, int64_t groups = 1) {
+  return Make<Problem, RowConvProblemNode>([&](auto& p) {
+    p.ic = ic;
+    p.oc = oc;
+    p.ih = p.iw = size + kernel - 1;
+    p.oh = p.ow = (size + stride - 1) / stride;
+    p.kh = p.kw = kernel;
+    p.stride_h = p.stride_w = stride;
+    p.groups = groups;
+  });
+}
+
+TEST_P(EveryMachine, PlansOfRowsAreAcceptedCostAndPrint) {
+  RegisterKernels();
+  const Machine machine = MachineFor(GetParam());
+  const schedule::Kernel& rows = *schedule::FindKernel("conv2d.rows");
+  for (const Problem& problem :
+       {Rows(3, 64, 10, 3), Rows(10, 30, 10, 3, 2), Rows(10, 30, 10, 3, 1, 10), Rows(1, 5, 1, 5)}) {
+    const std::vector<Plan> plans = rows.space(problem, machine);
+    EXPECT_GT(plans.size(), 2U);
+    std::set<std::string> texts;
+    for (const Plan& plan : plans) {
+      const std::string text = ToJson(plan);
+      EXPECT_EQ(rows.why_not_plan(problem, machine, plan), "") << text;
+      EXPECT_EQ(ToJson(schedule::PlanFromJson(text)), text);
+      EXPECT_TRUE(texts.insert(text).second) << text;
+      const bool sums = text.find("\"lanes\":0") != std::string::npos;  // of any kind: not modelled
+      EXPECT_EQ(rows.cycles(problem, machine, plan) > 0, !sums) << text;
+    }
+  }
+}
+
+TEST_P(EveryMachine, RowsOfAFewOutputsAreSumsOfAnyKind) {
+  EXPECT_EQ(BestField("conv2d.rows", Rows(3, 3, 10, 3), GetParam(), "lanes"), 0);
+  EXPECT_EQ(BestField("conv2d.rows", Rows(3, 64, 10, 3), GetParam(), "lanes"), 16);
+  EXPECT_EQ(BestField("conv2d.rows", Rows(3, 64, 10, 3), GetParam(), "tile_oc"), 2);
+}
+
+TEST(KernelsTest, CostsOfRowsFollowTheirWork) {
+  RegisterKernels();
+  const schedule::Kernel& rows = *schedule::FindKernel("conv2d.rows");
+  const Machine machine = MachineFor("avx2");
+  auto cycles = [&](const Problem& problem, int64_t tile_oc, int64_t lanes) {
+    return rows.cycles(problem, machine,
+                       schedule::PlanFromJson(StrCat(R"({"type":"schedule.RowConvPlan","tile_oc":)", tile_oc,
+                                                     R"(,"lanes":)", lanes, "}")));
+  };
+  EXPECT_LT(cycles(Rows(3, 64, 12, 3), 6, 16), cycles(Rows(6, 64, 12, 3), 6, 16));
+  EXPECT_LT(cycles(Rows(3, 64, 12, 3), 6, 8), cycles(Rows(3, 64, 12, 3), 1, 8));
+  // Elements that lie apart are loaded one by one.
+  EXPECT_LT(cycles(Rows(3, 64, 12, 3), 1, 16), cycles(Rows(3, 128, 12, 3, 2), 1, 16));
+}
+
+TEST(KernelsTest, PlansOfRowsThatDontFitAreRefused) {
+  RegisterKernels();
+  const schedule::Kernel& rows = *schedule::FindKernel("conv2d.rows");
+  auto reason = [&](int64_t tile_oc, int64_t lanes) {
+    const std::string text =
+        StrCat(R"({"type":"schedule.RowConvPlan","tile_oc":)", tile_oc, R"(,"lanes":)", lanes, "}");
+    return rows.why_not_plan(Rows(3, 64, 10, 3), MachineFor("avx2"), schedule::PlanFromJson(text));
+  };
+  EXPECT_EQ(reason(5, 8), "");
+  EXPECT_EQ(reason(3, 8), "tiles of 3 channels, of 10");
+  EXPECT_EQ(reason(0, 8), "tiles of 0 channels, of 10");
+  EXPECT_EQ(reason(2, 12), "vectors of 12 outputs");
+  EXPECT_EQ(reason(2, 1024), "vectors of 1024 outputs");
+  EXPECT_EQ(reason(2, 0), "sums of any kind have no tiles of channels");
 }
 
 TEST(KernelsTest, OtherCostsHoldForTheirScope) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Problems and plans as data: nodes of reflected fields that print as flat JSON objects and are read back from them.
+// Plans as data: nodes of reflected fields that print as flat JSON objects and are read back from them, as problems
+// (treadle/te/problem.h) are.
 //
 //   class WinogradPlanNode : public PlanNode {
 //    public:
@@ -14,19 +15,15 @@
 
 #include <string>
 
-#include "treadle/ir/attrs.h"
+#include "treadle/te/problem.h"
 
 namespace treadle::schedule {
 
-/// What a kernel has to compute: sizes and dtypes. -1 stands for a dynamic dimension.
-class ProblemNode : public Object {
- public:
-  TREADLE_DECLARE_NODE(ProblemNode, Object, "schedule.Problem");
-};
-class Problem : public ObjectRef {
- public:
-  TREADLE_BASE_REF(Problem, ObjectRef, ProblemNode);
-};
+using te::Make;
+using te::Problem;
+using te::ProblemFromJson;
+using te::ProblemNode;
+using te::ToJson;
 
 /// All knobs of a kernel. Two equal plans for one problem give equal code.
 class PlanNode : public Object {
@@ -38,21 +35,7 @@ class Plan : public ObjectRef {
   TREADLE_BASE_REF(Plan, ObjectRef, PlanNode);
 };
 
-/// Makes a problem or plan: `Make<Plan, WinogradPlanNode>([&](auto& p) { p.rows = 2; })`.
-template <typename Ref, typename Node, typename Init>
-Ref Make(Init&& init) {
-  auto node = MakeObject<Node>();
-  init(*node);
-  return Ref(ObjectPtr<Object>(node));
-}
-
-/// {"type": "schedule.WinogradPlan", "tile": 6, ...}: fields in the order of declaration, in one line. Fields are
-/// booleans, integers, numbers, strings and dtypes; others are an InternalError.
-std::string ToJson(const ObjectRef& record);
-/// The inverse. Throws Error on text that isn't JSON, a type that isn't registered, and fields that are unknown,
-/// missing or of another type.
-ObjectRef FromJson(const std::string& text);
-Problem ProblemFromJson(const std::string& text);
+/// The inverse of ToJson. Throws Error as ProblemFromJson does.
 Plan PlanFromJson(const std::string& text);
 
 /// 16 hexadecimal digits of the names and types of the fields of a class of plans: records of another schema don't fit.

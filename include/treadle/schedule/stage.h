@@ -13,9 +13,8 @@
 
 namespace treadle::schedule {
 
+using te::AnchorAttrs;
 using te::StageAttrs;
-/// Attributes for te::Compute of the stage that stands for the kernel, its anchor, with the problem.
-Map<String, ObjectRef> AnchorAttrs(const std::string& kernel, const std::string& role, const Problem& problem);
 
 /// The stage that a block is; empty texts where it is none.
 struct Stage {

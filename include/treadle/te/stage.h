@@ -5,6 +5,7 @@
 #include <string>
 
 #include "treadle/runtime/container.h"
+#include "treadle/te/problem.h"
 #include "treadle/te/tensor.h"
 
 namespace treadle::te {
@@ -21,6 +22,9 @@ inline constexpr const char* kRowAxis = "row_axis";
 inline Map<String, ObjectRef> StageAttrs(const std::string& kernel, const std::string& role) {
   return {{String(kStageKernel), String(kernel)}, {String(kStageRole), String(role)}};
 }
+
+/// Attributes of the stage that stands for its kernel, with the problem.
+Map<String, ObjectRef> AnchorAttrs(const std::string& kernel, const std::string& role, const Problem& problem);
 
 /// A computation with attributes whose body is a function of index expressions; its tag is its name.
 template <typename Body>

@@ -1,33 +1,134 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions in NCHW, as the operator computes them, for channels that don't fill blocks: vectors of neighbouring
 // outputs; some channels at once share what is loaded of the input.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/conv.h"
 #include "targets/cpu/kernels/rooms.h"
 #include "treadle/ir/prim_ops.h"
 
 namespace treadle::ops::cpu {
 namespace {
 
-void Apply(Schedule& sch, Stages& stages, const Problem&, const Machine&, const Plan&) {
-  constexpr int64_t kMinWidth = 4;
+/// Shorter rows are sums like any others.
+constexpr int64_t kLeastWidth = 4;
+constexpr int64_t kMostLanes = 32;
+
+class RowConvPlanNode : public PlanNode {
+ public:
+  int64_t tile_oc = 1, lanes = 0;
+  TREADLE_NODE(RowConvPlanNode, PlanNode, "schedule.RowConvPlan")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("tile_oc", &RowConvPlanNode::tile_oc).Doc("register tile: output channels that share loads of the input");
+    r.Field("lanes", &RowConvPlanNode::lanes)
+        .Doc("register tile: neighbouring outputs of a row, as one vector; 0: scheduled as sums of any kind are");
+  }
+};
+
+bool IsPowerOfTwo(int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
+
+std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chosen) {
+  const auto& p = *problem.as<RowConvProblemNode>();
+  const auto& plan = *chosen.as<RowConvPlanNode>();
+  if (plan.lanes == 0) return plan.tile_oc == 1 ? "" : "sums of any kind have no tiles of channels";
+  if (plan.lanes < kLeastWidth || plan.lanes > kMostLanes || !IsPowerOfTwo(plan.lanes)) {
+    return StrCat("vectors of ", plan.lanes, " outputs");
+  }
+  const bool divides = plan.tile_oc >= 1 && plan.tile_oc <= kMaxTileWidth && p.oc % plan.tile_oc == 0;
+  return divides ? "" : StrCat("tiles of ", plan.tile_oc, " channels, of ", p.oc);
+}
+
+std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
+  const auto& p = *problem.as<RowConvProblemNode>();
+  std::vector<Plan> plans;
+  auto add = [&](int64_t tile_oc, int64_t lanes) {
+    plans.push_back(Make<Plan, RowConvPlanNode>([&](auto& plan) {
+      plan.tile_oc = tile_oc;
+      plan.lanes = lanes;
+    }));
+  };
+  if (p.ow >= 0 && p.ow < kLeastWidth) {
+    add(1, 0);
+    return plans;
+  }
+  const RowTile usual = ChooseRowTile(p.oc, p.ow);
+  add(usual.channels, usual.lanes);
+  for (int64_t lanes = kLeastWidth; lanes <= kMostLanes && (p.ow < 0 || lanes < 2 * p.ow); lanes *= 2) {
+    for (int64_t t = std::min<int64_t>(std::max<int64_t>(1, p.oc), kMaxTileWidth); t >= 1; --t) {
+      const bool fits = p.oc % t == 0 && FitsRegisters({t, 1}, lanes, machine);
+      if (fits && (t != usual.channels || lanes != usual.lanes)) add(t, lanes);
+    }
+  }
+  add(1, 0);
+  return plans;
+}
+
+/// Cycles that a tile takes for one step of the sum: a vector of the input, or one for each channel where they don't
+/// share any, and an element of the weight for each channel.
+double StepCycles(const RowConvProblemNode& p, const RowConvPlanNode& plan, const Machine& machine) {
+  const auto channels = static_cast<double>(plan.tile_oc);
+  const double vectors = std::ceil(static_cast<double>(plan.lanes) / std::max(1, machine.vector_lanes(32)));
+  const double inputs = p.ic == p.groups && p.groups > 1 ? channels : 1;
+  // Neighbouring outputs of a stride read elements that lie apart: one by one.
+  const double each = p.stride_w == 1 ? vectors : Fitted().row_gather * static_cast<double>(plan.lanes);
+  return std::max({machine.fma_latency_cycles, channels * vectors * machine.fma_cycles,
+                   (inputs * each + channels) * machine.load_cycles});
+}
+
+double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
+  const auto& p = *problem.as<RowConvProblemNode>();
+  const auto& plan = *chosen.as<RowConvPlanNode>();
+  if (p.oh < 0 || p.ow < 0 || p.batch < 0 || p.oc < 1 || plan.lanes == 0) return -1;
+  const auto steps = static_cast<double>(p.ic / p.groups * p.kh * p.kw), channels = static_cast<double>(plan.tile_oc);
+  const double vectors = std::ceil(static_cast<double>(plan.lanes) / std::max(1, machine.vector_lanes(32)));
+  const double tile =
+      steps * StepCycles(p, plan, machine) + Fitted().row_tile + Fitted().row_store * channels * vectors;
+  const int64_t across = (p.ow + plan.lanes - 1) / plan.lanes, parts = p.batch * (p.oc / plan.tile_oc) * p.oh;
+  // What the rows of a tile read stays in the L2 cache, or comes anew for each of its channels; so do weights.
+  const double read = static_cast<double>(p.ic / p.groups * p.ih * p.iw * p.dtype.bytes());
+  const bool near = read <= static_cast<double>(machine.l2_bytes);
+  const double input = static_cast<double>(p.batch * (p.oc / plan.tile_oc)) * read *
+                       (near ? machine.l2_cycles_per_byte : machine.beyond_l2_cycles_per_byte);
+  const double weights =
+      static_cast<double>(p.oc) * steps * static_cast<double>(p.weight_dtype.bytes()) * machine.weight_cycles_per_byte;
+  const double alone = static_cast<double>(parts * across) * tile + input + weights;
+  return alone * (1 + LoadImbalance(parts, 1, 1, 1, ModelledThreads(machine))) / 2;
+}
+
+void Apply(Schedule& sch, Stages& stages, const Problem&, const Machine&, const Plan& chosen) {
+  const auto& plan = *chosen.as<RowConvPlanNode>();
   const BlockRV block = stages.anchor();
   BlockRV epilogue = EpilogueOf(sch, block);
   if (epilogue.defined()) stages.Take(epilogue);
-  const Array<PrimExpr> shape = sch.Get(block)->writes[0]->buffer->shape;
-  const int64_t* width = AsConstInt(shape.back());
-  if (width != nullptr && *width < kMinWidth) {
-    ScheduleReduction(sch, block, epilogue);
-  } else {
-    ScheduleRowWindow(sch, block, epilogue);
-  }
+  if (plan.lanes == 0) return ScheduleReduction(sch, block, epilogue);
+  const double work = Work(sch, block);
+  if (!epilogue.defined()) epilogue = sch.CacheWrite(block, 0, "local");
+  std::vector<LoopRV> out = sch.GetLoops(epilogue);  // n, oc, oh, ow
+  TREADLE_ICHECK(out.size() == 4) << "outputs in NCHW have four loops";
+  std::vector<LoopRV> oc = sch.Split(out[1], {kRest, PrimExpr(plan.tile_oc)});
+  std::vector<LoopRV> ow = sch.Split(out[3], {kRest, PrimExpr(plan.lanes)});
+  sch.Reorder({oc[0], out[2], ow[0], oc[1], ow[1]});
+  ComputeTile(sch, block, ow[0], {1}, 3);
+  sch.Vectorize(ow[1]);
+  sch.Unroll(oc[1]);
+  FuseParallel(sch, {out[0], oc[0], out[2]}, work);
 }
 
 }  // namespace
 
 void RegisterRowConv() {
+  RowConvProblemNode::StaticTypeInfo();  // read from records before any was made
   Kernel kernel;
-  kernel.name = "conv2d.rows";  // what conv2d.plain computes is scheduled by this
+  kernel.name = kRowConv;  // what conv2d.plain computes is scheduled by this
   kernel.op = "";
   kernel.target = "cpu";
+  kernel.plan_type = RowConvPlanNode::StaticTypeInfo();
+  kernel.least_gain = 0;  // the rule of thumb; others are for records
+  kernel.space = Space;
+  kernel.cycles = Cycles;
+  kernel.why_not_plan = WhyNotPlan;
   kernel.apply = Apply;
   schedule::RegisterKernel(std::move(kernel));
 }

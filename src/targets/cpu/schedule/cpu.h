@@ -110,8 +110,6 @@ struct RowTile {
   int64_t channels, lanes;
 };
 RowTile ChooseRowTile(int64_t channels, int64_t width);
-/// Convolutions in NCHW, for channels that don't divide into blocks.
-void ScheduleRowWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue);
 
 }  // namespace cpu
 }  // namespace treadle::ops

@@ -232,20 +232,4 @@ RowTile ChooseRowTile(int64_t channels, int64_t width) {
   return {tile, width % 16 == 0 || width >= 32 ? 16 : width >= 8 ? 8 : 4};
 }
 
-void ScheduleRowWindow(Schedule& sch, const BlockRV& block, BlockRV epilogue) {
-  double work = Work(sch, block);
-  if (!epilogue.defined()) epilogue = sch.CacheWrite(block, 0, "local");
-  std::vector<LoopRV> out = sch.GetLoops(epilogue);  // n, oc, oh, ow
-  TREADLE_ICHECK(out.size() == 4) << "outputs in NCHW have four loops";
-  // Vectors of neighbouring outputs; some channels at once share what is loaded of the input.
-  const RowTile tile = ChooseRowTile(Extent(sch, out[1]), Extent(sch, out[3]));
-  std::vector<LoopRV> oc = sch.Split(out[1], {kRest, PrimExpr(tile.channels)});
-  std::vector<LoopRV> ow = sch.Split(out[3], {kRest, PrimExpr(tile.lanes)});
-  sch.Reorder({oc[0], out[2], ow[0], oc[1], ow[1]});
-  ComputeTile(sch, block, ow[0], {1}, 3);
-  sch.Vectorize(ow[1]);
-  sch.Unroll(oc[1]);
-  FuseParallel(sch, {out[0], oc[0], out[2]}, work);
-}
-
 }  // namespace treadle::ops::cpu
