@@ -36,6 +36,41 @@ PrimExpr Choose(const PrimExpr& index, const std::vector<PrimExpr>& values) {
 struct WinogradSizes {
   int64_t m, a, step, pad_top, pad_left;  ///< tiles of m x m outputs, from a x a inputs that start `step` apart
   PrimExpr tiles_y, tiles_x;
+  /// Tiles are one axis, or, where the image's size is dynamic, rows and columns of them: indices stay linear.
+  bool flat;
+
+  WinogradSizes(const Conv2DAttrs* attrs, const Tensor& kernel, const TensorTypeNode* type) {
+    const std::vector<int64_t> pads = NormalizePadding(attrs->padding, 2);
+    a = DimValue(kernel->shape[0]);
+    m = TileOf(a);
+    step = m * StrideOf(a);
+    pad_top = pads[0];
+    pad_left = pads[1];
+    tiles_y = tir::ceildiv(type->shape[2], m);
+    tiles_x = tir::ceildiv(type->shape[3], m);
+    flat = AsConstInt(tiles_y * tiles_x) != nullptr;
+  }
+
+  /// a, a, N, channels, tiles, lanes.
+  Array<PrimExpr> Points(const PrimExpr& batch, const PrimExpr& channels, const PrimExpr& lanes) const {
+    Array<PrimExpr> shape{a, a, batch, channels};
+    for (const PrimExpr& dim : flat ? Array<PrimExpr>{tiles_y * tiles_x} : Array<PrimExpr>{tiles_y, tiles_x}) {
+      shape.push_back(dim);
+    }
+    shape.push_back(lanes);
+    return shape;
+  }
+  /// Names of its axes.
+  std::vector<std::string> Names(const char* channels, const char* lanes) const {
+    if (flat) return {"i", "j", "n", channels, "tile", lanes};
+    return {"i", "j", "n", channels, "ty", "tx", lanes};
+  }
+  /// Of tile (ty, tx) the indices in such a tensor.
+  void PushTile(const PrimExpr& ty, const PrimExpr& tx, Array<PrimExpr>* index) const {
+    if (flat) return index->push_back(ty * tiles_x + tx);
+    index->push_back(ty);
+    index->push_back(tx);
+  }
 };
 
 /// The input with zeros around, of full tiles: (N, CB, rows, columns, ib).
@@ -62,77 +97,62 @@ Problem ProblemOf(const Conv2DAttrs* attrs, const Tensor& data, const TensorType
   });
 }
 
-/// data: (N, IC/ib, H, W, ib), kernel: see WinogradWeight. Result: (N, OC/ob, OH, OW, ob).
-Array<Tensor> WinogradCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
-  const auto* type = out_type.as<TensorTypeNode>();
-  const Tensor &data = inputs[0], &kernel = inputs[1];
-  std::vector<int64_t> pads = NormalizePadding(attrs.as<Conv2DAttrs>()->padding, 2);
-  WinogradSizes s;
-  s.a = DimValue(kernel->shape[0]);
-  s.m = TileOf(s.a);
-  s.step = s.m * StrideOf(s.a);
-  s.pad_top = pads[0];
-  s.pad_left = pads[1];
-  s.tiles_y = tir::ceildiv(type->shape[2], s.m);
-  s.tiles_x = tir::ceildiv(type->shape[3], s.m);
-  Tensor padded = PaddedInput(data, s);
-  const Problem problem = ProblemOf(attrs.as<Conv2DAttrs>(), data, type, s);
-  PrimExpr side(s.a), batch = data->shape[0], in_blocks = data->shape[1], out_blocks = type->shape[1];
-  Tensor rows =
-      te::Compute({batch, in_blocks, s.tiles_y, s.tiles_x, side, side, data->shape[4]},
-                  [&](const Array<te::Var>& i) {
-                    std::vector<PrimExpr> d;
-                    for (int64_t y = 0; y < s.a; ++y) {
-                      d.push_back(padded(Array<PrimExpr>{i[0], i[1], i[2] * s.step + y, i[3] * s.step + i[5], i[6]}));
-                    }
-                    return Choose(i[4], InputTransform(s.a, d));
-                  },
-                  "winograd_rows", "winograd_rows", StageAttrs(kName, "rows"), {"n", "cb", "ty", "tx", "i", "x", "ci"});
-  // Tiles are one axis, or, where the image's size is dynamic, rows and columns of them: indices stay linear.
-  using Names = std::vector<std::string>;
-  const bool flat = AsConstInt(s.tiles_y * s.tiles_x) != nullptr;
-  auto with_tiles = [&](const PrimExpr& channels, const PrimExpr& lanes) {
-    Array<PrimExpr> shape{side, side, batch, channels};
-    for (const PrimExpr& dim : flat ? Array<PrimExpr>{s.tiles_y * s.tiles_x} : Array<PrimExpr>{s.tiles_y, s.tiles_x}) {
-      shape.push_back(dim);
-    }
-    shape.push_back(lanes);
-    return shape;
-  };
-  const Names input_axes =
-      flat ? Names{"i", "j", "n", "cb", "tile", "ci"} : Names{"i", "j", "n", "cb", "ty", "tx", "ci"};
-  const Names product_axes =
-      flat ? Names{"i", "j", "n", "oc", "tile", "oci"} : Names{"i", "j", "n", "oc", "ty", "tx", "oci"};
-  Tensor input = te::Compute(
-      with_tiles(in_blocks, data->shape[4]),
+/// The transform of the columns of each tile: (N, CB, tiles, points, inputs, ib).
+Tensor TransformRows(const WinogradSizes& s, const Tensor& padded) {
+  return te::Compute(
+      {padded->shape[0], padded->shape[1], s.tiles_y, s.tiles_x, s.a, s.a, padded->shape[4]},
       [&](const Array<te::Var>& i) {
-        const PrimExpr ty = flat ? tir::floordiv(i[4], s.tiles_x) : PrimExpr(i[4]);
-        const PrimExpr tx = flat ? tir::floormod(i[4], s.tiles_x) : PrimExpr(i[5]);
         std::vector<PrimExpr> d;
-        for (int64_t x = 0; x < s.a; ++x)
+        for (int64_t y = 0; y < s.a; ++y) {
+          d.push_back(padded(Array<PrimExpr>{i[0], i[1], i[2] * s.step + y, i[3] * s.step + i[5], i[6]}));
+        }
+        return Choose(i[4], InputTransform(s.a, d));
+      },
+      "winograd_rows", "winograd_rows", StageAttrs(kName, "rows"), {"n", "cb", "ty", "tx", "i", "x", "ci"});
+}
+
+/// That of their rows, points first.
+Tensor TransformInput(const WinogradSizes& s, const Tensor& rows) {
+  return te::Compute(
+      s.Points(rows->shape[0], rows->shape[1], rows->shape[6]),
+      [&](const Array<te::Var>& i) {
+        const PrimExpr ty = s.flat ? tir::floordiv(i[4], s.tiles_x) : PrimExpr(i[4]);
+        const PrimExpr tx = s.flat ? tir::floormod(i[4], s.tiles_x) : PrimExpr(i[5]);
+        std::vector<PrimExpr> d;
+        for (int64_t x = 0; x < s.a; ++x) {
           d.push_back(rows(Array<PrimExpr>{i[2], i[3], ty, tx, i[0], x, i[i.size() - 1]}));
+        }
         return Choose(i[1], InputTransform(s.a, d));
       },
-      "winograd_input", "winograd_input", StageAttrs(kName, "input"), input_axes);
-  te::IterVar cb = te::ReduceAxis(tir::Range(in_blocks), "ic"), ci = te::ReduceAxis(tir::Range(data->shape[4]), "ici");
-  Tensor product = te::Compute(
-      with_tiles(out_blocks, type->shape[4]),
+      "winograd_input", "winograd_input", StageAttrs(kName, "input"), s.Names("cb", "ci"));
+}
+
+/// For each point the product of tiles and channels with the kernel's.
+Tensor MultiplyPoints(const WinogradSizes& s, const Tensor& input, const Tensor& kernel, const TensorTypeNode* type,
+                      const Problem& problem) {
+  te::IterVar cb = te::ReduceAxis(tir::Range(kernel->shape[3]), "ic"),
+              ci = te::ReduceAxis(tir::Range(kernel->shape[4]), "ici");
+  return te::Compute(
+      s.Points(type->shape[0], type->shape[1], type->shape[4]),
       [&](const Array<te::Var>& i) -> PrimExpr {
         const PrimExpr lane = i[i.size() - 1];
         Array<PrimExpr> at{i[0], i[1], i[2], cb->var, i[4]};
-        if (!flat) at.push_back(i[5]);
+        if (!s.flat) at.push_back(i[5]);
         at.push_back(ci->var);
         return te::Sum(input(at) * kernel(Array<PrimExpr>{i[0], i[1], i[3], cb->var, ci->var, lane}), {cb, ci});
       },
-      "winograd_product", "winograd_product", AnchorAttrs(kName, "product", problem), product_axes);
-  PrimExpr m(s.m);
-  Tensor columns = te::Compute({batch, out_blocks, s.tiles_y, s.tiles_x, m, side, type->shape[4]},
+      "winograd_product", "winograd_product", AnchorAttrs(kName, "product", problem), s.Names("oc", "oci"));
+}
+
+/// The outputs of each tile: (N, OC/ob, tiles, m, m, ob).
+Tensor TransformProduct(const WinogradSizes& s, const Tensor& product, const TensorTypeNode* type) {
+  const PrimExpr m(s.m), side(s.a);
+  Tensor columns = te::Compute({type->shape[0], type->shape[1], s.tiles_y, s.tiles_x, m, side, type->shape[4]},
                                [&](const Array<te::Var>& i) {
                                  std::vector<PrimExpr> v;
                                  for (int64_t y = 0; y < s.a; ++y) {
                                    Array<PrimExpr> at{y, i[5], i[0], i[1]};
-                                   if (flat) at.push_back(PrimExpr(i[2]) * s.tiles_x + i[3]);
-                                   if (!flat) at.push_back(i[2]), at.push_back(i[3]);
+                                   s.PushTile(i[2], i[3], &at);
                                    at.push_back(i[6]);
                                    v.push_back(product(at));
                                  }
@@ -140,15 +160,27 @@ Array<Tensor> WinogradCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
                                },
                                "winograd_columns", "winograd_columns", StageAttrs(kName, "columns"),
                                {"n", "oc", "ty", "tx", "y", "j", "oci"});
-  Tensor tile = te::Compute({batch, out_blocks, s.tiles_y, s.tiles_x, m, m, type->shape[4]},
-                            [&](const Array<te::Var>& i) {
-                              std::vector<PrimExpr> v;
-                              for (int64_t x = 0; x < s.a; ++x)
-                                v.push_back(columns(Array<PrimExpr>{i[0], i[1], i[2], i[3], i[4], x, i[6]}));
-                              return Choose(i[5], OutputTransform(s.a, v));
-                            },
-                            "winograd_tile", "winograd_tile", StageAttrs(kName, "tile"),
-                            {"n", "oc", "ty", "tx", "y", "x", "oci"});
+  return te::Compute({type->shape[0], type->shape[1], s.tiles_y, s.tiles_x, m, m, type->shape[4]},
+                     [&](const Array<te::Var>& i) {
+                       std::vector<PrimExpr> v;
+                       for (int64_t x = 0; x < s.a; ++x) {
+                         v.push_back(columns(Array<PrimExpr>{i[0], i[1], i[2], i[3], i[4], x, i[6]}));
+                       }
+                       return Choose(i[5], OutputTransform(s.a, v));
+                     },
+                     "winograd_tile", "winograd_tile", StageAttrs(kName, "tile"),
+                     {"n", "oc", "ty", "tx", "y", "x", "oci"});
+}
+
+/// data: (N, IC/ib, H, W, ib), kernel: see WinogradWeight. Result: (N, OC/ob, OH, OW, ob).
+Array<Tensor> WinogradCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* type = out_type.as<TensorTypeNode>();
+  const Tensor &data = inputs[0], &kernel = inputs[1];
+  const WinogradSizes s(attrs.as<Conv2DAttrs>(), kernel, type);
+  const Problem problem = ProblemOf(attrs.as<Conv2DAttrs>(), data, type, s);
+  const Tensor input = TransformInput(s, TransformRows(s, PaddedInput(data, s)));
+  const Tensor tile = TransformProduct(s, MultiplyPoints(s, input, kernel, type, problem), type);
+  const PrimExpr m(s.m);
   return {te::Compute(type->shape,
                       [&](const Array<te::Var>& i) {
                         return tile(Array<PrimExpr>{i[0], i[1], tir::floordiv(i[2], m), tir::floordiv(i[3], m),
@@ -282,9 +314,8 @@ double CyclesOfThreads(const TileSizes& s, const WinogradPlanNode& plan, double 
 /// Cycles of the transforms of inputs and products, which are the same for all strips.
 double TransformCycles(const TileSizes& s, const Machine& machine) {
   const auto squares = static_cast<double>(s.batch * s.rows * s.columns * s.points);
-  const double operations =
-      squares * (Fitted().winograd_input * static_cast<double>(s.ic) +
-                                     Fitted().winograd_output * static_cast<double>(s.oc_block * s.oc_blocks));
+  const double operations = squares * (Fitted().winograd_input * static_cast<double>(s.ic) +
+                                       Fitted().winograd_output * static_cast<double>(s.oc_block * s.oc_blocks));
   return operations / std::max(1, machine.vector_lanes(32)) * machine.fma_cycles;
 }
 
@@ -439,49 +470,38 @@ void UnrollTransform(Schedule& sch, const BlockRV& block, const LoopRV& under) {
   if (axes[n - 1].defined()) sch.Vectorize(axes[n - 1]);
 }
 
-void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine& machine, const Plan& chosen) {
-  const auto& plan = *chosen.as<WinogradPlanNode>();
-  const auto& p = *problem.as<ConvProblemNode>();
-  const BlockRV pad = stages.At("pad"), rows = stages.At("rows"), input = stages.At("input");
-  const BlockRV product = stages.At("product"), columns = stages.At("columns"), tile = stages.At("tile");
-  double work = Work(sch, product);
-  std::vector<BlockRV> last = sch.GetConsumers(tile);
-  TREADLE_ICHECK(last.size() == 1) << "a Winograd tile has one consumer";
-  BlockRV output = last[0];
-  stages.Take(output);
+/// Loops of the outputs, around the others.
+struct OutputLoops {
+  LoopRV batch, oc, strip_row, strip, tile;
+};
+
+/// Strips, blocks of channels, tiles; their outputs are transformed in registers.
+OutputLoops ScheduleOutput(Schedule& sch, const Stages& stages, const BlockRV& output, const WinogradPlanNode& plan,
+                           int64_t blocks) {
+  const int64_t m = TileOf(plan.side);
   std::vector<LoopRV> out = sch.GetLoops(output);  // n, oc, oh, ow, oci
   TREADLE_ICHECK(out.size() == 5) << "blocked outputs have five loops";
-
-  const TileSizes sizes(p, plan.side);
-  const int64_t m = TileOf(plan.side);
-  const bool dynamic = IsDynamic(p);
-  const RegisterTile size = dynamic ? DynamicTile(sizes, machine)
-                                    : ChooseTile(plan.rows * plan.columns, sizes.oc_block, sizes.oc_blocks, machine);
-
-  BlockRV store = sch.CacheWrite(product, 0, "local");
   std::vector<LoopRV> oh = sch.Split(out[2], {kRest, PrimExpr(plan.rows), PrimExpr(m)});
   std::vector<LoopRV> ow = sch.Split(out[3], {kRest, PrimExpr(plan.columns), PrimExpr(m)});
-  std::vector<LoopRV> oc = sch.Split(out[1], {kRest, PrimExpr(size.blocks)});
+  std::vector<LoopRV> oc = sch.Split(out[1], {kRest, PrimExpr(blocks)});
   sch.Reorder({out[0], oh[0], ow[0], oc[0], oc[1], oh[1], ow[1], oh[2], ow[2], out[4]});
-  const LoopRV strip_loop = ow[0], tile_loop = ow[1];
   sch.Unroll(oh[2]);
   sch.Unroll(ow[2]);
   sch.Vectorize(out[4]);
+  for (const char* role : {"tile", "columns"}) {
+    sch.SetScope(stages.At(role), 0, "local");
+    sch.ComputeAt(stages.At(role), ow[1]);
+    UnrollTransform(sch, stages.At(role), ow[1]);
+  }
+  return {out[0], oc[0], oh[0], ow[0], ow[1]};
+}
 
-  sch.SetScope(tile, 0, "local");
-  sch.ComputeAt(tile, tile_loop);
-  UnrollTransform(sch, tile, tile_loop);
-  sch.SetScope(columns, 0, "local");
-  sch.ComputeAt(columns, tile_loop);
-  UnrollTransform(sch, columns, tile_loop);
-
-  const LoopRV product_loop = plan.by_oc_block ? oc[0] : strip_loop;
-  sch.ComputeAt(store, product_loop);
-  // Now, as the tiles of registers reach beyond the end of a strip: no more is transformed than is used.
-  sch.ComputeAt(product, product_loop);
-  sch.ComputeAt(input, strip_loop);
+/// Products of the points of a strip, of a block of channels or of all (`at`), in registers of `size`. Gives the loops
+/// over points.
+std::vector<LoopRV> ScheduleProduct(Schedule& sch, const BlockRV& product, const BlockRV& store, const LoopRV& at,
+                                    const RegisterTile& size, bool dynamic) {
   // i, j, n, oc, tile, oci; of dynamic sizes ty, tx for tile
-  std::vector<LoopRV> to = LoopsUnder(sch, store, product_loop);
+  std::vector<LoopRV> to = LoopsUnder(sch, store, at);
   const size_t tile_axis = dynamic ? 5 : 4, lanes = tile_axis + 1;
   std::vector<LoopRV> tiles = sch.Split(to[tile_axis], {kRest, PrimExpr(size.width)});
   std::vector<LoopRV> inner{tiles[0]};
@@ -497,13 +517,20 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   sch.Vectorize(to[lanes]);
   sch.Unroll(tiles[1]);
   if (!dynamic) PrefetchWeights(sch, product, tiles[0], Extent(sch, tiles[0]));
+  return {to[0], to[1]};
+}
 
-  std::vector<LoopRV> in = LoopsUnder(sch, input, strip_loop);  // i, j, n, cb, tile, ci
+/// The transformed input of a strip: of each block of channels the padded input, then its tiles. Gives the loop over
+/// blocks; null where there is one.
+LoopRV ScheduleInput(Schedule& sch, const Stages& stages, const LoopRV& strip, int64_t columns, bool dynamic) {
+  const BlockRV &input = stages.At("input"), &rows = stages.At("rows"), &pad = stages.At("pad");
+  const size_t lanes = dynamic ? 6 : 5;
+  std::vector<LoopRV> in = LoopsUnder(sch, input, strip);  // i, j, n, cb, tile, ci
   std::vector<LoopRV> at;
   if (dynamic) {
     at = {in[4], in[5]};
   } else {
-    at = sch.Split(in[4], {kRest, PrimExpr(plan.columns)});
+    at = sch.Split(in[4], {kRest, PrimExpr(columns)});
   }
   sch.Reorder(Defined({in[3], at[0], at[1], in[0], in[1], in[lanes]}));
   sch.Unroll(in[0]);
@@ -512,19 +539,44 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   sch.SetScope(rows, 0, "local");
   sch.ComputeAt(rows, at[1]);
   UnrollTransform(sch, rows, at[1]);
-  LoopRV pad_at = in[3].defined() ? in[3] : strip_loop;
+  const LoopRV pad_at = in[3].defined() ? in[3] : strip;
   sch.ComputeAt(pad, pad_at);
   std::vector<LoopRV> padded = LoopsUnder(sch, pad, pad_at);
   if (padded[4].defined()) sch.Vectorize(padded[4]);
+  return in[3];
+}
+
+void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine& machine, const Plan& chosen) {
+  const auto& plan = *chosen.as<WinogradPlanNode>();
+  const auto& p = *problem.as<ConvProblemNode>();
+  const BlockRV product = stages.At("product");
+  const double work = Work(sch, product);
+  const std::vector<BlockRV> last = sch.GetConsumers(stages.At("tile"));
+  TREADLE_ICHECK(last.size() == 1) << "a Winograd tile has one consumer";
+  stages.Take(last[0]);
+
+  const TileSizes sizes(p, plan.side);
+  const bool dynamic = IsDynamic(p);
+  const RegisterTile size = dynamic ? DynamicTile(sizes, machine)
+                                    : ChooseTile(plan.rows * plan.columns, sizes.oc_block, sizes.oc_blocks, machine);
+  const BlockRV store = sch.CacheWrite(product, 0, "local");
+  const OutputLoops out = ScheduleOutput(sch, stages, last[0], plan, size.blocks);
+  const LoopRV product_loop = plan.by_oc_block ? out.oc : out.strip;
+  sch.ComputeAt(store, product_loop);
+  // Now, as the tiles of registers reach beyond the end of a strip: no more is transformed than is used.
+  sch.ComputeAt(product, product_loop);
+  sch.ComputeAt(stages.At("input"), out.strip);
+  const std::vector<LoopRV> points = ScheduleProduct(sch, product, store, product_loop, size, dynamic);
+  const LoopRV input_blocks = ScheduleInput(sch, stages, out.strip, plan.columns, dynamic);
 
   if (work < kParallelWork) return;
   if (plan.parallel_strips) {
-    FuseParallel(sch, {out[0], oh[0], ow[0]}, work);
+    FuseParallel(sch, {out.batch, out.strip_row, out.strip}, work);
     return;
   }
-  if (in[3].defined()) sch.Parallel(in[3]);
-  if (!plan.by_oc_block) FuseParallel(sch, {to[0], to[1]}, work);
-  if (Extent(sch, oc[0]) > 1) sch.Parallel(oc[0]);
+  if (input_blocks.defined()) sch.Parallel(input_blocks);
+  if (!plan.by_oc_block) FuseParallel(sch, points, work);
+  if (Extent(sch, out.oc) > 1) sch.Parallel(out.oc);
 }
 
 // ---- The graph ----
