@@ -66,7 +66,7 @@ void AlternativesLog::Note(const std::string& op, const Problem& problem, const 
     if (candidate.kernel == best->kernel) known.insert(GraphPart(kernel, noted.chosen.plan));
     AddForms(kernel, problem, machine, &known, &noted.others);
   }
-  for (const Kernel* kernel : KernelsOf(LayoutsOf(op), "cpu")) {
+  for (const Kernel* kernel : KernelsOf(LayoutsOf(op), best->kernel->target)) {
     std::set<std::string> known;
     AddForms(*kernel, problem, machine, &known, &noted.others);
   }

@@ -5,6 +5,7 @@
 
 #include "targets/cpu/kernels/products.h"
 #include "targets/cpu/schedule/any_expressions.h"
+#include "treadle/schedule/kernel.h"
 #include "treadle/targets/target_spec.h"
 #include "treadle/tir/schedule.h"
 
@@ -26,7 +27,8 @@ tir::PrimFunc AutoSchedule(const tir::PrimFunc& func, const Target& target) {
   if (!spec.schedule) return func;
   try {
     return spec.schedule(WithAttr(func, ops::cpu::kAnyExpressions, IntImm(DataType::Bool(), 1)), target);
-  } catch (const tir::ScheduleError&) {
+  } catch (const tir::ScheduleError& e) {
+    schedule::ChoiceLog::Note(StrCat("# not scheduled: ", e.what()));
     return func;
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What cost models ask about a machine: the features of the target, and costs in cycles of one core. Values here are of a
-// machine that nothing is known of, fitted on Zen 3 (bench/fit_costs.py, bench/fork_join.cc); those of a model or a
+// What cost models ask about a machine: the features of the target, and costs in cycles of one core. Values here are of
+// a machine that nothing is known of, fitted on Zen 3 (bench/fit_costs.py, bench/fork_join.cc); those of a model or a
 // calibration take their place, or scale them (targets/cpu/machine_costs.cc).
 #pragma once
 

@@ -36,8 +36,8 @@ using schedule::TagOf;
 using schedule::TransposedAxis;
 using schedule::Work;
 
-/// Work below this many element operations stays on one thread: in vectors of eight they take about as long as a parallel
-/// loop costs (bench/fork_join.cc).
+/// Work below this many element operations stays on one thread: in vectors of eight they take about as long as a
+/// parallel loop costs (bench/fork_join.cc).
 inline constexpr double kParallelWork = 60000;
 
 /// Rows of dynamic width are scheduled as if they had this many results: the least common multiple of 1 to 8.

@@ -123,8 +123,8 @@ bool TryContraction(Schedule& sch, const BlockRV& block, const BlockRV& epilogue
   Schedule before = sch.Copy();
   try {
     if (ScheduleContraction(sch, block, epilogue, machine)) return true;
-  } catch (const tir::ScheduleError&) {
-    // Not one that can be tiled so.
+  } catch (const tir::ScheduleError& e) {
+    schedule::ChoiceLog::Note(StrCat("# block ", block->name, " has no register tile: ", e.what()));
   }
   sch = std::move(before);
   return false;
