@@ -33,6 +33,14 @@ def test_matrix_products_are_the_kernels(m, n, k, transposed):
     check([a, b, c], lambda x, y: x @ (y.T if transposed else y), ["packed_columns"])
 
 
+def test_packed_rows_are_indexed_as_the_computation_is():
+    a, b = te.placeholder((1024, 1024), name="a"), te.placeholder((1024, 1024), name="b")
+    r = te.reduce_axis((0, 1024), "r")
+    c = te.compute((1024, 1024), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), "c")
+    text = str(te.auto_schedule([a, b, c], "llvm -mcpu=x86-64-v4 -num-cores=1"))
+    assert "a.global" in text and "cast(int64" not in text  # casts keep addresses apart: each row a pointer of its own
+
+
 def test_a_product_between_other_computations():
     x, w, bias = te.placeholder((24, 40), name="x"), te.placeholder((40, 36), name="w"), te.placeholder((36,), name="bias")
     twice = te.compute((24, 40), lambda i, j: x[i, j] * 2.0, "twice")

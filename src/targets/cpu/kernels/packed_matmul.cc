@@ -188,14 +188,16 @@ void PackRows(Schedule& sch, const BlockRV& block, size_t rank, const MatmulProb
   const int operand = RowsOperand(sch, block, rank);
   if (operand < 0) return;
   BlockRV copy = sch.CacheRead(block, operand, "global");
+  // In the type of the block's own indices: casts would keep the simplifier from joining them with the loops.
+  const DataType index = sch.Get(copy)->iter_vars[0]->var->dtype;
   std::vector<tir::Var> at;
   std::vector<PrimExpr> to;
   for (size_t i = 0; i < rank; ++i) {
-    at.emplace_back(StrCat("i", i), DataType::Int(64));
+    at.emplace_back(StrCat("i", i), index);
     if (i + 2 < rank) to.push_back(at.back());
   }
   const bool pairs = p.dtype.is_bfloat16() && p.weight_dtype == DataType::Int(32);
-  const PrimExpr two(int64_t{2}), rows(plan.mr), chunk(plan.kc);
+  const IntImm two(index, 2), rows(index, plan.mr), chunk(index, plan.kc);
   const PrimExpr m = at[rank - 2], k = pairs ? tir::floordiv(at[rank - 1], two) : PrimExpr(at[rank - 1]);
   const PrimExpr tile = tir::floordiv(m, rows), row = tir::floormod(m, rows);
   if (plan.kc == 0) {
