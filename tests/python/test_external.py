@@ -291,3 +291,25 @@ def test_without_arguments_nothing_is_offloaded():
 
 if __name__ == "__main__":
     sys.exit(pytest.main([__file__]))
+
+
+@pytest.mark.parametrize("name", [n for n in ("ccompiler", "examplejsoncompiler", "json", "dnnl", "cblas")
+                                  if n in relay.external.list_codegens()])
+def test_programs_of_the_virtual_machine_call_external_functions(name, tmp_path):
+    x, flag = relay.var("x", shape=(10, 10)), relay.var("flag", shape=(), dtype="bool")
+    rows = relay.var("rows", shape=(relay.Any(), 10))
+    values = np.random.default_rng(0).random((3, 10, 10), dtype="float32")
+    one, two = relay.const(values[0]), relay.const(values[1])
+    taken = relay.nn.dense(x + one, two) if name == "cblas" else (x + one) * two
+    body = relay.Tuple([relay.If(flag, taken, x - one), relay.nn.relu(rows)])
+    mod = treadle.IRModule.from_expr(relay.Function([x, flag, rows], body))
+    lib = relay.build(mod, "llvm", external=[name])
+    assert "region @" in lib.get_source("partition")
+    lib.export_library(tmp_path / "program.so")
+    model = treadle.load(tmp_path / "program.so")
+    for value in (True, False):
+        got, kept = model(x=values[2], flag=np.array(value), rows=values[2][:3]).values()
+        first = values[2] + values[0]
+        expected = (first @ values[1].T if name == "cblas" else first * values[1]) if value else values[2] - values[0]
+        np.testing.assert_allclose(got, expected, rtol=1e-5)
+        np.testing.assert_array_equal(kept, values[2][:3])

@@ -16,6 +16,7 @@
 #include "driver/lower/build_targets.h"
 #include "driver/lower/compile_engine.h"
 #include "driver/lower/device_code.h"
+#include "driver/lower/externals.h"
 #include "driver/vm/vm_codegen.h"
 #include "treadle/base/suggest.h"
 #include "treadle/driver/compile.h"
@@ -234,7 +235,9 @@ GraphCode GenerateProgram(IRModule module, const BuildTargets& targets, const Co
     }
     bound = relay::transform::InferType()(bound);
   }
+  Externals externals;
   const auto declare = [&](const relay::Function& f) {
+    if (f->attrs->dict.contains(attr::kCompiler)) return DeclaredKernel{externals.Declare(f)};
     const auto given = f->GetAttr<IntImm>(kKernelDevice);
     const int device = given ? static_cast<int>((*given)->value) : targets.default_device();
     const std::string& symbol = code.engine->Declare(f, targets.ForDevice(device)).symbol;
@@ -249,6 +252,10 @@ GraphCode GenerateProgram(IRModule module, const BuildTargets& targets, const Co
   for (const NDArray& constant : program.constants) {
     model->params.emplace_back("c" + std::to_string(model->params.size()), constant);
   }
+  code.externals = externals.list();
+  ExternalCode external = CompileExternals(code.externals, &model->params);
+  code.external_modules = std::move(external.modules);
+  code.external_constants = std::move(external.constants);
   return code;
 }
 

@@ -7,10 +7,10 @@
 #include <set>
 
 #include "driver/lower/device_code.h"
+#include "driver/lower/externals.h"
 #include "driver/memory/memory_arena.h"
 #include "driver/package/native_module.h"
 #include "driver/package/target_module.h"
-#include "external/lower.h"
 #include "treadle/ir/transform.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/runtime/registry.h"
@@ -21,81 +21,6 @@ namespace {
 
 using relay::Function;
 using runtime::Module;
-using runtime::PackedFunc;
-
-std::string SymbolOf(const Function& func) {
-  auto symbol = func->GetAttr<String>(attr::kGlobalSymbol);
-  if (!symbol) {
-    throw Error(StrCat("an external function for \"", func->GetAttr<String>(attr::kCompiler)->str(),
-                       "\" has no name: the attribute global_symbol is missing"));
-  }
-  return symbol->str();
-}
-
-std::string CompilerOf(const Function& func) { return func->GetAttr<String>(attr::kCompiler)->str(); }
-
-/// Collects external functions; the same symbol stands for the same function.
-class Externals {
- public:
-  std::string Declare(const Function& func) {
-    std::string symbol = SymbolOf(func);
-    auto [it, inserted] = by_symbol_.emplace(symbol, func);
-    if (inserted) {
-      list_.push_back(func);
-    } else if (!StructuralEqual(it->second, func)) {
-      throw Error(StrCat("two external functions are called \"", symbol, "\" (for ", CompilerOf(it->second), " and ",
-                         CompilerOf(func), "); each needs a name of its own"));
-    }
-    return symbol;
-  }
-  const std::vector<Function>& list() const { return list_; }
-
- private:
-  std::map<std::string, Function> by_symbol_;
-  std::vector<Function> list_;
-};
-
-/// The constants of an external function by name: those that "relay.ext.<compiler>.constant_updater" says, else all
-/// that its body holds, in order of visit.
-std::vector<std::pair<std::string, runtime::NDArray>> ConstantsOf(const Function& func) {
-  std::vector<std::pair<std::string, runtime::NDArray>> constants;
-  const std::string symbol = SymbolOf(func);
-  if (runtime::Registry::Get(StrCat("relay.ext.", CompilerOf(func), ".constant_updater"))) {
-    for (const auto& [name, value] : external::ConstantsOfRegion(func)) constants.emplace_back(name.str(), value);
-    return constants;
-  }
-  relay::PostOrderVisit(func->body, [&](const relay::Expr& e) {
-    const auto* constant = e.as<relay::ConstantNode>();
-    if (constant != nullptr) constants.emplace_back(StrCat(symbol, "_const_", constants.size()), constant->data);
-  });
-  return constants;
-}
-
-std::vector<std::string> NamesOf(const Module& module, const char* function) {
-  std::vector<std::string> names;
-  PackedFunc get = module.GetFunction(function);
-  if (!get) return names;
-  for (const String& name : get().As<Array<String>>()) names.push_back(name.str());
-  return names;
-}
-
-/// Runs the external code generators.
-void GenerateExternals(GraphCode* code) {
-  for (const Function& func : code->externals) {
-    Module module = external::CompileRegion(func);
-    bool known = std::any_of(code->external_modules.begin(), code->external_modules.end(),
-                             [&](const Module& other) { return other.same_as(module); });
-    if (!known) code->external_modules.push_back(module);
-    // Sources hold their constants themselves.
-    std::vector<std::string> wanted;
-    if (!module->IsDSOExportable()) wanted = NamesOf(module, "get_const_vars");
-    for (const auto& constant : ConstantsOf(func)) {
-      if (std::find(wanted.begin(), wanted.end(), constant.first) != wanted.end()) continue;
-      std::erase_if(code->graph.params, [&](const auto& param) { return param.first == constant.first; });
-    }
-    if (!wanted.empty()) code->external_constants[SymbolOf(func)] = wanted;
-  }
-}
 
 /// The function that runs the whole graph, or nothing.
 std::optional<std::string> MainObject(const ExecutorGraph& graph, const Target& target) {
@@ -216,10 +141,9 @@ GraphCode GenerateGraphCode(const Function& main, const BuildTargets& targets, c
   code.graph = GenerateGraph(main, code.plan, planner, targets.default_device(), kernel_symbol, branches);
   code.param_storage = code.graph.param_storage;
   code.externals = externals.list();
-  for (const Function& func : code.externals) {
-    for (const auto& constant : ConstantsOf(func)) code.graph.params.push_back(constant);
-  }
-  GenerateExternals(&code);
+  ExternalCode external = CompileExternals(code.externals, &code.graph.params);
+  code.external_modules = std::move(external.modules);
+  code.external_constants = std::move(external.constants);
   code.memory_report = MemoryReportText(main, code.plan);
   return code;
 }

@@ -38,9 +38,7 @@ struct GraphCode {
 std::map<std::string, IRModule> LoweredModules(CompileEngine* engine, int threads);
 
 /// Generates the graph of `main` (optimised and typed; every call is of a primitive or external function), declares
-/// its kernels and runs the external code generators: "relay.ext.<compiler>" gets each of their functions, without
-/// the attribute Compiler, and returns a module; one that isn't registered is an Error. Constants of external
-/// functions become parameters called <symbol>_const_<i>.
+/// its kernels and runs the external code generators (driver/lower/externals.h).
 /// Kernels that the memory plan depends on are lowered as `options` say.
 GraphCode GenerateGraphCode(const relay::Function& main, const BuildTargets& targets, const std::string& module_name,
                             const EngineOptions& options = {});

@@ -4,6 +4,7 @@
 
 #include "driver/vm/function_compiler.h"
 #include "treadle/base/checked_math.h"
+#include "treadle/external/region.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ops/attrs/annotation.h"
 #include "treadle/ops/attrs/dynamic.h"
@@ -124,13 +125,11 @@ VmValuePtr VmFunctionCompiler::CallKernel(const Function& func, const std::vecto
     types.push_back(arg->type);
   }
   bool external = func->attrs->dict.contains(treadle::attr::kCompiler);
-  SymbolicKernel kernel;
-  if (external) {
-    kernel.func = func;
-    FlattenTensorTypes(call->checked_type(), &kernel.results);
-  } else {
-    kernel = MakeSymbolicKernel(func, types, [&](size_t i, int64_t k) { return ElementOf(tensors[i], k); }, &analyzer_);
-  }
+  // Shapes of an external function's results follow from its operators, too.
+  const Function plain = external ? external::DissolveComposites(func) : func;
+  SymbolicKernel kernel =
+      MakeSymbolicKernel(plain, types, [&](size_t i, int64_t k) { return ElementOf(tensors[i], k); }, &analyzer_);
+  if (external) kernel.func = func;
   for (const auto& [a, b] : kernel.equalities) {
     PrimExpr x = analyzer_.Simplify(a), y = analyzer_.Simplify(b);
     if (analyzer_.CanProveEqual(x, y)) continue;
@@ -171,7 +170,7 @@ VmValuePtr VmFunctionCompiler::CallKernel(const Function& func, const std::vecto
   }
   EmitKernel(kernel, operands, outputs.size());
   size_t next = 0;
-  return Unflatten(external ? call->checked_type() : kernel.func->body->checked_type(), outputs, &next);
+  return Unflatten(kernel.func->body->checked_type(), outputs, &next);
 }
 
 /// A kernel, or the one for dynamic sizes that are all 1 where they are.
@@ -184,7 +183,8 @@ void VmFunctionCompiler::EmitKernel(const SymbolicKernel& kernel, const std::vec
   };
   const bool may_be_one = std::all_of(kernel.values.begin(), kernel.values.end(),
                                       [&](const PrimExpr& value) { return analyzer_.Bound(value).min <= 1; });
-  if (kernel.variables.empty() || !may_be_one || !HasFormForOne(kernel.func)) return emit(kernel.func);
+  const bool external = kernel.func->attrs->dict.contains(treadle::attr::kCompiler);
+  if (kernel.variables.empty() || external || !may_be_one || !HasFormForOne(kernel.func)) return emit(kernel.func);
   const std::vector<PrimExpr> ones(kernel.variables.size(), PrimExpr(int64_t{1}));
   Array<Type> single;
   for (const relay::Var& param : kernel.func->params) {

@@ -68,11 +68,6 @@ int VmProgramBuilder::String(const std::string& text) {
 }
 
 VmProgramBuilder::KernelRef VmProgramBuilder::Kernel(const Function& func, uint32_t tensors, uint32_t outputs) {
-  if (func->attrs->dict.contains(treadle::attr::kCompiler)) {
-    throw Error(StrCat("functions of the external code generator \"",
-                       func->GetAttr<treadle::String>(treadle::attr::kCompiler)->str(),
-                       "\" can't be called by the virtual machine: fix the shapes, or build without it"));
-  }
   const DeclaredKernel kernel = declare_(func);
   auto [it, inserted] = kernels_.emplace(kernel.symbol, static_cast<int>(result_.program.kernels.size()));
   if (inserted) result_.program.kernels.push_back({kernel.symbol, tensors, outputs, 0});

@@ -19,7 +19,7 @@ struct VmProgram {
   std::vector<runtime::NDArray> constants;
 };
 
-/// The kernel for a fused function.
+/// The kernel for a fused function, or what an external code generator makes of one.
 struct DeclaredKernel {
   std::string symbol;
   int device_type = kDLCPU;  ///< where its arguments and results are
