@@ -67,6 +67,22 @@ TEST(LoopPartition, IterationsBeyondADynamicEndDoNotRun) {
   EXPECT_THAT(after, HasSubstr("floordiv((n + 7), 8)"));
 }
 
+/// A loop whose whole body has an end needs nothing after its main part, and one around parallel loops no forms.
+TEST(LoopPartition, DynamicEndsOfAllThatIsDoneLeaveNoRest) {
+  const char* text = R"(
+    for (i: int32, 0, n) {
+      for (j: int32, 0, 4) parallel {
+        for (k: int32, 0, 8) { if (((i*8) + k) < n) { A[((i*8) + k)] = 1f32 } }
+      }
+    })";
+  ExpectBody(LoopPartition, text, R"(
+    for (i: int32, 0, n) {
+      for (j: int32, 0, 4) parallel {
+        for (k: int32, 0, max(0, min((n - (i*8)), 8))) { A[((i*8) + k)] = 1f32 }
+      }
+    })");
+}
+
 TEST(NarrowTails, TilesOfFewRowsHaveFormsOfTheirOwn) {
   const char* text = R"(
     for (i: int32, 0, n) {

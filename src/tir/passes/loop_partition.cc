@@ -154,7 +154,7 @@ class Partitioner : public StmtExprMutator {
     // Threads that wait for each other in the body have to run the loop equally often.
     const bool thread = op->kind == ForKind::kThreadBinding;
     loops_.insert(op->loop_var.get());
-    const bool together = threads_around_ > 0 && HoldsThreads(op->body);
+    const bool together = threads_around_ > 0 && Holds(op->body, ForKind::kThreadBinding);
     const bool fit = (op->kind == ForKind::kSerial || op->kind == ForKind::kParallel) && !together;
     arith::LoopScope own_range(analyzer_, op->loop_var, Range::FromMinExtent(op->min, op->extent));
     if (!fit || is_one(op->extent)) {
@@ -168,14 +168,18 @@ class Partitioner : public StmtExprMutator {
     if (op->kind == ForKind::kParallel) return VisitParallel(op, collector.conditions);
     PrimExpr low, high;  // the part without conditions: [low, high)
     std::unordered_set<const Object*> removed, kept;
+    // Around parallel loops, what serial loops inside can be cut at by dynamic sizes is left to them: each form of such
+    // a loop has all that is inside, for ends that only the run knows.
+    const bool around_parallel = Holds(op->body, ForKind::kParallel), open = AsConstInt(op->extent) == nullptr;
     for (const auto& condition : collector.conditions) {
-      (Narrow(op, condition, &low, &high) ? removed : kept).insert(condition.comparison.get());
+      const bool left = around_parallel && condition.in_serial_loop && (open || UsesSizes(condition));
+      (!left && Narrow(op, condition, &low, &high) ? removed : kept).insert(condition.comparison.get());
     }
     // One that stands in several places goes only where it holds in all of them.
     for (const Object* comparison : kept) removed.erase(comparison);
     if (removed.empty()) return StmtExprMutator::VisitStmt_(op);
 
-    const PrimExpr end = analyzer_.Simplify(op->min + op->extent);
+    const PrimExpr end = analyzer_.Simplify(op->min + op->extent), bound = high;
     Clamp(op, &low, &high);
     if (analyzer_.CanProveLessEqual(high, low)) return StmtExprMutator::VisitStmt_(op);
     Stmt free_body = ConditionRemover(removed).Rewrite(op->body);
@@ -197,7 +201,7 @@ class Partitioner : public StmtExprMutator {
     const bool dynamic = AsConstInt(high) == nullptr;
     // The rest of unknown size may have a main part of its own, and iterations that do nothing.
     // Ends become part of the bounds of the loops inside, which would grow exponentially with the depth.
-    const PrimExpr live = dynamic && !in_cut_ ? LiveEnd(op, high, end) : end;
+    const PrimExpr live = dynamic ? LiveEnd(op, bound, high, end) : end;
     const bool outermost = !in_cut_ && !live.same_as(end);
     in_cut_ = in_cut_ || outermost;
     add(high, live, op->body, dynamic);
@@ -215,19 +219,21 @@ class Partitioner : public StmtExprMutator {
     });
   }
 
-  static bool HoldsThreads(const Stmt& body) {
+  static bool Holds(const Stmt& body, ForKind kind) {
     bool found = false;
     PostOrderVisit(body, [&](const ObjectRef& node) {
-      found |= node.as<ForNode>() != nullptr && node.as<ForNode>()->kind == ForKind::kThreadBinding;
+      found |= node.as<ForNode>() != nullptr && node.as<ForNode>()->kind == kind;
     });
     return found;
   }
 
-  /// Where the iterations end that do something: from there to `end` some condition around each effect fails.
-  PrimExpr LiveEnd(const ForNode* op, const PrimExpr& high, const PrimExpr& end) {
+  /// Where the iterations end that do something: from there to `end` some condition around each effect fails. `high`:
+  /// where the main part ends, `bound` clamped to the loop.
+  PrimExpr LiveEnd(const ForNode* op, const PrimExpr& bound, const PrimExpr& high, const PrimExpr& end) {
     EffectCollector collector;
     collector(op->body);
     PrimExpr live = high;
+    bool only_main = bound.defined();
     for (const EffectCollector::Effect& effect : collector.effects) {
       PrimExpr last;  // the first iteration without this effect
       for (const PrimExpr& condition : effect.conditions) {
@@ -240,12 +246,15 @@ class Partitioner : public StmtExprMutator {
         PrimExpr rest = MaximumOver(neg(linear[1]), effect.inner);
         if (!rest.defined() || UsesInner(rest, effect.inner)) continue;
         const DataType dtype = op->loop_var.dtype();
-        PrimExpr bound = floordiv(cast(dtype, rest), make_const(dtype, *coefficient)) + 1;
-        last = last.defined() ? min(last, bound) : bound;
+        PrimExpr first = floordiv(cast(dtype, rest), make_const(dtype, *coefficient)) + 1;
+        last = last.defined() ? min(last, first) : first;
       }
       if (!last.defined()) return end;
+      only_main = only_main && analyzer_.CanProveLessEqual(last, bound);
       live = max(live, last);
     }
+    if (only_main) return high;
+    if (in_cut_) return end;
     live = analyzer_.Simplify(min(live, end));
     return analyzer_.CanProveEqual(live, end) ? end : live;
   }
