@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that only move or repeat elements, and plain float arithmetic, on large constants: weights are large.
+// Operators that only move or repeat elements, plain float arithmetic and matrix products, on large constants: weights
+// are large.
 #include <algorithm>
 #include <cstring>
 
@@ -218,6 +219,52 @@ std::optional<NDArray> Pad(const Attrs& attributes, const NDArray& data, const N
   }
 }
 
+/// The elements of the last two dimensions of `x`, swapped where so asked, as rows.
+NDArray Rows(const NDArray& x, bool transpose) {
+  if (!transpose) return x;
+  Shape shape = x.shape(), strides = RowMajorStrides(shape);
+  std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
+  std::swap(strides[shape.size() - 1], strides[shape.size() - 2]);
+  return CopyWithStrides(x, shape, strides);
+}
+
+/// Matrix products of float32 over broadcast batches: sums in the order of k, each product rounded, as the operator's
+/// own loops give.
+std::optional<NDArray> Product(const NDArray& x, const NDArray& y, bool transpose_x, bool transpose_y,
+                               const Shape& shape) {
+  const size_t rank = shape.size();
+  if (x.dtype() != DataType::Float(32) || y.dtype() != DataType::Float(32)) return std::nullopt;
+  if (rank < 2 || x.shape().size() < 2 || y.shape().size() < 2) return std::nullopt;
+  const NDArray a = Rows(x, transpose_x), b = Rows(y, transpose_y);
+  const int64_t m = shape[rank - 2], n = shape[rank - 1], depth = a.shape().back();
+  NDArray out = NDArray::Empty(shape, DataType::Float(32));
+  if (out.size() == 0) return out;
+  std::fill(out.Data<float>(), out.Data<float>() + out.size(), 0.0F);
+  /// The first element of an operand's matrix of a batch.
+  const auto matrix_of = [&](const NDArray& of, int64_t batch) {
+    const Shape& own = of.shape();
+    int64_t at = 0, stride = of.shape()[own.size() - 1] * of.shape()[own.size() - 2];
+    for (size_t d = rank - 2; d-- > 0; batch /= shape[d]) {
+      if (d + own.size() < rank) continue;
+      const int64_t dim = own[d + own.size() - rank];
+      if (dim != 1) at += batch % shape[d] * stride;
+      stride *= dim;
+    }
+    return of.Data<float>() + at;
+  };
+  for (int64_t batch = 0; batch < out.size() / (m * n); ++batch) {
+    const float *u = matrix_of(a, batch), *v = matrix_of(b, batch);
+    for (int64_t i = 0; i < m; ++i) {
+      float* z = out.Data<float>() + (batch * m + i) * n;
+      for (int64_t k = 0; k < depth; ++k) {
+        const float scale = u[i * depth + k];
+        for (int64_t j = 0; j < n; ++j) z[j] += scale * v[k * n + j];
+      }
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 std::optional<NDArray> EvaluateInBulk(const Op& op, const std::vector<NDArray>& args, const Attrs& attrs,
@@ -242,6 +289,13 @@ std::optional<NDArray> EvaluateInBulk(const Op& op, const std::vector<NDArray>& 
     if (name == "subtract") return Broadcast(args[0], args[1], shape, [](float x, float y) { return x - y; });
     if (name == "multiply") return Broadcast(args[0], args[1], shape, [](float x, float y) { return x * y; });
     if (name == "divide") return Broadcast(args[0], args[1], shape, [](float x, float y) { return x / y; });
+    if (name == "nn.dense") return Product(args[0], args[1], false, true, shape);
+    if (const auto* product = attrs.as<MatmulAttrs>(); product != nullptr && name == "nn.matmul") {
+      return Product(args[0], args[1], product->transpose_a, product->transpose_b, shape);
+    }
+    if (const auto* product = attrs.as<BatchMatmulAttrs>(); product != nullptr && name == "nn.batch_matmul") {
+      return Product(args[0], args[1], product->transpose_a, product->transpose_b, shape);
+    }
   }
   return std::nullopt;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "ops/op_test_util.h"
+#include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/type_infer.h"
@@ -82,6 +83,42 @@ TEST(EvaluateCall, WhatDiffersBetweenMachinesIsLeftToThem) {
 
 TEST(EvaluateCall, LargeTensorsAreLeftToPrograms) {
   EXPECT_FALSE(Evaluate(CallOp("maximum", {Reals(std::vector<double>(5000, 1)), Reals({2})})));
+}
+
+TEST(EvaluateInBulk, MatrixProductsAreThoseOfTheOperators) {
+  RegisterAllOps();
+  const auto numbers = [](const std::vector<int64_t>& shape, int seed) {
+    std::vector<double> values;
+    for (int64_t i = 0; i < NumElements(shape); ++i) values.push_back(static_cast<double>((i * 7 + seed) % 11) - 5);
+    return runtime::FromDoubles(values, shape, DataType::Float(32));
+  };
+  const NDArray a = numbers({2, 1, 3, 4}, 1), b = numbers({3, 5, 4}, 2);
+  const TensorType type(std::vector<int64_t>{2, 3, 3, 5}, DataType::Float(32));
+  const auto attrs = MakeAttrs<BatchMatmulAttrs>([](auto& m) { m.transpose_b = true; });
+  const auto product = EvaluateInBulk(Op::Get("nn.batch_matmul"), {a, b}, attrs, type.get());
+  ASSERT_TRUE(product);
+  for (int64_t i = 0; i < 2 * 3 * 3 * 5; ++i) {
+    const int64_t column = i % 5, row = i / 5 % 3, second = i / 15 % 3, first = i / 45;
+    float sum = 0;
+    for (int64_t k = 0; k < 4; ++k) {
+      sum += a.Data<float>()[(first * 3 + row) * 4 + k] * b.Data<float>()[(second * 5 + column) * 4 + k];
+    }
+    EXPECT_EQ(product->Data<float>()[i], sum) << i;
+  }
+  // One transposed matrix for all batches.
+  const NDArray c = numbers({2, 4, 3}, 3), d = numbers({4, 5}, 4);
+  const TensorType one(std::vector<int64_t>{2, 3, 5}, DataType::Float(32));
+  const auto transposed = MakeAttrs<MatmulAttrs>([](auto& m) { m.transpose_a = true; });
+  const auto shared = EvaluateInBulk(Op::Get("nn.matmul"), {c, d}, transposed, one.get());
+  ASSERT_TRUE(shared);
+  float last = 0;
+  for (int64_t k = 0; k < 4; ++k) last += c.Data<float>()[12 + k * 3 + 2] * d.Data<float>()[k * 5 + 4];
+  EXPECT_EQ(shared->Data<float>()[29], last);
+  // Sums of other element types are the operators' own business.
+  const NDArray bytes = runtime::FromInt64s({1, 2, 3, 4}, {2, 2}, DataType::Int(8));
+  const TensorType of_bytes(std::vector<int64_t>{2, 2}, DataType::Int(32));
+  EXPECT_FALSE(
+      EvaluateInBulk(Op::Get("nn.matmul"), {bytes, bytes}, MakeAttrs<MatmulAttrs>([](auto&) {}), of_bytes.get()));
 }
 
 TEST(EvaluateInBulk, MovesAndArithmeticOfAnySize) {

@@ -21,9 +21,9 @@ inline constexpr int64_t kMaxEvaluatedElements = 4096;
 /// left to a compiled program. What is given is what that would compute.
 std::optional<NDArray> EvaluateCall(const Op& op, const Array<relay::Expr>& args, const Attrs& attrs, const Type& type);
 
-/// As EvaluateCall, of operands of any size, for what needs no more than a pass over memory: operators that only move
-/// or repeat elements in regular steps (reshape, transpose, slice, concatenate, layout_transform, pad, full), and
-/// + - * / of float32. The fields of a tuple count as operands.
+/// As EvaluateCall, of operands of any size, for what plain loops do: operators that only move or repeat elements in
+/// regular steps (reshape, transpose, slice, concatenate, layout_transform, pad, full), + - * / and matrix products of
+/// float32. The fields of a tuple count as operands.
 std::optional<NDArray> EvaluateInBulk(const Op& op, const std::vector<NDArray>& args, const Attrs& attrs,
                                       const TensorTypeNode* type);
 

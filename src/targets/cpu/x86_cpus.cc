@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <map>
+#include <mutex>
 #include <set>
 
 #include "runtime/cpu_topology.h"
@@ -167,13 +169,18 @@ bool X86HasTiles(const std::string& name) {
   return names.count(name) != 0;
 }
 
-void ApplyHostCaches(TargetFeatures* features) {
-  int64_t sizes[4] = {0, 0, 0, 0};
-  const std::string folder = StrCat("/sys/devices/system/cpu/cpu", FirstAllowedCpu(), "/cache/index");
+namespace {
+
+/// Bytes of the data caches of a processor, by level; 0 where the system doesn't say.
+using CacheSizes = std::array<int64_t, 4>;
+
+CacheSizes ReadCaches(int cpu) {
+  CacheSizes sizes{};
+  const std::string folder = StrCat("/sys/devices/system/cpu/cpu", cpu, "/cache/index");
   for (int i = 0; i < 5; ++i) {
     const std::string index = StrCat(folder, i);
     std::ifstream level_file(index + "/level"), type_file(index + "/type");
-    int level = 0;
+    size_t level = 0;
     std::string type;
     if (!(level_file >> level) || !(type_file >> type) || type == "Instruction" || level < 1 || level > 3) continue;
     sizes[level] = ReadSize(index + "/size");
@@ -181,10 +188,27 @@ void ApplyHostCaches(TargetFeatures* features) {
 #if defined(_SC_LEVEL1_DCACHE_SIZE)
   // Where containers hide these files, the C library may have asked the processor.
   const int names[4] = {0, _SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE};
-  for (int level = 1; level <= 3; ++level) {
+  for (size_t level = 1; level <= 3; ++level) {
     if (sizes[level] <= 0) sizes[level] = sysconf(names[level]);
   }
 #endif
+  return sizes;
+}
+
+/// As ReadCaches, which reads fifteen files, once for each processor: every kernel asks.
+CacheSizes CachesOf(int cpu) {
+  static std::mutex mutex;
+  static auto* known = new std::map<int, CacheSizes>;
+  const std::lock_guard<std::mutex> lock(mutex);
+  auto [at, is_new] = known->try_emplace(cpu);
+  if (is_new) at->second = ReadCaches(cpu);
+  return at->second;
+}
+
+}  // namespace
+
+void ApplyHostCaches(TargetFeatures* features) {
+  const CacheSizes sizes = CachesOf(FirstAllowedCpu());
   // Virtual machines may report what no processor has: tiles chosen by that would be slow.
   constexpr int64_t kKi = 1024;
   auto take = [](int64_t size, int64_t least, int64_t most, int64_t* to) {
