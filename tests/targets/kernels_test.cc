@@ -275,7 +275,7 @@ TEST_P(EveryMachine, PlansOfRowsAreAcceptedCostAndPrint) {
   for (const Problem& problem :
        {Rows(3, 64, 10, 3), Rows(10, 30, 10, 3, 2), Rows(10, 30, 10, 3, 1, 10), Rows(1, 5, 1, 5)}) {
     const std::vector<Plan> plans = rows.space(problem, machine);
-    EXPECT_GT(plans.size(), 2U);
+    EXPECT_GT(plans.size(), 1U);
     std::set<std::string> texts;
     for (const Plan& plan : plans) {
       const std::string text = ToJson(plan);
@@ -290,8 +290,15 @@ TEST_P(EveryMachine, PlansOfRowsAreAcceptedCostAndPrint) {
 
 TEST_P(EveryMachine, RowsOfAFewOutputsAreSumsOfAnyKind) {
   EXPECT_EQ(BestField("conv2d.rows", Rows(3, 3, 10, 3), GetParam(), "lanes"), 0);
-  EXPECT_EQ(BestField("conv2d.rows", Rows(3, 64, 10, 3), GetParam(), "lanes"), 16);
-  EXPECT_EQ(BestField("conv2d.rows", Rows(3, 64, 10, 3), GetParam(), "tile_oc"), 2);
+}
+
+TEST_P(EveryMachine, TilesOfRowsFillRegistersAndKeepGroups) {
+  // No rule of thumb has tiles of five.
+  EXPECT_GE(BestField("conv2d.rows", Rows(3, 64, 5, 3), GetParam(), "tile_oc"), 5);
+  const int64_t tile_oc = BestField("conv2d.rows", Rows(60, 16, 30, 3, 1, 6), GetParam(), "tile_oc");
+  EXPECT_TRUE(5 % tile_oc == 0 || tile_oc % 5 == 0) << tile_oc;
+  // What is left of a row would be computed one by one.
+  EXPECT_EQ(24 % BestField("conv2d.rows", Rows(3, 24, 6, 3), GetParam(), "lanes"), 0);
 }
 
 TEST(KernelsTest, CostsOfRowsFollowTheirWork) {

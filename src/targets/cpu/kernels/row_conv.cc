@@ -29,6 +29,12 @@ class RowConvPlanNode : public PlanNode {
 
 bool IsPowerOfTwo(int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
 
+/// Whether tiles of so many channels read the same inputs throughout: they are part of a group, or whole ones.
+bool KeepsGroups(const RowConvProblemNode& p, int64_t tile_oc) {
+  const int64_t of_group = std::max<int64_t>(1, p.oc / p.groups);
+  return of_group % tile_oc == 0 || tile_oc % of_group == 0;
+}
+
 std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chosen) {
   const auto& p = *problem.as<RowConvProblemNode>();
   const auto& plan = *chosen.as<RowConvPlanNode>();
@@ -55,9 +61,11 @@ std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
   }
   const RowTile usual = ChooseRowTile(p.oc, p.ow);
   add(usual.channels, usual.lanes);
-  for (int64_t lanes = kLeastWidth; lanes <= kMostLanes && (p.ow < 0 || lanes < 2 * p.ow); lanes *= 2) {
+  for (int64_t lanes = kLeastWidth; lanes <= kMostLanes; lanes *= 2) {
+    // A row shorter than the vector is one of its own width, which has to be one register's.
+    if (p.ow >= 0 && lanes > p.ow && (lanes >= 2 * p.ow || p.ow > machine.vector_lanes(32))) break;
     for (int64_t t = std::min<int64_t>(std::max<int64_t>(1, p.oc), kMaxTileWidth); t >= 1; --t) {
-      const bool fits = p.oc % t == 0 && FitsRegisters({t, 1}, lanes, machine);
+      const bool fits = p.oc % t == 0 && KeepsGroups(p, t) && FitsRegisters({t, 1}, lanes, machine);
       if (fits && (t != usual.channels || lanes != usual.lanes)) add(t, lanes);
     }
   }
@@ -65,27 +73,33 @@ std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
   return plans;
 }
 
-/// Cycles that a tile takes for one step of the sum: a vector of the input, or one for each channel where they don't
-/// share any, and an element of the weight for each channel.
-double StepCycles(const RowConvProblemNode& p, const RowConvPlanNode& plan, const Machine& machine) {
-  const auto channels = static_cast<double>(plan.tile_oc);
-  const double vectors = std::ceil(static_cast<double>(plan.lanes) / std::max(1, machine.vector_lanes(32)));
-  const double inputs = p.ic == p.groups && p.groups > 1 ? channels : 1;
-  // Neighbouring outputs of a stride read elements that lie apart: one by one.
-  const double each = p.stride_w == 1 ? vectors : Fitted().row_gather * static_cast<double>(plan.lanes);
-  return std::max({machine.fma_latency_cycles, channels * vectors * machine.fma_cycles,
-                   (inputs * each + channels) * machine.load_cycles});
+/// Cycles of a tile of `channels` vectors of `lanes` neighbouring outputs, of so many steps. In each, a vector of every
+/// group's input and an element of the weight for each channel.
+double TileOfCycles(const RowConvProblemNode& p, int64_t channels, int64_t lanes, double steps,
+                    const Machine& machine) {
+  const auto registers = std::ceil(static_cast<double>(lanes) / std::max(1, machine.vector_lanes(32)));
+  const int64_t of_group = std::max<int64_t>(1, p.oc / p.groups);
+  // Channels that aren't of whole groups find theirs one by one.
+  const auto inputs =
+      static_cast<double>(KeepsGroups(p, channels) ? std::max<int64_t>(1, channels / of_group) : channels);
+  // Neighbouring outputs of a stride read elements that lie apart.
+  const double loads = p.stride_w == 1 ? registers : Fitted().row_gather * static_cast<double>(lanes);
+  const auto rows = static_cast<double>(channels);
+  const double step = std::max({machine.fma_latency_cycles, rows * registers * machine.fma_cycles,
+                                (inputs * loads + rows) * machine.load_cycles});
+  return steps * step + Fitted().row_tile + Fitted().row_store * rows * registers;
 }
 
 double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
   const auto& p = *problem.as<RowConvProblemNode>();
   const auto& plan = *chosen.as<RowConvPlanNode>();
   if (p.oh < 0 || p.ow < 0 || p.batch < 0 || p.oc < 1 || plan.lanes == 0) return -1;
-  const auto steps = static_cast<double>(p.ic / p.groups * p.kh * p.kw), channels = static_cast<double>(plan.tile_oc);
-  const double vectors = std::ceil(static_cast<double>(plan.lanes) / std::max(1, machine.vector_lanes(32)));
-  const double tile =
-      steps * StepCycles(p, plan, machine) + Fitted().row_tile + Fitted().row_store * channels * vectors;
-  const int64_t across = (p.ow + plan.lanes - 1) / plan.lanes, parts = p.batch * (p.oc / plan.tile_oc) * p.oh;
+  const auto steps = static_cast<double>(p.ic / p.groups * p.kh * p.kw);
+  // A row shorter than the vector is one of its own width; what is left of a longer one is computed one by one.
+  const int64_t lanes = std::min(plan.lanes, p.ow), rest = p.ow % lanes;
+  double row = static_cast<double>(p.ow / lanes) * TileOfCycles(p, plan.tile_oc, lanes, steps, machine);
+  row += Fitted().row_rest * steps * static_cast<double>(rest * plan.tile_oc);
+  const int64_t parts = p.batch * (p.oc / plan.tile_oc) * p.oh;
   // What the rows of a tile read stays in the L2 cache, or comes anew for each of its channels; so do weights.
   const double read = static_cast<double>(p.ic / p.groups * p.ih * p.iw * p.dtype.bytes());
   const bool near = read <= static_cast<double>(machine.l2_bytes);
@@ -93,7 +107,7 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
                        (near ? machine.l2_cycles_per_byte : machine.beyond_l2_cycles_per_byte);
   const double weights =
       static_cast<double>(p.oc) * steps * static_cast<double>(p.weight_dtype.bytes()) * machine.weight_cycles_per_byte;
-  const double alone = static_cast<double>(parts * across) * tile + input + weights;
+  const double alone = static_cast<double>(parts) * row + input + weights;
   return alone * (1 + LoadImbalance(parts, 1, 1, 1, ModelledThreads(machine))) / 2;
 }
 
@@ -125,7 +139,7 @@ void RegisterRowConv() {
   kernel.op = "";
   kernel.target = "cpu";
   kernel.plan_type = RowConvPlanNode::StaticTypeInfo();
-  kernel.least_gain = 0;  // the rule of thumb; others are for records
+  kernel.least_gain = 0.8;  // of plans that are no rule of thumb's
   kernel.space = Space;
   kernel.cycles = Cycles;
   kernel.why_not_plan = WhyNotPlan;
