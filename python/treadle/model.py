@@ -636,7 +636,7 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
     layer 1e-3 of its range): which convolutions may use Winograd's method, how rows meet 4-bit weights.
     specialise: for how many combinations of input shapes, seen twice or more, the model may be compiled as well: in the
     background, while it runs; later runs of it with these shapes use that. The least recently used is dropped.
-    quick: compiles with few of LLVM's passes, in up to a third less time, and again with all of them in the
+    quick: compiles with few of LLVM's passes and without Winograd's method, in a third to two thirds less time, and again in the
     background, while the model runs; `Model.settle` waits for that form. Contexts keep the form that they were made of.
     progress: a function that is called with a treadle.Progress after each kernel, in the thread that compiles; True:
     a bar of the package tqdm or rich where one is installed, else a line on standard error. Ctrl-C ends compiling.

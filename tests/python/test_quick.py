@@ -11,6 +11,7 @@ import pytest
 
 import treadle
 import treadle.onnxruntime as ort
+from treadle import relay
 
 MODEL = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]> g (float[3, 40] x) => (float[3, 40] y) {
     a = Exp (x)
@@ -65,3 +66,13 @@ def test_command_line(tmp_path):
                                 capture_output=True, text=True, timeout=120)
         assert (result.returncode == 0) == (message == ""), result.stderr
         assert message in result.stderr
+
+
+@pytest.mark.parametrize("options, method", [("", True), (" -opt-level=1", False)])
+def test_quick_code_does_without_winograds_method(options, method):
+    x = relay.var("x", shape=(1, 64, 28, 28))
+    weight = relay.const(np.random.default_rng(0).standard_normal((64, 64, 3, 3)).astype(np.float32))
+    model = relay.Function([x], relay.nn.conv2d(x, weight, padding=(1, 1)))
+    with treadle.transform.PassContext(opt_level=3):
+        graph = relay.build(treadle.IRModule.from_expr(model), "llvm -mcpu=x86-64-v3" + options).get_graph_json()
+    assert ("winograd" in graph) == method

@@ -271,9 +271,8 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
   const transform::PassContext current = transform::PassContext::Current();
   const Target& target = targets.default_target();
   std::optional<transform::PassContext::Scope> with_measured;
-  if (const auto context = WithCalibration(WithRecords(current, target), target); !context.same_as(current)) {
-    with_measured.emplace(context);
-  }
+  const auto context = ForShortUse(WithCalibration(WithRecords(current, target), target), target);
+  if (!context.same_as(current)) with_measured.emplace(context);
   Dumper dump(options.dump);
 
   CompiledModel model;

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 
+#include "targets/cpu/kernels/winograd_transform.h"
 #include "treadle/schedule/kernel.h"
 #include "treadle/schedule/records.h"
 
@@ -52,6 +53,15 @@ transform::PassContext WithRecords(const transform::PassContext& context, const 
   const std::string all = plans + context->GetConfigString(schedule::kPlansOption, "");
   if (!all.empty()) config.Set(schedule::kPlansOption, String(all));
   node->config = config;
+  return with;
+}
+
+transform::PassContext ForShortUse(const transform::PassContext& context, const Target& target) {
+  constexpr int64_t kFewPasses = 1, kAllPasses = 3;
+  const bool few = target->GetIntAttr("opt-level", kAllPasses) <= kFewPasses;
+  if (!few || context->config.contains(ops::cpu::kWinogradOption)) return context;
+  transform::PassContext with = context;
+  with.CopyOnWrite()->config.Set(ops::cpu::kWinogradOption, IntImm(DataType::Bool(), 0));
   return with;
 }
 

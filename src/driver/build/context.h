@@ -15,4 +15,8 @@ transform::PassContext MakeContext(const CompileOptions& options);
 /// Without records, `context` itself. Throws ModelFormatError where the file can't be read.
 transform::PassContext WithRecords(const transform::PassContext& context, const Target& target);
 
+/// `context` for a target whose code is soon replaced (-opt-level=0 or 1): without Winograd's method, whose kernels and
+/// weights take longer to make than all else of a model. What `context` says of it counts.
+transform::PassContext ForShortUse(const transform::PassContext& context, const Target& target);
+
 }  // namespace treadle::driver

@@ -353,19 +353,19 @@ Artifact CodegenLLVM(const std::vector<tir::PrimFunc>& lowered, const Target& ta
   CodegenOptions used = options;
   used.opt_level = static_cast<int>(target->GetIntAttr("opt-level", options.opt_level));
   used.system_lib = options.system_lib || target->GetIntAttr("system-lib", 0) != 0;
-  auto machine = MakeTargetMachine(ResolveLLVMTarget(target), used.opt_level);
+  llvm::TargetMachine* machine = ThreadTargetMachine(ResolveLLVMTarget(target), used.opt_level);
   llvm::LLVMContext context;
   Artifact artifact;
-  auto module = BuildLLVMModule(&context, lowered, target, used, machine.get(), &artifact.symbols);
+  auto module = BuildLLVMModule(&context, lowered, target, used, machine, &artifact.symbols);
   if (used.Wants("ll")) {
     llvm::raw_string_ostream stream(artifact.texts["ll"]);
     module->print(stream, nullptr);
   }
   if (used.Wants("asm")) {
     auto copy = llvm::CloneModule(*module);
-    artifact.texts["asm"] = Emit(copy.get(), machine.get(), llvm::CodeGenFileType::AssemblyFile);
+    artifact.texts["asm"] = Emit(copy.get(), machine, llvm::CodeGenFileType::AssemblyFile);
   }
-  artifact.code = Emit(module.get(), machine.get(), llvm::CodeGenFileType::ObjectFile);
+  artifact.code = Emit(module.get(), machine, llvm::CodeGenFileType::ObjectFile);
   return artifact;
 }
 

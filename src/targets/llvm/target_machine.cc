@@ -96,6 +96,22 @@ void CheckFeatures(const std::string& triple, const std::string& attributes) {
 
 }  // namespace
 
+namespace {
+
+/// All features that LLVM looks for in this machine, as in "+avx2,-avx512f".
+const std::string& HostFeatures() {
+  static const std::string* features = [] {
+    auto* text = new std::string;
+    for (const auto& feature : llvm::sys::getHostCPUFeatures()) {
+      *text += StrCat(text->empty() ? "" : ",", feature.second ? "+" : "-", feature.first().str());
+    }
+    return text;
+  }();
+  return *features;
+}
+
+}  // namespace
+
 LLVMTargetInfo ResolveLLVMTarget(const Target& target) {
   LLVMTargetInfo info;
   const std::string host = llvm::sys::getDefaultTargetTriple();
@@ -106,10 +122,7 @@ LLVMTargetInfo ResolveLLVMTarget(const Target& target) {
   if (info.cpu == "native") {
     if (cross) throw TargetError(StrCat("-mcpu=native doesn't go with -mtriple=", info.triple, ", another machine"));
     info.cpu = llvm::sys::getHostCPUName().str();
-    for (const auto& feature : llvm::sys::getHostCPUFeatures()) {
-      info.features +=
-          (info.features.empty() ? "" : ",") + std::string(feature.second ? "+" : "-") + feature.first().str();
-    }
+    info.features = HostFeatures();
   }
   info.features = GatherFeatures(info.cpu, info.features);
   if (auto attributes = target->GetAttr("mattr")) {
@@ -159,6 +172,18 @@ std::unique_ptr<llvm::TargetMachine> MakeTargetMachine(const LLVMTargetInfo& inf
       info.triple, info.cpu, info.features, options, llvm::Reloc::PIC_, std::nullopt, level));
   TREADLE_ICHECK(machine != nullptr) << "no code generator for " << info.triple;
   return machine;
+}
+
+llvm::TargetMachine* ThreadTargetMachine(const LLVMTargetInfo& info, int opt_level) {
+  thread_local std::string kept;
+  thread_local std::unique_ptr<llvm::TargetMachine> machine;
+  const std::string wanted =
+      StrCat(info.triple, "\n", info.cpu, "\n", info.features, "\n", info.float_abi, "\n", info.abi, "\n", opt_level);
+  if (machine == nullptr || kept != wanted) {
+    machine = MakeTargetMachine(info, opt_level);
+    kept = wanted;
+  }
+  return machine.get();
 }
 
 }  // namespace treadle::targets

@@ -15,6 +15,9 @@ namespace treadle::targets {
 void InitializeLLVM();
 /// A machine that generates position-independent code. Throws TargetError naming what LLVM doesn't know.
 std::unique_ptr<llvm::TargetMachine> MakeTargetMachine(const LLVMTargetInfo& info, int opt_level);
+/// As MakeTargetMachine; what this thread asked for last is kept: making one, and its tables of the processor for the
+/// first function, takes as long as compiling a small kernel. Valid until the thread asks for another.
+llvm::TargetMachine* ThreadTargetMachine(const LLVMTargetInfo& info, int opt_level);
 /// Whether the processor or the options have a feature, by LLVM's name for it.
 bool HasFeature(const LLVMTargetInfo& info, const std::string& name);
 

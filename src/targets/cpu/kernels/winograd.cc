@@ -19,7 +19,6 @@ namespace treadle::ops::cpu {
 namespace {
 
 constexpr const char* kName = "conv2d.winograd";
-constexpr const char* kOption = "relay.PlanLayout.winograd";
 constexpr int64_t kTaps = 3;
 
 // ---- The computation ----
@@ -424,7 +423,8 @@ std::string WhyNot(const Problem& problem, const Machine&) {
   if (p.ic_block == 0) return "the input isn't blocked";
   const int64_t least = IsDynamic(p) ? kMinDynamicChannels : kMinChannels;
   if (p.ic < least || p.oc < least) return StrCat("fewer than ", least, " channels");
-  if (!transform::PassContext::Current()->GetConfigBool(kOption, true)) return StrCat(kOption, " is off");
+  if (!transform::PassContext::Current()->GetConfigBool(kWinogradOption, true))
+    return StrCat(kWinogradOption, " is off");
   for (int64_t side : SidesOf(p)) {
     if (IsAccurate(p, side)) return "";
   }
@@ -596,7 +596,8 @@ std::optional<relay::LaidOutCall> Rewrite(const LayoutRequest& request, const Pr
 }  // namespace
 
 void RegisterWinograd() {
-  transform::RegisterPassConfig(kOption, "bool", "3 x 3 convolutions by Winograd's method where accurate (true)");
+  transform::RegisterPassConfig(kWinogradOption, "bool",
+                                "3 x 3 convolutions by Winograd's method where accurate (true)");
   OpRegistration("nn.contrib_conv2d_winograd_NCHWc")
       .Describe("Convolution of a 3 x 3 window on channel-blocked data, by Winograd's minimal filtering.")
       .Arguments(

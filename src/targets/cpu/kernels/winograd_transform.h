@@ -17,6 +17,9 @@ namespace treadle::ops::cpu {
 /// whose odd inputs the one between.
 inline constexpr int64_t kStridedSide = 5;
 
+/// Pass option: whether convolutions may use the method at all.
+inline constexpr const char* kWinogradOption = "relay.PlanLayout.winograd";
+
 inline int64_t StrideOf(int64_t side) { return side == kStridedSide ? 2 : 1; }
 inline int64_t TileOf(int64_t side) { return side == kStridedSide ? 2 : side - 2; }
 
