@@ -37,13 +37,12 @@ Array<PrimExpr> AnyShape(size_t rank) {
   return shape;
 }
 
-/// Dimensions of an operand that lists sizes; known are numbers above `least` and expressions that the attribute
-/// repeats.
-Array<PrimExpr> HintedShape(size_t rank, const Array<PrimExpr>& hints, int64_t least) {
+/// Dimensions of an operand that lists sizes; known are positive numbers and expressions that the attribute repeats.
+Array<PrimExpr> HintedShape(size_t rank, const Array<PrimExpr>& hints) {
   Array<PrimExpr> shape = AnyShape(rank);
   for (size_t i = 0; hints.size() == rank && i < rank; ++i) {
     const int64_t* size = AsConstInt(hints[i]);
-    if (size == nullptr || *size > least) shape.Set(i, hints[i]);
+    if (size == nullptr || *size > 0) shape.Set(i, hints[i]);
   }
   return shape;
 }
@@ -51,14 +50,14 @@ Array<PrimExpr> HintedShape(size_t rank, const Array<PrimExpr>& hints, int64_t l
 /// (data, shape)
 Type ReshapeInfer(const InferContext& context) {
   const auto* attrs = context.attrs<ReshapeAttrs>();
-  return TensorType(HintedShape(ListLength(context, 1, "shape"), attrs->newshape, 0), context.Tensor(0, "data")->dtype);
+  return TensorType(HintedShape(ListLength(context, 1, "shape"), attrs->newshape), context.Tensor(0, "data")->dtype);
 }
 
 /// (data, shape): the shapes are broadcast against each other.
 Type BroadcastToInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
   const auto* attrs = context.attrs<InitOpAttrs>();
-  Array<PrimExpr> shape = HintedShape(ListLength(context, 1, "shape"), attrs->shape, 1);
+  Array<PrimExpr> shape = HintedShape(ListLength(context, 1, "shape"), attrs->shape);
   return TensorType(BroadcastShape(context, data->shape, shape), data->dtype);
 }
 

@@ -233,3 +233,19 @@ def test_a_window_that_does_not_fit_is_refused_when_it_runs(kernel, stride, rank
             y = model.run(None, {"x": x})[0]
             assert y.shape[2:] == ((size - kernel) // stride + 1,) * rank
             np.testing.assert_array_equal(y, channels // group * kernel ** rank)
+
+
+def test_short_time_transform_of_a_real_signal_without_parts():
+    """As PyTorch exports it: (batch, length), where the standard has a last dimension of 1."""
+    nodes = [helper.make_node("STFT", ["x", "step", "w"], ["y"])]
+    check(nodes, {"x": (FLOAT, ["b", "n"])}, ["y"], [{"x": floats(2, 40)}, {"x": floats(1, 57)}],
+          {"step": np.array(5), "w": np.hanning(16).astype(np.float32)}, declared=False)
+
+
+def test_a_mask_that_is_expanded_by_one_stays_a_mask_of_attention():
+    text = """#[version = "0.0.5"]
+    def @main(%m: Tensor[(b, 1, s, s), float32], %n: Tensor[(4), int64]) {
+      dyn.broadcast_to(%m, %n, shape=[b, 1, s, s], dtype="float32")
+    }"""
+    result = treadle.relay.transform.InferType()(treadle.parser.parse(text))["main"].body.checked_type
+    assert str(result) == "Tensor[(b, 1, s, s), float32]"

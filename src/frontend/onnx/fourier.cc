@@ -148,11 +148,14 @@ Expr ImportDft(NodeImport& n) {
   return Joined(back, rank - 1).As(x.dtype());
 }
 
-/// signal [batch, length, 1 or 2], frame_step, window, frame_length -> [batch, frames, frequencies, 2].
+/// signal [batch, length, 1 or 2], frame_step, window, frame_length -> [batch, frames, frequencies, 2]. Exporters write
+/// real signals as [batch, length], too.
 Expr ImportStft(NodeImport& n) {
   const bool onesided = n.Flag("onesided", true);
-  if (n.Rank(0) != 3) n.Invalid(StrCat("the signal has rank ", n.Rank(0), ", expected 3"));
+  const int rank = n.Rank(0);
+  if (rank != 2 && rank != 3) n.Invalid(StrCat("the signal has rank ", rank, ", expected 3, or 2 of a real one"));
   Term x = In(n, 0), step = ScalarIn(n, 1, kInt64);
+  if (rank == 2) x = x.Expand(2);
   Signal s = Parts(n, x);
   Term size = DimOf(x, 1);
   Term length = n.Has(3) ? ScalarIn(n, 3, kInt64) : n.Has(2) ? DimOf(In(n, 2), 0) : size;
