@@ -139,40 +139,65 @@ Measured Worker::RaceOne(const Task& task, const Built& incumbent, const Built& 
   return measured;
 }
 
+Measured Worker::Judge(const Task& task, const Built& incumbent, const Built& candidate,
+                       std::map<uint64_t, Measured>* met) {
+  Measured measured;
+  if (candidate.path.empty()) {
+    measured.state = "error";
+    measured.error = candidate.error;
+    return measured;
+  }
+  if (candidate.hash == incumbent.hash) {
+    measured.state = "rejected";
+    measured.error = "the same code as the incumbent's";
+    return measured;
+  }
+  if (auto same = met->find(candidate.hash); same != met->end()) {
+    measured = same->second;
+    if (measured.state == "raced") measured.state = "rejected";
+    measured.error = "the same code as another's";
+    return measured;
+  }
+  return (*met)[candidate.hash] = RaceOne(task, incumbent, candidate);
+}
+
 std::vector<Measured> Worker::Batch(const Task& task, const std::string& incumbent,
                                     const std::vector<std::string>& plans,
                                     const std::function<void(const Measured&)>& each) {
   std::vector<std::string> all{incumbent};
   all.insert(all.end(), plans.begin(), plans.end());
-  DropChild();  // it wouldn't be idle while others build
-  const std::vector<Built> built =
-      BuildCandidates(task, all, folder_.Path(""), StrCat("c", builds_++, "-"), options_.build);
-  if (built[0].path.empty()) throw Error(StrCat(task.Name(), ": ", built[0].error));
-  std::map<uint64_t, size_t> met{{built[0].hash, 0}};
+  const size_t jobs = static_cast<size_t>(std::max(1, options_.build.jobs));
+  Built first;
+  std::map<uint64_t, Measured> met;
   std::vector<Measured> results;
-  for (size_t i = 1; i < all.size(); ++i) {
-    Measured measured;
-    auto [same, first] = built[i].path.empty() ? std::pair{met.end(), true} : met.emplace(built[i].hash, i);
-    if (built[i].path.empty()) {
-      measured.state = "error";
-      measured.error = built[i].error;
-    } else if (!first && same->second == 0) {
-      measured.state = "rejected";
-      measured.error = "the same code as the incumbent's";
-    } else if (!first) {
-      measured = results[same->second - 1];
-      if (measured.state == "raced") measured.state = "rejected";
-      measured.error = "the same code as another's";
-    } else {
-      measured = RaceOne(task, built[0], built[i]);
+  // A session that is killed loses the portion that is being built, so that takes little time.
+  constexpr double kPortion = 1.5, kGrowth = 4;
+  size_t count = jobs;
+  for (size_t begin = 0, end = 0; begin < all.size(); begin = end) {
+    end = std::min(all.size(), begin + count);
+    DropChild();  // it wouldn't be idle while others build
+    const auto start = std::chrono::steady_clock::now();
+    const std::vector<std::string> portion(all.begin() + static_cast<ptrdiff_t>(begin),
+                                           all.begin() + static_cast<ptrdiff_t>(end));
+    const std::vector<Built> built =
+        BuildCandidates(task, portion, folder_.Path(""), StrCat("c", builds_++, "-"), options_.build);
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
+    const double more = std::min(kGrowth, kPortion / std::max(1e-3, spent.count()));
+    count = std::max(jobs, static_cast<size_t>(static_cast<double>(built.size()) * more));
+    for (size_t i = begin; i < end; ++i) {
+      const Built& candidate = built[i - begin];
+      if (i == 0) {
+        if (candidate.path.empty()) throw Error(StrCat(task.Name(), ": ", candidate.error));
+        first = candidate;
+        continue;
+      }
+      results.push_back(Judge(task, first, candidate, &met));
+      results.back().plan = all[i];
+      if (!candidate.path.empty()) std::remove(candidate.path.c_str());
+      if (each) each(results.back());
     }
-    measured.plan = all[i];
-    results.push_back(measured);
-    if (each) each(measured);
   }
-  for (const Built& b : built) {
-    if (!b.path.empty()) std::remove(b.path.c_str());
-  }
+  std::remove(first.path.c_str());
   return results;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,8 +42,8 @@ class Worker {
  public:
   explicit Worker(const MeasureOptions& options);
 
-  /// Builds all, then races one after the other; `each` is told at once. Candidates of equal code are raced once.
-  /// Throws where even the incumbent can't be built or run.
+  /// Builds some of them at a time, then races these one after the other; `each` is told at once. Candidates of equal
+  /// code are raced once. Throws where even the incumbent can't be built or run.
   std::vector<Measured> Batch(const Task& task, const std::string& incumbent, const std::vector<std::string>& plans,
                               const std::function<void(const Measured&)>& each = nullptr);
   /// One race of two libraries that are built.
@@ -62,6 +63,8 @@ class Worker {
  private:
   /// A child that has the task's arguments, and the incumbent in slot 0.
   MeasureChild& Child(const Task& task, const Built& incumbent);
+  /// What becomes of a candidate; `met`: those that were raced, by their code.
+  Measured Judge(const Task& task, const Built& incumbent, const Built& candidate, std::map<uint64_t, Measured>* met);
   void DropChild();
   /// Two compiled models into the slots; seconds of a run of the first.
   static double LoadLibraries(MeasureChild* child, const std::string& a, const std::string& b);

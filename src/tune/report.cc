@@ -50,6 +50,7 @@ std::string TuneReport::ToJson() const {
                              {"lo", t.lo},
                              {"hi", t.hi},
                              {"plan", Json::parse(t.plan)},
+                             {"space", t.space},
                              {"measured", t.measured},
                              {"errors", t.errors},
                              {"error", t.first_error},
@@ -67,7 +68,9 @@ std::string TuneReport::ToText() const {
     text += g.error.empty() ? "\n" : StrCat(", ", g.error.substr(0, 200), "\n");
   }
   for (const TaskReport& t : tasks) {
-    text += StrCat(t.name, " x", t.uses, ": ", FixedText(t.seconds * 1e6, 1), " us, ", t.measured, " plans, ", t.state);
+    text += StrCat(t.name, " x", t.uses, ": ");
+    if (t.seconds > 0) text += StrCat(FixedText(t.seconds * 1e6, 1), " us, ", t.measured, " plans measured, ");
+    text += StrCat(t.space, " in its space, ", t.state);
     if (t.state == "confirmed" || t.state == "withdrawn") {
       text += StrCat(", ", FixedText(t.ratio, 3), " (", FixedText(t.lo, 3), " to ", FixedText(t.hi, 3), ")");
     }

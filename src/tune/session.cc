@@ -170,6 +170,7 @@ class Session {
     state.report.state = "default";
     state.search = std::make_unique<tune::Search>(*kernel, schedule::ProblemFromJson(task.problem), machine, task.plan,
                                                   seeds, tried, search);
+    state.report.space = state.search->space_size();
     if (best != nullptr) {
       state.confirmed = best->plan;
       state.confirmation = {best->ratio / state.base, best->lo / state.base, best->hi / state.base};

@@ -40,6 +40,7 @@ struct Trial {
 struct TaskReport {
   std::string name, plan, default_plan;
   int uses = 1, measured = 0, errors = 0;
+  size_t space = 0;  ///< plans that the kernel names for the problem
   double seconds = 0, ratio = 1, lo = 1, hi = 1;
   std::string state;  ///< "default", "confirmed", "not confirmed", "withdrawn"
   std::string first_error;
