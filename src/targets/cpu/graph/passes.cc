@@ -17,6 +17,7 @@ void RegisterCpuPasses() {
   RegisterPass("WidenBytes", [] { return WidenBytes(); });
   treadle::transform::RegisterPassConfig(targets::kCalibrationOption, "string",
                                          "what treadle doctor --calibrate measured of this machine, or none");
+  treadle::transform::RegisterPassConfig(kJointLayouts, "bool", "blocks of channels are chosen together (true)");
   RegisterPass("PlanLayout", [] { return PlanLayout(); });
 }
 

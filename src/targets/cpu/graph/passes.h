@@ -14,6 +14,8 @@ namespace treadle::relay {
 /// float32.
 inline constexpr const char* kComputePrecision = "relay.precision";
 inline constexpr const char* kKeepPrecision = "relay.precision.keep";
+/// Pass option: blocks of channels of the whole graph are chosen together (assign_layouts.h).
+inline constexpr const char* kJointLayouts = "relay.PlanLayout.joint";
 /// Attribute of a function: Array<String>, names of the layers that ComputePrecision narrowed.
 inline constexpr const char* kNarrowedLayers = "narrowed_layers";
 

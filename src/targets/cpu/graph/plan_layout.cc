@@ -11,7 +11,8 @@
 
 #include "ops/change_layout.h"
 #include "passes/pass_util.h"
-#include "targets/cpu/kernels/kernels.h"
+#include "targets/cpu/graph/assign_layouts.h"
+#include "targets/cpu/kernels/conv_layout.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/transform.h"
 #include "treadle/ops/make.h"
@@ -89,7 +90,16 @@ class LayoutPlanner : public ExprMutator {
     return result;
   }
 
-  LayoutPlanner(const schedule::Machine& machine, Target target) : machine_(machine), target_(std::move(target)) {}
+  /// `assigned`: layouts that were chosen together; of calls that it doesn't name, what is cheapest for each.
+  LayoutPlanner(const schedule::Machine& machine, Target target, LayoutAssignment assigned)
+      : machine_(machine), target_(std::move(target)), assigned_(std::move(assigned)) {}
+  const LayoutTrace& trace() const { return trace_; }
+  /// Adds what could have been chosen otherwise to the log of alternatives.
+  void NoteAlternatives() const;
+  const AssignedLayouts* Assigned(const CallNode* call) const {
+    auto it = assigned_.find(call);
+    return it == assigned_.end() ? nullptr : &it->second;
+  }
   int lanes() const { return machine_.vector_lanes(32); }
 
   /// `e` (of the old graph) in `layout`.
@@ -112,7 +122,10 @@ class LayoutPlanner : public ExprMutator {
     }
     return variants[layout] = ops::ChangeLayout(from->second, type, from->first, layout);
   }
-  Expr Plain(const Expr& e) { return InLayout(e, {}); }
+  Expr Plain(const Expr& e) {
+    trace_.plain.insert(e.get());
+    return InLayout(e, {});
+  }
   bool HasBlockedConsumer(const CallNode* call) const { return consumers_->Has(call); }
   /// The layout of the producer of `e`; where that is the plain one, a blocked one in which it exists, too.
   ChannelLayout LayoutOf(const Expr& e) {
@@ -158,6 +171,15 @@ class LayoutPlanner : public ExprMutator {
     return variants_[e][layout] = result;
   }
 
+  /// The same of a call, for the trace.
+  Expr Laid(LaidCall laid, bool by_kernel, const LaidOutCall& result) {
+    laid.by_kernel = by_kernel;
+    laid.out = result.layout;
+    trace_.calls.push_back(laid);
+    return Produced(GetRef<Expr>(laid.call), result.layout, result.expr);
+  }
+  schedule::Problem ProblemOf(const CallNode* call, LayoutArgs& args) const;
+
   struct Chosen {
     std::optional<LaidOutCall> rewritten;  ///< the call as the kernel computes it
     bool as_it_is = false;                 ///< the kernel computes the call as the model has it
@@ -170,30 +192,50 @@ class LayoutPlanner : public ExprMutator {
   std::unordered_map<Expr, LayoutVariants, ObjectPtrHash, ObjectPtrEqual> variants_;
   std::optional<BlockedConsumers> consumers_;
   std::unordered_map<Expr, ChannelLayout, ObjectPtrHash, ObjectPtrEqual> producer_layout_;
+  const LayoutAssignment assigned_;
+  LayoutTrace trace_;
+  struct NotedChoice {
+    std::string op;
+    schedule::Problem problem;
+    schedule::Choice choice;
+  };
+  std::vector<NotedChoice> choices_;
 };
 
 class CallArgs : public LayoutArgs {
  public:
-  CallArgs(LayoutPlanner* planner, const CallNode* call) : planner_(planner), call_(call) {
+  CallArgs(LayoutPlanner* planner, const CallNode* call) : planner_(planner) {
+    laid_.call = call;
     for (const Expr& arg : call->args) {
       if (const auto* tuple = arg.as<TupleNode>()) {
-        for (const Expr& field : tuple->fields) args_.push_back(field);
+        for (const Expr& field : tuple->fields) laid_.args.push_back(field);
       } else {
-        args_.push_back(arg);
+        laid_.args.push_back(arg);
       }
     }
+    const AssignedLayouts* assigned = planner->Assigned(call);
+    for (const Expr& arg : laid_.args) {
+      const ChannelLayout layout = planner->LayoutOf(arg);
+      laid_.seen.push_back(assigned == nullptr ? layout : assigned->seen[laid_.seen.size()]);
+    }
+    laid_.read.resize(laid_.args.size());
+    laid_.blocked_consumer = planner->HasBlockedConsumer(call);
   }
-  size_t size() const override { return args_.size(); }
-  ChannelLayout LayoutOf(size_t i) const override { return planner_->LayoutOf(args_.at(i)); }
-  Expr Get(size_t i, const ChannelLayout& layout) override { return planner_->InLayout(args_.at(i), layout); }
-  bool HasBlockedConsumer() const override { return planner_->HasBlockedConsumer(call_); }
-  const TensorTypeNode* Type(size_t i) const override { return args_.at(i)->type_as<TensorTypeNode>(); }
+  size_t size() const override { return laid_.args.size(); }
+  ChannelLayout LayoutOf(size_t i) const override { return laid_.seen.at(i); }
+  Expr Get(size_t i, const ChannelLayout& layout) override {
+    laid_.read.at(i) = layout;
+    return planner_->InLayout(laid_.args.at(i), layout);
+  }
+  bool HasBlockedConsumer() const override { return laid_.blocked_consumer; }
+  const TensorTypeNode* Type(size_t i) const override { return TensorTypeOf(laid_.args.at(i)); }
   int lanes() const override { return planner_->lanes(); }
+  /// What became of the call.
+  const LaidCall& laid() const { return laid_; }
 
  private:
   LayoutPlanner* planner_;
-  const CallNode* call_;
-  std::vector<Expr> args_;
+  LaidCall laid_;
 };
 
 Expr LayoutPlanner::BlockedPart(const TupleGetItemNode* op) {
@@ -219,6 +261,8 @@ Expr LayoutPlanner::BlockedPart(const TupleGetItemNode* op) {
   }
   const bool last = static_cast<size_t>(op->index) + 1 == parts->fields.size();
   if (end % block != 0 && !last) return Expr();
+  trace_.in_place[op] = layout;
+  trace_.pinned.insert(split->args[0].get());
   Expr result = ops::MakeStridedSlice(InLayout(split->args[0], layout), {begin / block}, {(end + block - 1) / block},
                                       {1}, std::vector<int64_t>{1});
   return Produced(GetRef<Expr>(op), layout, result);
@@ -247,6 +291,8 @@ Expr LayoutPlanner::Shuffled(const CallNode* call) {
     shuffled = layout.Shuffled(channels, groups);
   }
   if (shuffled.is_plain()) return Expr();
+  trace_.in_place[call] = shuffled;
+  trace_.pinned.insert(data.get());
   return Produced(GetRef<Expr>(call), shuffled, InLayout(data, layout));
 }
 
@@ -261,8 +307,15 @@ Array<te::Tensor> PlaceholdersOf(const LayoutArgs& args) {
   return tensors;
 }
 
+schedule::Problem LayoutPlanner::ProblemOf(const CallNode* call, LayoutArgs& args) const {
+  const AssignedLayouts* assigned = Assigned(call);
+  const bool open = assigned != nullptr && call->op.as<OpNode>()->name == "nn.conv2d";
+  if (!open) return ops::cpu::MakeProblem(call, args, machine_);
+  return ops::cpu::ConvProblem(call, args, machine_, assigned->out);
+}
+
 LayoutPlanner::Chosen LayoutPlanner::ByKernel(const CallNode* call, LayoutArgs& args) {
-  const schedule::Problem problem = ops::cpu::MakeProblem(call, args, machine_);
+  const schedule::Problem problem = ProblemOf(call, args);
   const std::string& op = call->op.as<OpNode>()->name;
   const bool added = schedule::HasAddedKernels(op);
   if (!problem.defined() && !added) return {};
@@ -281,31 +334,66 @@ LayoutPlanner::Chosen LayoutPlanner::ByKernel(const CallNode* call, LayoutArgs& 
     if (best != nullptr && problem.defined() && !best->kernel->compute) best->Log(problem);
   }
   if (best == nullptr) return {};
-  if (problem.defined()) schedule::AlternativesLog::Note(op, problem, machine_, choice);
+  Chosen chosen;
   // Users' computations are of the operator as the model has it.
-  if (best->kernel->compute) return {std::nullopt, true};
-  if (!best->kernel->rewrite) return {};
-  return {best->kernel->rewrite({call, args}, problem, best->plan), false};
+  chosen.as_it_is = best->kernel->compute != nullptr;
+  if (!chosen.as_it_is && best->kernel->rewrite) {
+    chosen.rewritten = best->kernel->rewrite({call, args}, problem, best->plan);
+  }
+  if (problem.defined()) choices_.push_back({op, problem, std::move(choice)});
+  return chosen;
+}
+
+void LayoutPlanner::NoteAlternatives() const {
+  for (const auto& [op, problem, choice] : choices_) schedule::AlternativesLog::Note(op, problem, machine_, choice);
 }
 
 Expr LayoutPlanner::VisitExpr_(const CallNode* call) {
-  Expr self = GetRef<Expr>(call);
   if (Expr shuffled = Shuffled(call); shuffled.defined()) return shuffled;
   if (call->op.as<OpNode>() != nullptr) {
     const FLayoutRule rule = ops::LayoutRuleOf(Downcast<Op>(call->op));
     CallArgs args(this, call);
     const Chosen chosen = ByKernel(call, args);
-    if (chosen.rewritten) return Produced(self, chosen.rewritten->layout, chosen.rewritten->expr);
+    if (chosen.rewritten) return Laid(args.laid(), true, *chosen.rewritten);
     if (rule != nullptr && !chosen.as_it_is && call->type_as<TensorTypeNode>() != nullptr) {
-      if (auto result = rule(call, args)) {
-        return Produced(self, result->layout, result->expr);
-      }
+      if (auto result = rule(call, args)) return Laid(args.laid(), false, *result);
     }
   }
   Array<Expr> args = call->args.Map([this](const Expr& arg) { return Plain(arg); });
   Expr op = call->op.as<OpNode>() ? call->op : Plain(call->op);
-  if (args.same_as(call->args) && op.same_as(call->op)) return self;
+  if (args.same_as(call->args) && op.same_as(call->op)) return GetRef<Expr>(call);
   return Call(op, args, call->attrs, call->type_args, call->span);
+}
+
+/// A plan, and what was noted while it was made.
+struct PlannedFunction {
+  PlannedFunction(LayoutPlanner* planner, const Function& func) {
+    std::optional<schedule::ChoiceLog> log;
+    if (schedule::ChoiceLog::IsOn()) log.emplace();
+    function = planner->Plan(func);
+    if (log) notes = log->text();
+  }
+  Function function;
+  std::string notes;
+};
+
+Function PlanLayouts(const Function& func, const schedule::Machine& machine, const Target& target) {
+  LayoutPlanner usual(machine, target, {}), *taken = &usual;
+  PlannedFunction planned(&usual, func);
+  std::optional<LayoutPlanner> joint;
+  const bool wanted = treadle::transform::PassContext::Current()->GetConfigBool(kJointLayouts, true);
+  // What users' kernels cost in other layouts isn't known.
+  if (wanted && !schedule::HasAddedKernels()) {
+    LayoutAssignment assigned = AssignLayouts(usual.trace(), machine);
+    if (!assigned.empty()) {
+      taken = &joint.emplace(machine, target, std::move(assigned));
+      planned = PlannedFunction(taken, func);
+      planned.notes = "# blocks of channels are chosen together\n" + planned.notes;
+    }
+  }
+  if (!planned.notes.empty()) schedule::ChoiceLog::Note(planned.notes.substr(0, planned.notes.size() - 1));
+  taken->NoteAlternatives();
+  return planned.function;
 }
 
 }  // namespace
@@ -316,7 +404,7 @@ Pass PlanLayout(const schedule::Machine& machine, const Target& target) {
   ops::cpu::RegisterKernels();
   return CreateFunctionPass(
       [machine, target](Function func, const IRModule&, const PassContext&) {
-        return LayoutPlanner(machine, target).Plan(func);
+        return PlanLayouts(func, machine, target);
       },
       {"PlanLayout", 3, {"InferType"}, "run convolutions and what follows them on channel-blocked activations"});
 }

@@ -103,12 +103,14 @@ void SetCallSizes(const CallNode* call, const relay::LayoutArgs& args, ConvProbl
   p->groups = a->groups;
 }
 
-Problem ConvProblem(const CallNode* call, const relay::LayoutArgs& args, const Machine& machine) {
+Problem ConvProblem(const CallNode* call, const relay::LayoutArgs& args, const Machine& machine,
+                    const ChannelLayout& out) {
   const Problem open = Make<Problem, ConvProblemNode>([&](auto& p) {
     p.not_blocked = WhyNotBlockedCall(call, args);
     SetCallSizes(call, args, &p);
     if (!p.not_blocked.empty()) return;
     SetLayouts(args, p.ic, p.oc, machine.vector_lanes(32), &p);
+    if (out.is_blocked() && p.groups == 1) p.out_layout = out;
   });
   const Problem usual = LaidOut(open, call);
   const std::optional<ChannelLayout> recorded = RecordedConvLayout(usual, machine);

@@ -14,8 +14,10 @@ namespace treadle::ops::cpu {
 
 using relay::ChannelLayout;
 
-/// The problem of a call of nn.conv2d, with the layouts that activations would have.
-Problem ConvProblem(const relay::CallNode* call, const relay::LayoutArgs& args, const Machine& machine);
+/// The problem of a call of nn.conv2d, with the layouts that activations would have. `out`: the layout of its result,
+/// where that isn't left to rules of thumb (plain).
+Problem ConvProblem(const relay::CallNode* call, const relay::LayoutArgs& args, const Machine& machine,
+                    const ChannelLayout& out = {});
 
 /// What a call of a convolution in NCHW says itself: sizes and dtypes. Left as they are for other ranks.
 void SetCallSizes(const relay::CallNode* call, const relay::LayoutArgs& args, ConvProblemNode* problem);
