@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Treadle: a deep-learning compiler. `compile` an ONNX model, call it with NumPy arrays."""
+import typing as _typing
+
 from . import _core, error, nd, runtime
 from ._core import Device, Object
 from ._dtype import DataType
@@ -31,6 +33,14 @@ __all__ = [
     "load_plugin", "lower", "nd", "onnxruntime", "opencl", "parser", "profiler_vm", "quantization", "quantize",
     "register_func", "register_object", "relay", "report", "rpc", "runtime", "target", "te", "testing", "tir", "topi",
     "transform", "tune"]
+
+
+if not _typing.TYPE_CHECKING:  # a type checker finds such names itself
+    def __getattr__(name: str) -> object:
+        from ._arguments import suggest
+
+        raise AttributeError(f"module 'treadle' has no attribute '{name}'{suggest(name, __all__)}")
+
 
 te.build = build
 relay.quantize = _graph_ir

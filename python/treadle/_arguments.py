@@ -3,7 +3,9 @@
 import difflib
 import functools
 import inspect
+import math
 import numbers
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -57,9 +59,12 @@ def _whole(value: object) -> bool:
     return isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
 
 
+MOST = 2**63 - 1  # of int64
+
+
 def whole(what: str, value: Any, least: int = 0, most: int | None = None) -> int:
     """A whole number within limits."""
-    if not _whole(value) or value < least or (most is not None and value > most):
+    if not _whole(value) or value < least or value > (MOST if most is None else most):
         limits = f"{least} or more" if most is None else f"{least} to {most}"
         raise Error(f"{what} is {_short(value)}; expected {limits}")
     return int(value)
@@ -73,9 +78,9 @@ def shapes(value: Any) -> dict[str, list[int]]:
             raise ShapeError(f"shapes['{name}']: expected a tuple of whole numbers, got {_short(shape)}")
         shape = list(shape)
         for i, dim in enumerate(shape):
-            if _whole(dim) and dim >= 0:
+            if _whole(dim) and 0 <= dim <= MOST:
                 continue
-            help_text = "expected a whole number"
+            help_text = "expected a whole number" + (" below 2**63" if _whole(dim) and dim > MOST else "")
             if dim is None or isinstance(dim, str) or dim == -1:
                 help_text += "; to fix only some dimensions and leave the others open, give those by name: dims={'batch': 1}"
             raise ShapeError(f"shapes['{name}'][{i}] is {_short(dim)}; {help_text}")
@@ -90,8 +95,9 @@ def dims(value: Any) -> dict[str, int | str]:
         if isinstance(size, str):
             result[name] = size
             continue
-        if not _whole(size) or size < 0:
-            raise ShapeError(f"dims['{name}'] is {_short(size)}; expected a whole number, or a range as text: '1..8' (names that aren't given stay open)")
+        if not _whole(size) or not 0 <= size <= MOST:
+            raise ShapeError(f"dims['{name}'] is {_short(size)}; expected a whole number, or a range as text: '1..8' (names "
+                             "that aren't given stay open)")
         result[name] = int(size)
     return result
 
@@ -110,6 +116,32 @@ def strings(what: str, value: Any) -> list[str]:
     if wrong:
         raise DTypeError(f"{what}: expected a list of names, got {_short(value)}")
     return names
+
+
+def number(what: str, value: Any, expected: str, low: float = 0, high: float = math.inf) -> float:
+    """A finite number above `low` and of at most `high`; `expected` says so."""
+    real = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+    if not real or not math.isfinite(value) or not low < float(value) <= high:
+        raise Error(f"{what} is {_short(value)}; expected {expected}")
+    return float(value)
+
+
+def paths(what: str, value: Any) -> list[str]:
+    """A list of paths; one path is a list of one."""
+    listed = [value] if isinstance(value, (str, os.PathLike)) else value
+    if not hasattr(listed, "__iter__"):
+        raise DTypeError(f"{what}: expected a list of paths, got {_short(value)}")
+    return [path(what, item) for item in listed]
+
+
+def path(what: str, value: Any) -> str:
+    """A path that isn't empty."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise DTypeError(f"{what}: expected a path, got {_short(value)}")
+    text = os.fspath(value)
+    if not isinstance(text, str) or not text:
+        raise Error(f"{what}: the path is empty" if not text else f"{what}: a path of text is expected, not {_short(text)}")
+    return text
 
 
 def is_array(value: Any) -> bool:

@@ -68,7 +68,12 @@ def to_numpy(name: Any) -> np.dtype:
         from .error import DTypeError
 
         raise DTypeError(f"NumPy has no type for {name}: cast the tensor first, such as with relay.cast(x, \"float32\")")
-    return _EXTENSION[name] if name in _EXTENSION else np.dtype(name)
+    try:
+        return _EXTENSION[name] if name in _EXTENSION else np.dtype(name)
+    except TypeError:
+        from .error import DTypeError
+
+        raise DTypeError(f"there is no element type {name!r}; such as float32, bfloat16, int8 and bool are known") from None
 
 
 def of_numpy(dtype: Any) -> str:

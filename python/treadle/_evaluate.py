@@ -119,5 +119,8 @@ def onnxruntime_outputs(model: Any, feed: Mapping[str, Any], names: list[str]) -
                     "reference={'y': array}") from None
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    return list(session.run(names, dict(feed)))
+    try:
+        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        return list(session.run(names, dict(feed)))
+    except Exception as problem:
+        raise Error(f"the reference onnxruntime couldn't run the model: {problem}") from problem

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tensors and devices, exchanged with NumPy and, by DLPack, with everyone else."""
+import numbers
 from collections.abc import Iterable
 from typing import Any
 
@@ -206,7 +207,10 @@ def empty(shape: int | Iterable[int], dtype: Any = "float32", device: Device | N
     >>> treadle.nd.empty((2, 3), "int8").shape
     (2, 3)
     """
-    shape = (shape,) if isinstance(shape, int) else tuple(int(dim) for dim in shape)
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if not all(isinstance(dim, numbers.Integral) and dim < 2**63 for dim in shape):
+        raise ShapeError(f"a shape is a tuple of whole numbers below 2**63, not {shape!r}")
+    shape = tuple(int(dim) for dim in shape)
     session = getattr(device, "rpc_session", None)
     if session is not None:
         return session.empty(shape, dtype, device)

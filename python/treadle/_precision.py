@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which layers of a model can be computed in bfloat16 within an error: precision="auto" of treadle.compile."""
 import dataclasses
+from collections.abc import Mapping
 
 import numpy as np
 
-from .error import Error
+from . import _arguments
+from .error import DTypeError
 
 _GROUPS = 8
 
@@ -50,8 +52,9 @@ def choose(compile_keeping, samples, max_error):
 
     Layers are tried in groups of neighbours; errors of groups add up like independent noise. Those that cost most keep
     float32; groups that don't fit are tried again in halves."""
-    if not 0 < max_error < 1:
-        raise Error(f"max_error is {max_error}; expected a relative error between 0 and 1")
+    max_error = _arguments.number("max_error", max_error, "a relative error between 0 and 1", high=1)
+    if samples is not None and (isinstance(samples, Mapping) or not hasattr(samples, "__iter__")):
+        raise DTypeError(f"samples: expected a list of dicts of inputs, got {type(samples).__name__}")
     wide, _ = compile_keeping(None)
     samples = samples or [random_inputs(wide.inputs)]
     expected = [value for sample in samples for value in wide.run(None, sample)]

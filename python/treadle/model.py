@@ -3,7 +3,6 @@
 import concurrent.futures
 import dataclasses
 import json
-import numbers
 import os
 import pathlib
 import tempfile
@@ -77,7 +76,12 @@ def _to_tensor(name, value, infos):
         raise Error(f'no input "{name}"; the inputs are: {", ".join(infos) or "none"}' + _arguments.suggest(name, infos))
     if info.value_type:
         return _encoded.to_bytes(value, info.value_type)
-    return as_tensor(value if _arguments.is_array(value) else _arguments.converted(name, value, info.dtype))
+    if not _arguments.is_array(value):
+        value = _arguments.converted(name, value, info.dtype)
+    try:
+        return as_tensor(value)
+    except DTypeError as error:
+        raise DTypeError(f'input "{name}": {error}; expected {info.dtype}') from None
 
 
 def _to_tensors(inputs, infos):
@@ -102,9 +106,13 @@ def _seconds(timeout, name="timeout"):
     """A time limit; None is none."""
     if timeout is None:
         return 0.0
-    if isinstance(timeout, bool) or not isinstance(timeout, numbers.Real) or not timeout > 0:
-        raise Error(f"{name} is {timeout!r}; expected seconds above 0, or None for no limit")
-    return float(timeout)
+    return _arguments.number(name, timeout, "seconds above 0, or None for no limit")
+
+
+def _cancel(token):
+    if token is None or isinstance(token, CancelToken):
+        return token
+    raise DTypeError(f"cancel: expected a treadle.CancelToken, got {type(token).__name__}")
 
 
 class Context:
@@ -118,7 +126,8 @@ class Context:
         self._written: set[str] = set()  # outputs that kernels write where they are bound
         self._given: dict[str, Any] = {}  # tensors that inputs may still be read from
         self._context.set_threads(threads)
-        self._pairs: dict[str, str] = dict(state._pairs if isinstance(state, Context) else state or {})
+        pairs = state._pairs if isinstance(state, Context) else state
+        self._pairs: dict[str, str] = _arguments.mapping("state", pairs, "{'past': 'present'}")
         self._state: dict[str, Any] = state._state if isinstance(state, Context) else {}
         self._in_place: dict[str, Any] = {}  # what an input and an output are both bound to
         self._positions = {info.name: i for i, info in enumerate(self._outputs)}
@@ -197,7 +206,7 @@ class Context:
             cancel: CancelToken | None = None) -> dict[str, Any]:
         """As calling the context, with the limits of Model.run."""
         self._set(inputs)
-        self._context.run(_seconds(timeout), cancel)
+        self._context.run(_seconds(timeout), _cancel(cancel))
         kept = {*self._pairs.values(), *self._written}
         results = {info.name: _to_python(self._context.get_output(i), info) for i, info in enumerate(self._outputs)
                    if info.name not in kept}
@@ -319,7 +328,7 @@ class Model:
         tensors = _to_tensors(inputs, self._inputs)
         form = None if self._forms is None else self._forms.find(_specialise.shapes_of(
             (name, tensor) for name, tensor in tensors.items() if not self._inputs[name].value_type))
-        results = (form or self)._model.run(tensors, self.threads, _seconds(timeout), cancel)
+        results = (form or self)._model.run(tensors, self.threads, _seconds(timeout), _cancel(cancel))
         if output_names is None:
             return [_to_python(result, info) for result, info in zip(results, self.outputs)]
         names = [info.name for info in self.outputs]
@@ -404,8 +413,8 @@ class Model:
         (5, True)
         """
         repeat, warm_up = _arguments.whole("repeat", repeat, 1), _arguments.whole("warm_up", warm_up)
-        if seconds is not None and not seconds > 0:
-            raise Error(f"seconds is {seconds!r}; expected a number above 0")
+        if seconds is not None:
+            seconds = _arguments.number("seconds", seconds, "a number above 0")
         context, feed = self.create_context(threads), _to_tensors(self._sample(inputs), self._inputs)
         threads = self.threads if threads is None else threads
         return _evaluate.measure(lambda: context(**feed), repeat, warm_up, seconds, threads)
@@ -473,6 +482,9 @@ class Model:
         ...
         treadle.error.VerifyError: outputs differ from the reference: y: differs in 1 of 2 elements, largest difference 1
         """
+        rtol = _arguments.number("rtol", rtol, "a number of 0 or more", low=-1e-300)
+        if atol is not None:
+            atol = _arguments.number("atol", atol, "a number of 0 or more, or None", low=-1e-300)
         feed = self._sample(inputs)
         feed = {name: value if _arguments.is_array(value) or name not in self._inputs or self._inputs[name].value_type
                 else _arguments.converted(name, value, self._inputs[name].dtype) for name, value in feed.items()}
@@ -497,6 +509,9 @@ class Model:
             reference, constants = self._source.model, self._source.constants
         if hasattr(reference, "SerializeToString"):
             reference = reference.SerializeToString()
+        if not isinstance(reference, (str, os.PathLike, bytes)):
+            raise DTypeError("reference: expected a dict of outputs, or an ONNX model (path, bytes, onnx.ModelProto), got "
+                             f"{type(reference).__name__}")
         feed = {name: value if isinstance(value, (np.ndarray, list)) else np.asarray(value) for name, value in
                 {**feed, **constants}.items()}
         names = [info.name for info in self.outputs]
@@ -504,8 +519,9 @@ class Model:
 
     def export_library(self, path: "str | os.PathLike[str]") -> None:
         """Writes the model as one shared library, for `load`. A path that ends in ".tar" gets the objects instead."""
+        path = _arguments.path("path", path)
         if self._compiled is not None:
-            _api.CompiledModel_Export(self._compiled, os.fspath(path))
+            _api.CompiledModel_Export(self._compiled, path)
             return
         target, data = pathlib.Path(path), pathlib.Path(str(self._path)).read_bytes()
         # Beside it and then renamed: nobody sees half of it, and what is loaded from that path stays whole.
@@ -576,7 +592,7 @@ def _serialised(model):
         return bytes(model), ""
     if not isinstance(model, (str, os.PathLike)):
         raise DTypeError(f"a model is given as a path, bytes or an onnx.ModelProto, not as {type(model).__name__}")
-    path = pathlib.Path(model)
+    path = pathlib.Path(_arguments.path("model", model))
     try:
         return path.read_bytes(), str(path.parent)
     except OSError as error:
@@ -679,7 +695,7 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
     if quick and (max_seconds is not None or max_memory or precision == "auto"):
         raise Error("quick compiles again in the background: without max_seconds, max_memory and precision='auto'")
     most = _arguments.whole("specialise", specialise, 0, 1024)
-    libraries = [os.fspath(plugin) for plugin in ([plugins] if isinstance(plugins, (str, os.PathLike)) else plugins)]
+    libraries = _arguments.paths("plugins", plugins)
     data, directory = _serialised(model)
     if max_seconds is not None or max_memory:
         if precision == "auto" or progress not in (None, False) or most:
@@ -784,7 +800,7 @@ def _build_serialised(data, directory, shapes=None, dims=None, target="llvm -mcp
 
 def load_plugin(path: "str | os.PathLike[str]") -> str:
     """Loads a library that brings an external code generator, or what its compiled models need; returns its name."""
-    return get_global_func("runtime.LoadPlugin")(os.fspath(path))
+    return get_global_func("runtime.LoadPlugin")(_arguments.path("path", path))
 
 
 @_arguments.refuses_unknown

@@ -66,7 +66,7 @@ def tune(model: Any, output: "str | os.PathLike[str] | None" = None, time: float
     """
     if output is None and not dry_run:
         raise Error("tune: say where records go: output='records.jsonl'")
-    options = {"output": "" if output is None else os.fspath(output), "seconds": seconds_of(time), "seed": int(seed),
+    options = {"output": "" if output is None else _arguments.path("output", output), "seconds": seconds_of(time), "seed": int(seed),
                "resume": bool(resume), "dry_run": bool(dry_run), "graph": bool(graph),
                "trials": _arguments.whole("trials", trials), "threads": int(threads),
                "jobs": int(jobs) or os.cpu_count() or 1, "target": _target_text(target), "opt_level": int(opt_level),

@@ -124,9 +124,12 @@ struct BenchVerb {
   std::vector<std::string> compare;
   int repeat = 20, threads = 0, warm_up = 3, requests = 1;
   double seconds = 0;
+  Flag counted{nullptr};  ///< --repeat
   std::string json_file, page_file;
 
   int Run() const {
+    CheckTextOutputs({json_file, page_file}, {flags.request.model});
+    if (seconds > 0 && counted.given()) throw Error("--repeat and --time contradict each other");
     Preparation spent;
     const CompileRequest request = WithInputShapes(flags.Parse(), inputs.texts, /*fills=*/true);
     const std::vector<std::string> peers = SplitLists(compare);
@@ -139,7 +142,7 @@ struct BenchVerb {
         throw Error(StrCat(request.model, ": --compare needs the .onnx file, not the compiled one"));
     }
     const runtime::Model model = LoadOrCompile(request, &spent);
-    const runtime::NamedTensors values = MakeInputs(model, inputs.texts, "random", inputs.Parse());
+    const runtime::NamedTensors values = MakeInputs(model, inputs.texts, "random", inputs.Parse(request));
     const double first_run = TimeFirstRun(model, values);
 
     // In turns, so that what else the machine does hits all.
@@ -294,7 +297,7 @@ struct BenchVerb {
       }
       std::cout << "\n";
     }
-    if (!json_file.empty()) WriteWholeFile(json_file, report.dump(1) + "\n");
+    if (!json_file.empty()) WriteText(json_file, report.dump(1) + "\n");
   }
 };
 
@@ -304,8 +307,8 @@ void AddBench(CLI::App* app, Action* action) {
   auto verb = std::make_shared<BenchVerb>();
   Verb sub(app, "bench", "measure how long a model takes", action, [verb] { return verb->Run(); });
   sub.Add("model", &verb->flags.request.model, "an .onnx file, or a compiled .so").Required();
-  verb->inputs.AddTo(&sub, "; others are random");
-  sub.Add("--repeat", &verb->repeat, "number of measured runs (20)").Positive();
+  verb->inputs.AddTo(&sub, &verb->flags, "; others are random");
+  verb->counted = sub.Add("--repeat", &verb->repeat, "number of measured runs (20)").Positive();
   sub.Add("-t,--time", &verb->seconds, "seconds to measure for, instead of a number of runs").NonNegative();
   sub.Add("--warm-up", &verb->warm_up, "runs before those that are measured (3)").NonNegative();
   sub.Add("--requests", &verb->requests, "also measure runs per second of so many requests at once (1)")

@@ -14,6 +14,7 @@ struct CacheVerb {
   bool json = false;
 
   int Run() const {
+    if (!size.empty() && action != "limit") throw Error(StrCat("cache ", action, " takes no '", size, "'"));
     if (action == "clear") {
       const uint64_t removed = Compiler().cache_clear();
       if (!json) std::cout << removed << " kernels removed\n";

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/commands.h"
 
+#include <algorithm>
+
 #include "cli/choose_precision.h"
 #include "cli/options.h"
 #include "treadle/base/error.h"
@@ -26,10 +28,12 @@ void CompileFlags::AddTo(Verb* verb) {
   verb->Add("-q,--quiet", &quiet, "no progress, no notes");
   verb->Add("-v,--verbose", &verbose, "print each pass and kernel as it is compiled");
   verb->Group("How to compile");
-  how_ = {
-      verb->Add("--target", &request.target, "what code is for (llvm -mcpu=native)"),
+  sizes_ = {
       verb->Add("--input-shapes", &input_shapes, "shapes of inputs: \"x:[1,3,224,224] y:[8]\""),
       verb->Add("--dim", &dims, "sizes of symbolic dimensions, or ranges: batch=1,height=64..640:32k").OneEach(),
+  };
+  how_ = {
+      verb->Add("--target", &request.target, "what code is for (llvm -mcpu=native)"),
       verb->Add("--opt-level", &request.opt_level, "0 to 4 (3)").Between(0, 4),
       verb->Add("--external", &external, "external code generators, best first").OneEach(),
       verb->Add("--disabled-pass", &disabled_pass, "passes to leave out").OneEach(),
@@ -61,7 +65,8 @@ void CompileFlags::AddTo(Verb* verb) {
   verb->Group("");
 }
 
-void InputFlags::AddTo(Verb* verb, const std::string& others) {
+void InputFlags::AddTo(Verb* verb, CompileFlags* flags, const std::string& others) {
+  flags->fills_inputs = true;
   verb->Group("Inputs");
   verb->Add("-i,--input", &texts,
             "name=file (.npy, .npz, .pb, or a picture), or random, random:0..255, ones, zeros, a number" + others +
@@ -73,8 +78,13 @@ void InputFlags::AddTo(Verb* verb, const std::string& others) {
   verb->Group("");
 }
 
-InputOptions InputFlags::Parse() const {
+InputOptions InputFlags::Parse(const CompileRequest& sizes) const {
   InputOptions options;
+  if (!IsSource(sizes.model)) options.sizes = {{sizes.dims.begin(), sizes.dims.end()}, sizes.input_shapes};
+  const bool pictures = std::any_of(texts.begin(), texts.end(),
+                                    [](const std::string& text) { return IsPicture(ParseInput(text).source); });
+  if (!pictures && !(mean.empty() && scale.empty()))
+    throw Error("--mean and --scale are for pictures, and no input is one");
   options.seed = static_cast<unsigned>(seed);
   options.pictures.mean = ParseNumbers("--mean", mean);
   options.pictures.scale = ParseNumbers("--scale", scale);
@@ -85,7 +95,9 @@ InputOptions InputFlags::Parse() const {
 }
 
 CompileRequest CompileFlags::Parse() const {
-  for (const Flag& flag : how_) {
+  std::vector<Flag> refused = how_;
+  if (!fills_inputs) refused.insert(refused.end(), sizes_.begin(), sizes_.end());
+  for (const Flag& flag : refused) {
     if (!flag.given() || IsSource(request.model)) continue;
     throw Error(StrCat(flag.name(), " says how to compile, but ", request.model, " is compiled already",
                        "\nhelp: give it to 'treadle compile', or the .onnx file here"));
@@ -98,6 +110,10 @@ CompileRequest CompileFlags::Parse() const {
   parsed.verbosity = quiet ? Verbosity::kQuiet : verbose ? Verbosity::kVerbose : Verbosity::kNormal;
   parsed.input_shapes = ParseShapes(input_shapes);
   ParseDims(dims, &parsed);
+  if (!IsSource(parsed.model) && !parsed.dim_ranges.empty()) {
+    throw Error(StrCat("--dim: ", parsed.model, " is compiled already: a size is expected, not the range '",
+                       parsed.dim_ranges.begin()->second, "'"));
+  }
   parsed.external = SplitLists(external);
   parsed.disabled_pass = SplitLists(disabled_pass);
   parsed.required_pass = SplitLists(required_pass);

@@ -20,6 +20,8 @@ struct CompileFlags {
   double max_error = 0.01;  ///< of outputs, relative to their norm, with precision auto
   bool quiet = false, verbose = false, calibration = true;
   bool quick = false;  ///< few of LLVM's passes
+  /// The verb makes inputs: --dim and --input-shapes say their sizes where the model is compiled already.
+  bool fills_inputs = false;
   std::string records, max_model_memory, max_tensor_bytes, huge_pages;
 
   void AddTo(Verb* verb);
@@ -27,7 +29,8 @@ struct CompileFlags {
   CompileRequest Parse() const;
 
  private:
-  std::vector<Flag> how_;  ///< those that say how to compile
+  std::vector<Flag> how_;    ///< those that say how to compile
+  std::vector<Flag> sizes_;  ///< those that may say sizes of inputs instead
 };
 
 /// Flags of verbs that run a model.
@@ -36,9 +39,10 @@ struct InputFlags {
   int seed = 0;
   std::string mean, scale;
 
-  /// `others`: what becomes of inputs that aren't given.
-  void AddTo(Verb* verb, const std::string& others = "");
-  InputOptions Parse() const;
+  /// `flags`: of the same verb. `others`: what becomes of inputs that aren't given.
+  void AddTo(Verb* verb, CompileFlags* flags, const std::string& others = "");
+  /// `sizes`: what the flags of compiling say of them; of effect where the model is compiled already.
+  InputOptions Parse(const CompileRequest& sizes) const;
 };
 
 void AddCompile(CLI::App* app, Action* action);

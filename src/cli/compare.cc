@@ -42,7 +42,7 @@ os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 try:
     import numpy as np, onnxruntime
 except ImportError as error:
-    sys.exit(f"error: the Python {sys.executable} can't run the reference: {error}")
+    sys.exit(f"note: the Python {sys.executable} can't run the reference: {error}")
 path, inputs_file, outputs_file, exposed = sys.argv[1:5]
 source = path
 if exposed:
@@ -69,7 +69,7 @@ try:
     names = [output.name for output in session.get_outputs()]
     values = session.run(names, dict(np.load(inputs_file)))
 except Exception as error:
-    sys.exit("error: ONNX Runtime fails: " + str(error).splitlines()[0])
+    sys.exit("note: ONNX Runtime fails: " + str(error).splitlines()[0])
 np.savez(outputs_file, **{str(i): value for i, value in enumerate(values)})
 with open(outputs_file + ".names", "w") as file:
     file.write("\n".join(names))
@@ -154,7 +154,12 @@ NamedTensors RunOnnxRuntime(const std::string& model, const NamedTensors& inputs
   if (status == 127) {
     throw RuntimeError(StrCat("can't start ", PythonProgram(), ", which runs ONNX Runtime; set TREADLE_PYTHON"));
   }
-  if (status != 0) throw RuntimeError("the reference onnxruntime couldn't run the model");
+  if (status != 0) {
+    throw RuntimeError(
+        StrCat("the reference onnxruntime couldn't run the model",
+               "\nhelp: why stands above; TREADLE_PYTHON names a Python that has onnxruntime, --reference ",
+               "interp takes Treadle's interpreter instead"));
+  }
   NamedTensors outputs = ReadTensors(outputs_file);
   // Names stand beside: those in an archive can't hold every character.
   const std::string names = ReadWholeFile(outputs_file + ".names");

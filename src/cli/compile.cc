@@ -39,6 +39,10 @@ struct CompileVerb {
     const bool folder = request.output.ends_with('/');
     const auto kind = request.output.ends_with(".tar") ? runtime::FileKind::kArchive : runtime::FileKind::kLibrary;
     if (!folder) runtime::CheckOutputPath(request.output, kind, {request.model});
+    if (IsSource(request.output)) {
+      throw Error(StrCat("can't write '", request.output, "': a library isn't called .onnx or .relay",
+                         "\nhelp: such as -o model.so"));
+    }
     const auto start = std::chrono::steady_clock::now();
     const std::string report = CompileWatched(request);
     std::cerr << report;

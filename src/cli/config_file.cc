@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -25,10 +26,10 @@ CLI::App* ChosenVerb(const CLI::App& app) {
 /// says of wrong values only which option they are for.
 class VerbConfig : public CLI::ConfigTOML {
  public:
-  explicit VerbConfig(CLI::App* app) : app_(app) {}
+  explicit VerbConfig(CLI::App* app) : app_(app) { comment('\x01'); }  // comments are gone when it reads
 
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
-    const std::vector<CLI::ConfigItem> items = CLI::ConfigTOML::from_config(input);
+    const std::vector<CLI::ConfigItem> items = CLI::ConfigTOML::from_config(*WithoutComments(input));
     // A section goes before what stands above all of them.
     for (const bool above : {false, true}) {
       for (const CLI::ConfigItem& item : items) {
@@ -39,6 +40,24 @@ class VerbConfig : public CLI::ConfigTOML {
   }
 
  private:
+  /// CLI11 takes comments off values only, quoted or not.
+  static std::unique_ptr<std::istream> WithoutComments(std::istream& input) {
+    std::string text;
+    for (std::string line; std::getline(input, line);) {
+      char quote = 0;
+      size_t end = 0;
+      for (; end < line.size() && (quote != 0 || line[end] != '#'); ++end) {
+        if (line[end] == quote) {
+          quote = 0;
+        } else if (quote == 0 && (line[end] == '"' || line[end] == '\'')) {
+          quote = line[end];
+        }
+      }
+      text += line.substr(0, end) + "\n";
+    }
+    return std::make_unique<std::istringstream>(text);
+  }
+
   [[noreturn]] void Fail(const std::string& problem) const {
     throw Error(StrCat(app_->get_config_ptr()->as<std::string>(), ": ", problem));
   }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/fill.h"
 
-#include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iostream>
 #include <random>
 #include <vector>
 
+#include "cli/color.h"
 #include "treadle/base/error.h"
 #include "treadle/base/text.h"
 #include "treadle/runtime/scalar.h"
@@ -52,7 +53,46 @@ std::function<double(std::mt19937&)> Generator(const runtime::TensorInfo& info, 
   return [uniform](std::mt19937& bits) mutable { return static_cast<double>(uniform(bits)); };
 }
 
+/// The shape of an input: as declared, else as given.
+std::vector<int64_t> ShapeOf(const runtime::TensorInfo& info, const OpenSizes& sizes) {
+  std::vector<int64_t> shape = info.shape;
+  const auto given = sizes.shapes.find(info.name);
+  if (given != sizes.shapes.end() && given->second.size() != shape.size()) {
+    throw Error(
+        StrCat("input '", info.name, "' has rank ", shape.size(), ", the given shape has rank ", given->second.size()));
+  }
+  std::string open;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (given != sizes.shapes.end()) {
+      if (shape[i] >= 0 && shape[i] != given->second[i]) {
+        throw Error(StrCat("input '", info.name, "' is ", info.str(), ": dimension ", i, " isn't ", given->second[i]));
+      }
+      shape[i] = given->second[i];
+    }
+    if (shape[i] >= 0) continue;
+    const std::string name = i < info.dim_names.size() ? info.dim_names[i] : "";
+    const auto size = sizes.dims.find(name);
+    if (size != sizes.dims.end()) {
+      shape[i] = size->second;
+    } else if (IsBatch(i, shape.size(), name)) {
+      shape[i] = 1;
+      std::cerr << PaintedMessage(
+          StrCat("note: input '", info.name, "': ", name.empty() ? "dimension 0" : name, " = 1 (assumed)\n"));
+    } else {
+      open += StrCat(open.empty() ? "" : ", ", "dimension ", i, name.empty() ? "" : " (" + name + ")");
+    }
+  }
+  if (open.empty()) return shape;
+  throw Error(StrCat("sizes aren't known: ", open, " of input ", info.name, " ", info.str(),
+                     "\nhelp: give values (-i name=file.npy), sizes by name (--dim height=480) or shapes ",
+                     "(--input-shapes \"name:[1,3,480,640]\")"));
+}
+
 }  // namespace
+
+bool IsBatch(size_t axis, size_t rank, const std::string& dim_name) {
+  return axis == 0 && (rank > 1 || dim_name.find("batch") != std::string::npos || dim_name == "N");
+}
 
 std::optional<Fill> ParseFill(const std::string& text) {
   if (text == "random") return Fill{};
@@ -64,9 +104,7 @@ std::optional<Fill> ParseFill(const std::string& text) {
   return std::nullopt;
 }
 
-NDArray MakeFilled(const runtime::TensorInfo& info, const Fill& fill, unsigned seed) {
-  std::vector<int64_t> shape = info.shape;
-  for (int64_t& dim : shape) dim = std::max<int64_t>(dim, 1);  // symbolic: the smallest size
+NDArray MakeFilled(const runtime::TensorInfo& info, const Fill& fill, unsigned seed, const OpenSizes& sizes) {
   if (!info.value_type.empty()) {
     throw DTypeError(StrCat("can't fill input '", info.name, "', a ", info.value_type, "; run the model from Python"));
   }
@@ -74,7 +112,7 @@ NDArray MakeFilled(const runtime::TensorInfo& info, const Fill& fill, unsigned s
     throw DTypeError(StrCat("can't fill input '", info.name, "' of type ", info.dtype, "; give a file"));
   }
   if (fill.value) CheckHas(info, *fill.value);
-  NDArray tensor = NDArray::Empty(shape, info.dtype);
+  NDArray tensor = NDArray::Empty(ShapeOf(info, sizes), info.dtype);
   std::mt19937 bits(seed);
   const auto next = fill.value ? [value = *fill.value](std::mt19937&) { return value; } : Generator(info, fill);
   const int64_t count = tensor.size();

@@ -2,9 +2,12 @@
 // Inputs that come from no file.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "treadle/runtime/model.h"
 
@@ -20,8 +23,19 @@ struct Fill {
 /// texts. Throws Error for ranges that can't be read or end before they begin.
 std::optional<Fill> ParseFill(const std::string& text);
 
-/// A tensor of an input's type, and of its shape with 1 for dimensions that aren't known. The same for the same seed.
-/// Throws DTypeError for inputs that aren't numbers, Error for numbers that the type doesn't have.
-runtime::NDArray MakeFilled(const runtime::TensorInfo& info, const Fill& fill, unsigned seed);
+/// Sizes that a compiled model leaves open.
+struct OpenSizes {
+  std::map<std::string, int64_t> dims;                 ///< by the names of dimensions
+  std::map<std::string, std::vector<int64_t>> shapes;  ///< by inputs
+};
+
+/// Whether dimension `axis` of an input of that rank counts the samples of a batch.
+bool IsBatch(size_t axis, size_t rank, const std::string& dim_name);
+
+/// A tensor of an input's type and shape; sizes that are open as given, of a batch 1 (which standard error is told).
+/// The same for the same seed. Throws Error for other open sizes and numbers that the type doesn't have, DTypeError for
+/// inputs that aren't numbers.
+runtime::NDArray MakeFilled(const runtime::TensorInfo& info, const Fill& fill, unsigned seed,
+                            const OpenSizes& sizes = {});
 
 }  // namespace treadle::cli

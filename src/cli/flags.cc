@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
@@ -35,7 +36,7 @@ CLI::Validator AtLeast(int least, const std::string& name) {
   return CLI::Validator(
       [=](std::string& text) {
         double value = 0;
-        if (CLI::detail::lexical_cast(text, value) && value >= least) return std::string();
+        if (CLI::detail::lexical_cast(text, value) && value >= least && std::isfinite(value)) return std::string();
         return StrCat("expected a number of ", least, " or more, got '", text, "'");
       },
       name);
@@ -62,7 +63,7 @@ Flag& Flag::AboveZero() {
   option_->check(CLI::Validator(
       [](std::string& text) {
         double value = 0;
-        if (CLI::detail::lexical_cast(text, value) && value > 0) return std::string();
+        if (CLI::detail::lexical_cast(text, value) && value > 0 && std::isfinite(value)) return std::string();
         return StrCat("expected a number above 0, got '", text, "'");
       },
       "ABOVE ZERO"));
@@ -155,6 +156,21 @@ void CheckVerb(const CLI::App& app, const std::string& name) {
   throw Error(StrCat("unknown verb '", name, "'", DidYouMean(name, verbs), "\nhelp: there are: ", Join(verbs)));
 }
 
+/// Of CLI11's "Could not convert: --repeat = 1e99".
+std::string WhyNotConverted(const std::string& text) {
+  const size_t begin = text.find("--"), equals = text.find(" = ");
+  if (begin == std::string::npos || equals == std::string::npos || equals < begin) return text;
+  return StrCat(text.substr(begin, equals - begin), ": expected a whole number of at most 2147483647, got '",
+                text.substr(equals + 3), "'");
+}
+
+/// Of CLI11's "--input: 1 required TEXT missing".
+std::string WhyMissing(const std::string& text) {
+  const size_t colon = text.find(": ");
+  const bool missing = colon != std::string::npos && text.find(" missing") != std::string::npos;
+  return missing ? text.substr(0, colon) + " needs a value" : text;
+}
+
 /// CLI11 speaks of a subcommand that is required.
 void RequireVerb(const CLI::App& app) {
   for (const std::string& argument : app.remaining()) {
@@ -176,11 +192,13 @@ Error Unexpected(const CLI::App& app) {
   }
   std::vector<std::string> flags;
   for (const CLI::Option* option : verb->get_options()) {
-    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+    flags.insert(flags.end(), option->get_lnames().begin(), option->get_lnames().end());
   }
   const std::string name = first.substr(0, first.find('='));
-  return Error(StrCat(verb->get_name(), " has no option '", name, "'", DidYouMean(name, flags), "\nhelp: treadle ",
-                      verb->get_name(), " --help lists them"));
+  std::string meant = name.starts_with("--") ? DidYouMean(name.substr(2), flags) : "";
+  if (const size_t quote = meant.find('\''); quote != std::string::npos) meant.insert(quote + 1, "--");
+  return Error(StrCat(verb->get_name(), " has no option '", name, "'", meant, "\nhelp: treadle ", verb->get_name(),
+                      " --help lists them"));
 }
 
 int Report(const std::string& text, ExitCode code) {
@@ -270,6 +288,10 @@ int RunVerb(int argc, char** argv) {
     }
   } catch (const CLI::ExtrasError&) {
     return Report(Unexpected(app).what(), ExitCode::kUsage);
+  } catch (const CLI::ConversionError& error) {
+    return Report(WhyNotConverted(error.what()), ExitCode::kUsage);
+  } catch (const CLI::ArgumentMismatch& error) {
+    return Report(WhyMissing(error.what()), ExitCode::kUsage);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     if (app.get_subcommands().empty()) RequireVerb(app);

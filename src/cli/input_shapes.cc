@@ -71,12 +71,6 @@ void UseShape(const DeclaredInput& input, const std::vector<int64_t>& shape, Com
   }
 }
 
-/// Whether dimension `axis` of an input counts the samples of a batch.
-bool IsBatch(const DeclaredInput& input, size_t axis) {
-  const std::string& name = input.dim_names[axis];
-  return axis == 0 && (input.shape.size() > 1 || name.find("batch") != std::string::npos || name == "N");
-}
-
 std::string ShapeTemplate(const DeclaredInput& input) {
   std::string text = input.name + ":[";
   for (size_t i = 0; i < input.shape.size(); ++i) {
@@ -101,7 +95,7 @@ void Complete(const DeclaredInput& input, CompileRequest* request, std::vector<s
   for (size_t i = 0; i < shape.size(); ++i) {
     const std::string& name = input.dim_names[i];
     if (shape[i] >= 0 || input.shape[i] >= 0 || (!name.empty() && request->dims.count(name) != 0)) continue;
-    if (!IsBatch(input, i)) {
+    if (!IsBatch(i, input.shape.size(), name)) {
       unknown->push_back(
           StrCat("dimension ", i, name.empty() ? "" : " (" + name + ")", " of input ", ShapeTemplate(input)));
       continue;

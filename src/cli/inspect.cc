@@ -98,9 +98,10 @@ struct InspectVerb {
   bool ops = false, memory = false, json = false;
 
   int Run() const {
+    CheckTextOutputs({html}, {flags.request.model});
     const runtime::Model model = LoadOrCompile(flags.Parse());
     const Json report = Describe(model);
-    if (!html.empty()) WriteWholeFile(html, Html(report));
+    if (!html.empty()) WriteText(html, Html(report));
     if (json) {
       std::cout << report.dump(1) << "\n";
     } else {

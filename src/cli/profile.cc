@@ -143,20 +143,19 @@ struct ProfileVerb {
   bool json = false;
 
   int Run() const {
-    for (const std::string& path : {csv, trace, page_file}) {
-      if (!path.empty()) runtime::CheckOutputPath(path, runtime::FileKind::kAny, {flags.request.model});
-    }
-    const runtime::Model model = LoadOrCompile(WithInputShapes(flags.Parse(), inputs.texts, /*fills=*/true));
+    CheckTextOutputs({csv, trace, page_file}, {flags.request.model});
+    const CompileRequest request = WithInputShapes(flags.Parse(), inputs.texts, /*fills=*/true);
+    const runtime::Model model = LoadOrCompile(request);
     PageRequest page;
     page.model = model;
     std::vector<OpTiming> last;
     const std::vector<double> whole =
-        Measure(MakeInputs(model, inputs.texts, "random", inputs.Parse()), repeat, threads, &page, &last);
+        Measure(MakeInputs(model, inputs.texts, "random", inputs.Parse(request)), repeat, threads, &page, &last);
     const std::vector<ProfileRow> rows = MakeProfile(page.timings, by == "call"     ? ProfileBy::kCall
                                                                    : by == "kernel" ? ProfileBy::kKernel
                                                                                     : ProfileBy::kCompiler);
-    if (!csv.empty()) WriteWholeFile(csv, ToCsv(rows));
-    if (!trace.empty()) WriteWholeFile(trace, runtime::ChromeTrace(last));
+    if (!csv.empty()) WriteText(csv, ToCsv(rows));
+    if (!trace.empty()) WriteText(trace, runtime::ChromeTrace(last));
     if (!page_file.empty()) {
       page.output = page_file;
       page.title = std::filesystem::path(flags.request.model).filename().string();
@@ -180,7 +179,7 @@ void AddProfile(CLI::App* app, Action* action) {
   auto verb = std::make_shared<ProfileVerb>();
   Verb sub(app, "profile", "measure how long each call of a model takes", action, [verb] { return verb->Run(); });
   sub.Add("model", &verb->flags.request.model, "a compiled .so, or an .onnx file").Required();
-  verb->inputs.AddTo(&sub, "; others are random");
+  verb->inputs.AddTo(&sub, &verb->flags, "; others are random");
   sub.Add("--by", &verb->by, "a row for each call, kernel or compiler (call)").OneOf({"call", "kernel", "compiler"});
   sub.Add("--top", &verb->top, "rows to show, 0: all (20)").NonNegative();
   sub.Add("--repeat", &verb->repeat, "number of runs (10)").Positive();

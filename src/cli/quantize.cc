@@ -18,8 +18,9 @@ try:
     from treadle import Error
     from treadle.quantization.__main__ import main
 except ImportError as error:
-    print(f"error: the Python {sys.executable} can't quantise: {error}", file=sys.stderr)
-    sys.exit(4)
+    print(f"error: the Python {sys.executable} can't quantise: {error}\nhelp: TREADLE_PYTHON names a Python "
+          "that has the packages numpy and onnx", file=sys.stderr)
+    sys.exit(5)
 try:
     main(sys.argv[2:])
 except Error as error:

@@ -22,7 +22,7 @@ struct ReportVerb {
   int Run() const {
     const std::filesystem::path model_path = flags.request.model;
     const std::string path = output.empty() ? model_path.stem().string() + ".html" : output;
-    runtime::CheckOutputPath(path, runtime::FileKind::kAny, {flags.request.model});
+    CheckTextOutputs({path}, {flags.request.model});
     const CompileRequest request = WithInputShapes(flags.Parse(), inputs.texts, /*fills=*/true);
     PageRequest page;
     if (IsSource(request.model)) {
@@ -30,7 +30,7 @@ struct ReportVerb {
     } else {
       page.model = LoadOrCompile(request);
     }
-    const runtime::NamedTensors values = MakeInputs(page.model, inputs.texts, "random", inputs.Parse());
+    const runtime::NamedTensors values = MakeInputs(page.model, inputs.texts, "random", inputs.Parse(request));
     Measure(values, repeat, threads, &page);
     if (verify) {
       for (const LayerComparison& layer : CompareLayers(request, {values.begin(), values.end()}, {}, threads)) {
@@ -54,7 +54,7 @@ void AddReport(CLI::App* app, Action* action) {
            [verb] { return verb->Run(); });
   sub.Add("model", &verb->flags.request.model, "an .onnx file, or a compiled .so").Required();
   sub.Add("-o,--output", &verb->output, "the page to write (the model's name with .html)");
-  verb->inputs.AddTo(&sub, "; others are random");
+  verb->inputs.AddTo(&sub, &verb->flags, "; others are random");
   sub.Add("--repeat", &verb->repeat, "number of measured runs (10)").Positive();
   sub.Add("--threads", &verb->threads, "threads (all)").Threads();
   sub.Add("--verify", &verb->verify, "compare every value of the model with ONNX Runtime's");

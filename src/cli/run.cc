@@ -31,12 +31,14 @@ struct RunVerb {
   bool json = false, check_nan = false;
 
   int Run() const {
-    if (runtime::ParseDevice(device).device_type != kDLCPU) {
+    if (const runtime::Device chosen = runtime::ParseDevice(device);
+        chosen.device_type != kDLCPU || chosen.device_id != 0) {
       throw TargetError(StrCat("device ", device, " isn't available; this build runs on: cpu"));
     }
     CheckOutputs();
-    const runtime::Model model = LoadOrCompile(WithInputShapes(flags.Parse(), inputs.texts, /*fills=*/false));
-    const runtime::NamedTensors values = MakeInputs(model, inputs.texts, "", inputs.Parse());
+    const CompileRequest request = WithInputShapes(flags.Parse(), inputs.texts, /*fills=*/false);
+    const runtime::Model model = LoadOrCompile(request);
+    const runtime::NamedTensors values = MakeInputs(model, inputs.texts, "", inputs.Parse(request));
     runtime::ModelContext context = model.CreateContext();
     context.SetThreads(threads);
     for (const auto& [name, tensor] : values) context.SetInput(name, tensor);
@@ -63,9 +65,13 @@ struct RunVerb {
   void CheckOutputs() const {
     std::vector<std::string> files{flags.request.model};
     for (const std::string& input : inputs.texts) files.push_back(input.substr(input.find('=') + 1));
-    for (const std::string& path : {output, profile, dump_tensors}) {
+    for (const std::string& path : {output, dump_tensors}) {
       if (!path.empty()) runtime::CheckOutputPath(path, runtime::FileKind::kAny, files);
     }
+    if (!output.empty() && output == dump_tensors) throw Error(StrCat("two outputs go to '", output, "'"));
+    CheckTextOutputs({profile}, files);
+    if (!labels.empty() && top_k == 0) throw Error("--labels names what --top-k prints: give that, too");
+    if (!labels.empty()) ReadWholeFile(labels);
   }
 
   void Print(const NamedTensors& outputs, const std::vector<double>& times) const {
@@ -130,7 +136,7 @@ struct RunVerb {
 
   void Profile(runtime::ModelContext* context) const {
     const std::vector<runtime::OpTiming> timings = context->RunProfiled();
-    WriteWholeFile(profile, runtime::ChromeTrace(timings));
+    WriteText(profile, runtime::ChromeTrace(timings));
     if (json) return;
     const std::vector<ProfileRow> compilers = MakeProfile(timings, ProfileBy::kCompiler);
     if (compilers.size() > 1 || timings.empty() || !timings[0].compiler.empty()) std::cout << ToText(compilers, 0);
@@ -146,7 +152,7 @@ void AddRun(CLI::App* app, Action* action) {
   auto verb = std::make_shared<RunVerb>();
   Verb sub(app, "run", "run a model", action, [verb] { return verb->Run(); });
   sub.Add("model", &verb->flags.request.model, "a compiled .so, or an .onnx file").Required();
-  verb->inputs.AddTo(&sub);
+  verb->inputs.AddTo(&sub, &verb->flags);
   sub.Add("-o,--output", &verb->output, "where the outputs go: .npz (keys are their names) or .npy");
   sub.Add("--repeat", &verb->repeat, "number of runs (1)").Positive();
   sub.Add("--threads", &verb->threads, "threads (all)").Threads();

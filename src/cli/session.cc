@@ -25,7 +25,20 @@ bool IsOnnx(const std::string& path) { return std::filesystem::path(path).extens
 bool IsSource(const std::string& path) { return IsOnnx(path) || path.ends_with(".relay"); }
 
 void CheckExists(const std::string& path) {
-  if (!std::filesystem::exists(path)) throw Error(StrCat("can't open ", path, ": no such file"));
+  if (path.empty()) throw Error("the model's path is empty");
+  std::error_code failure;
+  if (std::filesystem::exists(path, failure)) return;
+  throw Error(StrCat("can't open ", path, ": ", failure ? failure.message() : "no such file"));
+}
+
+void CheckTextOutputs(const std::vector<std::string>& outputs, const std::vector<std::string>& inputs) {
+  std::set<std::filesystem::path> met;
+  for (const std::string& path : outputs) {
+    if (path.empty()) continue;
+    runtime::CheckOutputPath(path, runtime::FileKind::kText, inputs);
+    if (!met.insert(std::filesystem::absolute(path).lexically_normal()).second)
+      throw Error(StrCat("two outputs go to '", path, "'"));
+  }
 }
 
 InputText ParseInput(const std::string& text) {
@@ -107,11 +120,27 @@ const std::string& OnlyInput(const Model& model, const std::string& what) {
   return model.inputs()[0].name;
 }
 
+/// Throws Error for sizes of what the model doesn't leave open.
+void CheckDims(const Model& model, const OpenSizes& sizes) {
+  std::vector<std::string> open;
+  for (const TensorInfo& info : model.inputs()) {
+    for (size_t i = 0; i < info.dim_names.size(); ++i) {
+      if (info.shape[i] < 0 && !info.dim_names[i].empty()) open.push_back(info.dim_names[i]);
+    }
+  }
+  for (const auto& [name, size] : sizes.dims) {
+    if (std::find(open.begin(), open.end(), name) != open.end()) continue;
+    throw Error(StrCat("the model leaves no dimension called '", name, "' open", DidYouMean(name, open)));
+  }
+  for (const auto& [name, shape] : sizes.shapes) FindInput(model, name);
+}
+
 }  // namespace
 
 runtime::NamedTensors MakeInputs(const Model& model, const std::vector<std::string>& texts, const std::string& fill,
                                  const InputOptions& options) {
   runtime::NamedTensors inputs;
+  CheckDims(model, options.sizes);
   constexpr unsigned kInputsOfSeed = 1000;
   const unsigned first = options.seed * kInputsOfSeed;
   std::optional<Fill> rest = ParseFill(fill);
@@ -125,7 +154,8 @@ runtime::NamedTensors MakeInputs(const Model& model, const std::vector<std::stri
     if (given.fill && name.empty()) {
       rest = given.fill;
     } else if (given.fill) {
-      put(name, MakeFilled(FindInput(model, name), *given.fill, first + static_cast<unsigned>(inputs.size())));
+      put(name,
+          MakeFilled(FindInput(model, name), *given.fill, first + static_cast<unsigned>(inputs.size()), options.sizes));
     } else if (IsPicture(source)) {
       const TensorInfo& info = FindInput(model, name.empty() ? OnlyInput(model, source) : name);
       put(info.name, ReadPicture(source, info, options.pictures));
@@ -149,7 +179,7 @@ runtime::NamedTensors MakeInputs(const Model& model, const std::vector<std::stri
     if (!rest) {
       missing += StrCat(missing.empty() ? "" : ", ", info.name, " ", info.str());
     } else {
-      inputs.emplace(info.name, MakeFilled(info, *rest, of_input));
+      inputs.emplace(info.name, MakeFilled(info, *rest, of_input, options.sizes));
     }
   }
   if (!missing.empty())

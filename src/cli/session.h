@@ -22,6 +22,9 @@ bool IsOnnx(const std::string& path);
 bool IsSource(const std::string& path);
 /// Throws Error that names a file that doesn't exist.
 void CheckExists(const std::string& path);
+/// Before anything is computed: throws Error for reports, tables and the like ("": none) that would replace something
+/// else (runtime::CheckOutputPath), one of `inputs` included, and where two are the same file.
+void CheckTextOutputs(const std::vector<std::string>& outputs, const std::vector<std::string>& inputs);
 
 /// A text of --input: "name=source" or "source", which is a file, or how to fill (cli/fill.h).
 struct InputText {
@@ -52,6 +55,7 @@ runtime::Model LoadOrCompile(const CompileRequest& request, Preparation* spent =
 struct InputOptions {
   unsigned seed = 0;  ///< of random ones
   PictureScaling pictures;
+  OpenSizes sizes;  ///< of inputs that are filled, where the compiled model leaves some open
 };
 
 /// The inputs of `model` from texts of --input: "name=file", "file" (names inside, or the only input), "name=random"

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -23,6 +24,8 @@ std::string Extension(const std::string& path) {
 }  // namespace
 
 std::string ReadWholeFile(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) throw Error(StrCat("can't read ", path, ": it is a directory"));
   std::ifstream in(path, std::ios::binary);
   if (!in) throw Error(StrCat("can't open ", path, ": ", std::strerror(errno)));
   std::ostringstream buffer;
@@ -31,9 +34,12 @@ std::string ReadWholeFile(const std::string& path) {
   return std::move(buffer).str();
 }
 
-void WriteWholeFile(const std::string& path, const std::string& bytes) { runtime::WriteFile(path, bytes); }
+void WriteText(const std::string& path, const std::string& text) {
+  runtime::WriteFile(path, text, runtime::FileKind::kText);
+}
 
 NamedTensors ReadTensors(const std::string& path) {
+  if (path.empty()) throw Error("the name of an input's file is empty\nhelp: -i name=file.npy, or -i name=random");
   const std::string extension = Extension(path);
   if (extension == ".npy") return {{"", ParseNpy(ReadWholeFile(path), path)}};
   if (extension == ".npz") return ParseNpz(ReadWholeFile(path), path);

@@ -17,8 +17,8 @@ using NamedTensors = std::vector<std::pair<std::string, NDArray>>;
 
 /// The whole file. Throws Error (exit 2) when it is missing or can't be read.
 std::string ReadWholeFile(const std::string& path);
-/// Replaces the file at once: writes beside it, then renames. Throws Error when that fails.
-void WriteWholeFile(const std::string& path, const std::string& bytes);
+/// Writes a text whole or not at all, over no file that isn't text. Throws Error when that fails.
+void WriteText(const std::string& path, const std::string& text);
 
 /// Parses one .npy; `what` names the file in errors (ModelFormatError, DTypeError).
 NDArray ParseNpy(const std::string& bytes, const std::string& what);

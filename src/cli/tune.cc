@@ -81,10 +81,11 @@ struct TuneVerb {
     if (request.output.empty() && !request.dry_run) {
       throw Error("tune: say where records go: -o records.jsonl", ExitCode::kUsage);
     }
+    CheckTextOutputs({request.output, report}, {request.compile.model});
     StatusLine status;
     request.progress = [&status](const std::string& line) { status(line); };
     const TuneResult result = Compiler().tune(request);
-    if (!report.empty()) WriteWholeFile(report, IsJson(report) ? result.json + "\n" : result.html);
+    if (!report.empty()) WriteText(report, IsJson(report) ? result.json + "\n" : result.html);
     std::cout << (json ? result.json + "\n" : "\n" + result.text);
     if (!json && !request.dry_run) {
       std::cout << "records: " << request.output << "; compile with --records " << request.output << "\n";
@@ -108,7 +109,7 @@ struct RecordsVerb {
     }
     if (action == "merge" || action == "prune") {
       if (output.empty()) throw Error(StrCat("records ", action, ": say where to: -o all.jsonl"), ExitCode::kUsage);
-      runtime::WriteFile(output, action == "merge" ? Unique(text) : Compiler().prune_records(text));
+      WriteText(output, action == "merge" ? Unique(text) : Compiler().prune_records(text));
       return 0;
     }
     const RecordsSummary summary = Compiler().check_records(text, action == "best");

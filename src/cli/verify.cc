@@ -32,6 +32,10 @@ struct VerifyVerb {
   std::string reduce;
 
   int Run() {
+    if (std::error_code ignored; !reduce.empty() && std::filesystem::exists(reduce, ignored) &&
+                                 !std::filesystem::is_directory(reduce, ignored)) {
+      throw Error(StrCat("can't write to '", reduce, "': it isn't a folder"));
+    }
     if (!reduce.empty()) layers = true;
     if (atol >= 0) tolerance.atol = atol;
     constexpr double kHealthy = 30;
@@ -40,7 +44,7 @@ struct VerifyVerb {
     const CompileRequest request = WithInputShapes(flags.Parse(), inputs.texts, /*fills=*/true);
     if (layers) return RunLayers(request);
     const runtime::Model model = LoadOrCompile(request);
-    const runtime::NamedTensors values = MakeInputs(model, inputs.texts, "random", inputs.Parse());
+    const runtime::NamedTensors values = MakeInputs(model, inputs.texts, "random", inputs.Parse(request));
     const NamedTensors actual = NameOutputs(model, model.Run(values, threads));
     const NamedTensors given(values.begin(), values.end());
     if (float64) return ReportErrors(Float64Errors(request, given, actual));
@@ -139,7 +143,7 @@ struct VerifyVerb {
       throw Error("--layers needs an .onnx model and --reference onnxruntime");
     }
     const runtime::Model model = LoadOrCompile(request);
-    const runtime::NamedTensors values = MakeInputs(model, inputs.texts, "random", inputs.Parse());
+    const runtime::NamedTensors values = MakeInputs(model, inputs.texts, "random", inputs.Parse(request));
     const NamedTensors given(values.begin(), values.end());
     const std::vector<LayerComparison> outputs =
         CompareOutputs(NameOutputs(model, model.Run(values, threads)), RunOnnxRuntime(request.model, given), tolerance);
@@ -221,9 +225,9 @@ void AddVerify(CLI::App* app, Action* action) {
   Verb sub(app, "verify", "compare a model's outputs with a reference's", action, [verb] { return verb->Run(); });
   sub.Add("model", &verb->flags.request.model, "an .onnx file, or a compiled .so").Required();
   sub.Add("--reference", &verb->reference, "onnxruntime, interp, or a file of outputs (.npz) (onnxruntime)");
-  verb->inputs.AddTo(&sub, "; others are random");
+  verb->inputs.AddTo(&sub, &verb->flags, "; others are random");
   sub.Add("--rtol", &verb->tolerance.rtol, "relative tolerance (1e-3)").NonNegative();
-  sub.Add("--atol", &verb->atol, "absolute tolerance (1e-5 of the output's range)");
+  sub.Add("--atol", &verb->atol, "absolute tolerance (1e-5 of the output's range)").NonNegative();
   sub.Add("--snr", &verb->snr, "instead: least signal-to-noise ratio in dB (30 where --precision is lower)")
       .NonNegative();
   sub.Add("--threads", &verb->threads, "threads (all)").Threads();

@@ -106,6 +106,10 @@ void SetOption(TargetNode* node, const TargetKind& kind, const std::string& text
   const TargetOption* option = FindOption(kind.options, key);
   if (option == nullptr) option = FindOption(CommonTargetOptions(), key);
   if (option == nullptr) UnknownOption(kind, text, key);
+  if (eq == std::string::npos && option->type != TargetOption::Type::kFlag) {
+    throw TargetError(
+        StrCat("target \"", text, "\": -", key, " needs a value, as in -", key, "=..; expected ", option->Expected()));
+  }
   if (!Fits(*option, value)) {
     throw TargetError(StrCat("target \"", text, "\": -", key, " is \"", value, "\", expected ", option->Expected()));
   }

@@ -88,7 +88,7 @@ std::string Page(const std::string& text) {
 
 void WritePage(const std::string& path, const std::string& data) {
   runtime::CheckOutputPath(path);
-  runtime::WriteFile(path, Page(data));
+  runtime::WriteFile(path, Page(data), runtime::FileKind::kText);
 }
 
 }  // namespace treadle::report

@@ -84,6 +84,13 @@ constexpr Signature kSignatures[] = {
 
 /// What an existing file should be and isn't; null where it may be replaced. An empty file always may.
 const char* WhyForeign(const std::string& path, FileKind kind, off_t size) {
+  if (kind == FileKind::kText && size > 0) {
+    FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (fd.get() < 0) return nullptr;
+    std::string start(size_t{1} << 12, 0);
+    const ssize_t got = pread(fd.get(), start.data(), start.size(), 0);
+    return got > 0 && start.substr(0, static_cast<size_t>(got)).find('\0') != std::string::npos ? "text" : nullptr;
+  }
   for (const Signature& signature : kSignatures) {
     if (signature.kind != kind || size == 0) continue;
     FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));

@@ -21,6 +21,7 @@ enum class FileKind {
   kArchive,  ///< a tar archive
   kNpy,
   kNpz,
+  kText,  ///< without bytes of 0
 };
 
 /// Refuses (Error) a `path` that an output must not replace: a folder, a device, a pipe, a socket, one of `inputs` (the

@@ -37,7 +37,9 @@ def folder(tmp_path_factory):
     np.savez(path / "other.npz", z=np.ones((2, 3), "float32"))
     np.savez(path / "golden.npz", q=np.ones((2, 3), "float32"))
     (path / "folder").mkdir()
-    subprocess.run([PROGRAM, "compile", "m.onnx", "-o", "m.so"], cwd=path, check=True, capture_output=True)
+    (path / "loop").symlink_to("loop")
+    for name in "md":
+        subprocess.run([PROGRAM, "compile", f"{name}.onnx", "-o", f"{name}.so"], cwd=path, check=True, capture_output=True)
     return path
 
 
@@ -165,7 +167,58 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     (("run", "i8.onnx", "-i", "x=random:0..300"), 2, "input 'x' is of type int8, which has no 300"),
     (("run", "m.so", "-i", "other.npz"), 2, "the model has no input 'z'; it has: x"),
     (of_run("-i", "x=zeros"), 2, "input 'x' is given twice"),
-    (of_run("--dim", "batch=1"), 2, "--dim says how to compile, but m.so is compiled already"),
+    (of_run("--dim", "batch=1"), 2, "the model leaves no dimension called 'batch' open"),
+    (of_run("--precision", "bf16"), 2, "--precision says how to compile, but m.so is compiled already"),
+    (("inspect", "m.so", "--dim", "batch=1"), 2, "--dim says how to compile, but m.so is compiled already"),
+    (("run", "d.so", "-i", "random", "--dim", "bacth=1"), 2,
+     "the model leaves no dimension called 'bacth' open; did you mean 'batch'?"),
+    (("run", "d.so", "-i", "random", "--dim", "batch=1..8"), 2,
+     "--dim: d.so is compiled already: a size is expected, not the range '1..8'"),
+    (("run", "d.so", "-i", "random", "--input-shapes", "x:[2]"), 2, "input 'x' has rank 2, the given shape has rank 1"),
+    (("run", "d.so", "-i", "random", "--input-shapes", "y:[2]"), 2, "the model has no input 'y'; it has: x"),
+    (of_run("--device", "cpu:3"), 2, "device cpu:3 isn't available; this build runs on: cpu"),
+    (of_run("--labels", "notes.txt"), 2, "--labels names what --top-k prints: give that, too"),
+    (of_run("--labels", "folder", "--top-k", "1"), 2, "can't read folder: it is a directory"),
+    (of_run("--mean", "1"), 2, "--mean and --scale are for pictures, and no input is one"),
+    (of_run("--repeat", "1e99"), 2, "--repeat: expected a whole number of at most 2147483647, got '1e99'"),
+    (of_run("--timeout", "nan"), 2, "--timeout: expected a number above 0, got 'nan'"),
+    (of_run("--profile", "m.so"), 2, "can't write 'm.so': it is the input 'm.so'"),
+    (of_run("--profile", "d.so"), 2,
+     "can't write 'd.so': there is a file that isn't text; remove it first, or choose another name"),
+    (("run", "m.so", "-i"), 2, "--input needs a value"),
+    (("run", "m.so", "-i", "x="), 2, "the name of an input's file is empty"),
+    (("bench", "m.so", "-t", "inf"), 2, "--time: expected a number of 0 or more, got 'inf'"),
+    (("bench", "m.so", "-t", "1", "--repeat", "3"), 2, "--repeat and --time contradict each other"),
+    (("bench", "m.so", "--json", "m.so"), 2, "can't write 'm.so': it is the input 'm.so'"),
+    (("bench", "m.so", "--json", "nodir/b.json"), 2, "can't write 'nodir/b.json': there is no folder 'nodir'"),
+    (("bench", "m.so", "--report", "m.so"), 2, "can't write 'm.so': it is the input 'm.so'"),
+    (("inspect", "m.so", "--html", "m.so"), 2, "can't write 'm.so': it is the input 'm.so'"),
+    (("profile", "m.so", "--csv", "p", "--trace", "./p"), 2, "two outputs go to './p'"),
+    (("profile", "m.so", "--csv", "m.onnx"), 2,
+     "can't write 'm.onnx': there is a file that isn't text; remove it first, or choose another name"),
+    (("tune", "m.onnx", "-o", "m.onnx"), 2, "can't write 'm.onnx': it is the input 'm.onnx'"),
+    (("tune", "m.onnx", "-o", "m.so"), 2,
+     "can't write 'm.so': there is a file that isn't text; remove it first, or choose another name"),
+    (("tune", "m.onnx", "-o", "r.jsonl", "--time", "banana"), 2, "--time: expected a time such as 90s, 10m or 1h, not 'banana'"),
+    (("records", "merge", "notes.txt", "-o", "m.so"), 2,
+     "can't write 'm.so': there is a file that isn't text; remove it first, or choose another name"),
+    (of_compile("--records", "notes.txt"), 4, "notes.txt isn't a file of records: line 1: its checksum is missing or wrong"),
+    (("compile", "m.onnx", "-o", "new.onnx"), 2, "can't write 'new.onnx': a library isn't called .onnx or .relay"),
+    (("compile", "", "-o", "a.so"), 2, "the model's path is empty"),
+    (("compile", "m.onnx", "-o", ""), 2, "can't write '': the path is empty"),
+    (("compile", "m.onnx", "-o", "/dev/null"), 2, "can't write '/dev/null': it is a device, pipe or socket, not a regular file"),
+    (("compile", "loop", "-o", "a.so"), 2, "can't open loop: Too many levels of symbolic links"),
+    (of_compile("--target", "llvm -mcpu=skylak"), 2,
+     "-mcpu=skylak isn't a processor that LLVM knows for x86_64-pc-linux-gnu; did you mean 'skylake'?"),
+    (of_compile("--target", "llvm -mattr=+avx3"), 2,
+     "-mattr=+avx3: LLVM knows no such feature of x86_64-pc-linux-gnu; did you mean 'avx'?"),
+    (of_compile("--target", "llvm -mcpu"), 2, 'target "llvm -mcpu": -mcpu needs a value, as in -mcpu=..; expected a text'),
+    (of_compile("--seed", "3"), 2, "compile has no option '--seed'"),
+    (("verify", "m.onnx", "--atol", "-3"), 2, "--atol: expected a number of 0 or more, got '-3'"),
+    (("verify", "m.onnx", "--reduce", "notes.txt"), 2, "can't write to 'notes.txt': it isn't a folder"),
+    (("cache", "show", "extra"), 2, "cache show takes no 'extra'"),
+    (("quantize",), 2, "the following arguments are required: model, -o/--output"),
+    (("quantize", "none.onnx", "-o", "q.onnx"), 2, "can't open none.onnx: no such file"),
     (("bench", "m.so", "--compare", "onnxrutime"), 2,
      "--compare: unknown engine 'onnxrutime'; known: onnxruntime, openvino; did you mean 'onnxruntime'?"),
     (("bench", "m.so", "--compare", "onnxruntime"), 2, "m.so: --compare needs the .onnx file, not the compiled one"),
@@ -181,6 +234,21 @@ def test_what_is_said(folder, arguments, status, text):
     lines = result.stderr.splitlines()
     assert (result.returncode, lines[0]) == (status, "error: " + text)
     assert all(line.startswith("help: ") for line in lines[1:])
+
+
+def test_sizes_that_a_compiled_model_leaves_open(folder):
+    """Are asked for, and may be given where inputs are filled."""
+    def run(*arguments):
+        return subprocess.run([PROGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+
+    for verb in (("run", "d.so", "-i", "random"), ("bench", "d.so"), ("profile", "d.so")):
+        result = run(*verb)
+        assert result.returncode == 2
+        assert result.stderr.splitlines()[:2] == [
+            "note: input 'x': batch = 1 (assumed)",
+            "error: sizes aren't known: dimension 1 (height) of input x float32 (batch, height)"]
+        assert run(*verb, "--dim", "height=5").returncode == 0
+    assert "y: float32 (3, 5)," in run("run", "d.so", "-i", "x=2", "--input-shapes", "x:[3,5]").stdout
 
 
 def test_sizes_that_are_not_known_are_asked_for(folder):

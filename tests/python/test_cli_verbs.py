@@ -180,14 +180,14 @@ def test_examples_of_help_are_right(verb):
 @pytest.fixture
 def config(tmp_path):
     path = tmp_path / "treadle.toml"
-    path.write_text('threads = 1 # of all\ntarget = "llvm -mcpu=x86-64-v3"\n[bench]\nrepeat = 5\nquick = true\nthreads = 2\n'
+    path.write_text('threads = 1 # of all\ntarget = "llvm -mcpu=x86-64-v3"\n[bench]  # this "verb"\njson = "a # b"\nrepeat = 5\nquick = true\nthreads = 2\n'
                     'compare = ["onnxruntime", "openvino"]\n[run]\ntop-k = 3\n', encoding="utf-8")
     return path
 
 
 def test_options_come_from_a_file_behind_the_command_line(config, library, tmp_path):
     dumped = run("bench", "m.onnx", "--config", config, "--repeat", 7, "--dump-config").stdout
-    assert dumped.splitlines() == ["[bench]", 'model="m.onnx"', "repeat=7", "threads=2", 'compare=["onnxruntime", "openvino"]',
+    assert dumped.splitlines() == ["[bench]", 'model="m.onnx"', "repeat=7", "threads=2", 'compare=["onnxruntime", "openvino"]', 'json="a # b"',
                                    'target="llvm -mcpu=x86-64-v3"', "quick=true"]
     (tmp_path / "again.toml").write_text(dumped, encoding="utf-8")
     assert run("--config", tmp_path / "again.toml", "bench", "--dump-config").stdout == dumped

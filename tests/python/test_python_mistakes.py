@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes in Python: each is told in the caller's words, with what was expected."""
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -40,6 +41,16 @@ BY_NAME = "; to fix only some dimensions and leave the others open, give those b
     ({"disabled_pass": 3}, treadle.DTypeError, "disabled_pass: expected a list of names, got 3"),
     ({"external": [3]}, treadle.DTypeError, "external: expected a list of names, got [3]"),
     ({"constants": [1]}, treadle.DTypeError, "constants: expected a dict such as {'axes': [0, 1]}, got list [1]"),
+    ({"shapes": {"x": [2**64, 4]}}, treadle.ShapeError,
+     "shapes['x'][0] is 18446744073709551616; expected a whole number below 2**63"),
+    ({"plugins": 3}, treadle.DTypeError, "plugins: expected a list of paths, got 3"),
+    ({"plugins": ""}, treadle.Error, "plugins: the path is empty"),
+    ({"precision": "auto", "samples": {"x": 1}}, treadle.DTypeError, "samples: expected a list of dicts of inputs, got dict"),
+    ({"precision": "auto", "max_error": "a"}, treadle.Error, "max_error is 'a'; expected a relative error between 0 and 1"),
+    ({"max_seconds": float("inf")}, treadle.Error, "max_seconds is inf; expected seconds above 0, or None for no limit"),
+    ({"target": "llvm -mcpu=skylak"}, treadle.TargetError,
+     "-mcpu=skylak isn't a processor that LLVM knows for x86_64-pc-linux-gnu; did you mean 'skylake'?\nhelp: x86-64, x86-64-v2, "
+     "x86-64-v3 and x86-64-v4 stand for levels of x86 processors, native for this one"),
     ({"precision": "F32"}, treadle.Error, "precision is 'F32'; expected one of f32, bf16, f16, mixed, auto"),
 ])
 def test_arguments_of_compile(arguments, error, text):
@@ -118,6 +129,54 @@ def test_lists_become_arrays_of_the_declared_type(dtype, value, expected):
 
 
 @pytest.mark.parametrize("value", [[[1.5, 2, 3, 4]], [[2**40, 0, 0, 0]], [[float("nan"), 0, 0, 0]]])
+def test_errors_survive_pickling(value):
+    import pickle
+
+    with pytest.raises(treadle.Error) as caught:
+        treadle.compile(relu((1, 4), TensorProto.INT32))(value)
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (type(copy), str(copy)) == (type(caught.value), str(caught.value))
+
+
+@pytest.mark.parametrize("call, error, text", [
+    (lambda model: model.run(None, {"x": np.array([["a"] * 4])}), treadle.DTypeError,
+     'input "x": arrays of NumPy type <U1 aren\'t supported; expected float32'),
+    (lambda model: model.run(None, {}, cancel=3), treadle.DTypeError, "cancel: expected a treadle.CancelToken, got int"),
+    (lambda model: model.benchmark({"x": [[1] * 4]}, seconds=float("inf")), treadle.Error,
+     "seconds is inf; expected a number above 0"),
+    (lambda model: model.benchmark({"x": [[1] * 4]}, seconds="a"), treadle.Error, "seconds is 'a'; expected a number above 0"),
+    (lambda model: model.verify({"x": [[1] * 4]}, rtol="a"), treadle.Error, "rtol is 'a'; expected a number of 0 or more"),
+    (lambda model: model.verify({"x": [[1] * 4]}, reference=3), treadle.DTypeError,
+     "reference: expected a dict of outputs, or an ONNX model (path, bytes, onnx.ModelProto), got int"),
+    (lambda model: model.create_context(state=3), treadle.DTypeError,
+     "state: expected a dict such as {'past': 'present'}, got int 3"),
+    (lambda model: model.save(3), treadle.DTypeError, "path: expected a path, got 3"),
+    (lambda _: treadle.compile(""), treadle.Error, "model: the path is empty"),
+    (lambda _: treadle.load_plugin(3), treadle.DTypeError, "path: expected a path, got 3"),
+    (lambda _: treadle.nd.empty("abc"), treadle.ShapeError, "a shape is a tuple of whole numbers below 2**63, not ('a', 'b', 'c')"),
+    (lambda _: treadle.nd.array([1], dtype="foo"), treadle.DTypeError,
+     "there is no element type 'foo'; such as float32, bfloat16, int8 and bool are known"),
+    (lambda _: treadle.compil, AttributeError, "module 'treadle' has no attribute 'compil'; did you mean 'compile'?"),
+])
+def test_other_calls(model, call, error, text):
+    with pytest.raises(error) as caught:
+        call(model)
+    assert str(caught.value) == text
+
+
+def test_models_and_libraries_are_not_overwritten(model, tmp_path):
+    path, library = tmp_path / "m.onnx", tmp_path / "m.so"
+    onnx.save(relu(), path)
+    model.save(library)
+    before = [file.read_bytes() for file in (path, library)]
+    for call in (lambda: model.save(path), lambda: model.report(library, {"x": [[1] * 4]}, repeat=1),
+                 lambda: treadle.tune(path, path, time="1s"), lambda: treadle.tune(path, library, time="1s")):
+        with pytest.raises(treadle.Error, match="can't write|no libraries to draw"):
+            call()
+    assert [file.read_bytes() for file in (path, library)] == before
+
+
+@pytest.mark.parametrize("value", [[[1.5, 2, 3, 4]], [[2**40, 0, 0, 0]], [[float("nan"), 0, 0, 0]]])
 def test_lists_do_not_lose_values(value):
     with pytest.raises(treadle.DTypeError, match='input "x": not all values of .* are of type int32'):
         treadle.compile(relu((1, 4), TensorProto.INT32))(value)
@@ -130,7 +189,23 @@ def test_sessions():
         treadle.InferenceSession(b"bad")
     with pytest.raises(TypeError, match="no argument 'provider'; did you mean 'providers'?"):
         treadle.InferenceSession(relu().SerializeToString(), provider=["CPUExecutionProvider"])
-    session = treadle.InferenceSession(relu().SerializeToString())
+    model = relu().SerializeToString()
+    for arguments, kind, text in (
+            ({"providers": "CPUExecutionProvider"}, state.InvalidArgument, "expected a list of names such as"),
+            ({"providers": [3]}, state.InvalidArgument, "expected names such as 'CPUExecutionProvider', got 3"),
+            ({"sess_options": 3}, TypeError, "expected SessionOptions, got int")):
+        with pytest.raises(kind, match=text):
+            treadle.InferenceSession(model, **arguments)
+    for name, value in (("intra_op_num_threads", "a"), ("inter_op_num_threads", -1)):
+        with pytest.raises(state.InvalidArgument, match=f"{name} is {value!r}; expected 0 \\(all\\) or more"):
+            setattr(treadle.onnxruntime.SessionOptions(), name, value)
+    session = treadle.InferenceSession(model)
+    with pytest.raises(state.InvalidArgument, match="run_options: expected RunOptions, got int"):
+        session.run(None, {"x": [[1, 2, 3, 4]]}, 3)
+    with pytest.raises(TypeError, match="callback: expected a function, got int"):
+        session.run_async(None, {"x": [[1, 2, 3, 4]]}, 3, None)
+    with pytest.raises(state.InvalidArgument, match="a buffer at address 0"):
+        session.io_binding().bind_output("y", "cpu", 0, np.float32, (1, 4), 0)
     with pytest.raises(TypeError, match="inputs are given as a dict by name, not as list"):
         session.run(None, [1])
     with pytest.raises(state.InvalidArgument, match="the rows of the list differ in length"):

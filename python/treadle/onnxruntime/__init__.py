@@ -2,6 +2,7 @@
 """A drop-in for what programs use of the package onnxruntime: `import treadle.onnxruntime as onnxruntime`, or
 `treadle.onnxruntime.install()` before other packages import it."""
 import sys
+import typing as _typing
 from collections.abc import Callable
 from typing import Any
 
@@ -88,10 +89,11 @@ def install() -> None:
             sys.modules["onnxruntime" + name[len(__name__):]] = module
 
 
-def __getattr__(name: str) -> Any:
-    from .._arguments import suggest
+if not _typing.TYPE_CHECKING:  # a type checker finds such names itself
+    def __getattr__(name: str) -> Any:
+        from .._arguments import suggest
 
-    raise AttributeError(f"treadle.onnxruntime has no '{name}'{suggest(name, __all__)}")
+        raise AttributeError(f"treadle.onnxruntime has no '{name}'{suggest(name, __all__)}")
 
 
 __all__ = [

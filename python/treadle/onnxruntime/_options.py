@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options of sessions and runs. What has no meaning for compiled models is kept, and can be read back."""
 import enum
+import numbers
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -93,8 +94,8 @@ class SessionOptions(_Config):
             if name == "optimized_model_filepath" and value:
                 warnings.warn("optimized_model_filepath: compiled models aren't written as ONNX; use treadle.compile and "
                               "export_library", stacklevel=2)
-            if name == "intra_op_num_threads" and int(value) < 0:
-                raise InvalidArgument(f"intra_op_num_threads is {value}; expected 0 (all) or more")
+            if name.endswith("_num_threads") and (not isinstance(value, numbers.Integral) or value < 0):
+                raise InvalidArgument(f"{name} is {value!r}; expected 0 (all) or more")
             object.__setattr__(self, name, value)
 
     def add_session_config_entry(self, key: str, value: str) -> None:
@@ -105,6 +106,8 @@ class SessionOptions(_Config):
 
     def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
         """Fixes a symbolic dimension: the model is compiled for that size."""
+        if not isinstance(size, numbers.Integral) or not 0 <= size < 2**63:
+            raise InvalidArgument(f"dimension '{name}' is {size!r}; expected a whole number")
         self._dims[name] = int(size)
 
     def add_free_dimension_override_by_denotation(self, denotation: str, size: int) -> None:
@@ -217,4 +220,15 @@ def check_provider(name: str) -> None:
     if name not in KNOWN_PROVIDERS:
         raise InvalidArgument(f"unknown execution provider '{name}'; available: {CPU}")
     if name != CPU:
-        warnings.warn(f"provider '{name}' isn't available, {CPU} runs the model", stacklevel=4)
+        warnings.warn(f"provider '{name}' isn't available, {CPU} runs the model", stacklevel=5)
+
+
+def check_providers(providers: Any) -> None:
+    """As check_provider, of a list of names, or of pairs of a name and its options."""
+    if isinstance(providers, (str, bytes)) or providers is not None and not hasattr(providers, "__iter__"):
+        raise InvalidArgument(f"providers: expected a list of names such as ['{CPU}'], got {providers!r}")
+    for provider in providers or []:
+        name = provider[0] if isinstance(provider, (tuple, list)) and provider else provider
+        if not isinstance(name, str):
+            raise InvalidArgument(f"providers: expected names such as '{CPU}', got {provider!r}")
+        check_provider(name)

@@ -16,7 +16,7 @@ from .._dtype import to_numpy
 from .._ffi import get_global_func
 from . import _errors
 from ._devices import OrtMemoryInfo
-from ._options import CPU, GraphOptimizationLevel, RunOptions, SessionOptions, check_provider, global_threads
+from ._options import CPU, GraphOptimizationLevel, RunOptions, SessionOptions, check_providers, global_threads
 from ._values import IOBinding, OrtValue, to_array, type_string
 
 # Compiled for one combination of shapes each, besides the model for all shapes; the least recently used goes.
@@ -77,6 +77,8 @@ def _read(path_or_bytes):
     if not isinstance(path_or_bytes, (str, os.PathLike)):
         raise TypeError(f"Unable to load from type '{type(path_or_bytes)}'")
     path = pathlib.Path(path_or_bytes)
+    if path.is_dir():
+        raise _errors.NoSuchFile(f"Load model from '{os.fspath(path_or_bytes)}' failed: it isn't a file")
     if not path.is_file():
         raise _errors.NoSuchFile(f"Load model from {path} failed: the file doesn't exist")
     return path.read_bytes(), str(path.parent)
@@ -174,8 +176,9 @@ class InferenceSession:
         if unknown:
             known = ("sess_options", "providers", "provider_options", "disabled_optimizers", "enable_fallback")
             raise TypeError(f"InferenceSession has no argument '{unknown[0]}'" + _arguments.suggest(unknown[0], known))
-        for provider in providers or []:
-            check_provider(provider if isinstance(provider, str) else provider[0])
+        check_providers(providers)
+        if not isinstance(sess_options, (SessionOptions, type(None))):
+            raise TypeError(f"sess_options: expected SessionOptions, got {type(sess_options).__name__}")
         self._options = sess_options if sess_options is not None else SessionOptions()
         self._profile: list[dict[str, Any]] = []
         self._started = time.time_ns()
@@ -241,8 +244,7 @@ class InferenceSession:
         return {CPU: {}}
 
     def set_providers(self, providers: Any = None, provider_options: Any = None) -> None:
-        for provider in providers or []:
-            check_provider(provider if isinstance(provider, str) else provider[0])
+        check_providers(providers)
 
     def get_session_options(self) -> SessionOptions:
         return self._options
@@ -268,7 +270,7 @@ class InferenceSession:
             run_options: RunOptions | None = None) -> list[Any]:
         """The outputs called `output_names` (all for None or []), as a list of arrays."""
         feed = self._checked(input_feed)
-        names = list(output_names) if output_names else None
+        names = _arguments.strings("output_names", output_names) or None
         known = [value.name for value in self._outputs]
         for name in names or []:
             if name not in known:
@@ -293,6 +295,8 @@ class InferenceSession:
                   callback: Callable[[list[Any], Any, str], object], user_data: Any,
                   run_options: RunOptions | None = None) -> None:
         """Runs in a thread of its own, then calls callback(results, user_data, error message)."""
+        if not callable(callback):
+            raise TypeError(f"callback: expected a function, got {type(callback).__name__}")
 
         def work() -> None:
             try:
@@ -386,6 +390,8 @@ def _in_their_words():
 
 
 def _cancel_of(run_options):
+    if not isinstance(run_options, (RunOptions, type(None))):
+        raise _errors.InvalidArgument(f"run_options: expected RunOptions, got {type(run_options).__name__}")
     return run_options._cancel if run_options is not None else None
 
 

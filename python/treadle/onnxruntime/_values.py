@@ -163,6 +163,8 @@ def to_array(value: Any) -> Any:
 
 def _array_at(pointer: int, shape: Sequence[int], dtype: Any) -> np.ndarray:
     dtype = np.dtype(dtype)
+    if not pointer:
+        raise InvalidArgument("a buffer at address 0 is bound")
     count = int(np.prod(shape, dtype=np.int64))
     buffer = (ctypes.c_char * max(1, count * dtype.itemsize)).from_address(pointer)
     return np.frombuffer(buffer, dtype, count).reshape(shape)

@@ -9,8 +9,14 @@ from ..error import Error
 from . import quantize
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message):
+        """As the other verbs say it."""
+        self.exit(2, f"error: {message}\nhelp: treadle quantize --help lists the options\n")
+
+
 def _arguments(arguments):
-    parser = argparse.ArgumentParser(prog="treadle quantize", description="8- and 4-bit models from float ones")
+    parser = _Parser(prog="treadle quantize", description="8- and 4-bit models from float ones")
     add = parser.add_argument
     add("model", help="an .onnx file")
     add("-o", "--output", required=True, help="the .onnx file to write")

@@ -9,9 +9,13 @@
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/TargetParser/Host.h>
 
+#include <algorithm>
 #include <mutex>
 #include <new>
 #include <set>
+#include <vector>
+
+#include "treadle/base/suggest.h"
 
 namespace treadle::targets {
 namespace {
@@ -74,23 +78,41 @@ std::string GatherFeatures(const std::string& cpu, const std::string& features) 
 
 namespace {
 
-/// LLVM itself leaves out features that it doesn't know.
-void CheckFeatures(const std::string& triple, const std::string& attributes) {
+/// Null for machines that aren't known.
+std::unique_ptr<llvm::MCSubtargetInfo> SubtargetOf(const std::string& triple) {
   InitializeLLVM();
   std::string error;
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
-  if (target == nullptr) return;  // reported where code is made
-  std::unique_ptr<llvm::MCSubtargetInfo> subtarget(target->createMCSubtargetInfo(triple, "", ""));
+  if (target == nullptr) return nullptr;
+  return std::unique_ptr<llvm::MCSubtargetInfo>(target->createMCSubtargetInfo(triple, "", ""));
+}
+
+void CheckCpu(const std::string& triple, const std::string& cpu) {
+  const std::unique_ptr<llvm::MCSubtargetInfo> subtarget = SubtargetOf(triple);
+  if (subtarget == nullptr || subtarget->isCPUStringValid(cpu)) return;  // other machines: reported where code is made
+  std::vector<std::string> known{"native"};
+  for (const llvm::SubtargetSubTypeKV& processor : subtarget->getAllProcessorDescriptions()) {
+    known.emplace_back(processor.Key);
+  }
+  throw TargetError(StrCat("-mcpu=", cpu, " isn't a processor that LLVM knows for ", triple, DidYouMean(cpu, known),
+                           "\nhelp: x86-64, x86-64-v2, x86-64-v3 and x86-64-v4 stand for levels of x86 processors, ",
+                           "native for this one"));
+}
+
+/// LLVM itself leaves out features that it doesn't know.
+void CheckFeatures(const std::string& triple, const std::string& attributes) {
+  const std::unique_ptr<llvm::MCSubtargetInfo> subtarget = SubtargetOf(triple);
+  if (subtarget == nullptr) return;  // reported where code is made
   llvm::SmallVector<llvm::StringRef> flags;
   llvm::StringRef(attributes).split(flags, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
   for (llvm::StringRef flag : flags) {
     const llvm::StringRef name = flag.drop_front();
-    const bool known =
-        subtarget != nullptr &&
-        llvm::any_of(subtarget->getAllProcessorFeatures(), [name](const auto& feature) { return name == feature.Key; });
-    if (known) continue;
+    std::vector<std::string> known;
+    for (const llvm::SubtargetFeatureKV& feature : subtarget->getAllProcessorFeatures())
+      known.emplace_back(feature.Key);
+    if (std::find(known.begin(), known.end(), name.str()) != known.end()) continue;
     throw TargetError(StrCat("-mattr=", flag.str(), ": LLVM knows no such feature of ", triple,
-                             "; `llc -mtriple=", triple, " -mattr=help` lists them"));
+                             DidYouMean(name.str(), known), "\nhelp: features are given as in -mattr=+avx2,-avx512f"));
   }
 }
 
@@ -124,6 +146,7 @@ LLVMTargetInfo ResolveLLVMTarget(const Target& target) {
     info.cpu = llvm::sys::getHostCPUName().str();
     info.features = HostFeatures();
   }
+  CheckCpu(info.triple, info.cpu);
   info.features = GatherFeatures(info.cpu, info.features);
   if (auto attributes = target->GetAttr("mattr")) {
     CheckFeatures(info.triple, *attributes);
@@ -155,8 +178,7 @@ std::unique_ptr<llvm::TargetMachine> MakeTargetMachine(const LLVMTargetInfo& inf
   }
   std::unique_ptr<llvm::MCSubtargetInfo> subtarget(target->createMCSubtargetInfo(info.triple, "", ""));
   if (subtarget == nullptr || !subtarget->isCPUStringValid(info.cpu)) {
-    throw TargetError(StrCat("-mcpu=", info.cpu, " isn't a CPU that LLVM knows for ", info.triple,
-                             "; `llc -mtriple=", info.triple, " -mcpu=help` lists them"));
+    throw TargetError(StrCat("-mcpu=", info.cpu, " isn't a processor that LLVM knows for ", info.triple));
   }
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
