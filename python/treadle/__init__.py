@@ -11,8 +11,8 @@ from .error import (DTypeError, Error, InternalError, ModelFormatError, ShapeErr
 from .nd import cl, cpu, cuda, device, ext_dev, gpu, hexagon, metal, mtl, opencl, rocm, vpi, vulkan, webgpu
 from . import arith, contrib, instrument, ir, parser, relay, target, te, testing, tir, transform
 from .build_module import build, lower
-from . import topi
-from .contrib import graph_executor
+from . import driver, topi
+from .contrib import absent as _absent, graph_executor
 from .ir import IRModule
 from ._progress import Progress
 from .model import CancelToken, Model, compile, load, load_plugin
@@ -22,7 +22,7 @@ from . import onnxruntime, profiler_vm, report, rpc, script, support
 from .onnxruntime import InferenceSession
 from .quantization import graph_ir as _graph_ir, quantize
 from .tuning import tune
-from . import _other_paths
+from . import _container, _other_paths
 from ._version import __version__
 
 __all__ = [

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules where TVM has, under another path, what stands elsewhere here: `from treadle.relay.ty import TensorType`."""
+import importlib.machinery
 import sys
 import types
 
@@ -7,8 +8,7 @@ import types
 _PATHS = {
     "_ffi.base": ("treadle.error", "TVMError"),
     "arith.analyzer": ("treadle.arith", ""),
-    "driver": ("treadle.build_module", "build lower"),
-    "container": ("treadle.runtime", "Array Map"),
+    "driver.build_module": ("treadle.build_module", ""),
     "ir.adt": ("treadle.ir", "Constructor TypeData"),
     "ir.container": ("treadle.ir", "Array Map"),
     "ir.tensor_type": ("treadle.ir", "TensorType"),
@@ -24,7 +24,8 @@ _PATHS = {
                                "TypeData TypeKind TypeVar"),
     "relay.data_dep_optimization": ("treadle.relay.passes.data_dep_optimization", ""),
     "rpc.base": ("treadle.rpc", ""),
-    "runtime.container": ("treadle.runtime", "Array Map"),
+    "container": ("treadle.runtime", "Array Map"),
+    "runtime.container": ("treadle._container", "Array Map ShapeTuple String tuple_object"),
     "runtime.module": ("treadle.runtime", "Module enabled load_module"),
     "runtime.ndarray": ("treadle.nd", ""),
     "runtime.packed_func": ("treadle._ffi", "PackedFunc"),
@@ -57,6 +58,7 @@ def install():
         else:
             module.__getattr__ = lambda name, origin=origin: getattr(origin, name)
             module.__dir__ = lambda origin=origin: dir(origin)
+        module.__spec__ = importlib.machinery.ModuleSpec(module.__name__, None)
         sys.modules[module.__name__] = module
         parent, _, name = module.__name__.rpartition(".")
         if name not in vars(sys.modules[parent]):  # target.generic_func is a function, too

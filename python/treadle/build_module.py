@@ -38,6 +38,12 @@ def functions(inputs: Any, args: Any = None, name: str = "main", binds: Any = No
     return inputs
 
 
+def schedule_to_module(schedule: Any, args: Sequence[Any] | None = None, name: str = "main",
+                       binds: Mapping[Any, Any] | None = None) -> IRModule:
+    """The module of blocks that a schedule stands for, before any pass."""
+    return functions(schedule, args, name, binds)
+
+
 def lower(inputs: Any, args: Sequence[Any] | None = None, name: str = "main", binds: Mapping[Any, Any] | None = None,
           simple_mode: bool = False, target: Any = None) -> IRModule:
     """The module of loops that a schedule (with its parameters), a function or a module of blocks stands for; a list of

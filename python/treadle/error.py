@@ -63,7 +63,8 @@ class InternalError(Error):
     exit_code = 70
 
 
-TreadleError = TVMError = Error
+TreadleError = Error
+TVMError = builtins.RuntimeError  # which also what Python's own functions raise is caught by
 # The original's names.
 OpError = OpNotImplemented = OpAttributeUnImplemented = UnsupportedOpError
 OpAttributeRequired = OpAttributeInvalid = ModelFormatError

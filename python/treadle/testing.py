@@ -71,6 +71,40 @@ requires_rocm = _requires_target("rocm")
 requires_vulkan = _requires_target("vulkan")
 
 
+requires_hexagon = _requires_target("hexagon")
+requires_tensorcore = _requires_target("cuda")
+requires_cudagraph = _requires_target("cuda")
+requires_micro = _requires_target("micro")
+
+
+def exclude_targets(*args):
+    """Decorator of a test with parameters target, dev: it doesn't run for these targets."""
+    def decorate(function):
+        chosen = [name for name, _ in enabled_targets() if name not in args]
+        return parametrize_targets(*(chosen or ["none"]))(function)
+
+    return decorate
+
+
+def known_failing_targets(*args):
+    """Decorator of a test with parameters target, dev: it is expected to fail for these targets."""
+    def decorate(function):
+        import pytest
+
+        chosen = [pytest.param(name, dev, id=name, marks=[pytest.mark.xfail] if name in args else [])
+                  for name, dev in enabled_targets()]
+        return pytest.mark.parametrize("target, dev", chosen)(function)
+
+    return decorate
+
+
+def echo(value):
+    """The value, after it went to C++ and back."""
+    from ._ffi import PackedFunc
+
+    return PackedFunc(lambda x: x)(value)
+
+
 def requires_gpu(*functions):
     """Decorator: the test needs a GPU."""
     return _marked(functions, device_enabled("opencl"), "needs a GPU")

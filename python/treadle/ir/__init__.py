@@ -4,8 +4,8 @@ from .._core import Object
 from .._dtype import DataType
 from .._ffi import Array, Map
 from .attrs import Attrs, DictAttrs, make_attrs
-from .base import (Node, as_text, assert_structural_equal, load_json, save_json, structural_difference, structural_equal,
-                   structural_hash)
+from .base import (EnvFunc, Node, as_text, assert_structural_equal, load_json, make_node, save_json, structural_difference,
+                   structural_equal, structural_hash)
 from .expr import (BaseExpr, BaseFunc, Constructor, FloatImm, GlobalVar, IntImm, PrimExpr, Range, RelayExpr, Span)
 from .intrin import register_intrin_lowering
 from .module import IRModule

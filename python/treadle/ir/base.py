@@ -46,6 +46,42 @@ def load_json(text):
     return get_global_func("node.LoadJSON")(text)
 
 
+def make_node(type_key, **kwargs):
+    """A node of a class by its name, such as "IntImm" or "relay.attrs.Conv2DAttrs", from its fields."""
+    if type_key == "DictAttrs":
+        return _api.DictAttrs(kwargs)
+    if type_key.startswith("relay.attrs.") or type_key.startswith("attrs."):
+        return _api.MakeAttrs(type_key, kwargs, f"make_node({type_key})")
+    maker = get_global_func(f"ir.{type_key}", allow_missing=True) or get_global_func(type_key, allow_missing=True)
+    if maker is None:
+        raise ValueError(f"make_node: nodes of class {type_key} aren't made from fields; call the class itself")
+    return maker(*[value for name, value in kwargs.items() if name != "span"])
+
+
+class EnvFunc:
+    """A registered function by its name."""
+
+    def __init__(self, name, func):
+        self.name, self.func = name, func
+
+    @staticmethod
+    def get(name):
+        """The function registered as `name`."""
+        return EnvFunc(name, get_global_func(name))
+
+    def __call__(self, *args):
+        return self.func(*args)
+
+    def __eq__(self, other):
+        return isinstance(other, EnvFunc) and self.name == other.name
+
+    def __hash__(self):
+        return hash(self.name)
+
+    def __repr__(self):
+        return f"EnvFunc({self.name})"
+
+
 def structural_equal(lhs, rhs, map_free_vars=False, tolerance=1e-9):
     """Whether two terms are equal up to the names of what they bind. Floating-point attributes are equal when they
     differ by less than `tolerance`; with 0, equal terms have equal hashes."""

@@ -64,6 +64,8 @@ class IRModule(Node):
         return _api.Module_Lookup_str(self, key) if isinstance(key, str) else _api.Module_Lookup(self, key)
 
     def __setitem__(self, key, function):
+        if isinstance(key, GlobalTypeVar):
+            return self.update(IRModule({}, {key: function}))
         if isinstance(key, str):
             key = self.get_global_var(key) if _api.Module_ContainGlobalVar(self, key) else GlobalVar(key)
         self._reference(_api.Module_WithFunction(self, key, function))

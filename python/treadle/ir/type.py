@@ -101,6 +101,10 @@ class GlobalTypeVar(Type):
     def __init__(self, name_hint, kind=TypeKind.AdtHandle):
         super().__init__(_api.GlobalTypeVar(name_hint, kind))
 
+    def __call__(self, *args):
+        """The data type of these types of elements."""
+        return TypeCall(self, list(args))
+
 
 @register_object("relay.TypeCall")
 class TypeCall(Type):

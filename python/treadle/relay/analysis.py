@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Questions about expressions of the graph IR."""
+import enum
+
 from .._ffi import Api
 from ..ir import (FuncType, GlobalTypeVar, IRModule, IncompleteType, Op, RelayRefType, TensorType, TupleType, TypeCall,
                   TypeData, TypeKind, TypeVar)
@@ -283,12 +285,34 @@ def extract_fused_functions(mod):
     return found
 
 
+class Feature(str, enum.Enum):
+    """Constructs of the language; each equals its name."""
+
+    fVar = "fVar"
+    fGlobalVar = "fGlobalVar"
+    fConstant = "fConstant"
+    fTuple = "fTuple"
+    fTupleGetItem = "fTupleGetItem"
+    fFunction = "fFunction"
+    fOp = "fOp"
+    fCall = "fCall"
+    fLet = "fLet"
+    fIf = "fIf"
+    fRefCreate = "fRefCreate"
+    fRefRead = "fRefRead"
+    fRefWrite = "fRefWrite"
+    fConstructor = "fConstructor"
+    fMatch = "fMatch"
+    fGraph = "fGraph"
+    fLetRec = "fLetRec"
+
+
 def detect_feature(a, b=None):
-    """Which constructs of the language an expression uses: a set of names."""
+    """Which constructs of the language an expression uses: a set of names (Feature)."""
     found = set()
     names = {Function: "fFunction", Call: "fCall", Let: "fLet", If: "fIf", Match: "fMatch", Tuple: "fTuple",
              TupleGetItem: "fTupleGetItem", RefCreate: "fRefCreate", RefRead: "fRefRead", RefWrite: "fRefWrite",
              Var: "fVar", Op: "fOp"}
     for function in _functions(a if not isinstance(a, IRModule) or b is None else b):
         post_order_visit(function, lambda node: found.add(names.get(type(node), "f" + type(node).__name__)))
-    return found
+    return {Feature[name] for name in found if name in Feature.__members__}

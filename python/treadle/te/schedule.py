@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The schedule of tensor expressions: stages with axes."""
 from .._core import Object
-from .._ffi import Api, register_object
+from .._ffi import Api, Map, register_object
 from ..ir import IntImm, PrimExpr
 from ..tir.checks import ScheduleError, check_factor, check_scope, check_thread
 from ..tir.expr import IterVar, as_expr
@@ -39,6 +39,16 @@ class Fuse:
 
     def __repr__(self):
         return f"Fuse({', '.join(a.var.name for a in self.axes)} -> {self.fused.var.name})"
+
+
+class Singleton:
+    """A computation of one element got an axis of one step."""
+
+    def __init__(self, iter_var):
+        self.iter = iter_var
+
+    def __repr__(self):
+        return f"Singleton({self.iter.var.name})"
 
 
 class IterVarAttr:
@@ -130,7 +140,8 @@ class Stage(Object):
     @property
     def relations(self):
         """How axes became others, in order: te.schedule.Split and Fuse."""
-        return [Split(*before, *after, factor, nparts) if len(after) == 2 else Fuse(list(before), *after)
+        return [Split(*before, *after, factor, nparts) if len(after) == 2 else
+                Fuse(list(before), *after) if len(before) else Singleton(*after)
                 for before, after, factor, nparts in _api.StageSteps(self)]
 
     def split(self, parent, factor=None, nparts=None):
@@ -328,11 +339,33 @@ def create_schedule(ops):
 
 
 
+def _inline(schedule, kinds):
+    for stage in schedule.stages:
+        if str(getattr(stage.op, "tag", "")).startswith(kinds) and type(stage.op).__name__ == "ComputeOp" and \
+                not any(stage.op.same_as(output) for output in schedule.outputs):
+            stage.compute_inline()
+
+
+def AutoInlineElemWise(schedule):  # pylint: disable=invalid-name
+    """Computes what is element-wise (tag.ELEMWISE), but results, where it is read."""
+    _inline(schedule, ("elemwise",))
+
+
+def AutoInlineBroadcast(schedule):  # pylint: disable=invalid-name
+    """Computes what is tagged as a broadcast, but results, where it is read."""
+    _inline(schedule, ("broadcast",))
+
+
+def AutoInlineInjective(schedule):  # pylint: disable=invalid-name
+    """Computes what is tagged as injective, but results, where it is read."""
+    _inline(schedule, ("elemwise", "broadcast", "injective"))
+
+
 def InferBound(schedule):  # pylint: disable=invalid-name
-    """The range of each axis of the stages: a dict."""
+    """The range of each axis of the stages: a mapping."""
     if not isinstance(schedule, Schedule):
         raise ScheduleError(f"InferBound: expected a schedule, not {schedule!r}")
-    return {axis: axis.dom for stage in schedule.stages for axis in stage.all_iter_vars if axis.dom is not None}
+    return Map({axis: axis.dom for stage in schedule.stages for axis in stage.all_iter_vars if axis.dom is not None})
 
 
 def ScheduleOps(schedule, bounds=None, debug_keep_trivial_loop=False):  # pylint: disable=invalid-name

@@ -5,6 +5,19 @@ import threading
 
 _current = threading.local()
 
+ELEMWISE, BROADCAST, INJECTIVE = "elemwise", "broadcast", "injective"
+COMM_REDUCE, COMM_REDUCE_IDX = "comm_reduce", "comm_reduce_idx"
+
+
+def is_broadcast(tag):
+    """Whether a computation of that tag is element-wise or a broadcast."""
+    return tag in (ELEMWISE, BROADCAST) or tag.startswith((ELEMWISE, BROADCAST))
+
+
+def is_injective(tag):
+    """Whether each element of a computation of that tag reads one of each operand."""
+    return is_broadcast(tag) or tag.startswith(INJECTIVE)
+
 
 class TagScope:
     """With `with`: operations made inside get the tag. As a decorator: those made by the function."""

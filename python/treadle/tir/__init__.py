@@ -13,7 +13,7 @@ from .expr import (call_llvm_intrin, call_llvm_pure_intrin, ceildiv, clz, copysi
 from .expr import power as pow  # noqa: A004 - the familiar name
 from .function import Buffer, PrimFunc, decl_buffer, from_text
 from .schedule import BlockRV, LoopRV, Schedule, ScheduleError, Trace
-from .stmt import (Allocate, AssertStmt, AttrStmt, Block, BlockRealize, BufferStore, Evaluate, For, ForKind, IfThenElse,
+from .stmt import (Allocate, AssertStmt, AttrStmt, Block, BlockRealize, BufferRegion, BufferStore, MatchBufferRegion, Evaluate, For, ForKind, IfThenElse,
                    LetStmt, SeqStmt, Stmt, While, stmt_list, stmt_seq)
 from .data_layout import BijectiveLayout, Layout, bijective_layout, layout
 from . import analysis, datatype, ir_builder, stmt_functor, transform

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Questions about loop-level functions, under the original's names."""
-from ..ir import structural_equal
+from .._dtype import DataType
+from .._ffi import Array
+from ..ir import Node, structural_equal
 from .expr import Var
-from .function import PrimFunc
-from .stmt import AttrStmt, For, LetStmt
+from .function import Buffer, PrimFunc
+from .stmt import AttrStmt, Block, For, LetStmt, Stmt
 from .stmt_functor import post_order_visit
 
 
@@ -110,3 +112,58 @@ def calculate_workspace_bytes(func, workspace_byte_alignment=1):
 
 __all__ = ["calculate_workspace_bytes", "expr_deep_equal", "undefined_vars", "verify_gpu_code", "verify_memory",
            "verify_ssa"]
+
+
+def get_block_read_write_region(block, buffer_var_map=None):
+    """The parts of buffers that a block's body reads and those that it writes, whatever the block itself says."""
+    del buffer_var_map  # loads name their buffers
+    found = Block(block.iter_vars, None, None, block.name_hint, block.body, block.init, block.alloc_buffers,
+                  block.match_buffers, {})
+    return [found.reads, found.writes]
+
+
+def get_block_access_region(block, buffer_var_map=None):
+    """What get_block_read_write_region gives, and the parts that are reached by address: none, loads name buffers."""
+    return [*get_block_read_write_region(block, buffer_var_map), []]
+
+
+def detect_buffer_access_lca(func):
+    """For each buffer of a function the innermost block or loop that holds all accesses of it; None: the function."""
+    paths = {}
+
+    def walk(node, path):
+        if isinstance(node, (Block, For)):
+            path = (*path, node)
+        if getattr(node, "_type_key", str)() in ("tir.BufferLoad", "tir.BufferStore"):
+            known = paths.setdefault(node.buffer, path)
+            same = [a for a, b in zip(known, path) if a.same_as(b)]
+            paths[node.buffer] = tuple(same)
+        for name in node._field_names():
+            value = getattr(node, name)
+            for each in value if isinstance(value, Array) else [value]:
+                if isinstance(each, Node) and not isinstance(each, Buffer):
+                    walk(each, path)
+
+    walk(func.body, ())
+    return {buffer: path[-1] if path else None for buffer, path in paths.items()}
+
+
+def calculate_workspace_bytes(func, workspace_byte_alignment):
+    """The most bytes that buffers allocated within a function take at once; each takes a multiple of the alignment."""
+    def size(buffer):
+        bits = DataType(str(buffer.dtype)).bits * DataType(str(buffer.dtype)).lanes
+        count = 1
+        for dim in buffer.shape:
+            count *= int(dim)
+        return -(-(-(-count * bits // 8)) // workspace_byte_alignment) * workspace_byte_alignment
+
+    def most(node):
+        own = size(node.buffer) if node._type_key() == "tir.Allocate" else 0
+        own += sum(size(b) for b in node.alloc_buffers) if isinstance(node, Block) else 0
+        inner = [0]
+        for name in node._field_names():
+            value = getattr(node, name)
+            inner += [most(each) for each in (value if isinstance(value, Array) else [value]) if isinstance(each, Stmt)]
+        return own + max(inner)
+
+    return most(func.body)

@@ -48,8 +48,32 @@ class ForKind:
     SERIAL, PARALLEL, VECTORIZED, UNROLLED, THREAD_BINDING = range(5)
 
 
-Block = _kind("Block", "A unit of computation that schedules move.")
-BlockRealize = _kind("BlockRealize", "A block with what its axes are bound to.")
+def _make_block(iter_vars, reads, writes, name_hint, body, init=None, alloc_buffers=None, match_buffers=None,
+                annotations=None):
+    return _api.Block(list(iter_vars), reads, writes, name_hint, body, init, list(alloc_buffers or []),
+                      list(match_buffers or []), dict(annotations or {}))
+
+
+Block = _kind("Block", "A unit of computation that schedules move. Where reads and writes are None, the body tells.",
+              _make_block)
+BlockRealize = _kind("BlockRealize", "A block with what its axes are bound to.",
+                     lambda iter_values, predicate, block: _api.BlockRealize(_exprs(iter_values), as_expr(predicate), block))
+
+
+@register_object("tir.BufferRegion")
+class BufferRegion(Node):
+    """A part of a buffer: a range in each dimension."""
+
+    def __init__(self, buffer, region):
+        super().__init__(_api.BufferRegion(buffer, list(region)))
+
+
+@register_object("tir.MatchBufferRegion")
+class MatchBufferRegion(Node):
+    """A buffer that shows a part of another."""
+
+    def __init__(self, buffer, source):
+        super().__init__(_api.MatchBufferRegion(buffer, source))
 For = _kind("For", "A loop: For(var, min, extent, kind, body).",
             lambda loop_var, min_val, extent, kind, body: _api.For(loop_var, as_expr(min_val), as_expr(extent), kind, body))
 While = _kind("While", "A loop while a condition holds.", lambda condition, body: _api.While(as_expr(condition), body))

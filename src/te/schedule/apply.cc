@@ -249,6 +249,13 @@ class Applier {
     }
     if (step.kind == StageStep::Kind::kReorder) {
       sch_.Reorder(loops);
+    } else if (step.kind == StageStep::Kind::kFuse && loops.empty()) {
+      std::vector<LoopRV> order{sch_.AddUnitLoop(BlockOf(stage))};
+      for (const IterVar& axis : stage->op.as<ComputeOpNode>()->reduce_axis) {
+        if (auto it = loops_.find(axis->var.get()); it != loops_.end()) order.push_back(it->second);
+      }
+      if (order.size() > 1) sch_.Reorder(order);
+      loops_[step.outputs[0]->var.get()] = order[0];
     } else if (step.kind == StageStep::Kind::kFuse) {
       LoopRV fused = sch_.Fuse(loops, step.outputs[0]->var->name_hint);
       for (const IterVar& axis : step.inputs) loops_.erase(axis->var.get());

@@ -73,7 +73,19 @@ std::pair<IterVar, IterVar> Stage::Split(const IterVar& axis, const PrimExpr& fa
 
 IterVar Stage::Fuse(const Array<IterVar>& axes) {
   StageNode* n = node();
-  if (axes.empty()) throw ScheduleError(StrCat("fuse: no axes of stage '", n->op->name, "' given"));
+  if (axes.empty()) {
+    // A computation of one element gets a loop of one step, which schedules of all ranks can go on with.
+    const auto* compute = n->op.as<ComputeOpNode>();
+    if (compute == nullptr || !compute->axis.empty()) {
+      throw ScheduleError(StrCat("fuse: no axes of stage '", n->op->name, "' given"));
+    }
+    IterVar unit = MakeAxis("singleton", PrimExpr(1), IterVarType::kDataPar);
+    n->steps.push_back({StageStep::Kind::kFuse, {}, {unit}});
+    Array<IterVar> leaves{unit};
+    for (const IterVar& axis : n->leaf_iter_vars) leaves.push_back(axis);
+    n->leaf_iter_vars = leaves;
+    return unit;
+  }
   std::vector<size_t> positions;
   for (const IterVar& axis : axes) positions.push_back(LeafPosition(axis, "fuse"));
   std::sort(positions.begin(), positions.end());

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Questions about modules that are found in treadle.relay.analysis."""
-from enum import IntEnum
 from types import ModuleType
 from typing import Any
 
@@ -16,13 +15,6 @@ from ..build_module import build
 from ..expr import Call, Constant, Function, Tuple, Var
 from ..expr_functor import ExprMutator
 from .rewrites import transposed_weight
-
-
-class Feature(IntEnum):
-    """Constructs of the language."""
-
-    (fVar, fGlobalVar, fConstant, fTuple, fTupleGetItem, fFunction, fOp, fCall, fLet, fIf, fRefCreate, fRefRead,
-     fRefWrite, fConstructor, fMatch, fGraph, fLetRec) = range(17)
 
 
 def check_constant(expr):
@@ -207,7 +199,7 @@ def AnnotatedRegionSet(*args, **kwargs):  # pylint: disable=invalid-name
 
 
 NAMES: dict[str, Any] = {function.__name__: function for function in (
-    Feature, check_constant, check_basic_block_normal_form, search_fc_transpose, CallGraph, LayerCounter,
+    check_constant, check_basic_block_normal_form, search_fc_transpose, CallGraph, LayerCounter,
     get_calibration_data, process_params, AnnotatedRegionSet)}
 sparse_dense = ModuleType("treadle.relay.analysis.sparse_dense", "Weights with many zeros.")
 sparse_dense.process_params = process_params  # type: ignore[attr-defined]

@@ -10,6 +10,7 @@ from ..expr import Function
 from . import (dcgan, densenet, dqn, inception_v3, init, layers, lstm, mlp, mobilenet, nat, resnet, squeezenet, temp_op_attr,
                vgg)
 from .init import create_workload
+from .py_converter import run_as_python, to_python
 from .nat import add_nat_definitions, count, make_nat_expr, make_nat_value
 from .temp_op_attr import TempOpAttr
 

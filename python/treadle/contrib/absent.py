@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules of TVM's contrib for machines and libraries that Treadle has nothing to do with: they can be imported, and
+what is called says why it isn't there."""
+import sys
+import types
+
+from ..error import TargetError
+
+_CUDA = "there is no target for CUDA; opencl drives GPUs"
+_MODULES = {
+    "coreml_runtime": ("create", "models aren't run by Core ML"),
+    "cublas": ("matmul batch_matmul", _CUDA), "cublaslt": ("matmul", _CUDA),
+    "cudnn": ("conv_forward conv_output_shape softmax log_softmax exists", _CUDA),
+    "emcc": ("create_tvmjs_wasm", "there is no target for WebAssembly"),
+    "hexagon": ("create_shared link_shared", "there is no target for Hexagon"),
+    "mkl": ("matmul batch_matmul matmul_u8s8s32", "products by a library are contrib.cblas.matmul, or external=['dnnl']"),
+    "mkldnn": ("matmul dnnl_conv2d", "oneDNN takes parts of graphs: relay.build(.., external=['dnnl'])"),
+    "mps": ("matmul conv2d", "there is no target for Metal"), "miopen": ("conv2d_forward softmax", "there is no target for ROCm"),
+    "ndk": ("create_shared create_staticlib", "there is no tool chain for Android here; contrib.cc.cross_compiler takes one"),
+    "nnpack": ("is_available fully_connected_inference convolution_inference", "products by a library are contrib.cblas"),
+    "nvcc": ("compile_cuda find_cuda_path get_cuda_version get_target_compute_version parse_compute_version have_fp16 "
+             "have_int8 have_tensorcore have_cudagraph have_bf16", _CUDA),
+    "rocblas": ("matmul batch_matmul", "there is no target for ROCm"), "rocm": ("rocm_link find_lld", "there is no target for ROCm"),
+    "thrust": ("can_use_thrust", _CUDA), "xcode": ("create_dylib compile_metal", "there are no tools of Xcode here"),
+}
+
+
+_QUESTIONS = ("have_", "can_use_", "is_available", "exists")
+
+
+def _refusal(name, reason):
+    if name.rpartition(".")[2].startswith(_QUESTIONS):
+        return lambda *args, **kwargs: False
+
+    def refuse(*args, **kwargs):
+        raise TargetError(f"{name}: {reason}")
+
+    refuse.__name__ = name.rpartition(".")[2]
+    refuse.__doc__ = f"Not there: {reason}."
+    return refuse
+
+
+def install():
+    """Puts the modules where `import` and attributes find them."""
+    parent = sys.modules[__name__.rpartition(".")[0]]
+    for name, (functions, reason) in _MODULES.items():
+        module = types.ModuleType(f"{parent.__name__}.{name}", f"Not there: {reason}.")
+        for function in functions.split():
+            setattr(module, function, _refusal(f"contrib.{name}.{function}", reason))
+        sys.modules[module.__name__] = module
+        setattr(parent, name, module)
+
+
+install()

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tvmc for Python: a model is loaded, tuned, compiled to a package and run, each in one call.
+
+    model = tvmc.load("model.onnx")
+    package = tvmc.compile(model, target="llvm", package_path="model.so")
+    print(tvmc.run(package, device="cpu"))
+"""
+import os
+import pathlib
+
+import numpy as np
+
+from .. import nd, relay, rpc
+from ..contrib import graph_executor
+from ..error import Error
+from ..ir import IRModule
+from ..model import load as load_model
+from ..runtime import load_module
+from ..transform import PassContext
+from ..tuning import tune as _tune
+
+
+class TVMCException(Error):
+    """A model, package or option that can't be used."""
+
+
+class TVMCModel:
+    """A program of the graph IR with its parameters; `source`: the file of the ONNX model, which tuning reads."""
+
+    def __init__(self, mod=None, params=None, model_path=None, source=None):
+        if (mod is None or params is None) and model_path is None:
+            raise TVMCException("a model needs mod and params, or the path of a saved one")
+        self.source, self.shapes = source, None
+        self.mod, self.params = mod, params
+        if mod is None:
+            text, weights = (pathlib.Path(model_path, name) for name in ("relay.txt", "params.bin"))
+            self.mod = relay.parse(text.read_text(encoding="utf-8"))
+            self.params = relay.load_param_dict(weights.read_bytes())
+
+    def save(self, model_path):
+        """Writes the program's text and its parameters to a directory, which TVMCModel(model_path=..) reads."""
+        folder = pathlib.Path(model_path)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "relay.txt").write_text(self.mod.astext(), encoding="utf-8")
+        (folder / "params.bin").write_bytes(relay.save_param_dict(self.params))
+        return str(folder)
+
+    def summary(self, file=None):
+        """Prints the program."""
+        print(self.mod, file=file)
+
+
+class TVMCPackage:
+    """A compiled model: a library that has graph, kernels and weights."""
+
+    def __init__(self, package_path):
+        self.package_path = os.fspath(package_path)
+        if not os.path.exists(self.package_path):
+            raise TVMCException(f"there is no package {self.package_path}")
+
+
+class TVMCResult:
+    """Outputs by name (output_0, ..) and times of runs in seconds."""
+
+    def __init__(self, outputs, times):
+        self.outputs, self.times = outputs, times
+
+    def get_output(self, name):
+        return self.outputs[name]
+
+    def save(self, output_path):
+        """Writes the outputs as .npz."""
+        np.savez(output_path, **self.outputs)
+
+    def format_times(self):
+        return str(self.times)
+
+    __str__ = format_times
+
+
+def load(path, model_format=None, shape_dict=None, **kwargs):
+    """Reads an ONNX file; shape_dict: shapes of inputs. What else is given goes to relay.frontend.from_onnx."""
+    import onnx
+
+    if model_format not in (None, "onnx"):
+        raise TVMCException(f"models of format {model_format} can't be read; only those of onnx can")
+    if not os.path.exists(path):
+        raise TVMCException(f"there is no file {path}")
+    mod, params = relay.frontend.from_onnx(onnx.load(path), shape=shape_dict, **kwargs)
+    model = TVMCModel(mod, params, source=os.fspath(path))
+    model.shapes = shape_dict
+    return model
+
+
+def tune(tvmc_model, target, tuning_records="tuning.jsonl", prior_records=None, trials=0, time="10m", **options):
+    """Measures plans of the model's kernels for at most `time` and `trials` plans; the path of the file of records that
+    compile takes. What else is given goes to treadle.tune."""
+    if tvmc_model.source is None:
+        raise TVMCException("tuning reads the ONNX file: load the model with tvmc.load")
+    if prior_records is not None and os.path.exists(prior_records) and not os.path.exists(tuning_records):
+        pathlib.Path(tuning_records).write_bytes(pathlib.Path(prior_records).read_bytes())
+    _tune(tvmc_model.source, tuning_records, target=target, shapes=tvmc_model.shapes, trials=trials, time=time, **options)
+    return tuning_records
+
+
+def compile(tvmc_model, target, tuning_records=None, package_path=None, cross=None, cross_options=None,  # noqa: A001
+            output_format="so", desired_layout=None, disabled_pass=None, pass_context_configs=None, opt_level=3):
+    """Compiles a model; the package is a library at package_path, or in a directory of its own. cross: the linker, such
+    as aarch64-linux-gnu-gcc; desired_layout: "NCHW" or "NHWC"."""
+    if output_format != "so":
+        raise TVMCException(f"packages are libraries (so), not {output_format}; export_library writes archives")
+    mod = tvmc_model.mod
+    if not isinstance(mod, IRModule):
+        raise TVMCException(f"expected a model with an IRModule, not {type(mod).__name__}")
+    if desired_layout:
+        mod = relay.transform.ConvertLayout({"nn.conv2d": [desired_layout, "default"]})(mod)
+    config = dict(pass_context_configs or {})
+    if tuning_records:
+        config["schedule.records"] = os.fspath(tuning_records)
+    with PassContext(opt_level=opt_level, config=config, disabled_pass=list(disabled_pass or [])):
+        library = relay.build(mod, target=target, params=tvmc_model.params)
+    if package_path is None:
+        import tempfile
+
+        package_path = os.path.join(tempfile.mkdtemp(prefix="tvmc-"), "module.so")
+    options = {"cc": cross} if cross else {}
+    if cross_options:
+        options["options"] = cross_options if isinstance(cross_options, list) else cross_options.split()
+    library.export_library(package_path, **options)
+    return TVMCPackage(package_path)
+
+
+def _filled(shape, dtype, mode):
+    if mode == "random":
+        values = np.random.default_rng(0).uniform(0, 1 if "float" in dtype else 255, shape)
+        return (values > 0.5 if dtype == "bool" else values).astype(dtype)
+    if mode not in ("zeros", "ones"):
+        raise TVMCException(f"fill_mode is {mode!r}; expected random, zeros or ones")
+    return (np.zeros if mode == "zeros" else np.ones)(shape, dtype)
+
+
+def run(tvmc_package, device="cpu", hostname=None, port=9090, key=None, inputs=None, fill_mode="random", repeat=10,
+        number=10, profile=False):
+    """Runs a package on this machine, or on a server (hostname, port); with a key, on one that a tracker there lends.
+    Inputs that aren't given are filled. Returns outputs and times."""
+    path = tvmc_package.package_path
+    if hostname is None:
+        library, place = load_module(path), nd.device(device)
+    else:
+        session = rpc.connect_tracker(hostname, port).request(key) if key else rpc.connect(hostname, port)
+        session.upload(path)
+        library, place = session.load_module(os.path.basename(path)), session.device(device)
+    module = graph_executor.GraphModule(library["default"](place))
+    model = load_model(path)
+    there = {info.name: info for info in model.inputs}
+    unknown = sorted(set(inputs or {}) - set(there))
+    if unknown:
+        raise TVMCException(f"the model has no inputs {', '.join(unknown)}; it has {', '.join(sorted(there))}")
+    values = {name: inputs[name] if inputs and name in inputs else _filled(info.shape, str(info.dtype), fill_mode)
+              for name, info in there.items()}
+    for name, value in values.items():
+        module.set_input(name, value)
+    module.run()
+    outputs = {f"output_{i}": module.get_output(i).numpy() for i in range(module.get_num_outputs())}
+    if profile:
+        if hostname is not None:
+            raise TVMCException("profiles are taken on this machine: leave hostname out")
+        for row in model.profile(values):
+            print(f"{row.seconds * 1e6:12.1f} us  {row.name}")
+    return TVMCResult(outputs, module.benchmark(place, number=number, repeat=repeat))
