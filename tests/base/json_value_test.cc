@@ -31,6 +31,13 @@ TEST(Json, MembersAndElementsAreChangedInPlace) {
   EXPECT_EQ(json.dump(), R"({"list":[1,{"inner":3}],"more":5})");
 }
 
+TEST(Json, TextsMayBeNestedOnlySoDeep) {
+  const std::string deep = std::string(512, '[') + std::string(512, ']');
+  EXPECT_EQ(Json::parse(deep).dump(), deep);
+  EXPECT_THAT([&] { Json::parse("[" + deep + "]"); }, ThrowsMessage<JsonError>(HasSubstr("nested more than 512 deep")));
+  EXPECT_THROW(Json::parse(std::string(1000000, '[')), JsonError);
+}
+
 TEST(Json, CopiesAreIndependent) {
   Json first{{"x", {1, 2}}};
   Json second = first;

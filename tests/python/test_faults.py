@@ -96,6 +96,16 @@ def test_every_allocation_of_loading_and_running_may_fail(place):
     assert int(result.stdout.split()[0]) > 100
 
 
+@pytest.mark.skipif(not FAULTS.exists(), reason="the C++ tests aren't built")
+@pytest.mark.parametrize("target, step", [("stackvm", 23), ("c", 1999), ("llvm", 2999)])
+def test_allocations_of_compiling_may_fail(place, target, step):
+    """Some of them; all with step 1, which takes minutes."""
+    command = [str(FAULTS), "compile", target, str(place / "m.onnx"), str(step)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert int(result.stdout.split()[0]) > 1000
+
+
 @pytest.mark.parametrize("call", ["write", "open"])
 @pytest.mark.parametrize("code", ["EIO", "EACCES", "EDQUOT"])
 def test_other_causes_of_failure_are_errors(place, call, code, monkeypatch):

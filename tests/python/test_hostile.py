@@ -26,7 +26,18 @@ ONCE_WRONG = """declared_value_as_float64 declared_value_rank_1 declared_output_
     shape_slice_smallest_step_input shape_slice_largest_step_dynamic shape_resize_nan_input shape_pad_reflect_far_input
     shape_centercrop_negative_input shape_col2im_input shape_affinegrid_negative_constant number_dft_of_negative
     number_window_negative number_stft_step_zero number_stft_frame_beyond number_melweight empty_argmax_dynamic
-    wire_mutant_14""".split()
+    wire_mutant_14 qdq_dequantizelinear_scale_integer_input qdq_dequantizelinear_zero_point_scalar_constant
+    qdq_dequantizelinear_of_floats qdq_quantizelinear_of_strings qdq_quantizelinear_to_floats
+    qdq_quantizelinear_zero_point_float_input qdq_qlinearmatmul_weight_zero_count_constant
+    qdq_qlinearmatmul_data_zero_type_input qdq_qlinearmatmul_scale_integer_input qdq_qlinearconv_weight_empty_input
+    qdq_qlinearconv_data_zero_type_constant qdq_matmulinteger_zero_rank qdq_matmulinteger_zero_type
+    qdq_convinteger_zero_type qdq_dynamicquantize_integers contrib_matmulnbits_K_huge contrib_matmulnbits_N_huge
+    contrib_attention_data_rank contrib_multiheadattention_key_rank contrib_rotaryembedding_position_-1
+    contrib_rotaryembedding_position_99 contrib_rotaryembedding_cache_rank contrib_rotaryembedding_cache_empty
+    contrib_rotaryembedding_rotary_2_99 contrib_qlinearadd_zero_type contrib_qlinearsigmoid_zero_type
+    value_sequence_of_nothing value_sequence_empty_type value_sequence_mixed value_sequence_insert_other
+    value_sequence_of_sequences value_sequence_split_matrix value_optional_wrong_type value_scan_input_directions_9
+    value_scan_output_directions_-9 value_run_conv_channels""".split()
 CASES = {case.name: case for case in hostile.all_cases()}
 PART = [name for name in CASES if zlib.crc32(name.encode()) % 12 == 0 and not name.startswith("size_")]
 

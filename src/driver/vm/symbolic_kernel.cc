@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ops/infer.h"
 #include "treadle/arith/analyzer.h"
 #include "treadle/ir/prim_functor.h"
 #include "treadle/ir/prim_ops.h"
@@ -32,7 +33,19 @@ class SymbolicReporter : public TypeReporter {
  public:
   explicit SymbolicReporter(Type hole) : hole_(std::move(hole)) {}
   void Assign(const Type& dst, const Type& src) override {
-    if (dst.same_as(hole_)) result = src;
+    if (dst.same_as(hole_)) {
+      result = src;
+      return;
+    }
+    // What an operator says of an operand.
+    const auto *given = dst.as<TensorTypeNode>(), *expected = src.as<TensorTypeNode>();
+    if (given == nullptr || expected == nullptr || given->shape.size() != expected->shape.size()) return;
+    for (size_t i = 0; i < given->shape.size(); ++i) {
+      const PrimExpr &size = given->shape[i], &wanted = expected->shape[i];
+      if (!IsAnyDim(size) && !IsAnyDim(wanted) && !AssertEqual(size, wanted)) {
+        Error(StrCat("an operand is ", ops::TypeText(given), ", expected ", ops::TypeText(expected)));
+      }
+    }
   }
   /// What can't be refuted is checked when it runs.
   bool AssertEqual(const PrimExpr& a, const PrimExpr& b) override {

@@ -111,6 +111,9 @@ Expr OneNumber(NodeImport& n, const Expr& value) {
 }
 
 Expr ZeroPointOr(NodeImport& n, size_t i, DataType otherwise) {
+  if (n.Has(i) && n.DType(i) != otherwise) {
+    n.Invalid(StrCat("the zero point (input ", i, ") is ", n.DType(i), ", expected ", otherwise));
+  }
   return n.Has(i) ? OneNumber(n, n.In(i)) : n.Scalar(otherwise, 0);
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/compose.h"
 #include "frontend/onnx/contrib.h"
 #include "frontend/onnx/group_query_attention.h"
@@ -75,14 +76,19 @@ Expr Joined(NodeImport& n, const Expr& y) { return n.Reshape(n.Transpose(y, {0, 
 
 /// input [batch, sequence, heads * size] or [batch, heads, sequence, size], positions (an offset or all), caches.
 Expr ImportRotaryEmbedding(NodeImport& n) {
-  n.Ignore({"is_packed_batching", "rotary_embedding_dim"});
+  n.Ignore({"is_packed_batching"});
   if (n.Float("scale", 1.0) != 1) n.Unsupported("'scale' other than 1 isn't implemented");
+  if (n.Rank(2) != 2 || n.Rank(3) != 2) n.Invalid("the caches of cosines and sines aren't matrices");
+  const int64_t rotated = n.Int("rotary_embedding_dim", 0), half = n.StaticDim(n.In(2), 1);
+  if (rotated != 0 && rotated != 2 * half) {
+    n.Invalid(StrCat("'rotary_embedding_dim' is ", rotated, ", caches are for ", 2 * half));
+  }
   const bool flat = n.Rank(0) == 3, interleaved = n.Flag("interleaved", false);
   int64_t heads = n.Int("num_heads", 0);
   Expr x = n.In(0);
   if (flat) {
     const int64_t width = n.StaticDim(x, 2);
-    if (heads == 0) heads = width / (2 * n.StaticDim(n.In(2), 1));
+    if (heads == 0 && half > 0) heads = width / (2 * half);
     if (heads < 1 || width % heads != 0) n.Invalid(StrCat("'num_heads' is ", heads));
     x = SplitHeads(n, x, heads);
   } else if (n.Rank(0) != 4) {
@@ -90,7 +96,9 @@ Expr ImportRotaryEmbedding(NodeImport& n) {
   }
   Term positions = In(n, 1).As(DataType::Int(64));
   if (positions.rank() == 1) positions = Iota(DimOf(Term(n, x), 2)) + positions;
-  Expr y = Rotated(n, x, CacheRows(n, n.In(2), positions), CacheRows(n, n.In(3), positions), interleaved);
+  positions = AtLeast(positions, 0, "position");
+  Expr y =
+      Rotated(n, x, CacheRows(n, n.In(2), positions, "error"), CacheRows(n, n.In(3), positions, "error"), interleaved);
   return flat ? Joined(n, y) : y;
 }
 
@@ -149,6 +157,9 @@ std::vector<Expr> ImportMultiHeadAttention(NodeImport& n) {
   const int64_t heads = n.Int("num_heads");
   const double masked = n.Float("mask_filter_value", kMasked);
   if (n.Rank(0) != 3 || !n.Has(1) || !n.Has(2)) n.Unsupported("packed queries, keys and values aren't implemented");
+  for (size_t i = 1; i < 3; ++i) {
+    if (n.Rank(i) != 3 && n.Rank(i) != 4) n.Invalid(StrCat("input ", i, " has rank ", n.Rank(i), ", expected 3 or 4"));
+  }
   Expr q = n.In(0), k = n.In(1), v = n.In(2);
   const int64_t hidden = n.StaticDim(q, 2);
   if (n.Has(3)) {
@@ -206,6 +217,8 @@ std::vector<Expr> AttendedToItself(NodeImport& n, const Expr& all, size_t mask, 
 
 /// input [batch, sequence, I], weights [I, 2 H + Hv], bias, mask, past, attention bias.
 std::vector<Expr> ImportMsAttention(NodeImport& n) {
+  if (n.Rank(0) != 3) n.Invalid(StrCat("the operand has rank ", n.Rank(0), ", expected 3"));
+  if (n.Rank(1) != 2) n.Invalid(StrCat("the weights have rank ", n.Rank(1), ", expected 2"));
   Expr all = MatMulAnyRank(n, n.In(0), n.In(1));
   if (n.Has(2)) all = Add(n, all, n.In(2));
   return AttendedToItself(n, all, 3, 4, 5);

@@ -139,14 +139,16 @@ Expr ImportMatMulNBits(NodeImport& n) {
   constexpr int64_t kInt8Level = 4;
   const bool bytes = RowsAsBytes(n.Int("accuracy_level", 0) == kInt8Level);
   if (n.Int("weight_prepacked", 0) != 0) n.Unsupported("weights packed for other devices aren't implemented");
-  if (w.k < 1 || w.n < 1) n.Invalid(StrCat("'K' is ", w.k, ", 'N' is ", w.n));
+  constexpr int64_t kMost = 1LL << 31;  // rows and columns, so that their product is a number
+  if (w.k < 1 || w.n < 1 || w.k > kMost || w.n > kMost) n.Invalid(StrCat("'K' is ", w.k, ", 'N' is ", w.n));
   w.blocks = (w.k + w.block - 1) / w.block;
   const NDArray packed = n.Constant(1, "B");
-  const std::vector<double> scales = n.ConstantFloats(2, "scales"), zeros = ZeroPoints(n, w);
+  const std::vector<double> scales = n.ConstantFloats(2, "scales");
   if (packed.dtype() != DataType::UInt(8) || packed.size() != w.n * w.blocks * w.block * w.bits / 8 ||
       scales.size() != static_cast<size_t>(w.n * w.blocks)) {
     n.Invalid("'B' or 'scales' has the wrong number of elements");
   }
+  const std::vector<double> zeros = ZeroPoints(n, w);
   const DataType dtype = n.DType(0);
   const Expr x = RowsOfBlocks(n, w);
   Expr y;

@@ -98,6 +98,15 @@ Ints PerValue(NodeImport& n, const char* name, size_t count) {
   return values;
 }
 
+/// 0 forward, 1 backward.
+Ints Directions(NodeImport& n, const char* name, size_t count) {
+  Ints values = PerValue(n, name, count);
+  for (int64_t value : values) {
+    if (value != 0 && value != 1) n.Invalid(StrCat("'", name, "' has ", value, ", expected 0 or 1"));
+  }
+  return values;
+}
+
 /// Inputs: states, then sequences. The body takes the states and one slice of each sequence, and gives the new states
 /// and one slice of each result. Unrolled.
 std::vector<Expr> ImportScan(NodeImport& n) {
@@ -111,9 +120,9 @@ std::vector<Expr> ImportScan(NodeImport& n) {
   if (body->g->outputs.size() < states_count) n.Invalid("the body has too few outputs");
   size_t results = body->g->outputs.size() - states_count;
   Ints in_axes = PerValue(n, "scan_input_axes", scans);
-  Ints in_directions = PerValue(n, "scan_input_directions", scans);
+  Ints in_directions = Directions(n, "scan_input_directions", scans);
   Ints out_axes = PerValue(n, "scan_output_axes", results);
-  Ints out_directions = PerValue(n, "scan_output_directions", results);
+  Ints out_directions = Directions(n, "scan_output_directions", results);
   std::vector<Expr> states;
   for (size_t i = 0; i < states_count; ++i) states.push_back(n.In(i));
   ScanSpec spec{states, {}, in_axes, in_directions, out_axes, out_directions};

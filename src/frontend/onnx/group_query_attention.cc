@@ -102,7 +102,7 @@ void GroupQueryAttention::Rotate() {
     return;
   }
   const Term at = n_.Has(kPositions) ? In(n_, kPositions).As(kInt64) : Iota(queries_).Expand(0) + first_;
-  const Expr cos = CacheRows(n_, n_.In(kCos), at), sin = CacheRows(n_, n_.In(kSin), at);
+  const Expr cos = CacheRows(n_, n_.In(kCos), at, "clip"), sin = CacheRows(n_, n_.In(kSin), at, "clip");
   const bool interleaved = n_.Flag("rotary_interleaved", false);
   q_ = Term(n_, Rotated(n_, q_, cos, sin, interleaved));
   k_ = Term(n_, Rotated(n_, k_, cos, sin, interleaved));
@@ -236,8 +236,8 @@ Expr Rotated(NodeImport& n, const Expr& x, const Expr& cos, const Expr& sin, boo
   return rotated == size ? y : n.Concat({y, n.Slice(x, 3, rotated, size)}, 3);
 }
 
-Expr CacheRows(NodeImport& n, const Expr& cache, const Expr& positions) {
-  Expr rows = n.Call("take", {cache, positions}, {{"axis", int64_t{0}}, {"mode", "clip"}});
+Expr CacheRows(NodeImport& n, const Expr& cache, const Expr& positions, const char* mode) {
+  Expr rows = n.Call("take", {cache, positions}, {{"axis", int64_t{0}}, {"mode", mode}});
   if (RankOf(rows) == 2) rows = n.ExpandDims(rows, 0);
   return n.ExpandDims(rows, 1);
 }

@@ -13,7 +13,7 @@ relay::Expr SplitHeads(NodeImport& n, const relay::Expr& x, int64_t heads);
 relay::Expr Rotated(NodeImport& n, const relay::Expr& x, const relay::Expr& cos, const relay::Expr& sin,
                     bool interleaved);
 /// Rows `positions` ([sequence] or [batch, sequence]) of a cache, as Rotated takes them.
-relay::Expr CacheRows(NodeImport& n, const relay::Expr& cache, const relay::Expr& positions);
+relay::Expr CacheRows(NodeImport& n, const relay::Expr& cache, const relay::Expr& positions, const char* mode);
 std::vector<relay::Expr> ImportGroupQueryAttention(NodeImport& n);
 
 }  // namespace treadle::onnx

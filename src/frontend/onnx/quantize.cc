@@ -42,6 +42,31 @@ Expr Spread(NodeImport& n, const Expr& value, const Array<PrimExpr>& shape, int6
   return have == *size ? repeated : n.Slice(repeated, at, 0, *size);
 }
 
+/// Scale and zero point at inputs `scale` and `scale` + 1, of numbers of type `stored`: floats, and as many numbers of
+/// that type, or a number each.
+void CheckParameters(NodeImport& n, size_t scale, DataType stored) {
+  const DataType type = n.DType(scale);
+  if (!type.is_floating()) n.Invalid(StrCat("the scale (input ", scale, ") is ", type, ", expected a float"));
+  if (!n.Has(scale + 1)) return;
+  if (n.DType(scale + 1) != stored) {
+    n.Invalid(StrCat("the zero point (input ", scale + 1, ") is ", n.DType(scale + 1), ", expected ", stored));
+  }
+  const Expr &given = n.In(scale), &zero = n.In(scale + 1);
+  const Array<PrimExpr>&s = TypeOf(given)->shape, &z = TypeOf(zero)->shape;
+  bool same = s.size() == z.size();
+  for (size_t i = 0; same && i < s.size(); ++i) {
+    const int64_t *a = AsConstInt(s[i]), *b = AsConstInt(z[i]);
+    same = a == nullptr || b == nullptr || *a == *b;
+  }
+  // One number may be a scalar or a vector, whose size may be one that only the run knows.
+  auto may_be_one = [](const Expr& value) {
+    return IsOneElement(value) || (RankOf(value) == 1 && AsConstInt(TypeOf(value)->shape[0]) == nullptr);
+  };
+  if (!same && !(may_be_one(given) && may_be_one(zero))) {
+    n.Invalid(StrCat("scale (input ", scale, ") and zero point differ in shape"));
+  }
+}
+
 /// Rounds half to even, adds the zero point and saturates to the integer type.
 Expr Saturate(NodeImport& n, const Expr& scaled, const Expr& zero_point, DataType dtype) {
   if (!dtype.is_integral() || dtype.bits() > 16) n.Unsupported(StrCat("quantisation to ", dtype, " isn't implemented"));
@@ -93,6 +118,13 @@ Expr ImportQuantizeLinear(NodeImport& n) {
     dtype = StoredType(static_cast<ElemType>(n.Int("output_dtype")), "'output_dtype'");
   }
   n.Ignore({"output_dtype"});
+  if (!n.DType(0).is_floating() && n.DType(0) != DataType::Int(32)) {
+    n.Invalid(StrCat("the operand is ", n.DType(0), ", expected a float or int32"));
+  }
+  if (dtype.is_floating() && !dtype.is_float8() && dtype.bits() > 8) {
+    n.Invalid(StrCat("quantisation to ", dtype, ", expected an integer or a float of 8 bits or less"));
+  }
+  CheckParameters(n, 1, dtype);
   if (IsPlainQuantised(n, 0, block) && n.DType(0) == DataType::Float(32) && dtype.is_integral() &&
       (dtype.bits() == 8 || dtype.bits() == 16)) {
     return n.Call("qnn.quantize", {n.In(0), Parameter(n, n.In(1)), ZeroPoint(n, 2, dtype)},
@@ -115,6 +147,10 @@ Expr ImportDequantizeLinear(NodeImport& n) {
   int64_t block = n.Int("block_size", 0);
   if (block < 0 || block > INT32_MAX) n.Invalid(StrCat("'block_size' is ", block));
   DataType dtype = n.Int("output_dtype", 0) != 0 ? n.TypeAttr("output_dtype") : n.DType(1);
+  if (n.DType(0).is_floating() && n.DType(0).bits() > 8) {
+    n.Invalid(StrCat("the operand is ", n.DType(0), ", expected an integer or a float of 8 bits or less"));
+  }
+  CheckParameters(n, 1, n.DType(0));
   if (n.DType(0).is_integral() && IsPlainQuantised(n, 0, block) && dtype == DataType::Float(32)) {
     return n.Call("qnn.dequantize", {n.In(0), Parameter(n, n.In(1)), ZeroPoint(n, 2, n.DType(0))},
                   {{"axis", ParameterAxis(n, axis)}});
@@ -135,6 +171,7 @@ Expr ImportDequantizeLinear(NodeImport& n) {
 std::vector<Expr> ImportDynamicQuantizeLinear(NodeImport& n) {
   Expr x = n.In(0);
   DataType real = n.DType(0);
+  if (real != DataType::Float(32)) n.Invalid(StrCat("the operand is ", real, ", expected float32"));
   Expr zero = n.Scalar(real, 0);
   Ints axes;
   for (int i = 0; i < n.Rank(0); ++i) axes.push_back(i);
@@ -154,12 +191,23 @@ Expr Centered(NodeImport& n, size_t i, size_t zero_point, int axis) {
   if (n.DType(i).bits() > 8 || !n.DType(i).is_integral()) n.Unsupported(StrCat("operands of type ", n.DType(i)));
   Expr x = n.Cast(n.In(i), DataType::Int(32));
   if (!n.Has(zero_point)) return x;
+  if (const Array<PrimExpr>& shape = TypeOf(n.In(zero_point))->shape; shape.size() > 1) {
+    // One per row, or per column: what is summed over has one zero point.
+    const size_t summed = axis == n.Rank(i) - 1 ? shape.size() - 2 : shape.size() - 1;
+    const int64_t* size = AsConstInt(shape[summed]);
+    if (size != nullptr && *size != 1) n.Invalid("zero points differ along the dimension that is summed over");
+  }
   Expr value = n.Cast(n.In(zero_point), DataType::Int(32));
   int rank = n.Rank(i);
   // Higher ranks are those of the operand already, with 1 where they broadcast.
   if (RankOf(value) <= 1) value = Spread(n, value, TypeOf(x)->shape, axis, 0);
   if (RankOf(value) > rank) n.Invalid("a zero point has a higher rank than its operand");
   return n.Call("subtract", {x, value});
+}
+
+void CheckZeroPoint(NodeImport& n, size_t i, size_t zero_point) {
+  if (!n.Has(zero_point) || n.DType(zero_point) == n.DType(i)) return;
+  n.Invalid(StrCat("the zero point (input ", zero_point, ") is ", n.DType(zero_point), ", its operand ", n.DType(i)));
 }
 
 bool IsByte(DataType dtype) { return dtype.is_integral() && !dtype.is_bool() && dtype.bits() == 8; }
@@ -172,6 +220,8 @@ bool IsOneNumber(NodeImport& n, size_t i) {
 
 /// The product in int32 of inputs `a` and `b` without their zero points.
 Expr IntegerMatMul(NodeImport& n, size_t a, size_t a_zero, size_t b, size_t b_zero) {
+  CheckZeroPoint(n, a, a_zero);
+  CheckZeroPoint(n, b, b_zero);
   const bool per_column = n.Has(b_zero) && n.Rank(b_zero) == 1 && n.Rank(b) == 2;
   if (IsByte(n.DType(a)) && IsByte(n.DType(b)) && IsOneNumber(n, a_zero) && (IsOneNumber(n, b_zero) || per_column)) {
     const Expr one = n.Scalar(DataType::Float(32), 1);
@@ -198,6 +248,8 @@ Expr ImportMatMulInteger(NodeImport& n) {
 /// Inputs: a, its scale and zero point; b, its scale and zero point; scale and zero point of the result.
 Expr ImportQLinearMatMul(NodeImport& n) {
   if (n.Rank(0) < 2 || n.Rank(3) < 2) n.Unsupported("operands of rank below 2 aren't implemented");
+  CheckParameters(n, 1, n.DType(0));
+  CheckParameters(n, 4, n.DType(3));
   Expr product = IntegerMatMul(n, 0, 2, 3, 5);
   const DataType real = DataType::Float(32);
   // Version 21 has scales of 16 bits too: the plain form below widens them.
@@ -215,10 +267,13 @@ Expr ImportQLinearMatMul(NodeImport& n) {
 
 /// The convolution in int32 of inputs `x` and `weight` without their zero points.
 Expr IntegerConv(NodeImport& n, size_t x, size_t x_zero, size_t weight, size_t weight_zero) {
+  CheckZeroPoint(n, x, x_zero);
+  CheckZeroPoint(n, weight, weight_zero);
   Ints shape = n.StaticShape(weight);
   if (shape.size() < 3 || shape.size() > 5) {
     n.Unsupported(StrCat("operands of rank ", shape.size(), " aren't implemented"));
   }
+  if (std::find(shape.begin(), shape.end(), 0) != shape.end()) n.Invalid("the weights have a dimension of 0");
   if (n.Rank(x) != static_cast<int>(shape.size())) n.Invalid("operand and weights differ in rank");
   Window w = ReadWindow(n, {shape.begin() + 2, shape.end()});
   int64_t groups = n.Int("group", 1);
@@ -242,6 +297,8 @@ Expr ImportConvInteger(NodeImport& n) { return IntegerConv(n, 0, 2, 1, 3); }
 /// Inputs: x, its scale and zero point; weights, their scales and zero points (per output channel or one); scale and
 /// zero point of the result; bias in int32.
 Expr ImportQLinearConv(NodeImport& n) {
+  CheckParameters(n, 1, n.DType(0));
+  CheckParameters(n, 4, n.DType(3));
   Expr y = IntegerConv(n, 0, 2, 3, 5);
   if (n.Has(8)) y = n.Call("nn.bias_add", {y, n.In(8)}, {{"axis", int64_t{1}}});
   if (IsOneNumber(n, 1) && n.Rank(4) <= 1 && IsOneNumber(n, 6) && IsOneNumber(n, 7)) {

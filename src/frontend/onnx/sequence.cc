@@ -6,6 +6,7 @@
 #include "frontend/onnx/compose.h"
 #include "frontend/onnx/composed.h"
 #include "frontend/onnx/loop.h"
+#include "frontend/onnx/narrow_types.h"
 #include "frontend/onnx/values.h"
 #include "treadle/ops/attrs/host.h"
 
@@ -44,10 +45,28 @@ size_t Position(NodeImport& n, size_t input, size_t length, bool end) {
   return static_cast<size_t>(position);
 }
 
-Expr ImportSequenceConstruct(NodeImport& n) { return n.MakeTuple(n.AllInputs()); }
+/// Elements of a sequence are tensors of one type.
+void CheckElement(NodeImport& n, const Expr& element, const Expr& first) {
+  const auto *type = element->checked_type().as<TensorTypeNode>(), *own = first->checked_type().as<TensorTypeNode>();
+  if (type == nullptr) n.Invalid("an element of a sequence isn't a tensor");
+  if (own != nullptr && type->dtype != own->dtype) {
+    n.Invalid(StrCat("a sequence of ", own->dtype, " can't hold ", type->dtype));
+  }
+}
+
+Expr ImportSequenceConstruct(NodeImport& n) {
+  const Array<Expr> elements = n.AllInputs();
+  if (elements.empty()) n.Invalid("there is no element");
+  for (const Expr& element : elements) CheckElement(n, element, elements[0]);
+  return n.MakeTuple(elements);
+}
 
 Expr ImportSequenceEmpty(NodeImport& n) {
-  if (n.Int("dtype", 1) == static_cast<int64_t>(ElemType::kString)) n.MarkText();
+  if (n.Int("dtype", 1) == static_cast<int64_t>(ElemType::kString)) {
+    n.MarkText();
+  } else {
+    n.TypeAttr("dtype", ElemType::kFloat);  // refuses what isn't a type
+  }
   return n.MakeTuple({});
 }
 
@@ -69,6 +88,7 @@ Expr ImportSequenceInsert(NodeImport& n) {
     return Changed(n, "sequence.insert", args, n.In(1));
   }
   std::vector<Expr> fields = FieldsOf(n, n.In(0));
+  if (!fields.empty()) CheckElement(n, n.In(1), fields[0]);
   size_t at = n.Has(2) ? Position(n, 2, fields.size(), true) : fields.size();
   fields.insert(fields.begin() + static_cast<std::ptrdiff_t>(at), n.In(1));
   return n.MakeTuple(fields);
@@ -116,6 +136,7 @@ Expr ImportSplitToSequence(NodeImport& n) {
   Term x = In(n, 0);
   const int axis = n.Axis(n.Int("axis", 0), x.rank());
   const bool keepdims = n.Flag("keepdims", true);
+  if (n.Has(1) && n.Rank(1) > 1) n.Invalid(StrCat("'split' has rank ", n.Rank(1), ", expected 0 or 1"));
   const bool known = AsConstInt(x.shape()[static_cast<size_t>(axis)]) != nullptr && (!n.Has(1) || n.IsKnown(1));
   if (!known) {
     Expr sizes = n.Has(1) ? n.Cast(n.In(1), kInt64) : Expr(IntNum(n, 1));
@@ -202,7 +223,15 @@ std::vector<Expr> ImportSequenceMap(NodeImport& n) {
 
 Expr ImportOptional(NodeImport& n) {
   const Attribute* type = n.Find("type");
-  if (n.Has(0)) return n.In(0);
+  if (n.Has(0)) {
+    const auto* given = n.In(0)->checked_type().as<TensorTypeNode>();
+    const TypeProto* stated = type != nullptr ? type->tp.get() : nullptr;
+    if (given != nullptr && stated != nullptr && stated->kind == TypeProto::Kind::kTensor && !HasText(*stated)) {
+      const DataType dtype = StoredType(stated->elem_type, "'type'");
+      if (given->dtype != dtype) n.Invalid(StrCat("the value is ", given->dtype, ", 'type' says ", dtype));
+    }
+    return n.In(0);
+  }
   if (type == nullptr || type->tp == nullptr) n.Invalid("an absent value needs attribute 'type'");
   if (HasText(*type->tp)) n.MarkText();
   return ImportOptionalNone(n, *type->tp);

@@ -5,13 +5,16 @@
 """
 from .attributes import attribute_cases
 from .base import Case
+from .contrib import contrib_cases
 from .declared import declared_cases
 from .external import external_cases
 from .graphs import graph_cases
 from .indices import index_cases
+from .quantised import quantised_cases
 from .runner import in_child, run_all, run_case
 from .sizes import empty_cases, size_cases
 from .tensors import tensor_cases
+from .values import value_cases
 from .wire import wire_cases
 
 __all__ = ["Case", "all_cases", "in_child", "run_all", "run_case"]
@@ -20,7 +23,8 @@ __all__ = ["Case", "all_cases", "in_child", "run_all", "run_case"]
 def all_cases():
     """Every case, names unique."""
     cases = [case for family in (wire_cases, graph_cases, declared_cases, tensor_cases, external_cases, attribute_cases,
-                                 index_cases, size_cases, empty_cases) for case in family()]
+                                 index_cases, size_cases, empty_cases, quantised_cases, contrib_cases,
+                                 value_cases) for case in family()]
     names = [case.name for case in cases]
     assert len(set(names)) == len(names), sorted(name for name in names if names.count(name) > 1)
     return cases
