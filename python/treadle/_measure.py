@@ -12,6 +12,14 @@ from .error import Error
 _api = Api("tune")
 
 
+def _last_cache():
+    """Bytes of the largest cache; 32 MiB where the system doesn't say."""
+    try:
+        return max(os.sysconf("SC_LEVEL2_CACHE_SIZE"), os.sysconf("SC_LEVEL3_CACHE_SIZE")) or 32 << 20
+    except (ValueError, OSError):
+        return 32 << 20
+
+
 class Failed(Error):
     """What became of a candidate that couldn't be timed. `kind`: "runtime", "timeout"."""
 
@@ -62,11 +70,13 @@ class Runner:
             raise Failed(answer["error"], "runtime")
         return answer
 
-    def costs(self, path, symbol, shapes, num_outputs=1, number=3, repeat=1, min_repeat_ms=0):
+    def costs(self, path, symbol, shapes, num_outputs=1, number=3, repeat=1, min_repeat_ms=0, cold=False):
         """Seconds of a run of the function, `repeat` times the mean of `number`. `shapes`: (shape, dtype) of its
-        tensors, the results last."""
-        tensors = [{"shape": list(shape), "dtype": dtype} for shape, dtype in shapes]
-        self._ask({"do": "arguments", "tensors": tensors, "outputs": num_outputs}, self.timeout + 5)
+        tensors, the results last. cold: each run has copies of the inputs that aren't in a cache."""
+        tensors = [{"shape": list(shape), "dtype": dtype, "constant": cold and i < len(shapes) - num_outputs}
+                   for i, (shape, dtype) in enumerate(shapes)]
+        request = {"do": "arguments", "tensors": tensors, "outputs": num_outputs, "copies": 2 * _last_cache() if cold else 0}
+        self._ask(request, self.timeout + 5)
         self._ask({"do": "kernel", "slot": 0, "path": path, "symbol": symbol}, self.timeout)
         return self._ask({"do": "time", "slot": 0, "number": number, "repeat": repeat, "min_repeat_ms": min_repeat_ms},
                          self.timeout * max(1, repeat) + 2 * min_repeat_ms * repeat / 1e3)["costs"]

@@ -57,6 +57,11 @@ class KernelTask(NamedTuple):
         return Target(self.json["target"])
 
     @property
+    def compute_dag(self):
+        """The fused function, as text."""
+        return self.json["source"]
+
+    @property
     def desc(self):
         """The kernel and the sizes of its problem."""
         problem = json.loads(self.json["problem"])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks: their kernels as tasks, tuned together by `treadle.tune`. The log is its file of records."""
-from .. import _networks
+from .. import _networks, transform
 from ..error import Error
 from .records import RecordToFile
 
@@ -39,6 +39,10 @@ class TaskScheduler:
             raise Error("auto_scheduler.TaskScheduler.tune: say where records go by one measure callback "
                         "RecordToFile(path); what that file has isn't measured again")
         return _networks.tune(self.network, files[0], max(1, tune_option.num_measure_trials))
+
+
+def is_auto_scheduler_enabled():
+    return bool(transform.PassContext.current().config.get("relay.backend.use_auto_scheduler", False))
 
 
 class ApplyHistoryBest(_networks.Records):

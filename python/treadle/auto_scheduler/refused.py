@@ -1,15 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names that have no counterpart, each with what to use instead."""
-from ..error import Error
+from .._refused import refused
 
 
 def _refused(name, instead):
-    class Refused:
-        def __init__(self, *_args, **_kwargs):
-            raise Error(f"auto_scheduler.{name}: {instead}")
-
-    Refused.__name__ = Refused.__qualname__ = name
-    return Refused
+    return refused(f"auto_scheduler.{name}", instead)
 
 
 _NETWORKS = ("networks are tuned by treadle.tune(model, 'records.jsonl'), and builds take its records by "
@@ -17,5 +12,10 @@ _NETWORKS = ("networks are tuned by treadle.tune(model, 'records.jsonl'), and bu
 
 ApplyHistoryBestOrSample = _refused("ApplyHistoryBestOrSample", _NETWORKS)
 RPCRunner = _refused("RPCRunner", "there is no tracker; measure on other machines with treadle.fleet (docs/tuning.md)")
-SketchPolicy = _refused("SketchPolicy", "plans are ranked by the cost model and walked along; SearchTask.tune takes no policy")
-XGBModel = _refused("XGBModel", "plans are ranked by the kernels' own cost models; no other is trained")
+EmptyPolicy = _refused("EmptyPolicy", "SketchPolicy is the policy that there is")
+PreloadCustomSketchRule = _refused("PreloadCustomSketchRule", "spaces of one's own: meta_schedule.space_generator.ScheduleFn")
+PythonBasedModel = _refused("PythonBasedModel", "plans are ranked by the kernels' own cost models; treadle.tuning.Search has the "
+                            "steps for those who rank otherwise")
+ComputeDAG = _refused("ComputeDAG", "SearchTask(..).compute_dag is the function of a computation, te.create_prim_func makes one")
+HardwareParams = _refused("HardwareParams", "the target says what the machine is: llvm -mcpu=.. -num-cores=..")
+LayoutRewriteOption = _refused("LayoutRewriteOption", "packing of operands is part of the kernels")

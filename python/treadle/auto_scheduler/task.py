@@ -13,6 +13,7 @@ from ..error import Error
 from ..meta_schedule.sketch import Sketch
 from ..meta_schedule.tir_integration import Search as SketchSearch
 from ..target import Target
+from .policy import SketchPolicy
 from .records import MeasureInput, MeasureResult, load_best_record
 
 logger = logging.getLogger("auto_scheduler")
@@ -54,17 +55,17 @@ class LocalBuilder:
 
 
 class LocalRunner:
-    """Runs in a process without compiler."""
+    """Runs in a process without compiler. enable_cpu_cache_flush: each run has copies of its inputs that no cache holds."""
 
     def __init__(self, timeout=10, number=3, repeat=1, min_repeat_ms=100, cooldown_interval=0.0, enable_cpu_cache_flush=False):
-        if enable_cpu_cache_flush:
-            raise Error("LocalRunner: enable_cpu_cache_flush has no counterpart")
+        self.enable_cpu_cache_flush = enable_cpu_cache_flush
         self.number, self.repeat, self.min_repeat_ms, self.cooldown_interval = number, repeat, min_repeat_ms, cooldown_interval
         self._runner = Runner(timeout=timeout)
 
     def run(self, path, shapes, num_outputs):
         time.sleep(self.cooldown_interval)
-        return self._runner.costs(path, "main", shapes, num_outputs, self.number, self.repeat, self.min_repeat_ms)
+        return self._runner.costs(path, "main", shapes, num_outputs, self.number, self.repeat, self.min_repeat_ms,
+                                  cold=self.enable_cpu_cache_flush)
 
 
 class LocalRPCMeasureContext:
@@ -97,6 +98,16 @@ def _kernels(tensors):
         if "problem" in op.attrs:
             found.append((str(op.attrs["kernel"]), str(op.attrs["problem"])))
         work += list(op.input_tensors)
+    return found
+
+
+def _plans_of(problem, kernel, known):
+    """Plans of a kernel among those that are known, as `tuning.Search` states them; the fastest first."""
+    found = []
+    for plans in known:
+        for line in map(json.loads, plans):
+            if line.get("kernel") == kernel and line.get("problem") == json.loads(problem):
+                found.append(json.dumps(line["plan"], separators=(",", ":")))
     return found
 
 
@@ -152,17 +163,21 @@ class SearchTask:
                 return result([1e9], 7 if error.kind == "timeout" else 4, str(error))
 
     def tune(self, tuning_options, search_policy=None):
-        """Measures plans and tells the callbacks; the first one is what `te.auto_schedule` takes by itself."""
-        if search_policy is not None:
-            raise Error("SearchTask.tune: search_policy has no counterpart; plans are ranked by the cost model and walked along")
+        """Measures plans and tells the callbacks; the first one is what `te.auto_schedule` takes by itself. What the search
+        policy has read from logs isn't measured again."""
         options, done, best_at = tuning_options, 0, 0
-        best = self._round([()], options)[0]
+        policy = search_policy or SketchPolicy(self)
+        if not isinstance(policy, SketchPolicy):
+            raise Error(f"SearchTask.tune: expected a SketchPolicy, not {type(policy).__name__}")
+        known = dict(policy.known(self))
+        best = known[()] if known.get((), float("inf")) < float("inf") else self._round([()], options)[0]
         fixed = []
         found = _kernels(list(_te.WithKernels(self.tensors, self.target)))
         for kernel, problem in found:
             task = json.dumps({"problem": problem, "kernel": kernel, "plan": "", "symbol": "main", "source": "",
                                "target": str(self.target), "uses": 1, "outputs": 1, "seconds": 0, "arguments": []})
-            search, base = tuning.Search(task, batch=options.num_measures_per_round), best
+            tried = _plans_of(problem, kernel, known)
+            search, base = tuning.Search(task, policy.seed, options.num_measures_per_round, tried[:1], tried[1:]), best
             while done < options.num_measure_trials:
                 lines = [json.dumps({"problem": json.loads(problem), "kernel": kernel, "plan": json.loads(plan)})
                          for plan in search.propose()][:options.num_measure_trials - done]
@@ -176,13 +191,17 @@ class SearchTask:
             if search.ratio < 1:
                 fixed.append(json.dumps({"problem": json.loads(problem), "kernel": kernel, "plan": json.loads(search.incumbent)}))
         if not found:
-            done, best = self._tune_sketch(options, best)
+            done, best = self._tune_sketch(options, best, policy.seed, known)
         if options.verbose:
             logger.info("%s: %d plans, the best takes %.3f ms", self.workload_key, done, best * 1e3)
 
-    def _tune_sketch(self, options, best):
+    def _tune_sketch(self, options, best, seed, known):
         """Of a computation that no kernel is for: (candidates that were measured, seconds of the best)."""
-        search, done, best_at = SketchSearch(Sketch(self.compute_dag)), 0, 0
+        search, done, best_at = SketchSearch(Sketch(self.compute_dag), seed), 0, 0
+        for plans, cost in known.items():
+            for decision in (json.loads(plan).get(SKETCH) for plan in plans):
+                if decision is not None:
+                    search.tell(decision, cost)
         while search.sketch.parts and done < options.num_measure_trials:
             decisions = search.propose(min(options.num_measures_per_round, 16, options.num_measure_trials - done))
             if not decisions or (options.early_stopping and done - best_at >= options.early_stopping):

@@ -1,19 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that have no counterpart."""
+"""Layouts of whole graphs. Every build chooses blocks of channels and algorithms of a graph together, from costs
+(docs/architecture.md, decision 9), and `treadle.tune` measures others; so there is nothing left to run here: the tuners
+hand the log of the kernels on, under the names that scripts for AutoTVM use."""
+import os
+
+from .. import _networks
 from ..error import Error
-
-_INSTEAD = ("algorithms and layouts of a whole graph are searched by treadle.tune(model, 'records.jsonl'), which measures "
-            "them in the model; builds take its records by autotvm.apply_history_best (docs/tuning.md)")
+from .record import lines_of_networks
 
 
-class DPTuner:
-    def __init__(self, *_args, **_kwargs):
-        raise Error(f"autotvm.graph_tuner.{type(self).__name__}: {_INSTEAD}")
+class BaseGraphTuner:
+    """Takes the log of the kernels of a network."""
+
+    def __init__(self, graph, input_shapes, records, target_ops, target, max_sch_num=20, dtype="float32", verbose=True,
+                 log_file="graph_tuner.log", log_level=None, name="graph_tuner"):
+        if not isinstance(records, (str, os.PathLike)):
+            raise Error(f"autotvm.graph_tuner.{type(self).__name__}: records: expected the path of a log")
+        self.graph, self.target, self._lines = _networks.as_module(graph), target, lines_of_networks(records)
+
+    def benchmark_layout_transform(self, min_exec_num=100, timeout=10, use_rpc=False, device_key=None, host="127.0.0.1",
+                                   port=9190, n_parallel=1, build_func="default", layout_records=None,
+                                   target_host=None, infer_layout=False, runner=None):
+        """Nothing: changes of layouts cost what the machine model says (`treadle doctor --calibrate` measures it)."""
+
+    def run(self, **kwargs):
+        """Nothing: builds choose."""
+
+    def get_optimal_records(self):
+        """The lines of the log that builds may take."""
+        return list(self._lines)
+
+    def write_opt_sch2record_file(self, record_file="graph_opt_schedule.log"):
+        """Writes them to a file for `apply_graph_best`."""
+        with open(record_file, "w", encoding="utf-8") as file:
+            file.writelines(self._lines)
 
 
-class PBQPTuner(DPTuner):
+class DPTuner(BaseGraphTuner):
     pass
 
 
-class ApplyGraphBest(DPTuner):
+class PBQPTuner(BaseGraphTuner):
     pass
+
+
+class ApplyGraphBest(_networks.Records):
+    """Builds inside take the kernels' plans of a file, and choose layouts together."""

@@ -59,12 +59,14 @@ class LocalBuilder:
 
 
 class LocalRunner:
-    """Runs in a process without compiler; one that crashes or hangs is a result with an error."""
+    """Runs in a process without compiler; one that crashes or hangs is a result with an error. enable_cpu_cache_flush: each
+    run has copies of its inputs that no cache holds."""
 
     def __init__(self, timeout=10, number=4, repeat=3, min_repeat_ms=0, cooldown_interval=0.0,
                  enable_cpu_cache_flush=False, module_loader=None):
-        if enable_cpu_cache_flush or module_loader is not None:
-            raise Error("LocalRunner: enable_cpu_cache_flush and module_loader have no counterpart")
+        if module_loader is not None:
+            raise Error("LocalRunner: module_loader has no counterpart")
+        self.enable_cpu_cache_flush = enable_cpu_cache_flush
         self.number, self.repeat, self.min_repeat_ms = number, repeat, min_repeat_ms
         self.cooldown_interval = cooldown_interval
         self._runner = Runner(timeout=timeout)
@@ -73,7 +75,7 @@ class LocalRunner:
         if self.cooldown_interval:
             time.sleep(self.cooldown_interval)
         return self._runner.costs(path, "main", shapes, number=self.number, repeat=self.repeat,
-                                  min_repeat_ms=self.min_repeat_ms)
+                                  min_repeat_ms=self.min_repeat_ms, cold=self.enable_cpu_cache_flush)
 
 
 class RPCRunner:

@@ -10,6 +10,11 @@ from ..error import Error
 from .measure import MeasureErrorNo, MeasureInput, MeasureResult
 
 
+# What the names of an operator's kernels begin with.
+_FAMILIES = {"nn.conv2d": "conv2d", "nn.conv1d": "conv2d", "nn.conv3d": "conv2d", "nn.conv2d_transpose": "conv2d_transpose",
+             "nn.dense": "matmul", "nn.matmul": "matmul", "nn.batch_matmul": "matmul", "nn.attention": "attention"}
+
+
 class PlanConfig:
     """A plan, and what became of it."""
 
@@ -70,10 +75,16 @@ class NetworkTask:
 
 
 def extract_from_program(mod, params, target, target_host=None, ops=None):
-    """The kernels of a network that have plans to choose from. `ops` is None: which operators they are of isn't asked."""
-    if ops is not None:
-        raise Error("autotvm.task.extract_from_program: ops has no counterpart: all kernels with several plans are tasks")
-    return [NetworkTask(task) for task in _networks.tasks(mod, params, target)]
+    """The kernels of a network that have plans to choose from; `ops`: of these operators alone."""
+    tasks = [NetworkTask(task) for task in _networks.tasks(mod, params, target)]
+    if ops is None:
+        return tasks
+    families = {_FAMILIES.get(str(op), str(op)) for op in ops}
+    unknown = families - set(_FAMILIES.values())
+    if unknown:
+        raise Error(f"autotvm.task.extract_from_program: no kernels are for {', '.join(sorted(unknown))}; there are kernels for "
+                    f"{', '.join(sorted(_FAMILIES))}")
+    return [task for task in tasks if task.name.split(".")[0] in families]
 
 
 def extract_from_multiple_program(mods, params, target, target_host=None, ops=None):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from .. import build_module
 from .._measure import Failed, Runner
+from .._refused import refused
 from ..error import Error
 from ..ir import IntImm
 
@@ -31,11 +32,20 @@ class LocalBuilder:
                 raise Error(f"meta_schedule.LocalBuilder: {name} has no counterpart: candidates are built by treadle.build")
 
 
+class EvaluatorConfig(NamedTuple):
+    """How often a candidate is run. enable_cpu_cache_flush: each run has copies of its inputs that no cache holds."""
+
+    number: int = 3
+    repeat: int = 1
+    min_repeat_ms: int = 20
+    enable_cpu_cache_flush: bool = False
+
+
 class LocalRunner:
     """Runs candidates in a process that may crash or hang: that is a result like others."""
 
-    def __init__(self, timeout_sec=10.0, number=3, repeat=1, min_repeat_ms=20, threads=0):
-        self.number, self.repeat, self.min_repeat_ms = number, repeat, min_repeat_ms
+    def __init__(self, timeout_sec=10.0, number=3, repeat=1, min_repeat_ms=20, threads=0, evaluator_config=None):
+        self.config = evaluator_config or EvaluatorConfig(number, repeat, min_repeat_ms)
         self._runner = Runner(threads=threads, timeout=timeout_sec)
 
     def build(self, function, target, path):
@@ -55,8 +65,8 @@ class LocalRunner:
                 return Timed((), error)
             try:
                 shapes, outputs = tensors_of(function)
-                return Timed(tuple(self._runner.costs(path, "main", shapes, outputs, self.number, self.repeat,
-                                                      self.min_repeat_ms)))
+                number, repeat, min_repeat_ms, cold = self.config
+                return Timed(tuple(self._runner.costs(path, "main", shapes, outputs, number, repeat, min_repeat_ms, cold)))
             except Failed as failed:
                 return Timed((), str(failed))
 
@@ -91,3 +101,6 @@ def tensors_of(function):
             raise Error(f"meta_schedule: parameter {buffer.name} has a dynamic shape; only static ones are timed")
         shapes.append((tuple(int(dim) for dim in buffer.shape), str(buffer.dtype)))
     return shapes, 1
+
+
+RPCRunner = refused("meta_schedule.runner.RPCRunner", "there is no tracker; measure on other machines with treadle.fleet (docs/tuning.md)")

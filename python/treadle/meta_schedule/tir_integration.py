@@ -10,6 +10,7 @@ from ..te.auto_schedule import _api as _te
 from ..tir import Schedule
 from ..tir.checks import ScheduleError
 from ..tir.function import PrimFunc
+from . import space_generator
 from .database import Database, mean_of
 from .runner import LocalRunner
 from .sketch import Sketch
@@ -47,22 +48,29 @@ class Search:
         while len(found) < count and tries < 20 * count:
             tries += 1
             fresh = not self.best or self._random.random() < EPSILON
-            decision = (self.sketch.sample(self._random) if fresh
-                        else self.sketch.mutate(self._random.choice(self.best)[1], self._random))
+            try:
+                decision = (self.sketch.sample(self._random) if fresh
+                            else self.sketch.mutate(self._random.choice(self.best)[1], self._random))
+            except ScheduleError as error:  # of a space that users write
+                logger.debug("a draw that can't be scheduled: %s", error)
+                continue
             if str(decision) not in self._seen:
                 self._seen.add(str(decision))
                 found.append(decision)
         return found
 
     def tell(self, decision, seconds):
-        self.best = sorted([*self.best, (seconds, decision)], key=lambda pair: pair[0])[:BEST]
+        self._seen.add(str(decision))
+        if seconds < float("inf"):
+            self.best = sorted([*self.best, (seconds, decision)], key=lambda pair: pair[0])[:BEST]
 
 
 def tune_tir(mod, target, work_dir=None, max_trials_global=64, *, num_trials_per_iter=64, builder="local", runner="local",
              database=None, cost_model=None, measure_callbacks=None, task_scheduler="round-robin", space="post-order-apply",
              strategy="evolutionary", task_name="main", num_tuning_cores="physical", seed=None):
     """Measures schedules of a function, `max_trials_global` of them, and gives the database of what they took. The
-    schedule that functions without one get is measured first; another one is the best only where it is faster in turns."""
+    schedule that functions without one get is measured first; another one is the best only where it is faster in turns.
+    space: "post-order-apply" (sketches), or a space of one's own (space_generator)."""
     for name, value in (("cost_model", cost_model), ("measure_callbacks", measure_callbacks)):
         if value not in (None, "xgb", "default"):
             raise Error(f"tune_tir: {name} has no counterpart: candidates are measured, no model is trained")
@@ -72,10 +80,11 @@ def tune_tir(mod, target, work_dir=None, max_trials_global=64, *, num_trials_per
     first = usual(function, target)
     base = runner.time(first, target)
     database.commit(function, target, None, base.seconds, base.error)
-    sketch = Sketch(function)
+    sketch = space_generator.of(space, function) or Sketch(function)
     search, done = Search(sketch, seed or 0), 1
     for record in database.of(function, target):
-        if record["decision"] is not None and record["run_secs"]:
+        own = space_generator.is_replayed(record["decision"]) == isinstance(sketch, space_generator.Space)
+        if record["decision"] is not None and record["run_secs"] and own:
             search.tell(record["decision"], mean_of(record))
     while sketch.parts and done < max_trials_global:
         decisions = search.propose(min(num_trials_per_iter, 16, max_trials_global - done))
@@ -92,15 +101,22 @@ def tune_tir(mod, target, work_dir=None, max_trials_global=64, *, num_trials_per
             database.commit(function, target, decision, timed.seconds, timed.error)
             if not timed.error:
                 search.tell(decision, timed.mean)
-    _settle(function, target, sketch, first, runner, database)
+    _settle(function, target, first, runner, database)
     return database
 
 
-def _settle(function, target, sketch, first, runner, database):
+def _scheduled(function, decision):
+    """The schedule of a decision, of whichever space."""
+    if space_generator.is_replayed(decision):
+        return space_generator.replayed(function, decision)
+    return Sketch(function).apply(decision)
+
+
+def _settle(function, target, first, runner, database):
     """Times of different moments aren't compared: the fastest ones against the usual schedule in turns. One that doesn't
     win is an error in the database, so that nobody takes it."""
     while (best := database.best(function, target)) is not None and best["decision"] is not None:
-        ratios = sorted(runner.ratios(first, sketch.apply(best["decision"]).func, target))
+        ratios = sorted(runner.ratios(first, _scheduled(function, best["decision"]).func, target))
         if ratios and sum(r < 1 for r in ratios) >= 0.75 * len(ratios):
             logger.info("%.3f of the usual schedule's time", ratios[len(ratios) // 2])
             return
@@ -113,4 +129,4 @@ def compile_tir(database, mod, target):
     best = database.best(function, target)
     if best is None:
         return None
-    return Schedule(usual(function, target)) if best["decision"] is None else Sketch(function).apply(best["decision"])
+    return Schedule(usual(function, target)) if best["decision"] is None else _scheduled(function, best["decision"])

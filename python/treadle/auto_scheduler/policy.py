@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Search policies and cost models, as scripts name them. Plans are ranked by the kernels' own models of costs, sketches
+are drawn; a policy says the seed, and what is known already."""
+import os
+
+from ..error import Error
+from .records import RecordReader
+
+
+class XGBModel:
+    """Ranks by the kernels' models of costs: they know what logs could teach, so there is nothing to train, save or load."""
+
+    def __init__(self, verbose_eval=25, num_warmup_sample=100, seed=None, model_file=None, adaptive_training=False):
+        self.seed = seed
+
+    def update(self, inputs, results):
+        pass
+
+    def update_from_file(self, file_name, n_lines=None):
+        if not os.path.exists(file_name):
+            raise Error(f"{file_name}: there is no such log")
+
+    def save(self, file_name):
+        pass
+
+    def load(self, file_name):
+        pass
+
+
+class RandomModel(XGBModel):
+    """The same: an order at random is no better."""
+
+    def __init__(self):
+        super().__init__()
+
+
+class PreloadMeasuredStates:
+    """What a log has of the task isn't measured again, and the search begins at its best."""
+
+    def __init__(self, filename):
+        if not os.path.exists(filename):
+            raise Error(f"{os.fspath(filename)}: there is no such log")
+        self.filename = filename
+
+    def plans(self, task):
+        """Pairs of plans and seconds, the fastest first; errors take infinitely long."""
+        found = {}
+        for measure_input, result in RecordReader(self.filename):
+            if (measure_input.workload_key, measure_input.target) == (task.workload_key, str(task.target)):
+                cost = float("inf") if result.error_no else sum(result.costs) / len(result.costs)
+                found[measure_input.plans] = min(cost, found.get(measure_input.plans, float("inf")))
+        return sorted(found.items(), key=lambda pair: pair[1])
+
+
+class SketchPolicy:
+    """How `SearchTask.tune` searches: from what logs have, by a seed."""
+
+    DEFAULT_PARAMS: dict = {}
+
+    def __init__(self, task, program_cost_model=None, params=None, seed=None, verbose=1, init_search_callbacks=None):
+        if params:
+            raise Error(f"SketchPolicy: {', '.join(sorted(params))} are parameters of an evolutionary search; plans are ranked by "
+                        "the cost model and walked along")
+        self.task, self.seed, self.verbose = task, int(seed or 0), verbose
+        self.callbacks = list(init_search_callbacks or [])
+        for callback in self.callbacks:
+            if not isinstance(callback, PreloadMeasuredStates):
+                raise Error(f"SketchPolicy: {type(callback).__name__} has no counterpart; PreloadMeasuredStates is the one callback")
+
+    def known(self, task):
+        """Plans that are measured already, with their seconds."""
+        return [pair for callback in self.callbacks for pair in callback.plans(task)]
+
+    def search(self, num_measure_trials, early_stopping, num_measures_per_round, measurer=None):
+        raise Error("SketchPolicy.search: SearchTask.tune(options, search_policy) runs it")
