@@ -21,6 +21,20 @@ TREADLE_DEFINE_NODE(SequenceMaskAttrs);
 
 namespace {
 
+class SlidingWindowAttrs : public AttrsNode {
+ public:
+  int axis = 0;
+  std::vector<int64_t> window_shape, strides;
+  TREADLE_NODE(SlidingWindowAttrs, AttrsNode, "relay.attrs.SlidingWindowAttrs")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("axis", &SlidingWindowAttrs::axis)
+        .Doc("The first dimension that windows slide over; they do over all after it");
+    r.Field("window_shape", &SlidingWindowAttrs::window_shape).Doc("Size of a window in each of these").Required();
+    r.Field("strides", &SlidingWindowAttrs::strides).Doc("Steps from one window to the next, at least 1").Required();
+  }
+};
+
 /// Where a begin or end lies in a dimension of `size` elements. Backward slices may stop before element 0, at -1.
 int64_t ClampBound(int64_t bound, int64_t size, bool backward) {
   if (bound < 0) bound += size;
@@ -237,6 +251,37 @@ Array<Tensor> SequenceMaskCompute(const Attrs& attrs, const Array<Tensor>& input
       "sequence_mask", tag::kInjective)};
 }
 
+Type SlidingWindowInfer(const InferContext& context) {
+  const auto* data = context.Tensor(0, "data");
+  const auto* attrs = context.attrs<SlidingWindowAttrs>();
+  const size_t rank = data->shape.size();
+  const auto axis = static_cast<size_t>(NormalizeAxis(attrs->axis, rank));
+  CheckSpatial(attrs->window_shape, rank - axis, 1, "window_shape");
+  CheckSpatial(attrs->strides, rank - axis, 1, "strides");
+  Array<PrimExpr> shape(data->shape.begin(), data->shape.begin() + static_cast<std::ptrdiff_t>(axis));
+  for (size_t i = axis; i < rank; ++i) {
+    const int64_t span = attrs->window_shape[i - axis];
+    RequireWindow(context, data->shape[i], 0, span);
+    shape.push_back(WindowDim(data->shape[i], 0, span, attrs->strides[i - axis]));
+  }
+  for (int64_t size : attrs->window_shape) shape.push_back(Dim(size));
+  return TensorType(shape, data->dtype);
+}
+
+Array<Tensor> SlidingWindowCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<SlidingWindowAttrs>();
+  const Tensor& x = inputs[0];
+  const auto axis = static_cast<size_t>(NormalizeAxis(a->axis, x.ndim()));
+  return {Compute(
+      OutTensor(out_type)->shape,
+      [&](const Array<PrimExpr>& i) {
+        Array<PrimExpr> from(i.begin(), i.begin() + static_cast<std::ptrdiff_t>(axis));
+        for (size_t d = axis; d < x.ndim(); ++d) from.push_back(i[d] * a->strides[d - axis] + i[x.ndim() + d - axis]);
+        return x(from);
+      },
+      "sliding_window", tag::kInjective)};
+}
+
 /// (data, v, begin, end, strides): lists of one number for each dimension.
 Type StridedSetInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
@@ -326,6 +371,10 @@ void RegisterSliceOps() {
             SequenceMaskCompute)
       .Arguments({{"data", "Tensor", "The input."}, {"valid_length", "Tensor", "Length of each batch."}})
       .AttrsType<SequenceMaskAttrs>();
+  Injective("sliding_window",
+            "The windows of some elements of each dimension from `axis` on, as dimensions of their own.",
+            Rule<SlidingWindowInfer>, SlidingWindowCompute)
+      .AttrsType<SlidingWindowAttrs>();
 }
 
 }  // namespace treadle::ops

@@ -271,6 +271,7 @@ TEST(Traits, OperatorsWithoutAGradient) {
                                           "searchsorted",
                                           "sequence_mask",
                                           "slice_like",
+                                          "sliding_window",
                                           "sort",
                                           "sparse_to_dense",
                                           "strided_set",

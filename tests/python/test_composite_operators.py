@@ -231,3 +231,14 @@ def test_what_quantising_does_to_floats():
 def test_what_isnt_there_is_refused_by_name(function):
     with pytest.raises(tvm.UnsupportedOpError, match="there is no operator"):
         function()
+
+
+def test_sliding_windows():
+    x = randn(2, 5, 6)
+    expected = np.lib.stride_tricks.sliding_window_view(x, (3, 2), axis=(1, 2))[:, ::2, ::3]
+    np.testing.assert_array_equal(run(lambda d: relay.sliding_window(d, 1, [3, 2], [2, 3]), x), expected)
+    np.testing.assert_array_equal(run(lambda d: relay.sliding_window(d, -1, [6], [1]), x), x[:, :, None])
+    with pytest.raises(tvm.Error, match="window_shape"):
+        run(lambda d: relay.sliding_window(d, 1, [3], [1]), x)
+    with pytest.raises(tvm.Error, match="7"):
+        run(lambda d: relay.sliding_window(d, 2, [7], [1]), x)

@@ -316,6 +316,8 @@ def index(*values):
     ("GridSample", {"x": real(1, 2, 4, 4), "g": real(1, 3, 3, 2)}, (), None, {"mode": "bilinear", "align_corners": 1}),
     ("Range", {"a": number(1), "b": number(7)}, (), None, {}),
     ("Pad", {"x": real(2, 3), "p": index([0, 1, 2, 0])}, (), None, {"mode": "constant"}),
+    ("UnfoldTensor", {"x": real(2, 9, 3)}, (), None, {"dim": 1, "size": 4, "step": 2}),
+    ("UnfoldTensor", {"x": real(3, 7)}, (), None, {"size": 7}),
     ("Unique", {"x": np.array([2, 1, 1, 3, 4, 3], np.float32)}, (), {"y": "float32", "i": "int64", "c": "int64"}, {}),
     ("CDist", {"a": real(4, 3), "b": real(5, 3)}, (), None, {"metric": "euclidean"}),
     ("CDist", {"a": real(4, 3), "b": real(5, 3)}, (), None, {"metric": "sqeuclidean"}),

@@ -68,6 +68,22 @@ Expr ImportGemmFastGelu(NodeImport& n) {
   return StandardOp(n, "Gelu", 20).Operand(y).Set("approximate", std::string("tanh")).Import1();
 }
 
+/// All slices of `size` elements of dimension `dim`, `step` apart, each along a further, last dimension.
+Expr ImportUnfoldTensor(NodeImport& n) {
+  const int rank = n.Rank(0), dim = n.Axis(n.Int("dim", -1), rank);
+  Ints to_last, back;
+  for (int i = 0; i < rank; ++i) {
+    if (i != dim) to_last.push_back(i);
+    back.push_back(i < dim ? i : i == dim ? rank - 1 : i - 1);
+  }
+  to_last.push_back(dim);
+  back.push_back(rank);
+  Expr windows =
+      n.Call("sliding_window", {n.Transpose(n.In(0), to_last)},
+             {{"axis", int64_t{rank - 1}}, {"window_shape", Ints{n.Int("size")}}, {"strides", Ints{n.Int("step", 1)}}});
+  return n.Transpose(windows, back);
+}
+
 /// Groups of channels, which are the last dimension unless channels_last is 0; SiLU behind it where `activation` is 1.
 Expr GroupNormOf(NodeImport& n, const Expr& x, size_t scale, size_t bias) {
   const bool last = n.Flag("channels_last", true);
@@ -109,6 +125,7 @@ void RegisterContribStandardRules(RuleTable& table) {
   AddContrib1(table, "CDist", ImportCDist);
   AddContrib1(table, "BiasAdd", ImportBiasAdd);
   AddContrib1(table, "GemmFastGelu", ImportGemmFastGelu);
+  AddContrib1(table, "UnfoldTensor", ImportUnfoldTensor);
   AddContrib1(table, "GroupNorm", ImportGroupNorm);
   AddContrib(table, "SkipGroupNorm", ImportSkipGroupNorm);
 }
