@@ -7,6 +7,7 @@
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/attrs/vision.h"
 #include "treadle/ops/compute.h"
+#include "treadle/ops/traits.h"
 
 namespace treadle::ops {
 
@@ -133,6 +134,7 @@ void RegisterBlockOps() {
       .Set(kCompute, FTECompute(SpaceToBatchCompute));
   Injective("nn.batch_to_space_nd", "Batches become blocks of pixels.", Rule<BatchToSpaceInfer>)
       .AttrsType<BatchToSpaceNDAttrs>()
+      .Set(kValueRule, ValueRule::kMoves)
       .Set(kCompute, FTECompute(BatchToSpaceCompute));
   Injective("vision.yolo_reorg", "Blocks of pixels become channels.", Rule<YoloReorgInfer>).AttrsType<YoloReorgAttrs>();
 }

@@ -145,91 +145,72 @@ Array<Tensor> BroadcastToCompute(const Attrs&, const Array<Tensor>& inputs, cons
       tag::kBroadcast)};
 }
 
+/// Finite operands give finite results, unless `finite` says otherwise.
 OpRegistration Binary(const char* name, const char* text, FTECompute compute,
-                      TypeRelationFn relation = Rule<BroadcastInfer>) {
+                      TypeRelationFn relation = Rule<BroadcastInfer>, FiniteRule finite = FiniteRule::kAlways) {
   return OpRegistration(name)
       .Describe(text)
       .Arguments(kOperands)
       .SupportLevel(1)
       .Relation(relation)
       .Set(kOpPattern, OpPatternKind::kBroadcast)
+      .Set(kFiniteRule, finite)
       .Set(kCompute, std::move(compute));
 }
-OpRegistration Binary(const char* name, const char* text, BinaryFn fn, TypeRelationFn relation = Rule<BroadcastInfer>) {
-  return Binary(name, text, BinaryCompute(name, fn), relation);
+OpRegistration Binary(const char* name, const char* text, BinaryFn fn, TypeRelationFn relation = Rule<BroadcastInfer>,
+                      FiniteRule finite = FiniteRule::kAlways) {
+  return Binary(name, text, BinaryCompute(name, fn), relation, finite);
 }
 
 }  // namespace
 
 void RegisterBroadcastOps() {
-  Binary("add", "lhs + rhs.", tir::add)
-      .Set(kFiniteRule, FiniteRule::kAlways)
-      .Set(kGradient, FGradient(gradient::OfAdd));
-  Binary("subtract", "lhs - rhs.", tir::sub)
-      .Set(kFiniteRule, FiniteRule::kAlways)
-      .Set(kGradient, FGradient(gradient::OfSubtract));
-  Binary("multiply", "lhs * rhs.", tir::mul)
-      .Set(kFiniteRule, FiniteRule::kAlways)
-      .Set(kGradient, FGradient(gradient::OfMultiply));
-  Binary("divide", "lhs / rhs; integers truncate, a zero divisor gives 0.", tir::div)
-      .Set(kFiniteRule, FiniteRule::kByScalar)
+  Binary("add", "lhs + rhs.", tir::add).Set(kGradient, FGradient(gradient::OfAdd));
+  Binary("subtract", "lhs - rhs.", tir::sub).Set(kGradient, FGradient(gradient::OfSubtract));
+  Binary("multiply", "lhs * rhs.", tir::mul).Set(kGradient, FGradient(gradient::OfMultiply));
+  Binary("divide", "lhs / rhs; integers truncate, a zero divisor gives 0.", tir::div, Rule<BroadcastInfer>,
+         FiniteRule::kByScalar)
       .Set(kGradient, FGradient(gradient::OfDivide));
-  Binary("floor_divide", "floor(lhs / rhs); an integer zero divisor gives 0.", FloorDivide)
-      .Set(kFiniteRule, FiniteRule::kByScalar);
-  Binary("mod", "Remainder of truncating division: has the sign of lhs. An integer zero divisor gives 0.", TruncMod)
-      .Set(kFiniteRule, FiniteRule::kByScalar);
-  Binary("floor_mod", "Remainder of floor division: has the sign of rhs. An integer zero divisor gives 0.", FloorMod)
-      .Set(kFiniteRule, FiniteRule::kByScalar);
-  Binary("power", "lhs to the power of rhs.", Power)
-      .Set(kFiniteRule, FiniteRule::kNever)
+  Binary("floor_divide", "floor(lhs / rhs); an integer zero divisor gives 0.", FloorDivide, Rule<BroadcastInfer>,
+         FiniteRule::kByScalar);
+  Binary("mod", "Remainder of truncating division: has the sign of lhs. An integer zero divisor gives 0.", TruncMod,
+         Rule<BroadcastInfer>, FiniteRule::kByScalar);
+  Binary("floor_mod", "Remainder of floor division: has the sign of rhs. An integer zero divisor gives 0.", FloorMod,
+         Rule<BroadcastInfer>, FiniteRule::kByScalar);
+  Binary("power", "lhs to the power of rhs.", Power, Rule<BroadcastInfer>, FiniteRule::kNever)
+      .Set(kCostly, true)
       .Set(kGradient, FGradient(gradient::OfPower))
       .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kNever);
-  Binary("maximum", "The greater; NaN if either is.", tir::max)
-      .Set(kFiniteRule, FiniteRule::kAlways)
-      .Set(kGradient, FGradient(gradient::OfMaximum));
-  Binary("minimum", "The smaller; NaN if either is.", tir::min)
-      .Set(kFiniteRule, FiniteRule::kAlways)
-      .Set(kGradient, FGradient(gradient::OfMinimum));
-  Binary("left_shift", "lhs << rhs; 0 from the width on.", LeftShift, Rule<IntegralBroadcastInfer>)
-      .Set(kFiniteRule, FiniteRule::kAlways);
-  Binary("right_shift", "lhs >> rhs; arithmetic for signed types.", RightShift, Rule<IntegralBroadcastInfer>)
-      .Set(kFiniteRule, FiniteRule::kAlways);
-  Binary("bitwise_and", "Bits set in both.", tir::bitwise_and, Rule<IntegralBroadcastInfer>)
-      .Set(kFiniteRule, FiniteRule::kAlways);
-  Binary("bitwise_or", "Bits set in either.", tir::bitwise_or, Rule<IntegralBroadcastInfer>)
-      .Set(kFiniteRule, FiniteRule::kAlways);
-  Binary("bitwise_xor", "Bits set in one of them.", tir::bitwise_xor, Rule<IntegralBroadcastInfer>)
-      .Set(kFiniteRule, FiniteRule::kAlways);
-  Binary("logical_and", "Whether both are nonzero.", LogicalAnd)
-      .Set(kFiniteRule, FiniteRule::kAlways)
-      .Set(kGradient, FGradient(gradient::None));
-  Binary("logical_or", "Whether either is nonzero.", LogicalOr)
-      .Set(kFiniteRule, FiniteRule::kAlways)
-      .Set(kGradient, FGradient(gradient::None));
-  Binary("logical_xor", "Whether one of them is nonzero.", LogicalXor)
-      .Set(kFiniteRule, FiniteRule::kAlways)
-      .Set(kGradient, FGradient(gradient::None));
-  Binary("equal", "lhs == rhs.", tir::equal, Rule<CompareInfer>).Set(kFiniteRule, FiniteRule::kAlways);
-  Binary("not_equal", "lhs != rhs.", tir::not_equal, Rule<CompareInfer>).Set(kFiniteRule, FiniteRule::kAlways);
-  Binary("less", "lhs < rhs.", tir::less, Rule<CompareInfer>).Set(kFiniteRule, FiniteRule::kAlways);
-  Binary("less_equal", "lhs <= rhs.", tir::less_equal, Rule<CompareInfer>).Set(kFiniteRule, FiniteRule::kAlways);
-  Binary("greater", "lhs > rhs.", tir::greater, Rule<CompareInfer>).Set(kFiniteRule, FiniteRule::kAlways);
-  Binary("greater_equal", "lhs >= rhs.", tir::greater_equal, Rule<CompareInfer>).Set(kFiniteRule, FiniteRule::kAlways);
+  Binary("maximum", "The greater; NaN if either is.", tir::max).Set(kGradient, FGradient(gradient::OfMaximum));
+  Binary("minimum", "The smaller; NaN if either is.", tir::min).Set(kGradient, FGradient(gradient::OfMinimum));
+  Binary("left_shift", "lhs << rhs; 0 from the width on.", LeftShift, Rule<IntegralBroadcastInfer>);
+  Binary("right_shift", "lhs >> rhs; arithmetic for signed types.", RightShift, Rule<IntegralBroadcastInfer>);
+  Binary("bitwise_and", "Bits set in both.", tir::bitwise_and, Rule<IntegralBroadcastInfer>);
+  Binary("bitwise_or", "Bits set in either.", tir::bitwise_or, Rule<IntegralBroadcastInfer>);
+  Binary("bitwise_xor", "Bits set in one of them.", tir::bitwise_xor, Rule<IntegralBroadcastInfer>);
+  Binary("logical_and", "Whether both are nonzero.", LogicalAnd).Set(kGradient, FGradient(gradient::None));
+  Binary("logical_or", "Whether either is nonzero.", LogicalOr).Set(kGradient, FGradient(gradient::None));
+  Binary("logical_xor", "Whether one of them is nonzero.", LogicalXor).Set(kGradient, FGradient(gradient::None));
+  Binary("equal", "lhs == rhs.", tir::equal, Rule<CompareInfer>);
+  Binary("not_equal", "lhs != rhs.", tir::not_equal, Rule<CompareInfer>);
+  Binary("less", "lhs < rhs.", tir::less, Rule<CompareInfer>);
+  Binary("less_equal", "lhs <= rhs.", tir::less_equal, Rule<CompareInfer>);
+  Binary("greater", "lhs > rhs.", tir::greater, Rule<CompareInfer>);
+  Binary("greater_equal", "lhs >= rhs.", tir::greater_equal, Rule<CompareInfer>);
   Binary("where", "x where the condition is nonzero, else y.", FTECompute(WhereCompute), Rule<WhereInfer>)
       .Arguments({{"condition", "Tensor", "What decides."},
                   {"x", "Tensor", "Taken where true."},
                   {"y", "Tensor", "Taken where false."}})
-      .Set(kFiniteRule, FiniteRule::kAlways)
       .Set(kGradient, FGradient(gradient::OfWhere));
   Binary("broadcast_to", "Broadcast to a given shape.", FTECompute(BroadcastToCompute), Rule<BroadcastToInfer>)
+      .Set(kValueRule, ValueRule::kMoves)
       .Arguments({{"data", "Tensor", "The input."}})
       .AttrsType<InitOpAttrs>()
-      .Set(kFiniteRule, FiniteRule::kAlways)
       .Set(kGradient, FGradient(gradient::OfBroadcastTo));
   Binary("broadcast_to_like", "Broadcast to the shape of the other tensor.", FTECompute(BroadcastToCompute),
          Rule<BroadcastToLikeInfer>)
+      .Set(kValueRule, ValueRule::kMoves)
       .Arguments({{"data", "Tensor", "The input."}, {"shape_like", "Tensor", "Has the shape of the result."}})
-      .Set(kFiniteRule, FiniteRule::kAlways)
       .Set(kGradient, FGradient(gradient::OfBroadcastToLike))
       .Set(relay::kLayoutRule, relay::FLayoutRule(nullptr));
 }

@@ -192,21 +192,29 @@ OpRegistration Dynamic(const char* name, const char* twin, std::vector<OpArgumen
 void RegisterDynamicOps() {
   const OpArgument data = {"data", "Tensor", "The input."};
   const OpArgument shape = {"shape", "Tensor", "Shape of the result."};
-  Dynamic("dyn.reshape", "reshape", {data, shape}, Rule<ReshapeInfer>).AttrsType<ReshapeAttrs>().Set(kReshapeOp, true);
+  Dynamic("dyn.reshape", "reshape", {data, shape}, Rule<ReshapeInfer>)
+      .AttrsType<ReshapeAttrs>()
+      .Set(kReshapeOp, true)
+      .Set(kValueRule, ValueRule::kMoves);
   Dynamic("dyn.squeeze", "squeeze", {data, {"axis", "Tensor", "Dimensions to remove."}}, Rule<SqueezeInfer>)
       .AttrsType<SqueezeAttrs>()
-      .Set(kReshapeOp, true);
+      .Set(kReshapeOp, true)
+      .Set(kValueRule, ValueRule::kMoves);
   Dynamic("dyn.tile", "tile", {data, {"reps", "Tensor", "Copies along each dimension."}}, Rule<TileInfer>)
-      .AttrsType<TileAttrs>();
+      .AttrsType<TileAttrs>()
+      .Set(kValueRule, ValueRule::kMoves);
   // No pattern of broadcasting: its second operand isn't data.
-  Dynamic("dyn.broadcast_to", "broadcast_to", {data, shape}, Rule<BroadcastToInfer>).AttrsType<InitOpAttrs>();
+  Dynamic("dyn.broadcast_to", "broadcast_to", {data, shape}, Rule<BroadcastToInfer>)
+      .AttrsType<InitOpAttrs>()
+      .Set(kValueRule, ValueRule::kMoves);
   Dynamic("dyn.zeros", "zeros", {shape}, Rule<InitInfer>).AttrsType<InitOpAttrs>();
   Dynamic("dyn.ones", "ones", {shape}, Rule<InitInfer>).AttrsType<InitOpAttrs>();
   Dynamic("dyn.full", "full", {{"fill_value", "Tensor", "Scalar."}, shape}, Rule<FullInfer>).AttrsType<InitOpAttrs>();
   Dynamic("dyn.strided_slice", "strided_slice",
           {data, {"begin", "Tensor", "First indices."}, {"end", "Tensor", "Bounds."}, {"strides", "Tensor", "Steps."}},
           Rule<StridedSliceInfer>)
-      .AttrsType<StridedSliceAttrs>();
+      .AttrsType<StridedSliceAttrs>()
+      .Set(kValueRule, ValueRule::kMoves);
   Dynamic("dyn.nn.pad", "nn.pad", {data, {"pad_width", "Tensor", "(rank, 2)"}, {"pad_value", "Tensor", "Scalar."}},
           Rule<PadInfer>)
       .AttrsType<PadAttrs>();

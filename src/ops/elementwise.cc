@@ -233,7 +233,7 @@ using relay::MixedPrecisionKind;
 
 /// A function of floats.
 OpRegistration Math(const char* name, const char* text, ElementFn fn, FiniteRule finite) {
-  return Unary(name, text, fn, Rule<FloatInfer>).Set(kFiniteRule, finite);
+  return Unary(name, text, fn, Rule<FloatInfer>).Set(kFiniteRule, finite).Set(kCostly, true);
 }
 
 void RegisterMath() {
@@ -334,6 +334,7 @@ void RegisterElementwiseOps() {
       .Set(kFiniteRule, FiniteRule::kAlways)
       .Set(kGradient, FGradient(gradient::None));
   Unary("copy", "The same values in a tensor of its own.", Copy)
+      .Set(kValueRule, ValueRule::kMoves)
       .Set(kFiniteRule, FiniteRule::kAlways)
       .Set(kScaleRule, ScaleRule::kAlways)
       .Set(kGradient, FGradient(gradient::Unchanged));
@@ -352,8 +353,12 @@ void RegisterElementwiseOps() {
   Unary("isinf", "Whether x is infinite.", tir::isinf, Rule<BoolInfer>).Set(kFiniteRule, FiniteRule::kAlways);
   Unary("isfinite", "Whether x is neither infinite nor NaN.", tir::isfinite, Rule<BoolInfer>)
       .Set(kFiniteRule, FiniteRule::kAlways);
-  Unary("nn.gelu", "x / 2 * (1 + erf(x / sqrt(2))).", Gelu, Rule<FloatInfer>).Set(kFiniteRule, FiniteRule::kAlways);
-  Unary("nn.mish", "x * tanh(log(1 + exp(x))).", Mish, Rule<FloatInfer>).Set(kFiniteRule, FiniteRule::kAlways);
+  Unary("nn.gelu", "x / 2 * (1 + erf(x / sqrt(2))).", Gelu, Rule<FloatInfer>)
+      .Set(kFiniteRule, FiniteRule::kAlways)
+      .Set(kCostly, true);
+  Unary("nn.mish", "x * tanh(log(1 + exp(x))).", Mish, Rule<FloatInfer>)
+      .Set(kFiniteRule, FiniteRule::kAlways)
+      .Set(kCostly, true);
   Unary("cast", "Conversion of the element type. Float to integer truncates and saturates; to bool: nonzero.",
         FTECompute(CastCompute), Rule<CastInfer>)
       .AttrsType<CastAttrs>()

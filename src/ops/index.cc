@@ -7,6 +7,7 @@
 #include "ops/te_util.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
+#include "treadle/ops/traits.h"
 
 namespace treadle::ops {
 
@@ -207,17 +208,20 @@ void RegisterIndexOps() {
   Register("take", "Slices of a dimension picked by index.", Rule<TakeInfer>, OpPatternKind::kInjective)
       .Arguments(pick)
       .AttrsType<TakeAttrs>()
+      .Set(kValueRule, ValueRule::kMoves)
       .Set(kCompute, FTECompute(TakeCompute))
       .Set(kGradient, FGradient(gradient::OfTake));
   Register("gather", "Elements whose index along one dimension is given.", Rule<GatherInfer>, OpPatternKind::kInjective)
       .Arguments(pick)
       .AttrsType<GatherAttrs>()
+      .Set(kValueRule, ValueRule::kMoves)
       .Set(kCompute, FTECompute(GatherCompute))
       .Set(kGradient, FGradient(gradient::OfGather));
   Register("gather_nd", "Slices picked by indices of several dimensions.", Rule<GatherNDInfer>,
            OpPatternKind::kInjective)
       .Arguments(pick)
       .AttrsType<GatherNDAttrs>()
+      .Set(kValueRule, ValueRule::kMoves)
       .Set(kCompute, FTECompute(GatherNDCompute));
   Register("one_hot", "on_value at the index along a new dimension, off_value elsewhere.", Rule<OneHotInfer>,
            OpPatternKind::kOutEWiseFusable)

@@ -272,11 +272,13 @@ void RegisterJoinOps() {
   Register("tile", "Whole copies along each dimension.", Rule<TileInfer>, TileCompute, OpPatternKind::kBroadcast)
       .Arguments(tensor)
       .AttrsType<TileAttrs>()
+      .Set(kValueRule, ValueRule::kMoves)
       .Set(kGradient, FGradient(gradient::OfTile));
   Register("repeat", "Each element several times in a row.", Rule<RepeatInfer>, RepeatCompute,
            OpPatternKind::kBroadcast)
       .Arguments(tensor)
       .AttrsType<RepeatAttrs>()
+      .Set(kValueRule, ValueRule::kMoves)
       .Set(kGradient, FGradient(gradient::OfRepeat));
 }
 

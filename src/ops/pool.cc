@@ -338,24 +338,31 @@ void RegisterWholePools() {
   const char* kind = kMax ? "max" : "avg";
   // Sums of whole pictures stay wide.
   const auto narrow = kMax ? relay::MixedPrecisionKind::kFollow : relay::MixedPrecisionKind::kNever;
+  const auto values = kMax ? ValueRule::kPicks : ValueRule::kComputes;
   const char* global = "Pooling over all of the spatial dimensions.";
   std::string prefix = StrCat("nn.global_", kind, "_pool");
   Pool<GlobalPool1DAttrs>(prefix + "1d", global, Rule<GlobalPoolInfer<1>>, GlobalPoolCompute<1, kMax>)
-      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow);
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow)
+      .Set(kValueRule, values);
   Pool<GlobalPool2DAttrs>(prefix + "2d", global, Rule<GlobalPoolInfer<2>>, GlobalPoolCompute<2, kMax>)
       .Set(relay::kMixedPrecision, narrow)
+      .Set(kValueRule, values)
       .Set(relay::kLayoutRule, relay::FLayoutRule(PoolLayoutRule))
       .Set(kGradient, FGradient(kMax ? gradient::OfGlobalMaxPool2D : gradient::OfGlobalAvgPool2D));
   Pool<GlobalPool3DAttrs>(prefix + "3d", global, Rule<GlobalPoolInfer<3>>, GlobalPoolCompute<3, kMax>)
-      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow);
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow)
+      .Set(kValueRule, values);
   const char* adaptive = "Pooling to a given size: windows follow from input and output size.";
   prefix = StrCat("nn.adaptive_", kind, "_pool");
   Pool<AdaptivePool1DAttrs>(prefix + "1d", adaptive, Rule<AdaptivePoolInfer<1>>, AdaptivePoolCompute<1, kMax>)
-      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow);
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow)
+      .Set(kValueRule, values);
   Pool<AdaptivePool2DAttrs>(prefix + "2d", adaptive, Rule<AdaptivePoolInfer<2>>, AdaptivePoolCompute<2, kMax>)
-      .Set(relay::kMixedPrecision, narrow);
+      .Set(relay::kMixedPrecision, narrow)
+      .Set(kValueRule, values);
   Pool<AdaptivePool3DAttrs>(prefix + "3d", adaptive, Rule<AdaptivePoolInfer<3>>, AdaptivePoolCompute<3, kMax>)
-      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow);
+      .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow)
+      .Set(kValueRule, values);
 }
 
 }  // namespace
@@ -363,14 +370,17 @@ void RegisterWholePools() {
 void RegisterPoolOps() {
   const char* max = "Greatest element of a window; padding never wins. NaN wins.";
   Pool<MaxPool1DAttrs>("nn.max_pool1d", max, Rule<PoolInfer<1>>, MaxPoolCompute<1>)
+      .Set(kValueRule, ValueRule::kPicks)
       .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow)
       .Set(kScaleRule, ScaleRule::kPositive);
   Pool<MaxPool2DAttrs>("nn.max_pool2d", max, Rule<PoolInfer<2>>, MaxPoolCompute<2>)
+      .Set(kValueRule, ValueRule::kPicks)
       .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow)
       .Set(kScaleRule, ScaleRule::kPositive)
       .Set(relay::kLayoutRule, relay::FLayoutRule(PoolLayoutRule))
       .Set(kGradient, FGradient(gradient::OfMaxPool2D));
   Pool<MaxPool3DAttrs>("nn.max_pool3d", max, Rule<PoolInfer<3>>, MaxPoolCompute<3>)
+      .Set(kValueRule, ValueRule::kPicks)
       .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kFollow)
       .Set(kScaleRule, ScaleRule::kPositive);
   const char* avg = "Mean of a window.";

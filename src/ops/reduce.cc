@@ -374,9 +374,11 @@ void RegisterReduceOps() {
   Register("prod", "Product; of bool: whether all are true.", SimpleReduce("prod", te::Prod, true, AllReduce))
       .Set(relay::kMixedPrecision, relay::MixedPrecisionKind::kNever);
   Register("max", "Greatest element; NaN wins.", SimpleReduce("max", te::MaxReduce, false))
+      .Set(kValueRule, ValueRule::kPicks)
       .Set(relay::kLayoutRule, relay::FLayoutRule(ReduceLayoutRule))
       .Set(kGradient, FGradient(gradient::OfExtreme));
   Register("min", "Smallest element; NaN wins.", SimpleReduce("min", te::MinReduce, false))
+      .Set(kValueRule, ValueRule::kPicks)
       .Set(relay::kLayoutRule, relay::FLayoutRule(ReduceLayoutRule))
       .Set(kGradient, FGradient(gradient::OfExtreme));
   Register("all", "Whether all are true.", SimpleReduce("all", AllReduce, false), Rule<BoolReduceInfer>);

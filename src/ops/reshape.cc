@@ -11,6 +11,7 @@
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/ops/compute.h"
+#include "treadle/ops/traits.h"
 
 namespace treadle::ops {
 
@@ -350,6 +351,7 @@ Array<Tensor> SubPixelCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
       kToSpace ? "depth_to_space" : "space_to_depth")};
 }
 
+/// The same elements at other places.
 OpRegistration Injective(const char* name, const char* text, TypeRelationFn relation,
                          FTECompute compute = ReshapeCompute) {
   return OpRegistration(name)
@@ -358,6 +360,7 @@ OpRegistration Injective(const char* name, const char* text, TypeRelationFn rela
       .SupportLevel(3)
       .Relation(relation)
       .Set(kOpPattern, OpPatternKind::kInjective)
+      .Set(kValueRule, ValueRule::kMoves)
       .Set(kCompute, std::move(compute));
 }
 

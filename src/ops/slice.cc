@@ -10,6 +10,7 @@
 #include "ops/layout_rules.h"
 #include "ops/te_util.h"
 #include "treadle/ops/compute.h"
+#include "treadle/ops/traits.h"
 
 namespace treadle::ops {
 
@@ -349,6 +350,7 @@ void RegisterSliceOps() {
   Injective("strided_slice", "Every so manieth element of a range of each dimension.", Rule<StridedSliceInfer>,
             StridedSliceCompute)
       .AttrsType<StridedSliceAttrs>()
+      .Set(kValueRule, ValueRule::kMoves)
       .Set(relay::kLayoutRule, relay::FLayoutRule(StridedSliceLayoutRule))
       .Set(kGradient, FGradient(gradient::OfStridedSlice));
   Injective("strided_set", "A copy with a strided slice replaced.", Rule<StridedSetInfer>, StridedSetCompute)
@@ -360,13 +362,16 @@ void RegisterSliceOps() {
   Injective("slice_like", "The first elements, as many as the other tensor has.", Rule<SliceLikeInfer>,
             SliceLikeCompute)
       .Arguments({{"data", "Tensor", "The input."}, {"slice_like", "Tensor", "Has the sizes of the result."}})
-      .AttrsType<SliceLikeAttrs>();
+      .AttrsType<SliceLikeAttrs>()
+      .Set(kValueRule, ValueRule::kMoves);
   Injective("reverse", "The elements of a dimension in reverse.", Rule<ReverseInfer>, ReverseCompute)
-      .AttrsType<ReverseAttrs>();
+      .AttrsType<ReverseAttrs>()
+      .Set(kValueRule, ValueRule::kMoves);
   Injective("reverse_sequence", "The first elements of a dimension in reverse, as many as each batch says.",
             Rule<ReverseSequenceInfer>, ReverseSequenceCompute)
       .Arguments({{"data", "Tensor", "The input."}, {"seq_lengths", "Tensor", "Length of each batch."}})
-      .AttrsType<ReverseSequenceAttrs>();
+      .AttrsType<ReverseSequenceAttrs>()
+      .Set(kValueRule, ValueRule::kMoves);
   Injective("sequence_mask", "Elements past each batch's length replaced by a value.", Rule<SequenceMaskInfer>,
             SequenceMaskCompute)
       .Arguments({{"data", "Tensor", "The input."}, {"valid_length", "Tensor", "Length of each batch."}})
@@ -374,7 +379,8 @@ void RegisterSliceOps() {
   Injective("sliding_window",
             "The windows of some elements of each dimension from `axis` on, as dimensions of their own.",
             Rule<SlidingWindowInfer>, SlidingWindowCompute)
-      .AttrsType<SlidingWindowAttrs>();
+      .AttrsType<SlidingWindowAttrs>()
+      .Set(kValueRule, ValueRule::kMoves);
 }
 
 }  // namespace treadle::ops

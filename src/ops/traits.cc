@@ -16,6 +16,8 @@ FiniteRule FiniteRuleOf(const Op& op) { return op.GetAttr(kFiniteRule, FiniteRul
 
 ScaleRule ScaleRuleOf(const Op& op) { return op.GetAttr(kScaleRule, ScaleRule::kNever); }
 
+ValueRule ValueRuleOf(const Op& op) { return op.GetAttr(kValueRule, ValueRule::kComputes); }
+
 std::optional<MixedPrecisionKind> MixedPrecisionRuleOf(const Op& op) {
   if (const auto* stated = op.GetAttr(relay::kMixedPrecision)) return *stated;
   if (op.GetAttr(kOpPattern, OpPatternKind::kOpaque) <= OpPatternKind::kInjective) return MixedPrecisionKind::kFollow;

@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "passes/lookup_tables.h"
 #include "passes/pass_util.h"
 #include "passes/qnn_passes.h"
 #include "treadle/ir/structural.h"
 #include "treadle/ops/attrs/qnn.h"
+#include "treadle/ops/traits.h"
 
 namespace treadle::relay {
 namespace {
@@ -61,40 +61,6 @@ std::vector<float> Floats(const Expr& e) {
   return {data, data + constant->data.size()};
 }
 
-/// What gives the same elements at other places: operand 0 is the data, and only it is moved.
-bool MovesData(const std::string& name) {
-  static const std::set<std::string> kMoves = {"reshape",
-                                               "transpose",
-                                               "squeeze",
-                                               "expand_dims",
-                                               "nn.batch_flatten",
-                                               "strided_slice",
-                                               "take",
-                                               "gather",
-                                               "broadcast_to",
-                                               "tile",
-                                               "repeat",
-                                               "nn.depth_to_space",
-                                               "reverse",
-                                               "gather_nd",
-                                               "nn.space_to_depth",
-                                               "dyn.reshape",
-                                               "dyn.strided_slice",
-                                               "layout_transform",
-                                               "copy",
-                                               "dyn.tile",
-                                               "dyn.expand_dims",
-                                               "dyn.squeeze"};
-  return kMoves.count(name) != 0;
-}
-
-/// What gives one of the elements by their order.
-bool PicksLargest(const std::string& name) {
-  static const std::set<std::string> kPicks = {"nn.max_pool1d",        "nn.max_pool2d", "nn.max_pool3d",
-                                               "nn.global_max_pool2d", "max",           "min"};
-  return kPicks.count(name) != 0;
-}
-
 class IntegerRewriter : public MixedModeMutator {
  private:
   Expr Rewrite_(const CallNode* pre, const Expr& post) override {
@@ -108,7 +74,7 @@ class IntegerRewriter : public MixedModeMutator {
       // Its operand may have changed, its type hasn't.
       integers_[call] = pre->args[0]->type_as<TensorTypeNode>()->dtype;
       return post;
-    } else if (MovesData(name) || PicksLargest(name)) {
+    } else if (ValueRuleOf(call) != ops::ValueRule::kComputes) {
       result = OnIntegers(call, pre);
     } else if (name == "nn.relu") {
       result = Relu(call, pre);
@@ -228,7 +194,7 @@ class IntegerRewriter : public MixedModeMutator {
   Expr OnIntegers(const CallNode* call, const CallNode* pre) {
     const auto real = RealOf(call->args[0]);
     if (!real || !IsScalar(real->scale) || !IsScalar(real->zero_point)) return Expr();
-    if (PicksLargest(OpName(call))) {
+    if (ValueRuleOf(call) == ops::ValueRule::kPicks) {
       const auto scale = UniformValue(real->scale);
       if (!scale || !(*scale > 0)) return Expr();
     }
@@ -248,6 +214,8 @@ class IntegerRewriter : public MixedModeMutator {
     rectified_[integers.get()] = real->value;
     return Dequantize(integers, *real, pre->checked_type());
   }
+
+  static ops::ValueRule ValueRuleOf(const CallNode* call) { return ops::ValueRuleOf(Downcast<Op>(call->op)); }
 
   static bool IsByte(DataType dtype) { return dtype.is_integral() && !dtype.is_bool() && dtype.bits() == 8; }
 

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "treadle/ops/attrs/qnn.h"
+#include "treadle/ops/traits.h"
 
 namespace treadle::relay {
 namespace {
@@ -14,11 +15,9 @@ namespace {
 /// What reading a table takes, in operations on vectors of floats.
 constexpr int kLookupCost = 15;
 
-int CostOf(const std::string& name) {
-  static const std::set<std::string> kExpensive = {"exp",     "log",      "erf",  "tanh", "sigmoid", "power",
-                                                   "sqrt",    "rsqrt",    "sinh", "cosh", "atan",    "nn.gelu",
-                                                   "nn.mish", "softsign", "tan",  "sin",  "cos",     "nn.softplus"};
-  if (kExpensive.count(name) != 0) return kLookupCost;
+int CostOf(const CallNode* call) {
+  if (Downcast<Op>(call->op).GetAttr(ops::kCostly, false)) return kLookupCost;
+  const std::string& name = OpName(call);
   constexpr int kDivide = 4, kQuantize = 6, kDequantize = 3;
   if (name == "divide") return kDivide;
   if (name == "qnn.quantize") return kQuantize;
@@ -129,7 +128,7 @@ class Chain {
       if (!next.same_as(result_) && seen_.count(next.get()) == 0) return false;
       const auto operands = Operands(next);
       if (!operands) return false;
-      cost_ += AsCallOf(next, "qnn.contrib_lookup") != nullptr ? kLookupCost : CostOf(OpName(next.as<CallNode>()));
+      cost_ += AsCallOf(next, "qnn.contrib_lookup") != nullptr ? kLookupCost : CostOf(next.as<CallNode>());
       open.insert(open.end(), operands->begin(), operands->end());
     }
     return met;

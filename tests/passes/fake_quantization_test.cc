@@ -20,6 +20,31 @@ TEST(FakeQuantizationToInteger, MovementsMoveIntegers) {
                  "transpose(%x, axes=[1, 0])");
 }
 
+TEST(FakeQuantizationToInteger, OperatorsSayThemselvesThatTheyMove) {
+  auto quantised = [](const std::string& call) {
+    return StrCat("qnn.quantize(", call, ", 0.5f, 3, out_dtype=\"uint8\")");
+  };
+  const std::string real = "qnn.dequantize(%x, 0.5f, 3)";
+  ExpectIntegers(kBytes, quantised(StrCat("sliding_window(", real, ", axis=1, window_shape=[4], strides=[2])")),
+                 "sliding_window(%x, axis=1, window_shape=[4], strides=[2])");
+  ExpectIntegers(kBytes, quantised(StrCat("broadcast_to_like(", real, ", ones(shape=[4, 2, 8], dtype=\"float32\"))")),
+                 "broadcast_to_like(%x, ones(shape=[4, 2, 8], dtype=\"float32\"))");
+  ExpectIntegers("fn (%x: Tensor[(1, 2, 8), uint8])",
+                 quantised(StrCat("nn.adaptive_max_pool1d(", real, ", output_size=[4])")),
+                 "nn.adaptive_max_pool1d(%x, output_size=[4])");
+  // The sum of elements isn't one of them.
+  const std::string sum = quantised(StrCat("sum(", real, ", axis=[1], keepdims=True)"));
+  ExpectIntegers(kBytes, sum, sum);
+}
+
+TEST(FakeQuantizationToInteger, CostlyFunctionsOfBytesBecomeTables) {
+  for (const char* name : {"exp", "log2", "asinh", "nn.gelu"}) {
+    const IRModule module = transform::FakeQuantizationToInteger()(Parse(
+        StrCat(kBytes, " { qnn.quantize(", name, "(qnn.dequantize(%x, 0.5f, 3)), 0.5f, 3, out_dtype=\"uint8\") }")));
+    EXPECT_NE(Show(module).find("qnn.contrib_lookup(%x, "), std::string::npos) << name;
+  }
+}
+
 TEST(FakeQuantizationToInteger, OtherScalesStayReal) {
   const char* text = "qnn.quantize(qnn.dequantize(%x, 0.5f, 3), 0.25f, 3, out_dtype=\"uint8\")";
   ExpectIntegers(kBytes, text, text);

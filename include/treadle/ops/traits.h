@@ -25,6 +25,17 @@ inline constexpr OpAttrKey<FiniteRule> kFiniteRule{"TFiniteRule"};
 enum class ScaleRule : uint8_t { kNever, kPositive, kAlways };
 inline constexpr OpAttrKey<ScaleRule> kScaleRule{"TScaleRule"};
 
+/// What elements of the result are to those of the first operand.
+enum class ValueRule : uint8_t {
+  kComputes,
+  kMoves,  ///< each is one of them: the operator commutes with every function of one element
+  kPicks,  ///< one of them by their order (the largest): it commutes with increasing functions
+};
+inline constexpr OpAttrKey<ValueRule> kValueRule{"TValueRule"};
+
+/// Whether an element takes as long as dozens of additions: functions that are series.
+inline constexpr OpAttrKey<bool> kCostly{"TCostly"};
+
 /// The operator that computes the same (operands, attributes, type) within the error of fast approximations.
 inline constexpr OpAttrKey<const char*> kFastForm{"TFastForm"};
 
@@ -44,6 +55,8 @@ int NumResultsOf(const Op& op, const Attrs& attrs);
 FiniteRule FiniteRuleOf(const Op& op);
 /// The stated rule; kNever without one.
 ScaleRule ScaleRuleOf(const Op& op);
+/// The stated rule; kComputes without one.
+ValueRule ValueRuleOf(const Op& op);
 /// The stated rule of ToMixedPrecision (kMixedPrecision), which users may set; else kFollow for operators that take
 /// elements one by one or move them; nothing for others.
 std::optional<relay::MixedPrecisionKind> MixedPrecisionRuleOf(const Op& op);
