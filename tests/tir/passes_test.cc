@@ -233,6 +233,25 @@ TEST(VectorizeLoop, LetsOfOneVariableMayShareTheirBody) {
   EXPECT_EQ(FindFault(VectorizeLoop(func, LowerConfig())), "");
 }
 
+/// Where any lane runs the first one does: what all lanes share is read if that one may.
+TEST(VectorizeLoop, LanesThatEndEarlyReadWhatTheyShareIfTheFirstOneRuns) {
+  const PrimFunc func = ParsePrimFunc(std::string(kHead) +
+                                      "for (i: int32, 0, 4) vectorized { if (@tir.likely(((n + i) < 7), dtype=bool)) { "
+                                      "A[i] = A[n + 32] * A[n + i] } } }");
+  const std::string after = AsText(VectorizeLoop(func, LowerConfig()), false);
+  EXPECT_THAT(after, HasSubstr("if @tir.likely(((n + 0) < 7), dtype=bool) {"));
+  EXPECT_THAT(after, HasSubstr("@tir.masked_store(A[ramp(0, 1, 4)], (ramp(n, 1, 4) < broadcast(7, 4)), "
+                               "(broadcast(A[(n + 32)], 4)*@tir.masked_load(A[ramp(n, 1, 4)]"));
+}
+
+TEST(VectorizeLoop, LanesThatBeginLateAreALoop) {
+  const char* const loop = "(i: int32, 0, 4) %{ if (7 < (n + i)) { A[i] = A[n + 32] * A[n + i] } }";
+  const auto text = [&](const std::string& kind) {
+    return std::string(loop).replace(std::string(loop).find('%'), 1, kind);
+  };
+  ExpectBody(VectorizeLoop, "for " + text("vectorized "), "for " + text(""));
+}
+
 TEST(CoalesceStridedAccess, EveryOtherElementIsPickedFromWholeVectors) {
   ExpectBody(CoalesceStridedAccess, "A[ramp(0, 1, 4)] = A[ramp(n, 2, 4)]",
              "A[ramp(0, 1, 4)] = shuffle([A[ramp(n, 1, 4)], A[ramp((n + 3), 1, 4)]], [0, 2, 5, 7])");

@@ -156,14 +156,13 @@ class Vectorizer : public FoldingMutator {
   PrimExpr VisitExpr_(const BufferLoadNode* op) override {
     Array<PrimExpr> indices = op->indices.Map([this](const PrimExpr& e) { return VisitExpr(e); });
     if (indices.same_as(op->indices)) {
-      // Reading under a condition that differs by lane, where no lane may be allowed to.
-      if (mask_.defined()) throw NoVectorForm();
+      ReadOnce();
       return GetRef<PrimExpr>(op);
     }
     if (indices.size() != 1 || op->buffer->dtype.lanes() != 1) throw NoVectorForm();
     PrimExpr load = BufferLoad(op->buffer, indices, op->span);
     if (load.dtype().is_scalar()) {
-      if (mask_.defined()) throw NoVectorForm();
+      ReadOnce();
       return load;
     }
     if (!mask_.defined()) return load;
@@ -199,6 +198,8 @@ class Vectorizer : public FoldingMutator {
     } catch (const NoVectorForm&) {
       Forget();
       mask_ = PrimExpr();
+      falls_ = true;
+      reads_once_ = false;
       lets_ = lets;
       if (stmt.as<SeqStmtNode>()) throw;
       return Serial(stmt);
@@ -227,10 +228,17 @@ class Vectorizer : public FoldingMutator {
       return IfThenElse(condition, then_case, else_case, op->span);
     }
     condition = TakeOffLikely(condition);
+    const bool outer_falls = std::exchange(falls_, falls_ && Falls(condition));
+    const bool outer_reads = std::exchange(reads_once_, false);
     Stmt then_case = UnderMask(condition, [&] { return VisitStmt(op->then_case); });
-    if (!op->else_case.defined()) return then_case;
-    Stmt else_case = UnderMask(Not(condition), [&] { return VisitStmt(op->else_case); });
-    return SeqStmt::Flatten({then_case, else_case});
+    // Where any lane runs, the first one does.
+    if (reads_once_) then_case = IfThenElse(AtFirstLane(op->condition), then_case, Stmt(), op->span);
+    reads_once_ = reads_once_ || outer_reads;
+    falls_ = false;
+    Stmt else_case;
+    if (op->else_case.defined()) else_case = UnderMask(Not(condition), [&] { return VisitStmt(op->else_case); });
+    falls_ = outer_falls;
+    return else_case.defined() ? SeqStmt::Flatten({then_case, else_case}) : then_case;
   }
 
   Stmt VisitStmt_(const ForNode* op) override {
@@ -300,6 +308,39 @@ class Vectorizer : public FoldingMutator {
     return e;
   }
 
+  /// Reading what is the same for all lanes, under conditions that differ by lane where no lane may be allowed to.
+  void ReadOnce() {
+    if (!mask_.defined()) return;
+    if (!falls_) throw NoVectorForm();
+    reads_once_ = true;
+  }
+
+  /// Whether a condition that holds in some lane holds in all lanes before it: comparisons of a rising ramp with what
+  /// is the same for all.
+  static bool Falls(const PrimExpr& condition) {
+    if (const auto* both = condition.as<AndNode>()) return Falls(both->a) && Falls(both->b);
+    const auto rises = [](const PrimExpr& e, const PrimExpr& limit) {
+      const auto* ramp = e.as<RampNode>();
+      const int64_t* stride = ramp != nullptr ? AsConstInt(ramp->stride) : nullptr;
+      return stride != nullptr && *stride >= 0 && limit.as<BroadcastNode>() != nullptr;
+    };
+    if (condition.as<BroadcastNode>()) return true;
+    if (const auto* op = condition.as<LTNode>()) return rises(op->a, op->b);
+    if (const auto* op = condition.as<LENode>()) return rises(op->a, op->b);
+    if (const auto* op = condition.as<GTNode>()) return rises(op->b, op->a);
+    if (const auto* op = condition.as<GENode>()) return rises(op->b, op->a);
+    return false;
+  }
+
+  PrimExpr AtFirstLane(const PrimExpr& e) const {
+    PostOrderVisit(e, [&](const ObjectRef& node) {
+      if (lets_.count(node.get()) != 0) throw NoVectorForm();
+    });
+    Map<Var, PrimExpr> vmap;
+    vmap.Set(var_, min_);
+    return Substitute(e, vmap);
+  }
+
   template <typename F>
   auto UnderMask(const PrimExpr& condition, F&& f) -> decltype(f()) {
     PrimExpr outer = mask_;
@@ -322,8 +363,10 @@ class Vectorizer : public FoldingMutator {
       return Call(op->dtype.with_lanes(lanes), op->op, {condition, ToLanes(yes, lanes), ToLanes(no, lanes)});
     }
     condition = TakeOffLikely(condition);
+    const bool outer_falls = std::exchange(falls_, false);
     PrimExpr yes = UnderMask(condition, [&] { return VisitExpr(op->args[1]); });
     PrimExpr no = UnderMask(Not(condition), [&] { return VisitExpr(op->args[2]); });
+    falls_ = outer_falls;
     yes = ToLanes(yes, lanes_);
     no = ToLanes(no, lanes_);
     // masked_load(x, condition, 0) with 0 otherwise is the whole of it.
@@ -353,7 +396,9 @@ class Vectorizer : public FoldingMutator {
   PrimExpr min_;
   int lanes_;
   PrimExpr ramp_;
-  PrimExpr mask_;  ///< lanes that are active; null: all
+  PrimExpr mask_;            ///< lanes that are active; null: all
+  bool falls_ = true;        ///< whether a statement can be guarded: the first lane is active where any is
+  bool reads_once_ = false;  ///< whether the statement under the mask reads what is the same for all lanes
   std::unordered_map<const Object*, PrimExpr> lets_;
 };
 
