@@ -86,7 +86,7 @@ def _roofline_chart(result, names, threads):
                                             "legend": {"orient": "top", "title": None}}}},
             {"data": {"values": ours}, "mark": {"type": "text", "align": "left", "dx": 6, "angle": -35, "fontSize": 9},
              "encoding": {**axes, "text": {"field": "model"}}}]},
-        note="Points are models, named where Treadle's are (the wheel zooms); the line is what the machine allows.")]
+        note="Points are models, named where Treadle's are on wide screens, and when touched (the wheel zooms); the line is what the machine allows.")]
 
 
 def _times(result, names, peers):

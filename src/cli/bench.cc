@@ -53,9 +53,9 @@ try:
             request = compiled.create_infer_request()
             return lambda: request.infer(inputs)
 except ImportError as error:
-    sys.exit(f"error: the Python {sys.executable} has no {engine}: {error}")
+    sys.exit(f"note: the Python {sys.executable} has no {engine}: {error}")
 except Exception as error:
-    sys.exit(f"error: {engine} fails: " + str(error).splitlines()[0])
+    sys.exit(f"note: {engine} fails: " + str(error).splitlines()[0])
 runs = [make() for _ in range(requests)]
 for run in runs:
     for _ in range(warm_up):
@@ -248,7 +248,9 @@ struct BenchVerb {
                     StrCat(budget.runs), fmt::format("{}", budget.seconds), StrCat(warm_up), StrCat(side_by_side)},
                    file);
     if (status == 127) throw RuntimeError(StrCat("can't start ", PythonProgram(), "; set TREADLE_PYTHON"));
-    if (status != 0) throw RuntimeError(StrCat(peer, " couldn't be measured"));
+    if (status != 0)
+      throw RuntimeError(
+          StrCat(peer, " couldn't be measured\nhelp: why stands above; TREADLE_PYTHON names a Python that has ", peer));
     std::vector<double> times;
     for (const std::string& word : SplitWords(ReadWholeFile(file))) times.push_back(ParseDouble(word).value_or(0));
     if (times.empty()) throw RuntimeError(StrCat(peer, " measured nothing"));

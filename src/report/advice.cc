@@ -36,7 +36,7 @@ void AdviseTuning(const std::vector<Operation>& operations, double total, std::v
     const auto [seconds, attainable] = times;
     // Tuning seldom gains more than a third of what is missing.
     all->push_back({(seconds - attainable) / total / 3,
-                    fmt::format("{} takes {:.0f} % of the time at {:.0f} % of what the roofline allows: `treadle tune` "
+                    fmt::format("{}: {:.0f} % of the time, at {:.0f} % of what the roofline allows; `treadle tune` "
                                 "races other plans on this machine.",
                                 choice, 100 * seconds / total, 100 * attainable / seconds)});
   }
@@ -132,8 +132,7 @@ Json AdviceSection(const ModelRun& run, const std::vector<Operation>& operations
   }
   if (run.choices.empty() && items.size() < kMostItems) {
     items.push_back(
-        "This page is of a compiled file: made from the .onnx file, it also shows the kernels that each operator "
-        "could choose from.");
+        "`treadle report model.onnx` also shows, for each operator, the kernels that it could choose from.");
   }
   if (run.engines.size() < 2 && items.size() < kMostItems)
     items.push_back("`treadle bench model.onnx --compare onnxruntime` measures it beside a peer.");

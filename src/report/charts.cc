@@ -133,7 +133,7 @@ Json RooflineSection(const std::vector<Operation>& operations, const Peaks& peak
   Json y = Field("gflops", "quantitative", "GFLOP/s");
   for (Json* axis : {&x, &y}) {
     (*axis)["scale"] = {{"type", "log"}, {"nice", false}, {"padding", 12}};
-    (*axis)["axis"] = {{"format", "~s"}};
+    (*axis)["axis"] = {{"format", "~g"}};
   }
   Json levels = Field("level", "nominal", "read from");
   levels["sort"] = nullptr;

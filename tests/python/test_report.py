@@ -166,6 +166,17 @@ def test_a_browser_draws_every_section(page):
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium")
+@pytest.mark.parametrize("dark", [True, False])
+def test_names_in_charts_can_be_read(page, dark):
+    """They aren't dark on dark, nor light on light."""
+    flags = ["--force-dark-mode", "--blink-settings=preferredColorScheme=0"] if dark else ["--blink-settings=preferredColorScheme=1"]
+    charts = re.findall(r'<svg[^>]*class="marks".*?</svg>', drawn(page, "--window-size=1280,900", *flags), re.DOTALL)
+    names = [color for chart in charts for color in
+             re.findall(r'class="mark-text role-mark.*?<text[^>]*fill="(#[0-9a-f]{6})"', chart, re.DOTALL)]
+    assert names and all((int(color[1:3], 16) > 127) == dark for color in names)
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium")
 def test_phones_need_no_sideways_scrolling(page, tmp_path):
     script = """addEventListener('load', () => setTimeout(() => {
       document.body.dataset.wide = document.documentElement.scrollWidth; document.body.dataset.window = innerWidth;

@@ -75,10 +75,19 @@
   function chart(section) {
     const place = make("div", {class: "chart", role: "figure", "aria-label": section.title});
     const spec = {width: "container", autosize: {type: "fit", contains: "padding"}, background: "transparent", ...section.spec};
+    const kWide = 600;  // where names beside points have room
+    if (spec.layer && innerWidth < kWide) spec.layer = spec.layer.filter((part) => (part.mark.type || part.mark) !== "text");
     vegaEmbed(place, spec, {actions: {export: true, source: false, compiled: false, editor: false}, renderer: "svg",
-      theme: dark ? "dark" : undefined, config: {background: "transparent"}})
+      theme: dark ? "dark" : undefined, config: chartColors()})
       .catch((error) => place.append(make("p", {class: "note"}, `This chart can't be drawn: ${error.message}`)));
     return place;
+  }
+
+  /** Vega's dark theme leaves the colours of names, lines of boxes and grids as they are on white. */
+  function chartColors() {
+    const ink = dark ? "#d5d9e0" : "#3a4250", grid = dark ? "#353c48" : "#dddddd";
+    return {background: "transparent", text: {color: ink}, rule: {color: ink}, boxplot: {rule: {color: ink}},
+      axis: {gridColor: grid}, view: {stroke: grid}};
   }
 
   // ---- Graphs ----
