@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products of bytes with a packed right operand, by words of four bytes along k, or of two int16 where bytes are
 // widened first (word_matmul.h).
-#include "ops/macs.h"
 #include "ops/qnn.h"
 #include "targets/cpu/kernels/matmul_plan.h"
 #include "targets/cpu/kernels/word_matmul.h"
 #include "targets/cpu/kernels/words.h"
-#include "treadle/ops/attrs/nn.h"
 
 namespace treadle::ops::cpu {
 namespace {
@@ -33,26 +31,10 @@ std::optional<relay::LaidOutCall> Rewrite(const schedule::LayoutRequest& request
 }  // namespace
 
 void RegisterByteMatmul() {
-  OpRegistration(kOps.dense)
-      .Describe("Matrix product of bytes with a packed right operand, in int32.")
-      .Arguments({{"data", "Tensor", "(batch.., m.., k) uint8 or int16"},
-                  {"weight", "Tensor",
-                   "(batch.., ceil(units / 16), ceil(k / 4), 16) words of four int8, or ceil(k / 2) of two int16"}})
-      .AttrsType<DenseAttrs>()
-      .SupportLevel(11)
-      .Relation(Rule<DenseInfer>)
-      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
-      .Set(relay::kMacCount, relay::FMacCount(WordDenseMacs))
-      .Set(kCompute, FTECompute(WordDenseCompute));
-  OpRegistration(kOps.pack)
-      .Describe("The right operand of a matrix product, packed in words of four bytes along k.")
-      .Arguments({{"weight", "Tensor", "(batch.., k, n) bytes or int16"}})
-      .AttrsType<MatmulAttrs>()
-      .SupportLevel(11)
-      .Relation(Rule<PackInfer>)
-      .Set(kOpPattern, OpPatternKind::kInjective)
-      .Set(kCompute, FTECompute(PackWordsCompute));
-  RegisterWordProducts("bytes", WhyNot, Rewrite);
+  RegisterWordOps(kOps, "bytes or int16", "(batch.., m.., k) uint8 or int16",
+                  "(batch.., ceil(units / 16), ceil(k / 4), 16) words of four int8, or ceil(k / 2) of two int16",
+                  Rule<DenseInfer>, Rule<PackInfer>);
+  RegisterProducts("bytes", MatmulKernel(WhyNot, Rewrite));
 }
 
 }  // namespace treadle::ops::cpu

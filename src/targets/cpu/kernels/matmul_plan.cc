@@ -362,20 +362,26 @@ std::string WhyNotMatmulPlan(const Problem& problem, const Machine&, const Plan&
   return plan.pack_a && p.m < 0 ? "a dynamic number of rows can't be packed" : "";
 }
 
-void RegisterWordProducts(const std::string& name, decltype(Kernel::why_not) why_not,
-                          decltype(Kernel::rewrite) rewrite) {
-  for (const char* op : {"matmul", "dense", "batch_matmul"}) {
-    Kernel kernel;
-    kernel.name = StrCat(op, ".", name);
-    kernel.op = StrCat("nn.", op);
-    kernel.target = "cpu";
-    kernel.plan_type = MatmulPlanNode::StaticTypeInfo();
-    kernel.why_not = why_not;
-    kernel.space = MatmulSpace;
-    kernel.cycles = MatmulCycles;
-    kernel.why_not_plan = WhyNotMatmulPlan;
-    kernel.rewrite = rewrite;
-    schedule::RegisterKernel(std::move(kernel));
+Kernel MatmulKernel(decltype(Kernel::why_not) why_not, decltype(Kernel::rewrite) rewrite) {
+  Kernel kernel;
+  kernel.plan_type = MatmulPlanNode::StaticTypeInfo();
+  kernel.why_not = std::move(why_not);
+  kernel.space = MatmulSpace;
+  kernel.cycles = MatmulCycles;
+  kernel.why_not_plan = WhyNotMatmulPlan;
+  kernel.rewrite = std::move(rewrite);
+  return kernel;
+}
+
+void RegisterProducts(const std::string& name, const Kernel& kernel) {
+  const std::string first = "matmul";
+  for (const std::string& op : {first, std::string("dense"), std::string("batch_matmul")}) {
+    Kernel each = kernel;
+    each.name = StrCat(op, ".", name);
+    each.op = StrCat("nn.", op);
+    each.target = "cpu";
+    if (op != first) each.apply = nullptr;
+    schedule::RegisterKernel(std::move(each));
   }
 }
 

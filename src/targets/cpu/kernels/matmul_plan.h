@@ -35,9 +35,10 @@ double MatmulCycles(const Problem& problem, const Machine& machine, const Plan& 
 /// Why a plan of a record can't be applied, or "".
 std::string WhyNotMatmulPlan(const Problem& problem, const Machine& machine, const Plan& plan);
 
-/// Registers kernels "matmul.<name>", "dense.<name>" and "batch_matmul.<name>" whose operands are words of several
-/// numbers. What they make is scheduled as packed products are.
-void RegisterWordProducts(const std::string& name, decltype(Kernel::why_not) why_not,
-                          decltype(Kernel::rewrite) rewrite);
+/// A kernel with these plans.
+Kernel MatmulKernel(decltype(Kernel::why_not) why_not, decltype(Kernel::rewrite) rewrite);
+/// Registers a kernel for each of nn.matmul, nn.dense and nn.batch_matmul: "matmul.<name>", which schedules the loops,
+/// "dense.<name>", "batch_matmul.<name>".
+void RegisterProducts(const std::string& name, const Kernel& kernel);
 
 }  // namespace treadle::ops::cpu

@@ -427,28 +427,6 @@ std::string WhyNotBatch(const TensorTypeNode* a, const TensorTypeNode* b) {
 /// Plans that the model says to be less than this much better than that of rules of thumb don't take its place.
 constexpr double kLeastGain = 0.95;
 
-void RegisterProduct(const std::string& op, const std::string& name, bool applies) {
-  Kernel kernel;
-  kernel.name = name + ".packed";
-  kernel.op = op;
-  kernel.target = "cpu";
-  kernel.plan_type = MatmulPlanNode::StaticTypeInfo();
-  kernel.why_not = WhyNot;
-  kernel.least_gain = kLeastGain;
-  kernel.space = MatmulSpace;
-  kernel.cycles = MatmulCycles;
-  kernel.why_not_plan = WhyNotMatmulPlan;
-  kernel.rewrite = Rewrite;
-  if (applies) kernel.apply = Apply;
-  schedule::RegisterKernel(std::move(kernel));
-  Kernel plain;
-  plain.name = name + ".plain";
-  plain.op = op;
-  plain.target = "cpu";
-  plain.level = schedule::kPlainLevel;
-  schedule::RegisterKernel(std::move(plain));
-}
-
 }  // namespace
 
 Map<String, ObjectRef> PackedMatmulStage(const te::Tensor& data, const te::Tensor& weight, const TensorTypeNode* type) {
@@ -524,9 +502,13 @@ void RegisterPackedMatmul() {
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
       .Set(relay::kMacCount, relay::FMacCount(PackedDenseMacs))
       .Set(kCompute, FTECompute(PackingMatmulCompute));
-  RegisterProduct("nn.matmul", "matmul", true);
-  RegisterProduct("nn.dense", "dense", false);
-  RegisterProduct("nn.batch_matmul", "batch_matmul", false);
+  Kernel packed = MatmulKernel(WhyNot, Rewrite);
+  packed.least_gain = kLeastGain;
+  packed.apply = Apply;
+  RegisterProducts("packed", packed);
+  Kernel plain;
+  plain.level = schedule::kPlainLevel;
+  RegisterProducts("plain", plain);
 }
 
 }  // namespace treadle::ops::cpu

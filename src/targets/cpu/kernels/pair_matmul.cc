@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products of bfloat16, summed in float32, with a packed right operand, by words of two neighbours along k
 // (word_matmul.h).
-#include "ops/macs.h"
 #include "targets/cpu/kernels/matmul_plan.h"
 #include "targets/cpu/kernels/word_matmul.h"
-#include "treadle/ops/attrs/nn.h"
 
 namespace treadle::ops::cpu {
 namespace {
@@ -32,25 +30,10 @@ std::optional<relay::LaidOutCall> Rewrite(const schedule::LayoutRequest& request
 }  // namespace
 
 void RegisterPairMatmul() {
-  OpRegistration(kOps.dense)
-      .Describe("Matrix product of bfloat16 with a packed right operand, in float32.")
-      .Arguments({{"data", "Tensor", "(batch.., m.., k) bfloat16"},
-                  {"weight", "Tensor", "(batch.., ceil(units / 16), ceil(k / 2), 16) words of two bfloat16"}})
-      .AttrsType<DenseAttrs>()
-      .SupportLevel(11)
-      .Relation(Rule<DenseInfer>)
-      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
-      .Set(relay::kMacCount, relay::FMacCount(WordDenseMacs))
-      .Set(kCompute, FTECompute(WordDenseCompute));
-  OpRegistration(kOps.pack)
-      .Describe("The right operand of a matrix product, packed in words of two bfloat16 along k.")
-      .Arguments({{"weight", "Tensor", "(batch.., k, n) bfloat16"}})
-      .AttrsType<MatmulAttrs>()
-      .SupportLevel(11)
-      .Relation(Rule<PackInfer>)
-      .Set(kOpPattern, OpPatternKind::kInjective)
-      .Set(kCompute, FTECompute(PackWordsCompute));
-  RegisterWordProducts("pairs", WhyNot, Rewrite);
+  RegisterWordOps(kOps, "bfloat16", "(batch.., m.., k) bfloat16",
+                  "(batch.., ceil(units / 16), ceil(k / 2), 16) words of two bfloat16", Rule<DenseInfer>,
+                  Rule<PackInfer>);
+  RegisterProducts("pairs", MatmulKernel(WhyNot, Rewrite));
 }
 
 }  // namespace treadle::ops::cpu

@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "ops/infer.h"
-#include "ops/macs.h"
+#include "targets/cpu/kernels/matmul_plan.h"
 #include "targets/cpu/kernels/packing.h"
 #include "targets/cpu/kernels/rooms.h"
 #include "targets/cpu/kernels/word_matmul.h"
@@ -289,25 +289,10 @@ Type PairDenseInfer(const InferContext& context) { return DenseInfer(context, Is
 Type BytePackInfer(const InferContext& context) { return PackWordsInfer(context, IsByteWeight, "int8", kTile); }
 Type PairPackInfer(const InferContext& context) { return PackWordsInfer(context, IsHalf, "bfloat16", kTile); }
 
-void RegisterOps(const WordOps& ops, const char* numbers, TypeRelationFn dense, TypeRelationFn pack) {
-  OpRegistration(ops.dense)
-      .Describe(StrCat("Matrix product of ", numbers, " with a packed right operand, on tile registers."))
-      .Arguments({{"data", "Tensor", "(batch.., m, k) uint8 or bfloat16"},
-                  {"weight", "Tensor", "(batch.., ceil(units / 16), words of k, 16) words; words a multiple of 16"}})
-      .AttrsType<DenseAttrs>()
-      .SupportLevel(11)
-      .Relation(dense)
-      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
-      .Set(relay::kMacCount, relay::FMacCount(WordDenseMacs))
-      .Set(kCompute, FTECompute(TileDenseCompute));
-  OpRegistration(ops.pack)
-      .Describe(StrCat("The right operand of a matrix product of ", numbers, ", packed in words along k."))
-      .Arguments({{"weight", "Tensor", "(batch.., k, n)"}})
-      .AttrsType<MatmulAttrs>()
-      .SupportLevel(11)
-      .Relation(pack)
-      .Set(kOpPattern, OpPatternKind::kInjective)
-      .Set(kCompute, FTECompute(PackWordsCompute));
+void RegisterOps(const WordOps& ops, const std::string& numbers, TypeRelationFn dense, TypeRelationFn pack) {
+  RegisterWordOps(ops, numbers, StrCat("(batch.., m, k) ", numbers),
+                  "(batch.., ceil(units / 16), words of k, 16) words; words a multiple of 16", std::move(dense),
+                  std::move(pack), TileDenseCompute);
 }
 
 }  // namespace
@@ -315,20 +300,15 @@ void RegisterOps(const WordOps& ops, const char* numbers, TypeRelationFn dense, 
 void RegisterTileMatmul() {
   RegisterOps(kByteOps, "bytes", Rule<ByteDenseInfer>, Rule<BytePackInfer>);
   RegisterOps(kPairOps, "bfloat16", Rule<PairDenseInfer>, Rule<PairPackInfer>);
-  for (const char* op : {"matmul", "dense", "batch_matmul"}) {
-    Kernel kernel;
-    kernel.name = StrCat(op, ".tiles");
-    kernel.op = StrCat("nn.", op);
-    kernel.target = "cpu";
-    kernel.plan_type = TilePlanNode::StaticTypeInfo();
-    kernel.why_not = WhyNot;
-    kernel.space = Space;
-    kernel.cycles = Cycles;
-    kernel.why_not_plan = WhyNotPlan;
-    kernel.rewrite = Rewrite;
-    if (kernel.name == kName) kernel.apply = Apply;
-    schedule::RegisterKernel(std::move(kernel));
-  }
+  Kernel kernel;
+  kernel.plan_type = TilePlanNode::StaticTypeInfo();
+  kernel.why_not = WhyNot;
+  kernel.space = Space;
+  kernel.cycles = Cycles;
+  kernel.why_not_plan = WhyNotPlan;
+  kernel.rewrite = Rewrite;
+  kernel.apply = Apply;
+  RegisterProducts("tiles", kernel);
 }
 
 }  // namespace treadle::ops::cpu

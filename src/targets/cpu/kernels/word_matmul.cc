@@ -186,4 +186,25 @@ double WordDenseMacs(const Attrs&, const Array<Type>& arguments, const Type& res
   return Elements(ShapeOf(result)) * DimOf(arguments[0], -1);
 }
 
+void RegisterWordOps(const WordOps& ops, const std::string& numbers, const std::string& data, const std::string& weight,
+                     TypeRelationFn dense, TypeRelationFn pack, FTECompute compute) {
+  OpRegistration(ops.dense)
+      .Describe(StrCat("Matrix product of ", numbers, " with a packed right operand, in ", ops.sum, "."))
+      .Arguments({{"data", "Tensor", data}, {"weight", "Tensor", weight}})
+      .AttrsType<DenseAttrs>()
+      .SupportLevel(11)
+      .Relation(std::move(dense))
+      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(relay::kMacCount, relay::FMacCount(WordDenseMacs))
+      .Set(kCompute, std::move(compute));
+  OpRegistration(ops.pack)
+      .Describe(StrCat("The right operand of a matrix product of ", numbers, ", packed in words along k."))
+      .Arguments({{"weight", "Tensor", "(batch.., k, n)"}})
+      .AttrsType<MatmulAttrs>()
+      .SupportLevel(11)
+      .Relation(std::move(pack))
+      .Set(kOpPattern, OpPatternKind::kInjective)
+      .Set(kCompute, FTECompute(PackWordsCompute));
+}
+
 }  // namespace treadle::ops::cpu

@@ -32,6 +32,10 @@ double WordDenseMacs(const Attrs& attrs, const Array<Type>& arguments, const Typ
 Type PackWordsInfer(const InferContext& context, bool (*fits)(DataType), const char* expected, int64_t k_words = 1);
 Array<Tensor> PackWordsCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type);
 
+/// Registers both operators, for operands of `numbers` ("bytes"); `data`, `weight`: what they are, as documentation.
+void RegisterWordOps(const WordOps& ops, const std::string& numbers, const std::string& data, const std::string& weight,
+                     TypeRelationFn dense, TypeRelationFn pack, FTECompute compute = WordDenseCompute);
+
 /// Whether operands are of types of which a product can be packed: the right one of known shape, batches equal.
 bool CanPackWords(relay::LayoutArgs& args, bool (*fits)(DataType data, DataType weight));
 /// The product of `call`, its right operand packed: when compiling where it is constant.
