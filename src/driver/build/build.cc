@@ -259,6 +259,28 @@ GraphCode GenerateProgram(IRModule module, const BuildTargets& targets, const Co
   return code;
 }
 
+/// The stages from the choice of kernels to their code.
+void DumpKernels(Dumper& dump, const std::string& choices, const CompiledModel& model, int threads) {
+  CompileEngine& engine = *model.code->engine;
+  dump.Write("kernels", [&] {
+    engine.LowerAll(threads);
+    return ChoicesText(choices, engine);
+  });
+  dump.Write("tir", [&] {
+    engine.LowerAll(threads);
+    return KernelsText(engine);
+  });
+  for (const std::string& format : CodeStages()) {
+    dump.Write(format, [&] {
+      std::string text = TextsOf(engine, format);
+      for (const runtime::Module& module : model.external_modules) {
+        if (module.module_type() == format) text += module->GetSource("") + "\n";
+      }
+      return text;
+    });
+  }
+}
+
 }  // namespace
 
 CompiledModel Build(IRModule module, const ParamList& params, const CompileOptions& given) {
@@ -326,23 +348,7 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
     transform::PassContext::Scope inner(context);
     return LoweredModules(engine.get(), 1);
   };
-  dump.Write("kernels", [&] {
-    code.engine->LowerAll(threads);
-    return ChoicesText(choices.text(), *code.engine);
-  });
-  dump.Write("tir", [&] {
-    code.engine->LowerAll(threads);
-    return KernelsText(*code.engine);
-  });
-  for (const std::string& format : CodeStages()) {
-    dump.Write(format, [&] {
-      std::string text = TextsOf(*code.engine, format);
-      for (const runtime::Module& module : model.external_modules) {
-        if (module.module_type() == format) text += module->GetSource("") + "\n";
-      }
-      return text;
-    });
-  }
+  DumpKernels(dump, choices.text(), model, threads);
   return model;
 }
 
