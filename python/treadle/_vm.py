@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The virtual machine: runs programs with control flow, data types, recursion and dynamic shapes."""
+import time
+
+from ._benchmark import BenchmarkResult
 from ._core import Object
 from ._ffi import Api, register_object
-from ._values import to_value
+from ._values import TupleValue, to_value
 
 _api = Api("relay.vm")
 
@@ -78,7 +81,7 @@ class VirtualMachine:
     def __init__(self, exe, device=None, memory_cfg=None):
         self._exe = exe
         self._machine = _api.Machine(exe)
-        self._inputs = {}
+        self._inputs, self._outputs = {}, []
 
     def set_limits(self, call_depth=0, instructions=0):
         """Bounds on calls within each other (0: the default) and on instructions of one call (0: none)."""
@@ -108,6 +111,47 @@ class VirtualMachine:
     def run(self, *args, **kwargs):
         """Calls main."""
         return self.invoke("main", *args, **kwargs)
+
+    def invoke_stateful(self, func_name, *args, **kwargs):
+        """Calls a function; get_outputs has what it gave."""
+        result = self.invoke(func_name, *args, **kwargs)
+        self._outputs = list(result) if isinstance(result, TupleValue) else [result]
+
+    def get_outputs(self):
+        """The results of the last invoke_stateful, fields of a tuple one by one."""
+        return list(self._outputs)
+
+    def get_input_index(self, input_name, func_name="main"):
+        """Position of a parameter of a function, or -1."""
+        names = self._exe.get_function_params(func_name)
+        return names.index(input_name) if input_name in names else -1
+
+    def benchmark(self, device=None, *args, func_name="main", repeat=5, number=5, min_repeat_ms=0, end_to_end=False,
+                  **kwargs):
+        """Times of `repeat` measurements of `number` calls each. Arguments are converted once; with `end_to_end` in each
+        call."""
+        if args or kwargs:
+            self.set_input(func_name, *args, **kwargs)
+        if func_name not in self._inputs and self._exe.get_function_params(func_name):
+            raise TypeError(f"benchmark: {func_name} has parameters; give arguments, or set_input before")
+
+        def seconds(count):
+            start = time.perf_counter()
+            for _ in range(count):
+                if end_to_end and (args or kwargs):
+                    self.invoke(func_name, *args, **kwargs)
+                else:
+                    self.invoke(func_name)
+            return time.perf_counter() - start
+
+        results = []
+        for _ in range(repeat):
+            count, spent = number, seconds(number)
+            while spent * 1e3 < (min_repeat_ms or 0):
+                count *= 2
+                spent = seconds(count)
+            results.append(spent / count)
+        return BenchmarkResult(results)
 
     def _wrap(self, value):
         if not isinstance(value, _Closure):

@@ -131,6 +131,31 @@ def parameter(*values, ids=None):
     return value
 
 
+def parameters(*value_sets, ids=None):
+    """Fixtures of pytest that change together: `a, b = parameters((1, 2), (3, 4))` runs tests with a=1, b=2 and a=3, b=4.
+    A test that takes several of them is skipped where they are of different sets."""
+    import pytest
+
+    sets = [tuple(each) for each in value_sets]
+    if len({len(each) for each in sets}) > 1:
+        raise ValueError("parameters: sets of values have different lengths")
+    mine = set()
+
+    def of(position):
+        @pytest.fixture(params=range(len(sets)), ids=ids or [f"set{i}" for i in range(len(sets))])
+        def value(request):
+            mine.add(request.fixturename)
+            chosen = getattr(request.node, "callspec", None)
+            others = [] if chosen is None else [chosen.params[name] for name in mine if name in chosen.params]
+            if any(other != request.param for other in others):
+                pytest.skip("parameters of different sets")
+            return sets[request.param][position]
+
+        return value
+
+    return tuple(of(position) for position in range(len(sets[0]) if sets else 0))
+
+
 def fixture(function=None, *, cache_return_value=False):
     """A fixture of pytest; cache_return_value: made once for all tests."""
     import pytest

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ConvertLayout and AlterOpLayout: an operator that runs in another layout gets layout_transform around it; these are
 // then moved behind what doesn't care about the layout, until those of neighbours meet and cancel.
+#include <algorithm>
+
 #include "ops/change_layout.h"
 #include "passes/pass_util.h"
 #include "treadle/ops/attrs/conv.h"
@@ -139,11 +141,51 @@ class TransformSinker : public MixedModeMutator {
   }
 };
 
+/// Rules may say only which layouts an operator runs in: what goes into it, and comes out, is transformed here.
 class OpAlterer : public MixedModeMutator {
   Expr Rewrite_(const CallNode* pre, const Expr& post) override {
     const auto* op = pre->op.as<OpNode>();
     const FAlterOpLayout* rule = op == nullptr ? nullptr : GetRef<Op>(op).GetAttr(kAlterOpLayout);
-    return ReplaceByRule(rule, pre, post);
+    const Expr altered = ReplaceByRule(rule, pre, post);
+    const auto* call = altered.as<CallNode>();
+    if (altered.same_as(post) || call == nullptr || call->args.size() != pre->args.size()) return altered;
+    const auto* given = static_cast<const CallNode*>(post.get());
+    if (const auto* now = call->attrs.as<ops::Conv2DAttrs>()) {
+      const auto* before = pre->attrs.as<ops::Conv2DAttrs>();
+      if (before == nullptr) return altered;
+      return Adapted(given, call, {before->ParsedDataLayout(), before->ParsedKernelLayout()},
+                     {now->ParsedDataLayout(), now->ParsedKernelLayout()}, before->ParsedOutLayout(),
+                     now->ParsedOutLayout());
+    }
+    if (const auto* now = call->attrs.as<ops::PoolAttrs>()) {
+      const auto* before = pre->attrs.as<ops::PoolAttrs>();
+      if (before == nullptr) return altered;
+      return Adapted(given, call, {before->ParsedLayout()}, {now->ParsedLayout()}, before->ParsedOutLayout(),
+                     now->ParsedOutLayout());
+    }
+    return altered;
+  }
+
+  /// `call` with the operands that it took over from `given` as they are brought from layouts `from` to `to`, and its
+  /// result in the layout that was there.
+  static Expr Adapted(const CallNode* given, const CallNode* call, const std::vector<Layout>& from,
+                      const std::vector<Layout>& to, const Layout& result, const Layout& made) {
+    Array<Expr> args = call->args;
+    bool changed = result != made;
+    for (size_t i = 0; i < from.size(); ++i) {
+      if (from[i] == to[i] || !args[i].same_as(given->args[i])) continue;
+      std::string axes = from[i].primal_axes(), wanted = to[i].primal_axes();
+      std::sort(axes.begin(), axes.end());
+      std::sort(wanted.begin(), wanted.end());
+      if (axes != wanted) {
+        throw Error(StrCat("AlterOpLayout: operand ", i, " of ", OpName(given), " in ", from[i],
+                           " can't be brought to ", to[i]));
+      }
+      args.Set(i, Transform(args[i], from[i], to[i]));
+      changed = true;
+    }
+    if (!changed) return GetRef<Expr>(call);
+    return Transform(Call(call->op, args, call->attrs, {}, call->span), made, result);
   }
 };
 

@@ -172,3 +172,59 @@ def test_tagged_stages_are_inlined_together():
     te.schedule.AutoInlineElemWise(s)
     assert s[b].attach_type == te.schedule.Stage.INLINE
     assert tvm.topi.tag.is_injective("elemwise") and not tvm.topi.tag.is_broadcast("comm_reduce")
+
+
+def test_results_and_times_of_programs():
+    x, y = relay.var("x", shape=(2,)), relay.var("y", shape=(2,))
+    mod = tvm.IRModule.from_expr(relay.Function([x, y], relay.Tuple([x + y, relay.exp(x)])))
+    machine = tvm.runtime.vm.VirtualMachine(relay.vm.compile(mod, "llvm"), tvm.cpu())
+    one = np.ones(2, "float32")
+    machine.invoke_stateful("main", one, one)
+    np.testing.assert_array_equal(machine.get_outputs()[0].numpy(), [2, 2])
+    assert machine.get_input_index("y") == 1 and machine.get_input_index("z") == -1
+    times = machine.benchmark(tvm.cpu(), one, one, repeat=3, number=2)
+    assert len(times.results) == 3 and times.min > 0
+    with pytest.raises(TypeError, match="give arguments"):
+        tvm.runtime.vm.VirtualMachine(relay.vm.compile(mod, "llvm"), tvm.cpu()).benchmark(tvm.cpu())
+
+
+first, second = tvm.testing.parameters((1, "one"), (2, "two"))
+
+
+def test_parameters_change_together(first, second):
+    assert {1: "one", 2: "two"}[first] == second
+
+
+def test_one_of_several_parameters(second):
+    assert second in ("one", "two")
+
+
+def alter(mod, op, hook):
+    with relay.testing.TempOpAttr(op, "FTVMAlterOpLayout", hook), tvm.transform.PassContext(opt_level=3):
+        return relay.transform.AlterOpLayout()(relay.transform.InferType()(mod))
+
+
+def test_layout_hooks_may_say_the_layout_alone():
+    x, w = relay.var("x", shape=(1, 32, 8, 8)), relay.var("w", shape=(32, 32, 3, 3))
+    conv = relay.nn.relu(relay.nn.conv2d(x, w, padding=(1, 1), channels=32, kernel_size=(3, 3)))
+    again = relay.nn.conv2d(conv, w, padding=(1, 1), channels=32, kernel_size=(3, 3))
+    mod = tvm.IRModule.from_expr(relay.Function([x, w], again))
+
+    def blocked(attrs, inputs, tinfos, out_type):
+        named = {key: getattr(attrs, key) for key in attrs.keys()}
+        return relay.nn.conv2d(*inputs, **{**named, "data_layout": "NCHW16c", "kernel_layout": "OIHW16i"})
+
+    altered = alter(mod, "nn.conv2d", blocked)
+    text = altered.astext(False)
+    assert text.count('src_layout="NCHW", dst_layout="NCHW16c"') == 1  # the second convolution reads the first one's
+    assert text.count('src_layout="NCHW16c", dst_layout="NCHW"') == 1 and text.count('dst_layout="OIHW16i"') == 2
+    values = [np.random.default_rng(i).standard_normal(shape).astype("float32")
+              for i, shape in enumerate(((1, 32, 8, 8), (32, 32, 3, 3)))]
+    got, expected = (relay.create_executor("debug", mod=m).evaluate()(*values).numpy() for m in (altered, mod))
+    np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-2)
+
+    def wrong(attrs, inputs, tinfos, out_type):
+        return relay.nn.conv2d(*inputs, padding=(1, 1), channels=32, kernel_size=(3, 3), data_layout="NCDHW")
+
+    with pytest.raises(tvm.Error, match="can't be brought to NCDHW"):
+        alter(mod, "nn.conv2d", wrong)

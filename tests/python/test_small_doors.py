@@ -93,6 +93,33 @@ def test_references_agree_with_operators():
                                graph(lambda a: relay.nn.l2_normalize(a, eps=1e-3, axis=[1]), x), rtol=1e-4)
 
 
+def test_more_references_agree_with_operators():
+    from treadle.topi import testing
+
+    rng = np.random.default_rng(0)
+    indices = rng.integers(0, 5, (3, 4)).astype("int32")
+    series, lengths = rng.random((5, 3, 2), "float32"), np.array([1, 5, 3], "int32")
+    matrix, band = rng.random((2, 4, 5), "float32"), rng.random((2, 3, 4), "float32")
+    image, scores = rng.random((1, 2, 7, 9), "float32"), rng.random((4, 5), "float32")
+    classes, weights = np.array([0, 1, -100, 4], "int32"), rng.random(5, "float32")
+    cases = [
+        (testing.one_hot(indices, 2.0, -1.0, 5, 1, "float32"),
+         lambda a: relay.one_hot(a, relay.const(2.0), relay.const(-1.0), 5, 1, "float32"), indices),
+        (testing.sequence_mask(series, lengths, 0.5, 0),
+         lambda a, b: relay.sequence_mask(a, b, mask_value=0.5, axis=0), series, lengths),
+        (testing.matrix_set_diag(matrix, band, (-1, 1)), lambda a, b: relay.matrix_set_diag(a, b, k=(-1, 1)), matrix, band),
+        (testing.adaptive_pool(image, (3, 4), "avg", "NCHW"), lambda a: relay.nn.adaptive_avg_pool2d(a, (3, 4)), image),
+        (testing.nll_loss(scores, classes, weights), relay.nn.nll_loss, scores, classes, weights),
+        (testing.dilate_python(image, (1, 1, 2, 3)), lambda a: relay.nn.dilate(a, (1, 1, 2, 3)), image),
+        (testing.strided_slice_python(image, [0, 3], [1, -1], [1, 1], "size", [0, 2]),
+         lambda a: relay.strided_slice(a, [0, 3], [1, -1], axes=[0, 2], slice_mode="size"), image)]
+    for expected, function, *values in cases:
+        params = [relay.var(f"x{i}", shape=v.shape, dtype=str(v.dtype)) for i, v in enumerate(values)]
+        mod = tvm.IRModule.from_expr(relay.Function(params, function(*params)))
+        got = relay.create_executor("graph", mod=mod).evaluate()(*values).numpy()
+        np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
 def test_loops_of_the_graph_ir():
     from treadle.relay import loops
 

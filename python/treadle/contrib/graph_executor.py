@@ -3,6 +3,7 @@
 import struct
 
 from .. import nd
+from .._benchmark import BenchmarkResult
 from .._ffi import get_global_func
 
 
@@ -18,27 +19,6 @@ def create(graph_json_str, libmod, device):
     session = getattr(devices[0], "rpc_session", None) if devices else None
     find = get_global_func if session is None else session.get_function
     return GraphModule(find("tvm.graph_executor.create")(graph_json_str, libmod, *devices))
-
-
-class BenchmarkResult:
-    """Times of one run, in seconds, of each repetition."""
-
-    def __init__(self, results):
-        import statistics
-
-        self.results = tuple(results)
-        self.mean = statistics.fmean(results)
-        self.median = statistics.median(results)
-        self.min, self.max = min(results), max(results)
-        self.std = statistics.pstdev(results)
-
-    def __str__(self):
-        names = ("mean", "median", "max", "min", "std")
-        head = "".join(f"{name + ' (ms)':^14}" for name in names)
-        row = "".join(f"{getattr(self, name) * 1e3:^14.4f}" for name in names)
-        return f"Execution time summary:\n{head}\n{row}"
-
-    __repr__ = __str__
 
 
 class GraphModule:

@@ -79,6 +79,88 @@ def l2_normalize_python(a_np, eps, axis=None):
     return a_np / np.sqrt(np.maximum((a_np**2).sum(axis=axis, keepdims=True), eps))
 
 
+def one_hot(indices, on_value, off_value, depth, axis, dtype):
+    """Rows of off_value with on_value at the index."""
+    hot = np.asarray(indices)[..., None] == np.arange(depth)
+    return np.moveaxis(np.where(hot, on_value, off_value).astype(dtype), -1, axis)
+
+
+def sequence_mask(data, valid_length, mask_value, axis):
+    """The data (time, batch, ...), or with axis 1 (batch, time, ...), with mask_value from each valid length on."""
+    steps = np.arange(data.shape[axis])
+    beyond = steps[:, None] >= valid_length[None, :] if axis == 0 else steps[None, :] >= valid_length[:, None]
+    return np.where(beyond.reshape(beyond.shape + (1,) * (data.ndim - 2)), mask_value, data).astype(data.dtype)
+
+
+def strided_slice_python(data, begin, end, strides, slice_mode="end", axes=None):
+    """A slice; slice_mode "size": `end` are sizes, -1 all that is left."""
+    axes = list(range(len(begin))) if axes is None else [int(axis) for axis in axes]
+    strides = list(strides) if strides else []
+    index = [slice(None)] * data.ndim
+    for i, axis in enumerate(axes):
+        first = begin[i]
+        if slice_mode == "size":
+            start = 0 if first is None else int(first)
+            index[axis] = slice(start, None if end[i] < 0 else start + int(end[i]))
+        else:
+            last = end[i] if i < len(end) else None
+            index[axis] = slice(first, last, strides[i] if i < len(strides) else None)
+    return data[tuple(index)]
+
+
+def dilate_python(input_np, strides, dilation_value=0.0, out_dtype=None):
+    """The elements with others of dilation_value between them."""
+    shape = [(size - 1) * stride + 1 for size, stride in zip(input_np.shape, strides)]
+    result = np.full(shape, dilation_value, out_dtype or input_np.dtype)
+    result[tuple(slice(None, None, stride) for stride in strides)] = input_np
+    return result
+
+
+def gather_python(data, axis, indices):
+    """Along an axis, the elements at the indices."""
+    return np.take_along_axis(data, indices, axis)
+
+
+def matrix_set_diag(input_np, diagonal, k=0, align="RIGHT_LEFT"):
+    """The matrices with other diagonals: one (k), or a band (k is a pair), each aligned in its row of `diagonal`."""
+    result, (rows, columns) = input_np.copy(), input_np.shape[-2:]
+    low, high = (k, k) if np.isscalar(k) or len(k) == 1 else k
+    low, high = int(np.ravel(low)[0]), int(np.ravel(high)[0])
+    longest = max(min(rows + min(d, 0), columns - max(d, 0)) for d in range(low, high + 1))
+    for number, d in enumerate(range(high, low - 1, -1)):
+        count = min(rows + min(d, 0), columns - max(d, 0))
+        values = diagonal if low == high else diagonal[..., number, :]
+        side = align.split("_")[0 if d >= 0 else 1]
+        first = longest - count if side == "RIGHT" else 0
+        at = np.arange(count)
+        result[..., at - min(d, 0), at + max(d, 0)] = values[..., first:first + count]
+    return result
+
+
+def adaptive_pool(np_data, out_size, pool_type, layout):
+    """Averages ("avg") or maxima ("max") of windows that divide each spatial axis of NC.. or N..C data evenly."""
+    channels_last = layout.endswith("C")
+    data = np.moveaxis(np_data, -1, 1) if channels_last else np_data
+    sizes = data.shape[2:]
+    out = (out_size,) * len(sizes) if np.isscalar(out_size) else tuple(out_size)
+    result = np.empty(data.shape[:2] + out, np_data.dtype)
+    for at in np.ndindex(*out):
+        window = tuple(slice(i * size // n, -(-(i + 1) * size // n)) for i, n, size in zip(at, out, sizes))
+        part = data[(slice(None), slice(None), *window)].reshape(*data.shape[:2], -1)
+        result[(slice(None), slice(None), *at)] = part.mean(-1) if pool_type == "avg" else part.max(-1)
+    return np.moveaxis(result, 1, -1) if channels_last else result
+
+
+def nll_loss(predictions, targets, weights, reduction="mean", ignore_index=-100):
+    """Minus the weighted predictions (N, C, ...) at the targets (N, ...), "mean", "sum" or "none"; ignored ones are 0."""
+    taken = np.where(targets == ignore_index, 0, targets)
+    weight = np.where(targets == ignore_index, 0, weights[taken])
+    loss = -np.take_along_axis(predictions, taken[:, None], 1)[:, 0] * weight
+    if reduction == "none":
+        return loss
+    return loss.sum() / weight.sum() if reduction == "mean" else loss.sum()
+
+
 def get_injective_schedule(target):
     """The function that schedules element-wise computations for a target."""
     from .generic import schedule_injective

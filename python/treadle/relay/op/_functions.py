@@ -77,6 +77,11 @@ def broadcast_to(data, shape):
     return _static_or_dynamic("broadcast_to", [data], {}, {"shape": _dims(shape)}, lambda: [data, shape])
 
 
+def collapse_sum_to(data, shape):
+    """The sum over the dimensions that broadcasting from the shape (a tensor, or numbers) would add or enlarge."""
+    return call_op("collapse_sum_to", [data, _as_operand(shape)])
+
+
 def tile(data, reps):
     """`data` repeated as a whole, `reps` times along each dimension."""
     return _static_or_dynamic("tile", [data], {}, {"reps": _dims(reps)}, lambda: [data, reps])
@@ -271,7 +276,7 @@ def _reduction(name):
 
 
 ROOT = {function.__name__: function for function in (
-    zeros, ones, full, arange, reshape, broadcast_to, tile, squeeze, transpose, strided_slice, strided_set, split,
+    zeros, ones, full, arange, reshape, broadcast_to, collapse_sum_to, tile, squeeze, transpose, strided_slice, strided_set, split,
     concatenate, stack, einsum, meshgrid, take, repeat, one_hot, topk, gather, gather_nd, cast, clip, full_like,
     matrix_set_diag, sparse_to_dense, unique, layout_transform, variance, std, mean_variance, mean_std, logsumexp)}
 ROOT.update({name: _reduction(name) for name in ("sum", "mean", "max", "min", "prod", "all", "any", "argmax", "argmin")})
