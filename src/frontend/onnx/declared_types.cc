@@ -39,11 +39,15 @@ bool SameElements(ElemType declared, std::optional<DataType> dtype) {
   return !expected || *expected == *dtype;
 }
 
+bool HasOpenSize(const std::vector<Dimension>& dims) {
+  return std::any_of(dims.begin(), dims.end(), [](const Dimension& dim) { return !dim.value; });
+}
+
 bool SameSizes(const std::vector<Dimension>& declared, const Array<PrimExpr>& shape, bool compare) {
   if (declared.empty()) return true;  // what exporters write for a shape that they don't know
   if (declared.size() != shape.size()) {
     // PyTorch's exporter writes the axes that a script calls dynamic without looking at the value's rank.
-    return std::any_of(declared.begin(), declared.end(), [](const Dimension& dim) { return !dim.value; });
+    return HasOpenSize(declared);
   }
   for (size_t i = 0; compare && i < shape.size(); ++i) {
     const int64_t* size = AsConstInt(shape[i]);
@@ -77,7 +81,7 @@ int64_t DeclaredTypes::SizeOf(const ValueInfo& declared, size_t axis,
 }
 
 void DeclaredTypes::CheckTensor(const ValueInfo& declared, std::optional<DataType> dtype, const Array<PrimExpr>& shape,
-                                const std::string& where) const {
+                                bool compare_sizes, const std::string& where) const {
   const TypeProto& type = declared.type;
   const std::string name = QuoteName(declared.name);
   if (type.kind == TypeProto::Kind::kSequence || type.kind == TypeProto::Kind::kMap) {
@@ -89,7 +93,7 @@ void DeclaredTypes::CheckTensor(const ValueInfo& declared, std::optional<DataTyp
     throw ModelFormatError(StrCat(source_, ": ", where, ": ", name, " is declared as ", ElemTypeName(type.elem_type),
                                   ", but is ", dtype ? dtype->str() : "string"));
   }
-  if (!type.shape || SameSizes(*type.shape, shape, same_sizes_)) return;
+  if (!type.shape || SameSizes(*type.shape, shape, compare_sizes)) return;
   throw ModelFormatError(StrCat(source_, ": ", where, ": ", name, " is declared with shape ", ShapeText(*type.shape),
                                 ", but has ", ShapeText(shape)));
 }
@@ -97,7 +101,16 @@ void DeclaredTypes::CheckTensor(const ValueInfo& declared, std::optional<DataTyp
 void DeclaredTypes::Check(const ValueInfo& declared, const relay::Expr& value, bool text,
                           const std::string& where) const {
   const auto* type = value->checked_type_.as<TensorTypeNode>();
-  if (type != nullptr) CheckTensor(declared, text ? std::nullopt : std::optional(type->dtype), type->shape, where);
+  if (type == nullptr) return;
+  CheckTensor(declared, text ? std::nullopt : std::optional(type->dtype), type->shape, same_sizes_, where);
+}
+
+void DeclaredTypes::CheckResult(const ValueInfo& declared, const relay::Expr& value, bool text,
+                                const std::string& where) const {
+  const auto* type = value->checked_type_.as<TensorTypeNode>();
+  if (type == nullptr) return;
+  const bool compare = same_sizes_ && !(declared.type.shape && HasOpenSize(*declared.type.shape));
+  CheckTensor(declared, text ? std::nullopt : std::optional(type->dtype), type->shape, compare, where);
 }
 
 void DeclaredTypes::CheckInitializers(const Graph& graph) const {
@@ -111,7 +124,7 @@ void DeclaredTypes::CheckInitializers(const Graph& graph) const {
       if (!dtype) continue;
       Array<PrimExpr> shape;
       for (int64_t dim : it->second->dims) shape.push_back(PrimExpr(dim));
-      CheckTensor(declared, *dtype, shape, "initializer");
+      CheckTensor(declared, *dtype, shape, same_sizes_, "initializer");
     }
   }
 }

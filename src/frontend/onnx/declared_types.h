@@ -21,6 +21,9 @@ class DeclaredTypes {
 
   /// Throws ModelFormatError that names `where` and the value. `text`: the value is a tensor of strings.
   void Check(const ValueInfo& declared, const relay::Expr& value, bool text, const std::string& where) const;
+  /// The same of a graph's result, which converters declare without looking at it: where they leave a size open, the
+  /// other sizes aren't compared.
+  void CheckResult(const ValueInfo& declared, const relay::Expr& value, bool text, const std::string& where) const;
   /// Inputs and values of the graph that are initializers, too.
   void CheckInitializers(const Graph& graph) const;
   /// Refuses a result of known size that is larger than a buffer may be. Fused with what reads it, it wouldn't be
@@ -35,7 +38,7 @@ class DeclaredTypes {
  private:
   /// No `dtype`: strings.
   void CheckTensor(const ValueInfo& declared, std::optional<DataType> dtype, const Array<PrimExpr>& shape,
-                   const std::string& where) const;
+                   bool compare_sizes, const std::string& where) const;
 
   const std::string& source_;
   bool same_sizes_ = true;

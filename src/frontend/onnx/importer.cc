@@ -523,7 +523,7 @@ std::vector<Expr> Importer::ImportBody(const Graph& graph, size_t begin, const O
     Value* value = scope.Find(output.name);
     if (value == nullptr || value->poisoned()) throw UnsupportedNode("a node of its subgraph can't be imported");
     outputs.push_back(value->expr());
-    declared_.Check(output, outputs.back(), value->is_text(), StrCat("graph ", QuoteName(graph.name)));
+    declared_.CheckResult(output, outputs.back(), value->is_text(), StrCat("graph ", QuoteName(graph.name)));
   }
   return outputs;
 }

@@ -56,6 +56,7 @@ def output_cases():
                         "zero": [2, 0], "negative": [2, -3]}.items():
         yield case(f"output_{name}", "error", output=info("y", "float32", shape))
     yield case("output_symbol_of_another_rank", "ok", output=info("y", "float32", [2, "n", "m"]))
+    yield case("output_symbol_beside_another_size", "ok", output=info("y", "float32", ["n", 7]))
     yield case("output_as_sequence", "error", output=helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT, None))
     yield case("output_one_symbol_two_sizes", "either", output=info("y", "float32", ["n", "n"]),
                inputs=[info("x", "float32", ["n", 3])])
