@@ -185,3 +185,20 @@ def test_layouts_are_changed_and_changed_back(shape):
     with treadle.transform.PassContext(opt_level=3, disabled_pass=["PlanLayout"]):
         expected = treadle.compile(model, target="c").run(None, x)[0]
     assert np.abs(treadle.compile(model).run(None, x)[0] - expected).max() <= 1e-4 * np.ptp(expected)
+
+
+@pytest.mark.parametrize("activation", [None, "Relu", "Sigmoid", "HardSwish"])
+@pytest.mark.parametrize("channels", [(3, 24, 24, 5), (8, 12, 20), (16, 40, 24, 24), (3, 20, 17)])
+def test_infinities_stay_in_their_channels(channels, activation):
+    """Channels that fill up a block are sums of products with zeros, NaN where the data are infinite."""
+    net = Net(3)
+    y = "x"
+    for inputs, outputs in zip(channels, channels[1:]):
+        y = net.add("Conv", y, net.constant(np.abs(net.rng.standard_normal((outputs, inputs, 1, 1))).astype(np.float32)))
+        y = net.add(activation, y) if activation else y
+    x = net.rng.random((1, channels[0], 10, 10), dtype=np.float32)
+    x[0, 1, 4, 5] = np.inf
+    model = net.model(y, x.shape)
+    expected = treadle.compile(model, opt_level=0).run(None, {"x": x})[0]
+    assert not np.isnan(expected).any()
+    np.testing.assert_allclose(treadle.compile(model).run(None, {"x": x})[0], expected, rtol=1e-4)

@@ -4,6 +4,7 @@
 // the plain layout. A tensor is transformed at most once per layout, however many consumers it has.
 #include "targets/cpu/graph/passes.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -15,6 +16,7 @@
 #include "targets/cpu/kernels/conv_layout.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/transform.h"
+#include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/make.h"
 #include "treadle/ops/traits.h"
 #include "treadle/relay/expr_functor.h"
@@ -307,6 +309,27 @@ Array<te::Tensor> PlaceholdersOf(const LayoutArgs& args) {
   return tensors;
 }
 
+/// Channels that pad blocks of a sum over channels are sums of products with zeros: NaN where the data are infinite,
+/// which the sums of the next convolution would make of all channels. They are 0 again before anything reads them.
+LaidOutCall WithFinitePadding(const CallNode* call, const LaidOutCall& sums) {
+  const auto* type = call->type_as<TensorTypeNode>();
+  const auto* conv = call->attrs.as<ops::ConvAttrs>();
+  const ChannelLayout& layout = sums.layout;
+  if (type == nullptr || type->shape.size() != 4 || !type->dtype.is_floating()) return sums;
+  const int64_t* channels = AsConstInt(type->shape[1]);
+  const int64_t* inputs = AsConstInt(call->args[0]->type_as<TensorTypeNode>()->shape[1]);
+  if (channels == nullptr || !layout.HasPadding(*channels)) return sums;
+  // Those of a depthwise convolution are products of zeros.
+  if (conv != nullptr && conv->groups > 1 && inputs != nullptr && conv->groups == *inputs) return sums;
+  const int64_t blocks = layout.PaddedChannels(*channels) / layout.block;
+  NDArray exists = NDArray::Empty({1, blocks, 1, 1, layout.block}, DataType::Bool());
+  auto* flags = static_cast<uint8_t*>(exists.data_ptr());
+  std::fill(flags, flags + blocks * layout.block, uint8_t{0});
+  for (const int64_t at : layout.ChannelIndexMap(*channels)) flags[at] = 1;
+  const Expr zero = ops::ScalarConstant(type->dtype, 0.0);
+  return {ops::CallOp("where", {Constant(exists), sums.expr, zero}, Attrs(), call->span), layout};
+}
+
 schedule::Problem LayoutPlanner::ProblemOf(const CallNode* call, LayoutArgs& args) const {
   const AssignedLayouts* assigned = Assigned(call);
   const bool open = assigned != nullptr && call->op.as<OpNode>()->name == "nn.conv2d";
@@ -354,7 +377,7 @@ Expr LayoutPlanner::VisitExpr_(const CallNode* call) {
     const FLayoutRule rule = ops::LayoutRuleOf(Downcast<Op>(call->op));
     CallArgs args(this, call);
     const Chosen chosen = ByKernel(call, args);
-    if (chosen.rewritten) return Laid(args.laid(), true, *chosen.rewritten);
+    if (chosen.rewritten) return Laid(args.laid(), true, WithFinitePadding(call, *chosen.rewritten));
     if (rule != nullptr && !chosen.as_it_is && call->type_as<TensorTypeNode>() != nullptr) {
       if (auto result = rule(call, args)) return Laid(args.laid(), false, *result);
     }
