@@ -155,10 +155,10 @@ NamedTensors RunOnnxRuntime(const std::string& model, const NamedTensors& inputs
     throw RuntimeError(StrCat("can't start ", PythonProgram(), ", which runs ONNX Runtime; set TREADLE_PYTHON"));
   }
   if (status != 0) {
-    throw RuntimeError(
-        StrCat("the reference onnxruntime couldn't run the model",
-               "\nhelp: why stands above; TREADLE_PYTHON names a Python that has onnxruntime, --reference ",
-               "interp takes Treadle's interpreter instead"));
+    throw RuntimeError(StrCat("the reference onnxruntime couldn't run the model",
+                              "\nhelp: why stands above; pip install onnxruntime brings it, TREADLE_PYTHON names a "
+                              "Python that has it, --reference ",
+                              "interp takes Treadle's interpreter instead"));
   }
   NamedTensors outputs = ReadTensors(outputs_file);
   // Names stand beside: those in an archive can't hold every character.

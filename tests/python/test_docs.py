@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 
+import onnx
+import onnx.parser
 import pytest
 
 import treadle
@@ -33,6 +35,56 @@ def test_every_block_of_a_page_runs(page, tmp_path):
         command = ["bash", "-euo", "pipefail", "-c", block] if language == "sh" else [sys.executable, "-c", done]
         result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False)
         assert result.returncode == 0, f"{block}\n{result.stdout}{result.stderr}"
+
+
+# What stands before the blocks of a page: the program that reads it has models and graphs already.
+MODEL = """
+import numpy as np, treadle
+from treadle import relay, runtime
+from treadle.contrib import graph_executor
+from treadle.target import datatype
+"""
+GRAPH = """
+var = relay.var("data", shape=(4, 3))
+mod = treadle.IRModule.from_expr(relay.Function([var], relay.nn.relu(var)))
+x = image = np.ones((4, 3), "float32")
+lib = relay.build(mod, target="llvm")
+"""
+BEFORE = {"report": "", "tuning": "", "schedules": "import ctypes", "virtual-machine": GRAPH, "rpc": GRAPH,
+          "precision": "datatype.register('posit', 131)",
+          "pytorch": "import torch\n'treadle' in torch._dynamo.list_backends() or "  # an entry point where it is installed
+                     "torch._dynamo.register_backend(treadle.pytorch.backend, name='treadle')\nclass MyModule(torch.nn.Module):\n  def forward(self, x): return torch.relu(x)"}
+ENDLESS = ("rpc_tracker --host", "connect_tracker")  # servers of other machines
+
+
+@pytest.mark.parametrize("page", BEFORE)
+def test_blocks_run_after_what_they_name(page, tmp_path):
+    """In the order of the page; a search takes a second, not ten minutes."""
+    if page == "report":
+        pytest.importorskip("onnxruntime")
+        pytest.importorskip("vl_convert", reason="the build has no libraries of report pages")
+    if page == "pytorch":
+        pytest.importorskip("torch")
+        pytest.importorskip("onnxscript")
+    onnx.save(onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[2, 8] x) => (float[2, 8] y) { y = Softmax(x) }'), tmp_path / "model.onnx")
+    treadle.compile(tmp_path / "model.onnx").save(tmp_path / "model.so")
+    program = pathlib.Path(treadle.__file__).parent / "bin"
+    environment = {**os.environ, "TREADLE_PYTHON": sys.executable, "PYTHONPATH": str(pathlib.Path(treadle.__file__).parents[1]),
+                   "PATH": os.pathsep.join([str(program), os.environ["PATH"]])}
+    done, blocks = MODEL + BEFORE[page] + "\n", 0
+    text = (ROOT / f"docs/{page}.md").read_text(encoding="utf-8").replace("10m", "1s")
+    for language, block in re.findall(r"```(sh|python)\n(.*?)```", text, re.DOTALL):
+        if any(word in block for word in ENDLESS):
+            continue
+        blocks += 1
+        if language == "python":
+            done += block
+            (tmp_path / "program.py").write_text(done, encoding="utf-8")
+        command = ["bash", "-euo", "pipefail", "-c", block] if language == "sh" else [sys.executable, "program.py"]
+        result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False)
+        assert result.returncode == 0, f"{block}\n{result.stdout}{result.stderr}"
+    assert blocks > 0
 
 
 def test_links_lead_to_pages():

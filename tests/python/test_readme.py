@@ -16,7 +16,7 @@ TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 # Stands for pip, without a network: the wheel is the package under test, other packages are those installed here.
 PIP = """#!/usr/bin/env python3
 import importlib.util, pathlib, re, sys
-if sys.argv[1:] == ["install", "dist/treadle-*.whl"]:
+if sys.argv[1:] == ["install", "dist/treadle-*.whl", "onnxruntime"]:
     sys.exit()
 target, package = re.fullmatch(r"install --no-deps --target (\\S+) (\\S+)==\\S+", " ".join(sys.argv[1:])).groups()
 name = package.replace("-", "_")

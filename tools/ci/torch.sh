@@ -11,3 +11,4 @@ if ! [ -x $environment/bin/python ]; then
     pytest==9.2.0 pytest-timeout==2.4.0
 fi
 PYTHONPATH=build/python $environment/bin/python -m pytest -q tests/torch
+PYTHONPATH=build/python $environment/bin/python -m pytest -q tests/python/test_docs.py -k pytorch
