@@ -36,6 +36,12 @@ class ConstructorValue(Object):
     def __init__(self, constructor, *fields):
         super().__init__(_api.Constructor(constructor, [to_value(field) for field in fields]))
 
+    def __getitem__(self, index):
+        return self.fields[index]
+
+    def __len__(self):
+        return len(self.fields)
+
 
 @register_object("relay.RefValue")
 class RefValue(Object):

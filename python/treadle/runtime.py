@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import _core
+from ._benchmark import BenchmarkResult
 from ._core import Device, Object
 from ._dtype import DataType
 from ._ffi import Array, Map, PackedFunc, convert, register_object
@@ -87,21 +88,11 @@ class Module(Object):
     def time_evaluator(self, func_name: str, dev: Device | None = None, number: int = 10, repeat: int = 1,
                        min_repeat_ms: float = 0) -> Callable[..., Any]:
         """A function that runs `func_name` and returns its times, in seconds."""
-        import statistics
         import time
 
         function = self.get_function(func_name)
 
-        class Result:
-            def __init__(self, results: list[float]) -> None:
-                self.results = results
-                self.mean = statistics.fmean(results)
-                self.median = statistics.median(results)
-                self.min = min(results)
-                self.max = max(results)
-                self.std = statistics.pstdev(results)
-
-        def evaluate(*args: Any) -> Result:
+        def evaluate(*args: Any) -> BenchmarkResult:
             function(*args)
             results = []
             for _ in range(repeat):
@@ -115,7 +106,7 @@ class Module(Object):
                         break
                     count *= 2
                 results.append(spent / count)
-            return Result(results)
+            return BenchmarkResult(results)
 
         return evaluate
 

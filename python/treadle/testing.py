@@ -125,7 +125,7 @@ def parameter(*values, ids=None):
     import pytest
 
     @pytest.fixture(params=values, ids=ids)
-    def value(request):
+    def value(*_instance, request):  # in a class, too
         return request.param
 
     return value
@@ -143,7 +143,7 @@ def parameters(*value_sets, ids=None):
 
     def of(position):
         @pytest.fixture(params=range(len(sets)), ids=ids or [f"set{i}" for i in range(len(sets))])
-        def value(request):
+        def value(*_instance, request):
             mine.add(request.fixturename)
             chosen = getattr(request.node, "callspec", None)
             others = [] if chosen is None else [chosen.params[name] for name in mine if name in chosen.params]

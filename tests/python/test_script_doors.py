@@ -188,6 +188,40 @@ def test_results_and_times_of_programs():
         tvm.runtime.vm.VirtualMachine(relay.vm.compile(mod, "llvm"), tvm.cpu()).benchmark(tvm.cpu())
 
 
+def test_questions_of_importers():
+    from treadle.relay.frontend import common
+
+    x = common.new_var("x", shape=(2, relay.Any()))
+    assert common.infer_shape(relay.var("w", shape=(8, 3, 5, 5))) == (8, 3, 5, 5)
+    assert common.infer_shape(relay.exp(x))[0] == 2 and not isinstance(common.infer_shape(relay.exp(x))[1], int)
+    assert common.infer_channels(relay.var("w", shape=(8, 3, 5, 5)), transpose=True) == 3
+    y = relay.var("y", shape=(2,))
+    value = common.infer_value(y + relay.const(1.0), {"y": np.ones(2, "float32")})
+    np.testing.assert_array_equal(value.numpy(), [2, 2])
+    assert common.get_relay_op("conv2d") is relay.nn.conv2d and common.get_relay_op("exp")(x).op.name == "exp"
+    with pytest.raises(AttributeError, match="no operator nothing"):
+        common.get_relay_op("nothing")
+    with pytest.raises(tvm.ShapeError, match="expected a tensor"):
+        common.infer_shape(relay.Tuple([x]))
+
+
+def test_values_and_expressions_of_modules():
+    from treadle.runtime.container import ADT, tuple_object
+
+    pair = tuple_object([tvm.nd.array(np.ones(1)), tvm.nd.array(np.zeros(1))])
+    assert isinstance(pair, ADT) and len(pair) == 2 and not isinstance(1, ADT)
+    mod, x = tvm.IRModule(), relay.var("x", shape=(2,))
+    mod["main"] = relay.exp(x)
+    assert mod["main"].params[0].same_as(x)
+
+
+class TestParametersOfClasses:
+    size = tvm.testing.parameter(3, 5)
+
+    def test_each(self, size):
+        assert size in (3, 5)
+
+
 first, second = tvm.testing.parameters((1, "one"), (2, "two"))
 
 

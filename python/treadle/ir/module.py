@@ -3,7 +3,7 @@
 from .._ffi import get_global_func, register_object
 from ..error import Error
 from .base import Node, _api
-from .expr import GlobalVar
+from .expr import BaseFunc, GlobalVar, RelayExpr
 from .type import GlobalTypeVar
 
 
@@ -68,6 +68,8 @@ class IRModule(Node):
             return self.update(IRModule({}, {key: function}))
         if isinstance(key, str):
             key = self.get_global_var(key) if _api.Module_ContainGlobalVar(self, key) else GlobalVar(key)
+        if isinstance(function, RelayExpr) and not isinstance(function, BaseFunc):
+            function = IRModule.from_expr(function)["main"]  # a function of its free variables
         self._reference(_api.Module_WithFunction(self, key, function))
 
     def update_func(self, var, func):
