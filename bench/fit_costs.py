@@ -241,6 +241,8 @@ def main():
         return
     kernels, models = LAYERS[options.layers]
     rows = json.loads(options.load.read_text()) if options.load else measure(kernels, models, options.target, options.plans)
+    for row in rows if options.load else ():
+        row["target"] = options.target
     if options.save:
         options.save.write_text(json.dumps(rows, indent=1))
     if not rows:
