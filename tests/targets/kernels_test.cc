@@ -480,6 +480,20 @@ TEST(KernelsTest, ReasonsNameWhatIsInTheWay) {
   EXPECT_EQ(WhyNot(Conv(64, 56, 64, 3), "conv2d.plain"), "");
 }
 
+/// Networks have few pixels of many channels: there the weights of 36 points take longer than products of 16.
+TEST(KernelsTest, ManyChannelsOfImagesOfAnySizeHaveSmallTiles) {
+  RegisterKernels();
+  const schedule::Kernel* winograd = schedule::FindKernel("conv2d.winograd");
+  auto side = [&](int64_t channels) {
+    Problem problem = Conv(channels, 56, channels, 3);
+    auto* p = const_cast<ConvProblemNode*>(problem.as<ConvProblemNode>());
+    p->ih = p->iw = p->oh = p->ow = -1;
+    return schedule::ToJson(schedule::DefaultPlan(*winograd, problem, MachineFor("avx512")).plan);
+  };
+  EXPECT_NE(side(64).find(R"("side":6)"), std::string::npos) << side(64);
+  EXPECT_NE(side(512).find(R"("side":4)"), std::string::npos) << side(512);
+}
+
 TEST(KernelsTest, PlansThatDontFitAreRefused) {
   RegisterKernels();
   const Machine machine = MachineFor("avx2");

@@ -265,15 +265,43 @@ struct TileSizes {
   }
 };
 
+/// The register tile for rows of any number of tiles: the widest, or half of it where that still hides the latency of
+/// multiply-adds, as ends of rows fill narrow tiles better.
+RegisterTile DynamicTile(const TileSizes& s, const Machine& machine) {
+  constexpr int64_t kSums = 12;  // two pipelines, of some cycles of latency, with some to spare
+  RegisterTile tile = ChooseTile(kSymbolicWidth, s.oc_block, s.oc_blocks, machine);
+  const int64_t registers = std::max<int64_t>(1, s.oc_block / std::max(1, machine.vector_lanes(32)));
+  const int64_t half = (tile.width + 1) / 2;
+  if (half * tile.blocks * registers >= kSums) tile.width = half;
+  return tile;
+}
+
+/// Cycles of a step of the products of an image's tiles where rows of them are cut by sizes that the run decides: whole
+/// register tiles, then one that lowering makes narrower where most of it is beyond the end.
+double DynamicProducts(const TileSizes& s, const Machine& machine) {
+  const RegisterTile tile = DynamicTile(s, machine);
+  const int64_t rest = s.columns % tile.width, whole = s.columns - rest;
+  double row = whole == 0 ? 0 : TileCycles(tile, whole, s.oc_block, machine);
+  if (rest != 0) {
+    const RegisterTile last{rest <= 4   ? std::min<int64_t>(4, tile.width)
+                            : rest <= 8 ? std::min<int64_t>(8, tile.width)
+                                        : tile.width,
+                            tile.blocks};
+    row += TileCycles(last, last.width, s.oc_block, machine);
+  }
+  return row * static_cast<double>(s.rows);
+}
+
 /// Cycles on one thread: of the products, and of what passes from beyond the L2 cache.
-double CyclesAlone(const TileSizes& s, const WinogradPlanNode& plan, const Machine& machine) {
+double CyclesAlone(const TileSizes& s, const WinogradPlanNode& plan, bool dynamic, const Machine& machine) {
   const auto cache = static_cast<double>(machine.l2_bytes);
   const int64_t tiles = plan.rows * plan.columns;
-  const auto strips = static_cast<double>((s.rows + plan.rows - 1) / plan.rows * (s.columns / plan.columns));
+  const int64_t strip_columns = (s.columns + plan.columns - 1) / plan.columns;
+  const auto strips = static_cast<double>((s.rows + plan.rows - 1) / plan.rows * strip_columns);
   const RegisterTile tile = ChooseTile(tiles, s.oc_block, s.oc_blocks, machine);
   const double share = static_cast<double>(s.rows * s.columns) / static_cast<double>(tiles);
-  double products = tile.cycles * std::floor(share);
-  if (s.rows % plan.rows != 0) {
+  double products = dynamic ? DynamicProducts(s, machine) : tile.cycles * std::floor(share);
+  if (!dynamic && s.rows % plan.rows != 0) {
     products += ChooseTile(s.rows % plan.rows * s.columns, s.oc_block, s.oc_blocks, machine).cycles;
   }
   const double work = products * static_cast<double>(s.points * s.ic * s.oc_blocks);
@@ -320,9 +348,10 @@ double TransformCycles(const TileSizes& s, const Machine& machine) {
 
 double Cycles(const Problem& problem, const Machine& machine, const Plan& plan) {
   const auto& p = *plan.as<WinogradPlanNode>();
-  const TileSizes s(*problem.as<ConvProblemNode>(), p.side);
+  const auto& conv = *problem.as<ConvProblemNode>();
+  const TileSizes s(conv, p.side);
   const int64_t threads = ModelledThreads(machine);
-  const double alone = CyclesAlone(s, p, machine), transforms = TransformCycles(s, machine);
+  const double alone = CyclesAlone(s, p, IsDynamic(conv), machine), transforms = TransformCycles(s, machine);
   if (threads == 1) return alone + transforms;
   // The time on one thread and that on all cores count alike.
   return (alone + static_cast<double>(threads) * CyclesOfThreads(s, p, alone, threads, machine)) / 2 + transforms;
@@ -361,17 +390,6 @@ void AddStrips(const TileSizes& s, int64_t side, const Machine& machine, std::ve
       }
     }
   }
-}
-
-/// The register tile for rows of any number of tiles: the widest, or half of it where that still hides the latency of
-/// multiply-adds, as ends of rows fill narrow tiles better.
-RegisterTile DynamicTile(const TileSizes& s, const Machine& machine) {
-  constexpr int64_t kSums = 12;  // two pipelines, of some cycles of latency, with some to spare
-  RegisterTile tile = ChooseTile(kSymbolicWidth, s.oc_block, s.oc_blocks, machine);
-  const int64_t registers = std::max<int64_t>(1, s.oc_block / std::max(1, machine.vector_lanes(32)));
-  const int64_t half = (tile.width + 1) / 2;
-  if (half * tile.blocks * registers >= kSums) tile.width = half;
-  return tile;
 }
 
 /// Strips of an image of any size: two register tiles of columns, and as many rows as the L2 cache holds, but some, and
