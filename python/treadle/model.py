@@ -599,6 +599,18 @@ def _serialised(model):
         raise Error(f"can't open {path}: {error.strerror}") from None
 
 
+def _located(model):
+    """As _serialised, but of a path the path: the compiler maps the file rather than having it in memory several times."""
+    if not isinstance(model, (str, os.PathLike)):
+        return _serialised(model)
+    path = pathlib.Path(_arguments.path("model", model)).absolute()
+    try:
+        with path.open("rb"):
+            return path, str(path.parent)
+    except OSError as error:
+        raise Error(f"can't open {model}: {error.strerror}") from None
+
+
 DEFAULT_TARGET = "llvm -mcpu=native"
 _PRECISIONS = ("f32", "bf16", "f16", "mixed", "auto")
 _ACCURACIES = ("strict", "default", "fast")
@@ -696,7 +708,8 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
         raise Error("quick compiles again in the background: without max_seconds, max_memory and precision='auto'")
     most = _arguments.whole("specialise", specialise, 0, 1024)
     libraries = _arguments.paths("plugins", plugins)
-    data, directory = _serialised(model)
+    # What is compiled again in the background is what the file held in the beginning.
+    data, directory = _serialised(model) if quick else _located(model)
     if max_seconds is not None or max_memory:
         if precision == "auto" or progress not in (None, False) or most:
             raise Error("max_seconds and max_memory compile in a child process: without progress, specialise and "
@@ -719,7 +732,7 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
                 lambda callback: _compile_serialised(data, directory, progress=callback, **first), watch)
             built._source = _source(path, data, directory, settings)
             built._forms = _shape_forms(built, most, lambda **sizes: _compile_serialised(
-                _serialised(path)[0] if path else data, directory, **{**settings, **sizes}))
+                data, directory, **{**settings, **sizes}))
             if quick:
                 built._background = _quick.Background(
                     lambda callback: _compile_serialised(data, directory, progress=callback, **settings), built._adopt)
@@ -741,7 +754,7 @@ def _source(path, data, directory, options):
     constants, kept = options["constants"], None if path else data
 
     def again(more):
-        return _compile_serialised(_serialised(path)[0] if path else kept, directory, **options, more=more)
+        return _compile_serialised(_located(path)[0] if path else kept, directory, **options, more=more)
 
     return _Source(path or data, constants, again)
 
@@ -752,7 +765,8 @@ def _export_serialised(path, threads, **options):
 
 
 def _compile_serialised(data, directory, threads=0, **options):
-    """As `compile`, of a serialised ModelProto whose external data is in `directory`; the arguments have been checked."""
+    """As `compile`, of a serialised ModelProto whose external data is in `directory`, or of the path of one; the arguments
+    have been checked."""
     compiled = _build_serialised(data, directory, **options)
     with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
         path = os.path.join(folder, "model.so")
@@ -795,6 +809,8 @@ def _build_serialised(data, directory, shapes=None, dims=None, target="llvm -mcp
         "config": {key: str(value) for key, value in (pass_config or {}).items()}, **(more or {})}
     if progress is not None:
         options["progress"] = progress
+    if isinstance(data, pathlib.Path):
+        return _api.CompileOnnxFile(str(data), options)
     return _api.CompileOnnx(data, directory, options)
 
 

@@ -112,8 +112,8 @@ driver::ProgressFn ToProgress(PackedFunc function) {
   };
 }
 
-/// Compiles serialised ONNX; the keys of `flags` are those of CompileOptions.
-CompiledModelRef CompileOnnx(std::string data, std::string directory, Map<String, ObjectRef> flags) {
+/// The keys of `flags` are those of CompileOptions.
+CompileOptions ToOptions(const Map<String, ObjectRef>& flags) {
   CompileOptions options;
   for (const auto& [key, value] : flags) {
     const std::string name = key.str();
@@ -136,7 +136,16 @@ CompiledModelRef CompileOnnx(std::string data, std::string directory, Map<String
       for (const auto& [option, text] : Downcast<Map<String, String>>(value)) options.config[option.str()] = text.str();
     }
   }
-  return Wrap(driver::CompileOnnxBytes(data, options, directory));
+  return options;
+}
+
+/// Compiles serialised ONNX.
+CompiledModelRef CompileOnnx(std::string data, std::string directory, Map<String, ObjectRef> flags) {
+  return Wrap(driver::CompileOnnxBytes(std::move(data), ToOptions(flags), directory));
+}
+
+CompiledModelRef CompileOnnxFile(std::string path, Map<String, ObjectRef> flags) {
+  return Wrap(driver::CompileOnnxFile(path, ToOptions(flags)));
 }
 
 /// What compiled models have to tell.
@@ -192,6 +201,7 @@ void RegisterDriverApi() {
   RegisterCompiledModel();
   Registry::RegisterTyped("runtime.ModuleExportLibrary", &driver::ExportModule);
   Registry::RegisterTyped("driver.CompileOnnx", &CompileOnnx);
+  Registry::RegisterTyped("driver.CompileOnnxFile", &CompileOnnxFile);
   Registry::RegisterTyped("runtime.LoadPlugin", &runtime::LoadPluginFile);
   Registry::RegisterTyped("driver.Build",
                           [](IRModule module, Map<String, NDArray> params, Map<String, ObjectRef> flags) {

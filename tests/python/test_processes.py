@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models in forked processes, and several of them side by side in one."""
+"""Models in forked processes, several of them side by side in one, and what compiling takes of its memory."""
 import multiprocessing
+import subprocess
+import sys
 import threading
 
 import numpy as np
+import onnx
 import pytest
 import treadle
 from treadle import relay
@@ -61,3 +64,31 @@ def test_models_of_different_numbers_of_threads_run_side_by_side():
     for thread in threads:
         thread.join()
     assert not failures
+
+
+PEAK = """
+import pathlib, sys, treadle
+def status(field):
+    return next(int(line.split()[1]) for line in pathlib.Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
+pathlib.Path("/proc/self/clear_refs").write_text("5")
+before = status("VmRSS")
+treadle.compile(sys.argv[1])
+print(status("VmHWM") - before)
+"""
+
+
+def test_weights_in_a_model_file_are_in_memory_twice_at_most_while_it_is_compiled(tmp_path, monkeypatch):
+    monkeypatch.setenv("TREADLE_CACHE", "0")
+    size, layers = 2048, 6
+    weight = np.random.default_rng(0).standard_normal((size, size)).astype(np.float32)
+    names = [f"v{i}" for i in range(layers + 1)]
+    model = onnx.helper.make_model(onnx.helper.make_graph(
+        [onnx.helper.make_node("MatMul", [names[i], f"w{i}"], [names[i + 1]]) for i in range(layers)], "g",
+        [onnx.helper.make_tensor_value_info("v0", onnx.TensorProto.FLOAT, [8, size])],
+        [onnx.helper.make_tensor_value_info(names[-1], onnx.TensorProto.FLOAT, [8, size])],
+        [onnx.numpy_helper.from_array(weight + i, f"w{i}") for i in range(layers)]),
+        opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    peak = int(subprocess.run([sys.executable, "-c", PEAK, path], check=True, capture_output=True, text=True).stdout)
+    assert peak * 1024 < 2.2 * layers * weight.nbytes + (80 << 20)

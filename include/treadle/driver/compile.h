@@ -89,8 +89,7 @@ CompiledModel Build(IRModule module, const std::vector<std::pair<std::string, ru
 /// Imports an ONNX file (external data beside it) and builds it.
 CompiledModel CompileOnnxFile(const std::string& path, const CompileOptions& options);
 /// As CompileOnnxFile for a serialised ModelProto in memory; external data is looked up in `directory` if given.
-CompiledModel CompileOnnxBytes(const std::string& bytes, const CompileOptions& options,
-                               const std::string& directory = "");
+CompiledModel CompileOnnxBytes(std::string bytes, const CompileOptions& options, const std::string& directory = "");
 /// Links one self-contained shared library: kernels, graph, parameters, manifest, and the modules that the kernels
 /// import. A path that ends in ".tar" gets the objects instead, for linking elsewhere.
 void ExportLibrary(const CompiledModel& model, const std::string& path);

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "driver/build/context.h"
+#include "driver/build/optimize.h"
 #include "driver/build/provenance.h"
 #include "frontend/onnx/importer.h"
 #include "frontend/onnx/proto_reader.h"
@@ -64,14 +65,19 @@ CompiledModel CompileOnnx(const onnx::Model& model, const std::string& name, con
   Array<String> names;
   for (const std::string& output : imported.output_names) names.push_back(output);
   IRModule module = imported.mod;
-  main = WithAttr(main, kOutputNames, names);
+  main = WithAttr(std::move(main), kOutputNames, names);
   if (!ranges.empty()) main = WithAttr(main, kDimRanges, ranges);
-  module.CopyOnWrite()->Add(module->GetGlobalVar("main"), main);
-  std::vector<std::pair<std::string, runtime::NDArray>> params(imported.params.begin(), imported.params.end());
-  CompiledModel compiled = Build(module, params, options);
-  compiled.manifest.name = name;
+  module.CopyOnWrite()->Add(module->GetGlobalVar("main"), std::move(main));
+  ParamList params(imported.params.begin(), imported.params.end());
   int64_t weight_bytes = 0;
   for (const auto& [param, value] : params) weight_bytes += value.nbytes();
+  // From here on only the graph holds the weights: those that passes pack are gone with their first form.
+  module = BindParams(std::move(module), params);
+  params.clear();
+  imported.params.clear();
+  imported.mod = IRModule();
+  CompiledModel compiled = Build(std::move(module), {}, options);
+  compiled.manifest.name = name;
   AddProvenance(file, bytes, weight_bytes, options, &compiled);
   for (auto* infos : {&compiled.manifest.inputs, &compiled.manifest.outputs}) {
     for (runtime::TensorInfo& info : *infos) {
@@ -91,8 +97,8 @@ CompiledModel CompileOnnxFile(const std::string& path, const CompileOptions& opt
   return CompileOnnx(model, name.substr(0, name.find_last_of('.')), name, file.bytes(), options);
 }
 
-CompiledModel CompileOnnxBytes(const std::string& bytes, const CompileOptions& options, const std::string& directory) {
-  auto owner = std::make_shared<std::string>(bytes);
+CompiledModel CompileOnnxBytes(std::string bytes, const CompileOptions& options, const std::string& directory) {
+  auto owner = std::make_shared<std::string>(std::move(bytes));
   return CompileOnnx(onnx::ReadModelBytes(*owner, owner, "model", directory, Limits(options)), "model", "", *owner,
                      options);
 }

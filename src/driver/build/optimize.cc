@@ -272,7 +272,7 @@ IRModule Optimize(IRModule module, BuildTargets* targets, const FusionObserver& 
     };
     passes.insert(fuse, CreateModulePass(observe, {"ObserveFusion", 0, {}, "Shows what fusion gets"}));
   }
-  return Sequential(passes, "optimize")(module, ContextFor(*targets));
+  return Sequential(passes, "optimize")(std::move(module), ContextFor(*targets));
 }
 
 }  // namespace treadle::driver

@@ -3,6 +3,7 @@
 
 #include <llvm/Support/BLAKE3.h>
 
+#include "runtime/mapped_memory.h"
 #include "targets/llvm/codegen.h"
 #include "treadle/base/error.h"
 #include "treadle/relay/expr_functor.h"
@@ -11,7 +12,14 @@ namespace treadle::driver {
 namespace {
 
 std::string Blake3(std::string_view bytes) {
-  const auto digest = llvm::BLAKE3::hash(llvm::ArrayRef(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()));
+  constexpr size_t kStep = size_t{1} << 24;
+  llvm::BLAKE3 hasher;
+  for (size_t at = 0; at < bytes.size(); at += kStep) {
+    const std::string_view part = bytes.substr(at, kStep);
+    hasher.update(llvm::StringRef(part.data(), part.size()));
+    runtime::ReleasePages(part.data(), part.size());
+  }
+  const auto digest = hasher.final();
   constexpr const char* kDigits = "0123456789abcdef";
   std::string text = "blake3:";
   for (uint8_t byte : digest) {

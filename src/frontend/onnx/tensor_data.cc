@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "runtime/mapped_memory.h"
 #include "treadle/base/error.h"
 
 namespace treadle::onnx {
@@ -130,6 +131,7 @@ NDArray ToNDArray(const Tensor& tensor, const std::string& where) {
   } else if (!bytes.empty()) {
     std::memcpy(to, from, bytes.size());
   }
+  if (tensor.raw) runtime::ReleasePages(bytes.data(), bytes.size());  // of the model's file
   return array;
 }
 
