@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "targets/cpu/kernels/products.h"
-#include "targets/cpu/schedule/any_expressions.h"
 #include "treadle/schedule/kernel.h"
 #include "treadle/targets/target_spec.h"
+#include "treadle/tir/any_expressions.h"
 #include "treadle/tir/schedule.h"
 
 namespace treadle::targets {
@@ -26,7 +26,7 @@ tir::PrimFunc AutoSchedule(const tir::PrimFunc& func, const Target& target) {
   const TargetSpec& spec = GetTargetSpec(target);
   if (!spec.schedule) return func;
   try {
-    return spec.schedule(WithAttr(func, ops::cpu::kAnyExpressions, IntImm(DataType::Bool(), 1)), target);
+    return spec.schedule(WithAttr(func, tir::kAnyExpressions, IntImm(DataType::Bool(), 1)), target);
   } catch (const tir::ScheduleError& e) {
     schedule::ChoiceLog::Note(StrCat("# not scheduled: ", e.what()));
     return func;

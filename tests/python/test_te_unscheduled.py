@@ -66,6 +66,66 @@ def test_products_of_other_axes_are_tiled():
           ["vectorized", "unroll", "local"])
 
 
+def exact(tensors, reference, target=V3):
+    """As `check`, of small whole numbers of any dtype; gives the scheduled function and its lowered loops."""
+    rng = np.random.default_rng(2)
+    arrays = [rng.integers(0, 5, [int(d) for d in t.shape]).astype(str(t.dtype)) for t in tensors[:-1]]
+    out = treadle.nd.array(np.zeros([int(d) for d in tensors[-1].shape], str(tensors[-1].dtype)))
+    treadle.build(tensors, target=target)(*[treadle.nd.array(a) for a in arrays], out)
+    np.testing.assert_array_equal(out.numpy(), reference(*[a.astype(np.float64) for a in arrays]))
+    function = te.auto_schedule(tensors, target)
+    return str(function), str(treadle.lower(function, simple_mode=False))
+
+
+@pytest.mark.parametrize("dtype,sums", [("float32", "float32"), ("float64", "float64"), ("int8", "int32"), ("uint8", "int32")])
+@pytest.mark.parametrize("transpose_a,transpose_b", [(True, True), (False, True)])
+def test_operands_that_are_stored_transposed_are_packed(dtype, sums, transpose_a, transpose_b):
+    m, n, k = 33, 40, 24
+    a = te.placeholder((k, m) if transpose_a else (m, k), dtype=dtype, name="a")
+    b = te.placeholder((n, k) if transpose_b else (k, n), dtype=dtype, name="b")
+    r = te.reduce_axis((0, k), "r")
+    c = te.compute((m, n), lambda i, j: te.sum((a[r, i] if transpose_a else a[i, r]).astype(sums) *
+                                               (b[j, r] if transpose_b else b[r, j]).astype(sums), axis=r), "c")
+    text, _ = exact([a, b, c], lambda p, q: (p.T if transpose_a else p) @ (q.T if transpose_b else q))
+    assert "vectorized" in text
+
+
+@pytest.mark.parametrize("target", [V3, "llvm -mcpu=native -num-cores=2"])
+@pytest.mark.parametrize("width", [17, 20, 28, 31, 33, 65])
+def test_ends_of_rows_are_shorter_vectors(width, target):
+    """No condition is left that lanes would be computed one by one for."""
+    d, w = te.placeholder((4, width + 2), name="d"), te.placeholder((24, 4, 3), name="w")
+    rc, rx = te.reduce_axis((0, 4), "rc"), te.reduce_axis((0, 3), "rx")
+    c = te.compute((24, width), lambda f, x: te.sum(d[rc, x + rx] * w[f, rc, rx], axis=[rc, rx]), "c")
+
+    def reference(x, y):
+        return np.einsum("cxa,fca->fx", np.lib.stride_tricks.sliding_window_view(x, 3, 1), y)
+    _, lowered = exact([d, w, c], reference, target)
+    assert "if " not in lowered
+    if target == V3 and width % 8 > 1:
+        assert f"float32x{width % 8}" in lowered
+
+
+@pytest.mark.parametrize("groups,dtype", [(1, "float32"), (2, "float32"), (1, "float64"), (4, "int32")])
+def test_padded_convolutions_of_groups(groups, dtype):
+    """The number of a channel's group is constant within it: channels share what is loaded."""
+    ci, co, size = 8, 16, 13
+    d, w = te.placeholder((1, ci, size, size), dtype=dtype, name="d"), te.placeholder((co, ci // groups, 3, 3), dtype=dtype, name="w")
+    padded = te.compute((1, ci, size + 2, size + 2), lambda n, c, y, x: te.if_then_else(
+        te.all(y >= 1, y < size + 1, x >= 1, x < size + 1), d[n, c, y - 1, x - 1], te.const(0, dtype)), "padded")
+    rc, ry, rx = te.reduce_axis((0, ci // groups)), te.reduce_axis((0, 3)), te.reduce_axis((0, 3))
+    c = te.compute((1, co, size, size), lambda n, f, y, x: te.sum(
+        padded[n, te.indexdiv(f, co // groups) * (ci // groups) + rc, y + ry, x + rx] * w[f, rc, ry, rx], axis=[rc, ry, rx]), "c")
+
+    def reference(x, y):
+        x = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+        views = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3)).reshape(1, groups, ci // groups, size, size, 3, 3)
+        y = y.reshape(groups, co // groups, ci // groups, 3, 3)
+        return np.einsum("ngcyxab,gfcab->ngfyx", views, y).reshape(1, co, size, size)
+    text, _ = exact([d, w, c], reference)
+    assert "vectorized" in text
+
+
 @pytest.mark.parametrize("stride,width", [(1, 18), (2, 19), (1, 9)])
 def test_convolutions(stride, width):
     out = (width - 3) // stride + 1

@@ -2,10 +2,12 @@
 // Loops whose body tests boundaries (of imperfect splits, of padding) are cut into a part where the tests always hold,
 // without them, and the rest. A parallel loop isn't cut: its body gets two forms.
 #include <algorithm>
+#include <optional>
 
 #include "arith/loop_scope.h"
 #include "tir/passes/pass_util.h"
 #include "treadle/arith/analyzer.h"
+#include "treadle/tir/any_expressions.h"
 
 namespace treadle::tir {
 namespace {
@@ -140,6 +142,77 @@ class EffectCollector : public StmtVisitor {
   std::vector<PrimExpr> conditions_;
   std::vector<std::pair<Var, Range>> inner_;
   std::unordered_set<const Object*> own_, bound_;
+};
+
+/// A condition is a - b + slack <= 0.
+struct Difference {
+  PrimExpr a, b;
+  int64_t slack = 0;
+};
+std::optional<Difference> DifferenceOf(const PrimExpr& comparison) {
+  Difference result;
+  if (const auto* lt = comparison.as<LTNode>()) result = {lt->a, lt->b, 1};
+  if (const auto* le = comparison.as<LENode>()) result = {le->a, le->b, 0};
+  if (const auto* gt = comparison.as<GTNode>()) result = {gt->b, gt->a, 1};
+  if (const auto* ge = comparison.as<GENode>()) result = {ge->b, ge->a, 0};
+  if (!result.a.defined() || !result.a.dtype().is_int() || !result.a.dtype().is_scalar()) return std::nullopt;
+  return result;
+}
+
+/// Of vectors whose last lanes a condition leaves out (the rest of a row, whose loop has one iteration), the others
+/// become shorter vectors without it: else lanes would be computed one by one.
+class VectorShortener : public StmtExprMutator {
+ public:
+  Stmt Run(const Stmt& body) { return VisitStmt(body); }
+
+ protected:
+  using StmtExprMutator::VisitStmt_;
+  PrimExpr VisitExpr(const PrimExpr& e) override { return e; }
+
+  Stmt VisitStmt_(const ForNode* op) override {
+    if (op->kind == ForKind::kSerial && is_one(op->extent)) {
+      Map<Var, PrimExpr> vmap;
+      vmap.Set(op->loop_var, op->min);
+      return VisitStmt(Substitute(op->body, vmap));
+    }
+    const auto* branch = op->body.as<IfThenElseNode>();
+    const int64_t* lanes = AsConstInt(op->extent);
+    if (op->kind != ForKind::kVectorized || branch == nullptr || branch->else_case.defined() || lanes == nullptr) {
+      return StmtExprMutator::VisitStmt_(op);
+    }
+    int64_t live = *lanes;
+    PrimExpr kept = make_bool(true);
+    for (const PrimExpr& part : SplitConjunction(branch->condition)) {
+      const std::optional<int64_t> holds = LanesOf(op, part);
+      live = std::min(live, holds.value_or(live));
+      if (!holds) kept = kept && part;
+    }
+    if (live == *lanes || live < 1) return GetRef<Stmt>(op);
+    const Stmt body = is_one(kept) ? branch->then_case : IfThenElse(kept, branch->then_case);
+    if (live == 1) {
+      Map<Var, PrimExpr> vmap;
+      vmap.Set(op->loop_var, op->min);
+      return Substitute(body, vmap);
+    }
+    return For(op->loop_var, op->min, make_const(op->extent.dtype(), live), op->kind, body, op->thread_binding,
+               op->annotations, op->span);
+  }
+
+ private:
+  /// How many of the first lanes a condition holds for, and for no other; nothing where that isn't known.
+  std::optional<int64_t> LanesOf(const ForNode* op, const PrimExpr& condition) {
+    const auto difference = DifferenceOf(condition);
+    if (!difference) return std::nullopt;
+    const PrimExpr whole = difference->a - difference->b + make_const(difference->a.dtype(), difference->slack);
+    const std::vector<PrimExpr> linear = analyzer_.DetectLinear(analyzer_.Simplify(whole), {op->loop_var});
+    if (linear.size() != 2) return std::nullopt;
+    const PrimExpr slope = analyzer_.Simplify(linear[0]), rest = analyzer_.Simplify(linear[1]);
+    const int64_t *step = AsConstInt(slope), *start = AsConstInt(rest), *min = AsConstInt(op->min);
+    if (step == nullptr || *step <= 0 || start == nullptr || min == nullptr || *start > 0) return std::nullopt;
+    return -*start / *step + 1 - *min;
+  }
+
+  arith::Analyzer analyzer_;
 };
 
 class Partitioner : public StmtExprMutator {
@@ -310,21 +383,6 @@ class Partitioner : public StmtExprMutator {
     return For(op->loop_var, op->min, op->extent, op->kind, body, op->thread_binding, op->annotations, op->span);
   }
 
-  /// A condition is a - b + slack <= 0.
-  struct Difference {
-    PrimExpr a, b;
-    int64_t slack = 0;
-  };
-  static std::optional<Difference> DifferenceOf(const PrimExpr& comparison) {
-    Difference result;
-    if (const auto* lt = comparison.as<LTNode>()) result = {lt->a, lt->b, 1};
-    if (const auto* le = comparison.as<LENode>()) result = {le->a, le->b, 0};
-    if (const auto* gt = comparison.as<GTNode>()) result = {gt->b, gt->a, 1};
-    if (const auto* ge = comparison.as<GENode>()) result = {ge->b, ge->a, 0};
-    if (!result.a.defined() || !result.a.dtype().is_int() || !result.a.dtype().is_scalar()) return std::nullopt;
-    return result;
-  }
-
   static bool UsesInner(const PrimExpr& e, const std::vector<std::pair<Var, Range>>& inner) {
     for (const auto& [var, range] : inner) {
       if (arith::UsesVar(e, [&, v = var.get()](const VarNode* other) { return v == other; })) return true;
@@ -396,6 +454,7 @@ class Partitioner : public StmtExprMutator {
 PrimFunc LoopPartition(PrimFunc func, const LowerConfig& config) {
   if (config.simple_mode) return func;
   Stmt body = Partitioner().Run(func->body);
+  if (func->HasNonzeroAttr(kAnyExpressions)) body = VectorShortener().Run(body);
   return WithBody(std::move(func), body);
 }
 

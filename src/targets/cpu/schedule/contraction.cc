@@ -13,10 +13,18 @@
 namespace treadle::ops::cpu {
 namespace {
 
-/// What a load's address moves by, in elements, from one iteration of an axis to the next; nothing where that isn't
-/// constant.
-std::optional<int64_t> StrideAlong(const tir::BufferLoadNode* load, const tir::Var& axis) {
+/// What a load's address moves by, in elements, from one iteration of an axis of the block to the next; nothing where
+/// that isn't constant.
+std::optional<int64_t> StrideAlong(const tir::Block& node, const tir::BufferLoadNode* load, const tir::Var& axis) {
   arith::Analyzer analyzer;
+  for (const tir::IterVar& v : node->iter_vars) {
+    const int64_t* extent = AsConstInt(v->dom->extent);
+    // There is none after the last.
+    const bool moves = v->var.same_as(axis);
+    if (extent != nullptr && *extent > 1) {
+      analyzer.Bind(v->var, tir::Range::FromMinExtent(v->dom->min, v->dom->extent - PrimExpr(int64_t{moves ? 1 : 0})));
+    }
+  }
   int64_t stride = 0, elements = 1;
   Map<tir::Var, PrimExpr> next;
   next.Set(axis, axis + tir::make_const(axis.dtype(), 1));
@@ -60,7 +68,7 @@ std::optional<Roles> FindRoles(const tir::Block& node, size_t spatial, const sch
   std::vector<const tir::BufferLoadNode*> vectors;
   bool shared = false;
   for (const tir::BufferLoadNode* load : loads) {
-    const auto stride = StrideAlong(load, node->iter_vars[spatial - 1]->var);
+    const auto stride = StrideAlong(node, load, node->iter_vars[spatial - 1]->var);
     if (!stride || *stride < 0 || *stride > kWidestStride) return std::nullopt;
     if (*stride > 0) vectors.push_back(load);
     shared |= *stride == 0 && !load->indices.empty();
@@ -68,7 +76,8 @@ std::optional<Roles> FindRoles(const tir::Block& node, size_t spatial, const sch
   if (vectors.empty() || !shared) return std::nullopt;
   for (size_t i = spatial - 1; i-- > 0 && roles.rows < 0;) {
     bool same = ExtentOf(node, i) > 1;
-    for (const tir::BufferLoadNode* load : vectors) same = same && StrideAlong(load, node->iter_vars[i]->var) == 0;
+    for (const tir::BufferLoadNode* load : vectors)
+      same = same && StrideAlong(node, load, node->iter_vars[i]->var) == 0;
     if (same) roles.rows = static_cast<int>(i);
   }
   const int bits = node->writes[0]->buffer->dtype.bits();
@@ -76,8 +85,6 @@ std::optional<Roles> FindRoles(const tir::Block& node, size_t spatial, const sch
   const int widest = std::max(1, machine.vector_bits / bits);
   roles.lanes = widest;
   while (roles.lanes > width) roles.lanes /= 2;
-  // A tail that is most of the row isn't worth the wider vectors.
-  while (roles.lanes > 4 && width % roles.lanes != 0 && width < 4 * roles.lanes) roles.lanes /= 2;
   if (roles.lanes < 2) return std::nullopt;
   const int64_t blocks = width % roles.lanes == 0 ? width / roles.lanes : 1;
   constexpr int kFloatBits = 32;
@@ -90,6 +97,53 @@ std::optional<Roles> FindRoles(const tir::Block& node, size_t spatial, const sch
     }
   }
   return roles;
+}
+
+/// The dimension of a load that is the axis itself, and in no other dimension; -1 where there is none.
+int DimensionOf(const tir::BufferLoadNode* load, const tir::Var& axis) {
+  int found = -1;
+  for (size_t d = 0; d < load->indices.size(); ++d) {
+    if (load->indices[d].same_as(axis)) {
+      if (found >= 0) return -1;
+      found = static_cast<int>(d);
+    } else if (arith::UsesVar(load->indices[d], [&](const tir::VarNode* var) { return var == axis.get(); })) {
+      return -1;
+    }
+  }
+  return found;
+}
+
+/// Operands whose neighbours along the last axis of results are far apart, and which many results share, are copied
+/// with that axis innermost: right operands of products that are stored transposed.
+void PackStridedOperands(Schedule& sch, const BlockRV& block, size_t spatial) {
+  constexpr int64_t kLeastShared = 8, kLeastStride = 4;
+  const tir::Block node = sch.Get(block);
+  const tir::Var& vector = node->iter_vars[spatial - 1]->var;
+  for (const tir::BufferLoadNode* load : LoadsOf(node)) {
+    const int dimension = DimensionOf(load, vector), last = static_cast<int>(load->indices.size()) - 1;
+    const auto stride = StrideAlong(node, load, vector);
+    if (dimension < 0 || dimension == last || !stride || *stride <= kLeastStride) continue;
+    int64_t shared = 1;
+    for (size_t i = 0; i + 1 < spatial; ++i) {
+      if (StrideAlong(node, load, node->iter_vars[i]->var) == 0) shared *= ExtentOf(node, i);
+    }
+    int operand = -1;
+    for (size_t i = 0; i < node->reads.size(); ++i) {
+      if (node->reads[i]->buffer.same_as(load->buffer)) operand = static_cast<int>(i);
+    }
+    if (shared < kLeastShared || operand < 0) continue;
+    const BlockRV copy = sch.CacheRead(block, operand, "global");
+    const DataType index = sch.Get(copy)->iter_vars[0]->var->dtype;
+    std::vector<tir::Var> at;
+    std::vector<PrimExpr> to;
+    for (int d = 0; d <= last; ++d) {
+      at.emplace_back(StrCat("i", d), index);
+      if (d != dimension) to.push_back(at.back());
+    }
+    to.push_back(at[static_cast<size_t>(dimension)]);
+    sch.TransformLayout(copy, true, 0, at, to);
+    ScheduleInjective(sch, copy);
+  }
 }
 
 }  // namespace
@@ -106,7 +160,8 @@ bool ScheduleContraction(Schedule& sch, const BlockRV& block, const BlockRV& epi
     if (ExtentOf(node, i) < 1) return false;
     if ((i < spatial) != (node->iter_vars[i]->iter_type == tir::IterVarType::kDataPar)) return false;
   }
-  const std::optional<Roles> roles = FindRoles(node, spatial, machine);
+  PackStridedOperands(sch, block, spatial);
+  const std::optional<Roles> roles = FindRoles(sch.Get(block), spatial, machine);
   if (!roles) return false;
   const double work = Work(sch, block);
   const BlockRV out = epilogue.defined() ? epilogue : sch.CacheWrite(block, 0, "local");
@@ -116,28 +171,35 @@ bool ScheduleContraction(Schedule& sch, const BlockRV& block, const BlockRV& epi
       sch.Split(loops[spatial - 1], {kRest, PrimExpr(roles->tile.blocks), PrimExpr(int64_t{roles->lanes})});
   std::vector<LoopRV> rows, outer;
   if (roles->rows >= 0) rows = sch.Split(loops[static_cast<size_t>(roles->rows)], {kRest, PrimExpr(roles->tile.width)});
-  int64_t parts = Extent(sch, columns[0]);
+  int64_t parts = 1;
   for (size_t i = 0; i + 1 < spatial; ++i) {
     if (static_cast<int>(i) == roles->rows) continue;
     outer.push_back(loops[i]);
     parts *= Extent(sch, loops[i]);
   }
-  outer.push_back(columns[0]);
+  // The last vector of a row that isn't whole is cut off where a loop of its own counts the row's vectors.
+  const bool tail = ExtentOf(node, spatial - 1) % (roles->lanes * roles->tile.blocks) != 0;
+  if (!tail) {
+    outer.push_back(columns[0]);
+    parts *= Extent(sch, columns[0]);
+  }
   std::vector<LoopRV> order = outer;
-  order.insert(order.end(), rows.begin(), rows.end());
+  const bool divides_rows = !rows.empty() && parts < kEnoughParts;
+  if (divides_rows) outer.push_back(rows[0]);
+  if (tail && divides_rows) order.push_back(rows[0]);
+  if (tail) order.push_back(columns[0]);
+  if (!rows.empty() && !(tail && divides_rows)) order.push_back(rows[0]);
+  const LoopRV tile = order.back();
+  if (!rows.empty()) order.push_back(rows[1]);
   order.insert(order.end(), {columns[1], columns[2]});
   sch.Reorder(order);
-  const LoopRV tile = rows.empty() ? columns[0] : rows[0];
   std::vector<int> unrolled;
   if (roles->rows >= 0) unrolled.push_back(roles->rows);
   ComputeTile(sch, block, tile, unrolled, roles->vector, roles->tile.blocks);
   sch.Vectorize(columns[2]);
   sch.Unroll(columns[1]);
-  if (!rows.empty()) {
-    sch.Unroll(rows[1]);
-    if (parts < kEnoughParts) outer.push_back(rows[0]);
-  }
-  FuseParallel(sch, outer, work);
+  if (!rows.empty()) sch.Unroll(rows[1]);
+  if (!outer.empty()) FuseParallel(sch, outer, work);
   return true;
 }
 

@@ -3,11 +3,11 @@
 // its kind.
 #include <set>
 
-#include "targets/cpu/schedule/any_expressions.h"
 #include "targets/cpu/schedule/cpu.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/schedule/kernel.h"
 #include "treadle/te/stage.h"
+#include "treadle/tir/any_expressions.h"
 #include "treadle/tir/stmt_functor.h"
 
 namespace treadle::ops {
@@ -165,7 +165,7 @@ tir::PrimFunc ScheduleForCpu(const tir::PrimFunc& func, const schedule::Machine&
     if (cpu::Work(sch, block) == 0) return func;  // tensors without elements: nothing to make fast
   }
   cpu::InlineInjective(sch);
-  cpu::ScheduleStages(sch, machine, func->HasNonzeroAttr(cpu::kAnyExpressions));
+  cpu::ScheduleStages(sch, machine, func->HasNonzeroAttr(tir::kAnyExpressions));
   return sch.func();
 }
 
