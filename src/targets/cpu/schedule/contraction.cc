@@ -60,26 +60,31 @@ int64_t ExtentOf(const tir::Block& node, size_t axis) {
   return extent == nullptr ? -1 : *extent;
 }
 
+/// The innermost of the first `count` axes along which none of the loads moves; -1 where there is none.
+int InnermostAxisOf(const tir::Block& node, size_t count, const std::vector<const tir::BufferLoadNode*>& loads) {
+  for (size_t i = count; i-- > 0;) {
+    const bool same = std::all_of(loads.begin(), loads.end(), [&](const tir::BufferLoadNode* load) {
+      return StrideAlong(node, load, node->iter_vars[i]->var) == 0;
+    });
+    if (same && ExtentOf(node, i) > 1) return static_cast<int>(i);
+  }
+  return -1;
+}
+
 std::optional<Roles> FindRoles(const tir::Block& node, size_t spatial, const schedule::Machine& machine) {
   constexpr int64_t kWidestStride = 4;
   Roles roles;
   roles.vector = static_cast<int>(spatial) - 1;
   const std::vector<const tir::BufferLoadNode*> loads = LoadsOf(node);
-  std::vector<const tir::BufferLoadNode*> vectors;
-  bool shared = false;
+  std::vector<const tir::BufferLoadNode*> vectors, shared;
   for (const tir::BufferLoadNode* load : loads) {
     const auto stride = StrideAlong(node, load, node->iter_vars[spatial - 1]->var);
     if (!stride || *stride < 0 || *stride > kWidestStride) return std::nullopt;
     if (*stride > 0) vectors.push_back(load);
-    shared |= *stride == 0 && !load->indices.empty();
+    if (*stride == 0 && !load->indices.empty()) shared.push_back(load);
   }
-  if (vectors.empty() || !shared) return std::nullopt;
-  for (size_t i = spatial - 1; i-- > 0 && roles.rows < 0;) {
-    bool same = ExtentOf(node, i) > 1;
-    for (const tir::BufferLoadNode* load : vectors)
-      same = same && StrideAlong(node, load, node->iter_vars[i]->var) == 0;
-    if (same) roles.rows = static_cast<int>(i);
-  }
+  if (vectors.empty() || shared.empty()) return std::nullopt;
+  roles.rows = InnermostAxisOf(node, spatial - 1, vectors);
   const int bits = node->writes[0]->buffer->dtype.bits();
   const int64_t width = ExtentOf(node, spatial - 1);
   const int widest = std::max(1, machine.vector_bits / bits);
@@ -88,7 +93,14 @@ std::optional<Roles> FindRoles(const tir::Block& node, size_t spatial, const sch
   if (roles.lanes < 2) return std::nullopt;
   const int64_t blocks = width % roles.lanes == 0 ? width / roles.lanes : 1;
   constexpr int kFloatBits = 32;
-  if (roles.rows >= 0) {
+  // Windows over each channel by itself: neighbouring rows have the same weights, and sums that don't wait for others.
+  const int apart = roles.rows >= 0 || blocks > 1 ? -1 : InnermostAxisOf(node, spatial - 1, shared);
+  if (apart >= 0) {
+    roles.rows = apart;
+    for (const int64_t width : {6, 5, 4, 3, 2}) {
+      if (roles.tile.width == 1 && ExtentOf(node, static_cast<size_t>(apart)) % width == 0) roles.tile.width = width;
+    }
+  } else if (roles.rows >= 0) {
     roles.tile = ChooseTile(ExtentOf(node, static_cast<size_t>(roles.rows)), int64_t{roles.lanes} * bits / kFloatBits,
                             blocks, machine);
   } else {
