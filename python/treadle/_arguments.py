@@ -50,6 +50,12 @@ def mapping(what: str, value: Any, example: str) -> dict:
     return dict(value)
 
 
+def texts(config: Mapping | None) -> dict[str, str]:
+    """Options of passes as the command line writes them: truth values are true and false."""
+    return {str(key): str(value).lower() if isinstance(value, (bool, np.bool_)) else str(value)
+            for key, value in (config or {}).items()}
+
+
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

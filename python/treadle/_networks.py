@@ -70,7 +70,7 @@ class KernelTask(NamedTuple):
 
 
 def options(target, opt_level=3, pass_config=None, **more):
-    config = {str(key): str(value) for key, value in (pass_config or {}).items()}
+    config = _arguments.texts(pass_config)
     return json.dumps({"target": _target_text(target), "opt_level": int(opt_level), "shapes": {}, "dims": {},
                        "config": config, **more})
 

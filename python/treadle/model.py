@@ -806,7 +806,7 @@ def _build_serialised(data, directory, shapes=None, dims=None, target="llvm -mcp
         "target": str(target), "opt_level": opt_level, "max_model_memory": max_model_memory, "dims": dict(dims or {}),
         "shapes": dict(shapes or {}), "constants": {name: as_tensor(value) for name, value in (constants or {}).items()},
         "disabled_pass": list(disabled_pass), "required_pass": list(required_pass), "external": list(external),
-        "config": {key: str(value) for key, value in (pass_config or {}).items()}, **(more or {})}
+        "config": _arguments.texts(pass_config), **(more or {})}
     if progress is not None:
         options["progress"] = progress
     if isinstance(data, pathlib.Path):

@@ -72,7 +72,7 @@ def tune(model: Any, output: "str | os.PathLike[str] | None" = None, time: float
                "jobs": int(jobs) or os.cpu_count() or 1, "target": _target_text(target), "opt_level": int(opt_level),
                "shapes": _arguments.shapes(shapes),
                "dims": _arguments.dims(dims),
-               "config": {key: str(value) for key, value in (pass_config or {}).items()}}
+               "config": _arguments.texts(pass_config)}
     if isinstance(model, (str, os.PathLike)):
         return Report(json.loads(_api.Tune(os.fspath(model), json.dumps(options), progress)))
     with tempfile.TemporaryDirectory(prefix="treadle-") as folder:

@@ -219,3 +219,8 @@ def test_masked_arrays_as_tensors():
         treadle.nd.array(MASKED)
     unmasked = np.ma.masked_array(np.ones(2, np.float32), mask=[0, 0])
     np.testing.assert_array_equal(treadle.nd.array(unmasked).numpy(), [1, 1])
+
+
+@pytest.mark.parametrize("value", [False, True, np.bool_(False), 0, "false"])
+def test_options_of_passes_may_be_truth_values(value):
+    treadle.compile(relu(), pass_config={"relay.PlanLayout.winograd": value})
