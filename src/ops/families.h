@@ -37,5 +37,7 @@ void RegisterSliceOps();
 void RegisterSoftmaxOps();
 void RegisterSortOps();
 void RegisterVisionOps();
+/// Of dyn.* operators, which have to be there.
+void RegisterStaticForms();
 
 }  // namespace treadle::ops

@@ -47,6 +47,7 @@ void RegisterAllOps() {
     RegisterQnnProductOps();
     RegisterAttentionOps();
     RegisterRecurrentOps();
+    RegisterStaticForms();
   });
 }
 

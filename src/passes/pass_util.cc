@@ -49,13 +49,6 @@ std::optional<double> UniformValue(const Expr& expr) {
   return first;
 }
 
-std::optional<std::vector<int64_t>> ConstIntegers(const Expr& expr) {
-  const auto* constant = expr.as<ConstantNode>();
-  if (constant == nullptr || constant->data.ndim() > 1 || !constant->data.IsCompact()) return std::nullopt;
-  if (!constant->data.dtype().is_integral()) return std::nullopt;
-  return runtime::ToInt64s(constant->data);
-}
-
 bool ShapesEqual(const Array<PrimExpr>& a, const Array<PrimExpr>& b) {
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i) {

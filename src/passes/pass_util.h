@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "treadle/ops/constants.h"
 #include "treadle/ops/make.h"
 #include "treadle/passes/passes.h"
 #include "treadle/relay/expr_functor.h"
@@ -22,8 +23,7 @@ const std::string& OpName(const CallNode* call);
 /// The value of a constant that has the same number everywhere (rank 0, or all elements equal, at most 2^20 of
 /// them); nothing for other expressions and for integers above 2^53.
 std::optional<double> UniformValue(const Expr& expr);
-/// The elements of an integer constant of rank 0 or 1 (any integer type); nothing for other expressions.
-std::optional<std::vector<int64_t>> ConstIntegers(const Expr& expr);
+using ops::ConstIntegers;
 
 /// The inferred type as a tensor type, or null.
 inline const TensorTypeNode* TensorTypeOf(const Expr& expr) { return expr->type_as<TensorTypeNode>(); }

@@ -44,6 +44,10 @@ inline constexpr OpAttrKey<const char*> kFastForm{"TFastForm"};
 using FInferenceForm = relay::Expr (*)(const relay::CallNode* call, const TensorTypeNode* data);
 inline constexpr OpAttrKey<FInferenceForm> kInferenceForm{"FInferenceForm"};
 
+/// What a call whose shape operands are constants is without them; null where they aren't constants.
+using FStaticForm = relay::Expr (*)(const relay::CallNode* call);
+inline constexpr OpAttrKey<FStaticForm> kStaticForm{"FStaticForm"};
+
 /// How many tensors the tuple has that a call with these attributes gives; 0 where it gives one tensor and no tuple. As
 /// the type rule has it, for those who build calls whose operands have no types yet.
 using FNumResults = int (*)(const Attrs&);
