@@ -36,7 +36,7 @@ class FieldSetter {
         field_.GetMutable<DataType>(node) = value_.defined() ? DataType::FromString(Text(value_)) : DataType::Void();
         break;
       case FieldKind::kObject:
-        field_.GetMutable<ObjectRef>(node) = value_;
+        field_.GetMutable<ObjectRef>(node) = WithWideDims(value_);
         break;
       case FieldKind::kInt64s:
         field_.GetMutable<std::vector<int64_t>>(node) = Ints();
@@ -65,6 +65,18 @@ class FieldSetter {
       field_.GetMutable<std::optional<std::vector<int64_t>>>(node) =
           absent ? std::nullopt : std::optional<std::vector<int64_t>>(Ints());
     }
+  }
+
+  /// Python's integers are dimensions: int64, as the text form and the importers have them.
+  static ObjectRef WithWideDims(const ObjectRef& value) {
+    if (const auto* imm = value.as<IntImmNode>(); imm != nullptr && imm->dtype == DataType::Int(32)) {
+      return IntImm(DataType::Int(64), imm->value);
+    }
+    const auto* array = value.as<ArrayNode>();
+    if (array == nullptr) return value;
+    Array<ObjectRef> wide;
+    for (const ObjectRef& item : array->items) wide.push_back(WithWideDims(item));
+    return wide;
   }
 
   [[noreturn]] void Bad(const char* expected) const {

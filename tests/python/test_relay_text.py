@@ -19,6 +19,15 @@ def test_text_round_trips():
     assert treadle.ir.structural_equal(relay.parse(module.astext()), module)
 
 
+@pytest.mark.parametrize("network", ["lstm", "dcgan", "mlp"])
+def test_attributes_from_python_are_those_from_text(network):
+    module = {"lstm": lambda: relay.testing.lstm.get_workload(2, 4), "dcgan": lambda: relay.testing.dcgan.get_workload(1),
+              "mlp": lambda: relay.testing.mlp.get_workload(1)}[network]()[0]
+    read = relay.parse(module.astext())
+    assert treadle.ir.structural_difference(read, module) == ""
+    assert str(relay.zeros((4, 8), "float32").attrs.shape[0].dtype) == "int64"
+
+
 def test_errors_show_the_place():
     with pytest.raises(treadle.Error, match=r"unknown variable %y\n --> from_string:1:21"):
         relay.parse("def @main(%x) { add(%y) }")

@@ -262,3 +262,20 @@ def test_layout_hooks_may_say_the_layout_alone():
 
     with pytest.raises(tvm.Error, match="can't be brought to NCDHW"):
         alter(mod, "nn.conv2d", wrong)
+
+
+def test_attributes_of_operators_for_passes_of_ones_own():
+    tvm.ir.register_op_attr("nn.relu", "FScriptDoorsCost", 3)
+    tvm.ir.register_op_attr("nn.relu", "FScriptDoorsCost", 1, level=5)  # below what is there
+
+    @tvm.ir.register_op_attr("nn.relu", "FScriptDoorsRule")
+    def rule(call):
+        return "relu"
+
+    relu = relay.op.get("nn.relu")
+    assert relu.get_attr("FScriptDoorsCost") == 3 and relu.get_attr("FScriptDoorsRule") is rule
+    assert relu.has_attr("FScriptDoorsRule") and not relay.op.get("exp").has_attr("FScriptDoorsRule")
+    relu.reset_attr("FScriptDoorsRule")
+    assert relu.get_attr("FScriptDoorsRule") is None
+    with pytest.raises(tvm.Error, match="FTVMLegalise"):  # near a rule that there is
+        tvm.ir.register_op_attr("nn.relu", "FTVMLegalise", lambda attrs, inputs, types: None)

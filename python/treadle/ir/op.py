@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators and their properties."""
+import difflib
 import inspect
 
 from .._ffi import register_object
@@ -57,19 +58,25 @@ class Op(RelayExpr):
             raise ValueError(f"operators that Python registers have attributes of class DictAttrs, not {key}")
 
     def has_attr(self, attr_name):
-        return bool(_api.OpHasAttr(self, attr_name))
+        return (self.name, attr_name) in _own_attrs or bool(_api.OpHasAttr(self, attr_name))
 
     def get_attr(self, attr_name):
         """A property that is a number (TOpPattern, ...), or a rule that Python set; None where there is none."""
         rule = _op_rules.get((self.name, attr_name))
         if rule is not None:
             return rule
+        if (self.name, attr_name) in _own_attrs:
+            return _own_attrs[self.name, attr_name][0]
         value = _api.OpGetNumber(self, attr_name)
         return None if value is None else int(value)
 
     def set_attr(self, attr_name, value, plevel=10):
         """Sets a property or rule: see register_op_attr."""
-        if callable(value):
+        if attr_name not in _KNOWN and not difflib.get_close_matches(attr_name, _KNOWN, 1, 0.7):
+            known = _own_attrs.get((self.name, attr_name))
+            if known is None or plevel >= known[1]:
+                _own_attrs[self.name, attr_name] = (value, plevel)
+        elif callable(value):
             rule = _layout_rule(value) if attr_name == "FTVMAlterOpLayout" else value
             _api.RegisterOpRule(self.name, attr_name, rule, plevel)
             _op_rules[self.name, attr_name] = value
@@ -80,10 +87,16 @@ class Op(RelayExpr):
     def reset_attr(self, attr_name):
         """Takes a property away."""
         _op_rules.pop((self.name, attr_name), None)
-        _api.OpResetAttr(self, attr_name)
+        if _own_attrs.pop((self.name, attr_name), None) is None:
+            _api.OpResetAttr(self, attr_name)
 
 
 _op_rules: dict = {}
+_own_attrs: dict = {}  # of keys that only users' own passes read: (operator, key) -> (value, level)
+_KNOWN = ("FTVMLegalize", "FTVMAlterOpLayout", "FTVMMixedPrecisionConversionType", "FTVMQnnLegalize",
+          "FTVMQnnCanonicalize", "FTVMFakeQuantizationToInteger", "FTVMStrategy", "FTVMCompute", "FTVMSchedule", "FShapeFunc",
+          "FPrimalGradient", "FVirtualDevice", "TOpPattern", "TOpIsStateful", "TNonComputational", "TReshapeOp",
+          "TShapeDataDependent", "TCallEffectKind")
 
 
 def register_op_attr(op_name, attr_key, value=None, level=10):
@@ -95,6 +108,8 @@ def register_op_attr(op_name, attr_key, value=None, level=10):
     TOpPattern, TOpIsStateful, TNonComputational, FTVMMixedPrecisionConversionType: numbers.
     TCallEffectKind of an intrinsic such as "tir.mylog": makes it known; 0 and 1 say that it is a function of its
     operands. What it computes a rule says (register_intrin_lowering).
+    Other keys, which aren't near any of these: any value, for passes of one's own, which get_attr gives back; of several
+    values the one of highest level holds.
     """
 
     def register(value):
