@@ -270,5 +270,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
 assert onnxruntime.InferenceSession is treadle.onnxruntime.InferenceSession
 assert onnxruntime.get_device() == "CPU" and onnxruntime.get_available_providers() == ["CPUExecutionProvider"]
 assert C.get_available_providers() == ["CPUExecutionProvider"]
+from onnxruntime.quantization import QuantFormat, quantize_dynamic
+assert "treadle" not in QuantFormat.__module__ and treadle.onnxruntime.capi is onnxruntime.capi
 """
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A drop-in for what programs use of the package onnxruntime: `import treadle.onnxruntime as onnxruntime`, or
 `treadle.onnxruntime.install()` before other packages import it."""
+import importlib.util
 import sys
 import typing as _typing
 from collections.abc import Callable
@@ -77,13 +78,17 @@ def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True, direc
 
 
 def install() -> None:
-    """From now on `import onnxruntime` in this process gives this module. Error: ImportError where the other is loaded."""
+    """From now on `import onnxruntime` in this process gives this module. Error: ImportError where the other is loaded.
+
+    Where that is installed, its tools in Python (onnxruntime.quantization, onnxruntime.transformers) come from there."""
     loaded = sys.modules.get("onnxruntime")
     this = sys.modules[__name__]
     if loaded is this:
         return
     if loaded is not None:
         raise ImportError("the package onnxruntime is loaded already; call treadle.onnxruntime.install() first")
+    spec = importlib.util.find_spec("onnxruntime")
+    __path__.extend(path for path in (spec and spec.submodule_search_locations) or () if path not in __path__)
     for name, module in list(sys.modules.items()):
         if name == __name__ or name.startswith(__name__ + ".capi"):
             sys.modules["onnxruntime" + name[len(__name__):]] = module

@@ -180,6 +180,8 @@ class InferenceSession:
         if not isinstance(sess_options, (SessionOptions, type(None))):
             raise TypeError(f"sess_options: expected SessionOptions, got {type(sess_options).__name__}")
         self._options = sess_options if sess_options is not None else SessionOptions()
+        # Where the model was, as packages ask for it.
+        self._model_path = os.fspath(path_or_bytes) if isinstance(path_or_bytes, (str, os.PathLike)) else None
         self._profile: list[dict[str, Any]] = []
         self._started = time.time_ns()
         self._models: _Models | None = None
