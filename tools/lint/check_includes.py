@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Checks that #include directives follow the dependency table src/dependencies.txt, that no two folders include each
-other, those within others too, and reports long files and functions. Exit status 1 when an arrow goes against the
-table, folders include each other or a file has more than MAX_FILE_LINES lines.
+other, nor several in a circle, those within others too, and reports long files and functions. Exit status 1 when an
+arrow goes against the table, folders include each other or a file has more than MAX_FILE_LINES lines.
 
 A folder may include what its row names and, through those, what their rows name. Headers in include/treadle/X belong to
 folder X.
@@ -12,6 +12,8 @@ import collections
 import pathlib
 import re
 import sys
+
+from check_imports import circles
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -90,10 +92,16 @@ def room_of(path):
 
 
 def mutual_rooms(includes):
-    """One message per pair of folders that include each other; `includes`: {(folder, folder): [arrow]}."""
+    """One message per pair, and longer circle, of folders that include each other; `includes`: {(folder, folder): [arrow]}."""
     for (a, b), arrows in sorted(includes.items()):
         if a < b and (b, a) in includes:
             yield f"folders {a} and {b} include each other: {'; '.join(arrows + includes[b, a])}"
+    graph = {room: set() for pair in includes for room in pair}
+    for a, b in includes:
+        graph[a].add(b)
+    for circle in circles(graph):
+        if len(circle) > 2:
+            yield f"folders include each other in a circle: {', '.join(circle)}"
 
 
 def long_functions(text):
