@@ -279,3 +279,25 @@ def test_attributes_of_operators_for_passes_of_ones_own():
     assert relu.get_attr("FScriptDoorsRule") is None
     with pytest.raises(tvm.Error, match="FTVMLegalise"):  # near a rule that there is
         tvm.ir.register_op_attr("nn.relu", "FTVMLegalise", lambda attrs, inputs, types: None)
+
+
+def test_scripts_may_state_types_of_choices_and_buffers():
+    from treadle.script import tir as T
+
+    @T.prim_func
+    def halves(a: T.handle, b: T.handle) -> None:
+        A = T.match_buffer(a, (8,), dtype="float32", type="default")
+        B = T.match_buffer(b, (8,))
+        for i in T.serial(0, 8):
+            with T.block("B"):
+                vi = T.axis.spatial(8, i)
+                B[vi] = T.if_then_else(vi < 4, A[vi], T.float32(0), dtype="float32")
+
+    out = tvm.nd.empty((8,))
+    tvm.build(halves, target="llvm")(tvm.nd.array(np.ones(8, "float32")), out)
+    np.testing.assert_array_equal(out.numpy(), [1] * 4 + [0] * 4)
+    with pytest.raises(tvm.Error, match="auto_broadcast"):
+        tvm.script.from_source('@T.prim_func\ndef f(a: T.handle) -> None:\n'
+                               '    A = T.match_buffer(a, (8,), type="auto_broadcast")\n    T.evaluate(0)\n')
+    choice = tir.if_then_else(te.var("x") < 1, 1, 2, dtype="float32")
+    assert str(choice.dtype) == "float32"

@@ -87,7 +87,9 @@ class BufferSpec:
 
 class _BufferWord:
     def __call__(self, shape, dtype="float32", data=None, strides=None, elem_offset=None, scope="global", align=-1,
-                 offset_factor=0):
+                 offset_factor=0, type="default"):  # noqa: A002 - the word of scripts
+        if type not in ("default", ""):
+            raise ValueError(f"buffers of type {type!r} aren't there, only of 'default'")
         return BufferSpec(shape, dtype, data=data, strides=strides, elem_offset=elem_offset, scope=scope, align=align,
                           offset_factor=offset_factor)
 

@@ -224,9 +224,10 @@ def _condition(what, value):
     return value
 
 
-def if_then_else(condition, true_value, false_value):
-    """One of two values; the other isn't computed."""
-    return _api._OpIfThenElse(_condition("if_then_else", condition), as_expr(true_value), as_expr(false_value))
+def if_then_else(condition, true_value, false_value, dtype=None):
+    """One of two values; the other isn't computed. dtype: the type of the result."""
+    result = _api._OpIfThenElse(_condition("if_then_else", condition), as_expr(true_value), as_expr(false_value))
+    return result if dtype is None or str(result.dtype) == str(dtype) else result.astype(dtype)
 
 
 def select(condition, true_value, false_value):
