@@ -239,3 +239,36 @@ def tune(model, output, time="10m", target="llvm -mcpu=native", ray="auto", slot
     finally:
         if started:
             module.shutdown()
+
+
+def main(arguments=None):
+    """`python -m treadle.fleet model.onnx -o records.jsonl`."""
+    import argparse
+
+    parser = argparse.ArgumentParser(prog="python -m treadle.fleet", description="Tunes a model on the slots of a cluster of Ray.")
+    parser.add_argument("model", help="an .onnx file")
+    parser.add_argument("-o", "--output", required=True, help="file of records, appended to")
+    parser.add_argument("--time", default="10m", help="how long: 90s, 10m, 1h (10m)")
+    parser.add_argument("--ray", default="local", help="local: Ray is started here; auto: the cluster of this machine; else an address")
+    parser.add_argument("--slots", type=int, help="actors (as many as nodes say by the resource treadle_slot)")
+    parser.add_argument("--target", default="llvm -mcpu=native", help="what code is for; devices are of one kind")
+    parser.add_argument("--threads", type=int, default=0, help="threads that kernels run on (all)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--page", help="file that tells how the session goes, for a browser")
+    given = parser.parse_args(arguments)
+    tuning.seconds_of(given.time)  # said before a cluster starts
+    if not os.path.exists(given.model):
+        raise Error(f"can't open {given.model}: no such file")
+    confirmed = tune(progress=lambda line: print(line, flush=True), **vars(given))
+    print(f"{confirmed} plans are confirmed; treadle tune {given.model} -o {given.output} says what the whole model gains")
+
+
+if __name__ == "__main__":
+    # The class of slots must be the one that workers import.
+    import sys
+
+    from treadle import fleet
+    try:
+        fleet.main()
+    except Error as error:
+        sys.exit(f"error: {error}")

@@ -3,6 +3,8 @@
 but the time. With Ray itself: tests/fleet (needs treadle[tune])."""
 import json
 import random
+import subprocess
+import sys
 
 import pytest
 
@@ -91,3 +93,11 @@ def test_the_page_tells_devices_rates_and_gain(tmp_path):
     assert "<b>12</b> candidates" in text and "0.949" in text and "<td>slot 1</td><td>4</td>" in text
     assert "http-equiv" in page.text() and "http-equiv" not in text and "//" not in text
     Page(None, 1).write(last=True)  # nobody watches
+
+
+@pytest.mark.parametrize("arguments, text", [(["missing.onnx", "-o", "r.jsonl"], "can't open missing.onnx"),
+                                             (["missing.onnx", "-o", "r.jsonl", "--time", "soon"], "expected seconds"),
+                                             (["missing.onnx"], "-o/--output")])
+def test_mistakes_are_told_before_a_cluster_starts(arguments, text):
+    result = subprocess.run([sys.executable, "-m", "treadle.fleet", *arguments], capture_output=True, text=True, check=False)
+    assert result.returncode != 0 and text in result.stderr and "Traceback" not in result.stderr
