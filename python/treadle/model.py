@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from . import _arguments, _bounded, _core, _encoded, _evaluate, _nd, _precision, _progress, _quick, _specialise
+from . import _arguments, _bounded, _core, _encoded, _evaluate, _nd, _precision, _progress, _quick, _specialise, _weights
 from ._core import CancelToken
 from ._dtype import DataType, to_numpy
 from ._ffi import Api, get_global_func
@@ -646,7 +646,8 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
             max_model_memory: int = 0, precision: str = "f32", max_error: float = 0.01, accuracy: str = "default",
             samples: Sequence[Mapping[str, Any]] | None = None, specialise: int = 0, quick: bool = False,
             progress: bool | Callable[[_progress.Progress], object] | None = None,
-            max_seconds: float | None = None, max_memory: int = 0) -> Model:
+            max_seconds: float | None = None, max_memory: int = 0,
+            weights: "Mapping[str, Any] | str | os.PathLike[str] | None" = None) -> Model:
     """Compiles an ONNX model (path, bytes or onnx.ModelProto) to native code.
 
     shapes: shapes of inputs by name; dims: sizes of symbolic dimensions by name, or ranges that
@@ -656,6 +657,8 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
     external: names of external code generators that may take parts of it, the preferred ones first; plugins: libraries
     that bring them.
     constants: inputs that are fixed to a value when compiling (axes, sizes, ...), by name.
+    weights: arrays by name, or a .safetensors file (package safetensors), that take the place of the initializers of these
+    names, of their types and shapes; the package onnx puts them into the model, which may be at most 2 GB then.
     max_model_memory: bytes that the parts of the file may take in memory; 0: about ten times its size.
     precision: of products that the model states in float32: "f32", "bf16" or "f16" (accumulated in float32), "mixed"
     (bfloat16 where that is faster), "auto": "mixed", but for layers that float32 is needed for so that no output is
@@ -708,6 +711,8 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
         raise Error("quick compiles again in the background: without max_seconds, max_memory and precision='auto'")
     most = _arguments.whole("specialise", specialise, 0, 1024)
     libraries = _arguments.paths("plugins", plugins)
+    if weights is not None:
+        model = _weights.replaced(model, weights)
     # What is compiled again in the background is what the file held in the beginning.
     data, directory = _serialised(model) if quick else _located(model)
     if max_seconds is not None or max_memory:

@@ -100,6 +100,35 @@ def test_measuring_needs_sizes(dynamic):
     assert len(dynamic.benchmark({"x": [[1, 2]]}, seconds=1e-9, warm_up=0).seconds) == 1
 
 
+def test_weights_come_from_elsewhere(tmp_path):
+    rng = np.random.default_rng(0)
+    w, x = rng.standard_normal((4, 3), dtype=np.float32), rng.standard_normal((2, 4), dtype=np.float32)
+    proto = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[2, 4] x) => (float[2, 3] y) '
+        '<float[4, 3] w = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}> { y = MatMul(x, w) }')
+    onnx.save(proto, tmp_path / "m.onnx")
+    sources = [{"w": w}, {"w": np.asfortranarray(w)}]
+    try:
+        from safetensors.numpy import save_file
+    except ImportError:
+        pass
+    else:
+        save_file({"w": w}, tmp_path / "w.safetensors")
+        sources.append(tmp_path / "w.safetensors")
+        (tmp_path / "bad.safetensors").write_bytes(b"not one")
+        with pytest.raises(treadle.ModelFormatError, match="isn't a file of safetensors"):
+            treadle.compile(proto, weights=tmp_path / "bad.safetensors")
+    for source in sources:
+        for model in (proto, proto.SerializeToString(), tmp_path / "m.onnx"):
+            np.testing.assert_allclose(treadle.compile(model, weights=source)(x)["y"], x @ w, rtol=1e-5, atol=1e-5)
+    for wrong, error, text in (({"ww": w}, treadle.Error, "no initializer 'ww'; did you mean 'w'?"),
+                               ({"w": w.T}, treadle.ShapeError, r"'w' is \[3, 4\], the model's \[4, 3\]"),
+                               ({"w": w.astype("f8")}, treadle.DTypeError, "'w' is DOUBLE, the model's FLOAT"),
+                               ([w], treadle.DTypeError, "weights: expected a dict")):
+        with pytest.raises(error, match=text):
+            treadle.compile(proto, weights=wrong)
+
+
 def test_bound_outputs_are_written(dynamic):
     context, y = dynamic.create_context(), np.zeros((3, 2), np.float32)
     context.bind_output("y", y)
