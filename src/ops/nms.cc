@@ -78,46 +78,46 @@ Array<Tensor> NmsCompute(const Attrs& attrs, const Array<Tensor>& inputs, const 
     const Array<PrimExpr> none, first{Index(0)};
     const tir::Buffer &rows = out[0], &found = out[1], &state = out[2];
     const PrimExpr open = tir::make_const(flag, 1), closed = tir::make_const(flag, 0);
-    // The best box that is left is looked for in the row it would be written to: column 2 holds its number, or -1.
-    auto pick = [&](const PrimExpr& batch, const PrimExpr& cls, const PrimExpr& row) -> tir::Stmt {
-      auto score = [&](const PrimExpr& i) { return Load(in[1], {batch, cls, i}); };
-      const PrimExpr best = Load(rows, {row, Index(2)});
-      tir::Stmt search = Loop(count, "i", [&](const PrimExpr& i) -> tir::Stmt {
-        PrimExpr better = best < Index(0) || score(i) > score(tir::max(best, Index(0)));
-        return tir::IfThenElse(tir::equal(Load(state, {i}), open) && better,
-                               Store(rows, tir::cast(index, i), {row, Index(2)}));
+    // The best box that is left, or -1, and its score; looked for while those that overlap the last one are closed.
+    const tir::Buffer best = tir::DeclBuffer({Index(1)}, index, "best", "local");
+    const tir::Buffer best_score = tir::DeclBuffer({Index(1)}, DataType::Float(32), "best_score", "local");
+    auto none_is_best = [&]() -> tir::Stmt { return Store(best, tir::make_const(index, -1), first); };
+    auto compare = [&](const PrimExpr& score, const PrimExpr& i) -> tir::Stmt {
+      tir::Stmt take =
+          tir::SeqStmt(Array<tir::Stmt>{Store(best, tir::cast(index, i), first), Store(best_score, score, first)});
+      return tir::IfThenElse(Load(best, first) < Index(0) || score > Load(best_score, first), take);
+    };
+    auto is_open = [&](const PrimExpr& i) { return tir::equal(Load(state, {i}), open); };
+    auto keep = [&](const PrimExpr& batch, const PrimExpr& cls, const PrimExpr& row, const PrimExpr& chosen) {
+      tir::Stmt close = Loop(count, "j", [&](const PrimExpr& j) -> tir::Stmt {
+        const auto [common, ratio] =
+            Overlap(CornersOf(in[0], batch, chosen, centered), CornersOf(in[0], batch, j, centered));
+        const PrimExpr overlaps = common > tir::make_zero(DataType::Float(32)) && ratio > Load(in[3], none);
+        return tir::IfThenElse(
+            is_open(j), tir::IfThenElse(overlaps, Store(state, closed, {j}), compare(Load(in[1], {batch, cls, j}), j)));
       });
-      tir::Stmt keep = LetIn("best", best, [&](const PrimExpr& chosen) -> tir::Stmt {
-        tir::Stmt close = Loop(count, "j", [&](const PrimExpr& j) -> tir::Stmt {
-          const auto [common, ratio] =
-              Overlap(CornersOf(in[0], batch, chosen, centered), CornersOf(in[0], batch, j, centered));
-          const PrimExpr overlaps = ratio > Load(in[3], none) && common > tir::make_zero(DataType::Float(32));
-          return tir::IfThenElse(tir::equal(Load(state, {j}), open) && overlaps, Store(state, closed, {j}));
-        });
-        return tir::SeqStmt::Flatten(Array<tir::Stmt>{
-            Store(rows, tir::cast(index, batch), {row, Index(0)}), Store(rows, tir::cast(index, cls), {row, Index(1)}),
-            Store(state, closed, {chosen}), close, Store(found, Load(found, first) + 1, first)});
-      });
-      return tir::SeqStmt(Array<tir::Stmt>{Store(rows, tir::make_const(index, -1), {row, Index(2)}), search,
-                                           tir::IfThenElse(best >= Index(0), keep)});
+      return tir::SeqStmt::Flatten(Array<tir::Stmt>{
+          Store(rows, tir::cast(index, batch), {row, Index(0)}), Store(rows, tir::cast(index, cls), {row, Index(1)}),
+          Store(rows, chosen, {row, Index(2)}), Store(state, closed, {chosen}),
+          Store(found, Load(found, first) + 1, first), none_is_best(), close});
     };
     const PrimExpr most = tir::min(tir::max(tir::cast(index, Load(in[2], none)), Index(0)), tir::cast(index, count));
     tir::Stmt all = LoopNest({batches, classes}, "c", [&](const Array<PrimExpr>& at) -> tir::Stmt {
       tir::Stmt begin = Loop(count, "i", [&](const PrimExpr& i) -> tir::Stmt {
-        PrimExpr passes = Load(in[1], {at[0], at[1], i}) > Load(in[4], none);
-        return Store(state, tir::select(passes, open, closed), {i});
+        const PrimExpr score = Load(in[1], {at[0], at[1], i}), passes = score > Load(in[4], none);
+        return tir::SeqStmt(Array<tir::Stmt>{Store(state, tir::select(passes, open, closed), {i}),
+                                             tir::IfThenElse(passes, compare(score, i))});
       });
-      // Rounds after the one that finds nothing would find nothing either: they are left out.
-      tir::Stmt rounds = LetIn("begin", Load(found, first), [&](const PrimExpr& start) -> tir::Stmt {
-        return Loop(most, "k", [&](const PrimExpr& k) -> tir::Stmt {
-          PrimExpr goes_on = tir::equal(Load(found, first), start + k);
-          return tir::IfThenElse(goes_on, LetIn("row", Load(found, first), [&](const PrimExpr& row) -> tir::Stmt {
-                                   return pick(at[0], at[1], row);
-                                 }));
+      tir::Stmt rounds = Loop(most, "k", [&](const PrimExpr&) -> tir::Stmt {
+        tir::Stmt round = LetIn("row", Load(found, first), [&](const PrimExpr& row) -> tir::Stmt {
+          return LetIn("chosen", Load(best, first),
+                       [&](const PrimExpr& chosen) { return keep(at[0], at[1], row, chosen); });
         });
+        return tir::IfThenElse(Load(best, first) >= Index(0), round);
       });
-      return tir::SeqStmt(Array<tir::Stmt>{begin, rounds});
+      return tir::SeqStmt(Array<tir::Stmt>{none_is_best(), begin, rounds});
     });
+    all = tir::Allocate(best, tir::Allocate(best_score, all));
     return tir::SeqStmt(Array<tir::Stmt>{Store(found, tir::make_zero(index), first), all});
   };
   return te::Extern({shape, {Index(1)}, {count}}, {index, index, flag}, inputs, body, "nms_padded", "nms_padded");
