@@ -53,6 +53,13 @@ TEST(InjectVirtualThread, FewThreadsAreUnrolled) {
              "for (i: int32, 0, 4) unroll { A[i] = 1f32 }");
 }
 
+TEST(Simplify, ConditionsOnDataHoldUntilTheDataAreWritten) {
+  const char* text = "if (A[0] < 1f32) { A[0] = 2f32 if (A[0] < 1f32) { A[1] = 3f32 } }";
+  ExpectBody(SimplifyFunc, text, text);
+  ExpectBody(SimplifyFunc, "if (A[0] < 1f32) { A[1] = 2f32 if (n < 4) { if (n < 5) { A[2] = 3f32 } } }",
+             "if (A[0] < 1f32) { A[1] = 2f32 if (n < 4) { A[2] = 3f32 } }");
+}
+
 TEST(LoopPartition, IterationsBeyondADynamicEndDoNotRun) {
   const char* text = R"(
     for (i: int32, 0, 8) {

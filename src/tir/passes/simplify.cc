@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Index arithmetic in normal form; conditions that the ranges of loops decide; loops of one iteration; dead code.
+#include <unordered_set>
+
 #include "arith/loop_scope.h"
 #include "tir/passes/pass_util.h"
 #include "treadle/arith/analyzer.h"
@@ -40,11 +42,8 @@ class Simplifier : public StmtExprMutator {
       if (!is_zero(condition)) return VisitStmt(op->then_case);
       return op->else_case.defined() ? VisitStmt(op->else_case) : NoOp();
     }
-    Stmt then_case, else_case;
-    {
-      arith::Analyzer::Constraint holds(analyzer_, condition);
-      then_case = VisitStmt(op->then_case);
-    }
+    Stmt else_case;
+    const Stmt then_case = VisitUnder(condition, op->then_case);
     if (op->else_case.defined()) else_case = VisitStmt(op->else_case);
     const bool no_else = !else_case.defined() || IsNoOp(else_case);
     if (IsNoOp(then_case) && no_else && HasNoSideEffect(condition)) return NoOp();
@@ -66,15 +65,38 @@ class Simplifier : public StmtExprMutator {
   Stmt VisitStmt_(const AssertStmtNode* op) override {
     PrimExpr condition = VisitExpr(op->condition);
     if (is_one(condition)) return VisitStmt(op->body);
-    Stmt body;
-    {
-      arith::Analyzer::Constraint holds(analyzer_, condition);
-      body = VisitStmt(op->body);
-    }
+    const Stmt body = VisitUnder(condition, op->body);
     return AssertStmt(condition, op->message, body, op->span);
   }
 
  private:
+  /// `body` where the condition holds when it begins: what it says of memory that the body writes isn't known there.
+  Stmt VisitUnder(const PrimExpr& condition, const Stmt& body) {
+    PrimExpr known;
+    for (const PrimExpr& part : SplitConjunction(condition)) {
+      if (arith::ReadsData(part) && MayChange(part, body)) continue;
+      known = known.defined() ? known && part : part;
+    }
+    if (!known.defined()) return VisitStmt(body);
+    arith::Analyzer::Constraint holds(analyzer_, known);
+    return VisitStmt(body);
+  }
+
+  /// Whether the body stores to a buffer that the expression loads from, or calls what may.
+  static bool MayChange(const PrimExpr& e, const Stmt& body) {
+    std::unordered_set<const Object*> read;
+    PostOrderVisit(e, [&](const ObjectRef& node) {
+      if (const auto* load = node.as<BufferLoadNode>()) read.insert(load->buffer->data.get());
+    });
+    bool changes = false;
+    PostOrderVisit(body, [&](const ObjectRef& node) {
+      const auto* store = node.as<BufferStoreNode>();
+      changes = changes || node.as<EvaluateNode>() != nullptr ||
+                (store != nullptr && read.count(store->buffer->data.get()) != 0);
+    });
+    return changes;
+  }
+
   arith::Analyzer analyzer_;
 };
 
