@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from . import _arguments, _bounded, _core, _encoded, _evaluate, _nd, _precision, _progress, _quick, _specialise, _weights
+from . import (_arguments, _bounded, _core, _encoded, _evaluate, _nd, _notebook, _precision, _progress, _quick, _specialise,
+               _weights)
 from ._core import CancelToken
 from ._dtype import DataType, to_numpy
 from ._ffi import Api, get_global_func
@@ -573,6 +574,9 @@ class Model:
             return ", ".join(f"{info.name}: {info.dtype}{list(info.shape)}" for info in infos)
 
         return f"<treadle.Model ({text(self.inputs)}) -> ({text(self.outputs)})>"
+
+    def _repr_html_(self) -> str:
+        return _notebook.table_of(self.inputs, self.outputs)
 
 
 @dataclasses.dataclass(frozen=True)

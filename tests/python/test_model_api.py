@@ -100,6 +100,14 @@ def test_measuring_needs_sizes(dynamic):
     assert len(dynamic.benchmark({"x": [[1, 2]]}, seconds=1e-9, warm_up=0).seconds) == 1
 
 
+def test_notebooks_show_a_table(dynamic):
+    assert "<tr><td>input</td><td>x</td><td>float32</td><td>n, 2</td></tr>" in dynamic._repr_html_()
+    odd = treadle.compile(onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }'))
+    odd.inputs[0] = type(odd.inputs[0])("<b>", (2,), odd.inputs[0].dtype)
+    assert "<td>&lt;b&gt;</td>" in odd._repr_html_()
+
+
 def test_weights_come_from_elsewhere(tmp_path):
     rng = np.random.default_rng(0)
     w, x = rng.standard_normal((4, 3), dtype=np.float32), rng.standard_normal((2, 4), dtype=np.float32)

@@ -149,6 +149,9 @@ class OrtValue:
     def is_tensor_sequence(self) -> bool:
         return False
 
+    def __repr__(self) -> str:
+        return f"<OrtValue {self.data_type()} {self.shape()}>"
+
     def update_inplace(self, np_arr: Any) -> None:
         if np.shape(np_arr) != self._array.shape or np.asarray(np_arr).dtype != self._array.dtype:
             raise InvalidArgument(f"the value is {self._array.dtype}{list(self._array.shape)}, not "
