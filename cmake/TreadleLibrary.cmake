@@ -28,12 +28,19 @@ function(treadle_precompiled_header name flags)
   add_custom_target(treadle_precompiled_${name} DEPENDS ${out} ${out}.sum)
 endfunction()
 
+# For all C++ sources of `target`, or for those named behind.
 function(treadle_use_precompiled target name)
-  if(TARGET treadle_precompiled_${name})
-    target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include-pch \
-${CMAKE_BINARY_DIR}/precompiled/${name}.pch -Xclang -fno-pch-timestamp>")
-    add_dependencies(${target} treadle_precompiled_${name})
+  if(NOT TARGET treadle_precompiled_${name})
+    return()
   endif()
+  set(options -include-pch ${CMAKE_BINARY_DIR}/precompiled/${name}.pch -Xclang -fno-pch-timestamp)
+  if(ARGN)
+    set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS ${options})
+  else()
+    list(JOIN options " " options)
+    target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:SHELL:${options}>")
+  endif()
+  add_dependencies(${target} treadle_precompiled_${name})
 endfunction()
 
 # One object library per folder of src, with all *.cc below it.
@@ -49,10 +56,16 @@ function(treadle_library name)
   target_include_directories(treadle_${name}_objects PRIVATE ${CMAKE_SOURCE_DIR}/src)
   target_include_directories(treadle_${name}_objects SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
   if(name MATCHES "^(base|runtime)$")  # these need the standard library alone
-    treadle_small_objects(treadle_${name}_objects)
+    treadle_small_objects(treadle_${name}_objects ${sources})
   else()
     target_link_libraries(treadle_${name}_objects PRIVATE fmt::fmt nlohmann_json::nlohmann_json)
-    treadle_use_precompiled(treadle_${name}_objects compiler)
+    set(llvm_sources ${sources})
+    list(FILTER llvm_sources INCLUDE REGEX "/src/targets/llvm/")
+    if(llvm_sources)
+      list(REMOVE_ITEM sources ${llvm_sources})
+      treadle_use_precompiled(treadle_${name}_objects llvm ${llvm_sources})
+    endif()
+    treadle_use_precompiled(treadle_${name}_objects compiler ${sources})
   endif()
   if(name STREQUAL "targets")
     treadle_kernel_rooms(treadle_targets_objects)
@@ -114,12 +127,15 @@ endfunction()
 set(TREADLE_HOT_RUNTIME c_backend_api cpu_device huge_pages packed_func run_limits thread_pool time_evaluator
   vm/shape_plans vm/tensor_pool)
 
-# The rest of the runtime is compiled for size, without precompiled headers: those were made for speed.
+# The rest of the runtime, of the sources given, is compiled for size; so are its precompiled headers.
 function(treadle_small_objects target)
+  set(small ${ARGN})
   foreach(name ${TREADLE_HOT_RUNTIME})
-    set_source_files_properties(${CMAKE_SOURCE_DIR}/src/runtime/${name}.cc PROPERTIES COMPILE_OPTIONS
-      "$<$<CONFIG:Release>:-O2>")
+    set(source ${CMAKE_SOURCE_DIR}/src/runtime/${name}.cc)
+    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O2>")
+    list(REMOVE_ITEM small ${source})
   endforeach()
+  treadle_use_precompiled(${target} small ${small})
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Os> -ffunction-sections -fdata-sections)
 endfunction()
 

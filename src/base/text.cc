@@ -31,12 +31,19 @@ std::optional<Value> Parse(std::string_view text) {
 
 namespace detail {
 
+void AppendView(std::string* out, std::string_view value) { out->append(value); }
 void AppendSigned(std::string* out, long long value) { Append(out, value); }
 void AppendUnsigned(std::string* out, unsigned long long value) { Append(out, value); }
 void AppendDouble(std::string* out, double value) { Append(out, value, std::chars_format::general, 6); }
 void AppendPointer(std::string* out, const void* value) {
   *out += "0x";
   Append(out, reinterpret_cast<uintptr_t>(value), 16);
+}
+
+std::string Concatenate(std::initializer_list<TextPart> parts) {
+  std::string text;
+  for (const TextPart& part : parts) part.AppendTo(&text);
+  return text;
 }
 
 }  // namespace detail

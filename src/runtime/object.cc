@@ -103,6 +103,10 @@ void Object::Destroy(const Object* object) {
 
 namespace detail {
 
+void Release(const Object* object) noexcept {
+  if (object != nullptr) object->DecRef();
+}
+
 void ThrowBadCast(const ObjectRef& ref, const char* expected) {
   throw InternalError(StrCat("internal error: expected ", expected, " but got ", ref->type_key()));
 }

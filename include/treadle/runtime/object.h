@@ -98,6 +98,12 @@ T* NewObject(Args&&... args) {
   return object;
 }
 
+namespace detail {
+/// Drops a reference; null is allowed. Not inline: with the blocks of every destructor and of every exception's cleanup
+/// the project takes a seventh longer to build.
+void Release(const Object* object) noexcept;
+}  // namespace detail
+
 /// Owning pointer to an Object; null is allowed.
 template <typename T>
 class ObjectPtr {
@@ -113,9 +119,7 @@ class ObjectPtr {
   ObjectPtr(const ObjectPtr<U>& other) : ObjectPtr(other.get()) {}  // NOLINT(google-explicit-constructor)
   template <typename U, typename = std::enable_if_t<std::is_base_of_v<T, U>>>
   ObjectPtr(ObjectPtr<U>&& other) noexcept : object_(other.Detach()) {}  // NOLINT(google-explicit-constructor)
-  ~ObjectPtr() {
-    if (object_) object_->DecRef();
-  }
+  ~ObjectPtr() { detail::Release(object_); }
   ObjectPtr& operator=(ObjectPtr other) noexcept {
     std::swap(object_, other.object_);
     return *this;
