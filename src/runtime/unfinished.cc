@@ -16,6 +16,7 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <new>
 #include <set>
 
 #include "runtime/file_io.h"
@@ -146,8 +147,12 @@ Unfinished::~Unfinished() {
     if (kind_ == Kind::kFile) {
       unlink(path_.c_str());
     } else {
-      std::error_code ignored;
-      std::filesystem::remove_all(path_, ignored);
+      try {
+        std::error_code ignored;
+        std::filesystem::remove_all(path_, ignored);
+      } catch (const std::bad_alloc&) {
+        RemoveFolder(path_.c_str());  // needs none; what is in folders of it stays
+      }
     }
   }
   Release();
