@@ -67,14 +67,18 @@ double BytesIn(const TensorTypeNode* type, const ChannelLayout& layout) {
 }
 
 /// Cycles of giving a tensor another layout: it is loaded and stored, between vectors and single numbers one by one.
+/// Where there are several threads, one does so while the others wait, and all fetch what it has written.
 double ChangeCycles(const TensorTypeNode* type, const ChannelLayout& from, const ChannelLayout& to,
                     const Machine& machine) {
   if (from == to) return 0;
   const double bytes = BytesIn(type, from) + BytesIn(type, to);
-  const double start = machine.num_cores > 1 ? machine.fork_join_cycles / 2 : 0;
   const bool moves_vectors = from.is_blocked() && to.is_blocked() && from.is_in_order() && to.is_in_order();
   const double numbers = moves_vectors ? 0 : BytesIn(type, {}) / static_cast<double>(type->dtype.bytes());
-  return start + bytes * machine.beyond_l2_cycles_per_byte + numbers * machine.load_cycles;
+  const double alone = bytes * machine.beyond_l2_cycles_per_byte + numbers * machine.load_cycles;
+  const auto threads = static_cast<double>(ops::cpu::ModelledThreads(machine));
+  if (threads == 1) return alone;
+  const double fetched = (threads - 1) * machine.coherence_cycles_per_byte * bytes;
+  return (alone + threads * (alone + machine.fork_join_cycles) + fetched) / 2;
 }
 
 bool IsStaticImage(const TensorTypeNode* type) { return type != nullptr && type->shape.size() == 4 && IsStatic(type); }
