@@ -11,6 +11,7 @@ import onnx
 import onnx.parser
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from safetensors.numpy import save_file
 
 import treadle
 from treadle import _nd
@@ -115,17 +116,11 @@ def test_weights_come_from_elsewhere(tmp_path):
         '<ir_version: 8, opset_import: ["": 17]> g (float[2, 4] x) => (float[2, 3] y) '
         '<float[4, 3] w = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}> { y = MatMul(x, w) }')
     onnx.save(proto, tmp_path / "m.onnx")
-    sources = [{"w": w}, {"w": np.asfortranarray(w)}]
-    try:
-        from safetensors.numpy import save_file
-    except ImportError:
-        pass
-    else:
-        save_file({"w": w}, tmp_path / "w.safetensors")
-        sources.append(tmp_path / "w.safetensors")
-        (tmp_path / "bad.safetensors").write_bytes(b"not one")
-        with pytest.raises(treadle.ModelFormatError, match="isn't a file of safetensors"):
-            treadle.compile(proto, weights=tmp_path / "bad.safetensors")
+    save_file({"w": w}, tmp_path / "w.safetensors")
+    sources = [{"w": w}, {"w": np.asfortranarray(w)}, tmp_path / "w.safetensors"]
+    (tmp_path / "bad.safetensors").write_bytes(b"not one")
+    with pytest.raises(treadle.ModelFormatError, match="isn't a file of safetensors"):
+        treadle.compile(proto, weights=tmp_path / "bad.safetensors")
     for source in sources:
         for model in (proto, proto.SerializeToString(), tmp_path / "m.onnx"):
             np.testing.assert_allclose(treadle.compile(model, weights=source)(x)["y"], x @ w, rtol=1e-5, atol=1e-5)
