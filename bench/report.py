@@ -5,9 +5,13 @@ import treadle.report
 COLOURS = {"treadle": "#2a8f5f", "onnxruntime": "#3b6fb6", "openvino": "#c77a1e"}
 
 
+def threads_text(count):
+    return "1 thread" if count == 1 else f"{count} threads"
+
+
 def speed_text(name, entry):
     """A line on an entry of run.speeds."""
-    return (f"{name}, {entry['rows']} {entry['kind']} on {entry['threads']} thread(s): {entry['mean']:.2f}x in the "
+    return (f"{name}, {entry['rows']} {entry['kind']} on {threads_text(entry['threads'])}: {entry['mean']:.2f}x in the "
             f"geometric mean, least {entry['least']:.2f}x ({entry['worst']})")
 
 
@@ -30,7 +34,8 @@ def _colours(names):
 def _facts(result):
     machine, bandwidth = result["machine"], result.get("bandwidth_gb_s", {})
     rows = [("processor", f"{machine['cpu']}, {machine['cores']} cores; {machine['system']}; load {machine['load']:.1f}")]
-    rows += [(f"limits on {count} thread(s)", f"{value:.0f} GFLOP/s of float32, {bandwidth.get(count, 0):.1f} GB/s read")
+    rows += [(f"limits on {threads_text(count)}",
+              f"{value:.0f} GFLOP/s of float32, {bandwidth.get(count, 0):.1f} GB/s read")
              for count, value in result["fma_peak_gflops"].items()]
     rows += [(name, version) for name, version in result["versions"].items()]
     rows += [("speed of Treadle over", speed_text(name, entry))
@@ -49,7 +54,7 @@ def _speed_chart(result, peers, threads):
               for name in peers if (ratio := _ratio(row, name)) is not None]
     if not values:
         return []
-    return [treadle.report.chart(f"Speed over the peers', {threads} thread(s)", {
+    return [treadle.report.chart(f"Speed over the peers', {threads_text(threads)}", {
         "data": {"values": values}, "height": {"step": 12},
         "encoding": {"y": {"field": "model", "type": "nominal", "sort": None, "title": None, "axis": {"labelLimit": 320}}},
         "layer": [
@@ -76,7 +81,7 @@ def _roofline_chart(result, names, threads):
                   "title": "operations per byte that must be moved"},
             "y": {"field": "rate", "type": "quantitative", "scale": {"type": "log"}, "title": "GFLOP/s"}}
     ours = [point for point in points if point["engine"] == "treadle"]
-    return [treadle.report.chart(f"Roofline, {threads} thread(s)", {
+    return [treadle.report.chart(f"Roofline, {threads_text(threads)}", {
         "height": 420, "layer": [
             {"data": {"values": roof}, "mark": {"type": "line", "color": "#888"}, "encoding": axes},
             {"data": {"values": points},

@@ -14,6 +14,7 @@
 #include <iostream>
 #include <thread>
 
+#include "cli/compiler_api.h"
 #include "treadle/base/error.h"
 
 namespace treadle::cli {
@@ -64,6 +65,7 @@ std::optional<int> ContinueInChild(const Bounds& bounds, const std::string& what
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(static_cast<int>(ExitCode::kRuntime));
+    FindCompiler();  // loaded before: what fails for the limit is said to be out of memory
     Limit(bounds.bytes);
     return std::nullopt;
   }

@@ -155,8 +155,8 @@ def test_the_page_of_make_bench_names_its_points():
         sys.path.remove(str(ROOT / "bench"))
     made = {section["title"]: section for section in report.sections(bench_results())}
     assert [section["kind"] for section in made.values()].count("table") == 5
-    bars = made["Speed over the peers', 1 thread(s)"]["spec"]
+    bars = made["Speed over the peers', 1 thread"]["spec"]
     assert [value["speed"] for value in bars["data"]["values"]] == [1.5, 1.5]
-    names = made["Roofline, 1 thread(s)"]["spec"]["layer"][2]
+    names = made["Roofline, 1 thread"]["spec"]["layer"][2]
     assert {point["model"] for point in names["data"]["values"]} == {"one", "two"}
     assert made["Times"]["rows"][0][-2:] == [0.5, None]

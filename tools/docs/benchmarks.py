@@ -39,7 +39,7 @@ def table(result, models=None):
 
 def means(result):
     return "".join(f"- over {name}: {entry['mean']:.2f} x in the geometric mean of {entry['rows']} {entry['kind']} on "
-                   f"{entry['threads']} thread(s), least {entry['least']:.2f} x ({entry['worst']})\n"
+                   f"{entry['threads']} thread{'s'[:entry['threads'] != 1]}, least {entry['least']:.2f} x ({entry['worst']})\n"
                    for name, entries in result["speeds"].items() for entry in entries)
 
 
