@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ._core import CancelToken
 from ._dtype import to_numpy
 from .error import DTypeError, Error, ShapeError
 
@@ -172,3 +173,21 @@ def converted(name: str, value: Any, dtype: Any) -> np.ndarray:
     if wanted.kind in "biu" and array.size and not np.array_equal(result.astype(array.dtype), array):
         raise DTypeError(f'input "{name}": not all values of {_short(value)} are of type {wanted}')
     return result
+
+
+def threads(value: Any) -> int:
+    """0 (all), or a number of threads that isn't beyond reason."""
+    return whole("threads", value, 0, max(64, 8 * (os.cpu_count() or 1)))
+
+
+def seconds(timeout: Any, name: str = "timeout") -> float:
+    """A time limit; None is none."""
+    if timeout is None:
+        return 0.0
+    return number(name, timeout, "seconds above 0, or None for no limit")
+
+
+def cancel_token(token: Any) -> CancelToken | None:
+    if token is None or isinstance(token, CancelToken):
+        return token
+    raise DTypeError(f"cancel: expected a treadle.CancelToken, got {type(token).__name__}")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from . import (_arguments, _bounded, _core, _encoded, _evaluate, _nd, _notebook, _precision, _progress, _quick, _specialise,
+from . import (_arguments, _bounded, _core, _evaluate, _feeds, _nd, _notebook, _precision, _progress, _quick, _specialise,
                _weights)
 from ._core import CancelToken
 from ._dtype import DataType, to_numpy
@@ -68,52 +68,6 @@ class OperatorTime(NamedTuple):
 def _infos(rows, described):
     types = [info.get("value_type", "") for info in described]
     return [TensorInfo(name, shape, DataType(dtype), value_type) for (name, shape, dtype), value_type in zip(rows, types)]
-
-
-def _to_tensor(name, value, infos):
-    """What the executor takes for an input of a model with inputs `infos`."""
-    info = infos.get(name)
-    if info is None:
-        raise Error(f'no input "{name}"; the inputs are: {", ".join(infos) or "none"}' + _arguments.suggest(name, infos))
-    if info.value_type:
-        return _encoded.to_bytes(value, info.value_type)
-    if not _arguments.is_array(value):
-        value = _arguments.converted(name, value, info.dtype)
-    try:
-        return as_tensor(value)
-    except DTypeError as error:
-        raise DTypeError(f'input "{name}": {error}; expected {info.dtype}') from None
-
-
-def _to_tensors(inputs, infos):
-    if not isinstance(inputs, Mapping):
-        raise DTypeError(f"inputs are given as a dict by name, not as {type(inputs).__name__}; the inputs are: "
-                         f"{', '.join(infos) or 'none'}")
-    return {name: _to_tensor(name, value, infos) for name, value in inputs.items()}
-
-
-def _to_python(tensor, info):
-    """An array over a tensor that nobody else writes; a list, a dict or strings where the model gives such."""
-    array = _view(tensor)
-    return _encoded.from_bytes(array) if info.value_type else array
-
-
-def _threads(value):
-    """0 (all), or a number of threads that isn't beyond reason."""
-    return _arguments.whole("threads", value, 0, max(64, 8 * (os.cpu_count() or 1)))
-
-
-def _seconds(timeout, name="timeout"):
-    """A time limit; None is none."""
-    if timeout is None:
-        return 0.0
-    return _arguments.number(name, timeout, "seconds above 0, or None for no limit")
-
-
-def _cancel(token):
-    if token is None or isinstance(token, CancelToken):
-        return token
-    raise DTypeError(f"cancel: expected a treadle.CancelToken, got {type(token).__name__}")
 
 
 class Context:
@@ -193,7 +147,7 @@ class Context:
                 value = inputs.pop(name)
                 self._state[name] = _nd.array(np.array(value, to_numpy(self._inputs[name].dtype)))
         self._bind_state()
-        for name, tensor in _to_tensors(inputs, self._inputs).items():
+        for name, tensor in _feeds.to_tensors(inputs, self._inputs).items():
             if any(np.may_share_memory(_view(tensor), self._bound[output]) for output in self._written):
                 tensor = _nd.array(np.array(_view(tensor)))  # the run writes there before it has read all of it
             self._given[name] = tensor
@@ -207,9 +161,9 @@ class Context:
             cancel: CancelToken | None = None) -> dict[str, Any]:
         """As calling the context, with the limits of Model.run."""
         self._set(inputs)
-        self._context.run(_seconds(timeout), _cancel(cancel))
+        self._context.run(_arguments.seconds(timeout), _arguments.cancel_token(cancel))
         kept = {*self._pairs.values(), *self._written}
-        results = {info.name: _to_python(self._context.get_output(i), info) for i, info in enumerate(self._outputs)
+        results = {info.name: _feeds.to_python(self._context.get_output(i), info) for i, info in enumerate(self._outputs)
                    if info.name not in kept}
         self._keep_state()
         for name, array in self._bound.items():
@@ -326,19 +280,19 @@ class Model:
         >>> model.run(["y"], {"x": [-1, 2]})
         [array([0., 2.], dtype=float32)]
         """
-        tensors = _to_tensors(inputs, self._inputs)
+        tensors = _feeds.to_tensors(inputs, self._inputs)
         form = None if self._forms is None else self._forms.find(_specialise.shapes_of(
             (name, tensor) for name, tensor in tensors.items() if not self._inputs[name].value_type))
-        results = (form or self)._model.run(tensors, self.threads, _seconds(timeout), _cancel(cancel))
+        results = (form or self)._model.run(tensors, self.threads, _arguments.seconds(timeout), _arguments.cancel_token(cancel))
         if output_names is None:
-            return [_to_python(result, info) for result, info in zip(results, self.outputs)]
+            return [_feeds.to_python(result, info) for result, info in zip(results, self.outputs)]
         names = [info.name for info in self.outputs]
         wanted = _arguments.strings("output_names", output_names)
         for name in wanted:
             if name not in names:
                 raise Error(f"the model has no output '{name}'; it has: {', '.join(names)}" + _arguments.suggest(name, names))
         chosen = [names.index(name) for name in wanted]
-        return [_to_python(results[i], self.outputs[i]) for i in chosen]
+        return [_feeds.to_python(results[i], self.outputs[i]) for i in chosen]
 
     def __call__(self, *args: Any, **inputs: Any) -> dict[str, Any]:
         """The outputs by name. Inputs are given by name, or by position, or as one dict. Errors: as `run`."""
@@ -386,13 +340,13 @@ class Model:
         place: a run touches the rows that it writes, and no others. A context in place of names: its state is shared,
         as by a prefill and the steps after it. Errors: Error for unknown names, ShapeError where shapes differ.
         """
-        return Context(self, self.threads if threads is None else _threads(threads), state)
+        return Context(self, self.threads if threads is None else _arguments.threads(threads), state)
 
     def _sample(self, inputs):
         """The inputs of a measurement: those given, random ones otherwise, which need all sizes."""
         if inputs is not None:
             if not isinstance(inputs, Mapping):
-                _to_tensors(inputs, self._inputs)  # says what was expected
+                _feeds.to_tensors(inputs, self._inputs)  # says what was expected
             return dict(inputs)
         for info in self.inputs:
             if info.value_type or any(not isinstance(dim, int) or dim < 0 for dim in info.shape):
@@ -416,7 +370,7 @@ class Model:
         repeat, warm_up = _arguments.whole("repeat", repeat, 1), _arguments.whole("warm_up", warm_up)
         if seconds is not None:
             seconds = _arguments.number("seconds", seconds, "a number above 0")
-        context, feed = self.create_context(threads), _to_tensors(self._sample(inputs), self._inputs)
+        context, feed = self.create_context(threads), _feeds.to_tensors(self._sample(inputs), self._inputs)
         threads = self.threads if threads is None else threads
         return _evaluate.measure(lambda: context(**feed), repeat, warm_up, seconds, threads)
 
@@ -429,7 +383,7 @@ class Model:
         >>> [(time.name, time.seconds > 0) for time in model.profile()]
         [('treadle_default_fused_nn_relu', True)]
         """
-        context, feed = self.create_context(threads), _to_tensors(self._sample(inputs), self._inputs)
+        context, feed = self.create_context(threads), _feeds.to_tensors(self._sample(inputs), self._inputs)
         context(**feed)
         return context.profile()
 
@@ -705,7 +659,7 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
     if precision not in ("f32", "auto"):
         config["relay.precision"] = precision
     options = {"shapes": _arguments.shapes(shapes), "dims": _arguments.dims(dims), "target": _target_text(target),
-               "opt_level": _arguments.whole("opt_level", opt_level, 0, 4), "threads": _threads(threads),
+               "opt_level": _arguments.whole("opt_level", opt_level, 0, 4), "threads": _arguments.threads(threads),
                "disabled_pass": _arguments.strings("disabled_pass", disabled_pass),
                "required_pass": _arguments.strings("required_pass", required_pass),
                "constants": _arguments.mapping("constants", constants, "{'axes': [0, 1]}"),
@@ -723,7 +677,7 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
         if precision == "auto" or progress not in (None, False) or most:
             raise Error("max_seconds and max_memory compile in a child process: without progress, specialise and "
                         "precision='auto'")
-        limits = _seconds(max_seconds, "max_seconds"), _arguments.whole("max_memory", max_memory)
+        limits = _arguments.seconds(max_seconds, "max_seconds"), _arguments.whole("max_memory", max_memory)
         task = {"data": data, "directory": directory, "pass_config": config, **options, "plugins": libraries}
         folder, library = _bounded.compile_in_child(task, *limits)
         bounded = Model(_core.Model.load(library), threads, path=library)
@@ -837,4 +791,4 @@ def load(path: "str | os.PathLike[str]", threads: int = 0) -> Model:
     if not isinstance(path, (str, os.PathLike)):
         raise DTypeError(f"a compiled model is loaded from a path, not from {type(path).__name__}; treadle.compile takes "
                          "ONNX models")
-    return Model(_core.Model.load(os.fspath(path)), _threads(threads), path=os.fspath(path))
+    return Model(_core.Model.load(os.fspath(path)), _arguments.threads(threads), path=os.fspath(path))

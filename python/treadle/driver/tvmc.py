@@ -144,6 +144,8 @@ def run(tvmc_package, device="cpu", hostname=None, port=9090, key=None, inputs=N
     """Runs a package on this machine, or on a server (hostname, port); with a key, on one that a tracker there lends.
     Inputs that aren't given are filled. Returns outputs and times."""
     path = tvmc_package.package_path
+    if profile and hostname is not None:
+        raise TVMCException("profiles are taken on this machine: leave hostname out")
     if hostname is None:
         library, place = load_module(path), nd.device(device)
     else:
@@ -163,8 +165,6 @@ def run(tvmc_package, device="cpu", hostname=None, port=9090, key=None, inputs=N
     module.run()
     outputs = {f"output_{i}": module.get_output(i).numpy() for i in range(module.get_num_outputs())}
     if profile:
-        if hostname is not None:
-            raise TVMCException("profiles are taken on this machine: leave hostname out")
         for row in model.profile(values):
             print(f"{row.seconds * 1e6:12.1f} us  {row.name}")
     return TVMCResult(outputs, module.benchmark(place, number=number, repeat=repeat))

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users give and get as inputs and outputs of models, and the executors' tensors. `infos`: TensorInfo by name."""
+from collections.abc import Mapping
+
+from . import _arguments, _encoded
+from ._nd import _view, as_tensor
+from .error import DTypeError, Error
+
+
+def _to_tensor(name, value, infos):
+    """What the executor takes for an input of a model with inputs `infos`."""
+    info = infos.get(name)
+    if info is None:
+        raise Error(f'no input "{name}"; the inputs are: {", ".join(infos) or "none"}' + _arguments.suggest(name, infos))
+    if info.value_type:
+        return _encoded.to_bytes(value, info.value_type)
+    if not _arguments.is_array(value):
+        value = _arguments.converted(name, value, info.dtype)
+    try:
+        return as_tensor(value)
+    except DTypeError as error:
+        raise DTypeError(f'input "{name}": {error}; expected {info.dtype}') from None
+
+
+def to_tensors(inputs, infos):
+    if not isinstance(inputs, Mapping):
+        raise DTypeError(f"inputs are given as a dict by name, not as {type(inputs).__name__}; the inputs are: "
+                         f"{', '.join(infos) or 'none'}")
+    return {name: _to_tensor(name, value, infos) for name, value in inputs.items()}
+
+
+def to_python(tensor, info):
+    """An array over a tensor that nobody else writes; a list, a dict or strings where the model gives such."""
+    array = _view(tensor)
+    return _encoded.from_bytes(array) if info.value_type else array
