@@ -68,6 +68,34 @@ ConstIntBound Guard(DataType dtype, ConstIntBound b) {
   return type;
 }
 
+ConstIntBound FloorQuotient(DataType dtype, ConstIntBound a, ConstIntBound b) {
+  if (b.min <= 0) return BoundOfType(dtype);
+  if (b.is_point()) return {FloorDivSat(a.min, b.min), FloorDivSat(a.max, b.min)};
+  return {a.min >= 0 ? 0 : a.min, a.max < 0 ? -1 : FloorDivSat(a.max, b.min)};
+}
+
+ConstIntBound FloorRemainder(DataType dtype, ConstIntBound a, ConstIntBound b) {
+  if (b.min <= 0) return BoundOfType(dtype);
+  if (a.min >= 0 && a.max < b.min) return a;
+  return {0, b.max == kPosInf ? (a.min >= 0 ? a.max : kPosInf) : std::min(b.max - 1, a.min >= 0 ? a.max : kPosInf)};
+}
+
+/// Rounded towards zero.
+ConstIntBound Quotient(DataType dtype, ConstIntBound a, ConstIntBound b) {
+  if (b.min <= 0) return BoundOfType(dtype);
+  int64_t low = a.min >= 0 ? 0 : a.min, high = a.max <= 0 ? 0 : a.max;
+  if (b.is_point() && !IsInf(a.min)) low = a.min / b.min;
+  if (b.is_point() && !IsInf(a.max)) high = a.max / b.min;
+  return {low, high};
+}
+
+ConstIntBound Remainder(DataType dtype, ConstIntBound a, ConstIntBound b) {
+  if (b.min <= 0) return BoundOfType(dtype);
+  int64_t limit = b.max == kPosInf ? kPosInf : b.max - 1;
+  int64_t low = a.min >= 0 ? 0 : (limit == kPosInf ? a.min : std::max(a.min, -limit));
+  return {low, a.max <= 0 ? 0 : std::min(a.max, limit)};
+}
+
 }  // namespace
 
 ConstIntBound AnalyzerImpl::Bound(const PrimExpr& e) {
@@ -92,37 +120,10 @@ ConstIntBound AnalyzerImpl::Bound(const PrimExpr& e) {
     return Guard(dtype, {SatAdd(a.min, b.min), SatAdd(a.max, b.max)});
   }
   if (const auto* op = e.as<MulNode>()) return Guard(dtype, Product(Bound(op->a), Bound(op->b)));
-  if (const auto* op = e.as<FloorDivNode>()) {
-    ConstIntBound a = Bound(op->a), b = Bound(op->b);
-    if (b.is_point() && b.min > 0) return {FloorDivSat(a.min, b.min), FloorDivSat(a.max, b.min)};
-    if (b.min > 0) {
-      return {a.min >= 0 ? 0 : a.min, a.max < 0 ? -1 : FloorDivSat(a.max, b.min)};
-    }
-    return BoundOfType(dtype);
-  }
-  if (const auto* op = e.as<FloorModNode>()) {
-    ConstIntBound a = Bound(op->a), b = Bound(op->b);
-    if (b.min <= 0) return BoundOfType(dtype);
-    if (a.min >= 0 && a.max < b.min) return a;
-    return {0, b.max == kPosInf ? (a.min >= 0 ? a.max : kPosInf) : std::min(b.max - 1, a.min >= 0 ? a.max : kPosInf)};
-  }
-  if (const auto* op = e.as<DivNode>()) {
-    ConstIntBound a = Bound(op->a), b = Bound(op->b);
-    if (b.min > 0) {
-      int64_t low = a.min >= 0 ? 0 : a.min, high = a.max <= 0 ? 0 : a.max;
-      if (b.is_point() && !IsInf(a.min)) low = a.min / b.min;
-      if (b.is_point() && !IsInf(a.max)) high = a.max / b.min;
-      return {low, high};
-    }
-    return BoundOfType(dtype);
-  }
-  if (const auto* op = e.as<ModNode>()) {
-    ConstIntBound a = Bound(op->a), b = Bound(op->b);
-    if (b.min <= 0) return BoundOfType(dtype);
-    int64_t limit = b.max == kPosInf ? kPosInf : b.max - 1;
-    int64_t low = a.min >= 0 ? 0 : (limit == kPosInf ? a.min : std::max(a.min, -limit));
-    return {low, a.max <= 0 ? 0 : std::min(a.max, limit)};
-  }
+  if (const auto* op = e.as<FloorDivNode>()) return FloorQuotient(dtype, Bound(op->a), Bound(op->b));
+  if (const auto* op = e.as<FloorModNode>()) return FloorRemainder(dtype, Bound(op->a), Bound(op->b));
+  if (const auto* op = e.as<DivNode>()) return Quotient(dtype, Bound(op->a), Bound(op->b));
+  if (const auto* op = e.as<ModNode>()) return Remainder(dtype, Bound(op->a), Bound(op->b));
   if (const auto* op = e.as<MinNode>()) {
     ConstIntBound a = Bound(op->a), b = Bound(op->b);
     return {std::min(a.min, b.min), std::min(a.max, b.max)};

@@ -157,6 +157,28 @@ Tensor PhaseWeight(const Tensor& weight, const Layout& layout, const std::string
       "phase_weight", tag::kInjective);
 }
 
+/// The output, from sums (N, C, phases, steps).
+Tensor Interleave(const Tensor& sum, const TensorTypeNode* out, const Layout& layout, const std::string& names,
+                  const std::vector<Phase>& phases) {
+  return Compute(
+      out->shape,
+      [&](const Array<PrimExpr>& index) {
+        Array<PrimExpr> i = LogicalIndex(layout, index, names);
+        Array<PrimExpr> at = {i[0], i[1]};
+        Array<PrimExpr> step;
+        for (size_t d = 0; d < phases.size(); ++d) {
+          PrimExpr y = phases[d].pad == 0 ? i[2 + d] : i[2 + d] + phases[d].pad;
+          bool strided = phases[d].stride > 1;
+          at.push_back(strided ? tir::floormod(y, Index(phases[d].stride)) : Index(0));
+          PrimExpr q = strided ? tir::floordiv(y, Index(phases[d].stride)) : y;
+          step.push_back(phases[d].first == 0 ? q : q - phases[d].first);
+        }
+        for (const PrimExpr& q : step) at.push_back(q);
+        return tir::cast(out->dtype, sum(at));
+      },
+      StrCat("conv", phases.size(), "d_transpose_interleave"), tag::kInjective);
+}
+
 /// Each phase of the stride is a convolution with part of the kernel's taps; the result interleaves them. No product
 /// with the zeros that a dilated input would have is computed.
 template <size_t kRank>
@@ -224,24 +246,7 @@ Array<Tensor> ConvTransposeCompute(const Attrs& attrs, const Array<Tensor>& inpu
         return te::Sum(product, axes);
       },
       StrCat("conv", kRank, "d_transpose"), tag::kConvTranspose);
-  Tensor result = Compute(
-      out->shape,
-      [&](const Array<PrimExpr>& index) {
-        Array<PrimExpr> i = LogicalIndex(out_layout, index, names);
-        Array<PrimExpr> at = {i[0], i[1]};
-        Array<PrimExpr> step;
-        for (size_t d = 0; d < kRank; ++d) {
-          PrimExpr y = phases[d].pad == 0 ? i[2 + d] : i[2 + d] + phases[d].pad;
-          bool strided = phases[d].stride > 1;
-          at.push_back(strided ? tir::floormod(y, Index(phases[d].stride)) : Index(0));
-          PrimExpr q = strided ? tir::floordiv(y, Index(phases[d].stride)) : y;
-          step.push_back(phases[d].first == 0 ? q : q - phases[d].first);
-        }
-        for (const PrimExpr& q : step) at.push_back(q);
-        return tir::cast(out->dtype, sum(at));
-      },
-      StrCat("conv", kRank, "d_transpose_interleave"), tag::kInjective);
-  return {result};
+  return {Interleave(sum, out, out_layout, names, phases)};
 }
 
 /// Each element of the input meets the window of each output channel of its group.

@@ -35,7 +35,7 @@ void Reg(const std::string& name, F function) {
   RegisterChecked(name, std::move(function));
 }
 
-void RegisterScalars() {
+void RegisterOperators() {
   using Binary = PrimExpr (*)(PrimExpr, PrimExpr);
   using Unary = PrimExpr (*)(PrimExpr);
   const std::pair<const char*, Binary> binaries[] = {{"_OpAdd", tir::add},
@@ -80,6 +80,9 @@ void RegisterScalars() {
   for (const auto& [name, f] : unaries) Reg(StrCat("tir.", name), f);
   Reg("tir._OpIfThenElse", [](PrimExpr c, PrimExpr t, PrimExpr f) { return tir::if_then_else(c, t, f); });
   Reg("tir.Select", [](PrimExpr c, PrimExpr t, PrimExpr f) { return tir::select(c, t, f); });
+}
+
+void RegisterNodes() {
   Reg("tir._cast", [](DataType dtype, PrimExpr x) { return tir::cast(dtype, x); });
   Reg("tir._const", [](PrimExpr value, DataType dtype) { return tir::cast(dtype, value); });
   Reg("tir.min_value", [](DataType dtype) { return tir::min_value(dtype); });
@@ -113,6 +116,9 @@ void RegisterScalars() {
       return loops ? tir::AsText(node) : relay::AsText(node, show_meta_data);
     });
   }
+}
+
+void RegisterArith() {
   Reg("arith.Simplify", [](PrimExpr e, Map<Var, Range> ranges) {
     arith::Analyzer analyzer;
     for (const auto& [var, range] : ranges) analyzer.Bind(var, range);
@@ -314,6 +320,12 @@ void RegisterTirSchedule() {
       [](ScheduleRef s, BlockRV b, LoopRV l, bool keep) { s.schedule().ReverseComputeAt(b, l, keep); });
   Reg("tir.schedule.compute_inline", [](ScheduleRef s, BlockRV b) { s.schedule().ComputeInline(b); });
   Reg("tir.schedule.reverse_compute_inline", [](ScheduleRef s, BlockRV b) { s.schedule().ReverseComputeInline(b); });
+}
+
+/// Steps that change blocks and what they read and write.
+void RegisterTirBlocks() {
+  using tir::BlockRV;
+  using tir::LoopRV;
   Reg("tir.schedule.cache_read", [](ScheduleRef s, BlockRV b, int i, std::string scope, Array<BlockRV> readers) {
     return s.schedule().CacheRead(b, i, scope, readers.ToVector());
   });
@@ -368,10 +380,13 @@ void RegisterTeApi() {
     func = Downcast<relay::Function>(relay::InferType(func));
     return driver::ComputeOnTensors(func, inputs, Target(target));
   });
-  RegisterScalars();
+  RegisterOperators();
+  RegisterNodes();
+  RegisterArith();
   RegisterTensors();
   RegisterTeSchedule();
   RegisterTirSchedule();
+  RegisterTirBlocks();
   Reg("tir.ListLoweringPasses", [] {
     Array<String> names;
     for (const tir::LoweringPass& pass : tir::LoweringPasses()) names.push_back(String(pass.name));

@@ -336,6 +336,12 @@ std::vector<const void*> DataOf(const ObjectRef& result) {
   return places;
 }
 
+/// The elements of a tensor from its first on, in another shape.
+NDArray ViewOf(const NDArrayNode* tensor, const std::vector<int64_t>& shape) {
+  return NDArray::View(static_cast<char*>(tensor->tensor.data) + tensor->tensor.byte_offset, shape,
+                       DataType(tensor->tensor.dtype), tensor->tensor.device, tensor->storage, tensor->read_only);
+}
+
 }  // namespace
 
 ObjectRef VirtualMachine::Invoke(uint32_t function, std::vector<ObjectRef> args) {
@@ -387,6 +393,21 @@ ObjectRef VirtualMachine::Invoke(uint32_t function, std::vector<ObjectRef> args)
   return result;
 }
 
+void VirtualMachine::Return(const Instruction& i, size_t base) {
+  const Frame& frame = frames_.back();
+  ObjectRef value = std::move(r_[i.a]);
+  for (uint32_t k = 0; k < frame.function->num_registers; ++k) r_[k] = ObjectRef();
+  int32_t dst = frame.dst;
+  frames_.pop_back();
+  if (frames_.size() < base) {
+    result_ = std::move(value);
+    return;
+  }
+  r_ = registers_.data() + frames_.back().registers;
+  i_ = ints_.data() + frames_.back().ints;
+  r_[dst] = std::move(value);
+}
+
 void VirtualMachine::Loop(size_t base) {
   int64_t executed = 0;
   const RunLimitScope* ends = RunLimitScope::Current();
@@ -401,20 +422,9 @@ void VirtualMachine::Loop(size_t base) {
       case Opcode::kMove:
         r_[i.dst] = r_[i.a];
         break;
-      case Opcode::kReturn: {
-        ObjectRef value = std::move(r_[i.a]);
-        for (uint32_t k = 0; k < frame.function->num_registers; ++k) r_[k] = ObjectRef();
-        int32_t dst = frame.dst;
-        frames_.pop_back();
-        if (frames_.size() < base) {
-          result_ = std::move(value);
-          return;
-        }
-        r_ = registers_.data() + frames_.back().registers;
-        i_ = ints_.data() + frames_.back().ints;
-        r_[dst] = std::move(value);
+      case Opcode::kReturn:
+        Return(i, base);
         break;
-      }
       case Opcode::kInvoke:
       case Opcode::kApply:
       case Opcode::kTailInvoke:
@@ -510,9 +520,7 @@ void VirtualMachine::ExecuteTensor(const Instruction& i) {
       if (NumElements(shape) != NumElements(tensor->shape)) {
         throw ShapeError(StrCat("a tensor ", ShapeString(tensor->shape), " can't have the shape ", ShapeString(shape)));
       }
-      r_[i.dst] =
-          NDArray::View(static_cast<char*>(tensor->tensor.data) + tensor->tensor.byte_offset, shape,
-                        DataType(tensor->tensor.dtype), tensor->tensor.device, tensor->storage, tensor->read_only);
+      r_[i.dst] = ViewOf(tensor, shape);
       break;
     }
     case Opcode::kMakeInts: {
@@ -536,9 +544,7 @@ void VirtualMachine::ExecuteTensor(const Instruction& i) {
       int64_t rows = i_[i.b];
       if (shape.empty() || rows < 0 || rows > shape[0]) Fail(StrCat(rows, " rows of a tensor ", ShapeString(shape)));
       shape[0] = rows;
-      r_[i.dst] =
-          NDArray::View(static_cast<char*>(tensor->tensor.data) + tensor->tensor.byte_offset, shape,
-                        DataType(tensor->tensor.dtype), tensor->tensor.device, tensor->storage, tensor->read_only);
+      r_[i.dst] = ViewOf(tensor, shape);
       break;
     }
     default: {

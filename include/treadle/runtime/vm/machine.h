@@ -90,6 +90,8 @@ class VirtualMachine {
   void Enter(const Function& function, size_t registers, size_t ints);
   void Call(const Instruction& i, bool tail);
   void Loop(size_t base);
+  /// Leaves the innermost frame; where that was frame `base`, its value is the result.
+  void Return(const Instruction& i, size_t base);
   void RunKernel(const Instruction& i);
   void ProfileKernel(const Instruction& i);
   NDArray Alloc(const std::vector<int64_t>& shape, DataType dtype, int32_t device_type = kOnCpu);
