@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Non-maximum suppression. Semantics: ONNX NonMaxSuppression-11.
 #include "ops/dynamic.h"
+#include "ops/heap.h"
 #include "ops/infer.h"
 #include "ops/loops.h"
 #include "ops/te_util.h"
@@ -18,8 +19,12 @@ namespace {
 
 using te::Tensor;
 
+constexpr int64_t kLanes = 16;          ///< kept boxes that are compared at once
+constexpr int64_t kBlock = 4 * kLanes;  ///< and after how many of them a box that overlaps is given up
+
 /// boxes (batch, n, 4), scores (batch, classes, n), most (), iou_threshold (), score_threshold (): rows (most of all
-/// classes, 3) of which the first `count` are set, count (1), and the state of each box (n).
+/// classes, 3) of which the first `count` are set, count (1); then working memory: a heap of the boxes of a class (n),
+/// and of those that are kept corners and areas, field by field (5, n and a block).
 Type NmsInfer(const InferContext& context) {
   const auto* boxes = context.Tensor(0, "boxes");
   const auto* scores = context.Tensor(1, "scores");
@@ -34,15 +39,16 @@ Type NmsInfer(const InferContext& context) {
     throw ShapeError("boxes and scores must have the same batch and number of boxes");
   }
   const DataType index = DataType::Int(64);
-  return TupleType(Array<Type>{TensorType(Array<PrimExpr>{AnyDim(), Dim(3)}, index),
-                               TensorType(Array<PrimExpr>{Dim(1)}, index),
-                               TensorType(Array<PrimExpr>{boxes->shape[1]}, DataType::UInt(8))});
+  return TupleType(
+      Array<Type>{TensorType(Array<PrimExpr>{AnyDim(), Dim(3)}, index), TensorType(Array<PrimExpr>{Dim(1)}, index),
+                  TensorType(Array<PrimExpr>{boxes->shape[1]}, index),
+                  TensorType(Array<PrimExpr>{Dim(5), DimAdd(boxes->shape[1], Dim(kBlock))}, boxes->dtype)});
 }
 
 Array<Array<PrimExpr>> NmsShapes(const Attrs&, const Array<TensorType>& operands, const ElementOf& element) {
   const Array<PrimExpr>& scores = operands[1]->shape;
   PrimExpr most = tir::min(tir::max(element(2, 0), Index(0)), scores[2]);
-  return {{scores[0] * scores[1] * most, Index(3)}, {Index(1)}, {scores[2]}};
+  return {{scores[0] * scores[1] * most, Index(3)}, {Index(1)}, {scores[2]}, {Index(5), scores[2] + Index(kBlock)}};
 }
 
 /// Corners (low y, low x, high y, high x) of a box in either form.
@@ -59,68 +65,144 @@ Box CornersOf(const tir::Buffer& boxes, const PrimExpr& batch, const PrimExpr& i
   return {tir::min(at(0), at(2)), tir::min(at(1), at(3)), tir::max(at(0), at(2)), tir::max(at(1), at(3))};
 }
 
+PrimExpr AreaOf(const Box& box) { return (box.y2 - box.y1) * (box.x2 - box.x1); }
+
 /// What two boxes have in common, and the part of both together that it is.
-std::pair<PrimExpr, PrimExpr> Overlap(const Box& a, const Box& b) {
+std::pair<PrimExpr, PrimExpr> Overlap(const Box& a, const PrimExpr& a_area, const Box& b, const PrimExpr& b_area) {
   const PrimExpr zero = tir::make_zero(DataType::Float(32));
-  PrimExpr height = tir::max(tir::min(a.y2, b.y2) - tir::max(a.y1, b.y1), zero);
-  PrimExpr width = tir::max(tir::min(a.x2, b.x2) - tir::max(a.x1, b.x1), zero);
+  // One instruction each, for that of a NaN either; areas of such boxes are NaN, and they overlap none.
+  auto lesser = [](const PrimExpr& x, const PrimExpr& y) { return tir::select(x < y, x, y); };
+  auto greater = [](const PrimExpr& x, const PrimExpr& y) { return tir::select(x > y, x, y); };
+  PrimExpr height = tir::max(lesser(a.y2, b.y2) - greater(a.y1, b.y1), zero);
+  PrimExpr width = tir::max(lesser(a.x2, b.x2) - greater(a.x1, b.x1), zero);
   PrimExpr common = height * width;
-  PrimExpr all = (a.y2 - a.y1) * (a.x2 - a.x1) + (b.y2 - b.y1) * (b.x2 - b.x1) - common;
+  PrimExpr all = a_area + b_area - common;
   return {common, tir::div(common, tir::max(all, tir::make_const(DataType::Float(32), 1e-37)))};
 }
 
+tir::Stmt Lanes(int64_t count, const std::function<tir::Stmt(PrimExpr)>& body) {
+  tir::Var lane("lane", DataType::Int(64));
+  return tir::For(lane, Index(0), Index(count), tir::ForKind::kVectorized, body(lane));
+}
+
+/// The kept boxes of a class: corners and areas, field by field.
+struct KeptBoxes {
+  tir::Buffer fields;
+  tir::Buffer hits;  ///< which lanes overlap
+
+  Box At(const PrimExpr& i) const {
+    auto field = [&](int64_t k) { return Load(fields, {Index(k), i}); };
+    return {field(0), field(1), field(2), field(3)};
+  }
+  PrimExpr AreaAt(const PrimExpr& i) const { return Load(fields, {Index(4), i}); }
+  /// A box of no extent, which overlaps none, in each place.
+  tir::Stmt Clear(const PrimExpr& count) const {
+    return Loop(tir::floordiv(count, kLanes), "i", [&](const PrimExpr& i) {
+      return Loop(Index(5), "k", [&](const PrimExpr& k) {
+        return Lanes(kLanes, [&](const PrimExpr& lane) {
+          return Store(fields, tir::make_zero(DataType::Float(32)), {k, i * kLanes + lane});
+        });
+      });
+    });
+  }
+  tir::Stmt Add(const Box& box, const PrimExpr& place) const {
+    const PrimExpr values[] = {box.y1, box.x1, box.y2, box.x2, AreaOf(box)};
+    Array<tir::Stmt> stores;
+    for (int64_t k = 0; k < 5; ++k) stores.push_back(Store(fields, values[k], {Index(k), place}));
+    return tir::SeqStmt(stores);
+  }
+  /// Lane 0 of `hits` becomes 1 if one of the first `count` overlaps `box` by more than `threshold`.
+  tir::Stmt Find(const Box& box, const PrimExpr& count, const PrimExpr& threshold, const tir::Buffer& cursor) const {
+    const DataType i32 = DataType::Int(32);
+    const PrimExpr first = Load(cursor, {Index(0)}), area = AreaOf(box);
+    tir::Stmt start = Lanes(kLanes, [&](const PrimExpr& lane) { return Store(hits, tir::make_zero(i32), {lane}); });
+    tir::Stmt compare = Loop(Index(kBlock / kLanes), "part", [&](const PrimExpr& part) {
+      return Lanes(kLanes, [&](const PrimExpr& lane) {
+        const PrimExpr place = first + part * kLanes + lane;
+        const auto [common, ratio] = Overlap(box, area, At(place), AreaAt(place));
+        const PrimExpr overlaps = common > tir::make_zero(DataType::Float(32)) && ratio > threshold;
+        return Store(hits, tir::select(overlaps, tir::make_const(i32, 1), Load(hits, {lane})), {lane});
+      });
+    });
+    Array<tir::Stmt> block{compare};
+    for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+      block.push_back(Lanes(half, [&](const PrimExpr& lane) {
+        return Store(hits, tir::max(Load(hits, {lane}), Load(hits, {lane + half})), {lane});
+      }));
+    }
+    block.push_back(Store(cursor, first + kBlock, {Index(0)}));
+    tir::Stmt search =
+        tir::While(first < count && tir::equal(Load(hits, {Index(0)}), tir::make_zero(i32)), tir::SeqStmt(block));
+    return tir::SeqStmt(Array<tir::Stmt>{start, Store(cursor, Index(0), {Index(0)}), search});
+  }
+};
+
+/// Boxes leave a heap in the order of their scores, and are kept unless one that is kept already overlaps them.
 Array<Tensor> NmsCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const bool centered = attrs.as<NmsPaddedAttrs>()->center_point_box;
-  const DataType index = DataType::Int(64), flag = DataType::UInt(8);
+  const DataType index = DataType::Int(64), f32 = DataType::Float(32);
   const Array<PrimExpr>& shape = OutTensor(out_type, 0)->shape;
   const PrimExpr batches = inputs[1]->shape[0], classes = inputs[1]->shape[1], count = inputs[1]->shape[2];
   auto body = [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& out) -> tir::Stmt {
     const Array<PrimExpr> none, first{Index(0)};
-    const tir::Buffer &rows = out[0], &found = out[1], &state = out[2];
-    const PrimExpr open = tir::make_const(flag, 1), closed = tir::make_const(flag, 0);
-    // The best box that is left, or -1, and its score; looked for while those that overlap the last one are closed.
-    const tir::Buffer best = tir::DeclBuffer({Index(1)}, index, "best", "local");
-    const tir::Buffer best_score = tir::DeclBuffer({Index(1)}, DataType::Float(32), "best_score", "local");
-    auto none_is_best = [&]() -> tir::Stmt { return Store(best, tir::make_const(index, -1), first); };
-    auto compare = [&](const PrimExpr& score, const PrimExpr& i) -> tir::Stmt {
-      tir::Stmt take =
-          tir::SeqStmt(Array<tir::Stmt>{Store(best, tir::cast(index, i), first), Store(best_score, score, first)});
-      return tir::IfThenElse(Load(best, first) < Index(0) || score > Load(best_score, first), take);
+    const tir::Buffer &rows = out[0], &found = out[1], &places = out[2];
+    auto local = [&](const char* name, DataType dtype, int64_t n) {
+      return tir::DeclBuffer({Index(n)}, dtype, name, "local");
     };
-    auto is_open = [&](const PrimExpr& i) { return tir::equal(Load(state, {i}), open); };
-    auto keep = [&](const PrimExpr& batch, const PrimExpr& cls, const PrimExpr& row, const PrimExpr& chosen) {
-      tir::Stmt close = Loop(count, "j", [&](const PrimExpr& j) -> tir::Stmt {
-        const auto [common, ratio] =
-            Overlap(CornersOf(in[0], batch, chosen, centered), CornersOf(in[0], batch, j, centered));
-        const PrimExpr overlaps = common > tir::make_zero(DataType::Float(32)) && ratio > Load(in[3], none);
-        return tir::IfThenElse(
-            is_open(j), tir::IfThenElse(overlaps, Store(state, closed, {j}), compare(Load(in[1], {batch, cls, j}), j)));
-      });
-      return tir::SeqStmt::Flatten(Array<tir::Stmt>{
-          Store(rows, tir::cast(index, batch), {row, Index(0)}), Store(rows, tir::cast(index, cls), {row, Index(1)}),
-          Store(rows, chosen, {row, Index(2)}), Store(state, closed, {chosen}),
-          Store(found, Load(found, first) + 1, first), none_is_best(), close});
-    };
+    // Boxes in the heap, kept ones of this class, the place of an element that sinks and of a box that is compared.
+    const tir::Buffer open = local("open", index, 1), kept = local("kept", index, 1),
+                      cursor = local("cursor", index, 1);
+    const KeptBoxes boxes{out[3], local("hits", DataType::Int(32), kLanes)};
+    const PrimExpr size = Load(open, first), number = Load(kept, first), row = Load(found, first);
     const PrimExpr most = tir::min(tir::max(tir::cast(index, Load(in[2], none)), Index(0)), tir::cast(index, count));
-    tir::Stmt all = LoopNest({batches, classes}, "c", [&](const Array<PrimExpr>& at) -> tir::Stmt {
-      tir::Stmt begin = Loop(count, "i", [&](const PrimExpr& i) -> tir::Stmt {
-        const PrimExpr score = Load(in[1], {at[0], at[1], i}), passes = score > Load(in[4], none);
-        return tir::SeqStmt(Array<tir::Stmt>{Store(state, tir::select(passes, open, closed), {i}),
-                                             tir::IfThenElse(passes, compare(score, i))});
+    auto of_class = [&](const PrimExpr& batch, const PrimExpr& cls) -> tir::Stmt {
+      auto score = [&](const PrimExpr& i) { return Load(in[1], {batch, cls, i}); };
+      const Heap heap{[&](const PrimExpr& place) { return Load(places, {place}); },
+                      [&](const PrimExpr& value, const PrimExpr& place) { return Store(places, value, {place}); },
+                      [&](const PrimExpr& a, const PrimExpr& b) {
+                        return score(a) > score(b) || (tir::equal(score(a), score(b)) && a < b);
+                      },
+                      cursor, first};
+      tir::Stmt collect = Loop(count, "i", [&](const PrimExpr& i) {
+        tir::Stmt add =
+            tir::SeqStmt(Array<tir::Stmt>{heap.set(tir::cast(index, i), size), Store(open, size + 1, first)});
+        return tir::IfThenElse(score(i) > Load(in[4], none), add);
       });
-      tir::Stmt rounds = Loop(most, "k", [&](const PrimExpr&) -> tir::Stmt {
-        tir::Stmt round = LetIn("row", Load(found, first), [&](const PrimExpr& row) -> tir::Stmt {
-          return LetIn("chosen", Load(best, first),
-                       [&](const PrimExpr& chosen) { return keep(at[0], at[1], row, chosen); });
+      auto keep = [&](const PrimExpr& chosen, const Box& box) -> tir::Stmt {
+        return tir::SeqStmt::Flatten(Array<tir::Stmt>{
+            boxes.Add(box, number), Store(kept, number + 1, first),
+            Store(rows, tir::cast(index, batch), {row, Index(0)}), Store(rows, tir::cast(index, cls), {row, Index(1)}),
+            Store(rows, chosen, {row, Index(2)}), Store(found, row + 1, first)});
+      };
+      tir::Stmt choose = LetIn("chosen", heap.element(Index(0)), [&](const PrimExpr& chosen) -> tir::Stmt {
+        tir::Stmt pop = tir::SeqStmt(Array<tir::Stmt>{
+            Store(open, size - 1, first), heap.set(heap.element(size), Index(0)), heap.Sink(Index(0), size)});
+        const Box corners = CornersOf(in[0], batch, chosen, centered);
+        tir::Stmt judge = LetIn("y1", corners.y1, [&](const PrimExpr& y1) {
+          return LetIn("x1", corners.x1, [&](const PrimExpr& x1) {
+            return LetIn("y2", corners.y2, [&](const PrimExpr& y2) {
+              return LetIn("x2", corners.x2, [&](const PrimExpr& x2) -> tir::Stmt {
+                const Box box{y1, x1, y2, x2};
+                tir::Stmt find = boxes.Find(box, number, Load(in[3], none), cursor);
+                const PrimExpr free = tir::equal(Load(boxes.hits, first), tir::make_zero(DataType::Int(32)));
+                return tir::SeqStmt(Array<tir::Stmt>{find, tir::IfThenElse(free, keep(chosen, box))});
+              });
+            });
+          });
         });
-        return tir::IfThenElse(Load(best, first) >= Index(0), round);
+        return tir::SeqStmt(Array<tir::Stmt>{pop, judge});
       });
-      return tir::SeqStmt(Array<tir::Stmt>{none_is_best(), begin, rounds});
-    });
-    all = tir::Allocate(best, tir::Allocate(best_score, all));
+      return tir::SeqStmt(Array<tir::Stmt>{Store(open, Index(0), first), Store(kept, Index(0), first), collect,
+                                           heap.Build(size), boxes.Clear(tir::min(size, most) + kBlock),
+                                           tir::While(size > Index(0) && number < most, choose)});
+    };
+    tir::Stmt all =
+        LoopNest({batches, classes}, "c", [&](const Array<PrimExpr>& at) { return of_class(at[0], at[1]); });
+    for (const tir::Buffer& buffer : {open, kept, cursor, boxes.hits}) all = tir::Allocate(buffer, all);
     return tir::SeqStmt(Array<tir::Stmt>{Store(found, tir::make_zero(index), first), all});
   };
-  return te::Extern({shape, {Index(1)}, {count}}, {index, index, flag}, inputs, body, "nms_padded", "nms_padded");
+  return te::Extern({shape, {Index(1)}, {count}, {Index(5), count + Index(kBlock)}}, {index, index, index, f32}, inputs,
+                    body, "nms_padded", "nms_padded");
 }
 
 /// boxes (batch, n, 4), best first, classes (batch, n), eligible (batch, n): which are kept (batch, n), how many
@@ -161,7 +243,8 @@ Array<Tensor> KeepBoxesCompute(const Attrs& attrs, const Array<Tensor>& inputs, 
       tir::Stmt rounds = Loop(shape[1], "i", [&](const PrimExpr& i) -> tir::Stmt {
         const PrimExpr category = Load(in[1], {batch, i});
         tir::Stmt drop = Loop(shape[1], "j", [&](const PrimExpr& j) -> tir::Stmt {
-          const auto ratio = Overlap(CornersOf(in[0], batch, i, false), CornersOf(in[0], batch, j, false)).second;
+          const Box one_box = CornersOf(in[0], batch, i, false), other = CornersOf(in[0], batch, j, false);
+          const auto ratio = Overlap(one_box, AreaOf(one_box), other, AreaOf(other)).second;
           PrimExpr drops = j > i && ratio >= tir::make_const(DataType::Float(32), a->iou_threshold);
           if (!a->force_suppress) drops = drops && tir::equal(category, Load(in[1], {batch, j}));
           return tir::IfThenElse(drops, Store(keep, none, {batch, j}));

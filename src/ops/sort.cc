@@ -2,6 +2,7 @@
 // Sorting. Semantics: NumPy; ONNX TopK-11. Sorting is stable; NaN sorts as the greatest.
 #include "ops/families.h"
 #include "ops/gradients.h"
+#include "ops/heap.h"
 #include "ops/infer.h"
 #include "ops/loops.h"
 #include "ops/te_util.h"
@@ -62,50 +63,6 @@ PrimExpr Before(const PrimExpr& a, const PrimExpr& b, const PrimExpr& a_index, c
   return less || (equal && a_index < b_index);
 }
 
-/// One row of a selection: the heap of the elements that come first, its root the last of them.
-struct SelectionRow {
-  const tir::Buffer &keys, &heap, &cursor;  ///< cursor: the place in the heap where an element sinks
-  Array<PrimExpr> row;
-  size_t axis;
-  bool ascend;
-
-  Array<PrimExpr> At(const PrimExpr& i) const {
-    Array<PrimExpr> index = row;
-    index.insert(axis, i);
-    return index;
-  }
-  PrimExpr Key(const PrimExpr& i) const { return Load(keys, At(tir::cast(DataType::Int(64), i))); }
-  PrimExpr Element(const PrimExpr& place) const { return Load(heap, At(place)); }
-  tir::Stmt SetElement(const PrimExpr& value, const PrimExpr& place) const { return Store(heap, value, At(place)); }
-  /// Whether element a comes after element b.
-  PrimExpr After(const PrimExpr& a, const PrimExpr& b) const { return Before(Key(b), Key(a), b, a, ascend); }
-
-  /// The element at `start` sinks to its place in a heap of `size` elements.
-  tir::Stmt Sink(const PrimExpr& start, const PrimExpr& size) const {
-    const PrimExpr at = Load(cursor, At(Index(0)));
-    auto move = [&](const PrimExpr& place) { return Store(cursor, place, At(Index(0))); };
-    tir::Stmt step = LetIn("place", at, [&](const PrimExpr& place) {
-      return LetIn("left", place * 2 + 1, [&](const PrimExpr& left) {
-        PrimExpr right = tir::min(left + 1, size - 1);
-        return LetIn("l", Element(left), [&](const PrimExpr& l) {
-          return LetIn("r", Element(right), [&](const PrimExpr& r) {
-            return LetIn("next", tir::select(After(r, l), right, left), [&](const PrimExpr& next) {
-              return LetIn("child", Element(next), [&](const PrimExpr& child) {
-                return LetIn("own", Element(place), [&](const PrimExpr& own) -> tir::Stmt {
-                  tir::Stmt swap =
-                      tir::SeqStmt(Array<tir::Stmt>{SetElement(child, place), SetElement(own, next), move(next)});
-                  return tir::IfThenElse(After(child, own), swap, move(size));
-                });
-              });
-            });
-          });
-        });
-      });
-    });
-    return tir::SeqStmt(Array<tir::Stmt>{move(start), tir::While(at * 2 + 1 < size, step)});
-  }
-};
-
 /// The indices of the first `count` elements of `x` along `axis`, in order: a heap of as many keeps the best so far
 /// (heapsort where all are wanted).
 Tensor FirstIndices(const Tensor& x, size_t axis, bool ascend, const PrimExpr& count) {
@@ -120,30 +77,37 @@ Tensor FirstIndices(const Tensor& x, size_t axis, bool ascend, const PrimExpr& c
     return LoopNest(
         rows, "row",
         [&](const Array<PrimExpr>& row) -> tir::Stmt {
-          SelectionRow s{in[0], out[0], out[1], row, axis, ascend};
-          tir::Stmt init =
-              Loop(count, "i", [&](const PrimExpr& i) { return s.SetElement(tir::cast(index_dtype, i), i); });
-          PrimExpr half = tir::floordiv(count, 2);
-          tir::Stmt build = Loop(half, "i", [&](const PrimExpr& i) { return s.Sink(half - 1 - i, count); });
+          auto at = [&](const PrimExpr& i) {
+            Array<PrimExpr> index = row;
+            index.insert(axis, i);
+            return index;
+          };
+          auto key = [&](const PrimExpr& i) { return Load(in[0], at(tir::cast(DataType::Int(64), i))); };
+          // The root comes last of those chosen.
+          const Heap heap{[&](const PrimExpr& place) { return Load(out[0], at(place)); },
+                          [&](const PrimExpr& value, const PrimExpr& place) { return Store(out[0], value, at(place)); },
+                          [&](const PrimExpr& a, const PrimExpr& b) { return Before(key(b), key(a), b, a, ascend); },
+                          out[1], at(Index(0))};
+          tir::Stmt init = Loop(count, "i", [&](const PrimExpr& i) { return heap.set(tir::cast(index_dtype, i), i); });
           tir::Stmt choose = Loop(tir::max(n - count, Index(0)), "i", [&](const PrimExpr& i) -> tir::Stmt {
             return LetIn("own", tir::cast(index_dtype, i + count), [&](const PrimExpr& own) -> tir::Stmt {
-              tir::Stmt enter = tir::SeqStmt(Array<tir::Stmt>{s.SetElement(own, Index(0)), s.Sink(Index(0), count)});
-              return LetIn("root", s.Element(Index(0)), [&](const PrimExpr& root) -> tir::Stmt {
-                return tir::IfThenElse(s.After(root, own), enter);
+              tir::Stmt enter = tir::SeqStmt(Array<tir::Stmt>{heap.set(own, Index(0)), heap.Sink(Index(0), count)});
+              return LetIn("root", heap.element(Index(0)), [&](const PrimExpr& root) -> tir::Stmt {
+                return tir::IfThenElse(heap.above(root, own), enter);
               });
             });
           });
           tir::Stmt order = Loop(count, "i", [&](const PrimExpr& i) -> tir::Stmt {
             PrimExpr end = count - 1 - i;
-            return LetIn("root", s.Element(Index(0)), [&](const PrimExpr& root) -> tir::Stmt {
-              return LetIn("last", s.Element(end), [&](const PrimExpr& last) -> tir::Stmt {
+            return LetIn("root", heap.element(Index(0)), [&](const PrimExpr& root) -> tir::Stmt {
+              return LetIn("last", heap.element(end), [&](const PrimExpr& last) -> tir::Stmt {
                 return tir::SeqStmt(
-                    Array<tir::Stmt>{s.SetElement(last, Index(0)), s.SetElement(root, end), s.Sink(Index(0), end)});
+                    Array<tir::Stmt>{heap.set(last, Index(0)), heap.set(root, end), heap.Sink(Index(0), end)});
               });
             });
           });
           // Without elements to choose there is no root.
-          tir::Stmt all = tir::SeqStmt(Array<tir::Stmt>{init, build, choose, order});
+          tir::Stmt all = tir::SeqStmt(Array<tir::Stmt>{init, heap.Build(count), choose, order});
           return AsConstInt(count) != nullptr && DimValue(count) > 0 ? all : tir::IfThenElse(count > Index(0), all);
         },
         true);
