@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import treadle as tvm
-from treadle import te, tir
+from treadle import relay, te, tir
 from treadle.script import ScriptError, from_source
 from treadle.script import ir as I
 from treadle.script import tir as T
@@ -178,6 +178,22 @@ def test_lowered_functions():
     assert back.script() == text
     a, b = arrays((N, N), (N, N))
     np.testing.assert_allclose(run(back, (N, N), a, b), a @ b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["llvm", "c"])
+def test_lowered_kernels_round_trip(target):
+    """Loops that partition and unrolling copied bind variables of their own, vectors have names."""
+    data, weight = relay.var("data", shape=(1, 3, 35, 35)), relay.const(np.ones((16, 3, 3, 3), "float32"))
+    deep = relay.const(np.ones((16, 1, 5, 5), "float32"))
+    conv = relay.nn.relu(relay.nn.conv2d(data, weight, padding=(1, 1), strides=(2, 2)))
+    conv = relay.nn.conv2d(conv, deep, padding=(2, 2), groups=16, channels=16, kernel_size=(5, 5))
+    flat = relay.nn.batch_flatten(relay.transpose(relay.sigmoid(conv), (0, 2, 3, 1)))
+    lib = relay.build(tvm.IRModule.from_expr(relay.nn.softmax(flat)), target)
+    lowered, = lib.lowered_ir_mods.values()
+    assert len(lowered.functions) >= 3
+    for func in lowered.functions.values():
+        assert tir.analysis.verify_ssa(func)
+        round_trip(func)
 
 
 def test_literals_and_operators():

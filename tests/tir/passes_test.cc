@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests_common/sample_functions.h"
+#include "tir/passes/convert_ssa.h"
 #include "tir/passes/strided_access.h"
 #include "treadle/ir/structural.h"
 #include "treadle/tir/stmt_functor.h"
@@ -317,6 +318,32 @@ TEST(LegalizeNarrowFloat, IsComputedAsFloat32) {
   const PrimFunc expected =
       ParsePrimFunc(std::string(head) + "A[0] = cast(float16, (cast(float32, A[1]) + cast(float32, A[2]))) }");
   EXPECT_EQ(AsText(LegalizeNarrowFloat(f, LowerConfig()), false), AsText(expected, false));
+}
+
+TEST(ConvertSSA, CopiesOfAStatementBindVariablesOfTheirOwn) {
+  PrimFunc func = ParsePrimFunc(std::string(kHead) + R"(
+    for (i: int32, 0, n) {
+      allocate(B: Pointer(local float32), float32, [4]), storage_scope = "local";
+      let x: int32 = (i + 1);
+      B[floormod(x, 4)] = A[i]
+      A[x] = (B[0] + cast(float32, (let y: int32 = (x*2) in (y + y))))
+    }
+  })");
+  const Stmt once = func->body;
+  func.CopyOnWrite()->body = SeqStmt({once, once});
+  const PrimFunc after = ConvertSSA(func, LowerConfig());
+  EXPECT_EQ(FindFault(after), "");
+  const auto* seq = after->body.as<SeqStmtNode>();
+  ASSERT_NE(seq, nullptr);
+  EXPECT_TRUE(seq->seq[0].same_as(once));
+  EXPECT_TRUE(StructuralEqual(seq->seq[0], seq->seq[1], true));
+  std::unordered_set<const Object*> first;
+  PostOrderVisit(seq->seq[0], [&](const ObjectRef& node) { first.insert(node.get()); });
+  PostOrderVisit(seq->seq[1], [&](const ObjectRef& node) {
+    const auto* var = node.as<VarNode>();
+    if (var != nullptr) EXPECT_EQ(first.count(var), var->name_hint == "n" ? 1 : 0) << var->name_hint;
+  });
+  EXPECT_TRUE(ConvertSSA(after, LowerConfig())->body.same_as(after->body));
 }
 
 }  // namespace

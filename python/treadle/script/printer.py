@@ -200,7 +200,8 @@ class Printer:
         if isinstance(stmt, LetStmt):
             value = self.expr(stmt.value)
             name = self.name(stmt.var, stmt.var.name)
-            plain, block = f"{name}: T.{stmt.var.dtype} = {value}", f"with T.LetStmt({value}) as {name}:"
+            annotation = "" if "x" in str(stmt.var.dtype) else f": T.{stmt.var.dtype}"  # there are no words for vectors
+            plain, block = f"{name}{annotation} = {value}", f"with T.LetStmt({value}) as {name}:"
         elif isinstance(stmt, Allocate):
             shape = self.exprs(stmt.buffer.shape)
             name = self._declare(stmt.buffer)

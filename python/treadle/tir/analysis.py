@@ -5,7 +5,7 @@ from .._ffi import Array
 from ..ir import Node, structural_equal
 from .expr import Var
 from .function import Buffer, PrimFunc
-from .stmt import AttrStmt, Block, For, LetStmt, Stmt
+from .stmt import Allocate, AttrStmt, Block, For, LetStmt, Stmt
 from .stmt_functor import post_order_visit
 
 
@@ -21,10 +21,10 @@ def _bindings(body):
     def visit(node):
         if isinstance(node, For):
             bound.append(node.loop_var)
-        elif isinstance(node, LetStmt) or node._type_key() in ("tir.Let", "tir.Allocate"):
-            for name in ("var", "buffer_var"):
-                if name in node._field_names():
-                    bound.append(getattr(node, name))
+        elif isinstance(node, LetStmt) or node._type_key() == "tir.Let":
+            bound.append(node.var)
+        elif isinstance(node, Allocate):
+            bound.append(node.buffer.data)
         elif isinstance(node, AttrStmt) and node.node is not None and "var" in getattr(node.node, "_field_names", list)():
             bound.append(node.node.var)
 
@@ -35,12 +35,8 @@ def _bindings(body):
 def verify_ssa(func):
     """Whether each variable of a function is bound once."""
     body = func.body if isinstance(func, PrimFunc) else func
-    seen = []
-    for var in _bindings(body):
-        if any(var.same_as(known) for known in seen):
-            return False
-        seen.append(var)
-    return True
+    bound = _bindings(body)
+    return len(set(bound)) == len(bound)
 
 
 def undefined_vars(node, defs=()):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tir/passes/passes.h"
 
+#include "tir/passes/convert_ssa.h"
 #include "tir/passes/strided_access.h"
 
 namespace treadle::tir {
@@ -32,6 +33,7 @@ const std::vector<LoweringPass>& LoweringPasses() {
       {"LegalizeNarrowFloat", LegalizeNarrowFloat, "16-bit floats are computed with as float32"},
       {"LowerIntrin", LowerIntrin, "mathematical functions become arithmetic"},
       {"RemoveNoOp", RemoveNoOp, "statements without effect are removed"},
+      {"ConvertSSA", ConvertSSA, "each place that binds a variable gets one of its own"},
   };
   return passes;
 }
