@@ -6,6 +6,8 @@
 //
 // A value's place is a domain: one device, or for functions a domain per parameter and one for the result.
 #include <optional>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "passes/pass_util.h"
 #include "treadle/ops/attrs/annotation.h"
@@ -235,21 +237,27 @@ class DeviceAnalysis {
   }
   void Same(const Expr& a, const Expr& b) { Unify(a, DomainFor(a), DomainFor(b)); }
 
-  /// What the expressions below `root` say of each other's devices.
-  void Constrain(const Expr& root) {
+  /// Calls `visit` for what is below `root` and not inside of primitive functions, each once, callers before arguments.
+  template <typename F>
+  static void ForEach(const Expr& root, F visit) {
     std::vector<Expr> stack{root}, children;
-    std::unordered_map<const Object*, bool> seen;
+    std::unordered_set<const Object*> seen;
     while (!stack.empty()) {
       Expr expr = stack.back();
       stack.pop_back();
-      if (!seen.emplace(expr.get(), true).second) continue;
+      if (!seen.insert(expr.get()).second) continue;
       const auto* func = expr.as<FunctionNode>();
       if (func != nullptr && func->is_primitive()) continue;
-      ConstrainOne(expr);
+      visit(expr);
       children.clear();
       CollectChildren(expr, &children);
       for (size_t i = children.size(); i-- > 0;) stack.push_back(children[i]);
     }
+  }
+
+  /// What the expressions below `root` say of each other's devices.
+  void Constrain(const Expr& root) {
+    ForEach(root, [this](const Expr& expr) { ConstrainOne(expr); });
   }
 
   void ConstrainOne(const Expr& expr) {
@@ -327,15 +335,8 @@ class DeviceAnalysis {
   /// Results of functions go to the default device, parameters to that of the result, the values of lets to that of
   /// the whole; callees as functions do.
   void SetDefaults(const Expr& root) {
-    std::vector<Expr> stack{root}, children;
-    std::unordered_map<const Object*, bool> seen;
-    while (!stack.empty()) {
-      Expr expr = stack.back();
-      stack.pop_back();
-      if (!seen.emplace(expr.get(), true).second) continue;
-      const auto* func = expr.as<FunctionNode>();
-      if (func != nullptr && func->is_primitive()) continue;
-      if (func != nullptr) domains_.SetResultDefaultThenParams(DomainFor(expr), default_device_);
+    ForEach(root, [this](const Expr& expr) {
+      if (expr.as<FunctionNode>()) domains_.SetResultDefaultThenParams(DomainFor(expr), default_device_);
       if (const auto* call = expr.as<CallNode>()) {
         domains_.SetResultDefaultThenParams(DomainForCallee(call), default_device_);
       }
@@ -346,10 +347,7 @@ class DeviceAnalysis {
       if (!expr.as<OpNode>() && !expr.as<ConstructorNode>() && !expr.as<GlobalVarNode>()) {
         domains_.SetDefault(DomainFor(expr), default_device_);
       }
-      children.clear();
-      CollectChildren(expr, &children);
-      for (size_t i = children.size(); i-- > 0;) stack.push_back(children[i]);
-    }
+    });
   }
 
   IRModule module_;

@@ -6,6 +6,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -178,6 +179,9 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   Value* FromMemory(Value* value, DataType dtype);
   /// Element numbers of the lanes of a vector index.
   std::vector<Value*> LaneOffsets(const PrimExpr& index);
+  /// Makes, for lane i of a vector of indices, the pointer to its element (vectors of elements where the buffer has
+  /// such).
+  std::function<Value*(int)> LanePointers(const tir::Buffer& buffer, const PrimExpr& index);
   Value* LoadLanes(const tir::BufferLoadNode* op, Value* mask, Value* otherwise);
   void StoreLanes(const tir::Buffer& buffer, const PrimExpr& index, Value* value, int lanes, Value* mask);
   llvm::Align BufferAlign(const tir::Buffer& buffer) const;

@@ -139,6 +139,22 @@ std::vector<Value*> FunctionCodegen::LaneOffsets(const PrimExpr& index) {
   return offsets;
 }
 
+std::function<Value*(int)> FunctionCodegen::LanePointers(const tir::Buffer& buffer, const PrimExpr& index) {
+  const auto* ramp = index.as<tir::RampNode>();
+  Value* base = ramp ? ElementPointer(buffer, ramp->base) : VisitExpr(buffer->data);
+  Value* stride = ramp ? Index64(ramp->stride) : nullptr;
+  std::vector<Value*> offsets;
+  if (ramp == nullptr) offsets = LaneOffsets(index);
+  const auto unit = static_cast<uint64_t>(ElementLanes(buffer));
+  llvm::Type* memory = module_->MemoryType(buffer->dtype.element_of());
+  return [this, base, stride, offsets, unit, memory](int i) {
+    Value* offset = stride != nullptr ? b_.CreateNSWMul(stride, b_.getInt64(static_cast<uint64_t>(i)))
+                                      : offsets[static_cast<size_t>(i)];
+    if (unit > 1) offset = b_.CreateNSWMul(offset, b_.getInt64(unit));
+    return b_.CreateInBoundsGEP(memory, base, offset);
+  };
+}
+
 Value* FunctionCodegen::LoadLanes(const tir::BufferLoadNode* op, Value* mask, Value* otherwise) {
   const tir::Buffer& buffer = op->buffer;
   const PrimExpr& index = op->indices[0];
@@ -163,17 +179,9 @@ Value* FunctionCodegen::LoadLanes(const tir::BufferLoadNode* op, Value* mask, Va
   }
   // Element by element; under a mask, lanes that are off read element 0 of the first lane that is on or nothing.
   Value* result = otherwise != nullptr ? otherwise : llvm::PoisonValue::get(ValueType(dtype));
-  const auto* ramp = index.as<tir::RampNode>();
-  Value* base = ramp ? ElementPointer(buffer, ramp->base) : VisitExpr(buffer->data);
-  Value* stride = ramp ? Index64(ramp->stride) : nullptr;
-  llvm::Type* memory = module_->MemoryType(buffer->dtype.element_of());
-  std::vector<Value*> offsets;
-  if (ramp == nullptr) offsets = LaneOffsets(index);
+  const std::function<Value*(int)> pointer_of = LanePointers(buffer, index);
   for (int i = 0; i < count; ++i) {
-    Value* offset =
-        ramp ? b_.CreateNSWMul(stride, b_.getInt64(static_cast<uint64_t>(i))) : offsets[static_cast<size_t>(i)];
-    if (unit > 1) offset = b_.CreateNSWMul(offset, b_.getInt64(static_cast<uint64_t>(unit)));
-    Value* pointer = b_.CreateInBoundsGEP(memory, base, offset);
+    Value* pointer = pointer_of(i);
     llvm::BasicBlock* end = nullptr;
     llvm::BasicBlock* from = nullptr;
     Value* before = result;
@@ -230,15 +238,9 @@ void FunctionCodegen::StoreLanes(const tir::Buffer& buffer, const PrimExpr& inde
     }
     return;
   }
-  Value* base = ramp ? ElementPointer(buffer, ramp->base) : VisitExpr(buffer->data);
-  Value* stride = ramp ? Index64(ramp->stride) : nullptr;
+  const std::function<Value*(int)> pointer_of = LanePointers(buffer, index);
   llvm::Type* memory = module_->MemoryType(buffer->dtype.element_of());
-  std::vector<Value*> offsets;
-  if (ramp == nullptr) offsets = LaneOffsets(index);
   for (int i = 0; i < count; ++i) {
-    Value* offset =
-        ramp ? b_.CreateNSWMul(stride, b_.getInt64(static_cast<uint64_t>(i))) : offsets[static_cast<size_t>(i)];
-    if (unit > 1) offset = b_.CreateNSWMul(offset, b_.getInt64(static_cast<uint64_t>(unit)));
     llvm::BasicBlock* end = nullptr;
     if (mask != nullptr) {
       auto* then = NewBlock("lane.store");
@@ -246,7 +248,7 @@ void FunctionCodegen::StoreLanes(const tir::Buffer& buffer, const PrimExpr& inde
       b_.CreateCondBr(b_.CreateExtractElement(mask, static_cast<uint64_t>(i)), then, end);
       b_.SetInsertPoint(then);
     }
-    Value* pointer = b_.CreateInBoundsGEP(memory, base, offset);
+    Value* pointer = pointer_of(i);
     for (int j = 0; j < unit; ++j) {
       Value* lane = b_.CreateExtractElement(value, int64_t{i} * unit + j);
       StoreElements(buffer, b_.CreateInBoundsGEP(memory, pointer, b_.getInt64(static_cast<uint64_t>(j))), lane, 1);
