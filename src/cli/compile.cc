@@ -58,7 +58,7 @@ struct CompileVerb {
   }
 };
 
-/// Compiles for what `--dump kernels` says, and shows that.
+/// Compiles for what `--dump explain` says, and shows that.
 struct ExplainVerb {
   CompileFlags flags;
 
@@ -70,9 +70,11 @@ struct ExplainVerb {
 
 void AddExplain(CLI::App* app, Action* action) {
   auto verb = std::make_shared<ExplainVerb>();
-  Verb sub(app, "explain",
-           "how each operator of a model is computed: kernels to choose from, their costs, why not others", action,
-           [verb] { return verb->Run(); });
+  Verb sub(
+      app, "explain",
+      "what was decided and why: fusion, layouts, element types, external code generators; kernels to choose from, "
+      "their costs, why not others",
+      action, [verb] { return verb->Run(); });
   sub.Add("model", &verb->flags.request.model, "an .onnx or .relay file").Required();
   verb->flags.AddTo(&sub);
 }
@@ -88,7 +90,7 @@ void AddCompile(CLI::App* app, Action* action) {
       .Required();
   verb->flags.AddTo(&sub);
   sub.Add("--dump", &verb->flags.dump,
-          "stages to write as text: relay,relay-opt,fusion,partition,kernels,tir,ll,asm,c,graph");
+          "stages to write as text: relay, relay-opt, fusion, partition, kernels, explain, tir, ll, asm, c, graph, vm");
   sub.Add("--dump-dir", &verb->flags.request.dump_dir, "where to (.)");
   sub.Add("--threads", &verb->flags.request.threads, "for compiling (all)").Threads();
   sub.Add("--max-compile-seconds", &verb->max_seconds, "compile in a child process, for no longer (no limit)")

@@ -37,7 +37,11 @@ const CompilerApi& Compiler() {
   if (api == nullptr) {
     std::string why;
     Load(&why);
-    throw RuntimeError(StrCat("the compiler isn't available in this installation: ", why));
+    throw Error(
+        StrCat("this installation has no compiler: ", why,
+               "\nhelp: the Python package treadle and Debian's treadle-compiler have it; models that are compiled "
+               "already can be run, measured and inspected"),
+        ExitCode::kUnsupported);
   }
   return *api;
 }

@@ -5,12 +5,15 @@
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <set>
 
 #include "cli/commands.h"
 #include "cli/session.h"
+#include "runtime/library_module.h"
 #include "treadle/base/error.h"
 #include "treadle/base/html.h"
 #include "treadle/base/json.h"
+#include "treadle/runtime/vm/program.h"
 
 namespace treadle::cli {
 namespace {
@@ -28,10 +31,17 @@ Json ToJson(const std::vector<runtime::TensorInfo>& infos) {
   return list;
 }
 
-/// Calls in the graph and how often each kernel is called.
+/// Calls of a program, how often each kernel is called, and of which nodes of the model.
 struct Kernels {
   size_t calls = 0;
   std::map<std::string, size_t> count;
+  std::map<std::string, std::set<std::string>> nodes;
+
+  void Add(const std::string& kernel, const std::string& origin) {
+    ++calls;
+    ++count[kernel];
+    if (!origin.empty()) nodes[kernel].insert(origin);
+  }
 };
 
 Kernels CountKernels(const std::string& graph_json) {
@@ -40,10 +50,61 @@ Kernels CountKernels(const std::string& graph_json) {
   const Json graph = Json::parse(graph_json);
   for (const auto& node : graph.at("nodes")) {
     if (node.at("op") == "null") continue;
-    ++kernels.calls;
-    ++kernels.count[node.at("attrs").at("func_name").get<std::string>()];
+    const Json& attrs = node.at("attrs");
+    kernels.Add(attrs.at("func_name").get<std::string>(), attrs.value("origin", ""));
   }
   return kernels;
+}
+
+void Put(const Kernels& kernels, Json* report) {
+  (*report)["calls"] = kernels.calls;
+  (*report)["kernels"] = Json::object();
+  (*report)["nodes"] = Json::object();
+  for (const auto& [name, count] : kernels.count) (*report)["kernels"][name] = count;
+  for (const auto& [name, nodes] : kernels.nodes) {
+    (*report)["nodes"][name] = std::vector<std::string>(nodes.begin(), nodes.end());
+  }
+}
+
+/// The library in a tree of modules that holds the model's blob; null where there is none.
+const runtime::LibraryModuleNode* LibraryOf(const runtime::Module& module) {
+  if (module.module_type() == "library") {
+    const auto* library = static_cast<const runtime::LibraryModuleNode*>(module.get());
+    if (library->blob() != nullptr) return library;
+  }
+  for (const runtime::Module& import : module.imports()) {
+    if (const auto* library = LibraryOf(import)) return library;
+  }
+  return nullptr;
+}
+
+/// Adds what a program of the virtual machine is made of: its functions, how often they name each kernel, its
+/// constants.
+void DescribeProgram(const runtime::Module& module, Json* report) {
+  const runtime::LibraryModuleNode* library = LibraryOf(module);
+  if (library == nullptr) return;
+  const std::shared_ptr<void> unowned(nullptr, [keep = module](void*) {});
+  Json& constants = (*report)["constants"];
+  for (const auto& [name, value] : library->blob()->Params(unowned)) {
+    constants.push_back({{"name", name},
+                         {"model_name", ""},
+                         {"dtype", value.dtype().str()},
+                         {"shape", value.shape()},
+                         {"bytes", value.nbytes()}});
+  }
+  const auto program =
+      runtime::vm::Program::Load(library->blob()->Require("vm"), static_cast<uint32_t>(constants.size()));
+  Kernels kernels;
+  (*report)["functions"] = Json::array();
+  for (const runtime::vm::Function& function : program.functions) {
+    (*report)["functions"].push_back({{"name", function.name}, {"instructions", function.code.size()}});
+    for (const runtime::vm::Instruction& instruction : function.code) {
+      if (instruction.op != runtime::vm::Opcode::kKernel) continue;
+      kernels.Add(program.kernels[static_cast<size_t>(instruction.imm)].name,
+                  instruction.b >= 0 ? program.strings[static_cast<size_t>(instruction.b)] : "");
+    }
+  }
+  Put(kernels, report);
 }
 
 /// A module and what it imports: type, the function that it is asked for, sizes of its text and of what is stored.
@@ -125,12 +186,10 @@ struct InspectVerb {
                 {"inputs", ToJson(model.inputs())},
                 {"outputs", ToJson(model.outputs())},
                 {"memory", {{"weights", bytes.params}, {"inputs", bytes.inputs}, {"activations", bytes.activations}}}};
-    const Kernels kernels = CountKernels(model.graph_json());
-    report["calls"] = kernels.calls;
-    report["kernels"] = Json::object();
-    for (const auto& [name, count] : kernels.count) report["kernels"][name] = count;
+    Put(CountKernels(model.graph_json()), &report);
     report["modules"] = ModuleTree(model.library());
     report["constants"] = Constants(model.graph_json(), model.inputs());
+    if (manifest.executor == "vm") DescribeProgram(model.library(), &report);
     return report;
   }
 
@@ -181,16 +240,26 @@ struct InspectVerb {
     PrintTensors("input", report["inputs"]);
     PrintTensors("output", report["outputs"]);
     if (report["executor"] == "vm") {
-      std::cout << fmt::format("{:12s} run by the virtual machine: sizes that are known at run time, or control flow\n",
-                               "program");
+      const Json functions = report.value("functions", Json::array());
+      std::cout << fmt::format(
+          "{:12s} run by the virtual machine (sizes that are known at run time, or control flow): {} function{}, {} "
+          "calls "
+          "of {} kernels\n",
+          "program", functions.size(), functions.size() == 1 ? "" : "s", report["calls"].get<size_t>(),
+          report["kernels"].size());
     } else {
       std::cout << fmt::format("{:12s} {} calls of {} kernels\n", "graph", report["calls"].get<size_t>(),
                                report["kernels"].size());
     }
     const Json& bytes = report["memory"];
-    std::cout << fmt::format("{:12s} weights {} KiB, inputs {} KiB, activations {} KiB\n", "memory",
-                             bytes["weights"].get<int64_t>() / 1024, bytes["inputs"].get<int64_t>() / 1024,
-                             bytes["activations"].get<int64_t>() / 1024);
+    if (report["executor"] == "vm") {
+      std::cout << fmt::format("{:12s} weights {} KiB; inputs and activations by the sizes of a run\n", "memory",
+                               bytes["weights"].get<int64_t>() / 1024);
+    } else {
+      std::cout << fmt::format("{:12s} weights {} KiB, inputs {} KiB, activations {} KiB\n", "memory",
+                               bytes["weights"].get<int64_t>() / 1024, bytes["inputs"].get<int64_t>() / 1024,
+                               bytes["activations"].get<int64_t>() / 1024);
+    }
     PrintWeights(report);
     PrintModule(report["modules"], 0);
     if (memory) {
@@ -201,15 +270,31 @@ struct InspectVerb {
       }
     }
     if (ops) {
+      for (const Json& function : report.value("functions", Json::array())) {
+        std::cout << fmt::format("{:12s} {}: {} instructions\n", "function", function["name"].get<std::string>(),
+                                 function["instructions"].dump());
+      }
       for (const auto& [name, count] : report["kernels"].items()) {
-        std::cout << fmt::format("{:>6} x {}\n", count.get<size_t>(), name);
+        std::cout << fmt::format("{:>6} x {}{}\n", count.get<size_t>(), name, NodesOf(report, name));
       }
     }
     if (memory) {
       std::cout << fmt::format("{:12s} {} bytes, mapped from the file and shared\n", "weights",
                                bytes["weights"].dump());
-      std::cout << fmt::format("{:12s} {} bytes for each context\n", "activations", bytes["activations"].dump());
+      if (report["executor"] != "vm")
+        std::cout << fmt::format("{:12s} {} bytes for each context\n", "activations", bytes["activations"].dump());
     }
+  }
+
+  /// " (conv, act; conv_1, act_1; ..)": what a kernel computes, the first few of them.
+  static std::string NodesOf(const Json& report, const std::string& kernel) {
+    const Json nodes = report["nodes"].value(kernel, Json::array());
+    constexpr size_t kMost = 3;
+    std::string text;
+    for (size_t i = 0; i < std::min(nodes.size(), kMost); ++i)
+      text += StrCat(i == 0 ? "" : "; ", nodes[i].get<std::string>());
+    if (nodes.size() > kMost) text += StrCat("; and ", nodes.size() - kMost, " more");
+    return text.empty() ? "" : StrCat("  (", text, ")");
   }
 
   static std::string Html(const Json& report) {

@@ -42,6 +42,11 @@ std::string CsvField(const std::string& text) {
   return quoted + "\"";
 }
 
+/// Milliseconds with as many digits as tell the rows of a profile that takes `total` seconds apart.
+std::string Milliseconds(double seconds, double total) {
+  return fmt::format("{:10.{}f}", seconds * 1e3, total >= 1e-3 ? 3 : total >= 1e-5 ? 5 : 6);
+}
+
 }  // namespace
 
 std::vector<OpTiming> MedianOfRuns(const std::vector<std::vector<OpTiming>>& runs) {
@@ -95,15 +100,15 @@ std::string ToText(const std::vector<ProfileRow>& rows, size_t top) {
       continue;
     }
     const std::string rate = row.macs > 0 ? fmt::format("{:.1f}", Gflops(row)) : "";
-    text += fmt::format("{:10.3f}  {:6.1f}  {:>9}  {:5}  {}", row.seconds * 1e3, Percent(row.seconds, total), rate,
-                        row.calls, row.origin.empty() ? row.name : row.origin);
+    text += fmt::format("{}  {:6.1f}  {:>9}  {:5}  {}", Milliseconds(row.seconds, total), Percent(row.seconds, total),
+                        rate, row.calls, row.origin.empty() ? row.name : row.origin);
     text += !row.function.empty() && row.function != row.name ? StrCat("  ", row.function, "\n") : "\n";
   }
   if (shown < rows.size()) {
-    text += fmt::format("{:10.3f}  {:6.1f}  {:>9}  {:>5}  {} more (--top 0 shows all)\n", rest * 1e3,
+    text += fmt::format("{}  {:6.1f}  {:>9}  {:>5}  {} more (--top 0 shows all)\n", Milliseconds(rest, total),
                         Percent(rest, total), "", "", rows.size() - shown);
   }
-  return text + fmt::format("{:10.3f}  {:6.1f}  {:>9}  {:5}  in all\n", total * 1e3, 100.0, "", calls);
+  return text + fmt::format("{}  {:6.1f}  {:>9}  {:5}  in all\n", Milliseconds(total, total), 100.0, "", calls);
 }
 
 std::string ToCsv(const std::vector<ProfileRow>& rows) {

@@ -63,11 +63,11 @@ std::string ExplainAndLoad(CompileRequest request, Model* model) {
   CheckExists(request.model);
   const runtime::TemporaryDirectory folder;
   request.output = folder.Path("model.so");
-  request.dump = {"kernels"};
+  request.dump = {"explain"};
   request.dump_dir = folder.Path("");
   CompileWatched(request);
   if (model != nullptr) *model = Model::Load(request.output);
-  return ReadWholeFile(folder.Path("kernels.txt"));
+  return ReadWholeFile(folder.Path("explain.txt"));
 }
 
 Model LoadOrCompile(const CompileRequest& request, Preparation* spent) {

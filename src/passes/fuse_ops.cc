@@ -161,6 +161,16 @@ Pass FuseOps(int fuse_opt_level) {
       {"FuseOps", 0, {"InferType"}, "Fuses operators into kernels along the post-dominator tree"});
 }
 
+namespace {
+
+/// With the name of the model's node, where it has one.
+std::string NamedNode(const ExprNode* node) {
+  const bool imported = node->span.defined() && node->span->line == 0;
+  return imported ? StrCat(DescribeNode(node), " '", node->span->source_name, "'") : DescribeNode(node);
+}
+
+}  // namespace
+
 std::string FusionReport(const IRModule& module, const PassContext& context, int fuse_opt_level) {
   std::string text;
   FusionOptions options = OptionsFrom(fuse_opt_level, context);
@@ -175,16 +185,16 @@ std::string FusionReport(const IRModule& module, const PassContext& context, int
       const ExprNode* node = graph.nodes()[i].ref;
       if (!node->IsInstance<CallNode>() && !node->IsInstance<TupleGetItemNode>()) continue;
       std::string& group = groups[partitioner.Root(static_cast<int>(i))];
-      group += (group.empty() ? "" : ", ") + DescribeNode(node);
+      group += (group.empty() ? "" : ", ") + NamedNode(node);
     }
     for (size_t i = 0; i < graph.size(); ++i) {
       if (!groups[i].empty()) text += StrCat("  group ", i, ": ", groups[i], "\n");
     }
     for (const FusionRejection& rejection : partitioner.Rejections()) {
-      text += StrCat("  not fused: ", DescribeNode(graph.nodes()[rejection.node].ref), " (node ", rejection.node, ")");
+      text += StrCat("  not fused: ", NamedNode(graph.nodes()[rejection.node].ref), " (node ", rejection.node, ")");
       if (rejection.dominator >= 0) {
         text +=
-            StrCat(" into ", DescribeNode(graph.nodes()[rejection.dominator].ref), " (node ", rejection.dominator, ")");
+            StrCat(" into ", NamedNode(graph.nodes()[rejection.dominator].ref), " (node ", rejection.dominator, ")");
       }
       text += StrCat(": ", rejection.reason, "\n");
     }

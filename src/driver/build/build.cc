@@ -8,6 +8,7 @@
 
 #include "driver/build/calibrate.h"
 #include "driver/build/context.h"
+#include "driver/build/decisions.h"
 #include "driver/build/dump.h"
 #include "driver/build/external_choice.h"
 #include "driver/build/optimize.h"
@@ -259,12 +260,17 @@ GraphCode GenerateProgram(IRModule module, const BuildTargets& targets, const Co
   return code;
 }
 
-/// The stages from the choice of kernels to their code.
-void DumpKernels(Dumper& dump, const std::string& choices, const CompiledModel& model, int threads) {
+/// The stages from the choice of kernels to their code. `decisions`: what goes before the choice in "explain".
+void DumpKernels(Dumper& dump, const std::string& choices, const std::function<std::string()>& decisions,
+                 const CompiledModel& model, int threads) {
   CompileEngine& engine = *model.code->engine;
   dump.Write("kernels", [&] {
     engine.LowerAll(threads);
     return ChoicesText(choices, engine);
+  });
+  dump.Write("explain", [&] {
+    engine.LowerAll(threads);
+    return decisions() + ChoicesText(choices, engine);
   });
   dump.Write("tir", [&] {
     engine.LowerAll(threads);
@@ -302,9 +308,11 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
   module = BindParams(std::move(module), params);
   dump.Write("relay", [&] { return RelayText(module); });
   FusionObserver report;
-  if (options.dump.Wants("fusion")) {
+  std::string fusion;
+  if (options.dump.Wants("fusion") || options.dump.Wants("explain")) {
     report = [&](const IRModule& before, const transform::PassContext& context) {
-      dump.Write("fusion", [&] { return relay::transform::FusionReport(before, context); });
+      fusion = relay::transform::FusionReport(before, context);
+      dump.Write("fusion", [&] { return fusion; });
     };
   }
   schedule::ChoiceLog choices;
@@ -348,7 +356,8 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
     transform::PassContext::Scope inner(context);
     return LoweredModules(engine.get(), 1);
   };
-  DumpKernels(dump, choices.text(), model, threads);
+  const auto decisions = [&] { return DecisionsText(model, fusion, targets.default_device()); };
+  DumpKernels(dump, choices.text(), decisions, model, threads);
   return model;
 }
 

@@ -18,7 +18,7 @@ namespace {
 std::map<std::string, std::string> Stages() {
   std::map<std::string, std::string> stages = {{"relay", "relay"},   {"relay-opt", "relay"}, {"tir", "tir"},
                                                {"graph", "json"},    {"vm", "vm"},           {"fusion", "txt"},
-                                               {"partition", "txt"}, {"kernels", "txt"}};
+                                               {"partition", "txt"}, {"kernels", "txt"},     {"explain", "txt"}};
   for (const std::string& format : CodeStages()) stages[format] = format;
   stages["asm"] = "s";
   return stages;

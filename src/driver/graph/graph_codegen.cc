@@ -5,6 +5,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "driver/graph/origin.h"
 #include "treadle/base/json.h"
 #include "treadle/ops/write_rows.h"
 #include "treadle/relay/expr_functor.h"
@@ -134,17 +135,6 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
       name = base + std::to_string(it->second++);
     } while (!names->emplace(name, 1).second);
     return name;
-  }
-
-  /// The imported nodes that a function computes, in the order of their places: "Conv_3, Relu_4".
-  static std::string OriginOf(const Function& function) {
-    std::string names;
-    std::set<std::string> known;
-    relay::PostOrderVisit(function->body, [&](const Expr& e) {
-      if (!e.as<CallNode>() || !e->span.defined() || e->span->line != 0) return;
-      if (known.insert(e->span->source_name).second) names += (names.empty() ? "" : ", ") + e->span->source_name;
-    });
-    return names;
   }
 
   Entries AddCall(const Expr& call, const Function& function, const Entries& inputs) {

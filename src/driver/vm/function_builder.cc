@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <utility>
 
 #include "runtime/vm/opcodes.h"
 #include "treadle/base/error.h"
@@ -53,7 +54,8 @@ size_t VmFunctionBuilder::EmitJumpIfZero(int condition) {
 
 namespace {
 
-/// Number of leading operands that are object registers. Kernels have theirs counted in `b` while being built.
+/// Number of leading operands that are object registers. Kernels have theirs counted in `b` while being built, and in
+/// `dst` what is in `b` afterwards.
 uint32_t ObjectOperands(const Instruction& i) {
   if (i.op == Opcode::kKernel) return static_cast<uint32_t>(i.b);
   return InfoOf(i.op).args == Slot::kObject ? i.num_args : 0;
@@ -153,7 +155,7 @@ void VmFunctionBuilder::AllocateRegisters(const std::vector<Interval>& intervals
   moved[code_.size()] = f->code.size();
   for (Instruction& i : f->code) {
     if (InfoOf(i.op).imm == Imm::kTarget) i.imm = static_cast<int64_t>(moved[static_cast<size_t>(i.imm)]);
-    if (i.op == Opcode::kKernel) i.b = -1;
+    if (i.op == Opcode::kKernel) i.b = std::exchange(i.dst, -1);
   }
   f->num_registers = static_cast<uint32_t>(std::max(count, 1));
 }

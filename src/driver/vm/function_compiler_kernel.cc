@@ -2,6 +2,7 @@
 // Calls of kernels: shapes of results, memory, and what needs no kernel.
 #include <algorithm>
 
+#include "driver/graph/origin.h"
 #include "driver/vm/function_compiler.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/external/region.h"
@@ -175,11 +176,13 @@ VmValuePtr VmFunctionCompiler::CallKernel(const Function& func, const std::vecto
 
 /// A kernel, or the one for dynamic sizes that are all 1 where they are.
 void VmFunctionCompiler::EmitKernel(const SymbolicKernel& kernel, const std::vector<int>& operands, size_t outputs) {
+  const std::string nodes = OriginOf(kernel.func);
+  const int origin = nodes.empty() ? -1 : program_->String(nodes);
   auto emit = [&](const Function& func) {
     const auto count = static_cast<uint32_t>(operands.size());
     const int index = program_->Kernel(func, count, static_cast<uint32_t>(outputs)).index;
     // The builder wants to know how many operands are objects.
-    out_.Emit(Opcode::kKernel, -1, -1, static_cast<int>(count), index, operands);
+    out_.Emit(Opcode::kKernel, origin, -1, static_cast<int>(count), index, operands);
   };
   const bool may_be_one = std::all_of(kernel.values.begin(), kernel.values.end(),
                                       [&](const PrimExpr& value) { return analyzer_.Bound(value).min <= 1; });

@@ -663,7 +663,9 @@ void VirtualMachine::ProfileKernel(const Instruction& i) {
       if (data[e] != data[e]) throw VerifyError(StrCat("a result of ", decl.name, " has a NaN; arguments: ", shapes));
     }
   }
-  timings_->push_back({decl.name, decl.name, start - profile_start_, end - start, shapes});
+  OpTiming timing{decl.name, decl.name, start - profile_start_, end - start, shapes};
+  if (i.b >= 0) timing.origin = model_->program_.strings[static_cast<size_t>(i.b)];
+  timings_->push_back(std::move(timing));
 }
 
 }  // namespace treadle::runtime::vm

@@ -152,6 +152,7 @@ class Verifier {
         break;
     }
     if (i.op == Opcode::kMakeInts && ((i.b != 0 && i.b != 1) || (i.b == 0 && i.num_args != 1))) Fail("bad rank");
+    if (i.op == Opcode::kKernel && i.b != -1) CheckIndex(i.b, program_.strings.size(), "string");
     if (i.op == Opcode::kRank) CheckIndex(i.b, program_.strings.size(), "string");
     const bool makes_tensor = i.op == Opcode::kLoadConst || i.op == Opcode::kAllocTensor;
     if (makes_tensor && i.b != kOnCpu) CheckIndex(i.b, kMaxDeviceTypes, "device type");
@@ -303,6 +304,7 @@ void PrintInstruction(const Program& program, const Function& f, const Instructi
     os << (k == 0 ? "" : ", ") << (k < objects ? "r" : "i") << f.operands[i.args_begin + k];
   }
   os << ")";
+  if (i.op == Opcode::kKernel && i.b >= 0) os << "  ; " << program.strings[static_cast<size_t>(i.b)];
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ enum class Opcode : uint8_t {
   kTailInvoke,   ///< return function imm (r args)
   kApply,        ///< r dst = closure r a (r args)
   kTailApply,    ///< return closure r a (r args)
-  kKernel,       ///< kernel imm: r args (inputs, then outputs), then i args (scalars)
+  kKernel,       ///< kernel imm: r args (inputs, then outputs), then i args (scalars); b: the string that names the
+                 ///< model's nodes, or -1
   kAllocTensor,  ///< r dst = new tensor of dtype imm (PackDType) and shape i args, on device type b (-1: the CPU)
   kAllocData,    ///< r dst = data of tag imm and fields r args
   kGetField,     ///< r dst = field imm of r a
