@@ -1,6 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # The Python package: the extension module treadle._core, and the layout of the wheel.
 
+# What find_package(treadle) reads in the package, in the list `result`.
+function(treadle_python_cmake_files result)
+  include(CMakePackageConfigHelpers)
+  set(version ${CMAKE_BINARY_DIR}/cmake/treadle-config-version.cmake)
+  write_basic_package_version_file(${version} VERSION ${PROJECT_VERSION} COMPATIBILITY SameMinorVersion)
+  set(${result} ${CMAKE_SOURCE_DIR}/cmake/wheel/treadle-config.cmake ${CMAKE_SOURCE_DIR}/cmake/TreadleAddModel.cmake ${version}
+    PARENT_SCOPE)
+endfunction()
+
 # Install rules (component `python`) that lay out the package: `extension` is the file of treadle._core, `tree` the
 # build tree with lib/ and bin/. Relative to the package all is as in the build tree, so that run paths hold in both.
 function(treadle_install_python tree extension)
@@ -26,6 +35,8 @@ function(treadle_install_python tree extension)
   endif()
   install(PROGRAMS ${tree}/bin/treadle DESTINATION treadle/bin COMPONENT python)
   install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/treadle DESTINATION treadle/include COMPONENT python)
+  treadle_python_cmake_files(files)
+  install(FILES ${files} DESTINATION treadle/cmake COMPONENT python)
   install(PROGRAMS ${CMAKE_SOURCE_DIR}/python/scripts/treadle DESTINATION ${scripts} COMPONENT python)
 endfunction()
 
@@ -70,4 +81,11 @@ function(treadle_python_extension)
   endforeach()
   file(CREATE_LINK ${CMAKE_LIBRARY_OUTPUT_DIRECTORY} ${package}/lib SYMBOLIC)
   file(CREATE_LINK ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} ${package}/bin SYMBOLIC)
+  file(CREATE_LINK ${CMAKE_SOURCE_DIR}/include ${package}/include SYMBOLIC)
+  file(MAKE_DIRECTORY ${package}/cmake)
+  treadle_python_cmake_files(files)
+  foreach(file ${files})
+    get_filename_component(name ${file} NAME)
+    file(CREATE_LINK ${file} ${package}/cmake/${name} SYMBOLIC)
+  endforeach()
 endfunction()

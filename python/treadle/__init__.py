@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Treadle: a deep-learning compiler. `compile` an ONNX model, call it with NumPy arrays."""
+import os as _os
 import typing as _typing
 
 from . import _core, error, nd, runtime
@@ -25,14 +26,17 @@ from .tuning import tune
 from . import _container, _other_paths
 from ._version import __version__
 
+cmake_prefix_path: str = _os.path.dirname(_os.path.abspath(__file__))
+"""For CMake's find_package(treadle): `cmake -DCMAKE_PREFIX_PATH=..`; headers, libraries, treadle_add_model."""
+
 __all__ = [
-    "CancelToken", "DTypeError", "DataType", "Device", "Error", "IRModule", "InferenceSession", "InternalError", "Model",
-    "ModelFormatError", "Object", "Progress", "ShapeError", "TVMError", "TargetError", "UnsupportedOpError",
-    "VerifyError", "arith", "build", "cl", "compile", "contrib", "convert", "cpu", "cuda", "device", "error", "from_torch",
-    "get_global_func", "gpu", "graph_executor", "instrument", "ir", "list_global_func_names", "load",
-    "load_plugin", "lower", "nd", "onnxruntime", "opencl", "parser", "profiler_vm", "quantization", "quantize",
-    "register_func", "register_object", "relay", "report", "rpc", "runtime", "target", "te", "testing", "tir", "topi",
-    "transform", "tune"]
+    "CancelToken", "DTypeError", "DataType", "Device", "Error", "IRModule", "InferenceSession", "InternalError",
+    "Model", "ModelFormatError", "Object", "Progress", "ShapeError", "TVMError", "TargetError", "UnsupportedOpError",
+    "VerifyError", "arith", "build", "cl", "cmake_prefix_path", "compile", "contrib", "convert", "cpu", "cuda",
+    "device", "error", "from_torch", "get_global_func", "gpu", "graph_executor", "instrument", "ir",
+    "list_global_func_names", "load", "load_plugin", "lower", "nd", "onnxruntime", "opencl", "parser", "profiler_vm",
+    "quantization", "quantize", "register_func", "register_object", "relay", "report", "rpc", "runtime", "target", "te",
+    "testing", "tir", "topi", "transform", "tune"]
 
 
 if not _typing.TYPE_CHECKING:  # a type checker finds such names itself
