@@ -378,7 +378,7 @@ class Model:
     def profile(self, inputs: Mapping[str, Any] | None = None, *, threads: int | None = None) -> list[OperatorTime]:
         """What each call of a kernel takes in the second of two runs: node, kernel, seconds, shapes, multiply-adds.
 
-        inputs: as of `benchmark`, errors too.
+        inputs: as of `benchmark`. Errors: as of `benchmark`.
 
         >>> [(time.name, time.seconds > 0) for time in model.profile()]
         [('treadle_default_fused_nn_relu', True)]
@@ -408,18 +408,19 @@ class Model:
                                self.threads if threads is None else threads, profile)
 
     def explain(self) -> str:
-        """For each operator the kernels to choose from with their costs, and why not others; as `treadle explain`.
+        """What was decided and why: fusion, layouts, element types, devices, external code generators, and for each
+        operator the kernels to choose from with their costs; as `treadle explain`.
 
         Compiles again, from the cache of kernels on disk. Error where the model was loaded: only compiling chooses.
 
         >>> print(model.explain().splitlines()[0])
-        # Operators of the graph: the kernel that was chosen (*), and the others.
+        # Run by the graph executor; code for llvm -keys=cpu -mcpu=native.
         """
         if self._source is None:
             raise Error("a loaded model doesn't know how it was chosen; use treadle.compile(..).explain()")
         with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
-            self._source.compile({"dump": ["kernels"], "dump_dir": folder})
-            return pathlib.Path(folder, "kernels.txt").read_text(encoding="utf-8")
+            self._source.compile({"dump": ["explain"], "dump_dir": folder})
+            return pathlib.Path(folder, "explain.txt").read_text(encoding="utf-8")
 
     @_arguments.refuses_unknown
     def verify(self, inputs: Mapping[str, Any] | None = None, reference: Any = None, *, rtol: float = 1e-3,

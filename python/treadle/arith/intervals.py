@@ -158,6 +158,7 @@ def _refused(name):
                                  "detect_linear_equation, deduce_bound and Analyzer are there")
 
     refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = "Isn't there: an UnsupportedOpError says what is."
     return refuse
 
 

@@ -42,6 +42,7 @@ class TaskScheduler:
 
 
 def is_auto_scheduler_enabled():
+    """Whether the current pass context asks for recorded plans."""
     return bool(transform.PassContext.current().config.get("relay.backend.use_auto_scheduler", False))
 
 

@@ -24,6 +24,7 @@ class MeasureResult(NamedTuple):
 
 
 def dump(measure_input, result):
+    """A line of a file of records."""
     return json.dumps({"i": [[measure_input.workload_key, measure_input.target], list(measure_input.plans)],
                        "r": [list(result.costs), result.error_no, result.all_cost, result.timestamp],
                        "e": result.error_msg, "v": VERSION})
@@ -73,6 +74,7 @@ class RecordToFile:
 
 
 def save_records(filename, inputs, results):
+    """Appends records to a file: a line for each input with its result."""
     with open(filename, "a", encoding="utf-8") as file:
         file.write("".join(dump(i, r) + "\n" for i, r in zip(inputs, results)))
 

@@ -77,6 +77,8 @@ class LocalRPCMeasureContext:
 
 
 class TuningOptions:
+    """How long to search, what to measure with: the number of trials, how many in a round, callbacks after each."""
+
     def __init__(self, num_measure_trials=0, early_stopping=None, num_measures_per_round=64, verbose=1, builder="local",
                  runner="local", measure_callbacks=None):
         if num_measure_trials < 0 or num_measures_per_round < 1:
@@ -240,4 +242,5 @@ class SearchTask:
 
 
 def create_task(func, args, target, target_host=None, hardware_params=None):
+    """A SearchTask, by its old name."""
     return SearchTask(func=func, args=args, target=target, target_host=target_host, hardware_params=hardware_params)

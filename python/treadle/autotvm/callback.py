@@ -37,6 +37,7 @@ def progress_bar(total, prefix="", si_prefix="G"):
 
 
 def log_to_redis(*_args, **_kwargs):
+    """Isn't there: an Error names what is."""
     from ..error import Error
 
     raise Error("log_to_redis isn't there; use log_to_file, whose files merge by concatenation")

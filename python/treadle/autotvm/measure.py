@@ -79,6 +79,8 @@ class LocalRunner:
 
 
 class RPCRunner:
+    """Isn't there: an Error names what is."""
+
     def __init__(self, *_args, **_kwargs):
         raise Error("RPCRunner: there is no tracker; measure on other machines with treadle.fleet (docs/tuning.md)")
 

@@ -8,6 +8,7 @@ import sys
 
 
 def main() -> None:
+    """Compiles what standard input describes, and answers on standard output."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever else is printed isn't the answer
     task = pickle.load(sys.stdin.buffer)

@@ -6,6 +6,7 @@ from ..rpc import connect_tracker
 
 
 def main():
+    """Prints which servers a tracker knows, and who waits for them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=9190)

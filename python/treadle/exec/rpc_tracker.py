@@ -8,6 +8,7 @@ from ..rpc.tracker import run
 
 
 def main():
+    """Serves until it is ended: python -m treadle.exec.rpc_tracker."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--host", default="127.0.0.1", help="where to listen; 0.0.0.0: for other machines, too")
     parser.add_argument("--port", type=int, default=9190)

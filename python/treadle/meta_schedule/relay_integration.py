@@ -22,6 +22,7 @@ class RelayDatabase(_networks.Records):
 
 
 def is_meta_schedule_enabled():
+    """Whether the current pass context asks for recorded schedules."""
     return transform.PassContext.current().config.get("relay.backend.use_meta_schedule", False)
 
 

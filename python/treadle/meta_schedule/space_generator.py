@@ -90,6 +90,7 @@ def is_replayed(decision):
 
 
 def replayed(function, decision):
+    """The schedule of `function` that the trace of a decision makes; ScheduleError for one of another space."""
     if not is_replayed(decision):
         raise ScheduleError("a decision of another space")
     sch = Schedule(function)

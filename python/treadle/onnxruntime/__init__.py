@@ -29,10 +29,12 @@ _severity = {"level": 2, "verbosity": 0}
 
 
 def get_version_string() -> str:
+    """The version of onnxruntime whose interface this is."""
     return __version__
 
 
 def get_build_info() -> str:
+    """What stands behind the interface: Treadle and its version."""
     from .._version import __version__ as own
 
     return f"Treadle {own}"
@@ -46,6 +48,7 @@ def set_default_logger_severity(level: int) -> None:
 
 
 def set_default_logger_verbosity(level: int) -> None:
+    """Has no effect: there are no verbose messages."""
     _severity["verbosity"] = level
 
 

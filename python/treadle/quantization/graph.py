@@ -15,6 +15,7 @@ _PROTO_LIMIT = 1 << 31
 
 
 def onnx_package():
+    """The package onnx; an Error that says how to install it where it is missing."""
     try:
         import onnx
         return onnx
@@ -203,6 +204,7 @@ def matches(node, patterns):
 
 
 def save(model, path):
+    """Writes a model; weights into a file beside it where it would be too large for one (2 GB)."""
     onnx = onnx_package()
     name = pathlib.Path(path).name
     large = is_large(model)

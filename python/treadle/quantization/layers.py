@@ -28,6 +28,7 @@ class Layer:
 
 
 def attribute(node, name, otherwise=None):
+    """The value of an attribute of an ONNX node, or `otherwise`."""
     for item in node.attribute:
         if item.name == name:
             return {1: item.f, 2: item.i, 3: item.s}.get(item.type, list(item.ints))

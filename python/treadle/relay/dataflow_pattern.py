@@ -198,14 +198,17 @@ class DominatorPattern(DFPattern):
 
 
 def is_var(name=""):
+    """A variable, of that name where one is given."""
     return VarPattern(name)
 
 
 def is_constant():
+    """A constant."""
     return ConstantPattern()
 
 
 def is_expr(expr):
+    """The expression itself, up to names of variables."""
     return ExprPattern(expr)
 
 
@@ -215,42 +218,52 @@ def is_op(op_name):
 
 
 def is_tuple(fields):
+    """A tuple; fields: patterns, or None for any."""
     return TuplePattern(fields)
 
 
 def is_tuple_get_item(tuple_value, index=None):
+    """The projection of a tuple on field `index` (None: on any)."""
     return TupleGetItemPattern(tuple_value, index)
 
 
 def is_if(cond, true_branch, false_branch):
+    """A conditional of patterns."""
     return IfPattern(cond, true_branch, false_branch)
 
 
 def is_let(var, value, body):
+    """A let binding of patterns."""
     return LetPattern(var, value, body)
 
 
 def wildcard():
+    """Any expression."""
     return WildcardPattern()
 
 
 def has_type(ttype, pattern=None):
+    """What has this type, and matches `pattern` where one is given."""
     return TypePattern(wildcard() if pattern is None else pattern, ttype)
 
 
 def has_dtype(dtype, pattern=None):
+    """What has elements of this type, and matches `pattern` where one is given."""
     return DataTypePattern(wildcard() if pattern is None else pattern, dtype)
 
 
 def has_shape(shape, pattern=None):
+    """What has this shape, and matches `pattern` where one is given."""
     return ShapePattern(wildcard() if pattern is None else pattern, shape)
 
 
 def has_attr(attrs, pattern=None):
+    """What has these attributes (a dict), and matches `pattern` where one is given."""
     return AttrPattern(wildcard() if pattern is None else pattern, attrs)
 
 
 def dominates(parent, path, child):
+    """`child`, all of whose inputs lead through `path` to `parent`."""
     return DominatorPattern(parent, path, child)
 
 

@@ -261,4 +261,5 @@ def bind(expr: typing.Any, binds: typing.Any) -> typing.Any:
 
 
 def astext(expr: typing.Any, show_meta_data: bool = True) -> str:
+    """The text of an expression or module, which `treadle.relay.parse` reads."""
     return as_text(expr, show_meta_data)

@@ -36,6 +36,7 @@ def parse_expr(source: str) -> RelayExpr:
 
 
 def fromtext(source: str, source_name: str = "from_string") -> IRModule:
+    """The module of a text, as `parse` gives it."""
     return parse(source, source_name)
 
 

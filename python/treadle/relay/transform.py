@@ -47,6 +47,13 @@ _PARAMETERS: dict = {
     "EliminateCommonSubexpr": (("fskip", None),),
 }
 
+# What those passes do that there are none of without arguments.
+_NEED_ARGUMENTS: dict = {
+    "AnnotateTarget": "Marks what the given external code generators can compile.",
+    "ConvertLayout": "Changes operators to the wanted layouts, by name: {'nn.conv2d': ['NHWC', 'HWIO']}.",
+    "RewriteAnnotatedOps": "Replaces annotations of devices by copies between them.",
+}
+
 
 def _device_type(device):
     """The number of a device: number, name or Device."""
@@ -71,6 +78,7 @@ def __getattr__(name):
             return get_pass(name)
 
         plain.__name__ = plain.__qualname__ = name
+        plain.__doc__ = get_pass(name).info.doc
         return plain
     parameters = _PARAMETERS.get(name, ())
 
@@ -89,6 +97,9 @@ def __getattr__(name):
         return function(*values)
 
     make.__name__ = make.__qualname__ = name
+    what = _NEED_ARGUMENTS.get(name) or get_pass(name).info.doc
+    shown = ", ".join(f"{parameter}={default!r}" for parameter, default in parameters)
+    make.__doc__ = f"{what.rstrip('.')}. Parameters: {shown}." if parameters else what
     return make
 
 

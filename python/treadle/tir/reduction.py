@@ -45,6 +45,8 @@ def comm_reducer(fcombine, fidentity, name="reduce"):
         return list(results) if several else results[0]
 
     reduce.__name__ = name
+    reduce.__doc__ = (f"The {name} of `expr` over reduction axes (te.reduce_axis); `where`: of the elements that it holds "
+                      "for; `init`: what it begins with instead of the neutral element.")
     return reduce
 
 

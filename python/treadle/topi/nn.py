@@ -48,10 +48,12 @@ def conv1d(data, kernel, strides=1, padding="VALID", dilation=1, layout="NCW", o
 
 
 def conv1d_ncw(data, kernel, strides=1, padding="VALID", dilation=1, out_dtype=None):
+    """A convolution of (batch, channels, width); the kernel is OIW."""
     return _conv(data, kernel, strides, padding, dilation, "NCW", out_dtype)
 
 
 def conv1d_nwc(data, kernel, strides=1, padding="VALID", dilation=1, out_dtype=None):
+    """A convolution of (batch, width, channels); the kernel is WIO."""
     return _conv(data, kernel, strides, padding, dilation, "NWC", out_dtype)
 
 
@@ -63,10 +65,12 @@ def conv2d(input, filter, strides=1, padding=0, dilation=1, layout="NCHW", out_d
 
 
 def conv2d_nchw(Input, Filter, stride, padding, dilation=1, out_dtype=None):
+    """A convolution of (batch, channels, height, width); the filter is OIHW."""
     return _conv(Input, Filter, stride, padding, dilation, "NCHW", out_dtype)
 
 
 def conv2d_nhwc(Input, Filter, stride, padding, dilation=1, out_dtype="float32"):
+    """A convolution of (batch, height, width, channels); the filter is HWIO."""
     return _conv(Input, Filter, stride, padding, dilation, "NHWC", out_dtype)
 
 
@@ -90,10 +94,12 @@ def conv2d_hwcn(Input, Filter, stride, padding, dilation=1, out_dtype=None):
 
 
 def group_conv2d_nchw(Input, Filter, stride, padding, dilation, groups, out_dtype=None):
+    """A convolution of `groups` of channels; the filter is OIHW with the channels of one group."""
     return _conv(Input, Filter, stride, padding, dilation, "NCHW", out_dtype, groups)
 
 
 def group_conv2d_nhwc(Input, Filter, stride, padding, dilation, groups, out_dtype=None):
+    """A convolution of `groups` of channels; the filter is HWIO with the channels of one group."""
     return _conv(Input, Filter, stride, padding, dilation, "NHWC", out_dtype, groups)
 
 
@@ -123,10 +129,12 @@ def conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, ou
 
 
 def conv3d_ncdhw(Input, Filter, stride, padding, dilation, out_dtype=None, groups=1):
+    """A convolution of (batch, channels, depth, height, width); the filter is OIDHW."""
     return _conv(Input, Filter, stride, padding, dilation, "NCDHW", out_dtype, groups)
 
 
 def conv3d_ndhwc(Input, Filter, stride, padding, dilation, groups=1, out_dtype="float32"):
+    """A convolution of (batch, depth, height, width, channels); the filter is DHWIO."""
     return _conv(Input, Filter, stride, padding, dilation, "NDHWC", out_dtype, groups)
 
 
@@ -151,6 +159,7 @@ def conv2d_transpose_nchw(Input, Filter, strides, padding, out_dtype=None, outpu
 
 
 def group_conv2d_transpose_nchw(data, kernel, stride, padding, out_dtype, output_padding, groups):
+    """A transposed convolution of `groups` of channels; the filter is IOHW."""
     return _conv_transpose(data, kernel, stride, padding, out_dtype, output_padding, groups)
 
 
