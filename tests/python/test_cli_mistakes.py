@@ -135,7 +135,7 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     (of_compile("--required-pass", "FuseOpps"), 2, "required pass 'FuseOpps' doesn't exist; did you mean 'FuseOps'?"),
     (of_compile("--pass-config", "a"), 2, "--pass-config: expected name=value, got 'a'"),
     (of_compile("--check-passes", "tpyes"), 2, "unknown check of passes 'tpyes'; there are: types, numbers"),
-    (of_compile("--dump", "tirr"), 2, "can't dump 'tirr'; stages are: asm, c, fusion, graph, kernels, ll, partition, relay, "
+    (of_compile("--dump", "tirr"), 2, "can't dump 'tirr'; stages are: asm, c, explain, fusion, graph, kernels, ll, partition, relay, "
      "relay-opt, tir, vm; did you mean 'tir'?"),
     # Shapes and sizes.
     (of_compile("--input-shapes", "x"), 2, "--input-shapes: can't read 'x'" + SHAPES),
