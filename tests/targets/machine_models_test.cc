@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "targets/cpu/machine.h"
 #include "targets/cpu/machine_costs.h"
 #include "targets/llvm/codegen.h"
 
@@ -54,6 +55,15 @@ TEST(MachineModelsTest, RatesAreThoseOfCores) {
 TEST(MachineModelsTest, BothSpellingsOfANameAreOne) {
   EXPECT_EQ(FindMachineModel("skylake_avx512"), FindMachineModel("skylake-avx512"));
   EXPECT_EQ(FindMachineModel("no-such-processor"), nullptr);
+}
+
+/// Without a calibration too.
+TEST(MachineModelsTest, ThisMachineHasTheModelOfItsProcessor) {
+  const Target native("llvm -mcpu=native -num-cores=1");
+  const std::string cpu = ResolveLLVMTarget(native).cpu;
+  EXPECT_EQ(ProcessorOf(*native.get()), cpu);
+  const MachineModel* model = FindMachineModel(cpu);
+  EXPECT_EQ(ops::cpu::MachineOf(native).costs_of, model == nullptr ? "generic" : model->name);
 }
 
 TEST(MachineModelsTest, CostsFollowTheModel) {

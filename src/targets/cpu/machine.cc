@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "targets/cpu/machine.h"
 
+#include <llvm/ADT/StringRef.h>
+#include <llvm/TargetParser/Host.h>
+
 #include <algorithm>
 #include <sstream>
 #include <thread>
@@ -105,6 +108,12 @@ bool HasBFloat16Dot(const TargetNode& target) {
       AsAttributesSay(target, x86 ? "avx512bf16" : "bf16", x86 ? X86HasBFloat16(cpu) : ArmInstructionsOf(cpu).bf16);
   constexpr int kAvx512Registers = 32;
   return has && (!x86 || features.vector_registers >= kAvx512Registers);
+}
+
+std::string ProcessorOf(const TargetNode& target) {
+  static const std::string host = llvm::sys::getHostCPUName().str();  // reads /proc/cpuinfo on some machines
+  const std::string cpu = target.GetAttr("mcpu", "");
+  return cpu == "native" ? host : cpu;
 }
 
 TileInstructions TilesOf(const TargetNode& target) {

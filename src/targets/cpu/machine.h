@@ -16,6 +16,8 @@ TargetFeatures PortableCpuFeatures(const TargetNode& target);
 /// As PortableCpuFeatures, of code that a C compiler makes for -march or -mcpu: vectors of 128 bits unless they name a
 /// processor, or "native".
 TargetFeatures CompilerCpuFeatures(const TargetNode& target);
+/// LLVM's name of the processor that -mcpu names; for "native" that of this machine. "" where there is no -mcpu.
+std::string ProcessorOf(const TargetNode& target);
 /// Instruction sets that native code for the target uses, by LLVM's names.
 std::vector<std::string> CpuFeatureNames(const Target& target);
 

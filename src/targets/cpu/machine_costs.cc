@@ -43,6 +43,8 @@ void ApplyCalibration(const targets::Calibration& c, Machine* machine) {
     if (c.loads > 0) machine->load_cycles = Fitted().load_over_peak / c.loads;
     if (c.latency > 0) machine->fma_latency_cycles = Fitted().latency_over_peak * c.latency;
   }
+  // Measured, in place of what the model says.
+  if (c.l2 > 0) machine->l2_cycles_per_byte = Machine().l2_cycles_per_byte;
   Scale(kFitted.l2, c.l2, &machine->l2_cycles_per_byte);
   Scale(kFitted.l3, c.l3, &machine->beyond_l2_cycles_per_byte);
   Scale(kFitted.memory, c.memory, &machine->weight_cycles_per_byte);
@@ -60,7 +62,7 @@ schedule::Machine MachineOf(const Target& target) {
   const targets::TileInstructions tiles = targets::TilesOf(*target.get());
   if (tiles.bytes) machine.byte_tile_cycles = kTile;
   if (tiles.pairs) machine.pair_tile_cycles = kTile;
-  if (const auto* model = targets::FindMachineModel(target->GetAttr("mcpu", ""))) ApplyModel(*model, &machine);
+  if (const auto* model = targets::FindMachineModel(targets::ProcessorOf(*target.get()))) ApplyModel(*model, &machine);
   if (const auto calibration = targets::CalibrationFor(target)) ApplyCalibration(*calibration, &machine);
   return machine;
 }

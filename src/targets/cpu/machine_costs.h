@@ -7,7 +7,7 @@
 namespace treadle::ops::cpu {
 
 /// Features of the target, with the costs of its processor: of a calibration in the pass context (-mcpu=native), else
-/// of the model of -mcpu (machine_models.h) where there is one, else those that fit most.
+/// of the model of -mcpu, of what native is, too (machine_models.h), where there is one, else those that fit most.
 schedule::Machine MachineOf(const Target& target);
 
 /// Of vectors of 256 bits, for passes that run without a target.
