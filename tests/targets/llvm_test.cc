@@ -211,6 +211,15 @@ TEST(LLVMTest, UsesTheRegistersOfTheCpu) {
   EXPECT_EQ(v1.find("vfmadd"), std::string::npos);
 }
 
+/// Also where instructions are selected one by one.
+TEST(LLVMTest, SumsOfProductsAreMultiplyAdds) {
+  for (const char* level : {"", " -opt-level=1"}) {
+    const std::string text = Generate(std::string("llvm -mcpu=x86-64-v3") + level, true).texts.at("asm");
+    EXPECT_NE(text.find("vfmadd"), std::string::npos) << level;
+    EXPECT_EQ(text.find("vaddps"), std::string::npos) << level;
+  }
+}
+
 TEST(LLVMTest, GeneratesTheSameBytesTwice) {
   const std::string first = Generate("llvm -mcpu=x86-64-v3").code;
   EXPECT_EQ(first, Generate("llvm -mcpu=x86-64-v3").code);

@@ -2,6 +2,9 @@
 #include "targets/llvm/codegen.h"
 
 #include <llvm/Analysis/TargetLibraryInfo.h>
+#include <llvm/CodeGen/MachineModuleInfo.h>
+#include <llvm/CodeGen/Passes.h>
+#include <llvm/CodeGen/TargetPassConfig.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
 #include <llvm/IRReader/IRReader.h>
@@ -234,7 +237,10 @@ constexpr const char* kKernelPasses =
     "early-cse<memssa>,loop-mssa(licm<allowspeculation>),dse,simplifycfg<keep-loops>),"
     "globaldce";
 
-/// What costs little and without which code would be several times as slow: code that is soon replaced.
+/// The level of code that is soon replaced.
+constexpr int kQuickLevel = 1;
+
+/// What costs little and without which code would be several times as slow.
 constexpr const char* kQuickPasses =
     "function<eager-inv>(simplifycfg<keep-loops>,sroa<modify-cfg>,early-cse<memssa>,loop-mssa(licm<allowspeculation>)),"
     "globaldce";
@@ -264,17 +270,36 @@ void Optimize(llvm::Module* module, llvm::TargetMachine* machine, int opt_level,
   } else if (has_imports) {
     passes = builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3);  // users' functions are to be inlined
   } else {
-    llvm::Error problem = builder.parsePassPipeline(passes, opt_level == 1 ? kQuickPasses : kKernelPasses);
+    llvm::Error problem = builder.parsePassPipeline(passes, opt_level == kQuickLevel ? kQuickPasses : kKernelPasses);
     TREADLE_ICHECK(!problem) << llvm::toString(std::move(problem));
   }
   passes.run(*module, modules);
 }
 
-std::string Emit(llvm::Module* module, llvm::TargetMachine* machine, llvm::CodeGenFileType kind) {
+/// As TargetMachine::addPassesToEmitFile, without scheduling of machine instructions. Whether the target can't.
+bool AddQuickPasses(llvm::LLVMTargetMachine* machine, llvm::legacy::PassManager* passes,
+                    llvm::raw_pwrite_stream* stream, llvm::CodeGenFileType kind) {
+  auto* info = new llvm::MachineModuleInfoWrapperPass(machine);
+  llvm::TargetPassConfig* config = machine->createPassConfig(*passes);
+  config->disablePass(&llvm::MachineSchedulerID);
+  passes->add(config);
+  passes->add(info);
+  if (config->addISelPasses()) return true;
+  config->addMachinePasses();
+  config->setInitialized();
+  if (machine->addAsmPrinter(*passes, *stream, nullptr, kind, info->getMMI().getContext())) return true;
+  passes->add(llvm::createFreeMachineFunctionPass());
+  return false;
+}
+
+std::string Emit(llvm::Module* module, llvm::TargetMachine* machine, int opt_level, llvm::CodeGenFileType kind) {
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;
-  TREADLE_ICHECK(!machine->addPassesToEmitFile(passes, stream, nullptr, kind)) << "target can't emit files";
+  const bool failed = opt_level == kQuickLevel
+                          ? AddQuickPasses(static_cast<llvm::LLVMTargetMachine*>(machine), &passes, &stream, kind)
+                          : machine->addPassesToEmitFile(passes, stream, nullptr, kind);
+  TREADLE_ICHECK(!failed) << "target can't emit files";
   passes.run(*module);
   return std::string(bytes.data(), bytes.size());
 }
@@ -363,9 +388,9 @@ Artifact CodegenLLVM(const std::vector<tir::PrimFunc>& lowered, const Target& ta
   }
   if (used.Wants("asm")) {
     auto copy = llvm::CloneModule(*module);
-    artifact.texts["asm"] = Emit(copy.get(), machine, llvm::CodeGenFileType::AssemblyFile);
+    artifact.texts["asm"] = Emit(copy.get(), machine, used.opt_level, llvm::CodeGenFileType::AssemblyFile);
   }
-  artifact.code = Emit(module.get(), machine, llvm::CodeGenFileType::ObjectFile);
+  artifact.code = Emit(module.get(), machine, used.opt_level, llvm::CodeGenFileType::ObjectFile);
   return artifact;
 }
 

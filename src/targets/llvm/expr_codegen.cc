@@ -221,12 +221,39 @@ Value* FunctionCodegen::VisitExpr_(const tir::CastNode* op) {
 
 // ---- Arithmetic ----
 
-#define TREADLE_LLVM_ARITHMETIC_AS(Name, Node, IntOp, FloatOp)                                          \
+namespace {
+
+/// `value` as a product that nothing but `e`, which it is the value of, uses; else null.
+llvm::BinaryOperator* OwnProduct(const PrimExpr& e, Value* value) {
+  if (e->use_count() > 1) return nullptr;  // other uses of it may follow
+  auto* product = llvm::dyn_cast<llvm::BinaryOperator>(value);
+  const bool is_product = product != nullptr && product->getOpcode() == llvm::Instruction::FMul;
+  return is_product && product->use_empty() && product->hasAllowContract() ? product : nullptr;
+}
+
+}  // namespace
+
+Value* FunctionCodegen::MultiplyAdd(llvm::BinaryOperator* product, bool negate, Value* sum) {
+  Value *x = product->getOperand(0), *y = product->getOperand(1);
+  product->eraseFromParent();
+  if (negate) x = b_.CreateFNeg(x);
+  return b_.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, sum});
+}
+
+Value* FunctionCodegen::FloatSum(const PrimExpr& ea, Value* a, const PrimExpr& eb, Value* b, bool subtract) {
+  if (module_->multiply_adds()) {
+    if (auto* product = OwnProduct(ea, a)) return MultiplyAdd(product, false, subtract ? b_.CreateFNeg(b) : b);
+    if (auto* product = OwnProduct(eb, b)) return MultiplyAdd(product, subtract, a);
+  }
+  return subtract ? b_.CreateFSub(a, b) : b_.CreateFAdd(a, b);
+}
+
+#define TREADLE_LLVM_ARITHMETIC_AS(Name, Node, IntOp, FloatOp, Result)                                  \
   Value* FunctionCodegen::Name(const tir::Node* op) {                                                   \
     Value* a = VisitExpr(op->a);                                                                        \
     Value* b = VisitExpr(op->b);                                                                        \
     if (!op->dtype.is_floating()) return b_.IntOp(a, b);                                                \
-    if (!IsSmallFloat(op->dtype)) return b_.FloatOp(a, b);                                              \
+    if (!IsSmallFloat(op->dtype)) return Result;                                                        \
     const DataType f32 = DataType::Float(32, op->dtype.lanes());                                        \
     return Convert(b_.FloatOp(Convert(a, op->dtype, f32), Convert(b, op->dtype, f32)), f32, op->dtype); \
   }
@@ -237,9 +264,9 @@ Value* FunctionCodegen::VisitExpr_(const tir::AddNode* op) {
   if (Value* sum = AddDotPairs(op->b, op->a)) return sum;
   return Sum(op);
 }
-TREADLE_LLVM_ARITHMETIC_AS(Sum, AddNode, CreateAdd, CreateFAdd)
-TREADLE_LLVM_ARITHMETIC_AS(VisitExpr_, SubNode, CreateSub, CreateFSub)
-TREADLE_LLVM_ARITHMETIC_AS(VisitExpr_, MulNode, CreateMul, CreateFMul)
+TREADLE_LLVM_ARITHMETIC_AS(Sum, AddNode, CreateAdd, CreateFAdd, FloatSum(op->a, a, op->b, b, false))
+TREADLE_LLVM_ARITHMETIC_AS(VisitExpr_, SubNode, CreateSub, CreateFSub, FloatSum(op->a, a, op->b, b, true))
+TREADLE_LLVM_ARITHMETIC_AS(VisitExpr_, MulNode, CreateMul, CreateFMul, b_.CreateFMul(a, b))
 
 bool FunctionCodegen::IsNonNegative(const PrimExpr& e) const {
   if (e.dtype().is_uint()) return true;

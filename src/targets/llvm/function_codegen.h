@@ -38,6 +38,9 @@ class ModuleBuilder {
   const TargetFeatures& features() const { return features_; }
   /// Whether sums may be reordered and NaN and infinity be left out of account: target option -fast-math.
   bool fast_math() const { return target_->GetIntAttr("fast-math", 0) != 0; }
+  /// Whether a sum with a product in it is given to LLVM as one multiply-add. Its selection of instructions finds these
+  /// by itself, but not where it goes instruction by instruction (opt_level 1).
+  bool multiply_adds() const { return options_.opt_level == 1 && features_.fma && !fast_math(); }
   /// Whether intrinsics for arithmetic on bytes are written out, for tests of what uses them: -emulate-intrinsics.
   bool EmulatesIntrinsics() const { return target_->GetIntAttr("emulate-intrinsics", 0) != 0; }
   /// Whether the machine sums products of bfloat16 in float32 with one instruction.
@@ -161,6 +164,10 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   Value* IntDivide(const PrimExpr& a, const PrimExpr& b, bool floor, bool remainder);
   Value* SafeDivisor(DataType dtype, Value* a, Value* b, Value** is_zero);
   Value* Sum(const tir::AddNode* op);
+  /// a + b or a - b; with ModuleBuilder::multiply_adds one instruction where an operand is a product.
+  Value* FloatSum(const PrimExpr& ea, Value* a, const PrimExpr& eb, Value* b, bool subtract);
+  /// product + sum, or sum - product. `product` is erased.
+  Value* MultiplyAdd(llvm::BinaryOperator* product, bool negate, Value* sum);
   Value* MinMax(const PrimExpr& a, const PrimExpr& b, bool is_max);
   Value* Compare(const PrimExpr& a, const PrimExpr& b, llvm::CmpInst::Predicate float_predicate,
                  llvm::CmpInst::Predicate signed_predicate, llvm::CmpInst::Predicate unsigned_predicate);

@@ -193,6 +193,9 @@ std::unique_ptr<llvm::TargetMachine> MakeTargetMachine(const LLVMTargetInfo& inf
   std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
       info.triple, info.cpu, info.features, options, llvm::Reloc::PIC_, std::nullopt, level));
   TREADLE_ICHECK(machine != nullptr) << "no code generator for " << info.triple;
+  // For code that is soon replaced instructions are selected one by one rather than by graphs of blocks, in half the
+  // time; what kernels' loops are made of, loads and multiply-adds, hardly differs.
+  if (level == llvm::CodeGenOptLevel::Less && machine->getTargetTriple().isX86()) machine->setFastISel(true);
   return machine;
 }
 
