@@ -18,7 +18,7 @@ function(treadle_install_python tree extension)
     set(scripts bin)
   endif()
   install(FILES ${extension} DESTINATION treadle COMPONENT python)
-  foreach(library treadle treadle_runtime treadle_cli_compiler)
+  foreach(library treadle treadle_runtime treadle_cli_compiler treadle_myfloat)
     install(FILES ${tree}/lib/lib${library}.so DESTINATION treadle/lib COMPONENT python)
   endforeach()
   install(DIRECTORY ${tree}/lib/ DESTINATION treadle/lib COMPONENT python

@@ -158,3 +158,23 @@ def test_schedules_and_exported_libraries(tmp_path):
     assert str(module.get_input(0).dtype) == FIXED
     with pytest.raises(tvm.Error, match="dtype|type"):
         module.set_input("v", np.zeros(4, "float32"))
+
+
+def test_the_example_type_comes_along():
+    """myfloat is float32 behind an integer: nobody loads its library, results are float32's bit by bit."""
+    datatype.register("myfloat", 150)
+    for op, function in [("Add", "Add"), ("Mul", "Mul"), ("Sub", "Sub"), ("Div", "Div"), ("Max", "Max")]:
+        datatype.register_op(datatype.create_lower_func({32: f"Custom32{function}"}), op, "llvm", "myfloat")
+    datatype.register_op(datatype.create_lower_func({(32, 32): "FloatToCustom32"}), "Cast", "llvm", "float", "myfloat")
+    datatype.register_op(datatype.create_lower_func({(32, 32): "Custom32ToFloat"}), "Cast", "llvm", "myfloat", "float")
+    datatype.register_op(datatype.create_lower_func({32: "FloatToCustom32"}), "FloatImm", "llvm", "myfloat")
+    datatype.register_op(datatype.create_lower_func({32: "Custom32Sqrt"}), "Call", "llvm", "myfloat",
+                         intrinsic_name="tir.sqrt")
+    a, b = (np.random.default_rng(3).uniform(1, 2, (7, 5)).astype("float32") for _ in range(2))
+    x, y = relay.var("x", shape=a.shape), relay.var("y", shape=a.shape)
+    kind = "custom[myfloat]32"
+    cast_x, cast_y = relay.cast(x, kind), relay.cast(y, kind)
+    body = relay.cast(relay.sqrt(cast_x * cast_y) - cast_x / (cast_x + cast_y), "float32")
+    mod = tvm.IRModule.from_expr(relay.Function([x, y], body))
+    result = relay.create_executor("graph", mod=mod, target="llvm").evaluate()(a, b).numpy()
+    np.testing.assert_array_equal(result, np.sqrt(a * b) - a / (a + b))

@@ -6,7 +6,10 @@ says what stands for an operation on it when code is made for a target, as a rul
     register_op(create_lower_func({16: "posit16_add"}), "Add", "llvm", "posit")
     register_op(create_lower_func({(32, 16): "posit16_from_float"}), "Cast", "llvm", "float", "posit")
 
-Values are stored as unsigned integers of the same width, which is what the functions take and give."""
+Values are stored as unsigned integers of the same width, which is what the functions take and give. The functions of
+the example type myfloat (examples/myfloat) come along and are loaded when they are named."""
+import ctypes
+import pathlib
 import re
 
 from .._dtype import DataType
@@ -86,7 +89,15 @@ def _stored(dtype):
 def _function(names, key, what):
     if key not in names:
         raise DTypeError(f"no function is given for {what}: the key {key!r} isn't among {sorted(names)}")
+    _load_example(names[key])
     return names[key]
+
+
+def _load_example(function):
+    """Loads the example type's library where `function` is of it, and not of a library that is loaded."""
+    path = pathlib.Path(__file__).parents[1] / "lib" / "libtreadle_myfloat.so"
+    if not hasattr(ctypes.CDLL(None), function) and path.exists() and hasattr(ctypes.CDLL(str(path)), function):
+        ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
 
 
 def create_lower_func(extern_func_map):
