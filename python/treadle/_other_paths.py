@@ -30,7 +30,8 @@ _PATHS = {
     "runtime.ndarray": ("treadle.nd", ""),
     "runtime.packed_func": ("treadle._ffi", "PackedFunc"),
     "target.datatype": ("treadle.tir.datatype", ""),
-    "target.generic_func": ("treadle.target", "GenericFunc generic_func"),
+    "target.generic_func": ("treadle.target", "GenericFunc generic_func get_native_generic_func "
+                                              "override_native_generic_func"),
     "target.tag": ("treadle.target", ""),
     "target.target": ("treadle.target", ""),
     "te.autodiff": ("treadle.te", "gradient"),

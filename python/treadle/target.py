@@ -197,26 +197,56 @@ cuda, rocm, hexagon, vulkan, metal = (_absent(kind) for kind in ("cuda", "rocm",
 class GenericFunc:
     """A function with others for some targets: the one is called whose key the current target has first."""
 
-    def __init__(self, function):
-        self._default, self._by_key = function, {}
-        self.__name__, self.__doc__ = getattr(function, "__name__", "generic"), function.__doc__
+    def __init__(self, function=None, name="generic"):
+        self.fdefault, self.dispatch_dict = function, {}
+        self.__name__, self.__doc__ = getattr(function, "__name__", name), getattr(function, "__doc__", None)
 
-    def register(self, func, key_list=None, allow_override=False):
-        """Adds a function for targets with one of the keys; without `func` a decorator."""
-        if callable(func):
-            for key in [key_list] if isinstance(key_list, str) else key_list or []:
-                if key in self._by_key and not allow_override:
-                    raise TargetError(f"{self.__name__} has a function for '{key}' already")
-                self._by_key[key] = func
-            return func
-        return lambda function: self.register(function, func, bool(key_list))
+    def set_default(self, func, allow_override=False):
+        """Says what is called for other targets."""
+        if self.fdefault is not None and not allow_override:
+            raise TargetError(f"{self.__name__} has a default function already")
+        self.fdefault = func
 
-    def __call__(self, *args):
+    def register(self, key, func=None, override=False):
+        """Adds a function for targets with a key, or one of several; without `func` a decorator. The function may stand
+        before the keys, too."""
+        if callable(key):
+            key, func = func, key
+        if func is None:
+            return lambda function: self.register(key, function, override)
+        for each in [key] if isinstance(key, str) else key:
+            if each in self.dispatch_dict and not override:
+                raise TargetError(f"{self.__name__} has a function for '{each}' already")
+            self.dispatch_dict[each] = func
+        return func
+
+    def __call__(self, *args, **kwargs):
         current = Target.current()
         for key in [str(key) for key in current.keys] if current is not None else []:
-            if key in self._by_key:
-                return self._by_key[key](*args)
-        return self._default(*args)
+            if key in self.dispatch_dict:
+                return self.dispatch_dict[key](*args, **kwargs)
+        if self.fdefault is None:
+            raise TargetError(f"{self.__name__} has no function for {current or 'no target'}, and no default")
+        return self.fdefault(*args, **kwargs)
+
+
+_generics: dict[str, GenericFunc] = {}
+
+
+def get_native_generic_func(name):
+    """The GenericFunc of that name; a new one, without a default, where there is none."""
+    return _generics.setdefault(name, GenericFunc(name=name))
+
+
+def override_native_generic_func(func_name):
+    """Decorator: makes a function the default of the GenericFunc of that name."""
+
+    def decorate(fdefault):
+        generic = get_native_generic_func(func_name)
+        generic.set_default(fdefault, allow_override=True)
+        return generic
+
+    return decorate
 
 
 def generic_func(fdefault):

@@ -100,6 +100,20 @@ def test_generic_functions():
         assert which(1) == ("cpu", 1)
     with tvm.target.Target("opencl"):
         assert which(1) == ("any", 1)
+    with pytest.raises(tvm.TargetError, match="has a function for 'cpu' already"):
+        which.register("cpu", of_cpus)
+
+    @tvm.target.override_native_generic_func("test.names.which")
+    def named(x, y=0):
+        return x + y
+
+    same = tvm.target.get_native_generic_func("test.names.which")
+    same.register(lambda x: -x, ["cpu", "gpu"])
+    assert named(1, y=2) == 3
+    with tvm.target.Target("llvm"):
+        assert same(1) == named(1) == -1
+    with pytest.raises(tvm.TargetError, match="no function for no target, and no default"):
+        tvm.target.get_native_generic_func("test.names.other")(1)
 
 
 def test_groups_and_bounds_of_schedules():

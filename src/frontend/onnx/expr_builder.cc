@@ -207,12 +207,23 @@ Expr MakeConstant(const NDArray& value, const Span& span) {
   return WithType(constant, TensorType(value.shape(), value.dtype()));
 }
 
+namespace {
+
+/// The place that a value computed from `args` gets: one that rearranges a weight keeps the weight's name.
+Span SpanOfResult(const Array<Expr>& args, const Span& span) {
+  if (args.size() != 1 || args[0].as<relay::ConstantNode>() == nullptr) return span;
+  const Span& source = args[0]->span;
+  return source.defined() && source->line == 0 ? source : span;
+}
+
+}  // namespace
+
 Expr ExprBuilder::Call(const char* op_name, const Array<Expr>& args, const AttrList& attr_list) {
   Op op = Op::Find(op_name);
   if (!op.defined()) throw UnsupportedNode(StrCat("needs the graph operator ", op_name, ", which doesn't exist"));
   Attrs attrs = MakeAttrsByName(op->attrs_type, op_name, attr_list);
   Type type = InferCallType(op, args, attrs);
-  if (auto value = ops::EvaluateCall(op, args, attrs, type)) return MakeConstant(*value, span_);
+  if (auto value = ops::EvaluateCall(op, args, attrs, type)) return MakeConstant(*value, SpanOfResult(args, span_));
   Expr call = WithType(relay::Call(op, args, attrs, {}, span_), type);
   // What is made of a shape may be known although the shape is only in part.
   if (auto known = KnownElements(call)) {
