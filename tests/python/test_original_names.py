@@ -86,6 +86,11 @@ def test_names_of_targets():
     assert str(tvm.target.Target.from_device(tvm.cpu()).kind) == "llvm"
 
 
+def test_attributes_of_modules():
+    mod = tvm.IRModule().with_attr("runs", 3).with_attr("name", "small")
+    assert int(mod.get_attr("runs")) == 3 and mod.get_attr("name") == "small"
+
+
 def test_generic_functions():
     @tvm.target.generic_func
     def which(x):
@@ -129,8 +134,23 @@ def test_groups_and_bounds_of_schedules():
     tvm.build(s, [a, d], "llvm")(tvm.nd.array(value), out)
     np.testing.assert_allclose(out.numpy(), (value + 1) * 2 - 3, rtol=1e-5)
     bounds = te.schedule.InferBound(s)
-    assert {int(r.extent) for r in bounds.values()} == {8}
+    assert [int(bounds[axis].extent) for op in (b.op, c.op, d.op) for axis in op.axis] == [1, 8, 1, 8, 8, 8]
     assert te.schedule.ScheduleOps(s, bounds)._type_key().startswith("tir.")
+
+
+def test_bounds_of_stages_within_loops():
+    a = te.placeholder((32, 40), name="A")
+    b = te.compute((32, 40), lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.compute((30, 40), lambda i, j: b[i, j] * b[i + 2, j], name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(c.op.axis[0], 10)
+    _, inner = s[b].split(b.op.axis[1], 8)
+    s[b].compute_at(s[c], outer)
+    bounds = te.schedule.InferBound(s)
+    rows, columns = (bounds[axis] for axis in b.op.axis)
+    tvm.ir.assert_structural_equal(rows.min, outer.var * 10)
+    assert (int(rows.extent), int(columns.min), int(columns.extent)) == (12, 0, 40)
+    assert (int(bounds[inner].extent), int(bounds[outer].extent)) == (8, 3)
 
 
 def test_programs_of_the_virtual_machine_as_bytes(tmp_path):

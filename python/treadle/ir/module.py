@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules: functions by name, and definitions of types."""
-from .._ffi import get_global_func, register_object
+from .._ffi import convert, get_global_func, register_object
 from ..error import Error
 from .base import Node, _api
 from .expr import BaseFunc, GlobalVar, RelayExpr
@@ -80,7 +80,7 @@ class IRModule(Node):
 
     def with_attr(self, attr_key, attr_value):
         """A copy of the module with an attribute."""
-        return _api.Module_WithAttr(self, attr_key, attr_value)
+        return _api.Module_WithAttr(self, attr_key, convert(attr_value))
 
     def get_attr(self, attr_key):
         """An attribute of the module, or None."""

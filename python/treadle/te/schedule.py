@@ -362,10 +362,13 @@ def AutoInlineInjective(schedule):  # pylint: disable=invalid-name
 
 
 def InferBound(schedule):  # pylint: disable=invalid-name
-    """The range of each axis of the stages: a mapping."""
+    """The range of each axis of the stages: a mapping. Stages computed within loops of others have the part that is
+    computed at a time, in terms of the axes of these loops."""
+    from .bounds import infer_bound
+
     if not isinstance(schedule, Schedule):
         raise ScheduleError(f"InferBound: expected a schedule, not {schedule!r}")
-    return Map({axis: axis.dom for stage in schedule.stages for axis in stage.all_iter_vars if axis.dom is not None})
+    return Map(infer_bound(schedule, lambda: ScheduleOps(schedule)))
 
 
 def ScheduleOps(schedule, bounds=None, debug_keep_trivial_loop=False):  # pylint: disable=invalid-name
