@@ -6,7 +6,7 @@ JOBS ?= $(shell nproc)
 export ORT_DISABLE_TELEMETRY := 1
 
 .PHONY: help setup configure libraries build test cpp-test python-test demo bench docs lint tidy format check-sources nightly \
-  clean aarch64 packages
+  clean aarch64 packages readme
 
 help:
 	@echo 'make build   build into build/, install the Python package into .venv/'
@@ -15,6 +15,7 @@ help:
 	@echo 'make demo    compile a real text recogniser, read a picture with it'
 	@echo 'make bench   measure against the installed peers, write build/bench/report.html (ARGS=--quick: shorter)'
 	@echo 'make docs    the documentation site, build/site/index.html'
+	@echo 'make readme  each line of README.md with a wheel of the build tree, in a fresh environment and home'
 	@echo 'make packages wheels and Debian packages into dist/, each tried where nothing else is (PYTHON=python3.12: abi3)'
 	@echo 'make lint    clang-format, clang-tidy (changed files; ALL=1: every file), include directions, licence headers'
 	@echo 'make tidy    clang-tidy, every file (FILES=...: these)'
@@ -62,6 +63,9 @@ bench: build
 docs: build
 	tools/docs/build.sh
 
+readme: libraries
+	tools/ci/readme.sh
+
 packages: libraries
 	tools/ci/packages.sh
 
@@ -95,6 +99,7 @@ nightly: libraries
 	tools/ci/codegens.sh
 	tools/ci/torch.sh
 	PYTHONPATH=build/python $(PYTHON) tools/ci/dropin.py
+	$(MAKE) packages
 	$(MAKE) tidy
 
 clean:
