@@ -38,7 +38,11 @@ struct CompileVerb {
     CheckExists(request.model);
     const bool folder = request.output.ends_with('/');
     const auto kind = request.output.ends_with(".tar") ? runtime::FileKind::kArchive : runtime::FileKind::kLibrary;
-    if (!folder) runtime::CheckOutputPath(request.output, kind, {request.model});
+    if (folder) {
+      runtime::CheckOutputFolder(request.output);
+    } else {
+      runtime::CheckOutputPath(request.output, kind, {request.model});
+    }
     if (IsSource(request.output)) {
       throw Error(StrCat("can't write '", request.output, "': a library isn't called .onnx or .relay",
                          "\nhelp: such as -o model.so"));

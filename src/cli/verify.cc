@@ -14,6 +14,7 @@
 #include "cli/layers.h"
 #include "cli/session.h"
 #include "cli/single_node.h"
+#include "runtime/file_io.h"
 #include "treadle/base/error.h"
 #include "treadle/base/json.h"
 #include "treadle/base/suggest.h"
@@ -32,10 +33,7 @@ struct VerifyVerb {
   std::string reduce;
 
   int Run() {
-    if (std::error_code ignored; !reduce.empty() && std::filesystem::exists(reduce, ignored) &&
-                                 !std::filesystem::is_directory(reduce, ignored)) {
-      throw Error(StrCat("can't write to '", reduce, "': it isn't a folder"));
-    }
+    if (!reduce.empty()) runtime::CheckOutputFolder(reduce);
     if (!reduce.empty()) layers = true;
     if (atol >= 0) tolerance.atol = atol;
     constexpr double kHealthy = 30;

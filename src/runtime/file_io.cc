@@ -32,6 +32,9 @@ bool FileDescriptor::Close() { return close(std::exchange(fd_, -1)) == 0; }
 MappedFile::MappedFile(const std::string& path) {
   // O_NONBLOCK: opening a named pipe must not wait for a writer.
   FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (fd.get() < 0 && (errno == EACCES || errno == EPERM)) {
+    throw Error(StrCat("can't read ", path, ": ", std::strerror(errno)));  // says nothing of the file's form
+  }
   if (fd.get() < 0) FailRead(path, std::strerror(errno));
   struct stat info{};
   if (fstat(fd.get(), &info) != 0) FailRead(path, std::strerror(errno));
@@ -124,14 +127,49 @@ std::string Resolved(const std::string& path) {
 
 }  // namespace
 
+namespace {
+
+/// Why a file of that name can't be put into its folder, in place of `existing` (its status, or null); "" where it can.
+std::string WhyNotInFolder(const std::string& path, const struct stat* existing) {
+  const std::string folder = FolderOf(path);
+  struct stat info{};
+  if (stat(folder.c_str(), &info) != 0) return StrCat("there is no folder '", folder, "'");
+  if (!S_ISDIR(info.st_mode)) return StrCat("'", folder, "' isn't a folder");
+  if (access(folder.c_str(), W_OK | X_OK) != 0) {
+    return StrCat("files can't be made in the folder '", folder, "': ", std::strerror(errno));
+  }
+  const uid_t user = geteuid();
+  const bool owners_only = (info.st_mode & S_ISVTX) != 0 && user != 0 && user != info.st_uid;
+  if (existing == nullptr || !owners_only || user == existing->st_uid) return "";
+  return StrCat("the file is another user's, and in the folder '", folder, "' only owners may replace files");
+}
+
+}  // namespace
+
+void CheckOutputFolder(const std::string& path) {
+  std::string folder = path.empty() ? "." : path;
+  struct stat info{};
+  while (stat(folder.c_str(), &info) != 0 && errno == ENOENT && folder != FolderOf(folder)) folder = FolderOf(folder);
+  if (stat(folder.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) {
+    throw Error(
+        StrCat("can't write to '", path, "': ", folder == path ? "it" : StrCat("'", folder, "'"), " isn't a folder"));
+  }
+  if (access(folder.c_str(), W_OK | X_OK) != 0) {
+    const int reason = errno;
+    throw Error(StrCat("can't write to '", path,
+                       "': ", folder == path ? "" : StrCat("nothing can be made in the folder '", folder, "': "),
+                       std::strerror(reason)));
+  }
+}
+
 void CheckOutputPath(const std::string& path, FileKind kind, const std::vector<std::string>& inputs) {
   auto refuse = [&path](const std::string& reason) { throw Error(StrCat("can't write '", path, "': ", reason)); };
   if (path.empty()) refuse("the path is empty");
   struct stat info{};
   if (stat(path.c_str(), &info) != 0) {
     const int reason = errno;
-    if (reason != ENOENT) refuse(std::strerror(reason));
-    if (stat(FolderOf(path).c_str(), &info) != 0) refuse(StrCat("there is no folder '", FolderOf(path), "'"));
+    if (reason != ENOENT && reason != ENOTDIR) refuse(std::strerror(reason));
+    if (const std::string why = WhyNotInFolder(path, nullptr); !why.empty()) refuse(why);
     return;
   }
   if (S_ISDIR(info.st_mode)) refuse("it is a directory");
@@ -144,6 +182,7 @@ void CheckOutputPath(const std::string& path, FileKind kind, const std::vector<s
   if (const char* expected = WhyForeign(path, kind, info.st_size)) {
     refuse(StrCat("there is a file that isn't ", expected, "; remove it first, or choose another name"));
   }
+  if (const std::string why = WhyNotInFolder(Resolved(path), &info); !why.empty()) refuse(why);
 }
 
 OutputFile::OutputFile(const std::string& path, FileKind kind)

@@ -25,9 +25,13 @@ enum class FileKind {
 };
 
 /// Refuses (Error) a `path` that an output must not replace: a folder, a device, a pipe, a socket, one of `inputs` (the
-/// same file under whatever name), a file of another kind. Also where its folder isn't there.
+/// same file under whatever name), a file of another kind. Also where its folder isn't there, or the user may not put
+/// files into it or replace this one.
 void CheckOutputPath(const std::string& path, FileKind kind = FileKind::kAny,
                      const std::vector<std::string>& inputs = {});
+/// Refuses (Error) a folder that files can't be put into: what stands at `path`, or the nearest folder above it that is
+/// there, in which it would be made.
+void CheckOutputFolder(const std::string& path);
 
 /// A file that is written beside its final name and gets it when it is whole. Without Commit nothing is left.
 class OutputFile {

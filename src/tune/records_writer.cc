@@ -15,8 +15,15 @@
 
 namespace treadle::tune {
 
+void CheckRecordsPath(const std::string& path, const std::vector<std::string>& inputs) {
+  runtime::CheckOutputPath(path, runtime::FileKind::kText, inputs);
+  if (access(path.c_str(), W_OK) != 0 && errno != ENOENT) {
+    throw Error(StrCat("can't write '", path, "': ", std::strerror(errno)));
+  }
+}
+
 RecordsWriter::RecordsWriter(const std::string& path) : path_(path) {
-  runtime::CheckOutputPath(path);
+  CheckRecordsPath(path);
   fd_ = open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   if (fd_ < 0) throw RuntimeError(StrCat("can't open ", path, ": ", std::strerror(errno)));
   struct stat status{};

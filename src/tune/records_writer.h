@@ -3,10 +3,14 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "treadle/schedule/records.h"
 
 namespace treadle::tune {
+
+/// Refuses (Error) a path that records can't be appended to, one of `inputs` included.
+void CheckRecordsPath(const std::string& path, const std::vector<std::string>& inputs = {});
 
 class RecordsWriter {
  public:

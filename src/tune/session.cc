@@ -66,7 +66,7 @@ class Session {
   explicit Session(const TuneOptions& options) : options_(options), worker_(options.measure), start_(Clock::now()) {}
 
   TuneReport Run() {
-    if (!options_.output.empty()) runtime::CheckOutputPath(options_.output, runtime::FileKind::kText, {options_.model});
+    if (!options_.output.empty()) CheckRecordsPath(options_.output, {options_.model});
     Say("compiling the model with default plans");
     ReadOld();
     std::vector<schedule::GraphChoice> choices;

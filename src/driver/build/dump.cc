@@ -55,6 +55,7 @@ Dumper::Dumper(const DumpOptions& options) : options_(options) {
     throw Error(StrCat("can't dump '", stage, "'; stages are: ", known, DidYouMean(stage, names)));
   }
   if (options.stages.empty()) return;
+  runtime::CheckOutputFolder(options.directory);
   std::error_code error;
   std::filesystem::create_directories(options.directory, error);
   if (error) throw Error(StrCat("can't create directory '", options.directory, "': ", error.message()));

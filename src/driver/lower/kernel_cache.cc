@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "driver/lower/private_folder.h"
+#include "runtime/file_io.h"
 #include "runtime/hash64.h"
 #include "treadle/ir/serialization.h"
 #include "treadle/ir/transform.h"
@@ -257,6 +258,12 @@ KernelCache::Stats KernelCache::GetStats() const {
     for (const auto& entry : ListEntries(*folder)) {
       ++stats.entries;
       stats.bytes += entry.bytes;
+    }
+  } else if (stats.problem.empty()) {
+    try {
+      runtime::CheckOutputFolder(directory_ + "/kernels");
+    } catch (const Error& error) {
+      stats.problem = error.what();
     }
   }
   std::lock_guard<std::mutex> lock(mutex_);
