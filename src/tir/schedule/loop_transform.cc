@@ -193,11 +193,41 @@ std::vector<const ForNode*> Reordered(const std::vector<const ForNode*>& nest, c
   return order;
 }
 
+/// Whether each element that the block writes depends, of what it writes, on earlier steps of `axis` of itself alone,
+/// and one loop alone drives that axis: then the steps keep their order wherever that loop stands.
+bool StepsByItself(const PlacedBlock& b, size_t axis) {
+  if (b.realize->iter_values[axis].as<VarNode>() == nullptr) return false;
+  const Var step = b.block()->iter_vars[axis]->var;
+  std::vector<const BufferStoreNode*> stores;
+  std::vector<const BufferLoadNode*> loads;
+  PostOrderVisit(b.block()->body, [&](const ObjectRef& e) {
+    if (const auto* store = e.as<BufferStoreNode>()) stores.push_back(store);
+    const auto* load = e.as<BufferLoadNode>();
+    if (load != nullptr && WritesBuffer(b.block(), load->buffer)) loads.push_back(load);
+  });
+  // Along the dimension of the steps others are read, at a place that nothing else decides; elsewhere the same.
+  const auto is_earlier_step = [&](const BufferStoreNode* store, const BufferLoadNode* load) {
+    bool fits = load->buffer.same_as(store->buffer);
+    for (size_t d = 0; fits && d < load->indices.size(); ++d) {
+      const bool is_step = store->indices[d].same_as(step);
+      const auto other = [&](const VarNode* var) { return var != step.get(); };
+      fits = is_step
+                 ? !arith::UsesVar(load->indices[d], other)
+                 : arith::ExprDeepEqual(load->indices[d], store->indices[d]) && !UsesLoopVar(load->indices[d], step);
+    }
+    return fits;
+  };
+  return stores.size() == 1 && std::all_of(loads.begin(), loads.end(), [&](const BufferLoadNode* load) {
+           return is_earlier_step(stores[0], load);
+         });
+}
+
 /// Throws where the block's results depend on the order of the loops.
 void RequireAnyOrder(const PlacedBlock& b, const std::vector<Var>& loops) {
   for (size_t i = 0; i < b.realize->iter_values.size(); ++i) {
     const IterVar& axis = b.block()->iter_vars[i];
     if (axis->iter_type == IterVarType::kDataPar || axis->iter_type == IterVarType::kCommReduce) continue;
+    if (StepsByItself(b, i)) continue;
     for (const Var& var : loops) {
       if (!UsesLoopVar(b.realize->iter_values[i], var)) continue;
       throw ScheduleError(StrCat("reorder: axis '", axis->var->name_hint, "' of block '", b.name(),

@@ -30,7 +30,7 @@ class Matcher {
     if (where != nullptr && !where->else_case.defined() && !ReadsResults(where->condition)) body = where->then_case;
     while (const auto* let = body.as<LetStmtNode>()) {
       PrimExpr value = Substitute(let->value, named_);
-      if (ReadsResults(value)) named_.Set(let->var, value);
+      (ReadsResults(value) ? named_ : new_names_).Set(let->var, value);
       body = let->body;
     }
     stores_ = StoresOf(body);
@@ -130,6 +130,7 @@ class Matcher {
       new_.push_back(s->taken);
     }
     std::vector<Comparison> order = OrderOf(first.condition);
+    const bool any_order = DecideTies(&order);
     auto combine = [order](const Array<PrimExpr>& a, const Array<PrimExpr>& b) {
       PrimExpr keep;
       for (size_t k = order.size(); k-- > 0;) {
@@ -141,7 +142,39 @@ class Matcher {
       for (size_t i = 0; i < a.size(); ++i) result.push_back(select(keep, a[i], b[i]));
       return result;
     };
-    return {stores_, std::vector<PrimExpr>(stores_.size(), PrimExpr(ObjectPtr<Object>())), combine};
+    return {stores_, std::vector<PrimExpr>(stores_.size(), PrimExpr(ObjectPtr<Object>())), combine, any_order};
+  }
+
+  /// Ties that go to the earlier tuple do so in any order of parts where the position along the reduced axis is among
+  /// the results. (What all of them start from has no position, but ties with it alone then.) Whether no tie is open.
+  bool DecideTies(std::vector<Comparison>* order) const {
+    size_t position = new_.size();
+    for (size_t i = 0; i < new_.size(); ++i) {
+      if (IsPosition(new_[i])) position = i;
+    }
+    Comparison& last = order->back();
+    if (last.component == position) return true;
+    const bool at_least = last.op == Binary{greater_equal}, at_most = last.op == Binary{less_equal};
+    if (position == new_.size() || !(at_least || at_most)) return false;
+    last.op = at_least ? Binary{greater} : Binary{less};
+    order->push_back({position, less_equal});
+    return true;
+  }
+
+  /// Whether `e` is the axis that the block reduces, which is the only one.
+  bool IsPosition(PrimExpr e) const {
+    const tir::IterVarNode* axis = nullptr;
+    for (const IterVar& v : block_->iter_vars) {
+      if (v->iter_type != IterVarType::kCommReduce) continue;
+      if (axis != nullptr) return false;
+      axis = v.get();
+    }
+    e = Substitute(e, new_names_);
+    while (const auto* cast = e.as<CastNode>()) {
+      if (!cast->dtype.is_int() || cast->dtype.bits() < cast->value.dtype().bits()) return false;
+      e = cast->value;
+    }
+    return axis != nullptr && e.same_as(axis->var);
   }
 
   /// `here || (equal && rest)` gives the comparison `here` and goes on with `rest`.
@@ -185,7 +218,7 @@ class Matcher {
 
   const BlockNode* block_;
   const char* primitive_;
-  Map<Var, PrimExpr> named_;
+  Map<Var, PrimExpr> named_, new_names_;  ///< names of values that read results, and of others
   std::vector<const BufferStoreNode*> stores_;
   std::vector<PrimExpr> new_;  ///< what each result is selected from, besides itself
 };
