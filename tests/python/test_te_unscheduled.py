@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import treadle
-from treadle import te
+from treadle import te, tir
 
 V3 = "llvm -mcpu=x86-64-v3 -num-cores=2"
 
@@ -23,7 +23,7 @@ def check(tensors, reference, loops=()):
     return text
 
 
-@pytest.mark.parametrize("m,n,k", [(32, 48, 40), (33, 37, 19), (8, 8, 1), (64, 100, 64)])
+@pytest.mark.parametrize("m,n,k", [(32, 48, 40), (33, 37, 19), (8, 8, 8), (64, 100, 64)])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_matrix_products_are_the_kernels(m, n, k, transposed):
     a = te.placeholder((m, k), name="a")
@@ -183,3 +183,146 @@ def test_arguments_are_one_list():
     y = te.compute((4,), lambda i: x[i])
     with pytest.raises(ValueError, match="one list"):
         treadle.build([x, y], [x, y])
+
+
+def largest(x, n, m, earliest=True):
+    """Position and value of the largest element of each row; ties go to the earlier or to the later one."""
+    r = te.reduce_axis((0, m), "r")
+
+    def larger(a, b):
+        keep = a[1] >= b[1] if earliest else a[1] > b[1]
+        return tir.Select(keep, a[0], b[0]), tir.Select(keep, a[1], b[1])
+    reducer = te.comm_reducer(larger, lambda t0, t1: (tir.const(-1, t0), te.min_value(t1)), "largest")
+    return list(te.compute((n,), lambda i: reducer((r, x[i, r]), axis=r), "largest"))
+
+
+@pytest.mark.parametrize("earliest", [True, False])
+@pytest.mark.parametrize("m", [64, 77, 1024])
+def test_ties_of_tuples_go_as_the_order_of_the_axis_says(m, earliest):
+    n = 12
+    x = te.placeholder((n, m), name="x")
+    tensors = [x, *largest(x, n, m, earliest)]
+    values = np.random.default_rng(3).integers(0, 4, (n, m)).astype(np.float32)
+    values[0] = -np.inf  # nothing is larger than what the search starts from
+    out = [treadle.nd.array(np.zeros(n, np.int32)), treadle.nd.array(np.zeros(n, np.float32))]
+    treadle.build(tensors, target=V3)(treadle.nd.array(values), *out)
+    expected = values.argmax(1) if earliest else m - 1 - values[:, ::-1].argmax(1)
+    np.testing.assert_array_equal(out[0].numpy()[1:], expected[1:])
+    np.testing.assert_array_equal(out[1].numpy()[1:], values.max(1)[1:])
+    assert out[0].numpy()[0] == -1
+    assert ("rf" in str(te.auto_schedule(tensors, V3))) == earliest  # parts of rows where their order doesn't matter
+
+
+def test_sums_of_several_values_are_vectors():
+    x = te.placeholder((16, 512), name="x")
+    r = te.reduce_axis((0, 512))
+    both = te.comm_reducer(lambda a, b: (a[0] + b[0], a[1] + b[1]), lambda t0, t1: (tir.const(0, t0), tir.const(0, t1)))
+    tensors = [x, *te.compute((16,), lambda i: both((x[i, r], x[i, r] * x[i, r]), axis=r))]
+    assert "vectorized" in str(te.auto_schedule(tensors, V3))
+    values = np.random.default_rng(4).integers(0, 9, (16, 512)).astype(np.float32)
+    out = [treadle.nd.array(np.zeros(16, np.float32)) for _ in range(2)]
+    treadle.build(tensors, target=V3)(treadle.nd.array(values), *out)
+    np.testing.assert_array_equal(out[0].numpy(), values.sum(1))
+    np.testing.assert_array_equal(out[1].numpy(), (values * values).sum(1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
+@pytest.mark.parametrize("layout,size,kernel,stride", [("NCHW", 14, 3, 1), ("NCHW", 19, 3, 2), ("NHWC", 15, 2, 2), ("NCHW", 9, 5, 1)])
+def test_windows_are_written_out(dtype, layout, size, kernel, stride):
+    """Pooling and depthwise convolutions: no loop over the window is left."""
+    out = (size - kernel) // stride + 1
+    ry, rx = te.reduce_axis((0, kernel)), te.reduce_axis((0, kernel))
+
+    def views(x):
+        axes = (2, 3) if layout == "NCHW" else (1, 2)
+        return np.lib.stride_tricks.sliding_window_view(x, (kernel, kernel), axes)[
+            (slice(None),) * axes[0] + (slice(None, None, stride),) * 2]
+    if layout == "NCHW":
+        d, w = te.placeholder((2, 8, size, size), dtype=dtype, name="d"), te.placeholder((8, kernel, kernel), dtype=dtype, name="w")
+        most = te.compute((2, 8, out, out), lambda n, c, y, x: te.max(d[n, c, y * stride + ry, x * stride + rx], axis=[ry, rx]))
+        summed = te.compute((2, 8, out, out), lambda n, c, y, x: te.sum(
+            d[n, c, y * stride + ry, x * stride + rx] * w[c, ry, rx], axis=[ry, rx]))
+    else:
+        d, w = te.placeholder((2, size, size, 8), dtype=dtype, name="d"), te.placeholder((kernel, kernel, 8), dtype=dtype, name="w")
+        most = te.compute((2, out, out, 8), lambda n, y, x, c: te.max(d[n, y * stride + ry, x * stride + rx, c], axis=[ry, rx]))
+        summed = te.compute((2, out, out, 8), lambda n, y, x, c: te.sum(
+            d[n, y * stride + ry, x * stride + rx, c] * w[ry, rx, c], axis=[ry, rx]))
+
+    def convolved(x, y):
+        subscripts = "ncyxab,cab->ncyx" if layout == "NCHW" else "nyxcab,abc->nyxc"
+        result = np.einsum(subscripts, views(x), y)
+        return result if dtype != "int8" else result.astype(np.int64).astype(np.int8)
+    for tensors, reference in (([d, most], lambda x: views(x).max((-1, -2))), ([d, w, summed], convolved)):
+        text, _ = exact(tensors, reference)
+        assert "vectorized" in text and text.count("reduce (0") >= 2
+        for line in text.splitlines():
+            assert "for (rx" not in line or "unroll" in line
+
+
+def test_steps_of_scans_stay_within_stretches_of_a_row():
+    n, m = 40, 2048
+    x, state = te.placeholder((n, m), name="x"), te.placeholder((n, m), name="state")
+    first = te.compute((1, m), lambda _, j: x[0, j], "first")
+    update = te.compute((n, m), lambda t, j: te.max(state[t - 1, j], x[t, j]), "update")
+    text = check([x, te.scan(first, update, state, inputs=[x])], np.maximum.accumulate, ["parallel", "vectorized"])
+    assert text.index("parallel") < text.index("scan.idx")
+
+
+def test_steps_that_read_their_neighbours_keep_their_order():
+    n, m = 9, 64
+    x, state = te.placeholder((n, m), name="x"), te.placeholder((n, m), name="state")
+    first = te.compute((1, m), lambda _, j: x[0, j], "first")
+    update = te.compute((n, m), lambda t, j: state[t - 1, te.indexmod(j + 1, m)] + x[t, j], "update")
+
+    def reference(v):
+        v = v.copy()
+        for t in range(1, n):
+            v[t] += np.roll(v[t - 1], -1)
+        return v
+    check([x, te.scan(first, update, state, inputs=[x])], reference)
+
+
+def test_products_in_the_steps_of_a_scan_are_vectors():
+    n, b, h = 6, 4, 32
+    x, w, state = (te.placeholder(s, name=name) for s, name in (((n, b, h), "x"), ((h, h), "w"), ((n, b, h), "state")))
+    r = te.reduce_axis((0, h))
+    first = te.compute((1, b, h), lambda _, p, q: x[0, p, q], "first")
+    product = te.compute((n, b, h), lambda t, p, q: te.sum(state[t - 1, p, r] * w[r, q], axis=r), "product")
+    update = te.compute((n, b, h), lambda t, p, q: te.tanh(product[t, p, q] + x[t, p, q]), "update")
+
+    def reference(v, weights):
+        v = v.copy()
+        for t in range(1, n):
+            v[t] = np.tanh(v[t - 1] @ weights + v[t])
+        return v
+    text = check([x, w, te.scan(first, update, state, inputs=[x, w])], reference)
+    assert "vectorized" in text[text.index("scan.idx"):]
+
+
+@pytest.mark.parametrize("m,n,k", [(5, 7, 3), (40, 33, 19), (70, 130, 64)])
+def test_products_of_symbolic_sizes_are_tiled(m, n, k):
+    sizes = [te.var(name) for name in "mnk"]
+    a, b = te.placeholder((sizes[0], sizes[2]), name="a"), te.placeholder((sizes[2], sizes[1]), name="b")
+    r = te.reduce_axis((0, sizes[2]))
+    tensors = [a, b, te.compute(sizes[:2], lambda i, j: te.sum(a[i, r] * b[r, j], axis=r))]
+    assert "vectorized" in str(te.auto_schedule(tensors, V3))
+    rng = np.random.default_rng(5)
+    x, y = (rng.integers(0, 5, s).astype(np.float32) for s in ((m, k), (k, n)))
+    out = treadle.nd.array(np.zeros((m, n), np.float32))
+    treadle.build(tensors, target=V3)(treadle.nd.array(x), treadle.nd.array(y), out)
+    np.testing.assert_array_equal(out.numpy(), x @ y)
+
+
+def test_what_is_read_from_all_over_is_left_to_the_compiler():
+    x = te.placeholder((8, 100), name="x")
+    rolled = te.compute((8, 100), lambda i, j: x[i, te.indexmod(j + 37, 100)])
+    assert "vectorized" not in check([x, rolled], lambda v: np.roll(v, -37, 1))
+    halves = te.compute((8, 96), lambda i, j: x[i, te.indexdiv(j, 32) * 32 + te.indexmod(j, 32)])
+    check([x, halves], lambda v: v[:, :96], ["vectorized"])
+
+
+def test_neighbouring_reduced_axes_are_one():
+    x = te.placeholder((4, 6, 7, 9), name="x")
+    ry, rx = te.reduce_axis((0, 7)), te.reduce_axis((0, 9))
+    check([x, te.compute((4, 6), lambda n, c: te.sum(x[n, c, ry, rx], axis=[ry, rx]))], lambda v: v.sum((2, 3)),
+          ["vectorized"])

@@ -51,7 +51,7 @@ const tir::ReduceNode* PlainSum(const ComputeOpNode* op) {
 }
 
 std::optional<Product> FindProduct(const ComputeOpNode* op) {
-  constexpr int64_t kLeastRows = 8, kLeastColumns = 8;
+  constexpr int64_t kLeastRows = 8, kLeastColumns = 8, kLeastDepth = 8;
   const tir::ReduceNode* sum = PlainSum(op);
   const size_t rank = op->axis.size();
   if (sum == nullptr || rank < 2 || op->output_dtype(0) != DataType::Float(32)) return std::nullopt;
@@ -64,7 +64,9 @@ std::optional<Product> FindProduct(const ComputeOpNode* op) {
     if (AsConstInt(axis->dom->extent) == nullptr || !tir::is_const_int(axis->dom->min, 0)) return std::nullopt;
   }
   const tir::Var &row = op->axis[rank - 2]->var, &column = op->axis[rank - 1]->var, &k = op->reduce_axis[0]->var;
+  const int64_t* steps = AsConstInt(op->reduce_axis[0]->dom->extent);
   if (!tir::is_const_int(op->reduce_axis[0]->dom->min, 0)) return std::nullopt;
+  if (steps == nullptr || *steps < kLeastDepth) return std::nullopt;
   if (*AsConstInt(op->axis[rank - 2]->dom->extent) < kLeastRows) return std::nullopt;
   if (*AsConstInt(op->axis[rank - 1]->dom->extent) < kLeastColumns) return std::nullopt;
   for (int swapped = 0; swapped < 2; ++swapped, std::swap(left, right)) {

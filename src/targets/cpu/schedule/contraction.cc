@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "targets/cpu/schedule/block_reads.h"
 #include "targets/cpu/schedule/cpu.h"
 #include "treadle/arith/analyzer.h"
 #include "treadle/ir/prim_ops.h"
@@ -13,102 +14,93 @@
 namespace treadle::ops::cpu {
 namespace {
 
-/// What a load's address moves by, in elements, from one iteration of an axis of the block to the next; nothing where
-/// that isn't constant.
-std::optional<int64_t> StrideAlong(const tir::Block& node, const tir::BufferLoadNode* load, const tir::Var& axis) {
-  arith::Analyzer analyzer;
-  for (const tir::IterVar& v : node->iter_vars) {
-    const int64_t* extent = AsConstInt(v->dom->extent);
-    // There is none after the last.
-    const bool moves = v->var.same_as(axis);
-    if (extent != nullptr && *extent > 1) {
-      analyzer.Bind(v->var, tir::Range::FromMinExtent(v->dom->min, v->dom->extent - PrimExpr(int64_t{moves ? 1 : 0})));
-    }
-  }
-  int64_t stride = 0, elements = 1;
-  Map<tir::Var, PrimExpr> next;
-  next.Set(axis, axis + tir::make_const(axis.dtype(), 1));
-  for (size_t d = load->indices.size(); d-- > 0;) {
-    const PrimExpr step = analyzer.Simplify(tir::Substitute(load->indices[d], next) - load->indices[d]);
-    const int64_t* value = AsConstInt(step);
-    const int64_t* extent = AsConstInt(load->buffer->shape[d]);
-    if (value == nullptr || extent == nullptr) return std::nullopt;
-    stride += *value * elements;
-    elements *= *extent;
-  }
-  return stride;
-}
-
 /// A sum's axes as they are used.
 struct Roles {
   int vector = -1, rows = -1;  ///< rows: -1: there is none
   int lanes = 0;
   RegisterTile tile{1, 1};
+  bool is_window = false;  ///< few steps for each result, which are written out
 };
 
-std::vector<const tir::BufferLoadNode*> LoadsOf(const tir::Block& node) {
-  std::vector<const tir::BufferLoadNode*> loads;
-  tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
-    const auto* load = e.as<tir::BufferLoadNode>();
-    if (load != nullptr && !load->buffer.same_as(node->writes[0]->buffer)) loads.push_back(load);
-  });
-  return loads;
-}
+/// Steps of a window that is written out.
+constexpr int64_t kMaxTaps = 64;
 
-int64_t ExtentOf(const tir::Block& node, size_t axis) {
-  const int64_t* extent = AsConstInt(node->iter_vars[axis]->dom->extent);
-  return extent == nullptr ? -1 : *extent;
-}
-
-/// The innermost of the first `count` axes along which none of the loads moves; -1 where there is none.
-int InnermostAxisOf(const tir::Block& node, size_t count, const std::vector<const tir::BufferLoadNode*>& loads) {
-  for (size_t i = count; i-- > 0;) {
-    const bool same = std::all_of(loads.begin(), loads.end(), [&](const tir::BufferLoadNode* load) {
-      return StrideAlong(node, load, node->iter_vars[i]->var) == 0;
-    });
-    if (same && ExtentOf(node, i) > 1) return static_cast<int>(i);
+/// What each result is the sum of, or -1.
+int64_t StepsOf(const tir::Block& node, size_t spatial) {
+  int64_t steps = 1;
+  for (size_t i = spatial; i < node->iter_vars.size(); ++i) {
+    const int64_t extent = ExtentOf(node, i);
+    if (extent < 0 || steps > kMaxTaps) return -1;
+    steps *= extent;
   }
-  return -1;
+  return steps;
+}
+
+/// Windows over each channel by itself: neighbouring rows have the same weights, read much of the same, and are sums
+/// that don't wait for others.
+void ChooseWindow(const tir::Block& node, size_t spatial, const std::vector<const tir::BufferLoadNode*>& shared,
+                  Roles* roles) {
+  roles->is_window = true;
+  roles->rows = InnermostAxisOf(node, spatial - 1, shared);
+  if (roles->rows < 0) return;
+  for (const int64_t width : {4, 3, 2}) {
+    const bool divides = ExtentOf(node, static_cast<size_t>(roles->rows)) % width == 0;
+    if (roles->tile.width == 1 && divides) roles->tile.width = width;
+  }
 }
 
 std::optional<Roles> FindRoles(const tir::Block& node, size_t spatial, const schedule::Machine& machine) {
-  constexpr int64_t kWidestStride = 4;
+  constexpr int64_t kWidestStride = 4, kWidestInWindow = 2, kLeastInTile = 8;
   Roles roles;
   roles.vector = static_cast<int>(spatial) - 1;
-  const std::vector<const tir::BufferLoadNode*> loads = LoadsOf(node);
   std::vector<const tir::BufferLoadNode*> vectors, shared;
-  for (const tir::BufferLoadNode* load : loads) {
+  int64_t widest = 0;
+  for (const tir::BufferLoadNode* load : LoadsOf(node)) {
     const auto stride = StrideAlong(node, load, node->iter_vars[spatial - 1]->var);
     if (!stride || *stride < 0 || *stride > kWidestStride) return std::nullopt;
+    widest = std::max(widest, *stride);
     if (*stride > 0) vectors.push_back(load);
     if (*stride == 0 && !load->indices.empty()) shared.push_back(load);
   }
-  if (vectors.empty() || shared.empty()) return std::nullopt;
-  roles.rows = InnermostAxisOf(node, spatial - 1, vectors);
+  const int64_t steps = StepsOf(node, spatial);
+  const bool few_steps = steps > 0 && steps <= kMaxTaps;
+  if (vectors.empty() || (shared.empty() && !few_steps)) return std::nullopt;
   const int bits = node->writes[0]->buffer->dtype.bits();
   const int64_t width = ExtentOf(node, spatial - 1);
-  const int widest = std::max(1, machine.vector_bits / bits);
-  roles.lanes = widest;
-  while (roles.lanes > width) roles.lanes /= 2;
+  roles.lanes = std::max(1, machine.vector_bits / bits);
+  while (width > 0 && roles.lanes > width) roles.lanes /= 2;
   if (roles.lanes < 2) return std::nullopt;
-  const int64_t blocks = width % roles.lanes == 0 ? width / roles.lanes : 1;
+  const int64_t blocks = width > 0 && width % roles.lanes == 0 ? width / roles.lanes : 1;
+  // Sums of fewer steps cost less than to store them, which is quicker along rows than in tiles.
+  const bool is_tile = !shared.empty() && (steps < 0 || steps >= kLeastInTile);
+  if (is_tile) roles.rows = InnermostAxisOf(node, spatial - 1, vectors);
   constexpr int kFloatBits = 32;
-  // Windows over each channel by itself: neighbouring rows have the same weights, and sums that don't wait for others.
-  const int apart = roles.rows >= 0 || blocks > 1 ? -1 : InnermostAxisOf(node, spatial - 1, shared);
-  if (apart >= 0) {
-    roles.rows = apart;
-    for (const int64_t width : {6, 5, 4, 3, 2}) {
-      if (roles.tile.width == 1 && ExtentOf(node, static_cast<size_t>(apart)) % width == 0) roles.tile.width = width;
-    }
-  } else if (roles.rows >= 0) {
+  if (roles.rows >= 0) {
+    // Where products aren't added by one instruction, they need registers.
+    constexpr int kProducts = 4;
+    schedule::Machine registers = machine;
+    if (!node->writes[0]->buffer->dtype.is_float()) registers.vector_registers -= kProducts;
     roles.tile = ChooseTile(ExtentOf(node, static_cast<size_t>(roles.rows)), int64_t{roles.lanes} * bits / kFloatBits,
-                            blocks, machine);
+                            blocks, registers);
+  } else if (few_steps) {
+    // Elements of each third or further apart are left to LLVM, which loads all and shuffles them.
+    if (widest > kWidestInWindow) return std::nullopt;
+    ChooseWindow(node, spatial, shared, &roles);
   } else {
     for (int64_t b : {4, 3, 2}) {
       if (roles.tile.blocks == 1 && blocks % b == 0) roles.tile.blocks = b;
     }
   }
   return roles;
+}
+
+/// Writes out the sums of a window.
+void UnrollSteps(Schedule& sch, const BlockRV& block) {
+  const tir::Block node = sch.Get(block);
+  const std::vector<LoopRV> axes = AxisLoops(sch, block);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (node->iter_vars[i]->iter_type == tir::IterVarType::kCommReduce && axes[i].defined()) sch.Unroll(axes[i]);
+  }
 }
 
 /// The dimension of a load that is the axis itself, and in no other dimension; -1 where there is none.
@@ -158,20 +150,54 @@ void PackStridedOperands(Schedule& sch, const BlockRV& block, size_t spatial) {
   }
 }
 
+/// Whether the block sums up products of integers that are narrower than the sum, along one axis.
+bool IsNarrowProduct(const tir::Block& node, size_t spatial) {
+  const auto* store = node->body.as<tir::BufferStoreNode>();
+  const auto* sum = store == nullptr ? nullptr : store->value.as<tir::AddNode>();
+  if (sum == nullptr || spatial + 1 != node->iter_vars.size() || ExtentOf(node, spatial) < 0) return false;
+  auto is_narrow = [&](const PrimExpr& e) {
+    const auto* cast = e.as<tir::CastNode>();
+    const DataType from = cast == nullptr ? e.dtype() : cast->value.dtype();
+    return cast != nullptr && cast->value.as<tir::BufferLoadNode>() != nullptr && (from.is_int() || from.is_uint()) &&
+           from.bits() * 2 <= e.dtype().bits();
+  };
+  const auto is_product = [&](const PrimExpr& e) {
+    const auto* product = e.as<tir::MulNode>();
+    return product != nullptr && is_narrow(product->a) && is_narrow(product->b);
+  };
+  return is_product(sum->b) || is_product(sum->a);
+}
+
+/// Products of narrow integers, both in the order of the sum: LLVM makes instructions of it that multiply and add
+/// neighbours.
+bool ScheduleNarrowProduct(Schedule& sch, const BlockRV& block, const BlockRV& epilogue, size_t spatial) {
+  constexpr int64_t kLeastSteps = 32;
+  const tir::Block node = sch.Get(block);
+  if (!IsNarrowProduct(node, spatial) || ExtentOf(node, spatial) < kLeastSteps) return false;
+  for (const tir::BufferLoadNode* load : LoadsOf(node)) {
+    if (StrideAlong(node, load, node->iter_vars[spatial]->var) != 1) return false;
+  }
+  std::vector<LoopRV> outer = sch.GetLoops(block);
+  outer.pop_back();
+  FuseParallel(sch, outer, Work(sch, block));
+  if (epilogue.defined()) ScheduleInjective(sch, epilogue);
+  return true;
+}
+
 }  // namespace
 
 bool ScheduleContraction(Schedule& sch, const BlockRV& block, const BlockRV& epilogue,
                          const schedule::Machine& machine) {
-  constexpr int64_t kEnoughParts = 16;
+  constexpr int64_t kEnoughParts = 16;  // as many are taken for dynamic extents
   const tir::Block node = sch.Get(block);
   if (node->writes.size() != 1 || node->body.as<tir::BufferStoreNode>() == nullptr) return false;
-  size_t spatial = 0;
-  for (const tir::IterVar& v : node->iter_vars) spatial += v->iter_type == tir::IterVarType::kDataPar;
+  const size_t spatial = SpatialAxesOf(node);
   if (spatial == 0 || sch.GetLoops(block).size() != node->iter_vars.size()) return false;
   for (size_t i = 0; i < node->iter_vars.size(); ++i) {
-    if (ExtentOf(node, i) < 1) return false;
+    if (ExtentOf(node, i) == 0) return false;
     if ((i < spatial) != (node->iter_vars[i]->iter_type == tir::IterVarType::kDataPar)) return false;
   }
+  if (ScheduleNarrowProduct(sch, block, epilogue, spatial)) return true;
   PackStridedOperands(sch, block, spatial);
   const std::optional<Roles> roles = FindRoles(sch.Get(block), spatial, machine);
   if (!roles) return false;
@@ -187,20 +213,24 @@ bool ScheduleContraction(Schedule& sch, const BlockRV& block, const BlockRV& epi
   for (size_t i = 0; i + 1 < spatial; ++i) {
     if (static_cast<int>(i) == roles->rows) continue;
     outer.push_back(loops[i]);
-    parts *= Extent(sch, loops[i]);
+    parts *= Extent(sch, loops[i]) < 0 ? kEnoughParts : Extent(sch, loops[i]);
   }
-  // The last vector of a row that isn't whole is cut off where a loop of its own counts the row's vectors.
-  const bool tail = ExtentOf(node, spatial - 1) % (roles->lanes * roles->tile.blocks) != 0;
-  if (!tail) {
+  // The last vector of a row that isn't whole is cut off where a loop of its own counts the row's vectors. Neighbours
+  // in a row share the weights of windows.
+  const int64_t width = ExtentOf(node, spatial - 1);
+  const bool whole = width > 0 && width % (roles->lanes * roles->tile.blocks) == 0;
+  const bool along_row = !whole || (roles->is_window && (parts >= kEnoughParts || !rows.empty()));
+  if (!along_row) {
     outer.push_back(columns[0]);
     parts *= Extent(sch, columns[0]);
   }
   std::vector<LoopRV> order = outer;
   const bool divides_rows = !rows.empty() && parts < kEnoughParts;
   if (divides_rows) outer.push_back(rows[0]);
-  if (tail && divides_rows) order.push_back(rows[0]);
-  if (tail) order.push_back(columns[0]);
-  if (!rows.empty() && !(tail && divides_rows)) order.push_back(rows[0]);
+  const bool rows_first = along_row && (divides_rows || roles->is_window);
+  if (rows_first && !rows.empty()) order.push_back(rows[0]);
+  if (along_row) order.push_back(columns[0]);
+  if (!rows_first && !rows.empty()) order.push_back(rows[0]);
   const LoopRV tile = order.back();
   if (!rows.empty()) order.push_back(rows[1]);
   order.insert(order.end(), {columns[1], columns[2]});
@@ -208,6 +238,7 @@ bool ScheduleContraction(Schedule& sch, const BlockRV& block, const BlockRV& epi
   std::vector<int> unrolled;
   if (roles->rows >= 0) unrolled.push_back(roles->rows);
   ComputeTile(sch, block, tile, unrolled, roles->vector, roles->tile.blocks);
+  if (roles->is_window) UnrollSteps(sch, block);
   sch.Vectorize(columns[2]);
   sch.Unroll(columns[1]);
   if (!rows.empty()) sch.Unroll(rows[1]);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The schedule of a fused function: what can be is computed inside its consumer, each remaining nest is scheduled by
 // its kind.
+#include <functional>
 #include <set>
 
+#include "targets/cpu/schedule/any.h"
+#include "targets/cpu/schedule/block_reads.h"
 #include "targets/cpu/schedule/cpu.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/schedule/kernel.h"
@@ -118,16 +121,35 @@ bool ScheduleKernel(Schedule& sch, const BlockRV& block, const schedule::Machine
   return true;
 }
 
-/// As ScheduleContraction; where that fails, nothing is done.
-bool TryContraction(Schedule& sch, const BlockRV& block, const BlockRV& epilogue, const schedule::Machine& machine) {
+/// Whether `apply` did what it's for; where it didn't, or failed, nothing is done.
+bool Try(Schedule& sch, const BlockRV& block, const char* what, const std::function<bool()>& apply) {
   Schedule before = sch.Copy();
   try {
-    if (ScheduleContraction(sch, block, epilogue, machine)) return true;
+    if (apply()) return true;
   } catch (const tir::ScheduleError& e) {
-    schedule::ChoiceLog::Note(StrCat("# block ", block->name, " has no register tile: ", e.what()));
+    schedule::ChoiceLog::Note(StrCat("# block ", block->name, " has no ", what, ": ", e.what()));
   }
   sch = std::move(before);
   return false;
+}
+
+/// Schedules a block of a computation that no operator stands for; its loops stay as they are where nothing can be
+/// done.
+void ScheduleAny(Schedule& sch, const BlockRV& block, const BlockRV& epilogue, const schedule::Machine& machine) {
+  auto elements = [&](const BlockRV& of) {
+    const bool step = SharedLoops(sch, of) > 0;
+    Try(sch, of, "vectors", [&] {
+      step ? ScheduleStep(sch, of, machine) : ScheduleInjective(sch, of);
+      return true;
+    });
+  };
+  if (!IsReduction(sch, block)) {
+    if (Try(sch, block, "stretches of rows", [&] { return ScheduleScan(sch, block, machine); })) return;
+    return elements(block);
+  }
+  if (Try(sch, block, "register tile", [&] { return ScheduleContraction(sch, block, epilogue, machine); })) return;
+  Try(sch, block, "vectors", [&] { return ScheduleReduction(sch, block, BlockRV()), true; });
+  if (epilogue.defined()) elements(epilogue);
 }
 
 /// `any`: of expressions that no operator stands for.
@@ -143,14 +165,16 @@ void ScheduleStages(Schedule& sch, const schedule::Machine& machine, bool any) {
     if (!IsReduction(sch, block)) {
       if (PadsPool(sch, block)) continue;  // scheduled with the window
       if (IsResizedRow(sch, block) || ScheduleResize(sch, block)) continue;
-      ScheduleInjective(sch, block);
+      any ? ScheduleAny(sch, block, BlockRV(), machine) : ScheduleInjective(sch, block);
       continue;
     }
     BlockRV epilogue = EpilogueOf(sch, block);
     if (epilogue.defined()) done.insert(epilogue->name);
     if (IsBlockedPool(sch, block)) {
       SchedulePool(sch, block, epilogue, machine);
-    } else if (!any || !TryContraction(sch, block, epilogue, machine)) {
+    } else if (any) {
+      ScheduleAny(sch, block, epilogue, machine);
+    } else {
       ScheduleReduction(sch, block, epilogue);
     }
   }

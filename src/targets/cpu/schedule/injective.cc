@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "targets/cpu/schedule/block_reads.h"
 #include "targets/cpu/schedule/cpu.h"
+#include "treadle/arith/analyzer.h"
 #include "treadle/tir/stmt_functor.h"
 
 namespace treadle::ops::cpu {
@@ -9,32 +11,7 @@ namespace {
 
 /// Neighbours that lowering reads as one row and transposes in registers (tir/passes/transpose_loads.cc).
 constexpr int64_t kRow = 4;
-
-/// Whether axes `first` and `first` + 1 can be taken as one: in each load, they are whole neighbouring dimensions.
-bool AreOneRow(const tir::Block& node, int first) {
-  const tir::Var outer = node->iter_vars[static_cast<size_t>(first)]->var;
-  const tir::Var inner = node->iter_vars[static_cast<size_t>(first) + 1]->var;
-  bool fits = true;
-  tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
-    const auto* load = e.as<tir::BufferLoadNode>();
-    if (load == nullptr) return;
-    for (size_t d = 0; d < load->indices.size(); ++d) {
-      bool used = false;
-      tir::PostOrderVisit(load->indices[d],
-                          [&](const ObjectRef& v) { used |= v.get() == outer.get() || v.get() == inner.get(); });
-      if (!used) continue;
-      const int64_t* extent = AsConstInt(node->iter_vars[static_cast<size_t>(first) + 1]->dom->extent);
-      const bool begins =
-          load->indices[d].same_as(outer) && d + 1 < load->indices.size() && load->indices[d + 1].same_as(inner);
-      const bool ends = load->indices[d].same_as(inner) && d > 0 && load->indices[d - 1].same_as(outer);
-      const int64_t* size = begins ? AsConstInt(load->buffer->shape[d + 1])
-                            : ends ? AsConstInt(load->buffer->shape[d])
-                                   : nullptr;
-      fits = fits && extent != nullptr && size != nullptr && *size == *extent;
-    }
-  });
-  return fits;
-}
+constexpr int kVectorBits = 512;
 
 /// Whether a condition of the block depends on an axis.
 bool IsInCondition(const tir::Block& node, size_t axis) {
@@ -47,6 +24,64 @@ bool IsInCondition(const tir::Block& node, size_t axis) {
                         [&](const ObjectRef& v) { found |= v.get() == node->iter_vars[axis]->var.get(); });
   });
   return found;
+}
+
+/// Whether `e`, an index, takes whole vectors of neighbours along `axis` to where they can be loaded together: not
+/// where it is read from memory, chosen for each of them, or wraps around within a vector.
+bool KeepsVectors(const PrimExpr& e, const tir::Var& axis, int64_t lanes) {
+  const auto uses_axis = [&](const PrimExpr& part) {
+    return arith::UsesVar(part, [&](const tir::VarNode* var) { return var == axis.get(); });
+  };
+  Map<tir::Var, PrimExpr> vector_start;
+  vector_start.Set(axis, axis * tir::make_const(axis.dtype(), lanes));
+  arith::Analyzer analyzer;
+  auto wraps = [&](const PrimExpr& from, const PrimExpr& period) {
+    const int64_t* size = AsConstInt(period);
+    if (size == nullptr || *size <= 0) return true;
+    const int64_t whole = std::min(lanes, *size);
+    if (lanes % whole != 0 || *size % whole != 0) return true;
+    const arith::ModularSet start = analyzer.Modular(analyzer.Simplify(tir::Substitute(from, vector_start)));
+    return start.coeff % whole != 0 || start.base % whole != 0;
+  };
+  bool keeps = true;
+  tir::PostOrderVisit(e, [&](const ObjectRef& node) {
+    const auto* part = node.as<PrimExprNode>();
+    if (part == nullptr || !keeps || !uses_axis(GetRef<PrimExpr>(part))) return;
+    if (node.as<tir::BufferLoadNode>() || node.as<tir::SelectNode>() || node.as<tir::CallNode>()) keeps = false;
+    if (const auto* mod = node.as<tir::FloorModNode>()) keeps &= !wraps(mod->a, mod->b);
+    if (const auto* div = node.as<tir::FloorDivNode>()) keeps &= !wraps(div->a, div->b);
+  });
+  return keeps;
+}
+
+/// Whether a vector of results would be read element by element, and little is computed with it: the loop is left to
+/// LLVM then.
+bool IsScattered(Schedule& sch, const BlockRV& block, int64_t lanes) {
+  const tir::Block node = sch.Get(block);
+  bool calls = false;
+  tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
+    const auto* call = e.as<tir::CallNode>();
+    const auto* op = call != nullptr ? call->op.as<OpNode>() : nullptr;
+    calls |= call != nullptr && (op == nullptr || op->name != "tir.if_then_else");
+  });
+  if (calls) return false;
+  const tir::Var last = node->iter_vars.back()->var;
+  const std::vector<const tir::BufferLoadNode*> loads = LoadsOf(node);
+  return std::any_of(loads.begin(), loads.end(), [&](const tir::BufferLoadNode* load) {
+    return std::any_of(load->indices.begin(), load->indices.end(),
+                       [&](const PrimExpr& index) { return !KeepsVectors(index, last, lanes); });
+  });
+}
+
+/// Bits of the widest value that the block computes with.
+int WidestBits(const tir::Block& node) {
+  int bits = 8;
+  for (const tir::BufferRegion& written : node->writes) bits = std::max(bits, written->buffer->dtype.bits());
+  tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
+    const bool computes = e.as<tir::BufferLoadNode>() || e.as<tir::CastNode>() || e.as<tir::CallNode>();
+    if (computes) bits = std::max(bits, e.as<PrimExprNode>()->dtype.bits());
+  });
+  return bits;
 }
 
 /// Results whose neighbours lie far apart in what they are read from: tiles of four by a vector, which lowering reads
@@ -120,6 +155,10 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
     LoopRV all = loops.size() == 1 ? loops[0] : sch.Fuse(loops);
     int64_t extent = Extent(sch, all);
     int lanes = VectorLanes(extent);
+    // Of small elements more fill a register.
+    for (int more = kVectorBits / WidestBits(sch.Get(block)); more > lanes && lanes != 0; more /= 2) {
+      if (extent % more == 0) lanes = more;
+    }
     if (lanes == 0 || extent == lanes) {
       if (lanes != 0) sch.Vectorize(all);
       return;
@@ -140,8 +179,9 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
   // Short rows of an image are one where that is the same.
   constexpr int64_t kWhole = 16, kLong = 64;
   tir::Block node = sch.Get(block);
+  const bool scattered = loops.size() == node->iter_vars.size() && IsScattered(sch, block, kWhole);
   if (loops.size() == node->iter_vars.size() && loops.size() > 1 && Extent(sch, loops.back()) % kWhole != 0 &&
-      Extent(sch, loops.back()) > 0 && AreOneRow(node, static_cast<int>(loops.size()) - 2)) {
+      Extent(sch, loops.back()) > 0 && !scattered && AreOneRow(node, static_cast<int>(loops.size()) - 2)) {
     LoopRV row = sch.Fuse({loops[loops.size() - 2], loops.back()});
     loops.resize(loops.size() - 2);
     loops.push_back(row);
@@ -151,7 +191,7 @@ void ScheduleInjective(Schedule& sch, const BlockRV& block) {
   LoopRV last = loops.back();
   int lanes = VectorLanes(Extent(sch, last));
   if (lanes < kWhole && Extent(sch, last) >= kLong) lanes = kWhole;
-  if (lanes != 0) {
+  if (lanes != 0 && !scattered) {
     if (Extent(sch, last) == lanes) {
       sch.Vectorize(last);
     } else {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "targets/cpu/schedule/block_reads.h"
 #include "targets/cpu/schedule/cpu.h"
+#include "tir/schedule/reducer_match.h"
 #include "treadle/ir/prim_ops.h"
 
 namespace treadle::ops::cpu {
@@ -9,26 +11,64 @@ namespace {
 
 constexpr int kTailLanes = 8;
 
-/// Rows that are summed at once: memory is read faster in several streams, and what all rows are multiplied with is
-/// read once. `rows`: axes up to that of the rows, `extent`: elements of a row.
+/// Rows that are summed at once: what all rows are multiplied with is read once, steps that wait for one another
+/// (tuples) overlap, and memory is read faster in several streams. `rows`: axes up to that of the rows, `extent`:
+/// elements of a row.
 int64_t RowsAtOnce(Schedule& sch, const BlockRV& block, size_t rows, int64_t extent) {
   constexpr int64_t kRows = 4, kLeastExtent = 256;
-  constexpr double kLeastWork = 1 << 18;  // what doesn't stay in caches near by
-  if (rows == 0 || extent < kLeastExtent || Work(sch, block) < kLeastWork) return 1;
+  constexpr double kLeastWork = 1 << 18, kInCaches = 1 << 22;  // elements that don't stay in near caches, or in any
+  const double work = Work(sch, block);
+  if (rows == 0 || extent < kLeastExtent || work < kLeastWork) return 1;
+  const tir::Block node = sch.Get(block);
+  const std::vector<const tir::BufferLoadNode*> loads = LoadsOf(node);
+  const bool shares = std::any_of(loads.begin(), loads.end(), [&](const tir::BufferLoadNode* load) {
+    return StrideAlong(node, load, node->iter_vars[rows - 1]->var) == 0;
+  });
+  if (!shares && node->writes.size() == 1 && work < kInCaches) return 1;
   const int64_t neighbours = Extent(sch, sch.GetLoops(block)[rows - 1]);
   return neighbours > kRows && neighbours % kRows == 0 ? kRows : 1;
 }
 
+/// Whether the reduction can be one of partial results.
+bool IsAnyOrder(const tir::Block& node) {
+  try {
+    return tir::MatchReducer(node.get(), "rfactor").any_order;
+  } catch (const tir::ScheduleError&) {
+    return false;  // a combiner of the user's own
+  }
+}
+
+/// The loop of a reduced axis, as one with those of the axes before it where they are one run of memory.
+LoopRV JoinedReduction(Schedule& sch, const BlockRV& block, size_t axis) {
+  const tir::Block node = sch.Get(block);
+  std::vector<LoopRV> axes = AxisLoops(sch, block);
+  std::vector<LoopRV> run{axes[axis]};
+  for (size_t i = axis; i-- > 0 && node->iter_vars[i]->iter_type == tir::IterVarType::kCommReduce;) {
+    if (ExtentOf(node, i) < 0 || !axes[i].defined() || !AreOneRow(node, static_cast<int>(i))) break;
+    run.insert(run.begin(), axes[i]);
+  }
+  return run.size() == 1 || !run.back().defined() ? axes[axis] : sch.Fuse(run);
+}
+
+/// Lanes of partial results: of long rows what is left of the vectors is a masked one.
+int LanesAlong(const tir::Block& node, int64_t extent) {
+  constexpr int64_t kLeastMasked = 32, kFewest = 4;
+  constexpr int kBits = 256;
+  int bits = 1;
+  for (const tir::BufferRegion& written : node->writes) bits = std::max(bits, written->buffer->dtype.bits());
+  for (int lanes = std::max(kTailLanes, kBits / bits); lanes >= kFewest; lanes /= 2) {
+    if (extent > lanes && extent % lanes == 0) return lanes;
+  }
+  return extent >= kLeastMasked ? kTailLanes : 0;
+}
+
 /// Reduces along contiguous memory: partial results in the lanes of a vector, combined at the end.
 bool VectorizeAlongReduction(Schedule& sch, const BlockRV& block, int axis) {
-  std::vector<LoopRV> axes = AxisLoops(sch, block);
-  LoopRV k = axes[static_cast<size_t>(axis)];
+  const LoopRV k = JoinedReduction(sch, block, static_cast<size_t>(axis));
   if (!k.defined()) return false;
   int64_t extent = Extent(sch, k);
-  // Of long rows what is left of the vectors is a masked one.
-  constexpr int64_t kLeastMasked = 32;
-  int lanes = VectorLanes(extent) == 0 && extent >= kLeastMasked ? kTailLanes : std::min(VectorLanes(extent), 8);
-  if (lanes < 4 || extent <= lanes) return false;
+  const int lanes = LanesAlong(sch.Get(block), extent);
+  if (lanes == 0) return false;
   // Several vectors of partial results hide the latency of the additions; combining them must stay cheap.
   int unroll = 1;
   while (unroll < 4 && extent % (lanes * unroll * 2) == 0 && extent >= lanes * unroll * 8) unroll *= 2;
@@ -49,7 +89,7 @@ bool VectorizeAlongReduction(Schedule& sch, const BlockRV& block, int axis) {
     sch.ComputeAt(partial, at);
     if (rows > 1) row_loop = LoopsUnder(sch, partial, at)[row - 1];
   }
-  sch.SetScope(partial, 0, "local");
+  for (size_t i = 0; i < node->writes.size(); ++i) sch.SetScope(partial, static_cast<int>(i), "local");
   // Within: other reduction loops, then the lanes.
   std::vector<LoopRV> inner = AxisLoops(sch, partial);
   tir::Block partial_node = sch.Get(partial);
@@ -166,8 +206,8 @@ bool SumInParts(Schedule& sch, const BlockRV& block, size_t spatial, int lanes) 
 void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilogue) {
   double work = Work(sch, block);
   tir::Block node = sch.Get(block);
-  size_t spatial = 0;
-  for (const tir::IterVar& v : node->iter_vars) spatial += v->iter_type == tir::IterVarType::kDataPar;
+  const size_t spatial = SpatialAxesOf(node), shared = SharedLoops(sch, block);
+  for (size_t i = 0; i < shared; ++i) work /= static_cast<double>(std::max<int64_t>(1, ExtentOf(node, i)));
   int contiguous = ContiguousAxis(sch, block);
 
   if (contiguous >= 0 && static_cast<size_t>(contiguous) + 1 == spatial &&
@@ -186,16 +226,23 @@ void ScheduleReduction(Schedule& sch, const BlockRV& block, const BlockRV& epilo
     if (lanes != 0) VectorizeResults(sch, block, last, reduce, lanes, 4);
   } else if (contiguous >= 0 &&
              node->iter_vars[static_cast<size_t>(contiguous)]->iter_type == tir::IterVarType::kCommReduce &&
-             node->writes.size() == 1) {
+             IsAnyOrder(node)) {
     VectorizeAlongReduction(sch, block, contiguous);
   }
   std::vector<LoopRV> loops = sch.GetLoops(block);
-  // Outer loops that are still one nest run in parallel.
+  // Outer loops that are still one nest run in parallel. An index of several is divided by dynamic extents.
+  constexpr int64_t kEnough = 16;
   std::vector<LoopRV> outer;
-  for (size_t i = 0; i < spatial && i < loops.size(); ++i) {
+  int64_t parts = 1;
+  bool dynamic = false;
+  for (size_t i = shared; i < spatial && i < loops.size(); ++i) {
     tir::For loop = sch.Get(loops[i]);
     if (loop->kind != tir::ForKind::kSerial) break;
+    const int64_t extent = Extent(sch, loops[i]);
+    dynamic |= extent < 0;
+    if (dynamic && parts >= kEnough) break;
     outer.push_back(loops[i]);
+    parts *= extent < 0 ? kEnough : extent;
     if (loop->body.as<tir::ForNode>() == nullptr) break;
   }
   if (!outer.empty() && work >= kParallelWork) FuseParallel(sch, outer, work);

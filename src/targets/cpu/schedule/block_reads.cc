@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/schedule/block_reads.h"
+
+#include <algorithm>
+
+#include "treadle/arith/analyzer.h"
+#include "treadle/ir/prim_ops.h"
+#include "treadle/tir/stmt_functor.h"
+
+namespace treadle::ops::cpu {
+
+std::vector<const tir::BufferLoadNode*> LoadsOf(const tir::Block& node) {
+  std::vector<const tir::BufferLoadNode*> loads;
+  tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
+    const auto* load = e.as<tir::BufferLoadNode>();
+    const bool written = load != nullptr && std::any_of(node->writes.begin(), node->writes.end(),
+                                                        [&](const auto& w) { return w->buffer.same_as(load->buffer); });
+    if (load != nullptr && !written) loads.push_back(load);
+  });
+  return loads;
+}
+
+size_t SpatialAxesOf(const tir::Block& node) {
+  size_t count = 0;
+  for (const tir::IterVar& v : node->iter_vars) count += v->iter_type == tir::IterVarType::kDataPar;
+  return count;
+}
+
+int64_t ExtentOf(const tir::Block& node, size_t axis) {
+  const int64_t* extent = AsConstInt(node->iter_vars[axis]->dom->extent);
+  return extent == nullptr ? -1 : *extent;
+}
+
+std::optional<int64_t> StrideAlong(const tir::Block& node, const tir::BufferLoadNode* load, const tir::Var& axis) {
+  arith::Analyzer analyzer;
+  for (const tir::IterVar& v : node->iter_vars) {
+    const int64_t* extent = AsConstInt(v->dom->extent);
+    // There is none after the last.
+    const bool moves = v->var.same_as(axis);
+    if (extent != nullptr && *extent > 1) {
+      analyzer.Bind(v->var, tir::Range::FromMinExtent(v->dom->min, v->dom->extent - PrimExpr(int64_t{moves ? 1 : 0})));
+    }
+  }
+  int64_t stride = 0, elements = 1;
+  Map<tir::Var, PrimExpr> next;
+  next.Set(axis, axis + tir::make_const(axis.dtype(), 1));
+  for (size_t d = load->indices.size(); d-- > 0;) {
+    const PrimExpr step = analyzer.Simplify(tir::Substitute(load->indices[d], next) - load->indices[d]);
+    const int64_t* value = AsConstInt(step);
+    if (value == nullptr) return std::nullopt;
+    if (*value != 0 && elements == kFarApart) return kFarApart;
+    stride += *value * elements;
+    const int64_t* extent = AsConstInt(load->buffer->shape[d]);
+    elements = extent == nullptr || elements == kFarApart ? kFarApart : elements * *extent;
+  }
+  return stride;
+}
+
+int InnermostAxisOf(const tir::Block& node, size_t count, const std::vector<const tir::BufferLoadNode*>& loads) {
+  for (size_t i = count; i-- > 0;) {
+    const bool same = std::all_of(loads.begin(), loads.end(), [&](const tir::BufferLoadNode* load) {
+      return StrideAlong(node, load, node->iter_vars[i]->var) == 0;
+    });
+    const int64_t extent = ExtentOf(node, i);
+    if (same && (extent > 1 || extent < 0)) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+bool AreOneRow(const tir::Block& node, int first) {
+  const tir::Var outer = node->iter_vars[static_cast<size_t>(first)]->var;
+  const tir::Var inner = node->iter_vars[static_cast<size_t>(first) + 1]->var;
+  bool fits = true;
+  tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
+    const auto* load = e.as<tir::BufferLoadNode>();
+    if (load == nullptr) return;
+    for (size_t d = 0; d < load->indices.size(); ++d) {
+      bool used = false;
+      tir::PostOrderVisit(load->indices[d],
+                          [&](const ObjectRef& v) { used |= v.get() == outer.get() || v.get() == inner.get(); });
+      if (!used) continue;
+      const int64_t* extent = AsConstInt(node->iter_vars[static_cast<size_t>(first) + 1]->dom->extent);
+      const bool begins =
+          load->indices[d].same_as(outer) && d + 1 < load->indices.size() && load->indices[d + 1].same_as(inner);
+      const bool ends = load->indices[d].same_as(inner) && d > 0 && load->indices[d - 1].same_as(outer);
+      const int64_t* size = begins ? AsConstInt(load->buffer->shape[d + 1])
+                            : ends ? AsConstInt(load->buffer->shape[d])
+                                   : nullptr;
+      fits = fits && extent != nullptr && size != nullptr && *size == *extent;
+    }
+  });
+  return fits;
+}
+
+size_t SharedLoops(tir::Schedule& sch, const tir::BlockRV& block) {
+  const std::vector<tir::LoopRV> loops = sch.GetLoops(block);
+  size_t shared = 0;
+  while (shared < loops.size() && sch.GetChildBlocks(loops[shared]).size() > 1) ++shared;
+  return shared;
+}
+
+}  // namespace treadle::ops::cpu
