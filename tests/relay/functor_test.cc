@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 
 #include <map>
+#include <type_traits>
 
 #include "relay/typed_builder.h"
+#include "treadle/relay/exhaustive_functor.h"
 #include "treadle/relay/expr_functor.h"
 #include "treadle/relay/pattern_functor.h"
 
@@ -25,6 +27,26 @@ TEST(ExprFunctor, CallsTheOverrideThroughTheBase) {
   KindName name;
   ExprFunctor<std::string(const Expr&)>& base = name;
   EXPECT_EQ(base(Tuple(Array<Expr>())), "tuple");
+}
+
+template <typename Base>
+class OfLeaves : public Base {
+ public:
+#define TREADLE_NUMBER_OF_KIND(Node) \
+  int VisitExpr_(const Node*) override { return 1; }
+  TREADLE_RELAY_EXPR_KINDS(TREADLE_NUMBER_OF_KIND)
+#undef TREADLE_NUMBER_OF_KIND
+};
+class OfVarsAlone : public ExhaustiveExprFunctor<int(const Expr&)> {
+ public:
+  using ExhaustiveExprFunctor::VisitExpr_;
+  int VisitExpr_(const VarNode*) override { return 1; }
+};
+
+TEST(ExhaustiveExprFunctor, IsAbstractUntilAllKindsAreThere) {
+  using All = OfLeaves<ExhaustiveExprFunctor<int(const Expr&)>>;
+  static_assert(std::is_abstract_v<OfVarsAlone> && !std::is_abstract_v<All>);
+  EXPECT_EQ(All()(Tuple(Array<Expr>())), 1);
 }
 
 TEST(ExprFunctor, NamesTheKindThatIsMissing) {

@@ -3,10 +3,13 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
+import memory_plans
 import numpy as np
+import onnx
 import pytest
 
 import treadle as tvm
@@ -57,7 +60,16 @@ def test_row_13_memory_plan(row):
     lib = relay.build(mod, "llvm")
     close(run(lib, data=image), expected)
     assert "bytes" in lib.get_memory_report()
-    row.better("the report of a build says what is stored where; results stay right where operators work in place")
+    for name, shape in (("mobilenet", (3, 64, 64)), ("squeezenet", (3, 64, 64)), ("mlp", None)):
+        kind = getattr(relay.testing, name)
+        network, params = kind.get_workload(**({"image_shape": shape} if shape else {}))
+        main = relay.optimize(network, "llvm", params)[0]["main"]
+        codegen = tvm.get_global_func("relay.build_module._GraphExecutorCodegen")()
+        codegen["init"](None, "llvm")
+        (original, _), (own, bound) = (memory_plans.peak(codegen, main, planner) for planner in ("relay", "arena"))
+        assert 0 < own <= original and own <= 1.25 * bound, name
+    row.better("the report of a build says what is stored where; results stay right where operators work in place; on "
+               "MobileNet, SqueezeNet and an MLP the default plan is no larger than the original's")
 
 
 def test_row_14_graph_json(row):
@@ -144,7 +156,22 @@ def test_row_17_strategy(row):
     row.works("the implementation of the highest level, and a user's lowering, make the kernel")
     text = relay.backend.compile_engine.explain(mod["main"], "llvm")
     assert "exp.generic" in text
-    row.better("each choice says what was there and why it was taken; kernels of one operator are chosen by cost")
+    chosen = []
+    for side in (1, 3):
+        weight = onnx.numpy_helper.from_array(np.ones((64, 64, side, side), "float32"), "w")
+        value = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [1, 64, 28, 28]) for n in "xy"]
+        conv = onnx.helper.make_node("Conv", ["x", "w"], ["y"], name="conv", pads=[side // 2] * 4)
+        graph = onnx.helper.make_graph([conv], "g", value[:1], value[1:], [weight])
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+        text = tvm.compile(model, target="llvm -mcpu=x86-64-v3").explain()
+        rows = re.findall(r"# +(\*?) ?(conv2d\.\w+): (\d+) cycles", text)
+        assert len(rows) >= 2 and "conv2d.depthwise: not one channel in each group" in text
+        best = min(rows, key=lambda r: int(r[2]))
+        assert best[0] == "*", rows
+        chosen.append(best[1])
+    assert chosen == ["conv2d.direct", "conv2d.winograd"]
+    row.better("each choice says what was there, at what cost or why not; the kernel of the least modelled cost is taken, "
+               "for 1 x 1 another than for 3 x 3")
 
 
 def test_row_18_hosts_and_empty_modules(row):
@@ -161,7 +188,8 @@ def test_row_18_hosts_and_empty_modules(row):
         tvm.target.Target(tvm.target.Target("opencl", host="llvm"), host="c")
     row.works("the identity runs; linked parameters need no loading; two hosts are refused")
     close(run(relay.build(relay.Function([x], relay.exp(x)), "stackvm"), x=value), np.exp(value))
-    row.better("models run without LLVM, on the interpreter, in float32")
+    close(run(relay.build(relay.Function([x], relay.exp(x)), "c"), x=value), np.exp(value))
+    row.better("models run without LLVM, on the interpreter or from C, in float32")
 
 
 def test_row_19_external_functions(row, capfd):
@@ -176,6 +204,18 @@ def test_row_19_external_functions(row, capfd):
     row.works("a region with a constant is compiled outside and called")
     assert capfd.readouterr().out == "" and not any("const" in name for name in lib.get_params())
     row.better("nothing is printed, and the constant isn't among the parameters")
+    regions = []
+    for kind in ("ccompiler", "examplejsoncompiler"):
+        inner = relay.var("i", shape=(3, 4))
+        region = relay.Function([inner], inner + inner)
+        for key, each in {"Primitive": 1, "Compiler": kind, "global_symbol": "same"}.items():
+            region = region.with_attr(key, each)
+        regions.append(region)
+    twice = relay.Call(regions[1], [relay.Call(regions[0], [x])])
+    with pytest.raises(tvm.Error, match='two external functions are called "same" .for ccompiler and examplejsoncompiler'):
+        relay.build(tvm.IRModule.from_expr(relay.Function([x], twice)), "llvm")
+    assert lib.get_source("partition") == relay.build(mod, "llvm", external=["ccompiler"]).get_source("partition")
+    row.better("a symbol that two regions want is an error that names both; two builds partition alike")
 
 
 def test_row_20_export(row, tmp_path):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instruments: objects that watch passes. Give them to PassContext(instruments=[...])."""
+import difflib
 import functools
 import inspect
 
@@ -126,3 +127,22 @@ class PrintAfterAll:
 
     def run_after_pass(self, mod, info):
         print(f"After Running Pass: {info.name}\n{mod}")
+
+
+@pass_instrument
+class PrintDiff:
+    """Prints what each pass changes, as a unified diff of the module's text; passes that change nothing stay silent.
+    `lines`: how many unchanged lines stand around a change. `write`: takes the text of a pass instead of print."""
+
+    def __init__(self, lines=2, write=print):
+        self._lines, self._write, self._before = lines, write, []
+
+    def run_before_pass(self, mod, info):
+        self._before.append(str(mod).splitlines())
+
+    def run_after_pass(self, mod, info):
+        before, after = self._before.pop(), str(mod).splitlines()
+        diff = difflib.unified_diff(before, after, f"before {info.name}", f"after {info.name}", n=self._lines, lineterm="")
+        text = "\n".join(diff)
+        if text:
+            self._write(text)

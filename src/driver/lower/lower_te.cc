@@ -74,7 +74,11 @@ class TensorLowerer : public relay::ExprFunctor<Array<te::Tensor>(const Expr&)> 
   Array<te::Tensor> VisitExpr(const Expr& e) override { return memo_.at(e); }
 
   Array<te::Tensor> VisitExpr_(const ConstantNode* op) override {
-    if (!op->is_scalar()) throw InternalError("internal error: a kernel holds a non-scalar constant");
+    if (!op->is_scalar()) {
+      throw ShapeError(
+          StrCat("a function to lower holds a constant of ", op->data.size(),
+                 " elements: only scalars are part of kernels, others are parameters, as FuseOps makes them"));
+    }
     PrimExpr value = ScalarOf(op->data);
     return {te::Compute({}, [&](const Array<te::Var>&) { return value; }, "constant", te::tag::kConstant)};
   }
