@@ -17,6 +17,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -24,14 +25,23 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "fuzz"))
 sys.path.append(str(ROOT / "build" / "python"))  # PYTHONPATH comes first
 FAILURES = ("differ", "crash", "hang")
+READY = "ready\n"
+
+
+class WorkerFailed(Exception):
+    """A worker ended before it asked for a task: no graph is at fault, and the next one would end, too."""
 
 
 def work():
     """Answers each line {seed} or {path} of its input by a line {kind, text}."""
+    import treadle  # noqa: F401  what every task needs
     from differential import edges, engines, graphs, shrink
 
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever else is printed isn't an answer
+    for stream in (1, 2):  # whatever else is printed isn't an answer
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+    answers.write(READY)
+    answers.flush()
     for line in sys.stdin:
         task = json.loads(line)
         try:
@@ -57,11 +67,24 @@ class Worker:
     def __init__(self, options):
         self.options, self.process = options, None
 
+    def _start(self):
+        with tempfile.TemporaryFile("w+") as errors:
+            process = subprocess.Popen([sys.executable, __file__, "--work"], stdin=subprocess.PIPE,
+                                       stdout=subprocess.PIPE, text=True, stderr=errors)
+            timer = threading.Timer(self.options.seconds, process.kill)
+            timer.start()
+            ready = process.stdout.readline() == READY
+            timer.cancel()
+            if not ready:
+                process.kill()
+                status = process.wait()
+                errors.seek(0)
+                raise WorkerFailed(f"a worker can't start (exit {status}): {errors.read()[-2000:].strip()}")
+        self.process = process
+
     def ask(self, **task):
         if self.process is None:
-            command = [sys.executable, __file__, "--work"]
-            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                            stderr=subprocess.DEVNULL)
+            self._start()
         task.update(opt_level=self.options.opt_level, target=self.options.target, operators=self.options.operators)
         process, hung = self.process, []
         timer = threading.Timer(self.options.seconds, lambda: (hung.append(1), process.kill()))
@@ -119,10 +142,10 @@ def run(options):
     seeds = iter(range(options.seed, options.seed + (options.count or 10**9)))
     end = time.monotonic() + options.minutes * 60 if options.minutes else float("inf")
     lock, counts, seen, ops = threading.Lock(), collections.Counter(), collections.Counter(), collections.Counter()
+    broken = []
 
-    def loop():
-        worker = Worker(options)
-        while time.monotonic() < end:
+    def work_through(worker):
+        while not broken and time.monotonic() < end:
             with lock:
                 seed = next(seeds, None)
             if seed is None:
@@ -141,13 +164,23 @@ def run(options):
                 case = make_small(worker, case, answer["signature"], folder)
             with lock:
                 report(case, answer, folder, str(seed))
-        worker.close()
+
+    def loop():
+        worker = Worker(options)
+        try:
+            work_through(worker)
+        except WorkerFailed as error:
+            broken.append(str(error))
+        finally:
+            worker.close()
 
     threads = [threading.Thread(target=loop) for _ in range(options.workers)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    if broken:
+        raise WorkerFailed(broken[0])
     print(", ".join(f"{n} {kind}" for kind, n in sorted(counts.items())), f"; {len(ops)} operators")
     return 1 if any(counts[kind] for kind in FAILURES) else 0
 
@@ -196,4 +229,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except WorkerFailed as failure:
+        sys.exit(f"fuzz_onnx.py: {failure}")

@@ -15,8 +15,7 @@ from differential import graphs, shrink  # noqa: E402
 SEED, COUNT = 5000, 12
 
 
-def fuzz(*options):
-    python_path = str(pathlib.Path(treadle.__file__).parents[1])
+def fuzz(*options, python_path=str(pathlib.Path(treadle.__file__).parents[1])):
     return subprocess.run([sys.executable, ROOT / "tools" / "fuzz_onnx.py", *map(str, options)], text=True,
                           capture_output=True, env={**os.environ, "PYTHONPATH": python_path}, check=False)
 
@@ -51,3 +50,11 @@ def test_shrinker_keeps_what_fails(tmp_path):
     again = shrink.load(tmp_path / "small")
     assert again.model.SerializeToString() == small.model.SerializeToString()
     assert fuzz("--replay", tmp_path / "small").returncode == 0
+
+
+def test_workers_that_cannot_start_end_the_run(tmp_path):
+    """Each graph counted as a crash, and was made smaller, a process a step."""
+    (tmp_path / "treadle.py").write_text("raise ImportError('not built')")
+    done = fuzz("--seed", SEED, "--count", 3, "--output", tmp_path, python_path=str(tmp_path))
+    assert done.returncode == 1
+    assert "a worker can't start (exit 1)" in done.stderr and "not built" in done.stderr
