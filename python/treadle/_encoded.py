@@ -143,6 +143,8 @@ class _Reader:
 def to_bytes(value, value_type):
     """What the model takes for a value of that type."""
     if value_type.startswith("tensor("):
+        if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+            raise DTypeError(f"an array of {value.dtype}; expected strings")
         value = np.asarray(value, object)
     return as_tensor(np.frombuffer(encode(value), np.uint8).copy())
 

@@ -13,7 +13,10 @@ def _to_tensor(name, value, infos):
     if info is None:
         raise Error(f'no input "{name}"; the inputs are: {", ".join(infos) or "none"}' + _arguments.suggest(name, infos))
     if info.value_type:
-        return _encoded.to_bytes(value, info.value_type)
+        try:
+            return _encoded.to_bytes(value, info.value_type)
+        except DTypeError as error:
+            raise DTypeError(f'input "{name}": {error}') from None
     if not _arguments.is_array(value):
         value = _arguments.converted(name, value, info.dtype)
     try:

@@ -386,7 +386,10 @@ void RegisterDynamicComputes() {
     op.Set(kShapeFunction, std::move(shapes));
     if (compute) op.Set(kCompute, std::move(compute));
   };
-  set("dyn.reshape", ReshapeShapes, nullptr);
+  // Alone it moves nothing; fused with what reads it, it is the elements in row-major order, as for the static one.
+  set("dyn.reshape", ReshapeShapes, [](const Attrs& attrs, const Array<te::Tensor>& inputs, const Type& out_type) {
+    return (*Op::Get("reshape").GetAttr(kCompute))(attrs, {inputs[0]}, out_type);
+  });
   set("dyn.squeeze", SqueezeShapes, nullptr);
   set("dyn.broadcast_to", BroadcastShapes, BroadcastCompute);
   set("dyn.tile", TileShapes, TileCompute);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What calls of dyn.* operators are whose shape operands are constants: their static twins.
+#include <numeric>
+
 #include "ops/families.h"
 #include "treadle/ops/attrs/algorithm.h"
 #include "treadle/ops/attrs/image.h"
@@ -56,6 +58,14 @@ Expr Ones(const CallNode* call) {
 Expr Full(const CallNode* call) {
   auto shape = ConstIntegers(call->args[1]);
   return shape ? MakeFull(call->args[0], Shape(*shape), call->attrs_as<InitOpAttrs>()->dtype) : Expr();
+}
+Expr Iota(const CallNode* call) {
+  constexpr int64_t kMaxCount = 1 << 16;
+  auto count = ConstIntegers(call->args[0]);
+  if (!count || count->size() != 1 || (*count)[0] < 0 || (*count)[0] > kMaxCount) return Expr();
+  NDArray values = NDArray::Empty({(*count)[0]}, DataType::Int(64));
+  std::iota(values.Data<int64_t>(), values.Data<int64_t>() + (*count)[0], 0);
+  return Constant(values, call->span);
 }
 Expr StridedSlice(const CallNode* call) {
   auto begin = ConstIntegers(call->args[1]), end = ConstIntegers(call->args[2]);
@@ -134,6 +144,7 @@ void RegisterStaticForms() {
   set("dyn.reshape", Reshape);
   set("dyn.squeeze", Squeeze);
   set("dyn.tile", Tile);
+  set("dyn.iota", Iota);
   set("dyn.broadcast_to", BroadcastTo);
   set("dyn.zeros", Zeros);
   set("dyn.ones", Ones);

@@ -55,7 +55,8 @@ std::vector<IndexUse> UsesOf(const CallNode* call) {
 }
 
 class IndexChecker : public MixedModeMutator {
-  Expr Rewrite_(const CallNode* pre, const Expr& post) override {
+ public:
+  static Expr Check(const CallNode* pre, const Expr& post) {
     const auto* call = static_cast<const CallNode*>(post.get());
     if (OpName(pre) == "adv_index") return CheckFields(pre, call);
     const std::vector<IndexUse> uses = UsesOf(pre);
@@ -67,6 +68,9 @@ class IndexChecker : public MixedModeMutator {
     }
     return args.same_as(call->args) ? post : Call(call->op, args, call->attrs, call->type_args, call->span);
   }
+
+ private:
+  Expr Rewrite_(const CallNode* pre, const Expr& post) override { return Check(pre, post); }
 
   /// The operand is a tuple: the data, and indices of each of its first dimensions.
   static Expr CheckFields(const CallNode* pre, const CallNode* call) {
@@ -162,6 +166,8 @@ class IndexChecker : public MixedModeMutator {
 };
 
 }  // namespace
+
+void CheckConstantIndices(const CallNode* call) { IndexChecker::Check(call, GetRef<Expr>(call)); }
 
 namespace transform {
 

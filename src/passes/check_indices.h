@@ -2,8 +2,15 @@
 #pragma once
 
 #include "treadle/ir/transform.h"
+#include "treadle/relay/expr.h"
 
-namespace treadle::relay::transform {
+namespace treadle::relay {
+
+/// Throws ShapeError where an operand of a typed call holds constant indices that are out of range. For what computes a
+/// call before CheckIndices has seen it.
+void CheckConstantIndices(const CallNode* call);
+
+namespace transform {
 
 using treadle::transform::Pass;
 
@@ -12,4 +19,5 @@ using treadle::transform::Pass;
 /// the host (tir/passes/split_host_device.h), which waits for the device there.
 Pass CheckIndices();
 
-}  // namespace treadle::relay::transform
+}  // namespace transform
+}  // namespace treadle::relay

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "passes/check_indices.h"
 #include "passes/pass_util.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/evaluate.h"
@@ -145,6 +146,8 @@ class Folder : public ExprMutator {
     added = std::max<int64_t>(added, 0);
     if (total_bytes_ + added > kMaxTotalBytes) return Expr();
     const Expr typed = Typed(pre, call);
+    // Computed as it is, an index out of range would take the nearest element in silence.
+    CheckConstantIndices(typed.as<CallNode>());
     total_macs_ += TotalMacCount(typed);
     if (total_macs_ > kMaxMacs) return Expr();
     Expr result = evaluate(typed);

@@ -249,3 +249,21 @@ def test_a_mask_that_is_expanded_by_one_stays_a_mask_of_attention():
     }"""
     result = treadle.relay.transform.InferType()(treadle.parser.parse(text))["main"].body.checked_type
     assert str(result) == "Tensor[(b, 1, s, s), float32]"
+
+
+def test_eye_of_a_size_that_data_decides():
+    """Its rows are known, its columns aren't."""
+    nodes = [helper.make_node("NonZero", ["x"], ["i"]), helper.make_node("EyeLike", ["i"], ["y"], k=1)]
+    check(nodes, {"x": (FLOAT, [2, 3])}, ["y"], [{"x": np.ones((2, 3), np.float32)}, {"x": np.eye(2, 3, dtype=np.float32)}])
+
+
+def test_compress_along_a_size_that_the_run_knows():
+    nodes = [helper.make_node("Compress", ["x", "c"], ["y"], axis=1)]
+    x = {"x": (FLOAT, [2, "n"])}
+    constants = {"c": np.array([True, False, True])}
+    check(nodes, x, ["y"], [{"x": floats(2, 3)}, {"x": floats(2, 7)}], constants)
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", FLOAT, [2, "n"])],
+                              [helper.make_tensor_value_info("y", FLOAT, None)], [onnx.numpy_helper.from_array(constants["c"], "c")])
+    model = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+    with pytest.raises(treadle.Error, match="index 2 is out of range for 2"):
+        model.run(None, {"x": floats(2, 2)})

@@ -37,7 +37,19 @@ ONCE_WRONG = """declared_value_as_float64 declared_value_rank_1 declared_output_
     contrib_rotaryembedding_rotary_2_99 contrib_qlinearadd_zero_type contrib_qlinearsigmoid_zero_type
     value_sequence_of_nothing value_sequence_empty_type value_sequence_mixed value_sequence_insert_other
     value_sequence_of_sequences value_sequence_split_matrix value_optional_wrong_type value_scan_input_directions_9
-    value_scan_output_directions_-9 value_run_conv_channels""".split()
+    value_scan_output_directions_-9 value_run_conv_channels index_folded_nllloss
+    ml_treeensembleregressor_feature_-1 ml_treeensembleregressor_targets_1099511627776
+    ml_treeensembleregressor_targets_4611686018427387904 ml_treeensembleregressor_base_values_count
+    ml_treeensembleregressor_data_no_columns ml_treeensembleclassifier_labels_both ml_treeensemble_modes_int64
+    ml_treeensemble_splits_of_other_type ml_svmregressor_coefficients_short ml_linearregressor_intercepts_long
+    ml_linearclassifier_labels_both ml_labelencoder_tensor_default_type ml_normalizer_rank_3
+    ml_arrayfeatureextractor_negative ml_arrayfeatureextractor_negative_constant ml_arrayfeatureextractor_float
+    ml_zipmap_labels_both ml_dictvectorizer_of_a_tensor text_cast_beyond_int64 text_cast_nul text_cast_sign
+    text_squeeze_of_strings text_regexfullmatch_group_name text_tfidfvectorizer_max_beyond
+    text_tfidfvectorizer_indexes_long text_tfidfvectorizer_floats text_if text_if_or_numbers
+    text_sequence_and_numbers text_and_numbers_concat text_and_numbers_where text_and_numbers_equal
+    text_and_numbers_gather_index text_loop_untyped_3 text_loop_untyped_50 text_loop_becomes_numbers_50 text_fed_longer
+    text_fed_numbers text_fed_none""".split()
 CASES = {case.name: case for case in hostile.all_cases()}
 PART = [name for name in CASES if zlib.crc32(name.encode()) % 12 == 0 and not name.startswith("size_")]
 

@@ -24,14 +24,14 @@ std::optional<bool> KnownBool(NodeImport& n, const Expr& expr) {
 }
 
 std::vector<Expr> ImportIf(NodeImport& n) {
-  const Attribute* branch = n.Find("then_branch");
-  n.Find("else_branch");
-  for (size_t i = 0; branch != nullptr && branch->g && i < branch->g->outputs.size(); ++i) {
-    if (HasText(branch->g->outputs[i].type)) n.MarkText(i);
-  }
+  for (const char* branch : {"then_branch", "else_branch"}) n.Find(branch);
   Expr condition = n.In(0);
   if (TypeOf(condition)->dtype != DataType::Bool()) n.Invalid("the condition isn't bool");
-  if (auto known = KnownBool(n, condition)) return n.Subgraph(*known ? "then_branch" : "else_branch", {});
+  if (auto known = KnownBool(n, condition)) {
+    std::vector<Expr> outputs = n.Subgraph(*known ? "then_branch" : "else_branch", {});
+    MarkTextResults(n, 0);
+    return outputs;
+  }
   return ImportBranch(n, condition);
 }
 
@@ -63,7 +63,8 @@ std::optional<std::vector<Expr>> Unroll(NodeImport& n, const Graph& body) {
     std::vector<Expr> inputs{n.Const(ArrayOf(Ints{trip}, Ints{}, DataType::Int(64))),
                              n.Const(ArrayOf(Ints{1}, Ints{}, DataType::Bool()))};
     inputs.insert(inputs.end(), carried.begin(), carried.end());
-    std::vector<Expr> outputs = n.Subgraph("body", inputs);
+    std::vector<Expr> outputs = n.Subgraph("body", inputs, LoopText(n));
+    CheckCarriedText(n, 2, carried.size(), 1);
     go_on = KnownBool(n, outputs[0]);
     if (!go_on) return std::nullopt;
     std::copy(outputs.begin() + 1, outputs.begin() + 1 + static_cast<std::ptrdiff_t>(carried.size()), carried.begin());
@@ -84,11 +85,10 @@ std::optional<std::vector<Expr>> Unroll(NodeImport& n, const Graph& body) {
 std::vector<Expr> ImportLoop(NodeImport& n) {
   const Attribute* body = n.Find("body");
   if (body == nullptr || !body->g) n.Invalid("attribute 'body' is missing");
-  for (size_t i = 1; i < body->g->outputs.size(); ++i) {
-    if (HasText(body->g->outputs[i].type)) n.MarkText(i - 1);
-  }
-  if (auto unrolled = Unroll(n, *body->g)) return *unrolled;
-  return ImportDynamicLoop(n);
+  std::optional<std::vector<Expr>> outputs = Unroll(n, *body->g);
+  if (!outputs) outputs = ImportDynamicLoop(n);
+  MarkTextResults(n, 1);
+  return *outputs;
 }
 
 /// A per-value attribute of Scan: axes or directions, 0 by default.
@@ -136,7 +136,11 @@ std::vector<Expr> ImportScan(NodeImport& n) {
     if (size != nullptr && length >= 0 && *size != length) n.Invalid("the sequences have different lengths");
     if (size != nullptr) length = *size;
   }
-  if (!known || length == 0 || length > kMaxUnrolled) return ImportDynamicScan(n, spec);
+  if (!known || length == 0 || length > kMaxUnrolled) {
+    std::vector<Expr> outputs = ImportDynamicScan(n, spec);
+    MarkTextResults(n, 0);
+    return outputs;
+  }
   std::vector<std::vector<Expr>> collected(results);
   for (int64_t t = 0; t < length; ++t) {
     std::vector<Expr> arguments = states;
@@ -145,7 +149,8 @@ std::vector<Expr> ImportScan(NodeImport& n) {
       int64_t at = in_directions[i] == 0 ? t : length - 1 - t;
       arguments.push_back(n.Squeeze(n.Slice(n.In(states_count + i), axis, at, at + 1), {axis}));
     }
-    std::vector<Expr> outputs = n.Subgraph("body", arguments);
+    std::vector<Expr> outputs = n.Subgraph("body", arguments, InputsText(n));
+    CheckCarriedText(n, 0, states_count, 0);
     std::copy(outputs.begin(), outputs.begin() + static_cast<std::ptrdiff_t>(states_count), states.begin());
     for (size_t i = 0; i < results; ++i) collected[i].push_back(outputs[states_count + i]);
   }
@@ -153,6 +158,7 @@ std::vector<Expr> ImportScan(NodeImport& n) {
     if (out_directions[i] != 0) std::reverse(collected[i].begin(), collected[i].end());
     states.push_back(Stack(n, collected[i], n.Axis(out_axes[i], RankOf(collected[i][0]) + 1)));
   }
+  MarkTextResults(n, 0);
   return states;
 }
 

@@ -16,6 +16,7 @@
 #include "frontend/onnx/op_versions.h"
 #include "frontend/onnx/rules.h"
 #include "frontend/onnx/tensor_data.h"
+#include "frontend/onnx/text_operands.h"
 #include "frontend/onnx/values.h"
 #include "treadle/base/error.h"
 #include "treadle/ops/attrs/host.h"
@@ -119,7 +120,9 @@ class Importer : public SubgraphImporter {
 
   /// The weight as a constant or as a parameter of "main".
   Expr WeightExpr(const std::string& name, const NDArray& value);
-  std::vector<Expr> ImportSubgraph(const Graph& graph, const std::vector<Expr>& inputs) override;
+  std::vector<Expr> ImportSubgraph(const Graph& graph, const std::vector<Expr>& inputs,
+                                   const std::vector<bool>& text) override;
+  const std::vector<bool>& text_results() const override { return text_results_; }
   GlobalVar OpenFunction(const std::string& hint) override;
   std::vector<std::pair<relay::Var, Expr>> CloseFunction() override;
   void DefineFunction(const GlobalVar& var, const relay::Function& function) override {
@@ -164,6 +167,7 @@ class Importer : public SubgraphImporter {
   int64_t node_count_ = 0;
   Scope* current_scope_ = nullptr;
   std::set<size_t> text_outputs_;                        ///< of the node that was imported last
+  std::vector<bool> text_results_;                       ///< of the subgraph that was imported last
   std::vector<std::unique_ptr<Scope>> function_scopes_;  ///< of the functions that are open
   std::vector<std::pair<GlobalVar, relay::Function>> defined_;
   const OpsetImports* current_opsets_ = nullptr;
@@ -346,15 +350,13 @@ std::vector<Expr> Importer::RunRule(const Node& node, const OpsetImports& opsets
 std::vector<Expr> Importer::ApplyRule(const ImportRule& rule, const Node& node, int version, int64_t opset,
                                       std::vector<NodeInput*> inputs) {
   NodeImport n(node, version, opset, std::move(inputs), this);
-  const std::vector<int>* text_inputs = TextInputs(FullOpName(node.domain, node.op_type));
-  if (text_inputs != nullptr) n.AllowText();
+  const TextOperands* text_operands = TextOperandsOf(FullOpName(node.domain, node.op_type));
+  n.AllowText(text_operands);
   std::vector<Expr> outputs = rule(n);
   n.CheckAllRead();
   text_outputs_ = n.text_outputs();
-  for (int input : text_inputs != nullptr ? *text_inputs : std::vector<int>()) {
-    if (!n.IsText(static_cast<size_t>(input))) continue;
-    for (size_t i = 0; i < n.num_outputs(); ++i) text_outputs_.insert(i);
-  }
+  const bool moves_text = text_operands != nullptr && MovesText(n, *text_operands);
+  for (size_t i = 0; moves_text && i < n.num_outputs(); ++i) text_outputs_.insert(i);
   for (size_t i = 0; i < n.num_outputs(); ++i) {
     if (!n.WantsOutput(i) || (i < outputs.size() && outputs[i].defined())) continue;
     throw UnsupportedNode(StrCat("output ", i, " isn't implemented"));
@@ -464,7 +466,7 @@ std::vector<Expr> Importer::Fork(const Graph& graph, size_t at, const OpsetImpor
     Scope inner;
     inner.outer = &scope;
     for (size_t i = 0; i < node.outputs.size() && i < values.size(); ++i) {
-      if (!node.outputs[i].empty()) inner.Define(node.outputs[i], values[i]);
+      if (!node.outputs[i].empty()) inner.Define(node.outputs[i], values[i], fork.text.at(i));
     }
     try {
       results[side] = ImportBody(graph, at + 1, opsets, inner);
@@ -519,12 +521,15 @@ std::vector<Expr> Importer::ImportBody(const Graph& graph, size_t begin, const O
   }
   restore();
   std::vector<Expr> outputs;
+  std::vector<bool> text;
   for (const ValueInfo& output : graph.outputs) {
     Value* value = scope.Find(output.name);
     if (value == nullptr || value->poisoned()) throw UnsupportedNode("a node of its subgraph can't be imported");
     outputs.push_back(value->expr());
+    text.push_back(value->is_text());
     declared_.CheckResult(output, outputs.back(), value->is_text(), StrCat("graph ", QuoteName(graph.name)));
   }
+  text_results_ = std::move(text);
   return outputs;
 }
 
@@ -551,7 +556,14 @@ int64_t Importer::DeclaredSize(const std::string& value, size_t axis) {
   return info == nullptr ? -1 : declared_.SizeOf(*info, axis, options_.dims);
 }
 
-std::vector<Expr> Importer::ImportSubgraph(const Graph& graph, const std::vector<Expr>& inputs) {
+/// Whether the type says what the elements are.
+bool IsStated(const TypeProto& type) {
+  if (type.kind == TypeProto::Kind::kTensor) return type.elem_type != ElemType::kUndefined;
+  return type.element != nullptr && IsStated(*type.element);
+}
+
+std::vector<Expr> Importer::ImportSubgraph(const Graph& graph, const std::vector<Expr>& inputs,
+                                           const std::vector<bool>& text) {
   Scope scope;
   scope.outer = current_scope_;
   DefineInitializers(graph, scope);
@@ -560,7 +572,14 @@ std::vector<Expr> Importer::ImportSubgraph(const Graph& graph, const std::vector
         StrCat("subgraph ", QuoteName(graph.name), " has ", graph.inputs.size(), " inputs, ", inputs.size(), " given"));
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
-    scope.Define(graph.inputs[i].name, inputs[i], HasText(graph.inputs[i].type));
+    const bool is_text = i < text.size() && text[i];
+    const TypeProto& type = graph.inputs[i].type;
+    if (is_text != HasText(type) && (!is_text || IsStated(type))) {
+      throw ModelFormatError(StrCat(
+          "subgraph ", QuoteName(graph.name), ": input ", QuoteName(graph.inputs[i].name),
+          is_text ? " isn't declared as strings, but is given some" : " is declared as strings, but isn't given any"));
+    }
+    scope.Define(graph.inputs[i].name, inputs[i], is_text);
   }
   return ImportBody(graph, 0, *current_opsets_, scope);
 }

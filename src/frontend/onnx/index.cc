@@ -180,7 +180,8 @@ Expr ImportCompress(NodeImport& n) {
   } else {
     x = n.Reshape(x, {-1});
   }
-  if (!picked.empty() && picked.back() >= n.StaticDim(x, axis)) n.Invalid("the condition picks more than there is");
+  const int64_t* size = AsConstInt(TypeOf(x)->shape[static_cast<size_t>(axis)]);
+  if (size != nullptr && !picked.empty() && picked.back() >= *size) n.Invalid("the condition picks more than there is");
   return n.Call("take", {x, n.IntVector(picked)}, {{"axis", int64_t{axis}}, {"mode", "error"}});
 }
 

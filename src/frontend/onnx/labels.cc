@@ -91,7 +91,11 @@ Expr Otherwise(NodeImport& n, const Labels& values) {
     return n.Reshape(TextConstant(n, *given->t), {});
   }
   const DataType dtype = TypeOf(values.values)->dtype;
-  if (given != nullptr) return n.Cast(n.Reshape(n.Const(ToNDArray(*given->t, "default_tensor")), {}), dtype);
+  if (given != nullptr) {
+    const NDArray value = ToNDArray(*given->t, "default_tensor");
+    if (value.dtype() != dtype) n.Invalid(StrCat("'default_tensor' is ", value.dtype(), ", the values are ", dtype));
+    return n.Reshape(n.Const(value), {});
+  }
   return dtype.is_floating() ? n.Scalar(dtype, n.Float("default_float", -0.0))
                              : n.Scalar(dtype, static_cast<double>(n.Int("default_int64", -1)));
 }
@@ -148,6 +152,7 @@ Expr ImportDictVectorizer(NodeImport& n) {
   const auto* strings = StringsOf(n, "string_vocabulary");
   Term vocabulary = strings != nullptr ? Term(n, TextVector(n, *strings)) : IntVec(n, n.Ints("int64_vocabulary"));
   Expr map = n.In(0);
+  if (map->checked_type_.as<TensorTypeNode>()) n.Invalid("the operand is a tensor, expected a map");
   Term keys(n, HostTensor(n, "map.keys", {map}, kInt64, 1));
   Term values(n, HostTensor(n, "map.values", {map}, kFloat32, 1));
   Term same = (vocabulary.Expand(1) == keys.Expand(0)).As(kFloat32);
@@ -159,7 +164,8 @@ Expr ImportDictVectorizer(NodeImport& n) {
 ClassLabels ReadClassLabels(NodeImport& n, const char* ints, const char* strings) {
   const auto* texts = StringsOf(n, strings);
   if (texts != nullptr && !texts->empty()) {
-    n.Find(ints);
+    if (!n.Ints(ints, std::vector<int64_t>()).empty())
+      n.Invalid(StrCat("both '", ints, "' and '", strings, "' are given, expected one of them"));
     return {TextVector(n, *texts), static_cast<int64_t>(texts->size()), true};
   }
   const IntList values = n.Ints(ints);

@@ -182,12 +182,45 @@ std::vector<Expr> JoinBranches(ExprBuilder& n, const Expr& condition, const std:
   return outputs;
 }
 
+void MarkTextResults(NodeImport& n, size_t first) {
+  const std::vector<bool>& text = n.text_results();
+  for (size_t i = first; i < text.size(); ++i) {
+    if (text[i]) n.MarkText(i - first);
+  }
+}
+
+std::vector<bool> InputsText(const NodeImport& n) {
+  std::vector<bool> text;
+  for (size_t i = 0; i < n.num_inputs(); ++i) text.push_back(n.IsText(i));
+  return text;
+}
+
+std::vector<bool> LoopText(const NodeImport& n) {
+  std::vector<bool> text = InputsText(n);
+  text.resize(std::max<size_t>(text.size(), 2));
+  text[0] = text[1] = false;  // the number of the trip and the condition
+  return text;
+}
+
+void CheckCarriedText(const NodeImport& n, size_t first_input, size_t count, size_t first_result) {
+  for (size_t i = 0; i < count; ++i) {
+    if (n.IsText(first_input + i) == n.text_results().at(first_result + i)) continue;
+    n.Invalid(StrCat("carried value ", i, " is of strings before or after a trip, but not both"));
+  }
+}
+
 std::vector<Expr> ImportBranch(NodeImport& n, const Expr& condition) {
   // A branch that doesn't fit the shapes is one that isn't taken with them; it stops the run if it is.
   std::string reasons[2];
+  std::vector<bool> text[2];
   auto branch = [&](int side) -> std::vector<Expr> {
     try {
-      return n.Subgraph(side == 0 ? "then_branch" : "else_branch", {});
+      std::vector<Expr> outputs = n.Subgraph(side == 0 ? "then_branch" : "else_branch", {});
+      text[side] = n.text_results();
+      for (size_t i = 0; i < text[side].size(); ++i) {
+        if (text[side][i]) n.MarkText(i);
+      }
+      return outputs;
     } catch (const ShapeError& e) {
       reasons[side] = e.what();
     } catch (const DTypeError& e) {
@@ -203,9 +236,10 @@ std::vector<Expr> ImportBranch(NodeImport& n, const Expr& condition) {
     return JoinBranches(n, condition, yes, no, StrCat("this branch can't be run: ", reasons[0], reasons[1]));
   }
   if (yes.size() != no.size()) n.Invalid("the branches have different numbers of outputs");
+  if (text[0] != text[1]) n.Invalid("an output is of strings in one branch, and isn't in the other");
   for (size_t i = 0; i < yes.size(); ++i) {
     const auto *a = yes[i]->type_as<TensorTypeNode>(), *b = no[i]->type_as<TensorTypeNode>();
-    if (a != nullptr && b != nullptr && a->shape.size() != b->shape.size()) throw RankFork{condition, yes, no};
+    if (a != nullptr && b != nullptr && a->shape.size() != b->shape.size()) throw RankFork{condition, yes, no, text[0]};
   }
   return JoinBranches(n, condition, yes, no, "");
 }
@@ -223,7 +257,8 @@ std::vector<Expr> ImportDynamicLoop(NodeImport& n) {
     Expr yes = n.Const(ArrayOf(Ints{1}, Ints{}, DataType::Bool()));
     std::vector<Expr> inputs{ShapedAs(n, number, graph.inputs[0]), ShapedAs(n, yes, graph.inputs[1])};
     inputs.insert(inputs.end(), values.begin(), values.end());
-    std::vector<Expr> outputs = n.Subgraph("body", inputs);
+    std::vector<Expr> outputs = n.Subgraph("body", inputs, LoopText(n));
+    CheckCarriedText(n, 2, values.size(), 1);
     auto first_row = outputs.begin() + 1 + static_cast<std::ptrdiff_t>(values.size());
     return Trip{{outputs.begin() + 1, first_row}, {first_row, outputs.end()}, outputs[0]};
   };
@@ -252,7 +287,8 @@ std::vector<Expr> ImportDynamicScan(NodeImport& n, const ScanSpec& spec) {
       Expr at = spec.in_directions[i] == 0 ? number : n.Call("subtract", {last, number});
       inputs.push_back(n.Call("take", {values[num_states + i], at}, {{"axis", spec.in_axes[i]}, {"mode", "error"}}));
     }
-    std::vector<Expr> outputs = n.Subgraph("body", inputs);
+    std::vector<Expr> outputs = n.Subgraph("body", inputs, InputsText(n));
+    CheckCarriedText(n, 0, num_states, 0);
     auto first_row = outputs.begin() + static_cast<std::ptrdiff_t>(num_states);
     Trip result{{outputs.begin(), first_row}, {first_row, outputs.end()}, Expr()};
     result.carried.insert(result.carried.end(), values.begin() + static_cast<std::ptrdiff_t>(num_states), values.end());

@@ -13,11 +13,21 @@ namespace treadle::onnx {
 struct RankFork {
   relay::Expr condition;
   std::vector<relay::Expr> yes, no;
+  std::vector<bool> text;  ///< which values are strings
 };
 /// The values that branches give, chosen by `condition`; no values: that branch can't be run, for the reason given.
 /// Dimensions in which the branches differ are unknown afterwards.
 std::vector<relay::Expr> JoinBranches(ExprBuilder& n, const relay::Expr& condition, const std::vector<relay::Expr>& yes,
                                       const std::vector<relay::Expr>& no, const std::string& reason);
+
+/// The node's outputs are results `first` and so on of the graph imported last: strings where those are.
+void MarkTextResults(NodeImport& n, size_t first);
+/// Which inputs of the node are strings; of Loop, as its body has them.
+std::vector<bool> InputsText(const NodeImport& n);
+std::vector<bool> LoopText(const NodeImport& n);
+/// Throws ModelFormatError unless inputs `first_input` and so on are strings where results `first_result` and so on of
+/// the graph imported last are, `count` of them: what a loop carries doesn't change its type.
+void CheckCarriedText(const NodeImport& n, size_t first_input, size_t count, size_t first_result);
 
 /// If of a condition that isn't known when compiling. Dimensions in which the branches differ are unknown afterwards.
 /// Throws RankFork where they differ in rank.

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/composed.h"
 #include "frontend/onnx/labels.h"
 #include "frontend/onnx/matmul.h"
@@ -36,7 +37,9 @@ Expr ImportBinarizer(NodeImport& n) {
 }
 
 Expr ImportArrayFeatureExtractor(NodeImport& n) {
-  Term x = In(n, 0), y = x.Take(In(n, 1).As(kInt64).Reshape({-1}), x.rank() - 1);
+  Term x = In(n, 0), columns = In(n, 1);
+  if (columns.dtype() != kInt64) n.Invalid(StrCat("the indices are ", columns.dtype(), ", expected int64"));
+  Term y = x.Take(AtLeast(columns.Reshape({-1}), 0, "index of a column"), x.rank() - 1);
   return x.rank() == 1 ? y.Expand(0) : y;
 }
 
@@ -49,7 +52,7 @@ Expr ImportScaler(NodeImport& n) {
 
 Expr ImportNormalizer(NodeImport& n) {
   const std::string norm = n.Str("norm", "MAX");
-  if (n.Rank(0) < 1) n.Invalid("the operand is a scalar");
+  if (n.Rank(0) < 1 || n.Rank(0) > 2) n.Invalid(StrCat("the operand has rank ", n.Rank(0), ", expected 1 or 2"));
   Term x = In(n, 0).As(kFloat32);
   const IntList last{x.rank() - 1};
   if (norm != "MAX" && norm != "L1" && norm != "L2") n.Invalid(StrCat("'norm' is ", QuoteName(norm)));
@@ -94,6 +97,14 @@ void CheckNoTransform(NodeImport& n) {
   if (transform != "NONE") n.Unsupported(StrCat("post_transform ", transform, " isn't implemented"));
 }
 
+/// A list of which each entry belongs to one of `count` things.
+Doubles FloatsOf(NodeImport& n, const char* name, int64_t count) {
+  Doubles values = n.Floats(name);
+  if (static_cast<int64_t>(values.size()) != count)
+    n.Invalid(StrCat("'", name, "' has ", values.size(), " entries, expected ", count));
+  return values;
+}
+
 /// (targets, columns) from a flat list.
 Term Matrix(NodeImport& n, const char* name, int64_t rows, DataType dtype) {
   Doubles values = n.Floats(name);
@@ -107,7 +118,7 @@ Expr ImportLinearRegressor(NodeImport& n) {
   Term x = Floats(In(n, 0));
   Term weights = Matrix(n, "coefficients", n.Int("targets", 1), x.dtype());
   Term y(n, MatMulAnyRank(n, x, weights.Permute({1, 0})));
-  if (n.HasAttr("intercepts")) y = y + Row(n, n.Floats("intercepts"), x.dtype());
+  if (n.HasAttr("intercepts")) y = y + Row(n, FloatsOf(n, "intercepts", n.Int("targets", 1)), x.dtype());
   return y.As(kFloat32);
 }
 
@@ -136,7 +147,7 @@ Expr ImportSvmRegressor(NodeImport& n) {
   std::optional<Term> sum;
   if (supports > 0) {
     Term kernels = Kernels(n, x, Matrix(n, "support_vectors", supports, x.dtype()));
-    sum = (kernels * Row(n, n.Floats("coefficients"), x.dtype())).Sum({1}, true);
+    sum = (kernels * Row(n, FloatsOf(n, "coefficients", supports), x.dtype())).Sum({1}, true);
   } else {
     sum = Term(n, MatMulAnyRank(n, x, Matrix(n, "coefficients", 1, x.dtype()).Permute({1, 0})));
   }
@@ -358,8 +369,10 @@ Trees OldTrees(NodeImport& n, const std::string& leaf, int64_t outputs) {
   return trees;
 }
 
-Term WithBase(NodeImport& n, const Term& scores) {
+Term WithBase(NodeImport& n, const Term& scores, int64_t outputs) {
   Doubles base = NumbersAttr(n, "base_values");
+  if (base.size() > 1 && static_cast<int64_t>(base.size()) != outputs)
+    n.Invalid(StrCat("'base_values' has ", base.size(), " entries, expected ", outputs));
   return base.empty() ? scores : scores + Row(n, base, scores.dtype());
 }
 
@@ -368,7 +381,7 @@ Expr ImportTreeRegressor(NodeImport& n) {
   Trees trees = OldTrees(n, "target", n.Int("n_targets", 1));
   Term x = Floats(In(n, 0));
   Term scores = EvaluateTrees(n, trees, x, aggregate);
-  return PostTransform(n, WithBase(n, scores).As(kFloat32), n.Str("post_transform", "NONE"));
+  return PostTransform(n, WithBase(n, scores, trees.outputs).As(kFloat32), n.Str("post_transform", "NONE"));
 }
 
 std::vector<Expr> ImportTreeClassifier(NodeImport& n) {
@@ -378,7 +391,7 @@ std::vector<Expr> ImportTreeClassifier(NodeImport& n) {
   std::set<int64_t> used;
   for (const TreeWeight& weight : trees.weights) used.insert(weight.output);
   const std::string transform = n.Str("post_transform", "NONE");
-  Term scores = WithBase(n, EvaluateTrees(n, trees, Floats(In(n, 0)), "SUM")).As(kFloat32);
+  Term scores = WithBase(n, EvaluateTrees(n, trees, Floats(In(n, 0)), "SUM"), labels.count).As(kFloat32);
   if (used.size() == 1) {  // the scores of one of two classes
     if (labels.count != 2) n.Unsupported("weights of one of several classes aren't implemented");
     Term one = scores.Slice(1, 0, 1);
@@ -395,26 +408,28 @@ Expr ImportTreeEnsemble(NodeImport& n) {
   const int64_t aggregate = n.Int("aggregate_function", 1), transform = n.Int("post_transform", 0);
   if (aggregate < 0 || aggregate > 3 || transform < 0 || transform > 4) n.Invalid("an attribute is out of range");
   n.Ignore({"nodes_hitrates"});
-  auto numbers = [&](const char* name) {
+  Term x = In(n, 0);
+  auto numbers = [&](const char* name, DataType dtype) {
     const Attribute* tensor = n.Find(name);
     if (tensor == nullptr || tensor->type != Attribute::Type::kTensor) n.Invalid(StrCat("'", name, "' isn't a tensor"));
-    return DoublesOf(ToNDArray(*tensor->t, name));
+    const NDArray values = ToNDArray(*tensor->t, name);
+    if (values.dtype() != dtype) n.Invalid(StrCat("'", name, "' is ", values.dtype(), ", expected ", dtype));
+    return DoublesOf(values);
   };
   TreeLists lists;
   lists.roots = n.Ints("tree_roots");
   lists.features = n.Ints("nodes_featureids");
-  lists.splits = numbers("nodes_splits");
-  for (double mode : numbers("nodes_modes")) lists.modes.push_back(static_cast<int64_t>(mode));
+  lists.splits = numbers("nodes_splits", x.dtype());
+  for (double mode : numbers("nodes_modes", DataType::UInt(8))) lists.modes.push_back(static_cast<int64_t>(mode));
   lists.yes = n.Ints("nodes_truenodeids");
   lists.no = n.Ints("nodes_falsenodeids");
   lists.yes_leaf = n.Ints("nodes_trueleafs");
   lists.no_leaf = n.Ints("nodes_falseleafs");
   lists.missing = n.Ints("nodes_missing_value_tracks_true", IntList());
-  if (n.HasAttr("membership_values")) lists.members = numbers("membership_values");
+  if (n.HasAttr("membership_values")) lists.members = numbers("membership_values", x.dtype());
   lists.leaf_targets = n.Ints("leaf_targetids");
-  lists.leaf_weights = numbers("leaf_weights");
+  lists.leaf_weights = numbers("leaf_weights", x.dtype());
   Trees trees = MakeTrees(n, lists, n.Int("n_targets", 1));
-  Term x = In(n, 0);
   Term scores = EvaluateTrees(n, trees, x, kAggregates[aggregate]);
   return PostTransform(n, scores, kTransforms[transform]);
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "frontend/onnx/tensor_data.h"
+#include "frontend/onnx/text_operands.h"
 
 namespace treadle::onnx {
 
@@ -30,7 +31,8 @@ NodeInput* NodeImport::Read(size_t i) {
   if (inputs_[i]->sub_byte() && !allow_sub_byte_) {
     Unsupported(StrCat("input ", i, " has elements of 4 or 2 bits, which isn't implemented"));
   }
-  if (inputs_[i]->is_text() && !allow_text_) Unsupported(StrCat("input ", i, " has strings, which isn't implemented"));
+  if (inputs_[i]->is_text() && (text_operands_ == nullptr || !text_operands_->Allows(i)))
+    Unsupported(StrCat("input ", i, " has strings, which isn't implemented"));
   return inputs_[i];
 }
 
@@ -165,10 +167,11 @@ std::vector<double> NodeImport::Floats(const char* name, std::optional<std::vect
   return {attribute->floats.begin(), attribute->floats.end()};
 }
 
-std::vector<Expr> NodeImport::Subgraph(const char* name, const std::vector<Expr>& inputs) {
+std::vector<Expr> NodeImport::Subgraph(const char* name, const std::vector<Expr>& inputs,
+                                       const std::vector<bool>& text) {
   const Attribute* attribute = Typed(name, Attribute::Type::kGraph);
   if (attribute == nullptr) Invalid(StrCat("attribute ", QuoteName(name), " is missing"));
-  return subgraphs_->ImportSubgraph(*attribute->g, inputs);
+  return subgraphs_->ImportSubgraph(*attribute->g, inputs, text);
 }
 
 void NodeImport::Ignore(std::initializer_list<const char*> names) {

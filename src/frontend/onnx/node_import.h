@@ -42,14 +42,20 @@ class NodeInput {
   virtual bool is_text() const { return false; }
 };
 
+struct TextOperands;
+
 /// Imports the graphs that a node has as attributes.
 class SubgraphImporter {
  public:
   virtual ~SubgraphImporter() = default;
   /// Of the whole import.
   ops::KnownValues* known_values() { return &known_values_; }
-  /// The graph's outputs, with its inputs bound to `inputs`. Values of the surrounding graphs are in scope.
-  virtual std::vector<relay::Expr> ImportSubgraph(const Graph& graph, const std::vector<relay::Expr>& inputs) = 0;
+  /// The graph's outputs, with its inputs bound to `inputs`, of which those are strings that `text` says. Values of the
+  /// surrounding graphs are in scope.
+  virtual std::vector<relay::Expr> ImportSubgraph(const Graph& graph, const std::vector<relay::Expr>& inputs,
+                                                  const std::vector<bool>& text) = 0;
+  /// Which outputs of the graph that was imported last are strings.
+  virtual const std::vector<bool>& text_results() const = 0;
   /// What is imported from here on belongs to a new global function: values of outside become parameters of it.
   virtual GlobalVar OpenFunction(const std::string& hint) = 0;
   /// Ends the function that was opened last: its parameters for values of outside, and those values.
@@ -83,7 +89,7 @@ class NodeImport : public ExprBuilder {
   /// operators would take them for bytes.
   void AllowSubByte() { allow_sub_byte_ = true; }
   /// As AllowSubByte, of strings.
-  void AllowText() { allow_text_ = true; }
+  void AllowText(const TextOperands* operands) { text_operands_ = operands; }
   bool IsText(size_t i) const { return Has(i) && inputs_[i]->is_text(); }
   /// Says that an output is of strings.
   void MarkText(size_t output = 0) { text_outputs_.insert(output); }
@@ -131,8 +137,12 @@ class NodeImport : public ExprBuilder {
   DataType TypeAttr(const char* name, std::optional<ElemType> otherwise = std::nullopt);
   DataType ToType(ElemType type);
 
-  /// The outputs of the graph that is the attribute's value, with its inputs bound.
-  std::vector<relay::Expr> Subgraph(const char* name, const std::vector<relay::Expr>& inputs);
+  /// The outputs of the graph that is the attribute's value, with its inputs bound; `text`: which of those are strings,
+  /// none beyond its end.
+  std::vector<relay::Expr> Subgraph(const char* name, const std::vector<relay::Expr>& inputs,
+                                    const std::vector<bool>& text = {});
+  /// Which outputs of the graph that was imported last are strings.
+  const std::vector<bool>& text_results() const { return subgraphs_->text_results(); }
   /// A function of the model's own, see SubgraphImporter.
   GlobalVar OpenFunction(const std::string& hint) { return subgraphs_->OpenFunction(hint); }
   std::vector<std::pair<relay::Var, relay::Expr>> CloseFunction() { return subgraphs_->CloseFunction(); }
@@ -162,7 +172,8 @@ class NodeImport : public ExprBuilder {
   std::vector<NodeInput*> inputs_;
   SubgraphImporter* subgraphs_;
   size_t num_outputs_ = 0;
-  bool allow_sub_byte_ = false, allow_text_ = false;
+  bool allow_sub_byte_ = false;
+  const TextOperands* text_operands_ = nullptr;  ///< nullptr: none
   std::set<size_t> text_outputs_;
   std::set<size_t> read_inputs_;
   std::set<std::string> read_attributes_;

@@ -179,7 +179,8 @@ std::vector<Expr> MapAtRunTime(NodeImport& n, const Graph& body) {
     for (size_t i = 0; i < inputs; ++i) {
       arguments.push_back(IsSequence(values[i]) ? SequenceElement(n, values[i], number) : values[i]);
     }
-    std::vector<Expr> outputs = n.Subgraph("body", arguments);
+    std::vector<Expr> outputs = n.Subgraph("body", arguments, InputsText(n));
+    MarkTextResults(n, 0);
     LoopTrip result{{values.begin(), values.begin() + static_cast<std::ptrdiff_t>(inputs)}, {}, Expr()};
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Expr& sequence = values[inputs + i];
@@ -213,7 +214,8 @@ std::vector<Expr> ImportSequenceMap(NodeImport& n) {
       }
       arguments.push_back(input);
     }
-    std::vector<Expr> outputs = n.Subgraph("body", arguments);
+    std::vector<Expr> outputs = n.Subgraph("body", arguments, InputsText(n));
+    MarkTextResults(n, 0);
     for (size_t i = 0; i < results.size(); ++i) results[i].push_back(outputs.at(i));
   }
   std::vector<Expr> sequences;

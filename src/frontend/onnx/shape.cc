@@ -86,7 +86,7 @@ Expr SqueezeAll(NodeImport& n) {
   Term size = DimOf(Term(n, x), static_cast<int>(unknown[0]));
   Expr kept = n.Squeeze(x, axes);
   axes.push_back(unknown[0]);
-  throw RankFork{size == IntNum(n, 1), {n.Squeeze(x, axes)}, {kept}};
+  throw RankFork{size == IntNum(n, 1), {n.Squeeze(x, axes)}, {kept}, {n.IsText(0)}};
 }
 
 Expr ImportSqueeze(NodeImport& n) {

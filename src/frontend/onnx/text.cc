@@ -74,8 +74,27 @@ std::vector<Expr> ImportStringSplit(NodeImport& n) {
           HostCall(n, "string.split_counts", args, {"tensor", kInt64, n.Rank(0)})};
 }
 
+/// Number of n-grams in a pool of `size` entries: those of n entries begin at counts[n - 1].
+int64_t CountGrams(NodeImport& n, const IntList& counts, int64_t longest, int64_t size) {
+  if (static_cast<int64_t>(counts.size()) < longest)
+    n.Invalid(StrCat("'ngram_counts' has ", counts.size(), " entries, 'max_gram_length' is ", longest));
+  int64_t grams = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const int64_t begin = counts[i], end = i + 1 < counts.size() ? counts[i + 1] : size;
+    const auto length = static_cast<int64_t>(i) + 1;
+    if (begin < 0 || end < begin || end > size || (end - begin) % length != 0)
+      n.Invalid(StrCat("'ngram_counts' doesn't divide a pool of ", size, " entries: ", length, "-grams from ", begin,
+                       " to ", end));
+    grams += (end - begin) / length;
+  }
+  return grams;
+}
+
 /// Counts of n-grams, of strings or of integers.
 Expr ImportTfIdfVectorizer(NodeImport& n) {
+  const DataType dtype = n.DType(0);
+  if (!n.IsText(0) && dtype != kInt64 && dtype != DataType::Int(32))
+    n.Invalid(StrCat("the operand is ", dtype, ", expected strings, int32 or int64"));
   Term x = n.IsText(0) ? In(n, 0) : In(n, 0).As(kInt64);
   if (x.rank() < 1 || x.rank() > 2) n.Invalid(StrCat("the operand has rank ", x.rank(), ", expected 1 or 2"));
   const IntList counts = n.Ints("ngram_counts"), indexes = n.Ints("ngram_indexes");
@@ -93,7 +112,14 @@ Expr ImportTfIdfVectorizer(NodeImport& n) {
   }
   const bool text_pool = n.Find("pool_strings") != nullptr;
   if (text_pool != n.IsText(0)) n.Invalid("the pool and the operand are of different types");
-  Expr pool = text_pool ? TextVector(n, Strings(n, "pool_strings")) : n.IntVector(n.Ints("pool_int64s"));
+  const std::vector<std::string> texts = Strings(n, "pool_strings");
+  const IntList numbers = text_pool ? IntList() : n.Ints("pool_int64s");
+  const auto size = static_cast<int64_t>(text_pool ? texts.size() : numbers.size());
+  if (text_pool && !n.Ints("pool_int64s", IntList()).empty()) n.Invalid("there are two pools");
+  const int64_t grams = CountGrams(n, counts, longest, size);
+  if (static_cast<int64_t>(indexes.size()) != grams)
+    n.Invalid(StrCat("'ngram_indexes' has ", indexes.size(), " entries, the pool ", grams, " n-grams"));
+  Expr pool = text_pool ? TextVector(n, texts) : n.IntVector(numbers);
   const std::vector<double> weights = n.Floats("weights", std::vector<double>());
   Expr weight = n.Const(ArrayOf(weights, {static_cast<int64_t>(weights.size())}, DataType::Float(32)));
   const int64_t kind = mode == "TF" ? 0 : mode == "IDF" ? 1 : 2;

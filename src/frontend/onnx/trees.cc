@@ -9,6 +9,7 @@ namespace {
 
 using IntList = std::vector<int64_t>;
 constexpr int64_t kMaxDepth = 256;
+constexpr int64_t kMaxTableBytes = int64_t{1} << 30;
 
 /// Levels below the roots; refuses trees whose nodes aren't numbered, or go round.
 int64_t DepthOf(NodeImport& n, const Trees& trees) {
@@ -29,6 +30,28 @@ int64_t DepthOf(NodeImport& n, const Trees& trees) {
     level = next;
   }
   n.Unsupported(StrCat("trees of more than ", kMaxDepth, " levels aren't implemented"));
+}
+
+/// Features that aren't known to be columns of `x` are checked when the model runs.
+void CheckFeatures(NodeImport& n, const Trees& trees, const Term& x) {
+  const int64_t* columns = AsConstInt(x.shape()[1]);
+  for (const TreeNode& node : trees.nodes) {
+    if (node.test == TreeTest::kLeaf) continue;
+    if (node.feature < 0 || (columns != nullptr && node.feature >= *columns)) {
+      const std::string expected = columns != nullptr ? StrCat("0 to ", *columns - 1) : "0 or more";
+      n.Invalid(StrCat("a node tests feature ", node.feature, ", expected ", expected));
+    }
+  }
+}
+
+/// Every node's weight for every output is one table.
+void CheckTableSize(NodeImport& n, int64_t nodes, int64_t outputs) {
+  int64_t bytes = 0;
+  if (__builtin_mul_overflow(nodes, outputs, &bytes) || __builtin_mul_overflow(bytes, int64_t{8}, &bytes) ||
+      bytes > kMaxTableBytes) {
+    n.Unsupported(StrCat(outputs, " outputs of ", nodes, " nodes: tables of more than ", kMaxTableBytes >> 20,
+                         " MiB aren't implemented"));
+  }
 }
 
 }  // namespace
@@ -101,6 +124,8 @@ Term EvaluateTrees(NodeImport& n, const Trees& trees, const Term& x, const std::
     n.Invalid(StrCat("the aggregate function is ", QuoteName(aggregate)));
   }
   const auto count = static_cast<int64_t>(trees.nodes.size());
+  CheckFeatures(n, trees, x);
+  CheckTableSize(n, count, trees.outputs);
   const bool extreme = aggregate == "MIN" || aggregate == "MAX";
   const double nothing = !extreme ? 0 : (aggregate == "MIN" ? 1 : -1) * 3.4028234663852886e38;
   IntList features, yes, no, tests, missing;

@@ -137,61 +137,6 @@ Expr FromText(NodeImport& n, const Expr& x, DataType dtype) {
   return ConvertTo(n, value, dtype);
 }
 
-const std::vector<int>* TextInputs(const std::string& op) {
-  static const std::map<std::string, std::vector<int>> table = {
-      {"Identity", {0}},
-      {"Reshape", {0}},
-      {"Flatten", {0}},
-      {"Squeeze", {0}},
-      {"Unsqueeze", {0}},
-      {"Transpose", {0}},
-      {"Concat", {0}},
-      {"Split", {0}},
-      {"Slice", {0}},
-      {"Gather", {0}},
-      {"GatherElements", {0}},
-      {"GatherND", {0}},
-      {"ScatterElements", {0}},
-      {"ScatterND", {0}},
-      {"Expand", {0}},
-      {"Tile", {0}},
-      {"Where", {1}},
-      {"Compress", {0}},
-      {"ReverseSequence", {0}},
-      {"SequenceConstruct", {0}},
-      {"SequenceInsert", {0, 1}},
-      {"SequenceAt", {0}},
-      {"SequenceErase", {0}},
-      {"SequenceLength", {}},
-      {"SplitToSequence", {0}},
-      {"ConcatFromSequence", {0}},
-      {"Optional", {0}},
-      {"OptionalGetElement", {0}},
-      {"OptionalHasElement", {}},
-      {"Equal", {}},
-      {"Shape", {}},
-      {"Size", {}},
-      {"Cast", {}},
-      {"CastLike", {}},
-      {"If", {}},
-      {"Loop", {}},
-      {"Scan", {}},
-      {"StringConcat", {}},
-      {"StringNormalizer", {}},
-      {"StringSplit", {}},
-      {"RegexFullMatch", {}},
-      {"TfIdfVectorizer", {}},
-      {"com.microsoft.Tokenizer", {}},
-      {"ai.onnx.ml.LabelEncoder", {}},
-      {"ai.onnx.ml.CategoryMapper", {}},
-      {"ai.onnx.ml.OneHotEncoder", {}},
-      {"ai.onnx.ml.DictVectorizer", {}},
-      {"ai.onnx.ml.ArrayFeatureExtractor", {0}},
-  };
-  auto it = table.find(op);
-  return it == table.end() ? nullptr : &it->second;
-}
-
 bool HasText(const TypeProto& type) {
   if (type.kind == TypeProto::Kind::kTensor) return type.elem_type == ElemType::kString;
   return type.kind != TypeProto::Kind::kMap && type.element != nullptr && HasText(*type.element);
@@ -324,7 +269,13 @@ Expr DecodeInput(ExprBuilder& n, const ValueInfo& input, const Expr& bytes) {
   const HostType type = DeclaredType(input.type, where);
   if (type.kind == "tensor") {
     if (type.rank < 0) throw ShapeError(StrCat(where, " has no declared shape"));
-    return HostTensor(n, "value.decode_tensor", {bytes}, type.dtype, type.rank);
+    std::vector<int64_t> dims;
+    for (const Dimension& dim : *input.type.shape) dims.push_back(dim.value.value_or(-1));
+    const bool known = std::find(dims.begin(), dims.end(), -1) == dims.end();
+    Expr decoded = HostCall(n, "value.decode_tensor",
+                            {bytes, n.IntVector({type.dtype.code(), type.dtype.bits(), type.rank}), n.IntVector(dims)},
+                            {"tensor", type.dtype, type.rank});
+    return known ? n.Reshape(decoded, dims) : decoded;
   }
   if (type.kind == "map") return HostCall(n, "value.decode_map", {bytes}, type);
   return HostCall(n, type.kind == "sequence" ? "value.decode_sequence" : "value.decode_optional", {bytes}, type);

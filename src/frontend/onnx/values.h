@@ -34,9 +34,6 @@ relay::Expr TextConstant(ExprBuilder& n, const Tensor& tensor);
 /// Numbers to strings and back.
 relay::Expr ToText(NodeImport& n, const relay::Expr& x);
 relay::Expr FromText(NodeImport& n, const relay::Expr& x, DataType dtype);
-/// Whether strings may be operands of an operator of this name (with domain), and which outputs then are strings: all
-/// where one of these inputs is; nothing: the rule says which (NodeImport::MarkText).
-const std::vector<int>* TextInputs(const std::string& op);
 bool HasText(const TypeProto& type);
 
 // ---- Sequences.

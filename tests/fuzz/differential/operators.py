@@ -242,6 +242,7 @@ def gather(g):
     x = g.choose(ANY, where=lambda v: v.rank > 0 and v.arrays[0].size > 0)
     axis = g.integer(0, x.rank - 1)
     size = _least(x, axis)
+    g.need(size)
     kind = g.pick(["Gather", "Gather", "GatherElements", "GatherND"])
     if kind == "Gather":
         found = [v for v in g.values if v.dtype.kind == "i" and v.dtype.itemsize >= 4 and v.rank < 3 and
@@ -347,7 +348,7 @@ def shapes(g):
 def reduce_(g):
     op = "Reduce" + g.pick(["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare"])
     x = g.choose(["float32", "float64"] + (["int32", "int64"] if op in ("ReduceSum", "ReduceMax", "ReduceMin") else []),
-                 where=lambda v: v.rank > 0)
+                 where=lambda v: v.rank > 0 and v.arrays[0].size)  # ONNX Runtime keeps dimensions of empty operands
     axes = g.random.sample(range(x.rank), g.integer(1, x.rank))
     axes = [a - (x.rank if g.chance(0.3) else 0) for a in axes]
     return g.add(op, [x] if g.chance(0.1) else [x, g.ints(axes)], keepdims=g.integer(0, 1))
@@ -412,6 +413,10 @@ def _window(g, x, dilated=True):
         attributes["auto_pad"] = g.pick(["SAME_UPPER", "SAME_LOWER", "VALID"])
     if dilated and "auto_pad" not in attributes and g.chance(0.3):
         attributes["dilations"] = [g.integer(1, 2) for _ in range(spatial)]
+    # Where a window is larger than the operand, sizes of the standard are rounded down, and ONNX Runtime's to zero.
+    pads, dilations = attributes.get("pads", [0] * 2 * spatial), attributes.get("dilations", [1] * spatial)
+    g.need("auto_pad" in attributes or all(
+        a.shape[2 + i] + pads[i] + pads[spatial + i] > (kernel[i] - 1) * dilations[i] for a in x.arrays for i in range(spatial)))
     return attributes
 
 

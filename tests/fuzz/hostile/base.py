@@ -67,8 +67,9 @@ def i64(*values):
 
 
 def one(name, op_type, feeds, want, constants=(), outputs=1, opset=OPSET, dynamic=False, expected=None, domain=None,
-        **attributes):
+        version=1, **attributes):
     """A model of one operator. `feeds`: operands in order, None where left out; those in `constants` are initializers.
+    `version`: of the operators of `domain`.
 
     `dynamic`: True for no known dimensions, or declared shapes of some operands."""
     inputs, initializers, names, given = [], [], [], {}
@@ -89,7 +90,7 @@ def one(name, op_type, feeds, want, constants=(), outputs=1, opset=OPSET, dynami
     if domain:
         attributes["domain"] = domain
     made = model([node(op_type, names, results, **attributes)], inputs, results, initializers,
-                 opsets={"": opset, **({domain: 1} if domain else {})})
+                 opsets={"": opset, **({domain: version} if domain else {})})
     return Case(name, made.SerializeToString(), want, given, expected)
 
 

@@ -177,7 +177,27 @@ def number_cases():
     yield one("number_blackman_huge", "BlackmanWindow", {"n": np.int64(1 << 62)}, "error", opset=17)
 
 
+def folded_cases():
+    """All operands are part of the model, so that what computes is the folding of constants."""
+    at = np.array
+    for name, op, feeds, more in (
+            ("gather", "Gather", {"x": f32(3, 2), "i": at([7])}, {}), ("gather_of_none", "Gather", {"x": f32(0, 2), "i": at([0])}, {}),
+            ("gatherelements", "GatherElements", {"x": f32(3, 2), "i": at([[7, 0]])}, {}),
+            ("gatherelements_of_none", "GatherElements", {"x": f32(3, 0), "i": at([[0, 0]])}, {"axis": 1}),
+            ("gathernd", "GatherND", {"x": f32(3, 2), "i": at([[7]])}, {}), ("gathernd_of_none", "GatherND", {"x": f32(0, 2), "i": at([[0]])}, {}),
+            ("scatternd", "ScatterND", {"x": f32(3, 2), "i": at([[7]]), "u": f32(1, 2)}, {}),
+            ("scatterelements", "ScatterElements", {"x": f32(3, 2), "i": at([[7, 0]]), "u": f32(1, 2)}, {}),
+            ("nllloss", "NegativeLogLikelihoodLoss", {"x": f32(2, 3), "t": at([0, 7])}, {}),
+            ("crossentropy", "SoftmaxCrossEntropyLoss", {"x": f32(2, 3), "t": at([0, 7])}, {}),
+            ("reversesequence", "ReverseSequence", {"x": f32(3, 2), "l": at([9, 1])}, {}),
+            ("maxunpool", "MaxUnpool", {"x": f32(1, 1, 1, 1), "i": at([[[[99]]]])}, {"kernel_shape": [2, 2]}),
+            ("roialign", "RoiAlign", {"x": f32(1, 1, 4, 4), "r": f32(1, 4), "b": at([5])}, {}),
+            ("compress", "Compress", {"x": f32(3), "c": np.ones(6, bool)}, {"axis": 0})):
+        yield one(f"index_folded_{name}", op, feeds, "error", constants=tuple(feeds), **more)
+
+
 def index_cases():
     yield from gather_cases()
+    yield from folded_cases()
     yield from shape_cases()
     yield from number_cases()

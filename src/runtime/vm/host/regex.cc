@@ -188,8 +188,11 @@ class Parser {
     if (Accept('?')) {
       if (Accept('P') || (!Done() && text_[at_] == '<')) {
         if (!Accept('<') || Done() || text_[at_] == '=' || text_[at_] == '!') Fail("this group isn't supported");
-        while (Next() != '>') {
+        const size_t name = at_;
+        for (uint32_t c = Next(); c != '>'; c = Next()) {
+          if (!IsWord(c)) Fail("the name of a group has a character that isn't a letter, a digit or _");
         }
+        if (at_ == name + 1) Fail("a group has an empty name");
       } else {
         while (!Done() && (text_[at_] == 'i' || text_[at_] == 's')) (Next() == 'i' ? ignore_case_ : dot_all_) = true;
         if (Accept(')')) return Make(Node::Type::kConcat);  // flags for what follows

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
+#include <limits>
 
 #include "runtime/vm/host/host.h"
 #include "treadle/runtime/regex.h"
@@ -123,26 +123,56 @@ std::string_view Trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r\n\f\v") - begin + 1);
 }
 
-double ToDouble(std::string_view text) {
+/// Without spaces around it and a plus sign.
+std::string_view Number(std::string_view text) {
   std::string_view rest = Trimmed(text);
-  if (!rest.empty() && rest[0] == '+') rest.remove_prefix(1);
-  double value = 0;
-  const auto end = std::from_chars(rest.data(), rest.data() + rest.size(), value);
-  if (rest.empty() || end.ptr != rest.data() + rest.size()) {
-    throw RuntimeError(StrCat(StrCat("\"", text, "\""), " isn't a number"));
-  }
-  if (end.ec == std::errc::result_out_of_range) return std::strtod(std::string(rest).c_str(), nullptr);
-  return value;
+  if (rest.size() > 1 && rest[0] == '+' && rest[1] != '-') rest.remove_prefix(1);
+  return rest;
 }
 
+[[noreturn]] void FailNumber(std::string_view text, const char* expected) {
+  constexpr size_t kShown = 100;
+  std::string shown(text.substr(0, kShown));
+  std::replace_if(shown.begin(), shown.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }, '?');
+  throw RuntimeError(StrCat("Cast of strings: \"", shown, "\" isn't ", expected));
+}
+
+/// Of a number that is too large or too small: infinity or 0.
+double BeyondDouble(std::string_view number) {
+  const size_t e = std::min(number.find_first_of("eE"), number.size());
+  const std::string_view digits = number.substr(0, e);
+  int64_t exponent = 0;
+  if (e < number.size()) {
+    const size_t begin = e + (number[e + 1] == '+' ? 2 : 1);
+    const auto end = std::from_chars(number.data() + begin, number.data() + number.size(), exponent);
+    if (end.ec != std::errc()) exponent = number[begin] == '-' ? INT32_MIN : INT32_MAX;
+  }
+  const size_t point = std::min(digits.find('.'), digits.size()), first = digits.find_first_of("123456789");
+  const bool large = exponent > static_cast<int64_t>(first) - static_cast<int64_t>(point);
+  return std::copysign(large ? std::numeric_limits<double>::infinity() : 0.0, number[0] == '-' ? -1.0 : 1.0);
+}
+
+double ToDouble(std::string_view text) {
+  const std::string_view rest = Number(text);
+  double value = 0;
+  const auto end = std::from_chars(rest.data(), rest.data() + rest.size(), value);
+  if (rest.empty() || end.ptr != rest.data() + rest.size()) FailNumber(text, "a number");
+  if (end.ec != std::errc::result_out_of_range) return value;
+  return BeyondDouble(rest);
+}
+
+/// Of numbers with a fraction what is before it, as of floats.
 int64_t ToInt(std::string_view text) {
-  std::string_view rest = Trimmed(text);
-  if (!rest.empty() && rest[0] == '+') rest.remove_prefix(1);
+  const std::string_view rest = Number(text);
   int64_t value = 0;
   const auto end = std::from_chars(rest.data(), rest.data() + rest.size(), value);
-  if (!rest.empty() && end.ec == std::errc() && end.ptr == rest.data() + rest.size()) return value;
+  const bool whole = !rest.empty() && end.ptr == rest.data() + rest.size();
+  if (whole && end.ec == std::errc()) return value;
   const double number = ToDouble(text);
-  return std::isnan(number) ? 0 : static_cast<int64_t>(std::clamp(number, -9e18, 9e18));
+  if (std::isnan(number)) return 0;
+  constexpr double kEnd = 9223372036854775808.0;
+  if (whole || number < -kEnd || number >= kEnd) FailNumber(text, "an integer of 64 bits");
+  return static_cast<int64_t>(number);
 }
 
 ObjectRef ToFloats(HostRun& run, const HostArgs& args) {

@@ -157,6 +157,18 @@ class Encoder {
 ObjectRef Decode(HostRun& run, const HostArgs& args) { return Decoder(run, BytesArg(args, 0)).Run(); }
 
 /// As Decode, of what has to be a tensor: (bytes, its type code, bits, rank).
+/// `dims`: one for each dimension, -1 where any size will do.
+void CheckDims(const NDArray& dims, const std::vector<int64_t>& shape) {
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const int64_t wanted = i < static_cast<size_t>(dims.size()) ? dims.Data<int64_t>()[i] : -1;
+    if (wanted >= 0 && wanted != shape[i]) {
+      throw ShapeError(StrCat("an input has the shape ", ShapeString(shape), "; the model is compiled for ", wanted,
+                              " at dimension ", i));
+    }
+  }
+}
+
+/// (bytes, type[, dimensions])
 ObjectRef DecodeTensor(HostRun& run, const HostArgs& args) {
   ObjectRef value = Decode(run, args);
   const auto* tensor = value.as<NDArrayNode>();
@@ -172,6 +184,7 @@ ObjectRef DecodeTensor(HostRun& run, const HostArgs& args) {
     throw ShapeError(StrCat("an input or element has the shape ", ShapeString(tensor->shape),
                             "; the model is compiled for rank ", type[2]));
   }
+  if (args.size() > 2) CheckDims(TensorArg(args, 2, DataType::Int(64)), tensor->shape);
   return value;
 }
 
