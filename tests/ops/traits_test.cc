@@ -212,6 +212,7 @@ TEST(Traits, OperatorsWithoutAGradient) {
                                           "nn.adaptive_max_pool1d",
                                           "nn.adaptive_max_pool2d",
                                           "nn.adaptive_max_pool3d",
+                                          "dyn.reshape",
                                           "nn.attention",
                                           "nn.avg_pool1d",
                                           "nn.avg_pool3d",
