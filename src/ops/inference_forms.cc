@@ -82,6 +82,10 @@ Expr InstanceNormInference(const CallNode* call, const TensorTypeNode* type) {
 Expr GroupNormInference(const CallNode* call, const TensorTypeNode* type) {
   const auto* attrs = call->attrs_as<GroupNormAttrs>();
   int rank = static_cast<int>(type->shape.size()), axis = PositiveAxis(attrs->axis, type->shape.size());
+  if (attrs->num_groups == 1) {
+    const Expr data = Normalise(call->args[0], AllAxesBut(rank, 0, 0), attrs->epsilon, type->dtype);
+    return ScaleAndShift(data, call, attrs, axis, rank);
+  }
   Array<PrimExpr> grouped;
   for (int i = 0; i < rank; ++i) {
     PrimExpr dim = type->shape[static_cast<size_t>(i)];

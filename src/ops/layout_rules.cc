@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that follow the layout of their inputs: where an input exists channel-blocked, they run blocked too.
 #include <algorithm>
+#include <set>
 
 #include "ops/change_layout.h"
 #include "ops/layout_rules.h"
@@ -287,20 +288,40 @@ std::optional<LaidOutCall> ResizeLayoutRule(const CallNode* call, LayoutArgs& ar
   return ResizeIn<UpSamplingAttrs>(call, args);
 }
 
-/// Reductions of rows and columns. A result of lower rank becomes plain: it is small.
+namespace {
+
+/// A reduction of all dimensions but the first (`axes` of NCHW), whose result is plain. Channels that pad blocks would
+/// take part.
+std::optional<LaidOutCall> ReduceChannels(const CallNode* call, LayoutArgs& args, std::vector<int64_t> axes) {
+  const ChannelLayout layout = args.LayoutOf(0);
+  const auto shape = BlockedArgument(args);
+  if (!shape || !layout.is_in_order() || layout.HasPadding((*shape)[1])) return std::nullopt;
+  axes.push_back(4);
+  auto blocked = MakeObject<ReduceAttrs>(*call->attrs_as<ReduceAttrs>());
+  blocked->axis = std::move(axes);
+  blocked->keepdims = true;
+  const Expr sum = relay::Call(call->op, {args.Get(0, layout)}, Attrs(ObjectPtr<Object>(blocked)), {}, call->span);
+  return LaidOutCall{Reshape(sum, ShapeOf(call->type_as<TensorTypeNode>())), {}};
+}
+
+}  // namespace
+
+/// Reductions of rows and columns, or of these and channels. A result of lower rank becomes plain: it is small.
 std::optional<LaidOutCall> ReduceLayoutRule(const CallNode* call, LayoutArgs& args) {
   const auto* a = call->attrs_as<ReduceAttrs>();
   if (a->exclude || !a->axis || a->axis->empty()) return std::nullopt;
+  std::vector<int64_t> axes = *a->axis;
+  for (int64_t& axis : axes) axis += axis < 0 ? 4 : 0;
+  const bool all_but_batch = std::set<int64_t>(axes.begin(), axes.end()) == std::set<int64_t>{1, 2, 3};
+  if (all_but_batch) return ReduceChannels(call, args, axes);
   // Only results of lower rank are written with sizes.
   const auto* data = args.Type(0);
   const bool any_size = a->keepdims && !args.LayoutOf(0).is_plain() && data != nullptr && data->shape.size() == 4;
   if (!any_size && !BlockedArgument(args)) return std::nullopt;
   auto blocked = MakeObject<ReduceAttrs>(*a);
   blocked->keepdims = true;
-  for (int64_t& axis : *blocked->axis) {
-    if (axis < 0) axis += 4;
-    if (axis < 2) return std::nullopt;
-  }
+  if (std::any_of(axes.begin(), axes.end(), [](int64_t axis) { return axis < 2; })) return std::nullopt;
+  blocked->axis = axes;
   const ChannelLayout layout = args.LayoutOf(0);
   LaidOutCall result = SameCall(call, {args.Get(0, layout)}, Attrs(ObjectPtr<Object>(blocked)), layout);
   if (a->keepdims) return result;

@@ -50,6 +50,28 @@ TEST(SimplifyInference, OtherNormsKeepTheirTypes) {
   }
 }
 
+/// As exporters write a group norm of one group.
+TEST(SimplifyInference, NormOfAllChannelsKeepsDimensions) {
+  ExpectPass(transform::SimplifyInference(), R"(
+fn (%x: Tensor[(2, 4, 3, 3), float32], %g: Tensor[(1), float32], %b: Tensor[(1), float32]) {
+  %0 = reshape(%x, newshape=[0, 1, -1]);
+  nn.instance_norm(%0, %g, %b)
+})",
+             R"(
+fn (%x: Tensor[(2, 4, 3, 3), float32], %g: Tensor[(1), float32], %b: Tensor[(1), float32]) {
+  %0 = mean(%x, axis=[1, 2, 3], keepdims=True);
+  %1 = subtract(%x, %0);
+  %2 = multiply(%1, %1);
+  %3 = mean(%2, axis=[1, 2, 3], keepdims=True);
+  %4 = add(%3, 1e-05f);
+  %5 = sqrt(%4);
+  %6 = divide(%1, %5);
+  %7 = multiply(%6, %g);
+  %8 = add(%7, %b);
+  reshape(%8, newshape=[0, 1, -1])
+})");
+}
+
 TEST(FoldConstant, ShapesOfStaticTypes) {
   ExpectPass(transform::FoldConstant(), "fn (%x: float32) { ndarray_size(%x) }", "fn (%x: float32) { 1 }");
 }

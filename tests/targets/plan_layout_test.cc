@@ -92,6 +92,20 @@ fn (%x: Tensor[(1, 16, 56, 56), float32], %w0: Tensor[(24, 16, 1, 1), float32],
   EXPECT_EQ(Layouts(text, true), sum + "pool NCHW16c; to NCHW8c; NCHW8c > NCHW16c; to NCHW; ");
 }
 
+// The mean of all channels, rows and columns is that of blocks where none is padded.
+TEST(PlanLayout, MeansOfAllChannelsReadBlocks) {
+  const auto between = [](const char* channels) {
+    const std::string c = channels;
+    return Layouts(StrCat("fn (%x: Tensor[(1, 32, 14, 14), float32], %w0: Tensor[(", c, ", 32, 3, 3), float32],",
+                          " %w1: Tensor[(32, ", c, ", 3, 3), float32]) {",
+                          " %0 = nn.conv2d(%x, %w0, padding=[1, 1]); %1 = mean(%0, axis=[1, 2, 3], keepdims=True);",
+                          " nn.conv2d(subtract(%0, %1), %w1, padding=[1, 1]) }"),
+                   false);
+  };
+  EXPECT_EQ(between("64").find("to NCHW;"), between("64").rfind("to NCHW;")) << between("64");  // the result's
+  EXPECT_NE(between("20").find("to NCHW;"), between("20").rfind("to NCHW;")) << between("20");
+}
+
 TEST(JointLayouts, WholeBlocksStayAsTheyAre) {
   const char* text = R"(
 fn (%x: Tensor[(1, 64, 28, 28), float32], %w0: Tensor[(32, 64, 1, 1), float32],
