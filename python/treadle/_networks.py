@@ -57,6 +57,10 @@ class KernelTask(NamedTuple):
         return Target(self.json["target"])
 
     @property
+    def task_name(self):
+        return self.desc
+
+    @property
     def compute_dag(self):
         """The fused function, as text."""
         return self.json["source"]

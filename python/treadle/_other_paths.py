@@ -49,9 +49,9 @@ _ATTRIBUTES = ("relay.qnn", "relay.quantize", "topi.arm_cpu", "topi.bifrost", "t
                "topi.intel_graphics", "topi.mali", "topi.vision", "topi.x86")
 
 
-def install():
-    """Puts them where `import` and attributes find them."""
-    for path, (source, names) in _PATHS.items():
+def add(paths):
+    """Puts modules where `import` and attributes find them: {path: (where its names are, and which; none: all)}."""
+    for path, (source, names) in paths.items():
         origin = sys.modules[source]
         module = types.ModuleType(f"treadle.{path}", f"Names of {source}.")
         if names:
@@ -64,6 +64,11 @@ def install():
         parent, _, name = module.__name__.rpartition(".")
         if name not in vars(sys.modules[parent]):  # target.generic_func is a function, too
             setattr(sys.modules[parent], name, module)
+
+
+def install():
+    """All of those whose names are imported with the package."""
+    add(_PATHS)
     for path in _ATTRIBUTES:
         parent, _, name = f"treadle.{path}".rpartition(".")
         sys.modules[f"treadle.{path}"] = getattr(sys.modules[parent], name)

@@ -108,10 +108,10 @@ def test_the_best_of_a_log_is_what_calls_get(simulated, tmp_path):
     autotvm.record.pick_best(log, best)
     assert len(best.read_text().splitlines()) == 1
     with autotvm.apply_history_best(str(best)), tvm.target.Target(TARGET):
-        context = autotvm.env.DispatchContext.query(tvm.target.Target.current(), ("test/knobs", 8))
+        context = autotvm.env.DispatchContext.current.query(tvm.target.Target.current(), ("test/knobs", 8))
         assert [context[f"k{i}"].val for i in range(3)] == [3, 3, 3]
     with autotvm.apply_history_best(str(best)), tvm.target.Target("llvm"):  # another target
-        assert autotvm.env.DispatchContext.query(tvm.target.Target.current(), ("test/knobs", 8)).is_fallback
+        assert autotvm.env.DispatchContext.current.query(tvm.target.Target.current(), ("test/knobs", 8)).is_fallback
 
 
 def test_the_tutorial(tmp_path):
@@ -132,7 +132,29 @@ def test_the_tutorial(tmp_path):
     np.testing.assert_allclose(c.numpy(), a @ b, rtol=1e-4)
 
 
+def test_a_context_tells_its_configurations_without_being_entered(simulated, tmp_path):
+    log = str(tmp_path / "log.json")
+    task = autotvm.task.create("test/knobs", args=(8,), target=TARGET)
+    monitor = autotvm.callback.Monitor()
+    autotvm.tuner.GridSearchTuner(task).tune(12, option(), callbacks=[autotvm.callback.log_to_file(log), monitor])
+    best = autotvm.apply_history_best(log).query(task.target, task.workload)
+    assert [best[f"k{i}"].val for i in range(3)] == min(
+        ([i.config[f"k{n}"].val for n in range(3)] for i, _ in autotvm.record.load_from_file(log)),
+        key=lambda values: sum((v - 3) ** 2 for v in values))
+    assert len(monitor.trial_scores()) == 12 and max(monitor.trial_scores()) < 8 and monitor.trial_timestamps()[0] > 0
+    assert isinstance(autotvm.DispatchContext.current, autotvm.FallbackContext)
+    with autotvm.task.ApplyConfig(best) as context:
+        assert autotvm.DispatchContext.current is context and context.query(None, ("any",)) is best
+
+
+@pytest.mark.parametrize("name, flop", [("test/matmul", 2 * 16 * 8 * 32), ("test/knobs", 16)])
+def test_operations_are_counted_where_the_template_does_not_say(name, flop):
+    assert autotvm.task.create(name, args=(16, 8, 32) if "matmul" in name else (16,), target=TARGET).flop == flop
+
+
 def test_what_has_no_counterpart_is_refused_by_name():
+    with pytest.raises(tvm.Error, match="register_topi_compute: .*strategy"):
+        autotvm.register_topi_compute("conv2d.x86")
     with pytest.raises(tvm.Error, match="RPCRunner"):
         autotvm.RPCRunner("key", "host", 9190)
     with pytest.raises(tvm.Error, match="no template 'test/unheard'"):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tutorials of the original's tuners do, call by call, with few trials. Written anew from their APIs."""
+import importlib
 import json
 
 import numpy as np
@@ -193,3 +194,50 @@ def test_cold_runs_take_inputs_from_memory():
     config = ms.EvaluatorConfig(number=2, repeat=3, min_repeat_ms=0, enable_cpu_cache_flush=True)
     timed = ms.LocalRunner(evaluator_config=config).time(ms.tir_integration.usual(function, tvm.target.Target(TARGET)), TARGET)
     assert len(timed.seconds) == 3 and not timed.error
+
+
+@pytest.mark.parametrize("module, names", [
+    ("autotvm.tuner.xgboost_tuner", "XGBTuner"), ("autotvm.task.space", "ConfigSpace ConfigEntity"),
+    ("autotvm.task.dispatcher", "ApplyHistoryBest DispatchContext"), ("autotvm.tuner.callback", "log_to_file Monitor"),
+    ("auto_scheduler.measure_record", "load_records RecordToFile"), ("auto_scheduler.search_task", "SearchTask TuningOptions"),
+    ("auto_scheduler.workload_registry", "register_workload"), ("auto_scheduler.search_policy", "SketchPolicy"),
+    ("auto_scheduler.task_scheduler", "TaskScheduler PrintTableInfo"), ("meta_schedule.utils", "derived_object"),
+    ("meta_schedule.tune", "tune_tasks"), ("meta_schedule.search_strategy", "EvolutionarySearch")])
+def test_names_under_the_paths_that_scripts_import(module, names):
+    found = importlib.import_module(f"treadle.{module}")
+    assert all(hasattr(found, name) for name in names.split())
+
+
+@pytest.mark.parametrize("make", [
+    lambda: ms.TuneConfig(max_trials_global=4), lambda: ms.search_strategy.EvolutionarySearch(), lambda: ms.cost_model.XGBModel(),
+    lambda: ms.measure_callback.AddToDatabase(), lambda: ms.Profiler(), lambda: ms.database.TuningRecord(),
+    lambda: auto_scheduler.task_scheduler.LogEstimatedLatency("x"), lambda: auto_scheduler.auto_schedule(None),
+    lambda: auto_scheduler.loop_state.State(None, None),
+    lambda: auto_scheduler.SearchTask(func="test_tuner_tutorials.stencil", args=(8,), task_inputs={"x": None})])
+def test_what_has_no_counterpart_says_what_has(make):
+    with pytest.raises(tvm.Error, match=": .* "):
+        make()
+
+
+def test_tuning_the_tasks_of_a_network_by_meta_schedule(network, tmp_path):
+    mod, params = network
+    extracted = ms.relay_integration.extract_tasks(mod, TARGET, params)
+    assert all("nn." in task.compute_dag and task.task_name for task in extracted)
+    tasks, weights = ms.relay_integration.extracted_tasks_to_tune_contexts(extracted, tmp_path)
+    database = ms.tune_tasks(tasks=tasks, task_weights=weights, work_dir=tmp_path, max_trials_global=2)
+    with database, tvm.transform.PassContext(opt_level=3):
+        assert np.isfinite(outputs(relay.build(mod, target=TARGET, params=params))).all()
+    with pytest.raises(tvm.Error, match="tasks of one network"):
+        ms.tune_tasks(tasks=[], task_weights=[], work_dir=tmp_path, max_trials_global=2)
+
+
+def test_databases_of_several_kinds(tmp_path):
+    function = sums()
+    first, second = ms.database.create("json", work_dir=tmp_path / "a"), ms.database.create("memory")
+    first.commit(function, TARGET, {"n": 1}, [2.0])
+    second.commit(function, TARGET, {"n": 2}, [1.0])
+    again = ms.database.JSONDatabase(path_workload=tmp_path / "a" / "w.json", path_tuning_record=tmp_path / "a" / "r.json")
+    assert len(again) == 1
+    assert ms.database.create("union", again, second).best(function, TARGET)["decision"] == {"n": 2}
+    with pytest.raises(tvm.Error, match="json, memory, union, not 'redis'"):
+        ms.database.create("redis")

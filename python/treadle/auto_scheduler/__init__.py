@@ -6,7 +6,13 @@ from .network import ApplyHistoryBest, TaskScheduler, extract_tasks, is_auto_sch
 from .policy import PreloadMeasuredStates, RandomModel, SketchPolicy, XGBModel
 from .records import (MeasureInput, MeasureResult, RecordReader, RecordToFile, load_best_record, load_records,
                       save_records)
-from .refused import (ApplyHistoryBestOrSample, ComputeDAG, EmptyPolicy, HardwareParams, LayoutRewriteOption,
-                      PreloadCustomSketchRule, PythonBasedModel, RPCRunner)
+from .refused import (ApplyHistoryBestOrSample, ComputeDAG, CostModel, EmptyPolicy, HardwareParams, LayoutRewriteOption,
+                      LogEstimatedLatency, PreloadCustomSketchRule, PrintTableInfo, PythonBasedModel, RPCRunner, State,
+                      TaskSchedulerCallback, auto_schedule, register_task_input_check_func)
 from .task import (LocalBuilder, LocalRPCMeasureContext, LocalRunner, SearchTask, TuningOptions, create_task,
                    make_workload_key, register_workload)
+from .. import _other_paths
+
+_other_paths.add({f"auto_scheduler.{path}": (__name__, "") for path in (
+    "compute_dag", "cost_model", "dispatcher", "loop_state", "measure", "measure_record", "relay_integration",
+    "search_policy", "search_task", "task_scheduler", "workload_registry")})

@@ -119,7 +119,10 @@ class SearchTask:
     def __init__(self, func=None, args=None, compute_dag=None, workload_key=None, target=None, target_host=None,
                  hardware_params=None, layout_rewrite_option=None, task_inputs=None, task_inputs_overwrite=False,
                  task_inputs_save_to_file=False, desc=""):
-        given = {"compute_dag": compute_dag, "hardware_params": hardware_params, "task_inputs": task_inputs,
+        if task_inputs is not None:
+            raise Error("SearchTask: task_inputs have no counterpart: candidates are measured on random inputs, so that "
+                        "computations whose reads depend on values (sparse ones) can't be tuned; te.build schedules them")
+        given = {"compute_dag": compute_dag, "hardware_params": hardware_params,
                  "layout_rewrite_option": layout_rewrite_option}
         for name, value in given.items():
             if value is not None:

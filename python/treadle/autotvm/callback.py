@@ -2,6 +2,7 @@
 """What tuners call after each round."""
 import logging
 import sys
+import time
 
 from . import record
 
@@ -34,6 +35,28 @@ def progress_bar(total, prefix="", si_prefix="G"):
             sys.stderr.write("\n")
 
     return callback
+
+
+class Monitor:
+    """Keeps what each trial reached, in operations a second (0 for an error), and when it was measured."""
+
+    def __init__(self):
+        self.reset()
+
+    def __call__(self, tuner, inputs, results):
+        for result in results:
+            failed = result.error_no != 0
+            self._scores.append(0.0 if failed else tuner.task.flop * len(result.costs) / sum(result.costs))
+            self._times.append(time.time())
+
+    def reset(self):
+        self._scores, self._times = [], []
+
+    def trial_scores(self):
+        return list(self._scores)
+
+    def trial_timestamps(self):
+        return list(self._times)
 
 
 def log_to_redis(*_args, **_kwargs):

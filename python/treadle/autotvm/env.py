@@ -8,8 +8,25 @@ from .space import FallbackConfigEntity
 _local = threading.local()
 
 
-class DispatchContext:
-    """Base of those that know configurations; the innermost that does gives it."""
+def query(target, workload):
+    """The configuration that the innermost context which knows one gives."""
+    for context in reversed(getattr(_local, "stack", None) or []):
+        config = context.find(target, workload)
+        if config is not None:
+            return config
+    return FallbackConfigEntity()
+
+
+class _Innermost(type):
+    @property
+    def current(cls):
+        stack = getattr(_local, "stack", None)
+        return stack[-1] if stack else FallbackContext()
+
+
+class DispatchContext(metaclass=_Innermost):
+    """Base of those that know configurations; the innermost that does gives it. `DispatchContext.current` is the
+    innermost of this thread."""
 
     def __enter__(self):
         stack = getattr(_local, "stack", None) or []
@@ -22,17 +39,24 @@ class DispatchContext:
     def find(self, target, workload):
         return None
 
-    @staticmethod
-    def query(target, workload):
-        for context in reversed(getattr(_local, "stack", None) or []):
-            config = context.find(target, workload)
-            if config is not None:
-                return config
-        return FallbackConfigEntity()
+    def query(self, target, workload):
+        """The configuration of a workload: this context's, else what those around give."""
+        config = self.find(target, workload)
+        return query(target, workload) if config is None else config
 
 
 class FallbackContext(DispatchContext):
     """Knows none: templates run with the first value of each knob."""
+
+
+class ApplyConfig(DispatchContext):
+    """The same configuration for all."""
+
+    def __init__(self, config):
+        self.config = config
+
+    def find(self, target, workload):
+        return self.config
 
 
 class ApplyHistoryBest(DispatchContext):

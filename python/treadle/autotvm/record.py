@@ -38,10 +38,22 @@ def decode(row, protocol="json"):
 def load_from_file(path):
     """Pairs of inputs and results of a log; lines that are torn or foreign are left out."""
     with open(path, encoding="utf-8", errors="replace") as file:
-        for line in file:
-            pair = decode(line) if line.strip() and not line.startswith("#") else None
-            if pair is not None:
-                yield pair
+        yield from load_from_buffer(file)
+
+
+def load_from_buffer(file):
+    """As load_from_file, of the lines of an open file."""
+    for line in file:
+        pair = decode(line) if line.strip() and not line.startswith("#") else None
+        if pair is not None:
+            yield pair
+
+
+def measure_str_key(measure_input, include_config=True):
+    """What names a measurement: target, template, arguments, and the number of its configuration."""
+    task = measure_input.task
+    config = [str(measure_input.config.index)] if include_config else []
+    return "".join([str(measure_input.target), task.name, repr(tuple(task.args)), *config])
 
 
 def pick_best(in_file, out_file):

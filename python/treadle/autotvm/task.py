@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Templates and their tasks."""
 import functools
+import math
 import threading
 
-from .. import te
+from .. import te, tir
 from ..error import Error
+from ..ir import IntImm
 from ..target import Target
 from . import env
+from .env import ApplyConfig, ApplyHistoryBest, DispatchContext, FallbackContext  # noqa: F401
 from .network import extract_from_multiple_program, extract_from_program  # noqa: F401
-from .space import ConfigSpace
+from .refused import register_topi_compute, register_topi_schedule  # noqa: F401
+from .space import ConfigEntity, ConfigSpace  # noqa: F401
 
 TEMPLATES: dict = {}
 _local = threading.local()
@@ -42,11 +46,41 @@ def template(task_name, func=None):
             if getattr(_local, "config", None) is not None:
                 return function(*args, **kwargs)
             workload = (task_name, *args)
-            return _run(task_name, function, args, kwargs, env.DispatchContext.query(Target.current(), workload))
+            return _run(task_name, function, args, kwargs, env.query(Target.current(), workload))
 
         return call
 
     return decorate if func is None else decorate(func)
+
+
+_ARITHMETIC = (tir.Add, tir.Sub, tir.Mul, tir.Div, tir.Max, tir.Min, tir.FloorDiv, tir.FloorMod)
+
+
+def compute_flop(schedule):
+    """Arithmetic operations on floats of what a schedule computes; 0 where sizes are symbolic."""
+    total = 0
+    for stage in schedule.stages:
+        if not isinstance(stage.op, te.ComputeOp):
+            continue
+        axes = [*stage.op.axis, *stage.op.reduce_axis]
+        if not all(isinstance(axis.dom.extent, (int, IntImm)) for axis in axes):
+            return 0
+        elements = math.prod(int(axis.dom.extent) for axis in axes)
+        total += elements * sum(_operations(body) for body in stage.op.body)
+    return total
+
+
+def _operations(body):
+    """Of one element."""
+    if isinstance(body, tir.Reduce):
+        return sum(map(_operations, [*body.source, *body.combiner.result]))
+    count = 0
+
+    def visit(node):
+        nonlocal count
+        count += isinstance(node, _ARITHMETIC) and str(node.dtype).startswith(("float", "bfloat"))
+    tir.stmt_functor.post_order_visit(body, visit)
+    return count
 
 
 class Task:
@@ -59,8 +93,8 @@ class Task:
         self.target = Target(target or Target.current() or "llvm")
         self.workload = (name, *self.args)
         self.config_space = ConfigSpace()
-        self.instantiate(self.config_space)
-        self.flop = self.config_space.flop
+        schedule, _ = self.instantiate(self.config_space)
+        self.flop = self.config_space.flop or compute_flop(schedule)
 
     def instantiate(self, config):
         """The schedule and parameters of a configuration."""

@@ -5,6 +5,9 @@ import hashlib
 import json
 import os
 
+from .._refused import refused
+from ..error import Error
+
 VERSION = 1
 FILE = "database_tuning_record.json"
 
@@ -57,8 +60,45 @@ def mean_of(record):
     return sum(record["run_secs"]) / len(record["run_secs"])
 
 
-JSONDatabase = Database
-MemoryDatabase = Database
+class JSONDatabase(Database):
+    """Of a folder, or of the folder that a file of records is in."""
+
+    def __init__(self, path_workload=None, path_tuning_record=None, *, work_dir=None, module_equality="structural"):
+        if path_tuning_record is not None:
+            work_dir = os.path.dirname(os.fspath(path_tuning_record)) or "."
+        super().__init__(path_workload if work_dir is None else work_dir)
+
+
+class MemoryDatabase(Database):
+    """Kept nowhere else."""
+
+    def __init__(self, module_equality="structural"):
+        super().__init__()
+
+
+class UnionDatabase(Database):
+    """What several databases have, the fastest of all; what is measured anew goes to none of them."""
+
+    def __init__(self, *databases):
+        super().__init__()
+        self.records = [record for database in databases for record in database.records]
+
+
+def create(kind="json", *args, **kwargs):
+    """A database of a kind: "json", "memory" or "union"."""
+    kinds = {"json": JSONDatabase, "memory": MemoryDatabase, "union": UnionDatabase}
+    if kind not in kinds:
+        raise Error(f"meta_schedule.database.create: expected one of {', '.join(kinds)}, not {kind!r}")
+    return kinds[kind](*args, **kwargs)
+
+
+def _of_records(name):
+    return refused(f"meta_schedule.database.{name}", "a database is a file of JSON lines; tune_tir writes them, compile_tir "
+                   "takes the best one")
+
+
+OrderedUnionDatabase, ScheduleFnDatabase, PyDatabase, TuningRecord, Workload = map(_of_records, (
+    "OrderedUnionDatabase", "ScheduleFnDatabase", "PyDatabase", "TuningRecord", "Workload"))
 
 
 def _decoded(line):

@@ -47,6 +47,25 @@ def tune_relay(mod, params, target, work_dir, max_trials_global, *, max_trials_p
     return result
 
 
+def extracted_tasks_to_tune_contexts(extracted_tasks, work_dir, space="post-order-apply", strategy="evolutionary",
+                                     num_tuning_cores="physical", seed=None):
+    """(tasks, how often each is called), for tune_tasks."""
+    return list(extracted_tasks), [task.weight for task in extracted_tasks]
+
+
+def tune_tasks(*, tasks, task_weights, work_dir, max_trials_global, max_trials_per_task=None, num_trials_per_iter=64,
+               builder="local", runner="local", database="json", cost_model="xgb", measure_callbacks="default",
+               task_scheduler="gradient", module_equality="structural"):
+    """As tune_relay, of the network that the tasks are of."""
+    networks = {id(task.network): task.network for task in tasks if isinstance(task, _networks.KernelTask)}
+    if len(networks) != 1:
+        raise Error(f"tune_tasks: expected tasks of one network (extract_tasks), not of {len(networks)}; functions: tune_tir")
+    (network,) = networks.values()
+    return tune_relay(network.module, network.params, network.target, work_dir, max_trials_global,
+                      builder=builder, runner=runner, database=database, opt_level=network.opt_level,
+                      pass_config=network.pass_config)
+
+
 def compile_relay(database, mod, target, params, *, backend="graph", opt_level=3, pass_config=None, executor=None):
     """The network with the records of a database: relay.build, or with backend="vm" relay.vm.compile."""
     if backend not in ("graph", "vm"):
