@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -87,8 +88,83 @@ def test_blocks_run_after_what_they_name(page, tmp_path):
     assert blocks > 0
 
 
+def block(page, language):
+    return re.search(rf"```{language}\n(.*?)```", (ROOT / f"docs/{page}.md").read_text(encoding="utf-8"), re.DOTALL).group(1)
+
+
+def done(*command, folder):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "packaging/runtime"), str(folder),
+                                                                str(pathlib.Path(treadle.__file__).parents[1])])}
+    result = subprocess.run([str(part) for part in command], cwd=folder, env=environment, capture_output=True, text=True, timeout=300,
+                            check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    found = next(filter(None, map(shutil.which, ("clang++-19", "clang++", "g++"))), None)
+    return found or pytest.skip("no C++ compiler")
+
+
+def identity(shape):
+    return onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": 17]> g (float[{shape}] x) => (float[{shape}] y) {{ y = Relu(x) }}')
+
+
+def test_the_page_of_the_runtime_in_cpp_and_python(tmp_path, compiler):
+    treadle.compile(identity("2, 3")).save(tmp_path / "resnet50.so")
+    lines = block("runtime", "cpp")
+    includes, code = lines.split("using namespace", 1)
+    (tmp_path / "page.cc").write_text(f"""#include <iostream>
+{includes}using namespace{code.split(chr(10), 1)[0]}
+int main() {{
+  NDArray image = NDArray::Empty({{2, 3}}, treadle::DataType::Float(32));
+  image.CopyFromBytes(std::vector<float>(6, 1).data(), 24);
+  {code.split(chr(10), 1)[1]}
+  return y[0].Data<float>()[5] == 1 ? 0 : 1;
+}}
+""", encoding="utf-8")
+    package = pathlib.Path(treadle.__file__).parent
+    include = next(path for path in (package / "include", ROOT / "include") if path.exists())
+    done(compiler, "-std=c++20", "-O0", "page.cc", f"-I{include}", f"-L{package / 'lib'}", "-ltreadle_runtime",
+         f"-Wl,-rpath,{(package / 'lib').resolve()}", "-o", "page", folder=tmp_path)
+    assert "float32" in done(tmp_path / "page", folder=tmp_path)
+    (tmp_path / "treadle_runtime").mkdir()
+    shutil.copy(ROOT / "packaging/runtime/treadle_runtime/__init__.py", tmp_path / "treadle_runtime")
+    (tmp_path / "treadle_runtime/lib").symlink_to(package / "lib")
+    program = "import numpy as np\nimage = np.ones((2, 3), 'float32')\n" + block("runtime", "python") + "\nprint(outputs['y'].sum())"
+    (tmp_path / "page.py").write_text(program, encoding="utf-8")
+    assert done(sys.executable, "page.py", folder=tmp_path) == "6.0\n"
+
+
+def test_the_page_of_targets_in_c(tmp_path):
+    cc = shutil.which("cc") or pytest.skip("no C compiler")
+    onnx.save(onnx.parser.parse_model('''
+        <ir_version: 8, opset_import: ["": 17]> g (float[1, 3, 48, 192] x) => (float[2] y)
+        <int64[4] b = {0, 0, 0, 0}, int64[4] e = {1, 1, 1, 2}, int64[1] n = {2}> {
+            s = Slice (x, b, e)  r = Reshape (s, n)  y = Relu (r)
+        }'''), tmp_path / "model.onnx")
+    program = pathlib.Path(treadle.__file__).parent / "bin/treadle"
+    done(program, "compile", "model.onnx", "--target", "c", "-o", "model/", folder=tmp_path)
+    (tmp_path / "main.c").write_text(block("targets", "c"), encoding="utf-8")
+    done(cc, "-std=c99", "-Wall", "-Wextra", "-Imodel", "main.c", *sorted((tmp_path / "model").glob("*.c")), "-lm", "-o", "main",
+         folder=tmp_path)
+    done(tmp_path / "main", folder=tmp_path)
+
+
+@pytest.mark.skipif(not (ROOT / "build/compile_commands.json").exists(), reason="no build tree")
+def test_the_page_on_development_times_a_file(tmp_path):
+    if shutil.which("clang++-19") is None:
+        pytest.skip("no clang")
+    text = [script for script in re.findall(r"```sh\n(.*?)```", (ROOT / "docs/development.md").read_text(), re.DOTALL)
+            if "ftime-trace" in script][0]
+    text = text.replace("src/tir/passes/vectorize_loop.cc", "src/base/html.cc").replace("/tmp/trace", f"{tmp_path}/trace")
+    assert "Total ExecuteCompiler" in done("bash", "-euo", "pipefail", "-c", f"cd {ROOT}; {text}", folder=tmp_path)
+
+
 def test_links_lead_to_pages():
-    generated = {"reference-cli.md", "reference-python.md", "reference-c.md"}
+    generated = {"reference-cli.md", "reference-python.md", "reference-c.md", "reference-cpp.md", "reference-messages.md"}
     names = {page.name for page in PAGES} | generated
     for page in PAGES:
         for target in re.findall(r"\]\(([a-z0-9-]+\.md)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
@@ -109,6 +185,8 @@ def test_references_are_generated(tmp_path):
     assert "### treadle.compile(" in python or "### treadle.model.compile(" in python
     assert "Model.benchmark(" in python and "Errors:" in python
     assert "TreadleModelLoad" in (tmp_path / "reference-c.md").read_text(encoding="utf-8")
+    assert "class ModelContext" in (tmp_path / "reference-cpp.md").read_text(encoding="utf-8")
+    assert "| can't open ..: .. | Error | 2 |" in (tmp_path / "reference-messages.md").read_text(encoding="utf-8")
 
 
 def test_messages_of_troubleshooting_are_those_of_the_program():
@@ -121,6 +199,23 @@ def test_messages_of_troubleshooting_are_those_of_the_program():
     for message in messages:
         for part in re.split(r"\.\.|`, `|'|\(.*\)", message):
             assert part.strip(" :,") in sources, f"{message}: {part}"
+
+
+def test_the_page_of_messages_has_those_of_tests(monkeypatch):
+    """What the tests of mistakes see was found in the sources; what the parser of arguments says is its own."""
+    monkeypatch.syspath_prepend(ROOT / "tools/docs")
+    monkeypatch.syspath_prepend(ROOT / "tests/python")
+    import messages
+    import test_cli_mistakes
+
+    def pattern(message):
+        return re.sub(r"(\w+)/(\w+)", r"(?:\1|\2)", re.escape(message.strip("."))).replace(r"\.\.", ".*?")
+
+    known = [re.compile(pattern(row[0])) for _, rows in messages.messages() for row in rows]
+    own = re.compile(r"is required$|needs a value$|has no option|unexpected argument|arguments are required|at most \d+|cannot open")
+    seen = [text for _, _, text in test_cli_mistakes.test_what_is_said.pytestmark[0].args[1]]
+    assert len(known) > 2000 and len(seen) > 100
+    assert [text for text in seen if not own.search(text) and not any(message.search(text) for message in known)] == []
 
 
 def bench_results():

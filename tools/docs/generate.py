@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the pages that are made of the program itself into a folder: references of the command line, of Python and of C.
+"""Writes the pages that are made of the program itself into a folder: references of the command line, of Python, C and C++, and
+of messages.
 Usage: PYTHONPATH=build/python generate.py FOLDER"""
 import importlib
 import inspect
@@ -10,6 +11,7 @@ import re
 import subprocess
 import sys
 
+import messages
 import treadle
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -100,10 +102,21 @@ def c_interface():
     return "\n".join(pages)
 
 
+def cpp_interface():
+    pages = ["# C++\n\nThe headers for running and for compiling models; the text is theirs. Programs link "
+             "`treadle::treadle_runtime`, those that compile `treadle::treadle` ([start](start.md#from-c)).\n"]
+    for header in ("runtime/model.h", "runtime/ndarray.h", "runtime/manifest.h", "runtime/run_limits.h", "runtime/thread_pool.h",
+                   "runtime/module.h", "runtime/packed_func.h", "runtime/registry.h", "base/error.h", "driver/compile.h"):
+        text = (ROOT / "include/treadle" / header).read_text(encoding="utf-8")
+        pages.append(f"## treadle/{header}\n\n```cpp\n{text}```\n")
+    return "\n".join(pages)
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for name, make in (("reference-cli.md", command_line), ("reference-python.md", python), ("reference-c.md", c_interface)):
+    for name, make in (("reference-cli.md", command_line), ("reference-python.md", python), ("reference-c.md", c_interface),
+                       ("reference-cpp.md", cpp_interface), ("reference-messages.md", messages.page)):
         (folder / name).write_text(make(), encoding="utf-8")
 
 
