@@ -7,6 +7,7 @@
 #include "ops/families.h"
 #include "ops/infer.h"
 #include "ops/layout.h"
+#include "ops/layout_rules.h"
 #include "treadle/ops/attrs/algorithm.h"
 #include "treadle/ops/attrs/image.h"
 #include "treadle/ops/attrs/nn.h"
@@ -134,21 +135,27 @@ Type OneHotInfer(const InferContext& context) {
   return TensorType(out, attrs->dtype.is_void() ? context.Tensor(1, "on_value")->dtype : attrs->dtype);
 }
 
-/// Spatial dimensions become unknown: (data, size, ..) in NCHW, NHWC and the like, without blocks.
-Type AnySpatial(const InferContext& context, const std::string& text, size_t rank, DataType dtype) {
+/// Spatial dimensions become unknown, but for `hints`: (data, size, ..) in NCHW, NHWC and the like, without blocks of
+/// them.
+Type AnySpatial(const InferContext& context, const std::string& text, size_t rank, DataType dtype,
+                const Array<PrimExpr>& hints = {}) {
   const auto* data = context.Tensor(0, "data");
   const Layout layout(text);
   const std::string spatial = SpatialNames(rank);
   LogicalShape(layout, data->shape, "NC" + spatial, "data");
-  if (!layout.IsPlain())
-    throw ShapeError(StrCat("resizing to a dynamic size in layout ", layout, " isn't implemented"));
+  const Array<PrimExpr> sizes = HintedShape(rank, hints);
   Array<PrimExpr> out = data->shape;
-  for (char name : spatial) out.Set(static_cast<size_t>(layout.IndexOf(name)), AnyDim());
+  for (size_t d = 0; d < rank; ++d) {
+    if (layout.BlockOf(spatial[d]) != 1) {
+      throw ShapeError(StrCat("resizing to a dynamic size in layout ", layout, " isn't implemented"));
+    }
+    out.Set(static_cast<size_t>(layout.IndexOf(spatial[d])), sizes[d]);
+  }
   return TensorType(out, dtype.is_void() ? data->dtype : dtype);
 }
 Type ResizeInfer(const InferContext& context) {
   const auto* attrs = context.attrs<ResizeAttrs>();
-  return AnySpatial(context, attrs->layout, 2, attrs->out_dtype);
+  return AnySpatial(context, attrs->layout, 2, attrs->out_dtype, attrs->size);
 }
 Type UpSamplingInfer(const InferContext& context) {
   return AnySpatial(context, context.attrs<UpSamplingAttrs>()->layout, 2, DataType());
@@ -231,7 +238,8 @@ void RegisterDynamicOps() {
       .AttrsType<OneHotAttrs>();
   Dynamic("dyn.image.resize2d", "image.resize2d",
           {data, {"size", "Tensor", "Spatial size."}, {"roi", "Tensor", "Region of the input."}}, Rule<ResizeInfer>)
-      .AttrsType<Resize2DAttrs>();
+      .AttrsType<Resize2DAttrs>()
+      .Set(relay::kLayoutRule, relay::FLayoutRule(ResizeLayoutRule));
   OpRegistration("argwhere")
       .Describe("Coordinates of the nonzero elements.")
       .Arguments({{"condition", "Tensor", "The input."}})

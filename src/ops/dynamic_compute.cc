@@ -249,7 +249,7 @@ std::vector<size_t> RowsAndColumns(const ResizeAttrs* attrs) {
   return {static_cast<size_t>(layout.IndexOf('H')), static_cast<size_t>(layout.IndexOf('W'))};
 }
 
-/// (data, size of the dimensions H and W, roi); layouts without blocks.
+/// (data, size of the dimensions H and W, roi); layouts without blocks of them.
 Shapes Resize2DShapes(const Attrs& attrs, const Array<TensorType>& operands, const ElementOf& element) {
   const auto axes = RowsAndColumns(attrs.as<ResizeAttrs>());
   Array<PrimExpr> out = operands[0]->shape;

@@ -215,10 +215,11 @@ std::optional<LaidOutCall> LRNLayoutRule(const CallNode* call, LayoutArgs& args)
 
 namespace {
 
-/// Dimensions of `call`'s only tensor argument where it is a static rank-4 tensor that exists blocked; else nothing.
+/// Dimensions of the first argument where it is a tensor of rank 4 that exists blocked (its channels are known); else
+/// nothing.
 std::optional<Shape> BlockedArgument(const LayoutArgs& args) {
   const auto* type = args.Type(0);
-  if (args.LayoutOf(0).is_plain() || type == nullptr || type->shape.size() != 4 || !IsStatic(type)) return std::nullopt;
+  if (args.LayoutOf(0).is_plain() || type == nullptr || type->shape.size() != 4) return std::nullopt;
   return ShapeOf(type);
 }
 
@@ -274,11 +275,15 @@ std::optional<LaidOutCall> ResizeIn(const CallNode* call, LayoutArgs& args) {
   auto shape = BlockedArgument(args);
   if (!shape || a->layout != "NCHW") return std::nullopt;
   const Shape result = ShapeOf(call->type_as<TensorTypeNode>());
-  if (!args.HasBlockedConsumer() && result[2] * result[3] >= (*shape)[2] * (*shape)[3]) return std::nullopt;
+  const bool known = result[2] >= 0 && result[3] >= 0 && (*shape)[2] >= 0 && (*shape)[3] >= 0;
+  const bool shrinks = known && result[2] * result[3] < (*shape)[2] * (*shape)[3];
+  if (!args.HasBlockedConsumer() && !shrinks) return std::nullopt;
   const ChannelLayout layout = args.LayoutOf(0);
   auto blocked = MakeObject<ResizeAttrsType>(*a);
   blocked->layout = layout.axes();
-  return SameCall(call, {args.Get(0, layout)}, Attrs(ObjectPtr<Object>(blocked)), layout);
+  Array<Expr> operands{args.Get(0, layout)};
+  for (size_t i = 1; i < args.size(); ++i) operands.push_back(args.Plain(i));
+  return SameCall(call, operands, Attrs(ObjectPtr<Object>(blocked)), layout);
 }
 
 }  // namespace
@@ -317,7 +322,7 @@ std::optional<LaidOutCall> ReduceLayoutRule(const CallNode* call, LayoutArgs& ar
   // Only results of lower rank are written with sizes.
   const auto* data = args.Type(0);
   const bool any_size = a->keepdims && !args.LayoutOf(0).is_plain() && data != nullptr && data->shape.size() == 4;
-  if (!any_size && !BlockedArgument(args)) return std::nullopt;
+  if (!any_size && (!BlockedArgument(args) || !IsStatic(data))) return std::nullopt;
   auto blocked = MakeObject<ReduceAttrs>(*a);
   blocked->keepdims = true;
   if (std::any_of(axes.begin(), axes.end(), [](int64_t axis) { return axis < 2; })) return std::nullopt;

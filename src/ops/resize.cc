@@ -45,7 +45,13 @@ Type ResizeInfer(const InferContext& context) {
              "coordinate_transformation_mode");
   CheckOneOf(attrs->rounding_method, {"", "round", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"},
              "rounding_method");
-  CheckSpatial(attrs->size, kRank, 0, "size");
+  if (attrs->size.size() != kRank) {
+    throw ShapeError(StrCat("size must have ", kRank, " entries, not ", attrs->size.size()));
+  }
+  for (const PrimExpr& size : attrs->size) {
+    if (DimValue(size) < 0)
+      throw ShapeError(StrCat("size must be integers of at least 0, is ", ShapeText(attrs->size)));
+  }
   if (!attrs->scales.empty() && attrs->scales.size() != kRank) {
     throw ShapeError(StrCat("scales must have ", kRank, " entries, not ", attrs->scales.size()));
   }
@@ -55,7 +61,7 @@ Type ResizeInfer(const InferContext& context) {
   Layout layout(attrs->layout);
   std::string names = "NC" + SpatialNames(kRank);
   Array<PrimExpr> sizes = LogicalShape(layout, data->shape, names, "data");
-  for (size_t i = 0; i < kRank; ++i) sizes.Set(2 + i, Dim(attrs->size[i]));
+  for (size_t i = 0; i < kRank; ++i) sizes.Set(2 + i, attrs->size[i]);
   return TensorType(PhysicalShape(layout, sizes, names), ConvOutDType(data->dtype, attrs->out_dtype));
 }
 

@@ -111,7 +111,7 @@ Expr Resize2D(const CallNode* call) {
   auto roi = ConstNumbers(call->args[2]);
   if (!size || size->size() != 2 || !roi) return Expr();
   return WithAttrs<Resize2DAttrs>(call, "image.resize2d", {call->args[0]}, [&](auto& a) {
-    a.size = *size;
+    a.size = IntArray(*size);
     a.roi = *roi;
   });
 }

@@ -173,7 +173,7 @@ TEST(ComputeSpecial, ResizeWithAlignedCornersUsesTheSizeBeforeRounding) {
   // The example of ONNX Resize: 4 * 0.6 = 2.4 columns.
   ExpectNear(RunFloats("image.resize2d", {Floats({1, 1, 2, 4}, {1, 2, 3, 4, 5, 6, 7, 8})},
                        MakeAttrs<Resize2DAttrs>([](auto& a) {
-                         a.size = {1, 2};
+                         a.size = IntArray({1, 2});
                          a.scales = {0.6, 0.6};
                          a.coordinate_transformation_mode = "align_corners";
                        })),

@@ -390,7 +390,7 @@ TEST(Compute, Pads) {
 std::vector<float> Resize(const NDArray& x, std::vector<int64_t> size, std::vector<double> scales, const char* method,
                           const char* mode, double alpha = -0.75) {
   return RunFloats("image.resize2d", {x}, MakeAttrs<Resize2DAttrs>([&](auto& a) {
-                     a.size = size;
+                     a.size = IntArray(size);
                      a.scales = scales;
                      a.method = method;
                      a.coordinate_transformation_mode = mode;
@@ -429,7 +429,7 @@ TEST(Compute, ResizeCubic) {
 TEST(Compute, ResizeAntialiased) {
   NDArray y =
       RunOp("image.resize2d", {Floats({1, 1, 2, 4}, {1, 2, 3, 4, 5, 6, 7, 8})}, MakeAttrs<Resize2DAttrs>([](auto& a) {
-              a.size = {1, 2};
+              a.size = IntArray({1, 2});
               a.scales = {0.6, 0.6};
               a.antialias = true;
             }))[0];

@@ -218,7 +218,7 @@ TEST(Infer, TopKGivesValuesAndIndices) {
 
 TEST(Infer, ResizeNamesAnUnknownMode) {
   EXPECT_EQ(Infer("image.resize2d", {F32({1, 1, 2, 2})}, MakeAttrs<Resize2DAttrs>([](auto& a) {
-                    a.size = {4, 4};
+                    a.size = IntArray({4, 4});
                     a.method = "best";
                   })),
             "method must be one of nearest_neighbor, linear, cubic; not \"best\"");
@@ -253,11 +253,16 @@ TEST(Infer, ConvRefusesPaddingOfABlockedDimension) {
 }
 
 TEST(Infer, ResizingToADynamicSizeNeedsRowsAndColumns) {
-  auto infer = [](const char* layout) {
-    return Infer("dyn.image.resize2d", {F32({1, 3, 8, 8}), I64({2}), F32({0})},
-                 MakeAttrs<Resize2DAttrs>([layout](auto& a) { a.layout = layout; }));
+  auto infer = [](const char* layout, std::vector<int64_t> data = {1, 3, 8, 8}, std::vector<int64_t> known = {}) {
+    return Infer("dyn.image.resize2d", {F32(data), I64({2}), F32({0})}, MakeAttrs<Resize2DAttrs>([&](auto& a) {
+                   a.layout = layout;
+                   a.size = IntArray(known);
+                 }));
   };
   EXPECT_EQ(infer("NHWC"), "Tensor[(1, ?, ?, 8), float32]");
+  EXPECT_EQ(infer("NCHW16c", {1, 2, 8, 8, 16}), "Tensor[(1, 2, ?, ?, 16), float32]");
+  EXPECT_EQ(infer("NCHW", {1, 3, 8, 8}, {-1, 6}), "Tensor[(1, 3, ?, 6), float32]");
+  EXPECT_EQ(infer("NCHW16h", {1, 3, 1, 8, 16}), "resizing to a dynamic size in layout NCHW16h isn't implemented");
   EXPECT_EQ(infer("NCXY"), "data: layout \"NCXY\" isn't an order of \"NCHW\"");
 }
 

@@ -21,7 +21,7 @@ def ints(name, shape):
     return helper.make_tensor_value_info(name, TensorProto.INT64, shape)
 
 
-def check(model, feeds_list, rtol=1e-5):
+def check(model, feeds_list, rtol=1e-5, atol=1e-6):
     """One compilation gives what the reference does for each of the inputs."""
     compiled = treadle.compile(model)
     reference = ReferenceEvaluator(model)
@@ -30,7 +30,7 @@ def check(model, feeds_list, rtol=1e-5):
         actual = compiled.run(None, feeds)
         for e, a in zip(expected, actual):
             assert a.shape == np.shape(e) and a.dtype == np.asarray(e).dtype
-            np.testing.assert_allclose(a, e, rtol=rtol, atol=1e-6)
+            np.testing.assert_allclose(a, e, rtol=rtol, atol=atol)
     return compiled
 
 
@@ -461,6 +461,31 @@ def test_resize_of_any_size(mode, transform):
             (actual,), (expected,) = compiled.run(None, feed), session.run(None, feed)
             assert actual.shape == expected.shape
             np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_pyramids_of_features_of_any_size(mode):
+    """Resized to the size of a feature with as many channels, and added to it: run in blocks of channels."""
+    attrs = {"mode": mode, "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    weights = {name: rand(*shape) / 10 for name, shape in [("a", (32, 3, 3, 3)), ("b", (32, 32, 3, 3)), ("c", (32, 32, 3, 3))]}
+    model = model_of(
+        [
+            helper.make_node("Conv", ["x", "a"], ["low"], strides=[2, 2], pads=[1, 1, 1, 1]),
+            helper.make_node("Conv", ["low", "b"], ["high"], strides=[2, 2], pads=[1, 1, 1, 1]),
+            helper.make_node("Shape", ["low"], ["s"]),
+            helper.make_node("Slice", ["s", "two", "four", "zero"], ["hw"]),
+            helper.make_node("Shape", ["high"], ["hs"]),
+            helper.make_node("Slice", ["hs", "zero", "two", "zero"], ["nc"]),
+            helper.make_node("Concat", ["nc", "hw"], ["size"], axis=0),
+            helper.make_node("Resize", ["high", "", "", "size"], ["up"], **attrs),
+            helper.make_node("Add", ["up", "low"], ["sum"]),
+            helper.make_node("Conv", ["sum", "c"], ["y"], pads=[1, 1, 1, 1]),
+        ],
+        [floats("x", ["n", 3, "h", "w"])], [floats("y", None)],
+        [helper.make_tensor(name, TensorProto.INT64, [1], [v]) for name, v in [("zero", 0), ("two", 2), ("four", 4)]]
+        + [onnx.numpy_helper.from_array(value.astype("float32"), name) for name, value in weights.items()],
+    )
+    check(model, [{"x": rand(*s)} for s in [(1, 3, 16, 16), (2, 3, 33, 18), (1, 3, 7, 41)]], rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("center", [0, 1])

@@ -10,6 +10,7 @@
 #include "treadle/arith/analyzer.h"
 #include "treadle/ir/prim_functor.h"
 #include "treadle/ir/prim_ops.h"
+#include "treadle/ops/attrs/image.h"
 #include "treadle/ops/attrs/transform.h"
 #include "treadle/relay/expr_functor.h"
 
@@ -209,6 +210,11 @@ Attrs OwnAttrs(const Attrs& attrs) {
   if (const auto* init = attrs.as<ops::InitOpAttrs>()) {
     auto own = MakeObject<ops::InitOpAttrs>(*init);
     own->shape = WithoutSymbols(own->shape);
+    return Attrs(own);
+  }
+  if (const auto* resize = attrs.as<ops::Resize2DAttrs>()) {
+    auto own = MakeObject<ops::Resize2DAttrs>(*resize);
+    own->size = WithoutSymbols(own->size);
     return Attrs(own);
   }
   return attrs;

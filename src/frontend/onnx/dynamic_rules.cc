@@ -508,22 +508,29 @@ Expr ImportDynamicResize(NodeImport& n) {
     }
     sizes.push_back(size);
   }
+  const Expr size = n.Concat(sizes, 0);
   AttrList attrs{{"method", mode == "nearest"    ? std::string("nearest_neighbor")
                             : mode == "bilinear" ? "linear"
                                                  : mode},
                  {"coordinate_transformation_mode", transform},
                  {"layout", std::string("NCHW")},
-                 {"size", Ints{0, 0}},
+                 {"size", ObjectRef(SizeHints(n.ShapeElements(size), 2))},
                  {"scales", scales},
                  {"cubic_alpha", n.Float("cubic_coeff_a", -0.75)},
                  {"cubic_exclude", n.Flag("exclude_outside", false)}};
   if (mode == "nearest") attrs.push_back({"rounding_method", nearest});
   n.Ignore({"extrapolation_value"});
   Expr roi = n.Const(NDArray::Empty({0}, DataType::Float(32)));
-  Expr y = n.Call("dyn.image.resize2d", {x, n.Concat(sizes, 0), roi}, attrs);
+  Expr y = n.Call("dyn.image.resize2d", {x, size, roi}, attrs);
   if (!r.scales.empty() || (r.axes[0] > 1 && r.axes.back() > 1)) return y;
-  // Only height and width are resampled: other sizes than the operand's don't fit the number of elements.
   if (r.axes != Ints{0, 1, 2, 3}) return ImportResizeByAxis(n);
+  // Only height and width are resampled: other sizes than the operand's, where they aren't known to be the same, don't
+  // fit the number of elements.
+  const auto elements = n.ShapeElements(r.sizes);
+  auto same = [&](size_t d) {
+    return elements && (*elements)[d].defined() && StructuralEqual((*elements)[d], TypeOf(x)->shape[d]);
+  };
+  if (same(0) && same(1)) return y;
   return n.Call("dyn.reshape", {y, r.sizes}, {{"newshape", Ints{-1, -1, -1, -1}}});
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontend/onnx/symbolic_dims.h"
 
+#include <algorithm>
+
 #include "treadle/arith/analyzer.h"
 #include "treadle/ir/prim_ops.h"
 
@@ -9,18 +11,41 @@ namespace {
 
 using relay::Expr;
 
+/// A number that the expression of dimensions, none of which is negative, is never below; nothing where none is known.
+std::optional<int64_t> LowerBound(const PrimExpr& e) {
+  constexpr int64_t kFar = int64_t{1} << 30;  // sums and products of bounds below stay far from overflow
+  const auto near = [](int64_t value) { return value < kFar && value > -kFar ? std::optional(value) : std::nullopt; };
+  if (const int64_t* value = AsConstInt(e)) return *value >= 0 ? std::min(*value, kFar - 1) : near(*value);
+  if (IsAnyDim(e)) return std::nullopt;
+  if (e.as<tir::VarNode>() != nullptr) return 0;
+  const auto of = [&](const auto* op, const auto& combine) -> std::optional<int64_t> {
+    const auto a = LowerBound(op->a), b = LowerBound(op->b);
+    return a && b ? combine(*a, *b) : std::nullopt;
+  };
+  using Bound = std::optional<int64_t>;
+  if (const auto* op = e.as<tir::AddNode>()) return of(op, [&](int64_t a, int64_t b) { return near(a + b); });
+  if (const auto* op = e.as<tir::MulNode>()) {
+    return of(op, [&](int64_t a, int64_t b) { return a >= 0 && b >= 0 ? near(a * b) : Bound(); });
+  }
+  if (const auto* op = e.as<tir::MinNode>()) return of(op, [&](int64_t a, int64_t b) { return Bound(std::min(a, b)); });
+  if (const auto* op = e.as<tir::MaxNode>()) {
+    const auto a = LowerBound(op->a), b = LowerBound(op->b);
+    return a && b ? std::max(*a, *b) : a ? a : b;
+  }
+  if (const auto* op = e.as<tir::FloorDivNode>()) {
+    const int64_t* divisor = AsConstInt(op->b);
+    if (divisor == nullptr) return of(op, [](int64_t a, int64_t b) { return a >= 0 && b >= 0 ? Bound(0) : Bound(); });
+    const auto a = LowerBound(op->a);
+    if (!a || *divisor <= 0) return std::nullopt;
+    return *a >= 0 ? *a / *divisor : -((-*a + *divisor - 1) / *divisor);
+  }
+  return std::nullopt;
+}
+
 /// Whether the expression of dimensions can't be negative.
 bool NeverNegative(const PrimExpr& e) {
-  if (const int64_t* value = AsConstInt(e)) return *value >= 0;
-  if (IsAnyDim(e)) return false;
-  if (e.as<tir::VarNode>() != nullptr) return true;
-  const auto both = [](const auto* op) { return NeverNegative(op->a) && NeverNegative(op->b); };
-  if (const auto* op = e.as<tir::AddNode>()) return both(op);
-  if (const auto* op = e.as<tir::MulNode>()) return both(op);
-  if (const auto* op = e.as<tir::MinNode>()) return both(op);
-  if (const auto* op = e.as<tir::MaxNode>()) return NeverNegative(op->a) || NeverNegative(op->b);
-  if (const auto* op = e.as<tir::FloorDivNode>()) return both(op);
-  return false;
+  const auto bound = LowerBound(e);
+  return bound && *bound >= 0;
 }
 
 }  // namespace

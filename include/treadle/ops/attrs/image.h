@@ -12,7 +12,7 @@ namespace treadle::ops {
 /// image.resize1d, resize2d, resize3d; the options are those of ONNX Resize.
 class ResizeAttrs : public AttrsNode {
  public:
-  std::vector<int64_t> size;
+  Array<PrimExpr> size;
   std::vector<double> roi;
   std::vector<double> scales;
   std::string layout;
@@ -30,7 +30,9 @@ class ResizeAttrs : public AttrsNode {
   TREADLE_DECLARE_NODE(ResizeAttrs, AttrsNode, "relay.attrs.ResizeAttrs");
   template <typename R>
   static void Reflect(R& r) {
-    r.Field("size", &ResizeAttrs::size).Doc("Spatial size of the output").Required();
+    r.Field("size", &ResizeAttrs::size)
+        .Doc("Spatial size of the output; of dyn.image.resize2d what is known of it")
+        .Required();
     r.Field("roi", &ResizeAttrs::roi)
         .Doc("Region of the input for tf_crop_and_resize: begins, then ends, as fractions of the size");
     r.Field("scales", &ResizeAttrs::scales).Doc("Factor of each spatial dimension; empty: output size / input size");
