@@ -111,6 +111,7 @@ RecordFile ReadRecords(const std::string& text) {
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);) {
     ++file.lines;
+    if (!line.empty() && line.back() == '\r') line.pop_back();  // copied by a program that ends lines as Windows does
     if (line.empty()) continue;
     auto fault = [&](const std::string& why) {
       if (file.faults.size() < kMaxFaults) file.faults.push_back(StrCat("line ", file.lines, ": ", why));

@@ -132,6 +132,13 @@ TEST_F(RecordsTest, DamagedFilesGiveWholeLinesOnly) {
   }
 }
 
+TEST_F(RecordsTest, LinesMayEndAsOnWindows) {
+  std::string line = Record(16, 0.95).ToLine();
+  line.insert(line.size() - 1, "\r");
+  EXPECT_EQ(ReadRecords(line).records.size(), 1);
+  EXPECT_TRUE(ReadRecords(line).faults.empty());
+}
+
 TEST_F(RecordsTest, ProcessesAppendWholeLinesToOneFile) {
   const std::string path = ::testing::TempDir() + "/records" + std::to_string(getpid()) + ".jsonl";
   runtime::WriteFile(path, "{\"torn\":");  // what a killed process may leave
