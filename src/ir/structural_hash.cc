@@ -117,7 +117,7 @@ class Hasher {
         return *value = Combine(hash, HashTensor(node)), false;
       case NodeKind::kConstructor: {
         const auto* c = static_cast<const ConstructorNode*>(node);
-        return *value = Combine(Combine(hash, HashValue(c->name_hint)), HashValue(c->tag)), false;
+        return *value = Combine(hash, HashValue(c->name_hint)), false;
       }
       case NodeKind::kOpaque:
         return *value = hash, false;
