@@ -3,32 +3,14 @@
 // then moved behind what doesn't care about the layout, until those of neighbours meet and cancel.
 #include <algorithm>
 
-#include "ops/change_layout.h"
 #include "passes/pass_util.h"
+#include "passes/sink_layouts.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/attrs/pool.h"
 #include "treadle/relay/rewrite_rules.h"
 
 namespace treadle::relay {
 namespace {
-
-Expr Transform(const Expr& data, const Layout& from, const Layout& to) {
-  return from == to ? data : ops::LayoutTransform(data, from.str(), to.str());
-}
-
-Layout SourceOf(const CallNode* transform) {
-  return Layout(transform->attrs_as<ops::LayoutTransformAttrs>()->src_layout);
-}
-Layout TargetOf(const CallNode* transform) {
-  return Layout(transform->attrs_as<ops::LayoutTransformAttrs>()->dst_layout);
-}
-
-template <typename AttrsT, typename Change>
-Attrs Changed(const Attrs& attrs, Change&& change) {
-  auto copy = MakeObject<AttrsT>(*static_cast<const AttrsT*>(attrs.get()));
-  change(*copy);
-  return Attrs(ObjectPtr<Object>(copy));
-}
 
 /// The weight layout that goes with a data layout when "default" is asked for.
 Layout DefaultKernelLayout(const Layout& data_layout, const Layout& kernel_layout, int groups) {
@@ -92,55 +74,6 @@ class LayoutConverter : public MixedModeMutator {
   Map<String, Array<String>> desired_;
 };
 
-/// op(transform(x), transform(y)) becomes transform(op(x, y)) for element-wise operators; scalars have no layout.
-class TransformSinker : public MixedModeMutator {
- private:
-  Expr Rewrite_(const CallNode* pre, const Expr& post) override {
-    const auto* call = static_cast<const CallNode*>(post.get());
-    const auto* op = call->op.as<OpNode>();
-    if (op == nullptr || pre->type_as<TensorTypeNode>() == nullptr) return post;
-    if (const auto* outer = AsCallOf(post, "layout_transform")) return Cancel(outer, post);
-    if (op->name == "nn.bias_add") return SinkThroughBias(call, post);
-    if (GetRef<Op>(op).GetAttr(kOpPattern, OpPatternKind::kOpaque) > OpPatternKind::kBroadcast) return post;
-    const CallNode* common = nullptr;
-    Array<Expr> args;
-    for (size_t i = 0; i < call->args.size(); ++i) {
-      const auto* type = TensorTypeOf(pre->args[i]);
-      if (type != nullptr && type->shape.empty()) {
-        args.push_back(call->args[i]);
-        continue;
-      }
-      const auto* transform = AsCallOf(call->args[i], "layout_transform");
-      if (transform == nullptr || type == nullptr || !ShapesEqual(type->shape, pre->type_as<TensorTypeNode>()->shape)) {
-        return post;
-      }
-      if (common != nullptr && (SourceOf(common) != SourceOf(transform) || TargetOf(common) != TargetOf(transform))) {
-        return post;
-      }
-      common = transform;
-      args.push_back(transform->args[0]);
-    }
-    if (common == nullptr) return post;
-    return Transform(Call(call->op, args, call->attrs, {}, call->span), SourceOf(common), TargetOf(common));
-  }
-
-  static Expr Cancel(const CallNode* outer, const Expr& post) {
-    const auto* inner = AsCallOf(outer->args[0], "layout_transform");
-    if (inner == nullptr) return post;
-    return SourceOf(outer) == TargetOf(inner) && TargetOf(outer) == SourceOf(inner) ? inner->args[0] : post;
-  }
-
-  static Expr SinkThroughBias(const CallNode* call, const Expr& post) {
-    const auto* transform = AsCallOf(call->args[0], "layout_transform");
-    if (transform == nullptr) return post;
-    const Layout from = SourceOf(transform), to = TargetOf(transform);
-    if (!from.IsPlain() || !to.IsPlain()) return post;
-    const auto at = static_cast<size_t>(PositiveAxis(call->attrs_as<ops::BiasAddAttrs>()->axis, to.ndim()));
-    const Expr sum = ops::MakeBiasAdd(transform->args[0], call->args[1], from.IndexOf(to[at].name));
-    return Transform(sum, from, to);
-  }
-};
-
 /// Rules may say only which layouts an operator runs in: what goes into it, and comes out, is transformed here.
 class OpAlterer : public MixedModeMutator {
   Expr Rewrite_(const CallNode* pre, const Expr& post) override {
@@ -189,14 +122,6 @@ class OpAlterer : public MixedModeMutator {
   }
 };
 
-transform::Pass Sink() {
-  return transform::CreateFunctionPass(
-      [](const Function& func, const IRModule&, const transform::PassContext&) {
-        return Downcast<Function>(TransformSinker().Mutate(func));
-      },
-      {"SinkLayoutTransforms", 0, {}, ""});
-}
-
 }  // namespace
 
 namespace transform {
@@ -209,7 +134,7 @@ Pass ConvertLayout(Map<String, Array<String>> desired_layouts) {
       {"ConvertLayout", 3, {}, ""});
   return CreateModulePass(
       [convert](IRModule module, const PassContext& context) {
-        return Sink()(convert(std::move(module), context), context);
+        return SinkLayoutTransforms()(convert(std::move(module), context), context);
       },
       {"ConvertLayout", 3, {"InferType"}, "Runs operators in other layouts"});
 }
@@ -220,7 +145,7 @@ Pass AlterOpLayout() {
                                   {"AlterOpLayout", 3, {}, ""});
   return CreateModulePass(
       [alter](IRModule module, const PassContext& context) {
-        return Sink()(alter(std::move(module), context), context);
+        return SinkLayoutTransforms()(alter(std::move(module), context), context);
       },
       {"AlterOpLayout", 3, {"InferType"}, "Rewrites calls by their operators' layout rules"});
 }

@@ -321,3 +321,45 @@ def test_programs_that_are_no_graphs_say_so():
     lib = relay.build(treadle.IRModule.from_expr(relay.Function([x], relay.exp(x))), "llvm")
     with pytest.raises(treadle.Error, match="the graph executor can't run this program: the type of %x isn't static"):
         lib["default"](treadle.cpu())
+
+
+def test_layouts_of_hooks_reach_pools_and_joins():
+    """What follows a convolution in blocks stays in blocks: broadcasts along any dimension, joins, pooling."""
+    def in_blocks(attrs, inputs, tinfos, out_type):
+        return relay.nn.conv2d(*inputs, **{**attrs, "data_layout": "NCHW16c"})
+
+    shapes = {"x": (1, 32, 14, 14), "w": (32, 32, 3, 3), "scale": (32, 1, 1), "columns": (1, 14)}
+    params = {name: relay.var(name, shape=shape) for name, shape in shapes.items()}
+    conv = relay.nn.conv2d(params["x"], params["w"], padding=(1, 1), channels=32, kernel_size=(3, 3))
+    value = relay.nn.relu(conv * params["scale"] + relay.const(1.5) + params["columns"])
+    value = relay.nn.max_pool2d(relay.concatenate([value, relay.tanh(conv)], 1), (2, 2), (2, 2))
+    value = relay.nn.global_avg_pool2d(relay.nn.avg_pool2d(value, (3, 3), (1, 1), padding=(1, 1)))
+    mod = treadle.IRModule.from_expr(relay.Function(list(params.values()), value))
+    rng = np.random.default_rng(0)
+    values = [rng.standard_normal(shape).astype("float32") for shape in shapes.values()]
+    expected = relay.create_executor("debug", mod=mod).evaluate()(*values).numpy()
+    with testing.TempOpAttr("nn.conv2d", "FTVMAlterOpLayout", in_blocks):
+        altered = relay.transform.AlterOpLayout()(relay.transform.InferType()(mod))
+        lib = relay.build(mod, "llvm")
+    assert str(altered).count("layout_transform(") == 2  # of the input, and of the result
+    module = treadle.contrib.graph_executor.GraphModule(lib["default"](treadle.cpu()))
+    module.run(**dict(zip(shapes, values)))
+    np.testing.assert_allclose(module.get_output(0).numpy(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_blocks_that_are_not_whole_stay_apart():
+    """A join of 16 and 8 channels, and a dimension that is broadcast along with another, keep their layout."""
+    def in_blocks(attrs, inputs, tinfos, out_type):
+        return relay.nn.conv2d(*inputs, **{**attrs, "data_layout": "NCHW16c"})
+
+    x, w = relay.var("x", shape=(1, 16, 6, 6)), relay.var("w", shape=(16, 16, 1, 1))
+    few, image = relay.var("few", shape=(1, 8, 6, 6)), relay.var("image", shape=(6, 6))
+    conv = relay.nn.conv2d(x, w, channels=16, kernel_size=(1, 1))
+    mod = treadle.IRModule.from_expr(relay.Function([x, w, few, image], relay.concatenate([conv + image, few], 1)))
+    values = [np.random.default_rng(i).random(s, "float32") for i, s in enumerate(
+        [(1, 16, 6, 6), (16, 16, 1, 1), (1, 8, 6, 6), (6, 6)])]
+    expected = relay.create_executor("debug", mod=mod).evaluate()(*values).numpy()
+    with testing.TempOpAttr("nn.conv2d", "FTVMAlterOpLayout", in_blocks):
+        altered = relay.transform.AlterOpLayout()(relay.transform.InferType()(mod))
+    np.testing.assert_allclose(relay.create_executor("debug", mod=altered).evaluate()(*values).numpy(), expected,
+                               rtol=1e-4, atol=1e-5)
