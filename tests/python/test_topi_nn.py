@@ -86,3 +86,27 @@ def test_what_cant_be_computed_is_refused():
         nn.pool2d(x, 2, 2, 1, 0, "sum")
     with pytest.raises(AttributeError, match="no operator"):
         nn.no_such_operator  # noqa: B018
+
+
+def test_products_by_machine():
+    """Computes beside the schedules of topi.x86: Treadle's own and those of a library; others say what is there."""
+    shapes = {"data": (5, 8), "weight": (6, 8), "bias": (6,), "left": (2, 3, 4), "right": (2, 5, 4)}
+    t = {name: te.placeholder(shape, name=name) for name, shape in shapes.items()}
+    v = {name: np.random.default_rng(i).random(shape, "float32") for i, (name, shape) in enumerate(shapes.items())}
+    dense = v["data"] @ v["weight"].T + v["bias"]
+    cases = [(topi.x86.dense_nopack, topi.x86.schedule_dense_nopack, ("data", "weight", "bias"), dense),
+             (topi.x86.dense_pack, topi.x86.schedule_dense_pack, ("data", "weight", "bias"), dense),
+             (topi.x86.dense_cblas, topi.x86.schedule_dense_cblas, ("data", "weight", "bias"), dense),
+             (topi.x86.batch_matmul_cblas, topi.x86.schedule_batch_matmul_cblas, ("left", "right"),
+              v["left"] @ v["right"].swapaxes(1, 2))]
+    for compute, schedule, names, expected in cases:
+        with tvm.target.Target("llvm"):
+            made = compute(*(t[name] for name in names))
+            function = tvm.build(schedule([made]), [*(t[name] for name in names), made])
+        out = tvm.nd.empty(expected.shape)
+        function(*(tvm.nd.array(v[name]) for name in names), out)
+        np.testing.assert_allclose(out.numpy(), expected, rtol=1e-5)
+    with pytest.raises(tvm.Error, match="dense_cublas: cuBLAS isn't called from tensor expressions; dense_cblas is there"):
+        topi.cuda.dense_cublas(t["data"], t["weight"])
+    with pytest.raises(tvm.Error, match="dense_cblas gives the dtype of its operands"):
+        topi.x86.dense_cblas(t["data"], t["weight"], out_dtype="float64")

@@ -8,11 +8,11 @@ from ..target import Target
 
 _LANES = 16
 _THREADS = 64
-_KINDS = ("adaptive_pool", "argwhere", "batch_matmul", "binarize_pack", "bitserial_conv2d_nchw", "bitserial_conv2d_nhwc",
+_KINDS = ("adaptive_pool", "argwhere", "batch_matmul", "batch_matmul_cblas", "binarize_pack", "bitserial_conv2d_nchw", "bitserial_conv2d_nhwc",
           "bitserial_dense", "broadcast", "concatenate", "conv1d_ncw", "conv1d_nwc", "conv1d_transpose_ncw",
           "binary_dense", "bitpack", "conv2d_NCHWc", "conv2d_NCHWc_int8", "conv2d_hwcn", "conv2d_nchw", "conv2d_nhwc", "conv2d_transpose_nchw", "conv3d_ncdhw",
           "conv3d_ndhwc", "conv3d_transpose_ncdhw", "correlation_nchw", "cumsum", "deformable_conv2d_nchw",
-          "deformable_conv2d_nhwc", "dense", "dense_nopack", "dense_pack", "depthwise_conv2d_NCHWc",
+          "deformable_conv2d_nhwc", "dense", "dense_cblas", "dense_nopack", "dense_pack", "dense_small_batch", "depthwise_conv2d_NCHWc",
           "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc", "dilation2d_nchw", "dilation2d_nhwc", "einsum", "elemwise", "extern", "fast_softmax", "gather", "global_pool",
           "get_valid_counts", "group_conv2d_nchw", "group_conv2d_nhwc", "group_conv2d_transpose_nchw", "injective", "lrn", "lstm", "matmul", "multibox_prior", "multibox_transform_loc", "nms", "pool", "pool_grad", "proposal", "reduce", "reorg",
           "roi_align", "roi_pool", "scatter", "scatter_add", "softmax", "sort", "argsort",
@@ -103,6 +103,6 @@ def __getattr__(name):
     """Computes stand beside the schedules in the original's modules: topi.x86.conv2d_nchw."""
     if name.startswith("_"):
         raise AttributeError(name)
-    from . import nn
+    from . import machines, nn
 
-    return getattr(nn, name)
+    return machines.COMPUTES[name] if name in machines.COMPUTES else getattr(nn, name)
