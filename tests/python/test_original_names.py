@@ -86,6 +86,11 @@ def test_names_of_targets():
     assert str(tvm.target.Target.from_device(tvm.cpu()).kind) == "llvm"
 
 
+def test_importers_of_other_formats_name_a_way():
+    with pytest.raises(tvm.UnsupportedOpError, match="no relay.frontend.from_keras: tf2onnx writes such models as ONNX"):
+        relay.frontend.from_keras(None)
+
+
 def test_attributes_of_modules():
     mod = tvm.IRModule().with_attr("runs", 3).with_attr("name", "small")
     assert int(mod.get_attr("runs")) == 3 and mod.get_attr("name") == "small"

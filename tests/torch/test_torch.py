@@ -129,3 +129,29 @@ def test_what_cannot_be_compiled_runs_in_torch_with_a_warning():
 def test_modes_are_refused(net):
     with pytest.raises(Exception, match="the backend treadle has no modes"):
         compiled(net, mode="max-autotune")(torch.randn(1, 3, 8, 8))
+
+
+def test_relay_of_traced_modules(net):
+    """relay.frontend.from_pytorch: traced modules and plain ones, inputs under names of the caller's choice."""
+    image = torch.randn(1, 3, 8, 8)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        traced, expected = torch.jit.trace(net.eval(), image).eval(), net(image).numpy()
+    for module in (traced, net):
+        mod, params = treadle.relay.frontend.from_pytorch(module, [("input0", (1, 3, 8, 8))])
+        assert mod["main"].params[0].name_hint == "input0" and "last.weight" in params
+        lib = treadle.relay.build(mod, "llvm", params=params)
+        run = treadle.contrib.graph_executor.GraphModule(lib["default"](treadle.cpu()))
+        run.run(input0=image.numpy())
+        np.testing.assert_allclose(run.get_output(0).numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("args, message", [
+    ((1, [("x", (1, 3))]), "expected a torch.jit.ScriptModule"),
+    ((None, [("x", (1, 3, 8, "a"))]), "expected integers|has the shape"),
+    ((None, [(1, 3, 8, 8)]), "expected .name, shape."),
+    ((None, [("x", ((1, 3, 8, 8), "float31"))]), "no data type 'float31'"),
+    ((None, [("x", (1, 3, 8, 8))], {"aten::relu": None}), "custom_convert_map isn't supported")])
+def test_mistakes_of_from_pytorch(net, args, message):
+    with pytest.raises(treadle.Error, match=message):
+        treadle.relay.frontend.from_pytorch(net.eval() if args[0] is None else args[0], *args[1:])

@@ -6,7 +6,9 @@ from typing import Any
 
 from ..._ffi import get_global_func
 from ..._nd import NDArray
+from ...error import UnsupportedOpError
 from ...ir import IntImm, IRModule, PrimExpr
+from .pytorch import from_pytorch  # noqa: F401
 
 
 def _model_bytes(model):
@@ -90,3 +92,23 @@ def from_onnx(model: Any, shape: Mapping[str, Iterable[int]] | None = None, dtyp
     module, params = get_global_func("relay.frontend.FromONNX")(data, shapes, {}, directory, bool(freeze_params))
     _check_dtype(dtype, {var.name_hint: var for var in module["main"].params})
     return module, dict(params.items())
+
+
+# Importers of the original for other formats: what writes such models as ONNX.
+_TO_ONNX = {"from_caffe": "a converter of Caffe's", "from_caffe2": "caffe2.python.onnx", "from_coreml": "onnxmltools",
+            "from_darknet": "PyTorch, or a converter of Darknet's", "from_keras": "tf2onnx", "from_mxnet": "mxnet.onnx",
+            "from_oneflow": "oneflow_onnx", "from_paddle": "paddle2onnx", "from_tensorflow": "tf2onnx",
+            "from_tflite": "tf2onnx"}
+
+
+def _absent(name, converter):
+    def importer(*_args, **_kwargs):
+        raise UnsupportedOpError(f"there is no relay.frontend.{name}: {converter} writes such models as ONNX, which "
+                                 "relay.frontend.from_onnx reads")
+
+    importer.__name__ = importer.__qualname__ = name
+    importer.__doc__ = f"Refused: {converter} writes such models as ONNX."
+    return importer
+
+
+globals().update({name: _absent(name, converter) for name, converter in _TO_ONNX.items()})
