@@ -4,6 +4,7 @@
 
 #include "python/checked.h"
 #include "tir/block_access.h"
+#include "tir/passes/specialize.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/te/scan.h"
 #include "treadle/tir/function.h"
@@ -201,6 +202,8 @@ void RegisterBuffers() {
   Reg("tir.ParsePrimFunc", [](std::string text, std::string name) { return tir::ParsePrimFunc(text, name); });
   Reg("tir.ParseModule", [](std::string text, std::string name) { return tir::ParseModule(text, name); });
   Reg("tir.FindFault", [](tir::PrimFunc func) { return tir::FindFault(func); });
+  Reg("tir.Specialize",
+      [](tir::PrimFunc func, Map<tir::Var, ObjectRef> values) { return tir::Specialize(std::move(func), values); });
   Reg("tir.FuncWithAttr",
       [](tir::PrimFunc func, std::string key, ObjectRef value) { return WithAttr(func, key, value); });
 }

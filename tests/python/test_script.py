@@ -196,6 +196,41 @@ def test_lowered_kernels_round_trip(target):
         round_trip(func)
 
 
+@T.prim_func
+def scaled_rows(a: T.handle, b: T.handle, times: T.int32):
+    m = T.int32()
+    n = T.int32()
+    A = T.match_buffer(a, (m, n), "float32")
+    B = T.match_buffer(b, (m, n * 2), "float32")
+    for i, j in T.grid(m, n * 2):
+        with T.block("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj // 2] * T.float32(times)
+
+
+def test_specialized_functions():
+    a, _, times = scaled_rows.params
+    made = scaled_rows.specialize({a: tir.decl_buffer((4, 8)), times: 3})
+    assert len(made.params) == 2 and "(4, 16)" in made.script() and "T.grid(4, 16)" in made.script()
+    value, out = np.random.default_rng(0).random((4, 8)).astype("float32"), tvm.nd.empty((4, 16))
+    tvm.build(made)(tvm.nd.array(value), out)
+    np.testing.assert_allclose(out.numpy(), np.repeat(value, 2, 1) * 3, rtol=1e-6)
+    part = scaled_rows.specialize({a: tir.decl_buffer((tvm.tir.Var("rows", "int32"), 8))})
+    assert [str(d) for d in part.buffer_map[part.params[1]].shape][1] == "16" and len(part.params) == 3
+    assert len(scaled_rows.params) == 3
+
+
+@pytest.mark.parametrize("which, value, message", [
+    (0, tir.decl_buffer((4,)), "has 2 numbers, not 1"), (0, tir.decl_buffer((4, 8), "int8"), "is of float32, not int8"),
+    (0, 3, "is a tensor: expected a buffer"), (2, tir.decl_buffer((4,)), "is a scalar, not a tensor"),
+    (2, 0.5, "is of int32, not float32"), (1, tir.decl_buffer((4, 8)), "dimension 1 is .n.*, not 8"),
+    (None, 3, "is no parameter of the function")])
+def test_mistakes_of_specialize(which, value, message):
+    param = tir.Var("other", "int32") if which is None else scaled_rows.params[which]
+    with pytest.raises(tvm.Error, match=message):
+        scaled_rows.specialize({param: value})
+
+
 def test_literals_and_operators():
     x = te.placeholder((4,), "int64", name="x")
     y = te.compute((4,), lambda i: te.if_then_else(te.any(x[i] // 3 > 1, te.all(x[i] % 5 == 2, tir.Not(x[i] < 0))),

@@ -100,6 +100,12 @@ class PrimFunc(Printed, BaseFunc):
             return result
         return _api.FuncWithAttr(self, key, value if isinstance(value, str) else as_expr(value))
 
+    def specialize(self, param_map):
+        """The function for given parameters: {param: number or expression} of scalars, which are no parameters any more,
+        and {param: Buffer} of tensors, whose shape and strides say what the symbolic dimensions are."""
+        return _api.Specialize(self, {param: value if isinstance(value, Buffer) else as_expr(value)
+                                      for param, value in param_map.items()})
+
 
 def from_text(text, name="text"):
     """The function, or module of several, that `print` shows."""

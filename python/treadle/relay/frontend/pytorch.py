@@ -4,6 +4,7 @@ import importlib
 import io
 import warnings
 
+from ..._ffi import get_global_func
 from ...error import DTypeError, Error, ShapeError, UnsupportedOpError
 
 
@@ -32,8 +33,6 @@ def from_pytorch(script_module, input_infos, custom_convert_map=None, default_dt
     input_infos: for each input, in order, (name, shape) or (name, (shape, dtype)); they needn't be the module's own names.
     default_dtype: of inputs without one. PyTorch's exporter writes the module as ONNX, which is imported: errors of
     operators that it doesn't know are its own."""
-    from . import from_onnx
-
     if custom_convert_map:
         raise UnsupportedOpError("from_pytorch: custom_convert_map isn't supported: register operators with "
                                  "torch.onnx.register_custom_op_symbolic, which PyTorch's exporter asks")
@@ -60,4 +59,5 @@ def from_pytorch(script_module, input_infos, custom_convert_map=None, default_dt
                               dynamo=False)
         except Exception as failure:  # noqa: BLE001 - the exporter raises errors of many kinds
             raise UnsupportedOpError(f"PyTorch can't write the module as ONNX: {str(failure).splitlines()[0]}") from failure
-    return from_onnx(file.getvalue(), freeze_params=False)
+    module, params = get_global_func("relay.frontend.FromONNX")(file.getvalue(), {}, {}, "", False)
+    return module, dict(params.items())
