@@ -20,7 +20,13 @@ struct CacheVerb {
       if (!json) std::cout << removed << " kernels removed\n";
     } else if (action == "limit") {
       if (size.empty()) throw Error("cache limit: say how much, such as 512MiB");
-      Compiler().cache_set_limit(ParseSize(size));
+      constexpr uint64_t kLeast = 1 << 20;
+      const uint64_t bytes = ParseSize(size);
+      if (bytes > 0 && bytes < kLeast) {
+        throw Error(
+            StrCat("cache limit: ", bytes, " bytes hold no kernel; expected 1MiB or more, such as 512MiB, or 0"));
+      }
+      Compiler().cache_set_limit(bytes);
     }
     const CacheStats stats = Compiler().cache_stats();
     if (json) {

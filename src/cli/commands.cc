@@ -124,8 +124,13 @@ CompileRequest CompileFlags::Parse() const {
   if (!calibration) parsed.pass_config["schedule.calibration"] = "none";
   parsed.dump = SplitLists(dump);
   parsed.check_passes = SplitLists(check_passes);
+  if (max_error >= 0 && precision != "auto") {
+    throw Error("--max-error is for --precision auto: give that, too");
+  }
+  if (max_error > 1)
+    throw Error(StrCat("--max-error: expected a relative error between 0 and 1, got ", FixedText(max_error, 3)));
   if (precision == "auto") {
-    ChoosePrecision(&parsed, max_error);
+    ChoosePrecision(&parsed, max_error >= 0 ? max_error : 0.01);
   } else if (!precision.empty()) {
     parsed.pass_config["relay.precision"] = precision;
   }

@@ -15,9 +15,9 @@ namespace treadle::cli {
 struct CompileFlags {
   CompileRequest request;
   std::vector<std::string> input_shapes, dims, external, disabled_pass, required_pass, pass_config, dump, check_passes;
-  std::string precision;    ///< of products; empty: as the model states
-  std::string accuracy;     ///< strict, default or fast; empty: default
-  double max_error = 0.01;  ///< of outputs, relative to their norm, with precision auto
+  std::string precision;  ///< of products; empty: as the model states
+  std::string accuracy;   ///< strict, default or fast; empty: default
+  double max_error = -1;  ///< of outputs, relative to their norm, with precision auto; negative: not given
   bool quiet = false, verbose = false, calibration = true;
   bool quick = false;  ///< few of LLVM's passes
   /// The verb makes inputs: --dim and --input-shapes say their sizes where the model is compiled already.

@@ -27,15 +27,17 @@ struct CompileVerb {
   CompileFlags flags;
   bool json = false;
   double max_seconds = 0;
-  std::string max_memory;
+  std::string max_memory, dump_dir;
 
   int Run() const {
     const Bounds bounds{max_seconds, max_memory.empty() ? 0 : static_cast<int64_t>(ParseSize(max_memory))};
     if (bounds.any()) {
       if (const auto status = ContinueInChild(bounds, StrCat("compiling ", flags.request.model))) return *status;
     }
-    const CompileRequest request = flags.Parse();
+    CompileRequest request = flags.Parse();
     CheckExists(request.model);
+    if (!dump_dir.empty() && request.dump.empty()) throw Error("--dump-dir says where --dump writes: give that, too");
+    if (!dump_dir.empty()) request.dump_dir = dump_dir;
     const bool folder = request.output.ends_with('/');
     const auto kind = request.output.ends_with(".tar") ? runtime::FileKind::kArchive : runtime::FileKind::kLibrary;
     if (folder) {
@@ -95,7 +97,7 @@ void AddCompile(CLI::App* app, Action* action) {
   verb->flags.AddTo(&sub);
   sub.Add("--dump", &verb->flags.dump,
           "stages to write as text: relay, relay-opt, fusion, partition, kernels, explain, tir, ll, asm, c, graph, vm");
-  sub.Add("--dump-dir", &verb->flags.request.dump_dir, "where to (.)");
+  sub.Add("--dump-dir", &verb->dump_dir, "where to (.)");
   sub.Add("--threads", &verb->flags.request.threads, "for compiling (all)").Threads();
   sub.Add("--max-compile-seconds", &verb->max_seconds, "compile in a child process, for no longer (no limit)")
       .NonNegative();

@@ -164,11 +164,14 @@ std::string WhyNotConverted(const std::string& text) {
                 text.substr(equals + 3), "'");
 }
 
-/// Of CLI11's "--input: 1 required TEXT missing".
+/// Of CLI11's "--input: 1 required TEXT missing" and "--output: At Most 1 required but received 2".
 std::string WhyMissing(const std::string& text) {
   const size_t colon = text.find(": ");
   const bool missing = colon != std::string::npos && text.find(" missing") != std::string::npos;
-  return missing ? text.substr(0, colon) + " needs a value" : text;
+  const bool repeated = colon != std::string::npos && text.find("At Most 1 required") != std::string::npos;
+  return missing    ? text.substr(0, colon) + " needs a value"
+         : repeated ? text.substr(0, colon) + " is given twice"
+                    : text;
 }
 
 /// CLI11 speaks of a subcommand that is required.
@@ -274,6 +277,7 @@ int RunVerb(int argc, char** argv) {
       std::vector<std::string> arguments{"--help"};  // read from the back
       if (argc > 2) arguments.emplace_back(argv[2]);
       if (argc > 2) CheckVerb(app, argv[2]);
+      if (argc > 3) throw Error(StrCat("unexpected argument '", argv[3], "' for help"));
       app.parse(arguments);
       return action ? action() : 0;  // verbs of other programs print their own
     }

@@ -155,6 +155,7 @@ void AddListings(CLI::App* app, Action* action) {
   auto calibrate = std::make_shared<bool>(false), forget = std::make_shared<bool>(false);
   Verb doctor(app, "doctor", "show what this machine has and what is missing, or measure it", action,
               [json, calibrate, forget] {
+                if (*calibrate && *forget) throw Error("--calibrate and --forget-calibration contradict each other");
                 return *calibrate ? Calibrate(*json) : *forget ? ForgetCalibration() : Doctor(*json);
               });
   doctor.Add("--json", json.get(), "machine-readable output");

@@ -23,6 +23,9 @@ struct ReportVerb {
     const std::filesystem::path model_path = flags.request.model;
     const std::string path = output.empty() ? model_path.stem().string() + ".html" : output;
     CheckTextOutputs({path}, {flags.request.model});
+    if (!path.ends_with(".html") && !path.ends_with(".htm")) {
+      throw Error(StrCat("can't write '", path, "': a page is HTML\nhelp: such as -o page.html"));
+    }
     const CompileRequest request = WithInputShapes(flags.Parse(), inputs.texts, /*fills=*/true);
     PageRequest page;
     if (IsSource(request.model)) {

@@ -48,6 +48,31 @@ InputText ParseInput(const std::string& text) {
   return {text.substr(0, equals), source, ParseFill(source)};
 }
 
+namespace {
+
+/// Shapes that were given and have other sizes than the model says; "" where there are none.
+std::string OtherSizes(const CompileRequest& request) {
+  std::string text;
+  if (request.input_shapes.empty() || !request.model.ends_with(".onnx")) return text;
+  for (const DeclaredInput& input : Compiler().declared_inputs(request.model)) {
+    const auto given = request.input_shapes.find(input.name);
+    if (given == request.input_shapes.end() || given->second.size() != input.shape.size()) continue;
+    bool other = false;
+    std::string declared;
+    for (size_t i = 0; i < input.shape.size(); ++i) {
+      const bool fixed = input.shape[i] >= 0;
+      other = other || (fixed && given->second[i] >= 0 && given->second[i] != input.shape[i]);
+      declared += StrCat(i == 0 ? "" : ",", fixed                        ? StrCat(input.shape[i])
+                                            : input.dim_names[i].empty() ? "?"
+                                                                         : input.dim_names[i]);
+    }
+    if (other) text += StrCat("\nhelp: the model says ", input.name, ":[", declared, "], another shape was given");
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string CompileWatched(CompileRequest request) {
   ProgressLine line(request.verbosity);
   if (request.verbosity != Verbosity::kQuiet) {
@@ -56,7 +81,13 @@ std::string CompileWatched(CompileRequest request) {
       line.Count("kernels", done, total, cached == 0 ? "" : StrCat(", ", cached, " of the cache"));
     };
   }
-  return Compiler().compile(request);
+  try {
+    return Compiler().compile(request);
+  } catch (const Error& error) {
+    const std::string help = OtherSizes(request);
+    if (help.empty()) throw;
+    throw Error(error.what() + help, error.code() == ExitCode::kFormat ? ExitCode::kUsage : error.code());
+  }
 }
 
 std::string ExplainAndLoad(CompileRequest request, Model* model) {

@@ -68,6 +68,10 @@ struct VerifyVerb {
       throw Error(StrCat("there is no reference '", reference, "'; expected onnxruntime, interp, or a file of outputs",
                          DidYouMean(reference, {"onnxruntime", "interp"})));
     }
+    const std::string extension = std::filesystem::path(reference).extension();
+    if (extension != ".npz" && extension != ".npy" && extension != ".pb") {
+      throw Error(StrCat("a file of outputs is .npz, .npy or .pb, not '", reference, "'"));
+    }
     return ReadTensors(reference);
   }
 

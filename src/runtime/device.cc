@@ -85,7 +85,7 @@ DLDeviceType DeviceTypeFromName(const std::string& name) {
   RegisteredNames& registered = RegisteredNames::Global();
   std::lock_guard<std::mutex> lock(registered.mutex);
   if (auto it = registered.types.find(name); it != registered.types.end()) return it->second;
-  throw TargetError(StrCat("unknown device \"", name, "\": expected cpu, opencl, cuda, ..."));
+  throw TargetError(StrCat("unknown device \"", name, "\"; expected such as cpu, cpu:0 or opencl"));
 }
 
 std::string DeviceName(Device device) {

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import treadle
 
@@ -21,6 +21,28 @@ def relu(shape, dtype=TensorProto.FLOAT):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def bad_models(path):
+    """An operator that isn't ONNX's, one of others, a value that nothing defines, no output, an opset to come, half a file."""
+    for name, operator, reads, opset in (("typo", "Addd", "x", 17), ("undefined", "Relu", "nope", 17), ("newer", "Relu", "x", 99)):
+        model = relu([2, 3])
+        model.graph.node[0].op_type, model.graph.node[0].input[0], model.graph.node[0].name = operator, reads, ""
+        model.opset_import[0].version = opset
+        onnx.save(model, path / f"{name}.onnx")
+    model.opset_import[0].version = 17
+    del model.graph.output[:]
+    onnx.save(model, path / "nothing.onnx")
+    foreign = relu([2, 3])
+    foreign.graph.node[0].op_type, foreign.graph.node[0].domain, foreign.graph.node[0].name = "Foo", "my.ops", ""
+    foreign.opset_import.append(helper.make_opsetid("my.ops", 1))
+    onnx.save(foreign, path / "foreign.onnx")
+    kernel = numpy_helper.from_array(np.ones((2, 3, 3, 3), "float32"), "k")
+    graph = helper.make_graph([helper.make_node("Conv", ["x", "k"], ["y"], name="my_conv")], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3, 8, 8])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [kernel])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path / "conv.onnx")
+    (path / "cut.onnx").write_bytes((path / "conv.onnx").read_bytes()[:100])
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """m.onnx and m.so (x: 2 x 3), d.onnx (sizes open), and files that are something else."""
@@ -29,6 +51,8 @@ def folder(tmp_path_factory):
     onnx.save(relu(["batch", "height"]), path / "d.onnx")
     onnx.save(relu([2, 3], TensorProto.INT8), path / "i8.onnx")
     (path / "c.toml").write_text("threads = 1")
+    (path / "list.toml").write_text("a = [1,\n")
+    bad_models(path)
     for name, data in (("text.onnx", b"hello\n"), ("empty.onnx", b""), ("zip.onnx", b"PK\3\4" + bytes(60)),
                        ("text.so", b"hello\n"), ("notes.txt", b"hello\n")):
         (path / name).write_bytes(data)
@@ -227,6 +251,45 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
      "there is no reference 'tensorflow'; expected onnxruntime, interp, or a file of outputs"),
     (("verify", "m.so", "--layers"), 2, "--layers needs an .onnx model and --reference onnxruntime"),
     (("verify", "m.so", "-i", "x=ones", "--reference", "golden.npz"), 2, "the reference has no value for output 'y'"),
+    (("verify", "m.onnx", "--reference", "m.so"), 2, "a file of outputs is .npz, .npy or .pb, not 'm.so'"),
+    (of_compile("-o", "b.so"), 2, "--output is given twice"),
+    (of_compile("--max-error", "0.1"), 2, "--max-error is for --precision auto: give that, too"),
+    (of_compile("--precision", "auto", "--max-error", "2"), 2, "--max-error: expected a relative error between 0 and 1, got 2.000"),
+    (of_compile("--dump-dir", "folder"), 2, "--dump-dir says where --dump writes: give that, too"),
+    (of_compile("--input-shapes", "x:[2,3]", "--input-shapes", "y:[2]"), 2, "the model has no input 'y'; its inputs are: 'x'"),
+    (("compile", "conv.onnx", "-o", "a.so", "--input-shapes", "x:[1,4,8,8]"), 2,
+     "node 'my_conv' (Conv): the operand has 4 channels, the weights want 3 in each of 1 groups"),
+    (("report", "m.so", "-o", "page.pdf"), 2, "can't write 'page.pdf': a page is HTML"),
+    (("doctor", "--calibrate", "--forget-calibration"), 2, "--calibrate and --forget-calibration contradict each other"),
+    (("help", "compile", "run"), 2, "unexpected argument 'run' for help"),
+    (("cache", "limit", "5"), 2, "cache limit: 5 bytes hold no kernel; expected 1MiB or more, such as 512MiB, or 0"),
+    (("quantize", "m.so", "-o", "q.onnx"), 2, "m.so is compiled already: quantise the .onnx file"),
+    (of_run("--device", "gpux"), 2, 'unknown device "gpux"; expected such as cpu, cpu:0 or opencl'),
+    (("compile", "typo.onnx", "-o", "a.so"), 3, "typo.onnx: can't import 'Addd#0' (Addd, opset 17): ONNX has no such operator"),
+    (("compile", "undefined.onnx", "-o", "a.so"), 4, "undefined.onnx: node 'Relu#0' reads 'nope', which nothing defines"),
+    (("compile", "nothing.onnx", "-o", "a.so"), 4, "nothing.onnx: the graph has no output"),
+    (("compile", "newer.onnx", "-o", "a.so"), 3, "newer.onnx: the model uses opset 99 of ai.onnx; the newest that is known is 28"),
+    (("compile", "foreign.onnx", "-o", "a.so"), 3,
+     "foreign.onnx: can't import 'Foo#0' (my.ops.Foo, opset 1): no such operator of my.ops is known"),
+    (("compile", "cut.onnx", "-o", "a.so"), 4,
+     "cut.onnx: the data ends in the middle of a field: the file is truncated or corrupt"),
+    (of_compile("--target", "null"), 2, "target null is a skeleton for new targets and compiles nothing; see docs/add-a-target.md"),
+    (of_compile("--target", "llvm -mcpu=native -mcpu=native"), 2,
+     'target "llvm -mcpu=native -mcpu=native": -mcpu is given twice'),
+    (of_compile("--target", "llvm -opt-level=9"), 2,
+     'target "llvm -opt-level=9": -opt-level is "9", expected an integer from 0 to 3'),
+    (("compile", "d.onnx", "-o", "a.so", "--dim", "batch=8..1"), 2,
+     "dimension 'batch': '8..1' holds no size; expected a size (4), a range (1..8, 16.., ..640), multiples (32k), or both (64..640:32k)"),
+    (("compile", "d.onnx", "-o", "a.so", "--dim", "batch=1", "--dim", "batch=2"), 2, "--dim: 'batch' is given twice"),
+    (("compile", "d.onnx", "-o", "a.so", "--dim", "batch=1", "--input-shapes", "x:[2,3]"), 2,
+     "input 'x': dimension 'batch' is 2 here and 1 elsewhere"),
+    (("run", "d.so", "-i", "random", "--dim", "height=0"), 2, "--dim: height=0 must be positive"),
+    (of_run("-o", "y.txt"), 2, "can't tell the format of y.txt by its name; expected .npz or .npy"),
+    (of_run("--repeat", "1.5"), 2, "--repeat: expected a whole number of at most 2147483647, got '1.5'"),
+    (("inspect", "other.npz"), 4, "other.npz: not a compiled model (no shared library)"),
+    (("records", "foo", "notes.txt"), 2, "action: expected one of list, best, check, merge, prune, got 'foo'"),
+    (("tune", "m.onnx", "-o", "r.jsonl", "--trials", "-1"), 2, "--trials: expected a number of 0 or more, got '-1'"),
+    (("--config", "list.toml", "bench", "m.onnx"), 2, "list.toml: no verb has an option 'a'"),
 ], ids=lambda value: " ".join(value) if isinstance(value, tuple) else "")
 def test_what_is_said(folder, arguments, status, text):
     result = subprocess.run([PROGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=120, check=False,
@@ -259,3 +322,9 @@ def test_sizes_that_are_not_known_are_asked_for(folder):
         "error: d.onnx: sizes aren't known: dimension 1 (height) of input x:[batch,height]",
         "help: give values (-i name=file.npy), sizes by name (--dim height=480 --dim width=640), or shapes "
         "(--input-shapes \"name:[1,3,480,640]\")"]
+
+
+def test_another_shape_than_the_models_is_named(folder):
+    result = subprocess.run([PROGRAM, "compile", "conv.onnx", "-o", "a.so", "--input-shapes", "x:[1,4,8,8]"], cwd=folder,
+                            capture_output=True, text=True, timeout=120, check=False)
+    assert result.stderr.splitlines()[1] == "help: the model says x:[batch,3,8,8], another shape was given"

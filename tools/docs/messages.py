@@ -17,6 +17,7 @@ PLACES = [("Command line", ["src/cli"]), ("Reading models", ["src/frontend"]),
           ("Tuning", ["src/tune"]), ("Loading and running", ["src/runtime", "src/base", "include"]),
           ("Python", ["python/treadle"])]
 THROWS = re.compile(r"\bthrow (?:\w+::)*(\w+)\(|\b(?:Fail|FailAt|FailRead|Refuse|refuse|Bad|Invalid|Malformed)\(|"
+                    r"\bstd::string (?:message|reason|problem|why) = StrCat\(|"
                     r"\breturn StrCat\((?=\"(?:expected |the file|there is no |files can't|nothing can))")
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 ESCAPES = {r"\n": "\n", r"\"": '"', r"\\": "\\", r"\t": " "}

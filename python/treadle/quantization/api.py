@@ -139,6 +139,8 @@ def quantize(model: Any, output: "str | os.PathLike[str] | None" = None, calibra
         raise Error(f"percentile is {percentile}; expected more than 50, at most 100")
     if isinstance(model, (str, os.PathLike)) and not os.path.exists(model):
         raise Error(f"can't open {model}: no such file")
+    if isinstance(model, (str, os.PathLike)) and os.fspath(model).endswith(".so"):
+        raise Error(f"{os.fspath(model)} is compiled already: quantise the .onnx file")
     needs = "static quantisation" if mode == "static" else "awq" if awq else \
         "keep_float_budget" if keep_float_budget is not None else None
     if calibration_data is None and needs:
