@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs and outputs that aren't tensors of numbers as bytes, in the form that src/runtime/vm/host/values.cc describes:
 strings, sequences (lists), optionals (a value or None), maps (dicts)."""
+import re
 import struct
 
 import numpy as np
@@ -140,8 +141,31 @@ class _Reader:
         return np.frombuffer(self.take(count * dtype.itemsize), dtype).reshape(shape).copy()
 
 
+_MAP = re.compile(r"map\((\w+),tensor\((\w+)\)\)")
+_ONNX_NAMES = {"float": "float32", "double": "float64"}
+
+
+def _column(values, name):
+    """Keys or values of a map as an array of the type that the model declares; Python's numbers fit any of their kind."""
+    array = np.array(values, object if name == "string" else None)
+    if name == "string":
+        fits = all(isinstance(text, (str, bytes)) for text in values)
+        return array if fits else _refuse(type(values[0]).__name__, name)
+    dtype = np.dtype(_ONNX_NAMES.get(name, name))
+    fits = array.size == 0 or array.ndim == 1 and array.dtype.kind in "biuf" and np.can_cast(array.dtype, dtype, "same_kind")
+    return array.astype(dtype) if fits else _refuse(array.dtype, name)
+
+
+def _refuse(given, wanted):
+    raise DTypeError(f"a map has elements of type {given}; expected {wanted}")
+
+
 def to_bytes(value, value_type):
     """What the model takes for a value of that type."""
+    declared = _MAP.fullmatch(value_type)
+    if declared and isinstance(value, dict):
+        columns = _column(list(value), declared[1]), _column(list(value.values()), declared[2])
+        return as_tensor(np.frombuffer(bytes([MAP]) + encode(columns[0]) + encode(columns[1]), np.uint8).copy())
     if value_type.startswith("tensor("):
         if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
             raise DTypeError(f"an array of {value.dtype}; expected strings")

@@ -168,3 +168,47 @@ def test_bytes_that_are_no_image_are_refused(data):
     assert image.tolist() == [[[1, 2, 3], [4, 5, 6]]]
     with pytest.raises(treadle.Error, match="image"):
         compiled.run(None, {"x": np.frombuffer(data, np.uint8).copy()})
+
+
+def map_of(name, kind):
+    proto = onnx.TypeProto()
+    proto.map_type.key_type = INT64
+    proto.map_type.value_type.tensor_type.elem_type = kind
+    return onnx.ValueInfoProto(name=name, type=proto)
+
+
+@pytest.mark.parametrize("attrs,kind,given,expected", [
+    (dict(), FLOAT, {7: 1.5, -2: float("nan"), 3: -0.25}, [float("nan"), -0.25, 1.5]),
+    (dict(cast_to="TO_INT64"), FLOAT, {7: 1.5, -2: -3.0}, [-3, 1]),
+    (dict(map_form="SPARSE", max_map=4), FLOAT, {2: float("inf"), 0: 1.0}, [1, 0, float("inf"), 0]),
+    (dict(cast_to="TO_STRING"), FLOAT, {1: 0.5}, ["0.5"]),
+    (dict(cast_to="TO_STRING", map_form="SPARSE", max_map=3), STRING, {1: "b"}, ["", "b", ""]),
+    (dict(cast_to="TO_INT64"), STRING, {5: "12", 4: "-1"}, [-1, 12]),
+])
+def test_maps_become_tensors(attrs, kind, given, expected):
+    output = {"TO_INT64": INT64, "TO_STRING": STRING}.get(attrs.get("cast_to"), FLOAT)
+    y, = run([helper.make_node("CastMap", ["m"], ["y"], domain="ai.onnx.ml", **attrs)], [map_of("m", kind)],
+             [tensor("y", output, None)], {"m": given})
+    assert y.shape == (1, len(expected))
+    np.testing.assert_array_equal(y[0], np.array(expected, object if output == STRING else y.dtype))
+
+
+def test_keys_of_a_map_have_to_fit():
+    node = helper.make_node("CastMap", ["m"], ["y"], domain="ai.onnx.ml", map_form="SPARSE", max_map=2)
+    with pytest.raises(treadle.Error, match="key of the map"):
+        run([node], [map_of("m", FLOAT)], [tensor("y", FLOAT, None)], {"m": {5: 1.0}})
+
+
+def test_elements_of_maps_are_checked():
+    node = helper.make_node("CastMap", ["m"], ["y"], domain="ai.onnx.ml")
+    compiled = treadle.compile(model([node], [map_of("m", FLOAT)], [tensor("y", FLOAT, None)]))
+    assert compiled.run(None, {"m": {}})[0].shape == (1, 0)
+    for wrong in ({"a": 1.0}, {1: "x"}, {1.5: 1.0}, {1: [1.0, 2.0]}):
+        with pytest.raises(treadle.error.DTypeError, match='input "m": a map has elements'):
+            compiled.run(None, {"m": wrong})
+
+
+def test_values_that_a_vocabulary_does_not_ask_for_may_be_nan():
+    node = helper.make_node("DictVectorizer", ["m"], ["y"], domain="ai.onnx.ml", int64_vocabulary=[4, 9])
+    y, = run([node], [map_of("m", FLOAT)], [tensor("y", FLOAT, None)], {"m": {4: 2.0, 5: float("nan")}})
+    assert y.tolist() == [[2, 0]]

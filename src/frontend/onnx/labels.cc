@@ -147,16 +147,66 @@ Expr ImportZipMap(NodeImport& n) {
   return HostCall(n, labels.text ? "map.zip_text" : "map.zip", {x, labels.values}, {"sequence", DataType(), -1});
 }
 
-/// Values of a map in the order of a vocabulary; 0 where it has none.
+struct MapFields {
+  Term keys, values;
+  bool text = false;  ///< the values are strings
+};
+
+MapFields FieldsOf(NodeImport& n) {
+  Expr map = n.In(0);
+  if (map->checked_type_.as<TensorTypeNode>()) n.Invalid("the operand is a tensor, expected a map");
+  const bool text = n.IsText(0);
+  return {{n, HostTensor(n, "map.keys", {map}, kInt64, 1)},
+          {n, HostTensor(n, "map.values", {map}, text ? kInt64 : kFloat32, 1)},
+          text};
+}
+
+/// Values of a map in the order of a vocabulary; 0 or an empty string where it has none.
+Term InOrderOf(NodeImport& n, const Term& vocabulary, const MapFields& map) {
+  if (!map.text) {
+    Term same = vocabulary.Expand(1) == map.keys.Expand(0);
+    return same.Select(map.values.Expand(0), 0).Sum({1});
+  }
+  // A last entry whose value is the one of keys that aren't there.
+  const Term empty(n, TextVector(n, {""}));
+  const Term values(n, n.Concat({map.values, empty}, 0)), keys(n, n.Concat({map.keys, n.IntVector({-1})}, 0));
+  return Lookup(n, vocabulary, keys, values, {n, TextConstant(n, {}, {""})});
+}
+
 Expr ImportDictVectorizer(NodeImport& n) {
   const auto* strings = StringsOf(n, "string_vocabulary");
   Term vocabulary = strings != nullptr ? Term(n, TextVector(n, *strings)) : IntVec(n, n.Ints("int64_vocabulary"));
-  Expr map = n.In(0);
-  if (map->checked_type_.as<TensorTypeNode>()) n.Invalid("the operand is a tensor, expected a map");
-  Term keys(n, HostTensor(n, "map.keys", {map}, kInt64, 1));
-  Term values(n, HostTensor(n, "map.values", {map}, kFloat32, 1));
-  Term same = (vocabulary.Expand(1) == keys.Expand(0)).As(kFloat32);
-  return (same * values.Expand(0)).Sum({1}).Expand(0);
+  const MapFields map = FieldsOf(n);
+  if (map.text) n.MarkText();
+  return InOrderOf(n, vocabulary, map).Expand(0);
+}
+
+/// Values of a map from integers, by key: all of them, or at the places that the keys say.
+Expr ImportCastMap(NodeImport& n) {
+  const std::string form = n.Str("map_form", "DENSE"), type = n.Str("cast_to", "TO_FLOAT");
+  const int64_t most = n.Int("max_map", 1);
+  if (form != "DENSE" && form != "SPARSE") n.Invalid(StrCat("'map_form' is ", QuoteName(form)));
+  if (type != "TO_FLOAT" && type != "TO_INT64" && type != "TO_STRING") {
+    n.Invalid(StrCat("'cast_to' is ", QuoteName(type)));
+  }
+  if (form == "SPARSE" && (most < 1 || most > INT32_MAX)) n.Invalid(StrCat("'max_map' is ", most));
+  MapFields map = FieldsOf(n);
+  Term result = map.values;
+  if (form == "DENSE") {
+    const Term order(n, n.Call("argsort", {map.keys}, {{"axis", 0}, {"is_ascend", true}, {"dtype", kInt64}}));
+    result = map.values.Take(order);
+  } else {
+    const Expr last = n.Scalar(kInt64, static_cast<double>(most - 1));
+    map.keys = Term(n, CheckedValues(n, map.keys, "at_most", last, "key of the map"));
+    result = InOrderOf(n, Iota(IntNum(n, most)), map);
+  }
+  result = result.Expand(0);
+  if (type == "TO_STRING") {
+    n.MarkText();
+    return map.text ? Expr(result) : ToText(n, result);
+  }
+  const DataType dtype = type == "TO_FLOAT" ? kFloat32 : kInt64;
+  return map.text ? FromText(n, result, dtype) : Expr(result.As(dtype));
 }
 
 }  // namespace
@@ -178,6 +228,7 @@ void RegisterLabelRules(RuleTable& table) {
   table.Add1("ai.onnx.ml.OneHotEncoder", {1}, ImportOneHotEncoder);
   table.Add1("ai.onnx.ml.ZipMap", {1}, ImportZipMap);
   table.Add1("ai.onnx.ml.DictVectorizer", {1}, ImportDictVectorizer);
+  table.Add1("ai.onnx.ml.CastMap", {1}, ImportCastMap);
 }
 
 }  // namespace treadle::onnx

@@ -60,6 +60,7 @@ const TextOperands* TextOperandsOf(const std::string& op) {
       {"ai.onnx.ml.CategoryMapper", {{0}, false, false}},
       {"ai.onnx.ml.OneHotEncoder", {{0}, false, false}},
       {"ai.onnx.ml.DictVectorizer", {{0}, false, false}},
+      {"ai.onnx.ml.CastMap", {{0}, false, false}},
       {"ai.onnx.ml.ArrayFeatureExtractor", {{0}}},
   };
   auto it = table.find(op);

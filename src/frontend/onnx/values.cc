@@ -139,7 +139,7 @@ Expr FromText(NodeImport& n, const Expr& x, DataType dtype) {
 
 bool HasText(const TypeProto& type) {
   if (type.kind == TypeProto::Kind::kTensor) return type.elem_type == ElemType::kString;
-  return type.kind != TypeProto::Kind::kMap && type.element != nullptr && HasText(*type.element);
+  return type.element != nullptr && HasText(*type.element);  // of a map, its values
 }
 
 // ---- Sequences.
