@@ -8,6 +8,7 @@
 #include "passes/fuse_siblings.h"
 #include "passes/qnn_passes.h"
 #include "passes/recognize_activations.h"
+#include "passes/reshape_last.h"
 #include "passes/share_kernels.h"
 #include "passes/split_args.h"
 #include "passes/widen_floats.h"
@@ -36,6 +37,7 @@ void RegisterPasses() {
   RegisterPass("CanonicalizeCast", [] { return transform::CanonicalizeCast(); });
   RegisterPass("DynamicToStatic", [] { return transform::DynamicToStatic(); });
   RegisterPass("RecognizeActivations", [] { return transform::RecognizeActivations(); });
+  RegisterPass("ReshapeLast", [] { return transform::ReshapeLast(); });
   RegisterPass("FakeQuantizationToInteger", [] { return transform::FakeQuantizationToInteger(); });
   RegisterPass("PackBlockWeights", [] { return transform::PackBlockWeights(); });
   RegisterPass("QnnCanonicalize", [] { return transform::QnnCanonicalize(); });

@@ -16,6 +16,7 @@
 #include "passes/fuse_siblings.h"
 #include "passes/qnn_passes.h"
 #include "passes/recognize_activations.h"
+#include "passes/reshape_last.h"
 #include "passes/share_kernels.h"
 #include "passes/split_args.h"
 #include "passes/widen_floats.h"
@@ -200,6 +201,7 @@ std::vector<Pass> OptimizationPasses(const BuildTargets& build, const Pass& part
   if (one_device && spec.graph_passes) {
     for (const Pass& pass : spec.graph_passes(build.default_target())) passes.push_back(pass);
   }
+  passes.push_back(ReshapeLast());
   passes.push_back(SimplifyExpr());
   passes.push_back(FoldConstant());
   if (one_device) passes.push_back(EliminateCommonSubexpr());

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// ReshapeLast: f(reshape(product)) becomes reshape(f(product)), for functions f of each element, or of it and its
+// column (biases, scales). Products of tensors of any rank are imported as those of matrices, with reshapes around
+// them.
+#include "passes/reshape_last.h"
+
+#include <unordered_map>
+
+#include "passes/pass_util.h"
+
+namespace treadle::relay {
+namespace {
+
+bool HasPattern(const Expr& e, OpPatternKind pattern) {
+  const auto* call = e.as<CallNode>();
+  const auto* op = call == nullptr ? nullptr : call->op.as<OpNode>();
+  return op != nullptr && GetRef<Op>(op).GetAttr(kOpPattern, OpPatternKind::kOpaque) == pattern;
+}
+
+/// Whether `e` is a product, or what a few element-wise operators make of one.
+bool EndsInProduct(Expr e) {
+  constexpr int kMost = 8;
+  for (int i = 0; !HasPattern(e, OpPatternKind::kOutEWiseFusable); ++i) {
+    if (i == kMost) return false;
+    if (!HasPattern(e, OpPatternKind::kElemWise) && !HasPattern(e, OpPatternKind::kBroadcast)) return false;
+    e = e.as<CallNode>()->args[0];
+  }
+  return true;
+}
+
+class ReshapeSinker : public MixedModeMutator {
+ private:
+  Expr Rewrite_(const CallNode* pre, const Expr& post) override {
+    const bool unary = HasPattern(post, OpPatternKind::kElemWise), binary = HasPattern(post, OpPatternKind::kBroadcast);
+    const auto* call = static_cast<const CallNode*>(post.get());
+    if ((!unary && !binary) || call->args.size() != (unary ? 1 : 2)) return post;
+    const auto* type = pre->type_as<TensorTypeNode>();
+    if (type == nullptr) return post;
+    for (size_t i = 0; i < call->args.size(); ++i) {
+      const Array<PrimExpr> from = ReshapedFrom(pre->args[i], call->args[i]);
+      if (from.empty() || !ShapesEqual(TensorTypeOf(pre->args[i])->shape, type->shape)) continue;
+      const auto* reshape = call->args[i].as<CallNode>();
+      Array<Expr> args = call->args;
+      args.Set(i, reshape->args[0]);
+      if (binary) {
+        const auto* other = TensorTypeOf(pre->args[1 - i]);
+        const Array<PrimExpr> same = ReshapedFrom(pre->args[1 - i], call->args[1 - i]);
+        if (!same.empty() && ShapesEqual(same, from)) {
+          args.Set(1 - i, call->args[1 - i].as<CallNode>()->args[0]);
+        } else if (other == nullptr || other->shape.size() > 1) {
+          continue;
+        }
+      }
+      const Expr inner = Call(call->op, args, call->attrs, call->type_args, call->span);
+      const Expr result = Call(reshape->op, {inner}, reshape->attrs, {}, reshape->span);
+      moved_[result] = from;
+      return result;
+    }
+    return post;
+  }
+
+  /// The shape that a reshape of a product had before; empty where `post`, which was `pre`, is none that keeps columns.
+  Array<PrimExpr> ReshapedFrom(const Expr& pre, const Expr& post) const {
+    if (const auto known = moved_.find(post); known != moved_.end()) return known->second;
+    const auto* before = AsCallOf(pre, "reshape");
+    if (before == nullptr || AsCallOf(post, "reshape") == nullptr || !EndsInProduct(before->args[0])) return {};
+    const auto *from = TensorTypeOf(before->args[0]), *to = TensorTypeOf(pre);
+    if (from == nullptr || to == nullptr || !IsStatic(from) || !IsStatic(to)) return {};
+    if (from->shape.empty() || to->shape.empty()) return {};
+    return ShapesEqual({from->shape.back()}, {to->shape.back()}) ? from->shape : Array<PrimExpr>();
+  }
+
+  /// The reshapes that this pass has made: the shapes of their operands, which have no types yet.
+  std::unordered_map<Expr, Array<PrimExpr>, ObjectPtrHash, ObjectPtrEqual> moved_;
+};
+
+}  // namespace
+
+namespace transform {
+
+Pass ReshapeLast() {
+  return CreateFunctionPass(
+      [](const Function& func, const IRModule&, const PassContext&) {
+        return Downcast<Function>(ReshapeSinker().Mutate(func));
+      },
+      {"ReshapeLast", 3, {"InferType"}, "Moves reshapes of products behind what is fused with them"});
+}
+
+}  // namespace transform
+}  // namespace treadle::relay

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "passes/reshape_last.h"
+
+#include "passes/pass_test.h"
+
+namespace treadle::relay {
+namespace {
+
+using namespace treadle::testing;  // NOLINT(google-build-using-namespace)
+
+constexpr const char* kHead =
+    "fn (%x: Tensor[(6, 4), float32], %w: Tensor[(8, 4), float32], %b: Tensor[(8), float32]) {";
+
+void ExpectMoved(const std::string& body, const std::string& expected) {
+  ExpectPass(transform::ReshapeLast(), kHead + body + " }", kHead + expected + " }");
+}
+
+TEST(ReshapeLast, WhatProductsAreFusedWithComesFirst) {
+  ExpectMoved("nn.gelu(add(%b, reshape(nn.dense(%x, %w), newshape=[1, 2, 3, 8])))",
+              "reshape(nn.gelu(add(%b, nn.dense(%x, %w))), newshape=[1, 2, 3, 8])");
+}
+
+TEST(ReshapeLast, OperandsOfOneProductMoveTogether) {
+  ExpectMoved("%0 = reshape(nn.dense(%x, %w), newshape=[2, 3, 8]); multiply(%0, sigmoid(%0))",
+              "%0 = nn.dense(%x, %w); reshape(multiply(%0, sigmoid(%0)), newshape=[2, 3, 8])");
+}
+
+TEST(ReshapeLast, OthersStay) {
+  for (const char* body : {"exp(reshape(%x, newshape=[2, 3, 4]))",           // no product
+                           "exp(reshape(nn.dense(%x, %w), newshape=[48]))",  // columns aren't kept
+                           "add(reshape(nn.dense(%x, %w), newshape=[1, 6, 8]), reshape(%b, newshape=[1, 1, 8]))"}) {
+    ExpectMoved(body, body);
+  }
+}
+
+}  // namespace
+}  // namespace treadle::relay
