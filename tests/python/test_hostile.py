@@ -49,7 +49,17 @@ ONCE_WRONG = """declared_value_as_float64 declared_value_rank_1 declared_output_
     text_tfidfvectorizer_indexes_long text_tfidfvectorizer_floats text_if text_if_or_numbers
     text_sequence_and_numbers text_and_numbers_concat text_and_numbers_where text_and_numbers_equal
     text_and_numbers_gather_index text_loop_untyped_3 text_loop_untyped_50 text_loop_becomes_numbers_50 text_fed_longer
-    text_fed_numbers text_fed_none""".split()
+    text_fed_numbers text_fed_none
+    new_attention_key_heads_dynamic new_attention_value_heads new_attention_lengths_beyond
+    new_attention_lengths_negative new_tensorscatter_index_beyond new_tensorscatter_index_negative
+    new_tensorscatter_count new_tensorscatter_int32 new_tensorscatter_float new_tensorscatter_longer
+    new_rotaryembedding_position_-1 new_rotaryembedding_positions_batch new_linearattention_state_rank
+    new_linearattention_key_rows new_linearattention_value_batch new_causalconvwithstate_state_length
+    new_flexattention_type new_flexattention_batch new_swiglu_shapes new_rmsnormalization_scale_rank
+    new_dropout_ratio_2 new_dropout_ratio_negative new_maxroipool_batch_beyond new_maxroipool_batch_negative
+    new_deformconv_offset_size new_randomnormal_dtype_7 new_randomuniform_dtype_7 new_randomnormallike_of_integers
+    new_multinomial_count_4611686018427387904 new_nonmaxsuppression_center_2 new_nonmaxsuppression_count_float
+    new_multinomial_count_4611686018427387904 new_tensorscatter_index_wraps""".split()
 CASES = {case.name: case for case in hostile.all_cases()}
 PART = [name for name in CASES if zlib.crc32(name.encode()) % 12 == 0 and not name.startswith("size_")]
 

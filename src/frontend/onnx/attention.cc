@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/compose.h"
 #include "frontend/onnx/group_query_attention.h"
 #include "frontend/onnx/matmul.h"
@@ -56,6 +57,7 @@ class Attention {
   bool flat_;
   Term queries_, keys_, past_;  ///< numbers of them, int64
   PrimExpr keys_dim_;
+  Expr lengths_;  ///< of keys in use
   bool masked_ = false;
 };
 
@@ -98,7 +100,7 @@ Expr Attention::AllowedPositions() {
     Term offset = HasLengths() ? queries_ * -1.0 : past_;
     Term distance = Iota(keys_).Expand(0) - Iota(queries_).Expand(1) - offset;
     Expr from_query = n_.Cast(distance.Expand(0, 2), type);
-    if (HasLengths()) from_query = n_.Call("subtract", {from_query, n_.ExpandDims(n_.In(6), 1, 3)});
+    if (HasLengths()) from_query = n_.Call("subtract", {from_query, n_.ExpandDims(lengths_, 1, 3)});
     if (right >= 0) allowed = n_.Call("less_equal", {from_query, n_.Scalar(type, static_cast<double>(right))});
     if (left >= 0) {
       Expr near = n_.Call("greater_equal", {from_query, n_.Scalar(type, -static_cast<double>(left))});
@@ -107,7 +109,7 @@ Expr Attention::AllowedPositions() {
   }
   if (!HasLengths()) return allowed;
   Expr key = n_.Cast(Iota(keys_).Expand(0, 3), n_.DType(6));
-  return Both(allowed, n_.Call("less", {key, n_.ExpandDims(n_.In(6), 1, 3)}));
+  return Both(allowed, n_.Call("less", {key, n_.ExpandDims(lengths_, 1, 3)}));
 }
 
 /// The mask with as many columns as there are keys: what it doesn't mention is masked.
@@ -157,6 +159,8 @@ Expr Attention::RepeatHeads(const Expr& x, const Expr& q) {
   if (queries == nullptr || heads == nullptr) {
     if (!IsAnyDim(of_q) && StructuralEqual(of_q, of_x)) return x;
     Term count = DimOf(Term(n_, q), 1);
+    const Term kept = DimOf(Term(n_, x), 1), rest = count - FloorDiv(count, Max(kept, 1)) * kept;
+    count = count + Term(n_, CheckedValues(n_, rest, "at_most", IntNum(n_, 0), "heads of queries left over"));
     return Term(n_, x).Take(FloorDiv(Iota(count) * DimOf(Term(n_, x), 1), Max(count, 1)), 1);
   }
   if (*heads < 1 || *queries % *heads != 0) n_.Invalid(StrCat(*queries, " heads of queries and ", *heads, " of keys"));
@@ -203,8 +207,10 @@ std::vector<Expr> Attention::Import() {
   Expr q = Heads(0, "q_num_heads");
   Expr present_key = WithPast(Heads(1, "kv_num_heads"), 4);
   Expr present_value = WithPast(Heads(2, "kv_num_heads"), 5);
+  CheckSameSize(Term(n_, present_key), 1, Term(n_, present_value), 1, "the heads of keys and values");
   queries_ = DimOf(Term(n_, q), 2);
   keys_ = DimOf(Term(n_, present_key), 2);
+  if (HasLengths()) lengths_ = CheckedValues(n_, n_.In(6), "at_most", keys_, "number of keys in use");
   keys_dim_ = TypeOf(present_key)->shape[2];
   auto repeated = [&](const Expr& x) { return RepeatHeads(x, q); };
   Expr factor = RootOfScale(q);
@@ -256,9 +262,12 @@ Expr ImportRotaryEmbedding(NodeImport& n) {
   if (rotated == 0) rotated = size;
   if (rotated < 2 || rotated > size || rotated % 2 != 0) n.Invalid(StrCat("'rotary_embedding_dim' is ", rotated));
   int64_t half = rotated / 2;
+  if (n.Has(3) && n.Rank(3) == 2) CheckSameSize(Term(n, x), 0, In(n, 3), 0, "the samples and their positions");
   auto cache = [&](size_t i) {
     Expr values = n.In(i);
-    if (n.Has(3)) values = n.Call("take", {values, n.In(3)}, {{"axis", int64_t{0}}, {"mode", "error"}});
+    if (n.Has(3)) {
+      values = n.Call("take", {values, AtLeast(In(n, 3), 0, "position")}, {{"axis", int64_t{0}}, {"mode", "error"}});
+    }
     if (RankOf(values) != 3 || n.StaticDim(values, 2) != half) n.Invalid("cosines or sines have the wrong shape");
     return n.ExpandDims(values, 2);
   };

@@ -9,6 +9,8 @@ namespace treadle::onnx {
 /// The integers, if they keep the rule when the model runs; else it stops with an error. See CheckValuesAttrs.
 relay::Expr CheckedValues(NodeImport& n, const relay::Expr& values, const char* rule, const relay::Expr& limits,
                           const char* what);
+/// Throws ModelFormatError where dimension `i` of `a` and `j` of `b`, which have to be the same, are known and differ.
+void CheckSameSize(const Term& a, int i, const Term& b, int j, const char* what);
 /// The integers, none of which may be less: refused at once where they are known.
 Term AtLeast(const Term& values, int64_t least, const char* what);
 

@@ -51,6 +51,11 @@ Expr CheckedValues(NodeImport& n, const Expr& values, const char* rule, const Ex
                 {{"rule", std::string(rule)}, {"where", n.span().str()}, {"what", std::string(what)}});
 }
 
+void CheckSameSize(const Term& a, int i, const Term& b, int j, const char* what) {
+  const int64_t *x = AsConstInt(a.shape()[static_cast<size_t>(i)]), *y = AsConstInt(b.shape()[static_cast<size_t>(j)]);
+  if (x != nullptr && y != nullptr && *x != *y) a.node().Invalid(StrCat(what, " are ", *x, " and ", *y));
+}
+
 Term AtLeast(const Term& values, int64_t least, const char* what) {
   NodeImport& n = values.node();
   if (auto known = n.KnownElements(values)) {
@@ -394,9 +399,12 @@ Expr ImportNonZero(NodeImport& n) {
 Expr ImportNonMaxSuppression(NodeImport& n) {
   const DataType f32 = DataType::Float(32);
   auto number = [&](size_t i, double otherwise) { return n.Has(i) ? ScalarOf(n, n.In(i)) : n.Scalar(f32, otherwise); };
-  Expr most = n.Has(2) ? n.Cast(ScalarOf(n, n.In(2)), kInt64) : IntScalar(n, 0);
+  if (n.Has(2) && n.DType(2) != kInt64) n.Invalid(StrCat("input 2 is ", n.DType(2), ", expected int64"));
+  const int64_t form = n.Int("center_point_box", 0);
+  if (form != 0 && form != 1) n.Invalid(StrCat("'center_point_box' is ", form, ", expected 0 or 1"));
+  Expr most = n.Has(2) ? ScalarOf(n, n.In(2)) : IntScalar(n, 0);
   Expr both = n.Call("nms_padded", {n.In(0), n.In(1), most, number(3, 0), number(4, -INFINITY)},
-                     {{"center_point_box", n.Flag("center_point_box", false)}});
+                     {{"center_point_box", form == 1}});
   return n.Call("dyn.take_rows", {n.Item(both, 0), n.Item(both, 1)});
 }
 

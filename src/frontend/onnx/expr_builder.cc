@@ -80,6 +80,9 @@ struct FieldSetter {
   void operator()(int64_t value) const {
     switch (field.kind) {
       case FieldKind::kInt32:
+        if (value < INT32_MIN || value > INT32_MAX) {
+          throw ShapeError(StrCat(FieldText(op_name, field.name), " is ", value, ", which is beyond 32 bits"));
+        }
         field.GetMutable<int>(object) = static_cast<int>(value);
         break;
       case FieldKind::kInt64:

@@ -2,6 +2,7 @@
 // Normalisation: batch, instance, layer, group, RMS, Lp and local response; dropout.
 #include <cmath>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/random.h"
 #include "frontend/onnx/rules.h"
 
@@ -125,6 +126,7 @@ Expr ImportRmsNormalization(NodeImport& n) {
   n.Ignore({"stash_type"});
   Moments m(n, n.Cast(n.In(0), stash), Range(axis, rank), n.Float("epsilon", 1e-5), /*centered=*/false);
   Expr y = n.Cast(n.Call("multiply", {m.deviation, m.inv_std}), dtype);
+  if (n.Rank(1) > rank) n.Invalid(StrCat("'scale' has rank ", n.Rank(1), ", the operand ", rank));
   return n.Call("multiply", {y, n.In(1)});
 }
 
@@ -178,6 +180,9 @@ std::vector<Expr> TrainingDropout(NodeImport& n, const Term& training) {
   Term x = In(n, 0);
   const DataType f32 = DataType::Float(32);
   Term ratio = n.Has(1) ? ScalarIn(n, 1, f32) : Term(n, n.Scalar(f32, 0.5));
+  // 1 drops everything, as frameworks have it; what is beyond isn't a probability.
+  Term fits = ((ratio >= 0.0) && (ratio <= 1.0)).As(DataType::Int(64));
+  ratio = ratio + (AtLeast(fits, 1, "ratio being from 0 to 1 (1: it is)") - 1.0).As(f32);
   Term keep = RandomUniform(x, f32) >= ratio || training.Not();
   Term factor = training.Select(1.0 / Max(1.0 - ratio, 1e-30), 1);
   return {keep.Select((x.As(x.dtype() == DataType::Float(64) ? x.dtype() : f32) *

@@ -34,6 +34,7 @@ int64_t SeedOf(NodeImport& n) {
 /// What an attribute lists, or the shape of the operand.
 Term Like(NodeImport& n, bool like, DataType* dtype) {
   *dtype = n.HasAttr("dtype") || !like ? n.TypeAttr("dtype", ElemType::kFloat) : n.DType(0);
+  if (!dtype->is_floating()) n.Invalid(StrCat("the result is ", *dtype, ", expected a float type"));
   if (like) return In(n, 0);
   std::vector<int64_t> shape = n.Ints("shape");
   for (int64_t dim : shape) {

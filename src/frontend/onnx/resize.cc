@@ -241,7 +241,12 @@ Expr ImportRoiAlign(NodeImport& n) {
 
 /// X (N, C, H, W), rois (boxes, 5): batch, x1, y1, x2, y2.
 Expr ImportMaxRoiPool(NodeImport& n) {
-  return n.Call("vision.roi_pool", {n.In(0), n.In(1)},
+  Term x = In(n, 0), rois = In(n, 1);
+  if (rois.rank() != 2) n.Invalid(StrCat("the regions have rank ", rois.rank(), ", expected 2"));
+  Term batch = rois.Slice(1, 0, 1).As(DataType::Int(64));
+  Term checked(n, CheckedValues(n, batch, "at_most", DimOf(x, 0) - 1.0, "batch index"));
+  rois = Concat({checked.As(rois.dtype()), SliceAxis(rois, 1, IntNum(n, 1), DimOf(rois, 1))}, 1);
+  return n.Call("vision.roi_pool", {x, rois},
                 {{"pooled_size", n.Ints("pooled_shape")}, {"spatial_scale", n.Float("spatial_scale", 1.0)}});
 }
 

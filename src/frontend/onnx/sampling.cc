@@ -142,6 +142,13 @@ Expr ImportDeformConv(NodeImport& n) {
       channels % offset_group != 0 || channels / group != weights[1]) {
     n.Invalid("the channels don't fit the groups");
   }
+  for (size_t i = 0; i < 2; ++i) {
+    const int64_t* size = AsConstInt(TypeOf(n.In(0))->shape[2 + i]);
+    const int64_t* given = n.Rank(2) == 4 ? AsConstInt(TypeOf(n.In(2))->shape[2 + i]) : nullptr;
+    if (size == nullptr || given == nullptr) continue;
+    const int64_t expected = (*size + w.pads[i] + w.pads[2 + i] - w.Extent(i)) / w.strides[i] + 1;
+    if (*given != expected) n.Invalid(StrCat("the offsets are for ", *given, " windows, the operand has ", expected));
+  }
   Term mask = n.Has(4) ? In(n, 4) : Term(n, n.Scalar(n.DType(0), 1));
   Term columns(n, n.Call("nn.deformable_columns", {n.In(0), n.In(2), mask},
                          {{"kernel", w.kernel},

@@ -3,10 +3,12 @@
 #include <cmath>
 #include <limits>
 
+#include "frontend/onnx/checked_values.h"
 #include "frontend/onnx/composed.h"
 #include "frontend/onnx/loop.h"
 #include "frontend/onnx/matmul.h"
 #include "frontend/onnx/run_time_axes.h"
+#include "treadle/ir/structural.h"
 
 namespace treadle::onnx {
 namespace {
@@ -19,6 +21,13 @@ const DataType kInt64 = DataType::Int(64);
 /// a sigmoid(alpha a) b
 Expr ImportSwiGlu(NodeImport& n) {
   Term a = In(n, 0), b = In(n, 1);
+  if (a.rank() != b.rank()) n.Invalid(StrCat("the operands have ranks ", a.rank(), " and ", b.rank()));
+  bool same = true;
+  for (int i = 0; i < a.rank(); ++i) {
+    CheckSameSize(a, i, b, i, "sizes of the operands, which aren't broadcast,");
+    same = same && StructuralEqual(a.shape()[static_cast<size_t>(i)], b.shape()[static_cast<size_t>(i)]);
+  }
+  if (!same) b = ReshapeTo(b, ShapeOf(a));  // refuses another number of elements
   return (a * (a * n.Float("alpha", 1.0)).Op("sigmoid")) * b;
 }
 
@@ -34,6 +43,9 @@ std::vector<Expr> ImportCausalConv(NodeImport& n) {
   if (taps < 1) n.Invalid("the weights have no elements");
   Term length = DimOf(x, 2), padded = x;
   if (n.Has(3)) {
+    const int64_t* kept = n.Rank(3) == 3 ? AsConstInt(TypeOf(n.In(3))->shape[2]) : nullptr;
+    if (kept != nullptr && *kept != taps - 1)
+      n.Invalid(StrCat("the state has length ", *kept, ", expected ", taps - 1));
     padded = Concat({In(n, 3), x}, 2);
   } else if (taps > 1) {
     padded = Term(n, n.Pad(x, {0, 0, taps - 1}, {0, 0, 0}, x.Number(0), "constant"));
@@ -63,8 +75,15 @@ Expr ImportTensorScatter(NodeImport& n) {
   if (mode != "linear" && mode != "circular") n.Invalid(StrCat("'mode' is ", QuoteName(mode)));
   if (axis == 0 || update.rank() != rank) n.Invalid("the axis is that of samples, or the ranks differ");
   const bool circular = mode == "circular";
-  const Term samples = DimOf(cache, 0);
-  const Term begin = n.Has(2) ? In(n, 2).As(kInt64) : BroadcastTo(IntNum(n, 0), Stack({samples}));
+  const Term samples = DimOf(cache, 0), room = DimOf(cache, axis) - DimOf(update, axis);
+  if (auto known = n.KnownElements(room); known && (*known)[0] < 0) n.Invalid("there are more rows than the cache has");
+  Term begin = BroadcastTo(IntNum(n, 0), Stack({samples}));
+  if (n.Has(2)) {
+    begin = In(n, 2);
+    if (begin.dtype() != kInt64 || begin.rank() != 1) n.Invalid("the indices aren't a vector of int64");
+    CheckSameSize(cache, 0, begin, 0, "the samples and their indices");
+    if (!circular) begin = Term(n, CheckedValues(n, begin, "at_most", room, "index of the first row"));
+  }
   return n.Call("nn.contrib_write_rows", {cache, update, begin}, {{"axis", int64_t{axis}}, {"circular", circular}});
 }
 
@@ -88,6 +107,11 @@ class LinearAttention {
     for (size_t i = 0; i < 3; ++i) {
       if (n_.Rank(i) != 3) n_.Invalid("query, key and value have to have rank 3");
     }
+    for (size_t i = 1; i < 3; ++i) {
+      CheckSameSize(In(n_, 0), 0, In(n_, i), 0, "the batches of query and key or value");
+      CheckSameSize(In(n_, 0), 1, In(n_, i), 1, "the lengths of query and key or value");
+    }
+    if (n_.Has(3) && n_.Rank(3) != 4) n_.Invalid(StrCat("the state has rank ", n_.Rank(3), ", expected 4"));
     const int64_t keys = n_.StaticDim(n_.In(1), 2) / heads_, values = n_.StaticDim(n_.In(2), 2) / heads_;
     double scale = n_.Float("scale", 0.0);
     scale_ = scale == 0 ? 1 / std::sqrt(static_cast<double>(keys)) : scale;
@@ -172,6 +196,9 @@ Expr ImportFlexAttention(NodeImport& n) {
     if (n.Rank(i) != 4) n.Invalid("Q, K and V have to have rank 4");
   }
   Term q = In(n, 0), k = In(n, 1), v = In(n, 2);
+  for (const Term& other : {k, v}) CheckSameSize(q, 0, other, 0, "the batches of Q and K or V");
+  CheckSameSize(k, 1, v, 1, "the heads of K and V");
+  CheckSameSize(k, 2, v, 2, "the lengths of K and V");
   const int64_t q_heads = n.StaticDim(q, 1), heads = n.StaticDim(k, 1);
   if (heads < 1 || q_heads % heads != 0) n.Invalid(StrCat(q_heads, " heads of queries and ", heads, " of keys"));
   auto repeated = [&](const Term& t) {
@@ -186,6 +213,8 @@ Expr ImportFlexAttention(NodeImport& n) {
     if (!n.HasAttr(name)) return t;
     std::vector<Expr> outputs = n.Subgraph(name, {t});
     if (outputs.size() != 1) n.Invalid(StrCat("'", name, "' has to give one output"));
+    if (onnx::TypeOf(outputs[0])->dtype != t.dtype())
+      n.Invalid(StrCat("'", name, "' gives ", onnx::TypeOf(outputs[0])->dtype, ", expected ", t.dtype()));
     return Term(n, outputs[0]).As(precision);
   };
   Term scores = product(q * factor, (repeated(k) * factor).Permute({0, 1, 3, 2})).As(precision);
