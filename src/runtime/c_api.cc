@@ -21,6 +21,7 @@ struct TreadleModel {
   rt::ModelContext context;
   rt::CancelToken cancel{};
   double timeout_s = 0;
+  bool has_outputs = false;  ///< of a run that succeeded
 };
 
 namespace {
@@ -235,7 +236,9 @@ int TreadleModelRun(TreadleModelHandle model) {
   return Guard([&] {
     TreadleModel* checked = Checked(model);
     const rt::RunLimitScope limits({.cancel = checked->cancel, .timeout_s = checked->timeout_s});
+    checked->has_outputs = false;
     checked->context.Run();
+    checked->has_outputs = true;
   });
 }
 
@@ -253,7 +256,13 @@ int TreadleModelCancel(TreadleModelHandle model, int cancelled) {
 int TreadleModelGetOutput(TreadleModelHandle model, int index, DLTensor** out) {
   return Guard([&] {
     Require(out, "out");
-    *out = ToTensor(Checked(model)->context.GetOutput(static_cast<size_t>(index)));
+    TreadleModel* checked = Checked(model);
+    const size_t count = checked->model.outputs().size();
+    if (index < 0 || static_cast<size_t>(index) >= count) {
+      throw treadle::Error(treadle::StrCat("no output ", index, "; the model has ", count));
+    }
+    if (!checked->has_outputs) throw treadle::Error("there are no outputs yet: no run, or the last one failed");
+    *out = ToTensor(checked->context.GetOutput(static_cast<size_t>(index)));
   });
 }
 

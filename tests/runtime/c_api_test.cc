@@ -5,7 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cmath>
-
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "runtime/test_models.h"
@@ -154,6 +155,57 @@ TEST_F(CApiMisuse, TimeLimits) {
   EXPECT_STREQ(TreadleGetLastErrorKind(), "RunTimeout");
   ASSERT_EQ(TreadleModelSetTimeLimit(model_, 0), 0);
   EXPECT_EQ(TreadleModelRun(model_), 0) << TreadleGetLastError();
+}
+
+TEST_F(CApiMisuse, OutputsAreOfRunsThatSucceeded) {
+  ExpectError(TreadleModelGetOutput(model_, 0, &other_tensor_), "no outputs yet");
+  ExpectError(TreadleModelRun(model_), "\"x\" is missing");
+  ExpectError(TreadleModelGetOutput(model_, 0, &other_tensor_), "no outputs yet");
+  ASSERT_EQ(TreadleModelSetInput(model_, "x", tensor_), 0);
+  ASSERT_EQ(TreadleModelRun(model_), 0);
+  ExpectError(TreadleModelGetOutput(model_, -1, &other_tensor_), "no output -1; the model has");
+  ExpectError(TreadleModelGetOutput(model_, 99, &other_tensor_), "no output 99; the model has");
+  ASSERT_EQ(TreadleModelGetOutput(model_, 0, &other_tensor_), 0);
+  TreadleTensorFree(other_tensor_);
+  TreadleTensorFree(other_tensor_);
+  EXPECT_THAT(TreadleGetLastError(), HasSubstr("freed already"));
+}
+
+TEST_F(CApiMisuse, TensorsThatDontFit) {
+  const auto refused = [&](DLTensor tensor, const char* text) {
+    ExpectError(TreadleModelSetInput(model_, "x", &tensor), text);
+  };
+  int64_t wide[] = {2, 4}, negative[] = {2, -3}, endless[] = {int64_t{1} << 40, int64_t{1} << 40};
+  DLTensor tensor = foreign_;
+  tensor.shape = wide;
+  refused(tensor, "expected float32 (2, 3) but got float32 (2, 4)");
+  tensor.shape = negative;
+  refused(tensor, "negative dimension -3");
+  tensor.shape = endless;
+  refused(tensor, "overflows");
+  tensor = foreign_;
+  tensor.ndim = 1;
+  refused(tensor, "but got float32 (2,)");
+  tensor = foreign_;
+  tensor.dtype.bits = 64;
+  refused(tensor, "but got float64 (2, 3)");
+  tensor.dtype.bits = 33;
+  refused(tensor, "no known type");
+  tensor = foreign_;
+  tensor.byte_offset = uint64_t{1} << 60;
+  refused(tensor, "starts at byte");
+  ExpectError(TreadleModelSetInput(model_, "z", &foreign_), "no input \"z\"; the inputs are: x");
+  ExpectError(TreadleTensorCopyToBytes(tensor_, values_.data(), 8), "has 24 bytes, not 8");
+  ExpectError(TreadleTensorCopyFromBytes(tensor_, values_.data(), 8), "takes 24 bytes, not 8");
+  ExpectError(TreadleModelSetNumThreads(model_, -3), "must be from 0 to 4096, got -3");
+  ExpectError(TreadleModelInputInfo(model_, 5, nullptr, nullptr, nullptr, nullptr), "no tensor 5; the model has 1");
+}
+
+TEST_F(CApiMisuse, ErrorsAreTheThreadsOwn) {
+  ExpectError(TreadleModelSetInput(model_, "z", tensor_), "no input");
+  std::string seen = "not run";
+  std::thread([&] { seen = TreadleGetLastError(); }).join();
+  EXPECT_EQ(seen, "");
 }
 
 TEST_F(CApiMisuse, TensorsOfTheCallersOwnCanBeCopied) {

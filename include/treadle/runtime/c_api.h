@@ -50,7 +50,7 @@ TREADLE_API int TreadleModelSetTimeLimit(TreadleModelHandle model, double second
 /** `cancelled` != 0: the run of the handle that is going on ends with a RunCancelled, as do later ones, until this is
  * called with 0. Any thread may call it at any time before the handle is freed. */
 TREADLE_API int TreadleModelCancel(TreadleModelHandle model, int cancelled);
-/** An output of the last run as a tensor of its own, to be freed with TreadleTensorFree. */
+/** An output of the last run, which must have succeeded, as a tensor of its own, to be freed with TreadleTensorFree. */
 TREADLE_API int TreadleModelGetOutput(TreadleModelHandle model, int index, DLTensor** out);
 
 /* Tensors: a DLTensor that was created here is reference-counted. */
