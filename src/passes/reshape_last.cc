@@ -28,10 +28,17 @@ bool EndsInProduct(Expr e) {
   return true;
 }
 
+/// Whether a call is one of element-wise operands whose last dimensions meet: not one whose attributes say where an
+/// operand belongs (nn.bias_add, nn.prelu), which another shape would change.
+bool IsPlainBroadcast(const Expr& e) {
+  if (!HasPattern(e, OpPatternKind::kBroadcast)) return false;
+  return e.as<CallNode>()->op.as<OpNode>()->attrs_type == nullptr;
+}
+
 class ReshapeSinker : public MixedModeMutator {
  private:
   Expr Rewrite_(const CallNode* pre, const Expr& post) override {
-    const bool unary = HasPattern(post, OpPatternKind::kElemWise), binary = HasPattern(post, OpPatternKind::kBroadcast);
+    const bool unary = HasPattern(post, OpPatternKind::kElemWise), binary = IsPlainBroadcast(post);
     const auto* call = static_cast<const CallNode*>(post.get());
     if ((!unary && !binary) || call->args.size() != (unary ? 1 : 2)) return post;
     const auto* type = pre->type_as<TensorTypeNode>();

@@ -33,5 +33,14 @@ TEST(ReshapeLast, OthersStay) {
   }
 }
 
+/// Their axis is one of the shape that they see.
+TEST(ReshapeLast, OperatorsWithAnAxisStay) {
+  const std::string head = "fn (%x: Tensor[(64, 4), float32], %w: Tensor[(8, 4), float32], %b: Tensor[(8), float32]) {";
+  for (const char* op : {"nn.bias_add", "nn.prelu"}) {
+    const std::string text = head + op + "(reshape(nn.dense(%x, %w), newshape=[1, 8, 8, 8]), %b) }";
+    ExpectPass(transform::ReshapeLast(), text, text);
+  }
+}
+
 }  // namespace
 }  // namespace treadle::relay
