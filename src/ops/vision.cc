@@ -2,6 +2,7 @@
 // Operators of object detection. Semantics: ONNX RoiAlign-16 and MaxRoiPool-22.
 #include "treadle/ops/attrs/vision.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "ops/families.h"
@@ -47,73 +48,156 @@ Type RoiAlignInfer(const InferContext& context) {
 /// Boxes beyond any image are cut: samples per bin stay within reason whatever the box is.
 constexpr int64_t kMostSamples = 1024;
 
-Array<Tensor> RoiAlignCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
-  const auto* a = attrs.as<ROIAlignAttrs>();
-  const TensorTypeNode* out = OutTensor(out_type);
-  const Tensor& x = inputs[0];
-  bool max = a->mode == "max";
-  auto body = [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& outs) -> tir::Stmt {
-    return LoopNest(
-        out->shape, "i",
-        [&](const Array<PrimExpr>& i) -> tir::Stmt {
-          auto roi = [&](int64_t k) { return tir::cast(kReal, Load(in[1], {i[0], Index(k)})); };
-          PrimExpr shift = F(a->aligned ? 0.5 : 0);
-          PrimExpr x1 = roi(1) * F(a->spatial_scale) - shift, y1 = roi(2) * F(a->spatial_scale) - shift;
-          PrimExpr w = roi(3) * F(a->spatial_scale) - shift - x1, h = roi(4) * F(a->spatial_scale) - shift - y1;
-          if (!a->aligned) {
-            w = tir::max(w, F(1));
-            h = tir::max(h, F(1));
-          }
-          PrimExpr bin_h = tir::div(h, F(static_cast<double>(a->pooled_size[0])));
-          PrimExpr bin_w = tir::div(w, F(static_cast<double>(a->pooled_size[1])));
-          auto samples = [&](const PrimExpr& bin) {
-            if (a->sample_ratio > 0) return Index(a->sample_ratio);
-            return Clamp(tir::cast(DataType::Int(64), tir::ceil(bin)), Index(1), Index(kMostSamples));
-          };
-          PrimExpr grid_h = samples(bin_h), grid_w = samples(bin_w);
-          PrimExpr batch = Clamp(tir::cast(DataType::Int(64), roi(0)), Index(0), x->shape[0] - 1);
-          auto position = [](const PrimExpr& begin, const PrimExpr& p, const PrimExpr& bin, const PrimExpr& s,
-                             const PrimExpr& n) {
-            return begin + tir::cast(kReal, p) * bin +
-                   tir::div((tir::cast(kReal, s) + F(0.5)) * bin, tir::cast(kReal, n));
-          };
-          PrimExpr init = max ? tir::neg_infinity(out->dtype) : tir::make_zero(out->dtype);
-          tir::Stmt accumulate = Loop(grid_h, "sy", [&](const PrimExpr& sy) {
-            return Loop(grid_w, "sx", [&](const PrimExpr& sx) {
-              PrimExpr py = position(y1, i[2], bin_h, sy, grid_h), px = position(x1, i[3], bin_w, sx, grid_w);
-              PrimExpr height = tir::cast(kReal, x->shape[2]), width = tir::cast(kReal, x->shape[3]);
-              PrimExpr inside = py >= F(-1) && py <= height && px >= F(-1) && px <= width;
-              auto clamp = [](const PrimExpr& p, const PrimExpr& size) {
-                return tir::max(tir::min(p, size - F(1)), F(0));
-              };
-              return LetIn("y", clamp(py, height), [&](const PrimExpr& yc) {
-                return LetIn("x", clamp(px, width), [&](const PrimExpr& xc) {
-                  PrimExpr y0 = Clamp(tir::cast(DataType::Int(64), yc), Index(0), x->shape[2] - 1);
-                  PrimExpr x0 = Clamp(tir::cast(DataType::Int(64), xc), Index(0), x->shape[3] - 1);
-                  PrimExpr y_next = tir::min(y0 + 1, x->shape[2] - 1), x_next = tir::min(x0 + 1, x->shape[3] - 1);
-                  PrimExpr ly = yc - tir::cast(kReal, y0), lx = xc - tir::cast(kReal, x0);
-                  auto at = [&](const PrimExpr& r, const PrimExpr& c, const PrimExpr& weight) {
-                    return tir::cast(kReal, Load(in[0], {batch, i[1], r, c})) * weight;
-                  };
-                  PrimExpr parts[4] = {at(y0, x0, (F(1) - ly) * (F(1) - lx)), at(y0, x_next, (F(1) - ly) * lx),
-                                       at(y_next, x0, ly * (F(1) - lx)), at(y_next, x_next, ly * lx)};
-                  PrimExpr value = max ? tir::max(tir::max(parts[0], parts[1]), tir::max(parts[2], parts[3]))
-                                       : parts[0] + parts[1] + parts[2] + parts[3];
-                  value = tir::cast(out->dtype, tir::select(inside, value, F(0)));
-                  PrimExpr old = Load(outs[0], i);
-                  return Store(outs[0], max ? tir::max(old, value) : old + value, i);
-                });
+/// A box on the image, and the size of its bins.
+struct RoiBox {
+  PrimExpr batch, y1, x1, bin_h, bin_w;
+};
+
+RoiBox BoxOf(const ROIAlignAttrs* a, const tir::Buffer& rois, const PrimExpr& row, const Tensor& x) {
+  auto roi = [&](int64_t k) { return tir::cast(kReal, Load(rois, {row, Index(k)})); };
+  const PrimExpr shift = F(a->aligned ? 0.5 : 0), scale = F(a->spatial_scale);
+  const PrimExpr x1 = roi(1) * scale - shift, y1 = roi(2) * scale - shift;
+  PrimExpr w = roi(3) * scale - shift - x1, h = roi(4) * scale - shift - y1;
+  if (!a->aligned) {
+    w = tir::max(w, F(1));
+    h = tir::max(h, F(1));
+  }
+  return {Clamp(tir::cast(DataType::Int(64), roi(0)), Index(0), x->shape[0] - 1), y1, x1,
+          tir::div(h, F(static_cast<double>(a->pooled_size[0]))),
+          tir::div(w, F(static_cast<double>(a->pooled_size[1])))};
+}
+
+/// Where sample `s` of `n` of a bin lies along a dimension of that size: cut to it, and whether it was in reach.
+struct Sample {
+  PrimExpr at, inside;
+  Sample(const PrimExpr& begin, const PrimExpr& p, const PrimExpr& bin, const PrimExpr& s, const PrimExpr& n,
+         const PrimExpr& size) {
+    const PrimExpr extent = tir::cast(kReal, size);
+    const PrimExpr position =
+        begin + tir::cast(kReal, p) * bin + tir::div((tir::cast(kReal, s) + F(0.5)) * bin, tir::cast(kReal, n));
+    at = tir::max(tir::min(position, extent - F(1)), F(0));
+    inside = position >= F(-1) && position <= extent;
+  }
+};
+
+PrimExpr Before(const PrimExpr& at, const PrimExpr& size) {
+  return Clamp(tir::cast(DataType::Int(64), at), Index(0), size - 1);
+}
+
+/// Averages of a fixed number of samples: rows and columns of all samples are found once for all channels of a box.
+tir::Stmt AlignByTables(const ROIAlignAttrs* a, const Tensor& x, const Array<PrimExpr>& shape,
+                        const Array<tir::Buffer>& in, const tir::Buffer& out) {
+  const int64_t samples = a->sample_ratio;
+  struct Table {
+    tir::Buffer places, weights;  ///< (positions, 2): the element before a sample and the next one
+  };
+  auto table_of = [&](const char* name, int64_t bins) -> Table {
+    return {tir::DeclBuffer({Index(bins * samples), Index(2)}, DataType::Int(64), StrCat(name, "_places"), "local"),
+            tir::DeclBuffer({Index(bins * samples), Index(2)}, kReal, StrCat(name, "_weights"), "local")};
+  };
+  const Table rows = table_of("row", a->pooled_size[0]), columns = table_of("column", a->pooled_size[1]);
+  auto fill = [&](const Table& table, const PrimExpr& begin, const PrimExpr& bin, const PrimExpr& size) {
+    return Loop(table.places->shape[0], "p", [&](const PrimExpr& p) {
+      const Sample sample(begin, tir::floordiv(p, samples), bin, tir::floormod(p, samples), Index(samples), size);
+      return LetIn("at", sample.at, [&](const PrimExpr& at) {
+        return LetIn("before", Before(at, size), [&](const PrimExpr& before) -> tir::Stmt {
+          const PrimExpr part = at - tir::cast(kReal, before), one = Index(1);
+          return tir::SeqStmt(Array<tir::Stmt>{
+              Store(table.places, before, {p, Index(0)}), Store(table.places, tir::min(before + 1, size - 1), {p, one}),
+              Store(table.weights, tir::select(sample.inside, F(1) - part, F(0)), {p, Index(0)}),
+              Store(table.weights, tir::select(sample.inside, part, F(0)), {p, one})});
+        });
+      });
+    });
+  };
+  auto average = [&](const PrimExpr& batch, const PrimExpr& channel, const PrimExpr& ph, const PrimExpr& pw) {
+    PrimExpr total = F(0);
+    for (int64_t sy = 0; sy < 2 * samples; ++sy) {
+      const Array<PrimExpr> row{ph * samples + Index(sy / 2), Index(sy % 2)};
+      PrimExpr along = F(0);
+      for (int64_t sx = 0; sx < 2 * samples; ++sx) {
+        const Array<PrimExpr> column{pw * samples + Index(sx / 2), Index(sx % 2)};
+        const PrimExpr value = Load(in[0], {batch, channel, Load(rows.places, row), Load(columns.places, column)});
+        along = along + tir::cast(kReal, value) * Load(columns.weights, column);
+      }
+      total = total + along * Load(rows.weights, row);
+    }
+    return tir::div(total, F(static_cast<double>(samples * samples)));
+  };
+  return LoopNest(
+      {shape[0]}, "roi",
+      [&](const Array<PrimExpr>& at) -> tir::Stmt {
+        const PrimExpr& roi = at[0];
+        const RoiBox box = BoxOf(a, in[1], roi, x);
+        tir::Stmt channels = LetIn("batch", box.batch, [&](const PrimExpr& batch) -> tir::Stmt {
+          return LoopNest({shape[1], shape[2], shape[3]}, "c", [&](const Array<PrimExpr>& c) -> tir::Stmt {
+            return Store(out, tir::cast(out->dtype, average(batch, c[0], c[1], c[2])), {roi, c[0], c[1], c[2]});
+          });
+        });
+        tir::Stmt all = tir::SeqStmt(Array<tir::Stmt>{fill(rows, box.y1, box.bin_h, x->shape[2]),
+                                                      fill(columns, box.x1, box.bin_w, x->shape[3]), channels});
+        for (const Table& table : {rows, columns}) all = tir::Allocate(table.places, tir::Allocate(table.weights, all));
+        return all;
+      },
+      true);
+}
+
+/// Samples whose number depends on the box, or the greatest of them.
+tir::Stmt AlignBySamples(const ROIAlignAttrs* a, const Tensor& x, const Array<PrimExpr>& shape,
+                         const Array<tir::Buffer>& in, const tir::Buffer& out) {
+  const bool max = a->mode == "max";
+  return LoopNest(
+      shape, "i",
+      [&](const Array<PrimExpr>& i) -> tir::Stmt {
+        const RoiBox box = BoxOf(a, in[1], i[0], x);
+        auto samples = [&](const PrimExpr& bin) {
+          if (a->sample_ratio > 0) return Index(a->sample_ratio);
+          return Clamp(tir::cast(DataType::Int(64), tir::ceil(bin)), Index(1), Index(kMostSamples));
+        };
+        PrimExpr grid_h = samples(box.bin_h), grid_w = samples(box.bin_w);
+        PrimExpr init = max ? tir::neg_infinity(out->dtype) : tir::make_zero(out->dtype);
+        tir::Stmt accumulate = Loop(grid_h, "sy", [&](const PrimExpr& sy) {
+          return Loop(grid_w, "sx", [&](const PrimExpr& sx) {
+            const Sample row(box.y1, i[2], box.bin_h, sy, grid_h, x->shape[2]);
+            const Sample column(box.x1, i[3], box.bin_w, sx, grid_w, x->shape[3]);
+            return LetIn("y", row.at, [&](const PrimExpr& yc) {
+              return LetIn("x", column.at, [&](const PrimExpr& xc) {
+                PrimExpr y0 = Before(yc, x->shape[2]), x0 = Before(xc, x->shape[3]);
+                PrimExpr y_next = tir::min(y0 + 1, x->shape[2] - 1), x_next = tir::min(x0 + 1, x->shape[3] - 1);
+                PrimExpr ly = yc - tir::cast(kReal, y0), lx = xc - tir::cast(kReal, x0);
+                auto at = [&](const PrimExpr& r, const PrimExpr& c, const PrimExpr& weight) {
+                  return tir::cast(kReal, Load(in[0], {box.batch, i[1], r, c})) * weight;
+                };
+                PrimExpr parts[4] = {at(y0, x0, (F(1) - ly) * (F(1) - lx)), at(y0, x_next, (F(1) - ly) * lx),
+                                     at(y_next, x0, ly * (F(1) - lx)), at(y_next, x_next, ly * lx)};
+                PrimExpr value = max ? tir::max(tir::max(parts[0], parts[1]), tir::max(parts[2], parts[3]))
+                                     : parts[0] + parts[1] + parts[2] + parts[3];
+                value = tir::cast(out->dtype, tir::select(row.inside && column.inside, value, F(0)));
+                PrimExpr old = Load(out, i);
+                return Store(out, max ? tir::max(old, value) : old + value, i);
               });
             });
           });
-          Array<tir::Stmt> steps = {Store(outs[0], init, i), accumulate};
-          if (!max) {
-            PrimExpr count = tir::cast(out->dtype, grid_h * grid_w);
-            steps.push_back(Store(outs[0], tir::div(Load(outs[0], i), count), i));
-          }
-          return tir::SeqStmt(steps);
-        },
-        true);
+        });
+        Array<tir::Stmt> steps = {Store(out, init, i), accumulate};
+        if (!max) {
+          PrimExpr count = tir::cast(out->dtype, grid_h * grid_w);
+          steps.push_back(Store(out, tir::div(Load(out, i), count), i));
+        }
+        return tir::SeqStmt(steps);
+      },
+      true);
+}
+
+Array<Tensor> RoiAlignCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<ROIAlignAttrs>();
+  const TensorTypeNode* out = OutTensor(out_type);
+  constexpr int64_t kFewSamples = 4, kLargeTable = 1024;  // what is written out, what stays in the L1 cache
+  const int64_t bins = std::max(a->pooled_size[0], a->pooled_size[1]);
+  const bool by_tables =
+      a->mode == "avg" && a->sample_ratio > 0 && a->sample_ratio <= kFewSamples && bins <= kLargeTable / kFewSamples;
+  auto body = [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& outs) -> tir::Stmt {
+    return (by_tables ? AlignByTables : AlignBySamples)(a, inputs[0], out->shape, in, outs[0]);
   };
   return {te::Extern({out->shape}, {out->dtype}, inputs, body, "roi_align", "roi_align")[0]};
 }

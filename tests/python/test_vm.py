@@ -511,3 +511,23 @@ def test_boxes_that_overlap_are_suppressed(center):
         feeds = {"boxes": corners, "scores": scores.astype("float32"),
                  "most": np.array([most], "int64")}
         np.testing.assert_array_equal(compiled.run(None, feeds)[0], session.run(None, feeds)[0])
+
+
+@pytest.mark.parametrize("attrs", [dict(sampling_ratio=2, spatial_scale=0.25), dict(sampling_ratio=0, spatial_scale=0.25),
+                                   dict(sampling_ratio=3, spatial_scale=0.5, coordinate_transformation_mode="output_half_pixel"),
+                                   dict(sampling_ratio=7, spatial_scale=0.25)])
+def test_boxes_are_aligned(attrs):
+    """Boxes within the image, across its edge, beyond it, and none."""
+    ort = pytest.importorskip("onnxruntime")
+    model = model_of([helper.make_node("RoiAlign", ["x", "boxes", "of"], ["y"], output_height=3, output_width=5, **attrs)],
+                     [floats("x", ["n", "c", "h", "w"]), floats("boxes", ["boxes", 4]), ints("of", ["boxes"])], [floats("y", None)])
+    compiled, session = treadle.compile(model), ort.InferenceSession(model.SerializeToString())
+    rng = np.random.default_rng(5)
+    for n, c, h, w, count in [(2, 3, 9, 12, 20), (1, 1, 1, 1, 3), (1, 2, 5, 4, 0)]:
+        boxes = rng.random((count, 4)) * 5 * max(h, w) - 9
+        boxes[:, 2:] = boxes[:, :2] + rng.random((count, 2)) * 30
+        feeds = {"x": rand(n, c, h, w), "boxes": boxes.astype("float32"), "of": rng.integers(0, n, count)}
+        actual = compiled.run(None, feeds)[0]
+        assert actual.shape == (count, c, 3, 5)
+        if count:
+            np.testing.assert_allclose(actual, session.run(None, feeds)[0], rtol=1e-4, atol=1e-5)
