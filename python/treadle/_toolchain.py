@@ -31,11 +31,24 @@ def _compiler(cc):
     return cc
 
 
+def _with_language(path):
+    """A file as an argument of a compiler: sources in C are C for a compiler of C++, too."""
+    return ["-x", "c", path, "-x", "none"] if path.endswith(".c") else [path]
+
+
+def _with_runtime():
+    """What links with Treadle's runtime, where objects call it by name (sources in C, system libraries)."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib")
+    return [f"-L{folder}", "-Wl,--as-needed", "-ltreadle_runtime", f"-Wl,-rpath,{folder}"]
+
+
 def create_shared(output, objects, options=None, cc=None):
-    """Links objects (or compiles sources) to the shared library `output`."""
+    """Links objects (or compiles sources) to the shared library `output`. Without another compiler `cc`, for this
+    machine: what they call of Treadle's runtime is linked with it."""
     objects = [objects] if isinstance(objects, (str, os.PathLike)) else list(objects)
-    run([_compiler(cc), "-shared", "-fPIC", "-o", str(output), *map(str, objects), *(options or [])],
-        f"linking {output}")
+    files = [word for each in objects for word in _with_language(str(each))]
+    run([_compiler(cc), "-shared", "-fPIC", "-o", str(output), *files, *(options or []),
+         *([] if cc else _with_runtime())], f"linking {output}")
 
 
 def untar(tar_file, directory):

@@ -25,7 +25,7 @@ def ShapeTuple(shape: Sequence[int]) -> tuple[int, ...]:  # pylint: disable=inva
     return tuple(int(dim) for dim in shape)
 
 __all__ = ["Array", "DataType", "Device", "Map", "Module", "NDArray", "Object", "PackedFunc", "convert", "cpu", "cuda",
-           "device", "enabled", "load_module", "load_param_dict", "save_param_dict"]
+           "device", "enabled", "load_module", "load_param_dict", "save_param_dict", "system_lib"]
 
 
 @register_object("runtime.Module")
@@ -114,6 +114,12 @@ class Module(Object):
 def load_module(path: Path, fmt: str = "") -> Module:
     """Loads a compiled module (.so, or what `fmt` says). Errors: Error for what can't be read."""
     return _core.module_load(str(path), fmt)
+
+
+def system_lib(symbol_prefix: str = "") -> Module:
+    """Refused: there is no module of functions that are linked into the program."""
+    raise Error("system_lib: functions linked into the program aren't registered anywhere; link them to a library and "
+                "load_module it (kernels of targets with -system-lib call the runtime by name)")
 
 
 def save_param_dict(params: Mapping[str, Any]) -> bytes:

@@ -7,6 +7,7 @@ import pytest
 
 import treadle as tvm
 from treadle import relay, te, topi
+from treadle.contrib import cc
 
 
 def test_parameters_that_main_does_not_have_are_left_out_with_a_warning():
@@ -274,3 +275,22 @@ def test_kernels_for_devices_by_the_builder():
         out = tvm.nd.array(np.zeros(1000, "float32"), dev)
         f(*(tvm.nd.array(v, dev) for v in values), out)
         np.testing.assert_array_equal(out.numpy(), values[0] + values[1])
+
+
+@pytest.mark.parametrize("target, file", [("llvm", "k.o"), ("llvm -system-lib", "k.o"), ("c", "k.c")])
+def test_saved_kernels_linked_by_hand(tmp_path, target, file):
+    """module.save, cc.create_shared, load_module: sources are C, what calls the runtime by name finds it."""
+    a = te.placeholder((64,), name="A")
+    b = te.compute((64,), lambda i: a[i] + 1.0, name="B")
+    s = te.create_schedule(b.op)
+    s[b].parallel(b.op.axis[0])
+    tvm.build(s, [a, b], target, name="add_one").save(str(tmp_path / file))
+    cc.create_shared(str(tmp_path / "k.so"), [str(tmp_path / file)])
+    out = tvm.nd.empty((64,))
+    tvm.runtime.load_module(tmp_path / "k.so")["add_one"](tvm.nd.array(np.arange(64, dtype="float32")), out)
+    np.testing.assert_array_equal(out.numpy(), np.arange(64) + 1)
+
+
+def test_the_system_library_is_refused_by_name():
+    with pytest.raises(tvm.Error, match="system_lib: .*load_module"):
+        tvm.runtime.system_lib()
