@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "treadle/ops/evaluate.h"
 
+#include <algorithm>
 #include <functional>
 #include <unordered_map>
 
@@ -250,18 +251,19 @@ class KnownValues::Impl {
     Flatten(call->args, &flat);
     std::vector<const TensorTypeNode*> types;
     std::vector<const ElementList*> known;
-    bool any = false;
+    size_t some_known = 0;
     for (const Expr& arg : flat) {
       types.push_back(arg->checked_type_.as<TensorTypeNode>());
       if (types.back() == nullptr || !IsStatic(types.back())) return {};
       known.push_back(arg.as<ConstantNode>() == nullptr ? Find(arg) : nullptr);
-      if (known.back() == nullptr) {
-        any = any || arg.as<ConstantNode>() != nullptr;
-        continue;
-      }
-      for (const PrimExpr& element : *known.back()) any = any || element.defined();
+      some_known += known.back() == nullptr ? arg.as<ConstantNode>() != nullptr
+                                            : std::any_of(known.back()->begin(), known.back()->end(),
+                                                          [](const PrimExpr& e) { return e.defined(); });
     }
-    if (!any) return {};
+    // Each element of such results needs one of every operand; `where` picks.
+    const bool needs_all =
+        op.GetAttr(kOpPattern, OpPatternKind::kOpaque) <= OpPatternKind::kBroadcast && op->name != "where";
+    if (some_known < (needs_all ? flat.size() : 1)) return {};
     auto element = [&](size_t i, int64_t k) -> PrimExpr {
       if (known[i] != nullptr) return (*known[i])[static_cast<size_t>(k)];
       const auto* constant = flat[i].as<ConstantNode>();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that only move or repeat elements, plain float arithmetic and matrix products, on large constants: weights
-// are large.
+// Operators that only move or repeat elements, plain arithmetic, casts of integers and matrix products, on large
+// constants: weights are large.
 #include <algorithm>
 #include <cstring>
 
@@ -129,11 +129,10 @@ std::optional<NDArray> Concatenate(const Attrs& attributes, const std::vector<ND
   return out;
 }
 
-/// NumPy broadcasting of two float32 tensors, row by row.
-template <typename F>
-std::optional<NDArray> Broadcast(const NDArray& a, const NDArray& b, const Shape& shape, F f) {
-  if (a.dtype() != DataType::Float(32) || b.dtype() != DataType::Float(32)) return std::nullopt;
-  NDArray out = NDArray::Empty(shape, DataType::Float(32));
+/// NumPy broadcasting of two tensors of T, row by row.
+template <typename T, typename F>
+NDArray Broadcast(const NDArray& a, const NDArray& b, const Shape& shape, F f) {
+  NDArray out = NDArray::Empty(shape, a.dtype());
   if (NumElements(shape) == 0) return out;
   const size_t rank = shape.size();
   auto strides_of = [&](const NDArray& x) {
@@ -157,10 +156,10 @@ std::optional<NDArray> Broadcast(const NDArray& a, const NDArray& b, const Shape
   }
   Shape index(outer, 0);
   int64_t x = 0, y = 0;
-  float* z = out.Data<float>();
+  T* z = out.Data<T>();
   while (true) {
-    const float* u = a.Data<float>() + x;
-    const float* v = b.Data<float>() + y;
+    const T* u = a.Data<T>() + x;
+    const T* v = b.Data<T>() + y;
     if (runs_a && runs_b) {
       for (int64_t i = 0; i < row; ++i) z[i] = f(u[i], v[i]);
     } else if (runs_a) {
@@ -182,6 +181,50 @@ std::optional<NDArray> Broadcast(const NDArray& a, const NDArray& b, const Shape
     }
     if (axis == static_cast<size_t>(-1)) return out;
   }
+}
+
+/// Sums, differences and products of float32, or of int32, which wrap; quotients of float32.
+std::optional<NDArray> Arithmetic(const std::string& name, const NDArray& a, const NDArray& b, const Shape& shape) {
+  if (a.dtype() != b.dtype()) return std::nullopt;
+  if (a.dtype() == DataType::Float(32)) {
+    if (name == "add") return Broadcast<float>(a, b, shape, [](float x, float y) { return x + y; });
+    if (name == "subtract") return Broadcast<float>(a, b, shape, [](float x, float y) { return x - y; });
+    if (name == "multiply") return Broadcast<float>(a, b, shape, [](float x, float y) { return x * y; });
+    if (name == "divide") return Broadcast<float>(a, b, shape, [](float x, float y) { return x / y; });
+  }
+  if (a.dtype() == DataType::Int(32)) {
+    if (name == "add") return Broadcast<uint32_t>(a, b, shape, [](uint32_t x, uint32_t y) { return x + y; });
+    if (name == "subtract") return Broadcast<uint32_t>(a, b, shape, [](uint32_t x, uint32_t y) { return x - y; });
+    if (name == "multiply") return Broadcast<uint32_t>(a, b, shape, [](uint32_t x, uint32_t y) { return x * y; });
+  }
+  return std::nullopt;
+}
+
+template <typename From, typename To>
+NDArray CastElements(const NDArray& data, DataType dtype) {
+  NDArray out = NDArray::Empty(data.shape(), dtype);
+  std::transform(data.Data<From>(), data.Data<From>() + data.size(), out.Data<To>(),
+                 [](From x) { return static_cast<To>(x); });
+  return out;
+}
+
+template <typename From>
+std::optional<NDArray> CastFrom(const NDArray& data, DataType dtype) {
+  if (dtype == DataType::Int(8)) return CastElements<From, int8_t>(data, dtype);
+  if (dtype == DataType::UInt(8)) return CastElements<From, uint8_t>(data, dtype);
+  if (dtype == DataType::Int(16)) return CastElements<From, int16_t>(data, dtype);
+  if (dtype == DataType::Int(32)) return CastElements<From, int32_t>(data, dtype);
+  if (dtype == DataType::Float(32)) return CastElements<From, float>(data, dtype);
+  return std::nullopt;
+}
+
+/// Of the integers that quantised models hold. Numbers that don't fit wrap.
+std::optional<NDArray> Cast(const NDArray& data, DataType dtype) {
+  if (data.dtype() == DataType::Int(8)) return CastFrom<int8_t>(data, dtype);
+  if (data.dtype() == DataType::UInt(8)) return CastFrom<uint8_t>(data, dtype);
+  if (data.dtype() == DataType::Int(16)) return CastFrom<int16_t>(data, dtype);
+  if (data.dtype() == DataType::Int(32)) return CastFrom<int32_t>(data, dtype);
+  return std::nullopt;
 }
 
 /// Padding behind the data, where the value is known: one copy per row.
@@ -284,11 +327,11 @@ std::optional<NDArray> EvaluateInBulk(const Op& op, const std::vector<NDArray>& 
   }
   if (name == "concatenate" && !shape.empty()) return Concatenate(attrs, args, shape, dtype);
   if (name == "nn.pad" && args.size() == 2 && args[0].dtype() == dtype) return Pad(attrs, args[0], args[1], shape);
+  if (name == "cast" && args.size() == 1) return Cast(args[0], dtype);
+  if (args.size() == 2 && args[0].dtype() == dtype) {
+    if (auto result = Arithmetic(name, args[0], args[1], shape)) return result;
+  }
   if (args.size() == 2 && dtype == DataType::Float(32)) {
-    if (name == "add") return Broadcast(args[0], args[1], shape, [](float x, float y) { return x + y; });
-    if (name == "subtract") return Broadcast(args[0], args[1], shape, [](float x, float y) { return x - y; });
-    if (name == "multiply") return Broadcast(args[0], args[1], shape, [](float x, float y) { return x * y; });
-    if (name == "divide") return Broadcast(args[0], args[1], shape, [](float x, float y) { return x / y; });
     if (name == "nn.dense") return Product(args[0], args[1], false, true, shape);
     if (const auto* product = attrs.as<MatmulAttrs>(); product != nullptr && name == "nn.matmul") {
       return Product(args[0], args[1], product->transpose_a, product->transpose_b, shape);

@@ -138,6 +138,22 @@ TEST(EvaluateInBulk, MovesAndArithmeticOfAnySize) {
   EXPECT_EQ(runtime::ToInt64s(*moved), (std::vector<int64_t>{0, 2, 1, 3, 4, 6, 5, 7}));
 }
 
+TEST(EvaluateInBulk, IntegersWrapAsTheirTypeDoes) {
+  const NDArray bytes = runtime::FromInt64s({0, 127, 128, 255}, {2, 2}, DataType::UInt(8));
+  const NDArray words = runtime::FromInt64s({INT32_MAX, -1, 300, -129}, {2, 2}, DataType::Int(32));
+  const NDArray two = runtime::FromInt64s({2}, {}, DataType::Int(32));
+  auto cast = [](const NDArray& data, DataType dtype) {
+    const TensorType type(data.shape(), dtype);
+    return EvaluateInBulk(Op::Get("cast"), {data}, MakeAttrs<CastAttrs>([&](auto& a) { a.dtype = dtype; }), type.get());
+  };
+  EXPECT_EQ(runtime::ToInt64s(*cast(bytes, DataType::Int(8))), (std::vector<int64_t>{0, 127, -128, -1}));
+  EXPECT_EQ(runtime::ToInt64s(*cast(words, DataType::UInt(8))), (std::vector<int64_t>{255, 255, 44, 127}));
+  EXPECT_EQ(runtime::ToDoubles(*cast(words, DataType::Float(32))), (std::vector<double>{2147483648.0, -1, 300, -129}));
+  const TensorType type(std::vector<int64_t>{2, 2}, DataType::Int(32));
+  const auto product = EvaluateInBulk(Op::Get("multiply"), {words, two}, Attrs(), type.get());
+  EXPECT_EQ(runtime::ToInt64s(*product), (std::vector<int64_t>{-2, -2, 600, -258}));
+}
+
 /// An image whose height and width are known when the program runs.
 struct Image {
   tir::Var height{"h", DataType::Int(64)}, width{"w", DataType::Int(64)};

@@ -39,41 +39,71 @@ double LongestOf(std::vector<double> branches, int threads) {
   return *std::max_element(busy.begin(), busy.end());
 }
 
+/// What windows ask of a program's steps, found out once.
+class Steps {
+ public:
+  explicit Steps(const MemoryProgram& program) : program(program), readers(program.steps.size()) {
+    std::vector<int> producer(program.tensors.size(), -1);
+    for (size_t s = 0; s < program.steps.size(); ++s) {
+      const PlannedStep& step = program.steps[s];
+      takes_part.push_back(step.call == nullptr || IsKernelOfCpu(step));
+      for (int output : step.outputs) producer[static_cast<size_t>(output)] = static_cast<int>(s);
+      if (step.call == nullptr) continue;
+      for (int tensor : step.inputs) {
+        for (; tensor >= 0; tensor = program.tensors[static_cast<size_t>(tensor)].alias_of) {
+          const int from = producer[static_cast<size_t>(tensor)];
+          if (from >= 0) readers[static_cast<size_t>(from)].push_back(static_cast<int>(s));
+        }
+      }
+    }
+  }
+
+  bool IsCall(int step) const { return program.steps[static_cast<size_t>(step)].call != nullptr; }
+
+  const MemoryProgram& program;
+  std::vector<std::vector<int>> readers;  ///< later calls that read results of each step
+  std::vector<bool> takes_part;           ///< whether it can be in a stage
+
+ private:
+  bool IsKernelOfCpu(const PlannedStep& step) const {
+    const auto* func = step.call->op.as<relay::FunctionNode>();
+    if (func == nullptr || !func->is_primitive() || func->attrs->dict.contains(attr::kCompiler)) return false;
+    return std::all_of(step.outputs.begin(), step.outputs.end(), [&](int id) {
+      const int device = program.tensors[static_cast<size_t>(id)].device_type;
+      return device == 0 || device == kDLCPU;
+    });
+  }
+};
+
 /// What a window of steps that ends before `end` is divided into, as it grows backwards.
 class GrowingWindow {
  public:
-  GrowingWindow(const MemoryProgram& program, const std::vector<StepCost>& costs, int end)
-      : program_(program), costs_(costs), begin_(end), end_(end) {}
+  GrowingWindow(const Steps& steps, const std::vector<StepCost>& costs, int end)
+      : steps_(steps), costs_(costs), begin_(end), end_(end) {}
 
   int begin() const { return begin_; }
-  size_t num_branches() const { return sums_.size(); }
+  size_t num_branches() const { return branches_; }
 
   /// Takes one more step; false where it can't be in a stage.
   bool Grow() {
-    if (begin_ == 0) return false;
-    const PlannedStep& step = program_.steps[static_cast<size_t>(begin_ - 1)];
-    if (step.call != nullptr && !IsKernelOfCpu(step)) return false;
-    --begin_;
-    if (step.call == nullptr) return true;
-    const int self = begin_;
-    parent_[self] = self;
-    sums_[self] = costs_[static_cast<size_t>(self)].cycles;
-    for (int output : step.outputs) {
-      auto readers = readers_.find(output);
-      if (readers == readers_.end()) continue;
-      for (int reader : readers->second) Join(self, reader);
-    }
-    for (int input : step.inputs) {
-      for (int tensor = input; tensor >= 0; tensor = program_.tensors[static_cast<size_t>(tensor)].alias_of) {
-        readers_[tensor].push_back(self);
-      }
+    if (begin_ == 0 || !steps_.takes_part[static_cast<size_t>(begin_ - 1)]) return false;
+    const int self = --begin_;
+    const bool is_call = steps_.IsCall(self);
+    parent_.push_back(self);
+    sums_.push_back(is_call ? costs_[static_cast<size_t>(self)].cycles : 0);
+    if (!is_call) return true;
+    ++branches_;
+    for (int reader : steps_.readers[static_cast<size_t>(self)]) {
+      if (reader < end_) Join(self, reader);
     }
     return true;
   }
 
   std::vector<double> Sums() const {
     std::vector<double> sums;
-    for (const auto& [root, sum] : sums_) sums.push_back(sum);
+    for (int s = begin_; s < end_; ++s) {
+      if (steps_.IsCall(s) && parent_[At(s)] == s) sums.push_back(sums_[At(s)]);
+    }
     return sums;
   }
 
@@ -81,52 +111,44 @@ class GrowingWindow {
     BranchStage stage{begin_, end_, {}};
     std::map<int, int> number;
     for (int s = begin_; s < end_; ++s) {
-      const bool is_call = program_.steps[static_cast<size_t>(s)].call != nullptr;
-      stage.branch_of.push_back(is_call ? number.emplace(Find(s), static_cast<int>(number.size())).first->second : -1);
+      stage.branch_of.push_back(
+          steps_.IsCall(s) ? number.emplace(Find(s), static_cast<int>(number.size())).first->second : -1);
     }
     return stage;
   }
 
  private:
-  bool IsKernelOfCpu(const PlannedStep& step) const {
-    const auto* func = step.call->op.as<relay::FunctionNode>();
-    if (func == nullptr || !func->is_primitive() || func->attrs->dict.contains(attr::kCompiler)) return false;
-    return std::all_of(step.outputs.begin(), step.outputs.end(), [&](int id) {
-      const int device = program_.tensors[static_cast<size_t>(id)].device_type;
-      return device == 0 || device == kDLCPU;
-    });
-  }
+  /// The place of a step: the window grows backwards.
+  size_t At(int step) const { return static_cast<size_t>(end_ - 1 - step); }
   int Find(int step) {
-    while (parent_.at(step) != step) step = parent_[step] = parent_.at(parent_[step]);
+    while (parent_[At(step)] != step) step = parent_[At(step)] = parent_[At(parent_[At(step)])];
     return step;
   }
   void Join(int a, int b) {
     a = Find(a);
     b = Find(b);
     if (a == b) return;
-    parent_[b] = a;
-    sums_[a] += sums_[b];
-    sums_.erase(b);
+    parent_[At(b)] = a;
+    sums_[At(a)] += sums_[At(b)];
+    --branches_;
   }
 
-  const MemoryProgram& program_;
+  const Steps& steps_;
   const std::vector<StepCost>& costs_;
   int begin_, end_;
-  std::map<int, int> parent_;
-  std::map<int, double> sums_;               ///< cycles of each branch, by its root
-  std::map<int, std::vector<int>> readers_;  ///< steps of the window, by tensor
+  size_t branches_ = 0;
+  std::vector<int> parent_;   ///< of each step of the window
+  std::vector<double> sums_;  ///< cycles of each branch, at its root
 };
 
 /// The best stage that ends before step `end`, and what it gains; 0: none.
-std::pair<double, BranchStage> BestStage(const MemoryProgram& program, const std::vector<StepCost>& costs, int threads,
-                                         int end) {
+std::pair<double, BranchStage> BestStage(const Steps& steps, const std::vector<StepCost>& costs, int threads, int end) {
   std::pair<double, BranchStage> best{0, {}};
-  GrowingWindow window(program, costs, end);
+  GrowingWindow window(steps, costs, end);
   double alone = 0;
   while (end - window.begin() < kMaxSteps && window.Grow()) {
-    const auto step = static_cast<size_t>(window.begin());
-    if (program.steps[step].call == nullptr) continue;
-    alone += TimeAlone(costs[step], threads);
+    if (!steps.IsCall(window.begin())) continue;
+    alone += TimeAlone(costs[static_cast<size_t>(window.begin())], threads);
     if (window.num_branches() < 2) continue;
     const double gain = alone - LongestOf(window.Sums(), threads) - kForkJoinCycles;
     if (gain > kLeastGain * alone && gain > best.first) best = {gain, window.Stage()};
@@ -166,8 +188,9 @@ std::vector<BranchStage> FindBranchStages(const MemoryProgram& program, const st
                                           int threads) {
   if (threads < 2) return {};
   std::vector<std::pair<double, BranchStage>> found;
+  const Steps steps(program);
   for (int end = 2; end <= static_cast<int>(program.steps.size()); ++end) {
-    auto best = BestStage(program, costs, threads, end);
+    auto best = BestStage(steps, costs, threads, end);
     if (best.first > 0) found.push_back(std::move(best));
   }
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {

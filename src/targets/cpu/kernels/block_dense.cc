@@ -233,7 +233,7 @@ void Apply(Schedule& sch, Stages& stages, const Problem&, const Machine&, const 
   std::vector<LoopRV> rows = sch.Split(out[rank - 2], {kRest, PrimExpr(plan.mr)});
   std::vector<LoopRV> columns = sch.Split(out[rank - 1], {kRest, PrimExpr(kBlock)});
   sch.Reorder({columns[0], rows[0], rows[1], columns[1]});
-  ComputeTile(sch, product, rows[0], {0}, 2);
+  ComputeTileOfRows(sch, product, rows[0], rows[1], {0}, 2);
   // The loop over blocks is the one that the sums' block is in.
   LoopRV blocks;
   for (const LoopRV& loop : sch.GetLoops(product)) {
@@ -243,7 +243,6 @@ void Apply(Schedule& sch, Stages& stages, const Problem&, const Machine&, const 
     if (stages.Has(role)) ComputeTile(sch, stages.At(role), blocks, {0}, 3, 1, plan.k_words);
   }
   sch.Vectorize(columns[1]);
-  sch.Unroll(rows[1]);
   std::vector<LoopRV> outer(out.begin(), out.end() - 2);
   outer.push_back(columns[0]);
   FuseParallel(sch, outer, work);

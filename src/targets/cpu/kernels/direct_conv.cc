@@ -312,9 +312,8 @@ void ScheduleGroups(Schedule& sch, const SpatialSum& conv, ConvLoops& loops, con
   std::vector<LoopRV> rows = sch.Split(out[2], {kRest, PrimExpr(RowsAtOnce(Extent(sch, out[2])))});
   std::vector<LoopRV> parts = sch.Split(loops.row, {kRest, PrimExpr(loops.tile_ow)});
   sch.Reorder({loops.channels[0], rows[0], rows[1], parts[0], loops.channels[1], parts[1], out[4]});
-  ComputeTile(sch, conv.block, parts[0], loops.unrolled, 2 + conv.spatial_axes);
+  ComputeTileOfRows(sch, conv.block, parts[0], parts[1], loops.unrolled, 2 + conv.spatial_axes);
   sch.Vectorize(out[4]);
-  sch.Unroll(parts[1]);
   sch.Unroll(loops.channels[1]);
   sch.ComputeAt(pad, rows[0]);
   std::vector<LoopRV> axes = LoopsUnder(sch, pad, rows[0]);
@@ -331,9 +330,8 @@ void ScheduleAtOnce(Schedule& sch, const SpatialSum& conv, ConvLoops& loops, dou
   if (conv.spatial_axes == 2) order.push_back(out[2]);
   order.insert(order.end(), {parts[0], loops.channels[1], parts[1], out[4]});
   sch.Reorder(order);
-  ComputeTile(sch, conv.block, parts[0], loops.unrolled, 2 + conv.spatial_axes);
+  ComputeTileOfRows(sch, conv.block, parts[0], parts[1], loops.unrolled, 2 + conv.spatial_axes);
   sch.Vectorize(out[4]);
-  sch.Unroll(parts[1]);
   sch.Unroll(loops.channels[1]);
   std::vector<LoopRV> outer = loops.Outer();
   int64_t divided = 1;

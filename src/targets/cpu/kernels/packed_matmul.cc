@@ -304,11 +304,10 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   std::vector<LoopRV> outer{rows[0], columns[0]};
   if (packing.defined()) std::swap(outer[0], outer[1]);
   sch.Reorder({outer[0], outer[1], columns[1], rows[1], rows[2], columns[2], columns[3]});
-  ComputeTile(sch, block, rows[1], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1, plan.nr,
-              packing.defined() ? kUnrollKNoPrefetch : kUnrollK);
+  ComputeTileOfRows(sch, block, rows[1], rows[2], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1, plan.nr,
+                    packing.defined() ? kUnrollKNoPrefetch : kUnrollK);
   sch.Vectorize(columns[3]);
   sch.Unroll(columns[2]);
-  sch.Unroll(rows[2]);
   if (packing.defined()) {
     PackPanels(sch, packing, columns[0]);
     outer.pop_back();

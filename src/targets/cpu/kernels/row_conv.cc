@@ -124,9 +124,8 @@ void Apply(Schedule& sch, Stages& stages, const Problem&, const Machine&, const 
   std::vector<LoopRV> oc = sch.Split(out[1], {kRest, PrimExpr(plan.tile_oc)});
   std::vector<LoopRV> ow = sch.Split(out[3], {kRest, PrimExpr(plan.lanes)});
   sch.Reorder({oc[0], out[2], ow[0], oc[1], ow[1]});
-  ComputeTile(sch, block, ow[0], {1}, 3);
+  ComputeTileOfRows(sch, block, ow[0], oc[1], {1}, 3);
   sch.Vectorize(ow[1]);
-  sch.Unroll(oc[1]);
   FuseParallel(sch, {out[0], oc[0], out[2]}, work);
 }
 

@@ -71,6 +71,10 @@ bool FitsRegisters(const RegisterTile& tile, int64_t channels, const schedule::M
 /// as a vector (`blocks` of them, unrolled). `steps`: of the last reduction, written out where they divide it.
 void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, const std::vector<int>& rows, int vector,
                  int64_t blocks = 1, int64_t steps = 1);
+/// The same, with the loop `readers` over the rows of what reads the sums: unrolled, or, where much is computed of
+/// each, a loop.
+void ComputeTileOfRows(Schedule& sch, const BlockRV& block, const LoopRV& tile, const LoopRV& readers,
+                       const std::vector<int>& rows, int vector, int64_t blocks = 1, int64_t steps = 1);
 /// While `block` computes with weights for `repeats` tiles, fetches the weights of the next ones from memory: of a
 /// network's weights few are in the caches when they are first used. `spread`: over the innermost loop, whose steps are
 /// written out, too.

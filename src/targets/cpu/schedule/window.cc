@@ -29,6 +29,56 @@ int64_t RegistersOf(int64_t channels, const schedule::Machine& machine) {
   return std::max<int64_t>(1, (channels + lanes - 1) / lanes);
 }
 
+/// What is computed of one sum, in operations; indices (int64) aside.
+int64_t OperationsOf(const tir::Block& node) {
+  int64_t count = 0;
+  tir::PostOrderVisit(node->body, [&](const ObjectRef& e) {
+    const auto* value = e.as<PrimExprNode>();
+    if (value == nullptr || value->dtype == DataType::Int(64) || e.as<tir::BufferLoadNode>() != nullptr) return;
+    count += e.as<tir::VarNode>() == nullptr && e.as<IntImmNode>() == nullptr && e.as<FloatImmNode>() == nullptr;
+  });
+  return count;
+}
+
+/// Where what follows the sums is long, as requantisation is, code for each row of a tile takes long to compile. A loop
+/// over the rows reads the sums from memory, which pays where they take far longer. Returns the copy that is made of
+/// them under the tile; null where rows are unrolled.
+BlockRV SumsInMemory(Schedule& sch, const BlockRV& block) {
+  constexpr int64_t kLong = 4, kLeastSteps = 16;
+  const std::vector<BlockRV> consumers = sch.GetConsumers(block);
+  if (consumers.size() != 1 || IsReduction(sch, consumers[0]) || OperationsOf(sch.Get(consumers[0])) < kLong) return {};
+  const tir::Block node = sch.Get(block);
+  int64_t steps = 1;
+  for (const tir::IterVar& axis : node->iter_vars) {
+    const int64_t* extent = AsConstInt(axis->dom->extent);
+    if (axis->iter_type == tir::IterVarType::kCommReduce) steps *= extent == nullptr ? kLeastSteps : *extent;
+  }
+  if (steps < kLeastSteps) return {};
+  const tir::Block consumer = sch.Get(consumers[0]);
+  for (size_t i = 0; i < consumer->reads.size(); ++i) {
+    if (consumer->reads[i]->buffer.same_as(node->writes[0]->buffer)) {
+      return sch.CacheRead(consumers[0], static_cast<int>(i), "local");
+    }
+  }
+  return {};
+}
+
+/// Writes the loops of a tile out: `rows`, then `blocks` vectors along `vector`. Loops of one iteration are null.
+void WriteOut(Schedule& sch, const std::vector<LoopRV>& loops, const std::vector<int>& rows, int vector,
+              int64_t blocks) {
+  for (int row : rows) {
+    if (loops[static_cast<size_t>(row)].defined()) sch.Unroll(loops[static_cast<size_t>(row)]);
+  }
+  LoopRV last = loops[static_cast<size_t>(vector)];
+  if (!last.defined()) return;
+  if (blocks > 1) {
+    std::vector<LoopRV> parts = sch.Split(last, {PrimExpr(blocks), kRest});
+    sch.Unroll(parts[0]);
+    last = parts[1];
+  }
+  sch.Vectorize(last);
+}
+
 }  // namespace
 
 bool FitsRegisters(const RegisterTile& tile, int64_t channels, const schedule::Machine& machine) {
@@ -95,27 +145,24 @@ void ComputeTile(Schedule& sch, const BlockRV& block, const LoopRV& tile, const 
   }
   if (axes[static_cast<size_t>(vector)].defined()) order.push_back(axes[static_cast<size_t>(vector)]);
   if (order.size() > 1) sch.Reorder(order);
-  auto finish = [&](const std::vector<LoopRV>& loops) {
-    for (int row : rows) {
-      if (loops[static_cast<size_t>(row)].defined()) sch.Unroll(loops[static_cast<size_t>(row)]);
-    }
-    LoopRV last = loops[static_cast<size_t>(vector)];
-    if (!last.defined()) return;
-    if (blocks > 1) {
-      std::vector<LoopRV> parts = sch.Split(last, {PrimExpr(blocks), kRest});
-      sch.Unroll(parts[0]);
-      last = parts[1];
-    }
-    sch.Vectorize(last);
-  };
   if (!reduce.empty()) {
     BlockRV init = sch.DecomposeReduction(block, reduce[0]);
     std::vector<LoopRV> init_axes = LoopsUnder(sch, init, tile);
     init_axes.resize(axes.size());
-    finish(init_axes);
+    WriteOut(sch, init_axes, rows, vector, blocks);
   }
   if (step.defined()) sch.Unroll(step);
-  finish(axes);
+  WriteOut(sch, axes, rows, vector, blocks);
+}
+
+void ComputeTileOfRows(Schedule& sch, const BlockRV& block, const LoopRV& tile, const LoopRV& readers,
+                       const std::vector<int>& rows, int vector, int64_t blocks, int64_t steps) {
+  const BlockRV copy = SumsInMemory(sch, block);
+  if (copy.defined()) sch.ComputeAt(copy, tile);
+  ComputeTile(sch, block, tile, rows, vector, blocks, steps);
+  if (!copy.defined()) return sch.Unroll(readers);
+  WriteOut(sch, LoopsUnder(sch, copy, tile), rows, vector, blocks);
+  sch.Annotate(readers, "no_unroll", IntImm(DataType::Int(64), 1));
 }
 
 void PrefetchWeights(Schedule& sch, const BlockRV& block, const LoopRV& tile, int64_t repeats, bool spread) {
@@ -204,9 +251,8 @@ void ScheduleChannelWindow(Schedule& sch, const BlockRV& block, const BlockRV& o
   TREADLE_ICHECK(out.size() == 5) << "blocked outputs have five loops";
   std::vector<LoopRV> rows = sch.Split(out[2], {kRest, PrimExpr(oh_block)});
   std::vector<LoopRV> width = sch.Split(out[3], {kRest, PrimExpr(tile_ow)});
-  ComputeTile(sch, block, width[0], {3}, 4);
+  ComputeTileOfRows(sch, block, width[0], width[1], {3}, 4);
   sch.Vectorize(out[4]);
-  sch.Unroll(width[1]);
   if (pad.defined()) {
     sch.ComputeAt(pad, rows[0]);
     std::vector<LoopRV> axes = LoopsUnder(sch, pad, rows[0]);
