@@ -165,6 +165,8 @@ Array<te::Tensor> PackingMatmulCompute(const Attrs& attrs, const Array<te::Tenso
 constexpr int64_t kLanes = kPackedColumns;
 /// Unrolled steps of K: the more, the fewer places that weights are prefetched at.
 constexpr int64_t kUnrollK = 4, kUnrollKNoPrefetch = 2;
+/// Steps of k that are written out: with words, of which each is a dot product, few save as much.
+int64_t StepsOf(const MatmulProblemNode& p) { return p.dtype.bits() == 8 ? 2 : kUnrollK; }
 
 // ---- The schedule ----
 
@@ -251,7 +253,7 @@ void ScheduleVectorProduct(Schedule& sch, const BlockRV& block, const std::vecto
 /// The sum of a chunk for all tiles of some panels before the next chunk. What follows the product runs once these
 /// results are complete.
 void ScheduleChunks(Schedule& sch, const BlockRV& block, const BlockRV& packing, const std::vector<LoopRV>& out,
-                    const MatmulPlanNode& plan, double work) {
+                    const MatmulProblemNode& p, const MatmulPlanNode& plan, double work) {
   const size_t rank = out.size();
   std::vector<LoopRV> loops = sch.GetLoops(block);
   LoopRV chunks = sch.Split(loops[rank], {kRest, PrimExpr(plan.kc)})[0];
@@ -271,9 +273,9 @@ void ScheduleChunks(Schedule& sch, const BlockRV& block, const BlockRV& packing,
   } else {
     std::vector<LoopRV> m = sch.Split(axes[rank - 2], {kRest, PrimExpr(plan.mr)});
     sch.Reorder({sum, n[0], m[0], m[1], n[1], n[2]});
-    ComputeTile(sch, partial, m[0], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1, plan.nr, kUnrollK);
+    ComputeTile(sch, partial, m[0], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1, plan.nr, StepsOf(p));
     sch.Unroll(m[1]);
-    if (!packing.defined()) PrefetchWeights(sch, partial, m[0], plan.mc_tiles, plan.kc % kUnrollK == 0);
+    if (!packing.defined()) PrefetchWeights(sch, partial, m[0], plan.mc_tiles, plan.kc % StepsOf(p) == 0);
   }
   sch.Vectorize(n[2]);
   sch.Unroll(n[1]);
@@ -296,7 +298,7 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
     return ScheduleVectorProduct(sch, block, out, plan.nr, work);
   }
   if (plan.pack_a) PackRows(sch, block, rank, p, plan, work);
-  if (plan.kc != 0) return ScheduleChunks(sch, block, packing, out, plan, work);
+  if (plan.kc != 0) return ScheduleChunks(sch, block, packing, out, p, plan, work);
   std::vector<LoopRV> rows = sch.Split(out[rank - 2], {kRest, PrimExpr(plan.mc_tiles), PrimExpr(plan.mr)});
   std::vector<LoopRV> columns =
       sch.Split(out[rank - 1], {kRest, PrimExpr(plan.nc_tiles), PrimExpr(plan.nr), PrimExpr(kLanes)});
@@ -305,14 +307,14 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   if (packing.defined()) std::swap(outer[0], outer[1]);
   sch.Reorder({outer[0], outer[1], columns[1], rows[1], rows[2], columns[2], columns[3]});
   ComputeTileOfRows(sch, block, rows[1], rows[2], {static_cast<int>(rank) - 2}, static_cast<int>(rank) - 1, plan.nr,
-                    packing.defined() ? kUnrollKNoPrefetch : kUnrollK);
+                    packing.defined() ? kUnrollKNoPrefetch : StepsOf(p));
   sch.Vectorize(columns[3]);
   sch.Unroll(columns[2]);
   if (packing.defined()) {
     PackPanels(sch, packing, columns[0]);
     outer.pop_back();
   } else {
-    PrefetchWeights(sch, block, rows[1], plan.mc_tiles, p.k > kUnrollK && p.k % kUnrollK == 0);
+    PrefetchWeights(sch, block, rows[1], plan.mc_tiles, p.k > StepsOf(p) && p.k % StepsOf(p) == 0);
   }
   outer.insert(outer.begin(), out.begin(), out.end() - 2);
   FuseParallel(sch, outer, work);
