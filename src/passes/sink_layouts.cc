@@ -33,6 +33,8 @@ class TransformSinker : public MixedModeMutator {
     if (op->name == "concatenate") return SinkThroughConcatenate(pre, call, post);
     if (auto pool = kPools.find(op->name); pool != kPools.end()) return SinkThroughPool(call, pool->second, post);
     if (GetRef<Op>(op).GetAttr(kOpPattern, OpPatternKind::kOpaque) > OpPatternKind::kBroadcast) return post;
+    // Attributes may say which dimension an operand belongs to (nn.prelu).
+    if (call->args.size() > 1 && op->attrs_type != nullptr) return post;
     const CallNode* common = CommonTransform(call->args);
     if (common == nullptr) return post;
     const Layout from = SourceOf(common), to = TargetOf(common);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes that change the form of a program: normal forms, lifting, partial evaluation, precision, layouts, gradients.
+#include <gmock/gmock.h>
+
 #include "passes/pass_test.h"
 #include "targets/cpu/graph/passes.h"
 
@@ -99,6 +101,15 @@ fn (%x: Tensor[(1, 3, 8, 8), float32], %w: Tensor[(3, 3, 3, 3), float32]) {
        at = text.find("src_layout=\"NHWC\"", at + 1))
     ++count;
   EXPECT_EQ(count, 1u) << text;
+}
+
+/// The slopes belong to the channels, wherever these are.
+TEST(ConvertLayout, ActivationsWithAnAxisKeepTheirLayout) {
+  IRModule result = transform::ConvertLayout({{"nn.conv2d", {String("NHWC"), String("default")}}})(Parse(R"(
+fn (%x: Tensor[(1, 3, 8, 8), float32], %w: Tensor[(8, 3, 1, 1), float32], %a: Tensor[(8), float32]) {
+  nn.prelu(nn.conv2d(%x, %w), %a, axis=1)
+})"));
+  EXPECT_THAT(Show(transform::InferType()(result)), ::testing::HasSubstr("nn.prelu("));
 }
 
 TEST(CombineParallelConv2D, JoinsThreeBranches) {
