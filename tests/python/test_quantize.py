@@ -227,8 +227,35 @@ def test_command_line(tmp_path, monkeypatch):
     assert "MatMul_1" in result.stdout and "dB beside the float model" in result.stdout
     assert len(json.loads((tmp_path / "r.json").read_text())["layers"]) == 2
     assert any(node.op_type == "QuantizeLinear" for node in onnx.load(tmp_path / "q.onnx").graph.node)
-    for arguments, message in ((["m.onnx", "-o", "m.onnx"], "would replace"),
+    for arguments, message in ((["m.onnx", "-o", "m.onnx"], "can't write 'm.onnx': it is the input 'm.onnx'"),
                                (["no.onnx", "-o", "q.onnx"], "can't open"),
                                (["m.onnx", "-o", "q.onnx"], "needs calibration data")):
         result = subprocess.run([PROGRAM, "quantize", *arguments], cwd=tmp_path, capture_output=True, text=True)
         assert result.returncode == 2 and message in result.stderr
+
+
+def test_files_are_written_whole_or_not_at_all(tmp_path):
+    import errno
+
+    from treadle import _outputs
+
+    def fail(file):
+        file.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(treadle.error.RuntimeError, match="can't write '.*q.onnx': No space left on device"):
+        _outputs.write(tmp_path / "q.onnx", fail)
+    assert list(tmp_path.iterdir()) == []
+    _outputs.write(tmp_path / "q.onnx", lambda file: file.write_bytes(b"all"))
+    assert [file.name for file in tmp_path.iterdir()] == ["q.onnx"]
+
+
+@pytest.mark.parametrize("output, text", [
+    ("m.onnx", "can't write '.*m.onnx': it is the input"), ("nodir/q.onnx", "there is no folder"), ("folder", "it is a directory"),
+    ("m.so", "a quantised model is called .onnx"), ("", "the path is empty"),
+])
+def test_outputs_are_checked_before_anything_is_computed(tmp_path, output, text):
+    onnx.save(layers(), tmp_path / "m.onnx")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(treadle.Error, match=text):
+        treadle.quantize(tmp_path / "m.onnx", f"{tmp_path}/{output}" if output else "", mode="dynamic")

@@ -2,10 +2,10 @@
 """What `treadle quantize` runs."""
 import argparse
 import json
-import pathlib
 import sys
 
-from ..error import Error
+from .. import _outputs
+from ..error import Error, RuntimeError  # noqa: A004 - the name of the C++ class
 from . import quantize
 
 
@@ -47,8 +47,8 @@ def _arguments(arguments):
 
 def main(arguments=None):
     a = _arguments(arguments)
-    if pathlib.Path(a.output).resolve() == pathlib.Path(a.model).resolve():
-        raise Error(f"{a.output} would replace the model that is read")
+    if a.report:
+        _outputs.check(a.report, [a.model, a.output])
     mode = "dynamic" if a.dynamic else "weight_only" if a.weight_only else "static"
     result = quantize(a.model, a.output, a.calibration_data, mode=mode, method=a.method, percentile=a.percentile,
                       weight_method=a.weight_method, per_channel=a.per_channel,
@@ -58,7 +58,8 @@ def main(arguments=None):
                       accuracy_level=a.accuracy_level, smooth_quant=a.smooth_quant, awq=a.awq,
                       keep_float=a.keep_float, keep_float_budget=a.keep_float_budget, max_samples=a.max_samples)
     if a.report:
-        pathlib.Path(a.report).write_text(json.dumps(result.json(), indent=1) + "\n", encoding="utf-8")
+        text = json.dumps(result.json(), indent=1) + "\n"
+        _outputs.write(a.report, lambda file: file.write_text(text, encoding="utf-8"))
     print(result.text())
 
 
@@ -67,4 +68,4 @@ if __name__ == "__main__":
         main()
     except Error as error:
         print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(5 if isinstance(error, RuntimeError) else 2)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _arguments
+from .. import _arguments, _outputs
 from ..error import Error
 from .calibrate import collect
 from .graph import Graph, compile_model, matches, save
@@ -139,6 +139,10 @@ def quantize(model: Any, output: "str | os.PathLike[str] | None" = None, calibra
         raise Error(f"percentile is {percentile}; expected more than 50, at most 100")
     if isinstance(model, (str, os.PathLike)) and not os.path.exists(model):
         raise Error(f"can't open {model}: no such file")
+    if output is not None:
+        _outputs.check(output, [model] if isinstance(model, (str, os.PathLike)) else [])
+        if not os.fspath(output).endswith(".onnx"):
+            raise Error(f"can't write '{os.fspath(output)}': a quantised model is called .onnx")
     if isinstance(model, (str, os.PathLike)) and os.fspath(model).endswith(".so"):
         raise Error(f"{os.fspath(model)} is compiled already: quantise the .onnx file")
     needs = "static quantisation" if mode == "static" else "awq" if awq else \

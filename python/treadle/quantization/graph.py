@@ -7,7 +7,7 @@ import tempfile
 
 import numpy as np
 
-from .. import model as model_module
+from .. import _outputs, model as model_module
 from ..error import Error
 
 LEAST_OPSET = 13  # scales per channel
@@ -206,9 +206,8 @@ def matches(node, patterns):
 def save(model, path):
     """Writes a model; weights into a file beside it where it would be too large for one (2 GB)."""
     onnx = onnx_package()
-    name = pathlib.Path(path).name
-    large = is_large(model)
-    onnx.save(model, path, **({"save_as_external_data": True, "location": name + ".data"} if large else {}))
+    apart = {"save_as_external_data": True, "location": pathlib.Path(path).name + ".data"} if is_large(model) else {}
+    _outputs.write(path, lambda file: onnx.save(model, file, **apart))
 
 
 def is_large(model):
