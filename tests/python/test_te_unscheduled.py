@@ -326,3 +326,16 @@ def test_neighbouring_reduced_axes_are_one():
     ry, rx = te.reduce_axis((0, 7)), te.reduce_axis((0, 9))
     check([x, te.compute((4, 6), lambda n, c: te.sum(x[n, c, ry, rx], axis=[ry, rx]))], lambda v: v.sum((2, 3)),
           ["vectorized"])
+
+
+@pytest.mark.parametrize("n,m", [(64, 64), (45, 101), (7, 3)])
+def test_symbolic_matrices_are_transposed_in_tiles(n, m):
+    rows, columns = te.var("n"), te.var("m")
+    x = te.placeholder((rows, columns), name="x")
+    tensors = [x, te.compute((columns, rows), lambda i, j: x[j, i])]
+    text = str(te.auto_schedule(tensors, V3))
+    assert "vectorized" in text and "fused" not in text  # an index of both would be divided by one of them
+    values = np.arange(n * m, dtype=np.float32).reshape(n, m)
+    out = treadle.nd.array(np.zeros((m, n), np.float32))
+    treadle.build(tensors, target=V3)(treadle.nd.array(values), out)
+    np.testing.assert_array_equal(out.numpy(), values.T)

@@ -123,7 +123,8 @@ bool ScheduleTransposed(Schedule& sch, const BlockRV& block, double work) {
     (fills ? filled : outer).push_back(loops[i]);
   }
   outer.push_back(u[0]);
-  for (const LoopRV& loop : outer) others *= std::max<int64_t>(1, Extent(sch, loop));
+  // An index of several loops would be divided by dynamic extents.
+  for (const LoopRV& loop : outer) others *= Extent(sch, loop) < 0 ? kEnough : std::max<int64_t>(1, Extent(sch, loop));
   std::vector<LoopRV> order = outer;
   order.insert(order.end(), filled.begin(), filled.end());
   order.insert(order.end(), {v[0], u[1], u[2], v[1]});
