@@ -3,8 +3,10 @@
 import random
 
 import fusion_reference
+import numpy as np
 import pytest
 
+import treadle as tvm
 from treadle import relay
 
 
@@ -144,3 +146,15 @@ def @main(%x: Tensor[(4), float32], %c: bool) {
   add(%7, %2)
 }
 """)
+
+
+def test_checks_of_indices_in_modules_fused_before():
+    """A build checks indices within kernels that FuseOps made earlier: the limits become arguments of the kernel."""
+    x = relay.var("x", shape=(10, 1))
+    indices = relay.const([[0, 1], [1, 0]], dtype="int64")
+    body = relay.gather_nd(relay.concatenate([x, x], axis=-1), indices)
+    mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x], body)))
+    lib = relay.build(relay.transform.FuseOps(2)(mod), "llvm")
+    module = tvm.contrib.graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    module.run(x=np.arange(10, dtype="float32").reshape(10, 1))
+    np.testing.assert_array_equal(module.get_output(0).numpy(), [0, 1])

@@ -91,8 +91,8 @@ Pass ToDataFlow() {
       {"ToDataFlow", 0, {"InferType"}, "Writes lets and calls of closures as data flow where nothing else is left"});
 }
 
-/// Kernels get tensors as arguments, those that fusion left inside (link_params), too: the library holds them either
-/// way.
+/// Kernels get tensors as arguments, those that fusion left inside (link_params), too, or that passes put into kernels
+/// that were fused before: the library holds them either way.
 class ConstantLifter : public relay::ExprMutator {
  public:
   using ExprMutator::VisitExpr_;
@@ -134,8 +134,7 @@ class ConstantLifter : public relay::ExprMutator {
 
 Pass LiftConstants() {
   return relay::transform::CreateFunctionPass(
-      [](const relay::Function& func, const IRModule&, const PassContext& context) {
-        if (!context->GetConfigBool(relay::kFuseLinkParams, false)) return func;
+      [](const relay::Function& func, const IRModule&, const PassContext&) {
         return Downcast<relay::Function>(ConstantLifter().Mutate(func));
       },
       {"LiftConstants", 0, {"InferType"}, "Makes tensors inside of kernels their arguments"});
