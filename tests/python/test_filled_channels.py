@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import treadle
 
@@ -202,3 +203,24 @@ def test_infinities_stay_in_their_channels(channels, activation):
     expected = treadle.compile(model, opt_level=0).run(None, {"x": x})[0]
     assert not np.isnan(expected).any()
     np.testing.assert_allclose(treadle.compile(model).run(None, {"x": x})[0], expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("operand", [(32, 16), (1, 1), (16,), (1, 32, 1), (2, 1, 3, 1)])
+@pytest.mark.parametrize("channels", [1, 3, 8])
+@pytest.mark.parametrize("op", ["Max", "Sum", "Where"])
+def test_results_of_one_pixel_beside_operands_of_other_ranks(op, channels, operand):
+    """One channel was planned in blocks of eight, and refused: dimension 4 must be 8, is 1."""
+    if channels > 1 and len(operand) == 3:
+        operand = (channels, *operand[1:])
+    net = Net(7)
+    y = net.add("Conv", "x", net.normal(channels, 3, 3, 3), net.normal(channels), dilations=[2, 2], pads=[1, 0, 0, 1], strides=[2, 2])
+    if op == "Where":
+        y = net.add(op, net.add("Greater", y, net.constant(np.float32(0))), y, "z")
+    else:
+        y = net.add(op, "z", y, net.constant(np.float32(0.1)))
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 4, 5]), helper.make_tensor_value_info("z", TensorProto.FLOAT, operand)]
+    graph = helper.make_graph(net.nodes, "net", inputs, [helper.make_tensor_value_info(y, TensorProto.FLOAT, None)], net.weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    feeds = {"x": net.rng.standard_normal((2, 3, 4, 5)).astype(np.float32), "z": net.rng.standard_normal(operand).astype(np.float32)}
+    expected = ReferenceEvaluator(model).run(None, feeds)[0]
+    np.testing.assert_allclose(treadle.compile(model).run(None, feeds)[0], expected, 1e-4, 1e-5)

@@ -49,7 +49,7 @@ ONCE_WRONG = """declared_value_as_float64 declared_value_rank_1 declared_output_
     text_tfidfvectorizer_indexes_long text_tfidfvectorizer_floats text_if text_if_or_numbers
     text_sequence_and_numbers text_and_numbers_concat text_and_numbers_where text_and_numbers_equal
     text_and_numbers_gather_index text_loop_untyped_3 text_loop_untyped_50 text_loop_becomes_numbers_50 text_fed_longer
-    text_fed_numbers text_fed_none
+    text_fed_numbers text_fed_none old_pad_2_mode old_scan_8_direction_7 old_scan_8_scalar
     new_attention_key_heads_dynamic new_attention_value_heads new_attention_lengths_beyond
     new_attention_lengths_negative new_tensorscatter_index_beyond new_tensorscatter_index_negative
     new_tensorscatter_count new_tensorscatter_int32 new_tensorscatter_float new_tensorscatter_longer

@@ -173,13 +173,18 @@ std::vector<Expr> ImportScan8(NodeImport& n) {
   const auto states = static_cast<size_t>(inputs - count), scans = static_cast<size_t>(count);
   if (body->g->outputs.size() < states) n.Invalid("the body has too few outputs");
   const size_t results = body->g->outputs.size() - states;
+  const Ints directions = Directions(n, "directions", scans);
+  for (size_t i = 1; i < n.num_inputs(); ++i) {
+    if (n.Rank(i) < (i <= states ? 1 : 2))
+      n.Invalid(StrCat("input ", i, " has rank ", n.Rank(i), ", which has no batch"));
+  }
   const int64_t batch = n.StaticDim(n.In(1), 0);
   if (batch < 1 || batch > kMaxUnrolled)
     n.Unsupported(StrCat("batches of more than ", kMaxUnrolled, ", or of none, aren't implemented"));
   std::vector<std::vector<Expr>> samples(states + results);
   for (int64_t b = 0; b < batch; ++b) {
     auto sample = [&](size_t i) { return n.Squeeze(n.Slice(n.In(i), 0, b, b + 1), {0}); };
-    ScanSpec spec{{}, {}, Ints(scans, 0), PerValue(n, "directions", scans), Ints(results, 0), Ints(results, 0)};
+    ScanSpec spec{{}, {}, Ints(scans, 0), directions, Ints(results, 0), Ints(results, 0)};
     for (size_t i = 0; i < states; ++i) spec.states.push_back(sample(1 + i));
     for (size_t i = 0; i < scans; ++i) spec.sequences.push_back(sample(1 + states + i));
     std::vector<Expr> outputs = ImportDynamicScan(n, spec);

@@ -330,7 +330,8 @@ Expr ImportPad(NodeImport& n) {
   Expr x = n.In(0);
   DataType dtype = n.DType(0);
   std::string mode = n.Str("mode", "constant");
-  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap") {
+  const bool wraps = mode == "wrap" && n.version() >= 19;
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && !wraps) {
     n.Invalid(StrCat("'mode' is ", QuoteName(mode)));
   }
   Expr value = n.Scalar(dtype, 0);
