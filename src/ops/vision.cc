@@ -84,120 +84,180 @@ PrimExpr Before(const PrimExpr& at, const PrimExpr& size) {
   return Clamp(tir::cast(DataType::Int(64), at), Index(0), size - 1);
 }
 
-/// Averages of a fixed number of samples: rows and columns of all samples are found once for all channels of a box.
-tir::Stmt AlignByTables(const ROIAlignAttrs* a, const Tensor& x, const Array<PrimExpr>& shape,
-                        const Array<tir::Buffer>& in, const tir::Buffer& out) {
-  const int64_t samples = a->sample_ratio;
+/// Samples of a bin along a dimension: a number that is known, or as many as the bin has pixels.
+PrimExpr SamplesOf(const ROIAlignAttrs* a, const PrimExpr& bin) {
+  if (a->sample_ratio > 0) return Index(a->sample_ratio);
+  return Clamp(tir::cast(DataType::Int(64), tir::ceil(bin)), Index(1), Index(kMostSamples));
+}
+
+/// Averages of at most kTabled samples per bin and dimension: rows and columns of all samples of a box are found once
+/// for all channels.
+class AlignedByTables {
+ public:
+  static constexpr int64_t kTabled = 32;
+
+  AlignedByTables(const ROIAlignAttrs* a, const Tensor& x, const Array<PrimExpr>& shape, const Array<tir::Buffer>& in,
+                  const tir::Buffer& out)
+      : a_(a), x_(x), shape_(shape), in_(in), out_(out) {
+    const int64_t most = a->sample_ratio > 0 ? a->sample_ratio : kTabled;
+    rows_ = TableOf("row", a->pooled_size[0] * most);
+    columns_ = TableOf("column", a->pooled_size[1] * most);
+    sums_ = tir::DeclBuffer({Index(2)}, kReal, "sums", "local");
+  }
+
+  tir::Stmt Box(const PrimExpr& roi, const RoiBox& box, const PrimExpr& grid_h, const PrimExpr& grid_w) const {
+    tir::Stmt channels = LetIn("batch", box.batch, [&](const PrimExpr& batch) -> tir::Stmt {
+      return LoopNest({shape_[1], shape_[2], shape_[3]}, "c", [&](const Array<PrimExpr>& c) -> tir::Stmt {
+        return Average({roi, c[0], c[1], c[2]}, batch, grid_h, grid_w);
+      });
+    });
+    tir::Stmt all = tir::SeqStmt(
+        Array<tir::Stmt>{Fill(rows_, a_->pooled_size[0], box.y1, box.bin_h, grid_h, x_->shape[2]),
+                         Fill(columns_, a_->pooled_size[1], box.x1, box.bin_w, grid_w, x_->shape[3]), channels});
+    for (const Table& table : {rows_, columns_}) all = tir::Allocate(table.places, tir::Allocate(table.weights, all));
+    return tir::Allocate(sums_, all);
+  }
+
+ private:
   struct Table {
-    tir::Buffer places, weights;  ///< (positions, 2): the element before a sample and the next one
+    tir::Buffer places, weights;  ///< (samples, 2): the element before a sample and the next one
   };
-  auto table_of = [&](const char* name, int64_t bins) -> Table {
-    return {tir::DeclBuffer({Index(bins * samples), Index(2)}, DataType::Int(64), StrCat(name, "_places"), "local"),
-            tir::DeclBuffer({Index(bins * samples), Index(2)}, kReal, StrCat(name, "_weights"), "local")};
-  };
-  const Table rows = table_of("row", a->pooled_size[0]), columns = table_of("column", a->pooled_size[1]);
-  auto fill = [&](const Table& table, const PrimExpr& begin, const PrimExpr& bin, const PrimExpr& size) {
-    return Loop(table.places->shape[0], "p", [&](const PrimExpr& p) {
-      const Sample sample(begin, tir::floordiv(p, samples), bin, tir::floormod(p, samples), Index(samples), size);
+
+  static Table TableOf(const char* name, int64_t size) {
+    return {tir::DeclBuffer({Index(size), Index(2)}, DataType::Int(64), StrCat(name, "_places"), "local"),
+            tir::DeclBuffer({Index(size), Index(2)}, kReal, StrCat(name, "_weights"), "local")};
+  }
+
+  static tir::Stmt Fill(const Table& table, int64_t bins, const PrimExpr& begin, const PrimExpr& bin,
+                        const PrimExpr& samples, const PrimExpr& size) {
+    return LoopNest({Index(bins), samples}, "p", [&](const Array<PrimExpr>& p) -> tir::Stmt {
+      const Sample sample(begin, p[0], bin, p[1], samples, size);
+      const PrimExpr row = p[0] * samples + p[1], one = Index(1);
       return LetIn("at", sample.at, [&](const PrimExpr& at) {
         return LetIn("before", Before(at, size), [&](const PrimExpr& before) -> tir::Stmt {
-          const PrimExpr part = at - tir::cast(kReal, before), one = Index(1);
-          return tir::SeqStmt(Array<tir::Stmt>{
-              Store(table.places, before, {p, Index(0)}), Store(table.places, tir::min(before + 1, size - 1), {p, one}),
-              Store(table.weights, tir::select(sample.inside, F(1) - part, F(0)), {p, Index(0)}),
-              Store(table.weights, tir::select(sample.inside, part, F(0)), {p, one})});
+          const PrimExpr part = at - tir::cast(kReal, before);
+          return tir::SeqStmt(
+              Array<tir::Stmt>{Store(table.places, before, {row, Index(0)}),
+                               Store(table.places, tir::min(before + 1, size - 1), {row, one}),
+                               Store(table.weights, tir::select(sample.inside, F(1) - part, F(0)), {row, Index(0)}),
+                               Store(table.weights, tir::select(sample.inside, part, F(0)), {row, one})});
         });
       });
     });
-  };
-  auto average = [&](const PrimExpr& batch, const PrimExpr& channel, const PrimExpr& ph, const PrimExpr& pw) {
-    PrimExpr total = F(0);
-    for (int64_t sy = 0; sy < 2 * samples; ++sy) {
-      const Array<PrimExpr> row{ph * samples + Index(sy / 2), Index(sy % 2)};
-      PrimExpr along = F(0);
-      for (int64_t sx = 0; sx < 2 * samples; ++sx) {
-        const Array<PrimExpr> column{pw * samples + Index(sx / 2), Index(sx % 2)};
-        const PrimExpr value = Load(in[0], {batch, channel, Load(rows.places, row), Load(columns.places, column)});
-        along = along + tir::cast(kReal, value) * Load(columns.weights, column);
-      }
-      total = total + along * Load(rows.weights, row);
-    }
-    return tir::div(total, F(static_cast<double>(samples * samples)));
-  };
-  return LoopNest(
-      {shape[0]}, "roi",
-      [&](const Array<PrimExpr>& at) -> tir::Stmt {
-        const PrimExpr& roi = at[0];
-        const RoiBox box = BoxOf(a, in[1], roi, x);
-        tir::Stmt channels = LetIn("batch", box.batch, [&](const PrimExpr& batch) -> tir::Stmt {
-          return LoopNest({shape[1], shape[2], shape[3]}, "c", [&](const Array<PrimExpr>& c) -> tir::Stmt {
-            return Store(out, tir::cast(out->dtype, average(batch, c[0], c[1], c[2])), {roi, c[0], c[1], c[2]});
-          });
-        });
-        tir::Stmt all = tir::SeqStmt(Array<tir::Stmt>{fill(rows, box.y1, box.bin_h, x->shape[2]),
-                                                      fill(columns, box.x1, box.bin_w, x->shape[3]), channels});
-        for (const Table& table : {rows, columns}) all = tir::Allocate(table.places, tir::Allocate(table.weights, all));
-        return all;
-      },
-      true);
-}
+  }
 
-/// Samples whose number depends on the box, or the greatest of them.
-tir::Stmt AlignBySamples(const ROIAlignAttrs* a, const Tensor& x, const Array<PrimExpr>& shape,
-                         const Array<tir::Buffer>& in, const tir::Buffer& out) {
-  const bool max = a->mode == "max";
-  return LoopNest(
-      shape, "i",
-      [&](const Array<PrimExpr>& i) -> tir::Stmt {
-        const RoiBox box = BoxOf(a, in[1], i[0], x);
-        auto samples = [&](const PrimExpr& bin) {
-          if (a->sample_ratio > 0) return Index(a->sample_ratio);
-          return Clamp(tir::cast(DataType::Int(64), tir::ceil(bin)), Index(1), Index(kMostSamples));
-        };
-        PrimExpr grid_h = samples(box.bin_h), grid_w = samples(box.bin_w);
-        PrimExpr init = max ? tir::neg_infinity(out->dtype) : tir::make_zero(out->dtype);
-        tir::Stmt accumulate = Loop(grid_h, "sy", [&](const PrimExpr& sy) {
-          return Loop(grid_w, "sx", [&](const PrimExpr& sx) {
-            const Sample row(box.y1, i[2], box.bin_h, sy, grid_h, x->shape[2]);
-            const Sample column(box.x1, i[3], box.bin_w, sx, grid_w, x->shape[3]);
-            return LetIn("y", row.at, [&](const PrimExpr& yc) {
-              return LetIn("x", column.at, [&](const PrimExpr& xc) {
-                PrimExpr y0 = Before(yc, x->shape[2]), x0 = Before(xc, x->shape[3]);
-                PrimExpr y_next = tir::min(y0 + 1, x->shape[2] - 1), x_next = tir::min(x0 + 1, x->shape[3] - 1);
-                PrimExpr ly = yc - tir::cast(kReal, y0), lx = xc - tir::cast(kReal, x0);
-                auto at = [&](const PrimExpr& r, const PrimExpr& c, const PrimExpr& weight) {
-                  return tir::cast(kReal, Load(in[0], {box.batch, i[1], r, c})) * weight;
-                };
-                PrimExpr parts[4] = {at(y0, x0, (F(1) - ly) * (F(1) - lx)), at(y0, x_next, (F(1) - ly) * lx),
-                                     at(y_next, x0, ly * (F(1) - lx)), at(y_next, x_next, ly * lx)};
-                PrimExpr value = max ? tir::max(tir::max(parts[0], parts[1]), tir::max(parts[2], parts[3]))
-                                     : parts[0] + parts[1] + parts[2] + parts[3];
-                value = tir::cast(out->dtype, tir::select(row.inside && column.inside, value, F(0)));
-                PrimExpr old = Load(out, i);
-                return Store(out, max ? tir::max(old, value) : old + value, i);
-              });
-            });
-          });
+  /// out[i]: the sum over samples of rows, of the sum over those of columns.
+  tir::Stmt Average(const Array<PrimExpr>& i, const PrimExpr& batch, const PrimExpr& grid_h,
+                    const PrimExpr& grid_w) const {
+    auto unrolled = [](const PrimExpr& extent, const char* name, const std::function<tir::Stmt(PrimExpr)>& body) {
+      tir::Var var(name, extent.dtype());
+      const bool few = AsConstInt(extent) != nullptr && DimValue(extent) <= 4;
+      return tir::For(var, tir::make_zero(extent.dtype()), extent,
+                      few ? tir::ForKind::kUnrolled : tir::ForKind::kSerial, body(var));
+    };
+    auto add = [&](int64_t sum, const PrimExpr& value) {
+      return Store(sums_, Load(sums_, {Index(sum)}) + value, {Index(sum)});
+    };
+    auto clear = [&](int64_t sum) { return Store(sums_, F(0), {Index(sum)}); };
+    tir::Stmt rows = unrolled(grid_h, "sy", [&](const PrimExpr& sy) -> tir::Stmt {
+      Array<tir::Stmt> both;
+      for (int64_t k = 0; k < 2; ++k) {
+        const Array<PrimExpr> row{i[2] * grid_h + sy, Index(k)};
+        tir::Stmt along = unrolled(grid_w, "sx", [&](const PrimExpr& sx) -> tir::Stmt {
+          PrimExpr total = F(0);
+          for (int64_t m = 0; m < 2; ++m) {
+            const Array<PrimExpr> column{i[3] * grid_w + sx, Index(m)};
+            const PrimExpr value = Load(in_[0], {batch, i[1], Load(rows_.places, row), Load(columns_.places, column)});
+            total = total + tir::cast(kReal, value) * Load(columns_.weights, column);
+          }
+          return add(1, total);
         });
-        Array<tir::Stmt> steps = {Store(out, init, i), accumulate};
-        if (!max) {
-          PrimExpr count = tir::cast(out->dtype, grid_h * grid_w);
-          steps.push_back(Store(out, tir::div(Load(out, i), count), i));
-        }
-        return tir::SeqStmt(steps);
-      },
-      true);
+        both.push_back(clear(1));
+        both.push_back(along);
+        both.push_back(add(0, Load(sums_, {Index(1)}) * Load(rows_.weights, row)));
+      }
+      return tir::SeqStmt(both);
+    });
+    const PrimExpr mean = tir::div(Load(sums_, {Index(0)}), tir::cast(kReal, grid_h * grid_w));
+    return tir::SeqStmt(Array<tir::Stmt>{clear(0), rows, Store(out_, tir::cast(out_->dtype, mean), i)});
+  }
+
+  const ROIAlignAttrs* a_;
+  const Tensor& x_;
+  const Array<PrimExpr>& shape_;
+  const Array<tir::Buffer>& in_;
+  const tir::Buffer& out_;
+  Table rows_, columns_;
+  tir::Buffer sums_;
+};
+
+/// One element from its samples, each found anew.
+tir::Stmt AlignedBySamples(const ROIAlignAttrs* a, const Tensor& x, const RoiBox& box, const PrimExpr& grid_h,
+                           const PrimExpr& grid_w, const Array<PrimExpr>& i, const tir::Buffer& data,
+                           const tir::Buffer& out) {
+  const bool max = a->mode == "max";
+  PrimExpr init = max ? tir::neg_infinity(out->dtype) : tir::make_zero(out->dtype);
+  tir::Stmt accumulate = Loop(grid_h, "sy", [&](const PrimExpr& sy) {
+    return Loop(grid_w, "sx", [&](const PrimExpr& sx) {
+      const Sample row(box.y1, i[2], box.bin_h, sy, grid_h, x->shape[2]);
+      const Sample column(box.x1, i[3], box.bin_w, sx, grid_w, x->shape[3]);
+      return LetIn("y", row.at, [&](const PrimExpr& yc) {
+        return LetIn("x", column.at, [&](const PrimExpr& xc) {
+          PrimExpr y0 = Before(yc, x->shape[2]), x0 = Before(xc, x->shape[3]);
+          PrimExpr y_next = tir::min(y0 + 1, x->shape[2] - 1), x_next = tir::min(x0 + 1, x->shape[3] - 1);
+          PrimExpr ly = yc - tir::cast(kReal, y0), lx = xc - tir::cast(kReal, x0);
+          auto at = [&](const PrimExpr& r, const PrimExpr& c, const PrimExpr& weight) {
+            return tir::cast(kReal, Load(data, {box.batch, i[1], r, c})) * weight;
+          };
+          PrimExpr parts[4] = {at(y0, x0, (F(1) - ly) * (F(1) - lx)), at(y0, x_next, (F(1) - ly) * lx),
+                               at(y_next, x0, ly * (F(1) - lx)), at(y_next, x_next, ly * lx)};
+          PrimExpr value = max ? tir::max(tir::max(parts[0], parts[1]), tir::max(parts[2], parts[3]))
+                               : parts[0] + parts[1] + parts[2] + parts[3];
+          value = tir::cast(out->dtype, tir::select(row.inside && column.inside, value, F(0)));
+          PrimExpr old = Load(out, i);
+          return Store(out, max ? tir::max(old, value) : old + value, i);
+        });
+      });
+    });
+  });
+  Array<tir::Stmt> steps = {Store(out, init, i), accumulate};
+  if (!max) {
+    PrimExpr count = tir::cast(out->dtype, grid_h * grid_w);
+    steps.push_back(Store(out, tir::div(Load(out, i), count), i));
+  }
+  return tir::SeqStmt(steps);
 }
 
 Array<Tensor> RoiAlignCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const auto* a = attrs.as<ROIAlignAttrs>();
   const TensorTypeNode* out = OutTensor(out_type);
-  constexpr int64_t kFewSamples = 4, kLargeTable = 1024;  // what is written out, what stays in the L1 cache
-  const int64_t bins = std::max(a->pooled_size[0], a->pooled_size[1]);
-  const bool by_tables =
-      a->mode == "avg" && a->sample_ratio > 0 && a->sample_ratio <= kFewSamples && bins <= kLargeTable / kFewSamples;
+  const Tensor& x = inputs[0];
+  constexpr int64_t kMostBins = 64;  // so that tables stay in the L1 cache
+  const bool by_tables = a->mode == "avg" && a->sample_ratio <= AlignedByTables::kTabled &&
+                         std::max(a->pooled_size[0], a->pooled_size[1]) <= kMostBins;
   auto body = [&](const Array<tir::Buffer>& in, const Array<tir::Buffer>& outs) -> tir::Stmt {
-    return (by_tables ? AlignByTables : AlignBySamples)(a, inputs[0], out->shape, in, outs[0]);
+    return LoopNest(
+        {out->shape[0]}, "roi",
+        [&](const Array<PrimExpr>& at) -> tir::Stmt {
+          const RoiBox box = BoxOf(a, in[1], at[0], x);
+          return LetIn("grid_h", SamplesOf(a, box.bin_h), [&](const PrimExpr& gh) {
+            return LetIn("grid_w", SamplesOf(a, box.bin_w), [&](const PrimExpr& gw) -> tir::Stmt {
+              const bool known = a->sample_ratio > 0;
+              const PrimExpr grid_h = known ? Index(a->sample_ratio) : gh, grid_w = known ? Index(a->sample_ratio) : gw;
+              auto one_by_one = [&] {
+                return LoopNest({out->shape[1], out->shape[2], out->shape[3]}, "i", [&](const Array<PrimExpr>& i) {
+                  return AlignedBySamples(a, x, box, grid_h, grid_w, {at[0], i[0], i[1], i[2]}, in[0], outs[0]);
+                });
+              };
+              if (!by_tables) return one_by_one();
+              tir::Stmt tabled = AlignedByTables(a, x, out->shape, in, outs[0]).Box(at[0], box, grid_h, grid_w);
+              if (known) return tabled;
+              const PrimExpr most = Index(AlignedByTables::kTabled);
+              return tir::IfThenElse(grid_h <= most && grid_w <= most, tabled, one_by_one());
+            });
+          });
+        },
+        true);
   };
   return {te::Extern({out->shape}, {out->dtype}, inputs, body, "roi_align", "roi_align")[0]};
 }
