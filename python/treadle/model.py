@@ -400,6 +400,8 @@ class Model:
         ...     os.listdir(folder)
         ['relu.html']
         """
+        if isinstance(path, (str, os.PathLike)) and not os.fspath(path).endswith((".html", ".htm", ".so", ".onnx")):
+            raise Error(f"can't write '{os.fspath(path)}': a page is HTML, such as page.html")
         times = self.benchmark(inputs, repeat=repeat, threads=threads)
         profile = self.profile(inputs, threads=threads)
         path_of = self._path or (self._source.model if self._source else None)
@@ -493,7 +495,7 @@ class Model:
     def save(self, path: "str | os.PathLike[str]") -> None:
         """Writes the model with its weights as one shared library, which treadle.load, C++ and C programs take.
 
-        The file appears whole or not at all. Error where it can't be written.
+        The file appears whole or not at all. Error where it can't be written, and for names of other kinds of files.
 
         >>> import pathlib, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -501,6 +503,9 @@ class Model:
         ...     treadle.load(pathlib.Path(folder, "relu.so"))(x=[-1, 2])
         {'y': array([0., 2.], dtype=float32)}
         """
+        name = os.fspath(path) if isinstance(path, (str, os.PathLike)) else ""
+        if name.endswith((".onnx", ".relay", ".npz", ".npy", ".html", ".json")):
+            raise Error(f"can't write '{name}': a library isn't called {pathlib.Path(name).suffix}; such as model.so")
         self.export_library(path)
 
     @property

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ._ffi import Api
+from .error import DTypeError, Error
 
 __all__ = ["advice", "chart", "facts", "graph", "table", "write"]
 
@@ -38,12 +39,18 @@ def advice(title: str, items: Iterable[str], note: str = "") -> dict[str, Any]:
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], note: str = "") -> dict[str, Any]:
-    """Rows of numbers and texts, sorted by a click and filtered by a search."""
-    return {"kind": "table", "title": title, "note": note, "columns": list(columns), "rows": [list(row) for row in rows]}
+    """Rows of numbers and texts, sorted by a click and filtered by a search. Error where rows differ in length."""
+    cells = [list(row) for row in rows]
+    for i, row in enumerate(cells):
+        if len(row) != len(columns):
+            raise Error(f"table '{title}': row {i} has {len(row)} cells, there are {len(columns)} columns")
+    return {"kind": "table", "title": title, "note": note, "columns": list(columns), "rows": cells}
 
 
 def chart(title: str, spec: Mapping[str, Any], note: str = "") -> dict[str, Any]:
     """A chart as Vega-Lite describes it (https://vega.github.io/vega-lite), with its data; as wide as the page."""
+    if not isinstance(spec, Mapping):
+        raise DTypeError(f"chart '{title}': expected a dict (a specification of Vega-Lite), got {type(spec).__name__}")
     return {"kind": "chart", "title": title, "note": note, "spec": dict(spec)}
 
 
