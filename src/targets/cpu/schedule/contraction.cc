@@ -171,14 +171,20 @@ bool IsNarrowProduct(const tir::Block& node, size_t spatial) {
 /// Products of narrow integers, both in the order of the sum: LLVM makes instructions of it that multiply and add
 /// neighbours.
 bool ScheduleNarrowProduct(Schedule& sch, const BlockRV& block, const BlockRV& epilogue, size_t spatial) {
-  constexpr int64_t kLeastSteps = 32;
+  constexpr int64_t kLeastSteps = 32, kEnoughParts = 16;
   const tir::Block node = sch.Get(block);
   if (!IsNarrowProduct(node, spatial) || ExtentOf(node, spatial) < kLeastSteps) return false;
   for (const tir::BufferLoadNode* load : LoadsOf(node)) {
     if (StrideAlong(node, load, node->iter_vars[spatial]->var) != 1) return false;
   }
-  std::vector<LoopRV> outer = sch.GetLoops(block);
-  outer.pop_back();
+  // As few loops as there have to be for threads: results of a row share what one of the operands is.
+  std::vector<LoopRV> outer;
+  int64_t parts = 1;
+  for (const LoopRV& loop : sch.GetLoops(block)) {
+    if (parts >= kEnoughParts || outer.size() == spatial) break;
+    outer.push_back(loop);
+    parts *= Extent(sch, loop) < 0 ? kEnoughParts : Extent(sch, loop);
+  }
   FuseParallel(sch, outer, Work(sch, block));
   if (epilogue.defined()) ScheduleInjective(sch, epilogue);
   return true;
