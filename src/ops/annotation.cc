@@ -6,6 +6,7 @@
 #include "ops/gradients.h"
 #include "ops/infer.h"
 #include "treadle/ops/compute.h"
+#include "treadle/ops/traits.h"
 
 namespace treadle::ops {
 
@@ -38,7 +39,10 @@ void RegisterAnnotationOps() {
       .AttrsType<CompilerAttrs>();
   Annotation("annotation.compiler_end", "An output of a region for an external code generator.")
       .AttrsType<CompilerAttrs>();
-  Annotation("annotation.checkpoint", "Values that the gradient keeps instead of computing them again.");
+  Annotation("annotation.checkpoint", "Values that the gradient keeps instead of computing them again.")
+      .Set(kInferenceForm,
+           FInferenceForm([](const relay::CallNode* call, const TensorTypeNode*) { return call->args[0]; }))
+      .Set(kGradient, FGradient(gradient::Unchanged));
   Annotation("annotation.cast_hint", "The values fit the given type.").AttrsType<CastHintAttrs>();
   Annotation("on_device", "Computed on the given device.").AttrsType<OnDeviceAttrs>();
   OpRegistration("device_copy")

@@ -96,3 +96,17 @@ def test_a_small_network_learns():
         for i in (1, 2):
             values[i] = values[i] - 0.1 * gradients[i].numpy()
     assert losses[-1] < losses[0]
+
+
+def test_checkpoints_are_what_they_hold():
+    """annotation.checkpoint: the identity where a program runs, and for gradients."""
+    x = relay.var("x", shape=(3,))
+    mod = treadle.IRModule.from_expr(relay.Function([x], relay.annotation.checkpoint(relay.exp(x))))
+    value = np.array([0.0, 1.0, -2.0], "float32")
+    lib = relay.build(mod, "llvm")
+    module = treadle.contrib.graph_executor.GraphModule(lib["default"](treadle.cpu()))
+    module.run(x=value)
+    np.testing.assert_allclose(module.get_output(0).numpy(), np.exp(value), rtol=1e-6)
+    backward = relay.transform.gradient(relay.transform.InferType()(mod)["main"])
+    _, (gradient,) = relay.create_executor("debug", mod=treadle.IRModule.from_expr(backward)).evaluate()(value)
+    np.testing.assert_allclose(gradient.numpy(), np.exp(value), rtol=1e-6)
