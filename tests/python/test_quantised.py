@@ -142,6 +142,20 @@ def test_sums_near_the_wrap_of_32_bits_are_exact(weight):
     np.testing.assert_array_equal(run(relay.Function([var], call), x), x.astype(np.int64) @ w.astype(np.int64).T)
 
 
+@pytest.mark.parametrize("rows,k,units", [(29, 100, 40), (64, 256, 48), (13, 64, 7), (3, 512, 33)])
+def test_sums_are_requantised_in_rows_that_tiles_dont_divide(rows, k, units):
+    rng = np.random.default_rng(rows)
+    a, b = ends(rng, (rows, k), "uint8"), rng.integers(-128, 128, (units, k)).astype(np.int8)
+    scales = rng.uniform(1e-6, 1e-4, units).astype(np.float32)
+    source = program(f"""def @main(%a: Tensor[({rows}, {k}), uint8], %b: Tensor[({units}, {k}), int8],
+                                   %s: Tensor[({units}), float32]) {{
+      %0 = qnn.dense(%a, %b, 7, 0, 1f, 1f, units={units}, out_dtype="int32");
+      qnn.requantize(%0, %s, 0, 0.0123f, 3, axis=1, out_dtype="uint8") }}""")
+    sums = (a.astype(np.int64) - 7) @ b.astype(np.int64).T
+    expected = saturate(np.rint(sums.astype(np.float32) * (scales / SCALE)).astype(np.int64) + 3, np.uint8)
+    np.testing.assert_array_equal(run(source, a, b, scales), expected)
+
+
 def test_requantize_uses_one_factor_in_float32():
     rng = np.random.default_rng(1)
     x = rng.integers(-(2**24), 2**24, (64, 16)).astype(np.int32)
