@@ -485,7 +485,8 @@ def product(g):
 def recurrent(g):
     g.need(not g.special)  # ONNX Runtime loses NaN between steps
     op = g.pick(["LSTM", "GRU", "RNN"])
-    x = g.choose(["float32"], ranks=[3], where=lambda v: all(a.shape[2] == v.shape[2] for a in v.arrays))
+    # ONNX Runtime ends the process on operands without elements.
+    x = g.choose(["float32"], ranks=[3], where=lambda v: all(a.size and a.shape[2] == v.shape[2] for a in v.arrays))
     hidden, gates = g.integer(1, 4), {"LSTM": 4, "GRU": 3, "RNN": 1}[op]
     direction = g.pick(["forward", "reverse", "bidirectional"])
     number = 2 if direction == "bidirectional" else 1
