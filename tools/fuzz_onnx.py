@@ -49,7 +49,10 @@ def work():
                 case = shrink.load(task["path"])
             else:
                 case = (edges if task["operators"] else graphs).generate(task["seed"])
-            if task["operators"]:
+            if "save" in task:
+                shrink.save(case, task["save"])
+                verdict = engines.Verdict("saved")
+            elif task["operators"]:
                 verdict = edges.compare(case)
             else:
                 verdict = engines.compare(case, task["opt_level"], task["target"])
@@ -134,9 +137,8 @@ def report(case, answer, folder, name):
 
 
 def run(options):
-    from differential import edges, graphs
+    from differential import shrink
 
-    generate = (edges if options.operators else graphs).generate
     folder = pathlib.Path(options.output)
     folder.mkdir(parents=True, exist_ok=True)
     seeds = iter(range(options.seed, options.seed + (options.count or 10**9)))
@@ -159,7 +161,16 @@ def run(options):
                 wanted = answer["kind"] in FAILURES or (answer["kind"] == "refused" and seen[key] == 1)
             if not wanted:
                 continue
-            case = generate(seed)
+            place = folder / f".seed-{os.getpid()}-{threading.get_ident()}"
+            # ONNX Runtime takes part in making graphs: where it crashes or hangs there, the finding isn't ours.
+            if worker.ask(seed=seed, save=str(place))["kind"] != "saved":
+                with lock:
+                    counts[answer["kind"]] -= 1
+                    counts["no graph"] += 1
+                continue
+            case = shrink.load(place)
+            for ending in (".onnx", ".npz"):
+                pathlib.Path(f"{place}{ending}").unlink(missing_ok=True)
             if not options.no_shrink and not options.operators:
                 case = make_small(worker, case, answer["signature"], folder)
             with lock:
