@@ -18,6 +18,27 @@ struct Unknown {};
 /// Symbolic reductions are written out up to this many steps.
 constexpr int64_t kMaxSymbolicSteps = 64;
 
+/// Nodes of an expression, counting what stands in it twice twice, as simplification takes it: a square of a square of
+/// .. is small in memory alone.
+constexpr int kMaxNodes = 2000;
+
+class NodeCounter : public tir::ExprVisitor {
+ public:
+  static bool TooMany(const PrimExpr& e) {
+    NodeCounter counter;
+    counter(e);
+    return counter.nodes_ > kMaxNodes;
+  }
+
+ protected:
+  void VisitExpr(const PrimExpr& e) override {
+    if (++nodes_ <= kMaxNodes) ExprVisitor::VisitExpr(e);
+  }
+
+ private:
+  int nodes_ = 0;
+};
+
 using UnaryFn = PrimExpr (*)(PrimExpr);
 using BinaryFn = PrimExpr (*)(PrimExpr, PrimExpr);
 
@@ -204,7 +225,10 @@ class ElementEvaluator::Impl : public tir::ExprFunctor<Value(const PrimExpr&)> {
  private:
   using Vars = std::unordered_map<const Object*, Value>;
 
-  Value Simplified(const PrimExpr& e) { return Value::Of(analyzer_->Simplify(e)); }
+  Value Simplified(const PrimExpr& e) {
+    if (NodeCounter::TooMany(e)) throw Unknown();
+    return Value::Of(analyzer_->Simplify(e));
+  }
   PrimExpr NumberOf(const PrimExpr& e) {
     const Value value = VisitExpr(e);
     if (value.kind == Value::kExpr) throw Unknown();
