@@ -5,6 +5,7 @@
 #include "treadle/ir/structural.h"
 #include "treadle/schedule/analysis.h"
 #include "treadle/schedule/kernel.h"
+#include "treadle/tir/node_count.h"
 #include "treadle/tir/stmt_functor.h"
 
 namespace treadle::schedule {
@@ -57,10 +58,30 @@ bool IsPartOfRow(Schedule& sch, const BlockRV& block, const BlockRV& consumer) {
   return chooses;
 }
 
+/// Whether a consumer would be of more nodes than analyses, which go through expressions as trees, can take: chains
+/// whose links read the one before twice double with each.
+bool WouldGrowLarge(Schedule& sch, const BlockRV& block) {
+  constexpr int64_t kMaxNodes = 20000;
+  tir::Block node = sch.Get(block);
+  if (node->writes.size() != 1) return false;
+  const int64_t nodes = tir::CountNodes(node->body, kMaxNodes);
+  for (const BlockRV& consumer : sch.GetConsumers(block)) {
+    const tir::Stmt& body = sch.Get(consumer)->body;
+    int64_t reads = 0;
+    tir::PostOrderVisit(body, [&](const ObjectRef& e) {
+      const auto* load = e.as<tir::BufferLoadNode>();
+      reads += load != nullptr && load->buffer.same_as(node->writes[0]->buffer) ? 1 : 0;
+    });
+    if (tir::CountNodes(body, kMaxNodes) + reads * nodes > kMaxNodes) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void InlineInjective(Schedule& sch) {
   auto inline_or_keep = [&](const BlockRV& block) {
+    if (WouldGrowLarge(sch, block)) return;
     try {
       sch.ComputeInline(block);
     } catch (const tir::ScheduleError& e) {

@@ -8,6 +8,7 @@
 #include "ir/prim_fold.h"
 #include "treadle/ir/prim_functor.h"
 #include "treadle/ir/prim_ops.h"
+#include "treadle/tir/node_count.h"
 
 namespace treadle::te {
 namespace {
@@ -18,26 +19,8 @@ struct Unknown {};
 /// Symbolic reductions are written out up to this many steps.
 constexpr int64_t kMaxSymbolicSteps = 64;
 
-/// Nodes of an expression, counting what stands in it twice twice, as simplification takes it: a square of a square of
-/// .. is small in memory alone.
-constexpr int kMaxNodes = 2000;
-
-class NodeCounter : public tir::ExprVisitor {
- public:
-  static bool TooMany(const PrimExpr& e) {
-    NodeCounter counter;
-    counter(e);
-    return counter.nodes_ > kMaxNodes;
-  }
-
- protected:
-  void VisitExpr(const PrimExpr& e) override {
-    if (++nodes_ <= kMaxNodes) ExprVisitor::VisitExpr(e);
-  }
-
- private:
-  int nodes_ = 0;
-};
+/// Elements whose expressions grow beyond so many nodes are left to run time.
+constexpr int64_t kMaxNodes = 2000;
 
 using UnaryFn = PrimExpr (*)(PrimExpr);
 using BinaryFn = PrimExpr (*)(PrimExpr, PrimExpr);
@@ -226,7 +209,7 @@ class ElementEvaluator::Impl : public tir::ExprFunctor<Value(const PrimExpr&)> {
   using Vars = std::unordered_map<const Object*, Value>;
 
   Value Simplified(const PrimExpr& e) {
-    if (NodeCounter::TooMany(e)) throw Unknown();
+    if (tir::CountNodes(e, kMaxNodes) > kMaxNodes) throw Unknown();
     return Value::Of(analyzer_->Simplify(e));
   }
   PrimExpr NumberOf(const PrimExpr& e) {

@@ -20,7 +20,7 @@ import hostile  # noqa: E402
 ONCE_WRONG = """declared_value_as_float64 declared_value_rank_1 declared_output_transposed declared_initializer_input_shape
     declared_output_as_string declared_value_of_branch_output declared_feed_of_unbroadcastable_sizes
     empty_add_no_broadcast_dynamic attr_lstm_lens_beyond attr_gru_lens_negative attr_transpose_negative
-    attr_split_more_than_size size_expand_reduced size_fold_products size_fold_many index_gathernd_batch_sizes
+    attr_split_more_than_size size_expand_reduced size_fibonacci size_fibonacci_dynamic size_fold_products size_fold_many index_gathernd_batch_sizes
     index_maxunpool_-1 index_nllloss_-1_input index_reversesequence_beyond_input shape_tile_short_input
     shape_split_count_input shape_split_count_dynamic shape_slice_axis_beyond_input shape_slice_axis_twice_input
     shape_slice_smallest_step_input shape_slice_largest_step_dynamic shape_resize_nan_input shape_pad_reflect_far_input

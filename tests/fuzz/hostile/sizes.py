@@ -50,6 +50,14 @@ def size_cases():
     yield chain("gather_repeats", "error", [node("Gather", ["x", "i"], ["y"])], ["y"], [], [
         info("x", "float32", [1, 1 << 20]), info("i", "int64", [1 << 20])],
         {"x": f32(1, 1 << 20), "i": np.zeros(1 << 20, "int64")})
+    # Written out, the last value is of 2^40 operators. With sizes of dimensions "dynamic".
+    links = [node(("Sub", "Max", "Mul", "Min")[i % 4], [f"v{i - 1}", f"v{i - 2}"], [f"v{i}"]) for i in range(2, 60)]
+    sizes = [node("Shape", ["x"], [f"v{d}"], start=d, end=d + 1) for d in range(2)]
+    clip = [node("Max", ["v59", "one"], ["low"]), node("Min", ["low", "four"], ["n"]), node("ConstantOfShape", ["n"], ["y"])]
+    yield chain("fibonacci_dynamic", "ok", sizes + links + clip, ["y"], [tensor(i64([1]), "one"), tensor(i64([4]), "four")],
+                [info("x", "float32", ["n", "m"])], {"x": f32(2, 3)})
+    yield chain("fibonacci", "ok", links, ["v59"], [], [info(f"v{d}", "float32", [3]) for d in range(2)],
+                {"v0": f32(3), "v1": -f32(3)})
     yield chain("many_initializers", "ok", [node("Relu", ["x"], ["y"])], ["y"], [
         tensor(np.float32(0), f"w{i}") for i in range(5000)], [info("x", "float32", [2])], {"x": f32(2)})
     yield chain("rank_17", "either", [node("Relu", ["x"], ["y"])], ["y"], [], [info("x", "float32", [1] * 17)],
