@@ -104,9 +104,9 @@ def inner_loops(asm):
     return loops
 
 
-def conv_asm(mcpu, outputs, kernel, size=28):
-    net = Network((1, 64, size, size))
-    mod, params = relay.frontend.from_onnx(net.model(net.conv("x", 64, outputs, kernel)))
+def conv_asm(mcpu, outputs, kernel, size=28, inputs=64, **attributes):
+    net = Network((1, inputs, size, size))
+    mod, params = relay.frontend.from_onnx(net.model(net.conv("x", inputs, outputs, kernel, **attributes)))
     with treadle.transform.PassContext(opt_level=3, config={"relay.PlanLayout.winograd": False}):
         return relay.build(mod, target=f"llvm -mcpu={mcpu}", params=params).get_lib().get_source("asm")
 
@@ -123,3 +123,12 @@ def test_inner_loops_of_convolutions_touch_no_stack():
     for loop in inner_loops(conv_asm("znver5", 64, 3)):
         if sum("vfmadd" in line for line in loop) >= 24:
             assert not any("%rsp" in line for line in loop)
+
+
+def test_tiles_over_the_ends_of_strided_rows_touch_no_stack():
+    """The outputs of a tile are in several rows: each has an address of its own."""
+    loops = [loop for loop in inner_loops(conv_asm("znver5", 64, 3, size=14, inputs=256, strides=[2, 2]))
+             if sum("vfmadd" in line for line in loop) >= 16]
+    assert loops
+    for loop in loops:
+        assert not any("%zmm" in line and "%rsp" in line for line in loop)

@@ -26,8 +26,8 @@ void ThrowBadAlloc(void*, const char*, bool) { throw std::bad_alloc(); }
 void ThrowFatal(void*, const char* reason, bool) { throw RuntimeError(StrCat("LLVM can't go on: ", reason)); }
 
 /// Loop strength reduction takes a fifth of the time of compiling. Index arithmetic is hoisted before LLVM sees it, and
-/// the addresses of x86 have a scale: kernels are as fast without. LLVM knows it as an option of the process only,
-/// whose initial value it is, since linking sets all options back.
+/// the addresses of x86 have a scale: most kernels are as fast without (ReduceStrength in codegen.cc has the others).
+/// LLVM knows it as an option of the process only, whose initial value it is, since linking sets all options back.
 void LeaveOutStrengthReduction() {
   if (!llvm::Triple(llvm::sys::getDefaultTargetTriple()).isX86()) return;
   auto& options = llvm::cl::getRegisteredOptions();
