@@ -125,10 +125,6 @@ std::string Resolved(const std::string& path) {
   return resolved;
 }
 
-}  // namespace
-
-namespace {
-
 /// Why a file of that name can't be put into its folder, in place of `existing` (its status, or null); "" where it can.
 std::string WhyNotInFolder(const std::string& path, const struct stat* existing) {
   const std::string folder = FolderOf(path);

@@ -4,9 +4,9 @@
 #include <functional>
 #include <set>
 
-#include "targets/cpu/schedule/any.h"
 #include "targets/cpu/schedule/block_reads.h"
 #include "targets/cpu/schedule/cpu.h"
+#include "targets/cpu/schedule/scan.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/schedule/kernel.h"
 #include "treadle/te/stage.h"

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps of scans that each element takes by itself: stretches of a row go through all steps while they are in the
 // first-level cache, and are shared by threads.
+#include "targets/cpu/schedule/scan.h"
+
 #include <algorithm>
 
-#include "targets/cpu/schedule/any.h"
 #include "targets/cpu/schedule/block_reads.h"
 #include "treadle/ir/prim_ops.h"
 

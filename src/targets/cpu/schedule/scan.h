@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedules of computations that no operator stands for.
+// Schedules of the steps of scans that users state as tensor expressions.
 #pragma once
 
 #include "targets/cpu/schedule/cpu.h"
