@@ -58,6 +58,29 @@ bool IsPartOfRow(Schedule& sch, const BlockRV& block, const BlockRV& consumer) {
   return chooses;
 }
 
+/// Places where a buffer is read, one that stands in an expression twice counted twice.
+class ReadCounter : public tir::StmtExprVisitor {
+ public:
+  static int64_t Count(const tir::Stmt& body, const tir::Buffer& buffer) {
+    ReadCounter counter(buffer);
+    counter(body);
+    return counter.reads_;
+  }
+
+ protected:
+  using StmtExprVisitor::VisitExpr_;
+  void VisitExpr_(const tir::BufferLoadNode* op) override {
+    reads_ += op->buffer.same_as(buffer_) ? 1 : 0;
+    StmtExprVisitor::VisitExpr_(op);
+  }
+
+ private:
+  explicit ReadCounter(const tir::Buffer& buffer) : buffer_(buffer) {}
+
+  const tir::Buffer& buffer_;
+  int64_t reads_ = 0;
+};
+
 /// Whether a consumer would be of more nodes than analyses, which go through expressions as trees, can take: chains
 /// whose links read the one before twice double with each.
 bool WouldGrowLarge(Schedule& sch, const BlockRV& block) {
@@ -67,12 +90,9 @@ bool WouldGrowLarge(Schedule& sch, const BlockRV& block) {
   const int64_t nodes = tir::CountNodes(node->body, kMaxNodes);
   for (const BlockRV& consumer : sch.GetConsumers(block)) {
     const tir::Stmt& body = sch.Get(consumer)->body;
-    int64_t reads = 0;
-    tir::PostOrderVisit(body, [&](const ObjectRef& e) {
-      const auto* load = e.as<tir::BufferLoadNode>();
-      reads += load != nullptr && load->buffer.same_as(node->writes[0]->buffer) ? 1 : 0;
-    });
-    if (tir::CountNodes(body, kMaxNodes) + reads * nodes > kMaxNodes) return true;
+    const int64_t before = tir::CountNodes(body, kMaxNodes);
+    if (before > kMaxNodes) return true;
+    if (before + ReadCounter::Count(body, node->writes[0]->buffer) * nodes > kMaxNodes) return true;
   }
   return false;
 }
@@ -81,7 +101,10 @@ bool WouldGrowLarge(Schedule& sch, const BlockRV& block) {
 
 void InlineInjective(Schedule& sch) {
   auto inline_or_keep = [&](const BlockRV& block) {
-    if (WouldGrowLarge(sch, block)) return;
+    if (WouldGrowLarge(sch, block)) {
+      ChoiceLog::Note(StrCat("# ", block->name, " stays a stage of its own: its consumers would grow too large"));
+      return;
+    }
     try {
       sch.ComputeInline(block);
     } catch (const tir::ScheduleError& e) {
