@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/flags.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -26,11 +28,7 @@ namespace treadle::cli {
 
 namespace {
 
-std::string Join(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
+std::string Join(const std::vector<std::string>& names) { return fmt::format("{}", fmt::join(names, ", ")); }
 
 CLI::Validator AtLeast(int least, const std::string& name) {
   return CLI::Validator(

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "external/partition.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <unordered_map>
@@ -56,9 +58,7 @@ class Restorer : public relay::ExprMutator {
 };
 
 std::string Join(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
-  return text.empty() ? "none" : text;
+  return parts.empty() ? "none" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
 void CheckNames(const std::vector<std::string>& names) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/build/decisions.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <sstream>
 #include <vector>
@@ -23,11 +25,7 @@ void AddOnce(const std::string& word, std::vector<std::string>* words) {
   if (std::find(words->begin(), words->end(), word) == words->end()) words->push_back(word);
 }
 
-std::string Join(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
+std::string Join(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
 
 void AddTypes(const Type& type, std::vector<std::string>* names) {
   if (!type.defined()) return;
