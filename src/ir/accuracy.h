@@ -10,7 +10,7 @@ namespace treadle::transform {
 inline constexpr const char* kAccuracyOption = "relay.accuracy";
 
 enum class Accuracy : uint8_t {
-  kStrict,   ///< nothing: only methods that are as accurate as plain sums, only full functions
+  kStrict,   ///< nothing: only methods that sum the products of each result, only full functions
   kDefault,  ///< methods that stay near plain sums
   kFast,     ///< up to 1e-3 of a result's range in a layer
 };

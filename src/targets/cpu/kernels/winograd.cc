@@ -416,7 +416,9 @@ std::vector<int64_t> SidesOf(const ConvProblemNode& p) {
 }
 
 bool IsAccurate(const ConvProblemNode& p, int64_t side) {
-  return !p.padded_weight.defined() || SampleWinogradError(p.padded_weight, side).Within(transform::CurrentAccuracy());
+  const transform::Accuracy accuracy = transform::CurrentAccuracy();
+  if (!p.padded_weight.defined()) return accuracy != transform::Accuracy::kStrict;
+  return SampleWinogradError(p.padded_weight, side).Within(accuracy);
 }
 
 std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
@@ -443,6 +445,8 @@ std::string WhyNot(const Problem& problem, const Machine&) {
   if (p.ic < least || p.oc < least) return StrCat("fewer than ", least, " channels");
   if (!transform::PassContext::Current()->GetConfigBool(kWinogradOption, true))
     return StrCat(kWinogradOption, " is off");
+  if (transform::CurrentAccuracy() == transform::Accuracy::kStrict)
+    return "accuracy is strict, and an infinity would make NaN of all results of its tile";
   for (int64_t side : SidesOf(p)) {
     if (IsAccurate(p, side)) return "";
   }
