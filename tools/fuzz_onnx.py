@@ -12,38 +12,26 @@ small and saved as .onnx with .npz operands; failures that look alike are saved 
 reference evaluator decides. Ends with 1 where something differed, crashed or hung."""
 import argparse
 import collections
-import json
 import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "fuzz"))
 sys.path.append(str(ROOT / "build" / "python"))  # PYTHONPATH comes first
+import workers  # noqa: E402
+
 FAILURES = ("differ", "crash", "hang")
-READY = "ready\n"
-
-
-class WorkerFailed(Exception):
-    """A worker ended before it asked for a task: no graph is at fault, and the next one would end, too."""
 
 
 def work():
-    """Answers each line {seed} or {path} of its input by a line {kind, text}."""
+    """Answers tasks {seed} or {path} by {kind, text, signature, ops}."""
     import treadle  # noqa: F401  what every task needs
     from differential import edges, engines, graphs, shrink
 
-    answers = os.fdopen(os.dup(1), "w")
-    for stream in (1, 2):  # whatever else is printed isn't an answer
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
-    answers.write(READY)
-    answers.flush()
-    for line in sys.stdin:
-        task = json.loads(line)
+    def answer(task):
         try:
             if "path" in task:
                 case = shrink.load(task["path"])
@@ -56,60 +44,17 @@ def work():
                 verdict = edges.compare(case)
             else:
                 verdict = engines.compare(case, task["opt_level"], task["target"])
-            answer = {"kind": verdict.kind, "text": verdict.text, "signature": list(verdict.signature),
-                      "ops": sorted({node.op_type for node in case.model.graph.node})}
+            return {"kind": verdict.kind, "text": verdict.text, "signature": list(verdict.signature),
+                    "ops": sorted({node.op_type for node in case.model.graph.node})}
         except graphs.Refused:
-            answer = {"kind": "invalid", "text": "", "signature": ["invalid", ""], "ops": []}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+            return {"kind": "invalid", "text": "", "signature": ["invalid", ""], "ops": []}
+
+    workers.answer_tasks(answer)
 
 
-class Worker:
-    """A process that answers; a new one after a crash or a hang."""
-
-    def __init__(self, options):
-        self.options, self.process = options, None
-
-    def _start(self):
-        with tempfile.TemporaryFile("w+") as errors:
-            process = subprocess.Popen([sys.executable, __file__, "--work"], stdin=subprocess.PIPE,
-                                       stdout=subprocess.PIPE, text=True, stderr=errors)
-            timer = threading.Timer(self.options.seconds, process.kill)
-            timer.start()
-            ready = process.stdout.readline() == READY
-            timer.cancel()
-            if not ready:
-                process.kill()
-                status = process.wait()
-                errors.seek(0)
-                raise WorkerFailed(f"a worker can't start (exit {status}): {errors.read()[-2000:].strip()}")
-        self.process = process
-
-    def ask(self, **task):
-        if self.process is None:
-            self._start()
-        task.update(opt_level=self.options.opt_level, target=self.options.target, operators=self.options.operators)
-        process, hung = self.process, []
-        timer = threading.Timer(self.options.seconds, lambda: (hung.append(1), process.kill()))
-        timer.start()
-        try:
-            process.stdin.write(json.dumps(task) + "\n")
-            process.stdin.flush()
-            line = process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        timer.cancel()
-        if line:
-            return json.loads(line)
-        code = process.wait()
-        self.process = None
-        kind = "hang" if hung else "crash"
-        return {"kind": kind, "text": f"exit {code}", "signature": [kind, str(code)], "ops": []}
-
-    def close(self):
-        if self.process is not None:
-            self.process.stdin.close()
-            self.process.wait()
+def worker_of(options):
+    return workers.Worker([sys.executable, __file__, "--work"], options.seconds, opt_level=options.opt_level,
+                          target=options.target, operators=options.operators)
 
 
 def make_small(worker, case, signature, folder):
@@ -177,10 +122,10 @@ def run(options):
                 report(case, answer, folder, str(seed))
 
     def loop():
-        worker = Worker(options)
+        worker = worker_of(options)
         try:
             work_through(worker)
-        except WorkerFailed as error:
+        except workers.WorkerFailed as error:
             broken.append(str(error))
         finally:
             worker.close()
@@ -191,13 +136,13 @@ def run(options):
     for thread in threads:
         thread.join()
     if broken:
-        raise WorkerFailed(broken[0])
+        raise workers.WorkerFailed(broken[0])
     print(", ".join(f"{n} {kind}" for kind, n in sorted(counts.items())), f"; {len(ops)} operators")
     return 1 if any(counts[kind] for kind in FAILURES) else 0
 
 
 def replay(options):
-    answer = Worker(options).ask(path=options.replay)
+    answer = worker_of(options).ask(path=options.replay)
     print(answer["kind"], answer["text"])
     return 1 if answer["kind"] in FAILURES + ("refused",) else 0
 
@@ -242,5 +187,5 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except WorkerFailed as failure:
+    except workers.WorkerFailed as failure:
         sys.exit(f"fuzz_onnx.py: {failure}")

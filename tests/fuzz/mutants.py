@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models that somebody damaged: fields of a ModelProto changed at random, or bytes of the file."""
+import re
 import struct
 
 import onnx
@@ -122,3 +123,17 @@ def of_bytes(random, data):
         else:
             data[at:at] = bytes(random.randrange(256) for _ in range(random.randint(1, 6)))
     return bytes(data)
+
+
+def of_text(random, data):
+    """A text after one to three of its numbers or quoted names became others."""
+    text = data.decode(errors="replace")
+    for _ in range(random.choice([1, 1, 2, 3])):
+        words = list(re.finditer(r"-?\d+" if random.random() < 0.7 else r'"[^"]*"', text))
+        if not words:
+            break
+        word = random.choice(words)
+        other = random.choice(words).group() if random.random() < 0.4 or word.group()[0] == '"' else \
+            str(random.choice(INTEGERS))
+        text = text[:word.start()] + other + text[word.end():]
+    return text.encode()

@@ -7,6 +7,7 @@ import sys
 import zlib
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -15,6 +16,7 @@ import treadle  # noqa: F401  loaded once, before children are forked
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "fuzz"))
 
 import hostile  # noqa: E402
+import workers  # noqa: E402
 
 # Each was accepted, gave a wrong answer, or hung.
 ONCE_WRONG = """declared_value_as_float64 declared_value_rank_1 declared_output_transposed declared_initializer_input_shape
@@ -70,14 +72,49 @@ def test_hostile_model(name):
     assert fault is None
 
 
-def test_damaged_models_give_results_or_errors(tmp_path):
+def mutate(folder, *options):
     """Short form of tools/mutate_models.py."""
     tool = pathlib.Path(__file__).resolve().parents[2] / "tools" / "mutate_models.py"
-    result = subprocess.run([sys.executable, str(tool), "--minutes", "0.15", "--output", str(tmp_path)],
+    result = subprocess.run([sys.executable, str(tool), *map(str, options), "--output", str(folder)],
                             capture_output=True, text=True, timeout=300, check=False,
                             env={**os.environ, "PYTHONPATH": str(pathlib.Path(treadle.__file__).parents[1])})
     assert result.returncode == 0, result.stdout + result.stderr
     assert "refused" in result.stdout
+
+
+def test_damaged_models_give_results_or_errors(tmp_path):
+    mutate(tmp_path, "--count", 40)
+
+
+def test_damaged_artefacts_give_results_or_errors(tmp_path):
+    mutate(tmp_path, "--artefacts", "--count", 40)
+
+
+def test_damaged_pieces_of_models_give_results_or_errors(tmp_path):
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 18]> g (float[2, 3, n] x) => (float[a, b, c] y) {
+        x0 = Neg (x)
+        """ + "\n".join(f"""a{i} = Transpose <perm = [0, 2, 1]> (x{i})
+        b{i} = Softmax <axis = 1> (a{i})
+        x{i + 1} = Mul (a{i}, b{i})""" for i in range(30)) + "\ny = Relu (x30)}")
+    onnx.save(model, tmp_path / "long.onnx")
+    mutate(tmp_path, tmp_path / "long.onnx", "--count", 30)
+
+
+def test_workers_that_hang_or_die_are_replaced(tmp_path):
+    """ONNX Runtime ended or stopped mutate_models.py itself, which made graphs with it."""
+    program = tmp_path / "w.py"
+    program.write_text(f"""import os, sys, time
+sys.path.insert(0, {str(pathlib.Path(workers.__file__).parent)!r})
+import workers
+workers.answer_tasks(lambda task: {{"die": lambda: os.abort(), "hang": lambda: time.sleep(600),
+                                   "answer": lambda: task}}[task["what"]]())
+""")
+    worker = workers.Worker([sys.executable, str(program)], 5, fixed=3)
+    assert worker.ask(what="answer") == {"what": "answer", "fixed": 3}
+    assert worker.ask(what="die")["kind"] == "crash"
+    assert worker.ask(what="hang")["kind"] == "hang"
+    assert worker.ask(what="answer") == {"what": "answer", "fixed": 3}
+    worker.close()
 
 
 def test_indices_that_are_numbers_are_refused():
