@@ -136,12 +136,15 @@ class Combiner {
     const auto* tb = b->type_as<TensorTypeNode>();
     const auto* source = from_a->type_as<TensorTypeNode>();
     if (ta == nullptr || tb == nullptr || source == nullptr || !ShapesEqual(source->shape, ta->shape)) return false;
+    const auto* bias_attrs = a->attrs.as<ops::BiasAddAttrs>();
+    const bool bias = bias_attrs != nullptr && PositiveAxis(bias_attrs->axis, ta->shape.size()) == axis;
+    // Attributes of other operators may say which dimension an operand belongs to (nn.prelu).
+    if (a->args.size() > 1 && op->attrs_type != nullptr && !bias) return false;
     for (size_t i = 0; i < a->args.size(); ++i) {
       bool flows_a = a->args[i].get() == from_a, flows_b = b->args[i].get() == from_b;
       if (flows_a != flows_b) return false;
       if (flows_a) continue;
       if (a->args[i].same_as(b->args[i]) && TensorTypeOf(a->args[i])->shape.empty()) continue;
-      bool bias = op->name == "nn.bias_add" && axis == 1;
       if (!bias && (!PerChannel(a->args[i], ta, axis) || !PerChannel(b->args[i], tb, axis))) return false;
       const auto* xa = TensorTypeOf(a->args[i]);
       const auto* xb = TensorTypeOf(b->args[i]);
@@ -267,7 +270,8 @@ class WideDenseCombiner : public WideCombiner {
  private:
   bool Supported(const CallNode* call) override { return IsDense(call); }
   bool Compatible(const CallNode* a, const CallNode* b) override {
-    return a->attrs_as<ops::DenseAttrs>()->out_dtype == b->attrs_as<ops::DenseAttrs>()->out_dtype;
+    return a->attrs_as<ops::DenseAttrs>()->out_dtype == b->attrs_as<ops::DenseAttrs>()->out_dtype &&
+           a->args[1]->type_as<TensorTypeNode>()->dtype == b->args[1]->type_as<TensorTypeNode>()->dtype;
   }
   void Combine(const std::vector<const CallNode*>& group) override {
     int axis = static_cast<int>(group[0]->type_as<TensorTypeNode>()->shape.size()) - 1;

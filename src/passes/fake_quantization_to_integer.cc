@@ -208,7 +208,8 @@ class IntegerRewriter : public MixedModeMutator {
     if (!real) return Expr();
     if (!IsScalar(real->zero_point) || real->zero_point.as<ConstantNode>() == nullptr) return Expr();
     const auto zero = UniformValue(real->zero_point);
-    if (!zero) return Expr();
+    const std::vector<float> scales = Floats(real->scale);
+    if (!zero || std::any_of(scales.begin(), scales.end(), [](float scale) { return !(scale > 0); })) return Expr();
     const Expr least = ops::ScalarConstant(real->dtype, static_cast<int64_t>(*zero));
     Expr integers = ops::CallOp("maximum", {real->value, least});
     rectified_[integers.get()] = real->value;

@@ -78,7 +78,9 @@ class Layer {
     dense_ = name == "nn.dense";
     if (conv_ == nullptr && !dense_) return;
     weight_ = call->args[1]->type_as<TensorTypeNode>();
-    valid_ = weight_ != nullptr && IsStatic(weight_) && call->type_as<TensorTypeNode>() != nullptr;
+    const auto* result = call->type_as<TensorTypeNode>();
+    // A factor of the result's type has to be one of the weight's, too.
+    valid_ = weight_ != nullptr && IsStatic(weight_) && result != nullptr && result->dtype == weight_->dtype;
     if (valid_ && conv_ != nullptr) {
       data_ = conv_->ParsedDataLayout();
       kernel_ = conv_->ParsedKernelLayout();

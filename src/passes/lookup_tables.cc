@@ -162,6 +162,9 @@ Expr AsLookup(const CallNode* quantize, const Expr& real, const std::function<Da
   const Array<Expr> args{real, quantize->args[1], quantize->args[2]};
   Chain chain(Call(quantize->op, args, quantize->attrs, {}, quantize->span), integers);
   if (!chain.Find()) return Expr();
+  // Numbers may be vectors of one element, which make one of a scalar.
+  const auto* type = chain.source()->checked_type_.as<TensorTypeNode>();
+  if (type != nullptr && type->shape.empty()) return Expr();
   return ops::CallOp("qnn.contrib_lookup", {chain.source(), chain.Table()});
 }
 

@@ -78,10 +78,10 @@ class ActivationRecognizer : public MixedModeMutator {
   Expr Rewrite_(const CallNode* pre, const Expr& post) override {
     const auto* call = post.as<CallNode>();
     const auto* type = TensorTypeOf(GetRef<Expr>(pre));
-    if (call == nullptr || call->op.as<OpNode>() == nullptr || OpName(call) != "multiply" || type == nullptr ||
-        type->shape.empty()) {
+    if (call == nullptr || call->op.as<OpNode>() == nullptr || OpName(call) != "multiply" || type == nullptr)
       return post;
-    }
+    // Numbers may be vectors of one element, of which a scalar would become one.
+    if (type->shape.empty() || (type->shape.size() == 1 && tir::is_const_int(type->shape[0], 1))) return post;
     const bool narrow = type->dtype.is_float16() || type->dtype.is_bfloat16();
     if (type->dtype != DataType::Float(32) && !narrow) return post;
     for (size_t i = 0; i < 2 && !narrow; ++i) {

@@ -57,6 +57,16 @@ TEST(FakeQuantizationToInteger, ReluThatTheRangeImpliesGoes) {
   ExpectIntegers("fn (%x: Tensor[(2, 8), float32])", other, other);
 }
 
+TEST(FakeQuantizationToInteger, ReluOfNegativeScalesStaysReal) {
+  const char* text = "nn.relu(qnn.dequantize(%x, -0.5f, 3))";
+  ExpectIntegers(kBytes, text, text);
+}
+
+TEST(FakeQuantizationToInteger, ScalarsNeedNoTable) {
+  const char* text = "qnn.quantize(exp(qnn.dequantize(%x, 0.5f, 3)), 0.5f, 3, out_dtype=\"uint8\")";
+  ExpectIntegers("fn (%x: uint8)", text, text);
+}
+
 TEST(FakeQuantizationToInteger, ClipOfTheWholeRangeGoes) {
   ExpectIntegers("fn (%x: Tensor[(2, 8), float32])",
                  "qnn.quantize(clip(%x, a_min=0, a_max=6), 0.0234375f, 0, out_dtype=\"uint8\")",

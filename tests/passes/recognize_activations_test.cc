@@ -38,6 +38,17 @@ TEST(RecognizeActivations, GeluHoweverFactorsAreGrouped) {
   ExpectActivation("multiply(multiply(%x, 0.5f), add(1f, erf(multiply(%x, 0.707106769f))))", "nn.gelu(%x)");
 }
 
+TEST(RecognizeActivations, NumbersThatMakeAVectorOfAScalarStay) {
+  const std::string head = "fn (%x: float32, %one: Tensor[(1), float32]) { ";
+  const std::string text = head + "multiply(multiply(%x, add(erf(divide(%x, 1.41421354f)), %one)), 0.5f) }";
+  IRModule module = Parse(text);
+  const Constant one(runtime::NDArray::FromVector(std::vector<float>{1}, {1}, DataType::Float(32)));
+  const Function func = Downcast<Function>(module->Lookup("main"));
+  const Function bound = Function({func->params[0]}, Bind(func->body, {{func->params[1], one}}), Type());
+  const IRModule after = transform::RecognizeActivations()(IRModule::FromExpr(bound));
+  EXPECT_EQ(Show(after).find("nn.gelu"), std::string::npos) << Show(after);
+}
+
 TEST(RecognizeActivations, OtherErrorFunctionsStay) {
   const char* scaled = "multiply(multiply(%x, 0.5f), add(1f, erf(multiply(%x, 0.5f))))";
   ExpectActivation(scaled, scaled);

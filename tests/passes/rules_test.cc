@@ -124,6 +124,34 @@ fn (%x: Tensor[(1, 3, 8, 8), float32], %a: Tensor[(2, 3, 1, 1), float32], %b: Te
 })");
 }
 
+TEST(CombineParallelConv2D, BiasAlongAnotherDimensionStaysBehind) {
+  const std::string head = R"(
+fn (%x: Tensor[(1, 3, 8, 8), float32], %a: Tensor[(8, 3, 1, 1), float32], %b: Tensor[(8, 3, 1, 1), float32],
+    %u: Tensor[(8), float32], %v: Tensor[(8), float32]) {
+)";
+  ExpectPass(transform::CombineParallelConv2D(2),
+             head + "(nn.bias_add(nn.conv2d(%x, %a), %u, axis=2), nn.bias_add(nn.conv2d(%x, %b), %v, axis=2)) }",
+             head + R"(
+  %0 = (%a, %b);
+  %1 = nn.conv2d(%x, concatenate(%0), channels=16);
+  (nn.bias_add(strided_slice(%1, begin=[0, 0], end=[-1, 8], strides=[1, 1], slice_mode="size"), %u, axis=2),
+   nn.bias_add(strided_slice(%1, begin=[0, 8], end=[-1, 8], strides=[1, 1], slice_mode="size"), %v, axis=2))
+})");
+}
+
+TEST(FoldScaleAxis, FactorsOfAnotherTypeThanTheWeightStay) {
+  for (const char* wide : {"int32", "float32"}) {
+    const std::string narrow = wide == std::string("int32") ? "int8" : "float16";
+    const std::string text =
+        StrCat("fn (%x: Tensor[(1, 3, 4, 4), ", narrow, "], %w: Tensor[(2, 3, 1, 1), ", narrow, "]) { ",
+               "multiply(nn.conv2d(%x, %w, out_dtype=\"", wide, "\"), full(cast(3f, dtype=\"", wide,
+               "\"), shape=[2, 1, 1], dtype=\"", wide, "\")) }");
+    const IRModule folded = transform::FoldConstant()(Parse(text));
+    const IRModule after = transform::BackwardFoldScaleAxis()(folded);
+    EXPECT_EQ(Show(after), Show(folded));
+  }
+}
+
 TEST(CombineParallelDense, StacksIntoOneBatch) {
   ExpectPass(transform::CombineParallelDense(2), R"(
 fn (%x: Tensor[(2, 8), float32], %a: Tensor[(4, 8), float32], %b: Tensor[(4, 8), float32]) {
