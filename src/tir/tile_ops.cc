@@ -8,6 +8,7 @@
 namespace treadle::tir {
 namespace {
 
+/// Of a product without steps; each of those adds two.
 constexpr size_t kArguments = 9;
 
 /// Pointers to the first element, with the last one as the end of what is used (tir.address_of), and to the next row.
@@ -29,30 +30,49 @@ TileProduct::Operand OperandOf(const CallNode* call, size_t at) {
 
 }  // namespace
 
+int64_t TileProduct::Runs() const {
+  int64_t runs = 1;
+  for (const Step& step : steps) runs *= step.extent;
+  return runs;
+}
+
 PrimExpr tile_product(const TileProduct& product) {
   const DataType sum = product.c.first->buffer->dtype;
   if (sum != DataType::Int(32) && sum != DataType::Float(32)) {
     throw DTypeError(StrCat("tiles are summed in int32 or float32, not ", sum));
   }
-  if (product.rows % kTileRows != 0 || product.words % kTileRows != 0 || product.rows < 1 || product.words < 1) {
-    throw ShapeError(StrCat("a tile product has rows and words in multiples of ", kTileRows, ", not ", product.rows,
+  if (product.words % kTileRows != 0 || product.rows < 1 || product.words < 1 || product.Runs() < 1) {
+    throw ShapeError(StrCat("a tile product has rows, and words in multiples of ", kTileRows, ", not ", product.rows,
                             " and ", product.words));
   }
   Array<PrimExpr> args;
   for (const auto* operand : {&product.c, &product.a, &product.b}) AddOperand(*operand, &args);
   for (const int64_t number : {product.rows, product.panels, product.words}) args.push_back(PrimExpr(number));
+  for (const TileProduct::Step& step : product.steps) {
+    args.push_back(CallIntrin(DataType::Handle(), "tir.address_of", {step.next, step.next}));
+    args.push_back(PrimExpr(step.extent));
+  }
   return CallIntrin(DataType::Int(32), sum.is_int() ? "tir.tile_dot_bytes" : "tir.tile_dot_pairs", args);
 }
 
 std::optional<TileProduct> TileProductOf(const CallNode* call) {
   if (!IsCallTo(call, "tir.tile_dot_bytes") && !IsCallTo(call, "tir.tile_dot_pairs")) return std::nullopt;
-  TREADLE_ICHECK(call->args.size() == kArguments) << "a tile product has " << kArguments << " arguments";
+  TREADLE_ICHECK(call->args.size() >= kArguments && call->args.size() % 2 == kArguments % 2)
+      << "a tile product has " << kArguments << " arguments, and two for each step";
   auto number = [&](size_t i) { return as_int(call->args[i], "size of a tile product"); };
-  return TileProduct{OperandOf(call, 0), OperandOf(call, 2), OperandOf(call, 4), number(6), number(7), number(8)};
+  TileProduct product{OperandOf(call, 0), OperandOf(call, 2), OperandOf(call, 4), number(6), number(7), number(8), {}};
+  for (size_t i = kArguments; i < call->args.size(); i += 2) {
+    product.steps.push_back({number(i + 1), PlaceOf(call->args[i], 0)});
+  }
+  return product;
 }
 
 PrimExpr TileStride(const TileProduct::Operand& operand) {
   return arith::Analyzer().Simplify(operand.next->indices[0] - operand.first->indices[0]);
+}
+
+PrimExpr TileStride(const TileProduct& product, const TileProduct::Step& step) {
+  return arith::Analyzer().Simplify(step.next->indices[0] - product.a.first->indices[0]);
 }
 
 Stmt ExpandTileProduct(const TileProduct& product) {
@@ -64,21 +84,29 @@ Stmt ExpandTileProduct(const TileProduct& product) {
     return operand.first->indices[0] + rows * cast(index, TileStride(operand)) + offset;
   };
   const Buffer &a = product.a.first->buffer, &b = product.b.first->buffer, &c = product.c.first->buffer;
-  PrimExpr left;
+  PrimExpr left, run = number(0), from = number(0);
+  std::vector<Var> steps;
+  for (const TileProduct::Step& step : product.steps) {
+    steps.emplace_back(StrCat("step", steps.size()), index);
+    run = run * number(step.extent) + steps.back();
+    from = from + steps.back() * cast(index, TileStride(product, step));
+  }
   if (a->dtype == word) {
-    left = BufferLoad(a, {at(product.a, row, k)});
+    left = BufferLoad(a, {at(product.a, row, from + k)});
   } else {
     const int64_t each = bytes ? 4 : 2;
-    auto element = [&](int64_t i) { return BufferLoad(a, {at(product.a, row, k * number(each) + number(i))}); };
+    auto element = [&](int64_t i) { return BufferLoad(a, {at(product.a, row, from + k * number(each) + number(i))}); };
     left = bytes ? pack_bytes(element(0), element(1), element(2), element(3)) : pack_pair(element(0), element(1));
   }
-  const PrimExpr right = BufferLoad(b, {at(product.b, panel, k * number(kTileRows) + column)});
+  const PrimExpr right =
+      BufferLoad(b, {at(product.b, panel, (run * number(product.words) + k) * number(kTileRows) + column)});
   const Array<PrimExpr> place{at(product.c, row, panel * number(kTileRows) + column)};
   const PrimExpr dot = bytes ? dot_bytes(left, right) : dot_pairs(left, right);
   auto loop = [&](const Var& var, int64_t extent, const Stmt& body) {
     return For(var, number(0), number(extent), ForKind::kSerial, body);
   };
-  const Stmt sum = loop(k, product.words, BufferStore(c, BufferLoad(c, place) + dot, place));
+  Stmt sum = loop(k, product.words, BufferStore(c, BufferLoad(c, place) + dot, place));
+  for (size_t i = steps.size(); i-- > 0;) sum = loop(steps[i], product.steps[i].extent, sum);
   Stmt body = SeqStmt::Flatten({BufferStore(c, make_zero(c->dtype), place), sum});
   body = loop(row, product.rows, loop(column, kTileRows, body));
   return loop(panel, product.panels, body);

@@ -228,12 +228,46 @@ TEST_P(EveryMachine, GroupedConvolutionsHaveTheirOwnKernel) {
 
 TEST_P(EveryMachine, ConvolutionsOfBytesHaveTheirOwnKernels) {
   const std::vector<std::string> direct{"qnn_conv2d.direct", "qnn_conv2d.plain"};
-  EXPECT_EQ(UsableFor("qnn.contrib_conv2d", OfBytes(Conv(64, 56, 64, 3)), GetParam()), direct);
+  const std::vector<std::string> tiles{"qnn_conv2d.tiles", "qnn_conv2d.direct", "qnn_conv2d.plain"};
+  const bool has_tiles = std::string_view(GetParam()) == "amx";
+  for (const Problem& problem :
+       {Conv(64, 56, 64, 3), Conv(256, 14, 1024, 1), Conv(512, 7, 512, 3), Conv(128, 56, 128, 3, 2)}) {
+    EXPECT_EQ(UsableFor("qnn.contrib_conv2d", OfBytes(problem), GetParam()), has_tiles ? tiles : direct);
+  }
   EXPECT_EQ(UsableFor("qnn.contrib_conv2d", OfBytes(Grouped(32, 256, 56, 256, 3)), GetParam()), direct);
   const std::vector<std::string> depthwise{"qnn_conv2d.depthwise", "qnn_conv2d.plain"};
   EXPECT_EQ(UsableFor("qnn.contrib_conv2d", OfBytes(Depthwise(96, 56, 3)), GetParam()), depthwise);
   // Of three channels of plain data a word is made.
   EXPECT_EQ(BestField("qnn_conv2d.direct", OfBytes(Conv(3, 224, 64, 7, 2)), GetParam(), "ic_block"), 4);
+}
+
+TEST(Tiles, PlansOfConvolutionsAreThoseOfTheirSpace) {
+  RegisterKernels();
+  const schedule::Kernel& kernel = *schedule::FindKernel("qnn_conv2d.tiles");
+  const Machine machine = MachineFor("amx");
+  auto why_not = [&](const Problem& problem) { return kernel.why_not(OfBytes(problem), machine); };
+  EXPECT_EQ(kernel.why_not(OfBytes(Conv(64, 56, 64, 3)), MachineFor("avx512")), "no tile registers");
+  EXPECT_EQ(why_not(Conv(3, 224, 64, 7, 2)), "3 channels");
+  EXPECT_EQ(why_not(Conv(512, 1, 512, 3)), "1 outputs");
+  EXPECT_EQ(why_not(Grouped(32, 256, 56, 256, 3)), "32 groups");
+  for (const Problem& problem : {Conv(64, 56, 64, 3), Conv(48, 30, 80, 3, 2), Conv(1024, 14, 256, 1)}) {
+    const Problem bytes = OfBytes(problem);
+    ASSERT_EQ(kernel.why_not(bytes, machine), "");
+    for (const Plan& plan : kernel.space(bytes, machine)) {
+      EXPECT_EQ(kernel.why_not_plan(bytes, machine, plan), "") << ToJson(plan);
+      EXPECT_GT(kernel.cycles(bytes, machine, plan), 0);
+    }
+  }
+  // All panels of a strip at once: its lines are copied once whatever their number.
+  EXPECT_EQ(BestField("qnn_conv2d.tiles", OfBytes(Conv(64, 56, 64, 3)), "amx", "nc"), 4);
+  auto refused = [&](int64_t nc, int64_t block) {
+    const std::string plan =
+        StrCat(R"({"type":"schedule.TileConvPlan","ic_block":)", block, R"(,"nc":)", nc, R"(,"ahead":false})");
+    return kernel.why_not_plan(OfBytes(Conv(64, 56, 96, 3)), machine, schedule::PlanFromJson(plan));
+  };
+  EXPECT_EQ(refused(4, 16), "4 panels don't divide 6");
+  EXPECT_EQ(refused(0, 16), "0 panels don't divide 6");
+  EXPECT_EQ(refused(3, 4), "blocks of 4 channels");
 }
 
 TEST_P(EveryMachine, PixelsInOneRowAreForChannelsWithoutBlocks) {

@@ -4,6 +4,9 @@
 // packed in panels of 16 columns, (panels, words, 16), as products of vectors want it.
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "treadle/ir/prim_ops.h"
 #include "treadle/tir/stmt.h"
 
@@ -15,14 +18,25 @@ inline constexpr int64_t kTileRows = 16;
 /// c (rows, panels * 16) = a (rows, words) times b (panels, words, 16). c is int32 of bytes, uint8 by int8, or float32
 /// of bfloat16; a has its numbers, or words of them; b words. Of each operand the first element, the one a row (of b: a
 /// panel) later, whose places may be far apart, and the last one.
+///
+/// The words of k may lie in several places of a (windows of convolutions): `steps` are loops around runs of `words`,
+/// the outermost first. Those of b lie one after the other in the order of the loops.
 struct TileProduct {
   struct Operand {
     BufferLoad first, next, last;
   };
+  struct Step {
+    int64_t extent;
+    BufferLoad next;  ///< of a: the first word of the loop's second iteration; where it has one, of the first
+  };
   Operand c, a, b;
-  int64_t rows = kTileRows;  ///< a multiple of kTileRows
+  int64_t rows = kTileRows;
   int64_t panels = 1;
-  int64_t words = kTileRows;  ///< a multiple of kTileRows
+  int64_t words = kTileRows;  ///< of a run; a multiple of kTileRows
+  std::vector<Step> steps;
+
+  /// Runs of words.
+  int64_t Runs() const;
 };
 
 /// The call that computes it: tir.tile_dot_bytes or tir.tile_dot_pairs, by the type of c.
@@ -31,6 +45,8 @@ PrimExpr tile_product(const TileProduct& product);
 std::optional<TileProduct> TileProductOf(const CallNode* call);
 /// The elements from one row (or panel) to the next, of operands whose buffers have one dimension.
 PrimExpr TileStride(const TileProduct::Operand& operand);
+/// The elements of a from one iteration of a step to the next.
+PrimExpr TileStride(const TileProduct& product, const TileProduct::Step& step);
 
 /// The same in loops and arithmetic that every target has. Buffers must have one dimension.
 Stmt ExpandTileProduct(const TileProduct& product);

@@ -12,12 +12,11 @@
 #include "targets/cpu/kernels/matmul_plan.h"
 #include "targets/cpu/kernels/packing.h"
 #include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/tile_intrin.h"
 #include "targets/cpu/kernels/word_matmul.h"
 #include "targets/cpu/kernels/words.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/te/tensor.h"
-#include "treadle/tir/tensor_intrin.h"
-#include "treadle/tir/tile_ops.h"
 
 namespace treadle::ops::cpu {
 namespace {
@@ -203,7 +202,7 @@ std::optional<relay::LaidOutCall> Rewrite(const schedule::LayoutRequest& request
 // ---- The schedule ----
 
 /// What a call computes: `rows` of the left operand (of `type`: its numbers, or words of them) by `panels`.
-tir::TensorIntrin TileIntrin(DataType dtype, DataType type, int64_t rows, int64_t panels, int64_t words) {
+tir::TensorIntrin ProductIntrin(DataType dtype, DataType type, int64_t rows, int64_t panels, int64_t words) {
   const int64_t each = type == kWord ? 1 : PerWord(dtype);
   const Tensor a = te::Placeholder({Index(rows), Index(words * each)}, type, "a");
   const Tensor b = te::Placeholder({Index(panels), Index(words), Index(kColumns)}, kWord, "b");
@@ -217,35 +216,7 @@ tir::TensorIntrin TileIntrin(DataType dtype, DataType type, int64_t rows, int64_
         return te::Sum(DotOfWords(dtype, word, right), {k});
       },
       "c");
-  const tir::PrimFunc desc = te::CreatePrimFunc({a, b, c});
-  Array<tir::Var> params;
-  Map<tir::Var, tir::Buffer> buffers;
-  auto operand = [&](const Tensor& tensor) {
-    const tir::Var handle(tensor->op->name, DataType::Handle());
-    Array<PrimExpr> strides;
-    for (size_t d = 0; d + 1 < tensor.ndim(); ++d) {
-      strides.push_back(tir::Var(StrCat(tensor->op->name, "_stride", d), DataType::Int(64)));
-    }
-    strides.push_back(Index(1));
-    const tir::Buffer buffer(tir::Var(StrCat(tensor->op->name, "_data"), PointerType(PrimType(tensor->dtype))),
-                             tensor->dtype, tensor->shape, strides, PrimExpr(), tensor->op->name);
-    params.push_back(handle);
-    buffers.Set(handle, buffer);
-    auto load = [&](bool last, int64_t row) {
-      Array<PrimExpr> at;
-      for (const PrimExpr& dim : tensor->shape) at.push_back(Index(last ? DimValue(dim) - 1 : 0));
-      if (!last) at.Set(0, Index(row));
-      return tir::BufferLoad(buffer, at);
-    };
-    return tir::TileProduct::Operand{load(false, 0), load(false, DimValue(tensor->shape[0]) > 1 ? 1 : 0),
-                                     load(true, 0)};
-  };
-  tir::TileProduct product{{}, {}, {}, rows, panels, words};
-  product.a = operand(a);
-  product.b = operand(b);
-  product.c = operand(c);
-  const tir::PrimFunc body(params, tir::Evaluate(tir::tile_product(product)), Type(), buffers);
-  return tir::TensorIntrin("tile_product", desc, body, tir::PrimFunc(ObjectPtr<Object>()));
+  return TileIntrin({a, b, c, {rows > 1 ? 1 : 0, 0}, {}, words});
 }
 
 void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&, const Plan& chosen) {
@@ -268,7 +239,7 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
       type = region->buffer->dtype;
     }
   }
-  sch.Tensorize(axes[rank - 2], TileIntrin(p.dtype, type, plan.mr, plan.nc, s.words));
+  sch.Tensorize(axes[rank - 2], ProductIntrin(p.dtype, type, plan.mr, plan.nc, s.words));
   sch.Vectorize(columns[2]);
   std::vector<LoopRV> outer(out.begin(), out.end() - 2);
   outer.insert(outer.end(), {columns[0], rows[0]});

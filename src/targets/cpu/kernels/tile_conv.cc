@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions on tile registers (AMX) of channel-blocked activations: uint8 by int8 in int32, bfloat16 in float32.
+//
+// What a strip of output rows reads is copied first, padded, so that a pixel has its channels in lines of 64 bytes, the
+// k of a tile: (lines, pixels, 64 bytes). Rows of a tile are neighbouring pixels. Where windows move by one pixel, a
+// tap of the kernel is the same product with pixels that lie further on, so nothing is copied twice: outputs are
+// computed as if rows were as wide as the padded input's, and those between rows are left out. Otherwise, and where a
+// pixel's channels fill too little of lines, lines hold the elements of all taps of a window (im2col).
+#include <algorithm>
+
+#include "ops/infer.h"
+#include "ops/te_util.h"
+#include "targets/cpu/kernels/conv_compute.h"
+#include "targets/cpu/kernels/conv_layout.h"
+#include "targets/cpu/kernels/packing.h"
+#include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/tile_intrin.h"
+#include "targets/cpu/kernels/words.h"
+#include "treadle/ops/attrs/conv.h"
+#include "treadle/ops/compute.h"
+#include "treadle/relay/mac_count.h"
+
+namespace treadle::ops::cpu {
+namespace {
+
+using relay::LaidOutCall;
+using te::Tensor;
+using te::Var;
+
+constexpr const char* kName = "qnn_conv2d.tiles";
+constexpr int64_t kTile = tir::kTileRows, kColumns = kPackedColumns, kLineBytes = 64, kLineWords = kLineBytes / 4;
+static_assert(kTile == kColumns && kTile == kLineWords, "a line is a row of a tile, a panel a tile of sums");
+
+/// How a convolution becomes products of tiles.
+struct Form {
+  DataType dtype;
+  int64_t batch, block, blocks;  ///< block: channels of a block of the data
+  int64_t kh, kw, pitch;         ///< the kernel; pixels from one row of outputs to the next
+  int64_t stride_h, stride_w, dilation_h, dilation_w;
+  bool windows;                      ///< lines hold all taps of a window
+  int64_t elements;                  ///< of a line
+  int64_t lines, taps_h, taps_w;     ///< of a pixel; taps that are pixels further on
+  int64_t strip_rows, strips, rows;  ///< rows of outputs in a strip; rows of its product
+  int64_t panels;                    ///< blocks of output channels
+
+  /// Of a problem with blocks of channels.
+  Form(const ConvProblemNode& p, int64_t ic_block)
+      : dtype(p.dtype),
+        batch(std::max<int64_t>(1, p.batch)),
+        block(ic_block),
+        blocks((p.ic + block - 1) / block),
+        kh(p.kh),
+        kw(p.kw),
+        stride_h(p.stride_h),
+        stride_w(p.stride_w),
+        dilation_h(p.dilation_h),
+        dilation_w(p.dilation_w),
+        elements(kLineBytes / dtype.bytes()),
+        panels((p.oc + kColumns - 1) / kColumns) {
+    const int64_t of_pixel = (blocks * block + elements - 1) / elements;
+    const int64_t of_window = (blocks * block * kh * kw + elements - 1) / elements;
+    windows = stride_h != 1 || stride_w != 1 || of_pixel * kh * kw * 2 > of_window * 3;
+    lines = windows ? of_window : of_pixel;
+    taps_h = windows ? 1 : kh;
+    taps_w = windows ? 1 : kw;
+    pitch = windows ? p.ow : p.ow + (kw - 1) * dilation_w;
+    strip_rows = p.oh;
+    while (strip_rows > 1 && (p.oh % strip_rows != 0 || strip_rows * pitch > kMostRows)) --strip_rows;
+    strips = p.oh / strip_rows;
+    rows = (strip_rows - 1) * pitch + p.ow;
+  }
+  /// Runs of 16 words of k.
+  int64_t Runs() const { return lines * taps_h * taps_w; }
+  /// Pixels that a strip reads after the first of a product's rows.
+  int64_t Beyond() const { return (taps_h - 1) * dilation_h * pitch + (taps_w - 1) * dilation_w; }
+  /// Pixels of an image as it is copied.
+  int64_t Pixels() const { return (strips - 1) * strip_rows * pitch + rows + Beyond(); }
+  double CopiedBytes() const { return static_cast<double>(batch * strips * lines * (rows + Beyond()) * kLineBytes); }
+  double WeightBytes() const { return static_cast<double>(panels * Runs() * kTile * kLineBytes); }
+
+ private:
+  /// Rows of a product: their sums of some panels stay in the L2 cache.
+  static constexpr int64_t kMostRows = 512;
+};
+
+// ---- The computation ----
+
+Problem ProblemOf(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel, const TensorTypeNode* type) {
+  return Make<Problem, ConvProblemNode>([&](auto& p) {
+    SetConvProblem(a, data, kernel, type, &p);
+    p.kh = (*a->kernel_size)[0];
+    p.kw = (*a->kernel_size)[1];
+  });
+}
+
+/// (N, lines, pixels, elements of a line): what windows read. `value`: what pads hold.
+Tensor LinesOf(const Form& form, const ConvProblemNode& p, const Tensor& data, const PrimExpr& value) {
+  const PrimExpr height = data->shape[2], width = data->shape[3];
+  auto element = [&](const Array<Var>& i) {
+    const PrimExpr pixel = i[2], row = tir::floordiv(pixel, Index(form.pitch)),
+                   column = tir::floormod(pixel, Index(form.pitch));
+    const PrimExpr at = PrimExpr(i[1]) * Index(form.elements) + i[3];
+    PrimExpr unit = tir::floordiv(at, Index(form.block)), tap_row = Index(0), tap_column = Index(0);
+    const PrimExpr lane = tir::floormod(at, Index(form.block));
+    if (form.windows) {
+      tap_column = tir::floormod(unit, Index(form.kw)) * Index(form.dilation_w);
+      unit = tir::floordiv(unit, Index(form.kw));
+      tap_row = tir::floormod(unit, Index(form.kh)) * Index(form.dilation_h);
+      unit = tir::floordiv(unit, Index(form.kh));
+    }
+    const PrimExpr h = row * Index(form.stride_h) + tap_row - Index(p.pad_t);
+    const PrimExpr w = column * Index(form.stride_w) + tap_column - Index(p.pad_l);
+    const PrimExpr inside = unit < Index(form.blocks) && h >= Index(0) && h < height && w >= Index(0) && w < width;
+    return tir::if_then_else(inside, data(i[0], unit, h, w, lane), value);
+  };
+  return te::Compute({data->shape[0], Index(form.lines), Index(form.Pixels()), Index(form.elements)}, element, "lines",
+                     tag::kPad, StageAttrs(kName, "lines"), {"n", "line", "pixel", "e"});
+}
+
+/// data (N, IC/ib, H, W, ib); weight (OC/16, lines, taps of the kernel, 16 words, 16); a third operand is what pads
+/// hold (else zeros). Result: (N, OC/16, OH, OW, 16).
+Array<Tensor> TileConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
+  const auto* a = attrs.as<Conv2DAttrs>();
+  const TensorTypeNode* type = OutTensor(out_type);
+  const Tensor &data = inputs[0], &kernel = inputs[1];
+  const Problem problem = ProblemOf(a, data, kernel, type);
+  const auto& p = *problem.as<ConvProblemNode>();
+  const Form form(p, p.ic_block);
+  const DataType dtype = data->dtype;
+  const PrimExpr pad = inputs.size() > 2 ? inputs[2](Array<PrimExpr>{}) : tir::make_zero(dtype);
+  const Tensor lines = LinesOf(form, p, data, pad);
+  const te::IterVar line = te::ReduceAxis(tir::Range(Index(form.lines)), "line");
+  const te::IterVar kh = te::ReduceAxis(tir::Range(Index(form.taps_h)), "kh");
+  const te::IterVar kw = te::ReduceAxis(tir::Range(Index(form.taps_w)), "kw");
+  const te::IterVar k = te::ReduceAxis(tir::Range(Index(kLineWords)), "k");
+  const Tensor sum =
+      te::Compute({type->shape[0], Index(form.strips), Index(form.rows), Index(form.panels * kColumns)},
+                  [&](const Array<Var>& i) {
+                    const PrimExpr pixel = PrimExpr(i[1]) * Index(form.strip_rows * form.pitch) + i[2] +
+                                           PrimExpr(kh->var) * Index(form.dilation_h * form.pitch) +
+                                           PrimExpr(kw->var) * Index(form.dilation_w);
+                    const PrimExpr word = MakeWord(dtype, [&](int64_t e) {
+                      return lines(i[0], line->var, pixel, PrimExpr(k->var) * Index(PerWord(dtype)) + Index(e));
+                    });
+                    const PrimExpr panel = tir::floordiv(PrimExpr(i[3]), Index(kColumns));
+                    const PrimExpr column = tir::floormod(PrimExpr(i[3]), Index(kColumns));
+                    return te::Sum(DotOfWords(dtype, word, kernel(panel, line->var, kh->var, kw->var, k->var, column)),
+                                   {line, kh, kw, k});
+                  },
+                  "conv2d_tiles", "conv2d_NCHWc", AnchorAttrs(kName, "sum", problem), {"n", "strip", "row", "oc"});
+  return {te::Compute(type->shape,
+                      [&](const Array<Var>& i) {
+                        const PrimExpr row =
+                            tir::floormod(PrimExpr(i[2]), Index(form.strip_rows)) * Index(form.pitch) + i[3];
+                        return sum(i[0], tir::floordiv(PrimExpr(i[2]), Index(form.strip_rows)), row,
+                                   PrimExpr(i[1]) * Index(kColumns) + i[4]);
+                      },
+                      "conv2d_tiles_output", tag::kInjective, {}, {"n", "oc", "oh", "ow", "oci"})};
+}
+
+// ---- Weights ----
+
+/// `weight` (OIHW) as (out / 16, lines, taps, 16 words, 16) words.
+template <typename T>
+runtime::NDArray PackedWeight(const runtime::NDArray& weight, const Form& form) {
+  const std::vector<int64_t>& shape = weight.shape();
+  constexpr auto kEach = static_cast<int64_t>(sizeof(int32_t) / sizeof(T));
+  runtime::NDArray packed = runtime::NDArray::Empty(
+      {form.panels, form.lines, form.taps_h, form.taps_w, kLineWords, kColumns}, DataType::Int(32));
+  auto* to = packed.Data<T>();
+  std::fill(to, to + packed.size() * kEach, T{0});
+  const auto* from = weight.Data<T>();
+  const int64_t taps = shape[2] * shape[3];
+  for (int64_t o = 0; o < shape[0]; ++o) {
+    for (int64_t c = 0; c < shape[1]; ++c) {
+      for (int64_t tap = 0; tap < taps; ++tap) {
+        const int64_t k = form.windows ? (c / form.block * taps + tap) * form.block + c % form.block : c;
+        const int64_t line = k / form.elements, e = k % form.elements;
+        const int64_t run = form.windows ? line : line * taps + tap;
+        const int64_t word = ((o / kColumns * form.Runs() + run) * kLineWords + e / kEach) * kColumns + o % kColumns;
+        to[word * kEach + e % kEach] = *from++;
+      }
+    }
+  }
+  return packed;
+}
+
+// ---- Plans and what they cost ----
+
+class TileConvPlanNode : public PlanNode {
+ public:
+  int64_t ic_block = 16, nc = 1;
+  bool ahead = false;
+  TREADLE_NODE(TileConvPlanNode, PlanNode, "schedule.TileConvPlan")
+  template <typename R>
+  static void Reflect(R& r) {
+    r.Field("ic_block", &TileConvPlanNode::ic_block).Doc("channels of a block of the input");
+    r.Field("nc", &TileConvPlanNode::nc).Doc("panels of 16 output channels that are computed at a time");
+    r.Field("ahead", &TileConvPlanNode::ahead)
+        .Doc("all lines are copied before: threads divide panels, too, not only strips");
+  }
+};
+
+/// Whether blocks are open: a graph is being laid out.
+bool IsOpen(const ConvProblemNode& p) { return p.ic_block == 0; }
+
+int64_t InBlock(const ConvProblemNode& p, const Machine& machine) {
+  if (!IsOpen(p)) return p.ic_block;
+  return p.in_layout.is_blocked() ? p.in_layout.block : BlockedLayout(p.ic, machine.vector_lanes(32)).block;
+}
+
+std::string WhyNot(const Problem& problem, const Machine& machine) {
+  constexpr int64_t kLeastBlocked = 8, kLeastOutputs = 4;
+  const auto& p = *problem.as<ConvProblemNode>();
+  if (!p.not_blocked.empty()) return p.not_blocked;
+  const bool pairs = p.dtype.is_bfloat16();
+  if ((pairs ? machine.pair_tile_cycles : machine.byte_tile_cycles) == 0) return "no tile registers";
+  if (!pairs && (p.dtype != DataType::UInt(8) || (IsOpen(p) && p.weight_dtype != DataType::Int(8)))) {
+    return "operands aren't uint8 and int8";
+  }
+  if (p.groups != 1) return StrCat(p.groups, " groups");
+  if (!p.is_static() || p.batch < 0) return "sizes are dynamic";
+  if (p.ic < kLeastBlocked) return StrCat(p.ic, " channels");
+  return p.oh * p.ow < kLeastOutputs ? StrCat(p.oh * p.ow, " outputs") : "";
+}
+
+std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chosen) {
+  const auto& p = *problem.as<ConvProblemNode>();
+  const auto& plan = *chosen.as<TileConvPlanNode>();
+  const bool is_block = IsOpen(p) ? plan.ic_block == 8 || plan.ic_block == 16 : plan.ic_block == p.ic_block;
+  if (!is_block) return StrCat("blocks of ", plan.ic_block, " channels");
+  const Form form(p, plan.ic_block);
+  return plan.nc >= 1 && form.panels % plan.nc == 0 ? "" : StrCat(plan.nc, " panels don't divide ", form.panels);
+}
+
+std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
+  constexpr int64_t kMostPanels = 16;
+  const auto& p = *problem.as<ConvProblemNode>();
+  const int64_t block = InBlock(p, machine);
+  const Form form(p, block);
+  std::vector<Plan> plans;
+  for (int64_t nc = std::min(kMostPanels, form.panels); nc >= 1; --nc) {
+    if (form.panels % nc != 0) continue;
+    for (const bool ahead : {false, true}) {
+      plans.push_back(Make<Plan, TileConvPlanNode>([&](auto& plan) {
+        plan.ic_block = block;
+        plan.nc = nc;
+        plan.ahead = ahead;
+      }));
+    }
+  }
+  return plans;
+}
+
+double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
+  const FittedCosts& fitted = Fitted();
+  const auto& p = *problem.as<ConvProblemNode>();
+  const auto& plan = *chosen.as<TileConvPlanNode>();
+  const Form form(p, plan.ic_block);
+  const double dot = p.dtype.is_bfloat16() ? machine.pair_tile_cycles : machine.byte_tile_cycles;
+  auto block = [&](double height, double width) {
+    const double step = std::max(height * width * dot, (height + width) * machine.tile_load_cycles);
+    return static_cast<double>(form.Runs()) * step + height * width * fitted.amx_store;
+  };
+  const int64_t tiles = (form.rows + kTile - 1) / kTile;
+  auto panels = [&](double width) {
+    return static_cast<double>(tiles / 2) * block(2, width) + (tiles % 2 != 0 ? block(1, width) : 0);
+  };
+  const double call =
+      fitted.amx_configure + static_cast<double>(plan.nc / 2) * panels(2) + (plan.nc % 2 != 0 ? panels(1) : 0);
+  const int64_t strips = form.batch * form.strips, groups = form.panels / plan.nc;
+  const auto unit = static_cast<double>(form.block * form.dtype.bytes());
+  const double copied = form.CopiedBytes(), weights = form.WeightBytes();
+  double work = static_cast<double>(strips * groups) * call + fitted.amx_line * copied / unit;
+  const auto l2 = static_cast<double>(machine.l2_bytes) * 3 / 4;
+  if (weights > l2) work += weights * static_cast<double>(strips - 1) * machine.beyond_l2_cycles_per_byte;
+  const double near = copied / static_cast<double>(plan.ahead ? 1 : strips);
+  if (near > l2) work += copied * static_cast<double>(1 + groups) * machine.beyond_l2_cycles_per_byte;
+  const double memory = weights * machine.weight_cycles_per_byte;
+  const double alone = std::max(work, memory) + fitted.amx_overlap * std::min(work, memory);
+  const int64_t threads = ModelledThreads(machine);
+  if (threads == 1) return alone;
+  const double imbalance = LoadImbalance(strips, 1, plan.ahead ? groups : 1, 1, threads);
+  return alone * (1 + imbalance) / 2 + (plan.ahead ? ForkJoinCycles(machine, threads) : 0);
+}
+
+std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& problem, const Plan& chosen) {
+  const auto& p = *problem.as<ConvProblemNode>();
+  const auto* call = request.call;
+  const runtime::NDArray& weight = call->args[1].as<relay::ConstantNode>()->data;
+  const ChannelLayout in{chosen.as<TileConvPlanNode>()->ic_block}, out{kColumns};
+  const Form form(p, in.block);
+  auto attrs = MakeObject<Conv2DAttrs>(*call->attrs.as<Conv2DAttrs>());
+  attrs->channels = out.PaddedChannels(p.oc);
+  attrs->kernel_size = std::vector<int64_t>{form.kh, form.kw};
+  attrs->data_layout = in.axes();
+  attrs->out_layout = out.axes();
+  attrs->out_dtype = p.out_dtype;
+  const Array<relay::Expr> operands{request.args.Get(0, in), relay::Constant(PackedWeight<int8_t>(weight, form)),
+                                    request.args.Plain(2)};
+  return LaidOutCall{
+      relay::Call(Op::Get("qnn.contrib_tile_conv2d"), operands, Attrs(ObjectPtr<Object>(attrs)), {}, call->span), out};
+}
+
+// ---- The schedule ----
+
+/// What a call computes: a strip's rows by `panels`.
+tir::TensorIntrin StripIntrin(const Form& form, int64_t panels) {
+  const int64_t each = PerWord(form.dtype);
+  const int64_t down = form.dilation_h * form.pitch, along = form.dilation_w;
+  const Tensor a =
+      te::Placeholder({Index(form.lines), Index(form.rows + form.Beyond()), Index(form.elements)}, form.dtype, "a");
+  const Tensor b = te::Placeholder(
+      {Index(panels), Index(form.lines), Index(form.taps_h), Index(form.taps_w), Index(kLineWords), Index(kColumns)},
+      DataType::Int(32), "b");
+  const te::IterVar line = te::ReduceAxis(tir::Range(Index(form.lines)), "line");
+  const te::IterVar kh = te::ReduceAxis(tir::Range(Index(form.taps_h)), "kh");
+  const te::IterVar kw = te::ReduceAxis(tir::Range(Index(form.taps_w)), "kw");
+  const te::IterVar k = te::ReduceAxis(tir::Range(Index(kLineWords)), "k");
+  const Tensor c = te::Compute(
+      {Index(form.rows), Index(panels * kColumns)},
+      [&](const Array<Var>& i) {
+        const PrimExpr pixel = PrimExpr(i[0]) + PrimExpr(kh->var) * Index(down) + PrimExpr(kw->var) * Index(along);
+        const PrimExpr word = MakeWord(
+            form.dtype, [&](int64_t e) { return a(line->var, pixel, PrimExpr(k->var) * Index(each) + Index(e)); });
+        const PrimExpr right = b(tir::floordiv(PrimExpr(i[1]), Index(kColumns)), line->var, kh->var, kw->var, k->var,
+                                 tir::floormod(PrimExpr(i[1]), Index(kColumns)));
+        return te::Sum(DotOfWords(form.dtype, word, right), {line, kh, kw, k});
+      },
+      "c");
+  TileTensors tensors{a, b, c, {0, 1, 0}, {}, kLineWords};
+  auto step = [&](int64_t extent, const std::vector<int64_t>& next) {
+    if (extent > 1) tensors.steps.push_back({extent, next});
+  };
+  step(form.lines, {1, 0, 0});
+  step(form.taps_h, {0, down, 0});
+  step(form.taps_w, {0, along, 0});
+  return TileIntrin(tensors);
+}
+
+void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&, const Plan& chosen) {
+  const auto& p = *problem.as<ConvProblemNode>();
+  const auto& plan = *chosen.as<TileConvPlanNode>();
+  const Form form(p, p.ic_block);
+  const BlockRV block = stages.anchor(), lines = stages.At("lines");
+  const double work = Work(sch, block);
+  const std::vector<LoopRV> out = sch.GetLoops(OutputOf(sch, stages, true));
+  TREADLE_ICHECK(out.size() == 5) << "blocked outputs have five loops";
+  const std::vector<LoopRV> strip = sch.Split(out[2], {kRest, PrimExpr(form.strip_rows)});
+  const std::vector<LoopRV> panels = sch.Split(out[1], {kRest, PrimExpr(plan.nc)});
+  sch.Reorder({strip[0], panels[0], panels[1], strip[1], out[3], out[4]});
+  sch.ComputeAt(block, panels[0]);
+  std::vector<LoopRV> axes = LoopsUnder(sch, block, panels[0]);  // n, strip, row, oc, line, kh, kw, k
+  sch.Tensorize(axes[2], StripIntrin(form, plan.nc));
+  if (!plan.ahead) sch.ComputeAt(lines, strip[0]);
+  const std::vector<LoopRV> copy = AxisLoops(sch, lines);  // n, line, pixel, element
+  const std::vector<LoopRV> pixels = sch.Split(copy[2], {kRest, PrimExpr(form.pitch)});
+  const std::vector<LoopRV> units = sch.Split(copy[3], {kRest, PrimExpr(form.block)});
+  sch.Vectorize(units[1]);
+  if (plan.ahead) {
+    std::vector<LoopRV> outer;
+    for (const LoopRV& loop : {copy[0], copy[1], pixels[0]}) {
+      if (loop.defined()) outer.push_back(loop);
+    }
+    FuseParallel(sch, outer, work);
+  }
+  sch.Vectorize(out[4]);
+  std::vector<LoopRV> outer{out[0], strip[0]};
+  if (plan.ahead) outer.push_back(panels[0]);
+  FuseParallel(sch, outer, work);
+}
+
+// ---- Registration ----
+
+Type ByteInfer(const InferContext& context) { return PackedConvInfer(context, DataType::UInt(8), DataType::Int(32)); }
+
+}  // namespace
+
+void RegisterTileConv() {
+  OpRegistration("qnn.contrib_tile_conv2d")
+      .Describe("Convolution of channel-blocked bytes by products of tiles, in int32.")
+      .Arguments({{"data", "Tensor", "uint8, in data_layout"},
+                  {"weight", "Tensor", "(OC/16, lines, taps along H and W, 16, 16) words of four int8"},
+                  {"pad_value", "Tensor", "uint8 scalar"}})
+      .AttrsType<Conv2DAttrs>()
+      .SupportLevel(11)
+      .Relation(Rule<ByteInfer>)
+      .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
+      .Set(relay::kMacCount, relay::FMacCount(PackedConvMacs))
+      .Set(kCompute, FTECompute(TileConvCompute));
+  Kernel kernel;
+  kernel.name = kName;
+  kernel.op = "qnn.contrib_conv2d";
+  kernel.target = "cpu";
+  kernel.plan_type = TileConvPlanNode::StaticTypeInfo();
+  kernel.graph_fields = {"ic_block"};
+  kernel.why_not = WhyNot;
+  kernel.space = Space;
+  kernel.cycles = Cycles;
+  kernel.why_not_plan = WhyNotPlan;
+  kernel.rewrite = Rewrite;
+  kernel.apply = Apply;
+  schedule::RegisterKernel(std::move(kernel));
+}
+
+}  // namespace treadle::ops::cpu

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/kernels/tile_intrin.h"
+
+#include "ops/infer.h"
+#include "ops/te_util.h"
+
+namespace treadle::ops::cpu {
+
+using te::Tensor;
+
+namespace {
+
+/// A tensor in memory whose rows may lie apart.
+tir::Buffer StridedBuffer(const Tensor& tensor) {
+  Array<PrimExpr> strides;
+  for (size_t d = 0; d + 1 < tensor.ndim(); ++d) {
+    strides.push_back(tir::Var(StrCat(tensor->op->name, "_stride", d), DataType::Int(64)));
+  }
+  strides.push_back(Index(1));
+  return tir::Buffer(tir::Var(StrCat(tensor->op->name, "_data"), PointerType(PrimType(tensor->dtype))), tensor->dtype,
+                     tensor->shape, strides, PrimExpr(), tensor->op->name);
+}
+
+tir::BufferLoad At(const tir::Buffer& buffer, const std::vector<int64_t>& index) {
+  Array<PrimExpr> at;
+  for (const int64_t i : index) at.push_back(Index(i));
+  return tir::BufferLoad(buffer, at);
+}
+
+tir::TileProduct::Operand OperandOf(const tir::Buffer& buffer, const std::vector<int64_t>& next) {
+  std::vector<int64_t> last;
+  for (const PrimExpr& dim : buffer->shape) last.push_back(DimValue(dim) - 1);
+  return {At(buffer, std::vector<int64_t>(last.size(), 0)), At(buffer, next), At(buffer, last)};
+}
+
+/// The second entry of the first dimension; the first where there is one.
+std::vector<int64_t> SecondRow(const Tensor& tensor) {
+  std::vector<int64_t> index(tensor.ndim(), 0);
+  index[0] = DimValue(tensor->shape[0]) > 1 ? 1 : 0;
+  return index;
+}
+
+}  // namespace
+
+tir::TensorIntrin TileIntrin(const TileTensors& tensors) {
+  const tir::PrimFunc desc = te::CreatePrimFunc({tensors.a, tensors.b, tensors.c});
+  Array<tir::Var> params;
+  Map<tir::Var, tir::Buffer> buffers;
+  auto buffer_of = [&](const Tensor& tensor) {
+    params.push_back(tir::Var(tensor->op->name, DataType::Handle()));
+    const tir::Buffer buffer = StridedBuffer(tensor);
+    buffers.Set(params.back(), buffer);
+    return buffer;
+  };
+  const tir::Buffer a = buffer_of(tensors.a), b = buffer_of(tensors.b), c = buffer_of(tensors.c);
+  tir::TileProduct product{OperandOf(c, SecondRow(tensors.c)),
+                           OperandOf(a, tensors.next_row),
+                           OperandOf(b, SecondRow(tensors.b)),
+                           DimValue(tensors.c->shape[0]),
+                           DimValue(tensors.b->shape[0]),
+                           tensors.words,
+                           {}};
+  for (const TileTensors::Step& step : tensors.steps) product.steps.push_back({step.extent, At(a, step.next)});
+  const tir::PrimFunc body(params, tir::Evaluate(tir::tile_product(product)), Type(), buffers);
+  return tir::TensorIntrin("tile_product", desc, body, tir::PrimFunc(ObjectPtr<Object>()));
+}
+
+}  // namespace treadle::ops::cpu

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions on AMX's tile registers: written out in plain arithmetic, and by the instructions themselves (emulated
+where the processor lacks them, as in test_tiles.py)."""
+import json
+import re
+import subprocess
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from test_tiles import PROGRAM, instructions, needs_x86, run  # noqa: F401
+
+TILES = "llvm -mcpu=x86-64-v4 -mattr=+amx-tile,+amx-int8,+amx-bf16"
+WRITTEN_OUT = TILES + " -emulate-intrinsics=1"
+#: Input channels, height and width, output channels, kernel, stride, padding, dilation, batch.
+CASES = {
+    "window": (64, (14, 14), 64, 3, 1, 1, 1, 1),
+    "no_padding": (64, (9, 20), 32, 3, 1, 0, 1, 1),
+    "few_rows": (128, (3, 3), 16, 3, 1, 1, 1, 1),
+    "less_than_a_tile": (64, (2, 3), 32, 3, 1, 1, 1, 2),
+    "channels_beyond_lines": (80, (7, 7), 40, 3, 1, 1, 1, 1),
+    "few_channels": (16, (12, 10), 24, 3, 1, 1, 1, 2),
+    "channels_of_half_blocks": (24, (11, 13), 20, 3, 1, 1, 1, 1),
+    "pointwise": (64, (8, 9), 48, 1, 1, 0, 1, 2),
+    "pointwise_rest": (104, (5, 5), 33, 1, 1, 0, 1, 1),
+    "strided": (64, (15, 15), 32, 3, 2, 1, 1, 1),
+    "strided_pointwise": (128, (14, 14), 64, 1, 2, 0, 1, 1),
+    "dilated": (64, (16, 16), 32, 3, 1, 2, 2, 1),
+    "dilated_strided": (32, (17, 19), 32, 3, 2, 2, 2, 1),
+    "wide": (64, (3, 40), 32, 5, 1, 2, 1, 1),
+    "strips": (64, (40, 30), 32, 3, 1, 1, 1, 2),
+}
+
+
+def reference(x, w, stride, pad, dilation, group=1):
+    """Sums in the type of x, of windows with zeros around."""
+    x = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    size, per = w.shape[2], w.shape[1]
+    oh, ow = ((extent - (size - 1) * dilation - 1) // stride + 1 for extent in x.shape[2:])
+    y = np.zeros((x.shape[0], w.shape[0], oh, ow), x.dtype)
+    outputs = w.shape[0] // group
+    for g in range(group):
+        part, weight = x[:, g * per : (g + 1) * per], w[g * outputs : (g + 1) * outputs]
+        for i in range(size):
+            for j in range(size):
+                taps = part[:, :, i * dilation :, j * dilation :][:, :, : (oh - 1) * stride + 1 : stride,
+                                                                   : (ow - 1) * stride + 1 : stride]
+                y[:, g * outputs : (g + 1) * outputs] += np.einsum("nchw,oc->nohw", taps, weight[:, :, i, j])
+    return y
+
+
+def bytes_conv(ic, size, oc, kernel, stride, pad, dilation, batch, weight_zero=0):
+    """ConvInteger with both ends of the ranges of both operands."""
+    rng = np.random.default_rng(ic + oc)
+    x = rng.integers(0, 256, (batch, ic, *size)).astype(np.uint8)
+    w = rng.integers(-128, 128, (oc, ic, kernel, kernel)).astype(np.int8)
+    x[:, : ic // 2] = 255
+    w[:, : ic // 2] = np.where(rng.random(w[:, : ic // 2].shape) < 0.5, -128, 127)
+    zeros = [numpy_helper.from_array(np.uint8(131), "zx"), numpy_helper.from_array(np.int8(weight_zero), "zw")]
+    node = helper.make_node("ConvInteger", ["x", "w", "zx", "zw"], ["y"], strides=[stride] * 2, pads=[pad] * 4,
+                            dilations=[dilation] * 2)
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", TensorProto.UINT8, x.shape)],
+                              [helper.make_tensor_value_info("y", TensorProto.INT32, None)],
+                              [numpy_helper.from_array(w, "w"), *zeros])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    expected = reference(x.astype(np.int64) - 131, w.astype(np.int64) - weight_zero, stride, pad, dilation)
+    return model, {"x": x}, expected
+
+
+def record_of(model, target, kernel, tmp_path, *options):
+    """The line of --dump kernels by which `kernel` computes the model."""
+    onnx.save(model, tmp_path / "m.onnx")
+    subprocess.run([PROGRAM, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.tar", "--target", target, "--dump",
+                    "kernels", "--dump-dir", tmp_path, *options], check=True)
+    lines = [json.loads(line) for line in (tmp_path / "kernels.txt").read_text().splitlines() if line[:1] == "{"]
+    return [line for line in lines if line["kernel"] == kernel]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_sums_of_bytes_are_exact(case, tmp_path):
+    model, inputs, expected = bytes_conv(*CASES[case])
+    assert record_of(model, WRITTEN_OUT, "qnn_conv2d.tiles", tmp_path)
+    np.testing.assert_array_equal(run(model, inputs, WRITTEN_OUT), expected)
+
+
+@needs_x86
+@pytest.mark.parametrize("case", CASES)
+def test_instructions_for_bytes(case, instructions):  # noqa: F811
+    model, inputs, expected = bytes_conv(*CASES[case])
+    before = 0 if instructions is None else instructions()
+    np.testing.assert_array_equal(run(model, inputs, TILES), expected)
+    assert instructions is None or instructions() > before
+
+
+@pytest.mark.parametrize("case", ["window", "strided", "strips"])
+@pytest.mark.parametrize("nc, ahead", [(1, False), (1, True), (2, False), (2, True), (4, True), (3, True)])
+def test_plans(case, nc, ahead, tmp_path):
+    model, inputs, expected = bytes_conv(*CASES[case])
+    records = record_of(model, WRITTEN_OUT, "qnn_conv2d.tiles", tmp_path)
+    for record in records:
+        record["plan"].update(nc=nc, ahead=ahead)
+    y = run(model, inputs, WRITTEN_OUT, **{"schedule.plans": "\n".join(json.dumps(record) for record in records)})
+    np.testing.assert_array_equal(y, expected)  # those that don't fit are left out
+
+
+def test_weights_with_a_zero_point():
+    model, inputs, expected = bytes_conv(*CASES["window"], weight_zero=-5)
+    np.testing.assert_array_equal(run(model, inputs, WRITTEN_OUT), expected)
+
+
+def test_four_products_for_four_loads(tmp_path):
+    model = bytes_conv(64, (28, 28), 64, 3, 1, 1, 1, 1)[0]
+    onnx.save(model, tmp_path / "m.onnx")
+    subprocess.run([PROGRAM, "compile", tmp_path / "m.onnx", "-o", tmp_path / "m.tar", "--target",
+                    "llvm -mcpu=sapphirerapids", "--dump", "asm", "--dump-dir", tmp_path], check=True)
+    text = "".join(path.read_text() for path in tmp_path.glob("*.s"))
+    count = lambda name: len(re.findall(rf"\s{name}\s", text))
+    assert count("tdpbusd") >= 4 and 4 * count("tileloadd") <= 5 * count("tdpbusd")
+    assert count("vpdpbusd") == 0 and count("ldtilecfg") == 1 == count("tilerelease")
+
+
+def network(rng):
+    """A small residual network, quantised (QDQ): first layer, strides, one pixel, a sum, pooling, per channel."""
+    initializers, nodes = [], []
+
+    def constant(value, name):
+        initializers.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def quantised(name, scale, zero):
+        s, z = constant(np.float32(scale), f"{name}_s"), constant(np.uint8(zero), f"{name}_z")
+        nodes.append(helper.make_node("QuantizeLinear", [name, s, z], [f"{name}_q"]))
+        nodes.append(helper.make_node("DequantizeLinear", [f"{name}_q", s, z], [f"{name}_d"]))
+        return f"{name}_d"
+
+    def conv(x, name, ic, oc, kernel, stride):
+        w = rng.integers(-127, 128, (oc, ic, kernel, kernel)).astype(np.int8)
+        scale = (rng.uniform(0.5, 1.5, oc) * 0.02 / np.sqrt(ic * kernel * kernel)).astype(np.float32)
+        nodes.append(helper.make_node("DequantizeLinear", [constant(w, f"{name}_w"), constant(scale, f"{name}_ws"),
+                                                           constant(np.zeros(oc, np.int8), f"{name}_wz")],
+                                      [f"{name}_wd"], axis=0))
+        bias = constant(rng.standard_normal(oc).astype(np.float32), f"{name}_b")
+        nodes.append(helper.make_node("Conv", [x, f"{name}_wd", bias], [name], strides=[stride] * 2,
+                                      pads=[kernel // 2] * 4))
+        return name
+
+    def relu(x):
+        nodes.append(helper.make_node("Relu", [x], [f"{x}_r"]))
+        return quantised(f"{x}_r", 0.02, 0)
+
+    x = quantised("x", 0.02, 120)
+    x = relu(conv(x, "first", 3, 64, 7, 2))
+    nodes.append(helper.make_node("MaxPool", [x], ["pool"], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4))
+    x = quantised("pool", 0.02, 0)
+    for i, (ic, oc, stride) in enumerate([(64, 64, 1), (64, 96, 2)]):
+        y = relu(conv(x, f"a{i}", ic, oc, 3, stride))
+        y = quantised(conv(y, f"b{i}", oc, oc, 3, 1), 0.05, 110)
+        if stride != 1:
+            x = quantised(conv(x, f"c{i}", ic, oc, 1, stride), 0.05, 115)
+        nodes.append(helper.make_node("Add", [x, y], [f"sum{i}"]))
+        x = relu(f"sum{i}")
+    nodes.append(helper.make_node("GlobalAveragePool", [x], ["y"]))
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, (2, 3, 64, 64))],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], initializers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_a_network_is_that_of_vectors(tmp_path):
+    """Bit by bit: requantisation, residual sums, activations and pooling are what follows the products of either."""
+    rng = np.random.default_rng(3)
+    model, inputs = network(rng), {"x": rng.standard_normal((2, 3, 64, 64)).astype(np.float32)}
+    kernels = record_of(model, WRITTEN_OUT, "qnn_conv2d.tiles", tmp_path)
+    assert len({json.dumps(record["problem"]) for record in kernels if record["problem"]["ic_block"]}) == 4
+    vectors = run(model, inputs, "llvm -mcpu=x86-64-v4 -emulate-intrinsics=1")
+    assert np.ptp(vectors) > 0.5
+    np.testing.assert_array_equal(run(model, inputs, WRITTEN_OUT), vectors)
