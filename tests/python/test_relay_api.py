@@ -103,6 +103,14 @@ def test_shapes_that_are_computed_make_dynamic_operators():
     assert "dyn.ones" in str(relay.ones(shape, "float32"))
 
 
+def test_an_empty_result_type_follows_from_the_operands():
+    x, w = relay.var("x", shape=(1, 2, 3, 3), dtype="float16"), relay.var("w", shape=(4, 2, 1, 1), dtype="float16")
+    y = relay.nn.conv2d(x, w, out_dtype="")
+    assert relay.transform.InferType()(treadle.IRModule.from_expr(y))["main"].body.checked_type.dtype == "float16"
+    with pytest.raises(treadle.error.Error, match="cast needs the attribute 'dtype'"):
+        relay.cast(x, "")
+
+
 def test_scope_builder():
     cond, x = relay.var("c", dtype="bool", shape=()), relay.var("x", shape=())
     sb = relay.ScopeBuilder()

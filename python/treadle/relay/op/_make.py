@@ -106,9 +106,10 @@ def call_op(name, tensors, attrs=None):
     if name.startswith("dyn."):  # what the operands say isn't an attribute
         for attribute in info.required:
             attrs.setdefault(attribute, getattr(info.defaults, attribute))
-    # None stands for the default, where that isn't None itself.
+    # None stands for the default, where that isn't None itself; "" for the type that follows from the operands.
     attrs = {key: value for key, value in attrs.items()
              if value is not None or key in info.required or getattr(info.defaults, key, None) is None}
+    attrs = {key: value for key, value in attrs.items() if value != "" or str(getattr(info.defaults, key, "")) != "void"}
     op, attrs = Op.get(name), make_attrs(info.attrs_type, attrs, name)
     result = Call(op, [operand(tensor) for tensor in tensors], attrs)
     size = _api.OpNumResults(op, attrs)
