@@ -19,13 +19,34 @@ void AddOperand(const TileProduct::Operand& operand, Array<PrimExpr>* args) {
 
 BufferLoad PlaceOf(const PrimExpr& address, size_t which) {
   const auto* call = address.as<CallNode>();
-  TREADLE_ICHECK(call != nullptr && IsCallTo(call, "tir.address_of") && call->args.size() == 2)
-      << "a tile product takes addresses of two elements";
-  return Downcast<BufferLoad>(call->args[which]);
+  const bool is_address = call != nullptr && IsCallTo(call, "tir.address_of") && call->args.size() == 2;
+  const auto* load = is_address ? call->args[which].as<BufferLoadNode>() : nullptr;
+  if (load == nullptr || load->indices.size() != 1) {
+    throw Error("a tile product takes tir.address_of(first, last), both elements of a buffer of one dimension");
+  }
+  return GetRef<BufferLoad>(load);
 }
 
 TileProduct::Operand OperandOf(const CallNode* call, size_t at) {
   return {PlaceOf(call->args[at], 0), PlaceOf(call->args[at + 1], 0), PlaceOf(call->args[at], 1)};
+}
+
+void CheckSizes(const TileProduct& product) {
+  bool positive = product.rows > 0 && product.panels > 0 && product.words > 0;
+  for (const TileProduct::Step& step : product.steps) positive = positive && step.extent > 0;
+  if (positive && product.words % kTileRows == 0) return;
+  throw ShapeError(StrCat("a tile product has rows, panels, and words in multiples of ", kTileRows, ", not ",
+                          product.rows, ", ", product.panels, " and ", product.words));
+}
+
+void CheckTypes(const TileProduct& product, bool bytes) {
+  const DataType a = product.a.first->buffer->dtype, b = product.b.first->buffer->dtype,
+                 c = product.c.first->buffer->dtype, word = DataType::Int(32);
+  const bool left =
+      a == word || (bytes ? a.is_integral() && a.bits() == 8 && a.lanes() == 1 : a == DataType::BFloat(16));
+  if (left && b == word && c == (bytes ? word : DataType::Float(32))) return;
+  throw DTypeError(StrCat("a tile product of ", bytes ? "bytes" : "bfloat16", " takes these or words (int32), words, ",
+                          "and sums in ", bytes ? "int32" : "float32", ", not ", a, ", ", b, " and ", c));
 }
 
 }  // namespace
@@ -41,10 +62,7 @@ PrimExpr tile_product(const TileProduct& product) {
   if (sum != DataType::Int(32) && sum != DataType::Float(32)) {
     throw DTypeError(StrCat("tiles are summed in int32 or float32, not ", sum));
   }
-  if (product.words % kTileRows != 0 || product.rows < 1 || product.words < 1 || product.Runs() < 1) {
-    throw ShapeError(StrCat("a tile product has rows, and words in multiples of ", kTileRows, ", not ", product.rows,
-                            " and ", product.words));
-  }
+  CheckSizes(product);
   Array<PrimExpr> args;
   for (const auto* operand : {&product.c, &product.a, &product.b}) AddOperand(*operand, &args);
   for (const int64_t number : {product.rows, product.panels, product.words}) args.push_back(PrimExpr(number));
@@ -57,13 +75,17 @@ PrimExpr tile_product(const TileProduct& product) {
 
 std::optional<TileProduct> TileProductOf(const CallNode* call) {
   if (!IsCallTo(call, "tir.tile_dot_bytes") && !IsCallTo(call, "tir.tile_dot_pairs")) return std::nullopt;
-  TREADLE_ICHECK(call->args.size() >= kArguments && call->args.size() % 2 == kArguments % 2)
-      << "a tile product has " << kArguments << " arguments, and two for each step";
+  if (call->args.size() < kArguments || call->args.size() % 2 != kArguments % 2) {
+    throw Error(
+        StrCat("a tile product has ", kArguments, " arguments, and two for each step, not ", call->args.size()));
+  }
   auto number = [&](size_t i) { return as_int(call->args[i], "size of a tile product"); };
   TileProduct product{OperandOf(call, 0), OperandOf(call, 2), OperandOf(call, 4), number(6), number(7), number(8), {}};
   for (size_t i = kArguments; i < call->args.size(); i += 2) {
     product.steps.push_back({number(i + 1), PlaceOf(call->args[i], 0)});
   }
+  CheckSizes(product);
+  CheckTypes(product, IsCallTo(call, "tir.tile_dot_bytes"));
   return product;
 }
 

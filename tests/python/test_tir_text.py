@@ -125,6 +125,25 @@ def test_mistakes_have_a_place(text, message):
     assert "^" in str(error.value)
 
 
+@pytest.mark.parametrize("arguments,message", [
+    ("1", "9 arguments, and two for each step, not 1"),
+    ("1, 2, 3, 4, 5, 6, 7, 8, 9", "takes tir.address_of"),
+    (", ".join(["{at}"] * 6) + ", 1, 0, 16", "words in multiples of 16, not 1, 0 and 16"),
+    (", ".join(["{at}"] * 6) + ", 1, 1, 16, {at}, 0", "words in multiples of 16"),
+    (", ".join(["{at}"] * 6) + ", 1, 1, 16", "not float64, float64 and float64"),
+])
+def test_tile_products_that_make_no_sense_are_refused(arguments, message):
+    at = "@tir.address_of(C[0], C[3], dtype=handle)"
+    func = tir.from_text(f'''primfn(a: handle) -> ()
+      attr = {{"global_symbol": "f"}}
+      buffers = {{C: Buffer(p: Pointer(float64), float64, [64], [])}}
+      buffer_map = {{a: C}} {{ evaluate(@tir.tile_dot_bytes({arguments.format(at=at)}, dtype=int32)) }}''')
+    for target in ("stackvm", "llvm -mcpu=sapphirerapids"):
+        with pytest.raises(tvm.Error, match=message) as error:
+            tvm.build(func, target=target)
+        assert not isinstance(error.value, tvm.InternalError)
+
+
 def test_damaged_texts_are_refused():
     a, b, c = matmul(8)
     text = str(tvm.lower(te.create_schedule(c.op), [a, b, c])["main"]) + str(te.create_prim_func([a, b, c]))
