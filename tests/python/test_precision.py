@@ -121,12 +121,13 @@ def test_instructions(target, instruction, tmp_path):
     assert len(re.findall(instruction, text)) >= 8
 
 
-def convolution(size, inputs, outputs, kernel, strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1)):
+def convolution(size, inputs, outputs, kernel, strides=(1, 1), pads=(0, 0, 0, 0), dilations=(1, 1), group=1):
     rng = np.random.default_rng(9)
     x = rng.standard_normal((1, inputs, *size), dtype=np.float32)
-    w = rng.standard_normal((outputs, inputs, *kernel), dtype=np.float32)
+    w = rng.standard_normal((outputs, inputs // group, *kernel), dtype=np.float32)
     graph = helper.make_graph(
-        [helper.make_node("Conv", ["x", "w"], ["c"], strides=strides, pads=pads, dilations=dilations, name="conv"),
+        [helper.make_node("Conv", ["x", "w"], ["c"], strides=strides, pads=pads, dilations=dilations, group=group,
+                          name="conv"),
          helper.make_node("Relu", ["c"], ["y"])], "g",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [numpy_helper.from_array(w, "w")])
@@ -137,7 +138,12 @@ def convolution(size, inputs, outputs, kernel, strides=(1, 1), pads=(0, 0, 0, 0)
     ((14, 14), 32, 48, (1, 1)), ((15, 13), 24, 20, (3, 3), (1, 1), (1, 1, 1, 1)),
     ((16, 16), 16, 32, (3, 3), (2, 2), (1, 0, 1, 2)), ((9, 40), 17, 33, (1, 1), (2, 2)),
     ((20, 22), 3, 32, (7, 7), (2, 2), (3, 3, 3, 3)), ((11, 9), 2, 16, (3, 3)), ((8, 8), 5, 24, (1, 1)),
-    ((12, 12), 64, 16, (3, 3), (1, 1), (2, 2, 2, 2), (2, 2)), ((7, 7), 40, 64, (5, 1), (1, 1), (2, 0, 2, 0))])
+    ((12, 12), 64, 16, (3, 3), (1, 1), (2, 2, 2, 2), (2, 2)), ((7, 7), 40, 64, (5, 1), (1, 1), (2, 0, 2, 0)),
+    # Groups: of blocks, two to a block, of half blocks; one channel each, with and without padding.
+    ((10, 10), 64, 64, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 4), ((14, 9), 64, 64, (3, 3), (2, 2), (1, 1, 1, 1), (1, 1), 8),
+    ((9, 9), 48, 72, (1, 1), (1, 1), (0, 0, 0, 0), (1, 1), 3), ((6, 8), 16, 32, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 4),
+    ((14, 14), 32, 32, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 32), ((15, 12), 40, 40, (5, 5), (2, 2), (2, 2, 2, 2), (1, 1), 40),
+    ((9, 11), 24, 24, (3, 3), (1, 1), (0, 0, 0, 0), (2, 2), 24), ((5, 5), 20, 40, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 20)])
 @pytest.mark.parametrize("target", [PAIRS, "llvm -mcpu=native", PAIRS + " -vector-width=256"])
 def test_convolutions(arguments, target):
     import onnxruntime as ort
@@ -154,6 +160,33 @@ def test_convolutions(arguments, target):
     exact = reference(x, w)
     assert snr(exact, y) > 48
     assert snr(reference(round_bf16(x), round_bf16(w)), y) > 110 or snr(exact, y) > 110
+
+
+@pytest.mark.parametrize("group, inputs, stride", [(1, 32, 1), (1, 3, 2), (4, 32, 1), (32, 32, 1), (40, 40, 2), (5, 40, 1)])
+@pytest.mark.parametrize("target", [PAIRS, "llvm -mcpu=native", WIDENED])
+def test_convolutions_that_a_model_states_in_bfloat16(group, inputs, stride, target):
+    import ml_dtypes
+    outputs = inputs if group > 1 else 48
+    model, x, w = convolution((12, 13), inputs, outputs, (3, 3), (stride,) * 2, (1, 1, 1, 1), (1, 1), group)
+    x, w = (values.astype(ml_dtypes.bfloat16) for values in (x, w))
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = TensorProto.BFLOAT16
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(w, "w"))
+    model.opset_import[0].version = 22
+    y = treadle.compile(model, target=target)(x=x)["y"]
+    exact = np.zeros((1, outputs, (12 - 1) // stride + 1, (13 - 1) // stride + 1))
+    padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    per = outputs // group
+    for o in range(outputs):
+        part = padded[:, o // per * w.shape[1] : (o // per + 1) * w.shape[1]]
+        for i in range(3):
+            for j in range(3):
+                taps = part[:, :, i : i + 12 : stride, j : j + 13 : stride]
+                exact[:, o] += np.einsum("nchw,c->nhw", taps, w[o, :, i, j].astype(np.float64))
+    assert y.dtype == x.dtype
+    exact = np.maximum(exact, 0)
+    # Rounded once, where the result is stored.
+    np.testing.assert_allclose(y.astype(np.float64), exact, rtol=2**-8, atol=1e-4)
 
 
 def test_a_network_of_convolutions_stays_near():

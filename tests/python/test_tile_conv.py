@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from test_precision import round_bf16, snr
 from test_tiles import PROGRAM, instructions, needs_x86, run  # noqa: F401
 
 TILES = "llvm -mcpu=x86-64-v4 -mattr=+amx-tile,+amx-int8,+amx-bf16"
@@ -69,6 +70,20 @@ def bytes_conv(ic, size, oc, kernel, stride, pad, dilation, batch, weight_zero=0
     return model, {"x": x}, expected
 
 
+def pairs_conv(ic, size, oc, kernel, stride, pad, dilation, batch):
+    rng = np.random.default_rng(ic + oc)
+    x = rng.standard_normal((batch, ic, *size), dtype=np.float32)
+    w = rng.standard_normal((oc, ic, kernel, kernel), dtype=np.float32)
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], strides=[stride] * 2, pads=[pad] * 4, dilations=[dilation] * 2),
+             helper.make_node("Relu", ["c"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+                              [numpy_helper.from_array(w, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    x64, w64 = (round_bf16(values).astype(np.float64) for values in (x, w))
+    return model, {"x": x}, np.maximum(reference(x64, w64, stride, pad, dilation), 0)
+
+
 def record_of(model, target, kernel, tmp_path, *options):
     """The line of --dump kernels by which `kernel` computes the model."""
     onnx.save(model, tmp_path / "m.onnx")
@@ -91,6 +106,22 @@ def test_instructions_for_bytes(case, instructions):  # noqa: F811
     model, inputs, expected = bytes_conv(*CASES[case])
     before = 0 if instructions is None else instructions()
     np.testing.assert_array_equal(run(model, inputs, TILES), expected)
+    assert instructions is None or instructions() > before
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_sums_of_bfloat16(case, tmp_path):
+    model, inputs, expected = pairs_conv(*CASES[case])
+    assert record_of(model, WRITTEN_OUT, "conv2d.pair_tiles", tmp_path, "--precision", "bf16")
+    assert snr(expected, run(model, inputs, WRITTEN_OUT, **{"relay.precision": "bf16"})) > 110
+
+
+@needs_x86
+@pytest.mark.parametrize("case", ["window", "channels_beyond_lines", "strided", "strips"])
+def test_instructions_for_bfloat16(case, instructions):  # noqa: F811
+    model, inputs, expected = pairs_conv(*CASES[case])
+    before = 0 if instructions is None else instructions()
+    assert snr(expected, run(model, inputs, TILES, **{"relay.precision": "bf16"})) > 110
     assert instructions is None or instructions() > before
 
 

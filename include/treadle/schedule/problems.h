@@ -26,7 +26,8 @@ class ConvProblemNode : public ProblemNode {
   int64_t data_ic = 0;      ///< channels of the data, more than ic where some aren't read; 0: ic
 
   // What isn't part of the key; set while a graph is laid out.
-  std::string not_blocked;  ///< why it can't run on blocked activations at all, or ""
+  std::string not_blocked;                                 ///< why it can't run on blocked activations at all, or ""
+  std::string not_pairs = "the operands aren't bfloat16";  ///< why it can't be computed by pairs of bfloat16, or ""
   relay::ChannelLayout in_layout, out_layout;
   runtime::NDArray weight;         ///< OIHW, with output channels that pad the last block; null where unknown
   runtime::NDArray padded_weight;  ///< with input channels as they are in in_layout, too

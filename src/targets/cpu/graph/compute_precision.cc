@@ -163,19 +163,43 @@ class ProductNarrower : public MixedModeMutator {
     return out == kWide ? sum : ops::MakeCast(sum, out);
   }
 
-  /// A convolution with operands in bfloat16, where kernels multiply pairs of channels; else null.
-  Expr NarrowConv(const CallNode* pre, const CallNode* call, const TensorTypeNode* weight) {
-    constexpr int64_t kLeastChannels = 16;
+  static bool IsDepthwise(const ops::Conv2DAttrs& attrs, const TensorTypeNode* weight) {
+    return attrs.groups > 1 && attrs.groups == *AsConstInt(weight->shape[0]) && *AsConstInt(weight->shape[1]) == 1;
+  }
+
+  /// Whether kernels compute a convolution of bfloat16: by pairs of channels, or each channel by itself.
+  bool HasNarrowConv(const CallNode* call, const TensorTypeNode* weight) const {
+    constexpr int64_t kLeastChannels = 16, kWholeGroup = 8;
     const auto* attrs = call->attrs.as<ops::Conv2DAttrs>();
-    if (!request_.narrow.is_bfloat16() || !has_dot_ || IsKept(pre, kept_) || attrs == nullptr || attrs->groups != 1 ||
-        !attrs->out_dtype.is_void() || !attrs->IsIn("NCHW", "OIHW") || call->args[1].as<ConstantNode>() == nullptr) {
-      return Expr();
+    if (!has_dot_ || attrs == nullptr || !attrs->IsIn("NCHW", "OIHW") || call->args[1].as<ConstantNode>() == nullptr) {
+      return false;
     }
-    // Of one channel half of each word would be empty.
     const int64_t outputs = *AsConstInt(weight->shape[0]), inputs = *AsConstInt(weight->shape[1]);
-    if (outputs < kLeastChannels || inputs < 2) return Expr();
+    const int64_t groups = attrs->groups;
+    if (outputs < kLeastChannels) return false;
+    // Of one channel half of each word would be empty. Blocks that groups don't fill multiply zeros.
+    const bool whole = groups == 1 ? inputs >= 2 : inputs % kWholeGroup == 0 && outputs / groups % kWholeGroup == 0;
+    return whole || IsDepthwise(*attrs, weight);
+  }
+
+  /// A convolution that the model states in float32 with operands in bfloat16, where that makes it faster; else null.
+  Expr NarrowConv(const CallNode* pre, const CallNode* call, const TensorTypeNode* weight) {
+    const auto* attrs = call->attrs.as<ops::Conv2DAttrs>();
+    const bool narrow = request_.narrow.is_bfloat16() && !IsKept(pre, kept_) && HasNarrowConv(call, weight);
+    // Windows over one channel take the same time in either format.
+    if (!narrow || !attrs->out_dtype.is_void() || IsDepthwise(*attrs, weight)) return Expr();
     return WithSums<ops::Conv2DAttrs>(call,
                                       {Cast(call->args[0], request_.narrow), Cast(call->args[1], request_.narrow)});
+  }
+
+  /// A convolution that the model states in 16 bits.
+  Expr StatedConv(const CallNode* pre, const CallNode* call, const TensorTypeNode* weight) {
+    const DataType out = TensorTypeOf(GetRef<Expr>(pre))->dtype;
+    if (out.is_bfloat16() && HasNarrowConv(call, weight)) {
+      return ops::MakeCast(WithSums<ops::Conv2DAttrs>(call, call->args), out);
+    }
+    Array<Expr> args = call->args.Map([&](const Expr& arg) { return Cast(arg, kWide); });
+    return ops::MakeCast(Call(call->op, args, call->attrs, {}, call->span), out);
   }
 
   /// Attention with operands in bfloat16, where its products are those of pairs; else null.
@@ -219,8 +243,7 @@ class ProductNarrower : public MixedModeMutator {
     } else if (op->name == "nn.conv2d" && data->dtype == kWide && weight->dtype == kWide && out->dtype == kWide) {
       result = Noted(pre, NarrowConv(pre, call, weight));
     } else if (IsConvolution(op->name) && IsNarrow(data) && data->dtype == weight->dtype && out->dtype == data->dtype) {
-      Array<Expr> args = call->args.Map([&](const Expr& arg) { return Cast(arg, kWide); });
-      result = ops::MakeCast(Call(call->op, args, call->attrs, {}, call->span), out->dtype);
+      result = StatedConv(pre, call, weight);
     }
     return result.defined() ? result : post;
   }

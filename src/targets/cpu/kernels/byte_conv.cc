@@ -5,15 +5,14 @@
 #include <algorithm>
 #include <vector>
 
-#include "ops/change_layout.h"
 #include "ops/infer.h"
 #include "ops/qnn.h"
 #include "ops/te_util.h"
 #include "targets/cpu/kernels/conv_compute.h"
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/word_conv.h"
 #include "targets/cpu/kernels/words.h"
-#include "treadle/ir/structural.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/make.h"
@@ -101,69 +100,10 @@ Array<Tensor> ByteDepthwiseCompute(const Attrs& attrs, const Array<Tensor>& inpu
 
 // ---- Weights in words ----
 
-/// A convolution whose groups, some taken as one, are blocks.
-struct GroupsInBlocks {
-  int64_t merged, block;  ///< groups of the model that become one; channels of a block
-};
-
-/// The usual one first; none where no block has channels of one group only.
-std::vector<GroupsInBlocks> BlockGroups(int64_t groups, int64_t inputs, int64_t outputs, int lanes) {
-  std::vector<GroupsInBlocks> found;
-  for (int64_t block : {int64_t{16}, int64_t{8}}) {
-    if (block > lanes && block > 8) continue;
-    for (int64_t merged : {1, 2, 4, 8, 16}) {
-      if (groups % merged == 0 && inputs * merged % block == 0 && outputs * merged % block == 0) {
-        found.push_back({merged, block});
-      }
-    }
-  }
-  return found;
-}
-
-/// Elements of `weight` (OIHW) at their places in (out / ob, in / ib, KH, KW, ib / elements of a word, ob) words. Group
-/// g of the `merged` that form one has its inputs from g * I on.
-template <typename T>
-runtime::NDArray PackedWords(const runtime::NDArray& weight, int64_t in_block, int64_t out_block, int64_t groups,
-                             int64_t merged) {
-  constexpr auto kEach = static_cast<int64_t>(sizeof(int32_t) / sizeof(T));
-  const std::vector<int64_t>& shape = weight.shape();
-  const int64_t outputs = shape[0], inputs = shape[1], taps = shape[2] * shape[3];
-  const int64_t in_blocks = (inputs * merged + in_block - 1) / in_block;
-  const int64_t out_blocks = (outputs + out_block - 1) / out_block, each = outputs / groups / merged;
-  runtime::NDArray packed = runtime::NDArray::Empty(
-      {out_blocks, in_blocks, shape[2], shape[3], in_block / kEach, out_block}, DataType::Int(32));
-  auto* to = packed.Data<T>();
-  std::fill(to, to + packed.size() * kEach, T{0});
-  const auto* from = weight.Data<T>();
-  for (int64_t o = 0; o < outputs; ++o) {
-    for (int64_t i = 0; i < inputs; ++i) {
-      const int64_t c = o / each % merged * inputs + i;
-      for (int64_t t = 0; t < taps; ++t) {
-        int64_t place = ((o / out_block * in_blocks + c / in_block) * taps + t) * (in_block / kEach);
-        place = (place + c % in_block / kEach) * out_block + o % out_block;
-        to[place * kEach + c % kEach] = *from++;
-      }
-    }
-  }
-  return packed;
-}
-
 runtime::NDArray PackedWeight(const runtime::NDArray& weight, int64_t in_block, int64_t out_block, int64_t groups,
                               int64_t merged) {
-  return weight.dtype().bits() == 8 ? PackedWords<int8_t>(weight, in_block, out_block, groups, merged)
-                                    : PackedWords<int16_t>(weight, in_block, out_block, groups, merged);
-}
-
-Attrs ByteAttrs(const Conv2DAttrs* a, const runtime::NDArray& weight, const ChannelLayout& in, const ChannelLayout& out,
-                int64_t channels, int64_t groups) {
-  auto node = MakeObject<Conv2DAttrs>(*a);
-  node->channels = channels;
-  node->kernel_size = std::vector<int64_t>{weight.shape()[2], weight.shape()[3]};
-  node->groups = static_cast<decltype(node->groups)>(groups);
-  node->data_layout = in.axes();
-  node->out_layout = out.axes();
-  node->out_dtype = kSum;
-  return Attrs(ObjectPtr<Object>(node));
+  return weight.dtype().bits() == 8 ? PackedConvWords<int8_t>(weight, in_block, out_block, groups, merged)
+                                    : PackedConvWords<int16_t>(weight, in_block, out_block, groups, merged);
 }
 
 LaidOutCall Blocked(const char* op, const CallNode* call, const Expr& data, const runtime::NDArray& weight,
@@ -187,44 +127,10 @@ LaidOutCall DepthwiseConv(const CallNode* call, const Conv2DAttrs* a, LayoutArgs
     }
   }
   return Blocked("qnn.contrib_depthwise_conv2d_NCHWc", call, args.Get(0, layout), packed,
-                 ByteAttrs(a, weight, layout, layout, padded, padded), args, layout);
-}
-
-/// Few channels of plain data as words.
-Expr ChannelsAsWords(const Expr& data, int64_t channels, DataType dtype) {
-  const int64_t missing = (kBytes - channels % kBytes) % kBytes;
-  Expr whole = data;
-  if (missing > 0) {
-    whole = MakePad(data, {{0, 0}, {0, missing}, {0, 0}, {0, 0}}, ScalarConstant(dtype, int64_t{0}));
-  }
-  return LayoutTransform(whole, "NCHW", "NCHW4c");
+                 WordConvAttrs(a, weight, layout, layout, padded, padded, kSum), args, layout);
 }
 
 // ---- Kernels ----
-
-/// Of fewer channels of plain data words are made, not blocks.
-constexpr int64_t kLeastBlocked = 8;
-
-/// What the graph decides; loops are planned by conv2d.direct and conv2d.depthwise, which say what they cost, too.
-class ByteConvPlanNode : public PlanNode {
- public:
-  int64_t merged = 1, ic_block = 16, oc_block = 16;
-  TREADLE_NODE(ByteConvPlanNode, PlanNode, "schedule.ByteConvPlan")
-  template <typename R>
-  static void Reflect(R& r) {
-    r.Field("merged", &ByteConvPlanNode::merged).Doc("groups that become one, with zeros in the weight between them");
-    r.Field("ic_block", &ByteConvPlanNode::ic_block).Doc("channels of a block of the input; 4: plain data as words");
-    r.Field("oc_block", &ByteConvPlanNode::oc_block).Doc("channels of a block of the result");
-  }
-};
-
-Plan MakePlan(int64_t merged, int64_t ic_block, int64_t oc_block) {
-  return Make<Plan, ByteConvPlanNode>([&](auto& plan) {
-    plan.merged = merged;
-    plan.ic_block = ic_block;
-    plan.oc_block = oc_block;
-  });
-}
 
 std::string WhyNotWords(const CallNode* call, const LayoutArgs& args) {
   const auto* a = call->attrs.as<Conv2DAttrs>();
@@ -246,9 +152,7 @@ std::string WhyNotConv(const Problem& problem, const Machine& machine) {
   const auto& p = *problem.as<ConvProblemNode>();
   if (!p.not_blocked.empty()) return p.not_blocked;
   if (IsByteDepthwise(p)) return "one channel in each group";
-  const bool fits =
-      p.groups == 1 || !BlockGroups(p.groups, p.ic / p.groups, p.oc / p.groups, machine.vector_lanes(32)).empty();
-  return fits ? "" : StrCat(p.oc / p.groups, " channels of a group don't fill blocks");
+  return WhyNotGroups(p, machine);
 }
 
 std::string WhyNotDepthwise(const Problem& problem, const Machine&) {
@@ -258,95 +162,41 @@ std::string WhyNotDepthwise(const Problem& problem, const Machine&) {
   return IsByteDepthwise(p) ? "" : StrCat("the data are ", p.dtype, ", not uint8");
 }
 
-/// Blocks of channels that aren't half empty.
-std::vector<int64_t> BlocksOf(int64_t channels) {
-  return channels > 8 ? std::vector<int64_t>{8, 16} : std::vector<int64_t>{8};
-}
-
-/// `usual`, and the others, which no cost model chooses (Kernel::least_gain): they decide about what follows in the
-/// graph, too.
-std::vector<Plan> WithUsual(const Plan& usual, std::vector<Plan> plans) {
-  std::erase_if(plans, [&](const Plan& plan) { return StructuralEqual(plan, usual); });
-  plans.insert(plans.begin(), usual);
-  return plans;
-}
-
 std::vector<Plan> ConvSpace(const Problem& problem, const Machine& machine) {
   const auto& p = *problem.as<ConvProblemNode>();
-  const int lanes = machine.vector_lanes(32);
-  std::vector<Plan> plans;
-  if (p.groups > 1) {
-    for (const GroupsInBlocks& blocks : BlockGroups(p.groups, p.ic / p.groups, p.oc / p.groups, lanes)) {
-      plans.push_back(MakePlan(blocks.merged, blocks.block, blocks.block));
-    }
-    return plans;
-  }
-  const bool words = p.in_layout.is_plain() && p.ic < kLeastBlocked;
-  const int64_t ic_block = p.in_layout.is_blocked() ? p.in_layout.block
-                           : words                  ? kBytes
-                                                    : BlockedLayout(p.ic, lanes).block;
-  for (const int64_t in : words ? std::vector<int64_t>{kBytes} : BlocksOf(p.ic)) {
-    for (const int64_t out : BlocksOf(p.oc)) plans.push_back(MakePlan(1, in, out));
-  }
-  return WithUsual(MakePlan(1, ic_block, BlockedLayout(p.oc, lanes).block), std::move(plans));
+  return WordConvSpace(p, kBytes, machine);
 }
 
 std::vector<Plan> DepthwiseSpace(const Problem& problem, const Machine& machine) {
   const auto& p = *problem.as<ConvProblemNode>();
   std::vector<Plan> plans;
-  for (const int64_t block : BlocksOf(p.oc)) plans.push_back(MakePlan(1, block, block));
+  for (const int64_t block : BlocksOf(p.oc)) plans.push_back(MakeWordConvPlan(1, block, block));
   const int64_t usual =
       p.in_layout.is_blocked() ? p.in_layout.block : BlockedLayout(p.oc, machine.vector_lanes(32)).block;
-  return WithUsual(MakePlan(1, usual, usual), std::move(plans));
+  return WithUsual(MakeWordConvPlan(1, usual, usual), std::move(plans));
 }
 
 std::string WhyNotConvPlan(const Problem& problem, const Machine&, const Plan& chosen) {
-  const auto& p = *problem.as<ConvProblemNode>();
-  const auto& plan = *chosen.as<ByteConvPlanNode>();
-  auto is_block = [](int64_t block) { return block == 8 || block == 16; };
-  const bool words = plan.ic_block == kBytes && p.groups == 1 && p.in_layout.is_plain() && p.ic < kLeastBlocked;
-  if ((!is_block(plan.ic_block) && !words) || !is_block(plan.oc_block)) return "blocks are of 8 or 16 channels";
-  if (plan.merged < 1 || p.groups % plan.merged != 0) {
-    return StrCat(plan.merged, " of ", p.groups, " groups can't become one");
-  }
-  const int64_t groups = p.groups / plan.merged;
-  const bool whole = groups == 1 || (p.ic / groups % plan.ic_block == 0 && p.oc / groups % plan.oc_block == 0);
-  return whole ? "" : "a block would have channels of two groups";
+  return WhyNotWordConvPlan(*problem.as<ConvProblemNode>(), kBytes, chosen);
 }
 
 std::string WhyNotDepthwisePlan(const Problem&, const Machine&, const Plan& chosen) {
-  const auto& plan = *chosen.as<ByteConvPlanNode>();
+  const auto& plan = *chosen.as<WordConvPlanNode>();
   const bool fits = plan.merged == 1 && plan.ic_block == plan.oc_block && (plan.oc_block == 8 || plan.oc_block == 16);
   return fits ? "" : "the blocks of the input are those of the result, of 8 or 16 channels";
 }
 
-/// What the kernel of the loops is asked to compute.
-Problem LoopProblem(const ConvProblemNode& p, const ByteConvPlanNode& plan) {
-  auto loops = MakeObject<ConvProblemNode>(p);
-  loops->groups = p.is_depthwise() ? p.groups : p.groups / plan.merged;
-  loops->ic = ChannelLayout{plan.ic_block}.PaddedChannels(p.ic);
-  loops->oc = ChannelLayout{plan.oc_block}.PaddedChannels(p.oc);
-  loops->ic_block = plan.ic_block;
-  loops->oc_block = plan.oc_block;
-  return Problem(ObjectPtr<Object>(loops));
-}
-
-double Cycles(const char* loops, const Problem& problem, const Machine& machine, const Plan& chosen) {
-  const auto& p = *problem.as<ConvProblemNode>();
-  if (!p.is_static()) return -1;
-  return DefaultPlan(*schedule::FindKernel(loops), LoopProblem(p, *chosen.as<ByteConvPlanNode>()), machine).cycles;
-}
-
 std::optional<LaidOutCall> RewriteConv(const LayoutRequest& request, const Problem& problem, const Plan& chosen) {
   const auto& p = *problem.as<ConvProblemNode>();
-  const auto& plan = *chosen.as<ByteConvPlanNode>();
+  const auto& plan = *chosen.as<WordConvPlanNode>();
   const auto* call = request.call;
   const runtime::NDArray& weight = call->args[1].as<ConstantNode>()->data;
   const ChannelLayout in{plan.ic_block}, out{plan.oc_block};
   const int64_t groups = p.groups / plan.merged;
-  const Expr data =
-      in.block < kLeastBlocked ? ChannelsAsWords(request.args.Plain(0), p.ic, p.dtype) : request.args.Get(0, in);
-  const Attrs attrs = ByteAttrs(call->attrs.as<Conv2DAttrs>(), weight, in, out, out.PaddedChannels(p.oc), groups);
+  const Expr data = in.block < kLeastBlocked ? ChannelsAsWords(request.args.Plain(0), p.ic, in.block, p.dtype)
+                                             : request.args.Get(0, in);
+  const Attrs attrs =
+      WordConvAttrs(call->attrs.as<Conv2DAttrs>(), weight, in, out, out.PaddedChannels(p.oc), groups, kSum);
   return Blocked("qnn.contrib_conv2d_NCHWc", call, data, PackedWeight(weight, in.block, out.block, groups, plan.merged),
                  attrs, request.args, out);
 }
@@ -354,7 +204,7 @@ std::optional<LaidOutCall> RewriteConv(const LayoutRequest& request, const Probl
 std::optional<LaidOutCall> RewriteDepthwise(const LayoutRequest& request, const Problem&, const Plan& chosen) {
   const auto* call = request.call;
   return DepthwiseConv(call, call->attrs.as<Conv2DAttrs>(), request.args, call->args[1].as<ConstantNode>()->data,
-                       ChannelLayout{chosen.as<ByteConvPlanNode>()->oc_block});
+                       ChannelLayout{chosen.as<WordConvPlanNode>()->oc_block});
 }
 
 Kernel ByteKernel(const char* name, const char* loops) {
@@ -362,11 +212,11 @@ Kernel ByteKernel(const char* name, const char* loops) {
   kernel.name = name;
   kernel.op = "qnn.contrib_conv2d";
   kernel.target = "cpu";
-  kernel.plan_type = ByteConvPlanNode::StaticTypeInfo();
+  kernel.plan_type = WordConvPlanNode::StaticTypeInfo();
   kernel.graph_fields = {"merged", "ic_block", "oc_block"};
   kernel.least_gain = 0;
   kernel.cycles = [loops](const Problem& problem, const Machine& machine, const Plan& plan) {
-    return Cycles(loops, problem, machine, plan);
+    return WordConvCycles(loops, problem, machine, plan);
   };
   return kernel;
 }

@@ -30,6 +30,20 @@ std::string WhyNotBlockedCall(const CallNode* call, const relay::LayoutArgs& arg
   return "";
 }
 
+/// The same by pairs of bfloat16, summed in float32.
+std::string WhyNotPairs(const CallNode* call, const relay::LayoutArgs& args) {
+  const auto* a = call->attrs.as<Conv2DAttrs>();
+  const auto *data = args.Type(0), *kernel = args.Type(1), *type = call->type_as<TensorTypeNode>();
+  const DataType half = DataType::BFloat(16);
+  if (data->dtype != half || kernel->dtype != half) return "the operands aren't bfloat16";
+  if (type->dtype != DataType::Float(32)) return "sums aren't float32";
+  const bool nchw = a != nullptr && a->IsIn("NCHW", "OIHW") && data->shape.size() == 4;
+  if (!nchw) return "the model's layouts aren't NCHW and OIHW";
+  if (DimValue(data->shape[1]) < 1) return "the number of channels is dynamic";
+  const auto* constant = call->args[1].as<ConstantNode>();
+  return constant != nullptr && constant->data.IsCompact() ? "" : "the weight isn't constant";
+}
+
 /// The layouts that activations of a convolution have; of several groups its kernel decides (grouped_conv.cc).
 void SetLayouts(const relay::LayoutArgs& args, int64_t ic, int64_t oc, int lanes, ConvProblemNode* p) {
   constexpr int64_t kMinPadded = 8;
@@ -108,6 +122,12 @@ Problem ConvProblem(const CallNode* call, const relay::LayoutArgs& args, const M
   const Problem open = Make<Problem, ConvProblemNode>([&](auto& p) {
     p.not_blocked = WhyNotBlockedCall(call, args);
     SetCallSizes(call, args, &p);
+    p.not_pairs = WhyNotPairs(call, args);
+    if (p.not_pairs.empty()) {
+      p.in_layout = args.LayoutOf(0);
+      if (!p.in_layout.is_in_order()) p.in_layout = {};
+      p.out_layout = out;
+    }
     if (!p.not_blocked.empty()) return;
     SetLayouts(args, p.ic, p.oc, machine.vector_lanes(32), &p);
     if (out.is_blocked() && p.groups == 1) p.out_layout = out;

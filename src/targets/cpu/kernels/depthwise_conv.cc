@@ -6,6 +6,7 @@
 
 #include "ops/change_layout.h"
 #include "ops/infer.h"
+#include "ops/te_util.h"
 #include "targets/cpu/kernels/conv_compute.h"
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/rooms.h"
@@ -20,11 +21,18 @@ using te::Var;
 
 constexpr const char* kName = kDepthwiseConv;
 
+/// Elements of 16 bits are widened once, where padding makes a copy, rather than for each tap.
+Tensor Widened(const Tensor& data, DataType dtype) {
+  if (data->dtype == dtype) return data;
+  return Compute(
+      data->shape, [&](const Array<PrimExpr>& i) { return tir::cast(dtype, data(i)); }, "widened", tag::kInjective);
+}
+
 /// data: (N, C/b, H, W, b), kernel: (C/b, 1, KH, KW, b). Result: (N, C/b, OH, OW, b).
 Array<Tensor> DepthwiseCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const auto* a = attrs.as<Conv2DAttrs>();
   const auto* type = out_type.as<TensorTypeNode>();
-  Tensor data = PadSpatial(inputs[0], NormalizePadding(a->padding, 2, true), kName);
+  Tensor data = PadSpatial(Widened(inputs[0], type->dtype), NormalizePadding(a->padding, 2, true), kName);
   Tensor kernel = inputs[1];
   const Problem problem =
       Make<Problem, ConvProblemNode>([&](auto& p) { SetConvProblem(a, inputs[0], kernel, type, &p); });

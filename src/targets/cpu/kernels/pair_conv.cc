@@ -1,28 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions of bfloat16 on channel-blocked activations, summed in float32. Words of two neighbouring channels take
 // the place of floats (pair_matmul.cc), so that convolutions have the form, and the schedules, of those of floats
-// (direct_conv.cc).
+// (direct_conv.cc). Depthwise ones are those of floats, of data that are widened as they are read (depthwise_conv.cc).
 #include <algorithm>
 
-#include "ops/change_layout.h"
 #include "ops/infer.h"
 #include "ops/te_util.h"
 #include "targets/cpu/kernels/conv_compute.h"
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/word_conv.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/compute.h"
-#include "treadle/ops/make.h"
 #include "treadle/relay/mac_count.h"
 #include "treadle/tir/pair_ops.h"
 
 namespace treadle::ops::cpu {
 namespace {
 
-using relay::CallNode;
 using relay::ConstantNode;
 using relay::LaidOutCall;
-using relay::LayoutArgs;
 
 constexpr int64_t kPair = 2;
 const DataType kHalf = DataType::BFloat(16), kSum = DataType::Float(32);
@@ -35,7 +32,7 @@ Problem ProblemOf(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel
     SetConvProblem(a, data, kernel, type, &p);
     p.data_ic = p.ic;
     p.ic_block = DimValue(kernel->shape[4]);
-    p.ic = DimValue(kernel->shape[1]) * p.ic_block;
+    p.ic = DimValue(kernel->shape[1]) * p.ic_block * p.groups;
     p.kh = (*a->kernel_size)[0];
     p.kw = (*a->kernel_size)[1];
   });
@@ -59,72 +56,104 @@ Array<Tensor> PairConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
   return DirectConvSums(problem, a, data, kernel, type, axes, term);
 }
 
-// ---- Choosing layouts ----
+// ---- Kernels ----
 
-/// `weight` (OIHW) in (out / ob, in / ib, KH, KW, ib / 2, ob) words.
-runtime::NDArray PackedWeight(const runtime::NDArray& weight, int64_t in_block, int64_t out_block) {
+std::string WhyNot(const Problem& problem, const Machine& machine) {
+  const auto& p = *problem.as<ConvProblemNode>();
+  if (!p.not_pairs.empty()) return p.not_pairs;
+  return p.is_depthwise() ? "one channel in each group" : WhyNotGroups(p, machine);
+}
+
+std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
+  return WordConvSpace(*problem.as<ConvProblemNode>(), kPair, machine);
+}
+
+std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chosen) {
+  return WhyNotWordConvPlan(*problem.as<ConvProblemNode>(), kPair, chosen);
+}
+
+std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& problem, const Plan& chosen) {
+  const auto& p = *problem.as<ConvProblemNode>();
+  const auto& plan = *chosen.as<WordConvPlanNode>();
+  const auto* call = request.call;
+  const runtime::NDArray& weight = call->args[1].as<ConstantNode>()->data;
+  const ChannelLayout in{plan.ic_block}, out{plan.oc_block};
+  const int64_t groups = p.groups / plan.merged;
+  const bool few = FewChannels(p, kPair) == plan.ic_block;
+  const relay::Expr data =
+      few ? ChannelsAsWords(request.args.Plain(0), p.ic, in.block, p.dtype) : request.args.Get(0, in);
+  const Attrs attrs =
+      WordConvAttrs(call->attrs.as<Conv2DAttrs>(), weight, in, out, out.PaddedChannels(p.oc), groups, kSum);
+  const Array<relay::Expr> operands{
+      data, relay::Constant(PackedConvWords<uint16_t>(weight, in.block, out.block, groups, plan.merged))};
+  return LaidOutCall{relay::Call(Op::Get("nn.contrib_conv2d_NCHWc_pairs"), operands, attrs, {}, call->span), out};
+}
+
+// ---- Windows over one channel: bfloat16 in memory, float32 in registers ----
+
+ChannelLayout DepthwiseLayout(const ConvProblemNode& p, const Machine& machine) {
+  return p.in_layout.is_blocked() ? p.in_layout : BlockedLayout(p.oc, machine.vector_lanes(32));
+}
+
+std::string WhyNotDepthwise(const Problem& problem, const Machine&) {
+  const auto& p = *problem.as<ConvProblemNode>();
+  if (!p.not_pairs.empty()) return p.not_pairs;
+  return p.is_depthwise() ? "" : "not one channel in each group";
+}
+
+std::vector<Plan> DepthwiseSpace(const Problem& problem, const Machine& machine) {
+  const int64_t block = DepthwiseLayout(*problem.as<ConvProblemNode>(), machine).block;
+  return {MakeWordConvPlan(1, block, block)};
+}
+
+std::string WhyNotDepthwisePlan(const Problem&, const Machine&, const Plan& chosen) {
+  const auto& plan = *chosen.as<WordConvPlanNode>();
+  const bool fits = plan.merged == 1 && plan.ic_block == plan.oc_block && (plan.oc_block == 8 || plan.oc_block == 16);
+  return fits ? "" : "the blocks of the input are those of the result, of 8 or 16 channels";
+}
+
+/// `weight` (C, 1, KH, KW) as (C/b, 1, KH, KW, b).
+runtime::NDArray BlockedTaps(const runtime::NDArray& weight, const ChannelLayout& layout) {
   const std::vector<int64_t>& shape = weight.shape();
-  const int64_t outputs = shape[0], inputs = shape[1], taps = shape[2] * shape[3];
-  const int64_t in_blocks = (inputs + in_block - 1) / in_block, out_blocks = (outputs + out_block - 1) / out_block;
-  runtime::NDArray packed = runtime::NDArray::Empty(
-      {out_blocks, in_blocks, shape[2], shape[3], in_block / kPair, out_block}, DataType::Int(32));
-  auto* to = packed.Data<uint16_t>();
-  std::fill(to, to + packed.size() * kPair, uint16_t{0});
+  const int64_t taps = shape[2] * shape[3], block = layout.block;
+  const int64_t blocks = layout.PaddedChannels(shape[0]) / block;
+  runtime::NDArray result = runtime::NDArray::Empty({blocks, 1, shape[2], shape[3], block}, kHalf);
+  auto* to = result.Data<uint16_t>();
+  std::fill(to, to + result.size(), uint16_t{0});
   const auto* from = weight.Data<uint16_t>();
-  for (int64_t o = 0; o < outputs; ++o) {
-    for (int64_t c = 0; c < inputs; ++c) {
-      for (int64_t t = 0; t < taps; ++t) {
-        int64_t place = ((o / out_block * in_blocks + c / in_block) * taps + t) * (in_block / kPair);
-        place = (place + c % in_block / kPair) * out_block + o % out_block;
-        to[place * kPair + c % kPair] = *from++;
-      }
-    }
+  for (int64_t c = 0; c < shape[0]; ++c) {
+    for (int64_t t = 0; t < taps; ++t) to[(c / block * taps + t) * block + c % block] = *from++;
   }
-  return packed;
+  return result;
 }
 
-/// Few channels of plain data in one block of whole words.
-relay::Expr ChannelsAsWords(const relay::Expr& data, int64_t channels, int64_t block) {
-  relay::Expr whole = data;
-  if (channels < block) {
-    whole = MakePad(data, {{0, 0}, {0, block - channels}, {0, 0}, {0, 0}}, ScalarConstant(kHalf, int64_t{0}));
-  }
-  return LayoutTransform(whole, "NCHW", StrCat("NCHW", block, "c"));
+std::optional<LaidOutCall> RewriteDepthwise(const LayoutRequest& request, const Problem& problem, const Plan& chosen) {
+  const auto& p = *problem.as<ConvProblemNode>();
+  const auto* call = request.call;
+  const ChannelLayout layout{chosen.as<WordConvPlanNode>()->oc_block};
+  auto attrs = MakeObject<Conv2DAttrs>(
+      *BlockedAttrs(call->attrs.as<Conv2DAttrs>(), layout, BlockedKernelLayout(0, layout.block), layout)
+           .as<Conv2DAttrs>());
+  attrs->groups = static_cast<decltype(attrs->groups)>(layout.PaddedChannels(p.oc));
+  const Array<relay::Expr> operands{request.args.Get(0, layout),
+                                    relay::Constant(BlockedTaps(call->args[1].as<ConstantNode>()->data, layout))};
+  return LaidOutCall{relay::Call(Op::Get("nn.contrib_depthwise_conv2d_NCHWc"), operands,
+                                 Attrs(ObjectPtr<Object>(attrs)), {}, call->span),
+                     layout};
 }
 
-relay::FLayoutRule rule_of_others = nullptr;
-
-/// Runs nn.conv2d of bfloat16 with constant weights and sums in float32 on blocked activations.
-std::optional<LaidOutCall> PairConvRule(const CallNode* call, LayoutArgs& args) {
-  const auto* a = call->attrs.as<Conv2DAttrs>();
-  const auto *data = args.Type(0), *kernel = args.Type(1);
-  const auto* constant = call->args[1].as<ConstantNode>();
-  const bool applies = a != nullptr && a->groups == 1 && a->out_dtype == kSum && a->IsIn("NCHW", "OIHW") &&
-                       constant != nullptr && constant->data.IsCompact() && data->dtype == kHalf &&
-                       kernel->dtype == kHalf && data->shape.size() == 4 && DimValue(data->shape[1]) > 0;
-  if (!applies) return rule_of_others == nullptr ? std::nullopt : rule_of_others(call, args);
-  const runtime::NDArray& weight = constant->data;
-  const int lanes = args.lanes();
-  constexpr int64_t kLeastBlocked = 8;
-  const int64_t inputs = DimValue(data->shape[1]);
-  ChannelLayout in = args.LayoutOf(0);
-  const bool few = in.is_plain() && inputs < kLeastBlocked;
-  if (few) {
-    in = ChannelLayout{(inputs + kPair - 1) / kPair * kPair};
-  } else if (in.is_plain() || !in.is_in_order()) {
-    in = BlockedLayout(inputs, lanes);
-  }
-  const ChannelLayout out = BlockedLayout(weight.shape()[0], lanes);
-  auto attrs = MakeObject<Conv2DAttrs>(*a);
-  attrs->channels = out.PaddedChannels(weight.shape()[0]);
-  attrs->kernel_size = std::vector<int64_t>{weight.shape()[2], weight.shape()[3]};
-  attrs->data_layout = in.axes();
-  attrs->out_layout = out.axes();
-  const relay::Expr blocked = few ? ChannelsAsWords(args.Plain(0), inputs, in.block) : args.Get(0, in);
-  Array<relay::Expr> operands{blocked, relay::Constant(PackedWeight(weight, in.block, out.block))};
-  return LaidOutCall{
-      relay::Call(Op::Get("nn.contrib_conv2d_NCHWc_pairs"), operands, Attrs(ObjectPtr<Object>(attrs)), {}, call->span),
-      out};
+Kernel PairKernel(const char* name, const char* loops) {
+  Kernel kernel;
+  kernel.name = name;
+  kernel.op = "nn.conv2d";
+  kernel.target = "cpu";
+  kernel.plan_type = WordConvPlanNode::StaticTypeInfo();
+  kernel.graph_fields = {"merged", "ic_block", "oc_block"};
+  kernel.least_gain = 0;
+  kernel.cycles = [loops](const Problem& problem, const Machine& machine, const Plan& plan) {
+    return WordConvCycles(loops, problem, machine, plan);
+  };
+  return kernel;
 }
 
 }  // namespace
@@ -133,16 +162,25 @@ void RegisterPairConv() {
   OpRegistration("nn.contrib_conv2d_NCHWc_pairs")
       .Describe("Convolution of channel-blocked bfloat16, in float32.")
       .Arguments({{"data", "Tensor", "bfloat16, in data_layout"},
-                  {"weight", "Tensor", "(OC/ob, IC/ib, KH, KW, ib/2, ob) words of two bfloat16"}})
+                  {"weight", "Tensor", "(OC/ob, IC/groups/ib, KH, KW, ib/2, ob) words of two bfloat16"}})
       .AttrsType<Conv2DAttrs>()
       .SupportLevel(11)
       .Relation(Rule<PairConvInfer>)
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
       .Set(relay::kMacCount, relay::FMacCount(PackedConvMacs))
       .Set(kCompute, FTECompute(PairConvCompute));
-  const auto* own = Op::Get("nn.conv2d").GetAttr(relay::kLayoutRule);
-  rule_of_others = own == nullptr ? nullptr : *own;
-  OpRegistration("nn.conv2d").Set(relay::kLayoutRule, relay::FLayoutRule(PairConvRule));
+  Kernel conv = PairKernel("conv2d.pairs", kDirectConv);
+  conv.why_not = WhyNot;
+  conv.space = Space;
+  conv.why_not_plan = WhyNotPlan;
+  conv.rewrite = Rewrite;
+  schedule::RegisterKernel(std::move(conv));
+  Kernel depthwise = PairKernel("conv2d.depthwise_bfloat16", kDepthwiseConv);
+  depthwise.why_not = WhyNotDepthwise;
+  depthwise.space = DepthwiseSpace;
+  depthwise.why_not_plan = WhyNotDepthwisePlan;
+  depthwise.rewrite = RewriteDepthwise;
+  schedule::RegisterKernel(std::move(depthwise));
 }
 
 }  // namespace treadle::ops::cpu

@@ -15,6 +15,7 @@
 #include "targets/cpu/kernels/packing.h"
 #include "targets/cpu/kernels/rooms.h"
 #include "targets/cpu/kernels/tile_intrin.h"
+#include "targets/cpu/kernels/word_conv.h"
 #include "targets/cpu/kernels/words.h"
 #include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/compute.h"
@@ -27,7 +28,14 @@ using relay::LaidOutCall;
 using te::Tensor;
 using te::Var;
 
-constexpr const char* kName = "qnn_conv2d.tiles";
+/// Of bytes and of bfloat16.
+struct Kind {
+  const char *kernel, *op;
+};
+constexpr Kind kBytes{"qnn_conv2d.tiles", "qnn.contrib_tile_conv2d"};
+constexpr Kind kPairs{"conv2d.pair_tiles", "nn.contrib_tile_conv2d_pairs"};
+const Kind& KindOf(DataType dtype) { return dtype.is_bfloat16() ? kPairs : kBytes; }
+
 constexpr int64_t kTile = tir::kTileRows, kColumns = kPackedColumns, kLineBytes = 64, kLineWords = kLineBytes / 4;
 static_assert(kTile == kColumns && kTile == kLineWords, "a line is a row of a tile, a panel a tile of sums");
 
@@ -114,7 +122,7 @@ Tensor LinesOf(const Form& form, const ConvProblemNode& p, const Tensor& data, c
     return tir::if_then_else(inside, data(i[0], unit, h, w, lane), value);
   };
   return te::Compute({data->shape[0], Index(form.lines), Index(form.Pixels()), Index(form.elements)}, element, "lines",
-                     tag::kPad, StageAttrs(kName, "lines"), {"n", "line", "pixel", "e"});
+                     tag::kPad, StageAttrs(KindOf(p.dtype).kernel, "lines"), {"n", "line", "pixel", "e"});
 }
 
 /// data (N, IC/ib, H, W, ib); weight (OC/16, lines, taps of the kernel, 16 words, 16); a third operand is what pads
@@ -133,21 +141,21 @@ Array<Tensor> TileConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
   const te::IterVar kh = te::ReduceAxis(tir::Range(Index(form.taps_h)), "kh");
   const te::IterVar kw = te::ReduceAxis(tir::Range(Index(form.taps_w)), "kw");
   const te::IterVar k = te::ReduceAxis(tir::Range(Index(kLineWords)), "k");
-  const Tensor sum =
-      te::Compute({type->shape[0], Index(form.strips), Index(form.rows), Index(form.panels * kColumns)},
-                  [&](const Array<Var>& i) {
-                    const PrimExpr pixel = PrimExpr(i[1]) * Index(form.strip_rows * form.pitch) + i[2] +
-                                           PrimExpr(kh->var) * Index(form.dilation_h * form.pitch) +
-                                           PrimExpr(kw->var) * Index(form.dilation_w);
-                    const PrimExpr word = MakeWord(dtype, [&](int64_t e) {
-                      return lines(i[0], line->var, pixel, PrimExpr(k->var) * Index(PerWord(dtype)) + Index(e));
-                    });
-                    const PrimExpr panel = tir::floordiv(PrimExpr(i[3]), Index(kColumns));
-                    const PrimExpr column = tir::floormod(PrimExpr(i[3]), Index(kColumns));
-                    return te::Sum(DotOfWords(dtype, word, kernel(panel, line->var, kh->var, kw->var, k->var, column)),
-                                   {line, kh, kw, k});
-                  },
-                  "conv2d_tiles", "conv2d_NCHWc", AnchorAttrs(kName, "sum", problem), {"n", "strip", "row", "oc"});
+  const Tensor sum = te::Compute(
+      {type->shape[0], Index(form.strips), Index(form.rows), Index(form.panels * kColumns)},
+      [&](const Array<Var>& i) {
+        const PrimExpr pixel = PrimExpr(i[1]) * Index(form.strip_rows * form.pitch) + i[2] +
+                               PrimExpr(kh->var) * Index(form.dilation_h * form.pitch) +
+                               PrimExpr(kw->var) * Index(form.dilation_w);
+        const PrimExpr word = MakeWord(dtype, [&](int64_t e) {
+          return lines(i[0], line->var, pixel, PrimExpr(k->var) * Index(PerWord(dtype)) + Index(e));
+        });
+        const PrimExpr panel = tir::floordiv(PrimExpr(i[3]), Index(kColumns));
+        const PrimExpr column = tir::floormod(PrimExpr(i[3]), Index(kColumns));
+        return te::Sum(DotOfWords(dtype, word, kernel(panel, line->var, kh->var, kw->var, k->var, column)),
+                       {line, kh, kw, k});
+      },
+      "conv2d_tiles", "conv2d_NCHWc", AnchorAttrs(KindOf(dtype).kernel, "sum", problem), {"n", "strip", "row", "oc"});
   return {te::Compute(type->shape,
                       [&](const Array<Var>& i) {
                         const PrimExpr row =
@@ -210,10 +218,11 @@ int64_t InBlock(const ConvProblemNode& p, const Machine& machine) {
 }
 
 std::string WhyNot(const Problem& problem, const Machine& machine) {
-  constexpr int64_t kLeastBlocked = 8, kLeastOutputs = 4;
+  constexpr int64_t kLeastOutputs = 4;
   const auto& p = *problem.as<ConvProblemNode>();
-  if (!p.not_blocked.empty()) return p.not_blocked;
   const bool pairs = p.dtype.is_bfloat16();
+  const std::string& words = pairs ? p.not_pairs : p.not_blocked;
+  if (!words.empty()) return words;
   if ((pairs ? machine.pair_tile_cycles : machine.byte_tile_cycles) == 0) return "no tile registers";
   if (!pairs && (p.dtype != DataType::UInt(8) || (IsOpen(p) && p.weight_dtype != DataType::Int(8)))) {
     return "operands aren't uint8 and int8";
@@ -296,10 +305,12 @@ std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& 
   attrs->data_layout = in.axes();
   attrs->out_layout = out.axes();
   attrs->out_dtype = p.out_dtype;
-  const Array<relay::Expr> operands{request.args.Get(0, in), relay::Constant(PackedWeight<int8_t>(weight, form)),
-                                    request.args.Plain(2)};
+  const bool pairs = p.dtype.is_bfloat16();
+  Array<relay::Expr> operands{request.args.Get(0, in), relay::Constant(pairs ? PackedWeight<uint16_t>(weight, form)
+                                                                             : PackedWeight<int8_t>(weight, form))};
+  if (!pairs) operands.push_back(request.args.Plain(2));
   return LaidOutCall{
-      relay::Call(Op::Get("qnn.contrib_tile_conv2d"), operands, Attrs(ObjectPtr<Object>(attrs)), {}, call->span), out};
+      relay::Call(Op::Get(KindOf(p.dtype).op), operands, Attrs(ObjectPtr<Object>(attrs)), {}, call->span), out};
 }
 
 // ---- The schedule ----
@@ -374,23 +385,27 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
 
 Type ByteInfer(const InferContext& context) { return PackedConvInfer(context, DataType::UInt(8), DataType::Int(32)); }
 
-}  // namespace
+Type PairInfer(const InferContext& context) {
+  return PackedConvInfer(context, DataType::BFloat(16), DataType::Float(32));
+}
 
-void RegisterTileConv() {
-  OpRegistration("qnn.contrib_tile_conv2d")
-      .Describe("Convolution of channel-blocked bytes by products of tiles, in int32.")
-      .Arguments({{"data", "Tensor", "uint8, in data_layout"},
-                  {"weight", "Tensor", "(OC/16, lines, taps along H and W, 16, 16) words of four int8"},
-                  {"pad_value", "Tensor", "uint8 scalar"}})
+void RegisterOp(const Kind& kind, const std::string& numbers, std::vector<OpArgument> arguments,
+                TypeRelationFn relation) {
+  OpRegistration(kind.op)
+      .Describe(StrCat("Convolution of channel-blocked ", numbers, " by products of tiles."))
+      .Arguments(std::move(arguments))
       .AttrsType<Conv2DAttrs>()
       .SupportLevel(11)
-      .Relation(Rule<ByteInfer>)
+      .Relation(std::move(relation))
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
       .Set(relay::kMacCount, relay::FMacCount(PackedConvMacs))
       .Set(kCompute, FTECompute(TileConvCompute));
+}
+
+void RegisterTiles(const Kind& kind, const char* op) {
   Kernel kernel;
-  kernel.name = kName;
-  kernel.op = "qnn.contrib_conv2d";
+  kernel.name = kind.kernel;
+  kernel.op = op;
   kernel.target = "cpu";
   kernel.plan_type = TileConvPlanNode::StaticTypeInfo();
   kernel.graph_fields = {"ic_block"};
@@ -401,6 +416,18 @@ void RegisterTileConv() {
   kernel.rewrite = Rewrite;
   kernel.apply = Apply;
   schedule::RegisterKernel(std::move(kernel));
+}
+
+}  // namespace
+
+void RegisterTileConv() {
+  const OpArgument weight{"weight", "Tensor", "(OC/16, lines, taps along H and W, 16, 16) words of four int8"};
+  const OpArgument pair_weight{"weight", "Tensor", "(OC/16, lines, taps along H and W, 16, 16) words of two bfloat16"};
+  RegisterOp(kBytes, "bytes", {{"data", "Tensor", "uint8, in data_layout"}, weight, {"pad_value", "Tensor", "uint8"}},
+             Rule<ByteInfer>);
+  RegisterOp(kPairs, "bfloat16", {{"data", "Tensor", "bfloat16, in data_layout"}, pair_weight}, Rule<PairInfer>);
+  RegisterTiles(kBytes, "qnn.contrib_conv2d");
+  RegisterTiles(kPairs, "nn.conv2d");
 }
 
 }  // namespace treadle::ops::cpu

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/kernels/word_conv.h"
+
+#include "ops/change_layout.h"
+#include "treadle/ir/structural.h"
+#include "treadle/ops/attrs/conv.h"
+#include "treadle/ops/make.h"
+
+namespace treadle::ops::cpu {
+
+TREADLE_DEFINE_NODE(WordConvPlanNode);
+
+std::vector<GroupsInBlocks> BlockGroups(int64_t groups, int64_t inputs, int64_t outputs, int lanes) {
+  std::vector<GroupsInBlocks> found;
+  for (int64_t block : {int64_t{16}, int64_t{8}}) {
+    if (block > lanes && block > 8) continue;
+    for (int64_t merged : {1, 2, 4, 8, 16}) {
+      if (groups % merged == 0 && inputs * merged % block == 0 && outputs * merged % block == 0) {
+        found.push_back({merged, block});
+      }
+    }
+  }
+  return found;
+}
+
+relay::Expr ChannelsAsWords(const relay::Expr& data, int64_t channels, int64_t block, DataType dtype) {
+  relay::Expr whole = data;
+  if (channels < block) {
+    whole = MakePad(data, {{0, 0}, {0, block - channels}, {0, 0}, {0, 0}}, ScalarConstant(dtype, int64_t{0}));
+  }
+  return LayoutTransform(whole, "NCHW", StrCat("NCHW", block, "c"));
+}
+
+Plan MakeWordConvPlan(int64_t merged, int64_t ic_block, int64_t oc_block) {
+  return Make<Plan, WordConvPlanNode>([&](auto& plan) {
+    plan.merged = merged;
+    plan.ic_block = ic_block;
+    plan.oc_block = oc_block;
+  });
+}
+
+std::optional<int64_t> FewChannels(const ConvProblemNode& p, int64_t each) {
+  if (!p.in_layout.is_plain() || p.ic >= kLeastBlocked || p.groups != 1) return std::nullopt;
+  return (p.ic + each - 1) / each * each;
+}
+
+std::vector<int64_t> BlocksOf(int64_t channels) {
+  return channels > 8 ? std::vector<int64_t>{8, 16} : std::vector<int64_t>{8};
+}
+
+std::vector<Plan> WithUsual(const Plan& usual, std::vector<Plan> plans) {
+  std::erase_if(plans, [&](const Plan& plan) { return StructuralEqual(plan, usual); });
+  plans.insert(plans.begin(), usual);
+  return plans;
+}
+
+std::vector<Plan> WordConvSpace(const ConvProblemNode& p, int64_t each, const Machine& machine) {
+  const int lanes = machine.vector_lanes(32);
+  std::vector<Plan> plans;
+  if (p.groups > 1) {
+    for (const GroupsInBlocks& blocks : BlockGroups(p.groups, p.ic / p.groups, p.oc / p.groups, lanes)) {
+      plans.push_back(MakeWordConvPlan(blocks.merged, blocks.block, blocks.block));
+    }
+    return plans;
+  }
+  const std::optional<int64_t> few = FewChannels(p, each);
+  const int64_t ic_block = p.in_layout.is_blocked() ? p.in_layout.block : few ? *few : BlockedLayout(p.ic, lanes).block;
+  for (const int64_t in : few ? std::vector<int64_t>{*few} : BlocksOf(p.ic)) {
+    for (const int64_t out : BlocksOf(p.oc)) plans.push_back(MakeWordConvPlan(1, in, out));
+  }
+  return WithUsual(MakeWordConvPlan(1, ic_block, BlockedLayout(p.oc, lanes).block), std::move(plans));
+}
+
+std::string WhyNotWordConvPlan(const ConvProblemNode& p, int64_t each, const Plan& chosen) {
+  const auto& plan = *chosen.as<WordConvPlanNode>();
+  auto is_block = [](int64_t block) { return block == 8 || block == 16; };
+  const bool words = FewChannels(p, each) == plan.ic_block;
+  if ((!is_block(plan.ic_block) && !words) || !is_block(plan.oc_block)) return "blocks are of 8 or 16 channels";
+  if (plan.merged < 1 || p.groups % plan.merged != 0) {
+    return StrCat(plan.merged, " of ", p.groups, " groups can't become one");
+  }
+  const int64_t groups = p.groups / plan.merged;
+  const bool whole = groups == 1 || (p.ic / groups % plan.ic_block == 0 && p.oc / groups % plan.oc_block == 0);
+  return whole ? "" : "a block would have channels of two groups";
+}
+
+std::string WhyNotGroups(const ConvProblemNode& p, const Machine& machine) {
+  const bool fits =
+      p.groups == 1 || !BlockGroups(p.groups, p.ic / p.groups, p.oc / p.groups, machine.vector_lanes(32)).empty();
+  return fits ? "" : StrCat(p.oc / p.groups, " channels of a group don't fill blocks");
+}
+
+double WordConvCycles(const char* loops, const Problem& problem, const Machine& machine, const Plan& chosen) {
+  const auto& p = *problem.as<ConvProblemNode>();
+  const auto& plan = *chosen.as<WordConvPlanNode>();
+  if (!p.is_static()) return -1;
+  auto asked = MakeObject<ConvProblemNode>(p);
+  asked->groups = p.is_depthwise() ? p.groups : p.groups / plan.merged;
+  asked->ic = ChannelLayout{plan.ic_block}.PaddedChannels(p.ic);
+  asked->oc = ChannelLayout{plan.oc_block}.PaddedChannels(p.oc);
+  asked->ic_block = plan.ic_block;
+  asked->oc_block = plan.oc_block;
+  return DefaultPlan(*schedule::FindKernel(loops), Problem(ObjectPtr<Object>(asked)), machine).cycles;
+}
+
+Attrs WordConvAttrs(const Conv2DAttrs* a, const runtime::NDArray& weight, const ChannelLayout& in,
+                    const ChannelLayout& out, int64_t channels, int64_t groups, DataType sum) {
+  auto node = MakeObject<Conv2DAttrs>(*a);
+  node->channels = channels;
+  node->kernel_size = std::vector<int64_t>{weight.shape()[2], weight.shape()[3]};
+  node->groups = static_cast<decltype(node->groups)>(groups);
+  node->data_layout = in.axes();
+  node->out_layout = out.axes();
+  node->out_dtype = sum;
+  return Attrs(ObjectPtr<Object>(node));
+}
+
+}  // namespace treadle::ops::cpu
