@@ -107,6 +107,7 @@ TEST_F(KernelCacheTest, ManyThreadsMayUseIt) {
         auto found = cache.Find(Key((i + t) % 8));
         if (found) EXPECT_EQ(*found, std::string(2000, static_cast<char>('a' + (i + t) % 8)));
         if (i % 10 == 0) cache.Trim();
+        if (i % 25 == t) cache.SetLimit(64 * 1024);
       }
     });
   }

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """External code generators from Python: partitioning under TVM's names, building, exporting, loading."""
 import os
+import pathlib
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -313,3 +315,21 @@ def test_programs_of_the_virtual_machine_call_external_functions(name, tmp_path)
         expected = (first @ values[1].T if name == "cblas" else first * values[1]) if value else values[2] - values[0]
         np.testing.assert_allclose(got, expected, rtol=1e-5)
         np.testing.assert_array_equal(kept, values[2][:3])
+
+
+def test_registrations_that_throw_anything_are_errors(tmp_path):
+    """What isn't a std::exception left the plug-in taken for loaded."""
+    source = tmp_path / "odd.cc"
+    source.write_text("""#include "treadle/runtime/plugin.h"
+static void Register() { throw 42; }
+TREADLE_PLUGIN("odd", Register)
+""")
+    compiler = next((c for c in ("c++", "g++", "clang++", "clang++-19") if shutil.which(c)), None)
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    root = pathlib.Path(__file__).resolve().parents[2]
+    subprocess.run([compiler, "-std=c++20", "-shared", "-fPIC", f"-I{root / 'include'}", source, "-o", tmp_path / "odd.so"],
+                   check=True)
+    for _ in range(2):
+        with pytest.raises(treadle.Error, match="'odd' .*failed to register: an exception of another type"):
+            treadle.load_plugin(tmp_path / "odd.so")

@@ -49,6 +49,8 @@ def test_selections_keep_the_sign_of_zero(target):
     assert_same(run("Max", zero, zero, target=target), zero)
     assert_same(run("Min", zero, zero, target=target), zero)
     assert_same(run("Clip", zero, np.float32(-1), np.float32(1), target=target), zero)
+    for op in ("Sign", "Celu"):  # both are x there
+        assert_same(run(op, zero, target=target), zero)
     assert_same(run("MaxPool", -np.zeros((1, 1, 8), np.float32), kernel_shape=[2], target=target),
                 -np.zeros((1, 1, 7), np.float32))
 

@@ -135,7 +135,7 @@ def expected(feeds):
 @pytest.mark.parametrize("make,target,opt_level", [
     (full, "llvm -mcpu=native", 3), (full, "llvm -mcpu=native", 0),
     (single, "llvm -mcpu=native", 1), (single, "llvm -mcpu=native", 2), (single, "llvm", 3),
-    (single, "c", 3), (single, "c", 0)])
+    (single, "c", 3), (single, "c", 0), (single, "stackvm", 3), (single, "stackvm", 1)])
 def test_moves_keep_their_values_when_fused(make, target, opt_level, feeds, expected):
     model = make()
     results = treadle.compile(model, target=target, opt_level=opt_level).run(None, feeds)
@@ -144,7 +144,7 @@ def test_moves_keep_their_values_when_fused(make, target, opt_level, feeds, expe
         np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4, err_msg=str(names[output.name]))
 
 
-@pytest.mark.parametrize("target", ["llvm -mcpu=native", "c"])
+@pytest.mark.parametrize("target", ["llvm -mcpu=native", "c", "stackvm"])
 def test_a_padded_border_is_no_constant(target):
     """The border and the inside of a padded image bind one variable of the fused kernel to different values."""
     m = Model()

@@ -314,3 +314,20 @@ def test_traces_are_applied_to_other_schedules():
 def test_loop_level_text_is_read_by_the_parser():
     s = tir.Schedule(chain())
     assert tvm.ir.structural_equal(tvm.parser.fromtext(str(s.mod))["main"], s.func)
+
+
+@pytest.mark.timeout(120)
+def test_deep_sequences_are_rewritten_once_each():
+    """Replacing a block went through all statements of each level twice: 2^40 of them here."""
+    depth = 40
+    stages = [te.placeholder((8,), name="A")]
+    for k in range(depth):
+        stages.append(te.compute((8,), lambda i, before=stages[-1]: before[i] + 1.0, name=f"B{k}"))
+    sch = tir.Schedule(te.create_prim_func([stages[0], stages[-1]]))
+    for k in reversed(range(1, depth - 1)):
+        sch.compute_at(sch.get_block(f"B{k}"), sch.get_loops(sch.get_block(f"B{k + 1}"))[-1])
+    sch.compute_inline(sch.get_block("B0"))
+    built = tvm.build(sch.mod, target="llvm")
+    x, y = np.arange(8, dtype="float32"), tvm.nd.array(np.zeros(8, "float32"))
+    built["main"](tvm.nd.array(x), y)
+    np.testing.assert_array_equal(y.numpy(), x + depth)

@@ -6,7 +6,9 @@
 
 #include <set>
 
+#include "ir/accuracy.h"
 #include "ops/conv.h"
+#include "targets/cpu/kernels/winograd_transform.h"
 #include "targets/cpu/machine_costs.h"
 #include "treadle/ir/transform.h"
 
@@ -542,6 +544,30 @@ TEST(KernelsTest, PlansThatDontFitAreRefused) {
   EXPECT_NE(winograd->why_not_plan(problem, machine, plan(6, 0, 14)), "");
   EXPECT_NE(winograd->why_not_plan(problem, machine, plan(6, 1, 5)), "");
   EXPECT_NE(winograd->why_not_plan(problem, machine, plan(6, 2, 7)), "");
+}
+
+/// Samples were of std::normal_distribution, which standard libraries make in different ways: one model, two programs.
+TEST(KernelsTest, SampledErrorsAreTheSameEverywhere) {
+  runtime::NDArray weight = runtime::NDArray::Empty({8, 16, 3, 3}, DataType::Float(32), {kDLCPU, 0});
+  for (int64_t i = 0; i < 8 * 16 * 9; ++i) weight.Data<float>()[i] = static_cast<float>(i * 37 % 101 - 50) / 64;
+  const WinogradError large = SampleWinogradError(weight, 6), small = SampleWinogradError(weight, 4);
+  EXPECT_NEAR(large.of_plain, 8.0854, 0.01);
+  EXPECT_NEAR(large.of_range, 8.6502e-07, 1e-10);
+  EXPECT_NEAR(small.of_plain, 0.59143, 0.001);
+  EXPECT_NEAR(small.of_range, 1.1164e-07, 1e-10);
+}
+
+/// Weights that are known when running, too.
+TEST(KernelsTest, StrictLeavesWinogradOut) {
+  RegisterKernels();
+  const Machine machine = MachineFor("avx2");
+  const schedule::Kernel* winograd = schedule::FindKernel("conv2d.winograd");
+  EXPECT_EQ(winograd->why_not(Conv(64, 56, 64, 3), machine), "");
+  transform::PassContext context = transform::PassContext::Create();
+  context.CopyOnWrite()->config.Set(transform::kAccuracyOption, String("strict"));
+  transform::PassContext::Scope scope(context);
+  EXPECT_NE(winograd->why_not(Conv(64, 56, 64, 3), machine), "");
+  EXPECT_TRUE(winograd->space(Conv(64, 56, 64, 3), machine).empty());
 }
 
 }  // namespace

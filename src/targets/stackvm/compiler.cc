@@ -469,6 +469,11 @@ Lanes VmCompiler::VisitExpr_(const tir::CallNode* op) {
     Put({});
     return {Constant(0)};
   }
+  if (name == "reinterpret" && op->args[0].dtype().is_handle()) {
+    const auto it = buffer_ids_.find(op->args[0].get());
+    if (it == buffer_ids_.end()) throw Error("the interpreter knows no address of what isn't a buffer");
+    return {Emit(VmOp::kAddress, t, it->second)};
+  }
   if (name == "reinterpret") {
     const DataType from = op->args[0].dtype();
     return Map1(op->args[0], [&](int32_t a) { return Emit(VmOp::kReinterpret, t, a, from.code(), 0, from.bits()); });

@@ -663,6 +663,9 @@ void Machine::Execute(const std::vector<VmInstruction>& code) {
       case VmOp::kPushTensor:
         PushTensor(in, b.i);
         break;
+      case VmOp::kAddress:
+        d.i = reinterpret_cast<int64_t>(memory_[static_cast<size_t>(in.a)].data);
+        break;
       case VmOp::kCallPacked:
         CallPacked(in);
         break;

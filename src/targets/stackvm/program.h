@@ -79,6 +79,7 @@ enum class VmOp : uint8_t {
   kPushExtent,  ///< reg a: of the tensor to come
   kPushTensor,  ///< buffer a from element reg b on
   kCallPacked,  ///< registered function named by message a; dst = its result, a float where extra
+  kAddress,     ///< dst = where buffer a begins, to be compared with others
 };
 
 struct VmInstruction {

@@ -46,6 +46,8 @@ const char* OperandsOf(VmOp op) {
       return "-br-";
     case VmOp::kCallPacked:
       return "rm--";
+    case VmOp::kAddress:
+      return "rb--";
     case VmOp::kReinterpret:
       return "rr--";
     case VmOp::kSelect:
@@ -67,15 +69,15 @@ const char* NameOf(VmOp op) {
       "float_to_int", "float_to_bool", "round",   "reinterpret", "math1",    "math2",        "fma",
       "load",         "store",         "check",   "alloc",       "jump",     "jump_if_zero", "fail",
       "assert",       "return",        "push.i",  "push.f",      "push.str", "push.extent",  "push.tensor",
-      "call_packed"};
-  static_assert(std::size(names) == static_cast<size_t>(VmOp::kCallPacked) + 1);
+      "call_packed",  "address"};
+  static_assert(std::size(names) == static_cast<size_t>(VmOp::kAddress) + 1);
   return names[static_cast<size_t>(op)];
 }
 
 void CheckCode(const VmProgram& program, const std::vector<VmInstruction>& code, const ByteReader& reader) {
   for (size_t i = 0; i < code.size(); ++i) {
     const VmInstruction& in = code[i];
-    if (in.op > VmOp::kCallPacked) reader.Fail(StrCat("instruction ", i, " has an unknown code"));
+    if (in.op > VmOp::kAddress) reader.Fail(StrCat("instruction ", i, " has an unknown code"));
     const int32_t fields[] = {in.dst, in.a, in.b, in.c};
     const char* operands = OperandsOf(in.op);
     for (int k = 0; k < 4; ++k) {
