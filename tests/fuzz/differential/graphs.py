@@ -10,14 +10,14 @@ import random
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
-from . import operators
-from .engines import evaluate_node
+from . import control, low_precision, operators, rules  # noqa: F401  their rules
+from .engines import evaluate_nodes
 
 OPSET = 22
 IR_VERSION = 10
-MAX_ELEMENTS = 4096
+MAX_ELEMENTS = {"any": 4096, "pictures": 32768}  # of one value, by profile
 MAX_MAGNITUDE = 1e5
 WRONG = 1e-6  # relative error that the wrong world adds to rounded results
 AMPLIFIED = 3e-4  # relative error at which a node is refused
@@ -65,12 +65,14 @@ class Refused(Exception):
 class Graph:
     """The graph so far. Operators ask it for operands and add nodes."""
 
-    def __init__(self, seed, dynamic=False, special=False):
+    def __init__(self, seed, dynamic=False, special=False, profile="any"):
+        """profile: "any" operator as likely as weights say, or "pictures": what layouts and fusion of convolutions meet."""
         self.random = random.Random(seed)
         self.numpy = np.random.default_rng(seed)
         self.worlds = 3 if dynamic else 2
         self.dynamic = dynamic
         self.special = special
+        self.profile = profile
         self.values, self.nodes, self.inputs, self.initializers = [], [], [], []
         self.sizes = [{"n": 3, "m": 5}, {"n": 4, "m": 2}] if dynamic else [{}]
         self.count = 0
@@ -164,24 +166,30 @@ class Graph:
         return self.constant(self.array(shape, value.dtype))
 
     # ---- nodes ----
-    def add(self, op, inputs, outputs=1, keep=None, captured=(), **attributes):
+    def add(self, op, inputs, outputs=1, keep=None, captured=(), error=0.0, **attributes):
         """Adds a node if it is fit in all worlds; Refused otherwise. Returns its outputs, which join the values;
-        keep: numbers of those that do. captured: outer values that its graphs read."""
+        keep: numbers of those that do. captured: outer values that its graphs read. error: that the operator may make,
+        beside usual rounding, as a part of its range."""
         names = [self.fresh() for _ in range(outputs)]
         attributes = {key: value for key, value in attributes.items() if value not in ((), [])}  # of a scalar's axes
         node = helper.make_node(op, [v.name if v is not None else "" for v in inputs], names, **attributes)
-        operands = [v for v in inputs if v is not None] + list(captured)
-        results = evaluate_node(node, [{v.name: v.arrays[w] for v in operands} for w in range(self.worlds)], OPSET)
+        return self.add_nodes([node], [v for v in inputs if v is not None] + list(captured), keep, error)
+
+    def add_nodes(self, nodes, operands, keep=None, error=0.0, fixed=()):
+        """As `add`, of nodes each of which reads the one before; what is between them, and `fixed` initializers, may be of
+        types that NumPy lacks."""
+        results = evaluate_nodes(nodes, [{v.name: v.arrays[w] for v in operands} for w in range(self.worlds)], OPSET,
+                                 fixed)
         if results is None:
             raise Refused
-        made = [self.checked(name, [r[i] for r in results], inputs) for i, name in enumerate(names)]
-        self.nodes.append(node)
+        made = [self.checked(name, [r[i] for r in results], error) for i, name in enumerate(nodes[-1].output)]
+        self.nodes += nodes
         self.values += [m for i, m in enumerate(made) if keep is None or i in keep]
         return made
 
-    def checked(self, name, arrays, inputs):
+    def checked(self, name, arrays, error=0.0):
         right, wrong = arrays[0], arrays[-1]
-        if any(a.size > MAX_ELEMENTS or a.ndim > 5 for a in arrays) or right.shape != wrong.shape:
+        if any(a.size > MAX_ELEMENTS[self.profile] or a.ndim > 5 for a in arrays) or right.shape != wrong.shape:
             raise Refused
         if right.dtype.kind != "f":
             if not np.array_equal(right, wrong):
@@ -198,17 +206,16 @@ class Graph:
             if apart > AMPLIFIED * scale:
                 raise Refused
             noise = self.numpy.uniform(-WRONG, WRONG, right.shape) * np.maximum(np.abs(wrong), scale / 16)
-            exact = np.array_equal(right * 64, np.round(right * 64)) and apart == 0
+            exact = np.array_equal(right * 64, np.round(right * 64)) and apart == 0 and error == 0
             if right.dtype == np.float16:
                 noise = noise * 500
             if not exact:
                 arrays = arrays[:-1] + [(wrong + noise).astype(right.dtype)]
-        return Value(name, arrays, error=100 * apart + (2e-2 if right.dtype == np.float16 else 3e-5) * scale)
+        return Value(name, arrays, error=100 * apart + (2e-2 if right.dtype == np.float16 else 3e-5 + error) * scale)
 
     def finish(self, seed):
         read = {name for node in self.nodes for name in node.input}
-        read |= {name for node in self.nodes for a in node.attribute if a.type == onnx.AttributeProto.GRAPH
-                 for inner in a.g.node for name in inner.input}
+        read |= {name for node in self.nodes for name in inner_reads(node)}
         made = {name for node in self.nodes for name in node.output}
         results = [v for v in self.values if v.name in made and (v.name not in read or self.chance(0.1))]
         if not results:
@@ -223,34 +230,50 @@ class Graph:
         return Case(model, feeds, {v.name: v.error for v in results}, seed)
 
 
-def tensor_type(array):
-    return TensorProto.DataType.Name(helper.np_dtype_to_tensor_dtype(array.dtype))
+def inner_reads(node):
+    """What the graphs of a node read, at any depth."""
+    inner = [n for a in node.attribute if a.type == onnx.AttributeProto.GRAPH for n in a.g.node]
+    return {name for n in inner for name in n.input} | {name for n in inner for name in inner_reads(n)}
 
 
-def generate(seed, nodes=None):
-    """A Case; the same one for the same seed."""
-    chooser = random.Random(seed * 7919 + 1)
-    graph = Graph(seed, dynamic=chooser.random() < 0.3, special=chooser.random() < 0.08)
-    for _ in range(chooser.randint(1, 3)):
-        rank = chooser.choice([1, 2, 2, 3, 3, 4, 4, 4])
-        dims = [chooser.choice([1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17]) for _ in range(rank)]
-        if rank == 4:
+SIZES = [1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 17]
+CHANNELS = [1, 3, 4, 5, 8, 12, 16, 17, 20, 24, 32, 33]
+
+
+def _inputs(graph, chooser):
+    """One to three inputs; of pictures the first is one."""
+    for number in range(chooser.randint(1, 3)):
+        pictures = graph.profile == "pictures" and number == 0
+        rank = 4 if pictures else chooser.choice([1, 2, 2, 3, 3, 4, 4, 4])
+        dims = [chooser.choice(SIZES) for _ in range(rank)]
+        if pictures:
+            dims = [chooser.choice([1, 1, 2]), chooser.choice(CHANNELS), *(chooser.choice([5, 7, 8, 12, 14]) for _ in range(2))]
+        elif rank == 4:
             dims[1] = chooser.choice([1, 2, 3, 4, 8, 16])
-        while np.prod(dims) > 2048:
+        while np.prod(dims) > (8192 if pictures else 2048):
             dims[dims.index(max(dims))] = 2
         if graph.dynamic:
-            dims[chooser.randrange(rank)] = "n"
+            fixed = [1] if pictures else []
+            dims[chooser.choice([i for i in range(rank) if i not in fixed])] = "n"
             if chooser.random() < 0.4:
-                dims[chooser.randrange(rank)] = "m"
+                dims[chooser.choice([i for i in range(rank) if i not in fixed])] = "m"
         dtype = chooser.choice(["float32"] * 9 + ["float64", "int64", "int32", "float16", "int8", "uint8"])
-        graph.add_input(dims, dtype)
-    wanted = nodes or chooser.choice([2, 4, 6, 8, 12, 16, 24])
+        graph.add_input(dims, "float32" if pictures else dtype)
+
+
+def generate(seed, nodes=None, profile=None):
+    """A Case; the same one for the same seed."""
+    chooser = random.Random(seed * 7919 + 1)
+    profile = profile or chooser.choice(["any", "any", "any", "pictures", "pictures"])
+    graph = Graph(seed, dynamic=chooser.random() < 0.3, special=chooser.random() < 0.08, profile=profile)
+    _inputs(graph, chooser)
+    wanted = nodes or chooser.choice([2, 4, 6, 8, 8, 12, 12, 16, 16, 24, 24, 40, 64, 100])
     for _ in range(wanted * 6):
         if len(graph.nodes) >= wanted:
             break
         before = len(graph.nodes), len(graph.values), len(graph.initializers), graph.count
         try:
-            operators.grow(graph)
+            rules.grow(graph)
         except Refused:
             del graph.nodes[before[0]:], graph.values[before[1]:], graph.initializers[before[2]:]
     return graph.finish(seed)

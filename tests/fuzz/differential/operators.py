@@ -3,24 +3,11 @@
 import numpy as np
 from onnx import TensorProto, helper
 
+from .rules import rule
+
 FLOATS = ("float32", "float64", "float16")
 SIGNED = FLOATS + ("int64", "int32")
 ANY = SIGNED + ("int8", "uint8", "bool")
-RULES = []
-
-
-def rule(weight=1):
-    def register(function):
-        RULES.append((function, weight))
-        return function
-    return register
-
-
-def grow(g):
-    function = g.random.choices([r for r, _ in RULES], [w for _, w in RULES])[0]
-    return function(g)
-
-
 # ---- one element at a time ----
 
 UNARY = ("Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor HardSwish Log Mish Neg Reciprocal Relu Round "
@@ -31,23 +18,24 @@ PARAMETRIC = {
     "ThresholdedRelu": ["alpha"], "HardSigmoid": ["alpha", "beta"], "Shrink": ["lambd", "bias"]}
 
 
-@rule(14)
+@rule(14, pictures=12)
 def unary(g):
-    op = g.pick(UNARY)
+    op = g.pick(["Relu", "Sigmoid", "HardSwish", "Tanh"] if g.profile == "pictures" and g.chance(0.5) else UNARY)
     return g.add(op, [g.choose(SIGNED if op in ANY_SIGNED else FLOATS)])
 
 
-@rule(5)
+@rule(5, pictures=6)
 def parametric(g):
     op = g.pick(sorted(PARAMETRIC))
     attributes = {name: g.pick([0.25, 0.5, 1.0, 1.5]) for name in PARAMETRIC[op] if g.chance(0.6)}
     return g.add(op, [g.choose(["float32"] if op == "Celu" else FLOATS)], **attributes)
 
 
-@rule(2)
+@rule(2, pictures=2)
 def other_unary(g):
     op = g.pick(["Gelu", "IsNaN", "IsInf", "Not", "BitwiseNot", "Dropout", "Clip", "Cast"])
     if op == "Gelu":
+        g.need(not g.special)  # at -inf: 0 is the limit, NaN what the formula gives
         return g.add(op, [g.choose(FLOATS)], approximate=g.pick(["none", "tanh"]))
     if op in ("IsNaN", "IsInf"):
         return g.add(op, [g.choose(["float32", "float64"])])
@@ -69,7 +57,7 @@ def other_unary(g):
     return g.add(op, [x, low, high])
 
 
-@rule(14)
+@rule(14, pictures=14)
 def binary(g):
     op = g.pick(["Add", "Sub", "Mul", "Add", "Sub", "Mul", "Div", "Max", "Min", "Pow", "Mod", "PRelu", "Mean", "Sum"])
     if op == "Pow":
@@ -110,7 +98,7 @@ def logic(g):
     return g.add(op, [x, g.like(x)])
 
 
-@rule(5)
+@rule(5, pictures=2)
 def where(g):
     condition = g.choose(["bool"])
     fitting = [v for v in g.values if v.dtype != np.bool_ and v.rank and v.arrays[0].shape == condition.shape]
@@ -120,7 +108,7 @@ def where(g):
 
 # ---- data that moves ----
 
-@rule(3)
+@rule(3, pictures=2)
 def transpose(g):
     x = g.choose(ANY)
     order = list(range(x.rank))
@@ -128,7 +116,7 @@ def transpose(g):
     return g.add("Transpose", [x], perm=order)
 
 
-@rule(4)
+@rule(4, pictures=3)
 def reshape(g):
     x = g.choose(ANY, where=lambda v: v.rank > 0)
     if g.chance(0.2):
@@ -157,7 +145,7 @@ def unit_axes(g):
     return g.add("Unsqueeze", [x, g.ints([g.integer(-x.rank - 1, x.rank)])])
 
 
-@rule(5)
+@rule(5, pictures=6)
 def concat(g):
     x = g.choose(ANY, where=lambda v: v.rank > 0)
     axis = g.integer(-x.rank, x.rank - 1)
@@ -177,7 +165,7 @@ def concat(g):
     return g.add("Concat", parts, axis=axis)
 
 
-@rule(3)
+@rule(3, pictures=4)
 def split(g):
     x = g.choose(ANY, where=lambda v: v.rank > 0)
     axis = g.integer(0, x.rank - 1)
@@ -188,7 +176,7 @@ def split(g):
     return g.add("Split", [x, g.ints([first, size - first])], 2, axis=axis - (x.rank if g.chance(0.3) else 0))
 
 
-@rule(6)
+@rule(6, pictures=6)
 def slice_(g):
     x = g.choose(ANY, where=lambda v: v.rank > 0)
     axes = g.random.sample(range(x.rank), g.integer(1, x.rank))
@@ -205,7 +193,7 @@ def slice_(g):
     return result
 
 
-@rule(8)
+@rule(8, pictures=8)
 def pad(g):
     x = g.choose(["float32", "float32", "float64", "int32", "int64", "int8"], where=lambda v: v.rank > 0)
     mode = g.pick(["constant", "constant", "constant", "reflect", "edge", "wrap"])
@@ -237,7 +225,7 @@ def _least(x, axis):
     return size if size > 0 else 0
 
 
-@rule(6)
+@rule(6, pictures=2)
 def gather(g):
     x = g.choose(ANY, where=lambda v: v.rank > 0 and v.arrays[0].size > 0)
     axis = g.integer(0, x.rank - 1)
@@ -284,7 +272,7 @@ def scatter(g):
     return g.add("ScatterND", [x, g.constant(indices), updates], reduction=reduction)
 
 
-@rule(3)
+@rule(3, pictures=2)
 def blocks(g):
     op = g.pick(["DepthToSpace", "SpaceToDepth", "ReverseSequence", "Trilu", "Compress", "CenterCropPad"])
     if op in ("DepthToSpace", "SpaceToDepth"):
@@ -309,9 +297,10 @@ def blocks(g):
     return g.add(op, [x, g.ints([g.integer(1, 6)])], axes=[axis])
 
 
-@rule(4)
+@rule(4, pictures=6)
 def resize(g):
     x = g.choose(["float32"], ranks=[3, 4])
+    g.need(not g.special)  # what neighbours of weight 0 count for isn't said
     mode = g.pick(["nearest", "linear", "cubic"])
     # With corners aligned and fractional scales ONNX Runtime's own sizes aren't those of the standard.
     where_ = g.pick(["half_pixel", "asymmetric", "pytorch_half_pixel"])
@@ -344,9 +333,10 @@ def shapes(g):
 
 # ---- reductions ----
 
-@rule(8)
+@rule(8, pictures=4)
 def reduce_(g):
     op = "Reduce" + g.pick(["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare"])
+    g.need(not g.special or op not in ("ReduceMax", "ReduceMin"))  # ONNX Runtime drops NaN
     x = g.choose(["float32", "float64"] + (["int32", "int64"] if op in ("ReduceSum", "ReduceMax", "ReduceMin") else []),
                  where=lambda v: v.rank > 0 and v.arrays[0].size)  # ONNX Runtime keeps dimensions of empty operands
     axes = g.random.sample(range(x.rank), g.integer(1, x.rank))
@@ -357,6 +347,7 @@ def reduce_(g):
 @rule(3)
 def order(g):
     op = g.pick(["ArgMax", "ArgMin", "CumSum", "TopK", "TopK"])
+    g.need(not g.special or op == "CumSum")  # the order of NaN isn't said
     x = g.choose(["float32", "float64", "int64", "int32"], where=lambda v: v.rank > 0)
     axis = g.integer(-x.rank, x.rank - 1)
     if op == "CumSum":
@@ -367,14 +358,22 @@ def order(g):
         ties = any(len(np.unique(row)) < len(row) for a in x.arrays for row in np.moveaxis(a, axis, -1).reshape(
             -1, max(1, a.shape[axis])))
         return g.add(op, [x, g.ints([k])], 2, keep=[0] if ties else None, axis=axis, largest=g.integer(0, 1))
+    g.need(all(a.size for a in x.arrays))  # ONNX Runtime keeps their dimensions
     return g.add(op, [x], axis=axis, keepdims=g.integer(0, 1), select_last_index=g.integer(0, 1))
 
 
-@rule(4)
+NORMS = ("LayerNormalization", "InstanceNormalization", "GroupNormalization", "MeanVarianceNormalization")
+
+
+@rule(4, pictures=8)
 def normalise(g):
     op = g.pick(["Softmax", "LogSoftmax", "Hardmax", "LayerNormalization", "InstanceNormalization", "LpNormalization",
                  "BatchNormalization", "GroupNormalization", "LRN", "MeanVarianceNormalization", "RMSNormalization"])
     x = g.choose(["float32"], where=lambda v: v.rank > 0)
+    g.need(not g.special or op != "Hardmax")  # which NaN is the largest isn't said
+    # Of equal elements the mean's rounding is all that is left, divided by the root of epsilon.
+    g.need(op not in NORMS or all(a.size == 0 or a.std() > 0.05 * max(1, np.abs(a).max()) and (
+        a.reshape(a.shape[:2] + (-1,)).std(-1) > 0.05).all() for a in x.arrays if a.ndim > 1))
     if op in ("Softmax", "LogSoftmax", "Hardmax"):
         return g.add(op, [x], axis=g.integer(-x.rank, x.rank - 1))
     if op == "LpNormalization":
@@ -397,6 +396,7 @@ def normalise(g):
     if op == "LRN":
         return g.add(op, [x], size=g.pick([1, 3, 5]))
     if op == "MeanVarianceNormalization":
+        g.need(x.rank == 4)
         return g.add(op, [x])
     return g.add("Softmax", [x], axis=-1)
 
@@ -420,24 +420,60 @@ def _window(g, x, dilated=True):
     return attributes
 
 
-@rule(8)
+@rule(8, pictures=28)
 def convolve(g):
-    x = g.choose(["float32"], where=lambda v: v.rank in (3, 4, 5) and all(a.shape[1] == v.shape[1] for a in v.arrays))
-    channels, transposed = x.shape[1], g.chance(0.25)
+    x = g.choose(["float32"], where=lambda v: v.rank in (3, 4, 5) and v.shape[1] and all(
+        a.shape[1] == v.shape[1] for a in v.arrays))
+    pictures = g.profile == "pictures"
+    channels, transposed = x.shape[1], g.chance(0.1 if pictures else 0.25)
     attributes = _window(g, x)
+    if pictures and g.chance(0.6):  # what networks have, and Winograd's method
+        side, spatial = g.pick([1, 3, 3]), x.rank - 2
+        attributes = {"kernel_shape": [side] * spatial, "pads": [side // 2] * 2 * spatial, "strides": [g.pick([1, 1, 2])] * spatial}
     groups = g.pick([d for d in (1, 1, 1, 2, channels) if d and channels % d == 0])
     per_group = g.pick([1, 2, 3, 8])
+    if pictures and groups != channels:
+        per_group = max(1, g.pick([4, 8, 12, 16, 17, 20, 24, 32, 40]) // groups)
     shape = [channels, per_group] if transposed else [per_group * groups, channels // groups]
     if transposed:
         attributes.pop("auto_pad", None)
     weight = g.constant(g.array(shape + attributes["kernel_shape"], np.float32, -1, 1))
     bias = [g.constant(g.array([per_group * groups], np.float32))] if g.chance(0.5) else []
-    return g.add("ConvTranspose" if transposed else "Conv", [x, weight] + bias, group=groups, **attributes)
+    # Winograd's method may lose 1e-4 of the range.
+    return g.add("ConvTranspose" if transposed else "Conv", [x, weight] + bias, error=1e-4 if channels >= 16 else 0.0,
+                 group=groups, **attributes)
 
 
-@rule(6)
+@rule(1, pictures=4)
+def gate(g):
+    """A factor for each channel from the means of all."""
+    x = g.choose(["float32"], ranks=[4], where=lambda v: all(a.shape[1] == v.shape[1] for a in v.arrays))
+    channels, few = x.shape[1], g.pick([1, 3, 4, 8])
+    mean = g.add("GlobalAveragePool", [x])[0] if g.chance(0.5) else g.add("ReduceMean", [x, g.ints([2, 3])], keepdims=1)[0]
+    for before, after, op in ((channels, few, "Relu"), (few, channels, g.pick(["Sigmoid", "HardSigmoid"]))):
+        weight = g.constant(g.array([after, before, 1, 1], np.float32, -1, 1))
+        mean = g.add(op, [g.add("Conv", [mean, weight, g.constant(g.array([after], np.float32))])[0]])[0]
+    return g.add("Mul", [x, mean])
+
+
+@rule(1, pictures=5)
+def joined(g):
+    """Channels of several pictures beside each other; parts of them."""
+    x = g.choose(["float32"], ranks=[4])
+    fitting = [v for v in g.values if v.rank == 4 and v.dtype == np.float32 and all(
+        a.shape[0] == b.shape[0] and a.shape[2:] == b.shape[2:] for a, b in zip(v.arrays, x.arrays))]
+    y = g.add("Concat", [g.pick(fitting) for _ in range(g.integer(2, 3))], axis=1)[0]
+    g.need(all(a.shape[1] == y.shape[1] for a in y.arrays))
+    start = g.integer(0, y.shape[1] - 1)
+    if g.chance(0.5):
+        return g.add("Slice", [y, g.ints([start]), g.ints([g.integer(start + 1, y.shape[1])]), g.ints([1])])
+    return [y]
+
+
+@rule(6, pictures=8)
 def pool(g):
     op = g.pick(["MaxPool", "AveragePool", "LpPool", "GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"])
+    g.need(not g.special or "Max" not in op)  # ONNX Runtime drops NaN
     x = g.choose(["float32"], ranks=[3, 4, 5])
     if op.startswith("Global"):
         return g.add(op, [x])
@@ -449,7 +485,7 @@ def pool(g):
     return g.add(op, [x], **attributes)
 
 
-@rule(7)
+@rule(7, pictures=4)
 def product(g):
     op = g.pick(["MatMul", "MatMul", "Gemm", "Einsum"])
     x = g.choose(["float32", "float64"], where=lambda v: v.rank > 0 and all(
@@ -481,7 +517,7 @@ def product(g):
     return g.add(op, [x], equation=f"{letters}->{''.join(kept)}")
 
 
-@rule(2)
+@rule(2, pictures=0)
 def recurrent(g):
     g.need(not g.special)  # ONNX Runtime loses NaN between steps
     op = g.pick(["LSTM", "GRU", "RNN"])
@@ -506,76 +542,3 @@ def sampled(g):
     batch = g.constant(g.numpy.integers(0, x.shape[0], 2).astype(np.int64))
     return g.add("RoiAlign", [x, rois, batch], output_height=2, output_width=2, sampling_ratio=2,
                  mode=g.pick(["avg", "max"]))
-
-
-# ---- low precision ----
-
-@rule(6)
-def quantised(g):
-    op = g.pick(["QuantizeLinear", "DequantizeLinear", "Fake", "DynamicQuantizeLinear", "MatMulInteger", "ConvInteger"])
-    dtype = g.pick([np.int8, np.uint8])
-    zero = g.constant(np.array(g.integer(0, 5), dtype))
-    scale = g.constant(np.array(g.pick([0.25, 0.5, 0.125]), np.float32))
-    if op in ("QuantizeLinear", "Fake"):
-        y = g.add("QuantizeLinear", [g.choose(["float32"]), scale, zero])
-        return g.add("DequantizeLinear", [y[0], scale, zero]) if op == "Fake" else y
-    if op == "DynamicQuantizeLinear":
-        g.need(not g.special)  # what NaN and infinity become isn't said
-        return g.add(op, [g.choose(["float32"])], 3)
-    x = g.choose(["int8", "uint8"])
-    zero = g.constant(np.array(g.integer(0, 5), x.dtype))
-    if op == "DequantizeLinear":
-        return g.add(op, [x, scale, zero])
-    if op == "MatMulInteger":
-        x = g.choose(["int8", "uint8"], where=lambda v: v.rank >= 2 and all(
-            a.shape[-1] == v.shape[-1] for a in v.arrays))
-        return g.add(op, [x, g.constant(g.array([x.shape[-1], g.pick([1, 3, 8])], dtype))])
-    x = g.choose(["uint8"], ranks=[4], where=lambda v: all(a.shape[1] == v.shape[1] for a in v.arrays))
-    return g.add(op, [x, g.constant(g.array([g.pick([1, 4]), x.shape[1], 2, 2], np.uint8))])
-
-
-# ---- control flow ----
-
-def _branch(g, x, name, steps):
-    """A graph without inputs of a few nodes that keep the shape of `x`."""
-    nodes, current = [], x.name
-    for _ in range(steps):
-        op = g.pick(["Relu", "Tanh", "Abs", "Neg", "Add", "Mul"])
-        operands = [current, x.name] if op in ("Add", "Mul") else [current]
-        current = g.fresh("b")
-        nodes.append(helper.make_node(op, operands, [current]))
-    return helper.make_graph(nodes, name, [], [helper.make_tensor_value_info(current, TensorProto.FLOAT, None)])
-
-
-@rule(3)
-def branch(g):
-    x = g.choose(["float32"])
-    scalars = [v for v in g.values if v.dtype == np.bool_ and v.rank == 0]
-    if scalars and g.chance(0.8):
-        condition = g.pick(scalars)
-    else:
-        y = g.choose(["float32"], where=lambda v: v.arrays[0].size)
-        total = g.add("ReduceSum", [y], keepdims=0)[0]
-        condition = g.add("Greater", [total, g.constant(np.array(g.pick([-2, 0, 3]), np.float32))])[0]
-    return g.add("If", [condition], captured=[x], then_branch=_branch(g, x, "then", g.integer(1, 3)),
-                 else_branch=_branch(g, x, "else", g.integer(1, 3)))
-
-
-@rule(2)
-def loop(g):
-    x = g.choose(["float32"], where=lambda v: v.static)
-    prefix = g.fresh("l")
-    i, keep, old = (f"{prefix}_{n}" for n in ("i", "keep", "old"))
-    op = g.pick(["Add", "Sub", "Max"])
-    nodes = [helper.make_node("Tanh", [old], [f"{prefix}_t"]),
-             helper.make_node(op, [f"{prefix}_t", x.name], [f"{prefix}_new"]),
-             helper.make_node("Identity", [keep], [f"{prefix}_go"]),
-             helper.make_node("Neg", [f"{prefix}_new"], [f"{prefix}_row"])]
-    info = helper.make_tensor_value_info
-    body = helper.make_graph(
-        nodes, "body", [info(i, TensorProto.INT64, []), info(keep, TensorProto.BOOL, []),
-                        info(old, TensorProto.FLOAT, list(x.shape))],
-        [info(f"{prefix}_go", TensorProto.BOOL, []), info(f"{prefix}_new", TensorProto.FLOAT, list(x.shape)),
-         info(f"{prefix}_row", TensorProto.FLOAT, list(x.shape))])
-    trips = g.constant(np.array(g.integer(1, 4), np.int64))
-    return g.add("Loop", [trips, g.constant(np.array(True)), x], 2, captured=[x], body=body)

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ways to let a graph grow, and how likely each is."""
+RULES = []
+
+
+def rule(weight=1, pictures=1):
+    """Registers a function of a Graph. weight: in the profile "any"; pictures: in that of convolutions."""
+    def register(function):
+        RULES.append((function, {"any": weight, "pictures": pictures}))
+        return function
+    return register
+
+
+def grow(g):
+    """Adds a node or a few; Refused where what was drawn has no operands."""
+    function = g.random.choices([r for r, _ in RULES], [weights[g.profile] for _, weights in RULES])[0]
+    return function(g)
