@@ -36,6 +36,7 @@ function(treadle_external_runtime name kind)
   treadle_use_precompiled(treadle_${kind} runtime)
   target_include_directories(treadle_${kind} PRIVATE ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(treadle_${kind} PRIVATE treadle_runtime ${ARGN})
+  treadle_run_path(treadle_${kind} "$ORIGIN")
   set(TREADLE_EXTERNAL_RUNTIMES ${TREADLE_EXTERNAL_RUNTIMES} treadle_${kind} PARENT_SCOPE)
 endfunction()
 

@@ -70,8 +70,8 @@ function(treadle_python_extension)
   set(package ${CMAKE_BINARY_DIR}/python/treadle)
   target_include_directories(treadle_python PRIVATE ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(treadle_python PRIVATE treadle treadle_runtime)
-  set_target_properties(treadle_python PROPERTIES OUTPUT_NAME _core LIBRARY_OUTPUT_DIRECTORY ${package}
-    BUILD_RPATH "$ORIGIN/lib")
+  set_target_properties(treadle_python PROPERTIES OUTPUT_NAME _core LIBRARY_OUTPUT_DIRECTORY ${package})
+  treadle_run_path(treadle_python "$ORIGIN/lib")
 
   file(MAKE_DIRECTORY ${package})
   file(GLOB entries CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/python/treadle/*)

@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 include(CheckLinkerFlag)
 
+# Where `target`, which is installed or packed into a wheel, looks for libraries, there and in the build tree. It is linked
+# with that: the space that CMake leaves for changing it afterwards are empty entries, which mean the current directory.
+function(treadle_run_path target)
+  set_target_properties(${target} PROPERTIES INSTALL_RPATH "${ARGN}" BUILD_WITH_INSTALL_RPATH ON)
+endfunction()
+
 # Warnings and include paths that every target of the project has.
 function(treadle_compile_options target)
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR}/include)
@@ -159,6 +165,7 @@ function(treadle_runtime_library)
   treadle_shared_library(treadle_runtime FOLDERS base runtime)
   treadle_small_library(treadle_runtime)
   target_link_libraries(treadle_runtime PRIVATE ${CMAKE_DL_LIBS} Threads::Threads)
+  treadle_run_path(treadle_runtime "$ORIGIN")
   # Its worker threads live as long as the process: unloading the library must not take their code away.
   target_link_options(treadle_runtime PRIVATE -Wl,-z,nodelete)
 endfunction()

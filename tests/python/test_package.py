@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layer that everything in Python is built on: tensors, functions, nodes, errors; the size of its library."""
+import os
 import pathlib
+import re
 import struct
+import subprocess
+import sys
 import threading
 
 import ml_dtypes
@@ -115,3 +119,17 @@ def test_the_runtime_is_smaller_than_a_megabyte():
     (table,), (size, count) = struct.unpack_from("<Q", data, 32), struct.unpack_from("<HH", data, 54)
     headers = [struct.unpack_from("<IIQQQQ", data, table + i * size) for i in range(count)]
     assert max(offset + length for kind, _, offset, _, _, length in headers if kind == 1) < 1_000_000
+
+
+@pytest.mark.parametrize("loader", ["program", "package"])
+def test_libraries_are_not_looked_for_in_the_current_directory(loader, tmp_path):
+    folder = pathlib.Path(treadle.__file__).parent
+    command = [folder / "bin/treadle", "ops"]  # loads the compiler
+    if loader == "package":
+        libraries = [str(path) for path in sorted((folder / "lib").glob("*.so"))]
+        command = [sys.executable, "-c", f"import ctypes, treadle\nfor path in {libraries}: ctypes.CDLL(path)"]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True,
+                         env={**os.environ, "LD_DEBUG": "libs", "PYTHONPATH": str(folder.parent)})
+    searched = re.findall(r"search path=(\S*)\s+\(R(?:UN)?PATH from file (.*)\)", run.stderr)
+    ours = [(path, file) for path, file in searched if "treadle" in pathlib.Path(file).name or "_core" in file]
+    assert ours and [(path, file) for path, file in ours if not all(entry.startswith("/") for entry in path.split(":"))] == []
