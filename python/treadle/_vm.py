@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The virtual machine: runs programs with control flow, data types, recursion and dynamic shapes."""
+from __future__ import annotations
+
 import time
 
 from ._benchmark import BenchmarkResult
@@ -15,23 +17,23 @@ class Executable(Object):
     """A compiled program: its kernels, bytecode and constants."""
 
     @property
-    def bytecode(self):
+    def bytecode(self) -> str:
         """The instructions as text."""
         return _api.Bytecode(self)
 
     @property
-    def globals(self):
+    def globals(self) -> list[str]:
         """Names of the functions."""
         return [str(name) for name in _api.Functions(self)]
 
     @property
-    def primitive_ops(self):
+    def primitive_ops(self) -> list[str]:
         """Names of the kernels that the instructions call."""
         import re
 
         return sorted(set(re.findall(r"^.*: kernel (\w+)", self.bytecode, re.MULTILINE)))
 
-    def get_function_params(self, func_name):
+    def get_function_params(self, func_name: str) -> list[str]:
         return [str(name) for name in _api.FunctionParams(self, func_name)]
 
     def export_library(self, file_name, **options):
@@ -62,7 +64,7 @@ class Executable(Object):
             return load_executable(path)
 
     @property
-    def stats(self):
+    def stats(self) -> str:
         lines = self.bytecode.splitlines()
         return f"{len(self.globals)} functions, {sum(': ' in line for line in lines)} instructions"
 
@@ -83,7 +85,7 @@ class VirtualMachine:
         self._machine = _api.Machine(exe)
         self._inputs, self._outputs = {}, []
 
-    def set_limits(self, call_depth=0, instructions=0):
+    def set_limits(self, call_depth: int = 0, instructions: int = 0) -> None:
         """Bounds on calls within each other (0: the default) and on instructions of one call (0: none)."""
         _api.SetLimits(self._machine, call_depth, instructions)
 
@@ -117,11 +119,11 @@ class VirtualMachine:
         result = self.invoke(func_name, *args, **kwargs)
         self._outputs = list(result) if isinstance(result, TupleValue) else [result]
 
-    def get_outputs(self):
+    def get_outputs(self) -> list:
         """The results of the last invoke_stateful, fields of a tuple one by one."""
         return list(self._outputs)
 
-    def get_input_index(self, input_name, func_name="main"):
+    def get_input_index(self, input_name: str, func_name: str = "main") -> int:
         """Position of a parameter of a function, or -1."""
         names = self._exe.get_function_params(func_name)
         return names.index(input_name) if input_name in names else -1

@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What code is generated for."""
+from __future__ import annotations
+
 import json
 import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ._ffi import Api, register_object
 from .error import TargetError
 from .ir import Node
+
+if TYPE_CHECKING:
+    from ._core import Device
+    from ._typing import TargetLike
 
 _api = Api("target")
 _scopes = threading.local()
@@ -16,7 +24,7 @@ class TargetKind(str):
     """The name of a kind of target, such as "llvm"."""
 
     @property
-    def name(self):
+    def name(self) -> str:
         return str(self)
 
 
@@ -53,7 +61,7 @@ def _text(target):
 class Target(Node):
     """A kind of backend with options, such as "llvm -mcpu=x86-64-v3". With `with`: what is built inside is for it."""
 
-    def __init__(self, target, host=None):
+    def __init__(self, target: TargetLike, host: TargetLike | None = None) -> None:
         made = target if isinstance(target, Target) else _api.Target(_text(target))
         if host is not None:
             made = _api.WithHost(made, host if isinstance(host, Target) else _api.Target(_text(host)))
@@ -76,17 +84,17 @@ class Target(Node):
             return "unknown" if name == "model" else ""
         return int(str(value)) if option["type"] in ("integer", "flag") else str(value)
 
-    def __enter__(self):
+    def __enter__(self) -> Target:
         if not hasattr(_scopes, "stack"):
             _scopes.stack = []
         _scopes.stack.append(self)
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> None:
         _scopes.stack.pop()
 
     @staticmethod
-    def current(allow_none=True):
+    def current(allow_none: bool = True) -> Target | None:
         """The target of the innermost `with` of this thread."""
         stack = getattr(_scopes, "stack", None)
         if stack:
@@ -96,7 +104,7 @@ class Target(Node):
         return None
 
     @staticmethod
-    def from_device(device):
+    def from_device(device: Device | str) -> Target:
         """The target of a device of this machine."""
         from . import nd
 
@@ -106,43 +114,43 @@ class Target(Node):
             raise TargetError(f"no target compiles for {device}; there are those for cpu and opencl")
         return Target(kinds[device.device_type])
 
-    def export(self):
+    def export(self) -> dict[str, Any]:
         """The target as a dict: kind, keys and options."""
-        found = {"kind": str(self.kind), "keys": [str(key) for key in self.keys], "tag": str(self.tag)}
+        found: dict[str, Any] = {"kind": str(self.kind), "keys": [str(key) for key in self.keys], "tag": str(self.tag)}
         found.update({str(key): str(value) for key, value in self.attrs.items()})
         if self.host is not None:
             found["host"] = Target(self.host).export()
         return found
 
     @staticmethod
-    def list_kinds():
+    def list_kinds() -> list[str]:
         """Names of all kinds of targets."""
         return list(list_kinds())
 
-    def __str__(self):
+    def __str__(self) -> str:
         return _api.AsText(self)
 
     __repr__ = __str__
 
 
-def create(target):
+def create(target: TargetLike) -> Target:
     """The target of that description."""
     return Target(target)
 
 
-def list_kinds():
+def list_kinds() -> dict[str, str]:
     """Names of all kinds of targets, with one line about each."""
     return dict(_api.ListKinds().items())
 
 
-def list_options(kind):
+def list_options(kind: str) -> dict[str, dict[str, str]]:
     """The options of a kind of target: for each name its "type" (text, integer, flag, list, target), what values are
     "expected", and a line about it, "doc"."""
     return {str(row["name"]): {key: str(row[key]) for key in ("type", "expected", "doc")}
             for row in _api.ListOptions(str(kind))}
 
 
-def register_tag(name, config, override=False):
+def register_tag(name: str, config: TargetLike, override: bool = False) -> Target:
     """Gives a target a name: Target(name) is the one that `config`, a text or a dict, describes."""
     if name in _tags and not override:
         raise TargetError(f"there is a target called '{name}' already")
@@ -153,7 +161,7 @@ def register_tag(name, config, override=False):
     return made
 
 
-def list_tags():
+def list_tags() -> dict[str, Target]:
     """The names that register_tag gave, with their targets."""
     return {name: Target(text) for name, text in _tags.items()}
 
@@ -174,7 +182,7 @@ def _opencl(device):
 mali, bifrost, intel_graphics = (_opencl(device) for device in ("mali", "bifrost", "intel_graphics"))
 
 
-def arm_cpu(model="unknown", options=None):
+def arm_cpu(model: str = "unknown", options: str | Sequence[str] | None = None) -> Target:
     """64-bit ARM processors (32-bit ones aren't supported)."""
     if model in ("pynq", "rasp3b", "rasp4b", "ultra96", "beagleai"):
         raise TargetError(f"{model} runs 32-bit ARM code, which no target generates; there is code for aarch64")
@@ -197,17 +205,18 @@ cuda, rocm, hexagon, vulkan, metal = (_absent(kind) for kind in ("cuda", "rocm",
 class GenericFunc:
     """A function with others for some targets: the one is called whose key the current target has first."""
 
-    def __init__(self, function=None, name="generic"):
-        self.fdefault, self.dispatch_dict = function, {}
+    def __init__(self, function: Callable[..., Any] | None = None, name: str = "generic") -> None:
+        self.fdefault = function
+        self.dispatch_dict: dict[str, Callable[..., Any]] = {}
         self.__name__, self.__doc__ = getattr(function, "__name__", name), getattr(function, "__doc__", None)
 
-    def set_default(self, func, allow_override=False):
+    def set_default(self, func: Callable[..., Any], allow_override: bool = False) -> None:
         """Says what is called for other targets."""
         if self.fdefault is not None and not allow_override:
             raise TargetError(f"{self.__name__} has a default function already")
         self.fdefault = func
 
-    def register(self, key, func=None, override=False):
+    def register(self, key: Any, func: Callable[..., Any] | None = None, override: bool = False) -> Any:
         """Adds a function for targets with a key, or one of several; without `func` a decorator. The function may stand
         before the keys, too."""
         if callable(key):
@@ -220,7 +229,7 @@ class GenericFunc:
             self.dispatch_dict[each] = func
         return func
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         current = Target.current()
         for key in [str(key) for key in current.keys] if current is not None else []:
             if key in self.dispatch_dict:
@@ -233,12 +242,12 @@ class GenericFunc:
 _generics: dict[str, GenericFunc] = {}
 
 
-def get_native_generic_func(name):
+def get_native_generic_func(name: str) -> GenericFunc:
     """The GenericFunc of that name; a new one, without a default, where there is none."""
     return _generics.setdefault(name, GenericFunc(name=name))
 
 
-def override_native_generic_func(func_name):
+def override_native_generic_func(func_name: str) -> Callable[[Callable[..., Any]], GenericFunc]:
     """Decorator: makes a function the default of the GenericFunc of that name."""
 
     def decorate(fdefault):
@@ -249,6 +258,6 @@ def override_native_generic_func(func_name):
     return decorate
 
 
-def generic_func(fdefault):
+def generic_func(fdefault: Callable[..., Any]) -> GenericFunc:
     """Decorator: a GenericFunc with this function as the default."""
     return GenericFunc(fdefault)

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Helpers for tests of compiled functions."""
+from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any
 
-def assert_allclose(actual, desired, rtol=1e-7, atol=1e-7):
+def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float = 1e-7) -> None:
     """Raises AssertionError unless shapes are equal and values close."""
     import numpy as np
 
@@ -11,7 +14,7 @@ def assert_allclose(actual, desired, rtol=1e-7, atol=1e-7):
     np.testing.assert_allclose(actual, desired, rtol=rtol, atol=atol, verbose=True)
 
 
-def enabled_targets():
+def enabled_targets() -> list[tuple[str, Any]]:
     """Pairs of target and device that this machine can build for and run."""
     from . import nd
     from .runtime import enabled
@@ -20,12 +23,12 @@ def enabled_targets():
     return [(name, device) for name, device in candidates if enabled(name) and device.exist]
 
 
-def device_enabled(target):
+def device_enabled(target: str) -> bool:
     """Whether this machine runs what is built for a target."""
     return str(target).split()[0] in [name for name, _ in enabled_targets()]
 
 
-def parametrize_targets(*args):
+def parametrize_targets(*args: Any) -> Any:
     """Decorator: the test runs for each target of `args` (default: all) that is enabled, with parameters target, dev."""
     import pytest
 
@@ -38,7 +41,7 @@ def parametrize_targets(*args):
     return lambda function: decorate(function, args)
 
 
-def requires_llvm(function):
+def requires_llvm(function: Any) -> Any:
     """Decorator: the test needs target llvm."""
     import pytest
 
@@ -77,7 +80,7 @@ requires_cudagraph = _requires_target("cuda")
 requires_micro = _requires_target("micro")
 
 
-def exclude_targets(*args):
+def exclude_targets(*args: Any) -> Any:
     """Decorator of a test with parameters target, dev: it doesn't run for these targets."""
     def decorate(function):
         chosen = [name for name, _ in enabled_targets() if name not in args]
@@ -86,7 +89,7 @@ def exclude_targets(*args):
     return decorate
 
 
-def known_failing_targets(*args):
+def known_failing_targets(*args: Any) -> Any:
     """Decorator of a test with parameters target, dev: it is expected to fail for these targets."""
     def decorate(function):
         import pytest
@@ -98,29 +101,29 @@ def known_failing_targets(*args):
     return decorate
 
 
-def echo(value):
+def echo(value: Any) -> Any:
     """The value, after it went to C++ and back."""
     from ._ffi import PackedFunc
 
     return PackedFunc(lambda x: x)(value)
 
 
-def requires_gpu(*functions):
+def requires_gpu(*functions: Any) -> Any:
     """Decorator: the test needs a GPU."""
     return _marked(functions, device_enabled("opencl"), "needs a GPU")
 
 
-def requires_rpc(*functions):
+def requires_rpc(*functions: Any) -> Any:
     """Decorator: the test needs RPC, which every build has."""
     return _marked(functions, True, "needs RPC")
 
 
-def uses_gpu(*functions):
+def uses_gpu(*functions: Any) -> Any:
     """Decorator: the test uses a GPU if there is one."""
     return _marked(functions, True, "uses a GPU")
 
 
-def parameter(*values, ids=None):
+def parameter(*values: Any, ids: Sequence[str] | None = None) -> Any:
     """A fixture of pytest for each value: `size = parameter(1, 16)` in a module runs tests that take `size` twice."""
     import pytest
 
@@ -131,7 +134,7 @@ def parameter(*values, ids=None):
     return value
 
 
-def parameters(*value_sets, ids=None):
+def parameters(*value_sets: Any, ids: Sequence[str] | None = None) -> Any:
     """Fixtures of pytest that change together: `a, b = parameters((1, 2), (3, 4))` runs tests with a=1, b=2 and a=3, b=4.
     A test that takes several of them is skipped where they are of different sets."""
     import pytest
@@ -156,7 +159,7 @@ def parameters(*value_sets, ids=None):
     return tuple(of(position) for position in range(len(sets[0]) if sets else 0))
 
 
-def fixture(function=None, *, cache_return_value=False):
+def fixture(function: Any = None, *, cache_return_value: bool = False) -> Any:
     """A fixture of pytest; cache_return_value: made once for all tests."""
     import pytest
 
@@ -164,7 +167,7 @@ def fixture(function=None, *, cache_return_value=False):
     return mark if function is None else mark(function)
 
 
-def assert_prim_expr_equal(lhs, rhs):
+def assert_prim_expr_equal(lhs: Any, rhs: Any) -> None:
     """Raises AssertionError unless two expressions are provably equal for all values of their variables."""
     from . import arith
 
@@ -172,7 +175,8 @@ def assert_prim_expr_equal(lhs, rhs):
         raise AssertionError(f"{lhs} and {rhs} aren't provably equal")
 
 
-def check_numerical_grads(function, input_values, grad_values, function_value=None, delta=1e-3, atol=1e-2, rtol=0.1):
+def check_numerical_grads(function: Callable[..., Any], input_values: Any, grad_values: Any, function_value: Any = None,
+                          delta: float = 1e-3, atol: float = 1e-2, rtol: float = 0.1) -> None:
     """Raises AssertionError where derivatives differ from differences of function(*inputs), or function(**inputs).
 
     grad_values: as input_values, a list or a dict of arrays. Of each input some 64 elements are compared, by the norm of
@@ -208,7 +212,7 @@ def check_numerical_grads(function, input_values, grad_values, function_value=No
                                  f"{expected[worst]:.6g}")
 
 
-def requires_package(*packages):
+def requires_package(*packages: str) -> Any:
     """Decorator: a test runs only where Python packages can be imported."""
     import importlib.util
 

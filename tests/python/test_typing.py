@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Annotations of the public API: complete, and what mypy makes of programs that use it."""
+import ast
 import importlib
 import importlib.util
 import inspect
@@ -58,6 +59,33 @@ def test_public_names_exist_and_are_listed_once(module):
     loaded = importlib.import_module(module)
     assert len(set(loaded.__all__)) == len(loaded.__all__)
     assert [name for name in loaded.__all__ if not hasattr(loaded, name)] == []
+
+
+ANNOTATED = ["_typing.py", "arith/__init__.py", "contrib/graph_executor.py", "ir", "relay/analysis.py", "relay/build_module.py",
+             "relay/dataflow_pattern.py", "relay/expr.py", "relay/expr_functor.py", "relay/op/_functions.py", "relay/op/strategy.py",
+             "relay/transform.py", "target.py", "te/operation.py", "te/schedule.py", "te/tag.py", "te/tensor.py", "tir/analysis.py",
+             "tir/expr.py", "tir/function.py", "tir/ir_builder.py", "tir/schedule.py", "tir/stmt.py", "topi/nn.py"]
+
+
+def functions_in(body, prefix=""):
+    """(name, definition) of the public functions and methods of a module's syntax tree."""
+    for node in body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from functions_in(node.body, f"{node.name}.")
+        if isinstance(node, ast.FunctionDef) and (not node.name.startswith("_") or node.name == "__init__"):
+            yield prefix + node.name, node
+
+
+def test_functions_of_the_levels_are_annotated():
+    folder = ROOT / "python/treadle"
+    missing = []
+    for file in [file for name in ANNOTATED for file in ([folder / name] if name.endswith(".py") else (folder / name).glob("*.py"))]:
+        for name, node in functions_in(ast.parse(file.read_text()).body):
+            arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]
+            wanted = [each for each in arguments if each is not None and each.arg not in ("self", "cls")]
+            if node.returns is None or any(each.annotation is None for each in wanted):
+                missing.append(f"{file.relative_to(folder)}: {name}")
+    assert not missing
 
 
 def test_help_lists_what_there_is():

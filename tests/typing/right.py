@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 import treadle
-from treadle import onnxruntime, relay, runtime
+from treadle import onnxruntime, relay, runtime, te, tir
+from treadle.relay.dataflow_pattern import DFPatternCallback, is_constant, is_op, wildcard
 
 
 def compile_and_run(path: pathlib.Path) -> np.ndarray:
@@ -52,3 +53,56 @@ def sessions(path: str) -> list[str]:
         return [node.name for node in session.get_inputs()]
     except treadle.UnsupportedOpError as error:
         return list(error.nodes)
+
+
+def expressions(n: int) -> tir.PrimFunc:
+    m = te.var("m")
+    a, b = te.placeholder((n, m), name="a"), te.placeholder((n,), "float32")
+    k = te.reduce_axis((0, m))
+    c = te.compute((n,), lambda i: te.sum(a[i, k] * b[i] + tir.exp(b[i]) - 1.0, axis=k), name="c")
+    schedule = te.create_schedule(c.op)
+    outer, inner = schedule[c].split(schedule[c].op.axis[0], factor=8)
+    schedule[c].reorder(outer, inner)
+    schedule[c].bind(outer, te.thread_axis("blockIdx.x"))
+    names: list[str] = [axis.var.name for axis in schedule[c].all_iter_vars]
+    half: tir.PrimExpr = (m + 1) // 2
+    other = te.compute(a.shape, lambda *i: a(*i) + 1, name="d")
+    print(names, half, (a + b * 2.0).shape, other.op.num_outputs, te.placeholder(a.shape), te.if_then_else(m > 3, m, 0), tir.min_value("int8"))
+    loops = tir.Schedule(te.create_prim_func([a, b, c]))
+    block = loops.get_block("c")
+    first, *_ = loops.get_loops(block)
+    loops.parallel(loops.split(first, [None, 4])[0])
+    return loops.func
+
+
+class Doubled(DFPatternCallback):
+    def __init__(self) -> None:
+        super().__init__(require_type=True)
+        self.x = wildcard()
+        self.pattern = is_op("multiply")(self.x, is_constant())
+
+    def callback(self, pre: relay.Expr, post: relay.Expr, node_map: Any) -> relay.Expr:
+        found: relay.Expr = node_map[self.x][0]
+        return found + found
+
+
+class Counter(relay.ExprVisitor):
+    def visit_call(self, call: relay.Call) -> None:
+        name: str = call.op.name
+        print(name, len(call.args), call.attrs.keys())
+        super().visit_call(call)
+
+
+def graph_passes(module: treadle.IRModule) -> dict[str, int]:
+    @treadle.transform.module_pass(opt_level=1)
+    def mine(mod: treadle.IRModule, context: treadle.transform.PassContext) -> treadle.IRModule:
+        return mod
+
+    with treadle.transform.PassContext(opt_level=3, instruments=[treadle.instrument.PassTimingInstrument()]) as context:
+        module = treadle.transform.Sequential([relay.transform.InferType(), mine])(module)
+    rewritten = Doubled().rewrite(module["main"])
+    Counter().visit(rewritten)
+    free: list[relay.Var] = relay.analysis.free_vars(rewritten)
+    shape: tuple[int, ...] = relay.TensorType((1, 2)).concrete_shape
+    print(context.opt_level, free, shape, module.get_global_var("main").name_hint, relay.const(1.0) * 2 + free[0])
+    return relay.analysis.list_op_freqs(module)

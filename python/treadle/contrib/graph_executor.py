@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs compiled graphs."""
+from __future__ import annotations
+
 import struct
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from .. import nd
 from .._benchmark import BenchmarkResult
@@ -11,7 +15,7 @@ def _devices(device):
     return list(device) if isinstance(device, (list, tuple)) else [device]
 
 
-def create(graph_json_str, libmod, device):
+def create(graph_json_str: str, libmod: Any, device: Any) -> GraphModule:
     """An executor for a graph with the kernels of a module; parameters are loaded afterwards. `device`: one, or a list
     of those that the graph uses; with a module and devices of an RPC session, the executor runs there."""
     libmod = libmod.module if hasattr(libmod, "get_graph_json") and hasattr(libmod, "module") else libmod
@@ -24,89 +28,92 @@ def create(graph_json_str, libmod, device):
 class GraphModule:
     """An executor with methods: set_input, run, get_output."""
 
-    def __init__(self, module):
+    def __init__(self, module: Any) -> None:
         self.module = module
-        for name in ("set_input", "run", "get_output", "get_input", "get_num_outputs", "get_num_inputs", "load_params",
-                     "share_params", "set_input_zero_copy", "set_output_zero_copy", "get_input_index",
-                     "run_from_inputs"):
-            setattr(self, f"_{name}", module[name])
+        self._functions: dict[str, Callable[..., Any]] = {}
 
-    def set_input(self, key=None, value=None, **params):
+    def _call(self, name: str, *args: Any) -> Any:
+        if name not in self._functions:
+            self._functions[name] = self.module[name]
+        return self._functions[name](*args)
+
+    def set_input(self, key: str | int | None = None, value: Any = None, **params: Any) -> None:
         """Copies an input (by name or index), and further ones by name. Arrays are converted to the input's type."""
         for name, array in ([(key, value)] if key is not None else []) + list(params.items()):
-            self._set_input(name, self._tensor(name, array))
+            self._call("set_input", name, self._tensor(name, array))
 
     def _tensor(self, name, value):
         """A value for an input as a tensor that the executor can read: of its session, where it is a remote one."""
         if not isinstance(value, nd.NDArray) and not hasattr(value, "rpc_session"):
-            value = nd.array(value, dtype=self._get_input(name).dtype)
+            value = nd.array(value, dtype=self._call("get_input", name).dtype)
         session = getattr(self.module, "rpc_session", None)
         return session.array(value) if session is not None and isinstance(value, nd.NDArray) else value
 
-    def set_input_zero_copy(self, key=None, value=None, **params):
+    def set_input_zero_copy(self, key: str | int | None = None, value: Any = None, **params: Any) -> None:
         """Uses the memory of tensors as inputs: contiguous, aligned to 64 bytes, of the input's shape and type, and on
         its device."""
         for name, tensor in ([(key, value)] if key is not None else []) + list(params.items()):
-            self._set_input_zero_copy(name, tensor)
+            self._call("set_input_zero_copy", name, tensor)
 
-    def set_output_zero_copy(self, index, value):
+    def set_output_zero_copy(self, index: int | str, value: Any) -> None:
         """Uses the memory of a tensor as output `index`."""
-        self._set_output_zero_copy(index, value)
+        self._call("set_output_zero_copy", index, value)
 
-    def run(self, **inputs):
+    def run(self, **inputs: Any) -> None:
         if inputs:
             self.set_input(**inputs)
-        self._run()
+        self._call("run")
 
-    def run_from_inputs(self, device, **inputs):
+    def run_from_inputs(self, device: Any, **inputs: Any) -> list[nd.NDArray]:
         """Sets inputs, runs, and returns the outputs on a device."""
         flat = []
         for name, value in inputs.items():
             flat += [name, self._tensor(name, value)]
-        return list(self._run_from_inputs(device.device_type, device.device_id, *flat))
+        return list(self._call("run_from_inputs", device.device_type, device.device_id, *flat))
 
-    def get_output(self, index, out=None):
+    def get_output(self, index: int, out: Any = None) -> nd.NDArray:
         """An output; copied into `out` when that is given."""
         if out is None:
-            return self._get_output(index)
+            return self._call("get_output", index)
         if hasattr(self.module, "rpc_session") and isinstance(out, nd.NDArray):
-            return self._get_output(index).copyto(out)
-        self._get_output(index, out)
+            return self._call("get_output", index).copyto(out)
+        self._call("get_output", index, out)
         return out
 
-    def get_input(self, index, out=None):
-        tensor = self._get_input(index)
+    def get_input(self, index: str | int, out: Any = None) -> nd.NDArray:
+        tensor = self._call("get_input", index)
         return tensor if out is None else tensor.copyto(out)
 
-    def get_input_index(self, name):
+    def get_input_index(self, name: str) -> int:
         """Position of an input among inputs and parameters, or -1."""
-        return self._get_input_index(name)
+        return self._call("get_input_index", name)
 
-    def get_num_outputs(self):
-        return self._get_num_outputs()
+    def get_num_outputs(self) -> int:
+        return self._call("get_num_outputs")
 
-    def get_num_inputs(self):
-        return self._get_num_inputs()
+    def get_num_inputs(self) -> int:
+        return self._call("get_num_inputs")
 
-    def get_input_info(self):
+    def get_input_info(self) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
         """(shapes by name, types by name) of the inputs and parameters."""
         names = [self.module["get_input_name"](i) for i in range(self.get_num_inputs())]
-        tensors = {name: self._get_input(name) for name in names}
+        tensors = {name: self._call("get_input", name) for name in names}
         return ({name: tensor.shape for name, tensor in tensors.items()},
                 {name: str(tensor.dtype) for name, tensor in tensors.items()})
 
-    def load_params(self, params_bytes):
+    def load_params(self, params_bytes: bytes | bytearray) -> None:
         """Sets the parameters that relay.save_param_dict wrote; names that the graph lacks are skipped."""
-        self._load_params(bytes(params_bytes))
+        self._call("load_params", bytes(params_bytes))
 
-    def share_params(self, other, params_bytes):
+    def share_params(self, other: GraphModule, params_bytes: bytes | bytearray) -> None:
         """Uses the memory of another executor for the parameters named in `params_bytes`."""
-        self._share_params(other.module, bytes(params_bytes))
+        self._call("share_params", other.module, bytes(params_bytes))
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> Any:
         return self.module[name]
 
-    def benchmark(self, device=None, func_name="run", repeat=5, number=5, min_repeat_ms=0, end_to_end=False, **kwargs):
+    def benchmark(self, device: Any = None, func_name: str = "run", repeat: int = 5, number: int = 5,
+                  min_repeat_ms: float = 0, end_to_end: bool = False, **kwargs: Any) -> BenchmarkResult:
         """Times of `repeat` measurements of `number` runs each. With `end_to_end`, copying inputs and outputs counts."""
         if end_to_end:
             from ..runtime import Module

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What nodes of all IRs share: text, JSON, structural equality. Classes of nodes are in the other files."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 from .._core import Object
 from .._ffi import Api, get_global_func
 
@@ -9,25 +14,25 @@ _api = Api("ir")
 class Node(Object):
     """Base of the IR's nodes."""
 
-    def __str__(self):
+    def __str__(self) -> str:
         return as_text(self, header=False)
 
     __repr__ = __str__
 
-    def astext(self, show_meta_data=True, annotate=None):
+    def astext(self, show_meta_data: bool = True, annotate: Any = None) -> str:
         """The node as text; with `show_meta_data` also the constants that the text refers to."""
         return as_text(self, show_meta_data)
 
-    def script(self, *args, **kwargs):
+    def script(self, *args: Any, **kwargs: Any) -> str:
         """The node as `print` shows it."""
         return str(self)
 
-    def show(self, *args, **kwargs):
+    def show(self, *args: Any, **kwargs: Any) -> None:
         """Prints the node."""
         print(self)
 
 
-def as_text(node, show_meta_data=False, header=True):
+def as_text(node: Any, show_meta_data: bool = False, header: bool = True) -> str:
     """A node's text form, or its fields when it has none."""
     text = _api.AsText(node, show_meta_data) if header else _api.PrettyPrint(node)
     if text:
@@ -36,17 +41,17 @@ def as_text(node, show_meta_data=False, header=True):
     return f"{node._type_key()}({fields})"
 
 
-def save_json(node):
+def save_json(node: Any) -> str:
     """The node and all that it refers to as JSON."""
     return get_global_func("node.SaveJSON")(node)
 
 
-def load_json(text):
+def load_json(text: str) -> Any:
     """The inverse of save_json."""
     return get_global_func("node.LoadJSON")(text)
 
 
-def make_node(type_key, **kwargs):
+def make_node(type_key: str, **kwargs: Any) -> Any:
     """A node of a class by its name, such as "IntImm" or "relay.attrs.Conv2DAttrs", from its fields."""
     if type_key == "DictAttrs":
         return _api.DictAttrs(kwargs)
@@ -61,15 +66,15 @@ def make_node(type_key, **kwargs):
 class EnvFunc:
     """A registered function by its name."""
 
-    def __init__(self, name, func):
+    def __init__(self, name: str, func: Callable[..., Any]) -> None:
         self.name, self.func = name, func
 
     @staticmethod
-    def get(name):
+    def get(name: str) -> EnvFunc:
         """The function registered as `name`."""
         return EnvFunc(name, get_global_func(name))
 
-    def __call__(self, *args):
+    def __call__(self, *args: Any) -> Any:
         return self.func(*args)
 
     def __eq__(self, other):
@@ -82,24 +87,24 @@ class EnvFunc:
         return f"EnvFunc({self.name})"
 
 
-def structural_equal(lhs, rhs, map_free_vars=False, tolerance=1e-9):
+def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False, tolerance: float = 1e-9) -> bool:
     """Whether two terms are equal up to the names of what they bind. Floating-point attributes are equal when they
     differ by less than `tolerance`; with 0, equal terms have equal hashes."""
     return bool(_api.StructuralEqualWithin(lhs, rhs, map_free_vars, float(tolerance)))
 
 
-def structural_difference(lhs, rhs, map_free_vars=False):
+def structural_difference(lhs: Any, rhs: Any, map_free_vars: bool = False) -> str:
     """The path to the first difference of two terms; "" when they are equal."""
     return _api.StructuralDifference(lhs, rhs, map_free_vars)
 
 
-def assert_structural_equal(lhs, rhs, map_free_vars=False, tolerance=1e-9):
+def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False, tolerance: float = 1e-9) -> None:
     """Raises ValueError with the place of the first difference unless the terms are equal."""
     if not structural_equal(lhs, rhs, map_free_vars, tolerance):
         difference = structural_difference(lhs, rhs, map_free_vars)
         raise ValueError(f"the terms differ at {difference}\n\n{lhs}\n\n{rhs}")
 
 
-def structural_hash(node, map_free_vars=False):
+def structural_hash(node: Any, map_free_vars: bool = False) -> int:
     """Equal for equal terms, the same in each process."""
     return _api.StructuralHash(node, map_free_vars) & 0xFFFFFFFFFFFFFFFF

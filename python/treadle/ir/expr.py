@@ -1,7 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Expressions: scalar constants, and what the expressions of the graph IR share."""
-from .._ffi import convert, get_global_func, register_object
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from .._core import Object
+from .._ffi import Array, convert, get_global_func, register_object
 from .base import Node, _api
+
+if TYPE_CHECKING:
+    from .._typing import DTypeLike, ExprLike, Scalar
+    from .attrs import DictAttrs
+    from .type import GlobalTypeVar, Type
 
 
 @register_object("Span")
@@ -13,12 +24,15 @@ class Span(Node):
 class Range(Node):
     """From `begin` up to but not including `end`; Range(n) from 0 up to n."""
 
-    def __init__(self, begin, end=None):
+    min: PrimExpr
+    extent: PrimExpr
+
+    def __init__(self, begin: Scalar, end: Scalar | None = None) -> None:
         begin, end = (0, begin) if end is None else (begin, end)
         super().__init__(_api.Range(begin, end))
 
     @staticmethod
-    def from_min_extent(min_value, extent, span=None):
+    def from_min_extent(min_value: Scalar, extent: Scalar, span: Span | None = None) -> Range:
         """That many from `min_value`."""
         return _api.Range_from_min_extent(min_value, extent)
 
@@ -30,44 +44,158 @@ class BaseExpr(Node):
 
 @register_object("PrimExpr")
 class PrimExpr(BaseExpr):
-    """A scalar expression."""
+    """A scalar expression; arithmetic and comparisons make expressions. `==` is `EqualOp`."""
+
+    dtype: str
+
+    # What makes the operators' results: tir puts it here, whose expressions derive from this class.
+    _operators: Any = None
+
+    def __add__(self, other: Scalar) -> PrimExpr:
+        return self._operators.binary("_OpAdd", self, other)
+
+    def __radd__(self, other: Scalar) -> PrimExpr:
+        return self._operators.swapped("_OpAdd", self, other)
+
+    def __sub__(self, other: Scalar) -> PrimExpr:
+        return self._operators.binary("_OpSub", self, other)
+
+    def __rsub__(self, other: Scalar) -> PrimExpr:
+        return self._operators.swapped("_OpSub", self, other)
+
+    def __mul__(self, other: Scalar) -> PrimExpr:
+        return self._operators.binary("_OpMul", self, other)
+
+    def __rmul__(self, other: Scalar) -> PrimExpr:
+        return self._operators.swapped("_OpMul", self, other)
+
+    def __floordiv__(self, other: Scalar) -> PrimExpr:
+        return self._operators.binary("_OpFloorDiv", self, other)
+
+    def __rfloordiv__(self, other: Scalar) -> PrimExpr:
+        return self._operators.swapped("_OpFloorDiv", self, other)
+
+    def __mod__(self, other: Scalar) -> PrimExpr:
+        return self._operators.binary("_OpFloorMod", self, other)
+
+    def __rmod__(self, other: Scalar) -> PrimExpr:
+        return self._operators.swapped("_OpFloorMod", self, other)
+
+    def __truediv__(self, other: Scalar) -> PrimExpr:
+        return self._operators.binary("_OpDiv", self, other)
+
+    def __rtruediv__(self, other: Scalar) -> PrimExpr:
+        return self._operators.swapped("_OpDiv", self, other)
+
+    def __pow__(self, other: Scalar) -> PrimExpr:
+        return self._operators.binary("_OpPow", self, other)
+
+    def __rpow__(self, other: Scalar) -> PrimExpr:
+        return self._operators.swapped("_OpPow", self, other)
+
+    def __lshift__(self, other: Scalar) -> PrimExpr:
+        return self._operators.binary("left_shift", self, other)
+
+    def __rlshift__(self, other: Scalar) -> PrimExpr:
+        return self._operators.swapped("left_shift", self, other)
+
+    def __rshift__(self, other: Scalar) -> PrimExpr:
+        return self._operators.binary("right_shift", self, other)
+
+    def __rrshift__(self, other: Scalar) -> PrimExpr:
+        return self._operators.swapped("right_shift", self, other)
+
+    def __and__(self, other: Scalar) -> PrimExpr:
+        return self._operators.binary("bitwise_and", self, other)
+
+    def __rand__(self, other: Scalar) -> PrimExpr:
+        return self._operators.swapped("bitwise_and", self, other)
+
+    def __or__(self, other: Scalar) -> PrimExpr:
+        return self._operators.binary("bitwise_or", self, other)
+
+    def __ror__(self, other: Scalar) -> PrimExpr:
+        return self._operators.swapped("bitwise_or", self, other)
+
+    def __xor__(self, other: Scalar) -> PrimExpr:
+        return self._operators.binary("bitwise_xor", self, other)
+
+    def __rxor__(self, other: Scalar) -> PrimExpr:
+        return self._operators.swapped("bitwise_xor", self, other)
+
+    def __lt__(self, other: Scalar) -> PrimExpr:
+        return self._operators.binary("_OpLT", self, other)
+
+    def __le__(self, other: Scalar) -> PrimExpr:
+        return self._operators.binary("_OpLE", self, other)
+
+    def __gt__(self, other: Scalar) -> PrimExpr:
+        return self._operators.binary("_OpGT", self, other)
+
+    def __ge__(self, other: Scalar) -> PrimExpr:
+        return self._operators.binary("_OpGE", self, other)
+
+    def __eq__(self, other: object) -> Any:
+        return self._operators.equal(self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return self._operators.equal(self, other, True)
+
+    __hash__ = Object.__hash__
+
+    def __neg__(self) -> PrimExpr:
+        return self._operators.negative(self)
+
+    def __invert__(self) -> PrimExpr:
+        return self._operators.inverted(self)
+
+    def astype(self, dtype: DTypeLike) -> PrimExpr:
+        """The value as another type."""
+        return self._operators.cast(self, str(dtype))
+
+    def equal(self, other: Scalar) -> PrimExpr:
+        """The comparison as an expression."""
+        return self._operators.compared(self, other)
 
 
 class _Immediate(PrimExpr):
-    def _number(self, other):
+    value: Any
+
+    def _number(self, other: object) -> Any:
         return other.value if isinstance(other, (IntImm, FloatImm)) else other
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return bool(self.value)
 
-    def __int__(self):
+    def __int__(self) -> int:
         return int(self.value)
 
-    def __float__(self):
+    def __float__(self) -> float:
         return float(self.value)
 
-    def __eq__(self, other):
+    # Comparisons of constants are Python's: known at once.
+    def __eq__(self, other: object) -> bool:
         return self.value == self._number(other)
 
-    def __ne__(self, other):
+    def __ne__(self, other: object) -> bool:
         return not self == other
 
-    def __lt__(self, other):
+    def __lt__(self, other: object) -> bool:  # type: ignore[override]
         return self.value < self._number(other)
 
-    def __le__(self, other):
+    def __le__(self, other: object) -> bool:  # type: ignore[override]
         return self.value <= self._number(other)
 
-    def __gt__(self, other):
+    def __gt__(self, other: object) -> bool:  # type: ignore[override]
         return self.value > self._number(other)
 
-    def __ge__(self, other):
+    def __ge__(self, other: object) -> bool:  # type: ignore[override]
         return self.value >= self._number(other)
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self.value)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(self.value)
 
     __repr__ = __str__
@@ -77,10 +205,12 @@ class _Immediate(PrimExpr):
 class IntImm(_Immediate):
     """An integer constant; converts to and compares with Python's int."""
 
-    def __init__(self, dtype, value):
+    value: int
+
+    def __init__(self, dtype: DTypeLike, value: int) -> None:
         super().__init__(_api.IntImm(str(dtype), int(value)))
 
-    def __index__(self):
+    def __index__(self) -> int:
         return self.value
 
 
@@ -88,7 +218,9 @@ class IntImm(_Immediate):
 class FloatImm(_Immediate):
     """A floating-point constant."""
 
-    def __init__(self, dtype, value):
+    value: float
+
+    def __init__(self, dtype: DTypeLike, value: float) -> None:
         super().__init__(_api.FloatImm(str(dtype), float(value)))
 
 
@@ -97,58 +229,59 @@ class RelayExpr(BaseExpr):
     """An expression of the graph IR; arithmetic makes calls of the operators."""
 
     # What makes the calls: relay puts it here, which is made of the classes of this package.
-    _operators = None
+    _operators: Any = None
 
-    def _call(self, name, *args):
+    def _call(self, name: str, *args: Any) -> RelayExpr:
         return self._operators.call(name, args)
 
-    def __add__(self, other):
+    def __add__(self, other: ExprLike) -> RelayExpr:
         return self._call("add", self, other)
 
-    def __radd__(self, other):
+    def __radd__(self, other: ExprLike) -> RelayExpr:
         return self._call("add", other, self)
 
-    def __sub__(self, other):
+    def __sub__(self, other: ExprLike) -> RelayExpr:
         return self._call("subtract", self, other)
 
-    def __rsub__(self, other):
+    def __rsub__(self, other: ExprLike) -> RelayExpr:
         return self._call("subtract", other, self)
 
-    def __mul__(self, other):
+    def __mul__(self, other: ExprLike) -> RelayExpr:
         return self._call("multiply", self, other)
 
-    def __rmul__(self, other):
+    def __rmul__(self, other: ExprLike) -> RelayExpr:
         return self._call("multiply", other, self)
 
-    def __truediv__(self, other):
+    def __truediv__(self, other: ExprLike) -> RelayExpr:
         return self._call("divide", self, other)
 
-    def __rtruediv__(self, other):
+    def __rtruediv__(self, other: ExprLike) -> RelayExpr:
         return self._call("divide", other, self)
 
-    def __neg__(self):
+    def __neg__(self) -> RelayExpr:
         return self._call("negative", self)
 
-    def __lt__(self, other):
+    def __lt__(self, other: ExprLike) -> RelayExpr:
         return self._call("less", self, other)
 
-    def __gt__(self, other):
+    def __gt__(self, other: ExprLike) -> RelayExpr:
         return self._call("greater", self, other)
 
-    def __le__(self, other):
+    def __le__(self, other: ExprLike) -> RelayExpr:
         return self._call("less_equal", self, other)
 
-    def __ge__(self, other):
+    def __ge__(self, other: ExprLike) -> RelayExpr:
         return self._call("greater_equal", self, other)
 
-    def astype(self, dtype):
+    def astype(self, dtype: DTypeLike) -> RelayExpr:
+        """The values as another type."""
         return self._operators.cast(self, str(dtype))
 
-    def __call__(self, *args):
+    def __call__(self, *args: ExprLike) -> RelayExpr:
         return self._operators.apply(self, args)
 
     @property
-    def checked_type(self):
+    def checked_type(self) -> Type:
         """The type that inference found; an error before it ran."""
         found = self._checked_type_
         if found is None:
@@ -156,7 +289,7 @@ class RelayExpr(BaseExpr):
         return found
 
     @property
-    def type_annotation_or_checked(self):
+    def type_annotation_or_checked(self) -> Type | None:
         return self._checked_type_
 
 
@@ -164,7 +297,9 @@ class RelayExpr(BaseExpr):
 class GlobalVar(RelayExpr):
     """The name of a function of a module."""
 
-    def __init__(self, name_hint):
+    name_hint: str
+
+    def __init__(self, name_hint: str) -> None:
         super().__init__(_api.GlobalVar(name_hint))
 
 
@@ -172,7 +307,9 @@ class GlobalVar(RelayExpr):
 class BaseFunc(RelayExpr):
     """A function."""
 
-    def with_attr(self, key, value):
+    attrs: DictAttrs
+
+    def with_attr(self, key: str, value: Any) -> BaseFunc:
         """A copy with one attribute set."""
         return get_global_func("relay.ir.FunctionWithAttr")(self, key, convert(value))
 
@@ -181,5 +318,10 @@ class BaseFunc(RelayExpr):
 class Constructor(RelayExpr):
     """A constructor of an algebraic data type."""
 
-    def __init__(self, name_hint, inputs, belong_to):
+    name_hint: str
+    inputs: Array
+    belong_to: GlobalTypeVar
+    tag: int
+
+    def __init__(self, name_hint: str, inputs: Iterable[Type], belong_to: GlobalTypeVar) -> None:
         super().__init__(_api.Constructor(name_hint, list(inputs), belong_to))

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators and their properties."""
+from __future__ import annotations
+
 import difflib
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 from .._ffi import register_object
 from .base import _api
@@ -13,54 +17,54 @@ class Op(RelayExpr):
     """An operator."""
 
     @staticmethod
-    def get(name):
+    def get(name: str) -> Op:
         """The operator called `name`."""
         return _api.GetOp(name)
 
     @staticmethod
-    def list_op_names():
+    def list_op_names() -> list[str]:
         return list(_api.ListOpNames())
 
     @property
-    def description(self):
+    def description(self) -> str:
         return _api.OpDescription(self)
 
     @property
-    def num_inputs(self):
+    def num_inputs(self) -> int:
         """How many operands it takes; -1: any number."""
         return _api.OpNumInputs(self)
 
     @property
-    def support_level(self):
+    def support_level(self) -> int:
         return _api.OpSupportLevel(self)
 
-    def add_type_rel(self, rel_name, type_rel_func):
+    def add_type_rel(self, rel_name: str, type_rel_func: Callable[[list, Any], Any]) -> None:
         """How the type of a result follows: type_rel_func(types of the operands, attrs) -> type, or None where it must
         know more."""
         if not callable(type_rel_func):
             raise TypeError(f"type relation {rel_name} of {self.name}: expected a function")
         _api.OpAddTypeRel(self, lambda types, attrs: type_rel_func(list(types), attrs))
 
-    def add_argument(self, name, type, description):  # pylint: disable=redefined-builtin
+    def add_argument(self, name: str, type: str, description: str) -> None:  # pylint: disable=redefined-builtin
         """Documents an operand."""
         _api.OpAddArgument(self, name, type, description)
 
-    def set_num_inputs(self, n):
+    def set_num_inputs(self, n: int) -> None:
         """How many operands it takes; -1: any number."""
         _api.OpSetNumInputs(self, int(n))
 
-    def set_support_level(self, level):
+    def set_support_level(self, level: int) -> None:
         _api.OpSetSupportLevel(self, int(level))
 
-    def set_attrs_type_key(self, key):
+    def set_attrs_type_key(self, key: str) -> None:
         """The class of its attributes: only "DictAttrs", any, as calls state them."""
         if key != "DictAttrs":
             raise ValueError(f"operators that Python registers have attributes of class DictAttrs, not {key}")
 
-    def has_attr(self, attr_name):
+    def has_attr(self, attr_name: str) -> bool:
         return (self.name, attr_name) in _own_attrs or bool(_api.OpHasAttr(self, attr_name))
 
-    def get_attr(self, attr_name):
+    def get_attr(self, attr_name: str) -> Any:
         """A property that is a number (TOpPattern, ...), or a rule that Python set; None where there is none."""
         rule = _op_rules.get((self.name, attr_name))
         if rule is not None:
@@ -70,7 +74,7 @@ class Op(RelayExpr):
         value = _api.OpGetNumber(self, attr_name)
         return None if value is None else int(value)
 
-    def set_attr(self, attr_name, value, plevel=10):
+    def set_attr(self, attr_name: str, value: Any, plevel: int = 10) -> None:
         """Sets a property or rule: see register_op_attr."""
         if attr_name not in _KNOWN and not difflib.get_close_matches(attr_name, _KNOWN, 1, 0.7):
             known = _own_attrs.get((self.name, attr_name))
@@ -84,7 +88,7 @@ class Op(RelayExpr):
             _api.RegisterOpNumber(self.name, attr_name, int(value), plevel)
             _op_rules.pop((self.name, attr_name), None)
 
-    def reset_attr(self, attr_name):
+    def reset_attr(self, attr_name: str) -> None:
         """Takes a property away."""
         _op_rules.pop((self.name, attr_name), None)
         if _own_attrs.pop((self.name, attr_name), None) is None:
@@ -99,7 +103,7 @@ _KNOWN = ("FTVMLegalize", "FTVMAlterOpLayout", "FTVMMixedPrecisionConversionType
           "TShapeDataDependent", "TCallEffectKind")
 
 
-def register_op_attr(op_name, attr_key, value=None, level=10):
+def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Any:
     """Sets a property of an operator; without a value a decorator.
 
     FTVMLegalize, FTVMAlterOpLayout: functions (attrs, args, types) -> expression or None, which rewrite its calls.

@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Passes over modules and the context they run in."""
+from __future__ import annotations
+
 import functools
 import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from .._ffi import Api, register_object
+from .._ffi import Api, Array, register_object
 from .base import Node
+
+if TYPE_CHECKING:
+    from .module import IRModule
 
 _api = Api("transform")
 
@@ -16,10 +23,14 @@ class PassInfo(Node):
     The level is that of the context from which a Sequential runs the pass; the required passes run before it.
     """
 
-    def __init__(self, opt_level, name, required=None):
+    name: str
+    opt_level: int
+    required: Array
+
+    def __init__(self, opt_level: int, name: str, required: Iterable[str] | None = None) -> None:
         super().__init__(_api.PassInfo(opt_level, name, list(required or [])))
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"PassInfo({self.name}, opt_level={self.opt_level}, required={list(self.required)})"
 
     __repr__ = __str__
@@ -34,7 +45,9 @@ class PassContext(Node):
     the passes.
     """
 
-    def __init__(self, opt_level=2, required_pass=None, disabled_pass=None, instruments=None, config=None):
+    def __init__(self, opt_level: int = 2, required_pass: Sequence[str] | None = None,
+                 disabled_pass: Sequence[str] | None = None, instruments: Sequence[Any] | None = None,
+                 config: dict[str, Any] | None = None) -> None:
         for what, names in (("required_pass", required_pass), ("disabled_pass", disabled_pass)):
             if not isinstance(names if names is not None else [], (list, tuple)):
                 raise TypeError(f"{what} must be a list of names of passes")
@@ -43,30 +56,30 @@ class PassContext(Node):
         super().__init__(_api.PassContext(opt_level, list(required_pass or []), list(disabled_pass or []),
                                           dict(config or {}), list(instruments or [])))
 
-    def __enter__(self):
+    def __enter__(self) -> PassContext:
         _api.EnterPassContext(self)
         return self
 
-    def __exit__(self, exc_type, exc_value, traceback):
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
         _api.ExitPassContext(self)
 
     @property
-    def instruments(self):
+    def instruments(self) -> list[Any]:
         """What watches the passes."""
         return list(_api.ContextInstruments(self))
 
-    def override_instruments(self, instruments):
+    def override_instruments(self, instruments: Sequence[Any] | None) -> None:
         """Leaves the instruments of the context and enters these in their place. Outside of `with`, current() is a context
         that lasts as long as the thread."""
         _api.OverrideInstruments(self, list(instruments or []))
 
     @staticmethod
-    def current():
+    def current() -> PassContext:
         """The innermost context of this thread."""
         return _api.GetCurrentPassContext()
 
     @staticmethod
-    def list_configs():
+    def list_configs() -> dict[str, dict[str, str]]:
         """The options that a context may have: a dict from name to {"type": .., "doc": ..}."""
         return {key: dict(info.items()) for key, info in _api.ListConfigs().items()}
 
@@ -76,18 +89,18 @@ class Pass(Node):
     """A function from modules to modules; what goes in stays as it is."""
 
     @property
-    def info(self):
+    def info(self) -> PassInfo:
         """The pass's PassInfo."""
         return _api.Info(self)
 
     @property
-    def name(self):
+    def name(self) -> str:
         return self.info.name
 
-    def __call__(self, mod):
+    def __call__(self, mod: IRModule) -> IRModule:
         return _api.RunPass(self, mod)
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"Pass({self.name})"
 
     __repr__ = __str__
@@ -102,7 +115,8 @@ class ModulePass(Pass):
 class Sequential(Pass):
     """Passes that run in order, as far as the context enables them, each after those it requires."""
 
-    def __init__(self, passes=None, opt_level=0, name="sequential", required=None, traceable=False):
+    def __init__(self, passes: Iterable[Pass] | None = None, opt_level: int = 0, name: str = "sequential",
+                 required: Sequence[str] | None = None, traceable: bool = False) -> None:
         passes = [] if passes is None else list(passes)
         if not all(isinstance(each, Pass) for each in passes):
             raise TypeError("passes must be a list of Pass objects")
@@ -113,17 +127,17 @@ class Sequential(Pass):
         self.passes = passes
 
 
-def get_pass(name):
+def get_pass(name: str) -> Pass:
     """The pass called `name`, with its default options."""
     return _api.GetPass(name)
 
 
-def list_pass_names():
+def list_pass_names() -> list[str]:
     """The names of all passes that can be required or disabled by name."""
     return list(_api.ListPassNames())
 
 
-def make_pass_decorator(method, build, base):
+def make_pass_decorator(method: str, build: Callable[..., Any], base: type) -> Callable[..., Any]:
     """A decorator of functions and of classes with `method`. `build(run, info)` makes the pass, an object of `base`.
 
     A decorated class stays a class: its instances are passes, and have the attributes and methods of the original.
@@ -185,7 +199,7 @@ module_pass.__doc__ = """Decorator: a function (module, context) -> module, or a
 `transform_module(self, module, context)`, becomes a pass."""
 
 
-def PrintIR(header="", show_meta_data=False):
+def PrintIR(header: str = "", show_meta_data: bool = False) -> Pass:
     """A pass that prints the module and leaves it."""
 
     def show(module, context):
@@ -196,7 +210,8 @@ def PrintIR(header="", show_meta_data=False):
     return module_pass(show, opt_level=0, name="PrintIR")
 
 
-def ApplyPassToFunction(transform, func_name_regex, error_if_no_function_matches_regex=False):
+def ApplyPassToFunction(transform: Pass, func_name_regex: str,
+                        error_if_no_function_matches_regex: bool = False) -> Pass:
     """A pass that runs another on the functions whose whole name the pattern matches."""
     import re
 

@@ -1,22 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """Types of the graph IR."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
 from .._dtype import DataType
 from .._ffi import register_object
 from .base import Node, _api, structural_equal, structural_hash
 from .expr import IntImm
+from .._ffi import Array
+
+if TYPE_CHECKING:
+    from .._typing import Dims, DTypeLike
+    from .expr import Constructor
 
 
 @register_object("Type")
 class Type(Node):
     """Base of types."""
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Type) and structural_equal(self, other)
 
-    def __ne__(self, other):
+    def __ne__(self, other: object) -> bool:
         return not self == other
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return structural_hash(self)
 
 
@@ -24,7 +34,9 @@ class Type(Node):
 class PrimType(Type):
     """The type of a scalar."""
 
-    def __init__(self, dtype):
+    dtype: str
+
+    def __init__(self, dtype: DTypeLike) -> None:
         super().__init__(_api.PrimType(str(dtype)))
 
 
@@ -32,7 +44,10 @@ class PrimType(Type):
 class PointerType(Type):
     """A pointer."""
 
-    def __init__(self, element_type, storage_scope=""):
+    element_type: Type
+    storage_scope: str
+
+    def __init__(self, element_type: Type, storage_scope: str = "") -> None:
         super().__init__(_api.PointerType(element_type, storage_scope))
 
 
@@ -40,11 +55,14 @@ class PointerType(Type):
 class TensorType(Type):
     """The type of a tensor. Dimensions are integers or symbolic expressions."""
 
-    def __init__(self, shape, dtype="float32"):
+    shape: Array
+    dtype: str
+
+    def __init__(self, shape: Dims, dtype: DTypeLike = "float32") -> None:
         super().__init__(_api.TensorType(list(shape), str(DataType(dtype))))
 
     @property
-    def concrete_shape(self):
+    def concrete_shape(self) -> tuple[int, ...]:
         """The dimensions as ints; a ValueError when one is symbolic."""
         if not all(isinstance(dim, IntImm) for dim in self.shape):
             raise ValueError(f"{self} has symbolic dimensions")
@@ -55,7 +73,9 @@ class TensorType(Type):
 class TupleType(Type):
     """The type of a tuple."""
 
-    def __init__(self, fields):
+    fields: Array
+
+    def __init__(self, fields: Iterable[Type]) -> None:
         super().__init__(_api.TupleType(list(fields)))
 
 
@@ -63,7 +83,12 @@ class TupleType(Type):
 class FuncType(Type):
     """The type of a function."""
 
-    def __init__(self, arg_types, ret_type, type_params=(), type_constraints=()):
+    arg_types: Array
+    ret_type: Type
+    type_params: Array
+
+    def __init__(self, arg_types: Iterable[Type], ret_type: Type, type_params: Iterable[TypeVar] = (),
+                 type_constraints: Iterable[Any] = ()) -> None:
         super().__init__(_api.FuncType(list(arg_types), ret_type, list(type_params), list(type_constraints)))
 
 
@@ -82,7 +107,10 @@ class TypeKind:
 class TypeVar(Type):
     """A parameter of a polymorphic function."""
 
-    def __init__(self, name_hint, kind=TypeKind.Type):
+    name_hint: str
+    kind: int
+
+    def __init__(self, name_hint: str, kind: int = TypeKind.Type) -> None:
         super().__init__(_api.TypeVar(name_hint, kind))
 
 
@@ -90,7 +118,9 @@ class TypeVar(Type):
 class IncompleteType(Type):
     """A type to be found."""
 
-    def __init__(self, kind=TypeKind.Type):
+    kind: int
+
+    def __init__(self, kind: int = TypeKind.Type) -> None:
         super().__init__(_api.IncompleteType(kind))
 
 
@@ -98,10 +128,13 @@ class IncompleteType(Type):
 class GlobalTypeVar(Type):
     """The name of an algebraic data type."""
 
-    def __init__(self, name_hint, kind=TypeKind.AdtHandle):
+    name_hint: str
+    kind: int
+
+    def __init__(self, name_hint: str, kind: int = TypeKind.AdtHandle) -> None:
         super().__init__(_api.GlobalTypeVar(name_hint, kind))
 
-    def __call__(self, *args):
+    def __call__(self, *args: Type) -> TypeCall:
         """The data type of these types of elements."""
         return TypeCall(self, list(args))
 
@@ -110,7 +143,10 @@ class GlobalTypeVar(Type):
 class TypeCall(Type):
     """A type constructor applied to types."""
 
-    def __init__(self, func, args):
+    func: Type
+    args: Array
+
+    def __init__(self, func: Type, args: Iterable[Type]) -> None:
         super().__init__(_api.TypeCall(func, list(args)))
 
 
@@ -118,7 +154,12 @@ class TypeCall(Type):
 class TypeData(Type):
     """The definition of an algebraic data type."""
 
-    def __init__(self, header, type_vars, constructors):
+    header: GlobalTypeVar
+    type_vars: Array
+    constructors: Array
+
+    def __init__(self, header: GlobalTypeVar, type_vars: Iterable[TypeVar],
+                 constructors: Iterable[Constructor]) -> None:
         super().__init__(_api.TypeData(header, list(type_vars), list(constructors)))
 
 
@@ -126,5 +167,7 @@ class TypeData(Type):
 class RelayRefType(Type):
     """The type of a mutable cell."""
 
-    def __init__(self, value):
+    value: Type
+
+    def __init__(self, value: Type) -> None:
         super().__init__(_api.RelayRefType(value))

@@ -1,41 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
 """Questions about expressions of the graph IR."""
+from __future__ import annotations
+
 import enum
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from .._ffi import Api
 from ..ir import (FuncType, GlobalTypeVar, IRModule, IncompleteType, Op, RelayRefType, TensorType, TupleType, TypeCall,
                   TypeData, TypeKind, TypeVar)
 from .expr import Call, Constant, Function, If, Let, Match, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
+from .expr import Expr
+
+if TYPE_CHECKING:
+    from ..ir import Type
 
 _api = Api("relay.analysis")
 
 
-def post_order_visit(expr, fvisit):
+def post_order_visit(expr: Expr, fvisit: Callable[[Expr], Any]) -> None:
     """Calls `fvisit` with each expression once, operands first."""
     return _api.post_order_visit(expr, fvisit)
 
 
-def free_vars(expr):
+def free_vars(expr: Expr) -> list[Var]:
     """The variables that an expression uses without binding them, in the order of first use."""
     return _api.free_vars(expr)
 
 
-def bound_vars(expr):
+def bound_vars(expr: Expr) -> list[Var]:
     """The variables that an expression binds."""
     return _api.bound_vars(expr)
 
 
-def all_vars(expr):
+def all_vars(expr: Expr) -> list[Var]:
     """All variables of an expression, in the order of first use."""
     return _api.all_vars(expr)
 
 
-def well_formed(expr):
+def well_formed(expr: Expr | IRModule) -> bool:
     """Whether each variable is bound at most once and used only where it is bound."""
     return bool(_api.well_formed(expr))
 
 
-def unmatched_cases(match, mod=None):
+def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[str]:
     """The cases that a match doesn't cover, as texts of patterns."""
     return list(_api.unmatched_cases(match, mod))
 
@@ -91,23 +99,23 @@ def _type_vars(node):
     return free, bound
 
 
-def free_type_vars(expr, mod=None):
+def free_type_vars(expr: Expr | Type, mod: IRModule | None = None) -> list[TypeVar]:
     """The type variables that an expression or type uses without binding them."""
     return _type_vars(expr)[0]
 
 
-def bound_type_vars(expr, mod=None):
+def bound_type_vars(expr: Expr | Type, mod: IRModule | None = None) -> list[TypeVar]:
     """The type variables that an expression or type binds."""
     return _type_vars(expr)[1]
 
 
-def all_type_vars(expr, mod=None):
+def all_type_vars(expr: Expr | Type, mod: IRModule | None = None) -> list[TypeVar]:
     """All type variables of an expression or type."""
     free, bound = _type_vars(expr)
     return free + bound
 
 
-def check_kind(t, mod=None):
+def check_kind(t: Type, mod: IRModule | None = None) -> int:
     """The kind of a type (a number of TypeKind). A ValueError where it is put together wrongly."""
 
     def expect(kind, wanted, what):
@@ -160,18 +168,19 @@ def _calls(expr):
     return found
 
 
-def list_op_freqs(mod):
+def list_op_freqs(mod: Expr | IRModule) -> dict[str, int]:
     """How often each operator is called: a dict from names."""
-    counts = {}
+    counts: dict[str, int] = {}
     for call in _calls(mod):
         counts[call.op.name] = counts.get(call.op.name, 0) + 1
     return counts
 
 
-def list_fake_quantized_op_freqs(mod):
+def list_fake_quantized_op_freqs(mod: Expr | IRModule) -> dict[str, int]:
     """How often each operator is called between qnn.dequantize and qnn.quantize, a dict from names: calls of operators
     in float whose operands all come from qnn.dequantize or constants, on every path back from a qnn.quantize."""
-    found, counts = {}, {}
+    found: dict[Call, None] = {}
+    counts: dict[str, int] = {}
     for end in _calls(mod):
         if getattr(end.op, "name", "") != "qnn.quantize":
             continue
@@ -197,9 +206,9 @@ def list_fake_quantized_op_freqs(mod):
     return counts
 
 
-def count_layers(expr, valid_ops):
+def count_layers(expr: Expr | IRModule, valid_ops: Iterable[str]) -> int:
     """The largest number of calls of the operators named on one path through an expression."""
-    depth = {}
+    depth: dict[Expr, int] = {}
 
     def visit(node):
         below = max((depth.get(child, 0) for child in _operands(node)), default=0)
@@ -234,25 +243,25 @@ def _operands(node):
     return [node.value] if isinstance(node, RefCreate) else []
 
 
-def collect_device_info(expr):
+def collect_device_info(expr: Expr) -> dict[Expr, int]:
     """The device type of each value of a function in which device_copy stands where values move (after
     RewriteAnnotatedOps; before or after fusion): a dict from expressions to numbers. Parameters are where they are read.
     Empty where nothing is copied."""
     return {key: int(value) for key, value in _api.CollectDeviceInfo(expr).items()}
 
 
-def collect_device_annotation_ops(expr):
+def collect_device_annotation_ops(expr: Expr) -> dict[Expr, int]:
     """The calls of on_device in an expression, with the device types that they name."""
     return {key: int(value) for key, value in _api.CollectDeviceAnnotationOps(expr).items()}
 
 
-def get_total_mac_number(expr):
+def get_total_mac_number(expr: Expr) -> int:
     """The multiply-adds of convolutions and matrix products in a typed expression, as the operators are defined
     (a Winograd convolution counts as the direct one). Calls with a symbolic shape count nothing."""
     return int(_api.total_mac_count(expr))
 
 
-def all_dtypes(expr):
+def all_dtypes(expr: Expr) -> set[str]:
     """The names of all element types in a typed expression."""
     found = set()
 
@@ -267,7 +276,7 @@ def all_dtypes(expr):
     return found
 
 
-def extract_fused_functions(mod):
+def extract_fused_functions(mod: Expr | IRModule) -> dict[str, IRModule]:
     """The fused functions of a module by name: "fused_" and the names of their operators, numbered where equal."""
     found = {}
 
@@ -307,7 +316,7 @@ class Feature(str, enum.Enum):
     fLetRec = "fLetRec"
 
 
-def detect_feature(a, b=None):
+def detect_feature(a: Expr | IRModule, b: IRModule | None = None) -> set[Feature]:
     """Which constructs of the language an expression uses: a set of names (Feature)."""
     found = set()
     names = {Function: "fFunction", Call: "fCall", Let: "fLet", If: "fIf", Match: "fMatch", Tuple: "fTuple",

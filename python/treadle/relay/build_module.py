@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiling a module of the graph IR."""
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -19,80 +21,81 @@ create_executor: Any  # of relay.interpreter; relay/__init__.py sets it
 class GraphExecutorFactoryModule:
     """A compiled graph: lib["default"](device) gives what runs it; also (graph, lib, params) when unpacked."""
 
-    def __init__(self, model, libmod_name="default"):
+    def __init__(self, model: Any, libmod_name: str = "default") -> None:
         self._model = model
         self.libmod_name = libmod_name
         self._module = None
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> Any:
         return self.module[name]
 
-    def get_graph_json(self):
+    def get_graph_json(self) -> str:
         """The graph that the executor runs."""
         return _api.CompiledModel_GraphJson(self._model)
 
     get_executor_config = get_graph_json
     graph_json = property(get_graph_json)
 
-    def get_params(self):
+    def get_params(self) -> dict[str, Any]:
         """The parameters by the graph's names for them."""
         return dict(_api.CompiledModel_Params(self._model).items())
 
     params = property(get_params)
 
     @property
-    def param_names(self):
+    def param_names(self) -> list[str]:
         """The model's own names of parameters, by the graph's: {"p0": "layer1.conv.weight"}."""
         import json
 
         return json.loads(self.get_graph_json()).get("metadata", {}).get("param_names", {})
 
-    def get_lib(self):
+    def get_lib(self) -> Any:
         """The kernels alone."""
         return _api.CompiledModel_Lib(self._model)
 
     lib = property(get_lib)
 
     @property
-    def module(self):
+    def module(self) -> Any:
         """The loaded model: kernels, graph and parameters."""
         if self._module is None:
             self._module = _api.CompiledModel_Module(self._model)
         return self._module
 
-    def export_library(self, file_name, fcompile=None, addons=None, workspace_dir=None, **options):
+    def export_library(self, file_name: Any, fcompile: Any = None, addons: Any = None, workspace_dir: Any = None,
+                       **options: Any) -> Any:
         """Writes one shared library that holds kernels, graph and parameters; a ".tar" gets the objects. See
         `runtime.link_library` for the other arguments."""
         link_library(lambda path: _api.CompiledModel_Export(self._model, path), file_name, fcompile, addons,
                      workspace_dir, **options)
 
-    def get_source(self, fmt=""):
+    def get_source(self, fmt: str = "") -> str:
         return _api.CompiledModel_Source(self._model, fmt)
 
-    def get_memory_report(self):
+    def get_memory_report(self) -> Any:
         """What is stored where, as text."""
         return _api.CompiledModel_MemoryReport(self._model)
 
-    def get_external_modules(self):
+    def get_external_modules(self) -> Any:
         """What external code generators made."""
         return list(_api.CompiledModel_ExternalModules(self._model))
 
     @property
-    def lowered_ir_mods(self):
+    def lowered_ir_mods(self) -> Any:
         """The kernels in low-level form, by target."""
         return dict(_api.CompiledModel_Lowered(self._model).items())
 
     @property
-    def kernel_counts(self):
+    def kernel_counts(self) -> Any:
         """(distinct kernels, those that came from the cache on disk)."""
         return tuple(int(count) for count in _api.CompiledModel_KernelCounts(self._model))
 
     @property
-    def ir_mod(self):
+    def ir_mod(self) -> Any:
         """The optimised module."""
         return _api.CompiledModel_Optimized(self._model)
 
-    def __iter__(self):
+    def __iter__(self) -> Any:
         return iter((self.get_graph_json(), self.get_lib(), self.get_params()))
 
 
@@ -221,53 +224,55 @@ def build_config(opt_level: int = 2, required_pass: Any = None, disabled_pass: A
 class BuildModule:
     """The build flow in steps."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.mod = get_global_func("relay.build_module._BuildModule")()
-        for name in ("build", "optimize", "set_params", "get_params", "get_graph_json", "get_module", "list_params",
-                     "get_irmodule", "get_external_modules", "get_function_metadata"):
-            setattr(self, f"_{name}", self.mod[name])
 
-    def build(self, mod, target=None, target_host=None, params=None, executor="graph", mod_name="default"):
+    def _step(self, name: str, *args: Any) -> Any:
+        return self.mod[name](*args)
+
+    def build(self, mod: Any, target: Any = None, target_host: Any = None, params: Mapping[str, Any] | None = None,
+              executor: str = "graph", mod_name: str = "default") -> tuple[str, Any, dict[str, Any]]:
         """(graph, library, params) of a module."""
         if params:
             self.set_params(params)
         host = None if target_host in (None, "") else str(Target(target_host))
-        self._build(_module_of(mod, params), _targets(target), host, str(executor), mod_name or "default")
+        self._step("build", _module_of(mod, params), _targets(target), host, str(executor), mod_name or "default")
         return self.get_json(), self.get_module(), self.get_params()
 
-    def optimize(self, mod, target=None, params=None):
+    def optimize(self, mod: Any, target: Any = None,
+                 params: Mapping[str, Any] | None = None) -> tuple[IRModule, dict[str, Any]]:
         """(module, params) after the optimisation passes."""
         module = _module_of(mod, params)
         if params:
             self.set_params(_bindable(module, params))
-        return self._optimize(module, _targets(target)), self.get_params()
+        return self._step("optimize", module, _targets(target)), self.get_params()
 
-    def set_params(self, params):
+    def set_params(self, params: Mapping[str, Any]) -> None:
         """Values of parameters of main, which become constants."""
-        self._set_params(_tensors(params))
+        self._step("set_params", _tensors(params))
 
-    def get_json(self):
-        return self._get_graph_json()
+    def get_json(self) -> str:
+        return self._step("get_graph_json")
 
     get_graph_json = get_json
 
-    def get_module(self):
-        return self._get_module()
+    def get_module(self) -> Any:
+        return self._step("get_module")
 
-    def get_params(self):
-        return dict(self._get_params().items())
+    def get_params(self) -> dict[str, Any]:
+        return dict(self._step("get_params").items())
 
-    def get_function_metadata(self):
-        return dict(self._get_function_metadata().items())
+    def get_function_metadata(self) -> dict[str, Any]:
+        return dict(self._step("get_function_metadata").items())
 
-    def get_irmodule(self):
-        return dict(self._get_irmodule().items())
+    def get_irmodule(self) -> dict[str, Any]:
+        return dict(self._step("get_irmodule").items())
 
 
 __all__ = ["BuildModule", "GraphExecutorFactoryModule", "build", "build_config", "optimize"]
 
 
-def bind_params_by_name(func, params):
+def bind_params_by_name(func: Any, params: Mapping[str, Any]) -> Any:
     """The function with values bound to its parameters of these names; a name that it doesn't have is an Error."""
     from ..error import Error
     from .expr import bind, const

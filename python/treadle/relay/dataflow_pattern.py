@@ -1,8 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Patterns of data flow: is_op("add")(wildcard(), is_constant()) and the like; matching, rewriting, partitioning."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 from .._ffi import Api, register_object
 from ..ir import Node
 from .expr import as_expr
+
+if TYPE_CHECKING:
+    from .._typing import Dims, DTypeLike
+    from ..ir import IRModule, Type
+    from .expr import Expr
 
 _api = Api("relay.dataflow_pattern")
 
@@ -11,55 +21,56 @@ _api = Api("relay.dataflow_pattern")
 class DFPattern(Node):
     """Base of patterns. The same object in several places of a pattern stands for one expression."""
 
-    def __call__(self, *args):
+    def __call__(self, *args: Any) -> CallPattern:
         """A call of what matches this pattern; `None` alone stands for any arguments."""
         if len(args) == 1 and args[0] is None:
             return CallPattern(self, None)
         if len(args) == 1 and isinstance(args[0], (list, tuple)):
-            args = args[0]
+            args = tuple(args[0])
         return CallPattern(self, list(args))
 
-    def __or__(self, other):
+    def __or__(self, other: DFPattern) -> AltPattern:
         return AltPattern(self, other)
 
-    def __add__(self, other):
+    def __add__(self, other: DFPattern) -> CallPattern:
         return is_op("add")(self, other)
 
-    def __sub__(self, other):
+    def __sub__(self, other: DFPattern) -> CallPattern:
         return is_op("subtract")(self, other)
 
-    def __mul__(self, other):
+    def __mul__(self, other: DFPattern) -> CallPattern:
         return is_op("multiply")(self, other)
 
-    def __truediv__(self, other):
+    def __truediv__(self, other: DFPattern) -> CallPattern:
         return is_op("divide")(self, other)
 
-    def has_attr(self, attrs):
+    def has_attr(self, attrs: Mapping[str, Any]) -> AttrPattern:
         """Attributes of a call or function, or properties of an operator."""
         return AttrPattern(self, attrs)
 
-    def has_type(self, ttype):
+    def has_type(self, ttype: Type) -> TypePattern:
         return TypePattern(self, ttype)
 
-    def has_dtype(self, dtype):
+    def has_dtype(self, dtype: DTypeLike) -> DataTypePattern:
         return DataTypePattern(self, dtype)
 
-    def has_shape(self, shape):
+    def has_shape(self, shape: Dims) -> ShapePattern:
         return ShapePattern(self, shape)
 
-    def match(self, expr):
+    def match(self, expr: Expr) -> bool:
         """Whether the whole expression matches."""
         return match(self, expr)
 
-    def partition(self, expr, attrs=None, check=lambda x: True):
+    def partition(self, expr: Expr, attrs: Mapping[str, Any] | None = None,
+                  check: Callable[[Expr], bool] = lambda x: True) -> Expr:
         """Each match becomes the call of a function."""
         return partition(self, expr, attrs, check)
 
-    def dominates(self, parent, path=None):
+    def dominates(self, parent: DFPattern, path: DFPattern | None = None) -> DominatorPattern:
         """This, with one `parent` above such that all that is between them matches `path`."""
         return DominatorPattern(parent, wildcard() if path is None else path, self)
 
-    def optional(self, option_constructor):
+    def optional(self, option_constructor: Callable[[DFPattern], DFPattern]) -> AltPattern:
         """`option_constructor(self)`, or this alone."""
         return self | option_constructor(self)
 
@@ -73,7 +84,7 @@ def _pattern_class(key):
 class ExprPattern(DFPattern):
     """An expression that is structurally equal."""
 
-    def __init__(self, expr):
+    def __init__(self, expr: Any) -> None:
         super().__init__(_api.ExprPattern(as_expr(expr)))
 
 
@@ -81,7 +92,7 @@ class ExprPattern(DFPattern):
 class VarPattern(DFPattern):
     """A variable."""
 
-    def __init__(self, name_hint=""):
+    def __init__(self, name_hint: str = "") -> None:
         super().__init__(_api.VarPattern(name_hint))
 
 
@@ -89,7 +100,7 @@ class VarPattern(DFPattern):
 class ConstantPattern(DFPattern):
     """Any constant."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(_api.ConstantPattern())
 
 
@@ -97,7 +108,7 @@ class ConstantPattern(DFPattern):
 class WildcardPattern(DFPattern):
     """Anything."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(_api.WildcardPattern())
 
 
@@ -105,7 +116,7 @@ class WildcardPattern(DFPattern):
 class CallPattern(DFPattern):
     """A call; args None stands for any arguments."""
 
-    def __init__(self, op, args):
+    def __init__(self, op: DFPattern, args: Iterable[DFPattern] | None) -> None:
         super().__init__(_api.CallOfAny(op) if args is None else _api.CallPattern(op, list(args)))
 
 
@@ -113,7 +124,7 @@ class CallPattern(DFPattern):
 class FunctionPattern(DFPattern):
     """A function; params None stands for any parameters."""
 
-    def __init__(self, params, body):
+    def __init__(self, params: Iterable[DFPattern] | None, body: DFPattern) -> None:
         super().__init__(_api.FunctionOfAny(body) if params is None else _api.FunctionPattern(list(params), body))
 
 
@@ -121,7 +132,7 @@ class FunctionPattern(DFPattern):
 class LetPattern(DFPattern):
     """A let."""
 
-    def __init__(self, var, value, body):
+    def __init__(self, var: DFPattern, value: DFPattern, body: DFPattern) -> None:
         super().__init__(_api.LetPattern(var, value, body))
 
 
@@ -129,7 +140,7 @@ class LetPattern(DFPattern):
 class IfPattern(DFPattern):
     """An if."""
 
-    def __init__(self, cond, true_branch, false_branch):
+    def __init__(self, cond: DFPattern, true_branch: DFPattern, false_branch: DFPattern) -> None:
         super().__init__(_api.IfPattern(cond, true_branch, false_branch))
 
 
@@ -137,7 +148,7 @@ class IfPattern(DFPattern):
 class TuplePattern(DFPattern):
     """A tuple; fields None stands for any fields."""
 
-    def __init__(self, fields):
+    def __init__(self, fields: Iterable[DFPattern] | None) -> None:
         super().__init__(_api.AnyTuplePattern() if fields is None else _api.TuplePattern(list(fields)))
 
 
@@ -145,7 +156,7 @@ class TuplePattern(DFPattern):
 class TupleGetItemPattern(DFPattern):
     """A projection; index None stands for any."""
 
-    def __init__(self, tuple_value, index=None):
+    def __init__(self, tuple_value: DFPattern, index: int | None = None) -> None:
         super().__init__(_api.TupleGetItemPattern(tuple_value, -1 if index is None else index))
 
 
@@ -153,7 +164,7 @@ class TupleGetItemPattern(DFPattern):
 class AltPattern(DFPattern):
     """One or the other."""
 
-    def __init__(self, left, right):
+    def __init__(self, left: DFPattern, right: DFPattern) -> None:
         super().__init__(_api.AltPattern(left, right))
 
 
@@ -161,7 +172,7 @@ class AltPattern(DFPattern):
 class TypePattern(DFPattern):
     """What has a type."""
 
-    def __init__(self, pattern, ttype):
+    def __init__(self, pattern: DFPattern, ttype: Type) -> None:
         super().__init__(_api.TypePattern(pattern, ttype))
 
 
@@ -169,7 +180,7 @@ class TypePattern(DFPattern):
 class DataTypePattern(DFPattern):
     """Tensors of a dtype."""
 
-    def __init__(self, pattern, dtype):
+    def __init__(self, pattern: DFPattern, dtype: DTypeLike) -> None:
         super().__init__(_api.DataTypePattern(pattern, dtype))
 
 
@@ -177,7 +188,7 @@ class DataTypePattern(DFPattern):
 class ShapePattern(DFPattern):
     """Tensors of a shape."""
 
-    def __init__(self, pattern, shape):
+    def __init__(self, pattern: DFPattern, shape: Dims) -> None:
         super().__init__(_api.ShapePattern(pattern, list(shape)))
 
 
@@ -185,7 +196,7 @@ class ShapePattern(DFPattern):
 class AttrPattern(DFPattern):
     """What has attributes of these values."""
 
-    def __init__(self, pattern, attrs):
+    def __init__(self, pattern: DFPattern, attrs: Mapping[str, Any]) -> None:
         super().__init__(_api.AttrPattern(pattern, dict(attrs)))
 
 
@@ -193,81 +204,81 @@ class AttrPattern(DFPattern):
 class DominatorPattern(DFPattern):
     """child.dominates(parent, path)."""
 
-    def __init__(self, parent, path, child):
+    def __init__(self, parent: DFPattern, path: DFPattern, child: DFPattern) -> None:
         super().__init__(_api.DominatorPattern(parent, path, child))
 
 
-def is_var(name=""):
+def is_var(name: str = "") -> VarPattern:
     """A variable, of that name where one is given."""
     return VarPattern(name)
 
 
-def is_constant():
+def is_constant() -> ConstantPattern:
     """A constant."""
     return ConstantPattern()
 
 
-def is_expr(expr):
+def is_expr(expr: Any) -> ExprPattern:
     """The expression itself, up to names of variables."""
     return ExprPattern(expr)
 
 
-def is_op(op_name):
+def is_op(op_name: str) -> DFPattern:
     """The operator of that name; call the pattern to match calls of it."""
     return _api.OpPattern(op_name)
 
 
-def is_tuple(fields):
+def is_tuple(fields: Iterable[DFPattern] | None) -> TuplePattern:
     """A tuple; fields: patterns, or None for any."""
     return TuplePattern(fields)
 
 
-def is_tuple_get_item(tuple_value, index=None):
+def is_tuple_get_item(tuple_value: DFPattern, index: int | None = None) -> TupleGetItemPattern:
     """The projection of a tuple on field `index` (None: on any)."""
     return TupleGetItemPattern(tuple_value, index)
 
 
-def is_if(cond, true_branch, false_branch):
+def is_if(cond: DFPattern, true_branch: DFPattern, false_branch: DFPattern) -> IfPattern:
     """A conditional of patterns."""
     return IfPattern(cond, true_branch, false_branch)
 
 
-def is_let(var, value, body):
+def is_let(var: DFPattern, value: DFPattern, body: DFPattern) -> LetPattern:
     """A let binding of patterns."""
     return LetPattern(var, value, body)
 
 
-def wildcard():
+def wildcard() -> WildcardPattern:
     """Any expression."""
     return WildcardPattern()
 
 
-def has_type(ttype, pattern=None):
+def has_type(ttype: Type, pattern: DFPattern | None = None) -> TypePattern:
     """What has this type, and matches `pattern` where one is given."""
     return TypePattern(wildcard() if pattern is None else pattern, ttype)
 
 
-def has_dtype(dtype, pattern=None):
+def has_dtype(dtype: DTypeLike, pattern: DFPattern | None = None) -> DataTypePattern:
     """What has elements of this type, and matches `pattern` where one is given."""
     return DataTypePattern(wildcard() if pattern is None else pattern, dtype)
 
 
-def has_shape(shape, pattern=None):
+def has_shape(shape: Dims, pattern: DFPattern | None = None) -> ShapePattern:
     """What has this shape, and matches `pattern` where one is given."""
     return ShapePattern(wildcard() if pattern is None else pattern, shape)
 
 
-def has_attr(attrs, pattern=None):
+def has_attr(attrs: Mapping[str, Any], pattern: DFPattern | None = None) -> AttrPattern:
     """What has these attributes (a dict), and matches `pattern` where one is given."""
     return AttrPattern(wildcard() if pattern is None else pattern, attrs)
 
 
-def dominates(parent, path, child):
+def dominates(parent: DFPattern, path: DFPattern, child: DFPattern) -> DominatorPattern:
     """`child`, all of whose inputs lead through `path` to `parent`."""
     return DominatorPattern(parent, path, child)
 
 
-def match(pattern, expr):
+def match(pattern: DFPattern, expr: Expr) -> bool:
     """Whether the whole expression matches."""
     return bool(_api.match(pattern, expr))
 
@@ -276,19 +287,20 @@ class DFPatternCallback:
     """A rewrite rule: subclasses set `pattern` and define `callback(pre, post, node_map)`, which returns what takes
     the place of a match; node_map[p][0] is what the pattern p stands for."""
 
-    def __init__(self, require_type=False, rewrite_once=False):
-        self.pattern = None
+    def __init__(self, require_type: bool = False, rewrite_once: bool = False) -> None:
+        self.pattern: DFPattern | None = None
         self.require_type = require_type
         self.rewrite_once = rewrite_once
 
-    def rewrite(self, expr):
+    def rewrite(self, expr: Expr) -> Expr:
         return rewrite(self, expr)
 
-    def callback(self, pre, post, node_map):
+    def callback(self, pre: Expr, post: Expr, node_map: Any) -> Expr:
         raise NotImplementedError()
 
 
-def rewrite(callbacks, expr, mod=None):
+def rewrite(callbacks: DFPatternCallback | Sequence[DFPatternCallback], expr: Expr,
+            mod: IRModule | None = None) -> Expr:
     """Applies one or several rules until nothing changes."""
     if isinstance(callbacks, DFPatternCallback):
         callbacks = [callbacks]
@@ -302,6 +314,7 @@ def rewrite(callbacks, expr, mod=None):
                         [int(rule.rewrite_once) for rule in callbacks], expr, mod)
 
 
-def partition(pattern, expr, attrs=None, check=lambda x: True):
+def partition(pattern: DFPattern, expr: Expr, attrs: Mapping[str, Any] | None = None,
+              check: Callable[[Expr], bool] = lambda x: True) -> Expr:
     """Each match for whose root `check` holds becomes the call of a function of the match's inputs."""
     return _api.partition(pattern, expr, dict(attrs or {}), check)

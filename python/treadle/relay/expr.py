@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Expressions of the graph IR."""
+from __future__ import annotations
+
 import typing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from .. import nd
 from .._dtype import to_numpy
-from .._ffi import Api, register_object
-from ..ir import BaseFunc, Node, RelayExpr, TensorType, Type, as_text
+from .._ffi import Api, Array, register_object
+from ..ir import Attrs, BaseFunc, Constructor, Node, RelayExpr, Span, TensorType, Type, TypeVar, as_text
+
+if typing.TYPE_CHECKING:
+    from .._typing import ExprLike
 
 _api = Api("relay.ir")
 
@@ -29,31 +35,31 @@ Expr = RelayExpr
 class TupleWrapper:
     """A call that returns several values: indexable, iterable, and usable as the tuple."""
 
-    def __init__(self, tuple_value, size):
+    def __init__(self, tuple_value: Expr, size: int) -> None:
         self.tuple_value, self.size = tuple_value, size
 
-    def astuple(self):
+    def astuple(self) -> Expr:
         """The call itself, whose value is a tuple."""
         return self.tuple_value
 
-    def astext(self, show_meta_data=True):
+    def astext(self, show_meta_data: bool = True) -> str:
         return self.tuple_value.astext(show_meta_data)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.size
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> TupleGetItem:
         if not -self.size <= index < self.size:
             raise IndexError(f"result {index} of {self.size}")
         return TupleGetItem(self.tuple_value, index % self.size)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[TupleGetItem]:
         return (self[i] for i in range(self.size))
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(self.tuple_value)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"TupleWrapper({self.tuple_value}, {self.size})"
 
 
@@ -61,7 +67,9 @@ class TupleWrapper:
 class Constant(Expr):
     """A tensor that is known."""
 
-    def __init__(self, data):
+    data: nd.NDArray
+
+    def __init__(self, data: nd.NDArray) -> None:
         super().__init__(_api.Constant(data))
 
 
@@ -69,16 +77,21 @@ class Constant(Expr):
 class Id(Node):
     """What makes two variables the same."""
 
+    name_hint: str
+
 
 @register_object("relay.Var")
 class Var(Expr):
     """A variable."""
 
-    def __init__(self, name_hint, type_annotation=None):
+    vid: Id
+    type_annotation: Type | None
+
+    def __init__(self, name_hint: str, type_annotation: Type | None = None) -> None:
         super().__init__(_api.Var(name_hint, type_annotation))
 
     @property
-    def name_hint(self):
+    def name_hint(self) -> str:
         return self.vid.name_hint
 
 
@@ -86,13 +99,15 @@ class Var(Expr):
 class Tuple(Expr):
     """Several values."""
 
-    def __init__(self, fields, span=None):
+    fields: Array
+
+    def __init__(self, fields: Iterable[ExprLike], span: Span | None = None) -> None:
         super().__init__(_api.Tuple([as_expr(field) for field in fields], span))
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> Expr:
         return self.fields[index]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.fields)
 
 
@@ -100,7 +115,10 @@ class Tuple(Expr):
 class TupleGetItem(Expr):
     """One value of several."""
 
-    def __init__(self, tuple_value, index, span=None):
+    tuple_value: Expr
+    index: int
+
+    def __init__(self, tuple_value: ExprLike, index: int, span: Span | None = None) -> None:
         super().__init__(_api.TupleGetItem(as_expr(tuple_value), index, span))
 
 
@@ -108,7 +126,14 @@ class TupleGetItem(Expr):
 class Call(Expr):
     """An operator or function applied to arguments."""
 
-    def __init__(self, op, args, attrs=None, type_args=None, span=None):
+    op: RelayExpr
+    args: Array
+    attrs: Attrs
+    type_args: Array
+    span: Span | None
+
+    def __init__(self, op: RelayExpr, args: Iterable[ExprLike], attrs: Attrs | None = None,
+                 type_args: Iterable[Type] | None = None, span: Span | None = None) -> None:
         super().__init__(_api.Call(op, [as_expr(arg) for arg in args], attrs, list(type_args or []), span))
 
 
@@ -116,7 +141,11 @@ class Call(Expr):
 class Let(Expr):
     """A value bound to a variable in a body."""
 
-    def __init__(self, variable, value, body, span=None):
+    var: Var
+    value: Expr
+    body: Expr
+
+    def __init__(self, variable: Var, value: ExprLike, body: ExprLike, span: Span | None = None) -> None:
         super().__init__(_api.Let(variable, as_expr(value), as_expr(body), span))
 
 
@@ -124,7 +153,11 @@ class Let(Expr):
 class If(Expr):
     """A choice."""
 
-    def __init__(self, cond, true_branch, false_branch, span=None):
+    cond: Expr
+    true_branch: Expr
+    false_branch: Expr
+
+    def __init__(self, cond: ExprLike, true_branch: ExprLike, false_branch: ExprLike, span: Span | None = None) -> None:
         super().__init__(_api.If(as_expr(cond), as_expr(true_branch), as_expr(false_branch), span))
 
 
@@ -132,7 +165,7 @@ class If(Expr):
 class TempExpr(Expr):
     """An expression that only stands for another while a pass runs."""
 
-    def realize(self):
+    def realize(self) -> Expr:
         """The expression that it stands for."""
         return _api.TempExprRealize(self)
 
@@ -141,7 +174,9 @@ class TempExpr(Expr):
 class RefCreate(Expr):
     """A new mutable cell."""
 
-    def __init__(self, value):
+    value: Expr
+
+    def __init__(self, value: ExprLike) -> None:
         super().__init__(_api.RefCreate(as_expr(value)))
 
 
@@ -149,7 +184,9 @@ class RefCreate(Expr):
 class RefRead(Expr):
     """The value in a cell."""
 
-    def __init__(self, ref):
+    ref: Expr
+
+    def __init__(self, ref: ExprLike) -> None:
         super().__init__(_api.RefRead(ref))
 
 
@@ -157,7 +194,10 @@ class RefRead(Expr):
 class RefWrite(Expr):
     """Replaces the value in a cell."""
 
-    def __init__(self, ref, value):
+    ref: Expr
+    value: Expr
+
+    def __init__(self, ref: ExprLike, value: ExprLike) -> None:
         super().__init__(_api.RefWrite(ref, as_expr(value)))
 
 
@@ -165,9 +205,17 @@ class RefWrite(Expr):
 class Function(BaseFunc):
     """A function."""
 
-    def __init__(self, params, body, ret_type=None, type_params=None, attrs=None, span=None):
-        attrs = attrs.dict.items() if hasattr(attrs, "dict") else (attrs or {}).items()
-        super().__init__(_api.Function(list(params), as_expr(body), ret_type, list(type_params or []), dict(attrs), span))
+    params: Array
+    body: Expr
+    ret_type: Type | None
+    type_params: Array
+
+    def __init__(self, params: Iterable[Var], body: ExprLike, ret_type: Type | None = None,
+                 type_params: Iterable[TypeVar] | None = None, attrs: Mapping[str, typing.Any] | Attrs | None = None,
+                 span: Span | None = None) -> None:
+        given: typing.Any = getattr(attrs, "dict", attrs) or {}
+        super().__init__(_api.Function(list(params), as_expr(body), ret_type, list(type_params or []), dict(given.items()),
+                                       span))
 
 
 @register_object("relay.Pattern")
@@ -179,7 +227,7 @@ class Pattern(Node):
 class PatternWildcard(Pattern):
     """Matches anything."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(_api.PatternWildcard())
 
 
@@ -187,7 +235,7 @@ class PatternWildcard(Pattern):
 class PatternVar(Pattern):
     """Matches anything and binds it."""
 
-    def __init__(self, variable):
+    def __init__(self, variable: Var) -> None:
         super().__init__(_api.PatternVar(variable))
 
 
@@ -195,7 +243,7 @@ class PatternVar(Pattern):
 class PatternConstructor(Pattern):
     """Matches what a constructor made."""
 
-    def __init__(self, constructor, patterns=()):
+    def __init__(self, constructor: Constructor, patterns: Iterable[Pattern] = ()) -> None:
         super().__init__(_api.PatternConstructor(constructor, list(patterns)))
 
 
@@ -203,7 +251,7 @@ class PatternConstructor(Pattern):
 class PatternTuple(Pattern):
     """Matches a tuple."""
 
-    def __init__(self, patterns=()):
+    def __init__(self, patterns: Iterable[Pattern] = ()) -> None:
         super().__init__(_api.PatternTuple(list(patterns)))
 
 
@@ -211,7 +259,7 @@ class PatternTuple(Pattern):
 class Clause(Node):
     """One case of a match."""
 
-    def __init__(self, lhs, rhs):
+    def __init__(self, lhs: Pattern, rhs: Expr) -> None:
         super().__init__(_api.Clause(lhs, rhs))
 
 
@@ -219,7 +267,7 @@ class Clause(Node):
 class Match(Expr):
     """A choice by the form of a value."""
 
-    def __init__(self, data, clauses, complete=True):
+    def __init__(self, data: Expr, clauses: Iterable[Clause], complete: bool = True) -> None:
         super().__init__(_api.Match(data, list(clauses), complete))
 
 

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of lets and branches, written line by line."""
+from __future__ import annotations
+
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from ..ir import Type
 from .expr import If, Let, Var, as_expr, var
@@ -24,11 +28,11 @@ class ScopeBuilder:
         sb.get()
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._scopes = [_Scope()]
-        self._condition = None
+        self._condition: tuple[int, Any, Any] | None = None
 
-    def let(self, var_name, value):
+    def let(self, var_name: Any, value: Any) -> Any:
         """Binds a value; returns the variable. `var_name`: a name, a pair (name, type), or a variable."""
         if isinstance(var_name, (tuple, list)):
             name, kind = var_name
@@ -40,14 +44,14 @@ class ScopeBuilder:
         self._scopes[-1].bindings.append((bound, as_expr(value)))
         return bound
 
-    def ret(self, value):
+    def ret(self, value: Any) -> None:
         """The value of the scope."""
         if self._scopes[-1].result is not None:
             raise RuntimeError("ret can only be called once in a scope")
         self._scopes[-1].result = as_expr(value)
 
     @contextmanager
-    def if_scope(self, cond):
+    def if_scope(self, cond: Any) -> Iterator[None]:
         """The lines that follow are the branch for a true condition."""
         self._scopes.append(_Scope())
         yield
@@ -58,7 +62,7 @@ class ScopeBuilder:
         self._condition = (len(self._scopes), cond, branch)
 
     @contextmanager
-    def else_scope(self):
+    def else_scope(self) -> Iterator[None]:
         """The lines that follow are the branch for a false condition; goes after an if_scope."""
         if self._condition is None or self._condition[0] != len(self._scopes):
             raise RuntimeError("else_scope must follow an if_scope")
@@ -69,12 +73,12 @@ class ScopeBuilder:
         otherwise = self._leave()
         self.ret(If(cond, branch, otherwise))
 
-    def type_of(self, expr):
+    def type_of(self, expr: Any) -> Any:
         """The type of a bound variable, or the type that was inferred."""
         annotation = expr.type_annotation if isinstance(expr, Var) else None
         return annotation if annotation is not None else expr.checked_type
 
-    def get(self):
+    def get(self) -> Any:
         """The expression."""
         if len(self._scopes) != 1:
             raise RuntimeError("get must be called outside of all scopes")

@@ -1,8 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The graph IR's passes: transform.FuseOps(fuse_opt_level=2)(module)."""
+from __future__ import annotations
+
+import typing as _typing
+from collections.abc import Callable as _Callable, Iterable as _Iterable, Sequence as _Sequence
+
 from .._ffi import get_global_func, register_object
 from ..ir.transform import (ApplyPassToFunction, ModulePass, Pass, PassContext, PassInfo, PrintIR, Sequential, get_pass,
                             list_pass_names, make_pass_decorator, module_pass)
+
+if _typing.TYPE_CHECKING:
+    from ..ir import IRModule
+    from .expr import Expr, Function
 
 _PYTHON_PASSES: dict = {}  # those written in Python (treadle.relay.passes), by name
 
@@ -22,7 +31,7 @@ function_pass.__doc__ = """Decorator: a function (function, module, context) -> 
 `transform_function(self, function, module, context)`, becomes a pass over each function of a module."""
 
 
-def MergeComposite(pattern_table):  # pylint: disable=invalid-name
+def MergeComposite(pattern_table: _Iterable[_Sequence[_typing.Any]]) -> Pass:  # pylint: disable=invalid-name
     """Matches become functions with the attribute Composite; entries of the table: (name, pattern[, check])."""
     entries = [tuple(entry) + (None,) * (3 - len(entry)) for entry in pattern_table]
     return get_global_func("relay._transform.MergeCompositeTable")(
@@ -64,7 +73,7 @@ def _device_type(device):
     return int(device if isinstance(device, int) else device.device_type)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> _Callable[..., Pass]:
     if name.startswith("_"):
         raise AttributeError(name)
     if name in _PYTHON_PASSES:
@@ -107,7 +116,7 @@ def __dir__():
     return sorted({*globals(), *_PYTHON_PASSES, *_PARAMETERS, *list_pass_names()})
 
 
-def gradient(expr, mod=None, mode="first_order"):
+def gradient(expr: Expr, mod: IRModule | None = None, mode: str = "first_order") -> Function:
     """The function that returns (value, (gradients of the parameters)). Its types are inferred.
 
     Gradients are of first order and of data flow, whatever the mode ("first_order" or TVM's "higher_order").
@@ -121,6 +130,7 @@ def gradient(expr, mod=None, mode="first_order"):
     return get_global_func("relay._transform.gradient")(typed["main"] if mod is None else expr)
 
 
-def build_config(opt_level=2, required_pass=None, disabled_pass=None, trace=None):
+def build_config(opt_level: int = 2, required_pass: _Sequence[str] | None = None,
+                 disabled_pass: _Sequence[str] | None = None, trace: _typing.Any = None) -> PassContext:
     """A PassContext, by its old name."""
     return PassContext(opt_level, required_pass, disabled_pass)

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client's side: sessions with functions, modules and tensors of a server."""
+from __future__ import annotations
+
 import os
 import threading
 import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +38,7 @@ class RemoteArray(_Remote):
         self.shape, self.dtype = tuple(shape), DataType(dtype)
         self.device = RemoteDevice(session, *device)
 
-    def numpy(self):
+    def numpy(self) -> Any:
         """A copy of the elements, here."""
         return self.rpc_session._ask({"op": "read", "id": self._id}).numpy()
 
@@ -43,16 +47,16 @@ class RemoteArray(_Remote):
     def __array__(self, dtype=None, copy=None):
         return self.numpy() if dtype is None else self.numpy().astype(dtype)
 
-    def copyfrom(self, source):
+    def copyfrom(self, source: Any) -> RemoteArray:
         """Replaces the elements by those of an array of the same shape and type."""
         if not isinstance(source, nd.NDArray):
             source = nd.array(np.asarray(source, dtype=to_numpy(self.dtype)))
-        blobs = []
+        blobs: list[Any] = []
         packed = _values.pack_tensor(source, blobs)
         self.rpc_session._ask({"op": "write", "id": self._id, "tensor": packed}, blobs)
         return self
 
-    def copyto(self, target):
+    def copyto(self, target: Any) -> Any:
         """Copies to a tensor here, to one of the session, or to a device of it."""
         if isinstance(target, RemoteDevice):
             return self.rpc_session._ask({"op": "copy", "id": self._id, "device": target.pair})
@@ -67,12 +71,12 @@ class RemoteArray(_Remote):
 class RemoteFunction(_Remote):
     """A function of the server."""
 
-    def __call__(self, *args):
+    def __call__(self, *args: Any) -> Any:
         for i, arg in enumerate(args):
             if isinstance(arg, (nd.NDArray, np.ndarray)):
                 raise errors.Error(f"argument {i} is a tensor of this process, which the function can't write to; "
                                    "nd.array(value, session.cpu()) makes one of the session's")
-        blobs = []
+        blobs: list[Any] = []
         packed = [_values.pack(arg, blobs) for arg in args]
         return self.rpc_session._ask({"op": "call", "id": self._id, "args": packed}, blobs)
 
@@ -82,25 +86,26 @@ class RemoteModule(_Remote):
 
     entry_name = "__tvm_main__"
 
-    def get_function(self, name, query_imports=False):
+    def get_function(self, name: str, query_imports: bool = False) -> RemoteFunction:
         return self.rpc_session._ask({"op": "function", "id": self._id, "name": name, "imports": query_imports})
 
     __getitem__ = get_function
 
-    def __call__(self, *args):
+    def __call__(self, *args: Any) -> Any:
         return self.get_function(self.entry_name)(*args)
 
     @property
-    def entry_func(self):
+    def entry_func(self) -> RemoteFunction:
         return self.get_function(self.entry_name)
 
-    def get_source(self, fmt=""):
+    def get_source(self, fmt: str = "") -> str:
         return self.rpc_session._ask({"op": "source", "id": self._id, "format": fmt})
 
-    def import_module(self, module):
+    def import_module(self, module: RemoteModule) -> None:
         self.rpc_session._ask({"op": "import", "id": self._id, "other": module._id})
 
-    def time_evaluator(self, func_name, dev=None, number=10, repeat=1, min_repeat_ms=0, **_):
+    def time_evaluator(self, func_name: str, dev: RemoteDevice | None = None, number: int = 10, repeat: int = 1,
+                       min_repeat_ms: float = 0, **_: Any) -> Callable[..., BenchmarkResult]:
         """A function that runs `func_name` in the server and returns its times there, in seconds."""
         pair = dev.pair if isinstance(dev, RemoteDevice) else [1, 0]
 
@@ -118,14 +123,14 @@ class RemoteModule(_Remote):
 class RemoteDevice:
     """A device of the server."""
 
-    def __init__(self, session, device_type, device_id=0):
+    def __init__(self, session: RPCSession, device_type: int, device_id: int = 0) -> None:
         self.rpc_session, self.pair = session, [int(device_type), int(device_id)]
 
     device_type = property(lambda self: self.pair[0])
     device_id = property(lambda self: self.pair[1])
 
     @property
-    def exist(self):
+    def exist(self) -> bool:
         return self.rpc_session._ask({"op": "device_exists", "device": self.pair})
 
     def rpc_value(self, _blobs):
@@ -185,7 +190,7 @@ class RPCSession:
     def _forget(self, number):
         self._freed.append(number)
 
-    def upload(self, data, target=None):
+    def upload(self, data: Any, target: str | None = None) -> None:
         """Puts a file (its path, or bytes with the name `target`) into the session's folder."""
         if isinstance(data, (bytes, bytearray)):
             if not target:
@@ -196,46 +201,46 @@ class RPCSession:
                 data = file.read()
         self._ask({"op": "upload", "name": target}, [bytes(data)])
 
-    def download(self, path):
+    def download(self, path: str) -> bytes:
         """The bytes of a file of the session."""
         return self._ask({"op": "download", "name": path})
 
-    def remove(self, path):
+    def remove(self, path: str) -> None:
         self._ask({"op": "remove", "name": path})
 
-    def load_module(self, path):
+    def load_module(self, path: str) -> RemoteModule:
         """Loads an uploaded library, or objects (.o, .tar), which are linked there."""
         return self._ask({"op": "load_module", "name": path})
 
-    def get_function(self, name):
+    def get_function(self, name: str) -> RemoteFunction:
         """A function registered in the server."""
         return self._ask({"op": "global", "name": name})
 
-    def device(self, dev_type, dev_id=0):
+    def device(self, dev_type: Any, dev_id: int = 0) -> RemoteDevice:
         kind = nd.device(dev_type) if isinstance(dev_type, str) else nd.Device(int(dev_type), 0)
         return RemoteDevice(self, kind.device_type, dev_id)
 
     context = device
 
-    def cpu(self, dev_id=0):
+    def cpu(self, dev_id: int = 0) -> RemoteDevice:
         return self.device("cpu", dev_id)
 
-    def cl(self, dev_id=0):
+    def cl(self, dev_id: int = 0) -> RemoteDevice:
         return self.device("opencl", dev_id)
 
     opencl = cl
 
-    def empty(self, shape, dtype, device):
+    def empty(self, shape: Sequence[int], dtype: Any, device: RemoteDevice) -> RemoteArray:
         """A tensor of the session (nd.empty with one of its devices)."""
         name = str(dtype) if isinstance(dtype, (str, DataType)) else of_numpy(np.dtype(dtype))
         return self._ask({"op": "empty", "shape": [int(d) for d in shape], "dtype": name, "device": device.pair})
 
-    def array(self, value, device=None, dtype=None):
+    def array(self, value: Any, device: RemoteDevice | None = None, dtype: Any = None) -> RemoteArray:
         """A tensor of the session with a copy of `value` (nd.array with one of its devices)."""
         local = value if isinstance(value, nd.NDArray) else nd.array(value, dtype=dtype)
         return self.empty(local.shape, local.dtype, device or self.cpu()).copyfrom(local)
 
-    def close(self):
+    def close(self) -> None:
         """Ends the session; what came from it can't be used any more."""
         with self._lock:
             self._ended = self._ended or "the session was closed"
@@ -266,14 +271,14 @@ class LocalSession(RPCSession):
 class TrackerSession:
     """A connection to a tracker."""
 
-    def __init__(self, host, port, token=None):
+    def __init__(self, host: str, port: int, token: str | None = None) -> None:
         self._address, self._token = (host, int(port)), _wire.find_token(token)
         _wire.Link.call(host, port, self._token).close()
 
     def _link(self):
         return _wire.Link.call(*self._address, self._token)
 
-    def summary(self):
+    def summary(self) -> dict[str, Any]:
         """Servers, and per key how many are free and how many requests wait: a dict."""
         link = self._link()
         try:
@@ -282,14 +287,14 @@ class TrackerSession:
         finally:
             link.close()
 
-    def text_summary(self):
+    def text_summary(self) -> str:
         data = self.summary()
         lines = ["Server List", "-" * 44] + [f"{s['addr'][0]}:{s['addr'][1]}  {s['key']}" for s in data["server_info"]]
         lines += ["-" * 44, "", "Queue Status", "-" * 44, f"{'key':24s}{'free':>8s}{'pending':>10s}", "-" * 44]
         lines += [f"{key:24s}{q['free']:8d}{q['pending']:10d}" for key, q in data["queue_info"].items()]
         return "\n".join(lines + ["-" * 44]) + "\n"
 
-    def request(self, key, priority=1, session_timeout=0, max_retry=5):
+    def request(self, key: str, priority: int = 1, session_timeout: float = 0, max_retry: int = 5) -> RPCSession:
         """A session with a free server of that key; waits for one. Higher priorities come first. session_timeout: after
         how many seconds the server ends the session (0: never)."""
         problem = None
@@ -306,28 +311,30 @@ class TrackerSession:
                 link.close()
         raise _wire.RPCError(f"no server for '{key}' could be had in {max_retry} tries: {problem}")
 
-    def request_and_run(self, key, func, priority=1, session_timeout=0, max_retry=2):
+    def request_and_run(self, key: str, func: Callable[[RPCSession], Any], priority: int = 1,
+                        session_timeout: float = 0, max_retry: int = 2) -> Any:
         """func(session), with another server where one fails."""
-        problem = None
-        for _ in range(max(1, max_retry)):
+        attempts = max(1, max_retry)
+        for attempt in range(attempts):
             try:
                 session = self.request(key, priority, session_timeout)
                 try:
                     return func(session)
                 finally:
                     session.close()
-            except _wire.RPCError as error:
-                problem = error
-        raise problem
+            except _wire.RPCError:
+                if attempt + 1 == attempts:
+                    raise
 
 
-def connect(url, port, key="", session_timeout=0, session_constructor_args=None, token=None):
+def connect(url: str, port: int, key: str = "", session_timeout: float = 0, session_constructor_args: Any = None,
+            token: str | None = None) -> RPCSession:
     """A session with the server at a host and port. session_timeout: after how many seconds the server ends it."""
     if session_constructor_args:
         raise ValueError("session_constructor_args isn't supported: sessions reach no further servers")
     return RPCSession(_wire.Link.call(url, port, _wire.find_token(token)), session_timeout)
 
 
-def connect_tracker(url, port, token=None):
+def connect_tracker(url: str, port: int, token: str | None = None) -> TrackerSession:
     """A connection to the tracker at a host and port."""
     return TrackerSession(url, port, token)

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradients of tensor expressions, by reverse mode."""
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
 
 from .._ffi import Api
 from ..arith import Analyzer
@@ -32,7 +35,7 @@ _UNARY["abs"] = _UNARY["fabs"]
 _STEPS = ("floor", "ceil", "trunc", "round", "nearbyint", "isnan", "isinf", "isfinite")
 
 
-def gradient(output, inputs, head=None):
+def gradient(output: Tensor, inputs: Tensor | Sequence[Tensor], head: Tensor | None = None) -> list[Tensor]:
     """The gradients of a tensor with respect to the inputs: of `head` times its Jacobians, summed over the output's
     dimensions, which are head's last; head's first ones lead the results' shapes. Without head: the Jacobians, of shape
     output.shape + input.shape. Where several elements are the greatest of a max or min, they share its gradient."""

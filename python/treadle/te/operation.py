@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Building tensor expressions."""
+from __future__ import annotations
+
 import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Union
 
 from .._ffi import Api, get_global_func
 from ..ir import IntImm, PrimExpr
@@ -10,6 +14,11 @@ from .parameters import parameters
 from .tensor import Tensor
 from ..tir.stmt import Stmt
 from . import tag as _tags
+
+if TYPE_CHECKING:
+    from .._typing import Dim, DTypeLike, Scalar, Shape
+    from ..ir import Span
+    from ..tir import Buffer, PrimFunc
 
 _api = Api("te")
 _tir = Api("tir")
@@ -32,24 +41,25 @@ def _shape(shape, what=""):
     return [_dimension(d, what) for d in shape]
 
 
-def var(name="tindex", dtype="int32"):
+def var(name: str = "tindex", dtype: DTypeLike = "int32") -> Var:
     """A variable, such as a symbolic dimension."""
     return Var(name, dtype)
 
 
-def size_var(name="size", dtype="int32"):
+def size_var(name: str = "size", dtype: DTypeLike = "int32") -> Var:
     """A variable that isn't negative, such as a symbolic dimension."""
     if not str(dtype).startswith(("int", "uint")):
         raise TypeError(f"size_var {name}: a size is an integer, not {dtype}")
     return Var(name, dtype)
 
 
-def placeholder(shape, dtype="float32", name="placeholder"):
+def placeholder(shape: Shape, dtype: DTypeLike = "float32", name: str = "placeholder") -> Tensor:
     """An input tensor."""
     return _api.Placeholder(_shape(shape, f"placeholder {name}: "), str(dtype), name)
 
 
-def compute(shape, fcompute, name="compute", tag="", attrs=None, varargs_names=None):
+def compute(shape: Shape, fcompute: Callable[..., Any], name: str = "compute", tag: str = "",
+            attrs: Mapping[str, Any] | None = None, varargs_names: Sequence[str] | None = None) -> Any:
     """A tensor whose elements are `fcompute` of their indices; a list of several for a list result."""
     shape = _shape(shape, f"compute {name}: ")
     if not callable(fcompute):
@@ -93,12 +103,13 @@ def _axis(dom, name, kind):
     return _tir.IterVar(dom, _tir.Var(name, str(dom.extent.dtype)), kind, "")
 
 
-def reduce_axis(dom, name="rv", thread_tag="", span=None):
+def reduce_axis(dom: Sequence[Dim], name: str = "rv", thread_tag: str = "", span: Span | None = None) -> IterVar:
     """An axis to reduce over, from dom[0] up to but not including dom[1]."""
     return _axis(dom, name, 2)
 
 
-def thread_axis(dom=None, tag="", name="", span=None):
+def thread_axis(dom: str | Dim | Sequence[Dim] | None = None, tag: str = "", name: str = "",
+                span: Span | None = None) -> IterVar:
     """A thread axis to bind loops to: thread_axis("threadIdx.x"), thread_axis((0, 4), "vthread")."""
     if isinstance(dom, str):
         dom, tag = None, dom
@@ -109,7 +120,9 @@ def thread_axis(dom=None, tag="", name="", span=None):
     return IterVar(dom, Var(name or tag, "int32"), IterVar.ThreadIndex, tag)
 
 
-def scan(init, update, state_placeholder, inputs=None, name="scan", tag="", attrs=None):
+def scan(init: Tensor | Sequence[Tensor], update: Tensor | Sequence[Tensor],
+         state_placeholder: Tensor | Sequence[Tensor], inputs: Tensor | Sequence[Tensor] | None = None,
+         name: str = "scan", tag: str = "", attrs: Mapping[str, Any] | None = None) -> Any:
     """A recurrence along the first axis: the first rows are `init`, row t is what `update` computes there from rows
     before t, which it reads through `state_placeholder`."""
     init, update, state_placeholder, inputs = (
@@ -118,7 +131,11 @@ def scan(init, update, state_placeholder, inputs=None, name="scan", tag="", attr
     return outputs[0] if len(outputs) == 1 else outputs
 
 
-def extern(shape, inputs, fcompute, name="extern", dtype=None, in_buffers=None, out_buffers=None, tag="", attrs=None):
+def extern(shape: Shape | Sequence[Sequence[Dim]], inputs: Sequence[Tensor],
+           fcompute: Callable[[list[Buffer], list[Buffer]], Any], name: str = "extern",
+           dtype: DTypeLike | Sequence[DTypeLike] | None = None, in_buffers: Sequence[Buffer] | None = None,
+           out_buffers: Buffer | Sequence[Buffer] | None = None, tag: str = "",
+           attrs: Mapping[str, Any] | None = None) -> Any:
     """Tensors of the given shapes computed by a statement, which `fcompute` gives from the lists of input and output
     buffers. Without `dtype` the outputs have that of the inputs."""
     inputs = list(inputs)
@@ -147,6 +164,6 @@ def extern(shape, inputs, fcompute, name="extern", dtype=None, in_buffers=None, 
     return outputs[0] if len(outputs) == 1 else outputs
 
 
-def create_prim_func(args, name="main"):
+def create_prim_func(args: Sequence[Tensor | Var], name: str = "main") -> PrimFunc:
     """A schedulable function of the tensors (and scalar variables)."""
     return _api.CreatePrimFunc(*parameters(args), name)

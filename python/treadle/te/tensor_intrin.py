@@ -1,14 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Intrinsics (tir.TensorIntrin) that compute the tensors of an operation."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
 from .._ffi import Api
 from ..tir import PrimFunc, TensorIntrin, decl_buffer
 from ..tir.expr import PrimExpr
 from ..tir.stmt import Evaluate, Stmt
 
+if TYPE_CHECKING:
+    from ..tir import Buffer
+    from .tensor import Operation, Tensor
+
 _api = Api("te")
 
 
-def decl_tensor_intrin(op, fcompute, name="tensor_intrin", binds=None, scalar_params=None, default_buffer_params=None):
+def decl_tensor_intrin(op: Operation, fcompute: Callable[[list[Buffer], list[Buffer]], Any],
+                       name: str = "tensor_intrin", binds: Mapping[Tensor, Buffer] | None = None,
+                       scalar_params: Any = None,
+                       default_buffer_params: Mapping[str, Any] | None = None) -> TensorIntrin:
     """An intrinsic that computes the tensors of `op`. `fcompute(ins, outs)` takes buffers and gives a statement, or
     (body, reset, update) of a reduction: all of it, its initialisation, and the step that adds to a result."""
     if scalar_params:

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Questions about loop-level functions, under the original's names."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
 from .._dtype import DataType
 from .._ffi import Array
 from ..ir import Node, structural_equal
@@ -8,8 +13,13 @@ from .function import Buffer, PrimFunc
 from .stmt import Allocate, AttrStmt, Block, For, LetStmt, Stmt
 from .stmt_functor import post_order_visit
 
+if TYPE_CHECKING:
+    from ..ir import Node, PrimExpr
+    from .expr import Var
+    from .function import Buffer, PrimFunc
 
-def expr_deep_equal(lhs, rhs):
+
+def expr_deep_equal(lhs: PrimExpr, rhs: PrimExpr) -> bool:
     """Whether two expressions are equal, their free variables being the same ones."""
     return structural_equal(lhs, rhs, tolerance=0)
 
@@ -32,14 +42,14 @@ def _bindings(body):
     return bound
 
 
-def verify_ssa(func):
+def verify_ssa(func: PrimFunc) -> bool:
     """Whether each variable of a function is bound once."""
     body = func.body if isinstance(func, PrimFunc) else func
     bound = _bindings(body)
     return len(set(bound)) == len(bound)
 
 
-def undefined_vars(node, defs=()):
+def undefined_vars(node: Node, defs: Iterable[Var] = ()) -> list[Var]:
     """The variables that a statement or expression uses without binding them, except those of `defs`."""
     bound, found = [*_bindings(node), *defs], []
 
@@ -65,14 +75,14 @@ def _threads(func):
     return extents
 
 
-def verify_memory(func):
+def verify_memory(func: PrimFunc) -> bool:
     """Whether the host touches no memory of a device: a function for one ("target" opencl) binds thread axes."""
     attrs = func.attrs
     target = str(attrs["target"]) if attrs is not None and "target" in attrs else ""
     return not target.startswith("opencl") or bool(_threads(func))
 
 
-def verify_gpu_code(func, constraints):
+def verify_gpu_code(func: PrimFunc, constraints: Mapping[str, int]) -> bool:
     """Whether a function keeps to limits of a GPU: "max_threads_per_block", "max_thread_x", "_y", "_z"."""
     limits = {str(key): int(value) for key, value in constraints.items()}
     unknown = set(limits) - {"max_threads_per_block", "max_thread_x", "max_thread_y", "max_thread_z"}
@@ -90,27 +100,11 @@ def verify_gpu_code(func, constraints):
     return total <= limits.get("max_threads_per_block", 1 << 62)
 
 
-def calculate_workspace_bytes(func, workspace_byte_alignment=1):
-    """The bytes that a function's allocations of constant size take, each rounded up to the alignment."""
-    total = 0
-
-    def visit(node):
-        nonlocal total
-        if node._type_key() == "tir.Allocate":
-            size = node.dtype.bits * node.dtype.lanes // 8
-            for extent in node.extents:
-                size *= int(extent)
-            total += -(-size // workspace_byte_alignment) * workspace_byte_alignment
-
-    post_order_visit(func.body, visit)
-    return total
-
-
 __all__ = ["calculate_workspace_bytes", "expr_deep_equal", "undefined_vars", "verify_gpu_code", "verify_memory",
            "verify_ssa"]
 
 
-def get_block_read_write_region(block, buffer_var_map=None):
+def get_block_read_write_region(block: Node, buffer_var_map: Mapping[Var, Buffer] | None = None) -> list[list[Any]]:
     """The parts of buffers that a block's body reads and those that it writes, whatever the block itself says."""
     del buffer_var_map  # loads name their buffers
     found = Block(block.iter_vars, None, None, block.name_hint, block.body, block.init, block.alloc_buffers,
@@ -118,12 +112,12 @@ def get_block_read_write_region(block, buffer_var_map=None):
     return [found.reads, found.writes]
 
 
-def get_block_access_region(block, buffer_var_map=None):
+def get_block_access_region(block: Node, buffer_var_map: Mapping[Var, Buffer] | None = None) -> list[list[Any]]:
     """What get_block_read_write_region gives, and the parts that are reached by address: none, loads name buffers."""
     return [*get_block_read_write_region(block, buffer_var_map), []]
 
 
-def detect_buffer_access_lca(func):
+def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Any]:
     """For each buffer of a function the innermost block or loop that holds all accesses of it; None: the function."""
     paths = {}
 
@@ -144,7 +138,7 @@ def detect_buffer_access_lca(func):
     return {buffer: path[-1] if path else None for buffer, path in paths.items()}
 
 
-def calculate_workspace_bytes(func, workspace_byte_alignment):
+def calculate_workspace_bytes(func: PrimFunc, workspace_byte_alignment: int) -> int:
     """The most bytes that buffers allocated within a function take at once; each takes a multiple of the alignment."""
     def size(buffer):
         bits = DataType(str(buffer.dtype)).bits * DataType(str(buffer.dtype)).lanes

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layouts of tensors by name: "NCHW", or "NCHW16c", where 16 channels of each block come last."""
+from __future__ import annotations
+
 import re
+from collections.abc import Sequence
+from typing import Any
 
 from ..error import ShapeError
 from ..ir import IntImm, PrimExpr
@@ -10,7 +14,7 @@ from .expr import as_expr, floordiv, floormod
 class Layout:
     """A layout: axes in order; upper case for whole axes (or what is left of them), lower case with a size for parts."""
 
-    def __init__(self, name):
+    def __init__(self, name: str) -> None:
         self.name = str(name)
         self.axes = [(axis, int(size) if size else None) for size, axis in re.findall(r"(\d*)([A-Za-z])", self.name)]
         if re.sub(r"\d*[A-Za-z]", "", self.name) or not self.axes:
@@ -21,13 +25,13 @@ class Layout:
                     axis.islower() and axis.upper() not in letters):
                 raise ShapeError(f"layout {self.name!r}: axis {axis!r} doesn't fit the others")
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.axes)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> str:
         return self.axes[index][0]
 
-    def __contains__(self, axis):
+    def __contains__(self, axis: str) -> bool:
         return any(axis == name for name, _ in self.axes)
 
     def __eq__(self, other):
@@ -42,11 +46,11 @@ class Layout:
     def __repr__(self):
         return f"Layout({self.name})"
 
-    def index_of(self, axis):
+    def index_of(self, axis: str) -> int:
         """The position of an axis; -1: it isn't there."""
         return next((i for i, (name, _) in enumerate(self.axes) if name == axis), -1)
 
-    def factor_of(self, axis):
+    def factor_of(self, axis: str) -> int:
         """The size of the part of an axis; -1: it is whole."""
         return next((size for name, size in self.axes if name == axis.lower() and size), -1)
 
@@ -54,7 +58,7 @@ class Layout:
 class BijectiveLayout:
     """How indices and shapes of one layout become those of another."""
 
-    def __init__(self, src_layout, dst_layout):
+    def __init__(self, src_layout: str | Layout, dst_layout: str | Layout) -> None:
         self.src_layout, self.dst_layout = (each if isinstance(each, Layout) else Layout(each)
                                             for each in (src_layout, dst_layout))
         for ours, other in ((self.src_layout, self.dst_layout), (self.dst_layout, self.src_layout)):
@@ -97,28 +101,28 @@ class BijectiveLayout:
             result.append(size if size else floordiv(as_expr(value), factor) if factor > 0 else value)
         return [value if isinstance(value, (int, PrimExpr)) else int(value) for value in result]
 
-    def forward_index(self, index):
+    def forward_index(self, index: Sequence[Any]) -> list[Any]:
         """The index in the second layout."""
         return self._index(index, self.src_layout, self.dst_layout)
 
-    def backward_index(self, index):
+    def backward_index(self, index: Sequence[Any]) -> list[Any]:
         """The index in the first layout."""
         return self._index(index, self.dst_layout, self.src_layout)
 
-    def forward_shape(self, shape):
+    def forward_shape(self, shape: Sequence[Any]) -> list[Any]:
         """The shape in the second layout."""
         return self._shape(shape, self.src_layout, self.dst_layout)
 
-    def backward_shape(self, shape):
+    def backward_shape(self, shape: Sequence[Any]) -> list[Any]:
         """The shape in the first layout."""
         return self._shape(shape, self.dst_layout, self.src_layout)
 
 
-def layout(layout_str):
+def layout(layout_str: str | Layout) -> Layout:
     """A Layout by name."""
     return Layout(layout_str)
 
 
-def bijective_layout(src_layout, dst_layout):
+def bijective_layout(src_layout: str | Layout, dst_layout: str | Layout) -> BijectiveLayout:
     """A BijectiveLayout of two names."""
     return BijectiveLayout(src_layout, dst_layout)

@@ -1,75 +1,85 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scalar expressions, with Python's operators."""
+from __future__ import annotations
+
 import re
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .._core import Object
-from .._ffi import Api, get_global_func, register_object
+from .._ffi import Api, Array, get_global_func, register_object
 from ..error import DTypeError
-from ..ir import FloatImm, IntImm, Node, PrimExpr
+from ..ir import FloatImm, IntImm, Node, PrimExpr, Range
 
 _api = Api("tir")
 
-if TYPE_CHECKING:  # classes and functions that are made from tables below
-    def __getattr__(name: str) -> Any: ...
+if TYPE_CHECKING:
+    from .._typing import DTypeLike, Scalar
+    from .function import Buffer
 
 
 class EqualOp:
     """What `a == b` of two expressions gives: whether they are the same object, or in an expression a comparison."""
 
-    def __init__(self, a, b, negated=False):
+    def __init__(self, a: PrimExpr, b: Scalar, negated: bool = False) -> None:
         self.a, self.b, self.negated = a, b, negated
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         same = isinstance(self.b, PrimExpr) and self.a.same_as(self.b)
         return same != self.negated
 
-    def as_expr(self):
+    def as_expr(self) -> PrimExpr:
         """The comparison."""
         return (_api._OpNE if self.negated else _api._OpEQ)(self.a, as_expr(self.b))
 
 
-def _install_operators():
-    def binary(name, swapped=False):
-        def apply(self, other):
-            if hasattr(other, "item") and not isinstance(other, PrimExpr):
-                other = other.item()
-            if not isinstance(other, (PrimExpr, EqualOp, int, float)):
-                return NotImplemented
-            other = as_expr(other)
-            function = getattr(_api, name)
-            return function(other, self) if swapped else function(self, other)
-
-        return apply
-
-    for method, name in (("add", "_OpAdd"), ("sub", "_OpSub"), ("mul", "_OpMul"), ("floordiv", "_OpFloorDiv"),
-                         ("mod", "_OpFloorMod"), ("truediv", "_OpDiv"), ("pow", "_OpPow"), ("lshift", "left_shift"),
-                         ("rshift", "right_shift"), ("and", "bitwise_and"), ("or", "bitwise_or"),
-                         ("xor", "bitwise_xor")):
-        setattr(PrimExpr, f"__{method}__", binary(name))
-        setattr(PrimExpr, f"__r{method}__", binary(name, swapped=True))
-    for method, name in (("lt", "_OpLT"), ("le", "_OpLE"), ("gt", "_OpGT"), ("ge", "_OpGE")):
-        if f"__{method}__" not in PrimExpr.__dict__:
-            setattr(PrimExpr, f"__{method}__", binary(name))
-    PrimExpr.__neg__ = lambda self: _api._OpNeg(self)
-    PrimExpr.__invert__ = lambda self: _api.bitwise_not(self)
-    PrimExpr.astype = lambda self, dtype: _api._cast(str(dtype), self)
-    PrimExpr.equal = lambda self, other: _api._OpEQ(self, as_expr(other))
-    comparable = (PrimExpr, EqualOp, int, float)
-    PrimExpr.__eq__ = lambda self, other: EqualOp(self, other) if isinstance(other, comparable) else NotImplemented
-    PrimExpr.__ne__ = lambda self, other: (EqualOp(self, other, True) if isinstance(other, comparable) else
-                                           NotImplemented)
-    PrimExpr.__hash__ = Object.__hash__
-
-    def no_bool(self):
-        raise ValueError("an expression's value isn't known before it runs: use te.all, te.any, tir.Not and "
-                         "te.if_then_else instead of and, or, not and if")
-
-    for name in ("LT", "LE", "GT", "GE", "And", "Or", "Not", "EQ", "NE"):
-        globals()[name].__bool__ = no_bool
+_COMPARABLE = (PrimExpr, EqualOp, int, float)
 
 
-def as_expr(value):
+class _Operators:
+    """What arithmetic of expressions (ir.PrimExpr) makes."""
+
+    @staticmethod
+    def binary(name: str, left: PrimExpr, right: Any) -> Any:
+        right = _Operators._operand(right)
+        return right if right is NotImplemented else getattr(_api, name)(left, right)
+
+    @staticmethod
+    def swapped(name: str, right: PrimExpr, left: Any) -> Any:
+        left = _Operators._operand(left)
+        return left if left is NotImplemented else getattr(_api, name)(left, right)
+
+    @staticmethod
+    def _operand(value: Any) -> Any:
+        if hasattr(value, "item") and not isinstance(value, PrimExpr):
+            value = value.item()
+        return as_expr(value) if isinstance(value, _COMPARABLE) else NotImplemented
+
+    @staticmethod
+    def equal(a: PrimExpr, b: Any, negated: bool = False) -> Any:
+        return EqualOp(a, b, negated) if isinstance(b, _COMPARABLE) else NotImplemented
+
+    @staticmethod
+    def compared(a: PrimExpr, b: Any) -> PrimExpr:
+        return _api._OpEQ(a, as_expr(b))
+
+    @staticmethod
+    def negative(value: PrimExpr) -> PrimExpr:
+        return _api._OpNeg(value)
+
+    @staticmethod
+    def inverted(value: PrimExpr) -> PrimExpr:
+        return _api.bitwise_not(value)
+
+    @staticmethod
+    def cast(value: PrimExpr, dtype: str) -> PrimExpr:
+        return _api._cast(dtype, value)
+
+
+PrimExpr._operators = _Operators
+
+
+def as_expr(value: Any) -> PrimExpr:
     """A Python number as a constant (int32, float32), or the expression itself."""
     if isinstance(value, bool):
         return IntImm("bool", value)
@@ -90,11 +100,13 @@ def as_expr(value):
 class Var(PrimExpr):
     """A variable; equal only to itself."""
 
-    def __init__(self, name, dtype="int32"):
+    name_hint: str
+
+    def __init__(self, name: str, dtype: DTypeLike = "int32") -> None:
         super().__init__(_api.Var(name, str(dtype)))
 
     @property
-    def name(self):
+    def name(self) -> str:
         """The name; other variables may have the same."""
         return self.name_hint
 
@@ -106,9 +118,15 @@ SizeVar = Var
 class IterVar(PrimExpr):
     """An axis."""
 
+    dom: Range | None
+    var: Var
+    iter_type: int
+    thread_tag: str
+
     DataPar, ThreadIndex, CommReduce, Ordered, Opaque, Unrolled, Vectorized, Parallelized, Tensorized = range(9)
 
-    def __init__(self, dom, var, iter_type, thread_tag="", span=None):
+    def __init__(self, dom: Range | Sequence[Scalar] | None, var: Var | str, iter_type: int, thread_tag: str = "",
+                 span: Any = None) -> None:
         if isinstance(dom, (tuple, list)):
             dom = get_global_func("ir.Range")(as_expr(dom[0]), as_expr(dom[1]))
         if isinstance(var, str):
@@ -120,40 +138,242 @@ class IterVar(PrimExpr):
 class CommReducer(Node):
     """An associative, commutative reduction."""
 
-
-def _node_class(name, make=None):
-    def init(self, *args):
-        super(cls, self).__init__(make(*args))
-
-    members = {"__doc__": f"Expression {name}."}
-    if make is not None:
-        members["__init__"] = init
-    cls = register_object(f"tir.{name}")(type(name, (PrimExpr,), members))
-    globals()[name] = cls
+    lhs: Array
+    rhs: Array
+    result: Array
+    identity_element: Array
 
 
-def _binary_maker(name):
-    return lambda a, b: getattr(_api, name)(as_expr(a), as_expr(b))
+class _Binary(PrimExpr):
+    """Base of expressions of two operands."""
+
+    a: PrimExpr
+    b: PrimExpr
+
+    def __init__(self, a: Scalar, b: Scalar) -> None:
+        super().__init__(getattr(_api, f"_Op{type(self).__name__}")(as_expr(a), as_expr(b)))
 
 
-for _name in ("Add", "Sub", "Mul", "Div", "Mod", "FloorDiv", "FloorMod", "Min", "Max", "EQ", "NE", "LT", "LE", "GT", "GE",
-              "And", "Or"):
-    _node_class(_name, _binary_maker(f"_Op{_name}"))
-_node_class("Not", lambda a: _api._OpNot(as_expr(a)))
-_node_class("Cast", lambda dtype, value: _api._cast(str(dtype), as_expr(value)))
-_node_class("Select", lambda c, t, f: _api.Select(_condition("Select", c), as_expr(t), as_expr(f)))
-_node_class("BufferLoad", lambda buffer, indices: _api.BufferLoad(buffer, [as_expr(i) for i in indices]))
-_node_class("StringImm", lambda value: _api.StringImm(str(value)))
-_node_class("Ramp", lambda base, stride, lanes: _api.Ramp(as_expr(base), as_expr(stride), int(lanes)))
-_node_class("Broadcast", lambda value, lanes: _api.Broadcast(as_expr(value), int(lanes)))
-_node_class("Shuffle", lambda vectors, indices: _api.Shuffle([as_expr(v) for v in vectors],
-                                                             [as_expr(i) for i in indices]))
-_node_class("Let", lambda var, value, body: _api.Let(var, as_expr(value), as_expr(body)))
-_node_class("Call", lambda dtype, op, args: call_intrin(dtype, op if isinstance(op, str) else op.name, *args))
-for _name in ("ProducerLoad", "Reduce"):
-    _node_class(_name)
+class _Truth:
+    """What conditions share: they aren't known before they run."""
 
-_install_operators()
+    def __bool__(self) -> bool:
+        raise ValueError("an expression's value isn't known before it runs: use te.all, te.any, tir.Not and "
+                         "te.if_then_else instead of and, or, not and if")
+
+
+@register_object("tir.Add")
+class Add(_Binary):
+    """The sum."""
+
+
+@register_object("tir.Sub")
+class Sub(_Binary):
+    """The difference."""
+
+
+@register_object("tir.Mul")
+class Mul(_Binary):
+    """The product."""
+
+
+@register_object("tir.Div")
+class Div(_Binary):
+    """The quotient, truncated on integers."""
+
+
+@register_object("tir.Mod")
+class Mod(_Binary):
+    """The remainder of Div."""
+
+
+@register_object("tir.FloorDiv")
+class FloorDiv(_Binary):
+    """The quotient rounded down."""
+
+
+@register_object("tir.FloorMod")
+class FloorMod(_Binary):
+    """The remainder of FloorDiv."""
+
+
+@register_object("tir.Min")
+class Min(_Binary):
+    """The smaller one."""
+
+
+@register_object("tir.Max")
+class Max(_Binary):
+    """The greater one."""
+
+
+@register_object("tir.EQ")
+class EQ(_Truth, _Binary):
+    """Whether two values are equal."""
+
+
+@register_object("tir.NE")
+class NE(_Truth, _Binary):
+    """Whether two values differ."""
+
+
+@register_object("tir.LT")
+class LT(_Truth, _Binary):
+    """Whether the first is less."""
+
+
+@register_object("tir.LE")
+class LE(_Truth, _Binary):
+    """Whether the first is at most the second."""
+
+
+@register_object("tir.GT")
+class GT(_Truth, _Binary):
+    """Whether the first is greater."""
+
+
+@register_object("tir.GE")
+class GE(_Truth, _Binary):
+    """Whether the first is at least the second."""
+
+
+@register_object("tir.And")
+class And(_Truth, _Binary):
+    """Whether both hold."""
+
+
+@register_object("tir.Or")
+class Or(_Truth, _Binary):
+    """Whether one of two holds."""
+
+
+@register_object("tir.Not")
+class Not(_Truth, PrimExpr):
+    """Whether something doesn't hold."""
+
+    a: PrimExpr
+
+    def __init__(self, a: Scalar) -> None:
+        super().__init__(_api._OpNot(as_expr(a)))
+
+
+@register_object("tir.Cast")
+class Cast(PrimExpr):
+    """A value as another type."""
+
+    value: PrimExpr
+
+    def __init__(self, dtype: DTypeLike, value: Scalar) -> None:
+        super().__init__(_api._cast(str(dtype), as_expr(value)))
+
+
+@register_object("tir.Select")
+class Select(PrimExpr):
+    """One of two values; both are computed."""
+
+    condition: PrimExpr
+    true_value: PrimExpr
+    false_value: PrimExpr
+
+    def __init__(self, condition: Scalar, true_value: Scalar, false_value: Scalar) -> None:
+        super().__init__(_api.Select(_condition("Select", condition), as_expr(true_value), as_expr(false_value)))
+
+
+@register_object("tir.BufferLoad")
+class BufferLoad(PrimExpr):
+    """An element of a buffer."""
+
+    buffer: Buffer
+    indices: Array
+
+    def __init__(self, buffer: Buffer, indices: Iterable[Scalar]) -> None:
+        super().__init__(_api.BufferLoad(buffer, [as_expr(i) for i in indices]))
+
+
+@register_object("tir.StringImm")
+class StringImm(PrimExpr):
+    """A text."""
+
+    value: str
+
+    def __init__(self, value: object) -> None:
+        super().__init__(_api.StringImm(str(value)))
+
+
+@register_object("tir.Ramp")
+class Ramp(PrimExpr):
+    """`lanes` numbers in a row, `stride` apart."""
+
+    base: PrimExpr
+    stride: PrimExpr
+    lanes: int
+
+    def __init__(self, base: Scalar, stride: Scalar, lanes: int) -> None:
+        super().__init__(_api.Ramp(as_expr(base), as_expr(stride), int(lanes)))
+
+
+@register_object("tir.Broadcast")
+class Broadcast(PrimExpr):
+    """The same number in `lanes` lanes."""
+
+    value: PrimExpr
+    lanes: int
+
+    def __init__(self, value: Scalar, lanes: int) -> None:
+        super().__init__(_api.Broadcast(as_expr(value), int(lanes)))
+
+
+@register_object("tir.Shuffle")
+class Shuffle(PrimExpr):
+    """Elements of vectors in another order."""
+
+    vectors: Array
+    indices: Array
+
+    def __init__(self, vectors: Iterable[Scalar], indices: Iterable[Scalar]) -> None:
+        super().__init__(_api.Shuffle([as_expr(v) for v in vectors], [as_expr(i) for i in indices]))
+
+
+@register_object("tir.Let")
+class Let(PrimExpr):
+    """A variable bound in an expression."""
+
+    var: Var
+    value: PrimExpr
+    body: PrimExpr
+
+    def __init__(self, var: Var, value: Scalar, body: Scalar) -> None:
+        super().__init__(_api.Let(var, as_expr(value), as_expr(body)))
+
+
+@register_object("tir.Call")
+class Call(PrimExpr):
+    """A call of an intrinsic or a function."""
+
+    op: Any
+    args: Array
+
+    def __init__(self, dtype: DTypeLike, op: Any, args: Sequence[Scalar | str]) -> None:
+        super().__init__(call_intrin(dtype, op if isinstance(op, str) else op.name, *args))
+
+
+@register_object("tir.ProducerLoad")
+class ProducerLoad(PrimExpr):
+    """An element of a tensor that isn't a buffer yet."""
+
+    producer: Any
+    indices: Array
+
+
+@register_object("tir.Reduce")
+class Reduce(PrimExpr):
+    """A reduction over axes."""
+
+    combiner: CommReducer
+    source: Array
+    axis: Array
+    condition: PrimExpr
+    value_index: int
 
 
 class CallEffectKind:
@@ -162,7 +382,7 @@ class CallEffectKind:
     ExprAnnotation, Pure, ReadState, UpdateState, SpecialCallArg, EmbedInfo, ControlJump, Opaque = (0, 1, 2, 3, 4, 5, 6, 3)
 
 
-def const(value, dtype=None):
+def const(value: bool | int | float | PrimExpr, dtype: DTypeLike | None = None) -> PrimExpr:
     """A constant."""
     bits = re.fullmatch(r"(u?)int(\d+)", str(dtype))
     if bits and isinstance(value, int) and not isinstance(value, bool):
@@ -173,7 +393,7 @@ def const(value, dtype=None):
     return value if dtype is None else _api._const(value, str(dtype))
 
 
-def _unary(name):
+def _unary(name: str) -> Callable[[Scalar], PrimExpr]:
     def apply(x):
         return getattr(_api, name)(as_expr(x))
 
@@ -182,13 +402,42 @@ def _unary(name):
     return apply
 
 
-for _name in ("exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "asin",
-              "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "sigmoid", "floor", "ceil",
-              "trunc", "round", "nearbyint", "abs", "isnan", "isinf", "isfinite", "likely"):
-    globals()[_name] = _unary(_name)
+exp = _unary("exp")
+exp2 = _unary("exp2")
+exp10 = _unary("exp10")
+log = _unary("log")
+log2 = _unary("log2")
+log10 = _unary("log10")
+log1p = _unary("log1p")
+sqrt = _unary("sqrt")
+rsqrt = _unary("rsqrt")
+sin = _unary("sin")
+cos = _unary("cos")
+tan = _unary("tan")
+asin = _unary("asin")
+acos = _unary("acos")
+atan = _unary("atan")
+sinh = _unary("sinh")
+cosh = _unary("cosh")
+tanh = _unary("tanh")
+asinh = _unary("asinh")
+acosh = _unary("acosh")
+atanh = _unary("atanh")
+erf = _unary("erf")
+sigmoid = _unary("sigmoid")
+floor = _unary("floor")
+ceil = _unary("ceil")
+trunc = _unary("trunc")
+round = _unary("round")
+nearbyint = _unary("nearbyint")
+abs = _unary("abs")
+isnan = _unary("isnan")
+isinf = _unary("isinf")
+isfinite = _unary("isfinite")
+likely = _unary("likely")
 
 
-def _binary(name, doc):
+def _binary(name: str, doc: str) -> Callable[[Scalar, Scalar], PrimExpr]:
     def apply(a, b):
         return getattr(_api, name)(as_expr(a), as_expr(b))
 
@@ -206,7 +455,7 @@ truncmod = _binary("_OpTruncMod", "Remainder of truncdiv.")
 floordiv = _binary("_OpFloorDiv", "Quotient rounded down.")
 
 
-def ceildiv(a, b):
+def ceildiv(a: Scalar, b: Scalar) -> PrimExpr:
     """Quotient rounded up."""
     a, b = as_expr(a), as_expr(b)
     return floordiv(a + (b - 1), b)
@@ -224,18 +473,19 @@ def _condition(what, value):
     return value
 
 
-def if_then_else(condition, true_value, false_value, dtype=None):
+def if_then_else(condition: Scalar, true_value: Scalar, false_value: Scalar,
+                 dtype: DTypeLike | None = None) -> PrimExpr:
     """One of two values; the other isn't computed. dtype: the type of the result."""
     result = _api._OpIfThenElse(_condition("if_then_else", condition), as_expr(true_value), as_expr(false_value))
     return result if dtype is None or str(result.dtype) == str(dtype) else result.astype(dtype)
 
 
-def select(condition, true_value, false_value):
+def select(condition: Scalar, true_value: Scalar, false_value: Scalar) -> PrimExpr:
     """One of two values; both are computed."""
     return _api.Select(_condition("Select", condition), as_expr(true_value), as_expr(false_value))
 
 
-def all(*conditions):
+def all(*conditions: Scalar) -> PrimExpr:
     """Whether every condition holds."""
     result = as_expr(conditions[0])
     for condition in conditions[1:]:
@@ -243,7 +493,7 @@ def all(*conditions):
     return result
 
 
-def any(*conditions):
+def any(*conditions: Scalar) -> PrimExpr:
     """Whether some condition holds."""
     result = as_expr(conditions[0])
     for condition in conditions[1:]:
@@ -251,17 +501,17 @@ def any(*conditions):
     return result
 
 
-def call_intrin(dtype, name, *args):
+def call_intrin(dtype: DTypeLike, name: str, *args: Scalar | str) -> PrimExpr:
     """A call of an intrinsic."""
     return _api.Call(str(dtype), name, [as_expr(a) for a in args])
 
 
-def call_extern(dtype, name, *args):
+def call_extern(dtype: DTypeLike, name: str, *args: Scalar | str) -> PrimExpr:
     """A call of a C function; may have effects."""
     return call_intrin(dtype, "tir.call_extern", name, *args)
 
 
-def call_pure_extern(dtype, name, *args):
+def call_pure_extern(dtype: DTypeLike, name: str, *args: Scalar | str) -> PrimExpr:
     """A call of a C function without effects."""
     return call_intrin(dtype, "tir.call_pure_extern", name, *args)
 
@@ -276,29 +526,29 @@ def _handed_on(value):
                        *value.shape)
 
 
-def call_packed(name, *args):
+def call_packed(name: str, *args: Any) -> PrimExpr:
     """A call of a registered function."""
     if not isinstance(name, str):
         raise TypeError(f"call_packed: expected the name of a function, not {name!r}")
     return call_intrin("int32", "tir.tvm_call_packed", name, *[_handed_on(a) for a in args])
 
 
-def min_value(dtype):
+def min_value(dtype: DTypeLike) -> PrimExpr:
     """The least finite value."""
     return _api.min_value(str(dtype))
 
 
-def max_value(dtype):
+def max_value(dtype: DTypeLike) -> PrimExpr:
     """The greatest finite value."""
     return _api.max_value(str(dtype))
 
 
-def infinity(dtype):
+def infinity(dtype: DTypeLike) -> PrimExpr:
     """Infinity, or the greatest value where there is none."""
     return _api.infinity(str(dtype))
 
 
-def _of_floats(name, doc):
+def _of_floats(name: str, doc: str) -> Callable[[Scalar, Scalar], PrimExpr]:
     def apply(a, b):
         a = as_expr(a)
         return call_intrin(str(a.dtype), f"tir.{name}", a, b)
@@ -313,24 +563,24 @@ copysign = _of_floats("copysign", "The first number with the sign of the second.
 nextafter = _of_floats("nextafter", "The number that follows the first in direction of the second.")
 
 
-def ldexp(x1, x2):
+def ldexp(x1: Scalar, x2: Scalar) -> PrimExpr:
     """x1 times 2 to the power of x2."""
     x1 = as_expr(x1)
     return x1 * exp2(_api._cast(str(x1.dtype), as_expr(x2)))
 
 
-def popcount(x):
+def popcount(x: Scalar) -> PrimExpr:
     """The number of bits that are 1."""
     x = as_expr(x)
     return call_intrin(str(x.dtype), "tir.popcount", x)
 
 
-def clz(x):
+def clz(x: Scalar) -> PrimExpr:
     """The number of leading bits that are 0: int32."""
     return call_intrin("int32", "tir.clz", x)
 
 
-def q_multiply_shift(x, y, q, s):
+def q_multiply_shift(x: Scalar, y: Scalar, q: Scalar, s: Scalar) -> PrimExpr:
     """round(x * y * 2^-s), y a fixed-point number with q bits behind the point: int32, halves upwards."""
     shift = as_expr(q) + as_expr(s)
     wide = _api._cast("int64", as_expr(x)) * _api._cast("int64", as_expr(y))
@@ -339,7 +589,7 @@ def q_multiply_shift(x, y, q, s):
     return _api._cast("int32", _api.right_shift(wide + rounding, shift))
 
 
-def ret(val):
+def ret(val: Scalar) -> PrimExpr:
     """Ends a function with a value."""
     val = as_expr(val)
     return call_intrin(str(val.dtype), "tir.ret", val)
@@ -351,12 +601,12 @@ def _llvm_call(op, dtype, name, args):
     return call_intrin(dtype, op, StringImm(name), *(args[1:] if counted else args))
 
 
-def call_llvm_intrin(dtype, name, *args):
+def call_llvm_intrin(dtype: DTypeLike, name: str, *args: Scalar) -> PrimExpr:
     """A call of an intrinsic of LLVM by name ("llvm.fma"), on target llvm. A leading uint32 constant, the original's
     number of overloaded types, isn't an argument."""
     return _llvm_call("tir.call_llvm_intrin", dtype, name, args)
 
 
-def call_llvm_pure_intrin(dtype, name, *args):
+def call_llvm_pure_intrin(dtype: DTypeLike, name: str, *args: Scalar) -> PrimExpr:
     """call_llvm_intrin of one without effects."""
     return _llvm_call("tir.call_llvm_pure_intrin", dtype, name, args)

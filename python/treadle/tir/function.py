@@ -1,11 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Functions and buffers of loop-level code."""
-from .._ffi import Api, register_object
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .._ffi import Api, Array, Map, register_object
 from ..ir import BaseFunc, IntImm, Node
 from .._dtype import DataType
 from ..error import DTypeError
 from .expr import Ramp, Var, as_expr
 from .stmt import Printed, cast_to
+from ..ir import PrimExpr
+
+if TYPE_CHECKING:
+    from .._typing import DTypeLike, Scalar, Shape
+    from .stmt import Stmt
 
 _api = Api("tir")
 
@@ -14,16 +24,23 @@ _api = Api("tir")
 class Buffer(Printed, Node):
     """A memory region seen as an array. Indexing reads an element; assignment gives a store only in an ir_builder."""
 
-    def __getitem__(self, indices):
+    data: Var
+    name: str
+    dtype: str
+    shape: Array
+    strides: Array
+    elem_offset: PrimExpr
+
+    def __getitem__(self, indices: Scalar | tuple[Scalar, ...]) -> PrimExpr:
         indices = indices if isinstance(indices, tuple) else (indices,)
         return self.vload(indices)
 
-    def vload(self, begin, dtype=None):
+    def vload(self, begin: Scalar | Sequence[Scalar], dtype: DTypeLike | None = None) -> PrimExpr:
         """The element at `begin`; with a vector `dtype`, such as "float32x4", that many in a row."""
         lanes = self._lanes(dtype, "vload") if dtype is not None else 1
         return _api.BufferLoad(self, _vector(begin, lanes))
 
-    def vstore(self, begin, value):
+    def vstore(self, begin: Scalar | Sequence[Scalar], value: Scalar) -> Stmt:
         """The statement that stores an element at `begin`; of a vector, its elements in a row."""
         value = cast_to(self.dtype, value)
         return _api.BufferStore(self, value, _vector(begin, self._lanes(value.dtype, "vstore")))
@@ -34,14 +51,15 @@ class Buffer(Printed, Node):
             raise DTypeError(f"{what}: buffer {self.name} holds {own}, not {wanted}")
         return wanted.lanes // own.lanes
 
-    def access_ptr(self, access_mask="rw", ptr_type="handle", content_lanes=1, offset=0):
+    def access_ptr(self, access_mask: str = "rw", ptr_type: str = "handle", content_lanes: int = 1,
+                   offset: Scalar = 0) -> PrimExpr:
         """The address of the first element, plus `offset` elements along the last dimension."""
         indices = [as_expr(0) for _ in self.shape]
         if indices:
             indices[-1] = as_expr(offset)
         return _api.AddressOf(_api.BufferLoad(self, indices))
 
-    def scope(self):
+    def scope(self) -> str:
         """"global", "local", ..."""
         return _api.BufferScope(self)
 
@@ -54,8 +72,9 @@ def _vector(begin, lanes):
     return indices
 
 
-def decl_buffer(shape, dtype="float32", name="buffer", data=None, strides=None, elem_offset=None, scope="global",
-                data_alignment=-1, offset_factor=0, buffer_type=""):
+def decl_buffer(shape: Shape, dtype: DTypeLike = "float32", name: str = "buffer", data: Any = None,
+                strides: Sequence[Scalar] | None = None, elem_offset: Scalar | None = None, scope: str = "global",
+                data_alignment: int = -1, offset_factor: int = 0, buffer_type: str = "") -> Buffer:
     """A buffer with a pointer of its own."""
     shape = shape if isinstance(shape, (tuple, list)) or hasattr(shape, "__iter__") else (shape,)
     if data is not None or buffer_type:
@@ -74,7 +93,12 @@ def decl_buffer(shape, dtype="float32", name="buffer", data=None, strides=None, 
 class PrimFunc(Printed, BaseFunc):
     """A function of loop-level code. Parameters are buffers (tensors) and scalar variables."""
 
-    def __init__(self, params, body, buffer_map=None, attrs=None):
+    params: Array
+    body: Stmt
+    buffer_map: Map
+
+    def __init__(self, params: Iterable[Buffer | Var], body: Stmt, buffer_map: Mapping[Var, Buffer] | None = None,
+                 attrs: Mapping[str, Any] | None = None) -> None:
         variables, buffers = [], dict(buffer_map.items()) if buffer_map else {}
         for p in params:
             if isinstance(p, Buffer):
@@ -87,11 +111,11 @@ class PrimFunc(Printed, BaseFunc):
                 raise TypeError(f"a parameter of a function is a buffer or a variable, not {p!r}")
         super().__init__(_api.PrimFunc(variables, body, buffers, dict(attrs or {})))
 
-    def with_body(self, body):
+    def with_body(self, body: Stmt) -> PrimFunc:
         """A copy with another body."""
         return _api.FuncWithBody(self, body)
 
-    def with_attr(self, key, value=None):
+    def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> PrimFunc:
         """A copy with an attribute, such as "global_symbol", its name; with several, given as a dict."""
         if isinstance(key, dict):
             result = self
@@ -100,14 +124,14 @@ class PrimFunc(Printed, BaseFunc):
             return result
         return _api.FuncWithAttr(self, key, value if isinstance(value, str) else as_expr(value))
 
-    def specialize(self, param_map):
+    def specialize(self, param_map: Mapping[Var, Any]) -> PrimFunc:
         """The function for given parameters: {param: number or expression} of scalars, which are no parameters any more,
         and {param: Buffer} of tensors, whose shape and strides say what the symbolic dimensions are."""
         return _api.Specialize(self, {param: value if isinstance(value, Buffer) else as_expr(value)
                                       for param, value in param_map.items()})
 
 
-def from_text(text, name="text"):
+def from_text(text: str, name: str = "text") -> Any:
     """The function, or module of several, that `print` shows."""
     module = _api.ParseModule(text, name)
     functions = [function for _, function in module.functions.items()]

@@ -1,13 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reductions over axes of tensor expressions."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 from .._ffi import Api
 from ..ir import PrimExpr
 from .expr import IterVar, Var, as_expr, const, infinity
 
+if TYPE_CHECKING:
+    from .._typing import Scalar
+
 _tir = Api("tir")
 
 
-def comm_reducer(fcombine, fidentity, name="reduce"):
+def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any],
+                 name: str = "reduce") -> Callable[..., Any]:
     """A reduction by `fcombine(x, y)` whose neutral element is `fidentity(dtype)`. Both take and give tuples where
     several values are reduced together."""
 
@@ -62,14 +71,16 @@ _max = comm_reducer(lambda x, y: _tir._OpMax(x, y), _lowest, name="max")
 _min = comm_reducer(lambda x, y: _tir._OpMin(x, y), lambda dtype: infinity(dtype), name="min")
 
 
-def max(lhs, rhs=None, axis=None, **kwargs):
+def max(lhs: Scalar, rhs: Scalar | IterVar | None = None, axis: IterVar | list[IterVar] | None = None,
+        **kwargs: Any) -> PrimExpr:
     """The greater of two scalars, or (with an axis) the greatest element."""
     if axis is None and not isinstance(rhs, IterVar):
         return _tir._OpMax(as_expr(lhs), as_expr(rhs))
     return _max(lhs, rhs if axis is None else axis, **kwargs)
 
 
-def min(lhs, rhs=None, axis=None, **kwargs):
+def min(lhs: Scalar, rhs: Scalar | IterVar | None = None, axis: IterVar | list[IterVar] | None = None,
+        **kwargs: Any) -> PrimExpr:
     """The lesser of two scalars, or (with an axis) the least element."""
     if axis is None and not isinstance(rhs, IterVar):
         return _tir._OpMin(as_expr(lhs), as_expr(rhs))

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Passes over loop-level functions: those of lowering by name, such as VectorizeLoop(). PassContext(config={"tir.add_lower_pass": [(1, my_pass)]}) adds them to lowering."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 from .._ffi import Api
 from ..error import Error, UnsupportedOpError
 from ..ir import IRModule
@@ -43,12 +48,12 @@ def _lowering_pass(name):
     return make
 
 
-def Apply(ftransform):  # pylint: disable=invalid-name
+def Apply(ftransform: Callable[[PrimFunc], PrimFunc]) -> Pass:  # pylint: disable=invalid-name
     """ftransform(function) for each function."""
     return prim_func_pass(lambda function, module, context: ftransform(function), opt_level=0, name="Apply")
 
 
-def Filter(fcond):  # pylint: disable=invalid-name
+def Filter(fcond: Callable[[PrimFunc], bool]) -> Pass:  # pylint: disable=invalid-name
     """Keeps the functions for which fcond(function) holds."""
 
     def over_module(module, context):
@@ -59,7 +64,7 @@ def Filter(fcond):  # pylint: disable=invalid-name
     return _api.MakeModulePass(over_module, "tir.Filter", 0, [])
 
 
-def SkipAssert():  # pylint: disable=invalid-name
+def SkipAssert() -> Pass:  # pylint: disable=invalid-name
     """Takes assertions away."""
     from .stmt_functor import ir_transform
 
@@ -70,7 +75,7 @@ def SkipAssert():  # pylint: disable=invalid-name
     return prim_func_pass(run, opt_level=0, name="tir.SkipAssert")
 
 
-def VerifyMemory():  # pylint: disable=invalid-name
+def VerifyMemory() -> Pass:  # pylint: disable=invalid-name
     """An error where the host would touch memory of a device."""
     from .analysis import verify_memory
 
@@ -82,7 +87,7 @@ def VerifyMemory():  # pylint: disable=invalid-name
     return prim_func_pass(run, opt_level=0, name="tir.VerifyMemory")
 
 
-def ConvertForLoopsToSerial():  # pylint: disable=invalid-name
+def ConvertForLoopsToSerial() -> Pass:  # pylint: disable=invalid-name
     """Parallel loops run one iteration after the other."""
     from .stmt import For, ForKind
     from .stmt_functor import ir_transform
@@ -98,7 +103,7 @@ def ConvertForLoopsToSerial():  # pylint: disable=invalid-name
     return prim_func_pass(run, opt_level=0, name="tir.ConvertForLoopsToSerial")
 
 
-def RewriteUnsafeSelect():  # pylint: disable=invalid-name
+def RewriteUnsafeSelect() -> Pass:  # pylint: disable=invalid-name
     """Selections one side of which reads memory or calls a function compute only the side that is taken."""
     from .expr import BufferLoad, Call, if_then_else
     from .stmt_functor import ir_transform, post_order_visit
@@ -140,7 +145,7 @@ def _with_symbol(var, function):
     return function if "global_symbol" in function.attrs else function.with_attr("global_symbol", var.name_hint)
 
 
-def MakePackedAPI(num_unpacked_args=0):  # pylint: disable=invalid-name
+def MakePackedAPI(num_unpacked_args: int = 0) -> Pass:  # pylint: disable=invalid-name
     """Functions in low-level form (flat buffers) become a packed function, which checks its arguments, and
     <name>__compute, which it calls."""
     if num_unpacked_args > 0:
@@ -154,13 +159,13 @@ def MakePackedAPI(num_unpacked_args=0):  # pylint: disable=invalid-name
     return _split("MakePackedAPI", split, "Packed functions.")
 
 
-def MakeUnpackedAPI():  # pylint: disable=invalid-name
+def MakeUnpackedAPI() -> Pass:  # pylint: disable=invalid-name
     """Functions in low-level form become functions of pointers and scalars, without checks."""
     return _split("MakeUnpackedAPI", lambda var, f: [(var, _tir.MakePackedAPI(_with_symbol(var, f))[1])],
                   "Functions of pointers.")
 
 
-def SplitHostDevice():  # pylint: disable=invalid-name
+def SplitHostDevice() -> Pass:  # pylint: disable=invalid-name
     """Functions of devices in low-level form become one for the host, which launches kernels, and the kernels."""
     from ..ir import GlobalVar
     from ..target import Target
@@ -200,7 +205,7 @@ def _refused(name):
     return refuse
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Callable[..., Pass]:
     if name in _REFUSED:
         return _refused(name)
     name = _OTHER_NAMES.get(name, name)

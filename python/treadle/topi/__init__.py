@@ -3,12 +3,17 @@
 
 Arguments are those of the operator of the same name in `treadle.relay`, with tensors (treadle.te) for expressions.
 """
+from __future__ import annotations
+
+from collections.abc import Sequence as _Sequence
+from typing import Any as _Any
+
 from .. import relay, te, tir
 from ._operators import Namespace, operator_of
 from . import nn
 
 
-def elemwise_sum(xs):
+def elemwise_sum(xs: _Sequence[te.Tensor]) -> te.Tensor:
     """The sum of tensors of one shape."""
     total = xs[0]
     for x in xs[1:]:
@@ -16,28 +21,28 @@ def elemwise_sum(xs):
     return total
 
 
-def full(shape, dtype, fill_value):
+def full(shape: _Sequence[_Any], dtype: str, fill_value: float) -> te.Tensor:
     """A tensor whose elements are all fill_value."""
     return operator_of("full")(relay.const(fill_value, dtype), list(shape), dtype)
 
 
-def arange(start, stop=None, step=1, dtype="float32"):
+def arange(start: _Any, stop: _Any = None, step: _Any = 1, dtype: str = "float32") -> te.Tensor:
     """Numbers from start (0, if only one is given) up to stop, which isn't included."""
     start, stop = (0, start) if stop is None else (start, stop)
     return operator_of("arange")(*(relay.const(v, dtype) for v in (start, stop, step)), dtype=dtype)
 
 
-def matmul(a, b, transp_a=False, transp_b=False):
+def matmul(a: te.Tensor, b: te.Tensor, transp_a: bool = False, transp_b: bool = False) -> te.Tensor:
     """The product of two matrices."""
     return operator_of("nn.matmul")(a, b, None, transpose_a=transp_a, transpose_b=transp_b)
 
 
-def flip(a, axis=0):
+def flip(a: te.Tensor, axis: int = 0) -> te.Tensor:
     """The elements along an axis in reverse."""
     return operator_of("reverse")(a, axis=axis)
 
 
-def tensordot(a, b, axes):
+def tensordot(a: te.Tensor, b: te.Tensor, axes: int | _Sequence[_Any]) -> te.Tensor:
     """Sums of products over `axes`: so many last ones of a and first ones of b, or a list of each."""
     if isinstance(axes, int):
         axes = (list(range(len(a.shape) - axes, len(a.shape))), list(range(axes)))
@@ -56,7 +61,7 @@ def tensordot(a, b, axes):
                       tag="matmul")
 
 
-def shape(array, dtype="int32"):
+def shape(array: te.Tensor, dtype: str = "int32") -> te.Tensor:
     """The dimensions of a tensor as a tensor."""
     def element(i):
         value = array.shape[-1]
@@ -71,7 +76,7 @@ image = Namespace("image.")
 vision = Namespace("vision.")
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> _Any:
     if name.startswith("__") or name == "testing":  # a module, also of the graph IR
         raise AttributeError(name)
     return operator_of(name)

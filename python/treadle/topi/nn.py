@@ -1,8 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators of networks as tensor expressions, under the original's names. Those that aren't here have the parameters of
 the graph operator of the same name (`treadle.relay.nn`)."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Union
+
 from .. import te, tir
 from ._operators import operator_of
+
+if TYPE_CHECKING:
+    from .._typing import DTypeLike
+    from ..te import Tensor
+
+    Ints = Union[int, Sequence[int]]
 
 _KERNELS = {"NCW": "OIW", "NWC": "WIO", "NCHW": "OIHW", "NHWC": "HWIO", "NCDHW": "OIDHW", "NDHWC": "DHWIO"}
 
@@ -42,39 +53,46 @@ def _conv(data, weight, strides, padding, dilation, layout, out_dtype, groups=1,
         kernel_layout=kernel_layout, out_dtype=out_dtype or "void")
 
 
-def conv1d(data, kernel, strides=1, padding="VALID", dilation=1, layout="NCW", out_dtype=None):
+def conv1d(data: Tensor, kernel: Tensor, strides: Ints = 1, padding: Ints | str = "VALID", dilation: Ints = 1,
+           layout: str = "NCW", out_dtype: DTypeLike | None = None) -> Tensor:
     """A convolution; the kernel is OIW, for layout NWC WIO."""
     return _conv(data, kernel, strides, padding, dilation, layout, out_dtype)
 
 
-def conv1d_ncw(data, kernel, strides=1, padding="VALID", dilation=1, out_dtype=None):
+def conv1d_ncw(data: Tensor, kernel: Tensor, strides: Ints = 1, padding: Ints | str = "VALID", dilation: Ints = 1,
+               out_dtype: DTypeLike | None = None) -> Tensor:
     """A convolution of (batch, channels, width); the kernel is OIW."""
     return _conv(data, kernel, strides, padding, dilation, "NCW", out_dtype)
 
 
-def conv1d_nwc(data, kernel, strides=1, padding="VALID", dilation=1, out_dtype=None):
+def conv1d_nwc(data: Tensor, kernel: Tensor, strides: Ints = 1, padding: Ints | str = "VALID", dilation: Ints = 1,
+               out_dtype: DTypeLike | None = None) -> Tensor:
     """A convolution of (batch, width, channels); the kernel is WIO."""
     return _conv(data, kernel, strides, padding, dilation, "NWC", out_dtype)
 
 
-def conv2d(input, filter, strides=1, padding=0, dilation=1, layout="NCHW", out_dtype=None, groups=1):
+def conv2d(input: Tensor, filter: Tensor, strides: Ints = 1, padding: Ints | str = 0, dilation: Ints = 1,
+           layout: str = "NCHW", out_dtype: DTypeLike | None = None, groups: int = 1) -> Tensor:
     """A convolution; the filter is OIHW, for layout NHWC HWIO, for HWCN HWIO."""
     if layout == "HWCN":
         return conv2d_hwcn(input, filter, strides, padding, dilation, out_dtype)
     return _conv(input, filter, strides, padding, dilation, layout, out_dtype, groups)
 
 
-def conv2d_nchw(Input, Filter, stride, padding, dilation=1, out_dtype=None):
+def conv2d_nchw(Input: Tensor, Filter: Tensor, stride: Ints, padding: Ints | str, dilation: Ints = 1,
+                out_dtype: DTypeLike | None = None) -> Tensor:
     """A convolution of (batch, channels, height, width); the filter is OIHW."""
     return _conv(Input, Filter, stride, padding, dilation, "NCHW", out_dtype)
 
 
-def conv2d_nhwc(Input, Filter, stride, padding, dilation=1, out_dtype="float32"):
+def conv2d_nhwc(Input: Tensor, Filter: Tensor, stride: Ints, padding: Ints | str, dilation: Ints = 1,
+                out_dtype: DTypeLike = "float32") -> Tensor:
     """A convolution of (batch, height, width, channels); the filter is HWIO."""
     return _conv(Input, Filter, stride, padding, dilation, "NHWC", out_dtype)
 
 
-def conv2d_hwcn(Input, Filter, stride, padding, dilation=1, out_dtype=None):
+def conv2d_hwcn(Input: Tensor, Filter: Tensor, stride: Ints, padding: Ints | str, dilation: Ints = 1,
+                out_dtype: DTypeLike | None = None) -> Tensor:
     """A convolution of (height, width, channels, batch) with (height, width, channels, filters)."""
     out_dtype = out_dtype or Input.dtype
     strides, dilation = _several(stride, 2), _several(dilation, 2)
@@ -93,31 +111,36 @@ def conv2d_hwcn(Input, Filter, stride, padding, dilation=1, out_dtype=None):
         name="Conv2dOutput", tag="conv2d_hwcn")
 
 
-def group_conv2d_nchw(Input, Filter, stride, padding, dilation, groups, out_dtype=None):
+def group_conv2d_nchw(Input: Tensor, Filter: Tensor, stride: Ints, padding: Ints | str, dilation: Ints, groups: int,
+                      out_dtype: DTypeLike | None = None) -> Tensor:
     """A convolution of `groups` of channels; the filter is OIHW with the channels of one group."""
     return _conv(Input, Filter, stride, padding, dilation, "NCHW", out_dtype, groups)
 
 
-def group_conv2d_nhwc(Input, Filter, stride, padding, dilation, groups, out_dtype=None):
+def group_conv2d_nhwc(Input: Tensor, Filter: Tensor, stride: Ints, padding: Ints | str, dilation: Ints, groups: int,
+                      out_dtype: DTypeLike | None = None) -> Tensor:
     """A convolution of `groups` of channels; the filter is HWIO with the channels of one group."""
     return _conv(Input, Filter, stride, padding, dilation, "NHWC", out_dtype, groups)
 
 
-def depthwise_conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype=None):
+def depthwise_conv2d_nchw(Input: Tensor, Filter: Tensor, stride: Ints, padding: Ints | str, dilation: Ints,
+                          out_dtype: DTypeLike | None = None) -> Tensor:
     """Each channel by itself; the filter is (channels, multiplier, height, width)."""
     channels, multiplier = (int(d) for d in Filter.shape[:2])
     return _conv(Input, Filter, stride, padding, dilation, "NCHW", out_dtype, channels,
                  channels=channels * multiplier)
 
 
-def depthwise_conv2d_nhwc(Input, Filter, stride, padding, dilation, out_dtype=None):
+def depthwise_conv2d_nhwc(Input: Tensor, Filter: Tensor, stride: Ints, padding: Ints | str, dilation: Ints,
+                          out_dtype: DTypeLike | None = None) -> Tensor:
     """Each channel by itself; the filter is (height, width, channels, multiplier)."""
     channels, multiplier = (int(d) for d in Filter.shape[2:])
     return _conv(Input, Filter, stride, padding, dilation, "NHWC", out_dtype, channels, "HWOI",
                  channels * multiplier)
 
 
-def conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype="float32"):
+def conv2d_NCHWc(data: Tensor, kernel: Tensor, stride: Ints, padding: Ints | str, dilation: Ints, layout: str,
+                 out_layout: str, out_dtype: DTypeLike = "float32") -> Tensor:
     """A convolution of blocks of channels: data NCHW16c, kernel OIHW16i16o."""
     size = [int(d) for d in kernel.shape]
     strides, dilation = _several(stride, 2), _several(dilation, 2)
@@ -128,12 +151,14 @@ def conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, ou
         kernel_layout=f"OIHW{inner}i{outer}o", out_layout=out_layout, out_dtype=out_dtype)
 
 
-def conv3d_ncdhw(Input, Filter, stride, padding, dilation, out_dtype=None, groups=1):
+def conv3d_ncdhw(Input: Tensor, Filter: Tensor, stride: Ints, padding: Ints | str, dilation: Ints,
+                 out_dtype: DTypeLike | None = None, groups: int = 1) -> Tensor:
     """A convolution of (batch, channels, depth, height, width); the filter is OIDHW."""
     return _conv(Input, Filter, stride, padding, dilation, "NCDHW", out_dtype, groups)
 
 
-def conv3d_ndhwc(Input, Filter, stride, padding, dilation, groups=1, out_dtype="float32"):
+def conv3d_ndhwc(Input: Tensor, Filter: Tensor, stride: Ints, padding: Ints | str, dilation: Ints, groups: int = 1,
+                 out_dtype: DTypeLike = "float32") -> Tensor:
     """A convolution of (batch, depth, height, width, channels); the filter is DHWIO."""
     return _conv(Input, Filter, stride, padding, dilation, "NDHWC", out_dtype, groups)
 
@@ -148,47 +173,53 @@ def _conv_transpose(data, weight, strides, padding, out_dtype, output_padding, g
         out_dtype=out_dtype or "")
 
 
-def conv1d_transpose_ncw(data, kernel, stride, padding, out_dtype=None, output_padding=0):
+def conv1d_transpose_ncw(data: Tensor, kernel: Tensor, stride: Ints, padding: Ints | str,
+                         out_dtype: DTypeLike | None = None, output_padding: Ints = 0) -> Tensor:
     """The transpose of a convolution; the kernel is IOW."""
     return _conv_transpose(data, kernel, stride, padding, out_dtype, output_padding)
 
 
-def conv2d_transpose_nchw(Input, Filter, strides, padding, out_dtype=None, output_padding=(0, 0)):
+def conv2d_transpose_nchw(Input: Tensor, Filter: Tensor, strides: Ints, padding: Ints | str,
+                          out_dtype: DTypeLike | None = None, output_padding: Ints = (0, 0)) -> Tensor:
     """The transpose of a convolution; the filter is IOHW."""
     return _conv_transpose(Input, Filter, strides, padding, out_dtype, output_padding)
 
 
-def group_conv2d_transpose_nchw(data, kernel, stride, padding, out_dtype, output_padding, groups):
+def group_conv2d_transpose_nchw(data: Tensor, kernel: Tensor, stride: Ints, padding: Ints | str,
+                                out_dtype: DTypeLike | None, output_padding: Ints, groups: int) -> Tensor:
     """A transposed convolution of `groups` of channels; the filter is IOHW."""
     return _conv_transpose(data, kernel, stride, padding, out_dtype, output_padding, groups)
 
 
-def conv3d_transpose_ncdhw(Input, Filter, strides, padding, out_dtype=None, output_padding=(0, 0, 0)):
+def conv3d_transpose_ncdhw(Input: Tensor, Filter: Tensor, strides: Ints, padding: Ints | str,
+                           out_dtype: DTypeLike | None = None, output_padding: Ints = (0, 0, 0)) -> Tensor:
     """The transpose of a convolution; the filter is IODHW."""
     return _conv_transpose(Input, Filter, strides, padding, out_dtype, output_padding)
 
 
-def matmul(tensor_a, tensor_b, bias=None, out_dtype=None, transpose_a=False, transpose_b=False):
+def matmul(tensor_a: Tensor, tensor_b: Tensor, bias: Tensor | None = None, out_dtype: DTypeLike | None = None,
+           transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
     """The product of two matrices, plus the bias."""
     product = operator_of("nn.matmul")(tensor_a, tensor_b, None, out_dtype=out_dtype or "void",
                                        transpose_a=transpose_a, transpose_b=transpose_b)
     return product if bias is None else operator_of("nn.bias_add")(product, bias, axis=-1)
 
 
-def dense(data, weight, bias=None, out_dtype=None):
+def dense(data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: DTypeLike | None = None) -> Tensor:
     """data times the transposed weight, plus the bias."""
     product = operator_of("nn.dense")(data, weight, None, out_dtype=out_dtype or "void")
     return product if bias is None else operator_of("nn.bias_add")(product, bias, axis=-1)
 
 
-def batch_matmul(tensor_a, tensor_b, oshape=None, out_dtype=None, transpose_a=False, transpose_b=True):
+def batch_matmul(tensor_a: Tensor, tensor_b: Tensor, oshape: Any = None, out_dtype: DTypeLike | None = None,
+                 transpose_a: bool = False, transpose_b: bool = True) -> Tensor:
     """Products of matrices, batch by batch. `oshape` follows from the operands."""
     del oshape
     return operator_of("nn.batch_matmul")(tensor_a, tensor_b, out_dtype=out_dtype or "void", transpose_a=transpose_a,
                                           transpose_b=transpose_b)
 
 
-def flatten(data):
+def flatten(data: Tensor) -> Tensor:
     """All dimensions but the first as one."""
     return operator_of("nn.batch_flatten")(data)
 
@@ -199,17 +230,18 @@ def _scale_shift(data, scale, shift, axis):
                       tag="broadcast")
 
 
-def scale_shift_nchw(Input, Scale, Shift):
+def scale_shift_nchw(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:
     """Input * Scale + Shift, by channel."""
     return _scale_shift(Input, Scale, Shift, 1)
 
 
-def scale_shift_nhwc(Input, Scale, Shift):
+def scale_shift_nhwc(Input: Tensor, Scale: Tensor, Shift: Tensor) -> Tensor:
     """Input * Scale + Shift, by channel."""
     return _scale_shift(Input, Scale, Shift, 3)
 
 
-def pad(data, pad_before, pad_after=None, pad_value=0.0, name="PadInput"):
+def pad(data: Tensor, pad_before: Sequence[Any], pad_after: Sequence[Any] | None = None, pad_value: float = 0.0,
+        name: str = "PadInput") -> Tensor:
     """Elements of pad_value before and after those of each dimension."""
     before, after = list(pad_before), list(pad_before if pad_after is None else pad_after)
     if isinstance(pad_value, (int, float)) and name == "PadInput":
@@ -236,43 +268,45 @@ def _pool(rank, data, kernel, stride, dilation, padding, pool_type, ceil_mode, l
         padding=_several(padding, 2 * rank), layout=layout, ceil_mode=ceil_mode, **more)
 
 
-def pool1d(data, kernel, stride, dilation, padding, pool_type, ceil_mode=False, layout="NCW", count_include_pad=True):
+def pool1d(data: Tensor, kernel: Ints, stride: Ints, dilation: Ints, padding: Ints, pool_type: str,
+           ceil_mode: bool = False, layout: str = "NCW", count_include_pad: bool = True) -> Tensor:
     """The average or maximum ("avg", "max") of each window."""
     return _pool(1, data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad)
 
 
-def pool2d(data, kernel, stride, dilation, padding, pool_type, ceil_mode=False, layout="NCHW", count_include_pad=True):
+def pool2d(data: Tensor, kernel: Ints, stride: Ints, dilation: Ints, padding: Ints, pool_type: str,
+           ceil_mode: bool = False, layout: str = "NCHW", count_include_pad: bool = True) -> Tensor:
     """The average or maximum ("avg", "max") of each window."""
     return _pool(2, data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad)
 
 
-def pool3d(data, kernel, stride, dilation, padding, pool_type, ceil_mode=False, layout="NCDHW",
-           count_include_pad=True):
+def pool3d(data: Tensor, kernel: Ints, stride: Ints, dilation: Ints, padding: Ints, pool_type: str,
+           ceil_mode: bool = False, layout: str = "NCDHW", count_include_pad: bool = True) -> Tensor:
     """The average or maximum ("avg", "max") of each window."""
     return _pool(3, data, kernel, stride, dilation, padding, pool_type, ceil_mode, layout, count_include_pad)
 
 
-def global_pool(data, pool_type, layout="NCHW"):
+def global_pool(data: Tensor, pool_type: str, layout: str = "NCHW") -> Tensor:
     """The average or maximum ("avg", "max") of each channel."""
     return operator_of(f"nn.global_{pool_type}_pool2d")(data, layout=layout)
 
 
-def adaptive_pool(data, output_size, pool_type, layout="NCHW"):
+def adaptive_pool(data: Tensor, output_size: Ints, pool_type: str, layout: str = "NCHW") -> Tensor:
     """The average or maximum of as many windows as the result has elements."""
     return operator_of(f"nn.adaptive_{pool_type}_pool2d")(data, list(output_size), layout=layout)
 
 
-def adaptive_pool3d(data, output_size, pool_type, layout="NCDHW"):
+def adaptive_pool3d(data: Tensor, output_size: Ints, pool_type: str, layout: str = "NCDHW") -> Tensor:
     """The average or maximum of as many windows as the result has elements."""
     return operator_of(f"nn.adaptive_{pool_type}_pool3d")(data, list(output_size), layout=layout)
 
 
-def layout_transform(tensor, current_layout, desired_layout):
+def layout_transform(tensor: Tensor, current_layout: str, desired_layout: str) -> Tensor:
     """The tensor in another layout: "NCHW" to "NHWC", "NCHW16c", ..."""
     return operator_of("layout_transform")(tensor, current_layout, desired_layout)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     return operator_of("nn." + name)

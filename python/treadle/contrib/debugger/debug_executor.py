@@ -82,7 +82,7 @@ class GraphModuleDebug(GraphModule):
         tensors = {}
         for index, node in enumerate(self._graph["nodes"]):
             if node["op"] == "null":
-                tensors[f"{node['name']}____0"] = nd.array(self._get_input(node["name"]))
+                tensors[f"{node['name']}____0"] = nd.array(self._call("get_input", node["name"]))
                 continue
             self.module["execute_node"](index)
             for output in range(int(node["attrs"]["num_outputs"])):

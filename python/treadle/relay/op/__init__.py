@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators of the graph IR as functions: relay.op.nn.conv2d, relay.op.add, ... Each takes its operands, then its
 attributes; help() of a function shows what the operator declares."""
+from __future__ import annotations
+
 import sys
+import typing as _typing
 
 from ...ir import Op, RelayExpr, register_op_attr
 from ..expr import Call, as_expr
@@ -48,7 +51,7 @@ class _ExprOperators:
         return Call(function, args)
 
 
-RelayExpr._operators = _ExprOperators  # type: ignore[assignment]
+RelayExpr._operators = _ExprOperators
 
 
 class OpPattern:
@@ -63,7 +66,7 @@ class OpPattern:
     OPAQUE = 8
 
 
-def get(op_name):
+def get(op_name: str) -> Op:
     """The operator of that name."""
     return Op.get(op_name)
 
@@ -80,7 +83,7 @@ register_legalize = _register("FTVMLegalize")
 register_alter_op_layout = _register("FTVMAlterOpLayout")
 register_pattern = _register("TOpPattern")
 register_stateful = _register("TOpIsStateful")
-def register(op_name, describe=""):
+def register(op_name: str, describe: str = "") -> Op:
     """A new operator. Op.get(op_name) takes its type relation, operands and so on."""
     from ...ir.base import _api
 
@@ -91,9 +94,9 @@ def register(op_name, describe=""):
 register_mixed_precision_conversion = _register("FTVMMixedPrecisionConversionType")
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> _typing.Any:
     return getattr(root, name)
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *dir(root)})

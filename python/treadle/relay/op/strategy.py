@@ -2,7 +2,11 @@
 """Several implementations of one operator: a strategy gives, for a call and a target, pairs of a compute and a schedule
 with levels, of which the highest is taken. Treadle's own compute of an operator, with the schedules of its targets, is one
 of them, of level 10; of equal levels those of a strategy come first."""
+from __future__ import annotations
+
 import threading
+from collections.abc import Callable
+from typing import Any
 
 from ..._ffi import get_global_func, register_func
 from ...arith import Analyzer
@@ -18,15 +22,16 @@ class OpImplementation:
     """A compute (attrs, inputs, out_type) -> tensors, a schedule (attrs, outs, target) -> te.Schedule or None for
     Treadle's own, a name and a level."""
 
-    def __init__(self, compute, schedule, name="default", plevel=10):
+    def __init__(self, compute: Callable[..., Any], schedule: Callable[..., Any], name: str = "default",
+                 plevel: int = 10) -> None:
         self._compute, self._schedule, self.name, self.plevel = compute, schedule, name, int(plevel)
 
-    def compute(self, attrs, inputs, out_type):
+    def compute(self, attrs: Any, inputs: Any, out_type: Any) -> list[Any]:
         """The results as tensor expressions, a list."""
         result = self._compute(attrs, list(inputs), out_type)
         return list(result) if isinstance(result, (list, tuple)) or type(result).__name__ == "Array" else [result]
 
-    def schedule(self, attrs, outs, target):
+    def schedule(self, attrs: Any, outs: Any, target: Any) -> Any:
         with Target(target):
             return self._schedule(attrs, list(outs), Target(target))
 
@@ -36,20 +41,23 @@ class OpImplementation:
 class OpSpecialization:
     """Implementations for when a condition holds (None: always)."""
 
-    def __init__(self, condition=None):
-        self.condition, self.implementations = condition, []
+    def __init__(self, condition: SpecializedCondition | None = None) -> None:
+        self.condition = condition
+        self.implementations: list[OpImplementation] = []
 
-    def add_implementation(self, compute, schedule, name="default", plevel=10):
+    def add_implementation(self, compute: Callable[..., Any], schedule: Callable[..., Any], name: str = "default",
+                           plevel: int = 10) -> None:
         self.implementations.append(OpImplementation(compute, schedule, name, plevel))
 
 
 class OpStrategy:
     """All implementations for a call."""
 
-    def __init__(self):
-        self.specializations = []
+    def __init__(self) -> None:
+        self.specializations: list[OpSpecialization] = []
 
-    def add_implementation(self, compute, schedule, name="default", plevel=10):
+    def add_implementation(self, compute: Callable[..., Any], schedule: Callable[..., Any], name: str = "default",
+                           plevel: int = 10) -> None:
         """Adds one; inside `with te.SpecializedCondition(..)`, for when that holds."""
         condition = SpecializedCondition.current()
         for known in self.specializations:
@@ -59,7 +67,7 @@ class OpStrategy:
         return self.specializations[-1].add_implementation(compute, schedule, name, plevel)
 
 
-def wrap_compute(compute, need_out_dtype=False):
+def wrap_compute(compute: Callable[..., Any], need_out_dtype: bool = False) -> Callable[..., Any]:
     """A compute of the tensors alone (topi.add) as one of (attrs, inputs, out_type)."""
 
     def wrapped(_attrs, inputs, out_type):
@@ -68,12 +76,12 @@ def wrap_compute(compute, need_out_dtype=False):
     return wrapped
 
 
-def wrap_topi_schedule(schedule):
+def wrap_topi_schedule(schedule: Callable[..., Any]) -> Callable[..., Any]:
     """A schedule of the outputs alone as one of (attrs, outs, target)."""
     return lambda _attrs, outs, _target: schedule(outs)
 
 
-def naive_schedule(_attrs, outs, _target):
+def naive_schedule(_attrs: Any, outs: Any, _target: Any) -> Any:
     """The default loops."""
     from ... import te
 
@@ -128,7 +136,7 @@ def _schedule_chosen(outputs, args, name, target):
     return lower(schedule, list(args), name=name, target=target)
 
 
-def id_of(operation):
+def id_of(operation: Any) -> int:
     """The same number for the same operation."""
     return hash(operation)
 
@@ -144,7 +152,7 @@ def _operations(outputs):
         stack += [tensor.op for tensor in getattr(op, "input_tensors", [])]
 
 
-def register_strategy(op_name, fstrategy=None, level=10):
+def register_strategy(op_name: str, fstrategy: Callable[..., Any] | None = None, level: int = 10) -> Any:
     """Registers fstrategy(attrs, inputs, out_type, target) -> OpStrategy for an operator; without it a decorator. One of
     a higher level stays."""
 
@@ -160,7 +168,7 @@ def register_strategy(op_name, fstrategy=None, level=10):
     return register if fstrategy is None else register(fstrategy)
 
 
-def remove_strategy(op_name):
+def remove_strategy(op_name: str) -> None:
     """Takes an operator's strategy away."""
     if _strategies.pop(op_name, None) is not None:
         get_global_func("relay.backend.SetStrategy")(op_name, None)
@@ -182,7 +190,7 @@ def _from_parts(op_name, level):
     register_strategy(op_name, strategy, level)
 
 
-def register_compute(op_name, compute=None, level=10):
+def register_compute(op_name: str, compute: Callable[..., Any] | None = None, level: int = 10) -> Any:
     """Registers the compute (attrs, inputs, out_type) -> tensors of an operator; without it a decorator. It is scheduled
     by Treadle, or by what register_schedule gives."""
 
@@ -194,7 +202,7 @@ def register_compute(op_name, compute=None, level=10):
     return register if compute is None else register(compute)
 
 
-def register_schedule(op_name, schedule=None, level=10):
+def register_schedule(op_name: str, schedule: Callable[..., Any] | None = None, level: int = 10) -> Any:
     """Registers the schedule (attrs, outs, target) -> te.Schedule of an operator; without it a decorator. For operators
     without a compute of their own, or with a registered one."""
 
@@ -207,7 +215,7 @@ def register_schedule(op_name, schedule=None, level=10):
     return register if schedule is None else register(schedule)
 
 
-def register_injective_schedule(op_name, level=10):
+def register_injective_schedule(op_name: str, level: int = 10) -> Any:
     """Schedules as any other injective operator: what Treadle does by itself."""
     Op.get(op_name)
     del level
