@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+import rpc_messages
 import treadle as tvm
 from treadle import relay, te
 
@@ -149,6 +150,8 @@ def main(folder):
     b = te.compute((n,), lambda i: te.exp(a[i]) + 1, name="b")
     func = te.create_prim_func([a, b])
     write("tir_text", "exp", func.script() if hasattr(func, "script") else str(func))
+    for name, data in rpc_messages.seeds():
+        write("rpc", name, data)
     write("runtime_examplejson", "add", "g\ninput 0 shape: 2 3\ninput 1 shape: 2 3\nadd 2 inputs: 0 1 shape: 2 3\n")
 
 

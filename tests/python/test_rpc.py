@@ -2,8 +2,10 @@
 """Servers in other processes: what runs there, who gets in, and what happens when one is killed."""
 import json
 import os
+import pathlib
 import random
 import signal
+import sys
 import threading
 import time
 
@@ -13,6 +15,12 @@ import pytest
 import treadle as tvm
 from treadle import relay, rpc, te
 from treadle.contrib import graph_executor, utils
+from treadle.rpc import session
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "fuzz"))
+
+import mutants  # noqa: E402
+import rpc_messages  # noqa: E402
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -190,8 +198,6 @@ def test_a_session_with_this_process():
 
 def test_odd_requests_end_in_errors_or_answers(tmp_path):
     """Requests with fields of any kind, as a client with the token could send them."""
-    from treadle.rpc import session
-
     choose = random.Random(0)
     operations = sorted(name[3:] for name in dir(session.Session) if name.startswith("do_") and name != "do_time")
     fields = ["name", "args", "id", "imports", "other", "format", "shape", "dtype", "device", "tensor", "ids"]
@@ -218,3 +224,25 @@ def test_odd_requests_end_in_errors_or_answers(tmp_path):
         except Exception as error:  # pylint: disable=broad-except
             assert type(error).__name__ not in ("InternalError", "SystemError"), (request, error)
     assert answered > 20
+
+
+def test_anything_that_a_client_sends_ends_in_answers_or_the_session():
+    """The harness of tests/fuzz/rpc_fuzz.py on its seeds, whole and damaged. Headers that weren't JSON, or whose number of
+    blobs was a list, left the loop as errors of Python."""
+    choose = random.Random(1)
+    for name, data in rpc_messages.seeds():
+        rpc_messages.run(data)
+        for _ in range(60):
+            rpc_messages.run(mutants.of_bytes(choose, data))
+    for header in (b"", b"\xff\xfe", b"[1]", b"null", b'{"op":"free","blobs":[]}', b'{"blobs":true,"op":1}', b'{"blobs":1e3}',
+                   b"[" * 100000, b'{"op":"free","ids":3}', b'{"op":["x"]}', b'{"op":"__init__"}', b'{"op":"call","id":[]}',
+                   b'{"op":"call","id":1,"args":' + b'[{"t":"list","v":' * 400 + b"[]" + b"}]" * 400 + b"}"):
+        rpc_messages.run(len(header).to_bytes(4, "big") + header)
+    rpc_messages.run(b"\xff\xff\xff\xff" + b"\x7f" * 8)  # a frame of 2^63 bytes
+
+
+def test_a_session_of_no_time_is_refused():
+    for timeout in ("x", [1], -1, 2**40, 1e300):
+        link = rpc_messages.link_of(rpc_messages.frames({"op": "hello", "timeout": timeout}))
+        with pytest.raises(rpc.RPCError, match="asked for a session of"):
+            session.serve(link)

@@ -13,6 +13,7 @@ from ..error import Error
 
 MAX_HEADER = 1 << 24
 MAX_BLOB = 1 << 34
+MAX_BLOBS = 4096  # of one message
 HANDSHAKE_SECONDS = 10
 
 
@@ -92,11 +93,15 @@ class Link:
             self._conn.send_bytes(blob)
 
     def receive(self):
-        """(header, blobs); EOFError when the other end is gone."""
-        header = json.loads(self._conn.recv_bytes(MAX_HEADER))
-        if not isinstance(header, dict) or not 0 <= int(header.get("blobs", 0)) <= 4096:
+        """(header, blobs); EOFError when the other end is gone, RPCError for what isn't a message."""
+        try:
+            header = json.loads(self._conn.recv_bytes(MAX_HEADER))
+        except (ValueError, RecursionError) as error:
+            raise RPCError(f"{self.peer} sent something that isn't a message: {error}") from None
+        blobs = header.get("blobs", 0) if isinstance(header, dict) else None
+        if not isinstance(blobs, int) or not 0 <= blobs <= MAX_BLOBS:
             raise RPCError(f"{self.peer} sent something that isn't a message")
-        return header, [self._conn.recv_bytes(MAX_BLOB) for _ in range(int(header.get("blobs", 0)))]
+        return header, [self._conn.recv_bytes(MAX_BLOB) for _ in range(blobs)]
 
     def waits(self, seconds):
         """Whether something (or the end) can be received within some seconds."""

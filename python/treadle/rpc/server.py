@@ -88,7 +88,10 @@ def _serve_one(accepted, address, secret):
         print(f"rpc server: refused: {error}", file=sys.stderr)
         return
     signal.alarm(0)
-    serve(link)
+    try:
+        serve(link)
+    except _wire.RPCError as error:
+        print(f"rpc server: ended: {error}", file=sys.stderr)
 
 
 def start_process(module, arguments, what):

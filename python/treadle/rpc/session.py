@@ -10,7 +10,7 @@ from .. import _toolchain, nd
 from .._ffi import PackedFunc, get_global_func
 from ..error import Error
 from ..runtime import Module, load_module
-from . import _values
+from . import _values, _wire
 
 
 class Session:
@@ -132,23 +132,28 @@ class _Bytes:
         return _values.pack_tensor(self._tensor, blobs)
 
 
+def answer(session, link):
+    """Answers requests until the client ends: EOFError, OSError. RPCError: it sent something else."""
+    while True:
+        header, blobs = link.receive()
+        try:
+            result, out = session.handle(header, blobs)
+            link.send({"ok": result}, out)
+        except Exception as error:  # pylint: disable=broad-except
+            link.send({"error": str(error), "kind": type(error).__name__})
+
+
 def serve(link):
-    """Answers until the client ends; for a process that does nothing else."""
-    header, _ = link.receive()
-    limit = int(header.get("timeout") or 0)
-    if limit > 0:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends the process, wherever it is
-        signal.alarm(limit)
-    with tempfile.TemporaryDirectory(prefix="treadle-rpc-") as folder:
-        session = Session(folder)
-        link.send({"ok": {"t": "plain", "v": None}})
-        while True:
-            try:
-                header, blobs = link.receive()
-            except EOFError:
-                return
-            try:
-                result, out = session.handle(header, blobs)
-                link.send({"ok": result}, out)
-            except Exception as error:  # pylint: disable=broad-except
-                link.send({"error": str(error), "kind": type(error).__name__})
+    """Answers until the client ends; for a process that does nothing else. RPCError: what it sent isn't a session."""
+    try:
+        limit = link.receive()[0].get("timeout") or 0
+        if not isinstance(limit, int) or not 0 <= limit < 1 << 31:
+            raise _wire.RPCError(f"{link.peer} asked for a session of {limit!r} s")
+        if limit > 0:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends the process, wherever it is
+            signal.alarm(limit)
+        with tempfile.TemporaryDirectory(prefix="treadle-rpc-") as folder:
+            link.send({"ok": {"t": "plain", "v": None}})
+            answer(Session(folder), link)
+    except (EOFError, OSError):
+        return
