@@ -131,7 +131,7 @@ endfunction()
 
 # Files of the runtime whose loops runs spend time in: compiled for speed.
 set(TREADLE_HOT_RUNTIME c_backend_api cpu_device huge_pages packed_func run_limits thread_pool time_evaluator
-  vm/shape_plans vm/tensor_pool)
+  vm/kernel_profile vm/shape_plans vm/tensor_pool)
 
 # The rest of the runtime, of the sources given, is compiled for size; so are its precompiled headers.
 function(treadle_small_objects target)

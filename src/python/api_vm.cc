@@ -121,17 +121,15 @@ void RegisterVmApi() {
   Registry::RegisterTyped("relay.vm.Invoke", &Invoke);
   Registry::RegisterTyped("relay.vm.InvokeClosure", &InvokeClosure);
   Registry::RegisterTyped("relay.vm.Profile", [](VmMachine self, std::string name, Array<Value> args) {
-    std::vector<runtime::OpTiming> timings;
-    self->machine->SetProfile(&timings, /*stop_at_nan=*/false);
+    self->machine->StartProfile(/*stop_at_nan=*/false);
     try {
       Invoke(self, name, args);
     } catch (...) {
-      self->machine->SetProfile(nullptr, false);
+      self->machine->TakeProfile();
       throw;
     }
-    self->machine->SetProfile(nullptr, false);
     Array<Array<ObjectRef>> rows;
-    for (const runtime::OpTiming& timing : timings) {
+    for (const runtime::OpTiming& timing : self->machine->TakeProfile()) {
       rows.push_back({String(timing.func_name), FloatImm(DataType::Float(64), timing.seconds), String(timing.shapes)});
     }
     return rows;

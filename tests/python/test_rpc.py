@@ -246,3 +246,21 @@ def test_a_session_of_no_time_is_refused():
         link = rpc_messages.link_of(rpc_messages.frames({"op": "hello", "timeout": timeout}))
         with pytest.raises(rpc.RPCError, match="asked for a session of"):
             session.serve(link)
+
+
+def test_processes_that_begin_at_once_agree_on_the_token(tmp_path, monkeypatch):
+    from treadle.rpc import _wire
+
+    monkeypatch.delenv("TREADLE_RPC_TOKEN")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    make, others = _wire.secrets.token_hex, []
+
+    def while_another_begins(size):
+        if not others:
+            others.append(None)
+            others[0] = _wire.find_token()
+        return make(size)
+
+    monkeypatch.setattr(_wire.secrets, "token_hex", while_another_begins)
+    assert _wire.find_token() == others[0] and len(others[0]) == 64
+    assert [path.name for path in (tmp_path / "treadle").iterdir()] == ["rpc_token"]

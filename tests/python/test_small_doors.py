@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small functions that scripts for TVM call."""
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -294,3 +296,40 @@ def test_saved_kernels_linked_by_hand(tmp_path, target, file):
 def test_the_system_library_is_refused_by_name():
     with pytest.raises(tvm.Error, match="system_lib: .*load_module"):
         tvm.runtime.system_lib()
+
+
+def test_pytest_plugin(tmp_path):
+    (tmp_path / "test_targets.py").write_text("""
+import treadle as tvm
+import treadle.testing
+
+size = tvm.testing.parameter(by_dict={"small": 1, "large": 9})
+
+def test_each(target, dev, size):
+    assert dev.exist and tvm.target.Target(target) and size in (1, 9)
+
+@tvm.testing.exclude_targets("c", "opencl")
+def test_not_c(target):
+    assert target in ("llvm", "stackvm")
+
+@tvm.testing.parametrize_targets("llvm -mcpu=x86-64", "cuda")
+def test_listed(target, dev):
+    assert target == "llvm" and dev == tvm.cpu()
+
+@tvm.testing.known_failing_targets("llvm")
+def test_fails(target, dev):
+    assert target != "llvm"
+""")
+    run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "treadle.testing.plugin", "-p", "no:cacheprovider",
+                          "-rA", str(tmp_path)], capture_output=True, text=True, cwd=tmp_path)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "test_each[llvm-small]" in run.stdout or "test_each[small-llvm]" in run.stdout, run.stdout
+    assert "test_listed[llvm]" in run.stdout and "XFAIL" in run.stdout, run.stdout
+
+
+def test_conditions_over_ranges():
+    x, y = te.var("x"), te.var("y")
+    ranges = {x: tvm.ir.Range(0, 10), y: tvm.ir.Range(0, 10)}
+    tvm.testing.check_bool_expr_is_true(x > 2 * y, ranges, cond=2 * x > 4 * y)
+    with pytest.raises(AssertionError, match="x = 0, y = 0"):
+        tvm.testing.check_bool_expr_is_true(x > y, ranges)

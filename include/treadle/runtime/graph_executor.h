@@ -180,6 +180,8 @@ class GraphContext {
   void RunStage(const GraphModel::Stage& stage);
   [[noreturn]] void FailOp(const Op& op) const;
   std::string ShapesOf(const Op& op) const;
+  /// Throws VerifyError where a result of the call has a NaN.
+  void RefuseNan(const Op& op) const;
 
   std::shared_ptr<const GraphModel> model_;
   mutable SoleUser user_;

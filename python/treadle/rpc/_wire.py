@@ -6,6 +6,7 @@ import os
 import pathlib
 import secrets
 import socket
+import tempfile
 from multiprocessing import AuthenticationError
 from multiprocessing import connection as mp
 
@@ -30,11 +31,17 @@ def find_token(token=None):
     folder = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "treadle"
     path = folder / "rpc_token"
     folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(secrets.token_hex(32))
-    except FileExistsError:
-        pass
+    if not path.exists():
+        # Linked when it is whole: another process finds all of it, or nothing.
+        handle, whole = tempfile.mkstemp(dir=folder)
+        try:
+            with os.fdopen(handle, "w") as file:
+                file.write(secrets.token_hex(32))
+            os.link(whole, path)
+        except FileExistsError:
+            pass
+        finally:
+            os.unlink(whole)
     state = path.stat()
     if state.st_uid != os.getuid() or state.st_mode & 0o077:
         raise RPCError(f"{path} can be read by others than this user; remove it, or set TREADLE_RPC_TOKEN")

@@ -50,16 +50,14 @@ class VmExecution final : public ExecutionContext {
     return owned && shared_[index] ? outputs_[index].Copy() : outputs_[index];
   }
   std::vector<OpTiming> RunProfiled(bool stop_at_nan) override {
-    std::vector<OpTiming> timings;
-    machine_.SetProfile(&timings, stop_at_nan);
+    machine_.StartProfile(stop_at_nan);
     try {
       Run();
     } catch (...) {
-      machine_.SetProfile(nullptr, false);
+      machine_.TakeProfile();
       throw;
     }
-    machine_.SetProfile(nullptr, false);
-    return timings;
+    return machine_.TakeProfile();
   }
   void ReleaseInputs() override {
     for (NDArray& input : inputs_) input = NDArray();

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "runtime/vm/kernel_profile.h"
 #include "runtime/vm/shape_plans.h"
 #include "runtime/vm/tensor_pool.h"
 #include "treadle/base/checked_math.h"
@@ -180,10 +181,11 @@ void VirtualMachine::SetThreads(int threads) {
   threads_ = threads;
 }
 
-void VirtualMachine::SetProfile(std::vector<OpTiming>* timings, bool stop_at_nan) {
-  timings_ = timings;
-  stop_at_nan_ = stop_at_nan;
-  profile_start_ = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+void VirtualMachine::StartProfile(bool stop_at_nan) { profile_ = std::make_unique<KernelProfile>(stop_at_nan); }
+
+std::vector<OpTiming> VirtualMachine::TakeProfile() {
+  const std::unique_ptr<KernelProfile> profile = std::move(profile_);
+  return profile == nullptr ? std::vector<OpTiming>() : profile->Timings(model_->program());
 }
 
 void VirtualMachine::Fail(const std::string& problem) const {
@@ -434,7 +436,7 @@ void VirtualMachine::Loop(size_t base) {
         break;
       case Opcode::kKernel:
         if (ends != nullptr) ends->Check();
-        timings_ == nullptr ? RunKernel(i) : ProfileKernel(i);
+        profile_ == nullptr ? RunKernel(i) : ProfileKernel(i);
         break;
       case Opcode::kJump:
         if (ends != nullptr) ends->Check();
@@ -639,33 +641,28 @@ void VirtualMachine::RunKernel(const Instruction& i) {
 }
 
 void VirtualMachine::ProfileKernel(const Instruction& i) {
-  auto now = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
-  const KernelDecl& decl = model_->program_.kernels[static_cast<size_t>(i.imm)];
-  double start = now();
-  RunKernel(i);
+  const auto kernel = static_cast<size_t>(i.imm);
+  const KernelDecl& decl = model_->program_.kernels[kernel];
   const uint32_t* operands = frames_.back().function->operands.data() + i.args_begin;
   const Device device = decl.tensors == 0 ? Cpu() : TensorAt(operands[decl.tensors - 1])->tensor.device;
+  profile_->Begin(kernel, i.b);
+  RunKernel(i);
   if (device.device_type != kDLCPU) DeviceAPI::Get(device)->StreamSync(device, nullptr);
-  double end = now();
-  std::string shapes;
-  for (uint32_t k = 0; k < decl.tensors; ++k) {
+  profile_->End();
+  for (uint32_t k = 0; k < decl.tensors; ++k) profile_->AddTensor(TensorAt(operands[k])->tensor);
+  if (!profile_->stop_at_nan()) return;
+  for (uint32_t k = decl.tensors - decl.outputs; k < decl.tensors; ++k) {
     const NDArrayNode* tensor = TensorAt(operands[k]);
-    const bool is_output = k >= decl.tensors - decl.outputs;
-    shapes += StrCat(is_output && k == decl.tensors - decl.outputs ? " -> "
-                     : k != 0                                      ? ", "
-                                                                   : "",
-                     DataType(tensor->tensor.dtype), " ", ShapeString(tensor->shape));
-    if (!stop_at_nan_ || !is_output || DataType(tensor->tensor.dtype) != DataType::Float(32)) continue;
+    if (DataType(tensor->tensor.dtype) != DataType::Float(32)) continue;
     const NDArray value(ObjectPtr<Object>(const_cast<NDArrayNode*>(tensor)));
     const NDArray here = device.device_type == kDLCPU ? value : value.Copy();
     const auto* data = here.Data<float>();
     for (int64_t e = 0, n = here.size(); e < n; ++e) {
-      if (data[e] != data[e]) throw VerifyError(StrCat("a result of ", decl.name, " has a NaN; arguments: ", shapes));
+      if (data[e] == data[e]) continue;
+      throw VerifyError(
+          StrCat("a result of ", decl.name, " has a NaN; arguments: ", profile_->LastShapes(model_->program_)));
     }
   }
-  OpTiming timing{decl.name, decl.name, start - profile_start_, end - start, shapes};
-  if (i.b >= 0) timing.origin = model_->program_.strings[static_cast<size_t>(i.b)];
-  timings_->push_back(std::move(timing));
 }
 
 }  // namespace treadle::runtime::vm

@@ -57,6 +57,7 @@ struct VmLimits {
 /// Memory of tensors that are dropped is kept for the next ones, up to a bound.
 class TensorPool;
 class ShapePlans;
+class KernelProfile;
 class RunMemory;
 
 class VirtualMachine {
@@ -73,8 +74,10 @@ class VirtualMachine {
   /// null tensors: anywhere. A run may write there whatever it makes of it.
   void BindResults(std::vector<NDArray> places) { bound_ = std::move(places); }
   void SetLimits(const VmLimits& limits) { limits_ = limits; }
-  /// While set, the time of each kernel is appended to it.
-  void SetProfile(std::vector<OpTiming>* timings, bool stop_at_nan);
+  /// From now on the time of each kernel is noted; with `stop_at_nan` a float32 result with a NaN ends the run.
+  void StartProfile(bool stop_at_nan);
+  /// Ends it and gives what was noted; empty where nothing is noted.
+  std::vector<OpTiming> TakeProfile();
   /// Bytes that the pool holds: in use and free.
   int64_t PoolBytes() const;
 
@@ -125,9 +128,7 @@ class VirtualMachine {
   std::vector<TreadleValue> values_;
   std::vector<int> codes_;
   StringTable strings_;  ///< of the run in progress
-  std::vector<OpTiming>* timings_ = nullptr;
-  bool stop_at_nan_ = false;
-  double profile_start_ = 0;
+  std::unique_ptr<KernelProfile> profile_;
 };
 
 /// The program that a library carries. Throws ModelFormatError where there is none.

@@ -16,8 +16,8 @@ def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float =
 
 def enabled_targets() -> list[tuple[str, Any]]:
     """Pairs of target and device that this machine can build for and run."""
-    from . import nd
-    from .runtime import enabled
+    from .. import nd
+    from ..runtime import enabled
 
     candidates = (("llvm", nd.cpu()), ("c", nd.cpu()), ("opencl", nd.opencl()))
     return [(name, device) for name, device in candidates if enabled(name) and device.exist]
@@ -28,13 +28,29 @@ def device_enabled(target: str) -> bool:
     return str(target).split()[0] in [name for name, _ in enabled_targets()]
 
 
-def parametrize_targets(*args: Any) -> Any:
-    """Decorator: the test runs for each target of `args` (default: all) that is enabled, with parameters target, dev."""
+def _over_targets(function, marks_of):
+    """The test for each enabled target, with those of its parameters target and dev that it takes. marks_of(name): the
+    marks of a target; None: not that one."""
+    import inspect
+
     import pytest
 
-    def decorate(function, names=None):
-        chosen = [(name, dev) for name, dev in enabled_targets() if not names or name in names]
-        return pytest.mark.parametrize("target, dev", chosen, ids=[name for name, _ in chosen])(function)
+    taken = inspect.signature(function).parameters
+    names = [name for name in ("target", "dev") if name in taken] or ["target", "dev"]
+    cases = []
+    for kind, dev in enabled_targets():
+        marks = marks_of(kind)
+        if marks is not None:
+            values = {"target": kind, "dev": dev}
+            cases.append(pytest.param(*(values[name] for name in names), id=kind, marks=marks))
+    return pytest.mark.parametrize(", ".join(names), cases)(function)
+
+
+def parametrize_targets(*args: Any) -> Any:
+    """Decorator: the test runs for each target of `args` (default: all) that is enabled, with parameters target, dev."""
+    def decorate(function, names=()):
+        kinds = {str(name).split()[0] for name in names}
+        return _over_targets(function, lambda kind: [] if not kinds or kind in kinds else None)
 
     if len(args) == 1 and callable(args[0]):
         return decorate(args[0])
@@ -45,7 +61,7 @@ def requires_llvm(function: Any) -> Any:
     """Decorator: the test needs target llvm."""
     import pytest
 
-    from .runtime import enabled
+    from ..runtime import enabled
 
     return pytest.mark.skipif(not enabled("llvm"), reason="this build has no target llvm")(function)
 
@@ -77,33 +93,27 @@ requires_vulkan = _requires_target("vulkan")
 requires_hexagon = _requires_target("hexagon")
 requires_tensorcore = _requires_target("cuda")
 requires_cudagraph = _requires_target("cuda")
+requires_cudnn = _requires_target("cuda")
+requires_cublas = _requires_target("cuda")
+requires_nvptx = _requires_target("nvptx")
 requires_micro = _requires_target("micro")
 
 
 def exclude_targets(*args: Any) -> Any:
     """Decorator of a test with parameters target, dev: it doesn't run for these targets."""
-    def decorate(function):
-        chosen = [name for name, _ in enabled_targets() if name not in args]
-        return parametrize_targets(*(chosen or ["none"]))(function)
-
-    return decorate
+    return lambda function: _over_targets(function, lambda kind: None if kind in args else [])
 
 
 def known_failing_targets(*args: Any) -> Any:
     """Decorator of a test with parameters target, dev: it is expected to fail for these targets."""
-    def decorate(function):
-        import pytest
+    import pytest
 
-        chosen = [pytest.param(name, dev, id=name, marks=[pytest.mark.xfail] if name in args else [])
-                  for name, dev in enabled_targets()]
-        return pytest.mark.parametrize("target, dev", chosen)(function)
-
-    return decorate
+    return lambda function: _over_targets(function, lambda kind: [pytest.mark.xfail] if kind in args else [])
 
 
 def echo(value: Any) -> Any:
     """The value, after it went to C++ and back."""
-    from ._ffi import PackedFunc
+    from .._ffi import PackedFunc
 
     return PackedFunc(lambda x: x)(value)
 
@@ -123,9 +133,15 @@ def uses_gpu(*functions: Any) -> Any:
     return _marked(functions, True, "uses a GPU")
 
 
-def parameter(*values: Any, ids: Sequence[str] | None = None) -> Any:
-    """A fixture of pytest for each value: `size = parameter(1, 16)` in a module runs tests that take `size` twice."""
+def parameter(*values: Any, ids: Sequence[str] | None = None, by_dict: dict[str, Any] | None = None) -> Any:
+    """A fixture of pytest for each value: `size = parameter(1, 16)` in a module runs tests that take `size` twice.
+    by_dict: the values by what tests are called for them."""
     import pytest
+
+    if by_dict is not None:
+        if values or ids:
+            raise ValueError("parameter: values and ids, or by_dict")
+        ids, values = list(by_dict), tuple(by_dict.values())
 
     @pytest.fixture(params=values, ids=ids)
     def value(*_instance, request):  # in a class, too
@@ -169,10 +185,33 @@ def fixture(function: Any = None, *, cache_return_value: bool = False) -> Any:
 
 def assert_prim_expr_equal(lhs: Any, rhs: Any) -> None:
     """Raises AssertionError unless two expressions are provably equal for all values of their variables."""
-    from . import arith
+    from .. import arith
 
     if not arith.Analyzer().can_prove_equal(lhs, rhs):
         raise AssertionError(f"{lhs} and {rhs} aren't provably equal")
+
+
+def check_bool_expr_is_true(bool_expr: Any, vranges: Any, cond: Any = None) -> None:
+    """Raises AssertionError with a counterexample where a condition doesn't hold for all values of its variables, whose
+    ranges `vranges` says by variable, that make `cond` true."""
+    import itertools
+
+    from .. import arith, tir
+
+    analyzer = arith.Analyzer()
+
+    def value(expr, values):
+        return bool(int(analyzer.simplify(tir.stmt_functor.substitute(expr, values))))
+
+    variables = list(vranges)
+    ranges = [range(int(r.min), int(r.min) + int(r.extent)) for r in vranges.values()]
+    for numbers in itertools.product(*ranges):
+        values = {var: tir.const(number, var.dtype) for var, number in zip(variables, numbers)}
+        if cond is not None and not value(cond, values):
+            continue
+        if not value(bool_expr, values):
+            example = ", ".join(f"{var.name} = {number}" for var, number in zip(variables, numbers))
+            raise AssertionError(f"{bool_expr} isn't true for {example}")
 
 
 def check_numerical_grads(function: Callable[..., Any], input_values: Any, grad_values: Any, function_value: Any = None,
