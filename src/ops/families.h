@@ -36,6 +36,7 @@ void RegisterShapeOps();
 void RegisterSliceOps();
 void RegisterSoftmaxOps();
 void RegisterSortOps();
+void RegisterThreefryOps();
 void RegisterVisionOps();
 /// Of dyn.* operators, which have to be there.
 void RegisterStaticForms();

@@ -40,6 +40,7 @@ void RegisterAllOps() {
     RegisterBlockOps();
     RegisterCombineOps();
     RegisterLossOps();
+    RegisterThreefryOps();
     RegisterVisionOps();
     RegisterAnnotationOps();
     RegisterQnnOps();

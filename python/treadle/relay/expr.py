@@ -36,6 +36,8 @@ class TupleWrapper:
     """A call that returns several values: indexable, iterable, and usable as the tuple."""
 
     def __init__(self, tuple_value: Expr, size: int) -> None:
+        if isinstance(tuple_value, TupleWrapper):
+            tuple_value = tuple_value.tuple_value
         self.tuple_value, self.size = tuple_value, size
 
     def astuple(self) -> Expr:

@@ -8,7 +8,7 @@ import typing as _typing
 
 from ...ir import Op, RelayExpr, register_op_attr
 from ..expr import Call, as_expr
-from . import _composites, _detection, _functions, _refused, _sparse, contrib
+from . import _composites, _detection, _functions, _random, _refused, _sparse, contrib
 from ._make import OpNamespace, call_op, make
 from .strategy import (OpImplementation, OpSpecialization, OpStrategy, register_broadcast_schedule, register_compute,
                        register_injective_schedule, register_reduce_schedule, register_schedule, register_strategy,
@@ -21,7 +21,7 @@ annotation = OpNamespace("annotation.", _functions.ANNOTATION)
 qnn = OpNamespace("qnn.", _composites.QNN)
 qnn.op = qnn  # type: ignore[attr-defined] # both relay.qnn.op.conv2d and relay.op.qnn.conv2d
 memory = OpNamespace("memory.", _refused.MEMORY)
-random = OpNamespace("random.", _refused.RANDOM)
+random = OpNamespace("random.", _random.FUNCTIONS)
 dyn = OpNamespace("dyn.")
 vm = OpNamespace("vm.")
 # The original's modules of operators without a prefix.

@@ -28,7 +28,5 @@ NN = {
 VISION = _refused(["vision.proposal"], "vision.multibox_transform_loc decodes boxes, vision.non_max_suppression chooses them")
 MEMORY = _refused(["memory.alloc_tensor", "memory.alloc_storage", "memory.flatten_tuple_type", "memory.from_tuple_type",
                    "memory.to_tuple_type"], "graphs don't say where values are stored; compilers of executors plan that")
-RANDOM = _refused(["random.threefry_key", "random.threefry_generate", "random.threefry_split", "random.uniform"],
-                  "random.uniform_like(data, seed=) gives numbers")
 ROOT = _refused(["sparse_fill_empty_rows"], "how many rows it gives is only known when it runs; "
                 "sparse_reshape, segment_sum and sparse_to_dense work on rows that are there")
