@@ -35,10 +35,9 @@ Expr = RelayExpr
 class TupleWrapper:
     """A call that returns several values: indexable, iterable, and usable as the tuple."""
 
-    def __init__(self, tuple_value: Expr, size: int) -> None:
-        if isinstance(tuple_value, TupleWrapper):
-            tuple_value = tuple_value.tuple_value
-        self.tuple_value, self.size = tuple_value, size
+    def __init__(self, tuple_value: Any, size: int) -> None:
+        self.tuple_value: Expr = tuple_value.astuple() if isinstance(tuple_value, TupleWrapper) else tuple_value
+        self.size = size
 
     def astuple(self) -> Expr:
         """The call itself, whose value is a tuple."""

@@ -76,13 +76,8 @@ image = Namespace("image.")
 vision = Namespace("vision.")
 
 
-<<<<<<< HEAD
 def __getattr__(name: str) -> _Any:
-    if name.startswith("__") or name == "testing":  # a module, also of the graph IR
-=======
-def __getattr__(name):
     if name.startswith("__") or name in ("random", "testing"):  # modules, also of the graph IR
->>>>>>> 2b65cf8 (Add random numbers from keys: Threefry that can be split)
         raise AttributeError(name)
     return operator_of(name)
 
