@@ -35,7 +35,7 @@ Expr = RelayExpr
 class TupleWrapper:
     """A call that returns several values: indexable, iterable, and usable as the tuple."""
 
-    def __init__(self, tuple_value: Any, size: int) -> None:
+    def __init__(self, tuple_value: Expr | TupleWrapper, size: int) -> None:
         self.tuple_value: Expr = tuple_value.astuple() if isinstance(tuple_value, TupleWrapper) else tuple_value
         self.size = size
 
