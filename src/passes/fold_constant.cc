@@ -3,10 +3,13 @@
 // that the pass needs no code generator.
 #include <algorithm>
 #include <mutex>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "passes/check_indices.h"
 #include "passes/pass_util.h"
 #include "treadle/base/checked_math.h"
+#include "treadle/ir/structural.h"
 #include "treadle/ops/evaluate.h"
 #include "treadle/relay/mac_count.h"
 #include "treadle/runtime/scalar.h"
@@ -58,9 +61,64 @@ std::optional<int64_t> StaticBytes(const Type& type) {
   return runtime::TensorBytes(StaticShape(tensor, "constant folding"), tensor->dtype);
 }
 
+/// Constants that several calls have as operands.
+std::unordered_set<const Object*> SharedConstants(const Function& func) {
+  std::unordered_set<const Object*> met, shared;
+  PostOrderVisit(func->body, [&](const Expr& e) {
+    const auto* call = e.as<CallNode>();
+    if (call == nullptr) return;
+    for (const Expr& arg : call->args) {
+      if (arg.as<ConstantNode>() != nullptr && !met.insert(arg.get()).second) shared.insert(arg.get());
+    }
+  });
+  return shared;
+}
+
+/// Results of calls on constants that other calls have, too: what layers that share a weight make of it is made once,
+/// and stays one constant. Nothing else is kept: weights are large.
+class SharedResults {
+ public:
+  explicit SharedResults(const Function& func) : shared_(SharedConstants(func)) {}
+  /// Null where there is none.
+  Expr Find(const CallNode* call) const {
+    if (!IsShared(call)) return Expr();
+    auto [begin, end] = results_.equal_range(Hash(call));
+    for (auto it = begin; it != end; ++it) {
+      const auto* other = it->second.first.as<CallNode>();
+      if (!other->op.same_as(call->op) || !SameArgs(call, other)) continue;
+      if (other->attrs.same_as(call->attrs) || StructuralEqual(other->attrs, call->attrs)) return it->second.second;
+    }
+    return Expr();
+  }
+  void Keep(const CallNode* call, const Expr& result) {
+    if (!IsShared(call)) return;
+    shared_.insert(result.get());
+    results_.emplace(Hash(call), std::pair(GetRef<Expr>(call), result));
+  }
+
+ private:
+  bool IsShared(const CallNode* call) const {
+    return std::all_of(call->args.begin(), call->args.end(),
+                       [this](const Expr& arg) { return shared_.count(arg.get()) != 0; });
+  }
+  static size_t Hash(const CallNode* call) {
+    size_t hash = std::hash<const Object*>()(call->op.get());
+    for (const Expr& arg : call->args) hash = hash * 31 + std::hash<const Object*>()(arg.get());
+    return hash;
+  }
+  static bool SameArgs(const CallNode* a, const CallNode* b) {
+    return std::equal(a->args.begin(), a->args.end(), b->args.begin(), b->args.end(),
+                      [](const Expr& x, const Expr& y) { return x.same_as(y); });
+  }
+
+  std::unordered_set<const Object*> shared_;
+  std::unordered_multimap<size_t, std::pair<Expr, Expr>> results_;
+};
+
 class Folder : public ExprMutator {
  public:
   using ExprMutator::VisitExpr_;
+  explicit Folder(const Function& func) : shared_(func) {}
 
   Expr VisitExpr_(const FunctionNode* op) override {
     if (op->is_primitive()) return GetRef<Expr>(op);
@@ -134,6 +192,7 @@ class Folder : public ExprMutator {
     for (const Expr& arg : call->args) {
       if (!IsConstant(arg)) return Expr();
     }
+    if (Expr known = shared_.Find(call); known.defined()) return known;
     auto bytes = StaticBytes(pre->checked_type());
     if (!bytes || *bytes > kMaxResultBytes) return Expr();
     int64_t given = 0;
@@ -155,6 +214,7 @@ class Folder : public ExprMutator {
       TREADLE_ICHECK(IsConstant(result)) << "evaluation of " << op->name << " gave something that isn't constant";
       total_bytes_ += added;
       KeepName(call, result);
+      shared_.Keep(call, result);
     }
     return result;
   }
@@ -192,6 +252,7 @@ class Folder : public ExprMutator {
     return node->checked_type_;
   }
 
+  SharedResults shared_;
   std::unordered_map<const Object*, Expr> values_;
   EffectFinder effects_;
   ops::KnownValues known_;
@@ -208,7 +269,7 @@ namespace transform {
 
 Pass FoldConstant() {
   return CreateFunctionPass([](const Function& func, const IRModule&,
-                               const PassContext&) { return Downcast<Function>(Folder().Mutate(func)); },
+                               const PassContext&) { return Downcast<Function>(Folder(func).Mutate(func)); },
                             {"FoldConstant", 2, {"InferType"}, "Computes what depends on constants only"});
 }
 

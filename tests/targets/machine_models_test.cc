@@ -66,6 +66,17 @@ TEST(MachineModelsTest, ThisMachineHasTheModelOfItsProcessor) {
   EXPECT_EQ(ops::cpu::MachineOf(native).costs_of, model == nullptr ? "generic" : model->name);
 }
 
+/// Small tiles are little code.
+TEST(MachineModelsTest, CodeThatIsSoonReplacedUsesFewRegisters) {
+  const auto registers = [](const char* options) {
+    return ops::cpu::MachineOf(Target(StrCat("llvm -mcpu=x86-64-v4", options))).vector_registers;
+  };
+  EXPECT_EQ(registers(""), 32);
+  EXPECT_EQ(registers(" -opt-level=2"), 32);
+  EXPECT_EQ(registers(" -opt-level=1"), registers(" -opt-level=0"));
+  EXPECT_LE(registers(" -opt-level=1"), 16);
+}
+
 TEST(MachineModelsTest, CostsFollowTheModel) {
   const auto costs = [](const char* cpu) { return ops::cpu::MachineOf(TargetFor(*FindMachineModel(cpu), cpu)); };
   EXPECT_EQ(costs("znver4").costs_of, "zen4");

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "targets/cpu/kernels/winograd_transform.h"
+#include "targets/cpu/machine.h"
 #include "treadle/schedule/kernel.h"
 #include "treadle/schedule/records.h"
 
@@ -60,9 +61,7 @@ transform::PassContext WithRecords(const transform::PassContext& context, const 
 }
 
 transform::PassContext ForShortUse(const transform::PassContext& context, const Target& target) {
-  constexpr int64_t kFewPasses = 1, kAllPasses = 3;
-  const bool few = target->GetIntAttr("opt-level", kAllPasses) <= kFewPasses;
-  if (!few || context->config.contains(ops::cpu::kWinogradOption)) return context;
+  if (!targets::IsForShortUse(*target.get()) || context->config.contains(ops::cpu::kWinogradOption)) return context;
   transform::PassContext with = context;
   with.CopyOnWrite()->config.Set(ops::cpu::kWinogradOption, IntImm(DataType::Bool(), 0));
   return with;

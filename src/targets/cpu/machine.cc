@@ -110,6 +110,11 @@ bool HasBFloat16Dot(const TargetNode& target) {
   return has && (!x86 || features.vector_registers >= kAvx512Registers);
 }
 
+bool IsForShortUse(const TargetNode& target) {
+  constexpr int64_t kFewPasses = 1, kAllPasses = 3;
+  return target.GetIntAttr("opt-level", kAllPasses) <= kFewPasses;
+}
+
 std::string ProcessorOf(const TargetNode& target) {
   static const std::string host = llvm::sys::getHostCPUName().str();  // reads /proc/cpuinfo on some machines
   const std::string cpu = target.GetAttr("mcpu", "");

@@ -21,6 +21,10 @@ namespace {
 constexpr double kFittedL2Published = 32;
 constexpr targets::Calibration kFitted{.l2 = 31, .l3 = 27, .memory = 5, .other_core = 6.3, .fork_join_cycles = 5000};
 
+/// Registers of the tiles of code that is soon replaced. Compiling takes time in proportion to unrolled code; tiles of
+/// about eight sums hide the latency of multiply-adds, too, and are hardly slower.
+constexpr int kShortUseRegisters = 12;
+
 /// A cost for each byte, where bytes come at another rate than on the machine that it was fitted on.
 void Scale(double fitted_rate, double rate, double* cycles_per_byte) {
   if (rate > 0) *cycles_per_byte *= fitted_rate / rate;
@@ -64,6 +68,8 @@ schedule::Machine MachineOf(const Target& target) {
   if (tiles.pairs) machine.pair_tile_cycles = kTile;
   if (const auto* model = targets::FindMachineModel(targets::ProcessorOf(*target.get()))) ApplyModel(*model, &machine);
   if (const auto calibration = targets::CalibrationFor(target)) ApplyCalibration(*calibration, &machine);
+  if (targets::IsForShortUse(*target.get()))
+    machine.vector_registers = std::min(machine.vector_registers, kShortUseRegisters);
   return machine;
 }
 

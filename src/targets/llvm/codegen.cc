@@ -5,6 +5,7 @@
 #include <llvm/Analysis/TargetLibraryInfo.h>
 #include <llvm/CodeGen/MachineModuleInfo.h>
 #include <llvm/CodeGen/Passes.h>
+#include <llvm/CodeGen/RegAllocRegistry.h>
 #include <llvm/CodeGen/TargetPassConfig.h>
 #include <llvm/IR/Dominators.h>
 #include <llvm/IR/LegacyPassManager.h>
@@ -16,6 +17,7 @@
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Transforms/Utils/Cloning.h>
 
+#include <mutex>
 #include <set>
 
 #include "targets/cpu/machine.h"
@@ -315,6 +317,26 @@ void Optimize(llvm::Module* module, llvm::TargetMachine* machine, int opt_level,
   }
 }
 
+/// The allocator of registers that LLVM asks for on this thread. It knows but one default for the whole process, where
+/// other threads may be making code of other levels.
+thread_local llvm::FunctionPass* (*register_allocator)() = llvm::createGreedyRegisterAllocator;
+
+/// Sets it while there is one, for passes that are put together meanwhile.
+class AllocatorOfLevel {
+ public:
+  explicit AllocatorOfLevel(int opt_level) {
+    static std::once_flag once;
+    std::call_once(
+        once, [] { llvm::RegisterRegAlloc::setDefault([]() -> llvm::FunctionPass* { return register_allocator(); }); });
+    // Tiles of code that is soon replaced leave registers over, and then it needs no search for the best.
+    if (opt_level == 0) register_allocator = llvm::createFastRegisterAllocator;
+    if (opt_level == kQuickLevel) register_allocator = llvm::createBasicRegisterAllocator;
+  }
+  ~AllocatorOfLevel() { register_allocator = llvm::createGreedyRegisterAllocator; }
+  AllocatorOfLevel(const AllocatorOfLevel&) = delete;
+  AllocatorOfLevel& operator=(const AllocatorOfLevel&) = delete;
+};
+
 /// As TargetMachine::addPassesToEmitFile, without scheduling of machine instructions. Whether the target can't.
 bool AddQuickPasses(llvm::LLVMTargetMachine* machine, llvm::legacy::PassManager* passes,
                     llvm::raw_pwrite_stream* stream, llvm::CodeGenFileType kind) {
@@ -335,6 +357,7 @@ std::string Emit(llvm::Module* module, llvm::TargetMachine* machine, int opt_lev
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;
+  const AllocatorOfLevel allocator(opt_level);
   const bool failed = opt_level == kQuickLevel
                           ? AddQuickPasses(static_cast<llvm::LLVMTargetMachine*>(machine), &passes, &stream, kind)
                           : machine->addPassesToEmitFile(passes, stream, nullptr, kind);

@@ -14,6 +14,7 @@
 #include "passes/pass_util.h"
 #include "targets/cpu/graph/assign_layouts.h"
 #include "targets/cpu/kernels/conv_layout.h"
+#include "targets/cpu/kernels/weight_forms.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/transform.h"
 #include "treadle/ops/attrs/conv.h"
@@ -401,6 +402,7 @@ struct PlannedFunction {
 };
 
 Function PlanLayouts(const Function& func, const schedule::Machine& machine, const Target& target) {
+  const ops::cpu::WeightForms forms;
   LayoutPlanner usual(machine, target, {}), *taken = &usual;
   PlannedFunction planned(&usual, func);
   std::optional<LayoutPlanner> joint;

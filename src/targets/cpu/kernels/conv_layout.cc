@@ -5,6 +5,7 @@
 
 #include "ops/change_layout.h"
 #include "ops/infer.h"
+#include "targets/cpu/kernels/weight_forms.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/make.h"
@@ -73,7 +74,9 @@ Problem LaidOut(const Problem& open, const CallNode* call) {
   p.padded_weight = p.weight;
   if (p.in_layout.is_blocked()) {
     const int64_t padded = p.in_layout.PaddedChannels(p.ic);
-    p.padded_weight = ScatterChannels(p.weight, 1, p.in_layout.ChannelIndexMap(p.ic), padded);
+    p.padded_weight = WeightForms::Get(p.weight, StrCat("inputs ", p.in_layout.str()), [&] {
+                        return ScatterChannels(p.weight, 1, p.in_layout.ChannelIndexMap(p.ic), padded);
+                      })->data;
     p.ic_block = p.in_layout.block;
     p.indexed_ic = !p.in_layout.is_in_order() && padded > p.ic;
     if (p.indexed_ic) {
@@ -215,7 +218,12 @@ NDArray ScatterChannels(const NDArray& weight, size_t axis, const std::vector<in
 
 NDArray PadOutputChannels(const NDArray& weight, const ChannelLayout& layout) {
   const int64_t channels = weight.shape()[0];
-  return ScatterChannels(weight, 0, layout.ChannelIndexMap(channels), layout.PaddedChannels(channels));
+  return WeightForms::Get(weight, StrCat("outputs ", layout.str()),
+                          [&] {
+                            return ScatterChannels(weight, 0, layout.ChannelIndexMap(channels),
+                                                   layout.PaddedChannels(channels));
+                          })
+      ->data;
 }
 
 ChannelLayout BlockedLayout(int64_t channels, int lanes) {
@@ -235,12 +243,21 @@ double LayoutChangeCycles(const ConvProblemNode& p, const Machine& machine) {
   return 2 * bytes * static_cast<double>(p.ih * p.iw) * machine.beyond_l2_cycles_per_byte;
 }
 
+namespace {
+
+/// One constant for all calls that have the weight, so that what is made of it is one, too.
+relay::Constant SharedConstant(const NDArray& weight) {
+  return WeightForms::Get(weight, "itself", [&] { return weight; });
+}
+
+}  // namespace
+
 LaidOutCall BlockedConv(const LayoutRequest& request, const NDArray& weight, const ChannelLayout& in,
                         const ChannelLayout& out, int64_t groups) {
   const CallNode* call = request.call;
   const std::string kernel_layout = BlockedKernelLayout(in.block, out.block);
   const bool same = weight.same_as(call->args[1].as<ConstantNode>()->data);
-  Expr w = LayoutTransform(same ? call->args[1] : Expr(relay::Constant(weight)), "OIHW", kernel_layout);
+  Expr w = LayoutTransform(same ? call->args[1] : Expr(SharedConstant(weight)), "OIHW", kernel_layout);
   auto attrs =
       MakeObject<Conv2DAttrs>(*BlockedAttrs(call->attrs.as<Conv2DAttrs>(), in, kernel_layout, out).as<Conv2DAttrs>());
   attrs->groups = static_cast<decltype(attrs->groups)>(groups);
@@ -252,7 +269,7 @@ LaidOutCall IndexedConv(const LayoutRequest& request, const NDArray& weight, con
                         const ChannelLayout& out, int64_t groups) {
   const CallNode* call = request.call;
   const std::string kernel_layout = BlockedKernelLayout(1, out.block);
-  Expr w = LayoutTransform(relay::Constant(weight), "OIHW", kernel_layout);
+  Expr w = LayoutTransform(SharedConstant(weight), "OIHW", kernel_layout);
   const std::vector<int64_t> index = in.ChannelIndexMap(weight.shape()[1] * groups);
   NDArray channels = NDArray::Empty({static_cast<int64_t>(index.size())}, DataType::Int(32));
   std::copy(index.begin(), index.end(), channels.Data<int32_t>());

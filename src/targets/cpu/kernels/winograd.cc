@@ -10,6 +10,7 @@
 #include "ops/te_util.h"
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/rooms.h"
+#include "targets/cpu/kernels/weight_forms.h"
 #include "targets/cpu/kernels/winograd_transform.h"
 #include "targets/cpu/schedule/cpu.h"
 #include "treadle/ir/prim_ops.h"
@@ -605,8 +606,10 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
 
 std::optional<relay::LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& problem, const Plan& plan) {
   const auto& p = *problem.as<ConvProblemNode>();
+  const int64_t side = plan.as<WinogradPlanNode>()->side;
   const relay::Expr weight =
-      relay::Constant(WinogradWeight(p.padded_weight, plan.as<WinogradPlanNode>()->side, p.ic_block, p.oc_block));
+      WeightForms::Get(p.padded_weight, StrCat("winograd ", side, " ", p.ic_block, " ", p.oc_block),
+                       [&] { return WinogradWeight(p.padded_weight, side, p.ic_block, p.oc_block); });
   static const Op op = Op::Get("nn.contrib_conv2d_winograd_NCHWc");
   const relay::CallNode* call = request.call;
   return relay::LaidOutCall{

@@ -7,6 +7,8 @@
 #include <map>
 #include <random>
 
+#include "targets/cpu/kernels/weight_forms.h"
+
 namespace treadle::ops::cpu {
 
 using runtime::NDArray;
@@ -47,6 +49,24 @@ void TransformWeight(int64_t a, const float* g, float* to, int64_t stride) {
     auto row = static_cast<size_t>(i);
     std::array<double, 6> values = WeightTransform(a, columns[0][row], columns[1][row], columns[2][row]);
     for (int64_t j = 0; j < a; ++j) to[(i * a + j) * stride] = static_cast<float>(values[static_cast<size_t>(j)]);
+  }
+}
+
+/// The same of `lanes` weights: element k of lane l is g[k * lanes + l], (i, j) goes to to[(i * a + j) * stride + l].
+/// `columns`: room for 18 * lanes numbers.
+void TransformLanes(int64_t a, int64_t lanes, const double* g, double* columns, float* to, int64_t stride) {
+  for (int64_t x = 0; x < 3; ++x) {
+    for (int64_t l = 0; l < lanes; ++l) {
+      const auto values = WeightTransform(a, g[x * lanes + l], g[(3 + x) * lanes + l], g[(6 + x) * lanes + l]);
+      for (int64_t i = 0; i < a; ++i) columns[(i * 3 + x) * lanes + l] = values[static_cast<size_t>(i)];
+    }
+  }
+  for (int64_t i = 0; i < a; ++i) {
+    const double* row = columns + i * 3 * lanes;
+    for (int64_t l = 0; l < lanes; ++l) {
+      const auto values = WeightTransform(a, row[l], row[lanes + l], row[2 * lanes + l]);
+      for (int64_t j = 0; j < a; ++j) to[(i * a + j) * stride + l] = static_cast<float>(values[static_cast<size_t>(j)]);
+    }
   }
 }
 
@@ -132,9 +152,7 @@ WinogradError Sample(const NDArray& weight, int64_t a) {
   return {ratio(error, plain_error), ratio(error, high - low)};
 }
 
-}  // namespace
-
-WinogradError SampleWinogradError(const NDArray& weight, int64_t a) {
+WinogradError SampleUnlessLast(const NDArray& weight, int64_t a) {
   // Kernels, plans and reasons of one convolution ask again and again.
   thread_local NDArray last;
   thread_local std::map<int64_t, WinogradError> errors;
@@ -147,17 +165,31 @@ WinogradError SampleWinogradError(const NDArray& weight, int64_t a) {
   return known->second;
 }
 
+}  // namespace
+
+WinogradError SampleWinogradError(const NDArray& weight, int64_t a) {
+  const std::vector<double> error = WeightForms::Measure(weight, StrCat("winograd error ", a), [&] {
+    const WinogradError sampled = SampleUnlessLast(weight, a);
+    return std::vector<double>{sampled.of_plain, sampled.of_range};
+  });
+  return {error[0], error[1]};
+}
+
 NDArray WinogradWeight(const NDArray& weight, int64_t a, int64_t ib, int64_t ob) {
   const int64_t out_channels = weight.shape()[0], in_channels = weight.shape()[1];
   NDArray result = NDArray::Empty({a, a, out_channels / ob, in_channels / ib, ib, ob}, DataType::Float(32));
   const float* from = weight.Data<float>();
   auto* to = result.Data<float>();
   const int64_t plane = out_channels * in_channels;
-  for (int64_t oc = 0; oc < out_channels; ++oc) {
-    for (int64_t ic = 0; ic < in_channels; ++ic) {
-      const float* g = from + (oc * in_channels + ic) * 9;
-      float* at = to + (((oc / ob) * (in_channels / ib) + ic / ib) * ib + ic % ib) * ob + oc % ob;
-      TransformWeight(a, g, at, plane);
+  // The channels of a block side by side, as they lie in the result: vectors of them, and whole lines of the cache.
+  std::vector<double> taps(static_cast<size_t>(9 * ob)), columns(static_cast<size_t>(18 * ob));
+  for (int64_t block = 0; block < out_channels / ob; ++block) {
+    for (int64_t ic = 0; ic < in_channels; ++ic, to += ob) {
+      for (int64_t lane = 0; lane < ob; ++lane) {
+        const float* g = from + ((block * ob + lane) * in_channels + ic) * 9;
+        for (int64_t k = 0; k < 9; ++k) taps[static_cast<size_t>(k * ob + lane)] = static_cast<double>(g[k]);
+      }
+      TransformLanes(a, ob, taps.data(), columns.data(), to, plane);
     }
   }
   return result;

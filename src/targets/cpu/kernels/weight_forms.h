@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forms of constant weights (padded, transformed) that kernels make while a graph is planned. Calls that share a weight
+// (the heads of a detector, at each level of its pyramid) and plans that are compared share them: each is made once,
+// and is one constant of the graph.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "treadle/relay/expr.h"
+
+namespace treadle::ops::cpu {
+
+/// While one exists, what is made on this thread is kept; without one each call makes its own.
+class WeightForms {
+ public:
+  WeightForms();
+  ~WeightForms();
+  WeightForms(const WeightForms&) = delete;
+  WeightForms& operator=(const WeightForms&) = delete;
+
+  /// The constant that `make` gives for the weight; `form` names what it makes.
+  static relay::Constant Get(const runtime::NDArray& weight, const std::string& form,
+                             const std::function<runtime::NDArray()>& make);
+  /// The same of numbers that are found from the weight.
+  static std::vector<double> Measure(const runtime::NDArray& weight, const std::string& what,
+                                     const std::function<std::vector<double>()>& find);
+
+ private:
+  using Key = std::pair<const void*, std::string>;
+  WeightForms* outer_;
+  std::map<const void*, runtime::NDArray> weights_;  ///< those that keys name, alive
+  std::map<Key, relay::Constant> forms_;
+  std::map<Key, std::vector<double>> numbers_;
+};
+
+}  // namespace treadle::ops::cpu
