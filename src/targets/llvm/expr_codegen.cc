@@ -185,6 +185,30 @@ Value* FunctionCodegen::Float32ToSmallFloat(Value* value, DataType to) {
   return b_.CreateTrunc(code, ValueType(to));
 }
 
+/// Floats as integers of at most 32 bits, towards zero, what lies beyond their range at its ends, NaN as 0: what
+/// fptosi.sat and fptoui.sat do, of which LLVM makes an instruction for each lane.
+Value* FunctionCodegen::TruncateLanes(Value* value, DataType to) {
+  auto number = [&](double x) { return llvm::ConstantFP::get(value->getType(), x); };
+  const double low = to.is_int() ? -std::exp2(to.bits() - 1) : 0;
+  const double high = std::exp2(to.is_int() ? to.bits() - 1 : to.bits()) - 1;
+  Value* beyond = nullptr;
+  if (to.is_int()) value = b_.CreateSelect(b_.CreateFCmpORD(value, value), value, number(0));
+  value = b_.CreateSelect(b_.CreateFCmpOGT(value, number(low)), value, number(low));
+  if (value->getType()->getScalarType()->isFloatTy() && to.bits() == 32) {
+    // The largest integer isn't a float.
+    constexpr double kBelow = 2147483520;
+    beyond = b_.CreateFCmpOGT(value, number(kBelow));
+    value = b_.CreateSelect(beyond, number(kBelow), value);
+  } else {
+    value = b_.CreateSelect(b_.CreateFCmpOLT(value, number(high)), value, number(high));
+  }
+  const DataType word = DataType::Int(32, to.lanes());
+  Value* result = b_.CreateFPToSI(value, ValueType(word));
+  if (beyond != nullptr)
+    result = b_.CreateSelect(beyond, llvm::ConstantInt::get(result->getType(), 0x7fffffff), result);
+  return b_.CreateTrunc(result, ValueType(to));
+}
+
 Value* FunctionCodegen::Convert(Value* value, DataType from, DataType to) {
   if (from == to) return value;
   auto* type = ValueType(to);
@@ -208,6 +232,8 @@ Value* FunctionCodegen::Convert(Value* value, DataType from, DataType to) {
     return from.bits() < to.bits() ? b_.CreateFPExt(value, type) : b_.CreateFPTrunc(value, type);
   }
   if (from.is_float()) {
+    const bool in_words = to.bits() == 8 || to.bits() == 16 || (to.is_int() && to.bits() == 32);
+    if (from.lanes() > 1 && from.bits() >= 32 && in_words) return TruncateLanes(value, to);
     auto id = to.is_int() ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
     return b_.CreateIntrinsic(id, {type, value->getType()}, {value});
   }

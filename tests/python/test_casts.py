@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Floats as integers: towards zero, beyond the range its ends, NaN as 0, alike on every target and in vectors."""
+import re
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import treadle
+from treadle import relay
+
+TARGETS = ["llvm -mcpu=native", "llvm -mcpu=x86-64-v3", "llvm -mcpu=x86-64", "stackvm"]
+
+
+def values():
+    """Around the ends of integers' ranges, and what isn't a number."""
+    ends = [np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -0.5, 0.999, -0.999, 1e30, -1e30, 2147483520.0, -2147483904.0]
+    for bits in (7, 8, 15, 16, 31, 32):
+        for step in (-1.5, -1, -0.5, -0.25, 0, 0.25, 0.5, 1, 1.5):
+            ends += [2.0**bits + step, -(2.0**bits) + step]
+    return np.array(ends * 2)
+
+
+def cast(source, to, target):
+    x = relay.var("x", shape=source.shape, dtype=str(source.dtype))
+    function = relay.Function([x], relay.cast(x, to))
+    return relay.create_executor("graph", treadle.IRModule.from_expr(function), target=target).evaluate()(source).numpy()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("to", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_ends_of_ranges(dtype, to, target):
+    with np.errstate(over="ignore"):
+        x = values().astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    info = np.iinfo(to)
+    whole = np.trunc(np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=1e300, neginf=-1e300))
+    expected = [info.min if v < info.min else info.max if v >= float(info.max) else int(v) for v in whole]
+    np.testing.assert_array_equal(cast(x, to, target), np.array(expected).astype(to))
+
+
+def test_vectors_are_converted_as_such(tmp_path):
+    """Not lane by lane: 16 results of one conversion."""
+    text = """#[version = "0.0.5"]
+def @main(%x: Tensor[(64, 64), float32]) { cast(%x, dtype="uint8") }"""
+    with treadle.transform.PassContext(opt_level=3):
+        module = relay.build(relay.fromtext(text), target="llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64-v4")
+    assembly = module.get_lib().get_source("asm")
+    assert re.search(r"vcvttps2dq\s.*zmm", assembly) and "vcvttss2si" not in assembly
