@@ -37,6 +37,7 @@ def main():
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--opt-level", type=int, default=3)
     parser.add_argument("--target", default="llvm -mcpu=native")
+    parser.add_argument("--command", help="the program `treadle`, which runs them instead of the library")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--write", metavar="FOLDER", type=pathlib.Path)
     options = parser.parse_args()
@@ -55,7 +56,8 @@ def main():
             print(f"{case.name} ({case.want}, {seconds:.2f} s, {usage.ru_maxrss >> 10} MiB): {fault or 'as it should be'}",
                   flush=True)
 
-    faults = hostile.run_all(cases, report, seconds=options.seconds, opt_level=options.opt_level, target=options.target)
+    faults = hostile.run_all(cases, report, seconds=options.seconds, opt_level=options.opt_level, target=options.target,
+                             command=options.command)
     print(f"{len(cases) - len(faults)} of {len(cases)} as they should be, {time.monotonic() - start:.0f} s")
     return 1 if faults else 0
 

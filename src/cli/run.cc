@@ -38,6 +38,7 @@ struct RunVerb {
     CheckOutputs();
     const CompileRequest request = WithInputShapes(flags.Parse(), inputs.texts, /*fills=*/false);
     const runtime::Model model = LoadOrCompile(request);
+    if (!output.empty()) CheckAreTensors(model);
     const runtime::NamedTensors values = MakeInputs(model, inputs.texts, "", inputs.Parse(request));
     runtime::ModelContext context = model.CreateContext();
     context.SetThreads(threads);
@@ -56,7 +57,7 @@ struct RunVerb {
     for (size_t i = 0; i < model.outputs().size(); ++i) results.push_back(context.GetOutput(i));
     const NamedTensors named = NameOutputs(model, results);
     if (!output.empty()) WriteTensors(output, named);
-    Print(named, times);
+    Print(model, named, times);
     if (!profile.empty()) Profile(&context);
     return 0;
   }
@@ -74,10 +75,27 @@ struct RunVerb {
     if (!labels.empty()) ReadWholeFile(labels);
   }
 
-  void Print(const NamedTensors& outputs, const std::vector<double>& times) const {
+  /// Strings, sequences and maps pass as bytes, which nobody could read.
+  static void CheckAreTensors(const runtime::Model& model) {
+    for (const runtime::TensorInfo& info : model.outputs()) {
+      if (info.value_type.empty()) continue;
+      throw DTypeError(StrCat("output '", info.name, "' is a ", info.value_type,
+                              ", which files of tensors can't hold; run the model from Python"));
+    }
+  }
+
+  void Print(const runtime::Model& model, const NamedTensors& outputs, const std::vector<double>& times) const {
+    const auto type_of = [&](const std::pair<std::string, NDArray>& output) -> const std::string& {
+      return model.outputs()[static_cast<size_t>(&output - outputs.data())].value_type;
+    };
     if (json) {
       Json report{{"outputs", Json::array()}, {"times", ToJson(Summarise(times))}};
-      for (const auto& [name, tensor] : outputs) {
+      for (const auto& output : outputs) {
+        const auto& [name, tensor] = output;
+        if (const std::string& type = type_of(output); !type.empty()) {
+          report["outputs"].push_back({{"name", name}, {"type", type}});
+          continue;
+        }
         report["outputs"].push_back({{"name", name}, {"shape", tensor.shape()}, {"dtype", tensor.dtype().str()}});
       }
       std::cout << report.dump() << "\n";
@@ -85,7 +103,13 @@ struct RunVerb {
     }
     const std::vector<std::string> names =
         labels.empty() ? std::vector<std::string>() : SplitLines(ReadWholeFile(labels));
-    for (const auto& [name, tensor] : outputs) {
+    for (const auto& output : outputs) {
+      const auto& [name, tensor] = output;
+      if (const std::string& type = type_of(output); !type.empty()) {
+        std::cout << name << ": " << type << " of " << tensor.size()
+                  << " bytes; run the model from Python to read it\n";
+        continue;
+      }
       std::cout << name << ": " << Describe(tensor) << "\n";
       if (top_k > 0) std::cout << TopText(tensor, names);
     }

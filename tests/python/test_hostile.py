@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A part of tests/fuzz/hostile; all of it: tools/hostile_models.py."""
+import json
 import os
 import pathlib
 import subprocess
@@ -76,6 +77,28 @@ def test_hostile_model(name):
 def test_rows_are_written_by_the_interpreter(name):
     """Its kernel compares addresses, which the interpreter didn't know."""
     assert hostile.run_case(CASES[name], target="stackvm") is None
+
+
+def test_the_command_says_what_strings_are(tmp_path):
+    """It printed and wrote the bytes that they pass as."""
+    program = pathlib.Path(treadle.__file__).parent / "bin" / "treadle"
+    (tmp_path / "m.onnx").write_bytes(CASES["text_cast_to_string"].data)
+    np.save(tmp_path / "x.npy", np.array([1, -2]))
+
+    def run(*more):
+        return subprocess.run([program, "run", tmp_path / "m.onnx", "-i", f"x={tmp_path / 'x.npy'}", *more], text=True,
+                              capture_output=True, check=False)
+
+    assert run().stdout.startswith("y0: tensor(string) of 32 bytes; run the model from Python to read it")
+    assert json.loads(run("--json").stdout)["outputs"] == [{"name": "y0", "type": "tensor(string)"}]
+    refused = run("-o", tmp_path / "y.npz")
+    assert refused.returncode == 2 and "output 'y0' is a tensor(string), which files of tensors can't hold" in refused.stderr
+
+
+def test_cases_run_by_the_command():
+    program = str(pathlib.Path(treadle.__file__).parent / "bin" / "treadle")
+    names = ("old_pad_2_mode", "new_swiglu_shapes", "new_tensorscatter_good", "ml_zipmap_labels_both")
+    assert {name: hostile.run_case(CASES[name], command=program) for name in names} == dict.fromkeys(names)
 
 
 def mutate(folder, *options):

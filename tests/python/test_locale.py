@@ -2,10 +2,15 @@
 """The compiler writes the same under every locale that the program around it sets."""
 import locale
 import os
+import pathlib
+import shutil
 import subprocess
 import sys
 
+import onnx
 import pytest
+
+import treadle
 
 GERMAN = ("de_DE.UTF-8", "de_DE.utf8", "de_AT.UTF-8", "fr_FR.UTF-8", "es_ES.UTF-8", "nl_NL.UTF-8")
 
@@ -35,6 +40,7 @@ for target in ("llvm", "c"):
     results.append(m.get_output(0).numpy())
 np.testing.assert_allclose(results[0], results[1], rtol=1e-4)
 print(text)
+print(built.get_graph_json())
 print(relay.build(module, target="c").get_lib().get_source())
 """
 
@@ -64,7 +70,8 @@ def made(tmp_path):
     return folder
 
 
-def test_sources_and_results_are_the_same_under_a_german_locale(tmp_path):
+def german(tmp_path):
+    """Its name, and what a process needs to find it."""
     name, folder = installed(), None
     if name is None:
         folder = made(tmp_path)
@@ -74,6 +81,30 @@ def test_sources_and_results_are_the_same_under_a_german_locale(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TREADLE_CACHE": "0"}
     if folder is not None:
         environment["LOCPATH"] = str(folder)
+    return name, environment
+
+
+def test_options_have_points_whatever_comes_along(tmp_path):
+    """A library that is loaded with the program, and sets the user's locale for all of it."""
+    compiler = next((c for c in ("cc", "gcc", "clang", "clang-19") if shutil.which(c)), None)
+    if compiler is None:
+        pytest.skip("no C compiler")
+    name, environment = german(tmp_path)
+    (tmp_path / "set.c").write_text('#include <locale.h>\n__attribute__((constructor)) void set(void) { setlocale(LC_ALL, ""); }')
+    subprocess.run([compiler, "-shared", "-fPIC", tmp_path / "set.c", "-o", tmp_path / "set.so"], check=True)
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 18]> g (float[2] x) => (float[2] y) {
+        y = Neg (x)
+    }""")
+    onnx.save(model, tmp_path / "m.onnx")
+    program = pathlib.Path(treadle.__file__).parent / "bin" / "treadle"
+    result = subprocess.run([program, "run", tmp_path / "m.onnx", "-i", "x=0.25", "--timeout", "59.5"], text=True,
+                            env={**environment, "LD_PRELOAD": str(tmp_path / "set.so"), "LC_ALL": name},
+                            capture_output=True, check=False)
+    assert result.returncode == 0 and "mean -0.25" in result.stdout, result.stdout + result.stderr
+
+
+def test_sources_and_results_are_the_same_under_a_german_locale(tmp_path):
+    name, environment = german(tmp_path)
     texts = [subprocess.run([sys.executable, "-c", SCRIPT, wanted], env=environment, check=True, capture_output=True,
                             text=True, timeout=300).stdout for wanted in ("C", name)]
     assert texts[0] == texts[1]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/graph/graph_codegen.h"
 
+#include <fmt/format.h>
+
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -169,7 +171,7 @@ class GraphGenerator : public relay::ExprFunctor<Entries(const Expr&)> {
       attrs[runtime::kBranch] = branch->second;
       result_.has_branches = true;
     }
-    if (double macs = TotalMacCount(function); macs > 0) attrs["macs"] = std::to_string(macs);
+    if (double macs = TotalMacCount(function); macs > 0) attrs["macs"] = fmt::format("{:f}", macs);
     if (std::string origin = OriginOf(function); !origin.empty()) attrs["origin"] = origin;
     Json node;
     node["op"] = "tvm_op";

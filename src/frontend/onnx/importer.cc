@@ -657,7 +657,7 @@ std::vector<Expr> Importer::EncodedOutputs(const std::vector<Expr>& outputs, Sco
     }
     ExprBuilder builder{Span(declared.name)};
     encoded.push_back(EncodeOutput(builder, outputs[i], text || HasText(declared.type)));
-    result_.value_types[declared.name] = TypeText(declared.type);
+    result_.value_types[declared.name] = text && !IsStated(declared.type) ? "tensor(string)" : TypeText(declared.type);
   }
   return encoded;
 }
