@@ -37,11 +37,19 @@ def work():
                 case = shrink.load(task["path"])
             else:
                 case = (edges if task["operators"] else graphs).generate(task["seed"])
+            if "values" in task:
+                try:
+                    shrink.save_intermediates(case, task["path"])
+                except Exception as error:  # noqa: BLE001 - what the peer refuses can't be made smaller
+                    return {"kind": "invalid", "text": str(error)}
+                return {"kind": "saved"}
             if "save" in task:
                 shrink.save(case, task["save"])
                 verdict = engines.Verdict("saved")
             elif task["operators"]:
                 verdict = edges.compare(case)
+            elif "alone" in task:
+                verdict = engines.run_alone(case, task["opt_level"], task["target"])
             else:
                 verdict = engines.compare(case, task["opt_level"], task["target"])
             return {"kind": verdict.kind, "text": verdict.text, "signature": list(verdict.signature),
@@ -57,6 +65,12 @@ def worker_of(options):
                           target=options.target, operators=options.operators)
 
 
+def forget(path):
+    """Removes what was saved under this name."""
+    for ending in (".onnx", ".npz", ".values.npz"):
+        pathlib.Path(f"{path}{ending}").unlink(missing_ok=True)
+
+
 def make_small(worker, case, kinds, folder):
     """A smaller case whose verdict is of one of these kinds."""
     from differential import shrink
@@ -68,11 +82,16 @@ def make_small(worker, case, kinds, folder):
         answer = worker.ask(path=path)
         return answer["signature"] in kinds or answer["kind"] in kinds
 
+    def evaluate(form):
+        shrink.save(form, path)
+        if worker.ask(path=path, values=True)["kind"] != "saved":
+            raise ValueError("ONNX Runtime can't say")
+        return shrink.load_intermediates(path)
+
     try:
-        return shrink.shrink(case, fails)
+        return shrink.shrink(case, fails, evaluate=evaluate)
     finally:
-        for ending in (".onnx", ".npz"):
-            pathlib.Path(path + ending).unlink(missing_ok=True)
+        forget(path)
 
 
 def is_peers(worker, case, folder):
@@ -83,8 +102,7 @@ def is_peers(worker, case, folder):
     path = folder / f".{os.getpid()}-{threading.get_ident()}"
     shrink.save(small, path)
     answer = worker.ask(path=str(path))
-    for ending in (".onnx", ".npz"):
-        pathlib.Path(f"{path}{ending}").unlink(missing_ok=True)
+    forget(path)
     return len(small.model.graph.node) == 1 and answer["kind"] == "peer"
 
 
@@ -129,8 +147,15 @@ def run(options):
                     counts["no graph"] += 1
                 continue
             case = shrink.load(place)
-            for ending in (".onnx", ".npz"):
-                pathlib.Path(f"{place}{ending}").unlink(missing_ok=True)
+            # It may crash or hang when the graph runs, too.
+            alone = answer["kind"] in ("crash", "hang") and not options.operators
+            if alone and worker.ask(path=str(place), alone=True)["kind"] not in ("crash", "hang"):
+                with lock:
+                    counts[answer["kind"]] -= 1
+                    counts["peer crashed"] += 1
+                forget(place)
+                continue
+            forget(place)
             if not options.no_shrink and not options.operators:
                 case = make_small(worker, case, [answer["signature"]], folder)
                 # The reference may know the operators that differ, and not the others of the graph.

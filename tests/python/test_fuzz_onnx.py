@@ -5,6 +5,9 @@ import pathlib
 import subprocess
 import sys
 
+import numpy as np
+import onnx
+
 import treadle
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -50,6 +53,21 @@ def test_shrinker_keeps_what_fails(tmp_path):
     again = shrink.load(tmp_path / "small")
     assert again.model.SerializeToString() == small.model.SerializeToString()
     assert fuzz("--replay", tmp_path / "small").returncode == 0
+
+
+def test_values_between_nodes_come_from_another_process(tmp_path):
+    """The tool ended with ONNX Runtime, which evaluated them in its own process."""
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["": 18]> g (float[n, 2] x) => (float[n, 2] y) {
+        t = Neg (x)
+        y = Exp (t)
+    }""")
+    case = graphs.Case(model, [{"x": np.full((n, 2), n, np.float32)} for n in (1, 3)], {"y": 1e-5})
+    shrink.save_intermediates(case, tmp_path / "case")
+    here, there = shrink.intermediates(case), shrink.load_intermediates(tmp_path / "case")
+    assert here.keys() == there.keys()
+    for name, arrays in here.items():
+        for a, b in zip(arrays, there[name], strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 def test_workers_that_cannot_start_end_the_run(tmp_path):

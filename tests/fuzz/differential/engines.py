@@ -81,6 +81,27 @@ def apart(ours, theirs, allowed):
     return f"{int(wrong.sum())} of {wrong.size} elements, such as {ours[at]} at {at}, expected {theirs[at]}"
 
 
+def _answers(case, opt_level, target):
+    """Of Treadle, one dictionary per world. Winograd's method makes NaN around what isn't finite."""
+    import treadle
+
+    names = [output.name for output in case.model.graph.output]
+    accuracy = "default" if _is_finite(case) else "strict"
+    model = treadle.compile(case.model, opt_level=opt_level, target=target, threads=1, accuracy=accuracy)
+    return [dict(zip(names, (np.asarray(a) for a in model.run(None, feeds)))) for feeds in case.feeds]
+
+
+def run_alone(case, opt_level, target):
+    """Without the peers: "agree" with nobody, or "refused"."""
+    import treadle
+
+    try:
+        _answers(case, opt_level, target)
+    except treadle.Error as error:
+        return Verdict("refused", str(error))
+    return Verdict("agree")
+
+
 def _is_finite(case):
     arrays = [a for feeds in case.feeds for a in feeds.values()]
     arrays += [numpy_helper.to_array(t) for t in case.model.graph.initializer]
@@ -98,12 +119,7 @@ def compare(case, opt_level=3, target="llvm -mcpu=native"):
     except Exception as error:  # noqa: BLE001 - the peer's refusals are its own
         return Verdict("invalid", str(error))
     try:
-        # Winograd's method makes NaN around what isn't finite.
-        accuracy = "default" if _is_finite(case) else "strict"
-        model = treadle.compile(case.model, opt_level=opt_level, target=target, threads=1, accuracy=accuracy)
-        answers = []
-        for feeds in case.feeds:
-            answers.append(dict(zip(names, (np.asarray(a) for a in model.run(None, feeds)))))
+        answers = _answers(case, opt_level, target)
     except treadle.Error as error:
         return Verdict("refused", str(error))
     for world, (ours, theirs) in enumerate(zip(answers, expected)):

@@ -98,8 +98,9 @@ class Graph:
         return f"{prefix}{self.count}"
 
     # ---- operands ----
-    def array(self, shape, dtype, low=-4, high=4):
-        """Multiples of 1/8 for floats: sums and products of few of them are exact."""
+    def array(self, shape, dtype, low=-4, high=4, finite=False):
+        """Multiples of 1/8 for floats: sums and products of few of them are exact. finite: also in graphs with infinities,
+        as weights that may meet the zeros of padding."""
         dtype = np.dtype(dtype)
         if dtype == np.bool_:
             return self.numpy.integers(0, 2, shape).astype(bool)
@@ -107,7 +108,7 @@ class Graph:
             info = np.iinfo(dtype)
             return self.numpy.integers(max(low * 5, info.min), min(high * 5, info.max) + 1, shape).astype(dtype)
         x = (np.round(self.numpy.uniform(low, high, shape) * 8) / 8).astype(dtype)
-        if self.special and x.size:
+        if self.special and x.size and not finite:
             flat = x.reshape(-1)
             flat[self.numpy.integers(0, x.size)] = self.random.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40])
         return np.asarray(x)

@@ -437,7 +437,7 @@ def convolve(g):
     shape = [channels, per_group] if transposed else [per_group * groups, channels // groups]
     if transposed:
         attributes.pop("auto_pad", None)
-    weight = g.constant(g.array(shape + attributes["kernel_shape"], np.float32, -1, 1))
+    weight = g.constant(g.array(shape + attributes["kernel_shape"], np.float32, -1, 1, finite=True))
     bias = [g.constant(g.array([per_group * groups], np.float32))] if g.chance(0.5) else []
     # Winograd's method may lose 1e-4 of the range.
     return g.add("ConvTranspose" if transposed else "Conv", [x, weight] + bias, error=1e-4 if channels >= 16 else 0.0,
@@ -533,6 +533,7 @@ def recurrent(g):
 
 @rule(3)
 def sampled(g):
+    g.need(not g.special)  # nor what neighbours of weight 0 do
     x = g.choose(["float32"], ranks=[4], where=lambda v: v.static)
     if g.chance(0.5):
         grid = g.constant(g.array([x.shape[0], 2, 3, 2], np.float32, -1, 1))

@@ -34,8 +34,8 @@ def _dims(arrays):
     return [d if all(a.shape[i] == d for a in arrays) else f"d{i}" for i, d in enumerate(arrays[0].shape)]
 
 
-def _intermediates(case):
-    """Every value of the graph in every world, by ONNX Runtime."""
+def intermediates(case):
+    """Every value of the graph in every world, by ONNX Runtime, which may take the process with it."""
     model = onnx.ModelProto.FromString(case.model.SerializeToString())
     names = [name for node in model.graph.node for name in node.output if name]
     del model.graph.output[:]
@@ -86,7 +86,7 @@ def _without_end(case, values):
         yield rebuilt(Case(shown, case.feeds, {operand: error}, case.seed), list(shown.graph.node), {operand}, {})
 
 
-def _smaller_forms(case):
+def _smaller_forms(case, evaluate):
     outputs = [o.name for o in case.model.graph.output]
     nodes = list(case.model.graph.node)
     if len(case.feeds) > 1:
@@ -96,7 +96,7 @@ def _smaller_forms(case):
         for name in outputs:
             yield rebuilt(case, nodes, {name}, {})
     try:
-        values = _intermediates(case)
+        values = evaluate(case)
     except Exception:  # noqa: BLE001 - then nothing can be cut off
         return
     if len(outputs) == 1:
@@ -115,13 +115,13 @@ def _smaller_forms(case):
             yield Case(fewer, case.feeds, case.errors, case.seed)
 
 
-def shrink(case, fails, steps=300):
-    """The smallest form found for which fails(case) holds."""
+def shrink(case, fails, steps=300, evaluate=intermediates):
+    """The smallest form found for which fails(case) holds. evaluate: `intermediates`, perhaps in another process."""
     tried = set()
     progress = True
     while progress and steps > 0:
         progress = False
-        for form in _smaller_forms(case):
+        for form in _smaller_forms(case, evaluate):
             if form is None or not form.model.graph.node:
                 continue
             key = (form.model.SerializeToString(), len(form.feeds))
@@ -157,3 +157,18 @@ def load(path):
     return Case(model, [feeds[w] for w in sorted(feeds)] or [{}], errors)
 
 
+
+
+def save_intermediates(case, path):
+    """What load_intermediates reads: path.values.npz."""
+    values = intermediates(case)
+    np.savez(f"{path}.values.npz", **{f"{name}@{w}": a for name, arrays in values.items() for w, a in enumerate(arrays)})
+
+
+def load_intermediates(path):
+    found = {}
+    with np.load(f"{path}.values.npz") as arrays:
+        for key, array in arrays.items():
+            name, _, world = key.rpartition("@")
+            found.setdefault(name, {})[int(world)] = array
+    return {name: [worlds[w] for w in sorted(worlds)] for name, worlds in found.items()}
