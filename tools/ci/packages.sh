@@ -60,6 +60,7 @@ for what in "$@"; do
 model = treadle.compile("/relu.onnx"); print(treadle.__version__, model(x=[-1, 2])); model.save("/relu.so")
 import treadle.onnxruntime as ort; print(ort.InferenceSession("/relu.onnx").run(None, {"x": [-1, 2]}))'
       in_root "$root" /packages/treadle/bin/treadle --version
+      grep -q 'LLVM Exceptions' "$root/packages/treadle/THIRD_PARTY_LICENCES.txt"
       in_root "$root" /packages/treadle/bin/treadle run /relu.so -i x=ones
       in_root "$root" /packages/treadle/bin/treadle report /relu.onnx -o /relu.html
       ;;
@@ -79,6 +80,9 @@ else: raise SystemExit("a wrong shape was accepted")'
       tools/package/deb.sh
       bare_root "$root"
       for package in dist/*.deb; do dpkg-deb -x "$package" "$root"; done
+      for package in treadle-runtime treadle-compiler libtreadle-dev; do
+        grep -q 'Apache License' "$root/usr/share/doc/$package/copyright"
+      done
       in_root "$root" /usr/bin/treadle --version
       in_root "$root" /usr/bin/treadle compile /relu.onnx -o /relu.so
       in_root "$root" /usr/bin/treadle run /relu.so -i x=ones
