@@ -33,7 +33,7 @@ DEPENDENCIES = [
     "imageio", "imageio-ffmpeg", "librosa", "livekit-agents", "loguru", "loudness", "Markdown", "mir_eval", "ml_dtypes",
     "networkx", "nltk", "numpy", "omegaconf", "onnx", "onnxruntime", "openai", "opencv-python-headless", "pandas",
     "phonemizer-fork", "pillow", "pretty_midi", "psutil", "pyclipper", "pydantic", "pyyaml", "requests", "resampy",
-    "scikit-image", "scikit-learn", "shapely", "six", "soundfile", "soxr", "tokenizers", "torch", "tqdm",
+    "scikit-image", "scikit-learn", "shapely", "six", "soundfile", "soxr", "tabulate", "tokenizers", "torch", "tqdm",
     "transformers", "wait_for2"]
 PROGRAMS = {}
 
