@@ -273,8 +273,9 @@ struct BenchVerb {
     const double memory = PeakMemory();
     std::cout << what << "\n";
     if (spent.compile > 0) std::cout << fmt::format("compile {:.2f} s, ", spent.compile);
-    std::cout << fmt::format("load {:.1f} ms, first run {:.1f} ms, peak memory {:.0f} MiB{}\n", spent.load * 1e3,
-                             first_run * 1e3, memory / (1 << 20), spent.compile > 0 ? " (compiling)" : "");
+    std::cout << fmt::format("load {} ms, first run {} ms, peak memory {:.0f} MiB{}\n", Milliseconds(spent.load, 1, 1),
+                             Milliseconds(first_run, 1, 1), memory / (1 << 20),
+                             spent.compile > 0 ? " (compiling)" : "");
     Json report{{"model", flags.request.model},
                 {"threads", threads},
                 {"compile_s", spent.compile},

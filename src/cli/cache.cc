@@ -21,7 +21,7 @@ struct CacheVerb {
     } else if (action == "limit") {
       if (size.empty()) throw Error("cache limit: say how much, such as 512MiB");
       constexpr uint64_t kLeast = 1 << 20;
-      const uint64_t bytes = ParseSize(size);
+      const uint64_t bytes = ParseSize("cache limit", size);
       if (bytes > 0 && bytes < kLeast) {
         throw Error(
             StrCat("cache limit: ", bytes, " bytes hold no kernel; expected 1MiB or more, such as 512MiB, or 0"));

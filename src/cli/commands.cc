@@ -24,7 +24,7 @@ void CompileFlags::AddTo(Verb* verb) {
   verb->Group("General");
   verb->Add("--plugin", &request.plugins, "library that brings an external code generator or its run time").OneEach();
   verb->Add("--max-tensor-bytes", &max_tensor_bytes, "largest buffer: 4GiB (the machine's memory)");
-  verb->Add("--huge-pages", &huge_pages, "for weights: auto, on or off (auto)");
+  verb->Add("--huge-pages", &huge_pages, "for weights: auto, on or off (auto)").OneOf({"auto", "on", "off"});
   verb->Add("-q,--quiet", &quiet, "no progress, no notes");
   verb->Add("-v,--verbose", &verbose, "print each pass and kernel as it is compiled");
   verb->Group("How to compile");
@@ -103,8 +103,10 @@ CompileRequest CompileFlags::Parse() const {
                        "\nhelp: give it to 'treadle compile', or the .onnx file here"));
   }
   CompileRequest parsed = request;
-  if (!max_model_memory.empty()) parsed.max_model_memory = static_cast<int64_t>(ParseSize(max_model_memory));
-  if (!max_tensor_bytes.empty()) runtime::SetMaxTensorBytes(static_cast<int64_t>(ParseSize(max_tensor_bytes)));
+  if (!max_model_memory.empty())
+    parsed.max_model_memory = static_cast<int64_t>(ParseSize("--max-model-memory", max_model_memory));
+  if (!max_tensor_bytes.empty())
+    runtime::SetMaxTensorBytes(static_cast<int64_t>(ParseSize("--max-tensor-bytes", max_tensor_bytes)));
   if (!huge_pages.empty()) runtime::SetHugePages(runtime::ParseHugePages(huge_pages));
   if (quiet && verbose) throw Error("--quiet and --verbose contradict each other");
   parsed.verbosity = quiet ? Verbosity::kQuiet : verbose ? Verbosity::kVerbose : Verbosity::kNormal;

@@ -30,7 +30,8 @@ struct CompileVerb {
   std::string max_memory, dump_dir;
 
   int Run() const {
-    const Bounds bounds{max_seconds, max_memory.empty() ? 0 : static_cast<int64_t>(ParseSize(max_memory))};
+    const Bounds bounds{max_seconds,
+                        max_memory.empty() ? 0 : static_cast<int64_t>(ParseSize("--max-compile-memory", max_memory))};
     if (bounds.any()) {
       if (const auto status = ContinueInChild(bounds, StrCat("compiling ", flags.request.model))) return *status;
     }

@@ -90,6 +90,17 @@ std::vector<int64_t> ShapeOf(const runtime::TensorInfo& info, const OpenSizes& s
 
 }  // namespace
 
+runtime::TensorInfo WithSizes(runtime::TensorInfo info, const OpenSizes& sizes) {
+  const auto given = sizes.shapes.find(info.name);
+  for (size_t i = 0; i < info.shape.size(); ++i) {
+    if (info.shape[i] >= 0) continue;
+    const auto named = i < info.dim_names.size() ? sizes.dims.find(info.dim_names[i]) : sizes.dims.end();
+    if (named != sizes.dims.end()) info.shape[i] = named->second;
+    if (given != sizes.shapes.end() && i < given->second.size()) info.shape[i] = given->second[i];
+  }
+  return info;
+}
+
 bool IsBatch(size_t axis, size_t rank, const std::string& dim_name) {
   return axis == 0 && (rank > 1 || dim_name.find("batch") != std::string::npos || dim_name == "N");
 }

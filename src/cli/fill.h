@@ -32,6 +32,9 @@ struct OpenSizes {
 /// Whether dimension `axis` of an input of that rank counts the samples of a batch.
 bool IsBatch(size_t axis, size_t rank, const std::string& dim_name);
 
+/// The input with those of its open sizes that are given.
+runtime::TensorInfo WithSizes(runtime::TensorInfo info, const OpenSizes& sizes);
+
 /// A tensor of an input's type and shape; sizes that are open as given, of a batch 1 (which standard error is told).
 /// The same for the same seed. Throws Error for other open sizes and numbers that the type doesn't have, DTypeError for
 /// inputs that aren't numbers.

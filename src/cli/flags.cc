@@ -120,7 +120,9 @@ Flag Verb::Add(const std::string& names, std::string* value, const std::string& 
 }
 
 Flag Verb::Add(const std::string& names, std::vector<std::string>* value, const std::string& text) {
-  return Listed(app_->add_option(names, *value, text));
+  CLI::Option* option = app_->add_option(names, *value, text);
+  option->check([](const std::string& given) { return given.empty() ? "the value is empty" : std::string(); });
+  return Listed(option);
 }
 
 Flag Verb::Add(const std::string& names, int* value, const std::string& text) {
@@ -297,6 +299,8 @@ int RunVerb(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     if (app.get_subcommands().empty()) RequireVerb(app);
+    const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);  // rather than what is missing beside it
+    if (!unknown.empty() && unknown[0].starts_with('-')) return Report(Unexpected(app).what(), ExitCode::kUsage);
     return Report(error.what(), ExitCode::kUsage);
   }
   return action();

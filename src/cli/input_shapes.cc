@@ -7,6 +7,7 @@
 #include <set>
 
 #include "cli/color.h"
+#include "cli/picture.h"
 #include "cli/session.h"
 #include "treadle/base/error.h"
 #include "treadle/base/suggest.h"
@@ -19,7 +20,8 @@ constexpr int64_t kUnknown = -1;
 /// What texts of --input give.
 struct Given {
   std::map<std::string, std::vector<int64_t>> shapes;  ///< of tensors in files, by input
-  std::set<std::string> filled;                        ///< or pictures, which are resized
+  std::map<std::string, std::string> pictures;         ///< resized to the input's size, where it has one
+  std::set<std::string> filled;
   bool fills_all = false;
 };
 
@@ -45,10 +47,12 @@ Given ReadGiven(const std::vector<DeclaredInput>& declared, const std::vector<st
     }
     if (IsPicture(input.source)) {
       if (!input.name.empty() || declared.size() == 1)
-        given.filled.insert(input.name.empty() ? declared[0].name : input.name);
+        given.pictures[input.name.empty() ? declared[0].name : input.name] = input.source;
       continue;
     }
-    for (const auto& [inside, tensor] : ReadTensors(input.source)) {
+    const NamedTensors tensors = ReadTensors(input.source);
+    if (!input.name.empty() && tensors.size() == 1) CheckMeant(input.source, tensors[0].first, input.name);
+    for (const auto& [inside, tensor] : tensors) {
       if (!input.name.empty()) {
         given.shapes[input.name] = tensor.shape();
       } else if (!inside.empty()) {
@@ -69,6 +73,23 @@ void UseShape(const DeclaredInput& input, const std::vector<int64_t>& shape, Com
       request->dims.emplace(input.dim_names[i], shape[i]);
     }
   }
+}
+
+/// What an input leaves open of the height and width of a picture is the picture's.
+void UsePicture(const DeclaredInput& input, const std::string& path, CompileRequest* request) {
+  if (!input.has_shape) return;
+  runtime::TensorInfo info;
+  info.name = input.name;
+  info.shape = input.shape;
+  info.dim_names = input.dim_names;
+  const std::vector<int64_t> shape = ShapeForPicture(path, info);
+  UseShape(input, shape, request);
+  std::vector<int64_t> unnamed(shape.size(), kUnknown);
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (input.shape[i] < 0 && input.dim_names[i].empty()) unnamed[i] = shape[i];
+  }
+  if (std::any_of(unnamed.begin(), unnamed.end(), [](int64_t size) { return size >= 0; }))
+    request->input_shapes[input.name] = unnamed;
 }
 
 std::string ShapeTemplate(const DeclaredInput& input) {
@@ -122,7 +143,8 @@ CompileRequest WithInputShapes(CompileRequest request, const std::vector<std::st
   const Given given = ReadGiven(declared, inputs);
   std::string missing;
   for (const DeclaredInput& input : declared) {
-    if (given.shapes.count(input.name) == 0 && given.filled.count(input.name) == 0 && !given.fills_all && !fills) {
+    if (given.shapes.count(input.name) == 0 && given.filled.count(input.name) == 0 &&
+        given.pictures.count(input.name) == 0 && !given.fills_all && !fills) {
       missing += (missing.empty() ? "" : ", ") + ShapeTemplate(input);
     }
   }
@@ -132,8 +154,11 @@ CompileRequest WithInputShapes(CompileRequest request, const std::vector<std::st
   for (const DeclaredInput& input : declared) {
     auto flag = request.input_shapes.find(input.name);
     auto file = given.shapes.find(input.name);
+    auto picture = given.pictures.find(input.name);
     if (flag != request.input_shapes.end()) {
       UseShape(input, flag->second, &request);
+    } else if (picture != given.pictures.end()) {
+      UsePicture(input, picture->second, &request);
     } else if (file != given.shapes.end()) {
       UseShape(input, file->second, &request);
       const bool fits = !input.has_shape || input.shape.size() == file->second.size();

@@ -115,7 +115,7 @@ std::vector<double> ParseNumbers(const std::string& flag, const std::string& tex
   return values;
 }
 
-uint64_t ParseSize(const std::string& text) {
+uint64_t ParseSize(const std::string& what, const std::string& text) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const std::string unit(end, text.data() + text.size());
@@ -125,7 +125,7 @@ uint64_t ParseSize(const std::string& text) {
   if (unit == "M" || unit == "MiB") shift = 20;
   if (unit == "G" || unit == "GiB") shift = 30;
   if (error != std::errc() || shift == 64 || value > (UINT64_MAX >> 1 >> shift)) {
-    throw Error(StrCat("\"", text, "\" isn't a size; examples: 512MiB, 2GiB, 0"));
+    throw Error(StrCat(what, ": expected a size such as 512MiB, 2GiB or 0, got '", text, "'"));
   }
   return value << shift;
 }

@@ -21,7 +21,7 @@ std::map<std::string, std::string> ParsePairs(const std::string& flag, const std
 /// "0.485,0.456,0.406" of a flag.
 std::vector<double> ParseNumbers(const std::string& flag, const std::string& text);
 /// "512MiB", "2GiB", "1000000", "0" in bytes.
-uint64_t ParseSize(const std::string& text);
+uint64_t ParseSize(const std::string& what, const std::string& text);
 /// Items of comma-separated lists, in order, without empty ones.
 std::vector<std::string> SplitLists(const std::vector<std::string>& texts);
 

@@ -51,13 +51,8 @@ Axes FindAxes(const TensorInfo& info) {
   axes.channels = shape[axes.channel];
   axes.rows = shape[axes.height];
   axes.columns = shape[axes.width];
-  if (axes.rows <= 0 || axes.columns <= 0) {
-    throw Error(StrCat("input '", info.name, "' ", info.str(),
-                       " has no fixed height and width\nhelp: say them: "
-                       "--input-shapes \"",
-                       info.name, ":[1,3,480,640]\""));
-  }
-  if (axes.rows > kMaxPixels / axes.columns) throw Error(StrCat("input '", info.name, "' is too large for a picture"));
+  if (axes.rows > 0 && axes.columns > 0 && axes.rows > kMaxPixels / axes.columns)
+    throw Error(StrCat("input '", info.name, "' is too large for a picture"));
   return axes;
 }
 
@@ -72,6 +67,22 @@ void CheckCount(const char* flag, const std::vector<double>& values, int64_t cha
   throw Error(StrCat(flag, " has ", values.size(), " values; the input has ", channels, " channels"));
 }
 
+/// Width, height and channels of a picture. Throws Error for other files.
+struct Extent {
+  int width = 0, height = 0, channels = 0;
+};
+
+Extent ExtentOf(const std::string& path, const std::string& bytes) {
+  Extent extent;
+  const bool known = bytes.size() < INT_MAX && stbi_info_from_memory(reinterpret_cast<const stbi_uc*>(bytes.data()),
+                                                                     static_cast<int>(bytes.size()), &extent.width,
+                                                                     &extent.height, &extent.channels) != 0;
+  if (!known) throw Error(StrCat(path, ": not a picture that can be read (PNG, JPEG, BMP, GIF, PPM)"));
+  if (int64_t{extent.width} > kMaxPixels / extent.height)
+    throw Error(StrCat(path, ": ", extent.width, " x ", extent.height, " pixels are too many"));
+  return extent;
+}
+
 }  // namespace
 
 bool IsPicture(const std::string& path) {
@@ -83,19 +94,27 @@ bool IsPicture(const std::string& path) {
   return false;
 }
 
-NDArray ReadPicture(const std::string& path, const TensorInfo& info, const PictureScaling& scaling) {
+std::vector<int64_t> ShapeForPicture(const std::string& path, const TensorInfo& info) {
   const Axes axes = FindAxes(info);
+  const Extent extent = ExtentOf(path, ReadWholeFile(path));
+  std::vector<int64_t> shape = info.shape;
+  if (axes.rows < 0) shape[axes.height] = extent.height;
+  if (axes.columns < 0) shape[axes.width] = extent.width;
+  return shape;
+}
+
+NDArray ReadPicture(const std::string& path, const TensorInfo& info, const PictureScaling& scaling) {
+  Axes axes = FindAxes(info);
   CheckCount("--mean", scaling.mean, axes.channels);
   CheckCount("--scale", scaling.scale, axes.channels);
   const std::string bytes = ReadWholeFile(path);
   const auto* data = reinterpret_cast<const stbi_uc*>(bytes.data());
   const int channels = static_cast<int>(axes.channels);
-  int width = 0, height = 0, in_file = 0;
-  const bool sized = bytes.size() < INT_MAX &&
-                     stbi_info_from_memory(data, static_cast<int>(bytes.size()), &width, &height, &in_file) != 0;
-  if (!sized) throw Error(StrCat(path, ": not a picture that can be read (PNG, JPEG, BMP, GIF, PPM)"));
-  if (int64_t{width} > kMaxPixels / height)
-    throw Error(StrCat(path, ": ", width, " x ", height, " pixels are too many"));
+  auto [width, height, in_file] = ExtentOf(path, bytes);
+  if (axes.rows < 0) axes.rows = height;
+  if (axes.columns < 0) axes.columns = width;
+  if (axes.rows == 0 || axes.columns == 0 || axes.rows > kMaxPixels / axes.columns)
+    throw Error(StrCat("input '", info.name, "' can't be ", axes.columns, " x ", axes.rows, " pixels"));
   const std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> pixels(
       stbi_load_from_memory(data, static_cast<int>(bytes.size()), &width, &height, &in_file, channels),
       stbi_image_free);
@@ -111,6 +130,8 @@ NDArray ReadPicture(const std::string& path, const TensorInfo& info, const Pictu
       [&] {
         std::vector<int64_t> shape = info.shape;
         if (shape.size() == 4) shape[0] = axes.batch;
+        shape[axes.height] = axes.rows;
+        shape[axes.width] = axes.columns;
         return shape;
       }(),
       info.dtype);

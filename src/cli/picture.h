@@ -17,9 +17,12 @@ struct PictureScaling {
 /// Whether a name ends as those of pictures do: .png, .jpg, .jpeg, .bmp, .gif, .ppm, .pgm.
 bool IsPicture(const std::string& path);
 
+/// The shape of the input `info` with the picture's height and width where it leaves them open. Throws as ReadPicture.
+std::vector<int64_t> ShapeForPicture(const std::string& path, const runtime::TensorInfo& info);
+
 /// A picture as the input `info`, of rank 4 or 3, NCHW or NHWC (the axis of 1, 3 or 4 elements is the channels'),
-/// resized to its height and width; a batch repeats it. Throws Error for files that aren't pictures, larger than 2^28
-/// pixels, and inputs that aren't pictures.
+/// resized to its height and width, or of its own size where the input leaves them open; a batch repeats it. Throws
+/// Error for files that aren't pictures, larger than 2^28 pixels, and inputs that aren't pictures.
 runtime::NDArray ReadPicture(const std::string& path, const runtime::TensorInfo& info, const PictureScaling& scaling);
 
 }  // namespace treadle::cli

@@ -45,7 +45,15 @@ InputText ParseInput(const std::string& text) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos) return {"", text, ParseFill(text)};
   const std::string source = text.substr(equals + 1);
+  if (equals == 0)
+    throw Error(StrCat("-i ", text, ": the name of the input is empty\nhelp: -i name=file.npy, or -i random"));
   return {text.substr(0, equals), source, ParseFill(source)};
+}
+
+void CheckMeant(const std::string& source, const std::string& inside, const std::string& name) {
+  if (!source.ends_with(".npz") || inside == name || inside.starts_with("arr_")) return;
+  throw Error(StrCat(source, " holds '", inside, "', not '", name,
+                     "'\nhelp: arrays of .npz files go by their names; a .npy file has none, and goes to any input"));
 }
 
 namespace {
@@ -188,7 +196,8 @@ runtime::NamedTensors MakeInputs(const Model& model, const std::vector<std::stri
       put(name,
           MakeFilled(FindInput(model, name), *given.fill, first + static_cast<unsigned>(inputs.size()), options.sizes));
     } else if (IsPicture(source)) {
-      const TensorInfo& info = FindInput(model, name.empty() ? OnlyInput(model, source) : name);
+      const TensorInfo info =
+          WithSizes(FindInput(model, name.empty() ? OnlyInput(model, source) : name), options.sizes);
       put(info.name, ReadPicture(source, info, options.pictures));
     } else {
       if (!name.empty()) FindInput(model, name);
@@ -196,6 +205,7 @@ runtime::NamedTensors MakeInputs(const Model& model, const std::vector<std::stri
       if (!name.empty() && tensors.size() != 1) {
         throw Error(StrCat(source, " holds ", tensors.size(), " tensors; input '", name, "' needs one"));
       }
+      if (!name.empty()) CheckMeant(source, tensors[0].first, name);
       for (const auto& [inside, tensor] : tensors) {
         const bool known = name.empty() && !inside.empty();
         put(!name.empty() ? name : known ? inside : OnlyInput(model, source), tensor);

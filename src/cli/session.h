@@ -34,6 +34,10 @@ struct InputText {
 };
 InputText ParseInput(const std::string& text);
 
+/// Throws Error where the only array of an .npz file, `inside`, has another name than the input. NumPy calls arrays
+/// that got no name arr_0, arr_1, ...; tensors of ONNX's test data (.pb) have names of their own.
+void CheckMeant(const std::string& source, const std::string& inside, const std::string& name);
+
 /// Compiles; says how far it is as `request.verbosity` has it. Returns what the request asked to be told.
 std::string CompileWatched(CompileRequest request);
 

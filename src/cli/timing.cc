@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace treadle::cli {
@@ -27,12 +28,18 @@ TimeSummary Summarise(std::vector<double> seconds) {
   return result;
 }
 
+std::string Milliseconds(double seconds, int decimals, int digits) {
+  const double ms = seconds * 1e3;
+  constexpr int kMostDecimals = 9;
+  while (ms > 0 && decimals < kMostDecimals && ms * std::pow(10, decimals) < std::pow(10, digits - 1)) ++decimals;
+  return fmt::format("{:.{}f}", ms, decimals);
+}
+
 std::string ToText(const TimeSummary& summary) {
-  if (summary.runs == 1) return fmt::format("time {:.3f} ms", summary.median * 1e3);
-  return fmt::format(
-      "time {:.3f} ms, median of {} runs (quartiles {:.3f} to {:.3f}, min {:.3f}, 99 % {:.3f}, max {:.3f})",
-      summary.median * 1e3, summary.runs, summary.p25 * 1e3, summary.p75 * 1e3, summary.min * 1e3, summary.p99 * 1e3,
-      summary.max * 1e3);
+  const auto ms = [](double seconds) { return Milliseconds(seconds, 3, 3); };
+  if (summary.runs == 1) return fmt::format("time {} ms", ms(summary.median));
+  return fmt::format("time {} ms, median of {} runs (quartiles {} to {}, min {}, 99 % {}, max {})", ms(summary.median),
+                     summary.runs, ms(summary.p25), ms(summary.p75), ms(summary.min), ms(summary.p99), ms(summary.max));
 }
 
 Json ToJson(const TimeSummary& summary) {

@@ -15,6 +15,9 @@ struct TimeSummary {
 };
 
 TimeSummary Summarise(std::vector<double> seconds);
+/// A time in milliseconds: with that many decimals, or as many more as give `digits` digits that aren't leading zeros.
+std::string Milliseconds(double seconds, int decimals, int digits);
+
 /// "time 1.234 ms median of 10 runs (1.200 to 1.300, min 1.190)".
 std::string ToText(const TimeSummary& summary);
 Json ToJson(const TimeSummary& summary);

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <utility>
 
+#include "treadle/base/json.h"
 #include "treadle/base/suggest.h"
 #include "treadle/ir/target_kind.h"
 
@@ -70,6 +71,46 @@ std::vector<std::string> Words(const std::string& text) {
   return words;
 }
 
+/// The words of a target given as JSON: {"kind": "llvm", "mcpu": "native", "keys": ["cpu"], "host": {"kind": "llvm"}}.
+std::vector<std::string> JsonWords(const std::string& text) {
+  const std::string help =
+      "\nhelp: such as {\"kind\": \"llvm\", \"mcpu\": \"native\"}, or as text: \"llvm -mcpu=native\"";
+  Json json;
+  try {
+    json = Json::parse(text);
+  } catch (const JsonError& error) {
+    const std::string why = error.what();  // "[json.exception.parse_error.101] parse error at .."
+    const size_t begin = why.starts_with('[') ? why.find("] ") : std::string::npos;
+    throw TargetError(StrCat(
+        "a target given as JSON can't be read: ", begin == std::string::npos ? why : why.substr(begin + 2), help));
+  }
+  if (!json.contains("kind") || !json["kind"].is_string()) {
+    throw TargetError(StrCat("target ", text, ": a target given as JSON needs \"kind\", a text", help));
+  }
+  std::vector<std::string> words{json["kind"].get<std::string>()};
+  for (const auto& [key, value] : json.items()) {
+    if (key == "kind") continue;
+    std::string word;
+    if (value.is_string()) {
+      word = value.get<std::string>();
+    } else if (value.is_boolean()) {
+      word = value.get<bool>() ? "1" : "0";
+    } else if (value.is_array()) {
+      for (const Json& each : value) {
+        if (!each.is_string())
+          throw TargetError(StrCat("target ", text, ": ", key, ": expected a list of texts", help));
+        word += StrCat(word.empty() ? "" : ",", each.get<std::string>());
+      }
+    } else if (value.is_object() && value.contains("host")) {
+      throw TargetError(StrCat("target ", text, ": a host has no host of its own"));
+    } else {
+      word = value.dump();
+    }
+    words.push_back(StrCat("-", key, "=", word));
+  }
+  return words;
+}
+
 const TargetOption* FindOption(const std::vector<TargetOption>& options, const std::string& name) {
   auto it = std::find_if(options.begin(), options.end(), [&](const TargetOption& o) { return o.name == name; });
   return it == options.end() ? nullptr : &*it;
@@ -82,7 +123,8 @@ const TargetOption* FindOption(const std::vector<TargetOption>& options, const s
   }
   std::string known;
   for (const std::string& option : names) known += " -" + option;
-  throw TargetError(StrCat("target \"", text, "\": ", kind.name, " has no option -", name, "; it takes:", known));
+  throw TargetError(StrCat("target \"", text, "\": ", kind.name, " has no option -", name,
+                           DidYouMean(name, {names.begin(), names.end()}), "\nhelp: it takes", known));
 }
 
 bool Fits(const TargetOption& option, const std::string& value) {
@@ -225,7 +267,8 @@ const TargetKind& GetTargetKind(const std::string& name) {
 
 Target::Target(const std::string& text) {
   std::string tag;
-  auto words = Words(text);
+  const size_t start = text.find_first_not_of(" \t\n");
+  auto words = start != std::string::npos && text[start] == '{' ? JsonWords(text) : Words(text);
   if (words.empty()) throw TargetError("the target string is empty; an example: \"llvm -mcpu=native\"");
   if (auto meaning = Registry::Global().TagText(words[0])) {
     tag = words[0];

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mistakes on the command line: the first line of each message, word for word, and the exit status."""
 import os
+import re
 import pathlib
 import subprocess
 import sys
@@ -110,10 +111,17 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     (of_compile("--opt-level", "9"), 2, "--opt-level: expected a whole number from 0 to 4, got '9'"),
     (of_compile("--opt-level", "x"), 2, "--opt-level: expected a whole number from 0 to 4, got 'x'"),
     (of_compile("--precision", "f8"), 2, "--precision: expected one of f32, bf16, f16, mixed, auto, got 'f8'"),
-    (of_compile("--max-model-memory", "2XB"), 2, "\"2XB\" isn't a size; examples: 512MiB, 2GiB, 0"),
+    (of_compile("--max-model-memory", "2XB"), 2, "--max-model-memory: expected a size such as 512MiB, 2GiB or 0, got '2XB'"),
+    (of_compile("--max-tensor-bytes", "-1"), 2, "--max-tensor-bytes: expected a size such as 512MiB, 2GiB or 0, got '-1'"),
+    (of_compile("--max-compile-memory", "2gigs"), 2, "--max-compile-memory: expected a size such as 512MiB, 2GiB or 0, got '2gigs'"),
+    (of_compile("--huge-pages", "yes"), 2, "--huge-pages: expected one of auto, on, off, got 'yes'"),
+    (of_compile("--disabled-pass", ""), 2, "--disabled-pass: the value is empty"),
+    (("bench", "m.onnx", "--compare", ""), 2, "--compare: the value is empty"),
+    (("compile", "--helpp"), 2, "compile has no option '--helpp'; did you mean '--help'?"),
+    (("run", "--seed", "3", "--hepl"), 2, "run has no option '--hepl'; did you mean '--help'?"),
     (("cache", "cler"), 2, "action: expected one of show, clear, limit, got 'cler'; did you mean 'clear'?"),
     (("cache", "limit"), 2, "cache limit: say how much, such as 512MiB"),
-    (("cache", "limit", "2XB"), 2, "\"2XB\" isn't a size; examples: 512MiB, 2GiB, 0"),
+    (("cache", "limit", "2XB"), 2, "cache limit: expected a size such as 512MiB, 2GiB or 0, got '2XB'"),
     (("profile", "m.so", "--by", "kernl"), 2,
      "--by: expected one of call, kernel, compiler, got 'kernl'; did you mean 'kernel'?"),
     (("bench", "m.so", "--repeat", "0"), 2, "--repeat: expected a number of 1 or more, got '0'"),
@@ -211,6 +219,9 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
      "can't write 'd.so': there is a file that isn't text; remove it first, or choose another name"),
     (("run", "m.so", "-i"), 2, "--input needs a value"),
     (("run", "m.so", "-i", "x="), 2, "the name of an input's file is empty"),
+    (("run", "m.so", "-i", "=i.npy"), 2, "-i =i.npy: the name of the input is empty"),
+    (("run", "m.so", "-i", "x=other.npz"), 2, "other.npz holds 'z', not 'x'"),
+    (("run", "m.onnx", "-i", "x=other.npz"), 2, "other.npz holds 'z', not 'x'"),
     (("bench", "m.so", "-t", "inf"), 2, "--time: expected a number of 0 or more, got 'inf'"),
     (("bench", "m.so", "-t", "1", "--repeat", "3"), 2, "--repeat and --time contradict each other"),
     (("bench", "m.so", "--json", "m.so"), 2, "can't write 'm.so': it is the input 'm.so'"),
@@ -234,6 +245,20 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     (("compile", "loop", "-o", "a.so"), 2, "can't open loop: Too many levels of symbolic links"),
     (of_compile("--target", "llvm -mcpu=skylak"), 2,
      "-mcpu=skylak isn't a processor that LLVM knows for x86_64-pc-linux-gnu; did you mean 'skylake'?"),
+    (of_compile("--target", "llvm -mtriple=foo-bar"), 2,
+     "-mtriple=foo-bar isn't a machine that code is made for: those are x86_64 and aarch64"),
+    (of_compile("--target", "llvm -mtriple="), 2, "-mtriple= isn't a machine that code is made for: those are x86_64 and aarch64"),
+    (of_compile("--target", "llvm -mtriple=x86_64-pc-windows-msvc"), 2,
+     "-mtriple=x86_64-pc-windows-msvc isn't a system that libraries are made for: those are ELF, as on Linux"),
+    (of_compile("--target", "llvm -mtriple=aarch64-apple-darwin"), 2,
+     "-mtriple=aarch64-apple-darwin isn't a system that libraries are made for: those are ELF, as on Linux"),
+    (of_compile("--target", '{"kind":"llvm"'), 2, "a target given as JSON can't be read: parse error at line 1, column 15: syntax error "
+     "while parsing object - unexpected end of input; expected '}'"),
+    (of_compile("--target", '{"mcpu":"native"}'), 2, 'target {"mcpu":"native"}: a target given as JSON needs "kind", a text'),
+    (of_compile("--target", '{"kind":"llvm","keys":[1]}'), 2,
+     'target {"kind":"llvm","keys":[1]}: keys: expected a list of texts'),
+    (of_compile("--target", '{"kind":"llvm","mcpuu":"native"}'), 2,
+     "target \"{\"kind\":\"llvm\",\"mcpuu\":\"native\"}\": llvm has no option -mcpuu; did you mean 'mcpu'?"),
     (of_compile("--target", "llvm -mattr=+avx3"), 2,
      "-mattr=+avx3: LLVM knows no such feature of x86_64-pc-linux-gnu; did you mean 'avx'?"),
     (of_compile("--target", "llvm -mcpu"), 2, 'target "llvm -mcpu": -mcpu needs a value, as in -mcpu=..; expected a text'),
@@ -312,6 +337,33 @@ def test_sizes_that_a_compiled_model_leaves_open(folder):
             "error: sizes aren't known: dimension 1 (height) of input x float32 (batch, height)"]
         assert run(*verb, "--dim", "height=5").returncode == 0
     assert "y: float32 (3, 5)," in run("run", "d.so", "-i", "x=2", "--input-shapes", "x:[3,5]").stdout
+
+
+def test_pictures_say_the_sizes_that_models_leave_open(folder):
+    """Compiled or not; flags come first."""
+    from PIL import Image
+
+    infos = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3, "h", "w"]),
+             helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3, "h", "w"])]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", infos[:1], infos[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "picture.onnx")
+    Image.new("RGB", (6, 4), "white").save(folder / "white.png")
+
+    def run(*arguments):
+        done = subprocess.run([PROGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=120, check=True)
+        return done.stdout
+
+    run("compile", "picture.onnx", "-o", "picture.so")
+    for model in ("picture.onnx", "picture.so"):
+        assert "y: float32 (1, 3, 4, 6), min 1, max 1" in run("run", model, "-i", "x=white.png")
+        assert "y: float32 (1, 3, 8, 2), min 1" in run("run", model, "-i", "white.png", "--input-shapes", "x:[1,3,8,2]")
+        assert "y: float32 (1, 3, 9, 6), min 1" in run("run", model, "-i", "x=white.png", "--dim", "h=9")
+
+
+def test_short_times_have_digits(folder):
+    printed = subprocess.run([PROGRAM, "bench", "m.so", "--repeat", "30"], cwd=folder, capture_output=True, text=True, timeout=120,
+                             check=True).stdout
+    assert re.search(r"time 0\.0*[1-9][0-9]{2} ms, median of 30 runs", printed), printed
 
 
 def test_sizes_that_are_not_known_are_asked_for(folder):

@@ -87,22 +87,36 @@ std::unique_ptr<llvm::MCSubtargetInfo> SubtargetOf(const std::string& triple) {
   return std::unique_ptr<llvm::MCSubtargetInfo>(target->createMCSubtargetInfo(triple, "", ""));
 }
 
+/// Code is made for the machines that are built in, and linked into ELF libraries.
+void CheckTriple(const std::string& triple) {
+  InitializeLLVM();
+  std::string error;
+  const bool known = llvm::TargetRegistry::lookupTarget(triple, error) != nullptr;
+  if (known && llvm::Triple(triple).isOSBinFormatELF()) return;
+  throw TargetError(StrCat("-mtriple=", triple,
+                           known ? " isn't a system that libraries are made for: those are ELF, as on Linux"
+                                 : " isn't a machine that code is made for: those are x86_64 and aarch64",
+                           "\nhelp: such as -mtriple=aarch64-linux-gnu; without -mtriple it is this machine"));
+}
+
 void CheckCpu(const std::string& triple, const std::string& cpu) {
   const std::unique_ptr<llvm::MCSubtargetInfo> subtarget = SubtargetOf(triple);
-  if (subtarget == nullptr || subtarget->isCPUStringValid(cpu)) return;  // other machines: reported where code is made
+  if (subtarget == nullptr || subtarget->isCPUStringValid(cpu)) return;
   std::vector<std::string> known{"native"};
   for (const llvm::SubtargetSubTypeKV& processor : subtarget->getAllProcessorDescriptions()) {
     known.emplace_back(processor.Key);
   }
   throw TargetError(StrCat("-mcpu=", cpu, " isn't a processor that LLVM knows for ", triple, DidYouMean(cpu, known),
-                           "\nhelp: x86-64, x86-64-v2, x86-64-v3 and x86-64-v4 stand for levels of x86 processors, ",
-                           "native for this one"));
+                           llvm::Triple(triple).isX86()
+                               ? "\nhelp: x86-64, x86-64-v2, x86-64-v3 and x86-64-v4 stand for levels of x86 "
+                                 "processors, native for this one"
+                               : "\nhelp: generic stands for all of them, neoverse-n1 or cortex-a76 are examples"));
 }
 
 /// LLVM itself leaves out features that it doesn't know.
 void CheckFeatures(const std::string& triple, const std::string& attributes) {
   const std::unique_ptr<llvm::MCSubtargetInfo> subtarget = SubtargetOf(triple);
-  if (subtarget == nullptr) return;  // reported where code is made
+  if (subtarget == nullptr) return;
   llvm::SmallVector<llvm::StringRef> flags;
   llvm::StringRef(attributes).split(flags, ',', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
   for (llvm::StringRef flag : flags) {
@@ -138,6 +152,7 @@ LLVMTargetInfo ResolveLLVMTarget(const Target& target) {
   LLVMTargetInfo info;
   const std::string host = llvm::sys::getDefaultTargetTriple();
   info.triple = target->GetAttr("mtriple", host);
+  CheckTriple(info.triple);
   const bool cross =
       target->GetAttr("mtriple").has_value() && llvm::Triple(info.triple).getArch() != llvm::Triple(host).getArch();
   info.cpu = target->GetAttr("mcpu", target->GetAttr("mtriple") ? "generic" : "native");
