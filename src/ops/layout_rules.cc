@@ -22,6 +22,7 @@ using relay::ChannelLayout;
 using relay::Expr;
 using relay::LaidOutCall;
 using relay::LayoutArgs;
+using relay::PaddingUse;
 
 using Shape = std::vector<int64_t>;
 
@@ -48,8 +49,9 @@ Expr ExpandDims(const Expr& data, int axis, size_t count) {
                      }));
 }
 
+/// The call in `layout`. Of operators that take channels apart, or refuse layouts with padding.
 LaidOutCall SameCall(const CallNode* call, Array<Expr> args, Attrs attrs, const ChannelLayout& layout) {
-  return {relay::Call(call->op, std::move(args), std::move(attrs), {}, call->span), layout};
+  return {relay::Call(call->op, std::move(args), std::move(attrs), {}, call->span), layout, PaddingUse::kApart};
 }
 
 /// The layout of argument 0 where its channels are in order; else plain.
@@ -150,7 +152,8 @@ std::optional<LaidOutCall> BiasAddLayoutRule(const CallNode* call, LayoutArgs& a
   if (layout.is_plain() || attrs->axis != 1 || full.size() != 4 || full[1] == -1) return std::nullopt;
   static const Op add = Op::Get("add");
   Expr bias = InBlocks(args.Plain(1), {1, full[1], 1, 1}, args.Type(1)->dtype, layout);
-  return LaidOutCall{relay::Call(add, {args.Get(0, layout), bias}, Attrs(), {}, call->span), layout};
+  return LaidOutCall{relay::Call(add, {args.Get(0, layout), bias}, Attrs(), {}, call->span), layout,
+                     PaddingUse::kApart};
 }
 
 namespace {

@@ -261,7 +261,7 @@ std::optional<relay::LaidOutCall> LookupLayoutRule(const relay::CallNode* call, 
   const relay::ChannelLayout layout = args.LayoutOf(0);
   if (layout.is_plain()) return std::nullopt;
   return relay::LaidOutCall{relay::Call(call->op, {args.Get(0, layout), args.Plain(1)}, call->attrs, {}, call->span),
-                            layout};
+                            layout, relay::PaddingUse::kApart};
 }
 
 OpArgument Scale(const char* of) { return {StrCat(of, "_scale"), "Tensor", "float32; rank 0, or 1 along `axis`"}; }

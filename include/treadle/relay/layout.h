@@ -75,10 +75,18 @@ class LayoutArgs {
   virtual int lanes() const = 0;
 };
 
+/// What becomes of operands' channels that only pad blocks.
+enum class PaddingUse : uint8_t {
+  kMixed,    ///< multiplied by zeros and summed up with others, which infinities and NaN there would spoil
+  kApart,    ///< each channel of the result comes of the same channel of operands, or is one of them
+  kNotRead,  ///< read by nothing
+};
+
 /// A call in a blocked layout; `layout` is that of its (only) result.
 struct LaidOutCall {
   Expr expr;
   ChannelLayout layout;
+  PaddingUse padding = PaddingUse::kMixed;
 };
 
 /// Rewrites a typed call into one on blocked activations, or gives nothing: then it runs in the plain layout.

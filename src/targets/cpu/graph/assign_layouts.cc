@@ -245,7 +245,7 @@ class Assigner {
       auto source = trace_.in_place.find(laid.args[i].get());
       const auto* type = TensorTypeOf(laid.args[i]);
       if (source != trace_.in_place.end() && IsStaticImage(type)) {
-        cycles += ChangeCycles(type, source->second, option.read[i], machine_);
+        cycles += ChangeCycles(type, source->second.layout, option.read[i], machine_);
       }
     }
     return cycles;

@@ -20,7 +20,9 @@ struct LaidCall {
   std::vector<Expr> args;           ///< tuples flattened
   std::vector<ChannelLayout> seen;  ///< in which each argument was said to exist
   std::vector<ChannelLayout> read;  ///< in which it is read
+  Expr result;                      ///< what became of it
   ChannelLayout out;
+  PaddingUse padding = PaddingUse::kMixed;
   bool by_kernel = false;         ///< else by the operator's rule
   bool blocked_consumer = false;  ///< LayoutArgs::HasBlockedConsumer
 };
@@ -30,9 +32,13 @@ struct LayoutTrace {
   std::vector<LaidCall> calls;  ///< those that make an argument before those that read it
   /// Values that others read in the plain layout.
   std::unordered_set<const Object*> plain;
-  /// Values made of others in place (parts of a split, shuffled channels), with their layout; and what they are made
-  /// of.
-  std::unordered_map<const Object*, ChannelLayout> in_place;
+  /// Values made of others in place: parts of a split, shuffled channels.
+  struct InPlace {
+    ChannelLayout layout;
+    const Object* of = nullptr;
+  };
+  std::unordered_map<const Object*, InPlace> in_place;
+  /// What they are made of.
   std::unordered_set<const Object*> pinned;
 };
 

@@ -4,7 +4,6 @@
 // the plain layout. A tensor is transformed at most once per layout, however many consumers it has.
 #include "targets/cpu/graph/passes.h"
 
-#include <algorithm>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -13,11 +12,11 @@
 #include "ops/change_layout.h"
 #include "passes/pass_util.h"
 #include "targets/cpu/graph/assign_layouts.h"
+#include "targets/cpu/graph/finite_padding.h"
 #include "targets/cpu/kernels/conv_layout.h"
 #include "targets/cpu/kernels/weight_forms.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/ir/transform.h"
-#include "treadle/ops/attrs/conv.h"
 #include "treadle/ops/make.h"
 #include "treadle/ops/traits.h"
 #include "treadle/relay/expr_functor.h"
@@ -85,8 +84,10 @@ class LayoutPlanner : public ExprMutator {
  public:
   Function Plan(const Function& func) {
     // Nested functions are seen with the one around them.
-    if (!consumers_) consumers_.emplace(func->body, lanes());
+    const bool outermost = !consumers_;
+    if (outermost) consumers_.emplace(func->body, lanes());
     Expr body = Plain(func->body);
+    if (outermost) body = WithFinitePadding(body, trace_);
     if (body.same_as(func->body)) return func;
     Function result = func;
     result.CopyOnWrite()->body = body;
@@ -177,7 +178,9 @@ class LayoutPlanner : public ExprMutator {
   /// The same of a call, for the trace.
   Expr Laid(LaidCall laid, bool by_kernel, const LaidOutCall& result) {
     laid.by_kernel = by_kernel;
+    laid.result = result.expr;
     laid.out = result.layout;
+    laid.padding = result.padding;
     trace_.calls.push_back(laid);
     return Produced(GetRef<Expr>(laid.call), result.layout, result.expr);
   }
@@ -264,7 +267,7 @@ Expr LayoutPlanner::BlockedPart(const TupleGetItemNode* op) {
   }
   const bool last = static_cast<size_t>(op->index) + 1 == parts->fields.size();
   if (end % block != 0 && !last) return Expr();
-  trace_.in_place[op] = layout;
+  trace_.in_place[op] = {layout, split->args[0].get()};
   trace_.pinned.insert(split->args[0].get());
   Expr result = ops::MakeStridedSlice(InLayout(split->args[0], layout), {begin / block}, {(end + block - 1) / block},
                                       {1}, std::vector<int64_t>{1});
@@ -294,7 +297,7 @@ Expr LayoutPlanner::Shuffled(const CallNode* call) {
     shuffled = layout.Shuffled(channels, groups);
   }
   if (shuffled.is_plain()) return Expr();
-  trace_.in_place[call] = shuffled;
+  trace_.in_place[call] = {shuffled, data.get()};
   trace_.pinned.insert(data.get());
   return Produced(GetRef<Expr>(call), shuffled, InLayout(data, layout));
 }
@@ -308,27 +311,6 @@ Array<te::Tensor> PlaceholdersOf(const LayoutArgs& args) {
     tensors.push_back(te::Placeholder(type->shape, type->dtype, StrCat("operand", i)));
   }
   return tensors;
-}
-
-/// Channels that pad blocks of a sum over channels are sums of products with zeros: NaN where the data are infinite,
-/// which the sums of the next convolution would make of all channels. They are 0 again before anything reads them.
-LaidOutCall WithFinitePadding(const CallNode* call, const LaidOutCall& sums) {
-  const auto* type = call->type_as<TensorTypeNode>();
-  const auto* conv = call->attrs.as<ops::ConvAttrs>();
-  const ChannelLayout& layout = sums.layout;
-  if (type == nullptr || type->shape.size() != 4 || !type->dtype.is_floating()) return sums;
-  const int64_t* channels = AsConstInt(type->shape[1]);
-  const int64_t* inputs = AsConstInt(call->args[0]->type_as<TensorTypeNode>()->shape[1]);
-  if (channels == nullptr || !layout.HasPadding(*channels)) return sums;
-  // Those of a depthwise convolution are products of zeros.
-  if (conv != nullptr && conv->groups > 1 && inputs != nullptr && conv->groups == *inputs) return sums;
-  const int64_t blocks = layout.PaddedChannels(*channels) / layout.block;
-  NDArray exists = NDArray::Empty({1, blocks, 1, 1, layout.block}, DataType::Bool());
-  auto* flags = static_cast<uint8_t*>(exists.data_ptr());
-  std::fill(flags, flags + blocks * layout.block, uint8_t{0});
-  for (const int64_t at : layout.ChannelIndexMap(*channels)) flags[at] = 1;
-  const Expr zero = ops::ScalarConstant(type->dtype, 0.0);
-  return {ops::CallOp("where", {Constant(exists), sums.expr, zero}, Attrs(), call->span), layout};
 }
 
 schedule::Problem LayoutPlanner::ProblemOf(const CallNode* call, LayoutArgs& args) const {
@@ -378,7 +360,7 @@ Expr LayoutPlanner::VisitExpr_(const CallNode* call) {
     const FLayoutRule rule = ops::LayoutRuleOf(Downcast<Op>(call->op));
     CallArgs args(this, call);
     const Chosen chosen = ByKernel(call, args);
-    if (chosen.rewritten) return Laid(args.laid(), true, WithFinitePadding(call, *chosen.rewritten));
+    if (chosen.rewritten) return Laid(args.laid(), true, *chosen.rewritten);
     if (rule != nullptr && !chosen.as_it_is && call->type_as<TensorTypeNode>() != nullptr) {
       if (auto result = rule(call, args)) return Laid(args.laid(), false, *result);
     }

@@ -279,7 +279,7 @@ LaidOutCall IndexedConv(const LayoutRequest& request, const NDArray& weight, con
   static const Op op = Op::Get("nn.contrib_conv2d_select_NCHWc");
   return {relay::Call(op, {request.args.Get(0, in), w, relay::Constant(channels)}, Attrs(ObjectPtr<Object>(attrs)), {},
                       call->span),
-          out};
+          out, relay::PaddingUse::kNotRead};
 }
 
 std::string WhyNotFlatPointwise(const ConvProblemNode& p) {

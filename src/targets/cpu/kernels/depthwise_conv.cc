@@ -153,7 +153,7 @@ std::optional<relay::LaidOutCall> Rewrite(const LayoutRequest& request, const Pr
   return relay::LaidOutCall{
       relay::Call(op, {request.args.Get(0, layout), LayoutTransform(weight, "OIHW", kernel_layout)},
                   Attrs(ObjectPtr<Object>(attrs)), {}, call->span),
-      layout};
+      layout, relay::PaddingUse::kApart};
 }
 
 }  // namespace
