@@ -35,16 +35,21 @@ IRModule WithWeights(const std::string& text) {
       IRModule::FromExpr(relay::Function(params, relay::Bind(main->body, weights), main->ret_type, {})));
 }
 
-/// "NCHW16c > NCHW8c" of each convolution, "to NCHW8c" of activations that are transformed, in the order of execution.
-std::string Layouts(const std::string& text, bool joint, const std::string& cpu = "znver4") {
+/// What the pass makes of it.
+relay::Expr Planned(const std::string& text, bool joint, const std::string& cpu = "znver4") {
   PassContext context = PassContext::Create();
   context.CopyOnWrite()->config.Set(relay::kJointLayouts, IntImm(DataType::Bool(), joint ? 1 : 0));
   PassContext::Scope scope(context);
   const Target target(StrCat("llvm -mtriple=x86_64-unknown-linux-gnu -num-cores=1 -mcpu=", cpu));
   const IRModule module =
       relay::InferTypes(relay::transform::PlanLayout(ops::cpu::MachineOf(target), target)(WithWeights(text)));
+  return Downcast<relay::Function>(module->Lookup("main"))->body;
+}
+
+/// "NCHW16c > NCHW8c" of each convolution, "to NCHW8c" of activations that are transformed, in the order of execution.
+std::string Layouts(const std::string& text, bool joint, const std::string& cpu = "znver4") {
   std::string result;
-  relay::PostOrderVisit(Downcast<relay::Function>(module->Lookup("main"))->body, [&](const relay::Expr& e) {
+  relay::PostOrderVisit(Planned(text, joint, cpu), [&](const relay::Expr& e) {
     const auto* call = e.as<relay::CallNode>();
     if (call == nullptr) return;
     if (const auto* pool = call->attrs.as<ops::MaxPool2DAttrs>()) {
@@ -83,13 +88,15 @@ TEST(JointLayouts, BlocksChangeWhereTensorsAreSmall) {
   // After the pool, not before it.
   const char* text = R"(
 fn (%x: Tensor[(1, 16, 56, 56), float32], %w0: Tensor[(24, 16, 1, 1), float32],
-    %w1: Tensor[(24, 16, 1, 1), float32], %w2: Tensor[(384, 24, 1, 1), float32]) {
+    %w1: Tensor[(24, 16, 1, 1), float32], %w2: Tensor[(384, 24, 1, 1), float32],
+    %w3: Tensor[(384, 24, 1, 1), float32]) {
   %0 = nn.relu(add(nn.conv2d(%x, %w0), nn.conv2d(%x, %w1)));
-  nn.conv2d(nn.max_pool2d(%0, pool_size=[2, 2], strides=[2, 2]), %w2)
+  %1 = nn.max_pool2d(%0, pool_size=[2, 2], strides=[2, 2]);
+  add(nn.conv2d(%1, %w2), nn.conv2d(%1, %w3))
 })";
   const std::string sum = "to NCHW16c; NCHW16c > NCHW16c; NCHW16c > NCHW16c; ";
-  EXPECT_EQ(Layouts(text, false), sum + "pool NCHW16c; NCHW16c > NCHW16c; to NCHW; ");
-  EXPECT_EQ(Layouts(text, true), sum + "pool NCHW16c; to NCHW8c; NCHW8c > NCHW16c; to NCHW; ");
+  EXPECT_EQ(Layouts(text, false), sum + "pool NCHW16c; NCHW16c > NCHW16c; NCHW16c > NCHW16c; to NCHW; ");
+  EXPECT_EQ(Layouts(text, true), sum + "pool NCHW16c; to NCHW8c; NCHW8c > NCHW16c; NCHW8c > NCHW16c; to NCHW; ");
 }
 
 // The mean of all channels, rows and columns is that of blocks where none is padded.
@@ -104,6 +111,49 @@ TEST(PlanLayout, MeansOfAllChannelsReadBlocks) {
   };
   EXPECT_EQ(between("64").find("to NCHW;"), between("64").rfind("to NCHW;")) << between("64");  // the result's
   EXPECT_NE(between("20").find("to NCHW;"), between("20").rfind("to NCHW;")) << between("20");
+}
+
+/// Calls of an operator.
+int Count(const std::string& text, const std::string& op, const std::string& cpu = "znver4") {
+  int count = 0;
+  relay::PostOrderVisit(Planned(text, false, cpu), [&](const relay::Expr& e) {
+    const auto* call = e.as<relay::CallNode>();
+    const auto* callee = call == nullptr ? nullptr : call->op.as<OpNode>();
+    count += callee != nullptr && callee->name == op;
+  });
+  return count;
+}
+
+/// A convolution whose 20 channels are padded, `between` of its result %0, and a convolution of %1, with 3 x 3 weights.
+std::string Padded(const std::string& between, int64_t groups = 1) {
+  const std::string g = std::to_string(groups), each = std::to_string(20 / groups);
+  return StrCat("fn (%x: Tensor[(1, 32, 56, 56), float32], %w0: Tensor[(20, 32, 1, 1), float32],",
+                " %wd: Tensor[(20, 1, 3, 3), float32], %w1: Tensor[(20, ", each, ", 3, 3), float32]) {",
+                " %0 = nn.conv2d(%x, %w0);", between, " nn.conv2d(%1, %w1, padding=[1, 1], groups=", g, ") }");
+}
+
+const char* kApart = "%1 = nn.relu(nn.max_pool2d(nn.conv2d(%0, %wd, padding=[1, 1], groups=20), pool_size=[2, 2]));";
+
+// 0 times NaN is NaN: Winograd's method sums up all channels of a block.
+TEST(FinitePadding, IsMadeWhereChannelsAreMixed) {
+  EXPECT_EQ(Count(Padded("%1 = nn.relu(%0);"), "nn.contrib_conv2d_winograd_NCHWc"), 1);
+  EXPECT_EQ(Count(Padded("%1 = nn.relu(%0);"), "where"), 1);
+  EXPECT_EQ(Count(Padded(kApart), "nn.contrib_conv2d_winograd_NCHWc"), 1);
+  EXPECT_EQ(Count(Padded(kApart), "where"), 1) << "through operators that take channels apart, too";
+}
+
+TEST(FinitePadding, IsNotMadeForReadersThatTakeChannelsApart) {
+  EXPECT_EQ(Count(Padded("%1 = nn.relu(%0);", 20), "where"), 0);
+  EXPECT_EQ(Count(Padded(kApart, 20), "where"), 0);
+  EXPECT_EQ(Count("fn (%x: Tensor[(1, 32, 56, 56), float32], %w0: Tensor[(20, 32, 1, 1), float32]) {"
+                  " nn.relu(nn.conv2d(%x, %w0)) }",
+                  "where"),
+            0);
+}
+
+TEST(FinitePadding, IsNotMadeForReadersThatSkipIt) {
+  EXPECT_EQ(Count(kNarrow, "nn.contrib_conv2d_select_NCHWc"), 2);
+  EXPECT_EQ(Count(kNarrow, "where"), 0);
 }
 
 TEST(JointLayouts, WholeBlocksStayAsTheyAre) {

@@ -94,6 +94,7 @@ Array<Tensor> BlockedConv2dCompute(const Attrs& attrs, const Array<Tensor>& inpu
 class DirectConvPlanNode : public PlanNode {
  public:
   int64_t oh_block = 1, tile_ow = 1, tile_oc = 1, oc_group = 1, ic_chunk = 0;
+  bool skip_padding = false;
   TREADLE_NODE(DirectConvPlanNode, PlanNode, "schedule.DirectConvPlan")
   template <typename R>
   static void Reflect(R& r) {
@@ -104,6 +105,8 @@ class DirectConvPlanNode : public PlanNode {
         .Doc("tiles of output channels that are innermost over one chunk of input channels");
     r.Field("ic_chunk", &DirectConvPlanNode::ic_chunk)
         .Doc("blocks of input channels that are summed at a time; 0: all");
+    r.Field("skip_padding", &DirectConvPlanNode::skip_padding)
+        .Doc("input channels that only pad blocks aren't read: where each of the others lies is looked up");
   }
 };
 
@@ -113,6 +116,7 @@ struct ConvSizes {
   int64_t oc_blocks, oc_block, oc_blocks_per_group;
   int64_t ic_blocks;          ///< of one group
   int64_t macs_per_ic_block;  ///< for each output
+  bool selects;               ///< channels are looked up
   double input_bytes = 0, weight_bytes = 0;
   bool fused_spatial;
 
@@ -125,6 +129,7 @@ struct ConvSizes {
         oc_blocks_per_group(oc_blocks / p.groups),
         ic_blocks(p.ic / p.groups / std::max<int64_t>(1, p.ic_block)),
         macs_per_ic_block(p.kh * p.kw * std::max<int64_t>(1, p.ic_block)),
+        selects(p.indexed_ic),
         fused_spatial(FusesSpatial(p)) {
     if (p.ic_block == 0) return;  // plain data: few channels
     // Channels of the weight are floats, or words of four bytes.
@@ -140,6 +145,24 @@ struct ConvSizes {
   /// Outputs in a row that tiles divide, of strips of `oh_block`.
   int64_t RowWidth(int64_t oh_block) const { return fused_spatial && oh_block > 0 ? oh_block * ow : ow; }
 };
+
+/// Whether channels that only pad blocks of the input can be skipped: then where each channel lies is looked up.
+bool CanSkipPadding(const ConvProblemNode& p) {
+  const bool whole_blocks = p.groups == 1 && p.ic_block > 1 && !p.indexed_ic && p.dtype == DataType::Float(32);
+  return whole_blocks && p.weight.defined() && p.weight.shape()[1] < p.ic;
+}
+
+/// The sizes of what a plan computes.
+ConvSizes SizesOf(const Problem& problem, bool skip_padding) {
+  const auto& p = *problem.as<ConvProblemNode>();
+  if (!skip_padding) return ConvSizes(p);
+  ConvProblemNode skipping = p;
+  skipping.indexed_ic = true;
+  skipping.data_ic = p.ic;
+  skipping.ic = p.weight.shape()[1];
+  skipping.ic_block = 1;
+  return ConvSizes(skipping);
+}
 
 /// Tiles of a strip of `oh_block` rows that use the same weights.
 int64_t WeightReuse(const ConvSizes& s, int64_t oh_block, int64_t tile_ow) {
@@ -199,10 +222,15 @@ double CyclesOfThreads(const ConvSizes& s, const DirectConvPlanNode& plan, doubl
 }
 
 double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen) {
-  const ConvSizes s(*problem.as<ConvProblemNode>());
   const auto& plan = *chosen.as<DirectConvPlanNode>();
+  const ConvSizes s = SizesOf(problem, plan.skip_padding);
   if (s.oh < 0 || s.ow < 0) return -1;
-  double tile_cycles = TileCycles({plan.tile_ow, plan.tile_oc}, s.RowWidth(plan.oh_block), s.oc_block, machine);
+  const int64_t width = s.RowWidth(plan.oh_block);
+  double tile_cycles = TileCycles({plan.tile_ow, plan.tile_oc}, width, s.oc_block, machine);
+  if (s.selects) {
+    const auto tiles = static_cast<double>((width + plan.tile_ow - 1) / plan.tile_ow);
+    tile_cycles += tiles * Fitted().tile_select / static_cast<double>(plan.tile_oc);
+  }
   if (!s.fused_spatial) tile_cycles *= static_cast<double>(plan.oh_block);
   const double alone = CyclesAlone(s, plan, tile_cycles, machine);
   const int64_t threads = ModelledThreads(machine);
@@ -211,20 +239,17 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   return static_cast<double>(s.batch) * image;
 }
 
-std::vector<Plan> Space(const Problem& problem, const Machine& target) {
+/// Adds plans that skip padding, or don't.
+void AddPlans(const ConvSizes& s, bool skip_padding, const Machine& machine, std::vector<Plan>* plans) {
   constexpr int64_t kMaxStrips = 64;
-  const ConvSizes s(*problem.as<ConvProblemNode>());
-  Machine machine = target;
-  // Products of int16 are in registers of their own before they are added.
-  if (problem.as<ConvProblemNode>()->dtype == DataType::Int(16)) machine.vector_registers -= 2;
-  std::vector<Plan> plans;
   auto add = [&](int64_t rows, const RegisterTile& tile, int64_t group, int64_t chunk) {
-    plans.push_back(Make<Plan, DirectConvPlanNode>([&](auto& plan) {
+    plans->push_back(Make<Plan, DirectConvPlanNode>([&](auto& plan) {
       plan.oh_block = rows;
       plan.tile_ow = tile.width;
       plan.tile_oc = tile.blocks;
       plan.oc_group = group;
       plan.ic_chunk = chunk;
+      plan.skip_padding = skip_padding;
     }));
   };
   auto strips_of = [&](int64_t rows) {
@@ -241,12 +266,21 @@ std::vector<Plan> Space(const Problem& problem, const Machine& target) {
   };
   if (s.oh < 0 || s.ow < 0) {
     strips_of(s.oh);
-    return plans;
+    return;
   }
   for (int64_t strips = 1; strips <= std::min(s.oh, kMaxStrips); ++strips) {
     const int64_t rows = (s.oh + strips - 1) / strips;
     if ((s.oh + rows - 1) / rows == strips) strips_of(rows);
   }
+}
+
+std::vector<Plan> Space(const Problem& problem, const Machine& target) {
+  Machine machine = target;
+  // Products of int16 are in registers of their own before they are added.
+  if (problem.as<ConvProblemNode>()->dtype == DataType::Int(16)) machine.vector_registers -= 2;
+  std::vector<Plan> plans;
+  AddPlans(SizesOf(problem, false), false, machine, &plans);
+  if (CanSkipPadding(*problem.as<ConvProblemNode>())) AddPlans(SizesOf(problem, true), true, machine, &plans);
   return plans;
 }
 
@@ -257,8 +291,9 @@ std::string WhyNot(const Problem& problem, const Machine&) {
 }
 
 std::string WhyNotPlan(const Problem& problem, const Machine& machine, const Plan& chosen) {
-  const ConvSizes s(*problem.as<ConvProblemNode>());
   const auto& plan = *chosen.as<DirectConvPlanNode>();
+  if (plan.skip_padding && !CanSkipPadding(*problem.as<ConvProblemNode>())) return "no channels only pad blocks";
+  const ConvSizes s = SizesOf(problem, plan.skip_padding);
   const bool dynamic = s.oh < 0 || s.ow < 0;
   if (dynamic ? plan.oh_block != s.oh : plan.oh_block < 1 || plan.oh_block > s.oh) {
     return StrCat("strips of ", plan.oh_block, " rows, of ", s.oh);
@@ -421,9 +456,10 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   }
 }
 
-std::optional<relay::LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& problem, const Plan&) {
+std::optional<relay::LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& problem, const Plan& plan) {
   const auto& p = *problem.as<ConvProblemNode>();
-  if (p.indexed_ic) return IndexedConv(request, p.weight, p.in_layout, p.out_layout, 1);
+  if (p.indexed_ic || plan.as<DirectConvPlanNode>()->skip_padding)
+    return IndexedConv(request, p.weight, p.in_layout, p.out_layout, 1);
   return BlockedConv(request, p.padded_weight, p.in_layout, p.out_layout, 1);
 }
 
@@ -437,6 +473,7 @@ void RegisterDirectConv() {
   kernel.op = "nn.conv2d";
   kernel.target = "cpu";
   kernel.plan_type = DirectConvPlanNode::StaticTypeInfo();
+  kernel.graph_fields = {"skip_padding"};
   kernel.least_gain = 0.99;
   kernel.why_not = WhyNot;
   kernel.space = Space;
