@@ -173,6 +173,7 @@ class CWriter : public tir::ExprFunctor<std::string(const PrimExpr&)>, public ti
   std::unordered_set<const tir::VarNode*> lets_;  ///< bound by a statement between the same braces
   std::unordered_set<std::string> taken_;
   std::vector<std::unordered_map<const Object*, std::string>> memos_;
+  std::vector<PrimExpr> known_;         ///< what memos know by address: some is made on the way
   std::vector<std::string> allocated_;  ///< what Return frees
   int indent_ = 1;
   int counter_ = 0;

@@ -82,6 +82,7 @@ std::string CWriter::VisitExpr(const PrimExpr& e) {
   if (e.dtype().is_void() || (call != nullptr && text.empty())) return text;
   std::string name = Temporary(e.dtype(), text);
   memos_.back()[e.get()] = name;
+  known_.push_back(e);
   return name;
 }
 

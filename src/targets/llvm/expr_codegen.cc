@@ -61,6 +61,7 @@ Value* FunctionCodegen::VisitExpr(const PrimExpr& e) {
   }
   Value* value = ExprBase::VisitExpr(e);
   memos_.back()[e.get()] = value;
+  known_.push_back(e);
   return value;
 }
 

@@ -265,6 +265,7 @@ class FunctionCodegen : public tir::ExprFunctor<llvm::Value*(const PrimExpr&)>,
   std::unordered_map<const Object*, llvm::Align> aligns_;
   std::unordered_set<const Object*> non_negative_;
   std::vector<Memo> memos_;
+  std::vector<PrimExpr> known_;  ///< what memos know by address: some is made on the way
   std::vector<Workspace> workspaces_;
   bool in_parallel_ = false;
 };

@@ -46,6 +46,7 @@ class VmCompiler : public tir::ExprFunctor<Lanes(const PrimExpr&)>, public tir::
     }
     Lanes value = ExprBase::VisitExpr(e);
     memos_.back()[e.get()] = value;
+    known_.push_back(e);
     return value;
   }
 
@@ -453,6 +454,7 @@ class VmCompiler : public tir::ExprFunctor<Lanes(const PrimExpr&)>, public tir::
   std::unordered_map<const Object*, int32_t> buffer_ids_;
   std::unordered_map<const Object*, View> views_;
   std::vector<Memo> memos_;
+  std::vector<PrimExpr> known_;  ///< what memos know by address: some is made on the way
   int32_t next_ = 0;
   int32_t pinned_ = 0;
 };

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""com.microsoft MatMulNBits in all its forms beside its definition in float64: Y = A * dq(B)' + bias, where
+dq(b) = (b - zero) * scale of the block that K is in."""
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import treadle
+
+N = 21
+
+
+def packed(values, bits):
+    """Rows of numbers in bytes, the first in the low bits; the last byte is filled with ones, which nothing may read."""
+    per = 8 // bits
+    rows = np.pad(values, ((0, 0), (0, -values.shape[1] % per)), constant_values=(1 << bits) - 1).astype(np.uint8)
+    return sum(rows[:, i::per] << (bits * i) for i in range(per)).astype(np.uint8)
+
+
+def layer(bits, k, block, zeros=None, shuffled=False, bias=False, dtype=np.float32, level=None, rows=5, seed=0):
+    rng = np.random.default_rng(seed + 10 * bits + k)
+    blocks = -(-k // block)
+    weights = rng.integers(0, 1 << bits, (N, blocks * block))
+    weights[:, : min(k, 3)] = [0, (1 << bits) - 1, 0][: min(k, 3)]
+    scales = rng.uniform(0.01, 0.1, (N, blocks)).astype(dtype)
+    points = np.full((N, blocks), float(1 << (bits - 1)))
+    inputs = {"b": packed(weights, bits).reshape(N, blocks, -1), "s": scales, "z": None, "g": None, "c": None}
+    if zeros == "packed":
+        points = rng.integers(0, 1 << bits, points.shape).astype(float)
+        points[0, :1], points[1, :1] = 0, (1 << bits) - 1
+        inputs["z"] = packed(points.astype(np.int64), bits)
+    elif zeros == "floats":
+        points = rng.uniform(0, 1 << bits, points.shape).astype(dtype)
+        inputs["z"] = points
+    block_of = np.arange(k) // block
+    if shuffled:
+        rng.shuffle(block_of)
+        inputs["g"] = block_of.astype(np.int32)
+    if bias:
+        inputs["c"] = rng.standard_normal(N).astype(dtype)
+    a = rng.standard_normal((rows, k)).astype(dtype)
+    exact = (weights[:, :k] - points.astype(np.float64)[:, block_of]) * scales.astype(np.float64)[:, block_of]
+    expected = a.astype(np.float64) @ exact.T + (inputs["c"].astype(np.float64) if bias else 0)
+    names = [name if value is not None else "" for name, value in inputs.items()]
+    while names[-1] == "":
+        names.pop()
+    attributes = {"K": k, "N": N, "bits": bits, "block_size": block}
+    if level is not None:
+        attributes["accuracy_level"] = level
+    node = helper.make_node("MatMulNBits", ["a", *names], ["y"], domain="com.microsoft", **attributes)
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    graph = helper.make_graph([node], "layer", [helper.make_tensor_value_info("a", kind, a.shape)],
+                              [helper.make_tensor_value_info("y", kind, None)],
+                              [numpy_helper.from_array(value, name) for name, value in inputs.items() if value is not None])
+    model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17),
+                                                                  helper.make_opsetid("com.microsoft", 1)])
+    # What rounding each element of A by half a step of a digit of its block may make of a result.
+    padded = np.pad(np.abs(a.astype(np.float64)), ((0, 0), (0, blocks * block - k)))
+    most = np.repeat(padded.reshape(rows, blocks, block).max(2), block, 1)[:, :k]
+    reach = most @ np.abs(exact).T
+    return model, a, expected, reach
+
+
+def run(model, a, **options):
+    (y,) = treadle.compile(model, **options).run(None, {"a": a})
+    assert y.dtype == a.dtype
+    return y.astype(np.float64)
+
+
+FORMS = [(None, False, False), ("packed", False, True), ("floats", False, False), (None, True, False),
+         ("packed", True, True), ("floats", True, True)]
+
+
+@pytest.mark.parametrize("zeros, shuffled, bias", FORMS)
+@pytest.mark.parametrize("k, block", [(64, 32), (33, 16), (97, 32), (1, 16), (129, 128)])
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_against_the_definition(bits, k, block, zeros, shuffled, bias):
+    model, a, expected, reach = layer(bits, k, block, zeros, shuffled, bias)
+    # By default rows are rounded to 16 bits.
+    assert (np.abs(run(model, a) - expected) <= reach / 2**15 + 1e-5).all()
+
+
+@pytest.mark.parametrize("zeros", [None, "packed", "floats"])
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_rows_in_float16(bits, zeros):
+    model, a, expected, reach = layer(bits, 72, 32, zeros, dtype=np.float16, bias=True)
+    assert (np.abs(run(model, a) - expected) <= reach / 2**15 + 2e-3 * np.abs(expected).max()).all()
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("accuracy", ["strict", "default", "fast"])
+def test_levels_of_accuracy(level, accuracy):
+    """Only level 4 lets rows be rounded to 8 bits; `strict` and `fast` say otherwise."""
+    model, a, expected, reach = layer(4, 96, 32, "packed", level=level, rows=3)
+    error = np.abs(run(model, a, accuracy=accuracy) - expected)
+    bytes_allowed = accuracy == "fast" or (accuracy == "default" and level == 4)
+    assert (error <= reach / (254 if bytes_allowed else 2**15) + 1e-5).all()
+    assert (error.max() > reach.max() / 2**15) == bytes_allowed
+
+
+@pytest.mark.parametrize("target", ["llvm -mcpu=x86-64-v3", "llvm -mcpu=native -emulate-intrinsics=1", "stackvm"])
+@pytest.mark.parametrize("bits, level", [(4, 4), (4, 0), (8, 4)])
+def test_machines(target, bits, level):
+    model, a, expected, reach = layer(bits, 97, 32, "packed", level=level, rows=2)
+    assert (np.abs(run(model, a, target=target) - expected) <= reach / (254 if level == 4 else 2**15) + 1e-5).all()
+
+
+def test_infinities_and_zeros_in_rows():
+    """A block of zeros has no scale of its own; an infinity stays in its row."""
+    model, a, _, _ = layer(4, 64, 32, "packed", rows=4)
+    a[0], a[1, :32], a[2, 5] = 0, 0, np.inf
+    (y,) = treadle.compile(model).run(None, {"a": a})
+    assert (y[0] == 0).all() and np.isfinite(y[[1, 3]]).all() and not np.isfinite(y[2]).any()
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"bits": 3}, "'bits' of 3 isn't implemented"), ({"block_size": 24}, "'block_size' is 24, expected a power of two"),
+    ({"K": 65}, "'B' or 'scales' has the wrong number of elements"), ({"weight_prepacked": 1}, "packed for other devices")])
+def test_what_is_refused(change, message):
+    model, *_ = layer(4, 64, 32)
+    node = model.graph.node[0]
+    for name, value in change.items():
+        kept = [attribute for attribute in node.attribute if attribute.name != name]
+        del node.attribute[:]
+        node.attribute.extend([*kept, helper.make_attribute(name, value)])
+    with pytest.raises(treadle.Error, match=message):
+        treadle.compile(model)
+
+
+def test_blocks_that_an_index_names_exist():
+    model, *_ = layer(4, 64, 32, shuffled=True)
+    index = next(tensor for tensor in model.graph.initializer if tensor.name == "g")
+    index.CopyFrom(numpy_helper.from_array(np.full(64, 2, np.int32), "g"))
+    with pytest.raises(treadle.Error, match="'g_idx' names block 2 of 2"):
+        treadle.compile(model)
