@@ -61,6 +61,16 @@ TEST(Simplify, ConditionsOnDataHoldUntilTheDataAreWritten) {
              "if (A[0] < 1f32) { A[1] = 2f32 if (n < 4) { A[2] = 3f32 } }");
 }
 
+TEST(Simplify, ConditionsDoNotHoldInTheOtherCase) {
+  ExpectBody(SimplifyFunc, "if (n < 4) { A[0] = 1f32 } else { if (2 < n) { A[min(n, 3)] = 2f32 } }",
+             "if (n < 4) { A[0] = 1f32 } else { A[3] = 2f32 }");
+  // What was read before it was written says nothing, and a comparison with NaN holds in neither way.
+  const char* text =
+      "if (A[0] < 1f32) { A[1] = 1f32 } else { A[0] = 0f32 if (A[0] < 1f32) { A[1] = 3f32 } if (1f32 <= A[2]) { A[3] = "
+      "1f32 } }";
+  ExpectBody(SimplifyFunc, text, text);
+}
+
 TEST(LoopPartition, IterationsBeyondADynamicEndDoNotRun) {
   const char* text = R"(
     for (i: int32, 0, 8) {
@@ -101,9 +111,31 @@ TEST(NarrowTails, TilesOfFewRowsHaveFormsOfTheirOwn) {
       for (r, 0, 14) unroll { if (((i*14) + r) < n) { A[((i*14) + r)] = t[r] } }
     })";
   const std::string after = AsText(NarrowTails(ParsePrimFunc(kHead + std::string(text) + "}"), LowerConfig()), false);
-  EXPECT_THAT(after, HasSubstr("for (r: int32, 0, 4) unroll"));
-  EXPECT_THAT(after, HasSubstr("(r, 0, 8) unroll"));
-  EXPECT_THAT(after, HasSubstr("(r, 0, 14) unroll"));
+  EXPECT_THAT(after, HasSubstr("for (r: int32, 0, 2) unroll"));
+  for (const char* width : {"5", "8", "11", "14"}) EXPECT_THAT(after, HasSubstr(StrCat("(r, 0, ", width, ") unroll")));
+}
+
+/// The form of five elements runs where there are at least three: those are where they are, the others may be the last.
+TEST(NarrowTails, OnlyElementsThatMayBeBeyondTheEndHaveAddressesOfTheirOwn) {
+  const char* text = R"(
+    for (i: int32, 0, n) {
+      allocate(t: Pointer(local float32), float32, [7]), storage_scope = "local";
+      for (k: int32, 0, 4) {
+        for (r: int32, 0, 7) unroll { if (((i*7) + r) < n) { t[r] = A[((i*7) + r)] } }
+      }
+      for (r, 0, 7) unroll { if (((i*7) + r) < n) { A[((i*7) + r)] = t[r] } }
+    })";
+  PrimFunc func = ParsePrimFunc(kHead + std::string(text) + "}");
+  for (const LoweringPass& pass : LoweringPasses()) {
+    const std::string name = pass.name;
+    if (name == "NarrowTails" || name == "RelaxTails" || name == "UnrollLoop" || name == "Simplify") {
+      func = pass.run(func, LowerConfig());
+    }
+  }
+  const std::string after = AsText(func, false);
+  EXPECT_THAT(after, HasSubstr("t[1] = A[(n - 1)]"));  // of the form of two
+  EXPECT_THAT(after, Not(HasSubstr("min(2, ")));       // of a tile with at least three
+  EXPECT_THAT(after, HasSubstr("min(6, "));
 }
 
 TEST(NarrowTails, OneFormIsEnoughForWhatNothingRepeats) {

@@ -10,9 +10,11 @@
 namespace treadle::tir {
 namespace {
 
-/// Tiles up to this width aren't worth more forms; wider ones get forms of the widths below.
-constexpr int64_t kNarrow = 5;
-constexpr int64_t kWidths[] = {4, 8};
+/// Tiles up to this width aren't worth more forms; wider ones get forms of the widths below, as far as these spare
+/// more than kSpared. A form is for the widths above the one before: the few of its elements that may lie beyond the
+/// end need addresses of their own, of which a processor has registers for some.
+constexpr int64_t kNarrow = 5, kSpared = 2;
+constexpr int64_t kWidths[] = {2, 5, 8, 11};
 
 /// A condition on an unrolled loop's variable r: r + rest <= 0, or r < -rest + 1.
 struct Tail {
@@ -145,7 +147,7 @@ class TailNarrower : public StmtMutator {
     Stmt result = body;
     for (size_t i = std::size(kWidths); i-- > 0;) {
       const int64_t width = kWidths[i];
-      if (width + kWidths[0] / 2 >= finder.tail.extent) continue;
+      if (width + kSpared >= finder.tail.extent) continue;
       const PrimExpr& rest = finder.tail.rest;
       PrimExpr few = analyzer_.Simplify(rest + make_const(rest.dtype(), width) > make_zero(rest.dtype()));
       Narrower narrower(finder.loops, width);

@@ -44,7 +44,7 @@ class Simplifier : public StmtExprMutator {
     }
     Stmt else_case;
     const Stmt then_case = VisitUnder(condition, op->then_case);
-    if (op->else_case.defined()) else_case = VisitStmt(op->else_case);
+    if (op->else_case.defined()) else_case = VisitUnder(logical_not(condition), op->else_case);
     const bool no_else = !else_case.defined() || IsNoOp(else_case);
     if (IsNoOp(then_case) && no_else && HasNoSideEffect(condition)) return NoOp();
     return IfThenElse(condition, then_case, no_else ? Stmt() : else_case, op->span);
