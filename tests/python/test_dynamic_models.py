@@ -179,6 +179,22 @@ def test_top_k_of_rows_of_any_length(axis, largest):
             model.run(None, {"x": np.zeros((size, 4) if axis == 0 else (4, size), np.float32)})
 
 
+@pytest.mark.parametrize("depth,units", [(64, 96), (1024, 512), (2048, 80)])
+def test_products_of_any_number_of_rows(depth, units):
+    rng = np.random.default_rng(0)
+    weight, bias = rng.standard_normal((depth, units)).astype("f4"), rng.standard_normal(units).astype("f4")
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Add", ["p", "b"], ["s"]),
+             helper.make_node("Relu", ["s"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", depth])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["rows", units])],
+                              [numpy_helper.from_array(weight, "w"), numpy_helper.from_array(bias, "b")])
+    model = treadle.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9))
+    for rows in (*range(18), 23, 28, 41, 100, 200):  # each remainder of a register tile
+        x = rng.standard_normal((rows, depth)).astype("f4")
+        expected = np.maximum(x.astype("f8") @ weight + bias, 0)
+        np.testing.assert_allclose(model.run(None, {"x": x})[0], expected, rtol=1e-4, atol=depth * 1e-6, err_msg=str(rows))
+
+
 def test_scan_of_a_known_number_of_rows_has_as_many_results():
     body = helper.make_graph([helper.make_node("Sub", ["x", "row"], ["d"]), helper.make_node("Abs", ["d"], ["y"]),
                               helper.make_node("Identity", ["x"], ["same"])], "body",

@@ -206,6 +206,18 @@ def test_prefetch_of_what_is_read_next():
     assert "prefetch" in str(tvm.lower(sch.mod))
 
 
+def test_prefetch_of_what_is_read_next_in_a_loop_that_may_end_early():
+    texts = []
+    for within in (0, 2):
+        sch = tir.Schedule(matmul())
+        i, j, k = sch.get_loops("C")
+        sch.reorder(j, i, k)
+        sch.prefetch_next("C", 1, i, within=within)
+        check(sch)
+        texts.append(str(tvm.lower(sch.mod)))
+    assert texts[0] != texts[1]
+
+
 def test_mistakes_leave_the_schedule_as_it_was():
     sch = tir.Schedule(matmul())
     before = str(sch.mod)

@@ -460,6 +460,16 @@ TEST(KernelsTest, RowsOfManyColumnsArePacked) {
   }
 }
 
+/// Of a dynamic number of rows those whose elements would share sets of the cache.
+TEST(KernelsTest, AnyNumberOfRowsThatShareSetsIsPacked) {
+  RegisterKernels();
+  const schedule::Kernel& packed = *schedule::FindKernel("matmul.packed");
+  for (const int64_t k : {768, 3072}) {
+    const std::string text = ToJson(DefaultPlan(packed, Product(-1, k, 768), MachineFor("avx512")).plan);
+    EXPECT_EQ(text.find("\"pack_a\":true") != std::string::npos, k == 3072) << text;
+  }
+}
+
 TEST_P(EveryMachine, CostsGrowWithWork) {
   RegisterKernels();
   const Machine machine = MachineFor(GetParam());

@@ -139,8 +139,9 @@ class Schedule {
   void Prefetch(const BlockRV& block, int read_index, const LoopRV& loop, const PrimExpr& offset);
   /// While loop `around` (and those around it that read the same) runs, prefetches into the second-level cache what
   /// it reads of the buffer when next it reads something else. The cache lines are spread over the iterations of
-  /// loop `at`, which is `around` or inside of it. Does nothing where nothing else is read.
-  void PrefetchNext(const BlockRV& block, int read_index, const LoopRV& around, const LoopRV& at);
+  /// loop `at`, which is `around` or inside of it; `within` > 0: over as many of the first iterations of `around`, for
+  /// loops that may end early. Does nothing where nothing else is read.
+  void PrefetchNext(const BlockRV& block, int read_index, const LoopRV& around, const LoopRV& at, int64_t within = 0);
 
   /// Element (vars) of the `index`-th buffer that the block writes (reads) is stored at `indices`, in terms of vars.
   /// The map must keep elements apart; the buffer must not be a parameter.

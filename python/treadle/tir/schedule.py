@@ -218,10 +218,11 @@ class Schedule:
         _api.prefetch(self._handle, self._block(block), read_buffer_index, _loop("prefetch", loop), as_expr(offset))
 
     def prefetch_next(self, block: BlockRV | str, read_buffer_index: int, around: LoopRV,
-                      at: LoopRV | None = None) -> None:
+                      at: LoopRV | None = None, within: int = 0) -> None:
         """While loop `around` runs, prefetches what it reads of the buffer when next it reads something else, spread
-        over the iterations of loop `at`, which is `around` or inside of it."""
-        _api.prefetch_next(self._handle, self._block(block), read_buffer_index, around, at or around)
+        over the iterations of loop `at`, which is `around` or inside of it; `within` > 0: over as many of the first
+        iterations of `around`, for loops that may end early."""
+        _api.prefetch_next(self._handle, self._block(block), read_buffer_index, around, at or around, within)
 
     def transform_layout(self, block: BlockRV | str, buffer: str | tuple[str, int], index_map: Callable[..., Any],
                          pad_value: Any = None, axis_separators: Any = None) -> None:

@@ -40,7 +40,8 @@ void SetScope(ScheduleState& state, const std::string& block, int write_index, c
 void StorageAlign(ScheduleState& state, const std::string& block, int write_index, int axis, int factor, int offset);
 void DoubleBuffer(ScheduleState& state, const std::string& block, int write_index);
 void Prefetch(ScheduleState& state, const std::string& block, int read_index, const Var& loop, const PrimExpr& offset);
-void PrefetchNext(ScheduleState& state, const std::string& block, int read_index, const Var& around, const Var& at);
+void PrefetchNext(ScheduleState& state, const std::string& block, int read_index, const Var& around, const Var& at,
+                  int64_t within);
 
 // transform_layout.cc
 void TransformLayout(ScheduleState& state, const std::string& block, bool is_write, int index,

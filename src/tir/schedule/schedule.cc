@@ -275,10 +275,11 @@ void Schedule::Prefetch(const BlockRV& block, int read_index, const LoopRV& loop
   data_->Record("prefetch",
                 {ScheduleData::Ref(block), read_index, ScheduleData::Ref(loop), ScheduleData::Value(offset)});
 }
-void Schedule::PrefetchNext(const BlockRV& block, int read_index, const LoopRV& around, const LoopRV& at) {
-  primitive::PrefetchNext(data_->state, block->name, read_index, around->var, at->var);
+void Schedule::PrefetchNext(const BlockRV& block, int read_index, const LoopRV& around, const LoopRV& at,
+                            int64_t within) {
+  primitive::PrefetchNext(data_->state, block->name, read_index, around->var, at->var, within);
   data_->Record("prefetch_next",
-                {ScheduleData::Ref(block), read_index, ScheduleData::Ref(around), ScheduleData::Ref(at)});
+                {ScheduleData::Ref(block), read_index, ScheduleData::Ref(around), ScheduleData::Ref(at), within});
 }
 
 void Schedule::TransformLayout(const BlockRV& block, bool is_write, int index, const std::vector<Var>& vars,

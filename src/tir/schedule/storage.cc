@@ -138,7 +138,8 @@ Map<Var, PrimExpr> NextStep(const std::vector<const ForNode*>& loops) {
 
 }  // namespace
 
-void PrefetchNext(ScheduleState& state, const std::string& name, int read_index, const Var& around, const Var& at) {
+void PrefetchNext(ScheduleState& state, const std::string& name, int read_index, const Var& around, const Var& at,
+                  int64_t within) {
   constexpr int64_t kLine = 64;
   constexpr int kSecondLevel = 2;
   PlacedBlock placed = state.FindBlock(name);
@@ -161,7 +162,9 @@ void PrefetchNext(ScheduleState& state, const std::string& name, int read_index,
   BufferBox box = BoxRead(GetRef<For>(loops[inside - 1]), buffer, analyzer);
   // Loops around that read the same again share the work with those inside; the others lead to what is read next.
   size_t same = inside - 1;
-  while (same > 0 && loops[same - 1]->kind != ForKind::kParallel && !Uses(box.first, loops[same - 1]->loop_var)) --same;
+  while (within == 0 && same > 0 && loops[same - 1]->kind != ForKind::kParallel &&
+         !Uses(box.first, loops[same - 1]->loop_var))
+    --same;
   std::vector<const ForNode*> leading;
   for (size_t i = 0; i < same; ++i) {
     if (Uses(box.first, loops[i]->loop_var)) leading.push_back(loops[i]);
@@ -172,8 +175,9 @@ void PrefetchNext(ScheduleState& state, const std::string& name, int read_index,
   for (size_t i = same; i < loops.size(); ++i) {
     const int64_t* extent = AsConstInt(loops[i]->extent);
     if (extent == nullptr) throw ScheduleError("prefetch_next: the loops' extents must be constant");
+    const int64_t steps = within > 0 && i + 1 == inside ? std::min(*extent, within) : *extent;
     position = position * PrimExpr(*extent) + (loops[i]->loop_var - loops[i]->min);
-    positions *= *extent;
+    positions *= steps;
   }
   // Dimensions after the last one that isn't read in full lie next to each other.
   size_t run_dim = box.extents.size() - 1;

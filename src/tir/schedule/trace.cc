@@ -178,7 +178,8 @@ const std::map<std::string, Apply>& Appliers() {
        }},
       {"prefetch_next",
        [](Schedule& s, Replayed& r, const Json& in, const Json&) {
-         s.PrefetchNext(r.Block(in.at(0)), in.at(1), r.Loop(in.at(2)), r.Loop(in.at(3)));
+         const int64_t within = in.size() > 4 ? in.at(4).get<int64_t>() : 0;
+         s.PrefetchNext(r.Block(in.at(0)), in.at(1), r.Loop(in.at(2)), r.Loop(in.at(3)), within);
        }},
       {"transform_layout",
        [](Schedule& s, Replayed& r, const Json& in, const Json&) {

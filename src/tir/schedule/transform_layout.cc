@@ -130,12 +130,28 @@ class LayoutChange {
     }
   }
 
+  /// Whether quotient and remainder of a variable by one constant are among the indices: they tell its value, however
+  /// many it has.
+  bool HasTileAndPlace(const Var& var, const std::vector<size_t>& outputs) const {
+    std::set<int64_t> quotients, remainders;
+    auto add = [&](const auto* op, std::set<int64_t>* divisors) {
+      if (op == nullptr || !op->a.same_as(var)) return;
+      if (const int64_t* c = AsConstInt(op->b); c != nullptr && *c > 0) divisors->insert(*c);
+    };
+    for (size_t d : outputs) {
+      add(indices_[d].as<FloorDivNode>(), &quotients);
+      add(indices_[d].as<FloorModNode>(), &remainders);
+    }
+    return std::any_of(quotients.begin(), quotients.end(), [&](int64_t c) { return remainders.count(c) != 0; });
+  }
+
   void CheckGroup(const std::vector<size_t>& members, const std::vector<size_t>& outputs) const {
     if (members.size() == 1) {
       if (is_const_int(buffer_->shape[members[0]], 1)) return;
       for (size_t d : outputs) {
         if (indices_[d].same_as(vars_[members[0]])) return;
       }
+      if (HasTileAndPlace(vars_[members[0]], outputs)) return;
     }
     int64_t count = 1;
     for (size_t i : members) {

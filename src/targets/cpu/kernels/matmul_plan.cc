@@ -193,10 +193,10 @@ int64_t LargestDivisor(int64_t value, int64_t most) {
 }
 
 /// Rows that stay in a cache near by while panels pass over them: the fewer blocks of them the better, for each reads
-/// all of the right operand. Of a dynamic number of rows as many as the L2 cache holds. In tiles.
-int64_t TilesOfBlock(const MatmulProblemNode& p, int64_t mr, const Machine& machine) {
+/// all of the right operand. Of a dynamic number of rows that aren't packed as many as the L2 cache holds. In tiles.
+int64_t TilesOfBlock(const MatmulProblemNode& p, int64_t mr, bool packed, const Machine& machine) {
   const bool dynamic = p.m < 0;
-  const int64_t bytes = dynamic ? machine.l2_bytes / 2 : std::max(kRowBytes, machine.l3_bytes / 4);
+  const int64_t bytes = dynamic && !packed ? machine.l2_bytes / 2 : std::max(kRowBytes, machine.l3_bytes / 4);
   const int64_t most = std::max<int64_t>(1, bytes / (std::max<int64_t>(1, p.k) * kWord * mr));
   const int64_t tiles = (std::max<int64_t>(p.m, 0) + mr - 1) / mr;
   const int64_t blocks = p.packs_b ? 1 : (tiles + most - 1) / most;
@@ -206,8 +206,12 @@ int64_t TilesOfBlock(const MatmulProblemNode& p, int64_t mr, const Machine& mach
 /// Whether rows are read as words of neighbours, which packing would part.
 bool ReadsWords(const MatmulProblemNode& p) { return p.dtype.bits() == 8 || p.dtype == DataType::Int(16); }
 
-/// A dynamic number of rows isn't packed.
-bool CanPackRows(const MatmulProblemNode& p) { return p.m > 1 && !ReadsWords(p); }
+/// Of a dynamic number of rows those that would share sets of the cache: what few other rows there may be is no reason
+/// to copy them.
+bool CanPackRows(const MatmulProblemNode& p) {
+  const bool any = p.m < 0 && p.k > 0 && p.k * kWord % kSetBytes == 0 && !p.packs_b;
+  return (p.m > 1 || any) && !ReadsWords(p);
+}
 
 /// Panels of the right operand; a dynamic number of them is taken one by one.
 int64_t Panels(const MatmulProblemNode& p) { return p.n < 0 ? 1 : (p.n + kLanes - 1) / kLanes; }
@@ -220,13 +224,13 @@ MatmulPlanNode FirstPlan(const MatmulProblemNode& p, const Machine& machine) {
   plan.mr = TileRows(p.m < 0 ? kSymbolicWidth : p.m, machine);
   // A vector register that holds a whole panel leaves room for sums of two: half the loads per sum.
   plan.nr = machine.vector_lanes(32) >= kLanes && p.n % (2 * kLanes) == 0 ? 2 : 1;
-  plan.mc_tiles = TilesOfBlock(p, plan.mr, machine);
   const int64_t tiles = (std::max<int64_t>(p.m, 0) + plan.mr - 1) / plan.mr;
-  plan.pack_a = CanPackRows(p) && p.n >= kMinPackedColumns && tiles >= kMinPackedTiles;
+  plan.pack_a = CanPackRows(p) && p.n >= kMinPackedColumns && (p.m < 0 || tiles >= kMinPackedTiles);
   // Panels that are packed just now are in the L2 cache: short rows have to be packed only where all of a tile fall
   // into the same sets of the L1 cache.
   if (p.packs_b) plan.pack_a = plan.pack_a && (p.k > kShortRow || p.k * kWord % kSetBytes == 0);
-  if (plan.pack_a && !p.packs_b && p.m < kMaxChunkedRows) plan.kc = KChunk(p.k, plan.nr * kLanes, machine);
+  plan.mc_tiles = TilesOfBlock(p, plan.mr, plan.pack_a, machine);
+  if (plan.pack_a && !p.packs_b && p.m >= 0 && p.m < kMaxChunkedRows) plan.kc = KChunk(p.k, plan.nr * kLanes, machine);
   const int64_t columns = plan.nr * kLanes, column_tiles = (Panels(p) + plan.nr - 1) / plan.nr;
   if (plan.kc != 0) plan.nc_tiles = LargestDivisor(column_tiles, kMaxChunkedTiles);
   if (plan.kc == 0) plan.kc = ShortSums(p);
@@ -270,12 +274,12 @@ std::vector<int64_t> RowTiles(int64_t rows, int64_t panels, const Machine& machi
 /// The tile of registers is `plan`'s; blocks around it.
 void AddBlocks(const MatmulProblemNode& p, MatmulPlanNode plan, const Machine& machine, PlanList* list) {
   const int64_t columns = plan.nr * kLanes, column_tiles = (Panels(p) + plan.nr - 1) / plan.nr;
-  const int64_t all = TilesOfBlock(p, plan.mr, machine);
   const int64_t near = std::max<int64_t>(1, machine.l2_bytes / 2 / (std::max<int64_t>(1, p.k) * kWord * plan.mr));
   for (const bool pack_a : {false, true}) {
     if (pack_a && !CanPackRows(p)) continue;
     plan.pack_a = pack_a;
     plan.kc = ShortSums(p);
+    const int64_t all = TilesOfBlock(p, plan.mr, pack_a, machine);
     for (const int64_t mc_tiles : {all, std::min(all, near)}) {
       plan.mc_tiles = mc_tiles;
       for (int64_t nc = p.packs_b ? 8 : 1; nc >= 1; nc /= 2) {
@@ -359,7 +363,7 @@ std::string WhyNotMatmulPlan(const Problem& problem, const Machine&, const Plan&
   }
   if (plan.kc < 0 || (plan.kc > 0 && (p.k % plan.kc != 0 || p.m < 0))) return StrCat("chunks of ", plan.kc, " of K");
   if (plan.pack_a && ReadsWords(p)) return "rows of words can't be packed";
-  return plan.pack_a && p.m < 0 ? "a dynamic number of rows can't be packed" : "";
+  return plan.pack_a && !CanPackRows(p) ? "these rows can't be packed" : "";
 }
 
 Kernel MatmulKernel(decltype(Kernel::why_not) why_not, decltype(Kernel::rewrite) rewrite) {

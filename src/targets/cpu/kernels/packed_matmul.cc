@@ -165,6 +165,8 @@ Array<te::Tensor> PackingMatmulCompute(const Attrs& attrs, const Array<te::Tenso
 constexpr int64_t kLanes = kPackedColumns;
 /// Unrolled steps of K: the more, the fewer places that weights are prefetched at.
 constexpr int64_t kUnrollK = 4, kUnrollKNoPrefetch = 2;
+/// Tiles of a dynamic number of rows that fetch the next panels.
+constexpr int64_t kFewTiles = 2;
 /// Steps of k that are written out: with words, of which each is a dot product, few save as much.
 int64_t StepsOf(const MatmulProblemNode& p) { return p.dtype.bits() == 8 ? 2 : kUnrollK; }
 
@@ -314,7 +316,9 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
     PackPanels(sch, packing, columns[0]);
     outer.pop_back();
   } else {
-    PrefetchWeights(sch, block, rows[1], plan.mc_tiles, p.k > StepsOf(p) && p.k % StepsOf(p) == 0);
+    // Of a dynamic number of rows there may be few.
+    const int64_t within = p.m < 0 ? kFewTiles : 0;
+    PrefetchWeights(sch, block, rows[1], plan.mc_tiles, p.k > StepsOf(p) && p.k % StepsOf(p) == 0, within);
   }
   outer.insert(outer.begin(), out.begin(), out.end() - 2);
   FuseParallel(sch, outer, work);

@@ -78,7 +78,8 @@ void ComputeTileOfRows(Schedule& sch, const BlockRV& block, const LoopRV& tile, 
 /// While `block` computes with weights for `repeats` tiles, fetches the weights of the next ones from memory: of a
 /// network's weights few are in the caches when they are first used. `spread`: over the innermost loop, whose steps are
 /// written out, too.
-void PrefetchWeights(Schedule& sch, const BlockRV& block, const LoopRV& tile, int64_t repeats, bool spread = false);
+void PrefetchWeights(Schedule& sch, const BlockRV& block, const LoopRV& tile, int64_t repeats, bool spread = false,
+                     int64_t within = 0);
 
 /// Makes small tiles of two nested loops, `contiguous` along what is read and `last` along what is written, so that the
 /// cache lines of both are used while they are in the first-level cache.

@@ -165,7 +165,8 @@ void ComputeTileOfRows(Schedule& sch, const BlockRV& block, const LoopRV& tile, 
   sch.Annotate(readers, "no_unroll", IntImm(DataType::Int(64), 1));
 }
 
-void PrefetchWeights(Schedule& sch, const BlockRV& block, const LoopRV& tile, int64_t repeats, bool spread) {
+void PrefetchWeights(Schedule& sch, const BlockRV& block, const LoopRV& tile, int64_t repeats, bool spread,
+                     int64_t within) {
   constexpr int64_t kAtOnce = 4, kLeastRepeats = 2;
   if (repeats < kLeastRepeats) return;
   // Weights are what lies along the results' vectors.
@@ -205,7 +206,7 @@ void PrefetchWeights(Schedule& sch, const BlockRV& block, const LoopRV& tile, in
     }
   }
   try {
-    sch.PrefetchNext(block, weights, tile, at);
+    sch.PrefetchNext(block, weights, tile, at, within);
   } catch (const tir::ScheduleError& e) {
     // Of dynamic sizes, for example.
     schedule::ChoiceLog::Note(StrCat("# weights aren't prefetched: ", e.what()));
