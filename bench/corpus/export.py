@@ -18,12 +18,15 @@ import numpy as np
 import torch
 
 import architectures
+import uncommon
+
+ENTRIES = {**architectures.ENTRIES, **uncommon.ENTRIES}
 
 
 def _seeded(name):
     torch.manual_seed(0)
     np.random.seed(0)
-    entry = architectures.ENTRIES[name]()
+    entry = ENTRIES[name]()
     entry.module.eval()
     for part in entry.module.modules():  # statistics that do something
         if isinstance(part, torch.nn.modules.batchnorm._BatchNorm) and part.running_mean is not None:
@@ -113,7 +116,7 @@ def main():
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
-    for name in options.names or architectures.ENTRIES:
+    for name in options.names or ENTRIES:
         for exporter in options.exporter or ("dynamo", "script"):
             for shapes in options.shapes or ("static", "dynamic"):
                 path = options.out / f"{name}.{exporter}.{shapes}.onnx"
