@@ -339,10 +339,9 @@ void RegisterTirBlocks() {
   Reg("tir.schedule.double_buffer", [](ScheduleRef s, BlockRV b) { s.schedule().DoubleBuffer(b); });
   Reg("tir.schedule.prefetch",
       [](ScheduleRef s, BlockRV b, int i, LoopRV l, PrimExpr offset) { s.schedule().Prefetch(b, i, l, offset); });
-  Reg("tir.schedule.prefetch_next",
-      [](ScheduleRef s, BlockRV b, int i, LoopRV around, LoopRV at, int64_t within) {
-        s.schedule().PrefetchNext(b, i, around, at, within);
-      });
+  Reg("tir.schedule.prefetch_next", [](ScheduleRef s, BlockRV b, int i, LoopRV around, LoopRV at, int64_t within) {
+    s.schedule().PrefetchNext(b, i, around, at, within);
+  });
   Reg("tir.schedule.transform_layout",
       [](ScheduleRef s, BlockRV b, bool is_write, int index, Array<Var> vars, Array<PrimExpr> indices) {
         s.schedule().TransformLayout(b, is_write, index, vars.ToVector(), indices.ToVector());
