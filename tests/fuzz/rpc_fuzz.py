@@ -29,8 +29,15 @@ def mutate(data, max_size, seed):
     return rpc_messages.joined(parts)[:max_size]
 
 
+def absolute(argument):
+    """An option or a corpus as it is found from another folder."""
+    name, equals, value = argument.partition("=")
+    if name in ("-artifact_prefix", "-dict", "-exact_artifact_path"):
+        return f"{name}={os.path.join(os.getcwd(), value)}"
+    return argument if equals else os.path.abspath(argument) if os.path.exists(argument) else argument
+
+
 if __name__ == "__main__":
-    atheris.Setup([sys.argv[0], *(os.path.abspath(a) if os.path.exists(a) else a for a in sys.argv[1:])], rpc_messages.run,
-                  custom_mutator=mutate)
+    atheris.Setup([sys.argv[0], *map(absolute, sys.argv[1:])], rpc_messages.run, custom_mutator=mutate)
     os.chdir(tempfile.mkdtemp())
     atheris.Fuzz()

@@ -118,3 +118,15 @@ def test_resizing_keeps_what_is_infinite_apart(known):
 def test_resized_integers_are_the_same_whenever_sizes_are_known(known):
     x = np.full((1, 1, 5, 6), 7, np.int8)
     np.testing.assert_array_equal(resize(x, [1, 1, 7, 15], known, mode="cubic"), np.full((1, 1, 7, 15), 7, np.int8))
+
+
+@pytest.mark.parametrize("target", ["llvm -mcpu=native", "c", "stackvm"])
+@pytest.mark.parametrize("source", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint8])
+def test_integers_of_what_they_cannot_hold(source, dtype, target):
+    """The nearest there is, and 0 of NaN: what processors make of them differs."""
+    numbers = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, 3e9, -3e9, 300.7, -300.7, -1.5, 0.9], source)
+    least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    expected = [0 if np.isnan(v) else least if v <= least else most if v >= most else int(v) for v in numbers]
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    np.testing.assert_array_equal(run("Cast", numbers, target=target, to=kind), np.array(expected, dtype))
