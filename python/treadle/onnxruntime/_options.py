@@ -96,6 +96,9 @@ class SessionOptions(_Config):
                               "export_library", stacklevel=2)
             if name.endswith("_num_threads") and (not isinstance(value, numbers.Integral) or value < 0):
                 raise InvalidArgument(f"{name} is {value!r}; expected 0 (all) or more")
+            kind = type(self._FIELDS[name]) if name in self._FIELDS else None
+            if isinstance(kind, enum.EnumMeta) and value not in list(kind):
+                raise InvalidArgument(f"{name} is {value!r}; expected one of {', '.join(str(each.name) for each in kind)}")
             object.__setattr__(self, name, value)
 
     def add_session_config_entry(self, key: str, value: str) -> None:

@@ -223,9 +223,16 @@ class InferenceSession:
             quick = getattr(self._options, "_entries", {}).get("treadle.quick") == "1"
             return _Models(data, directory, info["inputs"], options, static, quick)
         except error.UnsupportedOpError as problem:
-            raise _errors.NotImplemented(str(problem)) from problem
+            raise _errors.NotImplemented(self._named(problem)) from problem
         except error.ModelFormatError as problem:
-            raise _errors.InvalidGraph(str(problem)) from problem
+            raise _errors.InvalidGraph(self._named(problem)) from problem
+        except (error.ShapeError, error.DTypeError) as problem:
+            raise _errors.Fail(f"Load model from {self._model_path or 'bytes'} failed: {problem}") from problem
+
+    def _named(self, problem: Exception) -> str:
+        """The message; "model", as one that was given as bytes is called, becomes the file's name."""
+        text = str(problem)
+        return text.replace("model: ", f"{self._model_path}: ", 1) if self._model_path and text.startswith("model: ") else text
 
     def get_inputs(self) -> list[NodeArg]:
         return list(self._inputs)
