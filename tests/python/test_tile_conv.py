@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import treadle
 from test_precision import round_bf16, snr
 from test_tiles import PROGRAM, instructions, needs_x86, run  # noqa: F401
 
@@ -134,6 +135,16 @@ def test_plans(case, nc, ahead, tmp_path):
         record["plan"].update(nc=nc, ahead=ahead)
     y = run(model, inputs, WRITTEN_OUT, **{"schedule.plans": "\n".join(json.dumps(record) for record in records)})
     np.testing.assert_array_equal(y, expected)  # those that don't fit are left out
+
+
+@pytest.mark.parametrize("case", ["few_channels", "strided", "strips"])
+def test_batches_of_open_size(case, tmp_path):
+    model, inputs, expected = bytes_conv(*CASES[case])
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
+    assert record_of(model, WRITTEN_OUT, "qnn_conv2d.tiles", tmp_path)
+    x = np.concatenate([inputs["x"], inputs["x"][:, ::-1]])
+    (y,) = treadle.compile(model, target=WRITTEN_OUT).run(None, {"x": x})
+    np.testing.assert_array_equal(y[: len(expected)], expected)
 
 
 def test_weights_with_a_zero_point():

@@ -228,7 +228,7 @@ std::string WhyNot(const Problem& problem, const Machine& machine) {
     return "operands aren't uint8 and int8";
   }
   if (p.groups != 1) return StrCat(p.groups, " groups");
-  if (!p.is_static() || p.batch < 0) return "sizes are dynamic";
+  if (!p.is_static()) return "sizes are dynamic";
   if (p.ic < kLeastBlocked) return StrCat(p.ic, " channels");
   return p.oh * p.ow < kLeastOutputs ? StrCat(p.oh * p.ow, " outputs") : "";
 }
@@ -285,6 +285,9 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   if (weights > l2) work += weights * static_cast<double>(strips - 1) * machine.beyond_l2_cycles_per_byte;
   const double near = copied / static_cast<double>(plan.ahead ? 1 : strips);
   if (near > l2) work += copied * static_cast<double>(1 + groups) * machine.beyond_l2_cycles_per_byte;
+  // Of rows that are longer than a strip should be: they aren't divided.
+  const auto sums = static_cast<double>(form.rows * plan.nc * kLineBytes);
+  if (sums > l2) work += 2 * sums * static_cast<double>(strips * groups) * machine.beyond_l2_cycles_per_byte;
   const double memory = weights * machine.weight_cycles_per_byte;
   const double alone = std::max(work, memory) + fitted.amx_overlap * std::min(work, memory);
   const int64_t threads = ModelledThreads(machine);
