@@ -6,6 +6,7 @@
 
 #include "ops/layout.h"
 #include "ops/slice.h"
+#include "runtime/mapped_memory.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ops/attrs/nn.h"
 #include "treadle/ops/attrs/transform.h"
@@ -57,11 +58,39 @@ void StridedCopy(const char* in, char* out, const Shape& shape, const Shape& str
   }
 }
 
+/// How far apart rows of the first dimension begin in what StridedCopy reads, where each of them ends before the next
+/// begins; else 0.
+int64_t RowsApart(const Shape& shape, const Shape& strides) {
+  if (shape.empty() || NumElements(shape) == 0) return 0;
+  int64_t last = 0;
+  for (size_t i = 1; i < shape.size(); ++i) {
+    if (strides[i] < 0) return 0;
+    last += (shape[i] - 1) * strides[i];
+  }
+  return strides[0] > last ? strides[0] : 0;
+}
+
 /// `first`: the element that the result begins with.
 NDArray CopyWithStrides(const NDArray& data, const Shape& shape, const Shape& strides, int64_t first = 0) {
   NDArray out = NDArray::Empty(shape, data.dtype());
   const auto bytes = static_cast<size_t>(runtime::ElementBytes(data.dtype()));
-  StridedCopy(data.Data<char>() + first * static_cast<int64_t>(bytes), out.Data<char>(), shape, strides, bytes);
+  const char* from = data.Data<char>() + first * static_cast<int64_t>(bytes);
+  const size_t row = static_cast<size_t>(RowsApart(shape, strides)) * bytes;
+  constexpr size_t kStep = size_t{32} << 20;
+  if (row == 0 || row * static_cast<size_t>(shape[0]) <= kStep) {
+    StridedCopy(from, out.Data<char>(), shape, strides, bytes);
+    return out;
+  }
+  // Pages of a large operand that is mapped from a file are given back while it is read.
+  const int64_t step = std::max<int64_t>(1, static_cast<int64_t>(kStep / row));
+  const size_t out_row = static_cast<size_t>(out.nbytes() / shape[0]);
+  Shape part = shape;
+  for (int64_t at = 0; at < shape[0]; at += step) {
+    part[0] = std::min(step, shape[0] - at);
+    const char* begin = from + static_cast<size_t>(at) * row;
+    StridedCopy(begin, out.Data<char>() + static_cast<size_t>(at) * out_row, part, strides, bytes);
+    runtime::ReleasePages(begin, static_cast<size_t>(part[0]) * row);
+  }
   return out;
 }
 

@@ -2,6 +2,7 @@
 #include "driver/evaluate/constant_evaluator.h"
 
 #include "driver/evaluate/op_evaluator.h"
+#include "runtime/file_backed.h"
 #include "runtime/mapped_memory.h"
 #include "treadle/ops/compute.h"
 #include "treadle/ops/evaluate.h"
@@ -26,6 +27,13 @@ struct ReleaseOperands {
     }
   }
 };
+
+/// Packed weights are as large as those of the model, and stay until the library is written.
+NDArray OutOfShortMemory(const NDArray& made) {
+  constexpr int64_t kLeast = int64_t{4} << 20;
+  if (made.nbytes() < kLeast || !runtime::MemoryIsShort()) return made;
+  return runtime::ToFile(made);
+}
 
 }  // namespace
 
@@ -67,7 +75,7 @@ Expr EvaluateConstant(const Expr& expr) {
   const ReleaseOperands release{args};
   if (types.size() == 1) {
     auto direct = ops::EvaluateInBulk(op, args, call->attrs, types[0]);
-    if (direct) return Constant(*direct, call->span);
+    if (direct) return Constant(OutOfShortMemory(*direct), call->span);
   }
   if (!HasComputeRule(op)) return Expr();
   OpResults results = EvaluateOp(op, call->attrs, operands);

@@ -115,9 +115,16 @@ class Importer : public SubgraphImporter {
     for (const Function& function : model.functions) {
       functions_[{function.domain, function.name, function.overload}] = &function;
     }
+    constexpr size_t kLarge = size_t{256} << 20;
+    size_t bytes = 0;
+    for (const auto& tensor : model.graph.initializers) bytes += tensor->raw ? tensor->raw->size() : 0;
+    has_large_weights_ = bytes >= kLarge;
   }
   ImportResult Run();
 
+  /// Whether copies of weights are better kept out of memory: they are needed until their packed forms, which take as
+  /// much again, are made.
+  bool has_large_weights() const { return has_large_weights_; }
   /// The weight as a constant or as a parameter of "main".
   Expr WeightExpr(const std::string& name, const NDArray& value);
   std::vector<Expr> ImportSubgraph(const Graph& graph, const std::vector<Expr>& inputs,
@@ -160,6 +167,7 @@ class Importer : public SubgraphImporter {
   Array<relay::Var> input_vars_, weight_vars_;
   std::vector<std::string> unsupported_;
   std::map<std::string, int> unsupported_ops_;
+  bool has_large_weights_ = false;
   bool uses_data_ = false;  ///< values of the types of treadle/ops/attrs/host.h
   int function_depth_ = 0;
   int forks_ = 0;
@@ -176,7 +184,7 @@ class Importer : public SubgraphImporter {
 const NDArray& Value::array() {
   if (!array_.defined()) {
     std::string where = StrCat("initializer ", QuoteName(name_));
-    array_ = tensor_ ? ToNDArray(*tensor_, where) : ToNDArray(*sparse_, where);
+    array_ = tensor_ ? ToNDArray(*tensor_, where, importer_->has_large_weights()) : ToNDArray(*sparse_, where);
   }
   return array_;
 }

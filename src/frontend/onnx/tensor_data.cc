@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "runtime/file_backed.h"
 #include "runtime/mapped_memory.h"
 #include "treadle/base/error.h"
 
@@ -110,7 +111,7 @@ DataType ToDataTypeOrThrow(ElemType type, const std::string& where) {
   throw UnsupportedOpError(message, {message});
 }
 
-NDArray ToNDArray(const Tensor& tensor, const std::string& where) {
+NDArray ToNDArray(const Tensor& tensor, const std::string& where, bool in_file) {
   DataType dtype = ToDataTypeOrThrow(tensor.data_type, where);
   std::vector<char> storage;
   std::string_view bytes = RawBytes(tensor, storage);
@@ -119,6 +120,13 @@ NDArray ToNDArray(const Tensor& tensor, const std::string& where) {
   if (as_it_is && tensor.raw && !bytes.empty() && reinterpret_cast<uintptr_t>(bytes.data()) % kViewAlignment == 0) {
     auto owner = std::const_pointer_cast<void>(tensor.owner);
     return NDArray::View(const_cast<char*>(bytes.data()), tensor.dims, dtype, runtime::Cpu(), owner, true);
+  }
+  if (as_it_is && tensor.raw && in_file) {
+    if (auto owner = runtime::CopyToFile(bytes.data(), bytes.size())) {
+      runtime::ReleasePages(bytes.data(), bytes.size());
+      return NDArray::View(const_cast<void*>(owner.get()), tensor.dims, dtype, runtime::Cpu(),
+                           std::const_pointer_cast<void>(owner), true);
+    }
   }
   NDArray array = NDArray::Empty(tensor.dims, dtype);
   const auto* from = reinterpret_cast<const uint8_t*>(bytes.data());

@@ -18,8 +18,9 @@ std::optional<DataType> ToDataType(ElemType type);
 DataType ToDataTypeOrThrow(ElemType type, const std::string& where);
 
 /// The tensor as an array on the CPU: a view of the file where its bytes are aligned for vector loads and in the
-/// array's form, else a copy. `where` begins the message of the UnsupportedOpError for types without counterpart.
-NDArray ToNDArray(const Tensor& tensor, const std::string& where);
+/// array's form, else a copy, with `in_file` in a file (runtime/file_backed.h) where that can be. `where` begins the
+/// message of the UnsupportedOpError for types without counterpart.
+NDArray ToNDArray(const Tensor& tensor, const std::string& where, bool in_file = false);
 
 /// The dense form of a sparse tensor.
 NDArray ToNDArray(const SparseTensor& tensor, const std::string& where);
