@@ -233,8 +233,9 @@ def main():
     parser.add_argument("--fit", action="store_true", help="also fits the constants")
     parser.add_argument("--plans", type=int, default=8, help="of each problem (8)")
     parser.add_argument("--target", default="llvm -mcpu=native -num-cores=1")
+    parser.add_argument("--only", type=int, nargs="+", metavar="N", help="of the layers those with these numbers, from 0")
     parser.add_argument("--save", type=pathlib.Path, help="writes what was measured")
-    parser.add_argument("--load", type=pathlib.Path, help="takes what was measured from a file")
+    parser.add_argument("--load", type=pathlib.Path, nargs="+", help="takes what was measured from files")
     options = parser.parse_args()
     if options.layers is None:
         for name in sorted({row["layers"] for row in TABLE}):
@@ -242,7 +243,11 @@ def main():
             print(f"{name:14} {', '.join(own)}{'' if name in LAYERS else '  (not measured here)'}")
         return
     kernels, models = LAYERS[options.layers]
-    rows = json.loads(options.load.read_text()) if options.load else measure(kernels, models, options.target, options.plans)
+    models = [models[i] for i in options.only] if options.only else models
+    if options.load:
+        rows = [row for path in options.load for row in json.loads(path.read_text())]
+    else:
+        rows = measure(kernels, models, options.target, options.plans)
     for row in rows if options.load else ():
         row["target"] = options.target
     if options.save:

@@ -170,12 +170,13 @@ std::vector<std::string> UsableFor(const std::string& op, const Problem& problem
   return names;
 }
 
-/// Value of a field of a kernel's best plan.
+/// Value of a field of a kernel's best plan, an integer or bool.
 int64_t BestField(const char* kernel, const Problem& problem, const std::string& machine, const std::string& field) {
   RegisterKernels();
   const Candidate best = DefaultPlan(*schedule::FindKernel(kernel), problem, MachineFor(machine));
   const std::string text = ToJson(best.plan), key = "\"" + field + "\":";
-  return std::stoll(text.substr(text.find(key) + key.size()));
+  const std::string value = text.substr(text.find(key) + key.size());
+  return value.starts_with("true") ? 1 : value.starts_with("false") ? 0 : std::stoll(value);
 }
 
 TEST_P(EveryMachine, ProductsWithConstantsArePackedThenPlain) {
@@ -489,6 +490,30 @@ TEST(KernelsTest, TilesOfRegistersAreThoseOfTheMachine) {
   EXPECT_EQ(BestField("matmul.packed", square, "neon", "nr"), 1);
   EXPECT_EQ(BestField("conv2d.depthwise", Depthwise(96, 56, 3), "avx512", "tile_ow"), 14);
   EXPECT_EQ(BestField("conv2d.depthwise", Depthwise(96, 56, 3), "avx2", "tile_ow"), 6);
+}
+
+/// A pointwise convolution of `channels` in blocks of `block`, the last of which is padded.
+Problem ConvOfPadded(int64_t channels, int64_t oc, int64_t block) {
+  const Problem problem = Conv((channels + block - 1) / block * block, 28, oc, 1);
+  auto node = MakeObject<ConvProblemNode>(*problem.as<ConvProblemNode>());
+  node->ic_block = block;
+  node->in_layout = {block};
+  node->weight = runtime::NDArray::Empty({oc, channels, 1, 1}, DataType::Float(32));
+  return Problem(ObjectPtr<Object>(node));
+}
+
+// Looking up where a channel lies takes a part of a step, which wide tiles hide.
+TEST(KernelsTest, PaddingIsSkippedWhereThatIsLess) {
+  const auto direct = [](const Problem& problem, const std::string& machine) {
+    return BestField("conv2d.direct", problem, machine, "skip_padding");
+  };
+  for (const char* machine : {"avx2", "avx512", "neon"}) {
+    EXPECT_EQ(direct(ConvOfPadded(20, 128, 16), machine), 1) << machine << ": 20 steps instead of 32";
+    EXPECT_EQ(direct(ConvOfPadded(63, 128, 16), machine), 0) << machine << ": 63 steps instead of 64";
+    EXPECT_EQ(direct(Conv(64, 28, 128, 1), machine), 0) << machine << ": nothing is padded";
+  }
+  EXPECT_EQ(direct(ConvOfPadded(20, 128, 8), "avx2"), 0) << "20 steps instead of 24, of 6 cycles";
+  EXPECT_EQ(direct(ConvOfPadded(24, 128, 16), "avx512"), 1);
 }
 
 TEST(KernelsTest, UsersKernelsAreRankedByLevel) {
