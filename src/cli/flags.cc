@@ -121,7 +121,10 @@ Flag Verb::Add(const std::string& names, std::string* value, const std::string& 
 
 Flag Verb::Add(const std::string& names, std::vector<std::string>* value, const std::string& text) {
   CLI::Option* option = app_->add_option(names, *value, text);
-  option->check([](const std::string& given) { return given.empty() ? "the value is empty" : std::string(); });
+  option->check([](const std::string& given) {
+    if (!given.empty()) return std::string();
+    return StrCat("expected a value, got '", given, "'");
+  });
   return Listed(option);
 }
 

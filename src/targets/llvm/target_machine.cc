@@ -91,12 +91,15 @@ std::unique_ptr<llvm::MCSubtargetInfo> SubtargetOf(const std::string& triple) {
 void CheckTriple(const std::string& triple) {
   InitializeLLVM();
   std::string error;
-  const bool known = llvm::TargetRegistry::lookupTarget(triple, error) != nullptr;
-  if (known && llvm::Triple(triple).isOSBinFormatELF()) return;
-  throw TargetError(StrCat("-mtriple=", triple,
-                           known ? " isn't a system that libraries are made for: those are ELF, as on Linux"
-                                 : " isn't a machine that code is made for: those are x86_64 and aarch64",
-                           "\nhelp: such as -mtriple=aarch64-linux-gnu; without -mtriple it is this machine"));
+  const std::string help = "\nhelp: such as -mtriple=aarch64-linux-gnu; without -mtriple it is this machine";
+  if (llvm::TargetRegistry::lookupTarget(triple, error) == nullptr) {
+    throw TargetError(
+        StrCat("-mtriple=", triple, " isn't a machine that code is made for: those are x86_64 and aarch64", help));
+  }
+  if (!llvm::Triple(triple).isOSBinFormatELF()) {
+    throw TargetError(
+        StrCat("-mtriple=", triple, " isn't a system that libraries are made for: those are ELF, as on Linux", help));
+  }
 }
 
 void CheckCpu(const std::string& triple, const std::string& cpu) {
