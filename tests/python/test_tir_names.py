@@ -102,3 +102,24 @@ def test_small_names():
     x = tvm.relay.var("x", shape=(2,))
     assert tvm.relay.testing.count_ops(tvm.relay.exp(tvm.relay.exp(x))) == {"exp": 2}
     assert tvm.relay.testing.enabled_targets()
+
+
+@pytest.mark.parametrize("target", ["llvm", "c"])
+def test_functions_return_numbers(target):
+    a, b = tir.Var("a", "float32"), tir.Var("b", "int32")
+    ib = tir.ir_builder.create()
+    with ib.if_scope(b > 3):
+        ib.emit(tir.Evaluate(tir.ret(b * 2)))
+    ib.emit(tir.Evaluate(tir.ret(a + tir.Cast("float32", b))))
+    function = tvm.build(tvm.IRModule({"main": tir.PrimFunc([a, b], ib.get())}), target=target)
+    assert function(1.5, 5) == 10 and isinstance(function(1.5, 5), int)
+    assert function(1.5, 2) == 3.5 and function(-4.0, -9) == -13.0
+    zero = tvm.build(tvm.IRModule({"main": tir.PrimFunc([], tir.Evaluate(tir.ret(tir.const(0))))}), target=target)
+    assert zero() == 0
+
+
+def test_what_cannot_return_a_number_says_so():
+    a = tir.Var("a", "float32")
+    module = tvm.IRModule({"main": tir.PrimFunc([a], tir.Evaluate(tir.ret(a)))})
+    with pytest.raises(tvm.Error, match="stackvm: functions have no value"):
+        tvm.build(module, target="stackvm")

@@ -90,7 +90,7 @@ void EmitFunction(const tir::SplitFunction& func, const CodegenOptions& options,
   needs->threads |= !compute->functions().empty();
   needs->externs.insert(compute->externs().begin(), compute->externs().end());
   needs->calls_packed |= compute->calls_packed();
-  if (options.raw_api) {
+  if (options.raw_api && !func.returns_value) {
     out << "\nint32_t " << func.name << "__raw(void* const* data, const int64_t* scalars);\nint32_t " << func.name
         << "__raw(void* const* data, const int64_t* scalars) {\n  (void)data;\n  (void)scalars;\n  return " << func.name
         << "__compute(";
@@ -143,7 +143,7 @@ Artifact GenerateC(const Functions& lowered, const Target& target, const Codegen
       }
     }
     if (options.packed_api) artifact.symbols.push_back(split.name);
-    if (options.raw_api) artifact.symbols.push_back(split.name + "__raw");
+    if (options.raw_api && !split.returns_value) artifact.symbols.push_back(split.name + "__raw");
   }
   if (needs.calls_packed) out << kPackedHelper;
   if (needs.threads) out << kParallelHelper;

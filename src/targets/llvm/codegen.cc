@@ -209,7 +209,7 @@ void ModuleBuilder::AddFunction(const tir::PrimFunc& lowered) {
     if (!shared[i]) compute->addParamAttr(i, llvm::Attribute::NoAlias);
   }
   FunctionCodegen(this, compute).Run(params, func.compute->body);
-  if (options_.raw_api) AddRawWrapper(func, compute);
+  if (options_.raw_api && !func.returns_value) AddRawWrapper(func, compute);
   if (options_.packed_api) {
     auto* pointer = llvm::PointerType::get(context(), 0);
     auto* type = llvm::FunctionType::get(int32, {pointer, pointer, int32, pointer, pointer, pointer}, false);

@@ -5,6 +5,7 @@
 
 #include "tir/passes/pass_util.h"
 #include "tir/passes/passes.h"
+#include "tir/passes/return_values.h"
 #include "tir/passes/split_host_device.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/runtime/unpack_arguments.h"
@@ -28,7 +29,7 @@ std::optional<int64_t> KindOf(DataType dtype) {
 }  // namespace
 
 std::optional<ArgumentTable> DescribeArguments(const PrimFunc& func) {
-  if (func->GetAttr<Map<Var, String>>(kCustomTypes)) return std::nullopt;
+  if (func->GetAttr<Map<Var, String>>(kCustomTypes) || ReturnsValue(func)) return std::nullopt;
   if (auto type = func->GetAttr<IntImm>(kDeviceType); type && (*type)->value != kDLCPU) return std::nullopt;
   ArgumentTable table;
   table.names = (*func->GetAttr<String>(treadle::attr::kGlobalSymbol)).str() + "\n";

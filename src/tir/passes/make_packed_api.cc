@@ -2,6 +2,7 @@
 // The calling convention: argument checks, binding of symbolic dimensions to the arguments' shapes, and the split of
 // a function into its body and what checks the arguments.
 #include "tir/passes/pass_util.h"
+#include "tir/passes/return_values.h"
 #include "tir/passes/split_host_device.h"
 #include "treadle/runtime/c_types.h"
 
@@ -65,7 +66,15 @@ class ArgBinder {
       result.scalars.push_back(scalar);
     }
     DictAttrs attrs = func_->attrs;
-    result.compute = PrimFunc(params, func_->body, PrimType(kInt32), {}, attrs);
+    Stmt compute = func_->body;
+    if (ReturnsValue(func_)) {
+      Var value("ret_value", PointerType(PrimType(kInt64))), code("ret_code", PointerType(PrimType(kInt32)));
+      compute = StoreReturnValues(compute, value, code);
+      for (const Var& pointer : {value, code}) params.push_back(pointer);
+      for (const Var& pointer : {ret, ret_code}) call_args.push_back(pointer);
+      result.returns_value = true;
+    }
+    result.compute = PrimFunc(params, compute, PrimType(kInt32), {}, attrs);
     if (!with_packed) return result;
     Stmt body = Evaluate(ReturnValue(Call(kInt32, GlobalVar(name_ + "__compute"), call_args)));
     for (size_t i = wrappers_.size(); i-- > 0;) body = wrappers_[i](body);

@@ -109,6 +109,7 @@ struct SplitFunction {
   PrimFunc compute;             ///< parameters: data pointers, then scalars; no buffer_map; returns int32
   std::vector<Buffer> buffers;  ///< one per data pointer
   std::vector<Var> scalars;     ///< symbolic dimensions and scalar parameters
+  bool returns_value = false;   ///< two more parameters follow: where its value goes, and the value's type code
   PrimFunc packed;              ///< checks its arguments, then calls GlobalVar(name + "__compute")
 };
 /// Binds the symbolic dimensions to the arguments' shapes and writes the argument checks.
