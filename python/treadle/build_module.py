@@ -20,6 +20,8 @@ _tir = Api("tir")
 def functions(inputs: Any, args: Any = None, name: str = "main", binds: Any = None, target: Any = None) -> IRModule:
     """The module of functions that a schedule (with its parameters), a function or a module stands for; tensors without
     a schedule get one for the target."""
+    if isinstance(inputs, (list, tuple)) and inputs and all(isinstance(part, IRModule) for part in inputs):
+        inputs = _joined(inputs)
     if isinstance(inputs, (list, tuple, te.Tensor)):
         if args is not None or binds:
             raise ValueError("tensors without a schedule are given as one list of parameters; args and binds belong to a "
@@ -36,6 +38,17 @@ def functions(inputs: Any, args: Any = None, name: str = "main", binds: Any = No
     if not isinstance(inputs, IRModule):
         raise TypeError(f"lower takes a schedule, a loop-level function or a module, not {type(inputs).__name__}")
     return inputs
+
+
+def _joined(modules):
+    """The functions of several modules in one; of two with one name Error."""
+    functions = {}
+    for module in modules:
+        for var, function in module.functions.items():
+            if var.name_hint in functions:
+                raise Error(f"two of the modules have a function {var.name_hint}; lower() takes a name")
+            functions[var.name_hint] = function
+    return IRModule(functions)
 
 
 def schedule_to_module(schedule: Any, args: Sequence[Any] | None = None, name: str = "main",

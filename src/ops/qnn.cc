@@ -166,18 +166,37 @@ Expr DequantizeRule(const Attrs& attrs, const Array<Expr>& args, const Array<Typ
   return Dequantized(args[0], AlongAxis(args[1], types[1], axis, rank), AlongAxis(args[2], types[2], axis, rank));
 }
 
+constexpr const char* kToEven = "TONEVEN";
+constexpr const char* kUpward = "UPWARD";
+constexpr const char* kToNearest = "TONEAREST";
+
 Type RequantizeInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
   const auto* attrs = context.attrs<RequantizeAttrs>();
   CheckIntegral(data, "data");
   CheckQuantized(attrs->out_dtype, "results");
-  if (attrs->rounding != "TONEVEN" || attrs->compute_dtype != "float32") {
-    throw Error(StrCat("requantisation is implemented with rounding \"TONEVEN\" and compute_dtype \"float32\", not \"",
-                       attrs->rounding, "\" and \"", attrs->compute_dtype, "\""));
+  if (attrs->rounding != kToEven && attrs->rounding != kUpward && attrs->rounding != kToNearest) {
+    throw Error(StrCat("rounding must be ", kToEven, ", ", kUpward, " or ", kToNearest, ", not ", attrs->rounding));
+  }
+  if (attrs->compute_dtype != "float32") {
+    throw Error(StrCat("requantisation computes in float32, not ", attrs->compute_dtype));
   }
   CheckParameters(context, 1, 2, data, attrs->axis);
   CheckParameters(context, 3, 4, data, attrs->axis);
   return TensorType(data->shape, attrs->out_dtype);
+}
+
+/// float32 to the nearest integer; halves go up, or else away from zero. What is taken off is exact, so that the
+/// largest float below a half isn't taken for one.
+Expr RoundHalves(const Expr& real, bool upward) {
+  const DataType f32 = DataType::Float(32);
+  const Expr whole = CallOp(upward ? "floor" : "trunc", {real});
+  const Expr rest = Sub(real, whole);
+  const auto reaches = [&](const char* compare, double bound) {
+    return MakeCast(CallOp(compare, {rest, ScalarConstant(f32, bound)}), f32);
+  };
+  const Expr up = Add(whole, reaches("greater_equal", 0.5));
+  return upward ? up : Sub(up, reaches("less_equal", -0.5));
 }
 
 Expr RequantizeRule(const Attrs& attrs, const Array<Expr>& args, const Array<Type>& types) {
@@ -186,7 +205,9 @@ Expr RequantizeRule(const Attrs& attrs, const Array<Expr>& args, const Array<Typ
   auto along = [&](size_t i) { return AlongAxis(args[i], types[i], a->axis, rank); };
   // One factor for both scales: the sum is rounded once.
   Expr factor = CallOp("divide", {along(1), along(3)});
-  return Saturate(Dequantized(args[0], factor, along(2)), along(4), a->out_dtype);
+  const Expr real = Dequantized(args[0], factor, along(2));
+  if (a->rounding == kToEven) return Saturate(real, along(4), a->out_dtype);
+  return Saturate(RoundHalves(real, a->rounding == kUpward), along(4), a->out_dtype);
 }
 
 Type RoundClipInfer(const InferContext& context) {

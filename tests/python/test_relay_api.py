@@ -195,7 +195,7 @@ def test_analyses():
     assert relay.analysis.free_type_vars(relay.FuncType([a], a)) == [a]
     assert relay.analysis.free_type_vars(relay.FuncType([a], a, [a])) == []
     assert relay.analysis.check_kind(relay.TensorType((2,))) == relay.TypeKind.Type
-    with pytest.raises(ValueError):
+    with pytest.raises(treadle.Error):
         relay.analysis.check_kind(relay.TupleType([relay.GlobalTypeVar("List")]))
     assert relay.analysis.list_op_freqs(treadle.IRModule.from_expr(func)) == {"exp": 2, "add": 1}
     net = typed(relay.Function([x], relay.nn.dense(x, relay.const(np.zeros((5, 3), "float32")))))
@@ -371,3 +371,57 @@ def test_blocks_that_are_not_whole_stay_apart():
         altered = relay.transform.AlterOpLayout()(relay.transform.InferType()(mod))
     np.testing.assert_allclose(relay.create_executor("debug", mod=altered).evaluate()(*values).numpy(), expected,
                                rtol=1e-4, atol=1e-5)
+
+
+def test_tuples_within_results_are_outputs_one_by_one():
+    x = relay.var("x", shape=(10,))
+    y = x + relay.const(1.0)
+    halves = relay.split(x, 2).astuple()
+    function = relay.Function([x], relay.Tuple([y, relay.Tuple([relay.Tuple([y * y, x]), halves])]))
+    module, data = treadle.IRModule.from_expr(function), np.arange(10, dtype="float32")
+    runner = treadle.contrib.graph_executor.GraphModule(relay.build(module, "llvm")["default"](treadle.cpu()))
+    runner.run(x=data)
+    expected = [data + 1, (data + 1) ** 2, data, data[:5], data[5:]]
+    assert runner.get_num_outputs() == 5
+    for i, value in enumerate(expected):
+        np.testing.assert_array_equal(runner.get_output(i).numpy(), value)
+    first, ((square, same), (left, right)) = relay.create_executor("graph", module).evaluate()(data)
+    for got, value in zip((first, square, same, left, right), expected):
+        np.testing.assert_array_equal(got.numpy(), value)
+
+
+@pytest.mark.parametrize("rounding, expected", [("UPWARD", [1, 2, 3, 3, 4, 5, 6, 127]),
+                                                ("TONEAREST", [0, 1, 2, 3, 4, 5, 6, 127]),
+                                                ("TONEVEN", [1, 1, 3, 3, 3, 5, 5, 127])])
+def test_requantize_rounds_halves_as_asked(rounding, expected):
+    d = relay.var("d", shape=(8,), dtype="int32")
+    scales = [relay.const(0.5), relay.const(0), relay.const(1.0), relay.const(3)]
+    q = relay.qnn.requantize(d, *scales, out_dtype="int8", rounding=rounding)
+    for passes in ([], [relay.qnn.transform.Legalize(), relay.qnn.transform.CanonicalizeOps()]):
+        module = relay.transform.InferType()(treadle.IRModule.from_expr(relay.Function([d], q)))
+        for each in passes:
+            module = each(module)
+        got = relay.create_executor("graph", module).evaluate()(np.array([-5, -3, -1, 0, 1, 3, 5, 999], "int32"))
+        assert got.numpy().tolist() == expected
+    assert "qnn.requantize" not in str(module)
+    with pytest.raises(treadle.Error, match="TONEVEN, UPWARD or TONEAREST"):
+        relay.transform.InferType()(treadle.IRModule.from_expr(relay.Function([d], relay.qnn.requantize(
+            d, *scales, out_dtype="int8", rounding="DOWN"))))
+
+
+def test_rules_of_quantised_operators():
+    d = relay.var("d", shape=(2,), dtype="int8")
+    module = treadle.IRModule.from_expr(relay.Function([d], relay.qnn.dequantize(d, relay.const(0.5), relay.const(0))))
+    with relay.testing.TempOpAttr("qnn.dequantize", "FTVMQnnLegalize",
+                                  lambda attrs, args, types: relay.cast(args[0], "float32")):
+        assert "qnn.dequantize" not in str(relay.qnn.transform.Legalize()(relay.transform.InferType()(module)))
+        got = relay.create_executor("graph", module).evaluate()(np.array([4, -3], "int8"))
+        assert got.numpy().tolist() == [4, -3]
+    got = relay.create_executor("graph", module).evaluate()(np.array([4, -3], "int8"))
+    assert got.numpy().tolist() == [2, -1.5]
+
+
+def test_pads_of_integers():
+    d = relay.var("d", shape=(2,), dtype="int32")
+    got = relay.create_executor("graph", treadle.IRModule.from_expr(relay.Function([d], relay.nn.pad(d, [[1, 0]])))).evaluate()
+    assert got(np.array([4, -3], "int32")).numpy().tolist() == [0, 4, -3]

@@ -123,3 +123,18 @@ def test_what_cannot_return_a_number_says_so():
     module = tvm.IRModule({"main": tir.PrimFunc([a], tir.Evaluate(tir.ret(a)))})
     with pytest.raises(tvm.Error, match="stackvm: functions have no value"):
         tvm.build(module, target="stackvm")
+
+
+def test_constants_of_64_bits_and_several_modules():
+    a = te.placeholder((), dtype="uint64", name="a")
+    b = te.compute((2,), lambda i: tir.const(2**63 + 5, "uint64") + a(), name="b")
+    s = te.create_schedule(b.op)
+    lib = tvm.build([tvm.lower(s, [a, b], name="one"), tvm.lower(s, [a, b], name="other")], "llvm")
+    for name in ("one", "other"):
+        out = tvm.nd.array(np.zeros(2, "uint64"))
+        lib[name](tvm.nd.array(np.array(3, "uint64")), out)
+        assert out.numpy().tolist() == [2**63 + 8] * 2
+    with pytest.raises(tvm.Error, match="two of the modules have a function one"):
+        tvm.build([tvm.lower(s, [a, b], name="one")] * 2)
+    large = tir.const(2**64 - 1, "uint64")
+    assert int(large) == 2**64 - 1 == large and str(large) == "18446744073709551615" and int(tir.const(-1, "int64")) == -1

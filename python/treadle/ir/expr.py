@@ -162,41 +162,44 @@ class _Immediate(PrimExpr):
     value: Any
 
     def _number(self, other: object) -> Any:
-        return other.value if isinstance(other, (IntImm, FloatImm)) else other
+        return other._own_number() if isinstance(other, (IntImm, FloatImm)) else other
+
+    def _own_number(self) -> Any:
+        return self.value
 
     def __bool__(self) -> bool:
         return bool(self.value)
 
     def __int__(self) -> int:
-        return int(self.value)
+        return int(self._own_number())
 
     def __float__(self) -> float:
-        return float(self.value)
+        return float(self._own_number())
 
     # Comparisons of constants are Python's: known at once.
     def __eq__(self, other: object) -> bool:
-        return self.value == self._number(other)
+        return self._own_number() == self._number(other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __lt__(self, other: object) -> bool:  # type: ignore[override]
-        return self.value < self._number(other)
+        return self._own_number() < self._number(other)
 
     def __le__(self, other: object) -> bool:  # type: ignore[override]
-        return self.value <= self._number(other)
+        return self._own_number() <= self._number(other)
 
     def __gt__(self, other: object) -> bool:  # type: ignore[override]
-        return self.value > self._number(other)
+        return self._own_number() > self._number(other)
 
     def __ge__(self, other: object) -> bool:  # type: ignore[override]
-        return self.value >= self._number(other)
+        return self._own_number() >= self._number(other)
 
     def __hash__(self) -> int:
-        return hash(self.value)
+        return hash(self._own_number())
 
     def __str__(self) -> str:
-        return str(self.value)
+        return str(self._own_number())
 
     __repr__ = __str__
 
@@ -210,8 +213,11 @@ class IntImm(_Immediate):
     def __init__(self, dtype: DTypeLike, value: int) -> None:
         super().__init__(_api.IntImm(str(dtype), int(value)))
 
+    def _own_number(self) -> int:  # of uint64: its bits as those of an int64
+        return self.value + (1 << 64) if self.value < 0 and self.dtype == "uint64" else self.value
+
     def __index__(self) -> int:
-        return self.value
+        return self._own_number()
 
 
 @register_object("FloatImm")

@@ -62,10 +62,12 @@ class Op(RelayExpr):
             raise ValueError(f"operators that Python registers have attributes of class DictAttrs, not {key}")
 
     def has_attr(self, attr_name: str) -> bool:
+        attr_name = _same_key(attr_name)
         return (self.name, attr_name) in _own_attrs or bool(_api.OpHasAttr(self, attr_name))
 
     def get_attr(self, attr_name: str) -> Any:
         """A property that is a number (TOpPattern, ...), or a rule that Python set; None where there is none."""
+        attr_name = _same_key(attr_name)
         rule = _op_rules.get((self.name, attr_name))
         if rule is not None:
             return rule
@@ -76,6 +78,7 @@ class Op(RelayExpr):
 
     def set_attr(self, attr_name: str, value: Any, plevel: int = 10) -> None:
         """Sets a property or rule: see register_op_attr."""
+        attr_name = _same_key(attr_name)
         if attr_name not in _KNOWN and not difflib.get_close_matches(attr_name, _KNOWN, 1, 0.7):
             known = _own_attrs.get((self.name, attr_name))
             if known is None or plevel >= known[1]:
@@ -90,9 +93,15 @@ class Op(RelayExpr):
 
     def reset_attr(self, attr_name: str) -> None:
         """Takes a property away."""
+        attr_name = _same_key(attr_name)
         _op_rules.pop((self.name, attr_name), None)
         if _own_attrs.pop((self.name, attr_name), None) is None:
             _api.OpResetAttr(self, attr_name)
+
+
+def _same_key(name):
+    """Legalize runs before the operators of qnn become plain ones: one rule does for both."""
+    return "FTVMLegalize" if name == "FTVMQnnLegalize" else name
 
 
 _op_rules: dict = {}
@@ -106,7 +115,7 @@ _KNOWN = ("FTVMLegalize", "FTVMAlterOpLayout", "FTVMMixedPrecisionConversionType
 def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Any:
     """Sets a property of an operator; without a value a decorator.
 
-    FTVMLegalize, FTVMAlterOpLayout: functions (attrs, args, types) -> expression or None, which rewrite its calls.
+    FTVMLegalize (also called FTVMQnnLegalize), FTVMAlterOpLayout: functions (attrs, args, types) -> expression or None, which rewrite its calls.
     target.<compiler>: whether an external code generator takes a call: a bool, or a function of the call (or of its
     attributes and operands) that returns a bool, or a text: the reason why not.
     TOpPattern, TOpIsStateful, TNonComputational, FTVMMixedPrecisionConversionType: numbers.

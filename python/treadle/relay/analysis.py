@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from .._ffi import Api
+from ..error import Error
 from ..ir import (FuncType, GlobalTypeVar, IRModule, IncompleteType, Op, RelayRefType, TensorType, TupleType, TypeCall,
                   TypeData, TypeKind, TypeVar)
 from .expr import Call, Constant, Function, If, Let, Match, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
@@ -116,12 +117,12 @@ def all_type_vars(expr: Expr | Type, mod: IRModule | None = None) -> list[TypeVa
 
 
 def check_kind(t: Type, mod: IRModule | None = None) -> int:
-    """The kind of a type (a number of TypeKind). A ValueError where it is put together wrongly."""
+    """The kind of a type (a number of TypeKind). An Error where it is put together wrongly."""
 
     def expect(kind, wanted, what):
         found = check_kind(kind, mod)
         if found != wanted:
-            raise ValueError(f"{what} of {t} must be of kind {wanted}, not {found}")
+            raise Error(f"{what} of {t} must be of kind {wanted}, not {found}")
 
     if isinstance(t, (TypeVar, GlobalTypeVar, IncompleteType)):
         return int(t.kind)
@@ -132,7 +133,7 @@ def check_kind(t: Type, mod: IRModule | None = None) -> int:
         if mod is not None:
             for header, data in mod.type_definitions.items():
                 if header.same_as(t.func) and len(data.type_vars) != len(t.args):
-                    raise ValueError(f"{header} takes {len(data.type_vars)} types, not {len(t.args)}")
+                    raise Error(f"{header} takes {len(data.type_vars)} types, not {len(t.args)}")
     elif isinstance(t, TupleType):
         for field in t.fields:
             expect(field, TypeKind.Type, "a field")

@@ -7,7 +7,7 @@ from typing import Any
 from .. import runtime
 from .._ffi import Api, register_object
 from .._core import Object
-from ..ir import BaseFunc, GlobalVar, IRModule, RelayExpr
+from ..ir import BaseFunc, GlobalVar, IRModule, RelayExpr, TupleType
 from ..tir import datatype
 from .._values import Closure, ConstructorValue, RefValue, TupleValue, to_value
 from .expr import Function
@@ -80,6 +80,13 @@ class Interpreter(Executor):
         return lambda *args: self.wrap(_api.Invoke(self._interpreter, value, [to_value(arg) for arg in args]))
 
 
+def _nested(outputs, result_type):
+    """The tensors that a graph gives in the tuples of main's result."""
+    if isinstance(result_type, TupleType):
+        return [_nested(outputs, field) for field in result_type.fields]
+    return next(outputs)
+
+
 class GraphExecutor(Executor):
     """Compiles functions of data flow."""
 
@@ -90,6 +97,7 @@ class GraphExecutor(Executor):
     def _evaluate(self, expr):
         from .. import runtime
         from ..contrib import graph_executor
+        from . import transform
         from .build_module import build
         if isinstance(expr, GlobalVar):
             module = self.mod
@@ -98,6 +106,7 @@ class GraphExecutor(Executor):
         else:
             module = IRModule.from_expr(expr)
         function = module["main"]
+        result_type = transform.InferType()(module)["main"].ret_type
         executor = graph_executor.GraphModule(
             build(module, self._target, params=self._params)["default"](self._device or runtime.cpu()))
 
@@ -105,8 +114,7 @@ class GraphExecutor(Executor):
             for param, value in zip(function.params, self._arguments(function, args, kwargs)):
                 executor.set_input(param.name_hint, value)
             executor.run()
-            outputs = [executor.get_output(i) for i in range(executor.get_num_outputs())]
-            return outputs[0] if len(outputs) == 1 else outputs
+            return _nested(iter([executor.get_output(i) for i in range(executor.get_num_outputs())]), result_type)
 
         return call if isinstance(expr, (BaseFunc, GlobalVar)) else call()
 

@@ -389,6 +389,8 @@ def const(value: bool | int | float | PrimExpr, dtype: DTypeLike | None = None) 
         size = int(bits[2]) - (bits[1] == "")
         if not (0 if bits[1] else -(1 << size)) <= value < 1 << size:
             raise ValueError(f"const: {value} isn't a number of dtype {dtype}")
+        if value >= 1 << 63:  # a constant holds an int64
+            return const(value >> 32, dtype) << const(32, dtype) | const(value & 0xffffffff, dtype)
     value = as_expr(value)
     return value if dtype is None else _api._const(value, str(dtype))
 

@@ -107,6 +107,8 @@ class PrimFunc(Printed, BaseFunc):
                 buffers[handle] = p
             elif isinstance(p, Var):
                 variables.append(p)
+            elif isinstance(getattr(p, "buffer", None), Buffer):  # what ir_builder.pointer gives
+                variables.append(p.buffer.data)
             else:
                 raise TypeError(f"a parameter of a function is a buffer or a variable, not {p!r}")
         super().__init__(_api.PrimFunc(variables, body, buffers, dict(attrs or {})))

@@ -11,6 +11,7 @@
 #include "driver/build/decisions.h"
 #include "driver/build/dump.h"
 #include "driver/build/external_choice.h"
+#include "driver/build/flatten_outputs.h"
 #include "driver/build/optimize.h"
 #include "driver/graph/graph_executor_codegen.h"
 #include "driver/graph/why_not_graph.h"
@@ -306,6 +307,7 @@ CompiledModel Build(IRModule module, const ParamList& params, const CompileOptio
   CompiledModel model;
   model.target = targets.default_target().str();
   module = BindParams(std::move(module), params);
+  if (options.executor != "vm") module = FlattenOutputs(module);
   dump.Write("relay", [&] { return RelayText(module); });
   FusionObserver report;
   std::string fusion;

@@ -40,7 +40,8 @@ class RequantizeAttrs : public AttrsNode {
   template <typename R>
   static void Reflect(R& r) {
     r.Field("axis", &RequantizeAttrs::axis).Doc("Dimension along which scales and zero points of rank 1 run");
-    r.Field("rounding", &RequantizeAttrs::rounding).Doc("TONEVEN: to nearest, halves to even");
+    r.Field("rounding", &RequantizeAttrs::rounding)
+        .Doc("To nearest; halves: TONEVEN to even, UPWARD up, TONEAREST away from zero");
     r.Field("compute_dtype", &RequantizeAttrs::compute_dtype).Doc("Type that the result is computed in: float32");
     r.Field("out_dtype", &RequantizeAttrs::out_dtype).Doc("Integer type of the result, of at most 16 bits");
   }

@@ -8,7 +8,7 @@ import typing as _typing
 
 from ...ir import Op, RelayExpr, register_op_attr
 from ..expr import Call, as_expr
-from . import _composites, _detection, _functions, _random, _refused, _sparse, contrib
+from . import _composites, _detection, _functions, _qnn_transform, _random, _refused, _sparse, contrib
 from ._make import OpNamespace, call_op, make
 from .strategy import (OpImplementation, OpSpecialization, OpStrategy, register_broadcast_schedule, register_compute,
                        register_injective_schedule, register_reduce_schedule, register_schedule, register_strategy,
@@ -18,7 +18,7 @@ nn = OpNamespace("nn.", {**_functions.NN, **_composites.NN, **_sparse.NN, **_ref
 image = OpNamespace("image.", {**_functions.IMAGE, **_composites.IMAGE})
 vision = OpNamespace("vision.", {**_detection.VISION, **_refused.VISION})
 annotation = OpNamespace("annotation.", _functions.ANNOTATION)
-qnn = OpNamespace("qnn.", _composites.QNN)
+qnn = OpNamespace("qnn.", {**_composites.QNN, "transform": _qnn_transform})
 qnn.op = qnn  # type: ignore[attr-defined] # both relay.qnn.op.conv2d and relay.op.qnn.conv2d
 memory = OpNamespace("memory.", _refused.MEMORY)
 random = OpNamespace("random.", _random.FUNCTIONS)

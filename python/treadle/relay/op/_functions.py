@@ -303,7 +303,7 @@ ROOT.update({name: _reduction(name) for name in ("sum", "mean", "max", "min", "p
 def pad(data: ExprLike, pad_width: Any, pad_value: ExprLike = 0, pad_mode: str = "constant") -> Expr:
     """A border of [before, after] elements per dimension."""
     if not isinstance(pad_value, Expr):
-        kind = getattr(operand(data), "_checked_type_", None)
+        kind = getattr(operand(data), "_checked_type_", None) or getattr(operand(data), "type_annotation", None)
         pad_value = const(pad_value, str(kind.dtype) if isinstance(kind, TensorType) else "float32")
     if is_dynamic(pad_width):
         return call_op("dyn.nn.pad", [data, pad_width, pad_value], {"pad_mode": pad_mode})
