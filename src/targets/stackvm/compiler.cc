@@ -467,8 +467,7 @@ Lanes VmCompiler::VisitExpr_(const tir::CallNode* op) {
   if (name == "if_then_else") return Conditional(op);
   if (name == "likely") return VisitExpr(op->args[0]);
   if (name == "assume" || name == "prefetch") return {Constant(0)};
-  if (name == "ret")
-    throw Error("target stackvm: functions have no value (tir.ret); those of llvm and c have");
+  if (name == "ret") throw Error("target stackvm: functions have no value (tir.ret); those of llvm and c have");
   if (name == "reinterpret" && op->args[0].dtype().is_handle()) {
     const auto it = buffer_ids_.find(op->args[0].get());
     if (it == buffer_ids_.end()) throw Error("the interpreter knows no address of what isn't a buffer");
