@@ -31,9 +31,23 @@ std::vector<int64_t> AllAxesBut(int rank, int first, int second) {
   return axes;
 }
 
-/// (data - mean) / sqrt(variance + epsilon) over `axes`.
-Expr Normalise(const Expr& data, const std::vector<int64_t>& axes, double epsilon, DataType dtype) {
-  Expr mean = MakeReduce("mean", data, axes, /*keepdims=*/true);
+/// The first element along each of `axes`; undefined where a size isn't known or is 0.
+Expr First(const Expr& data, const std::vector<int64_t>& axes, const Array<PrimExpr>& shape) {
+  std::vector<int64_t> begin(axes.size(), 0), end(axes.size(), 1), strides(axes.size(), 1);
+  for (int64_t axis : axes) {
+    const int64_t* size = AsConstInt(shape[static_cast<size_t>(axis)]);
+    if (size == nullptr || *size < 1) return Expr();
+  }
+  return MakeStridedSlice(data, begin, end, strides, axes);
+}
+
+/// (data - mean) / sqrt(variance + epsilon) over `axes`. first: of each row, where the mean is that of the differences
+/// from it: what rounding leaves in a mean of large numbers would be divided, in rows of equal ones, by sqrt(epsilon).
+Expr Normalise(const Expr& data, const std::vector<int64_t>& axes, double epsilon, DataType dtype,
+               const Expr& first = Expr()) {
+  const Expr terms = first.defined() ? CallOp("subtract", {data, first}) : data;
+  Expr mean = MakeReduce("mean", terms, axes, /*keepdims=*/true);
+  if (first.defined()) mean = CallOp("add", {mean, first});
   Expr centered = CallOp("subtract", {data, mean});
   Expr variance = MakeReduce("mean", CallOp("multiply", {centered, centered}), axes, true);
   Expr deviation = CallOp("sqrt", {CallOp("add", {variance, Scalar(dtype, epsilon)})});
@@ -75,7 +89,9 @@ Expr LayerNormInference(const CallNode* call, const TensorTypeNode* type) {
 Expr InstanceNormInference(const CallNode* call, const TensorTypeNode* type) {
   const auto* attrs = call->attrs_as<InstanceNormAttrs>();
   int rank = static_cast<int>(type->shape.size()), axis = PositiveAxis(attrs->axis, type->shape.size());
-  Expr result = Normalise(call->args[0], AllAxesBut(rank, 0, axis), attrs->epsilon, type->dtype);
+  const std::vector<int64_t> axes = AllAxesBut(rank, 0, axis);
+  const Expr& data = call->args[0];
+  Expr result = Normalise(data, axes, attrs->epsilon, type->dtype, First(data, axes, type->shape));
   return ScaleAndShift(result, call, attrs, axis, rank);
 }
 

@@ -65,6 +65,15 @@ def test_normalised_constant_rows_are_zero():
     np.testing.assert_allclose(y, 0, atol=1e-4)
 
 
+@pytest.mark.parametrize("target", ["llvm -mcpu=native", "c", "stackvm"])
+@pytest.mark.parametrize("value", [15.875, 148.3, -0.1])
+def test_normalised_constant_channels_are_zero(value, target):
+    """The mean's rounding was divided by the root of epsilon: 0.12 of 37 x 53 pixels of 148.3."""
+    x = np.full((2, 3, 17, 13), value, np.float32)
+    y = run("InstanceNormalization", x, np.ones(3, np.float32), np.zeros(3, np.float32), target=target)
+    np.testing.assert_array_equal(y, 0)
+
+
 DOUBLES = np.array([1e30, 1e300, -1e22, 1e17, 2.0**20, 1048577.5, 1e10, 6381956970095103 * 2.0**797, -123456.75, 3.0, 1e-310,
                     0.0, np.inf, np.nan])
 
