@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tuners call after each round."""
+from __future__ import annotations
+
 import logging
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 from . import record
 
 
-def log_to_file(file_out, protocol="json"):
+def log_to_file(file_out: Any, protocol: str = "json") -> Callable[..., None]:
     """Appends each measurement to a file."""
 
     def callback(_tuner, inputs, results):
@@ -21,7 +25,7 @@ def log_to_file(file_out, protocol="json"):
     return callback
 
 
-def progress_bar(total, prefix="", si_prefix="G"):
+def progress_bar(total: int, prefix: str = "", si_prefix: str = "G") -> Callable[..., None]:
     """Writes how far the tuner is to stderr."""
     state = {"count": 0, "best": 0.0}
 
@@ -40,7 +44,7 @@ def progress_bar(total, prefix="", si_prefix="G"):
 class Monitor:
     """Keeps what each trial reached, in operations a second (0 for an error), and when it was measured."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.reset()
 
     def __call__(self, tuner, inputs, results):
@@ -49,13 +53,14 @@ class Monitor:
             self._scores.append(0.0 if failed else tuner.task.flop * len(result.costs) / sum(result.costs))
             self._times.append(time.time())
 
-    def reset(self):
-        self._scores, self._times = [], []
+    def reset(self) -> None:
+        self._scores: list[float] = []
+        self._times: list[float] = []
 
-    def trial_scores(self):
+    def trial_scores(self) -> list[float]:
         return list(self._scores)
 
-    def trial_timestamps(self):
+    def trial_timestamps(self) -> list[float]:
         return list(self._times)
 
 

@@ -4,7 +4,7 @@ import enum
 import os
 import tempfile
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .. import build_module
 from .._measure import Failed, Runner
@@ -26,7 +26,7 @@ class MeasureErrorNo(enum.IntEnum):
 class _Named(NamedTuple):
     name: str
     args: tuple
-    target: object
+    target: Any
 
     @property
     def workload(self):
@@ -34,9 +34,9 @@ class _Named(NamedTuple):
 
 
 class MeasureInput(NamedTuple):
-    target: object
-    task: object
-    config: object
+    target: Any
+    task: Any
+    config: Any
 
 
 class MeasureResult(NamedTuple):

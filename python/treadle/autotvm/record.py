@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Logs: one JSON object per line."""
+from __future__ import annotations
+
 import json
+from collections.abc import Iterator
+from typing import Any
 
 from .measure import MeasureInput, MeasureResult, _Named
 from .space import ConfigEntity
@@ -12,7 +16,7 @@ def _plain(value):
     return tuple(_plain(v) for v in value) if isinstance(value, list) else value
 
 
-def encode(measure_input, result, protocol="json"):
+def encode(measure_input: Any, result: Any, protocol: str = "json") -> str:
     """The line of a measurement."""
     task = measure_input.task
     if hasattr(task, "record_line"):
@@ -23,25 +27,26 @@ def encode(measure_input, result, protocol="json"):
                        "error": result.error, "version": VERSION})
 
 
-def decode(row, protocol="json"):
+def decode(row: str, protocol: str = "json") -> Any:
     """The measurement of a line; None where it is none."""
     try:
         data = json.loads(row)
         target, name, args, _ = data["input"]
         config = ConfigEntity.from_json_dict(data["config"])
-        result = MeasureResult(tuple(data["result"][0]), *data["result"][1:], data.get("error", ""))
+        costs, *rest = data["result"]
+        result = MeasureResult(tuple(costs), *[*rest, data.get("error", "")])
     except (ValueError, KeyError, TypeError):
         return None
     return MeasureInput(target, _Named(name, _plain(args), target), config), result
 
 
-def load_from_file(path):
+def load_from_file(path: Any) -> Iterator[Any]:
     """Pairs of inputs and results of a log; lines that are torn or foreign are left out."""
     with open(path, encoding="utf-8", errors="replace") as file:
         yield from load_from_buffer(file)
 
 
-def load_from_buffer(file):
+def load_from_buffer(file: Any) -> Iterator[Any]:
     """As load_from_file, of the lines of an open file."""
     for line in file:
         pair = decode(line) if line.strip() and not line.startswith("#") else None
@@ -49,16 +54,16 @@ def load_from_buffer(file):
             yield pair
 
 
-def measure_str_key(measure_input, include_config=True):
+def measure_str_key(measure_input: Any, include_config: bool = True) -> str:
     """What names a measurement: target, template, arguments, and the number of its configuration."""
     task = measure_input.task
     config = [str(measure_input.config.index)] if include_config else []
     return "".join([str(measure_input.target), task.name, repr(tuple(task.args)), *config])
 
 
-def pick_best(in_file, out_file):
+def pick_best(in_file: Any, out_file: Any) -> None:
     """Writes the fastest measurement of each workload and target, and what is recorded of kernels of networks."""
-    best = {}
+    best: dict[tuple[str, str], Any] = {}
     for measure_input, result in load_from_file(in_file):
         key = (str(measure_input.target), repr(measure_input.task.workload))
         if result.error_no == 0 and (key not in best or _mean(result) < _mean(best[key][1])):

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a template leaves open."""
+from __future__ import annotations
+
 import itertools
 import math
-
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 class SplitEntity:
     """Sizes of the parts of an axis, outermost first."""
 
-    def __init__(self, size):
+    def __init__(self, size: Sequence[int]) -> None:
         self.size = list(size)
 
-    def apply(self, sch, op, axis):
+    def apply(self, sch: Any, op: Any, axis: Any) -> list:
         """Splits the axis of a stage; its parts, outermost first."""
-        parts = []
+        parts: list[Any] = []
         for factor in reversed(self.size[1:]):
             axis, inner = sch[op].split(axis, factor=int(factor))
             parts.insert(0, inner)
@@ -25,10 +28,10 @@ class SplitEntity:
 class ReorderEntity:
     """An order of axes."""
 
-    def __init__(self, perm):
+    def __init__(self, perm: Sequence[int]) -> None:
         self.perm = list(perm)
 
-    def apply(self, sch, op, axes):
+    def apply(self, sch: Any, op: Any, axes: Sequence[Any]) -> list:
         ordered = [axes[i] for i in self.perm]
         sch[op].reorder(*ordered)
         return ordered
@@ -40,10 +43,11 @@ class ReorderEntity:
 class AnnotateEntity:
     """What is done with each of some axes: "unroll", "vec" or "none"."""
 
-    def __init__(self, anns):
+    def __init__(self, anns: Sequence[str]) -> None:
         self.anns = list(anns)
 
-    def apply(self, sch, op, axes, axis_lens=None, max_unroll=None, vec_size=None, cfg=None, source=None):
+    def apply(self, sch: Any, op: Any, axes: Sequence[Any], axis_lens: Any = None, max_unroll: Any = None,
+              vec_size: Any = None, cfg: Any = None, source: Any = None) -> list:
         for i, (axis, ann) in enumerate(zip(axes, self.anns)):
             length = None if axis_lens is None else axis_lens[i]
             if ann == "unroll" and (max_unroll is None or length is None or length <= max_unroll):
@@ -59,7 +63,7 @@ class AnnotateEntity:
 class OtherOptionEntity:
     """A value of a knob."""
 
-    def __init__(self, val):
+    def __init__(self, val: Any) -> None:
         self.val = val
 
     def __repr__(self):
@@ -109,11 +113,14 @@ class ConfigSpace:
 
     is_fallback = False
 
-    def __init__(self):
-        self.space_map, self._chosen, self.flop, self.errors = {}, {}, 0, []
+    def __init__(self) -> None:
+        self.space_map: dict[str, list] = {}
+        self._chosen: dict[str, Any] = {}
+        self.flop: float = 0
+        self.errors: list[str] = []
 
     @staticmethod
-    def axis(value):
+    def axis(value: Any) -> Any:
         return value
 
     reduce_axis = axis
@@ -140,7 +147,7 @@ class ConfigSpace:
         self._define(name, entities)
         return [_Axis() for _ in range(num_outputs)]
 
-    def define_reorder(self, name, axes, policy, candidate=None):
+    def define_reorder(self, name: str, axes: Sequence[Any], policy: str, candidate: Any = None) -> list:
         count = len(axes)
         if policy == "candidate":
             orders = [[axes.index(axis) for axis in order] for order in candidate]
@@ -153,7 +160,7 @@ class ConfigSpace:
         self._define(name, [ReorderEntity(order) for order in orders])
         return list(axes)
 
-    def define_annotate(self, name, axes, policy, candidate=None):
+    def define_annotate(self, name: str, axes: Sequence[Any], policy: str, candidate: Any = None) -> list:
         count = len(axes)
         if policy == "try_unroll":
             choices = [["none"] * (count - i) + ["unroll"] * i for i in range(count + 1)]
@@ -169,16 +176,16 @@ class ConfigSpace:
         self._define(name, [AnnotateEntity(anns) for anns in choices])
         return list(axes)
 
-    def define_knob(self, name, candidate):
+    def define_knob(self, name: str, candidate: Sequence[Any]) -> None:
         self._define(name, [OtherOptionEntity(value) for value in candidate])
 
-    def add_flop(self, flop):
+    def add_flop(self, flop: float) -> None:
         self.flop += float(flop)
 
-    def raise_error(self, message):
+    def raise_error(self, message: str) -> None:
         self.errors.append(message)
 
-    def valid(self):
+    def valid(self) -> bool:
         return not self.errors
 
     def __getitem__(self, name):
@@ -187,13 +194,13 @@ class ConfigSpace:
         return self._chosen[name]
 
     @property
-    def dims(self):
+    def dims(self) -> list[int]:
         return [len(entities) for entities in self.space_map.values()]
 
     def __len__(self):
         return math.prod(self.dims)
 
-    def get(self, index):
+    def get(self, index: int) -> ConfigEntity:
         """Configuration number `index`."""
         if not 0 <= index < len(self):
             raise IndexError(f"configuration {index} of {len(self)}")
@@ -203,7 +210,7 @@ class ConfigSpace:
             rest //= len(entities)
         return ConfigEntity(index, entity_map)
 
-    def index_of(self, choice):
+    def index_of(self, choice: Any) -> int:
         """The number of the configuration that takes value number choice[i] of knob i."""
         index, scale = 0, 1
         for knob, size in zip(choice, self.dims):
@@ -211,7 +218,7 @@ class ConfigSpace:
             scale *= size
         return index
 
-    def choice_of(self, index):
+    def choice_of(self, index: int) -> Any:
         choice = []
         for size in self.dims:
             choice.append(index % size)
@@ -226,7 +233,7 @@ class ConfigSpace:
 class ConfigEntity(ConfigSpace):
     """One configuration: a template that gets it runs with its values."""
 
-    def __init__(self, index, entity_map):
+    def __init__(self, index: int, entity_map: Mapping[str, Any]) -> None:
         super().__init__()
         self.index = index
         self._chosen = dict(entity_map)
@@ -235,12 +242,12 @@ class ConfigEntity(ConfigSpace):
         if name not in self._chosen:
             raise KeyError(f"the configuration has no knob {name!r}: it is from another template")
 
-    def to_json_dict(self):
+    def to_json_dict(self) -> dict[str, Any]:
         return {"index": self.index, "code_hash": None,
                 "entity": [[name, *_value(entity)] for name, entity in self._chosen.items()]}
 
     @staticmethod
-    def from_json_dict(data):
+    def from_json_dict(data: Mapping[str, Any]) -> ConfigEntity:
         return ConfigEntity(data["index"], {name: _KINDS[kind](value) for name, kind, value in data["entity"]})
 
     def __len__(self):

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Templates and their tasks."""
+from __future__ import annotations
+
 import functools
 import math
 import threading
+from collections.abc import Callable
+from typing import Any
 
 from .. import te, tir
 from ..error import Error
@@ -18,7 +22,7 @@ TEMPLATES: dict = {}
 _local = threading.local()
 
 
-def get_config():
+def get_config() -> Any:
     """The configuration that the template is run with: to define knobs on, and to read them from."""
     config = getattr(_local, "config", None)
     if config is None:
@@ -34,7 +38,7 @@ def _run(name, function, args, kwargs, config):
         _local.config = before
 
 
-def template(task_name, func=None):
+def template(task_name: str, func: Callable[..., Any] | None = None) -> Any:
     """Decorator: the function of sizes returns a schedule and the list of its parameters. Called within
     ApplyHistoryBest, it uses what is recorded for its arguments; else the first value of each knob."""
 
@@ -56,7 +60,7 @@ def template(task_name, func=None):
 _ARITHMETIC = (tir.Add, tir.Sub, tir.Mul, tir.Div, tir.Max, tir.Min, tir.FloorDiv, tir.FloorMod)
 
 
-def compute_flop(schedule):
+def compute_flop(schedule: Any) -> int:
     """Arithmetic operations on floats of what a schedule computes; 0 where sizes are symbolic."""
     total = 0
     for stage in schedule.stages:
@@ -86,17 +90,18 @@ def _operations(body):
 class Task:
     """A template with its arguments, for a target."""
 
-    def __init__(self, name, args, target):
+    def __init__(self, name: str, args: Any, target: Any) -> None:
         if name not in TEMPLATES:
             raise Error(f"there is no template {name!r}; there are: {', '.join(sorted(TEMPLATES)) or 'none'}")
-        self.name, self.args, self.kwargs = name, tuple(args), {}
+        self.name, self.args = name, tuple(args)
+        self.kwargs: dict[str, Any] = {}
         self.target = Target(target or Target.current() or "llvm")
         self.workload = (name, *self.args)
         self.config_space = ConfigSpace()
         schedule, _ = self.instantiate(self.config_space)
         self.flop = self.config_space.flop or compute_flop(schedule)
 
-    def instantiate(self, config):
+    def instantiate(self, config: Any) -> Any:
         """The schedule and parameters of a configuration."""
         with self.target:
             result = _run(self.name, TEMPLATES[self.name], self.args, self.kwargs, config)
@@ -108,6 +113,6 @@ class Task:
         return f"Task(func_name={self.name}, args={self.args}, kwargs={self.kwargs}, workload={self.workload})"
 
 
-def create(task_name, args, target=None, target_host=None):
+def create(task_name: Any, args: Any, target: Any = None, target_host: Any = None) -> Task:
     """The task of a template with these arguments."""
     return Task(task_name if isinstance(task_name, str) else task_name.__name__, args, target)

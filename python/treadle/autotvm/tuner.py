@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tuners: orders in which configurations are measured. The learned ones (XGBTuner, GATuner) walk along the knobs from
 the best configuration: no model is trained, as the spaces of templates are small."""
+from __future__ import annotations
+
 import logging
 import random
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from .measure import MeasureInput, measure
 from .network import NetworkTask
@@ -13,16 +17,21 @@ logger = logging.getLogger("autotvm")
 class Tuner:
     """Base: `_next` gives numbers of configurations, `update` hears of results."""
 
-    def __init__(self, task, **_options):
+    def __init__(self, task: Any, **_options: Any) -> None:
         self.task, self.space = task, task.config_space
-        self.best_config, self.best_cost, self.best_flops = None, float("inf"), 0.0
-        self.seen, self.first_errors = set(), {}
+        self.best_config: Any = None
+        self.best_cost, self.best_flops = float("inf"), 0.0
+        self.seen: set[int] = set()
+        self.first_errors: dict[int, str] = {}
 
-    def has_next(self):
+    def _next(self) -> int:
+        raise NotImplementedError(f"{type(self).__name__} doesn't say which configuration is next")
+
+    def has_next(self) -> bool:
         return len(self.seen) < len(self.space)
 
-    def next_batch(self, batch_size):
-        batch = []
+    def next_batch(self, batch_size: int) -> list:
+        batch: list[Any] = []
         while len(batch) < batch_size and self.has_next():
             index = self._next()
             if index not in self.seen:
@@ -30,10 +39,10 @@ class Tuner:
                 batch.append(self.space.get(index))
         return batch
 
-    def update(self, inputs, results):
+    def update(self, inputs: Any, results: Any) -> None:
         pass
 
-    def load_history(self, data_set, min_seed_records=500):
+    def load_history(self, data_set: Any, min_seed_records: int = 500) -> None:
         """Measurements of earlier sessions: not made again, and the best one is where walks begin."""
         for measure_input, result in data_set:
             if measure_input.task.workload == self.task.workload and measure_input.config.index < len(self.space):
@@ -50,7 +59,8 @@ class Tuner:
         self.best_flops = self.task.flop / cost
         return True
 
-    def tune(self, n_trial, measure_option, early_stopping=None, callbacks=(), si_prefix="G"):
+    def tune(self, n_trial: int, measure_option: Any, early_stopping: int | None = None, callbacks: Sequence[Any] = (),
+             si_prefix: str = "G") -> Any:
         """Measures up to `n_trial` configurations; stops after `early_stopping` without a better one. Kernels of networks
         have a search of their own, whatever the tuner."""
         if isinstance(self.task, NetworkTask):

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What runs a compiled module, and with which options."""
+from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
 
 class Executor:
     """"graph", with options: "link-params": the library of kernels carries the parameters."""
 
-    def __init__(self, name, options=None):
+    def __init__(self, name: str, options: Mapping[str, Any] | None = None) -> None:
         options = dict(options or {})
         unknown = set(options) - {"link-params"} if name == "graph" else set(options)
         if name != "graph" or unknown:
@@ -13,7 +16,7 @@ class Executor:
             raise ValueError(f"unknown {what}; there is the executor 'graph' with the option 'link-params'")
         self.name, self.options = name, options
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: str) -> Any:
         return self.options.get(key)
 
     def __str__(self):
@@ -23,7 +26,7 @@ class Executor:
 class Runtime:
     """The run-time library: "cpp", with options: "system-lib": compiled code calls the run time's functions by name."""
 
-    def __init__(self, name, options=None):
+    def __init__(self, name: str, options: Mapping[str, Any] | None = None) -> None:
         options = dict(options or {})
         if name != "cpp":
             raise ValueError(f"unknown run time '{name}'; there is 'cpp'")
@@ -32,7 +35,7 @@ class Runtime:
             raise ValueError(f"unknown option '{unknown.pop()}' of run time 'cpp'; there is 'system-lib'")
         self.name, self.options = name, options
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: str) -> Any:
         return self.options.get(key)
 
     def __str__(self):

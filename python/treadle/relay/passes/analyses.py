@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Questions about modules that are found in treadle.relay.analysis."""
+from __future__ import annotations
+
 from types import ModuleType
 from typing import Any
 
@@ -17,14 +19,14 @@ from ..expr_functor import ExprMutator
 from .rewrites import transposed_weight
 
 
-def check_constant(expr):
+def check_constant(expr: Any) -> bool:
     """Whether an expression is a constant, or a tuple of constants."""
     if isinstance(expr, Tuple):
         return all(check_constant(field) for field in expr.fields)
     return isinstance(expr, Constant)
 
 
-def check_basic_block_normal_form(expr):
+def check_basic_block_normal_form(expr: Any) -> bool:
     """Whether each value that several branches or functions use is bound where all of them see it."""
     func = expr if isinstance(expr, Function) else Function(list(free_vars(expr)), expr)
     before = get_pass("InferType")(IRModule.from_expr(func))
@@ -47,9 +49,9 @@ def search_fc_transpose(expr):
 class CallGraph:
     """Which global functions call which."""
 
-    def __init__(self, module):
+    def __init__(self, module: Any) -> None:
         self.module = module
-        self._callees = {var.name_hint: {} for var in module.get_global_vars()}
+        self._callees: dict[str, dict[str, int]] = {var.name_hint: {} for var in module.get_global_vars()}
         for gvar in module.get_global_vars():
             counts = self._callees[gvar.name_hint]
 
@@ -66,19 +68,19 @@ class CallGraph:
     def _name(var):
         return var if isinstance(var, str) else var.name_hint
 
-    def global_call_count(self, var):
+    def global_call_count(self, var: Any) -> int:
         """How often a function names others."""
         return sum(self._callees[self._name(var)].values())
 
-    def ref_count(self, var):
+    def ref_count(self, var: Any) -> int:
         """How often others name a function."""
         return sum(counts.get(self._name(var), 0) for counts in self._callees.values())
 
-    def is_recursive(self, var):
+    def is_recursive(self, var: Any) -> bool:
         """Whether a function names itself."""
         return self._callees[self._name(var)].get(self._name(var), 0) > 0
 
-    def print_var(self, var):
+    def print_var(self, var: Any) -> str:
         """What is known of one function, as text."""
         name = self._name(var)
         calls = ", ".join(f"@{callee} x {count}" for callee, count in self._callees[name].items())
@@ -94,12 +96,12 @@ class LayerCounter:
     def __init__(self, valid_ops):
         self.valid_ops, self._count = [str(getattr(op, "name", op)) for op in valid_ops], 0
 
-    def visit(self, expr):
+    def visit(self, expr: Any) -> None:
         from ..analysis import count_layers
 
         self._count = max(self._count, count_layers(expr, self.valid_ops))
 
-    def count(self):
+    def count(self) -> int:
         return self._count
 
 
@@ -123,7 +125,7 @@ class _Recorder(ExprMutator):
         return super().visit_function(func)
 
 
-def get_calibration_data(mod, data):
+def get_calibration_data(mod: Any, data: Any) -> Any:
     """What the external functions of a partitioned module get and give, run on the CPU: a dict from global variables to
     {"inputs": [..], "outputs": [..]}. data: values of the parameters of main."""
     mod = get_pass("InferType")(mod)
@@ -142,10 +144,11 @@ def get_calibration_data(mod, data):
     lib = build(IRModule.from_expr(Function(params, Tuple(outputs))), "llvm")
     run = graph_executor.GraphModule(lib["default"](nd.cpu()))
     run.run(**{name: value for name, value in data.items() if any(p.name_hint == name for p in params)})
-    found, at = {}, 0
-    for name, count, results in layout:
-        values = [run.get_output(at + i) for i in range(count + results)]
-        at += count + results
+    found: dict[Any, Any] = {}
+    at = 0
+    for name, count, given in layout:
+        values = [run.get_output(at + i) for i in range(count + given)]
+        at += count + given
         key = next(var for var in mod.get_global_vars() if var.name_hint == name)
         found[key] = {"inputs": values[:count], "outputs": values[count:]}
     return found

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Passes of the original that are written in Python, and those that aren't there, by name."""
+from __future__ import annotations
+
 import numpy as np
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ...error import UnsupportedOpError
 from ...ir import Constructor, GlobalVar, IRModule, Op
@@ -11,6 +15,7 @@ from ..expr_functor import ExprMutator
 from ..op._make import call_op
 from ..op._sparse import sparse_dense
 from ..parser import parse
+from ...ir.transform import Pass
 
 
 def _over_functions(name, rewrite):
@@ -32,19 +37,19 @@ def _alone(expr, passes):
     return bind(func.body, dict(zip(func.params, params)))
 
 
-def BatchingOps():  # pylint: disable=invalid-name
+def BatchingOps() -> Pass:  # pylint: disable=invalid-name
     """Parallel convolutions, dense layers and products of batches become one each."""
     return Sequential([get_pass(f"CombineParallel{what}") for what in ("Conv2D", "Dense", "BatchMatmul")],
                       name="BatchingOps")
 
 
-def FoldConstantExpr(expr, mod=None):  # pylint: disable=invalid-name
+def FoldConstantExpr(expr: Any, mod: Any = None) -> Any:  # pylint: disable=invalid-name
     """The expression with what only constants decide computed."""
     del mod
     return _alone(expr, [get_pass("InferType"), get_pass("FoldConstant")])
 
 
-def ToANormalFormExpr(expr):  # pylint: disable=invalid-name
+def ToANormalFormExpr(expr: Any) -> Any:  # pylint: disable=invalid-name
     """The expression with each intermediate bound by a let."""
     return _alone(expr, [get_pass("InferType"), get_pass("ToANormalForm")])
 
@@ -75,7 +80,8 @@ class _EtaExpander(ExprMutator):
         return self._wrapped(gvar, [param.checked_type for param in self._module[gvar].params])
 
 
-def EtaExpand(expand_constructor=False, expand_global_var=False):  # pylint: disable=invalid-name
+def EtaExpand(expand_constructor: bool = False,
+              expand_global_var: bool = False) -> Pass:  # pylint: disable=invalid-name
     """Constructors or global functions as values become functions that call them."""
     def rewrite(function, module):
         return _EtaExpander(module, expand_constructor, expand_global_var).visit(function)
@@ -83,7 +89,7 @@ def EtaExpand(expand_constructor=False, expand_global_var=False):  # pylint: dis
     return _over_functions("EtaExpand", rewrite)
 
 
-def ChangeBatch(data, batch_size=16):  # pylint: disable=invalid-name
+def ChangeBatch(data: Mapping[Any, int], batch_size: int = 16) -> Pass:  # pylint: disable=invalid-name
     """Another size of batch: `data` is a dict from parameters to the position of the batch in their shape."""
     places = list(data.items())
 
@@ -104,7 +110,7 @@ def ChangeBatch(data, batch_size=16):  # pylint: disable=invalid-name
     return _over_functions("ChangeBatch", rewrite)
 
 
-def AnnotateSpans():  # pylint: disable=invalid-name
+def AnnotateSpans() -> Pass:  # pylint: disable=invalid-name
     """Every expression gets its place in the text of the module."""
     def run(module, context):
         return get_pass("InferType")(parse(module.astext(), "AnnotateSpans"))
@@ -161,7 +167,7 @@ class _PaddingFolder(ExprMutator):
         return [pair[0] for pair in spatial] + [pair[1] for pair in spatial]
 
 
-def FoldExplicitPadding():  # pylint: disable=invalid-name
+def FoldExplicitPadding() -> Pass:  # pylint: disable=invalid-name
     """nn.pad becomes the padding of the convolution or pool that reads it, where that means the same."""
     return _over_functions("FoldExplicitPadding", lambda function, module: _PaddingFolder().visit(function))
 
@@ -181,7 +187,7 @@ class _TransposeFolder(ExprMutator):
         return Call(call.op, [call.args[0], turned], call.attrs, call.type_args, call.span)
 
 
-def transposed_weight(call):
+def transposed_weight(call: Any) -> Any:
     """The variable w of nn.dense(x, transpose(w, [1, 0])), or None."""
     if not (isinstance(call, Call) and isinstance(call.op, Op) and call.op.name == "nn.dense"):
         return None
@@ -194,7 +200,7 @@ def transposed_weight(call):
     return turned.args[0] if isinstance(turned.args[0], Var) else None
 
 
-def SimplifyFCTranspose(target_weight_name):  # pylint: disable=invalid-name
+def SimplifyFCTranspose(target_weight_name: Sequence[str]) -> Pass:  # pylint: disable=invalid-name
     """transpose(w) of dense layers becomes a parameter w.T, for the names given (analysis.search_fc_transpose)."""
     names = [str(name) for name in target_weight_name]
 
@@ -225,7 +231,7 @@ class _DenseSparsifier(ExprMutator):
                                            var(name + ".indptr", shape=shape[rank + 1:], dtype="int32")))
 
 
-def DenseToSparse(weight_name, weight_shape):  # pylint: disable=invalid-name
+def DenseToSparse(weight_name: Sequence[str], weight_shape: Any) -> Pass:  # pylint: disable=invalid-name
     """Dense layers of these weights become nn.sparse_dense of the parameters <name>.data, <name>.indices and
     <name>.indptr; weight_shape: for each the dimensions of data, indices and indptr, one after the other."""
     shapes = {str(name): [int(d) for d in shape] for name, shape in zip(weight_name, weight_shape)}
@@ -264,7 +270,8 @@ class _Recaster(ExprMutator):
         return call_op("cast", [arg], {"dtype": self._dtype})
 
 
-def recast(expr, dtype, out_dtype, ops=None, skip_layers=()):
+def recast(expr: Any, dtype: str, out_dtype: str, ops: Sequence[str] | None = None,
+           skip_layers: Sequence[int] = ()) -> Any:
     """The expression with some operators (default: nn.conv2d) computing in `dtype` and giving `out_dtype`, except those
     of the positions skip_layers among them (-1: the last one)."""
     names = ["nn.conv2d"] if ops is None else list(ops)
