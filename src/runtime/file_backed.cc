@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/resource.h>
 #include <sys/statfs.h>
 #include <unistd.h>
 
@@ -79,7 +80,10 @@ NDArray ToFile(const NDArray& array) {
 }
 
 bool MemoryIsShort(const std::string& root) {
-  const int64_t machine = MachineMemory(root);
+  int64_t machine = MachineMemory(root);
+  rlimit data{};
+  const bool limited = getrlimit(RLIMIT_DATA, &data) == 0 && data.rlim_cur != RLIM_INFINITY;
+  if (limited) machine = static_cast<int64_t>(std::min<uint64_t>(static_cast<uint64_t>(machine), data.rlim_cur));
   const int64_t own = ReadKilobytes(root + "/proc/self/status", "RssAnon:");
   const int64_t available = ReadKilobytes(root + "/proc/meminfo", "MemAvailable:");
   return own > machine / 2 || (available >= 0 && available < machine / 8);

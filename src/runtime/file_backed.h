@@ -22,8 +22,9 @@ std::shared_ptr<const void> CopyToFile(const void* data, size_t bytes);
 /// The compact array, in such a file; `array` itself where there is none.
 NDArray ToFile(const NDArray& array);
 
-/// Whether memory is getting short: half of what this process may use is its own already, or less than an eighth of
-/// that is available. `root` is prefixed to /proc and /sys.
+/// Whether memory is getting short: half of what this process may use (the machine's, or what its control group or
+/// `ulimit -d` allows) is its own already, or less than an eighth of that is available. `root` is prefixed to /proc and
+/// /sys.
 bool MemoryIsShort(const std::string& root = "");
 
 }  // namespace treadle::runtime

@@ -36,6 +36,10 @@ def test_weights_inside_the_file_are_in_memory_once(tmp_path):
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
     weight_bytes = LAYERS * weight.nbytes
     peak = peak_bytes(PROGRAM, "compile", tmp_path / "m.onnx", "-q", "--quick", "--no-cache", "-o", tmp_path / "m.so")
+    # Where there isn't room for the packed weights, they are in a file as well.
+    limited = ["sh", "-c", 'ulimit -d 400000; exec "$@"', "sh"]
+    peak_bytes(*limited, PROGRAM, "compile", tmp_path / "m.onnx", "-q", "--quick", "--no-cache", "-o", tmp_path / "n.so")
+    assert (tmp_path / "n.so").read_bytes() == (tmp_path / "m.so").read_bytes()
     (tmp_path / "m.onnx").unlink()
     assert peak < 1.3 * weight_bytes + 300e6, f"{peak / 1e6:.0f} MB for {weight_bytes / 1e6:.0f} MB of weights"
     x = np.random.default_rng(1).standard_normal((1, WIDTH), dtype=np.float32)
