@@ -86,6 +86,9 @@ check-sources: setup
 
 nightly: libraries
 	cmake --preset gcc && cmake --build build-gcc -j $(JOBS)
+	for folder in base runtime ir tir; do \
+	  (cd build-gcc/tests && ../bin/treadle_$${folder}_test --gtest_brief=1) || exit 1; \
+	done
 	tools/ci/sanitize.sh asan
 	tools/ci/sanitize.sh tsan
 	tools/ci/fuzz.sh $(or $(FUZZ_SECONDS),600)

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <chrono>
 
 #include <filesystem>
 #include <fstream>
@@ -105,7 +106,9 @@ TEST_F(KernelCacheTest, ManyThreadsMayUseIt) {
         const std::string object(2000, static_cast<char>('a' + i % 8));
         cache.Store(Key(i % 8), object);
         auto found = cache.Find(Key((i + t) % 8));
-        if (found) EXPECT_EQ(*found, std::string(2000, static_cast<char>('a' + (i + t) % 8)));
+        if (found) {
+          EXPECT_EQ(*found, std::string(2000, static_cast<char>('a' + (i + t) % 8)));
+        }
         if (i % 10 == 0) cache.Trim();
         if (i % 25 == t) cache.SetLimit(64 * 1024);
       }

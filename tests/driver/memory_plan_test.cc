@@ -220,11 +220,15 @@ void CheckNoOverwrite(const MemoryProgram& program, const std::vector<TensorPlac
     for (int id : step.inputs) {
       bool in_place = step.outputs.size() == 1 && places[id].storage_id == places[step.outputs[0]].storage_id &&
                       places[id].offset == places[step.outputs[0]].offset;
-      if (!in_place && program.tensors[id].last_use >= 0) EXPECT_TRUE(holds(id)) << "operand and result overlap";
+      if (!in_place && program.tensors[id].last_use >= 0) {
+        EXPECT_TRUE(holds(id)) << "operand and result overlap";
+      }
     }
   }
   for (size_t i = 0; i < program.tensors.size(); ++i) {
-    if (program.tensors[i].last_use == static_cast<int>(program.steps.size())) EXPECT_TRUE(holds(static_cast<int>(i)));
+    if (program.tensors[i].last_use == static_cast<int>(program.steps.size())) {
+      EXPECT_TRUE(holds(static_cast<int>(i)));
+    }
   }
 }
 

@@ -225,7 +225,9 @@ TEST(OpVersions, AreSortedAndLookedUp) {
 TEST(SupportedOps, ListsVersions) {
   for (const SupportedOp& op : SupportedOps()) {
     EXPECT_FALSE(op.versions.empty()) << op.name;
-    if (op.name == "Conv") EXPECT_TRUE(op.missing_versions.empty());
+    if (op.name == "Conv") {
+      EXPECT_TRUE(op.missing_versions.empty());
+    }
   }
 }
 

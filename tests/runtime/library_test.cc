@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "runtime/library_module.h"
 #include "runtime/test_models.h"
 #include "treadle/runtime/model.h"

@@ -56,7 +56,9 @@ TEST(Scalar, StoringTouchesOneElement) {
     std::vector<uint8_t> memory(3 * static_cast<size_t>(dtype.bytes()), 0x5a);
     StoreDouble(dtype, memory.data(), 1, 1);
     for (size_t i = 0; i < memory.size(); ++i) {
-      if (i / static_cast<size_t>(dtype.bytes()) != 1) EXPECT_EQ(memory[i], 0x5a) << dtype << " byte " << i;
+      if (i / static_cast<size_t>(dtype.bytes()) != 1) {
+        EXPECT_EQ(memory[i], 0x5a) << dtype << " byte " << i;
+      }
     }
   }
 }

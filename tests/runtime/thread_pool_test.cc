@@ -258,14 +258,19 @@ TEST(ThreadPool, BoundThreadsLaunchNoMoreThreadsThanTheirProcessors) {
     ConcurrencyScope threads(WorkerThreads() + 2);
     const auto self = std::this_thread::get_id();
     ParallelFor(64, [self](int64_t, int64_t) {
-      if (std::this_thread::get_id() != self) EXPECT_EQ(AllowedCpus(), ProcessCpus());
+      if (std::this_thread::get_id() != self) {
+        EXPECT_EQ(AllowedCpus(), ProcessCpus());
+      }
     });
   }).join();
   EXPECT_EQ(bound, 1);
   EXPECT_EQ(DefaultConcurrency(), DefaultThreads(ProcessCpus()));
 }
 
-#if !defined(__SANITIZE_THREAD__) && !(defined(__has_feature) && __has_feature(thread_sanitizer))
+#ifndef __has_feature
+#define __has_feature(feature) 0
+#endif
+#if !defined(__SANITIZE_THREAD__) && !__has_feature(thread_sanitizer)
 TEST(ThreadPool, WorksInAForkedChild) {
   RunScope run(3);  // the child inherits that it is in a run
   ParallelFor(8, [](int64_t, int64_t) {});

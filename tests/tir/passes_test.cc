@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unordered_set>
+
 #include "tests_common/sample_functions.h"
 #include "tir/passes/convert_ssa.h"
 #include "tir/passes/strided_access.h"
@@ -373,7 +375,9 @@ TEST(ConvertSSA, CopiesOfAStatementBindVariablesOfTheirOwn) {
   PostOrderVisit(seq->seq[0], [&](const ObjectRef& node) { first.insert(node.get()); });
   PostOrderVisit(seq->seq[1], [&](const ObjectRef& node) {
     const auto* var = node.as<VarNode>();
-    if (var != nullptr) EXPECT_EQ(first.count(var), var->name_hint == "n" ? 1 : 0) << var->name_hint;
+    if (var != nullptr) {
+      EXPECT_EQ(first.count(var), var->name_hint == "n" ? 1 : 0) << var->name_hint;
+    }
   });
   EXPECT_TRUE(ConvertSSA(after, LowerConfig())->body.same_as(after->body));
 }

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "treadle/schedule/problems.h"
 
 namespace treadle::tune {
