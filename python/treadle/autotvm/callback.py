@@ -6,7 +6,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from . import record
 
@@ -64,7 +64,7 @@ class Monitor:
         return list(self._times)
 
 
-def log_to_redis(*_args, **_kwargs):
+def log_to_redis(*_args: Any, **_kwargs: Any) -> NoReturn:
     """Isn't there: an Error names what is."""
     from ..error import Error
 
