@@ -250,7 +250,8 @@ TEST(Tiles, PlansOfConvolutionsAreThoseOfTheirSpace) {
   const Machine machine = MachineFor("amx");
   auto why_not = [&](const Problem& problem) { return kernel.why_not(OfBytes(problem), machine); };
   EXPECT_EQ(kernel.why_not(OfBytes(Conv(64, 56, 64, 3)), MachineFor("avx512")), "no tile registers");
-  EXPECT_EQ(why_not(Conv(3, 224, 64, 7, 2)), "3 channels");
+  EXPECT_EQ(why_not(Conv(3, 224, 64, 7, 2)), "");
+  EXPECT_EQ(BestField("qnn_conv2d.tiles", OfBytes(Conv(3, 224, 64, 7, 2)), "amx", "ic_block"), 4);
   EXPECT_EQ(why_not(Conv(512, 1, 512, 3)), "1 outputs");
   EXPECT_EQ(why_not(Grouped(32, 256, 56, 256, 3)), "32 groups");
   for (const Problem& problem : {Conv(64, 56, 64, 3), Conv(48, 30, 80, 3, 2), Conv(1024, 14, 256, 1)}) {

@@ -5,7 +5,8 @@
 // k of a tile: (lines, pixels, 64 bytes). Rows of a tile are neighbouring pixels. Where windows move by one pixel, a
 // tap of the kernel is the same product with pixels that lie further on, so nothing is copied twice: outputs are
 // computed as if rows were as wide as the padded input's, and those between rows are left out. Otherwise, and where a
-// pixel's channels fill too little of lines, lines hold the elements of all taps of a window (im2col).
+// pixel's channels fill too little of lines, lines hold the elements of all taps of a window (im2col);
+// of few channels (first layers) in rows of the kernel, whose pixels lie next to each other.
 #include <algorithm>
 
 #include "ops/infer.h"
@@ -37,6 +38,7 @@ constexpr Kind kPairs{"conv2d.pair_tiles", "nn.contrib_tile_conv2d_pairs"};
 const Kind& KindOf(DataType dtype) { return dtype.is_bfloat16() ? kPairs : kBytes; }
 
 constexpr int64_t kTile = tir::kTileRows, kColumns = kPackedColumns, kLineBytes = 64, kLineWords = kLineBytes / 4;
+constexpr int64_t kCopiedBytes = 16;  // at a time, of neighbouring pixels with few channels
 static_assert(kTile == kColumns && kTile == kLineWords, "a line is a row of a tile, a panel a tile of sums");
 
 /// How a convolution becomes products of tiles.
@@ -45,6 +47,8 @@ struct Form {
   int64_t batch, block, blocks;  ///< block: channels of a block of the data
   int64_t kh, kw, pitch;         ///< the kernel; pixels from one row of outputs to the next
   int64_t stride_h, stride_w, dilation_h, dilation_w;
+  int64_t unit;                      ///< elements that are copied at a time
+  int64_t row_taps = 0;              ///< of few channels: pixels in lines for a row of the kernel, some beyond it
   bool windows;                      ///< lines hold all taps of a window
   int64_t elements;                  ///< of a line
   int64_t lines, taps_h, taps_w;     ///< of a pixel; taps that are pixels further on
@@ -63,11 +67,17 @@ struct Form {
         stride_w(p.stride_w),
         dilation_h(p.dilation_h),
         dilation_w(p.dilation_w),
+        unit(block),
         elements(kLineBytes / dtype.bytes()),
         panels((p.oc + kColumns - 1) / kColumns) {
+    if (blocks == 1 && block * dtype.bytes() < kCopiedBytes && kCopiedBytes % (block * dtype.bytes()) == 0 &&
+        dilation_w == 1) {
+      unit = kCopiedBytes / dtype.bytes();
+      row_taps = (kw * block + unit - 1) / unit * unit / block;
+    }
     const int64_t of_pixel = (blocks * block + elements - 1) / elements;
-    const int64_t of_window = (blocks * block * kh * kw + elements - 1) / elements;
-    windows = stride_h != 1 || stride_w != 1 || of_pixel * kh * kw * 2 > of_window * 3;
+    const int64_t of_window = (blocks * block * kh * (row_taps > 0 ? row_taps : kw) + elements - 1) / elements;
+    windows = row_taps > 0 || stride_h != 1 || stride_w != 1 || of_pixel * kh * kw * 2 > of_window * 3;
     lines = windows ? of_window : of_pixel;
     taps_h = windows ? 1 : kh;
     taps_w = windows ? 1 : kw;
@@ -101,13 +111,40 @@ Problem ProblemOf(const Conv2DAttrs* a, const Tensor& data, const Tensor& kernel
   });
 }
 
+/// (N, H, W * channels): few channels of padded data, with pixels that lines hold beyond the last window. A stage that
+/// isn't made where it is read, so that lines are copies of its parts.
+Tensor PaddedRows(const Form& form, const ConvProblemNode& p, const Tensor& data, const PrimExpr& value) {
+  // Lines end beyond the last row of the kernel, where weights are zeros.
+  const int64_t last_tap = (form.lines * form.elements - 1) / (form.row_taps * form.block);
+  const int64_t rows = (p.oh - 1) * p.stride_h + last_tap * p.dilation_h + 1;
+  const int64_t columns = (p.ow - 1) * p.stride_w + form.row_taps;
+  auto element = [&](const Array<Var>& i) {
+    const PrimExpr h = PrimExpr(i[1]) - Index(p.pad_t);
+    const PrimExpr w = tir::floordiv(PrimExpr(i[2]), Index(form.block)) - Index(p.pad_l);
+    const PrimExpr inside = h >= Index(0) && h < data->shape[2] && w >= Index(0) && w < data->shape[3];
+    return tir::if_then_else(inside, data(i[0], Index(0), h, w, tir::floormod(PrimExpr(i[2]), Index(form.block))),
+                             value);
+  };
+  return te::Compute({data->shape[0], Index(rows), Index(columns * form.block)}, element, "padded_rows", "",
+                     StageAttrs(KindOf(p.dtype).kernel, "pad"), {"n", "h", "w"});
+}
+
+/// The element at `at` of the line of a pixel at `row`, `column`, of such rows.
+PrimExpr ElementOfRow(const Form& form, const Tensor& rows, const PrimExpr& n, const PrimExpr& row,
+                      const PrimExpr& column, const PrimExpr& at) {
+  const PrimExpr taps = Index(form.row_taps * form.block);
+  const PrimExpr h = row * Index(form.stride_h) + tir::floordiv(at, taps) * Index(form.dilation_h);
+  return rows(n, h, column * Index(form.stride_w * form.block) + tir::floormod(at, taps));
+}
+
 /// (N, lines, pixels, elements of a line): what windows read. `value`: what pads hold.
 Tensor LinesOf(const Form& form, const ConvProblemNode& p, const Tensor& data, const PrimExpr& value) {
-  const PrimExpr height = data->shape[2], width = data->shape[3];
   auto element = [&](const Array<Var>& i) {
     const PrimExpr pixel = i[2], row = tir::floordiv(pixel, Index(form.pitch)),
                    column = tir::floormod(pixel, Index(form.pitch));
     const PrimExpr at = PrimExpr(i[1]) * Index(form.elements) + i[3];
+    if (form.row_taps > 0) return ElementOfRow(form, data, i[0], row, column, at);
+    const PrimExpr height = data->shape[2], width = data->shape[3];
     PrimExpr unit = tir::floordiv(at, Index(form.block)), tap_row = Index(0), tap_column = Index(0);
     const PrimExpr lane = tir::floormod(at, Index(form.block));
     if (form.windows) {
@@ -136,7 +173,8 @@ Array<Tensor> TileConvCompute(const Attrs& attrs, const Array<Tensor>& inputs, c
   const Form form(p, p.ic_block);
   const DataType dtype = data->dtype;
   const PrimExpr pad = inputs.size() > 2 ? inputs[2](Array<PrimExpr>{}) : tir::make_zero(dtype);
-  const Tensor lines = LinesOf(form, p, data, pad);
+  const Tensor from = form.row_taps > 0 ? PaddedRows(form, p, data, pad) : data;
+  const Tensor lines = LinesOf(form, p, from, pad);
   const te::IterVar line = te::ReduceAxis(tir::Range(Index(form.lines)), "line");
   const te::IterVar kh = te::ReduceAxis(tir::Range(Index(form.taps_h)), "kh");
   const te::IterVar kw = te::ReduceAxis(tir::Range(Index(form.taps_w)), "kw");
@@ -182,7 +220,8 @@ runtime::NDArray PackedWeight(const runtime::NDArray& weight, const Form& form) 
   for (int64_t o = 0; o < shape[0]; ++o) {
     for (int64_t c = 0; c < shape[1]; ++c) {
       for (int64_t tap = 0; tap < taps; ++tap) {
-        const int64_t k = form.windows ? (c / form.block * taps + tap) * form.block + c % form.block : c;
+        int64_t k = form.windows ? (c / form.block * taps + tap) * form.block + c % form.block : c;
+        if (form.row_taps > 0) k = (tap / shape[3] * form.row_taps + tap % shape[3]) * form.block + c;
         const int64_t line = k / form.elements, e = k % form.elements;
         const int64_t run = form.windows ? line : line * taps + tap;
         const int64_t word = ((o / kColumns * form.Runs() + run) * kLineWords + e / kEach) * kColumns + o % kColumns;
@@ -214,6 +253,7 @@ bool IsOpen(const ConvProblemNode& p) { return p.ic_block == 0; }
 
 int64_t InBlock(const ConvProblemNode& p, const Machine& machine) {
   if (!IsOpen(p)) return p.ic_block;
+  if (const std::optional<int64_t> few = FewChannels(p, PerWord(p.dtype))) return *few;
   return p.in_layout.is_blocked() ? p.in_layout.block : BlockedLayout(p.ic, machine.vector_lanes(32)).block;
 }
 
@@ -229,14 +269,15 @@ std::string WhyNot(const Problem& problem, const Machine& machine) {
   }
   if (p.groups != 1) return StrCat(p.groups, " groups");
   if (!p.is_static()) return "sizes are dynamic";
-  if (p.ic < kLeastBlocked) return StrCat(p.ic, " channels");
+  if (p.ic < kLeastBlocked && Form(p, InBlock(p, machine)).row_taps == 0) return StrCat(p.ic, " channels");
   return p.oh * p.ow < kLeastOutputs ? StrCat(p.oh * p.ow, " outputs") : "";
 }
 
 std::string WhyNotPlan(const Problem& problem, const Machine&, const Plan& chosen) {
   const auto& p = *problem.as<ConvProblemNode>();
   const auto& plan = *chosen.as<TileConvPlanNode>();
-  const bool is_block = IsOpen(p) ? plan.ic_block == 8 || plan.ic_block == 16 : plan.ic_block == p.ic_block;
+  const bool few = FewChannels(p, PerWord(p.dtype)) == plan.ic_block;
+  const bool is_block = IsOpen(p) ? plan.ic_block == 8 || plan.ic_block == 16 || few : plan.ic_block == p.ic_block;
   if (!is_block) return StrCat("blocks of ", plan.ic_block, " channels");
   const Form form(p, plan.ic_block);
   return plan.nc >= 1 && form.panels % plan.nc == 0 ? "" : StrCat(plan.nc, " panels don't divide ", form.panels);
@@ -278,7 +319,7 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& chosen
   const double call =
       fitted.amx_configure + static_cast<double>(plan.nc / 2) * panels(2) + (plan.nc % 2 != 0 ? panels(1) : 0);
   const int64_t strips = form.batch * form.strips, groups = form.panels / plan.nc;
-  const auto unit = static_cast<double>(form.block * form.dtype.bytes());
+  const auto unit = static_cast<double>(form.unit * form.dtype.bytes());
   const double copied = form.CopiedBytes(), weights = form.WeightBytes();
   double work = static_cast<double>(strips * groups) * call + fitted.amx_line * copied / unit;
   const auto l2 = static_cast<double>(machine.l2_bytes) * 3 / 4;
@@ -309,8 +350,11 @@ std::optional<LaidOutCall> Rewrite(const LayoutRequest& request, const Problem& 
   attrs->out_layout = out.axes();
   attrs->out_dtype = p.out_dtype;
   const bool pairs = p.dtype.is_bfloat16();
-  Array<relay::Expr> operands{request.args.Get(0, in), relay::Constant(pairs ? PackedWeight<uint16_t>(weight, form)
-                                                                             : PackedWeight<int8_t>(weight, form))};
+  const bool few = FewChannels(p, PerWord(p.dtype)) == in.block;
+  const relay::Expr data =
+      few ? ChannelsAsWords(request.args.Plain(0), p.ic, in.block, p.dtype) : request.args.Get(0, in);
+  Array<relay::Expr> operands{
+      data, relay::Constant(pairs ? PackedWeight<uint16_t>(weight, form) : PackedWeight<int8_t>(weight, form))};
   if (!pairs) operands.push_back(request.args.Plain(2));
   return LaidOutCall{
       relay::Call(Op::Get(KindOf(p.dtype).op), operands, Attrs(ObjectPtr<Object>(attrs)), {}, call->span), out};
@@ -366,10 +410,11 @@ void Apply(Schedule& sch, Stages& stages, const Problem& problem, const Machine&
   sch.ComputeAt(block, panels[0]);
   std::vector<LoopRV> axes = LoopsUnder(sch, block, panels[0]);  // n, strip, row, oc, line, kh, kw, k
   sch.Tensorize(axes[2], StripIntrin(form, plan.nc));
+  if (const BlockRV pad = stages.Find("pad"); pad.defined()) ScheduleInjective(sch, pad);
   if (!plan.ahead) sch.ComputeAt(lines, strip[0]);
   const std::vector<LoopRV> copy = AxisLoops(sch, lines);  // n, line, pixel, element
   const std::vector<LoopRV> pixels = sch.Split(copy[2], {kRest, PrimExpr(form.pitch)});
-  const std::vector<LoopRV> units = sch.Split(copy[3], {kRest, PrimExpr(form.block)});
+  const std::vector<LoopRV> units = sch.Split(copy[3], {kRest, PrimExpr(form.unit)});
   sch.Vectorize(units[1]);
   if (plan.ahead) {
     std::vector<LoopRV> outer;
