@@ -201,6 +201,7 @@ def pad(g):
     most = [2 if mode == "constant" else max(0, min(2, min(a.shape[i] for a in x.arrays) - 1)) for i in range(x.rank)]
     amounts = [g.integer(low, m) if g.chance(0.6) else 0 for m in most] + \
         [g.integer(low, m) if g.chance(0.6) else 0 for m in most]
+    g.need(all(a.shape[i] + min(amounts[i], 0) + min(amounts[x.rank + i], 0) >= 0 for a in x.arrays for i in range(x.rank)))
     value = g.constant(np.array(g.pick([0, 1, -2, 3]) if x.dtype.kind != "f" else g.pick([0, 0.5, -1.5, 3]), x.dtype))
     return g.add("Pad", [x, g.ints(amounts)] + ([value] if mode == "constant" and g.chance(0.8) else []), mode=mode)
 
