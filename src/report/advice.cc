@@ -61,7 +61,7 @@ void AdvisePlain(const std::vector<Operation>& operations, double total, std::ve
     if (op.seconds < kSmallCall) {
       small += op.seconds;
       ++small_calls;
-    } else if (op.macs <= 0 && op.compiler.empty()) {
+    } else if (op.counted && op.macs <= 0 && op.compiler.empty()) {
       moves += op.seconds;
       ++move_calls;
     }

@@ -86,7 +86,9 @@ std::vector<Operation> Operations(const ModelRun& run, const Peaks& peaks) {
     op.seconds = timing.seconds;
     op.macs = timing.macs;
     op.bytes = BytesOf(timing.shapes);
-    if (peaks.known()) op.attainable = std::max(2 * op.macs / peaks.flops, op.bytes / peaks.SpeedFor(op.bytes));
+    op.counted = op.macs > 0 || run.model.manifest().executor != "vm";
+    if (peaks.known() && op.counted)
+      op.attainable = std::max(2 * op.macs / peaks.flops, op.bytes / peaks.SpeedFor(op.bytes));
     std::istringstream names(timing.origin);
     for (std::string name; std::getline(names, name, ',');) {
       const auto it = choices.find(name.substr(std::min(name.find_first_not_of(' '), name.size())));

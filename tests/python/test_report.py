@@ -98,6 +98,20 @@ def test_the_graph_shows_fused_nodes_of_the_model_and_rivals_of_their_kernel(pag
     assert graph["edges"] and all(set(edge) <= ids for edge in graph["edges"])
 
 
+def test_nothing_is_said_of_what_is_not_known_of_open_sizes(model, tmp_path):
+    """How many products kernels compute whose sizes are known at run time: neither that there are none, nor a roofline."""
+    open_model = onnx.load(model)
+    for dim in (2, 3):
+        open_model.graph.input[0].type.tensor_type.shape.dim[dim].dim_param = f"size{dim}"
+    onnx.save(open_model, tmp_path / "open.onnx")
+    assert run("compile", tmp_path / "open.onnx", "-o", tmp_path / "open.so").returncode == 0
+    result = run("report", tmp_path / "open.so", "-i", "random", "--input-shapes", "x:[1,3,256,256]", "-o", tmp_path / "open.html")
+    assert result.returncode == 0, result.stderr
+    text = (tmp_path / "open.html").read_text(encoding="utf-8")
+    assert "compute no products" not in text and "element-wise and data movement" not in json.dumps(data_of(tmp_path / "open.html"))
+    assert "kernels for open sizes" in json.dumps(data_of(tmp_path / "open.html"))
+
+
 def test_memory_boxes_that_live_together_do_not_overlap(page):
     (memory,) = [s for s in data_of(page)["sections"] if s["title"] == "Memory over time"]
     boxes = memory["spec"]["data"]["values"]
