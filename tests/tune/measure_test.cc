@@ -2,6 +2,7 @@
 // Candidates that go wrong: each is an entry with its reason, and the session goes on.
 #include "tune/measure.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "runtime/file_io.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "treadle/schedule/records.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
