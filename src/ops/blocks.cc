@@ -17,10 +17,11 @@ TREADLE_DEFINE_NODE(YoloReorgAttrs);
 
 namespace {
 
-PrimExpr DivideExactly(const PrimExpr& dim, int64_t by, const TensorTypeNode* data) {
+PrimExpr DivideExactly(const InferContext& context, const PrimExpr& dim, int64_t by, const TensorTypeNode* data) {
   if (DimValue(dim) >= 0 && DimValue(dim) % by != 0) {
     throw ShapeError(StrCat("dimension of size ", DimValue(dim), " of ", TypeText(data), " isn't a multiple of ", by));
   }
+  RequireMultiple(context, dim, by);
   return DimFloorDiv(dim, Dim(by));
 }
 
@@ -39,7 +40,7 @@ Type SpaceToBatchInfer(const InferContext& context) {
   out.Set(0, DimMul(out[0], Dim(BlockProduct(attrs->block_shape))));
   for (size_t i = 0; i < rank; ++i) {
     PrimExpr padded = DimAdd(DimAdd(out[1 + i], Dim(pads[i].first)), Dim(pads[i].second));
-    out.Set(1 + i, DivideExactly(padded, attrs->block_shape[i], data));
+    out.Set(1 + i, DivideExactly(context, padded, attrs->block_shape[i], data));
   }
   return TensorType(out, data->dtype);
 }
@@ -75,7 +76,7 @@ Type BatchToSpaceInfer(const InferContext& context) {
   if (data->shape.size() < rank + 1) throw ShapeError(StrCat(TypeText(data), " has too few dimensions"));
   auto crops = PadPairs(attrs->crops, rank);
   Array<PrimExpr> out = data->shape;
-  out.Set(0, DivideExactly(out[0], BlockProduct(attrs->block_shape), data));
+  out.Set(0, DivideExactly(context, out[0], BlockProduct(attrs->block_shape), data));
   for (size_t i = 0; i < rank; ++i) {
     PrimExpr whole = DimMul(out[1 + i], Dim(attrs->block_shape[i]));
     PrimExpr cropped = DimSub(DimSub(whole, Dim(crops[i].first)), Dim(crops[i].second));
@@ -112,9 +113,10 @@ Type YoloReorgInfer(const InferContext& context) {
   int64_t stride = context.attrs<YoloReorgAttrs>()->stride;
   CheckRank(data, 4, "data");
   if (stride < 1) throw ShapeError(StrCat("stride must be at least 1, is ", stride));
-  return TensorType({data->shape[0], DimMul(data->shape[1], Dim(stride * stride)),
-                     DivideExactly(data->shape[2], stride, data), DivideExactly(data->shape[3], stride, data)},
-                    data->dtype);
+  return TensorType(
+      {data->shape[0], DimMul(data->shape[1], Dim(stride * stride)),
+       DivideExactly(context, data->shape[2], stride, data), DivideExactly(context, data->shape[3], stride, data)},
+      data->dtype);
 }
 
 OpRegistration Injective(const char* name, const char* text, TypeRelationFn relation) {

@@ -37,6 +37,9 @@ Type BroadcastToInfer(const InferContext& context) {
   bool fits = joint.size() == attrs->shape.size();
   for (size_t i = 0; fits && i < joint.size(); ++i) fits = IsAnyDim(joint[i]) || SameDim(joint[i], attrs->shape[i]);
   if (!fits) throw ShapeError(StrCat("can't broadcast ", ShapeText(data->shape), " to ", ShapeText(attrs->shape)));
+  for (size_t i = 0; i < data->shape.size(); ++i) {
+    RequireBroadcast(context, data->shape[i], attrs->shape[i + joint.size() - data->shape.size()]);
+  }
   return TensorType(attrs->shape, data->dtype);
 }
 

@@ -31,6 +31,7 @@ struct Einsum {
   std::vector<std::vector<int>> operands;
   std::vector<int> out;
   std::map<int, PrimExpr> sizes;
+  std::vector<std::pair<PrimExpr, PrimExpr>> alike;  ///< of one label; a run knows whether they are
 
   Einsum(const std::string& equation, const std::vector<Array<PrimExpr>>& shapes) {
     std::string text;
@@ -100,6 +101,7 @@ struct Einsum {
       if (added || SameDim(it->second, shape[d]) || DimValue(shape[d]) == 1) continue;
       bool constant = AsConstInt(it->second) != nullptr && AsConstInt(shape[d]) != nullptr;
       if (constant && DimValue(it->second) != 1) Fail(equation, "names dimensions of different sizes alike");
+      if (!constant) alike.emplace_back(it->second, shape[d]);
       it->second = shape[d];
     }
   }
@@ -114,6 +116,7 @@ Type EinsumInfer(const InferContext& context) {
     shapes.push_back(field->shape);
   }
   Einsum einsum(context.attrs<EinsumAttrs>()->equation, shapes);
+  for (const auto& [a, b] : einsum.alike) context.Equal(a, b);
   Array<PrimExpr> out;
   for (int label : einsum.out) out.push_back(einsum.sizes.at(label));
   return TensorType(out, fields[0]->dtype);

@@ -89,7 +89,8 @@ ConvSizes ResolveConv(const ConvAttrs* attrs, size_t rank, const Array<PrimExpr>
   return sizes;
 }
 
-void RequireWindows(const InferContext& context, const ConvSizes& sizes, const ConvAttrs* attrs) {
+void RequireSizes(const InferContext& context, const ConvSizes& sizes, const ConvAttrs* attrs) {
+  RequireMultiple(context, sizes.data[1], attrs->groups);
   const size_t rank = sizes.kernel.size();
   for (size_t i = 0; i < rank; ++i) {
     RequireWindow(context, sizes.data[2 + i], sizes.padding[i] + sizes.padding[rank + i],
@@ -107,7 +108,7 @@ Type ConvInfer(const InferContext& context) {
   const auto* weight = known ? context.Tensor(1, "weight") : nullptr;
   ConvSizes sizes = ResolveConv(attrs, kRank, data->shape, data->dtype, known ? &weight->shape : nullptr);
   if (!sizes.resolved) return Type();
-  RequireWindows(context, sizes, attrs);
+  RequireSizes(context, sizes, attrs);
   DataType weight_dtype = data->dtype;
   if (known && weight->dtype != data->dtype) {
     if (!weight->dtype.is_integral() || !data->dtype.is_integral()) CheckSameDType(data, weight);

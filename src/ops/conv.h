@@ -30,8 +30,9 @@ struct ConvSizes {
 /// doesn't fit.
 ConvSizes ResolveConv(const ConvAttrs* attrs, size_t rank, const Array<PrimExpr>& data, DataType data_dtype,
                       const Array<PrimExpr>* weight);
-/// States that the window fits into sizes that only a run knows (RequireWindow of infer.h).
-void RequireWindows(const InferContext& context, const ConvSizes& sizes, const ConvAttrs* attrs);
+/// States of sizes that only a run knows that the window fits and that groups divide the channels (RequireWindow and
+/// RequireMultiple of infer.h).
+void RequireSizes(const InferContext& context, const ConvSizes& sizes, const ConvAttrs* attrs);
 
 /// The kernel that schedules convolutions in NCHW as the operator computes them.
 inline constexpr const char* kRowConv = "conv2d.rows";

@@ -52,6 +52,7 @@ Type GatherInfer(const InferContext& context) {
       throw ShapeError(
           StrCat("dimension ", i, " of indices ", TypeText(indices), " exceeds that of data ", TypeText(data)));
     }
+    if (i != axis) RequireAtLeast(context, data->shape[i], indices->shape[i]);
   }
   return TensorType(indices->shape, data->dtype);
 }

@@ -163,8 +163,27 @@ PrimExpr WindowDim(const PrimExpr& size, int64_t padding, int64_t span, int64_t 
 
 void RequireWindow(const InferContext& context, const PrimExpr& size, int64_t padding, int64_t span) {
   // A window of one element meets nothing that isn't there.
-  if (span == 1 || AsConstInt(size) != nullptr || IsAnyDim(size)) return;
-  context.Equal(tir::min(DimAdd(size, Dim(padding - span)), Dim(0)), Dim(0));
+  if (span != 1 && AsConstInt(size) == nullptr) RequireAtLeast(context, DimAdd(size, Dim(padding)), Dim(span));
+}
+
+void RequireAtLeast(const InferContext& context, const PrimExpr& size, const PrimExpr& least) {
+  if (IsAnyDim(size) || IsAnyDim(least) || SameDim(size, least)) return;
+  if (AsConstInt(size) == nullptr || AsConstInt(least) == nullptr) {
+    context.Equal(tir::min(DimSub(size, least), Dim(0)), Dim(0));
+  }
+}
+
+void RequireBroadcast(const InferContext& context, const PrimExpr& dim, const PrimExpr& to) {
+  if (IsAnyDim(dim) || IsAnyDim(to) || SameDim(dim, to) || DimValue(dim) == 1) return;
+  if (AsConstInt(dim) == nullptr || AsConstInt(to) == nullptr) {
+    context.Equal(tir::select(tir::equal(dim, Dim(1)), to, dim), to);
+  }
+}
+
+void RequireMultiple(const InferContext& context, const PrimExpr& size, int64_t of) {
+  if (of > 1 && AsConstInt(size) == nullptr && !IsAnyDim(size)) {
+    context.Equal(tir::floormod(size, Dim(of)), Dim(0));
+  }
 }
 
 PrimExpr DimProduct(const Array<PrimExpr>& shape, size_t begin, size_t end) {

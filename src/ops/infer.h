@@ -94,6 +94,12 @@ PrimExpr WindowDim(const PrimExpr& size, int64_t padding, int64_t span, int64_t 
 /// States that a window of `span` elements fits into `size` + `padding`, for sizes that only a run knows: WindowDim
 /// gives 0 for those that are less than a stride too small.
 void RequireWindow(const InferContext& context, const PrimExpr& size, int64_t padding, int64_t span);
+/// States that a size is at least another, where only a run knows.
+void RequireAtLeast(const InferContext& context, const PrimExpr& size, const PrimExpr& least);
+/// States that a dimension is 1 or that of the shape it is broadcast to, where only a run knows.
+void RequireBroadcast(const InferContext& context, const PrimExpr& dim, const PrimExpr& to);
+/// States that a size that only a run knows is a multiple of `of`.
+void RequireMultiple(const InferContext& context, const PrimExpr& size, int64_t of);
 /// Product of dimensions; 1 of none.
 PrimExpr DimProduct(const Array<PrimExpr>& shape, size_t begin, size_t end);
 inline PrimExpr Dim(int64_t value) { return PrimExpr(value); }

@@ -98,6 +98,7 @@ Type SplitInfer(const InferContext& context) {
       throw ShapeError(
           StrCat("dimension ", axis, " of ", TypeText(data), " can't be split into ", *sections, " equal parts"));
     }
+    RequireMultiple(context, whole, *sections);
     for (int64_t i = 0; i < *sections; ++i) add(DimFloorDiv(whole, Dim(*sections)));
     return TupleType(fields);
   }
@@ -109,7 +110,9 @@ Type SplitInfer(const InferContext& context) {
     add(Dim(index - begin));
     begin = index;
   }
-  add(DimSub(whole, Dim(begin)));
+  const PrimExpr rest = DimSub(whole, Dim(begin));
+  if (begin > 0) RequireAtLeast(context, whole, Dim(begin));
+  add(rest);
   return TupleType(fields);
 }
 

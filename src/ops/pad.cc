@@ -33,8 +33,8 @@ std::vector<std::pair<int64_t, int64_t>> PadPairs(const Array<Array<PrimExpr>>& 
 namespace {
 
 /// `limit`: a mirrored or wrapped side may be at most the dimension less this many elements; negative: any.
-Array<PrimExpr> PaddedShape(const TensorTypeNode* data, const std::vector<std::pair<int64_t, int64_t>>& pairs,
-                            int64_t limit) {
+Array<PrimExpr> PaddedShape(const InferContext& context, const TensorTypeNode* data,
+                            const std::vector<std::pair<int64_t, int64_t>>& pairs, int64_t limit) {
   Array<PrimExpr> out;
   for (size_t i = 0; i < pairs.size(); ++i) {
     auto [before, after] = pairs[i];
@@ -44,6 +44,9 @@ Array<PrimExpr> PaddedShape(const TensorTypeNode* data, const std::vector<std::p
     if (limit >= 0 && AsConstInt(dim) != nullptr && (before > most || after > most)) {
       throw ShapeError(StrCat("padding (", before, ", ", after, ") of dimension ", i, " needs more elements than ",
                               TypeText(data), " has"));
+    }
+    if (limit >= 0 && (before > 0 || after > 0)) {
+      RequireAtLeast(context, dim, DimAdd(Dim(std::max(before, after)), Dim(limit)));
     }
     PrimExpr padded = DimAdd(DimAdd(dim, Dim(before)), Dim(after));
     if (AsConstInt(padded) != nullptr && DimValue(padded) < 0) {
@@ -73,7 +76,7 @@ Type PadInfer(const InferContext& context) {
   } else if (attrs->pad_mode != "constant" && attrs->pad_mode != "edge") {
     throw ShapeError(StrCat("pad_mode must be constant, edge, reflect or wrap, not \"", attrs->pad_mode, "\""));
   }
-  return TensorType(PaddedShape(data, PadPairs(attrs->pad_width, data->shape.size()), limit), data->dtype);
+  return TensorType(PaddedShape(context, data, PadPairs(attrs->pad_width, data->shape.size()), limit), data->dtype);
 }
 
 Type MirrorPadInfer(const InferContext& context) {
@@ -83,7 +86,7 @@ Type MirrorPadInfer(const InferContext& context) {
     throw ShapeError(StrCat("mode must be SYMMETRIC or REFLECT, not \"", attrs->mode, "\""));
   }
   int64_t limit = attrs->mode == "REFLECT" ? 1 : 0;
-  return TensorType(PaddedShape(data, PadPairs(attrs->pad_width, data->shape.size()), limit), data->dtype);
+  return TensorType(PaddedShape(context, data, PadPairs(attrs->pad_width, data->shape.size()), limit), data->dtype);
 }
 
 Type DilateInfer(const InferContext& context) {

@@ -73,9 +73,23 @@ Type VarianceInfer(const InferContext& context) {
   return TensorType(ReduceShape(context.attrs<VarianceAttrs>(), data->shape), data->dtype);
 }
 
+/// A shape of which broadcasting could make that of the data.
+void CheckCollapse(const InferContext& context, const TensorTypeNode* data, const Array<PrimExpr>& out) {
+  bool fits = out.size() <= data->shape.size();
+  const size_t extra = fits ? data->shape.size() - out.size() : 0;
+  for (size_t i = 0; fits && i < out.size(); ++i) {
+    const int64_t own = DimValue(out[i]), from = DimValue(data->shape[i + extra]);
+    fits = own < 0 || from < 0 || own == 1 || own == from;
+    RequireBroadcast(context, out[i], data->shape[i + extra]);
+  }
+  if (!fits) throw ShapeError(StrCat(ShapeText(out), " doesn't broadcast to ", TypeText(data)));
+}
+
 Type CollapseSumLikeInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
-  return TensorType(context.Tensor(1, "collapse_type")->shape, data->dtype);
+  const auto* like = context.Tensor(1, "collapse_type");
+  CheckCollapse(context, data, like->shape);
+  return TensorType(like->shape, data->dtype);
 }
 
 /// The reduced dimensions of one call.
@@ -306,23 +320,32 @@ Array<Tensor> ArgReduceCompute(const Attrs& attrs, const Array<Tensor>& inputs, 
       kMax ? "argmax" : "argmin", tag::kInjective)};
 }
 
-/// Dimensions where the shapes differ are summed.
+/// Dimensions where the shapes differ are summed: the result's is 1 there, which only a run may know.
 Array<Tensor> CollapseSumCompute(const Attrs&, const Array<Tensor>& inputs, const Type& out_type) {
   const TensorTypeNode* out = OutTensor(out_type);
   const Tensor& x = inputs[0];
   size_t extra = x.ndim() - out->shape.size();
   Array<te::IterVar> axes;
-  std::vector<PrimExpr> at(x.ndim());
+  std::vector<PrimExpr> at(x.ndim()), kept(x.ndim());
   for (size_t i = 0; i < x.ndim(); ++i) {
     if (i >= extra && SameDim(out->shape[i - extra], x->shape[i])) continue;
-    axes.push_back(te::ReduceAxis(tir::Range(x->shape[i]), StrCat("k", axes.size())));
+    PrimExpr extent = x->shape[i];
+    if (i >= extra && DimValue(out->shape[i - extra]) != 1) {
+      const PrimExpr summed = tir::equal(out->shape[i - extra], Dim(1));
+      extent = tir::select(summed, extent, Dim(1));
+      kept[i] = summed;
+    }
+    axes.push_back(te::ReduceAxis(tir::Range(extent), StrCat("k", axes.size())));
     at[i] = axes.back()->var;
   }
   return {Compute(
       out->shape,
       [&](const Array<PrimExpr>& o) {
         Array<PrimExpr> index;
-        for (size_t i = 0; i < x.ndim(); ++i) index.push_back(at[i].defined() ? at[i] : o[i - extra]);
+        for (size_t i = 0; i < x.ndim(); ++i) {
+          const PrimExpr own = i < extra ? at[i] : o[i - extra];
+          index.push_back(kept[i].defined() ? tir::select(kept[i], at[i], own) : at[i].defined() ? at[i] : own);
+        }
         return axes.empty() ? x(index) : te::Sum(x(index), axes);
       },
       "collapse_sum", axes.empty() ? tag::kElemWise : tag::kCommReduce)};
@@ -345,6 +368,7 @@ Type CollapseSumToInfer(const InferContext& context) {
   }
   if (static_cast<int64_t>(out.size()) != rank)
     throw ShapeError("the attribute and the operand shape differ in length");
+  CheckCollapse(context, data, out);
   return TensorType(out, data->dtype);
 }
 

@@ -154,7 +154,14 @@ Type ReverseReshapeInfer(const InferContext& context) {
 }
 
 Type ReshapeLikeInfer(const InferContext& context) {
-  return TensorType(context.Tensor(1, "shape_like")->shape, context.Tensor(0, "data")->dtype);
+  const auto *data = context.Tensor(0, "data"), *like = context.Tensor(1, "shape_like");
+  const PrimExpr from = DimProduct(data->shape, 0, data->shape.size()),
+                 to = DimProduct(like->shape, 0, like->shape.size());
+  if (!IsAnyDim(from) && !IsAnyDim(to) && !context.Equal(from, to)) {
+    throw ShapeError(
+        StrCat("the ", ShapeText({from}), " elements of ", TypeText(data), " can't become ", TypeText(like)));
+  }
+  return TensorType(like->shape, data->dtype);
 }
 
 Type TransposeInfer(const InferContext& context) {
@@ -209,7 +216,12 @@ Type LayoutTransformInfer(const InferContext& context) {
   const auto* attrs = context.attrs<LayoutTransformAttrs>();
   const Layout src(attrs->src_layout), dst(attrs->dst_layout);
   const std::string& names = src.primal_axes();
-  return TensorType(PhysicalShape(dst, LogicalShape(src, data->shape, names, "data"), names), data->dtype);
+  for (size_t i = 0; i < src.ndim() && src.ndim() == data->shape.size(); ++i) {
+    if (src[i].is_inner() && AsConstInt(data->shape[i]) == nullptr) context.Equal(data->shape[i], Dim(src[i].factor));
+  }
+  const Array<PrimExpr> sizes = LogicalShape(src, data->shape, names, "data");
+  for (size_t i = 0; i < names.size(); ++i) RequireMultiple(context, sizes[i], dst.BlockOf(names[i]));
+  return TensorType(PhysicalShape(dst, sizes, names), data->dtype);
 }
 
 /// Sizes N C H W of the operand of depth_to_space and space_to_depth.
@@ -225,6 +237,7 @@ Type SubPixelType(const InferContext& context, bool to_space) {
     if (DimValue(sizes[i]) >= 0 && DimValue(sizes[i]) % by != 0) {
       throw ShapeError(StrCat("dimension ", "NCHW"[i], " of ", TypeText(data), " isn't a multiple of ", by));
     }
+    RequireMultiple(context, sizes[i], by);
     sizes.Set(i, DimFloorDiv(sizes[i], Dim(by)));
   };
   auto multiply = [&](size_t i, int64_t by) { sizes.Set(i, DimMul(sizes[i], Dim(by))); };

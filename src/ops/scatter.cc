@@ -44,6 +44,7 @@ Type ScatterInfer(const InferContext& context) {
       throw ShapeError(
           StrCat("dimension ", i, " of indices ", TypeText(indices), " exceeds that of data ", TypeText(data)));
     }
+    if (i != axis) RequireAtLeast(context, data->shape[i], indices->shape[i]);
   }
   return context.type(0);
 }

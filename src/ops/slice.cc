@@ -149,6 +149,7 @@ Type SliceLikeInfer(const InferContext& context) {
     if (DimValue(like->shape[at]) > DimValue(out[at]) && AsConstInt(out[at]) != nullptr) {
       throw ShapeError(StrCat("dimension ", axis, " of ", TypeText(like), " is larger than that of ", TypeText(data)));
     }
+    RequireAtLeast(context, out[at], like->shape[at]);
     out.Set(at, like->shape[at]);
   }
   return TensorType(out, data->dtype);

@@ -40,6 +40,7 @@ Type TopKInfer(const InferContext& context) {
     if (AsConstInt(out[axis]) != nullptr && *attrs->k > DimValue(out[axis])) {
       throw ShapeError(StrCat("k ", *attrs->k, " exceeds dimension ", axis, " of ", TypeText(data)));
     }
+    RequireAtLeast(context, out[axis], Dim(*attrs->k));
     out.Set(axis, Dim(*attrs->k));
   }
   TensorType values(out, data->dtype);

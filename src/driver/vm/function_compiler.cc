@@ -303,7 +303,7 @@ VmValuePtr VmFunctionCompiler::VisitCall(const CallNode* call) {
   if (call->op.as<OpNode>()) return CallOperator(call, VisitAll(call->args));
   if (const auto* func = call->op.as<FunctionNode>()) {
     bool kernel = func->is_primitive() || func->attrs->dict.contains(treadle::attr::kCompiler);
-    if (kernel) return CallKernel(GetRef<Function>(func), VisitAll(call->args), call);
+    if (kernel) return CallKernel(GetRef<Function>(func), VisitAll(call->args));
     return Inline(func, VisitAll(call->args), false);
   }
   if (const auto* constructor = call->op.as<ConstructorNode>()) {
@@ -317,7 +317,7 @@ VmValuePtr VmFunctionCompiler::VisitCall(const CallNode* call) {
     BaseFunc callee = program_->module->Lookup(GetRef<GlobalVar>(global));
     const auto* func = callee.as<FunctionNode>();
     if (func != nullptr && (func->is_primitive() || func->attrs->dict.contains(treadle::attr::kCompiler))) {
-      return CallKernel(GetRef<Function>(func), args, call);
+      return CallKernel(GetRef<Function>(func), args);
     }
   }
   VmValuePtr callee = Visit(call->op);

@@ -112,7 +112,7 @@ class VmFunctionCompiler {
   void FinishJoin(const VmValuePtr& target);
 
   // ---- Kernels.
-  VmValuePtr CallKernel(const relay::Function& func, const std::vector<VmValuePtr>& args, const relay::CallNode* call);
+  VmValuePtr CallKernel(const relay::Function& func, const std::vector<VmValuePtr>& args);
   void EmitKernel(const SymbolicKernel& kernel, const std::vector<int>& operands, size_t outputs);
   VmValuePtr CallOperator(const relay::CallNode* call, const std::vector<VmValuePtr>& args);
   VmValuePtr CallRows(const relay::CallNode* call, const std::vector<VmValuePtr>& args);

@@ -112,8 +112,7 @@ VmValuePtr VmFunctionCompiler::TryElements(const SymbolicKernel& kernel, const s
   return Unflatten(kernel.func->body->checked_type(), results, &next);
 }
 
-VmValuePtr VmFunctionCompiler::CallKernel(const Function& func, const std::vector<VmValuePtr>& args,
-                                          const CallNode* call) {
+VmValuePtr VmFunctionCompiler::CallKernel(const Function& func, const std::vector<VmValuePtr>& args) {
   const auto* body = func->body.as<CallNode>();
   const auto* op = body == nullptr ? nullptr : body->op.as<OpNode>();
   if (op != nullptr && op->name == "device_copy" && args.size() == 1) {
@@ -131,14 +130,10 @@ VmValuePtr VmFunctionCompiler::CallKernel(const Function& func, const std::vecto
   SymbolicKernel kernel =
       MakeSymbolicKernel(plain, types, [&](size_t i, int64_t k) { return ElementOf(tensors[i], k); }, &analyzer_);
   if (external) kernel.func = func;
-  for (const auto& [a, b] : kernel.equalities) {
-    PrimExpr x = analyzer_.Simplify(a), y = analyzer_.Simplify(b);
+  for (const auto& [found, expected, rule, span] : kernel.equalities) {
+    PrimExpr x = analyzer_.Simplify(found), y = analyzer_.Simplify(expected);
     if (analyzer_.CanProveEqual(x, y)) continue;
-    std::string place = call->span.defined() ? "'" + call->span.str() + "': " : "";
-    const int64_t* least = AsConstInt(y);
-    const char* rule = least != nullptr && *least == 0 && x.as<tir::MinNode>() != nullptr
-                           ? "the window doesn't fit: elements to spare, and how many there have to be"
-                           : "dimensions of operands have to be equal";
+    const std::string place = span.defined() ? "'" + span.str() + "': " : "";
     int text = program_->String(StrCat(place, rule));
     out_.Emit(Opcode::kCheckEqual, -1, EmitInt(x), EmitInt(y), text);
   }
@@ -261,7 +256,7 @@ VmValuePtr VmFunctionCompiler::CallOperator(const CallNode* call, const std::vec
   attrs.Set(treadle::attr::kPrimitive, IntImm(DataType::Int(32), 1));
   if (op.GetAttr(kReshapeOp, false)) attrs.Set(treadle::attr::kReshapeOnly, IntImm(DataType::Int(32), 1));
   Call inner(call->op, operands, call->attrs, call->type_args, call->span);
-  return CallKernel(Function(params, inner, Type(), {}, DictAttrs(attrs), call->span), args, call);
+  return CallKernel(Function(params, inner, Type(), {}, DictAttrs(attrs), call->span), args);
 }
 
 }  // namespace treadle::driver

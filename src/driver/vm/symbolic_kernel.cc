@@ -21,6 +21,8 @@ using relay::Expr;
 
 namespace {
 
+constexpr const char* kEqualDims = "dimensions of operands have to be equal";
+
 /// n0, n1, ..: one set for the process, so that structurally equal kernels have the same variables.
 tir::Var CanonicalVar(size_t i) {
   static std::mutex mutex;
@@ -52,10 +54,10 @@ class SymbolicReporter : public TypeReporter {
   bool AssertEqual(const PrimExpr& a, const PrimExpr& b) override {
     arith::Analyzer analyzer;
     auto difference = analyzer.ConstDifference(a, b);
-    if (!difference) equalities.emplace_back(a, b);
+    if (!difference) equalities.push_back({a, b, RuleOf(a, b)});
     return !difference || *difference == 0;
   }
-  std::vector<std::pair<PrimExpr, PrimExpr>> equalities;
+  std::vector<SizeEquality> equalities;
   void Error(const std::string& message) override {
     if (error.empty()) error = message;
   }
@@ -63,21 +65,34 @@ class SymbolicReporter : public TypeReporter {
   std::string error;
 
  private:
+  /// What operators state of one size is equal to 0 (RequireWindow, RequireMultiple).
+  static const char* RuleOf(const PrimExpr& a, const PrimExpr& b) {
+    if (!tir::is_const_int(b, 0)) return kEqualDims;
+    if (a.as<tir::MinNode>() != nullptr)
+      return "the window doesn't fit: elements to spare, and how many there have to be";
+    return a.as<tir::FloorModNode>() != nullptr ? "a dimension isn't a multiple: what is left, and what has to be"
+                                                : kEqualDims;
+  }
   Type hole_;
 };
 
+/// Values in place of dimensions, in int64: programs may have dimensions of int32.
 class DimSubstitute : public tir::ExprMutator {
  public:
   DimSubstitute(const Array<tir::Var>& variables, const std::vector<PrimExpr>& values) {
-    for (size_t i = 0; i < variables.size(); ++i) values_[variables[i].get()] = values[i];
+    for (size_t i = 0; i < variables.size(); ++i) values_[variables[i].get()] = Wide(values[i]);
   }
   PrimExpr VisitExpr_(const tir::VarNode* op) override {
     auto it = values_.find(op);
-    return it == values_.end() ? GetRef<PrimExpr>(op) : it->second;
+    return it == values_.end() ? Wide(GetRef<PrimExpr>(op)) : it->second;
   }
+  PrimExpr VisitExpr_(const IntImmNode* op) override { return Wide(GetRef<PrimExpr>(op)); }
   using tir::ExprMutator::VisitExpr_;
 
  private:
+  static PrimExpr Wide(const PrimExpr& e) {
+    return e.dtype() == DataType::Int(32) ? tir::cast(DataType::Int(64), e) : e;
+  }
   std::unordered_map<const Object*, PrimExpr> values_;
 };
 
@@ -156,8 +171,7 @@ std::optional<Broadcasting> BroadcastingOf(const Op& op, const std::vector<Tenso
 }
 
 /// What has to be so when the model runs: each dimension is 1 or that of the result.
-void RequireBroadcast(const Op& op, const Type& type, const Array<Type>& args,
-                      std::vector<std::pair<PrimExpr, PrimExpr>>* equalities) {
+void RequireBroadcast(const Op& op, const Type& type, const Array<Type>& args, std::vector<SizeEquality>* equalities) {
   const auto* result = type.as<TensorTypeNode>();
   if (result == nullptr || op.GetAttr(kDataDependentShape, false)) return;
   std::vector<TensorType> tensors;
@@ -175,22 +189,29 @@ void RequireBroadcast(const Op& op, const Type& type, const Array<Type>& args,
       if ((size != nullptr && (*size == 1 || AsConstInt(out) != nullptr)) || IsAnyDim(out)) continue;
       if (analyzer.CanProveEqual(dim, out)) continue;
       PrimExpr one(int64_t{1});
-      equalities->emplace_back(size != nullptr ? dim : tir::select(tir::equal(dim, one), out, dim), out);
+      equalities->push_back({size != nullptr ? dim : tir::select(tir::equal(dim, one), out, dim), out, kEqualDims});
     }
   }
 }
 
+/// What only relabels the shape keeps the number of elements.
+void RequireElements(const Op& op, const Type& type, const Array<Type>& args, std::vector<SizeEquality>* equalities) {
+  if (!op.GetAttr(kReshapeOp, false) || TypeHasAny(type)) return;
+  const auto *from = args[0].as<TensorTypeNode>(), *to = type.as<TensorTypeNode>();
+  equalities->push_back({ops::DimProduct(from->shape, 0, from->shape.size()),
+                         ops::DimProduct(to->shape, 0, to->shape.size()), "a reshape keeps the number of elements"});
+}
+
 /// Batch dimensions of a product that nothing shows to be the same have to be when it runs: what may have to be
 /// broadcast is, before the product.
-Type WithEqualBatches(const Type& type, const Array<Type>& args,
-                      std::vector<std::pair<PrimExpr, PrimExpr>>* equalities) {
+Type WithEqualBatches(const Type& type, const Array<Type>& args, std::vector<SizeEquality>* equalities) {
   const auto *result = type.as<TensorTypeNode>(), *a = args[0].as<TensorTypeNode>(), *b = args[1].as<TensorTypeNode>();
   if (a == nullptr || b == nullptr || a->shape.size() != b->shape.size()) return type;
   Array<PrimExpr> shape = result->shape;
   for (size_t i = 0; i + 2 < shape.size(); ++i) {
     if (!IsAnyDim(shape[i])) continue;
     shape.Set(i, a->shape[i]);
-    equalities->emplace_back(a->shape[i], b->shape[i]);
+    equalities->push_back({a->shape[i], b->shape[i], kEqualDims});
   }
   return TensorType(shape, result->dtype);
 }
@@ -302,11 +323,15 @@ class KernelMaker {
     Array<Type> types;
     for (const Expr& arg : args) types.push_back(arg->checked_type());
     Op op = Downcast<Op>(call->op);
-    std::vector<std::pair<PrimExpr, PrimExpr>> equalities;
+    std::vector<SizeEquality> equalities;
     const Attrs attrs = OwnAttrs(call->attrs);
     Type type = InferSymbolic(op, types, attrs, call->span, &equalities);
-    for (const auto& [a, b] : equalities) result_.equalities.emplace_back(ToCaller(a), ToCaller(b));
     if (TypeHasAny(type)) type = ShapeFromValues(call, op, types, type);
+    RequireElements(op, type, types, &equalities);
+    const Span& place = call->span.defined() ? call->span : func_->body->span;
+    for (const SizeEquality& e : equalities) {
+      result_.equalities.push_back({ToCaller(e.found), ToCaller(e.expected), e.rule, place});
+    }
     relay::Call copy(call->op, args, attrs, call->type_args, call->span);
     SetType(copy, type);
     return copy;
@@ -380,7 +405,7 @@ void FlattenTensorTypes(const Type& type, std::vector<TensorType>* out) {
 }
 
 Type InferSymbolic(const Op& op, const Array<Type>& arg_types, const Attrs& attrs, const Span& span,
-                   std::vector<std::pair<PrimExpr, PrimExpr>>* equalities) {
+                   std::vector<SizeEquality>* equalities) {
   TREADLE_ICHECK(op->type_relation != nullptr) << "operator " << op->name << " has no type relation";
   Array<Type> types = arg_types;
   IncompleteType hole(TypeKind::kType);

@@ -14,6 +14,13 @@
 
 namespace treadle::driver {
 
+/// Sizes, in the caller's terms, that an operator needs to be equal; not known to be.
+struct SizeEquality {
+  PrimExpr found, expected;
+  const char* rule;  ///< for the message
+  Span place = {};   ///< of the operator
+};
+
 /// A fused function whose parameters' dimensions are constants or plain variables n0, n1, .., the same objects for all
 /// kernels, so that calls which differ only in their shapes share a kernel.
 struct SymbolicKernel {
@@ -21,8 +28,7 @@ struct SymbolicKernel {
   std::vector<TensorType> results;  ///< flattened
   Array<tir::Var> variables;        ///< n0, n1, .. that occur
   std::vector<PrimExpr> values;     ///< of the variables, in terms of the caller's dimensions
-  /// Dimensions, in the caller's terms, that operators need to be equal; not known to be.
-  std::vector<std::pair<PrimExpr, PrimExpr>> equalities;
+  std::vector<SizeEquality> equalities;
 };
 
 /// Gives element `index` of the call's argument tensor `operand` in terms of the caller.
@@ -40,7 +46,7 @@ void FlattenTensorTypes(const Type& type, std::vector<TensorType>* out);
 /// Type of a call by the operator's rule; operands have no dimensions that are AnyDim. Dimensions that the rule can't
 /// tell are AnyDim. What it takes to be equal, and isn't known to be, is added to `equalities`.
 Type InferSymbolic(const Op& op, const Array<Type>& arg_types, const Attrs& attrs, const Span& span,
-                   std::vector<std::pair<PrimExpr, PrimExpr>>* equalities);
+                   std::vector<SizeEquality>* equalities);
 
 PrimExpr SubstituteDims(const PrimExpr& expr, const Array<tir::Var>& variables, const std::vector<PrimExpr>& values);
 

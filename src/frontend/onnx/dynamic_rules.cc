@@ -273,6 +273,13 @@ std::vector<Expr> ImportDynamicSplit(NodeImport& n, int axis) {
   } else {
     int64_t count = n.Int("num_outputs", outputs);
     if (count != outputs) n.Invalid(StrCat("'num_outputs' is ", count, ", the node has ", outputs));
+    if (n.version() < 18 && outputs > 1) {  // equal parts, which the operator insists on
+      Expr tuple =
+          n.Call("split", {x}, {{"indices_or_sections", ObjectRef(PrimExpr(outputs))}, {"axis", int64_t{axis}}});
+      std::vector<Expr> equal;
+      for (int64_t i = 0; i < outputs; ++i) equal.push_back(n.Item(tuple, static_cast<int>(i)));
+      return equal;
+    }
     Expr size =
         n.Call("floor_divide", {n.Call("add", {DimOf(n, x, axis), IntScalar(n, outputs - 1)}), IntScalar(n, outputs)});
     std::vector<Expr> parts(static_cast<size_t>(outputs), n.Reshape(size, {1}));

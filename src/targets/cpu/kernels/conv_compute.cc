@@ -31,7 +31,7 @@ Type PackedConvInfer(const InferContext& context, DataType dtype, DataType sum) 
   if (data->dtype != dtype) throw DTypeError(StrCat("data must be ", dtype, ", not ", data->dtype));
   if (!attrs->channels || !attrs->kernel_size) throw ShapeError("channels and kernel_size must be given");
   const ConvSizes sizes = ResolveConv(attrs, 2, data->shape, data->dtype, nullptr);
-  RequireWindows(context, sizes, attrs);
+  RequireSizes(context, sizes, attrs);
   return TensorType(PhysicalShape(attrs->ParsedOutLayout(), sizes.out, "NCHW"), sum);
 }
 

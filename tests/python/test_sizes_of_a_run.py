@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes that only a run knows and that an operator can't take are refused, also where it is fused with others: a kernel
+would read what isn't there."""
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import treadle as tvm
+from treadle import relay, te
+from treadle.runtime.vm import VirtualMachine
+
+
+def floats(*shape):
+    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+def fused(op, shape, constants=(), opset=17, **attributes):
+    """A model of `op` on x of `shape` (names: sizes of a run), then Relu."""
+    names = [f"c{i}" for i in range(len(constants))]
+    nodes = [helper.make_node(op, ["x", *names], ["a"], **attributes), helper.make_node("Relu", ["a"], ["y"])]
+    if op == "Split":
+        nodes[0].output.append("b")
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                              [onnx.ValueInfoProto(name="y")],
+                              [numpy_helper.from_array(np.asarray(value), name) for value, name in zip(constants, names)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+CASES = [
+    (fused("Reshape", ["n", 4], [[2, 4]]), (2, 4), (1, 4), "Reshape#0': a reshape keeps the number of elements: 4 and 8"),
+    (fused("Reshape", ["n", 4], [[2, 4]]), (2, 4), (3, 4), "a reshape keeps the number of elements: 12 and 8"),
+    (fused("Reshape", ["n", 4], [[-1, 8]]), (4, 4), (3, 4), "a reshape keeps the number of elements: 12 and 8"),
+    (fused("Squeeze", ["n", 4], [[0]]), (1, 4), (2, 4), "Squeeze#0': a reshape keeps the number of elements: 8 and 4"),
+    (fused("Expand", ["n", 4], [[2, 4]]), (1, 4), (3, 4), "equal: 3 and 2"),
+    (fused("Split", ["n", 4], opset=13), (6, 4), (3, 4), "isn't a multiple"),
+    (fused("Conv", [1, "c", 4, 4], [floats(4, 2, 1, 1)], group=2), (1, 4, 4, 4), (1, 5, 4, 4), "isn't a multiple"),
+    (fused("DepthToSpace", [1, "c", 2, 2], blocksize=2), (1, 8, 2, 2), (1, 6, 2, 2), "elements|multiple|shape"),
+    (fused("SpaceToDepth", [1, 1, "h", 4], blocksize=2), (1, 1, 4, 4), (1, 1, 3, 4), "elements|multiple|shape"),
+]
+
+
+@pytest.mark.parametrize("model, right, wrong, message", CASES, ids=range(len(CASES)))
+def test_models(model, right, wrong, message):
+    compiled = tvm.compile(model)
+    expected = tvm.compile(model, shapes={"x": right}).run(None, {"x": floats(*right)})[0]
+    np.testing.assert_allclose(compiled.run(None, {"x": floats(*right)})[0], expected, rtol=1e-6)
+    with pytest.raises(tvm.Error, match=message):
+        compiled.run(None, {"x": floats(*wrong)})
+
+
+INDICES = relay.const(np.zeros((2, 3), np.int64))
+#: Operators, shapes that they take, and shapes that they don't.
+PROGRAMS = {
+    "reshape": (lambda x: relay.reshape(x, (2, 4)), (2, 4), (3, 4)),
+    "broadcast_to": (lambda x: relay.broadcast_to(x, (3, 4)), (1, 4), (2, 4)),
+    "split": (lambda x: relay.split(x, 3)[1], (6, 4), (5, 4)),
+    "cuts": (lambda x: relay.split(x, (2, 3))[2], (3, 4), (2, 4)),
+    "gather": (lambda x: relay.gather(x, 0, INDICES), (1, 3), (4, 2)),
+    "scatter_add": (lambda x: relay.scatter_add(x, INDICES, relay.const(floats(2, 3)), 1), (2, 1), (1, 3)),
+    "slice_like": (lambda x: relay.slice_like(x, relay.const(floats(3, 3))), (3, 4), (4, 2)),
+    "mirror_pad": (lambda x: relay.nn.mirror_pad(x, ((2, 0), (0, 0)), "REFLECT"), (3, 2), (2, 2)),
+    "einsum": (lambda x: relay.einsum([x, relay.const(floats(3, 2))], "ij,jk->ik"), (4, 3), (4, 2)),
+    "diagonal": (lambda x: relay.einsum([x], "ii->i"), (3, 3), (3, 2)),
+    "topk": (lambda x: relay.topk(x, 3, axis=1, ret_type="values"), (2, 3), (2, 2)),
+    "tile": (lambda x: relay.tile(x, (2, 3)), (2, 3), None),
+    "repeat": (lambda x: relay.repeat(x, 2, 1), (2, 3), None),
+    "space_to_batch": (lambda x: relay.nn.space_to_batch_nd(x, [2, 1], [[0, 0], [0, 0]]), (1, 4, 2), (1, 3, 2)),
+    "batch_to_space": (lambda x: relay.nn.batch_to_space_nd(x, [2, 1], [[0, 0], [0, 0]]), (4, 2, 2), (5, 2, 2)),
+    "layout": (lambda x: relay.layout_transform(x, "NCHW", "NCHW4c"), (1, 8, 2, 1), (1, 6, 2, 1)),
+    "blocks": (lambda x: relay.layout_transform(x, "NCHW4c", "NCHW"), (1, 2, 2, 1, 4), (1, 2, 2, 1, 3)),
+    "collapse": (lambda x: relay.collapse_sum_like(x, relay.const(floats(1, 3))), (4, 3), (4, 2)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name):
+    make, right, wrong = PROGRAMS[name]
+
+    def machine(shape):
+        x = relay.var("x", shape=shape)
+        module = tvm.IRModule.from_expr(relay.Function([x], relay.nn.relu(make(x))))
+        return VirtualMachine(relay.vm.compile(module, "llvm"), tvm.cpu())
+
+    dynamic = machine(tuple(te.size_var(f"n{i}", "int64") for i in range(len(right))))
+    np.testing.assert_allclose(dynamic.run(floats(*right)).numpy(), machine(right).run(floats(*right)).numpy())
+    if wrong is not None:
+        with pytest.raises(tvm.Error):
+            machine(wrong)
+        with pytest.raises(tvm.Error):
+            dynamic.run(floats(*wrong))
+
+
+@pytest.mark.parametrize("dim", [relay.Any(), te.size_var("n")], ids=["any", "int32"])
+def test_dimensions_however_written(dim):
+    x = relay.var("x", shape=(dim, 4))
+    module = tvm.IRModule.from_expr(relay.Function([x], relay.nn.relu(relay.reshape(x, (2, 4)))))
+    machine = VirtualMachine(relay.vm.compile(module, "llvm"), tvm.cpu())
+    with pytest.raises(tvm.Error, match="a reshape keeps the number of elements: 12 and 8"):
+        machine.run(floats(3, 4))
+
+
+def test_sums_over_dimensions_that_a_run_shows_to_be_broadcast():
+    x, like = (relay.var(name, shape=(te.size_var(f"{name}0", "int64"), te.size_var(f"{name}1", "int64"))) for name in "xl")
+    module = tvm.IRModule.from_expr(relay.Function([x, like], relay.collapse_sum_like(x, like)))
+    machine = VirtualMachine(relay.vm.compile(module, "llvm"), tvm.cpu())
+    data = floats(4, 3)
+    for shape, axes in (((4, 3), ()), ((1, 3), (0,)), ((4, 1), (1,)), ((1, 1), (0, 1))):
+        np.testing.assert_allclose(machine.run(data, floats(*shape)).numpy(), data.sum(axes, keepdims=True) if axes else data)
+    with pytest.raises(tvm.Error):
+        machine.run(data, floats(3, 3))
+
+
+def test_dimensions_of_32_bits_in_a_network():
+    n, h, w = te.size_var("n"), te.size_var("h"), te.size_var("w")
+    x = relay.var("x", shape=(n, 3, h, w))
+    y = relay.nn.conv2d(x, relay.const(floats(4, 3, 3, 3) / 50), strides=(2, 1), padding=(0, 2, 2, 2))
+    module = tvm.IRModule.from_expr(relay.Function([x], relay.nn.pad(relay.nn.relu(y), ((0, 1), (0, 0), (0, 0), (1, 0)))))
+    machine = VirtualMachine(relay.vm.compile(module, "llvm"), tvm.cpu())
+    for shape in ((1, 3, 5, 4), (2, 3, 6, 7)):
+        assert machine.run(floats(*shape)).shape == (shape[0] + 1, 4, (shape[2] + 2 - 3) // 2 + 1, shape[3] + 3)
