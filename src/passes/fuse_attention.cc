@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "passes/pass_util.h"
+#include "treadle/ir/prim_ops.h"
 #include "treadle/ops/attrs/attention.h"
 
 namespace treadle::relay {

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "passes/pass_util.h"
+#include "treadle/ir/prim_ops.h"
 
 namespace treadle::relay {
 namespace {

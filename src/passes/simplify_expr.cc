@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "passes/pass_util.h"
+#include "treadle/ir/prim_ops.h"
 
 namespace treadle::relay {
 namespace {
