@@ -71,8 +71,8 @@ Array<Tensor> AttentionCompute(const Attrs& attrs, const Array<Tensor>& inputs, 
         "attention_mixed", te::StageAttrs(kPlain, "mixed"));
   };
   auto mask = [&](const Array<PrimExpr>& i) { return LoadBroadcast(inputs[3], i, shape); };
-  return {FinishAttention(products, mask, attrs.as<AttentionAttrs>()->scale, kPlain,
-                          te::StageAttrs(kPlain, te::kAnchor), mix)};
+  return {
+      FinishAttention(products, mask, *attrs.as<AttentionAttrs>(), kPlain, te::StageAttrs(kPlain, te::kAnchor), mix)};
 }
 
 /// The scores and their product with the values.
@@ -139,13 +139,13 @@ Array<PrimExpr> ReplaceLast(const Array<PrimExpr>& index, size_t keep, const std
 }
 
 Tensor FinishAttention(const Tensor& products, const std::function<PrimExpr(const Array<PrimExpr>&)>& mask,
-                       double scale, const std::string& kernel, const Map<String, ObjectRef>& anchor,
+                       const AttentionAttrs& attrs, const std::string& kernel, const Map<String, ObjectRef>& anchor,
                        const std::function<Tensor(const Tensor& weights)>& mix) {
   size_t rank = products.ndim(), row = rank - 1;
   DataType dtype = products->dtype;
   Array<PrimExpr> shape = products->shape, rows = ReplaceLast(shape, row, {});
   Tensor scores = te::ComputeStage(
-      shape, [&](const Array<PrimExpr>& i) { return products(i) * tir::make_const(dtype, scale) + mask(i); },
+      shape, [&](const Array<PrimExpr>& i) { return products(i) * tir::make_const(dtype, attrs.scale) + mask(i); },
       "attention_scores", te::StageAttrs(kernel, "scores"));
   arith::Analyzer analyzer;
   const bool vectors = DimValue(shape[row]) != 0 && analyzer.CanProveEqual(tir::floormod(shape[row], Index(kLanes)), 0);
@@ -177,7 +177,11 @@ Tensor FinishAttention(const Tensor& products, const std::function<PrimExpr(cons
       [](const PrimExpr& a, const PrimExpr& b) { return a + b; });
   Tensor mixed = mix(exp);
   return te::ComputeStage(
-      mixed->shape, [&](const Array<PrimExpr>& i) { return tir::div(mixed(i), sum(ReplaceLast(i, row, {}))); },
+      mixed->shape,
+      [&](const Array<PrimExpr>& i) {
+        const PrimExpr total = sum(ReplaceLast(i, row, {})), result = tir::div(mixed(i), total);
+        return attrs.zero_masked_rows ? tir::select(tir::isnan(total), tir::make_zero(dtype), result) : result;
+      },
       "attention_output", anchor);
 }
 

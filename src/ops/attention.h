@@ -9,6 +9,7 @@
 #include "ops/infer.h"
 #include "ops/te_util.h"
 #include "treadle/ir/op.h"
+#include "treadle/ops/attrs/attention.h"
 
 namespace treadle::ops {
 
@@ -34,7 +35,7 @@ Array<PrimExpr> ReplaceLast(const Array<PrimExpr>& index, size_t keep, const std
 /// looked at, so that those beyond the keys must be masked. `mask`: what is added to the score at an index. `anchor`:
 /// attributes of the result.
 Tensor FinishAttention(const Tensor& products, const std::function<PrimExpr(const Array<PrimExpr>&)>& mask,
-                       double scale, const std::string& kernel, const Map<String, ObjectRef>& anchor,
+                       const AttentionAttrs& attrs, const std::string& kernel, const Map<String, ObjectRef>& anchor,
                        const std::function<Tensor(const Tensor& weights)>& mix);
 
 }  // namespace treadle::ops

@@ -22,7 +22,17 @@ struct Scores {
   const CallNode* product = nullptr;  ///< of queries and keys
   double scale = 1;
   Expr mask;  ///< null: none
+  bool zero_masked_rows = false;
 };
+
+/// p of where(isnan(p), 0, p), by which exporters give 0 to queries that see no key; null: it is something else.
+const CallNode* WithoutNan(const CallNode* call) {
+  if (OpName(call) != "where") return nullptr;
+  const CallNode* test = AsCallOf(call->args[0], "isnan");
+  const bool keeps = test != nullptr && test->args[0].same_as(call->args[2]) && UniformValue(call->args[1]) == 0.0;
+  return keeps && TypesEqual(call->args[2]->checked_type(), call->checked_type()) ? call->args[2].as<CallNode>()
+                                                                                  : nullptr;
+}
 
 bool IsFloatMatrix(const TensorTypeNode* type) {
   return type != nullptr && type->dtype == DataType::Float(32) && type->shape.size() >= 2;
@@ -52,7 +62,13 @@ class AttentionFuser : public MixedModeMutator {
   Expr Rewrite_(const CallNode* pre, const Expr& post) override {
     if (OpName(pre) != "nn.batch_matmul" || !IsPlain(pre)) return post;
     const CallNode* softmax = SkipReshapes(pre->args[0]).as<CallNode>();
-    if (softmax == nullptr || OpName(softmax) != "nn.softmax" || uses_[softmax] != 1) return post;
+    int uses = 1;
+    if (const CallNode* cleared = softmax == nullptr ? nullptr : WithoutNan(softmax); cleared != nullptr) {
+      if (uses_[softmax] != 1) return post;
+      softmax = cleared;
+      uses = 2;
+    }
+    if (softmax == nullptr || OpName(softmax) != "nn.softmax" || uses_[softmax] != uses) return post;
     const auto* type = TensorTypeOf(softmax->args[0]);
     if (!IsFloatMatrix(type) || !SameMatrix(type, TensorTypeOf(pre->args[0]))) return post;
     if (PositiveAxis(softmax->attrs_as<ops::SoftmaxAttrs>()->axis, type->shape.size()) + 1 !=
@@ -61,6 +77,7 @@ class AttentionFuser : public MixedModeMutator {
     }
     Scores scores = FindScores(softmax->args[0], type);
     if (scores.product == nullptr || !IsWorthIt(scores, pre)) return post;
+    scores.zero_masked_rows = uses == 2;
     Expr fused = Fused(pre, scores, type);
     return fused.defined() ? fused : post;
   }
@@ -213,8 +230,11 @@ class AttentionFuser : public MixedModeMutator {
     // One zero does for scores whose number the run decides.
     const PrimExpr masked = AsConstInt(type->shape.back()) != nullptr ? type->shape.back() : PrimExpr(int64_t{1});
     Expr mask = scores.mask.defined() ? Mutate(scores.mask) : ops::MakeZeros({masked}, DataType::Float(32));
-    Expr result = ops::CallOp("nn.attention", {query, key, value, mask},
-                              MakeAttrs<ops::AttentionAttrs>([&](auto& a) { a.scale = scores.scale; }), mixed->span);
+    Expr result = ops::CallOp("nn.attention", {query, key, value, mask}, MakeAttrs<ops::AttentionAttrs>([&](auto& a) {
+                                a.scale = scores.scale;
+                                a.zero_masked_rows = scores.zero_masked_rows;
+                              }),
+                              mixed->span);
     Array<PrimExpr> shape = type->shape;
     shape.Set(shape.size() - 1, mixed->type_as<TensorTypeNode>()->shape.back());
     return WithBatch(result, TensorType(shape, type->dtype).get(), mixed->type_as<TensorTypeNode>());

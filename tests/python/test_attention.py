@@ -106,6 +106,34 @@ def test_masked_keys_have_no_weight():
     np.testing.assert_allclose(y[:, :, 0], x["v"][:, :, 0], rtol=1e-6)
 
 
+@pytest.mark.parametrize("case", [
+    dict(batch=2, heads=2, queries=10, keys=21, size=16, values=16, mask=(2, 1, 10, 21)),
+    dict(batch=1, heads=2, queries=1, keys=32, size=16, values=16, mask=(1, 1, 1, 32)),
+    dict(batch=1, heads=2, queries=5, keys=7, size=6, values=5, mask=(1, 1, 5, 7)),
+    dict(batch="b", heads=2, queries="m", keys="n", size=16, values=16, mask=("b", 1, "m", "n")),
+])
+def test_queries_that_see_no_key_give_zero_where_the_model_says_so(case):
+    """As PyTorch exports scaled_dot_product_attention: where(isnan(p), 0, p)."""
+    model, shapes = attention_model(**case)
+    product = model.graph.node[-1]
+    nodes = [helper.make_node("IsNaN", [product.input[0]], ["test"]),
+             helper.make_node("Where", ["test", "zero", product.input[0]], ["cleared"])]
+    for node in nodes:
+        model.graph.node.insert(len(model.graph.node) - 1, node)
+    model.graph.initializer.append(numpy_helper.from_array(np.float32(0), "zero"))
+    product.input[0] = "cleared"
+    compiled = treadle.compile(model)
+    assert "nn.attention" in compiled.explain() or "attention" in compiled.graph_json
+    rng = np.random.default_rng(3)
+    sizes = {"b": 2, "m": 6, "n": 19}
+    x = {name: rng.standard_normal([sizes.get(d, d) for d in shape]).astype(np.float32) for name, shape in shapes.items()}
+    hidden = np.arange(x["mask"].shape[-2]) % 3 == 0
+    x["mask"][:, :, hidden] = -np.inf
+    expected = definition({**x, "mask": np.where(np.isneginf(x["mask"]), 0, x["mask"])}, True, ("Div", 3.0))
+    expected[:, :, hidden] = 0
+    np.testing.assert_allclose(list(compiled(**x).values())[0], expected, rtol=2e-5, atol=1e-5)
+
+
 def test_scores_that_are_used_elsewhere_stay():
     model, _ = attention_model(1, 2, 16, 16, 16, 16)
     softmax = next(node for node in model.graph.node if node.op_type == "Softmax")

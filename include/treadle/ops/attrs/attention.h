@@ -9,10 +9,13 @@ namespace treadle::ops {
 class AttentionAttrs : public AttrsNode {
  public:
   double scale = 1;
+  bool zero_masked_rows = false;
   TREADLE_DECLARE_NODE(AttentionAttrs, AttrsNode, "relay.attrs.AttentionAttrs");
   template <typename R>
   static void Reflect(R& r) {
     r.Field("scale", &AttentionAttrs::scale).Doc("Factor of the products of queries and keys");
+    r.Field("zero_masked_rows", &AttentionAttrs::zero_masked_rows)
+        .Doc("Queries that see no key (scores of -inf only, or one of NaN) give 0, not NaN");
   }
 };
 

@@ -132,7 +132,7 @@ Array<te::Tensor> PackedAttentionCompute(const Attrs& attrs, const Array<te::Ten
         StageAttrs(kernel, "mixed"));
   };
   auto mask = [&](const Array<PrimExpr>& i) { return LoadBroadcast(inputs[3], i, shape); };
-  return {FinishAttention(products, mask, attrs.as<AttentionAttrs>()->scale, kernel,
+  return {FinishAttention(products, mask, *attrs.as<AttentionAttrs>(), kernel,
                           AnchorAttrs(kernel, "output", PackedProblem(inputs)), mix)};
 }
 
@@ -176,7 +176,7 @@ Array<te::Tensor> PackingAttentionCompute(const Attrs& attrs, const Array<te::Te
         },
         "attention_mixed", StageAttrs(kPacking, "mixed"));
   };
-  return {FinishAttention(products, mask, attrs.as<AttentionAttrs>()->scale, kPacking,
+  return {FinishAttention(products, mask, *attrs.as<AttentionAttrs>(), kPacking,
                           AnchorAttrs(kPacking, "output", PackingProblem(inputs)), mix)};
 }
 
