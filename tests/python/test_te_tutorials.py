@@ -246,6 +246,23 @@ def test_reads_outside_of_a_tensor_are_refused_by_the_schedule(shape, read, mess
         te.create_schedule(te.compute(shape, lambda i: read(z, i), name="C").op)
 
 
+def test_updates_of_a_scan_may_read_what_is_before_their_first_step():
+    steps, n = 6, 4
+    x = te.placeholder((steps - 1, n), name="X")
+    state = te.placeholder((steps, n))
+    init = te.compute((1, n), lambda t, i: 0.0, name="init")
+    # Of the step that init gives nothing is computed.
+    shifted = te.compute((steps, n), lambda t, i: x[t - 1, i] * 2.0, name="shifted")
+    update = te.compute((steps, n), lambda t, i: state[t - 1, i] + shifted[t, i], name="update")
+    sums = te.scan(init, update, state, inputs=[x])
+    value = np.random.default_rng(0).standard_normal((steps - 1, n)).astype("float32")
+    result = run(te.create_schedule(sums.op), [x, sums], [value, np.zeros((steps, n), "float32")], "llvm")[1]
+    np.testing.assert_allclose(result, np.concatenate([np.zeros((1, n)), np.cumsum(2 * value, 0)]), rtol=1e-5, atol=1e-6)
+    # As a result of its own it is computed whole.
+    with pytest.raises(tvm.Error, match="stage 'shifted' reads X outside of it"):
+        te.create_schedule([sums.op, shifted.op])
+
+
 def test_reads_under_a_condition_or_that_fit_are_taken():
     z = te.placeholder((8,), name="Z")
     n = te.var("n")

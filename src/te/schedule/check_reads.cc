@@ -2,6 +2,7 @@
 // Reads outside of tensors, found before anything is scheduled.
 #include "te/schedule/check_reads.h"
 
+#include <map>
 #include <set>
 
 #include "treadle/arith/analyzer.h"
@@ -16,8 +17,13 @@ namespace {
 
 class ReadChecker : public tir::ExprVisitor {
  public:
-  ReadChecker(const ComputeOpNode* op, const std::set<const Object*>& unchecked) : op_(op), unchecked_(unchecked) {
+  /// steps: of a scan, if defined; where the first dimension is that of all steps, only these are computed.
+  ReadChecker(const ComputeOpNode* op, const std::set<const Object*>& unchecked, const tir::Range& steps)
+      : op_(op), unchecked_(unchecked) {
     for (const IterVar& axis : op->axis) AddAxis(axis);
+    const bool of_scan = steps.defined() && !ranges_.empty() && tir::is_zero(ranges_[0]->min) &&
+                         analyzer_.CanProveEqual(ranges_[0]->extent, steps->min + steps->extent);
+    if (of_scan) ranges_[0] = steps;
   }
 
  private:
@@ -87,9 +93,39 @@ class ReadChecker : public tir::ExprVisitor {
   std::vector<tir::Range> ranges_;
 };
 
+/// What only updates of scans read, directly or through others, and the steps of these updates.
+std::map<const Object*, tir::Range> StepsOfScans(const std::vector<Operation>& operations,
+                                                 const Array<Operation>& outputs) {
+  std::map<const Object*, tir::Range> steps;
+  std::set<const Object*> whole;
+  for (const Operation& op : outputs) whole.insert(op.get());
+  for (size_t i = operations.size(); i-- > 0;) {
+    const Operation& op = operations[i];
+    const auto own = steps.find(op.get());
+    const bool partly = own != steps.end() && whole.count(op.get()) == 0;
+    std::set<const Object*> updates;
+    if (const auto* scan = op.as<ScanOpNode>()) {
+      for (const Tensor& update : scan->update) {
+        updates.insert(update->op.get());
+        steps[update->op.get()] = scan->scan_axis->dom;
+      }
+    }
+    for (const Tensor& input : InputTensors(op)) {
+      if (updates.count(input->op.get()) != 0) continue;
+      if (partly) {
+        steps[input->op.get()] = own->second;
+      } else {
+        whole.insert(input->op.get());
+      }
+    }
+  }
+  for (const Object* op : whole) steps.erase(op);
+  return steps;
+}
+
 }  // namespace
 
-void CheckReads(const std::vector<Operation>& operations) {
+void CheckReads(const std::vector<Operation>& operations, const Array<Operation>& outputs) {
   // The first steps of a scan are given, so that its updates don't read the states before the first one.
   std::set<const Object*> states;
   for (const Operation& op : operations) {
@@ -97,10 +133,14 @@ void CheckReads(const std::vector<Operation>& operations) {
     if (scan == nullptr) continue;
     for (const Tensor& state : scan->state_placeholder) states.insert(state->op.get());
   }
+  const std::map<const Object*, tir::Range> steps = StepsOfScans(operations, outputs);
   for (const Operation& op : operations) {
     const auto* compute = op.as<ComputeOpNode>();
     if (compute == nullptr) continue;
-    for (const PrimExpr& value : compute->body) ReadChecker(compute, states)(value);
+    auto own = steps.find(op.get());
+    for (const PrimExpr& value : compute->body) {
+      ReadChecker(compute, states, own == steps.end() ? tir::Range(ObjectPtr<Object>(nullptr)) : own->second)(value);
+    }
   }
 }
 

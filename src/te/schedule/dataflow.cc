@@ -93,7 +93,7 @@ TeSchedule CreateSchedule(const Array<Operation>& outputs) {
   auto node = MakeObject<TeScheduleNode>();
   node->outputs = outputs;
   const auto operations = PostOrder(tensors);
-  CheckReads({operations.begin(), operations.end()});
+  CheckReads({operations.begin(), operations.end()}, outputs);
   for (const Operation& op : operations) {
     bool is_output = false;
     for (const Operation& out : outputs) is_output |= out.same_as(op);
