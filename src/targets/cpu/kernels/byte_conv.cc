@@ -207,28 +207,14 @@ std::optional<LaidOutCall> RewriteDepthwise(const LayoutRequest& request, const 
                        ChannelLayout{chosen.as<WordConvPlanNode>()->oc_block});
 }
 
-Kernel ByteKernel(const char* name, const char* loops) {
-  Kernel kernel;
-  kernel.name = name;
-  kernel.op = "qnn.contrib_conv2d";
-  kernel.target = "cpu";
-  kernel.plan_type = WordConvPlanNode::StaticTypeInfo();
-  kernel.graph_fields = {"merged", "ic_block", "oc_block"};
-  kernel.least_gain = 0;
-  kernel.cycles = [loops](const Problem& problem, const Machine& machine, const Plan& plan) {
-    return WordConvCycles(loops, problem, machine, plan);
-  };
-  return kernel;
-}
-
 void RegisterKernelsOfBytes() {
-  Kernel conv = ByteKernel("qnn_conv2d.direct", kDirectConv);
+  Kernel conv = WordConvKernel("qnn_conv2d.direct", "qnn.contrib_conv2d", kDirectConv);
   conv.why_not = WhyNotConv;
   conv.space = ConvSpace;
   conv.why_not_plan = WhyNotConvPlan;
   conv.rewrite = RewriteConv;
   schedule::RegisterKernel(std::move(conv));
-  Kernel depthwise = ByteKernel("qnn_conv2d.depthwise", kDepthwiseConv);
+  Kernel depthwise = WordConvKernel("qnn_conv2d.depthwise", "qnn.contrib_conv2d", kDepthwiseConv);
   depthwise.why_not = WhyNotDepthwise;
   depthwise.space = DepthwiseSpace;
   depthwise.why_not_plan = WhyNotDepthwisePlan;

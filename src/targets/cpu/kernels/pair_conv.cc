@@ -142,20 +142,6 @@ std::optional<LaidOutCall> RewriteDepthwise(const LayoutRequest& request, const 
                      layout};
 }
 
-Kernel PairKernel(const char* name, const char* loops) {
-  Kernel kernel;
-  kernel.name = name;
-  kernel.op = "nn.conv2d";
-  kernel.target = "cpu";
-  kernel.plan_type = WordConvPlanNode::StaticTypeInfo();
-  kernel.graph_fields = {"merged", "ic_block", "oc_block"};
-  kernel.least_gain = 0;
-  kernel.cycles = [loops](const Problem& problem, const Machine& machine, const Plan& plan) {
-    return WordConvCycles(loops, problem, machine, plan);
-  };
-  return kernel;
-}
-
 }  // namespace
 
 void RegisterPairConv() {
@@ -169,13 +155,13 @@ void RegisterPairConv() {
       .Set(kOpPattern, OpPatternKind::kOutEWiseFusable)
       .Set(relay::kMacCount, relay::FMacCount(PackedConvMacs))
       .Set(kCompute, FTECompute(PairConvCompute));
-  Kernel conv = PairKernel("conv2d.pairs", kDirectConv);
+  Kernel conv = WordConvKernel("conv2d.pairs", "nn.conv2d", kDirectConv);
   conv.why_not = WhyNot;
   conv.space = Space;
   conv.why_not_plan = WhyNotPlan;
   conv.rewrite = Rewrite;
   schedule::RegisterKernel(std::move(conv));
-  Kernel depthwise = PairKernel("conv2d.depthwise_bfloat16", kDepthwiseConv);
+  Kernel depthwise = WordConvKernel("conv2d.depthwise_bfloat16", "nn.conv2d", kDepthwiseConv);
   depthwise.why_not = WhyNotDepthwise;
   depthwise.space = DepthwiseSpace;
   depthwise.why_not_plan = WhyNotDepthwisePlan;

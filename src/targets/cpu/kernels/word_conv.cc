@@ -90,6 +90,8 @@ std::string WhyNotGroups(const ConvProblemNode& p, const Machine& machine) {
   return fits ? "" : StrCat(p.oc / p.groups, " channels of a group don't fill blocks");
 }
 
+namespace {
+
 double WordConvCycles(const char* loops, const Problem& problem, const Machine& machine, const Plan& chosen) {
   const auto& p = *problem.as<ConvProblemNode>();
   const auto& plan = *chosen.as<WordConvPlanNode>();
@@ -101,6 +103,22 @@ double WordConvCycles(const char* loops, const Problem& problem, const Machine& 
   asked->ic_block = plan.ic_block;
   asked->oc_block = plan.oc_block;
   return DefaultPlan(*schedule::FindKernel(loops), Problem(ObjectPtr<Object>(asked)), machine).cycles;
+}
+
+}  // namespace
+
+Kernel WordConvKernel(const char* name, const char* op, const char* loops) {
+  Kernel kernel;
+  kernel.name = name;
+  kernel.op = op;
+  kernel.target = "cpu";
+  kernel.plan_type = WordConvPlanNode::StaticTypeInfo();
+  kernel.graph_fields = {"merged", "ic_block", "oc_block"};
+  kernel.least_gain = 0;
+  kernel.cycles = [loops](const Problem& problem, const Machine& machine, const Plan& plan) {
+    return WordConvCycles(loops, problem, machine, plan);
+  };
+  return kernel;
 }
 
 Attrs WordConvAttrs(const Conv2DAttrs* a, const runtime::NDArray& weight, const ChannelLayout& in,

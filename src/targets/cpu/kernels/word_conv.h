@@ -81,8 +81,9 @@ std::vector<Plan> WordConvSpace(const ConvProblemNode& p, int64_t each, const Ma
 std::string WhyNotWordConvPlan(const ConvProblemNode& p, int64_t each, const Plan& chosen);
 /// Why groups don't become blocks; "" where they do.
 std::string WhyNotGroups(const ConvProblemNode& p, const Machine& machine);
-/// Cycles of `loops`, the kernel that is asked to compute the plan then.
-double WordConvCycles(const char* loops, const Problem& problem, const Machine& machine, const Plan& chosen);
+/// A kernel of `op` that costs what `loops` does, the kernel that is asked to compute the plan then. Reasons, space and
+/// rewrite are the room's.
+Kernel WordConvKernel(const char* name, const char* op, const char* loops);
 /// The attributes of a convolution in these layouts, with sums of `sum`.
 Attrs WordConvAttrs(const Conv2DAttrs* a, const runtime::NDArray& weight, const ChannelLayout& in,
                     const ChannelLayout& out, int64_t channels, int64_t groups, DataType sum);
