@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "driver/build/flatten_outputs.h"
 
-#include "treadle/passes/passes.h"
 #include "treadle/relay/expr.h"
+#include "treadle/relay/type_infer.h"
 
 namespace treadle::driver {
 namespace {
@@ -22,9 +22,11 @@ void CollectTensors(const relay::Expr& value, const Type& type, Array<relay::Exp
 }  // namespace
 
 IRModule FlattenOutputs(const IRModule& module) {
-  const IRModule typed = relay::transform::InferType()(module);
-  const auto main = typed->Lookup("main").as<relay::FunctionNode>();
-  if (main == nullptr) return module;
+  const auto* given = module->Lookup("main").as<relay::FunctionNode>();
+  if (given == nullptr) return module;
+  // No pass: instruments see those that the build states.
+  const IRModule typed = given->body->checked_type_.defined() ? module : relay::InferTypes(module);
+  const auto* main = typed->Lookup("main").as<relay::FunctionNode>();
   const auto* tuple = main->body->type_as<TupleTypeNode>();
   if (tuple == nullptr) return module;
   bool nested = false;
