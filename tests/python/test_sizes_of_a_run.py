@@ -119,3 +119,15 @@ def test_dimensions_of_32_bits_in_a_network():
     machine = VirtualMachine(relay.vm.compile(module, "llvm"), tvm.cpu())
     for shape in ((1, 3, 5, 4), (2, 3, 6, 7)):
         assert machine.run(floats(*shape)).shape == (shape[0] + 1, 4, (shape[2] + 2 - 3) // 2 + 1, shape[3] + 3)
+
+
+def test_dimensions_of_32_bits_that_an_operator_makes_known():
+    n, h, w = te.size_var("n"), te.size_var("h"), te.size_var("w")
+    x = relay.var("x", shape=(n, h, w, 3))
+    y = relay.cast(relay.nn.bias_add(x, relay.const(floats(4)), axis=1), "float16")  # h is 4
+    for pads in ((1, 1, 0, 0), (2, 0, 1, 0)):
+        y = relay.nn.conv2d(y, relay.const((floats(1, 3, 3, 3) / 30).astype("float16")), strides=(1, 2), padding=pads,
+                            data_layout="NHWC", kernel_layout="HWIO")
+    module = tvm.IRModule.from_expr(relay.Function([x], y))
+    result = VirtualMachine(relay.vm.compile(module, "llvm"), tvm.cpu()).run(floats(2, 4, 11, 3))
+    assert tuple(result.shape) == (2, 8, 2, 3)

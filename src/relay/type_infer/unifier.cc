@@ -279,7 +279,8 @@ PrimExpr Unifier::ResolveDim(const PrimExpr& dim) const {
   }
   std::function<PrimExpr(const tir::VarNode*)> value = [this](const tir::VarNode* var) {
     auto it = dims_.find(var);
-    return it == dims_.end() ? PrimExpr() : ResolveDim(it->second);
+    // In place of a dimension of int32 among others of them.
+    return it == dims_.end() ? PrimExpr() : tir::cast(var->dtype, ResolveDim(it->second));
   };
   PrimExpr result = DimSubstitute(value)(dim);
   return result.same_as(dim) ? dim : Fold(result);
