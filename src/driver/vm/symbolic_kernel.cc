@@ -65,11 +65,11 @@ class SymbolicReporter : public TypeReporter {
   std::string error;
 
  private:
-  /// What operators state of one size is equal to 0 (RequireWindow, RequireMultiple).
+  /// What operators state of one size is equal to 0 (RequireAtLeast, RequireMultiple).
   static const char* RuleOf(const PrimExpr& a, const PrimExpr& b) {
     if (!tir::is_const_int(b, 0)) return kEqualDims;
     if (a.as<tir::MinNode>() != nullptr)
-      return "the window doesn't fit: elements to spare, and how many there have to be";
+      return "a dimension is too small for the operator: elements to spare, and how many there have to be";
     return a.as<tir::FloorModNode>() != nullptr ? "a dimension isn't a multiple: what is left, and what has to be"
                                                 : kEqualDims;
   }
