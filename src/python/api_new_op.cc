@@ -59,6 +59,9 @@ void AddTypeRelation(Op op, PackedFunc relation) {
   OpRegistration(op->name).Relation(slots[slot]);
 }
 
+/// The relation of another operator.
+void ShareTypeRelation(Op op, std::string other) { OpRegistration(op->name).Relation(Op::Get(other)->type_relation); }
+
 void RegisterNewOp(std::string name, std::string description) {
   if (Op::Find(name).defined()) throw Error(StrCat("there is an operator '", name, "' already"));
   OpRegistration(name).Describe(std::move(description));
@@ -69,6 +72,7 @@ void RegisterNewOp(std::string name, std::string description) {
 void RegisterNewOpApi() {
   Registry::RegisterTyped("ir.RegisterOp", &RegisterNewOp);
   Registry::RegisterTyped("ir.OpAddTypeRel", &AddTypeRelation);
+  Registry::RegisterTyped("ir.OpShareTypeRel", &ShareTypeRelation);
   Registry::RegisterTyped("ir.OpSetNumInputs", [](Op op, int count) { OpRegistration(op->name).NumInputs(count); });
   Registry::RegisterTyped("ir.OpSetSupportLevel",
                           [](Op op, int level) { OpRegistration(op->name).SupportLevel(level); });

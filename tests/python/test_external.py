@@ -333,3 +333,17 @@ TREADLE_PLUGIN("odd", Register)
     for _ in range(2):
         with pytest.raises(treadle.Error, match="'odd' .*failed to register: an exception of another type"):
             treadle.load_plugin(tmp_path / "odd.so")
+
+
+@needs("ccompiler")
+def test_external_functions_need_no_inline_attribute():
+    x = relay.var("x", shape=(4,))
+    square = relay.Function([x], x * x).with_attr("Primitive", 1).with_attr("Compiler", "ccompiler")
+    var = relay.GlobalVar("square_0")
+    mod = treadle.IRModule({var: square.with_attr("global_symbol", "square_0")})
+    mod = transform.InferType()(mod)
+    a, b = relay.var("a", shape=(4,)), relay.var("b", shape=(4,))
+    mod["main"] = relay.Function([a, b], var(a) + relay.exp(var(var(b))))
+    values = {name: np.random.default_rng(i).random(4, "float32") for i, name in enumerate("ab")}
+    expected = values["a"] ** 2 + np.exp(values["b"] ** 4)
+    np.testing.assert_allclose(run(relay.build(mod, "llvm"), values), expected, rtol=1e-5)

@@ -134,3 +134,31 @@ def accelerator(tmp_path_factory):
 def test_accelerator(accelerator):
     out = run_script(accelerator, (ROOT / "examples" / "accelerator" / "demo.py").read_text())
     assert "equal to NumPy" in out
+
+
+def test_functions_exported_under_the_originals_macros(tmp_path):
+    (tmp_path / "exported.cc").write_text(textwrap.dedent("""
+        #include <treadle/external/familiar_runtime.h>
+        using namespace treadle::familiar;
+        int Halve(DLTensor* from, DLTensor* to) {
+          for (int i = 0; i < 3; ++i) static_cast<float*>(to->data)[i] = static_cast<float*>(from->data)[i] / 2;
+          return 7;
+        }
+        TVM_DLL_EXPORT_TYPED_FUNC(halve, Halve);
+        TVM_DLL_EXPORT_PACKED_FUNC(count, [](TVMArgs args, TVMRetValue* rv) { *rv = args.size(); });
+    """))
+    compile_plugin([tmp_path / "exported.cc"], tmp_path / "exported.so", ["treadle_runtime"], "-Wextra", "-Werror")
+    run_script(tmp_path, """
+        import numpy as np, treadle
+        module = treadle.runtime.load_module("exported.so")
+        out = treadle.nd.empty((3,))
+        assert module["halve"](treadle.nd.array(np.float32([2, 4, 5])), out) == 7
+        assert out.numpy().tolist() == [1, 2, 2.5] and module["count"](1, "two", 3.0) == 3
+        for arguments in ((out,), (out, 3)):
+            try:
+                module["halve"](*arguments)
+            except treadle.Error as error:
+                assert "2 arguments" in str(error) or "argument 1" in str(error), error
+            else:
+                raise AssertionError(arguments)
+    """)

@@ -128,3 +128,35 @@ def test_a_new_operator():
     with pytest.raises(tvm.Error, match="already"):
         relay.op.register(name)
     relay.op.remove_strategy(name)
+
+
+def test_strategies_are_attributes_of_operators():
+    def strategy(attrs, inputs, out_type, target):
+        made = relay.op.OpStrategy()
+        made.add_implementation(shifted(3), None, name="exp.three", plevel=12)
+        return made
+
+    exp, zeros = tvm.ir.Op.get("exp"), np.zeros((4, 8), "float32")
+    exp.set_attr("FTVMStrategy", strategy, 11)
+    assert exp.has_attr("FTVMStrategy") and exp.get_attr("FTVMStrategy") is strategy
+    np.testing.assert_allclose(run(exp_of(), x=zeros), np.full((4, 8), 2), rtol=1e-6)
+    exp.reset_attr("FTVMStrategy")
+    assert not exp.has_attr("FTVMStrategy") and exp.get_attr("FTVMStrategy") is None
+    np.testing.assert_allclose(run(exp_of(), x=zeros), np.ones((4, 8)), rtol=1e-6)
+
+
+def test_type_relations_by_name():
+    op = relay.op.register("test.absolute_difference", "|x - y|")
+    op.set_num_inputs(2)
+    for operand in "xy":
+        op.add_argument(operand, "Tensor", "An operand.")
+    op.add_type_rel("Broadcast")
+    with pytest.raises(ValueError, match="no type relation 'Squared'.*Broadcast, BroadcastComp, Identity"):
+        op.add_type_rel("Squared")
+    relay.op.register_pattern(op.name, relay.op.OpPattern.BROADCAST)
+    relay.op.register_compute(op.name, lambda attrs, inputs, out_type: [topi.abs(topi.subtract(*inputs))])
+    x, y = relay.var("x", shape=(4, 1)), relay.var("y", shape=(3,))
+    mod = tvm.IRModule.from_expr(relay.Function([x, y], relay.Call(op, [x, y])))
+    values = {"x": np.arange(4, dtype="float32").reshape(4, 1), "y": np.full(3, 2, "float32")}
+    np.testing.assert_array_equal(run(mod, **values), np.abs(values["x"] - values["y"]))
+    relay.op.remove_strategy(op.name)

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "treadle/base/error.h"
+#include "treadle/runtime/last_error.h"
 #include "treadle/runtime/module.h"
 #include "treadle/runtime/ndarray.h"
 #include "treadle/runtime/packed_func.h"
@@ -176,6 +177,20 @@ class PackedFunc : public treadle::runtime::PackedFunc {
       : treadle::runtime::PackedFunc(Body([body](Args args, RetValue* ret) mutable { body(TVMArgs(args), ret); })) {}
 };
 
+/// What an exported function does. It keeps nothing: its library may be closed while objects are destroyed. Calls
+/// `function`, with the packed convention's result and errors.
+inline int CallExported(const PackedFunc& function, TVMValue* args, int* type_codes, int num_args, TVMValue* ret,
+                        int* ret_code) {
+  try {
+    TVMRetValue result;
+    function.CallPacked(Args(args, type_codes, num_args), &result);
+    std::move(result).MoveToC(ret, ret_code);
+    return 0;
+  } catch (...) {
+    return SetLastErrorFromException();
+  }
+}
+
 class NDArray : public treadle::runtime::NDArray {
  public:
   NDArray() = default;
@@ -273,6 +288,20 @@ using runtime::TVMRetValue;
 #define TVM_REGISTER_GLOBAL(name)                                                         \
   [[maybe_unused]] static ::treadle::familiar::runtime::GlobalName TREADLE_FAMILIAR_JOIN( \
       familiar_global_, __COUNTER__) = ::treadle::familiar::runtime::GlobalName(name)
+
+/// A function of plain C++ types becomes one that a library exports and load_module finds: it unpacks its arguments.
+#define TVM_DLL_EXPORT_TYPED_FUNC(Name, Function) \
+  TREADLE_FAMILIAR_EXPORT(Name, ::treadle::familiar::runtime::PackedFunc::FromTyped(Function))
+/// The same of a function (TVMArgs, TVMRetValue*).
+#define TVM_DLL_EXPORT_PACKED_FUNC(Name, Function) \
+  TREADLE_FAMILIAR_EXPORT(Name, ::treadle::familiar::runtime::PackedFunc(Function))
+#define TREADLE_FAMILIAR_EXPORT(Name, Packed)                                                                          \
+  extern "C" TREADLE_API int Name(TreadleValue* args, int* type_codes, int num_args, TreadleValue* ret, int* ret_code, \
+                                  void* /*resource*/);                                                                 \
+  int Name(TreadleValue* args, int* type_codes, int num_args, TreadleValue* ret, int* ret_code, void*) {               \
+    return ::treadle::familiar::runtime::CallExported(Packed, args, type_codes, num_args, ret, ret_code);              \
+  }                                                                                                                    \
+  extern "C" int Name(TreadleValue*, int*, int, TreadleValue*, int*, void*)
 
 #ifndef LOG
 #define TREADLE_FAMILIAR_LOG_FATAL ::treadle::familiar::FatalStream().stream()

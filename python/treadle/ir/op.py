@@ -38,9 +38,15 @@ class Op(RelayExpr):
     def support_level(self) -> int:
         return _api.OpSupportLevel(self)
 
-    def add_type_rel(self, rel_name: str, type_rel_func: Callable[[list, Any], Any]) -> None:
+    def add_type_rel(self, rel_name: str, type_rel_func: Callable[[list, Any], Any] | None = None) -> None:
         """How the type of a result follows: type_rel_func(types of the operands, attrs) -> type, or None where it must
-        know more."""
+        know more. Without a function one of the relations that operators share: Identity, Broadcast, BroadcastComp."""
+        if type_rel_func is None:
+            if rel_name not in _SHARED_RELATIONS:
+                raise ValueError(f"there is no type relation {rel_name!r}; without a function there are: "
+                                 f"{', '.join(sorted(_SHARED_RELATIONS))}")
+            _api.OpShareTypeRel(self, _SHARED_RELATIONS[rel_name])
+            return
         if not callable(type_rel_func):
             raise TypeError(f"type relation {rel_name} of {self.name}: expected a function")
         _api.OpAddTypeRel(self, lambda types, attrs: type_rel_func(list(types), attrs))
@@ -63,11 +69,15 @@ class Op(RelayExpr):
 
     def has_attr(self, attr_name: str) -> bool:
         attr_name = _same_key(attr_name)
+        if attr_name in attribute_keepers:
+            return attribute_keepers[attr_name].get(self.name) is not None
         return (self.name, attr_name) in _own_attrs or bool(_api.OpHasAttr(self, attr_name))
 
     def get_attr(self, attr_name: str) -> Any:
         """A property that is a number (TOpPattern, ...), or a rule that Python set; None where there is none."""
         attr_name = _same_key(attr_name)
+        if attr_name in attribute_keepers:
+            return attribute_keepers[attr_name].get(self.name)
         rule = _op_rules.get((self.name, attr_name))
         if rule is not None:
             return rule
@@ -79,7 +89,9 @@ class Op(RelayExpr):
     def set_attr(self, attr_name: str, value: Any, plevel: int = 10) -> None:
         """Sets a property or rule: see register_op_attr."""
         attr_name = _same_key(attr_name)
-        if attr_name not in _KNOWN and not difflib.get_close_matches(attr_name, _KNOWN, 1, 0.7):
+        if attr_name in attribute_keepers:
+            attribute_keepers[attr_name].set(self.name, value, plevel)
+        elif attr_name not in _KNOWN and not difflib.get_close_matches(attr_name, _KNOWN, 1, 0.7):
             known = _own_attrs.get((self.name, attr_name))
             if known is None or plevel >= known[1]:
                 _own_attrs[self.name, attr_name] = (value, plevel)
@@ -94,6 +106,9 @@ class Op(RelayExpr):
     def reset_attr(self, attr_name: str) -> None:
         """Takes a property away."""
         attr_name = _same_key(attr_name)
+        if attr_name in attribute_keepers:
+            attribute_keepers[attr_name].reset(self.name)
+            return
         _op_rules.pop((self.name, attr_name), None)
         if _own_attrs.pop((self.name, attr_name), None) is None:
             _api.OpResetAttr(self, attr_name)
@@ -104,6 +119,17 @@ def _same_key(name):
     return "FTVMLegalize" if name == "FTVMQnnLegalize" else name
 
 
+_SHARED_RELATIONS = {"Identity": "exp", "Broadcast": "add", "BroadcastComp": "less"}  # name -> an operator that has it
+
+
+class AttributeKeeper:
+    """Where an attribute of operators is kept, when not in the registry: get(op), set(op, value, level), reset(op)."""
+
+    def __init__(self, get: Callable[[str], Any], set: Callable[[str, Any, int], Any], reset: Callable[[str], Any]) -> None:  # pylint: disable=redefined-builtin
+        self.get, self.set, self.reset = get, set, reset
+
+
+attribute_keepers: dict[str, AttributeKeeper] = {}
 _op_rules: dict = {}
 _own_attrs: dict = {}  # of keys that only users' own passes read: (operator, key) -> (value, level)
 _KNOWN = ("FTVMLegalize", "FTVMAlterOpLayout", "FTVMMixedPrecisionConversionType", "FTVMQnnLegalize",

@@ -140,10 +140,22 @@ Pass LiftConstants() {
       {"LiftConstants", 0, {"InferType"}, "Makes tensors inside of kernels their arguments"});
 }
 
-/// What executors call must stand where it is called.
+/// What executors call must stand where it is called, whether or not whoever made the functions marked them Inline.
 Pass InlineExternalFunctions() {
-  return CreateModulePass([](const IRModule& module, const PassContext&) { return Inline()(module); },
-                          {"InlineExternalFunctions", 0, {}, "Makes external functions the callees of main"});
+  return CreateModulePass(
+      [](const IRModule& module, const PassContext&) {
+        IRModule marked = module;
+        for (const auto& [var, base] : module->functions) {
+          const auto* func = base.as<relay::FunctionNode>();
+          if (func == nullptr || !func->GetAttr<ObjectRef>(attr::kCompiler) || func->HasNonzeroAttr(attr::kInline)) {
+            continue;
+          }
+          marked.CopyOnWrite()->Add(
+              var, WithAttr(GetRef<relay::Function>(func), attr::kInline, IntImm(DataType::Int(32), 1)));
+        }
+        return Inline()(marked);
+      },
+      {"InlineExternalFunctions", 0, {}, "Makes external functions the callees of main"});
 }
 
 }  // namespace

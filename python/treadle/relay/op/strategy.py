@@ -11,6 +11,7 @@ from typing import Any
 from ..._ffi import get_global_func, register_func
 from ...arith import Analyzer
 from ...ir import Op
+from ...ir.op import AttributeKeeper, attribute_keepers
 from ...target import Target
 from ...te.specialized_condition import SpecializedCondition
 
@@ -173,6 +174,14 @@ def remove_strategy(op_name: str) -> None:
     if _strategies.pop(op_name, None) is not None:
         get_global_func("relay.backend.SetStrategy")(op_name, None)
 
+
+def _strategy_of(op_name):
+    known = _strategies.get(op_name)
+    return None if known is None else known[1]
+
+
+attribute_keepers["FTVMStrategy"] = AttributeKeeper(
+    _strategy_of, lambda op_name, value, level: register_strategy(op_name, value, level), remove_strategy)
 
 _computes: dict = {}
 _schedules: dict = {}
