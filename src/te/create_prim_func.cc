@@ -245,21 +245,24 @@ class FunctionBuilder {
   };
 
   Stmt ComputeStage(const ComputeOpNode* op, const Array<Buffer>& outputs, const Step* step = nullptr) {
-    BodyConverter convert(buffers_);
+    // Bounds of reductions may depend on axes: those of the block on its variables, those of loops on loops around
+    // them.
+    BodyConverter convert(buffers_), convert_bounds(buffers_);
     Array<IterVar> iter_vars;
     std::vector<std::pair<Var, Range>> loops;
+    auto converted = [](const Range& range, DataType dtype, BodyConverter& by) {
+      return Range::FromMinExtent(cast(dtype, by(range->min)), cast(dtype, by(range->extent)));
+    };
     auto declare = [&](const IterVar& axis, IterVarType type) {
       Var block_var("v" + axis->var->name_hint, axis->var.dtype());
       const bool is_step = step != nullptr && iter_vars.empty();
       Var loop_var = is_step ? step->loop : Var(axis->var->name_hint, axis->var.dtype());
       const Range& range = is_step ? step->dom : axis->dom;
       if (is_step) type = step->type;
-      PrimExpr min = cast(axis->var.dtype(), convert(range->min));
-      PrimExpr extent = cast(axis->var.dtype(), convert(range->extent));
-      Range dom = Range::FromMinExtent(min, extent);
+      iter_vars.push_back(IterVar(converted(range, axis->var.dtype(), convert), block_var, type));
+      loops.emplace_back(loop_var, converted(range, axis->var.dtype(), convert_bounds));
       convert.vars.emplace(axis->var.get(), block_var);
-      iter_vars.push_back(IterVar(dom, block_var, type));
-      loops.emplace_back(loop_var, dom);
+      convert_bounds.vars.emplace(axis->var.get(), loop_var);
     };
     for (const IterVar& axis : op->axis) declare(axis, IterVarType::kDataPar);
     for (const IterVar& axis : op->reduce_axis) declare(axis, IterVarType::kCommReduce);

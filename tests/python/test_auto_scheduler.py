@@ -62,7 +62,7 @@ def test_logs_of_others_and_torn_lines_are_left_out(tmp_path):
         task.apply_best(log)
 
 
-@pytest.mark.parametrize("name", ["ApplyHistoryBestOrSample", "ComputeDAG", "HardwareParams", "RPCRunner"])
+@pytest.mark.parametrize("name", ["ApplyHistoryBestOrSample", "HardwareParams", "PythonBasedModel", "RPCRunner"])
 def test_what_has_no_counterpart_is_refused_by_name(name):
     with pytest.raises(tvm.Error, match=f"auto_scheduler.{name}: "):
         getattr(auto_scheduler, name)()

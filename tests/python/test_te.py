@@ -315,3 +315,36 @@ def test_relations_of_axes():
         "Split(i -> i.outer, i.inner, factor=4)", "Split(i.inner -> i.inner.outer, i.inner.inner, nparts=2)",
         "Fuse(j, i.outer -> j.i.outer.fused)"]
     assert s[b].relations[0].parent.same_as(i)
+
+
+@pytest.mark.parametrize("how", ["plain", "split", "reorder", "elsewhere"])
+def test_reductions_whose_bounds_depend_on_axes(how):
+    """Rows of a sparse matrix (CSR), of which the third is empty, times a matrix; then a triangular sum."""
+    starts, columns = np.array([0, 2, 3, 3, 6], "int32"), np.array([1, 4, 0, 2, 3, 4], "int32")
+    values, dense = np.random.default_rng(0).random(6, "float32"), np.random.default_rng(1).random((5, 8), "float32")
+    S, C = te.placeholder((5,), "int32", name="S"), te.placeholder((6,), "int32", name="C")
+    V, D = te.placeholder((6,), name="V"), te.placeholder((5, 8), name="D")
+
+    def row(i, j):
+        e = te.reduce_axis((0, S[i + 1] - S[i]), name="e")
+        return te.sum(V[S[i] + e] * D[C[S[i] + e], j], axis=e)
+
+    P = te.compute((4, 8), row, name="P")
+    T = te.compute((4, 8), lambda i, j: (lambda k: te.sum(P[k, j], axis=k))(te.reduce_axis((0, i + 1), name="k")), name="T")
+    s = te.create_schedule(T.op)
+    (i, j), (e,) = P.op.axis, P.op.reduce_axis
+    if how == "split":
+        s[P].split(e, 4)
+        s[T].split(T.op.reduce_axis[0], 2)
+    elif how == "reorder":
+        s[P].split(i, 2)
+        s[P].reorder(e, j)
+    elif how == "elsewhere":
+        outer, _ = s[T].split(T.op.axis[1], 4)
+        s[T].reorder(outer, T.op.axis[0])
+        s[P].compute_at(s[T], outer)
+        s[P].vectorize(j)
+    out = tvm.nd.empty((4, 8))
+    tvm.build(s, [S, C, V, D, T])(*map(tvm.nd.array, (starts, columns, values, dense)), out)
+    rows = [values[a:b] @ dense[columns[a:b]] for a, b in zip(starts, starts[1:])]
+    np.testing.assert_allclose(out.numpy(), np.cumsum(rows, axis=0), rtol=1e-5)

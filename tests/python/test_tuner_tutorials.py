@@ -212,7 +212,6 @@ def test_names_under_the_paths_that_scripts_import(module, names):
     lambda: ms.TuneConfig(max_trials_global=4), lambda: ms.search_strategy.EvolutionarySearch(), lambda: ms.cost_model.XGBModel(),
     lambda: ms.measure_callback.AddToDatabase(), lambda: ms.Profiler(), lambda: ms.database.TuningRecord(),
     lambda: auto_scheduler.task_scheduler.LogEstimatedLatency("x"), lambda: auto_scheduler.auto_schedule(None),
-    lambda: auto_scheduler.loop_state.State(None, None),
     lambda: auto_scheduler.SearchTask(func="test_tuner_tutorials.stencil", args=(8,), task_inputs={"x": None})])
 def test_what_has_no_counterpart_says_what_has(make):
     with pytest.raises(tvm.Error, match=": .* "):

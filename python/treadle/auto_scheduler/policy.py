@@ -4,6 +4,7 @@ are drawn; a policy says the seed, and what is known already."""
 import os
 
 from ..error import Error
+from .custom_sketch import PreloadCustomSketchRule
 from .records import RecordReader
 
 
@@ -61,11 +62,15 @@ class SketchPolicy:
         if params:
             raise Error(f"SketchPolicy: {', '.join(sorted(params))} are parameters of an evolutionary search; plans are ranked by "
                         "the cost model and walked along")
-        self.task, self.seed, self.verbose = task, int(seed or 0), verbose
-        self.callbacks = list(init_search_callbacks or [])
-        for callback in self.callbacks:
-            if not isinstance(callback, PreloadMeasuredStates):
-                raise Error(f"SketchPolicy: {type(callback).__name__} has no counterpart; PreloadMeasuredStates is the one callback")
+        self.task = self.search_task = task
+        self.seed, self.verbose = int(seed or 0), verbose
+        given = list(init_search_callbacks or [])
+        self.callbacks = [callback for callback in given if isinstance(callback, PreloadMeasuredStates)]
+        self.rules = [callback for callback in given if isinstance(callback, PreloadCustomSketchRule)]
+        for callback in given:
+            if not isinstance(callback, (PreloadMeasuredStates, PreloadCustomSketchRule)):
+                raise Error(f"SketchPolicy: {type(callback).__name__} has no counterpart; there are PreloadMeasuredStates and "
+                            "PreloadCustomSketchRule")
 
     def known(self, task):
         """Plans that are measured already, with their seconds."""

@@ -13,10 +13,8 @@ _NETWORKS = ("networks are tuned by treadle.tune(model, 'records.jsonl'), and bu
 ApplyHistoryBestOrSample = _refused("ApplyHistoryBestOrSample", _NETWORKS)
 RPCRunner = _refused("RPCRunner", "there is no tracker; measure on other machines with treadle.fleet (docs/tuning.md)")
 EmptyPolicy = _refused("EmptyPolicy", "SketchPolicy is the policy that there is")
-PreloadCustomSketchRule = _refused("PreloadCustomSketchRule", "spaces of one's own: meta_schedule.space_generator.ScheduleFn")
 PythonBasedModel = _refused("PythonBasedModel", "plans are ranked by the kernels' own cost models; treadle.tuning.Search has the "
                             "steps for those who rank otherwise")
-ComputeDAG = _refused("ComputeDAG", "SearchTask(..).compute_dag is the function of a computation, te.create_prim_func makes one")
 HardwareParams = _refused("HardwareParams", "the target says what the machine is: llvm -mcpu=.. -num-cores=..")
 LayoutRewriteOption = _refused("LayoutRewriteOption", "packing of operands is part of the kernels")
 _ROUNDS = "what a search does is told by SearchTask.tune (logging) and by treadle.tune's report (docs/tuning.md)"
@@ -25,6 +23,3 @@ LogEstimatedLatency = _refused("LogEstimatedLatency", _ROUNDS)
 TaskSchedulerCallback = _refused("TaskSchedulerCallback", _ROUNDS)
 CostModel = _refused("CostModel", "plans are ranked by the kernels' own cost models")
 auto_schedule = _refused("auto_schedule", "task.tune(options), then task.apply_best(log)")
-register_task_input_check_func = _refused("register_task_input_check_func", "candidates are measured on random inputs")
-State = _refused("loop_state.State", "a search states decisions of sketches (docs/tuning.md); a space of one's own: "
-                 "meta_schedule.space_generator.ScheduleFn")

@@ -13,37 +13,30 @@ from ..error import Error
 from ..meta_schedule.sketch import Sketch
 from ..meta_schedule.tir_integration import Search as SketchSearch
 from ..target import Target
+from ..topi.sparse import inputs_of_sparse_products
+from .compute_dag import ComputeDAG
+from .custom_sketch import candidates
+from .inputs import Inputs
+from .loop_state import StateObject
 from .policy import SketchPolicy
 from .records import MeasureInput, MeasureResult, load_best_record
+from .workloads import make_workload_key, tensors_of_workload
 
 logger = logging.getLogger("auto_scheduler")
 _te = Api("te")
 SKETCH = "sketch"  # key of a line that is a decision, not a kernel's plan
-WORKLOADS: dict = {}
+STATE = "state"  # key of a line that has the steps of a state
+INPUT_CHECKS: list = [inputs_of_sparse_products]
 
 
-def register_workload(func_name, f=None, override=False):
-    """Decorator: a function of sizes that returns the list of its inputs and results."""
-
-    def register(function, name=None):
-        name = name or function.__name__
-        if name in WORKLOADS and not override:
-            raise Error(f"workload {name!r} is registered already; override=True replaces it")
-        WORKLOADS[name] = function
+def register_task_input_check_func(func_name, f=None, override=False):
+    """Decorator: a function of a task's tensors that gives those of them whose values matter a name, by which
+    `SearchTask(task_inputs=)` has the values: a mapping from tensors to names."""
+    def register(function):
+        INPUT_CHECKS.append(function)
         return function
 
-    if callable(func_name):
-        return register(func_name)
-    return register(f, func_name) if f is not None else lambda function: register(function, func_name)
-
-
-def make_workload_key(func, args):
-    """Text that names a workload with its arguments."""
-    name = func if isinstance(func, str) else func.__name__
-    if name not in WORKLOADS:
-        raise Error(f"there is no workload {name!r} (auto_scheduler.register_workload); there are: "
-                    f"{', '.join(sorted(WORKLOADS)) or 'none'}")
-    return json.dumps([name, *args])
+    return register(func_name) if callable(func_name) else register(f) if f is not None else register
 
 
 class LocalBuilder:
@@ -60,7 +53,7 @@ class LocalRunner:
     def __init__(self, timeout=10, number=3, repeat=1, min_repeat_ms=100, cooldown_interval=0.0, enable_cpu_cache_flush=False):
         self.enable_cpu_cache_flush = enable_cpu_cache_flush
         self.number, self.repeat, self.min_repeat_ms, self.cooldown_interval = number, repeat, min_repeat_ms, cooldown_interval
-        self._runner = Runner(timeout=timeout)
+        self.timeout, self._runner = timeout, Runner(timeout=timeout)
 
     def run(self, path, shapes, num_outputs):
         time.sleep(self.cooldown_interval)
@@ -113,15 +106,16 @@ def _plans_of(problem, kernel, known):
     return found
 
 
+def _as_steps(steps):
+    return [tuple(tuple(part) if isinstance(part, list) else part for part in step) for step in steps]
+
+
 class SearchTask:
     """A workload with arguments and a target, to be tuned."""
 
     def __init__(self, func=None, args=None, compute_dag=None, workload_key=None, target=None, target_host=None,
                  hardware_params=None, layout_rewrite_option=None, task_inputs=None, task_inputs_overwrite=False,
                  task_inputs_save_to_file=False, desc=""):
-        if task_inputs is not None:
-            raise Error("SearchTask: task_inputs have no counterpart: candidates are measured on random inputs, so that "
-                        "computations whose reads depend on values (sparse ones) can't be tuned; te.build schedules them")
         given = {"compute_dag": compute_dag, "hardware_params": hardware_params,
                  "layout_rewrite_option": layout_rewrite_option}
         for name, value in given.items():
@@ -129,21 +123,29 @@ class SearchTask:
                 raise Error(f"SearchTask: {name} has no counterpart: the target says what the machine is, and packing of "
                             "operands is part of the kernels")
         self.workload_key = workload_key or make_workload_key(func, args or ())
-        name, *arguments = json.loads(self.workload_key)
-        if name not in WORKLOADS:
-            raise Error(f"there is no workload {name!r} (auto_scheduler.register_workload)")
         self.target, self.desc = Target(target or Target.current() or "llvm", host=target_host), desc
-        self.tensors = list(WORKLOADS[name](*arguments))
+        self.tensors = tensors_of_workload(self.workload_key)
+        self.task_inputs = dict(task_inputs or {})
+        self.inputs = Inputs(self.tensors, self.task_inputs, INPUT_CHECKS)
+        if task_inputs_save_to_file:
+            self.inputs.save(task_inputs_overwrite)
 
     @property
     def compute_dag(self):
+        """The computation, for states and sketch rules; its text is that of its loops."""
+        return ComputeDAG(self.tensors)
+
+    def _function(self):
         return te.create_prim_func(self.tensors)
 
     def build(self, plans=()):
         """The function with these plans, scheduled; or by the decision of a sketch."""
+        for plan in map(json.loads, plans):
+            if STATE in plan:
+                return self.compute_dag.apply_steps_from_state(StateObject(_as_steps(plan[STATE])))[0]
         decisions = [json.loads(plan)[SKETCH] for plan in plans if SKETCH in json.loads(plan)]
         if decisions:
-            return Sketch(self.compute_dag).apply(decisions[0]).func
+            return Sketch(self._function()).apply(decisions[0]).func
         with transform.PassContext(config={"schedule.plans": "\n".join(plans)}):
             return te.auto_schedule(self.tensors, self.target)
 
@@ -157,13 +159,15 @@ class SearchTask:
         with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
             path = os.path.join(folder, "candidate.so")
             try:
-                build_module.build(self.build(plans), target=self.target).export_library(path)
+                made = self.build(plans)
+                library = build_module.build(made, *([self.tensors] if isinstance(made, te.Schedule) else []), target=self.target)
+                library.export_library(path)
             except Error as error:
                 return result([1e9], 2, str(error))
             shapes = [([int(d) for d in t.shape], str(t.dtype)) for t in self.tensors]
             outputs = sum(1 for t in self.tensors if not isinstance(t.op, te.PlaceholderOp))
             try:
-                return result(runner.run(path, shapes, outputs))
+                return result(self.inputs.costs(path, runner) if self.inputs.values else runner.run(path, shapes, outputs))
             except Failed as error:
                 return result([1e9], 7 if error.kind == "timeout" else 4, str(error))
 
@@ -174,6 +178,8 @@ class SearchTask:
         policy = search_policy or SketchPolicy(self)
         if not isinstance(policy, SketchPolicy):
             raise Error(f"SearchTask.tune: expected a SketchPolicy, not {type(policy).__name__}")
+        if policy.rules:
+            return self._tune_states(options, policy)
         known = dict(policy.known(self))
         best = known[()] if known.get((), float("inf")) < float("inf") else self._round([()], options)[0]
         fixed = []
@@ -202,7 +208,7 @@ class SearchTask:
 
     def _tune_sketch(self, options, best, seed, known):
         """Of a computation that no kernel is for: (candidates that were measured, seconds of the best)."""
-        search, done, best_at = SketchSearch(Sketch(self.compute_dag), seed), 0, 0
+        search, done, best_at = SketchSearch(Sketch(self._function()), seed), 0, 0
         for plans, cost in known.items():
             for decision in (json.loads(plan).get(SKETCH) for plan in plans):
                 if decision is not None:
@@ -218,6 +224,25 @@ class SearchTask:
                 if cost < best:
                     best, best_at = cost, done
         return done, best
+
+    def _tune_states(self, options, policy):
+        """By sketches of the policy's own rules."""
+        best, best_at, done = float("inf"), 0, 0
+        states = candidates(policy, policy.rules, policy.seed)
+        while done < options.num_measure_trials:
+            count = min(options.num_measures_per_round, options.num_measure_trials - done)
+            choices = [(json.dumps({STATE: state.steps}),) for _, state in zip(range(count), states)]
+            if not choices or (options.early_stopping and done - best_at >= options.early_stopping):
+                break
+            costs = self._round(choices, options)
+            done += len(costs)
+            if min(costs) < best:
+                best, best_at = min(costs), done
+        if not done and options.num_measure_trials:
+            raise Error(f"{self.workload_key}: the sketch rules {', '.join(rule.name for rule in policy.rules)} make no sketch")
+        if options.verbose:
+            logger.info("%s: %d states, the best takes %.3f ms", self.workload_key, done, best * 1e3)
+        return None
 
     def _round(self, choices, options):
         inputs = [MeasureInput(self.workload_key, str(self.target), tuple(plans)) for plans in choices]

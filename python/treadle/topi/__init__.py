@@ -10,7 +10,7 @@ from typing import Any as _Any
 
 from .. import relay, te, tir
 from ._operators import Namespace, operator_of
-from . import nn
+from . import nn, sparse
 
 
 def elemwise_sum(xs: _Sequence[te.Tensor]) -> te.Tensor:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from .. import te, tir
 from ._operators import operator_of
+from .sparse import sparse_dense  # noqa: F401 - one of these operators
 
 if TYPE_CHECKING:
     from .._typing import DTypeLike

@@ -317,7 +317,7 @@ class Partitioner : public StmtExprMutator {
         const int64_t* coefficient = linear.size() == 2 ? AsConstInt(analyzer_.Simplify(linear[0])) : nullptr;
         if (coefficient == nullptr || *coefficient <= 0) continue;
         PrimExpr rest = MaximumOver(neg(linear[1]), effect.inner);
-        if (!rest.defined() || UsesInner(rest, effect.inner)) continue;
+        if (!IsKnownBefore(op, rest, effect.inner)) continue;
         const DataType dtype = op->loop_var.dtype();
         PrimExpr first = floordiv(cast(dtype, rest), make_const(dtype, *coefficient)) + 1;
         last = last.defined() ? min(last, first) : first;
@@ -390,6 +390,12 @@ class Partitioner : public StmtExprMutator {
     return false;
   }
 
+  /// Whether a bound can be computed before the loop: bounds of loops inside may bring in its own variable, and reads.
+  static bool IsKnownBefore(const ForNode* op, const PrimExpr& bound, const std::vector<std::pair<Var, Range>>& inner) {
+    if (!bound.defined() || UsesInner(bound, inner) || arith::ReadsData(bound)) return false;
+    return !arith::UsesVar(bound, [&](const VarNode* v) { return v == op->loop_var.get(); });
+  }
+
   /// Tightens [low, high) to where the condition holds for all values of the loops between; whether that can be said.
   bool Narrow(const ForNode* op, const ConditionCollector::Condition& condition, PrimExpr* low, PrimExpr* high) {
     auto difference = DifferenceOf(condition.comparison);
@@ -400,7 +406,7 @@ class Partitioner : public StmtExprMutator {
     const int64_t* coefficient = AsConstInt(analyzer_.Simplify(linear[0]));
     if (coefficient == nullptr || *coefficient == 0) return false;
     PrimExpr rest = MaximumOver(linear[1], condition.inner);
-    if (!rest.defined() || UsesInner(rest, condition.inner)) return false;
+    if (!IsKnownBefore(op, rest, condition.inner)) return false;
     const DataType dtype = op->loop_var.dtype();
     rest = cast(dtype, rest);
     if (*coefficient > 0) {  // c v + rest <= 0: v <= floor(-rest / c)
@@ -424,7 +430,8 @@ class Partitioner : public StmtExprMutator {
     auto is_own = [&](const VarNode* v) { return v == op->loop_var.get(); };
     if (!arith::UsesVar(whole, is_own)) return PrimExpr();
     PrimExpr most = MaximumOver(whole, condition.inner);
-    return most.defined() && arith::UsesVar(most, is_own) && !UsesInner(most, condition.inner) ? most : PrimExpr();
+    const bool known = most.defined() && !UsesInner(most, condition.inner) && !arith::ReadsData(most);
+    return known && arith::UsesVar(most, is_own) ? most : PrimExpr();
   }
 
   /// An upper bound of `e` while the variables run, in terms of the others; null where there is none.

@@ -93,7 +93,7 @@ class InitLowerer : public StmtExprMutator {
         uses_reduce |= inner_reduce.count(var) != 0;
         uses_other |= inner_reduce.count(var) == 0 && bound_.count(var) != 0;  // sizes of the function are neither
       }
-      if (uses_reduce && uses_other) separable = false;
+      if (uses_reduce && uses_other && !EndsReduction(condition, inner_reduce)) separable = false;
       if (!uses_reduce) predicate = predicate && condition;
     }
     // A loop between whose extent depends on the reduction can't be copied without it.
@@ -114,6 +114,22 @@ class InitLowerer : public StmtExprMutator {
     }
     loops_[first].before.push_back(InitNest(op, init, predicate, first, inner_reduce));
     return block;
+  }
+
+  /// Whether a condition only says how far the reduction of an element goes: its loops on one side, none of them on the
+  /// other. An element whose reduction has no steps has its initial value.
+  bool EndsReduction(const PrimExpr& condition, const std::unordered_set<const Object*>& inner_reduce) const {
+    const auto* less = condition.as<LTNode>();
+    const auto* at_most = condition.as<LENode>();
+    if (less == nullptr && at_most == nullptr) return false;
+    const PrimExpr& step = less != nullptr ? less->a : at_most->a;
+    const PrimExpr& end = less != nullptr ? less->b : at_most->b;
+    std::unordered_set<const Object*> used;
+    CollectVars(step, &used);
+    for (const Object* var : used) {
+      if (bound_.count(var) != 0 && inner_reduce.count(var) == 0) return false;
+    }
+    return !UsesAnyVar(end, inner_reduce);
   }
 
   Stmt InitNest(const BlockRealizeNode* op, const Stmt& init, const PrimExpr& predicate, size_t first,

@@ -28,12 +28,14 @@ Stmt BuildNest(const Block& block, const std::vector<AxisDomain>& domains, bool 
   std::vector<NewLoop> data_loops, reduce_loops;
   Array<PrimExpr> bindings;
   PrimExpr predicate = make_bool(true);
+  Map<Var, PrimExpr> placed;  // axes that bounds of later ones may depend on
   for (size_t i = 0; i < domains.size(); ++i) {
     const IterVar& iv = block->iter_vars[i];
     DataType dtype = iv->var.dtype();
-    PrimExpr low = analyzer.Simplify(cast(dtype, domains[i].min)),
-             high = analyzer.Simplify(cast(dtype, domains[i].max));
-    PrimExpr dom_low = iv->dom->min, dom_high = analyzer.Simplify(iv->dom->min + iv->dom->extent - 1);
+    if (i > 0) placed.Set(block->iter_vars[i - 1]->var, bindings.back());
+    auto here = [&](const PrimExpr& e) { return analyzer.Simplify(Substitute(e, placed)); };
+    PrimExpr low = here(cast(dtype, domains[i].min)), high = here(cast(dtype, domains[i].max));
+    PrimExpr dom_low = here(iv->dom->min), dom_high = here(iv->dom->min + iv->dom->extent - 1);
     PrimExpr extent = analyzer.Simplify(high - low + 1);
     bool below = !analyzer.CanProveLessEqual(dom_low, low), above = !analyzer.CanProveLessEqual(high, dom_high);
     bool beyond = false;  // the loop may run past `high`
@@ -48,14 +50,14 @@ Stmt BuildNest(const Block& block, const std::vector<AxisDomain>& domains, bool 
       } else if (may_do_more) {
         // Not smaller than the whole axis: take that.
         low = dom_low;
-        extent = iv->dom->extent;
+        extent = here(iv->dom->extent);
         below = above = false;
       }
     } else if (full && *AsConstInt(extent) >= *full &&
                (may_do_more ||
                 (analyzer.CanProveLessEqual(low, dom_low) && analyzer.CanProveLessEqual(dom_high, high)))) {
       low = dom_low;
-      extent = iv->dom->extent;
+      extent = here(iv->dom->extent);
       below = above = false;
     }
     if (is_const_int(extent, 1) && iv->iter_type == IterVarType::kDataPar && !keep_unit_loops) {

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Computations by name: functions of sizes, which a log tells apart by a key."""
+import json
+
+from ..error import Error
+
+WORKLOADS: dict = {}
+
+
+def register_workload(func_name, f=None, override=False):
+    """Decorator: a function of sizes that returns the list of its inputs and results."""
+
+    def register(function, name=None):
+        name = name or function.__name__
+        if name in WORKLOADS and not override:
+            raise Error(f"workload {name!r} is registered already; override=True replaces it")
+        WORKLOADS[name] = function
+        return function
+
+    if callable(func_name):
+        return register(func_name)
+    return register(f, func_name) if f is not None else lambda function: register(function, func_name)
+
+
+def make_workload_key(func, args):
+    """Text that names a workload with its arguments."""
+    name = func if isinstance(func, str) else func.__name__
+    if name not in WORKLOADS:
+        raise Error(f"there is no workload {name!r} (auto_scheduler.register_workload); there are: "
+                    f"{', '.join(sorted(WORKLOADS)) or 'none'}")
+    return json.dumps([name, *args])
+
+
+def tensors_of_workload(workload_key):
+    """The tensors of a workload, given its key."""
+    name, *arguments = json.loads(workload_key)
+    if name not in WORKLOADS:
+        raise Error(f"there is no workload {name!r} (auto_scheduler.register_workload)")
+    return list(WORKLOADS[name](*arguments))
