@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/broadcast_size.h"
 #include "treadle/arith/analyzer.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ir/structural.h"
@@ -173,11 +174,15 @@ void RequireAtLeast(const InferContext& context, const PrimExpr& size, const Pri
   }
 }
 
+std::optional<PrimExpr> BroadcastSize(const PrimExpr& dim, const PrimExpr& to) {
+  if (IsAnyDim(dim) || IsAnyDim(to) || DimValue(dim) == 1) return std::nullopt;
+  if (AsConstInt(dim) != nullptr && AsConstInt(to) != nullptr) return std::nullopt;
+  if (SameDim(dim, to) || arith::Analyzer().CanProveEqual(dim, to)) return std::nullopt;
+  return tir::select(tir::equal(dim, Dim(1)), to, dim);
+}
+
 void RequireBroadcast(const InferContext& context, const PrimExpr& dim, const PrimExpr& to) {
-  if (IsAnyDim(dim) || IsAnyDim(to) || SameDim(dim, to) || DimValue(dim) == 1) return;
-  if (AsConstInt(dim) == nullptr || AsConstInt(to) == nullptr) {
-    context.Equal(tir::select(tir::equal(dim, Dim(1)), to, dim), to);
-  }
+  if (const auto size = BroadcastSize(dim, to)) context.Equal(*size, to);
 }
 
 void RequireMultiple(const InferContext& context, const PrimExpr& size, int64_t of) {

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "ops/broadcast_size.h"
 #include "ops/infer.h"
 #include "treadle/arith/analyzer.h"
 #include "treadle/ir/prim_functor.h"
@@ -178,18 +179,12 @@ void RequireBroadcast(const Op& op, const Type& type, const Array<Type>& args, s
   for (const Type& arg : args) FlattenTensorTypes(arg, &tensors);
   const auto how = BroadcastingOf(op, tensors, result->shape.size());
   if (!how) return;
-  arith::Analyzer analyzer;
   const size_t rank = result->shape.size() - how->trailing;
   for (size_t k = how->first; k < tensors.size(); ++k) {
     const Array<PrimExpr>& own = tensors[k]->shape;
     for (size_t i = 0; i + how->matrix < own.size() && own.size() <= rank; ++i) {
-      const PrimExpr& dim = own[i];
       const PrimExpr& out = result->shape[i + rank - own.size()];
-      const int64_t* size = AsConstInt(dim);
-      if ((size != nullptr && (*size == 1 || AsConstInt(out) != nullptr)) || IsAnyDim(out)) continue;
-      if (analyzer.CanProveEqual(dim, out)) continue;
-      PrimExpr one(int64_t{1});
-      equalities->push_back({size != nullptr ? dim : tir::select(tir::equal(dim, one), out, dim), out, kEqualDims});
+      if (const auto size = ops::BroadcastSize(own[i], out)) equalities->push_back({*size, out, kEqualDims});
     }
   }
 }
