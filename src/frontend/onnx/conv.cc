@@ -51,7 +51,7 @@ Expr ImportConv(NodeImport& n) {
                      groups, " groups"));
   }
   size_t i = w.spatial - 1;
-  return AddBias(n, n.Call(kConv[i], {n.In(0), n.In(1)},
+  return AddBias(n, n.Call(kConv[i], {PadAtRunTime(n, w, n.In(0), 0), n.In(1)},
                            {{"strides", w.strides},
                             {"padding", w.pads},
                             {"dilation", w.dilations},
@@ -72,9 +72,8 @@ void PadToOutputShape(NodeImport& n, Window& w, std::vector<int64_t>& output_pad
   if (shape && shape->size() == w.spatial + 2) shape->erase(shape->begin(), shape->begin() + 2);
   if (shape && shape->size() != w.spatial) n.Invalid("'output_shape' has the wrong number of entries");
   for (size_t i = 0; i < w.spatial; ++i) {
-    int64_t size = n.StaticDim(n.In(0), static_cast<int>(i) + 2);
-    int64_t target = shape ? (*shape)[i] : size * w.strides[i];
-    int64_t total = w.strides[i] * (size - 1) + output_padding[i] + w.Extent(i) - target;
+    int64_t total = output_padding[i] + w.Extent(i) - w.strides[i];  // whatever the size
+    if (shape) total += w.strides[i] * n.StaticDim(n.In(0), static_cast<int>(i) + 2) - (*shape)[i];
     if (total < 0) {  // nothing to cut: the output is extended instead
       output_padding[i] -= total;
       total = 0;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pooling over windows and over whole images.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
+#include "frontend/onnx/compose.h"
 #include "frontend/onnx/rules.h"
 #include "frontend/onnx/window.h"
 
@@ -46,7 +49,12 @@ std::vector<Expr> ImportMaxPool(NodeImport& n) {
   Window w = ReadWindow(n, {});
   const bool column_major = n.Flag("storage_order", false);  // of the indices
   bool ceil = n.Flag("ceil_mode", false);
-  Expr y = n.Call(kMaxPool[w.spatial - 1], {n.In(0)}, PoolAttrs(w, w.pads, ceil));
+  if (n.WantsOutput(1)) RequireKnownPadding(n, w);
+  const DataType dtype = n.DType(0);
+  const double least = dtype.is_floating() ? -std::numeric_limits<double>::infinity()
+                       : dtype.is_uint()   ? 0
+                                           : -std::ldexp(1, dtype.bits() - 1);
+  Expr y = n.Call(kMaxPool[w.spatial - 1], {PadAtRunTime(n, w, n.In(0), least)}, PoolAttrs(w, w.pads, ceil));
   if (!n.WantsOutput(1)) return {y};
   return {y, n.Call("nn.max_pool_indices", {n.In(0), y},
                     {{"kernel", w.kernel},
@@ -62,7 +70,14 @@ Expr ImportAveragePool(NodeImport& n) {
   bool ceil = n.Flag("ceil_mode", false);
   AttrList attrs = PoolAttrs(w, w.pads, ceil);
   attrs.push_back({"count_include_pad", include});
-  return n.Call(kAvgPool[w.spatial - 1], {n.In(0)}, attrs);
+  const char* pool = kAvgPool[w.spatial - 1];
+  Term mean(n, n.Call(pool, {PadAtRunTime(n, w, n.In(0), 0)}, attrs));
+  if (w.run_time.empty() || include) return mean;
+  // The operator takes what was added at run time for elements: their part of each window is taken out.
+  std::vector<Term> dims(2, IntNum(n, 1));
+  for (size_t i = 0; i < w.spatial; ++i) dims.push_back(DimOf(In(n, 0), static_cast<int>(i) + 2));
+  const Expr inside = PadAtRunTime(n, w, Full(mean.Number(1), Stack(dims)), 0);
+  return mean / Term(n, n.Call(pool, {inside}, attrs));
 }
 
 /// Reduction over all spatial dimensions, which stay as 1.
@@ -113,7 +128,7 @@ Expr ImportLpPool(NodeImport& n) {
   attrs.push_back({"count_include_pad", true});
   double size = 1;
   for (int64_t k : w.kernel) size *= static_cast<double>(k);
-  Expr mean = n.Call(kAvgPool[w.spatial - 1], {PowerOfMagnitude(n, p)}, attrs);
+  Expr mean = n.Call(kAvgPool[w.spatial - 1], {PadAtRunTime(n, w, PowerOfMagnitude(n, p), 0)}, attrs);
   return RootOf(n, n.Call("multiply", {mean, n.Scalar(n.DType(0), size)}), p);
 }
 

@@ -281,7 +281,8 @@ Expr IntegerConv(NodeImport& n, size_t x, size_t x_zero, size_t weight, size_t w
   AttrList attrs{{"strides", w.strides}, {"padding", w.pads},       {"dilation", w.dilations},       {"groups", groups},
                  {"channels", shape[0]}, {"kernel_size", w.kernel}, {"out_dtype", DataType::Int(32)}};
   const bool bytes = IsByte(n.DType(x)) && IsByte(n.DType(weight));
-  if (bytes && w.spatial == 2 && IsOneNumber(n, x_zero) && (!n.Has(weight_zero) || n.Rank(weight_zero) <= 1)) {
+  if (bytes && w.spatial == 2 && w.run_time.empty() && IsOneNumber(n, x_zero) &&
+      (!n.Has(weight_zero) || n.Rank(weight_zero) <= 1)) {
     const Expr one = n.Scalar(DataType::Float(32), 1);
     return n.Call(
         "qnn.conv2d",
@@ -289,7 +290,8 @@ Expr IntegerConv(NodeImport& n, size_t x, size_t x_zero, size_t weight, size_t w
         attrs);
   }
   constexpr const char* kConv[] = {"nn.conv1d", "nn.conv2d", "nn.conv3d"};
-  return n.Call(kConv[w.spatial - 1], {Centered(n, x, x_zero, 1), Centered(n, weight, weight_zero, 0)}, attrs);
+  const Expr centered = PadAtRunTime(n, w, Centered(n, x, x_zero, 1), 0);
+  return n.Call(kConv[w.spatial - 1], {centered, Centered(n, weight, weight_zero, 0)}, attrs);
 }
 
 Expr ImportConvInteger(NodeImport& n) { return IntegerConv(n, 0, 2, 1, 3); }

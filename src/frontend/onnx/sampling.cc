@@ -136,6 +136,7 @@ Expr ImportDeformConv(NodeImport& n) {
   if (n.Rank(0) != 4) n.Unsupported("deformable convolutions of other than two dimensions aren't implemented");
   const IntList weights = n.StaticShape(1);
   Window w = ReadWindow(n, {weights[2], weights[3]});
+  RequireKnownPadding(n, w);
   const int64_t group = n.Int("group", 1), offset_group = n.Int("offset_group", 1);
   const int64_t channels = n.StaticDim(n.In(0), 1), taps = weights[2] * weights[3];
   if (group < 1 || offset_group < 1 || channels % group != 0 || weights[0] % group != 0 ||

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "frontend/onnx/compose.h"
+
 namespace treadle::onnx {
 namespace {
 
@@ -17,12 +19,17 @@ std::vector<int64_t> Sizes(NodeImport& n, const char* name, size_t count, int64_
 }
 
 void PadToSameSize(NodeImport& n, Window& w, bool upper) {
+  w.upper = upper;
   for (size_t i = 0; i < w.spatial; ++i) {
     int64_t total = w.Extent(i) - 1;  // enough for a stride of 1, whatever the size
     if (w.strides[i] != 1) {
-      int64_t size = n.StaticDim(n.In(0), static_cast<int>(i) + 2);
-      int64_t out = (size + w.strides[i] - 1) / w.strides[i];
-      total = std::max<int64_t>((out - 1) * w.strides[i] + w.Extent(i) - size, 0);
+      const int64_t* size = AsConstInt(TypeOf(n.In(0))->shape[i + 2]);
+      if (size == nullptr) {
+        w.run_time.push_back(i);
+        continue;
+      }
+      int64_t out = (*size + w.strides[i] - 1) / w.strides[i];
+      total = std::max<int64_t>((out - 1) * w.strides[i] + w.Extent(i) - *size, 0);
     }
     int64_t less = total / 2;
     w.pads[i] = upper ? less : total - less;
@@ -60,6 +67,26 @@ Window ReadWindow(NodeImport& n, const std::vector<int64_t>& kernel, bool transp
   w.pads.assign(2 * w.spatial, 0);
   if (auto_pad != "VALID" && !transposed) PadToSameSize(n, w, auto_pad == "SAME_UPPER");
   return w;
+}
+
+relay::Expr PadAtRunTime(NodeImport& n, const Window& w, const relay::Expr& x, double value) {
+  if (w.run_time.empty()) return x;
+  const Term operand(n, x);
+  std::vector<Term> widths(2 * w.spatial + 4, IntNum(n, 0));
+  for (size_t i : w.run_time) {
+    const Term size = DimOf(operand, static_cast<int>(i) + 2);
+    const auto stride = static_cast<double>(w.strides[i]), extent = static_cast<double>(w.Extent(i));
+    const Term out = FloorDiv(size + (stride - 1), stride);
+    const Term total = Max((out - 1) * stride + extent - size, 0), less = FloorDiv(total, 2);
+    widths[2 * i + 4] = w.upper ? less : total - less;
+    widths[2 * i + 5] = w.upper ? total - less : less;
+  }
+  return n.Call("dyn.nn.pad", {x, Stack(widths).Reshape({operand.rank(), 2}), operand.Number(value)},
+                {{"pad_mode", std::string("constant")}});
+}
+
+void RequireKnownPadding(NodeImport& n, const Window& w) {
+  for (size_t i : w.run_time) n.StaticDim(n.In(0), static_cast<int>(i) + 2);
 }
 
 int64_t OutputSize(const Window& w, size_t i, int64_t size, bool ceil) {

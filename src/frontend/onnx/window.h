@@ -14,6 +14,11 @@ struct Window {
   std::vector<int64_t> kernel, strides, dilations;
   std::vector<int64_t> pads;  ///< all begins, then all ends
 
+  /// Dimensions whose padding, of auto_pad SAME, follows from a size that only a run knows: 0 in `pads`, added by
+  /// PadAtRunTime.
+  std::vector<size_t> run_time;
+  bool upper = false;  ///< more is added at their ends than at their begins
+
   int64_t Extent(size_t i) const { return dilations[i] * (kernel[i] - 1) + 1; }
 };
 
@@ -21,6 +26,11 @@ struct Window {
 /// `kernel` is what the weights say (empty: the attribute has to be there). With `transposed` auto_pad is left to the
 /// caller, `pads` being 0.
 Window ReadWindow(NodeImport& n, const std::vector<int64_t>& kernel, bool transposed = false);
+
+/// The operand with what `run_time` lists added, each element `value`; the operand itself where that is nothing.
+relay::Expr PadAtRunTime(NodeImport& n, const Window& w, const relay::Expr& x, double value);
+/// Refuses windows whose padding only a run knows.
+void RequireKnownPadding(NodeImport& n, const Window& w);
 
 /// Size of the output along spatial dimension `i` for an input of `size`; with `ceil` the last window may be partial,
 /// but has to begin inside the operand or its padding at the beginning.
