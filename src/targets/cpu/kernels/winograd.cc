@@ -432,8 +432,8 @@ std::vector<Plan> Space(const Problem& problem, const Machine& machine) {
   return plans;
 }
 
-std::string WhyNot(const Problem& problem, const Machine&) {
-  constexpr int64_t kMinChannels = 16, kMinDynamicChannels = 32;
+std::string WhyNot(const Problem& problem, const Machine& machine) {
+  constexpr int64_t kMinChannels = 16, kMinDynamicVectors = 2;
   const auto& p = *problem.as<ConvProblemNode>();
   if (std::string reason = WhyNotBlocked(p); !reason.empty()) return reason;
   if (p.kh != kTaps || p.kw != kTaps) return StrCat("the kernel is ", p.kh, " x ", p.kw, ", not 3 x 3");
@@ -442,7 +442,8 @@ std::string WhyNot(const Problem& problem, const Machine&) {
   if (p.groups != 1) return StrCat(p.groups, " groups");
   if (IsDynamic(p) && p.stride_h != 1) return "the image's size is dynamic, and strides aren't 1";
   if (p.ic_block == 0) return "the input isn't blocked";
-  const int64_t least = IsDynamic(p) ? kMinDynamicChannels : kMinChannels;
+  const int64_t vectors = kMinDynamicVectors * machine.vector_lanes(32);
+  const int64_t least = IsDynamic(p) ? std::max<int64_t>(kMinChannels, vectors) : kMinChannels;
   if (p.ic < least || p.oc < least) return StrCat("fewer than ", least, " channels");
   if (!transform::PassContext::Current()->GetConfigBool(kWinogradOption, true))
     return StrCat(kWinogradOption, " is off");
