@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "treadle/base/error.h"
@@ -29,7 +30,11 @@ class Unpacker {
     }
     // Reported after all else that is wrong.
     for (const Deferred& wrong : deferred_) {
-      const std::string value = wrong.size >= 0 ? std::to_string(wrong.size) : Name(1 + tensors_ - 1 - wrong.size);
+      std::string value = std::to_string(wrong.size);
+      if (wrong.size < 0) {
+        const auto [slot, multiple] = MultipleOf(wrong.size);
+        value = (multiple > 1 ? StrCat(multiple, " * ") : "") + Name(1 + tensors_ + slot);
+      }
       Fail(StrCat("arg", wrong.arg, ".shape[", wrong.axis, "] is expected to equal ", value, About(wrong.number)));
     }
   }
@@ -39,6 +44,11 @@ class Unpacker {
     int arg;
     int64_t number, axis, size;
   };
+
+  /// The scalar that a negative size of the table is a multiple of.
+  static std::pair<int64_t, int64_t> MultipleOf(int64_t size) {
+    return {(-1 - size) % kTreadleArgMultiple, (-1 - size) / kTreadleArgMultiple + 1};
+  }
 
   [[noreturn]] void Fail(const std::string& problem) const { throw Error(StrCat(Name(0), ": ", problem)); }
 
@@ -85,11 +95,13 @@ class Unpacker {
     if (expected.is_bool()) same = same || (type.code == kDLBool && type.bits == 8);
     if (!same || type.lanes != lanes) Fail(StrCat("arg", arg, ".dtype is expected to be ", expected, About(number)));
     for (int64_t k = 0; k < rank; ++k) {
-      if (-1 - sizes[k] == known_) {
-        scalars_[known_++] = tensor->shape[k];
-      } else if (tensor->shape[k] != (sizes[k] >= 0 ? sizes[k] : scalars_[-1 - sizes[k]])) {
-        deferred_.push_back({arg, number, k, sizes[k]});
+      int64_t size = sizes[k];
+      if (size < 0) {
+        const auto [slot, multiple] = MultipleOf(size);
+        if (slot == known_) scalars_[known_++] = tensor->shape[k] / multiple;
+        size = scalars_[slot] * multiple;
       }
+      if (tensor->shape[k] != size) deferred_.push_back({arg, number, k, sizes[k]});
     }
     if (!IsCompact(*tensor)) Fail(StrCat("arg", arg, ".strides: expected to be compact array", About(number)));
     if (tensor->device.device_type != kDLCPU) {

@@ -18,8 +18,11 @@ typedef enum {
   kTreadleArgInt = 3,     /**< v_int64 */
 } TreadleArgKind;
 
+enum { kTreadleArgMultiple = 65536 };
+
 /** `table`: the number of arguments, then for each a TreadleArgKind and what follows it there. A size of -1 - s is
  * scalar s: its first use gives the scalar that value, where it isn't an argument itself; the others must equal it.
+ * A size of -1 - s - (m - 1) * kTreadleArgMultiple is m times scalar s, s below kTreadleArgMultiple.
  * `names`: lines: the function's name, those of its tensors, of its scalars. `data` receives the data pointers of
  * tensors; `scalars` first the arguments that aren't tensors (a float as its 64 bits), then the other ones.
  * Tensors have to be compact, of byte_offset 0. Returns 0, or -1 after TreadleBackendSetLastError. */

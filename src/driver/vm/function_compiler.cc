@@ -76,6 +76,16 @@ DimRange VmFunctionCompiler::RangeOf(const std::string& name) const {
   return range;
 }
 
+/// The dimension `var` as a multiple of another, where that is promised: what follows from it is seen to be one, too.
+PrimExpr VmFunctionCompiler::MultipleOf(const tir::Var& var, const DimRange& range) {
+  if (range.multiple == 1) return var;
+  const PrimExpr multiple(range.multiple);
+  const tir::Var count = BindDim(EmitInt(tir::floordiv(var, multiple)));
+  analyzer_.Bind(count, arith::ConstIntBound{range.min / range.multiple, range.max / range.multiple});
+  analyzer_.BindValue(var, count * multiple);
+  return count * multiple;
+}
+
 /// Symbols are bound where they first stand alone; where they stand again the dimension is checked.
 TensorType VmFunctionCompiler::BindParamDims(int reg, const TensorType& type, const std::string& name) {
   bool dynamic = !IsStatic(type.get());
@@ -101,12 +111,12 @@ TensorType VmFunctionCompiler::BindParamDims(int reg, const TensorType& type, co
                                            "; given, and the nearest that fits"));
         out_.Emit(Opcode::kCheckEqual, -1, actual, EmitInt(tir::floordiv(within, multiple) * multiple), text);
       }
-      shape.push_back(dim);
+      shape.push_back(MultipleOf(GetRef<tir::Var>(var), range));
     } else if (!IsAnyDim(dim) && CanEmit(dim)) {
       std::string symbol = var != nullptr ? "\"" + var->name_hint + "\" " : "";
       int text = program_->String(StrCat("dimension ", d, " of \"", name, "\" has to equal ", symbol, "elsewhere"));
       out_.Emit(Opcode::kCheckEqual, -1, actual, EmitInt(dim), text);
-      shape.push_back(dim);
+      shape.push_back(dim_ranges_.empty() ? dim : analyzer_.Simplify(dim));
     } else {
       shape.push_back(BindDim(actual));
     }

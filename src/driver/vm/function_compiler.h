@@ -145,6 +145,7 @@ class VmFunctionCompiler {
   /// equal.
   PrimExpr Shorten(const PrimExpr& e);
   DimRange RangeOf(const std::string& name) const;
+  PrimExpr MultipleOf(const tir::Var& var, const DimRange& range);
   TensorType BindParamDims(int reg, const TensorType& type, const std::string& name);
 
   // ---- Scopes: what is computed within a branch isn't there after it.

@@ -179,8 +179,9 @@ void VmFunctionCompiler::EmitKernel(const SymbolicKernel& kernel, const std::vec
     // The builder wants to know how many operands are objects.
     out_.Emit(Opcode::kKernel, origin, -1, static_cast<int>(count), index, operands);
   };
-  const bool may_be_one = std::all_of(kernel.values.begin(), kernel.values.end(),
-                                      [&](const PrimExpr& value) { return analyzer_.Bound(value).min <= 1; });
+  const bool may_be_one =
+      !kernel.has_multiples && std::all_of(kernel.values.begin(), kernel.values.end(),
+                                           [&](const PrimExpr& value) { return analyzer_.Bound(value).min <= 1; });
   const bool external = kernel.func->attrs->dict.contains(treadle::attr::kCompiler);
   if (kernel.variables.empty() || external || !may_be_one || !HasFormForOne(kernel.func)) return emit(kernel.func);
   const std::vector<PrimExpr> ones(kernel.variables.size(), PrimExpr(int64_t{1}));

@@ -268,15 +268,21 @@ class KernelMaker {
  private:
   static void SetType(const Expr& e, const Type& type) { const_cast<RelayExprNode*>(e.get())->checked_type_ = type; }
 
-  /// The variable that stands for a dimension of the caller.
+  /// What stands for a dimension of the caller: a variable, or a multiple of one where that is known, so that what
+  /// divides the multiple has no tails.
   PrimExpr Canonical(const PrimExpr& dim) {
     if (AsConstInt(dim) != nullptr) return dim;
+    const arith::ModularSet known = analyzer_->Modular(dim);
+    const bool is_multiple = known.coeff > 1 && known.base % known.coeff == 0;
+    const PrimExpr multiple(is_multiple ? known.coeff : int64_t{1});
+    const PrimExpr value = is_multiple ? analyzer_->Simplify(tir::floordiv(dim, multiple)) : dim;
+    result_.has_multiples = result_.has_multiples || is_multiple;
     for (size_t i = 0; i < result_.values.size(); ++i) {
-      if (arith::ExprDeepEqual(result_.values[i], dim)) return result_.variables[i];
+      if (arith::ExprDeepEqual(result_.values[i], value)) return tir::mul(result_.variables[i], multiple);
     }
     result_.variables.push_back(CanonicalVar(result_.variables.size()));
-    result_.values.push_back(dim);
-    return result_.variables.back();
+    result_.values.push_back(value);
+    return tir::mul(result_.variables.back(), multiple);
   }
 
   Type CanonicalType(const Type& type) {

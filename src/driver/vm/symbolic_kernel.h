@@ -21,14 +21,16 @@ struct SizeEquality {
   Span place = {};   ///< of the operator
 };
 
-/// A fused function whose parameters' dimensions are constants or plain variables n0, n1, .., the same objects for all
-/// kernels, so that calls which differ only in their shapes share a kernel.
+/// A fused function whose parameters' dimensions are constants, variables n0, n1, .. or multiples of them where the
+/// caller's are known to be, the same objects for all kernels, so that calls which differ only in their shapes share
+/// one.
 struct SymbolicKernel {
   relay::Function func;             ///< typed
   std::vector<TensorType> results;  ///< flattened
   Array<tir::Var> variables;        ///< n0, n1, .. that occur
   std::vector<PrimExpr> values;     ///< of the variables, in terms of the caller's dimensions
   std::vector<SizeEquality> equalities;
+  bool has_multiples = false;  ///< dimensions that are multiples of variables
 };
 
 /// Gives element `index` of the call's argument tensor `operand` in terms of the caller.

@@ -6,6 +6,7 @@
 
 #include "targets/stackvm/program.h"
 #include "targets/stackvm/stackvm.h"
+#include "tir/passes/argument_table.h"
 #include "tir/passes/passes.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/tir/byte_ops.h"
@@ -589,7 +590,13 @@ VmProgram VmCompiler::Compile(const tir::PrimFunc& func) {
     size_t param, dim;
     PrimExpr extent;
   };
+  struct Multiple {
+    const tir::VarNode* var;
+    int64_t multiple;
+    int32_t size;
+  };
   std::vector<Dim> later;
+  std::vector<Multiple> multiples;
   for (const Var& param : func->params) {
     auto buffer = func->buffer_map.Get(param);
     if (!buffer)
@@ -601,13 +608,21 @@ VmProgram VmCompiler::Compile(const tir::PrimFunc& func) {
     buffer_ids_[(*buffer)->data.get()] = entry.buffer;
     for (size_t d = 0; d < (*buffer)->shape.size(); ++d) {
       const PrimExpr extent = (*buffer)->shape[d];
-      const bool binds = extent.as<tir::VarNode>() && vars_.count(extent.get()) == 0;
-      if (binds) vars_[extent.get()] = {NewRegister()};
+      const auto [var, multiple] = tir::MultipleOfVar(extent);
+      const bool binds = var != nullptr && vars_.count(var) == 0;
+      const int32_t size = binds ? NewRegister() : -1;
+      if (binds) vars_[var] = {size};
+      if (binds && multiple > 1) multiples.push_back({var, multiple, size});
       entry.binds.push_back(binds ? 1 : 0);
-      entry.shape.push_back(binds ? vars_[extent.get()][0] : -1);
+      entry.shape.push_back(size);
       if (!binds) later.push_back({program_.params.size(), d, extent});
     }
     program_.params.push_back(entry);
+  }
+  for (const Multiple& m : multiples) {
+    vars_[m.var] = VisitExpr(tir::floordiv(GetRef<Var>(m.var), IntImm(m.var->dtype, m.multiple)));
+    // What the dimension is compared with.
+    Put({VmOp::kMove, 0, 0, 0, m.size, VisitExpr(GetRef<Var>(m.var) * IntImm(m.var->dtype, m.multiple))[0], 0, 0});
   }
   for (const Dim& dim : later) program_.params[dim.param].shape[dim.dim] = VisitExpr(dim.extent)[0];
   pinned_ = next_;

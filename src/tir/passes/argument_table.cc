@@ -7,6 +7,7 @@
 #include "tir/passes/passes.h"
 #include "tir/passes/return_values.h"
 #include "tir/passes/split_host_device.h"
+#include "treadle/arith/analyzer.h"
 #include "treadle/ir/prim_ops.h"
 #include "treadle/runtime/unpack_arguments.h"
 
@@ -27,6 +28,19 @@ std::optional<int64_t> KindOf(DataType dtype) {
 }
 
 }  // namespace
+
+std::pair<const VarNode*, int64_t> MultipleOfVar(const PrimExpr& size) {
+  if (AsConstInt(size) != nullptr) return {nullptr, 0};
+  const PrimExpr e = size.as<VarNode>() != nullptr ? size : arith::Analyzer().Simplify(size);
+  if (const auto* var = e.as<VarNode>()) return {var, 1};
+  const auto* product = e.as<MulNode>();
+  if (product == nullptr) return {nullptr, 0};
+  const bool second = AsConstInt(product->b) != nullptr;
+  const auto* var = (second ? product->a : product->b).as<VarNode>();
+  const int64_t* multiple = AsConstInt(second ? product->b : product->a);
+  if (var == nullptr || multiple == nullptr || *multiple < 1) return {nullptr, 0};
+  return {var, *multiple};
+}
 
 std::optional<ArgumentTable> DescribeArguments(const PrimFunc& func) {
   if (func->GetAttr<Map<Var, String>>(kCustomTypes) || ReturnsValue(func)) return std::nullopt;
@@ -63,9 +77,11 @@ std::optional<ArgumentTable> DescribeArguments(const PrimFunc& func) {
         table.numbers.push_back(*size);
         continue;
       }
-      const auto* var = dim.as<VarNode>();
+      const auto [var, multiple] = MultipleOfVar(dim);
       if (var == nullptr || var->name_hint.find('\n') != std::string::npos) return std::nullopt;
-      table.numbers.push_back(-1 - slot_of(var));
+      const int64_t slot = slot_of(var);
+      if (slot >= kTreadleArgMultiple || multiple > INT32_MAX) return std::nullopt;
+      table.numbers.push_back(-1 - slot - (multiple - 1) * kTreadleArgMultiple);
     }
   }
   table.names += scalars;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "treadle/tir/function.h"
@@ -16,6 +17,9 @@ struct ArgumentTable {
   std::vector<int64_t> numbers;  ///< as TreadleBackendUnpackArguments takes it
   std::string names;             ///< the function's and those of its tensors, a line each
 };
+
+/// The variable and the m of a size that is a variable times m, m at least 1; null where it is anything else.
+std::pair<const VarNode*, int64_t> MultipleOfVar(const PrimExpr& size);
 
 /// Nothing where checks have to be written out: expressions as dimensions, strides, offsets, types of users' own, other
 /// devices than the CPU. Data pointers and scalars are in the order of MakePackedApi's.

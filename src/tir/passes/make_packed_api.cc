@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The calling convention: argument checks, binding of symbolic dimensions to the arguments' shapes, and the split of
 // a function into its body and what checks the arguments.
+#include "tir/passes/argument_table.h"
 #include "tir/passes/pass_util.h"
 #include "tir/passes/return_values.h"
 #include "tir/passes/split_host_device.h"
@@ -113,13 +114,13 @@ class ArgBinder {
     }
   }
 
-  /// The dimension is bound by its first plain use as a variable; every other use is a check.
+  /// The dimension is bound by its first use as a variable or a multiple of one; every other use is a check.
   void BindValue(const PrimExpr& expected, const PrimExpr& actual, const std::string& what) {
-    if (const auto* var = expected.as<VarNode>(); var && known_.insert(var).second) {
+    if (const auto [var, multiple] = MultipleOfVar(expected); var != nullptr && known_.insert(var).second) {
       Var symbol = GetRef<Var>(var);
-      Let(symbol, cast(symbol.dtype(), actual));
+      Let(symbol, cast(symbol.dtype(), multiple == 1 ? actual : floordiv(actual, IntImm(actual.dtype(), multiple))));
       scalars_.push_back(symbol);
-      return;
+      if (multiple == 1) return;
     }
     std::string value;
     if (const int64_t* constant = AsConstInt(expected)) {
