@@ -117,9 +117,11 @@ def load_module(path: Path, fmt: str = "") -> Module:
 
 
 def system_lib(symbol_prefix: str = "") -> Module:
-    """Refused: there is no module of functions that are linked into the program."""
-    raise Error("system_lib: functions linked into the program aren't registered anywhere; link them to a library and "
-                "load_module it (kernels of targets with -system-lib call the runtime by name)")
+    """The functions that are linked into the program, or loaded into it otherwise than by `load_module`: those of objects
+    that were compiled with -system-lib."""
+    from ._ffi import get_global_func
+
+    return get_global_func("runtime.SystemLib")(symbol_prefix)
 
 
 def save_param_dict(params: Mapping[str, Any]) -> bytes:

@@ -117,6 +117,7 @@ void ForEachBuiltin(const AddBuiltin& add) {
   AddGraphExecutorFunctions(add);
   AddLibraryFunctions(add);
   AddDeviceCallFunctions(add);
+  AddSystemLibFunctions(add);
   AddMetadataFunctions(add);
   AddCustomDatatypeFunctions(add);
 }

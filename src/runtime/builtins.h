@@ -19,6 +19,7 @@ void AddGraphExecutorFunctions(const AddBuiltin& add);
 void AddLibraryFunctions(const AddBuiltin& add);
 void AddDeviceCallFunctions(const AddBuiltin& add);
 void AddMetadataFunctions(const AddBuiltin& add);
+void AddSystemLibFunctions(const AddBuiltin& add);
 void AddCustomDatatypeFunctions(const AddBuiltin& add);
 
 }  // namespace treadle::runtime

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small functions that scripts for TVM call."""
+import _ctypes
+import ctypes
 import subprocess
 import sys
 import warnings
@@ -293,9 +295,28 @@ def test_saved_kernels_linked_by_hand(tmp_path, target, file):
     np.testing.assert_array_equal(out.numpy(), np.arange(64) + 1)
 
 
-def test_the_system_library_is_refused_by_name():
-    with pytest.raises(tvm.Error, match="system_lib: .*load_module"):
-        tvm.runtime.system_lib()
+def test_functions_that_are_linked_into_the_program(tmp_path):
+    a = te.placeholder((64,), name="A")
+    b = te.compute((64,), lambda i: a[i] * 3.0, name="B")
+    s = te.create_schedule(b.op)
+    s[b].parallel(b.op.axis[0])
+    built = tvm.build(s, [a, b], "llvm -system-lib", name="system_triple")
+    x, out = tvm.nd.array(np.arange(64, dtype="float32")), tvm.nd.empty((64,))
+    built(x, out)  # by name in this process, too
+    np.testing.assert_array_equal(out.numpy(), np.arange(64) * 3)
+    library = tvm.runtime.system_lib()
+    with pytest.raises(AttributeError):
+        library["system_triple"]
+    built.save(str(tmp_path / "k.o"))
+    cc.create_shared(str(tmp_path / "k.so"), [str(tmp_path / "k.o")])
+    loaded = ctypes.CDLL(str(tmp_path / "k.so"))
+    for module, name in ((library, "system_triple"), (tvm.runtime.system_lib("system_"), "triple")):
+        out = tvm.nd.empty((64,))
+        module[name](x, out)
+        np.testing.assert_array_equal(out.numpy(), np.arange(64) * 3)
+    _ctypes.dlclose(loaded._handle)
+    with pytest.raises(AttributeError):
+        tvm.runtime.system_lib()["system_triple"]
 
 
 def test_pytest_plugin(tmp_path):

@@ -16,6 +16,7 @@
 #include <llvm/Support/SourceMgr.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Transforms/Utils/Cloning.h>
+#include <llvm/Transforms/Utils/ModuleUtils.h>
 
 #include <mutex>
 #include <set>
@@ -402,6 +403,26 @@ bool LinkImported(llvm::Module* module, const std::vector<tir::PrimFunc>& lowere
   return !texts.empty();
 }
 
+/// The module's functions tell the runtime their names when they are loaded, and when they go.
+void RegisterInSystemLib(llvm::Module* module, const std::vector<std::string>& symbols) {
+  llvm::LLVMContext& context = module->getContext();
+  llvm::Type* nothing = llvm::Type::getVoidTy(context);
+  llvm::Type* pointer = llvm::PointerType::getUnqual(context);
+  auto for_each = [&](const char* name, const char* callee) {
+    auto* function = llvm::Function::Create(llvm::FunctionType::get(nothing, false), llvm::GlobalValue::InternalLinkage,
+                                            name, module);
+    llvm::IRBuilder<> b(llvm::BasicBlock::Create(context, "entry", function));
+    auto called = module->getOrInsertFunction(callee, llvm::FunctionType::get(nothing, {pointer, pointer}, false));
+    for (const std::string& symbol : symbols) {
+      b.CreateCall(called, {b.CreateGlobalString(symbol), module->getFunction(symbol)});
+    }
+    b.CreateRetVoid();
+    return function;
+  };
+  llvm::appendToGlobalCtors(*module, for_each("treadle_register", "TreadleBackendRegisterSystemLibSymbol"), 65535);
+  llvm::appendToGlobalDtors(*module, for_each("treadle_forget", "TreadleBackendForgetSystemLibSymbol"), 65535);
+}
+
 }  // namespace
 
 int LLVMVersionMajor() { return LLVM_VERSION_MAJOR; }
@@ -423,6 +444,7 @@ std::unique_ptr<llvm::Module> BuildLLVMModule(llvm::LLVMContext* context, const 
   }
   builder.FinishDebugInfo();
   *symbols = builder.exported;
+  if (options.system_lib) RegisterInSystemLib(module.get(), builder.exported);
   for (llvm::Function& function : *module) {
     if (function.isDeclaration()) continue;
     function.addFnAttr("target-cpu", machine->getTargetCPU());

@@ -8,6 +8,7 @@
 #include "targets/llvm/module_codegen.h"
 #include "targets/llvm/target_machine.h"
 #include "treadle/runtime/c_backend_api.h"
+#include "treadle/runtime/system_lib.h"
 #include "treadle/runtime/unpack_arguments.h"
 
 namespace treadle::targets {
@@ -27,13 +28,18 @@ class LLJitModule : public JitModule {
     if (auto error = jit_->addObjectFile(std::move(object))) {
       throw InternalError(StrCat("internal error: LLVM's JIT: ", ToText(std::move(error))));
     }
-    Wire("TreadleBackendParallelLaunch", reinterpret_cast<void*>(&TreadleBackendParallelLaunch));
-    Wire("TreadleBackendAllocWorkspace", reinterpret_cast<void*>(&TreadleBackendAllocWorkspace));
-    Wire("TreadleBackendFreeWorkspace", reinterpret_cast<void*>(&TreadleBackendFreeWorkspace));
-    Wire("TreadleBackendSetLastError", reinterpret_cast<void*>(&TreadleBackendSetLastError));
-    Wire("TreadleBackendGetFuncFromEnv", reinterpret_cast<void*>(&TreadleBackendGetFuncFromEnv));
-    Wire("TreadleBackendFuncCall", reinterpret_cast<void*>(&TreadleBackendFuncCall));
-    Wire("TreadleBackendUnpackArguments", reinterpret_cast<void*>(&TreadleBackendUnpackArguments));
+    const std::vector<std::pair<std::string, void*>> functions = {
+        {"TreadleBackendParallelLaunch", reinterpret_cast<void*>(&TreadleBackendParallelLaunch)},
+        {"TreadleBackendAllocWorkspace", reinterpret_cast<void*>(&TreadleBackendAllocWorkspace)},
+        {"TreadleBackendFreeWorkspace", reinterpret_cast<void*>(&TreadleBackendFreeWorkspace)},
+        {"TreadleBackendSetLastError", reinterpret_cast<void*>(&TreadleBackendSetLastError)},
+        {"TreadleBackendGetFuncFromEnv", reinterpret_cast<void*>(&TreadleBackendGetFuncFromEnv)},
+        {"TreadleBackendFuncCall", reinterpret_cast<void*>(&TreadleBackendFuncCall)},
+        {"TreadleBackendUnpackArguments", reinterpret_cast<void*>(&TreadleBackendUnpackArguments)},
+        {"TreadleBackendRegisterSystemLibSymbol", reinterpret_cast<void*>(&TreadleBackendRegisterSystemLibSymbol)},
+        {"TreadleBackendForgetSystemLibSymbol", reinterpret_cast<void*>(&TreadleBackendForgetSystemLibSymbol)}};
+    for (const auto& [name, function] : functions) Wire(name, function);
+    for (const auto& [name, function] : functions) SetVariable(name, function);
   }
 
   void* GetSymbol(const std::string& name) const override {
@@ -52,7 +58,15 @@ class LLJitModule : public JitModule {
   }
 
  private:
+  /// Code calls it through a pointer variable, or by its name (-system-lib).
   void Wire(const std::string& name, void* function) {
+    if (auto error = jit_->getMainJITDylib().define(llvm::orc::absoluteSymbols(
+            {{jit_->mangleAndIntern(name),
+              {llvm::orc::ExecutorAddr::fromPtr(function), llvm::JITSymbolFlags::Exported}}}))) {
+      throw InternalError(StrCat("internal error: LLVM's JIT: ", ToText(std::move(error))));
+    }
+  }
+  void SetVariable(const std::string& name, void* function) {
     if (void* variable = GetSymbol("__" + name)) *static_cast<void**>(variable) = function;
   }
   mutable std::string problem_;
