@@ -2,6 +2,7 @@
 """Plans of kernels: what `--dump kernels` writes replays, and every plan of a space computes the same."""
 import json
 import pathlib
+import re
 import subprocess
 
 import numpy as np
@@ -300,3 +301,19 @@ def test_plans_of_convolutions_of_bytes_compute_the_same(channels, groups, kerne
         (y,) = treadle.compile(model, target=V3, pass_config={"schedule.plans": json.dumps({**record, "plan": plan})}).run(
             None, {"x": x})
         np.testing.assert_array_equal(y, expected)
+
+
+@pytest.mark.parametrize("sizes", [(320, 7, 64), (320, 14, 64), (256, 12, 32)])
+def test_small_register_tiles_compute_no_addresses(sizes):
+    """Beside the few products of a tile in 16 registers each instruction more in a step counts."""
+    channels, size, results = sizes
+    model = treadle.compile(Layer(channels, size, results, 1, 1, 0).model, target="llvm -mcpu=x86-64-v3 -num-cores=1")
+    loops = 0
+    for block in re.split(r"\n(?=\.L\w+:)", model.get_source("asm")):
+        label = block.split(":")[0].strip()
+        body, jump, _ = block.partition(f"\tjne\t{label}\n")
+        if not jump or body.count("vfmadd") < 8:
+            continue
+        loops += 1
+        assert not re.findall(r"\t(shlq|orq|leaq)\t", body), body
+    assert loops > 0

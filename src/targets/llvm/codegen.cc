@@ -250,17 +250,20 @@ constexpr const char* kQuickPasses =
     "function<eager-inv>(simplifycfg<keep-loops>,sroa<modify-cfg>,early-cse<memssa>,loop-mssa(licm<allowspeculation>)),"
     "globaldce";
 
-/// Whether an innermost loop adds its variable to many values of which each stays what it is: the rows of a register
-/// tile whose distances aren't constants. Computed anew for each load they leave too few registers.
+/// Whether an innermost loop computes addresses for which there is no room. Many values of which each stays what it is,
+/// to which the loop's variable is added, are the rows of a register tile whose distances aren't constants: computed
+/// anew for each load they leave too few registers. Beside few products of vectors, as tiles in 16 registers have, even
+/// two or three are a quarter of what the core has to start in each step.
 bool HasManyAddresses(llvm::Function* function) {
-  constexpr int kMany = 4;
+  constexpr int kMany = 4, kFewProducts = 12;
   llvm::DominatorTree dominators(*function);
   const llvm::LoopInfo loops(dominators);
   for (const llvm::Loop* loop : loops.getLoopsInPreorder()) {
     if (!loop->isInnermost()) continue;
-    int sums = 0;
+    int sums = 0, products = 0;
     for (const llvm::BasicBlock* block : loop->blocks()) {
       for (const llvm::Instruction& i : *block) {
+        if (i.getOpcode() == llvm::Instruction::FMul && i.getType()->isVectorTy()) ++products;
         if (i.getOpcode() != llvm::Instruction::Add && i.getOpcode() != llvm::Instruction::Or) continue;
         const llvm::Value *a = i.getOperand(0), *b = i.getOperand(1);
         if (loop->isLoopInvariant(b)) std::swap(a, b);
@@ -268,7 +271,7 @@ bool HasManyAddresses(llvm::Function* function) {
         if (is_offset && i.getType()->isIntegerTy(64)) ++sums;
       }
     }
-    if (sums >= kMany) return true;
+    if (sums >= kMany || (sums > 0 && products > 0 && products <= kFewProducts)) return true;
   }
   return false;
 }
