@@ -34,4 +34,18 @@ std::vector<double> TimeRuns(const std::function<void()>& run, int number, int r
   return results;
 }
 
+TimedPair LeastOf(const std::vector<TimedPair>& parts) {
+  if (parts.empty()) throw Error("the least of no pairs was asked for");
+  const auto calm = static_cast<size_t>(
+      std::count_if(parts.begin(), parts.end(), [](const TimedPair& part) { return !part.disturbed; }));
+  const size_t enough = std::max((parts.size() + 1) / 2, std::min<size_t>(2, parts.size()));
+  TimedPair least{HUGE_VAL, HUGE_VAL, calm < enough};
+  for (const TimedPair& part : parts) {
+    if (part.disturbed && !least.disturbed) continue;
+    least.a = std::min(least.a, part.a);
+    least.b = std::min(least.b, part.b);
+  }
+  return least;
+}
+
 }  // namespace treadle::runtime

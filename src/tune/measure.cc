@@ -14,6 +14,8 @@ namespace {
 constexpr int kMostLoaded = 64;
 /// Seconds that loading and comparing whole models may take.
 constexpr double kLoading = 120;
+/// Width of the interval of a model's ratio that needs no further pairs.
+constexpr double kPrecise = 0.005;
 /// Seconds of a block of runs of a model that takes `seconds`.
 double ModelBlock(double seconds) { return std::clamp(8 * seconds, 0.002, 0.02); }
 
@@ -30,13 +32,13 @@ int64_t BytesOf(const Task& task) {
   return bytes;
 }
 
-/// Bytes that copies of constants take at least, so that a run doesn't find them in a cache.
-int64_t ColdBytes(const Task& task) {
-  constexpr int64_t kMost = 256 << 20;
-  return std::min(kMost, 2 * task.target->Features().l3_bytes);
-}
-
 }  // namespace
+
+int64_t BytesOfCopies(const Task& task) {
+  constexpr int64_t kMost = 256 << 20;
+  const int64_t beyond = std::min(kMost, 2 * task.target->Features().l3_bytes);
+  return task.model_constants > 0 ? std::min(beyond, task.model_constants) : beyond;
+}
 
 Worker::Worker(const MeasureOptions& options) : options_(options) {}
 
@@ -58,7 +60,7 @@ MeasureChild& Worker::Child(const Task& task, const Built& incumbent) {
   if (child_ != nullptr && loaded_ >= kMostLoaded) DropChild();
   if (child_ == nullptr) {
     constexpr int64_t kMiB = 1 << 20;
-    const int64_t tensors = 3 * BytesOf(task) + 2 * ColdBytes(task);
+    const int64_t tensors = 3 * BytesOf(task) + 2 * BytesOfCopies(task);
     // Threads' stacks and the allocator's arenas reserve address space that isn't used.
     constexpr int kReserved = 4096;
     const int memory =
@@ -67,7 +69,7 @@ MeasureChild& Worker::Child(const Task& task, const Built& incumbent) {
     child_state_.clear();
   }
   if (child_state_ == state) return *child_;
-  Json arguments{{"do", "arguments"}, {"outputs", task.num_outputs}, {"copies", ColdBytes(task)}};
+  Json arguments{{"do", "arguments"}, {"outputs", task.num_outputs}, {"copies", BytesOfCopies(task)}};
   arguments["tensors"] = Json::array();
   for (const Argument& a : task.arguments) {
     arguments["tensors"].push_back({{"shape", a.shape}, {"dtype", a.dtype.str()}, {"constant", a.constant}});
@@ -303,14 +305,23 @@ Interval Worker::RaceModels(const std::string& a, const std::string& b, double s
   *worst = AskJson(&child, Json{{"do", "compare"}, {"a", 0}, {"b", 1}}, kLoading).at("worst");
   const auto start = std::chrono::steady_clock::now();
   auto spent = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
-  while (spent() < seconds && static_cast<int>(ratios.size()) < pairs) {
+  const auto all = [&] {
+    // A model's run is long: on a machine that others use nearly every one is disturbed, both alike.
+    std::vector<double> used = ratios;
+    if (ratios.size() < disturbed.size() / 4) used.insert(used.end(), disturbed.begin(), disturbed.end());
+    return used;
+  };
+  // What noise allows is told by the spread alone: to stop by which side of 1 the interval is on would be to choose.
+  const auto precise = [&] {
+    const Interval interval = MedianOf(all());
+    return interval.hi - interval.lo <= kPrecise;
+  };
+  while (spent() < seconds && (static_cast<int>(ratios.size() + disturbed.size()) < pairs || !precise())) {
     for (const Pair& pair : Pairs(&child, 4, ModelBlock(first), first)) {
       (pair.disturbed ? disturbed : ratios).push_back(pair.candidate / pair.incumbent);
     }
   }
-  // A model's run is long: on a machine that others use nearly every one is disturbed, both alike.
-  if (ratios.size() < disturbed.size() / 4) ratios.insert(ratios.end(), disturbed.begin(), disturbed.end());
-  return MedianOf(ratios);
+  return MedianOf(all());
 }
 
 }  // namespace treadle::tune

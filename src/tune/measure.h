@@ -38,6 +38,10 @@ struct Measured {
   double seconds = 0;  ///< of the incumbent
 };
 
+/// Bytes that copies of a task's constants take at least while it is raced: as many as the model has of constants, so
+/// that a run finds them where it would in the model, but not more than keep them out of all caches.
+int64_t BytesOfCopies(const Task& task);
+
 class Worker {
  public:
   explicit Worker(const MeasureOptions& options);

@@ -50,6 +50,16 @@ std::map<const Object*, std::vector<bool>> ConstantArguments(const relay::Functi
   return constant;
 }
 
+/// Bytes of the constants that main calls functions with, each once.
+int64_t ConstantBytes(const relay::Function& main) {
+  int64_t bytes = 0;
+  relay::PostOrderVisit(main->body, [&](const Expr& e) {
+    const auto* constant = e.as<relay::ConstantNode>();
+    if (constant != nullptr) bytes += constant->data.nbytes();
+  });
+  return bytes;
+}
+
 /// Fills the arguments; false where the function can't be called on its own.
 bool SetArguments(const relay::Function& source, const std::vector<bool>& constant, Task* task) {
   task->arguments.clear();
@@ -83,9 +93,16 @@ std::string Task::Name() const {
 }
 
 std::string Task::ToJson() const {
-  Json json{{"problem", problem}, {"kernel", kernel},           {"plan", plan},
-            {"symbol", symbol},   {"source", SaveJson(source)}, {"target", target.str()},
-            {"uses", uses},       {"outputs", num_outputs},     {"seconds", seconds}};
+  Json json{{"problem", problem},
+            {"kernel", kernel},
+            {"plan", plan},
+            {"symbol", symbol},
+            {"source", SaveJson(source)},
+            {"target", target.str()},
+            {"uses", uses},
+            {"outputs", num_outputs},
+            {"seconds", seconds},
+            {"model_constants", model_constants}};
   for (const Argument& a : arguments) {
     json["arguments"].push_back({{"shape", a.shape}, {"dtype", a.dtype.str()}, {"constant", a.constant}});
   }
@@ -113,6 +130,7 @@ Task Task::FromJson(const std::string& text) {
     task.uses = json.at("uses").get<int>();
     task.num_outputs = json.at("outputs").get<size_t>();
     task.seconds = json.at("seconds").get<double>();
+    task.model_constants = json.value("model_constants", int64_t{0});
     for (const Json& a : json.at("arguments")) {
       task.arguments.push_back({a.at("shape").get<std::vector<int64_t>>(),
                                 DataType::FromString(a.at("dtype").get<std::string>()), a.at("constant").get<bool>()});
@@ -127,6 +145,7 @@ std::vector<Task> ExtractTasks(const driver::CompiledModel& model) {
   TREADLE_ICHECK(model.code != nullptr) << "a model without its kernels";
   model.lowered();  // what came from the cache isn't lowered, and so has no plans
   const auto constant = ConstantArguments(model.code->main);
+  const int64_t constants = ConstantBytes(model.code->main);
   std::vector<Task> tasks;
   std::map<std::string, size_t> known;  ///< by problem
   for (const driver::Kernel* kernel : model.code->engine->kernels()) {
@@ -142,6 +161,7 @@ std::vector<Task> ExtractTasks(const driver::CompiledModel& model) {
       task.source = kernel->source;
       task.target = kernel->target;
       task.uses = kernel->uses;
+      task.model_constants = constants;
       auto flags = constant.find(kernel->source.get());
       const std::vector<bool> none;
       if (!SetArguments(kernel->source, flags == constant.end() ? none : flags->second, &task)) continue;

@@ -30,6 +30,8 @@ struct Task {
   size_t num_outputs = 1;
   int uses = 1;        ///< calls in the model
   double seconds = 0;  ///< of a call with the default plan; 0: not measured yet
+  /// Of all constants of the model, which a run reads before it comes to this kernel again; 0: not known.
+  int64_t model_constants = 0;
 
   std::string Name() const;
   /// For workers on other machines.

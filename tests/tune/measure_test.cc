@@ -82,7 +82,18 @@ TEST_F(MeasureTest, TasksTravelAsText) {
   task_.source = relay::Function({}, relay::Tuple(Array<relay::Expr>{}), Type());
   const Task again = Task::FromJson(task_.ToJson());
   EXPECT_EQ(again.ToJson(), task_.ToJson());
+  task_.model_constants = 7;
+  EXPECT_EQ(Task::FromJson(task_.ToJson()).model_constants, 7);
   EXPECT_THROW(Task::FromJson("{}"), Error);
+}
+
+TEST_F(MeasureTest, ConstantsAreAsFarAwayAsInTheModel) {
+  const int64_t unknown = BytesOfCopies(task_);
+  EXPECT_GE(unknown, task_.target->Features().l3_bytes);
+  task_.model_constants = 4096;  // all of them stay in a cache
+  EXPECT_EQ(BytesOfCopies(task_), 4096);
+  task_.model_constants = int64_t{1} << 40;
+  EXPECT_EQ(BytesOfCopies(task_), unknown);
 }
 
 }  // namespace
