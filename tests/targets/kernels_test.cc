@@ -593,6 +593,41 @@ TEST(KernelsTest, SampledErrorsAreTheSameEverywhere) {
   EXPECT_NEAR(small.of_range, 1.1164e-07, 1e-10);
 }
 
+/// Tiles of 2 x 2 outputs have less than half of the weights that those of 4 x 4 have: where few tiles use each of
+/// them, reading them from memory takes longer than the products.
+TEST(KernelsTest, WeightsFromMemoryDecideOnTilesOfFewOutputs) {
+  RegisterKernels();
+  const auto plan_of = [](const Problem& problem, const Machine& machine) {
+    const Choice choice = ChooseKernel("nn.conv2d", "cpu", problem, machine);
+    return schedule::ToJson(choice.best()->plan);
+  };
+  const auto side = [&](int64_t channels, int64_t size, const Machine& machine) {
+    const std::string plan = plan_of(Conv(channels, size, channels, 3), machine);
+    return plan.substr(plan.find("\"side\""), 8);
+  };
+  Machine machine = MachineFor("avx2");
+  EXPECT_GT(machine.memory_cycles_per_byte, 0);
+  EXPECT_EQ(side(512, 7, machine), "\"side\":4");
+  EXPECT_EQ(side(160, 7, machine), "\"side\":4");
+  EXPECT_EQ(side(256, 14, machine), "\"side\":6");
+  EXPECT_EQ(side(64, 56, machine), "\"side\":6");
+  machine.memory_cycles_per_byte = 0;  // not known
+  EXPECT_EQ(side(512, 7, machine), "\"side\":6");
+  EXPECT_EQ(MachineFor("avx512").memory_cycles_per_byte, 0);
+  EXPECT_EQ(side(512, 7, MachineFor("avx512")), "\"side\":6");
+}
+
+/// Of strips that several passes read, what a pass stores stays beside them in the L2 cache.
+TEST(KernelsTest, StripsLeaveRoomForWhatAPassStores) {
+  RegisterKernels();
+  const Machine machine = MachineFor("avx2");
+  const Choice choice = ChooseKernel("nn.conv2d", "cpu", Conv(16, 112, 64, 1), machine);
+  ASSERT_EQ(choice.best()->kernel->name, "conv2d.direct");
+  const std::string plan = schedule::ToJson(choice.best()->plan), field = "\"oh_block\":";
+  const int64_t rows = std::stoi(plan.substr(plan.find(field) + field.size()));
+  EXPECT_LE(rows * 112 * (16 + 16) * 4, machine.l2_bytes);
+}
+
 /// Weights that are known when running, too.
 TEST(KernelsTest, StrictLeavesWinogradOut) {
   RegisterKernels();

@@ -27,6 +27,7 @@ struct Machine : TargetFeatures {
   double l2_cycles_per_byte = 0.004;         ///< stored to or loaded from the L2 cache
   double beyond_l2_cycles_per_byte = 0.023;  ///< of activations from the L3 cache or memory
   double weight_cycles_per_byte = 0.06;      ///< of weights when they are first used: from memory
+  double memory_cycles_per_byte = 0;         ///< of one that comes from memory, hidden or not; 0: not known
   double coherence_cycles_per_byte = 0.4;    ///< written by another core, or fetched again to be overwritten
 
   // ---- Threads ----

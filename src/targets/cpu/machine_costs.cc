@@ -38,6 +38,7 @@ void ApplyModel(const targets::MachineModel& model, Machine* machine) {
   machine->load_cycles = Fitted().load_over_peak / (narrow ? std::max(2.0, model.loads) : model.loads);
   machine->fma_latency_cycles = Fitted().latency_over_peak * model.latency;
   Scale(kFittedL2Published, model.l2_bytes, &machine->l2_cycles_per_byte);
+  if (model.memory_bytes > 0) machine->memory_cycles_per_byte = 1 / model.memory_bytes;
 }
 
 void ApplyCalibration(const targets::Calibration& c, Machine* machine) {
@@ -52,6 +53,7 @@ void ApplyCalibration(const targets::Calibration& c, Machine* machine) {
   Scale(kFitted.l2, c.l2, &machine->l2_cycles_per_byte);
   Scale(kFitted.l3, c.l3, &machine->beyond_l2_cycles_per_byte);
   Scale(kFitted.memory, c.memory, &machine->weight_cycles_per_byte);
+  if (c.memory > 0) machine->memory_cycles_per_byte = 1 / c.memory;
   Scale(kFitted.other_core, c.other_core, &machine->coherence_cycles_per_byte);
   if (c.fork_join_cycles > 0) machine->fork_join_cycles *= c.fork_join_cycles / kFitted.fork_join_cycles;
 }

@@ -22,7 +22,7 @@ const std::vector<MachineModel>& MachineModels() {
       {"zen1", {"znver1"}, 256, 1, 1, 5, 32, kAmd17},
       {"zen2", {"znver2"}, 256, 2, 2, 5, 32, kAmd17},
       // Of its three loads a cycle two may be of 256 bits.
-      {"zen3", {"x86-64-v3", "znver3"}, 256, 2, 2, 4, 32, kAmd19},
+      {"zen3", {"x86-64-v3", "znver3"}, 256, 2, 2, 4, 32, kAmd19, 5.7},
       // Vectors of 512 bits pass units of 256 bits twice.
       {"zen4", {"znver4"}, 512, 1, 1, 4, 32, kAmd19},
       {"zen5", {"znver5"}, 512, 2, 2, 4, 64, kAmdZen5},

@@ -17,6 +17,7 @@ struct MachineModel {
   double latency;                 ///< cycles until another multiply-add can be added to the result of one
   double l2_bytes;                ///< that arrive from the L2 cache in a cycle; 0: not published
   const char* source;
+  double memory_bytes = 0;  ///< that one core gets from memory in a cycle, by doctor --calibrate; 0: not measured
 };
 
 /// All models; no processor is in two.

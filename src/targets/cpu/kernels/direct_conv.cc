@@ -191,8 +191,10 @@ double CyclesAlone(const ConvSizes& s, const DirectConvPlanNode& plan, double ti
   const auto passes = static_cast<double>(s.oc_blocks_per_group / plan.tile_oc);
   const double strip = s.input_bytes * static_cast<double>(rows) / static_cast<double>(s.oh);
   const double sums = static_cast<double>(group * plan.tile_oc * s.oc_block * 4) * static_cast<double>(rows * s.ow);
-  const double near =
-      group > 1 ? strip * static_cast<double>(plan.ic_chunk) / static_cast<double>(s.ic_blocks) + sums : strip;
+  // What a pass stores takes room, too. Plans for machines whose memory's rate isn't known were compared without.
+  const double stored_near = machine.memory_cycles_per_byte > 0 ? sums : 0;
+  const double near = group > 1 ? strip * static_cast<double>(plan.ic_chunk) / static_cast<double>(s.ic_blocks) + sums
+                                : strip + stored_near;
   const double inputs = near <= cache
                             ? s.input_bytes * std::ceil(passes / static_cast<double>(group > 1 ? group : passes))
                             : s.input_bytes * passes;

@@ -315,7 +315,10 @@ double CyclesAlone(const TileSizes& s, const WinogradPlanNode& plan, bool dynami
   }
   double weights = s.weight_bytes();
   if (weights > cache / 4) weights *= strips;
-  return static_cast<double>(s.batch) * (work + machine.beyond_l2_cycles_per_byte * (far * share + weights));
+  // Nothing is computed while transforms store what the L2 cache doesn't hold.
+  const double far_cycles =
+      std::max(machine.beyond_l2_cycles_per_byte, Fitted().winograd_far * machine.memory_cycles_per_byte);
+  return static_cast<double>(s.batch) * (work + far_cycles * far * share + machine.beyond_l2_cycles_per_byte * weights);
 }
 
 /// Cycles until `threads` threads are done, where one takes `alone`.
@@ -339,6 +342,15 @@ double CyclesOfThreads(const TileSizes& s, const WinogradPlanNode& plan, double 
          machine.coherence_cycles_per_byte * crossing * (1 - 1 / count) / count;
 }
 
+/// Where memory is the bound: few tiles use each weight, so that reading them is hidden behind little. `threads` that
+/// have products of their own read parts of the weights, those that have strips of their own read all.
+double AtRateOfMemory(const TileSizes& s, const WinogradPlanNode& plan, double cycles, int64_t threads,
+                      const Machine& machine) {
+  const auto share = static_cast<double>(plan.parallel_strips ? 1 : threads);
+  const double memory = machine.memory_cycles_per_byte * s.weight_bytes() / share;
+  return std::max(cycles, memory) + (memory > 0 ? Fitted().winograd_overlap * std::min(cycles, memory) : 0);
+}
+
 /// Cycles of the transforms of inputs and products, which are the same for all strips.
 double TransformCycles(const TileSizes& s, const Machine& machine) {
   const auto squares = static_cast<double>(s.batch * s.rows * s.columns * s.points);
@@ -353,9 +365,12 @@ double Cycles(const Problem& problem, const Machine& machine, const Plan& plan) 
   const TileSizes s(conv, p.side);
   const int64_t threads = ModelledThreads(machine);
   const double alone = CyclesAlone(s, p, IsDynamic(conv), machine), transforms = TransformCycles(s, machine);
-  if (threads == 1) return alone + transforms;
+  const double one = AtRateOfMemory(s, p, alone + transforms, 1, machine);
+  if (threads == 1) return one;
   // The time on one thread and that on all cores count alike.
-  return (alone + static_cast<double>(threads) * CyclesOfThreads(s, p, alone, threads, machine)) / 2 + transforms;
+  const auto count = static_cast<double>(threads);
+  const double all = CyclesOfThreads(s, p, alone, threads, machine) + transforms / count;
+  return (one + count * AtRateOfMemory(s, p, all, threads, machine)) / 2;
 }
 
 /// The transformed input of a strip should stay in the L2 cache beside products of one block of channels; where so few
