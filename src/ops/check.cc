@@ -35,6 +35,7 @@ Type CheckValuesInfer(const InferContext& context) {
     throw ShapeError(StrCat("limits ", TypeText(limits), " must be a scalar, or a vector for values ", TypeText(values),
                             " with a first dimension"));
   }
+  if (!limits->shape.empty()) CheckDim(context, limits, 0, "limits", values->shape[0], "values");
   return context.type(0);
 }
 

@@ -258,7 +258,11 @@ Type SearchSortedInfer(const InferContext& context) {
   const auto* sequence = context.Tensor(0, "sorted_sequence");
   const auto* values = context.Tensor(1, "values");
   CheckSameDType(sequence, values);
+  if (sequence->shape.empty()) throw ShapeError("sorted_sequence must have a dimension");
   if (sequence->shape.size() != 1) CheckRank(values, sequence->shape.size(), "values");
+  for (size_t i = 0; i + 1 < sequence->shape.size(); ++i) {
+    CheckDim(context, values, i, "values", sequence->shape[i], "sorted_sequence");
+  }
   return TensorType(values->shape, context.attrs<SearchSortedAttrs>()->dtype);
 }
 
@@ -327,6 +331,13 @@ Type MatrixSetDiagInfer(const InferContext& context) {
   if (data->shape.size() < 2) throw ShapeError(StrCat("input must be a matrix, not ", TypeText(data)));
   if (attrs->k1 > attrs->k2) throw ShapeError(StrCat("k1 ", attrs->k1, " exceeds k2 ", attrs->k2));
   CheckRank(diagonal, data->shape.size() - (attrs->k1 == attrs->k2 ? 1 : 0), "diagonal");
+  const size_t batch = data->shape.size() - 2;
+  for (size_t i = 0; i < batch; ++i) CheckDim(context, diagonal, i, "diagonal", data->shape[i], "input");
+  if (attrs->k1 != attrs->k2)
+    CheckDim(context, diagonal, batch, "diagonal", Dim(attrs->k2 - attrs->k1 + 1), "k1 to k2");
+  const PrimExpr longest = tir::min(DimAdd(data->shape[batch], Dim(std::min<int64_t>(attrs->k2, 0))),
+                                    DimSub(data->shape[batch + 1], Dim(std::max<int64_t>(attrs->k1, 0))));
+  CheckDim(context, diagonal, diagonal->shape.size() - 1, "diagonal", longest, "the longest diagonal");
   return context.type(0);
 }
 

@@ -322,6 +322,7 @@ Type AppendInfer(const InferContext& context) {
   if (rows->shape.size() != row->shape.size() + 1) {
     throw ShapeError(StrCat("a row of ", TypeText(rows), " can't be ", TypeText(row)));
   }
+  for (size_t i = 0; i < row->shape.size(); ++i) CheckDim(context, row, i, "row", rows->shape[i + 1], "rows");
   Array<PrimExpr> out = rows->shape;
   out.Set(0, AnyDim());
   return TensorType(out, rows->dtype);

@@ -35,6 +35,7 @@ Type GridSampleInfer(const InferContext& context) {
   if (DimValue(grid->shape[1]) != static_cast<int64_t>(rank)) {
     throw ShapeError(StrCat("grid must have ", rank, " coordinates in dimension 1, not ", TypeText(grid)));
   }
+  CheckDim(context, grid, 0, "grid", data->shape[0], "data");
   Array<PrimExpr> out = {data->shape[0], data->shape[1]};
   for (size_t i = 0; i < rank; ++i) out.push_back(grid->shape[2 + i]);
   return TensorType(out, data->dtype);

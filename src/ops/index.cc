@@ -33,6 +33,9 @@ Type TakeInfer(const InferContext& context) {
   int axis = NormalizeAxis(*attrs->axis, data->shape.size());
   int batch = attrs->batch_dims == 0 ? 0 : NormalizeAxis(attrs->batch_dims, indices->shape.size() + 1, "batch_dims");
   if (batch > axis) throw ShapeError(StrCat("batch_dims ", batch, " must not exceed axis ", axis));
+  for (size_t i = 0; i < static_cast<size_t>(batch); ++i) {
+    CheckDim(context, indices, i, "indices", data->shape[i], "data");
+  }
   Array<PrimExpr> out;
   for (int i = 0; i < axis; ++i) out.push_back(data->shape[static_cast<size_t>(i)]);
   for (auto i = static_cast<size_t>(batch); i < indices->shape.size(); ++i) out.push_back(indices->shape[i]);
@@ -74,13 +77,7 @@ Type GatherNDInfer(const InferContext& context) {
                             TypeText(data), " with indices ", TypeText(indices)));
   }
   for (size_t i = 0; i < static_cast<size_t>(batch); ++i) {
-    const PrimExpr& own = data->shape[i];
-    const PrimExpr& other = indices->shape[i + 1];
-    const bool known = AsConstInt(own) != nullptr && AsConstInt(other) != nullptr;
-    if (!SameDim(own, other) && (known || !context.Equal(own, other))) {
-      throw ShapeError(
-          StrCat("batch dimension ", i, " of ", TypeText(data), " and indices ", TypeText(indices), " differs"));
-    }
+    CheckDim(context, indices, i + 1, "indices", data->shape[i], "data");
   }
   Array<PrimExpr> out;
   for (size_t i = 1; i < indices->shape.size(); ++i) out.push_back(indices->shape[i]);

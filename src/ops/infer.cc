@@ -181,6 +181,15 @@ std::optional<PrimExpr> BroadcastSize(const PrimExpr& dim, const PrimExpr& to) {
   return tir::select(tir::equal(dim, Dim(1)), to, dim);
 }
 
+void CheckDim(const InferContext& context, const TensorTypeNode* type, size_t i, const char* name, const PrimExpr& size,
+              const char* other) {
+  const PrimExpr& dim = type->shape[i];
+  const bool known = AsConstInt(size) != nullptr && AsConstInt(dim) != nullptr;
+  if (SameDim(size, dim) || (!known && context.Equal(size, dim))) return;
+  throw ShapeError(StrCat("dimension ", i, " of ", name, " ", TypeText(type), " has to be that of ", other, ", ",
+                          ShapeText({size})));
+}
+
 void RequireBroadcast(const InferContext& context, const PrimExpr& dim, const PrimExpr& to) {
   if (const auto size = BroadcastSize(dim, to)) context.Equal(*size, to);
 }

@@ -111,6 +111,9 @@ Array<PrimExpr> BroadcastShape(const InferContext& context, const Array<PrimExpr
 void CheckSameDType(const TensorTypeNode* a, const TensorTypeNode* b);
 void CheckRank(const TensorTypeNode* type, size_t rank, const char* name);
 void CheckIntegral(const TensorTypeNode* type, const char* name);
+/// States that dimension `i` of operand `name` is that size, one of operand `other`: ShapeError where it can't be.
+void CheckDim(const InferContext& context, const TensorTypeNode* type, size_t i, const char* name, const PrimExpr& size,
+              const char* other);
 
 /// Padding attributes as begins then ends, for `rank` spatial dimensions; ShapeError where the list has another
 /// number of entries than 1, rank or 2 * rank, or (unless `allow_negative`) a negative one.

@@ -13,14 +13,6 @@ TREADLE_DEFINE_NODE(NLLLossAttrs);
 
 namespace {
 
-/// A dimension of `name` that has to be one of the predictions'.
-void CheckEqualDim(const InferContext& context, const PrimExpr& expected, const PrimExpr& dim, const char* name) {
-  const bool known = AsConstInt(expected) != nullptr && AsConstInt(dim) != nullptr;
-  if (SameDim(expected, dim) || (!known && context.Equal(expected, dim))) return;
-  throw ShapeError(StrCat("a dimension of ", name, " differs from that of predictions: ", ShapeText({dim}), " and ",
-                          ShapeText({expected})));
-}
-
 /// predictions, targets (batch, classes) -> scalar
 Type CrossEntropyInfer(const InferContext& context) {
   const auto* predictions = context.Tensor(0, "predictions");
@@ -28,7 +20,7 @@ Type CrossEntropyInfer(const InferContext& context) {
   CheckRank(predictions, 2, "predictions");
   CheckRank(targets, 2, "targets");
   CheckSameDType(predictions, targets);
-  for (size_t i = 0; i < 2; ++i) CheckEqualDim(context, predictions->shape[i], targets->shape[i], "targets");
+  for (size_t i = 0; i < 2; ++i) CheckDim(context, targets, i, "targets", predictions->shape[i], "predictions");
   return TensorType::Scalar(predictions->dtype);
 }
 
@@ -67,9 +59,9 @@ Type NLLLossInfer(const InferContext& context) {
   CheckIntegral(targets, "targets");
   CheckRank(weights, 1, "weights");
   CheckSameDType(predictions, weights);
-  CheckEqualDim(context, predictions->shape[1], weights->shape[0], "weights");
+  CheckDim(context, weights, 0, "weights", predictions->shape[1], "predictions");
   for (size_t i = 0; i < targets->shape.size(); ++i) {
-    CheckEqualDim(context, predictions->shape[i == 0 ? 0 : i + 1], targets->shape[i], "targets");
+    CheckDim(context, targets, i, "targets", predictions->shape[i == 0 ? 0 : i + 1], "predictions");
   }
   if (attrs->reduction == "none") return TensorType(targets->shape, predictions->dtype);
   if (attrs->reduction != "mean" && attrs->reduction != "sum") {

@@ -69,7 +69,13 @@ Type ArgReduceInfer(const InferContext& context) {
 /// data, mean -> variance; mean has the shape of the reduced data with keepdims.
 Type VarianceInfer(const InferContext& context) {
   const auto* data = context.Tensor(0, "data");
-  CheckSameDType(data, context.Tensor(1, "mean"));
+  const auto* mean = context.Tensor(1, "mean");
+  CheckSameDType(data, mean);
+  VarianceAttrs kept = *context.attrs<VarianceAttrs>();
+  kept.keepdims = true;
+  const Array<PrimExpr> expected = ReduceShape(&kept, data->shape);
+  CheckRank(mean, expected.size(), "mean");
+  for (size_t i = 0; i < expected.size(); ++i) CheckDim(context, mean, i, "mean", expected[i], "the reduced data");
   return TensorType(ReduceShape(context.attrs<VarianceAttrs>(), data->shape), data->dtype);
 }
 

@@ -137,6 +137,7 @@ Type PoolIndicesInfer(const InferContext& context) {
       a->dilations.size() != spatial || a->padding.size() != 2 * spatial) {
     throw ShapeError("the operands' ranks don't fit the window");
   }
+  for (size_t i = 0; i < 2; ++i) CheckDim(context, pooled, i, "pooled", data->shape[i], "data");
   return TensorType(pooled->shape, DataType::Int(64));
 }
 
@@ -195,11 +196,11 @@ Type DeformInfer(const InferContext& context) {
     throw ShapeError("the window must have two dimensions");
   }
   const int64_t taps = a->kernel[0] * a->kernel[1];
-  context.Equal(data->shape[0], offset->shape[0]);
-  if (!context.Equal(offset->shape[1], Dim(2 * taps * a->groups)) ||
-      (!mask->shape.empty() && !context.Equal(mask->shape[1], Dim(taps * a->groups)))) {
-    throw ShapeError(
-        StrCat("offset or mask have another number of channels than the window asks for: ", TypeText(offset)));
+  CheckDim(context, offset, 0, "offset", data->shape[0], "data");
+  CheckDim(context, offset, 1, "offset", Dim(2 * taps * a->groups), "the window, two for each tap and group");
+  if (!mask->shape.empty()) {
+    for (size_t i : {0, 2, 3}) CheckDim(context, mask, i, "mask", offset->shape[i], "offset");
+    CheckDim(context, mask, 1, "mask", Dim(taps * a->groups), "the window, one for each tap and group");
   }
   return TensorType({data->shape[0], DimMul(data->shape[1], Dim(taps)), offset->shape[2], offset->shape[3]},
                     data->dtype);

@@ -174,6 +174,10 @@ Type SparseToDenseInfer(const InferContext& context) {
     throw ShapeError(StrCat("indices ", TypeText(indices), " and values ", TypeText(values), " don't fit output_shape ",
                             ShapeText(MakeDims(attrs->output_shape))));
   }
+  if (!values->shape.empty()) {
+    CheckDim(context, values, 0, "sparse_values", indices->shape.empty() ? Dim(1) : indices->shape[0],
+             "sparse_indices");
+  }
   return TensorType(MakeDims(attrs->output_shape), values->dtype);
 }
 

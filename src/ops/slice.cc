@@ -168,9 +168,7 @@ Type ReverseSequenceInfer(const InferContext& context) {
   auto batch = static_cast<size_t>(NormalizeAxis(attrs->batch_axis, data->shape.size(), "batch_axis"));
   CheckRank(lengths, 1, "seq_lengths");
   CheckIntegral(lengths, "seq_lengths");
-  if (!SameDim(lengths->shape[0], data->shape[batch]) && !context.Equal(lengths->shape[0], data->shape[batch])) {
-    throw ShapeError(StrCat("seq_lengths ", TypeText(lengths), " doesn't match the batch of ", TypeText(data)));
-  }
+  CheckDim(context, lengths, 0, "seq_lengths", data->shape[batch], "data's batch");
   return context.type(0);
 }
 
@@ -183,6 +181,7 @@ Type SequenceMaskInfer(const InferContext& context) {
   }
   const auto* lengths = context.Tensor(1, "valid_length");
   CheckRank(lengths, 1, "valid_length");
+  CheckDim(context, lengths, 0, "valid_length", data->shape[attrs->axis == 0 ? 1 : 0], "data's batch");
   return context.type(0);
 }
 

@@ -25,11 +25,9 @@ Type WriteRowsInfer(const InferContext& context) {
   const auto axis = static_cast<size_t>(NormalizeAxis(context.attrs<WriteRowsAttrs>()->axis, data->shape.size()));
   if (axis == 0) throw ShapeError("axis is that of samples");
   for (size_t i = 0; i < data->shape.size(); ++i) {
-    if (i == axis || SameDim(data->shape[i], update->shape[i]) || context.Equal(data->shape[i], update->shape[i])) {
-      continue;
-    }
-    throw ShapeError(StrCat("update ", TypeText(update), " and data ", TypeText(data), " differ in dimension ", i));
+    if (i != axis) CheckDim(context, update, i, "update", data->shape[i], "data");
   }
+  CheckDim(context, begin, 0, "begin", data->shape[0], "data");
   return context.type(0);
 }
 

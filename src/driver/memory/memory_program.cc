@@ -129,9 +129,8 @@ class Linearizer {
     Expr expr = GetRef<Expr>(call);
     step.outputs = NewTensors(expr, index);
     const auto* func = call->op.as<FunctionNode>();
-    if (share_reshapes_ && func != nullptr && func->HasNonzeroAttr(attr::kReshapeOnly)) {
-      TREADLE_ICHECK(step.inputs.size() == 1 && step.outputs.size() == 1)
-          << "a reshape-only function has one tensor as input and one as result";
+    if (share_reshapes_ && func != nullptr && func->HasNonzeroAttr(attr::kReshapeOnly) && !step.inputs.empty()) {
+      TREADLE_ICHECK(step.outputs.size() == 1) << "a reshape-only function has one tensor as result";
       PlannedTensor& output = program_.tensors[step.outputs[0]];
       const PlannedTensor& input = program_.tensors[step.inputs[0]];
       if (output.device_type == input.device_type) output.alias_of = step.inputs[0];

@@ -43,6 +43,19 @@ double PackedConvMacs(const Attrs& attrs, const Array<Type>& arguments, const Ty
   return macs;
 }
 
+void CheckBlocked(const Tensor& data, const Tensor& kernel, const TensorTypeNode* type, bool one_block) {
+  const bool plain = !one_block && data.ndim() == 4;
+  const size_t rank = plain || one_block ? 5 : 6;
+  auto differ = [](const PrimExpr& a, const PrimExpr& b) { return DimValue(a) != DimValue(b); };
+  bool fits = (plain || data.ndim() == 5) && kernel.ndim() == rank && type->shape.size() == 5;
+  fits = fits && !differ(kernel->shape[rank - 1], type->shape[4]);
+  fits = fits && (plain || !differ(kernel->shape[4], data->shape[4]));
+  if (!fits) {
+    throw ShapeError(StrCat("the layouts of data ", ShapeText(data->shape), ", weight ", ShapeText(kernel->shape),
+                            " and result ", ShapeText(type->shape), " aren't those of one block of channels"));
+  }
+}
+
 Tensor PadSpatial(const Tensor& data, const std::vector<int64_t>& pads, const std::string& kernel,
                   const PrimExpr& value) {
   if (pads[0] + pads[1] + pads[2] + pads[3] == 0) return data;

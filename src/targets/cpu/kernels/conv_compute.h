@@ -29,6 +29,10 @@ double PackedConvMacs(const Attrs& attrs, const Array<Type>& arguments, const Ty
 
 /// Puts `value` (a scalar; null: zeros) around dimensions 2 and 3: stage "pad" of `kernel`. `pads`: top, left, bottom,
 /// right.
+/// ShapeError unless data, kernel and result are split into blocks as kernels of blocked channels read them: data
+/// (N, C, H, W, ib) or plain; kernel (OC, IC, KH, KW, ib, ob), or (OC, IC, KH, KW, ob) where `one_block` or for plain
+/// data; result (N, OC, OH, OW, ob).
+void CheckBlocked(const te::Tensor& data, const te::Tensor& kernel, const TensorTypeNode* type, bool one_block);
 te::Tensor PadSpatial(const te::Tensor& data, const std::vector<int64_t>& pads, const std::string& kernel,
                       const PrimExpr& value = PrimExpr());
 

@@ -32,6 +32,7 @@ Tensor Widened(const Tensor& data, DataType dtype) {
 Array<Tensor> DepthwiseCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const auto* a = attrs.as<Conv2DAttrs>();
   const auto* type = out_type.as<TensorTypeNode>();
+  CheckBlocked(inputs[0], inputs[1], type, true);
   Tensor data = PadSpatial(Widened(inputs[0], type->dtype), NormalizePadding(a->padding, 2, true), kName);
   Tensor kernel = inputs[1];
   const Problem problem =

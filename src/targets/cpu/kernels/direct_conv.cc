@@ -73,6 +73,7 @@ Problem ProblemOf(const Conv2DAttrs* a, const Array<Tensor>& inputs, const Tenso
 Array<Tensor> BlockedConv2dCompute(const Attrs& attrs, const Array<Tensor>& inputs, const Type& out_type) {
   const auto* a = attrs.as<Conv2DAttrs>();
   const auto* type = out_type.as<TensorTypeNode>();
+  if (inputs.size() == 2) CheckBlocked(inputs[0], inputs[1], type, false);
   Tensor data = PadSpatial(inputs[0], NormalizePadding(a->padding, 2, true), kName);
   Tensor kernel = inputs[1];
   const Problem problem = ProblemOf(a, inputs, type);

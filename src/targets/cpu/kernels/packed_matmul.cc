@@ -52,15 +52,10 @@ Type PackedDenseInfer(const InferContext& context) {
   }
   size_t batch = rank - 3;
   if (batch != 0 && data->shape.size() != batch + 2) throw ShapeError("data and weight must have the same batch");
-  for (size_t i = 0; i < batch; ++i) {
-    if (!SameDim(data->shape[i], weight->shape[i]) && !context.Equal(data->shape[i], weight->shape[i])) {
-      throw ShapeError("the batches of data and weight differ");
-    }
-  }
-  if (!SameDim(data->shape.back(), weight->shape[rank - 2]) &&
-      !context.Equal(data->shape.back(), weight->shape[rank - 2])) {
-    throw ShapeError("the inner dimensions of data and weight differ");
-  }
+  for (size_t i = 0; i < batch; ++i) CheckDim(context, weight, i, "weight", data->shape[i], "data's batch");
+  CheckDim(context, weight, rank - 3, "weight", Dim((*attrs->units + kBlock - 1) / kBlock), "units in blocks");
+  CheckDim(context, weight, rank - 2, "weight", data->shape.back(), "data's columns");
+  CheckDim(context, weight, rank - 1, "weight", Dim(kBlock), "a block");
   Array<PrimExpr> out = data->shape;
   out.Set(out.size() - 1, Dim(*attrs->units));
   return TensorType(out, attrs->out_dtype.is_void() ? data->dtype : attrs->out_dtype);

@@ -59,6 +59,15 @@ Type WordDenseInfer(const InferContext& context, bool (*fits)(DataType), DataTyp
         StrCat("needs ", expected, " data of rank 1 and more, int32 weights of rank 3 and more, and units"));
   }
   if (rank > 3 && data->shape.size() != rank - 1) throw ShapeError("data and weight must have the same batch");
+  for (size_t i = 0; i + 3 < rank; ++i) CheckDim(context, weight, i, "weight", data->shape[i], "data's batch");
+  CheckDim(context, weight, rank - 1, "weight", Dim(kBlock), "a block");
+  const int64_t blocks = DimValue(weight->shape[rank - 3]), words = DimValue(weight->shape[rank - 2]);
+  const int64_t k = DimValue(data->shape.back());
+  if ((blocks >= 0 && blocks < (*attrs->units + kBlock - 1) / kBlock) ||
+      (words >= 0 && k >= 0 && words < (k + PerWord(data->dtype) - 1) / PerWord(data->dtype))) {
+    throw ShapeError(StrCat("the weight ", TypeText(weight), " is too small for ", *attrs->units, " units of data ",
+                            TypeText(data)));
+  }
   Array<PrimExpr> out = data->shape;
   out.Set(out.size() - 1, Dim(*attrs->units));
   return TensorType(out, sum);
