@@ -33,6 +33,7 @@ CASES = [
     (fused("Reshape", ["n", 4], [[-1, 8]]), (4, 4), (3, 4), "a reshape keeps the number of elements: 12 and 8"),
     (fused("Squeeze", ["n", 4], [[0]]), (1, 4), (2, 4), "Squeeze#0': a reshape keeps the number of elements: 8 and 4"),
     (fused("Expand", ["n", 4], [[2, 4]]), (1, 4), (3, 4), "equal: 3 and 2"),
+    (fused("Expand", ["n", "m", 4], [[2, 1, 4]]), (1, 3, 4), (3, 3, 4), "size 2; expected 1 or 3"),
     (fused("Split", ["n", 4], opset=13), (6, 4), (3, 4), "isn't a multiple"),
     (fused("Conv", [1, "c", 4, 4], [floats(4, 2, 1, 1)], group=2), (1, 4, 4, 4), (1, 5, 4, 4), "isn't a multiple"),
     (fused("DepthToSpace", [1, "c", 2, 2], blocksize=2), (1, 8, 2, 2), (1, 6, 2, 2), "elements|multiple|shape"),
@@ -47,6 +48,38 @@ def test_models(model, right, wrong, message):
     np.testing.assert_allclose(compiled.run(None, {"x": floats(*right)})[0], expected, rtol=1e-6)
     with pytest.raises(tvm.Error, match=message):
         compiled.run(None, {"x": floats(*wrong)})
+
+
+def parsed(text):
+    return onnx.parser.parse_model('<ir_version: 9, opset_import: ["": 18]> g ' + text)
+
+
+#: Models, sizes that fit and sizes that don't, by input, and the operator at fault: passes write it by others, which would
+#: broadcast or read fewer elements.
+REWRITTEN = [
+    (parsed("(float[n, c, h] x, float[a] scale, float[b] bias) => (y) { y = InstanceNormalization(x, scale, bias) }"),
+     {"x": (2, 3, 4), "scale": (3,), "bias": (3,)}, {"x": (2, 3, 4), "scale": (1,), "bias": (3,)}, "InstanceNormalization#0"),
+    (parsed("""(float[n, k] x) => (y)
+        <float s = {0.5}, uint8 z = {0}, int8[3, 2] w = {1, 2, 3, 4, 5, 6}, int8 v = {0}> {
+        q = QuantizeLinear(x, s, z)  a = DequantizeLinear(q, s, z)  b = DequantizeLinear(w, s, v)
+        m = MatMul(a, b)  r = QuantizeLinear(m, s, z)  y = DequantizeLinear(r, s, z)
+    }"""), {"x": (5, 3)}, {"x": (5, 4)}, "MatMul#3"),
+    (parsed("""(float[?, ?] x) => (y)
+        <float s = {0.5}, uint8 z = {0}, int8[3, 2] w = {1, 2, 3, 4, 5, 6}, int8 v = {0}> {
+        q = QuantizeLinear(x, s, z)  a = DequantizeLinear(q, s, z)  b = DequantizeLinear(w, s, v)
+        m = MatMul(a, b)  r = QuantizeLinear(m, s, z)  y = DequantizeLinear(r, s, z)
+    }"""), {"x": (5, 3)}, {"x": (5, 2)}, "MatMul#3"),
+]
+
+
+@pytest.mark.parametrize("model, right, wrong, node", REWRITTEN, ids=range(len(REWRITTEN)))
+def test_operators_that_passes_write_by_others(model, right, wrong, node):
+    compiled = tvm.compile(model)
+    feeds = {name: floats(*shape) for name, shape in right.items()}
+    expected = tvm.compile(model, shapes=right).run(None, feeds)[0]
+    np.testing.assert_allclose(compiled.run(None, feeds)[0], expected, rtol=1e-5)
+    with pytest.raises(tvm.Error, match=f"'{node}': dimensions of operands have to be equal"):
+        compiled.run(None, {name: floats(*shape) for name, shape in wrong.items()})
 
 
 INDICES = relay.const(np.zeros((2, 3), np.int64))

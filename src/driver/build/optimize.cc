@@ -10,6 +10,7 @@
 #include "driver/graph/why_not_graph.h"
 #include "driver/lower/compile_engine.h"
 #include "driver/lower/device_code.h"
+#include "driver/vm/size_rules.h"
 #include "ir/accuracy.h"
 #include "passes/check_indices.h"
 #include "passes/constant_arguments.h"
@@ -275,7 +276,7 @@ PassContext ContextFor(const BuildTargets& build) {
 }  // namespace
 
 IRModule Optimize(IRModule module, BuildTargets* targets, const FusionObserver& before_fusion, const Pass& partition) {
-  module = PlaceOnDevices(std::move(module), targets);
+  module = StateSizeRules(PlaceOnDevices(std::move(module), targets));
   std::vector<Pass> passes = OptimizationPasses(*targets, partition);
   if (before_fusion) {
     auto fuse = std::find_if(passes.begin(), passes.end(), [](const Pass& p) { return p->info.name == "FuseOps"; });

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "driver/vm/size_rules.h"
 #include "runtime/vm/opcodes.h"
 #include "treadle/base/checked_math.h"
 #include "treadle/ir/prim_functor.h"
@@ -52,6 +53,7 @@ runtime::vm::Function VmFunctionCompiler::Compile(const Function& func, const Ar
   };
   for (const Var& var : captured) captured_values.push_back(bind(var));
   for (const Var& var : func->params) bind(var);
+  EmitSizeRules(func);
   if (self.defined()) {
     auto value = std::make_shared<VmValue>();
     value->type = TypeOf(self);
@@ -122,6 +124,33 @@ TensorType VmFunctionCompiler::BindParamDims(int reg, const TensorType& type, co
     }
   }
   return TensorType(shape, type->dtype);
+}
+
+/// What the model's operators asked of the sizes of inputs; what names one that is gone is left to kernels.
+void VmFunctionCompiler::EmitSizeRules(const Function& func) {
+  const auto stated = func->GetAttr<Array<ObjectRef>>(kSizeRules);
+  if (!stated) return;
+  Array<tir::Var> variables;
+  std::vector<PrimExpr> values;
+  for (const ObjectRef& entry : Downcast<Array<ObjectRef>>((*stated)[0])) {
+    const auto dim = Downcast<Array<ObjectRef>>(entry);
+    const auto at = static_cast<size_t>(Downcast<IntImm>(dim[2])->value);
+    for (const Var& param : func->params) {
+      if (param->name_hint() != Downcast<String>(dim[1])) continue;
+      const auto* type = vars_.at(param->vid.get())->type.as<TensorTypeNode>();
+      if (type == nullptr || at >= type->shape.size()) continue;
+      variables.push_back(Downcast<tir::Var>(dim[0]));
+      values.push_back(type->shape[at]);
+    }
+  }
+  for (const ObjectRef& entry : Downcast<Array<ObjectRef>>((*stated)[1])) {
+    const auto rule = Downcast<Array<PrimExpr>>(entry);
+    const PrimExpr found = analyzer_.Simplify(SubstituteDims(rule[0], variables, values));
+    const PrimExpr expected = analyzer_.Simplify(SubstituteDims(rule[1], variables, values));
+    if (!CanEmit(found) || !CanEmit(expected) || analyzer_.CanProveEqual(found, expected)) continue;
+    const int text = program_->String(Downcast<tir::StringImm>(rule[2])->value);
+    out_.Emit(Opcode::kCheckEqual, -1, EmitInt(found), EmitInt(expected), text);
+  }
 }
 
 void VmFunctionCompiler::CloseScope(size_t mark) {

@@ -146,6 +146,7 @@ class VmFunctionCompiler {
   PrimExpr Shorten(const PrimExpr& e);
   DimRange RangeOf(const std::string& name) const;
   PrimExpr MultipleOf(const tir::Var& var, const DimRange& range);
+  void EmitSizeRules(const relay::Function& func);
   TensorType BindParamDims(int reg, const TensorType& type, const std::string& name);
 
   // ---- Scopes: what is computed within a branch isn't there after it.

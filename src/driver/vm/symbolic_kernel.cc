@@ -429,6 +429,13 @@ Type InferSymbolic(const Op& op, const Array<Type>& arg_types, const Attrs& attr
   return type;
 }
 
+Type InferCall(const CallNode* call, const Array<Type>& arg_types, std::vector<SizeEquality>* equalities) {
+  const Op op = Downcast<Op>(call->op);
+  const Type type = InferSymbolic(op, arg_types, OwnAttrs(call->attrs), call->span, equalities);
+  if (!TypeHasAny(type)) RequireElements(op, type, arg_types, equalities);
+  return type;
+}
+
 PrimExpr SubstituteDims(const PrimExpr& expr, const Array<tir::Var>& variables, const std::vector<PrimExpr>& values) {
   if (AsConstInt(expr) != nullptr) return expr;
   return DimSubstitute(variables, values)(expr);

@@ -50,6 +50,9 @@ void FlattenTensorTypes(const Type& type, std::vector<TensorType>* out);
 Type InferSymbolic(const Op& op, const Array<Type>& arg_types, const Attrs& attrs, const Span& span,
                    std::vector<SizeEquality>* equalities);
 
+/// The same of a call whose operands have these types, its attributes those that don't depend on the caller.
+Type InferCall(const relay::CallNode* call, const Array<Type>& arg_types, std::vector<SizeEquality>* equalities);
+
 PrimExpr SubstituteDims(const PrimExpr& expr, const Array<tir::Var>& variables, const std::vector<PrimExpr>& values);
 
 /// Elements of the kernel's results (at most `max_elements` together, integers), in terms of its variables and of its

@@ -191,7 +191,10 @@ Expr ImportDynamicExpand(NodeImport& n) {
   if (out_rank == 0) return x;
   Expr sizes = with_ones(ShapeOf(n, x), rank);
   shape = with_ones(shape, length);
-  if (!AllKnown(elements)) shape = CheckedValues(n, shape, "broadcast", sizes, "size");
+  // A size of 1 is that of the operand, which leaves nothing for the type rule of known sizes to look at.
+  const bool checked = AllKnown(elements) && std::none_of(elements->begin(), elements->end(),
+                                                          [](const PrimExpr& e) { return tir::is_const_int(e, 1); });
+  if (!checked) shape = CheckedValues(n, shape, "broadcast", sizes, "size");
   Array<PrimExpr> hints;
   for (int64_t i = 0; i < out_rank; ++i) {
     const int64_t at = i - (out_rank - length), from = i - (out_rank - rank);
