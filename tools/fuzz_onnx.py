@@ -6,6 +6,7 @@
     tools/fuzz_onnx.py --replay build/fuzz/1160     try a saved one again
     tools/fuzz_onnx.py --show 1160                  the graph of a seed
     tools/fuzz_onnx.py --operators --count 1000     single operators with odd operands, on every target and level
+    tools/fuzz_onnx.py --sizes --count 1000         compiled before sizes are known, run in sizes most of which don't fit
 
 Graphs are tried in processes of their own, so that a crash or a hang is a finding like any other. Each failure is made
 small and saved as .onnx with .npz operands; failures that look alike are saved once. Where the two differ, ONNX's
@@ -29,14 +30,14 @@ FAILURES = ("differ", "crash", "hang")
 def work():
     """Answers tasks {seed} or {path} by {kind, text, signature, ops}."""
     import treadle  # noqa: F401  what every task needs
-    from differential import edges, engines, graphs, shrink
+    from differential import edges, engines, graphs, shrink, sizes
 
     def answer(task):
         try:
             if "path" in task:
                 case = shrink.load(task["path"])
             else:
-                case = (edges if task["operators"] else graphs).generate(task["seed"])
+                case = (sizes if task["sizes"] else edges if task["operators"] else graphs).generate(task["seed"])
             if "values" in task:
                 try:
                     shrink.save_intermediates(case, task["path"])
@@ -46,6 +47,8 @@ def work():
             if "save" in task:
                 shrink.save(case, task["save"])
                 verdict = engines.Verdict("saved")
+            elif task["sizes"]:
+                verdict = sizes.compare(case, task["opt_level"], task["target"])
             elif task["operators"]:
                 verdict = edges.compare(case)
             elif "alone" in task:
@@ -62,7 +65,7 @@ def work():
 
 def worker_of(options):
     return workers.Worker([sys.executable, __file__, "--work"], options.seconds, opt_level=options.opt_level,
-                          target=options.target, operators=options.operators)
+                          target=options.target, operators=options.operators, sizes=options.sizes)
 
 
 def forget(path):
@@ -148,7 +151,8 @@ def run(options):
                 continue
             case = shrink.load(place)
             # It may crash or hang when the graph runs, too.
-            alone = answer["kind"] in ("crash", "hang") and not options.operators
+            single = options.operators or options.sizes
+            alone = answer["kind"] in ("crash", "hang") and not single
             if alone and worker.ask(path=str(place), alone=True)["kind"] not in ("crash", "hang"):
                 with lock:
                     counts[answer["kind"]] -= 1
@@ -156,7 +160,7 @@ def run(options):
                 forget(place)
                 continue
             forget(place)
-            if not options.no_shrink and not options.operators:
+            if not options.no_shrink and not single:
                 case = make_small(worker, case, [answer["signature"]], folder)
                 # The reference may know the operators that differ, and not the others of the graph.
                 if answer["kind"] == "differ" and is_peers(worker, case, folder):
@@ -195,9 +199,9 @@ def replay(options):
 
 def show(options):
     import onnx
-    from differential import edges, graphs
+    from differential import edges, graphs, sizes
 
-    case = (edges if options.operators else graphs).generate(options.show)
+    case = (sizes if options.sizes else edges if options.operators else graphs).generate(options.show)
     print(onnx.printer.to_text(case.model))
     print({name: array.shape for name, array in case.feeds[0].items()})
     return 0
@@ -216,6 +220,7 @@ def main():
     parser.add_argument("--no-shrink", action="store_true", help="save failures as they are")
     parser.add_argument("--replay", metavar="PATH", help="a saved failure, without its ending")
     parser.add_argument("--operators", action="store_true", help="one operator each, with operands at the edges")
+    parser.add_argument("--sizes", action="store_true", help="graphs of few nodes whose sizes are known when they run")
     parser.add_argument("--show", type=int, metavar="SEED")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -36,6 +36,12 @@ def test_single_operators_agree_on_odd_operands(tmp_path):
     assert int(done.stdout.splitlines()[-1].split(" agree")[0].split()[-1]) >= 25, done.stdout
 
 
+def test_sizes_of_a_run_are_refused_as_those_of_a_model(tmp_path):
+    done = fuzz("--sizes", "--seed", SEED, "--count", 10, "--output", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(done.stdout.splitlines()[-1].split(" agree")[0].split()[-1]) >= 4, done.stdout
+
+
 def test_a_seed_gives_one_graph():
     for seed in (1, 2):
         one, other = graphs.generate(seed), graphs.generate(seed)

@@ -586,10 +586,10 @@ def with_symbols(case):
     """The case with a symbol for every size of its inputs; axes, sizes and such keep their number."""
     other = copy.deepcopy(case)
     for value in other.model.graph.input:
-        if value.name != "x0" and value.type.tensor_type.elem_type == TensorProto.INT64:
-            continue
+        known = value.name != "x0" and value.type.tensor_type.elem_type == TensorProto.INT64
         for i, dim in enumerate(value.type.tensor_type.shape.dim):
-            dim.dim_param = f"{value.name}_{i}"
+            if not known or dim.dim_param:
+                dim.dim_param = f"{value.name}_{i}"
     return other
 
 
@@ -610,7 +610,7 @@ def _answers(case, target, opt_level, dynamic):
         return str(error)
 
 
-def _apart(ours, theirs, error):
+def apart(ours, theirs, error):
     """Where two lists of results differ; None where they don't."""
     for i, (a, b) in enumerate(zip(ours, theirs)):
         a, b = np.asarray(a), np.asarray(b)
@@ -632,11 +632,11 @@ def compare(case):
     for way, ours in zip(ways, answers):
         if isinstance(ours, str):
             continue
-        text = [_apart(ours, theirs, error) for theirs in known]
+        text = [apart(ours, theirs, error) for theirs in known]
         if known and None not in text:
             return engines.Verdict("differ", f"{op} {way}: {text[0]}")
-        if not known and not isinstance(answers[0], str) and _apart(ours, answers[0], error):
-            return engines.Verdict("differ", f"{op} {way} and {ways[0]}: {_apart(ours, answers[0], error)}")
+        if not known and not isinstance(answers[0], str) and apart(ours, answers[0], error):
+            return engines.Verdict("differ", f"{op} {way} and {ways[0]}: {apart(ours, answers[0], error)}")
     refusals = [ours for ours in answers if isinstance(ours, str)]
     if refusals:
         return engines.Verdict("refused" if known else "invalid", f"{op}: {refusals[0]}")

@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 onnxruntime.set_default_logger_severity(4)
 
 
-def _session(model):
+def open_session(model):
     options = onnxruntime.SessionOptions()
     # The peer's own fusions are none of our business.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -37,7 +37,7 @@ def evaluate_nodes(nodes, worlds, opset, initializers=()):
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            session = _session(model)
+            session = open_session(model)
             return [session.run(None, feeds) for feeds in worlds]
         except Exception as error:  # noqa: BLE001 - any refusal is one
             if "NOT_IMPLEMENTED" not in str(error):
@@ -114,7 +114,7 @@ def compare(case, opt_level=3, target="llvm -mcpu=native"):
 
     names = [output.name for output in case.model.graph.output]
     try:
-        session = _session(case.model)
+        session = open_session(case.model)
         expected = [dict(zip(names, session.run(None, feeds))) for feeds in case.feeds]
     except Exception as error:  # noqa: BLE001 - the peer's refusals are its own
         return Verdict("invalid", str(error))
@@ -139,7 +139,7 @@ def known_answers(case):
     """Results of ONNX Runtime and of the reference on the first operands, of those that have any."""
     found = []
     try:
-        found.append(_session(case.model).run(None, case.feeds[0]))
+        found.append(open_session(case.model).run(None, case.feeds[0]))
     except Exception:  # noqa: BLE001 - any refusal is one
         pass
     names = [output.name for output in case.model.graph.output]

@@ -40,7 +40,7 @@ def intermediates(case):
     names = [name for node in model.graph.node for name in node.output if name]
     del model.graph.output[:]
     model.graph.output.extend(helper.make_empty_tensor_value_info(name) for name in names)
-    session = engines._session(model)
+    session = engines.open_session(model)
     worlds = [dict(zip(names, session.run(None, feeds))) for feeds in case.feeds]
     return {name: [w[name] for w in worlds] for name in names}
 
