@@ -63,6 +63,14 @@ void BindFunction(void* handle, const char* name, F* function) {
   if (void* slot = dlsym(handle, variable.c_str())) *static_cast<F**>(slot) = function;
 }
 
+/// Code of targets with -system-lib calls the runtime by name, which a library loaded by an interpreter keeps to
+/// itself.
+bool MakeRuntimeVisible() {
+  Dl_info own;
+  if (dladdr(reinterpret_cast<void*>(&TreadleBackendParallelLaunch), &own) == 0) return false;
+  return dlopen(own.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_GLOBAL) != nullptr;
+}
+
 void CheckCpu(const Manifest& manifest, const std::string& path) {
   std::vector<std::string> missing = MissingCpuFeatures(manifest.cpu_features);
   if (missing.empty()) return;
@@ -167,8 +175,12 @@ LoadedLibrary LoadLibraryFile(const std::string& path) {
   std::lock_guard<std::recursive_mutex> lock(table.mutex);
   void* handle = dlopen(table.FreshPath(path).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
-    const char* reason = dlerror();
-    throw ModelFormatError(StrCat("can't load ", path, ": ", reason != nullptr ? reason : "unknown reason"));
+    const char* problem = dlerror();
+    const std::string reason = problem != nullptr ? problem : "unknown reason";
+    if (reason.find("undefined symbol: TreadleBackend") != std::string::npos && MakeRuntimeVisible()) {
+      handle = dlopen(table.FreshPath(path).c_str(), RTLD_NOW | RTLD_LOCAL);
+    }
+    if (handle == nullptr) throw ModelFormatError(StrCat("can't load ", path, ": ", reason));
   }
   LoadedLibrary loaded;
   loaded.library = table.Find(handle);

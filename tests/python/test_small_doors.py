@@ -2,6 +2,7 @@
 """Small functions that scripts for TVM call."""
 import _ctypes
 import ctypes
+import json
 import subprocess
 import sys
 import warnings
@@ -11,7 +12,7 @@ import pytest
 
 import treadle as tvm
 from treadle import relay, te, topi
-from treadle.contrib import cc
+from treadle.contrib import cc, graph_executor
 
 
 def test_parameters_that_main_does_not_have_are_left_out_with_a_warning():
@@ -317,6 +318,25 @@ def test_functions_that_are_linked_into_the_program(tmp_path):
     _ctypes.dlclose(loaded._handle)
     with pytest.raises(AttributeError):
         tvm.runtime.system_lib()["system_triple"]
+
+
+def test_models_of_a_system_library(tmp_path):
+    """They run where they are compiled, from a file, and by the functions of the program."""
+    x, w = relay.var("x", shape=(4, 8)), relay.const(np.random.default_rng(0).random((6, 8), "float32"))
+    value = np.random.default_rng(1).random((4, 8), "float32")
+    script = "import sys, numpy as np, treadle as tvm\nfrom treadle.contrib import graph_executor\n" + (
+        "lib = tvm.runtime.load_module('m.so')\nmodule = graph_executor.GraphModule(lib['default'](tvm.cpu()))\n"
+        "module.run(x=np.load('x.npy'))\nnp.save('y.npy', module.get_output(0).numpy())\n"
+        "assert tvm.runtime.system_lib()[sys.argv[1]]")
+    lib = relay.build(relay.Function([x], relay.nn.softmax(relay.nn.dense(x, w))), "llvm",
+                      runtime=relay.backend.Runtime("cpp", {"system-lib": True}))
+    module = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    module.run(x=value)
+    lib.export_library(tmp_path / "m.so")
+    np.save(tmp_path / "x.npy", value)
+    kernel = [node["attrs"]["func_name"] for node in json.loads(lib.get_graph_json())["nodes"] if "attrs" in node][0]
+    subprocess.run([sys.executable, "-c", script, kernel], cwd=tmp_path, check=True)
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), module.get_output(0).numpy())
 
 
 def test_pytest_plugin(tmp_path):

@@ -417,6 +417,8 @@ void RegisterInSystemLib(llvm::Module* module, const std::vector<std::string>& s
     llvm::IRBuilder<> b(llvm::BasicBlock::Create(context, "entry", function));
     auto called = module->getOrInsertFunction(callee, llvm::FunctionType::get(nothing, {pointer, pointer}, false));
     for (const std::string& symbol : symbols) {
+      if (symbol.size() > 5 && symbol.compare(symbol.size() - 5, 5, "__raw") == 0)
+        continue;  // not the packed convention
       b.CreateCall(called, {b.CreateGlobalString(symbol), module->getFunction(symbol)});
     }
     b.CreateRetVoid();

@@ -199,6 +199,7 @@ std::unique_ptr<llvm::TargetMachine> MakeTargetMachine(const LLVMTargetInfo& inf
     throw TargetError(StrCat("-mcpu=", info.cpu, " isn't a processor that LLVM knows for ", info.triple));
   }
   llvm::TargetOptions options;
+  options.UseInitArray = true;  // where linkers of today look for constructors
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
   if (!info.float_abi.empty()) {
     options.FloatABIType = info.float_abi == "hard" ? llvm::FloatABI::Hard : llvm::FloatABI::Soft;
