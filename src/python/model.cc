@@ -93,7 +93,8 @@ nb::list Profile(ModelContext& context) {
   nb::list list;
   for (const auto& timing : timings) {
     list.append(nb::make_tuple(timing.name, timing.func_name, timing.start, timing.seconds, timing.shapes, timing.macs,
-                               timing.origin, timing.compiler));
+                               timing.origin, timing.compiler, timing.macs_known, timing.site, timing.sources,
+                               timing.outputs));
   }
   return list;
 }
@@ -110,7 +111,9 @@ void WritePage(const Model& model, const std::string& path, const std::string& t
   for (nb::handle item : timings) {
     run.timings.push_back({nb::cast<std::string>(item[0]), nb::cast<std::string>(item[1]), nb::cast<double>(item[2]),
                            nb::cast<double>(item[3]), nb::cast<std::string>(item[4]), nb::cast<std::string>(item[7]),
-                           nb::cast<double>(item[5]), nb::cast<std::string>(item[6])});
+                           nb::cast<double>(item[5]), nb::cast<std::string>(item[6]), nb::cast<bool>(item[8]),
+                           nb::cast<int>(item[9]), nb::cast<std::vector<int>>(item[10]),
+                           nb::cast<std::vector<int>>(item[11])});
   }
   report::WritePage(path, report::ModelPage(run, report::MeasurePeaks(model.manifest().target, threads)));
 }

@@ -41,11 +41,10 @@ void AdviseTuning(const std::vector<Operation>& operations, double total, std::v
                                 choice, 100 * seconds / total, 100 * attainable / seconds)});
   }
   if (worst != nullptr && worst->seconds - worst->attainable > kWorthwhile * total) {
-    all->push_back(
-        {(worst->seconds - worst->attainable) / total / 2,
-         fmt::format("`{}` is furthest from its roofline: {:.3f} ms where {:.3f} ms are possible. Its details in "
-                     "the graph list the kernels that were considered.",
-                     worst->label(), worst->seconds * 1e3, worst->attainable * 1e3)});
+    all->push_back({(worst->seconds - worst->attainable) / total / 2,
+                    fmt::format("`{}` is furthest from its roofline: {} where {} are possible. Its details in "
+                                "the graph list the kernels that were considered.",
+                                worst->label(), TimeText(worst->seconds), TimeText(worst->attainable))});
   }
 }
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the graph executor's graph shows: calls and what flows between them, and its memory over time.
+// Calls and what flows between them: of the graph executor's graph, of a run of a program; the graph's memory over
+// time.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <sstream>
+#include <utility>
 
 #include "report/sections.h"
 
@@ -43,29 +46,37 @@ Json ParseGraph(const ModelRun& run) {
   return run.model.graph_json().empty() ? Json() : Json::parse(run.model.graph_json());
 }
 
-Json CallNode(const Json& node, const Operation* op, double share, double heaviest) {
-  const Json& attrs = node["attrs"];
-  const std::vector<std::string> members = Split(attrs.value("origin", ""));
-  const std::string first = members.empty() ? KernelTitle(node["name"].get<std::string>()) : members[0];
+/// A call: of the graph, or several of one place of a program, which `op` is the sum of. `op` may be null.
+struct CallInfo {
+  std::string name, kernel, origin, compiler;
+  const Operation* op = nullptr;
+  size_t calls = 1;
+};
+
+Json CallNode(const CallInfo& call, double share, double heaviest) {
+  const std::vector<std::string> members = Split(call.origin);
+  const std::string first = members.empty() ? KernelTitle(call.name) : members[0];
+  const Operation* op = call.op;
   Json box;
   box["title"] = members.size() > 1 ? fmt::format("{} + {}", first, members.size() - 1) : first;
   Json details = Json::array();
   if (op != nullptr) {
-    box["subtitle"] = fmt::format("{:.3f} ms, {:.1f} %{}", op->seconds * 1e3, 100 * share,
-                                  op->choice.empty() ? "" : ", " + op->choice);
+    box["subtitle"] =
+        fmt::format("{}, {:.1f} %{}", TimeText(op->seconds), 100 * share, op->choice.empty() ? "" : ", " + op->choice);
     box["weight"] = heaviest > 0 ? op->seconds / heaviest : 0;
-    details.push_back({"time", fmt::format("{:.4f} ms, {:.2f} % of all", op->seconds * 1e3, 100 * share)});
+    details.push_back({"time", fmt::format("{}, {:.2f} % of all", TimeText(op->seconds), 100 * share)});
+    if (call.calls > 1) details.push_back({"calls", std::to_string(call.calls)});
     if (op->macs > 0 && op->seconds > 0)
       details.push_back({"rate", fmt::format("{:.1f} GFLOP/s", 2e-9 * op->macs / op->seconds)});
     if (op->attainable > 0 && op->seconds > 0)
       details.push_back({"of the roofline", fmt::format("{:.0f} %", 100 * op->attainable / op->seconds)});
-    details.push_back({"shapes", op->shapes});
+    details.push_back({call.calls > 1 ? "shapes of the first call" : "shapes", op->shapes});
   } else {
     box["subtitle"] = "moves nothing";
   }
-  details.push_back({"kernel", attrs.value("func_name", "")});
-  if (attrs.contains("Compiler")) details.push_back({"compiled by", attrs["Compiler"]});
-  if (!members.empty()) details.push_back({"nodes of the model", attrs.value("origin", "")});
+  details.push_back({"kernel", call.kernel});
+  if (!call.compiler.empty()) details.push_back({"compiled by", call.compiler});
+  if (!members.empty()) details.push_back({"nodes of the model", call.origin});
   if (op != nullptr && !op->candidates.empty()) details.push_back({"kernels to choose from (* taken)", op->candidates});
   box["members"] = members.size() > 1 ? Json(members) : Json::array();
   box["details"] = details;
@@ -74,9 +85,78 @@ Json CallNode(const Json& node, const Operation* op, double share, double heavie
 
 }  // namespace
 
+namespace {
+
+Json Section(const std::string& more, Json nodes, Json edges) {
+  return {
+      {"kind", "graph"},
+      {"title", "Graph"},
+      {"note", "A box is a kernel: the nodes of the model that were fused into it. The warmer, the more time." + more +
+                   " Choose one for its kernel, shapes and rivals; a second time, or Enter, opens it. The wheel "
+                   "zooms once the graph has the focus."},
+      {"nodes", std::move(nodes)},
+      {"edges", std::move(edges)}};
+}
+
+/// What a run of a program called: a box for each place of the program that calls a kernel.
+Json ProgramGraph(const ModelRun& run, const std::vector<Operation>& operations) {
+  struct Place {
+    size_t first;
+    Operation sum;
+    size_t calls = 0;
+  };
+  std::map<int, Place> places;
+  for (size_t i = 0; i < run.timings.size(); ++i) {
+    const auto [it, fresh] = places.emplace(run.timings[i].site, Place{i, operations[i]});
+    Operation& sum = it->second.sum;
+    if (!fresh) {
+      sum.seconds += operations[i].seconds;
+      sum.macs += operations[i].macs;
+      sum.attainable += operations[i].attainable;
+    }
+    ++it->second.calls;
+  }
+  if (places.empty() || places.begin()->first < 0) return nullptr;
+  double heaviest = 0;
+  for (const auto& [site, place] : places) heaviest = std::max(heaviest, place.sum.seconds);
+  const double total = TotalSeconds(operations);
+  Json nodes = Json::array();
+  std::set<std::pair<std::string, std::string>> edges;
+  for (size_t i = 0; i < run.model.inputs().size(); ++i) {
+    const runtime::TensorInfo& info = run.model.inputs()[i];
+    nodes.push_back({{"id", fmt::format("input{}", i)}, {"title", info.name}, {"subtitle", "input " + info.str()}});
+  }
+  for (size_t i = 0; i < run.model.outputs().size(); ++i) {
+    const runtime::TensorInfo& info = run.model.outputs()[i];
+    nodes.push_back({{"id", fmt::format("output{}", i)}, {"title", info.name}, {"subtitle", "output " + info.str()}});
+  }
+  for (const auto& [site, place] : places) {
+    const Operation& op = place.sum;
+    Json box = CallNode({op.name, op.kernel, op.origin, op.compiler, &op, place.calls},
+                        total > 0 ? op.seconds / total : 0, heaviest);
+    box["id"] = std::to_string(site);
+    nodes.push_back(std::move(box));
+  }
+  for (const runtime::OpTiming& timing : run.timings) {
+    const std::string id = std::to_string(timing.site);
+    for (int source : timing.sources) {
+      const std::string from = source < 0 ? fmt::format("input{}", -1 - source)
+                                          : std::to_string(run.timings[static_cast<size_t>(source)].site);
+      if (from != id) edges.emplace(from, id);
+    }
+    for (int output : timing.outputs) edges.emplace(id, fmt::format("output{}", output));
+  }
+  Json lines = Json::array();
+  for (const auto& [from, to] : edges) lines.push_back({from, to});
+  return Section(" As this run went: what its inputs left out isn't there, and what a loop repeats is one box.",
+                 std::move(nodes), std::move(lines));
+}
+
+}  // namespace
+
 Json GraphSection(const ModelRun& run, const std::vector<Operation>& operations) {
   const Json graph = ParseGraph(run);
-  if (graph.is_null()) return nullptr;
+  if (graph.is_null()) return ProgramGraph(run, operations);
   std::map<std::string, const Operation*> by_name;
   double heaviest = 0;
   for (const Operation& op : operations) {
@@ -97,7 +177,9 @@ Json GraphSection(const ModelRun& run, const std::vector<Operation>& operations)
     } else {
       const auto it = by_name.find(name);
       const Operation* op = it == by_name.end() ? nullptr : it->second;
-      box = CallNode(node, op, op != nullptr && total > 0 ? op->seconds / total : 0, heaviest);
+      const Json& attrs = node["attrs"];
+      box = CallNode({name, attrs.value("func_name", ""), attrs.value("origin", ""), attrs.value("Compiler", ""), op},
+                     op != nullptr && total > 0 ? op->seconds / total : 0, heaviest);
       for (const Json& input : node["inputs"]) {
         const auto from = input[0].get<size_t>();
         if (drawn[from]) edges.push_back({std::to_string(from), std::to_string(i)});
@@ -117,14 +199,7 @@ Json GraphSection(const ModelRun& run, const std::vector<Operation>& operations)
                      {"subtitle", "output " + ShapeOf(graph, entry)}});
     if (drawn[from]) edges.push_back({std::to_string(from), id});
   }
-  return {{"kind", "graph"},
-          {"title", "Graph"},
-          {"note",
-           "A box is a kernel: the nodes of the model that were fused into it. The warmer, the more time. Choose one "
-           "for its kernel, shapes and rivals; a second time, or Enter, opens it. The wheel zooms once the graph "
-           "has the focus."},
-          {"nodes", nodes},
-          {"edges", edges}};
+  return Section("", std::move(nodes), std::move(edges));
 }
 
 Json MemorySection(const ModelRun& run) {

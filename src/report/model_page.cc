@@ -27,7 +27,7 @@ Json FactsSection(const ModelRun& run, const std::vector<Operation>& operations,
   auto add = [&](const std::string& name, const std::string& value) {
     if (!value.empty()) rows.push_back({name, value});
   };
-  if (run.seconds > 0) add("A run takes", fmt::format("{:.3f} ms (median)", run.seconds * 1e3));
+  if (run.seconds > 0) add("A run takes", TimeText(run.seconds) + " (median)");
   if (run.seconds > 0 && macs > 0) {
     const double rate = 2 * macs / run.seconds;
     add("Rate",
@@ -39,7 +39,8 @@ Json FactsSection(const ModelRun& run, const std::vector<Operation>& operations,
   add("Outputs", Tensors(run.model.outputs()));
   add("Calls of kernels", std::to_string(operations.size()));
   add("Weights", BytesText(static_cast<double>(memory.params)));
-  add("Activations", BytesText(static_cast<double>(memory.activations)));
+  // Programs of the virtual machine take them from a pool when they run.
+  if (manifest.executor != "vm") add("Activations", BytesText(static_cast<double>(memory.activations)));
   add("Target", manifest.target);
   add("Executor", manifest.executor == "vm" ? "virtual machine (dynamic shapes or control flow)" : manifest.executor);
   add("Compiled by", "Treadle " + manifest.treadle_version);
@@ -53,6 +54,10 @@ double TotalSeconds(const std::vector<Operation>& operations) {
   double total = 0;
   for (const Operation& op : operations) total += op.seconds;
   return total;
+}
+
+std::string TimeText(double seconds) {
+  return seconds >= 1e-5 ? fmt::format("{:.3f} ms", seconds * 1e3) : fmt::format("{:.3g} ms", seconds * 1e3);
 }
 
 std::string BytesText(double bytes) {

@@ -53,7 +53,7 @@ struct Operation {
   std::string choice;      ///< the algorithm, such as conv2d.winograd; "": not chosen among several
   std::string candidates;  ///< lines about the algorithms to choose from
   double seconds = 0, macs = 0, bytes = 0;
-  bool counted = true;    ///< whether `macs` is known: not of programs of the virtual machine, whose sizes are open
+  bool counted = true;    ///< whether `macs` is known
   double attainable = 0;  ///< seconds that the roofline allows; 0: not known
   /// The first of the model's nodes, and how many more; the call's name where they aren't known.
   std::string label() const;

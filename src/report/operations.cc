@@ -86,7 +86,7 @@ std::vector<Operation> Operations(const ModelRun& run, const Peaks& peaks) {
     op.seconds = timing.seconds;
     op.macs = timing.macs;
     op.bytes = BytesOf(timing.shapes);
-    op.counted = op.macs > 0 || run.model.manifest().executor != "vm";
+    op.counted = timing.macs_known;
     if (peaks.known() && op.counted)
       op.attainable = std::max(2 * op.macs / peaks.flops, op.bytes / peaks.SpeedFor(op.bytes));
     std::istringstream names(timing.origin);

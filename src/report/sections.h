@@ -20,6 +20,8 @@ Json EnginesSection(const ModelRun& run);
 
 /// Of all calls, in seconds.
 double TotalSeconds(const std::vector<Operation>& operations);
+/// "1.234 ms", of short times "0.00123 ms".
+std::string TimeText(double seconds);
 /// "1.5 MiB".
 std::string BytesText(double bytes);
 

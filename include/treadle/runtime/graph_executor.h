@@ -118,6 +118,12 @@ struct OpTiming {
   std::string compiler{};  ///< external code generator that made the function; "": Treadle
   double macs = 0;         ///< multiply-adds of its convolutions and matrix products as defined; 0: none, or not known
   std::string origin{};    ///< the model's nodes that it computes: "Conv_3, Relu_4"; "" where that isn't known
+  bool macs_known = true;
+  /// Of programs of the virtual machine, which have no graph: calls of one instruction have the same `site`; whose
+  /// results the call reads (positions in the list, -1 - i: the model's input i); which of the model's outputs it
+  /// writes.
+  int site = -1;
+  std::vector<int> sources{}, outputs{};
 };
 
 class GraphContext {

@@ -3,6 +3,7 @@
 
 #include "driver/lower/compile_engine.h"
 #include "driver/vm/function_compiler.h"
+#include "driver/vm/mac_terms.h"
 #include "treadle/relay/expr_functor.h"
 
 namespace treadle::driver {
@@ -70,7 +71,16 @@ int VmProgramBuilder::String(const std::string& text) {
 VmProgramBuilder::KernelRef VmProgramBuilder::Kernel(const Function& func, uint32_t tensors, uint32_t outputs) {
   const DeclaredKernel kernel = declare_(func);
   auto [it, inserted] = kernels_.emplace(kernel.symbol, static_cast<int>(result_.program.kernels.size()));
-  if (inserted) result_.program.kernels.push_back({kernel.symbol, tensors, outputs, 0});
+  if (inserted) {
+    runtime::vm::KernelDecl decl{kernel.symbol, tensors, outputs, 0, {}, false};
+    if (!func->attrs->dict.contains(treadle::attr::kCompiler)) {
+      if (auto macs = MacTermsOf(func)) {
+        decl.macs = *std::move(macs);
+        decl.macs_known = true;
+      }
+    }
+    result_.program.kernels.push_back(std::move(decl));
+  }
   return {it->second, kernel.device_type};
 }
 

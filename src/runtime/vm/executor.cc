@@ -57,7 +57,7 @@ class VmExecution final : public ExecutionContext {
       machine_.TakeProfile();
       throw;
     }
-    return machine_.TakeProfile();
+    return machine_.TakeProfile(inputs_, outputs_);
   }
   void ReleaseInputs() override {
     for (NDArray& input : inputs_) input = NDArray();

@@ -183,9 +183,10 @@ void VirtualMachine::SetThreads(int threads) {
 
 void VirtualMachine::StartProfile(bool stop_at_nan) { profile_ = std::make_unique<KernelProfile>(stop_at_nan); }
 
-std::vector<OpTiming> VirtualMachine::TakeProfile() {
+std::vector<OpTiming> VirtualMachine::TakeProfile(const std::vector<NDArray>& inputs,
+                                                  const std::vector<NDArray>& outputs) {
   const std::unique_ptr<KernelProfile> profile = std::move(profile_);
-  return profile == nullptr ? std::vector<OpTiming>() : profile->Timings(model_->program());
+  return profile == nullptr ? std::vector<OpTiming>() : profile->Timings(model_->program(), inputs, outputs);
 }
 
 void VirtualMachine::Fail(const std::string& problem) const {
@@ -228,7 +229,9 @@ NDArray VirtualMachine::Alloc(const std::vector<int64_t>& shape, DataType dtype,
   if (device_type != kOnCpu) return NDArray::Empty(shape, dtype, FirstOf(device_type));
   std::shared_ptr<void> storage = memory_ != nullptr ? memory_->Take(bytes) : pool_->Take(bytes);
   void* data = storage.get();
-  return NDArray::View(data, shape, dtype, Cpu(), std::move(storage));
+  NDArray made = NDArray::View(data, shape, dtype, Cpu(), std::move(storage));
+  if (profile_ != nullptr) profile_->AddMemory(made->tensor);
+  return made;
 }
 
 NDArray VirtualMachine::AppendRow(ObjectRef& acc_ref, const NDArray& row) {
@@ -493,6 +496,7 @@ void VirtualMachine::ExecuteTensor(const Instruction& i) {
         NDArray copy = Alloc(tensor->shape, DataType(tensor->tensor.dtype),
                              i.imm == kDLCPU ? kOnCpu : static_cast<int32_t>(i.imm));
         copy.CopyFrom(tensor->tensor);
+        if (profile_ != nullptr) profile_->AddCopy(tensor->tensor, tensor->tensor, copy->tensor);
         value = copy;
       }
       r_[i.dst] = value;
@@ -537,7 +541,12 @@ void VirtualMachine::ExecuteTensor(const Instruction& i) {
     case Opcode::kAppend: {
       HostTensorAt(i.a);
       HostTensorAt(i.b);
-      r_[i.dst] = AppendRow(r_[i.a], NDArray(ObjectPtr<Object>(const_cast<Object*>(r_[i.b].get()))));
+      const ObjectRef before = profile_ == nullptr ? ObjectRef() : r_[i.a];
+      const NDArray row(ObjectPtr<Object>(const_cast<Object*>(r_[i.b].get())));
+      const NDArray grown = AppendRow(r_[i.a], row);
+      if (profile_ != nullptr)
+        profile_->AddCopy(static_cast<const NDArrayNode*>(before.get())->tensor, row->tensor, grown->tensor);
+      r_[i.dst] = grown;
       break;
     }
     case Opcode::kTakeRows: {
@@ -645,7 +654,7 @@ void VirtualMachine::ProfileKernel(const Instruction& i) {
   const KernelDecl& decl = model_->program_.kernels[kernel];
   const uint32_t* operands = frames_.back().function->operands.data() + i.args_begin;
   const Device device = decl.tensors == 0 ? Cpu() : TensorAt(operands[decl.tensors - 1])->tensor.device;
-  profile_->Begin(kernel, i.b);
+  profile_->Begin(kernel, i.b, &i);
   RunKernel(i);
   if (device.device_type != kDLCPU) DeviceAPI::Get(device)->StreamSync(device, nullptr);
   profile_->End();

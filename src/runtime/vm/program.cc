@@ -13,7 +13,8 @@ namespace treadle::runtime::vm {
 namespace {
 
 constexpr char kMagic[4] = {'T', 'V', 'M', 'X'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
+constexpr uint32_t kMacsUnknown = ~uint32_t{0};
 constexpr uint32_t kMaxRegisters = 1u << 24;
 
 void WriteFunction(const Function& f, ByteWriter* out) {
@@ -196,6 +197,38 @@ const char* IntOpName(IntOp op) {
   return names[static_cast<size_t>(op)];
 }
 
+namespace {
+
+void WriteMacs(const KernelDecl& kernel, ByteWriter* out) {
+  out->Write(kernel.macs_known ? static_cast<uint32_t>(kernel.macs.size()) : kMacsUnknown);
+  if (!kernel.macs_known) return;
+  for (const MacTerm& term : kernel.macs) {
+    out->Write(term.factor);
+    out->Write(static_cast<uint32_t>(term.dims.size()));
+    for (const auto& [tensor, dim] : term.dims) {
+      out->Write(tensor);
+      out->Write(dim);
+    }
+  }
+}
+
+void ReadMacs(ByteReader* in, KernelDecl* kernel) {
+  const auto terms = in->Read<uint32_t>();
+  kernel->macs_known = terms != kMacsUnknown;
+  for (uint32_t k = 0; kernel->macs_known && k < terms; ++k) {
+    MacTerm term;
+    term.factor = in->Read<double>();
+    for (auto n = in->Read<uint32_t>(); n > 0; --n) {
+      const auto tensor = in->Read<uint32_t>();
+      if (tensor >= kernel->tensors) in->Fail(StrCat("tensor ", tensor, " of kernel ", kernel->name));
+      term.dims.emplace_back(tensor, in->Read<uint32_t>());
+    }
+    kernel->macs.push_back(std::move(term));
+  }
+}
+
+}  // namespace
+
 std::string Program::Save() const {
   ByteWriter out;
   out.WriteRaw(kMagic, sizeof(kMagic));
@@ -208,6 +241,7 @@ std::string Program::Save() const {
     out.Write(kernel.tensors);
     out.Write(kernel.outputs);
     out.Write(kernel.scalars);
+    WriteMacs(kernel, &out);
   }
   out.Write<uint64_t>(functions.size());
   for (const Function& function : functions) WriteFunction(function, &out);
@@ -219,7 +253,8 @@ Program Program::Load(std::string_view bytes, uint32_t num_constants, const std:
   ByteReader in(bytes, what);
   if (std::memcmp(in.Take(sizeof(kMagic)).data(), kMagic, sizeof(kMagic)) != 0) in.Fail("not a program of the VM");
   auto version = in.Read<uint32_t>();
-  if (version != kVersion) in.Fail(StrCat("version ", version, " of the VM's format; this runtime reads ", kVersion));
+  if (version == 0 || version > kVersion)
+    in.Fail(StrCat("version ", version, " of the VM's format; this runtime reads 1 to ", kVersion));
   Program program;
   program.num_constants = num_constants;
   for (uint64_t n = in.ReadCount(8); n > 0; --n) program.strings.emplace_back(in.ReadString());
@@ -229,6 +264,7 @@ Program Program::Load(std::string_view bytes, uint32_t num_constants, const std:
     kernel.tensors = in.Read<uint32_t>();
     kernel.outputs = in.Read<uint32_t>();
     kernel.scalars = in.Read<uint32_t>();
+    if (version > 1) ReadMacs(&in, &kernel);
     program.kernels.push_back(std::move(kernel));
   }
   for (uint64_t n = in.ReadCount(16); n > 0; --n) program.functions.push_back(ReadFunction(&in));

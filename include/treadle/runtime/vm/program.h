@@ -8,14 +8,16 @@
 // calls, which reuse the caller's registers.
 //
 // As the section "vm" of an artifact (little-endian): char[4] "TVMX", u32 version, strings (u64 count, each u64 length
-// and bytes), kernels (u64 count; string name, u32 tensors, u32 outputs, u32 scalars), functions (u64 count; string
-// name, parameter names, u32 object registers, u32 integer registers, integer constants, operands, instructions), u32
-// entry. Tensors that programs use are the artifact's parameters, in order.
+// and bytes), kernels (u64 count; string name, u32 tensors, u32 outputs, u32 scalars, and from version 2 on u32 number
+// of terms (all ones: not known), each f64 factor, u32 count of pairs u32 tensor, u32 dimension), functions (u64 count;
+// string name, parameter names, u32 object registers, u32 integer registers, integer constants, operands,
+// instructions), u32 entry. Tensors that programs use are the artifact's parameters, in order.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "treadle/runtime/data_type.h"
@@ -102,12 +104,20 @@ struct Function {
   std::vector<Instruction> code;
 };
 
+/// Multiply-adds: `factor` times dimensions of a kernel's tensors, given as (tensor, dimension).
+struct MacTerm {
+  double factor = 0;
+  std::vector<std::pair<uint32_t, uint32_t>> dims;
+};
+
 /// A compiled function: tensors (inputs, then `outputs`), then int64 scalars.
 struct KernelDecl {
   std::string name;
   uint32_t tensors = 0;
   uint32_t outputs = 0;
   uint32_t scalars = 0;
+  std::vector<MacTerm> macs;  ///< the sum of them: multiply-adds of its convolutions and matrix products as defined
+  bool macs_known = false;
 };
 
 struct Program {
