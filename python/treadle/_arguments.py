@@ -7,7 +7,7 @@ import math
 import numbers
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,12 @@ from ._dtype import to_numpy
 from .error import DTypeError, Error, ShapeError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class SupportsSerialize(Protocol):
+    """What onnx.ModelProto is asked for."""
+
+    def SerializeToString(self) -> bytes: ...  # noqa: N802 - protobuf's name
 
 
 def suggest(name: object, known: Any) -> str:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long models take, and whether their outputs are right: Model.benchmark and Model.verify."""
 import dataclasses
+import os
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -117,6 +118,9 @@ def onnxruntime_outputs(model: Any, feed: Mapping[str, Any], names: list[str]) -
     except ImportError:
         raise Error("verify compares with the package onnxruntime, which isn't installed; give the outputs to expect: "
                     "reference={'y': array}") from None
+    if not isinstance(model, bytes) and not os.path.exists(model):
+        raise Error(f"reference: there is no file '{os.fspath(model)}'; expected an ONNX model, which onnxruntime runs, or a "
+                    "dict of the outputs to expect")
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
-from . import error
+from . import _progress, error
 
 # Names of inputs and their shapes, ordered by name.
 Shapes: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
@@ -79,3 +79,11 @@ class ShapeForms:
 def shapes_of(values: Iterable[tuple[str, Any]]) -> Shapes:
     """The shapes of named arrays."""
     return tuple(sorted((name, tuple(value.shape)) for name, value in values))
+
+
+def forms_of(inputs: Iterable[Any], most: int, compile_again: Callable[..., Any]) -> ShapeForms | None:
+    """Where inputs have dynamic dimensions; compile_again: for shapes and dims."""
+    if most == 0 or all(isinstance(dim, int) and dim >= 0 for info in inputs for dim in info.shape):
+        return None
+    return ShapeForms(lambda shapes: _progress.interruptible(
+        lambda callback: compile_again(shapes=dict(shapes), dims={}, progress=callback), None), most)

@@ -8,12 +8,14 @@ import pathlib
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 
-from . import (_arguments, _bounded, _core, _evaluate, _feeds, _nd, _notebook, _precision, _progress, _quick, _specialise,
-               _weights)
+from . import (_arguments, _binding, _bounded, _context, _core, _evaluate, _feeds, _nd, _notebook, _precision, _progress,
+               _quick, _specialise, _weights)
+from ._arguments import SupportsSerialize
+from ._benchmark import OperatorTime
 from ._core import CancelToken
 from ._dtype import DataType, to_numpy
 from ._ffi import Api, get_global_func
@@ -42,27 +44,6 @@ class TensorInfo:
             return self.value_type
         names = {"float32": "float", "float64": "double"}
         return f"tensor({names.get(self.dtype, self.dtype)})"
-
-
-class SupportsSerialize(Protocol):
-    """What onnx.ModelProto is asked for."""
-
-    def SerializeToString(self) -> bytes: ...  # noqa: N802 - protobuf's name
-
-
-class OperatorTime(NamedTuple):
-    """What one call took in a profiled run: the node, its kernel, seconds from the run's start and of its own, types
-    of its arguments, and the multiply-adds of its convolutions and matrix products (0: none, or not known); the
-    model's nodes that it computes ("" where that isn't known), and the external code generator that made it."""
-
-    name: str
-    kernel: str
-    start: float
-    seconds: float
-    shapes: str
-    macs: float
-    nodes: str = ""
-    compiler: str = ""
 
 
 def _infos(rows, described):
@@ -248,8 +229,6 @@ class Model:
     The examples below are of this model.
     """
 
-    inputs: list[TensorInfo]
-    outputs: list[TensorInfo]
     threads: int
     precision: Any  # what precision="auto" measured
 
@@ -259,12 +238,22 @@ class Model:
         self._forms: _specialise.ShapeForms | None = None
         self._folder: Any = None  # of a library that goes with the model
         self._background: _quick.Background | None = None
+        self._binding: _binding.Binding | None = None
         manifest = json.loads(model.manifest())
-        self.inputs = _infos(model.inputs(), manifest["inputs"])
-        self.outputs = _infos(model.outputs(), manifest["outputs"])
-        self._inputs = {info.name: info for info in self.inputs}
+        self._ins, self._outs = _infos(model.inputs(), manifest["inputs"]), _infos(model.outputs(), manifest["outputs"])
+        self._inputs = {info.name: info for info in self._ins}
         self._lock = threading.Lock()
         self._pool: concurrent.futures.ThreadPoolExecutor | None = None
+
+    @property
+    def inputs(self) -> list[TensorInfo]:
+        """What it takes."""
+        return list(self._ins)
+
+    @property
+    def outputs(self) -> list[TensorInfo]:
+        """What it gives."""
+        return list(self._outs)
 
     def run(self, output_names: Sequence[str] | None, inputs: Mapping[str, Any], *, timeout: float | None = None,
             cancel: CancelToken | None = None) -> list[Any]:
@@ -280,30 +269,43 @@ class Model:
         >>> model.run(["y"], {"x": [-1, 2]})
         [array([0., 2.], dtype=float32)]
         """
+        if self._binding:
+            bound = self._binding.run(inputs, timeout, cancel)
+            wanted = list(bound) if output_names is None else _arguments.strings("output_names", output_names)
+            return [bound[self._output(name)] for name in wanted]
         tensors = _feeds.to_tensors(inputs, self._inputs)
         form = None if self._forms is None else self._forms.find(_specialise.shapes_of(
             (name, tensor) for name, tensor in tensors.items() if not self._inputs[name].value_type))
         results = (form or self)._model.run(tensors, self.threads, _arguments.seconds(timeout), _arguments.cancel_token(cancel))
         if output_names is None:
-            return [_feeds.to_python(result, info) for result, info in zip(results, self.outputs)]
-        names = [info.name for info in self.outputs]
-        wanted = _arguments.strings("output_names", output_names)
-        for name in wanted:
-            if name not in names:
-                raise Error(f"the model has no output '{name}'; it has: {', '.join(names)}" + _arguments.suggest(name, names))
-        chosen = [names.index(name) for name in wanted]
-        return [_feeds.to_python(results[i], self.outputs[i]) for i in chosen]
+            return [_feeds.to_python(result, info) for result, info in zip(results, self._outs)]
+        names = [info.name for info in self._outs]
+        chosen = [names.index(self._output(name)) for name in _arguments.strings("output_names", output_names)]
+        return [_feeds.to_python(results[i], self._outs[i]) for i in chosen]
+
+    def _output(self, name):
+        names = [info.name for info in self._outs]
+        if name not in names:
+            raise Error(f"the model has no output '{name}'; it has: {', '.join(names)}" + _arguments.suggest(name, names))
+        return name
+
+    def bind_output(self, name: str, array: "np.ndarray | None") -> None:
+        """Later runs of the model write the output into `array` and give that, as Context.bind_output; None: a new array
+        again. While outputs are bound, runs of several threads take turns: contexts of their own needn't."""
+        with self._lock:
+            self._binding = self._binding or _binding.Binding(self.create_context(), self._inputs)
+        self._binding.bind(name, array)
 
     def __call__(self, *args: Any, **inputs: Any) -> dict[str, Any]:
         """The outputs by name. Inputs are given by name, or by position, or as one dict. Errors: as `run`."""
-        return dict(zip((info.name for info in self.outputs), self.run(None, self._named(args, inputs))))
+        return dict(zip((info.name for info in self._outs), self.run(None, self._named(args, inputs))))
 
     def _named(self, args, inputs):
         if len(args) == 1 and isinstance(args[0], dict):
             return {**args[0], **inputs}
-        if len(args) > len(self.inputs):
-            raise Error(f"the model has {len(self.inputs)} inputs, got {len(args)}")
-        by_position = {info.name: value for info, value in zip(self.inputs, args)}
+        if len(args) > len(self._ins):
+            raise Error(f"the model has {len(self._ins)} input{'s' * (len(self._ins) != 1)}, got {len(args)}")
+        by_position = {info.name: value for info, value in zip(self._ins, args)}
         for name in by_position:
             if name in inputs:
                 raise Error(f'input "{name}" is given by position and by name')
@@ -348,11 +350,11 @@ class Model:
             if not isinstance(inputs, Mapping):
                 _feeds.to_tensors(inputs, self._inputs)  # says what was expected
             return dict(inputs)
-        for info in self.inputs:
+        for info in self._ins:
             if info.value_type or any(not isinstance(dim, int) or dim < 0 for dim in info.shape):
                 raise ShapeError(f"there are no random values for input '{info.name}' ({info.value_type or info.dtype}"
                                  f"{list(info.shape)}): give inputs={{'{info.name}': array, ..}}")
-        return _precision.random_inputs(self.inputs)
+        return _precision.random_inputs(self._ins)
 
     @_arguments.refuses_unknown
     def benchmark(self, inputs: Mapping[str, Any] | None = None, *, repeat: int = 20, warm_up: int = 3,
@@ -472,7 +474,7 @@ class Model:
                              f"{type(reference).__name__}")
         feed = {name: value if isinstance(value, (np.ndarray, list)) else np.asarray(value) for name, value in
                 {**feed, **constants}.items()}
-        names = [info.name for info in self.outputs]
+        names = [info.name for info in self._outs]
         return dict(zip(names, _evaluate.onnxruntime_outputs(reference, feed, names)))
 
     def export_library(self, path: "str | os.PathLike[str]") -> None:
@@ -533,10 +535,10 @@ class Model:
         def text(infos):
             return ", ".join(f"{info.name}: {info.dtype}{list(info.shape)}" for info in infos)
 
-        return f"<treadle.Model ({text(self.inputs)}) -> ({text(self.outputs)})>"
+        return f"<treadle.Model ({text(self._ins)}) -> ({text(self._outs)})>"
 
     def _repr_html_(self) -> str:
-        return _notebook.table_of(self.inputs, self.outputs)
+        return _notebook.table_of(self._ins, self._outs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -603,7 +605,7 @@ def _compile_auto(build, pass_config, max_error, samples):
 @_arguments.refuses_unknown
 def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | SupportsSerialize",  # noqa: A001
             shapes: Mapping[str, Iterable[int]] | None = None, dims: Mapping[str, int | str] | None = None,
-            target: str | Mapping[str, Any] | Target = "llvm -mcpu=native", opt_level: int = 3, threads: int = 0,
+            target: str | Mapping[str, Any] | Target = "llvm -mcpu=native", opt_level: int | None = None, threads: int = 0,
             disabled_pass: Iterable[str] = (), required_pass: Iterable[str] = (),
             pass_config: Mapping[str, Any] | None = None, constants: Mapping[str, Any] | None = None,
             external: str | Iterable[str] = (), plugins: "Iterable[str | os.PathLike[str]]" = (),
@@ -617,7 +619,8 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
     shapes: shapes of inputs by name; dims: sizes of symbolic dimensions by name, or ranges that
     are checked when it runs ("1..8", "32k" for multiples of 32, "64..640:32k"). threads: for running, 0 for all.
     target: text, a dict such as {"kind": "llvm", "mcpu": "native"}, or a treadle.target.Target.
-    opt_level: 0 to 4; disabled_pass, required_pass: names of passes; pass_config: options of passes by name.
+    opt_level: 0 to 4 (3); disabled_pass, required_pass: names of passes; pass_config: options of passes by name. What isn't
+    given is taken from the transform.PassContext that this is called in; its passes and options are added.
     external: names of external code generators that may take parts of it, the preferred ones first; plugins: libraries
     that bring them.
     constants: inputs that are fixed to a value when compiling (axes, sizes, ...), by name.
@@ -656,7 +659,8 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
     treadle.error.Error: no input has a dimension called 'm'; there are: 'n'
     """
     if precision not in _PRECISIONS:
-        raise Error(f"precision is {precision!r}; expected one of {', '.join(_PRECISIONS)}")
+        meant = "; treadle.quantize makes models 8-bit" if "int" in str(precision) else _arguments.suggest(precision, _PRECISIONS)
+        raise Error(f"precision is {precision!r}; expected one of {', '.join(_PRECISIONS)}{meant}")
     if accuracy not in _ACCURACIES:
         raise Error(f"accuracy is {accuracy!r}; expected one of {', '.join(_ACCURACIES)}")
     config = _arguments.mapping("pass_config", pass_config, "{'relay.FuseOps.max_depth': 10}")
@@ -664,13 +668,17 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
         config["relay.accuracy"] = accuracy
     if precision not in ("f32", "auto"):
         config["relay.precision"] = precision
+    level, disabled, required, config = _context.merged(
+        None if opt_level is None else _arguments.whole("opt_level", opt_level, 0, 4),
+        _arguments.strings("disabled_pass", disabled_pass), _arguments.strings("required_pass", required_pass), config)
     options = {"shapes": _arguments.shapes(shapes), "dims": _arguments.dims(dims), "target": _target_text(target),
-               "opt_level": _arguments.whole("opt_level", opt_level, 0, 4), "threads": _arguments.threads(threads),
-               "disabled_pass": _arguments.strings("disabled_pass", disabled_pass),
-               "required_pass": _arguments.strings("required_pass", required_pass),
+               "opt_level": level, "threads": _arguments.threads(threads),
+               "disabled_pass": disabled, "required_pass": required,
                "constants": _arguments.mapping("constants", constants, "{'axes': [0, 1]}"),
                "external": _arguments.strings("external", external),
                "max_model_memory": _arguments.whole("max_model_memory", max_model_memory)}
+    if not isinstance(quick, bool):
+        raise DTypeError(f"quick: expected True or False, got {quick!r}")
     if quick and (max_seconds is not None or max_memory or precision == "auto"):
         raise Error("quick compiles again in the background: without max_seconds, max_memory and precision='auto'")
     most = _arguments.whole("specialise", specialise, 0, 1024)
@@ -700,7 +708,7 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
             built = _progress.interruptible(
                 lambda callback: _compile_serialised(data, directory, progress=callback, **first), watch)
             built._source = _source(path, data, directory, settings)
-            built._forms = _shape_forms(built, most, lambda **sizes: _compile_serialised(
+            built._forms = _specialise.forms_of(built.inputs, most, lambda **sizes: _compile_serialised(
                 data, directory, **{**settings, **sizes}))
             if quick:
                 built._background = _quick.Background(
@@ -708,14 +716,6 @@ def compile(model: "str | os.PathLike[str] | bytes | bytearray | memoryview | Su
             return built
 
         return _compile_auto(build, config, max_error, samples) if precision == "auto" else build(config)
-
-
-def _shape_forms(model, most, compile_again):
-    """Where the model has dynamic dimensions; compile_again: for shapes and dims."""
-    if most == 0 or all(isinstance(dim, int) and dim >= 0 for info in model.inputs for dim in info.shape):
-        return None
-    return _specialise.ShapeForms(lambda shapes: _progress.interruptible(
-        lambda callback: compile_again(shapes=dict(shapes), dims={}, progress=callback), None), most)
 
 
 def _source(path, data, directory, options):

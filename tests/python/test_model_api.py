@@ -105,7 +105,7 @@ def test_notebooks_show_a_table(dynamic):
     assert "<tr><td>input</td><td>x</td><td>float32</td><td>n, 2</td></tr>" in dynamic._repr_html_()
     odd = treadle.compile(onnx.parser.parse_model(
         '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(x) }'))
-    odd.inputs[0] = type(odd.inputs[0])("<b>", (2,), odd.inputs[0].dtype)
+    odd._ins[0] = type(odd.inputs[0])("<b>", (2,), odd.inputs[0].dtype)
     assert "<td>&lt;b&gt;</td>" in odd._repr_html_()
 
 

@@ -98,18 +98,54 @@ def test_the_graph_shows_fused_nodes_of_the_model_and_rivals_of_their_kernel(pag
     assert graph["edges"] and all(set(edge) <= ids for edge in graph["edges"])
 
 
-def test_nothing_is_said_of_what_is_not_known_of_open_sizes(model, tmp_path):
-    """How many products kernels compute whose sizes are known at run time: neither that there are none, nor a roofline."""
+def titled_edges(graph):
+    titles = {box["id"]: box["title"] for box in graph["nodes"]}
+    return {(titles[a], titles[b]) for a, b in graph["edges"]}
+
+
+def test_open_sizes_have_the_graph_and_the_rates_of_known_ones(model, tmp_path):
     open_model = onnx.load(model)
     for dim in (2, 3):
         open_model.graph.input[0].type.tensor_type.shape.dim[dim].dim_param = f"size{dim}"
     onnx.save(open_model, tmp_path / "open.onnx")
     assert run("compile", tmp_path / "open.onnx", "-o", tmp_path / "open.so").returncode == 0
-    result = run("report", tmp_path / "open.so", "-i", "random", "--input-shapes", "x:[1,3,256,256]", "-o", tmp_path / "open.html")
+    sizes = ["--input-shapes", "x:[1,3,20,20]"]
+    result = run("report", tmp_path / "open.so", "-i", "random", *sizes, "-o", tmp_path / "open.html")
     assert result.returncode == 0, result.stderr
-    text = (tmp_path / "open.html").read_text(encoding="utf-8")
-    assert "compute no products" not in text and "element-wise and data movement" not in json.dumps(data_of(tmp_path / "open.html"))
-    assert "kernels for open sizes" in json.dumps(data_of(tmp_path / "open.html"))
+    (graph,) = [s for s in data_of(tmp_path / "open.html")["sections"] if s["kind"] == "graph"]
+    edges = titled_edges(graph)
+    assert ("x", "first_conv + 1") in edges and any(edge[1] == "y" for edge in edges)
+    assert any(a == "first_conv + 1" and b.startswith("second_conv") for a, b in edges)
+    rows = json.loads(run("profile", tmp_path / "open.so", "-i", "random", *sizes, "--json").stdout)["rows"]
+    macs = {row["nodes"].split(",")[0]: row["gflops"] * row["ms"] * 1e6 / 2 for row in rows}
+    assert macs["first_conv"] == pytest.approx(20 * 20 * 8 * 3 * 9)
+    assert macs["second_conv"] == pytest.approx(20 * 20 * 8 * 8 * 9)
+    assert macs["product"] == pytest.approx(80)
+
+
+def test_steps_of_a_loop_are_one_box():
+    value = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [helper.make_node("MatMul", ["state", "w"], ["m"], "step"), helper.make_node("Tanh", ["m"], ["next"], "squash"),
+         helper.make_node("Identity", ["going"], ["go_on"])], "body",
+        [value("i", TensorProto.INT64, []), value("going", TensorProto.BOOL, []), value("state", TensorProto.FLOAT, [1, 8])],
+        [value("go_on", TensorProto.BOOL, []), value("next", TensorProto.FLOAT, [1, 8]), value("next", TensorProto.FLOAT, [1, 8])])
+    graph = helper.make_graph(
+        [helper.make_node("Loop", ["steps", "yes", "start"], ["last", "rows"], body=body),
+         helper.make_node("ReduceSum", ["rows"], ["total"], "total_of_rows", keepdims=0)], "g",
+        [value("steps", TensorProto.INT64, []), value("start", TensorProto.FLOAT, [1, 8])],
+        [value("last", TensorProto.FLOAT, [1, 8]), value("total", TensorProto.FLOAT, [])],
+        [numpy_helper.from_array(np.eye(8, dtype="float32"), "w"), numpy_helper.from_array(np.array(True), "yes")])
+    loop = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    compiled = treadle.compile(loop)
+    values = {"steps": np.array(6, "int64"), "start": np.ones((1, 8), "float32")}
+    times = compiled.profile(values)
+    steps = [i for i, time in enumerate(times) if "step" in time.nodes]
+    assert len(steps) == 6 and len({times[i].site for i in steps}) == 1
+    assert all(times[i].macs_known and times[i].macs == 64 for i in steps)
+    assert list(times[steps[0]].sources) == [-2] and times[steps[1]].sources != [-2]
+    assert steps[-1] in [source for time in times[steps[-1]:] for source in time.sources]
+    assert {output for time in times for output in time.outputs} == {0, 1}
 
 
 def test_memory_boxes_that_live_together_do_not_overlap(page):

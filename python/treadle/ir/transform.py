@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -58,9 +59,11 @@ class PassContext(Node):
 
     def __enter__(self) -> PassContext:
         _api.EnterPassContext(self)
+        _entered.depth = getattr(_entered, "depth", 0) + 1
         return self
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
+        _entered.depth -= 1
         _api.ExitPassContext(self)
 
     @property
@@ -82,6 +85,14 @@ class PassContext(Node):
     def list_configs() -> dict[str, dict[str, str]]:
         """The options that a context may have: a dict from name to {"type": .., "doc": ..}."""
         return {key: dict(info.items()) for key, info in _api.ListConfigs().items()}
+
+
+_entered = threading.local()
+
+
+def _enclosing() -> PassContext | None:
+    """The innermost context that this thread is in."""
+    return PassContext.current() if getattr(_entered, "depth", 0) else None
 
 
 @register_object("transform.Pass")

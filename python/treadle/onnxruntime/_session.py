@@ -325,6 +325,8 @@ class InferenceSession:
         return IOBinding(self)
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
+        if not isinstance(iobinding, IOBinding):
+            raise TypeError(f"iobinding: expected an IOBinding, got {type(iobinding).__name__}")
         iobinding.run(run_options)
 
     def run_with_ortvaluevector(self, run_options: RunOptions | None, feed_names: Sequence[str], feeds: Sequence[OrtValue],

@@ -181,6 +181,12 @@ def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any =
         target.update_inplace(source.numpy())
 
 
+def _as_value(value: Any) -> OrtValue:
+    if not isinstance(value, OrtValue):
+        raise TypeError(f"expected an OrtValue, got {type(value).__name__}; ortvalue_from_numpy makes one of an array")
+    return value
+
+
 class IOBinding:
     """Inputs and outputs of a session that are set before it runs: inputs are read and outputs are written where they
     are bound. For one thread at a time.
@@ -213,7 +219,7 @@ class IOBinding:
         self._inputs[self._known(name, self._session.get_inputs())] = _array_at(buffer_ptr, shape, element_type)
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
-        self._inputs[self._known(name, self._session.get_inputs())] = ortvalue.numpy()
+        self._inputs[self._known(name, self._session.get_inputs())] = _as_value(ortvalue).numpy()
 
     def bind_output(self, name: str, device_type: str = "cpu", device_id: int = 0, element_type: Any = None,
                     shape: Sequence[int] | None = None, buffer_ptr: int | None = None) -> None:
@@ -222,7 +228,7 @@ class IOBinding:
         self._outputs[name] = None if buffer_ptr is None else _array_at(buffer_ptr, shape or (), element_type)
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
-        self._outputs[self._known(name, self._session.get_outputs())] = ortvalue.numpy()
+        self._outputs[self._known(name, self._session.get_outputs())] = _as_value(ortvalue).numpy()
 
     @staticmethod
     def _known(name, values):
