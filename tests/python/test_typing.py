@@ -88,6 +88,15 @@ def test_functions_of_the_levels_are_annotated():
     assert not missing
 
 
+def test_stubs_of_operators_are_those_of_their_declarations(monkeypatch):
+    """They are written by: PYTHONPATH=build/python .venv/bin/python tools/docs/op_stubs.py"""
+    monkeypatch.syspath_prepend(ROOT / "tools/docs")
+    import op_stubs
+
+    for module in op_stubs.MODULES:
+        assert (op_stubs.FOLDER / f"{module}.pyi").read_text(encoding="utf-8") == op_stubs.stub(module), module
+
+
 def test_help_lists_what_there_is():
     assert {"compile", "load", "Model", "InferenceSession", "tune", "quantize"} <= set(treadle.__all__)
     assert (pathlib.Path(treadle.__file__).parent / "py.typed").exists()

@@ -106,3 +106,11 @@ def graph_passes(module: treadle.IRModule) -> dict[str, int]:
     shape: tuple[int, ...] = relay.TensorType((1, 2)).concrete_shape
     print(context.opt_level, free, shape, module.get_global_var("main").name_hint, relay.const(1.0) * 2 + free[0])
     return relay.analysis.list_op_freqs(module)
+
+
+def operators(x: relay.Expr, weight: np.ndarray) -> relay.Expr:
+    from treadle.relay.op.nn import bias_add
+
+    y = relay.nn.conv2d(x, weight, strides=2, padding=(1, 1), channels=8)
+    halves = relay.split(relay.nn.relu(bias_add(y, relay.const(np.zeros(8)))), 2, axis=1)
+    return relay.op.tensor.concatenate([halves[0], relay.image.resize2d(halves[1], (4, 4))], axis=1)

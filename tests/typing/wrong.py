@@ -38,3 +38,7 @@ relay.TensorType(4, "float32")  # error: arg-type
 treadle.IRModule.from_expr("main")  # error: arg-type
 treadle.transform.PassContext(opt_levl=3)  # error: call-arg
 treadle.target.Target(3)  # error: arg-type
+relay.nn.conv2d(relay.const(1.0), relay.const(1.0), paddings=1)  # error: call-arg
+relay.nn.softmax(relay.const(1.0), axis="last")  # error: arg-type
+relay.nn.rellu(relay.const(1.0))  # error: attr-defined
+kernels: int = relay.add(relay.const(1.0), 2.0)  # error: assignment

@@ -30,6 +30,9 @@ from .passes import analyses as _analyses, data_dep_optimization, rewrites as _r
 from ..ir import IncompleteType
 from .prelude import Prelude
 
+if _typing.TYPE_CHECKING:
+    from .op.tensor import *  # noqa: F403 - what __getattr__ finds
+
 transform._PYTHON_PASSES.update(_rewrites.PASSES)
 vars(analysis).update(_analyses.NAMES)
 RefType = RelayRefType

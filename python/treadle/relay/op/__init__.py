@@ -14,19 +14,25 @@ from .strategy import (OpImplementation, OpSpecialization, OpStrategy, register_
                        register_injective_schedule, register_reduce_schedule, register_schedule, register_strategy,
                        remove_strategy)
 
-nn = OpNamespace("nn.", {**_functions.NN, **_composites.NN, **_sparse.NN, **_refused.NN})
-image = OpNamespace("image.", {**_functions.IMAGE, **_composites.IMAGE})
-vision = OpNamespace("vision.", {**_detection.VISION, **_refused.VISION})
-annotation = OpNamespace("annotation.", _functions.ANNOTATION)
-qnn = OpNamespace("qnn.", {**_composites.QNN, "transform": _qnn_transform})
-qnn.op = qnn  # type: ignore[attr-defined] # both relay.qnn.op.conv2d and relay.op.qnn.conv2d
-memory = OpNamespace("memory.", _refused.MEMORY)
-random = OpNamespace("random.", _random.FUNCTIONS)
-dyn = OpNamespace("dyn.")
-vm = OpNamespace("vm.")
-# The original's modules of operators without a prefix.
-tensor = transform = reduce = algorithm = root = OpNamespace("", {
-    **_functions.ROOT, **_composites.ROOT, **_sparse.ROOT, **_refused.ROOT})
+if _typing.TYPE_CHECKING:  # of each there is a stub, which tools/docs/op_stubs.py writes
+    from . import annotation, dyn, image, memory, nn, qnn, random, tensor, vision, vm
+    from .tensor import *  # noqa: F403
+
+    tensor = transform = reduce = algorithm = root = tensor
+else:
+    nn = OpNamespace("nn.", {**_functions.NN, **_composites.NN, **_sparse.NN, **_refused.NN})
+    image = OpNamespace("image.", {**_functions.IMAGE, **_composites.IMAGE})
+    vision = OpNamespace("vision.", {**_detection.VISION, **_refused.VISION})
+    annotation = OpNamespace("annotation.", _functions.ANNOTATION)
+    qnn = OpNamespace("qnn.", {**_composites.QNN, "transform": _qnn_transform})
+    qnn.op = qnn  # both relay.qnn.op.conv2d and relay.op.qnn.conv2d
+    memory = OpNamespace("memory.", _refused.MEMORY)
+    random = OpNamespace("random.", _random.FUNCTIONS)
+    dyn = OpNamespace("dyn.")
+    vm = OpNamespace("vm.")
+    # The original's modules of operators without a prefix.
+    tensor = transform = reduce = algorithm = root = OpNamespace("", {
+        **_functions.ROOT, **_composites.ROOT, **_sparse.ROOT, **_refused.ROOT})
 
 
 # `from treadle.relay.op.nn import conv2d` and `import treadle.relay.op.annotation` find them.
