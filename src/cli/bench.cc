@@ -243,10 +243,10 @@ struct BenchVerb {
                                int side_by_side) const {
     const std::string file = folder.Path("times");
     const int own_threads = side_by_side > 1 ? RequestThreads() : threads;
-    const int status =
-        RunProgram({PythonProgram(), "-c", kPeerScript, peer, model, folder.Path("inputs.npz"), StrCat(own_threads),
-                    StrCat(budget.runs), fmt::format("{}", budget.seconds), StrCat(warm_up), StrCat(side_by_side)},
-                   file);
+    const int status = RunPython(kPeerScript,
+                                 {peer, model, folder.Path("inputs.npz"), StrCat(own_threads), StrCat(budget.runs),
+                                  fmt::format("{}", budget.seconds), StrCat(warm_up), StrCat(side_by_side)},
+                                 file);
     if (status == 127) throw RuntimeError(StrCat("can't start ", PythonProgram(), "; set TREADLE_PYTHON"));
     if (status != 0)
       throw RuntimeError(

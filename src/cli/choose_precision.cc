@@ -12,7 +12,7 @@ namespace {
 // Arguments: the folder of the package, the model, options as JSON, the largest error, the file to write: a line for
 // each layer that keeps float32. A table of what was measured goes to stderr.
 constexpr const char* kScript = R"py(
-import json, sys
+import json, signal, sys
 folder, path, options, max_error, result = sys.argv[1:6]
 if folder:
     sys.path.insert(0, folder)
@@ -20,8 +20,11 @@ try:
     import treadle
 except ImportError as error:
     sys.exit(f"error: the Python {sys.executable} can't choose a precision: {error}")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # there are files to remove
 try:
     choice = treadle.compile(path, precision="auto", max_error=float(max_error), **json.loads(options)).precision
+except KeyboardInterrupt:
+    sys.exit(130)
 except treadle.Error as error:
     sys.exit(f"error: {error}")
 for layers, error in choice.rows:
@@ -50,8 +53,7 @@ void ChoosePrecision(CompileRequest* request, double max_error) {
   runtime::TemporaryDirectory folder;
   const std::string result = folder.Path("kept");
   constexpr int kNoProgram = 127;
-  const int status = RunProgram(
-      {PythonProgram(), "-c", kScript, PackageFolder(), request->model, options.dump(), StrCat(max_error), result});
+  const int status = RunPython(kScript, {PackageFolder(), request->model, options.dump(), StrCat(max_error), result});
   if (status == kNoProgram) throw RuntimeError(StrCat("can't start ", PythonProgram(), "; set TREADLE_PYTHON"));
   if (status != 0) throw RuntimeError("no precision could be chosen");
   request->pass_config["relay.precision"] = "mixed";

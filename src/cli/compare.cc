@@ -149,8 +149,7 @@ NamedTensors RunOnnxRuntime(const std::string& model, const NamedTensors& inputs
   runtime::TemporaryDirectory folder;
   const std::string inputs_file = folder.Path("inputs.npz"), outputs_file = folder.Path("outputs.npz");
   WriteTensors(inputs_file, inputs);
-  const int status = RunProgram(
-      {PythonProgram(), "-c", kReferenceScript, model, inputs_file, outputs_file, all_values ? exposed_model : ""});
+  const int status = RunPython(kReferenceScript, {model, inputs_file, outputs_file, all_values ? exposed_model : ""});
   if (status == 127) {
     throw RuntimeError(StrCat("can't start ", PythonProgram(), ", which runs ONNX Runtime; set TREADLE_PYTHON"));
   }

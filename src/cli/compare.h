@@ -36,9 +36,10 @@ double ErrorOverRange(const NDArray& actual, const NDArray& expected);
 NamedTensors RunOnnxRuntime(const std::string& model, const NamedTensors& inputs, bool all_values = false,
                             const std::string& exposed_model = "");
 
-/// Runs a program found by PATH; returns its exit status (127 when it can't be started). Its standard output goes to
-/// `stdout_file` if given.
-int RunProgram(const std::vector<std::string>& arguments, const std::string& stdout_file = "");
+/// Runs a script with PythonProgram; returns its exit status (127 when it can't be started). Its standard output goes
+/// to `stdout_file` if given. An interrupt (Ctrl-C reaches it, too) ends it without a word, also while it starts.
+int RunPython(const std::string& script, const std::vector<std::string>& arguments = {},
+              const std::string& stdout_file = "");
 /// The Python to use for reference engines.
 std::string PythonProgram();
 /// The folder with the Python package that this program belongs to; empty where it was installed without one.

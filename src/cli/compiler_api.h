@@ -108,6 +108,8 @@ struct CompilerApi {
   std::string (*compile)(const CompileRequest& request);
   /// The inputs of an ONNX file, without those that have an initial value.
   std::vector<DeclaredInput> (*declared_inputs)(const std::string& path);
+  /// Throws Error for a range of sizes that can't be read, or holds none.
+  void (*check_range)(const std::string& dimension, const std::string& range);
   /// All ONNX operators with their versions; of an opset (0: of all) those in force. Throws Error for one beyond those.
   std::vector<ListRow> (*list_ops)(int opset);
   std::vector<ListRow> (*list_targets)();

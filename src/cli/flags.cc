@@ -8,6 +8,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <new>
 #include <system_error>
@@ -156,6 +157,12 @@ void CheckVerb(const CLI::App& app, const std::string& name) {
   std::vector<std::string> verbs{"help"};
   for (const CLI::App* verb : app.get_subcommands(nullptr)) verbs.push_back(verb->get_name());
   if (std::find(verbs.begin(), verbs.end(), name) != verbs.end()) return;
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(name, ignored)) {
+    throw Error(StrCat("'", name,
+                       "' is a file, and the first argument says what to do with it\nhelp: such as treadle run ", name,
+                       "; treadle --help lists the verbs"));
+  }
   throw Error(StrCat("unknown verb '", name, "'", DidYouMean(name, verbs), "\nhelp: there are: ", Join(verbs)));
 }
 
@@ -192,8 +199,9 @@ Error Unexpected(const CLI::App& app) {
   const std::string first = app.remaining(/*recurse=*/true).at(0);
   if (first.empty() || first[0] != '-') {
     std::string message = StrCat("unexpected argument '", first, "' for ", verb->get_name());
-    if (first.find('=') != std::string::npos)
-      message += "\nhelp: flags that take name=value are repeated: --dim a=1 --dim b=2";
+    message += first.find('=') != std::string::npos
+                   ? "\nhelp: flags that take name=value are repeated: --dim a=1 --dim b=2"
+                   : StrCat("\nhelp: treadle ", verb->get_name(), " --help says what it takes");
     return Error(message);
   }
   std::vector<std::string> flags;
@@ -203,6 +211,8 @@ Error Unexpected(const CLI::App& app) {
   const std::string name = first.substr(0, first.find('='));
   std::string meant = name.starts_with("--") ? DidYouMean(name.substr(2), flags) : "";
   if (const size_t quote = meant.find('\''); quote != std::string::npos) meant.insert(quote + 1, "--");
+  if (name.starts_with("-O") && std::find(flags.begin(), flags.end(), "opt-level") != flags.end())
+    meant = "; did you mean '--opt-level'?";
   return Error(StrCat(verb->get_name(), " has no option '", name, "'", meant, "\nhelp: treadle ", verb->get_name(),
                       " --help lists them"));
 }
@@ -304,7 +314,10 @@ int RunVerb(int argc, char** argv) {
     if (app.get_subcommands().empty()) RequireVerb(app);
     const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);  // rather than what is missing beside it
     if (!unknown.empty() && unknown[0].starts_with('-')) return Report(Unexpected(app).what(), ExitCode::kUsage);
-    return Report(error.what(), ExitCode::kUsage);
+    std::string help;
+    for (const CLI::App* sub : app.get_subcommands())
+      help = StrCat("\nhelp: treadle ", sub->get_name(), " --help says what it takes");
+    return Report(error.what() + help, ExitCode::kUsage);
   }
   return action();
 }

@@ -134,12 +134,36 @@ void Complete(const DeclaredInput& input, CompileRequest* request, std::vector<s
   if (changed) request->input_shapes[input.name] = shape;
 }
 
+/// Sizes by name are of dimensions that there are, and ranges can be read.
+void CheckDims(const std::vector<DeclaredInput>& declared, const CompileRequest& request) {
+  std::set<std::string> known;
+  for (const DeclaredInput& input : declared) {
+    for (const std::string& name : input.dim_names) {
+      if (!name.empty()) known.insert(name);
+    }
+  }
+  const auto check = [&](const std::string& name) {
+    // A model without any: the importer says more.
+    if (known.empty() || known.count(name) != 0) return;
+    std::string names;
+    for (const std::string& other : known) names += StrCat(names.empty() ? "'" : ", '", other, "'");
+    throw Error(StrCat("no input has a dimension called '", name, "'; there are: ", names,
+                       DidYouMean(name, {known.begin(), known.end()})));
+  };
+  for (const auto& [name, size] : request.dims) check(name);
+  for (const auto& [name, range] : request.dim_ranges) {
+    check(name);
+    Compiler().check_range(name, range);
+  }
+}
+
 }  // namespace
 
 CompileRequest WithInputShapes(CompileRequest request, const std::vector<std::string>& inputs, bool fills) {
   if (!IsOnnx(request.model)) return request;
   CheckExists(request.model);
   const std::vector<DeclaredInput> declared = Compiler().declared_inputs(request.model);
+  CheckDims(declared, request);
   const Given given = ReadGiven(declared, inputs);
   std::string missing;
   for (const DeclaredInput& input : declared) {

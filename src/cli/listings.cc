@@ -91,13 +91,13 @@ std::string PythonText() {
   const char* script =
       "import importlib.util as u\n"
       "print(', '.join(n for n in ('onnxruntime', 'openvino', 'onnx', 'numpy') if u.find_spec(n)))";
-  if (RunProgram({PythonProgram(), "-c", script}, "/dev/null") != 0) {
+  if (RunPython(script, {}, "/dev/null") != 0) {
     return StrCat(PythonProgram(), " doesn't start: verify and bench --compare won't work (set TREADLE_PYTHON)");
   }
   std::string found;
   for (const char* package : {"onnxruntime", "openvino"}) {
     const std::string test = StrCat("import importlib.util as u, sys; sys.exit(u.find_spec('", package, "') is None)");
-    const bool there = RunProgram({PythonProgram(), "-c", test}) == 0;
+    const bool there = RunPython(test) == 0;
     found += StrCat(found.empty() ? "" : ", ", package, there ? " found" : " missing");
   }
   return StrCat(PythonProgram(), ": ", found);

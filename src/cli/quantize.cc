@@ -11,6 +11,7 @@ namespace {
 
 // Arguments: the folder that the package is in ("": where Python finds it), then those of the verb.
 constexpr const char* kScript = R"py(
+import signal
 import sys
 if sys.argv[1]:
     sys.path.insert(0, sys.argv[1])
@@ -21,8 +22,11 @@ except ImportError as error:
     print(f"error: the Python {sys.executable} can't quantise: {error}\nhelp: TREADLE_PYTHON names a Python "
           "that has the packages numpy and onnx", file=sys.stderr)
     sys.exit(5)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # there are files to remove
 try:
     main(sys.argv[2:])
+except KeyboardInterrupt:
+    sys.exit(130)
 except Error as error:
     print(f"error: {error}", file=sys.stderr)
     sys.exit(2)
@@ -45,9 +49,9 @@ struct QuantizeVerb {
   std::vector<std::string> arguments;
 
   int Run() const {
-    std::vector<std::string> command{PythonProgram(), "-c", kScript, PackageFolder()};
-    command.insert(command.end(), arguments.begin(), arguments.end());
-    const int status = RunProgram(command);
+    std::vector<std::string> own{PackageFolder()};
+    own.insert(own.end(), arguments.begin(), arguments.end());
+    const int status = RunPython(kScript, own);
     constexpr int kNoProgram = 127;
     if (status == kNoProgram) {
       throw RuntimeError(StrCat("can't start ", PythonProgram(), ", which quantises; set TREADLE_PYTHON"));

@@ -8,6 +8,7 @@
 #include <optional>
 #include <sstream>
 
+#include "cli/color.h"
 #include "cli/commands.h"
 #include "cli/input_shapes.h"
 #include "cli/profile.h"
@@ -105,6 +106,7 @@ struct RunVerb {
         labels.empty() ? std::vector<std::string>() : SplitLines(ReadWholeFile(labels));
     for (const auto& output : outputs) {
       const auto& [name, tensor] = output;
+      if (!names.empty() && type_of(output).empty()) NoteLabels(name, tensor, names.size());
       if (const std::string& type = type_of(output); !type.empty()) {
         std::cout << name << ": " << type << " of " << tensor.size()
                   << " bytes; run the model from Python to read it\n";
@@ -114,6 +116,13 @@ struct RunVerb {
       if (top_k > 0) std::cout << TopText(tensor, names);
     }
     std::cout << ToText(Summarise(times)) << "\n";
+  }
+
+  /// Names of another set of classes would be wrong ones.
+  void NoteLabels(const std::string& output, const NDArray& tensor, size_t count) const {
+    if (tensor.shape().empty() || tensor.shape().back() == static_cast<int64_t>(count)) return;
+    std::cerr << PaintedMessage(StrCat("note: ", labels, " has ", count, " lines, output '", output, "' ",
+                                       tensor.shape().back(), " classes: the names may be those of another model\n"));
   }
 
   static std::vector<std::string> SplitLines(const std::string& text) {

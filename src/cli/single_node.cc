@@ -65,9 +65,8 @@ SingleNode ExtractNode(const std::string& model, const NamedTensors& inputs, con
   SingleNode node{folder + "/node.onnx", folder + "/inputs.npz", folder + "/expected.npz", ""};
   const runtime::TemporaryDirectory own;
   WriteTensors(own.Path("inputs.npz"), inputs);
-  const int status = RunProgram(
-      {PythonProgram(), "-c", kScript, model, own.Path("inputs.npz"), value, node.model, node.inputs, node.expected},
-      own.Path("text"));
+  const int status = RunPython(kScript, {model, own.Path("inputs.npz"), value, node.model, node.inputs, node.expected},
+                               own.Path("text"));
   if (status != 0) throw RuntimeError(StrCat("the node that computes '", value, "' can't be taken out of ", model));
   node.text = ReadWholeFile(own.Path("text"));
   while (node.text.ends_with('\n')) node.text.pop_back();

@@ -31,7 +31,7 @@ TimeSummary Summarise(std::vector<double> seconds) {
 std::string Milliseconds(double seconds, int decimals, int digits) {
   const double ms = seconds * 1e3;
   constexpr int kMostDecimals = 9;
-  while (ms > 0 && decimals < kMostDecimals && ms * std::pow(10, decimals) < std::pow(10, digits - 1)) ++decimals;
+  while (ms > 0 && decimals < kMostDecimals && ms * std::pow(10, decimals) < std::pow(10, digits - 1) - 0.5) ++decimals;
   return fmt::format("{:.{}f}", ms, decimals);
 }
 

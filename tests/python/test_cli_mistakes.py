@@ -105,6 +105,15 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     (("completion",), 2, "shell is required"),
     (("completion", "csh"), 2, "no completion for the shell 'csh'"),
     (of_compile("--traget", "llvm"), 2, "compile has no option '--traget'; did you mean '--target'?"),
+    (("m.onnx",), 2, "'m.onnx' is a file, and the first argument says what to do with it"),
+    (of_compile("-O3"), 2, "compile has no option '-O3'; did you mean '--opt-level'?"),
+    (("run", "d.onnx", "-i", "random", "--dim", "hight=4"), 2,
+     "no input has a dimension called 'hight'; there are: 'batch', 'height'; did you mean 'height'?"),
+    (("bench", "d.onnx", "--dim", "height=4.5"), 2,
+     "dimension 'height': '4.5' isn't understood; expected a size (4), a range (1..8, 16.., ..640), multiples (32k), or both (64..640:32k)"),
+    (("verify", "d.onnx", "--dim", "height=8..4"), 2,
+     "dimension 'height': '8..4' holds no size; expected a size (4), a range (1..8, 16.., ..640), multiples (32k), or both (64..640:32k)"),
+    (of_compile("--dim", "batch=2"), 2, "no input has a dimension called 'batch'; none has a name"),
     (of_compile("extra"), 2, "unexpected argument 'extra' for compile"),
     (("compile", "d.onnx", "-o", "a.so", "--dim", "batch=1", "height=3"), 2, "unexpected argument 'height=3' for compile"),
     (of_compile("-q", "-v"), 2, "--quiet and --verbose contradict each other"),
@@ -178,7 +187,6 @@ KINDS = "; known are: llvm, c, opencl, stackvm, null"
     (of_compile("--input-shapes", "x:[2,3]", "--input-shapes", "x:[2,3]"), 2, "--input-shapes: input 'x' is given twice"),
     (of_compile("--dim", "batch"), 2, "--dim: expected name=value, got 'batch'"),
     (of_compile("--dim", "batch=0"), 2, "--dim: batch=0 must be positive"),
-    (of_compile("--dim", "batch=1"), 2, "no input has a dimension called 'batch'; there are: none"),
     (("compile", "d.onnx", "-o", "a.so", "--dim", "bacth=1"), 2,
      "no input has a dimension called 'bacth'; there are: 'batch', 'height'; did you mean 'batch'?"),
     # Inputs and references.
@@ -380,3 +388,25 @@ def test_another_shape_than_the_models_is_named(folder):
     result = subprocess.run([PROGRAM, "compile", "conv.onnx", "-o", "a.so", "--input-shapes", "x:[1,4,8,8]"], cwd=folder,
                             capture_output=True, text=True, timeout=120, check=False)
     assert result.stderr.splitlines()[1] == "help: the model says x:[batch,3,8,8], another shape was given"
+
+
+@pytest.mark.parametrize("arguments, line", [
+    (("compile",), "help: treadle compile --help says what it takes"),
+    (("ops", "Conv"), "help: treadle ops --help says what it takes"),
+    (("m.onnx",), "help: such as treadle run m.onnx; treadle --help lists the verbs"),
+    (of_compile("--dim", "batch=2"), "help: shapes by input (--input-shapes, `shapes` in Python) say other sizes"),
+])
+def test_what_helps_is_said(folder, arguments, line):
+    result = subprocess.run([PROGRAM, *arguments], cwd=folder, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 2 and result.stderr.splitlines()[1:] == [line]
+
+
+def test_labels_of_another_number_of_classes_are_noted(folder):
+    def run(labels):
+        (folder / "labels.txt").write_text(labels)
+        command = [PROGRAM, "run", "m.so", "-i", "x=ones", "--top-k", "1", "--labels", "labels.txt"]
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=True).stderr
+
+    assert run("cat\ndog\n") == (
+        "note: labels.txt has 2 lines, output 'y' 3 classes: the names may be those of another model\n")
+    assert run("cat\ndog\nbird\n") == ""

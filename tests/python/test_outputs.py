@@ -4,6 +4,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -95,6 +96,18 @@ def test_nothing_stays_behind_after_a_signal(tmp_path, number):
     assert run("compile", path, "-o", tmp_path / "m.so", env=environment).returncode == 0  # sweeps
     assert leftovers(tmp_path) == leftovers(temporary) == []
     assert treadle.load(tmp_path / "m.so")
+
+
+@pytest.mark.parametrize("arguments", [("quantize", "--dynamic", "-o", "q.onnx"), ("compile", "--precision", "auto", "-o", "q.so")])
+def test_an_interrupt_shows_no_place_in_python(tmp_path, arguments):
+    path = small_model(tmp_path / "m.onnx", layers=30)
+    for delay in (0.05, 0.2, 0.6):  # Ctrl-C of a terminal reaches the program and the Python that it runs
+        process = subprocess.Popen([PROGRAM, arguments[0], str(path), *arguments[1:]], stderr=subprocess.PIPE, text=True,
+                                   start_new_session=True, cwd=tmp_path, env={**os.environ, "TREADLE_PYTHON": sys.executable})
+        time.sleep(delay)
+        os.killpg(process.pid, signal.SIGINT)
+        assert "Traceback" not in process.communicate(timeout=60)[1]
+        assert leftovers(tmp_path) == []
 
 
 def test_threads_may_export_to_one_path(tmp_path, model):

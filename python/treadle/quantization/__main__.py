@@ -66,6 +66,8 @@ def main(arguments=None):
 if __name__ == "__main__":
     try:
         main()
+    except KeyboardInterrupt:
+        sys.exit(130)
     except Error as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(5 if isinstance(error, RuntimeError) else 2)

@@ -19,6 +19,7 @@
 #include "targets/llvm/describe.h"
 #include "treadle/base/error.h"
 #include "treadle/driver/compile.h"
+#include "treadle/driver/dim_range.h"
 #include "treadle/external/codegen.h"
 #include "treadle/ir/instrument.h"
 #include "treadle/ir/target.h"
@@ -290,9 +291,12 @@ void WriteModelPage(const PageRequest& request) {
   report::WritePage(request.output, report::ModelPage(run, peaks));
 }
 
-constexpr CompilerApi kApi{&Compile,          &DeclaredInputs, &ListOps,       &ListTargets,  &DescribeMachine,
-                           &CalibrateMachine, &ForgetMachine,  &GetCacheStats, &ClearCache,   &SetCacheLimit,
-                           &CheckModel,       &RunTune,        &CheckRecords,  &PruneRecords, &WriteModelPage};
+void CheckRange(const std::string& dimension, const std::string& range) { driver::DimRange::Parse(dimension, range); }
+
+constexpr CompilerApi kApi{&Compile,       &DeclaredInputs,  &CheckRange,       &ListOps,
+                           &ListTargets,   &DescribeMachine, &CalibrateMachine, &ForgetMachine,
+                           &GetCacheStats, &ClearCache,      &SetCacheLimit,    &CheckModel,
+                           &RunTune,       &CheckRecords,    &PruneRecords,     &WriteModelPage};
 
 }  // namespace
 }  // namespace treadle::cli

@@ -47,6 +47,11 @@ InputTypes::InputTypes(const std::vector<const ValueInfo*>& inputs, const Import
   }
   auto check_symbol = [&](const std::string& symbol) {
     if (symbols.count(symbol)) return;
+    if (symbols.empty()) {
+      throw Error(
+          StrCat("no input has a dimension called ", QuoteName(symbol),
+                 "; none has a name\nhelp: shapes by input (--input-shapes, `shapes` in Python) say other sizes"));
+    }
     throw Error(StrCat("no input has a dimension called ", QuoteName(symbol), "; there are: ", List(symbols),
                        DidYouMean(symbol, {symbols.begin(), symbols.end()})));
   };
